@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Forward attention of ROCm/aiter, bf16, head dim 128: the kernels that the published rows are
- * about, from the directory that the user names. Their arguments are those of fmha_fwd_v3_args in
- * csrc/include/mha_fwd.h: 16 bytes each.
+ * Forward attention of ROCm/aiter, head dim 128: the kernels that the published rows are about,
+ * which are those of bf16, and of fp8, from the directory that the user names. Their arguments are
+ * those of fmha_fwd_v3_args in csrc/include/mha_fwd.h: 16 bytes each.
  */
 #include <math.h>
 #include <stdio.h>
@@ -13,16 +13,16 @@
 #include "tools/hipsim/calibration/calibrate.h"
 
 #define HEAD_DIM 128
-#define ROW_BYTES (HEAD_DIM * 2)
+#define OUT_ROW_BYTES (HEAD_DIM * 2)
 #define TILE 256 /* rows of Q of a workgroup */
 #define PATTERN_BYTES (1u << 20)
 
 static const struct published {
     uint32_t batch, heads, kv_heads, length;
-    bool causal;
+    bool causal, fp8;
     double gfx942, gfx950;
 } published[] = {
-#define R(b, h, hk, s, causal, mi300x, mi355x) {b, h, hk, s, causal, mi300x, mi355x},
+#define R(b, h, hk, s, causal, mi300x, mi355x) {b, h, hk, s, causal, false, mi300x, mi355x},
 #include "tools/hipsim/calibration/attention.def"
 };
 
@@ -62,18 +62,32 @@ enum argument_index {
     ARG_Q_LENGTHS,
     ARG_K_LENGTHS,
     ARG_LSE_HEAD,
-    ARG_COUNT = 32,
+    ARG_Q_PADDING,
+    ARG_K_PADDING,
+    ARG_Q_DESCALE,
+    ARG_K_DESCALE,
+    ARG_V_DESCALE,
+    ARG_COUNT = 41, /* strides of these three are last: 0 */
 };
 
-/* Values like those of attention, so that no shortcut for zeros is taken. */
-static void *filled(size_t bytes)
+/* Values like those of attention, so that no shortcut for zeros is taken: of 1/8 to 2, either
+ * sign. */
+static void make_pattern(uint16_t pattern[PATTERN_BYTES / 2], bool fp8)
 {
-    static uint16_t pattern[PATTERN_BYTES / 2];
     uint32_t x = 12345;
-    for (size_t i = 0; !pattern[PATTERN_BYTES / 2 - 1] && i < PATTERN_BYTES / 2; i++) {
+    for (size_t i = 0; i < PATTERN_BYTES / 2; i++) {
         x = x * 1664525u + 1013904223u;
-        pattern[i] = (uint16_t)(x >> 31 << 15 | (0x3e00 + (x >> 16 & 0x1ff)));
+        pattern[i] = fp8 ? (uint16_t)((x >> 16 & 0x8f8f) + 0x2828)
+                         : (uint16_t)(x >> 31 << 15 | (0x3e00 + (x >> 16 & 0x1ff)));
     }
+}
+
+static void *filled(size_t bytes, bool fp8)
+{
+    static uint16_t patterns[2][PATTERN_BYTES / 2];
+    uint16_t *const pattern = patterns[fp8];
+    if (!pattern[0])
+        make_pattern(pattern, fp8);
     void *p;
     check(hipMalloc(&p, bytes), "hipMalloc");
     for (size_t at = 0; at < bytes; at += PATTERN_BYTES)
@@ -84,48 +98,66 @@ static void *filled(size_t bytes)
     return p;
 }
 
+/* One scale for all of a tensor: its strides are 0. */
+static void fill_scales(struct argument a[ARG_COUNT])
+{
+    const float one = 1;
+    void *p;
+    check(hipMalloc(&p, sizeof(one)), "hipMalloc");
+    check(hipMemcpy(p, &one, sizeof(one), hipMemcpyHostToDevice), "hipMemcpy");
+    a[ARG_Q_DESCALE].value = a[ARG_K_DESCALE].value = a[ARG_V_DESCALE].value = (uintptr_t)p;
+}
+
 /* Q and O of all heads and batches are one: what differs between workgroups is K and V. */
 static void fill_arguments(const struct published *p, struct argument a[ARG_COUNT])
 {
-    size_t kv = (size_t)p->batch * p->length * p->kv_heads * ROW_BYTES;
-    uint64_t kv_row = (uint64_t)p->kv_heads * ROW_BYTES;
+    const size_t row = HEAD_DIM * (p->fp8 ? 1 : 2);
+    const size_t kv = (size_t)p->batch * p->length * p->kv_heads * row;
+    const uint64_t kv_row = (uint64_t)p->kv_heads * row;
     float scale = 1 / sqrtf(HEAD_DIM);
     void *o;
     memset(a, 0, ARG_COUNT * sizeof(*a));
-    check(hipMalloc(&o, (size_t)p->length * ROW_BYTES), "hipMalloc");
+    check(hipMalloc(&o, (size_t)p->length * OUT_ROW_BYTES), "hipMalloc");
     a[ARG_O].value = (uintptr_t)o;
-    a[ARG_Q].value = (uintptr_t)filled((size_t)p->length * ROW_BYTES);
-    a[ARG_K].value = (uintptr_t)filled(kv);
-    a[ARG_V].value = (uintptr_t)filled(kv);
+    a[ARG_Q].value = (uintptr_t)filled((size_t)p->length * row, p->fp8);
+    a[ARG_K].value = (uintptr_t)filled(kv, p->fp8);
+    a[ARG_V].value = (uintptr_t)filled(kv, p->fp8);
     memcpy(&a[ARG_SCALE].value, &scale, sizeof(scale));
     a[ARG_LENGTH].value = a[ARG_KV_LENGTH].value = p->length;
-    a[ARG_Q_ROW].value = a[ARG_O_ROW].value = ROW_BYTES;
-    a[ARG_Q_TILE].value = TILE * ROW_BYTES;
+    a[ARG_Q_ROW].value = row;
+    a[ARG_O_ROW].value = OUT_ROW_BYTES;
+    a[ARG_Q_TILE].value = TILE * row;
     a[ARG_GQA].value = p->heads / p->kv_heads;
     a[ARG_K_ROW].value = a[ARG_V_ROW].value = kv_row;
-    a[ARG_K_HEAD].value = a[ARG_V_HEAD].value = ROW_BYTES;
+    a[ARG_K_HEAD].value = a[ARG_V_HEAD].value = row;
     a[ARG_K_BATCH].value = a[ARG_V_BATCH].value = kv_row * p->length;
     a[ARG_TUNE].value = p->causal && (p->heads % 8 || p->length > 16384) ? 3 : 5;
     a[ARG_QK_DIM].value = a[ARG_V_DIM].value = HEAD_DIM;
     a[ARG_HEADS].value = p->heads;
+    if (p->fp8)
+        fill_scales(a);
 }
 
 static void free_arguments(const struct argument a[ARG_COUNT])
 {
-    const enum argument_index buffers[] = {ARG_O, ARG_Q, ARG_K, ARG_V};
-    for (size_t i = 0; i < sizeof(buffers) / sizeof(buffers[0]); i++)
+    const enum argument_index buffers[] = {ARG_O, ARG_Q, ARG_K, ARG_V, ARG_Q_DESCALE};
+    for (size_t i = 0; i < sizeof(buffers) / sizeof(buffers[0]) && a[buffers[i]].value; i++)
         check(hipFree((void *)(uintptr_t)a[buffers[i]].value), "hipFree");
 }
 
-/* The kernel of a code object has the name of its file, as C++ mangles it. */
-static bool code_object(const struct target *t, bool causal, const char *rounding, char *path,
-                        size_t size, char *kernel, size_t kernel_size)
+/* The kernel of a code object has the name of its file, as C++ mangles it. gfx950's of fp8 has the
+ * target's behind it, and a length that is one short. */
+static bool code_object(const struct target *t, const struct published *p, const char *rounding,
+                        char *path, size_t size, char *kernel, size_t kernel_size)
 {
-    char name[64];
-    snprintf(name, sizeof(name), "fwd_hd128_bf16%s%s", causal ? "_causal" : "", rounding);
+    char name[64], symbol[96];
+    snprintf(name, sizeof(name), "fwd_hd128_%s%s%s", p->fp8 ? "fp8" : "bf16",
+             p->causal ? "_causal" : "", p->fp8 ? "" : rounding);
     snprintf(path, size, "%s/%s/fmha_v3_fwd/%s%s.co", t->hsa, t->name, t->gfx950 ? "" : "MI300/",
              name);
-    snprintf(kernel, kernel_size, "_ZN5aiter%zufmha_%sE", strlen(name) + strlen("fmha_"), name);
+    const bool odd = p->fp8 && t->gfx950;
+    snprintf(symbol, sizeof(symbol), "fmha_%s%s", name, odd ? "_gfx950" : "");
+    snprintf(kernel, kernel_size, "_ZN5aiter%zu%sE", strlen(symbol) - odd, symbol);
     return access(path, R_OK) == 0;
 }
 
@@ -134,7 +166,7 @@ static bool time_attention(const struct target *t, const struct published *p, co
                            struct hipsim_time_report *report)
 {
     char path[4096], kernel[128];
-    if (!code_object(t, p->causal, rounding, path, sizeof(path), kernel, sizeof(kernel)))
+    if (!code_object(t, p, rounding, path, sizeof(path), kernel, sizeof(kernel)))
         return false;
     hipModule_t module;
     hipFunction_t function;
@@ -203,7 +235,7 @@ void calibrate_attention(struct target *t)
         roundings(t);
 }
 
-/* "batch,heads,kv_heads,length,causal" */
+/* "batch,heads,kv_heads,length,causal", of fp8 behind "fp8:" */
 void time_attention_shape(struct target *t)
 {
     struct published p = {0};
@@ -213,9 +245,10 @@ void time_attention_shape(struct target *t)
         time_decode_shape(t, t->shape + 4);
         return;
     }
-    if (sscanf(t->shape, "%u,%u,%u,%u,%u", &p.batch, &p.heads, &p.kv_heads, &p.length, &causal) !=
-        5) {
-        fprintf(stderr, "calibrate: --shape wants batch,heads,kv_heads,length,causal\n");
+    p.fp8 = strncmp(t->shape, "fp8:", 4) == 0;
+    if (sscanf(t->shape + (p.fp8 ? 4 : 0), "%u,%u,%u,%u,%u", &p.batch, &p.heads, &p.kv_heads,
+               &p.length, &causal) != 5) {
+        fprintf(stderr, "calibrate: --shape wants [fp8:]batch,heads,kv_heads,length,causal\n");
         _exit(2);
     }
     p.causal = causal;
