@@ -566,7 +566,7 @@ static void check_vec_op(struct tir_verifier *v, const struct tir_op *op, struct
         tir_check(v,
                   lane_bits(t.d) == 64 &&
                       (tir_dtype_bits(t.d.dtype) == 16 || tir_dtype_bits(t.d.dtype) == 8),
-                  "result is neither four 16-bit elements nor eight 8-bit ones");
+                  "result is not 64 bits of 8 or 16 each");
         break;
     }
 }

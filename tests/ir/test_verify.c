@@ -103,7 +103,7 @@ static const struct {
      "value is not of 32 bits"},
     {"%9 = buffer_load %4, %0, %0 {offset=0} : vec<4, f32>", "operand 1 is not one i32 a lane"},
     {"buffer_to_lds %4, %0, %6, %0 {group=0, bytes=8, offset=0}", "bytes is 4, 12 or 16"},
-    {"%9 = lds_read_tr %6 {offset=0} : vec<4, f32>", "result is neither four 16-bit elements nor eight 8-bit ones"},
+    {"%9 = lds_read_tr %6 {offset=0} : vec<4, f32>", "result is not 64 bits of 8 or 16 each"},
     {"wait {group=0, pending=-1}", "no such group or count"},
     {"waitcnt {vm=64, lgkm=-1}", "vm is -1..63, lgkm -1..15"},
     {"set_priority {level=4}", "level is 0..3"},
