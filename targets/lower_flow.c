@@ -144,6 +144,16 @@ LLVMValueRef lower_phase(struct lower *l, const struct tir_op *op)
     return NULL;
 }
 
+/* Assembly takes no vectors of bytes: they are dwords to it. */
+static LLVMValueRef as_dwords(struct lower *l, LLVMValueRef v, struct tir_type t)
+{
+    const unsigned bits = tir_dtype_bits(t.dtype) * lower_count(t);
+    if (tir_dtype_bits(t.dtype) != 8 || bits % 32)
+        return v;
+    const unsigned n = bits / 32;
+    return lower_bitcast(l, v, n > 1 ? LLVMVectorType(l->i32, n) : l->i32);
+}
+
 /* Empty assembly that uses the values: what computes them stays above. Constants need none. */
 LLVMValueRef lower_anchor(struct lower *l, const struct tir_op *op)
 {
@@ -152,6 +162,7 @@ LLVMValueRef lower_anchor(struct lower *l, const struct tir_op *op)
         struct tir_type t = lower_operand_type(l, op, i);
         if (LLVMIsConstant(v) || t.dtype == TIR_I1 || t.dtype == TIR_RSRC)
             continue;
+        v = as_dwords(l, v, t);
         LLVMTypeRef type = LLVMTypeOf(v);
         inline_asm(l, &type, &v, 1, t.kind == TIR_SCALAR ? "s" : "v", 1);
     }
