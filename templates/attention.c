@@ -209,6 +209,40 @@ static struct tir_value hide(struct att_attention *a, struct tir_value s,
     return s;
 }
 
+/* ---- Weights in fp8 ---- */
+
+/*
+ * The largest p is 2^room: within fp8's range, also where exp2 is a little high. m follows to rise
+ * below the maximum, so that p of the largest score is 2^rise to 2^room, and weights down to
+ * 2^-10.75 of the largest one have all of fp8's bits: its normal numbers begin at 2^-6, and 2^-7 of
+ * fnuz. There are FOLLOW powers of two by which the maximum may grow before m follows again.
+ */
+void att_attention_weights_fp8(struct att_attention *a)
+{
+    enum { FOLLOW = 4 };
+    const bool fnuz = a->b->f->machine->fp8_is_fnuz;
+    a->softmax.room = fnuz ? 7.875f : 8.75f; /* 2^7.906 is 240, 2^8.807 is 448 */
+    a->softmax.rise = a->softmax.room - FOLLOW;
+    a->sum = att_weight_sum(a->b, a->softmax.scores);
+}
+
+struct tir_value att_attention_denominator(struct att_attention *a,
+                                           const struct tir_value carried[ATT_N_CARRY])
+{
+    const struct tir_value l = carried[ATT_CARRY_L];
+    return a->sum.ones.id ? att_weight_sum_vector(a->b, l, a->softmax.vector) : l;
+}
+
+/* l and O times a factor, 1 x queries. */
+static struct tir_value scale_carried(struct att_attention *a, enum att_carry which,
+                                      struct tir_value value, struct tir_value factor)
+{
+    struct tir_builder *const b = a->b;
+    if (which == ATT_CARRY_L && a->sum.ones.id)
+        return att_weight_sum_scale(b, value, factor);
+    return tir_mul(b, value, tir_broadcast(b, factor, tir_typeof(b->f, value)));
+}
+
 /* ---- A block of keys ---- */
 
 void att_attention_begin(struct att_attention *a, struct tir_type output,
@@ -217,7 +251,7 @@ void att_attention_begin(struct att_attention *a, struct tir_type output,
     struct tir_builder *const b = a->b;
     const struct tir_value zero = tir_f32(b, 0.0f);
     carried[ATT_CARRY_M] = att_softmax_lowest(b, &a->softmax);
-    carried[ATT_CARRY_L] = tir_splat(b, zero, a->softmax.folded);
+    carried[ATT_CARRY_L] = tir_splat(b, zero, a->sum.ones.id ? a->sum.sums : a->softmax.folded);
     carried[ATT_CARRY_O] = tir_splat(b, zero, output);
 }
 
@@ -299,13 +333,47 @@ static void follow_late(struct att_attention *a, struct tir_value s, struct tir_
     *powers = begin_power(a, att_softmax_exponent(b, &a->softmax, s, m));
     next[ATT_CARRY_M] = m;
     for (unsigned i = ATT_CARRY_L; i < ATT_N_CARRY; i++)
-        next[i] = tir_mul(b, now[i], tir_broadcast(b, alpha, types[i]));
+        next[i] = scale_carried(a, (enum att_carry)i, now[i], alpha);
     for (unsigned i = ATT_N_CARRY; i < n; i++)
         next[i] = *part[i];
     tir_else(b, &branch, next);
     tir_end_if(b, &branch, now);
     for (unsigned i = 0; i < n; i++)
         *part[i] = now[i];
+}
+
+/* P is rounded first and then summed: out is a mean of values, whatever the roundings were. */
+static void accumulate_fp8(struct att_attention *a, const struct att_block *block,
+                           struct tir_value p, struct tir_value carried[ATT_N_CARRY])
+{
+    struct tir_builder *const b = a->b;
+    set_step(a, ATT_STEP_SUM);
+    const struct tir_value p8 = tir_convert_in_range(b, p, TIR_FP8);
+    const struct tir_value v = a->source->values(a->family, block);
+    set_step(a, ATT_STEP_PRODUCT);
+    carried[ATT_CARRY_O] = tir_named(b, "o", tir_mma(b, a->product, v, p8, carried[ATT_CARRY_O]));
+    carried[ATT_CARRY_L] =
+        tir_named(b, "l", att_weight_sum_add(b, &a->sum, p8, carried[ATT_CARRY_L]));
+}
+
+/* O and l follow the maximum, as att_softmax_rescale() does it. */
+static void rescale(struct att_attention *a, const struct att_softmax_step *step,
+                    struct tir_value carried[ATT_N_CARRY])
+{
+    struct tir_builder *const b = a->b;
+    if (!a->sum.ones.id) {
+        att_softmax_rescale(b, step, &carried[ATT_CARRY_O], &carried[ATT_CARRY_L]);
+        return;
+    }
+    struct tir_value both[] = {carried[ATT_CARRY_L], carried[ATT_CARRY_O]};
+    const struct tir_type t[] = {tir_typeof(b->f, both[0]), tir_typeof(b->f, both[1])};
+    struct tir_if branch = tir_begin_if(b, step->grown, true, t, 2);
+    const struct tir_value scaled[] = {scale_carried(a, ATT_CARRY_L, both[0], step->alpha),
+                                       scale_carried(a, ATT_CARRY_O, both[1], step->alpha)};
+    tir_else(b, &branch, scaled);
+    tir_end_if(b, &branch, both);
+    carried[ATT_CARRY_L] = both[0];
+    carried[ATT_CARRY_O] = both[1];
 }
 
 /* l += p, and O += V p. */
@@ -352,8 +420,12 @@ void att_attention_visit(struct att_attention *a, struct att_block block,
     if (a->late_maximum)
         follow_late(a, s, step.grown, &powers, carried);
     else
-        att_softmax_rescale(b, &step, &carried[ATT_CARRY_O], &carried[ATT_CARRY_L]);
+        rescale(a, &step, carried);
     if (source->await_values)
         source->await_values(a->family);
-    accumulate(a, &block, finish_power(a, &powers), carried);
+    const struct tir_value p = finish_power(a, &powers);
+    if (a->sum.ones.id)
+        accumulate_fp8(a, &block, p, carried);
+    else
+        accumulate(a, &block, p, carried);
 }

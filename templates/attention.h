@@ -11,6 +11,7 @@
 #include "ir/builder.h"
 #include "templates/softmax.h"
 #include "templates/variant.h"
+#include "templates/weight_sum.h"
 
 /** Stage and phase of an op in the pipelined loop: see struct tir_schedule. */
 struct att_place {
@@ -87,15 +88,23 @@ struct att_attention {
     const struct att_source *source;
     void *family;                  /* handed to the source's functions */
     const struct att_place *steps; /* [ATT_N_STEPS] */
+    struct att_weight_sum sum;     /* of weights in fp8: what l is then; else without `ones` */
     bool late_maximum;             /* exponents are made with the m of the block before */
 };
 
 /** Values that the loop carries: the running maximum, the denominator and O^T. */
-enum { ATT_CARRY_M, ATT_CARRY_L, ATT_CARRY_O, ATT_N_CARRY };
+enum att_carry { ATT_CARRY_M, ATT_CARRY_L, ATT_CARRY_O, ATT_N_CARRY };
 
 /** The state before the first key; `output` is the type of O^T. */
 void att_attention_begin(struct att_attention *a, struct tir_type output,
                          struct tir_value carried[ATT_N_CARRY]);
+
+/** Weights in fp8: behind att_attention_scale(), which says nothing of P's type. */
+void att_attention_weights_fp8(struct att_attention *a);
+
+/** What the loop has left of l, for att_softmax_finish(). */
+struct tir_value att_attention_denominator(struct att_attention *a,
+                                           const struct tir_value carried[ATT_N_CARRY]);
 
 /** Appends one iteration of the loop, in program order. */
 void att_attention_visit(struct att_attention *a, struct att_block block,

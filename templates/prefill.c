@@ -115,19 +115,14 @@ static void locate(struct prefill *p, const struct turn *t)
     p->row0 = att_times(b, p->tile->ascending ? t->layer : tir_sub(b, last, t->layer), rows);
 }
 
-static struct tir_value head_base(struct prefill *p, struct att_tensor t, struct tir_value token,
-                                  struct tir_value head)
+struct tir_value prefill_head_base(struct prefill *p, struct att_tensor t, struct tir_value token,
+                                   struct tir_value head, unsigned bytes)
 {
     struct tir_builder *b = &p->b;
     const struct tir_value at =
-        tir_add(b, tir_mul(b, att_wide(b, token), att_stride(b, t.token_stride, PREFILL_ELEM)),
-                tir_mul(b, att_wide(b, head), att_stride(b, t.head_stride, PREFILL_ELEM)));
+        tir_add(b, tir_mul(b, att_wide(b, token), att_stride(b, t.token_stride, (int)bytes)),
+                tir_mul(b, att_wide(b, head), att_stride(b, t.head_stride, (int)bytes)));
     return tir_add(b, tir_arg(b, t.arg, TIR_I64), at);
-}
-
-static struct tir_value row_bytes(struct prefill *p, const char *name)
-{
-    return tir_convert(&p->b, att_stride(&p->b, name, PREFILL_ELEM), TIR_I32);
 }
 
 /* Zero in the first columns. */
@@ -152,9 +147,10 @@ static struct tir_view q_view(struct prefill *p, const struct panel *n)
 {
     struct tir_builder *b = &p->b;
     const struct tir_value token = tir_add(b, p->q_begin, p->row0);
-    return att_view(b, head_base(p, ATT_HEADS(Q), token, p->head), tir_sub(b, p->q_len, p->row0),
-                    row_bytes(p, ARG_Q_TOKEN_STRIDE), p->v->head_dim * PREFILL_ELEM,
-                    (int)(n->first * PREFILL_ELEM));
+    const struct tir_value stride = att_stride(b, ARG_Q_TOKEN_STRIDE, (int)p->bytes);
+    return att_view(b, prefill_head_base(p, ATT_HEADS(Q), token, p->head, p->bytes),
+                    tir_sub(b, p->q_len, p->row0), tir_convert(b, stride, TIR_I32),
+                    p->v->head_dim * (int)p->bytes, (int)(n->first * p->bytes));
 }
 
 static struct tir_value q_buffer(struct prefill *p, const struct panel *n)
@@ -185,6 +181,32 @@ static void load_q(struct prefill *p)
             columns = without_first(p, columns, n->counted);
         n->q = tir_named(b, "q", tir_transpose(b, columns));
     }
+}
+
+/* A scale of a head's queries or keys, or of all. */
+static struct tir_value load_descale(struct prefill *p, const char *name, struct tir_value heads,
+                                     struct tir_value head)
+{
+    struct tir_builder *b = &p->b;
+    struct tir_value at = tir_i32(b, 0);
+    if (p->v->qkv_scale == ATT_QKV_SCALE_HEAD)
+        at = tir_shl(b, tir_add(b, tir_mul(b, p->sequence, heads), head), tir_i32(b, 2));
+    return tir_scalar_load(b, tir_arg(b, name, TIR_I64), at, TIR_F32);
+}
+
+static void find_scales(struct prefill *p)
+{
+    struct tir_builder *b = &p->b;
+    if (p->v->q_dtype != ATT_Q_DTYPE_FP8)
+        return;
+    const struct tir_value heads = tir_arg(b, ARG_HEADS, TIR_I32);
+    p->q_scale = load_descale(p, ARG_Q_DESCALE, heads, p->head);
+    if (p->v->paged)
+        return;
+    const struct tir_value gqa = p->v->gqa ? tir_i32(b, p->v->gqa) : tir_arg(b, ARG_GQA, TIR_I32);
+    const struct tir_value kv_heads = tir_div(b, heads, gqa);
+    p->k_scale = load_descale(p, ARG_K_DESCALE, kv_heads, p->kv_head);
+    p->v_scale = load_descale(p, ARG_V_DESCALE, kv_heads, p->kv_head);
 }
 
 static void find_cache(struct prefill *p)
@@ -313,8 +335,8 @@ static void copy_k(struct prefill *p, struct tir_value tile)
         const struct tir_layout l = tir_mma_left(p->mma, p->kv, &n->k, prefill_waves(p));
         const struct tir_type t = tir_tile(b->f, p->dtype, p->kv, n->width, &l);
         const struct tir_view k =
-            key_rows(p, key, p->k_base, p->k_stride, p->v->head_dim * PREFILL_ELEM,
-                     (int)(n->first * PREFILL_ELEM));
+            key_rows(p, key, p->k_base, p->k_stride, p->v->head_dim * (int)p->bytes,
+                     (int)(n->first * p->bytes));
         tir_copy_to_lds(b, GROUP_K, k, tir_i32(b, 0), k_buffer(p, n, tile), t, &n->lds);
     }
 }
@@ -367,7 +389,7 @@ static void fetch_v(struct prefill *p, struct tir_value tile)
         p->fetched_v[i] = att_paged_load(b, &p->pages, &p->paged_v[i], key, p->v_pages);
     if (p->v->paged)
         return;
-    const int row = p->v->head_dim_v * PREFILL_ELEM;
+    const int row = p->v->head_dim_v * (int)p->bytes;
     const struct tir_view v = key_rows(p, key, p->v_base, p->v_stride, row, 0);
     const struct tir_type t = prefill_v_registers(p, false);
     if (p->by_columns)
@@ -530,89 +552,13 @@ static void place_steps(struct prefill *p)
         p->steps[ATT_STEP_MODIFY].phase = EDGE;
 }
 
-/* A wave's rows of O with 16 bytes a lane, neighbours in neighbouring lanes. Q's place in LDS is
- * free by now, and no wave touches the rows of another. */
-static struct tir_value by_rows(struct prefill *p, struct tir_value o)
-{
-    struct tir_builder *b = &p->b;
-    const unsigned queries = p->rows * p->waves, vector = tir_bits(16 / PREFILL_ELEM);
-    struct tir_spread s = tir_spread(p->m, p->waves);
-    tir_spread_cols(&s, TIR_REGS, vector);
-    tir_spread_cols(&s, TIR_LANES, tir_bits(p->dv) - vector);
-    tir_spread_rows(&s, TIR_LANES, tir_spread_room(&s, TIR_LANES));
-    tir_spread_rows(&s, TIR_REGS, tir_bits(p->rows) - s.rows);
-    tir_spread_rows(&s, TIR_WAVES, tir_bits(p->waves));
-    const struct tir_layout l = tir_spread_layout(&s);
-    const struct tir_type t = tir_tile(b->f, p->dtype, queries, p->dv, &l);
-    tir_tile_lds_store(b, p->row_buffer, o, &p->o_lds);
-    tir_wait(b, TIR_LDS_WRITES, 0);
-    return tir_tile_lds_load(b, p->row_buffer, t, &p->o_lds);
-}
-
-/* Rows of O^T from `first` on, as far as they are head_dim_v's: the others are of no value. */
-static void store_rows(struct prefill *p, struct tir_view out, struct tir_value o, unsigned first,
-                       unsigned rows)
-{
-    struct tir_builder *b = &p->b;
-    const unsigned there = (unsigned)p->v->head_dim_v;
-    if (first >= there)
-        return;
-    if (first + rows > there) {
-        store_rows(p, out, tir_half(b, o, 0), first, rows / 2);
-        store_rows(p, out, tir_half(b, o, 1), first + rows / 2, rows / 2);
-        return;
-    }
-    out.byte = tir_i32(b, (int)(first * PREFILL_ELEM));
-    o = tir_transpose(b, tir_convert_short(b, o, p->dtype));
-    if (p->row_bytes && rows == p->dv)
-        o = by_rows(p, o);
-    tir_tile_store(b, out, tir_i32(b, 0), o);
-}
-
-/* O / l and m + log l, sinks joining the denominator; rows that saw no key give 0 and -inf. */
-static void finish(struct prefill *p, struct tir_value carried[ATT_N_CARRY])
-{
-    struct tir_builder *b = &p->b;
-    struct tir_value sink = {0};
-    if (p->v->sinks)
-        sink = tir_scalar_load(b, tir_arg(b, ARG_SINKS, TIR_I64),
-                               tir_shl(b, p->head, tir_i32(b, 2)), TIR_F32);
-    const struct att_softmax_end end = att_softmax_finish(
-        b, &p->attention.softmax, carried[ATT_CARRY_M], carried[ATT_CARRY_L], sink);
-    const struct tir_type o_type = tir_typeof(b->f, carried[ATT_CARRY_O]);
-    struct tir_value factor = end.inverse;
-    if (p->v_scale.id)
-        factor = tir_mul(b, factor, tile_of(p, p->v_scale, tir_typeof(b->f, factor)));
-    const struct tir_value o = tir_mul(b, carried[ATT_CARRY_O], tir_broadcast(b, factor, o_type));
-    const struct tir_value rows = tir_sub(b, p->q_len, p->row0);
-    const struct tir_value token = tir_add(b, p->q_begin, p->row0);
-    const struct tir_view out =
-        att_view(b, head_base(p, ATT_HEADS(OUT), token, p->head), rows,
-                 row_bytes(p, ARG_OUT_TOKEN_STRIDE), p->v->head_dim_v * PREFILL_ELEM, 0);
-    if (prefill_v_parts(p) == 1)
-        store_rows(p, out, o, 0, p->dv);
-    else
-        for (unsigned i = 0; i < 2; i++)
-            store_rows(p, out, tir_half(b, o, (int)i), prefill_v_first(p, i), p->dv / 2);
-    if (!p->v->lse)
-        return;
-    const struct tir_value lse = att_softmax_lse(b, &end);
-    const struct tir_value two = tir_i64(b, 2); /* lse is f32: twice the bytes of an element */
-    const struct tir_value lse_at =
-        tir_sub(b, head_base(p, ATT_HEADS(LSE), token, p->head), tir_arg(b, ARG_LSE, TIR_I64));
-    const struct tir_value base = tir_add(b, tir_arg(b, ARG_LSE, TIR_I64), tir_mul(b, lse_at, two));
-    const struct tir_value step =
-        tir_convert(b, tir_mul(b, att_stride(b, ARG_LSE_TOKEN_STRIDE, PREFILL_ELEM), two), TIR_I32);
-    tir_tile_store(b, att_view(b, base, rows, step, 4, 0), tir_i32(b, 0), tir_transpose(b, lse));
-}
-
 static void locate_rows(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
-    p->k_base = head_base(p, ATT_HEADS(K), p->kv_begin, p->kv_head);
-    p->v_base = head_base(p, ATT_HEADS(V), p->kv_begin, p->kv_head);
-    p->k_stride = att_stride(b, ARG_K_TOKEN_STRIDE, PREFILL_ELEM);
-    p->v_stride = att_stride(b, ARG_V_TOKEN_STRIDE, PREFILL_ELEM);
+    p->k_base = prefill_head_base(p, ATT_HEADS(K), p->kv_begin, p->kv_head, p->bytes);
+    p->v_base = prefill_head_base(p, ATT_HEADS(V), p->kv_begin, p->kv_head, p->bytes);
+    p->k_stride = att_stride(b, ARG_K_TOKEN_STRIDE, (int)p->bytes);
+    p->v_stride = att_stride(b, ARG_V_TOKEN_STRIDE, (int)p->bytes);
 }
 
 static void locate_pages(struct prefill *p)
@@ -646,6 +592,7 @@ static void await_q(struct prefill *p)
 static void attend(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
+    find_scales(p);
     find_cache(p);
     p->attention = (struct att_attention){.b = b,
                                           .v = p->v,
@@ -655,7 +602,12 @@ static void attend(struct prefill *p)
                                           .family = p,
                                           .late_maximum = p->tile->late_maximum,
                                           .steps = p->steps};
-    att_attention_scale(&p->attention, p->scores, p->k_scale);
+    struct tir_value scale = p->k_scale;
+    if (p->q_scale.id)
+        scale = scale.id ? tir_mul(b, p->q_scale, scale) : p->q_scale;
+    att_attention_scale(&p->attention, p->scores, scale);
+    if (p->dtype == TIR_FP8)
+        att_attention_weights_fp8(&p->attention);
     find_position(p);
     if (p->row_bytes)
         copy_q(p);
@@ -678,7 +630,7 @@ static void attend(struct prefill *p)
     att_attention_visit(&p->attention, block, carried);
     b->stage = TIR_NO_STAGE;
     tir_end_for(b, &loop, carried, ATT_N_CARRY);
-    finish(p, carried);
+    prefill_finish(p, carried);
 }
 
 static void take_turn(struct prefill *p, const struct turn *t)
@@ -773,7 +725,7 @@ const struct att_template att_template_prefill = {
     .tiles = prefill_tiles,
     .n_tiles = PREFILL_N_TILES,
     .knobs = prefill_knobs,
-    .own = {"k_buffers", "persistent"},
+    .own = {"k_buffers", "persistent", "fp8"},
     .n_knobs = PREFILL_N_KNOBS,
     .fits = prefill_fits,
     .check = prefill_check,

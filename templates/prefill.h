@@ -9,9 +9,10 @@
 #include "ir/matrix.h"
 #include "templates/attention.h"
 #include "templates/pages.h"
+#include "templates/scalar.h"
 #include "templates/template.h"
 
-enum { PREFILL_ELEM = 2 /* bytes of bf16 and fp16 */, PREFILL_MAX_PANELS = 5 };
+enum { PREFILL_OUT_BYTES = 2 /* an element of out */, PREFILL_MAX_PANELS = 5 };
 
 /* A head dim is cut into panels of power-of-two width: 192 is 128 + 64. A rest that is less than
  * lanes of 8 columns hold comes with columns before it, which are zero in this panel's q: 88 is
@@ -35,7 +36,9 @@ struct prefill {
     const struct att_tile *tile;
     const struct tir_mma *mma;
     int instr;
-    unsigned kv, rows, waves, dtype, widest_panel;
+    unsigned kv, rows, waves, widest_panel;
+    unsigned dtype, bytes; /* of q, k and v as they stand in LDS and registers */
+    unsigned out_dtype;
     unsigned dv;        /* columns of V in LDS and rows of O^T: head_dim_v, up to a power of two */
     unsigned k_buffers; /* tiles of K in LDS, a power of two */
     struct tir_builder b;
@@ -61,7 +64,8 @@ struct prefill {
     struct tir_value sequence, head, kv_head, row0, q_len, kv_len, offset, first, q_begin, kv_begin;
     struct tir_value k_base, v_base, k_stride, v_stride;
 
-    struct tir_value k_scale, v_scale; /* of the whole cache, or none */
+    struct tir_value q_scale;          /* of the workgroup's queries, or none */
+    struct tir_value k_scale, v_scale; /* of all its keys and values, or none */
     struct att_cache k_cache, v_cache;
     struct att_pages pages;
     struct att_paged_tile paged_v[2]; /* prefill_v_parts() of them */
@@ -69,14 +73,24 @@ struct prefill {
     struct att_paged_data fetched_v[2];
 };
 
+/** Address of a head's part of a token in a tensor, i64; elements have so many bytes. */
+struct tir_value prefill_head_base(struct prefill *p, struct att_tensor t, struct tir_value token,
+                                   struct tir_value head, unsigned bytes);
+
+/* prefill_out.c */
+
+/** O / l and m + log l, sinks joining the denominator; rows that saw no key give 0 and -inf. */
+void prefill_finish(struct prefill *p, struct tir_value carried[ATT_N_CARRY]);
+
 /* prefill_tile.c */
 
-enum { PREFILL_N_TILES = 10 };
+enum { PREFILL_N_TILES = 17 };
 extern const struct att_tile prefill_tiles[PREFILL_N_TILES];
 /* Members of att_tile.own. */
 enum {
     PREFILL_K_BUFFERS,  /* tiles of K in LDS; 0: as few as will do */
     PREFILL_PERSISTENT, /* workgroups of a launch, which take turns; 0: one a piece of work */
+    PREFILL_FP8,        /* is for q, k and v of fp8 */
 };
 enum { PREFILL_N_KNOBS = 10 };
 extern const struct att_knob prefill_knobs[PREFILL_N_KNOBS];

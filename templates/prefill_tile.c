@@ -113,6 +113,89 @@ const struct att_tile prefill_tiles[PREFILL_N_TILES] = {
      .hoist_vgprs = 8,
      .whole_keys = true,
      .why = "64 KiB of LDS hold two tiles of 16 keys and one of values"},
+    {.head_dim = 128,
+     .head_dim_v = 128,
+     .rows = 32,
+     .waves = 8,
+     .keys = 64,
+     .panel = 128,
+     .copy_bytes = 16,
+     .memory_priority = 1,
+     .hoist_vgprs = 4,
+     .late_power = true,
+     .whole_keys = true,
+     .late_maximum = true,
+     .own = {[PREFILL_FP8] = 1},
+     .why = "fp8 takes half of the registers for K and V"},
+    {.head_dim = 192,
+     .head_dim_v = 128,
+     .rows = 32,
+     .waves = 8,
+     .keys = 64,
+     .panel = 128,
+     .copy_bytes = 16,
+     .memory_priority = 1,
+     .plain = true,
+     .hoist_vgprs = 4,
+     .late_power = true,
+     .whole_keys = true,
+     .late_maximum = true,
+     .own = {[PREFILL_FP8] = 1},
+     .why = "fp8: K of 64 keys fits"},
+    {.head_dim = 192,
+     .head_dim_v = 128,
+     .rows = 32,
+     .waves = 8,
+     .keys = 64,
+     .panel = 64,
+     .copy_bytes = 16,
+     .memory_priority = 1,
+     .hoist_vgprs = 4,
+     .late_power = true,
+     .whole_keys = true,
+     .late_maximum = true,
+     .own = {[PREFILL_FP8] = 1},
+     .why = "fp8: page numbers take registers for each panel, which are smaller"},
+    {.head_dim = 128,
+     .head_dim_v = 128,
+     .rows = 32,
+     .waves = 8,
+     .keys = 64,
+     .panel = 256,
+     .hoist_vgprs = 8,
+     .late_power = true,
+     .own = {[PREFILL_FP8] = 1},
+     .why = "fp8 takes half of the registers for K and V"},
+    {.head_dim = 192,
+     .head_dim_v = 128,
+     .rows = 32,
+     .waves = 8,
+     .keys = 64,
+     .panel = 256,
+     .plain = true,
+     .hoist_vgprs = 8,
+     .late_power = true,
+     .own = {[PREFILL_FP8] = 1},
+     .why = "fp8: K of 64 keys fits"},
+    {.head_dim = 192,
+     .head_dim_v = 128,
+     .rows = 32,
+     .waves = 8,
+     .keys = 32,
+     .panel = 256,
+     .hoist_vgprs = 8,
+     .late_power = true,
+     .own = {[PREFILL_FP8] = 1},
+     .why = "fp8: page numbers take the registers of 32 keys"},
+    {.head_dim = 192,
+     .head_dim_v = 128,
+     .rows = 32,
+     .waves = 4,
+     .keys = 64,
+     .panel = 128,
+     .hoist_vgprs = 4,
+     .own = {[PREFILL_FP8] = 1},
+     .why = "fp8, a hook or a soft cap: one wave a SIMD has the registers"},
 };
 
 const struct att_knob prefill_knobs[PREFILL_N_KNOBS] = {
@@ -151,7 +234,10 @@ static void find_panels(struct prefill *p)
     const bool one_panel = dim <= p->widest_panel && !(dim & (dim - 1));
     const bool two = one_panel || p->tile->whole_keys;
     p->k_buffers = two && !p->tile->own[PREFILL_K_BUFFERS] ? 2 : 4;
-    const unsigned lanes = 8u << (p->mma->a.lane_bits - tir_bits(p->mma->m));
+    /* 16 bytes a lane, or what an instruction takes if that is more. */
+    const unsigned vector =
+        tir_mma_in_regs(p->mma) > 16 / p->bytes ? tir_mma_in_regs(p->mma) : 16 / p->bytes;
+    const unsigned lanes = vector << (p->mma->a.lane_bits - tir_bits(p->mma->m));
     /* Page numbers take registers for each panel, and 104 and 120 would have three and four: then
      * what the first one leaves is one. */
     const bool few = p->v->paged || (dim > 96 && dim % 16);
@@ -165,9 +251,9 @@ static void find_panels(struct prefill *p)
         n->counted = width > rest ? width - rest : 0;
         n->first = first - n->counted;
         n->width = width;
-        n->k = tir_contract_rows(p->mma, width, 8);
-        n->lds = att_lds_rows(p->m, p->kv, width, PREFILL_ELEM);
-        n->lds_bytes = att_lds_bytes(&n->lds, PREFILL_ELEM);
+        n->k = tir_contract_rows(p->mma, width, vector);
+        n->lds = att_lds_rows(p->m, p->kv, width, p->bytes);
+        n->lds_bytes = att_lds_bytes(&n->lds, p->bytes);
     }
 }
 
@@ -189,9 +275,9 @@ static void choose_layouts(struct prefill *p)
     p->v_k = tir_contract_acc(&s, tir_bits(p->mma->n));
     for (p->dv = 64; p->dv < (unsigned)p->v->head_dim_v; p->dv *= 2)
         ;
-    p->v_lds = p->by_columns ? att_lds_columns(p->m, p->kv, p->dv, PREFILL_ELEM, &p->v_k)
-                             : att_lds_rows(p->m, p->kv, p->dv, PREFILL_ELEM);
-    p->v_bytes = att_lds_bytes(&p->v_lds, PREFILL_ELEM);
+    p->v_lds = p->by_columns ? att_lds_columns(p->m, p->kv, p->dv, p->bytes, &p->v_k)
+                             : att_lds_rows(p->m, p->kv, p->dv, p->bytes);
+    p->v_bytes = att_lds_bytes(&p->v_lds, p->bytes);
     p->v_buffers = p->by_columns ? 1 : 2;
 }
 
@@ -213,16 +299,26 @@ static void place_rows(struct prefill *p)
     unsigned bytes = 0;
     for (unsigned i = 0; i < p->n_panels; i++) {
         struct panel *n = &p->panels[i];
-        n->q_lds = att_lds_rows(p->m, queries, n->width, PREFILL_ELEM);
+        n->q_lds = att_lds_rows(p->m, queries, n->width, p->bytes);
         n->q_at = bytes;
-        bytes += (att_lds_bytes(&n->q_lds, PREFILL_ELEM) + 15) & ~15u;
+        bytes += (att_lds_bytes(&n->q_lds, p->bytes) + 15) & ~15u;
     }
-    p->o_lds = att_lds_rows(p->m, queries, p->dv, PREFILL_ELEM);
-    const unsigned o = att_lds_bytes(&p->o_lds, PREFILL_ELEM);
+    p->o_lds = att_lds_rows(p->m, queries, p->dv, PREFILL_OUT_BYTES);
+    const unsigned o = att_lds_bytes(&p->o_lds, PREFILL_OUT_BYTES);
     bytes = bytes > o ? bytes : o;
     /* Buffers begin at multiples of 16. */
     if (key_bytes(p) + 16 * (p->n_panels + 1) + bytes <= p->m->lds_bytes)
         p->row_bytes = bytes;
+}
+
+enum { WIDE = 64 };
+
+/* Of fp8 the one that takes 64 of k, where there is one: it has twice the rate. */
+static int find_product(const struct tir_machine *m, unsigned rows, unsigned keys, unsigned dtype)
+{
+    const bool enough = dtype == TIR_FP8 && keys >= WIDE;
+    const int wide = enough ? tir_find_mma(m, rows, rows, WIDE, dtype) : -1;
+    return wide >= 0 ? wide : tir_find_mma(m, rows, rows, keys < 32 ? 16 : 0, dtype);
 }
 
 /* Everything that follows from variant, machine and tile without a function. The matrix instruction
@@ -239,9 +335,11 @@ struct prefill prefill_with_tile(const struct att_variant *v, const struct tir_m
         .kv = t->keys,
         .by_columns = !m->has_lds_read_tr || (v->paged && att_is_shuffled(v)),
         .widest_panel = t->panel,
-        .dtype = v->dtype == ATT_DTYPE_BF16 ? TIR_BF16 : TIR_F16,
+        .out_dtype = v->dtype == ATT_DTYPE_BF16 ? TIR_BF16 : TIR_F16,
     };
-    p.instr = tir_find_mma(m, p.rows, p.rows, p.kv < 32 ? 16 : 0, p.dtype);
+    p.dtype = v->q_dtype == ATT_Q_DTYPE_FP8 ? TIR_FP8 : p.out_dtype;
+    p.bytes = tir_dtype_bits(p.dtype) / 8;
+    p.instr = find_product(m, p.rows, p.kv, p.dtype);
     if (p.instr < 0)
         return p;
     p.mma = &m->mma[p.instr];
@@ -307,6 +405,11 @@ bool prefill_fits(const struct att_variant *v, const struct att_tile *t,
         return att_reject(why, ATT_TILE,
                           "has no registers for a custom mask: %u scores a wave, which takes %d",
                           t->rows * t->keys, MASKED_SCORES);
+    if ((v->q_dtype == ATT_Q_DTYPE_FP8) != t->own[PREFILL_FP8])
+        return att_reject(why, ATT_TILE, "is for q, k and v of %s",
+                          t->own[PREFILL_FP8] ? "fp8" : "dtype");
+    if (t->own[PREFILL_FP8] && t->waves > 4 && att_scales_scores(v))
+        return att_reject(why, ATT_TILE, "has no registers for a hook or a soft cap");
     const struct prefill p = prefill_with_tile(v, m, t);
     if (p.instr < 0)
         return att_reject(why, ATT_TILE, "%s has no matrix instruction with %d rows", m->name,
@@ -334,13 +437,15 @@ static bool check_dims(const struct att_variant *v, struct att_why *why)
 {
     static const char sizes[] = "64 to 128 by 8, or 144 to 512 by 16";
     const int dim = v->head_dim, dim_v = v->head_dim_v;
-    const int step = 128 / (int)tir_dtype_bits(att_cache_dtype(v)); /* loads of 16 bytes */
-    if (v->paged && dim % step)
-        return att_reject(why, ATT_HEAD_DIM, "head_dim %d of a cache is not a multiple of %d", dim,
+    const bool fp8 = v->q_dtype == ATT_Q_DTYPE_FP8;
+    const int step = fp8 ? 16 : 128 / (int)tir_dtype_bits(att_cache_dtype(v)); /* 16 bytes */
+    const char *const what = v->paged ? "a cache" : "fp8";
+    if ((v->paged || fp8) && dim % step)
+        return att_reject(why, ATT_HEAD_DIM, "head_dim %d of %s is not a multiple of %d", dim, what,
                           step);
-    if (v->paged && dim_v % step)
-        return att_reject(why, ATT_HEAD_DIM_V, "head_dim_v %d of a cache is not a multiple of %d",
-                          dim_v, step);
+    if ((v->paged || fp8) && dim_v % step)
+        return att_reject(why, ATT_HEAD_DIM_V, "head_dim_v %d of %s is not a multiple of %d", dim_v,
+                          what, step);
     if (!is_a_size(dim))
         return att_reject(why, ATT_HEAD_DIM, "head_dim %d is not %s", dim, sizes);
     if (!is_a_size(dim_v))
@@ -348,9 +453,26 @@ static bool check_dims(const struct att_variant *v, struct att_why *why)
     return true;
 }
 
+static bool check_fp8(const struct att_variant *v, struct att_why *why)
+{
+    if (v->q_dtype != ATT_Q_DTYPE_FP8)
+        return v->qkv_scale == ATT_QKV_SCALE_TENSOR ||
+               att_reject(why, ATT_QKV_SCALE, "qkv_scale is for q_dtype fp8");
+    if (v->mask == ATT_MASK_CUSTOM)
+        return att_reject(why, ATT_MASK, "with q_dtype fp8 there is no custom mask");
+    if (!v->paged)
+        return true;
+    if (v->kv_dtype != ATT_KV_DTYPE_FP8)
+        return att_reject(why, ATT_Q_DTYPE, "q_dtype fp8 is for a cache of kv_dtype fp8");
+    if (v->kv_scale != ATT_KV_SCALE_NONE && v->kv_scale != ATT_KV_SCALE_TENSOR)
+        return att_reject(why, ATT_KV_SCALE,
+                          "q_dtype fp8 is for a cache of one scale: kv_scale none or tensor");
+    return true;
+}
+
 bool prefill_check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
-    if (!(v->paged ? att_cache_check(v, why) : check_plain(v, why)))
+    if (!(v->paged ? att_cache_check(v, why) : check_plain(v, why)) || !check_fp8(v, why))
         return false;
     if (!check_dims(v, why))
         return false;

@@ -15,6 +15,7 @@ struct att_softmax att_softmax(struct tir_builder *b, struct tir_type scores,
         .vector = tir_tile(b->f, TIR_F32, 1, scores.cols, &column),
         .folded = tir_tile(b->f, TIR_F32, rows, scores.cols, &folded),
         .exponent = exponent,
+        .room = 8, /* O and l grow by 2^8 at most before the maximum follows */
     };
     return s;
 }
@@ -27,11 +28,9 @@ struct tir_value att_softmax_lowest(struct tir_builder *b, const struct att_soft
 static struct tir_value has_grown(struct tir_builder *b, const struct att_softmax *s,
                                   struct tir_value top, struct tir_value m)
 {
-    /* 2^8 of head room: O and l grow by that much at most before the maximum follows. */
-    const float room = 8.0f;
     const struct tir_value below = tir_broadcast(b, tir_neg(b, m), s->folded);
     const struct tir_value above = tir_fma(b, top, tir_splat(b, s->exponent, s->folded), below);
-    return tir_any(b, tir_cmp_gt(b, above, tir_float_like(b, above, room)));
+    return tir_any(b, tir_cmp_gt(b, above, tir_float_like(b, above, s->room)));
 }
 
 struct tir_value att_softmax_grown(struct tir_builder *b, const struct att_softmax *s,
@@ -43,8 +42,10 @@ struct tir_value att_softmax_grown(struct tir_builder *b, const struct att_softm
 struct tir_value att_softmax_next(struct tir_builder *b, const struct att_softmax *s,
                                   struct tir_value scores, struct tir_value m)
 {
-    const struct tir_value top = tir_col_max(b, scores);
-    return tir_max(b, m, tir_mul(b, top, tir_splat(b, s->exponent, s->vector)));
+    struct tir_value top = tir_mul(b, tir_col_max(b, scores), tir_splat(b, s->exponent, s->vector));
+    if (s->rise > 0)
+        top = tir_sub(b, top, tir_float_like(b, top, s->rise));
+    return tir_max(b, m, top);
 }
 
 struct att_softmax_step att_softmax_maximum(struct tir_builder *b, const struct att_softmax *s,

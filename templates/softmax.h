@@ -12,6 +12,8 @@ struct att_softmax {
     struct tir_type scores, vector; /* f32: keys x queries; 1 x queries */
     struct tir_type folded;         /* what l is kept as: one row per row bit that lanes hold */
     struct tir_value exponent;      /* p = 2^(s * exponent - m) */
+    float room;                     /* log2 of the largest p: where one is above, m follows */
+    float rise; /* m is so far below the maximum then: p has so much of its range above 1 */
 };
 
 /** For scores of this type; `exponent` is a scalar f32 >= 0: log2(e), times the scale where the

@@ -165,6 +165,67 @@ static void caches_that_cannot_be_say_why(void **state)
     }
 }
 
+static struct att_variant fp8_variant(const char *target, const int dims[2])
+{
+    struct att_variant v = variant(target, dims);
+    att_set(&v, ATT_Q_DTYPE, ATT_Q_DTYPE_FP8);
+    return v;
+}
+
+/* Hooks and soft caps have one wave a SIMD, with 512 registers. */
+static void fp8_tiles_fit_too(void **state)
+{
+    (void)state;
+    static const int dims[][2] = {{64, 64}, {96, 96}, {128, 128}, {192, 128}};
+    for (int t = 0; tgt_all[t]; t++)
+        for (size_t d = 0; d < sizeof(dims) / sizeof(dims[0]); d++)
+            for (int mask = ATT_MASK_NONE; mask <= ATT_MASK_WINDOW; mask++)
+                for (int paged = 0; paged < 2; paged++) {
+                    struct att_variant v = fp8_variant(tgt_all[t]->machine.name, dims[d]);
+                    att_set(&v, ATT_MASK, mask);
+                    att_set(&v, ATT_LSE, mask == ATT_MASK_NONE);
+                    att_set(&v, ATT_SINKS, mask == ATT_MASK_WINDOW);
+                    att_set(&v, ATT_PAGED, paged);
+                    att_set(&v, ATT_KV_DTYPE, paged ? ATT_KV_DTYPE_FP8 : ATT_KV_DTYPE_SAME);
+                    struct attnc_kernel k = compile(&v);
+                    check_facts(&k, paged ? 4 : 0);
+                    attnc_kernel_free(&k);
+                }
+}
+
+static void fp8_that_cannot_be_says_why(void **state)
+{
+    (void)state;
+    static const struct {
+        int dims[2];
+        bool paged;
+        enum att_field field;
+        int value;
+        const char *text;
+    } odd[] = {
+        {{128, 128}, false, ATT_MASK, ATT_MASK_CUSTOM, "with q_dtype fp8 there is no custom mask"},
+        {{72, 64}, false, ATT_LSE, 0, "head_dim 72 of fp8 is not a multiple of 16"},
+        {{64, 72}, false, ATT_LSE, 0, "head_dim_v 72 of fp8 is not a multiple of 16"},
+        {{128, 128}, false, ATT_KV_DTYPE, ATT_KV_DTYPE_FP8, "kv_dtype is for a cache"},
+        {{128, 128}, true, ATT_LSE, 0, "q_dtype fp8 is for a cache of kv_dtype fp8"},
+        {{256, 256}, false, ATT_LSE, 0, "no tile for head_dim 256"},
+    };
+    for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
+        struct att_variant v = fp8_variant("gfx950", odd[i].dims);
+        struct att_why why = {.text = ""};
+        att_set(&v, ATT_PAGED, odd[i].paged);
+        att_set(&v, odd[i].field, odd[i].value);
+        assert_false(v.op->check(&v, &tgt_find("gfx950")->machine, &why));
+        if (!strstr(why.text, odd[i].text))
+            fail_msg("%s, not %s", why.text, odd[i].text);
+    }
+    struct att_variant v = variant("gfx950", head_dims[1]);
+    struct att_why why = {.text = ""};
+    att_set(&v, ATT_QKV_SCALE, ATT_QKV_SCALE_HEAD);
+    assert_false(v.op->check(&v, &tgt_find("gfx950")->machine, &why));
+    assert_string_equal(why.text, "qkv_scale is for q_dtype fp8");
+}
+
 /* The first-order bound of the matrix pipe's duty for bf16, D 128. */
 static void matrix_pipe_is_kept_busy(void **state)
 {
@@ -205,6 +266,8 @@ int main(void)
         cmocka_unit_test(soft_cap_fits_too),
         cmocka_unit_test(paged_tiles_fit_too),
         cmocka_unit_test(caches_that_cannot_be_say_why),
+        cmocka_unit_test(fp8_tiles_fit_too),
+        cmocka_unit_test(fp8_that_cannot_be_says_why),
         cmocka_unit_test(matrix_pipe_is_kept_busy),
         cmocka_unit_test(unsupported_head_dims_say_why),
     };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* This file tests the bounds of attention: elements that are off, one by one and all together. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -88,12 +89,52 @@ static void all_elements_fail_together(void **state)
     assert_true(row.largest < row.largest_bound);
 }
 
+/* A weight of 0.8 with a value of 1, one of 0.2 with 0: out is off by d (1 - out) + d' out. */
+static struct ref_row two_keys(double sum, double lse)
+{
+    static const double k[2] = {1, 0}, v[2] = {1, 0}, q = 1;
+    double scratch[2];
+    struct ref_row row;
+    struct ref_attention a = {.dim = 1, .dim_v = 1, .scale = log(4)};
+    const struct ref_query query = {.q = &q, .queries = 1, .keys = 2};
+    const struct ref_keys keys = {.k = k, .v = v, .k_stride = 1, .v_stride = 1, .end = 2};
+    comparison_weights_fp8(&a, "gfx950");
+    ref_attend(&a, &query, &keys, scratch, &row);
+    assert_true(fabs(row.out[0] - 0.8) < 1e-12);
+    assert_true(fabs(row.moved[0] - sum) < 1e-12);
+    assert_true(fabs(row.roundings - lse) < 1e-12);
+    return row;
+}
+
+static void roundings_of_weights_move_a_mean(void **state)
+{
+    (void)state;
+    const double d[] = {0.8 / 16, 0.2 / 16};
+    const struct ref_row row = two_keys(d[0] * 0.2 + d[1] * 0.8, d[0] + d[1]);
+    const double squares = d[0] * 0.2 * d[0] * 0.2 + d[1] * 0.8 * d[1] * 0.8;
+    assert_true(fabs(row.moved_squares[0] - squares) < 1e-12);
+}
+
+/* Half of the smallest step of fp8 where the largest weight is scaled to 2^4.75, or 2^3.875. */
+static void small_weights_lose_more(void **state)
+{
+    (void)state;
+    struct ref_attention ocp = {0}, fnuz = {0};
+    comparison_weights_fp8(&ocp, "gfx950");
+    comparison_weights_fp8(&fnuz, "gfx942");
+    assert_true(ocp.weight_unit == 0x1p-4 && fnuz.weight_unit == 0x1p-4);
+    assert_true(fabs(ocp.weight_tiny * exp2(14.75) - 1) < 1e-12);
+    assert_true(fabs(fnuz.weight_tiny * exp2(14.875) - 1) < 1e-12);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_right_passes),
         cmocka_unit_test(one_element_fails),
         cmocka_unit_test(all_elements_fail_together),
+        cmocka_unit_test(roundings_of_weights_move_a_mean),
+        cmocka_unit_test(small_weights_lose_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

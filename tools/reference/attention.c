@@ -52,6 +52,29 @@ static double score_keys(const struct ref_attention *a, const struct ref_query *
     return top;
 }
 
+/* Rounded weights w + d with their own sum for a denominator give sum (w + d) v / sum (w + d): it
+ * differs from out by sum d (v - out) / sum (w + d). */
+static void add_roundings(const struct ref_attention *a, const struct ref_keys *keys,
+                          const double *scores, double denominator, double top, struct ref_row *row)
+{
+    double largest = 0;
+    for (int64_t j = keys->first; j < keys->end; j++)
+        largest = fmax(largest, exp(scores[j] - top) / denominator);
+    for (int64_t j = keys->first; j < keys->end; j++) {
+        if (is_hidden(keys, j))
+            continue;
+        const double weight = exp(scores[j] - top) / denominator;
+        const double rounding = fmax(a->weight_unit * weight, a->weight_tiny * largest);
+        const double *v = keys->v + j * keys->v_stride;
+        row->roundings += rounding;
+        for (int d = 0; d < a->dim_v; d++) {
+            const double moved = rounding * fabs(v[d] - row->out[d]);
+            row->moved[d] += moved;
+            row->moved_squares[d] += moved * moved;
+        }
+    }
+}
+
 void ref_attend(const struct ref_attention *a, const struct ref_query *query,
                 const struct ref_keys *keys, double *scratch, struct ref_row *row)
 {
@@ -75,6 +98,8 @@ void ref_attend(const struct ref_attention *a, const struct ref_query *query,
         }
     }
     row->lse = top + log(denominator);
+    if (a->weight_unit > 0)
+        add_roundings(a, keys, scratch, denominator, top, row);
 }
 
 int64_t ref_first_key(int64_t position, int64_t left, int64_t chunk)

@@ -18,6 +18,9 @@ struct ref_attention {
     double soft_cap;    /* 0: none */
     ref_logits *logits; /* NULL: none */
     const void *logits_arg;
+    /* By how much a kernel may round a weight before it sums it: relative to the weight, and where
+     * that is more, relative to the largest one of the row. 0: it sums what it has. */
+    double weight_unit, weight_tiny;
 };
 
 /* A query among `queries` of a sequence with `keys` keys. */
@@ -41,12 +44,15 @@ struct ref_keys {
  * the keys that the row sees.
  */
 struct ref_row {
-    double out[REF_DIM_MAX];       /* sum of p v; 0 where no key is seen */
-    double lse;                    /* log of the denominator; -infinity where it is 0 */
-    double magnitude[REF_DIM_MAX]; /* sum of p |v| */
-    double squares[REF_DIM_MAX];   /* sum of (p v)^2 */
-    double values[REF_DIM_MAX];    /* sum of |v| / denominator, relative to the top score */
-    double score;                  /* largest scale * sum of |q k|, or |score| if larger */
+    double out[REF_DIM_MAX];           /* sum of p v; 0 where no key is seen */
+    double lse;                        /* log of the denominator; -infinity where it is 0 */
+    double magnitude[REF_DIM_MAX];     /* sum of p |v| */
+    double squares[REF_DIM_MAX];       /* sum of (p v)^2 */
+    double values[REF_DIM_MAX];        /* sum of |v| / denominator, relative to the top score */
+    double moved[REF_DIM_MAX];         /* weights rounded: sum of rounding |v - out| */
+    double moved_squares[REF_DIM_MAX]; /* sum of (rounding (v - out))^2 */
+    double roundings;                  /* their sum, relative to the denominator */
+    double score;                      /* largest scale * sum of |q k|, or |score| if larger */
     int64_t keys;
 };
 

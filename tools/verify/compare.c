@@ -14,6 +14,16 @@
  *
  * Products of small errors are covered by the factor 1 + 4 u.
  *
+ * Weights that are rounded to fp8 are summed as they are rounded, so that out is a mean of values.
+ * With roundings d, each at most w = 2^-4 of its weight or, among weights below fp8's normal
+ * numbers, t of the row's largest one (comparison_weights_fp8()), and eta = sum d / sum p,
+ *
+ *     sum (p + d) v / sum (p + d) - out = sum d (v - out) / sum (p + d)
+ *
+ *   is at most sum d |v - out| / (1 - eta). It stands in place of u sum p|v|. What float32 added
+ *   before is rounded too: a factor 1 + w. The sum is off by a factor of 1 - eta to 1 + eta, and
+ *   LSE by the log of that.
+ *
  * A cache of fp8 or int8 adds nothing: its elements are exact in the kernel's type, the reference
  * reads the same bits, and a scale is one more float32 product of a score or of a weight, which the
  * 4 and the 8 have room for. Where a kernel applies scales to the elements and rounds the products
@@ -42,18 +52,32 @@ static double arithmetic_bound(const struct comparison *c, const struct ref_row 
            fmax(c->precision->tiny, 0x1p-126) * r->values[d] + c->precision->tiny;
 }
 
+/* What 1 / sum (p + d) may be, relative to 1 / sum p: anything where so many keys vanish. */
+static double growth(const struct ref_row *r)
+{
+    return r->roundings < 1 ? 1 / (1 - r->roundings) : 0x1p60;
+}
+
+/* What rounding the weights may do to an element. */
+static double weight_bound(const struct comparison *c, const struct ref_row *r, int d)
+{
+    return c->attention->weight_unit > 0 ? r->moved[d] * growth(r)
+                                         : c->precision->unit * r->magnitude[d];
+}
+
 static double out_bound(const struct comparison *c, const struct ref_row *r, double e, int d,
                         bool rounded)
 {
     const double u = c->precision->unit;
-    const double last = rounded ? fabs(r->out[d]) : 0;
-    return (1 + 4 * u) * (u * (r->magnitude[d] + last) + arithmetic_bound(c, r, e, d));
+    const double last = rounded ? u * fabs(r->out[d]) : 0;
+    return (1 + 4 * u) * (weight_bound(c, r, d) + last +
+                          (1 + c->attention->weight_unit) * arithmetic_bound(c, r, e, d));
 }
 
 /* log(L): the relative error of L, half of e and its sum, and float32 arithmetic on the result. */
 static double lse_bound(const struct ref_row *r, double e)
 {
-    return e + 8 * f * (fabs(r->lse) + r->score);
+    return e + 8 * f * (fabs(r->lse) + r->score) + log(growth(r));
 }
 
 static void note_fault(struct comparison *c, const char *what, const struct place *at, int d,
@@ -66,7 +90,8 @@ static void note_fault(struct comparison *c, const char *what, const struct plac
 /*
  * Over a whole tensor. Roundings are independent of each other and each at most u of what is
  * rounded, the terms p v of every output and the output itself: so their squares add, to at most
- * u^2 sum ((p v)^2 + out^2) where many are summed, and to twice that where a sum has one term. The
+ * u^2 sum ((p v)^2 + out^2) where many are summed, and to twice that where a sum has one term; of
+ * weights in fp8, to sum (d (v - out))^2. The
  * bounds of the arithmetic are for the worst case and add as they are.
  */
 static double relative_bound(const struct comparison *c)
@@ -74,7 +99,8 @@ static double relative_bound(const struct comparison *c)
     if (c->norm == 0)
         return 0;
     const double u = c->precision->unit;
-    return (1 + 4 * u) * (u * sqrt(2 * c->rounded / c->norm) + sqrt(c->arithmetic / c->norm));
+    const double more = 1 + c->attention->weight_unit;
+    return (1 + 4 * u) * (sqrt(2 * c->rounded / c->norm) + more * sqrt(c->arithmetic / c->norm));
 }
 
 static void compare_element(struct comparison *c, const struct place *at, int d, double got,
@@ -85,7 +111,10 @@ static void compare_element(struct comparison *c, const struct place *at, int d,
     const double bound = out_bound(c, r, e, d, rounded);
     c->error += error * error;
     c->norm += r->out[d] * r->out[d];
-    c->rounded += r->squares[d] + (rounded ? r->out[d] * r->out[d] : 0);
+    const double u = c->precision->unit, last = rounded ? u * r->out[d] : 0;
+    c->rounded +=
+        last * last + (c->attention->weight_unit > 0 ? r->moved_squares[d] * growth(r) * growth(r)
+                                                     : u * u * r->squares[d]);
     c->arithmetic += arithmetic * arithmetic;
     if (!(error <= bound))
         note_fault(c, isnan(got) ? "not written, or NaN" : "out", at, d, got, r->out[d]);
@@ -152,6 +181,14 @@ void comparison_run(struct comparison *c, struct verify_row *row)
     row->largest_bound = c->largest_bound;
     if (!(row->relative <= row->relative_bound))
         verify_fail(row, "the relative error of the whole is beyond its bound");
+}
+
+void comparison_weights_fp8(struct ref_attention *a, const char *target)
+{
+    const struct precision *p = find_cache_precision(ATTN_FP8, target);
+    const bool fnuz = p->target != NULL;
+    a->weight_unit = p->unit;
+    a->weight_tiny = p->tiny / exp2(fnuz ? 3.875 : 4.75);
 }
 
 double late_query(const double *key, int dim, double scale)

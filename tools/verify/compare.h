@@ -46,6 +46,10 @@ void compare_result(struct comparison *c, const struct place *at, struct operand
 /** Runs all tasks; fills the numbers of `row`, and its fault where something is beyond a bound. */
 void comparison_run(struct comparison *c, struct verify_row *row);
 
+/** The roundings of weights in fp8, as the target has it, in kernels that scale the largest weight
+ * of a row to 2^4.75 or more (fnuz: 2^3.875): sets weight_unit and weight_tiny. */
+void comparison_weights_fp8(struct ref_attention *a, const char *target);
+
 /** A power of two for a query's elements, whose product with a key of the same signs is then 28 to
  * 57 as an exponent of 2: more than a maximum may grow before it is followed, and more than fp16
  * holds; less than float32 does. */

@@ -203,10 +203,37 @@ static void fill_tokens(struct call *c, struct operand *o, int64_t first)
     for (int64_t t = first; t < o->dims[0]; t++)
         for (int64_t h = 0; h < o->dims[1]; h++)
             for (int64_t d = 0; d < o->dims[2]; d++)
-                operand_set(o, AT(t, h, d), random_value(&c->random));
+                operand_set_bits(o, AT(t, h, d),
+                                 o->size == 1
+                                     ? random_element(o->precision, 16, &c->random)
+                                     : encode_element(o->precision, random_value(&c->random)));
 }
 
-/* A key of a sequence: of a cache as it is, else 6 or -6. */
+/* Scales of q and k make logits of a few units of elements up to 16; each head has its own. */
+static void fill_descales(struct call *c)
+{
+    static const struct {
+        unsigned operand;
+        float least;
+    } scales[] = {{PREFILL_Q_DESCALE, 0.06f}, {PREFILL_K_DESCALE, 0.4f}, {PREFILL_V_DESCALE, 0.1f}};
+    for (size_t i = 0; i < COUNT(scales); i++) {
+        struct operand *o = call_operand(c, scales[i].operand);
+        const int64_t heads = o->schema.ndim > 1 ? o->dims[1] : 1;
+        for (int64_t at = 0; o->given && at < operand_count(o); at++)
+            operand_set(o, AT(at / heads, at % heads), scales[i].least * (1 + (float)(at % 5) / 8));
+    }
+}
+
+/* What an element of a token's head is multiplied with. */
+static double descale_of(struct call *c, unsigned number, int64_t s, int64_t head)
+{
+    const struct operand *o = call_operand(c, number);
+    if (!o->given)
+        return 1;
+    return o->schema.ndim > 1 ? operand_value(o, AT(s, head)) : operand_value(o, AT(0));
+}
+
+/* A key of a sequence: of a cache as it is, else 6 or -6 before the scale. */
 static void choose_key(struct call *c, int s, int key, int head, double *to)
 {
     const struct own *own = c->own;
@@ -216,6 +243,8 @@ static void choose_key(struct call *c, int s, int key, int head, double *to)
         to[d] = d % 3 ? 6 : -6;
         if (k->given)
             operand_set(k, AT(own->cu_k[s] + key, head, d), to[d]);
+        if (k->given)
+            to[d] *= descale_of(c, PREFILL_K_DESCALE, s, head);
         else
             to[d] = paged_value(&p, CACHE_K, page_lists_slot(&own->lists, s, key, head), d);
     }
@@ -232,9 +261,12 @@ static void point_the_same_way(struct call *c)
         for (int h = 0; h < desc->heads; h++) {
             choose_key(c, s, is(c, LATE) ? own->kv_lens[s] - 1 : 0,
                        h / (desc->heads / desc->kv_heads), key);
-            const double size = is(c, LATE) ? late_query(key, desc->head_dim, c->args.prefill.scale)
-                                : desc->paged ? 16
-                                              : 6;
+            const double scale = c->args.prefill.scale * descale_of(c, PREFILL_Q_DESCALE, s, h);
+            double size = desc->q_dtype == ATTN_FP8 ? 64 : desc->paged ? 16 : 6;
+            if (is(c, LATE))
+                size = late_query(key, desc->head_dim, scale);
+            if (desc->q_dtype == ATTN_FP8)
+                size = fmin(size, 128); /* fnuz ends at 240 */
             for (int d = 0; d < desc->head_dim; d++)
                 operand_set(q, AT(own->cu_q[s + 1] - 1, h, d), key[d] < 0 ? -size : size);
         }
@@ -271,6 +303,7 @@ static void fill(struct call *c)
     struct own *own = c->own;
     struct operand *sinks = call_operand(c, PREFILL_SINKS), *out = call_operand(c, PREFILL_OUT);
     fill_mask(c);
+    fill_descales(c);
     fill_tokens(c, call_operand(c, PREFILL_Q), own->cu_q[0]);
     for (int64_t t = own->cu_q[0]; t < out->dims[0]; t++)
         for (int64_t h = 0; h < out->dims[1]; h++)
@@ -311,17 +344,23 @@ static void compare_head(struct comparison *comparison, int task)
 }
 
 /* A dense tensor of what lies in one of the call's, or in its pages. */
-static double *read_rows(struct call *c, unsigned number, const int32_t *cu)
+static double *read_rows(struct call *c, unsigned number, unsigned descale, const int32_t *cu)
 {
     const struct operand *o = call_operand(c, number);
     const int64_t first = cu[0], end = cu[c->args.prefill.batch];
     double *values =
         call_allocate(c, (size_t)((end - first) * o->dims[1] * o->dims[2]) + 1, sizeof(*values));
     double *to = values;
-    for (int64_t t = first; t < end; t++)
-        for (int64_t h = 0; h < o->dims[1]; h++)
+    int64_t s = 0;
+    for (int64_t t = first; t < end; t++) {
+        while (t >= cu[s + 1])
+            s++;
+        for (int64_t h = 0; h < o->dims[1]; h++) {
+            const double scale = descale_of(c, descale, s, h);
             for (int64_t d = 0; d < o->dims[2]; d++)
-                *to++ = operand_value(o, AT(t, h, d));
+                *to++ = scale * operand_value(o, AT(t, h, d));
+        }
+    }
     return values;
 }
 
@@ -346,14 +385,14 @@ static void read_inputs(struct call *c)
     const struct attn_prefill_desc *d = &c->desc.prefill;
     const struct operand *sinks = call_operand(c, PREFILL_SINKS);
     const int batch = c->args.prefill.batch;
-    own->q = read_rows(c, PREFILL_Q, own->cu_q);
+    own->q = read_rows(c, PREFILL_Q, PREFILL_Q_DESCALE, own->cu_q);
     if (d->paged) {
         const struct paged p = cache_of(c);
         own->k = read_pages(c, &p, CACHE_K);
         own->v = read_pages(c, &p, CACHE_V);
     } else {
-        own->k = read_rows(c, PREFILL_K, own->cu_k);
-        own->v = read_rows(c, PREFILL_V, own->cu_k);
+        own->k = read_rows(c, PREFILL_K, PREFILL_K_DESCALE, own->cu_k);
+        own->v = read_rows(c, PREFILL_V, PREFILL_V_DESCALE, own->cu_k);
     }
     own->sinks = d->sinks ? call_allocate(c, (size_t)d->heads, sizeof(*own->sinks)) : NULL;
     for (int h = 0; d->sinks && h < d->heads; h++)
@@ -413,6 +452,8 @@ static void compare(struct call *c)
             },
     };
     set_window(c, &e.reference);
+    if (d->q_dtype == ATTN_FP8)
+        comparison_weights_fp8(&e.reference.attention, c->target);
     const struct precision *precision = call_operand(c, PREFILL_OUT)->precision;
     struct comparison comparison = {
         .precision = precision,

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The end of a tile of queries of `prefill`: O / l and LSE, and how they go to memory.
+ */
+#include "ir/bits.h"
+#include "ir/spread.h"
+#include "templates/prefill.h"
+#include "templates/scalar.h"
+
+/* A wave's rows of O with 16 bytes a lane, neighbours in neighbouring lanes. Q's place in LDS is
+ * free by now, and no wave touches the rows of another. */
+static struct tir_value by_rows(struct prefill *p, struct tir_value o)
+{
+    struct tir_builder *b = &p->b;
+    const unsigned queries = p->rows * p->waves, vector = tir_bits(16 / PREFILL_OUT_BYTES);
+    struct tir_spread s = tir_spread(p->m, p->waves);
+    tir_spread_cols(&s, TIR_REGS, vector);
+    tir_spread_cols(&s, TIR_LANES, tir_bits(p->dv) - vector);
+    tir_spread_rows(&s, TIR_LANES, tir_spread_room(&s, TIR_LANES));
+    tir_spread_rows(&s, TIR_REGS, tir_bits(p->rows) - s.rows);
+    tir_spread_rows(&s, TIR_WAVES, tir_bits(p->waves));
+    const struct tir_layout l = tir_spread_layout(&s);
+    const struct tir_type t = tir_tile(b->f, p->out_dtype, queries, p->dv, &l);
+    tir_tile_lds_store(b, p->row_buffer, o, &p->o_lds);
+    tir_wait(b, TIR_LDS_WRITES, 0);
+    return tir_tile_lds_load(b, p->row_buffer, t, &p->o_lds);
+}
+
+/* Rows of O^T from `first` on, as far as they are head_dim_v's: the others are of no value. */
+static void store_rows(struct prefill *p, struct tir_view out, struct tir_value o, unsigned first,
+                       unsigned rows)
+{
+    struct tir_builder *b = &p->b;
+    const unsigned there = (unsigned)p->v->head_dim_v;
+    if (first >= there)
+        return;
+    if (first + rows > there) {
+        store_rows(p, out, tir_half(b, o, 0), first, rows / 2);
+        store_rows(p, out, tir_half(b, o, 1), first + rows / 2, rows / 2);
+        return;
+    }
+    out.byte = tir_i32(b, (int)(first * PREFILL_OUT_BYTES));
+    o = tir_transpose(b, tir_convert_short(b, o, p->out_dtype));
+    if (p->row_bytes && rows == p->dv)
+        o = by_rows(p, o);
+    tir_tile_store(b, out, tir_i32(b, 0), o);
+}
+
+void prefill_finish(struct prefill *p, struct tir_value carried[ATT_N_CARRY])
+{
+    struct tir_builder *b = &p->b;
+    struct tir_value sink = {0};
+    if (p->v->sinks)
+        sink = tir_scalar_load(b, tir_arg(b, ARG_SINKS, TIR_I64),
+                               tir_shl(b, p->head, tir_i32(b, 2)), TIR_F32);
+    const struct att_softmax_end end =
+        att_softmax_finish(b, &p->attention.softmax, carried[ATT_CARRY_M],
+                           att_attention_denominator(&p->attention, carried), sink);
+    const struct tir_type o_type = tir_typeof(b->f, carried[ATT_CARRY_O]);
+    struct tir_value factor = end.inverse;
+    if (p->v_scale.id)
+        factor = tir_mul(b, factor, tir_splat(b, p->v_scale, tir_typeof(b->f, factor)));
+    const struct tir_value o = tir_mul(b, carried[ATT_CARRY_O], tir_broadcast(b, factor, o_type));
+    const struct tir_value rows = tir_sub(b, p->q_len, p->row0);
+    const struct tir_value token = tir_add(b, p->q_begin, p->row0);
+    const struct tir_view out =
+        att_view(b, prefill_head_base(p, ATT_HEADS(OUT), token, p->head, PREFILL_OUT_BYTES), rows,
+                 tir_convert(b, att_stride(b, ARG_OUT_TOKEN_STRIDE, PREFILL_OUT_BYTES), TIR_I32),
+                 p->v->head_dim_v * PREFILL_OUT_BYTES, 0);
+    if (prefill_v_parts(p) == 1)
+        store_rows(p, out, o, 0, p->dv);
+    else
+        for (unsigned i = 0; i < 2; i++)
+            store_rows(p, out, tir_half(b, o, (int)i), prefill_v_first(p, i), p->dv / 2);
+    if (!p->v->lse)
+        return;
+    const struct tir_value lse = att_softmax_lse(b, &end);
+    const struct tir_value two = tir_i64(b, 2); /* lse is f32: twice the bytes of an element */
+    const struct tir_value lse_at =
+        tir_sub(b, prefill_head_base(p, ATT_HEADS(LSE), token, p->head, PREFILL_OUT_BYTES),
+                tir_arg(b, ARG_LSE, TIR_I64));
+    const struct tir_value base = tir_add(b, tir_arg(b, ARG_LSE, TIR_I64), tir_mul(b, lse_at, two));
+    const struct tir_value step = tir_convert(
+        b, tir_mul(b, att_stride(b, ARG_LSE_TOKEN_STRIDE, PREFILL_OUT_BYTES), two), TIR_I32);
+    tir_tile_store(b, att_view(b, base, rows, step, 4, 0), tir_i32(b, 0), tir_transpose(b, lse));
+}
