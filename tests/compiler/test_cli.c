@@ -33,7 +33,7 @@ static void help_explains_everything(void **state)
     expect("help targets", 0, "gfx950", "");
     expect("help passes", 0, "lower_tiles", "");
     expect("help mask", 0, "causal", "");
-    expect("help prefill", 0, "takes: dtype head_dim", "");
+    expect("help prefill", 0, "takes: dtype q_dtype qkv_scale head_dim", "");
     expect("help prefill", 0, "head_dim: 1 to 1024; of a query and a key", "");
     expect("help mla_decode", 0, "head_dim: 256 to ", "");
     expect("help mla_decode", 0, "mask custom with sharded: shards are of causal masks", "");
@@ -95,7 +95,7 @@ static void variants_are_printed_without_compiling(void **state)
 {
     (void)state;
     write_file("d.yaml", good);
-    expect("build d.yaml --emit=variants", 0, "gfx942 prefill dtype=bf16 head_dim=64", "");
+    expect("build d.yaml --emit=variants", 0, "gfx942 prefill dtype=bf16 q_dtype=same qkv_scale=tensor head_dim=64", "");
     expect("build d.yaml --emit variants --target=gfx950", 0, "gfx950 prefill", "");
     expect("build d.yaml --emit=variants --only *gfx950 -o v.txt", 0, "", "");
     size_t size;
