@@ -36,8 +36,8 @@ struct lower_isa {
     LLVMValueRef (*make_rsrc)(struct lower *l, LLVMValueRef base, LLVMValueRef bytes);
     /* The load that goes to LDS; NULL when it failed. Of no more than to_lds_max_bytes a lane. */
     LLVMValueRef (*copy_to_lds)(struct lower *l, const struct lower_copy *c);
-    /* Optional: 64 bits of an LDS address, blocks transposed over 16 lanes: 16x4 elements of 16 bits,
-     * 16x8 of 8. */
+    /* Optional: 64 bits of an LDS address, blocks transposed over 16 lanes: 16x4 elements of 16
+     * bits, 16x8 of 8. */
     LLVMValueRef (*read_transposed)(struct lower *l, LLVMValueRef address, unsigned bits);
 
     /* Dword of lane ^ mask, 1 to 63. */

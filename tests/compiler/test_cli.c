@@ -95,7 +95,8 @@ static void variants_are_printed_without_compiling(void **state)
 {
     (void)state;
     write_file("d.yaml", good);
-    expect("build d.yaml --emit=variants", 0, "gfx942 prefill dtype=bf16 q_dtype=same qkv_scale=tensor head_dim=64", "");
+    expect("build d.yaml --emit=variants", 0,
+           "gfx942 prefill dtype=bf16 q_dtype=same qkv_scale=tensor head_dim=64", "");
     expect("build d.yaml --emit variants --target=gfx950", 0, "gfx950 prefill", "");
     expect("build d.yaml --emit=variants --only *gfx950 -o v.txt", 0, "", "");
     size_t size;

@@ -187,7 +187,7 @@ static void fp8_tiles_fit_too(void **state)
                     att_set(&v, ATT_SINKS, mask == ATT_MASK_WINDOW);
                     att_set(&v, ATT_PAGED, paged);
                     att_set(&v, ATT_KV_DTYPE, paged ? ATT_KV_DTYPE_FP8 : ATT_KV_DTYPE_SAME);
-                    struct attnc_kernel k = compile(&v);
+                    struct attnc_kernel k = compile_attention(&v);
                     check_facts(&k, paged ? 4 : 0);
                     attnc_kernel_free(&k);
                 }
