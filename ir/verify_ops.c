@@ -34,6 +34,11 @@ static bool matches(struct tir_type t, char letter)
     case 'v': return t.kind == TIR_VEC;
     case 'w': return t.kind == TIR_VEC && lane_bits(t) == 32;
     case 't': return t.kind == TIR_TILE;
+    case 'x': return tir_is_int(t.dtype) || tir_is_float(t.dtype);
+    case 'z': return tir_is_int(t.dtype);
+    case 'f': return t.dtype == TIR_F32 || t.dtype == TIR_F16;
+    case 'p': return t.dtype == TIR_I1;
+    case 'c': return t.dtype == TIR_I32;
     default: return true;
     }
 }
@@ -51,6 +56,11 @@ static const char *meaning(char letter)
     case 'O': return "one i32 or i64 a lane";
     case 'v': return "a vec";
     case 'w': return "a vec of 32 bits";
+    case 'x': return "a number";
+    case 'z': return "an integer";
+    case 'f': return "f32 or f16";
+    case 'p': return "i1";
+    case 'c': return "i32";
     default: return "a tile";
     }
 }
@@ -82,9 +92,13 @@ bool tir_check_type(struct tir_verifier *v, struct tir_type t)
 
 static void check_signature(struct tir_verifier *v, const struct tir_op *op, const char *s)
 {
-    for (uint32_t i = 0; i < op->n_operands && *s && *s != '>'; i++, s++)
-        tir_check(v, matches(tir_typeof(v->f, op->operands[i]), *s), "operand %u is not %s", i,
-                  meaning(*s));
+    for (uint32_t i = 0; i < op->n_operands && *s && *s != '>'; i++, s++) {
+        const struct tir_type t = tir_typeof(v->f, op->operands[i]);
+        tir_check(v, matches(t, *s), "operand %u is not %s", i, meaning(*s));
+        if (*s == 'x' || *s == 'z' || *s == 'f')
+            tir_check(v, tir_type_equal(t, tir_typeof(v->f, op->operands[0])),
+                      "operand %u has another type than operand 0", i);
+    }
     if (*s == '>' && op->n_results)
         tir_check(v, matches(tir_typeof(v->f, op->result), s[1]), "result is not %s",
                   meaning(s[1]));
@@ -106,32 +120,6 @@ static struct types types_of(const struct tir_verifier *v, const struct tir_op *
     return r;
 }
 
-/* Ops from add to cmp_ult; all operands are of one type. */
-static void check_elementwise(struct tir_verifier *v, const struct tir_op *op)
-{
-    const struct tir_type t = tir_typeof(v->f, op->operands[0]);
-    for (uint32_t i = 1; i < op->n_operands; i++)
-        tir_check(v, tir_type_equal(t, tir_typeof(v->f, op->operands[i])),
-                  "operand %u has another type than operand 0", i);
-    switch (op->opcode) {
-    case TIR_and:
-    case TIR_or:
-    case TIR_xor:
-    case TIR_shl:
-    case TIR_shr:
-    case TIR_sar:
-    case TIR_rem:
-    case TIR_cmp_ult: tir_check(v, tir_is_int(t.dtype), "operands are not integers"); break;
-    case TIR_exp2:
-    case TIR_log2:
-    case TIR_rcp:
-    case TIR_rsq:
-        tir_check(v, t.dtype == TIR_F32 || t.dtype == TIR_F16, "operand is not f32 or f16");
-        break;
-    default: tir_check(v, tir_is_int(t.dtype) || tir_is_float(t.dtype), "operands are not numbers");
-    }
-}
-
 static void check_conversion(struct tir_verifier *v, const struct tir_op *op, struct types t)
 {
     if (op->opcode == TIR_bitcast) {
@@ -143,10 +131,7 @@ static void check_conversion(struct tir_verifier *v, const struct tir_op *op, st
     }
     tir_check(v, same_shape(t.a, t.d), "result has another shape");
     if (op->opcode == TIR_zext)
-        tir_check(v,
-                  tir_is_int(t.a.dtype) && tir_is_int(t.d.dtype) &&
-                      tir_dtype_bits(t.a.dtype) <= tir_dtype_bits(t.d.dtype),
-                  "is no extension");
+        tir_check(v, tir_dtype_bits(t.a.dtype) <= tir_dtype_bits(t.d.dtype), "is no extension");
     else
         tir_check(v, t.a.dtype != TIR_RSRC && t.d.dtype != TIR_RSRC, "is no conversion");
 }
@@ -483,7 +468,9 @@ static void check_for(struct tir_verifier *v, const struct tir_op *op)
 static void check_own_lanes(struct tir_verifier *v, struct tir_type t)
 {
     if (t.kind == TIR_TILE)
-        tir_check(v, (unsigned)t.rows * t.cols == 64u << tir_layout_of(v->f, t)->reg_bits,
+        tir_check(v,
+                  (unsigned)t.rows * t.cols ==
+                      1u << (v->f->machine->lane_bits + tir_layout_of(v->f, t)->reg_bits),
                   "lanes or waves share elements");
     else
         tir_check(v, t.kind == TIR_VEC, "operand is a scalar");
@@ -492,36 +479,25 @@ static void check_own_lanes(struct tir_verifier *v, struct tir_type t)
 static void check_lane_op(struct tir_verifier *v, const struct tir_op *op, struct types t)
 {
     switch (op->opcode) {
-    case TIR_lane_count: tir_check(v, t.a.dtype == TIR_I1, "operand is not i1"); break;
     case TIR_lane_read:
         tir_check(v, t.a.kind != TIR_SCALAR && t.a.dtype == t.d.dtype,
                   "result is not the lane's element");
         break;
     case TIR_lanes_below:
-        tir_check(v, t.a.dtype == TIR_I1 && t.d.dtype == TIR_I32 && same_shape(t.a, t.d),
-                  "is not i1 to i32 of one shape");
+        tir_check(v, same_shape(t.a, t.d), "result has another shape");
         check_own_lanes(v, t.a);
         break;
-    case TIR_lane_sum_below:
-        tir_check(v, t.a.dtype == TIR_I32, "operand is not i32");
-        check_own_lanes(v, t.a);
-        break;
+    case TIR_lane_sum_below: check_own_lanes(v, t.a); break;
     case TIR_lds_gather:
-        tir_check(v,
-                  t.a.dtype == TIR_I32 && tir_dtype_bits(t.d.dtype) == 32 && same_shape(t.a, t.d),
-                  "is not 32 bits from an i32 address each");
+        tir_check(v, tir_dtype_bits(t.d.dtype) == 32 && same_shape(t.a, t.d),
+                  "result is not 32 bits for each address");
         check_own_lanes(v, t.a);
         break;
     case TIR_lds_scatter_if:
     case TIR_lds_add_if:
-        tir_check(v,
-                  t.a.dtype == TIR_I1 && t.b.dtype == TIR_I32 && same_shape(t.a, t.b) &&
-                      same_shape(t.a, t.c),
-                  "operands are not i1, i32 address and value of one shape");
-        tir_check(v,
-                  op->opcode == TIR_lds_add_if ? t.c.dtype == TIR_I32
-                                               : tir_dtype_bits(t.c.dtype) == 32,
-                  "value is not of 32 bits");
+        tir_check(v, same_shape(t.a, t.b) && same_shape(t.a, t.c),
+                  "condition, address and value are not of one shape");
+        tir_check(v, tir_dtype_bits(t.c.dtype) == 32, "value is not of 32 bits");
         check_own_lanes(v, t.a);
         break;
     }
@@ -554,7 +530,6 @@ static void check_vec_op(struct tir_verifier *v, const struct tir_op *op, struct
         tir_check(v, (t.a.kind == TIR_TILE || t.a.count == 1) && t.a.dtype == t.d.dtype,
                   "result is not the lane's element");
         break;
-    case TIR_any: tir_check(v, t.a.dtype == TIR_I1, "operand is not i1"); break;
     case TIR_global_store_if:
         tir_check(v, t.a.kind == TIR_VEC && t.a.count == 1 && t.a.dtype == TIR_I1,
                   "operand 0 is not one i1 a lane");
@@ -673,14 +648,10 @@ static void check_tile_op(struct tir_verifier *v, const struct tir_op *op, struc
 static void check_relations(struct tir_verifier *v, const struct tir_op *op)
 {
     const struct types t = types_of(v, op);
-    if (op->opcode >= TIR_add && op->opcode <= TIR_cmp_ult) {
-        check_elementwise(v, op);
-        return;
-    }
     switch (op->opcode) {
     case TIR_select:
-        tir_check(v, t.a.dtype == TIR_I1 && (t.a.kind == TIR_SCALAR || same_shape(t.a, t.b)),
-                  "condition is no i1 of the values' shape");
+        tir_check(v, t.a.kind == TIR_SCALAR || same_shape(t.a, t.b),
+                  "condition is not of the values' shape");
         tir_check(v, tir_type_equal(t.b, t.c), "values have different types");
         break;
     case TIR_convert:
