@@ -22,9 +22,7 @@
  * Barriers of several stages in one phase are one barrier, behind the waits of all of them.
  *
  * A `wait` says "the copy of this tile is there"; here it learns how many newer copies of its group
- * are under way by then.
- *
- * requires: tile level, n >= 1.   keeps: layouts.   breaks: stages (all ops end up without one).
+ * are under way by then. All ops end up without a stage.
  */
 #include "ir/builder.h"
 #include "ir/passes.h"

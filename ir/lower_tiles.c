@@ -9,8 +9,6 @@
  *
  * Accumulators of matrix instructions stay whole (16 or 4 elements a vec) across loops and
  * branches, so that they never move; everything else is carried register by register.
- *
- * requires: tile level.   keeps: structure, order.   breaks: tile values (there are none after).
  */
 #include "ir/lower_tiles.h"
 #include "ir/matrix.h"

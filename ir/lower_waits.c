@@ -8,8 +8,6 @@
  * of such ops issued after the awaited copy's last one, along the path with the fewest. Ops in a
  * branch may not have been issued: they do not count. Too small a count only waits longer; too
  * large a one would be a race.
- *
- * requires: register level.   keeps: all but wait ops.
  */
 #include "ir/builder.h"
 #include "ir/passes.h"

@@ -8,7 +8,7 @@
  * Ops of different pipeline stages or phases of one loop body stay apart: a value that crosses
  * stages is carried from iteration to iteration, which costs registers and may cost moves.
  *
- * requires: dominance.   keeps: structure, stages, order.   breaks: nothing; leaves dead ops.
+ * Leaves dead ops.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -8,8 +8,6 @@
  *
  * A carried value that feeds only itself is dead, which use counts do not show; so liveness is
  * marked from the ops with effects.
- *
- * requires: dominance.   keeps: order of ops, stages.   breaks: value ids of loop results.
  */
 #include <stdlib.h>
 

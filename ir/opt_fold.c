@@ -10,7 +10,7 @@
  * keep their ids and types; constants that it needs are put before the op. Operands are folded
  * before their users, so one walk is enough.
  *
- * requires: dominance.   keeps: structure, stages.   breaks: nothing; leaves dead ops.
+ * Leaves dead ops.
  */
 #include <stdlib.h>
 

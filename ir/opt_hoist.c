@@ -9,8 +9,6 @@
  * loop is rare too, and would hold registers all through that. Scalars all move. A vec takes vector
  * registers all through the loop: those move that save the most ops for a register, as long as the
  * schedule's budget lasts. Ops of a pipeline stage lose the stage.
- *
- * requires: dominance.   keeps: order among what moves, order among what stays.   breaks: nothing.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -7,9 +7,6 @@
  *
  * A mask of lanes takes a pair of scalar registers; expanding a tile's comparison makes one for
  * each of its registers at once, and a tile of 64 would run out of them.
- *
- * requires: register level.   keeps: structure.   breaks: order of i1 vecs and what they are made
- * of.
  */
 #include "ir/builder.h"
 #include "ir/passes.h"

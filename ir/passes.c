@@ -120,10 +120,11 @@ static void inspect(const struct tir_func *f, const char *after, const struct ti
 }
 
 #ifndef NDEBUG
-/* Properties that a pass may keep, each as one number. */
+/* Properties that a pass may keep, a bit of enum tir_pass_order each, as numbers. */
+enum { BRANCHES, WRITES, EFFECTS, N_PROPERTIES };
 struct fingerprint {
     const struct tir_func *f;
-    uint64_t of[TIR_PASS_effects + 1];
+    uint64_t of[N_PROPERTIES];
 };
 
 static void mix(uint64_t *hash, uint64_t word) { *hash = (*hash ^ word) * 0x100000001b3u; }
@@ -132,15 +133,18 @@ static bool note_op(void *context, struct tir_block *b, struct tir_ref r)
 {
     struct fingerprint *const p = context;
     const struct tir_op *const op = tir_op(p->f, r);
+    const unsigned flags = tir_ops[op->opcode].flags;
     uint64_t word = op->opcode;
     for (; b->owner.id; b = b->parent)
         word += 256;
     if (op->blocks[0])
-        mix(&p->of[TIR_PASS_branches], word);
+        mix(&p->of[BRANCHES], word);
     if (op->opcode == TIR_wait) /* lower_waits says how long */
         word += TIR_waitcnt - TIR_wait;
-    if (!(tir_ops[op->opcode].flags & TIR_PURE))
-        mix(&p->of[TIR_PASS_effects], word);
+    if (flags & (TIR_WRITES | TIR_FENCE) && op->opcode != TIR_yield && op->opcode != TIR_anchor)
+        mix(&p->of[WRITES], word);
+    if (!(flags & TIR_PURE))
+        mix(&p->of[EFFECTS], word);
     return false;
 }
 
@@ -163,8 +167,9 @@ static void run(struct tir_func *f, const struct tir_pass *pass, const struct ti
     pass->run(f, s);
 #ifndef NDEBUG
     const struct fingerprint after = fingerprint(f);
-    if (before.of[pass->keeps] != after.of[pass->keeps])
-        show_and_abort("the order that it should keep is another", pass->name, stderr);
+    for (int i = 0; i < N_PROPERTIES; i++)
+        if (pass->keeps >> i & 1 && before.of[i] != after.of[i])
+            show_and_abort("the order that it should keep is another", pass->name, stderr);
 #endif
 }
 
@@ -172,7 +177,12 @@ bool tir_run_passes(struct tir_func *f, const struct tir_pass_options *o, char w
 {
     if (!check_options(o, why))
         return false;
-    inspect(f, "building", o);
+    if (!tir_verify(f, "building", o->out ? o->out : stderr)) {
+        snprintf(why, 128, "%.64s breaks a rule of the tile IR: a bug of its template", f->name);
+        return false;
+    }
+    if (o->round_trip)
+        round_trip(f, "building", o->out ? o->out : stderr);
     if (o->observe)
         o->observe(o->context, NULL, f);
     for (unsigned i = 0; i < tir_n_passes; i++) {

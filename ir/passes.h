@@ -45,7 +45,13 @@ struct tir_pass_options {
 
 /* The words in passes.def. */
 enum tir_pass_level { TIR_PASS_any, TIR_PASS_tiles, TIR_PASS_registers };
-enum tir_pass_order { TIR_PASS_nothing, TIR_PASS_branches, TIR_PASS_effects };
+enum tir_pass_order {
+    TIR_PASS_nothing = 0,
+    TIR_PASS_branches = 1,
+    TIR_PASS_writes = 2,
+    TIR_PASS_spine = TIR_PASS_branches | TIR_PASS_writes,
+    TIR_PASS_effects = 4 | TIR_PASS_spine,
+};
 
 /** A row of the table; passes named lower_* may not be disabled. */
 struct tir_pass {
@@ -64,8 +70,9 @@ extern const unsigned tir_n_passes;
 
 /**
  * Runs the table. False, with a sentence in `why` and nothing run, when an option names no pass or
- * disables a required one. Where asserts are on, each pass's result is verified; a function that
- * fails is shown on `out` (stderr without one) with the pass to blame, and the process aborts.
+ * disables a required one, or when the function breaks a rule, as one does that asks lower_pipeline
+ * for what it does not do; it is then shown on `out` (stderr without one). Where asserts are on,
+ * each pass's result is verified too, with the pass to blame, and a failure aborts the process.
  */
 bool tir_run_passes(struct tir_func *f, const struct tir_pass_options *o, char why[128]);
 

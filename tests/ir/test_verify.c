@@ -188,6 +188,30 @@ static void verify_finds_what_each_rule_forbids(void **state)
     }
 }
 
+/* In any build: lower_pipeline would leave the second loop as it is. */
+static void the_driver_runs_no_pass_over_what_breaks_a_rule(void **state)
+{
+    (void)state;
+    static const struct tir_schedule schedule = {.stages = 2};
+    struct tir_func *const f = with_constants(
+        "%9 = const_int {value=0} : i32\nfor %10 = %9 to %0 step %0 {\nbarrier @1.0\n"
+        "yield\n}\nfor %11 = %9 to %0 step %0 {\nbarrier @1.0\nyield\n}");
+    char *const before = printed(f), *text = NULL, why[128];
+    size_t size;
+    FILE *const out = open_memstream(&text, &size);
+    const struct tir_pass_options options = {.schedule = &schedule, .out = out};
+    assert_false(tir_run_passes(f, &options, why));
+    fclose(out);
+    assert_string_equal(why, "f breaks a rule of the tile IR: a bug of its template");
+    assert_non_null(strstr(text, "// error: is the second pipelined loop of the function"));
+    char *const after = printed(f);
+    assert_string_equal(after, before);
+    free(before);
+    free(after);
+    free(text);
+    tir_func_destroy(f);
+}
+
 static void verify_accepts_what_keeps_the_rules(void **state)
 {
     (void)state;
@@ -288,6 +312,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(verify_finds_what_each_rule_forbids),
+        cmocka_unit_test(the_driver_runs_no_pass_over_what_breaks_a_rule),
         cmocka_unit_test(verify_accepts_what_keeps_the_rules),
         cmocka_unit_test(verify_lets_a_matrix_operand_order_its_rows),
         cmocka_unit_test(verify_collects_and_blames),
