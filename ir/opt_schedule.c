@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The slot pattern: in a matrix phase, every matrix instruction is followed by as much other work
- * as fits under it,
+ * The slot pattern: in a matrix phase, other work stands between the matrix instructions,
  *
  *     mfma; 7 VALU; mfma; 7 VALU; ...      or      mfma; exp2, exp2; mfma; ...
  *
  * A list scheduler over each straight run of a matrix phase. Matrix instructions keep their order;
- * other ops go by the longest path of work that hangs on them, then by program order. Work is
- * spread evenly: with W slots of it and M matrix instructions to cover it, W k / M slots stand
- * before the k-th, so a phase with little to hide has no hole at its end. What a phase leaves
- * behind is anchored at its end, since the order of pure values is otherwise anybody's guess to
- * instruction selection.
+ * other ops go by the longest path of work that hangs on them, then by program order. By default
+ * work is spread evenly: with W slots of it and M matrix instructions to cover it, W k / M slots
+ * stand before the k-th, so a phase with little to hide has no hole at its end. With `fill` each
+ * matrix instruction is followed by the machine's shadow_slots of work. The schedule of a template
+ * says which, by what is the shorter loop (docs/timing.md). What a phase leaves behind is anchored
+ * at its end, since the order of pure values is otherwise anybody's guess to instruction selection.
  *
  * What replaces a carried value of the loop is made after the old one's last use, wherever that is
  * possible: the two can then share a register, and the loop needs no copy.
- *
- * requires: register level.   keeps: structure.   breaks: order of ops in matrix phases.
  */
 #include "ir/builder.h"
 #include "ir/passes.h"
@@ -261,24 +259,46 @@ static unsigned covering(const struct run *r, const struct tir_schedule *s, unsi
     return s->bare_last && matrices && work <= room ? matrices - 1 : matrices;
 }
 
+/* What is known while a run is put in order, in slots. */
+struct progress {
+    unsigned work, done;  /* all of it; placed so far */
+    unsigned under, room; /* placed behind the last matrix instruction; what fits under it */
+    unsigned matrices, issued;
+};
+
+/* Is it the next matrix instruction's turn? */
+static bool is_due(const struct progress *p, const struct tir_schedule *s)
+{
+    if (s->fill)
+        return !p->issued || p->under >= p->room;
+    return p->matrices && p->done * p->matrices >= p->work * p->issued;
+}
+
+static void place_matrix(struct run *r, struct progress *p, unsigned index)
+{
+    p->room = r->machine->mma[tir_op(r->f, r->nodes[index].ref)->imm[0]].shadow_slots;
+    p->under = 0;
+    p->issued++;
+    place(r, index);
+}
+
 static void schedule_run(struct run *r, const struct tir_schedule *s)
 {
-    unsigned work = 0, done = 0, issued = 0;
+    struct progress p = {0};
     for (unsigned i = 0; i < r->n; i++)
-        work += r->nodes[i].slots;
-    const unsigned matrices = covering(r, s, work);
+        p.work += r->nodes[i].slots;
+    p.matrices = covering(r, s, p.work);
     while (r->n_out < r->n) {
-        const int matrix = next_matrix(r), other = best_other(r, issued);
+        const int matrix = next_matrix(r), other = best_other(r, p.issued);
         const bool ready = matrix >= 0 && may_go(r, (unsigned)matrix);
         const bool free_op = other >= 0 && (!r->nodes[other].slots || r->nodes[other].feeds);
-        const bool due = matrices && done * matrices >= work * issued;
         assert(ready || other >= 0);
-        if (other < 0 || (!free_op && ready && due)) {
-            place(r, (unsigned)matrix);
-            issued++;
+        if (other < 0 || (!free_op && ready && is_due(&p, s))) {
+            place_matrix(r, &p, (unsigned)matrix);
             continue;
         }
-        done += r->nodes[other].slots;
+        p.done += r->nodes[other].slots;
+        p.under += r->nodes[other].slots;
         place(r, (unsigned)other);
     }
 }

@@ -18,7 +18,8 @@ struct tir_schedule {
     uint8_t stages;        /* software-pipeline stages of the main loop; 1 leaves it alone */
     uint8_t matrix_phases; /* bit per phase: matrix instructions and what hides under them */
     uint8_t joined_phases; /* bit per phase: no barrier between it and the next */
-    uint8_t interleave;    /* 1: fill the shadow of matrix instructions with other work */
+    uint8_t interleave;    /* 1: other work stands between matrix instructions */
+    uint8_t fill;          /* 1: as much as fits under each; 0: evenly spread over all */
     uint8_t bare_last;   /* 1: nothing behind a phase's last matrix instruction that can help it */
     uint8_t hoist_vgprs; /* vector registers that opt_hoist may take through a loop */
     uint8_t ping_pong;   /* wave groups a phase apart: 1 (off) or 2 */

@@ -678,6 +678,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
         .schedule = {.stages = d.compute + 1,
                      .matrix_phases = 1u << SCORES | 1u << VALUES,
                      .interleave = !tile.own[IN_ORDER],
+                     .fill = v->kv_dtype == ATT_KV_DTYPE_INT8,
                      .ping_pong = 1,
                      .hoist_vgprs = tile.hoist_vgprs,
                      .apart = 1},

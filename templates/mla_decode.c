@@ -349,6 +349,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
         .schedule = {.stages = s.late ? N_STAGES : LATE,
                      .matrix_phases = 1u << EARLIER_VALUES | 1u << SCORES | 1u << VALUES,
                      .interleave = 1,
+                     .fill = !s.late,
                      .ping_pong = 1,
                      .apart = 1},
         .grid = {{ARG_WORKGROUPS, 1, 1}, {NULL, 1, 1}, {NULL, 1, 1}},

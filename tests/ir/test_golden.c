@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Golden pairs: golden/<pass>/<what it shows>.tir is run through that pass, and what it prints is
- * <what it shows>.expect beside it. A new pair is two files; `test_ir_golden DIR --update` writes
+ * <what it shows>.expect beside it. Its schedule is the same for all but for `fill`, which a line
+ * "// schedule: fill" asks for. A new pair is two files; `test_ir_golden DIR --update` writes
  * the second, to be read before it is committed.
  */
 #include <dirent.h>
@@ -39,10 +40,13 @@ static const struct tir_pass *pass_named(const char *name)
 
 static void run_case(const struct tir_pass *pass, const char *input_path, const char *expect_path)
 {
-    static const struct tir_schedule schedule = {
-        .stages = 3, .matrix_phases = 2, .interleave = 1, .bare_last = 1};
     char *const input = read_file(input_path);
     assert_non_null(input);
+    const struct tir_schedule schedule = {.stages = 3,
+                                          .matrix_phases = 2,
+                                          .interleave = 1,
+                                          .bare_last = 1,
+                                          .fill = strstr(input, "\n// schedule: fill\n") != NULL};
     struct tir_func *const f = parsed(input);
     if (!tir_verify(f, "reading", stderr))
         fail_msg("%s is not sound", input_path);
