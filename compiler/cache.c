@@ -17,6 +17,8 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "compiler/place_file.h"
+
 #define MAGIC "attncobj"
 
 enum { MAX_CODE = 64 << 20 };
@@ -197,13 +199,7 @@ bool attnc_cache_store(const char *dir, const struct attnc_cache_key *key,
     int fd = mkostemp(temporary, O_CLOEXEC);
     if (fd < 0)
         return false;
-    bool good = write_exactly(fd, &e, sizeof(e)) && write_exactly(fd, k->code.data, k->code.size);
-    good = close(fd) == 0 && good;
-    good = good && rename(temporary, path) == 0;
-    if (!good) {
-        int error = errno;
-        unlink(temporary);
-        errno = error;
-    }
-    return good;
+    const bool good =
+        write_exactly(fd, &e, sizeof(e)) && write_exactly(fd, k->code.data, k->code.size);
+    return attnc_place_file(fd, good, temporary, path);
 }

@@ -12,6 +12,9 @@
 
 #include "compiler/process.h"
 
+/* How Clang reads a hook, for whatever target. */
+#define HOOK_DIALECT ATTNC_CLANG, "-x", "c", "-std=c11", "-Wall", "-Wextra", "-Wno-unused-parameter"
+
 /* `debug` is Clang's option for debug information. */
 static enum attnc_hook_result compile(const char *path, const char *target, const char *debug,
                                       struct tgt_blob *bitcode, struct tgt_blob *messages)
@@ -19,13 +22,7 @@ static enum attnc_hook_result compile(const char *path, const char *target, cons
     char cpu[64];
     snprintf(cpu, sizeof(cpu), "-mcpu=%s", target);
     const char *const argv[] = {
-        ATTNC_CLANG,
-        "-x",
-        "c",
-        "-std=c11",
-        "-Wall",
-        "-Wextra",
-        "-Wno-unused-parameter",
+        HOOK_DIALECT,
         "-target",
         "amdgcn-amd-amdhsa",
         cpu,
@@ -95,13 +92,7 @@ enum attnc_hook_result attnc_compile_hook_for_host(const char *path, const char 
                                                    struct tgt_blob *messages)
 {
     const char *const argv[] = {
-        ATTNC_CLANG,
-        "-x",
-        "c",
-        "-std=c11",
-        "-Wall",
-        "-Wextra",
-        "-Wno-unused-parameter",
+        HOOK_DIALECT,
         "-O2",
         "-ffreestanding",
         "-fno-math-errno",

@@ -207,28 +207,9 @@ static void turn_weights(struct product *p, unsigned count)
     }
 }
 
-/* The panels of x of the tile from `token` on; rows behind the last token are 0. */
-static void load_tile(struct product *p, struct tir_value token, struct tir_value *x)
-{
-    struct tir_builder *b = &p->b;
-    const struct tir_value head =
-        offset(p, tir_arg(b, ARG_X, TIR_I64), p->head, ARG_X_HEAD_STRIDE, ELEM);
-    const struct tir_value base = offset(p, head, token, ARG_X_TOKEN_STRIDE, ELEM);
-    const struct tir_value left = tir_min(b, tir_sub(b, p->tokens, token), tir_i32(b, TOKENS));
-    const struct tir_value stride =
-        tir_convert(b, att_stride(b, ARG_X_TOKEN_STRIDE, ELEM), TIR_I32);
-    for (unsigned i = 0; i < panels(p); i++) {
-        const struct tir_view view =
-            att_view(b, base, left, stride, p->v->head_dim * ELEM, (int)i * PANEL * ELEM);
-        x[i] = tir_tile_load(b, view, tir_i32(b, 0), p->staged);
-    }
-}
-
-/* ---- One tile ---- */
-
-/* Where the tile from `token` on goes in a tensor [token, head, width]. */
-static struct tir_view out_view(struct product *p, struct att_tensor t, struct tir_value token,
-                                int width)
+/* The tile from `token` on of a tensor [token, head, width]; rows behind the last token are 0. */
+static struct tir_view tile_view(struct product *p, struct att_tensor t, struct tir_value token,
+                                 int width)
 {
     struct tir_builder *b = &p->b;
     const struct tir_value head =
@@ -238,6 +219,19 @@ static struct tir_view out_view(struct product *p, struct att_tensor t, struct t
     const struct tir_value stride = tir_convert(b, att_stride(b, t.token_stride, ELEM), TIR_I32);
     return att_view(b, base, left, stride, width * ELEM, 0);
 }
+
+/* The panels of x of the tile from `token` on. */
+static void load_tile(struct product *p, struct tir_value token, struct tir_value *x)
+{
+    struct tir_builder *b = &p->b;
+    struct tir_view view = tile_view(p, ATT_HEADS(X), token, p->v->head_dim);
+    for (unsigned i = 0; i < panels(p); i++) {
+        view.byte = tir_i32(b, (int)i * PANEL * ELEM);
+        x[i] = tir_tile_load(b, view, tir_i32(b, 0), p->staged);
+    }
+}
+
+/* ---- One tile ---- */
 
 /* w x^T of what stands in LDS; blocks of w that have a scale of their own are summed apart. */
 static struct tir_value multiply(struct product *p)
@@ -270,7 +264,7 @@ static void store_tile(struct product *p, struct tir_value token, struct tir_val
     tir_tile_lds_store(b, p->own, tir_transpose(b, tir_convert(b, sum, p->dtype)), &map);
     tir_wait(b, TIR_LDS_WRITES, 0);
     const struct tir_value out = tir_tile_lds_load(b, p->own, p->finished, &map);
-    struct tir_view to = out_view(p, ATT_HEADS(OUT), token, p->v->head_dim_v);
+    struct tir_view to = tile_view(p, ATT_HEADS(OUT), token, p->v->head_dim_v);
     to.byte = att_times(b, first, ELEM);
     const struct tir_value there = tir_cmp_lt(b, first, tir_i32(b, p->v->head_dim_v));
     struct tir_if some = tir_begin_if(b, there, false, NULL, 0);
@@ -293,7 +287,7 @@ static void copy_tail(struct product *p, struct tir_value token)
     const struct tir_value left = tir_min(b, tir_sub(b, p->tokens, token), tir_i32(b, TOKENS));
     const struct tir_view from = att_view(b, base, left, stride, TAIL * ELEM, 0);
     const struct tir_value x = tir_tile_load(b, from, zero, p->staged);
-    tir_tile_store(b, out_view(p, ATT_HEADS(TAIL_OUT), token, TAIL), zero, x);
+    tir_tile_store(b, tile_view(p, ATT_HEADS(TAIL_OUT), token, TAIL), zero, x);
     tir_else(b, &some, NULL);
     tir_end_if(b, &some, NULL);
 }
@@ -349,14 +343,8 @@ static void load_own_scale(struct product *p)
 static void load_own_tile(struct product *p, struct tir_value token, struct tir_value *x)
 {
     struct tir_builder *b = &p->b;
-    const struct tir_value head =
-        offset(p, tir_arg(b, ARG_X, TIR_I64), p->head, ARG_X_HEAD_STRIDE, ELEM);
-    const struct tir_value base = offset(p, head, token, ARG_X_TOKEN_STRIDE, ELEM);
-    const struct tir_value left = tir_min(b, tir_sub(b, p->tokens, token), tir_i32(b, TOKENS));
-    const struct tir_value stride =
-        tir_convert(b, att_stride(b, ARG_X_TOKEN_STRIDE, ELEM), TIR_I32);
+    struct tir_view view = tile_view(p, ATT_HEADS(X), token, p->v->head_dim);
     for (unsigned i = 0; i < own_panels(p); i++) {
-        struct tir_view view = att_view(b, base, left, stride, p->v->head_dim * ELEM, 0);
         view.byte = own_byte(p, i, ELEM);
         x[i] = tir_tile_load(b, view, tir_i32(b, 0), p->part);
     }
@@ -391,7 +379,7 @@ static void store_sum(struct product *p, struct tir_value token, struct tir_valu
         const struct tir_value x = tir_tile_lds_load(b, at, p->total, &map);
         sum = i ? tir_add(b, sum, x) : x;
     }
-    struct tir_view to = out_view(p, ATT_HEADS(OUT), token, p->v->head_dim_v);
+    struct tir_view to = tile_view(p, ATT_HEADS(OUT), token, p->v->head_dim_v);
     to.byte = att_times(b, p->slice, ROWS * ELEM);
     tir_tile_store(b, to, tir_i32(b, 0), tir_convert(b, sum, p->dtype));
     tir_barrier(b); /* all has been read: its place is free */

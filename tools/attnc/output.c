@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "compiler/place_file.h"
 #include "tools/attnc/command.h"
 
 /* A file that this run reads or will write: itself, or its directory and its name in it as long as
@@ -120,15 +121,8 @@ static bool write_by_rename(const char *path, const void *bytes, size_t size)
     int fd = mkostemp(temporary, O_CLOEXEC);
     if (fd < 0)
         return false;
-    bool good = fchmod(fd, default_mode()) == 0 && write_all(fd, bytes, size);
-    good = close(fd) == 0 && good;
-    good = good && rename(temporary, path) == 0;
-    if (!good) {
-        int error = errno;
-        unlink(temporary);
-        errno = error;
-    }
-    return good;
+    const bool good = fchmod(fd, default_mode()) == 0 && write_all(fd, bytes, size);
+    return attnc_place_file(fd, good, temporary, path);
 }
 
 /* A regular file with these very bytes. */
