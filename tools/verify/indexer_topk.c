@@ -32,6 +32,7 @@ static const struct shape {
     {{"zeros", VERIFY_VIEWS}, KEYS_NEGATIVE, 1, 9500, 0, 0, 0},
     {{"two keys", STARTS}, KEYS_TWO, 2, 9100, 0, 0, 0},
     {{"rising", 0}, KEYS_RISING, 1, 15000, 0, 0, 0},
+    {{"whole rounds", 0}, KEYS_RISING, 1, 8192, 0, 0, 0},
     {{"falling", SLOTS}, KEYS_FALLING, 1, 13000, 0, 0, 0},
     {{"huge range", VERIFY_VIEWS}, KEYS_HUGE_RANGE, 1, 17000, 0, 0, 0},
     {{"nans", STARTS}, KEYS_NANS, 2, 9500, 0, 0, 0},
