@@ -174,6 +174,17 @@ unsigned att_cache_run_elements(const struct att_variant *v)
     return dim * x / token_tile_of(dim, ATT_CACHE_DIM_MAX, x, true).lanes;
 }
 
+bool att_cache_fits_passes(const struct att_variant *v, unsigned passes, unsigned waves_per_simd,
+                           struct att_why *why)
+{
+    const bool shuffle = att_is_shuffled(v);
+    const unsigned each =
+        shuffle ? att_cache_run_elements(v) : CHUNK * 8 / tir_dtype_bits(att_cache_dtype(v));
+    const unsigned registers = 512 / waves_per_simd, most = registers / (shuffle ? 4 : 2);
+    return passes <= 1 || passes * each <= most ||
+           att_reject(why, ATT_TILE, "a lane has no registers for %u elements", passes * each);
+}
+
 unsigned att_cache_least_rows(const struct att_cache *c, unsigned waves)
 {
     const struct att_token_tile t = token_tile(c);

@@ -96,6 +96,10 @@ struct att_cache_tiles att_cache_tiles(const struct att_cache *c, unsigned dtype
 /** Elements of all panels that a lane holds. */
 unsigned att_cache_lane_elements(const struct att_cache *c, const struct att_cache_tiles *t);
 
+/** Has a lane registers for so many passes of K and V, with so many waves on a SIMD? */
+bool att_cache_fits_passes(const struct att_variant *v, unsigned passes, unsigned waves_per_simd,
+                           struct att_why *why);
+
 /** Elements of V in SHUFFLE that a lane holds of the fewest rows, f32 being a register each. */
 unsigned att_cache_run_elements(const struct att_variant *v);
 

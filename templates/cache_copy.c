@@ -13,23 +13,45 @@
 
 #include <stdio.h>
 
-enum { WAVES = 4, WORD = 4, PAIR = 16 /* bytes */ };
+enum { WORD = 4, PAIR = 16 /* bytes */, LANES = TIR_WAVE_LANES };
 enum { K, V, K_SCALE, V_SCALE, TENSORS };
 
-/* Words of a workgroup: 16 bytes a lane, twice; scales one by one. */
-enum { PIECE = 2 * WAVES * TIR_WAVE_LANES * 4, SCALE_PIECE = WAVES * TIR_WAVE_LANES };
+/* 16 bytes a lane; scales go one by one. The host counts an eighth as many bytes of scales as of
+ * keys: runtime/host_cache_copy.c. */
+enum { CHUNK = 4, SCALE_WEIGHT = 8 };
+
+/* Members of att_tile.own: how often all lanes take 16 bytes. */
+enum { PASSES };
+
+static const struct att_tile tiles[] = {
+    {.waves = 4, .waves_per_simd = 2, .own = {[PASSES] = 2}, .why = "two loads under way"},
+};
+
+static const struct att_knob knobs[] = {
+    {"passes", 3, {1, 4, 8}},
+    {"waves", 4, {1, 2, 8, 16}},
+    {"waves_per_simd", 2, {4, 8}},
+};
 
 struct copy {
     struct tir_builder b;
+    struct att_tile tile;
     struct tir_value piece, part, from_page, to_page;
 };
 
-static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
+static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
+                 struct att_why *why)
 {
     (void)v;
     (void)m;
-    (void)why;
-    return true;
+    return t->waves <= 4 * t->waves_per_simd ||
+           att_reject(why, ATT_TILE, "%d waves do not fit a compute unit", t->waves);
+}
+
+static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
+{
+    struct att_tile tile;
+    return att_find_tile(v, m, &tile, why);
 }
 
 /* What the host says of a tensor's pages. */
@@ -80,10 +102,10 @@ static void copy_piece(struct copy *c, const struct names *n, unsigned words, un
         .cols = per_lane,
         .lanes = 1,
         .run = 1,
-        .passes = words / (per_lane * WAVES * TIR_WAVE_LANES),
+        .passes = words / (per_lane * c->tile.waves * LANES),
     };
     unsigned rows;
-    const struct tir_layout l = att_token_layout(b->f->machine, &tile, WAVES, &rows);
+    const struct tir_layout l = att_token_layout(b->f->machine, &tile, c->tile.waves, &rows);
     const struct tir_type t = tir_tile(b->f, TIR_I32, rows, per_lane, &l);
     const struct tir_value step = tir_i32(b, (int)per_lane * WORD);
     const struct tir_view source = {tir_make_rsrc(b, from, bytes), step, zero};
@@ -93,20 +115,32 @@ static void copy_piece(struct copy *c, const struct names *n, unsigned words, un
     tir_end_if(b, &some, NULL);
 }
 
+/* Words of K or V that a workgroup copies. */
+static unsigned piece_words(const struct att_tile *t)
+{
+    return t->own[PASSES] * (unsigned)t->waves * LANES * CHUNK;
+}
+
 static void copy_tensor(struct copy *c, int tensor)
 {
-    const bool scale = tensor >= K_SCALE;
-    copy_piece(c, &names[tensor], scale ? SCALE_PIECE : PIECE, scale ? 1 : 4);
+    const unsigned words = piece_words(&c->tile), least = c->tile.waves * LANES;
+    if (tensor < K_SCALE)
+        copy_piece(c, &names[tensor], words, CHUNK);
+    else
+        copy_piece(c, &names[tensor], words / SCALE_WEIGHT > least ? words / SCALE_WEIGHT : least,
+                   1);
 }
 
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
 {
     char name[ATT_NAME_MAX];
     att_variant_name(v, name);
-    struct tir_func *f = tir_func_create(name, m, WAVES);
-    struct copy c = {.b = tir_at_end(f, f->body)};
+    struct copy c = {0};
+    att_find_tile(v, m, &c.tile, NULL);
+    struct tir_func *f = tir_func_create(name, m, c.tile.waves);
+    c.b = tir_at_end(f, f->body);
     struct tir_builder *b = &c.b;
-    f->waves_per_simd = 2;
+    f->waves_per_simd = c.tile.waves_per_simd;
     c.piece = tir_block_id(b, 0);
     c.part = tir_block_id(b, 1);
     const struct tir_value z = tir_block_id(b, 2);
@@ -130,17 +164,24 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     *k = (struct att_kernel){
         .func = f,
         .schedule = {.stages = 1},
-        .grid = {{ARG_COPY_BYTES, PIECE * WORD, 1},
+        .grid = {{ARG_COPY_BYTES, (int)piece_words(&c.tile) * WORD, 1},
                  {ARG_COPY_PARTS, 1, 1},
                  {ARG_PAIRS, 1, TENSORS}},
     };
-    snprintf(k->tuning, sizeof(k->tuning), "bytes=%d waves=%d", PIECE * WORD, WAVES);
+    snprintf(k->tuning, sizeof(k->tuning), "bytes=%u waves=%d", piece_words(&c.tile) * WORD,
+             c.tile.waves);
 }
 
 const struct att_template att_template_cache_copy = {
     .name = "cache_copy",
     .description = "whole pages of a cache into others",
-    .takes = OP_TAKES_CACHE_COPY,
+    .takes = OP_TAKES_CACHE_COPY | ATT_BIT(TILE),
+    .tiles = tiles,
+    .n_tiles = sizeof(tiles) / sizeof(tiles[0]),
+    .knobs = knobs,
+    .n_knobs = sizeof(knobs) / sizeof(knobs[0]),
+    .own = {"passes"},
+    .fits = fits,
     .check = check,
     .build = build,
 };

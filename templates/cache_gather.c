@@ -17,6 +17,20 @@
 
 enum { ROWS = 64 /* at least */, ELEM = 2 /* bytes of bf16 and fp16 */, INT = 4 };
 
+/* Members of att_tile.own: how often all lanes take rows. */
+enum { PASSES };
+
+/* 0: as the layout asks for. */
+static const struct att_tile tiles[] = {
+    {.waves_per_simd = 2, .why = "a wave has loads of 16 bytes on their way from both caches"},
+};
+
+static const struct att_knob knobs[] = {
+    {"passes", 4, {1, 2, 4, 8}},
+    {"waves", 5, {1, 2, 4, 8, 16}},
+    {"waves_per_simd", 2, {4, 8}},
+};
+
 struct gather {
     const struct att_variant *v;
     struct tir_builder b;
@@ -27,10 +41,20 @@ struct gather {
     struct tir_value first;      /* position of this workgroup, at most x - 1 before the start */
 };
 
-static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
+static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
+                 struct att_why *why)
 {
     (void)m;
-    return att_cache_check_dims(v, why) && att_cache_check(v, why);
+    if (t->waves > 4 * t->waves_per_simd)
+        return att_reject(why, ATT_TILE, "%d waves do not fit a compute unit", t->waves);
+    return att_cache_fits_passes(v, t->own[PASSES], t->waves_per_simd, why);
+}
+
+static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
+{
+    struct att_tile tile;
+    return att_cache_check_dims(v, why) && att_cache_check(v, why) &&
+           att_find_tile(v, m, &tile, why);
 }
 
 /* list[index], all uniform. */
@@ -145,10 +169,19 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 {
     char name[ATT_NAME_MAX];
     const bool shuffle = att_is_shuffled(v);
-    struct gather g = {.v = v, .waves = shuffle ? 1 : 4, .rows = shuffle ? 1 : ROWS};
+    struct att_tile tile;
+    att_find_tile(v, m, &tile, NULL);
+    const unsigned passes = tile.own[PASSES];
+    struct gather g = {
+        .v = v,
+        .waves = tile.waves ? tile.waves
+                 : shuffle  ? 1
+                            : 4,
+        .rows = shuffle || passes ? 1 : ROWS,
+    };
     att_variant_name(v, name);
     struct tir_func *f = tir_func_create(name, m, g.waves);
-    f->waves_per_simd = 2;
+    f->waves_per_simd = tile.waves_per_simd;
     g.b = tir_at_end(f, f->body);
     const struct att_cache sides[] = {
         att_cache(&g.b, v, m, false, tir_i32(&g.b, 0)),
@@ -158,6 +191,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
         const unsigned rows = att_cache_least_rows(&sides[i], g.waves);
         g.rows = rows > g.rows ? rows : g.rows;
     }
+    g.rows *= passes ? passes : 1;
     locate(&g, sides[1].x);
     struct tir_if some = tir_begin_if(&g.b, tir_cmp_lt(&g.b, g.first, g.end), false, NULL, 0);
     copy_side(&g, false);
@@ -177,7 +211,13 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 const struct att_template att_template_cache_gather = {
     .name = "cache_gather",
     .description = "keys and values of sequences out of a cache",
-    .takes = OP_TAKES_CACHE_GATHER,
+    .takes = OP_TAKES_CACHE_GATHER | ATT_BIT(TILE),
+    .tiles = tiles,
+    .n_tiles = sizeof(tiles) / sizeof(tiles[0]),
+    .knobs = knobs,
+    .n_knobs = sizeof(knobs) / sizeof(knobs[0]),
+    .own = {"passes"},
+    .fits = fits,
     .check = check,
     .build = build,
 };

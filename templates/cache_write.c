@@ -31,6 +31,20 @@ enum {
  * elements a lane takes a SIMD's registers, and there are half as many waves. */
 enum { PAGE_ELEMENTS = 64, PAGE_WAVES = 8, ANY_PAGE_WAVES = 4 };
 
+/* Members of att_tile.own: how often all lanes take rows. */
+enum { PASSES };
+
+/* 0: as the layout asks for, see choose_rows(). */
+static const struct att_tile tiles[] = {
+    {.waves_per_simd = 2, .why = "a wave has loads of 16 bytes on their way to both caches"},
+};
+
+static const struct att_knob knobs[] = {
+    {"passes", 4, {1, 2, 4, 8}},
+    {"waves", 5, {1, 2, 4, 8, 16}},
+    {"waves_per_simd", 2, {4, 8}},
+};
+
 /* What becomes of K or of V. */
 struct side {
     struct att_cache cache;
@@ -50,10 +64,22 @@ struct write {
     struct side sides[2];
 };
 
-static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
+static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
+                 struct att_why *why)
 {
     (void)m;
-    return att_cache_check_dims(v, why) && att_cache_check(v, why);
+    if (v->kv_scale == ATT_KV_SCALE_BLOCK && (t->waves || t->own[PASSES]))
+        return att_reject(why, ATT_TILE, "a page says how many waves and rows it takes");
+    if (t->waves > 4 * t->waves_per_simd)
+        return att_reject(why, ATT_TILE, "%d waves do not fit a compute unit", t->waves);
+    return att_cache_fits_passes(v, t->own[PASSES], t->waves_per_simd, why);
+}
+
+static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
+{
+    struct att_tile tile;
+    return att_cache_check_dims(v, why) && att_cache_check(v, why) &&
+           att_find_tile(v, m, &tile, why);
 }
 
 static void load(struct write *w, struct side *s)
@@ -189,11 +215,15 @@ static bool scales_tokens(const struct write *w)
     return w->v->kv_scale == ATT_KV_SCALE_TOKEN || w->v->kv_layout == ATT_KV_LAYOUT_PACKED;
 }
 
-static void choose_rows(struct write *w)
+static void choose_rows(struct write *w, const struct att_tile *t)
 {
     const bool shuffle = att_is_shuffled(w->v);
-    w->waves = shuffle ? 1 : 4;
+    w->waves = t->waves ? t->waves : shuffle ? 1 : 4;
     w->rows = least_rows(w, w->waves);
+    if (t->own[PASSES]) {
+        w->rows *= t->own[PASSES];
+        return;
+    }
     const int dim = w->v->head_dim > w->v->head_dim_v ? w->v->head_dim : w->v->head_dim_v;
     const unsigned room = TOKEN_ELEMENTS * TIR_WAVE_LANES * w->waves / (unsigned)dim;
     while (!shuffle && 2 * w->rows <= ROWS && (2 * w->rows <= room || !scales_tokens(w)))
@@ -361,8 +391,10 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     const bool blocks = v->kv_scale == ATT_KV_SCALE_BLOCK;
     struct write w = {.v = v, .m = m};
     att_variant_name(v, name);
+    struct att_tile tile;
+    att_find_tile(v, m, &tile, NULL);
     struct tir_func *f = tir_func_create(name, m, 1);
-    f->waves_per_simd = 2;
+    f->waves_per_simd = tile.waves_per_simd;
     w.b = tir_at_end(f, f->body);
     w.head = tir_block_id(&w.b, 1);
     for (int i = 0; i < 2; i++)
@@ -370,7 +402,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     if (blocks)
         choose_page_rows(&w);
     else
-        choose_rows(&w);
+        choose_rows(&w, &tile);
     f->waves = w.waves;
     choose_tiles(&w);
     if (blocks)
@@ -396,7 +428,13 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 const struct att_template att_template_cache_write = {
     .name = "cache_write",
     .description = "new keys and values into the pages of a cache",
-    .takes = OP_TAKES_CACHE_WRITE,
+    .takes = OP_TAKES_CACHE_WRITE | ATT_BIT(TILE),
+    .tiles = tiles,
+    .n_tiles = sizeof(tiles) / sizeof(tiles[0]),
+    .knobs = knobs,
+    .n_knobs = sizeof(knobs) / sizeof(knobs[0]),
+    .own = {"passes"},
+    .fits = fits,
     .check = check,
     .build = build,
 };

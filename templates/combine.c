@@ -24,14 +24,32 @@
 #include <string.h>
 
 enum {
-    ELEM = 2,  /* bytes of bf16 and fp16 */
-    PER = 8,   /* elements of a row that a lane has: 32 bytes of f32, 16 of a 16-bit type */
-    MOST = 20, /* the same where narrower panels follow the widest */
-    WAVES = 4,
-    AT_ONCE = 4,    /* parts that a wave has under way */
-    HEADS = 4,      /* that a wave has, unless its lanes hold more or two registers fewer */
-    TOKEN_BITS = 2, /* pair: log2 of the rows that a lane has */
-    PANELS = 2      /* of a head dim: 192 is 128 + 64 */
+    ELEM = 2,        /* bytes of bf16 and fp16 */
+    PER = 8,         /* elements of a row that a lane has: 32 bytes of f32, 16 of a 16-bit type */
+    MOST = 20,       /* the same where narrower panels follow the widest */
+    HEADS = 4,       /* that a wave has, unless its lanes hold more or two registers fewer */
+    TOKEN_BITS = 2,  /* pair: log2 of the rows that a lane has */
+    WAVES_MOST = 16, /* whose sums one wave adds up */
+    AT_ONCE_MOST = 8,
+    PANELS = 2 /* of a head dim: 192 is 128 + 64 */
+};
+
+/* Members of att_tile.own: parts that a wave has under way. */
+enum { AT_ONCE };
+
+/* `rows` are those of a lane; 0: a few heads to a wave, or four tokens of a pair. */
+static const struct att_tile tiles[] = {
+    {.waves = 4,
+     .waves_per_simd = 4,
+     .own = {[AT_ONCE] = 4},
+     .why = "a list is short, and its parts are latencies next to each other"},
+};
+
+static const struct att_knob knobs[] = {
+    {"at_once", 3, {1, 2, 8}},
+    {"waves", 4, {1, 2, 8, 16}},
+    {"rows", 4, {1, 2, 4, 8}},
+    {"waves_per_simd", 2, {2, 8}},
 };
 
 static const float LOG2E = 1.4426950408889634f, LN2 = 0.6931471805599453f;
@@ -45,6 +63,7 @@ struct state_type {
 
 struct combine {
     const struct att_variant *v;
+    struct att_tile tile;
     struct tir_builder b;
     unsigned dtype, out_dtype;
     unsigned rows;                /* that a wave holds */
@@ -86,18 +105,58 @@ static unsigned row_elements(unsigned dim)
 
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
-    (void)m;
     const int dim = v->head_dim;
+    struct att_tile tile;
     if (dim % 8 || dim < 32 || dim > 512)
         return att_reject(why, ATT_HEAD_DIM, "head_dim %d is not a multiple of 8 from 32 to 512",
                           dim);
-    return true;
+    return att_find_tile(v, m, &tile, why);
 }
 
 /* Rows that the lanes of a wave hold in one register each. */
-static unsigned lane_rows(const struct combine *c)
+static unsigned lane_rows(const struct att_variant *v)
 {
-    return TIR_WAVE_LANES / row_lanes((unsigned)c->v->head_dim);
+    return TIR_WAVE_LANES / row_lanes((unsigned)v->head_dim);
+}
+
+static bool is_wide(const struct att_variant *v)
+{
+    return row_elements((unsigned)v->head_dim) > PER;
+}
+
+/* log2 of the rows of a lane. */
+static unsigned usual_bits(const struct att_variant *v)
+{
+    if (v->partials == ATT_PARTIALS_PAIR)
+        return TOKEN_BITS - is_wide(v);
+    return lane_rows(v) < HEADS && !is_wide(v) ? 1 : 0;
+}
+
+static unsigned row_bits(const struct combine *c)
+{
+    return c->tile.rows ? tir_bits(c->tile.rows) : usual_bits(c->v);
+}
+
+static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
+                 struct att_why *why)
+{
+    const bool pair = v->partials == ATT_PARTIALS_PAIR;
+    const unsigned rows = t->rows ? t->rows : 1u << usual_bits(v);
+    const unsigned elements = row_elements((unsigned)v->head_dim);
+    const unsigned bytes = lane_rows(v) * rows * t->waves * ((unsigned)v->head_dim + 2) * 4;
+    if (t->rows == 1u << usual_bits(v))
+        return att_reject(why, ATT_TILE, "a lane has %u rows already", t->rows);
+    if (pair && t->own[AT_ONCE] != tiles[0].own[AT_ONCE])
+        return att_reject(why, ATT_TILE, "a pair is two parts");
+    if (t->waves > 4 * t->waves_per_simd)
+        return att_reject(why, ATT_TILE, "%d waves do not fit a compute unit", t->waves);
+    if (rows * elements * (pair ? 3 : t->own[AT_ONCE] + 1u) > 512u / t->waves_per_simd)
+        return att_reject(why, ATT_TILE, "%u rows of %u elements take more than %u registers", rows,
+                          elements, 512u / t->waves_per_simd);
+    if (!pair && bytes > m->lds_bytes)
+        return att_reject(why, ATT_TILE, "sums of %d waves take %u bytes of LDS, %s has %u",
+                          t->waves, bytes, m->name, m->lds_bytes);
+    return true;
 }
 
 /* `width` columns: those of a lane are neighbours, the other lanes first the rest of the row, then
@@ -109,7 +168,7 @@ static struct tir_type panel_type(struct combine *c, unsigned width, unsigned re
     struct tir_spread s = tir_spread(c->b.f->machine, waves);
     tir_spread_cols(&s, TIR_REGS, tir_bits(width / lanes));
     tir_spread_cols(&s, TIR_LANES, tir_bits(lanes));
-    tir_spread_rows(&s, TIR_LANES, tir_bits(lane_rows(c)));
+    tir_spread_rows(&s, TIR_LANES, tir_bits(lane_rows(c->v)));
     tir_spread_rows(&s, TIR_REGS, reg_bits);
     tir_spread_rows(&s, TIR_WAVES, tir_bits(waves));
     const struct tir_layout l = tir_spread_layout(&s);
@@ -303,35 +362,36 @@ static struct state add_parts(struct combine *c, const struct list *l)
 {
     struct tir_builder *b = &c->b;
     const struct state_type *t = &c->type;
+    const int at_once = c->tile.own[AT_ONCE];
     const struct tir_value wave = tir_wave_id(b), zero = tir_f32(b, 0.0f);
     struct tir_value carried[PANELS + 2] = {tir_splat(b, tir_f32(b, -INFINITY), t->row),
                                             tir_splat(b, zero, t->row)};
     for (unsigned k = 0; k < t->n; k++)
         carried[2 + k] = tir_splat(b, zero, t->o[k]);
     struct tir_loop loop =
-        tir_begin_for(b, wave, l->count, tir_i32(b, WAVES * AT_ONCE), carried, t->n + 2);
+        tir_begin_for(b, wave, l->count, tir_i32(b, c->tile.waves * at_once), carried, t->n + 2);
     /* All places, then all loads, the small ones first: they are issued as they stand here, and
      * arrive in that order. */
-    struct tir_value there[AT_ONCE], head[AT_ONCE], rows[AT_ONCE];
-    struct state s[AT_ONCE + 1] = {{.lse = carried[0], .l = carried[1]}};
+    struct tir_value there[AT_ONCE_MOST], head[AT_ONCE_MOST], rows[AT_ONCE_MOST];
+    struct state s[AT_ONCE_MOST + 1] = {{.lse = carried[0], .l = carried[1]}};
     memcpy(s[0].o, carried + 2, sizeof(s[0].o));
-    for (int i = 0; i < AT_ONCE; i++) {
-        const struct tir_value k = att_plus(b, loop.index, i * WAVES);
+    for (int i = 0; i < at_once; i++) {
+        const struct tir_value k = att_plus(b, loop.index, i * c->tile.waves);
         there[i] = tir_cmp_lt(b, k, l->count);
         rows[i] = tir_select(b, there[i], c->n_rows, tir_i32(b, 0));
         head[i] = part_head(c, l, part_row(c, l, k));
     }
-    for (int i = 0; i < AT_ONCE; i++)
+    for (int i = 0; i < at_once; i++)
         s[i + 1].lse = load_part(c, ARG_PARTIAL_LSE, head[i], rows[i], 1, 0, t->row);
-    for (int i = 0; i < AT_ONCE; i++)
+    for (int i = 0; i < at_once; i++)
         for (unsigned k = 0; k < t->n; k++)
             s[i + 1].o[k] = load_part(c, ARG_PARTIAL_OUT, head[i], rows[i], c->v->head_dim,
                                       t->first[k], t->o[k]);
-    for (int i = 0; i < AT_ONCE; i++) {
+    for (int i = 0; i < at_once; i++) {
         const struct tir_value lse = read_lse(c, s[i + 1].lse);
         s[i + 1].lse = tir_select(b, there[i], lse, tir_float_like(b, lse, -INFINITY));
     }
-    struct state sum = add_states(c, s, AT_ONCE + 1);
+    struct state sum = add_states(c, s, (unsigned)at_once + 1);
     carried[0] = sum.lse;
     carried[1] = sum.l;
     memcpy(carried + 2, sum.o, sizeof(sum.o));
@@ -341,22 +401,13 @@ static struct state add_parts(struct combine *c, const struct list *l)
     return sum;
 }
 
-static bool is_wide(const struct combine *c)
-{
-    return row_elements((unsigned)c->v->head_dim) > PER;
-}
-
-static unsigned row_bits(const struct combine *c)
-{
-    return lane_rows(c) < HEADS && !is_wide(c) ? 1 : 0;
-}
-
 /* Every wave leaves its sum in LDS; the first adds them up and writes the result. */
 static void join_waves(struct combine *c, struct state own)
 {
     struct tir_builder *b = &c->b;
     const struct state_type t = state_type(c, row_bits(c), 1);
-    const unsigned all = c->rows * WAVES;
+    const int waves = c->tile.waves;
+    const unsigned all = c->rows * c->tile.waves;
     const struct tir_layout row_all = tir_row_major(all, 1), row_map = tir_row_major(c->rows, 1);
     const struct tir_value lse = tir_lds_buffer(b, all * 4, 16), l = tir_lds_buffer(b, all * 4, 16);
     struct tir_value o[PANELS];
@@ -372,8 +423,8 @@ static void join_waves(struct combine *c, struct state own)
 
     const struct tir_value first = tir_cmp_eq(b, tir_wave_id(b), tir_i32(b, 0));
     struct tir_if one = tir_begin_if(b, first, false, NULL, 0);
-    struct state s[WAVES + 1];
-    for (int i = 0; i < WAVES; i++) {
+    struct state s[WAVES_MOST + 1];
+    for (int i = 0; i < waves; i++) {
         const int at = i * (int)c->rows * 4;
         s[i].lse = tir_tile_lds_load(b, att_plus(b, lse, at), t.row, &row_map);
         s[i].l = tir_tile_lds_load(b, att_plus(b, l, at), t.row, &row_map);
@@ -383,8 +434,8 @@ static void join_waves(struct combine *c, struct state own)
                 tir_tile_lds_load(b, att_plus(b, o[k], at * (int)t.o[k].cols), t.o[k], &map);
         }
     }
-    s[WAVES] = sink_state(c, t.row);
-    finish(c, add_states(c, s, WAVES + 1));
+    s[waves] = sink_state(c, t.row);
+    finish(c, add_states(c, s, (unsigned)waves + 1));
     tir_else(b, &one, NULL);
     tir_end_if(b, &one, NULL);
 }
@@ -427,8 +478,8 @@ static void find_dense(struct combine *c, struct list *l)
 static void build_lists(struct combine *c)
 {
     struct tir_builder *b = &c->b;
-    c->type = state_type(c, row_bits(c), WAVES);
-    c->rows = c->type.row.rows / WAVES;
+    c->type = state_type(c, row_bits(c), c->tile.waves);
+    c->rows = c->type.row.rows / c->tile.waves;
     c->head = att_times(b, tir_block_id(b, 1), (int)c->rows);
     c->n_rows = tir_sub(b, tir_arg(b, ARG_HEADS, TIR_I32), c->head);
     struct list l = {0};
@@ -461,12 +512,10 @@ static struct state load_state(struct combine *c, struct att_tensor out, struct 
     return s;
 }
 
-static unsigned pair_bits(const struct combine *c) { return TOKEN_BITS - is_wide(c); }
-
 static void build_pair(struct combine *c)
 {
     struct tir_builder *b = &c->b;
-    c->type = state_type(c, pair_bits(c), WAVES);
+    c->type = state_type(c, row_bits(c), c->tile.waves);
     c->rows = c->type.row.rows;
     c->token = att_times(b, tir_block_id(b, 0), (int)c->rows);
     c->head = tir_block_id(b, 1);
@@ -497,9 +546,11 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 {
     char name[ATT_NAME_MAX];
     att_variant_name(v, name);
-    struct tir_func *f = tir_func_create(name, m, WAVES);
-    f->waves_per_simd = 4;
-    struct combine c = {.v = v, .b = tir_at_end(f, f->body)};
+    struct combine c = {.v = v};
+    att_find_tile(v, m, &c.tile, NULL);
+    struct tir_func *f = tir_func_create(name, m, c.tile.waves);
+    f->waves_per_simd = c.tile.waves_per_simd;
+    c.b = tir_at_end(f, f->body);
     c.dtype = v->dtype == ATT_DTYPE_BF16 ? TIR_BF16 : TIR_F16;
     c.out_dtype = v->out_dtype == ATT_OUT_DTYPE_FP8 ? TIR_FP8 : c.dtype;
     if (v->partials == ATT_PARTIALS_PAIR)
@@ -512,13 +563,20 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
         .schedule = {.stages = 1, .interleave = 1},
     };
     set_grid(&c, k->grid);
-    snprintf(k->tuning, sizeof(k->tuning), "rows=%u waves=%d at_once=%d", c.rows, WAVES, AT_ONCE);
+    snprintf(k->tuning, sizeof(k->tuning), "rows=%u waves=%d at_once=%d", c.rows, c.tile.waves,
+             c.tile.own[AT_ONCE]);
 }
 
 const struct att_template att_template_combine = {
     .name = "combine",
     .description = "partial attention outputs, weighted by their LSE, become one",
-    .takes = OP_TAKES_COMBINE,
+    .takes = OP_TAKES_COMBINE | ATT_BIT(TILE),
+    .tiles = tiles,
+    .n_tiles = sizeof(tiles) / sizeof(tiles[0]),
+    .knobs = knobs,
+    .n_knobs = sizeof(knobs) / sizeof(knobs[0]),
+    .own = {"at_once"},
+    .fits = fits,
     .check = check,
     .build = build,
 };

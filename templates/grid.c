@@ -32,3 +32,25 @@ struct tir_value att_xcd_item(struct tir_builder *b, struct tir_value place,
         tir_add(b, tir_mul(b, xcd, tir_shr(b, n, bits)), tir_add(b, above, below));
     return tir_add(b, first, tir_shr(b, place, bits));
 }
+
+struct att_counted_wave att_counted_wave(struct tir_builder *b, int waves, int counted,
+                                         const char *workgroups)
+{
+    const struct tir_value block = tir_block_id(b, 0), wave = tir_wave_id(b);
+    if (waves == counted)
+        return (struct att_counted_wave){.block = block, .wave = wave};
+    const struct tir_value n = tir_add(b, att_times(b, block, waves), wave);
+    struct att_counted_wave w = {
+        .block = tir_shr(b, n, tir_i32(b, __builtin_ctz((unsigned)counted))),
+        .wave = tir_and(b, n, tir_i32(b, counted - 1)),
+    };
+    if (waves > counted)
+        w.there = tir_cmp_lt(b, w.block, tir_arg(b, workgroups, TIR_I32));
+    return w;
+}
+
+struct att_grid att_counted_grid(int waves, int counted, const char *workgroups)
+{
+    return waves > counted ? (struct att_grid){workgroups, waves / counted, 1}
+                           : (struct att_grid){workgroups, 1, counted / waves};
+}

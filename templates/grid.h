@@ -6,6 +6,7 @@
 #define TEMPLATES_GRID_H
 
 #include "ir/builder.h"
+#include "templates/template.h"
 
 /**
  * A permutation of the `n` items of a layer, so that each XCD works on neighbours: workgroup i of a
@@ -14,5 +15,20 @@
  */
 struct tir_value att_xcd_item(struct tir_builder *b, struct tir_value place,
                               struct tir_value before, struct tir_value n);
+
+/**
+ * A workgroup and a wave of it as the host counts them, with `counted` waves to a workgroup, in a
+ * kernel whose own workgroups have `waves`: both powers of two. No barrier may part these waves.
+ * Waves behind the last workgroup of the host have a number of their own: see `there`.
+ */
+struct att_counted_wave {
+    struct tir_value block, wave; /* i32 */
+    struct tir_value there;       /* i1: below the number of workgroups; no value: always */
+};
+struct att_counted_wave att_counted_wave(struct tir_builder *b, int waves, int counted,
+                                         const char *workgroups);
+
+/** The dimension of the grid for it. `workgroups`: the argument that has their number. */
+struct att_grid att_counted_grid(int waves, int counted, const char *workgroups);
 
 #endif

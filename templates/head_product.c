@@ -31,6 +31,16 @@ enum {
     FLOAT = 4
 };
 
+static const struct att_tile tiles[] = {
+    {.head_dim = 256, .waves_per_simd = 4, .why = "w and a tile of x leave room for a second one"},
+    {.head_dim = MAX_PANELS * PANEL, .waves_per_simd = 2, .why = "a lane has so much of w"},
+};
+
+static const struct att_knob knobs[] = {
+    {"waves_per_simd", 5, {1, 2, 3, 4, 5}},
+    {"hoist_vgprs", 2, {16, 64}},
+};
+
 struct product {
     const struct att_variant *v;
     const struct tir_machine *m;
@@ -57,9 +67,18 @@ static int slices(const struct product *p)
     return (p->v->head_dim_v + WAVES * ROWS - 1) / (WAVES * ROWS);
 }
 
+static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
+                 struct att_why *why)
+{
+    const bool much = v->head_dim == 256 && v->weights != ATT_WEIGHTS_SAME;
+    (void)m;
+    return v->head_dim + much <= t->head_dim ||
+           att_reject(why, ATT_TILE, "has no registers for w of %d columns", v->head_dim);
+}
+
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
-    (void)m;
+    struct att_tile tile;
     const bool block = v->weights == ATT_WEIGHTS_FP8_BLOCK;
     const int multiple = block ? BLOCK : PANEL;
     if (v->head_dim % multiple || v->head_dim > MAX_PANELS * PANEL)
@@ -68,7 +87,7 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     if (v->head_dim_v % (2 * ROWS) || v->head_dim_v > 512)
         return att_reject(why, ATT_HEAD_DIM_V,
                           "head_dim_v %d is not a multiple of 64 of at most 512", v->head_dim_v);
-    return true;
+    return att_find_tile(v, m, &tile, why);
 }
 
 /* ---- Layouts ---- */
@@ -481,8 +500,9 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     };
     att_variant_name(v, name);
     struct tir_func *f = tir_func_create(name, m, WAVES);
-    const bool much = v->head_dim == 256 && v->weights != ATT_WEIGHTS_SAME;
-    f->waves_per_simd = v->head_dim > 256 || much ? 2 : 4; /* a lane has so much of w */
+    struct att_tile tile;
+    att_find_tile(v, m, &tile, NULL);
+    f->waves_per_simd = tile.waves_per_simd;
     p.b = tir_at_end(f, f->body);
     choose_layouts(&p);
     const unsigned each = ROWS * PANEL * ELEM, all = panels(&p) * TOKENS * PANEL * ELEM;
@@ -493,7 +513,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 
     *k = (struct att_kernel){
         .func = f,
-        .schedule = {.stages = 1},
+        .schedule = {.stages = 1, .hoist_vgprs = tile.hoist_vgprs},
         .grid = {{ARG_WORKGROUPS, 1, 1}, {NULL, 1, 1}, {NULL, 1, 1}},
     };
     snprintf(k->tuning, sizeof(k->tuning), "rows=%d tokens=%d waves=%d", WAVES * ROWS, TOKENS,
@@ -503,7 +523,12 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 const struct att_template att_template_head_product = {
     .name = "head_product",
     .description = "a product per head: absorption and up-projection of latent attention",
-    .takes = OP_TAKES_HEAD_PRODUCT,
+    .takes = OP_TAKES_HEAD_PRODUCT | ATT_BIT(TILE),
+    .tiles = tiles,
+    .n_tiles = sizeof(tiles) / sizeof(tiles[0]),
+    .knobs = knobs,
+    .n_knobs = sizeof(knobs) / sizeof(knobs[0]),
+    .fits = fits,
     .check = check,
     .build = build,
 };

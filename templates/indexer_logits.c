@@ -12,16 +12,25 @@
 #include <stdio.h>
 
 enum {
-    WAVES = 4,
     EACH = 2, /* scores that a lane has at once */
     LANES = TIR_WAVE_LANES,
-    OWN = EACH * LANES, /* columns of a wave, in one round */
-    ROUND = WAVES * OWN,
-    COLUMNS = 2048 /* of a workgroup */
+    OWN = EACH * LANES /* columns of a wave, in one round */
+};
+
+/* `keys`: columns of a workgroup. */
+static const struct att_tile tiles[] = {
+    {.waves = 4, .waves_per_simd = 2, .keys = 2048, .why = "q is read once for so many keys"},
+};
+
+static const struct att_knob knobs[] = {
+    {"keys", 3, {1024, 4096, 8192}},
+    {"waves", 3, {2, 8, 16}},
+    {"waves_per_simd", 3, {1, 3, 4}},
 };
 
 struct logits {
     struct tir_builder b;
+    int keys, round; /* columns of a workgroup, and of its waves at once */
     struct att_index index;
     struct tir_type score; /* f32, 64 x 1 */
     struct tir_value row, wave;
@@ -29,9 +38,21 @@ struct logits {
     struct tir_value scored, n;  /* the first of them that is scored, and how many are */
 };
 
+static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
+                 struct att_why *why)
+{
+    (void)v;
+    (void)m;
+    if (t->waves > 4 * t->waves_per_simd)
+        return att_reject(why, ATT_TILE, "%d waves do not fit a compute unit", t->waves);
+    return t->waves * OWN <= t->keys ||
+           att_reject(why, ATT_TILE, "%d waves take more than %d keys", t->waves, t->keys);
+}
+
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
-    return att_index_check(v, m, why);
+    struct att_tile tile;
+    return att_index_check(v, m, why) && att_find_tile(v, m, &tile, why);
 }
 
 /* arg[row], or `otherwise` where the array is NULL. */
@@ -54,8 +75,8 @@ static void find_columns(struct logits *x)
     const struct tir_value zero = tir_i32(b, 0), columns = tir_arg(b, ARG_COLUMNS, TIR_I32);
     x->row = tir_block_id(b, 0);
     x->wave = tir_wave_id(b);
-    x->first = att_times(b, tir_block_id(b, 1), COLUMNS);
-    x->end = tir_min(b, att_plus(b, x->first, COLUMNS), columns);
+    x->first = att_times(b, tir_block_id(b, 1), x->keys);
+    x->end = tir_min(b, att_plus(b, x->first, x->keys), columns);
     x->scored = tir_max(b, entry_or(x, ARG_ROW_STARTS, zero), x->first);
     x->scored = tir_min(b, x->scored, x->end);
     x->n = tir_sub(b, tir_min(b, entry_or(x, ARG_ROW_ENDS, zero), x->end), x->scored);
@@ -78,7 +99,7 @@ static void clear_columns(struct logits *x, struct tir_value first, struct tir_v
     struct tir_builder *b = &x->b;
     const struct tir_view out = columns_of(x, first, n);
     struct tir_loop loop =
-        tir_begin_for(b, att_times(b, x->wave, LANES), n, tir_i32(b, WAVES * LANES), NULL, 0);
+        tir_begin_for(b, att_times(b, x->wave, LANES), n, tir_i32(b, x->round / EACH), NULL, 0);
     tir_tile_store(b, out, loop.index, tir_splat(b, tir_f32(b, -INFINITY), x->score));
     tir_end_for(b, &loop, NULL, 0);
 }
@@ -119,11 +140,11 @@ static void score_columns(struct logits *x)
     const struct tir_value own = tir_add(b, begin, place);
     struct stored s = {.x = x, .out = columns_of(x, x->scored, x->n)};
     const unsigned n = att_index_carried(&x->index);
-    struct att_index_walk walk = {own, ROUND, OWN / ATT_INDEX_GROUP};
+    struct att_index_walk walk = {own, x->round, OWN / ATT_INDEX_GROUP};
     att_index_row(&x->index, x->row, tir_add(b, x->scored, x->n));
     att_index_send(&x->index, &walk, carried);
     struct tir_loop loop =
-        tir_begin_for(b, tir_i32(b, 0), tir_add(b, x->n, skip), tir_i32(b, ROUND), carried, n);
+        tir_begin_for(b, tir_i32(b, 0), tir_add(b, x->n, skip), tir_i32(b, x->round), carried, n);
     walk.own = tir_add(b, own, loop.index);
     /* Rows below 0 are beyond the view too. */
     s.first = tir_add(b, tir_sub(b, loop.index, skip), place);
@@ -135,9 +156,11 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 {
     char name[ATT_NAME_MAX];
     att_variant_name(v, name);
-    struct tir_func *f = tir_func_create(name, m, WAVES);
-    f->waves_per_simd = 2;
-    struct logits x = {.b = tir_at_end(f, f->body)};
+    struct att_tile tile;
+    att_find_tile(v, m, &tile, NULL);
+    struct tir_func *f = tir_func_create(name, m, tile.waves);
+    f->waves_per_simd = tile.waves_per_simd;
+    struct logits x = {.b = tir_at_end(f, f->body), .keys = tile.keys, .round = tile.waves * OWN};
     struct tir_builder *b = &x.b;
     x.index = att_index_begin(b, v);
     x.score = x.index.lane;
@@ -151,15 +174,20 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     *k = (struct att_kernel){
         .func = f,
         .schedule = {.stages = 1, .interleave = 1},
-        .grid = {{ARG_ROWS, 1, 1}, {ARG_COLUMNS, COLUMNS, 1}, {NULL, 1, 1}},
+        .grid = {{ARG_ROWS, 1, 1}, {ARG_COLUMNS, tile.keys, 1}, {NULL, 1, 1}},
     };
-    snprintf(k->tuning, sizeof(k->tuning), "waves=%d columns=%d", WAVES, COLUMNS);
+    snprintf(k->tuning, sizeof(k->tuning), "waves=%d columns=%d", tile.waves, tile.keys);
 }
 
 const struct att_template att_template_indexer_logits = {
     .name = "indexer_logits",
     .description = "the sparse indexer's scores of keys against each query, kept",
-    .takes = OP_TAKES_INDEXER_LOGITS,
+    .takes = OP_TAKES_INDEXER_LOGITS | ATT_BIT(TILE),
+    .tiles = tiles,
+    .n_tiles = sizeof(tiles) / sizeof(tiles[0]),
+    .knobs = knobs,
+    .n_knobs = sizeof(knobs) / sizeof(knobs[0]),
+    .fits = fits,
     .check = check,
     .build = build,
 };

@@ -16,9 +16,17 @@
 enum {
     DIM = 128,
     ROTARY = 64,
-    WAVES = 4,
     TILE = 16, /* tokens that SHUFFLE keeps together */
     FLOAT = 4,
+};
+
+static const struct att_tile tiles[] = {
+    {.waves = 4, .waves_per_simd = 4, .why = "a wave has a tile of heads"},
+};
+
+static const struct att_knob knobs[] = {
+    {"waves", 3, {1, 2, 8}},
+    {"waves_per_simd", 2, {2, 8}},
 };
 
 struct indexer_rope {
@@ -28,14 +36,23 @@ struct indexer_rope {
     float largest;            /* of fp8 */
 };
 
+static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
+                 struct att_why *why)
+{
+    (void)v;
+    (void)m;
+    return t->waves <= 4 * t->waves_per_simd ||
+           att_reject(why, ATT_TILE, "%d waves do not fit a compute unit", t->waves);
+}
+
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
-    (void)m;
+    struct att_tile tile;
     if (v->rope == ATT_ROPE_NONE)
         return att_reject(why, ATT_ROPE, "the indexer rotates the first 64 elements: neox or gptj");
     if (v->kv_layout != ATT_KV_LAYOUT_NHD && v->kv_layout != ATT_KV_LAYOUT_SHUFFLE)
         return att_reject(why, ATT_KV_LAYOUT, "the indexer's keys are nhd or shuffle");
-    return true;
+    return att_find_tile(v, m, &tile, why);
 }
 
 static struct tir_value like(struct indexer_rope *k, struct tir_value scalar,
@@ -279,7 +296,7 @@ static void visit(struct indexer_rope *k)
     const struct tir_value zero = tir_i32(b, 0);
     p->token = tir_block_id(b, 0);
     p->wave = tir_wave_id(b);
-    const struct tir_value part = tir_add(b, att_times(b, tir_block_id(b, 1), WAVES), p->wave);
+    const struct tir_value part = tir_add(b, att_times(b, tir_block_id(b, 1), p->waves), p->wave);
     const struct tir_value first = att_times(b, part, p->rows);
     rope_find_angles(p);
     rope_load_slot(p);
@@ -302,7 +319,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     struct indexer_rope k = {
         .v = v,
         .heads = *v,
-        .rope = {.m = m, .dtype = att_dtype(v), .narrow_q = true},
+        .rope = {.m = m, .elements = 16, .dtype = att_dtype(v), .narrow_q = true},
         .largest = m->fp8_is_fnuz ? 240.0f : 448.0f,
     };
     k.heads.head_dim = k.heads.head_dim_v = DIM;
@@ -312,8 +329,11 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     k.heads.mrope = ATT_MROPE_NONE;
     k.rope.v = &k.heads;
     att_variant_name(v, name);
-    struct tir_func *f = tir_func_create(name, m, WAVES);
-    f->waves_per_simd = 4;
+    struct att_tile tile;
+    att_find_tile(v, m, &tile, NULL);
+    k.rope.waves = tile.waves;
+    struct tir_func *f = tir_func_create(name, m, tile.waves);
+    f->waves_per_simd = tile.waves_per_simd;
     k.rope.b = tir_at_end(f, f->body);
     rope_choose_shapes(&k.rope);
     visit(&k);
@@ -321,15 +341,20 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     *out = (struct att_kernel){
         .func = f,
         .schedule = {.stages = 1},
-        .grid = {{ARG_TOKENS, 1, 1}, {ARG_HEADS, WAVES * k.rope.rows, 1}, {NULL, 1, 1}},
+        .grid = {{ARG_TOKENS, 1, 1}, {ARG_HEADS, tile.waves * k.rope.rows, 1}, {NULL, 1, 1}},
     };
-    snprintf(out->tuning, sizeof(out->tuning), "waves=%d heads=%d", WAVES, k.rope.rows);
+    snprintf(out->tuning, sizeof(out->tuning), "waves=%d heads=%d", tile.waves, k.rope.rows);
 }
 
 const struct att_template att_template_indexer_rope_cache = {
     .name = "indexer_rope_cache",
     .description = "the sparse indexer's q and k: norm, rotary embedding, fp8, and the cache",
-    .takes = OP_TAKES_INDEXER_ROPE_CACHE,
+    .takes = OP_TAKES_INDEXER_ROPE_CACHE | ATT_BIT(TILE),
+    .tiles = tiles,
+    .n_tiles = sizeof(tiles) / sizeof(tiles[0]),
+    .knobs = knobs,
+    .n_knobs = sizeof(knobs) / sizeof(knobs[0]),
+    .fits = fits,
     .check = check,
     .build = build,
 };

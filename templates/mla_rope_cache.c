@@ -14,6 +14,7 @@
  */
 #include "ir/bits.h"
 #include "ir/spread.h"
+#include "templates/grid.h"
 #include "templates/rope.h"
 #include "templates/scalar.h"
 #include "templates/template.h"
@@ -21,9 +22,18 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The host counts workgroups by these: runtime/host_mla.c. */
+/* The host counts workgroups by these, whatever the tile has: runtime/host_mla.c. */
 enum { WAVES = 4, WAVE_HEADS = 4 };
 enum { CHUNK = 8 /* elements of a lane's load */, FLOAT = 4 };
+
+static const struct att_tile tiles[] = {
+    {.waves = WAVES, .waves_per_simd = 8, .why = "a wave has little to hold, and waits for loads"},
+};
+
+static const struct att_knob knobs[] = {
+    {"waves", 4, {1, 2, 8, 16}},
+    {"waves_per_simd", 2, {2, 4}},
+};
 
 struct mla_rope {
     const struct att_variant *v;
@@ -32,9 +42,18 @@ struct mla_rope {
     int width;             /* of what rotates: 64, or 0 */
 };
 
+static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
+                 struct att_why *why)
+{
+    (void)v;
+    (void)m;
+    return t->waves <= 4 * t->waves_per_simd ||
+           att_reject(why, ATT_TILE, "%d waves do not fit a compute unit", t->waves);
+}
+
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
-    (void)m;
+    struct att_tile tile;
     if (v->head_dim_v != 256 && v->head_dim_v != 512)
         return att_reject(why, ATT_HEAD_DIM_V,
                           "head_dim_v %d, the latent's width, is not 256 or 512", v->head_dim_v);
@@ -51,7 +70,7 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
         return att_reject(why, ATT_KV_DTYPE, "a latent cache of int8 is not known");
     if (v->kv_scale != ATT_KV_SCALE_NONE && v->kv_scale != ATT_KV_SCALE_TENSOR)
         return att_reject(why, ATT_KV_SCALE, "a latent cache has one scale or none");
-    return att_cache_check(v, why);
+    return att_cache_check(v, why) && att_find_tile(v, m, &tile, why);
 }
 
 /* rows x latent: 8 elements a lane, a row after the other. */
@@ -336,10 +355,10 @@ static void visit_latents(struct mla_rope *k, struct tir_value block)
 }
 
 /* The part of the grid that a workgroup belongs to, and its number there. */
-static void visit_block(struct mla_rope *k)
+static void visit_block(struct mla_rope *k, struct tir_value block)
 {
     struct tir_builder *b = &k->rope.b;
-    const struct tir_value block = tir_block_id(b, 0), rows = tir_arg(b, ARG_ROW_GROUPS, TIR_I32);
+    const struct tir_value rows = tir_arg(b, ARG_ROW_GROUPS, TIR_I32);
     const struct tir_value after_rows = tir_sub(b, block, rows);
     struct tir_if of_rows = tir_begin_if(b, tir_cmp_lt(b, block, rows), false, NULL, 0);
     visit_latents(k, block);
@@ -365,33 +384,52 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
         .v = v,
         .pe = *v,
         .width = v->head_dim - v->head_dim_v,
-        .rope = {.m = m, .dtype = att_dtype(v), .narrow_q = v->out_dtype == ATT_OUT_DTYPE_FP8},
+        .rope = {.m = m,
+                 .elements = 16,
+                 .dtype = att_dtype(v),
+                 .narrow_q = v->out_dtype == ATT_OUT_DTYPE_FP8},
     };
     k.pe.head_dim = k.pe.head_dim_v = k.pe.rotary_dim = (int16_t)k.width;
     k.rope.v = &k.pe;
     att_variant_name(v, name);
-    struct tir_func *f = tir_func_create(name, m, WAVES);
-    f->waves_per_simd = 8;
+    struct att_tile tile;
+    att_find_tile(v, m, &tile, NULL);
+    struct tir_func *f = tir_func_create(name, m, tile.waves);
+    f->waves_per_simd = tile.waves_per_simd;
     struct tir_builder *b = &k.rope.b;
     *b = tir_at_end(f, f->body);
     if (k.width)
         rope_choose_shapes(&k.rope);
-    k.rope.wave = tir_wave_id(b);
-    visit_block(&k);
+    const struct att_counted_wave own = att_counted_wave(b, tile.waves, WAVES, ARG_WORKGROUPS);
+    k.rope.wave = own.wave;
+    struct tir_if there = {0};
+    if (own.there.id)
+        there = tir_begin_if(b, own.there, false, NULL, 0);
+    visit_block(&k, own.block);
+    if (own.there.id) {
+        tir_else(b, &there, NULL);
+        tir_end_if(b, &there, NULL);
+    }
     tir_return(b);
 
     *out = (struct att_kernel){
         .func = f,
         .schedule = {.stages = 1},
-        .grid = {{ARG_WORKGROUPS, 1, 1}, {NULL, 1, 1}, {NULL, 1, 1}},
+        .grid = {att_counted_grid(tile.waves, WAVES, ARG_WORKGROUPS), {NULL, 1, 1}, {NULL, 1, 1}},
     };
-    snprintf(out->tuning, sizeof(out->tuning), "waves=%d heads=%d", WAVES, WAVES * WAVE_HEADS);
+    snprintf(out->tuning, sizeof(out->tuning), "waves=%d heads=%d", tile.waves,
+             tile.waves * WAVE_HEADS);
 }
 
 const struct att_template att_template_mla_rope_cache = {
     .name = "mla_rope_cache",
     .description = "rotary embedding, norm and cache rows of latent attention in one pass",
-    .takes = OP_TAKES_MLA_ROPE_CACHE,
+    .takes = OP_TAKES_MLA_ROPE_CACHE | ATT_BIT(TILE),
+    .tiles = tiles,
+    .n_tiles = sizeof(tiles) / sizeof(tiles[0]),
+    .knobs = knobs,
+    .n_knobs = sizeof(knobs) / sizeof(knobs[0]),
+    .fits = fits,
     .check = check,
     .build = build,
 };

@@ -8,6 +8,7 @@
  * them. Every wave makes the same sums, so that none waits for another; pieces, which are many
  * where a sequence is long, are dealt to the waves in turn.
  */
+#include "op_names.h"
 #include "ir/builder.h"
 #include "ir/spread.h"
 #include "templates/scalar.h"
@@ -18,7 +19,6 @@
 
 enum {
     LANES = ATT_SCAN_LANES,
-    WAVES = 4,
     WIDE = 8,          /* lengths that a lane adds up at a time, for the units of the batch */
     UNIT_BITS = 6,     /* log2 of the unit */
     GRAIN_BITS = 4,    /* log2 of what sequences begin at a multiple of */
@@ -28,8 +28,18 @@ enum {
     HALF = 16          /* two sums of less than 2^16 share a register */
 };
 
+static const struct att_tile tiles[] = {
+    {.waves = 4, .waves_per_simd = 1, .why = "sums are every wave's; only pieces are dealt"},
+};
+
+static const struct att_knob knobs[] = {
+    {"waves", 4, {1, 2, 8, 16}},
+    {"waves_per_simd", 2, {2, 4}},
+};
+
 struct plan {
     struct tir_builder b;
+    int waves;
     struct att_scan scan;
     struct tir_type lane, wide; /* i32: 64 x 1, a row a lane; 1 x (64 WIDE) */
     struct tir_value wave;
@@ -52,12 +62,19 @@ struct chunk {
 /* Sums over the chunks before one. */
 enum { SUM_START, SUM_ITEMS, SUM_ROWS, SUM_LAST, N_SUMS };
 
-static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
+static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
+                 struct att_why *why)
 {
     (void)v;
     (void)m;
-    (void)why;
-    return true;
+    return t->waves <= 4 * t->waves_per_simd ||
+           att_reject(why, ATT_TILE, "%d waves do not fit a compute unit", t->waves);
+}
+
+static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
+{
+    struct att_tile tile;
+    return att_find_tile(v, m, &tile, why);
 }
 
 static struct tir_value number(struct plan *p, struct tir_value scalar)
@@ -441,7 +458,7 @@ static void write_chunk(struct plan *p, struct tir_value first, struct tir_value
     const struct tir_value lists =
         where(p, c.there, plus(p, tir_sub(b, s.lists_end, s.previous), -1));
     const struct tir_value rounds = largest(p, tir_max(b, c.n, lists));
-    struct tir_loop piece = tir_begin_for(b, p->wave, rounds, tir_i32(b, WAVES), NULL, 0);
+    struct tir_loop piece = tir_begin_for(b, p->wave, rounds, tir_i32(b, p->waves), NULL, 0);
     write_piece(p, &c, &s, number(p, piece.index));
     tir_end_for(b, &piece, NULL, 0);
 }
@@ -452,7 +469,7 @@ static void fill(struct plan *p, const char *arg, struct tir_value first, struct
 {
     struct tir_builder *b = &p->b;
     const struct tir_value begin = tir_add(b, first, att_times(b, p->wave, LANES));
-    struct tir_loop loop = tir_begin_for(b, begin, n, tir_i32(b, WAVES * LANES), NULL, 0);
+    struct tir_loop loop = tir_begin_for(b, begin, n, tir_i32(b, p->waves * LANES), NULL, 0);
     const struct tir_value index = tir_add(b, tir_row_index(b, p->lane), number(p, loop.index));
     tir_tile_store(b, rows_of(p, arg, n, 4, 0), loop.index, make(p, index));
     tir_end_for(b, &loop, NULL, 0);
@@ -510,9 +527,11 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 {
     char name[ATT_NAME_MAX];
     att_variant_name(v, name);
-    struct tir_func *f = tir_func_create(name, m, WAVES);
-    f->waves_per_simd = 1;
-    struct plan p = {.b = tir_at_end(f, f->body)};
+    struct att_tile tile;
+    att_find_tile(v, m, &tile, NULL);
+    struct tir_func *f = tir_func_create(name, m, tile.waves);
+    f->waves_per_simd = tile.waves_per_simd;
+    struct plan p = {.b = tir_at_end(f, f->body), .waves = tile.waves};
     struct tir_builder *b = &p.b;
     prepare(&p);
     choose_pieces(&p);
@@ -524,12 +543,18 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
         .schedule = {.stages = 1, .interleave = 1},
         .grid = {{NULL, 1, 1}, {NULL, 1, 1}, {NULL, 1, 1}},
     };
-    snprintf(k->tuning, sizeof(k->tuning), "waves=%d", WAVES);
+    snprintf(k->tuning, sizeof(k->tuning), "waves=%d", tile.waves);
 }
 
 const struct att_template att_template_plan = {
     .name = "plan",
     .description = "lengths on the device become the work lists of decode",
+    .takes = OP_TAKES_PLAN | ATT_BIT(TILE),
+    .tiles = tiles,
+    .n_tiles = sizeof(tiles) / sizeof(tiles[0]),
+    .knobs = knobs,
+    .n_knobs = sizeof(knobs) / sizeof(knobs[0]),
+    .fits = fits,
     .check = check,
     .build = build,
 };

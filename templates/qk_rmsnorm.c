@@ -7,14 +7,32 @@
  */
 #include "ir/bits.h"
 #include "ir/spread.h"
+#include "templates/grid.h"
 #include "templates/scalar.h"
 #include "templates/template.h"
 
 #include <stdio.h>
 
-/* The host counts workgroups by WAVES: runtime/host_mla.c. */
-enum { WAVES = 4, CHUNK = 8, ELEM = 2, GROUP = 128, PANEL = 512, MAX_WIDTH = 4096 };
+/* The host counts workgroups of so many waves, whatever the tile has: runtime/host_mla.c. */
+enum { COUNTED = 4 };
+enum { CHUNK = 8, ELEM = 2, GROUP = 128, PANEL = 512, MAX_WIDTH = 4096 };
 enum { MAX_PANELS = MAX_WIDTH / PANEL + 3 };
+
+static const struct att_tile tiles[] = {
+    {.head_dim = 2048,
+     .waves = COUNTED,
+     .waves_per_simd = 4,
+     .why = "a wave has a row and the weight in registers, more waves hide the latency"},
+    {.head_dim = MAX_WIDTH,
+     .waves = COUNTED,
+     .waves_per_simd = 2,
+     .why = "wide rows and their weight take registers"},
+};
+
+static const struct att_knob knobs[] = {
+    {"waves", 4, {1, 2, 8, 16}},
+    {"waves_per_simd", 4, {1, 2, 4, 8}},
+};
 
 /* q or kv. */
 struct side {
@@ -33,11 +51,25 @@ struct norm {
     const struct tir_machine *m;
     struct tir_builder b;
     unsigned dtype;
+    struct tir_value wave; /* i32: of a workgroup as the host counts them */
 };
+
+/* head_dim of a tile: the widest row, of q or of kv, that it is for. */
+static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
+                 struct att_why *why)
+{
+    const int width = v->width > v->width_kv ? v->width : v->width_kv;
+    (void)m;
+    if (width > t->head_dim)
+        return att_reject(why, ATT_WIDTH, "is for rows of up to %d elements", t->head_dim);
+    if (t->waves > 4 * t->waves_per_simd)
+        return att_reject(why, ATT_TILE, "%d waves do not fit a compute unit", t->waves);
+    return true;
+}
 
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
-    (void)m;
+    struct att_tile tile;
     static const enum att_field fields[] = {ATT_WIDTH, ATT_WIDTH_KV};
     for (int i = 0; i < 2; i++) {
         const int width = att_get(v, fields[i]);
@@ -45,7 +77,7 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
             return att_reject(why, fields[i], "%d is not a multiple of %d of at most %d", width,
                               GROUP, MAX_WIDTH);
     }
-    return true;
+    return att_find_tile(v, m, &tile, why);
 }
 
 /* A row in panels of power-of-two width, 16 bytes a lane. */
@@ -153,13 +185,24 @@ static void visit_side(struct norm *k, struct side *s, struct tir_value block)
         s->w[i] =
             tir_tile_load(b, row_view(k, weight, s, s->first[i], ELEM), tir_i32(b, 0), s->panel[i]);
     const struct tir_value run = tir_arg(b, ARG_RUN_TOKENS, TIR_I32);
-    const struct tir_value wave = tir_add(b, att_times(b, block, WAVES), tir_wave_id(b));
+    const struct tir_value wave = tir_add(b, att_times(b, block, COUNTED), k->wave);
     const struct tir_value first = tir_mul(b, wave, run);
     const struct tir_value end =
         tir_min(b, tir_add(b, first, run), tir_arg(b, ARG_TOKENS, TIR_I32));
     struct tir_loop loop = tir_begin_for(b, first, end, tir_i32(b, 1), NULL, 0);
     visit_token(k, s, loop.index);
     tir_end_for(b, &loop, NULL, 0);
+}
+
+static void visit_sides(struct norm *k, struct side *q, struct side *kv, struct tir_value block)
+{
+    struct tir_builder *b = &k->b;
+    const struct tir_value groups = tir_arg(b, ARG_ROW_GROUPS, TIR_I32);
+    struct tir_if of_q = tir_begin_if(b, tir_cmp_lt(b, block, groups), false, NULL, 0);
+    visit_side(k, q, block);
+    tir_else(b, &of_q, NULL);
+    visit_side(k, kv, tir_sub(b, block, groups));
+    tir_end_if(b, &of_q, NULL);
 }
 
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *out)
@@ -176,30 +219,41 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
                       .out = ATT_TOKENS(KV_OUT),
                       .width = v->width_kv};
     att_variant_name(v, name);
-    struct tir_func *f = tir_func_create(name, m, WAVES);
-    f->waves_per_simd = v->width > 2048 || v->width_kv > 2048 ? 2 : 4;
+    struct att_tile tile;
+    att_find_tile(v, m, &tile, NULL);
+    struct tir_func *f = tir_func_create(name, m, tile.waves);
+    f->waves_per_simd = tile.waves_per_simd;
     struct tir_builder *b = &k.b;
     *b = tir_at_end(f, f->body);
-    const struct tir_value block = tir_block_id(b, 0), groups = tir_arg(b, ARG_ROW_GROUPS, TIR_I32);
-    struct tir_if of_q = tir_begin_if(b, tir_cmp_lt(b, block, groups), false, NULL, 0);
-    visit_side(&k, &q, block);
-    tir_else(b, &of_q, NULL);
-    visit_side(&k, &kv, tir_sub(b, block, groups));
-    tir_end_if(b, &of_q, NULL);
+    const struct att_counted_wave own = att_counted_wave(b, tile.waves, COUNTED, ARG_WORKGROUPS);
+    k.wave = own.wave;
+    struct tir_if there = {0};
+    if (own.there.id)
+        there = tir_begin_if(b, own.there, false, NULL, 0);
+    visit_sides(&k, &q, &kv, own.block);
+    if (own.there.id) {
+        tir_else(b, &there, NULL);
+        tir_end_if(b, &there, NULL);
+    }
     tir_return(b);
 
     *out = (struct att_kernel){
         .func = f,
         .schedule = {.stages = 1},
-        .grid = {{ARG_WORKGROUPS, 1, 1}, {NULL, 1, 1}, {NULL, 1, 1}},
+        .grid = {att_counted_grid(tile.waves, COUNTED, ARG_WORKGROUPS), {NULL, 1, 1}, {NULL, 1, 1}},
     };
-    snprintf(out->tuning, sizeof(out->tuning), "waves=%d", WAVES);
+    snprintf(out->tuning, sizeof(out->tuning), "waves=%d", tile.waves);
 }
 
 const struct att_template att_template_qk_rmsnorm = {
     .name = "qk_rmsnorm",
     .description = "RMS norm of the compressed q and of the latent in one launch",
-    .takes = OP_TAKES_QK_RMSNORM,
+    .takes = OP_TAKES_QK_RMSNORM | ATT_BIT(TILE),
+    .tiles = tiles,
+    .n_tiles = sizeof(tiles) / sizeof(tiles[0]),
+    .knobs = knobs,
+    .n_knobs = sizeof(knobs) / sizeof(knobs[0]),
+    .fits = fits,
     .check = check,
     .build = build,
 };

@@ -12,13 +12,15 @@
 #include "templates/variant.h"
 
 enum {
-    ROPE_ELEM = 2, /* bytes of bf16 and fp16 */
-    ROPE_WAVES = 8,
+    ROPE_ELEM = 2,       /* bytes of bf16 and fp16 */
     ROPE_FEW_PIECES = 4, /* as many as elements of a byte may have */
     ROPE_MAX_PIECES = 6,
     ROPE_MAX_SPANS = 24,
     ROPE_MAX_PARTS = ROPE_MAX_SPANS + ROPE_MAX_PIECES,
 };
+
+/** Members of att_tile.own: elements of a head that a lane has. */
+enum { ROPE_ELEMENTS };
 
 /** Neighbouring elements of a head, held by one tile of heads x elements. */
 struct rope_span {
@@ -50,6 +52,8 @@ struct rope {
     unsigned dtype;
     bool narrow_q; /* q goes to elements of a byte */
     bool by_pages; /* k and v have a scale per page */
+    int waves;     /* of a workgroup, a power of two */
+    int elements;  /* of a head, of a lane, where pieces allow */
     int rows;      /* heads a tile */
     struct rope_shape rotated, values, gates;
     struct tir_value wave;          /* i32, of the workgroup */

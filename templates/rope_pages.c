@@ -84,7 +84,7 @@ static void store_token(struct side *d, struct tir_value i, const struct token_t
 static struct tir_loop begin_tokens(struct side *d, int n, struct tir_value *carried)
 {
     struct tir_builder *b = &d->p->b;
-    return tir_begin_for(b, att_plus(b, d->p->wave, n * ROPE_WAVES), d->n, tir_i32(b, ROPE_WAVES),
+    return tir_begin_for(b, att_plus(b, d->p->wave, n * d->p->waves), d->n, tir_i32(b, d->p->waves),
                          carried, carried ? 1 : 0);
 }
 
@@ -97,7 +97,7 @@ static struct tir_value largest(struct side *d, struct token_tile kept[KEPT])
     for (int i = 0; i < d->kept; i++) {
         /* Behind the end the last one again, which changes nothing. */
         const struct tir_value token =
-            tir_min(b, att_plus(b, p->wave, i * ROPE_WAVES), att_plus(b, d->n, -1));
+            tir_min(b, att_plus(b, p->wave, i * p->waves), att_plus(b, d->n, -1));
         kept[i] = load_token(d, token);
         const struct tir_value own = rope_absmax(p, d->s.shape, &kept[i].x);
         absmax = i ? tir_max(b, absmax, own) : own;
@@ -135,7 +135,7 @@ static struct tir_value scale_head(struct side *d, struct tir_value in_tile)
     const struct att_cache_tiles tiles =
         att_cache_tiles(&c, p->dtype, 1, att_cache_least_rows(&c, 1));
     const struct tir_value absmax =
-        att_lds_max(b, tir_add(b, d->lds, att_times(b, in_tile, ROPE_WAVES * 4)));
+        att_lds_max(b, tir_add(b, d->lds, att_times(b, in_tile, p->waves * 4)));
     const struct att_block_scale scale =
         att_block_scale(&c, absmax, att_block_load_scale(&c, d->run));
     att_block_requantise(&c, d->run, &scale, &tiles);
@@ -148,13 +148,13 @@ static struct tir_value scale_heads(struct side *d, struct tir_value absmax)
 {
     struct rope *p = d->p;
     struct tir_builder *b = &p->b;
-    const struct tir_layout apart = head_map(p, ROPE_WAVES), dense = head_map(p, 1);
+    const struct tir_layout apart = head_map(p, p->waves), dense = head_map(p, 1);
     const struct tir_type t = tir_scalar(TIR_F32);
-    const struct tir_value inverses = att_plus(b, d->lds, p->rows * ROPE_WAVES * 4);
+    const struct tir_value inverses = att_plus(b, d->lds, p->rows * p->waves * 4);
     tir_tile_lds_store(b, tir_add(b, d->lds, att_times(b, p->wave, 4)), absmax, &apart);
     att_lds_meet(b);
     struct tir_loop loop =
-        tir_begin_for(b, p->wave, tir_i32(b, p->rows), tir_i32(b, ROPE_WAVES), NULL, 0);
+        tir_begin_for(b, p->wave, tir_i32(b, p->rows), tir_i32(b, p->waves), NULL, 0);
     const struct tir_value left = tir_sub(b, d->s.end, d->row);
     struct tir_if there = tir_begin_if(b, tir_cmp_lt(b, loop.index, left), false, &t, 1);
     struct tir_value inverse = scale_head(d, loop.index);
@@ -175,7 +175,7 @@ static void visit_tile(struct side *d)
     const struct tir_value absmax = largest(d, kept);
     p->inverse = scale_heads(d, absmax);
     for (int i = 0; i < d->kept; i++) {
-        const struct tir_value token = att_plus(b, p->wave, i * ROPE_WAVES);
+        const struct tir_value token = att_plus(b, p->wave, i * p->waves);
         struct tir_if there = tir_begin_if(b, tir_cmp_lt(b, token, d->n), false, NULL, 0);
         store_token(d, token, &kept[i]);
         tir_end_if(b, &there, NULL);
@@ -212,7 +212,7 @@ static void visit_nowhere(struct rope *p, const struct rope_source *of, bool val
 {
     struct tir_builder *b = &p->b;
     struct tir_loop loop =
-        tir_begin_for(b, tir_add(b, first, p->wave), end, tir_i32(b, ROPE_WAVES), NULL, 0);
+        tir_begin_for(b, tir_add(b, first, p->wave), end, tir_i32(b, p->waves), NULL, 0);
     p->token = loop.index;
     rope_load_slot(p);
     struct tir_if nowhere = tir_begin_if(b, tir_cmp_lt(b, p->slot, tir_i64(b, 0)), false, NULL, 0);
@@ -233,7 +233,7 @@ void rope_visit_pages(struct rope *p, struct rope_source *of, enum rope_part par
     struct tir_builder *b = &p->b;
     const bool value = part == ROPE_V;
     const struct att_cache *c = &p->cache[value];
-    const struct tir_value lds = tir_lds_buffer(b, (unsigned)p->rows * (ROPE_WAVES + 1) * 4, 16);
+    const struct tir_value lds = tir_lds_buffer(b, (unsigned)p->rows * (p->waves + 1) * 4, 16);
     rope_open_source(p, of, part);
     rope_open_kept(p, of, part == ROPE_V);
     if (p->v->keep_kv)

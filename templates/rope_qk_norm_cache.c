@@ -25,6 +25,34 @@
 #include <stdio.h>
 #include <string.h>
 
+/* The host counts for workgroups of so many waves, whatever the tile has: runtime/host_runs.c. */
+enum { COUNTED = 8 };
+
+static const struct att_tile tiles[] = {
+    {.waves = COUNTED,
+     .own = {[ROPE_ELEMENTS] = 16},
+     .why = "a lane's two loads of 16 bytes and its part of the weights"},
+};
+
+/* waves_per_simd 0: see waves_per_simd(). */
+static const struct att_knob knobs[] = {
+    {"waves", 2, {4, 16}},
+    {"elements", 2, {8, 32}},
+    {"waves_per_simd", 3, {2, 4, 8}},
+};
+
+static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
+                 struct att_why *why)
+{
+    (void)m;
+    if (v->kv_scale == ATT_KV_SCALE_BLOCK &&
+        (t->own[ROPE_ELEMENTS] > tiles[0].own[ROPE_ELEMENTS] || t->waves_per_simd > 2))
+        return att_reject(why, ATT_TILE, "a page that is rounded again takes the registers");
+    if (t->waves_per_simd && t->waves > 4 * t->waves_per_simd)
+        return att_reject(why, ATT_TILE, "%d waves do not fit a compute unit", t->waves);
+    return true;
+}
+
 /* Pieces start and end at whole dwords of what is stored. */
 static bool check_rotary_dim(const struct att_variant *v, int rotary, struct att_why *why)
 {
@@ -47,7 +75,7 @@ static bool check_rotary_dim(const struct att_variant *v, int rotary, struct att
 
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
-    (void)m;
+    struct att_tile tile;
     const int rotary = rope_rotary_dim(v);
     const int step = 16 * 8 / (int)tir_dtype_bits(att_cache_dtype(v));
     if (v->kv_layout == ATT_KV_LAYOUT_PACKED)
@@ -70,7 +98,7 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
         return att_reject(why, ATT_MROPE, "without rotation there are no sections of it");
     if (v->kv_scale == ATT_KV_SCALE_BLOCK && !att_cache_check_dims(v, why))
         return false;
-    return att_cache_check(v, why);
+    return att_cache_check(v, why) && att_find_tile(v, m, &tile, why);
 }
 
 static void fetch(struct rope *p, const struct rope_source *s, struct tir_value row,
@@ -324,7 +352,9 @@ static void visit_tokens(struct rope *p)
     struct tir_builder *b = &p->b;
     struct rope_source of[ROPE_SOURCES];
     p->wave = tir_wave_id(b);
-    const struct tir_value shift = tir_arg(b, ARG_HEAD_PART_SHIFT, TIR_I32);
+    struct tir_value shift = tir_arg(b, ARG_HEAD_PART_SHIFT, TIR_I32);
+    if (p->waves < COUNTED)
+        shift = tir_min(b, shift, tir_i32(b, __builtin_ctz((unsigned)p->waves)));
     const struct tir_value member = tir_shr(b, p->wave, shift);
     open_sources(p, tir_sub(b, p->wave, tir_shl(b, member, shift)), shift, of);
 
@@ -342,7 +372,7 @@ static void visit_tokens(struct rope *p)
         tir_else(b, &others[i], NULL);
     }
     struct tir_loop loop = tir_begin_for(b, tir_add(b, first, member), end,
-                                         tir_shr(b, tir_i32(b, ROPE_WAVES), shift), NULL, 0);
+                                         tir_shr(b, tir_i32(b, p->waves), shift), NULL, 0);
     p->token = loop.index;
     visit_token(p, of);
     tir_end_for(b, &loop, NULL, 0);
@@ -359,10 +389,12 @@ static void visit_tokens(struct rope *p)
 /* A lane holds a tile in f32, the next one on its way, weights and angles, and the first tiles of k
  * and v; or x tokens' values, or a page that is rounded again. A SIMD has two waves of a workgroup.
  */
-static unsigned waves_per_simd(const struct rope *p)
+static unsigned waves_per_simd(const struct rope *p, const struct att_tile *t)
 {
     const bool wide = rope_lane_elements(p, &p->rotated) > 16;
-    return wide || rope_gathers_values(p) || p->by_pages ? 2 : 4;
+    const unsigned usual = wide || rope_gathers_values(p) || p->by_pages ? 2 : 4;
+    const unsigned least = t->waves / 4;
+    return t->waves_per_simd ? t->waves_per_simd : usual > least ? usual : least;
 }
 
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
@@ -375,11 +407,15 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
         .narrow_q = v->out_dtype == ATT_OUT_DTYPE_FP8,
         .by_pages = v->kv_scale == ATT_KV_SCALE_BLOCK,
     };
+    struct att_tile tile;
+    att_find_tile(v, m, &tile, NULL);
+    p.waves = tile.waves;
+    p.elements = tile.own[ROPE_ELEMENTS];
     att_variant_name(v, name);
-    struct tir_func *f = tir_func_create(name, m, ROPE_WAVES);
+    struct tir_func *f = tir_func_create(name, m, tile.waves);
     p.b = tir_at_end(f, f->body);
     rope_choose_shapes(&p);
-    f->waves_per_simd = waves_per_simd(&p);
+    f->waves_per_simd = waves_per_simd(&p, &tile);
     visit_tokens(&p);
     tir_return(&p.b);
 
@@ -388,13 +424,19 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
         .schedule = {.stages = 1, .interleave = 0},
         .grid = {{ARG_TOKEN_RUNS, 1, 1}, {NULL, 1, p.by_pages ? 3 : 1}, {NULL, 1, 1}},
     };
-    snprintf(k->tuning, sizeof(k->tuning), "waves=%d heads=%d", ROPE_WAVES, p.rows);
+    snprintf(k->tuning, sizeof(k->tuning), "waves=%d heads=%d", p.waves, p.rows);
 }
 
 const struct att_template att_template_rope_qk_norm_cache = {
     .name = "rope_qk_norm_cache",
     .description = "bias, QK norm, rotary embedding and KV cache write in one pass",
-    .takes = OP_TAKES_ROPE_QK_NORM_CACHE,
+    .takes = OP_TAKES_ROPE_QK_NORM_CACHE | ATT_BIT(TILE),
+    .tiles = tiles,
+    .n_tiles = sizeof(tiles) / sizeof(tiles[0]),
+    .knobs = knobs,
+    .n_knobs = sizeof(knobs) / sizeof(knobs[0]),
+    .own = {[ROPE_ELEMENTS] = "elements"},
+    .fits = fits,
     .check = check,
     .build = build,
 };

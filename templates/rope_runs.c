@@ -199,7 +199,7 @@ void rope_visit_values(struct rope *p, struct rope_source *s, struct tir_value f
     const struct tir_value groups = tir_shr(b, att_plus(b, tir_sub(b, to, from), g.x - 1),
                                             tir_i32(b, __builtin_ctz((unsigned)g.x)));
     struct tir_loop loop =
-        tir_begin_for(b, p->wave, tir_mul(b, groups, tiles), tir_i32(b, ROPE_WAVES), NULL, 0);
+        tir_begin_for(b, p->wave, tir_mul(b, groups, tiles), tir_i32(b, p->waves), NULL, 0);
     const struct tir_value group = tir_div(b, loop.index, tiles);
     const struct tir_value tile = tir_sub(b, loop.index, tir_mul(b, group, tiles));
     const struct tir_value token = tir_add(b, from, att_times(b, group, g.x));

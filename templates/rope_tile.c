@@ -73,11 +73,12 @@ static void add_panels(struct rope *p, struct rope_shape *s, unsigned first, uns
     }
 }
 
-/* Lanes that share a head: 16 elements each. They are fewer where the narrowest piece or panel
+/* Lanes that share a head, `elements` each. They are fewer where the narrowest piece or panel
  * would not have 4 elements for each of them, unless a lane held more than 32 of the head then. */
-static unsigned lanes_of_head(unsigned dim, unsigned rotary)
+static unsigned lanes_of_head(unsigned dim, unsigned rotary, unsigned elements)
 {
-    const unsigned most = tir_bits_floor(min_u(dim / 16, TIR_WAVE_LANES));
+    const unsigned most =
+        tir_bits_floor(min_u(dim < elements ? 1 : dim / elements, TIR_WAVE_LANES));
     if (!rotary)
         return most;
     const unsigned piece = lowest_bit(rotary / 2), panel = lowest_bit(dim - rotary);
@@ -115,7 +116,7 @@ static void add_plain(struct rope *p, struct rope_shape *s, unsigned dim, unsign
 void rope_choose_shapes(struct rope *p)
 {
     const unsigned dim = (unsigned)p->v->head_dim, rotary = (unsigned)rope_rotary_dim(p->v);
-    const unsigned lane_bits = lanes_of_head(dim, rotary);
+    const unsigned lane_bits = lanes_of_head(dim, rotary, (unsigned)p->elements);
     p->rows = TIR_WAVE_LANES >> lane_bits;
     struct rope_shape *s = &p->rotated;
     s->dim = dim;

@@ -47,7 +47,7 @@ static void fill(struct rope *p, const struct rope_source *s, const struct rope_
     struct tir_builder *b = &p->b;
     struct tir_value raw[ROPE_MAX_SPANS];
     struct tir_loop loop = tir_begin_for(b, att_times(b, p->wave, p->rows), s->all,
-                                         tir_i32(b, ROPE_WAVES * p->rows), NULL, 0);
+                                         tir_i32(b, p->waves * p->rows), NULL, 0);
     load_global(p, s, t, loop.index, raw);
     for (unsigned i = 0; i < s->shape->n_spans; i++) {
         const struct rope_span *span = &s->shape->spans[i];
