@@ -62,6 +62,24 @@ struct attnc_tuned *attnc_tuning_add(struct attnc_tuning *t, const char *key, co
     return row->key && row->tile ? row : NULL;
 }
 
+struct attnc_split *attnc_tuning_add_split(struct attnc_tuning *t, const struct attnc_split *split)
+{
+    struct attnc_split *grown = realloc(t->splits, (t->split_count + 1) * sizeof(*grown));
+    if (!grown)
+        return NULL;
+    t->splits = grown;
+    struct attnc_split *s = &grown[t->split_count];
+    *s = *split;
+    s->key = strdup(split->key);
+    s->call = strdup(split->call);
+    t->split_count += s->key && s->call;
+    if (s->key && s->call)
+        return s;
+    free(s->key);
+    free(s->call);
+    return NULL;
+}
+
 struct att_box *attnc_choice_add(struct att_choice *choice)
 {
     struct att_box *grown = realloc(choice->boxes, (choice->count + 1) * sizeof(*grown));
@@ -80,7 +98,12 @@ void attnc_tuning_free(struct attnc_tuning *t)
         free(t->rows[i].open);
         free(t->rows[i].choice.boxes);
     }
+    for (size_t i = 0; i < t->split_count; i++) {
+        free(t->splits[i].key);
+        free(t->splits[i].call);
+    }
     free(t->rows);
+    free(t->splits);
     free(t->bytes);
     *t = (struct attnc_tuning){0};
 }
@@ -258,9 +281,35 @@ static void check_choices(struct reader *r)
     }
 }
 
+/* A build has no use for them; what is wrong is said all the same. */
+static bool read_splits(struct reader *r)
+{
+    static const char *const names[] = {"key", "call", "lists", "one_launch", NULL};
+    const uint32_t splits = get(r, 1, "splits");
+    const struct attnc_yaml_node *list = splits ? attnc_yaml_node(&r->yaml, splits) : NULL;
+    if (list && list->kind != ATTNC_YAML_LIST)
+        return attnc_diag_error(r->d, place(r, splits), "expected a list of splits"), true;
+    for (uint32_t id = list ? list->first : 0; id; id = r->yaml.nodes[id].next) {
+        if (!check_keys(r, id, names))
+            continue;
+        const char *one = get_text(r, id, "one_launch");
+        struct attnc_split s = {
+            .key = (char *)get_text(r, id, "key"),
+            .call = (char *)get_text(r, id, "call"),
+            .one_launch = one && !strcmp(one, "true"),
+        };
+        const uint32_t lists = get(r, id, "lists");
+        if (!s.key || !s.call || !lists)
+            attnc_diag_error(r->d, place(r, id), "a split has a key, a call and its lists");
+        else if (read_number(r, lists, &s.lists) && !attnc_tuning_add_split(r->t, &s))
+            return attnc_diag_no_memory(r->d);
+    }
+    return true;
+}
+
 static bool read_document(struct reader *r)
 {
-    static const char *const names[] = {"tuning", "kernels", NULL};
+    static const char *const names[] = {"tuning", "kernels", "splits", NULL};
     int64_t format = 0;
     if (r->yaml.count < 2)
         return attnc_diag_error(r->d, nowhere, "an empty file"), true;
@@ -279,7 +328,7 @@ static bool read_document(struct reader *r)
             return false;
     }
     check_choices(r);
-    return true;
+    return read_splits(r);
 }
 
 bool attnc_tuning_read_bytes(const char *bytes, size_t size, struct attnc_tuning *t,
@@ -334,6 +383,12 @@ void attnc_tuning_write(const struct attnc_tuning *t, FILE *out)
             fputs("    calls:\n", out);
         for (unsigned k = 0; k < row->choice.count; k++)
             write_box(&row->choice.boxes[k], out);
+    }
+    fputs(t->split_count ? "splits:\n" : "", out);
+    for (size_t i = 0; i < t->split_count; i++) {
+        const struct attnc_split *s = &t->splits[i];
+        fprintf(out, "  - key: %s\n    call: %s\n    lists: %lld\n    one_launch: %s\n", s->key,
+                s->call, (long long)s->lists, s->one_launch ? "true" : "false");
     }
 }
 

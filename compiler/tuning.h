@@ -18,9 +18,19 @@ struct attnc_tuned {
     struct att_loc at;
 };
 
+/** How the keys of a call are split, which is the caller's choice. */
+struct attnc_split {
+    char *key, *call;    /* att_variant_text(), without one_launch; a shape: "batch=16,k=4096" */
+    int64_t lists;       /* of the plan; 0: no work list */
+    bool one_launch;     /* parts are added up in the kernel of this descriptor; else by combine */
+    double us, whole_us; /* modelled or measured, and without lists; not in the file */
+};
+
 struct attnc_tuning {
     struct attnc_tuned *rows; /* those of a key stand together */
     size_t count, cap;
+    struct attnc_split *splits;
+    size_t split_count;
     char *bytes; /* the file, for messages about it */
     size_t size;
 };
@@ -31,6 +41,9 @@ const char *attnc_launch_value(const char *op, const char *name);
 
 /** Adds an empty row; NULL: out of memory. */
 struct attnc_tuned *attnc_tuning_add(struct attnc_tuning *t, const char *key, const char *tile);
+
+/** Adds a copy; NULL: out of memory. */
+struct attnc_split *attnc_tuning_add_split(struct attnc_tuning *t, const struct attnc_split *split);
 
 /** Adds a box without rows to a choice; NULL: out of memory. */
 struct att_box *attnc_choice_add(struct att_choice *choice);

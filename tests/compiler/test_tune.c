@@ -68,6 +68,33 @@ static void a_sweep_is_deterministic_and_measures_once(void **state)
     expect("tune --show --db one.sqlite", 0, "batch=4,k=96", "");
 }
 
+/* Few long sequences are cut, and their combine launch counts; the same decision another time. */
+static void splits_are_found(void **state)
+{
+    (void)state;
+    write_inputs();
+    write_file("shapes", "decode batch=1,k=4096,heads=8,kv_heads=1,lists=*\n"
+                         "decode batch=512,k=16,heads=8,kv_heads=1,lists=*\n");
+    const char line[] = "tune d.yaml --shapes shapes --tiles 1 --verify 1 --cache cache ";
+    char text[256];
+    snprintf(text, sizeof(text), "%s-o s.attnpack", line);
+    /* five counts of lists and the sibling's four, of each call; and combine's shapes */
+    expect(text, 0, "batch=1,k=4096,heads=8,kv_heads=1: 256 lists, added up", "");
+    expect(text, 0, "batch=512,k=16,heads=8,kv_heads=1: ", "");
+    expect(text, 0, "decode on gfx950: 10 pairs", "");
+    size_t size;
+    char *yaml = read_file("s.yaml", &size);
+    assert_non_null(yaml);
+    assert_non_null(strstr(yaml, "splits:\n  - key: gfx950 decode"));
+    assert_non_null(strstr(yaml, "    call: batch=1,k=4096,heads=8,kv_heads=1\n    lists: 256\n"));
+    assert_non_null(strstr(yaml, "gfx950 combine"));
+    free(yaml);
+    snprintf(text, sizeof(text), "%s-o s.attnpack --json", line);
+    expect(text, 0, "\"splits\": [", "");
+    expect("build d.yaml --tuning s.yaml --cache cache -o built.attnpack -q", 0, "", "");
+    expect_same("s.attnpack", "built.attnpack");
+}
+
 static void slips_are_named(void **state)
 {
     (void)state;
@@ -151,6 +178,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_sweep_is_deterministic_and_measures_once, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(splits_are_found, setup, teardown),
         cmocka_unit_test_setup_teardown(slips_are_named, setup, teardown),
         cmocka_unit_test_setup_teardown(workgroups_in_another_order_are_right, setup, teardown),
         cmocka_unit_test_setup_teardown(killed_at_any_moment_it_goes_on, setup, teardown),

@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -74,6 +75,11 @@ static void errors_say_what_is_wrong(void **state)
     expect_error(HEAD ROW(FIRST) "    calls: [{ batch: [1, 9] }]\n" ROW(
                      SECOND) "    calls: [{ batch: [9, 10], max_seqlen_q: [1, 2] }]\n" ROW("rest"),
                  "also those of");
+    expect_error(HEAD ROW(FIRST) "splits: 3\n", "list of splits");
+    expect_error(HEAD ROW(FIRST) "splits:\n  - key: k\n    lists: 256\n", "a split has a key");
+    expect_error(HEAD ROW(FIRST) "splits:\n  - key: k\n    call: c\n    lists: many\n",
+                 "whole number");
+    expect_error(HEAD ROW(FIRST) "splits:\n  - key: k\n    list: 256\n", "unknown key 'list'");
 }
 
 static void what_is_written_is_read_again(void **state)
@@ -102,6 +108,28 @@ static struct attnc_description describe(void)
                                              &(struct attnc_read_options){0}, &desc, &d));
     attnc_diag_clear(&d);
     return desc;
+}
+
+static void splits_are_read_again(void **state)
+{
+    (void)state;
+    struct reading r = read_text(HEAD ROW(FIRST) "splits:\n  - key: k\n    call: batch=4,k=96\n"
+                                                 "    lists: 512\n    one_launch: true\n",
+                                 true);
+    char *text;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+    attnc_tuning_write(&r.t, f);
+    fclose(f);
+    end(&r);
+    r = read_text(text, true);
+    free(text);
+    assert_int_equal(r.t.split_count, 1);
+    assert_string_equal(r.t.splits[0].key, "k");
+    assert_string_equal(r.t.splits[0].call, "batch=4,k=96");
+    assert_int_equal(r.t.splits[0].lists, 512);
+    assert_true(r.t.splits[0].one_launch);
+    end(&r);
 }
 
 static void a_key_gets_its_kernels(void **state)
@@ -154,6 +182,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(errors_say_what_is_wrong),
         cmocka_unit_test(what_is_written_is_read_again),
+        cmocka_unit_test(splits_are_read_again),
         cmocka_unit_test(a_key_gets_its_kernels),
         cmocka_unit_test(a_tile_of_the_past_is_an_error),
         cmocka_unit_test(knobs_make_candidates),

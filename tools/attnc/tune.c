@@ -252,10 +252,14 @@ static int read_inputs(struct tuning_run *r, char **paths, size_t count)
             code = complain(EXIT_ENVIRONMENT, "out of memory");
     }
     tdestroy(seen, free);
+    if (code == EXIT_GOOD && !tune_add_split_keys(&r->sweep, &r->shapes))
+        code = complain(EXIT_ENVIRONMENT, "out of memory");
     for (size_t i = 0; i < r->sweep.key_count && code == EXIT_GOOD; i++) {
         if (!tune_choose_shapes(&r->shapes, r->model.heads, r->model.head_count, &r->sweep.keys[i]))
             code = complain(EXIT_ENVIRONMENT, "out of memory");
     }
+    if (code == EXIT_GOOD && !tune_add_combine_shapes(&r->sweep))
+        code = complain(EXIT_ENVIRONMENT, "out of memory");
     return code;
 }
 
@@ -270,7 +274,7 @@ static double mean(const struct gain *g) { return g->pairs ? exp(g->sum / (doubl
 static struct gain find_gain(const struct tuning_run *r, const struct tune_key *key)
 {
     struct gain g = {0};
-    for (size_t s = 0; s < key->shape_count; s++) {
+    for (size_t s = 0; s < key->shape_count && !key->extra; s++) {
         const double first = tune_times(key, 0)[s].us;
         const double tuned = tune_chosen_time(key, &r->tuning, s);
         if (first > 0 && tuned > 0) {
@@ -317,13 +321,13 @@ static void print_families(const struct tuning_run *r)
         bool first = true;
         for (size_t k = 0; k < s->key_count; k++) {
             const struct att_variant *w = &s->keys[k].variant;
-            if (v->op != w->op || strcmp(v->target, w->target))
+            if (v->op != w->op || strcmp(v->target, w->target) || s->keys[k].extra)
                 continue;
             first = first && k >= i;
             const struct gain one = find_gain(r, &s->keys[k]);
             add_gain(&g, &one);
         }
-        if (first)
+        if (first && !s->keys[i].extra)
             printf("%s on %s: %zu pairs, %.3f\n", v->op->name, v->target, g.pairs, mean(&g));
     }
 }
@@ -335,7 +339,8 @@ static void print_summary(const struct tuning_run *r)
     printf("%-56s %5s %6s %7s  %s\n", "KEY", "TILES", "SHAPES", "KERNELS", "GAIN");
     for (size_t i = 0; i < s->key_count; i++) {
         const struct gain g = find_gain(r, &s->keys[i]);
-        print_key(r, &s->keys[i]);
+        if (!s->keys[i].extra)
+            print_key(r, &s->keys[i]);
         add_gain(&all, &g);
     }
     print_families(r);
@@ -378,6 +383,23 @@ static void open_json(struct json *j, const struct tuning_run *r)
     json_end(j);
 }
 
+static void splits_json(struct json *j, const struct tuning_run *r)
+{
+    json_begin_list(j, "splits");
+    for (size_t i = 0; i < r->tuning.split_count; i++) {
+        const struct attnc_split *row = &r->tuning.splits[i];
+        json_begin_object(j, NULL);
+        json_string(j, "key", row->key);
+        json_string(j, "call", row->call);
+        json_integer(j, "lists", row->lists);
+        json_integer(j, "one_launch", row->one_launch);
+        json_real(j, "us", row->us);
+        json_real(j, "whole_us", row->whole_us);
+        json_end(j);
+    }
+    json_end(j);
+}
+
 static void print_json(const struct tuning_run *r)
 {
     struct json j = {.out = stdout};
@@ -387,6 +409,8 @@ static void print_json(const struct tuning_run *r)
     json_string(&j, "device", r->gpu ? "hip" : "sim");
     json_begin_list(&j, "keys");
     for (size_t i = 0; i < s->key_count; i++) {
+        if (s->keys[i].extra)
+            continue;
         const struct gain g = find_gain(r, &s->keys[i]);
         key_json(&j, r, &s->keys[i], &g);
         add_gain(&all, &g);
@@ -402,6 +426,7 @@ static void print_json(const struct tuning_run *r)
     json_integer(&j, "pruned", (int64_t)s->pruned);
     json_integer(&j, "wrong", (int64_t)s->wrong);
     open_json(&j, r);
+    splits_json(&j, r);
     json_end(&j);
 }
 
@@ -412,6 +437,20 @@ static void print_open(const struct tuning_run *r)
         const struct attnc_tuned *row = &r->tuning.rows[i];
         if (row->open)
             printf("for hardware: %s\n    %s wins, unless %s\n", row->key, row->tile, row->open);
+    }
+}
+
+/* How keys of calls are best split: the caller's part. */
+static void print_splits(const struct tuning_run *r)
+{
+    for (size_t i = 0; i < r->tuning.split_count; i++) {
+        const struct attnc_split *row = &r->tuning.splits[i];
+        if (row->lists)
+            printf("split: %s\n    %s: %lld lists, added up %s: %.1f us, %.1f without\n", row->key,
+                   row->call, (long long)row->lists,
+                   row->one_launch ? "in one launch" : "by combine", row->us, row->whole_us);
+        else
+            printf("split: %s\n    %s: no lists: %.1f us\n", row->key, row->call, row->us);
     }
 }
 
@@ -447,9 +486,11 @@ static int write_pack(struct tuning_run *r, const struct attnc_build_options *o)
 static int choose(struct tuning_run *r)
 {
     for (size_t i = 0; i < r->sweep.key_count; i++) {
-        if (!tune_choose(&r->sweep, &r->sweep.keys[i], &r->tuning))
+        if (r->sweep.keys[i].shape_count && !tune_choose(&r->sweep, &r->sweep.keys[i], &r->tuning))
             return complain(EXIT_ENVIRONMENT, "out of memory");
     }
+    if (!tune_choose_splits(&r->sweep, &r->tuning))
+        return complain(EXIT_ENVIRONMENT, "out of memory");
     return EXIT_GOOD;
 }
 
@@ -501,6 +542,7 @@ static int sweep(struct tuning_run *r)
     } else if (code == EXIT_GOOD && !args.quiet) {
         print_summary(r);
         print_open(r);
+        print_splits(r);
     }
     return code == EXIT_GOOD && r->sweep.skipped ? EXIT_PARTIAL : code;
 }

@@ -11,7 +11,7 @@
 #include "tools/attnc/shard.h"
 #include "tools/attnc/tune_db.h"
 
-enum { TUNE_SHAPE_TEXT = 128, TUNE_VALUES = 4, TUNE_SOURCE = 33 };
+enum { TUNE_SHAPE_TEXT = 128, TUNE_VALUES = 4, TUNE_SOURCE = 33, TUNE_SPLITS = 5 };
 
 /** A launch value that a tuning file may choose by. */
 struct tune_launch_value {
@@ -24,6 +24,9 @@ struct tune_shape {
     char text[TUNE_SHAPE_TEXT]; /* "batch=1,q=512" */
     struct tune_launch_value values[TUNE_VALUES];
     unsigned value_count;
+    bool any_lists;             /* "lists=*": how keys are split is to be found */
+    int lists;                  /* where it was: of this shape */
+    char call[TUNE_SHAPE_TEXT]; /* where it was: the shape without them; else empty */
 };
 
 struct tune_shapes {
@@ -51,7 +54,10 @@ struct tune_key {
     size_t shape_count;
     struct attnc_description desc; /* the candidates' variants, as they were built */
     struct attnc_build_result built;
-    bool on_gpu; /* what was measured there decides */
+    bool on_gpu;             /* what was measured there decides */
+    int splits[TUNE_SPLITS]; /* counts of lists that are tried where these are open; 0: none */
+    unsigned split_count;
+    bool extra; /* of no description: splits are compared with it */
 };
 
 /** Heads of a rank of the model that is tuned for; heads 0: any. */
@@ -88,6 +94,20 @@ bool tune_choose_shapes(const struct tune_shapes *all, const struct tune_heads *
 
 /** Fills keys of `sweep` with the variants of a description that have a choice of tiles. */
 bool tune_add_keys(struct tune_sweep *sweep, const struct attnc_description *desc);
+
+/** Adds a key, unless the sweep has it or there is nothing to choose. False: out of memory. */
+bool tune_add_key(struct tune_sweep *sweep, const struct att_variant *v);
+
+/** Where shapes leave the lists open, adds what splits need: the sibling of each key that adds up
+ * parts in the kernel, and the combine kernel that does so apart. */
+bool tune_add_split_keys(struct tune_sweep *sweep, const struct tune_shapes *shapes);
+
+/** Gives combine keys the shapes that follow the others' split shapes. */
+bool tune_add_combine_shapes(struct tune_sweep *sweep);
+
+/** Adds the fastest split of each open call to `tuning`, whose kernels are chosen. False: out of
+ * memory. */
+bool tune_choose_splits(const struct tune_sweep *sweep, struct attnc_tuning *tuning);
 
 /** Compiles every candidate; those that fail or spill are dropped. */
 bool tune_compile(struct tune_sweep *sweep, const struct attnc_build_options *options);

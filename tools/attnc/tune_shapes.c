@@ -13,8 +13,9 @@
 #include "tools/attnc/trace.h"
 #include "tools/attnc/tune.h"
 
-/* Short and long prompts, one and many sequences, a chunk of a long prompt; decode steps with few
- * and many sequences, with work lists where a workgroup per sequence would leave units idle. */
+/* For any key. Short and long prompts, one and many sequences, a chunk of a long prompt; decode
+ * steps with few and many sequences, with work lists where a workgroup per sequence would leave
+ * units idle; few and many tokens of the ops around attention. */
 static const char ours[] = "prefill batch=1,q=512\n"
                            "prefill batch=1,q=1024\n"
                            "prefill batch=1,q=2048\n"
@@ -29,7 +30,26 @@ static const char ours[] = "prefill batch=1,q=512\n"
                            "decode batch=8,k=4096,lists=256\n"
                            "mla_decode batch=1,k=1024\n"
                            "mla_decode batch=64,k=1024\n"
-                           "mla_decode batch=8,k=4096,lists=128\n";
+                           "mla_decode batch=8,k=4096,lists=128\n"
+                           "plan batch=64\n"
+                           "combine tokens=64,parts=4\n"
+                           "combine tokens=2048,parts=2\n"
+                           "rope_qk_norm_cache tokens=64\n"
+                           "rope_qk_norm_cache tokens=2048\n"
+                           "mla_rope_cache tokens=64\n"
+                           "mla_rope_cache tokens=2048\n"
+                           "head_product tokens=64\n"
+                           "head_product tokens=2048\n"
+                           "qk_rmsnorm tokens=64\n"
+                           "qk_rmsnorm tokens=4096\n"
+                           "cache_write tokens=64\n"
+                           "cache_write tokens=4096\n"
+                           "cache_gather tokens=4096\n"
+                           "cache_copy pairs=64\n"
+                           "topk rows=64,columns=16384\n"
+                           "indexer_rope_cache tokens=64\n"
+                           "indexer_topk rows=64,keys=8192\n"
+                           "indexer_logits rows=304,keys=16384\n";
 
 static int parse_line(char *line, unsigned number, const char *path, struct tune_shapes *shapes)
 {
@@ -44,6 +64,12 @@ static int parse_line(char *line, unsigned number, const char *path, struct tune
     if (sscanf(line, "%39s %127s %c", s->op, s->text, &extra) != 2)
         return complain(EXIT_USER, "%s:%u: expected an op and a shape, \"prefill batch=1,q=512\"",
                         path, number);
+    static const char open[] = "lists=*";
+    char *lists = strstr(s->text, open);
+    if (lists && (lists == s->text || lists[-1] == ',') && !lists[sizeof(open) - 1]) {
+        s->any_lists = true;
+        lists[lists == s->text ? 0 : -1] = '\0';
+    }
     const struct verify_op *op = trace_find_op(s->op);
     if (!op)
         return complain(EXIT_USER, "%s:%u: there is no op '%s'", path, number, s->op);
@@ -135,27 +161,47 @@ static void find_values(struct tune_shape *s)
         add_value(s, "max_seqlen_q", q);
         add_value(s, "max_seqlen_k", k ? k : q);
     }
+    add_value(s, "tokens", dimension(op, sizes, "tokens"));
+    add_value(s, "total_q", dimension(op, sizes, "tokens"));
+    add_value(s, "rows", dimension(op, sizes, "rows"));
+    add_value(s, "pairs", dimension(op, sizes, "pairs"));
     add_value(s, "heads", dimension(op, sizes, "heads"));
+}
+
+/* With the heads, and with `lists` where these are open. */
+static void add_shape(struct tune_key *key, const struct tune_shape *row, struct tune_heads h,
+                      int lists)
+{
+    struct tune_shape *s = &key->shapes[key->shape_count++];
+    *s = *row;
+    size_t length = strlen(s->text);
+    if (h.heads && !strstr(s->text, "heads="))
+        snprintf(s->text + length, sizeof(s->text) - length, ",heads=%d,kv_heads=%d", h.heads,
+                 h.kv_heads);
+    if (s->any_lists) {
+        memcpy(s->call, s->text, sizeof(s->call));
+        s->lists = lists;
+    }
+    length = strlen(s->text);
+    if (s->lists)
+        snprintf(s->text + length, sizeof(s->text) - length, ",lists=%d", lists);
+    find_values(s);
 }
 
 bool tune_choose_shapes(const struct tune_shapes *all, const struct tune_heads *heads,
                         size_t head_count, struct tune_key *key)
 {
-    key->shapes = calloc(all->count + 1, sizeof(*key->shapes));
+    key->shapes = calloc(all->count * TUNE_SPLITS + 1, sizeof(*key->shapes));
     if (!key->shapes)
         return false;
     const struct tune_heads h = find_heads(key, heads, head_count);
     for (size_t i = 0; i < all->count; i++) {
-        struct tune_shape *s = &key->shapes[key->shape_count];
-        *s = all->rows[i];
-        if (strcmp(s->op, key->variant.op->name))
+        const struct tune_shape *row = &all->rows[i];
+        if (strcmp(row->op, key->variant.op->name))
             continue;
-        const size_t length = strlen(s->text);
-        if (h.heads && !strstr(s->text, "heads="))
-            snprintf(s->text + length, sizeof(s->text) - length, ",heads=%d,kv_heads=%d", h.heads,
-                     h.kv_heads);
-        find_values(s);
-        key->shape_count++;
+        add_shape(key, row, h, row->any_lists && key->split_count ? key->splits[0] : 0);
+        for (unsigned n = 1; row->any_lists && n < key->split_count; n++)
+            add_shape(key, row, h, key->splits[n]);
     }
     return true;
 }

@@ -103,7 +103,7 @@ static bool add_candidates(struct tune_key *key, size_t most)
     return good;
 }
 
-static bool add_key(struct tune_sweep *sweep, const struct att_variant *v)
+bool tune_add_key(struct tune_sweep *sweep, const struct att_variant *v)
 {
     struct tune_key key = {.variant = *v};
     att_variant_text(v, key.text);
@@ -124,7 +124,7 @@ static bool add_key(struct tune_sweep *sweep, const struct att_variant *v)
 bool tune_add_keys(struct tune_sweep *sweep, const struct attnc_description *desc)
 {
     for (size_t i = 0; i < desc->count; i++) {
-        if (!add_key(sweep, &desc->variants[i]))
+        if (!tune_add_key(sweep, &desc->variants[i]))
             return false;
     }
     return true;
@@ -185,7 +185,7 @@ static bool compile_key(struct tune_sweep *sweep, struct tune_key *key,
 bool tune_compile(struct tune_sweep *sweep, const struct attnc_build_options *options)
 {
     for (size_t i = 0; i < sweep->key_count; i++) {
-        if (!compile_key(sweep, &sweep->keys[i], options))
+        if (sweep->keys[i].shape_count && !compile_key(sweep, &sweep->keys[i], options))
             return false;
     }
     return true;
