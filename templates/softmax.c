@@ -140,15 +140,32 @@ static struct tir_value cap_by_series(struct tir_builder *b, struct tir_value y,
     return tir_mul(b, tir_mul(b, sum, y), tir_splat(b, cap, tir_typeof(b->f, y)));
 }
 
-/* Either, as is more exact. One after the other, and both of y alone: this is beside all that a
- * loop holds in registers. */
-static struct tir_value cap_exactly(struct tir_builder *b, struct tir_value y, struct tir_value cap,
-                                    struct tir_value down)
+/* Either, as is more exact; one after the other, and both of y alone. */
+static struct tir_value cap_exactly(struct tir_builder *b, struct tir_value s, struct tir_value cap,
+                                    struct tir_value rate)
 {
+    const struct tir_value down = tir_mul(b, cap, tir_f32(b, -2.0f));
+    const struct tir_value y = tir_mul(b, s, tir_splat(b, rate, tir_typeof(b->f, s)));
     const struct tir_value series = cap_by_series(b, y, cap);
     const struct tir_value other = cap_by_exp(b, y, cap, tir_f32(b, 2 * LOG2E), down);
     const struct tir_value small = tir_cmp_lt(b, tir_abs(b, y), tir_float_like(b, y, 0.375f));
     return tir_select(b, small, series, other);
+}
+
+/* Of the upper half of the rows and then of the lower one, where a lane has both: this is beside
+ * all that a loop holds in registers. */
+static struct tir_value cap_by_halves(struct tir_builder *b, struct tir_value s,
+                                      struct tir_value cap, struct tir_value rate)
+{
+    const struct tir_type t = tir_typeof(b->f, s);
+    const struct tir_layout *const own = tir_layout_of(b->f, t);
+    const struct tir_layout apart = tir_layout_regs_first(own, TIR_RC(t.rows / 2 - 1, t.cols - 1));
+    if (!tir_layout_has_halves(&apart, t.rows))
+        return cap_exactly(b, s, cap, rate);
+    const struct tir_value all = tir_relayout(b, s, &apart);
+    const struct tir_value upper = cap_exactly(b, tir_half(b, all, 0), cap, rate);
+    const struct tir_value lower = cap_exactly(b, tir_half(b, all, 1), cap, rate);
+    return tir_relayout(b, tir_stack(b, upper, lower), own);
 }
 
 /* Up to a cap of 512 the last bit of `cap` is 2^-14 of a logit at most and the exponential will do;
@@ -160,8 +177,7 @@ struct tir_value att_soft_cap(struct tir_builder *b, struct tir_value s, struct 
     const struct tir_value rate2 = tir_mul(b, rate, tir_f32(b, 2 * LOG2E));
     const struct tir_value down = tir_mul(b, cap, tir_f32(b, -2.0f));
     struct tir_if large = tir_begin_if(b, tir_cmp_gt(b, cap, tir_f32(b, 512.0f)), true, &t, 1);
-    const struct tir_value y = tir_mul(b, s, tir_splat(b, rate, t));
-    const struct tir_value exact = cap_exactly(b, y, cap, down);
+    const struct tir_value exact = cap_by_halves(b, s, cap, rate);
     tir_else(b, &large, &exact);
     struct tir_value capped = cap_by_exp(b, s, cap, rate2, down);
     tir_end_if(b, &large, &capped);
