@@ -10,9 +10,10 @@ A name that is here and not served is a function that raises NotServed with the 
 form of a served call that no kernel has. `served(name)` and `reason(name)` say it beforehand.
 docs/python.md has the table. Tensors may be numpy's, on a simulated GPU.
 """
-from attn.aiter._attention import (flash_attn_varlen_func, get_pa_metadata_info_v1,
-                                   get_pa_metadata_v1, mha_batch_prefill_func, pa_decode_gluon,
-                                   pa_fwd_asm, pa_persistent_fwd, pa_reduce_v1, unified_attention)
+from attn.aiter._attention import (flash_attn_varlen_fp8_pertensor_func, flash_attn_varlen_func,
+                                   get_pa_metadata_info_v1, get_pa_metadata_v1,
+                                   mha_batch_prefill_func, pa_decode_gluon, pa_fwd_asm,
+                                   pa_persistent_fwd, pa_reduce_v1, unified_attention)
 from attn.aiter._cache import (cp_mha_gather_cache, fused_qk_norm_rope_cache_pts_quant_shuffle,
                                fused_qk_norm_rope_cache_quant_shuffle,
                                fused_qk_rope_reshape_and_cache, merge_attn_states,

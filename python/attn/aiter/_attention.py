@@ -6,7 +6,8 @@ from attn.aiter._common import NotServed
 
 BIAS = "attention biases are hooks of a kernel (logits: in a description), not an argument"
 DROPOUT = "inference has none"
-FP8_Q = "no kernel reads fp8 queries"
+FP8_Q = "no kernel of decode reads fp8 queries"
+FP8_SCALED = "fp8 tensors have scales: flash_attn_varlen_fp8_pertensor_func takes them"
 
 
 def mask_of(call, causal, window):
@@ -21,8 +22,9 @@ def mask_of(call, causal, window):
     return "window", left, 0 if causal else right
 
 
-def attention_desc(q, head_dim_v, kv_heads, mask, sinks, cap, lse):
-    return {"dtype": c.dtype(q), "head_dim": q.shape[2], "head_dim_v": head_dim_v,
+def attention_desc(q, head_dim_v, kv_heads, mask, sinks, cap, lse, made=None):
+    """`made`: the dtype of the output, where that of q is fp8."""
+    return {"dtype": made or c.dtype(q), "head_dim": q.shape[2], "head_dim_v": head_dim_v,
             "heads": q.shape[1], "kv_heads": kv_heads, "mask": mask, "sinks": sinks is not None,
             "soft_cap": cap > 0, "lse": lse}
 
@@ -43,6 +45,16 @@ def alibi_of(call, slopes, causal):
     return "alibi"
 
 
+def made_of(call, q, q_descale, out):
+    """The dtype of an output, and what prefill takes for fp8 queries: nothing for others."""
+    if c.dtype(q) != "fp8":
+        c.refuse(call, q_descale=(q_descale is not None, f"queries are {c.dtype(q)}"))
+        check_q(call, q)
+        return c.dtype(q), {}
+    scale = c.ones(q, 1) if q_descale is None else c.scalar(call, "q_descale", q_descale)
+    return "bf16" if out is None else c.dtype(out), {"q_descale": scale}
+
+
 def check_q(call, q):
     if c.dtype(q) not in ("bf16", "fp16"):
         raise NotServed(call, FP8_Q if c.dtype(q) == "fp8" else f"queries are {c.dtype(q)}")
@@ -56,6 +68,7 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, ma
                            cu_seqlens_k_padded=None, sink_ptr=None):
     """Packed sequences; with block_table the keys are pages [pages, P, kv heads, D]."""
     call = "flash_attn_varlen_func"
+    c.refuse(call, q=(c.dtype(q) == "fp8", FP8_SCALED))
     check_q(call, q)
     padded = "padding inside of the packed tensors is not served"
     c.refuse(call, dropout_p=(dropout_p != 0, DROPOUT), bias=(bias is not None, BIAS),
@@ -83,13 +96,32 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, ma
                    sinks, keys, more, alibi_slopes)
 
 
+def flash_attn_varlen_fp8_pertensor_func(q, k, v, q_descale, k_descale, v_descale, cu_seqlens_q,
+                                         cu_seqlens_k, max_seqlen_q, max_seqlen_k, min_seqlen_q=0,
+                                         logits_soft_cap=0.0, causal=False, window_size=(-1, -1, 0),
+                                         softmax_scale=None, sink_ptr=None):
+    """Packed sequences of fp8, one scale for each of q, k and v. The output is bf16."""
+    call = "flash_attn_varlen_fp8_pertensor_func"
+    if any(c.dtype(x) != "fp8" for x in (q, k, v)):
+        raise NotServed(call, f"q, k and v are {c.dtype(q)}, {c.dtype(k)} and {c.dtype(v)}, not fp8")
+    mask, left, right = mask_of(call, causal, window_size)
+    s, cap = c.session(q), logits_soft_cap or 0.0
+    sinks = c.sinks_of(s, sink_ptr)
+    desc = attention_desc(q, v.shape[2], k.shape[1], mask, sinks, cap, False, "bf16")
+    scales = {"q_descale": q_descale, "k_descale": k_descale, "v_descale": v_descale}
+    keys = {name: c.scalar(call, name, scale) for name, scale in scales.items()}
+    return prefill(s, dict(desc, q_dtype="fp8"), q, v.shape[2], cu_seqlens_q, max_seqlen_q, max_seqlen_k,
+                   None, False, sinks, dict(keys, k=k, v=v, cu_seqlens_k=cu_seqlens_k),
+                   numbers(softmax_scale, cap, mask, left, right))
+
+
 def prefill(s, desc, q, head_dim_v, cu_seqlens_q, max_seqlen_q, max_seqlen_k, out, return_lse, sinks,
             keys, more, slopes=None):
     op = s.op("prefill", **desc)
     if slopes is not None:
         more = dict(more, hook_arg=c.pointer(op, slopes))
     if out is None:
-        out = c.new_like(q, (q.shape[0], q.shape[1], head_dim_v))
+        out = c.rows(q, (q.shape[0], q.shape[1], head_dim_v), desc["dtype"])
     lse = c.floats(q, (q.shape[1], q.shape[0])) if return_lse else None
     op(q=q, out=out, lse=lse, sinks=sinks, cu_seqlens_q=cu_seqlens_q,
        max_seqlen_q=int(max_seqlen_q), max_seqlen_k=int(max_seqlen_k), **keys, **more,
@@ -106,20 +138,19 @@ def mha_batch_prefill_func(q, k, v, cu_seqlens_q, kv_indptr, kv_page_indices, ma
                            sink_size=0):
     """Queries behind what a paged cache holds: [slots, kv heads, D], NHD or SHUFFLE pages."""
     call = "mha_batch_prefill_func"
-    check_q(call, q)
+    made, scales = made_of(call, q, q_descale, out)
     c.refuse(call, dropout_p=(dropout_p != 0, DROPOUT),
              return_attn_probs=(return_attn_probs, "the probabilities are never in memory"),
-             q_descale=(q_descale is not None, FP8_Q),
              sink_size=(sink_size != 0, "no kernel keeps the first tokens visible"))
     if kv_block_descale is not None:
         k_descale, v_descale = kv_block_descale[..., 0], kv_block_descale[..., 1]
     s = c.session(q)
-    cache = c.Cache(call, k, v, c.dtype(q), k_descale, v_descale)
+    cache = c.Cache(call, k, v, made, k_descale, v_descale)
     mask, left, right = mask_of(call, causal, window_size)
     sinks, cap = c.sinks_of(s, sink_ptr), logits_soft_cap or 0.0
-    desc = attention_desc(q, cache.head_dim_v, cache.kv_heads, mask, sinks, cap, return_lse)
-    desc["logits"] = alibi_of(call, alibi_slopes, causal)
-    keys = cache.tensors()
+    desc = attention_desc(q, cache.head_dim_v, cache.kv_heads, mask, sinks, cap, return_lse, made)
+    desc.update(logits=alibi_of(call, alibi_slopes, causal), q_dtype="fp8" if scales else None)
+    keys = dict(cache.tensors(), **scales)
     if block_table is not None:
         if seqlen_k is None:
             raise NotServed(call, "block_table needs seqlen_k")
@@ -206,23 +237,23 @@ def unified_attention(q, k, v, out, cu_seqlens_q, max_seqlen_q, seqused_k, max_s
                       sinks=None, shuffled_kv_cache=False, skip_reduce=False):
     """Prompts, decode, or both in one batch, over NHD or SHUFFLE pages."""
     call = "unified_attention"
-    check_q(call, q)
+    made, scales = made_of(call, q, q_descale, out)
     c.refuse(call, qq_bias=(qq_bias is not None, BIAS),
              sinks=(alibi_slopes is not None and sinks is not None, "with alibi_slopes: AITER's bias "
                     "is of the prefix's end, which changes a sink's share"),
-             q_descale=(q_descale is not None, FP8_Q), q_scales=(q_scales is not None, FP8_Q),
+             q_scales=(q_scales is not None, "one scale for all queries is served, q_descale"),
              output_scale=(output_scale is not None, "attention writes no fp8"),
              causal=(not causal, "AITER's is causal, too"),
              skip_reduce=(skip_reduce, "the parts of an output are joined"))
     s = c.session(q)
-    cache = c.Cache(call, k, v, c.dtype(q), k_descale, v_descale, shuffled=bool(shuffled_kv_cache))
+    cache = c.Cache(call, k, v, made, k_descale, v_descale, shuffled=bool(shuffled_kv_cache))
     left = window_size[0]
     mask = "window" if left >= 0 else "causal"
     sinks, cap = c.sinks_of(s, sinks), softcap or 0.0
     more = numbers(softmax_scale, cap, mask, left, 0)
     keys = dict(cache.tensors(), kv_lens=seqused_k, block_table=block_table)
     logits = alibi_of(call, alibi_slopes, True)
-    if max_seqlen_q <= DECODE_QUERIES:
+    if max_seqlen_q <= DECODE_QUERIES and not scales:
         desc = decode_desc(q, cache, mask, sinks, cap, int(max_seqlen_q), "blocks")
         desc["logits"] = logits
         if s.has("decode", **desc):
@@ -231,10 +262,10 @@ def unified_attention(q, k, v, out, cu_seqlens_q, max_seqlen_q, seqused_k, max_s
             _split.launch(s, "decode", desc, dict(keys, q=q, out=out, sinks=sinks,
                                                   qo_indptr=cu_seqlens_q, **more), seqused_k.shape[0])
             return
-    desc = attention_desc(q, cache.head_dim_v, cache.kv_heads, mask, sinks, cap, False)
-    desc.update(paged=True, cache=cache.desc, logits=logits)
+    desc = attention_desc(q, cache.head_dim_v, cache.kv_heads, mask, sinks, cap, False, made)
+    desc.update(paged=True, cache=cache.desc, logits=logits, q_dtype="fp8" if scales else None)
     prefill(s, desc, q, cache.head_dim_v, cu_seqlens_q, max_seqlen_q, max_seqlen_k, out, False, sinks,
-            keys, more, alibi_slopes)
+            dict(keys, **scales), more, alibi_slopes)
 
 
 def get_pa_metadata_info_v1(batch_size, num_head_k=1):

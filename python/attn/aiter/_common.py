@@ -199,6 +199,14 @@ def floats(like, shape):
     return new_like(like, shape, sys.modules["torch"].float32 if is_torch(like) else "float32")
 
 
+def rows(like, shape, name):
+    """A tensor of bf16 or fp16 where `like` is, not set. numpy's bf16 are uint16."""
+    if is_torch(like):
+        torch = sys.modules["torch"]
+        return new_like(like, shape, torch.bfloat16 if name == "bf16" else torch.float16)
+    return new_like(like, shape, "uint16" if name == "bf16" else "float16")
+
+
 def integers(like, shape):
     """An int32 tensor where `like` is, not set."""
     return new_like(like, shape, sys.modules["torch"].int32 if is_torch(like) else "int32")

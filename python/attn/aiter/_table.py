@@ -9,9 +9,12 @@ ROWS = (
      "pages, `alibi_slopes` with a causal mask",
      "dropout, `bias`, padded `cu_seqlens`, a third window number, fp8 queries"),
     (("flash_attn_func",), "", "the same of [batch, length, heads, D]", "`cu_seqlens`, `num_splits`"),
+    (("flash_attn_varlen_fp8_pertensor_func",), "SGLang",
+     "causal or not, windows, sinks, soft cap; the output is bf16", "other numbers than fp8"),
     (("mha_batch_prefill_func",), "ATOM, SGLang",
      "`[slots, H, D]`, NHD and SHUFFLE caches, both page tables, fp8 caches with `k_descale` or "
-     "`kv_block_descale`, LSE, `alibi_slopes` as above", "fp8 queries (`q_descale`), `sink_size`"),
+     "`kv_block_descale`, fp8 queries with `q_descale` beside a scale per tensor, LSE, `alibi_slopes` as "
+     "above", "`sink_size`"),
     (("pa_fwd_asm",), "ATOM, vLLM",
      "any D, GQA ratio and page that the pack has; fp8 and int8 with scales per token; several queries; "
      "values of four dimensions are taken as the SHUFFLE memory that they are",
@@ -31,8 +34,8 @@ ROWS = (
      "one query for each sequence, its own row", "`mtp`, `fp8_out_scale`; the workspace is not used"),
     (("unified_attention",), "ATOM, SGLang, vLLM",
      "prompts, decode and both in one batch; NHD and SHUFFLE; window, sinks, soft cap, `alibi_slopes`, "
-     "descales of one number, expanded or not",
-     "fp8 queries, `output_scale`, `qq_bias`, sinks with `alibi_slopes`, `skip_reduce`"),
+     "descales of one number, expanded or not; fp8 queries, by prefill's kernel",
+     "`q_scales`, `output_scale`, `qq_bias`, sinks with `alibi_slopes`, `skip_reduce`"),
     (("get_pa_metadata_info_v1", "get_pa_metadata_v1"), "ATOM", "on the device, capturable",
      "`topk`; `work_metadata_ptrs` is not written"),
     (("pa_persistent_fwd", "pa_reduce_v1"), "ATOM",
@@ -75,7 +78,7 @@ ROWS = (
 
 _GDN = "linear attention is not an op of attnc yet"
 _SHUFFLED_LATENT = "latent caches of fragments, [page, 1, P / 16, ...], are not read or written"
-_FP8_PREFILL = "no kernel reads fp8 queries and keys of prefill"
+_LISTED = "its work lists are of prefill; flash_attn_varlen_fp8_pertensor_func reads the same tensors"
 _PACKED = "the segmented layout is of gfx1250"
 _V4 = "DeepSeek-V4's two caches and compressed keys are not ops of attnc"
 _FP4 = "keys of 4 bits are not read"
@@ -88,8 +91,7 @@ MISSING = (
      "how a page's scale grows there was not compared with rope_qk_norm_cache's rule yet"),
     ("pa_decode_bf16_asm", "ATOM", "it is of gfx1250, with fp8 queries"),
     ("extend_attention_fwd", "", "two caches in one call, with a mask, are not read"),
-    ("flash_attn_varlen_fp8_pertensor_func", "SGLang", _FP8_PREFILL),
-    ("mla_prefill_ps_asm_fwd", "ATOM, SGLang", _FP8_PREFILL),
+    ("mla_prefill_ps_asm_fwd", "ATOM, SGLang", _LISTED),
     ("get_ps_metadata_info_v1", "SGLang", "it plans mla_prefill_ps_asm_fwd"),
     ("get_ps_metadata_v1", "SGLang", "it plans mla_prefill_ps_asm_fwd"),
     ("csr_to_dense_block_table", "ATOM", "it serves decode_attention_fwd; libattn reads either table"),

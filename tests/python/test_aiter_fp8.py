@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""attn.aiter's calls with fp8 queries."""
+import unittest
+
+import numpy as np
+
+import attn.aiter as aiter
+import support
+import test_aiter as base
+from test_aiter import D, FP8, H, HK, P, torch
+
+KERNELS = [
+    {"op": "prefill", "head_dim": D, "q_dtype": "fp8", "dtype": "bf16", "mask": ["causal", "none", "window"]},
+    {"op": "prefill", "head_dim": D, "q_dtype": "fp8", "paged": True, "page_size": "any",
+     "kv_dtype": "fp8", "kv_scale": "tensor"},
+]
+
+
+def from_bf16(x):
+    return (x.astype(np.uint32) << 16).view(np.float32) if x.dtype == np.uint16 else x
+
+
+class Fp8:
+    """A subclass says of which library tensors are."""
+
+    paged = base.Calls.paged
+
+    @classmethod
+    def setUpClass(cls):
+        cls.device = support.device(*KERNELS)
+        aiter.use(device=cls.device)
+
+    def bytes(self, shape, seed):
+        """fp8 bytes of magnitudes up to 15, without the NaN."""
+        rng = np.random.default_rng(seed)
+        out = rng.integers(0, 0x60, shape) + 128 * rng.integers(0, 2, shape)
+        return np.where(out == 128, 0, out).astype(np.uint8)
+
+    def close_to_weights_of_fp8(self, out, want, v):
+        """Weights are rounded to fp8, by 2^-4 of themselves or 2^-14 of the largest, and their sum is
+        that of the rounded ones: an output moves by so much of its values' distances from it."""
+        spread = np.abs(v).max() + np.abs(want).max()
+        limit = (2.0 ** -4 + len(v) * 2.0 ** -14) * spread + support.bound(v, 2.0 ** -8)
+        support.close(out, want, limit)
+        error = np.sqrt(np.mean((out - want) ** 2))
+        self.assertLess(error, limit / 8, "roundings do not average out")
+
+    def test_flash_attn_varlen_fp8_pertensor_func(self):
+        cu_q, cu_k = np.array([0, 5, 40], np.int32), np.array([0, 30, 100], np.int32)
+        q, k, v = (self.bytes((n, h, D), n + h) for n, h in ((40, H), (100, HK), (100, HK)))
+        scales = [np.array([s], np.float32) for s in (0.02, 0.03, 0.5)]
+        x, y, z = (FP8[b] * s for b, s in zip((q, k, v), scales))
+        given = [self.t(b) for b in (q, k, v, *scales, cu_q, cu_k)]
+        for causal, window in ((True, (-1, -1)), (False, (-1, -1)), (True, (20, 0))):
+            out = aiter.flash_attn_varlen_fp8_pertensor_func(*given, 35, 70, causal=causal,
+                                                             window_size=window, softmax_scale=0.1)
+            got = self.back_bf16(out)
+            for s in range(2):
+                keys = slice(cu_k[s], cu_k[s + 1])
+                want, _ = support.attention(x[cu_q[s]:cu_q[s + 1]], y[keys], z[keys], scale=0.1,
+                                            causal=causal, window=window)
+                self.close_to_weights_of_fp8(got[cu_q[s]:cu_q[s + 1]], want, z[keys])
+        with self.assertRaisesRegex(aiter.NotServed, "not fp8"):
+            aiter.flash_attn_varlen_fp8_pertensor_func(
+                self.t(x.astype(np.float16)), *given[1:], 35, 70)
+
+    def test_fp8_queries_over_pages(self):
+        lengths, cu = [50, 20], np.array([0, 25, 30], np.int32)
+        _, _, table, _, _ = self.paged(lengths, 3)
+        k, v = (self.bytes((int(table.max()) + 1, P, HK, D), i) for i in range(2))
+        q = self.bytes((30, H, D), 5)
+        scales = [np.array([s], np.float32) for s in (0.02, 0.03, 0.5)]
+        keys, values = ([FP8[b[table[s, :-(-n // P)]]].reshape(-1, HK, D)[:n] * x[0]
+                         for s, n in enumerate(lengths)] for b, x in ((k, scales[1]), (v, scales[2])))
+        descales = dict(zip(("q_descale", "k_descale", "v_descale"), map(self.t, scales)))
+        out = self.t(np.zeros((30, H, D), np.float16))
+        aiter.unified_attention(
+            self.t(q), self.t(k), self.t(v), out, self.t(cu), 25, self.t(np.array(lengths, np.int32)), 50,
+            0.1, True, (-1, -1), self.t(table), 0, **descales)
+        again = self.t(np.zeros((30, H, D), np.float16))
+        got = aiter.mha_batch_prefill_func(
+            self.t(q), self.t(k), self.t(v), self.t(cu), None, None, 25, 50, softmax_scale=0.1, causal=True,
+            out=again, block_table=self.t(table), seqlen_k=self.t(np.array(lengths, np.int32)), **descales)
+        self.assertIs(got, again)
+        for x in (out, again):
+            for s in range(2):
+                rows = slice(cu[s], cu[s + 1])
+                want, _ = support.attention(FP8[q[rows]] * scales[0], keys[s], values[s], scale=0.1)
+                self.close_to_weights_of_fp8(self.back(x)[rows].astype(np.float64), want, values[s])
+
+
+class WithNumpy(Fp8, unittest.TestCase):
+    torch = False
+    t, back = staticmethod(base.WithNumpy.t), staticmethod(base.WithNumpy.back)
+
+    @staticmethod
+    def back_bf16(x):
+        return from_bf16(x).astype(np.float64)
+
+
+@unittest.skipUnless(torch, "torch is not installed")
+class WithTorch(Fp8, unittest.TestCase):
+    torch = True
+    t, back = staticmethod(base.WithTorch.t), staticmethod(base.WithTorch.back)
+
+    @staticmethod
+    def back_bf16(x):
+        return x.double().numpy()
+
+
+if __name__ == "__main__":
+    unittest.main()
