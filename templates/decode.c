@@ -187,6 +187,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
 {
     if (!check_dims(v, why))
         return false;
+    if (v->q_dtype == ATT_Q_DTYPE_FP8 && v->kv_dtype != ATT_KV_DTYPE_FP8)
+        return att_reject(why, ATT_Q_DTYPE, "q_dtype fp8 is for a cache of kv_dtype fp8");
     struct att_tile tile;
     return att_cache_check(v, why) && att_find_tile(v, m, &tile, why);
 }
@@ -349,7 +351,7 @@ static bool keeps_q(const struct decode *d) { return d->k.width <= 256; }
 
 static unsigned q_bytes(const struct decode *d)
 {
-    return keeps_q(d) ? 0 : d->columns * d->k.width * 2;
+    return keeps_q(d) ? 0 : d->columns * d->k.width * d->q_size;
 }
 
 /* Every wave stores the same. */
@@ -374,11 +376,16 @@ static struct tir_value read_q(struct decode *d)
 static struct tir_value without_first(struct decode *d, struct tir_value q, unsigned columns)
 {
     struct tir_builder *b = &d->b;
-    struct tir_type t = tir_typeof(b->f, q);
+    const struct tir_type type = tir_typeof(b->f, q);
+    struct tir_type t = type;
     t.dtype = TIR_I32;
     const struct tir_value column = tir_col_index(b, t);
     const struct tir_value twice = tir_cmp_lt(b, column, tir_int_like(b, column, columns));
-    return tir_select(b, twice, tir_float_like(b, q, 0.0f), q);
+    if (type.dtype != TIR_FP8)
+        return tir_select(b, twice, tir_float_like(b, q, 0.0f), q);
+    t.dtype = TIR_I8;
+    const struct tir_value bits = tir_bitcast(b, q, t);
+    return tir_bitcast(b, tir_select(b, twice, tir_int_like(b, bits, 0), bits), type);
 }
 
 static void load_q(struct decode *d)
@@ -390,18 +397,19 @@ static void load_q(struct decode *d)
     const struct tir_contraction depth = tir_contract_rows(qk, width, 16 / d->kv_bytes);
     const struct tir_layout l = tir_mma_right(qk, d->columns, &depth, none);
     const struct tir_layout rows = tir_layout_slice(&l, 1);
-    const struct tir_type t = tir_tile(b->f, d->dtype, d->columns, width, &l);
+    const struct tir_type t = tir_tile(b->f, d->q_dtype, d->columns, width, &l);
+    const int size = (int)d->q_size;
     const struct decode_rows r =
         decode_rows(d, tir_row_index(b, tir_tile(b->f, TIR_I32, d->columns, 1, &rows)));
     const struct tir_value token = tir_convert(b, r.token, TIR_I64);
     const struct tir_value head = tir_convert(b, r.head, TIR_I64);
     const struct tir_value at =
-        tir_add(b, tir_mul(b, token, like(d, att_stride(b, ARG_Q_TOKEN_STRIDE, 2), token)),
-                tir_mul(b, head, like(d, att_stride(b, ARG_Q_HEAD_STRIDE, 2), head)));
+        tir_add(b, tir_mul(b, token, like(d, att_stride(b, ARG_Q_TOKEN_STRIDE, size), token)),
+                tir_mul(b, head, like(d, att_stride(b, ARG_Q_HEAD_STRIDE, size), head)));
     struct tir_value part[2];
     for (unsigned i = 0; i < decode_parts(&d->k); i++)
         part[i] = tir_tile_gather(b, tir_arg(b, ARG_Q, TIR_I64), at,
-                                  tir_i32(b, 2 * decode_part_first(&d->k, i)), t);
+                                  tir_i32(b, size * decode_part_first(&d->k, i)), t);
     if (d->k.overlap)
         part[1] = without_first(d, part[1], d->k.overlap);
     struct tir_value q = decode_join(d, part, &d->k);
@@ -563,6 +571,12 @@ static void begin_attention(struct decode *d)
     struct tir_value k_scale = {0};
     if (d->v->kv_scale == ATT_KV_SCALE_TENSOR)
         k_scale = att_cache_tensor_scale(&d->k.c);
+    if (d->v->q_dtype == ATT_Q_DTYPE_FP8) {
+        struct tir_builder *b = &d->b;
+        const struct tir_value q_scale =
+            tir_scalar_load(b, tir_arg(b, ARG_Q_SCALE, TIR_I64), tir_i32(b, 0), TIR_F32);
+        k_scale = k_scale.id ? tir_mul(b, k_scale, q_scale) : q_scale;
+    }
     d->attention = (struct att_attention){.b = &d->b,
                                           .v = d->v,
                                           .product = d->pv,
@@ -643,7 +657,9 @@ static struct decode begin(const struct att_variant *v, const struct tir_machine
     d.keys = by_row ? t->keys_by_row : t->keys;
     if (v->mask == ATT_MASK_CUSTOM && d.columns > 16)
         d.keys = DECODE_BLOCK; /* each byte of the mask has an address of two registers */
-    d.qk = tir_find_mma(m, 16, 16, 0, dtype);
+    d.q_dtype = v->q_dtype == ATT_Q_DTYPE_FP8 ? TIR_FP8 : dtype;
+    d.q_size = tir_dtype_bits(d.q_dtype) / 8;
+    d.qk = tir_find_mma(m, 16, 16, 0, d.q_dtype);
     d.pv = tir_find_mma(m, 16, 16, d.keys < 32 ? 16 : 0, dtype);
     assert(d.qk >= 0 && d.pv >= 0);
     att_variant_name(v, name);

@@ -53,6 +53,7 @@ struct decode {
     const struct tir_machine *m;
     struct tir_builder b;
     unsigned dtype, kv_dtype, kv_bytes; /* of an element of the cache */
+    unsigned q_dtype, q_size;           /* of an element of Q, and of K as the product takes it */
     unsigned waves;
     bool neighbours;                     /* items that follow each other go to one XCD */
     uint8_t compute;                     /* the stage of the products, and */

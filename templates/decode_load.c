@@ -360,9 +360,14 @@ struct tir_value decode_load_v(struct decode *d, struct tir_value key,
     return tir_named(&d->b, "v", load_tile(d, &d->value, key, pages));
 }
 
+static struct tir_value as_elements(struct decode *d, struct tir_value loaded, unsigned dtype)
+{
+    return d->kv_dtype == dtype ? loaded : tir_convert(&d->b, loaded, dtype);
+}
+
 struct tir_value decode_use_k(struct decode *d, struct tir_value loaded)
 {
-    return d->kv_dtype == d->dtype ? loaded : tir_convert(&d->b, loaded, d->dtype);
+    return as_elements(d, loaded, d->q_dtype);
 }
 
 /* A group of x keys is loaded whole; P is 0 behind the last key, but 0 times garbage may be NaN. */
@@ -385,7 +390,7 @@ static struct tir_value zero_beyond(struct decode *d, struct tir_value v, struct
 struct tir_value decode_use_v(struct decode *d, struct tir_value loaded, struct tir_value key)
 {
     struct tir_builder *b = &d->b;
-    struct tir_value v = decode_use_k(d, loaded);
+    struct tir_value v = as_elements(d, loaded, d->dtype);
     if (shuffled(d))
         v = zero_beyond(d, v, key);
     return tir_transpose(b, tir_relayout(b, v, &d->v_operand));

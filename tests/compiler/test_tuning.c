@@ -15,10 +15,10 @@
 
 #include "compiler/tuning.h"
 
-#define KEY                                                                           \
-    "gfx950 decode dtype=bf16 head_dim=64 head_dim_v=64 gqa=1 q_len=1 mask=causal "   \
-    "sinks=false soft_cap=false lse=false one_launch=false logits=none page_size=16 " \
-    "page_table=blocks "                                                              \
+#define KEY                                                                                       \
+    "gfx950 decode dtype=bf16 q_dtype=same head_dim=64 head_dim_v=64 gqa=1 q_len=1 "              \
+    "mask=causal sinks=false soft_cap=false lse=false one_launch=false logits=none page_size=16 " \
+    "page_table=blocks "                                                                          \
     "kv_dtype=same kv_layout=nhd kv_scale=none tile=auto"
 #define FIRST "rows=16 keys=64 keys_by_row=32 waves=4 waves_per_simd=2"
 #define SECOND "rows=32 keys=64 keys_by_row=32 waves=4 waves_per_simd=2"

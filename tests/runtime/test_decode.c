@@ -68,6 +68,7 @@ static void add(struct attnc_pack_writer *w, const struct kernel *k)
         {"one_launch", or(k->one_launch, "false")},
         {"page_size", or(k->page_size, "any")},
         {"page_table", or(k->page_table, "blocks")},
+        {"q_dtype", "same"},
         {"q_len", or(k->q_len, "1")},
         {"sinks", "false"},
         {"soft_cap", "false"},
@@ -480,7 +481,7 @@ static void bad_descriptors_are_refused(void **state)
     REFUSED(d.heads = 7, "7 heads are not a multiple of 2 kv_heads");
     REFUSED(d.q_len = 65, "q_len 65 is not 1 to 64");
     REFUSED(d.cache.dtype = 9, "cache.dtype 9");
-    REFUSED(d.cache.layout = 3, "cache.layout 3");
+    REFUSED(d.cache.layout = 4, "cache.layout 4");
     REFUSED(d.cache.scale = 4, "cache.scale 4");
     REFUSED(d.cache.page_size = 0, "page_size 0 is not in 1 to 65536");
     REFUSED(d.cache.page_size = -16, "page_size -16 is not in 1 to 65536");
@@ -492,6 +493,7 @@ static void bad_descriptors_are_refused(void **state)
     REFUSED((d.cache.layout = ATTN_KV_SHUFFLE, d.cache.page_size = 40, d.cache.dtype = ATTN_FP8),
             "have a multiple of 16 tokens");
     REFUSED(d.head_dim = 100, "not a multiple of 8");
+    REFUSED(d.q_dtype = ATTN_FP8, "q_dtype is ATTN_FP8, cache.dtype is not");
 #undef REFUSED
     close_bench(&b);
 }

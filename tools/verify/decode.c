@@ -374,7 +374,7 @@ static void fill_work(struct call *c)
 
 static struct ref_attention attention_of(struct call *c)
 {
-    const struct operand *scale = call_operand(c, MLA_DECODE_Q_SCALE);
+    const struct operand *scale = OPERAND(c, Q_SCALE);
     struct ref_attention a = {
         .dim = DESC(c, head_dim),
         .dim_v = DESC(c, head_dim_v),
@@ -382,7 +382,7 @@ static struct ref_attention attention_of(struct call *c)
         .logits = c->hook ? hook_function(c->hook) : NULL,
         .logits_arg = c->hook_arg,
     };
-    if (is_latent(c) && scale->given)
+    if (scale->given)
         a.scale *= operand_value(scale, AT(0));
     if (!is_latent(c) && c->desc.decode.soft_cap)
         a.soft_cap = c->args.decode.soft_cap;
@@ -438,11 +438,8 @@ static void fill(struct call *c)
     fill_shard(c);
     fill_keys(c);
     fill_work(c);
-    if (is_latent(c)) {
-        struct operand *scale = call_operand(c, MLA_DECODE_Q_SCALE);
-        if (scale->given)
-            operand_set(scale, AT(0), 0.0625);
-    }
+    if (OPERAND(c, Q_SCALE)->given)
+        operand_set(OPERAND(c, Q_SCALE), AT(0), is_latent(c) ? 0.0625 : 0.5); /* for late_query() */
     if (is(c, HUGE_LOGIT | LATE))
         point_the_same_way(c);
     if (is_latent(c))
@@ -659,7 +656,7 @@ static double least_bytes(const struct call *c)
     const struct attn_cache_desc *cache = &DESC(c, cache);
     const int dim = DESC(c, head_dim), dim_v = DESC(c, head_dim_v), batch = ARG(c, batch);
     const double rows = (double)ARG(c, total_q) * DESC(c, heads);
-    const int q_size = is_latent(c) ? attn_dtype_size(c->desc.mla_decode.q_dtype) : 2;
+    const int q_size = attn_dtype_size(DESC(c, q_dtype));
     const int seen = s->window && s->window + s->q <= s->kv[0] ? s->window + s->q - 1 : s->kv[0];
     const double scales = cache->scale == ATTN_KV_SCALE_TOKEN   ? 8
                           : cache->scale == ATTN_KV_SCALE_BLOCK ? 8.0 / cache->page_size
