@@ -13,6 +13,9 @@ KERNELS = [
     {"op": "prefill", "head_dim": D, "q_dtype": "fp8", "dtype": "bf16", "mask": ["causal", "none", "window"]},
     {"op": "prefill", "head_dim": D, "q_dtype": "fp8", "paged": True, "page_size": "any",
      "kv_dtype": "fp8", "kv_scale": "tensor"},
+    {"op": "decode", "head_dim": D, "page_size": P, "gqa": H // HK, "q_dtype": "fp8", "kv_dtype": "fp8",
+     "kv_scale": "tensor", "kv_layout": ["nhd", "shuffle"]},
+    {"op": "combine", "head_dim": D, "partials": "csr"}, {"op": "plan"},
 ]
 
 
@@ -87,6 +90,27 @@ class Fp8:
                 rows = slice(cu[s], cu[s + 1])
                 want, _ = support.attention(FP8[q[rows]] * scales[0], keys[s], values[s], scale=0.1)
                 self.close_to_weights_of_fp8(self.back(x)[rows].astype(np.float64), want, values[s])
+
+    def test_decode(self):
+        lengths = [300, 9]
+        _, _, table, _, _ = self.paged(lengths, 3)
+        k, v = (self.bytes((int(table.max()) + 1, P, HK, D), i) for i in range(2))
+        q, lens = self.bytes((2, H, D), 5), self.t(np.array(lengths, np.int32))
+        scales = [np.array([s], np.float32) for s in (0.02, 0.03, 0.5)]
+        keys, values = ([FP8[b[table[s, :-(-n // P)]]].reshape(-1, HK, D)[:n] * x[0]
+                         for s, n in enumerate(lengths)] for b, x in ((k, scales[1]), (v, scales[2])))
+        qs, ks, vs = map(self.t, scales)
+        out, again = (self.t(np.zeros((2, H, D), np.float16)) for _ in range(2))
+        aiter.unified_attention(
+            self.t(q), self.t(k), self.t(v), out, self.t(np.arange(3, dtype=np.int32)), 1, lens, 300, 0.1,
+            True, (-1, -1), self.t(table), 0, qs, ks, vs)
+        aiter.pa_decode_gluon(
+            again, self.t(q), self.t(base.shuffle_k(k, 16)), self.t(base.shuffle_v(v, 16)), lens,
+            self.t(table), 0.1, 1, 4, query_scale=qs, key_scale=ks, value_scale=vs)
+        for x in (out, again):
+            for s in range(2):
+                want, _ = support.attention(FP8[q[s:s + 1]] * scales[0], keys[s], values[s], scale=0.1)
+                support.close(self.back(x)[s:s + 1], want, support.bound(values[s]) * 5)
 
 
 class WithNumpy(Fp8, unittest.TestCase):

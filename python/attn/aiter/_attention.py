@@ -6,7 +6,7 @@ from attn.aiter._common import NotServed
 
 BIAS = "attention biases are hooks of a kernel (logits: in a description), not an argument"
 DROPOUT = "inference has none"
-FP8_Q = "no kernel of decode reads fp8 queries"
+FP8_Q = "the call has no scale for fp8 queries that a kernel takes"
 FP8_SCALED = "fp8 tensors have scales: flash_attn_varlen_fp8_pertensor_func takes them"
 
 
@@ -167,9 +167,10 @@ def mha_batch_prefill_func(q, k, v, cu_seqlens_q, kv_indptr, kv_page_indices, ma
                    alibi_slopes)
 
 
-def decode_desc(q, cache, mask, sinks, cap, q_len, table, lse=False):
-    desc = attention_desc(q, cache.head_dim_v, cache.kv_heads, mask, sinks, cap, lse)
-    return dict(desc, q_len=q_len, cache=cache.desc, page_table=table)
+def decode_desc(q, cache, mask, sinks, cap, q_len, table, lse=False, made=None):
+    desc = attention_desc(q, cache.head_dim_v, cache.kv_heads, mask, sinks, cap, lse, made)
+    return dict(desc, q_len=q_len, cache=cache.desc, page_table=table,
+                q_dtype="fp8" if c.dtype(q) == "fp8" else None)
 
 
 def values_as_stored(k, v):
@@ -209,22 +210,21 @@ def pa_decode_gluon(output, query, key_cache, value_cache, context_lengths, bloc
     max_context_partition_num workgroups. The window counts from behind the last
     key, as the kernel and its test do: one query sees sliding_window - 1 keys."""
     call = "pa_decode_gluon"
-    check_q(call, query)
-    c.refuse(call, alibi_slopes=(alibi_slopes is not None, "AITER's kernel does not look at them"),
-             query_scale=(query_scale is not None, FP8_Q))
+    made, scales = made_of(call, query, query_scale, output)
+    c.refuse(call, alibi_slopes=(alibi_slopes is not None, "AITER's kernel does not look at them"))
     s = c.session(query)
-    cache = c.Cache(call, key_cache, value_cache, c.dtype(query), key_scale, value_scale,
-                    shuffled=True)
+    cache = c.Cache(call, key_cache, value_cache, made, key_scale, value_scale, shuffled=True)
     mask, left = "causal", -1
     if sliding_window > 0:
         mask, left = "window", sliding_window - 1 - query_length
         if left < 0:
             raise NotServed(call, f"a window of {sliding_window} keys for {query_length} queries")
     sinks = c.sinks_of(s, sinks)
-    desc = decode_desc(query, cache, mask, sinks, 0.0, int(query_length), "blocks")
+    desc = decode_desc(query, cache, mask, sinks, 0.0, int(query_length), "blocks", made=made)
     _split.launch(s, "decode", desc, dict(
         cache.tensors(), q=query, out=output, sinks=sinks, kv_lens=context_lengths,
-        block_table=block_tables, **numbers(softmax_scale, 0.0, mask, left, 0)),
+        block_table=block_tables, q_scale=scales.get("q_descale"),
+        **numbers(softmax_scale, 0.0, mask, left, 0)),
         context_lengths.shape[0], int(max_context_partition_num) or None)
 
 
@@ -253,14 +253,15 @@ def unified_attention(q, k, v, out, cu_seqlens_q, max_seqlen_q, seqused_k, max_s
     more = numbers(softmax_scale, cap, mask, left, 0)
     keys = dict(cache.tensors(), kv_lens=seqused_k, block_table=block_table)
     logits = alibi_of(call, alibi_slopes, True)
-    if max_seqlen_q <= DECODE_QUERIES and not scales:
-        desc = decode_desc(q, cache, mask, sinks, cap, int(max_seqlen_q), "blocks")
+    if max_seqlen_q <= DECODE_QUERIES:
+        desc = decode_desc(q, cache, mask, sinks, cap, int(max_seqlen_q), "blocks", made=made)
         desc["logits"] = logits
         if s.has("decode", **desc):
             if alibi_slopes is not None:
                 more["hook_arg"] = c.pointer(s.op("decode", **desc), alibi_slopes)
-            _split.launch(s, "decode", desc, dict(keys, q=q, out=out, sinks=sinks,
-                                                  qo_indptr=cu_seqlens_q, **more), seqused_k.shape[0])
+            _split.launch(s, "decode", desc, dict(
+                keys, q=q, out=out, sinks=sinks, qo_indptr=cu_seqlens_q,
+                q_scale=scales.get("q_descale"), **more), seqused_k.shape[0])
             return
     desc = attention_desc(q, cache.head_dim_v, cache.kv_heads, mask, sinks, cap, False, made)
     desc.update(paged=True, cache=cache.desc, logits=logits, q_dtype="fp8" if scales else None)

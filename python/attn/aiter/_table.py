@@ -20,10 +20,10 @@ ROWS = (
      "values of four dimensions are taken as the SHUFFLE memory that they are",
      "`kernelName`; a `block_tables_stride0` that is not the tensor's"),
     (("pa_decode_gluon", "get_recommended_splits"), "ATOM, SGLang",
-     "sinks, window, scales per token or tensor; up to 64 queries. One query sees `sliding_window - 1` "
+     "sinks, window, scales per token or tensor, fp8 queries; up to 64 of them. One query sees `sliding_window - 1` "
      "keys, as AITER's kernel and its test have it. Values of five dimensions, or `[page, head, D, "
      "token]`",
-     "fp8 queries, `alibi_slopes`; `exp_sums`, `max_logits` and "
+     "scales of tokens of fp8 queries, `alibi_slopes`; `exp_sums`, `max_logits` and "
      "`temporary_output` are not written"),
     (("paged_attention_rocm",), "ATOM",
      "keys `[page, head, D / x, P, x]`, values `[page, head, D, token]`, a scale per tensor, "
@@ -34,7 +34,7 @@ ROWS = (
      "one query for each sequence, its own row", "`mtp`, `fp8_out_scale`; the workspace is not used"),
     (("unified_attention",), "ATOM, SGLang, vLLM",
      "prompts, decode and both in one batch; NHD and SHUFFLE; window, sinks, soft cap, `alibi_slopes`, "
-     "descales of one number, expanded or not; fp8 queries, by prefill's kernel",
+     "descales of one number, expanded or not; fp8 queries",
      "`q_scales`, `output_scale`, `qq_bias`, sinks with `alibi_slopes`, `skip_reduce`"),
     (("get_pa_metadata_info_v1", "get_pa_metadata_v1"), "ATOM", "on the device, capturable",
      "`topk`; `work_metadata_ptrs` is not written"),
