@@ -24,6 +24,9 @@
 enum { RUNS = 15, STEPS = 14, PASSES = 3, TEXT = 2048 };
 enum { LINK_STRIDE = (16 << 20) + 4352, LINKS = 32, ROOM = LINK_STRIDE * LINKS };
 enum { COPIED = 64 << 20 /* bytes, of each of two buffers */ };
+enum { AGAIN = 256 /* workgroups, 32 for each XCD */ };
+/* Workgroups that take milliseconds, so that the clock is that of the power law. */
+enum { HOT = 262144 };
 
 /* The rows of targets/facts/. */
 struct row {
@@ -68,6 +71,12 @@ static const struct probe {
     {"idle", "workgroup_idle_cycles", NULL, 4, 8192, true},
     {"full", "workgroup_cycles", NULL, 4, 8192, true},
     {"copy", "hbm_gb_per_s", NULL, 4, COPIED / 4096, true},
+    {"again", "mall_gb_per_s", NULL, 4, AGAIN, true},
+    {"atomic", "atomic_cycles", NULL, 4, 1, false},
+    {"code", "code_warm", NULL, 1, 1, false},
+    {"heat_8", "power_matrix_8", NULL, 4, HOT, true},
+    {"heat_32", "power_matrix_32", NULL, 4, HOT, true},
+    {"heat_4", "power_matrix_4", "gfx950", 4, HOT, true},
 };
 
 /* HIP, from a library that is opened at run time: the machine's or the simulator. */
@@ -144,10 +153,13 @@ static void bind(void *library)
     }
 }
 
-static void set_parameters(const char *text)
+/* Probes of which only the workgroups that are timed need be executed. */
+static bool is_sampled(const struct probe *p) { return p->groups == HOT || p->groups == AGAIN; }
+
+static void set_parameters(const char *text, bool sampled)
 {
     char why[400];
-    const struct hipsim_time_options options = {.parameters = text};
+    const struct hipsim_time_options options = {.samples_only = sampled, .parameters = text};
     if (hip.time && !hip.time(&options, why, sizeof(why)))
         stop(why);
 }
@@ -240,13 +252,13 @@ static bool is_for(const struct probe *p, const char *target)
 
 static int measure(const char *target, const char *parameters, FILE *out)
 {
-    set_parameters(parameters);
     prepare(target);
     fprintf(out, "probes 1 %s%s\n", target, hip.time ? " simulated" : "");
     for (size_t i = 0; i < COUNT(probes); i++) {
         double v[3];
         if (!is_for(&probes[i], target))
             continue;
+        set_parameters(parameters, is_sampled(&probes[i]));
         const double first = run_once(&probes[i]); /* warms up */
         run(&probes[i], 1, v);
         if (!hip.time || v[0] != first) /* the simulator alone always shows the same */
@@ -283,7 +295,7 @@ static double model(const struct fit *f, size_t which, double value)
         if (f->measured[i] > 0)
             at += (size_t)snprintf(text + at, TEXT - at, "%s%s=%.7g", at ? "," : "",
                                    probes[i].parameter, i == which ? value : f->values[i]);
-    set_parameters(text);
+    set_parameters(text, is_sampled(&probes[which]));
     run(&probes[which], 1, shown);
     return shown[0];
 }

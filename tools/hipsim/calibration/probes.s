@@ -144,6 +144,14 @@ probe barrier, 64, s_barrier
 ; Code that is larger than the instruction cache: 96 KiB.
 probe fetch, 12288, v_add_f32 v10, 0x40490fdb, v11
 
+; 8 KiB of code, gone through once: do earlier launches leave it in the instruction cache?
+kernel code
+  begin 1
+  .rept 1024
+    v_add_f32 v10, 0x40490fdb, v11
+  .endr
+  finish
+
 ; --- LDS
 kernel lds_chain, 4096
   v_lshlrev_b32 v3, 2, v1
@@ -195,6 +203,29 @@ kernel \name
 chain near_chain, 2
 chain far_chain, 1
 
+; All lanes add to one address, which takes them one by one.
+probe atomic, 32, global_atomic_add v2, v3, s[6:7]
+
+; --- Power: matrices of a class all the time, on all SIMDs at once, for so long that the clock follows.
+.macro heat name, text:vararg
+kernel \name
+  s_movk_i32 s10, 16
+  .p2align 5
+1:
+  .rept 16
+    \text
+  .endr
+  s_sub_u32 s10, s10, 1
+  s_cmp_lg_u32 s10, 0
+  s_cbranch_scc1 1b
+  s_endpgm
+.endm
+heat heat_8, v_mfma_f32_32x32x16_fp8_fp8 v[16:31], v[32:33], v[34:35], v[16:31]
+heat heat_32, v_mfma_f32_32x32x2_f32 v[16:31], v32, v33, v[16:31]
+.if gfx950
+heat heat_4, v_mfma_f32_32x32x64_f8f6f4 v[16:31], v[32:35], v[36:39], v[16:31] cbsz:4 blgp:4
+.endif
+
 ; --- Launches: nothing, with few registers and with all, and a store with all.
 .macro kernel_of_nothing name, vgprs, accum
 kernel \name, 0, \vgprs, \accum, s_endpgm
@@ -217,4 +248,24 @@ kernel copy, 0, 64, 64
   global_load_dwordx4 v[4:7], v3, s[6:7]
   s_waitcnt vmcnt(0)
   global_store_dwordx4 v3, v[4:7], s[4:5]
+  s_endpgm
+
+; A workgroup of each XCD goes through the same 512 KiB: one has them from memory and the others from the
+; MALL, while the workgroups of an XCD have none in common.
+kernel again, 0, 64, 64
+  s_lshr_b32 s3, s2, 3
+  s_lshl_b32 s3, s3, 19
+  v_lshl_add_u32 v3, v1, 4, s3
+  s_movk_i32 s10, 16
+1:
+  .set i, 8
+  .rept 8
+    global_load_dwordx4 v[i:i+3], v3, s[6:7]
+    v_add_u32 v3, 0x1000, v3
+    .set i, i + 4
+  .endr
+  s_sub_u32 s10, s10, 1
+  s_cmp_lg_u32 s10, 0
+  s_cbranch_scc1 1b
+  s_waitcnt vmcnt(0)
   s_endpgm
