@@ -39,7 +39,8 @@ void add_made(struct attnc_pack_writer *w, const struct made *m)
         {"logits", "none"},         {"paged", "false"},
         {"page_size", "any"},       {"page_table", "blocks"},
         {"kv_dtype", "same"},       {"kv_layout", "nhd"},
-        {"kv_scale", "none"},
+        {"kv_scale", "none"},       {"q_dtype", "same"},
+        {"qkv_scale", "tensor"},
     };
     const struct attnc_pack_kernarg kernargs[] = {
         {"q", MADE_Q, ATTN_KIND_I64},

@@ -435,7 +435,7 @@ static void bad_arguments_are_refused(void **state)
     } while (0)
     REFUSED(a.size = 0, "args.size");
     REFUSED(a.q = NULL, "q is NULL");
-    REFUSED(a.v = (const char *)a.v + 2, "not aligned to 16");
+    REFUSED(a.v = (const char *)a.v + 2, "not aligned to 8 elements");
     REFUSED(a.cu_seqlens_k = NULL, "cu_seqlens_k is NULL");
     REFUSED(a.lse = NULL, "lse is NULL");
     REFUSED(a.batch = -1, "batch is negative");
