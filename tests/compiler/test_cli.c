@@ -118,7 +118,9 @@ static void a_models_config_becomes_a_description(void **state)
     write_file("config.json", qwen);
     expect("describe config.json -o q.yaml", 0, "", "");
     expect("build q.yaml --emit=variants", 0,
-           "gfx942 decode dtype=fp16 head_dim=128 head_dim_v=128 gqa=16 q_len=1 mask=causal", "");
+           "gfx942 decode dtype=fp16 q_dtype=same head_dim=128 head_dim_v=128 gqa=16 q_len=1 "
+           "mask=causal",
+           "");
     expect("describe . --tp 8", 0, "TP 8: 8 query heads and 1 key/value heads a rank (copies)", "");
     expect("describe config.json --tp 2,8", 0, "gqa: [16, 8]", "");
     expect("describe config.json --tp 3", 1, "", "missing: TP 3: 64 query heads and 4 key/value");

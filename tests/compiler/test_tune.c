@@ -159,7 +159,8 @@ static void workgroups_in_another_order_are_right(void **state)
                          "kernels: [{ op: prefill, head_dim: 64, mask: causal }]\n");
     write_file("t.yaml", "tuning: 1\n"
                          "kernels:\n"
-                         "  - key: gfx950 prefill dtype=bf16 head_dim=64 head_dim_v=64 gqa=any "
+                         "  - key: gfx950 prefill dtype=bf16 q_dtype=same qkv_scale=tensor "
+                         "head_dim=64 head_dim_v=64 gqa=any "
                          "mask=causal sinks=false soft_cap=false lse=false logits=none paged=false "
                          "page_size=any page_table=blocks kv_dtype=same kv_layout=nhd "
                          "kv_scale=none tile=auto\n"
