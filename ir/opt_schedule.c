@@ -259,7 +259,7 @@ static unsigned covering(const struct run *r, const struct tir_schedule *s, unsi
     return s->bare_last && matrices && work <= room ? matrices - 1 : matrices;
 }
 
-/* What is known while a run is put in order, in slots. */
+/* The state of ordering one run; times are in slots. */
 struct progress {
     unsigned work, done;  /* all of it; placed so far */
     unsigned under, room; /* placed behind the last matrix instruction; what fits under it */

@@ -51,7 +51,7 @@ static bool clamp_to_fp8(struct lower *l, LLVMValueRef *x, unsigned n)
 /* Up to four f32 in the bytes of a dword: v_cvt_pk_fp8_f32 makes half of one. */
 static LLVMValueRef fp8_dword(struct lower *l, LLVMValueRef *x, unsigned n, bool in_range)
 {
-    /* Of more than two both halves are written: what was there is not looked at. */
+    /* More than two elements write both halves, so the old value does not matter. */
     LLVMValueRef dword = n > 2 ? LLVMGetUndef(l->i32) : lower_i32(l, 0);
     if (!in_range && !clamp_to_fp8(l, x, n))
         return NULL;

@@ -29,7 +29,7 @@ struct lower_isa {
     void (*wait)(struct lower *l, int64_t vm, int64_t lgkm);
     /* Waits for all waves of the workgroup. */
     void (*barrier)(struct lower *l);
-    /* Whose turn it is among the waves of a SIMD: 0 to 3. */
+    /* Sets the wave's priority among those of its SIMD: 0 to 3. */
     void (*set_priority)(struct lower *l, unsigned level);
 
     /* Buffer resource of the i64 `bytes` from `base` on: what lies beyond reads 0. */

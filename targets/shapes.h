@@ -44,7 +44,7 @@
           .basis = {ROWS##bits(1), COLS4(1), ROWS2(1 << (bits))}}, \
     .d = {.reg_bits = 2, .lane_bits = 6, .basis = {ROWS2(1), COLS4(1), ROWS2(4)}}
 
-/* What the facts call a shape: its side, and its operands. */
+/* The facts name a shape by its side and its operands. */
 enum { SIDE_32x32x = 32, SIDE_32x32x64_f8f6f4 = 32, SIDE_16x16x = 16, SIDE_16x16x128_f8f6f4 = 16 };
 #define OPERANDS_32x32x(bits) MMA32_OPERANDS(bits)
 #define OPERANDS_32x32x64_f8f6f4(bits) MMA32_OPERANDS(bits)

@@ -313,7 +313,7 @@ static void place_rows(struct prefill *p)
 
 enum { WIDE = 64 };
 
-/* Of fp8 the one that takes 64 of k, where there is one: it has twice the rate. */
+/* fp8 uses the shape with k = 64 where a target has it: it has twice the rate. */
 static int find_product(const struct tir_machine *m, unsigned rows, unsigned keys, unsigned dtype)
 {
     const bool enough = dtype == TIR_FP8 && keys >= WIDE;
