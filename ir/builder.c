@@ -359,7 +359,14 @@ struct tir_value tir_tile_gather(struct tir_builder *b, struct tir_value base,
                                  struct tir_type t)
 {
     const struct tir_value operands[] = {base, row_addr, byte};
-    return tir_build(b, TIR_tile_gather, t, operands, 3, &(int64_t){0});
+    return tir_build(b, TIR_tile_gather, t, operands, 3, (int64_t[]){0, 0});
+}
+
+struct tir_value tir_tile_gather_constant(struct tir_builder *b, struct tir_value base,
+                                          struct tir_value row_addr, struct tir_type t)
+{
+    const struct tir_value operands[] = {base, row_addr, tir_i32(b, 0)};
+    return tir_build(b, TIR_tile_gather, t, operands, 3, (int64_t[]){0, 1});
 }
 
 void tir_tile_scatter(struct tir_builder *b, struct tir_value base, struct tir_value row_addr,

@@ -116,6 +116,9 @@ void tir_tile_store(struct tir_builder *b, struct tir_view v, struct tir_value r
 struct tir_value tir_tile_gather(struct tir_builder *b, struct tir_value base,
                                  struct tir_value row_addr, struct tir_value byte,
                                  struct tir_type t);
+/** tir_tile_gather() from memory that no kernel writes meanwhile: an array of indices. */
+struct tir_value tir_tile_gather_constant(struct tir_builder *b, struct tir_value base,
+                                          struct tir_value row_addr, struct tir_type t);
 /** Rows at row_addr + offset through a resource; row_addr is an Mx1 tile of i32 byte offsets. */
 struct tir_value tir_tile_fetch(struct tir_builder *b, struct tir_value rsrc,
                                 struct tir_value row_addr, unsigned offset, struct tir_type t);

@@ -54,10 +54,39 @@ static int64_t own_offset(const struct rows *r, unsigned reg)
     return (int64_t)tir_rc_col(tir_layout_apply(r->l, reg, 0, 0)) * r->apart;
 }
 
+/* All lanes of a wave have the same elements. */
+static bool is_uniform(const struct tir_layout *l)
+{
+    for (int i = 0; i < l->lane_bits; i++)
+        if (l->basis[l->reg_bits + i])
+            return false;
+    return true;
+}
+
+/* A vector load of what all lanes share would be waited for where it stands, before LLVM moves the
+ * element to a scalar register. */
+static struct tir_value load_scalar(struct tir_expander *x, const struct rows *r, unsigned reg,
+                                    unsigned dtype)
+{
+    struct tir_builder *b = &x->b;
+    const struct tir_value at = tir_add(b, row_address(x, r, reg), r->lane);
+    const struct tir_value operands[] = {tir_add(b, r->base, tir_first_lane(b, at)), tir_i32(b, 0)};
+    const struct tir_value v = tir_build(b, TIR_scalar_load, tir_scalar(dtype), operands, 2,
+                                         &(int64_t){own_offset(r, reg)});
+    return tir_splat(b, v, tir_vec(dtype, 1));
+}
+
 void tir_expand_gather(struct tir_expander *x, const struct tir_op *op)
 {
     const struct tir_type t = tir_typeof(x->f, op->result);
     const struct rows r = rows_of(x, op, t);
+    if (op->imm[1] && r.per == 1 && tir_dtype_bits(t.dtype) >= 32 && is_uniform(r.l)) {
+        struct tir_pieces p = tir_alloc_pieces(x, 1u << r.l->reg_bits, 1);
+        for (unsigned i = 0; i < p.n; i++)
+            p.v[i] = load_scalar(x, &r, i, t.dtype);
+        tir_set_pieces(x, op->result, p);
+        return;
+    }
     struct tir_pieces p = tir_alloc_pieces(x, (1u << r.l->reg_bits) / r.per, r.per);
     for (unsigned i = 0; i < p.n; i++) {
         const struct tir_value operands[] = {r.base,

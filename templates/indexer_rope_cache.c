@@ -156,7 +156,7 @@ static struct rope_parts load_vector(struct indexer_rope *k, const char *arg)
         for (int half = 0; half <= packed; half++) {
             const struct tir_value byte = tir_i32(b, (s->spans[i].first + half) * FLOAT);
             x.v[n++] = tir_build(b, TIR_tile_gather, t, (struct tir_value[]){base, row, byte}, 3,
-                                 &(int64_t){packed ? 2 * FLOAT : FLOAT});
+                                 (int64_t[]){packed ? 2 * FLOAT : FLOAT, 0});
         }
     }
     return x;

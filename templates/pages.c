@@ -120,8 +120,7 @@ static struct tir_value look_up(struct tir_builder *b, const struct att_pages *p
     const struct tir_value at =
         tir_min(b, tir_max(b, page, splat_like(b, p->first, page)), splat_like(b, p->last, page));
     const struct tir_value byte = tir_shl(b, at, tir_int_like(b, at, 2));
-    return tir_tile_gather(b, p->table, tir_zext(b, byte, TIR_I64), tir_i32(b, 0),
-                           tir_typeof(b->f, at));
+    return tir_tile_gather_constant(b, p->table, tir_zext(b, byte, TIR_I64), tir_typeof(b->f, at));
 }
 
 struct tir_value att_page_numbers(struct tir_builder *b, const struct att_pages *p,

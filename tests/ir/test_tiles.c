@@ -47,7 +47,8 @@ struct program {
     struct tir_func *f;
     struct tir_builder b;
     struct tir_value in, out;
-    int written; /* bytes of out */
+    int written;      /* bytes of out */
+    int scalar_loads; /* as counted */
 };
 
 static struct program begin(void)
@@ -190,6 +191,42 @@ static void rows_anywhere_are_read_and_written(void **state)
             for (int i = 0; i < ROWS * row; i++) /* tile row i is memory row 15 - i, the odd stay */
                 assert_int_equal(out[i], (ROWS - 1 - i / row) % 2 ? 0xa5 : in[i]);
         }
+}
+
+static bool count_scalar_load(void *program, struct tir_block *b, struct tir_ref ref)
+{
+    struct program *const p = program;
+    (void)b;
+    p->scalar_loads += tir_op(p->f, ref)->opcode == TIR_scalar_load;
+    return false;
+}
+
+/* An index that all lanes of a wave share needs no vector load: its wait would be in a loop. */
+static void constants_that_lanes_share_are_scalars(void **state)
+{
+    (void)state;
+    const struct tir_layout shared = {
+        .reg_bits = 4,
+        .lane_bits = 6,
+        .basis = {TIR_RC(1, 0), TIR_RC(2, 0), TIR_RC(4, 0), TIR_RC(8, 0)},
+    };
+    const struct tir_layout apart = layout_in_order(0);
+    for (int each = 0; each < 2; each++) {
+        struct program p = begin();
+        const struct tir_type t = each ? tir_tile(p.f, TIR_I32, ROWS, COLS, &apart)
+                                       : tir_tile(p.f, TIR_I32, ROWS, 1, &shared);
+        const struct tir_value rows = reversed_rows(&p, t, false);
+        keep(&p, tir_tile_gather_constant(&p.b, p.in, rows, t));
+        tir_return(&p.b);
+        interpret(p.f, in, out);
+        tir_lower_tiles(p.f, &(struct tir_schedule){.stages = 1});
+        tir_walk(p.f, p.f->body, count_scalar_load, &p);
+        assert_int_equal(p.scalar_loads, each ? 0 : ROWS);
+        static uint8_t lowered[BYTES];
+        interpret(p.f, in, lowered);
+        assert_memory_equal(lowered, out, BYTES);
+        tir_func_destroy(p.f);
+    }
 }
 
 /* Rows in reverse order through a resource that ends within the last of them. */
@@ -473,6 +510,7 @@ int main(void)
         cmocka_unit_test(conversions_keep_every_element_in_its_place),
         cmocka_unit_test(rows_anywhere_are_read_and_written),
         cmocka_unit_test(elements_of_a_row_may_lie_apart),
+        cmocka_unit_test(constants_that_lanes_share_are_scalars),
         cmocka_unit_test(rows_are_fetched_through_a_resource),
         cmocka_unit_test(the_first_lane_of_a_tile_is_a_scalar),
         cmocka_unit_test(stacked_tiles_are_one_above_the_other),

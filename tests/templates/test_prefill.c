@@ -43,7 +43,7 @@ static void check_facts(const struct attnc_kernel *k, unsigned copies)
     check_registers(k);
     if (f->loop.waits_vm0)
         fail_msg("%s drains its loads in the loop: vmcnt(0)", k->name);
-    if (f->loop.copies > copies + (room > 256 ? 64 : 0)) /* what AGPRs hold passes VGPRs */
+    if (f->loop.copies > copies + (room > 256 ? 32 : 0)) /* what AGPRs hold passes VGPRs */
         fail_msg("%s copies %u registers in the loop", k->name, f->loop.copies);
     if (!f->loop.mfma)
         fail_msg("%s: no loop with matrix instructions was found", k->name);
@@ -146,11 +146,10 @@ static void paged_tiles_fit_too(void **state)
                     att_set(&v, ATT_KV_SCALE, scale);
                     att_set(&v, ATT_KV_DTYPE, scale ? ATT_KV_DTYPE_FP8 : ATT_KV_DTYPE_SAME);
                     struct attnc_kernel k = compile_attention(&v);
-                    /* Its tile of 16 keys looks the pages of such scales up one by one. */
-                    if (head_dims[d][0] == 512 && scale >= ATT_KV_SCALE_TOKEN)
-                        check_registers(&k);
-                    else
-                        check_facts(&k, 4);
+                    /* V in SHUFFLE has a scale beside each value: a part of O waits in AGPRs. */
+                    const bool beside =
+                        layout == ATT_KV_LAYOUT_SHUFFLE && scale == ATT_KV_SCALE_TOKEN;
+                    check_facts(&k, beside && head_dims[d][0] == 512 ? 32 : 4);
                     attnc_kernel_free(&k);
                 }
 }
