@@ -1,13 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the tests share: devices with small packs, and attention in double precision."""
+import os
+
 import numpy as np
 
 import attn
 
 HALF = 2.0 ** -11  # relative error of one rounding to float16
+TARGET = os.environ.get("ATTN_TEST_TARGET", "gfx942")  # a process has one simulated GPU
 
 
-def device(*kernels, target="gfx942", dtype="fp16"):
+def fp8_values(target):
+    """What the 256 bytes of fp8 stand for: gfx942's e4m3 has no negative zero."""
+    byte = np.arange(256)
+    fnuz = target == "gfx942"
+    e, m, bias = byte >> 3 & 15, byte & 7, 8 if fnuz else 7
+    value = np.where(e == 0, m * 2.0 ** (-2 - bias), (1 + m / 8) * 2.0 ** (e - float(bias)))
+    value = np.where(byte >> 7, -value, value)
+    value[[0x80] if fnuz else [0x7f, 0xff]] = np.nan
+    return value
+
+
+FP8 = fp8_values(TARGET)
+FP8_MAX = np.nanmax(FP8)
+FP8_TINY = FP8[1] / 2  # half a step of the smallest numbers
+
+
+def device(*kernels, target=TARGET, dtype="fp16"):
     """A simulated GPU with these kernels."""
     pack = attn.build({"targets": [target], "defaults": {"dtype": dtype}, "kernels": list(kernels)})
     return attn.Device(pack, hip="sim")

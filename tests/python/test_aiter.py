@@ -12,6 +12,7 @@ import numpy as np
 import attn
 import attn.aiter as aiter
 import support
+from support import FP8, FP8_MAX, FP8_TINY
 
 try:
     with warnings.catch_warnings():
@@ -22,19 +23,6 @@ except ImportError:
 
 H, HK, D, P, X = 4, 2, 128, 16, 8
 GQA = H // HK
-
-
-def fnuz():
-    """Values of gfx942's fp8 bytes."""
-    byte = np.arange(256)
-    e, m = byte >> 3 & 15, byte & 7
-    value = np.where(e == 0, m * 2.0 ** -10, (1 + m / 8) * 2.0 ** (e - 8.0))
-    value = np.where(byte >> 7, -value, value)
-    value[0x80] = np.nan
-    return value
-
-
-FP8 = fnuz()
 
 
 def shuffle_k(pages, x=X):
@@ -207,11 +195,10 @@ class Calls:
 
     def quantised(self, pages):
         """fp8 bytes, scales [pages, heads, P], and the values that they stand for."""
-        scale = np.abs(pages.astype(np.float64)).max(3).transpose(0, 2, 1).astype(np.float32) / 240
+        scale = np.abs(pages.astype(np.float64)).max(3).transpose(0, 2, 1).astype(np.float32) / FP8_MAX
         x = pages.astype(np.float64) / scale.transpose(0, 2, 1)[..., None]
-        finite = np.where(np.isnan(FP8), np.inf, FP8)
-        order = np.argsort(finite)
-        at = np.searchsorted((finite[order][1:-1] + finite[order][:-2]) / 2, x)
+        order = np.argsort(FP8)[:np.count_nonzero(np.isfinite(FP8))]
+        at = np.searchsorted((FP8[order][1:] + FP8[order][:-1]) / 2, x)
         stored = order[at].astype(np.uint8)
         return stored, np.ascontiguousarray(scale), FP8[stored] * scale.transpose(0, 2, 1)[..., None]
 
@@ -488,7 +475,7 @@ class Calls:
             aiter.indexer_qk_rope_quant_and_cache(
                 self.t(q), q_out, self.t(weights), out, self.t(k), cache, self.t(slots), self.t(w),
                 self.t(b), self.t(positions), cos, sin, 1e-6, 128, fmt, 0.25, True, True)
-            scale = np.abs(want_q).max(2) / 240
+            scale = np.abs(want_q).max(2) / FP8_MAX
             scale = 2.0 ** np.ceil(np.log2(scale)) if fmt else scale
             np.testing.assert_allclose(self.back(out), weights * scale * 0.25, 1e-5)
             pages = self.back(cache).reshape(3, -1)
@@ -498,9 +485,9 @@ class Calls:
             for got, want, s in ((FP8[self.back(q_out)], want_q, scale[..., None]),
                                  (FP8[keys[slots[there]]], want_k[there],
                                   scales[slots[there]][:, None])):
-                limit = np.abs(want) / 16 + s * 2.0 ** -11
+                limit = np.abs(want) / 16 + s * FP8_TINY
                 self.assertTrue((np.abs(got * s - want) <= limit * (1 + 1e-4)).all())
-            amax = np.abs(want_k[there]).max(1) / 240
+            amax = np.abs(want_k[there]).max(1) / FP8_MAX
             amax = 2.0 ** np.ceil(np.log2(amax)) if fmt else amax
             np.testing.assert_allclose(scales[slots[there]], amax, 1e-5)
 
@@ -543,10 +530,10 @@ class Calls:
                                                     self.t(slots), True)
         for cache, scale, rows, back in ((kc, ks, k, unshuffle_k), (vc, vs, v, unshuffle_v)):
             scale = self.back(scale).transpose(0, 2, 1).reshape(-1, HK)[slots]
-            np.testing.assert_allclose(scale, np.abs(rows.astype(np.float64)).max(2) / 240, 1e-6)
+            np.testing.assert_allclose(scale, np.abs(rows.astype(np.float64)).max(2) / FP8_MAX, 1e-6)
             got = FP8[back(self.back(cache)).reshape(-1, HK, D)[slots]] * scale[..., None]
             # e4m3 has four bits: an error of a sixteenth, or half a step of the smallest numbers
-            limit = np.abs(rows) / 16 + scale[..., None] * 2.0 ** -11
+            limit = np.abs(rows) / 16 + scale[..., None] * FP8_TINY
             self.assertTrue((np.abs(got - rows) <= limit * (1 + 1e-5)).all())
         k_out, v_out = (self.t(np.zeros((2, HK, D), np.float16)) for _ in range(2))
         aiter.cp_mha_gather_cache(kc, vc, k_out, v_out, self.t(np.array([[0]], np.int32)), ks, vs,
@@ -561,10 +548,10 @@ class Calls:
         ks, vs = (self.t(np.zeros((HK, 3), np.float32)) for _ in range(2))
         aiter.reshape_and_cache_with_block_quant(self.t(k), self.t(v), kc, vc, ks, vs, self.t(slots),
                                                  True)
-        want = np.abs(k[0, :16].astype(np.float64)).max((0, 2)) / 240
+        want = np.abs(k[0, :16].astype(np.float64)).max((0, 2)) / FP8_MAX
         np.testing.assert_allclose(self.back(ks)[:, 2], want, 1e-6)
         got = FP8[unshuffle_k(self.back(kc))[2]] * self.back(ks)[:, 2][:, None]
-        limit = np.abs(k[0, :16]) / 16 + want[:, None] * 2.0 ** -11
+        limit = np.abs(k[0, :16]) / 16 + want[:, None] * FP8_TINY
         self.assertTrue((np.abs(got - k[0, :16]) <= limit * (1 + 1e-5)).all())
 
     def test_merge_attn_states(self):

@@ -7,7 +7,8 @@ import numpy as np
 import attn.aiter as aiter
 import support
 import test_aiter as base
-from test_aiter import D, FP8, H, HK, P, torch
+from support import FP8
+from test_aiter import D, H, HK, P, torch
 
 KERNELS = [
     {"op": "prefill", "head_dim": D, "q_dtype": "fp8", "dtype": "bf16", "mask": ["causal", "none", "window"]},

@@ -7,7 +7,8 @@ import numpy as np
 import attn.aiter as aiter
 import support
 import test_aiter as base
-from test_aiter import D, FP8, GQA, H, HK, P, X, torch
+from support import FP8
+from test_aiter import D, GQA, H, HK, P, X, torch
 
 SHUFFLE_K = {"head_dim": D, "kv_layout": "shuffle_k"}
 KERNELS = [

@@ -2,12 +2,14 @@
 """The classes of the ops, tensors of every kind, errors, streams and graphs."""
 import gc
 import threading
+import typing
 import unittest
 
 import numpy as np
 
 import attn
 import support
+from attn import _ops
 
 PAGE, HEADS, KV_HEADS, DIM = 16, 8, 2, 128
 
@@ -184,6 +186,13 @@ class Interfaces(unittest.TestCase):
         op(prefix=a, suffix=b, prefix_lse=la, suffix_lse=lb, out=out)
         weight = (1 / (1 + np.exp(lb - la))).T[..., None]
         support.close(out, weight * a + (1 - weight) * b, 4 * support.HALF * 4, "combine")
+
+    def test_a_cache_has_the_words_of_the_schema(self):
+        words = typing.get_type_hints(attn.CacheDesc)
+        for field, enum in (("layout", "attn_kv_layout"), ("scale", "attn_kv_scale")):
+            self.assertEqual(typing.get_args(words[field]), tuple(_ops.ENUMS[enum]))
+        optional = typing.get_args(words["dtype"])[0]
+        self.assertEqual(typing.get_args(optional), tuple(_ops.ENUMS["attn_dtype"]))
 
     def test_pack(self):
         pack = attn.build({"targets": ["gfx942", "gfx950"], "kernels": [{"op": "plan"}]})
