@@ -69,4 +69,13 @@ bool attnc_compile(const struct att_variant *v, const struct tgt_blob *hooks,
                    const struct attnc_compile_options *o, FILE *log, struct attnc_kernel *out,
                    char why[ATTNC_WHY]);
 
+/**
+ * attnc_compile(), but a kernel that spills is compiled again with other tiles, where the variant
+ * does not name one: the rows that fit, then rows with one knob turned, SPARE_TILES of them at the
+ * most. The first that spills nothing is taken; where each spills, the one that spills least.
+ */
+bool attnc_compile_unspilled(const struct att_variant *v, const struct tgt_blob *hooks,
+                             const struct attnc_compile_options *o, FILE *log,
+                             struct attnc_kernel *out, char why[ATTNC_WHY]);
+
 #endif

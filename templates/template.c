@@ -154,10 +154,10 @@ static bool turn_knobs(const struct att_template *op, unsigned digits, struct at
     return true;
 }
 
-static bool named_tile(const struct att_variant *v, const struct tir_machine *m,
+static bool named_tile(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                        struct att_tile *tile, struct att_why *why)
 {
-    const unsigned n = (unsigned)v->tile, count = att_count_tiles(v->op);
+    const unsigned count = att_count_tiles(v->op);
     if (n > count)
         return att_reject(why, ATT_TILE, "%s has %u tiles, and no tile %u", v->op->name, count, n);
     struct att_why reason;
@@ -174,8 +174,8 @@ bool att_find_tile(const struct att_variant *v, const struct tir_machine *m, str
     struct att_why ignored;
     if (!why)
         why = &ignored;
-    if (v->tile)
-        return named_tile(v, m, tile, why);
+    if (v->tile || v->spare_tile)
+        return named_tile(v, m, (unsigned)(v->tile ? v->tile : v->spare_tile), tile, why);
     for (unsigned i = 0; i < v->op->n_tiles; i++) {
         *tile = v->op->tiles[i];
         if (v->op->fits(v, &v->op->tiles[i], m, why))

@@ -104,7 +104,8 @@ struct att_template {
 };
 
 /**
- * The tile of a variant: the candidate that its field `tile` names, or the first row that fits.
+ * The tile of a variant: the candidate that its field `tile` names, or its `spare_tile`, or the
+ * first row that fits.
  * Candidate n, from 1, is row (n - 1) % n_tiles; the quotient's digits, one per knob with its count
  * + 1 as radix, say which value the knob takes: 0 is the row's own. False where there is none, with
  * the reason in `why` if that is not NULL.

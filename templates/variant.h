@@ -94,7 +94,10 @@ struct att_variant {
 #define FIELD_FILE(ID, id, tag, role, help) const char *id;
 #include "ops/fields.def"
     const struct att_choice *choice; /* by a tuning file; NULL: every call. No part of the name */
-    struct att_loc at;               /* the kernel's `op` */
+    /* The candidate that is built where `tile` is auto, or 0 for the first row that fits. No part
+     * of the name: see attnc_compile_unspilled(). */
+    int spare_tile;
+    struct att_loc at; /* the kernel's `op` */
     struct att_loc loc[ATT_FIELD_COUNT];
 };
 

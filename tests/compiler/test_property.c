@@ -27,7 +27,7 @@ enum {
     COUNT = 300,
     VERIFIED = 24,
     SHAPES = 2,
-    SPILLING_PERCENT = 3, /* kernels that may spill, having said so */
+    SPILLING_PERCENT = 1, /* kernels that may spill, having said so */
     LINE = 1024,
 };
 

@@ -331,7 +331,7 @@ static int build(struct build_unit *units, size_t count, const struct emit_row *
                     .stop_after = args.stop_after,
                     .disable = args.disable,
                     .lines = args.lines},
-        .compile_one = attnc_compile,
+        .compile_one = attnc_compile_unspilled,
         .jobs = jobs,
         .cache_dir = cache,
         .identity = attnc_compiler_identity(),

@@ -509,7 +509,7 @@ static int sweep(struct tuning_run *r)
     char room[PATH_MAX];
     const struct attnc_build_options o = {
         .compile = {.stage = ATTNC_STAGE_LINKED},
-        .compile_one = attnc_compile,
+        .compile_one = attnc_compile_unspilled,
         .jobs = r->sweep.jobs,
         .cache_dir = cache_directory(args.cache, room),
         .identity = attnc_compiler_identity(),

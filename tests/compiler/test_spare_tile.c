@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * attnc_compile_unspilled(): the rope kernel below spills a scalar with its first tile.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "compiler/driver.h"
+
+extern const struct att_template att_template_rope_qk_norm_cache;
+
+static const struct tgt_blob no_hooks = {0};
+
+static struct att_variant rope(int head_dim, int head_dim_v)
+{
+    struct att_variant v;
+    att_variant_init(&v, &att_template_rope_qk_norm_cache, "gfx942");
+    att_set(&v, ATT_HEAD_DIM, head_dim);
+    att_set(&v, ATT_HEAD_DIM_V, head_dim_v);
+    v.loc[ATT_HEAD_DIM_V].line = 1; /* it is said, and does not follow head_dim */
+    att_set(&v, ATT_BIAS, 1);
+    att_set(&v, ATT_GATE, 1);
+    att_set(&v, ATT_OUT_DTYPE, ATT_OUT_DTYPE_FP8);
+    att_variant_resolve(&v);
+    return v;
+}
+
+static struct att_variant spilling(void) { return rope(240, 32); }
+
+static struct attnc_kernel compile(attnc_compile_fn *compile_one, const struct att_variant *v,
+                                   enum attnc_stage stage)
+{
+    const struct attnc_compile_options options = {.stage = stage};
+    struct attnc_kernel k;
+    char why[ATTNC_WHY] = "";
+    if (!compile_one(v, &no_hooks, &options, NULL, &k, why))
+        fail_msg("%s", why);
+    return k;
+}
+
+static unsigned spills(const struct attnc_kernel *k)
+{
+    return k->facts.vgpr_spills + k->facts.sgpr_spills + k->facts.scratch_bytes;
+}
+
+static void one_that_spills_takes_another_tile(void **state)
+{
+    (void)state;
+    const struct att_variant v = spilling();
+    struct attnc_kernel first = compile(attnc_compile, &v, ATTNC_STAGE_LINKED);
+    struct attnc_kernel other = compile(attnc_compile_unspilled, &v, ATTNC_STAGE_LINKED);
+    assert_true(spills(&first) > 0);
+    assert_int_equal(spills(&other), 0);
+    assert_string_equal(first.name, other.name);
+    assert_string_not_equal(first.tuning, other.tuning);
+    attnc_kernel_free(&first);
+    attnc_kernel_free(&other);
+}
+
+static void a_tile_that_is_named_stays(void **state)
+{
+    (void)state;
+    struct att_variant v = spilling();
+    v.tile = 1;
+    struct attnc_kernel k = compile(attnc_compile_unspilled, &v, ATTNC_STAGE_LINKED);
+    assert_true(spills(&k) > 0);
+    attnc_kernel_free(&k);
+}
+
+static void one_that_does_not_spill_keeps_its_tile(void **state)
+{
+    (void)state;
+    const struct att_variant v = rope(128, 128);
+    struct attnc_kernel first = compile(attnc_compile, &v, ATTNC_STAGE_LINKED);
+    struct attnc_kernel same = compile(attnc_compile_unspilled, &v, ATTNC_STAGE_LINKED);
+    assert_int_equal(spills(&first), 0);
+    assert_int_equal(first.code.size, same.code.size);
+    assert_memory_equal(first.code.data, same.code.data, first.code.size);
+    attnc_kernel_free(&first);
+    attnc_kernel_free(&same);
+}
+
+/* The assembly that --emit=asm shows is that of the kernel in the pack. */
+static void assembly_is_of_the_same_tile(void **state)
+{
+    (void)state;
+    const struct att_variant v = spilling();
+    struct attnc_kernel linked = compile(attnc_compile_unspilled, &v, ATTNC_STAGE_LINKED);
+    struct attnc_kernel text = compile(attnc_compile_unspilled, &v, ATTNC_STAGE_ASM);
+    assert_string_equal(linked.tuning, text.tuning);
+    attnc_kernel_free(&linked);
+    attnc_kernel_free(&text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_that_spills_takes_another_tile),
+        cmocka_unit_test(a_tile_that_is_named_stays),
+        cmocka_unit_test(one_that_does_not_spill_keeps_its_tile),
+        cmocka_unit_test(assembly_is_of_the_same_tile),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
