@@ -6,7 +6,8 @@
  * A workgroup takes a few tokens of one head, K and V, and reads them once. A lane holds 16 bytes
  * of a row or more, which is a store of the same size; V's SHUFFLE layout puts tokens side by side,
  * so there a lane holds x rows, and where x tokens stay together they are turned in registers. A
- * wave that rounds as many has much to do: K and V have workgroups of their own then.
+ * wave that rounds as many has much to do: K and V have workgroups of their own then. So they have
+ * where one is much wider than the other: it takes the workgroup's tokens in several turns.
  *
  * With a scale per page a workgroup takes whole runs of tokens instead: cache_block_scale.h. Its
  * rows are those of a page then, so that tokens stand in the registers as they do in memory.
@@ -23,6 +24,7 @@
 enum {
     ROWS = 128,           /* at least, unless ... */
     TOKEN_ELEMENTS = 128, /* a lane would hold more than so many in f32, to find a token's scale */
+    LANE_ELEMENTS = 256,  /* of K and V together, or of one where they are rounded */
     ELEM = 2,             /* bytes of bf16 and fp16 */
     SLOT = 8,
 };
@@ -49,6 +51,7 @@ static const struct att_knob knobs[] = {
 struct side {
     struct att_cache cache;
     struct att_cache_tiles tiles;
+    unsigned rows; /* of a tile: a divisor of the workgroup's */
     struct tir_value x[ATT_CACHE_PANELS];
     struct tir_value slot;
 };
@@ -57,7 +60,8 @@ struct write {
     const struct att_variant *v;
     const struct tir_machine *m;
     struct tir_builder b;
-    unsigned waves, rows;
+    unsigned waves, rows; /* rows: tokens of the workgroup, at once or in turns */
+    bool apart;           /* K and V have workgroups of their own */
     struct tir_value head;
     struct tir_value token, left; /* the first token, and how many there are from it on */
     struct tir_value row0;        /* of it: negative where rows before it are left out */
@@ -197,7 +201,7 @@ static void choose_tiles(struct write *w)
 {
     for (int i = 0; i < 2; i++) {
         struct side *s = &w->sides[i];
-        s->tiles = att_cache_tiles(&s->cache, att_dtype(w->v), w->waves, w->rows);
+        s->tiles = att_cache_tiles(&s->cache, att_dtype(w->v), w->waves, s->rows);
         if (att_cache_lane_elements(&s->cache, &s->tiles) > 64)
             w->b.f->waves_per_simd = 1; /* as f32, what is to be scaled would not fit 256 */
     }
@@ -210,6 +214,16 @@ static unsigned least_rows(const struct write *w, unsigned waves)
     return k > v ? k : v;
 }
 
+/* K and V share a workgroup unless a lane has too much to do: rounding x tokens of SHUFFLE, or many
+ * rows of the wider, which the narrower asks for. */
+static bool is_apart(const struct write *w)
+{
+    const struct att_cache *c = &w->sides[0].cache;
+    const unsigned dims = (unsigned)(w->v->head_dim + w->v->head_dim_v);
+    return c->shuffle && (c->dtype != att_dtype(w->v) ||
+                          w->rows * dims > LANE_ELEMENTS * TIR_WAVE_LANES * w->waves);
+}
+
 static bool scales_tokens(const struct write *w)
 {
     return w->v->kv_scale == ATT_KV_SCALE_TOKEN || w->v->kv_layout == ATT_KV_LAYOUT_PACKED;
@@ -220,19 +234,19 @@ static void choose_rows(struct write *w, const struct att_tile *t)
     const bool shuffle = att_is_shuffled(w->v);
     w->waves = t->waves ? t->waves : shuffle ? 1 : 4;
     w->rows = least_rows(w, w->waves);
-    if (t->own[PASSES]) {
-        w->rows *= t->own[PASSES];
+    w->apart = is_apart(w);
+    const unsigned passes = t->own[PASSES] ? t->own[PASSES] : 1;
+    w->rows *= passes;
+    for (int i = 0; i < 2; i++)
+        w->sides[i].rows =
+            w->apart ? passes * att_cache_least_rows(&w->sides[i].cache, w->waves) : w->rows;
+    if (shuffle || t->own[PASSES])
         return;
-    }
     const int dim = w->v->head_dim > w->v->head_dim_v ? w->v->head_dim : w->v->head_dim_v;
     const unsigned room = TOKEN_ELEMENTS * TIR_WAVE_LANES * w->waves / (unsigned)dim;
-    while (!shuffle && 2 * w->rows <= ROWS && (2 * w->rows <= room || !scales_tokens(w)))
+    while (2 * w->rows <= ROWS && (2 * w->rows <= room || !scales_tokens(w)))
         w->rows *= 2;
-}
-
-static bool is_apart(const struct write *w)
-{
-    return w->sides[0].cache.shuffle && w->sides[0].cache.dtype != att_dtype(w->v);
+    w->sides[0].rows = w->sides[1].rows = w->rows;
 }
 
 static void store(struct write *w, struct side *s)
@@ -241,29 +255,49 @@ static void store(struct write *w, struct side *s)
     att_cache_store_slots(&s->cache, &s->tiles, s->slot, s->x);
 }
 
-static void write_side(struct write *w, struct side *s)
+/* The side's tile from token `first` on; tokens from `end` on are no part of it. */
+static void write_tile(struct write *w, struct side *s, struct tir_value first,
+                       struct tir_value end)
 {
+    struct tir_builder *b = &w->b;
+    w->token = first;
+    w->left = tir_min(b, tir_sub(b, end, first), tir_i32(b, (int)s->rows));
     s->slot = load_slots(w, s->tiles.column);
     load(w, s);
     store(w, s);
 }
 
+static void write_side(struct write *w, struct side *s, struct tir_value first,
+                       struct tir_value tokens)
+{
+    struct tir_builder *b = &w->b;
+    if (s->rows == w->rows) {
+        write_tile(w, s, first, tokens);
+        return;
+    }
+    const struct tir_value end = tir_min(b, tokens, att_plus(b, first, (int)w->rows));
+    struct tir_loop loop = tir_begin_for(b, first, end, tir_i32(b, (int)s->rows), NULL, 0);
+    write_tile(w, s, loop.index, end);
+    tir_end_for(b, &loop, NULL, 0);
+}
+
 static void write_tokens(struct write *w)
 {
     struct tir_builder *b = &w->b;
-    w->token = att_times(b, tir_block_id(b, 0), (int)w->rows);
-    w->left =
-        tir_min(b, tir_sub(b, tir_arg(b, ARG_TOKENS, TIR_I32), w->token), tir_i32(b, (int)w->rows));
+    const struct tir_value tokens = tir_arg(b, ARG_TOKENS, TIR_I32);
+    const struct tir_value first = att_times(b, tir_block_id(b, 0), (int)w->rows);
     w->row0 = tir_i32(b, 0);
-    if (is_apart(w)) {
+    if (w->apart) {
         const struct tir_value value = tir_cmp_eq(b, tir_block_id(b, 2), tir_i32(b, 1));
         struct tir_if of_value = tir_begin_if(b, value, false, NULL, 0);
-        write_side(w, &w->sides[1]);
+        write_side(w, &w->sides[1], first, tokens);
         tir_else(b, &of_value, NULL);
-        write_side(w, &w->sides[0]);
+        write_side(w, &w->sides[0], first, tokens);
         tir_end_if(b, &of_value, NULL);
         return;
     }
+    w->token = first;
+    w->left = tir_min(b, tir_sub(b, tokens, first), tir_i32(b, (int)w->rows));
     for (int i = 0; i < 2; i++)
         load(w, &w->sides[i]);
     find_slots(w);
@@ -283,7 +317,7 @@ static void load_run(struct write *w, struct side *s, const struct att_page_run 
     w->token = tir_add(b, run->token, skipped);
     w->row0 = tir_min(b, ahead, zero);
     w->left =
-        tir_min(b, tir_sub(b, tir_sub(b, run->end, run->begin), skipped), tir_i32(b, (int)w->rows));
+        tir_min(b, tir_sub(b, tir_sub(b, run->end, run->begin), skipped), tir_i32(b, (int)s->rows));
     load(w, s);
     widen(w, s);
 }
@@ -305,30 +339,35 @@ static void store_run(struct side *s, const struct att_page_run *run,
 }
 
 /* For each tile of the page that the run reaches into. */
-static struct tir_loop begin_tiles(struct write *w, const struct att_page_run *run,
-                                   struct tir_value *carried, unsigned n)
+static struct tir_loop begin_tiles(struct write *w, const struct side *s,
+                                   const struct att_page_run *run, struct tir_value *carried,
+                                   unsigned n)
 {
     struct tir_builder *b = &w->b;
-    const int rows = (int)w->rows;
+    const int rows = (int)s->rows;
     const struct tir_value first = tir_and(b, run->begin, tir_i32(b, -rows));
     return tir_begin_for(b, first, run->end, tir_i32(b, rows), carried, n);
 }
 
-/* A page in one tile: what is loaded for the scale is what is stored. */
+/* Does a tile of this side hold a page? Then it is loaded for the scale and stored as it is. */
+static bool has_page(const struct write *w, const struct side *s)
+{
+    return w->v->page_size && w->v->page_size <= (int)s->rows;
+}
+
 static void write_run(struct write *w, const struct att_page_run *run, struct tir_value lds)
 {
     struct tir_builder *b = &w->b;
     struct tir_value absmax[2], old[2];
-    const bool whole = w->v->page_size && w->v->page_size <= (int)w->rows;
     for (int i = 0; i < 2; i++) {
         old[i] = att_block_load_scale(&w->sides[i].cache, run);
-        if (whole) {
+        if (has_page(w, &w->sides[i])) {
             load_run(w, &w->sides[i], run, tir_i32(b, 0));
             absmax[i] = largest(w, &w->sides[i]);
             continue;
         }
         absmax[i] = tir_f32(b, 0);
-        struct tir_loop loop = begin_tiles(w, run, &absmax[i], 1);
+        struct tir_loop loop = begin_tiles(w, &w->sides[i], run, &absmax[i], 1);
         load_run(w, &w->sides[i], run, loop.index);
         absmax[i] = tir_max(b, absmax[i], largest(w, &w->sides[i]));
         tir_end_for(b, &loop, &absmax[i], 1);
@@ -342,11 +381,11 @@ static void write_run(struct write *w, const struct att_page_run *run, struct ti
             tir_begin_if(b, tir_cmp_eq(b, tir_wave_id(b), tir_i32(b, 0)), false, NULL, 0);
         att_block_store_scale(&s->cache, run, &scale);
         tir_end_if(b, &one, NULL);
-        if (whole) {
+        if (has_page(w, s)) {
             store_run(s, run, &scale, tir_i32(b, 0));
             continue;
         }
-        struct tir_loop loop = begin_tiles(w, run, NULL, 0);
+        struct tir_loop loop = begin_tiles(w, s, run, NULL, 0);
         load_run(w, s, run, loop.index);
         store_run(s, run, &scale, loop.index);
         tir_end_for(b, &loop, NULL, 0);
@@ -369,6 +408,16 @@ static void write_runs(struct write *w)
     att_end_page_runs(c, &runs);
 }
 
+/* The wider side takes fewer rows at once where a lane would have too many elements. */
+static void choose_side_rows(const struct write *w, struct side *s)
+{
+    const unsigned least = att_cache_least_rows(&s->cache, w->waves);
+    const unsigned most = LANE_ELEMENTS * TIR_WAVE_LANES * w->waves;
+    s->rows = w->rows;
+    while (s->rows > least && s->rows * (unsigned)s->cache.dim > most)
+        s->rows /= 2;
+}
+
 /* As many waves as a page has work for, and no more rows than it has tokens. */
 static void choose_page_rows(struct write *w)
 {
@@ -383,6 +432,8 @@ static void choose_page_rows(struct write *w)
     while (w->waves < most && w->waves * rows < page)
         w->waves *= 2;
     w->rows = w->waves * rows;
+    for (int i = 0; i < 2; i++)
+        choose_side_rows(w, &w->sides[i]);
 }
 
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
@@ -414,9 +465,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     *k = (struct att_kernel){
         .func = f,
         .schedule = {.stages = 1},
-        .grid = {{ARG_TOKENS, (int)w.rows, 1},
-                 {ARG_KV_HEADS, 1, 1},
-                 {NULL, 1, is_apart(&w) ? 2 : 1}},
+        .grid = {{ARG_TOKENS, (int)w.rows, 1}, {ARG_KV_HEADS, 1, 1}, {NULL, 1, w.apart ? 2 : 1}},
     };
     if (blocks) {
         k->grid[0] = (struct att_grid){ARG_TOKEN_RUNS, 1, 1};
