@@ -9,12 +9,13 @@
 #include "runtime/host.h"
 
 enum {
-    UNIT = 64,         /* [unit] keys, the least that is worth a cut */
-    OVERHEAD = 2,      /* [o] what it takes to begin an item, as units that could be read instead */
-    PIECES_A_UNIT = 4, /* that are added up while a unit is read */
-    GRAIN = 16,        /* keys that decode kernels load at once */
-    HEADS_MAX = 65535, /* a head range has 16 bits for each end */
-    INFO = 8           /* integers of an item */
+    UNIT = 64,          /* [unit] keys, the least that is worth a cut */
+    USUAL_COST = 2,     /* [o] where the shape says nothing */
+    USUAL_RATE = 4,     /* [r] where the shape says nothing */
+    CONSTANT_MAX = 256, /* of both */
+    GRAIN = 16,         /* keys that decode kernels load at once */
+    HEADS_MAX = 65535,  /* a head range has 16 bits for each end */
+    INFO = 8            /* integers of an item */
 };
 
 /* The numbers of a batch: the names of docs/planning.md in brackets. */
@@ -63,6 +64,8 @@ struct attn_plan_numbers attn_plan_numbers(const struct attn_decode_plan_shape *
         .parts = parts_of(s),
         .pairs_per_list = ceil_div(s->kv_heads * parts_of(s), s->lists),
         .reach = reach < INT32_MAX ? reach : INT32_MAX,
+        .item_cost = s->item_cost ? s->item_cost : USUAL_COST,
+        .merge_rate = s->merge_rate ? s->merge_rate : USUAL_RATE,
     };
 }
 
@@ -85,10 +88,10 @@ static bool pieces_fit(const struct batch *p, int64_t piece)
 
 /* The first of 1, 2, 3, 4, 6, 8, 12, ... units with which adding up the parts of a sequence takes
  * no longer than reading one of them. */
-static int64_t worthwhile_piece(int64_t longest)
+static int64_t worthwhile_piece(int64_t rate, int64_t longest)
 {
     int64_t piece = 1;
-    while (PIECES_A_UNIT * piece * piece < longest)
+    while (rate * piece * piece < longest)
         piece = piece == 1 ? 2 : piece & (piece - 1) ? piece / 3 * 4 : piece / 2 * 3;
     return piece;
 }
@@ -101,11 +104,11 @@ static void choose_pieces(struct batch *p)
         units += q.units;
         longest = larger(longest, q.units);
     }
-    const int64_t cost = units + p->shape->batch * (int64_t)OVERHEAD;
-    p->payload = larger(ceil_div(cost, p->n.parts), 2 * OVERHEAD);
+    const int64_t cost = units + p->shape->batch * p->n.item_cost;
+    p->payload = larger(ceil_div(cost, p->n.parts), 2 * p->n.item_cost);
     if (p->shape->batch > p->n.parts)
         return;
-    const int64_t least = worthwhile_piece(longest);
+    const int64_t least = worthwhile_piece(p->n.merge_rate, longest);
     const int64_t most = larger(p->payload, least);
     int64_t piece = larger(ceil_div(units, p->n.parts), least);
     for (; !p->piece && piece <= most; piece++)
@@ -122,16 +125,16 @@ static void place(const struct batch *p, struct sequence *q)
         q->count = count_pieces(q->units, q->length);
         return;
     }
-    q->first = (q->start + 2 * OVERHEAD - 1) / p->payload;
+    q->first = (q->start + 2 * p->n.item_cost - 1) / p->payload;
     if (q->first > p->n.parts - 1)
         q->first = p->n.parts - 1;
     q->count = larger((q->start + q->units) / p->payload, q->first) - q->first + 1;
 }
 
-static void step(struct sequence *q)
+static void step(const struct batch *p, struct sequence *q)
 {
     q->b++;
-    q->start += q->units + OVERHEAD;
+    q->start += q->units + p->n.item_cost;
     q->item += q->count;
     q->row += q->count > 1 ? q->count : 0;
 }
@@ -144,7 +147,7 @@ static int64_t cut(const struct batch *p, const struct sequence *q, int64_t j)
     if (j == q->count)
         return q->keys;
     const int64_t units =
-        p->piece ? j * q->length : (q->first + j) * p->payload - q->start - OVERHEAD;
+        p->piece ? j * q->length : (q->first + j) * p->payload - q->start - p->n.item_cost;
     return units * UNIT < q->keys ? units * UNIT : q->keys;
 }
 
@@ -206,7 +209,7 @@ static void write_plan(const struct batch *p, const struct attn_decode_plan *pla
             write_item(p, &q, j, plan->work_info);
         }
         write_reduction(p, &q, plan);
-        step(&q);
+        step(p, &q);
     }
     for (; part < p->n.parts; part++)
         begin_lists(p, part, p->items, plan->work_indptr);
@@ -221,7 +224,7 @@ static void count_items(struct batch *p)
     struct sequence q = {0};
     while (q.b < p->shape->batch) {
         place(p, &q);
-        step(&q);
+        step(p, &q);
     }
     p->items = q.item;
 }
@@ -234,6 +237,10 @@ int attn_plan_check(const struct attn_decode_plan_shape *s)
     if (s->batch < 0 || s->q_len < 1 || s->lists < 1 || s->window < 0)
         return attn_fail(ATTN_BAD_ARGUMENT, "plan: batch %d, q_len %d, lists %d, window %d",
                          s->batch, s->q_len, s->lists, s->window);
+    if (s->item_cost < 0 || s->item_cost > CONSTANT_MAX || s->merge_rate < 0 ||
+        s->merge_rate > CONSTANT_MAX)
+        return attn_fail(ATTN_BAD_ARGUMENT, "plan: item_cost %d, merge_rate %d are not 0 to %d",
+                         s->item_cost, s->merge_rate, CONSTANT_MAX);
     if (s->kv_heads < 1 || s->heads < 1 || s->heads % s->kv_heads || s->heads > HEADS_MAX)
         return attn_fail(ATTN_BAD_ARGUMENT,
                          "plan: %d heads are not a multiple of %d kv_heads, or "
@@ -295,5 +302,7 @@ int attn_plan_fill(const struct attn_plan_desc *d, const struct attn_plan_args *
     v[ATTN_ARG_PARTS].i64 = n.parts;
     v[ATTN_ARG_PAIRS_PER_LIST].i64 = n.pairs_per_list;
     v[ATTN_ARG_REACH].i64 = n.reach;
+    v[ATTN_ARG_ITEM_COST].i64 = n.item_cost;
+    v[ATTN_ARG_MERGE_RATE].i64 = n.merge_rate;
     return ATTN_OK;
 }

@@ -9,7 +9,9 @@
 struct attn_plan_numbers {
     int64_t parts;          /* [N] */
     int64_t pairs_per_list; /* [per] */
-    int64_t reach;          /* [r] tokens, at most INT32_MAX */
+    int64_t reach;          /* [Q + W - 1] tokens, at most INT32_MAX */
+    int64_t item_cost;      /* [o] */
+    int64_t merge_rate;     /* [r] */
 };
 
 struct attn_plan_numbers attn_plan_numbers(const struct attn_decode_plan_shape *shape);

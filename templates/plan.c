@@ -19,13 +19,11 @@
 
 enum {
     LANES = ATT_SCAN_LANES,
-    WIDE = 8,          /* lengths that a lane adds up at a time, for the units of the batch */
-    UNIT_BITS = 6,     /* log2 of the unit */
-    GRAIN_BITS = 4,    /* log2 of what sequences begin at a multiple of */
-    OVERHEAD = 2,      /* o */
-    PIECES_A_UNIT = 4, /* that are added up while a unit is read */
-    INFO = 8,          /* integers of an item */
-    HALF = 16          /* two sums of less than 2^16 share a register */
+    WIDE = 8,       /* lengths that a lane adds up at a time, for the units of the batch */
+    UNIT_BITS = 6,  /* log2 of the unit */
+    GRAIN_BITS = 4, /* log2 of what sequences begin at a multiple of */
+    INFO = 8,       /* integers of an item */
+    HALF = 16       /* two sums of less than 2^16 share a register */
 };
 
 static const struct att_tile tiles[] = {
@@ -44,6 +42,7 @@ struct plan {
     struct tir_type lane, wide; /* i32: 64 x 1, a row a lane; 1 x (64 WIDE) */
     struct tir_value wave;
     struct tir_value batch, parts, queries, heads; /* B N Q H */
+    struct tir_value cost, rate;                   /* o r */
     struct tir_value payload;
     struct tir_value piece, equal; /* p, 1 where there is none; is there one? */
     struct tir_value items;        /* T */
@@ -211,14 +210,15 @@ static struct tir_value pieces_of_batch(struct plan *p, struct tir_value piece)
     return total(p, sum);
 }
 
-/* The first of 1, 2, 3, 4, 6, 8, 12, ... whose square is at least longest / 4. */
+/* The first of 1, 2, 3, 4, 6, 8, 12, ... with r times its square at least `longest`, which is below
+ * 2^25. */
 static struct tir_value worthwhile_piece(struct plan *p, struct tir_value longest)
 {
     struct tir_builder *b = &p->b;
     struct tir_value piece = tir_i32(b, 1);
-    for (int n = 1, next; n <= 2048; n = next) {
+    for (int n = 1, next; n <= 4096; n = next) {
         next = n == 1 ? 2 : n & (n - 1) ? n / 3 * 4 : n / 2 * 3;
-        const struct tir_value more = tir_cmp_gt(b, longest, tir_i32(b, PIECES_A_UNIT * n * n));
+        const struct tir_value more = tir_cmp_gt(b, longest, att_times(b, p->rate, n * n));
         piece = tir_select(b, more, tir_i32(b, next), piece);
     }
     return piece;
@@ -255,10 +255,10 @@ static void choose_pieces(struct plan *p)
     struct tir_builder *b = &p->b;
     struct tir_value longest;
     const struct tir_value all_units = units_of_batch(p, &longest);
-    const struct tir_value cost = tir_add(b, all_units, att_times(b, p->batch, OVERHEAD));
+    const struct tir_value cost = tir_add(b, all_units, tir_mul(b, p->batch, p->cost));
     const struct tir_value share =
         tir_div(b, att_plus(b, tir_add(b, cost, p->parts), -1), p->parts);
-    p->payload = tir_max(b, share, tir_i32(b, 2 * OVERHEAD));
+    p->payload = tir_max(b, share, att_times(b, p->cost, 2));
     const struct tir_value piece = choose_piece(p, all_units, longest);
     p->equal = tir_cmp_gt(b, piece, tir_i32(b, 0));
     p->piece = tir_max(b, piece, tir_i32(b, 1));
@@ -269,7 +269,8 @@ static void place_on_line(struct plan *p, struct chunk *c)
 {
     struct tir_builder *b = &p->b;
     const struct tir_value payload = number(p, p->payload);
-    const struct tir_value begin = plus(p, c->start, 2 * OVERHEAD - 1);
+    const struct tir_value begin =
+        tir_add(b, c->start, number(p, att_plus(b, att_times(b, p->cost, 2), -1)));
     c->part = tir_min(b, tir_div(b, begin, payload), plus(p, number(p, p->parts), -1));
     c->last = tir_max(b, tir_div(b, tir_add(b, c->start, c->u), payload), c->part);
 }
@@ -284,7 +285,7 @@ static struct chunk place(struct plan *p, struct tir_value first, struct tir_val
     c.length = tir_max(b, ceil_div(p, c.u, count_pieces(p, c.u, number(p, p->piece))), one);
     const struct tir_value pieces = count_pieces(p, c.u, c.length);
     const struct tir_value cost =
-        where(p, c.there, tir_select(b, p->equal, pieces, plus(p, c.u, OVERHEAD)));
+        where(p, c.there, tir_select(b, p->equal, pieces, tir_add(b, c.u, number(p, p->cost))));
     c.start = tir_add(b, att_scan_before(b, &p->scan, cost), number(p, *start));
     *start = tir_add(b, *start, total(p, cost));
     place_on_line(p, &c);
@@ -372,8 +373,9 @@ static void find_queries(struct plan *p, const struct chunk *c, struct sequence 
 static struct tir_value cut(struct plan *p, const struct chunk *c, struct tir_value j)
 {
     struct tir_builder *b = &p->b;
-    const struct tir_value line = tir_sub(
-        b, tir_mul(b, tir_add(b, c->part, j), number(p, p->payload)), plus(p, c->start, OVERHEAD));
+    const struct tir_value line =
+        tir_sub(b, tir_mul(b, tir_add(b, c->part, j), number(p, p->payload)),
+                tir_add(b, c->start, number(p, p->cost)));
     const struct tir_value at = tir_select(b, p->equal, tir_mul(b, j, c->length), line);
     const struct tir_value inside = tir_min(b, tir_shl(b, at, constant(p, UNIT_BITS)), c->keys);
     const struct tir_value before = tir_cmp_lt(b, j, c->n);
@@ -521,6 +523,8 @@ static void prepare(struct plan *p)
     p->parts = tir_arg(b, ARG_PARTS, TIR_I32);
     p->queries = tir_arg(b, ARG_MAX_SEQLEN_Q, TIR_I32);
     p->heads = tir_arg(b, ARG_KV_HEADS, TIR_I32);
+    p->cost = tir_arg(b, ARG_ITEM_COST, TIR_I32);
+    p->rate = tir_arg(b, ARG_MERGE_RATE, TIR_I32);
 }
 
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)

@@ -65,6 +65,8 @@ static void make_case(struct case_ *c)
         .kv_heads = kv_heads,
         .lists = 1 + below(LISTS_MAX),
         .window = below(2) * (1 + below(3000)),
+        .item_cost = below(2) * below(12),
+        .merge_rate = below(2) * below(257),
     };
     const int32_t bound = longest[below(4)];
     for (int32_t b = 0; b < c->shape.batch; b++) {
@@ -177,7 +179,9 @@ static int64_t count_pieces(const struct case_ *c, int64_t most)
  */
 static void check_balance(const struct case_ *c)
 {
-    const int64_t o = 2, parts = c->shape.lists / c->shape.kv_heads;
+    const int64_t o = c->shape.item_cost ? c->shape.item_cost : 2;
+    const int64_t r = c->shape.merge_rate ? c->shape.merge_rate : 4;
+    const int64_t parts = c->shape.lists / c->shape.kv_heads;
     if (parts < 1 || c->shape.batch < 1)
         return;
     int64_t cost = 0;
@@ -191,7 +195,7 @@ static void check_balance(const struct case_ *c)
         longest_sequence = units > longest_sequence ? units : longest_sequence;
     }
     static const int64_t lengths[] = {2, 3, 4, 6, 8, 12, 16, 24, 32};
-    for (int i = 0; 4 * least * least < longest_sequence; i++)
+    for (int i = 0; r * least * least < longest_sequence; i++)
         least = lengths[i];
     const int64_t most = payload > least ? payload : least;
     const bool equal = count_pieces(c, most) <= parts;
@@ -282,6 +286,55 @@ static void pieces_are_equal_where_lists_suffice(void **state)
     assert_memory_equal(c.work_indptr, indptr, sizeof(indptr));
 }
 
+/* The batch of a_long_sequence_is_cut(), where an item costs as much as four units. */
+static void costly_items_are_cut_later(void **state)
+{
+    (void)state;
+    static struct case_ c;
+    c = (struct case_){
+        .shape = {.size = sizeof(c.shape),
+                  .batch = 5,
+                  .q_len = 1,
+                  .heads = 1,
+                  .kv_heads = 1,
+                  .lists = 4,
+                  .item_cost = 4},
+        .kv_lens = {100, 1000, 0, 64, 1},
+    };
+    c.lengths.kv_lens = c.kv_lens;
+    plan_case(&c);
+    /* u = 2, 16, 0, 1, 1; o = 4; S = 0, 6, 26, 30, 35, 40; payload = 10. Keys of the second one
+     * begin at 10: a cut at 10 would leave nothing before it, the one at 20 is 10 units on. */
+    static const int32_t reduce[] = {0, 0, 2, 2, 2, 2};
+    assert_memory_equal(c.reduce_indptr, reduce, sizeof(reduce));
+    assert_int_equal(c.work_info[1][5], 640);
+}
+
+/* One sequence of 64 units and 64 lists: pieces of q units, with r q^2 at least 64. */
+static void the_merge_rate_bounds_pieces(void **state)
+{
+    (void)state;
+    static const struct {
+        int32_t rate, keys;
+    } cases[] = {{0, 256}, {4, 256}, {1, 512}, {16, 128}, {64, 64}, {256, 64}};
+    static struct case_ c;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        c = (struct case_){
+            .shape = {.size = sizeof(c.shape),
+                      .batch = 1,
+                      .q_len = 1,
+                      .heads = 1,
+                      .kv_heads = 1,
+                      .lists = 64,
+                      .merge_rate = cases[i].rate},
+            .kv_lens = {4096},
+        };
+        c.lengths.kv_lens = c.kv_lens;
+        plan_case(&c);
+        assert_int_equal(c.work_info[0][5], cases[i].keys);
+    }
+}
+
 /* 32 sequences of 16k keys with a window of 128, four queries each: 131 keys, of which the first is
  * number 16253. */
 static void keys_before_a_window_are_in_no_item(void **state)
@@ -334,6 +387,8 @@ static void bad_shapes_are_refused(void **state)
     REFUSED(s.q_len = 0, "q_len 0");
     REFUSED(s.lists = 0, "lists 0");
     REFUSED(s.window = -1, "window -1");
+    REFUSED(s.item_cost = 257, "item_cost 257, merge_rate 0 are not 0 to 256");
+    REFUSED(s.merge_rate = -1, "item_cost 0, merge_rate -1");
     REFUSED(s.heads = 7, "7 heads are not a multiple of 2");
     REFUSED((s.batch = INT32_MAX, s.q_len = 2), "more than 2^31");
 #undef REFUSED
@@ -352,6 +407,8 @@ int main(void)
         cmocka_unit_test(plans_of_random_batches_keep_their_promises),
         cmocka_unit_test(a_long_sequence_is_cut),
         cmocka_unit_test(pieces_are_equal_where_lists_suffice),
+        cmocka_unit_test(costly_items_are_cut_later),
+        cmocka_unit_test(the_merge_rate_bounds_pieces),
         cmocka_unit_test(keys_before_a_window_are_in_no_item),
         cmocka_unit_test(bad_shapes_are_refused),
     };

@@ -90,8 +90,14 @@ static void values_are_those_of_the_definition(void **state)
     assert_int_equal(call.values[ATTN_ARG_PAIRS_PER_LIST].i64, 1);
     assert_int_equal(call.values[ATTN_ARG_GQA].i64, 6);
     assert_int_equal(call.values[ATTN_ARG_REACH].i64, INT32_MAX);
+    assert_int_equal(call.values[ATTN_ARG_ITEM_COST].i64, 2);
+    assert_int_equal(call.values[ATTN_ARG_MERGE_RATE].i64, 4);
+    a.shape.item_cost = 7;
+    a.shape.merge_rate = 9;
     a.shape.window = 128;
     assert_int_equal(fill(&a, &call), ATTN_OK);
+    assert_int_equal(call.values[ATTN_ARG_ITEM_COST].i64, 7);
+    assert_int_equal(call.values[ATTN_ARG_MERGE_RATE].i64, 9);
     assert_int_equal(call.values[ATTN_ARG_REACH].i64, 129);
     a.shape.window = INT32_MAX;
     assert_int_equal(fill(&a, &call), ATTN_OK);

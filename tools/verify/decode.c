@@ -43,43 +43,44 @@ static const struct shape {
     int page_size, ratio, kv_heads;
     int repeat, count;
     int kv[SEQUENCES_MAX];
-    int head_dim;                /* of a model; 0: of any */
-    int q, heads, lists, window; /* of traces */
+    int head_dim;                                       /* of a model; 0: of any */
+    int q, heads, lists, window, item_cost, merge_rate; /* of traces */
 } shapes[] = {
-    {{"late maximum", LATE}, 16, 8, 1, 1, 3, {100, 300, 31}, 0, 0, 0, 0, 0},
-    {{"ragged", UNEVEN}, 16, 8, 1, 1, 6, {31, 1, 64, 130, 17, 2}, 0, 0, 0, 0, 0},
-    {{"one", 0}, 16, 1, 2, 1, 1, {1}, 0, 0, 0, 0, 0},
-    {{"page edges", 0}, 32, 4, 2, 1, 4, {31, 32, 33, 65}, 0, 0, 0, 0, 0},
-    {{"single slots", UNEVEN}, 1, 16, 1, 1, 3, {5, 16, 70}, 0, 0, 0, 0, 0},
-    {{"large pages", 0}, 1024, 5, 1, 1, 3, {200, 1024, 63}, 0, 0, 0, 0, 0},
-    {{"empty", PADDED | UNEVEN}, 64, 12, 1, 1, 6, {0, 3, 0, 40, 1, 0}, 0, 0, 0, 0, 0},
-    {{"huge logit", HUGE_LOGIT}, 16, 2, 1, 1, 2, {70, 150}, 0, 0, 0, 0, 0},
-    {{"views", VERIFY_VIEWS | PADDED}, 64, 6, 2, 1, 2, {90, 20}, 0, 0, 0, 0, 0},
-    {{"beyond 4 GiB", FAR}, 16, 3, 1, 1, 2, {40, 100}, 0, 0, 0, 0, 0},
-    {{"split", SPLIT | UNEVEN | PADDED}, 16, 4, 1, 1, 5, {700, 9, 0, 333, 64}, 0, 0, 0, 0, 0},
-    {{"split heads", SPLIT}, 128, 2, 2, 1, 2, {600, 50}, 0, 0, 0, 0, 0},
-    {{"long", LONG}, 128, 8, 1, 1, 1, {16385}, 0, 0, 0, 0, 0},
-    {{"own scale", OWN_SCALE}, 16, 10, 1, 1, 2, {40, 77}, 0, 0, 0, 0, 0},
-    {{"few keys", 0}, 16, 7, 2, 1, 5, {1, 2, 3, 4, 7}, 0, 0, 0, 0, 0},
-    {{"many heads", UNEVEN}, 64, 40, 1, 1, 3, {48, 5, 1030}, 0, 0, 0, 0, 0},
-    {{"draft tree", TREE}, 16, 8, 1, 1, 3, {100, 1030, 8}, 0, 0, 0, 0, 0},
-    {{"gpt-oss", MODEL | SPLIT}, 16, 8, 1, CONTEXTS, 64, 0, 0, 0, 0},
-    {{"Llama 8B", MODEL}, 16, 4, 1, CONTEXTS, 128, 0, 0, 0, 0},
-    {{"Llama 70B", MODEL | SPLIT}, 16, 8, 1, CONTEXTS, 128, 0, 0, 0, 0},
-    {{"Llama 405B", MODEL}, 16, 16, 1, CONTEXTS, 128, 0, 0, 0, 0},
-    {{"Qwen3 1.7B", MODEL}, 64, 2, 1, CONTEXTS, 128, 0, 0, 0, 0},
-    {{"Qwen3 14B", MODEL | SPLIT}, 1024, 5, 1, CONTEXTS, 128, 0, 0, 0, 0},
-    {{"GLM-4.5", MODEL | SPLIT}, 16, 12, 2, CONTEXTS, 128, 0, 0, 0, 0},
-    {{"MiniMax-M2", MODEL}, 16, 6, 1, CONTEXTS, 128, 0, 0, 0, 0},
-    {{"Qwen3-Next", MODEL | SPLIT}, 1, 8, 1, CONTEXTS, 256, 0, 0, 0, 0},
-    {{"Qwen3.5", MODEL}, 16, 16, 1, CONTEXTS, 256, 0, 0, 0, 0},
-    {{"Kimi-K2, GLM-5", MODEL | SPLIT}, 64, 8, 1, CONTEXTS, 576, 0, 0, 0, 0},
-    {{"DeepSeek-V3", MODEL}, 1, 16, 1, CONTEXTS, 576, 0, 0, 0, 0},
-    {{"Kimi-K3", MODEL | SPLIT}, 64, 12, 1, CONTEXTS, 512, 0, 0, 0, 0},
+    {{"late maximum", LATE}, 16, 8, 1, 1, 3, {100, 300, 31}, 0, 0, 0, 0, 0, 0, 0},
+    {{"ragged", UNEVEN}, 16, 8, 1, 1, 6, {31, 1, 64, 130, 17, 2}, 0, 0, 0, 0, 0, 0, 0},
+    {{"one", 0}, 16, 1, 2, 1, 1, {1}, 0, 0, 0, 0, 0, 0, 0},
+    {{"page edges", 0}, 32, 4, 2, 1, 4, {31, 32, 33, 65}, 0, 0, 0, 0, 0, 0, 0},
+    {{"single slots", UNEVEN}, 1, 16, 1, 1, 3, {5, 16, 70}, 0, 0, 0, 0, 0, 0, 0},
+    {{"large pages", 0}, 1024, 5, 1, 1, 3, {200, 1024, 63}, 0, 0, 0, 0, 0, 0, 0},
+    {{"empty", PADDED | UNEVEN}, 64, 12, 1, 1, 6, {0, 3, 0, 40, 1, 0}, 0, 0, 0, 0, 0, 0, 0},
+    {{"huge logit", HUGE_LOGIT}, 16, 2, 1, 1, 2, {70, 150}, 0, 0, 0, 0, 0, 0, 0},
+    {{"views", VERIFY_VIEWS | PADDED}, 64, 6, 2, 1, 2, {90, 20}, 0, 0, 0, 0, 0, 0, 0},
+    {{"beyond 4 GiB", FAR}, 16, 3, 1, 1, 2, {40, 100}, 0, 0, 0, 0, 0, 0, 0},
+    {{"split", SPLIT | UNEVEN | PADDED}, 16, 4, 1, 1, 5, {700, 9, 0, 333, 64}, 0, 0, 0, 0, 0, 0, 0},
+    {{"split heads", SPLIT}, 128, 2, 2, 1, 2, {600, 50}, 0, 0, 0, 0, 0, 0, 0},
+    {{"long", LONG}, 128, 8, 1, 1, 1, {16385}, 0, 0, 0, 0, 0, 0, 0},
+    {{"own scale", OWN_SCALE}, 16, 10, 1, 1, 2, {40, 77}, 0, 0, 0, 0, 0, 0, 0},
+    {{"few keys", 0}, 16, 7, 2, 1, 5, {1, 2, 3, 4, 7}, 0, 0, 0, 0, 0, 0, 0},
+    {{"many heads", UNEVEN}, 64, 40, 1, 1, 3, {48, 5, 1030}, 0, 0, 0, 0, 0, 0, 0},
+    {{"draft tree", TREE}, 16, 8, 1, 1, 3, {100, 1030, 8}, 0, 0, 0, 0, 0, 0, 0},
+    {{"gpt-oss", MODEL | SPLIT}, 16, 8, 1, CONTEXTS, 64, 0, 0, 0, 0, 0, 0},
+    {{"Llama 8B", MODEL}, 16, 4, 1, CONTEXTS, 128, 0, 0, 0, 0, 0, 0},
+    {{"Llama 70B", MODEL | SPLIT}, 16, 8, 1, CONTEXTS, 128, 0, 0, 0, 0, 0, 0},
+    {{"Llama 405B", MODEL}, 16, 16, 1, CONTEXTS, 128, 0, 0, 0, 0, 0, 0},
+    {{"Qwen3 1.7B", MODEL}, 64, 2, 1, CONTEXTS, 128, 0, 0, 0, 0, 0, 0},
+    {{"Qwen3 14B", MODEL | SPLIT}, 1024, 5, 1, CONTEXTS, 128, 0, 0, 0, 0, 0, 0},
+    {{"GLM-4.5", MODEL | SPLIT}, 16, 12, 2, CONTEXTS, 128, 0, 0, 0, 0, 0, 0},
+    {{"MiniMax-M2", MODEL}, 16, 6, 1, CONTEXTS, 128, 0, 0, 0, 0, 0, 0},
+    {{"Qwen3-Next", MODEL | SPLIT}, 1, 8, 1, CONTEXTS, 256, 0, 0, 0, 0, 0, 0},
+    {{"Qwen3.5", MODEL}, 16, 16, 1, CONTEXTS, 256, 0, 0, 0, 0, 0, 0},
+    {{"Kimi-K2, GLM-5", MODEL | SPLIT}, 64, 8, 1, CONTEXTS, 576, 0, 0, 0, 0, 0, 0},
+    {{"DeepSeek-V3", MODEL}, 1, 16, 1, CONTEXTS, 576, 0, 0, 0, 0, 0, 0},
+    {{"Kimi-K3", MODEL | SPLIT}, 64, 12, 1, CONTEXTS, 512, 0, 0, 0, 0, 0, 0},
 };
 
 /* A batch that fills a GPU; heads are those of complete(). */
-static const struct shape traced = {{"trace", IN_ORDER}, 16, 0, 0, 64, 1, {1024}, 0, 1, 0, 0, 0};
+static const struct shape traced = {
+    {"trace", IN_ORDER}, 16, 0, 0, 64, 1, {1024}, 0, 1, 0, 0, 0, 0, 0};
 
 /* For kernels with a run-time window, in turn; the first is that of models. */
 static const struct {
@@ -221,7 +222,8 @@ static int32_t *allocate_words(struct call *c, int32_t count)
 static void size_work(struct call *c)
 {
     struct own *own = c->own;
-    const int lists = is(c, SPLIT) ? 5 * kv_heads(c) + 1 : ((const struct shape *)c->shape)->lists;
+    const struct shape *s = c->shape;
+    const int lists = is(c, SPLIT) ? 5 * kv_heads(c) + 1 : s->lists;
     const struct attn_decode_plan_shape shape = {
         .size = sizeof(shape),
         .batch = ARG(c, batch),
@@ -232,6 +234,8 @@ static void size_work(struct call *c)
         .window = DESC(c, mask) == ATTN_MASK_WINDOW  ? c->args.decode.window_left + 1
                   : DESC(c, mask) == ATTN_MASK_CHUNK ? c->args.decode.chunk
                                                      : 0,
+        .item_cost = s->item_cost,
+        .merge_rate = s->merge_rate,
     };
     const struct attn_decode_plan_lengths lengths = {
         .kv_lens = own->kv_lens,
@@ -673,39 +677,42 @@ static double least_bytes(const struct call *c)
     return bytes;
 }
 
-#define VERIFY_OP(name)                                                              \
-    {                                                                                \
-        .op = name,                                                                  \
-        .shapes = shapes,                                                            \
-        .shape_size = sizeof(shapes[0]),                                             \
-        .shape_count = COUNT(shapes),                                                \
-        .trace = &traced,                                                            \
-        .dimensions =                                                                \
-            {                                                                        \
-                {"batch", offsetof(struct shape, repeat), 4096, "sequences"},        \
-                {"k", offsetof(struct shape, kv[0]), 1 << 20, "key tokens of each"}, \
-                {"q", offsetof(struct shape, q), 64, "query tokens of each"},        \
-                {"heads", offsetof(struct shape, heads), 1024,                       \
-                 "query heads; what the kernel's ratio asks for"},                   \
-                {"kv_heads", offsetof(struct shape, kv_heads), 1024,                 \
-                 "key/value heads; what the kernel's ratio asks for"},               \
-                {"page_size", offsetof(struct shape, page_size), 65536,              \
-                 "for a kernel that takes any"},                                     \
-                {"lists", offsetof(struct shape, lists), 1 << 20,                    \
-                 "work lists; left out: a workgroup per sequence and KV head"},      \
-                {"window", offsetof(struct shape, window), 1 << 20,                  \
-                 "keys that a query sees; left out: all"},                           \
-            },                                                                       \
-        .complete = complete,                                                        \
-        .own_size = sizeof(struct own),                                              \
-        .covers = covers,                                                            \
-        .takes = takes,                                                              \
-        .size = size,                                                                \
-        .steps = PAGE_STEPS * RATIO_STEPS,                                           \
-        .place = place,                                                              \
-        .fill = fill,                                                                \
-        .compare = compare,                                                          \
-        .least_bytes = least_bytes,                                                  \
+#define VERIFY_OP(name)                                                                            \
+    {                                                                                              \
+        .op = name,                                                                                \
+        .shapes = shapes,                                                                          \
+        .shape_size = sizeof(shapes[0]),                                                           \
+        .shape_count = COUNT(shapes),                                                              \
+        .trace = &traced,                                                                          \
+        .dimensions =                                                                              \
+            {                                                                                      \
+                {"batch", offsetof(struct shape, repeat), 4096, "sequences"},                      \
+                {"k", offsetof(struct shape, kv[0]), 1 << 20, "key tokens of each"},               \
+                {"q", offsetof(struct shape, q), 64, "query tokens of each"},                      \
+                {"heads", offsetof(struct shape, heads), 1024,                                     \
+                 "query heads; what the kernel's ratio asks for"},                                 \
+                {"kv_heads", offsetof(struct shape, kv_heads), 1024,                               \
+                 "key/value heads; what the kernel's ratio asks for"},                             \
+                {"page_size", offsetof(struct shape, page_size), 65536,                            \
+                 "for a kernel that takes any"},                                                   \
+                {"lists", offsetof(struct shape, lists), 1 << 20,                                  \
+                 "work lists; left out: a workgroup per sequence and KV head"},                    \
+                {"window", offsetof(struct shape, window), 1 << 20,                                \
+                 "keys that a query sees; left out: all"},                                         \
+                {"item_cost", offsetof(struct shape, item_cost), 256, "of the plan; left out: 2"}, \
+                {"merge_rate", offsetof(struct shape, merge_rate), 256,                            \
+                 "of the plan; left out: 4"},                                                      \
+            },                                                                                     \
+        .complete = complete,                                                                      \
+        .own_size = sizeof(struct own),                                                            \
+        .covers = covers,                                                                          \
+        .takes = takes,                                                                            \
+        .size = size,                                                                              \
+        .steps = PAGE_STEPS * RATIO_STEPS,                                                         \
+        .place = place,                                                                            \
+        .fill = fill,                                                                              \
+        .compare = compare,                                                                        \
+        .least_bytes = least_bytes,                                                                \
     }
 
 const struct verify_op verify_decode = VERIFY_OP("decode");

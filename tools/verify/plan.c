@@ -21,30 +21,33 @@ enum {
  * sequences are planned at a time. */
 static const struct shape {
     struct verify_shape is;
-    int keys, batch, q_len, heads, kv_heads, lists, window, longest;
+    int keys, batch, q_len, heads, kv_heads, lists, window, longest, item_cost, merge_rate;
 } shapes[] = {
-    {{"one", 0}, 9000, 1, 1, 64, 8, 304, 0, 0},
-    {{"one head", 0}, 60000, 1, 1, 16, 1, 304, 0, 0},
-    {{"few", RAGGED_Q}, 3000, 3, 4, 12, 2, 304, 0, 0},
-    {{"even", EQUAL}, 4096, 64, 1, 64, 8, 304, 0, 0},
-    {{"equal pieces", EQUAL}, 4096, 8, 1, 64, 8, 256, 0, 0},
-    {{"a list each", RAGGED_Q}, 5000, 70, 2, 16, 2, 304, 0, 0},
-    {{"two hundred", ZEROS | RAGGED_Q}, 3000, 200, 2, 4, 1, 304, 0, 0},
-    {{"ragged", RAGGED_Q}, 2000, 65, 2, 20, 4, 304, 0, 0},
-    {{"no keys", ALL_ZERO}, 0, 63, 1, 4, 1, 64, 0, 0},
-    {{"padded", ZEROS}, 700, 200, 1, 96, 8, 304, 0, 0},
-    {{"one long", ONE_LONG}, 900, 128, 3, 16, 2, 256, 0, 0},
-    {{"large pages", ZEROS}, 40000, 30, 1, 10, 1, 304, 0, 0},
-    {{"few lists", ZEROS}, 1000, 20, 1, 32, 8, 5, 0, 0},
-    {{"odd heads", ONE_LONG}, 3000, 70, 1, 5, 5, 304, 0, 0},
-    {{"full", ZEROS | ONE_LONG}, 5000, 512, 1, 64, 8, 304, 0, 0},
-    {{"window", ZEROS | ONE_LONG | RAGGED_Q}, 16384, 130, 4, 64, 8, 304, 128, 0},
-    {{"window of one", RAGGED_Q}, 300, 40, 3, 8, 1, 256, 1, 0},
-    {{"odd window", RAGGED_Q}, 3000, 70, 2, 8, 1, 256, 500, 0},
-    {{"wide window", ONE_LONG}, 2000, 64, 1, 16, 2, 304, 4096, 0},
+    {{"one", 0}, 9000, 1, 1, 64, 8, 304, 0, 0, 0, 0},
+    {{"one head", 0}, 60000, 1, 1, 16, 1, 304, 0, 0, 0, 0},
+    {{"few", RAGGED_Q}, 3000, 3, 4, 12, 2, 304, 0, 0, 0, 0},
+    {{"even", EQUAL}, 4096, 64, 1, 64, 8, 304, 0, 0, 0, 0},
+    {{"equal pieces", EQUAL}, 4096, 8, 1, 64, 8, 256, 0, 0, 0, 0},
+    {{"a list each", RAGGED_Q}, 5000, 70, 2, 16, 2, 304, 0, 0, 0, 0},
+    {{"two hundred", ZEROS | RAGGED_Q}, 3000, 200, 2, 4, 1, 304, 0, 0, 0, 0},
+    {{"ragged", RAGGED_Q}, 2000, 65, 2, 20, 4, 304, 0, 0, 0, 0},
+    {{"no keys", ALL_ZERO}, 0, 63, 1, 4, 1, 64, 0, 0, 0, 0},
+    {{"padded", ZEROS}, 700, 200, 1, 96, 8, 304, 0, 0, 0, 0},
+    {{"one long", ONE_LONG}, 900, 128, 3, 16, 2, 256, 0, 0, 0, 0},
+    {{"large pages", ZEROS}, 40000, 30, 1, 10, 1, 304, 0, 0, 0, 0},
+    {{"few lists", ZEROS}, 1000, 20, 1, 32, 8, 5, 0, 0, 0, 0},
+    {{"odd heads", ONE_LONG}, 3000, 70, 1, 5, 5, 304, 0, 0, 0, 0},
+    {{"full", ZEROS | ONE_LONG}, 5000, 512, 1, 64, 8, 304, 0, 0, 0, 0},
+    {{"window", ZEROS | ONE_LONG | RAGGED_Q}, 16384, 130, 4, 64, 8, 304, 128, 0, 0, 0},
+    {{"window of one", RAGGED_Q}, 300, 40, 3, 8, 1, 256, 1, 0, 0, 0},
+    {{"odd window", RAGGED_Q}, 3000, 70, 2, 8, 1, 256, 500, 0, 0, 0},
+    {{"wide window", ONE_LONG}, 2000, 64, 1, 16, 2, 304, 4096, 0, 0, 0},
+    {{"costly items", RAGGED_Q}, 2000, 90, 2, 20, 4, 304, 0, 0, 9, 1},
+    {{"costly parts", 0}, 60000, 2, 1, 16, 1, 304, 0, 0, 1, 1},
+    {{"cheap parts", ZEROS}, 60000, 2, 1, 16, 1, 304, 0, 0, 256, 256},
 };
 
-static const struct shape traced = {{"trace", EQUAL}, 4096, 64, 1, 64, 8, 304, 0, 0};
+static const struct shape traced = {{"trace", EQUAL}, 4096, 64, 1, 64, 8, 304, 0, 0, 0, 0};
 
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
 
@@ -59,6 +62,8 @@ static void size(struct call *c)
         .kv_heads = s->kv_heads,
         .lists = s->lists,
         .window = s->window,
+        .item_cost = s->item_cost,
+        .merge_rate = s->merge_rate,
     };
 }
 
@@ -171,6 +176,8 @@ const struct verify_op verify_plan = {
              "workgroups of the launch that is planned"},
             {"window", offsetof(struct shape, window), 1 << 24,
              "keys that a query sees; left out: all"},
+            {"item_cost", offsetof(struct shape, item_cost), 256, "of the plan; left out: 2"},
+            {"merge_rate", offsetof(struct shape, merge_rate), 256, "of the plan; left out: 4"},
         },
     .size = size,
     .place = place,
