@@ -38,6 +38,7 @@ struct tables {
     struct attnc_pack_kernarg kernargs[ATTN_PACK_KERNARGS_MAX];
     struct attnc_pack_factor factors[3][ATTN_PACK_FACTORS_MAX];
     struct attnc_pack_when whens[ATTN_PACK_WHENS_MAX];
+    const struct attn_pack_split *splits;
 };
 
 static void read_tables(const struct pack *p, const struct attn_pack_kernel *k, struct tables *t)
@@ -57,6 +58,7 @@ static void read_tables(const struct pack *p, const struct attn_pack_kernel *k, 
     const struct attn_pack_when *whens = (const void *)factors;
     for (uint32_t i = 0; i < k->when_count; i++)
         t->whens[i] = (struct attnc_pack_when){text(p, whens[i].arg), whens[i].min, whens[i].max};
+    t->splits = (const void *)(whens + k->when_count);
 }
 
 bool attnc_pack_copy(struct attnc_pack_writer *w, const void *bytes, uint32_t n, bool every_call)
@@ -80,6 +82,8 @@ bool attnc_pack_copy(struct attnc_pack_writer *w, const void *bytes, uint32_t n,
         .kernarg_size = k->kernarg_size,
         .when = t.whens,
         .when_count = every_call ? 0 : k->when_count,
+        .splits = t.splits,
+        .split_count = k->split_count,
 #define NUMBER(type, name) .name = k->name,
 #include "pack/kernel_numbers.def"
         .code = (const uint8_t *)section(&p, ATTN_PACK_CODE) + k->code_offset,

@@ -223,6 +223,15 @@ static bool copy_when(struct attnc_pack_writer *w, struct attnc_pack_kernel *k)
     return !w->failed;
 }
 
+static bool copy_splits(struct attnc_pack_writer *w, struct attnc_pack_kernel *k)
+{
+    if (k->split_count > ATTN_PACK_SPLITS_MAX)
+        return fail(w, "%s: %zu splits, at most %d fit", k->name, k->split_count,
+                    ATTN_PACK_SPLITS_MAX);
+    k->splits = copy(w, k->splits, k->split_count * sizeof(*k->splits));
+    return !w->failed;
+}
+
 bool attnc_pack_writer_add(struct attnc_pack_writer *w, const struct attnc_pack_kernel *kernel)
 {
     if (w->failed)
@@ -243,7 +252,7 @@ bool attnc_pack_writer_add(struct attnc_pack_writer *w, const struct attnc_pack_
     k.tuning = copy_string(w, "a kernel's tuning", k.tuning);
     k.provenance = copy_string(w, "a kernel's provenance", k.provenance);
     if (w->failed || !copy_key(w, &k) || !copy_kernargs(w, &k) || !copy_grid(w, &k) ||
-        !copy_when(w, &k))
+        !copy_when(w, &k) || !copy_splits(w, &k))
         return false;
     if (k.code_size == 0)
         return fail(w, "%s: no code", k.name);
@@ -384,6 +393,7 @@ static bool append_tables(struct layout *l, const struct attnc_pack_kernel *k)
         struct attn_pack_when row = {intern(l, k->when[i].arg), 0, k->when[i].min, k->when[i].max};
         append(l, out, &row, sizeof(row));
     }
+    append(l, out, k->splits, k->split_count * sizeof(*k->splits));
     return !l->w->failed;
 }
 
@@ -405,6 +415,7 @@ static bool append_record(struct layout *l, struct kernel *kernel)
         .kernarg_count = k->kernarg_count,
         .factor_count = {k->grid_count[0], k->grid_count[1], k->grid_count[2]},
         .when_count = k->when_count,
+        .split_count = (uint32_t)k->split_count,
         .kernarg_size = k->kernarg_size,
         .workgroup = {k->workgroup[0], k->workgroup[1], k->workgroup[2]},
 #define NUMBER(type, name) .name = k->name,

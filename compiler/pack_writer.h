@@ -55,6 +55,8 @@ struct attnc_pack_kernel {
     size_t grid_count[3];
     const struct attnc_pack_when *when;
     size_t when_count;
+    const struct attn_pack_split *splits; /* as they are in the file */
+    size_t split_count;
     uint32_t workgroup[3];
 
 #define NUMBER(type, name) type name;

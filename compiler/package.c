@@ -75,6 +75,26 @@ static bool add_records(struct attnc_pack_writer *w, struct attnc_pack_kernel *p
     return true;
 }
 
+/* The splits of the kernel's key, in the pack's terms. */
+static size_t make_splits(const struct att_choice *choice, struct attn_pack_split *rows)
+{
+    const unsigned count = choice ? choice->split_count : 0;
+    for (unsigned i = 0; i < count && i < ATTN_PACK_SPLITS_MAX; i++) {
+        const struct att_split *s = &choice->splits[i];
+        rows[i] = (struct attn_pack_split){
+            .batch = s->batch,
+            .keys = s->keys,
+            .heads = s->heads,
+            .kv_heads = s->kv_heads,
+            .lists = s->lists,
+            .item_cost = (int16_t)s->item_cost,
+            .merge_rate = (int16_t)s->merge_rate,
+            .one_launch = s->one_launch,
+        };
+    }
+    return count;
+}
+
 static bool add_kernel(struct attnc_pack_writer *w, const struct att_variant *v,
                        const struct attnc_kernel *k)
 {
@@ -82,6 +102,7 @@ static bool add_kernel(struct attnc_pack_writer *w, const struct att_variant *v,
     struct spelling values[ATT_FIELD_COUNT];
     struct attnc_pack_kernarg args[ATTNC_MAX_ARGS];
     struct attnc_pack_factor factors[3][2];
+    struct attn_pack_split splits[ATTN_PACK_SPLITS_MAX];
     const struct tgt_kernel_facts *facts = &k->facts;
     struct attnc_pack_kernel p = {
         .name = k->name,
@@ -95,6 +116,8 @@ static bool add_kernel(struct attnc_pack_writer *w, const struct att_variant *v,
         .kernargs = args,
         .kernarg_count = k->arg_count,
         .kernarg_size = facts->kernarg_bytes,
+        .splits = splits,
+        .split_count = make_splits(v->choice, splits),
         .workgroup = {facts->workgroup_size, 1, 1},
         .lds_static = facts->lds_bytes,
         .vgprs = (uint16_t)facts->vgprs,

@@ -97,6 +97,7 @@ void attnc_tuning_free(struct attnc_tuning *t)
         free(t->rows[i].tile);
         free(t->rows[i].open);
         free(t->rows[i].choice.boxes);
+        free(t->rows[i].choice.splits);
     }
     for (size_t i = 0; i < t->split_count; i++) {
         free(t->splits[i].key);
@@ -281,30 +282,61 @@ static void check_choices(struct reader *r)
     }
 }
 
-/* A build has no use for them; what is wrong is said all the same. */
+/* A number of a split that may be left out. */
+static void read_split_number(struct reader *r, uint32_t map, const char *name, int64_t most,
+                              int64_t *number)
+{
+    const uint32_t id = get(r, map, name);
+    if (id && read_number(r, id, number) && (*number < 0 || *number > most))
+        attnc_diag_error(r->d, place(r, id), "%s is 0 to %lld", name, (long long)most);
+}
+
+static bool has_kernel(const struct attnc_tuning *t, const char *key)
+{
+    size_t i = 0;
+    while (i < t->count && strcmp(t->rows[i].key, key))
+        i++;
+    return i < t->count;
+}
+
+static bool read_split(struct reader *r, uint32_t id)
+{
+    static const char *const names[] = {"key",       "call",       "lists", "one_launch",
+                                        "item_cost", "merge_rate", NULL};
+    enum { COST_MAX = 256 };
+    if (!check_keys(r, id, names))
+        return true;
+    const char *one = get_text(r, id, "one_launch");
+    const size_t errors = r->d->errors;
+    struct att_split call;
+    struct attnc_split s = {
+        .key = (char *)get_text(r, id, "key"),
+        .call = (char *)get_text(r, id, "call"),
+        .one_launch = one && !strcmp(one, "true"),
+    };
+    read_split_number(r, id, "lists", INT32_MAX, &s.lists);
+    read_split_number(r, id, "item_cost", COST_MAX, &s.item_cost);
+    read_split_number(r, id, "merge_rate", COST_MAX, &s.merge_rate);
+    if (!s.key || !s.call || !get(r, id, "lists"))
+        attnc_diag_error(r->d, place(r, id), "a split has a key, a call and its lists");
+    else if (!attnc_split_call(s.call, &call))
+        attnc_diag_error(r->d, place(r, id), "a split's call is \"batch=4,k=8192,heads=32,...\"");
+    else if (!has_kernel(r->t, s.key))
+        attnc_diag_error(r->d, place(r, id), "a split whose key no kernel has");
+    return r->d->errors > errors || attnc_tuning_add_split(r->t, &s) || attnc_diag_no_memory(r->d);
+}
+
 static bool read_splits(struct reader *r)
 {
-    static const char *const names[] = {"key", "call", "lists", "one_launch", NULL};
     const uint32_t splits = get(r, 1, "splits");
     const struct attnc_yaml_node *list = splits ? attnc_yaml_node(&r->yaml, splits) : NULL;
     if (list && list->kind != ATTNC_YAML_LIST)
         return attnc_diag_error(r->d, place(r, splits), "expected a list of splits"), true;
     for (uint32_t id = list ? list->first : 0; id; id = r->yaml.nodes[id].next) {
-        if (!check_keys(r, id, names))
-            continue;
-        const char *one = get_text(r, id, "one_launch");
-        struct attnc_split s = {
-            .key = (char *)get_text(r, id, "key"),
-            .call = (char *)get_text(r, id, "call"),
-            .one_launch = one && !strcmp(one, "true"),
-        };
-        const uint32_t lists = get(r, id, "lists");
-        if (!s.key || !s.call || !lists)
-            attnc_diag_error(r->d, place(r, id), "a split has a key, a call and its lists");
-        else if (read_number(r, lists, &s.lists) && !attnc_tuning_add_split(r->t, &s))
-            return attnc_diag_no_memory(r->d);
+        if (!read_split(r, id))
+            return false;
     }
-    return true;
+    return attnc_tuning_link(r->t) || attnc_diag_no_memory(r->d);
 }
 
 static bool read_document(struct reader *r)
@@ -389,6 +421,10 @@ void attnc_tuning_write(const struct attnc_tuning *t, FILE *out)
         const struct attnc_split *s = &t->splits[i];
         fprintf(out, "  - key: %s\n    call: %s\n    lists: %lld\n    one_launch: %s\n", s->key,
                 s->call, (long long)s->lists, s->one_launch ? "true" : "false");
+        if (s->item_cost)
+            fprintf(out, "    item_cost: %lld\n", (long long)s->item_cost);
+        if (s->merge_rate)
+            fprintf(out, "    merge_rate: %lld\n", (long long)s->merge_rate);
     }
 }
 
@@ -411,59 +447,96 @@ int attnc_find_candidate(const struct att_variant *v, const char *tile)
     return 0;
 }
 
-/* Adds the file's kernels of one key. */
-static void add_tuned(const struct attnc_tuning *t, const struct att_variant *v, const char *key,
-                      struct attnc_description *out, struct attnc_diag *d)
+/* A description that grows. */
+struct grown {
+    struct attnc_description desc;
+    size_t cap;
+    struct attnc_diag *d;
+};
+
+static bool add_variant(struct grown *g, const struct att_variant *v)
 {
+    if (g->desc.count == g->cap) {
+        const size_t cap = g->cap ? 2 * g->cap : 32;
+        struct att_variant *variants = realloc(g->desc.variants, cap * sizeof(*variants));
+        if (!variants)
+            return attnc_diag_no_memory(g->d);
+        g->desc.variants = variants;
+        g->cap = cap;
+    }
+    g->desc.variants[g->desc.count++] = *v;
+    return true;
+}
+
+/* Adds the file's kernels of a variant's key, or the variant. */
+static bool add_tuned(const struct attnc_tuning *t, const struct att_variant *v, struct grown *g)
+{
+    char key[ATT_TEXT_MAX];
+    att_variant_text(v, key);
+    if (!has_kernel(t, key))
+        return add_variant(g, v);
     for (size_t i = 0; i < t->count; i++) {
         const struct attnc_tuned *row = &t->rows[i];
         if (strcmp(row->key, key))
             continue;
-        struct att_variant *tuned = &out->variants[out->count];
-        *tuned = *v;
-        tuned->tile = attnc_find_candidate(v, row->tile);
-        tuned->choice = &row->choice;
-        if (tuned->tile)
-            out->count++;
-        else
-            attnc_diag_error(d, row->at,
+        struct att_variant tuned = *v;
+        tuned.tile = attnc_find_candidate(v, row->tile);
+        tuned.choice = &row->choice;
+        if (!tuned.tile)
+            attnc_diag_error(g->d, row->at,
                              "%s on %s has no tile '%.200s' that fits; run attnc tune again",
                              v->op->name, v->target, row->tile);
+        else if (!add_variant(g, &tuned))
+            return false;
     }
+    return true;
 }
 
-static size_t count_tuned(const struct attnc_tuning *t, const char *key)
+/* The same key, whatever the tile is? */
+static bool has_key(const struct grown *g, const struct att_variant *v)
 {
-    size_t count = 0;
-    for (size_t i = 0; i < t->count; i++)
-        count += !strcmp(t->rows[i].key, key);
-    return count;
+    char text[ATT_TEXT_MAX], other[ATT_TEXT_MAX];
+    att_variant_text(v, text);
+    for (size_t i = 0; i < g->desc.count; i++) {
+        struct att_variant one = g->desc.variants[i];
+        one.tile = 0;
+        att_variant_text(&one, other);
+        if (!strcmp(text, other))
+            return true;
+    }
+    return false;
+}
+
+/* Adds the kernels that a variant's splits take besides its own. */
+static bool add_needed(const struct attnc_tuning *t, size_t number, struct grown *g)
+{
+    const struct att_variant v = g->desc.variants[number];
+    bool alone = false, apart = false;
+    for (unsigned i = 0; v.choice && i < v.choice->split_count; i++) {
+        alone = alone || v.choice->splits[i].one_launch;
+        apart = apart || (v.choice->splits[i].lists && !v.choice->splits[i].one_launch);
+    }
+    struct att_variant sibling, combine;
+    return (!alone || !attnc_split_sibling(&v, &sibling) || has_key(g, &sibling) ||
+            add_tuned(t, &sibling, g)) &&
+           (!apart || !attnc_split_combine(&v, &combine) || has_key(g, &combine) ||
+            add_tuned(t, &combine, g));
 }
 
 bool attnc_tuning_apply(const struct attnc_tuning *t, struct attnc_description *desc,
                         struct attnc_diag *d)
 {
     const size_t errors = d->errors;
-    char key[ATT_TEXT_MAX];
-    size_t count = 0;
-    for (size_t i = 0; i < desc->count; i++) {
-        att_variant_text(&desc->variants[i], key);
-        const size_t tuned = count_tuned(t, key);
-        count += tuned ? tuned : 1;
-    }
-    struct attnc_description out = *desc;
-    out.variants = malloc((count + 1) * sizeof(*out.variants));
-    out.count = 0;
-    if (!out.variants)
-        return attnc_diag_no_memory(d);
-    for (size_t i = 0; i < desc->count; i++) {
-        att_variant_text(&desc->variants[i], key);
-        if (count_tuned(t, key))
-            add_tuned(t, &desc->variants[i], key, &out, d);
-        else
-            out.variants[out.count++] = desc->variants[i];
-    }
+    struct grown g = {.desc = *desc, .d = d};
+    g.desc.variants = NULL;
+    g.desc.count = 0;
+    bool good = true;
+    for (size_t i = 0; good && i < desc->count; i++)
+        good = add_tuned(t, &desc->variants[i], &g);
+    const size_t own = g.desc.count;
+    for (size_t i = 0; good && i < own; i++)
+        good = add_needed(t, i, &g);
     free(desc->variants);
-    *desc = out;
-    return d->errors == errors;
+    *desc = g.desc;
+    return good && d->errors == errors;
 }

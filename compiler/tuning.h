@@ -18,10 +18,11 @@ struct attnc_tuned {
     struct att_loc at;
 };
 
-/** How the keys of a call are split, which is the caller's choice. */
+/** How the keys of a call are best split: libattn says so to callers, who make the plan. */
 struct attnc_split {
-    char *key, *call;    /* att_variant_text(), without one_launch; a shape: "batch=16,k=4096" */
-    int64_t lists;       /* of the plan; 0: no work list */
+    char *key, *call;              /* att_variant_text(); a shape: "batch=16,k=4096" */
+    int64_t lists;                 /* of the plan; 0: no work list */
+    int64_t item_cost, merge_rate; /* of the plan; 0: what it has by itself */
     bool one_launch;     /* parts are added up in the kernel of this descriptor; else by combine */
     double us, whole_us; /* modelled or measured, and without lists; not in the file */
 };
@@ -45,6 +46,19 @@ struct attnc_tuned *attnc_tuning_add(struct attnc_tuning *t, const char *key, co
 /** Adds a copy; NULL: out of memory. */
 struct attnc_split *attnc_tuning_add_split(struct attnc_tuning *t, const struct attnc_split *split);
 
+/** Reads the numbers of a call, "batch=4,k=8192,heads=32,kv_heads=4", and passes over others.
+ * False: it is none, or has no batch or k. */
+bool attnc_split_call(const char *call, struct att_split *out);
+
+/** Gives each key's kernel for all other calls the splits of the key: before attnc_tuning_apply(),
+ * of a tuning that no file was read for. False: out of memory. */
+bool attnc_tuning_link(struct attnc_tuning *t);
+
+/** The kernels that a decode kernel's splits may need besides it: its sibling that adds up parts
+ * itself, and the combine kernel of its parts. False: there is none. */
+bool attnc_split_sibling(const struct att_variant *v, struct att_variant *sibling);
+bool attnc_split_combine(const struct att_variant *v, struct att_variant *combine);
+
 /** Adds a box without rows to a choice; NULL: out of memory. */
 struct att_box *attnc_choice_add(struct att_choice *choice);
 
@@ -63,8 +77,8 @@ void attnc_tuning_write(const struct attnc_tuning *t, FILE *out);
 
 /**
  * Replaces each variant of `desc` that leaves its tile open and whose key the file has by the
- * file's kernels. Their choices point into `t`. A tile that no table has any more, or that does not
- * fit, is an error in `d`.
+ * file's kernels, and adds those that its splits need. Their choices point into `t`. A tile that no
+ * table has any more, or that does not fit, is an error in `d`.
  */
 bool attnc_tuning_apply(const struct attnc_tuning *t, struct attnc_description *desc,
                         struct attnc_diag *d);

@@ -18,8 +18,9 @@
 #define ATTN_PACK_MAGIC "attnpack"
 
 enum {
-    /* The format, and what kernels read: work items name keys since 2, pages before. */
-    ATTN_PACK_VERSION = 2,
+    /* The format, and what kernels read: work items name keys since 2, pages before; kernels have
+     * splits since 3, and plan's reads two costs. */
+    ATTN_PACK_VERSION = 3,
     ATTN_PACK_CODE_ALIGN = 4096, /* a page: a code object can be handed out as it lies */
 };
 
@@ -31,6 +32,7 @@ enum {
     ATTN_PACK_KERNARG_BYTES_MAX = 1024,
     ATTN_PACK_FACTORS_MAX = 4, /* of one grid dimension */
     ATTN_PACK_WHENS_MAX = 8,
+    ATTN_PACK_SPLITS_MAX = 128,
     ATTN_PACK_TEXT_MAX = 4096, /* the longest string, with its NUL */
     ATTN_PACK_RECORD_MAX = 32768,
 };
@@ -120,9 +122,23 @@ struct attn_pack_when {
 };
 
 /*
+ * How the keys of a decode call are best split, as it was tuned: the call, and what a caller that
+ * makes the plan for one like it should say. No launch reads them.
+ */
+struct attn_pack_split {
+    int32_t batch, keys;           /* sequences, keys of each; above 0 */
+    int32_t heads, kv_heads;       /* 0: not said */
+    int32_t lists;                 /* 0: no work list */
+    int16_t item_cost, merge_rate; /* of attn_decode_plan_shape; 0 to 256 */
+    int32_t one_launch;            /* 1: by the kernel of the key with one_launch */
+    int32_t zero;
+};
+
+/*
  * A kernel record: this struct, then pairs (ascending by field name), kernargs (ascending by
- * offset), factors (those of x, y, z), whens, and the record's own text: NUL-terminated printable
- * ASCII that name, symbol, tuning and provenance point into, as offsets from the record's start.
+ * offset), factors (those of x, y, z), whens, splits, and the record's own text: NUL-terminated
+ * printable ASCII that name, symbol, tuning and provenance point into, as offsets from the record's
+ * start.
  */
 struct attn_pack_kernel {
     uint64_t checksum; /* of the record's bytes behind this field */
@@ -141,7 +157,7 @@ struct attn_pack_kernel {
     uint32_t workgroup[3];
 #define NUMBER(type, name) type name;
 #include "pack/kernel_numbers.def"
-    uint32_t zero;
+    uint32_t split_count;
     uint64_t code_offset; /* from the start of the code section, a multiple of 4096 */
     uint64_t code_size;
     uint64_t code_checksum;
@@ -154,12 +170,14 @@ static_assert(sizeof(struct attn_pack_pair) == 8, "part of the format");
 static_assert(sizeof(struct attn_pack_kernarg) == 8, "part of the format");
 static_assert(sizeof(struct attn_pack_factor) == 8, "part of the format");
 static_assert(sizeof(struct attn_pack_when) == 24, "part of the format");
+static_assert(sizeof(struct attn_pack_split) == 32, "part of the format");
 static_assert(sizeof(struct attn_pack_kernel) == 120, "part of the format");
 static_assert(sizeof(struct attn_pack_kernel) +
                       ATTN_PACK_PAIRS_MAX * sizeof(struct attn_pack_pair) +
                       ATTN_PACK_KERNARGS_MAX * sizeof(struct attn_pack_kernarg) +
                       3 * ATTN_PACK_FACTORS_MAX * sizeof(struct attn_pack_factor) +
                       ATTN_PACK_WHENS_MAX * sizeof(struct attn_pack_when) +
+                      ATTN_PACK_SPLITS_MAX * sizeof(struct attn_pack_split) +
                       4 * ATTN_PACK_TEXT_MAX <=
                   ATTN_PACK_RECORD_MAX,
               "every record fits");

@@ -35,6 +35,7 @@ struct attn_pack_record {
     const struct attn_pack_kernarg *kernargs;
     const struct attn_pack_factor *factors; /* of x, y, z in turn */
     const struct attn_pack_when *whens;
+    const struct attn_pack_split *splits;
     const char *op, *target, *name, *symbol, *tuning, *provenance;
 };
 

@@ -26,11 +26,13 @@ static bool is_string(const struct attn_pack *pack, attn_pack_string s)
 static bool counts_fit(const struct attn_pack_kernel *k, size_t *text_start)
 {
     if (k->pair_count > ATTN_PACK_PAIRS_MAX || k->kernarg_count > ATTN_PACK_KERNARGS_MAX ||
-        k->when_count > ATTN_PACK_WHENS_MAX || k->kernarg_size > ATTN_PACK_KERNARG_BYTES_MAX)
+        k->when_count > ATTN_PACK_WHENS_MAX || k->split_count > ATTN_PACK_SPLITS_MAX ||
+        k->kernarg_size > ATTN_PACK_KERNARG_BYTES_MAX)
         return false;
     size_t size = sizeof(*k) + k->pair_count * sizeof(struct attn_pack_pair) +
                   k->kernarg_count * sizeof(struct attn_pack_kernarg) +
-                  k->when_count * sizeof(struct attn_pack_when);
+                  k->when_count * sizeof(struct attn_pack_when) +
+                  k->split_count * sizeof(struct attn_pack_split);
     for (int d = 0; d < 3; d++) {
         if (k->factor_count[d] > ATTN_PACK_FACTORS_MAX || k->workgroup[d] == 0)
             return false;
@@ -48,6 +50,20 @@ static void lay_over(const struct attn_pack_kernel *k, struct attn_pack_record *
     r->factors = (const void *)(r->kernargs + k->kernarg_count);
     r->whens =
         (const void *)(r->factors + k->factor_count[0] + k->factor_count[1] + k->factor_count[2]);
+    r->splits = (const void *)(r->whens + k->when_count);
+}
+
+static bool check_splits(const struct attn_pack_record *r)
+{
+    enum { COST_MAX = 256 };
+    bool ok = true;
+    for (uint32_t i = 0; i < r->k->split_count; i++) {
+        const struct attn_pack_split *s = &r->splits[i];
+        ok = ok && s->batch > 0 && s->keys > 0 && s->heads >= 0 && s->kv_heads >= 0 &&
+             s->lists >= 0 && s->item_cost >= 0 && s->item_cost <= COST_MAX && s->merge_rate >= 0 &&
+             s->merge_rate <= COST_MAX && s->one_launch >= 0 && s->one_launch <= 1 && !s->zero;
+    }
+    return ok;
 }
 
 static bool check_tables(const struct attn_pack *pack, const struct attn_pack_record *r)
@@ -118,12 +134,14 @@ static int check_record(const struct attn_pack *pack, uint32_t n, const struct a
     if (XXH3_64bits(&k->checksum + 1, k->size - sizeof(k->checksum)) != k->checksum)
         return bad("pack kernels: kernel %u: corrupted (checksum)", n);
     size_t text_start;
-    if (k->zero || !counts_fit(k, &text_start))
+    if (!counts_fit(k, &text_start))
         return bad("pack kernels: kernel %u: its tables do not fit its record", n);
     struct attn_pack_record r;
     lay_over(k, &r);
     if (!check_tables(pack, &r))
         return bad("pack kernels: kernel %u: a string, argument or grid factor is out of range", n);
+    if (!check_splits(&r))
+        return bad("pack kernels: kernel %u: a split is out of range", n);
     if (!check_text(&r, text_start))
         return bad("pack kernels: kernel %u: its text is unterminated or not printable", n);
     uint64_t code_size = pack->sections[ATTN_PACK_CODE].size;

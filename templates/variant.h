@@ -79,9 +79,18 @@ struct att_box {
     struct att_when rows[ATT_WHEN_MAX];
     unsigned count;
 };
+
+/* How the keys of one call are best split: the call, and what attn_decode_plan_shape has for it. */
+struct att_split {
+    int batch, keys, heads, kv_heads; /* heads 0: not said */
+    int lists, item_cost, merge_rate;
+    bool one_launch; /* by the kernel that adds up parts itself */
+};
 struct att_choice {
     struct att_box *boxes; /* any of them; none: the calls that no other kernel takes */
     unsigned count;
+    struct att_split *splits; /* of calls of the key, where there are no boxes */
+    unsigned split_count;
 };
 
 /* A plain value: copied freely; `op`, `target` and paths belong to whoever made it. */

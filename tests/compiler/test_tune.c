@@ -74,25 +74,33 @@ static void splits_are_found(void **state)
     (void)state;
     write_inputs();
     write_file("shapes", "decode batch=1,k=4096,heads=8,kv_heads=1,lists=*\n"
-                         "decode batch=512,k=16,heads=8,kv_heads=1,lists=*\n");
+                         "decode batch=512,k=16,heads=8,kv_heads=1,lists=*\n"
+                         "decode batch=5,k=2000,heads=8,kv_heads=1,lists=*\n");
     const char line[] = "tune d.yaml --shapes shapes --tiles 1 --verify 1 --cache cache ";
     char text[256];
     snprintf(text, sizeof(text), "%s-o s.attnpack", line);
     /* five counts of lists and the sibling's four, of each call; and combine's shapes */
     expect(text, 0, "batch=1,k=4096,heads=8,kv_heads=1: 256 lists, added up", "");
     expect(text, 0, "batch=512,k=16,heads=8,kv_heads=1: ", "");
-    expect(text, 0, "decode on gfx950: 10 pairs", "");
+    expect(text, 0, "decode on gfx950: 15 pairs", "");
     size_t size;
     char *yaml = read_file("s.yaml", &size);
     assert_non_null(yaml);
     assert_non_null(strstr(yaml, "splits:\n  - key: gfx950 decode"));
     assert_non_null(strstr(yaml, "    call: batch=1,k=4096,heads=8,kv_heads=1\n    lists: 256\n"));
+    assert_non_null(strstr(yaml, "    call: batch=5,k=2000,heads=8,kv_heads=1\n    lists: 256\n"
+                                 "    one_launch: true\n    merge_rate: 16\n"));
     assert_non_null(strstr(yaml, "gfx950 combine"));
     free(yaml);
     snprintf(text, sizeof(text), "%s-o s.attnpack --json", line);
     expect(text, 0, "\"splits\": [", "");
+    expect(text, 0, "\"merge_rate\": 16", "");
+    expect(text, 0, "\"measured\": 0,", "");
     expect("build d.yaml --tuning s.yaml --cache cache -o built.attnpack -q", 0, "", "");
     expect_same("s.attnpack", "built.attnpack");
+    /* another plan, and the kernel that adds up parts by itself */
+    expect("list built.attnpack", 0, "one_launch", "");
+    expect("tune --show --db s.sqlite", 0, "lists=256,merge_rate=1 ", "");
 }
 
 static void slips_are_named(void **state)

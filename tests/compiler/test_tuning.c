@@ -25,6 +25,8 @@
 #define HEAD "tuning: 1\nkernels:\n"
 #define ROW(tile) "  - key: " KEY "\n    tile: " tile "\n"
 
+#define SPLIT(call, lists) "splits:\n  - key: " KEY "\n    call: " call "\n    lists: " lists "\n"
+
 static const char description[] = "targets: [gfx950]\n"
                                   "kernels:\n"
                                   "  - { op: decode, head_dim: 64, gqa: 1, page_size: 16 }\n"
@@ -80,6 +82,14 @@ static void errors_say_what_is_wrong(void **state)
     expect_error(HEAD ROW(FIRST) "splits:\n  - key: k\n    call: c\n    lists: many\n",
                  "whole number");
     expect_error(HEAD ROW(FIRST) "splits:\n  - key: k\n    list: 256\n", "unknown key 'list'");
+    expect_error(HEAD ROW(FIRST) SPLIT("batch=4", "64"), "a split's call is");
+    expect_error(HEAD ROW(FIRST) SPLIT("batch=4,k=9,", "64"), "a split's call is");
+    expect_error(HEAD ROW(FIRST) SPLIT("batch=4,k=x", "64"), "a split's call is");
+    expect_error(HEAD ROW(FIRST) SPLIT("batch=4,k=9", "-1"), "lists is 0 to");
+    expect_error(HEAD ROW(FIRST) SPLIT("batch=4,k=9", "64") "    merge_rate: 257\n",
+                 "merge_rate is 0 to 256");
+    expect_error(HEAD "  - key: gfx950 plan tile=auto\n    tile: x\n" SPLIT("batch=4,k=9", "64"),
+                 "a split whose key no kernel has");
 }
 
 static void what_is_written_is_read_again(void **state)
@@ -113,9 +123,9 @@ static struct attnc_description describe(void)
 static void splits_are_read_again(void **state)
 {
     (void)state;
-    struct reading r = read_text(HEAD ROW(FIRST) "splits:\n  - key: k\n    call: batch=4,k=96\n"
-                                                 "    lists: 512\n    one_launch: true\n",
-                                 true);
+    struct reading r = read_text(
+        HEAD ROW(FIRST) SPLIT("batch=4,k=96", "512") "    one_launch: true\n    item_cost: 8\n",
+        true);
     char *text;
     size_t size;
     FILE *f = open_memstream(&text, &size);
@@ -125,10 +135,42 @@ static void splits_are_read_again(void **state)
     r = read_text(text, true);
     free(text);
     assert_int_equal(r.t.split_count, 1);
-    assert_string_equal(r.t.splits[0].key, "k");
+    assert_string_equal(r.t.splits[0].key, KEY);
     assert_string_equal(r.t.splits[0].call, "batch=4,k=96");
     assert_int_equal(r.t.splits[0].lists, 512);
+    assert_int_equal(r.t.splits[0].item_cost, 8);
+    assert_int_equal(r.t.splits[0].merge_rate, 0);
     assert_true(r.t.splits[0].one_launch);
+    end(&r);
+}
+
+/* The kernel for all other calls has the splits, and the kernels that these take are built, too. */
+static void splits_bring_their_kernels(void **state)
+{
+    (void)state;
+    struct reading r =
+        read_text(HEAD ROW(FIRST) ROW(SECOND) "    calls: [{ batch: [3, 9] }]\n" SPLIT(
+                      "batch=4,k=96,heads=8,kv_heads=2",
+                      "512") "    one_launch: true\n  - key: " KEY
+                             "\n    call: q=1,batch=1,k=90\n    lists: 64\n    merge_rate: 16\n",
+                  true);
+    struct attnc_description desc = describe();
+    assert_true(attnc_tuning_apply(&r.t, &desc, &r.d));
+    assert_int_equal(desc.count, 5);
+    const struct att_choice *c = desc.variants[0].choice;
+    assert_int_equal(c->split_count, 2);
+    const struct att_split first = {4, 96, 8, 2, 512, 0, 0, true},
+                           second = {1, 90, 0, 0, 64, 0, 16, false};
+    assert_memory_equal(&c->splits[0], &first, sizeof(first));
+    assert_memory_equal(&c->splits[1], &second, sizeof(second));
+    assert_int_equal(desc.variants[1].choice->split_count, 0);
+    assert_true(desc.variants[3].one_launch);
+    assert_int_equal(desc.variants[3].page_size, 16);
+    assert_string_equal(desc.variants[4].op->name, "combine");
+    assert_int_equal(desc.variants[4].partials, ATT_PARTIALS_CSR);
+    assert_true(attnc_tuning_apply(&r.t, &desc, &r.d)); /* once is enough */
+    assert_int_equal(desc.count, 5);
+    attnc_description_free(&desc);
     end(&r);
 }
 
@@ -183,6 +225,7 @@ int main(void)
         cmocka_unit_test(errors_say_what_is_wrong),
         cmocka_unit_test(what_is_written_is_read_again),
         cmocka_unit_test(splits_are_read_again),
+        cmocka_unit_test(splits_bring_their_kernels),
         cmocka_unit_test(a_key_gets_its_kernels),
         cmocka_unit_test(a_tile_of_the_past_is_an_error),
         cmocka_unit_test(knobs_make_candidates),

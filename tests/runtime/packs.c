@@ -24,6 +24,10 @@ static void check(bool ok, struct attnc_pack_writer *w)
     abort();
 }
 
+static const struct attnc_pack_factor x[] = {{"max_seqlen_q", 128}, {NULL, 2}};
+static const struct attnc_pack_factor y[] = {{"heads", 3}};
+static const struct attnc_pack_factor z[] = {{"batch", 1}};
+
 void add_made(struct attnc_pack_writer *w, const struct made *m)
 {
     const char *target = or(m->target, "gfx942");
@@ -53,9 +57,6 @@ void add_made(struct attnc_pack_writer *w, const struct made *m)
         {"window_right", MADE_RIGHT, ATTN_KIND_I32},
         {m->extra_arg, MADE_EXTRA, ATTN_KIND_I64},
     };
-    const struct attnc_pack_factor x[] = {{"max_seqlen_q", 128}, {NULL, 2}};
-    const struct attnc_pack_factor y[] = {{"heads", 3}};
-    const struct attnc_pack_factor z[] = {{"batch", 1}};
     const char *code = or(m->code, or(m->name, name));
     const struct attnc_pack_kernel k = {
         .name = or(m->name, name),
@@ -73,6 +74,8 @@ void add_made(struct attnc_pack_writer *w, const struct made *m)
         .grid_count = {COUNT(x), COUNT(y), COUNT(z)},
         .when = m->when,
         .when_count = m->when_count,
+        .splits = m->splits,
+        .split_count = m->split_count,
         .workgroup = {256, 1, 1},
         .lds_static = 65536,
         .lds_dynamic = 512,

@@ -18,6 +18,8 @@ struct made {
     const char *extra_arg; /* one more kernel argument, after the others */
     const struct attnc_pack_when *when;
     size_t when_count;
+    const struct attn_pack_split *splits;
+    size_t split_count;
 };
 
 enum { MADE_KERNARG_SIZE = 56 };

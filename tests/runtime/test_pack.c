@@ -14,9 +14,11 @@
 
 #include "tests/runtime/fixture.h"
 
+static const struct attn_pack_split split = {.batch = 4, .keys = 8192, .lists = 304};
+
 static const struct made three[] = {
     {.head_dim = "64"},
-    {.head_dim = "128"},
+    {.head_dim = "128", .splits = &split, .split_count = 1},
     {.head_dim = "64", .target = "gfx950"},
 };
 
@@ -285,6 +287,12 @@ SPOIL(pairs_behind_record, record(h)->pair_count = 64)
 SPOIL(many_kernargs, record(h)->kernarg_count = UINT16_MAX)
 SPOIL(many_factors, record(h)->factor_count[1] = 5)
 SPOIL(many_whens, record(h)->when_count = UINT16_MAX)
+/* The text lies behind the splits. */
+SPOIL(wild_split, ((struct attn_pack_split *)((char *)record(h) + record(h)->name))[-1].batch = 0)
+SPOIL(costly_split,
+      ((struct attn_pack_split *)((char *)record(h) + record(h)->name))[-1].item_cost = 257)
+SPOIL(many_splits, record(h)->split_count = UINT32_MAX)
+SPOIL(splits_behind_record, record(h)->split_count = 100)
 SPOIL(huge_kernargs, record(h)->kernarg_size = UINT32_MAX)
 SPOIL(small_kernargs, record(h)->kernarg_size = 8)
 SPOIL(wild_op, record(h)->op = UINT32_MAX)
@@ -319,6 +327,10 @@ static void hostile_packs_are_refused_with_section_and_reason(void **state)
     hostile(many_kernargs, "pack kernels: kernel 0: its tables");
     hostile(many_factors, "pack kernels: kernel 0: its tables");
     hostile(many_whens, "pack kernels: kernel 0: its tables");
+    hostile(wild_split, "pack kernels: kernel 0: a split is out of range");
+    hostile(costly_split, "pack kernels: kernel 0: a split is out of range");
+    hostile(many_splits, "pack kernels: kernel 0: its tables");
+    hostile(splits_behind_record, "pack kernels: kernel 0: its tables");
     hostile(huge_kernargs, "pack kernels: kernel 0: its tables");
     hostile(small_kernargs, "pack kernels: kernel 0: a string, argument");
     hostile(wild_op, "pack kernels: kernel 0: a string");

@@ -393,6 +393,8 @@ static void splits_json(struct json *j, const struct tuning_run *r)
         json_string(j, "call", row->call);
         json_integer(j, "lists", row->lists);
         json_integer(j, "one_launch", row->one_launch);
+        json_integer(j, "item_cost", row->item_cost);
+        json_integer(j, "merge_rate", row->merge_rate);
         json_real(j, "us", row->us);
         json_real(j, "whole_us", row->whole_us);
         json_end(j);
@@ -440,17 +442,39 @@ static void print_open(const struct tuning_run *r)
     }
 }
 
+static void print_split(const struct attnc_split *row)
+{
+    if (!row->lists) {
+        printf("    %s: no lists: %.1f us\n", row->call, row->us);
+        return;
+    }
+    printf("    %s: %lld lists, added up %s", row->call, (long long)row->lists,
+           row->one_launch ? "in one launch" : "by combine");
+    if (row->item_cost)
+        printf(", item_cost %lld", (long long)row->item_cost);
+    if (row->merge_rate)
+        printf(", merge_rate %lld", (long long)row->merge_rate);
+    printf(": %.1f us", row->us);
+    if (row->whole_us > 0)
+        printf(", %.1f without", row->whole_us);
+    printf("\n");
+}
+
 /* How keys of calls are best split: the caller's part. */
 static void print_splits(const struct tuning_run *r)
 {
-    for (size_t i = 0; i < r->tuning.split_count; i++) {
-        const struct attnc_split *row = &r->tuning.splits[i];
-        if (row->lists)
-            printf("split: %s\n    %s: %lld lists, added up %s: %.1f us, %.1f without\n", row->key,
-                   row->call, (long long)row->lists,
-                   row->one_launch ? "in one launch" : "by combine", row->us, row->whole_us);
-        else
-            printf("split: %s\n    %s: no lists: %.1f us\n", row->key, row->call, row->us);
+    for (size_t k = 0; r->tuning.split_count && k < r->sweep.key_count; k++) {
+        const struct tune_key *key = &r->sweep.keys[k];
+        char name[ATT_NAME_MAX];
+        size_t printed = 0;
+        att_variant_name(&key->variant, name);
+        for (size_t i = 0; i < r->tuning.split_count; i++) {
+            if (strcmp(r->tuning.splits[i].key, key->text))
+                continue;
+            if (!printed++)
+                printf("splits of %s:\n", name);
+            print_split(&r->tuning.splits[i]);
+        }
     }
 }
 
@@ -471,15 +495,21 @@ static int write_tuning(struct tuning_run *r)
 static int write_pack(struct tuning_run *r, const struct attnc_build_options *o)
 {
     size_t bytes;
-    for (size_t i = 0; i < r->unit_count; i++) {
+    void *seen = NULL; /* splits of several descriptions may need the same kernel */
+    int code = EXIT_GOOD;
+    for (size_t i = 0; i < r->unit_count && code == EXIT_GOOD; i++) {
         struct build_unit *u = &r->units[i];
-        bool good = attnc_tuning_apply(&r->tuning, &u->desc, &u->d) &&
-                    attnc_build(&u->desc, o, &u->built, &u->d);
+        code = attnc_tuning_apply(&r->tuning, &u->desc, &u->d) ? EXIT_GOOD : EXIT_USER;
+        if (code == EXIT_GOOD)
+            code = drop_seen("tune", &u->desc, &seen);
+        if (code == EXIT_GOOD && !attnc_build(&u->desc, o, &u->built, &u->d))
+            code = EXIT_USER;
         attnc_diag_print(&u->d, stderr);
         attnc_diag_clear(&u->d);
-        if (!good)
-            return EXIT_USER;
     }
+    tdestroy(seen, free);
+    if (code != EXIT_GOOD)
+        return code;
     return write_build(r->units, r->unit_count, &emits[0], args.output, NULL, &bytes);
 }
 
@@ -490,6 +520,10 @@ static int choose(struct tuning_run *r)
             return complain(EXIT_ENVIRONMENT, "out of memory");
     }
     if (!tune_choose_splits(&r->sweep, &r->tuning))
+        return complain(EXIT_ENVIRONMENT, "out of memory");
+    if (!tune_choose_costs(&r->sweep, &r->tuning))
+        return complain(EXIT_ENVIRONMENT, "the sweep has stopped");
+    if (!attnc_tuning_link(&r->tuning))
         return complain(EXIT_ENVIRONMENT, "out of memory");
     return EXIT_GOOD;
 }

@@ -26,6 +26,7 @@ struct tune_shape {
     unsigned value_count;
     bool any_lists;             /* "lists=*": how keys are split is to be found */
     int lists;                  /* where it was: of this shape */
+    int item_cost, merge_rate;  /* of its plan; 0: the usual ones */
     char call[TUNE_SHAPE_TEXT]; /* where it was: the shape without them; else empty */
 };
 
@@ -52,6 +53,7 @@ struct tune_key {
     size_t candidate_count;
     struct tune_shape *shapes;
     size_t shape_count;
+    size_t late_count;             /* shapes behind these, with other costs of the planner */
     struct attnc_description desc; /* the candidates' variants, as they were built */
     struct attnc_build_result built;
     bool on_gpu;             /* what was measured there decides */
@@ -109,6 +111,30 @@ bool tune_add_combine_shapes(struct tune_sweep *sweep);
  * memory. */
 bool tune_choose_splits(const struct tune_sweep *sweep, struct attnc_tuning *tuning);
 
+/** Times the calls whose keys are split with other costs of the planner, those that make another
+ * plan, by the kernels that were chosen; splits get what is faster. False: the database cannot be
+ * written. */
+bool tune_choose_costs(struct tune_sweep *sweep, struct attnc_tuning *tuning);
+
+/** The plan of a shape with lists. */
+struct tune_plan {
+    int parts;     /* partial rows of all its sequences; 0: nothing is cut */
+    uint64_t hash; /* of the plan; the same for equal ones */
+};
+struct tune_plan tune_plan_shape(const struct tune_shape *s);
+
+/** The combine launch behind a shape; false: nothing was cut. */
+bool tune_find_combine(const struct tune_shape *s, struct tune_shape *out);
+
+/** A key by its variant; NULL: the sweep does not have it. */
+struct tune_key *tune_find_key(const struct tune_sweep *sweep, const struct att_variant *v);
+
+/** Notes what libattn sees of a shape on the host: lengths of single sequences it does not. */
+void tune_find_values(struct tune_shape *s);
+
+/** A number of a shape by name. */
+int tune_shape_number(const struct tune_shape *s, const char *name);
+
 /** Compiles every candidate; those that fail or spill are dropped. */
 bool tune_compile(struct tune_sweep *sweep, const struct attnc_build_options *options);
 
@@ -155,6 +181,11 @@ bool tune_measure(struct tune_sweep *sweep);
  * */
 bool tune_measure_gpu(struct tune_sweep *sweep, unsigned finalists);
 
+/** Times a candidate on the machine's GPU on a shape, also a late one, or takes the time from the
+ * database. False: the database cannot be written. */
+bool tune_time_gpu(struct tune_sweep *sweep, struct tune_key *key, size_t candidate, size_t shape,
+                   struct tune_value *value);
+
 /** The times of a candidate that decide: measured, or modelled. */
 const struct tune_value *tune_times(const struct tune_key *key, size_t candidate);
 
@@ -176,6 +207,10 @@ bool tune_choose(struct tune_sweep *sweep, struct tune_key *key, struct attnc_tu
 /** Writes the page about a sweep. Returns an exit code after a message. */
 int tune_write_report(const struct tune_sweep *sweep, const struct attnc_tuning *tuning,
                       const char *path);
+
+/** The candidate of a key that a shape takes under a choice; the count of candidates: none. */
+size_t tune_chosen_candidate(const struct tune_key *key, const struct attnc_tuning *t,
+                             const struct tune_shape *s);
 
 /** The time of a key's shape under a choice, us; for the summary. */
 double tune_chosen_time(const struct tune_key *key, const struct attnc_tuning *t, size_t shape);

@@ -294,12 +294,18 @@ const struct attnc_tuned *tune_find_row(const struct tune_key *key, const struct
     return rest;
 }
 
+size_t tune_chosen_candidate(const struct tune_key *key, const struct attnc_tuning *t,
+                             const struct tune_shape *s)
+{
+    const struct attnc_tuned *row = tune_find_row(key, t, s);
+    size_t c = 0;
+    while (c < key->candidate_count && (!row || strcmp(key->candidates[c].tile, row->tile)))
+        c++;
+    return c;
+}
+
 double tune_chosen_time(const struct tune_key *key, const struct attnc_tuning *t, size_t shape)
 {
-    const struct attnc_tuned *row = tune_find_row(key, t, &key->shapes[shape]);
-    for (size_t c = 0; row && c < key->candidate_count; c++) {
-        if (!strcmp(key->candidates[c].tile, row->tile))
-            return tune_times(key, c)[shape].us;
-    }
-    return 0;
+    const size_t c = tune_chosen_candidate(key, t, &key->shapes[shape]);
+    return c < key->candidate_count ? tune_times(key, c)[shape].us : 0;
 }

@@ -21,6 +21,8 @@ struct heat {
     struct tune_sweep *sweep;
     struct tune_key *key;
     size_t shape;
+    struct tune_value
+        *alone; /* where the time of one candidate goes; NULL: its place of the shape */
     size_t candidates[RACE_RUNNERS]; /* the first is the key's first, unless it cannot run */
     size_t count;
     volatile size_t *running; /* shared with the child: who is at work */
@@ -97,7 +99,7 @@ static bool keep(const struct heat *h, size_t i, const struct race_figure *f, do
         v.us_low = i ? base * f->ratio_low : f->low; /* its ratio to itself is 1 */
         v.us_high = i ? base * f->ratio_high : f->high;
     }
-    c->measured[h->shape] = v;
+    *(h->alone ? h->alone : &c->measured[h->shape]) = v;
     h->sweep->measured++;
     h->sweep->failed += fault[0] != '\0';
     return tune_db_put(h->sweep->db, &id, &v);
@@ -175,7 +177,7 @@ static bool recall(struct heat *h)
         struct tune_candidate *c = &h->key->candidates[h->candidates[i]];
         const struct tune_id id = {h->key->text, h->sweep->gpu, h->key->shapes[h->shape].text,
                                    c->tile, c->code};
-        struct tune_value *v = &c->measured[h->shape];
+        struct tune_value *v = h->alone ? h->alone : &c->measured[h->shape];
         known += h->sweep->gpu[0] ? tune_db_find(h->sweep->db, &id, v)
                                   : tune_db_find_measured(h->sweep->db, &id, v);
     }
@@ -241,14 +243,33 @@ static bool measure_key(struct heat *h, unsigned finalists)
     return true;
 }
 
+static bool open_heat(struct heat *h)
+{
+    h->running =
+        mmap(NULL, sizeof(*h->running), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return h->running != MAP_FAILED;
+}
+
+static void close_heat(struct heat *h) { munmap((void *)h->running, sizeof(*h->running)); }
+
+bool tune_time_gpu(struct tune_sweep *sweep, struct tune_key *key, size_t candidate, size_t shape,
+                   struct tune_value *value)
+{
+    struct heat h = {.sweep = sweep, .key = key, .shape = shape, .alone = value, .count = 1};
+    h.candidates[0] = candidate;
+    if (!open_heat(&h))
+        return false;
+    const bool good = recall(&h) || !sweep->gpu[0] || race(&h);
+    close_heat(&h);
+    return good;
+}
+
 bool tune_measure_gpu(struct tune_sweep *sweep, unsigned finalists)
 {
     const char *target = NULL;
     bool good = true;
     struct heat h = {.sweep = sweep};
-    h.running =
-        mmap(NULL, sizeof(*h.running), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (h.running == MAP_FAILED)
+    if (!open_heat(&h))
         return false;
     for (size_t k = 0; k < sweep->key_count && good; k++) {
         h.key = &sweep->keys[k];
@@ -260,6 +281,6 @@ bool tune_measure_gpu(struct tune_sweep *sweep, unsigned finalists)
         }
         good = measure_key(&h, finalists);
     }
-    munmap((void *)h.running, sizeof(*h.running));
+    close_heat(&h);
     return good;
 }

@@ -51,6 +51,18 @@ static const char ours[] = "prefill batch=1,q=512\n"
                            "indexer_topk rows=64,keys=8192\n"
                            "indexer_logits rows=304,keys=16384\n";
 
+int tune_shape_number(const struct tune_shape *s, const char *name)
+{
+    const struct verify_op *op = trace_find_op(s->op);
+    int sizes[VERIFY_DIMENSIONS] = {0};
+    trace_parse_shape(op, s->text, sizes);
+    for (unsigned i = 0; i < VERIFY_DIMENSIONS && op->dimensions[i].name; i++) {
+        if (!strcmp(op->dimensions[i].name, name))
+            return sizes[i];
+    }
+    return 0;
+}
+
 static int parse_line(char *line, unsigned number, const char *path, struct tune_shapes *shapes)
 {
     struct tune_shape *grown = realloc(shapes->rows, (shapes->count + 1) * sizeof(*shapes->rows));
@@ -143,8 +155,7 @@ static void add_value(struct tune_shape *s, const char *arg, int64_t value)
         s->values[s->value_count++] = (struct tune_launch_value){name, value};
 }
 
-/* What libattn sees of a shape on the host: lengths of single sequences it does not. */
-static void find_values(struct tune_shape *s)
+void tune_find_values(struct tune_shape *s)
 {
     const struct verify_op *op = trace_find_op(s->op);
     int sizes[VERIFY_DIMENSIONS];
@@ -185,7 +196,7 @@ static void add_shape(struct tune_key *key, const struct tune_shape *row, struct
     length = strlen(s->text);
     if (s->lists)
         snprintf(s->text + length, sizeof(s->text) - length, ",lists=%d", lists);
-    find_values(s);
+    tune_find_values(s);
 }
 
 bool tune_choose_shapes(const struct tune_shapes *all, const struct tune_heads *heads,

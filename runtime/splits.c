@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * This file tells callers how the keys of a decode step are best split, from the rows that a tuned
+ * pack has with a decode kernel. A step is like the row whose numbers are the fewest doublings
+ * away.
+ */
+#include <stdlib.h>
+
+#include "runtime/error.h"
+#include "runtime/op.h"
+#include "runtime/pack.h"
+
+/* What a row is compared with. */
+struct wanted {
+    int32_t batch, keys, heads, kv_heads;
+};
+
+static bool is_mla(const struct attn_op *op) { return op->family == &attn_family_mla_decode; }
+
+/* 16 times the logarithm to base 2 of n > 0: exact for powers of two, a line between them. */
+static int logarithm(int32_t n)
+{
+    const int power = 31 - __builtin_clz((unsigned)n);
+    return 16 * power + (int)(((int64_t)n << 4 >> power) - 16);
+}
+
+/* What a row or the step does not say is no distance. */
+static int distance(int32_t a, int32_t b)
+{
+    return a > 0 && b > 0 ? abs(logarithm(a) - logarithm(b)) : 0;
+}
+
+static int distance_of(const struct attn_pack_split *s, const struct wanted *w)
+{
+    return distance(s->batch, w->batch) + distance(s->keys, w->keys) +
+           distance(s->heads, w->heads) + distance(s->kv_heads, w->kv_heads);
+}
+
+/* The nearest of the rows of the op's kernels; NULL: they have none. */
+static int find_nearest(const struct attn_op *op, const struct wanted *w,
+                        const struct attn_pack_split **nearest)
+{
+    const struct attn_pack *pack = op->device->packs[op->pack];
+    int least = 0;
+    *nearest = NULL;
+    for (uint32_t i = 0; i < op->kernel_count; i++) {
+        const struct attn_pack_record *record;
+        int r = attn_pack_read(pack, op->kernels[i].number, &record);
+        if (r)
+            return r;
+        for (uint32_t s = 0; s < record->k->split_count; s++) {
+            const int away = distance_of(&record->splits[s], w);
+            if (*nearest && away >= least)
+                continue;
+            *nearest = &record->splits[s];
+            least = away;
+        }
+    }
+    return ATTN_OK;
+}
+
+/* What is there without any tuning. */
+static int choose_usual(const struct attn_op *op, const struct wanted *w,
+                        struct attn_decode_split *split)
+{
+    struct attn_device_info info = {.size = sizeof(info)};
+    int r = attn_device_describe(op->device, &info);
+    *split = (struct attn_decode_split){
+        .size = sizeof(*split),
+        .lists = info.compute_units > w->kv_heads ? info.compute_units : w->kv_heads,
+        .one_launch = !is_mla(op) && op->desc.decode.one_launch,
+    };
+    return r;
+}
+
+ATTN_PUBLIC int attn_decode_choose_split(const struct attn_op *op,
+                                         const struct attn_decode_step *step,
+                                         struct attn_decode_split *split)
+{
+    if (!op || (op->family != &attn_family_decode && op->family != &attn_family_mla_decode))
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT,
+                               "attn_decode_choose_split: op is NULL, or neither decode nor "
+                               "mla_decode");
+    if (!step || step->size != sizeof(*step) || !split || split->size != sizeof(*split))
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT,
+                               "attn_decode_choose_split: NULL, or a size is not what this library "
+                               "knows");
+    if (step->batch < 0 || step->kv_len < 0)
+        return attn_fail(ATTN_BAD_ARGUMENT, "attn_decode_choose_split: batch %d, kv_len %d",
+                         step->batch, step->kv_len);
+    const struct wanted w = {
+        .batch = step->batch,
+        .keys = step->kv_len,
+        .heads = is_mla(op) ? op->desc.mla_decode.heads : op->desc.decode.heads,
+        .kv_heads = is_mla(op) ? 1 : op->desc.decode.kv_heads,
+    };
+    const struct attn_pack_split *nearest;
+    int r = find_nearest(op, &w, &nearest);
+    if (r || !nearest)
+        return r ? r : choose_usual(op, &w, split);
+    *split = (struct attn_decode_split){
+        .size = sizeof(*split),
+        .lists = nearest->lists,
+        .item_cost = nearest->item_cost,
+        .merge_rate = nearest->merge_rate,
+        .one_launch = nearest->one_launch,
+        .tuned = true,
+    };
+    return ATTN_OK;
+}

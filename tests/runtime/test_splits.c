@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * This file tests how libattn tells callers to split the keys of a decode step: what a tuning file
+ * says of the call that is the most like it, and what an untuned kernel begins with.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/runtime/fixture.h"
+
+static const char *pack_path;
+
+struct bench_op {
+    struct attn_pack *pack;
+    struct attn_device *device;
+    struct attn_op *op;
+};
+
+static struct attn_decode_desc describe(int32_t heads, int32_t kv_heads, int32_t page_size)
+{
+    return (struct attn_decode_desc){
+        .size = sizeof(struct attn_decode_desc),
+        .dtype = ATTN_BF16,
+        .head_dim = 64,
+        .heads = heads,
+        .kv_heads = kv_heads,
+        .mask = ATTN_MASK_CAUSAL,
+        .cache = {.page_size = page_size},
+    };
+}
+
+static struct bench_op open_op(const struct attn_decode_desc *desc)
+{
+    struct bench_op b;
+    fake_reset();
+    const struct attn_device_options o = fake_options();
+    assert_int_equal(attn_pack_open(pack_path, &b.pack), ATTN_OK);
+    assert_int_equal(attn_device_open(&b.pack, 1, &o, &b.device), ATTN_OK);
+    if (attn_decode_lookup(b.device, desc, &b.op))
+        fail_msg("%s", attn_last_error());
+    return b;
+}
+
+static void close_op(struct bench_op *b)
+{
+    attn_op_destroy(b->op);
+    attn_device_close(b->device);
+    attn_pack_close(b->pack);
+}
+
+static struct attn_decode_split choose(const struct attn_op *op, int32_t batch, int32_t kv_len)
+{
+    const struct attn_decode_step step = {.size = sizeof(step), .batch = batch, .kv_len = kv_len};
+    struct attn_decode_split split = {.size = sizeof(split)};
+    if (attn_decode_choose_split(op, &step, &split))
+        fail_msg("%s", attn_last_error());
+    return split;
+}
+
+static void the_call_that_is_most_alike_decides(void **state)
+{
+    (void)state;
+    const struct attn_decode_desc desc = describe(32, 4, 16);
+    struct bench_op b = open_op(&desc);
+    static const struct {
+        int32_t batch, kv_len, lists, item_cost, merge_rate;
+        bool one_launch;
+    } cases[] = {
+        {1, 1024, 304, 0, 0, true},    {1, 1, 304, 0, 0, true},      {1, 4000, 304, 0, 0, true},
+        {1, 4700, 912, 0, 16, false},  {2, 9999, 912, 0, 16, false}, {60, 1024, 608, 8, 0, false},
+        {255, 1024, 608, 8, 0, false}, {300, 1024, 0, 0, 0, false},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        const struct attn_decode_split s = choose(b.op, cases[i].batch, cases[i].kv_len);
+        if (!s.tuned || s.lists != cases[i].lists || s.item_cost != cases[i].item_cost ||
+            s.merge_rate != cases[i].merge_rate || s.one_launch != cases[i].one_launch)
+            fail_msg("%d of %d keys: %d lists, item_cost %d, merge_rate %d", cases[i].batch,
+                     cases[i].kv_len, s.lists, s.item_cost, s.merge_rate);
+    }
+    close_op(&b);
+}
+
+/* As many keys a list, but heads differ: a row of the same heads is nearer. */
+static void heads_count(void **state)
+{
+    (void)state;
+    const struct attn_decode_desc few = describe(8, 1, 16), many = describe(32, 4, 16);
+    struct bench_op b = open_op(&few);
+    assert_int_equal(choose(b.op, 14, 1024).lists, 304);
+    close_op(&b);
+    b = open_op(&many);
+    assert_int_equal(choose(b.op, 14, 1024).lists, 608);
+    close_op(&b);
+}
+
+/* The kernel that a split asks for is in the pack, though the description has none. */
+static void what_a_split_takes_is_there(void **state)
+{
+    (void)state;
+    struct attn_decode_desc desc = describe(8, 1, 16);
+    struct bench_op b = open_op(&desc);
+    desc.one_launch = choose(b.op, 1, 1024).one_launch;
+    assert_true(desc.one_launch);
+    close_op(&b);
+    b = open_op(&desc);
+    const struct attn_decode_split s = choose(b.op, 1, 1024);
+    assert_true(s.one_launch); /* nothing was tuned for it, and it stays what it is */
+    assert_false(s.tuned);
+    const struct attn_combine_desc combine = {.size = sizeof(combine),
+                                              .dtype = ATTN_BF16,
+                                              .head_dim = 64,
+                                              .heads = 8,
+                                              .partials = ATTN_PARTIALS_CSR};
+    struct attn_op *op;
+    assert_int_equal(attn_combine_lookup(b.device, &combine, &op), ATTN_OK);
+    attn_op_destroy(op);
+    close_op(&b);
+}
+
+static void without_tuning_it_is_a_list_for_each_unit(void **state)
+{
+    (void)state;
+    const struct attn_decode_desc desc = describe(32, 4, 32);
+    struct bench_op b = open_op(&desc);
+    const struct attn_decode_split s = choose(b.op, 4, 4096);
+    assert_false(s.tuned);
+    assert_int_equal(s.lists, 304);
+    assert_int_equal(s.item_cost, 0);
+    assert_int_equal(s.merge_rate, 0);
+    assert_false(s.one_launch);
+    close_op(&b);
+}
+
+static void bad_calls_are_refused(void **state)
+{
+    (void)state;
+    const struct attn_decode_desc desc = describe(32, 4, 16);
+    struct bench_op b = open_op(&desc);
+    struct attn_decode_step step = {.size = sizeof(step), .batch = 1, .kv_len = -1};
+    struct attn_decode_split split = {.size = sizeof(split)};
+    assert_int_equal(attn_decode_choose_split(b.op, &step, &split), ATTN_BAD_ARGUMENT);
+    says("batch 1, kv_len -1");
+    step.size = 4;
+    assert_int_equal(attn_decode_choose_split(b.op, &step, &split), ATTN_BAD_ARGUMENT);
+    says("a size is not what");
+    assert_int_equal(attn_decode_choose_split(NULL, &step, &split), ATTN_BAD_ARGUMENT);
+    says("op is NULL");
+    close_op(&b);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2)
+        return 1;
+    pack_path = argv[1];
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_call_that_is_most_alike_decides),
+        cmocka_unit_test(heads_count),
+        cmocka_unit_test(what_a_split_takes_is_there),
+        cmocka_unit_test(without_tuning_it_is_a_list_for_each_unit),
+        cmocka_unit_test(bad_calls_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The planner's costs: a call whose keys are split is timed with other costs too, where these make
+ * another plan, once it is known which kernel runs it and into how many lists its keys are cut.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "runtime/attn.h"
+#include "tools/attnc/trace.h"
+#include "tools/attnc/tune.h"
+
+enum { INFO = 8 /* integers of an item */, TRIALS = 20 };
+
+/* Both are tried with each of the other; the first is the planner's own. */
+static const int item_costs[] = {0, 1, 4, 8, 16}, merge_rates[] = {0, 1, 16, 64};
+
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
+/* A plan in one piece of memory: work_indptr, work_info, reduce_indptr, the maps. */
+static struct tune_plan make_plan(const struct attn_decode_plan_shape *shape, const int32_t *lens)
+{
+    struct attn_decode_plan_sizes sizes;
+    struct tune_plan plan = {0};
+    if (attn_decode_plan_sizes(shape, &sizes))
+        return plan;
+    const size_t batch = (size_t)shape->batch, lists = (size_t)shape->lists;
+    const size_t items = INFO * (size_t)sizes.work_items;
+    const size_t words = lists + 1 + items + batch + 1 + 2 * batch + (size_t)sizes.partials;
+    int32_t *all = calloc(words, sizeof(*all));
+    const struct attn_decode_plan tensors = {
+        .work_info = all,
+        .work_indptr = all + items,
+        .reduce_indptr = all + items + lists + 1,
+        .reduce_final_map = all + items + lists + batch + 2,
+        .reduce_partial_map = all + items + lists + 3 * batch + 2,
+    };
+    const struct attn_decode_plan_lengths lengths = {.kv_lens = lens};
+    if (all && !attn_decode_plan(shape, &lengths, &tensors))
+        plan = (struct tune_plan){
+            .parts = tensors.reduce_indptr[batch],
+            .hash = XXH3_64bits(all, words * sizeof(*all)),
+        };
+    free(all);
+    return plan;
+}
+
+struct tune_plan tune_plan_shape(const struct tune_shape *s)
+{
+    const int kv_heads = tune_shape_number(s, "kv_heads"), keys = tune_shape_number(s, "k");
+    const struct attn_decode_plan_shape shape = {
+        .size = sizeof(shape),
+        .batch = tune_shape_number(s, "batch"),
+        .q_len = tune_shape_number(s, "q"),
+        .heads = tune_shape_number(s, "heads"),
+        .kv_heads = kv_heads ? kv_heads : 1,
+        .lists = s->lists,
+        .window = tune_shape_number(s, "window"),
+        .item_cost = s->item_cost,
+        .merge_rate = s->merge_rate,
+    };
+    int32_t *lens = s->lists ? calloc((size_t)shape.batch + 1, sizeof(*lens)) : NULL;
+    for (int i = 0; lens && i < shape.batch; i++)
+        lens[i] = keys;
+    const struct tune_plan plan = lens ? make_plan(&shape, lens) : (struct tune_plan){0};
+    free(lens);
+    return plan;
+}
+
+/* A launch of a key on a late shape. */
+struct part {
+    struct tune_key *key; /* NULL: there is nothing to launch */
+    size_t candidate, shape;
+    struct tune_value value;
+};
+
+/* A call with other costs: decode's launch, and combine's behind it. */
+struct trial {
+    struct tune_shape shape;
+    struct part own, combine;
+};
+
+/* Puts a shape behind those of a key that were swept. False: out of memory. */
+static bool add_late(struct part *p, struct tune_key *key, const struct attnc_tuning *tuning,
+                     const struct tune_shape *s)
+{
+    const size_t count = key->shape_count + key->late_count;
+    struct tune_shape *grown = realloc(key->shapes, (count + 1) * sizeof(*grown));
+    if (!grown)
+        return false;
+    key->shapes = grown;
+    grown[count] = *s;
+    key->late_count++;
+    *p = (struct part){
+        .key = key, .candidate = tune_chosen_candidate(key, tuning, s), .shape = count};
+    return true;
+}
+
+static void add_number(struct tune_shape *s, const char *name, int number)
+{
+    const size_t length = strlen(s->text);
+    if (number)
+        snprintf(s->text + length, sizeof(s->text) - length, ",%s=%d", name, number);
+}
+
+/* The plans that other costs make of a shape. */
+static size_t find_trials(const struct tune_shape *base, struct trial trials[TRIALS])
+{
+    uint64_t seen[TRIALS + 1] = {tune_plan_shape(base).hash};
+    size_t count = 0;
+    for (size_t i = 0; i < COUNT(item_costs) * COUNT(merge_rates); i++) {
+        struct tune_shape s = *base;
+        s.item_cost = item_costs[i % COUNT(item_costs)];
+        s.merge_rate = merge_rates[i / COUNT(item_costs)];
+        const uint64_t hash = tune_plan_shape(&s).hash;
+        size_t k = 0;
+        while (k <= count && seen[k] != hash)
+            k++;
+        if (k <= count || count == TRIALS)
+            continue;
+        seen[count + 1] = hash;
+        add_number(&s, "item_cost", s.item_cost);
+        add_number(&s, "merge_rate", s.merge_rate);
+        trials[count++] = (struct trial){.shape = s};
+    }
+    return count;
+}
+
+/* Times a part, where it has one. */
+static bool time_part(struct tune_sweep *sweep, struct part *p)
+{
+    const struct tune_item item = {p->key, p->candidate, p->shape, sweep->parameters, &p->value};
+    if (!p->key || p->candidate == p->key->candidate_count)
+        return true;
+    return p->key->on_gpu ? tune_time_gpu(sweep, p->key, p->candidate, p->shape, &p->value)
+                          : tune_time_items(sweep, &item, 1);
+}
+
+static bool is_known(const struct part *p)
+{
+    return !p->key || (p->value.runs && !p->value.fault[0] && p->value.us > 0);
+}
+
+/* Times one trial, and takes its costs where they are faster beyond doubt. */
+static bool try(struct tune_sweep *sweep, struct tune_key *key, const struct attnc_tuning *tuning,
+                struct trial *t, struct attnc_split *split)
+{
+    struct tune_shape after;
+    struct att_variant v;
+    const bool cut = !split->one_launch && tune_find_combine(&t->shape, &after);
+    struct tune_key *combine =
+        cut && attnc_split_combine(&key->variant, &v) ? tune_find_key(sweep, &v) : NULL;
+    if ((cut && !combine) || !add_late(&t->own, key, tuning, &t->shape) ||
+        (combine && !add_late(&t->combine, combine, tuning, &after)))
+        return true; /* nothing to compare with */
+    if (!time_part(sweep, &t->own) || !time_part(sweep, &t->combine))
+        return false;
+    const double high = t->own.value.us_high + t->combine.value.us_high;
+    if (!is_known(&t->own) || !is_known(&t->combine) || high >= split->us)
+        return true;
+    split->us = t->own.value.us + t->combine.value.us;
+    split->item_cost = t->shape.item_cost;
+    split->merge_rate = t->shape.merge_rate;
+    return true;
+}
+
+/* The key whose kernel runs a split's call, and the shape of it. */
+static struct tune_key *find_base(const struct tune_sweep *sweep, const struct attnc_split *split,
+                                  struct tune_shape *base)
+{
+    for (size_t i = 0; i < sweep->key_count; i++) {
+        struct tune_key *key = &sweep->keys[i];
+        struct att_variant sibling;
+        const bool same = !strcmp(key->text, split->key);
+        if (same && split->one_launch && attnc_split_sibling(&key->variant, &sibling))
+            key = tune_find_key(sweep, &sibling);
+        for (size_t s = 0; same && key && s < key->shape_count; s++) {
+            if (strcmp(key->shapes[s].call, split->call) || key->shapes[s].lists != split->lists)
+                continue;
+            *base = key->shapes[s];
+            return key;
+        }
+    }
+    return NULL;
+}
+
+bool tune_choose_costs(struct tune_sweep *sweep, struct attnc_tuning *tuning)
+{
+    bool good = true;
+    for (size_t i = 0; good && i < tuning->split_count; i++) {
+        struct attnc_split *split = &tuning->splits[i];
+        struct tune_shape base;
+        struct trial trials[TRIALS];
+        struct tune_key *key = split->lists ? find_base(sweep, split, &base) : NULL;
+        const size_t count = key ? find_trials(&base, trials) : 0;
+        for (size_t t = 0; good && t < count; t++)
+            good = try(sweep, key, tuning, &trials[t], split);
+    }
+    return good;
+}
