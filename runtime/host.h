@@ -16,6 +16,8 @@ int attn_plan_fill(const struct attn_plan_desc *d, const struct attn_plan_args *
                    union attn_value *v);
 int attn_rope_fill_runs(const struct attn_rope_qk_norm_cache_desc *d,
                         const struct attn_rope_qk_norm_cache_args *a, union attn_value *v);
+int attn_indexer_logits_fill(const struct attn_indexer_logits_desc *d,
+                             const struct attn_indexer_logits_args *a, union attn_value *v);
 int attn_head_product_fill(const struct attn_head_product_desc *d,
                            const struct attn_head_product_args *a, union attn_value *v);
 int attn_qk_rmsnorm_fill(const struct attn_qk_rmsnorm_desc *d, const struct attn_qk_rmsnorm_args *a,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* This file chooses how many parts the keys of a row of the indexer are cut into. */
 #include "runtime/error.h"
+#include "runtime/host.h"
 #include "runtime/op.h"
 
 /* The fewest keys of a part. With a row of 65,536 keys on either target, 16 parts take the least
@@ -15,6 +16,22 @@ static int32_t choose_splits(const struct attn_indexer_topk_desc *d,
     const int32_t units = s->rows ? s->compute_units / s->rows : s->compute_units;
     const int32_t splits = parts < units ? parts : units;
     return splits < 1 ? 1 : splits;
+}
+
+/* A workgroup begins by reading q: it has as many columns as leave a workgroup for each of 256
+ * compute units, within bounds. On the model no other power of two is faster, on either target. */
+int attn_indexer_logits_fill(const struct attn_indexer_logits_desc *d,
+                             const struct attn_indexer_logits_args *a, union attn_value *v)
+{
+    enum { UNIT_BITS = 8, LEAST_BITS = 10, MOST_BITS = 13 };
+    (void)d;
+    const int64_t share = (int64_t)a->rows * a->columns >> UNIT_BITS;
+    int bits = LEAST_BITS;
+    while (bits < MOST_BITS && share >> (bits + 1))
+        bits++;
+    v[ATTN_ARG_PART_COLUMNS].i64 = (int64_t)1 << bits;
+    v[ATTN_ARG_COLUMN_PARTS].i64 = (a->columns + ((int64_t)1 << bits) - 1) >> bits;
+    return ATTN_OK;
 }
 
 static int check(const struct attn_indexer_topk_desc *d, const struct attn_indexer_topk_shape *s)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The sparse indexer's scores, kept: a workgroup has a block of a row's columns, its waves keys of
- * their own. index_score.h makes the scores.
+ * their own. index_score.h makes the scores. How large a block is follows from the call: few large
+ * ones read q less often, many small ones keep all compute units at work.
  */
 #include "op_names.h"
 #include "ir/builder.h"
@@ -17,20 +18,18 @@ enum {
     OWN = EACH * LANES /* columns of a wave, in one round */
 };
 
-/* `keys`: columns of a workgroup. */
 static const struct att_tile tiles[] = {
-    {.waves = 4, .waves_per_simd = 2, .keys = 2048, .why = "q is read once for so many keys"},
+    {.waves = 4, .waves_per_simd = 2, .why = "two workgroups fit a compute unit"},
 };
 
 static const struct att_knob knobs[] = {
-    {"keys", 3, {1024, 4096, 8192}},
     {"waves", 3, {2, 8, 16}},
     {"waves_per_simd", 3, {1, 3, 4}},
 };
 
 struct logits {
     struct tir_builder b;
-    int keys, round; /* columns of a workgroup, and of its waves at once */
+    int round; /* columns of a workgroup's waves at once */
     struct att_index index;
     struct tir_type score; /* f32, 64 x 1 */
     struct tir_value row, wave;
@@ -43,10 +42,8 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
 {
     (void)v;
     (void)m;
-    if (t->waves > 4 * t->waves_per_simd)
-        return att_reject(why, ATT_TILE, "%d waves do not fit a compute unit", t->waves);
-    return t->waves * OWN <= t->keys ||
-           att_reject(why, ATT_TILE, "%d waves take more than %d keys", t->waves, t->keys);
+    return t->waves <= 4 * t->waves_per_simd ||
+           att_reject(why, ATT_TILE, "%d waves do not fit a compute unit", t->waves);
 }
 
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
@@ -73,10 +70,11 @@ static void find_columns(struct logits *x)
 {
     struct tir_builder *b = &x->b;
     const struct tir_value zero = tir_i32(b, 0), columns = tir_arg(b, ARG_COLUMNS, TIR_I32);
+    const struct tir_value block = tir_arg(b, ARG_PART_COLUMNS, TIR_I32);
     x->row = tir_block_id(b, 0);
     x->wave = tir_wave_id(b);
-    x->first = att_times(b, tir_block_id(b, 1), x->keys);
-    x->end = tir_min(b, att_plus(b, x->first, x->keys), columns);
+    x->first = tir_mul(b, tir_block_id(b, 1), block);
+    x->end = tir_min(b, tir_add(b, x->first, block), columns);
     x->scored = tir_max(b, entry_or(x, ARG_ROW_STARTS, zero), x->first);
     x->scored = tir_min(b, x->scored, x->end);
     x->n = tir_sub(b, tir_min(b, entry_or(x, ARG_ROW_ENDS, zero), x->end), x->scored);
@@ -160,7 +158,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     att_find_tile(v, m, &tile, NULL);
     struct tir_func *f = tir_func_create(name, m, tile.waves);
     f->waves_per_simd = tile.waves_per_simd;
-    struct logits x = {.b = tir_at_end(f, f->body), .keys = tile.keys, .round = tile.waves * OWN};
+    struct logits x = {.b = tir_at_end(f, f->body), .round = tile.waves * OWN};
     struct tir_builder *b = &x.b;
     x.index = att_index_begin(b, v);
     x.score = x.index.lane;
@@ -174,9 +172,9 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     *k = (struct att_kernel){
         .func = f,
         .schedule = {.stages = 1, .interleave = 1},
-        .grid = {{ARG_ROWS, 1, 1}, {ARG_COLUMNS, tile.keys, 1}, {NULL, 1, 1}},
+        .grid = {{ARG_ROWS, 1, 1}, {ARG_COLUMN_PARTS, 1, 1}, {NULL, 1, 1}},
     };
-    snprintf(k->tuning, sizeof(k->tuning), "waves=%d columns=%d", tile.waves, tile.keys);
+    snprintf(k->tuning, sizeof(k->tuning), "waves=%d", tile.waves);
 }
 
 const struct att_template att_template_indexer_logits = {

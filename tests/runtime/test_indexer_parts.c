@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "runtime/attn.h"
+#include "runtime/host.h"
 
 enum { UNITS_MI300X = 304 };
 
@@ -114,6 +115,34 @@ static void what_is_out_of_range_is_refused(void **state)
     assert_int_equal(attn_indexer_topk_workspace_size(&d, &s, NULL), ATTN_BAD_ARGUMENT);
 }
 
+/* Workgroups of indexer_logits: few with many columns where there are rows enough. */
+static void columns_of_logits_are_shared_out(void **state)
+{
+    (void)state;
+    static const struct {
+        int32_t rows, columns, part, parts;
+    } cases[] = {
+        {1, 1, 1024, 1},
+        {8, 8192, 1024, 8},
+        {64, 4096, 1024, 4},
+        {128, 4096, 2048, 2},
+        {128, 4095, 1024, 4},
+        {64, 32768, 8192, 4},
+        {2048, 8192, 8192, 1},
+        {2048, 8193, 8192, 2},
+        {INT32_MAX, 1 << 28, 8192, 1 << 15},
+        {1, 1 << 28, 8192, 1 << 15},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const struct attn_indexer_logits_args a = {.rows = cases[i].rows,
+                                                   .columns = cases[i].columns};
+        union attn_value v[ATTN_ARG_COUNT];
+        assert_int_equal(attn_indexer_logits_fill(NULL, &a, v), ATTN_OK);
+        assert_int_equal(v[ATTN_ARG_PART_COLUMNS].i64, cases[i].part);
+        assert_int_equal(v[ATTN_ARG_COLUMN_PARTS].i64, cases[i].parts);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -121,6 +150,7 @@ int main(void)
         cmocka_unit_test(lists_lie_one_behind_the_other),
         cmocka_unit_test(no_shape_takes_32_mib),
         cmocka_unit_test(what_is_out_of_range_is_refused),
+        cmocka_unit_test(columns_of_logits_are_shared_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,6 +26,7 @@ static const struct shape {
     {{"clean", STARTS | CLEAN | VERIFY_VIEWS}, KEYS_RANDOM, 5, 4500, 2},
     {{"negative", CLEAN}, KEYS_NEGATIVE, 2, 300, 0},
     {{"huge range", SHARED}, KEYS_HUGE_RANGE, 3, 2050, 1},
+    {{"many rows", STARTS | SHARED | CLEAN}, KEYS_RANDOM, 180, 3000, 0}, /* of two large parts */
 };
 
 static const struct shape traced = {{"trace", EQUAL | SHARED}, KEYS_RANDOM, 304, 16384, 0};
