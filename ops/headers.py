@@ -5,7 +5,8 @@ from schema import FIXED, Member, Scalar, Tensor
 
 GUARD = """\
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
+/**
+ * @file
  * {about}
  */
 #ifndef {guard}

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
+/**
+ * @file
  * libattn: dispatch of ahead-of-time compiled attention kernels on AMD GPUs.
  *
  * Four objects, each made from the one before it:
  *
- *   attn_pack     a file of kernels, as `attnc build` writes it
- *   attn_device   a GPU that HIP knows, with one or more packs
- *   attn_op       one operation for one layer shape: the kernel that was chosen, loaded
- *   launch        a call per layer and step; it allocates, locks and waits for nothing
+ *     attn_pack     a file of kernels, as `attnc build` writes it
+ *     attn_device   a GPU that HIP knows, with one or more packs
+ *     attn_op       one operation for one layer shape: the kernel that was chosen, loaded
+ *     launch        a call per layer and step; it allocates, locks and waits for nothing
  *
  * Every function that can fail returns 0 (ATTN_OK) or a negative enum attn_status and writes its
  * results only on success; attn_last_error() then says in a sentence what was wrong. The library

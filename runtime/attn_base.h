@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
+/**
+ * @file
  * Packs, devices, and what all operations have in common.
  */
 #ifndef ATTN_BASE_H

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
+/**
+ * @file
  * This file is for C files that a description names in `logits:`. Such a file defines
  * attn_logits(); attnc compiles it for the target and inlines it into the kernel, once per score.
  * It compiles for the host as well, so that a reference can call the very same function.
