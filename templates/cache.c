@@ -232,6 +232,12 @@ bool att_cache_check_dims(const struct att_variant *v, struct att_why *why)
     return true;
 }
 
+bool att_cache_check_tile(const struct att_variant *v, const struct tir_machine *m,
+                          struct att_why *why)
+{
+    return att_cache_check_dims(v, why) && att_cache_check(v, why) && att_check_tile(v, m, why);
+}
+
 /* A scalar in the shape of `like`. */
 static struct tir_value shaped(struct tir_builder *b, struct tir_value scalar,
                                struct tir_value like)

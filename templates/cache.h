@@ -106,6 +106,10 @@ unsigned att_cache_run_elements(const struct att_variant *v);
 /** The head dims that these tiles cover. */
 bool att_cache_check_dims(const struct att_variant *v, struct att_why *why);
 
+/** `check` of a family that moves rows of a cache: its fields, its head dims, and a tile. */
+bool att_cache_check_tile(const struct att_variant *v, const struct tir_machine *m,
+                          struct att_why *why);
+
 /** Addresses of rows: `page` and `token` (within the page) are i64 tiles or scalars of one type. */
 struct tir_value att_cache_row(const struct att_cache *c, struct tir_value page,
                                struct tir_value token);

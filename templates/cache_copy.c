@@ -39,21 +39,6 @@ struct copy {
     struct tir_value piece, part, from_page, to_page;
 };
 
-static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
-                 struct att_why *why)
-{
-    (void)v;
-    (void)m;
-    return t->waves <= 4 * t->waves_per_simd ||
-           att_reject(why, ATT_TILE, "%d waves do not fit a compute unit", t->waves);
-}
-
-static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
-{
-    struct att_tile tile;
-    return att_find_tile(v, m, &tile, why);
-}
-
 /* What the host says of a tensor's pages. */
 struct names {
     const char *from, *to, *from_step, *to_step; /* PTR; I64: bytes of a page to the next */
@@ -133,14 +118,11 @@ static void copy_tensor(struct copy *c, int tensor)
 
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
 {
-    char name[ATT_NAME_MAX];
-    att_variant_name(v, name);
     struct copy c = {0};
     att_find_tile(v, m, &c.tile, NULL);
-    struct tir_func *f = tir_func_create(name, m, c.tile.waves);
+    struct tir_func *f = att_begin_kernel(v, m, c.tile.waves, c.tile.waves_per_simd);
     c.b = tir_at_end(f, f->body);
     struct tir_builder *b = &c.b;
-    f->waves_per_simd = c.tile.waves_per_simd;
     c.piece = tir_block_id(b, 0);
     c.part = tir_block_id(b, 1);
     const struct tir_value z = tir_block_id(b, 2);
@@ -181,7 +163,7 @@ const struct att_template att_template_cache_copy = {
     .knobs = knobs,
     .n_knobs = sizeof(knobs) / sizeof(knobs[0]),
     .own = {"passes"},
-    .fits = fits,
-    .check = check,
+    .fits = att_fits_waves,
+    .check = att_check_tile,
     .build = build,
 };

@@ -44,17 +44,8 @@ struct gather {
 static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
                  struct att_why *why)
 {
-    (void)m;
-    if (t->waves > 4 * t->waves_per_simd)
-        return att_reject(why, ATT_TILE, "%d waves do not fit a compute unit", t->waves);
-    return att_cache_fits_passes(v, t->own[PASSES], t->waves_per_simd, why);
-}
-
-static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
-{
-    struct att_tile tile;
-    return att_cache_check_dims(v, why) && att_cache_check(v, why) &&
-           att_find_tile(v, m, &tile, why);
+    return att_fits_waves(v, t, m, why) &&
+           att_cache_fits_passes(v, t->own[PASSES], t->waves_per_simd, why);
 }
 
 /* list[index], all uniform. */
@@ -167,7 +158,6 @@ static void copy_side(struct gather *g, bool value)
 
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
 {
-    char name[ATT_NAME_MAX];
     const bool shuffle = att_is_shuffled(v);
     struct att_tile tile;
     att_find_tile(v, m, &tile, NULL);
@@ -179,9 +169,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
                             : 4,
         .rows = shuffle || passes ? 1 : ROWS,
     };
-    att_variant_name(v, name);
-    struct tir_func *f = tir_func_create(name, m, g.waves);
-    f->waves_per_simd = tile.waves_per_simd;
+    struct tir_func *f = att_begin_kernel(v, m, g.waves, tile.waves_per_simd);
     g.b = tir_at_end(f, f->body);
     const struct att_cache sides[] = {
         att_cache(&g.b, v, m, false, tir_i32(&g.b, 0)),
@@ -218,6 +206,6 @@ const struct att_template att_template_cache_gather = {
     .n_knobs = sizeof(knobs) / sizeof(knobs[0]),
     .own = {"passes"},
     .fits = fits,
-    .check = check,
+    .check = att_cache_check_tile,
     .build = build,
 };

@@ -71,19 +71,10 @@ struct write {
 static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
                  struct att_why *why)
 {
-    (void)m;
     if (v->kv_scale == ATT_KV_SCALE_BLOCK && (t->waves || t->own[PASSES]))
         return att_reject(why, ATT_TILE, "a page says how many waves and rows it takes");
-    if (t->waves > 4 * t->waves_per_simd)
-        return att_reject(why, ATT_TILE, "%d waves do not fit a compute unit", t->waves);
-    return att_cache_fits_passes(v, t->own[PASSES], t->waves_per_simd, why);
-}
-
-static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
-{
-    struct att_tile tile;
-    return att_cache_check_dims(v, why) && att_cache_check(v, why) &&
-           att_find_tile(v, m, &tile, why);
+    return att_fits_waves(v, t, m, why) &&
+           att_cache_fits_passes(v, t->own[PASSES], t->waves_per_simd, why);
 }
 
 static void load(struct write *w, struct side *s)
@@ -438,14 +429,11 @@ static void choose_page_rows(struct write *w)
 
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
 {
-    char name[ATT_NAME_MAX];
     const bool blocks = v->kv_scale == ATT_KV_SCALE_BLOCK;
     struct write w = {.v = v, .m = m};
-    att_variant_name(v, name);
     struct att_tile tile;
     att_find_tile(v, m, &tile, NULL);
-    struct tir_func *f = tir_func_create(name, m, 1);
-    f->waves_per_simd = tile.waves_per_simd;
+    struct tir_func *f = att_begin_kernel(v, m, 1, tile.waves_per_simd);
     w.b = tir_at_end(f, f->body);
     w.head = tir_block_id(&w.b, 1);
     for (int i = 0; i < 2; i++)
@@ -484,6 +472,6 @@ const struct att_template att_template_cache_write = {
     .n_knobs = sizeof(knobs) / sizeof(knobs[0]),
     .own = {"passes"},
     .fits = fits,
-    .check = check,
+    .check = att_cache_check_tile,
     .build = build,
 };

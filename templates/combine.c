@@ -148,8 +148,8 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
         return att_reject(why, ATT_TILE, "a lane has %u rows already", t->rows);
     if (pair && t->own[AT_ONCE] != tiles[0].own[AT_ONCE])
         return att_reject(why, ATT_TILE, "a pair is two parts");
-    if (t->waves > 4 * t->waves_per_simd)
-        return att_reject(why, ATT_TILE, "%d waves do not fit a compute unit", t->waves);
+    if (!att_fits_waves(v, t, m, why))
+        return false;
     if (rows * elements * (pair ? 3 : t->own[AT_ONCE] + 1u) > 512u / t->waves_per_simd)
         return att_reject(why, ATT_TILE, "%u rows of %u elements take more than %u registers", rows,
                           elements, 512u / t->waves_per_simd);
@@ -544,12 +544,9 @@ static void set_grid(const struct combine *c, struct att_grid grid[3])
 
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
 {
-    char name[ATT_NAME_MAX];
-    att_variant_name(v, name);
     struct combine c = {.v = v};
     att_find_tile(v, m, &c.tile, NULL);
-    struct tir_func *f = tir_func_create(name, m, c.tile.waves);
-    f->waves_per_simd = c.tile.waves_per_simd;
+    struct tir_func *f = att_begin_kernel(v, m, c.tile.waves, c.tile.waves_per_simd);
     c.b = tir_at_end(f, f->body);
     c.dtype = v->dtype == ATT_DTYPE_BF16 ? TIR_BF16 : TIR_F16;
     c.out_dtype = v->out_dtype == ATT_OUT_DTYPE_FP8 ? TIR_FP8 : c.dtype;

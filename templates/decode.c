@@ -534,6 +534,20 @@ static struct tir_value count_blocks(struct decode *d)
     return tir_sar(b, att_plus(b, keys, step - 1), tir_i32(b, __builtin_ctz((unsigned)step)));
 }
 
+struct decode_state decode_end_keys(struct decode *d, struct tir_if *some, struct tir_loop *loop,
+                                    struct tir_value inside[ATT_N_CARRY],
+                                    struct tir_value carried[ATT_N_CARRY])
+{
+    struct tir_builder *b = &d->b;
+    b->stage = TIR_NO_STAGE;
+    b->phase = 0;
+    tir_end_for(b, loop, inside, ATT_N_CARRY);
+    tir_else(b, some, inside);
+    tir_end_if(b, some, carried);
+    return (struct decode_state){carried[ATT_CARRY_M], tir_col_sum(b, carried[ATT_CARRY_L]),
+                                 carried[ATT_CARRY_O]};
+}
+
 static struct decode_state walk_keys(struct decode *d)
 {
     struct tir_builder *b = &d->b;
@@ -555,13 +569,7 @@ static struct decode_state walk_keys(struct decode *d)
         load_q(d);
     struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), n, tir_i32(b, 1), inside, ATT_N_CARRY);
     att_attention_visit(&d->attention, (struct att_block){.index = loop.index}, inside);
-    b->stage = TIR_NO_STAGE;
-    b->phase = 0;
-    tir_end_for(b, &loop, inside, ATT_N_CARRY);
-    tir_else(b, &some, inside);
-    tir_end_if(b, &some, carried);
-    return (struct decode_state){carried[ATT_CARRY_M], tir_col_sum(b, carried[ATT_CARRY_L]),
-                                 carried[ATT_CARRY_O]};
+    return decode_end_keys(d, &some, &loop, inside, carried);
 }
 
 static void begin_attention(struct decode *d)
@@ -637,7 +645,6 @@ static bool shares_lines(const struct decode *d)
 static struct decode begin(const struct att_variant *v, const struct tir_machine *m,
                            const struct att_tile *t)
 {
-    char name[ATT_NAME_MAX];
     const unsigned dtype = att_dtype(v);
     struct decode d = {
         .v = v,
@@ -662,9 +669,7 @@ static struct decode begin(const struct att_variant *v, const struct tir_machine
     d.qk = tir_find_mma(m, 16, 16, 0, d.q_dtype);
     d.pv = tir_find_mma(m, 16, 16, d.keys < 32 ? 16 : 0, dtype);
     assert(d.qk >= 0 && d.pv >= 0);
-    att_variant_name(v, name);
-    struct tir_func *const f = tir_func_create(name, m, d.waves);
-    f->waves_per_simd = t->waves_per_simd;
+    struct tir_func *const f = att_begin_kernel(v, m, d.waves, t->waves_per_simd);
     d.b = tir_at_end(f, f->body);
     return d;
 }

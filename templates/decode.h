@@ -161,6 +161,14 @@ void decode_find_item(struct decode *d, struct tir_value index);
 /** Sets attention.at, the keys that each column sees, in the shape of attention.softmax. */
 void decode_find_position(struct decode *d);
 
+/**
+ * Ends the loop over blocks of keys, and the branch of items with keys around it. `inside` holds what
+ * the loop carries, `carried` the state of an item without keys. Returns the wave's state.
+ */
+struct decode_state decode_end_keys(struct decode *d, struct tir_if *some, struct tir_loop *loop,
+                                    struct tir_value inside[ATT_N_CARRY],
+                                    struct tir_value carried[ATT_N_CARRY]);
+
 /** For a vector of column numbers, i32 of any shape. */
 struct decode_rows decode_rows(struct decode *d, struct tir_value column);
 

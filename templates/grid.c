@@ -33,8 +33,8 @@ struct tir_value att_xcd_item(struct tir_builder *b, struct tir_value place,
     return tir_add(b, first, tir_shr(b, place, bits));
 }
 
-struct att_counted_wave att_counted_wave(struct tir_builder *b, int waves, int counted,
-                                         const char *workgroups)
+struct att_counted_wave att_begin_counted(struct tir_builder *b, int waves, int counted,
+                                          const char *workgroups)
 {
     const struct tir_value block = tir_block_id(b, 0), wave = tir_wave_id(b);
     if (waves == counted)
@@ -44,9 +44,18 @@ struct att_counted_wave att_counted_wave(struct tir_builder *b, int waves, int c
         .block = tir_shr(b, n, tir_i32(b, __builtin_ctz((unsigned)counted))),
         .wave = tir_and(b, n, tir_i32(b, counted - 1)),
     };
-    if (waves > counted)
-        w.there = tir_cmp_lt(b, w.block, tir_arg(b, workgroups, TIR_I32));
+    w.some = waves > counted;
+    if (w.some) {
+        const struct tir_value all = tir_arg(b, workgroups, TIR_I32);
+        w.there = tir_begin_if(b, tir_cmp_lt(b, w.block, all), false, NULL, 0);
+    }
     return w;
+}
+
+void att_end_counted(struct tir_builder *b, struct att_counted_wave *w)
+{
+    if (w->some)
+        tir_end_if(b, &w->there, NULL);
 }
 
 struct att_grid att_counted_grid(int waves, int counted, const char *workgroups)

@@ -19,14 +19,16 @@ struct tir_value att_xcd_item(struct tir_builder *b, struct tir_value place,
 /**
  * A workgroup and a wave of it as the host counts them, with `counted` waves to a workgroup, in a
  * kernel whose own workgroups have `waves`: both powers of two. No barrier may part these waves.
- * Waves behind the last workgroup of the host have a number of their own: see `there`.
+ * Waves behind the last workgroup of the host skip all that is built before att_end_counted().
  */
 struct att_counted_wave {
     struct tir_value block, wave; /* i32 */
-    struct tir_value there;       /* i1: below the number of workgroups; no value: always */
+    struct tir_if there;          /* of waves below the number of workgroups */
+    bool some;                    /* `there` is open: other waves exist */
 };
-struct att_counted_wave att_counted_wave(struct tir_builder *b, int waves, int counted,
-                                         const char *workgroups);
+struct att_counted_wave att_begin_counted(struct tir_builder *b, int waves, int counted,
+                                          const char *workgroups);
+void att_end_counted(struct tir_builder *b, struct att_counted_wave *w);
 
 /** The dimension of the grid for it. `workgroups`: the argument that has their number. */
 struct att_grid att_counted_grid(int waves, int counted, const char *workgroups);

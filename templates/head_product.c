@@ -489,7 +489,6 @@ static void visit(struct product *p)
 
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
 {
-    char name[ATT_NAME_MAX];
     const unsigned dtype = v->dtype == ATT_DTYPE_BF16 ? TIR_BF16 : TIR_F16;
     struct product p = {
         .v = v,
@@ -498,11 +497,9 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
         .stored = v->weights == ATT_WEIGHTS_SAME ? dtype : TIR_FP8,
         .instr = tir_find_mma(m, ROWS, TOKENS, 0, dtype),
     };
-    att_variant_name(v, name);
-    struct tir_func *f = tir_func_create(name, m, WAVES);
     struct att_tile tile;
     att_find_tile(v, m, &tile, NULL);
-    f->waves_per_simd = tile.waves_per_simd;
+    struct tir_func *f = att_begin_kernel(v, m, WAVES, tile.waves_per_simd);
     p.b = tir_at_end(f, f->body);
     choose_layouts(&p);
     const unsigned each = ROWS * PANEL * ELEM, all = panels(&p) * TOKENS * PANEL * ELEM;

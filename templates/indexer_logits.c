@@ -37,15 +37,6 @@ struct logits {
     struct tir_value scored, n;  /* the first of them that is scored, and how many are */
 };
 
-static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
-                 struct att_why *why)
-{
-    (void)v;
-    (void)m;
-    return t->waves <= 4 * t->waves_per_simd ||
-           att_reject(why, ATT_TILE, "%d waves do not fit a compute unit", t->waves);
-}
-
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
     struct att_tile tile;
@@ -152,12 +143,9 @@ static void score_columns(struct logits *x)
 
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
 {
-    char name[ATT_NAME_MAX];
-    att_variant_name(v, name);
     struct att_tile tile;
     att_find_tile(v, m, &tile, NULL);
-    struct tir_func *f = tir_func_create(name, m, tile.waves);
-    f->waves_per_simd = tile.waves_per_simd;
+    struct tir_func *f = att_begin_kernel(v, m, tile.waves, tile.waves_per_simd);
     struct logits x = {.b = tir_at_end(f, f->body), .round = tile.waves * OWN};
     struct tir_builder *b = &x.b;
     x.index = att_index_begin(b, v);
@@ -185,7 +173,7 @@ const struct att_template att_template_indexer_logits = {
     .n_tiles = sizeof(tiles) / sizeof(tiles[0]),
     .knobs = knobs,
     .n_knobs = sizeof(knobs) / sizeof(knobs[0]),
-    .fits = fits,
+    .fits = att_fits_waves,
     .check = check,
     .build = build,
 };

@@ -36,15 +36,6 @@ struct indexer_rope {
     float largest;            /* of fp8 */
 };
 
-static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
-                 struct att_why *why)
-{
-    (void)v;
-    (void)m;
-    return t->waves <= 4 * t->waves_per_simd ||
-           att_reject(why, ATT_TILE, "%d waves do not fit a compute unit", t->waves);
-}
-
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
     struct att_tile tile;
@@ -315,7 +306,6 @@ static void visit(struct indexer_rope *k)
 
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *out)
 {
-    char name[ATT_NAME_MAX];
     struct indexer_rope k = {
         .v = v,
         .heads = *v,
@@ -328,12 +318,10 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     k.heads.cos_sin = ATT_COS_SIN_F32;
     k.heads.mrope = ATT_MROPE_NONE;
     k.rope.v = &k.heads;
-    att_variant_name(v, name);
     struct att_tile tile;
     att_find_tile(v, m, &tile, NULL);
     k.rope.waves = tile.waves;
-    struct tir_func *f = tir_func_create(name, m, tile.waves);
-    f->waves_per_simd = tile.waves_per_simd;
+    struct tir_func *f = att_begin_kernel(v, m, tile.waves, tile.waves_per_simd);
     k.rope.b = tir_at_end(f, f->body);
     rope_choose_shapes(&k.rope);
     visit(&k);
@@ -354,7 +342,7 @@ const struct att_template att_template_indexer_rope_cache = {
     .n_tiles = sizeof(tiles) / sizeof(tiles[0]),
     .knobs = knobs,
     .n_knobs = sizeof(knobs) / sizeof(knobs[0]),
-    .fits = fits,
+    .fits = att_fits_waves,
     .check = check,
     .build = build,
 };

@@ -352,12 +352,9 @@ static void write_indptr(struct indexer *x)
 
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
 {
-    char name[ATT_NAME_MAX];
-    att_variant_name(v, name);
     struct att_tile tile;
     att_find_tile(v, m, &tile, NULL);
-    struct tir_func *f = tir_func_create(name, m, tile.waves);
-    f->waves_per_simd = tile.waves / 4;
+    struct tir_func *f = att_begin_kernel(v, m, tile.waves, tile.waves / 4);
     struct indexer x = {.b = tir_at_end(f, f->body)};
     const struct sizes sizes = sizes_of(v, &tile, m);
     struct tir_value state[2 * ATT_SELECT_N];

@@ -244,10 +244,7 @@ static void build_draft_slots(struct metadata *d)
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
 {
     static const struct att_grid one = {NULL, 1, 1};
-    char name[ATT_NAME_MAX];
-    att_variant_name(v, name);
-    struct tir_func *f = tir_func_create(name, m, 1);
-    f->waves_per_simd = 4;
+    struct tir_func *f = att_begin_kernel(v, m, 1, 4);
     struct metadata d = {.b = tir_at_end(f, f->body)};
     const struct tir_layout lane = tir_spread_column(m, 1, LANES);
     d.lane = tir_tile(f, TIR_I32, LANES, 1, &lane);

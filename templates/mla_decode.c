@@ -220,13 +220,7 @@ static struct decode_state walk_keys(struct mla *s)
     load_q(s);
     struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), n, tir_i32(b, 1), inside, ATT_N_CARRY);
     mla_visit(s, (struct att_block){.index = loop.index}, inside);
-    b->stage = TIR_NO_STAGE;
-    b->phase = 0;
-    tir_end_for(b, &loop, inside, ATT_N_CARRY);
-    tir_else(b, &some, inside);
-    tir_end_if(b, &some, carried);
-    return (struct decode_state){carried[ATT_CARRY_M], tir_col_sum(b, carried[ATT_CARRY_L]),
-                                 carried[ATT_CARRY_O]};
+    return decode_end_keys(&s->d, &some, &loop, inside, carried);
 }
 
 /* Maximum and denominator as O^T has its columns; LDS is free for the next item then. */
@@ -290,7 +284,6 @@ static void work_on(struct mla *s, struct tir_value index)
 
 static void begin(struct mla *s, const struct att_variant *v, const struct tir_machine *m)
 {
-    char name[ATT_NAME_MAX];
     struct att_tile tile, *const t = &tile;
     att_find_tile(v, m, t, NULL);
     const unsigned dtype = att_dtype(v), latent = (unsigned)v->head_dim_v;
@@ -322,9 +315,7 @@ static void begin(struct mla *s, const struct att_variant *v, const struct tir_m
     s->d.qk = tir_find_mma(m, MFMA_ROWS, MFMA_ROWS, 0, s->kq_dtype);
     s->d.pv = tir_find_mma(m, MFMA_ROWS, MFMA_ROWS, s->d.keys < 32 ? 16 : 0, dtype);
     assert(s->d.qk >= 0 && s->score_waves <= s->wave_bits);
-    att_variant_name(v, name);
-    struct tir_func *const f = tir_func_create(name, m, t->waves);
-    f->waves_per_simd = 2;
+    struct tir_func *const f = att_begin_kernel(v, m, t->waves, 2);
     s->d.b = tir_at_end(f, f->body);
 }
 

@@ -42,15 +42,6 @@ struct mla_rope {
     int width;             /* of what rotates: 64, or 0 */
 };
 
-static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
-                 struct att_why *why)
-{
-    (void)v;
-    (void)m;
-    return t->waves <= 4 * t->waves_per_simd ||
-           att_reject(why, ATT_TILE, "%d waves do not fit a compute unit", t->waves);
-}
-
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
     struct att_tile tile;
@@ -379,7 +370,6 @@ static void visit_block(struct mla_rope *k, struct tir_value block)
 
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *out)
 {
-    char name[ATT_NAME_MAX];
     struct mla_rope k = {
         .v = v,
         .pe = *v,
@@ -391,25 +381,17 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     };
     k.pe.head_dim = k.pe.head_dim_v = k.pe.rotary_dim = (int16_t)k.width;
     k.rope.v = &k.pe;
-    att_variant_name(v, name);
     struct att_tile tile;
     att_find_tile(v, m, &tile, NULL);
-    struct tir_func *f = tir_func_create(name, m, tile.waves);
-    f->waves_per_simd = tile.waves_per_simd;
+    struct tir_func *f = att_begin_kernel(v, m, tile.waves, tile.waves_per_simd);
     struct tir_builder *b = &k.rope.b;
     *b = tir_at_end(f, f->body);
     if (k.width)
         rope_choose_shapes(&k.rope);
-    const struct att_counted_wave own = att_counted_wave(b, tile.waves, WAVES, ARG_WORKGROUPS);
+    struct att_counted_wave own = att_begin_counted(b, tile.waves, WAVES, ARG_WORKGROUPS);
     k.rope.wave = own.wave;
-    struct tir_if there = {0};
-    if (own.there.id)
-        there = tir_begin_if(b, own.there, false, NULL, 0);
     visit_block(&k, own.block);
-    if (own.there.id) {
-        tir_else(b, &there, NULL);
-        tir_end_if(b, &there, NULL);
-    }
+    att_end_counted(b, &own);
     tir_return(b);
 
     *out = (struct att_kernel){
@@ -429,7 +411,7 @@ const struct att_template att_template_mla_rope_cache = {
     .n_tiles = sizeof(tiles) / sizeof(tiles[0]),
     .knobs = knobs,
     .n_knobs = sizeof(knobs) / sizeof(knobs[0]),
-    .fits = fits,
+    .fits = att_fits_waves,
     .check = check,
     .build = build,
 };

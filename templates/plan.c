@@ -61,21 +61,6 @@ struct chunk {
 /* Sums over the chunks before one. */
 enum { SUM_START, SUM_ITEMS, SUM_ROWS, SUM_LAST, N_SUMS };
 
-static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
-                 struct att_why *why)
-{
-    (void)v;
-    (void)m;
-    return t->waves <= 4 * t->waves_per_simd ||
-           att_reject(why, ATT_TILE, "%d waves do not fit a compute unit", t->waves);
-}
-
-static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
-{
-    struct att_tile tile;
-    return att_find_tile(v, m, &tile, why);
-}
-
 static struct tir_value number(struct plan *p, struct tir_value scalar)
 {
     return tir_splat(&p->b, scalar, p->lane);
@@ -529,12 +514,9 @@ static void prepare(struct plan *p)
 
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
 {
-    char name[ATT_NAME_MAX];
-    att_variant_name(v, name);
     struct att_tile tile;
     att_find_tile(v, m, &tile, NULL);
-    struct tir_func *f = tir_func_create(name, m, tile.waves);
-    f->waves_per_simd = tile.waves_per_simd;
+    struct tir_func *f = att_begin_kernel(v, m, tile.waves, tile.waves_per_simd);
     struct plan p = {.b = tir_at_end(f, f->body), .waves = tile.waves};
     struct tir_builder *b = &p.b;
     prepare(&p);
@@ -558,7 +540,7 @@ const struct att_template att_template_plan = {
     .n_tiles = sizeof(tiles) / sizeof(tiles[0]),
     .knobs = knobs,
     .n_knobs = sizeof(knobs) / sizeof(knobs[0]),
-    .fits = fits,
-    .check = check,
+    .fits = att_fits_waves,
+    .check = att_check_tile,
     .build = build,
 };

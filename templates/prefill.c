@@ -679,10 +679,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     struct att_tile tile;
     att_find_tile(v, m, &tile, NULL);
     struct prefill p = prefill_with_tile(v, m, &tile);
-    char name[ATT_NAME_MAX];
-    att_variant_name(v, name);
-    struct tir_func *f = tir_func_create(name, m, p.waves);
-    f->waves_per_simd = p.waves / 4;
+    struct tir_func *f = att_begin_kernel(v, m, p.waves, p.waves / 4);
     p.b = tir_at_end(f, f->body);
     reserve(&p);
     place_steps(&p);

@@ -59,12 +59,9 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
                  struct att_why *why)
 {
     const int width = v->width > v->width_kv ? v->width : v->width_kv;
-    (void)m;
     if (width > t->head_dim)
         return att_reject(why, ATT_WIDTH, "is for rows of up to %d elements", t->head_dim);
-    if (t->waves > 4 * t->waves_per_simd)
-        return att_reject(why, ATT_TILE, "%d waves do not fit a compute unit", t->waves);
-    return true;
+    return att_fits_waves(v, t, m, why);
 }
 
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
@@ -207,7 +204,6 @@ static void visit_sides(struct norm *k, struct side *q, struct side *kv, struct 
 
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *out)
 {
-    char name[ATT_NAME_MAX];
     struct norm k = {.v = v, .m = m, .dtype = v->dtype == ATT_DTYPE_BF16 ? TIR_BF16 : TIR_F16};
     struct side q = {.in = ATT_TOKENS(Q),
                      .weight = ARG_Q_WEIGHT,
@@ -218,23 +214,15 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
                       .weight = ARG_KV_WEIGHT,
                       .out = ATT_TOKENS(KV_OUT),
                       .width = v->width_kv};
-    att_variant_name(v, name);
     struct att_tile tile;
     att_find_tile(v, m, &tile, NULL);
-    struct tir_func *f = tir_func_create(name, m, tile.waves);
-    f->waves_per_simd = tile.waves_per_simd;
+    struct tir_func *f = att_begin_kernel(v, m, tile.waves, tile.waves_per_simd);
     struct tir_builder *b = &k.b;
     *b = tir_at_end(f, f->body);
-    const struct att_counted_wave own = att_counted_wave(b, tile.waves, COUNTED, ARG_WORKGROUPS);
+    struct att_counted_wave own = att_begin_counted(b, tile.waves, COUNTED, ARG_WORKGROUPS);
     k.wave = own.wave;
-    struct tir_if there = {0};
-    if (own.there.id)
-        there = tir_begin_if(b, own.there, false, NULL, 0);
     visit_sides(&k, &q, &kv, own.block);
-    if (own.there.id) {
-        tir_else(b, &there, NULL);
-        tir_end_if(b, &there, NULL);
-    }
+    att_end_counted(b, &own);
     tir_return(b);
 
     *out = (struct att_kernel){

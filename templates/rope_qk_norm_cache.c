@@ -48,9 +48,7 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
     if (v->kv_scale == ATT_KV_SCALE_BLOCK &&
         (t->own[ROPE_ELEMENTS] > tiles[0].own[ROPE_ELEMENTS] || t->waves_per_simd > 2))
         return att_reject(why, ATT_TILE, "a page that is rounded again takes the registers");
-    if (t->waves_per_simd && t->waves > 4 * t->waves_per_simd)
-        return att_reject(why, ATT_TILE, "%d waves do not fit a compute unit", t->waves);
-    return true;
+    return !t->waves_per_simd || att_fits_waves(v, t, m, why);
 }
 
 /* Pieces start and end at whole dwords of what is stored. */
@@ -399,7 +397,6 @@ static unsigned waves_per_simd(const struct rope *p, const struct att_tile *t)
 
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
 {
-    char name[ATT_NAME_MAX];
     struct rope p = {
         .v = v,
         .m = m,
@@ -411,8 +408,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     att_find_tile(v, m, &tile, NULL);
     p.waves = tile.waves;
     p.elements = tile.own[ROPE_ELEMENTS];
-    att_variant_name(v, name);
-    struct tir_func *f = tir_func_create(name, m, tile.waves);
+    struct tir_func *f = att_begin_kernel(v, m, tile.waves, tile.waves_per_simd);
     p.b = tir_at_end(f, f->body);
     rope_choose_shapes(&p);
     f->waves_per_simd = waves_per_simd(&p, &tile);

@@ -184,6 +184,31 @@ bool att_find_tile(const struct att_variant *v, const struct tir_machine *m, str
     return false;
 }
 
+bool att_fits_waves(const struct att_variant *v, const struct att_tile *t,
+                    const struct tir_machine *m, struct att_why *why)
+{
+    (void)v;
+    (void)m;
+    return t->waves <= 4 * t->waves_per_simd ||
+           att_reject(why, ATT_TILE, "%d waves do not fit a compute unit", t->waves);
+}
+
+bool att_check_tile(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
+{
+    struct att_tile tile;
+    return att_find_tile(v, m, &tile, why);
+}
+
+struct tir_func *att_begin_kernel(const struct att_variant *v, const struct tir_machine *m,
+                                  unsigned waves, unsigned waves_per_simd)
+{
+    char name[ATT_NAME_MAX];
+    att_variant_name(v, name);
+    struct tir_func *const f = tir_func_create(name, m, waves);
+    f->waves_per_simd = waves_per_simd;
+    return f;
+}
+
 bool att_reject(struct att_why *why, enum att_field field, const char *format, ...)
 {
     va_list args;

@@ -113,6 +113,18 @@ struct att_template {
 bool att_find_tile(const struct att_variant *v, const struct tir_machine *m, struct att_tile *tile,
                    struct att_why *why);
 
+/** `fits` of a family whose tiles only have to fit a compute unit, and a part of the others': the waves
+ * of a workgroup against the wave slots of the four SIMDs. */
+bool att_fits_waves(const struct att_variant *v, const struct att_tile *t,
+                    const struct tir_machine *m, struct att_why *why);
+
+/** `check` of a family that takes every variant for which it has a tile. */
+bool att_check_tile(const struct att_variant *v, const struct tir_machine *m, struct att_why *why);
+
+/** Begins the kernel of a variant: an empty function of its name, for att_kernel.func. */
+struct tir_func *att_begin_kernel(const struct att_variant *v, const struct tir_machine *m,
+                                  unsigned waves, unsigned waves_per_simd);
+
 /** How many candidates a family has, those that do not fit among them. */
 unsigned att_count_tiles(const struct att_template *t);
 

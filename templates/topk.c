@@ -53,12 +53,6 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
     return true;
 }
 
-static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
-{
-    struct att_tile tile;
-    return att_find_tile(v, m, &tile, why);
-}
-
 static struct tir_value number(struct topk *t, struct tir_value scalar)
 {
     return tir_splat(&t->b, scalar, t->select.lane);
@@ -157,12 +151,9 @@ static void name_entries(void *context, struct tir_value entry, struct tir_value
 
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
 {
-    char name[ATT_NAME_MAX];
-    att_variant_name(v, name);
     struct att_tile tile;
     att_find_tile(v, m, &tile, NULL);
-    struct tir_func *f = tir_func_create(name, m, tile.waves);
-    f->waves_per_simd = tile.waves / 4;
+    struct tir_func *f = att_begin_kernel(v, m, tile.waves, tile.waves / 4);
     struct topk t = {.b = tir_at_end(f, f->body)};
     struct tir_value state[ATT_SELECT_N];
     const struct att_select_size size = size_of(v, &tile, m);
@@ -192,6 +183,6 @@ const struct att_template att_template_topk = {
     .n_knobs = sizeof(knobs) / sizeof(knobs[0]),
     .own = {"each"},
     .fits = fits,
-    .check = check,
+    .check = att_check_tile,
     .build = build,
 };
