@@ -6,10 +6,12 @@
  * ../tiny-llama has the rest of a layer. After every call all that the GPUs wrote is checked.
  * Exit status: 0 all right, 1 something is off, 2 no GPU or no memory.
  */
-#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "check.h"
+#include "formulas.h"
+#include "numbers.h"
 #include "rank.h"
 
 enum { STEPS = 12, LAST_STEP_OF_1 = 5 };
@@ -28,11 +30,7 @@ struct engine {
 /* Numbers from -1 to 1 with the seven bits that bf16 has behind the first. */
 static uint16_t random_bf16(uint64_t *state)
 {
-    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    const float value = (float)(int8_t)(*state >> 56) / 128;
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof(bits));
-    return (uint16_t)(bits >> 16);
+    return bf16_from_float((float)random_byte(state) / 128);
 }
 
 static void fill(uint16_t *row, uint64_t seed)
@@ -58,17 +56,6 @@ static void check_sequence(struct engine *e, int rank, int layer, int s, int fir
     }
 }
 
-static bool report(const char *what, int number, const int *lengths, struct verdict verdict)
-{
-    const bool ok = verdict.rotated <= 1 && verdict.attention <= 1;
-    printf("%s %3d  contexts", what, number);
-    for (int s = 0; s < BATCH; s++)
-        printf(" %3d", lengths[s]);
-    printf("  error / bound: rotated %.3f, attention %.3f  %s\n", verdict.rotated,
-           verdict.attention, ok ? "ok" : "WRONG");
-    return ok;
-}
-
 static bool prefill(struct engine *e)
 {
     int tokens = 0;
@@ -88,7 +75,7 @@ static bool prefill(struct engine *e)
                 check_sequence(e, rank, layer, s, first, prompts[s], &verdict);
         }
     }
-    return report("prefill", tokens, e->lengths, verdict);
+    return report_call("prefill", tokens, e->lengths, BATCH, verdict.rotated, verdict.attention);
 }
 
 static bool step(struct engine *e, int number)
@@ -115,7 +102,7 @@ static bool step(struct engine *e, int number)
                 check_sequence(e, rank, layer, s, s, e->lengths[s] != 0, &verdict);
         }
     }
-    return report("step   ", number, e->lengths, verdict);
+    return report_call("step   ", number, e->lengths, BATCH, verdict.rotated, verdict.attention);
 }
 
 int main(void)

@@ -2,11 +2,11 @@
 /* This file launches a rank's attention, through libattn only. */
 #include "rank.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "gpu.h"
+#include "pages.h"
 
 extern const unsigned char attn_pack_tensor_parallel[]; /* kernels.yaml, in this program */
 extern const size_t attn_pack_tensor_parallel_size;
@@ -44,30 +44,16 @@ struct rank {
     hipGraphExec_t step;
 };
 
-/* Page i of a sequence; any order will do, and this is one without order. */
-static int page_of(int s, int i) { return (s * PAGES + i) * 7 % (BATCH * PAGES); }
-
-static int64_t slot_of(int s, int token)
-{
-    return (int64_t)page_of(s, token / PAGE) * PAGE + token % PAGE;
-}
+static const struct paging paging = {BATCH, PAGES, PAGE};
 
 /* Memory. */
 
 static void upload_tables(struct rank *r)
 {
-    int32_t pages[BATCH][PAGES];
-    static float angles[LONGEST][DIM];
-    for (int s = 0; s < BATCH; s++)
-        for (int i = 0; i < PAGES; i++)
-            pages[s][i] = page_of(s, i);
-    for (int t = 0; t < LONGEST; t++) {
-        for (int i = 0; i < DIM / 2; i++) {
-            const double angle = t * pow(rope_base, -2.0 * i / DIM);
-            angles[t][i] = (float)cos(angle);
-            angles[t][i + DIM / 2] = (float)sin(angle);
-        }
-    }
+    int32_t pages[BATCH * PAGES];
+    static float angles[LONGEST * DIM];
+    fill_block_table(paging, pages);
+    fill_cos_sin(angles, LONGEST, DIM, rope_base);
     gpu_upload(r->block_table, pages, sizeof(pages));
     gpu_upload(r->cos_sin, angles, sizeof(angles));
 }
@@ -327,8 +313,7 @@ static void launch_decode(const struct rank *r, int layer)
  * is done with when the next one begins. */
 static void capture_step(struct rank *r)
 {
-    hipGraph_t graph;
-    HIP(hipStreamBeginCapture(r->stream, hipStreamCaptureModeThreadLocal));
+    gpu_capture(r->stream);
     launch_advance(r);
     for (int kind = 0; kind < KINDS; kind++)
         launch_plan(r, &r->work[kind]);
@@ -336,9 +321,7 @@ static void capture_step(struct rank *r)
         launch_rotate(r, &r->layers[layer], BATCH);
         launch_decode(r, layer);
     }
-    HIP(hipStreamEndCapture(r->stream, &graph));
-    HIP(hipGraphInstantiate(&r->step, graph, NULL, NULL, 0));
-    HIP(hipGraphDestroy(graph));
+    r->step = gpu_captured(r->stream);
 }
 
 /* Each rank on its GPU; on a machine with one GPU they share it. */
@@ -389,27 +372,18 @@ void rank_close(struct rank *r)
 void rank_prefill(struct rank *r, int layer, const uint16_t *qkv, const int lengths[BATCH],
                   uint16_t *out)
 {
-    int32_t cu_seqlens[BATCH + 1] = {0}, kv_lens[BATCH];
+    int32_t cu_seqlens[BATCH + 1];
     static int64_t positions[TOKENS], slots[TOKENS];
-    int tokens = 0, longest = 0;
-    for (int s = 0; s < BATCH; s++) {
-        for (int t = 0; t < lengths[s]; t++, tokens++) {
-            positions[tokens] = t;
-            slots[tokens] = slot_of(s, t);
-        }
-        cu_seqlens[s + 1] = tokens;
-        kv_lens[s] = lengths[s];
-        longest = lengths[s] > longest ? lengths[s] : longest;
-    }
+    const int tokens = pack_tokens(paging, lengths, lengths, cu_seqlens, positions, slots);
     HIP(hipSetDevice(r->ordinal));
     struct layer *l = &r->layers[layer];
     gpu_upload(l->qkv, qkv, (size_t)tokens * QKV * sizeof(*qkv));
     gpu_upload(r->positions, positions, (size_t)tokens * sizeof(positions[0]));
     gpu_upload(r->slots, slots, (size_t)tokens * sizeof(slots[0]));
-    gpu_upload(r->kv_lens, kv_lens, sizeof(kv_lens));
+    gpu_upload(r->kv_lens, lengths, BATCH * sizeof(*lengths));
     gpu_upload(r->cu_seqlens, cu_seqlens, sizeof(cu_seqlens));
     launch_rotate(r, l, tokens);
-    launch_prefill(r, layer, tokens, longest);
+    launch_prefill(r, layer, tokens, longest_of(paging, lengths));
     HIP(hipStreamSynchronize(r->stream));
     HIP(hipMemcpy(out, l->out, (size_t)tokens * QUERY * sizeof(*out), hipMemcpyDeviceToHost));
 }
@@ -450,7 +424,7 @@ void rank_read_cache(struct rank *r, int layer, int s, int tokens, uint16_t *key
     const struct layer *l = &r->layers[layer];
     HIP(hipSetDevice(r->ordinal));
     for (int t = 0; t < tokens; t++) {
-        const size_t at = (size_t)slot_of(s, t) * KEY, size = KEY * sizeof(*keys);
+        const size_t at = (size_t)slot_of(paging, s, t) * KEY, size = KEY * sizeof(*keys);
         HIP(hipMemcpy(keys + t * KEY, l->k_cache + at, size, hipMemcpyDeviceToHost));
         HIP(hipMemcpy(values + t * KEY, l->v_cache + at, size, hipMemcpyDeviceToHost));
     }

@@ -5,7 +5,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <string.h>
 
 enum {
     RANKS = 2,
@@ -28,13 +27,5 @@ static const double rope_base = 150000;
 
 /* gpt-oss begins with a window, and every other layer has one. */
 static inline bool has_window(int layer) { return layer % 2 == 0; }
-
-static inline float bf16_to_float(uint16_t bits)
-{
-    const uint32_t wide = (uint32_t)bits << 16;
-    float value;
-    memcpy(&value, &wide, sizeof(value));
-    return value;
-}
 
 #endif

@@ -20,17 +20,11 @@
 #include <assert.h>
 #include <math.h>
 
+#include "formulas.h"
+
 static const double u = 0x1p-8, f = 0x1p-24;
 
 enum { MOST_KEYS = 1024 };
-
-static void note(double *worst, double got, double expected, double bound)
-{
-    const double error = fabs(got - expected);
-    const double ratio = error == 0 ? 0 : error / bound;
-    if (!(ratio <= *worst)) /* a NaN stays */
-        *worst = ratio;
-}
 
 void check_norm(struct verdict *verdict, const uint16_t *x, const uint16_t *weight, int count,
                 const uint16_t *got)
@@ -41,7 +35,8 @@ void check_norm(struct verdict *verdict, const uint16_t *x, const uint16_t *weig
     for (int i = 0; i < count; i++) {
         const double expected =
             bf16_to_float(x[i]) * bf16_to_float(weight[i]) / sqrt(squares / count + rms_eps);
-        note(&verdict->norm, bf16_to_float(got[i]), expected, (u + count * f) * fabs(expected));
+        note_error(&verdict->norm, bf16_to_float(got[i]), expected,
+                   (u + count * f) * fabs(expected));
     }
 }
 
@@ -64,8 +59,8 @@ void check_rotated(struct verdict *verdict, const struct shape *s, const uint16_
         double expected[2], terms[2];
         rotate(s, x, position, i, expected, terms);
         for (int j = 0; j < 2; j++)
-            note(&verdict->rotated, bf16_to_float(got[2 * i + j]), expected[j],
-                 u * fabs(expected[j]) + 4 * f * terms[j]);
+            note_error(&verdict->rotated, bf16_to_float(got[2 * i + j]), expected[j],
+                       u * fabs(expected[j]) + 4 * f * terms[j]);
     }
 }
 
@@ -75,15 +70,15 @@ void check_cached(struct verdict *verdict, const struct shape *s, const uint16_t
     const double step = s->fp8 ? 1.0 / 16 + 4 * f : 0, least = s->fp8 ? 0x1p-10 * scale : 0;
     for (int i = 0; i < LATENT; i++) {
         const double x = bf16_to_float(given[i]);
-        note(&verdict->cached, got[i], x, fmax(step * fabs(x), least));
+        note_error(&verdict->cached, got[i], x, fmax(step * fabs(x), least));
     }
     for (int i = 0; i < ROPE / 2; i++) {
         double expected[2], terms[2];
         rotate(s, given + LATENT, position, i, expected, terms);
         for (int j = 0; j < 2; j++) {
             const double rounded = u * fabs(expected[j]) + 4 * f * terms[j];
-            note(&verdict->cached, got[LATENT + 2 * i + j], expected[j],
-                 rounded + fmax(step * (fabs(expected[j]) + rounded), least));
+            note_error(&verdict->cached, got[LATENT + 2 * i + j], expected[j],
+                       rounded + fmax(step * (fabs(expected[j]) + rounded), least));
         }
     }
 }
@@ -101,7 +96,8 @@ void check_product(struct verdict *verdict, const uint16_t *x, const uint16_t *w
             sum += product;
             terms += fabs(product);
         }
-        note(&verdict->product, bf16_to_float(got[i]), sum, u * fabs(sum) + count * f * terms);
+        note_error(&verdict->product, bf16_to_float(got[i]), sum,
+                   u * fabs(sum) + count * f * terms);
     }
 }
 
@@ -147,7 +143,7 @@ void check_attention(struct verdict *verdict, const uint16_t *q, double scale,
     const double merged = (seen->parts - 1) * u;
     for (int d = 0; d < seen->head_dim_v; d++) {
         const double out = expected[d] / sum, m = terms[d] / sum;
-        note(&verdict->attention, bf16_to_float(got[d]), out,
-             (1 + 4 * u) * ((u + arithmetic) * (m + fabs(out)) + merged * m));
+        note_error(&verdict->attention, bf16_to_float(got[d]), out,
+                   (1 + 4 * u) * ((u + arithmetic) * (m + fabs(out)) + merged * m));
     }
 }

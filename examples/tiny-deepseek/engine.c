@@ -220,7 +220,7 @@ static bool prefill(struct engine *e, int number, const struct call *call)
     int tokens = 0, parts = 1;
     for (int b = 0; b < BATCH; b++) {
         for (int i = 0; i < call->added[b]; i++, tokens++)
-            model_embed(&e->model, number * 10000 + b * LONGEST + i, e->hidden[tokens]);
+            embed(number * 10000 + b * LONGEST + i, e->hidden[tokens], e->shape->hidden);
     }
     struct verdict verdict = {0};
     project(e, tokens, &verdict);
@@ -261,7 +261,7 @@ static bool step(struct engine *e, int number)
         call.lengths[b] = e->lengths[b] + call.added[b];
         memcpy(e->hidden[tokens++], e->last[b], sizeof(e->last[b]));
         for (int i = 1; i < call.added[b]; i++, tokens++)
-            model_embed(&e->model, 50000 + number * STEP + tokens, e->hidden[tokens]);
+            embed(50000 + number * STEP + tokens, e->hidden[tokens], e->shape->hidden);
     }
     struct verdict verdict = {0};
     project(e, tokens, &verdict);

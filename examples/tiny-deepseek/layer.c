@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "pages.h"
 #include "parts.h"
 
 int call_tokens(const struct call *call)
@@ -22,17 +23,9 @@ int call_chunk(const struct call *call, int s, int number)
     return rest < 0 ? 0 : rest < CHUNK ? rest : CHUNK;
 }
 
-/* Page i of a sequence; any order will do, and this is one without order. */
-static int page_of(const struct layer *l, int sequence, int i)
+static struct paging paging_of(const struct layer *l)
 {
-    const int pages = LONGEST / l->shape->page;
-    return (sequence * pages + i) * 7 % (BATCH * pages);
-}
-
-static int64_t slot_of(const struct layer *l, int sequence, int token)
-{
-    const int page = l->shape->page;
-    return (int64_t)page_of(l, sequence, token / page) * page + token % page;
+    return (struct paging){BATCH, LONGEST / l->shape->page, l->shape->page};
 }
 
 /* Memory. */
@@ -102,11 +95,10 @@ static void upload_tables(struct layer *l)
         }
     }
     int32_t pages[BATCH * LONGEST];
-    const int count = LONGEST / l->shape->page;
-    for (int i = 0; i < BATCH * count; i++)
-        pages[i] = page_of(l, i / count, i % count);
+    const struct paging paging = paging_of(l);
+    fill_block_table(paging, pages);
     l->memory.cos_sin = keep(angles, sizeof(angles));
-    l->memory.block_table = keep(pages, (size_t)BATCH * count * sizeof(pages[0]));
+    l->memory.block_table = keep(pages, (size_t)BATCH * paging.pages * sizeof(pages[0]));
 }
 
 static void allocate_all(struct layer *l)
@@ -176,12 +168,9 @@ static void free_all(struct memory *m)
 /* Lengths, positions, slots and plan are read whenever the step is replayed. */
 static void capture_step(struct layer *l)
 {
-    hipGraph_t graph;
-    HIP(hipStreamBeginCapture(l->stream, hipStreamCaptureModeThreadLocal));
+    gpu_capture(l->stream);
     launch_step(l);
-    HIP(hipStreamEndCapture(l->stream, &graph));
-    HIP(hipGraphInstantiate(&l->step, graph, NULL, NULL, 0));
-    HIP(hipGraphDestroy(graph));
+    l->step = gpu_captured(l->stream);
 }
 
 struct layer *layer_open(const struct model *m)
@@ -213,15 +202,8 @@ void layer_close(struct layer *l)
 static void upload_call(struct layer *l, const struct call *call, int room)
 {
     int64_t positions[TOKENS] = {0}, slots[TOKENS];
-    int32_t ends[BATCH + 1] = {0};
-    int n = 0;
-    for (int s = 0; s < BATCH; s++) {
-        for (int i = 0; i < call->added[s]; i++, n++) {
-            positions[n] = call->lengths[s] - call->added[s] + i;
-            slots[n] = slot_of(l, s, (int)positions[n]);
-        }
-        ends[s + 1] = n;
-    }
+    int32_t ends[BATCH + 1];
+    int n = pack_tokens(paging_of(l), call->lengths, call->added, ends, positions, slots);
     for (; n < room; n++)
         slots[n] = -1;
     const struct inputs *in = &l->memory.in;
@@ -307,7 +289,8 @@ float layer_read_row(struct layer *l, int sequence, int token, double row[ROW])
     uint8_t bytes[ROW * sizeof(uint16_t)];
     float scale;
     const size_t size = ROW * (l->shape->fp8 ? 1 : sizeof(uint16_t));
-    layer_download(l, bytes, l->memory.cache + (size_t)slot_of(l, sequence, token) * size, size);
+    layer_download(l, bytes,
+                   l->memory.cache + (size_t)slot_of(paging_of(l), sequence, token) * size, size);
     layer_download(l, &scale, l->memory.scale, sizeof(scale));
     struct attn_device_info device = {.size = sizeof(device)};
     ATTN(attn_device_describe(l->kernels.device, &device));

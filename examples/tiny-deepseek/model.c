@@ -3,7 +3,6 @@
 #include "model.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 const struct shape shapes[SHAPES] = {
@@ -35,38 +34,13 @@ double rope_angle(const struct shape *s, int position, int i)
     return position * frequency * (1 - ramp + ramp / s->yarn);
 }
 
-/* A linear congruential generator (Knuth's MMIX constants); the top byte is the random one. */
-static int8_t random_byte(uint64_t *state)
-{
-    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (int8_t)(*state >> 56);
-}
-
-static void *allocate(size_t size)
-{
-    void *p = malloc(size);
-    if (!p) {
-        fprintf(stderr, "out of memory\n");
-        exit(2);
-    }
-    return p;
-}
-
-static int8_t *make_weights(size_t count, uint64_t seed)
-{
-    int8_t *w = allocate(count);
-    for (size_t i = 0; i < count; i++)
-        w[i] = random_byte(&seed);
-    return w;
-}
-
 /* Weights of kv_b, scaled so that what they make of a normalised latent is about as large. */
 static void make_kv_b(struct model *m)
 {
     const struct shape *s = m->shape;
     const int rows = s->nope + s->value;
-    m->kv_b = allocate((size_t)s->heads * rows * LATENT * sizeof(*m->kv_b));
-    m->absorb = allocate((size_t)s->heads * LATENT * s->nope * sizeof(*m->absorb));
+    m->kv_b = host_allocate((size_t)s->heads * rows * LATENT * sizeof(*m->kv_b));
+    m->absorb = host_allocate((size_t)s->heads * LATENT * s->nope * sizeof(*m->absorb));
     uint64_t state = 5;
     for (int i = 0; i < s->heads * rows * LATENT; i++)
         m->kv_b[i] = bf16_from_float((float)random_byte(&state) / (74 * sqrtf(LATENT)));
@@ -89,10 +63,8 @@ struct model model_make(const struct shape *s)
     };
     make_kv_b(&m);
     uint64_t state = 6;
-    for (int i = 0; i < s->q_lora; i++)
-        m.q_norm[i] = bf16_from_float(1 + (float)random_byte(&state) / 512);
-    for (int i = 0; i < LATENT; i++)
-        m.kv_norm[i] = bf16_from_float(1 + (float)random_byte(&state) / 512);
+    make_norm(m.q_norm, s->q_lora, &state);
+    make_norm(m.kv_norm, LATENT, &state);
     return m;
 }
 
@@ -103,44 +75,13 @@ void model_free(struct model *m)
         free(memory[i]);
 }
 
-void model_embed(const struct model *m, int token, float *hidden)
-{
-    uint64_t state = 1000 + (uint64_t)token;
-    for (int i = 0; i < m->shape->hidden; i++)
-        hidden[i] = (float)random_byte(&state) / 64;
-}
-
-/* Weights are bytes of a standard deviation of 74: so the result's is that of `x`, about. */
-static float dot(const int8_t *w, const float *x, int count)
-{
-    enum { LANES = 16 };
-    float sums[LANES] = {0}, sum = 0;
-    for (int i = 0; i < count; i += LANES) {
-        for (int j = 0; j < LANES; j++)
-            sums[j] += (float)w[i + j] * x[i + j];
-    }
-    for (int j = 0; j < LANES; j++)
-        sum += sums[j];
-    return sum / (74 * sqrtf((float)count));
-}
-
-static void project(const int8_t *w, int rows, const float *x, int count, uint16_t *out)
-{
-    for (int i = 0; i < rows; i++)
-        out[i] = bf16_from_float(dot(w + (size_t)i * count, x, count));
-}
-
 void model_project(const struct model *m, const float *hidden, uint16_t *q_a, uint16_t *kv_a)
 {
     const int count = m->shape->hidden;
-    float x[MOST_HIDDEN], squares = 0;
-    for (int i = 0; i < count; i++)
-        squares += hidden[i] * hidden[i];
-    const float factor = 1 / sqrtf(squares / (float)count + rms_eps);
-    for (int i = 0; i < count; i++)
-        x[i] = hidden[i] * factor;
-    project(m->q_a, m->shape->q_lora, x, count, q_a);
-    project(m->kv_a, ROW, x, count, kv_a);
+    float x[MOST_HIDDEN];
+    normalise(hidden, count, rms_eps, x);
+    project_rows(m->q_a, m->shape->q_lora, x, count, q_a);
+    project_rows(m->kv_a, ROW, x, count, kv_a);
 }
 
 void model_project_q(const struct model *m, const uint16_t *q_a, uint16_t *q)
@@ -148,15 +89,10 @@ void model_project_q(const struct model *m, const uint16_t *q_a, uint16_t *q)
     float x[MOST_Q_LORA];
     for (int i = 0; i < m->shape->q_lora; i++)
         x[i] = bf16_to_float(q_a[i]);
-    project(m->q_b, query_size(m->shape), x, m->shape->q_lora, q);
+    project_rows(m->q_b, query_size(m->shape), x, m->shape->q_lora, q);
 }
 
 void model_add_output(const struct model *m, const uint16_t *attention, float *hidden)
 {
-    const int count = out_size(m->shape);
-    float x[MOST_OUT];
-    for (int i = 0; i < count; i++)
-        x[i] = bf16_to_float(attention[i]);
-    for (int i = 0; i < m->shape->hidden; i++)
-        hidden[i] += dot(m->output + (size_t)i * count, x, count);
+    add_product(m->output, m->shape->hidden, attention, out_size(m->shape), hidden);
 }

@@ -8,7 +8,8 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <string.h>
+
+#include "numbers.h"
 
 /* Sizes that both models have, and the larger of those that differ. */
 enum {
@@ -46,22 +47,6 @@ double softmax_scale(const struct shape *s);
 /* The angle by which pair i of ROPE / 2 rotates at a position. */
 double rope_angle(const struct shape *s, int position, int i);
 
-static inline float bf16_to_float(uint16_t bits)
-{
-    const uint32_t wide = (uint32_t)bits << 16;
-    float value;
-    memcpy(&value, &wide, sizeof(value));
-    return value;
-}
-
-/* To nearest, ties to even; of finite numbers. */
-static inline uint16_t bf16_from_float(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof(bits));
-    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
 struct model {
     const struct shape *shape;
     int8_t *q_a;                  /* [q_lora, hidden] */
@@ -76,9 +61,6 @@ struct model {
 
 struct model model_make(const struct shape *shape);
 void model_free(struct model *m);
-
-/* The hidden state that a token number embeds to. */
-void model_embed(const struct model *m, int token, float *hidden);
 
 /* RMSNorm and the first projections: q_a [q_lora] and kv_a [ROW], bf16, as kernels take them. */
 void model_project(const struct model *m, const float *hidden, uint16_t *q_a, uint16_t *kv_a);

@@ -2,11 +2,11 @@
 /* This file launches the layer's attention. */
 #include "attention.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "gpu.h"
+#include "pages.h"
 #include "work.h"
 
 extern const unsigned char attn_pack_tiny_llama[]; /* kernels.yaml, in this program */
@@ -36,32 +36,17 @@ struct attention {
     hipGraphExec_t step;
 };
 
-/* Page i of a sequence; any order will do, and this is one without order. */
-static int page_of(int sequence, int i) { return (sequence * PAGES + i) * 7 % (BATCH * PAGES); }
-
-static int64_t slot_of(int sequence, int token)
-{
-    return (int64_t)page_of(sequence, token / PAGE) * PAGE + token % PAGE;
-}
+static const struct paging paging = {BATCH, PAGES, PAGE};
 
 /* Memory. */
 
 static void upload_tables(struct attention *a)
 {
-    int32_t pages[BATCH][PAGES];
-    for (int s = 0; s < BATCH; s++) {
-        for (int i = 0; i < PAGES; i++)
-            pages[s][i] = page_of(s, i);
-    }
+    int32_t pages[BATCH * PAGES];
+    static float angles[LONGEST * DIM];
+    fill_block_table(paging, pages);
+    fill_cos_sin(angles, LONGEST, DIM, rope_base);
     gpu_upload(a->block_table, pages, sizeof(pages));
-    static float angles[LONGEST][DIM];
-    for (int t = 0; t < LONGEST; t++) {
-        for (int i = 0; i < DIM / 2; i++) {
-            const double angle = t * pow(rope_base, -2.0 * i / DIM);
-            angles[t][i] = (float)cos(angle);
-            angles[t][i + DIM / 2] = (float)sin(angle);
-        }
-    }
     gpu_upload(a->cos_sin, angles, sizeof(angles));
 }
 
@@ -265,14 +250,11 @@ static void launch_combine(const struct attention *a)
 /* A decode step: lengths, positions, slots and plan are read whenever it is replayed. */
 static void capture_step(struct attention *a)
 {
-    hipGraph_t graph;
-    HIP(hipStreamBeginCapture(a->stream, hipStreamCaptureModeThreadLocal));
+    gpu_capture(a->stream);
     launch_rotate(a, BATCH);
     launch_decode(a);
     launch_combine(a);
-    HIP(hipStreamEndCapture(a->stream, &graph));
-    HIP(hipGraphInstantiate(&a->step, graph, NULL, NULL, 0));
-    HIP(hipGraphDestroy(graph));
+    a->step = gpu_captured(a->stream);
 }
 
 struct attention *attention_open(const struct model *m)
@@ -313,23 +295,15 @@ static void read_output(struct attention *a, int tokens, uint16_t *out)
 void attention_prefill(struct attention *a, const uint16_t *qkv, const int lengths[BATCH],
                        uint16_t *out)
 {
-    int32_t cu_seqlens[BATCH + 1] = {0};
+    int32_t cu_seqlens[BATCH + 1];
     int64_t positions[TOKENS], slots[TOKENS];
-    int tokens = 0, longest = 0;
-    for (int s = 0; s < BATCH; s++) {
-        for (int t = 0; t < lengths[s]; t++, tokens++) {
-            positions[tokens] = t;
-            slots[tokens] = slot_of(s, t);
-        }
-        cu_seqlens[s + 1] = tokens;
-        longest = lengths[s] > longest ? lengths[s] : longest;
-    }
+    const int tokens = pack_tokens(paging, lengths, lengths, cu_seqlens, positions, slots);
     gpu_upload(a->in.qkv, qkv, (size_t)tokens * QKV * sizeof(*qkv));
     gpu_upload(a->in.positions, positions, (size_t)tokens * sizeof(positions[0]));
     gpu_upload(a->in.slots, slots, (size_t)tokens * sizeof(slots[0]));
     gpu_upload(a->in.cu_seqlens, cu_seqlens, sizeof(cu_seqlens));
     launch_rotate(a, tokens);
-    launch_prefill(a, tokens, longest);
+    launch_prefill(a, tokens, longest_of(paging, lengths));
     read_output(a, tokens, out);
 }
 
@@ -340,7 +314,7 @@ void attention_step(struct attention *a, const uint16_t *qkv, const int lengths[
     int32_t kv_lens[BATCH];
     for (int s = 0; s < BATCH; s++) {
         positions[s] = lengths[s] ? lengths[s] - 1 : 0;
-        slots[s] = lengths[s] ? slot_of(s, lengths[s] - 1) : -1;
+        slots[s] = lengths[s] ? slot_of(paging, s, lengths[s] - 1) : -1;
         kv_lens[s] = lengths[s];
     }
     gpu_upload(a->in.qkv, qkv, (size_t)BATCH * QKV * sizeof(*qkv));
@@ -360,7 +334,7 @@ void attention_read_queries(struct attention *a, int tokens, uint16_t *queries)
 void attention_read_cache(struct attention *a, int sequence, int token, uint16_t *key,
                           uint16_t *value)
 {
-    const size_t at = (size_t)slot_of(sequence, token) * KEY;
+    const size_t at = (size_t)slot_of(paging, sequence, token) * KEY;
     HIP(hipMemcpy(key, a->k_cache + at, KEY * sizeof(*key), hipMemcpyDeviceToHost));
     HIP(hipMemcpy(value, a->v_cache + at, KEY * sizeof(*value), hipMemcpyDeviceToHost));
 }

@@ -6,11 +6,11 @@
  * Exit status: 0 all right, 1 something is off, 2 no GPU or no memory.
  */
 #include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include <string.h>
 
 #include "attention.h"
 #include "check.h"
+#include "formulas.h"
 
 enum { STEPS = 24, LAST_STEP_OF_1 = 11 };
 
@@ -42,17 +42,6 @@ static void check_sequence(struct engine *e, int s, int first, int count, struct
     }
 }
 
-static bool report(const char *what, int number, const int *lengths, struct verdict verdict)
-{
-    const bool ok = verdict.rotated <= 1 && verdict.attention <= 1;
-    printf("%s %2d  contexts", what, number);
-    for (int s = 0; s < BATCH; s++)
-        printf(" %3d", lengths[s]);
-    printf("  error / bound: rotated %.3f, attention %.3f  %s\n", verdict.rotated,
-           verdict.attention, ok ? "ok" : "WRONG");
-    return ok;
-}
-
 static bool prefill(struct engine *e)
 {
     static float hidden[TOKENS][HIDDEN];
@@ -60,7 +49,7 @@ static bool prefill(struct engine *e)
     for (int s = 0; s < BATCH; s++) {
         e->lengths[s] = prompts[s];
         for (int t = 0; t < prompts[s]; t++, tokens++) {
-            model_embed(s * LONGEST + t, hidden[tokens]);
+            embed(s * LONGEST + t, hidden[tokens], HIDDEN);
             model_project(&e->model, hidden[tokens], e->qkv + tokens * QKV);
         }
     }
@@ -75,7 +64,7 @@ static bool prefill(struct engine *e)
         memcpy(e->hidden[s], hidden[last], sizeof(e->hidden[s]));
         model_add_output(&e->model, e->out + last * QUERY, e->hidden[s]);
     }
-    return report("prefill", tokens, e->lengths, verdict);
+    return report_call("prefill", tokens, e->lengths, BATCH, verdict.rotated, verdict.attention);
 }
 
 static bool step(struct engine *e, int number)
@@ -99,7 +88,7 @@ static bool step(struct engine *e, int number)
         check_sequence(e, s, s, 1, &verdict);
         model_add_output(&e->model, e->out + s * QUERY, e->hidden[s]);
     }
-    return report("step   ", number, e->lengths, verdict);
+    return report_call("step   ", number, e->lengths, BATCH, verdict.rotated, verdict.attention);
 }
 
 int main(void)

@@ -7,7 +7,8 @@
 #define MODEL_H
 
 #include <stdint.h>
-#include <string.h>
+
+#include "numbers.h"
 
 enum {
     HIDDEN = 4096,
@@ -22,22 +23,6 @@ enum {
 static const float rms_eps = 1e-6f;
 static const double rope_base = 1e6;
 
-static inline float bf16_to_float(uint16_t bits)
-{
-    const uint32_t wide = (uint32_t)bits << 16;
-    float value;
-    memcpy(&value, &wide, sizeof(value));
-    return value;
-}
-
-/* To nearest, ties to even; of finite numbers. */
-static inline uint16_t bf16_from_float(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof(bits));
-    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
 struct model {
     int8_t *qkv;                       /* [QKV, HIDDEN] */
     int8_t *output;                    /* [HIDDEN, QUERY] */
@@ -46,9 +31,6 @@ struct model {
 
 struct model model_make(void);
 void model_free(struct model *m);
-
-/* The hidden state that a token number embeds to. */
-void model_embed(int token, float *hidden);
 
 /* RMSNorm and QKV projection: bf16, as the kernels take it. */
 void model_project(const struct model *m, const float *hidden, uint16_t *qkv);

@@ -15,17 +15,13 @@
 
 #include <cmocka.h>
 
-#include "runtime/attn.h"
-#include "tests/runtime/simulator.h"
+#include "tests/runtime/graph.h"
 #include "tools/verify/numbers.h"
 #include "tools/reference/prefill.h"
 
 enum { BATCH = 2, LONGEST = 40, ROOM = BATCH * LONGEST, DIM = 128, HEADS = 1 };
 
-static const char *library_path, *pack_path;
 static int replays = 1000;
-
-static struct simulator hip;
 
 /* Device memory of a launch, and the values that are in it. */
 struct step {
@@ -119,28 +115,15 @@ static void *capture(const struct attn_op *op, const struct step *s, void *strea
         .max_seqlen_k = LONGEST,
         .stream = stream,
     };
-    void *graph, *exec;
-    assert_int_equal(hip.hipStreamBeginCapture(stream, HIP_CAPTURE_RELAXED), 0);
+    graph_capture(stream);
     assert_int_equal(attn_prefill_launch(op, &a), ATTN_OK);
-    assert_int_equal(hip.hipStreamEndCapture(stream, &graph), 0);
-    assert_int_equal(hip.hipGraphInstantiate(&exec, graph, NULL, NULL, 0), 0);
-    assert_int_equal(hip.hipGraphDestroy(graph), 0);
-    return exec;
+    return graph_captured(stream);
 }
 
 static void replays_see_new_lengths(void **state)
 {
     (void)state;
-    hip = simulator_load(library_path);
-    struct attn_pack *pack;
-    assert_int_equal(attn_pack_open(pack_path, &pack), ATTN_OK);
-    const struct attn_device_options o = {
-        .size = sizeof(o),
-        .flags = ATTN_CHECK_DATA,
-        .hip_library = library_path,
-    };
-    struct attn_device *device;
-    assert_int_equal(attn_device_open(&pack, 1, &o, &device), ATTN_OK);
+    struct graph_bench g = graph_open(ATTN_CHECK_DATA);
     const struct attn_prefill_desc d = {
         .size = sizeof(d),
         .dtype = ATTN_BF16,
@@ -150,35 +133,27 @@ static void replays_see_new_lengths(void **state)
         .mask = ATTN_MASK_CAUSAL,
     };
     struct attn_op *op;
-    assert_int_equal(attn_prefill_lookup(device, &d, &op), ATTN_OK);
+    assert_int_equal(attn_prefill_lookup(g.device, &d, &op), ATTN_OK);
     static struct step s;
-    void *stream;
-    assert_int_equal(hip.hipStreamCreate(&stream), 0);
     allocate(&s);
-    void *exec = capture(op, &s, stream);
+    void *exec = capture(op, &s, g.stream);
     uint64_t random = 5;
     for (int i = 0; i < replays; i++) {
         change(&s, find_precision("bf16"), &random);
-        assert_int_equal(hip.hipGraphLaunch(exec, stream), 0);
-        assert_int_equal(hip.hipStreamSynchronize(stream), 0);
+        graph_replay(exec, g.stream);
         check(&s, find_precision("bf16"));
     }
-    assert_int_equal(hip.hipGraphExecDestroy(exec), 0);
-    assert_int_equal(hip.hipStreamDestroy(stream), 0);
     for (int i = 0; i < 4; i++)
         hip.hipFree(s.device[i]);
     hip.hipFree(s.cu);
     attn_op_destroy(op);
-    attn_device_close(device);
-    attn_pack_close(pack);
+    graph_close(&g, exec);
 }
 
 int main(int argc, char **argv)
 {
-    if (argc < 3)
+    if (!graph_begin(argc, argv))
         return 2;
-    library_path = argv[1];
-    pack_path = argv[2];
     if (argc > 3)
         replays = atoi(argv[3]);
     const struct CMUnitTest tests[] = {cmocka_unit_test(replays_see_new_lengths)};

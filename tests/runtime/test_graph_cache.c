@@ -16,16 +16,12 @@
 
 #include <cmocka.h>
 
-#include "runtime/attn.h"
-#include "tests/runtime/simulator.h"
+#include "tests/runtime/graph.h"
 #include "tools/verify/numbers.h"
 
 enum { DIM = 64, KV_HEADS = 2, ROW = KV_HEADS * DIM, PAGE = 16 };
 enum { PAGES = 12, HOST_PAGES = 5, MOVED = 4, TOKENS = 40, BATCH = 2, REPLAYS = 25 };
 enum { FRESH = PAGES - MOVED, ROWS = MOVED * PAGE }; /* written pages, behind them the swapped in */
-
-static const char *library_path, *pack_path;
-static struct simulator hip;
 
 typedef uint16_t page[PAGE][ROW];
 
@@ -101,13 +97,9 @@ static void launch(const struct ops *ops, struct step *d, struct host *pinned, v
 
 static void *capture(const struct ops *ops, struct step *d, struct host *pinned, void *stream)
 {
-    void *graph, *exec;
-    assert_int_equal(hip.hipStreamBeginCapture(stream, HIP_CAPTURE_RELAXED), 0);
+    graph_capture(stream);
     launch(ops, d, pinned, stream);
-    assert_int_equal(hip.hipStreamEndCapture(stream, &graph), 0);
-    assert_int_equal(hip.hipGraphInstantiate(&exec, graph, NULL, NULL, 0), 0);
-    assert_int_equal(hip.hipGraphDestroy(graph), 0);
-    return exec;
+    return graph_captured(stream);
 }
 
 /* 0 .. n - 1 in random order. */
@@ -192,8 +184,7 @@ static void replay(void *exec, void *stream, struct step *d, struct host *pinned
         change(&expected, &random);
         assert_int_equal(hip.hipMemcpy(d, &expected, sizeof(*d), HIP_TO_DEVICE), 0);
         expect(&expected, &host);
-        assert_int_equal(hip.hipGraphLaunch(exec, stream), 0);
-        assert_int_equal(hip.hipStreamSynchronize(stream), 0);
+        graph_replay(exec, stream);
         assert_int_equal(hip.hipMemcpy(&got, d, sizeof(got), HIP_TO_HOST), 0);
         assert_memory_equal(&got, &expected, sizeof(got));
         assert_memory_equal(pinned, &host, sizeof(host));
@@ -233,36 +224,25 @@ static struct ops look_up(struct attn_device *device)
 static void a_captured_page_goes_out_to_the_host_and_back(void **state)
 {
     (void)state;
-    struct attn_pack *pack;
-    struct attn_device *device;
-    const struct attn_device_options o = {.size = sizeof(o), .hip_library = library_path};
-    assert_int_equal(attn_pack_open(pack_path, &pack), ATTN_OK);
-    assert_int_equal(attn_device_open(&pack, 1, &o, &device), ATTN_OK);
-    const struct ops ops = look_up(device);
-    void *memory, *pinned, *stream;
+    struct graph_bench g = graph_open(0);
+    const struct ops ops = look_up(g.device);
+    void *memory, *pinned;
     assert_int_equal(hip.hipMalloc(&memory, sizeof(struct step)), 0);
     assert_int_equal(hip.hipHostMalloc(&pinned, sizeof(struct host), 0), 0);
-    assert_int_equal(hip.hipStreamCreate(&stream), 0);
-    void *exec = capture(&ops, memory, pinned, stream);
-    replay(exec, stream, memory, pinned);
-    assert_int_equal(hip.hipGraphExecDestroy(exec), 0);
-    assert_int_equal(hip.hipStreamDestroy(stream), 0);
+    void *exec = capture(&ops, memory, pinned, g.stream);
+    replay(exec, g.stream, memory, pinned);
     hip.hipHostFree(pinned);
     hip.hipFree(memory);
     attn_op_destroy(ops.write);
     attn_op_destroy(ops.copy);
     attn_op_destroy(ops.gather);
-    attn_device_close(device);
-    attn_pack_close(pack);
+    graph_close(&g, exec);
 }
 
 int main(int argc, char **argv)
 {
-    if (argc < 3)
+    if (!graph_begin(argc, argv))
         return 2;
-    library_path = argv[1];
-    pack_path = argv[2];
-    hip = simulator_load(library_path);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_captured_page_goes_out_to_the_host_and_back),
     };

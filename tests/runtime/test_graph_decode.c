@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "tests/runtime/simulator.h"
+#include "tests/runtime/graph.h"
 #include "tools/verify/paged.h"
 #include "tools/reference/decode.h"
 
@@ -22,9 +22,6 @@ enum { BATCH = 3, Q_LEN = 2, DIM = 128, HEADS = 4, KV_HEADS = 2, PAGE = 16, LONG
 enum { LISTS = 9, TOKENS = BATCH * Q_LEN, ROW_PAGES = LONGEST / PAGE, REPLAYS = 30, INFO = 8 };
 enum { PARTS = LISTS / KV_HEADS, ITEMS = (BATCH + PARTS - 1) * KV_HEADS };
 enum { PARTIALS = BATCH + PARTS - 1, ROWS = PARTIALS * Q_LEN };
-
-static const char *library_path, *pack_path;
-static struct simulator hip;
 
 /* What changes from replay to replay; the same struct is on the host and on the device. */
 struct step {
@@ -232,16 +229,12 @@ static struct attn_combine_args combine_args(const struct bench *b, void *stream
 
 static void *capture(const struct bench *b, struct attn_op *const ops[2], void *stream)
 {
-    void *graph, *exec;
     const struct attn_decode_args decode = decode_args(b, stream);
     const struct attn_combine_args combine = combine_args(b, stream);
-    assert_int_equal(hip.hipStreamBeginCapture(stream, HIP_CAPTURE_RELAXED), 0);
+    graph_capture(stream);
     assert_int_equal(attn_decode_launch(ops[0], &decode), ATTN_OK);
     assert_int_equal(attn_combine_launch(ops[1], &combine), ATTN_OK);
-    assert_int_equal(hip.hipStreamEndCapture(stream, &graph), 0);
-    assert_int_equal(hip.hipGraphInstantiate(&exec, graph, NULL, NULL, 0), 0);
-    assert_int_equal(hip.hipGraphDestroy(graph), 0);
-    return exec;
+    return graph_captured(stream);
 }
 
 static void look_up(struct attn_device *device, struct attn_op *ops[2])
@@ -270,48 +263,32 @@ static void look_up(struct attn_device *device, struct attn_op *ops[2])
 static void replays_follow_new_plans(void **state)
 {
     (void)state;
-    struct attn_pack *pack;
-    struct attn_device *device;
     struct attn_op *ops[2];
-    const struct attn_device_options options = {
-        .size = sizeof(options),
-        .hip_library = library_path,
-    };
-    assert_int_equal(attn_pack_open(pack_path, &pack), ATTN_OK);
-    assert_int_equal(attn_device_open(&pack, 1, &options, &device), ATTN_OK);
-    look_up(device, ops);
+    struct graph_bench g = graph_open(0);
+    look_up(g.device, ops);
     static struct bench b;
     static struct step s;
     uint64_t random = 3;
-    void *stream;
-    assert_int_equal(hip.hipStreamCreate(&stream), 0);
     make_bench(&b, &random);
-    void *exec = capture(&b, ops, stream);
+    void *exec = capture(&b, ops, g.stream);
     int cut = 0;
     for (int i = 0; i < REPLAYS; i++) {
         change(&b, &s, &random);
-        assert_int_equal(hip.hipGraphLaunch(exec, stream), 0);
-        assert_int_equal(hip.hipStreamSynchronize(stream), 0);
+        graph_replay(exec, g.stream);
         check(&b, &s);
         cut += s.reduce_indptr[BATCH] > 0;
     }
     assert_true(cut > REPLAYS / 2 && cut < REPLAYS); /* with and without partial results */
-    assert_int_equal(hip.hipGraphExecDestroy(exec), 0);
-    assert_int_equal(hip.hipStreamDestroy(stream), 0);
     device_free(&b.memory);
     attn_op_destroy(ops[0]);
     attn_op_destroy(ops[1]);
-    attn_device_close(device);
-    attn_pack_close(pack);
+    graph_close(&g, exec);
 }
 
 int main(int argc, char **argv)
 {
-    if (argc < 3)
+    if (!graph_begin(argc, argv))
         return 2;
-    library_path = argv[1];
-    pack_path = argv[2];
-    hip = simulator_load(library_path);
     const struct CMUnitTest tests[] = {cmocka_unit_test(replays_follow_new_plans)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,8 +15,7 @@
 
 #include <cmocka.h>
 
-#include "runtime/attn.h"
-#include "tests/runtime/simulator.h"
+#include "tests/runtime/graph.h"
 #include "tools/verify/numbers.h"
 #include "tools/reference/metadata.h"
 
@@ -32,9 +31,6 @@ enum {
     ITEMS = (BATCH + LISTS / KV_HEADS - 1) * KV_HEADS,
     PARTIALS = 2 * (LISTS / KV_HEADS - 1),
 };
-
-static const char *library_path, *pack_path;
-static struct simulator hip;
 
 static const struct attn_decode_plan_shape shape = {
     .size = sizeof(shape),
@@ -99,15 +95,11 @@ static void *capture(struct attn_op *const *ops, struct step *d, void *stream)
         .stream = stream,
         .lengths = {.kv_lens = d->kv_lens},
     };
-    void *graph, *exec;
-    assert_int_equal(hip.hipStreamBeginCapture(stream, HIP_CAPTURE_RELAXED), 0);
+    graph_capture(stream);
     for (int i = 0; i < N_KINDS; i++)
         assert_int_equal(attn_metadata_launch(ops[i], &metadata), ATTN_OK);
     assert_int_equal(attn_plan_launch(ops[N_KINDS], &plan), ATTN_OK);
-    assert_int_equal(hip.hipStreamEndCapture(stream, &graph), 0);
-    assert_int_equal(hip.hipGraphInstantiate(&exec, graph, NULL, NULL, 0), 0);
-    assert_int_equal(hip.hipGraphDestroy(graph), 0);
-    return exec;
+    return graph_captured(stream);
 }
 
 /* What the next replay should leave in memory, from what is there. */
@@ -176,8 +168,7 @@ static void replay(void *exec, void *stream, struct step *d)
         /* The host's copy is also what was in memory before, where nothing is to be written. */
         assert_int_equal(hip.hipMemcpy(d, &expected, sizeof(*d), HIP_TO_DEVICE), 0);
         expect(&expected);
-        assert_int_equal(hip.hipGraphLaunch(exec, stream), 0);
-        assert_int_equal(hip.hipStreamSynchronize(stream), 0);
+        graph_replay(exec, stream);
         assert_int_equal(hip.hipMemcpy(&got, d, sizeof(got), HIP_TO_HOST), 0);
         compare(&got, &expected);
     }
@@ -186,39 +177,28 @@ static void replay(void *exec, void *stream, struct step *d)
 static void a_captured_step_follows_its_lengths(void **state)
 {
     (void)state;
-    hip = simulator_load(library_path);
-    struct attn_pack *pack;
-    struct attn_device *device;
     struct attn_op *ops[N_KINDS + 1];
-    const struct attn_device_options o = {.size = sizeof(o), .hip_library = library_path};
-    assert_int_equal(attn_pack_open(pack_path, &pack), ATTN_OK);
-    assert_int_equal(attn_device_open(&pack, 1, &o, &device), ATTN_OK);
+    struct graph_bench g = graph_open(0);
     for (int i = 0; i < N_KINDS; i++) {
         const struct attn_metadata_desc d = {.size = sizeof(d), .kind = kinds[i]};
-        assert_int_equal(attn_metadata_lookup(device, &d, &ops[i]), ATTN_OK);
+        assert_int_equal(attn_metadata_lookup(g.device, &d, &ops[i]), ATTN_OK);
     }
     const struct attn_plan_desc plan = {.size = sizeof(plan)};
-    assert_int_equal(attn_plan_lookup(device, &plan, &ops[N_KINDS]), ATTN_OK);
-    void *memory, *stream;
+    assert_int_equal(attn_plan_lookup(g.device, &plan, &ops[N_KINDS]), ATTN_OK);
+    void *memory;
     assert_int_equal(hip.hipMalloc(&memory, sizeof(struct step)), 0);
-    assert_int_equal(hip.hipStreamCreate(&stream), 0);
-    void *exec = capture(ops, memory, stream);
-    replay(exec, stream, memory);
-    assert_int_equal(hip.hipGraphExecDestroy(exec), 0);
-    assert_int_equal(hip.hipStreamDestroy(stream), 0);
+    void *exec = capture(ops, memory, g.stream);
+    replay(exec, g.stream, memory);
     hip.hipFree(memory);
     for (int i = 0; i <= N_KINDS; i++)
         attn_op_destroy(ops[i]);
-    attn_device_close(device);
-    attn_pack_close(pack);
+    graph_close(&g, exec);
 }
 
 int main(int argc, char **argv)
 {
-    if (argc < 3)
+    if (!graph_begin(argc, argv))
         return 2;
-    library_path = argv[1];
-    pack_path = argv[2];
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_captured_step_follows_its_lengths)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

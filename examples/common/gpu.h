@@ -22,4 +22,8 @@ void *gpu_allocate(size_t size);
 
 void gpu_upload(void *to, const void *from, size_t size);
 
+/* Captures what is launched to a stream; the end of that returns what can be replayed. */
+void gpu_capture(hipStream_t stream);
+hipGraphExec_t gpu_captured(hipStream_t stream);
+
 #endif

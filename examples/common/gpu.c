@@ -33,3 +33,18 @@ void gpu_upload(void *to, const void *from, size_t size)
 {
     HIP(hipMemcpy(to, from, size, hipMemcpyHostToDevice));
 }
+
+void gpu_capture(hipStream_t stream)
+{
+    HIP(hipStreamBeginCapture(stream, hipStreamCaptureModeThreadLocal));
+}
+
+hipGraphExec_t gpu_captured(hipStream_t stream)
+{
+    hipGraph_t graph;
+    hipGraphExec_t exec;
+    HIP(hipStreamEndCapture(stream, &graph));
+    HIP(hipGraphInstantiate(&exec, graph, NULL, NULL, 0));
+    HIP(hipGraphDestroy(graph));
+    return exec;
+}

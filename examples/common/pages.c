@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* This file gives sequences their pages and slots. */
+#include "pages.h"
+
+#include <math.h>
+
+int page_of(struct paging p, int sequence, int i)
+{
+    return (sequence * p.pages + i) * 7 % (p.batch * p.pages);
+}
+
+int64_t slot_of(struct paging p, int sequence, int token)
+{
+    return (int64_t)page_of(p, sequence, token / p.page) * p.page + token % p.page;
+}
+
+void fill_block_table(struct paging p, int32_t *table)
+{
+    for (int i = 0; i < p.batch * p.pages; i++)
+        table[i] = page_of(p, i / p.pages, i % p.pages);
+}
+
+void fill_cos_sin(float *table, int positions, int dim, double base)
+{
+    for (int t = 0; t < positions; t++, table += dim) {
+        for (int i = 0; i < dim / 2; i++) {
+            const double angle = t * pow(base, -2.0 * i / dim);
+            table[i] = (float)cos(angle);
+            table[i + dim / 2] = (float)sin(angle);
+        }
+    }
+}
+
+int pack_tokens(struct paging p, const int *lengths, const int *added, int32_t *ends,
+                int64_t *positions, int64_t *slots)
+{
+    int n = 0;
+    ends[0] = 0;
+    for (int s = 0; s < p.batch; s++) {
+        for (int i = 0; i < added[s]; i++, n++) {
+            positions[n] = lengths[s] - added[s] + i;
+            slots[n] = slot_of(p, s, (int)positions[n]);
+        }
+        ends[s + 1] = n;
+    }
+    return n;
+}
+
+int longest_of(struct paging p, const int *lengths)
+{
+    int longest = 0;
+    for (int s = 0; s < p.batch; s++)
+        longest = lengths[s] > longest ? lengths[s] : longest;
+    return longest;
+}
