@@ -9,14 +9,7 @@
 
 #include "compiler/description.h"
 #include "tests/compiler/toy.h"
-
-#define CHECK(condition)                                   \
-    do {                                                   \
-        if (!(condition)) {                                \
-            fprintf(stderr, "violated: %s\n", #condition); \
-            abort();                                       \
-        }                                                  \
-    } while (0)
+#include "tests/fuzz/check.h"
 
 enum { MAX_ROUND_TRIP = 64 };
 

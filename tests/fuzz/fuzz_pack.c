@@ -4,20 +4,12 @@
  * how it is meant: 0, the rest is the file; else the rest is a list of changes to a sound pack, and
  * bit 1 says whether checksums are made right again, so that what lies behind them is reached.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/device.h"
+#include "tests/fuzz/check.h"
 #include "tests/runtime/packs.h"
-
-#define CHECK(condition)                                   \
-    do {                                                   \
-        if (!(condition)) {                                \
-            fprintf(stderr, "violated: %s\n", #condition); \
-            abort();                                       \
-        }                                                  \
-    } while (0)
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -82,31 +74,10 @@ static void dispatch(struct attn_pack *pack)
     pthread_mutex_init(&device->lock, NULL);
     attn_pack_ref(pack);
     device->packs[0] = pack;
-    struct attn_prefill_desc d = {
-        .size = sizeof(d),
-        .dtype = ATTN_BF16,
-        .head_dim = 128,
-        .heads = 8,
-        .kv_heads = 2,
-        .mask = ATTN_MASK_CAUSAL,
-    };
+    const struct attn_prefill_desc d = plain_desc();
     struct attn_op *op;
     if (attn_prefill_lookup(device, &d, &op) == ATTN_OK) {
-        static _Alignas(16) char tensor[16];
-        static const int32_t cu[] = {0, 100, 300};
-        const struct attn_prefill_args a = {
-            .size = sizeof(a),
-            .q = tensor,
-            .k = tensor,
-            .v = tensor,
-            .out = tensor,
-            .cu_seqlens_q = cu,
-            .cu_seqlens_k = cu,
-            .batch = 2,
-            .total_q = 300,
-            .max_seqlen_q = 200,
-            .max_seqlen_k = 200,
-        };
+        const struct attn_prefill_args a = plain_args();
         attn_prefill_launch(op, &a);
         attn_op_destroy(op);
     }

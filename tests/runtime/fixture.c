@@ -39,15 +39,47 @@ struct fakehip *fake_reset(void)
     return f;
 }
 
-struct bench open_bench(const struct made *kernels, size_t count)
+static struct bench open_bytes(void *bytes, size_t size, uint32_t flags)
 {
-    struct bench b;
-    size_t size;
-    b.bytes = make_pack(kernels, count, &size);
+    struct bench b = {.bytes = bytes};
+    struct attn_device_options o = fake_options();
+    o.flags = flags;
     assert_int_equal(attn_pack_open_memory(b.bytes, size, &b.pack), ATTN_OK);
-    const struct attn_device_options o = fake_options();
     assert_int_equal(attn_device_open(&b.pack, 1, &o, &b.device), ATTN_OK);
     return b;
+}
+
+struct bench open_bench(const struct made *kernels, size_t count)
+{
+    size_t size;
+    void *const bytes = make_pack(kernels, count, &size);
+    return open_bytes(bytes, size, 0);
+}
+
+void add_small(struct attnc_pack_writer *w, struct attnc_pack_kernel k)
+{
+    static const struct attnc_pack_factor x[] = {{"workgroups", 1}};
+    k.symbol = "kernel";
+    k.target = "gfx942";
+    k.grid[0] = x;
+    k.grid_count[0] = COUNT(x);
+    k.workgroup[0] = 256;
+    k.workgroup[1] = k.workgroup[2] = 1;
+    k.occupancy = 1;
+    k.code = k.name;
+    k.code_size = strlen(k.name);
+    k.code_bytes = 4;
+    if (!attnc_pack_writer_add(w, &k))
+        fail_msg("%s", attnc_pack_writer_error(w));
+}
+
+struct bench open_writer(struct attnc_pack_writer *w, uint32_t flags)
+{
+    void *bytes;
+    size_t size;
+    assert_true(attnc_pack_writer_finish(w, &bytes, &size));
+    attnc_pack_writer_destroy(w);
+    return open_bytes(bytes, size, flags);
 }
 
 void close_bench(struct bench *b)
@@ -57,40 +89,29 @@ void close_bench(struct bench *b)
     free(b->bytes);
 }
 
-struct attn_prefill_desc plain_desc(void)
-{
-    return (struct attn_prefill_desc){
-        .size = sizeof(struct attn_prefill_desc),
-        .dtype = ATTN_BF16,
-        .head_dim = 128,
-        .heads = 8,
-        .kv_heads = 2,
-        .mask = ATTN_MASK_CAUSAL,
-    };
-}
-
-struct attn_prefill_args plain_args(void)
-{
-    static _Alignas(16) uint16_t tensor[8];
-    static const int32_t cu[] = {0, 100, 300};
-    return (struct attn_prefill_args){
-        .size = sizeof(struct attn_prefill_args),
-        .q = tensor,
-        .k = tensor,
-        .v = tensor,
-        .out = tensor,
-        .cu_seqlens_q = cu,
-        .cu_seqlens_k = cu,
-        .batch = 2,
-        .total_q = 300,
-        .total_k = 300,
-        .max_seqlen_q = 200,
-        .max_seqlen_k = 200,
-    };
-}
-
 void says(const char *text)
 {
     if (!strstr(attn_last_error(), text))
         fail_msg("\"%s\" does not say \"%s\"", attn_last_error(), text);
+}
+
+int64_t i64_at(const struct fakehip *f, size_t offset)
+{
+    int64_t v;
+    memcpy(&v, f->kernargs + offset, sizeof(v));
+    return v;
+}
+
+int32_t i32_at(const struct fakehip *f, size_t offset)
+{
+    int32_t v;
+    memcpy(&v, f->kernargs + offset, sizeof(v));
+    return v;
+}
+
+float f32_at(const struct fakehip *f, size_t offset)
+{
+    float v;
+    memcpy(&v, f->kernargs + offset, sizeof(v));
+    return v;
 }

@@ -28,11 +28,17 @@ struct attn_device_options fake_options(void);
 struct bench open_bench(const struct made *kernels, size_t count);
 void close_bench(struct bench *b);
 
-/* bf16, head_dim 128, 8 heads over 2, causal. */
-struct attn_prefill_desc plain_desc(void);
+/* Adds a kernel to a pack: `k` says its name, op, key and arguments. It is a kernel of gfx942 with one
+ * workgroup of 256 work items for each of the argument "workgroups". */
+void add_small(struct attnc_pack_writer *w, struct attnc_pack_kernel k);
 
-/* Two sequences, 300 queries in all; the tensors are an array that nobody reads. */
-struct attn_prefill_args plain_args(void);
+/* The pack of a writer, which it destroys. `flags` is attn_device_options.flags. */
+struct bench open_writer(struct attnc_pack_writer *w, uint32_t flags);
+
+/* An argument of the last launch, by its offset among the kernel's arguments. */
+int64_t i64_at(const struct fakehip *f, size_t offset);
+int32_t i32_at(const struct fakehip *f, size_t offset);
+float f32_at(const struct fakehip *f, size_t offset);
 
 /* Fails the test unless the last error says this. */
 void says(const char *text);

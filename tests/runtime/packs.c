@@ -126,6 +126,38 @@ void *make_large_pack(size_t count, size_t *size)
     return finish(w, size);
 }
 
+struct attn_prefill_desc plain_desc(void)
+{
+    return (struct attn_prefill_desc){
+        .size = sizeof(struct attn_prefill_desc),
+        .dtype = ATTN_BF16,
+        .head_dim = 128,
+        .heads = 8,
+        .kv_heads = 2,
+        .mask = ATTN_MASK_CAUSAL,
+    };
+}
+
+struct attn_prefill_args plain_args(void)
+{
+    static _Alignas(16) uint16_t tensor[8];
+    static const int32_t cu[] = {0, 100, 300};
+    return (struct attn_prefill_args){
+        .size = sizeof(struct attn_prefill_args),
+        .q = tensor,
+        .k = tensor,
+        .v = tensor,
+        .out = tensor,
+        .cu_seqlens_q = cu,
+        .cu_seqlens_k = cu,
+        .batch = 2,
+        .total_q = 300,
+        .total_k = 300,
+        .max_seqlen_q = 200,
+        .max_seqlen_k = 200,
+    };
+}
+
 static void reseal_records(uint8_t *pack, const struct attn_pack_header *h)
 {
     const uint64_t start = h->sections[ATTN_PACK_KERNELS].offset;

@@ -4,6 +4,7 @@
 #define TESTS_RUNTIME_PACKS_H
 
 #include "compiler/pack_writer.h"
+#include "runtime/attn.h"
 
 /* What a made kernel says; zero and NULL stand for the defaults in brackets. */
 struct made {
@@ -45,6 +46,12 @@ void *make_pack(const struct made *kernels, size_t count, size_t *size);
 
 /* A pack of `count` kernels that differ in gqa, mask and head_dim. */
 void *make_large_pack(size_t count, size_t *size);
+
+/* A call that a kernel of add_made() covers: bf16, head_dim 128, 8 heads over 2, causal. */
+struct attn_prefill_desc plain_desc(void);
+
+/* Two sequences, 300 queries in all; the tensors are an array that nobody reads. */
+struct attn_prefill_args plain_args(void);
 
 /* Recomputes every checksum, so that what is checked behind them is reached. */
 void reseal(void *pack, size_t size);

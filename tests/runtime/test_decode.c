@@ -87,43 +87,23 @@ static void add(struct attnc_pack_writer *w, const struct kernel *k)
         {"max_seqlen_q", AT_Q_LEN, ATTN_KIND_I32},
         {"window_right", AT_RIGHT, ATTN_KIND_I32},
     };
-    static const struct attnc_pack_factor x[] = {{"workgroups", 1}};
-    const struct attnc_pack_kernel made = {
-        .name = k->name,
-        .symbol = "kernel",
-        .op = "decode",
-        .target = "gfx942",
-        .key = key,
-        .key_count = COUNT(key),
-        .kernargs = kernargs,
-        .kernarg_count = COUNT(kernargs),
-        .kernarg_size = AT_SIZE,
-        .grid = {x},
-        .grid_count = {COUNT(x)},
-        .workgroup = {256, 1, 1},
-        .occupancy = 1,
-        .code = k->name,
-        .code_size = strlen(k->name),
-        .code_bytes = 4,
-    };
-    if (!attnc_pack_writer_add(w, &made))
-        fail_msg("%s", attnc_pack_writer_error(w));
+    add_small(w, (struct attnc_pack_kernel){
+                     .name = k->name,
+                     .op = "decode",
+                     .key = key,
+                     .key_count = COUNT(key),
+                     .kernargs = kernargs,
+                     .kernarg_count = COUNT(kernargs),
+                     .kernarg_size = AT_SIZE,
+                 });
 }
 
 static struct bench open_decode(const struct kernel *kernels, size_t count, uint32_t flags)
 {
-    struct bench b;
-    size_t size;
     struct attnc_pack_writer *w = attnc_pack_writer_create();
     for (size_t i = 0; i < count; i++)
         add(w, &kernels[i]);
-    assert_true(attnc_pack_writer_finish(w, &b.bytes, &size));
-    attnc_pack_writer_destroy(w);
-    assert_int_equal(attn_pack_open_memory(b.bytes, size, &b.pack), ATTN_OK);
-    struct attn_device_options o = fake_options();
-    o.flags = flags;
-    assert_int_equal(attn_device_open(&b.pack, 1, &o, &b.device), ATTN_OK);
-    return b;
+    return open_writer(w, flags);
 }
 
 /* bf16, head_dim 128, 8 heads over 2, pages of 16. */
@@ -242,20 +222,6 @@ static void caches_have_kernels_of_their_own(void **state)
     d.page_table = ATTN_PAGES_INDICES;
     choose(&b, &d, "indices", any);
     close_bench(&b);
-}
-
-static int64_t i64_at(const struct fakehip *f, size_t offset)
-{
-    int64_t v;
-    memcpy(&v, f->kernargs + offset, sizeof(v));
-    return v;
-}
-
-static int32_t i32_at(const struct fakehip *f, size_t offset)
-{
-    int32_t v;
-    memcpy(&v, f->kernargs + offset, sizeof(v));
-    return v;
 }
 
 static void contiguous_caches_need_no_strides(void **state)

@@ -170,27 +170,6 @@ static void hip_5_properties_are_read_too(void **state)
     close_bench(&b);
 }
 
-static int64_t i64_at(const struct fakehip *f, size_t offset)
-{
-    int64_t v;
-    memcpy(&v, f->kernargs + offset, sizeof(v));
-    return v;
-}
-
-static int32_t i32_at(const struct fakehip *f, size_t offset)
-{
-    int32_t v;
-    memcpy(&v, f->kernargs + offset, sizeof(v));
-    return v;
-}
-
-static float f32_at(const struct fakehip *f, size_t offset)
-{
-    float v;
-    memcpy(&v, f->kernargs + offset, sizeof(v));
-    return v;
-}
-
 static void a_launch_packs_what_the_record_asks_for(void **state)
 {
     (void)state;

@@ -44,33 +44,19 @@ static void add(struct attnc_pack_writer *w, const char *name, const char *spars
         {"k_page_stride", AT_PAGE, ATTN_KIND_I64},
         {"k_token_stride", AT_TOKEN, ATTN_KIND_I64},
     };
-    static const struct attnc_pack_factor x[] = {{"workgroups", 1}};
-    const struct attnc_pack_kernel made = {
-        .name = name,
-        .symbol = "kernel",
-        .op = "mla_decode",
-        .target = "gfx942",
-        .key = key,
-        .key_count = COUNT(key),
-        .kernargs = kernargs,
-        .kernarg_count = COUNT(kernargs),
-        .kernarg_size = AT_SIZE,
-        .grid = {x},
-        .grid_count = {COUNT(x)},
-        .workgroup = {256, 1, 1},
-        .occupancy = 1,
-        .code = name,
-        .code_size = strlen(name),
-        .code_bytes = 4,
-    };
-    if (!attnc_pack_writer_add(w, &made))
-        fail_msg("%s", attnc_pack_writer_error(w));
+    add_small(w, (struct attnc_pack_kernel){
+                     .name = name,
+                     .op = "mla_decode",
+                     .key = key,
+                     .key_count = COUNT(key),
+                     .kernargs = kernargs,
+                     .kernarg_count = COUNT(kernargs),
+                     .kernarg_size = AT_SIZE,
+                 });
 }
 
 static struct bench open_kernels(uint32_t flags)
 {
-    struct bench b;
-    size_t size;
     struct attnc_pack_writer *w = attnc_pack_writer_create();
     add(w, "dense", "none", "blocks", "same");
     add(w, "fp8", "none", "blocks", "fp8");
@@ -78,13 +64,7 @@ static struct bench open_kernels(uint32_t flags)
     add(w, "rows", "slots", "blocks", "same");
     add(w, "packed", "slots", "blocks", "packed");
     add(w, "lists", "slots", "indices", "same");
-    assert_true(attnc_pack_writer_finish(w, &b.bytes, &size));
-    attnc_pack_writer_destroy(w);
-    assert_int_equal(attn_pack_open_memory(b.bytes, size, &b.pack), ATTN_OK);
-    struct attn_device_options o = fake_options();
-    o.flags = flags;
-    assert_int_equal(attn_device_open(&b.pack, 1, &o, &b.device), ATTN_OK);
-    return b;
+    return open_writer(w, flags);
 }
 
 /* bf16, 576 and 512 elements, 8 heads, pages of 16, lists of slots. */

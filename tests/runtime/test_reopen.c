@@ -63,14 +63,7 @@ static void use(const void *bytes, size_t size)
     const struct attn_device_options o = {.size = sizeof(o), .hip_library = hip_library};
     struct attn_device *device;
     assert_int_equal(l.attn_device_open(&pack, 1, &o, &device), ATTN_OK);
-    const struct attn_prefill_desc d = {
-        .size = sizeof(d),
-        .dtype = ATTN_BF16,
-        .head_dim = 128,
-        .heads = 8,
-        .kv_heads = 2,
-        .mask = ATTN_MASK_CAUSAL,
-    };
+    const struct attn_prefill_desc d = plain_desc();
     struct attn_op *op;
     assert_int_equal(l.attn_prefill_lookup(device, &d, &op), ATTN_OK);
     const struct attn_prefill_args none = {.size = sizeof(none)};
