@@ -131,3 +131,27 @@ LLVMValueRef cdna_lanes_below(struct lower *l, LLVMValueRef set)
                             emit_intrinsic(l, "llvm.amdgcn.mbcnt.lo", NULL, 0, low, 2)};
     return emit_intrinsic(l, "llvm.amdgcn.mbcnt.hi", NULL, 0, high, 2);
 }
+
+/* ---- fp8 ---- */
+
+/* v_cvt_pk_fp8_f32. */
+LLVMValueRef cdna_to_fp8(struct lower *l, LLVMValueRef x, LLVMValueRef y, LLVMValueRef dword,
+                         bool high)
+{
+    LLVMValueRef args[4] = {x, y, dword, LLVMConstInt(l->i1, high, false)};
+    return emit_intrinsic(l, "llvm.amdgcn.cvt.pk.fp8.f32", NULL, 0, args, 4);
+}
+
+/* v_cvt_f32_fp8. */
+LLVMValueRef cdna_fp8_to_f32(struct lower *l, LLVMValueRef dword)
+{
+    LLVMValueRef args[2] = {dword, lower_i32(l, 0)};
+    return emit_intrinsic(l, "llvm.amdgcn.cvt.f32.fp8", NULL, 0, args, 2);
+}
+
+/* v_cvt_pk_f32_fp8. */
+LLVMValueRef cdna_fp8_pair_to_f32(struct lower *l, LLVMValueRef dword, bool high)
+{
+    LLVMValueRef args[2] = {dword, LLVMConstInt(l->i1, high, false)};
+    return emit_intrinsic(l, "llvm.amdgcn.cvt.pk.f32.fp8", NULL, 0, args, 2);
+}

@@ -16,6 +16,10 @@ LLVMValueRef cdna_copy_to_lds(struct lower *l, const struct lower_copy *c);
 LLVMValueRef cdna_lane_gather(struct lower *l, LLVMValueRef byte_address, LLVMValueRef dword);
 LLVMValueRef cdna_lane_sum(struct lower *l, LLVMValueRef dword);
 LLVMValueRef cdna_lanes_below(struct lower *l, LLVMValueRef set);
+LLVMValueRef cdna_to_fp8(struct lower *l, LLVMValueRef x, LLVMValueRef y, LLVMValueRef dword,
+                         bool high);
+LLVMValueRef cdna_fp8_to_f32(struct lower *l, LLVMValueRef dword);
+LLVMValueRef cdna_fp8_pair_to_f32(struct lower *l, LLVMValueRef dword, bool high);
 
 /** Of a lane of the same row of 16: mask 0 to 15. */
 LLVMValueRef cdna_xor_in_row(struct lower *l, LLVMValueRef dword, unsigned mask);

@@ -92,4 +92,7 @@ const struct lower_isa lower_isa_cdna3 = {
     .lane_sum = cdna_lane_sum,
     .lanes_below = cdna_lanes_below,
     .to_bf16 = to_bf16,
+    .to_fp8 = cdna_to_fp8,
+    .fp8_to_f32 = cdna_fp8_to_f32,
+    .fp8_pair_to_f32 = cdna_fp8_pair_to_f32,
 };

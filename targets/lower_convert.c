@@ -48,7 +48,7 @@ static bool clamp_to_fp8(struct lower *l, LLVMValueRef *x, unsigned n)
     return true;
 }
 
-/* Up to four f32 in the bytes of a dword: v_cvt_pk_fp8_f32 makes half of one. */
+/* Up to four f32 in the bytes of a dword. */
 static LLVMValueRef fp8_dword(struct lower *l, LLVMValueRef *x, unsigned n, bool in_range)
 {
     /* More than two elements write both halves, so the old value does not matter. */
@@ -56,9 +56,7 @@ static LLVMValueRef fp8_dword(struct lower *l, LLVMValueRef *x, unsigned n, bool
     if (!in_range && !clamp_to_fp8(l, x, n))
         return NULL;
     for (unsigned i = 0; i < n; i += 2) {
-        LLVMValueRef args[4] = {x[i], x[i + 1 < n ? i + 1 : i], dword,
-                                LLVMConstInt(l->i1, i / 2, false)};
-        dword = emit_intrinsic(l, "llvm.amdgcn.cvt.pk.fp8.f32", NULL, 0, args, 4);
+        dword = l->isa->to_fp8(l, x[i], x[i + 1 < n ? i + 1 : i], dword, i / 2);
         if (!dword)
             return NULL;
     }
@@ -92,17 +90,14 @@ static LLVMValueRef fp8_to_f32(struct lower *l, LLVMValueRef v, unsigned count)
     if (count % 4) {
         for (unsigned i = 0; i < count; i++) {
             LLVMValueRef byte = LLVMBuildZExt(l->b, lower_element(l, v, i), l->i32, "");
-            LLVMValueRef args[2] = {byte, lower_i32(l, 0)};
-            out[i] = emit_intrinsic(l, "llvm.amdgcn.cvt.f32.fp8", NULL, 0, args, 2);
+            out[i] = l->isa->fp8_to_f32(l, byte);
         }
         return lower_gather(l, out, count);
     }
     LLVMTypeRef packed = count == 4 ? l->i32 : LLVMVectorType(l->i32, count / 4);
     LLVMValueRef dwords = lower_bitcast(l, v, packed);
     for (unsigned i = 0; i < count; i += 2) {
-        LLVMValueRef args[2] = {lower_element(l, dwords, i / 4),
-                                LLVMConstInt(l->i1, i / 2 % 2, false)};
-        LLVMValueRef pair = emit_intrinsic(l, "llvm.amdgcn.cvt.pk.f32.fp8", NULL, 0, args, 2);
+        LLVMValueRef pair = l->isa->fp8_pair_to_f32(l, lower_element(l, dwords, i / 4), i / 2 % 2);
         if (!pair)
             return NULL;
         out[i] = lower_element(l, pair, 0);

@@ -53,6 +53,13 @@ struct lower_isa {
 
     /* `count` f32 to bf16, nearest even; short_nan: see ops.def. */
     LLVMValueRef (*to_bf16)(struct lower *l, LLVMValueRef v, unsigned count, bool short_nan);
+    /* Two f32 to fp8, nearest even, in the low or the high half of `dword`; the other half stays. They
+     * lie in fp8's range. */
+    LLVMValueRef (*to_fp8)(struct lower *l, LLVMValueRef x, LLVMValueRef y, LLVMValueRef dword,
+                           bool high);
+    /* The fp8 in the lowest byte of a dword to f32; two of its low or its high half to a vector. */
+    LLVMValueRef (*fp8_to_f32)(struct lower *l, LLVMValueRef dword);
+    LLVMValueRef (*fp8_pair_to_f32)(struct lower *l, LLVMValueRef dword, bool high);
     /* Optional: bytes of fp8, a multiple of 4, to a 16-bit float, without a way through f32. */
     LLVMValueRef (*fp8_to_half)(struct lower *l, LLVMValueRef v, struct tir_type to);
 };
