@@ -140,12 +140,7 @@ class BatchDecode:
 
     def _run(self, layer, q, out, lse, fixed, at):
         """A layer that is new, or whose tensors were not given or are of another shape."""
-        if not self._step:
-            raise AttnError("ATTN_BAD_ARGUMENT", "run() before plan()")
-        if out is None:
-            out = new_like(q, (*q.shape[:2], self.head_dim_v))
-        if lse is None and self.lse:
-            lse = new_like(q, (self.heads, q.shape[0]), float_of(q))
+        out, lse = outputs(self, q, out, lse)
         moving = (out, lse) if self.lse else (out,)
         if layer is None or not layer[5](q, *moving, at):
             layer = self._learn(q, out, lse, fixed)
@@ -222,17 +217,23 @@ class BatchPrefill:
     def run(self, q, k, v, *, out=None, lse=None, k_scale=None, v_scale=None, sinks=None, stream=None):
         """A layer; k and v are tensors [tokens, kv heads, D], or the caches. Returns out, or out
         and lse."""
-        if not self._step:
-            raise AttnError("ATTN_BAD_ARGUMENT", "run() before plan()")
-        if out is None:
-            out = new_like(q, (*q.shape[:2], self.head_dim_v))
-        if lse is None and self.lse:
-            lse = new_like(q, (self.heads, q.shape[0]), float_of(q))
+        out, lse = outputs(self, q, out, lse)
         keys = ({"k_cache": k, "v_cache": v, "k_scale": k_scale, "v_scale": v_scale} if self.paged
                 else {"k": k, "v": v})
         self.op(q=q, out=out, lse=lse, sinks=sinks, **keys, **self._step, **self.numbers,
                 stream=stream)
         return (out, lse) if self.lse else out
+
+
+def outputs(call, q, out, lse):
+    """The outputs of a step that is planned; those that the caller has not given are new."""
+    if not call._step:
+        raise AttnError("ATTN_BAD_ARGUMENT", "run() before plan()")
+    if out is None:
+        out = new_like(q, (*q.shape[:2], call.head_dim_v))
+    if lse is None and call.lse:
+        lse = new_like(q, (call.heads, q.shape[0]), float_of(q))
+    return out, lse
 
 
 def float_of(x):

@@ -36,6 +36,13 @@ def random(shape, seed=0, dtype=np.float16):
     return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
 
 
+def fp8_bytes(shape, seed):
+    """fp8 bytes of magnitudes up to 15, without the NaN."""
+    rng = np.random.default_rng(seed)
+    out = rng.integers(0, 0x60, shape) + 128 * rng.integers(0, 2, shape)
+    return np.where(out == 128, 0, out).astype(np.uint8)
+
+
 def attention(q, k, v, *, scale=None, causal=True, window=(-1, -1), sinks=None, cap=0.0, slopes=None):
     """One sequence, in double: q [n, heads, D], k and v [m, kv heads, D] -> out, lse [heads, n].
     The diagonal is at the bottom right; rows that see nothing give 0 and -inf."""

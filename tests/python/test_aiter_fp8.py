@@ -34,12 +34,6 @@ class Fp8:
         cls.device = support.device(*KERNELS)
         aiter.use(device=cls.device)
 
-    def bytes(self, shape, seed):
-        """fp8 bytes of magnitudes up to 15, without the NaN."""
-        rng = np.random.default_rng(seed)
-        out = rng.integers(0, 0x60, shape) + 128 * rng.integers(0, 2, shape)
-        return np.where(out == 128, 0, out).astype(np.uint8)
-
     def close_to_weights_of_fp8(self, out, want, v):
         """Weights are rounded to fp8, by 2^-4 of themselves or 2^-14 of the largest, and their sum is
         that of the rounded ones: an output moves by so much of its values' distances from it."""
@@ -51,7 +45,7 @@ class Fp8:
 
     def test_flash_attn_varlen_fp8_pertensor_func(self):
         cu_q, cu_k = np.array([0, 5, 40], np.int32), np.array([0, 30, 100], np.int32)
-        q, k, v = (self.bytes((n, h, D), n + h) for n, h in ((40, H), (100, HK), (100, HK)))
+        q, k, v = (support.fp8_bytes((n, h, D), n + h) for n, h in ((40, H), (100, HK), (100, HK)))
         scales = [np.array([s], np.float32) for s in (0.02, 0.03, 0.5)]
         x, y, z = (FP8[b] * s for b, s in zip((q, k, v), scales))
         given = [self.t(b) for b in (q, k, v, *scales, cu_q, cu_k)]
@@ -71,8 +65,8 @@ class Fp8:
     def test_fp8_queries_over_pages(self):
         lengths, cu = [50, 20], np.array([0, 25, 30], np.int32)
         _, _, table, _, _ = self.paged(lengths, 3)
-        k, v = (self.bytes((int(table.max()) + 1, P, HK, D), i) for i in range(2))
-        q = self.bytes((30, H, D), 5)
+        k, v = (support.fp8_bytes((int(table.max()) + 1, P, HK, D), i) for i in range(2))
+        q = support.fp8_bytes((30, H, D), 5)
         scales = [np.array([s], np.float32) for s in (0.02, 0.03, 0.5)]
         keys, values = ([FP8[b[table[s, :-(-n // P)]]].reshape(-1, HK, D)[:n] * x[0]
                          for s, n in enumerate(lengths)] for b, x in ((k, scales[1]), (v, scales[2])))
@@ -95,8 +89,8 @@ class Fp8:
     def test_decode(self):
         lengths = [300, 9]
         _, _, table, _, _ = self.paged(lengths, 3)
-        k, v = (self.bytes((int(table.max()) + 1, P, HK, D), i) for i in range(2))
-        q, lens = self.bytes((2, H, D), 5), self.t(np.array(lengths, np.int32))
+        k, v = (support.fp8_bytes((int(table.max()) + 1, P, HK, D), i) for i in range(2))
+        q, lens = support.fp8_bytes((2, H, D), 5), self.t(np.array(lengths, np.int32))
         scales = [np.array([s], np.float32) for s in (0.02, 0.03, 0.5)]
         keys, values = ([FP8[b[table[s, :-(-n // P)]]].reshape(-1, HK, D)[:n] * x[0]
                          for s, n in enumerate(lengths)] for b, x in ((k, scales[1]), (v, scales[2])))

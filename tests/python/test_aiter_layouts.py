@@ -39,12 +39,6 @@ class Layouts:
         cls.device = support.device(*KERNELS)
         aiter.use(device=cls.device)
 
-    def bytes(self, shape, seed):
-        """fp8 bytes of magnitudes up to 15, without the NaN."""
-        rng = np.random.default_rng(seed)
-        out = rng.integers(0, 0x60, shape) + 128 * rng.integers(0, 2, shape)
-        return np.where(out == 128, 0, out).astype(np.uint8)
-
     def test_decode(self):
         lengths = [333, 9]
         k, v, table, keys, values = self.paged(lengths, 13)
@@ -67,7 +61,7 @@ class Layouts:
     def test_decode_of_fp8(self):
         lengths = [70, 9]
         _, _, table, _, _ = self.paged(lengths, 8)
-        k, v = (self.bytes((int(table.max()) + 1, P, HK, D), i) for i in range(2))
+        k, v = (support.fp8_bytes((int(table.max()) + 1, P, HK, D), i) for i in range(2))
         keys, values = ([FP8[b[table[s, :-(-n // P)]]].reshape(-1, HK, D)[:n] * np.float32(0.02)
                          for s, n in enumerate(lengths)] for b in (k, v))
         q, scale = support.random((2, H, D), 9), self.t(np.array([0.02], np.float32))
