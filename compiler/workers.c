@@ -33,24 +33,11 @@ struct loop {
     struct worker workers[MAX_WORKERS];
 };
 
-static bool send_all(int fd, const void *data, size_t size)
-{
-    for (const char *at = data; size;) {
-        const ssize_t n = send(fd, at, size, MSG_NOSIGNAL);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return false;
-        at += n;
-        size -= (size_t)n;
-    }
-    return true;
-}
-
-static bool receive_all(int fd, void *data, size_t size)
+/* Sends (`out`) or receives `size` bytes, in as many calls as that takes. */
+static bool transfer_all(int fd, void *data, size_t size, bool out)
 {
     for (char *at = data; size;) {
-        const ssize_t n = recv(fd, at, size, 0);
+        const ssize_t n = out ? send(fd, at, size, MSG_NOSIGNAL) : recv(fd, at, size, 0);
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
@@ -87,12 +74,12 @@ static void grow_stack(void)
 _Noreturn static void serve(const struct attnc_workers *w, int fd)
 {
     grow_stack();
-    for (size_t item; receive_all(fd, &item, sizeof(item));) {
+    for (size_t item; transfer_all(fd, &item, sizeof(item), false);) {
         size_t size = 0;
         char *result = do_item(w, item, &size);
         if (!result)
             _exit(NO_MEMORY);
-        if (!send_all(fd, &size, sizeof(size)) || !send_all(fd, result, size))
+        if (!transfer_all(fd, &size, sizeof(size), true) || !transfer_all(fd, result, size, true))
             _exit(1);
         free(result);
     }
@@ -138,7 +125,8 @@ static void feed(struct loop *l, struct worker *k)
         return;
     }
     k->item = l->next++;
-    send_all(k->fd, &k->item, sizeof(k->item)); /* of a dead one the answer will not come */
+    transfer_all(k->fd, &k->item, sizeof(k->item),
+                 true); /* of a dead one the answer will not come */
 }
 
 /* Takes the answer of a worker; one that has died makes room for another. */
@@ -146,10 +134,10 @@ static void take(struct loop *l, struct worker *k)
 {
     size_t size;
     uint8_t *result = NULL;
-    const bool answered = receive_all(k->fd, &size, sizeof(size));
+    const bool answered = transfer_all(k->fd, &size, sizeof(size), false);
     if (answered)
         result = malloc(size ? size : 1);
-    if (result && receive_all(k->fd, result, size)) {
+    if (result && transfer_all(k->fd, result, size, false)) {
         l->w->done(l->w->context, k->item, result, size, 0);
         free(result);
         feed(l, k);

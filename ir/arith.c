@@ -28,6 +28,22 @@ uint64_t tir_unsigned(unsigned dtype, int64_t v)
 
 static int64_t max_of(int64_t a, int64_t b) { return a > b ? a : b; }
 
+bool tir_commutes(unsigned opcode)
+{
+    switch (opcode) {
+    case TIR_add:
+    case TIR_mul:
+    case TIR_min:
+    case TIR_max:
+    case TIR_and:
+    case TIR_or:
+    case TIR_xor:
+    case TIR_cmp_eq:
+    case TIR_cmp_ne: return true;
+    default: return false;
+    }
+}
+
 /* Division and shifts: what is undefined for some operands. */
 static bool eval_partial(unsigned opcode, unsigned dtype, int64_t a, int64_t b, int64_t *d)
 {

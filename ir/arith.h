@@ -10,6 +10,9 @@
 bool tir_is_int(unsigned dtype);
 bool tir_is_float(unsigned dtype);
 
+/** a op b = b op a, of integers and of floats. */
+bool tir_commutes(unsigned opcode);
+
 /** v as an integer dtype holds it: sign-extended, i1 as 0 or 1. */
 int64_t tir_wrap(unsigned dtype, int64_t v);
 /** v zero-extended from the dtype. */

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "ir/arena.h"
+#include "ir/arith.h"
 #include "ir/passes.h"
 
 struct numbering {
@@ -25,22 +26,6 @@ struct numbering {
     uint32_t mask;
     bool progress;
 };
-
-static bool commutes(unsigned opcode)
-{
-    switch (opcode) {
-    case TIR_add:
-    case TIR_mul:
-    case TIR_min:
-    case TIR_max:
-    case TIR_and:
-    case TIR_or:
-    case TIR_xor:
-    case TIR_cmp_eq:
-    case TIR_cmp_ne: return true;
-    default: return false;
-    }
-}
 
 static uint32_t mix(uint32_t h, uint64_t v)
 {
@@ -55,7 +40,7 @@ static uint32_t hash(const struct numbering *n, const struct tir_op *op)
     for (int i = 0; i < TIR_MAX_IMM; i++)
         h = mix(h, (uint64_t)op->imm[i]);
     for (uint32_t i = 0; i < op->n_operands; i++) {
-        if (commutes(op->opcode))
+        if (tir_commutes(op->opcode))
             sum += mix(0, op->operands[i].id);
         else
             h = mix(h, op->operands[i].id);
@@ -67,7 +52,7 @@ static bool same_operands(const struct tir_op *a, const struct tir_op *b)
 {
     if (a->n_operands != b->n_operands)
         return false;
-    if (commutes(a->opcode) && a->operands[0].id == b->operands[1].id &&
+    if (tir_commutes(a->opcode) && a->operands[0].id == b->operands[1].id &&
         a->operands[1].id == b->operands[0].id)
         return true;
     for (uint32_t i = 0; i < a->n_operands; i++)

@@ -102,21 +102,11 @@ static bool fold_casts(struct folder *x, struct tir_op *op, struct tir_value *to
 static void constant_to_the_right(const struct folder *x, struct tir_op *op)
 {
     int64_t c;
-    switch (op->opcode) {
-    case TIR_add:
-    case TIR_mul:
-    case TIR_and:
-    case TIR_or:
-    case TIR_xor:
-    case TIR_min:
-    case TIR_max:
-    case TIR_cmp_eq:
-    case TIR_cmp_ne:
-        if (is_const(x, op->operands[0], &c) && !is_const(x, op->operands[1], &c)) {
-            const struct tir_value first = op->operands[0];
-            op->operands[0] = op->operands[1];
-            op->operands[1] = first;
-        }
+    if (tir_commutes(op->opcode) && is_const(x, op->operands[0], &c) &&
+        !is_const(x, op->operands[1], &c)) {
+        const struct tir_value first = op->operands[0];
+        op->operands[0] = op->operands[1];
+        op->operands[1] = first;
     }
 }
 
@@ -178,23 +168,15 @@ static bool fold_chain(struct folder *x, struct tir_op *op)
     if (!inner || inner->opcode != op->opcode || inner->n_operands != 2 ||
         !is_const(x, inner->operands[1], &c[0]) || !is_const(x, op->operands[1], &c[1]))
         return false;
-    switch (op->opcode) {
-    case TIR_add:
-    case TIR_mul:
-    case TIR_and:
-    case TIR_or:
-    case TIR_xor:
-    case TIR_min:
-    case TIR_max:
-        return tir_eval_int(op->opcode, dtype, (int64_t[]){c[0], c[1], 0}, &both) &&
-               become_binary(x, op, op->opcode, inner->operands[0], both);
-    case TIR_shl:
-    case TIR_shr:
+    const bool shift = op->opcode == TIR_shl || op->opcode == TIR_shr;
+    if (shift)
         both = (int64_t)(tir_unsigned(dtype, c[0]) + tir_unsigned(dtype, c[1]));
-        return both < tir_dtype_bits(dtype) &&
-               become_binary(x, op, op->opcode, inner->operands[0], both);
-    default: return false;
-    }
+    /* Of the ops that commute, comparisons alone have no chains. */
+    else if (!tir_commutes(op->opcode) || op->opcode == TIR_cmp_eq || op->opcode == TIR_cmp_ne ||
+             !tir_eval_int(op->opcode, dtype, (int64_t[]){c[0], c[1], 0}, &both))
+        return false;
+    return (!shift || both < tir_dtype_bits(dtype)) &&
+           become_binary(x, op, op->opcode, inner->operands[0], both);
 }
 
 static bool fold_difference(const struct folder *x, struct tir_op *op)

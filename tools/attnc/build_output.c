@@ -83,24 +83,17 @@ static void print_kernels(const struct attnc_build_result *built, FILE *out)
 static int write_text(const struct build_unit *units, size_t count, enum container container,
                       const char *path)
 {
-    char *text = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
-    if (!out)
-        return complain(EXIT_ENVIRONMENT, "out of memory");
+    struct output text;
+    const int code = begin_output(&text);
+    if (code != EXIT_GOOD)
+        return code;
     for (size_t i = 0; i < count; i++) {
         if (container == VARIANTS)
-            print_variants(&units[i].desc, out);
+            print_variants(&units[i].desc, text.out);
         else
-            print_kernels(&units[i].built, out);
+            print_kernels(&units[i].built, text.out);
     }
-    if (fclose(out) != 0) {
-        free(text);
-        return complain(EXIT_ENVIRONMENT, "out of memory");
-    }
-    int code = write_output(path, text, size);
-    free(text);
-    return code;
+    return end_output(&text, path, EXIT_GOOD);
 }
 
 static int write_into_directory(const struct build_unit *unit, const char *directory,

@@ -43,6 +43,17 @@ void child_result(struct child_report *report, const size_t *results, size_t cou
         _exit(EXIT_ENVIRONMENT);
 }
 
+void each_printed_line(FILE *printed, void (*take)(void *context, char *line), void *context)
+{
+    char *line = NULL;
+    size_t size = 0;
+    for (ssize_t length; (length = getline(&line, &size, printed)) > 0;) {
+        line[length - 1] = '\0';
+        take(context, line);
+    }
+    free(line);
+}
+
 void copy_printed(FILE *printed)
 {
     char buffer[4096];

@@ -44,6 +44,9 @@ void child_step(struct child_report *report, const char *name);
 /** In the child, at its end: up to CHILD_MAX_RESULTS sums for collect(). */
 void child_result(struct child_report *report, const size_t *results, size_t count);
 
+/** Calls `take` with each line that a child printed, without its end. */
+void each_printed_line(FILE *printed, void (*take)(void *context, char *line), void *context);
+
 /** Copies what a child printed to standard output. */
 void copy_printed(FILE *printed);
 

@@ -56,16 +56,9 @@ static int print_rule(const struct build_unit *units, size_t count, const char *
 int write_depfile(const struct build_unit *units, size_t count, const char *output,
                   const char *path)
 {
-    char *text = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
-    if (!out)
-        return complain(EXIT_ENVIRONMENT, "out of memory");
-    int code = print_rule(units, count, output, out);
-    if (fclose(out) != 0 && code == EXIT_GOOD)
-        code = complain(EXIT_ENVIRONMENT, "out of memory");
-    if (code == EXIT_GOOD)
-        code = write_output(path, text, size);
-    free(text);
-    return code;
+    struct output text;
+    const int code = begin_output(&text);
+    if (code != EXIT_GOOD)
+        return code;
+    return end_output(&text, path, print_rule(units, count, output, text.out));
 }

@@ -164,3 +164,20 @@ int write_output(const char *path, const void *bytes, size_t size)
         return EXIT_GOOD;
     return complain(EXIT_ENVIRONMENT, "%s: %s", path, strerror(errno));
 }
+
+int begin_output(struct output *o)
+{
+    *o = (struct output){0};
+    o->out = open_memstream(&o->bytes, &o->size);
+    return o->out ? EXIT_GOOD : complain(EXIT_ENVIRONMENT, "out of memory");
+}
+
+int end_output(struct output *o, const char *path, int code)
+{
+    if (fclose(o->out) != 0 && code == EXIT_GOOD)
+        code = complain(EXIT_ENVIRONMENT, "out of memory");
+    if (code == EXIT_GOOD)
+        code = write_output(path, o->bytes, o->size);
+    free(o->bytes);
+    return code;
+}

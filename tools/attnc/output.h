@@ -7,6 +7,7 @@
 #define TOOLS_ATTNC_OUTPUT_H
 
 #include <stddef.h>
+#include <stdio.h>
 
 /**
  * Notes that this run reads `path` ("-": standard input), so that no output replaces it. Files are
@@ -29,5 +30,16 @@ int check_output(const char *path);
  * An input of this run is refused. Returns an exit_code after a message.
  */
 int write_output(const char *path, const void *bytes, size_t size);
+
+/** An output that is printed to memory first. begin_output() opens `out`; end_output() closes it and
+ * writes the file, unless `code` says that something has failed. Both return an exit_code after a
+ * message. */
+struct output {
+    char *bytes;
+    size_t size;
+    FILE *out;
+};
+int begin_output(struct output *o);
+int end_output(struct output *o, const char *path, int code);
 
 #endif

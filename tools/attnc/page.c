@@ -19,25 +19,43 @@ static void put_data(FILE *out, const char *data)
     }
 }
 
-int write_page(const char *const *lines, const char *data, const char *path)
+static int write_page(const char *const *lines, const char *data, const char *path)
 {
     static const char mark[] = "@DATA@";
-    char *page = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&page, &size);
-    if (!out)
-        return complain(EXIT_ENVIRONMENT, "out of memory");
+    struct output page;
+    const int code = begin_output(&page);
+    if (code != EXIT_GOOD)
+        return code;
     for (const char *const *line = lines; *line; line++) {
         const char *place = strstr(*line, mark);
-        fprintf(out, "%.*s", place ? (int)(place - *line) : INT_MAX, *line);
+        fprintf(page.out, "%.*s", place ? (int)(place - *line) : INT_MAX, *line);
         if (place) {
-            put_data(out, data);
-            fputs(place + strlen(mark), out);
+            put_data(page.out, data);
+            fputs(place + strlen(mark), page.out);
         }
-        fputc('\n', out);
+        fputc('\n', page.out);
     }
-    fclose(out);
-    const int code = write_output(path, page, size);
-    free(page);
+    return end_output(&page, path, EXIT_GOOD);
+}
+
+int begin_page(struct page *p)
+{
+    *p = (struct page){0};
+    p->json.out = open_memstream(&p->data, &p->size);
+    if (!p->json.out)
+        return complain(EXIT_ENVIRONMENT, "out of memory");
+    json_begin_object(&p->json, NULL);
+    json_string(&p->json, "version", ATTNC_PROVENANCE);
+    return EXIT_GOOD;
+}
+
+int end_page(struct page *p, const char *const *lines, const char *path, int code)
+{
+    json_end(&p->json);
+    if (fclose(p->json.out) != 0 && code == EXIT_GOOD)
+        code = complain(EXIT_ENVIRONMENT, "out of memory");
+    if (code == EXIT_GOOD)
+        code = write_page(lines, p->data, path);
+    free(p->data);
     return code;
 }

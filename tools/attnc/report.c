@@ -263,25 +263,15 @@ static int embed_pack(struct json *j, const char *path, unsigned jobs)
 
 static int report(int count, char **paths, const char *output, unsigned jobs)
 {
-    char *data = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&data, &size);
-    if (!out)
-        return complain(EXIT_ENVIRONMENT, "out of memory");
-    struct json j = {.out = out};
-    int code = EXIT_GOOD;
-    json_begin_object(&j, NULL);
-    json_string(&j, "version", ATTNC_PROVENANCE);
-    json_begin_list(&j, "packs");
+    struct page page;
+    int code = begin_page(&page);
+    if (code != EXIT_GOOD)
+        return code;
+    json_begin_list(&page.json, "packs");
     for (int i = 0; i < count && code == EXIT_GOOD; i++)
-        code = embed_pack(&j, paths[i], jobs);
-    json_end(&j);
-    json_end(&j);
-    fclose(out);
-    if (code == EXIT_GOOD)
-        code = write_page(report_page, data, output);
-    free(data);
-    return code;
+        code = embed_pack(&page.json, paths[i], jobs);
+    json_end(&page.json);
+    return end_page(&page, report_page, output, code);
 }
 
 static int run(int argc, char **argv)

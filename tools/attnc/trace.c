@@ -183,21 +183,19 @@ static int trace_part(void *context, size_t part, struct child_report *report)
     return trace_kernel(s->pack, s->kernels[part], &info);
 }
 
-static void collect_part(void *context, size_t part, FILE *printed, const size_t results[])
+static void add_row(void *context, char *line)
 {
     struct selection *s = context;
+    json_raw(&s->json, NULL, line);
+}
+
+static void collect_part(void *context, size_t part, FILE *printed, const size_t results[])
+{
     (void)part, (void)results;
-    if (!args.json) {
+    if (args.json)
+        each_printed_line(printed, add_row, context);
+    else
         copy_printed(printed);
-        return;
-    }
-    char *line = NULL;
-    size_t size = 0;
-    for (ssize_t length; (length = getline(&line, &size, printed)) > 0;) {
-        line[length - 1] = '\0';
-        json_raw(&s->json, NULL, line);
-    }
-    free(line);
 }
 
 static const char *name_part(void *context, size_t part)

@@ -66,22 +66,13 @@ static void write_key(struct json *j, const struct tune_key *key, const struct a
 int tune_write_report(const struct tune_sweep *sweep, const struct attnc_tuning *tuning,
                       const char *path)
 {
-    char *data = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&data, &size);
-    if (!out)
-        return complain(EXIT_ENVIRONMENT, "out of memory");
-    struct json j = {.out = out};
-    json_begin_object(&j, NULL);
-    json_string(&j, "version", ATTNC_PROVENANCE);
-    json_begin_list(&j, "keys");
+    struct page page;
+    const int code = begin_page(&page);
+    if (code != EXIT_GOOD)
+        return code;
+    json_begin_list(&page.json, "keys");
     for (size_t i = 0; i < sweep->key_count; i++)
-        write_key(&j, &sweep->keys[i], tuning);
-    json_end(&j);
-    json_end(&j);
-    fclose(out);
-    const int code =
-        data ? write_page(tune_page, data, path) : complain(EXIT_ENVIRONMENT, "out of memory");
-    free(data);
-    return code;
+        write_key(&page.json, &sweep->keys[i], tuning);
+    json_end(&page.json);
+    return end_page(&page, tune_page, path, EXIT_GOOD);
 }

@@ -240,31 +240,31 @@ static void print_summaries(const struct plan *plan)
     }
 }
 
-/* In the parent: what a child printed, and its sums. With --json a line is a row. */
+/* A line that a child printed: with --json a row. */
+static void take_line(void *context, char *line)
+{
+    struct plan *plan = context;
+    if (args.json)
+        json_raw(&plan->json, NULL, line);
+    else if (line[0] == ROW_MARK)
+        json_raw(&plan->json, NULL, line + 1);
+    else if (line[0] == SUMMARY_MARK)
+        add_summary(plan, line + 1);
+    else
+        puts(line);
+}
+
+/* In the parent: adds a child's sums, and takes the lines that it printed. */
 static void collect_part(void *context, size_t n, FILE *printed, const size_t results[])
 {
     struct plan *plan = context;
     (void)n;
     for (int i = 0; i < 3; i++)
         plan->sums[i] += results[i];
-    if (!args.json && !args.quiet && !args.save) {
+    if (!args.json && !args.quiet && !args.save)
         copy_printed(printed);
-        return;
-    }
-    char *line = NULL;
-    size_t size = 0;
-    for (ssize_t length; (length = getline(&line, &size, printed)) > 0;) {
-        line[length - 1] = '\0';
-        if (args.json)
-            json_raw(&plan->json, NULL, line);
-        else if (line[0] == ROW_MARK)
-            json_raw(&plan->json, NULL, line + 1);
-        else if (line[0] == SUMMARY_MARK)
-            add_summary(plan, line + 1);
-        else
-            puts(line);
-    }
-    free(line);
+    else
+        each_printed_line(printed, take_line, plan);
 }
 
 static const char *name_part(void *context, size_t n)

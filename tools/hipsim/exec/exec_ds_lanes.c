@@ -19,22 +19,44 @@ static void write_lanes(struct wave *w, const struct inst *in, const uint32_t *v
     ds_issue(w, in);
 }
 
+/* The operands of a move between lanes. */
+struct lane_move {
+    uint32_t room[2][WAVE_LANES];
+    const uint32_t *addr, *data;
+    uint64_t exec;
+};
+
+/* False where the lane addresses are not defined. */
+static bool read_move(struct wave *w, const struct inst *in, struct lane_move *m)
+{
+    m->exec = wave_exec(w);
+    if (!mem_defined(w, in, &in->src[SRC_ADDR], m->exec, "the lane address"))
+        return false;
+    m->addr = src_rows(w, &in->src[SRC_ADDR], m->room[0]);
+    m->data = src_rows(w, &in->src[SRC_DATA], m->room[1]);
+    return true;
+}
+
+/* The lane that a lane's address names. */
+static unsigned named_lane(const struct inst *in, const struct lane_move *m, unsigned lane)
+{
+    return (m->addr[lane] + (uint32_t)in->imm_offset) / 4 % WAVE_LANES;
+}
+
 /* DS_PERMUTE_B32: push; the highest lane wins, lanes that nobody pushes to get zero. */
 void ds_exec_permute(struct wave *w, const struct inst *in)
 {
-    uint32_t tmp[2][WAVE_LANES], out[WAVE_LANES] = {0};
-    uint64_t exec = wave_exec(w), data_valid = src_valid(w, &in->src[SRC_DATA]);
-    uint64_t valid = UINT64_MAX;
+    uint32_t out[WAVE_LANES] = {0};
+    uint64_t data_valid = src_valid(w, &in->src[SRC_DATA]), valid = UINT64_MAX;
+    struct lane_move m;
     unsigned l;
 
-    if (!mem_defined(w, in, &in->src[SRC_ADDR], exec, "the lane address"))
+    if (!read_move(w, in, &m))
         return;
-    const uint32_t *addr = src_rows(w, &in->src[SRC_ADDR], tmp[0]);
-    const uint32_t *data = src_rows(w, &in->src[SRC_DATA], tmp[1]);
-    FOR_LANES(l, exec)
+    FOR_LANES(l, m.exec)
     {
-        unsigned to = (addr[l] + (uint32_t)in->imm_offset) / 4 % WAVE_LANES;
-        out[to] = data[l];
+        unsigned to = named_lane(in, &m, l);
+        out[to] = m.data[l];
         valid = (valid & ~(UINT64_C(1) << to)) | (data_valid >> l & 1) << to;
     }
     write_lanes(w, in, out, valid);
@@ -43,19 +65,18 @@ void ds_exec_permute(struct wave *w, const struct inst *in)
 /* DS_BPERMUTE_B32: pull; lanes outside of EXEC give zero. */
 void ds_exec_bpermute(struct wave *w, const struct inst *in)
 {
-    uint32_t tmp[2][WAVE_LANES], out[WAVE_LANES] = {0};
-    uint64_t exec = wave_exec(w), data_valid = src_valid(w, &in->src[SRC_DATA]) | ~exec;
-    uint64_t valid = 0;
+    uint32_t out[WAVE_LANES] = {0};
+    uint64_t data_valid = src_valid(w, &in->src[SRC_DATA]), valid = 0;
+    struct lane_move m;
     unsigned l;
 
-    if (!mem_defined(w, in, &in->src[SRC_ADDR], exec, "the lane address"))
+    if (!read_move(w, in, &m))
         return;
-    const uint32_t *addr = src_rows(w, &in->src[SRC_ADDR], tmp[0]);
-    const uint32_t *data = src_rows(w, &in->src[SRC_DATA], tmp[1]);
-    FOR_LANES(l, exec)
+    data_valid |= ~m.exec;
+    FOR_LANES(l, m.exec)
     {
-        unsigned from = (addr[l] + (uint32_t)in->imm_offset) / 4 % WAVE_LANES;
-        out[l] = exec >> from & 1 ? data[from] : 0;
+        unsigned from = named_lane(in, &m, l);
+        out[l] = m.exec >> from & 1 ? m.data[from] : 0;
         valid |= (data_valid >> from & 1) << l;
     }
     write_lanes(w, in, out, valid);

@@ -183,42 +183,6 @@ static hipError_t misplaced(void)
     return hip_fail(hipErrorInvalidValue, "a position is in no memory of the box");
 }
 
-static hipError_t copy_param_2d(const hip_Memcpy2D *p, hipStream_t stream, bool wait)
-{
-    if (!p)
-        return hipErrorInvalidValue;
-    const hipMemoryType from = hip_memory_type(p->srcMemoryType);
-    const hipMemoryType to = hip_memory_type(p->dstMemoryType);
-    if (from == hipMemoryTypeArray || to == hipMemoryTypeArray)
-        return refuse_arrays();
-    void *dst = to == hipMemoryTypeHost ? p->dstHost : p->dstDevice;
-    const void *src = from == hipMemoryTypeHost ? p->srcHost : p->srcDevice;
-    void *dst_at, *src_at;
-    if (!dst || !src)
-        return hipErrorInvalidValue;
-    if (!place(dst, p->dstPitch, 0, p->dstXInBytes, p->dstY, 0, &dst_at) ||
-        !place(src, p->srcPitch, 0, p->srcXInBytes, p->srcY, 0, &src_at))
-        return misplaced();
-    return submit(copy_2d(dst_at, p->dstPitch, src_at, p->srcPitch, p->WidthInBytes, p->Height,
-                          direction(from, to)),
-                  stream, wait);
-}
-
-HIP_EXPORT hipError_t hipMemcpyParam2D(const hip_Memcpy2D *p)
-{
-    return HIP_CALL(hipMemcpyParam2D, copy_param_2d(p, NULL, true));
-}
-
-HIP_EXPORT hipError_t hipMemcpyParam2DAsync(const hip_Memcpy2D *p, hipStream_t stream)
-{
-    return HIP_CALL(hipMemcpyParam2DAsync, copy_param_2d(p, stream, false));
-}
-
-HIP_EXPORT hipError_t hipDrvMemcpy2DUnaligned(const hip_Memcpy2D *p)
-{
-    return HIP_CALL(hipDrvMemcpy2DUnaligned, copy_param_2d(p, NULL, true));
-}
-
 /* -- 3-D --------------------------------------------------------------------------------------- */
 
 static hipError_t copy_3d(const struct hipMemcpy3DParms *p, hipStream_t stream, bool wait)
@@ -269,35 +233,69 @@ HIP_EXPORT hipError_t hipMemcpy3DAsync(const struct hipMemcpy3DParms *p, hipStre
     return HIP_CALL(hipMemcpy3DAsync, copy_3d(p, stream, false));
 }
 
+/* One end of a copy as the driver names it: memory of a type, and a position in a box there. */
+struct end {
+    hipMemoryType type;
+    const void *host, *device;
+    size_t pitch, rows, x, y, z;
+};
+
+struct box {
+    struct end src, dst;
+    size_t width, height, depth;
+};
+
+/* The address of an end. */
+static hipError_t find_end(const struct end *e, void **at)
+{
+    const void *const base = e->type == hipMemoryTypeHost ? e->host : e->device;
+
+    if (!base)
+        return hipErrorInvalidValue;
+    return place(base, e->pitch, e->rows, e->x, e->y, e->z, at) ? hipSuccess : misplaced();
+}
+
+static hipError_t copy_box(const struct box *b, hipStream_t stream, bool wait)
+{
+    const hipMemoryType from = b->src.type, to = b->dst.type;
+    void *dst, *src;
+
+    if (from == hipMemoryTypeArray || to == hipMemoryTypeArray)
+        return refuse_arrays();
+    hipError_t error = find_end(&b->dst, &dst);
+    if (error == hipSuccess)
+        error = find_end(&b->src, &src);
+    if (error != hipSuccess)
+        return error;
+    const struct hip_copy copy = {
+        .dst = dst,
+        .src = src,
+        .dst_pitch = b->dst.pitch,
+        .src_pitch = b->src.pitch,
+        .dst_slice = slice_bytes(b->dst.pitch, b->dst.rows),
+        .src_slice = slice_bytes(b->src.pitch, b->src.rows),
+        .width = b->width,
+        .height = b->height,
+        .depth = b->depth,
+        .kind = direction(from, to),
+    };
+    return submit((struct hip_work){.kind = WORK_COPY, .copy = copy}, stream, wait);
+}
+
 static hipError_t driver_copy_3d(const HIP_MEMCPY3D *p, hipStream_t stream, bool wait)
 {
     if (!p)
         return hipErrorInvalidValue;
-    const hipMemoryType from = hip_memory_type(p->srcMemoryType);
-    const hipMemoryType to = hip_memory_type(p->dstMemoryType);
-    if (from == hipMemoryTypeArray || to == hipMemoryTypeArray)
-        return refuse_arrays();
-    void *dst = to == hipMemoryTypeHost ? p->dstHost : p->dstDevice;
-    const void *src = from == hipMemoryTypeHost ? p->srcHost : p->srcDevice;
-    void *dst_at, *src_at;
-    if (!dst || !src)
-        return hipErrorInvalidValue;
-    if (!place(dst, p->dstPitch, p->dstHeight, p->dstXInBytes, p->dstY, p->dstZ, &dst_at) ||
-        !place(src, p->srcPitch, p->srcHeight, p->srcXInBytes, p->srcY, p->srcZ, &src_at))
-        return misplaced();
-    struct hip_copy copy = {
-        .dst = dst_at,
-        .src = src_at,
-        .dst_pitch = p->dstPitch,
-        .src_pitch = p->srcPitch,
-        .dst_slice = slice_bytes(p->dstPitch, p->dstHeight),
-        .src_slice = slice_bytes(p->srcPitch, p->srcHeight),
+    const struct box b = {
+        .src = {hip_memory_type(p->srcMemoryType), p->srcHost, p->srcDevice, p->srcPitch,
+                p->srcHeight, p->srcXInBytes, p->srcY, p->srcZ},
+        .dst = {hip_memory_type(p->dstMemoryType), p->dstHost, p->dstDevice, p->dstPitch,
+                p->dstHeight, p->dstXInBytes, p->dstY, p->dstZ},
         .width = p->WidthInBytes,
         .height = p->Height,
         .depth = p->Depth,
-        .kind = direction(from, to),
     };
-    return submit((struct hip_work){.kind = WORK_COPY, .copy = copy}, stream, wait);
+    return copy_box(&b, stream, wait);
 }
 
 HIP_EXPORT hipError_t hipDrvMemcpy3D(const HIP_MEMCPY3D *p)
@@ -308,6 +306,38 @@ HIP_EXPORT hipError_t hipDrvMemcpy3D(const HIP_MEMCPY3D *p)
 HIP_EXPORT hipError_t hipDrvMemcpy3DAsync(const HIP_MEMCPY3D *p, hipStream_t stream)
 {
     return HIP_CALL(hipDrvMemcpy3DAsync, driver_copy_3d(p, stream, false));
+}
+
+/* A box of one plane. */
+static hipError_t copy_param_2d(const hip_Memcpy2D *p, hipStream_t stream, bool wait)
+{
+    if (!p)
+        return hipErrorInvalidValue;
+    const struct box b = {
+        .src = {hip_memory_type(p->srcMemoryType), p->srcHost, p->srcDevice, p->srcPitch, 0,
+                p->srcXInBytes, p->srcY, 0},
+        .dst = {hip_memory_type(p->dstMemoryType), p->dstHost, p->dstDevice, p->dstPitch, 0,
+                p->dstXInBytes, p->dstY, 0},
+        .width = p->WidthInBytes,
+        .height = p->Height,
+        .depth = 1,
+    };
+    return copy_box(&b, stream, wait);
+}
+
+HIP_EXPORT hipError_t hipMemcpyParam2D(const hip_Memcpy2D *p)
+{
+    return HIP_CALL(hipMemcpyParam2D, copy_param_2d(p, NULL, true));
+}
+
+HIP_EXPORT hipError_t hipMemcpyParam2DAsync(const hip_Memcpy2D *p, hipStream_t stream)
+{
+    return HIP_CALL(hipMemcpyParam2DAsync, copy_param_2d(p, stream, false));
+}
+
+HIP_EXPORT hipError_t hipDrvMemcpy2DUnaligned(const hip_Memcpy2D *p)
+{
+    return HIP_CALL(hipDrvMemcpy2DUnaligned, copy_param_2d(p, NULL, true));
 }
 
 /* -- symbols ----------------------------------------------------------------------------------- */

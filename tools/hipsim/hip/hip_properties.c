@@ -197,15 +197,26 @@ static hipDeviceArch_t arch_features(void)
         (p)->concurrentManagedAccess = 1;                                                    \
     } while (0)
 
-static hipError_t properties_r0000(hipDeviceProp_t *p, int ordinal)
+/* Finds the device that a call asks about, and clears the answer. */
+static hipError_t begin_properties(void *p, size_t size, int ordinal,
+                                   const struct hip_device **device)
 {
-    const struct hip_device *device = hip_device(ordinal);
-
+    *device = hip_device(ordinal);
     if (!p)
         return hipErrorInvalidValue;
-    if (!device)
+    if (!*device)
         return hipErrorInvalidDevice;
-    memset(p, 0, sizeof(*p));
+    memset(p, 0, size);
+    return hipSuccess;
+}
+
+static hipError_t properties_r0000(hipDeviceProp_t *p, int ordinal)
+{
+    const struct hip_device *device;
+    const hipError_t error = begin_properties(p, sizeof(*p), ordinal, &device);
+
+    if (error != hipSuccess)
+        return error;
     COMMON_PROPERTIES(p, device);
     p->gcnArch = attribute_value(device, hipDeviceAttributeGcnArch);
     return hipSuccess;
@@ -213,13 +224,11 @@ static hipError_t properties_r0000(hipDeviceProp_t *p, int ordinal)
 
 static hipError_t properties_r0600(struct hip_properties_r0600 *p, int ordinal)
 {
-    const struct hip_device *device = hip_device(ordinal);
+    const struct hip_device *device;
+    const hipError_t error = begin_properties(p, sizeof(*p), ordinal, &device);
 
-    if (!p)
-        return hipErrorInvalidValue;
-    if (!device)
-        return hipErrorInvalidDevice;
-    memset(p, 0, sizeof(*p));
+    if (error != hipSuccess)
+        return error;
     COMMON_PROPERTIES(p, device);
     snprintf(p->uuid, sizeof(p->uuid), "hipsim-%08x", (unsigned)ordinal);
     p->asyncEngineCount = 2;
