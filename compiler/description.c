@@ -99,7 +99,7 @@ static void fill_slot(struct attnc_setting *slot, const struct attnc_setting *fr
     slot->from_defaults = defaults;
 }
 
-/* What `into` does not say itself it takes from `from`. */
+/* Copies settings that `into` leaves open from `from`. */
 static void fill(struct attnc_settings *into, const struct attnc_settings *from, bool defaults)
 {
     into->misspelt |= from->misspelt;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is wrong with the user's file: collected while reading goes on, printed at the end, each
- * message with its line and a caret.
+ * This file declares messages about the user's file. They are collected while reading goes on and
+ * printed at the end, each message with its line and a caret.
  */
 #ifndef COMPILER_DIAG_H
 #define COMPILER_DIAG_H

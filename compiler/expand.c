@@ -245,7 +245,7 @@ static bool read_choices(struct attnc_expander *x, enum att_field f, uint32_t id
     return good;
 }
 
-/* Where in the table this variant is, or the free place where it would be. */
+/* Returns the table's place of this variant, or the free place where it belongs. */
 static uint32_t *find_place(struct attnc_expander *x, const struct att_variant *v)
 {
     char text[ATT_TEXT_MAX];

@@ -12,7 +12,7 @@
 
 #include "compiler/process.h"
 
-/* How Clang reads a hook, for whatever target. */
+/* The options with which Clang reads a hook, for every target. */
 #define HOOK_DIALECT ATTNC_CLANG, "-x", "c", "-std=c11", "-Wall", "-Wextra", "-Wno-unused-parameter"
 
 /* `debug` is Clang's option for debug information. */

@@ -14,7 +14,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-/* What the writer copied from one caller's struct, freed with the writer. */
+/* A copy of a caller's struct, which is freed with the writer. */
 struct chunk {
     struct chunk *next;
     max_align_t bytes[];
@@ -130,7 +130,7 @@ static const char *copy_name(struct attnc_pack_writer *w, const char *what, cons
     return copy_string(w, what, s);
 }
 
-/* What each argument kind takes in the kernarg segment. */
+/* The bytes that an argument of each kind takes in the kernarg segment. */
 static const uint8_t kind_size[ATTN_KIND_COUNT] = {
     [ATTN_KIND_I64] = 8,
     [ATTN_KIND_I32] = 4,

@@ -66,7 +66,7 @@ static bool is_wrong_for_all(const struct att_variant *v, const struct tir_machi
     return true;
 }
 
-/* Whether another value of another field would make this one good. */
+/* Returns whether another value of another field would make this one good. */
 static bool depends_on_others(const struct att_variant *v, const struct tir_machine *m,
                               const struct att_why *why)
 {

@@ -18,7 +18,7 @@ struct attnc_tuned {
     struct att_loc at;
 };
 
-/** How the keys of a call are best split: libattn says so to callers, who make the plan. */
+/** The best split of a call's keys. libattn tells it to callers, who make the plan. */
 struct attnc_split {
     char *key, *call;              /* att_variant_text(); a shape: "batch=16,k=4096" */
     int64_t lists;                 /* of the plan; 0: no work list */

@@ -30,7 +30,7 @@ struct parse {
     unsigned anchor_count;
     unsigned documents;
 
-    /* What libfyaml has been given, and how much of it before the newest event. */
+    /* The text that libfyaml has been given, and how much of it stands before the newest event. */
     const char *bytes;
     size_t size, given, given_before;
     struct att_loc newest;
@@ -250,7 +250,7 @@ static bool check_directives(const char *bytes, size_t size, struct attnc_diag *
     return true;
 }
 
-/* Where a list or map in brackets is open, it may be that its end is missing. */
+/* Notes that a list or map in brackets is open, since its end may be missing. */
 static void note_open_bracket(const struct parse *p, struct attnc_diag *d)
 {
     for (unsigned i = p->depth; i-- > 0;) {

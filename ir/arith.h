@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What ops mean for single elements: the folder and the interpreter share it.
+ * This file declares the arithmetic of single elements, which the folder and the interpreter share.
  */
 #ifndef IR_ARITH_H
 #define IR_ARITH_H

@@ -147,9 +147,9 @@ struct tir_value tir_scalar_load(struct tir_builder *b, struct tir_value base,
 struct tir_value tir_any(struct tir_builder *b, struct tir_value a);
 /** A scalar of what every lane of the wave holds alike; see ops.def where they do not. */
 struct tir_value tir_first_lane(struct tir_builder *b, struct tir_value a);
-/** How many elements that this wave holds are set, as an i32 scalar. */
+/** Counts the elements of this wave that are set; the result is an i32 scalar. */
 struct tir_value tir_lane_count(struct tir_builder *b, struct tir_value a);
-/** What one lane has, as a scalar. */
+/** Returns one lane's element as a scalar. */
 struct tir_value tir_lane_read(struct tir_builder *b, struct tir_value a, struct tir_value lane);
 /** In how many lanes below each one the i1 is set. */
 struct tir_value tir_lanes_below(struct tir_builder *b, struct tir_value a);

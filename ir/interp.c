@@ -108,7 +108,7 @@ int64_t interp_scalar(struct interp *x, const struct tir_op *op, unsigned operan
     return interp_value(x, op->operands[operand])[wave];
 }
 
-/* What the active waves hold of `from` goes to `to`, of the same type. */
+/* Copies the active waves' elements of `from` to `to`, which has the same type. */
 static void copy_value(struct interp *x, struct tir_value to, struct tir_value from)
 {
     const struct tir_type t = tir_typeof(x->f, to);

@@ -178,7 +178,7 @@ static void run_tile_element(struct interp *x, const struct tir_op *op, struct t
     }
 }
 
-/* Who copies what does not matter: the first wave copies all. */
+/* The first wave copies everything, since the result does not depend on who copies what. */
 static void run_copy_to_lds(struct interp *x, const struct tir_op *op)
 {
     const struct tir_type t = tir_unpack_type(op->imm[1]);

@@ -33,15 +33,15 @@ bool interp_fail(struct interp *x, const char *format, ...) __attribute__((forma
 /** Elements of v, made on first use. */
 int64_t *interp_value(struct interp *x, struct tir_value v);
 
-/** How many elements one wave holds of a value of this type, replicas included. */
+/** Returns how many elements of a value of this type one wave holds, replicas included. */
 size_t interp_wave_elements(struct interp *x, struct tir_type t);
-/** Where element k of those is in the value; vecs: lane * count + i, tiles: as the layout has
- * it. */
+/** Returns the index of a wave's element k in the value: lane * count + i for vecs; for tiles the
+ * layout decides. */
 size_t interp_index(struct interp *x, struct tir_type t, unsigned wave, size_t k);
 /** (row, col) of element k of a wave's part of a tile. */
 uint32_t interp_rc(struct interp *x, struct tir_type t, unsigned wave, size_t k);
 
-/** Where a wave keeps element (row, col) of a tile. */
+/** Returns the index at which a wave keeps element (row, col) of a tile. */
 static inline size_t interp_element(struct tir_type t, unsigned wave, unsigned row, unsigned col)
 {
     return ((size_t)wave * t.rows + row) * t.cols + col;

@@ -213,7 +213,7 @@ extern void (*tir_out_of_memory)(void);
 bool tir_next_attr(const char **attrs, char name[16], bool *is_flag);
 /** Index of the attr in op's row, or -1. */
 int tir_attr_index(unsigned opcode, const char *name);
-/** How many attrs the op's row has. */
+/** Returns how many attributes the op's row has. */
 unsigned tir_n_attrs(unsigned opcode);
 
 /* Editing, for passes. */

@@ -76,7 +76,8 @@ struct tir_layout tir_layout_join_blocks(const struct tir_layout *l, unsigned ro
 struct tir_layout tir_layout_split_blocks(const struct tir_layout *l, unsigned rows,
                                           unsigned width);
 
-/** Of two tiles of `rows` rows one above the other: another register bit, the highest, chooses. */
+/** Returns the layout of two tiles of `rows` rows, one above the other; a new highest register bit
+ * chooses the tile. */
 struct tir_layout tir_layout_stack(const struct tir_layout *l, unsigned rows);
 /** The way back: without the last register bit. */
 struct tir_layout tir_layout_half(const struct tir_layout *l);
@@ -105,8 +106,8 @@ bool tir_layout_solve(const struct tir_layout *to, const struct tir_layout *from
  * bits walk: basis[0] = 1, basis[1] = 2, ... of that axis; no other bit steps inside of them. */
 int tir_layout_contiguous(const struct tir_layout *l, int axis);
 
-/** How many of the first `regs` images are 1, 2, 4, ..., while none of the `all` images behind them
- * has any of those bits. */
+/** Counts how many of the first `regs` images are 1, 2, 4, ..., while none of the `all` images
+ * behind them has any of those bits. */
 int tir_low_bits_alone(const uint32_t *images, int regs, int all);
 
 /** A linear map over bits: image of each input bit. */
@@ -122,7 +123,7 @@ struct tir_matrix tir_matrix_compose(const struct tir_matrix *outer,
 /** Inverse of a square map of n_bits bits; false when it has none. */
 bool tir_matrix_invert(const struct tir_matrix *m, struct tir_matrix *inverse);
 
-/** What it takes to hold the elements of `from` as `to` wants them; each kind includes the
+/** The means by which elements of layout `from` get to layout `to`; each kind includes the
  * possibilities of those before it. */
 enum tir_conversion_kind {
     TIR_CONVERT_NONE,      /* register r of `to` is register r of `from`, in the same lane */

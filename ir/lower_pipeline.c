@@ -113,7 +113,7 @@ static int param_index(const struct rotation *r, struct tir_value v)
     return -1;
 }
 
-/* What the body carries from one tile to the next under parameter i. */
+/* Returns the value that the body carries from one tile to the next in parameter i. */
 static struct tir_value yielded(const struct rotation *r, int param)
 {
     return r->yield->operands[param - 1];
@@ -127,8 +127,8 @@ static void add_carry(struct rotation *r, struct tir_value v, unsigned age)
     r->carries[r->n_carries++] = (struct carry){v, age};
 }
 
-/* How many rounds before its use by `stage` a carried value was made: 1 by the stage itself, for
- * the tile before. The stage after that has made it earlier in this very round. */
+/* Returns how many rounds before its use by `stage` a carried value was made. It is 1 if the stage
+ * itself made it, for the tile before; a later stage made it earlier in this round. */
 static unsigned carried_age(const struct rotation *r, int param, unsigned stage)
 {
     const struct tir_value next = yielded(r, param);

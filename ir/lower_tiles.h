@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the files of the `lower_tiles` pass share: the registers that stand for each tile.
+ * This file declares what the files of the `lower_tiles` pass share: the registers of each tile.
  */
 #ifndef IR_LOWER_TILES_H
 #define IR_LOWER_TILES_H

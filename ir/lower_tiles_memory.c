@@ -108,7 +108,7 @@ void tir_expand_store(struct tir_expander *x, const struct tir_op *op)
 
 static unsigned log2u(unsigned v) { return (unsigned)__builtin_ctz(v); }
 
-/* Who copies what: the address map cut into the vector of a lane, lanes, waves and rounds. */
+/* Divides the copy: cuts the address map into the vector of a lane, lanes, waves and rounds. */
 static struct tir_layout copy_layout(const struct tir_layout *map, unsigned vector_bits,
                                      unsigned lane_bits, unsigned wave_bits)
 {
@@ -171,7 +171,7 @@ void tir_expand_copy_to_lds(struct tir_expander *x, const struct tir_op *op)
     }
 }
 
-/* Where each input bit of a tile's layout lies in an LDS buffer, in elements. */
+/* The offset in an LDS buffer, in elements, of each input bit of a tile's layout. */
 struct lds_access {
     const struct tir_layout *l, *map;
     uint32_t m[TIR_LAYOUT_MAX_BITS];

@@ -16,7 +16,7 @@ static const struct tir_type none;
 
 /* ---- Registers ---- */
 
-/* Where a byte of a register in its new layout comes from: the register that begins with element
+/* The source of a byte of a register in its new layout: the register that begins with element
  * `first` of tile `a`, and which of its four bytes. */
 struct byte_source {
     unsigned first, byte;

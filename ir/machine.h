@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the tile IR needs to know of a target: matrix instructions as layouts, capabilities, and the
- * issue rules that the scheduler and the simulator share. targets/ fills it; ir/ never asks which
- * gfx it is.
+ * This file declares the machine, all that the tile IR knows about a target: matrix instructions as
+ * layouts, capabilities, and the issue rules that the scheduler and the simulator share. targets/
+ * fills it; ir/ never asks which gfx it is.
  */
 #ifndef IR_MACHINE_H
 #define IR_MACHINE_H

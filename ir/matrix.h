@@ -11,7 +11,7 @@
 enum { TIR_MAX_K_BITS = 16 };
 
 /**
- * How a contraction index is spread over one operand: the bit of k that each register bit and each
+ * The spread of a contraction index over one operand: the bit of k that each register bit and each
  * upper lane bit stands for. Any bijection will do, as long as A and B agree: that is what lets the
  * result of one product be an operand of the next with no move at all.
  */
@@ -32,10 +32,11 @@ struct tir_contraction tir_contract_rows(const struct tir_mma *mma, unsigned ext
 struct tir_contraction tir_contract_acc(const struct tir_layout *d, unsigned lane_low_bits);
 
 /**
- * How the waves of a workgroup share a product D[rows x cols] = A[rows x k] . B[k x cols]: log2 of
- * how many split the rows, and of how many split the columns. A wave's low bits choose its columns,
- * the bits above its rows. Each takes the top bits of its axis. Waves never split k: those that
- * split only rows all hold the same B, those that split only columns the same A.
+ * The division of a product among the waves of a workgroup: D[rows x cols] = A[rows x k] . B[k x
+ * cols]: log2 of how many split the rows, and of how many split the columns. A wave's low bits
+ * choose its columns, the bits above its rows. Each takes the top bits of its axis. Waves never
+ * split k: those that split only rows all hold the same B, those that split only columns the same
+ * A.
  */
 struct tir_waves {
     uint8_t rows, cols;

@@ -114,7 +114,8 @@ static void number_block(struct numbering *n, struct tir_block *b)
                 number_block(n, op->blocks[k]);
     }
     b->n_ops = kept;
-    /* What this block entered is unknown outside; the newest are at the heads of their chains. */
+    /* Removes this block's entries, which are unknown outside; the newest are at the heads of their
+     * chains. */
     for (uint32_t i = kept; i-- > 0;) {
         const struct tir_op *const op = tir_op(n->f, b->ops[i]);
         if (is_candidate(op))

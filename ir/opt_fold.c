@@ -171,7 +171,7 @@ static bool fold_chain(struct folder *x, struct tir_op *op)
     const bool shift = op->opcode == TIR_shl || op->opcode == TIR_shr;
     if (shift)
         both = (int64_t)(tir_unsigned(dtype, c[0]) + tir_unsigned(dtype, c[1]));
-    /* Of the ops that commute, comparisons alone have no chains. */
+    /* Comparisons commute but have no chains. */
     else if (!tir_commutes(op->opcode) || op->opcode == TIR_cmp_eq || op->opcode == TIR_cmp_ne ||
              !tir_eval_int(op->opcode, dtype, (int64_t[]){c[0], c[1], 0}, &both))
         return false;

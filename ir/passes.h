@@ -11,8 +11,8 @@
 #include "ir/ir.h"
 
 /**
- * How a variant's loop is to be scheduled; from the tile table of its template.
- * Passes read it, templates only tag stages and phases.
+ * The schedule of a variant's loop; the tile table of its template has it. Passes read it,
+ * templates only tag stages and phases.
  */
 struct tir_schedule {
     uint8_t stages;        /* software-pipeline stages of the main loop; 1 leaves it alone */

@@ -14,7 +14,7 @@
 #include "ir/passes.h"
 #include "ir/print.h"
 
-/* What the walk knows of each value and op, by id. */
+/* Facts of the walk about each value and op, by id. */
 struct scope {
     bool *visible; /* values that dominate here */
     bool *sound;   /* values whose type is in order */

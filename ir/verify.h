@@ -35,7 +35,7 @@ void tir_check_op(struct tir_verifier *v);
 /** Has the op stages for lower_pipeline to rotate? */
 bool tir_is_pipelined(const struct tir_func *f, const struct tir_op *loop);
 
-/** What lower_pipeline asks of such a loop, v->op, whose body has been checked. */
+/** Checks that lower_pipeline can take the loop v->op, whose body has been checked. */
 void tir_check_pipeline(struct tir_verifier *v, const struct tir_op *loop);
 
 #endif

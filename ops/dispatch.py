@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What libattn does with an op's structs: defaults and checks, the dispatch key, the values of a
-launch and their checks, ATTN_CHECK_DATA. Straight C, so that a launch is as cheap as if it were
+"""Writes libattn's functions for an op's structs: defaults and checks, the dispatch key, the values of
+a launch and their checks, ATTN_CHECK_DATA. They are straight C, so that a launch is as cheap as if it were
 written by hand: fixed sentences, no allocation, no lock, no call of the system."""
 import re
 

@@ -20,7 +20,7 @@ def row(name, limits, doc):
 
 
 def key_limits(k, op, schema):
-    """What a member of the descriptor may be; as a description spells it where that can say it."""
+    """Returns the values of a member of the descriptor, as a description spells them if it can."""
     field = schema.fields.get(k.field) if k.field else None
     if k.kind == "dtype":
         same = "same" in field.values if field else False

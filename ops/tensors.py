@@ -30,7 +30,7 @@ def row(t, op):
     dims = ", ".join(dimension(x, op) for x in t.dims)
     out = t.direction != "in"
     needed = expression(t.when or "1", op)
-    # What depends on another pointer of the call is there or not.
+    # A tensor that depends on another pointer of the call is optional.
     optional = t.optional or "a->" in needed
     if "a->" in needed:
         needed = "1"

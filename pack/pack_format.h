@@ -122,8 +122,8 @@ struct attn_pack_when {
 };
 
 /*
- * How the keys of a decode call are best split, as it was tuned: the call, and what a caller that
- * makes the plan for one like it should say. No launch reads them.
+ * The best split of a decode call's keys, as it was tuned: the call, and what a caller that makes
+ * the plan for one like it should say. No launch reads them.
  */
 struct attn_pack_split {
     int32_t batch, keys;           /* sequences, keys of each; above 0 */

@@ -51,15 +51,15 @@ enum attn_status {
 ATTN_PUBLIC const char *attn_status_name(int status);
 
 /**
- * What the last failing call of this thread said. Valid until the thread's next call of the
- * library; never NULL.
+ * Returns the message of this thread's last call that failed. Valid until the thread's next call of
+ * the library; never NULL.
  */
 ATTN_PUBLIC const char *attn_last_error(void);
 
 /** The library's version, major * 1000 + minor. */
 ATTN_PUBLIC int attn_version(void);
 
-/** Whether this library knows something by name: an op ("prefill"), "dlpack", "check-data". */
+/** Returns whether this library has a feature: an op ("prefill"), "dlpack", "check-data". */
 ATTN_PUBLIC bool attn_has_feature(const char *name);
 
 enum attn_log_level {

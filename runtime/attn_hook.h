@@ -17,8 +17,9 @@
 #endif
 
 /**
- * What becomes of a score before the softmax. -__builtin_inff() masks it. Kernels of descriptions
- * with `mask:` call it for keys that the mask hides too; their result does not count.
+ * Returns the score that takes the place of `logit` before the softmax. -__builtin_inff() masks it.
+ * Kernels of descriptions with `mask:` call it for keys that the mask hides too; their result does
+ * not count.
  *
  * logit   scale * q . k, after soft_cap where there is one
  * query   row among the sequence's queries, from 0

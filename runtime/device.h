@@ -36,7 +36,7 @@ struct attn_device {
     struct attn_pack *packs[];
 };
 
-/* How often this process is a fork()ed child of one that had opened a device. */
+/* Returns how many times this process was fork()ed by one that had opened a device. */
 unsigned attn_forks(void);
 
 void attn_device_ref(struct attn_device *device);

@@ -118,7 +118,7 @@ static int64_t settle(struct binding *b, const void *where, int64_t value, const
     return value;
 }
 
-/* Which tensor set it. */
+/* Returns the name of the tensor that set the value. */
 static const char *setter(const struct binding *b, const void *where)
 {
     int i = 0;

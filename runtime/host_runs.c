@@ -10,8 +10,8 @@
  * tokens that a workgroup looks through one by one. */
 enum { WAVES_WANTED = 2048, WAVE_TOKENS = 32, WAVES_MOST = 8, RUN_TOKENS_MOST = 16 };
 
-/* How many tokens a workgroup looks for the beginning of a run in, where it owns whole runs: more
- * where pages are large, since fewer begin there. */
+/* Returns among how many tokens a workgroup looks for beginnings of runs, if it owns whole runs.
+ * There are more where pages are large, since fewer runs begin there. */
 int32_t attn_cache_write_run(int32_t page_size, int32_t kv_heads, int32_t tokens)
 {
     const int32_t page = page_size / WAVE_TOKENS;

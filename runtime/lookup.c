@@ -137,7 +137,7 @@ static int try_combinations(const struct search *s, unsigned i, unsigned cost, u
     return ATTN_OK;
 }
 
-/* How many fields of a kernel are none of the key's choices. */
+/* Counts the fields of a kernel that are none of the key's choices. */
 static unsigned count_mismatches(const struct search *s, const struct attn_pack *pack,
                                  const struct attn_pack_record *record, char *text, size_t size)
 {

@@ -106,7 +106,7 @@ static bool check_text(struct attn_pack_record *r, size_t start)
     return true;
 }
 
-/* Where the record is, and that its fixed part and its stated size lie inside the section. */
+/* Finds the record, and checks that its fixed part and its stated size lie inside the section. */
 static int locate(const struct attn_pack *pack, uint32_t n, uint64_t *offset)
 {
     const struct attn_pack_section *s = &pack->sections[ATTN_PACK_KERNELS];
@@ -258,7 +258,7 @@ void attn_pack_unmap(struct attn_pack_mapping *mapping)
     mapping->bytes = NULL;
 }
 
-/* What is in a pack. */
+/* The functions that show the contents of a pack. */
 
 ATTN_PUBLIC uint32_t attn_pack_kernel_count(const struct attn_pack *pack)
 {

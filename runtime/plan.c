@@ -48,7 +48,7 @@ static int64_t parts_of(const struct attn_decode_plan_shape *s)
     return s->lists > s->kv_heads ? s->lists / s->kv_heads : 1;
 }
 
-/* How much of sequence q->b there is to read. */
+/* Measures how much of sequence q->b there is to read. */
 static void measure(const struct batch *p, struct sequence *q)
 {
     const int64_t all = larger(p->lengths->kv_lens[q->b], 0);

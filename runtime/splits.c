@@ -10,7 +10,7 @@
 #include "runtime/op.h"
 #include "runtime/pack.h"
 
-/* What a row is compared with. */
+/* The call with which rows are compared. */
 struct wanted {
     int32_t batch, keys, heads, kv_heads;
 };
@@ -24,7 +24,7 @@ static int logarithm(int32_t n)
     return 16 * power + (int)(((int64_t)n << 4 >> power) - 16);
 }
 
-/* What a row or the step does not say is no distance. */
+/* Returns the distance of two numbers; it is 0 if the row or the step leaves one open. */
 static int distance(int32_t a, int32_t b)
 {
     return a > 0 && b > 0 ? abs(logarithm(a) - logarithm(b)) : 0;
@@ -59,7 +59,7 @@ static int find_nearest(const struct attn_op *op, const struct wanted *w,
     return ATTN_OK;
 }
 
-/* What is there without any tuning. */
+/* Chooses the split without any tuning. */
 static int choose_usual(const struct attn_op *op, const struct wanted *w,
                         struct attn_decode_split *split)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What each instruction of a loop costs, told by its mnemonic. The first row whose prefix fits
- * counts.
+ * This file counts the cost of each instruction of a loop by its mnemonic. The first row whose
+ * prefix fits counts.
  */
 #include <stdio.h>
 #include <string.h>

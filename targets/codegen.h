@@ -62,7 +62,7 @@ bool tgt_find_hook_variable(const struct tgt_blob *bitcode, struct tgt_hook_vari
 /** Links one relocatable object to a loadable code object with LLVM's ld.lld. */
 bool tgt_link(const struct tgt_blob *object, struct tgt_blob *code_object, char why[TGT_WHY]);
 
-/** What the hardware is asked to do in one pass through a kernel's hot loop, by one wave. */
+/** The work of one wave in one pass through a kernel's hot loop. */
 struct tgt_loop_facts {
     unsigned instructions;
     unsigned mfma, mfma_cycles;

@@ -21,7 +21,7 @@ LLVMValueRef cdna_to_fp8(struct lower *l, LLVMValueRef x, LLVMValueRef y, LLVMVa
 LLVMValueRef cdna_fp8_to_f32(struct lower *l, LLVMValueRef dword);
 LLVMValueRef cdna_fp8_pair_to_f32(struct lower *l, LLVMValueRef dword, bool high);
 
-/** Of a lane of the same row of 16: mask 0 to 15. */
+/** Reads the dword of a lane of the same row of 16: mask 0 to 15. */
 LLVMValueRef cdna_xor_in_row(struct lower *l, LLVMValueRef dword, unsigned mask);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What differs between generations of the instruction set, as a table of functions each: in
- * targets/isa_*.c, given to targets by targets.def. Everything else of the lowering is the
- * same for all of them and asks no target what it is.
+ * This file declares the table of functions that each generation of the instruction set has for
+ * what differs between generations. The tables stand in targets/isa_*.c; targets.def gives each
+ * target its own. Everything else of the lowering is the same for all of them and asks no target
+ * what it is.
  *
  * The pieces work on dwords and pointers; what an op is made of stands in lower_*.c. A slot marked
  * optional is NULL where a generation has no such instruction: struct tir_machine says so to passes
@@ -53,8 +54,8 @@ struct lower_isa {
 
     /* `count` f32 to bf16, nearest even; short_nan: see ops.def. */
     LLVMValueRef (*to_bf16)(struct lower *l, LLVMValueRef v, unsigned count, bool short_nan);
-    /* Two f32 to fp8, nearest even, in the low or the high half of `dword`; the other half stays. They
-     * lie in fp8's range. */
+    /* Two f32 to fp8, nearest even, in the low or the high half of `dword`; the other half stays.
+     * They lie in fp8's range. */
     LLVMValueRef (*to_fp8)(struct lower *l, LLVMValueRef x, LLVMValueRef y, LLVMValueRef dword,
                            bool high);
     /* The fp8 in the lowest byte of a dword to f32; two of its low or its high half to a vector. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How matrix instructions of each shape spread their operands over a wave of 64 lanes.
+ * This file describes how matrix instructions of each shape spread their operands over a wave of 64
+ * lanes.
  *
  * In every dense MFMA with one block, lane l holds row (A) or column (B, D) l mod m. The lanes
  * above count k in steps of the elements that a lane holds. D goes in groups of 4 rows: first the 4

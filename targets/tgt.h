@@ -12,7 +12,7 @@
 
 #include "ir/machine.h"
 
-/* Where a number comes from: documented, measured on hardware by its source, fitted by us,
+/* The origin of a number: documented, measured on hardware by its source, fitted by us,
  * unresolved. */
 enum tgt_tag { TGT_TAG_D, TGT_TAG_M, TGT_TAG_F, TGT_TAG_U };
 

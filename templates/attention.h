@@ -40,9 +40,8 @@ struct att_block {
 };
 
 /**
- * Where K and V of a block come from. The functions after the first are called once, in this
- * order, and tag what they build with stages and phases of their own. Those marked optional may be
- * NULL.
+ * The source of a block's K and V. The functions after the first are called once, in this order,
+ * and tag what they build with stages and phases of their own. Those marked optional may be NULL.
  */
 struct att_source {
     /** The first key of a block, i32; called wherever it is needed, with the stage set. */
@@ -102,7 +101,7 @@ void att_attention_begin(struct att_attention *a, struct tir_type output,
 /** Weights in fp8: behind att_attention_scale(), which says nothing of P's type. */
 void att_attention_weights_fp8(struct att_attention *a);
 
-/** What the loop has left of l, for att_softmax_finish(). */
+/** Returns the denominator that the loop has left, for att_softmax_finish(). */
 struct tir_value att_attention_denominator(struct att_attention *a,
                                            const struct tir_value carried[ATT_N_CARRY]);
 

@@ -322,7 +322,7 @@ static struct tir_value block_rows(const struct att_cache *c, struct tir_value r
     return rows_at(c, row, blocks, times(c->b, tir_col_index(c->b, blocks), step));
 }
 
-/* What column `first` adds to a row's address: i32. */
+/* Returns the bytes that column `first` adds to a row's address: i32. */
 static struct tir_value column_byte(const struct att_cache *c, int first)
 {
     if (!c->shuffle)
@@ -398,8 +398,8 @@ struct tir_value att_cache_has_runs(const struct att_cache *c, struct tir_value 
     struct tir_builder *b = c->b;
     if (!c->shuffle || !c->value)
         return tir_bool(b, false);
-    /* Where a group would have to begin for each of its slots: a multiple of x, and all agree; the
-     * same far-away number for those that are nowhere. */
+    /* Computes for each slot where its group would have to begin: a multiple of x, and all agree;
+     * the same far-away number for those that are nowhere. */
     const struct tir_value own = modulo(b, tir_row_index(b, tir_typeof(b->f, slot)), c->x);
     const struct tir_value begin = tir_sub(b, slot, tir_convert(b, own, TIR_I64));
     const struct tir_value nowhere = tir_int_like(b, begin, -(INT64_C(1) << 62));
@@ -415,7 +415,7 @@ struct tir_value att_cache_has_runs(const struct att_cache *c, struct tir_value 
     return tir_xor(b, tir_any(b, broken), tir_bool(b, true));
 }
 
-/* Where the run of a column, a row of `t`, lies behind its group: i64. */
+/* Returns the offset of a column's run, a row of `t`, behind its group: i64. */
 static struct tir_value run_column(const struct att_cache *c, struct tir_type t)
 {
     struct tir_builder *b = c->b;

@@ -75,7 +75,7 @@ struct tir_layout att_token_layout(const struct tir_machine *m, const struct att
                                    unsigned waves, unsigned *rows);
 
 /**
- * How rows of K or V are spread over a workgroup that copies them into the cache or out of it: a
+ * The spread of rows of K or V over a workgroup that copies them into the cache or out of it: a
  * lane has 16 bytes of what is stored or, of V in SHUFFLE, x tokens and 64 elements. A head dim is
  * cut into panels of power-of-two width on the same lanes: 192 is 128 + 64.
  */

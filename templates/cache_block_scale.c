@@ -22,7 +22,7 @@ static struct tir_value slot_before(struct tir_builder *b, struct tir_value toke
     return tir_select(b, tir_cmp_gt(b, token, zero), slot, tir_i64(b, -1));
 }
 
-/* Whether the n-th slot from `token` on is n - 1 behind the first. */
+/* Returns whether the n-th slot from `token` on lies n - 1 behind the first. */
 static struct tir_value follows(struct tir_builder *b, struct tir_value token,
                                 struct tir_value slot, struct tir_value n)
 {

@@ -74,7 +74,7 @@ struct att_block_scale {
 struct att_block_scale att_block_scale(const struct att_cache *c, struct tir_value absmax,
                                        struct tir_value old);
 
-/** Where the scale grows, requantises the page's tokens before the run, in a loop of tiles. */
+/** Requantises the page's tokens before the run if the scale grows, in a loop of tiles. */
 void att_block_requantise(const struct att_cache *c, const struct att_page_run *run,
                           const struct att_block_scale *s, const struct att_cache_tiles *tiles);
 

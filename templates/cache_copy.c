@@ -39,7 +39,7 @@ struct copy {
     struct tir_value piece, part, from_page, to_page;
 };
 
-/* What the host says of a tensor's pages. */
+/* The names of the arguments that describe a tensor's pages. */
 struct names {
     const char *from, *to, *from_step, *to_step; /* PTR; I64: bytes of a page to the next */
     const char *outer_step, *inner_step, *run;   /* I64, I64, I32: bytes */

@@ -47,7 +47,7 @@ static const struct att_knob knobs[] = {
     {"waves_per_simd", 2, {4, 8}},
 };
 
-/* What becomes of K or of V. */
+/* The way of K or of V from the tensor into the cache. */
 struct side {
     struct att_cache cache;
     struct att_cache_tiles tiles;

@@ -72,8 +72,8 @@ struct combine {
     struct tir_value n_rows;      /* that there are from there on */
 };
 
-/* What is known of some of the keys, for each row: a sum of parts, or, without l, a part, or,
- * without o either, a sink. */
+/* The state of some of the keys, for each row: a sum of parts, or, without l, a part, or, without o
+ * either, a sink. */
 struct state {
     struct tir_value lse, o[PANELS], l;
 };
@@ -198,7 +198,8 @@ static struct tir_value power(struct combine *c, struct tir_value a, struct tir_
     return tir_exp2(b, tir_mul(b, tir_sub(b, a, shift), tir_float_like(b, a, LOG2E)));
 }
 
-/* What powers are taken relative to: the largest lse, and 0 where that is -infinity. */
+/* Returns the number to which powers are relative: the largest lse, or 0 where that is
+ * -infinity. */
 static struct tir_value shift_of(struct combine *c, struct tir_value top)
 {
     struct tir_builder *b = &c->b;

@@ -193,7 +193,7 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_cache_check(v, why) && att_find_tile(v, m, &tile, why);
 }
 
-/* ---- What a workgroup works on ---- */
+/* ---- The items of a workgroup ---- */
 
 static struct tir_value load_i32(struct decode *d, const char *array, struct tir_value index)
 {

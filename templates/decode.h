@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the files of the `decode` template share.
+ * This file declares what the files of the `decode` template share.
  */
 #ifndef TEMPLATES_DECODE_H
 #define TEMPLATES_DECODE_H
@@ -88,7 +88,8 @@ struct decode {
 
 /** A cache of rows of `dim` elements; before anything is built. */
 struct decode_cache decode_cache(int dim);
-/** How many parts a row is loaded in, 1 or 2, their columns, and where part i begins. */
+/** A row is loaded in 1 or 2 parts. These return their number, their columns, and where part i
+ * begins. */
 static inline unsigned decode_parts(const struct decode_cache *c) { return c->overlap ? 2 : 1; }
 static inline unsigned decode_part_width(const struct decode_cache *c)
 {
@@ -162,8 +163,8 @@ void decode_find_item(struct decode *d, struct tir_value index);
 void decode_find_position(struct decode *d);
 
 /**
- * Ends the loop over blocks of keys, and the branch of items with keys around it. `inside` holds what
- * the loop carries, `carried` the state of an item without keys. Returns the wave's state.
+ * Ends the loop over blocks of keys, and the branch of items with keys around it. `inside` holds
+ * what the loop carries, `carried` the state of an item without keys. Returns the wave's state.
  */
 struct decode_state decode_end_keys(struct decode *d, struct tir_if *some, struct tir_loop *loop,
                                     struct tir_value inside[ATT_N_CARRY],

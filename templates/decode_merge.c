@@ -452,7 +452,8 @@ static struct decode_state add_parts(struct decode *d, const struct parts *p)
     return (struct decode_state){carried[0], carried[1], carried[2]};
 }
 
-/* How many parts had been written before this one: all waves learn it from the one that wrote. */
+/* Counts the parts that had been written before this one. All waves learn it from the one that
+ * wrote. */
 static struct tir_value count_parts(struct decode *d, const struct parts *p)
 {
     struct tir_builder *b = &d->b;

@@ -72,7 +72,7 @@ struct att_index_walk {
     unsigned groups; /* even, and a multiple of `ahead` */
 };
 
-/** How many values the caller's loop carries for what is on its way. */
+/** Returns how many values the caller's loop carries for loads that are under way. */
 unsigned att_index_carried(const struct att_index *x);
 
 /** Sends for the first groups of the round. */

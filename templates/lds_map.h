@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How tiles lie in LDS so that the reads that follow find every bank busy once.
+ * This file declares the maps of tiles in LDS, with which the reads that follow find every bank
+ * busy once.
  */
 #ifndef TEMPLATES_LDS_MAP_H
 #define TEMPLATES_LDS_MAP_H

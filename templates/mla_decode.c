@@ -93,8 +93,9 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
     return true;
 }
 
-/* Where a block and Q take half of the room, keys are twice as many and Q stays in registers. And
- * where a block on its way takes twice as many registers as one of fp8, fewer are left for Q. */
+/* Adapts the tile to the type of keys. In fp8 a block and Q take half of the room, so keys are
+ * twice as many and Q stays in registers. A 16-bit block under way takes twice as many registers as
+ * one of fp8, which leaves fewer for Q. */
 static void fit_tile(struct mla *s, bool large)
 {
     if (s->kq_bytes == 1) {

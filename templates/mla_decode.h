@@ -107,7 +107,7 @@ struct tir_value mla_load_vector(struct mla *s, struct tir_value n);
 struct tir_value mla_like(struct mla *s, struct tir_value scalar, struct tir_value v);
 /** The first key of a block: att_source.first_key. */
 struct tir_value mla_first_key(void *family, struct tir_value block);
-/** How the latent and the rotated key of a block come from the cache. */
+/** Chooses how the latent and the rotated key of a block come from the cache. */
 void mla_find_pieces(struct mla *s);
 /** Appends one block of keys, in program order. */
 void mla_visit(struct mla *s, struct att_block block, struct tir_value carried[ATT_N_CARRY]);

@@ -34,9 +34,10 @@ struct tir_value mla_first_key(void *family, struct tir_value block)
     return tir_add(&s->d.b, s->d.item.first_key, att_times(&s->d.b, block, (int)s->d.keys));
 }
 
-/* How `cols` columns of a block of the latent pass through registers: 16 bytes a lane, if it has as
- * many. At least two rows are in a wave: one that had one row only would have its page number moved
- * to a scalar, with a wait. False where a part of a row leaves a lane less than it could have. */
+/* Chooses how `cols` columns of a block of the latent pass through registers: 16 bytes a lane, if
+ * it has as many. At least two rows are in a wave: one that had one row only would have its page
+ * number moved to a scalar, with a wait. False where a part of a row leaves a lane less than it
+ * could have. */
 static bool transit_layout(const struct mla *s, unsigned width, struct tir_layout *layout)
 {
     const unsigned cols = tir_bits(width), tokens = tir_bits(s->d.keys);
@@ -263,8 +264,9 @@ static struct tir_value read_values(struct mla *s, struct tir_value block)
     const struct part *const c = s->part;
     const struct tir_value at = mla_buffer_of(s, c, block);
     struct tir_value v = tir_tile_lds_load(b, at, s->v_loaded, &c->lds);
-    /* Where a bf16 of f32 is one instruction for two, the registers of f32 change their order for
-     * nothing; else the bits are put together, and the order is changed after that. */
+    /* One instruction makes two bf16 of f32 on some targets, and there the registers of f32 change
+     * their order for nothing. Others put the bits together first and change the order after
+     * that. */
     if (s->kq_dtype != s->d.dtype && s->d.m->has_cvt_pk_bf16)
         v = tir_relayout(b, tir_convert(b, v, TIR_F32), &s->v_operand);
     v = tir_convert(b, v, s->d.dtype);

@@ -180,7 +180,7 @@ static struct tir_value token_at(struct mla_rope *k, struct att_tensor t)
     return tir_add(b, tir_arg(b, t.arg, TIR_I64), at);
 }
 
-/* ---- What rotates ---- */
+/* ---- Elements that rotate ---- */
 
 /* Rotates what was loaded as `raw`; it is then as memory has it in `dtype`, times `factor`. */
 static void rotate(struct mla_rope *k, struct tir_value *raw, struct tir_value factor,

@@ -7,7 +7,7 @@
 
 enum { CHUNK = 16 /* bytes that SHUFFLE keeps together */ };
 
-/* Where the page numbers of sequence `batch` begin. */
+/* Returns the address of the first page number of sequence `batch`. */
 static struct tir_value table_of(struct tir_builder *b, const struct att_variant *v,
                                  struct tir_value batch)
 {
@@ -130,14 +130,14 @@ struct tir_value att_page_numbers(struct tir_builder *b, const struct att_pages 
     return look_up(b, p, token_of(b, t, row, key));
 }
 
-/* Which of its token's runs a gathered row is. */
+/* Returns which of its token's runs a gathered row is. */
 static struct tir_value block_of(struct tir_builder *b, const struct att_paged_tile *t,
                                  struct tir_value row)
 {
     return tir_shr(b, row, tir_int_like(b, row, tir_bits(t->tokens)));
 }
 
-/* Where a run of V in SHUFFLE_K lies inside its page, in bytes. */
+/* Returns the offset of a run of V in SHUFFLE_K inside its page, in bytes. */
 static struct tir_value run_of_column(struct tir_builder *b, const struct att_paged_tile *t,
                                       struct tir_value column, struct tir_value chunk)
 {
@@ -145,7 +145,8 @@ static struct tir_value run_of_column(struct tir_builder *b, const struct att_pa
     return tir_add(b, tir_mul(b, column, step), tir_mul(b, chunk, tir_int_like(b, chunk, CHUNK)));
 }
 
-/* Where a run lies inside its page, in bytes: 32 bits, since no page has more than 2 GiB. */
+/* Returns the offset of a run inside its page, in bytes: 32 bits, since no page has more than 2
+ * GiB. */
 static struct tir_value run_offset(struct tir_builder *b, const struct att_pages *p,
                                    const struct att_paged_tile *t, struct tir_value row,
                                    struct tir_value token)

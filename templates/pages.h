@@ -26,7 +26,7 @@ struct att_pages att_pages(struct tir_builder *b, const struct att_variant *v,
                            struct tir_value batch, struct tir_value kv_len,
                            struct tir_value first_key);
 
-/** How a tile of `tokens` keys or values passes through registers: tokens x cols elements, columns
+/** The registers of a tile of `tokens` keys or values under way: tokens x cols elements, columns
  * from `first` on, over all waves of the function. */
 struct att_paged_tile {
     struct att_cache cache;

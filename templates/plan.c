@@ -100,7 +100,7 @@ static struct tir_view rows_of(struct plan *p, const char *arg, struct tir_value
     return att_view(b, base, rows, tir_i32(b, bytes), bytes, byte);
 }
 
-/* What every sequence of the chunk has in an array. */
+/* Loads the entries that the sequences of the chunk have in an array. */
 static struct tir_value entries(struct plan *p, const struct chunk *c, const char *arg, int offset)
 {
     const struct tir_view v = rows_of(p, arg, att_plus(&p->b, p->batch, 1), 4, 0);
@@ -182,7 +182,7 @@ static struct chunk measure(struct plan *p, struct tir_value first)
     return c;
 }
 
-/* How many pieces of at most `piece` units the batch makes. */
+/* Returns how many pieces of at most `piece` units the batch makes. */
 static struct tir_value pieces_of_batch(struct plan *p, struct tir_value piece)
 {
     struct tir_builder *b = &p->b;
@@ -305,7 +305,7 @@ static void store_rows(struct plan *p, const struct chunk *c, const char *arg, s
     tir_tile_store(b, rows_of(p, arg, rows, bytes, byte), c->first, a);
 }
 
-/* What an item says that does not depend on its piece. */
+/* The parts of an item that do not depend on its piece. */
 struct sequence {
     struct tir_value item, row; /* I R */
     struct tir_value q_start, q_end;
@@ -467,7 +467,8 @@ static struct tir_value partial_row(struct plan *p, struct tir_value index)
     return tir_mul(&p->b, index, number(p, p->queries));
 }
 
-/* Where list `index` begins that does so with a head, or behind the last of them. */
+/* Returns the first item of list `index`, which begins with a head; lists beyond the last head
+ * begin behind all items. */
 static struct tir_value list_begin(struct plan *p, struct tir_value index)
 {
     struct tir_builder *b = &p->b;
@@ -481,7 +482,8 @@ static void write_plan(struct plan *p)
     struct tir_builder *b = &p->b;
     const struct tir_value zero = tir_i32(b, 0);
     struct tir_value sums[N_SUMS] = {zero, zero, zero, tir_i32(b, -1)};
-    /* As far as sequence B, which is none, but reduce_indptr has an entry for it. */
+    /* The loop includes sequence B, which does not exist, since reduce_indptr has an entry for
+     * it. */
     struct tir_loop loop = tir_begin_for(b, zero, chunks_end(p), tir_i32(b, LANES), sums, N_SUMS);
     write_chunk(p, loop.index, sums);
     tir_end_for(b, &loop, sums, N_SUMS);

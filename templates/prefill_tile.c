@@ -348,7 +348,7 @@ struct prefill prefill_with_tile(const struct att_variant *v, const struct tir_m
     return p;
 }
 
-/* Where the target cannot transpose on the way out of LDS, V is transposed on the way in: each lane
+/* V is transposed on the way into LDS if the target cannot transpose on the way out: each lane
  * loads 2 columns of 4 keys, or of 2 where the tile is too small for that, and exchanges them in
  * registers. */
 struct tir_type prefill_v_registers(struct prefill *p, bool turned)

@@ -101,7 +101,7 @@ static struct tir_view row_view(struct norm *k, struct tir_value base, const str
     return att_view(b, base, tir_i32(b, 1), tir_i32(b, 0), s->width * size, first * size);
 }
 
-/* Where a token's row of a tensor begins. */
+/* Returns the address of a token's row of a tensor. */
 static struct tir_value row_at(struct norm *k, struct att_tensor t, struct tir_value token,
                                int size)
 {

@@ -29,9 +29,9 @@ struct rope_span {
     struct tir_type vector; /* one head's weights, cosines: the same columns */
 };
 
-/** How a tile of heads is held. The pairs that rotate are in pieces of power-of-two width: parts 2i
- * and 2i + 1 are the two elements of those in piece i, which are spans 2i and 2i + 1 of memory or,
- * packed, both in span i. What does not rotate follows. */
+/** The registers of a tile of heads. The pairs that rotate are in pieces of power-of-two width:
+ * parts 2i and 2i + 1 are the two elements of those in piece i, which are spans 2i and 2i + 1 of
+ * memory or, packed, both in span i. What does not rotate follows. */
 struct rope_shape {
     unsigned dim; /* elements of a head */
     unsigned n_spans, n_parts, n_pieces;
@@ -135,7 +135,7 @@ void rope_open_source(struct rope *p, struct rope_source *s, enum rope_part part
  * before the loop over tokens takes them all along. Where k, v and the gate go is opened token by
  * token then, and is waited for. */
 bool rope_opens_late(const struct rope *p);
-/** Where k or v are also written, if they are; nothing where that is open. */
+/** Opens the tensor to which k or v are also written, if the variant has one. */
 void rope_open_kept(struct rope *p, struct rope_source *s, bool value);
 /** Reads the arguments of `t`, which has heads. */
 struct rope_tensor rope_open_tensor(struct rope *p, struct att_tensor t, int size);

@@ -88,7 +88,7 @@ static struct tir_loop begin_tokens(struct side *d, int n, struct tir_value *car
                          carried, carried ? 1 : 0);
 }
 
-/* What this wave's tokens have as the largest |x|, by head. */
+/* Returns the largest |x| of this wave's tokens, by head. */
 static struct tir_value largest(struct side *d, struct token_tile kept[KEPT])
 {
     struct rope *p = d->p;

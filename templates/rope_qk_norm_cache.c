@@ -217,7 +217,7 @@ static void visit_gate(struct rope *p, const struct rope_source *q, const struct
     end_walk(p, &w);
 }
 
-/* What `part` of 1 << `shift` has of the heads, in whole tiles. */
+/* Finds the heads that `part` of 1 << `shift` works on, in whole tiles. */
 static void share_out(struct rope *p, struct tir_value part, struct tir_value shift,
                       struct rope_source *s)
 {

@@ -21,7 +21,7 @@ static struct tir_layout map_of(const struct tir_type *t)
     return tir_row_major(t->rows, t->cols);
 }
 
-/* Where a span of the tensor's heads from `row` on lies: i32. */
+/* Returns the offset of a span of the tensor's heads from `row` on: i32. */
 static struct tir_value address(struct rope *p, const struct rope_vectors *t,
                                 const struct rope_span *span, struct tir_value row)
 {

@@ -33,7 +33,7 @@ struct att_select {
 /** The state that the caller's loop carries. */
 enum { ATT_SELECT_COUNT, ATT_SELECT_LIMIT, ATT_SELECT_TURN, ATT_SELECT_N };
 
-/** How much a buffer takes: the k largest, and `most` that a chunk may add to them. */
+/** The room of a buffer: the k largest, and `most` that a chunk may add to them. */
 struct att_select_size {
     unsigned k, each, most;
     unsigned room; /* entries */
@@ -73,7 +73,7 @@ void att_select_offer(const struct att_select *s, struct tir_value state[ATT_SEL
 
 /* The steps of an offer, for those who have other work between them. */
 
-/** How many of this wave's keys are above the limit, a scalar. */
+/** Counts this wave's keys above the limit; a scalar. */
 struct tir_value att_select_passing(const struct att_select *s, struct tir_value limit,
                                     struct tir_value key);
 

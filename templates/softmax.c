@@ -152,8 +152,8 @@ static struct tir_value cap_exactly(struct tir_builder *b, struct tir_value s, s
     return tir_select(b, small, series, other);
 }
 
-/* Of the upper half of the rows and then of the lower one, where a lane has both: this is beside
- * all that a loop holds in registers. */
+/* Caps the upper half of the rows and then the lower one, if a lane has both. The temporaries stand
+ * beside all registers of a loop, and halves need fewer. */
 static struct tir_value cap_by_halves(struct tir_builder *b, struct tir_value s,
                                       struct tir_value cap, struct tir_value rate)
 {

@@ -113,8 +113,8 @@ struct att_template {
 bool att_find_tile(const struct att_variant *v, const struct tir_machine *m, struct att_tile *tile,
                    struct att_why *why);
 
-/** `fits` of a family whose tiles only have to fit a compute unit, and a part of the others': the waves
- * of a workgroup against the wave slots of the four SIMDs. */
+/** `fits` of a family whose tiles only have to fit a compute unit, and a part of the others': the
+ * waves of a workgroup against the wave slots of the four SIMDs. */
 bool att_fits_waves(const struct att_variant *v, const struct att_tile *t,
                     const struct tir_machine *m, struct att_why *why);
 
@@ -125,14 +125,14 @@ bool att_check_tile(const struct att_variant *v, const struct tir_machine *m, st
 struct tir_func *att_begin_kernel(const struct att_variant *v, const struct tir_machine *m,
                                   unsigned waves, unsigned waves_per_simd);
 
-/** How many candidates a family has, those that do not fit among them. */
+/** Returns how many candidates a family has, including those that do not fit. */
 unsigned att_count_tiles(const struct att_template *t);
 
 /** The candidate that a row of the table becomes when its knobs are turned to what `text` says, as
  * att_tile_text() writes it; 0: no knob has such a value. */
 unsigned att_find_candidate(const struct att_template *op, unsigned row, const char *text);
 
-/** How many knobs of candidate n are turned. */
+/** Returns how many knobs of candidate n are turned. */
 unsigned att_count_turned(const struct att_template *t, unsigned n);
 
 /** A tile as one line, "rows=32 keys=64 ...", without members that are 0. This text identifies a

@@ -80,7 +80,7 @@ struct att_box {
     unsigned count;
 };
 
-/* How the keys of one call are best split: the call, and what attn_decode_plan_shape has for it. */
+/* The best split of one call's keys: the call, and the members of attn_decode_plan_shape for it. */
 struct att_split {
     int batch, keys, heads, kv_heads; /* heads 0: not said */
     int lists, item_cost, merge_rate;

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # The house rules that a script can see: the dialect of .clang-format, no tabs, no trailing blanks, a
 # final newline, lines of at most 100 columns (tables in .def files apart), files of at most 800
-# lines, functions of at most 60, an SPDX line first, sizeof with parentheses, and no question of
+# lines, functions of at most 60, an SPDX line first, sizeof with parentheses, comments that begin with
+# a subject or a verb, and no question of
 # "which gfx is this" outside targets/ and hipsim, which is made of them, and in templates/ no layout written
 # bit by bit and no name of a kernel's argument spelt out.
 set -eu
@@ -18,6 +19,15 @@ for f in $files; do
         /[ \t]$/ { say("trailing blanks") }
         /(^|[^a-z_])sizeof [a-z*_]/ && !/[*] .*sizeof/ { say("sizeof without parentheses") }
         length($0) > 100 && f !~ /[.]def$/ { say("more than 100 columns") }
+        # A comment begins with a sentence or a name, not with a clause that has no head.
+        function headless(text) {
+            return text ~ /^(What|Of|Where|Whose|Lets|Nor|How|Which|Whether|Who|As far as) /
+        }
+        match($0, /[/][*]+<?( ----)? /) && headless(substr($0, RSTART + RLENGTH)) ||
+            opens && /^ *[*] / && headless(substr($0, index($0, "*") + 2)) {
+            say("a comment without a subject or a verb")
+        }
+        { opens = /^ *[/][*]+( SPDX[^*]*)?$/ || opens && /^ *[*]$/ }
         /^[{]/ { start = FNR }
         /^[}]/ { if (start && FNR - start > 60) say("a function of " FNR - start " lines"); start = 0 }
         END {
@@ -44,6 +54,11 @@ fi
 # What differs between generations stands in targets/isa_*.c.
 if grep -nE 'machine[.]has_' targets/lower*.c | grep -v 'assert('; then
     echo "a slot of struct lower_isa, not a question in targets/lower*.c"
+    status=1
+fi
+if grep -nE '^ *"""(What|Of|Where|Whose|Nor|How|Which|Whether|Who) ' -r ops python tests tools \
+    --include='*.py'; then
+    echo "a docstring without a subject or a verb"
     status=1
 fi
 # The lanes of a wave are the machine's, or TIR_WAVE_LANES: no literal 6 or 64.

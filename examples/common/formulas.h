@@ -22,8 +22,8 @@ struct rotation {
 void check_head(double *worst, const struct rotation *r, const uint16_t *given, int position,
                 const uint16_t *got);
 
-/* The keys and values that a query sees, numbers first to end - 1, `stride` elements from one to the
- * next. */
+/* The keys and values that a query sees, numbers first to end - 1, `stride` elements from one to
+ * the next. */
 struct seen_keys {
     int dim, first, end, stride;
     double sink; /* one more term of the sum of exponentials; -INFINITY: none */
@@ -31,7 +31,8 @@ struct seen_keys {
 };
 void check_row(double *worst, const struct seen_keys *keys, const uint16_t *q, const uint16_t *got);
 
-/* Prints a call, the contexts of its sequences and its worst errors. Returns whether all is right. */
+/* Prints a call, the contexts of its sequences and its worst errors. Returns whether all is
+ * right. */
 bool report_call(const char *what, int number, const int *lengths, int batch, double rotated,
                  double attention);
 

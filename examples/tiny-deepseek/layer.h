@@ -28,7 +28,8 @@ struct call {
 
 int call_tokens(const struct call *call);
 
-/* How many tokens of chunk `number` a sequence has in the cache: none where it has no new ones. */
+/* Returns how many tokens of chunk `number` a sequence has in the cache; 0 if it has no new
+ * tokens. */
 int call_chunk(const struct call *call, int sequence, int number);
 
 struct layer;

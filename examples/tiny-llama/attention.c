@@ -12,7 +12,8 @@
 extern const unsigned char attn_pack_tiny_llama[]; /* kernels.yaml, in this program */
 extern const size_t attn_pack_tiny_llama_size;
 
-/* What both kinds of call read from device memory, so that a graph finds new values there. */
+/* Inputs that both kinds of call read from device memory, so that a graph finds new values
+ * there. */
 struct inputs {
     uint16_t *qkv;       /* [token, QKV] */
     int64_t *positions;  /* [token] */

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the classes of attn._ops have in common."""
+"""The base of the classes of attn._ops."""
 import threading
 
 from attn import _native
@@ -131,12 +131,12 @@ class Op:
         self._stream_given = None
 
     def _moved(self):
-        """Whether a tensor that is remembered was given other memory since. Host memory is looked
+        """Returns whether a remembered tensor was given other memory since. Host memory is looked
         at in every call, as its registration may have gone with another view of it."""
         return self._host or [address() for address in self._addresses] != self._pointers
 
     def _set(self, changed, tensors, numbers):
-        """What differs from the last call. libattn checks the tensors if one does."""
+        """Sets the arguments that differ from the last call. libattn checks the tensors if one does."""
         try:
             if changed:
                 self._check_tensors(tensors)
@@ -248,7 +248,7 @@ class Bound:
         self.device = op.device
 
     def _word(self, member):
-        """Which 8 bytes of the arguments a pointer is."""
+        """Returns which 8 bytes of the arguments a pointer is."""
         return ffi.offsetof(f"struct attn_{self.op.NAME}_args", member) // 8
 
     def __call__(self, stream=None, **moving):

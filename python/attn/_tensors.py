@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a call needs of a tensor: where it is, and a sign that changes with dtype, shape, strides
+"""Reads what a call needs of a tensor: its address, and a sign that changes with dtype, shape, strides
 and device. A reader for each class of tensors; others are asked for an interface."""
 import ctypes
 import sys

@@ -9,7 +9,7 @@ Stream = Any  # None, a hipStream_t as a number, or what has .handle, .cuda_stre
 
 @dataclasses.dataclass(frozen=True)
 class CacheDesc:
-    """How a cache holds keys and values: fixed for a layer.
+    """The form of keys and values in a cache, which is fixed for a layer.
 
     dtype: of its elements; None: the op's dtype
     layout: "nhd", k and v [page, token, kv head, D] with free strides, or "shuffle", k [page, kv

@@ -26,7 +26,7 @@ def new_like(x, shape=None, dtype=None):
 
 
 def plan_sizes(batch, q_len, heads, kv_heads, lists, window=0):
-    """What a plan of any lengths has room for: (work items, partials, partial rows)."""
+    """Returns the room of a plan of any lengths: (work items, partials, partial rows)."""
     shape = ffi.new("struct attn_decode_plan_shape *", {
         "size": ffi.sizeof("struct attn_decode_plan_shape"), "batch": batch, "q_len": q_len,
         "heads": heads, "kv_heads": kv_heads, "lists": lists, "window": window})

@@ -99,7 +99,7 @@ for _cls in _ops.OPS:
 
 
 def _outputs(q, op):
-    """What an attention over q gives: out, and lse, which is empty where the op has none."""
+    """Makes the outputs of an attention over q: out, and lse, which is empty if the op has none."""
     dim = op.desc["head_dim_v"] or op.desc["head_dim"]
     rows = (op.desc["heads"], q.shape[0]) if op.desc["lse"] else (0,)
     return q.new_empty((q.shape[0], q.shape[1], dim)), q.new_empty(rows, dtype=torch.float32)

@@ -35,7 +35,7 @@ static char *read_file(const char *path)
     return text;
 }
 
-/* What reading the file says: messages first, then the variants. */
+/* Reads the file and returns what that prints: messages first, then the variants. */
 static char *run(const char *path, bool *good)
 {
     struct attnc_description desc;

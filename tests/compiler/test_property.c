@@ -333,7 +333,7 @@ static void run_target(const char *target, size_t step)
         verify(pack, kernels);
 }
 
-/* How many kernels spill, each with a line, and a failure where they are too many. */
+/* Counts the kernels that spill, prints a line for each, and fails if they are too many. */
 static size_t check_spills(void)
 {
     size_t spilling = 0;

@@ -20,7 +20,8 @@
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* What calls hand out: the letters of calls.def, as small letters where they are passed. */
+/* The handles that calls return: the letters of calls.def, as small letters where they are
+ * passed. */
 enum handle {
     STREAM,
     EVENT,
@@ -328,7 +329,7 @@ make(unsigned row, struct input *in)
     }
 }
 
-/* Of 2, 4 or 6 MiB, with something mapped at any of them. */
+/* Gives back a range of 2, 4 or 6 MiB, with something mapped at any of them. */
 static void give_back_range(char *base)
 {
     for (unsigned at = 0; at < 3; at++)

@@ -89,7 +89,8 @@ static void workgroups(void **state)
     expect(2, 2, BEGIN STORE("v1") BARRIER LOAD("v3"), BEGIN STORE("v1") BARRIER LOAD("v2"));
     /* Equal stores do no harm. */
     expect(2, 3, BEGIN "v_mov_b32 v12, s5\n" STORE("v0"), BEGIN "v_mov_b32 v12, v0\n" STORE("v0"));
-    /* What a workgroup read of another's is remembered, though its own wave read it after. */
+    /* The check remembers a workgroup's read of another's data, though its own wave read it
+     * after. */
     expect(1, 3, BEGIN LOAD("v0") "s_cmp_lg_u32 s5, 2\ns_cbranch_scc1 out\n" STORE("v0") "out:\n",
            BEGIN LOAD("v0") "s_cmp_lg_u32 s5, 2\ns_cbranch_scc1 out\n" STORE("v1") "out:\n");
 }
@@ -101,7 +102,7 @@ static void atomics_race_with_what_is_none(void **state)
     expect(1, 2, BEGIN IF_FIRST_GROUP ADD ELSE STORE("v0"), BEGIN IF_FIRST_GROUP ADD ELSE ADD);
     expect(1, 2, BEGIN IF_FIRST_GROUP ADD ELSE LOAD("v0"), BEGIN IF_FIRST_GROUP ADD ELSE ADD);
     expect(2, 1, BEGIN ADD LOAD("v0"), BEGIN ADD BARRIER LOAD("v0"));
-    /* What Clang makes of an atomic that the machine lacks. */
+    /* Clang's code for an atomic that the machine lacks. */
 #define SWAP(compare) \
     BEGIN LOAD("v0") "v_mov_b32 v7, v4\nv_add_u32 v6, 1, v4\n" compare "s_waitcnt vmcnt(0)"
     expect(1, 2, SWAP("global_atomic_add v0, v6, s[2:3]\n"),
@@ -203,7 +204,7 @@ static void a_report_names_both_accesses(void **state)
     assert_non_null(strstr(p.fault.text, "kernel program, workgroup (1, 0, 0), wave 0"));
 }
 
-/* Of 16 bytes that three workgroups share, the report names the first that is not its own. */
+/* Three workgroups share 16 bytes; the report names the first byte that is not its own. */
 static void a_report_names_who_wrote_the_byte(void **state)
 {
     (void)state;

@@ -93,7 +93,7 @@ static void atomics_do_not_race_with_each_other(void **state)
            OFFSETS "ds_write_b32 v0, v0\n" WAIT BARRIER "ds_add_u32 v0, v1\n" WAIT);
 }
 
-/* What Clang makes of an atomic that the machine lacks: a load, and swaps until one succeeds. */
+/* Clang's code for an atomic that the machine lacks: a load, and swaps until one succeeds. */
 static void the_load_of_a_compare_and_swap_is_no_race(void **state)
 {
     (void)state;

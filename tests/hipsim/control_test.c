@@ -215,7 +215,7 @@ static void a_wave_that_ends_early_leaves_an_unequal_barrier(void **state)
     program_run(&p, text);
 }
 
-/* What a compiler makes of s_barrier's counterpart in both branches of an if, and behind it. */
+/* A compiler's code for s_barrier's counterpart in both branches of an if, and behind it. */
 static void lanes_that_went_round_a_barrier_are_found(void **state)
 {
     (void)state;
@@ -410,7 +410,7 @@ static struct order seeded_order(struct code *code, uint64_t seed, uint64_t firs
     return o;
 }
 
-/* Which thread runs a workgroup, and after which others, is not always the same. */
+/* The thread that runs a workgroup, and the workgroups before it, differ from run to run. */
 static void a_seed_orders_a_workgroup_whatever_ran_before(void **state)
 {
     (void)state;

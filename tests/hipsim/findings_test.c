@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What hardware would not stop at: counted, noted once per place, and the kernel goes on. */
+/* This file tests findings at which hardware would not stop: they are counted and noted once per
+ * place, and the kernel goes on. */
 #include "tests/hipsim/device.h"
 
 /* Each kernel has one mistake, and leaves 5 in s0 behind it. */

@@ -66,7 +66,7 @@ static void stores_obey_exec_and_width(void **state)
     assert_int_equal(out[8 * 4], 0x55555555);
 }
 
-/* What comes from LDS is waited for with lgkmcnt, what comes from memory with vmcnt. */
+/* Waits for data from LDS take lgkmcnt, those for data from memory vmcnt. */
 static void flat_data_come_with_their_counter(void **state)
 {
     (void)state;

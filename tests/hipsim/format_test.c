@@ -112,7 +112,7 @@ static void check_value(uint32_t got, uint32_t code, unsigned data, unsigned c, 
 
 static const char *const names[4] = {"x", "xy", "xyz", "xyzw"};
 
-/* Where the loads of n components go, in 32 and in 16 bits. */
+/* Returns the register to which loads of n components go, in 32 and in 16 bits. */
 static unsigned first_register(unsigned n, bool d16)
 {
     static const uint8_t registers[2][5] = {{0, 8, 10, 12, 16}, {0, 20, 21, 22, 24}};

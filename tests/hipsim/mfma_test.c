@@ -25,7 +25,8 @@ static uint32_t random32(void)
     return random_state >> 8 ^ random_state << 13;
 }
 
-/* What the name says: v_mfma_f32_32x32x4_2b_f16, v_smfmac_f32_16x16x64_fp8_bf8, ... */
+/* The parts of an instruction's name: v_mfma_f32_32x32x4_2b_f16, v_smfmac_f32_16x16x64_fp8_bf8,
+ * ... */
 struct spec {
     char name[48];
     char out[8], a[8], b[8];
@@ -570,7 +571,7 @@ static void all_instruction_sets_give_the_same_bits(void **state)
     }
 }
 
-/* What the published model of CDNA3 says of single steps (docs/hipsim-matrix.md). */
+/* The published model of CDNA3 for single steps (docs/hipsim-matrix.md). */
 static void a_step_truncates_products_and_floors_c(void **state)
 {
     int e[8] = {0, -25, -25, -25, -25, -25, -25, -25};

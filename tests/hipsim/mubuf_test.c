@@ -165,7 +165,7 @@ static void swizzled_buffers_interleave_records(void **state)
     }
 }
 
-/* What a private segment buffer is: no stride, the lane as index, 64 lanes to a row of dwords. Its
+/* A private segment buffer has no stride, the lane as index and 64 lanes to a row of dwords. Its
  * range is not checked: CDNA4 ISA, 9.1.5.1. */
 static void private_buffers_are_not_checked(void **state)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What HIPSIM and hipsim_configure() take; a text that is not understood changes nothing. */
+/* This file tests the options that HIPSIM and hipsim_configure() take. A text that is not
+ * understood changes nothing. */
 #include "tools/hipsim/core/options.h"
 
 #include <setjmp.h>

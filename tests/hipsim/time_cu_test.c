@@ -100,7 +100,7 @@ static double repeated(enum gfx_target target, const char *text, unsigned times,
     return (double)last;
 }
 
-/* What one more `text` costs. */
+/* Returns the cost of one more `text`. */
 static double each(enum gfx_target target, const char *text, unsigned waves)
 {
     return (repeated(target, text, 48, waves) - repeated(target, text, 16, waves)) / 32;

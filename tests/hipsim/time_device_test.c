@@ -190,7 +190,7 @@ static void work_that_is_shared_out_is_shared_evenly(void **state)
     free(r.words);
 }
 
-/* Of `groups` workgroups those below s5 count to 300 and store, the others end at once. */
+/* Workgroups below s5 count to 300 and store; the others end at once. */
 static const char *const few = ZERO "s_movk_i32 s5, 100\n"
                                     "s_cmp_ge_u32 s2, s5\n"
                                     "s_cbranch_scc1 3f\n"

@@ -176,7 +176,7 @@ static void bits_that_count(void **state)
            "s_mov_b64 vcc, -1\nv_cndmask_b32 v4, v1, v10, vcc\n" STORE1("v4"));
 }
 
-/* Of a dword one byte has been written: compilers load all of it and use that one. */
+/* One byte of a dword has been written; compilers load the dword and use that byte. */
 static void bytes_of_a_dword(void **state)
 {
     (void)state;

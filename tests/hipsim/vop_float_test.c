@@ -157,7 +157,8 @@ static void clamp_and_omod(void **state)
         {"v_add_f32_e64 v0, v2, v4 clamp div:2", 0x40400000, 0x40400000, 0, ONE},
     };
     CHECK_CASES(GFX942, MODE_DENORM_F16_F64 | MODE_DX10_CLAMP, omods);
-    /* What is flushed is zero before it is scaled; what omod makes subnormal keeps its sign. */
+    /* A flushed source is zero before it is scaled; a result that omod makes subnormal keeps its
+     * sign. */
     static const struct op_case flushed[] = {
         {"v_mul_f32_e64 v0, v2, v4 mul:4", 0x80800000, 0x3f000000, 0, 0},
         {"v_mul_f32_e64 v0, v2, v4 div:2", 0x80800000, ONE, 0, 0x80000000},

@@ -108,9 +108,9 @@ static void a_wait_takes_until_the_data_are_there(void **state)
     assert_int_equal(p.places, 0);
 }
 
-/* How near a use comes to the arrival of LDS data, on either side, and at which instruction: a
- * kernel of which that is few clocks depends on the latency that is assumed. Data of one dword
- * arrive 50 clocks and 2 phases after the read on gfx942, and an instruction takes 4. */
+/* The margin between a use and the arrival of LDS data, on either side, and the instruction of it:
+ * a kernel with a margin of few clocks depends on the assumed latency. Data of one dword arrive 50
+ * clocks and 2 phases after the read on gfx942, and an instruction takes 4. */
 static void margins_of_unwaited_uses(void **state)
 {
     (void)state;

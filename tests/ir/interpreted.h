@@ -19,7 +19,7 @@
 /** The template of an op; a name that is none fails the test. */
 const struct att_template *template_of(const char *op);
 
-/** What an argument is, in the test's table of them. */
+/** An argument's value, in the test's table of arguments. */
 struct known {
     const char *name;
     int64_t value;
@@ -52,7 +52,7 @@ unsigned dtype_of(const struct att_variant *v);
 double number(const struct att_variant *v, uint16_t bits);
 
 /**
- * What attention wrote, and what it should have: out and expected [token, head, head_dim_v], lse
+ * The results of attention, and the expected ones: out and expected [token, head, head_dim_v], lse
  * [head, token], expected_lse [token, head]; parts of sequence s are partial_out [s, part, query,
  * head, head_dim_v] and partial_lse.
  */

@@ -76,7 +76,8 @@ static int64_t argument(const void *problem, const char *name)
     return known_value(known, sizeof(known) / sizeof(known[0]), name);
 }
 
-/* Where an element of k or v is; v in SHUFFLE keeps X tokens together, k as many elements. */
+/* Returns the index of an element of k or v. V in SHUFFLE keeps X tokens together, k as many
+ * elements. */
 static size_t cache_index(const struct problem *p, bool value, int64_t slot, int head, int d)
 {
     const size_t page = (size_t)slot / PAGE, t = (size_t)slot % PAGE, at = (size_t)d;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What holds for every program: it verifies, it reads back as it prints, and no pass that takes any
- * function changes what it computes.
+ * This file tests properties of every program: it verifies, it reads back as it prints, and no pass
+ * that takes any function changes what it computes.
  */
 #include "ir/interp.h"
 #include "tests/ir/fixture.h"
@@ -28,7 +28,7 @@ static struct tir_func *random_program(void)
     return program_of_bytes(bytes, n);
 }
 
-/* What the function writes. */
+/* Runs the function and returns the outputs that it writes. */
 static void outputs_of(const struct tir_func *f, int32_t out[2 * PROGRAM_OUTPUTS])
 {
     static int32_t in[PROGRAM_INPUTS];

@@ -16,7 +16,7 @@ RUN = "torch.ops.attn.run"
 
 
 class Stand:
-    """What attn reads of a torch tensor."""
+    """Has the members of a torch tensor that attn reads."""
     is_cuda = True
 
     def __init__(self, shape, dtype):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests share: devices with small packs, and attention in double precision."""
+"""The parts that tests share: devices with small packs, and attention in double precision."""
 import os
 
 import numpy as np
@@ -11,7 +11,7 @@ TARGET = os.environ.get("ATTN_TEST_TARGET", "gfx942")  # a process has one simul
 
 
 def fp8_values(target):
-    """What the 256 bytes of fp8 stand for: gfx942's e4m3 has no negative zero."""
+    """Returns the numbers of the 256 bytes of fp8: gfx942's e4m3 has no negative zero."""
     byte = np.arange(256)
     fnuz = target == "gfx942"
     e, m, bias = byte >> 3 & 15, byte & 7, 8 if fnuz else 7

@@ -49,7 +49,7 @@ class Decode:
         self.session.buffers.clear()
 
     def was_split(self, batch):
-        """Whether a sequence of the last call has several parts: numpy's buffers are kept."""
+        """Returns whether a sequence of the last call has several parts: numpy's buffers are kept."""
         if self.torch:
             return None
         kept = list(self.session.buffers.values())

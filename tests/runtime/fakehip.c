@@ -70,7 +70,7 @@ int hipGetDeviceCount(int *count)
     return 0;
 }
 
-/* Of the compute units only: the first GPU has 304, the second 256. */
+/* Answers only for compute units: the first GPU has 304, the second 256. */
 int hipDeviceGetAttribute(int *value, int attribute, int ordinal)
 {
     ENTER();

@@ -28,8 +28,8 @@ struct attn_device_options fake_options(void);
 struct bench open_bench(const struct made *kernels, size_t count);
 void close_bench(struct bench *b);
 
-/* Adds a kernel to a pack: `k` says its name, op, key and arguments. It is a kernel of gfx942 with one
- * workgroup of 256 work items for each of the argument "workgroups". */
+/* Adds a kernel to a pack: `k` says its name, op, key and arguments. It is a kernel of gfx942 with
+ * one workgroup of 256 work items for each of the argument "workgroups". */
 void add_small(struct attnc_pack_writer *w, struct attnc_pack_kernel k);
 
 /* The pack of a writer, which it destroys. `flags` is attn_device_options.flags. */

@@ -6,7 +6,7 @@
 #include "compiler/pack_writer.h"
 #include "runtime/attn.h"
 
-/* What a made kernel says; zero and NULL stand for the defaults in brackets. */
+/* The fields of a made kernel; zero and NULL stand for the defaults in brackets. */
 struct made {
     const char *name;      /* ["prefill_<target>_d<head_dim>"] */
     const char *target;    /* ["gfx942"] */
@@ -25,7 +25,7 @@ struct made {
 
 enum { MADE_KERNARG_SIZE = 56 };
 
-/* Where the made kernels take their arguments: q, k, out, total_q, scale, q_token_stride. */
+/* The offsets of the made kernels' arguments: q, k, out, total_q, scale, q_token_stride. */
 enum {
     MADE_Q = 0,
     MADE_K = 8,

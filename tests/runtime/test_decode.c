@@ -30,7 +30,7 @@ struct kernel {
     const char *one_launch; /* ["false"] */
 };
 
-/* Where the made kernels take their arguments. */
+/* The offsets of the made kernels' arguments. */
 enum {
     AT_K = 0,
     AT_K_PAGE = 8,

@@ -69,7 +69,7 @@ static void put(char *at, enum kind kind, int64_t i, double f, const void *p)
     }
 }
 
-/* What a member is in a call that is right; enums not named here are 0, strides too. */
+/* The value of a member in a call that is right; enums not named here are 0, strides too. */
 static const struct {
     const char *path;
     int value;

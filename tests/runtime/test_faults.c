@@ -66,7 +66,8 @@ static void each_hip_call_may_fail(void **state)
         }
         assert_int_equal(f->modules, 0);
     }
-    /* What may fail unnoticed: two questions whether a capture runs, four calls while releasing. */
+    /* Six calls may fail unnoticed: two questions whether a capture runs, four calls while
+     * releasing. */
     assert_int_equal(refused, calls - 6);
     attn_pack_close(pack);
     free(bytes);

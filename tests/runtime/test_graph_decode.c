@@ -23,7 +23,7 @@ enum { LISTS = 9, TOKENS = BATCH * Q_LEN, ROW_PAGES = LONGEST / PAGE, REPLAYS = 
 enum { PARTS = LISTS / KV_HEADS, ITEMS = (BATCH + PARTS - 1) * KV_HEADS };
 enum { PARTIALS = BATCH + PARTS - 1, ROWS = PARTIALS * Q_LEN };
 
-/* What changes from replay to replay; the same struct is on the host and on the device. */
+/* The data that change from replay to replay; the same struct is on the host and on the device. */
 struct step {
     _Alignas(16) uint16_t q[TOKENS * HEADS * DIM];
     uint16_t out[TOKENS * HEADS * DIM];
@@ -33,7 +33,7 @@ struct step {
     int32_t kv_lens[BATCH], qo[BATCH + 1], pages[BATCH * ROW_PAGES];
 };
 
-/* What does not. */
+/* The data that stay. */
 struct bench {
     struct gpu gpu; /* the simulator's memory, as tools/verify takes it */
     struct device_memory memory;

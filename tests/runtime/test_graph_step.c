@@ -102,7 +102,7 @@ static void *capture(struct attn_op *const *ops, struct step *d, void *stream)
     return graph_captured(stream);
 }
 
-/* What the next replay should leave in memory, from what is there. */
+/* Computes the contents of memory after the next replay, from those before it. */
 static void expect(struct step *s)
 {
     int32_t before[BATCH];

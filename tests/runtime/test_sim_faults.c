@@ -239,7 +239,7 @@ static void a_module_that_stays_is_logged(void **state)
     attn_device_close(device);
 }
 
-/* What really goes wrong. */
+/* Launches that go wrong on the simulated GPU itself. */
 
 static char report[4096];
 

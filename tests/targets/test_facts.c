@@ -7,9 +7,9 @@
 #include <string.h>
 
 /*
- * Where element (i, k) of A lives, from the formulas that AMD's matrix instruction calculator
- * prints for dense MFMA of one block (--register-layout): lane = i + m * (k / per_lane),
- * item = k mod per_lane.
+ * Finds the register and the lane of element (i, k) of A, from the formulas that AMD's matrix
+ * instruction calculator prints for dense MFMA of one block (--register-layout): lane = i + m * (k
+ * / per_lane), item = k mod per_lane.
  */
 static void a_map(const struct tir_mma *mma, unsigned i, unsigned k, unsigned *reg, unsigned *lane)
 {

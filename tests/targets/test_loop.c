@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What LLVM must not undo in a loop: the order of the ops, counted waits, registers that are
- * carried without copies, cold code out of the way.
+ * This file tests what LLVM must not undo in a loop: the order of the ops, counted waits, registers
+ * that are carried without copies, cold code out of the way.
  */
 #include "tests/targets/harness.h"
 
@@ -301,7 +301,7 @@ static void assert_hot_loop(const struct drawn *blocks, size_t n, size_t first, 
     assert_int_equal(loop.end, (last + 1) * BLOCK_INSTS);
 }
 
-/* What LLVM makes of a loop whose cold branch stands at its end: a block in front of the head takes
+/* LLVM's layout of a loop whose cold branch stands at its end: a block in front of the head takes
  * both ways back, and the loop is entered behind it. The loop around it is laid out alike. */
 static void a_hot_loop_may_begin_with_its_latch(void **state)
 {

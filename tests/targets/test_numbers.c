@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the lowered ops compute: kernels of a few ops on the simulator's engine, against C.
+ * This file compares kernels of a few ops, run on the simulator's engine, with C.
  */
 #include "ir/arith.h"
 #include "tests/targets/run.h"

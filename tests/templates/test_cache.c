@@ -47,8 +47,9 @@ static void check_caches(const struct att_template *op, const char *target)
     assert_true(built >= 18);
 }
 
-/* What takes the most registers: bytes, scales that are found, tokens side by side; of a scale per
- * page also pages of one wave, and of as many as there may be. */
+/* Checks the head dims with the fields that take the most registers: bytes, scales that are found,
+ * tokens side by side; of a scale per page also pages of one wave, and of as many as there may
+ * be. */
 static void check_head_dims(const struct att_template *op, const char *target)
 {
     static const int dims[] = {80, 128, 192, 256}, pages[] = {16, 1024};
@@ -133,7 +134,7 @@ static void widths_far_apart_fit_their_registers(void **state)
         }
 }
 
-/* How often the kernel's assembly has an instruction. */
+/* Counts an instruction in the kernel's assembly. */
 static unsigned count_in_assembly(const struct att_variant *v, const char *mnemonic)
 {
     static const struct attnc_compile_options options = {.stage = ATTNC_STAGE_ASM};

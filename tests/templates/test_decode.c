@@ -56,7 +56,7 @@ static unsigned cache_dtype(const struct problem *p)
 
 static int cache_bytes(const struct problem *p) { return (int)tir_dtype_bits(cache_dtype(p)) / 8; }
 
-/* Where element i of a token's head lies in a cache, in elements: NHD [page, token, head, dim];
+/* Returns the index of element i of a token's head in a cache: NHD [page, token, head, dim];
  * SHUFFLE K [page, head, dim / x, token, x], V [page, head, token / x, dim, x]. */
 static size_t cache_index(const struct problem *p, bool value, int page, int token, int head, int i)
 {
@@ -80,7 +80,7 @@ static size_t scale_index(const struct problem *p, int page, int token, int head
     }
 }
 
-/* What a sequence's key has as element i, dequantised. */
+/* Returns element i of a sequence's key, dequantised. */
 static double cached(const struct problem *p, bool value, int sequence, int key, int head, int i)
 {
     const int page = p->indices[p->kv_indptr[sequence] + key / p->page], token = key % p->page;
@@ -358,7 +358,7 @@ static bool is_right(const void *problem, char why[TIR_WHY])
     return true;
 }
 
-/* What `s` does not say is bf16, D 128, G 8, page 16, causal. */
+/* Makes a variant; the fields that `s` leaves open are bf16, D 128, G 8, page 16, causal. */
 static struct att_variant variant(const char *target, const struct setting *s, unsigned n)
 {
     struct att_variant v;

@@ -68,7 +68,7 @@ static size_t row_index(const struct problem *p, int sequence, int key)
     return (size_t)page * (size_t)p->page + (size_t)(key % p->page);
 }
 
-/* Where element i of a token's row lies, in elements. */
+/* Returns the index of element i of a token's row. */
 static size_t cache_index(const struct problem *p, int sequence, int key, int i)
 {
     return row_index(p, sequence, key) * (size_t)p->v.head_dim + (size_t)i;
@@ -335,7 +335,8 @@ static struct attention_result result_of(const struct problem *p)
     };
 }
 
-/* What `s` does not say is bf16, 512 + 64 elements, 16 heads, page 16, causal, LSE. */
+/* Makes a variant; the fields that `s` leaves open are bf16, 512 + 64 elements, 16 heads, page 16,
+ * causal, LSE. */
 static struct att_variant variant(const char *target, const struct setting *s, unsigned n)
 {
     struct att_variant v;

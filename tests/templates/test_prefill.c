@@ -34,7 +34,7 @@ static void check_registers(const struct attnc_kernel *k)
         fail_msg("%s takes %u registers: a wave has %u", k->name, f->vgprs + f->agprs, room);
 }
 
-/* What holds for every kernel that is shipped. */
+/* Checks facts that hold for every shipped kernel. */
 static void check_facts(const struct attnc_kernel *k, unsigned copies)
 {
     const struct tgt_kernel_facts *f = &k->facts;

@@ -10,7 +10,7 @@ extern const struct att_template att_template_rope_qk_norm_cache;
 
 enum { COUNT = 16 }; /* of settings in a case */
 
-/* Where a value is 0 the case ends: fields are at their default then. */
+/* A value of 0 ends the case: the other fields are at their default. */
 static const struct setting models[][COUNT] = {
     {{ATT_HEAD_DIM, 128}, {ATT_NORM, ATT_NORM_RMS}}, /* Qwen3 */
     {{ATT_HEAD_DIM, 128},

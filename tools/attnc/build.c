@@ -240,7 +240,8 @@ static int tune_units(struct build_unit *units, size_t count, struct attnc_tunin
     return code;
 }
 
-/* What is to be built: --only applied, the same kernel of two descriptions once. */
+/* Selects the variants to build: applies --only, and keeps one of equal kernels of two
+ * descriptions. */
 static int select_variants(struct build_unit *units, size_t count, size_t *total)
 {
     void *seen = NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What `attnc build` writes: the kinds of --emit, and how each is made of built kernels.
+ * This file declares the outputs of `attnc build`: the kinds of --emit, each made of built kernels.
  */
 #ifndef TOOLS_ATTNC_BUILD_OUTPUT_H
 #define TOOLS_ATTNC_BUILD_OUTPUT_H

@@ -9,8 +9,8 @@
 #define CACHE_DEFAULT_LIMIT (UINT64_C(1) << 30)
 
 /**
- * Where compiled kernels are kept: `given`, or the place of the XDG base directory specification
- * for what can be made again. NULL: the environment names none.
+ * Returns the directory of compiled kernels: `given`, or the place of the XDG base directory
+ * specification for what can be made again. NULL: the environment names none.
  */
 const char *cache_directory(const char *given, char path[PATH_MAX]);
 

@@ -12,7 +12,7 @@
 #include "tools/attnc/command.h"
 #include "tools/attnc/progress.h"
 
-/* What a child writes to its pipe; below PIPE_BUF, so that a record arrives whole. */
+/* A record that a child writes to its pipe; it is below PIPE_BUF, so that it arrives whole. */
 struct record {
     bool last;
     char step[160];

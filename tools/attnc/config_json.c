@@ -13,7 +13,7 @@ static const struct {
 #include "tools/attnc/models.def"
 };
 
-/* Where models that see or hear keep their language model. */
+/* The maps in which models that see or hear keep their language model. */
 static const char *const inner_maps[] = {
     "text_config",
     "llm_config",

@@ -41,7 +41,7 @@ bool config_flag(const struct config *c, const char *keys, bool absent);
 /** The text of element i of a list; NULL past its end. */
 const char *config_element(const struct config *c, const struct attnc_yaml_node *list, long i);
 
-/** Whether a list of numbers holds n. */
+/** Returns whether a list of numbers holds n. */
 bool config_holds(const struct config *c, const struct attnc_yaml_node *list, long n);
 
 #endif

@@ -12,7 +12,7 @@
 
 enum { MAX_TENSOR_PARALLEL = 8 };
 
-/** How an engine runs the model. */
+/** The way in which an engine runs the model. */
 struct deployment {
     long ranks[MAX_TENSOR_PARALLEL]; /* sizes of the tensor-parallel group */
     unsigned rank_count;
@@ -29,7 +29,7 @@ struct rank_heads {
 /** Heads of one of `ranks` ranks. False: they cannot be shared out. */
 bool share_heads(const struct model_group *g, long ranks, struct rank_heads *out);
 
-/** Whether the cache that `d` names is one; `why` has the reader's sentence. */
+/** Returns whether the cache that `d` names is valid; if not, `why` has the reader's sentence. */
 bool check_deployment(const struct deployment *d, char why[200]);
 
 /**

@@ -20,7 +20,7 @@ static const struct option_row options[] = {
     {0},
 };
 
-/* What a kernel asks of the hardware, and its machine code. */
+/* The resources that a kernel takes, and its machine code. */
 struct facts {
     const char *name;
     int64_t values[8];

@@ -96,7 +96,7 @@ static void help_op(const struct att_template *t)
     print_limits(t);
 }
 
-/* What a schema says of a call's tensors and numbers, as Markdown. */
+/* Prints a schema's sentences about a call's tensors and numbers as Markdown. */
 static void print_call_limits(const char *const *line)
 {
     while (*line && strcmp(*line, "Tensors of a call:"))

@@ -173,7 +173,7 @@ static void find_choices(struct op_limits *l)
         find_helper(l, i % l->count);
 }
 
-/* ---- What is printed ---- */
+/* ---- Printing ---- */
 
 static void name_value(const struct choice *c, struct text *t)
 {
@@ -258,7 +258,7 @@ static void describe_values(const struct op_limits *l, enum att_field f,
     }
 }
 
-/* Which sizes of a value's head there are beside each size of a key's, where that differs. */
+/* Prints the sizes of a value's head beside each size of a key's, where they differ. */
 static void print_pairs(const struct op_limits *l)
 {
     static uint8_t sets[LIMITS_DENSE][LIMITS_SAMPLES], same[LIMITS_SAMPLES];
@@ -382,7 +382,7 @@ static bool clash(const struct op_limits *l, int a, int b, struct att_why *why)
     return !targets_of_any(l, &v, why);
 }
 
-/* What clashes with a choice, a line for each reason. */
+/* Prints the choices that clash with a choice, a line for each reason. */
 static void print_clashes(const struct op_limits *l, int a, bool *any)
 {
     bool done[MOST_CHOICES] = {0};

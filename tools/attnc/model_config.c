@@ -188,7 +188,7 @@ static void read_rotation(struct model *m, const struct config *c, const struct 
                        : MODEL_MROPE_SECTIONS;
 }
 
-/* What happens to q and k, and to the scores. */
+/* Reads the steps that q, k and the scores go through. */
 static void read_scores(struct model *m, const struct config *c, const struct model_class *class)
 {
     m->norm = class->norm;

@@ -25,7 +25,8 @@ enum layer_kind {
  */
 enum layer_kind layer_kind(const struct config *c, long i, bool alternate, char unknown[64]);
 
-/** Whether layer i rotates q and k, by the keys that switch rotation off for single layers. */
+/** Returns whether layer i rotates q and k, by the keys that switch rotation off for single
+ * layers. */
 bool layer_rotates(const struct config *c, long i);
 
 /** Tokens of the sliding window; 0: there is none, or it holds every sequence of the model. */

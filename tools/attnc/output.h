@@ -31,9 +31,9 @@ int check_output(const char *path);
  */
 int write_output(const char *path, const void *bytes, size_t size);
 
-/** An output that is printed to memory first. begin_output() opens `out`; end_output() closes it and
- * writes the file, unless `code` says that something has failed. Both return an exit_code after a
- * message. */
+/** An output that is printed to memory first. begin_output() opens `out`; end_output() closes it
+ * and writes the file, unless `code` says that something has failed. Both return an exit_code after
+ * a message. */
 struct output {
     char *bytes;
     size_t size;

@@ -28,7 +28,7 @@ int open_pack(const char *path, struct attn_pack **pack)
     int status = attn_pack_open(path, pack);
     if (status == ATTN_OK)
         return EXIT_GOOD;
-    /* Of a file that cannot be read the library itself says which. */
+    /* The library's own message names a file that cannot be read. */
     int code = status == ATTN_IO ? EXIT_ENVIRONMENT : EXIT_USER;
     const char *said = attn_last_error();
     if (status == ATTN_BAD_PACK && is_text(path))

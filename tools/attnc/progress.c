@@ -11,7 +11,7 @@
 
 enum { BAR = 24, NARROW = 60, MAX_COLUMNS = 200 };
 
-/* Whether the bar can be drawn over: a terminal that moves its cursor. */
+/* Returns whether the bar can be redrawn: the output is a terminal that moves its cursor. */
 static bool can_redraw(void)
 {
     const char *term = getenv("TERM");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How far a long command is: a bar where a person watches, plain lines in a log.
+ * This file declares the progress of a long command: a bar on a terminal, plain lines in a log.
  */
 #ifndef TOOLS_ATTNC_PROGRESS_H
 #define TOOLS_ATTNC_PROGRESS_H

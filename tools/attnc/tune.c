@@ -460,7 +460,7 @@ static void print_split(const struct attnc_split *row)
     printf("\n");
 }
 
-/* How keys of calls are best split: the caller's part. */
+/* Prints the best splits of calls' keys, which the caller chooses. */
 static void print_splits(const struct tuning_run *r)
 {
     for (size_t k = 0; r->tuning.split_count && k < r->sweep.key_count; k++) {

@@ -100,8 +100,8 @@ bool tune_add_keys(struct tune_sweep *sweep, const struct attnc_description *des
 /** Adds a key, unless the sweep has it or there is nothing to choose. False: out of memory. */
 bool tune_add_key(struct tune_sweep *sweep, const struct att_variant *v);
 
-/** Where shapes leave the lists open, adds what splits need: the sibling of each key that adds up
- * parts in the kernel, and the combine kernel that does so apart. */
+/** Adds the keys that splits need if shapes leave the lists open: the sibling of each key that adds
+ * up parts in the kernel, and the combine kernel that does so apart. */
 bool tune_add_split_keys(struct tune_sweep *sweep, const struct tune_shapes *shapes);
 
 /** Gives combine keys the shapes that follow the others' split shapes. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How the keys of a decode call are split: shapes with `lists=*` are timed without work lists, and
- * with one to four for each compute unit. Parts are added up by a combine launch, whose time is
- * added, or in the kernel, by the key's sibling with one_launch.
+ * This file times splits of a decode call's keys: shapes with `lists=*` are timed without work
+ * lists, and with one to four for each compute unit. Parts are added up by a combine launch, whose
+ * time is added, or in the kernel, by the key's sibling with one_launch.
  */
 #include <stdlib.h>
 #include <string.h>

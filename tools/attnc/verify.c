@@ -77,7 +77,7 @@ struct part {
     bool alone;       /* one kernel of a key that has several */
 };
 
-/* What is to be verified. */
+/* The kernels to verify. */
 struct plan {
     struct attn_pack *pack;
     char *bytes; /* of the pack */

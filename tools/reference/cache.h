@@ -48,7 +48,7 @@ int64_t ref_cache_scale_offset(const struct ref_cache *c, int64_t page, int toke
 double ref_cache_value(const struct ref_cache *c, int64_t page, int token, int head, int d);
 
 /*
- * What the scale of a page and head becomes when `count` numbers x, of tokens from `begin` on, are
+ * Returns the new scale of a page and head when `count` numbers x, of tokens from `begin` on, are
  * written at once: max(1e-6, max |x|) / largest with begin 0, else no less than `old`; `largest` is
  * what the cache can hold (reshape_and_cache_with_block_quant in ROCm/aiter).
  */

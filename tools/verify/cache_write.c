@@ -86,11 +86,11 @@ static struct slot slot_of(const struct call *c, int64_t slot, int head)
 /* Comparison. */
 
 /*
- * How far off may be what a number x becomes, and what that is. With u = precision->unit and tiny =
- * precision->tiny, rounding is off by u |x| or tiny; a scaled number by tiny times the scale, and x
- * * inverse is a float32 product of an inverse that is off by 1 ulp of a float32 (2^-23) of a scale
- * that is off by as much: four units of 2^-23 in all may shift where it is rounded. What is beyond
- * the largest number is it.
+ * Returns the number that x becomes, and the bound of its error. With u = precision->unit and tiny
+ * = precision->tiny, rounding is off by u |x| or tiny; a scaled number by tiny times the scale, and
+ * x * inverse is a float32 product of an inverse that is off by 1 ulp of a float32 (2^-23) of a
+ * scale that is off by as much: four units of 2^-23 in all may shift where it is rounded. What is
+ * beyond the largest number is it.
  */
 static double nearest(const struct call *c, const struct precision *p, double x, double scale,
                       double *bound)
@@ -108,7 +108,7 @@ static double nearest(const struct call *c, const struct precision *p, double x,
     return x;
 }
 
-/* What is stored for x, which the device has made of it. */
+/* Compares an element that the device has stored for x. */
 static void compare_element(struct call *c, struct paged *p, enum cache_part part, struct slot s,
                             int d, double x)
 {

@@ -33,7 +33,8 @@ struct verify_dimension {
 
 struct call;
 
-/** How the calls of an op are made and what they must give: tools/verify/<op>.c. */
+/** The test of an op: how its calls are made and what they must give. It stands in
+ * tools/verify/<op>.c. */
 struct verify_op {
     const char *op;
 

@@ -56,7 +56,7 @@ static const struct shape {
 
 static const struct shape traced = {{"trace", IN_ORDER}, 0, 8, 64, {{1, 4}}};
 
-/* Where the parts of a tile are. */
+/* The places of a tile's parts. */
 struct tile {
     int first, tokens; /* query tokens */
     int parts, index;  /* number of the first part */

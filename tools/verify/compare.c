@@ -52,13 +52,14 @@ static double arithmetic_bound(const struct comparison *c, const struct ref_row 
            fmax(c->precision->tiny, 0x1p-126) * r->values[d] + c->precision->tiny;
 }
 
-/* What 1 / sum (p + d) may be, relative to 1 / sum p: anything where so many keys vanish. */
+/* Returns the bound of 1 / sum (p + d) relative to 1 / sum p. It is huge where so many keys
+ * vanish. */
 static double growth(const struct ref_row *r)
 {
     return r->roundings < 1 ? 1 / (1 - r->roundings) : 0x1p60;
 }
 
-/* What rounding the weights may do to an element. */
+/* Returns the bound of what rounding the weights does to an element. */
 static double weight_bound(const struct comparison *c, const struct ref_row *r, int d)
 {
     return c->attention->weight_unit > 0 ? r->moved[d] * growth(r)

@@ -119,7 +119,7 @@ static void compare_head(struct call *c, int t, int h, struct row *r)
     const struct operand *x = call_operand(c, HEAD_PRODUCT_X);
     for (int k = 0; k < d->head_dim; k++)
         r->x[k] = operand_value(x, AT(t, d->shared ? 0 : h, k));
-    /* Of many tokens a part is worked out. */
+    /* The reference computes only a part of many tokens. */
     const int step = c->args.head_product.tokens > 100 ? 7 : 1;
     for (int n = 0; n < d->head_dim_v; n++) {
         double magnitude, bound;

@@ -119,7 +119,7 @@ static int make_key(const struct index_data *d, int key, uint8_t models[2][DIM],
     return d->kind == KEYS_EQUAL || d->kind == KEYS_TWO ? model : key;
 }
 
-/* Where element e of token n of a page (or of the tensor) is. */
+/* Returns the offset of element e of token n of a page (or of the tensor). */
 static size_t element_at(const struct index_data *d, int n, int e)
 {
     if (!d->shuffle)

@@ -9,7 +9,7 @@
 #include "tools/reference/indexer.h"
 #include "tools/verify/call.h"
 
-/** How keys are made. */
+/** The ways to make keys. */
 enum index_keys {
     KEYS_RANDOM,
     KEYS_EQUAL,      /* all alike */

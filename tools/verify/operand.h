@@ -43,7 +43,7 @@ struct operand {
 /** Offset of an element from the first, in elements. */
 int64_t operand_index(const struct operand *o, const int64_t at[]);
 
-/** How many elements it has. */
+/** Returns the number of its elements. */
 int64_t operand_count(const struct operand *o);
 
 /* Before the memory is there. */

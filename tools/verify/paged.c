@@ -300,7 +300,8 @@ void paged_touch(struct paged *p, int64_t page)
 
 /* Values. */
 
-/* What is stored is at most this; a scale is 1 to 2 divided by it, so that values are below 2. */
+/* Returns the limit of stored numbers; a scale is 1 to 2 divided by it, so that values are below
+ * 2. */
 static double stored_limit(const struct paged *p, enum cache_part part)
 {
     if (is_packed(p))

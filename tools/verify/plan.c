@@ -109,7 +109,8 @@ static void fill(struct call *c)
     }
 }
 
-/* What the host's planner writes in memory like that of the call, which nobody has written. */
+/* Returns a copy of the call's memory as it was before the launch, for the host's planner to
+ * write. */
 static int32_t *expected(struct call *c, unsigned number)
 {
     const struct operand *o = call_operand(c, number);
@@ -150,7 +151,7 @@ static void compare(struct call *c)
     compare_ints(c, PLAN_REDUCE_PARTIAL_MAP, plan.reduce_partial_map);
 }
 
-/* How much of the plan is written depends on the lengths: not worked out. */
+/* Returns 0, since the part of the plan that is written depends on the lengths. */
 static double least_bytes(const struct call *c)
 {
     (void)c;

@@ -224,7 +224,7 @@ static void fill_descales(struct call *c)
     }
 }
 
-/* What an element of a token's head is multiplied with. */
+/* Returns the factor of a token's head. */
 static double descale_of(struct call *c, unsigned number, int64_t s, int64_t head)
 {
     const struct operand *o = call_operand(c, number);

@@ -41,7 +41,7 @@ static double arithmetic_error(const struct attn_rope_qk_norm_cache_desc *d)
     return roundings * f;
 }
 
-/* Where a head of q, k or v is worked out of. */
+/* The source of a head of q, k or v. */
 struct source {
     struct operand *x, *bias, *weight, *squares;
     bool rotated;     /* q and k; v comes as it is */
@@ -77,7 +77,7 @@ static void read_angles(struct call *c, int token, double *angles)
     }
 }
 
-/* What a head should be. */
+/* Computes the expected head. */
 static void expected_head(struct call *c, const struct source *s, int token, int head,
                           struct ref_rope_head *r)
 {
@@ -112,7 +112,7 @@ static void expected_head(struct call *c, const struct source *s, int token, int
     ref_rope_head(&reference, r);
 }
 
-/* Where a head ended up. */
+/* The place to which a head was written. */
 struct target {
     struct operand *operand; /* NULL: the cache */
     struct paged *cache;
@@ -122,7 +122,7 @@ struct target {
     double scale; /* 0: stored as it is */
 };
 
-/* What x becomes, and how far from it that may be. `terms`: the error of x itself. */
+/* Returns the number that x becomes, and its bound. `terms` is the error of x itself. */
 static double expected_value(const struct target *t, double x, double terms, double *bound)
 {
     const double u = t->type->unit;
@@ -190,8 +190,8 @@ static void compare_cached(struct call *c, struct target t, int token,
         fail_scale(c, &t, l.x / limit);
 }
 
-/* What the tokens of a page from that of `t` on, that a call has, make of its scale and of those
- * before them. */
+/* Compares the scale of a page, which the call's tokens from that of `t` on may raise, and the
+ * tokens before them, which are rounded again then. */
 static void compare_run(struct call *c, struct target t, const struct largest *l)
 {
     const double limit = t.type->limit, old = paged_scale(t.cache, t.part, t.slot);

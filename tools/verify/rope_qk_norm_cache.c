@@ -12,7 +12,7 @@
 
 enum { MAX_POSITION = 131072, NEAR_POSITIONS = 512, FAR_PAGES = 6, STREAMS = 3 };
 
-/** How the table of cosines and sines was made: for the kernel these are other numbers only. */
+/** The ways to make the table of cosines and sines; for the kernel these are other numbers only. */
 enum rope_table { PLAIN, YARN, LLAMA3 };
 
 /* The head counts are those of models, whole or as one of several ranks has them. */
@@ -38,7 +38,7 @@ static const struct shape {
 static const struct shape traced = {
     {"trace", ROPE_PACKED | ROPE_IN_ORDER | ROPE_COUNT_UP}, 32, 8, 512, 64, PLAIN};
 
-/* What a scale that is given lets be stored; a few of the numbers are larger. */
+/* The largest number that a given scale can store; a few of the numbers are larger. */
 static const double most_stored = 4;
 
 /* Tables. */
@@ -134,7 +134,7 @@ static void size(struct call *c)
     a->max_position = rope_is(c, ROPE_COUNT_UP)    ? s->tokens
                       : rope_is(c, ROPE_FAR_TABLE) ? MAX_POSITION
                                                    : NEAR_POSITIONS;
-    /* Of all ranks: not what this rank's heads would make. */
+    /* The count of all ranks, not of this rank's heads. */
     a->q_count = 2 * d->heads * d->head_dim;
     a->k_count = 2 * d->kv_heads * d->head_dim;
     a->cache.page_count = s->tokens / (block && s->page_size > 3 ? 3 : s->page_size) + 2;
@@ -211,15 +211,16 @@ static void fill_positions(struct call *c)
     }
 }
 
-/* What is larger than most_stored is more than this scale can stand for. */
+/* Returns a scale that cannot store numbers larger than most_stored. */
 static float random_scale(const struct precision *type, uint64_t *random)
 {
     const double fraction = (double)(random_bits(random) >> 40) * 0x1p-24;
     return (float)((1 + fraction) * most_stored / type->limit);
 }
 
-/* Where pages have scales, the tokens of one follow each other: in each of the pages in turn three
- * or as many as it has, from some token on. What is there before them has a scale. */
+/* Chooses runs of tokens that follow each other in a page, for pages with scales: in each of the
+ * pages in turn three or as many as it has, from some token on. What is there before them has a
+ * scale. */
 static void choose_runs(struct call *c, const struct paged *p, const int32_t *order, int64_t *slots)
 {
     const int n = c->args.rope_qk_norm_cache.tokens, size = p->desc.page_size;
@@ -253,7 +254,8 @@ static void choose_single_slots(struct call *c, const struct paged *p, const int
     }
 }
 
-/* What the kernel reads of the cache: the scale of the tensor, pages with a scale of their own. */
+/* Fills what the kernel reads of the cache: the scale of the tensor, pages with a scale of their
+ * own. */
 static void fill_cache(struct call *c, struct paged *p, const int64_t *slots)
 {
     const int n = c->args.rope_qk_norm_cache.tokens, size = p->desc.page_size;

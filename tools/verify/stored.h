@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the last step of an op may make of a number: rounding, after a division by a scale.
+ * This file declares the bounds of an op's last step: rounding, after a division by a scale.
  */
 #ifndef TOOLS_VERIFY_STORED_H
 #define TOOLS_VERIFY_STORED_H
@@ -11,9 +11,10 @@
 #define STORED_F 0x1p-24
 
 /**
- * What is stored for x / scale in elements of type `p`, saturated; scale 1: stored as it is. *bound
- * becomes how far from that it may be where x is off by `arithmetic`: 4 units of float32 for the
- * product with an inverse that is good to an ulp, and then half a step of the type.
+ * Returns the number that is stored for x / scale in elements of type `p`, saturated; scale 1:
+ * stored as it is. *bound becomes how far from that it may be where x is off by `arithmetic`: 4
+ * units of float32 for the product with an inverse that is good to an ulp, and then half a step of
+ * the type.
  */
 double stored_value(const struct precision *p, double scale, double x, double arithmetic,
                     double *bound);

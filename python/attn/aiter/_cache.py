@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What goes into a cache and comes out of it, and the steps before: norm, rotation, merging."""
+"""Calls that fill and read a cache, and the steps before: norm, rotation, merging."""
 from attn.aiter import _common as c
 from attn.aiter._common import NotServed
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the calls share: the device with its packs, ops by what a call needs, tensors of any
+"""The parts that the calls share: the device with its packs, ops by what a call needs, tensors of any
 library."""
 import sys
 import weakref
@@ -42,7 +42,7 @@ class Session:
         return op
 
     def has(self, kind, **desc):
-        """Whether a pack has a kernel for it."""
+        """Returns whether a pack has a kernel for it."""
         key = (kind, tuple(desc.items()))
         if key in self.ops:
             return True
@@ -188,7 +188,7 @@ def address(x):
 
 
 def pointer(op, x):
-    """Where a contiguous tensor is, for an argument that is a plain pointer."""
+    """Returns the address of a contiguous tensor, for an argument that is a plain pointer."""
     if not (x.is_contiguous() if is_torch(x) else x.flags.c_contiguous):
         raise AttnError("ATTN_BAD_ARGUMENT", "a tensor that is passed as a pointer is not contiguous")
     return READ[x.__class__](x, op)[0]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which calls there are, and which forms of them are served: the table of docs/python.md, and what
-attn.aiter answers."""
+"""The table of calls and of the forms of them that are served. docs/python.md shows it, and attn.aiter
+answers from it."""
 
 # (calls, engines that make one of them, what is served, what is not)
 ROWS = (
@@ -136,7 +136,7 @@ NOT_SERVED = {name: why for name, _, why in MISSING}
 
 
 def served(name):
-    """Whether a call of AITER is served; a form of it may still not be."""
+    """Returns whether a call of AITER is served; a form of it may still not be."""
     return name in SERVED
 
 

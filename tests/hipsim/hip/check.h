@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the HIP test programs share: a check that says where it failed. */
+/* This file declares the check that the HIP test programs share; it prints where it failed. */
 #ifndef TESTS_HIPSIM_HIP_CHECK_H
 #define TESTS_HIPSIM_HIP_CHECK_H
 

@@ -75,7 +75,7 @@ struct work_info {
     int32_t q_begin, q_end, kv_begin, kv_end, kv_behind, unused;
 };
 
-/* What a row's call allocates. */
+/* The memory of a row's call. */
 struct buffers {
     void *items[16];
     unsigned n;
@@ -118,7 +118,7 @@ static uint32_t splits_of(const struct target *t, const struct decode_row *r)
     return splits;
 }
 
-/* How many compute units a sequence gets. */
+/* Returns how many compute units a sequence gets. */
 static uint32_t parts_of(const struct target *t, const struct decode_row *r)
 {
     if (r->tile)

@@ -137,7 +137,8 @@ static void gfx950_tiles(struct target *t, hipModule_t module)
         snprintf(clock, sizeof(clock), "max_mhz=%.0f", 2714 - 12.42 * rows[i].published);
         set_parameters(clock);
         const double got = 100 * matrix / step_cycles(module, rows[i].kernel, &p, 256);
-        /* Of the 32 to 48 KB that l1_inflight may be, 44 was taken with these rows in view. */
+        /* The value of l1_inflight, 44 of the possible 32 to 48 KB, was chosen with these rows in
+         * view. */
         print_row("A9", rows[i].what, rows[i].published, got, "%", true, SOURCE_950);
         falls = falls && got < before;
         before = got;

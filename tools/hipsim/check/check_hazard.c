@@ -22,7 +22,7 @@
 #define LONGEST_OTHER 5 /* and after anything else */
 #define TAKEN_BRANCH 8  /* LLVM's SISchedModel, WriteBranch */
 
-/* What the rules ask of a mnemonic. */
+/* The number of instructions over which the rules look back. */
 #define HAZARD_HISTORY 32
 
 /* The instructions that a wave issued last; a ring. */
@@ -263,7 +263,7 @@ static unsigned after_dot(const struct inst *from, const struct inst *in)
     return reads(in, d) || writes(in, d) ? 3 : 0;
 }
 
-/* What `in`, a vector instruction, must wait for after one wrote EXEC. */
+/* Returns the wait states of `in`, a vector instruction, after one that wrote EXEC. */
 static unsigned after_exec(const struct inst *in)
 {
     if (in->form & FORM_DPP)

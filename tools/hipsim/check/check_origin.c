@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where undefined values come from: reports of `uninit` name the load. */
+/* This file finds the origin of undefined values: reports of `uninit` name the load. */
 #include "check_origin.h"
 
 #include <stdlib.h>

@@ -28,7 +28,7 @@ enum site_flags {
     SITE_READ_TIME = 1 << 5,
 };
 
-/* What every access needs. */
+/* The part of a cell that every access needs. */
 struct cell {
     uint32_t epoch;
     uint32_t read_at;          /* offset in the code */
@@ -38,7 +38,7 @@ struct cell {
     uint8_t flags;
 };
 
-/* What stores leave for reports and for reads after the next barrier. */
+/* The part that stores leave for reports and for reads after the next barrier. */
 struct site {
     uint32_t write_at;              /* offset in the code */
     uint32_t seq;                   /* of the last write among the wave's LGKM operations */
@@ -284,7 +284,7 @@ static bool sets_flag(const struct probe *a, const struct cell *c, const struct 
            (gives_back(a, c, s) || (readers && polls(a, c->read_at)));
 }
 
-/* What such a store orders. */
+/* Releases what the wave did before a store that raises a flag. */
 static void raise_flag(const struct probe *a, bool raised)
 {
     if (!raised)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the code around a load says of it: does it prepare a compare-and-swap, does it poll? */
+/* This file reads the code around a load: does it prepare a compare-and-swap, does it poll? */
 #include <string.h>
 
 #include "check_race.h"

@@ -62,7 +62,7 @@ const struct check check_uninit = {
     .origin = origins_find,
 };
 
-/* What an instruction that follows bits is about to leave in its destination. */
+/* The result that an instruction which follows bits is about to leave in its destination. */
 struct traced {
     uint64_t valid[2], part[2], copied[2]; /* lanes, by dword */
     uint32_t bits[2][WAVE_LANES];

@@ -93,7 +93,7 @@ static void widen(uint64_t *extent, uint64_t offset, uint64_t size)
         *extent = offset + size;
 }
 
-/* How far the headers of an ELF file say that it reaches. */
+/* Returns the size of an ELF file by its headers. */
 static uint64_t elf_extent(const uint8_t *start)
 {
     Elf64_Ehdr header;
@@ -303,7 +303,7 @@ static enum code_object_status decompress(struct image *image, char *why, size_t
     return CODE_OBJECT_OK;
 }
 
-/* How well does a bundle entry id such as "hipv4-amdgcn-amd-amdhsa--gfx942:sramecc+:xnack-" fit?
+/* Ranks how well a bundle entry id such as "hipv4-amdgcn-amd-amdhsa--gfx942:sramecc+:xnack-" fits;
  * 0: not at all. */
 static int rank(const char *id, size_t bytes, enum gfx_target target)
 {

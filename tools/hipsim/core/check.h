@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How checks observe the core. The core knows no check by name: it tells those of parts.h what
- * happens, and holds for each a pointer per launch and per workgroup, which only the check reads.
+ * This file declares how checks observe the core. The core knows no check by name: it tells those
+ * of parts.h what happens, and holds for each a pointer per launch and per workgroup, which only
+ * the check reads.
  */
 #ifndef HIPSIM_CHECK_H
 #define HIPSIM_CHECK_H

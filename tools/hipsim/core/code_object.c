@@ -99,7 +99,7 @@ static void derive(struct kernel *kernel)
         kernel->mode |= MODE_FP16_OVFL;
 }
 
-/* What makes a descriptor impossible to launch; NULL if nothing does. */
+/* Returns why a descriptor cannot be launched; NULL if it can. */
 static const char *descriptor_problem(const struct kernel *kernel, const struct code *code)
 {
     const struct kernel_descriptor *d = &kernel->descriptor;

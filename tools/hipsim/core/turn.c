@@ -131,7 +131,7 @@ static bool index_registers(struct wave *w, const struct inst *in, struct inst *
 /* Instructions that S_SETVSKIP keeps from being issued (CDNA3 ISA, SOPC). */
 #define VECTOR_ROWS (ROW_VALU | ROW_MFMA | ROW_VMEM | ROW_LDS)
 
-/* What the instruction takes of the wave's time. A matrix instruction is done beside what follows,
+/* Advances the wave's time by the instruction. A matrix instruction is done beside what follows,
  * unless that is another one. */
 static void advance(struct wave *w, const struct inst *in)
 {

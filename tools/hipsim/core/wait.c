@@ -138,7 +138,7 @@ static uint32_t last_bits(const struct inst *in)
     return strstr(in->row->name, "d16_hi") ? 0xffff0000 : 0x0000ffff;
 }
 
-/* What is kept goes to the registers; `swap`: and the other way round. */
+/* Writes the kept data to the registers; `swap` exchanges the two. */
 static void put(struct wave *w, const struct pending *p, bool swap)
 {
     struct kept *k = &w->kept[p->slot];
@@ -318,9 +318,9 @@ uint64_t wave_issue_to_lds(struct wave *w, const struct inst *in, uint32_t first
     return p->arrival;
 }
 
-/* Which of the operations are known to have returned when at most `left` are under way, a bit each.
- * Those that return in order are then at most the last `left` of their kind, however many others
- * there are; which ones of the others have returned is known only of all. */
+/* Returns the operations that are known to have returned when at most `left` are under way, a bit
+ * each. Those that return in order are then at most the last `left` of their kind, however many
+ * others there are; which ones of the others have returned is known only of all. */
 static uint64_t returned(const struct wave *w, enum wait_counter counter, unsigned left)
 {
     const struct pending *queue = w->pending[counter];

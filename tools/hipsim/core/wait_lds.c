@@ -29,7 +29,7 @@ static void mark(struct workgroup *wg, const struct late_lds *e, uint8_t without
     }
 }
 
-/* What is kept of an entry goes to LDS, with `swap` the other way too. */
+/* Writes the kept data of an entry to LDS; `swap` exchanges the two. */
 static void put(struct workgroup *wg, struct late_lds *e, bool swap)
 {
     unsigned l;

@@ -179,7 +179,7 @@ struct workgroup {
     uint64_t barriers; /* passed so far: the workgroup's epoch */
 };
 
-/* How a fault is classed, so that a test can demand one and a user can turn one off. */
+/* The classes of faults, so that a test can demand one and a user can turn one off. */
 enum fault_kind {
     FAULT_NONE,
     FAULT_DECODE,   /* unknown instruction or operand, pc outside of the code */

@@ -53,7 +53,7 @@ static int dpp_source(unsigned ctrl, int lane)
 
 #define DPP_CTRLS (DPP_ROW_NEWBCAST + 16)
 
-/* Which lane each lane reads, itself where there is none, and the lanes that have one. */
+/* The lane that each lane reads, itself where there is none, and the lanes that have one. */
 static struct dpp_map {
     uint8_t source[WAVE_LANES];
     uint64_t there;

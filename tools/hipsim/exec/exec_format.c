@@ -221,7 +221,7 @@ static uint32_t read_component(const struct element *e, struct component c, unsi
 
 /* -- loads ------------------------------------------------------------------------------------- */
 
-/* What register component `select` holds in lane l. */
+/* Returns the contents of register component `select` in lane l. */
 static uint32_t loaded(const struct format *f, const struct element *e, unsigned select, unsigned l,
                        bool d16)
 {

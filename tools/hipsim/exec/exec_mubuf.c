@@ -78,7 +78,7 @@ static bool lane_offsets(struct wave *w, const struct inst *in, struct buffer_ac
     uint32_t tmp[2 * WAVE_LANES];
 
     if (in->idxen || in->offen) {
-        /* Where everything is out of range, no address leads anywhere. */
+        /* An access reaches no address if everything is out of range. */
         bool reached = r->num_records || r->add_tid;
         if (!mem_defined(w, in, v, reached ? b->lanes : 0, "the address"))
             return false;

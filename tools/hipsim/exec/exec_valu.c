@@ -115,7 +115,7 @@ static inline uint64_t dword_valid(const struct wave *w, const struct opnd *o, u
     return all;
 }
 
-/* Whether MODE flushes denormal sources (`bit` 0) or results (`bit` 1) of a type. */
+/* Returns whether MODE flushes denormal sources (`bit` 0) or results (`bit` 1) of a type. */
 static inline bool flushes(const struct wave *w, uint16_t type, unsigned bit)
 {
     switch (TYPE_CLASS(type)) {
@@ -407,7 +407,7 @@ static void packed_valid(const struct wave *w, const struct inst *in, const uint
     }
 }
 
-/* What the sources of an instruction say about its result, lane by lane. */
+/* Facts of an instruction's sources about its result, lane by lane. */
 struct fetched {
     uint64_t lanes;                  /* that are written */
     uint64_t valid;                  /* in which all sources are defined */
@@ -444,7 +444,7 @@ static inline __attribute__((always_inline)) struct fetched fetch_sources(struct
         if (prepares && o->type != T_MASK && k < 3)
             x->s[k] = prepare(w, in, k, x->s[k], tmp);
         f.valid_of[k] = v;
-        /* What a byte-wise result keeps of its register does not make it undefined. */
+        /* The bytes that a byte-wise result keeps of its register do not make it undefined. */
         f.valid &= k == 3 && flags & ROW_DST_IS_SRC ? UINT64_MAX : v;
         f.low_valid &= k == 0 && in->form & FORM_DPP ? v : dword_valid(w, o, 0, v);
         f.alias |= o->kind == in->dst.kind && o->reg < in->dst.reg + in->dst.dwords &&

@@ -203,7 +203,7 @@ static bool storable(struct wave *w, const struct inst *in, const struct lane_me
     return !bad || mem_undefined(w, in, o, bad, "the stored data");
 }
 
-/* What is undefined leaves memory so, byte by byte. */
+/* Marks as undefined the bytes of memory to which undefined data go. */
 static void mark_parts(struct wave *w, struct lane_mem *m, const struct reg_rows *r,
                        const struct opnd *o, unsigned n, uint64_t partly)
 {

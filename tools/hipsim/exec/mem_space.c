@@ -16,7 +16,7 @@
 #include "spin.h"
 #include "wait.h"
 
-/* Which slot a host thread looked up last; slots are never moved or unmapped. */
+/* The slot that a host thread looked up last; slots are never moved or unmapped. */
 static _Thread_local struct hipsim_mem_cursor cursor;
 
 #define SCAN_MAX 8192 /* bytes of shadow that are worth one scan instead of 64 look-ups */
@@ -218,7 +218,7 @@ static uint8_t *valid_bytes(const struct wave *w, const struct lane_mem *m, unsi
     return w->scratch_valid + (size_t)l * w->launch->private_bytes + m->addr[l];
 }
 
-/* What the states of an access's bytes have in common, and what any of them has, by byte. */
+/* The states that all bytes of an access have, and those that any of them has, by byte. */
 struct states {
     uint64_t all, any;
 };
@@ -343,7 +343,7 @@ static bool range_written(uint64_t low, uint64_t span)
     return true;
 }
 
-/* Whether no byte of the access is uninitialised. */
+/* Returns whether no byte of the access is uninitialised. */
 static bool all_written(const struct wave *w, const struct lane_mem *m)
 {
     unsigned l;
@@ -358,7 +358,7 @@ static bool all_written(const struct wave *w, const struct lane_mem *m)
     return true;
 }
 
-/* Whether a lane's dword, or what the access has of it, holds an initialised byte. */
+/* Returns whether a lane's dword, or the access's part of it, holds an initialised byte. */
 static bool dword_written(const struct wave *w, const struct lane_mem *m, unsigned l,
                           unsigned first, unsigned bytes)
 {

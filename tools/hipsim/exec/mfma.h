@@ -36,11 +36,12 @@ struct mfma_shape {
 };
 
 /*
- * Which lane and element hold A[i][k], B[k][j] and D[i][j] (AMD matrix instruction calculator;
- * ROCm blog "Matrix core programming on AMD CDNA3 and CDNA4"): with E = k * m * blocks / 64
- * elements per lane, lane = block * m + i + m * blocks * (k / E) and element k % E. 8-bit operands
- * of 32 elements per lane are two halves of 16: k = 16 * lane group + element % 16 + (element / 16)
- * * K / 2. D of 32-bit elements has 4 consecutive rows in 4 registers, then the next lanes.
+ * The lane and the element that hold A[i][k], B[k][j] and D[i][j] (AMD matrix instruction
+ * calculator; ROCm blog "Matrix core programming on AMD CDNA3 and CDNA4"): with E = k * m * blocks
+ * / 64 elements per lane, lane = block * m + i + m * blocks * (k / E) and element k % E. 8-bit
+ * operands of 32 elements per lane are two halves of 16: k = 16 * lane group + element % 16 +
+ * (element / 16) * K / 2. D of 32-bit elements has 4 consecutive rows in 4 registers, then the next
+ * lanes.
  */
 struct mfma_job {
     struct mfma_shape shape;

@@ -17,7 +17,7 @@ struct run {
     int8_t *eb;
 };
 
-/* What a vector of codes means. */
+/* The values of a vector of codes. */
 struct decoded {
     vec_f value;
     vec_i exponent, special; /* special: ~0 for infinities and NaN */

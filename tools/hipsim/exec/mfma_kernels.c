@@ -399,7 +399,7 @@ static void add_scales(const struct mfma_job *job, unsigned i, unsigned kb, int1
         scale[j] = (int16_t)(a + scale_exponent(job->scale_b, job->scale_b_shift, kb * s->n + j));
 }
 
-/* What the rows of a block share besides A and B. */
+/* The data that the rows of a block share besides A and B. */
 struct rows {
     const uint32_t *c[LINE]; /* from column 0 */
     uint32_t *d[LINE];

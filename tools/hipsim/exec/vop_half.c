@@ -95,7 +95,7 @@ static inline float signed_zero(float sum, float a, float b, enum rounding mode)
     return mode == ROUND_DOWN && sum == 0 && signbit(a) != signbit(b) ? -0.0f : sum;
 }
 
-/* Of halves: 24 bits are so many that rounding twice to nearest is as good as once. */
+/* Adds halves. 24 bits are so many that rounding twice to nearest is as good as once. */
 static inline float sum16(float a, float b, enum rounding mode)
 {
     return signed_zero(mode == ROUND_NEAREST ? a + b : add_to_odd32(a, b), a, b, mode);

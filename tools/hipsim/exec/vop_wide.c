@@ -119,7 +119,7 @@ struct div_limits {
     int numerator; /* exponent up to which a numerator is tiny */
 };
 
-/* Which way S0 is scaled: 1 up, -1 down, 0 not. */
+/* Returns the direction in which S0 is scaled: 1 up, -1 down, 0 not. */
 static inline int div_scale(const struct div_limits *l, int eb, int ec, bool is_b, uint32_t *flag)
 {
     const bool tiny = ec - eb <= -l->far;

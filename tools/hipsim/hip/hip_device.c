@@ -174,7 +174,7 @@ HIP_EXPORT hipError_t hipDeviceSynchronize(void)
     return HIP_CALL(hipDeviceSynchronize, synchronize());
 }
 
-/* What a program owns stays valid; only pending faults are dropped. */
+/* The program's objects stay valid; a reset only drops pending faults. */
 HIP_EXPORT hipError_t hipDeviceReset(void)
 {
     return HIP_CALL(hipDeviceReset, (synchronize(), hipSuccess));

@@ -26,7 +26,7 @@ struct operation {
     struct operation *next; /* in the order of submission */
 };
 
-/* What one operation did to a page. */
+/* The accesses of one operation to a page. */
 struct touch {
     struct race_page page;
     unsigned slot;
@@ -92,7 +92,8 @@ static bool is_blocking(const struct ihipStream_t *stream)
     return !(stream->flags & hipStreamNonBlocking);
 }
 
-/* What comes before work that is submitted to the stream now; under the lock. */
+/* Returns the order of work that is submitted to the stream now: all that comes before it. The
+ * caller holds the lock. */
 static struct hip_order submitted_after(struct ihipStream_t *stream)
 {
     struct hip_order order = stream->order;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What comes before what among the operations of streams, events and the host.
+ * This file declares the order of the operations of streams, events and the host.
  *
  * Every stream has a slot of a vector clock, in which its operations are numbered. An operation
  * comes after those of its stream, after what the host had waited for when it was submitted, after

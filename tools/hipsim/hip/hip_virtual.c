@@ -228,7 +228,7 @@ HIP_EXPORT hipError_t hipMemCreate(hipMemGenericAllocationHandle_t *handle, size
     return HIP_CALL(hipMemCreate, create(handle, size, properties, flags));
 }
 
-/* What is mapped lives on without a handle. */
+/* A mapping lives on without its handle. */
 static hipError_t release(hipMemGenericAllocationHandle_t handle)
 {
     memory *m = hip_object_get(handle, HIP_MEMORY);

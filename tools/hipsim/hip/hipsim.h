@@ -43,8 +43,8 @@ struct hipsim_report {
 HIPSIM_API void hipsim_set_report(void (*report)(void *ctx, const struct hipsim_report *report),
                                   void *ctx);
 
-/* How near a kernel came to the arrival of data that it had not waited for: with other latencies it
- * would use other values. */
+/* The margin between a use and the arrival of data that the kernel had not waited for: with other
+ * latencies it would use other values. */
 struct hipsim_margin {
     bool any;
     uint32_t clocks; /* the least between the use and the arrival */
@@ -86,7 +86,7 @@ HIPSIM_API double hipsim_device_time(int device);
 HIPSIM_API void hipsim_fail_call(uint64_t nth, int error);
 
 /**
- * What the checks have found so far in launches that went on (option halt), counting
+ * Returns the number of findings so far in launches that went on (option halt), counting
  * repetitions; reports are made once per place. Such launches return hipSuccess: a program that
  * must fail on findings asks here before it ends.
  */

@@ -110,8 +110,8 @@ static unsigned find_chain(Dwarf_Die *unit, uint64_t address,
     Dwarf_Die *inner = NULL, *scopes = NULL;
     unsigned found = 1;
 
-    /* What dwarf_getscopes() says lies around an inlined function is where that was defined; the
-     * parents of its entry are where it was inlined. */
+    /* The scopes that dwarf_getscopes() returns around an inlined function are those of its
+     * definition; the parents of its entry are those of the place where it was inlined. */
     const int n =
         dwarf_getscopes(unit, address, &inner) > 0 ? dwarf_getscopes_die(&inner[0], &scopes) : 0;
     places[0].function[0] = '\0';

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How full each XCD was over the time of a launch: workgroups' slots that were taken. */
+/* This file declares the load of each XCD over the time of a launch: the workgroups' slots that
+ * were taken. */
 #ifndef HIPSIM_TIME_BUSY_H
 #define HIPSIM_TIME_BUSY_H
 

@@ -252,7 +252,7 @@ static bool fetch_next(struct time_cu *cu, struct cu_wave *tw, uint64_t now)
     return true;
 }
 
-/* What all lanes' accesses cost, both of them where there are two. */
+/* Returns the LDS cost of the access; read2 and write2 count both addresses. */
 static struct time_lds_cost lds_cost(const struct time_cu *cu, const struct time_op *op,
                                      const struct mem_access *access, bool is_store)
 {
@@ -373,7 +373,7 @@ static bool is_flat(const struct inst *in)
     return in->row && strncmp(in->row->name, "flat_", 5) == 0;
 }
 
-/* What an executed instruction takes. Returns when its result is there. */
+/* Occupies the units that an executed instruction takes. Returns when its result is there. */
 static uint64_t occupy(struct time_cu *cu, struct cu_wave *tw, const struct inst *in, uint64_t now)
 {
     const struct time_op *op = tw->op;

@@ -70,7 +70,7 @@ struct time_cu_result {
 
 struct time_cu;
 
-/* How a compute unit stands when its workgroups start. */
+/* The state of a compute unit when its workgroups start. */
 struct time_cu_setup {
     struct time_share share;
     double mhz;                       /* the clock that nanoseconds are turned into */

@@ -33,9 +33,10 @@ bool time_device_run(struct launch *launch, struct time_code *code,
                      const struct time_device_setup *setup, struct time_device_result *result);
 
 /*
- * Whether a workgroup of a kernel can wait for another, or take work that another would: there is
- * a loop round a load of device scope, or round an atomic whose old value it gets. Found in the
- * code that can be reached from `entry`, or in all of the range where calls go through registers.
+ * Returns whether a workgroup of a kernel can wait for another, or take work that another would:
+ * there is a loop round a load of device scope, or round an atomic whose old value it gets. Found
+ * in the code that can be reached from `entry`, or in all of the range where calls go through
+ * registers.
  */
 bool time_code_communicates(struct code *code, uint64_t entry);
 

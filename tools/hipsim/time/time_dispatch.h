@@ -16,7 +16,8 @@ struct time_occupancy {
 
 struct time_occupancy time_occupancy(const struct time_params *p, const struct launch *launch);
 
-/* How long a workgroup of this index takes its slot, in clocks, with its compute unit full. */
+/* Returns how long a workgroup of this index takes its slot, in clocks, with its compute unit
+ * full. */
 typedef double time_duration_fn(const void *ctx, uint64_t index);
 
 struct time_dispatch {

@@ -152,7 +152,7 @@ static bool probe_at(struct timed *t, uint64_t one)
     return true;
 }
 
-/* Where a workgroup loads nothing, others may. */
+/* Probes several workgroups, since one that loads nothing does not stand for the others. */
 static bool probe_sharing(struct timed *t)
 {
     const struct time_params *p = &t->config->params;
@@ -350,7 +350,7 @@ static bool take_samples(struct timed *t)
     return sample_positions(t) && (t->config->samples_only || run_rest(t));
 }
 
-/* What a workgroup costs beyond its instructions: a fit to those that work. */
+/* Returns the cost of a workgroup beyond its instructions, a fit to those that work. */
 static double start_cost(const struct timed *t, bool idle)
 {
     const struct time_params *p = &t->config->params;
@@ -377,7 +377,8 @@ static double duration(const void *ctx, uint64_t index)
     return clocks > 0 ? clocks : 0;
 }
 
-/* What the samples have left out, in order; observed, so that its bytes are counted. */
+/* Runs the workgroups that the samples left out, in order; they are observed, so that their bytes
+ * are counted. */
 static bool run_rest(struct timed *t)
 {
     static const struct observer nothing = {0};
@@ -438,7 +439,7 @@ static void fill_report(struct timed *t, struct time_dispatch d)
 {
     const struct time_params *p = &t->config->params;
     struct hipsim_time_report *r = t->report;
-    /* What all workgroups do, as a multiple of what the timed ones have done. */
+    /* The work of all workgroups as a multiple of that of the timed ones. */
     const double per_group =
         t->work ? time_work_total(t->work) / t->work_timed : (double)t->total / t->groups_timed;
     r->workgroups = t->total;

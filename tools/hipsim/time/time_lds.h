@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long the LDS is busy with an instruction, from the lanes' addresses.
+ * This file declares how long the LDS is busy with an instruction, from the lanes' addresses.
  *
  * A wave's access is cut into phases, sets of lanes that are served together; which, depends on the
  * target, the direction and the width (SHARK empirical-lds; HipKittens phase solver). Within a

@@ -62,7 +62,7 @@ bool time_hottest_loop(const struct time_code *code, uint64_t waves, unsigned wa
     *loop = (struct time_loop){0};
     if (!waves || !find_loop(code, &loop->first, &loop->last))
         return false;
-    /* How often the loop was entered at its top; the waves that ran it may be some of all. */
+    /* The number of entries at the loop's top; not all waves need to have run it. */
     double iterations = (double)code->lines[loop->first / 4].count;
     double matrix = 0, closed = 0, valu = 0, packed = 0;
     for (uint64_t i = loop->first / 4; i <= loop->last / 4; i++) {

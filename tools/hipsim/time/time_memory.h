@@ -26,7 +26,7 @@ struct time_share {
 struct time_cache; /* set-associative, LRU */
 struct time_cache *time_cache_create(double bytes, double ways, unsigned line_bytes);
 void time_cache_destroy(struct time_cache *cache);
-/* Whether the line of `address` was there; it is now. */
+/* Brings the line of `address` to the cache. Returns whether it was there before. */
 bool time_cache_touch(struct time_cache *cache, uint64_t address);
 
 /* The lines of 128 bytes that a wave's access touches, each once; returns how many there are.
@@ -58,7 +58,7 @@ struct time_pipe {
 #define ATOMIC_LINES 1024
 
 /*
- * What several compute units have in common when all of a launch's are modelled; every line is
+ * The caches that several compute units share when all of a launch's are modelled; every line is
  * where the launch itself has brought it. A compute unit by itself has its share instead.
  */
 struct time_behind {

@@ -69,7 +69,8 @@ void time_classify(enum gfx_target target, struct inst *in);
 struct time_op time_op_make(const struct time_params *p, enum gfx_target target,
                             const struct inst *in);
 
-/* Whether it is a branch whose target stands in it: not a call, nor one through a register. */
+/* Returns whether it is a branch whose target stands in it: not a call, nor one through a
+ * register. */
 bool time_is_jump(const struct inst *in);
 
 const char *time_unit_name(enum time_unit unit);

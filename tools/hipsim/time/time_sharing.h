@@ -19,9 +19,9 @@ double time_lines_bytes(const struct time_lines *lines);
 void time_lines_merge(struct time_lines *into, const struct time_lines *from);
 
 /*
- * How the lines that n workgroups load grow with n: n^b times those of one. 0: all load the same;
- * 1: no two load the same; 1/2: rows and columns of a matrix product. `sum` is what `n` of them
- * load each by itself, `together` what they load.
+ * Returns b, the growth of the lines that n workgroups load: n^b times those of one. 0: all load
+ * the same; 1: no two load the same; 1/2: rows and columns of a matrix product. `sum` is what `n`
+ * of them load each by itself, `together` what they load.
  */
 double time_lines_growth(double together, double sum, unsigned n);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How much every workgroup of a launch has executed, and from that how long each would take: the
- * sampled ones say how long so many instructions take, and the others lie between.
+ * This file declares how much every workgroup of a launch has executed, and an estimate from that
+ * of how long each would take: the sampled ones say how long so many instructions take, and the
+ * others lie between.
  */
 #ifndef HIPSIM_TIME_WORK_H
 #define HIPSIM_TIME_WORK_H
@@ -32,7 +33,7 @@ bool time_group_idle(const struct workgroup *wg);
 /* The same of one that has run, or of its nearest neighbour that has. */
 bool time_work_idle(const struct time_work *work, uint64_t index);
 
-/* How much more or less than any sample a workgroup executes, as a factor >= 1. */
+/* Returns how much more or less than any sample a workgroup executes, as a factor >= 1. */
 double time_work_distance(const struct time_work *work, double instructions);
 
 /* The clocks of a workgroup. Needs a sample. */

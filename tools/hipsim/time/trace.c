@@ -20,7 +20,7 @@
 
 enum track_counter { BUSY_MATRIX, BUSY_VALU, BUSY_LDS, BUSY_VMEM, BUSY_COUNT };
 
-/* What a unit of the compute unit can do in one window. */
+/* The capacity of each unit of a compute unit in one window. */
 static const double capacity[BUSY_COUNT] = {
     [BUSY_MATRIX] = 4 * WINDOW,
     [BUSY_VALU] = 4 * WINDOW,
