@@ -92,7 +92,7 @@ def help_lines(op, schema):
             lines += paragraph.split("\n")
         else:
             lines += wrapped(paragraph, "", "")
-    parts = (("What a kernel is for:", fields(op, schema)), ("Tensors of a call:", tensors(op)),
+    parts = (("Fields of a kernel:", fields(op, schema)), ("Tensors of a call:", tensors(op)),
              ("Numbers of a call:", scalars(op)), ("Refused:", rules(op)))
     for heading, rows in parts:
         if rows:

@@ -101,7 +101,7 @@ class Cover:
 class Op:
     def __init__(self, name, title):
         self.name, self.title = name, title
-        self.desc_about = "What is fixed for a layer."
+        self.desc_about = "The values that are fixed for a layer."
         self.args_about = self.lookup_about = self.launch_about = ""
         self.enums, self.structs, self.texts = [], [], []
         self.keys, self.args, self.derived = [], [], []  # args: Tensor, Scalar, Member in order

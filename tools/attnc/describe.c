@@ -303,7 +303,7 @@ const struct command command_describe = {
         "kind of layer. With --tp 1,8 it serves ranks of both sizes; where there are more ranks\n"
         "than key/value heads, ranks have copies of a head.\n"
         "\n"
-        "What the model needs and attnc lacks is a comment in the file and a line on standard\n"
-        "error, and the exit code is 3.\n",
+        "A comment in the file and a line on standard error name what the model needs and attnc\n"
+        "lacks; the exit code is 3 then.\n",
     .run = run,
 };

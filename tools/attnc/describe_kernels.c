@@ -264,7 +264,7 @@ static void write_rope(struct writer *w, const struct model_group *g)
     cache_fields(w);
     field(w, "keep_kv: [false, true] # true: the prefill of the same step reads k and v");
     end(w, label,
-        g->rotates ? "What precedes attention, the write into the cache among it."
+        g->rotates ? "The steps before attention, with the write into the cache."
                    : "The same for layers without rotation.");
 }
 

@@ -136,14 +136,14 @@ static void help_limits(void)
 
 static void help_ops(void)
 {
-    puts("What a kernel's `op` may be.\n");
+    puts("A kernel's `op` is one of these.\n");
     for (const struct att_template *const *t = att_templates; *t; t++)
         print_op(*t);
 }
 
 static void help_targets(void)
 {
-    puts("What `targets` may list.\n");
+    puts("`targets` lists some of these.\n");
     for (const struct tgt *const *t = tgt_all; *t; t++)
         printf("%-8s  %s: %u compute units, %u KiB of LDS each, %u MHz\n", (*t)->machine.name,
                (*t)->product, (*t)->cus, (*t)->machine.lds_bytes >> 10, (*t)->clock_mhz);
