@@ -5,7 +5,9 @@
  */
 #include <string.h>
 
+#include "ir/address_map.h"
 #include "ir/arith.h"
+#include "ir/bits.h"
 #include "ir/interp_state.h"
 
 static struct tir_type type_of(const struct interp *x, struct tir_value v)
@@ -118,16 +120,12 @@ struct lds_map {
 static struct lds_map lds_map(const struct interp *x, int64_t layout, struct tir_type t)
 {
     struct lds_map m = {.map = x->f->layouts[layout]};
-    struct tir_layout bits = {0};
+    const struct tir_layout bits = tir_row_major(t.rows, t.cols);
+    const unsigned n_cols = tir_bits(t.cols);
     uint32_t index[TIR_LAYOUT_MAX_BITS];
-    for (unsigned row = 1; row < t.rows; row <<= 1)
-        bits.basis[bits.reg_bits++] = TIR_RC(row, 0);
-    const unsigned n_rows = bits.reg_bits;
-    for (unsigned col = 1; col < t.cols; col <<= 1)
-        bits.basis[bits.reg_bits++] = TIR_RC(0, col);
     tir_layout_solve(m.map, &bits, index);
     for (unsigned i = 0; i < bits.reg_bits; i++)
-        *(i < n_rows ? &m.row[i] : &m.col[i - n_rows]) = index[i];
+        *(i < n_cols ? &m.col[i] : &m.row[i - n_cols]) = index[i];
     return m;
 }
 

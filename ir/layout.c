@@ -192,6 +192,39 @@ struct tir_layout tir_layout_fold_rows(const struct tir_layout *l, unsigned *row
     return f;
 }
 
+static uint32_t image_of_part(unsigned bit, int axis)
+{
+    return axis ? TIR_RC(0, 1u << bit) : TIR_RC(1u << bit, 0);
+}
+
+struct tir_layout tir_layout_name_waves(const struct tir_layout *l, uint32_t waves, int axis)
+{
+    struct tir_layout own = *l;
+    unsigned bit = 0;
+    for (unsigned i = 0; i < l->wave_bits; i++)
+        if (waves >> i & 1)
+            own.basis[l->reg_bits + l->lane_bits + i] |= image_of_part(bit++, axis);
+    return own;
+}
+
+struct tir_layout tir_layout_hold_waves(const struct tir_layout *l, uint32_t waves, int axis)
+{
+    struct tir_layout all = *l;
+    const unsigned n = (unsigned)__builtin_popcount(waves);
+    memmove(all.basis + n, l->basis, (size_t)tir_layout_bits(l) * sizeof(all.basis[0]));
+    all.reg_bits = (uint8_t)(l->reg_bits + n);
+    for (unsigned i = 0; i < n; i++)
+        all.basis[i] = image_of_part(i, axis);
+    return all;
+}
+
+struct tir_layout tir_layout_of_one_wave(const struct tir_layout *l)
+{
+    struct tir_layout one = *l;
+    one.wave_bits = 0;
+    return one;
+}
+
 bool tir_layout_covers(const struct tir_layout *l, unsigned rows, unsigned cols)
 {
     const uint32_t inside = TIR_RC(rows - 1, cols - 1);

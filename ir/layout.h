@@ -84,6 +84,16 @@ struct tir_layout tir_layout_half(const struct tir_layout *l);
 /** Does that bit tell the upper half of `rows` rows from the lower one? */
 bool tir_layout_has_halves(const struct tir_layout *l, unsigned rows);
 
+/** Numbers parts that waves hold: the wave bits in `waves` become new lowest bits of the rows (axis
+ * 0) or columns (axis 1), which the images of `l` leave free. tir_layout_name_waves(): the wave
+ * still holds its own part. tir_layout_hold_waves(): every wave holds all of them, in new lowest
+ * registers. */
+struct tir_layout tir_layout_name_waves(const struct tir_layout *l, uint32_t waves, int axis);
+struct tir_layout tir_layout_hold_waves(const struct tir_layout *l, uint32_t waves, int axis);
+
+/** The layout of one wave, which all waves repeat. */
+struct tir_layout tir_layout_of_one_wave(const struct tir_layout *l);
+
 /** Axis 0 drops the rows (leaves a 1xN vector), axis 1 drops the columns (leaves Mx1): the image
  * keeps only the other axis; register bits that become 0 are removed. */
 struct tir_layout tir_layout_slice(const struct tir_layout *l, int axis);

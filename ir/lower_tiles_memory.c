@@ -6,6 +6,7 @@
  * Global offsets are all in the lane offset, never in the scalar one: a buffer's range check looks
  * at the lane offset, and that check is what makes tails read 0.
  */
+#include "ir/address_map.h"
 #include "ir/lower_tiles.h"
 
 #include <assert.h>
@@ -108,23 +109,6 @@ void tir_expand_store(struct tir_expander *x, const struct tir_op *op)
 
 static unsigned log2u(unsigned v) { return (unsigned)__builtin_ctz(v); }
 
-/* Divides the copy: cuts the address map into the vector of a lane, lanes, waves and rounds. */
-static struct tir_layout copy_layout(const struct tir_layout *map, unsigned vector_bits,
-                                     unsigned lane_bits, unsigned wave_bits)
-{
-    struct tir_layout l = {.lane_bits = (uint8_t)lane_bits, .wave_bits = (uint8_t)wave_bits};
-    const unsigned first_wave = vector_bits + lane_bits;
-    unsigned n = 0, rounds = first_wave + wave_bits;
-    for (unsigned i = 0; i < vector_bits; i++)
-        l.basis[n++] = map->basis[i];
-    for (unsigned i = rounds; i < map->reg_bits; i++)
-        l.basis[n++] = map->basis[i];
-    l.reg_bits = (uint8_t)n;
-    for (unsigned i = 0; i < lane_bits + wave_bits; i++) /* spare waves repeat what others copy */
-        l.basis[n++] = vector_bits + i < map->reg_bits ? map->basis[vector_bits + i] : 0;
-    return l;
-}
-
 /* LDS address of a wave's part of a round: `first` elements into the buffer, plus the wave's. */
 static struct tir_value wave_base(struct tir_expander *x, struct tir_value lds,
                                   const struct tir_layout *map, unsigned wave_first,
@@ -154,7 +138,7 @@ void tir_expand_copy_to_lds(struct tir_expander *x, const struct tir_op *op)
     const unsigned wave_first = vector_bits + f->machine->lane_bits;
     const unsigned all_waves = log2u(f->waves), left = map->reg_bits - wave_first;
     const unsigned wave_bits = all_waves < left ? all_waves : left;
-    const struct tir_layout l = copy_layout(map, vector_bits, f->machine->lane_bits, wave_bits);
+    const struct tir_layout l = tir_map_cut(map, vector_bits, f->machine->lane_bits, wave_bits);
     const struct place place = lane_place(x, &l);
     const struct tir_value base =
         wave_base(x, tir_scalar_now(x, op->operands[4]), map, wave_first, wave_bits, bytes);

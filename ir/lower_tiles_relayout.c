@@ -6,8 +6,8 @@
  * lower_tiles.
  */
 #include <assert.h>
-#include <string.h>
 
+#include "ir/address_map.h"
 #include "ir/bits.h"
 #include "ir/convert.h"
 #include "ir/lower_tiles.h"
@@ -329,27 +329,8 @@ static struct tir_pieces move_halves(const struct change *r)
 static struct tir_layout passage(const struct tir_layout *to, unsigned bytes)
 {
     enum { CHUNK = 16 };
-    struct tir_layout map = {0};
-    uint32_t seen[TIR_LAYOUT_MAX_BITS];
-    const unsigned regs = to->reg_bits, wide = tir_bits(CHUNK / bytes);
-    const unsigned vector = regs < wide ? regs : wide;
-    unsigned n_seen = 0;
-    for (unsigned i = 0; i < (unsigned)tir_layout_bits(to); i++) {
-        const unsigned lanes = to->lane_bits;
-        const unsigned from = i < vector           ? i
-                              : i < vector + lanes ? regs + i - vector
-                              : i < regs + lanes   ? i - lanes
-                                                   : i;
-        uint32_t v = to->basis[from];
-        for (unsigned k = 0; k < n_seen; k++)
-            if (v & (0x80000000u >> __builtin_clz(seen[k])))
-                v ^= seen[k];
-        if (!v)
-            continue;
-        seen[n_seen++] = v;
-        map.basis[map.reg_bits++] = to->basis[from];
-    }
-    return map;
+    const unsigned wide = tir_bits(CHUNK / bytes);
+    return tir_lane_major_once(to, to->reg_bits < wide ? to->reg_bits : wide);
 }
 
 /* Room for `bytes` of each group of 2^wave_bits waves: groups may hold tiles of their own. */
@@ -444,17 +425,7 @@ void tir_expand_relayout(struct tir_expander *x, const struct tir_op *op)
 struct tir_pieces tir_gather_waves(struct tir_expander *x, struct tir_pieces a, unsigned dtype,
                                    const struct tir_layout *part, uint32_t waves, int axis)
 {
-    struct tir_layout own = *part, all = *part;
-    const unsigned n = (unsigned)__builtin_popcount(waves);
-    unsigned bit = 0;
-    memmove(all.basis + n, all.basis, (size_t)tir_layout_bits(part) * sizeof(all.basis[0]));
-    all.reg_bits = (uint8_t)(all.reg_bits + n);
-    for (unsigned i = 0; i < part->wave_bits; i++) {
-        if (!(waves >> i & 1))
-            continue;
-        const uint32_t image = axis ? TIR_RC(0, 1u << bit) : TIR_RC(1u << bit, 0);
-        own.basis[own.reg_bits + own.lane_bits + i] |= image;
-        all.basis[bit++] = image;
-    }
+    const struct tir_layout own = tir_layout_name_waves(part, waves, axis);
+    const struct tir_layout all = tir_layout_hold_waves(part, waves, axis);
     return tir_change_layout(x, a, dtype, &own, &all);
 }

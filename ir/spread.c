@@ -79,25 +79,3 @@ struct tir_layout tir_spread_column(const struct tir_machine *m, unsigned waves,
     tir_spread_fill(&s, TIR_REGS, rows, 1);
     return tir_spread_layout(&s);
 }
-
-struct tir_layout tir_row_major(unsigned rows, unsigned cols)
-{
-    struct tir_spread s = {.limit = {TIR_LAYOUT_MAX_BITS}};
-    tir_spread_cols(&s, TIR_REGS, tir_bits(cols));
-    tir_spread_rows(&s, TIR_REGS, tir_bits(rows));
-    return tir_spread_layout(&s);
-}
-
-struct tir_layout tir_lane_major(const struct tir_layout *l, unsigned vector)
-{
-    const unsigned low = tir_bits(vector);
-    const size_t image = sizeof(l->basis[0]);
-    const uint32_t *const wave = l->basis + l->reg_bits + l->lane_bits;
-    struct tir_layout map = {.reg_bits = (uint8_t)tir_layout_bits(l)};
-    assert(low <= l->reg_bits);
-    memcpy(map.basis, l->basis, low * image);
-    memcpy(map.basis + low, l->basis + l->reg_bits, l->lane_bits * image);
-    memcpy(map.basis + low + l->lane_bits, l->basis + low, (l->reg_bits - low) * image);
-    memcpy(map.basis + l->reg_bits + l->lane_bits, wave, l->wave_bits * image);
-    return map;
-}

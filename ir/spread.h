@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Layouts in words: which bits of a tile's rows and columns go to registers, which to lanes, which
- * to waves. Templates write no basis of their own.
+ * to waves. Only this file, ir/layout.c, ir/matrix.c and ir/address_map.c write a basis.
  *
  *     struct tir_spread s = tir_spread(machine, waves);
  *     tir_spread_cols(&s, TIR_REGS, 3);        8 neighbouring columns a lane
@@ -51,13 +51,5 @@ struct tir_layout tir_spread_one(const struct tir_machine *m);
 
 /** rows x 1: a row a lane, then a wave, then a register. */
 struct tir_layout tir_spread_column(const struct tir_machine *m, unsigned waves, unsigned rows);
-
-/** Address map of rows x cols, row after row. */
-struct tir_layout tir_row_major(unsigned rows, unsigned cols);
-
-/** Address map in which each lane's first `vector` elements (a power of two) of `l` lie side by
- * side, those of all lanes follow one another, then come the other registers, then the waves:
- * accesses of that width have no bank conflicts. */
-struct tir_layout tir_lane_major(const struct tir_layout *l, unsigned vector);
 
 #endif

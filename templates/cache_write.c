@@ -12,6 +12,7 @@
  * With a scale per page a workgroup takes whole runs of tokens instead: cache_block_scale.h. Its
  * rows are those of a page then, so that tokens stand in the registers as they do in memory.
  */
+#include "ir/address_map.h"
 #include "ir/builder.h"
 #include "ir/spread.h"
 #include "templates/cache.h"

@@ -13,6 +13,7 @@
  * tokens of one head, its waves different ones. All is read once, and the grid does not depend on
  * what is in memory.
  */
+#include "ir/address_map.h"
 #include "ir/bits.h"
 #include "ir/builder.h"
 #include "ir/spread.h"

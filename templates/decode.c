@@ -18,7 +18,8 @@
  * are under way while another is worked on.
  */
 #include "templates/decode.h"
-#include "ir/spread.h"
+
+#include "ir/address_map.h"
 #include "templates/grid.h"
 #include "templates/scalar.h"
 #include "templates/template.h"

@@ -9,6 +9,7 @@
  * the same way: wave w takes parts w, w + waves, ... in this order, whichever workgroup it is in,
  * so that sums do not depend on who was last. A part (O, lse) is the state m = lse log2(e), l = 1.
  */
+#include "ir/address_map.h"
 #include "ir/bits.h"
 #include "ir/spread.h"
 #include "templates/decode.h"

@@ -2,6 +2,7 @@
  *
  * mla_decode: layouts of tiles in registers, and what stands in LDS.
  */
+#include "ir/address_map.h"
 #include "ir/bits.h"
 #include "ir/spread.h"
 #include "templates/lds_map.h"
@@ -52,8 +53,8 @@ static void choose_product(struct mla *s)
     const struct tir_layout v_t = tir_layout_permute_rows(&a, order);
     const struct tir_layout output = tir_layout_permute_rows(&o, order);
     const struct tir_layout weights = tir_layout_transpose(&p), read = values_as_read(s);
-    struct tir_layout vector_layout = tir_layout_slice(&output, 0);
-    vector_layout.wave_bits = 0;
+    const struct tir_layout sliced = tir_layout_slice(&output, 0);
+    const struct tir_layout vector_layout = tir_layout_of_one_wave(&sliced);
     s->weights = tir_tile(d->b.f, d->dtype, d->keys, d->columns, &weights);
     s->v_loaded = tir_tile(d->b.f, s->kq_dtype, d->keys, d->value.width, &read);
     s->v_operand = tir_layout_transpose(&v_t);

@@ -7,7 +7,7 @@
  * registers meanwhile, as many as pages of 16 have; those of larger pages are worked out again,
  * from the caches, rather than held for a second pass over memory that was written.
  */
-#include "ir/spread.h"
+#include "ir/address_map.h"
 #include "templates/cache_block_scale.h"
 #include "templates/rope.h"
 #include "templates/scalar.h"

@@ -4,7 +4,7 @@
  * many bytes as a token has: a workgroup with several tokens reads them once, into LDS, where they
  * fit. There a tensor has its spans one after the other, each with all heads.
  */
-#include "ir/spread.h"
+#include "ir/address_map.h"
 #include "templates/rope.h"
 #include "templates/scalar.h"
 

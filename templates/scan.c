@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "templates/scan.h"
 
+#include "ir/address_map.h"
 #include "ir/spread.h"
 #include "templates/scalar.h"
 

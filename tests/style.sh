@@ -63,15 +63,20 @@ if grep -nE '^ *"""(What|Of|Where|Whose|Nor|How|Which|Whether|Who) ' -r ops pyth
 fi
 # The lanes of a wave are the machine's, or TIR_WAVE_LANES: no literal 6 or 64.
 if grep -nE 'lane_bits *(=|==|!=|<) *6|LANES = 64|(<|-|[+]) 6\b|\b64 *[*] *w|[*/%] 64\b' -r ir templates targets \
-    --include='*.c' --include='*.h' | grep -vE '^targets/shapes[.]h:|: *(/[*]| [*])|1024|/[*].*64'; then
+    --include='*.c' --include='*.h' | grep -vE ': *(/[*]| [*])|1024|/[*].*64'; then
     echo "TIR_WAVE_LANES or the machine's lane_bits, not a literal"
     status=1
 fi
-# A layout is composed by ir/spread.h, ir/matrix.h and ir/layout.h: templates write no images of bits.
-# lds_map.c makes the swizzled address maps.
-if grep -nE '[.>]basis|[.]lane_bits = ' -r templates --include='*.c' --include='*.h' |
-    grep -v '^templates/lds_map[.]c:'; then
+# The room of layouts writes images of bits, and the parser, which reads them. All others compose
+# layouts with its functions: ir/spread.h, ir/matrix.h, ir/layout.h, ir/address_map.h.
+if grep -nE 'basis(\[[^]]*\])? *[|^&+]?=[^=]|mem(cpy|move|set)\([^,]*basis|[.](reg|lane|wave)_bits = .*basis' \
+    -r ir templates targets compiler --include='*.c' --include='*.h' |
+    grep -vE '^ir/(layout|spread|matrix|address_map|parse)[.][ch]:|^ir/mma_operands[.]h:'; then
     echo "compose the layout, do not write its basis"
+    status=1
+fi
+if grep -nE '[.>]basis|[.]lane_bits = |layout[.](reg|lane|wave)_bits *[|+-]?=[^=]' -r templates --include='*.c' --include='*.h'; then
+    echo "ask a function of the layout, do not read its basis"
     status=1
 fi
 # ARG_* of op_names.h are the arguments' names: one that is composed is not checked by the C compiler.

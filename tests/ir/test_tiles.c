@@ -3,6 +3,7 @@
  * Tiles mean the same before and after lower_tiles: each program runs in the interpreter at both
  * levels. Elements of one and two bytes, whole registers of them and parts, in every order.
  */
+#include "ir/address_map.h"
 #include "ir/interp.h"
 #include "ir/spread.h"
 #include "tests/ir/fixture.h"

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ir/address_map.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "ir/bits.h"
+
+static void add(struct tir_layout *map, uint32_t image)
+{
+    assert(map->reg_bits < TIR_LAYOUT_MAX_BITS);
+    map->basis[map->reg_bits++] = image;
+}
+
+struct tir_layout tir_row_major(unsigned rows, unsigned cols)
+{
+    struct tir_layout map = {0};
+    for (unsigned i = 0; i < tir_bits(cols); i++)
+        add(&map, TIR_RC(0, 1u << i));
+    for (unsigned i = 0; i < tir_bits(rows); i++)
+        add(&map, TIR_RC(1u << i, 0));
+    return map;
+}
+
+/* The input bit of `l` that stands at place i of a map by lanes. */
+static unsigned lane_major_bit(const struct tir_layout *l, unsigned vector_bits, unsigned i)
+{
+    const unsigned regs = l->reg_bits, lanes = l->lane_bits;
+    return i < vector_bits           ? i
+           : i < vector_bits + lanes ? regs + i - vector_bits
+           : i < regs + lanes        ? i - lanes
+                                     : i;
+}
+
+struct tir_layout tir_lane_major(const struct tir_layout *l, unsigned vector)
+{
+    const unsigned low = tir_bits(vector);
+    struct tir_layout map = {0};
+    assert(low <= l->reg_bits);
+    for (unsigned i = 0; i < (unsigned)tir_layout_bits(l); i++)
+        add(&map, l->basis[lane_major_bit(l, low, i)]);
+    return map;
+}
+
+struct tir_layout tir_lane_major_once(const struct tir_layout *l, unsigned vector_bits)
+{
+    struct tir_layout map = {0};
+    uint32_t seen[TIR_LAYOUT_MAX_BITS];
+    unsigned n_seen = 0;
+    for (unsigned i = 0; i < (unsigned)tir_layout_bits(l); i++) {
+        const uint32_t image = l->basis[lane_major_bit(l, vector_bits, i)];
+        uint32_t v = image;
+        for (unsigned k = 0; k < n_seen; k++)
+            if (v & (0x80000000u >> __builtin_clz(seen[k])))
+                v ^= seen[k];
+        if (!v)
+            continue;
+        seen[n_seen++] = v;
+        add(&map, image);
+    }
+    return map;
+}
+
+struct tir_layout tir_contraction_major(const struct tir_contraction *k, unsigned vector_bits,
+                                        unsigned cols)
+{
+    struct tir_layout map = {0};
+    for (unsigned i = 0; i < vector_bits; i++)
+        add(&map, TIR_RC(k->reg[i], 0));
+    for (unsigned i = 0; i < k->n_lane; i++)
+        add(&map, TIR_RC(k->lane[i], 0));
+    for (unsigned i = vector_bits; i < k->n_reg; i++)
+        add(&map, TIR_RC(k->reg[i], 0));
+    for (unsigned i = 0; i < tir_bits(cols); i++)
+        add(&map, TIR_RC(0, 1u << i));
+    return map;
+}
+
+void tir_map_flip(struct tir_layout *map, unsigned bit, uint32_t image)
+{
+    assert(bit < map->reg_bits && !map->lane_bits && !map->wave_bits);
+    map->basis[bit] ^= image;
+}
+
+void tir_map_pad(struct tir_layout *map, unsigned span, unsigned pad)
+{
+    map->pad_shift = (uint8_t)tir_bits(span);
+    map->pad = (uint8_t)pad;
+}
+
+struct tir_layout tir_map_cut(const struct tir_layout *map, unsigned vector_bits,
+                              unsigned lane_bits, unsigned wave_bits)
+{
+    const unsigned rounds = vector_bits + lane_bits + wave_bits;
+    struct tir_layout l = {0};
+    for (unsigned i = 0; i < vector_bits; i++)
+        add(&l, map->basis[i]);
+    for (unsigned i = rounds; i < map->reg_bits; i++)
+        add(&l, map->basis[i]);
+    l.lane_bits = (uint8_t)lane_bits;
+    l.wave_bits = (uint8_t)wave_bits;
+    for (unsigned i = 0; i < lane_bits + wave_bits; i++)
+        l.basis[l.reg_bits + i] = vector_bits + i < map->reg_bits ? map->basis[vector_bits + i] : 0;
+    return l;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * This file describes how matrix instructions of each shape spread their operands over a wave, as
+ * constant initialisers of struct tir_mma.
+ *
+ * In every dense MFMA with one block, lane l holds row (A) or column (B, D) l mod m. The lanes
+ * above count k in steps of the elements that a lane holds. D goes in groups of 4 rows: first the 4
+ * of a lane, then the lane groups, then (32x32) the next registers. Source: the register maps of
+ * AMD's matrix instruction calculator; tests/targets checks them element by element.
+ */
+#ifndef IR_MMA_OPERANDS_H
+#define IR_MMA_OPERANDS_H
+
+#include "ir/layout.h"
+
+/* Images of the low n bits of an index that walks rows or columns from `step` on. */
+#define ROWS1(step) TIR_RC(step, 0)
+#define ROWS2(step) ROWS1(step), ROWS1(2 * (step))
+#define ROWS3(step) ROWS2(step), ROWS1(4 * (step))
+#define ROWS4(step) ROWS3(step), ROWS1(8 * (step))
+#define ROWS5(step) ROWS4(step), ROWS1(16 * (step))
+#define COLS1(step) TIR_RC(0, step)
+#define COLS2(step) COLS1(step), COLS1(2 * (step))
+#define COLS3(step) COLS2(step), COLS1(4 * (step))
+#define COLS4(step) COLS3(step), COLS1(8 * (step))
+#define COLS5(step) COLS4(step), COLS1(16 * (step))
+
+/* Operands of m = n = 32 with 2^bits elements of k a lane (2 steps of k). */
+#define MMA32_OPERANDS(bits)                                       \
+    .a = {.reg_bits = bits,                                        \
+          .lane_bits = TIR_WAVE_BITS,                              \
+          .basis = {COLS##bits(1), ROWS5(1), COLS1(1 << (bits))}}, \
+    .b = {.reg_bits = bits,                                        \
+          .lane_bits = TIR_WAVE_BITS,                              \
+          .basis = {ROWS##bits(1), COLS5(1), ROWS1(1 << (bits))}}, \
+    .d = {.reg_bits = 4,                                           \
+          .lane_bits = TIR_WAVE_BITS,                              \
+          .basis = {ROWS2(1), ROWS2(8), COLS5(1), ROWS1(4)}}
+
+/* Operands of m = n = 16 with 2^bits elements of k a lane (4 steps of k). */
+#define MMA16_OPERANDS(bits)                                       \
+    .a = {.reg_bits = bits,                                        \
+          .lane_bits = TIR_WAVE_BITS,                              \
+          .basis = {COLS##bits(1), ROWS4(1), COLS2(1 << (bits))}}, \
+    .b = {.reg_bits = bits,                                        \
+          .lane_bits = TIR_WAVE_BITS,                              \
+          .basis = {ROWS##bits(1), COLS4(1), ROWS2(1 << (bits))}}, \
+    .d = {.reg_bits = 2, .lane_bits = TIR_WAVE_BITS, .basis = {ROWS2(1), COLS4(1), ROWS2(4)}}
+
+#endif
