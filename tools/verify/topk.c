@@ -29,6 +29,7 @@ enum {
     PLAIN = 1 << 2,   /* neither values nor counts */
     NO_ENDS = 1 << 3, /* rows have all columns */
     MERGE = 1 << 4,   /* the second call: scores are the lists of a row's parts */
+    BEYOND = 1 << 5,  /* rows have all columns: they begin below 0 and end behind the last */
 };
 
 /* Lengths of rows are k and what stands here, or `long_row` where that is set. */
@@ -51,6 +52,8 @@ static const struct shape {
     {{"equals, merged", MERGE | VERIFY_VIEWS}, TWO, 2, 9000, 5, 0},
     {{"parts of nans", 0}, NANS, 2, 5000, 4, 0},
     {{"nans, merged", MERGE}, NANS, 2, 5000, 4, 0},
+    {{"beyond", BEYOND}, NORMAL, 3, 9000, 1, 0},
+    {{"parts of beyond", BEYOND | TABLE}, NORMAL, 2, 9000, 3, 64},
     {{"long", 0}, NORMAL, 1, 131072, 1, 0},
 };
 
@@ -119,7 +122,7 @@ static void size(struct call *c)
         own->ends[r] = own->starts[r] + row_length(c, r);
         own->columns = own->ends[r] > own->columns ? own->ends[r] : own->columns;
     }
-    for (int r = 0; is(c, NO_ENDS) && r < s->rows; r++)
+    for (int r = 0; is(c, NO_ENDS | BEYOND) && r < s->rows; r++)
         own->ends[r] = own->columns;
     const size_t columns = (size_t)own->columns;
     own->found = call_allocate(c, columns, sizeof(*own->found));
@@ -145,7 +148,7 @@ static void place(struct call *c)
     }
     if (!is(c, MERGE))
         operand_leave_out(call_operand(c, TOPK_SOURCE));
-    if (!is(c, STARTS) || is(c, MERGE))
+    if (!is(c, STARTS | BEYOND) || is(c, MERGE))
         operand_leave_out(call_operand(c, TOPK_ROW_STARTS));
     if (is(c, NO_ENDS | MERGE))
         operand_leave_out(call_operand(c, TOPK_ROW_ENDS));
@@ -222,6 +225,10 @@ static void fill(struct call *c)
     struct operand *scores = call_operand(c, TOPK_SCORES);
     operand_set_ints(call_operand(c, TOPK_ROW_STARTS), own->starts, c->args.topk.rows);
     operand_set_ints(call_operand(c, TOPK_ROW_ENDS), own->ends, c->args.topk.rows);
+    for (int r = 0; is(c, BEYOND) && r < c->args.topk.rows; r++) {
+        operand_set_int(call_operand(c, TOPK_ROW_STARTS), AT(r), r ? -1 - 70 * r : INT32_MIN);
+        operand_set_int(call_operand(c, TOPK_ROW_ENDS), AT(r), own->columns + 1 + 70 * r);
+    }
     fill_table(c);
     for (int r = 0; r < c->args.topk.rows; r++) {
         const float *row = own->scores + (size_t)r * (size_t)own->columns;
