@@ -32,6 +32,7 @@ struct tir_machine {
     const struct tir_mma *mma;
     unsigned n_mma; /* ordered: first match wins, larger k first */
 
+    unsigned cus;              /* compute units, for workgroups that take turns */
     uint8_t lane_bits;         /* log2 of a wave's lanes */
     uint8_t vm_max, lgkm_max;  /* how many memory, and LDS and scalar, ops a wait can count */
     unsigned lds_bytes;        /* a workgroup's limit */

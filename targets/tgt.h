@@ -36,7 +36,7 @@ struct tgt {
     unsigned code_bytes;   /* instruction cache, shared by two CUs */
 
     /* The whole part. */
-    unsigned cus, xcds;
+    unsigned xcds;
     unsigned clock_mhz;    /* peak engine clock */
     unsigned l2_bytes;     /* one XCD's */
     unsigned hbm_gb_per_s; /* peak, 10^9 bytes a second */

@@ -658,15 +658,21 @@ static void take_one(struct prefill *p)
     take_turn(p, &(struct turn){place, places, tir_block_id(b, 2)});
 }
 
-/* So many workgroups as the tile says go through all work, in the order of a grid. K and V of the
+/* Workgroups of a launch that take turns; 0: each piece of work has its own. */
+static int workgroups(const struct prefill *p)
+{
+    return p->tile->own[PREFILL_PERSISTENT] * (int)p->m->cus;
+}
+
+/* So many workgroups as workgroups() says go through all work, in the order of a grid. K and V of the
  * next turn go to LDS when all waves have read those of this one. */
 static void take_turns(struct prefill *p)
 {
     struct tir_builder *const b = &p->b;
     const struct tir_value places = count_places(p);
     const struct tir_value all = tir_mul(b, places, count_layers(p));
-    struct tir_loop loop = tir_begin_for(b, tir_block_id(b, 0), all,
-                                         tir_i32(b, p->tile->own[PREFILL_PERSISTENT]), NULL, 0);
+    struct tir_loop loop =
+        tir_begin_for(b, tir_block_id(b, 0), all, tir_i32(b, workgroups(p)), NULL, 0);
     const struct tir_value layer = tir_div(b, loop.index, places);
     const struct tir_value before = tir_mul(b, layer, places);
     take_turn(p, &(struct turn){tir_sub(b, loop.index, before), places, layer});
@@ -683,7 +689,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     p.b = tir_at_end(f, f->body);
     reserve(&p);
     place_steps(&p);
-    const int groups = tile.own[PREFILL_PERSISTENT];
+    const int groups = workgroups(&p);
     if (groups)
         take_turns(&p);
     else

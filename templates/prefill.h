@@ -89,7 +89,7 @@ extern const struct att_tile prefill_tiles[PREFILL_N_TILES];
 /* Members of att_tile.own. */
 enum {
     PREFILL_K_BUFFERS,  /* tiles of K in LDS; 0: as few as will do */
-    PREFILL_PERSISTENT, /* workgroups of a launch, which take turns; 0: one a piece of work */
+    PREFILL_PERSISTENT, /* workgroups a compute unit, which take turns; 0: one a piece of work */
     PREFILL_FP8,        /* is for q, k and v of fp8 */
 };
 enum { PREFILL_N_KNOBS = 10 };

@@ -201,7 +201,7 @@ const struct att_tile prefill_tiles[PREFILL_N_TILES] = {
 const struct att_knob prefill_knobs[PREFILL_N_KNOBS] = {
     {"keys", 2, {32, 64}},       {"hoist_vgprs", 3, {1, 4, 12}}, {"memory_priority", 2, {0, 1}},
     {"late_power", 2, {0, 1}},   {"ascending", 1, {1}},          {"waves", 1, {4}},
-    {"panel", 2, {64, 128}},     {"k_buffers", 1, {4}},          {"persistent", 2, {256, 304}},
+    {"panel", 2, {64, 128}},     {"k_buffers", 1, {4}},          {"persistent", 2, {1, 2}},
     {"late_maximum", 2, {0, 1}},
 };
 

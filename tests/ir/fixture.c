@@ -65,6 +65,7 @@ const struct tir_machine test_machine = {
     .name = "test",
     .mma = mma,
     .n_mma = sizeof(mma) / sizeof(mma[0]),
+    .cus = 304,
     .lane_bits = 6,
     .vm_max = 63,
     .lgkm_max = 15,

@@ -146,7 +146,7 @@ static void help_targets(void)
     puts("`targets` lists some of these.\n");
     for (const struct tgt *const *t = tgt_all; *t; t++)
         printf("%-8s  %s: %u compute units, %u KiB of LDS each, %u MHz\n", (*t)->machine.name,
-               (*t)->product, (*t)->cus, (*t)->machine.lds_bytes >> 10, (*t)->clock_mhz);
+               (*t)->product, (*t)->machine.cus, (*t)->machine.lds_bytes >> 10, (*t)->clock_mhz);
 }
 
 static void help_passes(void)

@@ -25,7 +25,7 @@ static void print_json(void)
         json_begin_object(&j, NULL);
         json_string(&j, "name", (*t)->machine.name);
         json_string(&j, "product", (*t)->product);
-        json_integer(&j, "compute_units", (*t)->cus);
+        json_integer(&j, "compute_units", (*t)->machine.cus);
         json_integer(&j, "lds_bytes", (*t)->machine.lds_bytes);
         json_integer(&j, "clock_mhz", (*t)->clock_mhz);
         json_end(&j);

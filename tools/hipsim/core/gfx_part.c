@@ -5,6 +5,14 @@
 
 #include "code_object.h"
 
+/* The facts of each target's first part. */
+enum {
+#define P(field, value, ...) GFX942_##field = (int)(value),
+#include "gfx942.def"
+#define P(field, value, ...) GFX950_##field = (int)(value),
+#include "gfx950.def"
+};
+
 const struct gfx_part gfx_parts[PARTS] = {
 #define PART(name, target, product, cus, xcds, mhz, gib, hbm_mhz, peak, seen, law, low, high) \
     {#name, target, product, cus, xcds, mhz, gib, hbm_mhz, peak, seen, law, low, high},
