@@ -76,6 +76,16 @@ static void expect_text_error(struct text *t, const char *words)
     free(t->bytes);
 }
 
+static void expect_ten_thousand(struct text *t)
+{
+    fclose(t->out);
+    struct reading r = read_bytes(t->bytes, t->size);
+    assert_true(r.good);
+    assert_int_equal(r.desc.count, 10000);
+    end_reading(&r);
+    free(t->bytes);
+}
+
 static void ten_thousand_kernels_one_by_one(void **state)
 {
     (void)state;
@@ -86,12 +96,7 @@ static void ten_thousand_kernels_one_by_one(void **state)
         fprintf(t.out, "  - { op: toy, head_dim: %d, gqa: %d, mask: %s, lse: %s }\n",
                 16 * (i % 10 + 1), i / 10 % 250 + 1, i / 2500 % 2 ? "causal" : "none",
                 i < 5000 ? "true" : "false");
-    fclose(t.out);
-    struct reading r = read_bytes(t.bytes, t.size);
-    assert_true(r.good);
-    assert_int_equal(r.desc.count, 10000);
-    end_reading(&r);
-    free(t.bytes);
+    expect_ten_thousand(&t);
 }
 
 static void ten_thousand_kernels_by_product(void **state)
@@ -105,12 +110,7 @@ static void ten_thousand_kernels_by_product(void **state)
     for (int i = 1; i <= 250; i++)
         fprintf(t.out, "%s%d", i > 1 ? "," : "", i);
     fputs("]\n", t.out);
-    fclose(t.out);
-    struct reading r = read_bytes(t.bytes, t.size);
-    assert_true(r.good);
-    assert_int_equal(r.desc.count, 10000);
-    end_reading(&r);
-    free(t.bytes);
+    expect_ten_thousand(&t);
 }
 
 /* Equal variants merge, whatever way they came: the same product twice, and a third time listed. */

@@ -190,32 +190,28 @@ static void work_that_is_shared_out_is_shared_evenly(void **state)
     free(r.words);
 }
 
+/* A workgroup counts s4 down and stores its number. */
+#define COUNT_AND_STORE                   \
+    "2: s_sub_u32 s4, s4, 1\n"            \
+    "s_cmp_lg_u32 s4, 0\n"                \
+    "s_cbranch_scc1 2b\n"                 \
+    "s_lshl_b32 s4, s2, 2\n"              \
+    "v_mov_b32 v4, s4\n"                  \
+    "global_store_dword v4, v2, s[0:1]\n" \
+    "3: s_endpgm\n"
+
 /* Workgroups below s5 count to 300 and store; the others end at once. */
 static const char *const few = ZERO "s_movk_i32 s5, 100\n"
                                     "s_cmp_ge_u32 s2, s5\n"
                                     "s_cbranch_scc1 3f\n"
-                                    "s_movk_i32 s4, 300\n"
-                                    "2: s_sub_u32 s4, s4, 1\n"
-                                    "s_cmp_lg_u32 s4, 0\n"
-                                    "s_cbranch_scc1 2b\n"
-                                    "s_lshl_b32 s4, s2, 2\n"
-                                    "v_mov_b32 v4, s4\n"
-                                    "global_store_dword v4, v2, s[0:1]\n"
-                                    "3: s_endpgm\n";
+                                    "s_movk_i32 s4, 300\n" COUNT_AND_STORE;
 
 /* The longest are the last, and none of the first 900 does anything. */
 static const char *const tail = ZERO "s_movk_i32 s5, 900\n"
                                      "s_cmp_lt_u32 s2, s5\n"
                                      "s_cbranch_scc1 3f\n"
                                      "s_sub_u32 s4, s2, s5\n"
-                                     "s_add_u32 s4, s4, 20\n"
-                                     "2: s_sub_u32 s4, s4, 1\n"
-                                     "s_cmp_lg_u32 s4, 0\n"
-                                     "s_cbranch_scc1 2b\n"
-                                     "s_lshl_b32 s4, s2, 2\n"
-                                     "v_mov_b32 v4, s4\n"
-                                     "global_store_dword v4, v2, s[0:1]\n"
-                                     "3: s_endpgm\n";
+                                     "s_add_u32 s4, s4, 20\n" COUNT_AND_STORE;
 
 static void grids_where_most_do_nothing_are_timed_by_those_that_do(void **state)
 {

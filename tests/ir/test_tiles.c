@@ -121,6 +121,15 @@ static int fill(void **state)
     return 0;
 }
 
+/* A program about tiles of a type whose layout has the order `order`. */
+static struct program begin_tile(unsigned dtype, unsigned order, struct tir_type *t)
+{
+    struct program p = begin();
+    const struct tir_layout l = layout_in_order(order);
+    *t = tir_tile(p.f, dtype, ROWS, COLS, &l);
+    return p;
+}
+
 static void registers_are_reordered_element_by_element(void **state)
 {
     (void)state;
@@ -181,9 +190,8 @@ static void rows_anywhere_are_read_and_written(void **state)
     (void)state;
     for (unsigned d = 0; d < N_DTYPES; d++)
         for (unsigned order = 0; order < 24; order++) {
-            struct program p = begin();
-            const struct tir_layout l = layout_in_order(order);
-            const struct tir_type t = tir_tile(p.f, dtypes[d], ROWS, COLS, &l);
+            struct tir_type t;
+            struct program p = begin_tile(dtypes[d], order, &t);
             const struct tir_value a =
                 tir_tile_gather(&p.b, p.in, reversed_rows(&p, t, false), tir_i32(&p.b, 0), t);
             tir_tile_scatter(&p.b, p.out, reversed_rows(&p, t, true), tir_i32(&p.b, 0), a);
@@ -259,9 +267,8 @@ static void elements_of_a_row_may_lie_apart(void **state)
     enum { APART = 8 };
     for (unsigned d = 0; d < N_DTYPES; d++)
         for (unsigned order = 0; order < 24; order++) {
-            struct program p = begin();
-            const struct tir_layout l = layout_in_order(order);
-            const struct tir_type t = tir_tile(p.f, dtypes[d], ROWS, COLS, &l);
+            struct tir_type t;
+            struct program p = begin_tile(dtypes[d], order, &t);
             const int size = size_of(dtypes[d]), row = COLS * APART;
             const struct tir_value rows = reversed_rows(&p, t, true);
             const struct tir_value wider = tir_int_like(&p.b, rows, APART / size);
@@ -302,17 +309,19 @@ static void the_first_lane_of_a_tile_is_a_scalar(void **state)
     }
 }
 
-static void stacked_tiles_are_one_above_the_other(void **state)
+/* Stacks a tile on that below it in memory, the lower one first, or takes a stack apart for that. */
+static void check_stacks(bool halves)
 {
-    (void)state;
     for (unsigned d = 0; d < N_DTYPES; d++)
         for (unsigned order = 0; order < 24; order++) {
-            struct program p = begin();
-            const struct tir_layout l = layout_in_order(order);
-            const struct tir_type t = tir_tile(p.f, dtypes[d], ROWS, COLS, &l);
+            struct tir_type t;
+            struct program p = begin_tile(dtypes[d], order, &t);
             const struct tir_view from = view_of(&p, p.in, size_of(dtypes[d]));
             const struct tir_value low = tir_tile_load(&p.b, from, tir_i32(&p.b, ROWS), t);
-            keep(&p, tir_stack(&p.b, low, load(&p, t)));
+            const struct tir_value high = load(&p, t);
+            const struct tir_value both = halves ? tir_stack(&p.b, high, low) : high;
+            keep(&p, tir_stack(&p.b, halves ? tir_half(&p.b, both, 1) : low,
+                               halves ? tir_half(&p.b, both, 0) : high));
             both_levels_agree(&p, in, out);
             const size_t bytes = (size_t)(ELEMENTS * size_of(dtypes[d]));
             assert_memory_equal(out, in + bytes, bytes);
@@ -320,24 +329,16 @@ static void stacked_tiles_are_one_above_the_other(void **state)
         }
 }
 
+static void stacked_tiles_are_one_above_the_other(void **state)
+{
+    (void)state;
+    check_stacks(false);
+}
+
 static void halves_are_what_was_stacked(void **state)
 {
     (void)state;
-    for (unsigned d = 0; d < N_DTYPES; d++)
-        for (unsigned order = 0; order < 24; order++) {
-            struct program p = begin();
-            const struct tir_layout l = layout_in_order(order);
-            const struct tir_type t = tir_tile(p.f, dtypes[d], ROWS, COLS, &l);
-            const struct tir_view from = view_of(&p, p.in, size_of(dtypes[d]));
-            const struct tir_value low = tir_tile_load(&p.b, from, tir_i32(&p.b, ROWS), t);
-            const struct tir_value both = tir_stack(&p.b, load(&p, t), low);
-            const struct tir_value lower = tir_half(&p.b, both, 1);
-            keep(&p, tir_stack(&p.b, lower, tir_half(&p.b, both, 0)));
-            both_levels_agree(&p, in, out);
-            const size_t bytes = (size_t)(ELEMENTS * size_of(dtypes[d]));
-            assert_memory_equal(out, in + bytes, bytes);
-            assert_memory_equal(out + bytes, in, bytes);
-        }
+    check_stacks(true);
 }
 
 /* Without wave bits, what each wave has depends on its scalars alone. */
@@ -378,9 +379,7 @@ static void lds_holds_elements_of_every_size(void **state)
         for (unsigned order = 0; order < 24; order++) {
             struct program p = begin();
             const struct tir_layout l = layout_in_order(order), back = layout_in_order(23 - order);
-            struct tir_layout map = {.reg_bits = 10};
-            for (unsigned i = 0; i < 10; i++)
-                map.basis[i] = i < 6 ? TIR_RC(0, 1u << i) : TIR_RC(1u << (i - 6), 0);
+            const struct tir_layout map = tir_row_major(ROWS, COLS);
             const struct tir_type t = tir_tile(p.f, dtypes[d], ROWS, COLS, &l);
             const struct tir_type to = tir_tile(p.f, dtypes[d], ROWS, COLS, &back);
             const unsigned bytes = ELEMENTS * (unsigned)size_of(dtypes[d]);

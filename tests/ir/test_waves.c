@@ -97,6 +97,27 @@ static unsigned count(const struct tir_block *block, const struct tir_func *f, e
     return n;
 }
 
+/* Interprets the program as tiles and as registers; both results are the expected ones. */
+static void check_both_levels(const struct program *p, int (*expected)(int row, int col))
+{
+    for (int lowered = 0; lowered < 2; lowered++) {
+        if (lowered)
+            tir_lower_tiles(p->f, &(struct tir_schedule){.stages = 1});
+        interpret(p->f);
+        for (int row = 0; row < ROWS; row++)
+            for (int col = 0; col < COLS; col++)
+                assert_int_equal((int)out[row * COLS + col], expected(row, col));
+    }
+}
+
+static int product(int row, int col)
+{
+    int sum = 0;
+    for (int i = 0; i < DEPTH; i++)
+        sum += a_of(row, i) * b_of(col, i);
+    return sum;
+}
+
 static void each_wave_does_its_share_of_a_product(void **state)
 {
     (void)state;
@@ -111,22 +132,20 @@ static void each_wave_does_its_share_of_a_product(void **state)
         const struct tir_value right = tir_transpose(&p.b, load(&p, "b", COLS, &b));
         store(&p, tir_mma(&p.b, 0, left, right, zeros(&p, ROWS, COLS, &d)), COLS);
         tir_return(&p.b);
-        for (int lowered = 0; lowered < 2; lowered++) {
-            if (lowered)
-                tir_lower_tiles(p.f, &(struct tir_schedule){.stages = 1});
-            interpret(p.f);
-            for (int row = 0; row < ROWS; row++)
-                for (int col = 0; col < COLS; col++) {
-                    int sum = 0;
-                    for (int i = 0; i < DEPTH; i++)
-                        sum += a_of(row, i) * b_of(col, i);
-                    assert_int_equal((int)out[row * COLS + col], sum);
-                }
-        }
+        check_both_levels(&p, product);
         assert_int_equal(count(p.f->body, p.f, TIR_mfma),
                          ROWS / 32 * (COLS / 32) * (DEPTH / 8) >> (w.rows + w.cols));
         tir_func_destroy(p.f);
     }
+}
+
+/* Scores have 8 bits at most: they are exact as bf16. */
+static int product_of_products(int row, int col)
+{
+    int sum = 0;
+    for (int key = 0; key < 32; key++)
+        sum += a_of(row, key) * product(key, col);
+    return sum;
 }
 
 /* O^T = V^T P^T: every wave has the same P, straight from the accumulator of the product before,
@@ -149,22 +168,7 @@ static void waves_share_the_accumulator_before_and_split_the_rows_after(void **s
     const struct tir_value p16 = tir_convert(&p.b, scores, TIR_BF16);
     store(&p, tir_mma(&p.b, 0, load(&p, "a", ROWS, &v), p16, zeros(&p, ROWS, COLS, &o)), COLS);
     tir_return(&p.b);
-    for (int lowered = 0; lowered < 2; lowered++) {
-        if (lowered)
-            tir_lower_tiles(p.f, &(struct tir_schedule){.stages = 1});
-        interpret(p.f);
-        for (int row = 0; row < ROWS; row++)
-            for (int col = 0; col < COLS; col++) {
-                int sum = 0; /* scores have 8 bits at most: exact as bf16 */
-                for (int key = 0; key < 32; key++) {
-                    int score = 0;
-                    for (int i = 0; i < DEPTH; i++)
-                        score += a_of(key, i) * b_of(col, i);
-                    sum += a_of(row, key) * score;
-                }
-                assert_int_equal((int)out[row * COLS + col], sum);
-            }
-    }
+    check_both_levels(&p, product_of_products);
     assert_int_equal(count(p.f->body, p.f, TIR_mfma), 2 * 4 + 2 * 4);
     tir_func_destroy(p.f);
 }
