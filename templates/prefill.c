@@ -664,8 +664,8 @@ static int workgroups(const struct prefill *p)
     return p->tile->own[PREFILL_PERSISTENT] * (int)p->m->cus;
 }
 
-/* So many workgroups as workgroups() says go through all work, in the order of a grid. K and V of the
- * next turn go to LDS when all waves have read those of this one. */
+/* workgroups() workgroups go through all work, in the order of a grid. K and V of the next turn go
+ * to LDS when all waves have read those of this one. */
 static void take_turns(struct prefill *p)
 {
     struct tir_builder *const b = &p->b;

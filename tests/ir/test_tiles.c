@@ -309,7 +309,7 @@ static void the_first_lane_of_a_tile_is_a_scalar(void **state)
     }
 }
 
-/* Stacks a tile on that below it in memory, the lower one first, or takes a stack apart for that. */
+/* Stacks two tiles, the lower one of memory first; `halves`: they come from a stack taken apart. */
 static void check_stacks(bool halves)
 {
     for (unsigned d = 0; d < N_DTYPES; d++)
