@@ -6,9 +6,18 @@
  */
 #include "lanes.h"
 
-static inline bool nan16(uint32_t h) { return (h & 0x7fff) > 0x7c00; }
+/* Kernels and rows keep a line each. */
+/* clang-format off */
 
-static inline bool snan16(uint32_t h) { return nan16(h) & !(h & 0x200); }
+static inline bool nan16(uint32_t h)
+{
+    return (h & 0x7fff) > 0x7c00;
+}
+
+static inline bool snan16(uint32_t h)
+{
+    return nan16(h) & !(h & 0x200);
+}
 
 static inline int32_t order16(uint32_t h)
 {
@@ -33,7 +42,10 @@ static inline uint32_t minimum16(uint32_t a, uint32_t b, bool max)
     return nan16(a) ? a | 0x200 : r;
 }
 
-static inline bool same16(uint32_t a, uint32_t b) { return (a == b) | (((a | b) & 0x7fff) == 0); }
+static inline bool same16(uint32_t a, uint32_t b)
+{
+    return (a == b) | (((a | b) & 0x7fff) == 0);
+}
 
 static inline uint32_t med16(uint32_t a, uint32_t b, uint32_t c, bool ieee)
 {
@@ -97,7 +109,10 @@ static inline float fused(float product, float c, enum rounding mode)
     return signed_zero(add_to_odd32(product, c), product, c, mode);
 }
 
-static inline float flushed16(float a) { return fabsf(a) < 0x1p-14f ? copysignf(0.0f, a) : a; }
+static inline float flushed16(float a)
+{
+    return fabsf(a) < 0x1p-14f ? copysignf(0.0f, a) : a;
+}
 
 /* V_MAD_F16 and its kin always flush denormals: LLVM, SITargetLowering::isFMADLegal(). */
 static inline float unfused(float a, float b, float c, enum rounding mode)
@@ -153,39 +168,39 @@ static __attribute__((noinline)) void fix_nan16(struct lanes *x, unsigned nsrc)
     }
 }
 
-#define HEAD(op)                                                    \
-    ROUNDING_KERNEL(op)                                             \
-    {                                                               \
-        uint32_t *d = x->d;                                         \
+#define HEAD(op) \
+    ROUNDING_KERNEL(op) \
+    { \
+        uint32_t *d = x->d; \
         const uint32_t *s0 = x->s[0], *s1 = x->s[1], *s2 = x->s[2]; \
-        const bool ieee = ieee_mode(x);                             \
-        const uint32_t quiet = quiet16(x);                          \
+        const bool ieee = ieee_mode(x); \
+        const uint32_t quiet = quiet16(x); \
         (void)s0, (void)s1, (void)s2, (void)mode, (void)ieee, (void)quiet;
 
 /* One half: `sh` is where it lies in the sources. */
-#define HALF(name, k, sh)                            \
+#define HALF(name, k, sh) \
     uint32_t name##_bits = s##k[i] >> (sh) & 0xffff; \
     float name = f16_to_f32(name##_bits);
 #define RAW(name, k, sh) uint32_t name = s##k[i] >> (sh) & 0xffff;
 
 /* The same expression for both halves of the rows, of which `keep` are the result. */
-#define FLOAT_KERNEL(op, n, keep, e)                                               \
-    HEAD(op)                                                                       \
-    alignas(64) float f[3][ROW_HALVES], r[ROW_HALVES];                             \
-    uint32_t nan = 0;                                                              \
-    for (unsigned k = 0; k < n; k++)                                               \
-        widen_halves(x->s[k], f[k]);                                               \
-    for (unsigned i = 0; i < ROW_HALVES; i++) {                                    \
-        const float a = f[0][i], b = n > 1 ? f[1][i] : 0, c = n > 2 ? f[2][i] : 0; \
-        (void)b, (void)c;                                                          \
-        r[i] = e;                                                                  \
-        nan |= r[i] != r[i] ? 1 : 0;                                               \
-    }                                                                              \
-    narrow_halves(r, d, mode);                                                     \
-    if (nan)                                                                       \
-        fix_nan16(x, n);                                                           \
-    if (keep != UINT32_MAX)                                                        \
-        EACH_LANE d[i] &= keep;                                                    \
+#define FLOAT_KERNEL(op, n, keep, e) \
+    HEAD(op) \
+        alignas(64) float f[3][ROW_HALVES], r[ROW_HALVES]; \
+        uint32_t nan = 0; \
+        for (unsigned k = 0; k < n; k++) \
+            widen_halves(x->s[k], f[k]); \
+        for (unsigned i = 0; i < ROW_HALVES; i++) { \
+            const float a = f[0][i], b = n > 1 ? f[1][i] : 0, c = n > 2 ? f[2][i] : 0; \
+            (void)b, (void)c; \
+            r[i] = e; \
+            nan |= r[i] != r[i] ? 1 : 0; \
+        } \
+        narrow_halves(r, d, mode); \
+        if (nan) \
+            fix_nan16(x, n); \
+        if (keep != UINT32_MAX) \
+            EACH_LANE d[i] &= keep; \
     }
 #define H1(op, fl, e) FLOAT_KERNEL(op, 1, 0xffff, e)
 #define H2(op, fl, e) FLOAT_KERNEL(op, 2, 0xffff, e)
@@ -193,47 +208,28 @@ static __attribute__((noinline)) void fix_nan16(struct lanes *x, unsigned nsrc)
 #define PH2(op, fl, e) FLOAT_KERNEL(op, 2, UINT32_MAX, e)
 #define PH3(op, fl, e) FLOAT_KERNEL(op, 3, UINT32_MAX, e)
 #define HK(op, at, e) H3(op, 0, e)
-#define HX(op, t, t0, t1, e)                                                                  \
-    HEAD(op)                                                                                  \
-    EACH_LANE { HALF(a, 0, 0) RAW(b, 1, 0) d[i] = pick_nan16(e, a_bits, 0, 0, 0.0f, quiet); } \
-    }
-#define G1(op, t, e)                              \
-    HEAD(op) EACH_LANE { RAW(a, 0, 0) d[i] = e; } \
-    }
-#define G2(op, fl, e)                                          \
-    HEAD(op) EACH_LANE { RAW(a, 0, 0) RAW(b, 1, 0) d[i] = e; } \
-    }
-#define G3(op, fl, e)                                                       \
-    HEAD(op) EACH_LANE { RAW(a, 0, 0) RAW(b, 1, 0) RAW(c, 2, 0) d[i] = e; } \
-    }
-#define PG2(op, fl, e)                            \
-    HEAD(op)                                      \
-    EACH_LANE                                     \
-    {                                             \
-        uint32_t low, high;                       \
-        {                                         \
-            RAW(a, 0, 0) RAW(b, 1, 0) low = e;    \
-        }                                         \
-        {                                         \
-            RAW(a, 0, 16) RAW(b, 1, 16) high = e; \
-        }                                         \
-        d[i] = low | high << 16;                  \
-    }                                             \
-    }
-#define PG3(op, fl, e)                                          \
-    HEAD(op)                                                    \
-    EACH_LANE                                                   \
-    {                                                           \
-        uint32_t low, high;                                     \
-        {                                                       \
-            RAW(a, 0, 0) RAW(b, 1, 0) RAW(c, 2, 0) low = e;     \
-        }                                                       \
-        {                                                       \
-            RAW(a, 0, 16) RAW(b, 1, 16) RAW(c, 2, 16) high = e; \
-        }                                                       \
-        d[i] = low | high << 16;                                \
-    }                                                           \
-    }
+#define HX(op, t, t0, t1, e) \
+    HEAD(op) \
+    EACH_LANE { HALF(a, 0, 0) RAW(b, 1, 0) d[i] = pick_nan16(e, a_bits, 0, 0, 0.0f, quiet); } }
+#define G1(op, t, e) HEAD(op) EACH_LANE { RAW(a, 0, 0) d[i] = e; } }
+#define G2(op, fl, e) HEAD(op) EACH_LANE { RAW(a, 0, 0) RAW(b, 1, 0) d[i] = e; } }
+#define G3(op, fl, e) HEAD(op) EACH_LANE { RAW(a, 0, 0) RAW(b, 1, 0) RAW(c, 2, 0) d[i] = e; } }
+#define PG2(op, fl, e) \
+    HEAD(op) \
+    EACH_LANE { \
+        uint32_t low, high; \
+        { RAW(a, 0, 0) RAW(b, 1, 0) low = e; } \
+        { RAW(a, 0, 16) RAW(b, 1, 16) high = e; } \
+        d[i] = low | high << 16; \
+    } }
+#define PG3(op, fl, e) \
+    HEAD(op) \
+    EACH_LANE { \
+        uint32_t low, high; \
+        { RAW(a, 0, 0) RAW(b, 1, 0) RAW(c, 2, 0) low = e; } \
+        { RAW(a, 0, 16) RAW(b, 1, 16) RAW(c, 2, 16) high = e; } \
+        d[i] = low | high << 16; \
+    } }
 #include "vop_half.def"
 #undef H1
 #undef H2
@@ -251,14 +247,9 @@ static __attribute__((noinline)) void fix_nan16(struct lanes *x, unsigned nsrc)
 #define H1(op, fl, e) ROW_ENTRY(op, k_##op, fl, T_F16, T_F16)
 #define H2(op, fl, e) ROW_ENTRY(op, k_##op, fl, T_F16, T_F16, T_F16)
 #define H3(op, fl, e) ROW_ENTRY(op, k_##op, fl, T_F16, T_F16, T_F16, T_F16)
-#define HK(op, at, e)                   \
-    {.name = #op,                       \
-     .exec = LOCAL(exec_lanes),         \
-     .kernel = (void (*)(void))k_##op,  \
-     .arg = at,                         \
-     .flags = ROW_VALU | ROW_LITERAL_K, \
-     .dst = T_F16,                      \
-     .src = {T_F16, T_F16, T_F16}},
+#define HK(op, at, e) \
+    {.name = #op, .exec = LOCAL(exec_lanes), .kernel = (void (*)(void))k_##op, .arg = at, \
+     .flags = ROW_VALU | ROW_LITERAL_K, .dst = T_F16, .src = {T_F16, T_F16, T_F16}},
 #define HX(op, t, t0, t1, e) ROW_ENTRY(op, k_##op, 0, t, t0, t1)
 #define G1(op, t, e) ROW_ENTRY(op, k_##op, 0, t, T_F16)
 #define G2(op, fl, e) ROW_ENTRY(op, k_##op, fl, T_F16, T_F16, T_F16)

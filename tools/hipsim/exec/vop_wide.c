@@ -8,14 +8,19 @@
 
 #include "lanes.h"
 
-#define WIDE(op, ...)                                               \
-    static void k_##op(struct lanes *x)                             \
-    {                                                               \
-        uint32_t *d = x->d, *d2 = x->d2;                            \
+/* Kernels and rows keep a line each. */
+/* clang-format off */
+
+#define WIDE(op, ...) \
+    static void k_##op(struct lanes *x) \
+    { \
+        uint32_t *d = x->d, *d2 = x->d2; \
         const uint32_t *s0 = x->s[0], *s1 = x->s[1], *s2 = x->s[2]; \
-        const bool clamp = x->in->clamp;                            \
-        (void)s0, (void)s1, (void)s2, (void)d2, (void)clamp;        \
-        EACH_LANE { __VA_ARGS__; }                                  \
+        const bool clamp = x->in->clamp; \
+        (void)s0, (void)s1, (void)s2, (void)d2, (void)clamp; \
+        EACH_LANE { \
+            __VA_ARGS__; \
+        } \
     }
 
 WIDE(mov_b64, set_row64(d, i, row64(s0, i)))
@@ -30,12 +35,12 @@ WIDE(lshl_add_u64, uint32_t by = s1[i] & 7;
 WIDE(cndmask, d[i] = s2[i] ? s1[i] : s0[i])
 
 /* Additions with carry out, in the lane mask of the second result, and in. */
-WIDE(add_co, uint32_t a = s0[i]; uint32_t r = a + s1[i]; uint32_t c = r < a ? ~0u : 0; d2[i] = c;
-     d[i] = clamp && c ? ~0u : r)
-WIDE(sub_co, uint32_t a = s0[i]; uint32_t b = s1[i]; uint32_t c = b > a ? ~0u : 0; d2[i] = c;
-     d[i] = clamp && c ? 0 : a - b)
-WIDE(subrev_co, uint32_t a = s1[i]; uint32_t b = s0[i]; uint32_t c = b > a ? ~0u : 0; d2[i] = c;
-     d[i] = clamp && c ? 0 : a - b)
+WIDE(add_co, uint32_t a = s0[i]; uint32_t r = a + s1[i]; uint32_t c = r < a ? ~0u : 0;
+     d2[i] = c; d[i] = clamp && c ? ~0u : r)
+WIDE(sub_co, uint32_t a = s0[i]; uint32_t b = s1[i]; uint32_t c = b > a ? ~0u : 0;
+     d2[i] = c; d[i] = clamp && c ? 0 : a - b)
+WIDE(subrev_co, uint32_t a = s1[i]; uint32_t b = s0[i]; uint32_t c = b > a ? ~0u : 0;
+     d2[i] = c; d[i] = clamp && c ? 0 : a - b)
 WIDE(addc_co, uint64_t r = (uint64_t)s0[i] + s1[i] + (s2[i] & 1); uint32_t c = r >> 32 ? ~0u : 0;
      d2[i] = c; d[i] = clamp && c ? ~0u : (uint32_t)r)
 WIDE(subb_co, uint64_t a = s0[i]; uint64_t b = (uint64_t)s1[i] + (s2[i] & 1);
@@ -45,15 +50,19 @@ WIDE(subbrev_co, uint64_t a = s1[i]; uint64_t b = (uint64_t)s0[i] + (s2[i] & 1);
 
 /* { D1, D0 } = S0 * S1 + S2 in 65 bits. */
 WIDE(mad_u64_u32, uint64_t c = row64(s2, i); uint64_t r = (uint64_t)s0[i] * s1[i] + c;
-     d2[i] = r < c ? ~0u : 0; set_row64(d, i, clamp &&r < c ? UINT64_MAX : r))
+     d2[i] = r < c ? ~0u : 0; set_row64(d, i, clamp && r < c ? UINT64_MAX : r))
 WIDE(mad_i64_i32, int64_t c = (int64_t)row64(s2, i);
-     int64_t p = (int64_t)(int32_t)s0[i] * (int32_t)s1[i]; uint64_t r = (uint64_t)p + (uint64_t)c;
+     int64_t p = (int64_t)(int32_t)s0[i] * (int32_t)s1[i];
+     uint64_t r = (uint64_t)p + (uint64_t)c;
      bool over = (p < 0) == (c < 0) && ((int64_t)r < 0) != (p < 0);
      bool sign = over ? p < 0 : (int64_t)r < 0; /* bit 64 of the exact sum */
      d2[i] = sign ? ~0u : 0;
-     set_row64(d, i, clamp &&over ? (p < 0 ? (uint64_t)INT64_MIN : (uint64_t)INT64_MAX) : r))
+     set_row64(d, i, clamp && over ? (p < 0 ? (uint64_t)INT64_MIN : (uint64_t)INT64_MAX) : r))
 
-static inline uint32_t absdiff8(uint32_t a, uint32_t b) { return a > b ? a - b : b - a; }
+static inline uint32_t absdiff8(uint32_t a, uint32_t b)
+{
+    return a > b ? a - b : b - a;
+}
 
 static inline uint32_t sad4(uint32_t a, uint32_t b, bool masked)
 {
@@ -83,8 +92,8 @@ static void k_mqsad_u32_u8(struct lanes *x)
         uint64_t a = row64(x->s[0], i);
         uint32_t b = x->s[1][i], sums[4];
         for (unsigned k = 0; k < 4; k++) {
-            uint64_t sum =
-                (uint64_t)sad4((uint32_t)(a >> 8 * k), b, true) + x->s[2][k * WAVE_LANES + i];
+            uint64_t sum = (uint64_t)sad4((uint32_t)(a >> 8 * k), b, true)
+                + x->s[2][k * WAVE_LANES + i];
             sums[k] = x->in->clamp && sum > UINT32_MAX ? UINT32_MAX : (uint32_t)sum;
         }
         for (unsigned k = 0; k < 4; k++)
@@ -97,12 +106,18 @@ static void k_mqsad_u32_u8(struct lanes *x)
  * numerator. Where only one of the two is scaled, VCC tells V_DIV_FMAS to scale the quotient back.
  * The manual's "== DENORM" of a quotient is a comparison of exponents: docs/hipsim.md, "Division".
  */
-static inline int exp32(float f) { return (int)(f32_bits(f) >> 23 & 0xff); }
+static inline int exp32(float f)
+{
+    return (int)(f32_bits(f) >> 23 & 0xff);
+}
 
-static inline int exp64(double f) { return (int)(f64_bits(f) >> 52 & 0x7ff); }
+static inline int exp64(double f)
+{
+    return (int)(f64_bits(f) >> 52 & 0x7ff);
+}
 
 struct div_limits {
-    int far; /* exponent difference from which the quotient needs care, either way */
+    int far;       /* exponent difference from which the quotient needs care, either way */
     int bias;
     int numerator; /* exponent up to which a numerator is tiny */
 };
@@ -151,16 +166,15 @@ static uint64_t div_scale64(double a, double b, double c, uint32_t *flag)
 static void k_div_scale_f32(struct lanes *x)
 {
     for (unsigned i = 0; i < WAVE_LANES; i++)
-        x->d[i] =
-            div_scale32(as_f32(x->s[0][i]), as_f32(x->s[1][i]), as_f32(x->s[2][i]), &x->d2[i]);
+        x->d[i] = div_scale32(as_f32(x->s[0][i]), as_f32(x->s[1][i]), as_f32(x->s[2][i]),
+                              &x->d2[i]);
 }
 
 static void k_div_scale_f64(struct lanes *x)
 {
     for (unsigned i = 0; i < WAVE_LANES; i++)
-        set_row64(x->d, i,
-                  div_scale64(as_f64(row64(x->s[0], i)), as_f64(row64(x->s[1], i)),
-                              as_f64(row64(x->s[2], i)), &x->d2[i]));
+        set_row64(x->d, i, div_scale64(as_f64(row64(x->s[0], i)), as_f64(row64(x->s[1], i)),
+                                       as_f64(row64(x->s[2], i)), &x->d2[i]));
 }
 
 /*
@@ -209,7 +223,8 @@ static long double fused_to_odd(double a, double b, double c)
     long double error = ((long double)c - (sum - back)) + ((long double)product - back);
     int e;
     error += (long double)rest;
-    if (!isfinite(sum) || error == 0 || fmodl(ldexpl(frexpl(sum, &e), LDBL_MANT_DIG), 2.0L) != 0)
+    if (!isfinite(sum) || error == 0
+        || fmodl(ldexpl(frexpl(sum, &e), LDBL_MANT_DIG), 2.0L) != 0)
         return sum;
     return nextafterl(sum, error > 0 ? (long double)INFINITY : -(long double)INFINITY);
 }
@@ -218,8 +233,8 @@ static void fused_wide_f64(const struct lanes *x, long double *wide)
 {
     for (unsigned i = 0; i < WAVE_LANES; i++) {
         double c = as_f64(row64(x->s[2], i));
-        wide[i] = fused_to_odd(as_f64(row64(x->s[0], i)), as_f64(row64(x->s[1], i)), c) *
-                  (exp64(c) > 1023 ? 0x1p128L : 0x1p-128L);
+        wide[i] = fused_to_odd(as_f64(row64(x->s[0], i)), as_f64(row64(x->s[1], i)), c)
+            * (exp64(c) > 1023 ? 0x1p128L : 0x1p-128L);
     }
 }
 
@@ -233,52 +248,41 @@ static void k_div_fmas_f64(struct lanes *x)
         fesetround(mode);
     }
     for (unsigned i = 0; i < WAVE_LANES; i++) {
-        double r =
-            fma(as_f64(row64(x->s[0], i)), as_f64(row64(x->s[1], i)), as_f64(row64(x->s[2], i)));
+        double r = fma(as_f64(row64(x->s[0], i)), as_f64(row64(x->s[1], i)),
+                       as_f64(row64(x->s[2], i)));
         set_row64(x->d, i, f64_bits(x->s[3][i] && wide[i] != 0 ? (double)wide[i] : r));
     }
     LOCAL(fix_nan64)(x, 3);
 }
 
-#define WROW(op, fn, fl, t, t2, ...)   \
-    {.name = op,                       \
-     .exec = LOCAL(exec_lanes),        \
-     .kernel = (void (*)(void))k_##fn, \
-     .dst = t,                         \
-     .dst2 = t2,                       \
-     .src = {__VA_ARGS__},             \
-     .flags = ROW_VALU | (fl)},
+#define WROW(op, fn, fl, t, t2, ...) \
+    {.name = op, .exec = LOCAL(exec_lanes), .kernel = (void (*)(void))k_##fn, .dst = t, \
+     .dst2 = t2, .src = {__VA_ARGS__}, .flags = ROW_VALU | (fl)},
 #define CARRY(op, fn) WROW(op, fn, ROW_INT_CLAMP, T_U32, T_MASK, T_U32, T_U32)
 #define CARRY_IN(op, fn) WROW(op, fn, ROW_INT_CLAMP, T_U32, T_MASK, T_U32, T_U32, T_MASK)
 const struct op_row LOCAL(vop_wide_rows)[] = {
-    WROW("v_mov_b64", mov_b64, ROW_LOW_ALONE, T_B64, 0,
-         T_B64) WROW("v_lshlrev_b64", lshlrev_b64, ROW_LOW_ALONE, T_B64, 0, T_U32,
-                     T_B64) WROW("v_lshrrev_b64", lshrrev_b64, 0, T_B64, 0, T_U32, T_B64)
-        WROW("v_ashrrev_i64", ashrrev_i64, 0, T_I64, 0, T_U32, T_I64)
-            WROW("v_lshl_add_u64", lshl_add_u64, ROW_LOW_ALONE, T_U64, 0, T_U64, T_U32, T_U64)
-                WROW("v_cndmask_b32", cndmask, ROW_NO_FLUSH | ROW_SELECTS, T_B32, 0, T_F32, T_F32,
-                     T_MASK) CARRY("v_add_co_u32", add_co) CARRY("v_sub_co_u32", sub_co)
-                    CARRY("v_subrev_co_u32", subrev_co) CARRY_IN("v_addc_co_u32", addc_co)
-                        CARRY_IN("v_subb_co_u32", subb_co) CARRY_IN("v_subbrev_co_u32", subbrev_co)
-                            WROW("v_mad_u64_u32", mad_u64_u32,
-                                 ROW_INT_CLAMP | ROW_LOW_ALONE | ROW_ZERO_WINS, T_U64, T_MASK,
-                                 T_U32, T_U32, T_U64)
-                                WROW("v_mad_i64_i32", mad_i64_i32,
-                                     ROW_INT_CLAMP | ROW_LOW_ALONE | ROW_ZERO_WINS, T_I64, T_MASK,
-                                     T_I32, T_I32, T_I64) WROW("v_qsad_pk_u16_u8", qsad_pk_u16_u8,
-                                                               ROW_INT_CLAMP, T_B64, 0, T_B64,
-                                                               T_B32, T_B64)
-                                    WROW("v_mqsad_pk_u16_u8", mqsad_pk_u16_u8, ROW_INT_CLAMP, T_B64,
-                                         0, T_B64, T_B32, T_B64)
-                                        WROW("v_mqsad_u32_u8", mqsad_u32_u8, ROW_INT_CLAMP, T_B128,
-                                             0, T_B64, T_B32, T_B128)
-                                            WROW("v_div_scale_f32", div_scale_f32, ROW_ROUNDS,
-                                                 T_F32, T_MASK, T_F32, T_F32, T_F32)
-                                                WROW("v_div_scale_f64", div_scale_f64, ROW_ROUNDS,
-                                                     T_F64, T_MASK, T_F64, T_F64, T_F64)
-                                                    WROW("v_div_fmas_f32", div_fmas_f32, ROW_ROUNDS,
-                                                         T_F32, 0, T_B32, T_B32, T_B32, T_MASK)
-                                                        WROW("v_div_fmas_f64", div_fmas_f64,
-                                                             ROW_ROUNDS, T_F64, 0, T_B64, T_B64,
-                                                             T_B64, T_MASK){.name = NULL},
+    WROW("v_mov_b64", mov_b64, ROW_LOW_ALONE, T_B64, 0, T_B64)
+    WROW("v_lshlrev_b64", lshlrev_b64, ROW_LOW_ALONE, T_B64, 0, T_U32, T_B64)
+    WROW("v_lshrrev_b64", lshrrev_b64, 0, T_B64, 0, T_U32, T_B64)
+    WROW("v_ashrrev_i64", ashrrev_i64, 0, T_I64, 0, T_U32, T_I64)
+    WROW("v_lshl_add_u64", lshl_add_u64, ROW_LOW_ALONE, T_U64, 0, T_U64, T_U32, T_U64)
+    WROW("v_cndmask_b32", cndmask, ROW_NO_FLUSH | ROW_SELECTS, T_B32, 0, T_F32, T_F32, T_MASK)
+    CARRY("v_add_co_u32", add_co)
+    CARRY("v_sub_co_u32", sub_co)
+    CARRY("v_subrev_co_u32", subrev_co)
+    CARRY_IN("v_addc_co_u32", addc_co)
+    CARRY_IN("v_subb_co_u32", subb_co)
+    CARRY_IN("v_subbrev_co_u32", subbrev_co)
+    WROW("v_mad_u64_u32", mad_u64_u32, ROW_INT_CLAMP | ROW_LOW_ALONE | ROW_ZERO_WINS,
+         T_U64, T_MASK, T_U32, T_U32, T_U64)
+    WROW("v_mad_i64_i32", mad_i64_i32, ROW_INT_CLAMP | ROW_LOW_ALONE | ROW_ZERO_WINS,
+         T_I64, T_MASK, T_I32, T_I32, T_I64)
+    WROW("v_qsad_pk_u16_u8", qsad_pk_u16_u8, ROW_INT_CLAMP, T_B64, 0, T_B64, T_B32, T_B64)
+    WROW("v_mqsad_pk_u16_u8", mqsad_pk_u16_u8, ROW_INT_CLAMP, T_B64, 0, T_B64, T_B32, T_B64)
+    WROW("v_mqsad_u32_u8", mqsad_u32_u8, ROW_INT_CLAMP, T_B128, 0, T_B64, T_B32, T_B128)
+    WROW("v_div_scale_f32", div_scale_f32, ROW_ROUNDS, T_F32, T_MASK, T_F32, T_F32, T_F32)
+    WROW("v_div_scale_f64", div_scale_f64, ROW_ROUNDS, T_F64, T_MASK, T_F64, T_F64, T_F64)
+    WROW("v_div_fmas_f32", div_fmas_f32, ROW_ROUNDS, T_F32, 0, T_B32, T_B32, T_B32, T_MASK)
+    WROW("v_div_fmas_f64", div_fmas_f64, ROW_ROUNDS, T_F64, 0, T_B64, T_B64, T_B64, T_MASK)
+    {.name = NULL},
 };
