@@ -117,7 +117,8 @@ class BatchDecode:
         step = {"kv_lens": kv_lens, "block_table": block_table, "kv_indptr": kv_indptr,
                 "kv_indices": kv_indices, "qo_indptr": qo_indptr}
         if not self._step or any(step[n] is not self._step[n] for n in step):
-            self._step, self._layers = step, {}
+            self._step = step
+            self._layers.clear()
         if self.lists:
             self.lists.plan(kv_lens, qo_indptr, stream)
 
@@ -138,6 +139,21 @@ class BatchDecode:
             layer = None
         return self._run(layer, q, out, lse, (k_cache, v_cache, k_scale, v_scale, sinks), at)
 
+    def launcher(self):
+        """run(q, k_cache, v_cache, out, stream), of the stream's number, where that is all there is to
+        say: for callers who pay for each argument, as PyTorch's operators do."""
+        layers, run = self._layers, self.run
+
+        def launch(q, k_cache, v_cache, out, at):
+            layer = layers.get(id(k_cache))
+            if (layer is None or layer[7] or layer[0] is not k_cache or layer[1] is not v_cache or
+                    not layer[5](q, out, at)):
+                run(q, k_cache, v_cache, out=out, stream=at)
+            elif layer[6] is not None:
+                layer[6](out, at)
+
+        return launch
+
     def _run(self, layer, q, out, lse, fixed, at):
         """A layer that is new, or whose tensors were not given or are of another shape."""
         out, lse = outputs(self, q, out, lse)
@@ -157,7 +173,8 @@ class BatchDecode:
             self._layers.clear()
         decode, combine = self._bind(q, out, lse, fixed)
         names = ("out", "lse") if self.lse else ("out",)
-        layer = (*fixed, decode.launcher("q", *names), combine and combine.launcher(*names))
+        more = self.lse or any(x is not None for x in fixed[2:])
+        layer = (*fixed, decode.launcher("q", *names), combine and combine.launcher(*names), more)
         self._layers[id(fixed[0])] = layer
         return layer
 

@@ -18,7 +18,7 @@ from attn import _ops
 from attn._native import AttnError
 
 _registered = {}
-_planned = {}  # run() of those that have it
+_planned = {}  # run() of those that have it, as a function of q, k, v, out and a stream's number
 _library = torch.library.Library("attn", "DEF")
 
 
@@ -27,8 +27,10 @@ def register(op):
     forget()."""
     number = max(_registered, default=0) + 1
     _registered[number] = op
-    if hasattr(op, "run"):
-        _planned[number] = op.run
+    if hasattr(op, "launcher"):
+        _planned[number] = op.launcher()
+    elif hasattr(op, "run"):
+        _planned[number] = lambda q, k, v, out, at: op.run(q, k, v, out=out, stream=at)
     return number
 
 
@@ -46,9 +48,12 @@ def registered(number, cls):
     return op
 
 
+_current = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # none without a GPU's library
+
+
 def current_stream(x):
     """The stream that torch launches on, for a tensor of a GPU."""
-    return torch._C._cuda_getCurrentRawStream(x.get_device()) if x.is_cuda else 0
+    return _current(x.get_device()) if x.is_cuda else 0
 
 
 KINDS = {int: "int", float: "float", bool: "bool", tuple: "int[]"}
@@ -129,7 +134,7 @@ def _run(number, q, k, v, out):
     if run is None:
         raise AttnError("ATTN_BAD_ARGUMENT", f"{number} is no BatchDecode or BatchPrefill that "
                         "attn.torch_ops.register() was given")
-    run(q, k, v, out=out, stream=current_stream(q) if q.is_cuda else None)
+    run(q, k, v, out, _current(q.get_device()) if q.is_cuda else 0)
 
 
 _implement("run", _run, lambda number, q, k, v, out: None)
