@@ -232,6 +232,31 @@ static struct tir_value load_rows(struct decode *d, const struct decode_cache *c
     return tir_tile_load(b, view, tir_i32(b, 0), part_type(d, c));
 }
 
+/* The second half of K: what the first one has too is beyond the resource, and not asked for. Q has
+ * zeros beside it. */
+static struct tir_value load_rest(struct decode *d, const struct block *k, int first)
+{
+    struct tir_builder *b = &d->b;
+    const struct decode_cache *const c = &d->k;
+    const unsigned x = 16 / d->kv_bytes; /* elements of one access, and of a row of the tile */
+    const struct tir_value base = in_page(d, k, c->c.base, c->c.page_stride, c->c.token_stride);
+    const struct tir_value stride = tir_convert(b, c->c.token_stride, TIR_I32);
+    const struct tir_view view = att_view(b, base, k->rows, stride, c->c.dim * (int)d->kv_bytes, 0);
+    const struct tir_layout l = tir_layout_split_blocks(&c->part, DECODE_BLOCK, x);
+    const unsigned rows = DECODE_BLOCK * decode_part_width(c) / x;
+    const struct tir_layout column = tir_layout_slice(&l, 1);
+    const struct tir_value row = tir_row_index(b, tir_tile(b->f, TIR_I32, rows, 1, &column));
+    const struct tir_value run = tir_shr(b, row, tir_int_like(b, row, tir_bits(DECODE_BLOCK)));
+    const struct tir_value key = tir_and(b, row, tir_int_like(b, row, DECODE_BLOCK - 1));
+    const struct tir_value byte = tir_add(b, tir_shl(b, run, tir_int_like(b, run, 4)),
+                                          tir_int_like(b, run, first * (int)d->kv_bytes));
+    const struct tir_value at = tir_add(b, tir_mul(b, key, like(d, stride, key)), byte);
+    const struct tir_value twice = tir_cmp_lt(b, run, tir_int_like(b, run, c->overlap / x));
+    const struct tir_value asked = tir_select(b, twice, tir_int_like(b, at, -16), at);
+    const struct tir_type t = tir_tile(b->f, d->kv_dtype, rows, x, &l);
+    return tir_join_blocks(b, tir_tile_fetch(b, view.rsrc, asked, 0, t), DECODE_BLOCK);
+}
+
 /* K in SHUFFLE: D/x blocks of 16 keys, a page's length apart. */
 static struct tir_value load_shuffled_k(struct decode *d, const struct block *k, int first)
 {
@@ -295,7 +320,9 @@ static struct tir_value load_block(struct decode *d, const struct decode_cache *
     struct tir_value part[2];
     for (unsigned i = 0; i < decode_parts(c); i++) {
         const int first = decode_part_first(c, i);
-        if (!shuffled(d))
+        if (!shuffled(d) && !c->c.value && i)
+            part[i] = load_rest(d, k, first);
+        else if (!shuffled(d))
             part[i] = load_rows(d, c, k, first);
         else if (!c->c.value)
             part[i] = load_shuffled_k(d, k, first);
