@@ -58,6 +58,15 @@ const struct att_tile prefill_tiles[PREFILL_N_TILES] = {
      .late_power = true,
      .late_maximum = true,
      .why = "whatever else is done to scores and keys takes registers"},
+    {.head_dim = 96,
+     .head_dim_v = 96,
+     .rows = 32,
+     .waves = 8,
+     .keys = 32,
+     .panel = 256,
+     .hoist_vgprs = 8,
+     .late_power = true,
+     .why = "half of the exponentials go under the next product, which is short"},
     {.head_dim = 128,
      .head_dim_v = 128,
      .rows = 32,
@@ -238,9 +247,9 @@ static void find_panels(struct prefill *p)
     const unsigned vector =
         tir_mma_in_regs(p->mma) > 16 / p->bytes ? tir_mma_in_regs(p->mma) : 16 / p->bytes;
     const unsigned lanes = vector << (p->mma->a.lane_bits - tir_bits(p->mma->m));
-    /* Page numbers take registers for each panel, and 104 and 120 would have three and four: then
-     * what the first one leaves is one. */
-    const bool few = p->v->paged || (dim > 96 && dim % 16);
+    /* Page numbers take registers for each panel, and 88, 104 and 120 would have three and four:
+     * then what the first one leaves is one. */
+    const bool few = p->v->paged || (dim > 80 && dim % 16);
     for (unsigned first = 0; first < dim; first += width) {
         const unsigned rest = dim - first;
         const unsigned least = first && few && lanes < rest ? ceiling(rest) : lanes;
