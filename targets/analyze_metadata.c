@@ -2,7 +2,11 @@
  *
  * A kernel's metadata in a code object (AMDGPUUsage, "Code Object V5 Metadata"), read by comgr.
  */
-#include <amd_comgr.h>
+#if __has_include(<amd_comgr/amd_comgr.h>)
+#    include <amd_comgr/amd_comgr.h>
+#else
+#    include <amd_comgr.h> /* Debian 12's; later versions warn of this place */
+#endif
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
