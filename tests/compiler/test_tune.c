@@ -43,6 +43,22 @@ static void expect_page(const char *path)
     free(data);
 }
 
+/* Each shape's tiles, so many in all, do not get faster from line to line. */
+static void expect_fastest_first(const char *line, unsigned tiles)
+{
+    struct run r = run(line);
+    unsigned seen = 0;
+    double before = 0, us;
+    for (char *next = (char *)r.out.data, *at; (at = strsep(&next, "\n"));) {
+        const bool is_tile = sscanf(at, " %lf us", &us) == 1;
+        assert_true(!is_tile || us >= before);
+        before = is_tile ? us : 0;
+        seen += is_tile;
+    }
+    assert_int_equal(seen, tiles);
+    end_run(&r);
+}
+
 static void a_sweep_is_deterministic_and_measures_once(void **state)
 {
     (void)state;
@@ -65,7 +81,9 @@ static void a_sweep_is_deterministic_and_measures_once(void **state)
                          "kernels: [{ op: decode, head_dim: 64, gqa: 8, page_size: 16 }]\n");
     expect(SWEEP "e.yaml -o one.attnpack", 0, "decode on gfx950: 2 pairs", "");
     expect_same("one.attnpack", "two.attnpack");
-    expect("tune --show --db one.sqlite", 0, "batch=4,k=96", "");
+    expect("tune --show --db one.sqlite", 0, "  model gfx950: batch=4,k=96,heads=8,kv_heads=1\n",
+           "");
+    expect_fastest_first("tune --show --db one.sqlite", 6);
 }
 
 /* Few long sequences are cut, and their combine launch counts; the same decision another time. */
@@ -100,7 +118,7 @@ static void splits_are_found(void **state)
     expect_same("s.attnpack", "built.attnpack");
     /* another plan, and the kernel that adds up parts by itself */
     expect("list built.attnpack", 0, "one_launch", "");
-    expect("tune --show --db s.sqlite", 0, "lists=256,merge_rate=1 ", "");
+    expect("tune --show --db s.sqlite", 0, "lists=256,merge_rate=1\n", "");
 }
 
 static void slips_are_named(void **state)
@@ -140,16 +158,39 @@ static void run_and_kill(unsigned milliseconds)
     assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
+/* The database is sound and has no fewer rows than before. Returns how many. */
+static unsigned expect_rows(const char *path, unsigned before)
+{
+    char line[256];
+    unsigned rows = 0;
+    if (!exists(path))
+        return before;
+    snprintf(line, sizeof(line), "tune --csv --db %s", path);
+    struct run r = run(line);
+    assert_int_equal(r.status, 0);
+    for (const char *at = (char *)r.out.data; (at = strchr(at, '\n')); at++)
+        rows++;
+    end_run(&r);
+    assert_true(rows >= before);
+    return rows;
+}
+
 static void killed_at_any_moment_it_goes_on(void **state)
 {
     (void)state;
     const char *kills = getenv("ATTNC_TEST_KILLS"); /* 50 on request: docs/tuning.md */
-    unsigned random = 12345;
+    unsigned random = 12345, rows = 0;
+    struct timespec begin, end;
     write_inputs();
+    clock_gettime(CLOCK_MONOTONIC, &begin);
     expect(SWEEP "-o whole.attnpack", 0, "6 measured", "");
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    const unsigned whole =
+        (unsigned)((end.tv_sec - begin.tv_sec) * 1000 + (end.tv_nsec - begin.tv_nsec) / 1000000);
     for (int i = kills ? atoi(kills) : 6; i > 0; i--) {
         random = random * 1664525u + 1013904223u;
-        run_and_kill(random >> 16 & 0x1ff);
+        run_and_kill((random >> 8) % (whole / 2 + 1));
+        rows = expect_rows("killed.sqlite", rows);
     }
     expect(SWEEP "-o killed.attnpack", 0, "measured", "");
     expect_same("whole.attnpack", "killed.attnpack");

@@ -327,7 +327,7 @@ static void print_families(const struct tuning_run *r)
             const struct gain one = find_gain(r, &s->keys[k]);
             add_gain(&g, &one);
         }
-        if (first && !s->keys[i].extra)
+        if (first && g.pairs && !s->keys[i].extra)
             printf("%s on %s: %zu pairs, %.3f\n", v->op->name, v->target, g.pairs, mean(&g));
     }
 }

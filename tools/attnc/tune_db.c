@@ -249,9 +249,9 @@ bool tune_db_tidy(struct tune_db *db)
     return complain(EXIT_ENVIRONMENT, "%s: %s", db->path, strerror(errno)) == EXIT_GOOD;
 }
 
-static void print_field(const char *text, bool csv, FILE *out)
+static void print_field(const char *text, FILE *out)
 {
-    if (!csv || !strpbrk(text, ",\"\n")) {
+    if (!strpbrk(text, ",\"\n")) {
         fputs(text, out);
         return;
     }
@@ -264,6 +264,59 @@ static void print_field(const char *text, bool csv, FILE *out)
     putc('"', out);
 }
 
+static const char *text_of(sqlite3_stmt *s, int column)
+{
+    const char *text = (const char *)sqlite3_column_text(s, column);
+    return text ? text : "";
+}
+
+static int print_csv(sqlite3_stmt *s, FILE *out)
+{
+    const int columns = sqlite3_column_count(s);
+    for (int i = 0; i < columns; i++)
+        fprintf(out, "%s%s", i ? "," : "", sqlite3_column_name(s, i));
+    putc('\n', out);
+    int step;
+    while ((step = sqlite3_step(s)) == SQLITE_ROW) {
+        for (int i = 0; i < columns; i++) {
+            fputs(i ? "," : "", out);
+            print_field(text_of(s, i), out);
+        }
+        putc('\n', out);
+    }
+    return step;
+}
+
+/* The columns of print_groups()'s query. */
+enum { KEY, PLACE, TILE, US, CYCLES, STATE };
+
+/* Prints a column where it is not that of the row above. */
+static bool print_heading(sqlite3_stmt *s, int column, char *last, size_t size, FILE *out)
+{
+    const char *text = text_of(s, column);
+    if (!strcmp(text, last))
+        return false;
+    snprintf(last, size, "%s", text);
+    fprintf(out, "%*s%s\n", 2 * column, "", text);
+    return true;
+}
+
+/* Under each key its devices and shapes, and under these the tiles, fastest first. */
+static int print_groups(sqlite3_stmt *s, FILE *out)
+{
+    char key[2048] = "", place[512] = "";
+    int step;
+    while ((step = sqlite3_step(s)) == SQLITE_ROW) {
+        if (print_heading(s, KEY, key, sizeof(key), out))
+            place[0] = '\0';
+        print_heading(s, PLACE, place, sizeof(place), out);
+        const char *state = text_of(s, STATE);
+        fprintf(out, "%12.2f us %12.0f clk  %s%s%s\n", sqlite3_column_double(s, US),
+                sqlite3_column_double(s, CYCLES), text_of(s, TILE), *state ? "  " : "", state);
+    }
+    return step;
+}
+
 bool tune_db_print(struct tune_db *db, bool csv, FILE *out)
 {
     static const char all[] =
@@ -274,27 +327,15 @@ bool tune_db_print(struct tune_db *db, bool csv, FILE *out)
         " CASE WHEN v.key IS NULL THEN '' WHEN v.fault='' THEN 'yes' ELSE 'no' END AS verified"
         " FROM results r LEFT JOIN verified v USING(key, device, tile, source)";
     static const char some[] =
-        "SELECT r.key AS KEY, r.shape AS SHAPE, r.tile AS TILE, printf('%.2f', r.us) AS US,"
-        " printf('%.0f', r.cycles) AS CYCLES, CASE WHEN r.fault<>'' THEN r.fault WHEN v.key IS NULL"
-        " THEN '-' WHEN v.fault='' THEN 'verified' ELSE 'WRONG' END AS STATE"
+        "SELECT r.key, r.device || ': ' || r.shape, r.tile, r.us, r.cycles,"
+        " CASE WHEN r.fault<>'' THEN r.fault WHEN v.key IS NULL THEN ''"
+        " WHEN v.fault='' THEN 'verified' ELSE 'WRONG' END"
         " FROM results r LEFT JOIN verified v USING(key, device, tile, source)"
-        " ORDER BY r.key, r.device, r.shape, r.us";
+        " ORDER BY r.key, r.device, r.shape, r.fault<>'', r.us, r.tile";
     sqlite3_stmt *s;
     if (sqlite3_prepare_v2(db->handle, csv ? all : some, -1, &s, NULL) != SQLITE_OK)
         return fail(db);
-    const int columns = sqlite3_column_count(s);
-    for (int i = 0; i < columns; i++)
-        fprintf(out, "%s%s", i ? (csv ? "," : "  ") : "", sqlite3_column_name(s, i));
-    putc('\n', out);
-    int step;
-    while ((step = sqlite3_step(s)) == SQLITE_ROW) {
-        for (int i = 0; i < columns; i++) {
-            const unsigned char *text = sqlite3_column_text(s, i);
-            fputs(i ? (csv ? "," : "  ") : "", out);
-            print_field(text ? (const char *)text : "", csv, out);
-        }
-        putc('\n', out);
-    }
+    const int step = csv ? print_csv(s, out) : print_groups(s, out);
     sqlite3_finalize(s);
     return step == SQLITE_DONE || fail(db);
 }
