@@ -174,12 +174,11 @@ static bool check_dims(const struct att_variant *v, struct att_why *why)
 {
     static const enum att_field fields[] = {ATT_HEAD_DIM, ATT_HEAD_DIM_V};
     const int step = 128 / (int)tir_dtype_bits(att_cache_dtype(v));
-    const int most = att_is_shuffled(v) ? 256 : 512;
     for (int i = 0; i < 2; i++) {
         const int dim = att_get(v, fields[i]);
-        if (dim % step || dim < 64 || dim > most)
-            return att_reject(why, fields[i], "%s %d is not a multiple of %d from 64 to %d",
-                              att_fields[fields[i]].name, dim, step, most);
+        if (dim % step || dim < 64 || dim > 512)
+            return att_reject(why, fields[i], "%s %d is not a multiple of %d from 64 to 512",
+                              att_fields[fields[i]].name, dim, step);
     }
     return true;
 }
