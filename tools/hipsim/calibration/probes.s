@@ -8,6 +8,7 @@
 .set gfx950, 1
 .endif
 
+.set kernarg, 16 ; bytes
 .macro kernel name, lds=0, vgprs=128, accum=128, first:vararg
   .text
   .globl \name
@@ -17,7 +18,7 @@
   .p2align 6
   .amdhsa_kernel \name
     .amdhsa_group_segment_fixed_size \lds
-    .amdhsa_kernarg_size 16
+    .amdhsa_kernarg_size kernarg
     .amdhsa_user_sgpr_kernarg_segment_ptr 1
     .amdhsa_next_free_vgpr \vgprs
     .amdhsa_next_free_sgpr 64
@@ -27,7 +28,9 @@
   .text
 \name:
   \first
-  s_load_dwordx4 s[4:7], s[0:1], 0x0
+  .if kernarg
+    s_load_dwordx4 s[4:7], s[0:1], 0x0
+  .endif
   v_and_b32 v1, 0x3ff, v0
   v_mov_b32 v2, 0
   .set i, 3
@@ -220,11 +223,39 @@ kernel \name
   s_cbranch_scc1 1b
   s_endpgm
 .endm
+; The clock law: 16-bit matrices, whose duty the law is of, all the time and in 4 clocks of 10. A wave
+; has a SIMD for itself there, and nothing else to do.
+heat heat_16, v_mfma_f32_32x32x8_f16 v[16:31], v[32:33], v[34:35], v[16:31]
+kernel warm_16, 0, 512, 256
+  s_movk_i32 s10, 16
+  .p2align 5
+1:
+  .rept 16
+    v_mfma_f32_32x32x8_f16 v[16:31], v[32:33], v[34:35], v[16:31]
+    s_nop 15
+    s_nop 5
+  .endr
+  s_sub_u32 s10, s10, 1
+  s_cmp_lg_u32 s10, 0
+  s_cbranch_scc1 1b
+  s_endpgm
 heat heat_8, v_mfma_f32_32x32x16_fp8_fp8 v[16:31], v[32:33], v[34:35], v[16:31]
 heat heat_32, v_mfma_f32_32x32x2_f32 v[16:31], v32, v33, v[16:31]
 .if gfx950
 heat heat_4, v_mfma_f32_32x32x64_f8f6f4 v[16:31], v[32:35], v[36:39], v[16:31] cbsz:4 blgp:4
 .endif
+
+; A cooperative launch, which has no arguments: workgroups of a wave meet. There are 256, and a barrier is
+; told how many others it waits for; the runtime has told it so for the first time.
+.set kernarg, 0
+kernel meet, 0, 64, 64, s_mov_b32 m0, 0
+  v_mov_b32 v2, 255
+  .rept 40
+    ds_gws_barrier v2 gds
+    s_waitcnt lgkmcnt(0)
+  .endr
+  s_endpgm
+.set kernarg, 16
 
 ; --- Launches: nothing, with few registers and with all, and a store with all.
 .macro kernel_of_nothing name, vgprs, accum
