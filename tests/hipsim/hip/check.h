@@ -7,12 +7,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-// Debian's __syncthreads() calls this function of opencl.bc, which Clang 22 does not link any more.
+#if HIP_VERSION < 50700000
+// Debian 12's __syncthreads() calls this function of opencl.bc, which Clang 22 does not link.
 extern "C" __device__ inline __attribute__((always_inline)) void __atomic_work_item_fence(
     __cl_mem_fence_flags, __memory_order, __memory_scope)
 {
     __builtin_amdgcn_fence(__ATOMIC_SEQ_CST, "workgroup");
 }
+#endif
 
 #define CHECK(condition)                                                    \
     do {                                                                    \
