@@ -68,6 +68,47 @@ static void reads_what_is_there(void **state)
     code_object_destroy(object);
 }
 
+/* struct mg_info of the ROCm device libraries (ockl/src/cg.cl): the counters at 32, the number of
+ * workgroups at 40, 0 for what concerns other devices. */
+static void a_cooperative_launch_has_a_record_to_meet_at(void **state)
+{
+    (void)state;
+    struct code_object *object;
+    struct dispatch dispatch;
+    uint64_t args = 0;
+    unsigned found = 0;
+    assert_int_equal(
+        code_object_load(kernels.data, kernels.size, GFX942, 0, &object, why, sizeof(why)),
+        CODE_OBJECT_OK);
+    struct dispatch_request request = {.kernel = code_object_kernel(object, "meet"),
+                                       .grid = {384, 4, 1},
+                                       .block = {128, 2, 1},
+                                       .args = &args,
+                                       .args_bytes = sizeof(args),
+                                       .lds_limit = 65536,
+                                       .cooperative = true};
+    assert_int_equal(dispatch_prepare(&request, &dispatch, why, sizeof(why)), DISPATCH_OK);
+    const struct kernel_metadata *m = &request.kernel->metadata;
+    for (uint32_t i = 0; i < m->nargs; i++) {
+        if (m->args[i].kind != ARG_MULTIGRID_SYNC)
+            continue;
+        const uint8_t *record;
+        uint32_t words[12], expected[12] = {[10] = 6};
+        memcpy(&record, dispatch.kernarg + m->args[i].offset, sizeof(record));
+        assert_ptr_equal(record, dispatch.grid_sync);
+        memcpy(words, record, sizeof(words));
+        assert_memory_equal(words, expected, sizeof(words));
+        found++;
+    }
+    assert_int_equal(found, 1);
+    dispatch_release(&dispatch);
+    request.cooperative = false;
+    assert_int_equal(dispatch_prepare(&request, &dispatch, why, sizeof(why)), DISPATCH_OK);
+    assert_null(dispatch.grid_sync);
+    dispatch_release(&dispatch);
+    code_object_destroy(object);
+}
+
 static void launch_state_is_as_described(void **state)
 {
     (void)state;
@@ -260,6 +301,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_what_is_there),
         cmocka_unit_test(launch_state_is_as_described),
+        cmocka_unit_test(a_cooperative_launch_has_a_record_to_meet_at),
         cmocka_unit_test(arguments_beyond_the_named_segment_widen_it),
         cmocka_unit_test(other_targets_are_named),
         cmocka_unit_test(truncation_at_any_byte_is_an_answer),

@@ -17,3 +17,9 @@ extern "C" __global__ void number(int *out, long spare, long none)
 {
     out[threadIdx.x] = threadIdx.x;
 }
+
+// Where the workgroups of a cooperative launch meet: hidden_multigrid_sync_arg of code object V5.
+extern "C" __global__ void meet(const unsigned long **record)
+{
+    *record = ((const unsigned long *const *)__builtin_amdgcn_implicitarg_ptr())[11];
+}

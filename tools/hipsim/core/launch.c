@@ -12,6 +12,8 @@
 #define VGPRS_PER_SIMD 512u
 #define QUEUE_BYTES 256
 #define PACKET_BYTES 64
+#define GRID_SYNC_BYTES 48
+#define GRID_SYNC_WORKGROUPS 40
 #define STACK_MIN 16384u /* what LLVM reserved for calls of unknown depth before code object v5 */
 
 /* amd_queue_t: the words that code reads through the queue pointer to build flat addresses. */
@@ -131,6 +133,7 @@ static uint64_t hidden_value(const struct dispatch_request *r, const struct disp
     case ARG_PRIVATE_BASE: return PRIVATE_APERTURE >> 32;
     case ARG_SHARED_BASE: return SHARED_APERTURE >> 32;
     case ARG_QUEUE_PTR: return (uintptr_t)d->queue;
+    case ARG_MULTIGRID_SYNC: return (uintptr_t)d->grid_sync;
     default:
         /* HIP has no global offsets, no device-side queues, and leaves the heap to a runtime
          * that offers malloc() in kernels, which this one does not. Kernels that print into a
@@ -195,6 +198,21 @@ static void write_packet(const struct dispatch_request *r, struct dispatch *d)
     put64(p + 32, r->kernel->descriptor_address);
     put64(p + 40, (uintptr_t)d->kernarg);
     hipsim_mem_mark((uintptr_t)p, PACKET_BYTES);
+}
+
+/* The record by which workgroups of a cooperative launch meet where the device libraries do not use
+ * GWS (their struct mg_info, from ROCm 5.7 on): a pair of counters that begin at 0, then how many
+ * workgroups there are. What is for several devices stays 0, as HIP's runtime leaves it. */
+static bool add_grid_sync(const struct dispatch_request *r, struct dispatch *d)
+{
+    if (!r->cooperative)
+        return true;
+    d->grid_sync = device_block(r, GRID_SYNC_BYTES, HIPSIM_MEM_RUNTIME);
+    if (!d->grid_sync)
+        return false;
+    put32(d->grid_sync + GRID_SYNC_WORKGROUPS, (uint32_t)workgroups(r));
+    hipsim_mem_mark((uintptr_t)d->grid_sync, GRID_SYNC_BYTES);
+    return true;
 }
 
 static void write_queue(struct dispatch *d)
@@ -299,8 +317,9 @@ enum dispatch_status dispatch_prepare(const struct dispatch_request *request,
     describe_launch(request, &dispatch->launch);
     dispatch->packet = device_block(request, PACKET_BYTES, HIPSIM_MEM_KERNARG);
     dispatch->queue = device_block(request, QUEUE_BYTES, HIPSIM_MEM_RUNTIME);
-    status = dispatch->packet && dispatch->queue ? write_arguments(request, dispatch, why, why_size)
-                                                 : DISPATCH_OUT_OF_MEMORY;
+    status = dispatch->packet && dispatch->queue && add_grid_sync(request, dispatch)
+                 ? write_arguments(request, dispatch, why, why_size)
+                 : DISPATCH_OUT_OF_MEMORY;
     if (status == DISPATCH_OK) {
         write_packet(request, dispatch);
         write_queue(dispatch);
@@ -318,5 +337,6 @@ void dispatch_release(struct dispatch *dispatch)
     hipsim_mem_free(dispatch->kernarg);
     hipsim_mem_free(dispatch->packet);
     hipsim_mem_free(dispatch->queue);
-    dispatch->kernarg = dispatch->packet = dispatch->queue = NULL;
+    hipsim_mem_free(dispatch->grid_sync);
+    dispatch->kernarg = dispatch->packet = dispatch->queue = dispatch->grid_sync = NULL;
 }

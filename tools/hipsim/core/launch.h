@@ -20,14 +20,16 @@ struct dispatch_request {
     unsigned device;
     uint64_t dispatch_id;
     uint64_t hostcall_buffer;
+    bool cooperative; /* the workgroups may wait for each other */
 };
 
 /* A prepared dispatch: the engine's input and the device memory that backs it. */
 struct dispatch {
     struct launch launch;
     uint8_t *kernarg;
-    uint8_t *packet; /* hsa_kernel_dispatch_packet_t */
-    uint8_t *queue;  /* amd_queue_t */
+    uint8_t *packet;    /* hsa_kernel_dispatch_packet_t */
+    uint8_t *queue;     /* amd_queue_t */
+    uint8_t *grid_sync; /* of a cooperative launch, or NULL */
 };
 
 enum dispatch_status {

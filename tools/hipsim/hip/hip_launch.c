@@ -295,6 +295,7 @@ static hipError_t prepare(const struct hip_kernel_work *work, struct hip_device 
         .device = (unsigned)device->ordinal,
         .dispatch_id = atomic_fetch_add(&dispatches, 1),
         .hostcall_buffer = hip_hostcall_buffer(device, kernel),
+        .cooperative = work->cooperative,
     };
 
     if (prints_into_buffer(kernel))
