@@ -195,7 +195,8 @@ class Calls:
 
     def quantised(self, pages):
         """fp8 bytes, scales [pages, heads, P], and the values that they stand for."""
-        scale = np.abs(pages.astype(np.float64)).max(3).transpose(0, 2, 1).astype(np.float32) / FP8_MAX
+        scale = np.abs(pages.astype(np.float64)).max(3).transpose(0, 2, 1) / FP8_MAX
+        scale = scale.astype(np.float32)
         x = pages.astype(np.float64) / scale.transpose(0, 2, 1)[..., None]
         order = np.argsort(FP8)[:np.count_nonzero(np.isfinite(FP8))]
         at = np.searchsorted((FP8[order][1:] + FP8[order][:-1]) / 2, x)
