@@ -4,7 +4,7 @@
 ; the results are of no interest. Arguments: A, B, a table with the byte offsets of every
 ; workgroup's rows of A and B, the number of K steps, the bytes of a row.
 
-.macro kernel name, vgprs
+.macro kernel name, vgprs, items ; items: work-items of a workgroup
   .text
   .globl \name
   .p2align 8
@@ -20,6 +20,9 @@
     .amdhsa_accum_offset 256
     .amdhsa_system_sgpr_workgroup_id_x 1
   .end_amdhsa_kernel
+  .pushsection .kernels,"e",@progbits ; metadata.py reads it
+  .ascii "\name \items global_buffer:8 global_buffer:8 global_buffer:8 by_value:4 by_value:4\n"
+  .popsection
   .text
 \name:
 .endm
@@ -84,7 +87,7 @@
 ; many LDS buffers as fit; loads and LDS reads spread evenly over the MFMAs; every quarter of a step
 ; waits for what its quarter loaded as many steps before as there are further buffers.
 .macro tile_loop name, bm, bn, buffers
-  kernel \name, 512
+  kernel \name, 512, 256
   .set na, \bm / 32
   .set nb, \bn / 32
   .set mfmas, \bm * \bn / 512
@@ -138,7 +141,7 @@ tile_loop tile_128_64, 128, 64, 6
 
 ; LDS alone, four waves: so many reads of operands and writes of whole rows.
 .macro swizzle_loop name, per_phase, reads, writes
-  kernel \name, 256
+  kernel \name, 256, 256
   setup 1, 1
   v_mov_b32 v7, v3
   swizzled_address \per_phase
@@ -199,7 +202,7 @@ swizzle_loop swizzle_2_intra, 2, 32, 16
 .endm
 
 .macro intra name, writes
-  kernel \name, 512
+  kernel \name, 512, 256
   setup 8, 8
   .set i, 0
 1:
@@ -250,7 +253,7 @@ intra intra_wave_no_writes, 0
 .endm
 
 .macro inter name, swizzle
-  kernel \name, 256
+  kernel \name, 256, 512
   v_readfirstlane_b32 s15, v0
   setup 4, 4
   v_mov_b32 v7, v3

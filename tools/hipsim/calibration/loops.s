@@ -22,6 +22,9 @@
     .amdhsa_accum_offset 256
     .amdhsa_system_sgpr_workgroup_id_x 1
   .end_amdhsa_kernel
+  .pushsection .kernels,"e",@progbits ; metadata.py reads it
+  .ascii "\name 512\n"
+  .popsection
   .text
 \name:
 .endm

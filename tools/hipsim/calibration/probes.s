@@ -25,6 +25,13 @@
     .amdhsa_accum_offset \accum
     .amdhsa_system_sgpr_workgroup_id_x 1
   .end_amdhsa_kernel
+  .pushsection .kernels,"e",@progbits ; metadata.py reads it
+  .if kernarg
+    .ascii "\name 256 global_buffer:8 global_buffer:8\n"
+  .else
+    .ascii "\name 256\n"
+  .endif
+  .popsection
   .text
 \name:
   \first

@@ -1,8 +1,8 @@
 ; SPDX-License-Identifier: Apache-2.0
 ; Streams of floats, an element a work-item, 256 of them a workgroup: c = a + b, and c = max(a, 0).
-; Arguments: a, b and c, pointers all.
+; Arguments: a, b and c, pointers all but the third of loops, which is how often they go round.
 
-.macro kernel name
+.macro kernel name, third=global_buffer
   .text
   .globl \name
   .p2align 8
@@ -17,6 +17,9 @@
     .amdhsa_accum_offset 8
     .amdhsa_system_sgpr_workgroup_id_x 1
   .end_amdhsa_kernel
+  .pushsection .kernels,"e",@progbits ; metadata.py reads it
+  .ascii "\name 256 global_buffer:8 global_buffer:8 \third:8\n"
+  .popsection
   .text
 \name:
   s_load_dwordx4 s[4:7], s[0:1], 0x0
@@ -44,7 +47,7 @@ kernel relu
 
 ; A chain of dependent loads (A10): every dword that it visits holds the offset of the next. The
 ; third argument is how often to go through 16 of them.
-kernel chase
+kernel chase, by_value
   v_mov_b32 v1, 0
 1:
   .rept 16
@@ -59,7 +62,7 @@ kernel chase
 ; Loads of 16 bytes a lane from the same places of the L1 again and again (C5), `lanes` of them side
 ; by side in a line of 128 bytes.
 .macro rows name, lanes, shift
-kernel \name
+kernel \name, by_value
   v_and_b32 v0, 0xff, v0
   v_mbcnt_lo_u32_b32 v0, -1, 0
   v_mbcnt_hi_u32_b32 v0, -1, v0
