@@ -296,6 +296,7 @@ static enum code_object_status fill(struct code_object *object, const struct elf
     const void *note = elf_image_metadata(image, &note_size);
     if (note && !metadata_read(note, note_size, &object->metadata, image->why, image->why_size))
         return CODE_OBJECT_INVALID;
+    object->has_metadata = note != NULL;
     attach_metadata(object);
     return check_kernels(object, image->why, image->why_size);
 }

@@ -76,6 +76,7 @@ struct code_object {
     size_t nkernels;
     struct global_variable *variables; /* sorted by name */
     size_t nvariables;
+    bool has_metadata;        /* the note is there, whatever it names */
     struct metadata metadata; /* what is left of it: printf formats, target */
 };
 

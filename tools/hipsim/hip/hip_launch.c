@@ -25,11 +25,6 @@ static hipError_t pack_params(const struct kernel *kernel, void **params, struct
     uint32_t bytes = metadata_explicit_bytes(m);
     uint32_t next = 0;
 
-    if (!m->name && m->kernarg_bytes > 0)
-        return hip_fail(hipErrorInvalidValue,
-                        "kernel %s has no metadata, so its arguments can "
-                        "only be passed through `extra`",
-                        kernel->name);
     if (bytes > 0 && !params)
         return hip_fail(hipErrorInvalidValue, "kernel %s takes arguments, but none were passed",
                         kernel->name);

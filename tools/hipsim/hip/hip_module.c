@@ -43,6 +43,12 @@ hipError_t hip_module_create(struct image *image, struct hip_device *device,
                                   (unsigned)device->ordinal, &code, why, sizeof(why));
     if (status != CODE_OBJECT_OK)
         return hip_module_from_status(status, why);
+    if (!code->has_metadata) {
+        code_object_destroy(code);
+        return hip_fail(hipErrorNoBinaryForGpu,
+                        "the code object has no metadata note, without which HIP on hardware does "
+                        "not load it");
+    }
     bool fits = hipsim_mem_in_use((unsigned)device->ordinal) <= device->memory_bytes;
     struct ihipModule_t *module = fits ? calloc(1, sizeof(*module)) : NULL;
     if (!module) {
@@ -67,12 +73,18 @@ static void destroy_function(struct hip_object *object)
     free(function);
 }
 
+/* HIP's runtime knows a kernel by the name in the metadata alone (clr, createKernelMetadataMap). */
+static bool is_in_metadata(const struct kernel *kernel)
+{
+    return kernel->metadata.name && strcmp(kernel->metadata.name, kernel->name) == 0;
+}
+
 struct ihipModuleSymbol_t *hip_module_function(struct ihipModule_t *module, const char *name)
 {
     const struct kernel *kernel = code_object_kernel(module->code, name);
     struct ihipModuleSymbol_t *function;
 
-    if (!kernel)
+    if (!kernel || !is_in_metadata(kernel))
         return NULL;
     pthread_mutex_lock(&module->lock);
     for (function = module->functions; function; function = function->next)
@@ -182,9 +194,14 @@ static hipError_t get_function(hipFunction_t *function, hipModule_t handle, cons
     if (!module)
         return hip_fail(hipErrorInvalidHandle, "the module handle %p is invalid", (void *)handle);
     struct ihipModuleSymbol_t *found = hip_module_function(module, name);
+    const struct kernel *kernel = code_object_kernel(module->code, name);
+    const bool unnamed = kernel && !is_in_metadata(kernel);
     hip_object_put(module);
     if (!found)
-        return hip_fail(hipErrorNotFound, "the module has no kernel named %.200s", name);
+        return hip_fail(hipErrorNotFound,
+                        unnamed ? "kernel %.200s has no metadata: HIP on hardware does not find it"
+                                : "the module has no kernel named %.200s",
+                        name);
     *function = found;
     hip_object_put(found); /* the module's registry entry keeps it */
     return hipSuccess;
