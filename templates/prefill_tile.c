@@ -214,6 +214,9 @@ const struct att_knob prefill_knobs[PREFILL_N_KNOBS] = {
     {"late_maximum", 2, {0, 1}},
 };
 
+/* Keys of a block from which on the last bit of a lane's registers is the last bit of its keys. */
+enum { HALVED_KEYS = 32 };
+
 /* With a custom mask: each byte of it has an address of two registers. */
 enum { MASKED_SCORES = 16 * 32 };
 
@@ -234,6 +237,7 @@ static bool check_plain(const struct att_variant *v, struct att_why *why)
 
 static unsigned ceiling(unsigned n) { return n > 1 ? 2 * ceiling((n + 1) / 2) : 1; }
 
+/* Leaves none where the tile's panels are too narrow for the head dim. */
 static void find_panels(struct prefill *p)
 {
     unsigned width = 256;
@@ -255,7 +259,10 @@ static void find_panels(struct prefill *p)
         const unsigned least = first && few && lanes < rest ? ceiling(rest) : lanes;
         while (width > p->widest_panel || (width > rest && width > least))
             width /= 2;
-        assert(p->n_panels < PREFILL_MAX_PANELS);
+        if (p->n_panels == PREFILL_MAX_PANELS) {
+            p->n_panels = 0;
+            return;
+        }
         struct panel *n = &p->panels[p->n_panels++];
         n->counted = width > rest ? width - rest : 0;
         n->first = first - n->counted;
@@ -410,6 +417,8 @@ bool prefill_fits(const struct att_variant *v, const struct att_tile *t,
     if (att_is_shuffled(v) && v->kv_scale >= ATT_KV_SCALE_TOKEN &&
         t->keys * t->head_dim_v > SCALED_VALUES * TIR_WAVE_LANES * t->waves)
         return att_reject(why, ATT_TILE, "has no registers for a scale beside each value");
+    if (t->late_power && t->keys < HALVED_KEYS)
+        return att_reject(why, ATT_TILE, "half of %d keys is not half of a lane's scores", t->keys);
     if (v->mask == ATT_MASK_CUSTOM && t->rows * t->keys > MASKED_SCORES)
         return att_reject(why, ATT_TILE,
                           "has no registers for a custom mask: %u scores a wave, which takes %d",
@@ -423,6 +432,9 @@ bool prefill_fits(const struct att_variant *v, const struct att_tile *t,
     if (p.instr < 0)
         return att_reject(why, ATT_TILE, "%s has no matrix instruction with %d rows", m->name,
                           t->rows);
+    if (!p.n_panels)
+        return att_reject(why, ATT_TILE, "head_dim %d has more than %d panels of %d columns",
+                          v->head_dim, PREFILL_MAX_PANELS, t->panel);
     if (lds_bytes(&p) > m->lds_bytes)
         return att_reject(why, ATT_TILE, "needs %u bytes of LDS, %s has %u", lds_bytes(&p), m->name,
                           m->lds_bytes);

@@ -48,6 +48,11 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
     if (v->kv_scale == ATT_KV_SCALE_BLOCK &&
         (t->own[ROPE_ELEMENTS] > tiles[0].own[ROPE_ELEMENTS] || t->waves_per_simd > 2))
         return att_reject(why, ATT_TILE, "a page that is rounded again takes the registers");
+    const int dim = v->head_dim > v->head_dim_v ? v->head_dim : v->head_dim_v;
+    if (dim >= TIR_WAVE_LANES * t->own[ROPE_ELEMENTS])
+        return att_reject(why, ATT_TILE,
+                          "a head of %d takes all lanes of a wave with %d elements each", dim,
+                          t->own[ROPE_ELEMENTS]);
     return !t->waves_per_simd || att_fits_waves(v, t, m, why);
 }
 

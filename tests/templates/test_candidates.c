@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Every tile that a family says fits becomes tile IR that all passes take: rows of its table, and
+ * rows with one knob turned, at head sizes around those that the rows are for.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "ir/passes.h"
+#include "tests/templates/kernel.h"
+
+static const int dims[][2] = {{64, 64},   {96, 96},   {128, 128}, {192, 128},
+                              {256, 256}, {512, 512}, {576, 512}};
+
+/* Runs the passes over the kernel; false where its template refuses the variant. */
+static bool lower(const struct att_variant *v)
+{
+    static const struct tgt_blob no_hooks = {0};
+    const struct attnc_compile_options options = {.stage = ATTNC_STAGE_IR};
+    struct attnc_kernel k;
+    char why[ATTNC_WHY] = "";
+    struct att_why refused = {.text = ""};
+    if (!v->op->check(v, &tgt_find(v->target)->machine, &refused))
+        return false;
+    if (attnc_compile(v, &no_hooks, &options, NULL, &k, why))
+        attnc_kernel_free(&k);
+    else if (!strstr(why, "bytes of LDS"))
+        fail_msg("%s tile %d, head_dim %d: %s", v->op->name, v->tile, v->head_dim, why);
+    return true;
+}
+
+static unsigned lower_candidates(const struct att_template *op, const char *target,
+                                 const int dim[2])
+{
+    unsigned lowered = 0;
+    struct att_variant v;
+    att_variant_init(&v, op, target);
+    for (int f = 0; f < ATT_FIELD_COUNT; f++)
+        if (op->takes >> f & 1 && att_fields[f].required && att_fields[f].kind == ATT_KIND_INT)
+            att_set(&v, (enum att_field)f, dim[0]);
+    if (op->takes & ATT_BIT(HEAD_DIM_V)) {
+        att_set(&v, ATT_HEAD_DIM_V, dim[1]);
+        v.loc[ATT_HEAD_DIM_V].line = 1;
+    }
+    att_variant_resolve(&v);
+    for (unsigned n = 1; n <= att_count_tiles(op); n++) {
+        v.tile = (int)n;
+        if (att_count_turned(op, n) <= 1)
+            lowered += lower(&v);
+    }
+    return lowered;
+}
+
+static void each_that_fits_is_lowered(void **state)
+{
+    (void)state;
+    for (const struct att_template *const *op = att_templates; *op; op++) {
+        unsigned lowered = 0;
+        if (!((*op)->takes & ATT_BIT(TILE)))
+            continue;
+        for (int t = 0; tgt_all[t]; t++)
+            for (unsigned d = 0; d < sizeof(dims) / sizeof(dims[0]); d++)
+                lowered += lower_candidates(*op, tgt_all[t]->machine.name, dims[d]);
+        printf("%s: %u\n", (*op)->name, lowered);
+        assert_true(lowered > 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_that_fits_is_lowered),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
