@@ -202,12 +202,13 @@ static void write_packet(const struct dispatch_request *r, struct dispatch *d)
 
 /* The record by which workgroups of a cooperative launch meet where the device libraries do not use
  * GWS (their struct mg_info, from ROCm 5.7 on): a pair of counters that begin at 0, then how many
- * workgroups there are. What is for several devices stays 0, as HIP's runtime leaves it. */
+ * workgroups there are. What is for several devices stays 0, as HIP's runtime leaves it. Plain
+ * memory: its atomics order what the workgroups do. */
 static bool add_grid_sync(const struct dispatch_request *r, struct dispatch *d)
 {
     if (!r->cooperative)
         return true;
-    d->grid_sync = device_block(r, GRID_SYNC_BYTES, HIPSIM_MEM_RUNTIME);
+    d->grid_sync = device_block(r, GRID_SYNC_BYTES, HIPSIM_MEM_DEVICE);
     if (!d->grid_sync)
         return false;
     put32(d->grid_sync + GRID_SYNC_WORKGROUPS, (uint32_t)workgroups(r));
