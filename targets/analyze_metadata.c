@@ -2,16 +2,12 @@
  *
  * A kernel's metadata in a code object (AMDGPUUsage, "Code Object V5 Metadata"), read by comgr.
  */
-#if __has_include(<amd_comgr/amd_comgr.h>)
-#    include <amd_comgr/amd_comgr.h>
-#else
-#    include <amd_comgr.h> /* Debian 12's; later versions warn of this place */
-#endif
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "targets/analyze.h"
+#include "targets/comgr.h"
 
 static bool ok(amd_comgr_status_t s) { return s == AMD_COMGR_STATUS_SUCCESS; }
 

@@ -4,10 +4,10 @@
  * symbols and kernels from the metadata, both by comgr, and finds a kernel that is in both. Command
  * line: targets and files in turn.
  */
+#include "targets/comgr.h"
 #include "tools/hipsim/core/bundle.h"
 #include "tools/hipsim/core/code_object.h"
 
-#include <amd_comgr.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
