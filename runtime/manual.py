@@ -101,7 +101,7 @@ def with_remark(code, text):
 def declared(member):
     """A member, a function or a typedef as C has it."""
     kind = member.get("kind")
-    type_name = text_of(member.find("type")).replace("ATTN_PUBLIC ", "")
+    type_name = text_of(member.find("type"))
     arguments = text_of(member.find("argsstring"))
     star = "" if type_name.endswith("*") or "(" in type_name else " "
     code = f"{'typedef ' if kind == 'typedef' else ''}{type_name}{star}{text_of(member.find('name'))}"
