@@ -443,6 +443,9 @@ def check_tensor(t, op):
         return (lead + "        r = attn_check_indptr(op->device, &(const struct attn_indptr){"
                 f".name = \"{t.name}\", .data = a->{t.path}, .batch = {count}, .total = {total}, "
                 f".longest = {longest}}}, a->stream);\n")
+    if isinstance(t.slots, str):
+        return (lead + f"        r = attn_check_slots(op->device, a->{t.path}, "
+                f"{expression(t.dims[0], op)}, {expression(t.slots, op)}, a->stream);\n")
     if t.slots:
         return (lead + "        r = attn_cache_check_slots(op->device, &d->cache, &a->cache, "
                 f"a->{t.path}, {expression(t.dims[0], op)}, a->stream);\n")

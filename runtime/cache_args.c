@@ -273,23 +273,40 @@ static int check_runs(const struct attn_cache_desc *d, const int64_t *slot, int3
     return r;
 }
 
-int attn_cache_check_slots(const struct attn_device *device, const struct attn_cache_desc *d,
-                           const struct attn_cache *c, const int64_t *slots, int32_t tokens,
-                           void *stream)
+/* Reads them back and checks that the cache has them; *copy is NULL where there was nothing to
+ * read. free() it in any case. */
+static int read_slots(const struct attn_device *device, const int64_t *slots, int32_t tokens,
+                      int64_t count, void *stream, void **copy)
 {
-    const int64_t count = (int64_t)c->page_count * d->page_size;
-    void *copy = NULL;
-    int r = c->page_count
-                ? attn_read_back(device, slots, (size_t)tokens * sizeof(*slots), stream, &copy)
-                : ATTN_OK;
-    const int64_t *slot = copy;
-    for (int32_t i = 0; !r && copy && i < tokens; i++) {
+    *copy = NULL;
+    int r = count ? attn_read_back(device, slots, (size_t)tokens * sizeof(*slots), stream, copy)
+                  : ATTN_OK;
+    const int64_t *slot = *copy;
+    for (int32_t i = 0; !r && slot && i < tokens; i++) {
         if (slot[i] >= count)
             r = attn_fail(ATTN_BAD_DATA, "slot_mapping[%d] is %lld, the cache has %lld slots", i,
                           (long long)slot[i], (long long)count);
     }
+    return r;
+}
+
+int attn_check_slots(const struct attn_device *device, const int64_t *slots, int32_t tokens,
+                     int64_t count, void *stream)
+{
+    void *copy;
+    const int r = read_slots(device, slots, tokens, count, stream, &copy);
+    free(copy);
+    return r;
+}
+
+int attn_cache_check_slots(const struct attn_device *device, const struct attn_cache_desc *d,
+                           const struct attn_cache *c, const int64_t *slots, int32_t tokens,
+                           void *stream)
+{
+    void *copy;
+    int r = read_slots(device, slots, tokens, (int64_t)c->page_count * d->page_size, stream, &copy);
     if (!r && copy && d->scale == ATTN_KV_SCALE_BLOCK)
-        r = check_runs(d, slot, tokens, c->page_count);
+        r = check_runs(d, copy, tokens, c->page_count);
     free(copy);
     return r;
 }

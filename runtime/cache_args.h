@@ -71,4 +71,8 @@ int attn_cache_check_slots(const struct attn_device *device, const struct attn_c
                            const struct attn_cache *cache, const int64_t *slots, int32_t tokens,
                            void *stream);
 
+/* ATTN_CHECK_DATA: slots lie below `count`, unless that is 0. */
+int attn_check_slots(const struct attn_device *device, const int64_t *slots, int32_t tokens,
+                     int64_t count, void *stream);
+
 #endif

@@ -245,6 +245,37 @@ static void slots_are_checked_on_request(void **state)
     close_bench(&b);
 }
 
+/* Keys and scales of its pages are no cache of K and V: how many there are is said apart. */
+static void slots_of_the_indexer_are_checked_too(void **state)
+{
+    (void)state;
+    fake_reset();
+    static const struct made none[] = {{.name = "of another op"}};
+    struct bench b = open_bench(none, 1);
+    const struct attn_op op = {.device = b.device};
+    int64_t slots[] = {0, -1, INT64_MIN, 2 * 48}, positions[] = {0, 0, 0, 0};
+    struct attn_indexer_rope_cache_args a = {
+        .size = sizeof(a),
+        .slot_mapping = slots,
+        .positions = positions,
+        .tokens = 4,
+        .page_size = 48,
+        .page_count = 2,
+    };
+    assert_int_equal(attn_family_indexer_rope_cache.check_data(&op, &a), ATTN_BAD_DATA);
+    assert_non_null(strstr(attn_last_error(), "slot_mapping[3] is 96, the cache has 96 slots"));
+    slots[3] = 95;
+    assert_int_equal(attn_family_indexer_rope_cache.check_data(&op, &a), ATTN_OK);
+    slots[3] = INT64_MAX;
+    a.page_count = 0; /* not said */
+    assert_int_equal(attn_family_indexer_rope_cache.check_data(&op, &a), ATTN_OK);
+    slots[3] = 2;
+    a.page_size = 0; /* 1 */
+    a.page_count = 2;
+    assert_int_equal(attn_family_indexer_rope_cache.check_data(&op, &a), ATTN_BAD_DATA);
+    close_bench(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -254,6 +285,7 @@ int main(void)
         cmocka_unit_test(a_page_is_copied_in_the_fewest_parts),
         cmocka_unit_test(a_workgroup_looks_for_runs_in_few_tokens),
         cmocka_unit_test(slots_are_checked_on_request),
+        cmocka_unit_test(slots_of_the_indexer_are_checked_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

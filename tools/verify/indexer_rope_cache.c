@@ -59,6 +59,7 @@ static void size(struct call *c)
     a->weight_scale = 0.125f;
     a->power_of_two_scales = is(c, POWERS);
     own->pages = 2 * s->tokens / s->page_size + 2;
+    a->page_count = own->pages;
     own->slots = call_allocate(c, (size_t)s->tokens, sizeof(*own->slots));
     const int room = own->pages * s->page_size;
     for (int t = 0; t < s->tokens; t++) {

@@ -106,5 +106,6 @@ def indexer_qk_rope_quant_and_cache(q, q_out, weights, weights_out, k, kv_cache,
         q=q, weights=weights, q_out=q_out, weights_out=weights_out, k=k[:tokens], k_weight=norm[0],
         k_bias=norm[1], slot_mapping=c.cast(slot_mapping[:tokens], "int64"),
         positions=c.cast(positions, "int64")[:tokens], cos_sin=table, keys=c.view(kv_cache, -1),
-        page_size=page, page_stride=page * ROW_BYTES, weight_scale=float(weights_scale),
-        eps=float(epsilon), power_of_two_scales=scale_fmt == "ue8m0", stream=c.stream(q))
+        page_size=page, page_stride=page * ROW_BYTES, page_count=kv_cache.shape[0],
+        weight_scale=float(weights_scale), eps=float(epsilon),
+        power_of_two_scales=scale_fmt == "ue8m0", stream=c.stream(q))
