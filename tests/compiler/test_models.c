@@ -20,8 +20,8 @@ enum { MAX_LINES = 40 };
 /* A record of models.txt; the lines are parts of its text. */
 struct model {
     const char *name, *config, *ranks;
-    const char *kernels[MAX_LINES], *missing[MAX_LINES];
-    size_t kernel_count, missing_count;
+    const char *kernels[MAX_LINES], *missing[MAX_LINES], *says[MAX_LINES];
+    size_t kernel_count, missing_count, says_count;
 };
 
 static char *table, *table_copy; /* models.txt, cut into lines as it is read */
@@ -50,6 +50,9 @@ static bool next_model(char **at, struct model *m)
         if (take(line, "  kernel ", &value)) {
             assert_true(m->kernel_count < MAX_LINES);
             m->kernels[m->kernel_count++] = value;
+        } else if (take(line, "  says ", &value)) {
+            assert_true(m->says_count < MAX_LINES);
+            m->says[m->says_count++] = value;
         } else if (take(line, "  missing ", &value)) {
             assert_true(m->missing_count < MAX_LINES);
             m->missing[m->missing_count++] = value;
@@ -87,6 +90,14 @@ static void check_ranks(const struct model *m, const char *description)
         const bool wanted = word[0] != '-';
         if ((strstr(description, line) != NULL) != wanted)
             fail_msg("%s: expected%s '%s'\n%s", m->name, wanted ? "" : " no", line, description);
+    }
+}
+
+static void check_comments(const struct model *m, const char *description)
+{
+    for (size_t i = 0; i < m->says_count; i++) {
+        if (!strstr(description, m->says[i]))
+            fail_msg("%s: expected '%s'\n%s", m->name, m->says[i], description);
     }
 }
 
@@ -158,6 +169,7 @@ static void every_model_is_described_whole_or_says_what_is_missing(void **state)
         char *description = read_file("model.yaml", &size);
         assert_non_null(description);
         check_ranks(&m, description);
+        check_comments(&m, description);
         check_missing(&m, description, (char *)r.err.data);
         check_kernels(&m);
         free(description);

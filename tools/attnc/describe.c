@@ -114,6 +114,46 @@ static void print_group(const struct model_group *g, const struct deployment *d,
     }
 }
 
+static long count_index_layers(const struct model *m)
+{
+    long count = 0;
+    for (long i = 0; i < m->layers; i++)
+        count += m->latent.scores[i];
+    return count;
+}
+
+/* "0-2, 6, 10" */
+static void print_index_layers(const struct model *m, FILE *out)
+{
+    const char *comma = "";
+    for (long i = 0; i < m->layers; i++) {
+        const long first = i;
+        while (m->latent.scores[first] && i + 1 < m->layers && m->latent.scores[i + 1])
+            i++;
+        if (m->latent.scores[first])
+            fprintf(out, i > first ? "%s%ld-%ld" : "%s%ld", comma, first, i);
+        comma = m->latent.scores[first] ? ", " : comma;
+    }
+}
+
+static void print_indexer(const struct model *m, FILE *out)
+{
+    const struct model_latent *const l = &m->latent;
+    if (!l->scores)
+        return;
+    const long own = count_index_layers(m);
+    fprintf(out, "# Sparse indexer: %ld heads of %ld choose %ld keys a query, in ", l->index_heads,
+            l->index_dim, l->index_topk);
+    if (own == m->layers) {
+        fputs("every layer\n", out);
+        return;
+    }
+    fprintf(out, "%ld layers: ", own);
+    print_index_layers(m, out);
+    fprintf(out, ".\n#   The other %ld take the keys that the layer before them has\n",
+            m->layers - own);
+}
+
 /* TP sizes that the heads do not allow. False: none is left. */
 static bool check_ranks(struct model *m, const struct deployment *d)
 {
@@ -139,6 +179,7 @@ static void print_description(const struct model *m, const struct deployment *d,
             m->type[0] ? m->type : "?", m->layers);
     for (unsigned i = 0; i < m->group_count; i++)
         print_group(&m->groups[i], d, out);
+    print_indexer(m, out);
     for (unsigned i = 0; i < m->gap_count; i++)
         fprintf(out, "# MISSING: %s\n", m->gaps[i]);
     fputs("targets: [", out);
@@ -182,6 +223,24 @@ static void group_json(struct json *j, const struct model_group *g, const struct
     json_end(j);
 }
 
+static void indexer_json(struct json *j, const struct model *m)
+{
+    const struct model_latent *const l = &m->latent;
+    if (!l->scores)
+        return;
+    json_begin_object(j, "indexer");
+    json_integer(j, "heads", l->index_heads);
+    json_integer(j, "head_dim", l->index_dim);
+    json_integer(j, "top_k", l->index_topk);
+    json_begin_list(j, "layers");
+    for (long i = 0; i < m->layers; i++) {
+        if (l->scores[i])
+            json_integer(j, NULL, i);
+    }
+    json_end(j);
+    json_end(j);
+}
+
 static void print_json(const struct model *m, const struct deployment *d, unsigned entries)
 {
     struct json j = {.out = stdout};
@@ -193,6 +252,7 @@ static void print_json(const struct model *m, const struct deployment *d, unsign
     for (unsigned i = 0; i < m->group_count; i++)
         group_json(&j, &m->groups[i], d);
     json_end(&j);
+    indexer_json(&j, m);
     json_begin_list(&j, "missing");
     for (unsigned i = 0; i < m->gap_count; i++)
         json_string(&j, NULL, m->gaps[i]);

@@ -323,10 +323,12 @@ static void write_indexer(struct writer *w, const struct model_latent *l)
         return;
     }
     begin(w, "indexer_rope_cache");
+    field(w, "rope: %s", ropes[l->index_rope]);
     field(w, "layer_norm: true");
     end(w, "rotation and cache of the indexer", "Queries and keys of the sparse indexer.");
     begin(w, "indexer_topk");
     field(w, "index_heads: %ld", l->index_heads);
+    field(w, "top_k: %ld", l->index_topk);
     field(w, "paged: true");
     field(w, "small_pages: %s", has_small_pages(w->d->page_size));
     end(w, "the keys that the indexer chooses", "The best keys of each query, as slots.");

@@ -57,6 +57,8 @@ void model_free(struct model *m)
     for (unsigned i = 0; i < m->gap_count; i++)
         free(m->gaps[i]);
     m->gap_count = 0;
+    free(m->latent.scores);
+    m->latent.scores = NULL;
 }
 
 /* KV heads: most keys count them; Falcon's first and GPT-BigCode say that there is only one. */
@@ -231,10 +233,21 @@ static void read_latent(struct model *m, const struct config *c, struct model_gr
     };
     if (l.kv_lora_rank <= 0)
         return;
+    l.index_rope =
+        config_flag(c, "indexer_rope_interleave", false) ? MODEL_ROPE_GPTJ : MODEL_ROPE_NEOX;
     m->latent = l;
     heads->head_dim = l.nope + l.rope;
     heads->head_dim_v = l.value;
     heads->kv_heads = heads->heads;
+}
+
+/* Layers that choose keys; without memory no layer is said to take another's. */
+static void read_index_layers(struct model *m, const struct config *c)
+{
+    struct model_latent *const l = &m->latent;
+    l->scores = l->index_topk > 0 ? calloc((size_t)m->layers, sizeof(*l->scores)) : NULL;
+    for (long i = 0; l->scores && i < m->layers; i++)
+        l->scores[i] = layer_indexes(c, i);
 }
 
 static void read_vision(struct model *m, const struct config *c)
@@ -306,6 +319,7 @@ bool model_read(struct model *m, const struct attnc_yaml *y, char why[200])
     read_rotation(m, &c, &heads);
     read_scores(m, &c, class);
     read_layers(m, &c, class, &heads);
+    read_index_layers(m, &c);
     read_vision(m, &c);
     m->draft_tokens = config_number(&c, "num_nextn_predict_layers|mtp_num_hidden_layers|"
                                         "num_mtp_modules");

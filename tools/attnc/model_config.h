@@ -44,6 +44,8 @@ struct model_latent {
     long q_lora_rank; /* 0: q is not compressed */
     long kv_lora_rank, nope, rope, value;
     long index_heads, index_dim, index_topk; /* of the sparse indexer; 0: none */
+    enum model_rope index_rope;
+    bool *scores; /* [layers]: it chooses keys; else it reads what the one before chose */
 };
 
 struct model {

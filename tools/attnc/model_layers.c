@@ -134,3 +134,19 @@ bool layer_rotates(const struct config *c, long i)
     const long interval = config_number(c, "no_rope_layer_interval");
     return interval <= 0 || (i + 1) % interval != 0;
 }
+
+/* A word for each layer, a letter, or every n-th: max(i - offset + 1, 0) mod n is 0. */
+bool layer_indexes(const struct config *c, long i)
+{
+    const char *word = config_element(c, config_find(c, "indexer_types"), i);
+    if (word)
+        return strcmp(word, "shared") != 0;
+    const char *pattern = config_text(c, "index_topk_pattern");
+    if (pattern)
+        return (size_t)i >= strlen(pattern) || pattern[i] != 'S';
+    const long every = config_number(c, "index_topk_freq");
+    const bool given = config_find(c, "index_skip_topk_offset") != NULL;
+    const long offset = given ? config_number(c, "index_skip_topk_offset") : 2;
+    const long from = offset > 1 ? offset - 1 : 0;
+    return every <= 1 || i < from || (i - from) % every == 0;
+}

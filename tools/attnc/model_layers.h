@@ -29,6 +29,10 @@ enum layer_kind layer_kind(const struct config *c, long i, bool alternate, char 
  * layers. */
 bool layer_rotates(const struct config *c, long i);
 
+/** Returns whether layer i has a sparse indexer of its own; others take the keys that the layer
+ * before them has chosen (GLM-5.2's IndexShare). */
+bool layer_indexes(const struct config *c, long i);
+
 /** Tokens of the sliding window; 0: there is none, or it holds every sequence of the model. */
 long config_window(const struct config *c);
 
