@@ -245,6 +245,10 @@ void time_attention_shape(struct target *t)
         time_decode_shape(t, t->shape + 4);
         return;
     }
+    if (strncmp(t->shape, "topk:", 5) == 0) {
+        time_topk_shape(t, t->shape + 5);
+        return;
+    }
     p.fp8 = strncmp(t->shape, "fp8:", 4) == 0;
     if (sscanf(t->shape + (p.fp8 ? 4 : 0), "%u,%u,%u,%u,%u", &p.batch, &p.heads, &p.kv_heads,
                &p.length, &causal) != 5) {

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The selection of 2,048 scores of each row with ROCm/aiter's assembled kernels. Arguments are
+ * those of csrc/py_itfs_cu/asm_topk_per_row_prefill.cu and asm_topk_per_row_decode.cu. What a row
+ * that was executed selected is compared with a selection of our own.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/hipsim/calibration/calibrate.h"
+
+enum { SELECTED = 2048, LANES_OF_A_ROW = 1024, NOT_WRITTEN = -2 };
+
+struct prefill_arguments {
+    uint64_t workspace, scores, starts, ends, indices, values;
+    int32_t row_stride, column_stride;
+};
+
+struct decode_arguments {
+    uint64_t scores, lengths, indices;
+    int32_t row_stride, column_stride, queries;
+};
+
+/* A call: every row has all columns. */
+struct selection {
+    bool decode;
+    uint32_t rows, columns;
+    float *host;
+    uint64_t scores, starts, ends, indices, workspace;
+};
+
+static uint64_t allocate(size_t bytes)
+{
+    void *p;
+    check(hipMalloc(&p, bytes), "hipMalloc");
+    return (uintptr_t)p;
+}
+
+static uint64_t upload(const void *data, size_t bytes)
+{
+    const uint64_t p = allocate(bytes);
+    check(hipMemcpy((void *)(uintptr_t)p, data, bytes, hipMemcpyHostToDevice), "hipMemcpy");
+    return p;
+}
+
+static uint64_t upload_equal(int32_t value, size_t n)
+{
+    int32_t *list = malloc(n * sizeof(*list));
+    if (!list)
+        exit(2);
+    for (size_t i = 0; i < n; i++)
+        list[i] = value;
+    const uint64_t p = upload(list, n * sizeof(*list));
+    free(list);
+    return p;
+}
+
+/* Bell-shaped scores, as `attnc trace` gives topk. AITER's kernel for prefill sorts at most 512
+ * scores whose leading 11 bits as a half are those of the least selected one; of uniform scores
+ * more have them, and it selects others. */
+static void make_scores(float *scores, size_t n)
+{
+    uint64_t x = 88172645463325252u;
+    for (size_t i = 0; i < n; i++) {
+        double sum = 0;
+        for (int j = 0; j < 4; j++) {
+            x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+            sum += (double)(x >> 11) * 0x1p-53 - 0.5;
+        }
+        scores[i] = (float)sum;
+    }
+}
+
+static void make_selection(struct selection *s)
+{
+    const size_t n = (size_t)s->rows * s->columns;
+    s->host = malloc(n * sizeof(*s->host));
+    if (!s->host)
+        exit(2);
+    make_scores(s->host, n);
+    s->scores = upload(s->host, n * sizeof(*s->host));
+    s->starts = upload_equal(0, s->rows);
+    s->ends = upload_equal((int32_t)s->columns, s->rows);
+    s->indices = upload_equal(NOT_WRITTEN, (size_t)s->rows * SELECTED);
+    s->workspace = allocate((size_t)s->rows * SELECTED * 8);
+}
+
+static void free_selection(struct selection *s)
+{
+    const uint64_t all[] = {s->scores, s->starts, s->ends, s->indices, s->workspace};
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        check(hipFree((void *)(uintptr_t)all[i]), "hipFree");
+    free(s->host);
+}
+
+static int falling(const void *a, const void *b)
+{
+    const float x = *(const float *)a, y = *(const float *)b;
+    return (x < y) - (x > y);
+}
+
+/* Are these the largest scores of the row, each once? */
+static bool is_right(const struct selection *s, uint32_t row, const int32_t *found)
+{
+    const float *scores = s->host + (size_t)row * s->columns;
+    float *sorted = malloc(s->columns * sizeof(*sorted));
+    bool *seen = calloc(s->columns, sizeof(*seen));
+    if (!sorted || !seen)
+        exit(2);
+    memcpy(sorted, scores, s->columns * sizeof(*sorted));
+    qsort(sorted, s->columns, sizeof(*sorted), falling);
+    const float least = s->columns > SELECTED ? sorted[SELECTED - 1] : -INFINITY;
+    const uint32_t n = s->columns < SELECTED ? s->columns : SELECTED;
+    bool right = true;
+    for (uint32_t i = 0; i < n && right; i++) {
+        const int32_t at = found[i];
+        right = at >= 0 && (uint32_t)at < s->columns && !seen[at] && scores[at] >= least;
+        if (right)
+            seen[at] = true;
+    }
+    free(sorted);
+    free(seen);
+    return right;
+}
+
+/* Rows that were executed, or -1 if one of them is wrong. */
+static int count_right(const struct selection *s)
+{
+    const size_t bytes = (size_t)s->rows * SELECTED * sizeof(int32_t);
+    int32_t *found = malloc(bytes);
+    int rows = 0;
+    if (!found)
+        exit(2);
+    check(hipMemcpy(found, (void *)(uintptr_t)s->indices, bytes, hipMemcpyDeviceToHost),
+          "hipMemcpy");
+    for (uint32_t r = 0; r < s->rows && rows >= 0; r++) {
+        if (found[(size_t)r * SELECTED] == NOT_WRITTEN)
+            continue;
+        rows = is_right(s, r, found + (size_t)r * SELECTED) ? rows + 1 : -1;
+    }
+    free(found);
+    return rows;
+}
+
+static struct hipsim_time_report launch_selection(hipFunction_t function, const struct selection *s)
+{
+    const uint32_t grid[3] = {s->rows, 1, 1};
+    struct prefill_arguments prefill = {.workspace = s->workspace,
+                                        .scores = s->scores,
+                                        .starts = s->starts,
+                                        .ends = s->ends,
+                                        .indices = s->indices,
+                                        .row_stride = (int32_t)s->columns,
+                                        .column_stride = 1};
+    struct decode_arguments decode = {.scores = s->scores,
+                                      .lengths = s->ends,
+                                      .indices = s->indices,
+                                      .row_stride = (int32_t)s->columns,
+                                      .column_stride = 1,
+                                      .queries = 1};
+    return s->decode ? launch(function, grid, LANES_OF_A_ROW, &decode, sizeof(decode))
+                     : launch(function, grid, LANES_OF_A_ROW, &prefill, sizeof(prefill));
+}
+
+/* "prefill|decode,rows,columns" */
+void time_topk_shape(struct target *t, const char *shape)
+{
+    static const char *const kernels[] = {
+        "_ZN5aiter11PrefillTopKL10topKPerRowILi1024ELi2048ELi2048ELi512EEEvPvPKfPKiS6_PiPfii",
+        "_ZN5aiter10DecodeTopKL19topk_per_row_decodeILi1024ELb0ELi4EEEvPKfPKiPiiii",
+    };
+    char path[4096], kind[16];
+    struct selection s = {0};
+    hipModule_t module;
+    hipFunction_t function;
+    if (sscanf(shape, "%15[^,],%u,%u", kind, &s.rows, &s.columns) != 3 || !s.rows || !s.columns ||
+        (strcmp(kind, "prefill") != 0 && strcmp(kind, "decode") != 0)) {
+        fprintf(stderr, "calibrate: --shape topk: wants prefill or decode,rows,columns\n");
+        _exit(2);
+    }
+    s.decode = strcmp(kind, "decode") == 0;
+    snprintf(path, sizeof(path), "%s/%s/topk_per_row_%s/asm_top_k_per_row_%s.co",
+             t->hsa ? t->hsa : "", t->name, kind, kind);
+    if (!t->hsa || access(path, R_OK) != 0) {
+        fprintf(stderr, "calibrate: there is no topk_per_row_%s of %s in the directory of --hsa\n",
+                kind, t->name);
+        _exit(2);
+    }
+    make_selection(&s);
+    check(hipModuleLoad(&module, path), path);
+    check(hipModuleGetFunction(&function, module, kernels[s.decode]), path);
+    const struct hipsim_time_report r = launch_selection(function, &s);
+    const int right = count_right(&s);
+    if (right < 1) {
+        fprintf(stderr, "calibrate: %s selects other scores than the largest\n", path);
+        _exit(2);
+    }
+    printf("{\"target\": \"%s\", \"us\": %.2f, \"cycles\": %.0f, \"rows_compared\": %d}\n", t->name,
+           r.us_at_power, r.cycles, right);
+    check(hipModuleUnload(module), "hipModuleUnload");
+    free_selection(&s);
+}
