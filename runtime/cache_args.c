@@ -16,7 +16,7 @@ enum { PAGE_SIZE_MAX = 65536 };
 #define PAGE_STRIDE_MAX (INT64_C(1) << 32)
 
 static const char *const layouts[] = {"nhd", "shuffle", "packed", "shuffle_k"};
-static const char *const scales[] = {"none", "tensor", "token", "block"};
+static const char *const scales[] = {"none", "tensor", "token", "block", "e8m0"};
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -40,19 +40,25 @@ static int check_layout(const char *op, const struct attn_cache_heads *h,
                          d->layout == ATTN_KV_SHUFFLE ? "SHUFFLE" : "SHUFFLE_K", x);
     const bool rows = h->head_dim == 576 && h->head_dim_v == 512;
     const bool apart = h->head_dim == 512 && h->head_dim_v == 64;
-    const bool packed = h->kv_heads == 1 && (rows || apart) && d->dtype == ATTN_FP8 &&
-                        d->scale == ATTN_KV_SCALE_NONE;
+    const bool packed =
+        h->kv_heads == 1 && (rows || apart) && d->dtype == ATTN_FP8 && !attn_has_scale_tensors(d);
     if (d->layout == ATTN_KV_PACKED && !packed)
-        return attn_fail(ATTN_BAD_ARGUMENT,
-                         "%s: a cache with layout PACKED has one head of 512 + 64 elements, dtype "
-                         "ATTN_FP8 and scale NONE; here head_dim is %d, head_dim_v %d, dtype %s",
-                         op, h->head_dim, h->head_dim_v, attn_dtype_name(d->dtype));
+        return attn_fail(
+            ATTN_BAD_ARGUMENT,
+            "%s: a cache with layout PACKED has one head of 512 + 64 elements, dtype "
+            "ATTN_FP8 and scale NONE or E8M0; here head_dim is %d, head_dim_v %d, dtype %s",
+            op, h->head_dim, h->head_dim_v, attn_dtype_name(d->dtype));
     return ATTN_OK;
 }
 
 static int check_scale(const char *op, const struct attn_cache_desc *d)
 {
     const bool scaled = d->scale != ATTN_KV_SCALE_NONE;
+    if (d->scale == ATTN_KV_SCALE_E8M0 && d->layout != ATTN_KV_PACKED)
+        return attn_fail(
+            ATTN_BAD_ARGUMENT,
+            "%s: cache.scale says e8m0, which is of layout PACKED; cache.layout says %s", op,
+            layouts[d->layout]);
     if (scaled && attn_dtype_size(d->dtype) != 1)
         return attn_fail(ATTN_BAD_ARGUMENT, "%s: a %s cache has no scale, cache.scale says %s", op,
                          attn_dtype_name(d->dtype), scales[d->scale]);
@@ -122,7 +128,7 @@ static int check_strides(const struct attn_cache_desc *d, int32_t kv_heads,
 static int check_scale_args(const struct attn_cache_desc *d, int32_t kv_heads,
                             const struct attn_cache *c)
 {
-    if (d->scale == ATTN_KV_SCALE_NONE)
+    if (!attn_has_scale_tensors(d))
         return ATTN_OK;
     if (!c->k_scale || !c->v_scale)
         return attn_fail_fixed(ATTN_BAD_ARGUMENT,
@@ -147,7 +153,7 @@ static void set_scale_strides(const struct attn_cache_desc *d, int64_t kv_heads,
     const int64_t tokens = d->scale == ATTN_KV_SCALE_TOKEN ? d->page_size : 1;
     const int64_t head = c->scale_head_stride ? c->scale_head_stride : tokens;
     const int64_t page = c->scale_page_stride ? c->scale_page_stride : kv_heads * head;
-    const bool single = d->scale <= ATTN_KV_SCALE_TENSOR;
+    const bool single = d->scale == ATTN_KV_SCALE_TENSOR || !attn_has_scale_tensors(d);
     values[ATTN_ARG_SCALE_HEAD_STRIDE].i64 = single ? 0 : head;
     values[ATTN_ARG_SCALE_PAGE_STRIDE].i64 = single ? 0 : page;
 }

@@ -10,7 +10,7 @@ struct attn_cache_heads {
     int32_t kv_heads, head_dim, head_dim_v;
 };
 
-/* Bytes of a latent row with layout PACKED: 512 fp8, 4 float32, 64 of 16 bits. */
+/* Bytes of a latent row with layout PACKED: 512 fp8, 4 float32 or 16 e8m0, 64 of 16 bits. */
 enum { ATTN_PACKED_ROW = 512 + 4 * 4 + 64 * 2 };
 
 /* Bytes of an element; 0 for no dtype. */
@@ -20,6 +20,12 @@ int attn_dtype_size(enum attn_dtype dtype);
 static inline bool attn_is_shuffled(const struct attn_cache_desc *d)
 {
     return d->layout == ATTN_KV_SHUFFLE || d->layout == ATTN_KV_SHUFFLE_K;
+}
+
+/** Do scales stand in tensors of their own, and not in the rows? */
+static inline bool attn_has_scale_tensors(const struct attn_cache_desc *d)
+{
+    return d->scale != ATTN_KV_SCALE_NONE && d->scale != ATTN_KV_SCALE_E8M0;
 }
 
 /* log2 of a page's tokens, rounded up, and the number that kernels divide by them with:

@@ -36,7 +36,7 @@ static struct attn_tensor scale_tensor(const struct attn_cache_desc *d, int32_t 
                                        struct attn_cache *c)
 {
     struct attn_tensor t = {.element = ATTN_F32, .vector = 1, .ndim = 1, .dims = {{NULL, 1}}};
-    if (d->scale <= ATTN_KV_SCALE_TENSOR)
+    if (d->scale == ATTN_KV_SCALE_TENSOR || !attn_has_scale_tensors(d))
         return t;
     t.ndim = d->scale == ATTN_KV_SCALE_TOKEN ? 3 : 2;
     t.free = 2;
@@ -74,7 +74,7 @@ unsigned attn_cache_tensors(const struct attn_cache_desc *desc,
         t[2 + value].pointer = value ? &c->v_scale : &c->k_scale;
     }
     for (int i = 0; i < 4; i++) {
-        t[i].needed = needed && (i < 2 || desc->scale != ATTN_KV_SCALE_NONE);
+        t[i].needed = needed && (i < 2 || attn_has_scale_tensors(desc));
         t[i].needed &= i != 1 || !packed; /* values are a part of the rows at k */
         t[i].optional = optional;
         t[i].written = true;

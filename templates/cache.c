@@ -5,7 +5,15 @@
 
 #include "templates/scalar.h"
 
-enum { CHUNK = 16 /* bytes */, LANES = TIR_WAVE_LANES };
+static const float LEAST_SCALE = 1e-12f;
+
+enum {
+    CHUNK = 16 /* bytes */,
+    LANES = TIR_WAVE_LANES,
+    F32_RUN = 128, /* elements of a packed row that share a scale */
+    E8M0_RUN = 32,
+    MANTISSA_BITS = 23, /* of f32 */
+};
 
 unsigned att_dtype(const struct att_variant *v)
 {
@@ -40,10 +48,15 @@ bool att_cache_check(const struct att_variant *v, struct att_why *why)
         return att_reject(why, ATT_KV_SCALE, "an int8 cache needs a scale");
     const bool rows = v->head_dim == 576 && v->head_dim_v == 512;
     const bool apart = v->head_dim == 512 && v->head_dim_v == 64;
-    const bool packed = dtype == TIR_FP8 && v->kv_scale == ATT_KV_SCALE_NONE && (rows || apart);
+    const bool e8m0 = v->kv_scale == ATT_KV_SCALE_E8M0;
+    const bool packed =
+        dtype == TIR_FP8 && (e8m0 || v->kv_scale == ATT_KV_SCALE_NONE) && (rows || apart);
     if (v->kv_layout == ATT_KV_LAYOUT_PACKED && !packed)
         return att_reject(why, ATT_KV_LAYOUT,
-                          "packed rows have 512 + 64 elements, kv_dtype fp8 and kv_scale none");
+                          "packed rows have 512 + 64 elements, kv_dtype fp8 and kv_scale none or "
+                          "e8m0");
+    if (e8m0 && v->kv_layout != ATT_KV_LAYOUT_PACKED)
+        return att_reject(why, ATT_KV_SCALE, "e8m0 is of kv_layout packed");
     if (att_is_shuffled(v) && v->page_size % x)
         return att_reject(why, ATT_PAGE_SIZE,
                           "page_size %d is no multiple of the %d tokens of which a SHUFFLE page "
@@ -74,6 +87,7 @@ struct att_cache att_cache(struct tir_builder *b, const struct att_variant *v,
 {
     const unsigned dtype = att_cache_dtype(v);
     const int size = (int)tir_dtype_bits(dtype) / 8;
+    const bool e8m0 = v->kv_scale == ATT_KV_SCALE_E8M0;
     struct att_cache c = {
         .b = b,
         .value = value,
@@ -81,7 +95,9 @@ struct att_cache att_cache(struct tir_builder *b, const struct att_variant *v,
         .columns = value && v->kv_layout == ATT_KV_LAYOUT_SHUFFLE_K,
         .page_size = v->page_size,
         .packed = v->kv_layout == ATT_KV_LAYOUT_PACKED,
-        .scaling = v->kv_scale,
+        .run = e8m0 ? E8M0_RUN : F32_RUN,
+        .scale_size = e8m0 ? 1 : (int)sizeof(float),
+        .scaling = e8m0 ? ATT_KV_SCALE_NONE : v->kv_scale,
         .dtype = dtype,
         .size = size,
         .x = CHUNK / size,
@@ -106,7 +122,7 @@ struct att_cache att_cache(struct tir_builder *b, const struct att_variant *v,
     if (c.scaling != ATT_KV_SCALE_NONE)
         open_scales(&c, head);
     if (c.packed)
-        c.widest = ATT_PACKED_RUN;
+        c.widest = F32_RUN;
     return c.packed && value ? att_cache_rotated(&c, att_dtype(v)) : c;
 }
 
@@ -529,20 +545,74 @@ struct tir_value att_cache_scale_row(const struct att_cache *c, struct tir_value
 
 static struct tir_value packed_scale_byte(const struct att_cache *c, int first)
 {
-    return tir_i32(c->b, ATT_PACKED_SCALES + first / ATT_PACKED_RUN * (int)sizeof(float));
+    return tir_i32(c->b, ATT_PACKED_SCALES + first / c->run * c->scale_size);
 }
 
-struct tir_value att_packed_load_scales(const struct att_cache *c, struct tir_value row, int first)
+/* Addresses of the scales of a panel's runs, but for packed_scale_byte(). */
+static struct tir_value scale_rows(const struct att_cache *c, struct tir_value row,
+                                   struct tir_type t)
 {
-    struct tir_type t = tir_typeof(c->b->f, row);
-    t.dtype = TIR_F32;
-    return tir_tile_gather(c->b, c->base, row, packed_scale_byte(c, first), t);
+    return block_rows(c, row, t, (unsigned)c->run, tir_i32(c->b, c->scale_size));
 }
 
-void att_packed_store_scales(const struct att_cache *c, struct tir_value row, int first,
-                             struct tir_value scale)
+unsigned att_packed_scale_dtype(const struct att_cache *c)
 {
-    tir_tile_scatter(c->b, c->base, row, packed_scale_byte(c, first), scale);
+    return c->scale_size == 1 ? TIR_I8 : TIR_F32;
+}
+
+static struct tir_type with_dtype(struct tir_type t, unsigned dtype)
+{
+    t.dtype = (uint8_t)dtype;
+    return t;
+}
+
+static struct tir_value bits_of(struct tir_builder *b, struct tir_value x)
+{
+    return tir_bitcast(b, x, with_dtype(tir_typeof(b->f, x), TIR_I32));
+}
+
+static struct tir_value float_of(struct tir_builder *b, struct tir_value bits)
+{
+    return tir_bitcast(b, bits, with_dtype(tir_typeof(b->f, bits), TIR_F32));
+}
+
+struct tir_value att_packed_encode(const struct att_cache *c, struct tir_value scale)
+{
+    struct tir_builder *b = c->b;
+    if (c->scale_size != 1)
+        return scale;
+    const struct tir_value bits = bits_of(b, scale);
+    return tir_convert(b, tir_shr(b, bits, tir_int_like(b, bits, MANTISSA_BITS)), TIR_I8);
+}
+
+struct tir_value att_packed_decode(const struct att_cache *c, struct tir_value stored)
+{
+    struct tir_builder *b = c->b;
+    if (c->scale_size != 1)
+        return stored;
+    const struct tir_value e = tir_zext(b, stored, TIR_I32);
+    return float_of(b, tir_shl(b, e, tir_int_like(b, e, MANTISSA_BITS)));
+}
+
+struct tir_value att_packed_load_scales(const struct att_cache *c, struct tir_value row, int first,
+                                        struct tir_type t)
+{
+    const struct tir_value rows = scale_rows(c, row, t);
+    const struct tir_type type = with_dtype(tir_typeof(c->b->f, rows), att_packed_scale_dtype(c));
+    return att_packed_decode(
+        c, tir_tile_gather(c->b, c->base, rows, packed_scale_byte(c, first), type));
+}
+
+struct tir_value att_packed_quantise(const struct att_cache *c, struct tir_value row, int first,
+                                     struct tir_value x)
+{
+    struct tir_builder *b = c->b;
+    const struct tir_type t = tir_typeof(b->f, x);
+    const struct tir_value runs = tir_split_blocks(b, x, (unsigned)c->run);
+    const struct tir_value scale = att_cache_scale_of(c, att_absmax(b, runs));
+    tir_tile_scatter(b, c->base, scale_rows(c, row, t), packed_scale_byte(c, first),
+                     att_packed_encode(c, scale));
+    return tir_join_blocks(b, att_cache_quantise(c, runs, att_cache_inverse(c, scale)), t.rows);
 }
 
 struct tir_value att_cache_load_scales(const struct att_cache *c, struct tir_value row)
@@ -569,12 +639,21 @@ struct tir_value att_absmax(struct tir_builder *b, struct tir_value x)
 
 struct tir_value att_cache_scale_of(const struct att_cache *c, struct tir_value absmax)
 {
-    return tir_mul(c->b, absmax, tir_float_like(c->b, absmax, 1 / c->largest));
+    struct tir_builder *b = c->b;
+    const struct tir_value scale = tir_mul(b, absmax, tir_float_like(b, absmax, 1 / c->largest));
+    if (!c->packed || c->scale_size != 1)
+        return scale;
+    /* The next exponent, but for a power of 2. */
+    const struct tir_value bits =
+        bits_of(b, tir_max(b, scale, tir_float_like(b, scale, LEAST_SCALE)));
+    const struct tir_value ones = tir_int_like(b, bits, (1 << MANTISSA_BITS) - 1);
+    const struct tir_value up = tir_add(b, bits, ones);
+    return float_of(b, tir_and(b, up, tir_int_like(b, up, ~((1 << MANTISSA_BITS) - 1))));
 }
 
 struct tir_value att_cache_inverse(const struct att_cache *c, struct tir_value scale)
 {
-    return tir_rcp(c->b, tir_max(c->b, scale, tir_float_like(c->b, scale, 1e-12f)));
+    return tir_rcp(c->b, tir_max(c->b, scale, tir_float_like(c->b, scale, LEAST_SCALE)));
 }
 
 /* x times a scalar or a factor of each row. */
@@ -602,5 +681,11 @@ struct tir_value att_cache_dequantise(const struct att_cache *c, struct tir_valu
 {
     if (!scale.id)
         return tir_convert(c->b, a, dtype);
+    if (c->packed) {
+        const unsigned rows = tir_typeof(c->b->f, a).rows;
+        const struct tir_value runs =
+            tir_convert(c->b, tir_split_blocks(c->b, a, (unsigned)c->run), TIR_F32);
+        return tir_join_blocks(c->b, tir_convert(c->b, scaled(c->b, runs, scale), dtype), rows);
+    }
     return tir_convert(c->b, scaled(c->b, tir_convert(c->b, a, TIR_F32), scale), dtype);
 }

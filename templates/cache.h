@@ -21,10 +21,11 @@
 /** K or V of a cache, as one head of it. */
 struct att_cache {
     struct tir_builder *b;
-    bool value;   /* V: SHUFFLE orders it by token */
-    bool shuffle; /* SHUFFLE_K too */
-    bool columns; /* V of SHUFFLE_K */
-    bool packed;  /* latent rows: see ATT_PACKED_RUN */
+    bool value;          /* V: SHUFFLE orders it by token */
+    bool shuffle;        /* SHUFFLE_K too */
+    bool columns;        /* V of SHUFFLE_K */
+    bool packed;         /* latent rows: see ATT_PACKED_SCALES */
+    int run, scale_size; /* packed: elements that share a scale, bytes of it: 1 is e8m0, else f32 */
     enum att_kv_scale scaling;
     unsigned dtype;        /* of the elements: enum tir_dtype */
     int size, x, dim;      /* bytes of an element; elements in 16 bytes, of a row */
@@ -40,8 +41,8 @@ struct att_cache {
     struct tir_value scale_page_stride; /* i64 bytes */
 };
 
-/** Rows of kv_layout packed: fp8 that share a float32 scale, where these and what follows begin. */
-enum { ATT_PACKED_RUN = 128, ATT_PACKED_SCALES = 512, ATT_PACKED_ROTATED = 528 };
+/** Rows of kv_layout packed: where the scales of the fp8, and what follows, begin. */
+enum { ATT_PACKED_SCALES = 512, ATT_PACKED_ROTATED = 528 };
 
 /** The rotated elements of packed rows, as a cache of their own: V, where K are the latents. */
 struct att_cache att_cache_rotated(const struct att_cache *c, unsigned dtype);
@@ -159,11 +160,19 @@ struct tir_type att_cache_load_type(const struct att_cache *c, struct tir_type t
 struct tir_value att_cache_scale_at(const struct att_cache *c, struct tir_value page,
                                     struct tir_value token);
 struct tir_value att_cache_scale_row(const struct att_cache *c, struct tir_value slot);
-/** Scales of the run of packed rows, which are at att_cache_slot_row(), from column `first` on:
- * Mx1 f32. */
-struct tir_value att_packed_load_scales(const struct att_cache *c, struct tir_value row, int first);
-void att_packed_store_scales(const struct att_cache *c, struct tir_value row, int first,
-                             struct tir_value scale);
+/** Scales of a panel of packed rows, which are at att_cache_slot_row(), from column `first` on:
+ * those of the runs that split_blocks() of a tile of type `t` has as rows, as
+ * att_cache_dequantise() takes them. */
+struct tir_value att_packed_load_scales(const struct att_cache *c, struct tir_value row, int first,
+                                        struct tir_type t);
+/** Quantises a panel of f32, and writes its scales to these rows. */
+struct tir_value att_packed_quantise(const struct att_cache *c, struct tir_value row, int first,
+                                     struct tir_value x);
+/** Scales of packed rows as they are stored, and the way back to f32. */
+struct tir_value att_packed_encode(const struct att_cache *c, struct tir_value scale);
+struct tir_value att_packed_decode(const struct att_cache *c, struct tir_value stored);
+/** The type in which they are stored: TIR_F32 or TIR_I8. */
+unsigned att_packed_scale_dtype(const struct att_cache *c);
 /** Loads the scales of rows that are there, Mx1 f32; not for a scale per tensor. */
 struct tir_value att_cache_load_scales(const struct att_cache *c, struct tir_value row);
 void att_cache_store_scales(const struct att_cache *c, struct tir_value row,
@@ -174,7 +183,8 @@ struct tir_value att_cache_tensor_scale(const struct att_cache *c);
 /** The largest |x| of each row, Mx1 f32; of an f32 tile. */
 struct tir_value att_absmax(struct tir_builder *b, struct tir_value x);
 
-/** The scale under which a number as large as `absmax` (f32) just fits: absmax / largest. */
+/** The scale under which a number as large as `absmax` (f32) just fits: absmax / largest; e8m0: the
+ * least power of 2 that is no less, and at least 2^-39. */
 struct tir_value att_cache_scale_of(const struct att_cache *c, struct tir_value absmax);
 
 /** 1 / max(scale, 1e-12), as quantising multiplies with. */
@@ -186,7 +196,8 @@ struct tir_value att_cache_inverse(const struct att_cache *c, struct tir_value s
 struct tir_value att_cache_quantise(const struct att_cache *c, struct tir_value x,
                                     struct tir_value inverse);
 
-/** The way back, in `dtype`: stored * scale, rounded once. `scale` as `inverse` above. */
+/** The way back, in `dtype`: stored * scale, rounded once. `scale` as `inverse` above; of packed
+ * rows att_packed_load_scales(). */
 struct tir_value att_cache_dequantise(const struct att_cache *c, struct tir_value a,
                                       struct tir_value scale, unsigned dtype);
 

@@ -134,7 +134,8 @@ static void copy_side(struct gather *g, bool value)
     struct tir_value a[ATT_CACHE_PANELS], scale[ATT_CACHE_PANELS];
     for (unsigned i = 0; i < tiles.n; i++) {
         a[i] = att_cache_load(&c, row, tiles.first[i], att_cache_load_type(&c, tiles.panel[i]));
-        scale[i] = c.packed ? att_packed_load_scales(&c, row, tiles.first[i]) : shared;
+        scale[i] =
+            c.packed ? att_packed_load_scales(&c, row, tiles.first[i], tiles.panel[i]) : shared;
     }
 
     const struct att_tensor tensor = value ? ATT_HEADS(V_OUT) : ATT_HEADS(K_OUT);

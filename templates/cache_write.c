@@ -152,17 +152,13 @@ static struct tir_value row_absmax(struct write *w, struct side *s)
     return absmax;
 }
 
-/* Packed rows: each panel is a run with a scale of its own. */
-static void quantise_packed(struct write *w, struct side *s)
+/* Packed rows: the runs of a panel have scales of their own. */
+static void quantise_packed(struct side *s)
 {
     const struct att_cache *c = &s->cache;
     const struct tir_value row = att_cache_slot_row(c, s->slot);
-    for (unsigned i = 0; i < s->tiles.n; i++) {
-        const struct tir_value scale = att_cache_scale_of(c, att_absmax(&w->b, s->x[i]));
-        att_packed_store_scales(c, row, s->tiles.first[i], scale);
-        const struct tir_value inverse = att_cache_inverse(c, scale);
-        s->x[i] = att_cache_quantise(c, s->x[i], inverse);
-    }
+    for (unsigned i = 0; i < s->tiles.n; i++)
+        s->x[i] = att_packed_quantise(c, row, s->tiles.first[i], s->x[i]);
 }
 
 /* The panels as the cache holds them; with a scale per token that is found here and stored. */
@@ -175,7 +171,7 @@ static void quantise(struct write *w, struct side *s)
     struct tir_value inverse = {0};
     widen(w, s);
     if (c->packed) {
-        quantise_packed(w, s);
+        quantise_packed(s);
         return;
     }
     if (c->scaling == ATT_KV_SCALE_TENSOR)

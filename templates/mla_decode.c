@@ -126,12 +126,10 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
                           "mla_decode has no window and no chunks: causal, custom or none");
     if (att_is_shuffled(v))
         return att_reject(why, ATT_KV_LAYOUT, "a latent cache has kv_layout nhd or packed");
-    if (v->kv_layout == ATT_KV_LAYOUT_PACKED && v->q_dtype == ATT_Q_DTYPE_FP8)
-        return att_reject(why, ATT_Q_DTYPE, "packed rows have scales of their own, and q of dtype");
     if (v->kv_dtype == ATT_KV_DTYPE_INT8)
         return att_reject(why, ATT_KV_DTYPE, "a latent cache of int8 is not known");
-    if (v->kv_scale != ATT_KV_SCALE_NONE && v->kv_scale != ATT_KV_SCALE_TENSOR)
-        return att_reject(why, ATT_KV_SCALE, "a latent cache has one scale or none");
+    if (v->kv_scale == ATT_KV_SCALE_TOKEN || v->kv_scale == ATT_KV_SCALE_BLOCK)
+        return att_reject(why, ATT_KV_SCALE, "a latent cache has one scale, or those in its rows");
     if (v->q_dtype == ATT_Q_DTYPE_FP8 && v->kv_dtype != ATT_KV_DTYPE_FP8)
         return att_reject(why, ATT_Q_DTYPE, "q_dtype fp8 is for a cache of kv_dtype fp8");
     if (v->sharded && (v->mask != ATT_MASK_CAUSAL || v->sparse != ATT_SPARSE_NONE))
@@ -155,15 +153,19 @@ static void load_q(struct mla *s)
         decode_rows(d, tir_row_index(b, tir_tile(b->f, TIR_I32, d->columns, 1, &rows)));
     const struct tir_value token = tir_convert(b, r.token, TIR_I64);
     const struct tir_value head = tir_convert(b, r.head, TIR_I64);
-    const struct tir_value at = tir_add(
-        b,
-        tir_mul(b, token, mla_like(s, att_stride(b, ARG_Q_TOKEN_STRIDE, (int)s->kq_bytes), token)),
-        tir_mul(b, head, mla_like(s, att_stride(b, ARG_Q_HEAD_STRIDE, (int)s->kq_bytes), head)));
+    const int bytes = (int)tir_dtype_bits(s->q_dtype) / 8;
+    struct tir_type loaded = s->q_type;
+    loaded.dtype = (uint8_t)s->q_dtype;
+    const struct tir_value at =
+        tir_add(b, tir_mul(b, token, mla_like(s, att_stride(b, ARG_Q_TOKEN_STRIDE, bytes), token)),
+                tir_mul(b, head, mla_like(s, att_stride(b, ARG_Q_HEAD_STRIDE, bytes), head)));
     for (unsigned i = 0; i < mla_panels(s); i++) {
-        const struct tir_value byte = tir_i32(b, (int)(i * PANEL * s->kq_bytes));
-        struct tir_value there;
-        s->q[i] =
-            tir_named(b, "q", tir_tile_gather(b, tir_arg(b, ARG_Q, TIR_I64), at, byte, s->q_type));
+        const struct tir_value byte = tir_i32(b, (int)i * PANEL * bytes);
+        struct tir_value there,
+            q = tir_tile_gather(b, tir_arg(b, ARG_Q, TIR_I64), at, byte, loaded);
+        if (s->q_dtype != s->kq_dtype)
+            q = tir_convert(b, q, s->kq_dtype);
+        s->q[i] = tir_named(b, "q", q);
         if (mla_find_query(s, i, &there))
             tir_tile_lds_store(b, there, s->q[i], &map);
     }
@@ -310,7 +312,8 @@ static void begin(struct mla *s, const struct att_variant *v, const struct tir_m
         s->variant.mask = ATT_MASK_NONE;
     s->d.v = &s->variant;
     s->d.kv_bytes = tir_dtype_bits(s->d.kv_dtype) / 8;
-    s->kq_dtype = v->q_dtype == ATT_Q_DTYPE_FP8 ? TIR_FP8 : dtype;
+    s->q_dtype = v->q_dtype == ATT_Q_DTYPE_FP8 ? TIR_FP8 : dtype;
+    s->kq_dtype = v->kv_layout == ATT_KV_LAYOUT_PACKED ? dtype : s->q_dtype;
     s->kq_bytes = tir_dtype_bits(s->kq_dtype) / 8;
     fit_tile(s, m->lds_bytes > 64 * 1024);
     s->d.qk = tir_find_mma(m, MFMA_ROWS, MFMA_ROWS, 0, s->kq_dtype);

@@ -41,8 +41,9 @@ struct mla {
     struct decode d;
     unsigned buffers; /* blocks in LDS: 1 to 3 */
     unsigned most_buffers;
-    unsigned turns; /* places for P and alpha: 1 or 2 */
-    bool late;      /* O += c P of a block stands in the round of the next one: stage LATE */
+    unsigned turns;   /* places for P and alpha: 1 or 2 */
+    bool late;        /* O += c P of a block stands in the round of the next one: stage LATE */
+    unsigned q_dtype; /* of q in memory */
     unsigned kq_dtype, kq_bytes; /* of Q, and of the cache's rows as they stand in LDS */
     struct part part[2];
     unsigned n_parts;

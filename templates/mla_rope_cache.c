@@ -59,8 +59,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
         return att_reject(why, ATT_KV_LAYOUT, "a latent cache has kv_layout nhd or packed");
     if (att_cache_dtype(v) == TIR_I8)
         return att_reject(why, ATT_KV_DTYPE, "a latent cache of int8 is not known");
-    if (v->kv_scale != ATT_KV_SCALE_NONE && v->kv_scale != ATT_KV_SCALE_TENSOR)
-        return att_reject(why, ATT_KV_SCALE, "a latent cache has one scale or none");
+    if (v->kv_scale == ATT_KV_SCALE_TOKEN || v->kv_scale == ATT_KV_SCALE_BLOCK)
+        return att_reject(why, ATT_KV_SCALE, "a latent cache has one scale, or those in its rows");
     return att_cache_check(v, why) && att_find_tile(v, m, &tile, why);
 }
 
@@ -287,17 +287,17 @@ static struct tir_value normalise(struct mla_rope *k, struct tir_value x, struct
     return tir_mul(b, scaled, as_f32(k, weight));
 }
 
-/* A packed row: its latent in fp8, with the scale of each run of 128 behind all of them. */
+/* A packed row: its latent in fp8, with the scale of each run behind all of them. */
 static struct tir_value pack_latent(struct mla_rope *k, const struct att_cache *c,
                                     struct tir_value x)
 {
     struct tir_builder *b = &k->rope.b;
-    const struct tir_value runs = tir_split_blocks(b, x, ATT_PACKED_RUN);
+    const struct tir_value runs = tir_split_blocks(b, x, (unsigned)c->run);
     const struct tir_value scale = att_cache_scale_of(c, att_absmax(b, runs));
     const struct tir_view to =
-        att_view(b, slot_at(k, c, ATT_PACKED_SCALES), tir_i32(b, k->v->head_dim_v / ATT_PACKED_RUN),
-                 tir_i32(b, FLOAT), FLOAT, 0);
-    tir_tile_store(b, to, tir_i32(b, 0), scale);
+        att_view(b, slot_at(k, c, ATT_PACKED_SCALES), tir_i32(b, k->v->head_dim_v / c->run),
+                 tir_i32(b, c->scale_size), c->scale_size, 0);
+    tir_tile_store(b, to, tir_i32(b, 0), att_packed_encode(c, scale));
     return tir_join_blocks(b, att_cache_quantise(c, runs, att_cache_inverse(c, scale)), 1);
 }
 

@@ -67,7 +67,7 @@ struct att_paged_tile att_paged_tile(struct tir_builder *b, const struct att_cac
                                .cols = cols,
                                .first = first,
                                .run = cache->shuffle  ? (unsigned)cache->x
-                                      : cache->packed ? ATT_PACKED_RUN
+                                      : cache->packed ? (unsigned)cache->run
                                                       : cols,
                                .blocks = cache->packed || (cache->shuffle && !cache->value)};
     const unsigned elements = tokens * cols;
@@ -156,7 +156,8 @@ static struct tir_value run_offset(struct tir_builder *b, const struct att_pages
         const struct tir_value stride = tir_convert(b, t->cache.token_stride, TIR_I32);
         struct tir_value at = tir_mul(b, inside, splat_like(b, stride, inside));
         if (t->cache.packed) /* a page has no more than 2 GiB */
-            at = tir_add(b, at, tir_shl(b, block_of(b, t, row), tir_int_like(b, row, 7)));
+            at = tir_add(b, at,
+                         tir_shl(b, block_of(b, t, row), tir_int_like(b, row, tir_bits(t->run))));
         return tir_zext(b, at, TIR_I64);
     }
     struct tir_value run;
@@ -204,16 +205,17 @@ static struct tir_value load_scales(struct tir_builder *b, const struct att_page
     return tir_tile_gather(b, t->cache.scales, at, tir_i32(b, 0), type);
 }
 
-/* A run of a packed row is at `at`: its scale stands behind all runs, 4 bytes for each. */
+/* A run of a packed row is at `at`: its scale stands behind all runs. */
 static struct tir_value load_packed_scales(struct tir_builder *b, const struct att_paged_tile *t,
                                            struct tir_value row, struct tir_value at)
 {
     const struct tir_value block = block_of(b, t, row);
     const struct tir_value back =
-        tir_mul(b, block, tir_int_like(b, block, ATT_PACKED_RUN - sizeof(float)));
+        tir_mul(b, block, tir_int_like(b, block, t->cache.run - t->cache.scale_size));
+    const int first = (int)t->first / t->cache.run * t->cache.scale_size;
     return tir_tile_gather(b, t->cache.base, tir_sub(b, at, tir_zext(b, back, TIR_I64)),
-                           tir_i32(b, ATT_PACKED_SCALES + (int)(t->first / ATT_PACKED_RUN * 4)),
-                           of_rows(b, t->gathered, TIR_F32));
+                           tir_i32(b, ATT_PACKED_SCALES + first),
+                           of_rows(b, t->gathered, att_packed_scale_dtype(&t->cache)));
 }
 
 struct att_paged_data att_paged_load(struct tir_builder *b, const struct att_pages *p,
@@ -261,6 +263,8 @@ struct tir_value att_paged_elements(struct tir_builder *b, const struct att_page
                                     struct att_paged_data d, unsigned dtype)
 {
     struct tir_value x = d.bits;
+    if (t->cache.packed)
+        d.scale = att_packed_decode(&t->cache, d.scale);
     if (d.scale.id)
         x = scaled(b, d, dtype);
     else if (tir_typeof(b->f, x).dtype != dtype)

@@ -20,5 +20,5 @@ class CacheDesc:
     """
     dtype: Optional[Literal["bf16", "fp16", "fp8", "int8"]] = None
     layout: Literal["nhd", "shuffle", "packed", "shuffle_k"] = "nhd"
-    scale: Literal["none", "tensor", "token", "block"] = "none"
+    scale: Literal["none", "tensor", "token", "block", "e8m0"] = "none"
     page_size: int = 1

@@ -221,10 +221,15 @@ static void packed_rows_are_of_one_kind(void **state)
     d.cache.layout = ATTN_KV_PACKED;
     assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
     says("a cache with layout PACKED has one head of 512 + 64 elements, dtype ATTN_FP8");
-    d.cache.dtype = d.q_dtype = ATTN_FP8;
+    d.cache.dtype = ATTN_FP8;
+    d.cache.scale = ATTN_KV_SCALE_TENSOR;
     assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
-    says("q_dtype is ATTN_FP8, cache.layout is ATTN_KV_PACKED");
-    d.q_dtype = 0;
+    says("dtype ATTN_FP8 and scale NONE or E8M0");
+    d.cache.scale = ATTN_KV_SCALE_E8M0;
+    d.cache.layout = ATTN_KV_NHD;
+    assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
+    says("cache.scale says e8m0, which is of layout PACKED; cache.layout says nhd");
+    d.cache.scale = ATTN_KV_SCALE_NONE;
     d.cache.layout = ATTN_KV_SHUFFLE;
     assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
     says("cache.layout is neither ATTN_KV_NHD nor ATTN_KV_PACKED");

@@ -83,7 +83,10 @@ static size_t row_bytes(const struct problem *p)
     return is_packed(p) ? PACKED_ROW : (size_t)p->v.head_dim * bytes;
 }
 
-/* A row of 512 fp8, a scale for each 128 of them, and 64 elements of dtype. */
+static bool is_e8m0(const struct problem *p) { return p->v.kv_scale == ATT_KV_SCALE_E8M0; }
+
+/* A row of 512 fp8, a float for each 128 of them or an exponent for each 32, and 64 elements of
+ * dtype. */
 static double packed(const struct problem *p, const uint8_t *row, int i)
 {
     float s;
@@ -92,6 +95,8 @@ static double packed(const struct problem *p, const uint8_t *row, int i)
         return number(&p->v, (uint16_t)(at[0] | at[1] << 8));
     }
     memcpy(&s, row + 512 + i / 128 * 4, sizeof(s));
+    if (is_e8m0(p))
+        s = ldexpf(1, row[512 + i / 32] - 127);
     return (double)tir_to_float(TIR_FP8, row[i], fnuz(p)) * (double)s;
 }
 
@@ -103,6 +108,8 @@ static void make_packed(const struct problem *p, uint8_t *row)
         const float s = 0.011f + 0.003f * (float)i;
         memcpy(row + 512 + 4 * i, &s, sizeof(s));
     }
+    for (int i = 0; i < 16 && is_e8m0(p); i++)
+        row[512 + i] = (uint8_t)(119 + i * 5 % 3); /* 2^-8, 2^-7, 2^-6 */
     for (int i = 0; i < 64; i++) {
         const float v = (float)(1.5 * random_number());
         const int64_t bits = tir_from_float(dtype_of(&p->v), v, false);
@@ -455,6 +462,10 @@ static void rows_may_be_packed(void **state)
     CASE("gfx942", true, {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8}, {ATT_KV_LAYOUT, ATT_KV_LAYOUT_PACKED});
     CASE("gfx950", false, {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8}, {ATT_KV_LAYOUT, ATT_KV_LAYOUT_PACKED},
          {ATT_GQA, 64}, {ATT_SPARSE, ATT_SPARSE_SLOTS});
+    CASE("gfx942", false, {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8}, {ATT_KV_LAYOUT, ATT_KV_LAYOUT_PACKED},
+         {ATT_KV_SCALE, ATT_KV_SCALE_E8M0}, {ATT_Q_DTYPE, ATT_Q_DTYPE_FP8});
+    CASE("gfx950", true, {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8}, {ATT_KV_LAYOUT, ATT_KV_LAYOUT_PACKED},
+         {ATT_KV_SCALE, ATT_KV_SCALE_E8M0}, {ATT_GQA, 64}, {ATT_SPARSE, ATT_SPARSE_SLOTS});
 }
 
 static void check_facts(const char *target, const struct setting *s, unsigned n)
@@ -487,6 +498,8 @@ static void kernels_fit_their_registers(void **state)
     FACTS({ATT_GQA, 128}, {ATT_SPARSE, ATT_SPARSE_SLOTS}, {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8},
           {ATT_KV_LAYOUT, ATT_KV_LAYOUT_PACKED});
     FACTS({ATT_GQA, 128}, {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8}, {ATT_KV_SCALE, ATT_KV_SCALE_TENSOR});
+    FACTS({ATT_GQA, 128}, {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8}, {ATT_KV_LAYOUT, ATT_KV_LAYOUT_PACKED},
+          {ATT_KV_SCALE, ATT_KV_SCALE_E8M0}, {ATT_Q_DTYPE, ATT_Q_DTYPE_FP8});
     FACTS({ATT_GQA, 128}, {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8}, {ATT_KV_SCALE, ATT_KV_SCALE_TENSOR},
           {ATT_Q_DTYPE, ATT_Q_DTYPE_FP8});
 }
@@ -503,6 +516,7 @@ static void what_cannot_be_built_says_why(void **state)
         {{ATT_GQA, 160}, "gqa 160: there are at most 128 heads"},
         {{ATT_KV_LAYOUT, ATT_KV_LAYOUT_PACKED}, "packed rows have 512 + 64 elements, kv_dtype fp8"},
         {{ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE}, "a latent cache has kv_layout nhd or packed"},
+        {{ATT_KV_SCALE, ATT_KV_SCALE_E8M0}, "a cache of 16-bit numbers has no scale"},
         {{ATT_Q_DTYPE, ATT_Q_DTYPE_FP8}, "q_dtype fp8 is for a cache of kv_dtype fp8"},
         {{ATT_MASK, ATT_MASK_WINDOW}, "mla_decode has no window and no chunks"},
     };

@@ -20,11 +20,27 @@ int64_t ref_cache_offset(const struct ref_cache *c, int64_t page, int token, int
 
 int64_t ref_packed_element(int d)
 {
-    const int scales = REF_PACKED_LATENT / REF_PACKED_RUN;
-    return d < REF_PACKED_LATENT ? d : 4 * scales + 2 * d - REF_PACKED_LATENT;
+    return d < REF_PACKED_LATENT ? d : REF_PACKED_SCALES + 2 * d - REF_PACKED_LATENT;
 }
 
-int64_t ref_packed_scale(int d) { return REF_PACKED_LATENT + 4 * (int64_t)(d / REF_PACKED_RUN); }
+int ref_packed_scale_size(enum ref_scale s) { return s == REF_SCALE_E8M0 ? 1 : 4; }
+
+int ref_packed_run(enum ref_scale s)
+{
+    return REF_PACKED_LATENT * ref_packed_scale_size(s) / REF_PACKED_SCALES;
+}
+
+int64_t ref_packed_scale(enum ref_scale s, int d)
+{
+    return REF_PACKED_LATENT + (int64_t)(d / ref_packed_run(s)) * ref_packed_scale_size(s);
+}
+
+double ref_packed_decode(enum ref_scale s, uint32_t bits)
+{
+    float scale;
+    memcpy(&scale, &bits, sizeof(scale));
+    return s == REF_SCALE_E8M0 ? ldexp(1, (int)bits - 127) : (double)scale;
+}
 
 static double packed_value(const struct ref_cache *c, const char *row, int d)
 {
@@ -33,9 +49,9 @@ static double packed_value(const struct ref_cache *c, const char *row, int d)
     memcpy(&bits, row + ref_packed_element(d), latent ? 1 : 2);
     if (!latent)
         return c->decode(c->rotated, bits);
-    float scale;
-    memcpy(&scale, row + ref_packed_scale(d), sizeof(scale));
-    return c->decode(c->type, bits) * (double)scale;
+    uint32_t scale = 0;
+    memcpy(&scale, row + ref_packed_scale(c->scale, d), (size_t)ref_packed_scale_size(c->scale));
+    return c->decode(c->type, bits) * ref_packed_decode(c->scale, scale);
 }
 
 int64_t ref_cache_scale_offset(const struct ref_cache *c, int64_t page, int token, int head)

@@ -6,7 +6,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum ref_scale { REF_SCALE_NONE, REF_SCALE_TENSOR, REF_SCALE_TOKEN, REF_SCALE_BLOCK };
+enum ref_scale {
+    REF_SCALE_NONE,
+    REF_SCALE_TENSOR,
+    REF_SCALE_TOKEN,
+    REF_SCALE_BLOCK,
+    REF_SCALE_E8M0,
+};
 
 /* The K or the V of a cache. Strides are in elements, those of the scales in floats. */
 struct ref_cache {
@@ -23,16 +29,24 @@ struct ref_cache {
     int64_t scale_page_stride, scale_head_stride;
 
     /* Latent rows of DeepSeek-V3.2: REF_PACKED_LATENT elements of one byte, a float32 scale for
-     * each REF_PACKED_RUN of them, and behind these elements of 16 bits. Strides are in bytes. */
+     * each 128 of them or an exponent, e8m0, for each 32, and behind these elements of 16 bits.
+     * Strides are in bytes. */
     bool packed;
     const void *rotated; /* the type of the latter, for decode */
 };
 
-enum { REF_PACKED_LATENT = 512, REF_PACKED_RUN = 128, REF_PACKED_ROW = 656 };
+enum { REF_PACKED_LATENT = 512, REF_PACKED_SCALES = 16, REF_PACKED_ROW = 656 };
+
+/* Elements that share a scale, and the bytes of that. */
+int ref_packed_run(enum ref_scale s);
+int ref_packed_scale_size(enum ref_scale s);
 
 /* Byte offsets of element d of a packed row, and of its scale. */
 int64_t ref_packed_element(int d);
-int64_t ref_packed_scale(int d);
+int64_t ref_packed_scale(enum ref_scale s, int d);
+
+/* Returns what a scale's bits stand for. */
+double ref_packed_decode(enum ref_scale s, uint32_t bits);
 
 /*
  * In elements. NHD: [page, token, head, d]. SHUFFLE, with x elements in 16 bytes:

@@ -131,17 +131,6 @@ static void check_scale(struct call *c, struct paged *p, enum cache_part part, s
                     part == CACHE_K ? "k" : "v", (long long)s.page, s.token, s.head, got, expected);
 }
 
-/* The same of the run of a packed row from element `first` on. */
-static void check_run_scale(struct call *c, struct paged *p, struct slot s, int first,
-                            double largest)
-{
-    const double got = packed_result_scale(p, s, first), expected = largest / p->precision->limit;
-    packed_allow_scale(p, s, first);
-    if (!(fabs(got - expected) <= 0x1p-23 * expected))
-        verify_fail(c->row, "the scale of elements %d.. of page %lld, token %d is %g, expected %g",
-                    first, (long long)s.page, s.token, got, expected);
-}
-
 /* The largest |x| over the largest number, a float32 product of a constant rounded to float32. */
 static void compare_token(struct call *c, struct paged *p, enum cache_part part, int token)
 {
@@ -153,10 +142,9 @@ static void compare_token(struct call *c, struct paged *p, enum cache_part part,
             const double x = operand_value(input(c, part), AT(token, head, d));
             compare_element(c, p, part, s, d, x);
             largest = fmax(largest, fabs(x));
-            if (p->desc.layout != ATTN_KV_PACKED || part == CACHE_V ||
-                (d + 1) % REF_PACKED_RUN != 0)
+            if (p->desc.layout != ATTN_KV_PACKED || part == CACHE_V || (d + 1) % packed_run(p) != 0)
                 continue;
-            check_run_scale(c, p, s, d + 1 - REF_PACKED_RUN, largest);
+            packed_compare_scale(c, p, s, d + 1 - packed_run(p), largest, 0x1p-23 * largest);
             largest = 0;
         }
         if (p->desc.scale == ATTN_KV_SCALE_TOKEN)

@@ -267,21 +267,17 @@ static void compare_packed(struct call *c, struct slot s)
         const double expected = stored_value(p.rotated, 1, r->out[at], arithmetic, &bound);
         paged_compare(c, &p, CACHE_V, s, d, expected, bound);
     }
-    for (int first = 0; first < p.dim[CACHE_K]; first += REF_PACKED_RUN) {
-        const double scale = packed_result_scale(&p, s, first), limit = p.precision->limit;
+    for (int first = 0; first < p.dim[CACHE_K]; first += packed_run(&p)) {
+        const double scale = packed_result_scale(&p, s, first);
         double largest = 0, off = 0;
-        for (int d = first; d < first + REF_PACKED_RUN; d++) {
+        for (int d = first; d < first + packed_run(&p); d++) {
             const double arithmetic = arithmetic_of(c, true, d) * r->magnitude[d];
             const double expected = stored_value(p.precision, scale, r->out[d], arithmetic, &bound);
             paged_compare(c, &p, CACHE_K, s, d, expected * scale, bound * scale);
             largest = fmax(largest, fabs(r->out[d]));
             off = fmax(off, arithmetic);
         }
-        packed_allow_scale(&p, s, first);
-        if (!(fabs(scale * limit - largest) <= off + 2 * STORED_F * largest))
-            verify_fail(c->row,
-                        "the scale of elements %d.. of page %lld, token %d is %g, expected %g",
-                        first, (long long)s.page, s.token, scale, largest / limit);
+        packed_compare_scale(c, &p, s, first, largest, off + 2 * STORED_F * largest);
     }
 }
 

@@ -117,27 +117,44 @@ static void set_row_bits(struct paged *p, struct slot s, int64_t first, int byte
                          bits >> 8 * i & 0xff);
 }
 
-static double as_float(uint32_t bits)
+static enum ref_scale scale_kind(const struct paged *p) { return (enum ref_scale)p->desc.scale; }
+
+int packed_run(const struct paged *p) { return ref_packed_run(scale_kind(p)); }
+
+static double scale_value(const struct paged *p, struct slot s, int d,
+                          uint32_t (*of)(const struct operand *, const int64_t *))
 {
-    float value;
-    memcpy(&value, &bits, sizeof(value));
-    return value;
+    const enum ref_scale kind = scale_kind(p);
+    return ref_packed_decode(
+        kind, row_bits(p, s, ref_packed_scale(kind, d), ref_packed_scale_size(kind), of));
 }
 
 double packed_scale(const struct paged *p, struct slot s, int d)
 {
-    return as_float(row_bits(p, s, ref_packed_scale(d), sizeof(float), operand_bits));
+    return scale_value(p, s, d, operand_bits);
 }
 
 double packed_result_scale(const struct paged *p, struct slot s, int d)
 {
-    return as_float(row_bits(p, s, ref_packed_scale(d), sizeof(float), operand_result_bits));
+    return scale_value(p, s, d, operand_result_bits);
 }
 
-void packed_allow_scale(struct paged *p, struct slot s, int d)
+void packed_compare_scale(struct call *c, struct paged *p, struct slot s, int d, double largest,
+                          double off)
 {
-    for (unsigned i = 0; i < sizeof(float); i++)
-        operand_allow(p->elements[CACHE_K], AT(s.page, s.token, 0, ref_packed_scale(d) + i));
+    const enum ref_scale kind = scale_kind(p);
+    const double got = packed_result_scale(p, s, d), limit = p->precision->limit;
+    const double least = fmax((largest - off) / limit, 1e-12),
+                 most = fmax((largest + off) / limit, 1e-12);
+    int exponent;
+    for (int i = 0; i < ref_packed_scale_size(kind); i++)
+        operand_allow(p->elements[CACHE_K], AT(s.page, s.token, 0, ref_packed_scale(kind, d) + i));
+    const bool right = kind == REF_SCALE_E8M0
+                           ? frexp(got, &exponent) == 0.5 && got >= least && got < 2 * most
+                           : fabs(got * limit - largest) <= off;
+    if (!right)
+        verify_fail(c->row, "the scale of elements %d.. of page %lld, token %d is %g, expected %g",
+                    d, (long long)s.page, s.token, got, largest / limit);
 }
 
 /* The second byte of a rotated element, which goes with the first. */
@@ -322,10 +339,13 @@ static void fill_scale(struct paged *p, enum cache_part part, struct slot s, uin
 /* One of each run: values are below 2. */
 static void fill_packed_scale(struct paged *p, struct slot s, int d, uint64_t *random)
 {
+    const enum ref_scale kind = scale_kind(p);
     const float scale = (float)ldexp(1 + (double)(random_bits(random) >> 40) * 0x1p-24, -4);
     uint32_t bits;
     memcpy(&bits, &scale, sizeof(bits));
-    set_row_bits(p, s, ref_packed_scale(d), sizeof(scale), bits);
+    if (kind == REF_SCALE_E8M0)
+        bits = 121 + (random_bits(random) >> 60) % 4; /* 2^-6 to 2^-3 */
+    set_row_bits(p, s, ref_packed_scale(kind, d), ref_packed_scale_size(kind), bits);
 }
 
 void paged_fill_token(struct paged *p, int64_t page, int token, uint64_t *random)
@@ -333,10 +353,9 @@ void paged_fill_token(struct paged *p, int64_t page, int token, uint64_t *random
     for (int part = 0; part < p->parts; part++) {
         for (int head = 0; head < p->kv_heads; head++) {
             const struct slot s = {page, token, head};
-            if (p->desc.scale != ATTN_KV_SCALE_NONE)
+            if (p->scales[part]->given)
                 fill_scale(p, part, s, random);
-            for (int d = 0; is_packed(p) && part == CACHE_K && d < p->dim[part];
-                 d += REF_PACKED_RUN)
+            for (int d = 0; is_packed(p) && part == CACHE_K && d < p->dim[part]; d += packed_run(p))
                 fill_packed_scale(p, s, d, random);
             for (int d = 0; d < p->dim[part]; d++)
                 paged_set_bits(

@@ -54,11 +54,15 @@ double paged_scale(const struct paged *p, enum cache_part part, struct slot s);
 double paged_result_scale(const struct paged *p, enum cache_part part, struct slot s);
 void paged_set_scale(struct paged *p, enum cache_part part, struct slot s, double scale);
 
-/** Packed rows: the scale of element d of K, as it was uploaded or left, and that the kernel may
- * write it. */
+/** Packed rows: how many elements of K share a scale, and that of element d, as it was uploaded or
+ * left. */
+int packed_run(const struct paged *p);
 double packed_scale(const struct paged *p, struct slot s, int d);
 double packed_result_scale(const struct paged *p, struct slot s, int d);
-void packed_allow_scale(struct paged *p, struct slot s, int d);
+/** Compares the latter with that of a run whose largest number is `largest`, as far off as `off`;
+ * the kernel may write it. */
+void packed_compare_scale(struct call *c, struct paged *p, struct slot s, int d, double largest,
+                          double off);
 
 /** As call_compare(), of an element with its scale. */
 void paged_compare(struct call *c, struct paged *p, enum cache_part part, struct slot s, int d,
