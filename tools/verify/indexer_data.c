@@ -234,7 +234,10 @@ void index_data_fill(const struct index_data *d, struct operand *q)
                 operand_set_int(&q[Q], AT(r, h, e), d->q_bytes[at * DIM + e]);
         }
     }
-    operand_set_ints(&q[ROW_STARTS], d->starts, d->rows);
+    for (int r = 0; d->has_starts && r < d->rows; r++) { /* a start below 0 counts as 0 */
+        const int below = r == 1 ? INT32_MIN : -1 - 70 * r;
+        operand_set_int(&q[ROW_STARTS], AT(r), d->starts[r] ? d->starts[r] : below);
+    }
     operand_set_ints(&q[ROW_ENDS], d->ends, d->rows);
     operand_set_ints(&q[ROW_SEQUENCES], d->row_sequences, d->rows);
     fill_keys(d, q);
