@@ -2,7 +2,9 @@
 """Writes libattn's functions for an op's structs: defaults and checks, the dispatch key, the values of
 a launch and their checks, ATTN_CHECK_DATA. They are straight C, so that a launch is as cheap as if it were
 written by hand: fixed sentences, no allocation, no lock, no call of the system."""
+import itertools
 import re
+import textwrap
 
 from c_text import expression, quoted, simple
 from schema import DTYPES, FIXED, INT_MAX, Member, Scalar, Tensor
@@ -205,15 +207,16 @@ def make_key(op, schema):
 
 # The values of a launch.
 
-def size_of(t, op):
+def size_bits(t, op):
+    """log2 of the bytes of an element."""
     if t.dtype in FIXED:
-        return str(FIXED[t.dtype][1])
+        return str(FIXED[t.dtype][1].bit_length() - 1)
     if t.dtype == t.name:
-        return "1"  # rules say what it must be
+        return "0"  # rules say what it must be
     key = next((k for k in op.keys if k.name == t.dtype), None)
     if key and all(n in ("bf16", "fp16", "dtype") for n in key.only):
-        return "2"
-    return f"attn_element_size({expression('desc.' + t.dtype, op)})"
+        return "1"
+    return f"attn_size_bits({expression('desc.' + t.dtype, op)})"
 
 
 def condition(t, op):
@@ -253,17 +256,9 @@ def inner(t, op):
     return " * ".join(f if simple(f) else f"({f})" for f in factors) if factors else "1"
 
 
-def fill_strides(t, op):
-    text = ""
-    for i in reversed(range(len(t.strides))):
-        name = t.stride(t.strides[i])
-        value = f"attn_stride(a->{name}, {count_of(t.dims[i], op)}, {dense(t, i, op)})"
-        if t.fallback:
-            axis = t.strides[i]
-            value = f"a->{t.name} ? {value} : {t.fallback}_{axis}_stride"
-        text += f"    const int64_t {name} = {value};\n"
+def stride_check(t, op):
+    """The test of a tensor's strides and the sentence of its failure."""
     names = [t.stride(x) for x in t.strides]
-    size = size_of(t, op)
     # The rows of an output do not overlap.
     least = inner(t, op) if t.direction != "in" else "0"
     bad = []
@@ -272,35 +267,64 @@ def fill_strides(t, op):
     for axis, name in zip(t.strides, names):
         limit = t.limits.get(axis)
         limit = expression(limit, op) if limit else LIMITS.get(axis, LIMIT)
-        bad.append(f"attn_out_of_range({name}, {least}, ({limit}) / {size})")
-    guard = "" if t.fallback else both(condition(t, op))
-    test = " | ".join(bad)
-    if guard:
-        test = f"({guard}) && ({test})"
+        bad.append(f"attn_out_of_range({name}, {least}, ({limit}) >> {size_bits(t, op)})")
     low = "negative" if t.direction == "in" else "below a row"
     what = (f"{low}, too large, or not a multiple of {t.vector} elements" if t.vector > 1
             else f"{low} or too large")
-    text += f"    if ({test})\n" + fail(op, f"{' or '.join(names)} is {what}")
-    for axis, name in zip(t.strides, names):
-        text += f"    v[{upper(t.stride_arg(axis))}].i64 = {name};\n"
+    return " | ".join(bad), f"{' or '.join(names)} is {what}"
+
+
+def fill_strides(t, op):
+    if not t.strides:
+        return ""
+    text = ""
+    for i in reversed(range(len(t.strides))):
+        name = t.stride(t.strides[i])
+        value = f"attn_stride(a->{name}, {count_of(t.dims[i], op)}, {dense(t, i, op)})"
+        if t.fallback:
+            axis = t.strides[i]
+            value = f"a->{t.name} ? {value} : {t.fallback}_{axis}_stride"
+        text += f"    const int64_t {name} = {value};\n"
+    test, sentence = stride_check(t, op)
+    if t.optional and not t.fallback:
+        test = f"a->{t.path} && ({test})"
+    text += f"    if ({test})\n" + fail(op, sentence)
+    for axis in t.strides:
+        text += f"    v[{upper(t.stride_arg(axis))}].i64 = {t.stride(axis)};\n"
     return text
 
 
-def fill_tensor(t, op):
-    text = check_pointer(t, op) if t.direction != "raw" else ""
-    if t.strides:
-        text += fill_strides(t, op)
+def fill_pointer(t):
     value = f"a->{t.path}"
     if t.fallback:
         value = f"{value} ? {value} : a->{t.fallback}"
-    return text + f"    v[{upper(t.arg)}].ptr = {value};\n"
+    return f"    v[{upper(t.arg)}].ptr = {value};\n"
+
+
+def guard_of(t, op):
+    """When a tensor is looked at. Strides that stand in for another's are looked at with it."""
+    return "" if t.fallback or not t.when else expression(t.when, op)
+
+
+def fill_tensors(op):
+    """Neighbours that are there under one condition share its branch: strides of others are not set,
+    since no kernel that takes them is chosen then."""
+    text = ""
+    for guard, tensors in itertools.groupby(op.tensors(), lambda t: guard_of(t, op)):
+        tensors = list(tensors)
+        inside = "".join(check_pointer(t, op) + fill_strides(t, op) for t in tensors)
+        if guard and inside:
+            inside = f"    if ({guard}) {{\n{textwrap.indent(inside, '    ')}    }}\n"
+        text += inside + "".join(fill_pointer(t) for t in tensors)
+    return text
 
 
 def check_pointer(t, op):
     """One comparison where all is well: NULL and a wrong address are told apart behind it."""
-    value, size = f"a->{t.path}", size_of(t, op)
-    align = str(t.vector * int(size)) if size.isdigit() else f"{t.vector} * {size}"
-    guard = expression(t.when, op) if t.when else ""
+    if t.direction == "raw":
+        return ""
+    value, bits = f"a->{t.path}", size_bits(t, op)
+    align = str(t.vector << int(bits)) if bits.isdigit() else f"{t.vector} << {bits}"
     where = f"; it is needed where {t.when}" if t.when else ""
     what = f"{align} bytes" if align.isdigit() else f"{t.vector} elements"
     null = f"{op.name}: {t.name} is NULL{where}"
@@ -308,8 +332,8 @@ def check_pointer(t, op):
     test = f"attn_misaligned({value}, {align})"
     if not t.optional:
         test += f" | !{value}"
-    if guard:
-        test = f"({guard}) && ({test})"
+    if t.fallback and t.when:
+        test = f"({expression(t.when, op)}) && ({test})"
     sentence = quoted(odd) if t.optional else f"{value} ? {quoted(odd)} : {quoted(null)}"
     return (f"    if ({test})\n        return attn_fail_fixed(ATTN_BAD_ARGUMENT, {sentence});\n")
 
@@ -345,23 +369,29 @@ def check_scalar(s, op):
             + fail(op, f"{s.name} is not {low} to {high}"))
 
 
+def check_sizes(sizes, op):
+    """Sizes that are only not to be negative share a comparison."""
+    plain = [s for s in sizes if (s.low, s.high) == (0, INT_MAX) and s.ctype == "int32_t"]
+    text = "".join(check_scalar(s, op) for s in plain)
+    if len(plain) > 1:
+        joined = " | ".join(f"a->{s.name}" for s in plain)
+        text = f"    if (({joined}) < 0) {{\n{textwrap.indent(text, '    ')}    }}\n"
+    return text + "".join(check_scalar(s, op) for s in sizes if s not in plain)
+
+
 def fill_cache(op):
     c = op.cache
-    text = ""
+    if not c["fill"]:
+        return ""
     what = "latent" if c["latent"] else "cache"
-    call = f"    r = attn_{what}_fill(&d->cache, &heads, &a->cache, v);\n"
-    if c["fill"]:
-        guard = c["needed"] or c["when"]
-        if c["needed"]:
-            text += (f"    if ({expression(guard, op)})\n    {call}    else\n"
-                     "        attn_cache_fill_none(v);\n")
-        elif guard:
-            text += f"    if ({expression(guard, op)})\n    {call}"
-        else:
-            text += call
-        text += "    if (r)\n        return r;\n"
-        text = f"    const struct attn_cache_heads heads = {heads_of(op)};\n" + text
-    return text
+    fill = f"r = attn_{what}_fill(&d->cache, &heads, &a->cache, v);\n"
+    heads = f"const struct attn_cache_heads heads = {heads_of(op)};\n"
+    guard = c["needed"] or c["when"]
+    text = f"    {heads}    {fill}"
+    if guard:
+        text = f"    if ({expression(guard, op)}) {{\n        {heads}        {fill}    }}"
+        text += " else {\n        attn_cache_fill_none(v);\n    }\n" if c["needed"] else "\n"
+    return text + "    if (r)\n        return r;\n"
 
 
 def fill_pages(op):
@@ -384,9 +414,7 @@ def fill(op):
             f"    const struct attn_{op.name}_args *const a = args;\n"
             "    union attn_value *const v = call->values;\n    int r = ATTN_OK;\n"
             "    call->stream = a->stream;\n")
-    for s in op.scalars():
-        if s.size:
-            text += check_scalar(s, op)
+    text += check_sizes([s for s in op.scalars() if s.size], op)
     for call in op.first:
         text += f"    r = {expression(call, op)};\n    if (r)\n        return r;\n"
     text += (f"    call->empty = {expression(op.empty, op)};\n    if (call->empty)\n"
@@ -394,8 +422,7 @@ def fill(op):
     for s in op.scalars():
         if not s.size:
             text += check_scalar(s, op)
-    for t in op.tensors():
-        text += fill_tensor(t, op)
+    text += fill_tensors(op)
     if op.cache:
         text += fill_cache(op)
     if op.pages:

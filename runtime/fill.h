@@ -20,9 +20,10 @@ static inline bool attn_out_of_range(int64_t stride, int64_t least, int64_t most
     return (uint64_t)(stride - least) > (uint64_t)(most - least);
 }
 
+/* bytes: a power of two. */
 static inline bool attn_misaligned(const void *p, uintptr_t bytes)
 {
-    return (uintptr_t)p % bytes != 0;
+    return ((uintptr_t)p & (bytes - 1)) != 0;
 }
 
 /* The distance of a window as kernels see it: a sum of two still fits 32 bits. */
@@ -35,6 +36,9 @@ static inline int64_t attn_window(int32_t distance)
 /* ceil(count / size). */
 static inline int64_t attn_parts(int64_t count, int64_t size) { return (count + size - 1) / size; }
 
-static inline int attn_element_size(enum attn_dtype dtype) { return dtype <= ATTN_FP16 ? 2 : 1; }
+/* log2 of the bytes of an element: launches shift by it, since a division takes longer. */
+static inline int attn_size_bits(enum attn_dtype dtype) { return dtype <= ATTN_FP16; }
+
+static inline int attn_element_size(enum attn_dtype dtype) { return 1 << attn_size_bits(dtype); }
 
 #endif

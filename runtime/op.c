@@ -66,10 +66,17 @@ static int resolve(const struct attn_family *family, const struct attn_pack_reco
     return ATTN_OK;
 }
 
+/* The words of the kernarg segment from `first` up to `end` have no value. */
+static void add_holes(struct attn_kernel *kernel, uint32_t first, uint32_t end)
+{
+    for (; first < end; first += 4)
+        kernel->holes[kernel->hole_count++] = (uint16_t)first;
+}
+
 static int translate_kernargs(const struct attn_family *family, const struct attn_pack *pack,
                               const struct attn_pack_record *record, struct attn_kernel *kernel)
 {
-    uint32_t covered = 0;
+    uint32_t covered = 0; /* bytes up to here have a value or are holes */
     for (uint32_t i = 0; i < record->k->kernarg_count; i++) {
         const struct attn_pack_kernarg *a = &record->kernargs[i];
         uint32_t value;
@@ -78,13 +85,11 @@ static int translate_kernargs(const struct attn_family *family, const struct att
             return r;
         uint16_t *count = a->size == 8 ? &kernel->wide_count : &kernel->narrow_count;
         struct attn_slot *slots = a->size == 8 ? kernel->wide : kernel->narrow;
-        if (*count == ATTN_ARG_COUNT)
-            return attn_fail(ATTN_BAD_PACK, "pack kernels: %s takes a value several times",
-                             record->name);
         slots[(*count)++] = (struct attn_slot){(uint16_t)value, a->offset};
-        covered += a->size; /* none overlaps another: the record was checked */
+        add_holes(kernel, covered, a->offset);
+        covered = a->offset + a->size; /* they ascend and are aligned: the record was checked */
     }
-    kernel->holes = covered < kernel->kernarg_size;
+    add_holes(kernel, covered, kernel->kernarg_size);
     return ATTN_OK;
 }
 
@@ -246,17 +251,22 @@ static int64_t integer(const union attn_value *values, uint32_t i, bool narrow)
     return narrow ? (int32_t)values[i].i64 : values[i].i64;
 }
 
+static bool is_for(const struct attn_kernel *kernel, const union attn_value *values)
+{
+    const struct attn_condition *c = kernel->conditions;
+    for (const struct attn_condition *end = c + kernel->condition_count; c < end; c++) {
+        const int64_t value = integer(values, c->value, c->narrow);
+        if (value < c->min || value > c->max)
+            return false;
+    }
+    return true;
+}
+
 static const struct attn_kernel *choose(const struct attn_op *op, const union attn_value *values)
 {
-    for (uint32_t i = 0; i < op->kernel_count; i++) {
-        const struct attn_kernel *kernel = &op->kernels[i];
-        bool fits = true;
-        for (uint32_t c = 0; c < kernel->condition_count; c++) {
-            const struct attn_condition *condition = &kernel->conditions[c];
-            int64_t value = integer(values, condition->value, condition->narrow);
-            fits = fits && condition->min <= value && value <= condition->max;
-        }
-        if (fits)
+    const struct attn_kernel *kernel = op->kernels;
+    for (const struct attn_kernel *end = kernel + op->kernel_count; kernel < end; kernel++) {
+        if (is_for(kernel, values))
             return kernel;
     }
     return NULL;
@@ -268,8 +278,8 @@ static bool make_grid(const struct attn_kernel *kernel, const union attn_value *
 {
     for (int d = 0; d < 3; d++) {
         uint64_t product = 1;
-        for (uint32_t i = 0; i < kernel->factor_count[d]; i++) {
-            const struct attn_factor *f = &kernel->factors[d][i];
+        const struct attn_factor *f = kernel->factors[d];
+        for (const struct attn_factor *end = f + kernel->factor_count[d]; f < end; f++) {
             uint64_t n = f->number;
             if (f->value != ATTN_ARG_COUNT) {
                 int64_t value = integer(values, f->value, f->narrow);
@@ -290,10 +300,14 @@ static bool make_grid(const struct attn_kernel *kernel, const union attn_value *
 static void pack_kernargs(const struct attn_kernel *kernel, const union attn_value *values,
                           uint8_t *kernargs)
 {
-    for (uint32_t i = 0; i < kernel->wide_count; i++)
-        memcpy(kernargs + kernel->wide[i].offset, &values[kernel->wide[i].value], 8);
-    for (uint32_t i = 0; i < kernel->narrow_count; i++)
-        memcpy(kernargs + kernel->narrow[i].offset, &values[kernel->narrow[i].value], 4);
+    const struct attn_slot *slot = kernel->wide;
+    for (const struct attn_slot *end = slot + kernel->wide_count; slot < end; slot++)
+        memcpy(kernargs + slot->offset, &values[slot->value], 8);
+    slot = kernel->narrow;
+    for (const struct attn_slot *end = slot + kernel->narrow_count; slot < end; slot++)
+        memcpy(kernargs + slot->offset, &values[slot->value], 4);
+    for (uint32_t i = 0; i < kernel->hole_count; i++)
+        memset(kernargs + kernel->holes[i], 0, 4);
 }
 
 static int launch(const struct attn_op *op, const struct attn_kernel *kernel,
@@ -309,8 +323,6 @@ static int launch(const struct attn_op *op, const struct attn_kernel *kernel,
         uint64_t align;
     } kernargs;
     size_t size = kernel->kernarg_size;
-    if (kernel->holes)
-        memset(kernargs.bytes, 0, size);
     pack_kernargs(kernel, call->values, kernargs.bytes);
     void *extra[] = {
         HIP_LAUNCH_BUFFER_POINTER, kernargs.bytes, HIP_LAUNCH_BUFFER_SIZE, &size, HIP_LAUNCH_END,

@@ -38,12 +38,13 @@ struct attn_kernel {
     uint32_t workgroup[3];
     uint32_t grid_max[3]; /* workgroups: HIP wants less than 2^32 work items */
     uint32_t lds_dynamic;
-    bool holes;                        /* of the kernarg segment, bytes that no value goes to */
     uint16_t wide_count, narrow_count; /* 8-byte and 4-byte slots */
+    uint16_t hole_count;               /* words of the kernarg segment that no value goes to */
     uint16_t factor_count[3];
     uint16_t condition_count;
-    struct attn_slot wide[ATTN_ARG_COUNT];
-    struct attn_slot narrow[ATTN_ARG_COUNT];
+    struct attn_slot wide[ATTN_PACK_KERNARGS_MAX];
+    struct attn_slot narrow[ATTN_PACK_KERNARGS_MAX];
+    uint16_t holes[ATTN_PACK_KERNARG_BYTES_MAX / 4]; /* their offsets */
     struct attn_factor factors[3][ATTN_PACK_FACTORS_MAX];
     struct attn_condition conditions[ATTN_PACK_WHENS_MAX];
 };
