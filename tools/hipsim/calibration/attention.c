@@ -245,6 +245,10 @@ void time_attention_shape(struct target *t)
         time_decode_shape(t, t->shape + 4);
         return;
     }
+    if (strncmp(t->shape, "pa:", 3) == 0) {
+        time_paged_shape(t, t->shape + 3);
+        return;
+    }
     if (strncmp(t->shape, "topk:", 5) == 0) {
         time_topk_shape(t, t->shape + 5);
         return;

@@ -63,9 +63,10 @@ void calibrate_products(struct target *t);  /* gemm.c: matrix products of public
 void calibrate_streams(struct target *t);   /* streams.c: memory-bound programs, measured */
 void calibrate_attention(struct target *t); /* attention.c: section 3 and C3 on public kernels */
 /* Times the public attention kernel on t->shape and prints a line of JSON. */
-void time_attention_shape(struct target *t);                 /* attention.c */
-void time_decode_shape(struct target *t, const char *shape); /* decode.c: of latent attention */
-void time_topk_shape(struct target *t, const char *shape);   /* topk.c: selection */
+void time_attention_shape(struct target *t);                     /* attention.c */
+void time_decode_shape(struct target *t, const char *shape);     /* decode.c: of latent attention */
+void time_paged_shape(const struct target *t, const char *text); /* paged.c: decode */
+void time_topk_shape(struct target *t, const char *shape);       /* topk.c: selection */
 void calibrate_decode(struct target *t); /* decode.c: latent attention with public kernels */
 
 /* Runs a target's rows with changed parameters and prints nothing. */

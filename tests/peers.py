@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""tools/bench/peers on tools that answer at once: which launches it asks for, which of ours it takes
+as the fastest, which of theirs it sets beside it, and the page.
+
+Usage: peers.py SOURCE
+"""
+import os
+import subprocess
+import sys
+import tempfile
+
+ATTNC = """#!/usr/bin/env python3
+import json, sys
+if sys.argv[1] == "build":
+    open(sys.argv[-1], "w").close()
+    sys.exit()
+kernel, shape = sys.argv[3], sys.argv[5]
+us = 7 if kernel.startswith("combine") else 40 if "lists" not in shape else 30
+if "_one_launch" in kernel:
+    us = 20 if "batch=8" in shape and "lists=256" in shape else 50
+print(json.dumps([{"cycles": 1000 * us, "us_at_power_clock": us, "tail": 0.5, "matrix_duty": 0.25,
+                   "memory_bytes": 1e6 * us}]))
+"""
+
+CALIBRATE = """#!/usr/bin/env python3
+import json, sys
+assert sys.argv[4].startswith(("pa:of_bf16_8,K8,2,", "pa:of_bf16_16,K16,2,")), sys.argv
+print(json.dumps({"cycles": 40000, "us": 40, "bytes": 4e7, "idle": 0, "duty": 0.1}))
+"""
+
+OBJECTS = """qType,kvType,Gqa,Mtp,Msk,Hp,blkSz,knl_name,co_name
+bf16,bf16,8,0,0,0,16,K8,of_bf16_8.co
+bf16,bf16,8,1,0,0,16,wrong,queries.co
+bf16,bf16,8,0,0,1,16,wrong,precise.co
+bf16,bf16,8,0,0,0,1024,wrong,pages.co
+fp16,bf16,8,0,0,0,16,wrong,type.co
+bf16,bf16,16,0,0,0,16,K16,of_bf16_16.co
+"""
+
+# As printed: us of ours, us of theirs, ratio, how ours is launched.
+EXPECTED = [
+    ("8/1    1024   1", "37.0", "40.0", "0.93", "256 lists + combine"),
+    ("8/1    4096   8", "20.0", "40.0", "0.50", "256 lists, one launch"),
+    ("64/8    1024 128", "40.0", "40.0", "1.00", "no list"),
+]
+
+
+def write(path, text):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w") as f:
+        f.write(text)
+    os.chmod(path, 0o755)
+
+
+def fail(sentence, text):
+    sys.exit("peers: %s\n%s" % (sentence, text))
+
+
+def main():
+    peers = os.path.join(sys.argv[1], "tools/bench/peers")
+    with tempfile.TemporaryDirectory() as d:
+        write(d + "/build/tools/attnc/attnc", ATTNC)
+        write(d + "/build/tools/hipsim/calibration/calibrate", CALIBRATE)
+        write(d + "/hsa/gfx950/pa/pa_asm.csv", OBJECTS)
+        done = subprocess.run([sys.executable, peers, "--hsa", d + "/hsa", "--build", d + "/build",
+                               "--target", "gfx950", "--op", "decode", "--type", "bf16", "--html",
+                               d + "/page.html"], capture_output=True, text=True)
+        if done.returncode:
+            fail("it failed", done.stderr)
+        for row, ours, theirs, ratio, way in EXPECTED:
+            lines = [line for line in done.stdout.splitlines() if row in line]
+            if len(lines) != 1 or not all(word in lines[0] for word in (ours, theirs, ratio, way)):
+                fail("not %s" % [row, ours, theirs, ratio, way], done.stdout)
+        with open(d + "/page.html") as f:
+            page = f.read()
+        if page.count("<td class=bar>") != len(done.stdout.splitlines()) - 1 or \
+                "class=less style='width:25.0%'></i><b>0.50</b>" not in page:
+            fail("the page has other bars", page)
+
+
+main()
