@@ -24,4 +24,12 @@ LLVMValueRef cdna_fp8_pair_to_f32(struct lower *l, LLVMValueRef dword, bool high
 /** Reads the dword of a lane of the same row of 16: mask 0 to 15. */
 LLVMValueRef cdna_xor_in_row(struct lower *l, LLVMValueRef dword, unsigned mask);
 
+/** The members of struct lower_isa that are the same in both. */
+#define LOWER_ISA_CDNA                                                                           \
+    .set_registers = cdna_set_registers, .wait = cdna_wait, .barrier = cdna_barrier,             \
+    .set_priority = cdna_set_priority, .make_rsrc = cdna_make_rsrc,                              \
+    .copy_to_lds = cdna_copy_to_lds, .lane_gather = cdna_lane_gather, .lane_sum = cdna_lane_sum, \
+    .lanes_below = cdna_lanes_below, .to_fp8 = cdna_to_fp8, .fp8_to_f32 = cdna_fp8_to_f32,       \
+    .fp8_pair_to_f32 = cdna_fp8_pair_to_f32
+
 #endif

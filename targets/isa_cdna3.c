@@ -81,18 +81,7 @@ static LLVMValueRef to_bf16(struct lower *l, LLVMValueRef v, unsigned count, boo
 }
 
 const struct lower_isa lower_isa_cdna3 = {
-    .set_registers = cdna_set_registers,
-    .wait = cdna_wait,
-    .barrier = cdna_barrier,
-    .set_priority = cdna_set_priority,
-    .make_rsrc = cdna_make_rsrc,
-    .copy_to_lds = cdna_copy_to_lds,
+    LOWER_ISA_CDNA,
     .lane_xor = lane_xor,
-    .lane_gather = cdna_lane_gather,
-    .lane_sum = cdna_lane_sum,
-    .lanes_below = cdna_lanes_below,
     .to_bf16 = to_bf16,
-    .to_fp8 = cdna_to_fp8,
-    .fp8_to_f32 = cdna_fp8_to_f32,
-    .fp8_pair_to_f32 = cdna_fp8_pair_to_f32,
 };

@@ -70,21 +70,7 @@ static LLVMValueRef fp8_to_half(struct lower *l, LLVMValueRef v, struct tir_type
 }
 
 const struct lower_isa lower_isa_cdna4 = {
-    .set_registers = cdna_set_registers,
-    .wait = cdna_wait,
-    .barrier = cdna_barrier,
-    .set_priority = cdna_set_priority,
-    .make_rsrc = cdna_make_rsrc,
-    .copy_to_lds = cdna_copy_to_lds,
-    .read_transposed = read_transposed,
-    .lane_xor = lane_xor,
-    .lane_gather = cdna_lane_gather,
-    .lane_swap = lane_swap,
-    .lane_sum = cdna_lane_sum,
-    .lanes_below = cdna_lanes_below,
-    .to_bf16 = to_bf16,
-    .to_fp8 = cdna_to_fp8,
-    .fp8_to_f32 = cdna_fp8_to_f32,
-    .fp8_pair_to_f32 = cdna_fp8_pair_to_f32,
-    .fp8_to_half = fp8_to_half,
+    LOWER_ISA_CDNA,       .read_transposed = read_transposed,
+    .lane_xor = lane_xor, .lane_swap = lane_swap,
+    .to_bf16 = to_bf16,   .fp8_to_half = fp8_to_half,
 };

@@ -103,6 +103,11 @@ struct att_template {
     void (*build)(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k);
 };
 
+/* A family's tables as members of its att_template. */
+#define ATT_TILES(table, choices)                                                        \
+    .tiles = (table), .n_tiles = sizeof(table) / sizeof((table)[0]), .knobs = (choices), \
+    .n_knobs = sizeof(choices) / sizeof((choices)[0])
+
 /**
  * The tile of a variant: the candidate that its field `tile` names, or its `spare_tile`, or the
  * first row that fits.

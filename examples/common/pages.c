@@ -3,6 +3,9 @@
 #include "pages.h"
 
 #include <math.h>
+#include <stdlib.h>
+
+#include "gpu.h"
 
 int page_of(struct paging p, int sequence, int i)
 {
@@ -29,6 +32,23 @@ void fill_cos_sin(float *table, int positions, int dim, double base)
             table[i + dim / 2] = (float)sin(angle);
         }
     }
+}
+
+void upload_tables(struct paging p, int32_t *block_table, float *cos_sin, int positions, int dim,
+                   double base)
+{
+    const size_t entries = (size_t)p.batch * (size_t)p.pages * sizeof(int32_t);
+    const size_t size = (size_t)positions * (size_t)dim * sizeof(float);
+    int32_t *pages = malloc(entries);
+    float *angles = malloc(size);
+    if (!pages || !angles)
+        exit(2);
+    fill_block_table(p, pages);
+    fill_cos_sin(angles, positions, dim, base);
+    gpu_upload(block_table, pages, entries);
+    gpu_upload(cos_sin, angles, size);
+    free(pages);
+    free(angles);
 }
 
 int pack_tokens(struct paging p, const int *lengths, const int *added, int32_t *ends,

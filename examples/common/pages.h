@@ -17,6 +17,10 @@ int64_t slot_of(struct paging p, int sequence, int token);
 /* The pages of all sequences, [batch, pages]. */
 void fill_block_table(struct paging p, int32_t *table);
 
+/* Uploads the pages of all sequences and the cosines and sines below to tables on the device. */
+void upload_tables(struct paging p, int32_t *block_table, float *cos_sin, int positions, int dim,
+                   double base);
+
 /* Cosines and sines of the rotary embedding in NeoX order, [positions, dim]. */
 void fill_cos_sin(float *table, int positions, int dim, double base);
 

@@ -48,16 +48,6 @@ static const struct paging paging = {BATCH, PAGES, PAGE};
 
 /* Memory. */
 
-static void upload_tables(struct rank *r)
-{
-    int32_t pages[BATCH * PAGES];
-    static float angles[LONGEST * DIM];
-    fill_block_table(paging, pages);
-    fill_cos_sin(angles, LONGEST, DIM, rope_base);
-    gpu_upload(r->block_table, pages, sizeof(pages));
-    gpu_upload(r->cos_sin, angles, sizeof(angles));
-}
-
 static void allocate_work(struct rank *r, int kind)
 {
     struct work *w = &r->work[kind];
@@ -108,7 +98,7 @@ static void allocate_all(struct rank *r, const float *sinks)
         allocate_layer(&r->layers[layer], sinks + layer * HEADS);
     for (int kind = 0; kind < KINDS; kind++)
         allocate_work(r, kind);
-    upload_tables(r);
+    upload_tables(paging, r->block_table, r->cos_sin, LONGEST, DIM, rope_base);
 }
 
 static void free_all(struct rank *r)

@@ -41,16 +41,6 @@ static const struct paging paging = {BATCH, PAGES, PAGE};
 
 /* Memory. */
 
-static void upload_tables(struct attention *a)
-{
-    int32_t pages[BATCH * PAGES];
-    static float angles[LONGEST * DIM];
-    fill_block_table(paging, pages);
-    fill_cos_sin(angles, LONGEST, DIM, rope_base);
-    gpu_upload(a->block_table, pages, sizeof(pages));
-    gpu_upload(a->cos_sin, angles, sizeof(angles));
-}
-
 static void allocate_all(struct attention *a, const struct model *m)
 {
     a->in.qkv = gpu_allocate(TOKENS * QKV * sizeof(*a->in.qkv));
@@ -70,7 +60,7 @@ static void allocate_all(struct attention *a, const struct model *m)
     a->block_table = gpu_allocate(BATCH * PAGES * sizeof(*a->block_table));
     gpu_upload(a->q_norm, m->q_norm, sizeof(m->q_norm));
     gpu_upload(a->k_norm, m->k_norm, sizeof(m->k_norm));
-    upload_tables(a);
+    upload_tables(paging, a->block_table, a->cos_sin, LONGEST, DIM, rope_base);
     work_allocate(&a->work);
 }
 
