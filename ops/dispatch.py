@@ -499,7 +499,7 @@ def check_data(op):
         if op.pages["slots"]:
             slots = expression(op.pages["slots"], op)
             text += (f"    if (!r && {slots})\n        r = attn_slots_check(op->device, &d->cache, "
-                     "d->page_table, &a->cache, &a->pages, a->batch, a->stream);\n")
+                     f"d->page_table, &a->cache, &a->pages, {slots}, a->batch, a->stream);\n")
             lead = both(["!r"] + parts + [f"!({slots})"])
         text += (f"    if ({lead})\n        r = attn_pages_check(op->device, &d->cache, "
                  "d->page_table, &a->cache, &a->pages, a->batch, a->stream);\n")

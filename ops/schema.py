@@ -293,7 +293,7 @@ class Rows:
             self._op.args.append(Member("struct attn_cache", name, ""))
 
     def PAGES(self, when=None, kv_lens_optional=None, slots=None, doc=""):
-        """`slots`: a condition under which entries are slots, and kv_lens may be NULL."""
+        """`slots`: how many slots an entry is; 0: it is a page. Else kv_lens may be NULL."""
         self._op.pages = {"when": when, "kv_lens_optional": kv_lens_optional, "slots": slots}
         self._op.keys.append(Key("page_table", "enum attn_page_table",
                                  f"with {when}" if when else "", field="page_table", when=when))

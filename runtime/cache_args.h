@@ -67,10 +67,11 @@ int attn_pages_check(const struct attn_device *device, const struct attn_cache_d
                      enum attn_page_table table, const struct attn_cache *cache,
                      const struct attn_pages *pages, int32_t batch, void *stream);
 
-/* ATTN_CHECK_DATA: lengths, enough entries, slots below those of cache->page_count pages. */
+/* ATTN_CHECK_DATA: lengths, enough entries of so many slots, slots below those of
+ * cache->page_count pages. */
 int attn_slots_check(const struct attn_device *device, const struct attn_cache_desc *desc,
                      enum attn_page_table table, const struct attn_cache *cache,
-                     const struct attn_pages *pages, int32_t batch, void *stream);
+                     const struct attn_pages *pages, int32_t slots, int32_t batch, void *stream);
 
 /* ATTN_CHECK_DATA: slots lie in cache->page_count pages, and in runs where these have scales. */
 int attn_cache_check_slots(const struct attn_device *device, const struct attn_cache_desc *desc,

@@ -168,7 +168,9 @@ int attn_mla_decode_check_work(const struct attn_op *op, const struct attn_mla_d
         .heads = d->heads,
         .kv_heads = 1,
         .q_len = d->q_len,
-        .cache.page_size = d->sparse == ATTN_SPARSE_SLOTS ? 1 : d->cache.page_size,
+        .cache.page_size = d->sparse == ATTN_SPARSE_SLOTS    ? 1
+                           : d->sparse == ATTN_SPARSE_BLOCKS ? 64
+                                                             : d->cache.page_size,
     };
     const struct attn_decode_args args = {
         .batch = a->batch,

@@ -19,31 +19,35 @@ int attn_slots_fill(enum attn_page_table table, const struct attn_pages *p,
 
 /* ATTN_CHECK_DATA. */
 
-static int check_list(const struct attn_page_lists *l, int32_t s, int64_t limit)
+/* Entries of `slots` slots. */
+static int check_list(const struct attn_page_lists *l, int32_t s, int64_t slots, int64_t limit)
 {
-    const int64_t first = attn_page_list_first(l, s), room = attn_page_list_room(l, s);
+    const int64_t first = attn_page_list_first(l, s), room = attn_page_list_room(l, s) * slots;
     const int64_t length = l->lens ? l->lens[s] : room;
     if (length < 0 || length > room)
         return attn_fail(ATTN_BAD_DATA, "kv_lens[%d] is %lld; the list has %lld slots", s,
                          (long long)length, (long long)room);
-    for (int64_t i = 0; i < length; i++) {
-        if (l->entries[first + i] >= limit)
-            return attn_fail(ATTN_BAD_DATA, "slot %lld of list %d is %d, the cache has %lld",
-                             (long long)i, s, l->entries[first + i], (long long)limit);
+    for (int64_t i = 0; i < length; i += slots) {
+        const int64_t entry = l->entries[first + i / slots], left = length - i;
+        const int64_t end = entry * slots + (left < slots ? left : slots);
+        if (entry >= 0 && end > limit)
+            return attn_fail(ATTN_BAD_DATA, "%s %lld of list %d is %lld, the cache has %lld slots",
+                             slots > 1 ? "block" : "slot", (long long)(i / slots), s,
+                             (long long)entry, (long long)limit);
     }
     return ATTN_OK;
 }
 
 int attn_slots_check(const struct attn_device *device, const struct attn_cache_desc *desc,
                      enum attn_page_table table, const struct attn_cache *cache,
-                     const struct attn_pages *pages, int32_t batch, void *stream)
+                     const struct attn_pages *pages, int32_t slots, int32_t batch, void *stream)
 {
     const int64_t limit =
         cache->page_count ? (int64_t)cache->page_count * desc->page_size : INT64_MAX;
     struct attn_page_lists l = {0};
     int r = attn_read_page_lists(device, table, pages, batch, stream, &l);
     for (int32_t s = 0; s < batch && !r && l.entries; s++)
-        r = check_list(&l, s, limit);
+        r = check_list(&l, s, slots, limit);
     attn_free_page_lists(&l);
     return r;
 }

@@ -222,7 +222,7 @@ static void find_queries(struct decode *d, struct tir_value sequence, struct tir
     tir_end_if(b, &given, range);
 }
 
-/* Keys of a sequence, or entries of a list, which may have none of kv_lens: then it has all that
+/* Keys of a sequence, or slots of a list, which may have none of kv_lens: then it has all that
  * its row or kv_indptr has room for. */
 static struct tir_value count_keys(struct decode *d, struct tir_value sequence)
 {
@@ -239,6 +239,7 @@ static struct tir_value count_keys(struct decode *d, struct tir_value sequence)
     else
         room = tir_sub(b, load_i32(d, ARG_KV_INDPTR, att_plus(b, sequence, 1)),
                        load_i32(d, ARG_KV_INDPTR, sequence));
+    room = att_page_first(&d->paging, room);
     tir_end_if(b, &given, &room);
     return room;
 }
@@ -304,8 +305,8 @@ void decode_find_item(struct decode *d, struct tir_value index)
 {
     struct tir_builder *b = &d->b;
     struct tir_value w[WORK_WORDS];
-    const bool slots = d->v->sparse == ATT_SPARSE_SLOTS;
-    d->paging = slots ? att_paging_of_slots(b) : att_paging(b, d->v);
+    const bool lists = d->v->sparse != ATT_SPARSE_NONE;
+    d->paging = lists ? att_paging_of_lists(b, d->v) : att_paging(b, d->v);
     read_item(d, index, w);
     struct decode_item *const item = &d->item;
     *item = (struct decode_item){

@@ -134,7 +134,7 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
         return att_reject(why, ATT_Q_DTYPE, "q_dtype fp8 is for a cache of kv_dtype fp8");
     if (v->sharded && (v->mask != ATT_MASK_CAUSAL || v->sparse != ATT_SPARSE_NONE))
         return att_reject(why, ATT_SHARDED, "shards are of causal masks over pages");
-    if (v->sparse == ATT_SPARSE_SLOTS && v->mask == ATT_MASK_CUSTOM)
+    if (v->sparse != ATT_SPARSE_NONE && v->mask == ATT_MASK_CUSTOM)
         return att_reject(why, ATT_SPARSE, "a custom mask has no bytes for a list of slots");
     struct att_tile tile;
     return att_cache_check(v, why) && att_find_tile(v, m, &tile, why);

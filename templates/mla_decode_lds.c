@@ -143,7 +143,7 @@ void mla_take_lds(struct mla *s)
         other = weights_bytes(s) + N_VECTORS * vector_bytes(s);
     }
     other += s->q_in_lds * query_bytes(s);
-    if (d->v->sparse == ATT_SPARSE_SLOTS)
+    if (d->v->sparse != ATT_SPARSE_NONE)
         block += entry_bytes(s);
     /* Two workgroups of 4 waves share a compute unit: one loads while the other computes. */
     const unsigned room = d->m->lds_bytes / (d->waves > 4 ? 1 : 2);
@@ -152,7 +152,7 @@ void mla_take_lds(struct mla *s)
         s->part[i].buffer = tir_lds_buffer(&d->b, s->buffers * s->part[i].bytes, 16);
     if (s->q_in_lds)
         s->q_buffer = tir_lds_buffer(&d->b, s->q_in_lds * query_bytes(s), 16);
-    if (d->v->sparse == ATT_SPARSE_SLOTS)
+    if (d->v->sparse != ATT_SPARSE_NONE)
         s->entries = tir_lds_buffer(&d->b, s->buffers * entry_bytes(s), 16);
     if (!mla_exchanges(s))
         return;

@@ -27,10 +27,11 @@ struct att_pages att_pages(struct tir_builder *b, const struct att_variant *v,
 {
     const struct tir_value zero = tir_i32(b, 0);
     struct att_pages p = {.v = v, .table = table_of(b, v, batch)};
-    p.slots = v->sparse == ATT_SPARSE_SLOTS;
+    p.slots = v->sparse != ATT_SPARSE_NONE;
     p.paging = att_paging(b, v);
-    p.entries = p.slots ? att_paging_of_slots(b) : p.paging;
-    p.last = att_page_of(&p.entries, tir_max(b, att_plus(b, kv_len, -1), zero));
+    p.entries = p.slots ? att_paging_of_lists(b, v) : p.paging;
+    p.last_key = tir_max(b, att_plus(b, kv_len, -1), zero);
+    p.last = att_page_of(&p.entries, p.last_key);
     p.first = tir_min(b, att_page_of(&p.entries, tir_max(b, first_key, zero)), p.last);
     p.used = tir_select(b, tir_cmp_gt(b, kv_len, zero), tir_i32(b, -1), zero);
     return p;
@@ -116,11 +117,22 @@ static struct tir_value token_of(struct tir_builder *b, const struct att_paged_t
 static struct tir_value look_up(struct tir_builder *b, const struct att_pages *p,
                                 struct tir_value token)
 {
+    const bool blocks = p->v->sparse == ATT_SPARSE_BLOCKS;
+    if (blocks)
+        token = tir_min(b, token, splat_like(b, p->last_key, token));
     const struct tir_value page = att_page_of(&p->entries, token);
     const struct tir_value at =
         tir_min(b, tir_max(b, page, splat_like(b, p->first, page)), splat_like(b, p->last, page));
     const struct tir_value byte = tir_shl(b, at, tir_int_like(b, at, 2));
-    return tir_tile_gather_constant(b, p->table, tir_zext(b, byte, TIR_I64), tir_typeof(b->f, at));
+    const struct tir_value entry =
+        tir_tile_gather_constant(b, p->table, tir_zext(b, byte, TIR_I64), tir_typeof(b->f, at));
+    if (!blocks)
+        return entry;
+    /* The slot of a block, which keeps the entry's sign. */
+    const struct tir_value sign = tir_and(b, entry, tir_int_like(b, entry, INT32_MIN));
+    const struct tir_value slot =
+        tir_add(b, att_page_first(&p->entries, entry), att_page_place(&p->entries, token));
+    return tir_or(b, slot, sign);
 }
 
 struct tir_value att_page_numbers(struct tir_builder *b, const struct att_pages *p,

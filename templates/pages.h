@@ -15,9 +15,10 @@
 struct att_pages {
     const struct att_variant *v;
     struct tir_value table; /* i64: address of the sequence's first page number */
-    bool slots; /* entries are slots, one a key; below 0: no key, and slot 0 stands for it */
+    bool slots; /* page numbers are slots, one a key; below 0: no key, and slot 0 stands for it */
     struct att_paging paging, entries; /* tokens of a page; of an entry of the table */
     struct tir_value first, last; /* entries of the table that may be read; others become these */
+    struct tir_value last_key;    /* those behind it, of blocks, become it: they need not exist */
     struct tir_value used;        /* all ones; 0 for a sequence without keys: it reads page 0 */
 };
 

@@ -25,9 +25,10 @@ struct att_paging att_paging_by_argument(struct tir_builder *b, bool power)
     return p;
 }
 
-struct att_paging att_paging_of_slots(struct tir_builder *b)
+struct att_paging att_paging_of_lists(struct tir_builder *b, const struct att_variant *v)
 {
-    return (struct att_paging){.b = b, .size = 1, .power = true, .shift = tir_i32(b, 0)};
+    const int bits = v->sparse == ATT_SPARSE_BLOCKS ? 6 : 0;
+    return (struct att_paging){.b = b, .size = 1 << bits, .power = true, .shift = tir_i32(b, bits)};
 }
 
 static struct tir_value like(const struct att_paging *p, struct tir_value scalar,

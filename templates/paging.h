@@ -30,8 +30,8 @@ struct att_paging {
 struct att_paging att_paging(struct tir_builder *b, const struct att_variant *v);
 /** Pages whose tokens are an argument, for an op without a field page_size. */
 struct att_paging att_paging_by_argument(struct tir_builder *b, bool power);
-/** Pages of one token: of lists that name slots. */
-struct att_paging att_paging_of_slots(struct tir_builder *b);
+/** Pages of as many tokens as an entry of a list names: of lists of slots, or of 64 of them. */
+struct att_paging att_paging_of_lists(struct tir_builder *b, const struct att_variant *v);
 
 /** P, an i32. */
 struct tir_value att_page_tokens(const struct att_paging *p);

@@ -63,6 +63,7 @@ static struct bench open_kernels(uint32_t flags)
     add(w, "sharded", "none", "blocks", "sharded");
     add(w, "rows", "slots", "blocks", "same");
     add(w, "packed", "slots", "blocks", "packed");
+    add(w, "blocks", "blocks", "blocks", "same");
     add(w, "lists", "slots", "indices", "same");
     return open_writer(w, flags);
 }
@@ -136,11 +137,11 @@ static void lists_of_slots_have_kernels_of_their_own(void **state)
     struct attn_op *op;
     d.mask = ATTN_MASK_CUSTOM;
     assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
-    says("sparse is ATTN_SPARSE_SLOTS, mask is ATTN_MASK_CUSTOM");
+    says("sparse is not ATTN_SPARSE_NONE, mask is ATTN_MASK_CUSTOM");
     d = desc(ATTN_PAGES_BLOCKS);
-    d.sparse = 2;
+    d.sparse = 3;
     assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
-    says("sparse 2");
+    says("sparse 3");
     close_bench(&b);
 }
 
@@ -179,7 +180,7 @@ static void a_shard_is_one_of_several(void **state)
     struct attn_op *op;
     d.sharded = true;
     assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
-    says("sharded is set, sparse is ATTN_SPARSE_SLOTS");
+    says("sharded is set, sparse is not ATTN_SPARSE_NONE");
     d.sparse = ATTN_SPARSE_NONE;
     d.mask = ATTN_MASK_CUSTOM;
     assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
@@ -305,6 +306,33 @@ static void slots_are_checked_on_request(void **state)
     close_bench(&b);
 }
 
+/* The third block has 32 of the 160 slots. */
+static void blocks_are_checked_on_request(void **state)
+{
+    (void)state;
+    fake_reset();
+    static const int32_t whole[] = {256, 0, 64}, more[] = {257, 0, 64}, ends[] = {96, 0, 33};
+    static const int32_t blocks[3][4] = {{1, 2, -1, 3}, {0, 0, 0, 0}, {2, 0, 0, 0}};
+    struct bench b = open_kernels(ATTN_CHECK_DATA);
+    struct attn_mla_decode_desc d = desc(ATTN_PAGES_BLOCKS);
+    struct attn_op *op;
+    d.sparse = ATTN_SPARSE_BLOCKS;
+    assert_int_equal(attn_mla_decode_lookup(b.device, &d, &op), ATTN_OK);
+    struct attn_mla_decode_args a = args(ATTN_PAGES_BLOCKS);
+    a.pages.block_table = blocks[0];
+    a.pages.kv_lens = more;
+    refuse(op, &a, ATTN_BAD_DATA, "kv_lens[0] is 257; the list has 256 slots");
+    a.pages.kv_lens = whole;
+    refuse(op, &a, ATTN_BAD_DATA, "block 1 of list 0 is 2, the cache has 160 slots");
+    a.pages.kv_lens = ends;
+    refuse(op, &a, ATTN_BAD_DATA, "block 0 of list 2 is 2, the cache has 160 slots");
+    static const int32_t fit[] = {96, 0, 32};
+    a.pages.kv_lens = fit;
+    assert_int_equal(attn_mla_decode_launch(op, &a), ATTN_OK);
+    attn_op_destroy(op);
+    close_bench(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -314,6 +342,7 @@ int main(void)
         cmocka_unit_test(packed_rows_are_of_one_kind),
         cmocka_unit_test(queries_of_fp8_have_a_scale),
         cmocka_unit_test(slots_are_checked_on_request),
+        cmocka_unit_test(blocks_are_checked_on_request),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -94,9 +94,10 @@ struct own {
     int32_t *cached;  /* [batch]: tokens of each sequence */
     int32_t *kv_lens; /* [batch]: its keys: the same, or the entries of its list of slots */
     int64_t *mask_indptr;
-    struct page_lists pages, slots;
-    uint8_t *there; /* of slots */
-    uint8_t *seen;  /* of a shard: a mask that says what causality does */
+    struct page_lists pages;
+    struct page_lists slots, blocks; /* of lists: each key's; what the operands have with BLOCKS */
+    uint8_t *there;                  /* of slots */
+    uint8_t *seen;                   /* of a shard: a mask that says what causality does */
     struct paged cache;
     double *q, *sinks; /* for the reference */
     struct attn_decode_plan_sizes sizes;
@@ -118,6 +119,11 @@ static int kv_heads(const struct call *c) { return is_latent(c) ? 1 : c->desc.de
 static bool is_sparse(const struct call *c)
 {
     return is_latent(c) && c->desc.mla_decode.sparse != ATTN_SPARSE_NONE;
+}
+
+static bool has_blocks(const struct call *c)
+{
+    return is_sparse(c) && c->desc.mla_decode.sparse == ATTN_SPARSE_BLOCKS;
 }
 
 static bool at_once(const struct call *c) { return !is_latent(c) && c->desc.decode.one_launch; }
@@ -181,7 +187,8 @@ static void set_lengths(struct call *c)
         const int queries = count_queries(c, s);
         own->cached[s] = own->kv_lens[s] = shape->kv[s % shape->count];
         if (is_sparse(c) && is(c, PADDED))
-            own->kv_lens[s] = longest + 3;
+            own->kv_lens[s] =
+                has_blocks(c) ? (longest + 2 + LIST_BLOCK) / LIST_BLOCK * LIST_BLOCK : longest + 3;
         own->qo[s + 1] = own->qo[s] + queries;
         own->mask_indptr[s + 1] = own->mask_indptr[s] + (int64_t)queries * own->kv_lens[s];
     }
@@ -208,9 +215,13 @@ static void size_lists(struct call *c)
         .in_order = is(c, IN_ORDER),
         .exact = is(c, PADDED),
     };
+    own->blocks = own->slots;
+    own->blocks.page_size = LIST_BLOCK;
     page_lists_make(c, &own->pages, DESC(c, page_table), &ARG(c, cache), &ARG(c, pages));
     if (is_sparse(c))
         page_lists_make(c, &own->slots, DESC(c, page_table), NULL, &ARG(c, pages));
+    if (has_blocks(c))
+        page_lists_make(c, &own->blocks, DESC(c, page_table), NULL, &ARG(c, pages));
 }
 
 static int32_t *allocate_words(struct call *c, int32_t count)
@@ -354,7 +365,10 @@ static void fill_keys(struct call *c)
     const unsigned lists = is_latent(c) ? MLA_DECODE_KV_LENS : DECODE_KV_LENS;
     own->cache = paged_of(c, first, &DESC(c, cache), is_latent(c));
     page_lists_fill_tokens(c, &own->pages, &own->cache);
-    if (is_sparse(c))
+    if (has_blocks(c))
+        own->there =
+            block_lists_fill(c, &own->blocks, &own->slots, &own->pages, &own->cache, lists);
+    else if (is_sparse(c))
         own->there = slot_lists_fill(c, &own->slots, &own->pages, lists);
     else
         page_lists_set(c, &own->pages, lists);

@@ -531,6 +531,55 @@ uint8_t *slot_lists_fill(struct call *c, struct page_lists *l, const struct page
     return there;
 }
 
+/* A block of those that the cache has, or none. */
+static int32_t choose_block(const struct page_lists *l, const struct page_lists *pages, int s,
+                            int i, int32_t count, uint64_t *random)
+{
+    if (count == 0 || i * LIST_BLOCK >= pages->lens[s] || (s > 0 && s == l->count - 1))
+        return -1;
+    if (i > 0)
+        return random_bits(random) % 8 == 0 ? -1 - (int32_t)(random_bits(random) >> 33)
+                                            : (int32_t)(random_bits(random) % (uint64_t)count);
+    const struct slot slot = page_lists_slot(pages, s, 0, 0);
+    const int64_t block = (slot.page * pages->page_size + slot.token) / LIST_BLOCK;
+    return block < count ? (int32_t)block : 0;
+}
+
+/* Tokens that other pages have, or nobody: once for each block, since values stay. */
+static void fill_block(struct call *c, struct paged *p, int64_t block)
+{
+    for (int64_t slot = block * LIST_BLOCK; slot < (block + 1) * LIST_BLOCK; slot++)
+        paged_fill_token(p, slot / p->desc.page_size, (int)(slot % p->desc.page_size), &c->random);
+}
+
+uint8_t *block_lists_fill(struct call *c, struct page_lists *l, struct page_lists *slots,
+                          const struct page_lists *pages, struct paged *p, unsigned first)
+{
+    const int32_t count = (int32_t)((int64_t)p->page_count * p->desc.page_size / LIST_BLOCK);
+    uint8_t *there = call_allocate(c, (size_t)slots->first[l->count] + 1, 1);
+    uint8_t *filled = verify_allocate((size_t)count + 1, 1);
+    int32_t *order = l->in_order && count ? shuffled_pages(count, &c->random) : NULL;
+    l->pages = call_allocate(c, (size_t)l->first[l->count] + 1, sizeof(*l->pages));
+    slots->pages = call_allocate(c, (size_t)slots->first[l->count] + 1, sizeof(*slots->pages));
+    for (int s = 0; s < l->count; s++) {
+        for (int32_t t = 0; t < l->lens[s]; t++) {
+            int32_t *const block = &l->pages[l->first[s] + t / LIST_BLOCK];
+            const int32_t at = slots->first[s] + t;
+            if (t % LIST_BLOCK == 0)
+                *block = order ? order[(l->first[s] + t / LIST_BLOCK) % count]
+                               : choose_block(l, pages, s, t / LIST_BLOCK, count, &c->random);
+            there[at] = *block >= 0;
+            slots->pages[at] = there[at] ? *block * LIST_BLOCK + t % LIST_BLOCK : -1;
+            if (there[at] && !order && !filled[*block]++)
+                fill_block(c, p, *block);
+        }
+    }
+    free(order);
+    free(filled);
+    page_lists_set(c, l, first);
+    return there;
+}
+
 int32_t *shuffled_pages(int count, uint64_t *random)
 {
     int32_t *pages = verify_allocate((size_t)count, sizeof(*pages));

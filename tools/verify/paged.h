@@ -133,6 +133,16 @@ void page_lists_set(struct call *c, const struct page_lists *l, unsigned first);
 uint8_t *slot_lists_fill(struct call *c, struct page_lists *l, const struct page_lists *pages,
                          unsigned first);
 
+/** Slots that an entry of a list with ATTN_SPARSE_BLOCKS names. */
+enum { LIST_BLOCK = 64 };
+
+/**
+ * The same of lists of blocks, `l`, whose keys become `slots`. The first block of a list has the
+ * first token of its sequence; whatever tokens a block names, it gives values.
+ */
+uint8_t *block_lists_fill(struct call *c, struct page_lists *l, struct page_lists *slots,
+                          const struct page_lists *pages, struct paged *p, unsigned first);
+
 /** Token t of sequence s, for a head. */
 struct slot page_lists_slot(const struct page_lists *l, int s, int64_t t, int head);
 
