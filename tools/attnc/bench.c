@@ -93,9 +93,13 @@ static int choose_device(struct bench *b)
 
 static void print_heading(const struct bench *b)
 {
-    printf("%-*s  %-32s %9s %7s %8s %8s %7s %7s %9s %9s\n", b->name_width, "KERNEL", "SHAPE",
-           b->hip ? "US" : "MODEL US", "+-%", "TFLOP/S", "GB/S", "MATRIX", "MEMORY", "MODEL US",
-           "OF MODEL");
+    printf("%-*s  %-32s ", b->name_width, "KERNEL", "SHAPE");
+    if (b->hip)
+        printf("%9s %7s ", "US", "+-%");
+    else
+        printf("%9s ", "MODEL US");
+    printf("%8s %8s %7s %7s", "TFLOP/S", "GB/S", "MATRIX", "MEMORY");
+    printf(b->hip ? " %9s %9s\n" : "\n", "MODEL US", "OF MODEL");
 }
 
 /* A fraction of a roofline at the model's time becomes that at the measured one. */
@@ -114,11 +118,13 @@ static void print_row(const struct bench *b, const struct row *r)
         printf("FAILED: %s\n", b->hip ? r->fault : r->model_fault);
         return;
     }
-    printf("%9.2f %7.2f %8.1f %8.0f %6.1f%% %6.1f%% ", us,
-           b->hip ? 50 * (f->high - f->low) / f->us : 0, w->flops / us / 1e6, w->bytes / us / 1e3,
+    printf("%9.2f ", us);
+    if (b->hip)
+        printf("%7.2f ", 50 * (f->high - f->low) / f->us);
+    printf("%8.1f %8.0f %6.1f%% %6.1f%%", w->flops / us / 1e6, w->bytes / us / 1e3,
            share(r->model.matrix_fraction, r, us), share(r->model.memory_fraction, r, us));
-    if (r->model.us > 0)
-        printf("%9.2f %9.2f", r->model.us, us / r->model.us);
+    if (b->hip && r->model.us > 0)
+        printf(" %9.2f %9.2f", r->model.us, us / r->model.us);
     if (b->hip && fabs(r->measured.drift - 1) > 0.05)
         printf("  the clock drifted by %.0f %%", 100 * (r->measured.drift - 1));
     if (r->measured.mhz_low > 0 && r->measured.mhz_low < 0.9 * r->measured.mhz)
