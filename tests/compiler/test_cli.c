@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "compiler/process.h"
 #include "compiler/yaml.h"
 #include "tests/compiler/command.h"
 
@@ -502,6 +503,37 @@ static void every_step_can_be_looked_at(void **state)
     free(header);
 }
 
+/* Runs a shell's command line, `%s` being attnc, and returns its exit status. */
+static int shell(const char *line, char *err, size_t size)
+{
+    char text[4096];
+    const char *argv[] = {"/bin/sh", "-c", text, NULL};
+    struct tgt_blob out, said;
+    int status;
+    snprintf(text, sizeof(text), line, command_path);
+    assert_true(attnc_run_process(argv, &out, &said, &status));
+    snprintf(err, size, "%s", (char *)said.data);
+    tgt_blob_free(&out);
+    tgt_blob_free(&said);
+    return status;
+}
+
+static void a_reader_that_goes_away_has_read_enough(void **state)
+{
+    (void)state;
+    char err[400];
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    close(ends[0]);
+    assert_int_equal(dup2(ends[1], 9), 9);
+    assert_int_equal(shell("%s help >&9", err, sizeof(err)), 141);
+    assert_string_equal(err, "");
+    close(ends[1]);
+    close(9);
+    assert_int_equal(shell("%s help >/dev/full", err, sizeof(err)), 2);
+    assert_string_equal(err, "attnc: cannot write to standard output\n");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 /* Usage: test_cli ATTNC */
@@ -531,6 +563,7 @@ int main(int argc, char **argv)
         TEST(shells_complete_every_option),
         TEST(a_pack_is_built_listed_and_extracted),
         TEST(every_step_can_be_looked_at),
+        TEST(a_reader_that_goes_away_has_read_enough),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     free(command_path);
