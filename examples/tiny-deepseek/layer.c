@@ -85,7 +85,7 @@ static void allocate_inputs(struct inputs *in)
     in->kv_lens = gpu_allocate(BATCH * sizeof(int32_t));
 }
 
-static void upload_tables(struct layer *l)
+static void keep_tables(struct layer *l)
 {
     static float angles[LONGEST][ROPE];
     for (int t = 0; t < LONGEST; t++) {
@@ -110,7 +110,7 @@ static void allocate_all(struct layer *l)
     allocate_inputs(&m->in);
     allocate_tensors(&m->t, s);
     allocate_plan(m, s);
-    upload_tables(l);
+    keep_tables(l);
     m->q_norm = keep(model->q_norm, (size_t)s->q_lora * element);
     m->kv_norm = keep(model->kv_norm, LATENT * element);
     m->kv_b = keep(model->kv_b, heads * (size_t)(s->nope + s->value) * LATENT * element);
