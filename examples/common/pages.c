@@ -34,7 +34,7 @@ void fill_cos_sin(float *table, int positions, int dim, double base)
     }
 }
 
-void upload_tables(struct paging p, int32_t *block_table, float *cos_sin, int positions, int dim,
+void upload_paging(struct paging p, int32_t *block_table, float *cos_sin, int positions, int dim,
                    double base)
 {
     const size_t entries = (size_t)p.batch * (size_t)p.pages * sizeof(int32_t);

@@ -18,7 +18,7 @@ int64_t slot_of(struct paging p, int sequence, int token);
 void fill_block_table(struct paging p, int32_t *table);
 
 /* Uploads the pages of all sequences and the cosines and sines below to tables on the device. */
-void upload_tables(struct paging p, int32_t *block_table, float *cos_sin, int positions, int dim,
+void upload_paging(struct paging p, int32_t *block_table, float *cos_sin, int positions, int dim,
                    double base);
 
 /* Cosines and sines of the rotary embedding in NeoX order, [positions, dim]. */

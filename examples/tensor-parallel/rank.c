@@ -98,7 +98,7 @@ static void allocate_all(struct rank *r, const float *sinks)
         allocate_layer(&r->layers[layer], sinks + layer * HEADS);
     for (int kind = 0; kind < KINDS; kind++)
         allocate_work(r, kind);
-    upload_tables(paging, r->block_table, r->cos_sin, LONGEST, DIM, rope_base);
+    upload_paging(paging, r->block_table, r->cos_sin, LONGEST, DIM, rope_base);
 }
 
 static void free_all(struct rank *r)
