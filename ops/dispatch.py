@@ -132,6 +132,26 @@ def covers(k, op):
     return text
 
 
+def texts_of(kind):
+    """The C array of an enum's texts."""
+    return kind.removeprefix("enum ") + "_texts"
+
+
+def text_tables(schema):
+    """The texts of all enums that are fields of keys, which family.h declares as far as others read them."""
+    kinds = {k.kind for op in schema.ops for k in op.keys if k.kind.startswith("enum ") and k.field}
+    kinds |= {"enum attn_kv_layout", "enum attn_kv_scale"}
+    text = ""
+    for kind in sorted(kinds):
+        texts = ", ".join(quoted(t) for t in schema.enums[kind].texts())
+        shared = kind.startswith("enum attn_kv_")
+        text += f"{'' if shared else 'static '}const char *const {texts_of(kind)}[] = {{{texts}}};\n"
+        if shared:
+            name = texts_of(kind)
+            text += f"const size_t {name}_count = sizeof({name}) / sizeof({name}[0]);\n"
+    return text
+
+
 def key_row(k, op, schema):
     add = "    f = attn_key_add"
     field = quoted(k.field)
@@ -149,9 +169,7 @@ def key_row(k, op, schema):
     elif k.kind == "dtype":
         text = f"{add}(key, {field}, attn_dtype_name(d->{k.name}));\n"
     elif k.kind.startswith("enum "):
-        texts = ", ".join(quoted(t) for t in schema.enums[k.kind].texts())
-        text = (f"    static const char *const {k.field}_texts[] = {{{texts}}};\n"
-                f"{add}(key, {field}, {k.field}_texts[d->{k.name}]);\n")
+        text = f"{add}(key, {field}, {texts_of(k.kind)}[d->{k.name}]);\n"
     elif k.kind == "int" and k.low == 0:
         text = (f"    if (d->{k.name})\n    {add}_number(key, {field}, d->{k.name});\n    else\n"
                 f"    {add}(key, {field}, \"{schema.fields[k.field].zero}\");\n")
@@ -178,10 +196,8 @@ def key_rows(op, schema):
         rows["kv_dtype"] = (f"    f = attn_key_add(key, \"kv_dtype\", d->cache.dtype == {dtype} ? "
                             "\"same\" : attn_dtype_name(d->cache.dtype));\n")
         for member, field in (("layout", "kv_layout"), ("scale", "kv_scale")):
-            texts = ", ".join(quoted(t) for t in schema.enums[f"enum attn_{field}"].texts())
-            rows[field] = (f"    static const char *const {field}_texts[] = {{{texts}}};\n"
-                           f"    f = attn_key_add(key, \"{field}\", "
-                           f"{field}_texts[d->cache.{member}]);\n")
+            rows[field] = (f"    f = attn_key_add(key, \"{field}\", "
+                           f"{texts_of('enum attn_' + field)}[d->cache.{member}]);\n")
         if op.cache["page_size_key"]:
             number = "attn_key_add_number(key, \"page_size\", d->cache.page_size)"
             when = op.cache["when"]
@@ -536,7 +552,7 @@ ATTN_PUBLIC int attn_{n}_launch(const struct attn_op *op, const struct attn_{n}_
 
 
 def dispatch_source(schema):
-    text = HEAD
+    text = HEAD + text_tables(schema)
     for op in schema.ops:
         text += f"\n/* {op.title} */\n\n"
         text += normalise(op, schema) + make_key(op, schema) + fill(op) + check_data(op)

@@ -16,10 +16,11 @@ __cuda_array_interface__ or __dlpack__; their counts and strides are read from t
 dtype, shape or stride is an AttnError with libattn's sentence. A call allocates nothing on the GPU
 and does not wait, unless a tensor is in host memory: then it returns when the result is there.
 """
+import dataclasses
 from typing import Any, Literal, Optional
 
 from attn._op import READ, Op
-from attn._types import CacheDesc, Stream, Tensor
+from attn._types import Stream, Tensor
 
 '''
 
@@ -116,6 +117,33 @@ def scalars(schema, op):
         elif isinstance(a, Tensor) and not a.dlpack:
             out.append((a.name, a.path, "0", a.doc))
     return out
+
+
+CACHE_DESC = '''\
+@dataclasses.dataclass(frozen=True)
+class CacheDesc:
+    """The form of keys and values in a cache, which is fixed for a layer.
+
+    dtype: of its elements; None: the op's dtype
+    layout: "nhd", k and v [page, token, kv head, D] with free strides, or "shuffle", k [page, kv
+        head, D / x, P, x] and v [page, kv head, P / x, D, x] with x elements in 16 bytes; "shuffle_k",
+        the same with v [page, kv head, D, P]; "packed", rows of latents with their scales
+    scale: which elements share a scale, for fp8 and int8
+    page_size: tokens in a page
+    """
+    dtype: Optional[{dtypes}] = None
+    layout: {layouts} = "nhd"
+    scale: {scales} = "none"
+    page_size: int = 1
+
+
+'''
+
+
+def cache_desc(schema):
+    dtypes, layouts, scales = (literal(schema.enums[f"enum attn_{name}"].texts())
+                               for name in ("dtype", "kv_layout", "kv_scale"))
+    return CACHE_DESC.format(dtypes=dtypes, layouts=layouts, scales=scales)
 
 
 def literal(values):
@@ -264,10 +292,11 @@ def kind(default):
 
 def module(schema):
     names = ["".join(w.capitalize() for w in op.name.split("_")) for op in schema.ops]
-    text = HEAD + f"__all__ = {names!r}\n\n"
+    text = HEAD + f"__all__ = {['CacheDesc'] + names!r}\n\n"
     text += f"DECLARATIONS = {chr(34) * 3}\n{declarations(schema)}{chr(34) * 3}\n\n"
     shared = {e.name: {t: e.start + i for i, t in enumerate(e.texts())}
               for e in schema.enums.values()}
     text += "ENUMS = {\n" + "".join(f"    {k!r}: {v!r},\n" for k, v in shared.items()) + "}\n\n\n"
+    text += cache_desc(schema)
     text += "".join(op_class(schema, op) for op in schema.ops)
     return text + "OPS = (" + ", ".join(names) + ")\n"

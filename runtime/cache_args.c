@@ -15,11 +15,6 @@ enum { PAGE_SIZE_MAX = 65536 };
 /* And multiplies the number of a page with a stride of 32 bits. */
 #define PAGE_STRIDE_MAX (INT64_C(1) << 32)
 
-static const char *const layouts[] = {"nhd", "shuffle", "packed", "shuffle_k"};
-static const char *const scales[] = {"none", "tensor", "token", "block", "e8m0"};
-
-#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
-
 /* Elements in 16 bytes. */
 static int chunk(const struct attn_cache_desc *d) { return 16 / attn_dtype_size(d->dtype); }
 
@@ -58,10 +53,10 @@ static int check_scale(const char *op, const struct attn_cache_desc *d)
         return attn_fail(
             ATTN_BAD_ARGUMENT,
             "%s: cache.scale says e8m0, which is of layout PACKED; cache.layout says %s", op,
-            layouts[d->layout]);
+            attn_kv_layout_texts[d->layout]);
     if (scaled && attn_dtype_size(d->dtype) != 1)
         return attn_fail(ATTN_BAD_ARGUMENT, "%s: a %s cache has no scale, cache.scale says %s", op,
-                         attn_dtype_name(d->dtype), scales[d->scale]);
+                         attn_dtype_name(d->dtype), attn_kv_scale_texts[d->scale]);
     if (!scaled && d->dtype == ATTN_INT8)
         return attn_fail(ATTN_BAD_ARGUMENT,
                          "%s: an int8 cache needs a scale, cache.scale says "
@@ -78,10 +73,10 @@ int attn_cache_normalise(const char *op, enum attn_dtype dtype,
     if (attn_dtype_size(d->dtype) == 0)
         return attn_fail(ATTN_BAD_ARGUMENT, "%s: cache.dtype %d is none of enum attn_dtype", op,
                          (int)d->dtype);
-    if ((size_t)d->layout >= COUNT(layouts))
+    if ((size_t)d->layout >= attn_kv_layout_texts_count)
         return attn_fail(ATTN_BAD_ARGUMENT, "%s: cache.layout %d is none of enum attn_kv_layout",
                          op, (int)d->layout);
-    if ((size_t)d->scale >= COUNT(scales))
+    if ((size_t)d->scale >= attn_kv_scale_texts_count)
         return attn_fail(ATTN_BAD_ARGUMENT, "%s: cache.scale %d is none of enum attn_kv_scale", op,
                          (int)d->scale);
     if (d->page_size < 1 || d->page_size > PAGE_SIZE_MAX)

@@ -51,6 +51,10 @@ struct attn_key_field *attn_key_add_number(struct attn_key *key, const char *fie
 struct attn_key_field *attn_key_add_flag(struct attn_key *key, const char *field, bool value);
 void attn_key_cover(struct attn_key_field *field, const char *value, unsigned cost);
 
+/* The texts of enum attn_kv_layout and enum attn_kv_scale, in descriptions and keys. */
+extern const char *const attn_kv_layout_texts[], *const attn_kv_scale_texts[];
+extern const size_t attn_kv_layout_texts_count, attn_kv_scale_texts_count;
+
 /* A number that a kernel may have in place of a smaller one. */
 struct attn_key_step {
     int number;

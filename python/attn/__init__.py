@@ -11,7 +11,6 @@ for torch.compile, attn.aiter the calls of AITER.
 """
 from attn import _native
 from attn._native import AttnError
-from attn._types import CacheDesc
 from attn import _ops
 
 _native.load(_ops.DECLARATIONS)

@@ -7,7 +7,7 @@ import weakref
 from attn._device import Device
 from attn._native import AttnError
 from attn._tensors import READ
-from attn._types import CacheDesc
+from attn._ops import CacheDesc
 from attn.attention import new_like
 
 _devices = {}
