@@ -139,6 +139,8 @@ static void what_does_not_fit_is_named(void **state)
     REFUSED(s.shapes[0][0] = INT64_C(1) << 40, "q: dimension 0 is 1099511627776");
     REFUSED(s.shapes[0][0] = -2, "q: dimension 0 is -2");
     REFUSED(s.t[0].strides = apart, "q: its last dimension has stride 2");
+    apart[1] = 0;
+    REFUSED(s.t[0].strides = apart, "q is expanded: dimension 1 has stride 0");
     REFUSED(s.shapes[4][0] = 300, "lse: dimension 0 is 300, 8 is needed");
     REFUSED(s.shapes[7][0] = 4, "cu_seqlens_k: dimension 0 is 4, 3 is needed");
     REFUSED(s.shapes[6][0] = s.shapes[7][0] = 0, "cu_seqlens_q has no element");
