@@ -154,8 +154,8 @@ static int check_strides(struct binding *b, const struct attn_tensor *t, const D
         if (given->shape[d] <= 1)
             continue;
         if (is == 0) /* which stands for a contiguous tensor in the argument structs */
-            return attn_fail(ATTN_BAD_ARGUMENT, "%s is expanded: dimension %d has stride 0", t->name,
-                             d);
+            return attn_fail(ATTN_BAD_ARGUMENT, "%s is expanded: dimension %d has stride 0",
+                             t->name, d);
         if (d >= t->free && is != dense)
             return attn_fail(ATTN_BAD_ARGUMENT, "%s: its %s dimension has stride %lld, not %lld",
                              t->name, d == t->ndim - 1 ? "last" : "inner", (long long)is,

@@ -189,6 +189,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
         return false;
     if (v->q_dtype == ATT_Q_DTYPE_FP8 && v->kv_dtype != ATT_KV_DTYPE_FP8)
         return att_reject(why, ATT_Q_DTYPE, "q_dtype fp8 is for a cache of kv_dtype fp8");
+    if (v->q_dtype != ATT_Q_DTYPE_FP8 && v->q_scale != ATT_Q_SCALE_TENSOR)
+        return att_reject(why, ATT_Q_SCALE, "q_scale is for q_dtype fp8");
     struct att_tile tile;
     return att_cache_check(v, why) && att_find_tile(v, m, &tile, why);
 }
@@ -389,6 +391,17 @@ static struct tir_value without_first(struct decode *d, struct tir_value q, unsi
     return tir_bitcast(b, tir_select(b, twice, tir_int_like(b, bits, 0), bits), type);
 }
 
+/* Byte offsets of rows of a tensor [token, head, ...] that is given per query. */
+static struct tir_value q_address(struct decode *d, const struct decode_rows *r,
+                                  const char *token_stride, const char *head_stride, int size)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_value token = tir_convert(b, r->token, TIR_I64);
+    const struct tir_value head = tir_convert(b, r->head, TIR_I64);
+    return tir_add(b, tir_mul(b, token, like(d, att_stride(b, token_stride, size), token)),
+                   tir_mul(b, head, like(d, att_stride(b, head_stride, size), head)));
+}
+
 static void load_q(struct decode *d)
 {
     struct tir_builder *b = &d->b;
@@ -402,11 +415,7 @@ static void load_q(struct decode *d)
     const int size = (int)d->q_size;
     const struct decode_rows r =
         decode_rows(d, tir_row_index(b, tir_tile(b->f, TIR_I32, d->columns, 1, &rows)));
-    const struct tir_value token = tir_convert(b, r.token, TIR_I64);
-    const struct tir_value head = tir_convert(b, r.head, TIR_I64);
-    const struct tir_value at =
-        tir_add(b, tir_mul(b, token, like(d, att_stride(b, ARG_Q_TOKEN_STRIDE, size), token)),
-                tir_mul(b, head, like(d, att_stride(b, ARG_Q_HEAD_STRIDE, size), head)));
+    const struct tir_value at = q_address(d, &r, ARG_Q_TOKEN_STRIDE, ARG_Q_HEAD_STRIDE, size);
     struct tir_value part[2];
     for (unsigned i = 0; i < decode_parts(&d->k); i++)
         part[i] = tir_tile_gather(b, tir_arg(b, ARG_Q, TIR_I64), at,
@@ -419,6 +428,22 @@ static void load_q(struct decode *d)
         q = tir_relayout(b, q, &all);
     }
     d->q = tir_named(b, "q", tir_transpose(b, q));
+}
+
+/* The scale of each column's query and head, 1 x columns. */
+static struct tir_value load_q_scales(struct decode *d)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_type vector = d->attention.softmax.vector;
+    const struct tir_layout l = tir_layout_transpose(tir_layout_of(b->f, vector));
+    const struct tir_type rows = tir_tile(b->f, TIR_I32, vector.cols, 1, &l);
+    const struct tir_type t = tir_tile(b->f, TIR_F32, vector.cols, 1, &l);
+    const struct decode_rows r = decode_rows(d, tir_row_index(b, rows));
+    const struct tir_value at =
+        q_address(d, &r, ARG_Q_SCALE_TOKEN_STRIDE, ARG_Q_SCALE_HEAD_STRIDE, sizeof(float));
+    const struct tir_value scales =
+        tir_tile_gather(b, tir_arg(b, ARG_Q_SCALE, TIR_I64), at, tir_i32(b, 0), t);
+    return tir_named(b, "q_scale", tir_transpose(b, scales));
 }
 
 /* The columns are queries of one sequence, each for the heads of a kv head. */
@@ -495,7 +520,11 @@ static struct tir_value scores(void *family, const struct att_block *block)
     set_stage(d, COMPUTE, SCORES);
     const struct tir_value zero = tir_splat(b, tir_f32(b, 0.0f), d->scores);
     const struct tir_value k = decode_use_k(d, d->k_loaded), q = read_q(d);
-    return decode_scale(d, tir_named(b, "s", tir_mma(b, d->qk, k, q, zero)), &d->k_scales);
+    const struct tir_value s = tir_named(b, "s", tir_mma(b, d->qk, k, q, zero));
+    const struct tir_value scaled = decode_scale(d, s, &d->k_scales);
+    if (!d->q_scales.id)
+        return scaled;
+    return tir_mul(b, scaled, tir_broadcast(b, d->q_scales, d->scores));
 }
 
 static struct tir_value scale_weights(void *family, struct tir_value p)
@@ -568,6 +597,8 @@ static struct decode_state walk_keys(struct decode *d)
     decode_find_position(d);
     if (keeps_q(d))
         load_q(d);
+    if (d->v->q_scale == ATT_Q_SCALE_TOKEN)
+        d->q_scales = load_q_scales(d);
     struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), n, tir_i32(b, 1), inside, ATT_N_CARRY);
     att_attention_visit(&d->attention, (struct att_block){.index = loop.index}, inside);
     return decode_end_keys(d, &some, &loop, inside, carried);
@@ -580,7 +611,7 @@ static void begin_attention(struct decode *d)
     struct tir_value k_scale = {0};
     if (d->v->kv_scale == ATT_KV_SCALE_TENSOR)
         k_scale = att_cache_tensor_scale(&d->k.c);
-    if (d->v->q_dtype == ATT_Q_DTYPE_FP8) {
+    if (d->v->q_dtype == ATT_Q_DTYPE_FP8 && d->v->q_scale == ATT_Q_SCALE_TENSOR) {
         struct tir_builder *b = &d->b;
         const struct tir_value q_scale =
             tir_scalar_load(b, tir_arg(b, ARG_Q_SCALE, TIR_I64), tir_i32(b, 0), TIR_F32);

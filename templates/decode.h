@@ -77,6 +77,7 @@ struct decode {
     struct tir_value first_row; /* of the item's queries x heads: column 0 */
     struct tir_value n_rows;
     struct tir_value q;
+    struct tir_value q_scales; /* of the columns, 1 x columns, where each has its own; or none */
 
     /* The block of keys that is being built. */
     struct tir_value k_loaded, v_loaded;

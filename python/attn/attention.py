@@ -88,7 +88,7 @@ class BatchDecode:
     def __init__(self, device, *, dtype, head_dim, heads, kv_heads, cache, max_batch, q_len=1,
                  head_dim_v=0, mask="causal", window_left=-1, sinks=False, soft_cap=0.0, lse=False,
                  scale=0.0, logits=None, page_table="blocks", split=True, lists=0, chunk=0,
-                 one_launch=False):
+                 one_launch=False, q_dtype=None, q_scale="tensor"):
         self.device, self.heads, self.head_dim_v = device, heads, head_dim_v or head_dim
         self.q_len, self.lse = q_len, lse
         mask, more = mask_of(mask, window_left, chunk)
@@ -96,7 +96,9 @@ class BatchDecode:
         self.op = device.decode(dtype=dtype, head_dim=head_dim, head_dim_v=head_dim_v, heads=heads,
                                 kv_heads=kv_heads, q_len=q_len, mask=mask, sinks=sinks,
                                 soft_cap=soft_cap > 0, lse=lse, logits=logits, cache=cache,
-                                page_table=page_table, one_launch=one_launch)
+                                page_table=page_table, one_launch=one_launch, q_dtype=q_dtype,
+                                q_scale=q_scale)
+        self.made = dtype if q_dtype else None  # the output's type, where it is not q's
         self.combine = self.lists = self.tickets = None
         if split or one_launch:
             window = window_left + 1 if mask == "window" else chunk
@@ -123,21 +125,22 @@ class BatchDecode:
             self.lists.plan(kv_lens, qo_indptr, stream)
 
     def run(self, q, k_cache, v_cache, *, out=None, lse=None, k_scale=None, v_scale=None, sinks=None,
-            stream=None):
+            q_scale=None, stream=None):
         """A layer. Returns out, or out and lse. Without out and lse they are made, which a captured
-        graph cannot have."""
+        graph cannot have. Scales and sinks are best kept from step to step, as caches are."""
         layer = self._layers.get(id(k_cache))
         at = 0 if stream is None else stream_handle(stream)
         if (layer is not None and layer[0] is k_cache and layer[1] is v_cache and
-                layer[2] is k_scale and layer[3] is v_scale and layer[4] is sinks):
+                layer[2] is k_scale and layer[3] is v_scale and layer[4] is sinks and
+                layer[5] is q_scale):
             if out is not None and not self.lse:
-                if layer[5](q, out, at):
-                    if layer[6] is not None:
-                        layer[6](out, at)
+                if layer[6](q, out, at):
+                    if layer[7] is not None:
+                        layer[7](out, at)
                     return out
         else:
             layer = None
-        return self._run(layer, q, out, lse, (k_cache, v_cache, k_scale, v_scale, sinks), at)
+        return self._run(layer, q, out, lse, (k_cache, v_cache, k_scale, v_scale, sinks, q_scale), at)
 
     def launcher(self):
         """run(q, k_cache, v_cache, out, stream), of the stream's number, where that is all there is to
@@ -146,11 +149,11 @@ class BatchDecode:
 
         def launch(q, k_cache, v_cache, out, at):
             layer = layers.get(id(k_cache))
-            if (layer is None or layer[7] or layer[0] is not k_cache or layer[1] is not v_cache or
-                    not layer[5](q, out, at)):
+            if (layer is None or layer[8] or layer[0] is not k_cache or layer[1] is not v_cache or
+                    not layer[6](q, out, at)):
                 run(q, k_cache, v_cache, out=out, stream=at)
-            elif layer[6] is not None:
-                layer[6](out, at)
+            elif layer[7] is not None:
+                layer[7](out, at)
 
         return launch
 
@@ -158,12 +161,12 @@ class BatchDecode:
         """A layer that is new, or whose tensors were not given or are of another shape."""
         out, lse = outputs(self, q, out, lse)
         moving = (out, lse) if self.lse else (out,)
-        if layer is None or not layer[5](q, *moving, at):
+        if layer is None or not layer[6](q, *moving, at):
             layer = self._learn(q, out, lse, fixed)
-            if not layer[5](q, *moving, at):
+            if not layer[6](q, *moving, at):
                 raise Bound._unlike("q")
-        if layer[6] is not None:
-            layer[6](*moving, at)
+        if layer[7] is not None:
+            layer[7](*moving, at)
         return (out, lse) if self.lse else out
 
     def _learn(self, q, out, lse, fixed):
@@ -179,9 +182,9 @@ class BatchDecode:
         return layer
 
     def _bind(self, q, out, lse, fixed):
-        k_cache, v_cache, k_scale, v_scale, sinks = fixed
+        k_cache, v_cache, k_scale, v_scale, sinks, q_scale = fixed
         call = dict(self._step, q=q, out=out, lse=lse, k_cache=k_cache, v_cache=v_cache,
-                    k_scale=k_scale, v_scale=v_scale, sinks=sinks, **self.numbers)
+                    k_scale=k_scale, v_scale=v_scale, sinks=sinks, q_scale=q_scale, **self.numbers)
         if not self.lists:
             return self.op.bind(**call), None
         plan, joined = self.lists.of(self._step["kv_lens"].shape[0]), {}
@@ -209,6 +212,7 @@ class BatchPrefill:
                  mask="causal", window_left=-1, sinks=False, soft_cap=0.0, lse=False, scale=0.0,
                  logits=None, page_table="blocks", chunk=0):
         self.heads, self.head_dim_v, self.lse = heads, head_dim_v or head_dim, lse
+        self.made = None
         mask, more = mask_of(mask, window_left, chunk)
         self.paged = cache is not None
         self.op = device.prefill(dtype=dtype, head_dim=head_dim, head_dim_v=head_dim_v, heads=heads,
@@ -247,10 +251,17 @@ def outputs(call, q, out, lse):
     if not call._step:
         raise AttnError("ATTN_BAD_ARGUMENT", "run() before plan()")
     if out is None:
-        out = new_like(q, (*q.shape[:2], call.head_dim_v))
+        out = new_like(q, (*q.shape[:2], call.head_dim_v), call.made and sixteen_bits(q, call.made))
     if lse is None and call.lse:
         lse = new_like(q, (call.heads, q.shape[0]), float_of(q))
     return out, lse
+
+
+def sixteen_bits(x, name):
+    """bf16 or fp16 as x's library calls it; numpy's bf16 are uint16."""
+    if hasattr(x, "new_empty"):
+        return sys.modules["torch"].bfloat16 if name == "bf16" else sys.modules["torch"].float16
+    return "uint16" if name == "bf16" else "float16"
 
 
 def float_of(x):

@@ -119,7 +119,8 @@ static void a_models_config_becomes_a_description(void **state)
     write_file("config.json", qwen);
     expect("describe config.json -o q.yaml", 0, "", "");
     expect("build q.yaml --emit=variants", 0,
-           "gfx942 decode dtype=fp16 q_dtype=same head_dim=128 head_dim_v=128 gqa=16 q_len=1 "
+           "gfx942 decode dtype=fp16 q_dtype=same q_scale=tensor head_dim=128 head_dim_v=128 "
+           "gqa=16 q_len=1 "
            "mask=causal",
            "");
     expect("describe . --tp 8", 0, "TP 8: 8 query heads and 1 key/value heads a rank (copies)", "");

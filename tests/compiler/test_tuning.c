@@ -16,7 +16,8 @@
 #include "compiler/tuning.h"
 
 #define KEY                                                                                       \
-    "gfx950 decode dtype=bf16 q_dtype=same head_dim=64 head_dim_v=64 gqa=1 q_len=1 "              \
+    "gfx950 decode dtype=bf16 q_dtype=same q_scale=tensor head_dim=64 head_dim_v=64 gqa=1 "       \
+    "q_len=1 "                                                                                    \
     "mask=causal sinks=false soft_cap=false lse=false one_launch=false logits=none page_size=16 " \
     "page_table=blocks "                                                                          \
     "kv_dtype=same kv_layout=nhd kv_scale=none tile=auto"

@@ -15,7 +15,7 @@ KERNELS = [
     {"op": "prefill", "head_dim": D, "q_dtype": "fp8", "paged": True, "page_size": "any",
      "kv_dtype": "fp8", "kv_scale": "tensor"},
     {"op": "decode", "head_dim": D, "page_size": P, "gqa": H // HK, "q_dtype": "fp8", "kv_dtype": "fp8",
-     "kv_scale": "tensor", "kv_layout": ["nhd", "shuffle"]},
+     "kv_scale": "tensor", "kv_layout": ["nhd", "shuffle"], "q_scale": ["tensor", "token"]},
     {"op": "combine", "head_dim": D, "partials": "csr"}, {"op": "plan"},
 ]
 
@@ -106,6 +106,25 @@ class Fp8:
             for s in range(2):
                 want, _ = support.attention(FP8[q[s:s + 1]] * scales[0], keys[s], values[s], scale=0.1)
                 support.close(self.back(x)[s:s + 1], want, support.bound(values[s]) * 5)
+        self.decode_with_a_scale_for_each_query_and_head(q, k, v, table, lens, keys, values, (ks, vs))
+
+    def decode_with_a_scale_for_each_query_and_head(self, q, k, v, table, lens, keys, values, kv_scales):
+        rng = np.random.default_rng(3)
+        wide = rng.uniform(0.005, 0.05, (2, 2 * H, 1)).astype(np.float32)
+        keys_s, values_s = self.t(base.shuffle_k(k, 16)), self.t(base.shuffle_v(v, 16))
+        for scale in (wide[:, :H].copy(), wide[:, ::2]):  # whole, and a view
+            out = self.t(np.zeros((2, H, D), np.float16))
+            given = self.t(wide)[:, ::2] if scale.base is not None else self.t(scale)
+            aiter.pa_decode_gluon(out, self.t(q), keys_s, values_s, lens, self.t(table), 0.1, 1, 1,
+                                  query_scale=given, key_scale=kv_scales[0], value_scale=kv_scales[1])
+            for s in range(2):
+                x = FP8[q[s:s + 1]] * scale[s]
+                want, _ = support.attention(x, keys[s], values[s], scale=0.1)
+                support.close(self.back(out)[s:s + 1], want, support.bound(values[s]) * 5)
+        with self.assertRaisesRegex(aiter.NotServed, r"query_scale is \[2, 1\]"):
+            aiter.pa_decode_gluon(out, self.t(q), keys_s, values_s, lens, self.t(table), 0.1, 1, 1,
+                                  query_scale=self.t(wide[:, 0]), key_scale=kv_scales[0],
+                                  value_scale=kv_scales[1])
 
 
 class WithNumpy(Fp8, unittest.TestCase):

@@ -23,6 +23,8 @@ class Decode(unittest.TestCase):
              "q_len": 2, "lse": True, "sinks": True, "page_table": "indices"},
             {"op": "decode", "head_dim": DIM, "page_size": PAGE, "gqa": gqa, "one_launch": True,
              "mask": "chunk"},
+            {"op": "decode", "head_dim": DIM, "page_size": PAGE, "gqa": gqa, "q_dtype": "fp8",
+             "kv_dtype": "fp8", "kv_scale": "tensor", "q_scale": "token"},
             {"op": "combine", "head_dim": DIM, "partials": "csr"}, {"op": "plan"})
 
     def test_chunks_in_one_launch(self):
@@ -38,6 +40,26 @@ class Decode(unittest.TestCase):
                 first = (n - 1) // 128 * 128
                 want, _ = support.attention(q[s:s + 1], keys[s][first:], values[s][first:])
                 support.close(out[s:s + 1], want, support.bound(values[s]), f"{turn} {s}")
+
+    def test_fp8_queries_with_scales_of_their_own(self):
+        cache = attn.CacheDesc(page_size=PAGE, dtype="fp8", scale="tensor")
+        decode = BatchDecode(self.device, **dict(SHAPE, cache=cache), max_batch=2, lists=8, q_dtype="fp8",
+                             q_scale="token")
+        lengths = [300, 40]
+        _, table, _, _ = paged(lengths, 7)
+        k, v = (support.fp8_bytes((int(table.max()) + 1, PAGE, KV_HEADS, DIM), i) for i in range(2))
+        one = np.array([0.05], np.float32)
+        decode.plan(np.array(lengths, np.int32), block_table=table)
+        for seed in range(2):
+            q = support.fp8_bytes((2, HEADS, DIM), 5 + seed)
+            q_scale = np.random.default_rng(seed).uniform(0.01, 0.1, (2, HEADS)).astype(np.float32)
+            out = decode.run(q, k, v, k_scale=one, v_scale=one, q_scale=q_scale)
+            self.assertEqual(out.dtype, np.float16)
+            for s, n in enumerate(lengths):
+                x, y = (support.FP8[c[table[s, :-(-n // PAGE)]]].reshape(-1, KV_HEADS, DIM)[:n] * one[0]
+                        for c in (k, v))
+                want, _ = support.attention(support.FP8[q[s:s + 1]] * q_scale[s][:, None], x, y)
+                support.close(out[s:s + 1], want, support.bound(y) * 5, f"{seed} {s}")
 
     def layers(self, decode, lengths, seeds):
         """The layers of a model: caches of their own, the same pages."""

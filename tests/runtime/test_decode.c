@@ -70,6 +70,7 @@ static void add(struct attnc_pack_writer *w, const struct kernel *k)
         {"page_table", or(k->page_table, "blocks")},
         {"q_dtype", "same"},
         {"q_len", or(k->q_len, "1")},
+        {"q_scale", "tensor"},
         {"sinks", "false"},
         {"soft_cap", "false"},
     };
@@ -460,6 +461,7 @@ static void bad_descriptors_are_refused(void **state)
             "have a multiple of 16 tokens");
     REFUSED(d.head_dim = 100, "not a multiple of 8");
     REFUSED(d.q_dtype = ATTN_FP8, "q_dtype is ATTN_FP8, cache.dtype is not");
+    REFUSED(d.q_scale = ATTN_Q_SCALE_TOKEN, "q_scale is set, q_dtype is not ATTN_FP8");
 #undef REFUSED
     close_bench(&b);
 }

@@ -390,6 +390,30 @@ static void fill_work(struct call *c)
         operand_set_int(tickets, AT(i / kv_heads(c), i % kv_heads(c)), 0);
 }
 
+static bool has_q_scales(const struct call *c)
+{
+    return !is_latent(c) && c->desc.decode.q_scale == ATTN_Q_SCALE_TOKEN;
+}
+
+/* The scale of a query and head that has its own; else attention_of() has it. */
+static double q_scale_of(struct call *c, int64_t token, int64_t head)
+{
+    return has_q_scales(c) ? operand_value(OPERAND(c, Q_SCALE), AT(token, head)) : 1;
+}
+
+static void fill_q_scales(struct call *c)
+{
+    struct operand *scale = OPERAND(c, Q_SCALE);
+    if (scale->given && !has_q_scales(c))
+        operand_set(scale, AT(0), is_latent(c) ? 0.0625 : 0.5); /* for late_query() */
+    if (!scale->given || !has_q_scales(c))
+        return;
+    for (int64_t i = 0; i < operand_count(scale); i++) {
+        const int64_t heads = scale->dims[1];
+        operand_set(scale, AT(i / heads, i % heads), 0.375 + 0.0625 * (double)(i % 7));
+    }
+}
+
 static struct ref_attention attention_of(struct call *c)
 {
     const struct operand *scale = OPERAND(c, Q_SCALE);
@@ -400,7 +424,7 @@ static struct ref_attention attention_of(struct call *c)
         .logits = c->hook ? hook_function(c->hook) : NULL,
         .logits_arg = c->hook_arg,
     };
-    if (scale->given)
+    if (scale->given && !has_q_scales(c))
         a.scale *= operand_value(scale, AT(0));
     if (!is_latent(c) && c->desc.decode.soft_cap)
         a.soft_cap = c->args.decode.soft_cap;
@@ -420,9 +444,11 @@ static void point_the_same_way(struct call *c)
             const struct slot slot = page_lists_slot(&own->pages, s, at, h / group);
             for (int d = 0; d < dim; d++)
                 key[d] = ref_cache_value(&k, slot.page, slot.token, slot.head, d);
-            const double size = is(c, LATE) ? late_query(key, dim, attention_of(c).scale) : 16;
+            const int64_t token = own->qo[s + 1] - 1;
+            const double scale = attention_of(c).scale * q_scale_of(c, token, h);
+            const double size = is(c, LATE) ? late_query(key, dim, scale) : 16;
             for (int d = 0; d < dim; d++)
-                operand_set(OPERAND(c, Q), AT(own->qo[s + 1] - 1, h, d), key[d] < 0 ? -size : size);
+                operand_set(OPERAND(c, Q), AT(token, h, d), key[d] < 0 ? -size : size);
         }
     }
 }
@@ -456,8 +482,7 @@ static void fill(struct call *c)
     fill_shard(c);
     fill_keys(c);
     fill_work(c);
-    if (OPERAND(c, Q_SCALE)->given)
-        operand_set(OPERAND(c, Q_SCALE), AT(0), is_latent(c) ? 0.0625 : 0.5); /* for late_query() */
+    fill_q_scales(c);
     if (is(c, HUGE_LOGIT | LATE))
         point_the_same_way(c);
     if (is_latent(c))
@@ -571,8 +596,10 @@ static void read_inputs(struct call *c)
     const struct operand *q = OPERAND(c, Q), *sinks = call_operand(c, DECODE_SINKS);
     const int64_t row = q->dims[1] * q->dims[2], count = own->qo[ARG(c, batch)] * row;
     own->q = call_allocate(c, (size_t)count + 1, sizeof(*own->q));
-    for (int64_t i = 0; i < count; i++)
-        own->q[i] = operand_value(q, AT(i / row, i % row / q->dims[2], i % q->dims[2]));
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t token = i / row, head = i % row / q->dims[2];
+        own->q[i] = operand_value(q, AT(token, head, i % q->dims[2])) * q_scale_of(c, token, head);
+    }
     if (is_latent(c) || !sinks->given)
         return;
     own->sinks = call_allocate(c, (size_t)DESC(c, heads), sizeof(*own->sinks));
@@ -682,8 +709,9 @@ static double least_bytes(const struct call *c)
     const int key = cache->layout == ATTN_KV_PACKED
                         ? REF_PACKED_ROW
                         : (is_latent(c) ? dim : dim + dim_v) * attn_dtype_size(cache->dtype);
+    const int q_scale_size = has_q_scales(c) ? 4 : 0;
     double bytes = (double)batch * seen * kv_heads(c) * (key + scales) +
-                   rows * (dim * q_size + dim_v * 2 + (DESC(c, lse) ? 4 : 0)) +
+                   rows * (dim * q_size + q_scale_size + dim_v * 2 + (DESC(c, lse) ? 4 : 0)) +
                    4.0 * (lists_of(c)->first[batch] + batch);
     if (is_split(c))
         bytes += 4.0 * (INFO * own->items + s->lists + 1) +

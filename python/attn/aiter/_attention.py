@@ -55,6 +55,19 @@ def made_of(call, q, q_descale, out):
     return "bf16" if out is None else c.dtype(out), {"q_descale": scale}
 
 
+def q_scales_of(call, q, q_scale, out):
+    """The dtype of decode's output, fields of its descriptor and its scales of fp8 queries: one, or
+    one for each query and head, [queries, heads, 1]."""
+    if c.dtype(q) == "fp8" and q_scale is not None and c.count(q_scale) > 1:
+        shape = (*q.shape[:2], 1)
+        if tuple(q_scale.shape) != shape:
+            raise NotServed(call, f"query_scale is {list(q_scale.shape)}: [1] and {list(shape)} are served")
+        if all(c.strides(q_scale)[i] for i in (0, 1) if shape[i] > 1):
+            return "bf16" if out is None else c.dtype(out), {"q_scale": "token"}, q_scale[..., 0]
+    made, scales = made_of(call, q, q_scale, out)
+    return made, {}, scales.get("q_descale")
+
+
 def check_q(call, q):
     if c.dtype(q) not in ("bf16", "fp16"):
         raise NotServed(call, FP8_Q if c.dtype(q) == "fp8" else f"queries are {c.dtype(q)}")
@@ -210,7 +223,7 @@ def pa_decode_gluon(output, query, key_cache, value_cache, context_lengths, bloc
     max_context_partition_num workgroups. The window counts from behind the last
     key, as the kernel and its test do: one query sees sliding_window - 1 keys."""
     call = "pa_decode_gluon"
-    made, scales = made_of(call, query, query_scale, output)
+    made, scaled, q_scale = q_scales_of(call, query, query_scale, output)
     c.refuse(call, alibi_slopes=(alibi_slopes is not None, "AITER's kernel does not look at them"))
     s = c.session(query)
     cache = c.Cache(call, key_cache, value_cache, made, key_scale, value_scale, shuffled=True)
@@ -221,9 +234,10 @@ def pa_decode_gluon(output, query, key_cache, value_cache, context_lengths, bloc
             raise NotServed(call, f"a window of {sliding_window} keys for {query_length} queries")
     sinks = c.sinks_of(s, sinks)
     desc = decode_desc(query, cache, mask, sinks, 0.0, int(query_length), "blocks", made=made)
+    desc.update(scaled)
     _split.launch(s, "decode", desc, dict(
         cache.tensors(), q=query, out=output, sinks=sinks, kv_lens=context_lengths,
-        block_table=block_tables, q_scale=scales.get("q_descale"),
+        block_table=block_tables, q_scale=q_scale,
         **numbers(softmax_scale, 0.0, mask, left, 0)),
         context_lengths.shape[0], int(max_context_partition_num) or None)
 

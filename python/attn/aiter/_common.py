@@ -8,7 +8,7 @@ from attn._device import Device
 from attn._native import AttnError
 from attn._tensors import READ
 from attn._ops import CacheDesc
-from attn.attention import new_like
+from attn.attention import new_like, sixteen_bits
 
 _devices = {}
 
@@ -201,10 +201,7 @@ def floats(like, shape):
 
 def rows(like, shape, name):
     """A tensor of bf16 or fp16 where `like` is, not set. numpy's bf16 are uint16."""
-    if is_torch(like):
-        torch = sys.modules["torch"]
-        return new_like(like, shape, torch.bfloat16 if name == "bf16" else torch.float16)
-    return new_like(like, shape, "uint16" if name == "bf16" else "float16")
+    return new_like(like, shape, sixteen_bits(like, name))
 
 
 def integers(like, shape):

@@ -20,11 +20,10 @@ ROWS = (
      "values of four dimensions are taken as the SHUFFLE memory that they are",
      "`kernelName`; a `block_tables_stride0` that is not the tensor's"),
     (("pa_decode_gluon", "get_recommended_splits"), "ATOM, SGLang",
-     "sinks, window, scales per token or tensor, fp8 queries; up to 64 of them. One query sees `sliding_window - 1` "
-     "keys, as AITER's kernel and its test have it. Values of five dimensions, or `[page, head, D, "
+     "sinks, window, scales per token or tensor, fp8 queries with one scale or a scale for each query "
+     "and head; up to 64 of them. One query sees `sliding_window - 1` keys, as AITER's kernel and its test have it. Values of five dimensions, or `[page, head, D, "
      "token]`",
-     "scales of tokens of fp8 queries, `alibi_slopes`; `exp_sums`, `max_logits` and "
-     "`temporary_output` are not written"),
+     "`alibi_slopes`; `exp_sums`, `max_logits` and `temporary_output` are not written"),
     (("paged_attention_rocm",), "ATOM",
      "keys `[page, head, D / x, P, x]`, values `[page, head, D, token]`, a scale per tensor, "
      "`alibi_slopes`; one query for each sequence, its own row",
