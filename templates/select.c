@@ -10,12 +10,17 @@
 enum {
     LANES = ATT_SELECT_LANES,
     DIGIT = 8,
-    DIGITS = 32 / DIGIT,
+    LOG_LOST = 8, /* bits of a distance, and those of a float of which its logarithm is made */
+    LOG_BITS = 3,
+    LOG_SHIFT = 23 - LOG_BITS,
+    LOG_BIAS = 127 << LOG_BITS,
+    DIGITS = 5,     /* a logarithm, and the 28 bits that an octave's part has at most */
+    HISTOGRAMS = 4, /* the fifth is the first again */
     BINS = 1 << DIGIT,
     BINS_A_LANE = BINS / LANES,
     SELECTION = 2, /* the third of the counts */
     N_COUNTS,
-    HISTOGRAM_BYTES = DIGITS * BINS * 4,
+    HISTOGRAM_BYTES = HISTOGRAMS * BINS * 4,
     HALF = 16,          /* two counts share a register */
     NO_KEY = INT32_MIN, /* below all */
     NAN_KEY = INT32_MIN + 1,
@@ -105,6 +110,15 @@ struct att_select att_select_begin(struct tir_builder *b, const struct att_selec
     return s;
 }
 
+struct tir_value att_select_number_key(struct tir_builder *b, struct tir_value score)
+{
+    struct tir_type t = tir_typeof(b->f, score);
+    t.dtype = TIR_I32;
+    const struct tir_value bits = tir_bitcast(b, score, t);
+    const struct tir_value negative = tir_sub(b, tir_int_like(b, bits, sign), bits);
+    return tir_select(b, tir_cmp_lt(b, bits, tir_int_like(b, bits, 0)), negative, bits);
+}
+
 /* The magnitude with its sign as a two's complement: -0 becomes 0. NaNs become the lowest key but
  * one; the lowest is the limit that all are above. */
 struct tir_value att_select_key(struct tir_builder *b, struct tir_value score,
@@ -187,10 +201,10 @@ static void hold(const struct att_select *s, struct held *h, struct tir_value co
     }
 }
 
-static void clear_histograms(const struct att_select *s)
+static void clear_histograms(const struct att_select *s, int count)
 {
     struct tir_builder *b = s->b;
-    const int all = DIGITS * BINS, group = LANES * (int)b->f->waves;
+    const int all = count * BINS, group = LANES * (int)b->f->waves;
     const struct tir_value own = tir_add(b, s->lane_index, number(s, att_times(b, s->wave, LANES)));
     for (int first = 0; first < all; first += group) {
         const struct tir_value bin = tir_add(b, own, constant(s, first));
@@ -234,48 +248,80 @@ static struct tir_value find_digit(const struct att_select *s, struct tir_value 
     return tir_sub(b, tir_i32(b, BINS - 1), bins);
 }
 
-/* The digits of a key, as an unsigned number that is ordered like it. */
-static struct tir_value digits_of(const struct att_select *s, struct tir_value key)
-{
-    return tir_xor(s->b, key, constant(s, sign));
-}
-
-/* Does an entry have the digits, `d` of them, that are known of the k-th largest? */
-static struct tir_value is_candidate(const struct att_select *s, struct tir_value key,
-                                     struct tir_value digits, struct tir_value known, int d)
-{
-    struct tir_builder *b = s->b;
-    if (d == 0)
-        return tir_cmp_ne(b, key, constant(s, NO_KEY));
-    const struct tir_value mask = constant(s, (int)(~0u << (32 - DIGIT * d)));
-    return tir_cmp_eq(b, tir_and(b, digits, mask), number(s, known));
-}
-
-/* Knowledge of the k-th largest key: some of its digits, that of the entries with these digits
- * `need` belong to the k largest, and how many have them. */
+/* Knowledge of the k-th largest key: it is among the `all` keys from `low` on that are less than
+ * 1 << width above it, and of these `need` belong to the k largest. */
 struct limit {
-    struct tir_value known, need, all;
+    struct tir_value low, width, need, all;
 };
 
-static void find_digits(const struct att_select *s, const struct held *h, struct limit *limit,
-                        int from, int to)
+static struct tir_value above_low(const struct att_select *s, const struct limit *limit,
+                                  struct tir_value key)
+{
+    return tir_sub(s->b, key, number(s, limit->low));
+}
+
+/*
+ * The first digit is the logarithm of how far a key is above the limit that all are above: exponent
+ * and leading bits of that distance as a float. Whatever the scores, half of the keys or so are in
+ * the last octave, so that few share a digit. The distance loses the bits that the float has not.
+ */
+static void count_logarithms(const struct att_select *s, const struct held *h,
+                             const struct limit *limit)
 {
     struct tir_builder *b = s->b;
-    for (int d = from; d < to; d++) {
-        const int shift = 32 - DIGIT * (d + 1);
-        const struct tir_value histogram = att_plus(b, s->histogram, d * BINS * 4);
-        for (unsigned j = 0; j < h->n; j++) {
-            const struct tir_value digits = digits_of(s, h->key[j]);
-            const struct tir_value digit =
-                tir_and(b, tir_shr(b, digits, constant(s, shift)), constant(s, BINS - 1));
-            const struct tir_value bin = tir_sub(b, constant(s, BINS - 1), digit);
-            tir_lds_add_if(b, is_candidate(s, h->key[j], digits, limit->known, d),
-                           address(s, histogram, bin), constant(s, 1));
-        }
-        meet(s);
-        const struct tir_value own = find_digit(s, histogram, &limit->need, &limit->all);
-        limit->known = tir_or(b, limit->known, tir_shl(b, own, tir_i32(b, shift)));
+    for (unsigned j = 0; j < h->n; j++) {
+        const struct tir_value distance =
+            tir_shr(b, above_low(s, limit, h->key[j]), constant(s, LOG_LOST));
+        const struct tir_value bits = tir_bitcast(b, tir_convert(b, distance, TIR_F32), s->lane);
+        const struct tir_value digit =
+            tir_max(b, tir_shr(b, bits, constant(s, LOG_SHIFT)), constant(s, LOG_BIAS - 1));
+        const struct tir_value bin = tir_sub(b, constant(s, BINS - 1 + LOG_BIAS - 1), digit);
+        tir_lds_add_if(b, tir_cmp_ge(b, h->key[j], number(s, limit->low)),
+                       address(s, s->histogram, bin), constant(s, 1));
     }
+}
+
+static void find_logarithm(const struct att_select *s, const struct held *h, struct limit *limit)
+{
+    struct tir_builder *b = s->b;
+    count_logarithms(s, h, limit);
+    meet(s);
+    const struct tir_value digit = find_digit(s, s->histogram, &limit->need, &limit->all);
+    const struct tir_value zero = tir_i32(b, 0), from_one = att_plus(b, digit, -1);
+    const struct tir_value octave = tir_shr(b, from_one, tir_i32(b, LOG_BITS));
+    const struct tir_value part =
+        tir_or(b, tir_and(b, from_one, tir_i32(b, (1 << LOG_BITS) - 1)), tir_i32(b, 1 << LOG_BITS));
+    const struct tir_value start = tir_shl(
+        b, tir_shr(b, tir_shl(b, part, octave), tir_i32(b, LOG_BITS)), tir_i32(b, LOG_LOST));
+    const struct tir_value finer = tir_max(b, att_plus(b, octave, -LOG_BITS), zero);
+    const struct tir_value first = tir_cmp_eq(b, digit, zero);
+    limit->low = tir_add(b, limit->low, tir_select(b, first, zero, start));
+    limit->width = att_plus(b, tir_select(b, first, zero, finer), LOG_LOST);
+}
+
+/* Eight bits of the distance from `low`. All waves have read the first histogram when they meet for
+ * the second; so the third's meeting is the one for its next use. */
+static void find_bits(const struct att_select *s, const struct held *h, struct limit *limit, int d)
+{
+    struct tir_builder *b = s->b;
+    const struct tir_value histogram = att_plus(b, s->histogram, d % HISTOGRAMS * BINS * 4);
+    if (d == 2)
+        clear_histograms(s, 1);
+    const struct tir_value shift = tir_max(b, att_plus(b, limit->width, -DIGIT), tir_i32(b, 0));
+    const struct tir_value bound = tir_shl(b, tir_i32(b, 1), limit->width);
+    for (unsigned j = 0; j < h->n; j++) {
+        const struct tir_value distance = above_low(s, limit, h->key[j]);
+        const struct tir_value bin =
+            tir_sub(b, constant(s, BINS - 1), tir_shr(b, distance, number(s, shift)));
+        const struct tir_value candidate =
+            tir_and(b, tir_cmp_ge(b, h->key[j], number(s, limit->low)),
+                    tir_cmp_ult(b, distance, number(s, bound)));
+        tir_lds_add_if(b, candidate, address(s, histogram, bin), constant(s, 1));
+    }
+    meet(s);
+    const struct tir_value digit = find_digit(s, histogram, &limit->need, &limit->all);
+    limit->low = tir_add(b, limit->low, tir_shl(b, digit, shift));
+    limit->width = shift;
 }
 
 /* The entries that stay: those above `above`, and the first `ties` of those equal to it. */
@@ -283,41 +329,56 @@ struct kept {
     struct tir_value above, ties, n;
 };
 
-static struct kept keep_exactly(const struct att_select *s, const struct limit *limit)
-{
-    struct tir_builder *b = s->b;
-    return (struct kept){
-        .above = tir_xor(b, limit->known, tir_i32(b, sign)),
-        .ties = limit->need,
-        .n = tir_i32(b, (int)s->k),
-    };
-}
-
-/* All that have the digits known so far stay too, where there is room for them and a chunk. */
-static struct kept keep_roughly(const struct att_select *s, const struct held *h,
-                                struct limit *limit)
+/* Stops with the digits that leave `most` entries or fewer, all that may be among the k largest; at
+ * the latest with the last digit, where the k-th largest is known. */
+static struct kept find_limit(const struct att_select *s, const struct held *h, struct limit *limit,
+                              struct tir_value k, struct tir_value most, int d)
 {
     struct tir_builder *b = s->b;
     const struct tir_value zero = tir_i32(b, 0);
-    const struct tir_value n =
-        tir_add(b, tir_sub(b, tir_i32(b, (int)s->k), limit->need), limit->all);
-    const struct tir_value fits = tir_cmp_le(b, n, tir_i32(b, (int)(s->room - s->most)));
-    const struct tir_value some = tir_cmp_ne(b, limit->known, zero);
-    const struct tir_value below =
-        tir_sub(b, limit->known, tir_select(b, some, tir_i32(b, 1), zero));
-    struct tir_value kept[] = {tir_xor(b, below, tir_i32(b, sign)), zero, n};
+    if (d == DIGITS)
+        return (struct kept){limit->low, limit->need, k};
+    if (d == 0)
+        find_logarithm(s, h, limit);
+    else
+        find_bits(s, h, limit, d);
+    const struct tir_value n = tir_add(b, tir_sub(b, k, limit->need), limit->all);
+    const struct tir_value fits = tir_cmp_le(b, n, most);
+    struct tir_value kept[] = {att_plus(b, limit->low, -1), zero, n};
     const struct tir_type i32 = tir_scalar(TIR_I32), types[] = {i32, i32, i32};
     struct tir_if branch = tir_begin_if(b, fits, false, types, 3);
     tir_else(b, &branch, kept);
-    find_digits(s, h, limit, DIGITS / 2, DIGITS);
-    const struct kept exact = keep_exactly(s, limit);
-    kept[0] = exact.above, kept[1] = exact.ties, kept[2] = exact.n;
+    const struct kept finer = find_limit(s, h, limit, k, most, d + 1);
+    kept[0] = finer.above, kept[1] = finer.ties, kept[2] = finer.n;
     tir_end_if(b, &branch, kept);
     return (struct kept){kept[0], kept[1], kept[2]};
 }
 
+static void move_entry(const struct att_select *s, const struct held *h, unsigned j,
+                       struct tir_value stays, struct tir_value to)
+{
+    tir_lds_scatter_if(s->b, stays, address(s, s->keys, to), h->key[j]);
+    tir_lds_scatter_if(s->b, stays, address(s, s->positions, to), h->position[j]);
+}
+
 /* Entries that stay move to the front and keep their order. */
-static void keep_largest(const struct att_select *s, const struct held *h, const struct kept *kept)
+static void keep_above(const struct att_select *s, const struct held *h, struct tir_value limit)
+{
+    struct tir_builder *b = s->b;
+    struct tir_value own = tir_i32(b, 0);
+    for (unsigned j = 0; j < h->n; j++)
+        own = tir_add(b, own, att_select_passing(s, limit, h->key[j]));
+    struct tir_value before = add_waves(s, tir_i32(b, SELECTION), own).before;
+    for (unsigned j = 0; j < h->n; j++) {
+        const struct tir_value stays = tir_cmp_gt(b, h->key[j], number(s, limit));
+        const struct tir_value n = tir_lane_count(b, stays);
+        move_entry(s, h, j, stays, tir_add(b, number(s, before), tir_lanes_below(b, stays)));
+        before = tir_add(b, before, n);
+    }
+}
+
+static void keep_with_ties(const struct att_select *s, const struct held *h,
+                           const struct kept *kept)
 {
     struct tir_builder *b = s->b;
     const struct tir_value limit = kept->above, need = kept->ties;
@@ -343,28 +404,68 @@ static void keep_largest(const struct att_select *s, const struct held *h, const
         const struct tir_value to =
             tir_add(b, tir_add(b, number(s, before), tir_lanes_below(b, larger)),
                     tir_min(b, ties, number(s, need)));
-        tir_lds_scatter_if(b, stays, address(s, s->keys, to), h->key[j]);
-        tir_lds_scatter_if(b, stays, address(s, s->positions, to), h->position[j]);
+        move_entry(s, h, j, stays, to);
         before = tir_add(b, before, tir_lane_count(b, larger));
         ties_before = tir_add(b, ties_before, tir_lane_count(b, tie));
     }
 }
 
-/* Keeps the k largest where there are more than k entries, or roughly those. */
+static void keep(const struct att_select *s, const struct held *h, const struct kept *kept)
+{
+    struct tir_builder *b = s->b;
+    struct tir_if branch =
+        tir_begin_if(b, tir_cmp_eq(b, kept->ties, tir_i32(b, 0)), false, NULL, 0);
+    keep_above(s, h, kept->above);
+    tir_else(b, &branch, NULL);
+    keep_with_ties(s, h, kept);
+    tir_end_if(b, &branch, NULL);
+}
+
+/* The k-th largest of what the waves hold, which is above the state's limit, or about that. */
+static struct kept find_kept(const struct att_select *s, const struct held *h,
+                             const struct tir_value *state, struct tir_value k,
+                             struct tir_value most)
+{
+    struct tir_builder *b = s->b;
+    const struct tir_value least = tir_i32(b, NAN_KEY);
+    struct limit limit = {.low = tir_max(b, state[ATT_SELECT_LIMIT], least), .need = k};
+    clear_histograms(s, HISTOGRAMS);
+    meet(s);
+    return find_limit(s, h, &limit, k, most, 0);
+}
+
+/* Keeps the k largest where there are more than k entries; or all that leave room for a chunk and
+ * have the k largest among them. */
 static void select_largest(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
                            bool roughly)
 {
     struct tir_builder *b = s->b;
+    const unsigned most = roughly ? s->room - s->most : s->k;
     struct held h = {0};
-    struct limit limit = {.known = tir_i32(b, 0), .need = tir_i32(b, (int)s->k)};
     hold(s, &h, state[ATT_SELECT_COUNT]);
-    clear_histograms(s);
-    meet(s);
-    find_digits(s, &h, &limit, 0, roughly ? DIGITS / 2 : DIGITS);
-    const struct kept kept = roughly ? keep_roughly(s, &h, &limit) : keep_exactly(s, &limit);
-    keep_largest(s, &h, &kept);
+    const struct kept kept = find_kept(s, &h, state, tir_i32(b, (int)s->k), tir_i32(b, (int)most));
+    keep(s, &h, &kept);
     state[ATT_SELECT_LIMIT] = kept.above;
     state[ATT_SELECT_COUNT] = kept.n;
+}
+
+void att_select_guess(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
+                      const struct tir_value *sample, struct tir_value rank)
+{
+    struct tir_builder *b = s->b;
+    struct held h = {.n = s->each};
+    for (unsigned j = 0; j < s->each; j++)
+        h.key[j] = sample[j];
+    const struct tir_value most = tir_add(b, rank, tir_shr(b, rank, tir_i32(b, 2)));
+    state[ATT_SELECT_LIMIT] = find_kept(s, &h, state, rank, most).above;
+}
+
+void att_select_restart(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
+                        struct tir_value is)
+{
+    struct tir_builder *b = s->b;
+    state[ATT_SELECT_LIMIT] = tir_select(b, is, tir_i32(b, NO_KEY), state[ATT_SELECT_LIMIT]);
+    state[ATT_SELECT_COUNT] = tir_select(b, is, tir_i32(b, 0), state[ATT_SELECT_COUNT]);
 }
 
 /* ---- Offers ---- */

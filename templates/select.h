@@ -61,8 +61,23 @@ struct att_select att_select_begin(struct tir_builder *b, const struct att_selec
 struct tir_value att_select_key(struct tir_builder *b, struct tir_value score,
                                 struct tir_value there);
 
+/** The same of a score that is there and is no NaN. */
+struct tir_value att_select_number_key(struct tir_builder *b, struct tir_value score);
+
 /** Index in the chunk of the first lane's element `j`; a scalar. */
 struct tir_value att_select_place(const struct att_select *s, unsigned j);
+
+/**
+ * Sets the limit of an empty buffer to about the `rank`-th largest of a sample, `each` tiles of
+ * keys of each wave. If fewer than k of all keys turn out to be above it, the caller starts again
+ * without a limit: att_select_restart().
+ */
+void att_select_guess(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
+                      const struct tir_value *sample, struct tir_value rank);
+
+/** Empties the buffer where `is`, a scalar i1, and lifts the limit. */
+void att_select_restart(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
+                        struct tir_value is);
 
 /**
  * Offers a chunk: `each` tiles of keys. `first` is the position of the chunk's first score; those

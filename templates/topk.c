@@ -4,12 +4,14 @@
  * select.h has the algorithm; here are where scores come from and where positions go.
  */
 #include "op_names.h"
+#include "ir/bits.h"
 #include "ir/builder.h"
 #include "templates/scalar.h"
 #include "templates/select_list.h"
 #include "templates/template.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum { NO_SCORE = -1 /* bits of a score that is none */ };
 
@@ -82,37 +84,114 @@ static void load_chunk(struct topk *t, struct tir_view scores, struct tir_value 
     }
 }
 
+static struct tir_value key_of(struct topk *t, struct tir_value score, struct tir_value first)
+{
+    struct tir_builder *b = &t->b;
+    const struct tir_value column = tir_add(b, t->select.lane_index, number(t, first));
+    const struct tir_value bits = tir_bitcast(b, score, t->select.lane);
+    return att_select_key(b, score,
+                          tir_and(b, tir_cmp_lt(b, column, number(t, t->list.n)),
+                                  tir_cmp_ne(b, bits, number(t, tir_i32(b, NO_SCORE)))));
+}
+
+/* Keys of a chunk. Those of numbers take fewer steps: others, and what is behind the part's end,
+ * are looked for all at once. */
+static void make_keys(struct topk *t, const struct tir_value *scores, struct tir_value first,
+                      struct tir_value *keys)
+{
+    struct tir_builder *b = &t->b;
+    const struct att_select *const s = &t->select;
+    const struct tir_value end = att_plus(b, first, (int)s->chunk);
+    struct tir_value special = tir_cmp_gt(b, end, t->list.n), quick[ATT_SELECT_EACH_MAX];
+    struct tir_type types[ATT_SELECT_EACH_MAX];
+    struct tir_value nans = tir_i32(b, 0);
+    for (unsigned j = 0; j < s->each; j++) {
+        quick[j] = att_select_number_key(b, scores[j]);
+        nans = tir_add(b, nans, tir_lane_count(b, tir_cmp_ne(b, scores[j], scores[j])));
+        types[j] = s->lane;
+    }
+    special = tir_or(b, special, tir_cmp_gt(b, nans, tir_i32(b, 0)));
+    struct tir_if branch = tir_begin_if(b, special, true, types, s->each);
+    for (unsigned j = 0; j < s->each; j++)
+        keys[j] = key_of(t, scores[j], tir_add(b, first, att_select_place(s, j)));
+    tir_else(b, &branch, keys);
+    tir_end_if(b, &branch, quick);
+    memcpy(keys, quick, s->each * sizeof(*keys));
+}
+
+/*
+ * A sample of as many scores as a chunk has, in runs of 64 that are spread over the part, tells
+ * about where the limit will be: the sample's share of the k largest, half as many again, for what
+ * is chance, and 32. Few selections follow then, or none until the end.
+ */
+static void guess_limit(struct topk *t, struct tir_view scores, struct tir_value *state)
+{
+    struct tir_builder *b = &t->b;
+    const struct att_select *const s = &t->select;
+    const unsigned runs = s->chunk / ATT_SELECT_LANES;
+    const struct tir_value n = t->list.n;
+    const struct tir_value share = tir_div(b, tir_i32(b, (int)(s->chunk * s->k)), n);
+    const struct tir_value rank =
+        att_plus(b, tir_add(b, share, tir_shr(b, share, tir_i32(b, 1))), 32);
+    const struct tir_value apart =
+        tir_and(b, tir_shr(b, n, tir_i32(b, (int)tir_bits(runs))), tir_i32(b, -ATT_SELECT_LANES));
+    struct tir_value sample[ATT_SELECT_EACH_MAX];
+    for (unsigned j = 0; j < s->each; j++) {
+        const struct tir_value run = att_plus(b, att_times(b, s->wave, (int)s->each), (int)j);
+        const struct tir_value at = tir_mul(b, run, apart);
+        sample[j] = key_of(t, tir_tile_load(b, scores, at, t->score), at);
+    }
+    att_select_guess(s, state, sample, rank);
+}
+
 /* Goes through the part; the next chunk is on its way while one is offered. */
-static struct tir_value select_part(struct topk *t, struct tir_value state[ATT_SELECT_N])
+static void offer_part(struct topk *t, struct tir_view scores, struct tir_value n,
+                       struct tir_value state[ATT_SELECT_N])
 {
     struct tir_builder *b = &t->b;
     const int chunk = (int)t->select.chunk;
     const unsigned each = t->select.each;
-    const struct tir_value n = t->list.n;
-    const struct tir_view scores =
-        att_view(b, part_of(t, ARG_SCORES, ARG_SCORES_ROW_STRIDE), n, tir_i32(b, 4), 4, 0);
     struct tir_value carried[ATT_SELECT_N + ATT_SELECT_EACH_MAX];
-    for (int i = 0; i < ATT_SELECT_N; i++)
-        carried[i] = state[i];
+    memcpy(carried, state, ATT_SELECT_N * sizeof(*carried));
     load_chunk(t, scores, tir_i32(b, 0), carried + ATT_SELECT_N);
     struct tir_loop loop =
         tir_begin_for(b, tir_i32(b, 0), n, tir_i32(b, chunk), carried, ATT_SELECT_N + each);
     struct tir_value next[ATT_SELECT_EACH_MAX], keys[ATT_SELECT_EACH_MAX];
     load_chunk(t, scores, att_plus(b, loop.index, chunk), next);
-    for (unsigned j = 0; j < each; j++) {
-        const struct tir_value at = tir_add(b, loop.index, att_select_place(&t->select, j));
-        const struct tir_value column = tir_add(b, t->select.lane_index, number(t, at));
-        const struct tir_value score = carried[ATT_SELECT_N + j];
-        const struct tir_value bits = tir_bitcast(b, score, t->select.lane);
-        keys[j] = att_select_key(b, score,
-                                 tir_and(b, tir_cmp_lt(b, column, number(t, n)),
-                                         tir_cmp_ne(b, bits, number(t, tir_i32(b, NO_SCORE)))));
-    }
+    make_keys(t, carried + ATT_SELECT_N, loop.index, keys);
     att_select_offer(&t->select, carried, keys, loop.index);
-    for (unsigned j = 0; j < each; j++)
-        carried[ATT_SELECT_N + j] = next[j];
+    memcpy(carried + ATT_SELECT_N, next, each * sizeof(*next));
     tir_end_for(b, &loop, carried, ATT_SELECT_N + each);
-    return att_select_end(&t->select, carried);
+    memcpy(state, carried, ATT_SELECT_N * sizeof(*state));
+}
+
+/* A second time, without a limit, where the guess left out some of the k largest. */
+static struct tir_value select_part(struct topk *t, struct tir_value state[ATT_SELECT_N])
+{
+    struct tir_builder *b = &t->b;
+    const struct att_select *const s = &t->select;
+    const struct tir_value n = t->list.n, zero = tir_i32(b, 0), k = tir_i32(b, (int)s->k);
+    const struct tir_view scores =
+        att_view(b, part_of(t, ARG_SCORES, ARG_SCORES_ROW_STRIDE), n, tir_i32(b, 4), 4, 0);
+    struct tir_type types[ATT_SELECT_N];
+    for (int i = 0; i < ATT_SELECT_N; i++)
+        types[i] = tir_scalar(TIR_I32);
+    const struct tir_value many = tir_cmp_gt(b, n, tir_i32(b, (int)s->room));
+    struct tir_if long_part = tir_begin_if(b, many, false, types, ATT_SELECT_N);
+    struct tir_value guessed[ATT_SELECT_N];
+    memcpy(guessed, state, sizeof(guessed));
+    guess_limit(t, scores, guessed);
+    tir_else(b, &long_part, guessed);
+    tir_end_if(b, &long_part, state);
+    struct tir_loop attempts =
+        tir_begin_for(b, zero, tir_i32(b, 2), tir_i32(b, 1), state, ATT_SELECT_N);
+    const struct tir_value few = tir_cmp_lt(b, state[ATT_SELECT_COUNT], tir_min(b, n, k));
+    const struct tir_value again = tir_cmp_gt(b, attempts.index, zero);
+    const struct tir_value needed = tir_or(b, few, tir_cmp_eq(b, attempts.index, zero));
+    att_select_restart(s, state, tir_and(b, few, again));
+    offer_part(t, scores, tir_select(b, needed, n, zero), state);
+    tir_end_for(b, &attempts, state, ATT_SELECT_N);
+    return att_select_end(s, state);
 }
 
 /* Names the column by its position, or by the entry of `source`. */
