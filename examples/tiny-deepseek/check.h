@@ -11,6 +11,7 @@
 /* The worst error of each kind of result, as a fraction of what it may be: beyond 1 it is wrong. */
 struct verdict {
     double norm, rotated, cached, product, attention;
+    double index, chosen; /* of the sparse indexer */
 };
 
 void check_norm(struct verdict *verdict, const uint16_t *x, const uint16_t *weight, int count,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An engine with one decoder layer of DeepSeek-V3, or of GLM-5, as a rank of TP 8 has it. Prompts
+ * An engine with one decoder layer of DeepSeek-V3, GLM-5 or DeepSeek-V3.2, as a rank of TP 8 has
+ * it. Prompts
  * fill the cache; a second turn continues them, over what is cached; then steps generate, each
  * sequence with some drafts, of which it keeps some, until one sequence ends and its row becomes
  * padding. After every call all that the GPU wrote is checked. Exit status: 0 all right, 1
@@ -11,6 +12,7 @@
 #include <stdlib.h>
 
 #include "check.h"
+#include "check_index.h"
 #include "layer.h"
 
 enum { STEPS = 6, LAST_STEP_OF_1 = 3, MOST_HEADS = 16 };
@@ -29,9 +31,16 @@ struct engine {
     uint16_t raw_q_a[TOKENS * MOST_Q_LORA], raw_kv_a[TOKENS * ROW];
     uint16_t rotated_q[TOKENS * MOST_QUERY], rows[MOST_TOKENS * ROW];
     uint16_t k[MOST_TOKENS * MOST_QUERY], v[MOST_TOKENS * MOST_OUT], out[TOKENS * MOST_OUT];
-    uint16_t absorbed[STEP * MOST_ABSORBED], latent[STEP * MOST_HEADS * LATENT];
+    uint16_t absorbed[TOKENS * MOST_ABSORBED], latent[TOKENS * MOST_HEADS * LATENT];
     double seen_k[BATCH][LONGEST][MOST_QUERY], seen_v[BATCH][LONGEST][MOST_OUT];
-    double cache[LONGEST][ROW];
+    double cache[LONGEST][ROW], chosen[MOST_CHOSEN][ROW];
+    uint16_t index_q[TOKENS * MOST_INDEX_HEADS * INDEX], index_k[TOKENS * INDEX];
+    uint16_t index_weights[TOKENS * MOST_INDEX_HEADS];
+    uint8_t index_q_out[TOKENS * MOST_INDEX_HEADS * INDEX];
+    uint8_t index_cache[BATCH * LONGEST * (INDEX + 4)];
+    float index_weights_out[TOKENS * MOST_INDEX_HEADS];
+    int32_t slots[TOKENS * MOST_CHOSEN], counts[TOKENS];
+    struct scaled_head index_keys[LONGEST];
 };
 
 static void download(struct engine *e, uint16_t *to, const uint16_t *from, size_t count)
@@ -167,23 +176,22 @@ static void check_prefill(struct engine *e, const struct call *call, int parts,
     }
 }
 
-/* A step's token: everything from its absorbed query to its output. */
-static void check_token(struct engine *e, int sequence, int position, int n,
+/* An absorbed token: everything from its query to its output, over rows of the cache. */
+static void check_token(struct engine *e, int position, int n, const double *rows, int keys,
                         struct verdict *verdict)
 {
     const struct shape *s = e->shape;
     const uint16_t *const q = e->q + n * query_size(s);
     const struct seen seen = {
-        .keys = position + 1,
+        .keys = keys,
         .head_dim = ROW,
         .head_dim_v = LATENT,
-        .k = e->cache[0],
-        .v = e->cache[0],
+        .k = rows,
+        .v = rows,
         .stride_k = ROW,
         .stride_v = ROW,
         .parts = 1,
     };
-    check_cache(e, sequence, position, n, verdict);
     for (int h = 0; h < s->heads; h++) {
         const uint16_t *const absorbed = e->absorbed + (n * s->heads + h) * ROW;
         const uint16_t *const latent = e->latent + (n * s->heads + h) * LATENT;
@@ -199,18 +207,19 @@ static void check_token(struct engine *e, int sequence, int position, int n,
 
 static bool report(const char *what, int number, const struct call *call, struct verdict verdict)
 {
-    const double kinds[] = {verdict.norm, verdict.rotated, verdict.cached, verdict.product,
-                            verdict.attention};
+    const double kinds[] = {verdict.norm,      verdict.rotated, verdict.cached, verdict.product,
+                            verdict.attention, verdict.index,   verdict.chosen};
     bool ok = true;
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
         ok &= kinds[i] <= 1;
     printf("%s %2d  contexts", what, number);
     for (int b = 0; b < BATCH; b++)
         printf(" %3d+%-2d", call->lengths[b] - call->added[b], call->added[b]);
-    printf(
-        "  error / bound: norm %.3f, rotated %.3f, cached %.3f, product %.3f, attention %.3f  %s\n",
-        verdict.norm, verdict.rotated, verdict.cached, verdict.product, verdict.attention,
-        ok ? "ok" : "WRONG");
+    printf("  error / bound: norm %.3f, rotated %.3f, cached %.3f, product %.3f, attention %.3f",
+           verdict.norm, verdict.rotated, verdict.cached, verdict.product, verdict.attention);
+    if (verdict.index > 0)
+        printf(", index %.3f, chosen %.3f", verdict.index, verdict.chosen);
+    puts(ok ? "  ok" : "  WRONG");
     return ok;
 }
 
@@ -273,8 +282,10 @@ static bool step(struct engine *e, int number)
         const int cached = call.lengths[b] - call.added[b];
         for (int i = 0; i < cached; i++)
             layer_read_row(e->layer, b, i, e->cache[i]);
-        for (int i = 0; i < call.added[b]; i++)
-            check_token(e, b, cached + i, n + i, &verdict);
+        for (int i = 0; i < call.added[b]; i++) {
+            check_cache(e, b, cached + i, n + i, &verdict);
+            check_token(e, cached + i, n + i, e->cache[0], cached + i + 1, &verdict);
+        }
         if (call.added[b] == 0)
             continue;
         const int kept = 1 + (3 * number + b) % call.added[b];
@@ -285,16 +296,179 @@ static bool step(struct engine *e, int number)
     return report("step   ", number, &call, verdict);
 }
 
+/* ---- With an indexer ---- */
+
+static void download_sparse(struct engine *e, size_t tokens)
+{
+    const struct tensors *t = layer_tensors(e->layer);
+    const struct index *x = layer_index(e->layer);
+    const size_t heads = (size_t)e->shape->heads, index_heads = (size_t)e->shape->index_heads;
+    download(e, e->absorbed, t->absorbed, tokens * heads * ROW);
+    download(e, e->latent, t->latent, tokens * heads * LATENT);
+    download(e, e->out, t->out, tokens * (size_t)out_size(e->shape));
+    layer_download(e->layer, e->index_q_out, x->q_out, tokens * index_heads * INDEX);
+    layer_download(e->layer, e->index_weights_out, x->weights_out,
+                   tokens * index_heads * sizeof(float));
+    layer_download(e->layer, e->index_cache, x->cache, sizeof(e->index_cache));
+    layer_download(e->layer, e->slots, x->slots, tokens * (size_t)e->shape->chosen * 4);
+    layer_download(e->layer, e->counts, x->counts, tokens * sizeof(int32_t));
+}
+
+static void read_index_key(struct engine *e, int sequence, int token, struct scaled_head *key)
+{
+    float scale;
+    memcpy(&scale, e->index_cache + layer_index_scale(e->layer, sequence, token), sizeof(scale));
+    key->scale = scale;
+    key->largest = layer_fp8_largest(e->layer);
+    for (int d = 0; d < INDEX; d++)
+        key->x[d] =
+            scale *
+            layer_fp8(e->layer, e->index_cache[layer_index_key(e->layer, sequence, token, d)]);
+}
+
+/* The queries of token n, as numbers of fp8: their scales have gone into the weights. */
+static void check_queries(struct engine *e, int position, int n, double (*q)[INDEX],
+                          struct verdict *verdict)
+{
+    const int heads = e->shape->index_heads;
+    for (int h = 0; h < heads; h++) {
+        const int at = n * heads + h;
+        const double weight = bf16_to_float(e->index_weights[at]) / sqrt((double)heads * INDEX);
+        struct scaled_head got = {.largest = layer_fp8_largest(e->layer)};
+        got.scale = e->index_weights_out[at] / weight;
+        for (int d = 0; d < INDEX; d++) {
+            q[h][d] = layer_fp8(e->layer, e->index_q_out[at * INDEX + d]);
+            got.x[d] = q[h][d] * got.scale;
+        }
+        if (weight != 0)
+            check_index_query(verdict, e->shape, e->index_q + at * INDEX, position, &got);
+    }
+}
+
+/* The positions of a token's slots, which are those of its sequence; returns how many. */
+static int find_positions(struct engine *e, int sequence, int n, int keys, int *positions)
+{
+    const int32_t *const slots = e->slots + n * e->shape->chosen;
+    int count = 0;
+    for (int p = 0; p < keys && count < e->counts[n]; p++) {
+        if (slots[count] == layer_slot(e->layer, sequence, p))
+            positions[count++] = p;
+    }
+    for (int i = count; i < e->shape->chosen; i++) {
+        if (slots[i] != -1)
+            return -1;
+    }
+    return count == e->counts[n] ? count : -1;
+}
+
+static void check_sparse_token(struct engine *e, int sequence, int position, int n,
+                               struct verdict *verdict)
+{
+    static double q[MOST_INDEX_HEADS][INDEX];
+    int positions[MOST_CHOSEN];
+    const struct scored scored = {
+        .keys = position + 1,
+        .heads = e->shape->index_heads,
+        .chosen = e->shape->chosen,
+        .k = e->index_keys,
+        .q = q[0],
+        .weights = e->index_weights_out + n * e->shape->index_heads,
+    };
+    check_index_key(verdict, &e->model, e->index_k + n * INDEX, position, &e->index_keys[position]);
+    check_queries(e, position, n, q, verdict);
+    const int count = find_positions(e, sequence, n, position + 1, positions);
+    check_chosen(verdict, &scored, positions, count);
+    for (int i = 0; i < count; i++)
+        memcpy(e->chosen[i], e->cache[positions[i]], sizeof(e->chosen[i]));
+    if (count > 0)
+        check_token(e, position, n, e->chosen[0], count, verdict);
+}
+
+/* The new tokens of a sequence: of a prompt, of what continues it, or generated, with drafts. */
+static int new_tokens(const struct engine *e, int b, int number, bool *prompt)
+{
+    const int first = prompts.added[b], next = turn.added[b], late = b == 1 ? 40 : 0;
+    const int added = number == 0 ? first : number == 1 ? next : number == 4 ? late : 0;
+    *prompt = added > 0;
+    if (added > 0 || number == 0 || e->lengths[b] == 0)
+        return added;
+    return 1 + (number + b) % QUERIES;
+}
+
+static int fill_mixed(struct engine *e, int number, struct call *call, bool prompt[BATCH])
+{
+    int tokens = 0;
+    for (int b = 0; b < BATCH; b++) {
+        call->added[b] = new_tokens(e, b, number, &prompt[b]);
+        call->lengths[b] = e->lengths[b] + call->added[b];
+        for (int i = 0; i < call->added[b]; i++, tokens++)
+            embed(number * 10000 + b * LONGEST + i, e->hidden[tokens], e->shape->hidden);
+        if (!prompt[b] && call->added[b] > 0)
+            memcpy(e->hidden[tokens - call->added[b]], e->last[b], sizeof(e->last[b]));
+    }
+    return tokens;
+}
+
+static void keep_mixed(struct engine *e, int number, const struct call *call,
+                       const bool prompt[BATCH])
+{
+    for (int b = 0, n = 0; b < BATCH; n += call->added[b++]) {
+        if (call->added[b] == 0)
+            continue;
+        const int kept = prompt[b] ? call->added[b] : 1 + (3 * number + b) % call->added[b];
+        e->lengths[b] = call->lengths[b] - call->added[b] + kept;
+        memcpy(e->last[b], e->hidden[n + kept - 1], sizeof(e->last[b]));
+        model_add_output(&e->model, e->out + (n + kept - 1) * out_size(e->shape), e->last[b]);
+    }
+}
+
+/* Prompts and generated tokens beside each other, in one replay of one graph. */
+static bool mixed(struct engine *e, int number)
+{
+    struct call call = {{0}, {0}};
+    struct verdict verdict = {0};
+    bool prompt[BATCH];
+    const int heads = e->shape->index_heads, tokens = fill_mixed(e, number, &call, prompt);
+    project(e, tokens, &verdict);
+    for (int t = 0; t < tokens; t++)
+        model_project_index(&e->model, e->hidden[t], e->q_a + t * e->shape->q_lora,
+                            e->index_q + t * heads * INDEX, e->index_k + t * INDEX,
+                            e->index_weights + t * heads);
+    layer_sparse(e->layer, &call, e->q,
+                 &(struct index_inputs){e->index_q, e->index_k, e->index_weights});
+    download_sparse(e, (size_t)tokens);
+    for (int b = 0, n = 0; b < BATCH; n += call.added[b++]) {
+        const int cached = call.lengths[b] - call.added[b];
+        for (int i = 0; i < call.lengths[b] && call.added[b] > 0; i++) {
+            layer_read_row(e->layer, b, i, e->cache[i]);
+            read_index_key(e, b, i, &e->index_keys[i]);
+        }
+        for (int i = 0; i < call.added[b]; i++) {
+            check_cache(e, b, cached + i, n + i, &verdict);
+            check_sparse_token(e, b, cached + i, n + i, &verdict);
+        }
+    }
+    keep_mixed(e, number, &call, prompt);
+    return report("mixed  ", number, &call, verdict);
+}
+
 static bool run(const struct shape *shape)
 {
     static struct engine e;
     e.shape = shape;
     e.model = model_make(shape);
     e.layer = layer_open(&e.model);
-    bool ok = prefill(&e, 0, &prompts);
-    ok &= prefill(&e, 1, &turn);
-    for (int number = 0; number < STEPS; number++)
-        ok &= step(&e, number);
+    memset(e.lengths, 0, sizeof(e.lengths));
+    bool ok = true;
+    if (shape->index_heads) {
+        for (int number = 0; number < STEPS + 2; number++)
+            ok &= mixed(&e, number);
+    } else {
+        ok = prefill(&e, 0, &prompts);
+        ok &= prefill(&e, 1, &turn);
+        for (int number = 0; number < STEPS; number++)
+            ok &= step(&e, number);
+    }
     layer_close(e.layer);
     model_free(&e.model);
     return ok;

@@ -116,13 +116,46 @@ static void look_up_step(struct kernels *k, const struct shape *s)
     look_up_product(k, s, LATENT, s->value, false, &k->raise);
 }
 
-enum { OPS = 14 };
+static void look_up_sparse(struct kernels *k, const struct shape *s)
+{
+    const struct attn_indexer_rope_cache_desc rotate = {
+        .size = sizeof(rotate),
+        .dtype = ATTN_BF16,
+        .heads = s->index_heads,
+        .rope = ATTN_ROPE_NEOX,
+        .layer_norm = true,
+        .layout = ATTN_KV_SHUFFLE,
+    };
+    const struct attn_indexer_topk_desc choose = {
+        .size = sizeof(choose),
+        .top_k = s->chosen,
+        .heads = s->index_heads,
+        .paged = true,
+        .layout = ATTN_KV_SHUFFLE,
+    };
+    const struct attn_mla_decode_desc sparse = {
+        .size = sizeof(sparse),
+        .dtype = ATTN_BF16,
+        .head_dim = ROW,
+        .head_dim_v = LATENT,
+        .heads = s->heads,
+        .mask = ATTN_MASK_CAUSAL,
+        .cache = cache_of(s),
+        .sparse = ATTN_SPARSE_SLOTS,
+    };
+    ATTN(attn_indexer_rope_cache_lookup(k->device, &rotate, &k->index_rotate));
+    ATTN(attn_indexer_topk_lookup(k->device, &choose, &k->choose));
+    ATTN(attn_mla_decode_lookup(k->device, &sparse, &k->sparse));
+}
+
+enum { OPS = 17 }; /* the last three where there is an indexer */
 
 static void list_ops(const struct kernels *k, struct attn_op *ops[OPS])
 {
     struct attn_op *const all[OPS] = {
-        k->norm,  k->rotate, k->rotate_step, k->keys,   k->values, k->prefill, k->chunk,
-        k->merge, k->gather, k->plan,        k->absorb, k->decode, k->combine, k->raise,
+        k->norm,    k->rotate, k->rotate_step,  k->keys,   k->values, k->prefill,
+        k->chunk,   k->merge,  k->gather,       k->plan,   k->absorb, k->decode,
+        k->combine, k->raise,  k->index_rotate, k->choose, k->sparse,
     };
     memcpy(ops, all, sizeof(all));
 }
@@ -134,12 +167,14 @@ void kernels_open(struct kernels *k, const struct shape *s)
     look_up_rotations(k, s);
     look_up_prefill(k, s);
     look_up_step(k, s);
+    if (s->index_heads)
+        look_up_sparse(k, s);
     struct attn_device_info device = {.size = sizeof(device)};
     ATTN(attn_device_describe(k->device, &device));
     printf("%s: %s\n", s->name, device.name);
     struct attn_op *ops[OPS];
     list_ops(k, ops);
-    for (int i = 0; i < OPS; i++) {
+    for (int i = 0; i < OPS && ops[i]; i++) {
         struct attn_op_info info = {.size = sizeof(info)};
         ATTN(attn_op_describe(ops[i], &info));
         printf("  %s: %s\n", info.kernel.name, info.why);
@@ -150,7 +185,7 @@ void kernels_close(struct kernels *k)
 {
     struct attn_op *ops[OPS];
     list_ops(k, ops);
-    for (int i = 0; i < OPS; i++)
+    for (int i = 0; i < OPS && ops[i]; i++)
         attn_op_destroy(ops[i]);
     attn_device_close(k->device);
     attn_pack_close(k->pack);

@@ -3,7 +3,7 @@
 #include "parts.h"
 
 /* An fp8 cache counts bytes, another 16 bits an element. */
-static struct attn_cache cache_of(const struct layer *l)
+struct attn_cache latent_cache(const struct layer *l)
 {
     return (struct attn_cache){
         .k = l->memory.cache,
@@ -47,7 +47,7 @@ void launch_rotate(const struct layer *l, int tokens, bool step)
     const struct shape *s = l->shape;
     struct attn_mla_rope_cache_args args = {
         .size = sizeof(args),
-        .cache = cache_of(l),
+        .cache = latent_cache(l),
         .q_pe = m->t.q + s->nope,
         .q_pe_token_stride = query_size(s),
         .q_pe_head_stride = key_dim(s),
@@ -140,7 +140,7 @@ void launch_prefill(const struct layer *l, const struct call *call)
 
 void launch_gather(const struct layer *l)
 {
-    struct attn_cache cache = cache_of(l);
+    struct attn_cache cache = latent_cache(l);
     const size_t element = l->shape->fp8 ? 1 : sizeof(uint16_t);
     cache.v = (uint8_t *)cache.k + LATENT * element;
     cache.v_scale = cache.k_scale;
@@ -207,7 +207,7 @@ static void launch_plan(const struct layer *l)
     ATTN(attn_plan_launch(l->kernels.plan, &args));
 }
 
-static void launch_absorb(const struct layer *l)
+void launch_absorb(const struct layer *l, int tokens)
 {
     const struct shape *s = l->shape;
     const struct attn_head_product_args args = {
@@ -219,7 +219,7 @@ static void launch_absorb(const struct layer *l)
         .out = l->memory.t.absorbed,
         .out_token_stride = (int64_t)s->heads * ROW,
         .out_head_stride = ROW,
-        .tokens = STEP,
+        .tokens = tokens,
         .stream = l->stream,
     };
     ATTN(attn_head_product_launch(l->kernels.absorb, &args));
@@ -230,7 +230,7 @@ static void launch_decode(const struct layer *l)
     const struct memory *m = &l->memory;
     const struct attn_mla_decode_args args = {
         .size = sizeof(args),
-        .cache = cache_of(l),
+        .cache = latent_cache(l),
         .pages = pages_of(l),
         .q = m->t.absorbed,
         .out = m->t.latent,
@@ -264,7 +264,7 @@ static void launch_decode(const struct layer *l)
     ATTN(attn_combine_launch(l->kernels.combine, &combine));
 }
 
-static void launch_raise(const struct layer *l)
+void launch_raise(const struct layer *l, int tokens)
 {
     const struct shape *s = l->shape;
     const struct attn_head_product_args args = {
@@ -273,7 +273,7 @@ static void launch_raise(const struct layer *l)
         .w = l->memory.kv_b + (size_t)s->nope * LATENT,
         .w_head_stride = (int64_t)(s->nope + s->value) * LATENT,
         .out = l->memory.t.out,
-        .tokens = STEP,
+        .tokens = tokens,
         .stream = l->stream,
     };
     ATTN(attn_head_product_launch(l->kernels.raise, &args));
@@ -282,8 +282,8 @@ static void launch_raise(const struct layer *l)
 void launch_step(const struct layer *l)
 {
     launch_plan(l);
-    launch_absorb(l);
+    launch_absorb(l, STEP);
     launch_rotate(l, STEP, true);
     launch_decode(l);
-    launch_raise(l);
+    launch_raise(l, STEP);
 }

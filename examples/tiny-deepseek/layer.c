@@ -70,8 +70,9 @@ static void allocate_tensors(struct tensors *t, const struct shape *s)
     t->k = gpu_allocate(MOST_TOKENS * query);
     t->v = gpu_allocate(MOST_TOKENS * out);
     t->gathered = gpu_allocate(CHUNKED * ROW * element);
-    t->absorbed = gpu_allocate(STEP * heads * ROW * element);
-    t->latent = gpu_allocate(STEP * heads * LATENT * element);
+    const size_t absorbed = s->index_heads ? TOKENS : STEP;
+    t->absorbed = gpu_allocate(absorbed * heads * ROW * element);
+    t->latent = gpu_allocate(absorbed * heads * LATENT * element);
     t->out = gpu_allocate(TOKENS * out);
 }
 
@@ -165,11 +166,15 @@ static void free_all(struct memory *m)
         HIP(hipFree(memory[i]));
 }
 
-/* Lengths, positions, slots and plan are read whenever the step is replayed. */
+/* Lengths, positions, slots and plan are read whenever the step is replayed; and, with an indexer,
+ * each token's sequence and how many keys it sees. */
 static void capture_step(struct layer *l)
 {
     gpu_capture(l->stream);
-    launch_step(l);
+    if (l->shape->index_heads)
+        launch_sparse(l);
+    else
+        launch_step(l);
     l->step = gpu_captured(l->stream);
 }
 
@@ -182,7 +187,12 @@ struct layer *layer_open(const struct model *m)
     l->shape = m->shape;
     kernels_open(&l->kernels, l->shape);
     HIP(hipStreamCreate(&l->stream));
+    struct attn_device_info device = {.size = sizeof(device)};
+    ATTN(attn_device_describe(l->kernels.device, &device));
+    l->fnuz = strcmp(device.target, "gfx942") == 0;
     allocate_all(l);
+    if (l->shape->index_heads)
+        sparse_allocate(l);
     capture_step(l);
     return l;
 }
@@ -192,6 +202,8 @@ void layer_close(struct layer *l)
     HIP(hipGraphExecDestroy(l->step));
     HIP(hipStreamDestroy(l->stream));
     free_all(&l->memory);
+    if (l->shape->index_heads)
+        sparse_free(l);
     kernels_close(&l->kernels);
     free(l);
 }
@@ -265,6 +277,31 @@ void layer_step(struct layer *l, const struct call *call, const uint16_t *q)
     HIP(hipStreamSynchronize(l->stream));
 }
 
+void layer_sparse(struct layer *l, const struct call *call, const uint16_t *q,
+                  const struct index_inputs *index)
+{
+    const size_t tokens = (size_t)call_tokens(call), heads = (size_t)l->shape->index_heads;
+    const size_t element = sizeof(uint16_t);
+    int32_t sequences[TOKENS] = {0}, ends[TOKENS] = {0}; /* padding sees nothing */
+    for (int s = 0, n = 0; s < BATCH; s++) {
+        for (int i = 0; i < call->added[s]; i++, n++) {
+            sequences[n] = s;
+            ends[n] = call->lengths[s] - call->added[s] + i + 1;
+        }
+    }
+    upload_call(l, call, TOKENS);
+    upload_queries(l, call, q);
+    gpu_upload(l->memory.row_sequences, sequences, sizeof(sequences));
+    gpu_upload(l->memory.row_ends, ends, sizeof(ends));
+    gpu_upload(l->index.q, index->q, tokens * heads * INDEX * element);
+    gpu_upload(l->index.k, index->k, tokens * INDEX * element);
+    gpu_upload(l->index.weights, index->weights, tokens * heads * element);
+    HIP(hipGraphLaunch(l->step, l->stream));
+    HIP(hipStreamSynchronize(l->stream));
+}
+
+const struct index *layer_index(const struct layer *l) { return &l->index; }
+
 const struct tensors *layer_tensors(const struct layer *l) { return &l->memory.t; }
 
 void layer_download(struct layer *l, void *to, const void *from, size_t size)
@@ -274,14 +311,43 @@ void layer_download(struct layer *l, void *to, const void *from, size_t size)
 }
 
 /* e4m3: OCP's has a bias of 7 and NaN in all ones, gfx942's FNUZ a bias of 8 and one NaN, -0. */
-static double from_fp8(uint8_t bits, bool fnuz)
+double layer_fp8(const struct layer *l, uint8_t bits)
 {
+    const bool fnuz = l->fnuz;
     const int exponent = bits >> 3 & 15, mantissa = bits & 7, bias = fnuz ? 8 : 7;
     if (fnuz ? bits == 0x80 : (bits & 0x7f) == 0x7f)
         return NAN;
     const double value =
         exponent ? ldexp(8 + mantissa, exponent - bias - 3) : ldexp(mantissa, 1 - bias - 3);
     return bits & 0x80 ? -value : value;
+}
+
+double layer_fp8_largest(const struct layer *l) { return l->fnuz ? 240 : 448; }
+
+int64_t layer_slot(const struct layer *l, int sequence, int token)
+{
+    return slot_of(paging_of(l), sequence, token);
+}
+
+size_t layer_index_page(const struct layer *l)
+{
+    return (size_t)l->shape->page * (INDEX + sizeof(float));
+}
+
+/* 16 tokens are together: the first 16 elements of each, the next 16 ... */
+size_t layer_index_key(const struct layer *l, int sequence, int token, int d)
+{
+    const size_t page = (size_t)l->shape->page;
+    const size_t slot = (size_t)slot_of(paging_of(l), sequence, token), inside = slot % page;
+    return slot / page * layer_index_page(l) + inside / 16 * 16 * INDEX + (size_t)d / 16 * 256 +
+           inside % 16 * 16 + (size_t)d % 16;
+}
+
+size_t layer_index_scale(const struct layer *l, int sequence, int token)
+{
+    const size_t page = (size_t)l->shape->page;
+    const size_t slot = (size_t)slot_of(paging_of(l), sequence, token);
+    return slot / page * layer_index_page(l) + page * INDEX + slot % page * sizeof(float);
 }
 
 float layer_read_row(struct layer *l, int sequence, int token, double row[ROW])
@@ -292,13 +358,10 @@ float layer_read_row(struct layer *l, int sequence, int token, double row[ROW])
     layer_download(l, bytes,
                    l->memory.cache + (size_t)slot_of(paging_of(l), sequence, token) * size, size);
     layer_download(l, &scale, l->memory.scale, sizeof(scale));
-    struct attn_device_info device = {.size = sizeof(device)};
-    ATTN(attn_device_describe(l->kernels.device, &device));
-    const bool fnuz = strcmp(device.target, "gfx942") == 0;
     for (int i = 0; i < ROW; i++) {
         uint16_t bits;
         memcpy(&bits, bytes + 2 * (size_t)i, sizeof(bits));
-        row[i] = l->shape->fp8 ? from_fp8(bytes[i], fnuz) * scale : bf16_to_float(bits);
+        row[i] = l->shape->fp8 ? layer_fp8(l, bytes[i]) * scale : bf16_to_float(bits);
     }
     return scale;
 }

@@ -53,6 +53,40 @@ void layer_prefill_chunk(struct layer *l, const struct call *call, int number);
 /* A step: replays the graph. */
 void layer_step(struct layer *l, const struct call *call, const uint16_t *q);
 
+/*
+ * A call of any kind where an indexer chooses the keys: prompts, chunks of prompts and generated
+ * tokens beside each other, all of them absorbed. Replays the graph, whatever the call has.
+ */
+struct index_inputs {
+    const uint16_t *q;       /* [token, index_heads, INDEX] */
+    const uint16_t *k;       /* [token, INDEX] */
+    const uint16_t *weights; /* [token, index_heads] */
+};
+void layer_sparse(struct layer *l, const struct call *call, const uint16_t *q,
+                  const struct index_inputs *index);
+
+/* The indexer's numbers on the device. */
+struct index {
+    uint16_t *q, *k, *weights; /* as above */
+    uint8_t *q_out;            /* fp8 [token, index_heads, INDEX] */
+    float *weights_out;        /* [token, index_heads], with the scales of q */
+    uint8_t *cache;            /* [page, page size, INDEX + 4]: keys, then their scales */
+    int32_t *slots;            /* [token, chosen] of the latent cache; then -1 */
+    int32_t *counts;           /* [token] */
+};
+const struct index *layer_index(const struct layer *l);
+size_t layer_index_page(const struct layer *l); /* bytes */
+int64_t layer_slot(const struct layer *l, int sequence, int token);
+
+/* These return where element `d` of a token's key, and its scale, are in the indexer's cache, in
+ * bytes. */
+size_t layer_index_key(const struct layer *l, int sequence, int token, int d);
+size_t layer_index_scale(const struct layer *l, int sequence, int token);
+
+/* These return an fp8 of this GPU as a number, and the largest. */
+double layer_fp8(const struct layer *l, uint8_t bits);
+double layer_fp8_largest(const struct layer *l);
+
 /* Results that calls leave on the device. */
 struct tensors {
     uint16_t *q_a;      /* [token, q_lora] */
@@ -61,8 +95,8 @@ struct tensors {
     uint16_t *k;        /* [token, heads, nope + ROPE] of the new tokens or of a chunk */
     uint16_t *v;        /* [token, heads, value] */
     uint16_t *gathered; /* [token, ROW] of a chunk */
-    uint16_t *absorbed; /* [token, heads, ROW] of a step */
-    uint16_t *latent;   /* [token, heads, LATENT]: what a step's attention gives */
+    uint16_t *absorbed; /* [token, heads, ROW] of a step, or with an indexer of a call */
+    uint16_t *latent;   /* [token, heads, LATENT]: what its attention gives */
     uint16_t *out;      /* [token, heads, value] */
 };
 

@@ -6,8 +6,9 @@
 #include <stdlib.h>
 
 const struct shape shapes[SHAPES] = {
-    {"deepseek-v3", 7168, 16, 128, 128, 1536, 1e4, 40, true, 64},
-    {"glm-5", 6144, 8, 192, 256, 2048, 1e6, 1, false, 16},
+    {"deepseek-v3", 7168, 16, 128, 128, 1536, 1e4, 40, true, 64, 0, 0},
+    {"glm-5", 6144, 8, 192, 256, 2048, 1e6, 1, false, 16, 0, 0},
+    {"deepseek-v3.2", 7168, 16, 128, 128, 1536, 1e4, 40, true, 64, 64, 64},
 };
 
 double softmax_scale(const struct shape *s)
@@ -52,6 +53,19 @@ static void make_kv_b(struct model *m)
     }
 }
 
+static void make_index(struct model *m)
+{
+    const struct shape *s = m->shape;
+    uint64_t state = 10;
+    m->index_q = make_weights((size_t)s->index_heads * INDEX * s->q_lora, 7);
+    m->index_k = make_weights((size_t)INDEX * s->hidden, 8);
+    m->index_weights = make_weights((size_t)s->index_heads * s->hidden, 9);
+    for (int i = 0; i < INDEX; i++) {
+        m->index_norm[i] = 1 + (float)random_byte(&state) / 512;
+        m->index_bias[i] = (float)random_byte(&state) / 512;
+    }
+}
+
 struct model model_make(const struct shape *s)
 {
     struct model m = {
@@ -62,6 +76,8 @@ struct model model_make(const struct shape *s)
         .output = make_weights((size_t)s->hidden * out_size(s), 4),
     };
     make_kv_b(&m);
+    if (s->index_heads)
+        make_index(&m);
     uint64_t state = 6;
     make_norm(m.q_norm, s->q_lora, &state);
     make_norm(m.kv_norm, LATENT, &state);
@@ -70,7 +86,8 @@ struct model model_make(const struct shape *s)
 
 void model_free(struct model *m)
 {
-    void *const memory[] = {m->q_a, m->kv_a, m->q_b, m->output, m->kv_b, m->absorb};
+    void *const memory[] = {m->q_a,    m->kv_a,    m->q_b,     m->output,       m->kv_b,
+                            m->absorb, m->index_q, m->index_k, m->index_weights};
     for (size_t i = 0; i < sizeof(memory) / sizeof(memory[0]); i++)
         free(memory[i]);
 }
@@ -90,6 +107,19 @@ void model_project_q(const struct model *m, const uint16_t *q_a, uint16_t *q)
     for (int i = 0; i < m->shape->q_lora; i++)
         x[i] = bf16_to_float(q_a[i]);
     project_rows(m->q_b, query_size(m->shape), x, m->shape->q_lora, q);
+}
+
+void model_project_index(const struct model *m, const float *hidden, const uint16_t *q_a,
+                         uint16_t *q, uint16_t *k, uint16_t *weights)
+{
+    const struct shape *s = m->shape;
+    float x[MOST_HIDDEN];
+    normalise(hidden, s->hidden, rms_eps, x);
+    project_rows(m->index_k, INDEX, x, s->hidden, k);
+    project_rows(m->index_weights, s->index_heads, x, s->hidden, weights);
+    for (int i = 0; i < s->q_lora; i++)
+        x[i] = bf16_to_float(q_a[i]);
+    project_rows(m->index_q, s->index_heads * INDEX, x, s->q_lora, q);
 }
 
 void model_add_output(const struct model *m, const uint16_t *attention, float *hidden)

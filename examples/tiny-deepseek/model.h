@@ -18,9 +18,12 @@ enum {
     ROW = LATENT + ROPE, /* of the cache, of kv_a and of an absorbed query */
     MOST_HIDDEN = 7168,
     MOST_Q_LORA = 2048,
-    MOST_QUERY = 3072,       /* heads * (nope + ROPE) */
-    MOST_OUT = 2048,         /* heads * value */
-    MOST_ABSORBED = 16 * ROW /* heads * ROW */
+    MOST_QUERY = 3072,        /* heads * (nope + ROPE) */
+    MOST_OUT = 2048,          /* heads * value */
+    MOST_ABSORBED = 16 * ROW, /* heads * ROW */
+    INDEX = 128,              /* elements of an indexer's head, of which the first ROPE rotate */
+    MOST_INDEX_HEADS = 64,
+    MOST_CHOSEN = 64 /* keys that an indexer chooses */
 };
 
 /* A rank's part of the model's attention. */
@@ -30,10 +33,12 @@ struct shape {
     double rope_base, yarn; /* yarn: by how much the context was stretched; 1: not at all */
     bool fp8;               /* the cache, with a scale for the tensor */
     int page;               /* tokens in a page of the cache */
+    int index_heads;        /* of the sparse indexer; 0: attention is dense */
+    int chosen;             /* keys that it chooses for a query */
 };
 
 extern const struct shape shapes[];
-enum { SHAPES = 2 };
+enum { SHAPES = 3 };
 
 static inline int key_dim(const struct shape *s) { return s->nope + ROPE; }
 static inline int query_size(const struct shape *s) { return s->heads * key_dim(s); }
@@ -57,6 +62,10 @@ struct model {
     uint16_t *absorb;             /* W_UK, bf16 [heads, LATENT, nope]: kv_b's keys, transposed */
     uint16_t q_norm[MOST_Q_LORA]; /* bf16 */
     uint16_t kv_norm[LATENT];
+    int8_t *index_q;       /* [index_heads, INDEX, q_lora] */
+    int8_t *index_k;       /* [INDEX, hidden] */
+    int8_t *index_weights; /* [index_heads, hidden] */
+    float index_norm[INDEX], index_bias[INDEX];
 };
 
 struct model model_make(const struct shape *shape);
@@ -67,6 +76,11 @@ void model_project(const struct model *m, const float *hidden, uint16_t *q_a, ui
 
 /* The normalised q_a to queries, [heads, nope + ROPE]. */
 void model_project_q(const struct model *m, const uint16_t *q_a, uint16_t *q);
+
+/* The indexer's queries of the normalised q_a, [index_heads, INDEX], and its key and weights of the
+ * hidden state. */
+void model_project_index(const struct model *m, const float *hidden, const uint16_t *q_a,
+                         uint16_t *q, uint16_t *k, uint16_t *weights);
 
 /* This rank's part of the output projection, added to the hidden state. */
 void model_add_output(const struct model *m, const uint16_t *attention, float *hidden);

@@ -12,6 +12,7 @@ struct kernels {
     struct attn_device *device;
     struct attn_op *norm, *rotate, *rotate_step, *keys, *values, *prefill, *chunk, *merge;
     struct attn_op *gather, *plan, *absorb, *decode, *combine, *raise;
+    struct attn_op *index_rotate, *choose, *sparse; /* with an indexer */
 };
 
 /* Inputs that calls read from device memory, so that a graph finds new values there. */
@@ -38,6 +39,8 @@ struct memory {
     struct attn_decode_plan_sizes sizes;
     struct attn_decode_plan plan;
     float *partial_out, *partial_lse;
+    float *index_norm, *index_bias;
+    int32_t *row_sequences, *row_ends; /* [TOKENS]: of each token its sequence, and keys it sees */
 };
 
 struct layer {
@@ -47,6 +50,8 @@ struct layer {
     struct memory memory;
     hipStream_t stream;
     hipGraphExec_t step;
+    struct index index;
+    bool fnuz; /* fp8 of this GPU */
 };
 
 void kernels_open(struct kernels *k, const struct shape *s);
@@ -65,7 +70,18 @@ void launch_prefill(const struct layer *l, const struct call *call);
 void launch_chunk(const struct layer *l, const struct call *call);
 void launch_gather(const struct layer *l);
 
+/* W_UK before the attention over latents, W_UV behind it. */
+void launch_absorb(const struct layer *l, int tokens);
+void launch_raise(const struct layer *l, int tokens);
+
 /* All of a step. */
 void launch_step(const struct layer *l);
+
+struct attn_cache latent_cache(const struct layer *l);
+
+/* sparse.c: all of a call where an indexer chooses the keys, and its memory. */
+void sparse_allocate(struct layer *l);
+void sparse_free(struct layer *l);
+void launch_sparse(const struct layer *l);
 
 #endif
