@@ -54,6 +54,8 @@ void attn_op_destroy(struct attn_op *);
 
 HOST = """
 int attn_decode_plan_sizes(const struct attn_decode_plan_shape *, struct attn_decode_plan_sizes *);
+int attn_decode_choose_split(const struct attn_op *, const struct attn_decode_step *,
+                             struct attn_decode_split *);
 int attn_decode_plan(const struct attn_decode_plan_shape *, const struct attn_decode_plan_lengths *,
                      const struct attn_decode_plan *);
 """

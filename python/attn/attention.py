@@ -35,16 +35,38 @@ def plan_sizes(batch, q_len, heads, kv_heads, lists, window=0):
     return sizes.work_items, sizes.partials, sizes.partial_rows
 
 
+class Split:
+    """This says how the keys of a decode step are best split: `lists` workgroups (0: each sequence and
+    kv head is one), the planner's costs, and whether one launch adds up the parts. `tuned`: `attnc
+    tune` found it for the op's pack; else it is a list for each compute unit."""
+
+    def __init__(self, lists, item_cost=0, merge_rate=0, one_launch=False, tuned=False):
+        self.lists, self.item_cost, self.merge_rate = lists, item_cost, merge_rate
+        self.one_launch, self.tuned = one_launch, tuned
+
+
+def choose_split(op, batch, kv_len=0):
+    """The Split for a decode or mla_decode op and a step of `batch` sequences with about `kv_len` keys
+    each; 0 leaves either open."""
+    step = ffi.new("struct attn_decode_step *", {
+        "size": ffi.sizeof("struct attn_decode_step"), "batch": batch, "kv_len": kv_len})
+    split = ffi.new("struct attn_decode_split *", {"size": ffi.sizeof("struct attn_decode_split")})
+    check(_native.lib.attn_decode_choose_split(op._handle, step, split))
+    return Split(split.lists, split.item_cost, split.merge_rate, split.one_launch, split.tuned)
+
+
 class Lists:
     """The tensors of a plan on the device, for a batch of at most `batch` sequences; partial
     results of heads x head_dim_v among them. The plan kernel fills them, in the stream, so that a
     captured graph plans anew in each replay."""
 
-    def __init__(self, device, *, batch, q_len, heads, kv_heads, head_dim_v, lists=0, window=0):
+    def __init__(self, device, *, batch, q_len, heads, kv_heads, head_dim_v, lists=0, window=0,
+                 item_cost=0, merge_rate=0):
         self.lists = lists or max(device.compute_units, kv_heads)
         items, partials, self.rows = plan_sizes(batch, q_len, heads, kv_heads, self.lists,
                                                 window)
-        self.shape = {"q_len": q_len, "heads": heads, "kv_heads": kv_heads, "window": window}
+        self.shape = {"q_len": q_len, "heads": heads, "kv_heads": kv_heads, "window": window,
+                      "item_cost": item_cost, "merge_rate": merge_rate}
         self.op, self.batch, self.device = device.plan(), batch, device
         self.buffers = {n: device.empty(s, "int32") for n, s in (
             ("work_indptr", (self.lists + 1,)), ("work_info", (items, 8)),
@@ -82,34 +104,54 @@ class BatchDecode:
 
     With split the pack has kernels of plan and combine (partials: csr) besides decode's; with
     one_launch decode's own kernel (one_launch: true) adds up the parts, and no combine is needed.
-    `lists` are the workgroups of a launch, one for each compute unit where nothing is said. `chunk`
-    is the size of Llama 4's chunks. All memory is allocated here, for max_batch sequences."""
+    `lists` are the workgroups of a launch. Where nothing is said of it they are those of
+    choose_split() for max_batch sequences of about kv_len keys, with the planner's costs and, where
+    one_launch is None and the pack has the kernel, its one launch; self.split says which. `chunk` is
+    the size of Llama 4's chunks. All memory is allocated here, for max_batch sequences."""
 
     def __init__(self, device, *, dtype, head_dim, heads, kv_heads, cache, max_batch, q_len=1,
                  head_dim_v=0, mask="causal", window_left=-1, sinks=False, soft_cap=0.0, lse=False,
                  scale=0.0, logits=None, page_table="blocks", split=True, lists=0, chunk=0,
-                 one_launch=False, q_dtype=None, q_scale="tensor"):
+                 one_launch=None, q_dtype=None, q_scale="tensor", kv_len=0):
         self.device, self.heads, self.head_dim_v = device, heads, head_dim_v or head_dim
         self.q_len, self.lse = q_len, lse
         mask, more = mask_of(mask, window_left, chunk)
         self.numbers = {"scale": scale, "soft_cap": soft_cap, **more}
-        self.op = device.decode(dtype=dtype, head_dim=head_dim, head_dim_v=head_dim_v, heads=heads,
-                                kv_heads=kv_heads, q_len=q_len, mask=mask, sinks=sinks,
-                                soft_cap=soft_cap > 0, lse=lse, logits=logits, cache=cache,
-                                page_table=page_table, one_launch=one_launch, q_dtype=q_dtype,
-                                q_scale=q_scale)
+        desc = dict(dtype=dtype, head_dim=head_dim, head_dim_v=head_dim_v, heads=heads,
+                    kv_heads=kv_heads, q_len=q_len, mask=mask, sinks=sinks, soft_cap=soft_cap > 0,
+                    lse=lse, logits=logits, cache=cache, page_table=page_table, q_dtype=q_dtype,
+                    q_scale=q_scale)
+        self.op = device.decode(**desc, one_launch=bool(one_launch))
         self.made = dtype if q_dtype else None  # the output's type, where it is not q's
-        self.combine = self.lists = self.tickets = None
+        self.combine = self.lists = self.tickets = self.split = None
         if split or one_launch:
+            self.split = Split(lists, one_launch=bool(one_launch)) if lists else choose_split(
+                self.op, max_batch, kv_len)
+        if self.split and self.split.lists:
+            one_launch = self._launches_once(device, desc, one_launch)
             window = window_left + 1 if mask == "window" else chunk
             self.lists = Lists(device, batch=max_batch, q_len=q_len, heads=heads, kv_heads=kv_heads,
-                               head_dim_v=self.head_dim_v, lists=lists, window=window)
-        if one_launch:
+                               head_dim_v=self.head_dim_v, lists=self.split.lists, window=window,
+                               item_cost=self.split.item_cost, merge_rate=self.split.merge_rate)
+        if self.lists and one_launch:
             self.tickets = device.array([[0] * kv_heads] * max_batch, "int32")
-        elif split:
+        elif self.lists:
             self.combine = device.combine(dtype=dtype, head_dim=self.head_dim_v, heads=heads,
                                           partials="csr")
         self._step, self._layers = None, {}
+
+    def _launches_once(self, device, desc, one_launch):
+        """The split says whether decode's own launch adds up the parts, where the caller leaves that
+        open; a pack without that kernel has a combine for them."""
+        if one_launch is not None or not self.split.one_launch:
+            return bool(one_launch)
+        try:
+            self.op = device.decode(**desc, one_launch=True)
+        except AttnError as e:
+            if e.status != "ATTN_NO_KERNEL":
+                raise
+            return False
+        return True
 
     def plan(self, kv_lens, *, block_table=None, kv_indptr=None, kv_indices=None, qo_indptr=None,
              stream=None):

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Planned once a step, run once a layer."""
+import os
+import pathlib
+import subprocess
+import tempfile
 import unittest
 
 import numpy as np
@@ -11,6 +15,70 @@ from test_ops import DIM, HEADS, KV_HEADS, PAGE, paged
 
 CACHE = attn.CacheDesc(page_size=PAGE)
 SHAPE = dict(dtype="fp16", head_dim=DIM, heads=HEADS, kv_heads=KV_HEADS, cache=CACHE)
+
+
+TUNED = """
+targets: [gfx942]
+defaults: { dtype: fp16, head_dim: 64 }
+kernels:
+  - { op: decode, gqa: 8, page_size: 16, one_launch: [false, true] }
+  - { op: combine, partials: csr }
+  - { op: plan }
+"""
+
+
+class TunedSplit(unittest.TestCase):
+    """tests/runtime/splits_tuning.yaml says how a pack's decode is split."""
+
+    @classmethod
+    def setUpClass(cls):
+        rows = pathlib.Path(__file__).parents[1] / "runtime" / "splits_tuning.yaml"
+        with tempfile.TemporaryDirectory() as root:
+            pack = os.path.join(root, "tuned.attnpack")
+            files = {"d.yaml": TUNED, "t.yaml": rows.read_text().replace("dtype=bf16", "dtype=fp16")}
+            for name, text in files.items():
+                pathlib.Path(root, name).write_text(text)
+            subprocess.run([os.environ["ATTN_ATTNC"], "build", os.path.join(root, "d.yaml"), "--tuning",
+                            os.path.join(root, "t.yaml"), "-q", "--no-cache", "-o", pack], check=True)
+            cls.device = attn.Device(attn.Pack(pack), hip="sim")
+
+    def decode(self, heads, kv_heads, **more):
+        return BatchDecode(self.device, dtype="fp16", head_dim=64, heads=heads, kv_heads=kv_heads,
+                           cache=attn.CacheDesc(page_size=16), **more)
+
+    def test_what_was_tuned_is_the_default(self):
+        once = self.decode(8, 1, max_batch=1, kv_len=1024)
+        self.assertTrue(once.split.tuned)
+        self.assertEqual((once.lists.lists, once.split.one_launch), (304, True))
+        self.assertIsNone(once.combine)
+        self.assertIsNotNone(once.tickets)
+        joined = self.decode(8, 1, max_batch=1, kv_len=16384)
+        self.assertEqual((joined.lists.lists, joined.lists.shape["merge_rate"]), (912, 16))
+        self.assertIsNotNone(joined.combine)
+        self.assertEqual(self.decode(32, 4, max_batch=128, kv_len=1024).lists.shape["item_cost"], 8)
+        self.assertIsNone(self.decode(32, 4, max_batch=512, kv_len=1024).lists)
+
+    def test_the_caller_overrules_it(self):
+        two = self.decode(8, 1, max_batch=1, kv_len=1024, one_launch=False)
+        self.assertEqual((two.lists.lists, two.tickets), (304, None))
+        given = self.decode(8, 1, max_batch=1, kv_len=1024, lists=7)
+        self.assertEqual((given.lists.lists, given.split.tuned, given.tickets), (7, False, None))
+        self.assertIsNone(self.decode(8, 1, max_batch=1, split=False).lists)
+
+    def test_it_runs(self):
+        for kv_len in (1024, 16384):
+            decode = self.decode(8, 1, max_batch=2, kv_len=kv_len)
+            cache = support.random((60, 2, 16, 1, 64), 3)
+            lens = np.array([700, 33], np.int32)
+            pages = np.arange(60, dtype=np.int32)[::-1]
+            table = np.stack([pages[:44], np.roll(pages, 16)[:44]])
+            decode.plan(lens, block_table=table)
+            q = support.random((2, 8, 64), 4)
+            out = decode.run(q, cache[:, 0], cache[:, 1])
+            for s, n in enumerate(lens):
+                x, y = (cache[table[s], i].reshape(-1, 1, 64)[:n] for i in range(2))
+                want, _ = support.attention(q[s:s + 1], x, y)
+                support.close(out[s:s + 1], want, support.bound(y), f"{kv_len} {s}")
 
 
 class Decode(unittest.TestCase):
