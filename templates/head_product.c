@@ -12,6 +12,7 @@
  * without one. A long contraction is then shared by the four waves: a workgroup has 32 rows, each
  * wave a quarter of their columns, and the parts are added up by way of LDS.
  */
+#include "ir/address_map.h"
 #include "ir/bits.h"
 #include "ir/matrix.h"
 #include "ir/spread.h"
@@ -28,7 +29,8 @@ enum { WAVES = 4, ROWS = 32, TOKENS = 32, PANEL = 64, MAX_PANELS = 8, BLOCK = 12
 enum {
     ELEM = 2 /* bytes of bf16 and fp16 */,
     CHUNK = 8 /* elements of a lane's access */,
-    FLOAT = 4
+    FLOAT = 4,
+    GROUP = BLOCK / PANEL /* panels of x that share a scale */
 };
 
 static const struct att_tile tiles[] = {
@@ -46,18 +48,23 @@ struct product {
     const struct tir_machine *m;
     struct tir_builder b;
     unsigned dtype, stored;   /* of x, and of w */
+    unsigned used, size;      /* type that is multiplied, and its bytes */
     int instr;                /* matrix instruction */
     struct tir_contraction k; /* of a panel */
     struct tir_type staged;   /* a panel of x, over the workgroup */
     struct tir_type rows;     /* a panel of w, as one wave loads it */
     struct tir_type finished; /* a wave's part of out, as it stores it */
     struct tir_type left, right, result;
-    struct tir_type part, total;  /* of a shared contraction: of x by a wave, of out by all */
-    struct tir_value lds, own;    /* i32: of the workgroup, and the part that only this wave uses */
+    struct tir_type part, total; /* of a shared contraction: of x by a wave, of out by all */
+    struct tir_type scale_of_x;  /* f32 for each token, beside out */
+    struct tir_value scales;   /* i32: those of x in LDS, of a tile's groups one after the other */
+    struct tir_value lds, own; /* i32: of the workgroup, and the part that only this wave uses */
     struct tir_value head, slice; /* i32: which 128 rows of w of which head */
     struct tir_value tokens;      /* i32 */
     struct tir_value w[MAX_PANELS], scale[MAX_PANELS];
 };
+
+static bool rounds(const struct product *p) { return p->used != p->dtype; }
 
 static unsigned panels(const struct product *p) { return (unsigned)p->v->head_dim / PANEL; }
 
@@ -79,6 +86,8 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
     struct att_tile tile;
+    if (v->activations == ATT_ACTIVATIONS_FP8 && v->weights == ATT_WEIGHTS_SAME)
+        return att_reject(why, ATT_ACTIVATIONS, "activations fp8 are for weights of fp8");
     const bool block = v->weights == ATT_WEIGHTS_FP8_BLOCK;
     const int multiple = block ? BLOCK : PANEL;
     if (v->head_dim % multiple || v->head_dim > MAX_PANELS * PANEL)
@@ -116,14 +125,16 @@ static void choose_layouts(struct product *p)
     struct tir_func *f = p->b.f;
     const struct tir_mma *mma = &p->m->mma[p->instr];
     const struct tir_waves alone = {0};
-    p->k = tir_contract_rows(mma, PANEL, CHUNK);
+    p->k = tir_contract_rows(mma, PANEL, 16 / p->size);
     const struct tir_layout left = tir_mma_left(mma, ROWS, &p->k, alone);
     const struct tir_layout right = tir_mma_right(mma, TOKENS, &p->k, alone);
     const struct tir_layout result = tir_mma_result(mma, ROWS, TOKENS, alone);
     const struct tir_layout rows = reorder(&left), out = reorder(&result);
-    p->left = tir_tile(f, p->dtype, ROWS, PANEL, &rows);
-    p->right = tir_tile(f, p->dtype, TOKENS, PANEL, &right);
+    p->left = tir_tile(f, p->used, ROWS, PANEL, &rows);
+    p->right = tir_tile(f, p->used, TOKENS, PANEL, &right);
     p->result = tir_tile(f, TIR_F32, ROWS, TOKENS, &out);
+    const struct tir_layout columns = tir_layout_slice(&out, 0);
+    p->scale_of_x = tir_tile(f, TIR_F32, 1, TOKENS, &columns);
 
     struct tir_spread s = tir_spread(p->m, WAVES);
     tir_spread_cols(&s, TIR_REGS, tir_bits(CHUNK));
@@ -142,15 +153,19 @@ static void choose_layouts(struct product *p)
     p->finished = whole_rows(p, p->dtype, TOKENS, ROWS);
 }
 
-/* Rows of 128 bytes: 8 of them tell their 16-byte chunks apart. */
-static struct tir_layout panel_map(void) { return att_lds_swizzled(TOKENS, PANEL, CHUNK, 0, 3); }
+/* Rows of 128 bytes: 8 of them tell their 16-byte chunks apart; of fp8 as out_map(). */
+static struct tir_layout panel_map(const struct product *p)
+{
+    return p->size == 1 ? att_lds_swizzled(TOKENS, PANEL, 16, 1, 2)
+                        : att_lds_swizzled(TOKENS, PANEL, CHUNK, 0, 3);
+}
 
 /* Rows of 64 bytes, of which two share the banks: they tell their chunks apart by the next bits. */
 static struct tir_layout out_map(void) { return att_lds_swizzled(TOKENS, ROWS, CHUNK, 1, 2); }
 
 static struct tir_value panel_at(struct product *p, unsigned panel)
 {
-    return att_plus(&p->b, p->lds, (int)panel * TOKENS * PANEL * ELEM);
+    return att_plus(&p->b, p->lds, (int)(panel * TOKENS * PANEL * p->size));
 }
 
 /* ---- Operands ---- */
@@ -216,9 +231,9 @@ static void load_weights(struct product *p)
 static void turn_weights(struct product *p, unsigned count)
 {
     struct tir_builder *b = &p->b;
-    const struct tir_layout map = panel_map();
+    const struct tir_layout map = panel_map(p);
     for (unsigned i = 0; i < count; i++) {
-        if (p->stored != p->dtype)
+        if (p->stored != p->used)
             p->w[i] = tir_convert_short(b, tir_convert(b, p->w[i], TIR_F32), p->dtype);
         tir_tile_lds_store(b, p->own, p->w[i], &map);
         tir_wait(b, TIR_LDS_WRITES, 0);
@@ -252,23 +267,75 @@ static void load_tile(struct product *p, struct tir_value token, struct tir_valu
 
 /* ---- One tile ---- */
 
-/* w x^T of what stands in LDS; blocks of w that have a scale of their own are summed apart. */
+static float largest(const struct product *p) { return p->m->fp8_is_fnuz ? 240 : 448; }
+
+/* Scales of a group of x, by number in the tile or in the wave. */
+static struct tir_value scales_at(struct product *p, struct tir_value group)
+{
+    return tir_add(&p->b, p->scales, att_times(&p->b, group, TOKENS * FLOAT));
+}
+
+/* Rounds the panels of one group to fp8; their scales go to LDS. */
+static void round_group(struct product *p, struct tir_value *x, unsigned count,
+                        struct tir_value group)
+{
+    struct tir_builder *b = &p->b;
+    struct tir_value absmax = {0};
+    for (unsigned i = 0; i < count; i++) {
+        x[i] = tir_convert(b, x[i], TIR_F32);
+        const struct tir_value own = tir_row_max(b, tir_abs(b, x[i]));
+        absmax = i ? tir_max(b, absmax, own) : own;
+    }
+    const struct tir_value scale = tir_mul(b, absmax, tir_float_like(b, absmax, 1 / largest(p)));
+    const struct tir_value inverse =
+        tir_rcp(b, tir_max(b, scale, tir_float_like(b, scale, 1e-12f)));
+    const struct tir_layout map = tir_row_major(TOKENS, 1);
+    tir_tile_lds_store(b, scales_at(p, group), scale, &map);
+    for (unsigned i = 0; i < count; i++) {
+        const struct tir_value factor = tir_broadcast(b, inverse, tir_typeof(b->f, x[i]));
+        x[i] = tir_convert_in_range(b, tir_mul(b, x[i], factor), TIR_FP8);
+    }
+}
+
+/* A tile of x as it is multiplied. */
+static void round_tile(struct product *p, struct tir_value *x)
+{
+    const unsigned count = panels(p);
+    for (unsigned i = 0; rounds(p) && i < count; i += GROUP)
+        round_group(p, x + i, count - i < GROUP ? count - i : GROUP,
+                    tir_i32(&p->b, (int)(i / GROUP)));
+}
+
+/* Products of one group of x, times its scale. */
+static struct tir_value rescale(struct product *p, struct tir_value sum, struct tir_value group)
+{
+    struct tir_builder *b = &p->b;
+    if (!rounds(p))
+        return sum;
+    const struct tir_layout map = tir_row_major(1, TOKENS);
+    const struct tir_value scale = tir_tile_lds_load(b, scales_at(p, group), p->scale_of_x, &map);
+    return tir_mul(b, sum, tir_broadcast(b, scale, p->result));
+}
+
+/* w x^T of what stands in LDS; blocks of w or x that have a scale of their own are summed apart. */
 static struct tir_value multiply(struct product *p)
 {
     struct tir_builder *b = &p->b;
-    const struct tir_layout map = panel_map();
-    const unsigned each = p->v->weights == ATT_WEIGHTS_FP8_BLOCK ? BLOCK / PANEL : panels(p);
+    const struct tir_layout map = panel_map(p);
+    const bool block = p->v->weights == ATT_WEIGHTS_FP8_BLOCK;
+    const unsigned each = block || rounds(p) ? GROUP : panels(p);
     const struct tir_value zero = tir_splat(b, tir_f32(b, 0), p->result);
     struct tir_value sum = {0};
     for (unsigned first = 0; first < panels(p); first += each) {
         struct tir_value part = zero;
-        for (unsigned i = first; i < first + each; i++) {
+        for (unsigned i = first; i < first + each && i < panels(p); i++) {
             const struct tir_value x = tir_tile_lds_load(b, panel_at(p, i), p->right, &map);
             part = tir_mma(b, p->instr, p->w[i], tir_transpose(b, x), part);
         }
         if (p->stored == p->dtype)
             return part;
-        const struct tir_value scale = tir_splat(b, p->scale[first / each], p->result);
+        part = rescale(p, part, tir_i32(b, (int)(first / each)));
+        const struct tir_value scale = tir_splat(b, p->scale[block ? first / each : 0], p->result);
         sum = sum.id ? tir_fma(b, part, scale, sum) : tir_mul(b, part, scale);
     }
     return sum;
@@ -349,7 +416,7 @@ static void load_own_weights(struct product *p)
 static void load_own_scale(struct product *p)
 {
     struct tir_builder *b = &p->b;
-    static_assert(MAX_PANELS * PANEL / WAVES == BLOCK, "a wave has one block of w");
+    static_assert(MAX_PANELS * PANEL / WAVES == BLOCK, "a wave has one block of w, one group of x");
     if (p->v->weights != ATT_WEIGHTS_FP8_BLOCK) {
         load_scales(p);
         return;
@@ -370,17 +437,20 @@ static void load_own_tile(struct product *p, struct tir_value token, struct tir_
 }
 
 /* Adds this wave's columns to out^T. */
-static struct tir_value multiply_own(struct product *p, const struct tir_value *x)
+static struct tir_value multiply_own(struct product *p, struct tir_value *x)
 {
     struct tir_builder *b = &p->b;
-    const struct tir_layout map = panel_map();
+    const struct tir_layout map = panel_map(p);
     struct tir_value sum = tir_splat(b, tir_f32(b, 0), p->result);
+    if (rounds(p))
+        round_group(p, x, own_panels(p), tir_wave_id(b));
     for (unsigned i = 0; i < own_panels(p); i++) {
         tir_tile_lds_store(b, p->own, x[i], &map);
         tir_wait(b, TIR_LDS_WRITES, 0);
         const struct tir_value right = tir_tile_lds_load(b, p->own, p->right, &map);
         sum = tir_mma(b, p->instr, p->w[i], tir_transpose(b, right), sum);
     }
+    sum = rescale(p, sum, tir_wave_id(b));
     return p->stored == p->dtype ? sum : tir_mul(b, sum, tir_splat(b, p->scale[0], p->result));
 }
 
@@ -435,7 +505,7 @@ static void find_tokens(struct product *p, struct tir_value group, struct tir_va
 static void visit_tiles(struct product *p)
 {
     struct tir_builder *b = &p->b;
-    const struct tir_layout map = panel_map();
+    const struct tir_layout map = panel_map(p);
     struct tir_value first, end, x[MAX_PANELS];
     find_tokens(p, find_work(p, slices(p)), &first, &end);
     load_weights(p);
@@ -444,6 +514,7 @@ static void visit_tiles(struct product *p)
     turn_weights(p, panels(p));
     struct tir_loop loop = tir_begin_for(b, first, end, tir_i32(b, TOKENS), x, panels(p));
     tir_barrier(b); /* the last tile has been read */
+    round_tile(p, x);
     for (unsigned i = 0; i < panels(p); i++)
         tir_tile_lds_store(b, panel_at(p, i), x[i], &map);
     load_tile(p, att_plus(b, loop.index, TOKENS), x);
@@ -495,15 +566,19 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
         .m = m,
         .dtype = dtype,
         .stored = v->weights == ATT_WEIGHTS_SAME ? dtype : TIR_FP8,
-        .instr = tir_find_mma(m, ROWS, TOKENS, 0, dtype),
+        .used = v->activations == ATT_ACTIVATIONS_FP8 ? TIR_FP8 : dtype,
     };
+    p.size = tir_dtype_bits(p.used) / 8;
+    p.instr = tir_find_mma(m, ROWS, TOKENS, 0, p.used);
     struct att_tile tile;
     att_find_tile(v, m, &tile, NULL);
     struct tir_func *f = att_begin_kernel(v, m, WAVES, tile.waves_per_simd);
     p.b = tir_at_end(f, f->body);
     choose_layouts(&p);
-    const unsigned each = ROWS * PANEL * ELEM, all = panels(&p) * TOKENS * PANEL * ELEM;
+    const unsigned each = ROWS * PANEL * ELEM, all = panels(&p) * TOKENS * PANEL * p.size;
     p.lds = tir_lds_buffer(&p.b, all > WAVES * each ? all : WAVES * each, 16);
+    if (rounds(&p))
+        p.scales = tir_lds_buffer(&p.b, WAVES * TOKENS * FLOAT, 16);
     p.own = tir_add(&p.b, p.lds, att_times(&p.b, tir_wave_id(&p.b), (int)each));
     visit(&p);
     tir_return(&p.b);

@@ -91,6 +91,8 @@ static void fill(struct call *c)
 
 struct row {
     double x[DIM_MAX], w[DIM_MAX], scale[DIM_MAX / BLOCK];
+    double
+        off[DIM_MAX]; /* how far x may be from its place, rounded to the other of two neighbours */
 };
 
 static void read_weights(struct call *c, int head, int n, struct row *r)
@@ -106,6 +108,39 @@ static void read_weights(struct call *c, int head, int n, struct row *r)
                                     : operand_value(scale, AT(head));
 }
 
+/* Rounds to nearest even, as no number is beyond the largest here. */
+static double round_to(const struct precision *p, double x, double *step)
+{
+    int exponent;
+    frexp(x, &exponent); /* |x| is below 2^exponent */
+    *step = fmax(2 * p->unit * ldexp(0.5, exponent), 2 * p->tiny);
+    return *step * nearbyint(x / *step);
+}
+
+/*
+ * Rounds x as the kernel does, with the scale of its 128. The scale and its inverse have three
+ * roundings of float32, and the product with x another: what they may carry across the middle of
+ * two neighbours becomes either.
+ */
+static void round_activations(struct call *c, struct row *r)
+{
+    const struct attn_head_product_desc *d = &c->desc.head_product;
+    const struct precision *p = call_operand(c, HEAD_PRODUCT_W)->precision;
+    for (int first = 0; first < d->head_dim; first += BLOCK) {
+        const int end = first + BLOCK < d->head_dim ? first + BLOCK : d->head_dim;
+        double largest = 0, step;
+        for (int k = first; k < end; k++)
+            largest = fmax(largest, fabs(r->x[k]));
+        const double scale = largest / p->limit, divisor = fmax(scale, 1e-12);
+        for (int k = first; k < end; k++) {
+            const double x = r->x[k] / divisor, most = x * (1 + 8 * STORED_F);
+            const double below = round_to(p, x * (1 - 8 * STORED_F), &step);
+            r->off[k] = fabs(round_to(p, most, &step) - below) * scale;
+            r->x[k] = round_to(p, x, &step) * scale;
+        }
+    }
+}
+
 /*
  * With f = 2^-24, a sum of K products in float32 in any order is off by K f of the sum of their
  * absolute values, the products being exact or rounded once; a scale adds two roundings for each
@@ -119,6 +154,8 @@ static void compare_head(struct call *c, int t, int h, struct row *r)
     const struct operand *x = call_operand(c, HEAD_PRODUCT_X);
     for (int k = 0; k < d->head_dim; k++)
         r->x[k] = operand_value(x, AT(t, d->shared ? 0 : h, k));
+    if (d->activations == ATTN_ACTIVATIONS_FP8)
+        round_activations(c, r);
     /* The reference computes only a part of many tokens. */
     const int step = c->args.head_product.tokens > 100 ? 7 : 1;
     for (int n = 0; n < d->head_dim_v; n++) {
@@ -129,7 +166,9 @@ static void compare_head(struct call *c, int t, int h, struct row *r)
         }
         read_weights(c, h, n, r);
         const double sum = ref_head_product(r->x, r->w, d->head_dim, r->scale, BLOCK, &magnitude);
-        const double arithmetic = 2 * (d->head_dim + 8) * STORED_F * magnitude;
+        double arithmetic = 2 * (d->head_dim + 8) * STORED_F * magnitude;
+        for (int k = 0; k < d->head_dim; k++)
+            arithmetic += fabs(r->w[k]) * r->scale[k / BLOCK] * r->off[k];
         const double expected = stored_value(out->precision, 1, sum, arithmetic, &bound);
         call_compare(c, out, AT(t, h, n), expected, bound);
     }
@@ -140,7 +179,7 @@ static void compare_head(struct call *c, int t, int h, struct row *r)
 
 static void compare(struct call *c)
 {
-    struct row r;
+    struct row r = {0};
     for (int t = 0; t < c->args.head_product.tokens; t++)
         for (int h = 0; h < c->desc.head_product.heads; h++)
             compare_head(c, t, h, &r);
