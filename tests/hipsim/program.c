@@ -190,8 +190,7 @@ void program_at(struct program *p, struct code *code, uint64_t offset)
     engine_run(&launch);
     p->fault = launch.fault;
     p->findings = launch.findings;
-    p->lds_before = launch.lds_before;
-    p->lds_after = launch.lds_after;
+    memcpy(p->margins, launch.margins, sizeof(p->margins));
     p->race_incomplete = launch.race_incomplete;
     p->places = 0;
     for (const struct finding *f = launch.first_finding; f; f = f->next)

@@ -50,7 +50,7 @@ struct program {
     struct fault found[4]; /* the first ones */
     unsigned places;
     bool race_incomplete;
-    arrival_margin lds_before, lds_after;
+    struct arrival_margins margins[MARGINS];
     struct counters counters;
 };
 

@@ -116,18 +116,23 @@ static void margins_of_unwaited_uses(void **state)
     (void)state;
     struct program p = loads(0, memory());
     program_run(&p, "ds_read_b32 v2, v0\ns_waitcnt lgkmcnt(0)\nv_mov_b32 v3, v2");
-    assert_int_equal(p.lds_before, UINT64_MAX);
-    assert_int_equal(p.lds_after, UINT64_MAX);
+    assert_int_equal(p.margins[MARGIN_LDS].before, UINT64_MAX);
+    assert_int_equal(p.margins[MARGIN_LDS].after, UINT64_MAX);
     program_run(&p, "ds_read_b32 v2, v0\nv_mov_b32 v3, v2\nv_mov_b32 v3, v2");
-    assert_int_equal(p.lds_before >> MARGIN_OFFSET_BITS, 52 - 4 - 4);
-    assert_int_equal(p.lds_before & 0xffff, 12);
-    assert_int_equal(p.lds_after, UINT64_MAX);
+    assert_int_equal(p.margins[MARGIN_LDS].before >> MARGIN_OFFSET_BITS, 52 - 4 - 4);
+    assert_int_equal(p.margins[MARGIN_LDS].before & 0xffff, 12);
+    assert_int_equal(p.margins[MARGIN_LDS].after, UINT64_MAX);
     program_run(&p, "ds_read_b32 v2, v0\ns_nop 15\ns_nop 15\nv_mov_b32 v3, v2\n");
-    assert_int_equal(p.lds_before, UINT64_MAX);
-    assert_int_equal(p.lds_after >> MARGIN_OFFSET_BITS, 4 + 2 * 64 - 52);
+    assert_int_equal(p.margins[MARGIN_LDS].before, UINT64_MAX);
+    assert_int_equal(p.margins[MARGIN_LDS].after >> MARGIN_OFFSET_BITS, 4 + 2 * 64 - 52);
+    /* Data of vector memory have margins of their own: one dword comes after 500 clocks and 4. */
+    program_run(&p, "global_load_dword v2, v0, s[2:3]\nv_mov_b32 v3, v2\ns_waitcnt vmcnt(0)");
+    assert_int_equal(p.margins[MARGIN_VECTOR].before >> MARGIN_OFFSET_BITS, 504 - 4);
+    assert_int_equal(p.margins[MARGIN_VECTOR].after, UINT64_MAX);
+    assert_int_equal(p.margins[MARGIN_LDS].before, UINT64_MAX);
     /* A later read of LDS overwrites an earlier one in order, whatever the latency. */
     program_run(&p, "ds_read_b32 v2, v0\nds_read_b32 v2, v0\ns_waitcnt lgkmcnt(0)");
-    assert_int_equal(p.lds_before, UINT64_MAX);
+    assert_int_equal(p.margins[MARGIN_LDS].before, UINT64_MAX);
 }
 
 static void matrix_registers_arrive_like_others(void **state)
@@ -479,6 +484,7 @@ static void other_waves_find_a_load_to_lds_when_it_has_arrived(void **state)
         if (seed) /* before wave 1 has loaded, maybe */
             continue;
         assert_int_equal(p.v[3][9], 1009);
+        assert_in_range(p.margins[MARGIN_VECTOR].before >> MARGIN_OFFSET_BITS, 1, 504);
         assert_int_equal(p.found[0].kind, FAULT_RACE);
     }
 }

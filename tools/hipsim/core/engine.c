@@ -290,7 +290,7 @@ static int prepare(struct engine *e, struct launch *l)
     *e = (struct engine){.launch = l, .lock = PTHREAD_MUTEX_INITIALIZER};
     l->fault = (struct fault){0};
     l->counters = (struct counters){0};
-    l->lds_before = l->lds_after = UINT64_MAX;
+    memset(l->margins, 0xff, sizeof(l->margins));
     uint64_t items = 1, groups = 1;
     for (unsigned d = 0; d < 3; d++) {
         if (!l->grid[d] || !l->block[d])

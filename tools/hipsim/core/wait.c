@@ -438,19 +438,27 @@ static void note_margin(arrival_margin *least, uint64_t clocks, uint64_t offset)
         ;
 }
 
+void wave_note_margin(struct wave *w, enum margin_of which, uint64_t arrival, uint64_t offset)
+{
+    struct arrival_margins *m = &w->launch->margins[which];
+    if (arrival > w->clock)
+        note_margin(&m->before, arrival - w->clock, offset);
+    else
+        note_margin(&m->after, w->clock - arrival, offset);
+}
+
 /* `in` uses a register of `o` at a time that decides what it holds: how near is that to the arrival
- * of LDS data? */
+ * of data? */
 static void note_margins(struct wave *w, const struct inst *in, const struct opnd *o)
 {
     for (unsigned i = 0; i < w->npending[WAIT_LGKM]; i++) {
         const struct pending *p = &w->pending[WAIT_LGKM][i];
-        if (p->in->row->flags & ROW_SMEM || !overlaps(w, p, o))
-            continue;
-        if (p->arrival > w->clock)
-            note_margin(&w->launch->lds_before, p->arrival - w->clock, in->offset);
-        else
-            note_margin(&w->launch->lds_after, w->clock - p->arrival, in->offset);
+        if (!(p->in->row->flags & ROW_SMEM) && overlaps(w, p, o))
+            wave_note_margin(w, MARGIN_LDS, p->arrival, in->offset);
     }
+    for (unsigned i = 0; i < w->npending[WAIT_VM]; i++)
+        if (overlaps(w, &w->pending[WAIT_VM][i], o))
+            wave_note_margin(w, MARGIN_VECTOR, w->pending[WAIT_VM][i].arrival, in->offset);
 }
 
 static const char register_files[] = {[OPND_VGPR] = 'v', [OPND_AGPR] = 'a', [OPND_SGPR] = 's'};

@@ -54,8 +54,11 @@ struct late_lds *lds_keep(struct wave *w, const struct lane_mem *to, uint32_t fi
 /** Issues the load, which has written its data. `e` is the result of lds_keep(). */
 void lds_issue(struct wave *w, const struct inst *in, struct late_lds *e);
 
+/** Notes that the instruction at `offset` uses what arrives at `arrival`, with no wait between. */
+void wave_note_margin(struct wave *w, enum margin_of which, uint64_t arrival, uint64_t offset);
+
 /** Prepares LDS for an access of the wave: the bytes become those of the wave's time. */
-void lds_touch(struct wave *w, const struct lane_mem *m);
+void lds_touch(struct wave *w, const struct inst *in, const struct lane_mem *m);
 
 /** Delivers all loads that arrive up to `clock`, which the clocks of all waves have reached. */
 void lds_deliver(struct workgroup *wg, uint64_t clock);

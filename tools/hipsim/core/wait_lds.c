@@ -74,7 +74,7 @@ void lds_deliver(struct workgroup *wg, uint64_t clock)
         deliver(wg, 0);
 }
 
-void lds_touch(struct wave *w, const struct lane_mem *m)
+void lds_touch(struct wave *w, const struct inst *in, const struct lane_mem *m)
 {
     struct workgroup *wg = w->wg;
     uint64_t first = UINT64_MAX, end = 0;
@@ -90,8 +90,11 @@ void lds_touch(struct wave *w, const struct lane_mem *m)
             deliver(wg, i);
             continue;
         }
-        if (meets(e, first, end) && !e->held)
-            hold(wg, e);
+        if (meets(e, first, end)) {
+            wave_note_margin(w, MARGIN_VECTOR, e->arrival, in->offset);
+            if (!e->held)
+                hold(wg, e);
+        }
         i++;
     }
 }

@@ -266,6 +266,15 @@ enum wave_order {
 typedef uint64_t arrival_margin;
 enum { MARGIN_OFFSET_BITS = 40 };
 
+/* Margins are kept apart for data out of LDS, and for those of vector memory, which go to registers
+ * and to LDS. */
+enum margin_of { MARGIN_LDS, MARGIN_VECTOR, MARGINS };
+
+struct arrival_margins {
+    arrival_margin before; /* of uses that the data had not reached yet, */
+    arrival_margin after;  /* and of those that they had */
+};
+
 struct code;      /* decode.h */
 struct race_page; /* check_race.h */
 struct memory;    /* the simulated address space; owned and defined by the memory side */
@@ -338,10 +347,9 @@ struct launch {
     uint64_t suppressed;           /* number of suppressed findings */
     struct finding *first_finding; /* the first finding of each kind at each place of the code, in
                                     * the order found; launch_forget_findings() frees them */
-    arrival_margin lds_before;     /* of uses of registers that LDS data had not reached yet, */
-    arrival_margin lds_after;      /* and of those that they had */
-    bool race_incomplete;          /* the race check ran out of memory on the way */
-    void *engine;                  /* the running engine's */
+    struct arrival_margins margins[MARGINS];
+    bool race_incomplete; /* the race check ran out of memory on the way */
+    void *engine;         /* the running engine's */
 };
 
 /* Other host threads may report a fault at the same time. */

@@ -278,7 +278,7 @@ static bool waited(struct wave *w, const struct inst *in, const struct lane_mem 
     unsigned l;
 
     if (any & EVERY_BYTE * LDS_LATE)
-        lds_touch(w, m);
+        lds_touch(w, in, m);
     if (!mem_checks(w, CHECK_WAIT) || in->row->flags & ROW_LDS_DMA || in->lds ||
         !(any & EVERY_BYTE * LDS_IN_FLIGHT))
         return true;

@@ -182,8 +182,10 @@ static struct hipsim_launch_stats statistics(const struct launch *launch, int de
         .lds = c->lds,
         .branch = c->branch,
         .device = device,
-        .lds_before = margin_of(launch->lds_before),
-        .lds_after = margin_of(launch->lds_after),
+        .lds_before = margin_of(launch->margins[MARGIN_LDS].before),
+        .lds_after = margin_of(launch->margins[MARGIN_LDS].after),
+        .vector_before = margin_of(launch->margins[MARGIN_VECTOR].before),
+        .vector_after = margin_of(launch->margins[MARGIN_VECTOR].after),
     };
 
     memcpy(stats.grid, launch->grid, sizeof(stats.grid));
@@ -207,13 +209,14 @@ static void print_margin(const struct hipsim_margin *m, const char *side)
         fprintf(stderr, ", %u clocks %s at code+%" PRId64, m->clocks, side, m->offset);
 }
 
-static void print_margins(const struct hipsim_launch_stats *s)
+static void print_margins(const char *kernel, const char *what, const struct hipsim_margin *before,
+                          const struct hipsim_margin *after)
 {
-    if (!s->lds_before.any && !s->lds_after.any)
+    if (!before->any && !after->any)
         return;
-    fprintf(stderr, "hipsim: %s: uses registers without waiting for LDS", s->kernel);
-    print_margin(&s->lds_before, "before the data");
-    print_margin(&s->lds_after, "after them");
+    fprintf(stderr, "hipsim: %s: uses %s", kernel, what);
+    print_margin(before, "before the data");
+    print_margin(after, "after them");
     fputc('\n', stderr);
 }
 
@@ -260,7 +263,10 @@ static void note_launch(const struct launch *launch, struct hip_device *device, 
     *time += thread->stats.microseconds;
     if (print) {
         print_statistics(&thread->stats);
-        print_margins(&thread->stats);
+        print_margins(thread->stats.kernel, "registers without waiting for LDS",
+                      &thread->stats.lds_before, &thread->stats.lds_after);
+        print_margins(thread->stats.kernel, "data of vector memory without waiting",
+                      &thread->stats.vector_before, &thread->stats.vector_after);
     }
 }
 

@@ -64,6 +64,8 @@ struct hipsim_launch_stats {
     int device;
     struct hipsim_margin lds_before, lds_after; /* uses of registers before, after LDS data came */
     uint64_t findings; /* what the checks found and did not halt at, counting repetitions */
+    /* Uses of registers before and after data of vector memory came, and of LDS bytes before. */
+    struct hipsim_margin vector_before, vector_after;
 };
 
 /** The calling thread's last launch. False if it has not launched anything. */
