@@ -48,18 +48,22 @@ static const struct paging paging = {BATCH, PAGES, PAGE};
 
 /* Memory. */
 
+/* Plans cut keys as `attnc tune` found it for the pack, else into a list a compute unit. */
 static void allocate_work(struct rank *r, int kind)
 {
     struct work *w = &r->work[kind];
-    struct attn_device_info device = {.size = sizeof(device)};
-    ATTN(attn_device_describe(r->device, &device));
+    const struct attn_decode_step step = {.size = sizeof(step), .batch = BATCH, .kv_len = LONGEST};
+    struct attn_decode_split split = {.size = sizeof(split)};
+    ATTN(attn_decode_choose_split(r->decode[kind], &step, &split));
     w->shape = (struct attn_decode_plan_shape){
         .size = sizeof(w->shape),
         .batch = BATCH,
         .q_len = 1,
         .heads = HEADS,
         .kv_heads = KV_HEADS,
-        .lists = device.compute_units,
+        .lists = split.lists ? split.lists : BATCH * KV_HEADS,
+        .item_cost = split.item_cost,
+        .merge_rate = split.merge_rate,
         .window = kind ? WINDOW : 0,
     };
     ATTN(attn_decode_plan_sizes(&w->shape, &w->sizes));

@@ -23,17 +23,20 @@ static void list_arrays(struct work *w, struct attn_decode_plan *plan, int32_t *
     memcpy(counts, n, sizeof(n));
 }
 
-void work_allocate(struct work *w)
+void work_allocate(struct work *w, const struct attn_op *decode)
 {
-    int units;
-    HIP(hipDeviceGetAttribute(&units, hipDeviceAttributeMultiprocessorCount, 0));
+    const struct attn_decode_step step = {.size = sizeof(step), .batch = BATCH, .kv_len = LONGEST};
+    struct attn_decode_split split = {.size = sizeof(split)};
+    ATTN(attn_decode_choose_split(decode, &step, &split));
     w->shape = (struct attn_decode_plan_shape){
         .size = sizeof(w->shape),
         .batch = BATCH,
         .q_len = 1,
         .heads = HEADS,
         .kv_heads = KV_HEADS,
-        .lists = units,
+        .lists = split.lists ? split.lists : BATCH * KV_HEADS,
+        .item_cost = split.item_cost,
+        .merge_rate = split.merge_rate,
     };
     ATTN(attn_decode_plan_sizes(&w->shape, &w->sizes));
     int32_t **host[ARRAYS], **device[ARRAYS];

@@ -13,7 +13,9 @@ struct work {
     float *partial_out, *partial_lse;     /* what the pieces leave for the combine */
 };
 
-void work_allocate(struct work *w);
+/* Takes memory for plans of steps of this op, split as `attnc tune` found it for the pack; for one
+ * that was not tuned there is a list for each compute unit. */
+void work_allocate(struct work *w, const struct attn_op *decode);
 void work_free(struct work *w);
 
 /* Plans a step for these contexts, and brings the plan to the device. */
