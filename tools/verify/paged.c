@@ -531,6 +531,13 @@ uint8_t *slot_lists_fill(struct call *c, struct page_lists *l, const struct page
     return there;
 }
 
+/* No block. The second one's first slot, 64 times it in 32 bits, is a slot that the cache has. */
+static int32_t no_block(int32_t count, uint64_t *random)
+{
+    return random_bits(random) % 2 ? -1
+                                   : INT32_MIN + (int32_t)(random_bits(random) % (uint64_t)count);
+}
+
 /* A block of those that the cache has, or none. */
 static int32_t choose_block(const struct page_lists *l, const struct page_lists *pages, int s,
                             int i, int32_t count, uint64_t *random)
@@ -538,7 +545,7 @@ static int32_t choose_block(const struct page_lists *l, const struct page_lists 
     if (count == 0 || i * LIST_BLOCK >= pages->lens[s] || (s > 0 && s == l->count - 1))
         return -1;
     if (i > 0)
-        return random_bits(random) % 8 == 0 ? -1 - (int32_t)(random_bits(random) >> 33)
+        return random_bits(random) % 4 == 0 ? no_block(count, random)
                                             : (int32_t)(random_bits(random) % (uint64_t)count);
     const struct slot slot = page_lists_slot(pages, s, 0, 0);
     const int64_t block = (slot.page * pages->page_size + slot.token) / LIST_BLOCK;
