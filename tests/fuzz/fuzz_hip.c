@@ -87,9 +87,11 @@ static uintptr_t a_handle(enum handle kind, struct input *in)
     const unsigned choice = byte(in);
 
     /* Host memory that HIP does not know is the program's own business. */
-    if (kind == RANGE && out[RANGE].count)
+    if ((kind == RANGE || kind == POINTER) && !out[kind].count)
+        return 0;
+    if (kind == RANGE)
         return (uintptr_t)out[RANGE].items[choice % out[RANGE].count] + (choice / 32 << 20);
-    if (kind == POINTER && (choice >= 250 || !out[POINTER].count))
+    if (kind == POINTER && choice >= 250)
         return 0;
     if (kind == POINTER)
         return (uintptr_t)out[POINTER].items[choice % out[POINTER].count] +
