@@ -396,7 +396,9 @@ static void lds_has_its_old_bytes_until_a_load_arrives(void **state)
     assert_int_equal(p.v[3][9], 1009);
     assert_int_equal(p.v[4][9], 1009);
     assert_int_equal(p.places, 2);
-    assert_non_null(strstr(p.found[0].text, "while a load to LDS that writes it is outstanding"));
+    assert_non_null(strstr(p.found[0].text, "while a load to LDS that writes it is outstanding "
+                                            "(entry+"));
+    assert_non_null(strstr(p.found[0].text, ", wave 0)"));
 }
 
 static void a_load_to_lds_lands_on_what_was_stored_meanwhile(void **state)
@@ -504,6 +506,41 @@ static void a_barrier_does_not_hurry_a_load(void **state)
     }
 }
 
+/* Wave 1 stores v3 to LDS, wave 0 lets it decide a branch. */
+static struct program hand_over(const char *make)
+{
+    char whole[1024];
+    struct program p = loads(CHECK_ALL & ~(uint32_t)CHECK_HAZARD, memory());
+    p.block = 128;
+    p.keep_going = CHECK_ALL & ~(uint32_t)CHECK_HALTS;
+    p.v_valid[20] = 0;
+    snprintf(whole, sizeof(whole),
+             FILL "s_barrier\ns_cmp_eq_u32 s100, 0\ns_cbranch_scc1 take\n%s\n"
+                  "ds_write_b32 v0, v3 offset:1024" WAIT "v_mov_b32 v7, v3\ntake:\ns_barrier\n"
+                  "s_cbranch_scc0 end\nds_read_b32 v2, v0 offset:1024" WAIT USE "end:\n",
+             make);
+    program_try(&p, whole);
+    return p;
+}
+
+/* A wave that reads a register too early is to blame for what others make of it. */
+static void blame_passes_through_lds(void **state)
+{
+    (void)state;
+    struct program p = hand_over("ds_read_b32 v1, v0\nv_add_u32 v3, 1, v1");
+    assert_int_equal(p.fault.kind, FAULT_NONE);
+    expect_finding(&p, "v1 was touched");
+    assert_int_equal(p.found[0].wave, 0);
+    assert_int_equal(p.v[2][9], 8);
+
+    /* Nobody has set it, or what the read made of it was stored elsewhere. */
+    p = hand_over("v_mov_b32 v3, v20");
+    assert_int_equal(p.fault.kind, FAULT_UNINIT);
+    p = hand_over("ds_write_b32 v0, v20 offset:1024" WAIT "ds_read_b32 v1, v0\n"
+                  "v_add_u32 v3, 1, v1\nv_add_u32 v0, 0x400, v0");
+    assert_int_equal(p.fault.kind, FAULT_UNINIT);
+}
+
 /* The usual way, many times over, is without a finding. */
 static void buffers_are_used_in_turn(void **state)
 {
@@ -556,6 +593,7 @@ int main(void)
         cmocka_unit_test(undefined_lds_stays_so_until_a_load_arrives),
         cmocka_unit_test(other_waves_find_a_load_to_lds_when_it_has_arrived),
         cmocka_unit_test(a_barrier_does_not_hurry_a_load),
+        cmocka_unit_test(blame_passes_through_lds),
         cmocka_unit_test(buffers_are_used_in_turn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -53,10 +53,11 @@ static enum fault_kind cause(const struct wave *w, enum fault_kind kind)
     return kind == FAULT_UNINIT && w->stale.any ? FAULT_WAIT : kind;
 }
 
-static void describe(struct wave *w, const struct inst *in, enum fault_kind kind, uint64_t lanes,
+static void describe(struct wave *w, const struct inst *in, enum fault_kind found, uint64_t lanes,
                      const char *format, va_list args, struct fault *f)
 {
     struct launch *l = w->launch;
+    const enum fault_kind kind = cause(w, found);
     __atomic_store_n(&f->kind, kind, __ATOMIC_RELAXED); /* see launch_faulted() */
     memcpy(f->workgroup, w->wg->id, sizeof(f->workgroup));
     f->wave = w->id;
@@ -85,7 +86,8 @@ static void describe(struct wave *w, const struct inst *in, enum fault_kind kind
         append(f, "\n  the value comes from the load at entry%+lld: %s",
                (long long)(code_address(l->code) + load - l->entry_pc),
                code_text(l->code, load, text, sizeof(text)));
-    if (kind == FAULT_WAIT && w->stale.any) {
+    if (kind != found ||
+        (kind == FAULT_WAIT && in && w->stale.any && w->stale.read == in->offset)) {
         const uint64_t entry = l->entry_pc - code_address(l->code);
         append(f,
                "\n  %c%u was touched at entry%+lld before the s_waitcnt for the load at "
@@ -102,7 +104,7 @@ static void stop(struct wave *w, const struct inst *in, enum fault_kind kind, ui
     w->state = WAVE_FAULTED;
     pthread_mutex_lock(&report_lock);
     if (!launch_faulted(w->launch))
-        describe(w, in, cause(w, kind), lanes, format, args, &w->launch->fault);
+        describe(w, in, kind, lanes, format, args, &w->launch->fault);
     pthread_mutex_unlock(&report_lock);
 }
 
@@ -140,8 +142,8 @@ static void count_finding(struct launch *l, enum fault_kind kind, bool suppresse
     __atomic_fetch_add(&l->found[kind], 1, __ATOMIC_RELAXED);
 }
 
-/* The first finding of its kind at a place: is it suppressed? If the launch goes on after it, it is
- * noted. */
+/* The first finding of its cause at a place: is it suppressed? If the launch goes on after it, it
+ * is noted. */
 static bool judge(struct wave *w, const struct inst *in, enum fault_kind kind, uint64_t at,
                   uint64_t lanes, bool go_on, const char *format, va_list args)
 {
@@ -151,7 +153,7 @@ static bool judge(struct wave *w, const struct inst *in, enum fault_kind kind, u
         return false;
     describe(w, in, kind, lanes, format, args, &fault);
     const bool suppressed = l->suppress && l->suppress(l, &fault);
-    if ((go_on || suppressed) && code_note(l->code, at, kind, suppressed) && !suppressed)
+    if ((go_on || suppressed) && code_note(l->code, at, fault.kind, suppressed) && !suppressed)
         keep(l, &fault);
     return suppressed;
 }
@@ -169,7 +171,7 @@ bool wave_finding(struct wave *w, const struct inst *in, enum fault_kind kind, u
     va_list args;
     if (!noted.any) {
         va_start(args, format);
-        suppressed = judge(w, in, why, at, lanes, go_on, format, args);
+        suppressed = judge(w, in, kind, at, lanes, go_on, format, args);
         va_end(args);
     }
     go_on |= suppressed;

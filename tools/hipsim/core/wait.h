@@ -63,6 +63,9 @@ void lds_touch(struct wave *w, const struct inst *in, const struct lane_mem *m);
 /** Delivers all loads that arrive up to `clock`, which the clocks of all waves have reached. */
 void lds_deliver(struct workgroup *wg, uint64_t clock);
 
+/** The load to this byte of LDS that has not been waited for, and its wave; NULL: none is. */
+const struct pending *lds_outstanding(const struct workgroup *wg, uint64_t byte, uint32_t *wave);
+
 /** Called when the wave has waited for the load `p` to LDS. */
 void lds_waited(struct wave *w, const struct pending *p);
 

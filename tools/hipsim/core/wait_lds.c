@@ -10,6 +10,9 @@
 
 #include "wait.h"
 
+/* States that come and go with the data. */
+enum { OF_THE_DATA = LDS_DEFINED | LDS_STALE };
+
 static bool meets(const struct late_lds *e, uint64_t first, uint64_t end)
 {
     return e->first < end && first < e->first + (uint64_t)WAVE_LANES * e->size;
@@ -39,7 +42,7 @@ static void put(struct workgroup *wg, struct late_lds *e, bool swap)
             uint8_t *byte = wg->lds + e->first + i, *state = wg->lds_valid + e->first + i;
             const uint8_t old = *byte, old_state = *state;
             *byte = e->bytes[i];
-            *state = (uint8_t)((old_state & ~LDS_DEFINED) | (e->states[i] & LDS_DEFINED));
+            *state = (uint8_t)((old_state & ~OF_THE_DATA) | (e->states[i] & OF_THE_DATA));
             if (swap) {
                 e->bytes[i] = old;
                 e->states[i] = old_state;
@@ -139,6 +142,19 @@ void lds_issue(struct wave *w, const struct inst *in, struct late_lds *e)
         wg->late[n] = wg->late[n - 1];
     wg->late[n] = e;
     wg->nlate++;
+}
+
+const struct pending *lds_outstanding(const struct workgroup *wg, uint64_t byte, uint32_t *wave)
+{
+    for (*wave = 0; *wave < wg->nwaves; ++*wave) {
+        const struct wave *w = wg->waves[*wave];
+        for (unsigned i = 0; i < w->npending[WAIT_VM]; i++) {
+            const struct pending *p = &w->pending[WAIT_VM][i];
+            if (p->lds_first <= byte && byte < (uint64_t)p->lds_first + p->lds_bytes)
+                return p;
+        }
+    }
+    return NULL;
 }
 
 void lds_waited(struct wave *w, const struct pending *p)

@@ -153,8 +153,9 @@ struct wave {
 };
 
 /* LDS_IN_FLIGHT: a load to LDS has been issued for this byte and not been waited for; LDS_LATE: it
- * may not have arrived for every wave. */
-enum lds_state { LDS_DEFINED = 1, LDS_IN_FLIGHT = 2, LDS_LATE = 4 };
+ * may not have arrived for every wave; LDS_STALE: it is undefined, and the wave that stored it had
+ * read a register before its s_waitcnt. */
+enum lds_state { LDS_DEFINED = 1, LDS_IN_FLIGHT = 2, LDS_LATE = 4, LDS_STALE = 8 };
 
 #define WAVES_MAX 16 /* of a workgroup: it has 1024 work-items at most */
 
@@ -173,6 +174,7 @@ struct workgroup {
     uint32_t lds_in_flight; /* outstanding loads to LDS of all waves */
     struct late_lds **late; /* wait.h: `nlate` that are LDS_LATE, by arrival, then spare ones */
     uint32_t nlate;
+    struct stale_read stale; /* of the wave that last stored an LDS_STALE byte */
     void *check[CHECKS_MAX]; /* states of checks (check.h); NULL: the check does not watch */
     bool unsettled;          /* call checks_settle() after the running instruction */
     uint32_t at_barrier;

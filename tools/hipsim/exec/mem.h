@@ -65,7 +65,7 @@ bool mem_resolve(struct wave *w, const struct inst *in, struct lane_mem *m, unsi
 
 /** Lanes with an initialised byte in every dword of [first, first + bytes); bytes <= 8. One is
  *  enough: compilers load the last dword of odd arrays and padded structures whole. */
-uint64_t mem_written(const struct wave *w, struct lane_mem *m, unsigned first, unsigned bytes);
+uint64_t mem_written(struct wave *w, struct lane_mem *m, unsigned first, unsigned bytes);
 
 /** Sets the shadow of bytes [first, first + bytes) of each lane: defined for lanes in `valid`. */
 void mem_mark(struct wave *w, struct lane_mem *m, unsigned first, unsigned bytes, uint64_t valid);

@@ -269,6 +269,26 @@ static struct states states_of(const struct wave *w, const struct lane_mem *m)
 
 static bool loads_under_way(const struct workgroup *wg) { return wg->lds_in_flight || wg->nlate; }
 
+/* The lanes `early` use bytes of LDS whose load has not been waited for. */
+static bool report_early(struct wave *w, const struct inst *in, const struct lane_mem *m,
+                         uint64_t early, enum mem_direction direction)
+{
+    const unsigned l = (unsigned)__builtin_ctzll(early);
+    const uint64_t entry = w->launch->entry_pc - code_address(w->launch->code);
+    uint64_t byte = m->addr[l];
+    uint32_t wave;
+    if (wave_found_before(w, in, FAULT_WAIT))
+        return true;
+    while (!(w->wg->lds_valid[byte] & LDS_IN_FLIGHT))
+        byte++;
+    const struct pending *load = lds_outstanding(w->wg, byte, &wave);
+    return wave_finding(w, in, FAULT_WAIT, early,
+                        "%s at LDS offset 0x%llx while a load to LDS that writes it is outstanding "
+                        "(entry%+lld, wave %u)",
+                        access_name(direction), (unsigned long long)byte,
+                        load ? (long long)(load->in->offset - entry) : 0, wave);
+}
+
 /* Has every load to the LDS bytes of the access been waited for? */
 static bool waited(struct wave *w, const struct inst *in, const struct lane_mem *m,
                    enum mem_direction direction)
@@ -288,11 +308,7 @@ static bool waited(struct wave *w, const struct inst *in, const struct lane_mem 
         for (unsigned i = 0; i < m->bytes; i++)
             early |= (uint64_t)(state[i] / LDS_IN_FLIGHT & 1) << l;
     }
-    return wave_finding(w, in, FAULT_WAIT, early,
-                        "%s at LDS offset 0x%llx while a load to LDS "
-                        "that writes it is outstanding",
-                        access_name(direction),
-                        (unsigned long long)m->addr[__builtin_ctzll(early)]);
+    return report_early(w, in, m, early, direction);
 }
 
 /* Arguments are read only, and hostcall buffers are handed over by the host. */
@@ -396,6 +412,15 @@ uint32_t mem_defined_bits(const struct wave *w, const struct lane_mem *m, unsign
     return bits;
 }
 
+/* The state of undefined bytes that the wave stores. */
+static int undefined_state(struct wave *w)
+{
+    if (!w->stale.any)
+        return 0;
+    w->wg->stale = w->stale;
+    return LDS_STALE;
+}
+
 void mem_mark_bits(struct wave *w, const struct lane_mem *m, unsigned l, unsigned first,
                    uint32_t bits)
 {
@@ -404,7 +429,7 @@ void mem_mark_bits(struct wave *w, const struct lane_mem *m, unsigned l, unsigne
     for (unsigned i = 0; i < 4; i++) {
         const bool defined = bits >> 8 * i & 0xff;
         if (m->space != MEM_GLOBAL)
-            valid_bytes(w, m, l)[first + i] = defined;
+            valid_bytes(w, m, l)[first + i] = (uint8_t)(defined ? LDS_DEFINED : undefined_state(w));
         else if (defined)
             hipsim_mem_mark(m->addr[l] + first + i, 1);
         else
@@ -412,7 +437,14 @@ void mem_mark_bits(struct wave *w, const struct lane_mem *m, unsigned l, unsigne
     }
 }
 
-uint64_t mem_written(const struct wave *w, struct lane_mem *m, unsigned first, unsigned bytes)
+/* Undefined bytes of LDS may be what another wave has made of a register that it read too early. */
+static void take_blame(struct wave *w, const struct lane_mem *m)
+{
+    if (m->space == MEM_LDS && !w->stale.any && states_of(w, m).any & EVERY_BYTE * LDS_STALE)
+        w->stale = w->wg->stale;
+}
+
+uint64_t mem_written(struct wave *w, struct lane_mem *m, unsigned first, unsigned bytes)
 {
     uint64_t written = 0;
     unsigned l;
@@ -420,6 +452,8 @@ uint64_t mem_written(const struct wave *w, struct lane_mem *m, unsigned first, u
     if (m->tracked && !m->scanned && mem_checks(w, CHECK_UNINIT)) {
         m->tracked = !all_written(w, m);
         m->scanned = true;
+        if (m->tracked)
+            take_blame(w, m);
     }
     if (!m->tracked || !mem_checks(w, CHECK_UNINIT))
         return m->lanes;
@@ -454,11 +488,10 @@ static void mark_global(const struct lane_mem *m, unsigned first, unsigned bytes
 }
 
 /* Sets whether bytes are defined; what is known of loads to them stays. */
-static inline __attribute__((always_inline)) void define(uint8_t *state, unsigned bytes,
-                                                         uint64_t valid)
+static inline __attribute__((always_inline)) void define(uint8_t *state, unsigned bytes, int is)
 {
     for (unsigned i = 0; i < bytes; i++)
-        state[i] = (uint8_t)((state[i] & ~LDS_DEFINED) | valid);
+        state[i] = (uint8_t)((state[i] & ~(LDS_DEFINED | LDS_STALE)) | is);
 }
 
 void mem_mark(struct wave *w, struct lane_mem *m, unsigned first, unsigned bytes, uint64_t valid)
@@ -472,24 +505,26 @@ void mem_mark(struct wave *w, struct lane_mem *m, unsigned first, unsigned bytes
             mark_global(m, first, bytes, m->lanes & valid);
         return;
     }
+    const int undefined = m->lanes & ~valid ? undefined_state(w) : 0;
     if (m->space == MEM_LDS && loads_under_way(w->wg)) {
         FOR_LANES(l, m->lanes)
         {
             uint8_t *state = valid_bytes(w, m, l) + first;
+            const int is = valid >> l & 1 ? LDS_DEFINED : undefined;
             if (bytes == 4)
-                define(state, 4, valid >> l & 1);
+                define(state, 4, is);
             else
-                define(state, bytes, valid >> l & 1);
+                define(state, bytes, is);
         }
     } else if (bytes == 4) {
         FOR_LANES(l, m->lanes)
-        memset(valid_bytes(w, m, l) + first, (int)(valid >> l & 1), 4);
+        memset(valid_bytes(w, m, l) + first, valid >> l & 1 ? LDS_DEFINED : undefined, 4);
     } else if (bytes == 16) {
         FOR_LANES(l, m->lanes)
-        memset(valid_bytes(w, m, l) + first, (int)(valid >> l & 1), 16);
+        memset(valid_bytes(w, m, l) + first, valid >> l & 1 ? LDS_DEFINED : undefined, 16);
     } else {
         FOR_LANES(l, m->lanes)
-        memset(valid_bytes(w, m, l) + first, (int)(valid >> l & 1), bytes);
+        memset(valid_bytes(w, m, l) + first, valid >> l & 1 ? LDS_DEFINED : undefined, bytes);
     }
 }
 
