@@ -317,6 +317,11 @@ struct tir_value tir_half(struct tir_builder *b, struct tir_value a, int which)
                      (const int64_t[]){which});
 }
 
+struct tir_value tir_col_flip(struct tir_builder *b, struct tir_value a, unsigned cols)
+{
+    return tir_build(b, TIR_col_flip, tir_typeof(b->f, a), &a, 1, (const int64_t[]){cols});
+}
+
 struct tir_value tir_join_blocks(struct tir_builder *b, struct tir_value a, unsigned rows)
 {
     const struct tir_type t = tir_typeof(b->f, a);

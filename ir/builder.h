@@ -98,6 +98,10 @@ struct tir_value tir_stack(struct tir_builder *b, struct tir_value a, struct tir
  * apart: one operand of the stack that a is like. */
 struct tir_value tir_half(struct tir_builder *b, struct tir_value a, int which);
 
+/** d[i][j] = a[i][j xor cols]: registers are renamed or lanes exchange. One bit of a's layout
+ * stands for `cols`, and for nothing else. */
+struct tir_value tir_col_flip(struct tir_builder *b, struct tir_value a, unsigned cols);
+
 /* (C rows) x X as rows x (C X), and back: `width` is X. Powers of two that divide a's sizes. */
 struct tir_value tir_join_blocks(struct tir_builder *b, struct tir_value a, unsigned rows);
 struct tir_value tir_split_blocks(struct tir_builder *b, struct tir_value a, unsigned width);

@@ -184,6 +184,9 @@ static bool element_of(const struct part *p, unsigned row, unsigned col, int64_t
     case TIR_col_index: *v = col; return true;
     case TIR_broadcast: *v = repeated(p, row, col); return true;
     case TIR_transpose: *v = p->a[(size_t)col * p->at.cols + row]; return true;
+    case TIR_col_flip:
+        *v = p->a[(size_t)row * p->at.cols + (col ^ (unsigned)p->op->imm[0])];
+        return true;
     case TIR_join_blocks:
     case TIR_split_blocks: *v = block_element(p, row, col); return true;
     case TIR_stack: *v = stacked(p, row, col); return true;

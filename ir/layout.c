@@ -117,6 +117,14 @@ struct tir_layout tir_layout_split_blocks(const struct tir_layout *l, unsigned r
     return t;
 }
 
+int tir_layout_find_bit(const struct tir_layout *l, uint32_t rc)
+{
+    for (int i = 0; i < tir_layout_bits(l); i++)
+        if (l->basis[i] == rc)
+            return i;
+    return -1;
+}
+
 struct tir_layout tir_layout_stack(const struct tir_layout *l, unsigned rows)
 {
     struct tir_layout r = *l;

@@ -42,6 +42,9 @@ static inline int tir_layout_bits(const struct tir_layout *l)
 /** Packed (row, col) of the element that (reg, lane, wave) holds. */
 uint32_t tir_layout_apply(const struct tir_layout *l, unsigned reg, unsigned lane, unsigned wave);
 
+/** The input bit whose image is `rc`, or -1. */
+int tir_layout_find_bit(const struct tir_layout *l, uint32_t rc);
+
 static inline unsigned tir_rc_row(uint32_t rc) { return rc & 0xffff; }
 static inline unsigned tir_rc_col(uint32_t rc) { return rc >> 16; }
 

@@ -281,6 +281,21 @@ void tir_expand_same(struct tir_expander *x, const struct tir_op *op)
     tir_set_pieces(x, op->result, tir_pieces_of(x, op->operands[0]));
 }
 
+void tir_expand_flip(struct tir_expander *x, const struct tir_op *op)
+{
+    const struct tir_layout *const l = layout(x, op->result);
+    struct tir_pieces p = tir_alloc_pieces(x, 1u << l->reg_bits, 1);
+    const int bit = tir_layout_find_bit(l, TIR_RC(0, (unsigned)op->imm[0]));
+    const bool moves = bit >= l->reg_bits;
+    for (unsigned i = 0; i < p.n; i++) {
+        p.v[i] = tir_elements(x, op->operands[0], moves ? i : i ^ 1u << bit, 1);
+        if (moves)
+            p.v[i] = tir_build(&x->b, TIR_lane_xor, none, &p.v[i], 1,
+                               &(int64_t){1 << (bit - l->reg_bits)});
+    }
+    tir_set_pieces(x, op->result, p);
+}
+
 void tir_expand_stack(struct tir_expander *x, const struct tir_op *op)
 {
     const struct tir_pieces a = tir_pieces_of(x, op->operands[0]);

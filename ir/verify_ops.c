@@ -610,6 +610,19 @@ static void check_half(struct tir_verifier *v, const struct tir_op *op, struct t
               "result is not half of the registers of operand 0");
 }
 
+/* No wave has what another one holds. */
+static void check_flip(struct tir_verifier *v, const struct tir_op *op, struct types t)
+{
+    const struct tir_layout *const l = tir_layout_of(v->f, t.a);
+    tir_check(v, tir_dtype_bits(t.a.dtype) == 32, "operand 0 is not of 32-bit elements");
+    if (!tir_check(v, op->imm[0] > 0 && op->imm[0] < t.a.cols, "cols is not 1..%u", t.a.cols - 1))
+        return;
+    const int bit = tir_layout_find_bit(l, TIR_RC(0, (unsigned)op->imm[0]));
+    tir_check(v, bit >= 0 && bit < l->reg_bits + l->lane_bits,
+              "no bit of the register or of the lane stands for %u columns alone",
+              (unsigned)op->imm[0]);
+}
+
 static void check_tile_op(struct tir_verifier *v, const struct tir_op *op, struct types t)
 {
     switch (op->opcode) {
@@ -636,6 +649,7 @@ static void check_tile_op(struct tir_verifier *v, const struct tir_op *op, struc
     case TIR_split_blocks: check_blocks(v, t.a, t.d, tir_layout_split_blocks); break;
     case TIR_stack: check_stack(v, t); break;
     case TIR_half: check_half(v, op, t); break;
+    case TIR_col_flip: check_flip(v, op, t); break;
     case TIR_call_hook:
         tir_check(v, op->imm[0] >= 0 && op->imm[0] < (int64_t)v->f->n_hooks, "no such hook");
         tir_check(v, op->n_operands > 0 && tir_type_equal(t.a, t.d),

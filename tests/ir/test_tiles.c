@@ -341,6 +341,25 @@ static void halves_are_what_was_stacked(void **state)
     check_stacks(true);
 }
 
+/* Registers hold some of the columns and lanes the others. */
+static void flipped_columns_change_places(void **state)
+{
+    (void)state;
+    for (unsigned order = 0; order < 24; order++) {
+        struct tir_type t;
+        struct program p = begin_tile(TIR_I32, order, &t);
+        const struct tir_value a = load(&p, t);
+        int n = 0;
+        for (unsigned cols = 1; cols < COLS; cols <<= 1, n++)
+            keep(&p, tir_col_flip(&p.b, a, cols));
+        both_levels_agree(&p, in, out);
+        for (int i = 0; i < n * ELEMENTS; i++) {
+            const int from = i % ELEMENTS ^ 1 << i / ELEMENTS;
+            assert_memory_equal(out + 4 * i, in + 4 * from, 4);
+        }
+    }
+}
+
 /* Without wave bits, what each wave has depends on its scalars alone. */
 static void waves_have_tiles_of_their_own(void **state)
 {
@@ -515,6 +534,7 @@ int main(void)
         cmocka_unit_test(the_first_lane_of_a_tile_is_a_scalar),
         cmocka_unit_test(stacked_tiles_are_one_above_the_other),
         cmocka_unit_test(halves_are_what_was_stacked),
+        cmocka_unit_test(flipped_columns_change_places),
         cmocka_unit_test(waves_have_tiles_of_their_own),
         cmocka_unit_test(lds_holds_elements_of_every_size),
         cmocka_unit_test(lds_elements_may_have_gaps),

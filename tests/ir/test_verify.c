@@ -60,6 +60,9 @@ static const struct {
      "result is not the operand with rows and columns exchanged"},
     {"%9 = join_blocks %7 : tile<32x32, f16, #0>",
      "operand and result are not the same blocks, joined and split"},
+    {"%9 = col_flip %7 {cols=32} : tile<32x32, f32, #0>", "cols is not 1..31"},
+    {"%9 = col_flip %7 {cols=3} : tile<32x32, f32, #0>",
+     "no bit of the register or of the lane stands for 3 columns alone"},
     {"%9 = split_blocks %7 : tile<32x32, f32, #9>", "result does not hold the operand's registers"},
     {"%9 = tile_load %4, %3, %0, %0 : tile<32x32, f32, #0>", "operand 1 is not a scalar i32"},
     {"%10 = splat %3 : tile<32x1, i64, #5>\n"
