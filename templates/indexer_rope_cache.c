@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The step before the indexer's scores, in one pass: q and k are rotated, k normalised first, and
- * both become fp8 with a scale for each head and token; that of q joins the weights, that of k the
- * cache. Heads are held as rope_qk_norm_cache holds its own: rope.h.
+ * may be multiplied with the Hadamard matrix; both become fp8 with a scale for each head and token;
+ * that of q joins the weights, that of k the cache. Heads are held as rope_qk_norm_cache holds its
+ * own: rope.h.
  */
 #include "op_names.h"
 #include "ir/bits.h"
@@ -10,6 +11,7 @@
 #include "templates/scalar.h"
 #include "templates/template.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -52,6 +54,55 @@ static struct tir_value like(struct indexer_rope *k, struct tir_value scalar,
     struct tir_type t = tir_typeof(k->rope.b.f, other);
     t.dtype = tir_typeof(k->rope.b.f, scalar).dtype;
     return tir_splat(&k->rope.b, scalar, t);
+}
+
+/* ---- The Hadamard matrix ---- */
+
+/* 1, or -1 where the bit of the column is set, for every head of a tile like `x`. */
+static struct tir_value signs_of(struct indexer_rope *k, struct tir_value x, unsigned bit)
+{
+    struct tir_builder *b = &k->rope.b;
+    struct tir_type t = tir_typeof(b->f, x);
+    t.dtype = TIR_I32;
+    const struct tir_value own =
+        tir_and(b, tir_col_index(b, t), tir_int_like(b, tir_col_index(b, t), (int)bit));
+    const struct tir_value one = tir_float_like(b, x, 1.0f);
+    return tir_select(b, tir_cmp_ne(b, own, tir_int_like(b, own, 0)), tir_neg(b, one), one);
+}
+
+/*
+ * y = H x / sqrt 128: for each bit of an element's number, sums and differences of the elements
+ * that it alone tells apart. Within a part these are registers, or lanes; the other two bits tell
+ * the four parts apart, in any order.
+ */
+static void hadamard(struct indexer_rope *k, struct rope_parts *x)
+{
+    enum { PARTS = 4 };
+    struct tir_builder *b = &k->rope.b;
+    assert(k->rope.rotated.n_parts == PARTS);
+    for (unsigned bit = 1; bit < DIM / PARTS; bit <<= 1) {
+        const struct tir_value signs = signs_of(k, x->v[0], bit);
+        for (int i = 0; i < PARTS; i++)
+            x->v[i] = tir_fma(b, x->v[i], signs, tir_col_flip(b, x->v[i], bit));
+    }
+    for (int apart = 1; apart < PARTS; apart *= 2)
+        for (int i = 0; i < PARTS; i++) {
+            const struct tir_value low = x->v[i], high = x->v[i | apart];
+            if (i & apart)
+                continue;
+            x->v[i] = tir_add(b, low, high);
+            x->v[i | apart] = tir_sub(b, low, high);
+        }
+    for (int i = 0; i < PARTS; i++)
+        x->v[i] = tir_mul(b, x->v[i], tir_float_like(b, x->v[i], 0x1.6a09e6p-4f));
+}
+
+/* Rotates a head, and multiplies it with the matrix. */
+static void rotate(struct indexer_rope *k, struct rope_parts *x)
+{
+    rope_rotate(&k->rope, x);
+    if (k->v->hadamard)
+        hadamard(k, x);
 }
 
 /* ---- Scales ---- */
@@ -116,7 +167,7 @@ static void visit_heads(struct indexer_rope *k, struct tir_value first)
         tir_tile_load(b, heads_of(k, ATT_TOKENS(WEIGHTS), ROPE_ELEM, heads), first,
                       rope_head_column(p, s, p->dtype));
     struct rope_parts x = rope_unpack(p, s, raw);
-    rope_rotate(p, &x);
+    rotate(k, &x);
     const struct tir_value scale = find_scale(k, &x);
     quantise(k, &x, scale, raw);
     rope_store(p, s, rope_token_base(p, &to), heads, to.head_stride, 1, first, raw);
@@ -270,7 +321,7 @@ static void visit_key(struct indexer_rope *k)
               raw);
     struct rope_parts x = rope_unpack(p, s, raw);
     normalise(k, &x);
-    rope_rotate(p, &x);
+    rotate(k, &x);
     const struct tir_value scale = find_scale(k, &x);
     quantise(k, &x, scale, raw);
     store_key(k, raw, scale);
@@ -309,7 +360,8 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     struct indexer_rope k = {
         .v = v,
         .heads = *v,
-        .rope = {.m = m, .elements = 16, .dtype = att_dtype(v), .narrow_q = true},
+        .rope =
+            {.m = m, .elements = 16, .dtype = att_dtype(v), .narrow_q = true, .even = v->hadamard},
         .largest = m->fp8_is_fnuz ? 240.0f : 448.0f,
     };
     k.heads.head_dim = k.heads.head_dim_v = DIM;

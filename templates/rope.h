@@ -35,6 +35,7 @@ struct rope_span {
 struct rope_shape {
     unsigned dim; /* elements of a head */
     unsigned n_spans, n_parts, n_pieces;
+    unsigned n_turning; /* pieces that do rotate: the first */
     bool packed;
     bool many; /* pieces */
     struct rope_span spans[ROPE_MAX_SPANS];
@@ -51,6 +52,7 @@ struct rope {
     struct tir_builder b;
     unsigned dtype;
     bool narrow_q; /* q goes to elements of a byte */
+    bool even;     /* what does not rotate is in pieces as what does: their registers are alike */
     bool by_pages; /* k and v have a scale per page */
     int waves;     /* of a workgroup, a power of two */
     int elements;  /* of a head, of a lane, where pieces allow */

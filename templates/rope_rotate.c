@@ -8,7 +8,7 @@
 void rope_rotate(struct rope *p, struct rope_parts *x)
 {
     struct tir_builder *b = &p->b;
-    for (unsigned i = 0; i < p->rotated.n_pieces; i++) {
+    for (unsigned i = 0; i < p->rotated.n_turning; i++) {
         struct tir_value *const pair = &x->v[2 * i], first = pair[0], second = pair[1];
         const struct tir_value c = rope_repeat(p, p->cos[i], first);
         const struct tir_value s = rope_repeat(p, p->sin[i], first);
@@ -132,6 +132,6 @@ void rope_find_angles(struct rope *p)
     const int streams = p->v->mrope == ATT_MROPE_NONE ? 1 : 3;
     for (int i = 0; i < streams; i++)
         position[i] = load_position(p, i);
-    for (unsigned i = 0; i < p->rotated.n_pieces; i++)
+    for (unsigned i = 0; i < p->rotated.n_turning; i++)
         find_piece(p, i, position);
 }

@@ -87,16 +87,17 @@ static unsigned lanes_of_head(unsigned dim, unsigned rotary, unsigned elements)
     return dim >> all > 32 ? most : all;
 }
 
-/* The pairs that rotate, in pieces of power-of-two width. */
-static void add_pieces(struct rope *p, struct rope_shape *s, unsigned half, unsigned lane_bits)
+/* `half` pairs from element `from` on, in pieces of power-of-two width. */
+static void add_pieces(struct rope *p, struct rope_shape *s, unsigned from, unsigned half,
+                       unsigned lane_bits)
 {
     for (unsigned first = 0; first < half; s->n_pieces++) {
         const unsigned width = 1u << tir_bits_floor(half - first);
         if (s->packed) {
-            add_span(p, s, 2 * first, width, TIR_I32, lane_bits);
+            add_span(p, s, from + 2 * first, width, TIR_I32, lane_bits);
         } else {
-            add_span(p, s, first, width, p->dtype, lane_bits);
-            add_span(p, s, half + first, width, p->dtype, lane_bits);
+            add_span(p, s, from + first, width, p->dtype, lane_bits);
+            add_span(p, s, from + half + first, width, p->dtype, lane_bits);
         }
         first += width;
     }
@@ -122,8 +123,12 @@ void rope_choose_shapes(struct rope *p)
     s->dim = dim;
     s->packed = p->v->rope == ATT_ROPE_GPTJ;
     s->many = __builtin_popcount(rotary / 2) > ROPE_FEW_PIECES;
-    add_pieces(p, s, rotary / 2, lane_bits);
-    add_panels(p, s, rotary, lane_bits);
+    add_pieces(p, s, 0, rotary / 2, lane_bits);
+    s->n_turning = s->n_pieces;
+    if (p->even)
+        add_pieces(p, s, rotary, (dim - rotary) / 2, lane_bits);
+    else
+        add_panels(p, s, rotary, lane_bits);
     s->n_parts = s->n_spans + (s->packed ? s->n_pieces : 0);
     add_plain(p, &p->gates, dim, lane_bits);
     add_plain(p, &p->values, (unsigned)p->v->head_dim_v, lane_bits);

@@ -325,6 +325,7 @@ static void write_indexer(struct writer *w, const struct model_latent *l)
     begin(w, "indexer_rope_cache");
     field(w, "rope: %s", ropes[l->index_rope]);
     field(w, "layer_norm: true");
+    field(w, "hadamard: [false, true] # true: as DeepSeek's code and SGLang's; false: as vLLM's");
     end(w, "rotation and cache of the indexer", "Queries and keys of the sparse indexer.");
     begin(w, "indexer_topk");
     field(w, "index_heads: %ld", l->index_heads);

@@ -52,6 +52,23 @@ static void rotate(const struct ref_index_rope *p, struct ref_index_head *r)
     }
 }
 
+/* A tree of sums of 128 has 7 roundings on each path; the constant and the product with it are
+ * rounded. */
+static void hadamard(struct ref_index_head *r)
+{
+    const struct ref_index_head x = *r;
+    for (int i = 0; i < DIM; i++) {
+        double sum = 0, size = 0, error = 0;
+        for (int j = 0; j < DIM; j++) {
+            sum += __builtin_popcount((unsigned)(i & j)) % 2 ? -x.y[j] : x.y[j];
+            size += fabs(x.y[j]);
+            error += x.error[j];
+        }
+        r->y[i] = sum / sqrt(DIM);
+        r->error[i] = (error + 9 * f * (size + error)) * (1 + 9 * f) / sqrt(DIM);
+    }
+}
+
 void ref_index_rope(const struct ref_index_rope *p, struct ref_index_head *r)
 {
     *r = (struct ref_index_head){0};
@@ -60,4 +77,6 @@ void ref_index_rope(const struct ref_index_rope *p, struct ref_index_head *r)
     if (p->weight)
         normalise(p, r);
     rotate(p, r);
+    if (p->hadamard)
+        hadamard(r);
 }

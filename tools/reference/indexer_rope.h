@@ -13,6 +13,7 @@ struct ref_index_rope {
     double eps;
     const double *cos_sin; /* [64]: cosines, then sines */
     bool gptj;
+    bool hadamard; /* the result is multiplied with the matrix of 128, over sqrt 128 */
 };
 
 /** The head, normalised and rotated: y[d], and how far single precision may be off it. */

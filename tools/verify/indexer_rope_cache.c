@@ -176,7 +176,11 @@ static void compare_head(struct call *c, const struct precision *fp8, int t, int
         x[d] = operand_value(call_operand(c, INDEXER_ROPE_CACHE_Q), AT(t, h, d));
     ref_index_rope(
         &(struct ref_index_rope){
-            .x = x, .cos_sin = cos_sin, .gptj = c->desc.indexer_rope_cache.rope == ATTN_ROPE_GPTJ},
+            .x = x,
+            .cos_sin = cos_sin,
+            .gptj = c->desc.indexer_rope_cache.rope == ATTN_ROPE_GPTJ,
+            .hadamard = c->desc.indexer_rope_cache.hadamard,
+        },
         &r);
     const double absmax = absmax_of(&r, &error);
     double scale = operand_result(weights_out, AT(t, h)) / factor;
@@ -224,7 +228,8 @@ static void compare_key(struct call *c, const struct precision *fp8, int t, cons
                                             .bias = desc->layer_norm ? bias : NULL,
                                             .eps = a->eps,
                                             .cos_sin = cos_sin,
-                                            .gptj = desc->rope == ATTN_ROPE_GPTJ},
+                                            .gptj = desc->rope == ATTN_ROPE_GPTJ,
+                                            .hadamard = desc->hadamard},
                    &r);
     const int64_t page = own->slots[t] / a->page_size * a->page_stride;
     const int64_t inside = own->slots[t] % a->page_size;
