@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""This file compares results, and prints what came of cases and of objects."""
+import numpy as np
+
+MARGINS = ("lds_before", "lds_after", "vector_before", "vector_after")
+HEADER = ("| target | object | cases | right | error | LDS before | after | vector before | after | "
+          "findings | seeds |\n|" + " --- |" * 11)
+
+
+def compare(got, want):
+    """The largest difference as a part of the largest value; infinities must be the same."""
+    got, want = np.asarray(got, float), np.asarray(want, float)
+    same = np.isinf(want) & (got == want)
+    difference = np.where(same, 0, np.abs(np.where(same, 0, got) - np.where(same, 0, want)))
+    if not np.all(np.isfinite(difference)):
+        return float("inf")
+    top = np.max(np.abs(want[np.isfinite(want)]), initial=1e-30)
+    return float(np.max(difference, initial=0) / top)
+
+
+def outcome(verdict="ok", note=""):
+    return {"verdict": verdict, "note": note, "error": 0.0, "margins": {}, "findings": 0,
+            "kinds": [], "reports": [], "seeds": None}
+
+
+def judge(result, checks):
+    """Adds what a run has computed: (name, got, want, bound)."""
+    for name, got, want, bound in checks:
+        error = compare(got, want)
+        result["error"] = max(result["error"], error)
+        if not error <= bound:
+            result["verdict"] = "WRONG"
+            result["note"] += "%s %.3g; " % (name, error)
+
+
+def orderly(result):
+    """Does no finding say that the kernel relies on the order of its waves or on latencies?"""
+    return result["verdict"] == "ok" and not {"race", "wait"} & set(result["kinds"])
+
+
+def least(results):
+    """The least margins of several runs: clocks, or None."""
+    found = {m: [r["margins"][m] for r in results if r["margins"].get(m) is not None]
+             for m in MARGINS}
+    return {m: min(v) if v else None for m, v in found.items()}
+
+
+def text_of(margins):
+    return ["-" if margins.get(m) is None else str(margins[m]) for m in MARGINS]
+
+
+def line(target, name, r):
+    """A case."""
+    return "%-6s %-76s %-6s %8.2e %s %6d %s%s %s" % (
+        target, name, r["verdict"], r["error"], " ".join("%5s" % t for t in text_of(r["margins"])),
+        r["findings"], ",".join(r["kinds"]), "" if r["seeds"] is None else " seeds: %s" % r["seeds"],
+        r["note"])
+
+
+def row(target, name, results):
+    """An object: its cases together, a row of the table of HEADER."""
+    right = sum(r["verdict"] == "ok" for r in results)
+    seeds = [r["seeds"] for r in results if r["seeds"] is not None]
+    cells = [target, "`%s`" % name, str(len(results)), str(right),
+             "%.2g" % max(r["error"] for r in results), *text_of(least(results)),
+             ", ".join(sorted(set(k for r in results for k in r["kinds"]))),
+             "" if not seeds else "right" if set(seeds) == {"right"} else "WRONG"]
+    return "| " + " | ".join(cells) + " |"
