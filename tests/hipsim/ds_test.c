@@ -61,6 +61,29 @@ static void wide_and_two_address_forms_agree(void **state)
     }
 }
 
+/* DS_WRITE2 stores DATA0 to the first address, then DATA1 to the second (CDNA3 ISA), also if that
+ * is the same one; so what is defined is DATA1's. */
+static void pairs_of_writes_go_in_order(void **state)
+{
+    (void)state;
+    struct program p = lds_program(GFX942);
+    program_lanes(&p, 0, 16);
+    for (unsigned r = 4; r < 8; r++)
+        program_lanes(&p, r, r);
+    p.v_valid[12] = 0;
+    program_run(&p, "ds_write2_b32 v0, v4, v5 offset0:1 offset1:1\n"
+                    "ds_write2_b64 v0, v[4:5], v[6:7] offset0:1 offset1:1\n"
+                    "ds_write2_b32 v0, v12, v7 offset0:0 offset1:0\ns_waitcnt lgkmcnt(0)\n"
+                    "ds_read_b128 v[8:11], v0\ns_waitcnt lgkmcnt(0)\n"
+                    "v_cmp_eq_u32 vcc, 0, v8\ns_cbranch_vccz over\nover:");
+    for (unsigned l = 0; l < 64; l++) {
+        assert_int_equal(p.v[8][l], 7 * l);
+        assert_int_equal(p.v[9][l], 5 * l);
+        assert_int_equal(p.v[10][l], 6 * l);
+        assert_int_equal(p.v[11][l], 7 * l);
+    }
+}
+
 static void atomics_of_colliding_lanes_all_count(void **state)
 {
     (void)state;
@@ -458,6 +481,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(narrow_writes_and_reads_extend_or_merge),
         cmocka_unit_test(wide_and_two_address_forms_agree),
+        cmocka_unit_test(pairs_of_writes_go_in_order),
         cmocka_unit_test(atomics_of_colliding_lanes_all_count),
         cmocka_unit_test(each_atomic_computes_its_operation),
         cmocka_unit_test(permutes_move_lanes),

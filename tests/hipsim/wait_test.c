@@ -232,7 +232,6 @@ static void scalars_are_late_too(void **state)
     assert_int_equal(p.s[11], 1003);
 }
 
-/* Memory changes when an atomic is issued; only what it returns is late. */
 /* A branch reads VCC, which no field of it names (CDNA3 ISA, S_CBRANCH_VCCZ). */
 static void branches_wait_for_vcc(void **state)
 {
@@ -244,6 +243,28 @@ static void branches_wait_for_vcc(void **state)
     assert_int_equal(p.v[3][9], 1);
 }
 
+/* So do V_CNDMASK_B32, V_ADDC_CO_U32 and V_DIV_FMAS_F32 in their short forms (CDNA3 ISA, VOP2). */
+static void vector_instructions_wait_for_vcc(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "v_cndmask_b32_e32 v2, v1, v9, vcc",
+        "v_cndmask_b32_dpp v2, v1, v9, vcc quad_perm:[0,1,2,3] row_mask:0xf bank_mask:0xf",
+        "v_cndmask_b32_sdwa v2, v1, v9, vcc src0_sel:DWORD src1_sel:DWORD",
+        "v_div_fmas_f32 v2, v1, v9, v9",
+    };
+    char text[256];
+    for (unsigned i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        snprintf(text, sizeof(text), "s_load_dwordx2 vcc, s[2:3], 0x8\n%s" WAIT USE, texts[i]);
+        struct program p = run(text);
+        expect_finding(&p, "s106 was touched");
+    }
+    struct program p =
+        run("s_load_dwordx2 vcc, s[2:3], 0x8\nv_addc_co_u32_e32 v2, vcc, v1, v9, vcc" WAIT);
+    expect_finding(&p, "s106 is overwritten while a load is outstanding");
+}
+
+/* Memory changes when an atomic is issued; only what it returns is late. */
 static void atomics_return_late(void **state)
 {
     (void)state;
@@ -578,6 +599,7 @@ int main(void)
         cmocka_unit_test(every_part_of_a_wide_load_is_late),
         cmocka_unit_test(scalars_are_late_too),
         cmocka_unit_test(branches_wait_for_vcc),
+        cmocka_unit_test(vector_instructions_wait_for_vcc),
         cmocka_unit_test(atomics_return_late),
         cmocka_unit_test(later_stores_do_not_reach_a_load),
         cmocka_unit_test(lds_reads_take_the_phases_of_their_target),
