@@ -126,6 +126,14 @@ struct att_cache att_cache(struct tir_builder *b, const struct att_variant *v,
     return c.packed && value ? att_cache_rotated(&c, att_dtype(v)) : c;
 }
 
+bool att_cache_narrow_panels(struct att_cache *c)
+{
+    if (!c->shuffle || c->dim <= ATT_CACHE_DIM_MAX / 2)
+        return false;
+    c->widest = ATT_CACHE_PANEL;
+    return true;
+}
+
 struct att_cache att_cache_rotated(const struct att_cache *c, unsigned dtype)
 {
     struct att_cache rotated = *c;
@@ -225,6 +233,16 @@ struct att_cache_tiles att_cache_tiles(const struct att_cache *c, unsigned dtype
     return t;
 }
 
+struct att_cache_tiles att_cache_panel(const struct att_cache_tiles *t, unsigned i)
+{
+    return (struct att_cache_tiles){
+        .n = 1,
+        .first = {t->first[i]},
+        .panel = {t->panel[i]},
+        .column = t->column,
+    };
+}
+
 unsigned att_cache_lane_elements(const struct att_cache *c, const struct att_cache_tiles *t)
 {
     unsigned n = 0;
@@ -239,11 +257,9 @@ bool att_cache_check_dims(const struct att_variant *v, struct att_why *why)
     const int step = CHUNK * 8 / (int)tir_dtype_bits(att_cache_dtype(v));
     for (int i = 0; i < 2; i++) {
         const int dim = att_get(v, fields[i]);
-        /* Above, what a lane holds of V in SHUFFLE would not fit its registers. */
-        const int most = att_is_shuffled(v) ? ATT_CACHE_DIM_MAX / 2 : ATT_CACHE_DIM_MAX;
-        if (dim % step || dim > most)
+        if (dim % step || dim > ATT_CACHE_DIM_MAX)
             return att_reject(why, fields[i], "%d is not a multiple of %d up to %d", dim, step,
-                              most);
+                              ATT_CACHE_DIM_MAX);
     }
     return true;
 }

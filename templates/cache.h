@@ -80,7 +80,7 @@ struct tir_layout att_token_layout(const struct tir_machine *m, const struct att
  * lane has 16 bytes of what is stored or, of V in SHUFFLE, x tokens and 64 elements. A head dim is
  * cut into panels of power-of-two width on the same lanes: 192 is 128 + 64.
  */
-enum { ATT_CACHE_PANELS = 8, ATT_CACHE_DIM_MAX = 512 };
+enum { ATT_CACHE_PANELS = 8, ATT_CACHE_DIM_MAX = 512, ATT_CACHE_PANEL = 128 };
 struct att_cache_tiles {
     unsigned n;
     int first[ATT_CACHE_PANELS];             /* column */
@@ -88,11 +88,18 @@ struct att_cache_tiles {
     struct tir_type column;                  /* i64, rows x 1, beside all of them */
 };
 
+/** Returns whether rows in SHUFFLE are so long that x of them would not fit the registers: their
+ * panels then have ATT_CACHE_PANEL columns at most, and are to be taken one after the other. */
+bool att_cache_narrow_panels(struct att_cache *c);
+
 /** The fewest rows that a workgroup of so many waves takes; a power of two. */
 unsigned att_cache_least_rows(const struct att_cache *c, unsigned waves);
 /** Panels of `dtype` with `rows` rows, a power of two of at least that. */
 struct att_cache_tiles att_cache_tiles(const struct att_cache *c, unsigned dtype, unsigned waves,
                                        unsigned rows);
+
+/** Panel i alone. */
+struct att_cache_tiles att_cache_panel(const struct att_cache_tiles *t, unsigned i);
 
 /** Elements of all panels that a lane holds. */
 unsigned att_cache_lane_elements(const struct att_cache *c, const struct att_cache_tiles *t);

@@ -239,12 +239,7 @@ static void requantise_tile(const struct att_cache *c, const struct att_page_run
     struct tir_builder *b = c->b;
     const struct tir_value from = rows_within(c, run, first, tiles->column);
     for (unsigned i = 0; i < tiles->n; i++) {
-        const struct att_cache_tiles one = {
-            .n = 1,
-            .first = {tiles->first[i]},
-            .panel = {tiles->panel[i]},
-            .column = tiles->column,
-        };
+        const struct att_cache_tiles one = att_cache_panel(tiles, i);
         const struct tir_type t = att_cache_load_type(c, one.panel[0]);
         const struct tir_value a = att_cache_load(c, from, one.first[0], t);
         const struct tir_value q = att_cache_quantise(c, tir_convert(b, a, TIR_F32), s->shrink);

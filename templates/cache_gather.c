@@ -15,7 +15,12 @@
 
 #include <stdio.h>
 
-enum { ROWS = 64 /* at least */, ELEM = 2 /* bytes of bf16 and fp16 */, INT = 4 };
+enum {
+    ROWS = 64,           /* at least */
+    LANE_ELEMENTS = 128, /* at most, that a lane takes at once */
+    ELEM = 2,            /* bytes of bf16 and fp16 */
+    INT = 4,
+};
 
 /* Members of att_tile.own: how often all lanes take rows. */
 enum { PASSES };
@@ -124,19 +129,32 @@ static struct tir_value finish(struct gather *g, const struct att_cache *c, stru
     return tir_convert(b, tir_relayout(b, x, tir_layout_of(b->f, t)), t.dtype);
 }
 
-static void copy_side(struct gather *g, bool value)
+/* As it is stored. */
+struct panel {
+    struct tir_value a, scale;
+};
+
+static struct panel load_panel(const struct att_cache *c, struct tir_value row,
+                               const struct att_cache_tiles *t, unsigned i, struct tir_value scale)
+{
+    return (struct panel){
+        .a = att_cache_load(c, row, t->first[i], att_cache_load_type(c, t->panel[i])),
+        .scale = c->packed ? att_packed_load_scales(c, row, t->first[i], t->panel[i]) : scale,
+    };
+}
+
+/* g->rows positions from g->first on. */
+static void copy_rows(struct gather *g, bool value)
 {
     struct tir_builder *b = &g->b;
-    const struct att_cache c = att_cache(b, g->v, b->f->machine, value, g->head);
+    struct att_cache c = att_cache(b, g->v, b->f->machine, value, g->head);
+    const bool one_by_one = att_cache_narrow_panels(&c);
     const struct att_cache_tiles tiles = att_cache_tiles(&c, att_dtype(g->v), g->waves, g->rows);
     const struct tir_value slot = find_slots(g, &c, tiles.column);
     const struct tir_value row = att_cache_slot_row(&c, slot), shared = find_scale(&c, slot);
-    struct tir_value a[ATT_CACHE_PANELS], scale[ATT_CACHE_PANELS];
-    for (unsigned i = 0; i < tiles.n; i++) {
-        a[i] = att_cache_load(&c, row, tiles.first[i], att_cache_load_type(&c, tiles.panel[i]));
-        scale[i] =
-            c.packed ? att_packed_load_scales(&c, row, tiles.first[i], tiles.panel[i]) : shared;
-    }
+    struct panel panels[ATT_CACHE_PANELS];
+    for (unsigned i = 0; i < tiles.n && !one_by_one; i++)
+        panels[i] = load_panel(&c, row, &tiles, i, shared);
 
     const struct att_tensor tensor = value ? ATT_HEADS(V_OUT) : ATT_HEADS(K_OUT);
     const struct tir_value step = att_stride(b, tensor.token_stride, ELEM), zero = tir_i32(b, 0);
@@ -151,10 +169,35 @@ static void copy_side(struct gather *g, bool value)
     const struct tir_value left = tir_sub(b, g->end, tir_add(b, g->start, first));
     const struct tir_value rows = tir_min(b, left, tir_i32(b, (int)g->rows));
     for (unsigned i = 0; i < tiles.n; i++) {
+        const struct panel x = one_by_one ? load_panel(&c, row, &tiles, i, shared) : panels[i];
         const struct tir_view to = att_view(b, base, rows, tir_convert(b, step, TIR_I32),
                                             c.dim * ELEM, tiles.first[i] * ELEM);
-        tir_tile_store(b, to, row0, finish(g, &c, a[i], scale[i], tiles.panel[i]));
+        tir_tile_store(b, to, row0, finish(g, &c, x.a, x.scale, tiles.panel[i]));
     }
+}
+
+/* The positions of the workgroup: in turns where the other side's layout asks for more of them than
+ * a lane has registers for. */
+static void copy_side(struct gather *g, const struct att_cache *side, unsigned passes)
+{
+    struct tir_builder *b = &g->b;
+    const unsigned all = g->rows, least = passes * att_cache_least_rows(side, g->waves);
+    const int widest = side->widest < side->dim ? side->widest : side->dim;
+    while (g->rows > least &&
+           g->rows * (unsigned)widest > LANE_ELEMENTS * TIR_WAVE_LANES * g->waves)
+        g->rows /= 2;
+    if (g->rows == all) {
+        copy_rows(g, side->value);
+        return;
+    }
+    const struct tir_value first = g->first, zero = tir_i32(b, 0);
+    const struct tir_value end = tir_min(b, tir_sub(b, g->end, first), tir_i32(b, (int)all));
+    struct tir_loop loop = tir_begin_for(b, zero, end, tir_i32(b, (int)g->rows), NULL, 0);
+    g->first = tir_add(b, first, loop.index);
+    copy_rows(g, side->value);
+    tir_end_for(b, &loop, NULL, 0);
+    g->first = first;
+    g->rows = all;
 }
 
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
@@ -172,19 +215,20 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     };
     struct tir_func *f = att_begin_kernel(v, m, g.waves, tile.waves_per_simd);
     g.b = tir_at_end(f, f->body);
-    const struct att_cache sides[] = {
+    struct att_cache sides[] = {
         att_cache(&g.b, v, m, false, tir_i32(&g.b, 0)),
         att_cache(&g.b, v, m, true, tir_i32(&g.b, 0)),
     };
     for (int i = 0; i < 2; i++) {
+        att_cache_narrow_panels(&sides[i]);
         const unsigned rows = att_cache_least_rows(&sides[i], g.waves);
         g.rows = rows > g.rows ? rows : g.rows;
     }
     g.rows *= passes ? passes : 1;
     locate(&g, sides[1].x);
     struct tir_if some = tir_begin_if(&g.b, tir_cmp_lt(&g.b, g.first, g.end), false, NULL, 0);
-    copy_side(&g, false);
-    copy_side(&g, true);
+    for (int i = 0; i < 2; i++)
+        copy_side(&g, &sides[i], passes ? passes : 1);
     tir_else(&g.b, &some, NULL);
     tir_end_if(&g.b, &some, NULL);
     tir_return(&g.b);

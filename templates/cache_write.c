@@ -52,7 +52,8 @@ static const struct att_knob knobs[] = {
 struct side {
     struct att_cache cache;
     struct att_cache_tiles tiles;
-    unsigned rows; /* of a tile: a divisor of the workgroup's */
+    unsigned rows;   /* of a tile: a divisor of the workgroup's */
+    bool one_by_one; /* its panels: a lane has no registers for all of them */
     struct tir_value x[ATT_CACHE_PANELS];
     struct tir_value slot;
 };
@@ -76,6 +77,17 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
         return att_reject(why, ATT_TILE, "a page says how many waves and rows it takes");
     return att_fits_waves(v, t, m, why) &&
            att_cache_fits_passes(v, t->own[PASSES], t->waves_per_simd, why);
+}
+
+/* Returns how many times a side is asked for: its panels one by one, or all of them at once. */
+static unsigned parts(const struct side *s) { return s->one_by_one ? s->tiles.n : 1; }
+
+static struct side part(const struct side *s, unsigned i)
+{
+    struct side p = *s;
+    if (s->one_by_one)
+        p.tiles = att_cache_panel(&s->tiles, i);
+    return p;
 }
 
 static void load(struct write *w, struct side *s)
@@ -161,28 +173,28 @@ static void quantise_packed(struct side *s)
         s->x[i] = att_packed_quantise(c, row, s->tiles.first[i], s->x[i]);
 }
 
-/* The panels as the cache holds them; with a scale per token that is found here and stored. */
-static void quantise(struct write *w, struct side *s)
+/* The panels of f32 as the cache holds them. */
+static void quantise(struct side *s, struct tir_value inverse)
 {
-    struct tir_builder *b = &w->b;
-    const struct att_cache *c = &s->cache;
-    if (c->dtype == att_dtype(w->v))
-        return;
-    struct tir_value inverse = {0};
-    widen(w, s);
-    if (c->packed) {
+    if (s->cache.packed) {
         quantise_packed(s);
         return;
     }
-    if (c->scaling == ATT_KV_SCALE_TENSOR)
-        inverse = tir_rcp(b, att_cache_tensor_scale(c));
-    if (c->scaling == ATT_KV_SCALE_TOKEN) {
-        const struct tir_value scale = att_cache_scale_of(c, row_absmax(w, s));
-        att_cache_store_scales(c, att_cache_scale_row(c, s->slot), scale);
-        inverse = att_cache_inverse(c, scale);
-    }
     for (unsigned i = 0; i < s->tiles.n; i++)
-        s->x[i] = att_cache_quantise(c, s->x[i], inverse);
+        s->x[i] = att_cache_quantise(&s->cache, s->x[i], inverse);
+}
+
+/* The factor that rows are stored with; a scale per token, of absmax, is stored too. */
+static struct tir_value find_inverse(struct write *w, const struct side *s, struct tir_value absmax)
+{
+    const struct att_cache *c = &s->cache;
+    if (c->scaling == ATT_KV_SCALE_TENSOR)
+        return tir_rcp(&w->b, att_cache_tensor_scale(c));
+    if (c->scaling != ATT_KV_SCALE_TOKEN)
+        return (struct tir_value){0};
+    const struct tir_value scale = att_cache_scale_of(c, absmax);
+    att_cache_store_scales(c, att_cache_scale_row(c, s->slot), scale);
+    return att_cache_inverse(c, scale);
 }
 
 static void choose_tiles(struct write *w)
@@ -190,7 +202,8 @@ static void choose_tiles(struct write *w)
     for (int i = 0; i < 2; i++) {
         struct side *s = &w->sides[i];
         s->tiles = att_cache_tiles(&s->cache, att_dtype(w->v), w->waves, s->rows);
-        if (att_cache_lane_elements(&s->cache, &s->tiles) > 64)
+        const struct side p = part(s, 0); /* the widest, if it is one of them */
+        if (att_cache_lane_elements(&p.cache, &p.tiles) > 64)
             w->b.f->waves_per_simd = 1; /* as f32, what is to be scaled would not fit 256 */
     }
 }
@@ -208,7 +221,7 @@ static bool is_apart(const struct write *w)
 {
     const struct att_cache *c = &w->sides[0].cache;
     const unsigned dims = (unsigned)(w->v->head_dim + w->v->head_dim_v);
-    return c->shuffle && (c->dtype != att_dtype(w->v) ||
+    return c->shuffle && (c->dtype != att_dtype(w->v) || w->sides[1].one_by_one ||
                           w->rows * dims > LANE_ELEMENTS * TIR_WAVE_LANES * w->waves);
 }
 
@@ -237,10 +250,51 @@ static void choose_rows(struct write *w, const struct att_tile *t)
     w->sides[0].rows = w->sides[1].rows = w->rows;
 }
 
+static bool is_narrowed(const struct write *w, const struct side *s)
+{
+    return s->cache.dtype != att_dtype(w->v);
+}
+
+/* All panels, which are loaded. */
 static void store(struct write *w, struct side *s)
 {
-    quantise(w, s);
+    if (is_narrowed(w, s)) {
+        widen(w, s);
+        const bool by_token = s->cache.scaling == ATT_KV_SCALE_TOKEN;
+        quantise(s, find_inverse(w, s, by_token ? row_absmax(w, s) : (struct tir_value){0}));
+    }
     att_cache_store_slots(&s->cache, &s->tiles, s->slot, s->x);
+}
+
+/* The largest |x| of each row, of panels that are loaded one after the other. */
+static struct tir_value load_absmax(struct write *w, const struct side *s)
+{
+    struct tir_value absmax = {0};
+    for (unsigned i = 0; i < parts(s); i++) {
+        struct side p = part(s, i);
+        load(w, &p);
+        widen(w, &p);
+        const struct tir_value own = row_absmax(w, &p);
+        absmax = i ? tir_max(&w->b, absmax, own) : own;
+    }
+    return absmax;
+}
+
+/* The panels one after the other, and twice where a token's scale is found first. */
+static void store_one_by_one(struct write *w, const struct side *s)
+{
+    const bool by_token = s->cache.scaling == ATT_KV_SCALE_TOKEN;
+    const struct tir_value absmax = by_token ? load_absmax(w, s) : (struct tir_value){0};
+    const struct tir_value inverse = find_inverse(w, s, absmax);
+    for (unsigned i = 0; i < parts(s); i++) {
+        struct side p = part(s, i);
+        load(w, &p);
+        if (is_narrowed(w, s)) {
+            widen(w, &p);
+            quantise(&p, inverse);
+        }
+        att_cache_store_slots(&p.cache, &p.tiles, p.slot, p.x);
+    }
 }
 
 /* The side's tile from token `first` on; tokens from `end` on are no part of it. */
@@ -251,6 +305,10 @@ static void write_tile(struct write *w, struct side *s, struct tir_value first,
     w->token = first;
     w->left = tir_min(b, tir_sub(b, end, first), tir_i32(b, (int)s->rows));
     s->slot = load_slots(w, s->tiles.column);
+    if (s->one_by_one) {
+        store_one_by_one(w, s);
+        return;
+    }
     load(w, s);
     store(w, s);
 }
@@ -337,10 +395,10 @@ static struct tir_loop begin_tiles(struct write *w, const struct side *s,
     return tir_begin_for(b, first, run->end, tir_i32(b, rows), carried, n);
 }
 
-/* Does a tile of this side hold a page? Then it is loaded for the scale and stored as it is. */
+/* Do the registers hold a page? Then it is loaded for the scale and stored as it is. */
 static bool has_page(const struct write *w, const struct side *s)
 {
-    return w->v->page_size && w->v->page_size <= (int)s->rows;
+    return !s->one_by_one && w->v->page_size && w->v->page_size <= (int)s->rows;
 }
 
 static void write_run(struct write *w, const struct att_page_run *run, struct tir_value lds)
@@ -356,8 +414,11 @@ static void write_run(struct write *w, const struct att_page_run *run, struct ti
         }
         absmax[i] = tir_f32(b, 0);
         struct tir_loop loop = begin_tiles(w, &w->sides[i], run, &absmax[i], 1);
-        load_run(w, &w->sides[i], run, loop.index);
-        absmax[i] = tir_max(b, absmax[i], largest(w, &w->sides[i]));
+        for (unsigned k = 0; k < parts(&w->sides[i]); k++) {
+            struct side p = part(&w->sides[i], k);
+            load_run(w, &p, run, loop.index);
+            absmax[i] = tir_max(b, absmax[i], largest(w, &p));
+        }
         tir_end_for(b, &loop, &absmax[i], 1);
     }
     att_workgroup_max(b, lds, absmax, 2);
@@ -374,8 +435,11 @@ static void write_run(struct write *w, const struct att_page_run *run, struct ti
             continue;
         }
         struct tir_loop loop = begin_tiles(w, s, run, NULL, 0);
-        load_run(w, s, run, loop.index);
-        store_run(s, run, &scale, loop.index);
+        for (unsigned k = 0; k < parts(s); k++) {
+            struct side p = part(s, k);
+            load_run(w, &p, run, loop.index);
+            store_run(&p, run, &scale, loop.index);
+        }
         tir_end_for(b, &loop, NULL, 0);
     }
 }
@@ -435,6 +499,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     w.head = tir_block_id(&w.b, 1);
     for (int i = 0; i < 2; i++)
         w.sides[i].cache = att_cache(&w.b, v, m, i == 1, w.head);
+    w.sides[1].one_by_one = att_cache_narrow_panels(&w.sides[1].cache);
     if (blocks)
         choose_page_rows(&w);
     else

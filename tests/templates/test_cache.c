@@ -52,7 +52,7 @@ static void check_caches(const struct att_template *op, const char *target)
  * be. */
 static void check_head_dims(const struct att_template *op, const char *target)
 {
-    static const int dims[] = {80, 128, 192, 256}, pages[] = {16, 1024};
+    static const int dims[] = {80, 128, 192, 256, 496, 512}, pages[] = {16, 1024};
     const int kind = ATT_KV_DTYPE_FP8 + 5 * ATT_KV_LAYOUT_SHUFFLE;
     for (unsigned d = 0; d < sizeof(dims) / sizeof(dims[0]); d++) {
         struct att_variant v = variant(op, target, dims[d], kind + 15 * ATT_KV_SCALE_TOKEN);
@@ -117,18 +117,20 @@ static void odd_head_dims_fit_their_registers(void **state)
 }
 
 /* The wider of K and V takes a workgroup's tokens in turns: at once a lane would hold 1,024 of its
- * elements where the narrower has 16 columns. */
+ * elements where the narrower has 16 columns. Above 256 it takes them panel by panel as well. */
 static void widths_far_apart_fit_their_registers(void **state)
 {
     (void)state;
-    static const int dims[][2] = {{256, 16}, {16, 256}, {256, 48}, {128, 16}};
+    static const int dims[][2] = {{256, 16}, {16, 256}, {256, 48}, {128, 16}, {496, 16}, {16, 496}};
+    static const struct att_template *const ops[] = {&att_template_cache_write,
+                                                     &att_template_cache_gather};
     static const int kinds[] = {ATT_KV_DTYPE_SAME + 5 * ATT_KV_LAYOUT_SHUFFLE,
                                 ATT_KV_DTYPE_FP8 + 5 * ATT_KV_LAYOUT_SHUFFLE +
                                     15 * ATT_KV_SCALE_TOKEN};
     for (unsigned d = 0; d < sizeof(dims) / sizeof(dims[0]); d++)
-        for (unsigned k = 0; k < 2; k++) {
-            struct att_variant v = variant(&att_template_cache_write, d % 2 ? "gfx950" : "gfx942",
-                                           dims[d][0], kinds[k]);
+        for (unsigned k = 0; k < 4; k++) {
+            struct att_variant v =
+                variant(ops[k / 2], d % 2 ? "gfx950" : "gfx942", dims[d][0], kinds[k % 2]);
             v.head_dim_v = dims[d][1];
             compile_kernel(&v, 0);
         }
