@@ -37,20 +37,24 @@ static void *keep(const void *from, size_t size)
     return p;
 }
 
-static void allocate_plan(struct memory *m, const struct shape *s)
+/* Plans cut keys as `attnc tune` found it for the pack, else into a list a compute unit. */
+static void allocate_plan(struct memory *m, const struct shape *s, const struct attn_op *decode)
 {
-    int units;
-    HIP(hipDeviceGetAttribute(&units, hipDeviceAttributeMultiprocessorCount, 0));
+    const struct attn_decode_step step = {.size = sizeof(step), .batch = BATCH, .kv_len = LONGEST};
+    struct attn_decode_split split = {.size = sizeof(split)};
+    ATTN(attn_decode_choose_split(decode, &step, &split));
     m->shape = (struct attn_decode_plan_shape){
         .size = sizeof(m->shape),
         .batch = BATCH,
         .q_len = QUERIES,
         .heads = s->heads,
         .kv_heads = 1,
-        .lists = units,
+        .lists = split.lists ? split.lists : BATCH,
+        .item_cost = split.item_cost,
+        .merge_rate = split.merge_rate,
     };
     ATTN(attn_decode_plan_sizes(&m->shape, &m->sizes));
-    m->plan.work_indptr = gpu_allocate((size_t)(units + 1) * sizeof(int32_t));
+    m->plan.work_indptr = gpu_allocate((size_t)(m->shape.lists + 1) * sizeof(int32_t));
     m->plan.work_info = gpu_allocate(8 * (size_t)m->sizes.work_items * sizeof(int32_t));
     m->plan.reduce_indptr = gpu_allocate((BATCH + 1) * sizeof(int32_t));
     m->plan.reduce_final_map = gpu_allocate(2 * BATCH * sizeof(int32_t));
@@ -110,7 +114,7 @@ static void allocate_all(struct layer *l)
     const size_t heads = (size_t)s->heads, element = sizeof(uint16_t);
     allocate_inputs(&m->in);
     allocate_tensors(&m->t, s);
-    allocate_plan(m, s);
+    allocate_plan(m, s, l->kernels.decode);
     keep_tables(l);
     m->q_norm = keep(model->q_norm, (size_t)s->q_lora * element);
     m->kv_norm = keep(model->kv_norm, LATENT * element);

@@ -9,6 +9,8 @@ import unittest
 import numpy as np
 
 import attn
+import attn.aiter as aiter
+from attn.aiter import _common, _split
 from attn.attention import BatchDecode, BatchPrefill
 import support
 from test_ops import DIM, HEADS, KV_HEADS, PAGE, paged
@@ -79,6 +81,35 @@ class TunedSplit(unittest.TestCase):
                 x, y = (cache[table[s], i].reshape(-1, 1, 64)[:n] for i in range(2))
                 want, _ = support.attention(q[s:s + 1], x, y)
                 support.close(out[s:s + 1], want, support.bound(y), f"{kv_len} {s}")
+
+
+    def test_aiter_splits_as_tuned(self):
+        aiter.use(device=self.device)
+        session = _common._devices[0]
+        cache = support.random((60, 2, 16, 1, 64), 3)
+        lens, pages = np.array([700, 33], np.int32), np.arange(60, dtype=np.int32)[::-1]
+        table = np.stack([pages[:44], np.roll(pages, 16)[:44]])
+        q, out = support.random((2, 8, 64), 4), np.zeros((2, 8, 64), np.float16)
+        for longest, lists, merge_rate in ((1024, 304, 0), (16384, 912, 16)):
+            session.buffers.clear()
+            aiter.unified_attention(
+                q, np.ascontiguousarray(cache[:, 0]), np.ascontiguousarray(cache[:, 1]), out,
+                np.arange(3, dtype=np.int32), 1, lens, longest, 0.125, True, (-1, -1), table, 0, None, None, None)
+            for i, n in enumerate(lens):
+                x, y = (cache[table[i], j].reshape(-1, 1, 64)[:n] for j in range(2))
+                want, _ = support.attention(q[i:i + 1], x, y)
+                support.close(out[i:i + 1], want, support.bound(y), f"{longest} {i}")
+            self.assertEqual([key[1][4] for key in session.buffers], [lists])
+            split = list(session.splits.values())[-1]
+            self.assertEqual((split.tuned, split.merge_rate), (True, merge_rate))
+        op = self.device.decode(dtype="fp16", head_dim=64, heads=32, kv_heads=4,
+                                cache=attn.CacheDesc(page_size=16))
+        split = _split.split_of(session, op, 512, 4, None, 1024)
+        self.assertEqual((split.lists, split.tuned), (0, True))
+        split = _split.split_of(session, op, 128, 4, None, 1024)
+        self.assertEqual((split.lists, split.item_cost), (608, 8))
+        self.assertEqual(_split.split_of(session, op, 16, 4, 2, 1024).lists, 128)
+        self.assertEqual(_split.split_of(session, op, 128, 4, 1, 1024).lists, 0)
 
 
 class Decode(unittest.TestCase):

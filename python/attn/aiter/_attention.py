@@ -275,7 +275,8 @@ def unified_attention(q, k, v, out, cu_seqlens_q, max_seqlen_q, seqused_k, max_s
                 more["hook_arg"] = c.pointer(s.op("decode", **desc), alibi_slopes)
             _split.launch(s, "decode", desc, dict(
                 keys, q=q, out=out, sinks=sinks, qo_indptr=cu_seqlens_q,
-                q_scale=scales.get("q_descale"), **more), seqused_k.shape[0])
+                q_scale=scales.get("q_descale"), **more), seqused_k.shape[0],
+                longest=int(max_seqlen_k))
             return
     desc = attention_desc(q, cache.head_dim_v, cache.kv_heads, mask, sinks, cap, False, made)
     desc.update(paged=True, cache=cache.desc, logits=logits, q_dtype="fp8" if scales else None)

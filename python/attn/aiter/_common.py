@@ -31,7 +31,8 @@ class Session:
 
     def __init__(self, device):
         self.device, self.ops, self.made = device, {}, Made()
-        self.missing, self.sizes, self.buffers = set(), {}, {}  # see has() and attn.aiter._split
+        self.missing = set()  # see has()
+        self.splits, self.sizes, self.buffers = {}, {}, {}  # see attn.aiter._split
 
     def op(self, kind, **desc):
         """The op of a descriptor: looked up once. A missing kernel is libattn's AttnError."""

@@ -20,7 +20,7 @@ def pages_of(call, cache, kv_cache_dtype, layout):
 
 
 def one_query(call, out, query, k, v, scale, kv_lens, table, most, slopes, kv_cache_dtype, layout, cap,
-              k_scale, v_scale, window=0):
+              k_scale, v_scale, window=0, longest=0):
     """Every sequence has one query, its own row of `query`."""
     a.check_q(call, query)
     batch = kv_lens.shape[0]
@@ -38,7 +38,7 @@ def one_query(call, out, query, k, v, scale, kv_lens, table, most, slopes, kv_ca
     if slopes is not None:
         more["hook_arg"] = c.pointer(s.op("decode", **desc), slopes)
     _split.launch(s, "decode", desc, dict(table, q=query, out=out, kv_lens=kv_lens, **cache.tensors(),
-                                          **more), batch, most)
+                                          **more), batch, most, longest)
     return out
 
 
@@ -59,7 +59,7 @@ def paged_attention_rocm(out, exp_sums, max_logits, tmp_out, query, key_cache, v
     batch = block_tables.shape[0]
     return one_query(call, out, query, key_cache, value_cache, scale, context_lens[:batch],
                      {"block_table": block_tables}, max(parts, 1), alibi_slopes, kv_cache_dtype,
-                     "SHUFFLE", 0.0, k_scale, v_scale)
+                     "SHUFFLE", 0.0, k_scale, v_scale, longest=int(max_context_len))
 
 
 def paged_attention_v1(out, workspace_buffer, query, key_cache, value_cache, scale, block_tables,
@@ -75,7 +75,8 @@ def paged_attention_v1(out, workspace_buffer, query, key_cache, value_cache, sca
     parts = -(-int(max_context_len) // int(partition_size))
     return one_query(call, out, query, key_cache, value_cache, scale, context_lens[:batch],
                      {"block_table": block_tables}, max(parts, 1), alibi_slopes, kv_cache_dtype,
-                     kv_cache_layout, logits_soft_cap, k_scale, v_scale, sliding_window)
+                     kv_cache_layout, logits_soft_cap, k_scale, v_scale, sliding_window,
+                     int(max_context_len))
 
 
 def paged_attention_ragged(out, workspace_buffer, query, key_cache, value_cache, scale, kv_indptr,

@@ -1,18 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decode over all compute units: a batch that has fewer workgroups than these is planned, and its
-sequences are split over their keys, where the packs have the kernels for it."""
+"""Decode over all compute units: a batch is split over its keys as `attnc tune` found it for the pack,
+and where nothing was tuned if it has fewer workgroups than there are units. The packs have to have
+the kernels for it."""
 from attn.aiter import _common as c
-from attn.attention import plan_sizes
+from attn.attention import Split, choose_split, plan_sizes
+
+WHOLE = Split(0)  # each sequence and kv head is one workgroup
 
 
-def parts_of(s, batch, kv_heads, most):
-    """Workgroups for each kv head: 0 where each sequence is to be one workgroup. `most` is what a
-    call allows for a sequence, or None."""
-    units = s.device.compute_units
-    if most == 1 or batch == 0 or batch * kv_heads >= units:
+def usual_lists(units, batch, kv_heads, most):
+    """Lists without tuning: 0 where a batch has a workgroup for each unit."""
+    if batch * kv_heads >= units:
         return 0
     parts = min(units // kv_heads, batch * most if most else units)
-    return parts if parts > batch else 0
+    return parts * kv_heads if parts > batch else 0
+
+
+def split_of(s, op, batch, kv_heads, most, longest):
+    """The split of a step. `most` is what a call allows for a sequence, or None; `longest` the keys
+    of the longest one where the call says them, or 0."""
+    if most == 1 or batch == 0:
+        return WHOLE
+    shift = max(longest.bit_length() - 4, 0)  # lengths that are alike have one answer
+    key = (op, batch, most, longest >> shift, shift)
+    split = s.splits.get(key)
+    if split is None:
+        split = choose_split(op, batch, longest)
+        if not split.tuned:
+            split = Split(usual_lists(s.device.compute_units, batch, kv_heads, most))
+        elif most:
+            split.lists = min(split.lists, batch * most * kv_heads)
+        s.splits[key] = split
+    return split
 
 
 def buffers(s, q, key, shapes):
@@ -27,18 +46,18 @@ def buffers(s, q, key, shapes):
     return kept
 
 
-def launch(s, kind, desc, call, batch, most=None):
+def launch(s, kind, desc, call, batch, most=None, longest=0):
     """Launches decode or mla_decode. `call` has its arguments without work lists; `most` bounds the
-    workgroups that a sequence and kv head get, on average: 1 is no split."""
+    workgroups that a sequence and kv head get, on average: 1 is no split. `longest` as above."""
     q, out, op = call["q"], call["out"], s.op(kind, **desc)
     stream, heads, kv_heads = c.stream(q), desc["heads"], desc.get("kv_heads", 1)
-    parts = parts_of(s, batch, kv_heads, most)
+    split = split_of(s, op, batch, kv_heads, most, longest)
     joined = {"dtype": desc["dtype"], "head_dim": desc["head_dim_v"], "heads": heads, "partials": "csr"}
-    if not parts or not s.has("plan") or not s.has("combine", **joined):
+    if not split.lists or not s.has("plan") or not s.has("combine", **joined):
         op(**call, stream=stream)
         return
     window = call["window_left"] + 1 if desc["mask"] == "window" else 0
-    shape = (batch, desc["q_len"], heads, kv_heads, parts * kv_heads, window)
+    shape = (batch, desc["q_len"], heads, kv_heads, split.lists, window)
     sizes = s.sizes.get(shape)
     if sizes is None:
         sizes = s.sizes[shape] = plan_sizes(*shape)
@@ -50,7 +69,7 @@ def launch(s, kind, desc, call, batch, most=None):
     s.op("plan")(kv_lens=call["kv_lens"], qo_indptr=call.get("qo_indptr"), work_indptr=lists,
                  work_info=info, reduce_indptr=tiles, reduce_final_map=final,
                  reduce_partial_map=partial, q_len=desc["q_len"], heads=heads, kv_heads=kv_heads,
-                 window=window, stream=stream)
+                 window=window, item_cost=split.item_cost, merge_rate=split.merge_rate, stream=stream)
     op(**call, work_indptr=lists, work_info=info, partial_out=part_out, partial_lse=part_lse,
        partial_rows=rows, stream=stream)
     s.op("combine", **joined)(
