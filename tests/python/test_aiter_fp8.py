@@ -125,6 +125,12 @@ class Fp8:
             aiter.pa_decode_gluon(out, self.t(q), keys_s, values_s, lens, self.t(table), 0.1, 1, 1,
                                   query_scale=self.t(wide[:, 0]), key_scale=kv_scales[0],
                                   value_scale=kv_scales[1])
+        for part, over in ((wide[:1, :H], "queries"), (wide[:, :1], "heads")):
+            given = self.t(part.copy())
+            given = given.expand(2, H, 1) if self.torch else np.broadcast_to(given, (2, H, 1))
+            with self.assertRaisesRegex(aiter.NotServed, f"query_scale is expanded over its {over}"):
+                aiter.pa_decode_gluon(out, self.t(q), keys_s, values_s, lens, self.t(table), 0.1, 1, 1,
+                                      query_scale=given, key_scale=kv_scales[0], value_scale=kv_scales[1])
 
 
 class WithNumpy(Fp8, unittest.TestCase):

@@ -62,8 +62,12 @@ def q_scales_of(call, q, q_scale, out):
         shape = (*q.shape[:2], 1)
         if tuple(q_scale.shape) != shape:
             raise NotServed(call, f"query_scale is {list(q_scale.shape)}: [1] and {list(shape)} are served")
-        if all(c.strides(q_scale)[i] for i in (0, 1) if shape[i] > 1):
+        repeated = [i for i in (0, 1) if shape[i] > 1 and not c.strides(q_scale)[i]]
+        if not repeated:
             return "bf16" if out is None else c.dtype(out), {"q_scale": "token"}, q_scale[..., 0]
+        if any(c.strides(q_scale)[i] for i in (0, 1) if shape[i] > 1):
+            raise NotServed(call, f"query_scale is expanded over its {('queries', 'heads')[repeated[0]]}: one "
+                            "number, or one in memory for each query and head, is served")
     made, scales = made_of(call, q, q_scale, out)
     return made, {}, scales.get("q_descale")
 
