@@ -15,6 +15,7 @@ enum {
     LOG_SHIFT = 23 - LOG_BITS,
     LOG_BIAS = 127 << LOG_BITS,
     DIGITS = 5,     /* a logarithm, and the 28 bits that an octave's part has at most */
+    KEY_DIGITS = 4, /* of a key of which nothing is known */
     HISTOGRAMS = 4, /* the fifth is the first again */
     BINS = 1 << DIGIT,
     BINS_A_LANE = BINS / LANES,
@@ -77,6 +78,7 @@ struct att_select_size att_select_size(unsigned k, unsigned each, unsigned most,
         .k = k,
         .each = each,
         .most = most,
+        .turns = 1,
         .room = wanted < fits  ? wanted
                 : fits > least ? fits
                                : least,
@@ -96,6 +98,7 @@ struct att_select att_select_begin(struct tir_builder *b, const struct att_selec
                            .each = size->each,
                            .chunk = size->each * LANES * waves,
                            .most = size->most,
+                           .turns = size->turns,
                            .room = room};
     s.lane = tir_tile(b->f, TIR_I32, LANES, 1, &lane);
     s.wave = tir_wave_id(b);
@@ -249,9 +252,11 @@ static struct tir_value find_digit(const struct att_select *s, struct tir_value 
 }
 
 /* Knowledge of the k-th largest key: it is among the `all` keys from `low` on that are less than
- * 1 << width above it, and of these `need` belong to the k largest. */
+ * 1 << width above it, and of these `need` belong to the k largest. Unless `narrow`, `low` is the
+ * least of all keys. */
 struct limit {
     struct tir_value low, width, need, all;
+    bool narrow;
 };
 
 static struct tir_value above_low(const struct att_select *s, const struct limit *limit,
@@ -313,9 +318,9 @@ static void find_bits(const struct att_select *s, const struct held *h, struct l
         const struct tir_value distance = above_low(s, limit, h->key[j]);
         const struct tir_value bin =
             tir_sub(b, constant(s, BINS - 1), tir_shr(b, distance, number(s, shift)));
+        const struct tir_value above = tir_cmp_ge(b, h->key[j], number(s, limit->low));
         const struct tir_value candidate =
-            tir_and(b, tir_cmp_ge(b, h->key[j], number(s, limit->low)),
-                    tir_cmp_ult(b, distance, number(s, bound)));
+            d ? tir_and(b, above, tir_cmp_ult(b, distance, number(s, bound))) : above;
         tir_lds_add_if(b, candidate, address(s, histogram, bin), constant(s, 1));
     }
     meet(s);
@@ -336,9 +341,9 @@ static struct kept find_limit(const struct att_select *s, const struct held *h, 
 {
     struct tir_builder *b = s->b;
     const struct tir_value zero = tir_i32(b, 0);
-    if (d == DIGITS)
+    if (d == (limit->narrow ? DIGITS : KEY_DIGITS))
         return (struct kept){limit->low, limit->need, k};
-    if (d == 0)
+    if (d == 0 && limit->narrow)
         find_logarithm(s, h, limit);
     else
         find_bits(s, h, limit, d);
@@ -421,14 +426,24 @@ static void keep(const struct att_select *s, const struct held *h, const struct 
     tir_end_if(b, &branch, NULL);
 }
 
-/* The k-th largest of what the waves hold, which is above the state's limit, or about that. */
+static struct limit anything(const struct att_select *s, struct tir_value need)
+{
+    return (struct limit){.low = tir_i32(s->b, NAN_KEY), .width = tir_i32(s->b, 32), .need = need};
+}
+
+/* The k-th largest of what the waves hold, which is above the limit of the state, if there is one,
+ * or about that. */
 static struct kept find_kept(const struct att_select *s, const struct held *h,
                              const struct tir_value *state, struct tir_value k,
                              struct tir_value most)
 {
     struct tir_builder *b = s->b;
     const struct tir_value least = tir_i32(b, NAN_KEY);
-    struct limit limit = {.low = tir_max(b, state[ATT_SELECT_LIMIT], least), .need = k};
+    struct limit limit = anything(s, k);
+    if (state) {
+        limit.low = tir_max(b, state[ATT_SELECT_LIMIT], least);
+        limit.narrow = true;
+    }
     clear_histograms(s, HISTOGRAMS);
     meet(s);
     return find_limit(s, h, &limit, k, most, 0);
@@ -450,14 +465,14 @@ static void select_largest(const struct att_select *s, struct tir_value state[AT
 }
 
 void att_select_guess(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
-                      const struct tir_value *sample, struct tir_value rank)
+                      const struct tir_value *sample, unsigned n, struct tir_value rank)
 {
     struct tir_builder *b = s->b;
-    struct held h = {.n = s->each};
-    for (unsigned j = 0; j < s->each; j++)
+    struct held h = {.n = n};
+    for (unsigned j = 0; j < n; j++)
         h.key[j] = sample[j];
-    const struct tir_value most = tir_add(b, rank, tir_shr(b, rank, tir_i32(b, 2)));
-    state[ATT_SELECT_LIMIT] = find_kept(s, &h, state, rank, most).above;
+    const struct tir_value most = tir_add(b, rank, tir_shr(b, rank, tir_i32(b, 3)));
+    state[ATT_SELECT_LIMIT] = find_kept(s, &h, NULL, rank, most).above;
 }
 
 void att_select_restart(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
@@ -543,18 +558,89 @@ struct tir_value att_select_append(const struct att_select *s, struct tir_value 
     return tir_add(b, to, n);
 }
 
-void att_select_offer(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
-                      const struct tir_value *keys, struct tir_value first)
+/* Appends what is above the limit of this wave's tiles of a chunk, from entry `to` on. */
+static void append_tiles(const struct att_select *s, struct tir_value limit,
+                         const struct tir_value *keys, struct tir_value first, struct tir_value to)
 {
     struct tir_builder *b = s->b;
-    struct tir_value to =
-        att_select_reserve(s, state, keys, count_own(s, state[ATT_SELECT_LIMIT], keys));
-    const struct tir_value limit = state[ATT_SELECT_LIMIT];
     const struct tir_value some = tir_cmp_gt(b, count_own(s, limit, keys), tir_i32(b, 0));
     struct tir_if branch = tir_begin_if(b, some, false, NULL, 0);
     for (unsigned j = 0; j < s->each; j++)
         to = att_select_append(s, limit, keys[j], tir_add(b, first, att_select_place(s, j)), to);
     tir_end_if(b, &branch, NULL);
+}
+
+static void offer_at_once(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
+                          const struct tir_value *keys, struct tir_value first)
+{
+    const struct tir_value own = count_own(s, state[ATT_SELECT_LIMIT], keys);
+    const struct tir_value to = att_select_reserve(s, state, keys, own);
+    append_tiles(s, state[ATT_SELECT_LIMIT], keys, first, to);
+}
+
+/* Neighbouring waves after neighbouring waves, so that the buffer stays in order. */
+static void offer_in_turns(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
+                           const struct tir_value *keys, struct tir_value first)
+{
+    struct tir_builder *b = s->b;
+    const struct tir_value each = tir_i32(b, (int)(b->f->waves / s->turns));
+    const struct tir_value own = tir_div(b, s->wave, each);
+    struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), tir_i32(b, (int)s->turns), tir_i32(b, 1),
+                                         state, ATT_SELECT_N);
+    struct tir_value of_turn[ATT_SELECT_EACH_MAX];
+    const struct tir_value turn = number(s, tir_cmp_eq(b, own, loop.index));
+    for (unsigned j = 0; j < s->each; j++)
+        of_turn[j] = tir_select(b, turn, keys[j], att_select_no_key(s));
+    offer_at_once(s, state, of_turn, first);
+    tir_end_for(b, &loop, state, ATT_SELECT_N);
+}
+
+void att_select_offer(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
+                      const struct tir_value *keys, struct tir_value first)
+{
+    struct tir_builder *b = s->b;
+    if (s->turns == 1) {
+        offer_at_once(s, state, keys, first);
+        return;
+    }
+    struct tir_type types[ATT_SELECT_N];
+    for (int i = 0; i < ATT_SELECT_N; i++)
+        types[i] = tir_scalar(TIR_I32);
+    const struct tir_value limit = state[ATT_SELECT_LIMIT];
+    const struct sums sums = count_passing(s, state, count_own(s, limit, keys));
+    const struct tir_value n = tir_add(b, state[ATT_SELECT_COUNT], sums.all);
+    struct tir_value done[ATT_SELECT_N] = {n, limit, state[ATT_SELECT_TURN]};
+    const struct tir_value full = tir_cmp_gt(b, n, tir_i32(b, (int)s->room));
+    struct tir_if branch = tir_begin_if(b, full, true, types, ATT_SELECT_N);
+    offer_in_turns(s, state, keys, first);
+    tir_else(b, &branch, state);
+    append_tiles(s, limit, keys, first, tir_sub(b, n, tir_sub(b, sums.all, sums.before)));
+    tir_end_if(b, &branch, done);
+    for (int i = 0; i < ATT_SELECT_N; i++)
+        state[i] = done[i];
+}
+
+struct tir_value att_select_whole(const struct att_select *s, const struct tir_value *keys)
+{
+    struct tir_builder *b = s->b;
+    const struct tir_value zero = tir_i32(b, 0), k = tir_i32(b, (int)s->k);
+    const struct tir_value all = tir_i32(b, NO_KEY);
+    struct held h = {.n = s->each};
+    for (unsigned j = 0; j < s->each; j++) {
+        h.key[j] = keys[j];
+        h.position[j] = tir_add(b, s->lane_index, number(s, att_select_place(s, j)));
+    }
+    clear_histograms(s, HISTOGRAMS);
+    const struct sums sums = add_waves(s, zero, count_own(s, all, keys));
+    struct tir_if many = tir_begin_if(b, tir_cmp_gt(b, sums.all, k), false, NULL, 0);
+    struct limit limit = anything(s, k);
+    const struct kept kept = find_limit(s, &h, &limit, k, k, 0);
+    keep(s, &h, &kept);
+    tir_else(b, &many, NULL);
+    append_tiles(s, all, keys, zero, sums.before);
+    tir_end_if(b, &many, NULL);
+    meet(s);
+    return tir_min(b, sums.all, k);
 }
 
 struct tir_value att_select_end(const struct att_select *s, struct tir_value state[ATT_SELECT_N])

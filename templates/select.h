@@ -21,7 +21,8 @@ struct att_select {
     struct tir_builder *b;
     unsigned k;
     unsigned each, chunk; /* scores that a lane, and a workgroup, offers at once */
-    unsigned most;        /* of a chunk that may be above the limit */
+    unsigned most;        /* of a chunk, or of a turn of it, that may be above the limit */
+    unsigned turns;       /* in which a chunk is offered that the buffer has no room for */
     unsigned room;        /* entries of the buffer */
     struct tir_type lane; /* i32, 64 x 1 */
     struct tir_value wave, lane_index;
@@ -36,10 +37,11 @@ enum { ATT_SELECT_COUNT, ATT_SELECT_LIMIT, ATT_SELECT_TURN, ATT_SELECT_N };
 /** The room of a buffer: the k largest, and `most` that a chunk may add to them. */
 struct att_select_size {
     unsigned k, each, most;
-    unsigned room; /* entries */
+    unsigned turns; /* of a chunk that has more, in att_select_offer(): a part of the waves each */
+    unsigned room;  /* entries */
 };
 
-/** With more room than that where the LDS has it. */
+/** With more room than that where the LDS has it; one turn. */
 struct att_select_size att_select_size(unsigned k, unsigned each, unsigned most, unsigned waves,
                                        unsigned lds_bytes);
 
@@ -68,12 +70,12 @@ struct tir_value att_select_number_key(struct tir_builder *b, struct tir_value s
 struct tir_value att_select_place(const struct att_select *s, unsigned j);
 
 /**
- * Sets the limit of an empty buffer to about the `rank`-th largest of a sample, `each` tiles of
- * keys of each wave. If fewer than k of all keys turn out to be above it, the caller starts again
+ * Sets the limit of an empty buffer to about the `rank`-th largest of a sample, `n` tiles of keys
+ * of each wave. If fewer than k of all keys turn out to be above it, the caller starts again
  * without a limit: att_select_restart().
  */
 void att_select_guess(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
-                      const struct tir_value *sample, struct tir_value rank);
+                      const struct tir_value *sample, unsigned n, struct tir_value rank);
 
 /** Empties the buffer where `is`, a scalar i1, and lifts the limit. */
 void att_select_restart(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
@@ -111,6 +113,10 @@ struct tir_value att_select_no_key(const struct att_select *s);
 /** Leaves the k largest, or all if there are fewer, in the buffer, ordered by position; every wave
  * may read it then. Returns how many. */
 struct tir_value att_select_end(const struct att_select *s, struct tir_value state[ATT_SELECT_N]);
+
+/** The same for a row of which all scores are in one chunk, `each` tiles of keys of each wave, in
+ * place of an offer and what ends it; the buffer is empty. */
+struct tir_value att_select_whole(const struct att_select *s, const struct tir_value *keys);
 
 /** Positions of entries by number, and their scores, of which -0 has become 0 and every NaN the
  * same; `entry` below the count, in every lane. */

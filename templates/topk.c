@@ -13,13 +13,17 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NO_SCORE = -1 /* bits of a score that is none */ };
+enum {
+    NO_SCORE = -1, /* bits of a score that is none */
+    SAMPLE = 4,
+};
 
-/* Members of att_tile.own: scores that a lane offers at once. */
-enum { EACH };
+/* Members of att_tile.own: scores that a lane offers at once; turns of the waves where they are too
+ * many for the buffer, which is so small that two workgroups are on a compute unit. */
+enum { EACH, TURNS };
 
 static const struct att_tile tiles[] = {
-    {.waves = 16, .own = {[EACH] = 4}, .why = "a row is one workgroup's"},
+    {.waves = 16, .own = {[EACH] = 4, [TURNS] = 4}, .why = "a row is one workgroup's"},
 };
 
 static const struct att_knob knobs[] = {
@@ -34,12 +38,18 @@ struct topk {
     struct tir_type score; /* f32, 64 x 1 */
 };
 
+/* The buffer takes what half of the LDS has left: two workgroups share a compute unit. */
 static struct att_select_size size_of(const struct att_variant *v, const struct att_tile *t,
                                       const struct tir_machine *m)
 {
-    const unsigned each = t->own[EACH];
-    return att_select_size((unsigned)v->top_k, each, each * t->waves * ATT_SELECT_LANES, t->waves,
-                           m->lds_bytes);
+    const unsigned each = t->own[EACH], waves = t->waves;
+    const unsigned chunk = each * waves * ATT_SELECT_LANES, most = chunk / t->own[TURNS];
+    struct att_select_size size = att_select_size((unsigned)v->top_k, each, most, waves, 0);
+    size.turns = t->own[TURNS];
+    while (size.room < size.k + chunk / 2 &&
+           att_select_lds_bytes(size.room + ATT_SELECT_LANES, waves) <= m->lds_bytes / 2)
+        size.room += ATT_SELECT_LANES;
+    return size;
 }
 
 static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
@@ -120,28 +130,28 @@ static void make_keys(struct topk *t, const struct tir_value *scores, struct tir
 }
 
 /*
- * A sample of as many scores as a chunk has, in runs of 64 that are spread over the part, tells
- * about where the limit will be: the sample's share of the k largest, half as many again, for what
- * is chance, and 32. Few selections follow then, or none until the end.
+ * A sample in runs of 64 scores, SAMPLE of each wave, that are spread over the part tells about
+ * where the limit will be: the sample's share of the k largest, a quarter more, for what is chance,
+ * and 32. Few selections follow then, or none until the end.
  */
 static void guess_limit(struct topk *t, struct tir_view scores, struct tir_value *state)
 {
     struct tir_builder *b = &t->b;
     const struct att_select *const s = &t->select;
-    const unsigned runs = s->chunk / ATT_SELECT_LANES;
-    const struct tir_value n = t->list.n;
-    const struct tir_value share = tir_div(b, tir_i32(b, (int)(s->chunk * s->k)), n);
+    const unsigned runs = SAMPLE * b->f->waves;
+    const struct tir_value n = t->list.n, of = tir_i32(b, (int)(runs * ATT_SELECT_LANES * s->k));
+    const struct tir_value share = tir_div(b, of, n);
     const struct tir_value rank =
-        att_plus(b, tir_add(b, share, tir_shr(b, share, tir_i32(b, 1))), 32);
+        att_plus(b, tir_add(b, share, tir_shr(b, share, tir_i32(b, 2))), 32);
     const struct tir_value apart =
         tir_and(b, tir_shr(b, n, tir_i32(b, (int)tir_bits(runs))), tir_i32(b, -ATT_SELECT_LANES));
-    struct tir_value sample[ATT_SELECT_EACH_MAX];
-    for (unsigned j = 0; j < s->each; j++) {
-        const struct tir_value run = att_plus(b, att_times(b, s->wave, (int)s->each), (int)j);
+    struct tir_value sample[SAMPLE];
+    for (unsigned j = 0; j < SAMPLE; j++) {
+        const struct tir_value run = att_plus(b, att_times(b, s->wave, SAMPLE), (int)j);
         const struct tir_value at = tir_mul(b, run, apart);
         sample[j] = key_of(t, tir_tile_load(b, scores, at, t->score), at);
     }
-    att_select_guess(s, state, sample, rank);
+    att_select_guess(s, state, sample, SAMPLE, rank);
 }
 
 /* Goes through the part; the next chunk is on its way while one is offered. */
@@ -166,13 +176,12 @@ static void offer_part(struct topk *t, struct tir_view scores, struct tir_value 
 }
 
 /* A second time, without a limit, where the guess left out some of the k largest. */
-static struct tir_value select_part(struct topk *t, struct tir_value state[ATT_SELECT_N])
+static struct tir_value select_long(struct topk *t, struct tir_view scores,
+                                    struct tir_value state[ATT_SELECT_N])
 {
     struct tir_builder *b = &t->b;
     const struct att_select *const s = &t->select;
     const struct tir_value n = t->list.n, zero = tir_i32(b, 0), k = tir_i32(b, (int)s->k);
-    const struct tir_view scores =
-        att_view(b, part_of(t, ARG_SCORES, ARG_SCORES_ROW_STRIDE), n, tir_i32(b, 4), 4, 0);
     struct tir_type types[ATT_SELECT_N];
     for (int i = 0; i < ATT_SELECT_N; i++)
         types[i] = tir_scalar(TIR_I32);
@@ -192,6 +201,26 @@ static struct tir_value select_part(struct topk *t, struct tir_value state[ATT_S
     offer_part(t, scores, tir_select(b, needed, n, zero), state);
     tir_end_for(b, &attempts, state, ATT_SELECT_N);
     return att_select_end(s, state);
+}
+
+/* A part of one chunk is selected from in registers. */
+static struct tir_value select_part(struct topk *t, struct tir_value state[ATT_SELECT_N])
+{
+    struct tir_builder *b = &t->b;
+    const struct tir_value zero = tir_i32(b, 0), chunk = tir_i32(b, (int)t->select.chunk);
+    const struct tir_view scores =
+        att_view(b, part_of(t, ARG_SCORES, ARG_SCORES_ROW_STRIDE), t->list.n, tir_i32(b, 4), 4, 0);
+    const struct tir_type type = tir_scalar(TIR_I32);
+    struct tir_value loaded[ATT_SELECT_EACH_MAX], keys[ATT_SELECT_EACH_MAX], count;
+    struct tir_if one = tir_begin_if(b, tir_cmp_le(b, t->list.n, chunk), false, &type, 1);
+    load_chunk(t, scores, zero, loaded);
+    for (unsigned j = 0; j < t->select.each; j++)
+        keys[j] = key_of(t, loaded[j], att_select_place(&t->select, j));
+    count = att_select_whole(&t->select, keys);
+    tir_else(b, &one, &count);
+    struct tir_value several = select_long(t, scores, state);
+    tir_end_if(b, &one, &several);
+    return several;
 }
 
 /* Names the column by its position, or by the entry of `source`. */
@@ -219,20 +248,38 @@ static struct tir_value slots_or_positions(struct topk *t, struct tir_value at)
     return result;
 }
 
+/* The buffer does not tell both zeros apart, nor NaNs: those are read again. */
+static struct tir_value score_of(struct topk *t, struct tir_value entry, struct tir_value column)
+{
+    struct tir_builder *b = &t->b;
+    const struct tir_value held = att_select_score(&t->select, entry);
+    const struct tir_value size = tir_abs(b, held);
+    const struct tir_value plain = tir_cmp_gt(b, size, tir_float_like(b, size, 0.0f));
+    const struct tir_value all =
+        tir_cmp_eq(b, tir_lane_count(b, plain), tir_i32(b, ATT_SELECT_LANES));
+    struct tir_value score = held;
+    struct tir_if quick =
+        tir_begin_if(b, tir_or(b, all, is_null(t, ARG_VALUES)), false, &t->score, 1);
+    tir_else(b, &quick, &held);
+    score =
+        att_list_gather(&t->list, part_of(t, ARG_SCORES, ARG_SCORES_ROW_STRIDE), column, TIR_F32);
+    tir_end_if(b, &quick, &score);
+    return score;
+}
+
 static void name_entries(void *context, struct tir_value entry, struct tir_value out[2])
 {
     struct topk *t = context;
     const struct tir_value column = att_select_position(&t->select, entry);
     out[0] = slots_or_positions(t, name_columns(t, column));
-    out[1] =
-        att_list_gather(&t->list, part_of(t, ARG_SCORES, ARG_SCORES_ROW_STRIDE), column, TIR_F32);
+    out[1] = score_of(t, entry, column);
 }
 
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
 {
     struct att_tile tile;
     att_find_tile(v, m, &tile, NULL);
-    struct tir_func *f = att_begin_kernel(v, m, tile.waves, tile.waves / 4);
+    struct tir_func *f = att_begin_kernel(v, m, tile.waves, tile.waves / 2);
     struct topk t = {.b = tir_at_end(f, f->body)};
     struct tir_value state[ATT_SELECT_N];
     const struct att_select_size size = size_of(v, &tile, m);
@@ -257,7 +304,7 @@ const struct att_template att_template_topk = {
     .description = "the positions of the largest scores of each row",
     .takes = OP_TAKES_TOPK | ATT_BIT(TILE),
     ATT_TILES(tiles, knobs),
-    .own = {"each"},
+    .own = {"each", "turns"},
     .fits = fits,
     .check = att_check_tile,
     .build = build,

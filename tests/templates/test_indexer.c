@@ -12,7 +12,7 @@ extern const struct att_template att_template_topk, att_template_indexer_topk,
 static void selections_fit_their_registers(void **state)
 {
     (void)state;
-    static const int sizes[] = {1, 512, 1024, 2048};
+    static const int sizes[] = {1, 512, 1024, 2048, 4096};
     for (int t = 0; tgt_all[t]; t++)
         for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
             struct att_variant v;
@@ -82,10 +82,11 @@ static void a_selection_beyond_lds_is_refused(void **state)
     (void)state;
     struct att_variant v;
     struct att_why why;
-    att_variant_init(&v, &att_template_topk, "gfx942");
+    att_variant_init(&v, &att_template_indexer_topk, "gfx942");
     att_set(&v, ATT_TOP_K, 4096);
-    expect_refused(&v, ATT_TOP_K, "top_k 4096 takes 69824 bytes of LDS, gfx942 has 65536");
-    assert_true(att_template_topk.check(&v, &tgt_find("gfx950")->machine, &why));
+    att_set(&v, ATT_TOP_BLOCKS, 4096);
+    expect_refused(&v, ATT_TOP_K, "top_k 4096 takes 78944 bytes of LDS, gfx942 has 65536");
+    assert_true(att_template_indexer_topk.check(&v, &tgt_find("gfx950")->machine, &why));
 }
 
 int main(void)

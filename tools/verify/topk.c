@@ -53,6 +53,7 @@ static const struct shape {
     {{"equals, merged", MERGE | VERIFY_VIEWS}, TWO, 2, 9000, 5, 0},
     {{"parts of nans", 0}, NANS, 2, 5000, 4, 0},
     {{"nans, merged", MERGE}, NANS, 2, 5000, 4, 0},
+    {{"few, merged", MERGE}, NORMAL, 2, 400, 2, 0},
     {{"beyond", BEYOND}, NORMAL, 3, 9000, 1, 0},
     {{"parts of beyond", BEYOND | TABLE}, NORMAL, 2, 9000, 3, 64},
     {{"long", 0}, BELL, 1, 131072, 1, 0},
