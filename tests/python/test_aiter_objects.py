@@ -13,6 +13,7 @@ TOOL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools/ben
 sys.path.insert(0, TOOL)
 
 import forward
+import gemm
 import mla
 import pa
 from device import slots
@@ -110,6 +111,13 @@ class References(unittest.TestCase):
         want, _ = attend(q[0, 7] / np.sqrt(128), k, v, 4)
         np.testing.assert_allclose(pa.reference(s, q, k, v)[0, 7], want)
 
+    def test_weights_are_shuffled_by_pieces_of_16_bytes(self):
+        for kind, size in (np.uint16, 8), (np.int8, 16):
+            x = np.arange(32 * 64).reshape(32, 64).astype(kind)
+            y = gemm.shuffled(x)
+            self.assertEqual(y.shape, (2, 2, 32 // size, 16, size))
+            self.assertEqual(y[1, 1, 1, 9, 3], x[16 + 9, 32 + size + 3])
+
     def test_pages_are_laid_out_as_the_kernels_read_them(self):
         kind = Kind("fp8", "gfx950")
         x = np.arange(2 * 3 * 32 * 128).reshape(2, 3, 32, 128)
@@ -132,7 +140,8 @@ class Outcomes(unittest.TestCase):
         r = outcome()
         judge(r, [("a", [1.0], [1.0], 0.1), ("b", [1.3], [1.0], 0.1)])
         self.assertEqual((r["verdict"], r["note"]), ("WRONG", "b 0.3; "))
-        judge(r, [("c", [np.nan], [1.0], 0.1)])
+        judge(r, [("c", [np.nan], [1.0], 0.1), ("writes no LSE", None, None, None)])
+        self.assertTrue(r["note"].endswith("writes no LSE; "))
         self.assertIn("c inf", r["note"])
 
     def test_orderly_kernels_have_neither_races_nor_early_uses(self):
@@ -164,7 +173,7 @@ class Command(unittest.TestCase):
 
     def test_arguments_that_are_none(self):
         for args, word in ([], "--hsa"), (["--hsa", "/nowhere"], "no code objects in /nowhere"), \
-                (["--hsa", "/", "--set", "gemm"], "invalid choice"):
+                (["--hsa", "/", "--set", "conv"], "invalid choice"):
             done = self.run_tool(*args)
             self.assertEqual(done.returncode, 2)
             self.assertIn(word, done.stderr)
