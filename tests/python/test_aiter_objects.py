@@ -111,6 +111,13 @@ class References(unittest.TestCase):
         want, _ = attend(q[0, 7] / np.sqrt(128), k, v, 4)
         np.testing.assert_allclose(pa.reference(s, q, k, v)[0, 7], want)
 
+    def test_queries_are_rounded_to_the_numbers_of_the_cache(self):
+        q = np.array([[2.0, -1.0, 0.013], [448, 1, 0]])
+        np.testing.assert_allclose(pa.rounded(Kind("i8", "gfx942"), q[:1]), [[2, -126 / 127, 2 / 127]],
+                                   rtol=0.02)
+        np.testing.assert_array_equal(pa.rounded(Kind("fp8", "gfx950"), q[1:]), q[1:])
+        np.testing.assert_array_equal(pa.rounded(Kind("bf16", "gfx950"), q), q)
+
     def test_weights_are_shuffled_by_pieces_of_16_bytes(self):
         for kind, size in (np.uint16, 8), (np.int8, 16):
             x = np.arange(32 * 64).reshape(32, 64).astype(kind)

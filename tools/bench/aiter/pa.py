@@ -6,7 +6,7 @@ import os
 import numpy as np
 
 from device import slots
-from formats import Kind, softmax
+from formats import Kind, fp8_values, softmax
 
 DIM, KV_HEADS = 128, 2
 
@@ -30,6 +30,15 @@ def reference(s, q, k, v):
         last = len(k) - len(q) + np.arange(len(q))
         scores = np.where(np.arange(len(k))[None, None] <= last[:, None, None], scores, -np.inf)
     return np.einsum("qhk,kd->qhd", softmax(scores)[0], v)
+
+
+def rounded(kind, q):
+    """Returns q as kernels of 8-bit caches multiply it: each row of a head in the cache's numbers."""
+    if kind.bytes > 1:
+        return q
+    top = 127 if kind.name == "i8" else np.nanmax(fp8_values(kind.target))
+    scale = np.abs(q).max(axis=-1, keepdims=True) / top
+    return kind.make(q / scale)[1] * scale
 
 
 def paged(kind, k, v):
@@ -65,8 +74,9 @@ def run(device, s, lengths, seed):
         s.queries - 1, s.gqa,
         device.put(np.arange(batch + 1, dtype=np.int32) * s.queries) if s.listed else 0))
     got = q_kind.read(device, out, (batch, s.queries, KV_HEADS, s.gqa, DIM))
-    q = q.reshape(batch, s.queries, KV_HEADS, s.gqa, DIM)
-    bound = 0.02 if kind.bytes == 2 else 0.125  # q and the weights are rounded to 8 bits: 2^-4 each
+    q = rounded(kind, q).reshape(batch, s.queries, KV_HEADS, s.gqa, DIM)
+    # Weights are rounded too: of int8 by 1/254 of the largest, however many keys there are.
+    bound = {"fp8": 0.04, "i8": 0.08}.get(s.kv, 0.02)
     checks = []
     for n, keys in enumerate(lengths):
         of_page = [np.concatenate(x[table[n]], axis=1)[:, :keys] for x in (k, v)]
