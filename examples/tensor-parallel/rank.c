@@ -7,6 +7,7 @@
 
 #include "gpu.h"
 #include "pages.h"
+#include "work.h"
 
 extern const unsigned char attn_pack_tensor_parallel[]; /* kernels.yaml, in this program */
 extern const size_t attn_pack_tensor_parallel_size;
@@ -19,22 +20,14 @@ struct layer {
     float *sinks;
 };
 
-/* Work lists for the layers of a kind: with a window there are fewer keys to cut. */
-struct work {
-    struct attn_decode_plan_shape shape;
-    struct attn_decode_plan_sizes sizes;
-    struct attn_decode_plan plan;
-    float *partial_out, *partial_lse;
-    int32_t *tickets;
-};
-
 struct rank {
     int ordinal;
     struct attn_pack *pack;
     struct attn_device *device;
     struct attn_op *advance, *plan, *rotate, *prefill[KINDS], *decode[KINDS];
     struct layer layers[LAYERS];
-    struct work work[KINDS];
+    struct work work[KINDS];    /* with a window there are fewer keys to cut */
+    int32_t *tickets[KINDS];    /* [BATCH, KV_HEADS]: parts that are done */
     int64_t *positions, *slots; /* [TOKENS] */
     int32_t *kv_lens;           /* [BATCH]: a step counts them up itself */
     int32_t *cu_seqlens;        /* [BATCH + 1], of a prefill */
@@ -48,35 +41,19 @@ static const struct paging paging = {BATCH, PAGES, PAGE};
 
 /* Memory. */
 
-/* Plans cut keys as `attnc tune` found it for the pack, else into a list a compute unit. */
 static void allocate_work(struct rank *r, int kind)
 {
-    struct work *w = &r->work[kind];
-    const struct attn_decode_step step = {.size = sizeof(step), .batch = BATCH, .kv_len = LONGEST};
-    struct attn_decode_split split = {.size = sizeof(split)};
-    ATTN(attn_decode_choose_split(r->decode[kind], &step, &split));
-    w->shape = (struct attn_decode_plan_shape){
-        .size = sizeof(w->shape),
+    const struct attn_decode_plan_shape shape = {
         .batch = BATCH,
         .q_len = 1,
         .heads = HEADS,
         .kv_heads = KV_HEADS,
-        .lists = split.lists ? split.lists : BATCH * KV_HEADS,
-        .item_cost = split.item_cost,
-        .merge_rate = split.merge_rate,
         .window = kind ? WINDOW : 0,
     };
-    ATTN(attn_decode_plan_sizes(&w->shape, &w->sizes));
-    const size_t rows = (size_t)w->sizes.partial_rows * HEADS, word = sizeof(int32_t);
-    w->plan.work_indptr = gpu_allocate((size_t)(w->shape.lists + 1) * word);
-    w->plan.work_info = gpu_allocate(8 * (size_t)w->sizes.work_items * word);
-    w->plan.reduce_indptr = gpu_allocate((BATCH + 1) * word);
-    w->plan.reduce_final_map = gpu_allocate(2 * BATCH * word);
-    w->plan.reduce_partial_map = gpu_allocate((size_t)(w->sizes.partials + 1) * word);
-    w->partial_out = gpu_allocate((rows * DIM + 1) * sizeof(float));
-    w->partial_lse = gpu_allocate((rows + 1) * sizeof(float));
-    w->tickets = gpu_allocate(BATCH * KV_HEADS * word);
-    HIP(hipMemset(w->tickets, 0, BATCH * KV_HEADS * word));
+    work_allocate(&r->work[kind], r->decode[kind], &shape, LONGEST, DIM);
+    const size_t size = BATCH * KV_HEADS * sizeof(*r->tickets[kind]);
+    r->tickets[kind] = gpu_allocate(size);
+    HIP(hipMemset(r->tickets[kind], 0, size));
 }
 
 static void allocate_layer(struct layer *l, const float *sinks)
@@ -118,17 +95,8 @@ static void free_all(struct rank *r)
             HIP(hipFree(of_layer[j]));
     }
     for (int i = 0; i < KINDS; i++) {
-        const struct work *w = &r->work[i];
-        void *const of_work[] = {w->plan.work_indptr,
-                                 w->plan.work_info,
-                                 w->plan.reduce_indptr,
-                                 w->plan.reduce_final_map,
-                                 w->plan.reduce_partial_map,
-                                 w->partial_out,
-                                 w->partial_lse,
-                                 w->tickets};
-        for (size_t j = 0; j < sizeof(of_work) / sizeof(of_work[0]); j++)
-            HIP(hipFree(of_work[j]));
+        work_free(&r->work[i]);
+        HIP(hipFree(r->tickets[i]));
     }
 }
 
@@ -224,7 +192,7 @@ static void launch_plan(const struct rank *r, const struct work *w)
         .size = sizeof(args),
         .shape = w->shape,
         .lengths = {.kv_lens = r->kv_lens},
-        .plan = w->plan,
+        .plan = w->device,
         .stream = r->stream,
     };
     ATTN(attn_plan_launch(r->plan, &args));
@@ -286,15 +254,15 @@ static void launch_decode(const struct rank *r, int layer)
         .cache = cache_of(l),
         .pages = pages_of(r),
         .sinks = l->sinks,
-        .work_indptr = w->plan.work_indptr,
-        .work_info = w->plan.work_info,
+        .work_indptr = w->device.work_indptr,
+        .work_info = w->device.work_info,
         .work_lists = w->shape.lists,
         .partial_out = w->partial_out,
         .partial_lse = w->partial_lse,
         .partial_rows = w->sizes.partial_rows,
-        .reduce_indptr = w->plan.reduce_indptr,
-        .reduce_partial_map = w->plan.reduce_partial_map,
-        .tickets = w->tickets,
+        .reduce_indptr = w->device.reduce_indptr,
+        .reduce_partial_map = w->device.reduce_partial_map,
+        .tickets = r->tickets[kind],
         .batch = BATCH,
         .total_q = BATCH,
         .window_left = kind ? WINDOW - 1 : 0,

@@ -37,33 +37,6 @@ static void *keep(const void *from, size_t size)
     return p;
 }
 
-/* Plans cut keys as `attnc tune` found it for the pack, else into a list a compute unit. */
-static void allocate_plan(struct memory *m, const struct shape *s, const struct attn_op *decode)
-{
-    const struct attn_decode_step step = {.size = sizeof(step), .batch = BATCH, .kv_len = LONGEST};
-    struct attn_decode_split split = {.size = sizeof(split)};
-    ATTN(attn_decode_choose_split(decode, &step, &split));
-    m->shape = (struct attn_decode_plan_shape){
-        .size = sizeof(m->shape),
-        .batch = BATCH,
-        .q_len = QUERIES,
-        .heads = s->heads,
-        .kv_heads = 1,
-        .lists = split.lists ? split.lists : BATCH,
-        .item_cost = split.item_cost,
-        .merge_rate = split.merge_rate,
-    };
-    ATTN(attn_decode_plan_sizes(&m->shape, &m->sizes));
-    m->plan.work_indptr = gpu_allocate((size_t)(m->shape.lists + 1) * sizeof(int32_t));
-    m->plan.work_info = gpu_allocate(8 * (size_t)m->sizes.work_items * sizeof(int32_t));
-    m->plan.reduce_indptr = gpu_allocate((BATCH + 1) * sizeof(int32_t));
-    m->plan.reduce_final_map = gpu_allocate(2 * BATCH * sizeof(int32_t));
-    m->plan.reduce_partial_map = gpu_allocate((size_t)(m->sizes.partials + 1) * sizeof(int32_t));
-    const size_t rows = (size_t)(m->sizes.partial_rows + 1) * (size_t)s->heads;
-    m->partial_out = gpu_allocate(rows * LATENT * sizeof(float));
-    m->partial_lse = gpu_allocate(rows * sizeof(float));
-}
-
 static void allocate_tensors(struct tensors *t, const struct shape *s)
 {
     const size_t element = sizeof(uint16_t), query = (size_t)query_size(s) * element;
@@ -114,7 +87,9 @@ static void allocate_all(struct layer *l)
     const size_t heads = (size_t)s->heads, element = sizeof(uint16_t);
     allocate_inputs(&m->in);
     allocate_tensors(&m->t, s);
-    allocate_plan(m, s, l->kernels.decode);
+    const struct attn_decode_plan_shape steps = {
+        .batch = BATCH, .q_len = QUERIES, .heads = s->heads, .kv_heads = 1};
+    work_allocate(&m->work, l->kernels.decode, &steps, LONGEST, LATENT);
     keep_tables(l);
     m->q_norm = keep(model->q_norm, (size_t)s->q_lora * element);
     m->kv_norm = keep(model->kv_norm, LATENT * element);
@@ -132,42 +107,15 @@ static void free_all(struct memory *m)
 {
     const struct tensors *t = &m->t;
     void *const memory[] = {
-        m->in.positions,
-        m->in.slots,
-        m->in.q_ends,
-        m->in.k_ends,
-        m->in.starts,
-        m->in.kv_lens,
-        t->q_a,
-        t->kv_a,
-        t->q,
-        t->k,
-        t->v,
-        t->gathered,
-        t->absorbed,
-        t->latent,
-        t->out,
-        m->q_norm,
-        m->kv_norm,
-        m->kv_b,
-        m->absorb,
-        m->chunk_out,
-        m->lse,
-        m->chunk_lse,
-        m->cos_sin,
-        m->cache,
-        m->scale,
-        m->block_table,
-        m->partial_out,
-        m->partial_lse,
-        m->plan.work_indptr,
-        m->plan.work_info,
-        m->plan.reduce_indptr,
-        m->plan.reduce_final_map,
-        m->plan.reduce_partial_map,
+        m->in.positions, m->in.slots,    m->in.q_ends, m->in.k_ends, m->in.starts, m->in.kv_lens,
+        t->q_a,          t->kv_a,        t->q,         t->k,         t->v,         t->gathered,
+        t->absorbed,     t->latent,      t->out,       m->q_norm,    m->kv_norm,   m->kv_b,
+        m->absorb,       m->chunk_out,   m->lse,       m->chunk_lse, m->cos_sin,   m->cache,
+        m->scale,        m->block_table,
     };
     for (size_t i = 0; i < sizeof(memory) / sizeof(memory[0]); i++)
         HIP(hipFree(memory[i]));
+    work_free(&m->work);
 }
 
 /* Lengths, positions, slots and plan are read whenever the step is replayed; and, with an indexer,

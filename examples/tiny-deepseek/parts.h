@@ -5,6 +5,7 @@
 
 #include "gpu.h"
 #include "layer.h"
+#include "work.h"
 
 /* The kernels of a layer. `keys` and `values` are products of latents, as those of absorption. */
 struct kernels {
@@ -35,10 +36,7 @@ struct memory {
     uint8_t *cache;         /* [page, page size, ROW] */
     float *scale;           /* of the cache, where it is fp8 */
     int32_t *block_table;   /* [BATCH, pages of a sequence] */
-    struct attn_decode_plan_shape shape;
-    struct attn_decode_plan_sizes sizes;
-    struct attn_decode_plan plan;
-    float *partial_out, *partial_lse;
+    struct work work;
     float *index_norm, *index_bias;
     int32_t *row_sequences, *row_ends; /* [TOKENS]: of each token its sequence, and keys it sees */
 };

@@ -61,7 +61,9 @@ static void allocate_all(struct attention *a, const struct model *m)
     gpu_upload(a->q_norm, m->q_norm, sizeof(m->q_norm));
     gpu_upload(a->k_norm, m->k_norm, sizeof(m->k_norm));
     upload_paging(paging, a->block_table, a->cos_sin, LONGEST, DIM, rope_base);
-    work_allocate(&a->work, a->decode);
+    const struct attn_decode_plan_shape shape = {
+        .batch = BATCH, .q_len = 1, .heads = HEADS, .kv_heads = KV_HEADS};
+    work_allocate(&a->work, a->decode, &shape, LONGEST, DIM);
 }
 
 static void free_all(struct attention *a)
