@@ -7,7 +7,7 @@ import numpy as np
 import attn.aiter as aiter
 import support
 import test_aiter as base
-from support import FP8
+from support import FP8, FP8_MAX
 from test_aiter import D, H, HK, P, torch
 
 KERNELS = [
@@ -17,11 +17,26 @@ KERNELS = [
     {"op": "decode", "head_dim": D, "page_size": P, "gqa": H // HK, "q_dtype": "fp8", "kv_dtype": "fp8",
      "kv_scale": "tensor", "kv_layout": ["nhd", "shuffle"], "q_scale": ["tensor", "token"]},
     {"op": "combine", "head_dim": D, "partials": "csr"}, {"op": "plan"},
+    {"op": "head_product", "weights": "fp8", "activations": "fp8", "head_dim": 192, "head_dim_v": 64},
 ]
+PRODUCT = "batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant"
 
 
 def from_bf16(x):
     return (x.astype(np.uint32) << 16).view(np.float32) if x.dtype == np.uint16 else x
+
+
+def rounded_groups(x):
+    """x as AITER's product rounds it: to fp8, with a scale for each 128 elements. Also half a step at
+    the largest of them, by which a rounding that falls otherwise differs."""
+    out, step, known = np.zeros(x.shape), 0, np.sort(FP8[np.isfinite(FP8)])
+    for first in range(0, x.shape[-1], 128):
+        group = x[..., first:first + 128].astype(np.float64)
+        scale = np.maximum(np.abs(group).max(-1, keepdims=True), 1e-10) / FP8_MAX
+        at = np.searchsorted((known[1:] + known[:-1]) / 2, group / scale)
+        out[..., first:first + 128] = known[at] * scale
+        step = max(step, scale.max() * FP8_MAX / 16)
+    return out, step
 
 
 class Fp8:
@@ -107,6 +122,30 @@ class Fp8:
                 want, _ = support.attention(FP8[q[s:s + 1]] * scales[0], keys[s], values[s], scale=0.1)
                 support.close(self.back(x)[s:s + 1], want, support.bound(values[s]) * 5)
         self.decode_with_a_scale_for_each_query_and_head(q, k, v, table, lens, keys, values, (ks, vs))
+
+    def test_products_of_heads(self):
+        product, tokens, heads = getattr(aiter, PRODUCT), 5, 3
+        x, w = support.random((heads, tokens, 192), 1), support.fp8_bytes((heads, 64, 192), 2)
+        w_scale = np.array([0.03], np.float32)
+        near, step = rounded_groups(x)
+        want = np.einsum("htk,hnk->htn", near, FP8[w] * w_scale)
+        bound = step * np.abs(FP8[w]).max() * w_scale[0] + np.abs(want).max() * 2.0 ** -10
+        plain = np.einsum("htk,hnk->htn", x.astype(np.float64), FP8[w] * w_scale)
+        self.assertGreater(np.abs(want - plain).max(), bound, "the rounding cannot be seen")
+        wide = self.t(np.ascontiguousarray(np.concatenate([x, x], -1).swapaxes(0, 1)))  # [tokens, heads, 384]
+        view = wide[..., :192]
+        turned = view.transpose(0, 1) if self.torch else view.swapaxes(0, 1)
+        half = {"dtype": torch.float16 if self.torch else np.float16}
+        w, w_scale = self.t(w), self.t(w_scale)
+        out = self.t(np.zeros((tokens, heads, 64), np.float16))
+        self.assertIs(product(turned, w, w_scale, group_size=128, transpose_bm=True, YQ=out), out)
+        for got in (self.back(out).swapaxes(0, 1), self.back(product(self.t(x), w, w_scale, **half)),
+                    self.back(product(view, w, w_scale, transpose_bm_in=True, **half))):
+            support.close(got, want, bound)
+        for why, more in (("64 elements|it is 64", {"group_size": 64, **half}), ("no bias", {"bias": out, **half}),
+                          ("the result bf16", {})):
+            with self.assertRaisesRegex(aiter.NotServed, why):
+                product(self.t(x), w, w_scale, **more)
 
     def decode_with_a_scale_for_each_query_and_head(self, q, k, v, table, lens, keys, values, kv_scales):
         rng = np.random.default_rng(3)

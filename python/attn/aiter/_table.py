@@ -67,6 +67,9 @@ ROWS = (
     (("fused_qk_rmsnorm", "fused_qk_rmsnorm_group_quant"), "ATOM",
      "fp8 with scales of 128 elements, transposed or not, and the unquantised rows beside it",
      "`q_residual`, `gemma_norm`, scales of rows, fp4, two epsilons"),
+    (("batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant",), "ATOM",
+     "absorption products of fp8 weights with one scale, either order of heads and tokens, `YQ`; `config` is not "
+     "looked at", "`bias`, other groups than of 128, weights of int8"),
     (("indexer_qk_rope_quant_and_cache",), "ATOM", "plain and ue8m0 scales, pre-shuffled or not", ""),
     (("fp8_mqa_logits", "deepgemm_fp8_paged_mqa_logits"), "ATOM, SGLang",
      "pages of any size, with SHUFFLE of a multiple of 16, pre-shuffled or not, several queries a "
@@ -119,6 +122,11 @@ MISSING = (
     ("flydsl_qk_norm_rope_quant", "ATOM", _V4),
     ("fused_qk_norm_rope_group_quant", "ATOM", _V4),
     ("inverse_rope_group_quant", "ATOM", _V4),
+    ("batched_gemm_a16wfp4", "ATOM", "weights of 4 bits are not read"),
+    ("rope_rotate_activation", "ATOM", _V4),
+    ("compute_varctx_schedule", "ATOM", _FP4),
+    ("compute_prefill_schedule", "ATOM", _FP4),
+    ("compute_varqlen_windows", "ATOM", _FP4),
     ("flydsl_pa_mqa_logits_fp4", "ATOM", _FP4),
     ("flydsl_pa_mqa_logits_fp4_prefill", "ATOM", _FP4),
     ("causal_conv1d_fn", "ATOM", _GDN),
@@ -127,6 +135,7 @@ MISSING = (
     ("fused_recurrent_gated_delta_rule", "ATOM", _GDN),
     ("chunk_gated_delta_rule_opt_vk", "ATOM", _GDN),
     ("flydsl_gdr_decode", "ATOM", _GDN),
+    ("flydsl_gdr_prefill", "ATOM", _GDN),
     ("chunk_kimi_delta_attn", "ATOM", _GDN),
 )
 
