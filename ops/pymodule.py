@@ -229,12 +229,16 @@ def call_body(op, rows, numbers):
     else:
         text += "            changed = False\n"
     if moving:
-        text += "            seen = self._seen\n"
+        text += "            seen = self._seen\n            try:\n"
     for i, r in enumerate(moving):
         name, path = r[0], r[1]
-        read = (f"            a.{path}, sign = READ[{name}.__class__]({name}, self)\n"
-                f"            if sign != seen[{i}]:\n                changed = True\n")
-        text += read
+        # Without a tensor now and then, its pointer is 0 already.
+        text += (f"                if {name} is not None or seen[{i}] is not None:\n"
+                 f"                    a.{path}, sign = READ[{name}.__class__]({name}, self)\n"
+                 f"                    if sign != seen[{i}]:\n                        changed = True\n")
+    if moving:
+        text += ("            except BaseException:\n                self._forget()\n"
+                 "                raise\n")
     values = ", ".join(r[0] for r in numbers)
     values += "," if len(numbers) == 1 else ""
     tensors = ", ".join(r[0] for r in rows) + ("," if len(rows) == 1 else "")

@@ -82,6 +82,19 @@ class Decode(unittest.TestCase):
         op(**tensors)
         self.expect(out, q, keys, values)
 
+    def test_a_call_that_breaks_off_leaves_no_address(self):
+        op = self.op()
+        cache, table, keys, values = paged([40, 7], 5)
+        q, out = support.random((2, HEADS, DIM), 6), np.zeros((2, HEADS, DIM), np.float16)
+        tensors = dict(q=q, k_cache=cache[:, 0], v_cache=cache[:, 1], block_table=table,
+                       kv_lens=np.array([40, 7], np.int32))
+        op(**tensors, out=out)
+        with self.assertRaises((TypeError, attn.AttnError)):
+            op(**tensors, q_scale=np.ones(1, np.float32), out=object())
+        op(**tensors, out=out)
+        self.assertFalse(op._args.q_scale)
+        self.expect(out, q, keys, values)
+
     def test_gpu_memory_streams_and_graph(self):
         op, device = self.op(), self.device
         cache, table, keys, values = paged([40, 7], 7)
