@@ -10,7 +10,7 @@ from formats import Kind, softmax
 
 QK, V = 576, 512
 WORKGROUPS = 8
-SPARE = 256  # rows of the cache that no sequence has: kernels load ahead, and engines have more
+SPARE = 256  # rows behind those of sequences: kernels load ahead, and beyond the end of a row
 OLDER = ("mla_a8w8_qh64_qseqlen4_gqaratio16", "mla_a8w8_qh64_qseqlen4_gqaratio16_msk0")
 RANKS, RANK = 2, 1  # of kernels for keys that lie on several devices in turn
 
@@ -126,7 +126,8 @@ def run(device, s, lengths, splits, seed):
     scale = 1 / np.sqrt(QK)
     want = reference(s, q * q_scale, kv[keep] * kv_scale, lengths, scale)
 
-    pages = random.permutation(total // s.page)
+    used = (total - SPARE) // s.page
+    pages = np.concatenate([random.permutation(used), np.arange(used, total // s.page)])
     shuffled = np.empty_like(kv_bits.reshape(total // s.page, -1))
     shuffled[pages] = kv_bits.reshape(total // s.page, -1)
     starts = np.cumsum([0] + [-(-n // s.page) for n in lengths]).astype(np.int32)
