@@ -495,6 +495,11 @@ struct tir_value tir_arrive(struct tir_builder *b, struct tir_value address, str
 
 void tir_acquire(struct tir_builder *b) { tir_build(b, TIR_acquire, no_type, NULL, 0, NULL); }
 
+void tir_align_code(struct tir_builder *b, unsigned words)
+{
+    tir_build(b, TIR_align_code, no_type, NULL, 0, &(int64_t){words});
+}
+
 void tir_set_priority(struct tir_builder *b, int level)
 {
     tir_build(b, TIR_set_priority, no_type, NULL, 0, &(int64_t){level});

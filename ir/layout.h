@@ -21,6 +21,9 @@ enum { TIR_LAYOUT_MAX_BITS = 32 };
 /** Image of one input bit: row in the low 16 bits, column in the high 16 bits. */
 #define TIR_RC(row, col) ((uint32_t)(row) | (uint32_t)(col) << 16)
 
+/* 4-byte words of code that are fetched at once, from an address of as many. */
+enum { TIR_FETCH_WORDS = 8 };
+
 /* The lanes of a wave that templates and the interpreter count on. Passes ask the machine; the
  * build checks the facts of each target. */
 enum { TIR_WAVE_BITS = 6, TIR_WAVE_LANES = 1 << TIR_WAVE_BITS };

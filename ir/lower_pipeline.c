@@ -411,6 +411,8 @@ static void emit_steady(struct rotation *r, struct tir_builder *b, struct tir_va
     }
     const struct tir_value first = tir_i32(b, (int)r->last);
     const struct tir_value bound = tir_add(b, r->loop->operands[1], tir_i32(b, (int)r->last - 1));
+    if (r->schedule->loop_at)
+        tir_align_code(b, r->schedule->loop_at - 1u);
     struct tir_loop loop = tir_begin_for(b, first, bound, tir_i32(b, 1), carried, r->n_carries);
     for (unsigned i = 0; i < r->n_carries; i++)
         r->round[r->carries[i].age][r->carries[i].v.id] = carried[i];

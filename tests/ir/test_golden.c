@@ -46,6 +46,8 @@ static void run_case(const struct tir_pass *pass, const char *input_path, const 
                                           .matrix_phases = 2,
                                           .interleave = 1,
                                           .bare_last = 1,
+                                          .loop_at =
+                                              strstr(input, "\n// schedule: loop_at=4\n") ? 4 : 0,
                                           .fill = strstr(input, "\n// schedule: fill\n") != NULL};
     struct tir_func *const f = parsed(input);
     if (!tir_verify(f, "reading", stderr))

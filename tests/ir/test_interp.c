@@ -235,6 +235,19 @@ static void carried_values_may_trade_places(void **state)
     assert_int_equal(w[64], 0);
 }
 
+/* The interpreter has no windows of fetch. */
+static void the_place_of_code_means_nothing(void **state)
+{
+    (void)state;
+    int32_t w[256] = {0};
+    assert_string_equal("", run_body("  align_code {words=7}\n"
+                                     "  %4 = const_int {value=5} : vec<1, i32>\n"
+                                     "  align_code {words=0}\n"
+                                     "  global_store %0, %3, %4 {offset=0}\n",
+                                     w));
+    assert_int_equal(w[63], 5);
+}
+
 static void failures_name_the_op(void **state)
 {
     (void)state;
@@ -268,6 +281,7 @@ int main(void)
         cmocka_unit_test(transposing_read_takes_columns_of_4_by_16_blocks),
         cmocka_unit_test(waves_may_take_branches_apart),
         cmocka_unit_test(carried_values_may_trade_places),
+        cmocka_unit_test(the_place_of_code_means_nothing),
         cmocka_unit_test(failures_name_the_op),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -112,6 +112,8 @@ static const struct {
     {"wait {group=0, pending=-1}", "no such group or count"},
     {"waitcnt {vm=64, lgkm=-1}", "vm is -1..63, lgkm -1..15"},
     {"set_priority {level=4}", "level is 0..3"},
+    {"align_code {words=8}", "words is 0..7"},
+    {"align_code {words=-1}", "words is 0..7"},
     {"phase {kind=2}", "kind is 0 or 1"},
     {"return", "ends a block before its end"},
     {"yield", "ends the wrong kind of block"},
