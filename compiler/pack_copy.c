@@ -84,6 +84,7 @@ bool attnc_pack_copy(struct attnc_pack_writer *w, const void *bytes, uint32_t n,
         .when_count = every_call ? 0 : k->when_count,
         .splits = t.splits,
         .split_count = k->split_count,
+        .workgroups_most = k->workgroups_most,
 #define NUMBER(type, name) .name = k->name,
 #include "pack/kernel_numbers.def"
         .code = (const uint8_t *)section(&p, ATTN_PACK_CODE) + k->code_offset,

@@ -53,6 +53,7 @@ struct attnc_pack_kernel {
     uint32_t kernarg_size; /* bytes of the segment that the code object declares */
     const struct attnc_pack_factor *grid[3]; /* workgroups in x, y, z: a product; none: 1 */
     size_t grid_count[3];
+    uint16_t workgroups_most; /* as in the file */
     const struct attnc_pack_when *when;
     size_t when_count;
     const struct attn_pack_split *splits; /* as they are in the file */

@@ -125,6 +125,7 @@ static bool describe(const struct att_variant *v, const struct att_kernel *built
         k->args[i].dtype = f->args[i].dtype;
         k->args[i].offset = f->args[i].offset;
     }
+    k->workgroups_most = built->workgroups_most;
     for (int i = 0; i < 3; i++) {
         const struct att_grid *g = &built->grid[i];
         if (g->arg && !is_given(v->op->name, g->arg, TIR_I32, why))

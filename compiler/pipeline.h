@@ -53,6 +53,7 @@ struct attnc_kernel {
     struct attnc_arg args[ATTNC_MAX_ARGS];
     uint32_t arg_count;
     struct attnc_grid grid[3];
+    uint16_t workgroups_most; /* of att_kernel */
     char tuning[128];
     struct tgt_kernel_facts facts; /* all 0 unless the stage is ATTNC_STAGE_LINKED */
     struct tgt_blob code;

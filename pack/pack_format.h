@@ -19,8 +19,8 @@
 
 enum {
     /* The format, and what kernels read: work items name keys since 2, pages before; kernels have
-     * splits since 3, and plan's reads two costs. */
-    ATTN_PACK_VERSION = 3,
+     * splits since 3, and plan's reads two costs; a grid has a limit since 4. */
+    ATTN_PACK_VERSION = 4,
     ATTN_PACK_CODE_ALIGN = 4096, /* a page: a code object can be handed out as it lies */
 };
 
@@ -157,7 +157,10 @@ struct attn_pack_kernel {
     uint32_t workgroup[3];
 #define NUMBER(type, name) type name;
 #include "pack/kernel_numbers.def"
-    uint32_t split_count;
+    uint16_t split_count;
+    /* A launch has no more where its sequences are about as long as the longest: so many in one
+     * row stand for a larger grid. 0: no limit. */
+    uint16_t workgroups_most;
     uint64_t code_offset; /* from the start of the code section, a multiple of 4096 */
     uint64_t code_size;
     uint64_t code_checksum;

@@ -120,6 +120,7 @@ static int translate_grid(const struct attn_family *family, const struct attn_pa
         }
         kernel->grid_max[d] = UINT32_MAX / kernel->workgroup[d];
     }
+    kernel->workgroups_most = record->k->workgroups_most;
     return ATTN_OK;
 }
 
@@ -297,6 +298,23 @@ static bool make_grid(const struct attn_kernel *kernel, const union attn_value *
     return true;
 }
 
+/*
+ * So many workgroups in a row stand for a grid that has more than the kernel wants. Each then has
+ * its work from the start, which balances only where there is about as much of it in every
+ * sequence: where 7/8 of the places of queries are taken.
+ */
+static void limit_grid(uint32_t most, const union attn_value *values, uint32_t grid[3])
+{
+    const uint64_t layer = (uint64_t)grid[0] * grid[1];
+    const int64_t longest = integer(values, ATTN_ARG_MAX_SEQLEN_Q, true);
+    const int64_t places = integer(values, ATTN_ARG_BATCH, true) * longest;
+    const bool even = integer(values, ATTN_ARG_TOTAL_Q, true) >= places - places / 8;
+    if (!even || (layer <= most && layer * grid[2] <= most))
+        return;
+    grid[0] = most;
+    grid[1] = grid[2] = 1;
+}
+
 static void pack_kernargs(const struct attn_kernel *kernel, const union attn_value *values,
                           uint8_t *kernargs)
 {
@@ -318,6 +336,8 @@ static int launch(const struct attn_op *op, const struct attn_kernel *kernel,
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "launch: more than 2^32 work items");
     if (!grid[0] || !grid[1] || !grid[2])
         return ATTN_OK;
+    if (kernel->workgroups_most)
+        limit_grid(kernel->workgroups_most, call->values, grid);
     union {
         uint8_t bytes[ATTN_PACK_KERNARG_BYTES_MAX];
         uint64_t align;

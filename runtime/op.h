@@ -36,7 +36,8 @@ struct attn_kernel {
     uint32_t number; /* in its pack */
     uint32_t kernarg_size;
     uint32_t workgroup[3];
-    uint32_t grid_max[3]; /* workgroups: HIP wants less than 2^32 work items */
+    uint32_t grid_max[3];     /* workgroups: HIP wants less than 2^32 work items */
+    uint32_t workgroups_most; /* of a launch; 0: no limit */
     uint32_t lds_dynamic;
     uint16_t wide_count, narrow_count; /* 8-byte and 4-byte slots */
     uint16_t hole_count;               /* words of the kernarg segment that no value goes to */

@@ -38,6 +38,9 @@ struct att_kernel {
     struct tir_func *func;        /* owned by the caller: tir_func_destroy() */
     struct tir_schedule schedule; /* for the pass pipeline */
     struct att_grid grid[3];
+    /* A launch has no more workgroups where its sequences are about as long as the longest: so
+     * many in one row stand for a larger grid. 0: no limit. */
+    uint16_t workgroups_most;
     char tuning[128]; /* the tile, for `attnc list`: "q=256 kv=32 waves=8 ..." */
 };
 

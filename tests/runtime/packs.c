@@ -76,6 +76,7 @@ void add_made(struct attnc_pack_writer *w, const struct made *m)
         .when_count = m->when_count,
         .splits = m->splits,
         .split_count = m->split_count,
+        .workgroups_most = m->workgroups_most,
         .workgroup = {256, 1, 1},
         .lds_static = 65536,
         .lds_dynamic = 512,

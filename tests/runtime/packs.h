@@ -21,6 +21,7 @@ struct made {
     size_t when_count;
     const struct attn_pack_split *splits;
     size_t split_count;
+    uint16_t workgroups_most;
 };
 
 enum { MADE_KERNARG_SIZE = 56 };

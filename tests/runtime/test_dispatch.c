@@ -170,6 +170,45 @@ static void hip_5_properties_are_read_too(void **state)
     close_bench(&b);
 }
 
+/* A grid that has more workgroups than the kernel wants is a row of so many where sequences are
+ * about as long as the longest, of 200 queries; others stay. */
+static void a_grid_has_a_limit(void **state)
+{
+    (void)state;
+    static const struct {
+        uint16_t most;
+        int32_t batch, total_q;
+        uint32_t grid[3];
+    } cases[] = {
+        {0, 2, 400, {4, 3, 2}},
+        {23, 2, 400, {23, 1, 1}},
+        {24, 2, 400, {4, 3, 2}},
+        {23, 2, 350, {23, 1, 1}},
+        {23, 2, 349, {4, 3, 2}},
+        {12, 1, 200, {4, 3, 1}},
+        {11, 1, 200, {11, 1, 1}},
+        {11, 1, 900, {11, 1, 1}},
+        {UINT16_MAX, 1 << 20, INT32_MAX, {UINT16_MAX, 1, 1}},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct fakehip *f = fake_reset();
+        const struct made kernels[] = {{.workgroups_most = cases[i].most}};
+        struct bench b = open_bench(kernels, 1);
+        const struct attn_prefill_desc d = plain_desc();
+        struct attn_op *op;
+        assert_int_equal(attn_prefill_lookup(b.device, &d, &op), ATTN_OK);
+        struct attn_prefill_args a = plain_args();
+        a.batch = cases[i].batch;
+        a.total_q = cases[i].total_q;
+        assert_int_equal(attn_prefill_launch(op, &a), ATTN_OK);
+        assert_int_equal(f->launches, 1);
+        for (int k = 0; k < 3; k++)
+            assert_int_equal(f->grid[k], cases[i].grid[k]);
+        attn_op_destroy(op);
+        close_bench(&b);
+    }
+}
+
 static void a_launch_packs_what_the_record_asks_for(void **state)
 {
     (void)state;
@@ -515,6 +554,7 @@ int main(void)
         cmocka_unit_test(a_pack_for_another_gpu_is_named),
         cmocka_unit_test(mixed_gpus_get_their_own_kernels),
         cmocka_unit_test(hip_5_properties_are_read_too),
+        cmocka_unit_test(a_grid_has_a_limit),
         cmocka_unit_test(a_launch_packs_what_the_record_asks_for),
         cmocka_unit_test(a_window_reaches_the_kernel),
         cmocka_unit_test(a_call_chooses_by_the_packs_table),

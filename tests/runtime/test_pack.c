@@ -291,7 +291,7 @@ SPOIL(many_whens, record(h)->when_count = UINT16_MAX)
 SPOIL(wild_split, ((struct attn_pack_split *)((char *)record(h) + record(h)->name))[-1].batch = 0)
 SPOIL(costly_split,
       ((struct attn_pack_split *)((char *)record(h) + record(h)->name))[-1].item_cost = 257)
-SPOIL(many_splits, record(h)->split_count = UINT32_MAX)
+SPOIL(many_splits, record(h)->split_count = UINT16_MAX)
 SPOIL(splits_behind_record, record(h)->split_count = 100)
 SPOIL(huge_kernargs, record(h)->kernarg_size = UINT32_MAX)
 SPOIL(small_kernargs, record(h)->kernarg_size = 8)
