@@ -3,8 +3,7 @@
 
 #include "templates/scalar.h"
 
-/* CDNA3 white paper: eight XCDs, to which the dispatcher deals workgroups in turn. */
-enum { XCDS = 8, XCD_BITS = 3 };
+enum { XCDS = ATT_XCDS, XCD_BITS = 3 };
 
 static struct tir_value clamp(struct tir_builder *b, struct tir_value a, struct tir_value low,
                               struct tir_value high)

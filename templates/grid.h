@@ -8,6 +8,9 @@
 #include "ir/builder.h"
 #include "templates/template.h"
 
+/* CDNA3 white paper: eight XCDs, to which the dispatcher deals workgroups in turn. */
+enum { ATT_XCDS = 8 };
+
 /**
  * A permutation of the `n` items of a layer, so that each XCD works on neighbours: workgroup i of a
  * launch runs on XCD i mod 8. `place` is the workgroup's number in its layer, `before` that of the

@@ -633,29 +633,28 @@ static void attend(struct prefill *p)
     prefill_finish(p, carried);
 }
 
-static void take_turn(struct prefill *p, const struct turn *t)
+/* `there`: is there such a turn? */
+static void take_turn(struct prefill *p, const struct turn *t, struct tir_value there)
 {
     struct tir_builder *const b = &p->b;
     locate(p, t);
-    struct tir_if some = tir_begin_if(b, tir_cmp_lt(b, p->row0, p->q_len), false, NULL, 0);
+    const struct tir_value row = there.id ? tir_select(b, there, p->row0, p->q_len) : p->row0;
+    struct tir_if some = tir_begin_if(b, tir_cmp_lt(b, row, p->q_len), false, NULL, 0);
     attend(p);
     tir_else(b, &some, NULL);
     tir_end_if(b, &some, NULL);
 }
 
-static struct tir_value count_places(struct prefill *p)
-{
-    return tir_mul(&p->b, tir_arg(&p->b, ARG_HEADS, TIR_I32), tir_arg(&p->b, ARG_BATCH, TIR_I32));
-}
-
-/* A workgroup for each piece of work. */
-static void take_one(struct prefill *p)
+/* The place of a workgroup in the grid's layer of tiles, of how many. */
+static struct turn find_turn(struct prefill *p)
 {
     struct tir_builder *const b = &p->b;
-    const struct tir_value places = count_places(p);
-    const struct tir_value before = tir_mul(b, tir_block_id(b, 1), tir_arg(b, ARG_HEADS, TIR_I32));
+    const struct tir_value batch = tir_arg(b, ARG_BATCH, TIR_I32);
+    const struct tir_value heads = tir_arg(b, ARG_HEADS, TIR_I32);
+    const struct tir_value places = tir_mul(b, heads, batch);
+    const struct tir_value before = tir_mul(b, tir_block_id(b, 1), heads);
     const struct tir_value place = tir_add(b, before, tir_block_id(b, 0));
-    take_turn(p, &(struct turn){place, places, tir_block_id(b, 2)});
+    return (struct turn){place, places, tir_block_id(b, 2)};
 }
 
 /* Workgroups of a launch that take turns; 0: each piece of work has its own. */
@@ -664,20 +663,75 @@ static int workgroups(const struct prefill *p)
     return p->tile->own[PREFILL_PERSISTENT] * (int)p->m->cus;
 }
 
-/* workgroups() workgroups go through all work, in the order of a grid. K and V of the next turn go
- * to LDS when all waves have read those of this one. */
+/* The layer of a turn: `first` knows it of the first turn where the grid has layers. K and V of
+ * another turn go to LDS when all waves have read those of the one before. */
+static struct tir_value find_layer(struct prefill *p, struct tir_value begun,
+                                   struct tir_value number, const struct turn *first)
+{
+    struct tir_builder *const b = &p->b;
+    const struct tir_type type = tir_typeof(b->f, first->layer);
+    struct tir_value layer = first->layer;
+    const struct tir_value beyond = tir_sub(b, first->place, first->places);
+    const struct tir_value other_turn = tir_max(b, tir_sub(b, begun, tir_i32(b, 1)), beyond);
+    const struct tir_value divides = tir_cmp_ge(b, other_turn, tir_i32(b, 0));
+    struct tir_if branch = tir_begin_if(b, divides, true, &type, 1);
+    tir_barrier(b);
+    const struct tir_value other = tir_div(b, number, first->places);
+    tir_else(b, &branch, &other);
+    tir_end_if(b, &branch, &layer);
+    return layer;
+}
+
+/* Arguments that every turn needs are read once: inside of the loop each use of one would wait. */
+static void read_arguments(struct prefill *p)
+{
+    const struct att_tensor queries[] = {ATT_HEADS(Q), ATT_HEADS(OUT)};
+    const struct att_tensor keys[] = {ATT_HEADS(K), ATT_HEADS(V)};
+    const struct att_tensor *const all[] = {queries, keys};
+    tir_arg(&p->b, ARG_CU_SEQLENS_Q, TIR_I64);
+    if (!p->v->paged)
+        tir_arg(&p->b, ARG_CU_SEQLENS_K, TIR_I64);
+    for (unsigned i = 0; i < (p->v->paged ? 1 : 2); i++) {
+        for (unsigned k = 0; k < 2; k++) {
+            tir_arg(&p->b, all[i][k].arg, TIR_I64);
+            tir_arg(&p->b, all[i][k].token_stride, TIR_I64);
+            tir_arg(&p->b, all[i][k].head_stride, TIR_I64);
+        }
+    }
+    if (p->v->q_dtype == ATT_Q_DTYPE_FP8)
+        tir_arg(&p->b, ARG_Q_DESCALE, TIR_I64);
+    if (p->v->q_dtype == ATT_Q_DTYPE_FP8 && !p->v->paged) {
+        tir_arg(&p->b, ARG_K_DESCALE, TIR_I64);
+        tir_arg(&p->b, ARG_V_DESCALE, TIR_I64);
+    }
+}
+
+/*
+ * No more than workgroups() go through all work, in its order. Every other time they go backwards,
+ * XCD by XCD: who had the heaviest tile then gets the lightest. A grid of no more has one turn.
+ */
 static void take_turns(struct prefill *p)
 {
     struct tir_builder *const b = &p->b;
-    const struct tir_value places = count_places(p);
-    const struct tir_value all = tir_mul(b, places, count_layers(p));
-    struct tir_loop loop =
-        tir_begin_for(b, tir_block_id(b, 0), all, tir_i32(b, workgroups(p)), NULL, 0);
-    const struct tir_value layer = tir_div(b, loop.index, places);
-    const struct tir_value before = tir_mul(b, layer, places);
-    take_turn(p, &(struct turn){tir_sub(b, loop.index, before), places, layer});
-    tir_barrier(b);
-    tir_end_for(b, &loop, NULL, 0);
+    const int groups = workgroups(p);
+    const struct turn first = find_turn(p);
+    const struct tir_value me = tir_add(b, tir_mul(b, first.layer, first.places), first.place);
+    const struct tir_value all = tir_mul(b, first.places, count_layers(p));
+    read_arguments(p);
+    const struct tir_value zero = tir_i32(b, 0), step = tir_i32(b, groups);
+    const struct tir_value back =
+        tir_sub(b,
+                tir_add(b, att_times(b, tir_and(b, me, tir_i32(b, ATT_XCDS - 1)), 2),
+                        tir_i32(b, groups - ATT_XCDS)),
+                me);
+    struct tir_value order[2] = {me, back}; /* of this turn and of the next */
+    struct tir_loop loop = tir_begin_for(b, zero, all, step, order, 2);
+    const struct tir_value number = tir_add(b, loop.index, order[0]);
+    const struct tir_value layer = find_layer(p, loop.index, number, &first);
+    const struct tir_value place = tir_sub(b, number, tir_mul(b, layer, first.places));
+    take_turn(p, &(struct turn){place, first.places, layer}, tir_cmp_lt(b, number, all));
+    struct tir_value next[2] = {order[1], order[0]};
+    tir_end_for(b, &loop, next, 2);
 }
 
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
@@ -690,10 +744,12 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     reserve(&p);
     place_steps(&p);
     const int groups = workgroups(&p);
-    if (groups)
+    if (groups) {
         take_turns(&p);
-    else
-        take_one(&p);
+    } else {
+        const struct turn only = find_turn(&p);
+        take_turn(&p, &only, (struct tir_value){0});
+    }
     tir_return(&p.b);
 
     const int stages = v->paged ? N_STAGES : N_STAGES - COPY_K;
@@ -706,19 +762,18 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
                      .bare_last = p.tile->late_maximum,
                      .hoist_vgprs = p.tile->hoist_vgprs,
                      .memory_priority = p.tile->memory_priority,
+                     .loop_at = (uint8_t)p.tile->own[PREFILL_LOOP_AT],
                      .ping_pong = 2},
+        .workgroups_most = (uint16_t)groups,
         .grid = {{ARG_HEADS, 1, 1},
                  {ARG_BATCH, 1, 1},
                  {ARG_MAX_SEQLEN_Q, (int)(p.rows * p.waves), 1}},
     };
     snprintf(k->tuning, sizeof(k->tuning), "q=%u kv=%u waves=%u stages=%d pingpong=2",
              p.rows * p.waves, p.kv, p.waves, stages);
-    if (groups) {
+    if (groups)
         snprintf(k->tuning + strlen(k->tuning), sizeof(k->tuning) - strlen(k->tuning),
                  " persistent=%d", groups);
-        k->grid[0] = (struct att_grid){NULL, 1, groups};
-        k->grid[1] = k->grid[2] = (struct att_grid){NULL, 1, 1};
-    }
 }
 
 const struct att_template att_template_prefill = {
@@ -728,7 +783,7 @@ const struct att_template att_template_prefill = {
     .tiles = prefill_tiles,
     .n_tiles = PREFILL_N_TILES,
     .knobs = prefill_knobs,
-    .own = {"k_buffers", "persistent", "fp8"},
+    .own = {"k_buffers", "persistent", "fp8", "loop_at"},
     .n_knobs = PREFILL_N_KNOBS,
     .fits = prefill_fits,
     .check = prefill_check,

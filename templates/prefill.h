@@ -84,13 +84,14 @@ void prefill_finish(struct prefill *p, struct tir_value carried[ATT_N_CARRY]);
 
 /* prefill_tile.c */
 
-enum { PREFILL_N_TILES = 19 };
+enum { PREFILL_N_TILES = 23 };
 extern const struct att_tile prefill_tiles[PREFILL_N_TILES];
 /* Members of att_tile.own. */
 enum {
     PREFILL_K_BUFFERS,  /* tiles of K in LDS; 0: as few as will do */
     PREFILL_PERSISTENT, /* workgroups a compute unit, which take turns; 0: one a piece of work */
     PREFILL_FP8,        /* is for q, k and v of fp8 */
+    PREFILL_LOOP_AT,    /* tir_schedule.loop_at, chosen for one loop; 0: wherever it comes to be */
 };
 enum { PREFILL_N_KNOBS = 10 };
 extern const struct att_knob prefill_knobs[PREFILL_N_KNOBS];

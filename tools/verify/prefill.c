@@ -14,7 +14,7 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-enum { SEQUENCES_MAX = 6, MAX_STEPS = 16 };
+enum { SEQUENCES_MAX = 12, MAX_STEPS = 16 };
 
 enum {
     HUGE_LOGIT = 1 << 0, /* the last query and the first key of a sequence point the same way */
@@ -25,7 +25,7 @@ enum {
     OWN_SCALE = 1 << 5,  /* not 1 / sqrt(head_dim) */
     IN_ORDER = 1 << 6,   /* pages one after the other */
     LATE = 1 << 8,       /* the last key weighs 2^40 times what the others do */
-    TURNS = 1 << 7,      /* for persistent kernels only: more pieces of work than workgroups */
+    TURNS = 1 << 7,      /* for persistent kernels only: more than two turns, many of them empty */
 };
 
 /*
@@ -54,7 +54,7 @@ static const struct shape {
     {{"views", VERIFY_VIEWS}, 8, 1, 1, 2, {{90, 90}, {40, 40}}, 0, 0},
     {{"beyond 4 GiB", FAR}, 1, 2, 1, 1, {{260, 72}}, 0, 0},
     {{"long", LONG}, 2, 1, 1, 1, {{260, 700}}, 0, 0},
-    {{"turns", TURNS}, 1, 8, 20, 2, {{3, 40}, {17, 9}}, 0, 0},
+    {{"turns", TURNS}, 3, 3, 6, 12, {{3, 40}, {257, 70}, {0, 5}}, 0, 0},
     {{"own scale", OWN_SCALE}, 1, 1, 1, 1, {{20, 40}}, 0, 0},
 };
 
@@ -138,6 +138,8 @@ static void set_lengths(struct call *c)
     }
     a->batch = batch;
     a->total_q = own->cu_q[batch] + (is(c, PADDED) ? 5 : 0);
+    if (is(c, TURNS)) /* room for all, as if each were as long as the longest */
+        a->total_q = batch * a->max_seqlen_q;
     a->total_k = own->cu_k[batch];
 }
 
