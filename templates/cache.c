@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ir/spread.h"
-#include "ir/bits.h"
-#include "templates/cache.h"
+#include <assert.h>
 
+#include "ir/bits.h"
+#include "ir/spread.h"
+#include "templates/cache.h"
 #include "templates/scalar.h"
 
 static const float LEAST_SCALE = 1e-12f;
@@ -222,6 +223,7 @@ struct att_cache_tiles att_cache_tiles(const struct att_cache *c, unsigned dtype
     struct att_cache_tiles t = {0};
     tile.passes = rows / att_cache_least_rows(c, waves);
     for (int first = 0; first < c->dim; first += (int)tile.cols, t.n++) {
+        assert(t.n < ATT_CACHE_PANELS);
         while (first + (int)tile.cols > c->dim)
             tile.cols /= 2;
         const struct tir_layout l = att_token_layout(c->b->f->machine, &tile, waves, &rows);

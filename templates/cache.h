@@ -78,9 +78,10 @@ struct tir_layout att_token_layout(const struct tir_machine *m, const struct att
 /**
  * The spread of rows of K or V over a workgroup that copies them into the cache or out of it: a
  * lane has 16 bytes of what is stored or, of V in SHUFFLE, x tokens and 64 elements. A head dim is
- * cut into panels of power-of-two width on the same lanes: 192 is 128 + 64.
+ * cut into panels of power-of-two width on the same lanes: 192 is 128 + 64, and 496 with scales per
+ * page in SHUFFLE seven of 64, 32 and 16.
  */
-enum { ATT_CACHE_PANELS = 8, ATT_CACHE_DIM_MAX = 512, ATT_CACHE_PANEL = 128 };
+enum { ATT_CACHE_PANELS = 9, ATT_CACHE_DIM_MAX = 512, ATT_CACHE_PANEL = 128 };
 struct att_cache_tiles {
     unsigned n;
     int first[ATT_CACHE_PANELS];             /* column */
