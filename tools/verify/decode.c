@@ -35,7 +35,7 @@ enum {
  * The matrix of shapes: keys of each sequence, all of them `repeat` times, and the page size and
  * heads for kernels that take any. All pages are in random order, with poison between and behind
  * them. The last ones are heads of models as one of eight ranks has them, of GLM-4.5 one of four,
- * and contexts of 1 to 16k keys, DeepSeek-V3's to 64k, each for kernels of its head_dim and its
+ * and contexts of 1 to 16k keys, Kimi-K3 68k, each for kernels of its head_dim and its
  * ratio.
  */
 #define CONTEXTS 1, 5, {16384, 1, 777, 33, 129}
@@ -75,8 +75,8 @@ static const struct shape {
     {{"Qwen3-Next", MODEL | SPLIT}, 1, 8, 1, CONTEXTS, 256, 0, 0, 0, 0, 0, 0},
     {{"Qwen3.5", MODEL}, 16, 16, 1, CONTEXTS, 256, 0, 0, 0, 0, 0, 0},
     {{"Kimi-K2, GLM-5", MODEL | SPLIT}, 64, 8, 1, CONTEXTS, 576, 0, 0, 0, 0, 0, 0},
-    {{"DeepSeek-V3", MODEL}, 1, 16, 1, 1, 5, {65536, 1, 777, 33, 129}, 576, 0, 0, 0, 0, 0, 0},
-    {{"Kimi-K3", MODEL | SPLIT}, 64, 12, 1, CONTEXTS, 512, 0, 0, 0, 0, 0, 0},
+    {{"DeepSeek-V3", MODEL}, 1, 16, 1, CONTEXTS, 576, 0, 0, 0, 0, 0, 0},
+    {{"Kimi-K3", MODEL | SPLIT}, 64, 12, 1, 1, 4, {69632, 1, 777, 129}, 512, 0, 0, 0, 0, 0, 0},
 };
 
 /* A batch that fills a GPU; heads are those of complete(). */
