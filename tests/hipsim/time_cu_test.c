@@ -289,6 +289,20 @@ static void priority_wins_a_tie(void **state)
     assert_true(m.last[4] < m.last[0]);
 }
 
+/* The cache holds what is executed, wherever it lies, and 64 KB of it. */
+static void code_of_earlier_launches_is_cached(void **state)
+{
+    (void)state;
+    struct marks m;
+    const char far[] = "s_branch far\n.fill 30000, 4, 0xbf800000\nfar:\n" ADDS(500);
+    const struct time_cu_result jumped = run(GFX950, far, 1, &m);
+    const struct time_cu_result fits = run(GFX950, ADDS(16000), 1, &m);
+    const struct time_cu_result longer = run(GFX950, ADDS(17000), 1, &m);
+    assert_true(jumped.stall[HIPSIM_STALL_FETCH] < 100);
+    assert_true(fits.stall[HIPSIM_STALL_FETCH] < 100);
+    assert_in_range(longer.stall[HIPSIM_STALL_FETCH], 2000, 20000);
+}
+
 static void runs_are_repeatable(void **state)
 {
     (void)state;
@@ -343,6 +357,7 @@ int main(void)
         cmocka_unit_test(pairs_of_accesses_cost_both),
         cmocka_unit_test(barriers_hold_the_workgroup),
         cmocka_unit_test(priority_wins_a_tie),
+        cmocka_unit_test(code_of_earlier_launches_is_cached),
         cmocka_unit_test(runs_are_repeatable),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -73,6 +73,9 @@ struct time_cu {
     struct time_memory memory;
     struct time_cache *icache;
     uint64_t *line_ready; /* by code line: when it is in the instruction cache */
+    bool *fetched;        /* by code line */
+    size_t nfetched;
+    bool warm_code;
     uint64_t end;
     const struct time_sink *sink;
     struct time_cu_result result;
@@ -210,6 +213,17 @@ static uint64_t earliest(struct time_cu *cu, const struct cu_wave *tw, enum hips
     return t;
 }
 
+/* An earlier launch has left what it executed, which is what this one does, as far as it fits. */
+static bool has_code(struct time_cu *cu, uint64_t line)
+{
+    if (time_cache_touch(cu->icache, line * FETCH_LINE))
+        return true;
+    const bool first = !cu->fetched[line];
+    cu->fetched[line] = true;
+    const double bytes = (double)(cu->nfetched += first) * FETCH_LINE;
+    return first && cu->warm_code && bytes <= cu->p->icache_bytes;
+}
+
 /* The line of code that holds the next instruction; a miss also brings the line after it. */
 static void fetch_line(struct time_cu *cu, struct cu_wave *tw, uint64_t now)
 {
@@ -219,7 +233,7 @@ static void fetch_line(struct time_cu *cu, struct cu_wave *tw, uint64_t now)
         return;
     tw->line = line;
     for (uint64_t l = line; l <= line + 1 && l < lines; l++)
-        if (!time_cache_touch(cu->icache, l * FETCH_LINE))
+        if (!has_code(cu, l))
             cu->line_ready[l] = now + (uint64_t)cu->p->ifetch_latency;
     tw->fetched = cu->line_ready[line];
 }
@@ -608,18 +622,6 @@ static void ignore(void *ctx, const struct wave *w, const struct inst *in,
     (void)access;
 }
 
-/* Earlier launches have brought the code; the kernel's own, from its entry on, was used last. */
-static void warm_code(struct time_cu *cu, size_t lines)
-{
-    const struct launch *l = cu->launch;
-    const size_t entry = (size_t)(l->entry_pc - code_address(cu->code->code)) / FETCH_LINE;
-    const size_t fit = (size_t)cu->p->icache_bytes / FETCH_LINE;
-    for (size_t line = 0; line < lines; line++)
-        time_cache_touch(cu->icache, line * FETCH_LINE);
-    for (size_t line = entry + fit < lines ? entry + fit : lines; line-- > entry;)
-        time_cache_touch(cu->icache, line * FETCH_LINE);
-}
-
 static bool prepare(struct time_cu *cu, const struct time_cu_setup *setup, unsigned groups)
 {
     const size_t waves = (size_t)groups * cu->waves_per_group;
@@ -628,15 +630,15 @@ static bool prepare(struct time_cu *cu, const struct time_cu_setup *setup, unsig
     cu->left = calloc(groups, sizeof(*cu->left));
     cu->waves = calloc(waves, sizeof(*cu->waves));
     cu->line_ready = calloc(lines, sizeof(*cu->line_ready));
+    cu->fetched = calloc(lines, sizeof(*cu->fetched));
+    cu->warm_code = setup->warm_code;
     cu->icache = time_cache_create(cu->p->icache_bytes, cu->p->icache_ways, FETCH_LINE);
-    if (!cu->groups || !cu->left || !cu->waves || !cu->line_ready || !cu->icache ||
+    if (!cu->groups || !cu->left || !cu->waves || !cu->line_ready || !cu->fetched || !cu->icache ||
         !time_memory_init(&cu->memory, cu->p, &setup->share, setup->mhz, setup->behind))
         return false;
     cu->nwaves = (unsigned)waves;
     for (size_t i = 0; i < waves; i++)
         cu->waves[i].at = NEVER;
-    if (setup->warm_code)
-        warm_code(cu, lines);
     for (; cu->ngroups < groups; cu->ngroups++) {
         struct engine_group *with = setup->with   ? setup->with->groups[0]
                                     : cu->ngroups ? cu->groups[0]
@@ -677,6 +679,7 @@ void time_cu_destroy(struct time_cu *cu)
     free(cu->left);
     free(cu->waves);
     free(cu->line_ready);
+    free(cu->fetched);
     time_cache_destroy(cu->icache);
     time_memory_free(&cu->memory);
     free(cu);
