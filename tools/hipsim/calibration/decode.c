@@ -201,8 +201,9 @@ static void fill_arguments(struct buffers *b, const struct decode_row *r, uint32
     a[ARG_RANKS].value = 1;
 }
 
-static double time_kernel(const char *path, const char *kernel, const uint32_t grid[3],
-                          uint32_t block, void *args, size_t bytes)
+static struct hipsim_time_report time_kernel(const char *path, const char *kernel,
+                                             const uint32_t grid[3], uint32_t block, void *args,
+                                             size_t bytes)
 {
     hipModule_t module;
     hipFunction_t function;
@@ -210,7 +211,7 @@ static double time_kernel(const char *path, const char *kernel, const uint32_t g
     check(hipModuleGetFunction(&function, module, kernel), kernel);
     const struct hipsim_time_report report = launch(function, grid, block, args, bytes);
     check(hipModuleUnload(module), "hipModuleUnload");
-    return report.us_at_power;
+    return report;
 }
 
 static double time_reduction(const struct target *t, const struct decode_row *r, uint32_t parts,
@@ -221,7 +222,9 @@ static double time_reduction(const struct target *t, const struct decode_row *r,
         uint32_t parts, heads;
     } args = {a[ARG_PARTIAL].value, a[ARG_PARTIAL_LSE].value, a[ARG_OUT].value, parts, r->heads};
     const uint32_t grid[3] = {r->heads, r->batch * r->queries, 1};
-    return parts > 1 ? time_kernel(t->reduce, "reduce", grid, 128, &args, sizeof(args)) : 0;
+    if (parts == 1)
+        return 0;
+    return time_kernel(t->reduce, "reduce", grid, 128, &args, sizeof(args)).us_at_power;
 }
 
 /* False: the code object is not there. */
@@ -239,8 +242,9 @@ static bool time_row(const struct target *t, const struct decode_row *r, double 
     const uint32_t split[3] = {r->tile ? (all + r->tile - 1) / r->tile : 1, r->batch, parts};
     fill_arguments(&buffers, r, parts, arguments);
     execute_all(r->short_launch); /* most workgroups have nothing to do */
-    *decode =
+    const struct hipsim_time_report report =
         time_kernel(path, r->kernel, r->tile ? split : listed, 256, arguments, sizeof(arguments));
+    *decode = report.us_at_power - (r->short_launch ? report.launch_us : 0);
     *reduction = time_reduction(t, r, parts, arguments);
     execute_all(false);
     release(&buffers);
