@@ -19,7 +19,7 @@ and does not wait, unless a tensor is in host memory: then it returns when the r
 import dataclasses
 from typing import Any, Literal, Optional
 
-from attn._op import READ, Op
+from attn._op import Op, entry
 from attn._types import Stream, Tensor
 
 '''
@@ -211,49 +211,6 @@ def enum_tables(schema, op):
     return out
 
 
-def call_body(op, rows, numbers):
-    """Straight code: what has not changed since the last call costs a comparison."""
-    n = op.name
-    held = [r for r in rows if not r[3]]
-    moving = [r for r in rows if r[3]]
-    text = "        with self._lock:\n            a = self._args\n"
-    if held:
-        names = [f"held_{r[0]}" for r in held]
-        text += textwrap.fill(f"({', '.join(names)},", 96, initial_indent=" " * 12,
-                              subsequent_indent=" " * 13) + ") = self._held\n"
-        text += "            changed = self._moved()\n"
-        tests = [f"{r[0]} is {n}" for r, n in zip(held, names)]
-        text += textwrap.fill("if not (" + " and ".join(tests) + "):", 96,
-                              initial_indent=" " * 12, subsequent_indent=" " * 16) + "\n"
-        text += "                changed = True\n"
-    else:
-        text += "            changed = False\n"
-    if moving:
-        text += "            seen = self._seen\n            try:\n"
-    for i, r in enumerate(moving):
-        name, path = r[0], r[1]
-        # Without a tensor now and then, its pointer is 0 already.
-        text += (f"                if {name} is not None or seen[{i}] is not None:\n"
-                 f"                    a.{path}, sign = READ[{name}.__class__]({name}, self)\n"
-                 f"                    if sign != seen[{i}]:\n                        changed = True\n")
-    if moving:
-        text += ("            except BaseException:\n                self._forget()\n"
-                 "                raise\n")
-    values = ", ".join(r[0] for r in numbers)
-    values += "," if len(numbers) == 1 else ""
-    tensors = ", ".join(r[0] for r in rows) + ("," if len(rows) == 1 else "")
-    text += textwrap.fill(f"if changed or self._numbers != ({values}):", 96,
-                          initial_indent=" " * 12, subsequent_indent=" " * 16) + "\n"
-    text += textwrap.fill(f"self._set(changed, ({tensors}), ({values}))", 96,
-                          initial_indent=" " * 16, subsequent_indent=" " * 20) + "\n"
-    text += ("            if stream is not self._stream_given:\n"
-             "                self._take_stream(stream)\n"
-             f"            status = self._launch(self._handle, a)\n"
-             "            if status or self._host:\n"
-             "                self._finish(status)\n")
-    return text
-
-
 def op_class(schema, op):
     name = "".join(w.capitalize() for w in op.name.split("_"))
     rows, numbers = slots(op), scalars(schema, op)
@@ -266,7 +223,7 @@ def op_class(schema, op):
                             '\n"""', "    ").rstrip() + "\n\n"
     text += f'    NAME = "{op.name}"\n'
     text += "    SLOTS = (\n" + "".join(f"        {r[0]!r},\n" for r in rows) + "    )\n"
-    text += f"    HELD = {tuple(i for i, r in enumerate(rows) if not r[3])!r}\n"
+    text += "    PATHS = (\n" + "".join(f"        {r[1]!r},\n" for r in rows) + "    )\n"
     text += f"    MOVING = {tuple(i for i, r in enumerate(rows) if r[3])!r}\n"
     text += "    NUMBERS = (\n" + "".join(f"        {r[1]!r},\n" for r in numbers) + "    )\n"
     text += f"    WRITTEN = {written(op)!r}\n"
@@ -281,13 +238,12 @@ def op_class(schema, op):
     optional = [f"{r[0]}: Optional[Tensor] = None" for r in rows]
     call = ["self", "*"] + optional + [f"{r[0]}: {kind(r[2])} = {r[2]}" for r in numbers] + [
         "stream: Stream = None"]
-    text += signature("def __call__(", call, "    ", " -> None")
+    text += "    @entry\n" + signature("def __call__(", call, "    ", " -> None")
     text += '        """Launches.\n\n'
     text += parameter_docs([(r[0], tidy(r[2])) for r in rows] + [(r[0], tidy(r[3])) for r in numbers] +
                            [("stream", "a hipStream_t as a number, or an object with one; None: "
                              "the default stream")], "        ")
-    text += '\n        """\n'
-    return text + call_body(op, rows, numbers) + "\n\n"
+    return text + '\n        """\n\n\n'
 
 
 def kind(default):

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The base of the classes of attn._ops."""
+import functools
 import threading
+import typing
 
-from attn import _native
+from attn import _fast, _native
 from attn._native import AttnError, check, ffi, text
 from attn._tensors import READ, expand
 
-__all__ = ["READ", "Op", "stream_handle"]
+__all__ = ["Op", "entry", "stream_handle"]
 
+CALLS = 64  # forms of a call that an op remembers
 ENUM_OF_CACHE = {"layout": "attn_kv_layout", "scale": "attn_kv_scale"}
 
 
@@ -25,6 +28,24 @@ def wait(hip, stream):
     """For results in host memory; a stream that is being captured has none yet."""
     if not hip.capturing(stream):
         hip.call("hipStreamSynchronize", stream)
+
+
+def failed(status):
+    raise _native.failure(status)
+
+
+Declared = typing.TypeVar("Declared")
+
+
+def entry(declared: Declared) -> Declared:
+    """This is behind the calls that classes of attn._ops declare with typed parameters."""
+
+    def __call__(self, *, stream=None, **call):
+        known = self._calls.get(tuple(call))
+        if known is None or not known(stream, call):
+            self._learn(stream, call)
+
+    return functools.update_wrapper(__call__, declared)
 
 
 class Slot:
@@ -54,7 +75,7 @@ class Op:
     """An op of a layer: a kernel that was chosen and loaded. Calling it launches. Any thread
     may."""
 
-    NAME, SLOTS, HELD, MOVING, NUMBERS, ENUMS = "", (), (), (), (), {}
+    NAME, SLOTS, PATHS, MOVING, NUMBERS, ENUMS = "", (), (), (), (), {}
 
     def __init__(self, device, desc):
         self.device, self.desc = device, desc
@@ -71,7 +92,7 @@ class Op:
         self._tensors = ffi.new(f"struct attn_{n}_tensors *")
         self._slots = [Slot() for _ in self.SLOTS]
         self._paths = [path.split(".") for path in self.NUMBERS]
-        self._forget()
+        self._calls, self._last = {}, None
 
     def __del__(self):
         if getattr(self, "_handle", None) and _native is not None and _native.lib is not None:
@@ -113,42 +134,78 @@ class Op:
                             f"{name} is {value!r}: it is one of {', '.join(known)}")
         return known[value]
 
-    def _forget(self):
-        """The next call is checked as the first one is."""
-        self._held = (None,) * len(self.HELD)
-        self._seen = (0,) * len(self.MOVING)
-        self._addresses, self._pointers = [], []
-        self._numbers = None
-        self._host = False
-        self._clear()
-
     def _clear(self):
         args = self._args
         ffi.buffer(args)[:] = bytes(ffi.sizeof(args[0]))
         args.size = ffi.sizeof(args[0])
         if self.NAME == "plan":
             args.shape.size = ffi.sizeof(args.shape)
-        self._stream_given = None
 
-    def _moved(self):
-        """Returns whether a remembered tensor was given other memory since. Host memory is looked
-        at in every call, as its registration may have gone with another view of it."""
-        return self._host or [address() for address in self._addresses] != self._pointers
+    def _learn(self, stream, call, count=0):
+        """A call that is not as the last one with these arguments was: everything is checked. The
+        second of two alike becomes a function in self._calls, of a dict with the call's names, or
+        where `count` says how many they are, of their values; tensors in host memory are looked at in
+        every call, as their registration may have gone with another view of it."""
+        key, values = count or tuple(call), self._values(call)
+        with self._lock:
+            if self._calls.pop(key, None) is None and len(self._calls) >= CALLS:
+                self._calls.clear()
+            self._set(values)
+            args = self._args
+            args.stream = stream_handle(stream)
+            status = self._launch(self._handle, args)
+            if status:
+                raise _native.failure(status)
+            if self._host:
+                wait(self.device.hip, args.stream)
+                return
+            form = (key, self._signs, values[len(self.SLOTS):])
+            if form == self._last:
+                self._calls[key] = self._function(call, not count)
+            self._last = form
 
-    def _set(self, changed, tensors, numbers):
-        """Sets the arguments that differ from the last call. libattn checks the tensors if one does."""
+    def _values(self, call):
+        """Every tensor and number of a call, those that are not given by their defaults."""
+        defaults = type(self).__call__.__wrapped__.__kwdefaults__
+        for name in call:
+            if name not in defaults:
+                raise TypeError(f"{self.NAME} has no argument {name}")
+        return tuple(call.get(name, value) for name, value in defaults.items() if name != "stream")
+
+    def _function(self, call, named):
+        """The call as a function, with arguments of libattn's launch that are its own."""
+        args = ffi.new(f"struct attn_{self.NAME}_args *", self._args[0])
+        arguments = []
+        for name, x in call.items():
+            if name not in self.SLOTS:
+                arguments.append(_fast.Number(x))
+            elif x is None:
+                arguments.append(_fast.Nothing())
+            else:
+                i = self.SLOTS.index(name)
+                arguments.append(_fast.Seen(x, self._pointers[i], self._signs[i], self._word(self.PATHS[i]),
+                                            i in self.MOVING))
+        return _fast.function(self, arguments, args, self._word("stream"), threading.Lock(), failed,
+                              unpack="x.values()" if named else "x")
+
+    def _word(self, path):
+        """Returns which 8 bytes of the arguments a pointer is."""
+        return ffi.offsetof(f"struct attn_{self.NAME}_args", *path.split(".")) // 8
+
+    def _set(self, values):
+        """Sets the arguments of a launch; libattn checks the tensors."""
+        tensors, numbers = values[:len(self.SLOTS)], values[len(self.SLOTS):]
+        self._clear()
         try:
-            if changed:
-                self._check_tensors(tensors)
+            self._check_tensors(tensors)
             for path, value in zip(self._paths, numbers):
                 at = self._args
                 for part in path[:-1]:
                     at = getattr(at, part)
                 setattr(at, path[-1], tuple(value) if isinstance(value, (tuple, list)) else value)
             self._bounds(numbers)
-            self._numbers = numbers
         except BaseException:
-            self._forget()
+            self._clear()
             raise
 
     def _bounds(self, numbers):
@@ -165,49 +222,28 @@ class Op:
 
     def _check_tensors(self, tensors):
         device, record = self.device, self._tensors
-        self._clear()
         ffi.buffer(record)[:] = bytes(ffi.sizeof(record[0]))
         record.size = ffi.sizeof(record[0])
-        signs = []
+        pointers, signs = [], []
         for name, slot, x in zip(self.SLOTS, self._slots, tensors):
             pointer, sign = READ[x.__class__](x, self)
+            pointers.append(pointer)
             signs.append(sign)
             if x is not None:
                 full = expand(x, sign, device)
                 setattr(record, name, slot.fill(name, pointer, full, device.target))
         check(self._set_tensors(self._handle, record, self._args))
+        self._pointers, self._signs = pointers, signs
         self._host = any(type(s) is tuple and not s[-1] for s in signs)
-        self._held = tuple(tensors[i] for i in self.HELD)
-        self._seen = tuple(signs[i] for i in self.MOVING)
-        self._addresses = [x.data_ptr for x in self._held if hasattr(x, "data_ptr")]
-        self._pointers = [address() for address in self._addresses]
-
-    def _take_stream(self, stream):
-        self._args.stream = stream_handle(stream)
-        self._stream_given = stream
-
-    def _finish(self, status):
-        """An error, or tensors in host memory: then the caller finds the result there."""
-        if status:
-            error = _native.failure(status)
-            self._forget()
-            raise error
-        wait(self.device.hip, self._args.stream)
 
     def bind(self, *, stream=None, **call):
         """Checks a call and remembers it, without a launch: see Bound. Takes what the call
         takes."""
-        defaults = type(self).__call__.__kwdefaults__
-        unknown = sorted(call.keys() - defaults.keys())
-        if unknown:
-            raise TypeError(f"{self.NAME} has no argument {unknown[0]}")
-        values = {**defaults, **call}
-        numbers = list(defaults)[len(self.SLOTS):-1]
-        tensors = tuple(values[name] for name in self.SLOTS)
+        values = self._values(call)
         with self._lock:
-            self._set(True, tensors, tuple(values[name] for name in numbers))
-            self._take_stream(stream)
-            return Bound(self, tuple(tensors[i] for i in self.MOVING))
+            self._set(values)
+            self._args.stream = stream_handle(stream)
+            return Bound(self, values[:len(self.SLOTS)])
 
     def _info(self):
         info = ffi.new("struct attn_op_info *")
@@ -235,36 +271,28 @@ class Bound:
     """A call with its tensors: called again, it launches with other queries and outputs of the same
     shape, dtype and strides. Made by Op.bind(); cheap enough for a launch per layer and step."""
 
-    def __init__(self, op, moving):
-        self.op = op
+    def __init__(self, op, tensors):
+        self.op, self.device = op, op.device
         self._lock = threading.Lock()
         self._args = ffi.new(f"struct attn_{op.NAME}_args *", op._args[0])
-        self._words = memoryview(ffi.buffer(self._args)).cast("Q")
+        self._calls, self._stream = {}, op._args.stream
         self._launch, self._handle, self._host = op._launch, op._handle, op._host
-        names = [op.SLOTS[i] for i in op.MOVING]
-        self._index = {name: n for n, name in enumerate(names)}
-        self._places = {name: self._word(name) for name in (*names, "stream")}
-        self._seen, self._held = op._seen, (op._held, moving)
-        self.device = op.device
-
-    def _word(self, member):
-        """Returns which 8 bytes of the arguments a pointer is."""
-        return ffi.offsetof(f"struct attn_{self.op.NAME}_args", member) // 8
+        self._held = tensors
+        self._index = {op.SLOTS[i]: i for i in op.MOVING}
+        self._places = {name: op._word(op.PATHS[i]) for name, i in self._index.items()}
+        self._places["stream"] = op._word("stream")
+        self._pointers, self._signs = op._pointers, op._signs
 
     def __call__(self, stream=None, **moving):
-        with self._lock:
-            words = self._words
-            for name, x in moving.items():
-                n = self._index.get(name)
-                if n is None:
-                    raise TypeError(f"{name} is bound, or no tensor of {self.op.NAME}")
-                pointer, sign = READ[x.__class__](x, self)
-                if sign != self._seen[n]:
-                    raise self._unlike(name)
-                words[self._places[name]] = pointer
-            if stream is not None:
-                words[self._places["stream"]] = stream_handle(stream)
-            self._finish(self._launch(self._handle, self._args))
+        known = self._calls.get(tuple(moving))
+        if known is None:
+            known = self._calls[tuple(moving)] = self._function(tuple(moving), True)
+        if stream is None:
+            stream = self._stream
+        self._stream = stream
+        if not known(stream, moving):
+            raise self._unlike(next(n for n, x in moving.items() if READ[x.__class__](
+                x, self)[1] != self._signs[self._index[n]]))
 
     @staticmethod
     def _unlike(name):
@@ -278,50 +306,17 @@ class Bound:
             wait(self.device.hip, self._args.stream)
 
     def launcher(self, *names):
-        """A function of these tensors and a hipStream_t as a number, which launches and returns True,
-        or, where a tensor is not like the one that was bound, does nothing and returns False."""
-        words, places = self._words, [self._places[name] for name in names]
-        seen = [self._seen[self._index[name]] for name in names]
-        launch, handle, args, lock = self._launch, self._handle, self._args, self._lock
-        at, finish, host = self._places["stream"], self._finish, self._host
+        """A function of a stream and these tensors, which launches and returns True, or, where a tensor
+        is not like the one that was bound, does nothing and returns False."""
+        return self._function(names, False)
 
-        def one(x, stream):
-            pointer, sign = READ[x.__class__](x, self)
-            if sign != seen_x:
-                return False
-            with lock:
-                words[place_x], words[at] = pointer, stream
-                status = launch(handle, args)
-                if status or host:
-                    finish(status)
-            return True
-
-        def two(x, y, stream):
-            pointer, sign = READ[x.__class__](x, self)
-            other, sign_y = READ[y.__class__](y, self)
-            if sign != seen_x or sign_y != seen_y:
-                return False
-            with lock:
-                words[place_x], words[place_y], words[at] = pointer, other, stream
-                status = launch(handle, args)
-                if status or host:
-                    finish(status)
-            return True
-
-        def three(x, y, z, stream):
-            pointer, sign = READ[x.__class__](x, self)
-            other, sign_y = READ[y.__class__](y, self)
-            third, sign_z = READ[z.__class__](z, self)
-            if sign != seen_x or sign_y != seen_y or sign_z != seen[2]:
-                return False
-            with lock:
-                words[place_x], words[place_y], words[places[2]] = pointer, other, third
-                words[at] = stream
-                status = launch(handle, args)
-                if status or host:
-                    finish(status)
-            return True
-
-        place_x, seen_x = places[0], seen[0]
-        place_y, seen_y = (places[1], seen[1]) if len(names) > 1 else (None, None)
-        return (one, two, three)[len(names) - 1]
+    def _function(self, names, named):
+        arguments = []
+        for name in names:
+            i = self._index.get(name)
+            if i is None:
+                raise TypeError(f"{name} is bound, or no tensor of {self.op.NAME}")
+            arguments.append(_fast.Seen(self._held[i], self._pointers[i], self._signs[i],
+                                        self._places[name], True))
+        return _fast.function(self, arguments, self._args, self._places["stream"], self._lock,
+                              self._finish, unpack="x.values()" if named else None, waits=self._host)

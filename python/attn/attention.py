@@ -176,9 +176,9 @@ class BatchDecode:
                 layer[2] is k_scale and layer[3] is v_scale and layer[4] is sinks and
                 layer[5] is q_scale):
             if out is not None and not self.lse:
-                if layer[6](q, out, at):
+                if layer[6](at, q, out):
                     if layer[7] is not None:
-                        layer[7](out, at)
+                        layer[7](at, out)
                     return out
         else:
             layer = None
@@ -192,10 +192,10 @@ class BatchDecode:
         def launch(q, k_cache, v_cache, out, at):
             layer = layers.get(id(k_cache))
             if (layer is None or layer[8] or layer[0] is not k_cache or layer[1] is not v_cache or
-                    not layer[6](q, out, at)):
+                    not layer[6](at, q, out)):
                 run(q, k_cache, v_cache, out=out, stream=at)
             elif layer[7] is not None:
-                layer[7](out, at)
+                layer[7](at, out)
 
         return launch
 
@@ -203,12 +203,12 @@ class BatchDecode:
         """A layer that is new, or whose tensors were not given or are of another shape."""
         out, lse = outputs(self, q, out, lse)
         moving = (out, lse) if self.lse else (out,)
-        if layer is None or not layer[6](q, *moving, at):
+        if layer is None or not layer[6](at, q, *moving):
             layer = self._learn(q, out, lse, fixed)
-            if not layer[6](q, *moving, at):
+            if not layer[6](at, q, *moving):
                 raise Bound._unlike("q")
         if layer[7] is not None:
-            layer[7](*moving, at)
+            layer[7](at, *moving)
         return (out, lse) if self.lse else out
 
     def _learn(self, q, out, lse, fixed):

@@ -18,6 +18,7 @@ from attn import _ops
 from attn._native import AttnError
 
 _registered = {}
+_layers = {cls: {} for cls in _ops.OPS}  # of each class
 _planned = {}  # run() of those that have it, as a function of q, k, v, out and a stream's number
 _library = torch.library.Library("attn", "DEF")
 
@@ -27,6 +28,7 @@ def register(op):
     forget()."""
     number = max(_registered, default=0) + 1
     _registered[number] = op
+    _layers.setdefault(op.__class__, {})[number] = op
     if hasattr(op, "launcher"):
         _planned[number] = op.launcher()
     elif hasattr(op, "run"):
@@ -36,7 +38,7 @@ def register(op):
 
 def forget(number):
     """The op of a number is no longer needed: no graph with it may be replayed later."""
-    del _registered[number]
+    del _layers[_registered.pop(number).__class__][number]
     _planned.pop(number, None)
 
 
@@ -61,18 +63,18 @@ KINDS = {int: "int", float: "float", bool: "bool", tuple: "int[]"}
 
 def schema(cls):
     """The operator's schema: each tensor that is written has an alias of its own."""
-    defaults = cls.__call__.__kwdefaults__
+    defaults = cls.__call__.__wrapped__.__kwdefaults__
     alias = {name: f"(a{i}!)" for i, name in enumerate(cls.WRITTEN)}
     rows = [f"Tensor{alias.get(name, '')}? {name}=None" for name in cls.SLOTS]
     for name in list(defaults)[len(cls.SLOTS):-1]:
         value = defaults[name]
         rows.append(f"{KINDS[type(value)]} {name}="
                     f"{list(value) if isinstance(value, tuple) else value}")
-    return f"{cls.NAME}(int op, *, {', '.join(rows)}) -> ()"
+    return f"{cls.NAME}(int op, {', '.join(rows)}) -> ()"
 
 
-def _implement(name, launch, meta):
-    for key in ("CPU", "CUDA"):
+def _implement(name, on_cpu, on_gpu, meta):
+    for key, launch in (("CPU", on_cpu), ("CUDA", on_gpu)):
         _library.impl(name, launch, key)
     _library.impl(name, meta, "Meta")
     if torch.__version__.startswith("1."):  # whose dispatcher does not fall through there
@@ -81,22 +83,30 @@ def _implement(name, launch, meta):
 
 def _define(cls):
     _library.define(schema(cls))
-    slots = cls.SLOTS
-    usual = "q" if "q" in slots else cls.WRITTEN[0]
+    slots, layers, names = cls.SLOTS, _layers[cls], tuple(cls.__call__.__wrapped__.__kwdefaults__)
+    usual = slots.index("q" if "q" in slots else cls.WRITTEN[0])
 
-    def launch(op, **call):
-        layer = _registered.get(op)
-        if layer.__class__ is not cls:
-            registered(op, cls)
-        tensor = call.get(usual)
-        if tensor is None:
-            tensor = next(call[n] for n in slots if call.get(n) is not None)
-        layer(stream=current_stream(tensor) if tensor.is_cuda else None, **call)
+    def implementation(on_gpu):
+        # torch gives all arguments in the schema's order, up to the last one that is not its default.
+        def launch(op, *values):
+            layer = layers.get(op)
+            if layer is None:
+                registered(op, cls)
+            stream = None
+            if on_gpu:
+                tensor = values[usual] if len(values) > usual else None
+                if tensor is None:
+                    tensor = next(x for x in values if x is not None)
+                stream = current_stream(tensor)
+            known = layer._calls.get(len(values))
+            if known is None or not known(stream, values):
+                layer._learn(stream, dict(zip(names, values)), len(values))
+        return launch
 
-    def meta(op, **call):
+    def meta(op, *values):
         return None
 
-    _implement(cls.NAME, launch, meta)
+    _implement(cls.NAME, implementation(False), implementation(True), meta)
 
 
 for _cls in _ops.OPS:
@@ -123,7 +133,7 @@ def _new(cls, name, parameters, arguments):
     def meta(number, q, *values):
         return _outputs(q, registered(number, cls))
 
-    _implement(name, launch, meta)
+    _implement(name, launch, launch, meta)
 
 
 _library.define("run(int op, Tensor q, Tensor k, Tensor v, Tensor(a!) out) -> ()")
@@ -137,7 +147,7 @@ def _run(number, q, k, v, out):
     run(q, k, v, out, _current(q.get_device()) if q.is_cuda else 0)
 
 
-_implement("run", _run, lambda number, q, k, v, out: None)
+_implement("run", _run, _run, lambda number, q, k, v, out: None)
 _new(_ops.Prefill, "prefill_new",
      "Tensor q, Tensor k, Tensor v, Tensor cu_seqlens_q, Tensor cu_seqlens_k, int max_seqlen_q, "
      "int max_seqlen_k, float scale=0.0, int window_left=-1, int window_right=-1, "

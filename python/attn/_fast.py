@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Straight code for a call that is made again: a function for the arguments that it had, which looks at
+each tensor, writes pointers into the arguments of libattn's launch, and launches."""
+import functools
+
+from attn._native import ffi
+from attn._tensors import READ, Sign
+
+HEAD = """\
+def make(acquire, release, READ, owner, words, launch, handle, args, finish, stream_handle, {cells}):
+    def call(stream, {parameters}):
+        nonlocal {changing}
+        {unpacking}
+        acquire()
+        try:
+"""
+TAIL = """\
+            if stream is not given:
+                handle_of_stream, given = stream_handle(stream), stream
+            words[stream_word] = handle_of_stream
+            status = launch(handle, args)
+            if {when}:
+                finish(status)
+        finally:
+            release()
+        return True
+    return call
+"""
+# What is looked at of an argument, by its kind. The function returns False where one is not as it was.
+NONE = """\
+            if x{i} is not None:
+                return False
+"""
+NUMBER = """\
+            if x{i} != value{i}:
+                return False
+"""
+# A tensor that seldom changes. The same object may have been given other memory.
+HELD = """\
+            if x{i} is not held{i} or address{i}() != pointer{i}:
+                pointer, sign = READ[x{i}.__class__](x{i}, owner)
+                if sign != sign{i}:
+                    return False
+                words[word{i}] = pointer
+                held{i}, address{i}, pointer{i} = x{i}, x{i}.data_ptr, pointer
+"""
+KEPT = """\
+            if x{i} is not held{i}:
+                pointer, sign = READ[x{i}.__class__](x{i}, owner)
+                if sign != sign{i}:
+                    return False
+                words[word{i}] = pointer
+                held{i} = x{i}
+"""
+# A tensor that changes from call to call: torch's, with and without gaps, and others.
+MOVING = """\
+            if (x{i}.__class__ is not class{i} or x{i}.dtype is not dtype{i} or x{i}.shape != shape{i}
+                    or {strides} or x{i}.get_device() != device{i}):
+                return False
+            words[word{i}] = x{i}.data_ptr()
+"""
+DENSE = MOVING.replace("{strides}", "not x{i}.is_contiguous()")
+STRIDED = MOVING.replace("{strides}", "x{i}.stride() != strides{i}")
+ANY = """\
+            pointer, sign = READ[x{i}.__class__](x{i}, owner)
+            if sign != sign{i}:
+                return False
+            words[word{i}] = pointer
+"""
+TEXTS = {"none": NONE, "number": NUMBER, "held": HELD, "kept": KEPT, "dense": DENSE, "strided": STRIDED,
+         "any": ANY}
+CELLS = {"none": (), "number": ("value",), "held": ("word", "sign", "held", "address", "pointer"),
+         "kept": ("word", "sign", "held"), "dense": ("word", "class", "dtype", "shape", "device"),
+         "strided": ("word", "class", "dtype", "shape", "strides", "device"), "any": ("word", "sign")}
+CHANGING = {"held": ("held", "address", "pointer"), "kept": ("held",)}
+
+
+class Number:
+    """An argument that is no tensor."""
+    kind = "number"
+
+    def __init__(self, value):
+        self.cells = (value,)
+
+
+class Nothing:
+    """A tensor that a call does not have, though it names it."""
+    kind, cells = "none", ()
+
+
+class Seen:
+    """A tensor of a call that was checked: its address, its sign, and where the address goes."""
+
+    def __init__(self, x, pointer, sign, word, moves):
+        torch = hasattr(x, "data_ptr") and type(sign) is not Sign
+        if moves and torch and sign[3]:
+            dense = x.is_contiguous()
+            self.kind = "dense" if dense else "strided"
+            self.cells = (word, x.__class__, x.dtype, x.shape,
+                          *(() if dense else (x.stride(),)), x.get_device())
+        elif moves:
+            self.kind, self.cells = "any", (word, sign)
+        elif torch:
+            self.kind, self.cells = "held", (word, sign, x, x.data_ptr, pointer)
+        else:
+            self.kind, self.cells = "kept", (word, sign, x)
+
+
+@functools.lru_cache(maxsize=None)
+def factory(kinds, unpack, waits):
+    """The function that makes the function for arguments of these kinds, which are in x if `unpack` says how."""
+    names = ", ".join(f"x{i}" for i in range(len(kinds)))
+    cells = [f"{cell}{i}" for i, kind in enumerate(kinds) for cell in CELLS[kind]]
+    changing = [f"{cell}{i}" for i, kind in enumerate(kinds) for cell in CHANGING.get(kind, ())]
+    text = HEAD.format(cells=", ".join(["stream_word", "given", "handle_of_stream", *cells]),
+                       changing=", ".join(["given", "handle_of_stream", *changing]),
+                       parameters="x" if unpack else names,
+                       unpacking=f"[{names}] = {unpack}" if unpack else "")
+    text += "".join(TEXTS[kind].format(i=i) for i, kind in enumerate(kinds))
+    text += TAIL.format(when="True" if waits else "status")
+    space = {}
+    exec(compile(text, f"<attn call of {len(kinds)}>", "exec"), space)
+    return space["make"]
+
+
+def function(owner, arguments, args, stream_word, lock, finish, *, unpack, waits=False):
+    """The function of a stream and these arguments (Number, Nothing or Seen each), in their order, or
+    of x, out of which `unpack` takes them. It launches and returns True, or returns False
+    where one is not as it was. `owner` is an op or a bound call; the lock is that of the arguments. With
+    `waits` finish(status) is called after every launch, else after one that failed."""
+    from attn._op import stream_handle
+    make = factory(tuple(a.kind for a in arguments), unpack, waits)
+    words = memoryview(ffi.buffer(args)).cast("Q")
+    cells = [cell for a in arguments for cell in a.cells]
+    return make(lock.acquire, lock.release, READ, owner, words, owner._launch, owner._handle, args,
+                finish, stream_handle, stream_word, None, 0, *cells)
