@@ -84,7 +84,7 @@ void prefill_finish(struct prefill *p, struct tir_value carried[ATT_N_CARRY]);
 
 /* prefill_tile.c */
 
-enum { PREFILL_N_TILES = 23 };
+enum { PREFILL_N_TILES = 24 };
 extern const struct att_tile prefill_tiles[PREFILL_N_TILES];
 /* Members of att_tile.own. */
 enum {
