@@ -18,6 +18,7 @@ int hipStreamCreate(uintptr_t *);
 int hipStreamDestroy(uintptr_t);
 int hipStreamSynchronize(uintptr_t);
 int hipStreamIsCapturing(uintptr_t, int *);
+int hipStreamGetCaptureInfo(uintptr_t, int *, unsigned long long *);
 int hipStreamBeginCapture(uintptr_t, int);
 int hipStreamEndCapture(uintptr_t, uintptr_t *);
 int hipGraphInstantiate(uintptr_t *, uintptr_t, uintptr_t *, char *, size_t);
@@ -47,6 +48,12 @@ class Hip:
         answer = ffi.new("int *")
         self.call("hipStreamIsCapturing", stream, answer)
         return answer[0] == 1
+
+    def capture(self, stream):
+        """A number of the capture that a stream is in, which no other has; 0: it is in none."""
+        answer, number = ffi.new("int *"), ffi.new("unsigned long long *")
+        self.call("hipStreamGetCaptureInfo", stream, answer, number)
+        return number[0] if answer[0] == 1 else 0
 
 
 class HostMemory:

@@ -100,8 +100,14 @@ class TunedSplit(unittest.TestCase):
                 want, _ = support.attention(q[i:i + 1], x, y)
                 support.close(out[i:i + 1], want, support.bound(y), f"{longest} {i}")
             self.assertEqual([key[1][4] for key in session.buffers], [lists])
+            once = longest == 1024
+            self.assertNotEqual(once, any(kind == "combine" for kind, _ in session.ops))
+            for tickets in session.tickets.values():  # the second call leaves them alone
+                self.assertEqual((tickets[1].shape, tickets[1].any()), ((2, 1), False))
+            self.assertEqual(len(session.tickets), 1)
             split = list(session.splits.values())[-1]
             self.assertEqual((split.tuned, split.merge_rate), (True, merge_rate))
+        self.assertTrue(next(op for (kind, desc), op in session.ops.items() if ("one_launch", True) in desc))
         op = self.device.decode(dtype="fp16", head_dim=64, heads=32, kv_heads=4,
                                 cache=attn.CacheDesc(page_size=16))
         split = _split.split_of(session, op, 512, 4, None, 1024)
@@ -110,6 +116,18 @@ class TunedSplit(unittest.TestCase):
         self.assertEqual((split.lists, split.item_cost), (608, 8))
         self.assertEqual(_split.split_of(session, op, 16, 4, 2, 1024).lists, 128)
         self.assertEqual(_split.split_of(session, op, 128, 4, 1, 1024).lists, 0)
+
+    def test_aiter_has_tickets_for_each_capture(self):
+        aiter.use(device=self.device)
+        session, q, stream, second = _common._devices[0], np.zeros(1), self.device.stream(), self.device.stream()
+        made = [_split.tickets_of(session, q, stream.handle, 2, 3)]
+        for _ in range(2):
+            with self.device.graph(stream):
+                made.append(_split.tickets_of(session, q, stream.handle, 2, 3))
+                self.assertIs(made[-1], _split.tickets_of(session, q, stream.handle, 2, 3))
+        other = _split.tickets_of(session, q, second.handle, 2, 3)
+        self.assertEqual(len({id(x) for x in (*made, other)}), 4)
+        self.assertTrue(all(x.shape == (2, 3) and not x.any() for x in made))
 
 
 class Decode(unittest.TestCase):

@@ -32,7 +32,7 @@ class Session:
     def __init__(self, device):
         self.device, self.ops, self.made = device, {}, Made()
         self.missing = set()  # see has()
-        self.splits, self.sizes, self.buffers = {}, {}, {}  # see attn.aiter._split
+        self.splits, self.sizes, self.buffers, self.tickets = {}, {}, {}, {}  # see attn.aiter._split
 
     def op(self, kind, **desc):
         """The op of a descriptor: looked up once. A missing kernel is libattn's AttnError."""

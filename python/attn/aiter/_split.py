@@ -46,14 +46,27 @@ def buffers(s, q, key, shapes):
     return kept
 
 
+def tickets_of(s, q, stream, batch, kv_heads):
+    """Zeros [batch, kv heads], which every launch leaves behind: made once for a stream, and in each
+    capture of it, so that graphs may run at the same time."""
+    key, capture = (stream, batch, kv_heads), s.device.hip.capture(stream or 0)
+    kept = s.tickets.get(key)
+    if kept is None or kept[0] != capture:
+        kept = s.tickets[key] = (capture, c.integers(q, (batch, kv_heads)))
+        c.zero(kept[1])
+    return kept[1]
+
+
 def launch(s, kind, desc, call, batch, most=None, longest=0):
     """Launches decode or mla_decode. `call` has its arguments without work lists; `most` bounds the
-    workgroups that a sequence and kv head get, on average: 1 is no split. `longest` as above."""
+    workgroups that a sequence and kv head get, on average: 1 is no split. `longest` as above. The
+    parts are added up by the launch itself where that was found to be better and a pack has it."""
     q, out, op = call["q"], call["out"], s.op(kind, **desc)
     stream, heads, kv_heads = c.stream(q), desc["heads"], desc.get("kv_heads", 1)
     split = split_of(s, op, batch, kv_heads, most, longest)
+    once = split.one_launch and s.has(kind, **desc, one_launch=True)
     joined = {"dtype": desc["dtype"], "head_dim": desc["head_dim_v"], "heads": heads, "partials": "csr"}
-    if not split.lists or not s.has("plan") or not s.has("combine", **joined):
+    if not split.lists or not s.has("plan") or not (once or s.has("combine", **joined)):
         op(**call, stream=stream)
         return
     window = call["window_left"] + 1 if desc["mask"] == "window" else 0
@@ -70,8 +83,14 @@ def launch(s, kind, desc, call, batch, most=None, longest=0):
                  work_info=info, reduce_indptr=tiles, reduce_final_map=final,
                  reduce_partial_map=partial, q_len=desc["q_len"], heads=heads, kv_heads=kv_heads,
                  window=window, item_cost=split.item_cost, merge_rate=split.merge_rate, stream=stream)
-    op(**call, work_indptr=lists, work_info=info, partial_out=part_out, partial_lse=part_lse,
-       partial_rows=rows, stream=stream)
+    call = dict(call, work_indptr=lists, work_info=info, partial_out=part_out, partial_lse=part_lse,
+                partial_rows=rows, stream=stream)
+    if once:
+        s.op(kind, **desc, one_launch=True)(
+            **call, reduce_indptr=tiles, reduce_partial_map=partial,
+            tickets=tickets_of(s, q, stream, batch, kv_heads))
+        return
+    op(**call)
     s.op("combine", **joined)(
         out=out, lse=call.get("lse"), sinks=call.get("sinks"), partial_out=part_out,
         partial_lse=part_lse, reduce_indptr=tiles, reduce_final_map=final, reduce_partial_map=partial,
