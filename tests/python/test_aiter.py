@@ -85,6 +85,7 @@ KERNELS = [
      "small_pages": [False, True]},
     {"op": "topk", "top_k": 32},
     {"op": "indexer_rope_cache", "rope": "neox", "layer_norm": True, "kv_layout": "shuffle"},
+    {"op": "indexer_rope_cache", "rope": "neox", "kv_layout": ["nhd", "shuffle"]},
     {"op": "mla_rope_cache", "head_dim": 576, "head_dim_v": 512, "rope": ["none", "gptj"],
      "cos_sin": "f32"},
     {"op": "mla_decode", "head_dim": 576, "head_dim_v": 512, "gqa": "any", "page_size": "any",
@@ -491,6 +492,30 @@ class Calls:
             amax = np.abs(want_k[there]).max(1) / FP8_MAX
             amax = 2.0 ** np.ceil(np.log2(amax)) if fmt else amax
             np.testing.assert_allclose(scales[slots[there]], amax, 1e-5)
+
+    def test_indexer_keys_as_they_are(self):
+        k = support.random((7, 128), 5) * np.float16(2.0) ** np.arange(-6, 8, 2, dtype=np.float16)[:, None]
+        k[0] = 0
+        slots = np.array([40, 2, -1, 17, 18, 0, 39], np.int64)
+        there = slots >= 0
+        known = np.sort(FP8[np.isfinite(FP8)])
+        for fmt, shuffled in (("", True), ("ue8m0", False), ("ue8m0", True)):
+            cache = self.t(np.zeros((3, P, 1, 132), np.uint8))
+            aiter.indexer_k_quant_and_cache(self.t(k), cache, self.t(slots), 128, fmt, shuffled)
+            pages = self.back(cache).reshape(3, -1)
+            keys = pages[:, :P * 128]
+            if shuffled:
+                keys = keys.reshape(3, 8, 16, 16).transpose(0, 2, 1, 3)
+            keys, scales = keys.reshape(-1, 128), pages[:, P * 128:].copy().view(np.float32).reshape(-1)
+            want = np.maximum(np.abs(k).max(1).astype(np.float64), 1e-4) / FP8_MAX
+            want = 2.0 ** np.ceil(np.log2(want)) if fmt else want
+            np.testing.assert_allclose(scales[slots[there]], want[there], 2.0 ** -22)
+            exact = k[there] / scales[slots[there]].astype(np.float64)[:, None]
+            near = np.abs(exact[..., None] - known).min(-1)
+            error = np.abs(FP8[keys[slots[there]]] - exact)
+            self.assertTrue((error <= near + np.abs(exact) * 2.0 ** -20).all())
+            untouched = np.delete(np.arange(3 * P), slots[there])
+            self.assertFalse(keys[untouched].any() or scales[untouched].any())
 
     # ---- Caches
 

@@ -17,6 +17,8 @@ KERNELS = [
     {"op": "decode", "head_dim": D, "page_size": P, "gqa": H // HK, "q_dtype": "fp8", "kv_dtype": "fp8",
      "kv_scale": "tensor", "kv_layout": ["nhd", "shuffle"], "q_scale": ["tensor", "token"]},
     {"op": "combine", "head_dim": D, "partials": "csr"}, {"op": "plan"},
+    {"op": "prefill", "head_dim": 192, "head_dim_v": 128, "dtype": "bf16", "q_dtype": "fp8", "kv_dtype": "fp8",
+     "kv_scale": "tensor", "paged": True, "page_size": 1, "page_table": "indices", "mask": ["causal", "none"]},
     {"op": "head_product", "weights": "fp8", "activations": "fp8", "head_dim": 192, "head_dim_v": 64},
 ]
 PRODUCT = "batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant"
@@ -76,6 +78,45 @@ class Fp8:
         with self.assertRaisesRegex(aiter.NotServed, "not fp8"):
             aiter.flash_attn_varlen_fp8_pertensor_func(
                 self.t(x.astype(np.float16)), *given[1:], 35, 70)
+
+    def rows_bf16(self, shape):
+        return torch.zeros(shape, dtype=torch.bfloat16) if self.torch else np.zeros(shape, np.uint16)
+
+    def test_mla_prefill_ps_asm_fwd(self):
+        lengths, prefix, heads = np.array([40, 3, 25]), np.array([10, 0, 50]), 2
+        cu_q, cu_k = (np.concatenate([[0], np.cumsum(n)]).astype(np.int32) for n in (lengths, lengths + prefix))
+        slots = np.random.default_rng(1).permutation(150)[:cu_k[-1]].astype(np.int32)
+        q, k = support.fp8_bytes((cu_q[-1], heads, 192), 1), support.fp8_bytes((150, heads, 192), 2)
+        v = support.fp8_bytes((150, heads, 128), 3)
+        scales = [np.float32(s) for s in (0.02, 0.03, 0.5)]
+        info = aiter.get_ps_metadata_info_v1(3, heads, 40, qlen_granularity=256)
+        plan = [torch.ones(n, dtype=kind) if self.torch else np.ones(n, np.int32) for n, kind in info]
+        lists = [self.t(x) for x in (cu_q, cu_k, (lengths + prefix).astype(np.int32))]
+        aiter.get_ps_metadata_v1(*lists, 1, heads, *plan, qhead_granularity=1, qlen_granularity=256,
+                                 kvlen_granularity=128, block_size=1, is_causal=True)
+        for causal in (True, False):
+            out = self.rows_bf16((cu_q[-1], heads, 128))
+            parts = self.t(np.zeros((plan[5].shape[0] * 256, heads, 128), np.float32))
+            lse = self.t(np.zeros((plan[5].shape[0] * 256, heads), np.float32))
+            aiter.mla_prefill_ps_asm_fwd(
+                *(self.t(x) for x in (q, k, v)), *lists[:2], self.t(slots), plan[1], plan[2], 40, 0.1, causal,
+                parts, lse, out, *(self.t(np.array(s)) for s in scales))
+            aiter.mla_reduce_v1(parts, lse, plan[3], plan[4], plan[5], 256, 1, out, None)
+            got = self.back_bf16(out)
+            for s in range(3):
+                listed, rows = slots[cu_k[s]:cu_k[s + 1]], slice(cu_q[s], cu_q[s + 1])
+                values = FP8[v[listed]] * scales[2]
+                want, _ = support.attention(FP8[q[rows]] * scales[0], FP8[k[listed]] * scales[1], values,
+                                            scale=0.1, causal=causal)
+                self.close_to_weights_of_fp8(got[rows], want, values)
+        with self.assertRaisesRegex(aiter.NotServed, "writes no LSE"):
+            aiter.get_ps_metadata_v1(*lists, 1, heads, *plan, block_size=1, need_lse=True)
+        with self.assertRaisesRegex(aiter.NotServed, "listed one by one"):
+            aiter.get_ps_metadata_v1(*lists, 1, heads, *plan)
+        with self.assertRaisesRegex(aiter.NotServed, "not fp8"):
+            aiter.mla_prefill_ps_asm_fwd(
+                self.rows_bf16((5, heads, 192)), *(self.t(x) for x in (k, v)), *lists[:2], self.t(slots), None,
+                None, 40, 0.1, True, None, None, out)
 
     def test_fp8_queries_over_pages(self):
         lengths, cu = [50, 20], np.array([0, 25, 30], np.int32)

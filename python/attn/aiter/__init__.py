@@ -22,13 +22,14 @@ from attn.aiter._cache import (cp_mha_gather_cache, fused_qk_norm_rope_cache_pts
                                reshape_and_cache_with_pertoken_quant)
 from attn.aiter._common import NotServed, use
 from attn.aiter._indexer import (deepgemm_fp8_paged_mqa_logits, fp8_mqa_logits,
-                                 indexer_qk_rope_quant_and_cache, top_k_per_row_decode,
+                                 indexer_k_quant_and_cache, indexer_qk_rope_quant_and_cache, top_k_per_row_decode,
                                  top_k_per_row_prefill)
 from attn.aiter._mla import (concat_and_cache_mla, decode_attention_fwd,
                              decode_update_mla_metadata_v1, fused_qk_rmsnorm,
                              fused_qk_rmsnorm_group_quant, fused_qk_rope_concat_and_cache_mla, get_meta_param,
-                             get_mla_metadata_info_v1, get_mla_metadata_v1, mla_decode_fwd,
-                             mla_prefill_fwd, mla_reduce_v1)
+                             get_mla_metadata_info_v1, get_mla_metadata_v1, get_ps_metadata_info_v1,
+                             get_ps_metadata_v1, mla_decode_fwd, mla_prefill_fwd,
+                             mla_prefill_ps_asm_fwd, mla_reduce_v1)
 from attn.aiter._paged import (flash_attn_func, get_recommended_splits, paged_attention_ragged,
                                paged_attention_rocm, paged_attention_v1)
 from attn.aiter._product import (

@@ -87,6 +87,32 @@ def top_k_per_row_decode(logits, next_n, seqLens, indices, numRows, stride0, str
            None, numRows, k)
 
 
+# Beside so large an epsilon the mean square of a key is nothing, and its root is a power of two, so that
+# weights of this power leave a normalised key as it was, bit for bit.
+EPS, ROOT = 2.0 ** 100, 2.0 ** 50
+
+
+def indexer_k_quant_and_cache(k, kv_cache, slot_mapping, quant_block_size, scale_fmt, preshuffle=False):
+    """Keys that are normalised and rotated already, as fp8, into the cache [pages, P, 132] or [pages, P,
+    1, 132]: indexer_rope_cache with a rotation by nothing and an RMS norm that divides by one. Scales of
+    ue8m0 are powers of two."""
+    call = "indexer_k_quant_and_cache"
+    check_dim(call, k)
+    c.refuse(call, quant_block_size=(quant_block_size != DIM, f"{quant_block_size}: a key has one scale"))
+    s, page = c.session(k), kv_cache.shape[1]
+    tokens = min(k.shape[0], slot_mapping.shape[0])
+    table, weight = (s.made.of((name, type(k)), (), make) for name, make in (
+        ("no rotation", lambda: c.cast(c.arange(k, DIM // 2) < DIM // 4, "float32")),
+        ("no norm", lambda: c.ones(k, DIM) * ROOT)))
+    slots = c.cast(slot_mapping[:tokens], "int64")
+    s.op("indexer_rope_cache", dtype=c.dtype(k), heads=64, rope="neox", layer_norm=False,
+         layout="shuffle" if preshuffle else "nhd")(
+        k=k[:tokens], k_weight=weight, slot_mapping=slots, positions=slots * 0, cos_sin=c.view(table, 1, -1),
+        keys=c.view(kv_cache, -1), page_size=page, page_stride=page * ROW_BYTES,
+        page_count=kv_cache.shape[0], eps=EPS, power_of_two_scales=scale_fmt == "ue8m0",
+        stream=c.stream(k))
+
+
 def indexer_qk_rope_quant_and_cache(q, q_out, weights, weights_out, k, kv_cache, slot_mapping,
                                     norm_weight, norm_bias, positions, cos_cache, sin_cache, epsilon,
                                     quant_block_size, scale_fmt, weights_scale, preshuffle=False,

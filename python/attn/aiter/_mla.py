@@ -204,9 +204,52 @@ def decode_update_mla_metadata_v1(seqlens_qo_indptr, seqlens_kv_indptr, kv_last_
                         reduce_final_map, reduce_partial_map, page_size, max_seqlen_qo=1)
 
 
+def get_ps_metadata_info_v1(batch_size, num_head_k, max_qlen, qlen_granularity=256):
+    """Shapes and types of the tensors of mla_prefill_ps_asm_fwd()'s plan: as AITER's, but for the parts,
+    of which there are none."""
+    tiles = batch_size * -(-max_qlen // qlen_granularity)
+    (i32, u64), units = a.number_types(), a.any_session().device.compute_units
+    return ((2, u64), (units + 1, i32), ((1, 8), i32), (tiles + 1, i32), ((tiles, 2), i32), (0, i32))
+
+
+def get_ps_metadata_v1(seqlens_qo_indptr, pages_kv_indptr, context_lens, gqa_ratio, num_heads_k,
+                       work_metadata_ptrs, work_indptr, work_info, reduce_indptr, reduce_final_map,
+                       reduce_partial_map, qhead_granularity=1, qlen_granularity=256,
+                       kvlen_granularity=16, block_size=16, is_causal=True, need_lse=False):
+    """A plan without parts: mla_prefill_ps_asm_fwd() writes whole outputs."""
+    call = "get_ps_metadata_v1"
+    c.refuse(call, need_lse=(need_lse, "fp8 prefill writes no LSE here"),
+             block_size=(block_size != 1, f"{block_size}: keys are listed one by one"))
+    for x in (work_indptr, reduce_indptr):
+        c.zero(x)
+
+
+def mla_prefill_ps_asm_fwd(Q, K, V, qo_indptr, kv_indptr, kv_page_indices, work_indptr, work_info_set,
+                           max_seqlen_q, softmax_scale, is_causal, splitData, splitLse, output,
+                           q_scale=None, k_scale=None, v_scale=None):
+    """Packed fp8 queries over the fp8 keys and values [slots, heads, D] that are listed. Writes output;
+    mla_reduce_v1() has nothing to add to it, and splitData and splitLse are not used."""
+    call = "mla_prefill_ps_asm_fwd"
+    if any(c.dtype(x) != "fp8" for x in (Q, K, V)):
+        raise NotServed(call, f"Q, K and V are {c.dtype(Q)}, {c.dtype(K)} and {c.dtype(V)}, not fp8")
+    batch = qo_indptr.shape[0] - 1
+    starts = kv_indptr[:batch + 1]
+    scales = [c.ones(Q, 1) if x is None else c.scalar(call, name, x) for name, x in (
+        ("q_scale", q_scale), ("k_scale", k_scale), ("v_scale", v_scale))]
+    s, cache = c.session(Q), c.Cache(call, K, V, c.dtype(output), *scales[1:])
+    desc = a.attention_desc(Q, cache.head_dim_v, cache.kv_heads, "causal" if is_causal else "none",
+                            None, 0.0, False, c.dtype(output))
+    desc.update(paged=True, cache=cache.desc, page_table="indices", q_dtype="fp8")
+    a.prefill(s, desc, Q, cache.head_dim_v, qo_indptr, max_seqlen_q, 0, output, False, None,
+              dict(cache.tensors(), q_descale=scales[0], kv_indptr=starts, kv_indices=kv_page_indices,
+                   kv_lens=c.cast(starts[1:] - starts[:-1], "int32")), {"scale": softmax_scale})
+
+
 def mla_reduce_v1(partial_output, partial_lse, reduce_indptr, reduce_final_map, reduce_partial_map,
                   max_seqlen_q, num_kv_splits, final_output, final_lse=None):
     """As pa_reduce_v1(), with the arguments in this order."""
+    if reduce_partial_map.shape[0] == 0:
+        return  # get_ps_metadata_v1() made the plan
     a.pa_reduce_v1(partial_output, partial_lse, reduce_indptr, reduce_final_map, reduce_partial_map,
                    max_seqlen_q, final_output, final_lse)
 

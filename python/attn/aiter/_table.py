@@ -58,6 +58,9 @@ ROWS = (
       "get_meta_param", "decode_update_mla_metadata_v1"), "ATOM, SGLang, vLLM",
      "any number of heads up to 128, pages of any size, fp8 caches and queries, LSE, lists of slots",
      "`logit_cap`, context parallelism, `return_logits`, `topk` in the metadata"),
+    (("mla_prefill_ps_asm_fwd", "get_ps_metadata_info_v1", "get_ps_metadata_v1"), "ATOM, SGLang, vLLM",
+     "fp8 prefill over listed keys, causal or not, on both targets; any number of heads. The plan has no parts, and "
+     "`splitData` and `splitLse` are not used", "`need_lse`, pages of several tokens"),
     (("mla_prefill_fwd",), "ATOM, SGLang", "up to 64 queries a sequence", "more of them"),
     (("decode_attention_fwd",), "ATOM",
      "latent caches of any page, fp8 with a scale, LSE",
@@ -70,7 +73,8 @@ ROWS = (
     (("batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant",), "ATOM",
      "absorption products of fp8 weights with one scale, either order of heads and tokens, `YQ`; `config` is not "
      "looked at", "`bias`, other groups than of 128, weights of int8"),
-    (("indexer_qk_rope_quant_and_cache",), "ATOM", "plain and ue8m0 scales, pre-shuffled or not", ""),
+    (("indexer_qk_rope_quant_and_cache", "indexer_k_quant_and_cache"), "ATOM, SGLang, vLLM",
+     "plain and ue8m0 scales, pre-shuffled or not", "scales of fewer than 128 elements"),
     (("fp8_mqa_logits", "deepgemm_fp8_paged_mqa_logits"), "ATOM, SGLang",
      "pages of any size, with SHUFFLE of a multiple of 16, pre-shuffled or not, several queries a "
      "sequence", "keys of other than 128 elements"),
@@ -80,7 +84,8 @@ ROWS = (
 
 _GDN = "linear attention is not an op of attnc yet"
 _SHUFFLED_LATENT = "latent caches of fragments, [page, 1, P / 16, ...], are not read or written"
-_LISTED = "its work lists are of prefill; flash_attn_varlen_fp8_pertensor_func reads the same tensors"
+_UP = ("activations that are fp8 already, with a scale for each block of both operands, are not read; head_product "
+       "makes keys and values of latents")
 _PACKED = "the segmented layout is of gfx1250"
 _V4 = "DeepSeek-V4's two caches and compressed keys are not ops of attnc"
 _FP4 = "keys of 4 bits are not read"
@@ -93,9 +98,6 @@ MISSING = (
      "how a page's scale grows there was not compared with rope_qk_norm_cache's rule yet"),
     ("pa_decode_bf16_asm", "ATOM", "it is of gfx1250, with fp8 queries"),
     ("extend_attention_fwd", "", "two caches in one call, with a mask, are not read"),
-    ("mla_prefill_ps_asm_fwd", "ATOM, SGLang", _LISTED),
-    ("get_ps_metadata_info_v1", "SGLang", "it plans mla_prefill_ps_asm_fwd"),
-    ("get_ps_metadata_v1", "SGLang", "it plans mla_prefill_ps_asm_fwd"),
     ("csr_to_dense_block_table", "ATOM", "it serves decode_attention_fwd; libattn reads either table"),
     ("minimax_qk_norm_rope", "ATOM", "it works out the norm over all heads itself; rope_qk_norm_cache is "
      "given the sum of squares"),
@@ -108,9 +110,11 @@ MISSING = (
     ("fused_qk_rope_cat_and_cache_mla", "ATOM", _SHUFFLED_LATENT),
     ("fused_fp8_bmm_rope_cat_and_cache_mla", "ATOM", "the absorbed product is a launch of its own"),
     ("fused_fp4_bmm_rope_cat_and_cache_mla", "ATOM", "weights of 4 bits are not read"),
+    ("fused_gemm_a8w8_blockscale_split_cat", "ATOM", _UP),
+    ("fused_gemm_a8w8_blockscale_preshuffle_split_cat", "ATOM", _UP),
+    ("fused_gemm_afp4wfp4_split_cat", "ATOM", "weights of 4 bits are not read"),
+    ("fused_gemm_afp4wfp4_preshuffle_split_cat", "ATOM", "weights of 4 bits are not read"),
     ("gather_kv_b_proj", "ATOM", "gathering and the product are two launches, cache_gather and head_product"),
-    ("indexer_k_quant_and_cache", "ATOM, vLLM", "keys are written normalised and rotated: "
-     "indexer_qk_rope_quant_and_cache"),
     ("cp_gather_indexer_k_quant_cache", "ATOM, vLLM", "no op of attnc gathers the cache of an indexer"),
     ("mla_decode_fwd_v4_nm", "ATOM", _V4),
     ("pa_decode_sparse", "ATOM", _V4),
