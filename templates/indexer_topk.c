@@ -88,6 +88,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     struct att_tile tile;
     if (!tir_is_power((unsigned)v->block_size))
         return att_reject(why, ATT_BLOCK_SIZE, "block_size %d is no power of two", v->block_size);
+    if (v->listed && v->planned)
+        return att_reject(why, ATT_PLANNED, "planned is set, and listed");
     if (v->listed && v->top_blocks)
         return att_reject(why, ATT_TOP_BLOCKS, "top_blocks is set, and listed");
     return att_find_tile(v, m, &tile, why) && att_index_check(v, m, why);
@@ -268,7 +270,9 @@ static void name_entries(void *context, struct tir_value entry, struct tir_value
     out[1] = att_select_score(&x->select, entry);
     if (!x->index.paged)
         return;
-    const struct tir_value slots = tir_cmp_ne(b, tir_arg(b, ARG_AS_SLOTS, TIR_I32), tir_i32(b, 0));
+    struct tir_value slots = tir_cmp_ne(b, tir_arg(b, ARG_AS_SLOTS, TIR_I32), tir_i32(b, 0));
+    if (x->list.partial.id)
+        slots = tir_and(b, slots, tir_cmp_lt(b, x->list.partial, tir_i32(b, 0)));
     struct tir_if branch = tir_begin_if(b, slots, false, &x->select.lane, 1);
     const struct tir_value key = tir_add(b, own, tir_splat(b, x->list.start, x->select.lane));
     const struct tir_value slot = att_list_slots(&x->list, key);
@@ -327,12 +331,12 @@ static struct tir_value count_rows(struct indexer *x, struct tir_value first)
     return tir_min(b, tir_max(b, sees, zero), tir_int_like(b, end, (int)x->select.k));
 }
 
-/* The first wave of the first workgroup goes through all rows. */
-static void write_indptr(struct indexer *x)
+/* The first wave of workgroup `group` 0 goes through all rows. */
+static void write_indptr(struct indexer *x, struct tir_value group)
 {
     struct tir_builder *b = &x->b;
     const struct tir_value out = tir_arg(b, ARG_KV_INDPTR, TIR_I64), zero = tir_i32(b, 0);
-    const struct tir_value wave = tir_or(b, tir_or(b, x->list.row, x->list.part), x->select.wave);
+    const struct tir_value wave = tir_or(b, group, x->select.wave);
     const struct tir_value own =
         tir_and(b, tir_cmp_eq(b, wave, zero), tir_cmp_ne(b, out, tir_i64(b, 0)));
     const struct tir_value n = att_plus(b, tir_arg(b, ARG_ROWS, TIR_I32), 1);
@@ -350,6 +354,37 @@ static void write_indptr(struct indexer *x)
     tir_end_if(b, &first, NULL);
 }
 
+/* The part of a row that is open, from an empty state of both selections on. */
+static void select_part(struct indexer *x, const struct tir_value empty[2 * ATT_SELECT_N])
+{
+    struct tir_value state[2 * ATT_SELECT_N];
+    memcpy(state, empty, sizeof(state));
+    select_keys(x, state);
+    att_list_write(&x->list, &x->select, att_select_end(&x->select, state),
+                   &(struct att_list_names){name_entries, x, ARG_INDICES, ARG_VALUES, ARG_COUNTS,
+                                            ARG_PARTIAL_INDICES, ARG_PARTIAL_VALUES});
+    if (x->top_blocks)
+        att_list_write(&x->list, &x->blocks, att_select_end(&x->blocks, state + ATT_SELECT_N),
+                       &(struct att_list_names){name_blocks, x, ARG_BLOCKS, ARG_BLOCK_VALUES,
+                                                ARG_BLOCK_COUNTS, ARG_PARTIAL_BLOCKS,
+                                                ARG_PARTIAL_BLOCK_VALUES});
+}
+
+/* All that the workgroup has; no item begins before the last one's entries have been read, since
+ * waves meet before the first is appended. */
+static void select_items(struct indexer *x, const struct tir_value empty[2 * ATT_SELECT_N])
+{
+    struct tir_builder *b = &x->b;
+    const struct tir_value indptr = tir_arg(b, ARG_WORK_INDPTR, TIR_I64);
+    const struct tir_value at = tir_shl(b, tir_block_id(b, 0), tir_i32(b, 2));
+    const struct tir_value first = tir_scalar_load(b, indptr, at, TIR_I32);
+    const struct tir_value end = tir_scalar_load(b, indptr, att_plus(b, at, 4), TIR_I32);
+    struct tir_loop loop = tir_begin_for(b, first, end, tir_i32(b, 1), NULL, 0);
+    x->list = att_list_of_item(b, loop.index);
+    select_part(x, empty);
+    tir_end_for(b, &loop, NULL, 0);
+}
+
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
 {
     struct att_tile tile;
@@ -365,25 +400,25 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     x.select = att_select_begin(&x.b, &sizes.keys, NULL, state);
     if (x.top_blocks)
         x.blocks = att_select_begin(&x.b, &sizes.blocks, &x.select, state + ATT_SELECT_N);
-    x.list = att_list_begin(&x.b, (struct tir_value){0});
+    const struct tir_value group = tir_or(&x.b, tir_block_id(&x.b, 0), tir_block_id(&x.b, 1));
+    const bool early = x.top_blocks || v->planned; /* no scalar registers are left for it then */
+    if (!v->planned)
+        x.list = att_list_begin(&x.b, (struct tir_value){0});
     if (x.listed)
         open_list(&x);
-    else if (x.top_blocks) /* two selections leave it no scalar registers through the loop */
-        write_indptr(&x);
-    select_keys(&x, state);
-    att_list_write(&x.list, &x.select, att_select_end(&x.select, state),
-                   &(struct att_list_names){name_entries, &x, ARG_INDICES, ARG_VALUES, ARG_COUNTS});
-    if (x.top_blocks)
-        att_list_write(&x.list, &x.blocks, att_select_end(&x.blocks, state + ATT_SELECT_N),
-                       &(struct att_list_names){name_blocks, &x, ARG_BLOCKS, ARG_BLOCK_VALUES,
-                                                ARG_BLOCK_COUNTS});
-    if (!x.listed && !x.top_blocks)
-        write_indptr(&x);
+    else if (early)
+        write_indptr(&x, group);
+    if (v->planned)
+        select_items(&x, state);
+    else
+        select_part(&x, state);
+    if (!x.listed && !early)
+        write_indptr(&x, group);
     tir_return(&x.b);
     *k = (struct att_kernel){
         .func = f,
         .schedule = {.stages = 1, .interleave = 1},
-        .grid = {{ARG_ROWS, 1, 1}, {ARG_SPLITS, 1, 1}, {NULL, 1, 1}},
+        .grid = {{ARG_WORKGROUPS, 1, 1}, {ARG_SPLITS, 1, 1}, {NULL, 1, 1}},
     };
     snprintf(k->tuning, sizeof(k->tuning), "waves=%d keys=%d", tile.waves,
              tile.waves * (int)sizes.keys.each * LANES);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Rows that are selected from, and the lists that are made of them: arguments that topk and
- * indexer_topk share. Workgroup (t, p) has part p of row t.
+ * indexer_topk share. Workgroup (t, p) has part p of row t; with a plan it has the items of a work
+ * list, each part of a row, and lists of parts are merged to rows.
  */
 #ifndef TEMPLATES_SELECT_LIST_H
 #define TEMPLATES_SELECT_LIST_H
@@ -16,11 +17,21 @@ struct att_list {
     struct tir_value first;    /* column of the part's first score: start and its position */
     struct tir_value position; /* of that score in its row */
     struct tir_value n;        /* scores of the part; all i32 scalars */
+    struct tir_value partial;  /* the part's list among those of a plan, below 0 where the row has
+                                * one part; id 0: there is no plan */
+    struct tir_value to;       /* list of the output, where it is not `splits` row + part */
 };
 
 /** This workgroup's part of a row: of row_starts, row_ends and `splits`. `columns` bounds rows and
  * stands for row_ends without them; id 0: there is no bound. */
 struct att_list att_list_begin(struct tir_builder *b, struct tir_value columns);
+
+/** Item number `item` of a plan. */
+struct att_list att_list_of_item(struct tir_builder *b, struct tir_value item);
+
+/** The lists of a row's parts, or a run of them, one behind the other; n is 0 where there are
+ * none. */
+struct att_list att_list_of_parts(struct tir_builder *b, unsigned k);
 
 /** Cuts a row of `all` scores, whose columns begin at `start`, into the parts. */
 void att_list_cut(struct att_list *l, struct tir_value start, struct tir_value all);
@@ -41,7 +52,8 @@ struct tir_value att_list_slots(const struct att_list *l, struct tir_value at);
 struct att_list_names {
     void (*name)(void *context, struct tir_value entry, struct tir_value out[2]);
     void *context;
-    const char *indices, *values, *counts; /* arguments */
+    const char *indices, *values, *counts;        /* arguments */
+    const char *partial_indices, *partial_values; /* where there is a plan */
 };
 
 /** Writes `count` entries to the list's part of the three arrays. */

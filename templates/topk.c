@@ -33,6 +33,7 @@ static const struct att_knob knobs[] = {
 
 struct topk {
     struct tir_builder b;
+    bool planned;
     struct att_select select;
     struct att_list list;
     struct tir_type score; /* f32, 64 x 1 */
@@ -79,9 +80,12 @@ static struct tir_value is_null(struct topk *t, const char *arg)
 static struct tir_value part_of(struct topk *t, const char *arg, const char *stride)
 {
     struct tir_builder *b = &t->b;
-    const struct tir_value row = tir_mul(b, att_wide(b, t->list.row), att_stride(b, stride, 4));
     const struct tir_value at = tir_mul(b, att_wide(b, t->list.first), tir_i64(b, 4));
-    return tir_add(b, tir_arg(b, arg, TIR_I64), tir_add(b, row, at));
+    const struct tir_value base = tir_arg(b, arg, TIR_I64);
+    if (t->planned)
+        return tir_add(b, base, at);
+    const struct tir_value row = tir_mul(b, att_wide(b, t->list.row), att_stride(b, stride, 4));
+    return tir_add(b, base, tir_add(b, row, at));
 }
 
 static void load_chunk(struct topk *t, struct tir_view scores, struct tir_value first,
@@ -275,21 +279,45 @@ static void name_entries(void *context, struct tir_value entry, struct tir_value
     out[1] = score_of(t, entry, column);
 }
 
+/* The row, or the part of it, that the workgroup has. */
+static void select_and_write(struct topk *t, struct tir_value state[ATT_SELECT_N])
+{
+    const struct tir_value count = select_part(t, state);
+    att_list_write(&t->list, &t->select, count,
+                   &(struct att_list_names){.name = name_entries,
+                                            .context = t,
+                                            .indices = ARG_INDICES,
+                                            .values = ARG_VALUES,
+                                            .counts = ARG_COUNTS});
+}
+
+/* Rows that no plan has cut have been written. */
+static void merge_parts(struct topk *t, struct tir_value state[ATT_SELECT_N])
+{
+    struct tir_builder *b = &t->b;
+    t->list = att_list_of_parts(b, t->select.k);
+    struct tir_if some = tir_begin_if(b, tir_cmp_gt(b, t->list.n, tir_i32(b, 0)), false, NULL, 0);
+    select_and_write(t, state);
+    tir_end_if(b, &some, NULL);
+}
+
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
 {
     struct att_tile tile;
     att_find_tile(v, m, &tile, NULL);
     struct tir_func *f = att_begin_kernel(v, m, tile.waves, tile.waves / 2);
-    struct topk t = {.b = tir_at_end(f, f->body)};
+    struct topk t = {.b = tir_at_end(f, f->body), .planned = v->planned};
     struct tir_value state[ATT_SELECT_N];
     const struct att_select_size size = size_of(v, &tile, m);
     t.select = att_select_begin(&t.b, &size, NULL, state);
     t.score = t.select.lane;
     t.score.dtype = TIR_F32;
-    t.list = att_list_begin(&t.b, tir_arg(&t.b, ARG_COLUMNS, TIR_I32));
-    const struct tir_value count = select_part(&t, state);
-    att_list_write(&t.list, &t.select, count,
-                   &(struct att_list_names){name_entries, &t, ARG_INDICES, ARG_VALUES, ARG_COUNTS});
+    if (v->planned) {
+        merge_parts(&t, state);
+    } else {
+        t.list = att_list_begin(&t.b, tir_arg(&t.b, ARG_COLUMNS, TIR_I32));
+        select_and_write(&t, state);
+    }
     tir_return(&t.b);
     *k = (struct att_kernel){
         .func = f,

@@ -81,6 +81,8 @@ static const struct {
     {"slots", 0, "indexer_topk"},
     {"block_size", 8, "indexer_topk"},
     {"top_blocks", 0, "indexer_topk"},
+    {"planned", 0, "indexer_topk"},
+    {"splits", 1, "topk"},
     {"small_pages", 0, NULL},
     {"sharded", 0, NULL},
     {"page_size", 32, "indexer_topk"},

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -84,6 +85,93 @@ static void no_shape_takes_32_mib(void **state)
     }
 }
 
+static struct attn_indexer_topk_workspace plan_of(int32_t top_k, int32_t top_blocks, int32_t rows,
+                                                  int32_t keys, int32_t units)
+{
+    struct attn_indexer_topk_desc d = desc_of(top_k, top_blocks);
+    d.planned = true;
+    const struct attn_indexer_topk_shape s = {sizeof(s), rows, keys, units};
+    struct attn_indexer_topk_workspace w;
+    assert_int_equal(attn_indexer_topk_workspace_size(&d, &s, &w), ATTN_OK);
+    return w;
+}
+
+/* Makes a plan of `keys` for the first row and of one key for the others; returns the most parts
+ * of a row. */
+static int32_t parts_of_plan(const struct attn_indexer_topk_workspace *w, int32_t rows,
+                             int32_t keys)
+{
+    const struct attn_decode_plan_shape shape = {
+        .size = sizeof(shape),
+        .batch = rows,
+        .q_len = 1,
+        .heads = 1,
+        .kv_heads = 1,
+        .lists = w->lists,
+        .item_cost = w->item_cost,
+        .merge_rate = w->merge_rate,
+    };
+    struct attn_decode_plan_sizes sizes;
+    assert_int_equal(attn_decode_plan_sizes(&shape, &sizes), ATTN_OK);
+    assert_true(w->work_info + 32 * (size_t)sizes.work_items <= w->reduce_indptr);
+    assert_true(w->reduce_partial_map + 4 * (size_t)sizes.partials <= w->bytes);
+    int32_t *lens = calloc((size_t)rows, sizeof(*lens));
+    char *memory = malloc(w->bytes);
+    assert_non_null(lens);
+    assert_non_null(memory);
+    for (int32_t r = 0; r < rows; r++)
+        lens[r] = r ? 1 : keys;
+    const struct attn_decode_plan plan = {
+        .work_indptr = (int32_t *)(memory + w->work_indptr),
+        .work_info = (int32_t *)(memory + w->work_info),
+        .reduce_indptr = (int32_t *)(memory + w->reduce_indptr),
+        .reduce_final_map = (int32_t *)(memory + w->reduce_final_map),
+        .reduce_partial_map = (int32_t *)(memory + w->reduce_partial_map),
+    };
+    const struct attn_decode_plan_lengths lengths = {.kv_lens = lens};
+    assert_int_equal(attn_decode_plan(&shape, &lengths, &plan), ATTN_OK);
+    const int32_t parts = plan.reduce_indptr[1];
+    assert_true(plan.reduce_indptr[rows] <= sizes.partials);
+    free(memory);
+    free(lens);
+    return parts;
+}
+
+/* Whatever the lengths are, no row has more parts than its runs hold. */
+static void a_plan_fits_its_runs(void **state)
+{
+    (void)state;
+    static const int32_t rows[] = {1, 2, 64, 303, 304, 305, 1000};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        for (int32_t keys = 1; keys <= 1 << 20; keys = keys * 7 / 4 + 1) {
+            const struct attn_indexer_topk_workspace w =
+                plan_of(2048, 0, rows[i], keys, UNITS_MI300X);
+            const int32_t parts = parts_of_plan(&w, rows[i], keys);
+            const int32_t room = w.run ? w.run * w.runs : 32;
+            if (parts > room)
+                fail_msg("%d rows of %d keys: %d parts, room for %d", rows[i], keys, parts, room);
+        }
+}
+
+static void no_plan_takes_32_mib(void **state)
+{
+    (void)state;
+    static const int32_t units[] = {1, 256, UNITS_MI300X, 512},
+                         rows[] = {0, 1, 64, 304, 512, 4096, 131072};
+    for (size_t u = 0; u < sizeof(units) / sizeof(units[0]); u++)
+        for (size_t r = 0; r < sizeof(rows) / sizeof(rows[0]); r++)
+            for (int32_t k = 512; k <= 4096; k *= 2) {
+                const struct attn_indexer_topk_workspace w =
+                    plan_of(k, k, rows[r], INT32_MAX, units[u]);
+                assert_true(w.bytes <= 32 << 20 && w.lists >= 1);
+            }
+    const struct attn_indexer_topk_workspace w = plan_of(2048, 0, 64, 1 << 20, UNITS_MI300X);
+    assert_int_equal(w.lists, UNITS_MI300X);
+    assert_int_equal(w.run, 16);
+    assert_int_equal(w.splits, 1);
+    assert_int_equal(plan_of(2048, 0, 64, 16384, UNITS_MI300X).run, 0);
+}
+
 static void what_is_out_of_range_is_refused(void **state)
 {
     (void)state;
@@ -108,6 +196,14 @@ static void what_is_out_of_range_is_refused(void **state)
     s.rows = 64;
     s.max_keys = -1;
     REFUSED("max_keys -1");
+    s.max_keys = 1;
+    d.planned = true;
+    s.rows = 131073;
+    REFUSED("131073 rows of a planned call");
+    s.rows = 64;
+    d.listed = true;
+    REFUSED("planned is set, and listed");
+    d = desc_of(2048, 0);
 #undef REFUSED
     s.max_keys = 1;
     assert_int_equal(attn_indexer_topk_workspace_size(NULL, &s, &w), ATTN_BAD_ARGUMENT);
@@ -149,6 +245,8 @@ int main(void)
         cmocka_unit_test(parts_fill_the_gpu_and_stay_long),
         cmocka_unit_test(lists_lie_one_behind_the_other),
         cmocka_unit_test(no_shape_takes_32_mib),
+        cmocka_unit_test(a_plan_fits_its_runs),
+        cmocka_unit_test(no_plan_takes_32_mib),
         cmocka_unit_test(what_is_out_of_range_is_refused),
         cmocka_unit_test(columns_of_logits_are_shared_out),
     };

@@ -154,6 +154,16 @@ static void make_sequence(struct index_data *d, int s, uint64_t *random)
     }
 }
 
+/* Pages of a trace: each sequence's behind those of the one before. Returns how many there are. */
+static int number_pages(struct index_data *d)
+{
+    int pages = 0;
+    for (int s = 0; s < d->sequences; s++)
+        for (int i = 0; i < (d->keys[s] + d->page - 1) / d->page; i++)
+            d->table[s * d->table_stride + i] = pages++;
+    return pages;
+}
+
 /* Pages in random order, all of NaNs at first; in order, and no image, for traces. */
 static void make_image(struct index_data *d, uint64_t *random)
 {
@@ -164,13 +174,14 @@ static void make_image(struct index_data *d, uint64_t *random)
     }
     d->pages = d->sequences * d->table_stride;
     d->table = allocate(d, (size_t)d->pages, sizeof(*d->table));
-    for (int i = 0; i < d->pages; i++) {
-        const int other = spare ? (int)(random_bits(random) % (unsigned)(i + 1)) : i;
+    for (int i = 0; spare && i < d->pages; i++) {
+        const int other = (int)(random_bits(random) % (unsigned)(i + 1));
         d->table[i] = d->table[other];
         d->table[other] = i;
     }
+    const int pages = d->call->traced && d->paged ? number_pages(d) : d->pages;
     d->image_bytes =
-        d->paged ? (size_t)d->pages * (size_t)d->page_bytes : (size_t)d->keys[0] * DIM + DIM;
+        d->paged ? (size_t)pages * (size_t)d->page_bytes : (size_t)d->keys[0] * DIM + DIM;
     if (d->call->traced)
         return;
     d->image = allocate(d, d->image_bytes, 1);

@@ -2,9 +2,11 @@
  *
  * Verification of indexer_topk kernels. Scores in single precision make some ranks ambiguous: each
  * selected key must score at least what each other does, within the bounds of both; of keys that
- * are alike the first ones must be selected; and parts of rows, merged, must give the same list.
+ * are alike the first ones must be selected; and parts of rows, merged, must give the same list,
+ * whether all rows have as many or a plan has cut them.
  */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tools/reference/topk.h"
@@ -18,6 +20,8 @@ enum {
     SLOTS = 1 << 1,  /* where there are pages */
     PARTS = 1 << 2,  /* once in parts, once as a whole */
     EQUAL = 1 << 3,  /* all rows have all keys, and only positions are written, unless in parts */
+    RAGGED = 1 << 4, /* rows of `long_row` keys, of none and of lengths between: for a plan */
+    COARSE = 1 << 5, /* plans with fewer lists than rows */
 };
 
 /* Lengths of rows are k and what row_length() says, or `long_row`. */
@@ -25,37 +29,56 @@ static const struct shape {
     struct verify_shape is;
     enum index_keys keys;
     int rows, long_row;
-    int splits, shared, page; /* of traces */
+    struct {
+        int splits, shared, page;
+        int longest; /* keys of the first row, or 0 */
+        int lists;   /* of a plan */
+    } trace;
 } shapes[] = {
-    {{"around k", STARTS}, KEYS_RANDOM, 7, 0, 0, 0, 0},
-    {{"equal", SLOTS}, KEYS_EQUAL, 1, 13001, 0, 0, 0},
-    {{"zeros", VERIFY_VIEWS}, KEYS_NEGATIVE, 1, 9500, 0, 0, 0},
-    {{"two keys", STARTS}, KEYS_TWO, 2, 9100, 0, 0, 0},
-    {{"rising", 0}, KEYS_RISING, 1, 15000, 0, 0, 0},
-    {{"whole rounds", 0}, KEYS_RISING, 1, 8192, 0, 0, 0},
-    {{"falling", SLOTS}, KEYS_FALLING, 1, 13000, 0, 0, 0},
-    {{"huge range", VERIFY_VIEWS}, KEYS_HUGE_RANGE, 1, 17000, 0, 0, 0},
-    {{"nans", STARTS}, KEYS_NANS, 2, 9500, 0, 0, 0},
-    {{"parts", STARTS | SLOTS | PARTS}, KEYS_RANDOM, 3, 9000, 0, 0, 0},
-    {{"parts of equals", PARTS}, KEYS_TWO, 1, 5000, 0, 0, 0},
+    {{"around k", STARTS}, KEYS_RANDOM, 7, 0, {0}},
+    {{"equal", SLOTS}, KEYS_EQUAL, 1, 13001, {0}},
+    {{"zeros", VERIFY_VIEWS}, KEYS_NEGATIVE, 1, 9500, {0}},
+    {{"two keys", STARTS}, KEYS_TWO, 2, 9100, {0}},
+    {{"rising", 0}, KEYS_RISING, 1, 15000, {0}},
+    {{"whole rounds", 0}, KEYS_RISING, 1, 8192, {0}},
+    {{"falling", SLOTS}, KEYS_FALLING, 1, 13000, {0}},
+    {{"huge range", VERIFY_VIEWS}, KEYS_HUGE_RANGE, 1, 17000, {0}},
+    {{"nans", STARTS}, KEYS_NANS, 2, 9500, {0}},
+    {{"parts", STARTS | SLOTS | PARTS}, KEYS_RANDOM, 3, 9000, {0}},
+    {{"parts of equals", PARTS}, KEYS_TWO, 1, 5000, {0}},
+    {{"ragged", RAGGED | SLOTS | PARTS}, KEYS_RANDOM, 9, 131072, {0}},
+    {{"ragged, few lists", RAGGED | STARTS | PARTS | COARSE}, KEYS_NANS, 9, 12000, {0}},
+    {{"ragged equals", RAGGED | PARTS | VERIFY_VIEWS}, KEYS_TWO, 5, 9000, {0}},
 };
 
-static const struct shape traced = {{"trace", EQUAL}, KEYS_RANDOM, 304, 65536, 1, 0, 64};
+static const struct shape traced = {{"trace", EQUAL}, KEYS_RANDOM, 304, 65536, {1, 0, 64, 0, 304}};
 
 enum { SPLITS = 3, TRACED_BLOCKS = 2048 };
 
 /* A kernel's selections: keys, and blocks of them. */
 enum { OF_KEYS, OF_BLOCKS, LISTS };
 
+enum { INFO = 8 }; /* integers of a work item */
+
 static const struct list {
     int indices, values, counts; /* operands */
+    int partial_indices, partial_values;
 } lists[LISTS] = {
-    {INDEXER_TOPK_INDICES, INDEXER_TOPK_VALUES, INDEXER_TOPK_COUNTS},
-    {INDEXER_TOPK_BLOCKS, INDEXER_TOPK_BLOCK_VALUES, INDEXER_TOPK_BLOCK_COUNTS},
+    {INDEXER_TOPK_INDICES, INDEXER_TOPK_VALUES, INDEXER_TOPK_COUNTS, INDEXER_TOPK_PARTIAL_INDICES,
+     INDEXER_TOPK_PARTIAL_VALUES},
+    {INDEXER_TOPK_BLOCKS, INDEXER_TOPK_BLOCK_VALUES, INDEXER_TOPK_BLOCK_COUNTS,
+     INDEXER_TOPK_PARTIAL_BLOCKS, INDEXER_TOPK_PARTIAL_BLOCK_VALUES},
+};
+
+/* A plan: the first list of each row is in reduce_indptr, the number of all is the last one. */
+struct work {
+    struct attn_decode_plan_sizes sizes;
+    struct attn_decode_plan plan;
 };
 
 struct own {
     struct index_data data;
+    struct work cut, whole; /* with desc.planned: the first launch's, and the second's */
     int32_t *merged[LISTS]; /* [row, k]: what the lists of parts make, or NULL */
 };
 
@@ -81,6 +104,10 @@ static int row_length(const struct call *c, int row)
 {
     const struct shape *s = c->shape;
     const int k = top_k(c, OF_KEYS), around[] = {k, k - 1, k + 1, 0, 1, 2 * k + 5, 63};
+    if (c->traced && s->trace.longest && row == 0)
+        return s->trace.longest;
+    if (is(c, RAGGED) && row > 0)
+        return row % 4 == 3 ? s->long_row / (4 * row) : around[(row + 2) % (int)COUNT(around)];
     if (!s->long_row)
         return around[row % (int)COUNT(around)];
     return is(c, EQUAL) ? s->long_row : s->long_row - 13 * row;
@@ -89,7 +116,7 @@ static int row_length(const struct call *c, int row)
 /* Two rows share a sequence, and see different numbers of its keys; without pages all do. */
 static void make_rows(struct call *c, struct index_data *d)
 {
-    const bool shared = !d->paged || (c->traced && ((const struct shape *)c->shape)->shared);
+    const bool shared = !d->paged || (c->traced && ((const struct shape *)c->shape)->trace.shared);
     const int of_sequence = c->traced ? 1 : 2;
     d->sequences = shared ? 1 : (d->rows + of_sequence - 1) / of_sequence;
     d->has_starts = is(c, STARTS);
@@ -104,13 +131,93 @@ static void make_rows(struct call *c, struct index_data *d)
 
 static bool wants_slots(const struct call *c) { return is(c, SLOTS) && data_of(c)->paged; }
 
+/* ---- Plans ---- */
+
+static bool is_planned(const struct call *c) { return c->desc.indexer_topk.planned; }
+
+static bool takes(const struct call *c) { return is_planned(c) || !is(c, RAGGED); }
+
+static struct work make_work(struct call *c, int work_lists, int item_cost)
+{
+    const struct index_data *d = data_of(c);
+    struct work w = {0};
+    int32_t *lengths = call_allocate(c, (size_t)d->rows, sizeof(*lengths));
+    for (int r = 0; r < d->rows; r++)
+        lengths[r] = d->ends[r] - d->starts[r];
+    const struct attn_decode_plan_shape shape = {
+        .size = sizeof(shape),
+        .batch = d->rows,
+        .q_len = 1,
+        .heads = 1,
+        .kv_heads = 1,
+        .lists = work_lists,
+        .item_cost = item_cost,
+        .merge_rate = 4,
+    };
+    const struct attn_decode_plan_lengths plan_lengths = {.kv_lens = lengths};
+    attn_decode_plan_sizes(&shape, &w.sizes);
+    w.plan = (struct attn_decode_plan){
+        .work_indptr = call_allocate(c, (size_t)work_lists + 1, 4),
+        .work_info = call_allocate(c, (size_t)w.sizes.work_items, 4 * INFO),
+        .reduce_indptr = call_allocate(c, (size_t)d->rows + 1, 4),
+        .reduce_final_map = call_allocate(c, (size_t)d->rows, 8),
+        .reduce_partial_map = call_allocate(c, (size_t)w.sizes.partials + 1, 4),
+    };
+    attn_decode_plan(&shape, &plan_lengths, &w.plan);
+    return w;
+}
+
+/* With a part for each GPU's worth of keys, or one list of all rows. */
+static void size_work(struct call *c)
+{
+    struct own *own = c->own;
+    const struct shape *s = c->shape;
+    const int rows = own->data.rows;
+    const int many = c->traced       ? s->trace.lists
+                     : !is(c, PARTS) ? 1
+                     : is(c, COARSE) ? 4
+                                     : 3 * rows + 2;
+    if (!is_planned(c))
+        return;
+    own->cut = make_work(c, many, c->traced ? 16 : 2);
+    own->whole = make_work(c, 1, 2);
+    c->args.indexer_topk.work_lists = many;
+}
+
+static void place_work(struct call *c)
+{
+    const struct own *own = c->own;
+    if (!is_planned(c))
+        return;
+    const int partials = own->cut.sizes.partials ? own->cut.sizes.partials : 1;
+    operand_resize(call_operand(c, INDEXER_TOPK_WORK_INFO), 0, own->cut.sizes.work_items);
+    for (int of = 0; of < LISTS; of++)
+        if (top_k(c, of)) {
+            operand_resize(call_operand(c, lists[of].partial_indices), 0, partials);
+            operand_resize(call_operand(c, lists[of].partial_values), 0, partials);
+        }
+}
+
+/* Items behind the last one are not there; nor are lists behind the plan's. */
+static void fill_work(struct call *c, const struct work *w, int work_lists)
+{
+    struct operand *indptr = call_operand(c, INDEXER_TOPK_WORK_INDPTR);
+    struct operand *info = call_operand(c, INDEXER_TOPK_WORK_INFO);
+    const int items = w->plan.work_indptr[work_lists];
+    for (int i = 0; i <= c->args.indexer_topk.work_lists; i++)
+        operand_set_int(indptr, AT(i), i < work_lists ? w->plan.work_indptr[i] : items);
+    for (int i = 0; i < items * INFO; i++)
+        operand_set_int(info, AT(i / INFO, i % INFO), w->plan.work_info[i]);
+}
+
 static void size(struct call *c)
 {
     const struct shape *s = c->shape;
     const struct attn_indexer_topk_desc *desc = &c->desc.indexer_topk;
     struct attn_indexer_topk_args *a = &c->args.indexer_topk;
     struct index_data *d = &((struct own *)c->own)->data;
-    const int page = s->page ? s->page : index_data_page(desc->small_pages, (unsigned)c->number);
+    const int page =
+        s->trace.page ? s->trace.page : index_data_page(desc->small_pages, (unsigned)c->number);
     *d = index_data_of(c, desc->heads, s->rows, desc->paged ? page : 0, desc->layout, s->keys);
     make_rows(c, d);
     index_data_make(d);
@@ -119,7 +226,8 @@ static void size(struct call *c)
         a->max_candidates = blocks > a->max_candidates ? blocks : a->max_candidates;
     }
     a->rows = s->rows;
-    a->splits = c->traced ? s->splits : is(c, PARTS) ? SPLITS : 1;
+    a->splits = is_planned(c) ? 1 : c->traced ? s->trace.splits : is(c, PARTS) ? SPLITS : 1;
+    size_work(c);
     a->slots = a->splits == 1 && wants_slots(c);
     if (d->paged) {
         a->page_size = d->page;
@@ -130,6 +238,7 @@ static void size(struct call *c)
 static void place(struct call *c)
 {
     index_data_place(data_of(c), call_operand(c, INDEXER_TOPK_Q));
+    place_work(c);
     if (is(c, EQUAL)) {
         operand_leave_out(call_operand(c, INDEXER_TOPK_COUNTS));
         operand_leave_out(call_operand(c, INDEXER_TOPK_KV_INDPTR));
@@ -159,6 +268,8 @@ static void fill(struct call *c)
 {
     index_data_fill(data_of(c), call_operand(c, INDEXER_TOPK_Q));
     fill_candidates(c);
+    if (is_planned(c))
+        fill_work(c, &((const struct own *)c->own)->cut, c->args.indexer_topk.work_lists);
 }
 
 /* ---- Comparing ---- */
@@ -337,33 +448,79 @@ static bool has_classes(const struct call *c)
     return kind == KEYS_EQUAL || kind == KEYS_NEGATIVE || kind == KEYS_TWO;
 }
 
+/* The lists that a row's parts have written, or its own if there is one alone. */
+struct parts {
+    int first, count;
+    int indices, values; /* operands */
+    bool whole;
+};
+
+static struct parts parts_of(const struct call *c, int of, int row)
+{
+    const int32_t *indptr = ((const struct own *)c->own)->cut.plan.reduce_indptr;
+    if (!is_planned(c))
+        return (struct parts){row * SPLITS, SPLITS, lists[of].indices, lists[of].values, false};
+    if (indptr[row] == indptr[row + 1])
+        return (struct parts){row, 1, lists[of].indices, lists[of].values, true};
+    return (struct parts){indptr[row], indptr[row + 1] - indptr[row], lists[of].partial_indices,
+                          lists[of].partial_values, false};
+}
+
+static int32_t read_part(struct call *c, const struct parts *p, int k, int i)
+{
+    struct operand *o = call_operand(c, p->indices);
+    const int64_t *at =
+        o->schema.ndim == 2 ? AT(p->first + i / k, i % k) : AT(0, 0, p->first * k + i);
+    operand_allow(o, at);
+    return (int32_t)operand_result_int(o, at);
+}
+
+static float read_value(struct call *c, const struct parts *p, int k, int i)
+{
+    struct operand *o = call_operand(c, p->values);
+    const int64_t *at =
+        o->schema.ndim == 2 ? AT(p->first + i / k, i % k) : AT(0, 0, p->first * k + i);
+    const uint32_t bits = operand_result_bits(o, at);
+    float value;
+    memcpy(&value, &bits, sizeof(value));
+    operand_allow(o, at);
+    return value;
+}
+
+/* A row's list of those of its parts. */
+static void merge_row(struct call *c, int of, int row, int32_t *merged)
+{
+    const struct index_data *d = data_of(c);
+    const struct parts p = parts_of(c, of, row);
+    const int k = top_k(c, of), columns = p.count * k;
+    float *values = malloc((size_t)columns * sizeof(*values));
+    int32_t *found = malloc((size_t)columns * sizeof(*found));
+    for (int i = 0; values && i < columns; i++) {
+        values[i] = read_value(c, &p, k, i);
+        read_part(c, &p, k, i);
+    }
+    const int32_t count = values && found ? ref_topk(values, columns, k, found) : 0;
+    for (int i = 0; !is_planned(c) && i < p.count; i++)
+        operand_allow(call_operand(c, lists[of].counts), AT(row, i));
+    if (p.whole)
+        call_compare_int(c, call_operand(c, lists[of].counts), AT(row, 0), count);
+    for (int i = 0; i < k; i++) {
+        merged[i] = i < count ? read_part(c, &p, k, found[i]) : -1;
+        if (merged[i] >= 0 && of == OF_KEYS && wants_slots(c) && !p.whole)
+            merged[i] = index_data_slot(d, row, d->starts[row] + merged[i]);
+    }
+    free(values);
+    free(found);
+}
+
 /* The lists of parts: which positions they have is compared when they are merged. */
 static void merge(struct call *c, int of)
 {
     struct own *own = c->own;
-    struct operand *operand = call_operand(c, lists[of].values);
-    const int k = top_k(c, of), columns = SPLITS * k;
-    float *values = call_allocate(c, (size_t)columns, sizeof(*values));
-    int32_t *found = call_allocate(c, (size_t)columns, sizeof(*found));
+    const int k = top_k(c, of);
     own->merged[of] = call_allocate(c, (size_t)(own->data.rows * k), sizeof(*own->merged[of]));
-    for (int r = 0; r < own->data.rows; r++) {
-        for (int i = 0; i < columns; i++) {
-            const int64_t *at = AT(r, i / k, i % k);
-            const uint32_t bits = operand_result_bits(operand, at);
-            memcpy(&values[i], &bits, sizeof(bits));
-            operand_allow(operand, at);
-            read_index(c, of, r * SPLITS + i / k, i % k);
-            operand_allow(call_operand(c, lists[of].counts), AT(r, i / k));
-        }
-        const int32_t count = ref_topk(values, columns, k, found);
-        for (int i = 0; i < k; i++) {
-            const int list = r * SPLITS + found[i] / k;
-            int32_t entry = i < count ? read_index(c, of, list, found[i] % k) : -1;
-            if (entry >= 0 && of == OF_KEYS && wants_slots(c))
-                entry = index_data_slot(&own->data, r, own->data.starts[r] + entry);
-            own->merged[of][r * k + i] = entry;
-        }
-    }
+    for (int r = 0; r < own->data.rows; r++)
+        merge_row(c, of, r, own->merged[of] + r * k);
 }
 
 static void compare_merged(struct call *c, int of, int row)
@@ -404,7 +561,7 @@ static void compare(struct call *c)
 {
     compare_indptr(c);
     const bool blocks = top_k(c, OF_BLOCKS) > 0;
-    if (c->args.indexer_topk.splits > 1) {
+    if (is(c, PARTS) && !c->launches) {
         merge(c, OF_KEYS);
         if (blocks)
             merge(c, OF_BLOCKS);
@@ -424,10 +581,11 @@ static void compare(struct call *c)
 static bool again(struct call *c)
 {
     struct attn_indexer_topk_args *a = &c->args.indexer_topk;
-    const bool parts = a->splits > 1;
     a->splits = 1;
     a->slots = wants_slots(c);
-    return parts;
+    if (is_planned(c))
+        fill_work(c, &((const struct own *)c->own)->whole, 1);
+    return is(c, PARTS) && c->launches == 1;
 }
 
 /* ---- Traces ---- */
@@ -436,9 +594,9 @@ static bool again(struct call *c)
 static const char *complete(const struct call *c, void *shape)
 {
     struct shape *s = shape;
-    const bool small = s->page < 32 || s->page & (s->page - 1);
+    const bool small = s->trace.page < 32 || s->trace.page & (s->trace.page - 1);
     if (small != c->desc.indexer_topk.small_pages)
-        s->page = c->desc.indexer_topk.small_pages ? 16 : 64;
+        s->trace.page = c->desc.indexer_topk.small_pages ? 16 : 64;
     return NULL;
 }
 
@@ -459,11 +617,14 @@ const struct verify_op verify_indexer_topk = {
         {
             {"rows", offsetof(struct shape, rows), 1 << 16, "queries"},
             {"keys", offsetof(struct shape, long_row), 1 << 20, "of each"},
-            {"splits", offsetof(struct shape, splits), 65535, "parts that they are cut into"},
-            {"shared", offsetof(struct shape, shared), 1, "1: all rows are of one sequence"},
-            {"page", offsetof(struct shape, page), 65536, "tokens in a page"},
+            {"splits", offsetof(struct shape, trace.splits), 65535, "parts that they are cut into"},
+            {"shared", offsetof(struct shape, trace.shared), 1, "1: all rows are of one sequence"},
+            {"page", offsetof(struct shape, trace.page), 65536, "tokens in a page"},
+            {"longest", offsetof(struct shape, trace.longest), 1 << 20, "keys of the first row"},
+            {"lists", offsetof(struct shape, trace.lists), 65535, "of a plan"},
         },
     .complete = complete,
+    .takes = takes,
     .own_size = sizeof(struct own),
     .size = size,
     .place = place,

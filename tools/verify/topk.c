@@ -31,9 +31,15 @@ enum {
     NO_ENDS = 1 << 3, /* rows have all columns */
     MERGE = 1 << 4,   /* the second call: scores are the lists of a row's parts */
     BEYOND = 1 << 5,  /* rows have all columns: they begin below 0 and end behind the last */
+    PLANNED = 1 << 6, /* scores are the lists of a plan's parts, each row's own number of them */
+    RUNS = 1 << 7,    /* the first of two launches */
+    OF_RUNS = 1 << 8, /* the second */
 };
 
-/* Lengths of rows are k and what stands here, or `long_row` where that is set. */
+enum { RUN = 3 };
+
+/* Lengths of rows are k and what stands here, or `long_row` where that is set. With a plan `splits`
+ * are the parts of the first row, others have fewer and some are not cut. */
 static const struct shape {
     struct verify_shape is;
     enum scores scores;
@@ -57,6 +63,13 @@ static const struct shape {
     {{"beyond", BEYOND}, NORMAL, 3, 9000, 1, 0},
     {{"parts of beyond", BEYOND | TABLE}, NORMAL, 2, 9000, 3, 64},
     {{"long", 0}, BELL, 1, 131072, 1, 0},
+    {{"planned", STARTS | TABLE | PLANNED}, NORMAL, 7, 30000, 9, 64},
+    {{"planned nans", PLANNED | VERIFY_VIEWS}, NANS, 5, 5000, 4, 0},
+    {{"planned, plain", PLANNED | PLAIN}, BELL, 3, 9000, 2, 0},
+    {{"runs", PLANNED | RUNS}, NORMAL, 7, 30000, 10, 0},
+    {{"runs of equals", PLANNED | RUNS}, TWO, 5, 9000, 5, 0},
+    {{"of runs", STARTS | TABLE | PLANNED | OF_RUNS}, NORMAL, 7, 30000, 10, 272},
+    {{"of runs of equals", PLANNED | OF_RUNS}, TWO, 5, 9000, 5, 0},
 };
 
 static const struct shape traced = {{"trace", PLAIN | NO_ENDS}, BELL, 304, 65536, 1, 0};
@@ -65,10 +78,52 @@ struct own {
     int columns, table_stride;
     float *scores; /* [row, columns] */
     int32_t *starts, *ends;
-    int32_t *found; /* [columns], for ref_topk() */
+    int32_t *indptr; /* of a plan: the first list of each row */
+    int32_t *found;  /* [columns], for ref_topk() */
 };
 
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
+
+static bool takes(const struct call *c) { return c->desc.topk.planned == is(c, PLANNED); }
+
+/* ---- Plans ---- */
+
+/* Parts that a plan cuts a row into: some rows are not cut. */
+static int row_parts(const struct call *c, int row)
+{
+    const int parts = ((const struct shape *)c->shape)->splits - row;
+    return row % 3 == 1 ? 0 : parts < 2 ? 2 : parts;
+}
+
+static int runs_of(int parts) { return (parts + RUN - 1) / RUN; }
+
+static void size_plan(struct call *c)
+{
+    struct own *own = c->own;
+    struct attn_topk_args *a = &c->args.topk;
+    own->indptr = call_allocate(c, (size_t)a->rows + 1, sizeof(*own->indptr));
+    for (int r = 0; r < a->rows; r++)
+        own->indptr[r + 1] =
+            own->indptr[r] +
+            (c->traced ? (r == 0) * ((const struct shape *)c->shape)->splits : row_parts(c, r));
+    a->columns = own->indptr[a->rows] * c->desc.topk.top_k;
+    a->run = is(c, RUNS | OF_RUNS) ? RUN : 0;
+    a->of_runs = is(c, OF_RUNS);
+    a->splits = is(c, RUNS) ? runs_of(row_parts(c, 0)) : 1;
+}
+
+static void place_plan(struct call *c)
+{
+    const struct own *own = c->own;
+    for (int i = 0; i < 2; i++)
+        operand_resize(call_operand(c, i ? TOPK_SOURCE : TOPK_SCORES), 0,
+                       own->indptr[c->args.topk.rows]);
+    if (is(c, RUNS))
+        for (int i = 0; i < 3; i++) {
+            static const unsigned outs[] = {TOPK_INDICES, TOPK_VALUES, TOPK_COUNTS};
+            operand_resize(call_operand(c, outs[i]), 0, own->indptr[c->args.topk.rows] / 2 + 1);
+        }
+}
 
 /* ---- Inputs ---- */
 
@@ -142,6 +197,8 @@ static void size(struct call *c)
     a->columns = is(c, MERGE) ? s->splits * top_k(c) : own->columns;
     a->splits = is(c, MERGE) ? 1 : s->splits;
     a->page_size = s->page;
+    if (c->desc.topk.planned)
+        size_plan(c);
 }
 
 static void place(struct call *c)
@@ -154,11 +211,13 @@ static void place(struct call *c)
         operand_leave_out(table);
         operand_leave_out(call_operand(c, TOPK_ROW_SEQUENCES));
     }
-    if (!is(c, MERGE))
+    if (c->desc.topk.planned)
+        place_plan(c);
+    if (!is(c, MERGE) && !c->desc.topk.planned)
         operand_leave_out(call_operand(c, TOPK_SOURCE));
-    if (!is(c, STARTS | BEYOND) || is(c, MERGE))
+    if (!is(c, STARTS | BEYOND) || is(c, MERGE | PLANNED))
         operand_leave_out(call_operand(c, TOPK_ROW_STARTS));
-    if (is(c, NO_ENDS | MERGE))
+    if (is(c, NO_ENDS | MERGE | PLANNED))
         operand_leave_out(call_operand(c, TOPK_ROW_ENDS));
     if (is(c, PLAIN)) {
         operand_leave_out(call_operand(c, TOPK_VALUES));
@@ -185,8 +244,8 @@ static int part_end(int length, int splits, int part)
     return part * each < length ? part * each : length;
 }
 
-/* The selection of one of `splits` parts of a row. */
-static struct list select_part(const struct call *c, int row, int part, int splits)
+/* The selection of `count` of `splits` parts of a row. */
+static struct list select_parts(const struct call *c, int row, int part, int count, int splits)
 {
     const struct own *own = c->own;
     const int n = own->ends[row] - own->starts[row], first = part_end(n, splits, part);
@@ -195,24 +254,48 @@ static struct list select_part(const struct call *c, int row, int part, int spli
     return (struct list){
         .scores = scores,
         .first = first,
-        .count = ref_topk(scores, part_end(n, splits, part + 1) - first, top_k(c), own->found),
+        .count = ref_topk(scores, part_end(n, splits, part + count) - first, top_k(c), own->found),
     };
+}
+
+static struct list select_part(const struct call *c, int row, int part, int splits)
+{
+    return select_parts(c, row, part, 1, splits);
+}
+
+/* A list of the first call's, from entry `first` of a row of the arrays on. */
+static void fill_list(struct call *c, const struct list *l, int row, int first)
+{
+    const struct own *own = c->own;
+    const int k = top_k(c);
+    struct operand *scores = call_operand(c, TOPK_SCORES), *source = call_operand(c, TOPK_SOURCE);
+    for (int i = 0; i < k; i++) {
+        const int64_t *at = AT(row, first + i);
+        const bool there = i < l->count;
+        operand_set_int(source, at, there ? l->first + own->found[i] : -1);
+        operand_set_bits(scores, at, there ? bits_of(l->scores[own->found[i]]) : UINT32_MAX);
+    }
 }
 
 /* The entries of a row that the first call leaves. */
 static void fill_lists(struct call *c, int row)
 {
-    const struct own *own = c->own;
-    const int k = top_k(c), splits = ((const struct shape *)c->shape)->splits;
-    struct operand *scores = call_operand(c, TOPK_SCORES), *source = call_operand(c, TOPK_SOURCE);
+    const int splits = ((const struct shape *)c->shape)->splits;
     for (int part = 0; part < splits; part++) {
         const struct list l = select_part(c, row, part, splits);
-        for (int i = 0; i < k; i++) {
-            const int64_t *at = AT(row, part * k + i);
-            const bool there = i < l.count;
-            operand_set_int(source, at, there ? l.first + own->found[i] : -1);
-            operand_set_bits(scores, at, there ? bits_of(l.scores[own->found[i]]) : UINT32_MAX);
-        }
+        fill_list(c, &l, row, part * top_k(c));
+    }
+}
+
+/* Those of the parts of a plan, or of runs of them. */
+static void fill_plan(struct call *c, int row)
+{
+    const struct own *own = c->own;
+    const int parts = row_parts(c, row), each = is(c, OF_RUNS) ? RUN : 1;
+    for (int part = 0; part < parts; part += each) {
+        const struct list l = select_parts(c, row, part, each, parts);
+        const int first = is(c, OF_RUNS) ? own->indptr[row] / 2 : own->indptr[row];
+        fill_list(c, &l, first + part / each, 0);
     }
 }
 
@@ -238,7 +321,14 @@ static void fill(struct call *c)
         operand_set_int(call_operand(c, TOPK_ROW_ENDS), AT(r), own->columns + 1 + 70 * r);
     }
     fill_table(c);
-    for (int r = 0; r < c->args.topk.rows; r++) {
+    if (c->desc.topk.planned)
+        operand_set_ints(call_operand(c, TOPK_REDUCE_INDPTR), own->indptr, c->args.topk.rows + 1);
+    for (int i = 0; c->traced && c->desc.topk.planned && i < c->args.topk.columns; i++)
+        operand_set_bits(scores, AT(i / top_k(c), i % top_k(c)),
+                         bits_of(own->scores[i % own->columns]));
+    for (int r = 0; r < c->args.topk.rows && c->desc.topk.planned && !c->traced; r++)
+        fill_plan(c, r);
+    for (int r = 0; r < c->args.topk.rows && !c->desc.topk.planned; r++) {
         const float *row = own->scores + (size_t)r * (size_t)own->columns;
         if (is(c, MERGE))
             fill_lists(c, r);
@@ -259,13 +349,14 @@ static int64_t slot_of(struct call *c, int row, int32_t position)
     return operand_int(table, AT(sequence, position / page)) * page + position % page;
 }
 
-static void compare_list(struct call *c, int row, int part)
+/* List `to` of the output, part `part` of its row. */
+static void compare_list(struct call *c, const struct list *list, int row, int to, int part)
 {
     const struct own *own = c->own;
-    const struct list l = select_part(c, row, part, c->args.topk.splits);
+    const struct list l = *list;
     struct operand *values = call_operand(c, TOPK_VALUES), *counts = call_operand(c, TOPK_COUNTS);
     for (int i = 0; i < top_k(c); i++) {
-        const int64_t *at = AT(row, part, i);
+        const int64_t *at = AT(to, part, i);
         const bool there = i < l.count;
         call_compare_int(c, call_operand(c, TOPK_INDICES), at,
                          there ? slot_of(c, row, l.first + own->found[i]) : -1);
@@ -274,14 +365,30 @@ static void compare_list(struct call *c, int row, int part)
                              there ? bits_of(l.scores[own->found[i]]) : (int64_t)UINT32_MAX);
     }
     if (counts->given)
-        call_compare_int(c, counts, AT(row, part), l.count);
+        call_compare_int(c, counts, AT(to, part), l.count);
+}
+
+/* Rows that are not cut are not written. */
+static void compare_plan(struct call *c, int row)
+{
+    const struct own *own = c->own;
+    const int parts = row_parts(c, row), each = is(c, RUNS) ? RUN : parts ? parts : 1;
+    for (int part = 0; part < parts; part += each) {
+        const struct list l = select_parts(c, row, part, each, parts);
+        compare_list(c, &l, row, is(c, RUNS) ? own->indptr[row] / 2 + part / each : row, 0);
+    }
 }
 
 static void compare(struct call *c)
 {
-    for (int r = 0; r < c->args.topk.rows; r++)
-        for (int part = 0; part < c->args.topk.splits; part++)
-            compare_list(c, r, part);
+    for (int r = 0; r < c->args.topk.rows; r++) {
+        if (c->desc.topk.planned)
+            compare_plan(c, r);
+        for (int part = 0; !c->desc.topk.planned && part < c->args.topk.splits; part++) {
+            const struct list l = select_part(c, r, part, c->args.topk.splits);
+            compare_list(c, &l, r, r, part);
+        }
+    }
 }
 
 const struct verify_op verify_topk = {
@@ -296,6 +403,7 @@ const struct verify_op verify_topk = {
             {"columns", offsetof(struct shape, long_row), 1 << 24, "of each"},
             {"splits", offsetof(struct shape, splits), 65535, "parts that each is cut into"},
         },
+    .takes = takes,
     .own_size = sizeof(struct own),
     .size = size,
     .place = place,
