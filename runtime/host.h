@@ -44,6 +44,8 @@ int attn_decode_check_work(const struct attn_op *op, const struct attn_decode_ar
 
 int attn_mla_decode_check_work(const struct attn_op *op, const struct attn_mla_decode_args *args);
 
+int attn_indexer_topk_check_work(const struct attn_op *op, const struct attn_indexer_topk_args *a);
+
 /* Each position of each stream has a row of cos_sin. */
 int attn_rope_check_positions(const struct attn_op *op,
                               const struct attn_rope_qk_norm_cache_args *args);

@@ -188,6 +188,23 @@ int attn_mla_decode_check_work(const struct attn_op *op, const struct attn_mla_d
     return attn_decode_check_work(&as_decode, &args);
 }
 
+/* Rows are sequences of a query and a head. */
+int attn_indexer_topk_check_work(const struct attn_op *op, const struct attn_indexer_topk_args *a)
+{
+    struct attn_op as_decode = *op;
+    as_decode.desc.decode = (struct attn_decode_desc){.heads = 1, .kv_heads = 1, .q_len = 1};
+    const struct attn_decode_args args = {
+        .batch = a->rows,
+        .total_q = a->rows,
+        .work_indptr = op->desc.indexer_topk.planned ? a->work_indptr : NULL,
+        .work_info = a->work_info,
+        .work_lists = a->work_lists,
+        .partial_rows = a->partials,
+        .stream = a->stream,
+    };
+    return attn_decode_check_work(&as_decode, &args);
+}
+
 /* Each position of a stream has a row of the table. */
 static int check_stream(const struct attn_op *op, const struct attn_rope_qk_norm_cache_args *a,
                         const int64_t *positions)

@@ -132,7 +132,9 @@ static void look_up_sparse(struct kernels *k, const struct shape *s)
         .heads = s->index_heads,
         .paged = true,
         .layout = ATTN_KV_SHUFFLE,
+        .planned = true,
     };
+    const struct attn_topk_desc join = {.size = sizeof(join), .top_k = s->chosen, .planned = true};
     const struct attn_mla_decode_desc sparse = {
         .size = sizeof(sparse),
         .dtype = ATTN_BF16,
@@ -145,17 +147,18 @@ static void look_up_sparse(struct kernels *k, const struct shape *s)
     };
     ATTN(attn_indexer_rope_cache_lookup(k->device, &rotate, &k->index_rotate));
     ATTN(attn_indexer_topk_lookup(k->device, &choose, &k->choose));
+    ATTN(attn_topk_lookup(k->device, &join, &k->join));
     ATTN(attn_mla_decode_lookup(k->device, &sparse, &k->sparse));
 }
 
-enum { OPS = 17 }; /* the last three where there is an indexer */
+enum { OPS = 18 }; /* the last four where there is an indexer */
 
 static void list_ops(const struct kernels *k, struct attn_op *ops[OPS])
 {
     struct attn_op *const all[OPS] = {
         k->norm,    k->rotate, k->rotate_step,  k->keys,   k->values, k->prefill,
         k->chunk,   k->merge,  k->gather,       k->plan,   k->absorb, k->decode,
-        k->combine, k->raise,  k->index_rotate, k->choose, k->sparse,
+        k->combine, k->raise,  k->index_rotate, k->choose, k->join,   k->sparse,
     };
     memcpy(ops, all, sizeof(all));
 }

@@ -73,6 +73,7 @@ struct index {
     uint8_t *cache;            /* [page, page size, INDEX + 4]: keys, then their scales */
     int32_t *slots;            /* [token, chosen] of the latent cache; then -1 */
     int32_t *counts;           /* [token] */
+    char *workspace;           /* the plan, and the lists of tokens that it cuts */
 };
 const struct index *layer_index(const struct layer *l);
 size_t layer_index_page(const struct layer *l); /* bytes */

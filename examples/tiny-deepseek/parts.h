@@ -13,7 +13,7 @@ struct kernels {
     struct attn_device *device;
     struct attn_op *norm, *rotate, *rotate_step, *keys, *values, *prefill, *chunk, *merge;
     struct attn_op *gather, *plan, *absorb, *decode, *combine, *raise;
-    struct attn_op *index_rotate, *choose, *sparse; /* with an indexer */
+    struct attn_op *index_rotate, *choose, *join, *sparse; /* with an indexer */
 };
 
 /* Inputs that calls read from device memory, so that a graph finds new values there. */
@@ -38,6 +38,7 @@ struct memory {
     int32_t *block_table;   /* [BATCH, pages of a sequence] */
     struct work work;
     float *index_norm, *index_bias;
+    struct attn_indexer_topk_workspace places; /* in the indexer's workspace */
     int32_t *row_sequences, *row_ends; /* [TOKENS]: of each token its sequence, and keys it sees */
 };
 

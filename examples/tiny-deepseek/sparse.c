@@ -11,6 +11,27 @@
 
 static int32_t page_count(const struct layer *l) { return BATCH * LONGEST / l->shape->page; }
 
+/* A token's keys are cut into as many parts as they need: contexts differ. */
+static void allocate_plan(struct layer *l)
+{
+    struct attn_device_info device = {.size = sizeof(device)};
+    ATTN(attn_device_describe(l->kernels.device, &device));
+    const struct attn_indexer_topk_desc desc = {
+        .size = sizeof(desc),
+        .top_k = l->shape->chosen,
+        .heads = l->shape->index_heads,
+        .planned = true,
+    };
+    const struct attn_indexer_topk_shape shape = {
+        .size = sizeof(shape),
+        .rows = TOKENS,
+        .max_keys = LONGEST,
+        .compute_units = device.compute_units,
+    };
+    ATTN(attn_indexer_topk_workspace_size(&desc, &shape, &l->memory.places));
+    l->index.workspace = gpu_allocate(l->memory.places.bytes);
+}
+
 void sparse_allocate(struct layer *l)
 {
     struct memory *m = &l->memory;
@@ -24,6 +45,7 @@ void sparse_allocate(struct layer *l)
     x->cache = gpu_allocate((size_t)page_count(l) * layer_index_page(l));
     x->slots = gpu_allocate(TOKENS * (size_t)l->shape->chosen * sizeof(int32_t));
     x->counts = gpu_allocate(TOKENS * sizeof(int32_t));
+    allocate_plan(l);
     m->row_sequences = gpu_allocate(TOKENS * sizeof(int32_t));
     m->row_ends = gpu_allocate(TOKENS * sizeof(int32_t));
     m->index_norm = gpu_allocate(INDEX * sizeof(float));
@@ -44,6 +66,7 @@ void sparse_free(struct layer *l)
         x->cache,
         x->slots,
         x->counts,
+        x->workspace,
         l->memory.row_sequences,
         l->memory.row_ends,
         l->memory.index_norm,
@@ -81,10 +104,73 @@ static void launch_index_rotate(const struct layer *l)
     ATTN(attn_indexer_rope_cache_launch(l->kernels.index_rotate, &args));
 }
 
+static int32_t *words(const struct layer *l, size_t place)
+{
+    return (int32_t *)(l->index.workspace + place);
+}
+
+static float *numbers(const struct layer *l, size_t place)
+{
+    return (float *)(l->index.workspace + place);
+}
+
+/* All layers of a model would share it. */
+static void launch_index_plan(const struct layer *l)
+{
+    const struct attn_indexer_topk_workspace *w = &l->memory.places;
+    const struct attn_plan_args args = {
+        .size = sizeof(args),
+        .shape =
+            {
+                .size = sizeof(args.shape),
+                .batch = TOKENS,
+                .q_len = 1,
+                .heads = 1,
+                .kv_heads = 1,
+                .lists = w->lists,
+                .item_cost = w->item_cost,
+                .merge_rate = w->merge_rate,
+            },
+        .lengths = {.kv_lens = l->memory.row_ends},
+        .plan =
+            {
+                .work_indptr = words(l, w->work_indptr),
+                .work_info = words(l, w->work_info),
+                .reduce_indptr = words(l, w->reduce_indptr),
+                .reduce_final_map = words(l, w->reduce_final_map),
+                .reduce_partial_map = words(l, w->reduce_partial_map),
+            },
+        .stream = l->stream,
+    };
+    ATTN(attn_plan_launch(l->kernels.plan, &args));
+}
+
+/* Makes one list of those of a token's parts; the contexts are too short for two launches. */
+static void launch_join(const struct layer *l)
+{
+    const struct attn_indexer_topk_workspace *w = &l->memory.places;
+    const struct attn_topk_args args = {
+        .size = sizeof(args),
+        .scores = numbers(l, w->values),
+        .source = words(l, w->indices),
+        .reduce_indptr = words(l, w->reduce_indptr),
+        .block_table = l->memory.block_table,
+        .block_table_stride = LONGEST / l->shape->page,
+        .row_sequences = l->memory.row_sequences,
+        .indices = l->index.slots,
+        .counts = l->index.counts,
+        .rows = TOKENS,
+        .page_size = l->shape->page,
+        .stream = l->stream,
+    };
+    ATTN(attn_topk_launch(l->kernels.join, &args));
+}
+
 /* Slots of the best keys of each token's own sequence, up to itself. */
 static void launch_choose(const struct layer *l)
 {
     const struct memory *m = &l->memory;
+    const struct attn_indexer_topk_workspace *w = &l->memory.places;
     const struct attn_indexer_topk_args args = {
         .size = sizeof(args),
         .q = l->index.q_out,
@@ -96,6 +182,11 @@ static void launch_choose(const struct layer *l)
         .row_sequences = m->row_sequences,
         .indices = l->index.slots,
         .counts = l->index.counts,
+        .work_indptr = words(l, w->work_indptr),
+        .work_info = words(l, w->work_info),
+        .work_lists = w->lists,
+        .partial_indices = words(l, w->indices),
+        .partial_values = numbers(l, w->values),
         .rows = TOKENS,
         .page_size = l->shape->page,
         .page_stride = (int64_t)layer_index_page(l),
@@ -129,7 +220,9 @@ static void launch_attend(const struct layer *l)
 void launch_sparse(const struct layer *l)
 {
     launch_index_rotate(l);
+    launch_index_plan(l);
     launch_choose(l);
+    launch_join(l);
     launch_absorb(l, TOKENS);
     launch_rotate(l, TOKENS, true);
     launch_attend(l);

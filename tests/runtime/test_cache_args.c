@@ -276,6 +276,40 @@ static void slots_of_the_indexer_are_checked_too(void **state)
     close_bench(&b);
 }
 
+/* Rows are sequences of a plan, with one query and one head. */
+static void items_of_a_planned_indexer_are_checked(void **state)
+{
+    (void)state;
+    fake_reset();
+    static const struct made none[] = {{.name = "of another op"}};
+    struct bench b = open_bench(none, 1);
+    struct attn_op op = {.device = b.device};
+    op.desc.indexer_topk.planned = true;
+    static const int32_t indptr[] = {0, 1, 2};
+    static _Alignas(16)
+        int32_t info[2][8] = {{0, 0, 0, 1, 0, 64, 9, 1 << 16}, {1, -1, 1, 2, 0, 5, 0, 1 << 16}};
+    struct attn_indexer_topk_args a = {
+        .size = sizeof(a),
+        .rows = 2,
+        .work_indptr = indptr,
+        .work_info = info[0],
+        .work_lists = 2,
+        .partials = 1,
+    };
+    assert_int_equal(attn_family_indexer_topk.check_data(&op, &a), ATTN_OK);
+    info[0][1] = 1;
+    assert_int_equal(attn_family_indexer_topk.check_data(&op, &a), ATTN_BAD_DATA);
+    assert_non_null(strstr(attn_last_error(), "work_info[0][1] is 1, partial rows are 1"));
+    a.partials = 0; /* not said */
+    assert_int_equal(attn_family_indexer_topk.check_data(&op, &a), ATTN_OK);
+    info[1][0] = 2;
+    assert_int_equal(attn_family_indexer_topk.check_data(&op, &a), ATTN_BAD_DATA);
+    assert_non_null(strstr(attn_last_error(), "work_info[1][0] is 2"));
+    op.desc.indexer_topk.planned = false;
+    assert_int_equal(attn_family_indexer_topk.check_data(&op, &a), ATTN_OK);
+    close_bench(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -286,6 +320,7 @@ int main(void)
         cmocka_unit_test(a_workgroup_looks_for_runs_in_few_tokens),
         cmocka_unit_test(slots_are_checked_on_request),
         cmocka_unit_test(slots_of_the_indexer_are_checked_too),
+        cmocka_unit_test(items_of_a_planned_indexer_are_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
