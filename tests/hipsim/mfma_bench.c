@@ -48,16 +48,18 @@ int main(void)
         const char *name;
         struct mfma_shape shape;
         enum mfma_format format;
-        uint32_t nan; /* in every 8th lane of A and B, 0: none */
+        bool every_8th; /* lane of A and B has nothing but `other` */
+        uint32_t other;
     } cases[] = {
-        {"v_mfma_f32_32x32x8_bf16", {32, 32, 8, 1, false}, FORMAT_BF16, 0},
-        {"v_mfma_f32_32x32x8_f16", {32, 32, 8, 1, false}, FORMAT_F16, 0},
-        {"the same with NaN", {32, 32, 8, 1, false}, FORMAT_F16, 0x7e007e00},
-        {"v_mfma_f32_16x16x16_bf16", {16, 16, 16, 1, false}, FORMAT_BF16, 0},
-        {"v_mfma_f32_32x32x16_fp8_fp8", {32, 32, 16, 1, false}, FORMAT_FP8, 0},
-        {"the same with NaN", {32, 32, 16, 1, false}, FORMAT_FP8, 0x80808080},
-        {"v_mfma_f32_32x32x2_f32", {32, 32, 2, 1, false}, FORMAT_F32, 0},
-        {"v_mfma_i32_32x32x16_i8", {32, 32, 16, 1, false}, FORMAT_I8, 0},
+        {"v_mfma_f32_32x32x8_bf16", {32, 32, 8, 1, false}, FORMAT_BF16, false, 0},
+        {"v_mfma_f32_32x32x8_f16", {32, 32, 8, 1, false}, FORMAT_F16, false, 0},
+        {"the same with NaN", {32, 32, 8, 1, false}, FORMAT_F16, true, 0x7e007e00},
+        {"v_mfma_f32_16x16x16_bf16", {16, 16, 16, 1, false}, FORMAT_BF16, false, 0},
+        {"v_mfma_f32_32x32x16_fp8_fp8", {32, 32, 16, 1, false}, FORMAT_FP8, false, 0},
+        {"the same with NaN", {32, 32, 16, 1, false}, FORMAT_FP8, true, 0x7f7f7f7f},
+        {"the same with zeros", {32, 32, 16, 1, false}, FORMAT_FP8, true, 0},
+        {"v_mfma_f32_32x32x2_f32", {32, 32, 2, 1, false}, FORMAT_F32, false, 0},
+        {"v_mfma_i32_32x32x16_i8", {32, 32, 16, 1, false}, FORMAT_I8, false, 0},
     };
     static uint32_t a[8][MFMA_LANES], b[8][MFMA_LANES], d[32][MFMA_LANES];
 
@@ -74,8 +76,8 @@ int main(void)
             for (unsigned l = 0; l < MFMA_LANES; l++) {
                 a[r][l] = (random32() & keep) | set;
                 b[r][l] = (random32() & keep) | set;
-                if (cases[c].nan && l % 8 == 0)
-                    a[r][l] = b[r][l] = cases[c].nan;
+                if (cases[c].every_8th && l % 8 == 0)
+                    a[r][l] = b[r][l] = cases[c].other;
             }
         struct mfma_job job = {
             .shape = cases[c].shape,

@@ -20,7 +20,7 @@ struct run {
 /* The values of a vector of codes. */
 struct decoded {
     vec_f value;
-    vec_i exponent, special; /* special: ~0 for infinities and NaN */
+    vec_i exponent, special; /* special: ~0 for infinities and NaN, whose exponent is 0 */
 };
 
 static inline struct decoded decode_f32(vec_u bits)
@@ -29,7 +29,7 @@ static inline struct decoded decode_f32(vec_u bits)
 
     return (struct decoded){
         .value = (vec_f)bits,
-        .exponent = vec_max_i(field, (vec_i){0} + 1) - 127,
+        .exponent = (vec_max_i(field, (vec_i){0} + 1) - 127) & ~(vec_i)(field == 255),
         .special = field == 255,
     };
 }
@@ -61,6 +61,7 @@ static inline __attribute__((always_inline)) struct decoded decode_small(struct 
     case SPECIAL_MINUS_ZERO: d.special = (vec_i)(code & ((2u << width) - 1)) == 1 << width; break;
     default: d.special = (vec_i){0}; break;
     }
+    d.exponent &= ~d.special;
     vec_u bits = (vec_u)((vec_f)where * vec_f_from(scale)) | sign;
     if (f.special == SPECIAL_TOP_FIELD)
         bits |= (vec_u)d.special & 0x7f800000;

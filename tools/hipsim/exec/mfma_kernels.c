@@ -31,6 +31,12 @@
 
 /* -- one row of the result --------------------------------------------------------------------- */
 
+/* The NaN of a step in which nothing is infinite: what they are multiplied with does not matter. */
+struct nans {
+    uint32_t rows;        /* of A, a bit each */
+    vec_i columns[PARTS]; /* of B, from the step's first column on */
+};
+
 /* One fused step of a row: `count` lines of A, whose row is set in the pointers, and of B. A sparse
  * A takes the lines of B that `lines` names. */
 struct step {
@@ -42,8 +48,9 @@ struct step {
     const int16_t *scale; /* exponents to add per column, or NULL; 16 columns like b */
     unsigned count;
     bool two_stage;
-    bool far;  /* some exponents may be above E_NEAR */
-    bool wide; /* products of the formats may lie beyond binary32 */
+    bool far;                /* some exponents may be above E_NEAR */
+    bool wide;               /* products of the formats may lie beyond binary32 */
+    const struct nans *nans; /* NULL: there may be infinities */
 };
 
 /* The exponents that a row's products are aligned to, plus BIAS, even and odd k apart in the
@@ -302,17 +309,12 @@ static inline __attribute__((always_inline)) vec_f add_low(const struct step *s,
     return vec_pick(low, c + vec_f_from(0), result); /* -0 becomes +0 */
 }
 
-/*
- * Elements with an infinity or NaN among their products, C and scales: the sum of those alone
- * decides. Sets `settled` where there is one.
- */
-static inline __attribute__((always_inline)) vec_f settle_special(const struct step *s, unsigned p,
-                                                                  vec_f c, vec_f result,
-                                                                  vec_i *settled)
+/* Sums the infinities and NaN among an element's products and C; sets `any` where there is one. */
+static inline __attribute__((always_inline)) vec_f add_special(const struct step *s, unsigned p,
+                                                               vec_f c, vec_i *any)
 {
-    const vec_i nan = {0}, bad_scale = scale_of(s, p) >= SCALE_NAN - 127;
-    vec_i any = not_finite(c);
-    vec_f sum = vec_pick(any, c, vec_f_from(0));
+    *any = not_finite(c);
+    vec_f sum = vec_pick(*any, c, vec_f_from(0));
 
     for (unsigned k = 0; k < s->count; k++) {
         const vec_f a = vec_f_from(s->a[k * LINE]), b = load_f(s->b + line(s, k) + p * PART_COLS);
@@ -322,11 +324,34 @@ static inline __attribute__((always_inline)) vec_f settle_special(const struct s
         }
         const vec_i special = not_finite(a) | not_finite(b);
         sum += vec_pick(special, a * b, vec_f_from(0));
-        any |= special;
+        *any |= special;
     }
     if (!s->wide)
-        any = not_finite(sum);
-    sum = vec_pick((sum != sum) | bad_scale, (vec_f)(nan + 0x7fc00000), sum);
+        *any = not_finite(sum);
+    return sum;
+}
+
+/*
+ * Elements with an infinity or NaN among their products, C and scales: the sum of those alone
+ * decides. Sets `settled` where there is one.
+ */
+static inline __attribute__((always_inline)) vec_f settle_special(const struct step *s, unsigned i,
+                                                                  unsigned p, vec_f c, vec_f result,
+                                                                  vec_i *settled)
+{
+    const vec_i quiet = (vec_i){0} + 0x7fc00000;
+    const vec_i bad_scale = scale_of(s, p) >= SCALE_NAN - 127;
+    vec_i any;
+    vec_f sum = c;
+
+    if (s->nans) {
+        const vec_i nan = s->nans->columns[p] | -(int32_t)(s->nans->rows >> i & 1);
+        any = not_finite(c) | nan;
+        sum = vec_pick(nan, (vec_f)quiet, c);
+    } else {
+        sum = add_special(s, p, c, &any);
+    }
+    sum = vec_pick((sum != sum) | bad_scale, (vec_f)quiet, sum);
     *settled = any | bad_scale;
     return vec_pick(*settled, sum, result);
 }
@@ -336,7 +361,8 @@ static inline __attribute__((always_inline)) vec_f settle_special(const struct s
  * can do. `result` is as if all were in range.
  */
 static __attribute__((noinline)) void look_again(const struct step *s, const struct exponents *x,
-                                                 unsigned j, const uint32_t *c, float *result)
+                                                 unsigned row, unsigned j, const uint32_t *c,
+                                                 float *result)
 {
     for (unsigned p = 0; p < PARTS; p++) {
         const vec_f from = load_f((const float *)c + p * PART_COLS);
@@ -345,7 +371,7 @@ static __attribute__((noinline)) void look_again(const struct step *s, const str
         if (s->two_stage)
             e = vec_max_i(e, widen_ub(x->odd + j, p));
         const vec_f low = add_low(s, e - BIAS, p, from, load_f(to), &lost);
-        store_f(to, settle_special(s, p, from, low, &settled));
+        store_f(to, settle_special(s, row, p, from, low, &settled));
         lost &= ~settled;
         if (!vec_any_i(lost))
             continue;
@@ -421,6 +447,38 @@ static inline __attribute__((always_inline)) void place_rows(const struct mfma_j
     }
 }
 
+static bool infinite(float x) { return x - x != 0 && x == x; }
+
+/* Finds the NaN of A's rows. False: something is infinite. */
+static bool find_nan_rows(const struct operands *o, unsigned k, unsigned count, unsigned rows,
+                          struct nans *nans)
+{
+    nans->rows = 0;
+    for (unsigned n = 0; n < count; n++)
+        for (unsigned i = 0; i < rows; i++) {
+            const float a = o->a[k + n][i];
+            if (infinite(a))
+                return false;
+            nans->rows |= (uint32_t)(a != a) << i;
+        }
+    return true;
+}
+
+/* Finds the NaN of B's columns at `b`. False: something is infinite. */
+static bool find_nan_columns(const float *b, unsigned count, struct nans *nans)
+{
+    vec_i infinity = {0};
+    for (unsigned p = 0; p < PARTS; p++) {
+        nans->columns[p] = (vec_i){0};
+        for (unsigned n = 0; n < count; n++) {
+            const vec_f x = load_f(b + n * LINE + p * PART_COLS);
+            nans->columns[p] |= x != x;
+            infinity |= not_finite(x) & (x == x);
+        }
+    }
+    return !vec_any_i(infinity);
+}
+
 /* A step of all rows and columns. All arguments from `size` on are constants where this is
  * inlined. */
 static inline __attribute__((always_inline)) void run_step(const struct operands *o,
@@ -433,6 +491,7 @@ static inline __attribute__((always_inline)) void run_step(const struct operands
     _Alignas(64) float aside[LINE][COLS];
     struct exponents x[LINE];
     struct columns c;
+    struct nans nans = {0};
     uint32_t not_done = 0;
     vec_b least = {0}, most = {0};
     struct step s = {
@@ -453,9 +512,12 @@ static inline __attribute__((always_inline)) void run_step(const struct operands
     else if (vec_any_b((least < E_MIN) | (most > E_MAX)))
         for (unsigned i = 0; i < rows; i++)
             not_done |= (uint32_t)out_of_range(&x[i], two_stage) << i;
+    const bool no_infinity = !o->special || (!sparse && find_nan_rows(o, k, size, rows, &nans));
     for (unsigned j = 0; j < columns; j += COLS) {
         uint32_t again = 0;
         s.b = &o->b[sparse ? 0 : k][j];
+        const bool only_nans = no_infinity && (!o->special || find_nan_columns(s.b, size, &nans));
+        s.nans = only_nans ? &nans : NULL;
         for (unsigned n = 0; n < size && !sparse; n++)
             for (unsigned p = 0; p < PARTS; p++)
                 c.b[n][p] = load_f(s.b + n * LINE + p * PART_COLS);
@@ -466,7 +528,7 @@ static inline __attribute__((always_inline)) void run_step(const struct operands
                      << i;
         for (; again; again &= again - 1) {
             unsigned i = (unsigned)__builtin_ctz(again);
-            look_again(ROW_STEP(i, j), &x[i], j, from[i] + j, aside[i]);
+            look_again(ROW_STEP(i, j), &x[i], i, j, from[i] + j, aside[i]);
             memcpy(r->d[i] + j, aside[i], sizeof(aside[i]));
         }
     }
