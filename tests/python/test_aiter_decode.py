@@ -23,6 +23,9 @@ KERNELS = [
     {"op": "decode", "head_dim": D, "page_size": P, "gqa": GQA, "logits": ALIBI},
     {"op": "decode", "head_dim": D, "page_size": P, "gqa": GQA, "kv_dtype": "fp8",
      "kv_scale": "tensor"},
+    {"op": "decode", "head_dim": D, "page_size": P, "gqa": GQA, "kv_layout": "shuffle", "kv_dtype": "fp8",
+     "kv_scale": ["tensor", "token"]},
+    {"op": "decode", "head_dim": D, "page_size": P, "gqa": GQA, "kv_layout": "shuffle", "q_len": 2},
     {"op": "mla_decode", "head_dim": 576, "head_dim_v": 512, "gqa": "any", "page_size": "any",
      "lse": [False, True], "page_table": "indices", "q_len": 4},
     {"op": "mla_decode", "head_dim": 576, "head_dim_v": 512, "gqa": "any", "page_size": "any",
@@ -84,6 +87,59 @@ class Decode:
             None, None, sinks=self.t(sinks))
         self.check(out, q, self.cu(4), keys, values, window=(400, 0), sinks=sinks)
         self.assertIn(self.was_split(4), (None, True))
+
+    def test_lengths_of_64_bits(self):
+        k, v, table, keys, values = self.paged(LENGTHS, 1)
+        q, lens = support.random((4, H, D), 2), self.t(np.array(LENGTHS, np.int64))
+        for shuffled in (False, True):
+            out = self.t(np.zeros_like(q))
+            if shuffled:
+                aiter.pa_decode_gluon(out, self.t(q), self.t(base.shuffle_k(k)), self.t(base.shuffle_v(v)), lens,
+                                      self.t(table.astype(np.int64)), D ** -0.5, 1, 4)
+            else:
+                aiter.unified_attention(
+                    self.t(q), self.t(k), self.t(v), out, self.t(self.cu(4).astype(np.int64)), 1, lens, 900,
+                    D ** -0.5, True, (-1, -1), self.t(table.astype(np.int64)), 0, None, None, None)
+            self.check(out, q, self.cu(4), keys, values)
+
+    def common(self, q, k, v, table, lengths, **more):
+        rows = self.t(table)
+        call = dict(block_tables=rows, context_lens=self.t(np.array(lengths, np.int32)),
+                    block_tables_stride0=table.shape[1], scale=0.1, max_seq_len=max(lengths))
+        return aiter.paged_attention_common(self.t(q), self.t(k), self.t(v), None, None, None, **{**call, **more})
+
+    def test_paged_attention_common(self):
+        k, v, table, keys, values = self.paged(LENGTHS, 8)
+        k5, v5 = base.shuffle_k(k), base.shuffle_v(v)
+        q, two = support.random((4, H, D), 9), support.random((7, H, D), 10)
+        out = self.t(np.zeros_like(q))
+        self.assertIs(self.common(q, k5, v5, table, LENGTHS, out_=out), out)
+        self.check(out, q, self.cu(4), keys, values, scale=0.1)
+        self.assertIn(self.was_split(4), (None, True))
+        cu = np.array([0, 2, 4, 5, 7], np.int32)
+        got = self.common(two, k5, v5, table, LENGTHS, max_qlen=2, qo_indptr=self.t(cu))
+        self.check(got, two, cu, keys, values, scale=0.1)
+        one, tokens = np.array([0.25], np.float32), np.random.default_rng(2).uniform(
+            0.1, 0.5, (2, len(k), HK, P)).astype(np.float32)
+        kb, vb = (support.fp8_bytes(k.shape, i) for i in range(2))
+        stored = base.shuffle_k(kb, 16), base.shuffle_v(vb, 16)
+        for scales, by_token in (((one, one), False), ((None, None), True)):
+            x, y = (FP8[b] * (t.transpose(0, 2, 1)[..., None] if by_token else one[0])
+                    for b, t in ((kb, tokens[0]), (vb, tokens[1])))
+            got = self.common(q, *stored, table, LENGTHS, kv_cache_dtype="fp8",
+                              K_QScale_hip=scales[0] if by_token else self.t(one),
+                              V_QScale_hip=scales[1] if by_token else self.t(one),
+                              K_QScale_asm=self.t(tokens[0]), V_QScale_asm=self.t(tokens[1]))
+            rows = [[z[table[s, :-(-n // P)]].reshape(-1, HK, D)[:n] for s, n in enumerate(LENGTHS)] for z in (x, y)]
+            for s in range(4):
+                want, _ = support.attention(q[s:s + 1], rows[0][s], rows[1][s], scale=0.1)
+                support.close(self.back(got)[s:s + 1], want, support.bound(rows[1][s]) * 5)
+        for words, more in (("names a kernel", {"kernelName": "x"}), ("stride0 is 3", {"block_tables_stride0": 3}),
+                            ("the cache is fp16", {"kv_cache_dtype": "fp8"})):
+            with self.assertRaisesRegex(aiter.NotServed, words):
+                self.common(q, k5, v5, table, LENGTHS, **more)
+        with self.assertRaisesRegex(aiter.NotServed, "values of four dimensions"):
+            self.common(q, k5, v5[..., 0], table, LENGTHS)
 
     def test_get_recommended_splits(self):
         units = 2 * self.device.compute_units

@@ -26,12 +26,13 @@ from attn.aiter._indexer import (deepgemm_fp8_paged_mqa_logits, fp8_mqa_logits,
                                  top_k_per_row_prefill)
 from attn.aiter._mla import (concat_and_cache_mla, decode_attention_fwd,
                              decode_update_mla_metadata_v1, fused_qk_rmsnorm,
-                             fused_qk_rmsnorm_group_quant, fused_qk_rope_concat_and_cache_mla, get_meta_param,
+                             fused_qk_rmsnorm_group_quant, fused_qk_rope_concat_and_cache_mla,
+                             get_meta_param,
                              get_mla_metadata_info_v1, get_mla_metadata_v1, get_ps_metadata_info_v1,
                              get_ps_metadata_v1, mla_decode_fwd, mla_prefill_fwd,
                              mla_prefill_ps_asm_fwd, mla_reduce_v1)
-from attn.aiter._paged import (flash_attn_func, get_recommended_splits, paged_attention_ragged,
-                               paged_attention_rocm, paged_attention_v1)
+from attn.aiter._paged import (flash_attn_func, get_recommended_splits, paged_attention_common,
+                               paged_attention_ragged, paged_attention_rocm, paged_attention_v1)
 from attn.aiter._product import (
     batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant)
 from attn.aiter._table import NOT_SERVED, SERVED, reason, served, table

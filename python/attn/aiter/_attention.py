@@ -198,15 +198,19 @@ def values_as_stored(k, v):
     return v
 
 
+def check_asm(call, q, block_tables, row_said, kernel):
+    check_q(call, q)
+    c.refuse(call, kernelName=(kernel is not None, "it names a kernel of AITER"))
+    row = block_tables.stride(0) if c.is_torch(block_tables) else block_tables.strides[0] // 4
+    if block_tables.shape[0] > 1 and row_said != row:
+        raise NotServed(call, f"block_tables_stride0 is {row_said}, the tensor's is {row}")
+
+
 def pa_fwd_asm(Q, K, V, block_tables, context_lens, block_tables_stride0, max_qlen=1, K_QScale=None,
                V_QScale=None, out_=None, qo_indptr=None, high_precision=1, kernelName=None):
     """Decode over SHUFFLE pages; scale 1 / sqrt(D)."""
     call = "pa_fwd_asm"
-    check_q(call, Q)
-    c.refuse(call, kernelName=(kernelName is not None, "it names a kernel of AITER"))
-    row = block_tables.stride(0) if c.is_torch(block_tables) else block_tables.strides[0] // 4
-    if block_tables.shape[0] > 1 and block_tables_stride0 != row:
-        raise NotServed(call, f"block_tables_stride0 is {block_tables_stride0}, the tensor's is {row}")
+    check_asm(call, Q, block_tables, block_tables_stride0, kernelName)
     s = c.session(Q)
     cache = c.Cache(call, K, values_as_stored(K, V), c.dtype(Q), K_QScale, V_QScale, shuffled=True)
     out = c.new_like(Q) if out_ is None else out_
@@ -240,8 +244,8 @@ def pa_decode_gluon(output, query, key_cache, value_cache, context_lengths, bloc
     desc = decode_desc(query, cache, mask, sinks, 0.0, int(query_length), "blocks", made=made)
     desc.update(scaled)
     _split.launch(s, "decode", desc, dict(
-        cache.tensors(), q=query, out=output, sinks=sinks, kv_lens=context_lengths,
-        block_table=block_tables, q_scale=q_scale,
+        cache.tensors(), q=query, out=output, sinks=sinks, kv_lens=c.cast(context_lengths, "int32"),
+        block_table=c.cast(block_tables, "int32"), q_scale=q_scale,
         **numbers(softmax_scale, 0.0, mask, left, 0)),
         context_lengths.shape[0], int(max_context_partition_num) or None)
 
@@ -269,6 +273,7 @@ def unified_attention(q, k, v, out, cu_seqlens_q, max_seqlen_q, seqused_k, max_s
     mask = "window" if left >= 0 else "causal"
     sinks, cap = c.sinks_of(s, sinks), softcap or 0.0
     more = numbers(softmax_scale, cap, mask, left, 0)
+    cu_seqlens_q, seqused_k, block_table = (c.cast(x, "int32") for x in (cu_seqlens_q, seqused_k, block_table))
     keys = dict(cache.tensors(), kv_lens=seqused_k, block_table=block_table)
     logits = alibi_of(call, alibi_slopes, True)
     if max_seqlen_q <= DECODE_QUERIES:

@@ -49,6 +49,7 @@ def deepgemm_fp8_paged_mqa_logits(q_fp8, kv_cache, weights, out_logits, context_
 
 def row_ends(lens, next_n):
     """Keys that each of next_n queries of a sequence sees."""
+    lens = c.cast(lens, "int32")
     if next_n == 1:
         return lens
     return c.view(lens[:, None] + (c.arange(lens, next_n) - (next_n - 1))[None], -1)

@@ -104,7 +104,8 @@ def decode_attention_fwd(q, k_buffer, v_buffer, o, lse, req_to_token, b_seq_len,
     batch = b_seq_len.shape[0]
     _split.launch(s, "mla_decode", desc, {
         "q": q[:batch], "out": o[:batch], "lse": None if lse is None else c.transpose(lse[:batch]),
-        "scale": sm_scale, "k_cache": k, "kv_lens": b_seq_len, "block_table": req_to_token[:batch],
+        "scale": sm_scale, "k_cache": k, "kv_lens": c.cast(b_seq_len, "int32"),
+        "block_table": c.cast(req_to_token[:batch], "int32"),
         "k_scale": c.scalar(call, "k_scale", k_scale) if scaled else None}, batch, num_kv_splits)
 
 

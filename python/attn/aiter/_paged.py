@@ -23,7 +23,7 @@ def one_query(call, out, query, k, v, scale, kv_lens, table, most, slopes, kv_ca
               k_scale, v_scale, window=0, longest=0):
     """Every sequence has one query, its own row of `query`."""
     a.check_q(call, query)
-    batch = kv_lens.shape[0]
+    batch, kv_lens = kv_lens.shape[0], c.cast(kv_lens, "int32")
     if query.shape[0] != batch:
         raise NotServed(call, f"{query.shape[0]} queries of {batch} sequences: each has one")
     s, scaled = c.session(query), kv_cache_dtype not in SIXTEEN_BITS
@@ -62,6 +62,32 @@ def paged_attention_rocm(out, exp_sums, max_logits, tmp_out, query, key_cache, v
                      "SHUFFLE", 0.0, k_scale, v_scale, longest=int(max_context_len))
 
 
+def paged_attention_common(Q, K, V, exp_sums, max_logits, tmp_out, block_tables, context_lens,
+                           block_tables_stride0, scale, max_qlen=1, max_seq_len=1, K_QScale_hip=None,
+                           V_QScale_hip=None, K_QScale_asm=None, V_QScale_asm=None, out_=None,
+                           qo_indptr=None, high_precision=1, kernelName=None, kv_cache_dtype="auto",
+                           kv_cache_tensor_dtype=None):
+    """Decode over SHUFFLE pages. AITER takes one of two kernels by the size of the batch: here it is
+    one, with the scale of a tensor, where fp8 has one, and else with the scales of tokens."""
+    call = "paged_attention_common"
+    a.check_asm(call, Q, block_tables, block_tables_stride0, kernelName)
+    stored = c.dtype(K)
+    c.refuse(call, V=(V.ndim != 5, "values of four dimensions are read in two ways by AITER's two kernels"),
+             kv_cache_dtype=((kv_cache_dtype in SIXTEEN_BITS) == (stored in ("fp8", "int8")),
+                             f"it is {kv_cache_dtype!r}, the cache is {stored}"))
+    scales = (K_QScale_hip, V_QScale_hip)
+    if stored == "int8" or any(x is None for x in scales):
+        scales = (K_QScale_asm, V_QScale_asm)
+    s, batch = c.session(Q), context_lens.shape[0]
+    cache = c.Cache(call, K, V, c.dtype(Q), *scales, shuffled=True)
+    out = c.new_like(Q) if out_ is None else out_
+    desc = a.decode_desc(Q, cache, "causal", None, 0.0, int(max_qlen), "blocks")
+    _split.launch(s, "decode", desc, dict(
+        cache.tensors(), q=Q, out=out, qo_indptr=qo_indptr, kv_lens=c.cast(context_lens, "int32"),
+        block_table=block_tables[:batch], scale=scale), batch, longest=int(max_seq_len))
+    return out
+
+
 def paged_attention_v1(out, workspace_buffer, query, key_cache, value_cache, scale, block_tables,
                        cu_query_lens, context_lens, max_context_len, alibi_slopes, kv_cache_dtype,
                        kv_cache_layout, logits_soft_cap, k_scale, v_scale, fp8_out_scale=None,
@@ -70,7 +96,8 @@ def paged_attention_v1(out, workspace_buffer, query, key_cache, value_cache, sca
     split over at most max_context_len / partition_size workgroups."""
     call = "paged_attention_v1"
     batch = block_tables.shape[0]
-    c.refuse(call, kv_cache_layout=(kv_cache_layout not in ("NHD", "HND"), str(kv_cache_layout)), fp8_out_scale=(fp8_out_scale is not None, "attention writes no fp8"),
+    c.refuse(call, kv_cache_layout=(kv_cache_layout not in ("NHD", "HND"), str(kv_cache_layout)),
+             fp8_out_scale=(fp8_out_scale is not None, "attention writes no fp8"),
              mtp=(mtp != 1, "several queries of a sequence are pa_fwd_asm's and unified_attention's"))
     parts = -(-int(max_context_len) // int(partition_size))
     return one_query(call, out, query, key_cache, value_cache, scale, context_lens[:batch],
@@ -87,7 +114,8 @@ def paged_attention_ragged(out, workspace_buffer, query, key_cache, value_cache,
     max_num_partitions workgroups."""
     call = "paged_attention_ragged"
     page = key_cache.shape[2 if kv_cache_layout == "HND" else 1]
-    c.refuse(call, kv_cache_layout=(kv_cache_layout not in ("NHD", "HND"), str(kv_cache_layout)), fp8_out_scale=(fp8_out_scale is not None, "attention writes no fp8"),
+    c.refuse(call, kv_cache_layout=(kv_cache_layout not in ("NHD", "HND"), str(kv_cache_layout)),
+             fp8_out_scale=(fp8_out_scale is not None, "attention writes no fp8"),
              mtp=(mtp != 1, "several queries of a sequence are pa_fwd_asm's and unified_attention's"),
              block_size=(block_size != page, f"it is {block_size}, the cache has pages of {page}"))
     lens = c.lens_of_pages(kv_indptr, kv_last_page_lens, page)

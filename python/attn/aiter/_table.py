@@ -21,13 +21,16 @@ ROWS = (
      "`kernelName`; a `block_tables_stride0` that is not the tensor's"),
     (("pa_decode_gluon", "get_recommended_splits"), "ATOM, SGLang",
      "sinks, window, scales per token or tensor, fp8 queries with one scale or a scale for each query "
-     "and head; up to 64 of them. One query sees `sliding_window - 1` keys, as AITER's kernel and its test have it. Values of five dimensions, or `[page, head, D, "
-     "token]`",
+     "and head; up to 64 of them. One query sees `sliding_window - 1` keys, as AITER's kernel and its "
+     "test have it. Values of five dimensions, or `[page, head, D, token]`",
      "`alibi_slopes`; `exp_sums`, `max_logits` and `temporary_output` are not written"),
     (("paged_attention_rocm",), "ATOM",
      "keys `[page, head, D / x, P, x]`, values `[page, head, D, token]`, a scale per tensor, "
      "`alibi_slopes`; one query for each sequence, its own row",
      "`mtp`, `q_scale`, `fp8_out_scale`; `exp_sums`, `max_logits` and `tmp_out` are not used"),
+    (("paged_attention_common",), "vLLM",
+     "SHUFFLE pages, several queries, a scale per tensor (`K_QScale_hip`) or, without one and for int8, per token "
+     "(`K_QScale_asm`); the workspace is not used", "`kernelName`, values of four dimensions"),
     (("paged_attention_v1", "paged_attention_ragged"), "SGLang, vLLM",
      "NHD and HND pages of any size, fp8 with a scale per tensor, window, soft cap, `alibi_slopes`; "
      "one query for each sequence, its own row", "`mtp`, `fp8_out_scale`; the workspace is not used"),
