@@ -384,22 +384,37 @@ struct pending {
     bool is;
 };
 
-/* One of STEPS steps. max(NaN, 0) is 0, so the NaN is kept by a product with 0; every head's score
- * has it. */
+/* The rows of a fourth that each lane has, 1 x 64: the second half of the lanes has other rows than
+ * the first. */
+static void cut_rows(const struct att_index *x, struct tir_value fourth,
+                     struct tir_value out[PARTS])
+{
+    cut(x, tir_join_blocks(x->b, fourth, PARTS), out);
+}
+
+/* One of STEPS steps: every row of a lane goes into one sum. max(NaN, 0) is 0, so the NaN is kept
+ * by a product with 0, of one head of a lane: every head's score has it. */
 static void add_step(const struct att_index *x, struct pending *p, int step)
 {
     struct tir_builder *b = x->b;
     const int i = step / 2;
     if (!p->is)
         return;
-    const struct tir_value zero = tir_float_like(b, p->products[i], 0.0f);
     if (step % 2 == 0) {
-        if (!p->sum->id)
-            *p->sum = tir_mul(b, p->products[i], zero);
+        const struct tir_value zero = tir_float_like(b, p->products[i], 0.0f);
+        if (!p->sum->id) {
+            struct tir_value rows[PARTS];
+            cut_rows(x, p->products[i], rows);
+            *p->sum = tir_mul(b, rows[0], tir_float_like(b, rows[0], 0.0f));
+        }
         p->positive = tir_max(b, p->products[i], zero);
         return;
     }
-    *p->sum = tir_fma(b, p->positive, p->weights[i], *p->sum);
+    struct tir_value scores[PARTS], weights[PARTS];
+    cut_rows(x, p->positive, scores);
+    cut_rows(x, p->weights[i], weights);
+    for (int j = 0; j < PARTS; j++)
+        *p->sum = tir_fma(b, scores[j], weights[j], *p->sum);
 }
 
 /* Groups of a round whose scores are not made yet. Their scales are sent for only when those
@@ -444,8 +459,8 @@ static void send_step(const struct att_index *x, struct round *r, unsigned g, in
 static struct tir_value add_halves(const struct att_index *x, const struct tir_value sums[2])
 {
     struct tir_builder *b = x->b;
-    const struct tir_value low = tir_transpose(b, tir_col_fold_sum(b, sums[0]));
-    const struct tir_value high = tir_transpose(b, tir_col_fold_sum(b, sums[1]));
+    const struct tir_value low = tir_transpose(b, tir_split_blocks(b, sums[0], GROUP));
+    const struct tir_value high = tir_transpose(b, tir_split_blocks(b, sums[1], GROUP));
     const struct tir_value halves = tir_relayout(b, tir_stack(b, low, high), &x->halves);
     return tir_relayout(b, tir_row_sum(b, halves), tir_layout_of(b->f, x->lane));
 }
