@@ -33,8 +33,11 @@ struct indexer {
 };
 
 static const struct att_tile tiles[] = {
-    {.waves = 8, .why = "two waves a SIMD: q stays in registers"},
-    {.waves = 4, .why = "a wave a SIMD: it has registers for the q of 128 heads"},
+    {.waves = 4, .waves_per_simd = 2, .why = "one workgroup selects while another scores"},
+    {.waves = 8, .waves_per_simd = 2, .why = "two waves a SIMD: q stays in registers"},
+    {.waves = 4,
+     .waves_per_simd = 1,
+     .why = "a wave a SIMD: it has registers for the q of 128 heads"},
 };
 
 /* Buffers of keys and of blocks, of which a round has fewer where the LDS is too small. */
@@ -64,20 +67,23 @@ static struct sizes sizes_of(const struct att_variant *v, const struct att_tile 
     return s;
 }
 
+/* Workgroups that share a compute unit. */
+static unsigned beside(const struct att_tile *t) { return 4u * t->waves_per_simd / t->waves; }
+
 /* Two waves of a SIMD have 256 registers each, of which q and weights of 128 heads take half. */
 static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
                  struct att_why *why)
 {
-    enum { HEADS = 96, ALONE = 4 };
-    if (v->index_heads > HEADS && t->waves > ALONE)
-        return att_reject(why, ATT_TILE, "%d waves have no registers for the q of %d heads",
-                          t->waves, v->index_heads);
+    enum { HEADS = 96 };
+    if (v->index_heads > HEADS && t->waves_per_simd > 1)
+        return att_reject(why, ATT_TILE, "%d waves a SIMD have no registers for the q of %d heads",
+                          t->waves_per_simd, v->index_heads);
     const struct sizes s = sizes_of(v, t, m);
     const unsigned most = s.keys.room > s.blocks.room ? s.keys.room : s.blocks.room;
     if (!att_select_holds(most, t->waves))
         return att_reject(why, ATT_TILE, "%d waves have no registers for %u entries", t->waves,
                           most);
-    if (s.bytes > m->lds_bytes)
+    if (s.bytes * beside(t) > m->lds_bytes)
         return att_reject(why, ATT_TOP_K, "top_k %d takes %u bytes of LDS, %s has %u", v->top_k,
                           s.bytes, m->name, m->lds_bytes);
     return true;
@@ -389,7 +395,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 {
     struct att_tile tile;
     att_find_tile(v, m, &tile, NULL);
-    struct tir_func *f = att_begin_kernel(v, m, tile.waves, tile.waves / 4);
+    struct tir_func *f = att_begin_kernel(v, m, tile.waves, tile.waves_per_simd);
     struct indexer x = {.b = tir_at_end(f, f->body)};
     const struct sizes sizes = sizes_of(v, &tile, m);
     struct tir_value state[2 * ATT_SELECT_N];
