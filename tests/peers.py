@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """tools/bench/peers on tools that answer at once: which launches it asks for, which of ours it takes
-as the fastest, which of theirs it sets beside it, and the page.
+as the fastest, which of theirs it sets beside it, the page, and ratios in the ranges of parameters.
 
 Usage: peers.py SOURCE
 """
@@ -16,15 +16,20 @@ if sys.argv[1] == "build":
     open(sys.argv[-1], "w").close()
     sys.exit()
 kernel, shape = sys.argv[3], sys.argv[5]
+setting = sys.argv[sys.argv.index("--parameters") + 1] if "--parameters" in sys.argv else ""
 us = 7 if kernel.startswith("combine") else 40 if "lists" not in shape else 30
 if "_one_launch" in kernel:
     us = 20 if "batch=8" in shape and "lists=256" in shape else 50
+us *= {"wide=3": 1.1, "wide=9": 0.5}.get(setting, 1)
 print(json.dumps([{"cycles": 1000 * us, "us_at_power_clock": us, "tail": 0.5, "matrix_duty": 0.25,
                    "memory_bytes": 1e6 * us}]))
 """
 
 CALIBRATE = """#!/usr/bin/env python3
 import json, sys
+if sys.argv[1] == "--list":
+    print("wide 5 3 9 U\\nsame 1 1 1 M")
+    sys.exit()
 assert sys.argv[4].startswith(("pa:of_bf16_8,K8,2,", "pa:of_bf16_16,K16,2,")), sys.argv
 print(json.dumps({"cycles": 40000, "us": 40, "bytes": 4e7, "idle": 0, "duty": 0.1}))
 """
@@ -46,6 +51,13 @@ EXPECTED = [
 ]
 
 
+# The same with --ranges: ratio, least and largest, and where it changes sides.
+RANGES = [
+    ("8/1 heads, 1024 keys x1 ", "0.93,  0.46 (wide=9),  1.02 (wide=3)  CHANGES: wide=3"),
+    ("64/8 heads, 1024 keys x128 ", "1.00,  0.50 (wide=9),  1.10 (wide=3)  CHANGES: wide=9"),
+]
+
+
 def write(path, text):
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "w") as f:
@@ -57,17 +69,22 @@ def fail(sentence, text):
     sys.exit("peers: %s\n%s" % (sentence, text))
 
 
+def run(command):
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        fail("it failed", done.stderr)
+    return done
+
+
 def main():
     peers = os.path.join(sys.argv[1], "tools/bench/peers")
     with tempfile.TemporaryDirectory() as d:
         write(d + "/build/tools/attnc/attnc", ATTNC)
         write(d + "/build/tools/hipsim/calibration/calibrate", CALIBRATE)
         write(d + "/hsa/gfx950/pa/pa_asm.csv", OBJECTS)
-        done = subprocess.run([sys.executable, peers, "--hsa", d + "/hsa", "--build", d + "/build",
-                               "--target", "gfx950", "--op", "decode", "--type", "bf16", "--html",
-                               d + "/page.html"], capture_output=True, text=True)
-        if done.returncode:
-            fail("it failed", done.stderr)
+        command = [sys.executable, peers, "--hsa", d + "/hsa", "--build", d + "/build",
+                   "--target", "gfx950", "--op", "decode", "--type", "bf16"]
+        done = run(command + ["--html", d + "/page.html"])
         for row, ours, theirs, ratio, way in EXPECTED:
             lines = [line for line in done.stdout.splitlines() if row in line]
             if len(lines) != 1 or not all(word in lines[0] for word in (ours, theirs, ratio, way)):
@@ -77,6 +94,11 @@ def main():
         if page.count("<td class=bar>") != len(done.stdout.splitlines()) - 1 or \
                 "class=less style='width:25.0%'></i><b>0.50</b>" not in page:
             fail("the page has other bars", page)
+        done = run(command + ["--ranges"])
+        for row, expected in RANGES:
+            lines = [line for line in done.stdout.splitlines() if row in line]
+            if len(lines) != 1 or not lines[0].endswith(expected):
+                fail("not %s" % [row, expected], done.stdout)
 
 
 main()
