@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""attn.aiter's calls over values [page, head, D, token]."""
+"""attn.aiter's calls over values [page, head, D, token], and where values are shorter than keys."""
 import unittest
 
 import numpy as np
@@ -20,6 +20,16 @@ KERNELS = [
     {"op": "rope_qk_norm_cache", **SHUFFLE_K, "rope": "neox", "rotary_dim": D, "keep_kv": True,
      "cos_sin": "same"},
     {"op": "combine", "head_dim": D, "partials": "csr"}, {"op": "plan"},
+]
+LONG = 192  # elements of MiMo's keys; its values have D
+LONG_KEYS = {"head_dim": LONG, "head_dim_v": D}
+KERNELS += [
+    {"op": "decode", **LONG_KEYS, "page_size": P, "gqa": GQA, "kv_layout": ["nhd", "shuffle"]},
+    {"op": "decode", **LONG_KEYS, "page_size": P, "gqa": GQA, "kv_layout": "shuffle", "mask": "window",
+     "sinks": True},
+    {"op": "prefill", **LONG_KEYS, "mask": ["causal", "window"], "sinks": [False, True]},
+    {"op": "prefill", **LONG_KEYS, "paged": True, "page_size": P},
+    {"op": "cache_write", **LONG_KEYS, "kv_layout": "shuffle"},
 ]
 
 
@@ -98,6 +108,55 @@ class Layouts:
         support.close(base.unshuffle_k(self.back(kc)).reshape(-1, HK, D)[slots[there]], want, self.ROPE)
         np.testing.assert_array_equal(
             self.back(vc).transpose(0, 3, 1, 2).reshape(-1, HK, D)[slots[there]], v[there])
+
+    def long_keys(self, lengths):
+        """Pages with keys that are longer than values, a table, and both of each sequence."""
+        need = [-(-n // P) for n in lengths]
+        order = np.random.default_rng(1).permutation(sum(need)).astype(np.int32)
+        k, v = (support.random((len(order), P, HK, dim), dim) for dim in (LONG, D))
+        table = np.zeros((len(need), max(need)), np.int32)
+        for s, n in enumerate(need):
+            table[s, :n] = order[sum(need[:s]):][:n]
+        keys, values = ([x[table[s, :n]].reshape(-1, HK, x.shape[3])[:lengths[s]]
+                         for s, n in enumerate(need)] for x in (k, v))
+        return k, v, table, keys, values
+
+    def test_values_shorter_than_keys(self):
+        lengths, cu = [333, 9], np.arange(3, dtype=np.int32)
+        k, v, table, keys, values = self.long_keys(lengths)
+        q, sinks = support.random((2, H, LONG), 2), support.random((H,), 3)
+        k5, v5 = (self.t(np.zeros((len(k), HK, *shape), np.float16))
+                  for shape in ((LONG // X, P, X), (P // X, D, X)))
+        slots = np.arange(len(k) * P)
+        aiter.reshape_and_cache(self.t(k.reshape(-1, HK, LONG)), self.t(v.reshape(-1, HK, D)), k5, v5,
+                                self.t(slots), "auto", asm_layout=True)
+        np.testing.assert_array_equal(self.back(k5), base.shuffle_k(k))
+        np.testing.assert_array_equal(self.back(v5), base.shuffle_v(v))
+        lens, rows = self.t(np.array(lengths, np.int32)), self.t(table)
+        for window, given in ((0, None), (24, self.t(sinks))):
+            out = self.t(np.zeros((2, H, D), np.float16))
+            aiter.pa_decode_gluon(out, self.t(q), k5, v5, lens, rows, 0.1, 1, 8, 128, sinks=given,
+                                  sliding_window=window, ps=True)
+            how = {"window": (window - 2, 0), "sinks": sinks} if window else {}
+            self.check(out, q, cu, keys, values, scale=0.1, **how)
+        for starts in (cu, np.array([0, 30, 31], np.int32)):  # decode; a prompt and decode
+            many = support.random((int(starts[-1]), H, LONG), 4)
+            out = self.t(np.zeros((len(many), H, D), np.float16))
+            aiter.unified_attention(
+                self.t(many), self.t(k), self.t(v), out, self.t(starts), int(np.diff(starts).max()), lens, 333,
+                0.1, True, (-1, -1), rows, 0, None, None, None)
+            self.check(out, many, starts, keys, values, scale=0.1)
+
+    def test_prompts_with_values_shorter_than_keys(self):
+        cu = np.array([0, 5, 40], np.int32)
+        q, k, v = (support.random((40, h, dim), h) for h, dim in ((H, LONG), (HK, LONG), (HK, D)))
+        sinks = support.random((H,), 3)
+        keys, values = ([x[cu[s]:cu[s + 1]] for s in range(2)] for x in (k, v))
+        given = [self.t(x) for x in (q, k, v, cu, cu)]
+        for how in ({}, {"window": (9, 0), "sinks": sinks}):
+            more = {"window_size": (9, 0, 0), "sink_ptr": self.t(sinks)} if how else {}
+            out = aiter.flash_attn_varlen_func(*given, 35, 35, softmax_scale=0.1, causal=True, **more)
+            self.check(out, q, cu, keys, values, scale=0.1, **how)
 
 
 class WithNumpy(Layouts, unittest.TestCase):
