@@ -121,6 +121,8 @@ class Op:
         enums = self.device.enums
         if value is None:
             return
+        if not hasattr(value, "page_size"):
+            raise TypeError(f"cache is {value!r}: an attn.CacheDesc is needed")
         if value.dtype is not None:
             d.dtype = self._number("cache.dtype", value.dtype, enums["attn_dtype"])
         for name, enum in ENUM_OF_CACHE.items():
@@ -199,14 +201,20 @@ class Op:
         try:
             self._check_tensors(tensors)
             for path, value in zip(self._paths, numbers):
-                at = self._args
-                for part in path[:-1]:
-                    at = getattr(at, part)
-                setattr(at, path[-1], tuple(value) if isinstance(value, (tuple, list)) else value)
+                self._set_number(path, value)
             self._bounds(numbers)
         except BaseException:
             self._clear()
             raise
+
+    def _set_number(self, path, value):
+        at = self._args
+        for part in path[:-1]:
+            at = getattr(at, part)
+        try:
+            setattr(at, path[-1], tuple(value) if isinstance(value, (tuple, list)) else value)
+        except (TypeError, OverflowError) as e:
+            raise type(e)(f"{path[-1]}: {e}") from None
 
     def _bounds(self, numbers):
         """A launch's bounds, where the caller gives none: what the tensors hold."""
@@ -226,11 +234,14 @@ class Op:
         record.size = ffi.sizeof(record[0])
         pointers, signs = [], []
         for name, slot, x in zip(self.SLOTS, self._slots, tensors):
-            pointer, sign = READ[x.__class__](x, self)
+            try:
+                pointer, sign = READ[x.__class__](x, self)
+                full = expand(x, sign, device) if x is not None else None
+            except TypeError as e:
+                raise TypeError(f"{name}: {e}") from None
             pointers.append(pointer)
             signs.append(sign)
             if x is not None:
-                full = expand(x, sign, device)
                 setattr(record, name, slot.fill(name, pointer, full, device.target))
         check(self._set_tensors(self._handle, record, self._args))
         self._pointers, self._signs = pointers, signs

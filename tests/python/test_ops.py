@@ -160,10 +160,14 @@ class Decode(unittest.TestCase):
             with self.assertRaisesRegex(attn.AttnError, words) as caught:
                 op(**{**good, name: value})
             self.assertEqual(caught.exception.status, "ATTN_BAD_ARGUMENT")
-        with self.assertRaisesRegex(TypeError, "list is no tensor"):
+        with self.assertRaisesRegex(TypeError, "kv_lens: list is no tensor"):
             op(**{**good, "kv_lens": [40, 7]})
-        with self.assertRaisesRegex(TypeError, "complex64"):
+        with self.assertRaisesRegex(TypeError, "q: .*complex64"):
             op(**{**good, "q": q.astype(np.complex64)})
+        for name, value, words in (("scale", "a", "scale: must be real number"),
+                                   ("q_len", 2 ** 40, "q_len: "), ("scales", 1, "no argument scales")):
+            with self.assertRaisesRegex((TypeError, OverflowError), words):
+                op(**good, **{name: value})
         op(**good)  # none of them left a trace
 
     def test_a_missing_kernel_is_explained(self):
@@ -173,6 +177,8 @@ class Decode(unittest.TestCase):
         self.assertEqual(caught.exception.status, "ATTN_NO_KERNEL")
         with self.assertRaisesRegex(attn.AttnError, "mask is 'diagonal': it is one of causal"):
             self.op(mask="diagonal")
+        with self.assertRaisesRegex(TypeError, "cache is 16: an attn.CacheDesc is needed"):
+            self.device.decode(dtype="fp16", head_dim=DIM, heads=HEADS, kv_heads=KV_HEADS, cache=16)
         self.assertEqual(self.op().why, "exact")
         self.assertIn("decode_fp16_d128", self.op().kernel)
 
