@@ -30,6 +30,8 @@ KERNELS = [
      "lse": [False, True], "page_table": "indices", "q_len": 4},
     {"op": "mla_decode", "head_dim": 576, "head_dim_v": 512, "gqa": "any", "page_size": "any",
      "lse": True},
+    {"op": "mla_decode", "head_dim": 576, "head_dim_v": 512, "gqa": "any", "page_size": "any", "lse": True,
+     "page_table": "indices", "q_len": 2, "sharded": True},
     {"op": "combine", "head_dim": [D, 512], "partials": "csr"}, {"op": "plan"},
     {"op": "qk_rmsnorm", "width": 256, "width_kv": 128, "out_dtype": ["same", "fp8"]},
     {"op": "qk_rmsnorm", "width": 256, "width_kv": 256, "out_dtype": "same"},
@@ -224,6 +226,44 @@ class Decode:
                 want, want_lse = support.attention(q[s], k[s], v[s], scale=0.1, causal=causal)
                 support.close(self.back(out)[s], want, support.bound(v))
                 support.close(self.back(lse)[s], want_lse, 1e-3)
+
+    def rank(self, rows, q, lengths, ranks, rank, planned):
+        """(out, lse) of a rank that has every ranks-th row of each context, and those rows."""
+        shares = [np.arange(rank, n, ranks) for n in lengths]
+        starts, local = (np.concatenate([[0], np.cumsum(n)]).astype(np.int32)
+                         for n in (lengths, [len(x) for x in shares]))
+        slots = np.concatenate([starts[s] + x for s, x in enumerate(shares)]).astype(np.int32)
+        lists = [self.t(x) for x in (np.array([0, 2, 3, 5], np.int32), local, slots, np.ones(3, np.int32))]
+        plan, out = {}, self.t(np.zeros((5, 6, 512), np.float16))
+        if planned:
+            names = ("work_metadata_ptrs", "work_indptr", "work_info_set", "reduce_indptr", "reduce_final_map",
+                     "reduce_partial_map")
+            room = aiter.get_mla_metadata_info_v1(3, 2, 6, None, None, False)
+            plan = {n: self.t(np.zeros(shape, np.int32)) for n, (shape, _) in zip(names, room)}
+            aiter.get_mla_metadata_v1(lists[0], lists[1], lists[3], 6, 1, True, **plan, max_seqlen_qo=2,
+                                      is_cp_round_robin=True)
+            del plan["work_metadata_ptrs"]
+        _, lse = aiter.mla_decode_fwd(
+            self.t(q), self.t(rows), out, *lists, 2, sm_scale=0.05, return_lse=True, g_kv_indptr=self.t(starts),
+            cp_world_size=ranks, cp_rank=rank, **plan)
+        return self.back(out), self.back(lse), [(starts[s], x) for s, x in enumerate(shares)]
+
+    def test_contexts_that_ranks_share(self):
+        lengths, ranks, cu = [400, 33, 2], 3, [0, 2, 3, 5]
+        rows, q = support.random((sum(lengths), 1, 1, 576), 1), support.random((5, 6, 576), 2)
+        for rank in range(ranks):
+            out, lse, shares = self.rank(rows, q, lengths, ranks, rank, rank == 1)
+            for s, (start, tokens) in enumerate(shares):
+                for t in range(cu[s], cu[s + 1]):
+                    c = rows[start + tokens[tokens <= lengths[s] - cu[s + 1] + t], 0]
+                    want, want_lse = support.attention(q[t:t + 1], c, c[..., :512], scale=0.05, causal=False)
+                    support.close(out[t:t + 1], want, support.bound(c), f"rank {rank}, query {t}")
+                    if np.isfinite(want_lse).all():
+                        support.close(lse[t:t + 1].T, want_lse, 1e-3, f"rank {rank}, lse {t}")
+                    else:
+                        self.assertTrue(np.isneginf(lse[t]).all())
+        with self.assertRaisesRegex(aiter.NotServed, "need g_kv_indptr"):
+            aiter.mla_decode_fwd(self.t(q), self.t(rows), self.t(q[..., :512]), *[None] * 4, 2, cp_world_size=2)
 
     # ---- Latent attention
 

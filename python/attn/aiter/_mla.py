@@ -13,12 +13,14 @@ def mla_decode_fwd(q, kv_buffer, o, qo_indptr, kv_indptr, kv_indices, kv_last_pa
                    reduce_partial_map=None, q_scale=None, kv_scale=None, intra_batch_mode=False,
                    return_logits=False, return_lse=False, g_kv_indptr=None, cp_world_size=1,
                    cp_rank=0, causal=True):
-    """Decode over rows [pages, P, 1, latent + rope]. Keys are split by the work lists of
+    """Decode over rows [pages, P, 1, latent + rope]. With cp_world_size the cache has every
+    cp_world_size-th token of a context from cp_rank on; g_kv_indptr is of whole contexts. Keys are split by the work lists of
     get_mla_metadata_v1(), and without them over num_kv_splits workgroups for each sequence, or as
     many as the GPU has. Returns the parts, or None, and the LSE [queries, heads], or None."""
     call = "mla_decode_fwd"
     c.refuse(call, logit_cap=(logit_cap != 0, "latent attention has no soft cap"),
-             cp_world_size=(cp_world_size != 1, "context parallelism is not served"),
+             cp_world_size=(cp_world_size != 1 and (g_kv_indptr is None or page_size != 1),
+                            "the shares of ranks need g_kv_indptr, and pages of one token"),
              nhead_kv=(nhead_kv != 1, "the latent is one head"),
              return_logits=(return_logits, "the parts of an output are joined"),
              page_size=(page_size != kv_buffer.shape[1],
@@ -34,6 +36,11 @@ def mla_decode_fwd(q, kv_buffer, o, qo_indptr, kv_indptr, kv_indices, kv_last_pa
             "cache": c.CacheDesc(dtype=stored if stored != made else None, page_size=page_size,
                                  scale="tensor" if scaled else "none")}
     batch = kv_last_page_lens.shape[0]
+    shared = {}
+    if cp_world_size != 1 and causal:  # without a mask it is of no account where a key stands
+        desc["sharded"] = True
+        shared = {"shards": int(cp_world_size), "shard": int(cp_rank), "context_lens": c.cast(
+            g_kv_indptr[1:batch + 1] - g_kv_indptr[:batch], "int32")}
     scale = q.shape[2] ** -0.5 if sm_scale is None else sm_scale
     final = c.floats(q, (q.shape[0], q.shape[1])) if return_lse else None
     call_args = {
@@ -42,7 +49,7 @@ def mla_decode_fwd(q, kv_buffer, o, qo_indptr, kv_indptr, kv_indices, kv_last_pa
         "kv_indices": kv_indices, "k_cache": kv_buffer,
         "kv_lens": c.lens_of_pages(kv_indptr[:batch + 1], kv_last_page_lens, page_size),
         "k_scale": c.scalar(call, "kv_scale", kv_scale) if scaled else None,
-        "q_scale": c.scalar(call, "q_scale", q_scale) if own == "fp8" else None}
+        "q_scale": c.scalar(call, "q_scale", q_scale) if own == "fp8" else None, **shared}
     if work_indptr is None:
         _split.launch(s, "mla_decode", desc, call_args, batch, num_kv_splits)
         return None, final
@@ -181,10 +188,10 @@ def get_mla_metadata_v1(seqlens_qo_indptr, seqlens_kv_indptr, kv_last_page_lens,
                         is_cp_round_robin=False, mla_version=None, dtype_q_nope=None,
                         dtype_q_rope=None, dtype_kv_nope=None, dtype_kv_rope=None, dtype_q=None,
                         dtype_kv=None):
-    """As get_pa_metadata_v1(), of the lengths that the pages hold."""
+    """As get_pa_metadata_v1(), of the lengths that the pages hold; of a rank's share with
+    is_cp_round_robin."""
     call = "get_mla_metadata_v1"
     c.refuse(call, topk=(topk >= 0, "lists of slots are planned by their own lengths"),
-             is_cp_round_robin=(is_cp_round_robin, "context parallelism is not served"),
              num_heads_k=(num_heads_k != 1, "the latent is one head"))
     batch = kv_last_page_lens.shape[0]
     lens = c.lens_of_pages(seqlens_kv_indptr[:batch + 1], kv_last_page_lens, page_size)

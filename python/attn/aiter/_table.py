@@ -59,8 +59,9 @@ ROWS = (
      "`offs`, partial rotation"),
     (("mla_decode_fwd", "get_mla_metadata_info_v1", "get_mla_metadata_v1", "mla_reduce_v1",
       "get_meta_param", "decode_update_mla_metadata_v1"), "ATOM, SGLang, vLLM",
-     "any number of heads up to 128, pages of any size, fp8 caches and queries, LSE, lists of slots",
-     "`logit_cap`, context parallelism, `return_logits`, `topk` in the metadata"),
+     "any number of heads up to 128, pages of any size, fp8 caches and queries, LSE, lists of slots, contexts "
+     "that ranks share (`cp_world_size`)",
+     "`logit_cap`, `return_logits`, `topk` in the metadata, `cp_world_size` with pages of several tokens"),
     (("mla_prefill_ps_asm_fwd", "get_ps_metadata_info_v1", "get_ps_metadata_v1"), "ATOM, SGLang, vLLM",
      "fp8 prefill over listed keys, causal or not, on both targets; any number of heads. The plan has no parts, and "
      "`splitData` and `splitLse` are not used", "`need_lse`, pages of several tokens"),
