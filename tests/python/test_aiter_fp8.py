@@ -19,6 +19,10 @@ KERNELS = [
     {"op": "combine", "head_dim": D, "partials": "csr"}, {"op": "plan"},
     {"op": "prefill", "head_dim": 192, "head_dim_v": 128, "dtype": "bf16", "q_dtype": "fp8", "kv_dtype": "fp8",
      "kv_scale": "tensor", "paged": True, "page_size": 1, "page_table": "indices", "mask": ["causal", "none"]},
+    {"op": "cache_gather", "head_dim": 512, "head_dim_v": 64, "page_size": "any", "page_table": "indices"},
+    {"op": "cache_gather", "head_dim": 512, "head_dim_v": 64, "page_size": P, "page_table": "indices",
+     "kv_dtype": "fp8", "kv_scale": "tensor"},
+    {"op": "head_product", "weights": ["same", "fp8_block"], "head_dim": 512, "head_dim_v": 128},
     {"op": "head_product", "weights": "fp8", "activations": "fp8", "head_dim": 192, "head_dim_v": 64},
 ]
 PRODUCT = "batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant"
@@ -187,6 +191,45 @@ class Fp8:
                           ("the result bf16", {})):
             with self.assertRaisesRegex(aiter.NotServed, why):
                 product(self.t(x), w, w_scale, **more)
+
+    def test_gather_kv_b_proj(self):
+        lengths, heads, page = [70, 9, 33], 2, P
+        need = [-(-n // page) for n in lengths]
+        indptr, cu = (np.concatenate([[0], np.cumsum(n)]).astype(np.int32) for n in (need, lengths))
+        pages = np.random.default_rng(1).permutation(sum(need) + 2)[:sum(need)].astype(np.int32)
+        stored = support.fp8_bytes((sum(need) + 2, page, 576), 1), np.array([0.02], np.float32)
+        plain = support.random((sum(need) + 2, page, 576), 2)
+        weight = support.random((heads * 256, 512), 3)
+        bytes_w, scales = support.fp8_bytes((heads * 256, 512), 4), np.random.default_rng(5).uniform(
+            0.01, 0.1, (heads * 2, 4)).astype(np.float32)
+        wide = np.kron(scales, np.ones((128, 128))) * FP8[bytes_w]
+        for rows, given, w, w_given in (
+                (FP8[stored[0]] * stored[1], stored, weight.astype(np.float64), (weight, None)),
+                (plain.astype(np.float64), (plain, None), wide, (bytes_w, scales))):
+            k, v = (self.t(np.full((cu[-1], heads, n), 7, np.float16)) for n in (192, 128))
+            aiter.gather_kv_b_proj(
+                self.t(given[0]), None if given[1] is None else self.t(given[1]), self.t(indptr), self.t(pages),
+                self.t(cu), self.t(w_given[0]), None if w_given[1] is None else self.t(w_given[1]), k, v)
+            at = np.concatenate([pages[indptr[s]:indptr[s + 1]].repeat(page)[:n] * page + np.arange(n) % page
+                                 for s, n in enumerate(lengths)])
+            x = rows.reshape(-1, 576)[at]
+            want = np.einsum("tk,hnk->thn", x[:, :512], w.reshape(heads, 256, 512))
+            # Latents are rounded once, and sums once.
+            bound = 2.0 ** -10 * np.einsum("tk,hnk->thn", np.abs(x[:, :512]), np.abs(w.reshape(heads, 256, 512)))
+            got = np.concatenate([self.back(k)[..., :128], self.back(v)], -1).astype(np.float64)
+            self.assertTrue((np.abs(got - want) <= bound + 1e-6).all())
+            tail = np.repeat(x[:, None, 512:], heads, 1)
+            support.close(self.back(k)[..., 128:], tail, np.abs(tail).max() * support.HALF)
+        call = [self.t(x) for x in (plain, stored[1], indptr, pages, cu, weight)]
+        for words, scale, more in (("row by row", None, {"weight_preshuffle": True}),
+                                   ("fragments", None, {"shuffled_kv_cache": True}),
+                                   ("it is fp16 with a scale", self.t(scales), {})):
+            with self.assertRaisesRegex(aiter.NotServed, words):
+                aiter.gather_kv_b_proj(*call, scale, k, v, **more)
+        call[5] = self.t(bytes_w)
+        for words, scale in (("it is fp8 without", None), ("128 x 128", self.t(np.ones(heads * 256, np.float32)))):
+            with self.assertRaisesRegex(aiter.NotServed, words):
+                aiter.gather_kv_b_proj(*call, scale, k, v)
 
     def decode_with_a_scale_for_each_query_and_head(self, q, k, v, table, lens, keys, values, kv_scales):
         rng = np.random.default_rng(3)

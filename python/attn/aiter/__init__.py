@@ -34,7 +34,7 @@ from attn.aiter._mla import (concat_and_cache_mla, decode_attention_fwd,
 from attn.aiter._paged import (flash_attn_func, get_recommended_splits, paged_attention_common,
                                paged_attention_ragged, paged_attention_rocm, paged_attention_v1)
 from attn.aiter._product import (
-    batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant)
+    batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant, gather_kv_b_proj)
 from attn.aiter._table import NOT_SERVED, SERVED, reason, served, table
 
 def _refusal(name):

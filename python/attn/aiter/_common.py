@@ -126,6 +126,11 @@ def view(x, *shape):
     return out
 
 
+def dense(x):
+    """The same elements without gaps."""
+    return x.contiguous() if is_torch(x) else sys.modules["numpy"].ascontiguousarray(x)
+
+
 def transpose(x):
     return x.t() if is_torch(x) else x.T
 

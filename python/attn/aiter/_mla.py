@@ -14,9 +14,10 @@ def mla_decode_fwd(q, kv_buffer, o, qo_indptr, kv_indptr, kv_indices, kv_last_pa
                    return_logits=False, return_lse=False, g_kv_indptr=None, cp_world_size=1,
                    cp_rank=0, causal=True):
     """Decode over rows [pages, P, 1, latent + rope]. With cp_world_size the cache has every
-    cp_world_size-th token of a context from cp_rank on; g_kv_indptr is of whole contexts. Keys are split by the work lists of
-    get_mla_metadata_v1(), and without them over num_kv_splits workgroups for each sequence, or as
-    many as the GPU has. Returns the parts, or None, and the LSE [queries, heads], or None."""
+    cp_world_size-th token of a context from cp_rank on; g_kv_indptr is of whole contexts. Keys are
+    split by the work lists of get_mla_metadata_v1(), and without them over num_kv_splits workgroups
+    for each sequence, or as many as the GPU has. Returns the parts, or None, and the LSE [queries,
+    heads], or None."""
     call = "mla_decode_fwd"
     c.refuse(call, logit_cap=(logit_cap != 0, "latent attention has no soft cap"),
              cp_world_size=(cp_world_size != 1 and (g_kv_indptr is None or page_size != 1),

@@ -77,6 +77,9 @@ ROWS = (
     (("batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant",), "ATOM",
      "absorption products of fp8 weights with one scale, either order of heads and tokens, `YQ`; `config` is not "
      "looked at", "`bias`, other groups than of 128, weights of int8"),
+    (("gather_kv_b_proj",), "ATOM",
+     "pages of any size, fp8 caches with a scale; weights of the model's type, or of fp8 with a scale for each 128 x 128; "
+     "three launches", "`weight_preshuffle`, `shuffled_kv_cache`, scales of rows, fp4, keys and values of fp8"),
     (("indexer_qk_rope_quant_and_cache", "indexer_k_quant_and_cache"), "ATOM, SGLang, vLLM",
      "plain and ue8m0 scales, pre-shuffled or not", "scales of fewer than 128 elements"),
     (("fp8_mqa_logits", "deepgemm_fp8_paged_mqa_logits"), "ATOM, SGLang",
@@ -118,7 +121,6 @@ MISSING = (
     ("fused_gemm_a8w8_blockscale_preshuffle_split_cat", "ATOM", _UP),
     ("fused_gemm_afp4wfp4_split_cat", "ATOM", "weights of 4 bits are not read"),
     ("fused_gemm_afp4wfp4_preshuffle_split_cat", "ATOM", "weights of 4 bits are not read"),
-    ("gather_kv_b_proj", "ATOM", "gathering and the product are two launches, cache_gather and head_product"),
     ("cp_gather_indexer_k_quant_cache", "ATOM, vLLM", "no op of attnc gathers the cache of an indexer"),
     ("mla_decode_fwd_v4_nm", "ATOM", _V4),
     ("pa_decode_sparse", "ATOM", _V4),
