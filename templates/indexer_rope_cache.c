@@ -3,10 +3,12 @@
  * The step before the indexer's scores, in one pass: q and k are rotated, k normalised first, and
  * may be multiplied with the Hadamard matrix; both become fp8 with a scale for each head and token;
  * that of q joins the weights, that of k the cache. Heads are held as rope_qk_norm_cache holds its
- * own: rope.h.
+ * own: rope.h. Keys of mxfp4 go to the lanes in order, by way of LDS, before they are rounded.
  */
 #include "op_names.h"
+#include "ir/address_map.h"
 #include "ir/bits.h"
+#include "ir/spread.h"
 #include "templates/rope.h"
 #include "templates/scalar.h"
 #include "templates/template.h"
@@ -36,13 +38,23 @@ struct indexer_rope {
     struct att_variant heads; /* with what is the same for every kernel of this op */
     struct rope rope;         /* of those; its builder is the kernel's */
     float largest;            /* of fp8 */
+    bool mxfp4;               /* keys in the cache */
+    struct tir_value lds;     /* of a key in mxfp4 */
 };
+
+/* A page has so many bytes for each key before the scales. */
+static int key_bytes(const struct indexer_rope *k) { return k->mxfp4 ? DIM / 2 : DIM; }
 
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
     struct att_tile tile;
     if (v->rope == ATT_ROPE_NONE)
         return att_reject(why, ATT_ROPE, "the indexer rotates the first 64 elements: neox or gptj");
+    if (v->index_keys == ATT_INDEX_KEYS_MXFP4 &&
+        tir_find_mma_name(m, "mfma_f32_32x32x64_f8f6f4") < 0)
+        return att_reject(why, ATT_INDEX_KEYS,
+                          "index_keys mxfp4 is for targets that multiply fp4, and %s does not",
+                          m->name);
     if (v->kv_layout != ATT_KV_LAYOUT_NHD && v->kv_layout != ATT_KV_LAYOUT_SHUFFLE)
         return att_reject(why, ATT_KV_LAYOUT, "the indexer's keys are nhd or shuffle");
     return att_find_tile(v, m, &tile, why);
@@ -246,7 +258,8 @@ static void normalise(struct indexer_rope *k, struct rope_parts *x)
 /* The page of the token's slot, and where its key is in it. */
 struct key_slot {
     struct att_cache cache;
-    struct tir_value row;    /* i64 column of a tile of heads: byte offset, or far below 0 */
+    struct tir_value at;     /* i32: byte offset of its key */
+    struct tir_value row;    /* the same, i64 column of a tile of heads, or far below 0 */
     struct tir_value scales; /* i64: address of the key's scale */
 };
 
@@ -261,14 +274,15 @@ static struct key_slot open_slot(struct indexer_rope *k)
     const struct tir_value start =
         tir_add(b, tir_arg(b, ARG_KEYS, TIR_I64),
                 tir_mul(b, at_page.page, tir_arg(b, ARG_PAGE_STRIDE, TIR_I64)));
-    struct tir_value at = att_times(b, inside, DIM);
+    const int bytes = key_bytes(k);
+    struct tir_value at = att_times(b, inside, bytes);
     if (shuffle) {
         const struct tir_value tile = tir_shr(b, inside, tir_i32(b, (int)tir_bits(TILE)));
         const struct tir_value token = tir_and(b, inside, tir_i32(b, TILE - 1));
-        at = tir_add(b, att_times(b, tile, TILE * DIM), att_times(b, token, TILE));
+        at = tir_add(b, att_times(b, tile, TILE * bytes), att_times(b, token, TILE));
     }
     const struct tir_value scale =
-        tir_add(b, att_times(b, att_page_tokens(&paging), DIM), att_times(b, inside, FLOAT));
+        tir_add(b, att_times(b, att_page_tokens(&paging), bytes), att_times(b, inside, FLOAT));
     const struct tir_type column = rope_head_column(p, &p->rotated, TIR_I32);
     const struct tir_value first = tir_convert(
         b, tir_cmp_eq(b, tir_row_index(b, column), tir_splat(b, tir_i32(b, 0), column)), TIR_I64);
@@ -283,6 +297,7 @@ static struct key_slot open_slot(struct indexer_rope *k)
                   .dim = DIM,
                   .base = start,
                   .block_stride = tir_i32(b, TILE * TILE)},
+        .at = at,
         .row = tir_select(b, tir_cmp_ne(b, first, tir_int_like(b, first, 0)), own, skip),
         .scales = tir_add(b, start, att_wide(b, scale)),
     };
@@ -307,6 +322,139 @@ static void store_key(struct indexer_rope *k, const struct tir_value *raw, struc
     tir_tile_store(b, att_view(b, slot.scales, tir_i32(b, 1), zero, FLOAT, 0), zero, scale);
 }
 
+/* ---- Keys in mxfp4 ---- */
+
+enum {
+    LANES = TIR_WAVE_LANES,
+    MX_BLOCK = 32, /* elements that share a scale */
+    PART_COLS = 32,
+    MANTISSA = 23,
+    NAN_SCALE = 255,
+    E2M1_MAX_EXPONENT = 2,
+};
+
+static struct tir_value constant(struct indexer_rope *k, int n, struct tir_type lane)
+{
+    return tir_splat(&k->rope.b, tir_i32(&k->rope.b, n), lane);
+}
+
+static int part_bytes(const struct indexer_rope *k) { return k->rope.rows * PART_COLS * FLOAT; }
+
+/* Elements 2 l and 2 l + 1 of the key for lane l. Parts of 32 have neighbours, or, packed, those of
+ * 64 that are even, and those that are odd. */
+static void deal_elements(struct indexer_rope *k, const struct rope_parts *x, struct tir_type lane,
+                          struct tir_value out[2])
+{
+    struct tir_builder *b = &k->rope.b;
+    const struct rope_shape *s = &k->rope.rotated;
+    const struct tir_layout map = tir_row_major((unsigned)k->rope.rows, PART_COLS);
+    for (unsigned i = 0; i < s->n_parts; i++)
+        tir_tile_lds_store(b, att_plus(b, k->lds, (int)i * part_bytes(k)), x->v[i], &map);
+    tir_wait(b, TIR_LDS_WRITES, 0);
+    const struct tir_value l = tir_row_index(b, lane);
+    const struct tir_value high = s->packed ? constant(k, 31, lane) : constant(k, 15, lane);
+    const struct tir_value bits = constant(k, s->packed ? 5 : 4, lane);
+    const struct tir_value part = tir_shl(b, tir_shr(b, l, bits), constant(k, s->packed, lane));
+    const struct tir_value col =
+        tir_shl(b, tir_and(b, l, high), constant(k, s->packed ? 2 : 3, lane));
+    const struct tir_value at =
+        tir_add(b, tir_add(b, tir_mul(b, part, constant(k, part_bytes(k), lane)), col),
+                tir_splat(b, k->lds, lane));
+    const int apart = s->packed ? part_bytes(k) : FLOAT;
+    for (int j = 0; j < 2; j++)
+        out[j] = tir_lds_gather(b, tir_add(b, at, constant(k, j * apart, lane)), TIR_I32);
+}
+
+/* The largest of a block's magnitudes in every lane of it; as bits a NaN is above all numbers. */
+static struct tir_value block_most(struct indexer_rope *k, const struct tir_value sizes[2])
+{
+    struct tir_builder *b = &k->rope.b;
+    const struct tir_value blocks =
+        tir_join_blocks(b, tir_max(b, sizes[0], sizes[1]), MX_BLOCK / 2);
+    const struct tir_value most = tir_col_max(b, blocks);
+    return tir_split_blocks(b, tir_broadcast(b, most, tir_typeof(b->f, blocks)), 1);
+}
+
+/* The number of the e2m1 that is the nearest to a magnitude: how many of the middles between
+ * neighbours lie below it, or are it where the upper neighbour's number is even. */
+static struct tir_value nearest_e2m1(struct indexer_rope *k, struct tir_value size,
+                                     struct tir_type lane)
+{
+    static const float middles[] = {0.25f, 0.75f, 1.25f, 1.75f, 2.5f, 3.5f, 5.0f};
+    struct tir_builder *b = &k->rope.b;
+    struct tir_value number = constant(k, 0, lane);
+    for (unsigned i = 0; i < sizeof(middles) / sizeof(middles[0]); i++) {
+        const struct tir_value middle = tir_float_like(b, size, middles[i]);
+        const struct tir_value above =
+            i % 2 ? tir_cmp_ge(b, size, middle) : tir_cmp_gt(b, size, middle);
+        number =
+            tir_add(b, number, tir_select(b, above, constant(k, 1, lane), constant(k, 0, lane)));
+    }
+    return number;
+}
+
+/* Byte offsets where `write`, else -1: nothing is written there. */
+static struct tir_value where(struct indexer_rope *k, struct tir_value write, struct tir_value at)
+{
+    struct tir_builder *b = &k->rope.b;
+    const struct tir_value wide = tir_convert(b, at, TIR_I64);
+    return tir_select(b, write, wide, tir_int_like(b, wide, -1));
+}
+
+static void store_nibbles(struct indexer_rope *k, struct tir_value bytes, struct tir_value scales,
+                          struct tir_type lane)
+{
+    struct tir_builder *b = &k->rope.b;
+    const struct key_slot slot = open_slot(k);
+    const struct tir_value l = tir_row_index(b, lane), zero = tir_i32(b, 0);
+    struct tir_value at = l;
+    if (slot.cache.shuffle) {
+        const struct tir_value chunk = tir_shr(b, l, constant(k, (int)tir_bits(TILE), lane));
+        at = tir_add(b, tir_mul(b, chunk, constant(k, TILE * TILE, lane)),
+                     tir_and(b, l, constant(k, TILE - 1, lane)));
+    }
+    at = tir_add(b, at, tir_splat(b, slot.at, lane));
+    tir_tile_scatter(b, slot.cache.base, tir_convert(b, at, TIR_I64), zero,
+                     tir_convert(b, bytes, TIR_I8));
+    const struct tir_value first =
+        tir_cmp_eq(b, tir_and(b, l, constant(k, MX_BLOCK / 2 - 1, lane)), constant(k, 0, lane));
+    const struct tir_value block = tir_shr(b, l, constant(k, (int)tir_bits(MX_BLOCK / 2), lane));
+    tir_tile_scatter(b, slot.scales, where(k, first, block), zero, tir_convert(b, scales, TIR_I8));
+}
+
+/* A block's scale is 2^(byte - 127), and a product with 2^(127 - byte) exact. */
+static void store_mxfp4(struct indexer_rope *k, const struct rope_parts *x)
+{
+    struct tir_builder *b = &k->rope.b;
+    const struct tir_layout column = tir_spread_column(k->rope.m, 1, LANES);
+    const struct tir_type lane = tir_tile(b->f, TIR_I32, LANES, 1, &column);
+    struct tir_type f32 = lane;
+    f32.dtype = TIR_F32;
+    struct tir_value bits[2], sizes[2], bytes = constant(k, 0, lane);
+    deal_elements(k, x, lane, bits);
+    for (int j = 0; j < 2; j++)
+        sizes[j] = tir_and(b, bits[j], constant(k, INT32_MAX, lane));
+    const struct tir_value exponent = tir_shr(b, block_most(k, sizes), constant(k, MANTISSA, lane));
+    const struct tir_value number = tir_max(
+        b, tir_sub(b, exponent, constant(k, E2M1_MAX_EXPONENT, lane)), constant(k, 0, lane));
+    const struct tir_value scale =
+        tir_select(b, tir_cmp_eq(b, exponent, constant(k, NAN_SCALE, lane)),
+                   constant(k, NAN_SCALE, lane), number);
+    const struct tir_value inverse =
+        tir_bitcast(b,
+                    tir_shl(b, tir_sub(b, constant(k, NAN_SCALE - 1, lane), number),
+                            constant(k, MANTISSA, lane)),
+                    f32);
+    for (int j = 0; j < 2; j++) {
+        const struct tir_value size = tir_mul(b, tir_bitcast(b, sizes[j], f32), inverse);
+        const struct tir_value sign =
+            tir_and(b, tir_shr(b, bits[j], constant(k, 28, lane)), constant(k, 8, lane));
+        const struct tir_value half = tir_or(b, nearest_e2m1(k, size, lane), sign);
+        bytes = tir_or(b, bytes, tir_shl(b, half, constant(k, 4 * j, lane)));
+    }
+    store_nibbles(k, bytes, scale, lane);
+}
+
 /* The token's key, as the first of a tile of heads. */
 static void visit_key(struct indexer_rope *k)
 {
@@ -322,6 +470,10 @@ static void visit_key(struct indexer_rope *k)
     struct rope_parts x = rope_unpack(p, s, raw);
     normalise(k, &x);
     rotate(k, &x);
+    if (k->mxfp4) {
+        store_mxfp4(k, &x);
+        return;
+    }
     const struct tir_value scale = find_scale(k, &x);
     quantise(k, &x, scale, raw);
     store_key(k, raw, scale);
@@ -360,9 +512,13 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     struct indexer_rope k = {
         .v = v,
         .heads = *v,
-        .rope =
-            {.m = m, .elements = 16, .dtype = att_dtype(v), .narrow_q = true, .even = v->hadamard},
+        .rope = {.m = m,
+                 .elements = 16,
+                 .dtype = att_dtype(v),
+                 .narrow_q = true,
+                 .even = v->hadamard || v->index_keys == ATT_INDEX_KEYS_MXFP4},
         .largest = m->fp8_is_fnuz ? 240.0f : 448.0f,
+        .mxfp4 = v->index_keys == ATT_INDEX_KEYS_MXFP4,
     };
     k.heads.head_dim = k.heads.head_dim_v = DIM;
     k.heads.rotary_dim = ROTARY;
@@ -376,6 +532,10 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     struct tir_func *f = att_begin_kernel(v, m, tile.waves, tile.waves_per_simd);
     k.rope.b = tir_at_end(f, f->body);
     rope_choose_shapes(&k.rope);
+    if (k.mxfp4) {
+        assert(k.rope.rotated.n_parts * PART_COLS == DIM);
+        k.lds = tir_lds_buffer(&k.rope.b, k.rope.rotated.n_parts * (unsigned)part_bytes(&k), 16);
+    }
     visit(&k);
     tir_return(&k.rope.b);
     *out = (struct att_kernel){

@@ -89,6 +89,19 @@ static void a_selection_beyond_lds_is_refused(void **state)
     assert_true(att_template_indexer_topk.check(&v, &tgt_find("gfx950")->machine, &why));
 }
 
+static void keys_of_mxfp4_are_for_gfx950(void **state)
+{
+    (void)state;
+    struct att_variant v;
+    struct att_why why;
+    att_variant_init(&v, &att_template_indexer_rope_cache, "gfx942");
+    att_set(&v, ATT_ROPE, ATT_ROPE_NEOX);
+    att_set(&v, ATT_INDEX_KEYS, ATT_INDEX_KEYS_MXFP4);
+    expect_refused(&v, ATT_INDEX_KEYS,
+                   "index_keys mxfp4 is for targets that multiply fp4, and gfx942 does not");
+    assert_true(att_template_indexer_rope_cache.check(&v, &tgt_find("gfx950")->machine, &why));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -97,6 +110,7 @@ int main(void)
         cmocka_unit_test(levels_fit_their_registers),
         cmocka_unit_test(heads_fit_their_registers),
         cmocka_unit_test(a_selection_beyond_lds_is_refused),
+        cmocka_unit_test(keys_of_mxfp4_are_for_gfx950),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -80,3 +80,28 @@ void ref_index_rope(const struct ref_index_rope *p, struct ref_index_head *r)
     if (p->hadamard)
         hadamard(r);
 }
+
+/* ---- mxfp4 ---- */
+
+static const double e2m1[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
+
+int ref_mxfp4_scale(double most)
+{
+    if (!isfinite(most))
+        return 255;
+    const double x = most > 0 ? floor(log2(most)) - 2 : -127;
+    return (int)fmax(x, -127) + 127;
+}
+
+double ref_e2m1(double x)
+{
+    int best = 0;
+    for (int i = 1; i < 8; i++) {
+        const double away = fabs(fabs(x) - e2m1[i]), least = fabs(fabs(x) - e2m1[best]);
+        if (away < least || (away == least && i % 2 == 0))
+            best = i;
+    }
+    return copysign(e2m1[best], x);
+}
+
+double ref_e2m1_value(unsigned bits) { return bits & 8 ? -e2m1[bits & 7] : e2m1[bits & 7]; }

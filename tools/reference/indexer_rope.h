@@ -23,4 +23,16 @@ struct ref_index_head {
 
 void ref_index_rope(const struct ref_index_rope *p, struct ref_index_head *r);
 
+/** Elements of the OCP Microscaling Formats' mxfp4 that share a scale. */
+enum { REF_MX_BLOCK = 32 };
+
+/** X + 127 of a block whose largest magnitude is `most`. */
+int ref_mxfp4_scale(double most);
+
+/** The value of e2m1, an even number's where two are as near, that x / 2^X becomes. */
+double ref_e2m1(double x);
+
+/** The value of its four bits. */
+double ref_e2m1_value(unsigned bits);
+
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Verification of indexer_rope_cache kernels: scales, and elements of fp8 under the scale that was
- * found, within what rounding leaves.
+ * found, within what rounding leaves. An element of mxfp4 is what some number within the bound of
+ * single precision becomes.
  */
 #include <math.h>
 #include <string.h>
@@ -11,7 +12,7 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-enum { DIM = REF_INDEX_ROPE_DIM, TILE = 16, TOKEN_BYTES = DIM + 4, POSITIONS = 300 };
+enum { DIM = REF_INDEX_ROPE_DIM, TILE = 16, POSITIONS = 300 };
 
 enum {
     SKIPS = 1 << 0,  /* some slots are negative */
@@ -19,6 +20,7 @@ enum {
     NO_Q = 1 << 2,
     ZEROS = 1 << 3,    /* heads of zeros: the smallest scale */
     IN_ORDER = 1 << 4, /* positions and slots 0, 1, ... */
+    NANS = 1 << 5,     /* some keys have a NaN: for mxfp4 */
 };
 
 static const struct shape {
@@ -31,6 +33,7 @@ static const struct shape {
     {{"128 heads", POWERS | VERIFY_VIEWS}, 128, 3, 48},
     {{"keys alone", NO_Q | SKIPS}, 1, 21, 272},
     {{"zeros", ZEROS}, 12, 4, 64},
+    {{"nans", NANS}, 3, 5, 32},
 };
 
 static const struct shape traced = {{"trace", IN_ORDER}, 64, 4096, 64};
@@ -42,6 +45,15 @@ struct own {
 
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
 
+static bool is_mxfp4(const struct call *c)
+{
+    return c->desc.indexer_rope_cache.index_keys == ATTN_INDEX_KEYS_MXFP4;
+}
+
+static bool takes(const struct call *c) { return is_mxfp4(c) || !is(c, NANS); }
+
+static int key_bytes(const struct call *c) { return is_mxfp4(c) ? DIM / 2 : DIM; }
+
 /* ---- Inputs ---- */
 
 static void size(struct call *c)
@@ -52,7 +64,7 @@ static void size(struct call *c)
     c->desc.indexer_rope_cache.heads = s->heads;
     a->tokens = s->tokens;
     a->page_size = s->page_size;
-    a->page_stride = (int64_t)s->page_size * TOKEN_BYTES + (is(c, VERIFY_VIEWS) ? 48 : 0);
+    a->page_stride = (int64_t)s->page_size * (key_bytes(c) + 4) + (is(c, VERIFY_VIEWS) ? 48 : 0);
     a->page_stride = (a->page_stride + 15) / 16 * 16;
     a->max_position = POSITIONS;
     a->eps = 1e-6f;
@@ -99,6 +111,15 @@ static void fill(struct call *c)
     for (size_t i = 0; i < COUNT(vectors); i++)
         if (call_operand(c, vectors[i])->given)
             operand_set_random(call_operand(c, vectors[i]), &c->random);
+    /* Blocks of zeros, and of numbers near the smallest normal ones. */
+    for (int d = 64; is(c, ZEROS) && d < DIM; d++) {
+        const double weight = d < 96 ? 0x1.8p-118 : 0;
+        operand_set(call_operand(c, INDEXER_ROPE_CACHE_K_WEIGHT), AT(d), weight);
+        if (call_operand(c, INDEXER_ROPE_CACHE_K_BIAS)->given)
+            operand_set(call_operand(c, INDEXER_ROPE_CACHE_K_BIAS), AT(d), 0);
+    }
+    for (int t = 0; is(c, NANS) && t < s->tokens; t += 2)
+        operand_set_bits(call_operand(c, INDEXER_ROPE_CACHE_K), AT(t, 7 * t), 0x7fc0);
     for (int t = 0; q->given && t < s->tokens; t++)
         for (int h = 0; h < s->heads; h++) {
             const double weight = random_value(&c->random);
@@ -209,6 +230,58 @@ static float read_float(struct operand *o, int64_t at)
     return value;
 }
 
+/* Returns where byte e of a key is in its page. */
+static int64_t byte_at(const struct call *c, int64_t inside, int e)
+{
+    const int bytes = key_bytes(c);
+    if (c->desc.indexer_rope_cache.layout != ATTN_KV_SHUFFLE)
+        return inside * bytes + e;
+    return inside / TILE * TILE * bytes + e / TILE * TILE * TILE + inside % TILE * TILE + e % TILE;
+}
+
+/* Element d is what y becomes under the block's scale, or a number as far off as y may be. */
+static void compare_e2m1(struct call *c, int64_t at, int d, const struct ref_index_head *r,
+                         double scale)
+{
+    struct operand *keys = call_operand(c, INDEXER_ROPE_CACHE_KEYS);
+    const unsigned byte = (unsigned)operand_result_int(keys, AT(at)) & 0xff;
+    const double got = ref_e2m1_value(d % 2 ? byte >> 4 : byte & 15) * scale;
+    const double low = ref_e2m1((r->y[d] - r->error[d]) / scale) * scale;
+    const double high = ref_e2m1((r->y[d] + r->error[d]) / scale) * scale;
+    const double expected = got > high ? high : got < low ? low : got;
+    call_compare_value(c, keys, AT(at), got, expected, 0);
+}
+
+static void compare_mx_block(struct call *c, int t, int block, const struct ref_index_head *r)
+{
+    const struct attn_indexer_rope_cache_args *a = &c->args.indexer_rope_cache;
+    const int64_t slot = ((const struct own *)c->own)->slots[t];
+    const int64_t page = slot / a->page_size * a->page_stride, inside = slot % a->page_size;
+    struct operand *keys = call_operand(c, INDEXER_ROPE_CACHE_KEYS);
+    const int64_t scale_at = page + a->page_size * key_bytes(c) + 4 * inside + block;
+    const int number = (int)operand_result_int(keys, AT(scale_at)) & 0xff;
+    double most = 0, error = 0;
+    for (int d = block * REF_MX_BLOCK; d < (block + 1) * REF_MX_BLOCK; d++) {
+        most = isnan(r->y[d]) ? NAN : fmax(most, fabs(r->y[d]));
+        error = fmax(error, r->error[d]);
+        if (isnan(most))
+            break;
+    }
+    const bool right =
+        number == ref_mxfp4_scale(most - error) || number == ref_mxfp4_scale(most + error);
+    if (!right)
+        verify_fail(c->row, "block %d of the key of token %d has the scale %d, its largest is %g",
+                    block, t, number, most);
+    operand_allow(keys, AT(scale_at));
+    for (int d = block * REF_MX_BLOCK; d < (block + 1) * REF_MX_BLOCK; d++) {
+        const int64_t at = page + byte_at(c, inside, d / 2);
+        if (number == 255)
+            operand_allow(keys, AT(at));
+        else
+            compare_e2m1(c, at, d, r, exp2(number - 127));
+    }
+}
+
 static void compare_key(struct call *c, const struct precision *fp8, int t, const double *cos_sin)
 {
     const struct attn_indexer_rope_cache_args *a = &c->args.indexer_rope_cache;
@@ -231,6 +304,10 @@ static void compare_key(struct call *c, const struct precision *fp8, int t, cons
                                             .gptj = desc->rope == ATTN_ROPE_GPTJ,
                                             .hadamard = desc->hadamard},
                    &r);
+    for (int block = 0; is_mxfp4(c) && block < DIM / REF_MX_BLOCK; block++)
+        compare_mx_block(c, t, block, &r);
+    if (is_mxfp4(c))
+        return;
     const int64_t page = own->slots[t] / a->page_size * a->page_stride;
     const int64_t inside = own->slots[t] % a->page_size;
     const double scale = read_float(keys, page + a->page_size * DIM + 4 * inside);
@@ -239,10 +316,7 @@ static void compare_key(struct call *c, const struct precision *fp8, int t, cons
         verify_fail(c->row, "the key of token %d has the scale %g, its largest element is %g", t,
                     scale, absmax);
     for (int d = 0; d < DIM; d++) {
-        const int64_t at = page + (desc->layout == ATTN_KV_SHUFFLE
-                                       ? inside / TILE * TILE * DIM + d / TILE * TILE * TILE +
-                                             inside % TILE * TILE + d % TILE
-                                       : inside * DIM + d);
+        const int64_t at = page + byte_at(c, inside, d);
         const double got = decode_element(fp8, (uint16_t)operand_result_int(keys, AT(at)) & 0xff);
         call_compare_value(c, keys, AT(at), got * scale, r.y[d], bound_of(fp8, &r, d, scale));
     }
@@ -275,6 +349,7 @@ const struct verify_op verify_indexer_rope_cache = {
             {"tokens", offsetof(struct shape, tokens), 1 << 16, "queries and keys"},
             {"page", offsetof(struct shape, page_size), 65536, "tokens in a page"},
         },
+    .takes = takes,
     .own_size = sizeof(struct own),
     .size = size,
     .place = place,
