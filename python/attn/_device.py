@@ -81,7 +81,8 @@ class Device:
     def __init__(self, *packs, ordinal=0, hip=None, check_data=False):
         packs = [p if isinstance(p, Pack) else Pack(p) for p in packs]
         hip = hip or os.environ.get("ATTN_HIP") or None
-        if hip == "sim":
+        simulated = hip == "sim"
+        if simulated:
             hip = _native.simulator_path()
             self._aim(packs)
         options = ffi.new("struct attn_device_options *")
@@ -92,7 +93,12 @@ class Device:
         handles = ffi.new("struct attn_pack *[]", [p._handle for p in packs])
         out = ffi.new("struct attn_device **")
         self._handle = ffi.NULL
-        check(_native.lib.attn_device_open(handles, len(packs), options, out))
+        try:
+            check(_native.lib.attn_device_open(handles, len(packs), options, out))
+        except AttnError as e:
+            if simulated or e.status not in ("ATTN_NO_HIP", "ATTN_NO_DEVICE"):
+                raise
+            raise AttnError(e.status, f'{e}; hip="sim" takes the simulated GPU') from None
         self._handle, self.packs = out[0], packs
         info = ffi.new("struct attn_device_info *")
         info.size = ffi.sizeof(info[0])

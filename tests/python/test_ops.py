@@ -222,6 +222,9 @@ class Interfaces(unittest.TestCase):
             attn.build({"targets": ["gfx942"], "kernels": [{"op": "prefil"}]})
         with self.assertRaisesRegex(attn.AttnError, "nowhere.attnpack"):
             attn.Pack("nowhere.attnpack")
+        with self.assertRaisesRegex(attn.AttnError, 'nowhere.so.*; hip="sim" takes the simulated GPU') as caught:
+            attn.Device(pack, hip="nowhere.so")
+        self.assertEqual(caught.exception.status, "ATTN_NO_HIP")
 
 
 class Prefill(unittest.TestCase):
