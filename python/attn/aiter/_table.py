@@ -89,6 +89,7 @@ ROWS = (
      "any k up to 4096 that the pack has; indices ascend, ties go to the smaller one", ""),
 )
 
+_ENTRY = "it is one kernel of flash_attn_func and flash_attn_varlen_func, which take the same tensors"
 _GDN = "linear attention is not an op of attnc yet"
 _SHUFFLED_LATENT = "latent caches of fragments, [page, 1, P / 16, ...], are not read or written"
 _UP = ("activations that are fp8 already, with a scale for each block of both operands, are not read; head_product "
@@ -103,6 +104,8 @@ MISSING = (
      "its scales are of blocks of 128 or 256 tokens, not of pages"),
     ("fused_qk_norm_rope_cache_block_quant_shuffle", "",
      "how a page's scale grows there was not compared with rope_qk_norm_cache's rule yet"),
+    ("fmha_v3_fwd", "SGLang", _ENTRY),
+    ("fmha_v3_varlen_fwd", "SGLang", _ENTRY),
     ("pa_decode_bf16_asm", "ATOM", "it is of gfx1250, with fp8 queries"),
     ("extend_attention_fwd", "", "two caches in one call, with a mask, are not read"),
     ("csr_to_dense_block_table", "ATOM", "it serves decode_attention_fwd; libattn reads either table"),
