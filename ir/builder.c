@@ -505,9 +505,11 @@ void tir_set_priority(struct tir_builder *b, int level)
     tir_build(b, TIR_set_priority, no_type, NULL, 0, &(int64_t){level});
 }
 
-void tir_anchor(struct tir_builder *b, struct tir_value a)
+void tir_anchor(struct tir_builder *b, struct tir_value a) { tir_anchor_all(b, &a, 1); }
+
+void tir_anchor_all(struct tir_builder *b, const struct tir_value *values, unsigned n)
 {
-    tir_build(b, TIR_anchor, no_type, &a, 1, NULL);
+    tir_build(b, TIR_anchor, no_type, values, n, NULL);
 }
 
 void tir_phase(struct tir_builder *b, int kind)

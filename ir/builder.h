@@ -181,6 +181,8 @@ void tir_set_priority(struct tir_builder *b, int level);
 void tir_align_code(struct tir_builder *b, unsigned words);
 /** Ops that compute the tile stay above, and ops that come behind stay below. */
 void tir_anchor(struct tir_builder *b, struct tir_value a);
+/** Scalars that are loaded, all asked for before the first is waited for. */
+void tir_anchor_all(struct tir_builder *b, const struct tir_value *values, unsigned n);
 /** Begins a phase of the schedule: kind 0 memory, 1 matrix. */
 void tir_phase(struct tir_builder *b, int kind);
 

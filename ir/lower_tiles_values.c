@@ -350,10 +350,18 @@ void tir_expand_mma(struct tir_expander *x, const struct tir_op *op)
     tir_set_pieces(x, op->result, p);
 }
 
+/* An anchor for each tile, and one for all scalars. */
 void tir_expand_anchor(struct tir_expander *x, const struct tir_op *op)
 {
+    struct tir_pieces scalars = tir_alloc_pieces(x, op->n_operands, 1);
+    scalars.n = 0;
     for (unsigned i = 0; i < op->n_operands; i++) {
         const struct tir_pieces p = tir_pieces_of(x, op->operands[i]);
-        tir_build(&x->b, TIR_anchor, (struct tir_type){0}, p.v, p.n, NULL);
+        if (tir_typeof(x->f, op->operands[i]).kind == TIR_SCALAR)
+            scalars.v[scalars.n++] = p.v[0];
+        else
+            tir_build(&x->b, TIR_anchor, (struct tir_type){0}, p.v, p.n, NULL);
     }
+    if (scalars.n)
+        tir_build(&x->b, TIR_anchor, (struct tir_type){0}, scalars.v, scalars.n, NULL);
 }

@@ -298,18 +298,29 @@ static bool make_grid(const struct attn_kernel *kernel, const union attn_value *
     return true;
 }
 
+/* Are 7/8 of the places taken that a batch would have were each sequence the longest? */
+static bool is_even(const union attn_value *values, unsigned total, unsigned longest)
+{
+    const int64_t places = integer(values, ATTN_ARG_BATCH, true) * integer(values, longest, true);
+    return integer(values, total, true) >= places - places / 8;
+}
+
 /*
  * So many workgroups in a row stand for a grid that has more than the kernel wants. Each then has
  * its work from the start, which balances only where there is about as much of it in every
- * sequence: where 7/8 of the places of queries are taken.
+ * sequence. Where no sequence has more keys than the longest has queries, keys are as even as
+ * queries.
  */
 static void limit_grid(uint32_t most, const union attn_value *values, uint32_t grid[3])
 {
     const uint64_t layer = (uint64_t)grid[0] * grid[1];
-    const int64_t longest = integer(values, ATTN_ARG_MAX_SEQLEN_Q, true);
-    const int64_t places = integer(values, ATTN_ARG_BATCH, true) * longest;
-    const bool even = integer(values, ATTN_ARG_TOTAL_Q, true) >= places - places / 8;
-    if (!even || (layer <= most && layer * grid[2] <= most))
+    const bool alone = integer(values, ATTN_ARG_BATCH, true) == 1;
+    const bool of_itself = integer(values, ATTN_ARG_MAX_SEQLEN_K, true) <=
+                           integer(values, ATTN_ARG_MAX_SEQLEN_Q, true);
+    if (layer <= most && layer * grid[2] <= most)
+        return;
+    if (!is_even(values, ATTN_ARG_TOTAL_Q, ATTN_ARG_MAX_SEQLEN_Q) ||
+        !(alone || of_itself || is_even(values, ATTN_ARG_TOTAL_K, ATTN_ARG_MAX_SEQLEN_K)))
         return;
     grid[0] = most;
     grid[1] = grid[2] = 1;

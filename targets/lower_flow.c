@@ -7,6 +7,7 @@
 #include <llvm-c/DebugInfo.h>
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /* LLVM reads all parameters at the kernel's entry and keeps them in registers from there on. One
@@ -168,18 +169,64 @@ static LLVMValueRef as_dwords(struct lower *l, LLVMValueRef v, struct tir_type t
     return lower_bitcast(l, v, n > 1 ? LLVMVectorType(l->i32, n) : l->i32);
 }
 
-/* Empty assembly that uses the values: what computes them stays above. Constants need none. */
+/* Constants need no assembly, and conditions and resources cannot have any. */
+static bool takes_assembly(LLVMValueRef v, struct tir_type t)
+{
+    return !LLVMIsConstant(v) && t.dtype != TIR_I1 && t.dtype != TIR_RSRC;
+}
+
+enum { MOST_TOGETHER = 8 };
+
+/* Scalars of this block go through one empty assembly, and what comes behind uses its results: LLVM
+ * would load each right before its first use, with a wait. */
+static void pass_through(struct lower *l, const struct tir_value *values, unsigned n)
+{
+    static const char outputs[] = "=s,=s,=s,=s,=s,=s,=s,=s", inputs[] = ",0,1,2,3,4,5,6,7";
+    static_assert(sizeof(inputs) == 2 * MOST_TOGETHER + 1, "one for each");
+    char constraints[sizeof(outputs) + sizeof(inputs)];
+    LLVMTypeRef types[MOST_TOGETHER];
+    LLVMValueRef args[MOST_TOGETHER];
+    const int length = snprintf(constraints, sizeof(constraints), "%.*s%.*s", (int)n * 3 - 1,
+                                outputs, (int)n * 2, inputs);
+    for (unsigned i = 0; i < n; i++) {
+        args[i] = lower_value(l, values[i]);
+        types[i] = LLVMTypeOf(args[i]);
+    }
+    LLVMTypeRef all = LLVMStructTypeInContext(l->ctx, types, n, false);
+    LLVMTypeRef type = LLVMFunctionType(all, types, n, false);
+    LLVMValueRef code = LLVMGetInlineAsm(type, "", 0, constraints, (size_t)length, true, false,
+                                         LLVMInlineAsmDialectATT, false);
+    LLVMValueRef results = LLVMBuildCall2(l->b, type, code, args, n, "");
+    for (unsigned i = 0; i < n; i++)
+        l->values[values[i].id] = LLVMBuildExtractValue(l->b, results, i, "");
+}
+
+static bool is_of_this_block(struct lower *l, LLVMValueRef v)
+{
+    return LLVMIsAInstruction(v) && LLVMGetInstructionParent(v) == LLVMGetInsertBlock(l->b);
+}
+
+/* Empty assembly that uses the values: what computes them stays above. */
 LLVMValueRef lower_anchor(struct lower *l, const struct tir_op *op)
 {
+    struct tir_value together[MOST_TOGETHER];
+    unsigned n = 0;
     for (uint32_t i = 0; i < op->n_operands; i++) {
         LLVMValueRef v = lower_value(l, op->operands[i]);
         struct tir_type t = lower_operand_type(l, op, i);
-        if (LLVMIsConstant(v) || t.dtype == TIR_I1 || t.dtype == TIR_RSRC)
+        if (!takes_assembly(v, t))
             continue;
+        if (t.kind == TIR_SCALAR && op->n_operands <= MOST_TOGETHER && op->n_operands > 1 &&
+            is_of_this_block(l, v)) {
+            together[n++] = op->operands[i];
+            continue;
+        }
         v = as_dwords(l, v, t);
         LLVMTypeRef type = LLVMTypeOf(v);
         inline_asm(l, &type, &v, 1, t.kind == TIR_SCALAR ? "s" : "v", 1);
     }
+    if (n > 1)
+        pass_through(l, together, n);
     return NULL;
 }
 

@@ -62,59 +62,6 @@ static void reserve(struct prefill *p)
         p->row_buffer = tir_lds_buffer(&p->b, p->row_bytes, 16);
 }
 
-/* A piece of work: place `place` of `places`, heads x sequences, in a layer of tiles of queries. */
-struct turn {
-    struct tir_value place, places, layer;
-};
-
-/*
- * The grid is heads x sequences x tiles of queries, the last tiles first unless the tile says
- * `ascending`: those see the most keys of a causal mask, and the whole launch starts with them.
- * Within a layer of tiles, the heads that share a KV head go to the same XCD, whose L2 then holds
- * their keys.
- */
-static void find_sequence_and_head(struct prefill *p, const struct turn *t)
-{
-    struct tir_builder *b = &p->b;
-    const struct tir_value heads = tir_arg(b, ARG_HEADS, TIR_I32);
-    const struct tir_value item =
-        att_xcd_item(b, t->place, tir_mul(b, t->layer, t->places), t->places);
-    p->sequence = tir_div(b, item, heads);
-    p->head = tir_sub(b, item, tir_mul(b, p->sequence, heads));
-    p->kv_head = p->v->gqa ? tir_div(b, p->head, tir_i32(b, p->v->gqa))
-                           : tir_div(b, p->head, tir_arg(b, ARG_GQA, TIR_I32));
-}
-
-static struct tir_value count_layers(struct prefill *p)
-{
-    const int rows = (int)(p->rows * p->waves);
-    const struct tir_value most = tir_arg(&p->b, ARG_MAX_SEQLEN_Q, TIR_I32);
-    return tir_div(&p->b, att_plus(&p->b, most, rows - 1), tir_i32(&p->b, rows));
-}
-
-/* The places and numbers of a turn's queries and keys. */
-static void locate(struct prefill *p, const struct turn *t)
-{
-    struct tir_builder *b = &p->b;
-    find_sequence_and_head(p, t);
-    const struct tir_value at = tir_shl(b, p->sequence, tir_i32(b, 2));
-    const struct tir_value cu_q = tir_arg(b, ARG_CU_SEQLENS_Q, TIR_I64);
-    p->q_begin = tir_scalar_load(b, cu_q, at, TIR_I32);
-    const struct tir_value next = att_plus(b, at, 4);
-    p->q_len = tir_sub(b, tir_scalar_load(b, cu_q, next, TIR_I32), p->q_begin);
-    if (p->v->paged) {
-        p->kv_len = tir_scalar_load(b, tir_arg(b, ARG_KV_LENS, TIR_I64), at, TIR_I32);
-    } else {
-        const struct tir_value cu_k = tir_arg(b, ARG_CU_SEQLENS_K, TIR_I64);
-        p->kv_begin = tir_scalar_load(b, cu_k, at, TIR_I32);
-        p->kv_len = tir_sub(b, tir_scalar_load(b, cu_k, next, TIR_I32), p->kv_begin);
-    }
-    p->offset = tir_sub(b, p->kv_len, p->q_len);
-    const int rows = (int)(p->rows * p->waves);
-    const struct tir_value last = att_plus(b, count_layers(p), -1);
-    p->row0 = att_times(b, p->tile->ascending ? t->layer : tir_sub(b, last, t->layer), rows);
-}
-
 struct tir_value prefill_head_base(struct prefill *p, struct att_tensor t, struct tir_value token,
                                    struct tir_value head, unsigned bytes)
 {
@@ -633,107 +580,6 @@ static void attend(struct prefill *p)
     prefill_finish(p, carried);
 }
 
-/* `there`: is there such a turn? */
-static void take_turn(struct prefill *p, const struct turn *t, struct tir_value there)
-{
-    struct tir_builder *const b = &p->b;
-    locate(p, t);
-    const struct tir_value row = there.id ? tir_select(b, there, p->row0, p->q_len) : p->row0;
-    struct tir_if some = tir_begin_if(b, tir_cmp_lt(b, row, p->q_len), false, NULL, 0);
-    attend(p);
-    tir_else(b, &some, NULL);
-    tir_end_if(b, &some, NULL);
-}
-
-/* The place of a workgroup in the grid's layer of tiles, of how many. */
-static struct turn find_turn(struct prefill *p)
-{
-    struct tir_builder *const b = &p->b;
-    const struct tir_value batch = tir_arg(b, ARG_BATCH, TIR_I32);
-    const struct tir_value heads = tir_arg(b, ARG_HEADS, TIR_I32);
-    const struct tir_value places = tir_mul(b, heads, batch);
-    const struct tir_value before = tir_mul(b, tir_block_id(b, 1), heads);
-    const struct tir_value place = tir_add(b, before, tir_block_id(b, 0));
-    return (struct turn){place, places, tir_block_id(b, 2)};
-}
-
-/* Workgroups of a launch that take turns; 0: each piece of work has its own. */
-static int workgroups(const struct prefill *p)
-{
-    return p->tile->own[PREFILL_PERSISTENT] * (int)p->m->cus;
-}
-
-/* The layer of a turn: `first` knows it of the first turn where the grid has layers. K and V of
- * another turn go to LDS when all waves have read those of the one before. */
-static struct tir_value find_layer(struct prefill *p, struct tir_value begun,
-                                   struct tir_value number, const struct turn *first)
-{
-    struct tir_builder *const b = &p->b;
-    const struct tir_type type = tir_typeof(b->f, first->layer);
-    struct tir_value layer = first->layer;
-    const struct tir_value beyond = tir_sub(b, first->place, first->places);
-    const struct tir_value other_turn = tir_max(b, tir_sub(b, begun, tir_i32(b, 1)), beyond);
-    const struct tir_value divides = tir_cmp_ge(b, other_turn, tir_i32(b, 0));
-    struct tir_if branch = tir_begin_if(b, divides, true, &type, 1);
-    tir_barrier(b);
-    const struct tir_value other = tir_div(b, number, first->places);
-    tir_else(b, &branch, &other);
-    tir_end_if(b, &branch, &layer);
-    return layer;
-}
-
-/* Arguments that every turn needs are read once: inside of the loop each use of one would wait. */
-static void read_arguments(struct prefill *p)
-{
-    const struct att_tensor queries[] = {ATT_HEADS(Q), ATT_HEADS(OUT)};
-    const struct att_tensor keys[] = {ATT_HEADS(K), ATT_HEADS(V)};
-    const struct att_tensor *const all[] = {queries, keys};
-    tir_arg(&p->b, ARG_CU_SEQLENS_Q, TIR_I64);
-    if (!p->v->paged)
-        tir_arg(&p->b, ARG_CU_SEQLENS_K, TIR_I64);
-    for (unsigned i = 0; i < (p->v->paged ? 1 : 2); i++) {
-        for (unsigned k = 0; k < 2; k++) {
-            tir_arg(&p->b, all[i][k].arg, TIR_I64);
-            tir_arg(&p->b, all[i][k].token_stride, TIR_I64);
-            tir_arg(&p->b, all[i][k].head_stride, TIR_I64);
-        }
-    }
-    if (p->v->q_dtype == ATT_Q_DTYPE_FP8)
-        tir_arg(&p->b, ARG_Q_DESCALE, TIR_I64);
-    if (p->v->q_dtype == ATT_Q_DTYPE_FP8 && !p->v->paged) {
-        tir_arg(&p->b, ARG_K_DESCALE, TIR_I64);
-        tir_arg(&p->b, ARG_V_DESCALE, TIR_I64);
-    }
-}
-
-/*
- * No more than workgroups() go through all work, in its order. Every other time they go backwards,
- * XCD by XCD: who had the heaviest tile then gets the lightest. A grid of no more has one turn.
- */
-static void take_turns(struct prefill *p)
-{
-    struct tir_builder *const b = &p->b;
-    const int groups = workgroups(p);
-    const struct turn first = find_turn(p);
-    const struct tir_value me = tir_add(b, tir_mul(b, first.layer, first.places), first.place);
-    const struct tir_value all = tir_mul(b, first.places, count_layers(p));
-    read_arguments(p);
-    const struct tir_value zero = tir_i32(b, 0), step = tir_i32(b, groups);
-    const struct tir_value back =
-        tir_sub(b,
-                tir_add(b, att_times(b, tir_and(b, me, tir_i32(b, ATT_XCDS - 1)), 2),
-                        tir_i32(b, groups - ATT_XCDS)),
-                me);
-    struct tir_value order[2] = {me, back}; /* of this turn and of the next */
-    struct tir_loop loop = tir_begin_for(b, zero, all, step, order, 2);
-    const struct tir_value number = tir_add(b, loop.index, order[0]);
-    const struct tir_value layer = find_layer(p, loop.index, number, &first);
-    const struct tir_value place = tir_sub(b, number, tir_mul(b, layer, first.places));
-    take_turn(p, &(struct turn){place, first.places, layer}, tir_cmp_lt(b, number, all));
-    struct tir_value next[2] = {order[1], order[0]};
-    tir_end_for(b, &loop, next, 2);
-}
-
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
 {
     struct att_tile tile;
@@ -743,16 +589,10 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     p.b = tir_at_end(f, f->body);
     reserve(&p);
     place_steps(&p);
-    const int groups = workgroups(&p);
-    if (groups) {
-        take_turns(&p);
-    } else {
-        const struct turn only = find_turn(&p);
-        take_turn(&p, &only, (struct tir_value){0});
-    }
+    prefill_take_turns(&p, attend);
     tir_return(&p.b);
 
-    const int stages = v->paged ? N_STAGES : N_STAGES - COPY_K;
+    const int groups = prefill_workgroups(&p), stages = v->paged ? N_STAGES : N_STAGES - COPY_K;
     *k = (struct att_kernel){
         .func = f,
         .schedule = {.stages = (uint8_t)stages,

@@ -82,6 +82,14 @@ struct tir_value prefill_head_base(struct prefill *p, struct att_tensor t, struc
 /** O / l and m + log l, sinks joining the denominator; rows that saw no key give 0 and -inf. */
 void prefill_finish(struct prefill *p, struct tir_value carried[ATT_N_CARRY]);
 
+/* prefill_turn.c */
+
+/** Workgroups of a launch that take turns; 0: each tile of queries has its own. */
+int prefill_workgroups(const struct prefill *p);
+
+/** Calls `attend` once, to build what is done to a tile of queries whose places are known. */
+void prefill_take_turns(struct prefill *p, void (*attend)(struct prefill *));
+
 /* prefill_tile.c */
 
 enum { PREFILL_N_TILES = 24 };

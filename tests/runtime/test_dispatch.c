@@ -171,24 +171,30 @@ static void hip_5_properties_are_read_too(void **state)
 }
 
 /* A grid that has more workgroups than the kernel wants is a row of so many where sequences are
- * about as long as the longest, of 200 queries; others stay. */
+ * about as long as the longest, of 200 queries, and have about as many keys; others stay. */
 static void a_grid_has_a_limit(void **state)
 {
     (void)state;
     static const struct {
         uint16_t most;
-        int32_t batch, total_q;
+        int32_t batch, total_q, longest_k, total_k;
         uint32_t grid[3];
     } cases[] = {
-        {0, 2, 400, {4, 3, 2}},
-        {23, 2, 400, {23, 1, 1}},
-        {24, 2, 400, {4, 3, 2}},
-        {23, 2, 350, {23, 1, 1}},
-        {23, 2, 349, {4, 3, 2}},
-        {12, 1, 200, {4, 3, 1}},
-        {11, 1, 200, {11, 1, 1}},
-        {11, 1, 900, {11, 1, 1}},
-        {UINT16_MAX, 1 << 20, INT32_MAX, {UINT16_MAX, 1, 1}},
+        {0, 2, 400, 200, 400, {4, 3, 2}},
+        {23, 2, 400, 200, 400, {23, 1, 1}},
+        {24, 2, 400, 200, 400, {4, 3, 2}},
+        {23, 2, 350, 200, 350, {23, 1, 1}},
+        {23, 2, 349, 200, 349, {4, 3, 2}},
+        {12, 1, 200, 200, 200, {4, 3, 1}},
+        {11, 1, 200, 200, 200, {11, 1, 1}},
+        {11, 1, 900, 200, 900, {11, 1, 1}},
+        {UINT16_MAX, 1 << 20, INT32_MAX, 200, INT32_MAX, {UINT16_MAX, 1, 1}},
+        {23, 2, 400, 200, 0, {23, 1, 1}},
+        {23, 2, 400, 800, 1600, {23, 1, 1}},
+        {23, 2, 400, 800, 1400, {23, 1, 1}},
+        {23, 2, 400, 800, 1399, {4, 3, 2}},
+        {23, 2, 400, 800, 0, {4, 3, 2}},
+        {11, 1, 200, 800, 0, {11, 1, 1}},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct fakehip *f = fake_reset();
@@ -200,6 +206,8 @@ static void a_grid_has_a_limit(void **state)
         struct attn_prefill_args a = plain_args();
         a.batch = cases[i].batch;
         a.total_q = cases[i].total_q;
+        a.max_seqlen_k = cases[i].longest_k;
+        a.total_k = cases[i].total_k;
         assert_int_equal(attn_prefill_launch(op, &a), ATTN_OK);
         assert_int_equal(f->launches, 1);
         for (int k = 0; k < 3; k++)

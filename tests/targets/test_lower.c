@@ -335,6 +335,36 @@ static void scalar_loads_are_scalar(void **state)
     compiled_free(&c);
 }
 
+/* LLVM would wait for those that a branch needs, and ask for the others behind it. */
+static void anchored_scalars_are_asked_for_before_a_wait(void **state)
+{
+    (void)state;
+    for (const struct tgt *const *t = tgt_all; *t; t++) {
+        struct kernel k = kernel_create((*t)->machine.name, 1, 1);
+        struct tir_value base = tir_arg(&k.b, "in", TIR_I64), v[4];
+        struct tir_value at = tir_mul(&k.b, tir_block_id(&k.b, 0), tir_i32(&k.b, 64));
+        for (int i = 0; i < 4; i++)
+            v[i] = tir_scalar_load(&k.b, base, tir_add(&k.b, at, tir_i32(&k.b, 16 * i)), TIR_I32);
+        tir_anchor_all(&k.b, v, 4);
+        const struct tir_value first = tir_sub(&k.b, v[1], v[0]);
+        struct tir_if some =
+            tir_begin_if(&k.b, tir_cmp_gt(&k.b, first, tir_i32(&k.b, 0)), false, NULL, 0);
+        keep(&k, tir_splat(&k.b, tir_sub(&k.b, v[3], v[2]), i32));
+        tir_else(&k.b, &some, NULL);
+        tir_end_if(&k.b, &some, NULL);
+        struct compiled c = kernel_compile(&k);
+        unsigned loads = 0;
+        for (size_t i = 0; i < c.code.count && loads < 4; i++) {
+            if (!strncmp(c.code.insts[i].text, "s_load_dword ", 13))
+                loads++;
+            else if (loads)
+                assert_null(strstr(c.code.insts[i].text, "s_waitcnt"));
+        }
+        assert_int_equal(loads, 4);
+        compiled_free(&c);
+    }
+}
+
 /* LLVM's AMDGPUUsage, "Memory Model gfx942": a release for the agent writes the L2 back, and waits,
  * before the atomic; an acquire drops what caches hold. Arriving does not. */
 static void arrivals_release_and_acquires_invalidate(void **state)
@@ -443,6 +473,7 @@ int main(void)
         cmocka_unit_test(narrow_loads_stay_apart_when_a_wait_counts_them),
         cmocka_unit_test(global_ops_use_a_scalar_base),
         cmocka_unit_test(scalar_loads_are_scalar),
+        cmocka_unit_test(anchored_scalars_are_asked_for_before_a_wait),
         cmocka_unit_test(arrivals_release_and_acquires_invalidate),
         cmocka_unit_test(lds_ops_take_their_offset_into_the_instruction),
         cmocka_unit_test(transposing_reads_are_for_targets_that_have_them),

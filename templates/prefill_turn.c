@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * This file chooses the work of a workgroup of `prefill`: a tile of queries, or one in each turn.
+ */
+#include "templates/grid.h"
+#include "templates/prefill.h"
+#include "templates/scalar.h"
+
+/* A piece of work: place `place` of `places`, heads x sequences, in a layer of tiles of queries. */
+struct turn {
+    struct tir_value place, places, layer;
+};
+
+/*
+ * The grid is heads x sequences x tiles of queries, the last tiles first unless the tile says
+ * `ascending`: those see the most keys of a causal mask, and the whole launch starts with them.
+ * Within a layer of tiles, the heads that share a KV head go to the same XCD, whose L2 then holds
+ * their keys.
+ */
+static void find_sequence_and_head(struct prefill *p, const struct turn *t)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value heads = tir_arg(b, ARG_HEADS, TIR_I32);
+    const struct tir_value item =
+        att_xcd_item(b, t->place, tir_mul(b, t->layer, t->places), t->places);
+    p->sequence = tir_div(b, item, heads);
+    p->head = tir_sub(b, item, tir_mul(b, p->sequence, heads));
+}
+
+static void find_kv_head(struct prefill *p)
+{
+    struct tir_builder *b = &p->b;
+    p->kv_head = p->v->gqa ? tir_div(b, p->head, tir_i32(b, p->v->gqa))
+                           : tir_div(b, p->head, tir_arg(b, ARG_GQA, TIR_I32));
+}
+
+static struct tir_value count_layers(struct prefill *p)
+{
+    const int rows = (int)(p->rows * p->waves);
+    const struct tir_value most = tir_arg(&p->b, ARG_MAX_SEQLEN_Q, TIR_I32);
+    return tir_div(&p->b, att_plus(&p->b, most, rows - 1), tir_i32(&p->b, rows));
+}
+
+int prefill_workgroups(const struct prefill *p)
+{
+    return p->tile->own[PREFILL_PERSISTENT] * (int)p->m->cus;
+}
+
+/* The first and one-past-last token of a sequence. */
+static void load_tokens(struct prefill *p, const char *array, struct tir_value at,
+                        struct tir_value range[2])
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value base = tir_arg(b, array, TIR_I64);
+    range[0] = tir_scalar_load(b, base, at, TIR_I32);
+    range[1] = tir_scalar_load(b, base, att_plus(b, at, 4), TIR_I32);
+}
+
+/* The places and numbers of a turn's queries and keys. In turns all that is loaded is asked for at
+ * once, and arrives while the head is divided. */
+static void locate(struct prefill *p, const struct turn *t)
+{
+    struct tir_builder *b = &p->b;
+    const bool turns = prefill_workgroups(p) != 0;
+    struct tir_value q[2], k[2];
+    find_sequence_and_head(p, t);
+    if (!turns)
+        find_kv_head(p);
+    const struct tir_value at = tir_shl(b, p->sequence, tir_i32(b, 2));
+    load_tokens(p, ARG_CU_SEQLENS_Q, at, q);
+    if (p->v->paged)
+        k[0] = k[1] = tir_scalar_load(b, tir_arg(b, ARG_KV_LENS, TIR_I64), at, TIR_I32);
+    else
+        load_tokens(p, ARG_CU_SEQLENS_K, at, k);
+    if (turns) {
+        find_kv_head(p);
+        const struct tir_value asked[] = {p->kv_head, q[0], q[1], k[0], k[1]};
+        tir_anchor_all(b, asked, sizeof(asked) / sizeof(asked[0]));
+    }
+    p->q_begin = q[0];
+    p->q_len = tir_sub(b, q[1], q[0]);
+    p->kv_begin = k[0];
+    p->kv_len = p->v->paged ? k[1] : tir_sub(b, k[1], k[0]);
+    p->offset = tir_sub(b, p->kv_len, p->q_len);
+    const int rows = (int)(p->rows * p->waves);
+    const struct tir_value last = att_plus(b, count_layers(p), -1);
+    p->row0 = att_times(b, p->tile->ascending ? t->layer : tir_sub(b, last, t->layer), rows);
+}
+
+/* `there` says whether there is such a turn; none: there is. */
+static void take_turn(struct prefill *p, const struct turn *t, struct tir_value there,
+                      void (*attend)(struct prefill *))
+{
+    struct tir_builder *const b = &p->b;
+    locate(p, t);
+    const struct tir_value row = there.id ? tir_select(b, there, p->row0, p->q_len) : p->row0;
+    struct tir_if some = tir_begin_if(b, tir_cmp_lt(b, row, p->q_len), false, NULL, 0);
+    attend(p);
+    tir_else(b, &some, NULL);
+    tir_end_if(b, &some, NULL);
+}
+
+/* The place of a workgroup in the grid's layer of tiles, of how many. */
+static struct turn find_turn(struct prefill *p)
+{
+    struct tir_builder *const b = &p->b;
+    const struct tir_value batch = tir_arg(b, ARG_BATCH, TIR_I32);
+    const struct tir_value heads = tir_arg(b, ARG_HEADS, TIR_I32);
+    const struct tir_value places = tir_mul(b, heads, batch);
+    const struct tir_value before = tir_mul(b, tir_block_id(b, 1), heads);
+    const struct tir_value place = tir_add(b, before, tir_block_id(b, 0));
+    return (struct turn){place, places, tir_block_id(b, 2)};
+}
+
+/* The layer of a turn: `first` knows it of the first turn where the grid has layers. K and V of
+ * another turn go to LDS when all waves have read those of the one before. */
+static struct tir_value find_layer(struct prefill *p, struct tir_value begun,
+                                   struct tir_value number, const struct turn *first)
+{
+    struct tir_builder *const b = &p->b;
+    const struct tir_type type = tir_typeof(b->f, first->layer);
+    struct tir_value layer = first->layer;
+    const struct tir_value beyond = tir_sub(b, first->place, first->places);
+    const struct tir_value other_turn = tir_max(b, tir_sub(b, begun, tir_i32(b, 1)), beyond);
+    const struct tir_value divides = tir_cmp_ge(b, other_turn, tir_i32(b, 0));
+    struct tir_if branch = tir_begin_if(b, divides, true, &type, 1);
+    tir_barrier(b);
+    const struct tir_value other = tir_div(b, number, first->places);
+    tir_else(b, &branch, &other);
+    tir_end_if(b, &branch, &layer);
+    return layer;
+}
+
+/* Arguments that every turn needs are read once: inside of the loop each use of one would wait. */
+static void read_arguments(struct prefill *p)
+{
+    struct tir_builder *const b = &p->b;
+    const struct att_tensor tensors[] = {ATT_HEADS(Q), ATT_HEADS(OUT), ATT_HEADS(K), ATT_HEADS(V)};
+    const bool fp8 = p->v->q_dtype == ATT_Q_DTYPE_FP8;
+    tir_arg(b, ARG_CU_SEQLENS_Q, TIR_I64);
+    tir_arg(b, p->v->paged ? ARG_KV_LENS : ARG_CU_SEQLENS_K, TIR_I64);
+    if (!p->v->gqa)
+        tir_arg(b, ARG_GQA, TIR_I32);
+    for (unsigned i = 0; i < (p->v->paged ? 2 : 4); i++) {
+        tir_arg(b, tensors[i].arg, TIR_I64);
+        tir_arg(b, tensors[i].token_stride, TIR_I64);
+        tir_arg(b, tensors[i].head_stride, TIR_I64);
+    }
+    if (fp8)
+        tir_arg(b, ARG_Q_DESCALE, TIR_I64);
+    if (fp8 && !p->v->paged) {
+        tir_arg(b, ARG_K_DESCALE, TIR_I64);
+        tir_arg(b, ARG_V_DESCALE, TIR_I64);
+    }
+}
+
+/*
+ * No more than prefill_workgroups() go through all work, in its order. Every other time they go
+ * backwards, XCD by XCD: who had the heaviest tile then gets the lightest. A grid of no more has
+ * one turn.
+ */
+static void take_all(struct prefill *p, void (*attend)(struct prefill *))
+{
+    struct tir_builder *const b = &p->b;
+    const int groups = prefill_workgroups(p);
+    const struct turn first = find_turn(p);
+    struct tir_value order = tir_add(b, tir_mul(b, first.layer, first.places), first.place);
+    const struct tir_value all = tir_mul(b, first.places, count_layers(p));
+    struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), all, tir_i32(b, groups), &order, 1);
+    const struct tir_value number = tir_add(b, loop.index, order);
+    const struct tir_value layer = find_layer(p, loop.index, number, &first);
+    const struct tir_value place = tir_sub(b, number, tir_mul(b, layer, first.places));
+    take_turn(p, &(struct turn){place, first.places, layer}, tir_cmp_lt(b, number, all), attend);
+    const struct tir_value xcd = tir_and(b, order, tir_i32(b, ATT_XCDS - 1));
+    order = tir_sub(b, att_plus(b, att_times(b, xcd, 2), groups - ATT_XCDS), order);
+    tir_end_for(b, &loop, &order, 1);
+}
+
+void prefill_take_turns(struct prefill *p, void (*attend)(struct prefill *))
+{
+    if (prefill_workgroups(p)) {
+        read_arguments(p);
+        take_all(p, attend);
+        return;
+    }
+    const struct turn only = find_turn(p);
+    take_turn(p, &only, (struct tir_value){0}, attend);
+}
