@@ -21,6 +21,7 @@ enum {
     ZEROS = 1 << 3,    /* heads of zeros: the smallest scale */
     IN_ORDER = 1 << 4, /* positions and slots 0, 1, ... */
     NANS = 1 << 5,     /* some keys have a NaN: for mxfp4 */
+    TIES = 1 << 6,     /* elements of keys lie between two of e2m1, without any rounding before */
 };
 
 static const struct shape {
@@ -34,6 +35,7 @@ static const struct shape {
     {{"keys alone", NO_Q | SKIPS}, 1, 21, 272},
     {{"zeros", ZEROS}, 12, 4, 64},
     {{"nans", NANS}, 3, 5, 32},
+    {{"ties", TIES}, 2, 3, 32},
 };
 
 static const struct shape traced = {{"trace", IN_ORDER}, 64, 4096, 64};
@@ -50,7 +52,12 @@ static bool is_mxfp4(const struct call *c)
     return c->desc.indexer_rope_cache.index_keys == ATTN_INDEX_KEYS_MXFP4;
 }
 
-static bool takes(const struct call *c) { return is_mxfp4(c) || !is(c, NANS); }
+static bool takes(const struct call *c)
+{
+    if (is(c, TIES) && c->desc.indexer_rope_cache.hadamard)
+        return false;
+    return is_mxfp4(c) || !is(c, NANS | TIES);
+}
 
 static int key_bytes(const struct call *c) { return is_mxfp4(c) ? DIM / 2 : DIM; }
 
@@ -67,7 +74,7 @@ static void size(struct call *c)
     a->page_stride = (int64_t)s->page_size * (key_bytes(c) + 4) + (is(c, VERIFY_VIEWS) ? 48 : 0);
     a->page_stride = (a->page_stride + 15) / 16 * 16;
     a->max_position = POSITIONS;
-    a->eps = 1e-6f;
+    a->eps = is(c, TIES) ? 0 : 1e-6f;
     a->weight_scale = 0.125f;
     a->power_of_two_scales = is(c, POWERS);
     own->pages = 2 * s->tokens / s->page_size + 2;
@@ -101,6 +108,21 @@ static void place(struct call *c)
     operand_leave_out(call_operand(c, INDEXER_ROPE_CACHE_WEIGHTS_OUT));
 }
 
+/* The norm of ones of both signs is 1, and no angle turns them: y is the weight. */
+static void fill_ties(struct call *c)
+{
+    static const double ties[] = {0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5, 7};
+    struct operand *bias = call_operand(c, INDEXER_ROPE_CACHE_K_BIAS);
+    for (int d = 0; d < DIM; d++) {
+        const double tie = ties[(d / 2 + d / 32) % (int)COUNT(ties)];
+        operand_set(call_operand(c, INDEXER_ROPE_CACHE_K_WEIGHT), AT(d), ldexp(tie, d / 32 - 2));
+        if (bias->given)
+            operand_set(bias, AT(d), 0);
+        for (int t = 0; t < c->args.indexer_rope_cache.tokens; t++)
+            operand_set(call_operand(c, INDEXER_ROPE_CACHE_K), AT(t, d), (d + t) % 2 ? -1 : 1);
+    }
+}
+
 static void fill(struct call *c)
 {
     static const unsigned vectors[] = {INDEXER_ROPE_CACHE_K, INDEXER_ROPE_CACHE_K_WEIGHT,
@@ -111,6 +133,8 @@ static void fill(struct call *c)
     for (size_t i = 0; i < COUNT(vectors); i++)
         if (call_operand(c, vectors[i])->given)
             operand_set_random(call_operand(c, vectors[i]), &c->random);
+    if (is(c, TIES))
+        fill_ties(c);
     /* Blocks of zeros, and of numbers near the smallest normal ones. */
     for (int d = 64; is(c, ZEROS) && d < DIM; d++) {
         const double weight = d < 96 ? 0x1.8p-118 : 0;
@@ -137,8 +161,9 @@ static void fill(struct call *c)
         }
     for (int t = 0; t < s->tokens; t++) {
         operand_set_int(call_operand(c, INDEXER_ROPE_CACHE_POSITIONS), AT(t),
-                        is(c, IN_ORDER) ? t % POSITIONS
-                                        : (int64_t)(random_bits(&c->random) % POSITIONS));
+                        is(c, TIES)       ? 0
+                        : is(c, IN_ORDER) ? t % POSITIONS
+                                          : (int64_t)(random_bits(&c->random) % POSITIONS));
         operand_set_int(call_operand(c, INDEXER_ROPE_CACHE_SLOT_MAPPING), AT(t), own->slots[t]);
     }
 }
@@ -304,6 +329,8 @@ static void compare_key(struct call *c, const struct precision *fp8, int t, cons
                                             .gptj = desc->rope == ATTN_ROPE_GPTJ,
                                             .hadamard = desc->hadamard},
                    &r);
+    if (is(c, TIES))
+        memset(r.error, 0, sizeof(r.error));
     for (int block = 0; is_mxfp4(c) && block < DIM / REF_MX_BLOCK; block++)
         compare_mx_block(c, t, block, &r);
     if (is_mxfp4(c))
