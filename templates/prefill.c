@@ -30,8 +30,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* EDGE is the beginning of M2: what it makes needs no registers once V is there. */
-enum phase { M1, C1, EDGE, M2, C2 };
+/* READ is the beginning of M1, for tiles that read K before V is written. EDGE is the beginning of
+ * M2: what it makes needs no registers once V is there. */
+enum phase { READ, M1, C1, EDGE, M2, C2 };
 enum stage { PAGES, COPY_K, WAIT_K, SCORES, VALUES, N_STAGES };
 enum group { GROUP_K, GROUP_V, GROUP_Q };
 /* Plain tensors have no stage for page numbers. */
@@ -308,8 +309,9 @@ static struct tir_value compute_scores(struct prefill *p, struct tir_value tile)
 {
     struct tir_builder *b = &p->b;
     struct tir_value k[PREFILL_MAX_PANELS];
+    const enum phase early = p->tile->own[PREFILL_KEYS_FIRST] ? READ : M1;
     for (unsigned i = 0; i < p->n_panels; i++) {
-        set_stage(p, SCORES, i && !p->tile->whole_keys ? C1 : M1);
+        set_stage(p, SCORES, i && !p->tile->whole_keys ? C1 : early);
         const struct panel *n = &p->panels[i];
         const struct tir_layout l = tir_mma_left(p->mma, p->kv, &n->k, prefill_waves(p));
         const struct tir_type t = tir_tile(b->f, p->dtype, p->kv, n->width, &l);
@@ -597,7 +599,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
         .func = f,
         .schedule = {.stages = (uint8_t)stages,
                      .matrix_phases = 1u << C1 | 1u << C2,
-                     .joined_phases = 1u << EDGE,
+                     .joined_phases = 1u << READ | 1u << EDGE,
                      .interleave = 1,
                      .bare_last = p.tile->late_maximum,
                      .hoist_vgprs = p.tile->hoist_vgprs,
@@ -623,7 +625,7 @@ const struct att_template att_template_prefill = {
     .tiles = prefill_tiles,
     .n_tiles = PREFILL_N_TILES,
     .knobs = prefill_knobs,
-    .own = {"k_buffers", "persistent", "fp8", "loop_at"},
+    .own = {"k_buffers", "persistent", "fp8", "loop_at", "keys_first"},
     .n_knobs = PREFILL_N_KNOBS,
     .fits = prefill_fits,
     .check = prefill_check,
