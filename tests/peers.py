@@ -20,6 +20,8 @@ setting = sys.argv[sys.argv.index("--parameters") + 1] if "--parameters" in sys.
 us = 7 if kernel.startswith("combine") else 40 if "lists" not in shape else 30
 if "_one_launch" in kernel:
     us = 20 if "batch=8" in shape and "lists=256" in shape else 50
+if kernel.startswith("prefill"):
+    us = 30 if shape.endswith("q=1024,growth=20") else 10
 us *= {"wide=3": 1.1, "wide=9": 0.5}.get(setting, 1)
 print(json.dumps([{"cycles": 1000 * us, "us_at_power_clock": us, "tail": 0.5, "matrix_duty": 0.25,
                    "memory_bytes": 1e6 * us}]))
@@ -30,7 +32,8 @@ import json, sys
 if sys.argv[1] == "--list":
     print("wide 5 3 9 U\\nsame 1 1 1 M")
     sys.exit()
-assert sys.argv[4].startswith(("pa:of_bf16_8,K8,2,", "pa:of_bf16_16,K16,2,")), sys.argv
+assert sys.argv[4].startswith(("pa:of_bf16_8,K8,2,", "pa:of_bf16_16,K16,2,")) or \\
+    sys.argv[4] in ("16,64,8,1024,0,20", "16,64,8,1024,1,20"), sys.argv
 print(json.dumps({"cycles": 40000, "us": 40, "bytes": 4e7, "idle": 0, "duty": 0.1}))
 """
 
@@ -99,6 +102,10 @@ def main():
             lines = [line for line in done.stdout.splitlines() if row in line]
             if len(lines) != 1 or not lines[0].endswith(expected):
                 fail("not %s" % [row, expected], done.stdout)
+        done = run(command[:-3] + ["prefill", "--type", "grow", "--rows", "1"])
+        lines = [line for line in done.stdout.splitlines() if " grow " in line]
+        if len(lines) != 2 or not all(line.endswith(" 0.75  0.75") for line in lines):
+            fail("data that grow are not asked for, or not of both", done.stdout)
 
 
 main()

@@ -41,25 +41,25 @@ static const struct shape {
     struct {
         int q, k;
     } sequences[SEQUENCES_MAX];
-    int heads, page_size; /* of traces */
+    int heads, page_size, growth; /* of traces */
 } shapes[] = {
-    {{"late maximum", LATE}, 2, 1, 1, 2, {{70, 200}, {130, 130}}, 0, 0},
-    {{"tails", PADDED}, 1, 3, 1, 3, {{129, 129}, {65, 65}, {31, 31}}, 0, 0},
-    {{"one", 0}, 1, 2, 1, 1, {{1, 1}}, 0, 0},
-    {{"small", PACKED}, 2, 2, 1, 3, {{7, 7}, {33, 33}, {64, 64}}, 0, 0},
-    {{"extend", 0}, 5, 1, 1, 3, {{5, 300}, {130, 257}, {1, 513}}, 0, 0},
-    {{"few keys", 0}, 12, 1, 1, 2, {{200, 40}, {3, 1}}, 0, 0},
-    {{"empty", PADDED}, 4, 2, 1, 6, {{0, 0}, {0, 10}, {10, 0}, {1, 1}, {0, 0}, {2, 3}}, 0, 0},
-    {{"huge logit", HUGE_LOGIT}, 2, 1, 1, 2, {{70, 70}, {20, 150}}, 0, 0},
-    {{"views", VERIFY_VIEWS}, 8, 1, 1, 2, {{90, 90}, {40, 40}}, 0, 0},
-    {{"beyond 4 GiB", FAR}, 1, 2, 1, 1, {{260, 72}}, 0, 0},
-    {{"long", LONG}, 2, 1, 1, 1, {{260, 700}}, 0, 0},
-    {{"turns", TURNS}, 3, 3, 6, 12, {{3, 40}, {257, 70}, {0, 5}}, 0, 0},
-    {{"own scale", OWN_SCALE}, 1, 1, 1, 1, {{20, 40}}, 0, 0},
+    {{"late maximum", LATE}, 2, 1, 1, 2, {{70, 200}, {130, 130}}, 0, 0, 0},
+    {{"tails", PADDED}, 1, 3, 1, 3, {{129, 129}, {65, 65}, {31, 31}}, 0, 0, 0},
+    {{"one", 0}, 1, 2, 1, 1, {{1, 1}}, 0, 0, 0},
+    {{"small", PACKED}, 2, 2, 1, 3, {{7, 7}, {33, 33}, {64, 64}}, 0, 0, 0},
+    {{"extend", 0}, 5, 1, 1, 3, {{5, 300}, {130, 257}, {1, 513}}, 0, 0, 0},
+    {{"few keys", 0}, 12, 1, 1, 2, {{200, 40}, {3, 1}}, 0, 0, 0},
+    {{"empty", PADDED}, 4, 2, 1, 6, {{0, 0}, {0, 10}, {10, 0}, {1, 1}, {0, 0}, {2, 3}}, 0, 0, 0},
+    {{"huge logit", HUGE_LOGIT}, 2, 1, 1, 2, {{70, 70}, {20, 150}}, 0, 0, 0},
+    {{"views", VERIFY_VIEWS}, 8, 1, 1, 2, {{90, 90}, {40, 40}}, 0, 0, 0},
+    {{"beyond 4 GiB", FAR}, 1, 2, 1, 1, {{260, 72}}, 0, 0, 0},
+    {{"long", LONG}, 2, 1, 1, 1, {{260, 700}}, 0, 0, 0},
+    {{"turns", TURNS}, 3, 3, 6, 12, {{3, 40}, {257, 70}, {0, 5}}, 0, 0, 0},
+    {{"own scale", OWN_SCALE}, 1, 1, 1, 1, {{20, 40}}, 0, 0, 0},
 };
 
 /* A prompt that fills a GPU; heads are those of complete(). */
-static const struct shape traced = {{"trace", IN_ORDER}, 0, 0, 1, 1, {{2048, 0}}, 0, 16};
+static const struct shape traced = {{"trace", IN_ORDER}, 0, 0, 1, 1, {{2048, 0}}, 0, 16, 0};
 
 /* For kernels with a run-time window, in turn. */
 static const struct {
@@ -289,6 +289,25 @@ static void fill_keys(struct call *c)
     operand_set_ints(call_operand(c, PREFILL_CU_SEQLENS_K), own->cu_k, batch + 1);
 }
 
+/* Queries are 1 throughout and a key's elements are alike, so that a key weighs 2^growth times what
+ * the one of 64 before does: whoever keeps a maximum finds a greater one in every tile. */
+static void grow_keys(struct call *c)
+{
+    const struct attn_prefill_desc *d = &c->desc.prefill;
+    struct operand *q = call_operand(c, PREFILL_Q), *k = call_operand(c, PREFILL_K);
+    const double step =
+        ((const struct shape *)c->shape)->growth / (64 * sqrt(d->head_dim) * 1.44269504);
+    const int keys = c->args.prefill.max_seqlen_k;
+    for (int64_t t = 0; t < q->dims[0]; t++)
+        for (int64_t h = 0; h < q->dims[1]; h++)
+            for (int64_t e = 0; e < q->dims[2]; e++)
+                operand_set(q, AT(t, h, e), 1);
+    for (int64_t t = 0; t < k->dims[0]; t++)
+        for (int64_t h = 0; h < k->dims[1]; h++)
+            for (int64_t e = 0; e < k->dims[2]; e++)
+                operand_set(k, AT(t, h, e), step * (double)(t % keys));
+}
+
 /* Any two of three keys. */
 static void fill_mask(struct call *c)
 {
@@ -314,6 +333,8 @@ static void fill(struct call *c)
     operand_set_ints(call_operand(c, PREFILL_CU_SEQLENS_Q), own->cu_q, c->args.prefill.batch + 1);
     if (is(c, HUGE_LOGIT | LATE))
         point_the_same_way(c);
+    if (((const struct shape *)c->shape)->growth)
+        grow_keys(c);
     for (int h = 0; sinks->given && h < c->desc.prefill.heads; h++)
         operand_set(sinks, AT(h), 2 * random_value(&c->random));
     c->args.prefill.hook_arg = call_fill_hook(c);
@@ -493,7 +514,10 @@ static const char *complete(const struct call *c, void *shape)
 {
     static char why[100];
     struct shape *s = shape;
+    const struct attn_prefill_desc *d = &c->desc.prefill;
     const int ratio = ratio_of(c);
+    if (s->growth && (d->paged || d->q_dtype == ATTN_FP8))
+        return "growth is for tensors of bf16 and fp16";
     if (!s->sequences[0].k)
         s->sequences[0].k = s->sequences[0].q;
     if (!s->kv_heads)
@@ -532,6 +556,8 @@ const struct verify_op verify_prefill = {
              "key/value heads; what the kernel's ratio asks for"},
             {"page_size", offsetof(struct shape, page_size), 65536,
              "of a cache, for a kernel that takes any"},
+            {"growth", offsetof(struct shape, growth), 64,
+             "powers of two by which scores grow over 64 keys; random data where left out"},
         },
     .complete = complete,
     .own_size = sizeof(struct own),

@@ -21,8 +21,9 @@ static const struct published {
     uint32_t batch, heads, kv_heads, length;
     bool causal, fp8;
     double gfx942, gfx950;
+    double growth; /* powers of two by which scores grow over 64 keys; 0: data are random */
 } published[] = {
-#define R(b, h, hk, s, causal, mi300x, mi355x) {b, h, hk, s, causal, false, mi300x, mi355x},
+#define R(b, h, hk, s, causal, mi300x, mi355x) {b, h, hk, s, causal, false, mi300x, mi355x, 0},
 #include "tools/hipsim/calibration/attention.def"
 };
 
@@ -98,6 +99,33 @@ static void *filled(size_t bytes, bool fp8)
     return p;
 }
 
+static uint16_t to_bf16(double value)
+{
+    const float f = (float)value;
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof(bits));
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+/* As `attnc trace` has it with `growth`: queries are 1, and the elements of a key are alike. */
+static void *growing(const struct published *p, uint32_t rows_per_token, size_t tokens, bool keys)
+{
+    const double step = p->growth / (64 * sqrt(HEAD_DIM) * 1.44269504);
+    const size_t row = (size_t)rows_per_token * HEAD_DIM;
+    uint16_t *host = malloc(tokens * row * sizeof(*host));
+    void *device;
+    if (!host)
+        _exit(2);
+    for (size_t t = 0; t < tokens; t++)
+        for (size_t i = 0; i < row; i++)
+            host[t * row + i] = to_bf16(keys ? step * (double)(t % p->length) : 1);
+    check(hipMalloc(&device, tokens * row * sizeof(*host)), "hipMalloc");
+    check(hipMemcpy(device, host, tokens * row * sizeof(*host), hipMemcpyHostToDevice),
+          "hipMemcpy");
+    free(host);
+    return device;
+}
+
 /* One scale for all of a tensor: its strides are 0. */
 static void fill_scales(struct argument a[ARG_COUNT])
 {
@@ -119,8 +147,13 @@ static void fill_arguments(const struct published *p, struct argument a[ARG_COUN
     memset(a, 0, ARG_COUNT * sizeof(*a));
     check(hipMalloc(&o, (size_t)p->length * OUT_ROW_BYTES), "hipMalloc");
     a[ARG_O].value = (uintptr_t)o;
-    a[ARG_Q].value = (uintptr_t)filled((size_t)p->length * row, p->fp8);
-    a[ARG_K].value = (uintptr_t)filled(kv, p->fp8);
+    if (p->growth > 0) {
+        a[ARG_Q].value = (uintptr_t)growing(p, 1, p->length, false);
+        a[ARG_K].value = (uintptr_t)growing(p, p->kv_heads, (size_t)p->batch * p->length, true);
+    } else {
+        a[ARG_Q].value = (uintptr_t)filled((size_t)p->length * row, p->fp8);
+        a[ARG_K].value = (uintptr_t)filled(kv, p->fp8);
+    }
     a[ARG_V].value = (uintptr_t)filled(kv, p->fp8);
     memcpy(&a[ARG_SCALE].value, &scale, sizeof(scale));
     a[ARG_LENGTH].value = a[ARG_KV_LENGTH].value = p->length;
@@ -235,7 +268,7 @@ void calibrate_attention(struct target *t)
         roundings(t);
 }
 
-/* "batch,heads,kv_heads,length,causal", of fp8 behind "fp8:" */
+/* "batch,heads,kv_heads,length,causal[,growth]", of fp8 behind "fp8:" and without growth */
 void time_attention_shape(struct target *t)
 {
     struct published p = {0};
@@ -254,9 +287,11 @@ void time_attention_shape(struct target *t)
         return;
     }
     p.fp8 = strncmp(t->shape, "fp8:", 4) == 0;
-    if (sscanf(t->shape + (p.fp8 ? 4 : 0), "%u,%u,%u,%u,%u", &p.batch, &p.heads, &p.kv_heads,
-               &p.length, &causal) != 5) {
-        fprintf(stderr, "calibrate: --shape wants [fp8:]batch,heads,kv_heads,length,causal\n");
+    const int read = sscanf(t->shape + (p.fp8 ? 4 : 0), "%u,%u,%u,%u,%u,%lf", &p.batch, &p.heads,
+                            &p.kv_heads, &p.length, &causal, &p.growth);
+    if (read < 5 || (p.fp8 && read > 5)) {
+        fprintf(stderr, "calibrate: --shape wants batch,heads,kv_heads,length,causal[,growth] or "
+                        "fp8:batch,heads,kv_heads,length,causal\n");
         _exit(2);
     }
     p.causal = causal;
