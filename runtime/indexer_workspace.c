@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* This file chooses how many parts the keys of a row of the indexer are cut into, and how a plan
+ * cuts them. */
+#include "runtime/error.h"
+#include "runtime/host.h"
+#include "runtime/op.h"
+
+/* The fewest keys of a part. With a row of 65,536 keys on either target, 16 parts take the least
+ * modelled time together with the launch that merges them, with a top_k of 512 and of 2,048. */
+enum { PART_KEYS = 4096 };
+
+/* A plan's constants, in units of 64 keys. To begin an item and to end it takes as long as about
+ * 1,000 keys do where every compute unit reads some. A row of 1,048,576 keys among short ones, its
+ * merge included, takes 101 us with a rate of 4 on the model of MI300X, and 129 with 1. */
+enum { ITEM_COST = 16, MERGE_RATE = 4, UNIT_KEYS = 64 };
+
+/* More parts of a row than MERGED_AT_ONCE are merged in two launches, runs of RUN lists first. */
+enum { RUN = 16, MERGED_AT_ONCE = 32 };
+
+/* Bytes of a plan's lists, and rows of a planned call, whose items take 44 bytes each: both
+ * together are below 32 MiB. */
+enum { LISTS_BYTES = 24 << 20, PLANNED_ROWS = 131072 };
+
+static int32_t choose_splits(const struct attn_indexer_topk_desc *d,
+                             const struct attn_indexer_topk_shape *s)
+{
+    const int32_t keys = 2 * d->top_k > PART_KEYS ? 2 * d->top_k : PART_KEYS;
+    const int32_t parts = s->max_keys / keys;
+    const int32_t units = s->rows ? s->compute_units / s->rows : s->compute_units;
+    const int32_t splits = parts < units ? parts : units;
+    return splits < 1 ? 1 : splits;
+}
+
+/* The most parts that a plan makes of a row, and those that a plan has of all rows. */
+static int32_t row_parts(const struct attn_indexer_topk_shape *s, int32_t lists)
+{
+    const int64_t units = ((int64_t)s->max_keys + UNIT_KEYS - 1) / UNIT_KEYS;
+    int64_t parts = units / (2 * ITEM_COST) + 2, root = 1;
+    while (root * root < MERGE_RATE * units)
+        root++;
+    parts = parts > root ? parts : root;
+    return (int32_t)(parts < lists ? parts : lists);
+}
+
+/* Reserves `bytes` for a tensor of the workspace; returns where it begins. */
+static size_t reserve(struct attn_indexer_topk_workspace *w, size_t bytes)
+{
+    const size_t at = w->bytes;
+    w->bytes += (bytes + 15) / 16 * 16;
+    return at;
+}
+
+static int64_t partials_of(int64_t rows, int64_t lists)
+{
+    return rows + lists - 1 < 2 * (lists - 1) ? rows + lists - 1 : 2 * (lists - 1);
+}
+
+/* As many lists as compute units, or as there is room for. */
+static int32_t choose_lists(const struct attn_indexer_topk_desc *d,
+                            const struct attn_indexer_topk_shape *s)
+{
+    const int64_t each = 8 * ((int64_t)d->top_k + d->top_blocks);
+    int32_t lists = s->compute_units;
+    while (lists > 1 && partials_of(s->rows, lists) * 3 / 2 * each > LISTS_BYTES)
+        lists--;
+    return lists;
+}
+
+static void plan_workspace(const struct attn_indexer_topk_desc *d,
+                           const struct attn_indexer_topk_shape *s,
+                           struct attn_indexer_topk_workspace *w)
+{
+    const int32_t lists = choose_lists(d, s), parts = row_parts(s, lists);
+    const size_t rows = (size_t)s->rows, partials = (size_t)partials_of(s->rows, lists);
+    const size_t keys = 4 * (size_t)d->top_k, blocks = 4 * (size_t)d->top_blocks;
+    const size_t runs = parts > MERGED_AT_ONCE ? partials / 2 : 0;
+    *w = (struct attn_indexer_topk_workspace){
+        .splits = 1,
+        .lists = lists,
+        .item_cost = ITEM_COST,
+        .merge_rate = MERGE_RATE,
+        .run = runs ? RUN : 0,
+        .runs = runs ? (parts + RUN - 1) / RUN : 1,
+    };
+    w->indices = reserve(w, partials * keys);
+    w->values = reserve(w, partials * keys);
+    w->blocks = reserve(w, partials * blocks);
+    w->block_values = reserve(w, partials * blocks);
+    w->run_indices = reserve(w, runs * keys);
+    w->run_values = reserve(w, runs * keys);
+    w->run_blocks = reserve(w, runs * blocks);
+    w->run_block_values = reserve(w, runs * blocks);
+    w->work_indptr = reserve(w, 4 * ((size_t)lists + 1));
+    w->work_info = reserve(w, 32 * (rows + (size_t)lists));
+    w->reduce_indptr = reserve(w, 4 * (rows + 1));
+    w->reduce_final_map = reserve(w, 8 * rows);
+    w->reduce_partial_map = reserve(w, 4 * partials);
+}
+
+static int check(const struct attn_indexer_topk_desc *d, const struct attn_indexer_topk_shape *s)
+{
+    if (!d || d->size != sizeof(*d) || !s || s->size != sizeof(*s))
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT,
+                               "indexer_topk: desc or shape is NULL, or its size is not what this "
+                               "library knows");
+    if (d->top_k < 1 || d->top_k > 4096 || d->top_blocks < 0 || d->top_blocks > 4096)
+        return attn_fail(ATTN_BAD_ARGUMENT, "indexer_topk: top_k %d, top_blocks %d", d->top_k,
+                         d->top_blocks);
+    if (s->rows < 0 || s->max_keys < 0 || s->compute_units < 1 || s->compute_units > 512)
+        return attn_fail(ATTN_BAD_ARGUMENT, "indexer_topk: rows %d, max_keys %d, compute_units %d",
+                         s->rows, s->max_keys, s->compute_units);
+    if (d->planned && d->listed)
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "indexer_topk: planned is set, and listed");
+    if (d->planned && s->rows > PLANNED_ROWS)
+        return attn_fail(ATTN_BAD_ARGUMENT, "indexer_topk: %d rows of a planned call, above %d",
+                         s->rows, PLANNED_ROWS);
+    return ATTN_OK;
+}
+
+ATTN_PUBLIC int attn_indexer_topk_workspace_size(const struct attn_indexer_topk_desc *desc,
+                                                 const struct attn_indexer_topk_shape *shape,
+                                                 struct attn_indexer_topk_workspace *workspace)
+{
+    int r = check(desc, shape);
+    if (r)
+        return r;
+    if (!workspace)
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "indexer_topk: workspace is NULL");
+    if (desc->planned) {
+        plan_workspace(desc, shape, workspace);
+        return ATTN_OK;
+    }
+    *workspace = (struct attn_indexer_topk_workspace){.splits = choose_splits(desc, shape)};
+    if (workspace->splits == 1)
+        return ATTN_OK;
+    const size_t lists = (size_t)shape->rows * (size_t)workspace->splits;
+    const size_t keys = (lists * (size_t)desc->top_k * 4 + 15) / 16 * 16;
+    const size_t blocks = (lists * (size_t)desc->top_blocks * 4 + 15) / 16 * 16;
+    workspace->values = keys;
+    workspace->blocks = 2 * keys;
+    workspace->block_values = 2 * keys + blocks;
+    workspace->bytes = 2 * keys + 2 * blocks;
+    return ATTN_OK;
+}
