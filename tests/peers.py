@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 
-ATTNC = """#!/usr/bin/env python3
+ATTNC = """#!/usr/bin/env -S python3 -IS
 import json, sys
 if sys.argv[1] == "build":
     open(sys.argv[-1], "w").close()
@@ -27,7 +27,7 @@ print(json.dumps([{"cycles": 1000 * us, "us_at_power_clock": us, "tail": 0.5, "m
                    "memory_bytes": 1e6 * us}]))
 """
 
-CALIBRATE = """#!/usr/bin/env python3
+CALIBRATE = """#!/usr/bin/env -S python3 -IS
 import json, sys
 if sys.argv[1] == "--list":
     print("wide 5 3 9 U\\nsame 1 1 1 M")
@@ -54,11 +54,8 @@ EXPECTED = [
 ]
 
 
-# The same with --ranges: ratio, least and largest, and where it changes sides.
-RANGES = [
-    ("8/1 heads, 1024 keys x1 ", "0.93,  0.46 (wide=9),  1.02 (wide=3)  CHANGES: wide=3"),
-    ("64/8 heads, 1024 keys x128 ", "1.00,  0.50 (wide=9),  1.10 (wide=3)  CHANGES: wide=9"),
-]
+# The first with --ranges: ratio, least and largest, and where it changes sides.
+RANGES = ("8/1 heads, 1024 keys x1 ", "0.93,  0.46 (wide=9),  1.02 (wide=3)  CHANGES: wide=3")
 
 
 def write(path, text):
@@ -97,11 +94,9 @@ def main():
         if page.count("<td class=bar>") != len(done.stdout.splitlines()) - 1 or \
                 "class=less style='width:25.0%'></i><b>0.50</b>" not in page:
             fail("the page has other bars", page)
-        done = run(command + ["--ranges"])
-        for row, expected in RANGES:
-            lines = [line for line in done.stdout.splitlines() if row in line]
-            if len(lines) != 1 or not lines[0].endswith(expected):
-                fail("not %s" % [row, expected], done.stdout)
+        done = run(command + ["--rows", "1", "--ranges"])
+        if RANGES[0] not in done.stdout or not done.stdout.endswith(RANGES[1] + "\n"):
+            fail("not %s" % [*RANGES], done.stdout)
         done = run(command[:-3] + ["prefill", "--type", "grow", "--rows", "1"])
         lines = [line for line in done.stdout.splitlines() if " grow " in line]
         if len(lines) != 2 or not all(line.endswith(" 0.75  0.75") for line in lines):
