@@ -123,8 +123,28 @@ static void eight_bits_fnuz_on_gfx942(void **state)
     CHECK_CASES(GFX942, MODE_DEFAULT, cases);
     static const struct op_case saturated[] = {
         {"v_cvt_pk_fp8_f32 v0, v2, v4", 0x43800000, 0xc7c00000, 0, 0xdeadff7f},
+        {"v_cvt_pk_fp8_f32 v0, v2, v4", 0x7f800000, 0xff800000, 0, 0xdeadff7f},
+        {"v_cvt_pk_bf8_f32 v0, v2, v4", 0x7f800000, 0x7fc00000, 0, 0xdead807f},
+        {"v_cvt_sr_fp8_f32 v0, v2, v4", 0xff800000, 0, 0, 0xdeadbeff},
     };
     CHECK_CASES(GFX942, MODE_DEFAULT | MODE_FP16_OVFL, saturated);
+    /* NaN, infinities and what is too large, with FP16_OVFL and without (CDNA4 ISA, 7.3). */
+    static const struct op_case ocp[] = {
+        {"v_cvt_pk_fp8_f32 v0, v2, v4", 0x7f800000, 0xff800000, 0, 0xdeadfe7e},
+        {"v_cvt_pk_fp8_f32 v0, v2, v4", 0x7fc00000, 0x44000000, 0, 0xdead7e7f},
+        {"v_cvt_pk_bf8_f32 v0, v2, v4", 0x7f800000, 0xff800000, 0, 0xdeadfb7b},
+        {"v_cvt_pk_bf8_f32 v0, v2, v4", 0x7fc00000, 0xc7800000, 0, 0xdeadfb7e},
+        {"v_cvt_sr_bf8_f32 v0, v2, v4", 0xff800000, 0, 0, 0xdeadbefb},
+        {"v_cvt_scalef32_pk_fp8_f32 v0, v2, v4, 1.0", 0x7f800000, 0xff800000, 0, 0xdeadfe7e},
+    };
+    CHECK_CASES(GFX950, MODE_DEFAULT | MODE_FP16_OVFL, ocp);
+    static const struct op_case ocp_plain[] = {
+        {"v_cvt_pk_fp8_f32 v0, v2, v4", 0x7f800000, 0xff800000, 0, 0xdeadff7f},
+        {"v_cvt_pk_fp8_f32 v0, v2, v4", 0x7fc00000, 0x44000000, 0, 0xdead7f7f},
+        {"v_cvt_pk_bf8_f32 v0, v2, v4", 0x7f800000, 0xff800000, 0, 0xdeadfc7c},
+        {"v_cvt_pk_bf8_f32 v0, v2, v4", 0x7fc00000, 0xc7800000, 0, 0xdeadfc7e},
+    };
+    CHECK_CASES(GFX950, MODE_DEFAULT, ocp_plain);
 }
 
 /* MODE.FP_ROUND has one field for f32 results, one for f64 and f16 (CDNA3 ISA, "Mode register"). */

@@ -55,7 +55,7 @@ static inline uint32_t narrow_finish(const struct narrow *f, float x, uint64_t r
     uint32_t u = f32_bits(x), sign = u >> 31, mag = u & 0x7fffffff;
     uint32_t over = saturate || f->finite ? f->max : f->inf;
     uint32_t code = r > f->max ? over : (uint32_t)r;
-    code = mag == 0x7f800000 ? f->inf : code;
+    code = mag == 0x7f800000 ? (saturate ? f->max : f->inf) : code;
     code = mag > 0x7f800000 ? f->nan : code;
     if (f->fnuz)
         return code == 0 || code == 0x80 ? code : code | sign << 7;
@@ -64,7 +64,7 @@ static inline uint32_t narrow_finish(const struct narrow *f, float x, uint64_t r
 
 /*
  * Round to nearest even, by an addition as in f16_magnitude_nearest(). `saturate` is
- * MODE.FP16_OVFL: overflow gives the largest number.
+ * MODE.FP16_OVFL: overflow and infinity give the largest number (CDNA4 ISA, 7.3).
  */
 static inline uint32_t narrow_encode(const struct narrow *f, float x, bool saturate)
 {
