@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * V_MFMA_* and V_SMFMAC_* (CDNA3 ISA, chapter 7 "Matrix arithmetic instructions"): operands and
- * validity; the arithmetic is mfma.h's. EXEC and MODE have no say here: all 64 lanes take part,
- * results round to nearest even and denormals are kept.
+ * validity; the arithmetic is mfma.h's. EXEC has no say here, all 64 lanes take part, and of MODE
+ * only FP16_OVFL and the denormals of F32 inputs: results round to nearest even.
  */
 #include <string.h>
 
@@ -167,6 +167,7 @@ static struct mfma_job job_of(struct wave *w, const struct inst *in)
         .a_format = (uint8_t)target_format(w, k->a),
         .b_format = (uint8_t)target_format(w, k->b),
         .d = in->dst.kind == OPND_AGPR ? w->a + in->dst.reg : w->v + in->dst.reg,
+        .saturate = w->mode & MODE_FP16_OVFL,
     };
 }
 

@@ -3,6 +3,7 @@
 #include "mfma.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "smallfloat.h"
 #include "tables.h"
@@ -96,7 +97,7 @@ float mfma_fused_step(const double *product, const int *exponent, unsigned n, in
 
 /* -- dispatch ---------------------------------------------------------------------------------- */
 
-void mfma_run(const struct mfma_job *job)
+static void run(const struct mfma_job *job)
 {
 #ifdef HIPSIM_X86
     switch (host_isa()) {
@@ -106,4 +107,20 @@ void mfma_run(const struct mfma_job *job)
     }
 #endif
     mfma_run_plain(job);
+}
+
+void mfma_run(const struct mfma_job *job)
+{
+    if (!job->saturate || job->a_format == FORMAT_F64) {
+        run(job);
+        return;
+    }
+    /* D may lie where A, B or C do, which mfma_clamp() needs again. */
+    _Alignas(64) uint32_t d[32][MFMA_LANES];
+    const struct mfma_shape *s = &job->shape;
+    struct mfma_job aside = *job;
+    aside.d = d;
+    run(&aside);
+    mfma_clamp(&aside, d);
+    memcpy(job->d, d, (size_t)s->m * s->n * s->blocks * sizeof(uint32_t));
 }

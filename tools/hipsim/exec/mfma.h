@@ -56,6 +56,7 @@ struct mfma_job {
     uint8_t index_shift;               /* from this bit up */
     const uint32_t *scale_a, *scale_b; /* E8M0 exponents, lane i + m * (k / 32), or NULL */
     uint8_t scale_a_shift, scale_b_shift;
+    bool saturate; /* MODE.FP16_OVFL: an overflow gives the largest number; f64 ignores it */
 };
 
 #define EXPONENT_OF_ZERO (-126) /* what the hardware is taken to use for a zero operand */
@@ -127,6 +128,26 @@ static inline unsigned mfma_k(const struct mfma_shape *s, enum mfma_format forma
     return group * per_lane + e;
 }
 
+/** The k of element `k` among those that row i of a sparse A stores. */
+static inline unsigned mfma_sparse_k(const struct mfma_job *job, unsigned i, unsigned k)
+{
+    unsigned per_lane = mfma_a_per_lane(&job->shape);
+    uint32_t bits = job->index[k / per_lane * job->shape.m + i] >> job->index_shift;
+
+    return k / 2 * 4 + (bits >> (2 * (k % per_lane)) & 3);
+}
+
+/** Values of k that a fused step adds; the shapes of four k have steps of four. */
+static inline unsigned mfma_step_size(enum mfma_format format)
+{
+    switch (format) {
+    case FORMAT_XF32: return 4;
+    case FORMAT_F16:
+    case FORMAT_BF16: return 8;
+    default: return 16;
+    }
+}
+
 /** The register, and the lane of column 0, that hold row i of D or C of a block; 64-bit elements
  *  take register pairs 2r and 2r + 1. */
 static inline void mfma_d_place(const struct mfma_shape *s, bool is_f64, unsigned block, unsigned i,
@@ -160,6 +181,10 @@ unsigned mfma_blgp_lane(unsigned lane, unsigned blgp);
 
 /** Runs the job with the kernels for host_isa(). */
 void mfma_run(const struct mfma_job *job);
+
+/** Puts the largest number into `d` wherever an overflow has left something else: mfma_saturate.c.
+ *  `d` is what the job has given, and its own operands are still there. */
+void mfma_clamp(const struct mfma_job *job, uint32_t (*d)[MFMA_LANES]);
 
 void mfma_run_plain(const struct mfma_job *job);
 void mfma_run_avx2(const struct mfma_job *job);

@@ -386,26 +386,11 @@ static __attribute__((noinline)) void look_again(const struct step *s, const str
 
 /* -- whole matrices ---------------------------------------------------------------------------- */
 
-static unsigned step_size(enum mfma_format format)
-{
-    switch (format) {
-    case FORMAT_XF32: return 4;
-    case FORMAT_F16:
-    case FORMAT_BF16: return 8;
-    default: return 16;
-    }
-}
-
 /* The line of B for each stored element of row i of a sparse A. */
 static void select_lines(const struct mfma_job *job, unsigned i, uint8_t *lines)
 {
-    const struct mfma_shape *s = &job->shape;
-    unsigned per_lane = mfma_a_per_lane(s);
-
-    for (unsigned k = 0; k < s->k / 2u; k++) {
-        uint32_t bits = job->index[k / per_lane * s->m + i] >> job->index_shift;
-        lines[k] = (uint8_t)(k / 2 * 4 + (bits >> (2 * (k % per_lane)) & 3));
-    }
+    for (unsigned k = 0; k < job->shape.k / 2u; k++)
+        lines[k] = (uint8_t)mfma_sparse_k(job, i, k);
 }
 
 static int scale_exponent(const uint32_t *row, unsigned shift, unsigned lane)
@@ -584,7 +569,7 @@ static void run_small(const struct mfma_job *job, const struct operands *o, unsi
 static void run_fused(const struct mfma_job *job)
 {
     const struct mfma_shape *s = &job->shape;
-    unsigned size = step_size(job->a_format);
+    unsigned size = mfma_step_size((enum mfma_format)job->a_format);
     struct operands o;
 
     for (unsigned block = 0; block < s->blocks; block++) {
