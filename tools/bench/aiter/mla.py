@@ -12,6 +12,8 @@ QK, V = 576, 512
 WORKGROUPS = 8
 SPARE = 256  # rows behind those of sequences: kernels load ahead, and beyond the end of a row
 OLDER = ("mla_a8w8_qh64_qseqlen4_gqaratio16", "mla_a8w8_qh64_qseqlen4_gqaratio16_msk0")
+# Whatever the table says: the first shares its key with an object that has a mask.
+UNMASKED = ("mla_a16w16_qh8_qseqlen2_gqaratio8", "MLA_A16W16_1TG_4W_64mx1_16nx1_Coex0_Msk1_QH16")
 RANKS, RANK = 2, 1  # of kernels for keys that lie on several devices in turn
 
 
@@ -24,8 +26,10 @@ class Shape:
         self.q, self.kv = row["qType"], row["kvType"]
         self.heads, self.queries = int(row["Gqa"]), int(row["qSeqLen"]) or 1
         self.listed = row["ps"] == "1"
-        # Two objects have one key of the table; the first has no mask.
-        self.causal = row["causal"] == "1" and self.name != "mla_a16w16_qh8_qseqlen2_gqaratio8"
+        # The host takes the row of 64 heads and 0 queries for more than one; that of 32 for any.
+        if (self.q, self.heads, row["qSeqLen"], self.listed) == ("bf16", 64, "0", False):
+            self.queries = 2
+        self.causal = row["causal"] == "1" and self.name not in UNMASKED
         self.causal |= self.queries == 1
         # These read rows behind the last of q, of the sequence that follows or of nobody.
         self.past_q = self.q == "bf16" and self.heads == 8 and self.queries == 2
