@@ -32,4 +32,8 @@ int64_t tir_from_float(unsigned dtype, float v, bool fnuz);
 bool tir_eval_float(unsigned opcode, unsigned dtype, bool fnuz, const int64_t operands[3],
                     int64_t *d);
 
+/** An element of an operand of a scaled product (enum tir_mx) times its e8m0 scale; `which` of a
+ * pair. Every one but NaN is exact. */
+double tir_mx_value(unsigned format, int64_t element, unsigned which, unsigned scale);
+
 #endif

@@ -147,3 +147,15 @@ bool tir_eval_float(unsigned opcode, unsigned dtype, bool fnuz, const int64_t op
     *d = tir_from_float(dtype, r, fnuz);
     return true;
 }
+
+double tir_mx_value(unsigned format, int64_t element, unsigned which, unsigned scale)
+{
+    static const float e2m1[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
+    enum { BIAS = 127, NAN_SCALE = 255 };
+    if (scale == NAN_SCALE)
+        return NAN;
+    if (format != TIR_MX_E2M1)
+        return ldexp(tir_to_float(TIR_FP8, element, false), (int)scale - BIAS);
+    const unsigned half = (unsigned)element >> (4 * which) & 15;
+    return ldexp(half & 8 ? -e2m1[half & 7] : e2m1[half], (int)scale - BIAS);
+}

@@ -283,6 +283,15 @@ struct tir_value tir_mma(struct tir_builder *b, int instr, struct tir_value a, s
     return tir_build(b, TIR_mma, no_type, (struct tir_value[]){a, c, acc}, 3, &(int64_t){instr});
 }
 
+struct tir_value tir_mma_scaled(struct tir_builder *b, int instr, struct tir_value a,
+                                struct tir_value c, struct tir_value acc, struct tir_value left,
+                                struct tir_value right)
+{
+    assert(instr >= 0 && b->f->machine->mma[instr].scaled);
+    return tir_build(b, TIR_mma_scaled, no_type, (struct tir_value[]){a, c, acc, left, right}, 5,
+                     &(int64_t){instr});
+}
+
 struct tir_value tir_relayout(struct tir_builder *b, struct tir_value a,
                               const struct tir_layout *to)
 {

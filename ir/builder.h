@@ -88,6 +88,12 @@ struct tir_value tir_col_fold_max(struct tir_builder *b, struct tir_value a);
 struct tir_value tir_col_fold_sum(struct tir_builder *b, struct tir_value a);
 struct tir_value tir_mma(struct tir_builder *b, int instr, struct tir_value a, struct tir_value c,
                          struct tir_value acc);
+
+/** The scaled product: `left` and `right` are the scales of a and c, tiles of i8 as
+ * tir_mma_scales() lays them out, or a scalar i32. tir_i32(b, 127) is 1. */
+struct tir_value tir_mma_scaled(struct tir_builder *b, int instr, struct tir_value a,
+                                struct tir_value c, struct tir_value acc, struct tir_value left,
+                                struct tir_value right);
 struct tir_value tir_relayout(struct tir_builder *b, struct tir_value a,
                               const struct tir_layout *to);
 struct tir_value tir_transpose(struct tir_builder *b, struct tir_value a);

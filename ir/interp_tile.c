@@ -161,6 +161,53 @@ static void run_mma(const struct part *p)
     free(b);
 }
 
+/* Operand 0 or 1 of a scaled product, its outer index first, times its scales. */
+static double *scaled_operand(const struct part *p, const struct tir_mma *m, unsigned operand)
+{
+    struct interp *const x = p->x;
+    const struct tir_value v = p->op->operands[operand], s = p->op->operands[3 + operand];
+    const struct tir_type t = type_of(x, v);
+    const bool uniform = type_of(x, s).kind == TIR_SCALAR;
+    const unsigned format = operand ? m->right_format : m->left_format;
+    const unsigned pair = format == TIR_MX_E2M1, outer = operand ? t.cols : t.rows;
+    const unsigned depth = (operand ? t.rows : t.cols) << pair, blocks = depth / TIR_MX_BLOCK;
+    const int64_t *const e = matrix(x, v, p->wave);
+    const int64_t *const scales = uniform ? NULL : matrix(x, s, p->wave);
+    double *const d = tir_scratch((size_t)outer * depth, sizeof(*d));
+    for (unsigned i = 0; i < outer; i++)
+        for (unsigned k = 0; k < depth; k++) {
+            const unsigned row = k >> pair, block = k / TIR_MX_BLOCK;
+            const int64_t scale = uniform   ? interp_scalar(x, p->op, 3 + operand, p->wave)
+                                  : operand ? scales[block * outer + i]
+                                            : scales[i * blocks + block];
+            d[(size_t)i * depth + k] =
+                tir_mx_value(format, e[operand ? row * outer + i : i * (depth >> pair) + row],
+                             k & pair, (unsigned)scale & UINT8_MAX);
+        }
+    return d;
+}
+
+static void run_mma_scaled(const struct part *p)
+{
+    struct interp *const x = p->x;
+    const struct tir_type t = p->t;
+    const struct tir_mma *const m = &x->f->machine->mma[p->op->imm[0]];
+    double *const a = scaled_operand(p, m, 0), *const b = scaled_operand(p, m, 1);
+    const unsigned depth = p->at.cols << (m->left_format == TIR_MX_E2M1);
+    const int64_t *const c = matrix(x, p->op->operands[2], p->wave);
+    const size_t n = interp_wave_elements(x, t);
+    for (size_t e = 0; e < n; e++) {
+        const uint32_t rc = interp_rc(x, t, p->wave, e);
+        const unsigned i = tir_rc_row(rc), j = tir_rc_col(rc);
+        float sum = tir_to_float(t.dtype, c[i * t.cols + j], false);
+        for (unsigned k = 0; k < depth; k++)
+            sum = (float)(sum + a[i * depth + k] * b[j * depth + k]);
+        p->d[i * t.cols + j] = tir_from_float(t.dtype, sum, false);
+    }
+    free(a);
+    free(b);
+}
+
 /* The element of join_blocks' operand, or of split_blocks', that becomes (row, col). */
 static int64_t block_element(const struct part *p, unsigned row, unsigned col)
 {
@@ -239,6 +286,7 @@ static bool run_part(struct part *p)
     case TIR_col_fold_max:
     case TIR_col_fold_sum: run_reduce(p); return true;
     case TIR_mma: run_mma(p); return true;
+    case TIR_mma_scaled: run_mma_scaled(p); return true;
     case TIR_relayout: return run_relayout(p);
     default: return run_elements(p);
     }

@@ -332,6 +332,19 @@ static void gather_matrix(struct interp *x, const struct tir_op *op, unsigned op
         }
 }
 
+static void scatter_product(struct interp *x, const struct tir_op *op, const struct tir_mma *m,
+                            unsigned wave, const float *d)
+{
+    const unsigned count = type_of(x, op->result).count;
+    const struct places places = places_of(&m->d);
+    for (unsigned lane = 0; lane < LANES; lane++)
+        for (unsigned r = 0; r < count; r++) {
+            const uint32_t rc = places.reg[r] ^ places.lane[lane];
+            interp_value(x, op->result)[((size_t)wave * LANES + lane) * count + r] =
+                tir_from_float(m->acc_dtype, d[tir_rc_row(rc) * m->n + tir_rc_col(rc)], false);
+        }
+}
+
 static void run_mfma(struct interp *x, const struct tir_op *op, unsigned wave)
 {
     enum { MAX_SIDE = 32, MAX_K = 128 };
@@ -349,14 +362,56 @@ static void run_mfma(struct interp *x, const struct tir_op *op, unsigned wave)
         for (unsigned k = 0; k < m->k; k++)
             for (unsigned j = 0; j < m->n; j++)
                 d[i * m->n + j] = fmaf(a[i * m->k + k], b[k * m->n + j], d[i * m->n + j]);
-    const unsigned count = type_of(x, op->result).count;
-    const struct places places = places_of(&m->d);
+    scatter_product(x, op, m, wave, d);
+}
+
+enum { MX_SIDE = 32, MX_ELEMENTS = 2048 }; /* of a scaled instruction's operand */
+
+/* Operand 0 or 1 of a scaled instruction, its outer index first, times its scales: that of a block
+ * of k is in the lanes which number the block above the outer index. */
+static void gather_scaled(struct interp *x, const struct tir_op *op, unsigned operand,
+                          unsigned wave, double out[MX_ELEMENTS])
+{
+    const struct tir_mma *const m = &x->f->machine->mma[op->imm[0]];
+    const struct tir_type t = type_of(x, op->operands[operand]);
+    const struct tir_type of_scale = type_of(x, op->operands[3 + operand]);
+    const struct tir_layout l = operand ? tir_layout_transpose(&m->b) : m->a;
+    const struct places places = places_of(&l);
+    const int64_t *const v = interp_value(x, op->operands[operand]);
+    const int64_t *const scales = interp_value(x, op->operands[3 + operand]);
+    const unsigned format = operand ? m->right_format : m->left_format;
+    const unsigned pair = format == TIR_MX_E2M1, byte = (unsigned)op->imm[1 + operand];
     for (unsigned lane = 0; lane < LANES; lane++)
-        for (unsigned r = 0; r < count; r++) {
-            const uint32_t rc = places.reg[r] ^ places.lane[lane];
-            interp_value(x, op->result)[((size_t)wave * LANES + lane) * count + r] =
-                tir_from_float(m->acc_dtype, d[tir_rc_row(rc) * m->n + tir_rc_col(rc)], false);
+        for (unsigned e = 0; e < (unsigned)t.count << pair; e++) {
+            const uint32_t rc = places.reg[e >> pair] ^ places.lane[lane];
+            const unsigned i = tir_rc_row(rc), k = (tir_rc_col(rc) << pair) + (e & pair);
+            const size_t from = (size_t)wave * LANES + i + m->m * (k / TIR_MX_BLOCK);
+            const int64_t scale = of_scale.kind == TIR_SCALAR
+                                      ? scales[wave] >> (8 * byte)
+                                      : scales[from * of_scale.count + byte];
+            out[i * m->k + k] =
+                tir_mx_value(format, v[((size_t)wave * LANES + lane) * t.count + (e >> pair)],
+                             e & pair, (unsigned)scale & UINT8_MAX);
         }
+}
+
+static void run_mfma_scaled(struct interp *x, const struct tir_op *op, unsigned wave)
+{
+    const struct tir_mma *const m = &x->f->machine->mma[op->imm[0]];
+    double a[MX_ELEMENTS], b[MX_ELEMENTS];
+    float d[MX_SIDE * MX_SIDE];
+    if (m->m > MX_SIDE || m->m * m->k > MX_ELEMENTS) {
+        interp_fail(x, "%s is beyond the interpreter", m->name);
+        return;
+    }
+    gather_scaled(x, op, 0, wave, a);
+    gather_scaled(x, op, 1, wave, b);
+    gather_matrix(x, op, 2, &m->d, m->n, wave, d);
+    for (unsigned i = 0; i < m->m; i++)
+        for (unsigned j = 0; j < m->n; j++)
+            for (unsigned k = 0; k < m->k; k++)
+                d[i * m->n + j] = (float)(d[i * m->n + j] + a[i * m->k + k] * b[j * m->k + k]);
+    scatter_product(x, op, m, wave, d);
 }
 
 static bool run_wave(struct interp *x, const struct tir_op *op, unsigned wave)
@@ -380,6 +435,7 @@ static bool run_wave(struct interp *x, const struct tir_op *op, unsigned wave)
             (int64_t)tir_unsigned(TIR_I32, interp_scalar(x, op, 1, wave));
         return true;
     case TIR_mfma: run_mfma(x, op, wave); return true;
+    case TIR_mfma_scaled: run_mfma_scaled(x, op, wave); return true;
     default: return false;
     }
 }

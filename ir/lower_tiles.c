@@ -95,7 +95,7 @@ static unsigned carried_size(const struct tir_expander *x, struct tir_value v, i
     const struct tir_ref def = x->f->values[v.id].def;
     if (def.id && depth < 8) {
         const struct tir_op *op = tir_op(x->f, def);
-        if (op->opcode == TIR_mma)
+        if (op->opcode == TIR_mma || op->opcode == TIR_mma_scaled)
             return tir_mma_acc_regs(&x->f->machine->mma[op->imm[0]]);
         if (op->opcode == TIR_if) {
             const struct tir_block *other = op->blocks[1];

@@ -324,30 +324,84 @@ static unsigned contraction_bits(const struct tir_layout *l, int outer_axis)
     return n;
 }
 
-void tir_expand_mma(struct tir_expander *x, const struct tir_op *op)
+/* Calls make() for each instruction of a product, with its operands and result, and the numbers of
+ * its step of k, and of its blocks of rows and columns. Neighbours in this order are independent
+ * wherever there is more than one block. */
+static void expand_product(struct tir_expander *x, const struct tir_op *op,
+                           struct tir_value (*make)(struct tir_expander *, const struct tir_op *,
+                                                    const struct tir_value abc[3],
+                                                    const unsigned at[2]))
 {
     const struct tir_mma *mma = &x->f->machine->mma[op->imm[0]];
     const struct tir_value a = op->operands[0], c = op->operands[1];
     const struct tir_layout *al = layout(x, a), *bl = layout(x, c);
-    const unsigned in = tir_mma_in_regs(mma), acc = tir_mma_acc_regs(mma);
-    const unsigned k_bits = contraction_bits(al, 0);
-    assert(k_bits == contraction_bits(bl, 1));
-    const unsigned depth = 1u << k_bits;
-    const unsigned rows = 1u << (al->reg_bits - k_bits), cols = 1u << (bl->reg_bits - k_bits);
+    const unsigned left = tir_mma_in_regs(mma), right = tir_mma_right_regs(mma);
+    const unsigned acc = tir_mma_acc_regs(mma);
+    const unsigned k_left = contraction_bits(al, 0), k_right = contraction_bits(bl, 1);
+    const unsigned steps = (1u << k_left) / left;
+    const unsigned rows = 1u << (al->reg_bits - k_left), cols = 1u << (bl->reg_bits - k_right);
+    assert(steps == (1u << k_right) / right);
     struct tir_pieces p = tir_alloc_pieces(x, rows * cols, acc);
     for (unsigned i = 0; i < p.n; i++)
         p.v[i] = tir_elements(x, op->operands[2], i * acc, acc);
-    /* Neighbours in this order are independent wherever there is more than one block. */
-    for (unsigned k = 0; k < depth; k += in)
+    for (unsigned k = 0; k < steps; k++)
         for (unsigned j = 0; j < cols; j++)
             for (unsigned i = 0; i < rows; i++) {
-                const struct tir_value operands[] = {tir_elements(x, a, i * depth + k, in),
-                                                     tir_elements(x, c, j * depth + k, in),
-                                                     p.v[j * rows + i]};
-                p.v[j * rows + i] =
-                    tir_build(&x->b, TIR_mfma, none, operands, 3, &(int64_t){op->imm[0]});
+                const struct tir_value abc[] = {tir_elements(x, a, (i * steps + k) * left, left),
+                                                tir_elements(x, c, (j * steps + k) * right, right),
+                                                p.v[j * rows + i]};
+                p.v[j * rows + i] = make(x, op, abc, (unsigned[]){i * steps + k, j * steps + k});
             }
     tir_set_pieces(x, op->result, p);
+}
+
+static struct tir_value plain_product(struct tir_expander *x, const struct tir_op *op,
+                                      const struct tir_value abc[3], const unsigned at[2])
+{
+    (void)at;
+    return tir_build(&x->b, TIR_mfma, none, abc, 3, &(int64_t){op->imm[0]});
+}
+
+void tir_expand_mma(struct tir_expander *x, const struct tir_op *op)
+{
+    expand_product(x, op, plain_product);
+}
+
+/* The word that scale `index` of an operand is a byte of. Where the word comes out of a larger one,
+ * the instruction takes it from there. */
+static struct tir_value scale_word(struct tir_expander *x, struct tir_value scale, unsigned index,
+                                   int64_t *byte)
+{
+    enum { WORD = 4 };
+    *byte = 0;
+    if (tir_typeof(x->f, scale).kind == TIR_SCALAR)
+        return tir_scalar_now(x, scale);
+    const unsigned all = 1u << layout(x, scale)->reg_bits, per = all < WORD ? all : WORD;
+    const struct tir_value word = tir_elements(x, scale, index / per * per, per);
+    const struct tir_ref def = x->f->values[word.id].def;
+    *byte = index % per;
+    if (!def.id || tir_op(x->f, def)->opcode != TIR_extract)
+        return word;
+    const struct tir_op *const extract = tir_op(x->f, def);
+    if (tir_typeof(x->f, extract->operands[0]).count > WORD)
+        return word;
+    *byte += extract->imm[0];
+    return extract->operands[0];
+}
+
+static struct tir_value scaled_product(struct tir_expander *x, const struct tir_op *op,
+                                       const struct tir_value abc[3], const unsigned at[2])
+{
+    int64_t imm[] = {op->imm[0], 0, 0};
+    struct tir_value operands[] = {abc[0], abc[1], abc[2], {0}, {0}};
+    for (int i = 0; i < 2; i++)
+        operands[3 + i] = scale_word(x, op->operands[3 + i], at[i], &imm[1 + i]);
+    return tir_build(&x->b, TIR_mfma_scaled, none, operands, 5, imm);
+}
+
+void tir_expand_mma_scaled(struct tir_expander *x, const struct tir_op *op)
+{
+    expand_product(x, op, scaled_product);
 }
 
 /* An anchor for each tile, and one for all scalars. */

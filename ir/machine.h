@@ -15,17 +15,26 @@
 /**
  * One matrix instruction, D[m x n] = A[m x k] . B[k x n] + C. The layouts are of one wave: reg and
  * lane bits only; element (row, col) of a is A[row][col], of b is B[row][col], of d is D[row][col].
+ * An operand of e2m1 has bytes for elements, of which each holds two neighbours of k, the even one
+ * in its low half: b is then B[k / 2 x n].
  */
 struct tir_mma {
-    const char *name;      /* mnemonic without v_ */
+    const char *name;      /* mnemonic without v_, and behind a blank the modifiers */
     const char *intrinsic; /* LLVM's name */
     uint16_t m, n, k;
-    bool by_k;                   /* twice the rate, for those who can give it so much k at once */
-    uint8_t in_dtype, acc_dtype; /* enum tir_dtype */
-    uint8_t cycles;              /* the matrix pipe is taken for so many clocks */
-    uint8_t shadow_slots;        /* 4-clock slots of other instructions that fit under it: DUTY */
+    bool by_k;   /* twice the rate, for those who can give it so much k at once */
+    bool scaled; /* for mma_scaled: with a scale for each 32 elements of k */
+    uint8_t left_format, right_format;        /* of a scaled one: enum tir_mx */
+    uint8_t in_dtype, right_dtype, acc_dtype; /* enum tir_dtype, of A, B, and of C and D */
+    uint8_t cycles;                           /* the matrix pipe is taken for so many clocks */
+    uint8_t shadow_slots; /* 4-clock slots of other instructions that fit under it: DUTY */
     struct tir_layout a, b, d;
 };
+
+/** Formats of a scaled product's operands, as the instruction numbers them. */
+enum tir_mx { TIR_MX_E4M3 = 0, TIR_MX_E2M1 = 4 };
+
+enum { TIR_MX_BLOCK = 32 }; /* elements of k that share a scale */
 
 struct tir_machine {
     const char *name; /* gfx942 */
@@ -50,11 +59,15 @@ struct tir_machine {
 };
 
 /** First row of the machine's table with this shape and input dtype (k = 0: any that is not found
- * by its k alone), or -1. */
+ * by its k alone), or -1. A scaled product is none of them. */
 int tir_find_mma(const struct tir_machine *m, unsigned rows, unsigned cols, unsigned k,
                  unsigned in_dtype);
 
-/** Index of the row with this mnemonic, or -1. */
+/** The row of a scaled product of these formats (enum tir_mx), or -1. */
+int tir_find_mma_scaled(const struct tir_machine *m, unsigned rows, unsigned cols, unsigned left,
+                        unsigned right);
+
+/** Index of the row with this name, or -1. */
 int tir_find_mma_name(const struct tir_machine *m, const char *name);
 
 #endif

@@ -7,6 +7,8 @@
 
 unsigned tir_mma_in_regs(const struct tir_mma *mma) { return 1u << mma->a.reg_bits; }
 
+unsigned tir_mma_right_regs(const struct tir_mma *mma) { return 1u << mma->b.reg_bits; }
+
 unsigned tir_mma_acc_regs(const struct tir_mma *mma) { return 1u << mma->d.reg_bits; }
 
 struct tir_contraction tir_contract_rows(const struct tir_mma *mma, unsigned extent,
@@ -22,6 +24,27 @@ struct tir_contraction tir_contract_rows(const struct tir_mma *mma, unsigned ext
         else
             k.reg[k.n_reg++] = (uint16_t)(1u << i);
     }
+    return k;
+}
+
+/* Neighbours of k in one element of an operand: 1 or, of e2m1, 2; as the number of bits. */
+static unsigned pair_bits(const struct tir_mma *mma, bool right)
+{
+    return (right ? mma->right_format : mma->left_format) == TIR_MX_E2M1;
+}
+
+struct tir_contraction tir_contract_instruction(const struct tir_mma *mma, bool right,
+                                                unsigned extent)
+{
+    const struct tir_layout own = right ? tir_layout_transpose(&mma->b) : mma->a;
+    const unsigned pair = pair_bits(mma, right);
+    struct tir_contraction k = {0};
+    for (unsigned i = 0; i < own.reg_bits; i++)
+        k.reg[k.n_reg++] = (uint16_t)tir_rc_col(own.basis[i]);
+    for (unsigned i = own.reg_bits + tir_bits(mma->m); i < (unsigned)tir_layout_bits(&own); i++)
+        k.lane[k.n_lane++] = (uint16_t)tir_rc_col(own.basis[i]);
+    for (unsigned i = tir_bits(mma->k); i < tir_bits(extent); i++)
+        k.reg[k.n_reg++] = (uint16_t)(1u << (i - pair));
     return k;
 }
 
@@ -108,4 +131,59 @@ struct tir_layout tir_mma_result(const struct tir_mma *mma, unsigned rows, unsig
     for (unsigned i = row_bits - waves.rows; i < row_bits; i++)
         l.basis[n++] = TIR_RC(1u << i, 0);
     return l;
+}
+
+unsigned tir_mma_contraction(const struct tir_mma *mma, bool right, const struct tir_layout *l,
+                             uint32_t k[TIR_MAX_K_BITS])
+{
+    const struct tir_layout own = right ? tir_layout_transpose(&mma->b) : mma->a;
+    const unsigned pair = pair_bits(mma, right);
+    unsigned n = tir_bits(mma->k);
+    if (l->lane_bits != own.lane_bits || l->reg_bits < own.reg_bits)
+        return 0;
+    k[0] = 1; /* of a pair's second; other formats have an image for it */
+    for (unsigned i = 0; i < (unsigned)own.reg_bits + own.lane_bits; i++) {
+        const unsigned of = tir_rc_col(own.basis[i]);
+        const unsigned at = i < own.reg_bits ? i : l->reg_bits + i - own.reg_bits;
+        if (!of)
+            continue;
+        if (tir_rc_row(l->basis[at]))
+            return 0;
+        k[tir_bits(of) + pair] = tir_rc_col(l->basis[at]) << pair;
+    }
+    for (unsigned i = own.reg_bits; i < l->reg_bits && !tir_rc_row(l->basis[i]); i++) {
+        if (n == TIR_MAX_K_BITS)
+            return 0;
+        k[n++] = tir_rc_col(l->basis[i]) << pair;
+    }
+    return n;
+}
+
+bool tir_mma_scales(const struct tir_mma *mma, bool right, const struct tir_layout *l,
+                    struct tir_layout *scales)
+{
+    uint32_t k[TIR_MAX_K_BITS], inside = 0;
+    const unsigned n = tir_mma_contraction(mma, right, l, k);
+    const unsigned block = tir_bits(TIR_MX_BLOCK), own = tir_bits(mma->k), low = tir_bits(mma->m);
+    for (unsigned i = 0; i < n; i++) {
+        if (i < block ? k[i] >= TIR_MX_BLOCK : k[i] % TIR_MX_BLOCK != 0)
+            return false;
+        inside |= i < block ? k[i] : 0;
+    }
+    if (!n || inside != TIR_MX_BLOCK - 1)
+        return false;
+    const unsigned regs = (right ? mma->b : mma->a).reg_bits + n - own; /* that walk k */
+    *scales = (struct tir_layout){.lane_bits = l->lane_bits, .wave_bits = l->wave_bits};
+    unsigned to = 0;
+    for (unsigned i = own; i < n; i++)
+        scales->basis[to++] = TIR_RC(0, k[i] / TIR_MX_BLOCK);
+    for (unsigned i = regs; i < l->reg_bits; i++)
+        scales->basis[to++] = l->basis[i];
+    scales->reg_bits = (uint8_t)to;
+    for (unsigned i = 0; i < l->lane_bits; i++)
+        scales->basis[to++] =
+            i < low ? l->basis[l->reg_bits + i] : TIR_RC(0, k[block + i - low] / TIR_MX_BLOCK);
+    for (unsigned i = 0; i < l->wave_bits; i++)
+        scales->basis[to++] = l->basis[l->reg_bits + l->lane_bits + i];
+    return true;
 }

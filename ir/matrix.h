@@ -26,6 +26,11 @@ struct tir_contraction {
 struct tir_contraction tir_contract_rows(const struct tir_mma *mma, unsigned extent,
                                          unsigned vector);
 
+/** `extent` elements of k in a scaled instruction's own order, as its A (`right`: its B) has them;
+ * what is beyond the instruction's k is in further registers. */
+struct tir_contraction tir_contract_instruction(const struct tir_mma *mma, bool right,
+                                                unsigned extent);
+
 /** The contraction that the accumulator of an earlier product is held in, when its rows become k:
  * S = K Q, then O = V S. `d` is the layout of that accumulator tile; waves may split its columns,
  * but not its rows, since they would then each hold a part of k. */
@@ -54,8 +59,22 @@ struct tir_layout tir_mma_right(const struct tir_mma *mma, unsigned cols,
 struct tir_layout tir_mma_result(const struct tir_mma *mma, unsigned rows, unsigned cols,
                                  struct tir_waves waves);
 
+/**
+ * The product's k that each bit of the instruction's k stands for where its A (`right`: its B) is
+ * held as `l`, [rows x k] or [cols x k]; behind them the k of further registers. Returns how many
+ * there are, or 0 where `l` is no such operand.
+ */
+unsigned tir_mma_contraction(const struct tir_mma *mma, bool right, const struct tir_layout *l,
+                             uint32_t k[TIR_MAX_K_BITS]);
+
+/** The layout of the scales, [rows x k / 32] or [cols x k / 32], that go with an operand held as
+ * `l`. False where a block of its k is not one that the instruction takes a scale for. */
+bool tir_mma_scales(const struct tir_mma *mma, bool right, const struct tir_layout *l,
+                    struct tir_layout *scales);
+
 /** Elements of A, B or D that one instruction takes from each lane. */
 unsigned tir_mma_in_regs(const struct tir_mma *mma);
+unsigned tir_mma_right_regs(const struct tir_mma *mma);
 unsigned tir_mma_acc_regs(const struct tir_mma *mma);
 
 #endif

@@ -47,4 +47,49 @@
           .basis = {ROWS##bits(1), COLS4(1), ROWS2(1 << (bits))}}, \
     .d = {.reg_bits = 2, .lane_bits = TIR_WAVE_BITS, .basis = {ROWS2(1), COLS4(1), ROWS2(4)}}
 
+/* Scaled products, whose instruction says which k a scale is of: a lane's 32 elements of e4m3 are
+ * 16 of each half of k, and those of e2m1 follow each other. Source: Triton's layouts for gfx950
+ * (test/TritonGPU/amd/accelerate-amd-matmul-mfma-gfx950.mlir), and the ROCm blog "Matrix Core
+ * Programming on AMD CDNA3 and CDNA4". */
+#define MMA32_RIGHT_E4M3                                      \
+    {                                                         \
+        .reg_bits = 5, .lane_bits = TIR_WAVE_BITS, .basis = { \
+            ROWS4(1),                                         \
+            ROWS1(32),                                        \
+            COLS5(1),                                         \
+            ROWS1(16)                                         \
+        }                                                     \
+    }
+#define MMA32_RIGHT_E2M1                                                                      \
+    {                                                                                         \
+        .reg_bits = 4, .lane_bits = TIR_WAVE_BITS, .basis = { ROWS4(1), COLS5(1), ROWS1(16) } \
+    }
+#define MMA32_SCALED(right)                                     \
+    .a = {.reg_bits = 5,                                        \
+          .lane_bits = TIR_WAVE_BITS,                           \
+          .basis = {COLS4(1), COLS1(32), ROWS5(1), COLS1(16)}}, \
+    .b = MMA32_RIGHT_##right,                                   \
+    .d = {.reg_bits = 4,                                        \
+          .lane_bits = TIR_WAVE_BITS,                           \
+          .basis = {ROWS2(1), ROWS2(8), COLS5(1), ROWS1(4)}}
+#define MMA16_RIGHT_E4M3                                      \
+    {                                                         \
+        .reg_bits = 5, .lane_bits = TIR_WAVE_BITS, .basis = { \
+            ROWS4(1),                                         \
+            ROWS1(64),                                        \
+            COLS4(1),                                         \
+            ROWS2(16)                                         \
+        }                                                     \
+    }
+#define MMA16_RIGHT_E2M1                                                                      \
+    {                                                                                         \
+        .reg_bits = 4, .lane_bits = TIR_WAVE_BITS, .basis = { ROWS4(1), COLS4(1), ROWS2(16) } \
+    }
+#define MMA16_SCALED(right)                                     \
+    .a = {.reg_bits = 5,                                        \
+          .lane_bits = TIR_WAVE_BITS,                           \
+          .basis = {COLS4(1), COLS1(64), ROWS4(1), COLS2(16)}}, \
+    .b = MMA16_RIGHT_##right,                                   \
+    .d = {.reg_bits = 2, .lane_bits = TIR_WAVE_BITS, .basis = {ROWS2(1), COLS4(1), ROWS2(4)}}
+
 #endif

@@ -74,6 +74,11 @@ static unsigned slots_of(const struct tir_func *f, const struct tir_op *op)
     }
 }
 
+static bool is_matrix(const struct tir_op *op)
+{
+    return op->opcode == TIR_mfma || op->opcode == TIR_mfma_scaled;
+}
+
 static unsigned memory_flags(const struct tir_op *op)
 {
     return tir_ops[op->opcode].flags & (TIR_READS | TIR_WRITES);
@@ -90,7 +95,7 @@ static void fill_nodes(struct run *r, const struct tir_block *b, unsigned first)
     for (unsigned i = 0; i < r->n; i++) {
         const struct tir_op *op = tir_op(r->f, b->ops[first + i]);
         struct node *n = &r->nodes[i];
-        *n = (struct node){.ref = b->ops[first + i], .matrix = op->opcode == TIR_mfma};
+        *n = (struct node){.ref = b->ops[first + i], .matrix = is_matrix(op)};
         n->slots = n->matrix ? 0 : slots_of(r->f, op);
         for (unsigned k = 0; k < op->n_operands; k++)
             depend(r, i, op->operands[k]);

@@ -5,8 +5,11 @@
  */
 #include "ir/verify.h"
 
+#include <string.h>
+
 #include "ir/arith.h"
 #include "ir/convert.h"
+#include "ir/matrix.h"
 
 static unsigned lane_bits(struct tir_type t)
 {
@@ -190,33 +193,27 @@ static void check_broadcast(struct tir_verifier *v, struct types t)
 }
 
 /*
- * A and B (transposed here, so that both have k in their columns) agree on the contraction: the
- * instruction multiplies what stands in the same register and upper lanes, whatever index of k that
- * is. So any map of those bits to k will do, if both have it. The low lanes and further registers
- * are rows, of A, and columns, of B, in any order.
+ * A and B (transposed here, so that both have k in their columns) agree on the contraction: what
+ * the instruction multiplies is of the same k, whatever index of its own k that is. So any map
+ * will do, if both have it. The low lanes and further registers are rows, of A, and columns, of B,
+ * in any order.
  */
 static bool operands_agree(const struct tir_layout *a, const struct tir_layout *b,
                            const struct tir_mma *m)
 {
-    const int m_bits = __builtin_ctz(m->m), n_bits = __builtin_ctz(m->n);
-    int k_bits = 0;
-    while (k_bits < a->reg_bits && k_bits < b->reg_bits && a->basis[k_bits] == b->basis[k_bits] &&
-           !tir_rc_row(a->basis[k_bits]))
-        k_bits++;
-    if (k_bits < m->a.reg_bits || m_bits != n_bits || a->lane_bits != m->a.lane_bits ||
-        b->lane_bits != m->b.lane_bits)
+    const struct tir_layout *const both[] = {a, b};
+    uint32_t k[2][TIR_MAX_K_BITS];
+    const unsigned n = tir_mma_contraction(m, false, a, k[0]);
+    if (!n || m->m != m->n || n != tir_mma_contraction(m, true, b, k[1]) ||
+        memcmp(k[0], k[1], n * sizeof(k[0][0])) != 0)
         return false;
-    for (int i = 0; i < m->a.lane_bits; i++) {
-        const uint32_t la = a->basis[a->reg_bits + i], lb = b->basis[b->reg_bits + i];
-        if (i < m_bits ? tir_rc_col(la | lb) != 0 : la != lb || tir_rc_row(la) != 0)
-            return false;
+    for (int o = 0; o < 2; o++) {
+        const struct tir_layout *const l = both[o];
+        const int m_bits = __builtin_ctz(m->m), inner = (o ? m->b : m->a).reg_bits;
+        for (int i = inner + (int)n - __builtin_ctz(m->k); i < l->reg_bits + m_bits; i++)
+            if (tir_rc_col(l->basis[i]))
+                return false;
     }
-    for (int i = k_bits; i < a->reg_bits; i++)
-        if (tir_rc_col(a->basis[i]))
-            return false;
-    for (int i = k_bits; i < b->reg_bits; i++)
-        if (tir_rc_col(b->basis[i]))
-            return false;
     return true;
 }
 
@@ -288,16 +285,44 @@ static const struct tir_mma *instruction(struct tir_verifier *v, const struct ti
     return &m->mma[op->imm[0]];
 }
 
+/* A scale is the operation's own, or one for each 32 elements of k. */
+static void check_scale(struct tir_verifier *v, const struct tir_op *op, bool right,
+                        const struct tir_layout *operand, const struct tir_mma *m)
+{
+    const unsigned at = right ? 4 : 3;
+    const struct tir_type t = tir_typeof(v->f, op->operands[at]);
+    if (t.kind == TIR_SCALAR) {
+        tir_check(v, t.dtype == TIR_I32, "operand %u is neither a scalar i32 nor a tile of i8", at);
+        return;
+    }
+    struct tir_layout want;
+    if (!tir_check(v, t.kind == TIR_TILE && t.dtype == TIR_I8,
+                   "operand %u is neither a scalar i32 nor a tile of i8", at) ||
+        !tir_check(v, tir_mma_scales(m, right, operand, &want),
+                   "%s takes no scales of operand %d as it is laid out", m->name, (int)right))
+        return;
+    const struct tir_layout *const own = tir_layout_of(v->f, t);
+    const struct tir_layout turned = right ? tir_layout_transpose(own) : *own;
+    tir_check(v, tir_layout_equal(&turned, &want), "operand %u is not laid out for %s", at,
+              m->name);
+}
+
 static void check_mma(struct tir_verifier *v, const struct tir_op *op, struct types t)
 {
     const struct tir_mma *const m = instruction(v, op);
     if (!m)
         return;
-    tir_check(v, t.a.dtype == m->in_dtype && t.b.dtype == m->in_dtype && t.c.dtype == m->acc_dtype,
+    const bool scaled = op->opcode == TIR_mma_scaled;
+    if (!tir_check(v, m->scaled == scaled, "%s %s scales", m->name, m->scaled ? "takes" : "has no"))
+        return;
+    tir_check(v,
+              t.a.dtype == m->in_dtype && t.b.dtype == m->right_dtype && t.c.dtype == m->acc_dtype,
               "dtypes are not those of %s", m->name);
-    tir_check(v, t.a.cols == t.b.rows && t.a.rows == t.c.rows && t.b.cols == t.c.cols,
-              "%ux%u times %ux%u is not %ux%u", t.a.rows, t.a.cols, t.b.rows, t.b.cols, t.c.rows,
-              t.c.cols);
+    const unsigned left = m->left_format == TIR_MX_E2M1, right = m->right_format == TIR_MX_E2M1;
+    tir_check(v,
+              t.a.cols << left == t.b.rows << right && t.a.rows == t.c.rows && t.b.cols == t.c.cols,
+              "%ux%u times %ux%u is not %ux%u", t.a.rows, t.a.cols << left, t.b.rows << right,
+              t.b.cols, t.c.rows, t.c.cols);
     const struct tir_layout *const a = tir_layout_of(v->f, t.a);
     const struct tir_layout b = tir_layout_transpose(tir_layout_of(v->f, t.b));
     const struct tir_layout *const d = tir_layout_of(v->f, t.c);
@@ -308,6 +333,20 @@ static void check_mma(struct tir_verifier *v, const struct tir_op *op, struct ty
               "registers walk the blocks of operands and result "
               "differently");
     tir_check(v, waves_agree(a, &b, d), "waves split the operands and the result differently");
+    if (scaled) {
+        check_scale(v, op, false, a, m);
+        check_scale(v, op, true, &b, m);
+    }
+}
+
+/* A scale of a register: byte `byte` of a scalar or of the bytes that a lane has. */
+static void check_scale_byte(struct tir_verifier *v, struct tir_type t, int64_t byte)
+{
+    const bool word = t.kind == TIR_SCALAR && t.dtype == TIR_I32;
+    const bool bytes = t.kind == TIR_VEC && t.dtype == TIR_I8 && t.count <= 4 && t.count != 3;
+    if (tir_check(v, word || bytes, "a scale is a scalar i32, or 1, 2 or 4 i8 a lane"))
+        tir_check(v, byte >= 0 && byte < (word ? 4 : t.count), "the scale has no byte %lld",
+                  (long long)byte);
 }
 
 static void check_mfma(struct tir_verifier *v, const struct tir_op *op, struct types t)
@@ -315,8 +354,16 @@ static void check_mfma(struct tir_verifier *v, const struct tir_op *op, struct t
     const struct tir_mma *const m = instruction(v, op);
     if (!m)
         return;
-    tir_check(v, t.a.dtype == m->in_dtype && t.b.dtype == m->in_dtype && t.c.dtype == m->acc_dtype,
+    const bool scaled = op->opcode == TIR_mfma_scaled;
+    if (!tir_check(v, m->scaled == scaled, "%s %s scales", m->name, m->scaled ? "takes" : "has no"))
+        return;
+    tir_check(v,
+              t.a.dtype == m->in_dtype && t.b.dtype == m->right_dtype && t.c.dtype == m->acc_dtype,
               "dtypes are not those of %s", m->name);
+    if (scaled) {
+        check_scale_byte(v, tir_typeof(v->f, op->operands[3]), op->imm[1]);
+        check_scale_byte(v, tir_typeof(v->f, op->operands[4]), op->imm[2]);
+    }
     tir_check(v,
               t.a.count == 1u << m->a.reg_bits && t.b.count == 1u << m->b.reg_bits &&
                   t.c.count == 1u << m->d.reg_bits,
@@ -638,7 +685,8 @@ static void check_tile_op(struct tir_verifier *v, const struct tir_op *op, struc
     case TIR_col_sum:
     case TIR_col_fold_max:
     case TIR_col_fold_sum: check_reduced(v, op, t); break;
-    case TIR_mma: check_mma(v, op, t); break;
+    case TIR_mma:
+    case TIR_mma_scaled: check_mma(v, op, t); break;
     case TIR_relayout: check_relayout(v, op, t); break;
     case TIR_transpose: {
         const struct tir_layout want = tir_layout_transpose(tir_layout_of(v->f, t.a));
@@ -679,7 +727,8 @@ static void check_relations(struct tir_verifier *v, const struct tir_op *op)
                   "result is no tile or vec of the operand's dtype");
         break;
     case TIR_concat: check_concat(v, op, t); break;
-    case TIR_mfma: check_mfma(v, op, t); break;
+    case TIR_mfma:
+    case TIR_mfma_scaled: check_mfma(v, op, t); break;
     case TIR_for: check_for(v, op); break;
     case TIR_if:
         check_yield(v, op, op->blocks[0]);

@@ -78,13 +78,14 @@ static enum kind kind_of(const char *text)
     return kinds[i].kind;
 }
 
-/* The row of a matrix instruction: its mnemonic without "v_" up to the first blank or "_e64". */
+/* A row of a matrix instruction: the first with its mnemonic, without "v_". Those with other
+ * modifiers take as long. */
 static const struct tir_mma *row_of(const char *text, const struct tgt *t)
 {
     size_t length = strcspn(text, " ") - 2;
     for (unsigned i = 0; i < t->machine.n_mma; i++) {
         const struct tir_mma *row = &t->machine.mma[i];
-        if (strlen(row->name) == length && strncmp(text + 2, row->name, length) == 0)
+        if (strcspn(row->name, " ") == length && strncmp(text + 2, row->name, length) == 0)
             return row;
     }
     return NULL;

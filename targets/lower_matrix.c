@@ -6,29 +6,76 @@
 
 #include <string.h>
 
-LLVMValueRef lower_mfma(struct lower *l, const struct tir_op *op)
+enum { MAX_OPERANDS = 9, PLAIN_OPERANDS = 6 };
+
+/* Calls a row's intrinsic, of a, b, c and what else it takes: `others`, of 6 numbers at most. */
+static LLVMValueRef multiply(struct lower *l, const struct tir_op *op, const struct tir_mma *row,
+                             LLVMValueRef const *others)
 {
-    if (op->imm[0] < 0 || op->imm[0] >= l->t->machine.n_mma)
-        return lower_fail(l, "%s has no matrix instruction %lld", l->t->machine.name,
-                          (long long)op->imm[0]);
-    const struct tir_mma *row = &l->t->machine.mma[op->imm[0]];
     unsigned id = LLVMLookupIntrinsicID(row->intrinsic, strlen(row->intrinsic));
     if (id == 0)
         return lower_fail(l, "LLVM has no intrinsic %s", row->intrinsic);
 
     /* The operands' types differ between shapes: <8 x bfloat>, <4 x i16>, i64, ... The f8f6f4 ones
-     * are overloaded; 32 bytes a lane are a format of 8 bits, and scales of 0 mean none. */
-    LLVMTypeRef bytes32[2] = {LLVMVectorType(l->i32, 8), LLVMVectorType(l->i32, 8)};
-    const bool scaled = LLVMIntrinsicIsOverloaded(id);
-    LLVMTypeRef *const overload = scaled ? bytes32 : NULL;
-    const unsigned n = scaled ? 9 : 6, n_overload = scaled ? 2 : 0;
-    LLVMTypeRef params[9];
+     * are overloaded, by how many registers a format takes. */
+    const bool overloaded = LLVMIntrinsicIsOverloaded(id);
+    LLVMTypeRef words[2];
+    for (unsigned i = 0; i < 2 && overloaded; i++)
+        words[i] = LLVMVectorType(l->i32, tir_typeof(l->f, op->operands[i]).count /
+                                              (unsigned)sizeof(uint32_t));
+    LLVMTypeRef *const overload = overloaded ? words : NULL;
+    const unsigned n = overloaded ? MAX_OPERANDS : PLAIN_OPERANDS, n_overload = overloaded ? 2 : 0;
+    LLVMTypeRef params[MAX_OPERANDS];
     LLVMGetParamTypes(LLVMIntrinsicGetType(l->ctx, id, overload, n_overload), params);
-    LLVMValueRef args[9];
+    LLVMValueRef args[MAX_OPERANDS];
     for (unsigned i = 0; i < n; i++)
-        args[i] = i < 3 ? lower_bitcast(l, lower_value(l, op->operands[i]), params[i])
-                        : lower_i32(l, 0); /* no broadcast, no permutation */
+        args[i] =
+            i < 3 ? lower_bitcast(l, lower_value(l, op->operands[i]), params[i]) : others[i - 3];
     LLVMValueRef d = emit_intrinsic(l, row->intrinsic, overload, n_overload, args, n);
     l->has_mma = true;
     return d ? lower_bitcast(l, d, lower_type(l, lower_result_type(l, op))) : NULL;
+}
+
+static const struct tir_mma *row_of(struct lower *l, const struct tir_op *op)
+{
+    if (op->imm[0] >= 0 && op->imm[0] < l->t->machine.n_mma)
+        return &l->t->machine.mma[op->imm[0]];
+    lower_fail(l, "%s has no matrix instruction %lld", l->t->machine.name, (long long)op->imm[0]);
+    return NULL;
+}
+
+/* No broadcast, no permutation; of f8f6f4 fp8, and no scales. */
+LLVMValueRef lower_mfma(struct lower *l, const struct tir_op *op)
+{
+    LLVMValueRef zeros[MAX_OPERANDS - 3];
+    for (unsigned i = 0; i < MAX_OPERANDS - 3; i++)
+        zeros[i] = lower_i32(l, 0);
+    const struct tir_mma *const row = row_of(l, op);
+    return row ? multiply(l, op, row, zeros) : NULL;
+}
+
+/* A register with the scales' bytes in its low ones. */
+static LLVMValueRef scale_word(struct lower *l, struct tir_value scale)
+{
+    const struct tir_type t = tir_typeof(l->f, scale);
+    LLVMValueRef v = lower_value(l, scale);
+    if (t.kind == TIR_SCALAR)
+        return v;
+    LLVMTypeRef bits = LLVMIntTypeInContext(l->ctx, t.count * tir_dtype_bits(t.dtype));
+    return LLVMBuildZExt(l->b, lower_bitcast(l, v, bits), l->i32, "");
+}
+
+LLVMValueRef lower_mfma_scaled(struct lower *l, const struct tir_op *op)
+{
+    const struct tir_mma *const row = row_of(l, op);
+    if (!row)
+        return NULL;
+    LLVMValueRef left = scale_word(l, op->operands[3]), right = scale_word(l, op->operands[4]);
+    /* LLVM takes two such constants for no scales. */
+    if (LLVMIsConstant(left) && LLVMIsNull(left) && LLVMIsConstant(right) && LLVMIsNull(right))
+        return lower_fail(l, "%s with two scales that are 2^-127", row->name);
+    LLVMValueRef others[] = {lower_i32(l, row->left_format), lower_i32(l, row->right_format),
+                             lower_i32(l, op->imm[1]),       left,
+                             lower_i32(l, op->imm[2]),       right};
+    return multiply(l, op, row, others);
 }

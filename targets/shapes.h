@@ -15,22 +15,40 @@ enum { SIDE_32x32x = 32, SIDE_32x32x64_f8f6f4 = 32, SIDE_16x16x = 16, SIDE_16x16
 #define OPERANDS_16x16x(bits) MMA16_OPERANDS(bits)
 #define OPERANDS_16x16x128_f8f6f4(bits) MMA16_OPERANDS(bits)
 
+#define SCALED_32x32x64_f8f6f4(right) MMA32_SCALED(right)
+#define SCALED_16x16x128_f8f6f4(right) MMA16_SCALED(right)
+
+/* The IR has operands of these formats as dtypes: e2m1 goes in pairs, as bytes. */
+enum { DTYPE_E4M3 = TIR_FP8, DTYPE_E2M1 = TIR_I8 };
+
 /* Clocks in which an instruction admits no other one, by its length. FACT_<name> and
  * CLOCKS_<shape> are the rows of the facts. */
 #define SHAPES_CLOSED(clocks) ((clocks) > 16 ? FACT_matrix_closed : FACT_matrix_closed_short)
 
+/* All rows of a shape have these. */
+#define SHAPES_ROW(shape, depth, mnemonic, llvm)                                              \
+    .name = mnemonic, .intrinsic = "llvm.amdgcn." llvm, .m = SIDE_##shape, .n = SIDE_##shape, \
+    .k = depth, .cycles = CLOCKS_##shape,                                                     \
+    .shadow_slots = (CLOCKS_##shape - SHAPES_CLOSED(CLOCKS_##shape)) / FACT_issue_period
+
 /* A row MMA or MMA_LONG of the facts, as struct tir_mma. */
-#define SHAPES_MMA(long_, shape, depth, bits, in, acc, mnemonic, llvm)                     \
-    {.name = mnemonic,                                                                     \
-     .intrinsic = "llvm.amdgcn." llvm,                                                     \
-     .m = SIDE_##shape,                                                                    \
-     .n = SIDE_##shape,                                                                    \
-     .k = depth,                                                                           \
-     .by_k = long_,                                                                        \
-     .in_dtype = TIR_##in,                                                                 \
-     .acc_dtype = TIR_##acc,                                                               \
-     .cycles = CLOCKS_##shape,                                                             \
-     .shadow_slots = (CLOCKS_##shape - SHAPES_CLOSED(CLOCKS_##shape)) / FACT_issue_period, \
+#define SHAPES_MMA(long_, shape, depth, bits, in, acc, mnemonic, llvm) \
+    {SHAPES_ROW(shape, depth, mnemonic, llvm),                         \
+     .by_k = long_,                                                    \
+     .in_dtype = TIR_##in,                                             \
+     .right_dtype = TIR_##in,                                          \
+     .acc_dtype = TIR_##acc,                                           \
      OPERANDS_##shape(bits)}
+
+/* A row MMA_SCALED. */
+#define SHAPES_SCALED(shape, depth, left, right, mnemonic, llvm) \
+    {SHAPES_ROW(shape, depth, mnemonic, llvm),                   \
+     .scaled = true,                                             \
+     .left_format = TIR_MX_##left,                               \
+     .right_format = TIR_MX_##right,                             \
+     .in_dtype = DTYPE_##left,                                   \
+     .right_dtype = DTYPE_##right,                               \
+     .acc_dtype = TIR_F32,                                       \
+     SCALED_##shape(right)}
 
 #endif

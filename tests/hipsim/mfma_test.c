@@ -671,6 +671,26 @@ static void f32_inputs_follow_mode(void **state)
     }
 }
 
+/* 255 is NaN (OCP Microscaling Formats 1.0, 5.4.1), here for one block of a row of A. The exponents
+ * of both scales are added before there is anything to overflow: 240 and 5 are 2^-9. */
+static void scales_have_a_nan_and_the_whole_range(void **state)
+{
+    (void)state;
+    struct program p = program_new(GFX950);
+    for (unsigned r = 0; r < 8; r++) {
+        program_fill(&p, A + r, 0x38383838); /* e4m3: 1 */
+        program_fill(&p, B + r, 0x44444444); /* e2m1: 2 */
+    }
+    program_fill(&p, SCALE_A, 240);
+    program_fill(&p, SCALE_B, 5);
+    p.v[SCALE_A][33] = 255; /* row 1, k 32 to 63 */
+    program_run(&p, "v_mfma_scale_f32_32x32x64_f8f6f4 v[0:15], v[32:39], v[40:43], 0, v48, v49 "
+                    "op_sel_hi:[0,0,0] blgp:4\ns_nop 15\ns_nop 15");
+    for (unsigned l = 0; l < 64; l++)
+        for (unsigned r = 0; r < 16; r++)
+            assert_int_equal(p.v[r][l], l < 32 && r == 1 ? 0x7fc00000 : bits_of(128 * 0x1p-9f));
+}
+
 static void f64_negates_and_agprs_accumulate(void **state)
 {
     (void)state;
@@ -697,6 +717,7 @@ int main(void)
         cmocka_unit_test(undefined_operands_spoil_their_row_and_column),
         cmocka_unit_test(broadcast_controls_move_blocks_and_lanes),
         cmocka_unit_test(f32_inputs_follow_mode),
+        cmocka_unit_test(scales_have_a_nan_and_the_whole_range),
         cmocka_unit_test(f64_negates_and_agprs_accumulate),
     };
 

@@ -54,7 +54,7 @@ static void operand_maps_of_every_matrix_instruction_are_bijections(void **state
         for (unsigned i = 0; i < tgt_all[t]->machine.n_mma; i++, n++) {
             const struct tir_mma *const m = &tgt_all[t]->machine.mma[i];
             covers_once(&m->a, m->m, m->k);
-            covers_once(&m->b, m->k, m->n);
+            covers_once(&m->b, m->k >> (m->right_format == TIR_MX_E2M1), m->n);
             covers_once(&m->d, m->m, m->n);
         }
     assert_true(n >= 4);

@@ -4,6 +4,7 @@
  */
 #include "tests/targets/harness.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const struct tir_type f32 = {.kind = TIR_VEC, .dtype = TIR_F32, .count = 1};
@@ -173,6 +174,22 @@ static struct tir_value unknown_operand(struct kernel *k, struct tir_type t)
     return make(k, TIR_concat, t, halves, 2, 0, 0, 0);
 }
 
+/* A row's instruction of operands that nothing is known about, scales among them. */
+static struct tir_value unknown_product(struct kernel *k, const struct tir_mma *row, unsigned index)
+{
+    struct tir_type acc = tir_vec(row->acc_dtype, row->m * row->n / 64);
+    struct tir_value operands[5] = {
+        unknown_operand(k, tir_vec(row->in_dtype, 1u << row->a.reg_bits)),
+        unknown_operand(k, tir_vec(row->right_dtype, 1u << row->b.reg_bits)),
+        make(k, TIR_splat, acc, (struct tir_value[]){unknown(k, tir_vec(row->acc_dtype, 1))}, 1, 0,
+             0, 0)};
+    if (!row->scaled)
+        return make(k, TIR_mfma, acc, operands, 3, index, 0, 0);
+    operands[3] = tir_i32(&k->b, 118);
+    operands[4] = unknown(k, tir_vec(TIR_I8, 4));
+    return make(k, TIR_mfma_scaled, acc, operands, 5, index, 0, 3);
+}
+
 static void every_matrix_instruction_is_itself(void **state)
 {
     (void)state;
@@ -180,20 +197,12 @@ static void every_matrix_instruction_is_itself(void **state)
         for (unsigned i = 0; i < (*t)->machine.n_mma; i++) {
             const struct tir_mma *row = &(*t)->machine.mma[i];
             struct kernel k = kernel_create((*t)->machine.name, 1, 1);
-            struct tir_type in = tir_vec(row->in_dtype, row->m * row->k / 64);
-            struct tir_type acc = tir_vec(row->acc_dtype, row->m * row->n / 64);
-            struct tir_value a = unknown_operand(&k, in);
-            struct tir_value abc[3] = {
-                a, unknown_operand(&k, in),
-                make(&k, TIR_splat, acc,
-                     (struct tir_value[]){unknown(&k, tir_vec(row->acc_dtype, 1))}, 1, 0, 0, 0)};
-            struct tir_value d = make(&k, TIR_mfma, acc, abc, 3, i, 0, 0);
-            for (unsigned e = 0; e < acc.count; e += 4)
+            struct tir_value d = unknown_product(&k, row, i);
+            for (unsigned e = 0; e < row->m * row->n / 64; e += 4)
                 keep(&k, make(&k, TIR_extract, tir_vec(row->acc_dtype, 4), &d, 1, e, 0, 0));
             struct compiled c = kernel_compile(&k);
-            char name[64] = "v_";
-            strncat(name, row->name, sizeof(name) - 3);
-            strncat(name, " ", sizeof(name) - strlen(name) - 1);
+            char name[64];
+            snprintf(name, sizeof(name), "v_%.*s ", (int)strcspn(row->name, " "), row->name);
             assert_count(&c, name, 1);
             compiled_free(&c);
         }

@@ -5,6 +5,7 @@
  */
 #include "tests/targets/run.h"
 
+#include <math.h>
 #include <string.h>
 
 static int small_number(unsigned row, unsigned col)
@@ -39,60 +40,120 @@ static void fill_operand(const struct tgt *t, const struct tir_layout *l, unsign
     }
 }
 
-static int product(const struct tir_mma *row, unsigned i, unsigned j)
+/* B of a scaled product in e2m1: two of k in a byte, the even one in its low half. */
+static void fill_pairs(const struct tir_layout *l, struct values *v, unsigned slot)
 {
-    int sum = (int)(i + 100 * j);
-    for (unsigned k = 0; k < row->k; k++)
-        sum += small_number(i, k) * small_number(k, j);
+    static const uint8_t e2m1[4] = {0xa, 0, 2, 4}; /* -1, 0, 1, 2 */
+    for (unsigned lane = 0; lane < 64; lane++)
+        for (unsigned e = 0; e < 1u << l->reg_bits; e++) {
+            const uint32_t rc = tir_layout_apply(l, e, lane, 0);
+            const unsigned k = 2 * tir_rc_row(rc), j = tir_rc_col(rc);
+            v->in[slot][lane].b[e] =
+                (uint8_t)(e2m1[small_number(k, j) + 1] | e2m1[small_number(k + 1, j) + 1] << 4);
+        }
+}
+
+/* Exponents of the scales of A's rows, and with `right` of B's columns. */
+static int exponent(bool right, unsigned outer, unsigned block)
+{
+    return (int)((outer * 3 + block * 5 + (right ? 4 : 0)) % 7) - 3;
+}
+
+/* Lane i + m * b has the scale of row or column i and of block b of 32 k, as Triton lays scales out
+ * for gfx950 (accelerate-amd-matmul-mfma-gfx950.mlir). The other bytes have other scales. */
+static void fill_scales(const struct tir_mma *row, bool right, unsigned byte, struct values *v,
+                        unsigned slot)
+{
+    for (unsigned lane = 0; lane < 64; lane++)
+        for (int i = 0; i < 4; i++)
+            v->in[slot][lane].b[i] =
+                (uint8_t)(i == (int)byte ? 127 + exponent(right, lane % row->m, lane / row->m)
+                                         : 100 + i);
+}
+
+static float product(const struct tir_mma *row, unsigned i, unsigned j)
+{
+    float sum = (float)(i + 100 * j);
+    for (unsigned k = 0; k < row->k; k++) {
+        const int scale = row->scaled ? exponent(false, i, k / 32) + exponent(true, j, k / 32) : 0;
+        sum += ldexpf((float)(small_number(i, k) * small_number(k, j)), scale);
+    }
     return sum;
 }
 
-static unsigned operand_slots(const struct tir_mma *row)
+static unsigned operand_slots(const struct tir_layout *l, unsigned dtype)
 {
-    const unsigned bytes = row->m * row->k / 64 * tir_dtype_bits(row->in_dtype) / 8;
+    const unsigned bytes = (1u << l->reg_bits) * tir_dtype_bits(dtype) / 8;
     return bytes > 16 ? bytes / 16 : 1;
 }
 
 /* An operand from the 16 bytes a lane that each slot has, of one slot or two. */
-static struct tir_value unknown_operand(struct kernel *k, const struct tir_mma *row)
+static struct tir_value unknown_operand(struct kernel *k, const struct tir_layout *l,
+                                        unsigned dtype)
 {
-    const unsigned slots = operand_slots(row), count = row->m * row->k / 64;
-    const struct tir_type part = tir_vec(row->in_dtype, count / slots);
+    const unsigned slots = operand_slots(l, dtype), count = 1u << l->reg_bits;
+    const struct tir_type part = tir_vec(dtype, count / slots);
     struct tir_value parts[2] = {unknown(k, part)};
     if (slots == 1)
         return parts[0];
     parts[1] = unknown(k, part);
-    return make(k, TIR_concat, tir_vec(row->in_dtype, count), parts, slots, 0, 0, 0);
+    return make(k, TIR_concat, tir_vec(dtype, count), parts, slots, 0, 0, 0);
 }
 
-static void check_mfma(const struct tgt *t, unsigned instr)
+/* The instruction of `row`, whose operands stand at these slots. */
+struct places {
+    unsigned right, acc, scales;
+};
+
+static struct tir_value multiply(struct kernel *k, const struct tir_mma *row, unsigned instr,
+                                 unsigned byte)
+{
+    const unsigned out_count = row->m * row->n / 64;
+    const struct tir_type acc = tir_vec(row->acc_dtype, out_count);
+    struct tir_value parts[4];
+    struct tir_value operands[5] = {unknown_operand(k, &row->a, row->in_dtype),
+                                    unknown_operand(k, &row->b, row->right_dtype)};
+    for (unsigned q = 0; q < out_count / 4; q++)
+        parts[q] = unknown(k, tir_vec(row->acc_dtype, 4));
+    operands[2] = make(k, TIR_concat, acc, parts, out_count / 4, 0, 0, 0);
+    if (!row->scaled)
+        return make(k, TIR_mfma, acc, operands, 3, instr, 0, 0);
+    operands[3] = unknown(k, tir_vec(TIR_I8, 4));
+    operands[4] = unknown(k, tir_vec(TIR_I8, 4));
+    return make(k, TIR_mfma_scaled, acc, operands, 5, instr, byte, 3 - byte);
+}
+
+static void check_mfma(const struct tgt *t, unsigned instr, unsigned byte)
 {
     static struct values v;
     const struct tir_mma *row = &t->machine.mma[instr];
     struct kernel k = kernel_create(t->machine.name, 1, 1);
     const unsigned out_count = row->m * row->n / 64;
-    struct tir_type quad = tir_vec(row->acc_dtype, 4);
-    const unsigned slots = operand_slots(row);
-    struct tir_value parts[4];
-    struct tir_value abc[3] = {unknown_operand(&k, row), unknown_operand(&k, row)};
-    for (unsigned q = 0; q < out_count / 4; q++)
-        parts[q] = unknown(&k, quad);
-    struct tir_type acc = tir_vec(row->acc_dtype, out_count);
-    abc[2] = make(&k, TIR_concat, acc, parts, out_count / 4, 0, 0, 0);
-    struct tir_value d = make(&k, TIR_mfma, acc, abc, 3, instr, 0, 0);
+    const struct tir_type quad = tir_vec(row->acc_dtype, 4);
+    struct places at = {.right = operand_slots(&row->a, row->in_dtype)};
+    at.acc = at.right + operand_slots(&row->b, row->right_dtype);
+    at.scales = at.acc + out_count / 4;
+    struct tir_value d = multiply(&k, row, instr, byte);
     for (unsigned q = 0; q < out_count / 4; q++)
         keep(&k, make(&k, TIR_extract, quad, &d, 1, 4 * q, 0, 0));
 
     fill_operand(t, &row->a, row->in_dtype, &v, 0);
-    fill_operand(t, &row->b, row->in_dtype, &v, slots);
+    if (row->right_format == TIR_MX_E2M1)
+        fill_pairs(&row->b, &v, at.right);
+    else
+        fill_operand(t, &row->b, row->right_dtype, &v, at.right);
+    if (row->scaled) {
+        fill_scales(row, false, byte, &v, at.scales);
+        fill_scales(row, true, 3 - byte, &v, at.scales + 1);
+    }
     for (unsigned lane = 0; lane < 64; lane++)
         for (unsigned e = 0; e < out_count; e++) {
             uint32_t rc = tir_layout_apply(&row->d, e, lane, 0);
             int start = (int)(tir_rc_row(rc) + 100 * tir_rc_col(rc));
             if (row->acc_dtype == TIR_F32)
-                v.in[2 * slots + e / 4][lane].f[e % 4] = (float)start;
+                v.in[at.acc + e / 4][lane].f[e % 4] = (float)start;
             else
-                v.in[2 * slots + e / 4][lane].i[e % 4] = start;
+                v.in[at.acc + e / 4][lane].i[e % 4] = start;
         }
     struct compiled c = kernel_compile(&k);
     run(&c, &v, NULL, 0);
@@ -100,12 +161,12 @@ static void check_mfma(const struct tgt *t, unsigned instr)
     for (unsigned lane = 0; lane < 64; lane++)
         for (unsigned e = 0; e < out_count; e++) {
             uint32_t rc = tir_layout_apply(&row->d, e, lane, 0);
-            int expected = product(row, tir_rc_row(rc), tir_rc_col(rc));
-            int got = row->acc_dtype == TIR_F32 ? (int)v.out[e / 4][lane].f[e % 4]
-                                                : v.out[e / 4][lane].i[e % 4];
+            float expected = product(row, tir_rc_row(rc), tir_rc_col(rc));
+            float got = row->acc_dtype == TIR_F32 ? v.out[e / 4][lane].f[e % 4]
+                                                  : (float)v.out[e / 4][lane].i[e % 4];
             if (got != expected)
-                fail_msg("%s %s: D[%u][%u] is %d, not %d", t->machine.name, row->name,
-                         tir_rc_row(rc), tir_rc_col(rc), got, expected);
+                fail_msg("%s %s: D[%u][%u] is %g, not %g", t->machine.name, row->name,
+                         tir_rc_row(rc), tir_rc_col(rc), (double)got, (double)expected);
         }
 }
 
@@ -114,7 +175,8 @@ static void matrix_instructions_multiply_as_their_layouts_say(void **state)
     (void)state;
     for (const struct tgt *const *t = tgt_all; *t; t++)
         for (unsigned i = 0; i < (*t)->machine.n_mma; i++)
-            check_mfma(*t, i);
+            for (unsigned byte = 0; byte < ((*t)->machine.mma[i].scaled ? 4 : 1); byte++)
+                check_mfma(*t, i, byte);
 }
 
 int main(void)
