@@ -195,6 +195,38 @@ static void dot2_ignores_mode(void **state)
     CHECK_CASES(GFX950, MODE_DEFAULT, bf16);
 }
 
+/* ABS and NEG apply to an input operand (CDNA4 ISA, 6.2.1, and DPP's fields, 13.3), so to both
+ * numbers that it holds; ABS comes first. */
+static void packed_operands_of_vop2_have_two_signs(void **state)
+{
+    (void)state;
+    static const struct op_case cases[] = {
+        {"v_mov_b32 v0, v6\nv_dot2c_f32_f16_e64 v0, |v2|, v4", 0xc000bc00, 0x42003c00, 0x3f800000,
+         0x41000000},
+        {"v_mov_b32 v0, v6\nv_dot2c_f32_f16_e64 v0, -v2, v4", 0x40003c00, 0x42003c00, 0x3f800000,
+         0xc0c00000},
+        {"v_mov_b32 v0, v6\nv_dot2c_f32_f16_e64 v0, v2, -|v4|", 0x40003c00, 0xc2003c00, 0x3f800000,
+         0xc0c00000},
+        {"v_mov_b32 v0, v6\nv_dot2c_f32_f16_dpp v0, -v2, |v4| quad_perm:[0,1,2,3] row_mask:0xf "
+         "bank_mask:0xf",
+         0x40003c00, 0x4200bc00, 0x3f800000, 0xc0c00000},
+        {"v_mov_b32 v0, v6\nv_pk_fmac_f16_e64 v0, -v2, |v4|", 0x40003c00, 0xc000c000, 0x3c003c00,
+         0xc200bc00},
+        {"v_mov_b32 v0, v6\nv_pk_fmac_f16_dpp v0, |v2|, -v4 quad_perm:[0,1,2,3] row_mask:0xf "
+         "bank_mask:0xf",
+         0xc000bc00, 0x40004000, 0x3c003c00, 0xc200bc00},
+    };
+    CHECK_CASES(GFX942, MODE_DEFAULT, cases);
+    static const struct op_case bf16[] = {
+        {"v_mov_b32 v0, v6\nv_dot2c_f32_bf16_e64 v0, |v2|, v4", 0xc000bf80, 0x40403f80, 0x3f800000,
+         0x41000000},
+        {"v_mov_b32 v0, v6\nv_dot2c_f32_bf16_dpp v0, v2, -v4 quad_perm:[0,1,2,3] row_mask:0xf "
+         "bank_mask:0xf",
+         0x40003f80, 0x40403f80, 0x3f800000, 0xc0c00000},
+    };
+    CHECK_CASES(GFX950, MODE_DEFAULT, bf16);
+}
+
 static void dot_products(void **state)
 {
     (void)state;
@@ -227,10 +259,15 @@ static void dot_products(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(halves),          cmocka_unit_test(rounded_halves),
-        cmocka_unit_test(packed_halves),   cmocka_unit_test(packed_singles),
-        cmocka_unit_test(mixed_precision), cmocka_unit_test(mixed_precision_modes),
-        cmocka_unit_test(dot_products),    cmocka_unit_test(dot2_ignores_mode),
+        cmocka_unit_test(halves),
+        cmocka_unit_test(rounded_halves),
+        cmocka_unit_test(packed_halves),
+        cmocka_unit_test(packed_singles),
+        cmocka_unit_test(mixed_precision),
+        cmocka_unit_test(mixed_precision_modes),
+        cmocka_unit_test(dot_products),
+        cmocka_unit_test(dot2_ignores_mode),
+        cmocka_unit_test(packed_operands_of_vop2_have_two_signs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -159,12 +159,24 @@ static void flush_rows(uint16_t type, const uint32_t *from, uint32_t *to)
     }
 }
 
-/* abs and neg of one operand, by the place of the sign in its type. */
+/* The places of the signs in a row of a type; two in the packed operands that VOP2's encodings
+ * have: v_dot2c, v_pk_fmac. */
+static uint32_t sign_bits(uint16_t type)
+{
+    switch (TYPE_CLASS(type)) {
+    case CLASS_F16:
+    case CLASS_BF16:
+    case CLASS_INT16: return 0x8000;
+    case CLASS_PK_F16:
+    case CLASS_PK_BF16: return 0x80008000;
+    default: return 0x80000000;
+    }
+}
+
+/* abs and neg of one operand. */
 static void sign_rows(const struct opnd *o, const uint32_t *from, uint32_t *to)
 {
-    enum type_class class = TYPE_CLASS(o->type);
-    bool half = class == CLASS_F16 || class == CLASS_BF16 || class == CLASS_INT16;
-    uint32_t sign = half ? 0x8000 : 0x80000000;
+    uint32_t sign = sign_bits(o->type);
     uint32_t keep = o->abs ? ~sign : ~0u, flip = o->neg ? sign : 0;
     unsigned top = o->dwords == 2 ? WAVE_LANES : 0;
     if (top && to != from)
