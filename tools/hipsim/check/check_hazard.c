@@ -32,7 +32,8 @@ struct hazard_history {
     uint32_t count, states;
     uint32_t quiet_at;          /* `states` from which on nothing in the ring demands a wait, */
     uint32_t quiet_for_most_at; /* and from which on not of an ordinary vector instruction */
-    uint32_t matrix_free_at;    /* `states` when the matrix core can take another instruction */
+    uint32_t matrix_free_at;    /* `states` when the matrix core can take another instruction, */
+    uint32_t matrix_quiet_at;   /* and from which on none in the ring demands a wait */
     uint64_t next_offset;       /* of the instruction that follows if no branch is taken */
     uint32_t straight_at;       /* `states` when one was */
 };
@@ -400,20 +401,27 @@ static bool check(const struct hazard_history *h, struct wave *w, const struct i
 }
 
 /*
- * check(), unless it was fine before: what is not further back than LONGEST is always the same
- * where no branch has been taken since.
+ * check(), unless it was fine before: what is not further back than LONGEST, or LONGEST_OTHER if
+ * there is no matrix instruction, is always the same where no branch has been taken since.
  */
 static bool check_once(const struct hazard_history *h, struct wave *w, const struct inst *in)
 {
     const uint16_t checks = w->launch->checks & (CHECK_HAZARD | CHECK_STRICT);
-    const bool straight = h->states - h->straight_at > LONGEST;
-    uint16_t *fine = &((struct inst *)in)->hazard_free;
-    if (straight && !(checks & ~__atomic_load_n(fine, __ATOMIC_RELAXED)))
+    const uint32_t straight = h->states - h->straight_at;
+    const bool all = straight > LONGEST;
+    const bool others = straight > LONGEST_OTHER && (int32_t)(h->matrix_quiet_at - h->states) <= 0;
+    uint16_t *free = &((struct inst *)in)->hazard_free;
+    uint16_t *others_free = &((struct inst *)in)->hazard_others_free;
+    if ((all || others) && !(checks & ~__atomic_load_n(free, __ATOMIC_RELAXED)))
+        return true;
+    if (others && !(checks & ~__atomic_load_n(others_free, __ATOMIC_RELAXED)))
         return true;
     bool found = false;
     const bool go_on = check(h, w, in, &found);
-    if (straight && !found)
-        __atomic_fetch_or(fine, checks, __ATOMIC_RELAXED);
+    if (all && !found)
+        __atomic_fetch_or(free, checks, __ATOMIC_RELAXED);
+    if (others && !found)
+        __atomic_fetch_or(others_free, checks, __ATOMIC_RELAXED);
     return go_on;
 }
 
@@ -444,8 +452,10 @@ static bool step(void *state, struct wave *w, const struct inst *in)
         until = h->states + 1 + in->hazard_reach;
         h->quiet_for_most_at = until > h->quiet_for_most_at ? until : h->quiet_for_most_at;
     }
-    if (flags & ROW_MFMA)
+    if (flags & ROW_MFMA) {
         h->matrix_free_at = h->states + in->matrix_passes;
+        h->matrix_quiet_at = h->states + 1 + LONGEST;
+    }
     /* Compilers do not look across calls, which take longer than any of this. */
     if (is(in, TRAIT_CALL))
         h->count = 0;

@@ -162,8 +162,9 @@ struct inst {
     /* The checks' own: classes that they assign when the instruction is decoded. */
     uint16_t hazard_traits; /* what check_hazard.c asks of the mnemonic */
     uint8_t hazard_reach;   /* wait states that an ordinary vector instruction may need after it */
-    uint16_t hazard_free; /* atomic; enum check_bits: nothing found where code before it runs on */
-    uint8_t bit_op;       /* check_uninit.c's number of the operation, 0: none */
+    uint16_t hazard_free; /* atomic; enum check_bits: nothing found where code before it runs on, */
+    uint16_t hazard_others_free; /* the same of what is no matrix instruction */
+    uint8_t bit_op;              /* check_uninit.c's number of the operation, 0: none */
 };
 
 #endif
