@@ -67,6 +67,61 @@ static void dpp_moves_lanes(void **state)
     }
 }
 
+/* The lane that `lane` reads by DPP_CTRL, by the table of CDNA3 ISA, "DPP_CTRL". */
+static unsigned by_control(unsigned control, unsigned lane)
+{
+    const unsigned n = control & 15, in_row = lane % 16, row = lane - in_row;
+    switch (control >> 4) {
+    case 0x10: return in_row + n < 16 ? lane + n : NONE;
+    case 0x11: return in_row >= n ? lane - n : NONE;
+    case 0x12: return row + (in_row + 16 - n) % 16;
+    case 0x15: return row + n;
+    default: return lane / 4 * 4 + (control >> lane % 4 * 2 & 3);
+    }
+}
+
+static int write_control(char *text, size_t room, unsigned reg, unsigned control)
+{
+    static const char *const names[] = {"shl", "shr", "ror", "", "", "newbcast"};
+    char name[40];
+    if (control < 0x100)
+        snprintf(name, sizeof(name), "quad_perm:[%u,%u,%u,%u]", control & 3, control >> 2 & 3,
+                 control >> 4 & 3, control >> 6);
+    else
+        snprintf(name, sizeof(name), "row_%s:%u", names[control / 16 % 16], control & 15);
+    return snprintf(text, room, "v_mov_b32_dpp v%u, v1 %s row_mask:0xf bank_mask:0xf%s\n", reg,
+                    name, reg % 2 ? "" : " bound_ctrl:0");
+}
+
+/* All controls with a number in them. */
+static void every_dpp_control(void **state)
+{
+    (void)state;
+    unsigned controls[512], n = 0;
+    for (unsigned c = 0; c < 0x160; c++)
+        if (c < 0x100 || c >= 0x150 || (c < 0x130 && c & 15))
+            controls[n++] = c;
+    for (unsigned from = 0; from < n; from += 50) {
+        char text[8192];
+        int at = 0;
+        struct program p = program_new(GFX942);
+        for (unsigned k = from; k < n && k < from + 50; k++) {
+            at += write_control(text + at, sizeof(text) - (size_t)at, 2 + k - from, controls[k]);
+            program_fill(&p, 2 + k - from, 7777);
+        }
+        for (unsigned i = 0; i < 64; i++)
+            p.v[1][i] = 100 + i;
+        program_run(&p, text);
+        for (unsigned k = from; k < n && k < from + 50; k++)
+            for (unsigned lane = 0; lane < 64; lane++) {
+                const unsigned reg = 2 + k - from, source = by_control(controls[k], lane);
+                const uint32_t none = reg % 2 ? 7777 : 0;
+                if (p.v[reg][lane] != (source == NONE ? none : 100 + source))
+                    fail_msg("control %#x, lane %u: %u", controls[k], lane, p.v[reg][lane]);
+            }
+    }
+}
+
 static void dpp_masks_rows_and_banks(void **state)
 {
     (void)state;
@@ -273,6 +328,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(dpp_moves_lanes),
+        cmocka_unit_test(every_dpp_control),
         cmocka_unit_test(dpp_masks_rows_and_banks),
         cmocka_unit_test(sdwa_selects_and_merges),
         cmocka_unit_test(lanes_are_read_and_written),

@@ -2,7 +2,7 @@
 /*
  * All variants of the lane kernels give the same bits: every VALU row that the plain assembler
  * syntax below can address is run on random and on special operands with the plain C kernels, with
- * those for AVX2, and with those that this CPU would choose.
+ * those for AVX2, and with those that this CPU would choose; and one with DPP in several forms.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,12 +95,21 @@ static unsigned run_all(uint64_t *hashes)
         return 0;
     for (const struct op_row *const *table = exec_tables(); *table; table++) {
         for (const struct op_row *row = *table; row->name; row++) {
-            if (n == MAX_ROWS || row_find(GFX950, row->name) != row ||
+            if (n == MAX_ROWS - 8 || row_find(GFX950, row->name) != row ||
                 !write_instruction(row, line, sizeof(line)))
                 continue;
             row_names[n++] = row->name;
             at += sprintf(at, ".p2align 6\n%s\ns_endpgm\n", line);
         }
+    }
+    static const char *const controls[] = {"quad_perm:[3,1,0,2]", "row_shl:5",  "row_ror:3",
+                                           "row_half_mirror",     "wave_ror:1", "row_newbcast:9"};
+    for (unsigned k = 0; k < sizeof(controls) / sizeof(controls[0]); k++) {
+        row_names[n++] = controls[k];
+        at += sprintf(at,
+                      ".p2align 6\nv_sub_f32_dpp v0, -v8, v12 %s row_mask:0xf bank_mask:0xb\n"
+                      "s_endpgm\n",
+                      controls[k]);
     }
     size_t bytes = 0;
     void *machine = assemble(GFX950, text, &bytes);

@@ -1,16 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* DPP and SDWA: what happens to operands on their way to and from a lane kernel. */
+/* SDWA: what happens to operands on their way to and from a lane kernel. */
 #ifndef HIPSIM_EXEC_CROSS_H
 #define HIPSIM_EXEC_CROSS_H
 
 #include "row.h"
-
-/*
- * Source 0 of a DPP instruction, moved between lanes into `to` (one or two rows). *lanes loses the
- * lanes that row_mask, bank_mask or a missing source keep from being written; *valid moves along.
- */
-const uint32_t *dpp_permute(const struct wave *w, const struct inst *in, const uint32_t *from,
-                            uint32_t *to, uint64_t *lanes, uint64_t *valid);
 
 /* The selected byte or word of every lane, zero- or sign-extended. Returns `to`. */
 const uint32_t *sdwa_select(const struct opnd *o, const uint32_t *from, uint32_t *to);

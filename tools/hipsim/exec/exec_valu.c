@@ -452,7 +452,7 @@ static inline __attribute__((always_inline)) struct fetched fetch_sources(struct
         x->s[k] = fetch_rows(w, o, tmp);
         uint64_t v = fetch_valid(w, o);
         if (k == 0 && in->form & FORM_DPP)
-            x->s[0] = dpp_permute(w, in, x->s[0], tmp, &f.lanes, &v);
+            x->s[0] = LOCAL(dpp_permute)(w, in, x->s[0], tmp, &f.lanes, &v);
         if (prepares && o->type != T_MASK && k < 3)
             x->s[k] = prepare(w, in, k, x->s[k], tmp);
         f.valid_of[k] = v;

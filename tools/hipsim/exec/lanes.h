@@ -55,6 +55,15 @@ typedef void (*lane_fn)(struct lanes *x);
     static inline __attribute__((always_inline)) void body_##op(struct lanes *x,           \
                                                                 const enum rounding mode)
 
+/*
+ * Source 0 of a DPP instruction, a register, moved between lanes into `to` (one or two rows): zero
+ * where bound_ctrl says so for lanes without a source. *lanes loses the lanes that row_mask,
+ * bank_mask or a missing source keep from being written; *valid moves along.
+ */
+const uint32_t *LOCAL(dpp_permute)(const struct wave *w, const struct inst *in,
+                                   const uint32_t *from, uint32_t *to, uint64_t *lanes,
+                                   uint64_t *valid);
+
 /* Executes a row whose kernel is a lane_fn: exec_valu.c. */
 void LOCAL(exec_lanes)(struct wave *w, const struct inst *in);
 
