@@ -229,6 +229,8 @@ static void transcendentals_of_exact_cases(void **state)
         {"v_sin_f32 v0, v2", 0x43c02000, 0, 0, ONE}, /* 384.25 turns */
         {"v_sin_f32 v0, v2", 0xff7fffff, 0, 0, 0},   /* the manual's examples */
         {"v_cos_f32 v0, v2", 0xff7fffff, 0, 0, ONE},
+        {"v_sin_f32 v0, v2", 0x74800000, 0, 0, 0}, /* 2^106, the end of an addition's reach */
+        {"v_cos_f32 v0, v2", 0xf4800000, 0, 0, ONE},
         {"v_cos_f32 v0, v2", 0x3f000000, 0, 0, 0xbf800000},
         {"v_cos_f32 v0, v2", 0x43c00000, 0, 0, ONE},
         {"v_cos_f32 v0, v2", INF, 0, 0, NANQ | NEG},

@@ -8,11 +8,11 @@
 
 #include "lanes.h"
 
-/* To the nearest integer, for |a| < 2^51 and larger ones that are integers in binary32. */
+/* To the nearest integer; what is 2^51 or more is one already, in binary32. */
 static inline double nearest(double a)
 {
-    const double magic = 0x1.8p52;
-    return (a + magic) - magic;
+    const double magic = 0x1.8p52, r = (a + magic) - magic;
+    return fabs(a) < 0x1p51 ? r : a;
 }
 
 /* 2^f for |f| <= 0.5 */
@@ -111,6 +111,67 @@ static inline double cos_turns(double x)
 {
     double r = sin_quarter(fold_turns(fabs(x - nearest(x)) + 0.25));
     return fabs(x) < INFINITY ? r : NAN;
+}
+
+/*
+ * Shorter forms for results that are rounded to binary32, with relative errors below 2^-43, whether
+ * the host fuses their operations or not. Polynomials interpolate at Chebyshev's points.
+ */
+#ifdef __FMA__
+#    define FUSED(a, b, c) fma(a, b, c)
+#else
+#    define FUSED(a, b, c) ((a) * (b) + (c))
+#endif
+
+/* Not zero if y is so close to the middle of two neighbours in binary32, above its subnormal
+ * numbers, that an error of 2^12 units of the last place could matter. */
+static inline uint32_t next_to_middle(double y)
+{
+    const uint32_t middle = 1u << 28, near = 1u << 12;
+    const uint32_t off = (uint32_t)f64_bits(y) + (near - middle);
+    return (off & (2 * middle - 2 * near)) == 0 ? ~0u : 0;
+}
+
+/* 2^f for |f| <= 0.5 */
+static inline double short_exp2_fraction(double f)
+{
+    double p = 0x1.b6571de2f2351p-24;
+    p = FUSED(p, f, 0x1.63ef969a64d3cp-20);
+    p = FUSED(p, f, 0x1.ffcb76789860fp-17);
+    p = FUSED(p, f, 0x1.43088e257f341p-13);
+    p = FUSED(p, f, 0x1.5d87fe908f88ap-10);
+    p = FUSED(p, f, 0x1.3b2ab72b175eep-7);
+    p = FUSED(p, f, 0x1.c6b08d7044119p-5);
+    p = FUSED(p, f, 0x1.ebfbdff8149f2p-3);
+    p = FUSED(p, f, 0x1.62e42fefa39f7p-1);
+    return FUSED(p, f, 1.0);
+}
+
+/* log2 (m * 2^e) for m in [sqrt(1/2), sqrt(2)) */
+static inline double short_log2(double m, float e)
+{
+    const double s = (m - 1.0) / (m + 1.0), z = s * s;
+    double p = 0x1.21ad23db025b1p-2;
+    p = FUSED(p, z, 0x1.47959d3c06f22p-2);
+    p = FUSED(p, z, 0x1.a61a2cf64013dp-2);
+    p = FUSED(p, z, 0x1.2776c295b26e6p-1);
+    p = FUSED(p, z, 0x1.ec709dc53a191p-1);
+    p = FUSED(p, z, 0x1.71547652b8252p+1);
+    return FUSED(p, s, (double)e);
+}
+
+/* sin(2 pi r) for |r| <= 0.25 */
+static inline double short_sin_quarter(double r)
+{
+    const double z = r * r;
+    double p = 0x1.d53abdeb199c1p+1;
+    p = FUSED(p, z, -0x1.e29b82ab98ea9p+3);
+    p = FUSED(p, z, 0x1.50770f6a5a66bp+5);
+    p = FUSED(p, z, -0x1.32d2c9b2d1df5p+6);
+    p = FUSED(p, z, 0x1.466bc66ed3d1cp+6);
+    p = FUSED(p, z, -0x1.4abbce624ad99p+5);
+    p = FUSED(p, z, 0x1.921fb54442bb4p+2);
+    return p * r;
 }
 
 #endif

@@ -70,8 +70,55 @@ static inline uint32_t cos_f32(uint32_t u)
     return f32_bits((float)cos_turns((double)as_f32(u)));
 }
 
-#define TRANS(op, flush) \
-    static void k_##op(struct lanes *x) \
+/*
+ * The same by shorter polynomials, good to 2^-43. Rounded, that is the same number unless it lies
+ * next to the middle of two: then *doubt is set, about once in 2^16, and the row is done again.
+ * Sources are as they come: what is subnormal counts as zero.
+ */
+static inline uint32_t short_exp_f32(uint32_t u, uint32_t *doubt)
+{
+    const float x = as_f32(u), magic = 0x1.8p23f;
+    float c = x < 200.0f ? x : 200.0f;
+    c = c > -200.0f ? c : -200.0f;
+    const float shifted = c + magic;
+    const double y = short_exp2_fraction((double)(c - (shifted - magic)));
+    *doubt |= next_to_middle(y);
+    uint32_t r = f32_bits((float)y) + (f32_bits(shifted) << 23);
+    r = x >= 128.0f ? 0x7f800000 : r;
+    return x < -126.0f ? 0 : r;
+}
+
+static inline uint32_t short_log_f32(uint32_t u, uint32_t *doubt)
+{
+    const uint32_t shifted = u - 0x3f3504f3; /* sqrt(1/2) */
+    const int32_t e = (int32_t)shifted >> 23;
+    const double y = short_log2((double)as_f32(u - ((uint32_t)e << 23)), (float)e);
+    *doubt |= next_to_middle(y);
+    uint32_t r = f32_bits((float)y);
+    r = u == 0x7f800000 ? u : r;
+    r = (int32_t)u < 0 ? DEFAULT_NAN32 : r;
+    return (int32_t)(u & 0x7fffffff) < 0x00800000 ? 0xff800000 : r;
+}
+
+/* A subnormal result is rounded elsewhere. */
+static inline uint32_t short_sin_f32(uint32_t u, uint32_t *doubt)
+{
+    const double y = short_sin_quarter(fold_turns((double)as_f32(u)));
+    const uint32_t r = f32_bits((float)y), m = u & 0x7fffffff;
+    *doubt |= next_to_middle(y) | ((int32_t)m < 0x01000000 ? m : 0);
+    return (int32_t)m < 0x7f800000 ? r : DEFAULT_NAN32;
+}
+
+static inline uint32_t short_cos_f32(uint32_t u, uint32_t *doubt)
+{
+    const double x = (double)as_f32(u);
+    const double y = short_sin_quarter(fold_turns(fabs(x - nearest(x)) + 0.25));
+    *doubt |= next_to_middle(y);
+    return (int32_t)(u & 0x7fffffff) < 0x7f800000 ? f32_bits((float)y) : DEFAULT_NAN32;
+}
+
+#define TRANS_(name, op, flush) \
+    static void name(struct lanes *x) \
     { \
         uint32_t *d = x->d; \
         const uint32_t *s0 = x->s[0], quiet = quiet32(x); \
@@ -80,13 +127,28 @@ static inline uint32_t cos_f32(uint32_t u)
             d[i] = nan_of(u, flush(op(u)), quiet); \
         } \
     }
-TRANS(exp_f32, flush32)
-TRANS(log_f32, flush32)
+#define TRANS(op, flush) TRANS_(k_##op, op, flush)
+#define SHORT_TRANS(op, flush) \
+    __attribute__((noinline)) TRANS_(exactly_##op, op, flush) \
+    static void k_##op(struct lanes *x) \
+    { \
+        uint32_t *d = x->d; \
+        const uint32_t *s0 = x->s[0], quiet = quiet32(x); \
+        uint32_t doubt = 0; \
+        EACH_LANE { \
+            const uint32_t u = s0[i], r = short_##op(u, &doubt); \
+            d[i] = as_f32(u) == as_f32(u) ? r : u | quiet; \
+        } \
+        if (__builtin_expect(doubt != 0, 0)) \
+            exactly_##op(x); \
+    }
+SHORT_TRANS(exp_f32, flush32)
+SHORT_TRANS(log_f32, flush32)
 TRANS(rcp_f32, flush32)
 TRANS(sqrt_f32, flush32)
 TRANS(rsq_f32, flush32)
-TRANS(sin_f32, keep32)
-TRANS(cos_f32, keep32)
+SHORT_TRANS(sin_f32, keep32)
+SHORT_TRANS(cos_f32, keep32)
 
 #define TRANS64(op, expr) \
     static void k_##op(struct lanes *x) \
