@@ -32,8 +32,19 @@ import json, sys
 if sys.argv[1] == "--list":
     print("wide 5 3 9 U\\nsame 1 1 1 M")
     sys.exit()
+if sys.argv[4].startswith("object:"):
+    with open(sys.argv[4][7:]) as f:
+        lines = f.read().splitlines()
+    # The heads of 16 sequences are those of one where it is causal.
+    assert lines[0].split()[1:] in (["K-1024-64-False", "8192", "1", "1", "512", "4096", "8"],
+                                    ["K-1024-1024-True", "8192", "1", "1", "512", "4096", "8"]), lines
+    pitch = 1024 * (64 if "False" in lines[0] else 1024) * 128
+    assert lines[1:] == ["b 268435456", "b 33554432", "i %d" % pitch, "i 128", "i 1024", "s 0.08838834764831845",
+                         "n", "n"], lines
+    print(json.dumps({"us": 15}))
+    sys.exit()
 assert sys.argv[4].startswith(("pa:of_bf16_8,K8,2,", "pa:of_bf16_16,K16,2,")) or \\
-    sys.argv[4] in ("16,64,8,1024,0,20", "16,64,8,1024,1,20"), sys.argv
+    sys.argv[4] in ("16,64,8,1024,0,20", "16,64,8,1024,1,20", "16,64,8,1024,0", "16,64,8,1024,1"), sys.argv
 print(json.dumps({"cycles": 40000, "us": 40, "bytes": 4e7, "idle": 0, "duty": 0.1}))
 """
 
@@ -45,6 +56,49 @@ bf16,bf16,8,0,0,0,1024,wrong,pages.co
 fp16,bf16,8,0,0,0,16,wrong,type.co
 bf16,bf16,16,0,0,0,16,K16,of_bf16_16.co
 """
+
+# What Triton is for peers: what it was asked to compile is the name of the kernel.
+TRITON = """
+class Compiled: pass
+class compiler:
+    class ASTSource:
+        def __init__(self, kernel, signature, constants, attributes):
+            kept = {"q_ptr": "*bf16", "k_ptr": "*bf16", "stride_qz_in": "i32", "stride_qh_in": "i32",
+                    "SEQLEN_Q": "i32", "sm_scale": "fp32"}
+            constant = dict.fromkeys(("stride_qk_in", "NUM_Q_HEADS", "IS_CAUSAL", "sink_ptr"), "constexpr")
+            assert signature == {**kept, **constant}, signature
+            assert sorted(attributes) == [(0,), (1,), (2,), (3,), (5,)], attributes
+            assert constants["stride_qk_in"] == 1 and constants["sink_ptr"] is None, constants
+            self.name = "K-1024-%d-%s" % (constants["NUM_Q_HEADS"], constants["IS_CAUSAL"])
+def compile(source, target, options):
+    assert target == ("hip", "gfx950", 64) and options == {
+        "num_warps": 8, "num_stages": 1, "waves_per_eu": 2}, (target, options)
+    c = Compiled()
+    c.asm, c.metadata = {"hsaco": b"code"}, Compiled()
+    c.metadata.name, c.metadata.num_warps, c.metadata.shared = source.name, 8, 4096
+    return c
+"""
+
+TRITON_BACKEND = """
+def GPUTarget(*target): return target
+"""
+
+# A checkout's kernel, with few of its parameters.
+MHA = """
+import torch, triton
+from aiter.ops.triton.utils._triton import arch_info
+assert arch_info.get_arch() == "gfx950"
+class Parameter:
+    def __init__(self, name, is_constexpr=False):
+        self.name, self.is_constexpr = name, is_constexpr
+class _attn_fwd:
+    params = [Parameter(*p) for p in (("q_ptr",), ("k_ptr",), ("stride_qz_in",), ("stride_qh_in",),
+              ("stride_qk_in",), ("SEQLEN_Q",), ("sm_scale",), ("sink_ptr",), ("NUM_Q_HEADS", True),
+              ("IS_CAUSAL", True))]
+"""
+
+MHA_CONFIG = """{"fwd": {"default": {"BLOCK_M": 128, "BLOCK_N": 64, "PRELOAD_V": true,
+                 "num_warps": 8, "num_stages": 1, "waves_per_eu": 2}}}"""
 
 # As printed: us of ours, us of theirs, ratio, how ours is launched.
 EXPECTED = [
@@ -69,8 +123,8 @@ def fail(sentence, text):
     sys.exit("peers: %s\n%s" % (sentence, text))
 
 
-def run(command):
-    done = subprocess.run(command, capture_output=True, text=True)
+def run(command, **environment):
+    done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ, **environment))
     if done.returncode:
         fail("it failed", done.stderr)
     return done
@@ -101,6 +155,28 @@ def main():
         lines = [line for line in done.stdout.splitlines() if " grow " in line]
         if len(lines) != 2 or not all(line.endswith(" 0.75  0.75") for line in lines):
             fail("data that grow are not asked for, or not of both", done.stdout)
+        check_triton(command, d)
+
+
+def check_triton(command, d):
+    """--triton asks for the kernels that the wrappers would launch, and prints us and ratio."""
+    kernels = d + "/aiter/ops/triton/_triton_kernels/"
+    write(kernels + "__init__.py", "raise ImportError('packages want a GPU')\n")
+    write(kernels + "attention/mha.py", MHA)
+    write(d + "/aiter/ops/triton/utils/_triton/core.py", "")
+    write(d + "/aiter/ops/triton/configs/gfx950-MHA-DEFAULT.json", MHA_CONFIG)
+    write(d + "/python/triton/__init__.py", TRITON)
+    write(d + "/python/triton/backends/compiler.py", TRITON_BACKEND)
+    command = command[:-3] + ["prefill", "--type", "bf16", "--rows", "1", "--triton"]
+    done = run(command, PYTHONPATH=d + "/python")
+    lines = [line for line in done.stdout.splitlines() if line.endswith(" 15.0  0.67")]
+    if len(lines) != 2:
+        fail("not Triton's 15 us, and 10 over 15", done.stdout)
+    write(d + "/python/triton/__init__.py", "raise ImportError('there is no Triton')\n")
+    done = subprocess.run(command, capture_output=True, text=True,
+                          env=dict(os.environ, PYTHONPATH=d + "/python"))
+    if done.returncode == 0 or "peers: Triton: ImportError: there is no Triton" not in done.stderr:
+        fail("it does not say that there is no Triton", done.stderr)
 
 
 main()

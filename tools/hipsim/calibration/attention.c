@@ -99,6 +99,8 @@ static void *filled(size_t bytes, bool fp8)
     return p;
 }
 
+void *bf16_buffer(size_t bytes) { return filled(bytes, false); }
+
 static uint16_t to_bf16(double value)
 {
     const float f = (float)value;
@@ -284,6 +286,10 @@ void time_attention_shape(struct target *t)
     }
     if (strncmp(t->shape, "topk:", 5) == 0) {
         time_topk_shape(t, t->shape + 5);
+        return;
+    }
+    if (strncmp(t->shape, "object:", 7) == 0) {
+        time_object(t, t->shape + 7);
         return;
     }
     p.fp8 = strncmp(t->shape, "fp8:", 4) == 0;

@@ -50,10 +50,19 @@ void print_order(struct target *t, const char *id, const char *what, bool right)
 static const char *all_parameters = ""; /* changes that hold for all rows */
 
 static bool all_workgroups;
+static uint32_t samples = 1;
 
 void execute_all(bool all)
 {
     all_workgroups = all;
+    samples = all ? 256 : 1;
+    set_parameters(NULL);
+}
+
+void execute_samples(uint32_t n)
+{
+    all_workgroups = false;
+    samples = n;
     set_parameters(NULL);
 }
 
@@ -63,7 +72,7 @@ void set_parameters(const char *parameters)
     snprintf(text, sizeof(text), "%s%s%s", all_parameters, *all_parameters && parameters ? "," : "",
              parameters ? parameters : "");
     const struct hipsim_time_options time = {
-        .samples = all_workgroups ? 256 : 1,
+        .samples = samples,
         .samples_only = !all_workgroups,
         .parameters = text,
     };
@@ -81,12 +90,12 @@ void check(hipError_t error, const char *what)
     exit(2);
 }
 
-struct hipsim_time_report launch(hipFunction_t function, const uint32_t grid[3], uint32_t block,
-                                 void *args, size_t bytes)
+struct hipsim_time_report launch_with_lds(hipFunction_t function, const uint32_t grid[3],
+                                          uint32_t block, uint32_t lds, void *args, size_t bytes)
 {
     void *extra[] = {HIP_LAUNCH_PARAM_BUFFER_POINTER, args, HIP_LAUNCH_PARAM_BUFFER_SIZE, &bytes,
                      HIP_LAUNCH_PARAM_END};
-    check(hipModuleLaunchKernel(function, grid[0], grid[1], grid[2], block, 1, 1, 0, NULL, NULL,
+    check(hipModuleLaunchKernel(function, grid[0], grid[1], grid[2], block, 1, 1, lds, NULL, NULL,
                                 args ? extra : NULL),
           "launch");
     check(hipDeviceSynchronize(), "launch");
@@ -96,6 +105,12 @@ struct hipsim_time_report launch(hipFunction_t function, const uint32_t grid[3],
         exit(2);
     }
     return report;
+}
+
+struct hipsim_time_report launch(hipFunction_t function, const uint32_t grid[3], uint32_t block,
+                                 void *args, size_t bytes)
+{
+    return launch_with_lds(function, grid, block, 0, args, bytes);
 }
 
 static const struct {

@@ -53,10 +53,18 @@ void set_parameters(const char *parameters);
 /* Launches run whole from now on, several workgroups of them in time; else only one does that is
  * taken for all. Parameters are back to the tables. */
 void execute_all(bool all);
+/* Only this many workgroups run from now on, and others follow from their place between them. */
+void execute_samples(uint32_t n);
 
 /* Launches a kernel in time, with `bytes` of arguments, and returns its report. */
 struct hipsim_time_report launch(hipFunction_t function, const uint32_t grid[3], uint32_t block,
                                  void *args, size_t bytes);
+/* The same with `lds` bytes of LDS beside those that the kernel has of its own. */
+struct hipsim_time_report launch_with_lds(hipFunction_t function, const uint32_t grid[3],
+                                          uint32_t block, uint32_t lds, void *args, size_t bytes);
+
+/* A buffer on the device of bf16 numbers like those of attention: of 1/8 to 2, either sign. */
+void *bf16_buffer(size_t bytes); /* attention.c */
 
 void calibrate_loops(struct target *t);     /* loops.c: 5.4 A and C on our own programs */
 void calibrate_products(struct target *t);  /* gemm.c: matrix products of public descriptions */
@@ -67,6 +75,7 @@ void time_attention_shape(struct target *t);                     /* attention.c 
 void time_decode_shape(struct target *t, const char *shape);     /* decode.c: of latent attention */
 void time_paged_shape(const struct target *t, const char *text); /* paged.c: decode */
 void time_topk_shape(struct target *t, const char *shape);       /* topk.c: selection */
+void time_object(const struct target *t, const char *path);      /* object.c: any code object */
 void calibrate_decode(struct target *t); /* decode.c: latent attention with public kernels */
 
 /* Runs a target's rows with changed parameters and prints nothing. */

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Triton's kernels for tools/bench/peers: those of ROCm/aiter, compiled as its wrappers would.
+
+Triton compiles for a GPU that is not there. The kernels' modules are loaded from a checkout without
+the packages around them, which want torch and a GPU; torch itself is used for annotations alone.
+A module is loaded for one target, so peers runs this as a program, once for each launch:
+
+    peer_triton.py prefill|decode CHECKOUT TARGET DIRECTORY NUMBER...
+
+writes the launches of a call to DIRECTORY and prints their files, which are for
+`calibrate --shape object:FILE`.
+"""
+import array
+import importlib
+import json
+import os
+import random
+import subprocess
+import sys
+import types
+
+BF16 = 2  # bytes of an element
+DIM = 128
+XCDS = 8
+PAGE = 16
+PART = 1024  # keys of a part of a sequence
+
+
+def import_kernels(checkout, target, name):
+    """A module of kernels below aiter.ops.triton, as it is on `target`."""
+    package = "aiter.ops.triton._triton_kernels.attention"
+    parts = package.split(".")
+    for i in range(1, len(parts) + 1):
+        module = types.ModuleType(".".join(parts[:i]))
+        module.__path__ = [os.path.join(checkout, *parts[:i])]
+        sys.modules[module.__name__] = module
+    arch = types.ModuleType("aiter.ops.triton.utils._triton.arch_info")
+    arch.get_arch = lambda: target
+    sys.modules[arch.__name__] = arch
+    torch = types.ModuleType("torch")
+    torch.Tensor = torch.dtype = type("Tensor", (), {})
+    torch.float32 = "float32"
+    sys.modules["torch"] = torch
+    return importlib.import_module(package + "." + name)
+
+
+def compile_kernel(kernel, target, values, options):
+    """The compiled kernel, and its arguments as lines for `calibrate --shape object:`. `values` are
+    those of a call by name, where a buffer is (form of the line, text, Triton's type); what is
+    missing is None. Numbers of 1 and None are constants of the kernel, as Triton's launcher has it,
+    and so are parameters that the kernel calls constants; multiples of 16 are known to be ones."""
+    import triton
+    from triton.backends.compiler import GPUTarget
+
+    signature, constants, attributes, lines = {}, {}, {}, []
+    for i, parameter in enumerate(kernel.params):
+        value = values.get(parameter.name)
+        if parameter.is_constexpr or value is None or (isinstance(value, int) and value == 1):
+            signature[parameter.name] = "constexpr"
+            constants[parameter.name] = value
+            continue
+        if isinstance(value, tuple):
+            form, text, signature[parameter.name] = value
+        elif isinstance(value, float):
+            form, text, signature[parameter.name] = "s", repr(value), "fp32"
+        else:
+            form, text, signature[parameter.name] = "i", str(value), "i32"
+        if form in "bf" or form == "i" and value % 16 == 0:
+            attributes[(i,)] = [["tt.divisibility", 16]]
+        lines.append("%s %s" % (form, text))
+    source = triton.compiler.ASTSource(kernel, signature, constants, attributes)
+    compiled = triton.compile(source, target=GPUTarget("hip", target, 64), options=options)
+    return compiled, lines + ["n", "n"]  # Triton's scratch memory, which these kernels do not use
+
+
+def write_launch(compiled, lines, grid, samples, directory, name):
+    """Writes the code object and the file that describes its launch; the path of this. 0 samples:
+    all workgroups run."""
+    path = os.path.join(directory, name)
+    with open(path + ".hsaco", "wb") as f:
+        f.write(compiled.asm["hsaco"])
+    meta = compiled.metadata
+    with open(path + ".launch", "w") as f:
+        f.write("%s.hsaco %s %d %d %d %d %d %d\n" % (path, meta.name, *grid, 64 * meta.num_warps,
+                                                     meta.shared, samples))
+        f.write("".join(line + "\n" for line in lines))
+    return path + ".launch"
+
+
+def buffer(nbytes, kind="*bf16"):
+    return ("b", str(nbytes), kind)
+
+
+def prefill(checkout, target, directory, batch, heads, kv_heads, length, causal):
+    """Forward attention of [batch, length, heads, 128] with the defaults of mha.py. Causal, its
+    workgroups differ, and samples tell of the others where these lie in order: the heads of all
+    sequences are then heads of one, which is the same work on tensors of the same size."""
+    if causal:
+        batch, heads, kv_heads = 1, batch * heads, batch * kv_heads
+    mha = import_kernels(checkout, target, "mha")
+    with open(os.path.join(checkout, "aiter/ops/triton/configs/%s-MHA-DEFAULT.json" % target)) as f:
+        config = json.load(f)["fwd"]["default"]
+    values = {
+        "sm_scale": DIM ** -0.5, "dropout_p": 0.0, "philox_seed": 0, "philox_offset_base_in": 0,
+        "SEQLEN_Q": length, "SEQLEN_K": length, "IS_CAUSAL": bool(causal), "NUM_Q_HEADS": heads,
+        "NUM_K_HEADS": kv_heads, "BLOCK_DMODEL": DIM, "BLOCK_DMODEL_POW2": DIM,
+        "BLOCK_DMODEL_PE": 0, "RETURN_SCORES": False, "ENABLE_DROPOUT": False, "IS_FP8": False,
+        "FP8_MAX": 0.0, "VARLEN": False, "BATCH": batch, "NUM_XCD": XCDS, "SWIZZLE": "default",
+        "USE_INT64_STRIDES": True, "ENABLE_SINK": False, "SLIDING_WINDOW": 0,
+        "HEAD_STRIDE_ALIGNED_8": True, "PRELOAD_V": config["PRELOAD_V"],
+        "BLOCK_M": config["BLOCK_M"], "BLOCK_N": config["BLOCK_N"],
+    }
+    for tensor, axes, count in (("q", "zhmk", heads), ("k", "zhnk", kv_heads),
+                                ("v", "zhnk", kv_heads), ("o", "zhmn", heads)):
+        pointer = "out_ptr" if tensor == "o" else tensor + "_ptr"
+        values[pointer] = buffer(batch * length * count * DIM * BF16)
+        strides = (length * count * DIM, DIM, count * DIM, 1)
+        values.update(("stride_%s%s_in" % (tensor, axis), n) for axis, n in zip(axes, strides))
+    for parameter in mha._attn_fwd.params:  # of tensors that this call does not have
+        if parameter.name.startswith("stride_"):
+            values.setdefault(parameter.name, 0)
+    options = {key: config[key] for key in ("num_warps", "num_stages", "waves_per_eu")}
+    compiled, lines = compile_kernel(mha._attn_fwd, target, values, options)
+    blocks = -(-length // config["BLOCK_M"])
+    return [write_launch(compiled, lines, (batch * heads * blocks, 1, 1), 8, directory, "prefill")]
+
+
+def int32_file(directory, name, numbers):
+    path = os.path.join(directory, name)
+    with open(path, "wb") as f:
+        array.array("i", numbers).tofile(f)
+    return ("f", path, "*i32")
+
+
+def decode(checkout, target, directory, heads, kv_heads, keys, batch):
+    """Decode over pages [page, head, token, 128], as paged_attention_decode() of pa_decode.py
+    launches it: one launch, or parts of 1,024 keys and a second one that adds them up."""
+    import triton.language as tl
+
+    module = import_kernels(checkout, target, "pa_decode")
+    group, pages = heads // kv_heads, -(-keys // PAGE)
+    parts = -(-keys // PART)
+    whole = keys <= 8192 and (parts == 1 or batch * heads > 512)
+    numbers = list(range(batch * pages))
+    random.Random(1).shuffle(numbers)
+    cache = buffer(batch * pages * kv_heads * PAGE * DIM * BF16)
+    table = int32_file(directory, "pages", numbers)
+    lens = int32_file(directory, "lens", [keys] * batch)
+    rows = batch * heads * parts
+    partial = {"stride_%s%s" % (name, axis): size * n
+               for name, size in (("max_logits_", 1), ("exp_sums_", 1), ("logits_", DIM))
+               for axis, n in (("s", kv_heads * parts * group), ("nh", parts * group),
+                               ("h", parts * group), ("p", group), ("g", 1))}
+    values = {
+        **partial, "out_ptr": buffer(batch * heads * DIM * BF16),
+        "q_ptr": buffer(batch * heads * DIM * BF16), "k_cache_ptr": cache, "v_cache_ptr": cache,
+        "exp_sums_ptr": buffer(rows * 4, "*fp32"), "max_logits_ptr": buffer(rows * 4, "*fp32"),
+        "logits_ptr": buffer(rows * DIM * BF16), "logits_ptrs": buffer(rows * DIM * BF16),
+        "blk_tables_ptr": table, "blk_tables_ptrs": table, "seq_lens_ptr": lens,
+        "scale": DIM ** -0.5, "k_scale": 1.0, "v_scale": 1.0, "compute_type": tl.bfloat16,
+        "stride_o_s": heads * DIM, "stride_o_nh": DIM, "stride_o_h": DIM * group if not whole else DIM,
+        "stride_q_s": heads * DIM, "stride_q_nh": DIM, "stride_q_hs": 1,
+        "stride_k_b": kv_heads * PAGE * DIM, "stride_k_nh": PAGE * DIM, "stride_k_kb": DIM,
+        "stride_k_hs": 1, "stride_bt_s": pages, "HEAD_SZ": DIM, "HEAD_SZ_POW2": DIM,
+        "QUERY_GRP_SZ": group, "QUERY_GRP_SZ_POW2": 16, "KV_BLK_SZ": PAGE, "KV_BLK_SZ_POW2": PAGE,
+        "SEQ_PARTITION_SZ": PART, "MAX_NUM_SEQ_PARTITIONS_POW2": 1 << (parts - 1).bit_length(),
+    }
+    launches = [(module._paged_attn_decode_v1_w_dot_kernel, 1)] if whole else [
+        (module._paged_attn_decode_v2_w_dot_kernel, parts),
+        (module._paged_attn_decode_v2_w_dot_reduce_kernel, 1)]
+    files = []
+    for kernel, depth in launches:
+        grid = (batch, kv_heads, depth)
+        compiled, lines = compile_kernel(kernel, target, values, {})
+        samples = 0 if batch * kv_heads * depth <= 256 else 1
+        files.append(write_launch(compiled, lines, grid, samples, directory, "decode%d" % len(files)))
+    return files
+
+
+def launches(op, hsa, target, directory, *numbers):
+    """The files of a call's launches, which another process writes."""
+    checkout = os.path.dirname(os.path.abspath(hsa))
+    environment = dict(os.environ, TRITON_CACHE_DIR=os.path.join(directory, "triton"),
+                       TRITON_DEFAULT_FP_FUSION="1")
+    command = [sys.executable, "-B", os.path.abspath(__file__), op, checkout, target, directory]
+    done = subprocess.run(command + ["%d" % n for n in numbers], env=environment,
+                          capture_output=True, text=True)
+    if done.returncode:
+        sys.exit("peers: Triton: " + (done.stderr.strip().splitlines() or ["no reason given"])[-1])
+    return done.stdout.split()
+
+
+if __name__ == "__main__":
+    _, what, where, gfx, out, *given = sys.argv
+    print(*{"prefill": prefill, "decode": decode}[what](where, gfx, out, *[int(n) for n in given]))
