@@ -13,8 +13,8 @@
 #include "tools/hipsim/calibration/calibrate.h"
 
 #define HEAD_DIM 128
-#define OUT_ROW_BYTES (HEAD_DIM * 2)
-#define TILE 256 /* rows of Q of a workgroup */
+#define OUT_BYTES (HEAD_DIM * 2) /* of a row of a head */
+#define TILE 256                 /* rows of Q of a workgroup */
 #define PATTERN_BYTES (1u << 20)
 
 static const struct published {
@@ -138,30 +138,33 @@ static void fill_scales(struct argument a[ARG_COUNT])
     a[ARG_Q_DESCALE].value = a[ARG_K_DESCALE].value = a[ARG_V_DESCALE].value = (uintptr_t)p;
 }
 
-/* Q and O of all heads and batches are one: what differs between workgroups is K and V. */
+/* Q and O of all batches are one, which no workgroups of one time see. */
 static void fill_arguments(const struct published *p, struct argument a[ARG_COUNT])
 {
     const size_t row = HEAD_DIM * (p->fp8 ? 1 : 2);
     const size_t kv = (size_t)p->batch * p->length * p->kv_heads * row;
-    const uint64_t kv_row = (uint64_t)p->kv_heads * row;
+    const uint64_t kv_row = (uint64_t)p->kv_heads * row, q_row = (uint64_t)p->heads * row;
+    const uint64_t o_row = (uint64_t)p->heads * OUT_BYTES;
     float scale = 1 / sqrtf(HEAD_DIM);
     void *o;
     memset(a, 0, ARG_COUNT * sizeof(*a));
-    check(hipMalloc(&o, (size_t)p->length * OUT_ROW_BYTES), "hipMalloc");
+    check(hipMalloc(&o, p->length * o_row), "hipMalloc");
     a[ARG_O].value = (uintptr_t)o;
     if (p->growth > 0) {
-        a[ARG_Q].value = (uintptr_t)growing(p, 1, p->length, false);
+        a[ARG_Q].value = (uintptr_t)growing(p, p->heads, p->length, false);
         a[ARG_K].value = (uintptr_t)growing(p, p->kv_heads, (size_t)p->batch * p->length, true);
     } else {
-        a[ARG_Q].value = (uintptr_t)filled((size_t)p->length * row, p->fp8);
+        a[ARG_Q].value = (uintptr_t)filled(p->length * q_row, p->fp8);
         a[ARG_K].value = (uintptr_t)filled(kv, p->fp8);
     }
     a[ARG_V].value = (uintptr_t)filled(kv, p->fp8);
     memcpy(&a[ARG_SCALE].value, &scale, sizeof(scale));
     a[ARG_LENGTH].value = a[ARG_KV_LENGTH].value = p->length;
-    a[ARG_Q_ROW].value = row;
-    a[ARG_O_ROW].value = OUT_ROW_BYTES;
-    a[ARG_Q_TILE].value = TILE * row;
+    a[ARG_Q_ROW].value = q_row;
+    a[ARG_O_ROW].value = o_row;
+    a[ARG_Q_TILE].value = TILE * q_row;
+    a[ARG_Q_HEAD].value = row;
+    a[ARG_O_HEAD].value = OUT_BYTES;
     a[ARG_GQA].value = p->heads / p->kv_heads;
     a[ARG_K_ROW].value = a[ARG_V_ROW].value = kv_row;
     a[ARG_K_HEAD].value = a[ARG_V_HEAD].value = row;
