@@ -27,6 +27,9 @@ struct run {
 /* Clocks that a workgroup with all registers costs beyond its instructions; 0: the table's. */
 static double start_clocks;
 
+/* The HBM moves so much; 0: the table's. */
+static double hbm_gb_per_s;
+
 /* One wave a workgroup; s[0:1] points to WORDS words of zero, s2 is the workgroup. */
 static struct run run(const char *text, uint32_t groups, bool cooperative, uint32_t samples)
 {
@@ -54,6 +57,8 @@ static struct run run(const char *text, uint32_t groups, bool cooperative, uint3
     struct time_config config = {.params = time_params_default(GFX942), .samples = samples};
     if (start_clocks)
         config.params.workgroup_cycles = start_clocks;
+    if (hbm_gb_per_s > 0)
+        config.params.hbm_gb_per_s = hbm_gb_per_s;
     r.communicates = time_code_communicates(code, 0);
     r.error = time_launch_run(&launch, &config, &r.report);
     memcpy(r.words, words, WORDS * 4);
@@ -106,6 +111,30 @@ static void waiting_for_a_flag_takes_time(void **state)
     assert_memory_equal(&a.report, &b.report, sizeof(a.report));
     free(a.words);
     free(b.words);
+}
+
+/* The write-back of what workgroups store follows their starts. */
+static void stores_drain_after_the_start(void **state)
+{
+    static const char *const store = "v_lshlrev_b32 v1, 2, v0\n"
+                                     "s_lshl_b32 s4, s2, 8\n"
+                                     "v_add_u32 v1, s4, v1\n"
+                                     "global_store_dword v1, v1, s[0:1]\n"
+                                     "s_endpgm\n";
+    double cycles[2];
+    (void)state;
+    hbm_gb_per_s = 1; /* 4,000 clocks and more for 8 workgroups' 2 KB */
+    for (unsigned i = 0; i < 2; i++) {
+        start_clocks = i ? 128001 : 1; /* of all registers; a wave of 16 has 1 / 128 of them */
+        struct run r = run(store, 8, false, 0);
+        fine(&r);
+        assert_true(r.report.together);
+        cycles[i] = r.report.cycles;
+        free(r.words);
+    }
+    start_clocks = hbm_gb_per_s = 0;
+    assert_true(cycles[0] > 4000 && cycles[0] < 6000);
+    assert_float_equal(cycles[1] - cycles[0], 1000, 1);
 }
 
 /* Workgroup n counts to 10 n, all meet, and then each counts to 100. */
@@ -261,6 +290,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(waiting_for_a_flag_takes_time),
+        cmocka_unit_test(stores_drain_after_the_start),
         cmocka_unit_test(barriers_of_the_grid_take_time),
         cmocka_unit_test(barriers_that_cannot_open_are_reported),
         cmocka_unit_test(work_that_is_shared_out_is_shared_evenly),

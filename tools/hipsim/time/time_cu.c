@@ -688,6 +688,7 @@ void time_cu_destroy(struct time_cu *cu)
 void time_cu_result_add(struct time_cu_result *sum, const struct time_cu_result *r)
 {
     sum->clocks += r->clocks;
+    sum->drain += r->drain;
     sum->instructions += r->instructions;
     sum->waves += r->waves;
     sum->matrix_clocks += r->matrix_clocks;
@@ -712,6 +713,7 @@ bool time_cu_finish(struct time_cu *cu, bool ok, struct time_cu_result *result)
     }
     *result = cu->result;
     result->clocks = time_memory_drained(&cu->memory, cu->end);
+    result->drain = result->clocks - cu->end;
     result->l1_clocks = cu->memory.l1_busy;
     memcpy(result->bytes, cu->memory.bytes, sizeof(result->bytes));
     return ok;

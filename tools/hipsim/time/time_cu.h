@@ -56,6 +56,7 @@ void time_code_destroy(struct time_code *tc);
 
 struct time_cu_result {
     uint64_t clocks; /* from the first workgroup's start to the last one's end */
+    uint64_t drain;  /* of them, those after the last instruction, until stores are in memory */
     uint64_t instructions;
     uint64_t waves;
     uint64_t matrix_clocks;             /* of all SIMDs, */

@@ -196,7 +196,8 @@ bool time_device_run(struct launch *launch, struct time_code *code,
         struct time_cu_result one;
         ok = time_cu_finish(d.units[i].cu, ok, &one);
         time_cu_result_add(&result->sum, &one);
-        d.end = fmax(d.end, (double)one.clocks);
+        /* The start of a workgroup lies before its stores. */
+        d.end = fmax(d.end, (double)one.clocks + (one.drain ? setup->extra : 0));
     }
     const double slots = d.p->cus * setup->resident;
     result->clocks = d.end;
