@@ -84,6 +84,7 @@ struct tally run_quietly(struct target t, const char *parameters);
 /* sensitivity.c: parameters that sources leave open, and what changes at the ends of their ranges.
  * list_parameters() prints name, value, lowest, highest, tag. */
 void list_parameters(bool gfx950);
+double parameter_value(bool gfx950, const char *name); /* as the table has it */
 void calibrate_sensitivity(struct target t, const struct tally *base);
 
 #endif

@@ -47,3 +47,14 @@ reduce(GLOBAL const float *partial, GLOBAL const float *lse, GLOBAL unsigned sho
                           to_bf16(value[3])};
     ((GLOBAL u16x4 *)(out + ((unsigned long)query * heads + head) * 512))[lane] = packed;
 }
+
+/* A workgroup of that library's kernel, where no row was cut, compares the place of its partial
+ * results in a list with the list's end, and does no more. */
+__attribute__((amdgpu_kernel, amdgpu_flat_work_group_size(128, 128), visibility("protected"))) void
+reduce_nothing(GLOBAL const unsigned *places, GLOBAL unsigned *out, unsigned rows, unsigned heads)
+{
+    const unsigned row = __builtin_amdgcn_workgroup_id_x() / heads;
+    const unsigned last = places[rows], place = places[row % rows];
+    if (place != last)
+        out[row] = last;
+}

@@ -31,6 +31,14 @@ void list_parameters(bool gfx950)
             printf("%s %g %g %g %s\n", p->name, p->value, p->low, p->high, p->tag);
 }
 
+double parameter_value(bool gfx950, const char *name)
+{
+    const struct parameter *p = tables[gfx950];
+    while (strcmp(p->name, name) != 0)
+        p++;
+    return p->value;
+}
+
 static double percent(double sum, unsigned rows) { return rows ? 100 * sum / rows : 0; }
 
 /* A line of what the parameter at this value changes. */
