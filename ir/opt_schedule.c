@@ -21,7 +21,8 @@
 #include <assert.h>
 #include <string.h>
 
-/* Matrix instructions between an LDS read and the one that takes its data: 128 clocks or more. */
+/* Matrix instructions between an LDS read and the one that takes its data, unless the schedule says
+ * otherwise: 128 clocks or more of those that take 32. */
 enum { READ_AHEAD = 5 };
 
 struct node {
@@ -42,6 +43,7 @@ struct run {
     uint32_t *node_of; /* by value id: 1 + node that makes it */
     struct tir_ref *out;
     unsigned n_out;
+    unsigned read_ahead;
 };
 
 static bool is_meta(const struct tir_func *f, const struct tir_op *op)
@@ -204,7 +206,7 @@ static int best_other(const struct run *r, unsigned issued)
         if (r->nodes[i].matrix || !may_go(r, i))
             continue;
         if (r->nodes[i].feeds) {
-            if (r->nodes[i].feeds <= issued + READ_AHEAD)
+            if (r->nodes[i].feeds <= issued + r->read_ahead)
                 return (int)i;
             continue;
         }
@@ -359,6 +361,7 @@ static unsigned schedule(struct tir_func *f, const struct tir_schedule *s, struc
                          unsigned first, unsigned end)
 {
     struct run r = {.f = f, .machine = f->machine, .n = end - first};
+    r.read_ahead = s->read_ahead ? s->read_ahead : READ_AHEAD;
     if (r.n < 2)
         return 0;
     r.nodes = tir_alloc(f, r.n * sizeof(r.nodes[0]));
