@@ -266,8 +266,9 @@ class Rows:
                                  low=low if low is not None else max(f.low, 1),
                                  high=high or f.high, covers=covers))
 
-    def FLAG(self, name, doc, field=None, key=True):
-        self._op.keys.append(Key(name, "flag", doc, field=(field or name) if key else None))
+    def FLAG(self, name, doc, field=None, key=True, covers=()):
+        self._op.keys.append(Key(name, "flag", doc, field=(field or name) if key else None,
+                                 covers=covers))
 
     def NAME(self, name, doc, field=None):
         self._op.keys.append(Key(name, "name", doc, field=field or name))

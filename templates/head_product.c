@@ -17,9 +17,9 @@
 #include "ir/matrix.h"
 #include "ir/spread.h"
 #include "templates/grid.h"
+#include "templates/head_product.h"
 #include "templates/lds_map.h"
 #include "templates/scalar.h"
-#include "templates/template.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -96,6 +96,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     if (v->head_dim_v % (2 * ROWS) || v->head_dim_v > 512)
         return att_reject(why, ATT_HEAD_DIM_V,
                           "head_dim_v %d is not a multiple of 64 of at most 512", v->head_dim_v);
+    if (v->shared && !head_product_shared_check(v, m, why))
+        return false;
     return att_find_tile(v, m, &tile, why);
 }
 
@@ -560,6 +562,10 @@ static void visit(struct product *p)
 
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
 {
+    if (v->shared) {
+        head_product_shared_build(v, m, k);
+        return;
+    }
     const unsigned dtype = v->dtype == ATT_DTYPE_BF16 ? TIR_BF16 : TIR_F16;
     struct product p = {
         .v = v,

@@ -37,7 +37,7 @@ static void size(struct call *c)
 {
     const struct shape *s = c->shape;
     c->desc.head_product.heads = s->heads;
-    c->desc.head_product.shared = is(c, SHARED) || s->shared;
+    c->desc.head_product.shared |= is(c, SHARED) || s->shared;
     c->args.head_product.tokens = s->tokens;
 }
 

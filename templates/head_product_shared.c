@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * head_product of one x for all heads, out[t, h] = w[h] x[t]: the up-projection of gathered
+ * latents. That is one matrix product of many tokens with the rows of all heads, bound by the
+ * matrix units, or as much by what it writes.
+ *
+ * A wave keeps 32 rows of w in registers, a workgroup 128, and goes over its tokens tile by tile.
+ * The next tile is on its way to one half of LDS while this one is multiplied out of the other, and
+ * the results of the last one are stored meanwhile.
+ *
+ * Two workgroups fit a compute unit, and a launch has as many: each takes an equal part of the
+ * tokens. Those with the same tokens are neighbours on one XCD, whose L2 has x for all of them.
+ */
+#include <assert.h>
+#include <stdio.h>
+
+#include "ir/address_map.h"
+#include "ir/bits.h"
+#include "ir/matrix.h"
+#include "ir/spread.h"
+#include "templates/grid.h"
+#include "templates/head_product.h"
+#include "templates/lds_map.h"
+#include "templates/scalar.h"
+
+enum { WAVES = 4, ROWS = 32, WIDEST = 512, MAX_PANELS = 8, MFMA_ROWS = 16 };
+enum { TAIL = 64, TAIL_TOKENS = 32, TAILS = 8 /* loaded at once */ };
+enum { ELEM = 2 /* bytes of bf16 and fp16 */, CHUNK = 8 /* elements of a lane's access */ };
+enum { GROUP_X };
+enum { WORKGROUPS = 2 /* of a compute unit */, BUFFERS = 2 };
+enum stage { MULTIPLY, STORE, N_STAGES };
+enum phase { MEMORY, MATRIX };
+
+struct up {
+    const struct att_variant *v;
+    const struct tir_machine *m;
+    struct tir_builder b;
+    unsigned dtype;
+    unsigned tokens;        /* of a tile */
+    unsigned panel;         /* columns of w that pass at once through the part of LDS without x */
+    int instr;              /* matrix instruction */
+    struct tir_type staged; /* a tile of x, over the workgroup */
+    struct tir_type tail;   /* the same of the tail */
+    struct tir_type rows;   /* a panel of w, as one wave loads it */
+    struct tir_type left, right, result; /* panels of w and x, and out^T */
+    struct tir_layout x_map, w_map;      /* in LDS */
+    struct tir_value lds, own;           /* i32: of the workgroup, and a wave's part of it */
+    struct tir_value slice, head, row; /* i32: which 128 rows; the wave's head, and its first row */
+    struct tir_value first, end;       /* i32: the workgroup's tokens */
+    struct tir_value w[MAX_PANELS];
+};
+
+static unsigned panels(const struct up *p) { return (unsigned)p->v->head_dim / p->panel; }
+
+static unsigned buffer_bytes(const struct up *p)
+{
+    return p->tokens * (unsigned)p->v->head_dim * ELEM;
+}
+
+static unsigned panel_bytes(const struct up *p) { return ROWS * p->panel * ELEM; }
+
+/* Tokens of a tile: two tiles of each of two workgroups stand in LDS. */
+static unsigned tile_tokens(const struct att_variant *v, const struct tir_machine *m)
+{
+    const unsigned room = m->lds_bytes / (WORKGROUPS * BUFFERS * (unsigned)v->head_dim * ELEM);
+    return room >= 2 * MFMA_ROWS ? 2 * MFMA_ROWS : MFMA_ROWS;
+}
+
+bool head_product_shared_check(const struct att_variant *v, const struct tir_machine *m,
+                               struct att_why *why)
+{
+    (void)m;
+    if (v->weights != ATT_WEIGHTS_SAME)
+        return att_reject(why, ATT_SHARED, "shared is for weights of dtype");
+    if (v->head_dim != WIDEST / 2 && v->head_dim != WIDEST)
+        return att_reject(why, ATT_HEAD_DIM, "head_dim %d, with shared, is not 256 or 512",
+                          v->head_dim);
+    return true;
+}
+
+/* ---- Layouts ---- */
+
+/* A tile over all waves, a lane's elements side by side. */
+static struct tir_type over_waves(struct up *p, unsigned rows, unsigned cols)
+{
+    struct tir_spread s = tir_spread(p->m, WAVES);
+    tir_spread_cols(&s, TIR_REGS, tir_bits(CHUNK));
+    tir_spread_fill(&s, TIR_LANES, rows, cols);
+    tir_spread_rows(&s, TIR_WAVES, tir_bits(WAVES));
+    tir_spread_rows(&s, TIR_REGS, tir_bits(rows) - s.rows);
+    const struct tir_layout l = tir_spread_layout(&s);
+    return tir_tile(p->b.f, p->dtype, rows, cols, &l);
+}
+
+/* The rows of a product in another order, so that a lane's 8 follow each other: rows 0, 1 and 16
+ * are told apart by registers, rows 4 and 8 by lanes. */
+static struct tir_layout reorder(const struct tir_layout *l)
+{
+    static const uint8_t order[] = {0, 1, 3, 4, 2};
+    return tir_layout_permute_rows(l, order);
+}
+
+static void choose_layouts(struct up *p)
+{
+    struct tir_func *const f = p->b.f;
+    const struct tir_mma *const mma = &p->m->mma[p->instr];
+    const struct tir_waves alone = {0};
+    const struct tir_contraction k = tir_contract_rows(mma, p->panel, CHUNK);
+    const struct tir_layout left = tir_mma_left(mma, ROWS, &k, alone);
+    const struct tir_layout right = tir_mma_right(mma, p->tokens, &k, alone);
+    const struct tir_layout result = tir_mma_result(mma, ROWS, p->tokens, alone);
+    const struct tir_layout rows = reorder(&left), out = reorder(&result);
+    p->left = tir_tile(f, p->dtype, ROWS, p->panel, &rows);
+    p->right = tir_tile(f, p->dtype, p->tokens, p->panel, &right);
+    p->result = tir_tile(f, TIR_F32, ROWS, p->tokens, &out);
+    p->staged = over_waves(p, p->tokens, (unsigned)p->v->head_dim);
+    p->tail = over_waves(p, TAIL_TOKENS, TAIL);
+    struct tir_spread s = tir_spread(p->m, 1);
+    tir_spread_cols(&s, TIR_REGS, tir_bits(CHUNK));
+    tir_spread_fill(&s, TIR_LANES, ROWS, p->panel);
+    tir_spread_rows(&s, TIR_REGS, tir_bits(ROWS) - s.rows);
+    const struct tir_layout whole = tir_spread_layout(&s);
+    p->rows = tir_tile(f, p->dtype, ROWS, p->panel, &whole);
+    /* As many rows as a panel has 16-byte chunks tell theirs apart. */
+    const unsigned chunks = tir_bits(p->panel / CHUNK);
+    p->x_map = att_lds_swizzled(p->tokens, (unsigned)p->v->head_dim, CHUNK, 0, chunks);
+    p->w_map = att_lds_swizzled(ROWS, p->panel, CHUNK, 0, chunks);
+}
+
+/* ---- The work of a workgroup ---- */
+
+/* base + index * stride, of arguments whose strides count elements. */
+static struct tir_value offset(struct up *p, struct tir_value base, struct tir_value index,
+                               const char *stride)
+{
+    struct tir_builder *const b = &p->b;
+    return tir_add(b, base, tir_mul(b, att_wide(b, index), att_stride(b, stride, ELEM)));
+}
+
+static struct tir_value row_stride(struct up *p, const char *stride)
+{
+    return tir_convert(&p->b, att_stride(&p->b, stride, ELEM), TIR_I32);
+}
+
+/* ceil(a / n), of i32 that are not negative. */
+static struct tir_value parts(struct tir_builder *b, struct tir_value a, struct tir_value n)
+{
+    return tir_div(b, att_plus(b, tir_add(b, a, n), -1), n);
+}
+
+/* Groups of tokens, then slices of 128 rows, which run fastest. Returns whether there is work. */
+static struct tir_value find_work(struct up *p)
+{
+    struct tir_builder *const b = &p->b;
+    const struct tir_value tokens = tir_arg(b, ARG_TOKENS, TIR_I32);
+    const struct tir_value heads = tir_arg(b, ARG_HEADS, TIR_I32);
+    const struct tir_value tile = tir_i32(b, (int)p->tokens);
+    const struct tir_value slices =
+        parts(b, att_times(b, heads, p->v->head_dim_v), tir_i32(b, WAVES * ROWS));
+    const struct tir_value tiles = parts(b, tokens, tile);
+    const struct tir_value all = tir_i32(b, WORKGROUPS * (int)p->m->cus);
+    const struct tir_value each = parts(b, tiles, tir_div(b, all, slices));
+    const struct tir_value used = tir_mul(b, parts(b, tiles, each), slices);
+    const struct tir_value block = tir_block_id(b, 0), zero = tir_i32(b, 0);
+    const struct tir_value item = att_xcd_item(b, block, zero, used);
+    const struct tir_value group = tir_div(b, item, slices);
+    const struct tir_value run = tir_mul(b, each, tile);
+    p->slice = tir_sub(b, item, tir_mul(b, group, slices));
+    p->first = tir_mul(b, group, run);
+    p->end = tir_min(b, tir_add(b, p->first, run), tokens);
+    return tir_cmp_lt(b, block, used);
+}
+
+static void find_rows(struct up *p)
+{
+    struct tir_builder *const b = &p->b;
+    const int units = p->v->head_dim_v / ROWS;
+    const struct tir_value unit = tir_add(b, att_times(b, p->slice, WAVES), tir_wave_id(b));
+    p->head = tir_div(b, unit, tir_i32(b, units));
+    p->row = att_times(b, tir_sub(b, unit, att_times(b, p->head, units)), ROWS);
+}
+
+/* `n` if the wave's head is one, else 0. */
+static struct tir_value if_head(struct up *p, struct tir_value head, struct tir_value n)
+{
+    struct tir_builder *const b = &p->b;
+    const struct tir_value there = tir_cmp_lt(b, head, tir_arg(b, ARG_HEADS, TIR_I32));
+    return tir_select(b, there, n, tir_i32(b, 0));
+}
+
+/* This wave's rows of w, on their way. */
+static void load_weights(struct up *p)
+{
+    struct tir_builder *const b = &p->b;
+    const struct tir_value head = offset(p, tir_arg(b, ARG_W, TIR_I64), p->head, ARG_W_HEAD_STRIDE);
+    const struct tir_value base = offset(p, head, p->row, ARG_W_ROW_STRIDE);
+    const struct tir_value rows = if_head(p, p->head, tir_i32(b, ROWS));
+    const struct tir_value stride = row_stride(p, ARG_W_ROW_STRIDE);
+    for (unsigned i = 0; i < panels(p); i++) {
+        const struct tir_view view =
+            att_view(b, base, rows, stride, p->v->head_dim * ELEM, (int)(i * p->panel) * ELEM);
+        p->w[i] = tir_tile_load(b, view, tir_i32(b, 0), p->rows);
+    }
+}
+
+/* As the matrix instruction takes them, by way of LDS: there a row of lanes has a row each, and a
+ * load would fetch as many lines. */
+static void turn_weights(struct up *p)
+{
+    struct tir_builder *const b = &p->b;
+    for (unsigned i = 0; i < panels(p); i++) {
+        tir_tile_lds_store(b, p->own, p->w[i], &p->w_map);
+        tir_wait(b, TIR_LDS_WRITES, 0);
+        p->w[i] = tir_named(b, "w", tir_tile_lds_load(b, p->own, p->left, &p->w_map));
+    }
+}
+
+/* ---- One tile ---- */
+
+static struct tir_value tile_token(struct up *p, struct tir_value tile)
+{
+    return tir_add(&p->b, p->first, att_times(&p->b, tile, (int)p->tokens));
+}
+
+/* Rows of a tile from `token` on, `byte` behind their beginning; rows behind the last are 0. */
+static struct tir_view tile_view(struct up *p, struct tir_value base, const char *stride,
+                                 struct tir_value token, int width)
+{
+    struct tir_builder *const b = &p->b;
+    const struct tir_value left = tir_min(b, tir_sub(b, p->end, token), tir_i32(b, (int)p->tokens));
+    return att_view(b, offset(p, base, token, stride), left, row_stride(p, stride), width * ELEM,
+                    0);
+}
+
+static struct tir_value place_of(struct up *p, struct tir_value tile)
+{
+    struct tir_builder *const b = &p->b;
+    const struct tir_value which = tir_and(b, tile, tir_i32(b, BUFFERS - 1));
+    return tir_add(b, p->lds, att_times(b, which, (int)buffer_bytes(p)));
+}
+
+static struct tir_view view_x(struct up *p, struct tir_value tile)
+{
+    return tile_view(p, tir_arg(&p->b, ARG_X, TIR_I64), ARG_X_TOKEN_STRIDE, tile_token(p, tile),
+                     p->v->head_dim);
+}
+
+static void copy_tile(struct up *p, struct tir_value tile)
+{
+    struct tir_builder *const b = &p->b;
+    tir_copy_to_lds(b, GROUP_X, view_x(p, tile), tir_i32(b, 0), place_of(p, tile), p->staged,
+                    &p->x_map);
+}
+
+static struct tir_value multiply(struct up *p, struct tir_value tile)
+{
+    struct tir_builder *const b = &p->b;
+    const struct tir_value at = place_of(p, tile);
+    struct tir_value sum = tir_splat(b, tir_f32(b, 0), p->result);
+    for (unsigned i = 0; i < panels(p); i++) {
+        const struct tir_value x =
+            tir_tile_lds_load(b, att_plus(b, at, (int)(i * p->panel) * ELEM), p->right, &p->x_map);
+        sum = tir_mma(b, p->instr, p->w[i], tir_transpose(b, x), sum);
+    }
+    return sum;
+}
+
+static void store_tile(struct up *p, struct tir_value token, struct tir_value sum)
+{
+    struct tir_builder *const b = &p->b;
+    const struct tir_value out = tir_convert_short(b, sum, p->dtype), zero = tir_i32(b, 0);
+    const struct tir_value head =
+        offset(p, tir_arg(b, ARG_OUT, TIR_I64), p->head, ARG_OUT_HEAD_STRIDE);
+    const struct tir_value left = tir_min(b, tir_sub(b, p->end, token), tir_i32(b, (int)p->tokens));
+    const struct tir_view view =
+        att_view(b, offset(p, head, token, ARG_OUT_TOKEN_STRIDE), if_head(p, p->head, left),
+                 row_stride(p, ARG_OUT_TOKEN_STRIDE), p->v->head_dim_v * ELEM, 0);
+    struct tir_view to = view;
+    to.byte = att_times(b, p->row, ELEM);
+    tir_tile_store(b, to, zero, tir_transpose(b, out));
+}
+
+/* ---- The tail ---- */
+
+/* The next TAIL_TOKENS of a tensor [token, TAIL]; none if `there` is false. */
+static struct tir_view tail_view(struct up *p, struct tir_value base, const char *stride,
+                                 struct tir_value token, struct tir_value there)
+{
+    struct tir_builder *const b = &p->b;
+    const struct tir_value end = tir_select(b, there, p->end, tir_i32(b, 0));
+    const struct tir_value left = tir_min(b, tir_sub(b, end, token), tir_i32(b, TAIL_TOKENS));
+    return att_view(b, offset(p, base, token, stride), left, row_stride(p, stride), TAIL * ELEM, 0);
+}
+
+static void store_tail(struct up *p, struct tir_value token, struct tir_value x)
+{
+    struct tir_builder *const b = &p->b;
+    const int blocks = p->v->head_dim_v / TAIL, own = WAVES * ROWS / TAIL;
+    const struct tir_value block = att_times(b, p->slice, own);
+    const struct tir_value first = parts(b, block, tir_i32(b, blocks));
+    for (int i = 0; i * blocks < own; i++) {
+        const struct tir_value head = att_plus(b, first, i);
+        const struct tir_value begins =
+            tir_cmp_lt(b, att_times(b, head, blocks), att_plus(b, block, own));
+        const struct tir_value exists = tir_cmp_lt(b, head, tir_arg(b, ARG_HEADS, TIR_I32));
+        const struct tir_value base =
+            offset(p, tir_arg(b, ARG_TAIL_OUT, TIR_I64), head, ARG_TAIL_OUT_HEAD_STRIDE);
+        const struct tir_view to =
+            tail_view(p, base, ARG_TAIL_OUT_TOKEN_STRIDE, token, tir_and(b, begins, exists));
+        tir_tile_store(b, to, tir_i32(b, 0), x);
+    }
+}
+
+/* The tail of the workgroup's tokens goes to the heads whose first rows are here: of heads of 64
+ * rows there are two. */
+static void copy_tail(struct up *p)
+{
+    struct tir_builder *const b = &p->b;
+    const struct tir_value tail = tir_arg(b, ARG_TAIL, TIR_I64);
+    const struct tir_value there = tir_cmp_ne(b, tail, tir_i64(b, 0));
+    struct tir_if some = tir_begin_if(b, there, false, NULL, 0);
+    struct tir_loop loop =
+        tir_begin_for(b, p->first, p->end, tir_i32(b, TAILS * TAIL_TOKENS), NULL, 0);
+    struct tir_value x[TAILS], token[TAILS];
+    for (int i = 0; i < TAILS; i++) {
+        token[i] = att_plus(b, loop.index, i * TAIL_TOKENS);
+        const struct tir_view from = tail_view(p, tail, ARG_TAIL_TOKEN_STRIDE, token[i], there);
+        x[i] = tir_tile_load(b, from, tir_i32(b, 0), p->tail);
+    }
+    for (int i = 0; i < TAILS; i++)
+        store_tail(p, token[i], x[i]);
+    tir_end_for(b, &loop, NULL, 0);
+    tir_else(b, &some, NULL);
+    tir_end_if(b, &some, NULL);
+}
+
+/* ---- The workgroup ---- */
+
+static void set_stage(struct up *p, enum stage stage, enum phase phase)
+{
+    p->b.stage = (uint8_t)stage;
+    p->b.phase = (uint8_t)phase;
+}
+
+static void visit_tile(struct up *p, struct tir_value tile)
+{
+    struct tir_builder *const b = &p->b;
+    set_stage(p, MULTIPLY, MEMORY);
+    copy_tile(p, att_plus(b, tile, 1));
+    set_stage(p, MULTIPLY, MATRIX);
+    const struct tir_value sum = multiply(p, tile);
+    tir_wait(b, GROUP_X, 0);
+    tir_barrier(b);
+    set_stage(p, STORE, MATRIX);
+    store_tile(p, tile_token(p, tile), sum);
+}
+
+static void visit(struct up *p)
+{
+    struct tir_builder *const b = &p->b;
+    const struct tir_value zero = tir_i32(b, 0);
+    find_rows(p);
+    const struct tir_value x = tir_tile_load(b, view_x(p, zero), zero, p->staged);
+    load_weights(p);
+    tir_tile_lds_store(b, place_of(p, zero), x, &p->x_map);
+    turn_weights(p);
+    tir_barrier(b);
+    const struct tir_value tiles =
+        parts(b, tir_sub(b, p->end, p->first), tir_i32(b, (int)p->tokens));
+    struct tir_loop loop = tir_begin_for(b, zero, tiles, tir_i32(b, 1), NULL, 0);
+    visit_tile(p, loop.index);
+    tir_end_for(b, &loop, NULL, 0);
+    copy_tail(p);
+}
+
+void head_product_shared_build(const struct att_variant *v, const struct tir_machine *m,
+                               struct att_kernel *k)
+{
+    struct up p = {
+        .v = v,
+        .m = m,
+        .dtype = v->dtype == ATT_DTYPE_BF16 ? TIR_BF16 : TIR_F16,
+        .tokens = tile_tokens(v, m),
+    };
+    struct att_tile tile;
+    att_find_tile(v, m, &tile, NULL);
+    p.panel = buffer_bytes(&p) / (WAVES * ROWS * ELEM);
+    p.instr = tir_find_mma(m, MFMA_ROWS, MFMA_ROWS, 0, p.dtype);
+    struct tir_func *const f = att_begin_kernel(v, m, WAVES, WORKGROUPS);
+    p.b = tir_at_end(f, f->body);
+    struct tir_builder *const b = &p.b;
+    choose_layouts(&p);
+    p.lds = tir_lds_buffer(b, BUFFERS * buffer_bytes(&p), 16);
+    p.own = att_plus(b, tir_add(b, p.lds, att_times(b, tir_wave_id(b), (int)panel_bytes(&p))),
+                     (int)buffer_bytes(&p));
+    struct tir_if some = tir_begin_if(b, find_work(&p), false, NULL, 0);
+    visit(&p);
+    tir_else(b, &some, NULL);
+    tir_end_if(b, &some, NULL);
+    tir_return(b);
+
+    *k = (struct att_kernel){
+        .func = f,
+        .schedule = {.stages = N_STAGES,
+                     .matrix_phases = 1u << MATRIX,
+                     .interleave = 1,
+                     .read_ahead =
+                         p.tokens > MFMA_ROWS ? 0 : 8, /* fewer instructions share a read */
+                     .hoist_vgprs = 16,
+                     .ping_pong = 1,
+                     .apart = 1},
+        .grid = {{NULL, 1, WORKGROUPS * (int)m->cus}, {NULL, 1, 1}, {NULL, 1, 1}},
+    };
+    snprintf(k->tuning, sizeof(k->tuning), "rows=%d tokens=%u waves=%d stages=%d", WAVES * ROWS,
+             p.tokens, WAVES, N_STAGES);
+}
