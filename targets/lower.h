@@ -34,6 +34,10 @@ struct lower {
     LLVMValueRef lane, wave; /* computed at the kernel's entry */
     /* Metadata that tells LDS accesses from direct-to-LDS loads; see lower_mem.c. */
     LLVMValueRef lds_scope, dma_scope;
+    struct {
+        LLVMValueRef mask;
+        LLVMBasicBlockRef lanes, after;
+    } masked; /* the last access by some of the lanes */
     unsigned md_alias_scope, md_noalias, md_invariant, md_prof;
     unsigned loops;    /* around the op that is being lowered */
     bool has_mma;      /* a matrix instruction has been lowered */

@@ -274,20 +274,33 @@ LLVMValueRef lower_lds_gather(struct lower *l, const struct tir_op *op)
 /* The access of element i, made by the lanes whose mask says so. */
 typedef LLVMValueRef masked_access(struct lower *l, LLVMValueRef address, LLVMValueRef value);
 
+/* Goes to a block of the lanes with `mask`. That is the one of the access before, if nothing stands
+ * between the two: what they write may be one instruction then. */
+static void begin_masked(struct lower *l, LLVMValueRef mask)
+{
+    const LLVMBasicBlockRef now = LLVMGetInsertBlock(l->b);
+    if (now == l->masked.after && mask == l->masked.mask && !LLVMGetFirstInstruction(now)) {
+        LLVMPositionBuilderBefore(l->b, LLVMGetBasicBlockTerminator(l->masked.lanes));
+        return;
+    }
+    l->masked.mask = mask;
+    l->masked.lanes = LLVMAppendBasicBlockInContext(l->ctx, l->kernel, "lanes");
+    l->masked.after = LLVMAppendBasicBlockInContext(l->ctx, l->kernel, "all");
+    LLVMBuildCondBr(l->b, mask, l->masked.lanes, l->masked.after);
+    LLVMPositionBuilderAtEnd(l->b, l->masked.lanes);
+    LLVMPositionBuilderBefore(l->b, LLVMBuildBr(l->b, l->masked.after));
+}
+
 static void access_if(struct lower *l, const struct tir_op *op, masked_access *access)
 {
     const unsigned count = lower_count(lower_operand_type(l, op, 2));
     for (unsigned i = 0; i < count; i++) {
+        begin_masked(l, lower_element(l, lower_value(l, op->operands[0]), i));
         LLVMValueRef address = element_address(l, op, 1, i);
         LLVMValueRef value = lower_element(l, lower_value(l, op->operands[2]), i);
-        LLVMBasicBlockRef some = LLVMAppendBasicBlockInContext(l->ctx, l->kernel, "lanes");
-        LLVMBasicBlockRef after = LLVMAppendBasicBlockInContext(l->ctx, l->kernel, "all");
-        LLVMBuildCondBr(l->b, lower_element(l, lower_value(l, op->operands[0]), i), some, after);
-        LLVMPositionBuilderAtEnd(l->b, some);
         LLVMValueRef r = access(l, address, lower_bitcast(l, value, l->i32));
         set_scopes(l, r, l->lds_scope, l->dma_scope);
-        LLVMBuildBr(l->b, after);
-        LLVMPositionBuilderAtEnd(l->b, after);
+        LLVMPositionBuilderAtEnd(l->b, l->masked.after);
     }
 }
 
