@@ -35,6 +35,11 @@ struct tir_value att_select_no_key(const struct att_select *s)
     return tir_splat(s->b, tir_i32(s->b, NO_KEY), s->lane);
 }
 
+struct tir_value att_select_nan_key(const struct att_select *s)
+{
+    return tir_splat(s->b, tir_i32(s->b, NAN_KEY), s->lane);
+}
+
 static struct tir_value number(const struct att_select *s, struct tir_value scalar)
 {
     return tir_splat(s->b, scalar, s->lane);
@@ -50,6 +55,16 @@ static struct tir_value address(const struct att_select *s, struct tir_value bas
                                 struct tir_value index)
 {
     return tir_add(s->b, tir_shl(s->b, index, constant(s, 2)), number(s, base));
+}
+
+/* The two writes stand side by side: they can become one. */
+static void write_entry(const struct att_select *s, struct tir_value is, struct tir_value entry,
+                        struct tir_value key, struct tir_value position)
+{
+    const struct tir_value to_keys = address(s, s->keys, entry);
+    const struct tir_value to_positions = address(s, s->positions, entry);
+    tir_lds_scatter_if(s->b, is, to_keys, key);
+    tir_lds_scatter_if(s->b, is, to_positions, position);
 }
 
 static unsigned counts_bytes(unsigned waves) { return N_COUNTS * waves * 4; }
@@ -216,6 +231,12 @@ static void clear_histograms(const struct att_select *s, int count)
     }
 }
 
+static void begin_histograms(const struct att_select *s)
+{
+    clear_histograms(s, HISTOGRAMS);
+    meet(s);
+}
+
 /* The digit of the `need`-th largest, of a histogram whose first bin is that of the largest digit.
  * Afterwards `need` counts within that digit, which `all` entries have. Every wave does this
  * alike. */
@@ -362,8 +383,7 @@ static struct kept find_limit(const struct att_select *s, const struct held *h, 
 static void move_entry(const struct att_select *s, const struct held *h, unsigned j,
                        struct tir_value stays, struct tir_value to)
 {
-    tir_lds_scatter_if(s->b, stays, address(s, s->keys, to), h->key[j]);
-    tir_lds_scatter_if(s->b, stays, address(s, s->positions, to), h->position[j]);
+    write_entry(s, stays, to, h->key[j], h->position[j]);
 }
 
 /* Entries that stay move to the front and keep their order. */
@@ -444,8 +464,6 @@ static struct kept find_kept(const struct att_select *s, const struct held *h,
         limit.low = tir_max(b, state[ATT_SELECT_LIMIT], least);
         limit.narrow = true;
     }
-    clear_histograms(s, HISTOGRAMS);
-    meet(s);
     return find_limit(s, h, &limit, k, most, 0);
 }
 
@@ -458,11 +476,14 @@ static void select_largest(const struct att_select *s, struct tir_value state[AT
     const unsigned most = roughly ? s->room - s->most : s->k;
     struct held h = {0};
     hold(s, &h, state[ATT_SELECT_COUNT]);
+    begin_histograms(s);
     const struct kept kept = find_kept(s, &h, state, tir_i32(b, (int)s->k), tir_i32(b, (int)most));
     keep(s, &h, &kept);
     state[ATT_SELECT_LIMIT] = kept.above;
     state[ATT_SELECT_COUNT] = kept.n;
 }
+
+void att_select_begin_guess(const struct att_select *s) { begin_histograms(s); }
 
 void att_select_guess(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
                       const struct tir_value *sample, unsigned n, struct tir_value rank)
@@ -549,12 +570,11 @@ struct tir_value att_select_append(const struct att_select *s, struct tir_value 
                                    struct tir_value to)
 {
     struct tir_builder *b = s->b;
-    const struct tir_value is = tir_cmp_gt(b, key, number(s, limit));
+    /* Not the comparison that has counted: its mask would be kept until here. */
+    const struct tir_value is = tir_cmp_ge(b, key, number(s, att_plus(b, limit, 1)));
     const struct tir_value n = tir_lane_count(b, is);
     const struct tir_value entry = tir_add(b, number(s, to), tir_lanes_below(b, is));
-    const struct tir_value position = tir_add(b, s->lane_index, number(s, first));
-    tir_lds_scatter_if(b, is, address(s, s->keys, entry), key);
-    tir_lds_scatter_if(b, is, address(s, s->positions, entry), position);
+    write_entry(s, is, entry, key, tir_add(b, s->lane_index, number(s, first)));
     return tir_add(b, to, n);
 }
 

@@ -69,6 +69,9 @@ struct tir_value att_select_number_key(struct tir_builder *b, struct tir_value s
 /** Index in the chunk of the first lane's element `j`; a scalar. */
 struct tir_value att_select_place(const struct att_select *s, unsigned j);
 
+/** Comes before att_select_guess(), best while the sample is on its way: waves meet. */
+void att_select_begin_guess(const struct att_select *s);
+
 /**
  * Sets the limit of an empty buffer to about the `rank`-th largest of a sample, `n` tiles of keys
  * of each wave. If fewer than k of all keys turn out to be above it, the caller starts again
@@ -107,8 +110,9 @@ struct tir_value att_select_append(const struct att_select *s, struct tir_value 
                                    struct tir_value key, struct tir_value first,
                                    struct tir_value to);
 
-/** The key of no score. */
+/** The key of no score, and that of a NaN. */
 struct tir_value att_select_no_key(const struct att_select *s);
+struct tir_value att_select_nan_key(const struct att_select *s);
 
 /** Leaves the k largest, or all if there are fewer, in the buffer, ordered by position; every wave
  * may read it then. Returns how many. */

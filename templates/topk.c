@@ -15,7 +15,8 @@
 
 enum {
     NO_SCORE = -1, /* bits of a score that is none */
-    SAMPLE = 4,
+    INFINITY_BITS = 0x7f800000,
+    SAMPLE = 2,
 };
 
 /* Members of att_tile.own: scores that a lane offers at once; turns of the waves where they are too
@@ -36,7 +37,8 @@ struct topk {
     bool planned;
     struct att_select select;
     struct att_list list;
-    struct tir_type score; /* f32, 64 x 1 */
+    struct tir_type score;                             /* f32, 64 x 1 */
+    struct tir_value by_position, no_slots, no_values; /* i1: arguments that are NULL */
 };
 
 /* The buffer takes what half of the LDS has left: two workgroups share a compute unit. */
@@ -88,14 +90,18 @@ static struct tir_value part_of(struct topk *t, const char *arg, const char *str
     return tir_add(b, base, tir_add(b, row, at));
 }
 
+static struct tir_value load_scores(struct topk *t, struct tir_view scores, struct tir_value first,
+                                    unsigned j)
+{
+    struct tir_builder *b = &t->b;
+    return tir_tile_load(b, scores, tir_add(b, first, att_select_place(&t->select, j)), t->score);
+}
+
 static void load_chunk(struct topk *t, struct tir_view scores, struct tir_value first,
                        struct tir_value out[ATT_SELECT_EACH_MAX])
 {
-    struct tir_builder *b = &t->b;
-    for (unsigned j = 0; j < t->select.each; j++) {
-        const struct tir_value at = tir_add(b, first, att_select_place(&t->select, j));
-        out[j] = tir_tile_load(b, scores, at, t->score);
-    }
+    for (unsigned j = 0; j < t->select.each; j++)
+        out[j] = load_scores(t, scores, first, j);
 }
 
 static struct tir_value key_of(struct topk *t, struct tir_value score, struct tir_value first)
@@ -108,37 +114,53 @@ static struct tir_value key_of(struct topk *t, struct tir_value score, struct ti
                                   tir_cmp_ne(b, bits, number(t, tir_i32(b, NO_SCORE)))));
 }
 
-/* Keys of a chunk. Those of numbers take fewer steps: others, and what is behind the part's end,
- * are looked for all at once. */
-static void make_keys(struct topk *t, const struct tir_value *scores, struct tir_value first,
-                      struct tir_value *keys)
+/* The key of a score that may be none, of its key as that of a number: NaNs are beyond infinity. */
+static struct tir_value mend_key(struct topk *t, struct tir_value key, struct tir_value first)
+{
+    struct tir_builder *b = &t->b;
+    const struct tir_value none = number(t, tir_i32(b, INT32_MIN - NO_SCORE));
+    const struct tir_value column = tir_add(b, t->select.lane_index, number(t, first));
+    const struct tir_value there =
+        tir_and(b, tir_cmp_lt(b, column, number(t, t->list.n)), tir_cmp_ne(b, key, none));
+    const struct tir_value size = tir_max(b, key, tir_neg(b, key));
+    const struct tir_value nan = tir_cmp_gt(b, size, number(t, tir_i32(b, INFINITY_BITS)));
+    const struct tir_value any = tir_select(b, nan, att_select_nan_key(&t->select), key);
+    return tir_select(b, there, any, att_select_no_key(&t->select));
+}
+
+/* Makes keys of the scores of a chunk, and sends for the next chunk's in their place. Keys of
+ * numbers take fewer steps: others, and what is behind the part's end, are looked for all at
+ * once. */
+static void make_keys(struct topk *t, struct tir_view view, struct tir_value *scores,
+                      struct tir_value first, struct tir_value *keys)
 {
     struct tir_builder *b = &t->b;
     const struct att_select *const s = &t->select;
     const struct tir_value end = att_plus(b, first, (int)s->chunk);
-    struct tir_value special = tir_cmp_gt(b, end, t->list.n), quick[ATT_SELECT_EACH_MAX];
+    struct tir_value special = tir_cmp_gt(b, end, t->list.n), mended[ATT_SELECT_EACH_MAX];
     struct tir_type types[ATT_SELECT_EACH_MAX];
     struct tir_value nans = tir_i32(b, 0);
     for (unsigned j = 0; j < s->each; j++) {
-        quick[j] = att_select_number_key(b, scores[j]);
+        keys[j] = att_select_number_key(b, scores[j]);
         nans = tir_add(b, nans, tir_lane_count(b, tir_cmp_ne(b, scores[j], scores[j])));
+        tir_anchor(b, keys[j]); /* before the score's register is loaded again */
+        scores[j] = load_scores(t, view, end, j);
         types[j] = s->lane;
     }
     special = tir_or(b, special, tir_cmp_gt(b, nans, tir_i32(b, 0)));
     struct tir_if branch = tir_begin_if(b, special, true, types, s->each);
     for (unsigned j = 0; j < s->each; j++)
-        keys[j] = key_of(t, scores[j], tir_add(b, first, att_select_place(s, j)));
-    tir_else(b, &branch, keys);
-    tir_end_if(b, &branch, quick);
-    memcpy(keys, quick, s->each * sizeof(*keys));
+        mended[j] = mend_key(t, keys[j], tir_add(b, first, att_select_place(s, j)));
+    tir_else(b, &branch, mended);
+    tir_end_if(b, &branch, keys);
 }
 
 /*
  * A sample in runs of 64 scores, SAMPLE of each wave, that are spread over the part tells about
- * where the limit will be: the sample's share of the k largest, a quarter more, for what is chance,
- * and 32. Few selections follow then, or none until the end.
+ * where the limit will be: the sample's share of the k largest, an eighth more, and 24, for what is
+ * chance: 3.5 standard deviations or more. Few selections follow then, or none until the end.
  */
-static void guess_limit(struct topk *t, struct tir_view scores, struct tir_value *state)
+static void guess_limit(struct topk *t, struct tir_view scores, struct tir_value *carried)
 {
     struct tir_builder *b = &t->b;
     const struct att_select *const s = &t->select;
@@ -146,65 +168,99 @@ static void guess_limit(struct topk *t, struct tir_view scores, struct tir_value
     const struct tir_value n = t->list.n, of = tir_i32(b, (int)(runs * ATT_SELECT_LANES * s->k));
     const struct tir_value share = tir_div(b, of, n);
     const struct tir_value rank =
-        att_plus(b, tir_add(b, share, tir_shr(b, share, tir_i32(b, 2))), 32);
+        att_plus(b, tir_add(b, share, tir_shr(b, share, tir_i32(b, 3))), 24);
     const struct tir_value apart =
         tir_and(b, tir_shr(b, n, tir_i32(b, (int)tir_bits(runs))), tir_i32(b, -ATT_SELECT_LANES));
-    struct tir_value sample[SAMPLE];
+    struct tir_value sample[SAMPLE], at[SAMPLE];
     for (unsigned j = 0; j < SAMPLE; j++) {
         const struct tir_value run = att_plus(b, att_times(b, s->wave, SAMPLE), (int)j);
-        const struct tir_value at = tir_mul(b, run, apart);
-        sample[j] = key_of(t, tir_tile_load(b, scores, at, t->score), at);
+        at[j] = tir_mul(b, run, apart);
+        sample[j] = tir_tile_load(b, scores, at[j], t->score);
     }
-    att_select_guess(s, state, sample, SAMPLE, rank);
+    load_chunk(t, scores, tir_i32(b, 0), carried + ATT_SELECT_N);
+    att_select_begin_guess(s);
+    for (unsigned j = 0; j < SAMPLE; j++)
+        sample[j] = key_of(t, sample[j], at[j]);
+    att_select_guess(s, carried, sample, SAMPLE, rank);
 }
 
-/* Goes through the part; the next chunk is on its way while one is offered. */
+/* Goes through the part, whose first chunk is behind the state in `carried`; the next chunk is on
+ * its way while one is offered. */
 static void offer_part(struct topk *t, struct tir_view scores, struct tir_value n,
-                       struct tir_value state[ATT_SELECT_N])
+                       struct tir_value *carried)
 {
     struct tir_builder *b = &t->b;
     const int chunk = (int)t->select.chunk;
     const unsigned each = t->select.each;
-    struct tir_value carried[ATT_SELECT_N + ATT_SELECT_EACH_MAX];
-    memcpy(carried, state, ATT_SELECT_N * sizeof(*carried));
-    load_chunk(t, scores, tir_i32(b, 0), carried + ATT_SELECT_N);
     struct tir_loop loop =
         tir_begin_for(b, tir_i32(b, 0), n, tir_i32(b, chunk), carried, ATT_SELECT_N + each);
-    struct tir_value next[ATT_SELECT_EACH_MAX], keys[ATT_SELECT_EACH_MAX];
-    load_chunk(t, scores, att_plus(b, loop.index, chunk), next);
-    make_keys(t, carried + ATT_SELECT_N, loop.index, keys);
+    struct tir_value keys[ATT_SELECT_EACH_MAX];
+    make_keys(t, scores, carried + ATT_SELECT_N, loop.index, keys);
     att_select_offer(&t->select, carried, keys, loop.index);
-    memcpy(carried + ATT_SELECT_N, next, each * sizeof(*next));
     tir_end_for(b, &loop, carried, ATT_SELECT_N + each);
-    memcpy(state, carried, ATT_SELECT_N * sizeof(*state));
+}
+
+enum { CARRIED_MAX = ATT_SELECT_N + ATT_SELECT_EACH_MAX };
+
+/* The loop over a part carries the state and a chunk that is on its way. */
+static void carried_types(struct topk *t, struct tir_type types[CARRIED_MAX])
+{
+    for (int i = 0; i < CARRIED_MAX; i++)
+        types[i] = i < ATT_SELECT_N ? tir_scalar(TIR_I32) : t->score;
+}
+
+/* Sends for the first chunk, of a part longer than the buffer while a limit is guessed. */
+static void begin_long(struct topk *t, struct tir_view scores, struct tir_value *carried)
+{
+    struct tir_builder *b = &t->b;
+    const unsigned n = ATT_SELECT_N + t->select.each;
+    struct tir_type types[CARRIED_MAX];
+    struct tir_value guessed[CARRIED_MAX];
+    carried_types(t, types);
+    memcpy(guessed, carried, ATT_SELECT_N * sizeof(*guessed));
+    const struct tir_value many = tir_cmp_gt(b, t->list.n, tir_i32(b, (int)t->select.room));
+    struct tir_if long_part = tir_begin_if(b, many, false, types, n);
+    guess_limit(t, scores, guessed);
+    tir_else(b, &long_part, guessed);
+    load_chunk(t, scores, tir_i32(b, 0), carried + ATT_SELECT_N);
+    tir_end_if(b, &long_part, carried);
+}
+
+/* Without a limit, from the first chunk on, where `is`. */
+static void begin_again(struct topk *t, struct tir_view scores, struct tir_value *carried,
+                        struct tir_value is)
+{
+    struct tir_builder *b = &t->b;
+    const unsigned each = t->select.each;
+    struct tir_type types[CARRIED_MAX];
+    struct tir_value first[ATT_SELECT_EACH_MAX];
+    carried_types(t, types);
+    struct tir_if branch = tir_begin_if(b, is, true, types + ATT_SELECT_N, each);
+    load_chunk(t, scores, tir_i32(b, 0), first);
+    tir_else(b, &branch, first);
+    tir_end_if(b, &branch, carried + ATT_SELECT_N);
+    att_select_restart(&t->select, carried, is);
 }
 
 /* A second time, without a limit, where the guess left out some of the k largest. */
 static struct tir_value select_long(struct topk *t, struct tir_view scores,
-                                    struct tir_value state[ATT_SELECT_N])
+                                    const struct tir_value state[ATT_SELECT_N])
 {
     struct tir_builder *b = &t->b;
     const struct att_select *const s = &t->select;
     const struct tir_value n = t->list.n, zero = tir_i32(b, 0), k = tir_i32(b, (int)s->k);
-    struct tir_type types[ATT_SELECT_N];
-    for (int i = 0; i < ATT_SELECT_N; i++)
-        types[i] = tir_scalar(TIR_I32);
-    const struct tir_value many = tir_cmp_gt(b, n, tir_i32(b, (int)s->room));
-    struct tir_if long_part = tir_begin_if(b, many, false, types, ATT_SELECT_N);
-    struct tir_value guessed[ATT_SELECT_N];
-    memcpy(guessed, state, sizeof(guessed));
-    guess_limit(t, scores, guessed);
-    tir_else(b, &long_part, guessed);
-    tir_end_if(b, &long_part, state);
+    struct tir_value carried[CARRIED_MAX];
+    memcpy(carried, state, ATT_SELECT_N * sizeof(*carried));
+    begin_long(t, scores, carried);
     struct tir_loop attempts =
-        tir_begin_for(b, zero, tir_i32(b, 2), tir_i32(b, 1), state, ATT_SELECT_N);
-    const struct tir_value few = tir_cmp_lt(b, state[ATT_SELECT_COUNT], tir_min(b, n, k));
+        tir_begin_for(b, zero, tir_i32(b, 2), tir_i32(b, 1), carried, ATT_SELECT_N + s->each);
+    const struct tir_value few = tir_cmp_lt(b, carried[ATT_SELECT_COUNT], tir_min(b, n, k));
     const struct tir_value again = tir_cmp_gt(b, attempts.index, zero);
     const struct tir_value needed = tir_or(b, few, tir_cmp_eq(b, attempts.index, zero));
-    att_select_restart(s, state, tir_and(b, few, again));
-    offer_part(t, scores, tir_select(b, needed, n, zero), state);
-    tir_end_for(b, &attempts, state, ATT_SELECT_N);
-    return att_select_end(s, state);
+    begin_again(t, scores, carried, tir_and(b, few, again));
+    offer_part(t, scores, tir_select(b, needed, n, zero), carried);
+    tir_end_for(b, &attempts, carried, ATT_SELECT_N + s->each);
+    return att_select_end(s, carried);
 }
 
 /* A part of one chunk is selected from in registers. */
@@ -233,7 +289,7 @@ static struct tir_value name_columns(struct topk *t, struct tir_value column)
     struct tir_builder *b = &t->b;
     const struct tir_value own = tir_add(b, column, number(t, t->list.position));
     struct tir_value result = own;
-    struct tir_if plain = tir_begin_if(b, is_null(t, ARG_SOURCE), false, &t->select.lane, 1);
+    struct tir_if plain = tir_begin_if(b, t->by_position, false, &t->select.lane, 1);
     tir_else(b, &plain, &own);
     result =
         att_list_gather(&t->list, part_of(t, ARG_SOURCE, ARG_SOURCE_ROW_STRIDE), column, TIR_I32);
@@ -244,8 +300,7 @@ static struct tir_value name_columns(struct topk *t, struct tir_value column)
 static struct tir_value slots_or_positions(struct topk *t, struct tir_value at)
 {
     struct tir_value result = at;
-    struct tir_if plain =
-        tir_begin_if(&t->b, is_null(t, ARG_BLOCK_TABLE), false, &t->select.lane, 1);
+    struct tir_if plain = tir_begin_if(&t->b, t->no_slots, false, &t->select.lane, 1);
     tir_else(&t->b, &plain, &at);
     result = att_list_slots(&t->list, at);
     tir_end_if(&t->b, &plain, &result);
@@ -262,8 +317,7 @@ static struct tir_value score_of(struct topk *t, struct tir_value entry, struct 
     const struct tir_value all =
         tir_cmp_eq(b, tir_lane_count(b, plain), tir_i32(b, ATT_SELECT_LANES));
     struct tir_value score = held;
-    struct tir_if quick =
-        tir_begin_if(b, tir_or(b, all, is_null(t, ARG_VALUES)), false, &t->score, 1);
+    struct tir_if quick = tir_begin_if(b, tir_or(b, all, t->no_values), false, &t->score, 1);
     tir_else(b, &quick, &held);
     score =
         att_list_gather(&t->list, part_of(t, ARG_SCORES, ARG_SCORES_ROW_STRIDE), column, TIR_F32);
@@ -283,6 +337,9 @@ static void name_entries(void *context, struct tir_value entry, struct tir_value
 static void select_and_write(struct topk *t, struct tir_value state[ATT_SELECT_N])
 {
     const struct tir_value count = select_part(t, state);
+    t->by_position = is_null(t, ARG_SOURCE);
+    t->no_slots = is_null(t, ARG_BLOCK_TABLE);
+    t->no_values = is_null(t, ARG_VALUES);
     att_list_write(&t->list, &t->select, count,
                    &(struct att_list_names){.name = name_entries,
                                             .context = t,
