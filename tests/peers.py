@@ -22,7 +22,7 @@ if "_one_launch" in kernel:
     us = 20 if "batch=8" in shape and "lists=256" in shape else 50
 if kernel.startswith("prefill"):
     us = 30 if shape.endswith("q=1024,growth=20") else 10
-us *= {"wide=3": 1.1, "wide=9": 0.5}.get(setting, 1)
+us *= {"wide=3": 1.1, "wide=9": 0.5}.get(setting.split(",")[0], 1)
 print(json.dumps([{"cycles": 1000 * us, "us_at_power_clock": us, "tail": 0.5, "matrix_duty": 0.25,
                    "memory_bytes": 1e6 * us}]))
 """
@@ -31,6 +31,7 @@ CALIBRATE = """#!/usr/bin/env -S python3 -IS
 import json, sys
 if sys.argv[1] == "--list":
     print("wide 5 3 9 U\\nsame 1 1 1 M")
+    print("\\n".join("still%d 5 3 9 U" % i for i in range(7)))
     sys.exit()
 if sys.argv[4].startswith("object:"):
     with open(sys.argv[4][7:]) as f:
@@ -151,6 +152,12 @@ def main():
         done = run(command + ["--rows", "1", "--ranges"])
         if RANGES[0] not in done.stdout or not done.stdout.endswith(RANGES[1] + "\n"):
             fail("not %s" % [*RANGES], done.stdout)
+        tried = [line.split()[0] for line in done.stderr.splitlines()]
+        if "still4=3" not in tried or "still5=3,still6=3" not in tried or "still5=3" in tried:
+            fail("not each setting of a block that matters, and no other", done.stderr)
+        done = run(command + ["--small"])
+        if [line.split()[2:5] for line in done.stdout.splitlines()[1:]] != [["64/8", "1024", "8"]]:
+            fail("--small has other rows of decode", done.stdout)
         done = run(command[:-3] + ["prefill", "--type", "grow", "--rows", "1"])
         lines = [line for line in done.stdout.splitlines() if " grow " in line]
         if len(lines) != 2 or not all(line.endswith(" 0.75  0.75") for line in lines):

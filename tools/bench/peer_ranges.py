@@ -7,31 +7,57 @@ both sides alike. A ratio that comes to lie on the other side of 1 says nothing 
 import contextlib
 import io
 import subprocess
+import sys
 
 
 def ends(calibrate, target):
-    """Name and value of each end that is not what the table has."""
+    """Settings of the lowest values, and of the highest, where they are not what the table has."""
     listed = subprocess.run([calibrate, "--list", target], capture_output=True, text=True, check=True)
+    lowest, highest = [], []
     for line in listed.stdout.splitlines():
         name, value, low, high, _ = line.split()
-        for end in (low, high):
-            if end != value:
-                yield "%s=%s" % (name, end)
+        if low != value:
+            lowest.append("%s=%s" % (name, low))
+        if high != value:
+            highest.append("%s=%s" % (name, high))
+    return lowest, highest
+
+
+BLOCK = 6  # settings that are tried at once
+
+
+def felt(settings, ratios_with, base):
+    """Yields each setting and the ratios with it, but those that nothing feels: a block of neighbours in
+    the table which changes no ratio at all, to the last digit, has none that does."""
+    for at in range(0, len(settings), BLOCK):
+        block = settings[at:at + BLOCK]
+        if len(block) > 1 and ratios_with(",".join(block)) == base:
+            continue
+        for setting in block:
+            yield setting, ratios_with(setting)
 
 
 def show(calibrate, target, compare, set_parameters):
-    """Prints a line for each row. compare() returns a table, whose rows begin with name and ratio."""
-    base = [(name, ratio) for name, ratio, *_ in compare()[-1]]
-    found = [[(ratio, "")] for _, ratio in base]
-    for setting in ends(calibrate, target):
+    """Prints a line for each row, and on the way what each setting makes of them to standard error.
+    compare() returns a table, whose rows begin with name and ratio."""
+    rows = compare()[-1]
+    base = [ratio for _, ratio, *_ in rows]
+    found = [[(ratio, "")] for ratio in base]
+
+    def ratios_with(setting):
         set_parameters(setting)
         with contextlib.redirect_stdout(io.StringIO()):
-            again = compare()[-1]
-        for kept, (_, ratio, *_) in zip(found, again):
-            kept.append((ratio, setting))
+            ratios = [ratio for _, ratio, *_ in compare()[-1]]
+        print(setting, *("%.3f" % ratio for ratio in ratios), file=sys.stderr, flush=True)
+        return ratios
+
+    for settings in ends(calibrate, target):
+        for setting, again in felt(settings, ratios_with, base):
+            for kept, ratio in zip(found, again):
+                kept.append((ratio, setting))
     set_parameters(None)
     print("%-44s  ratio, least, largest" % "in the ranges of the model's parameters")
-    for (name, ratio), kept in zip(base, found):
+    for (name, ratio, *_), kept in zip(rows, found):
         least, largest = min(kept), max(kept)
         changed = [setting for other, setting in kept if (other < 1) != (ratio < 1)]
         print("%-44s  %5.2f, %5.2f (%s), %5.2f (%s)%s" % (
