@@ -158,6 +158,13 @@ struct tir_value tir_convert_short(struct tir_builder *b, struct tir_value a, un
     return v;
 }
 
+struct tir_value tir_convert_ties_any(struct tir_builder *b, struct tir_value a, unsigned dtype)
+{
+    const struct tir_value v = tir_convert_short(b, a, dtype);
+    tir_op(b->f, b->f->values[v.id].def)->imm[2] = 1;
+    return v;
+}
+
 struct tir_value tir_convert_in_range(struct tir_builder *b, struct tir_value a, unsigned dtype)
 {
     const struct tir_value v = tir_convert(b, a, dtype);

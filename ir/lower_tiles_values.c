@@ -87,7 +87,8 @@ void tir_expand_convert(struct tir_expander *x, const struct tir_op *op)
         if (from == TIR_F32 && tir_dtype_bits(to) == 16 && unit == 2) {
             const struct tir_value pair[] = {tir_elements(x, a, 2 * i, 1),
                                              tir_elements(x, a, 2 * i + 1, 1)};
-            p.v[i] = tir_build(&x->b, TIR_convert_pair, vec, pair, 2, op->imm);
+            p.v[i] = tir_build(&x->b, TIR_convert_pair, vec, pair, 2,
+                               (int64_t[]){op->imm[0], op->imm[2]});
         } else {
             const struct tir_value e = tir_elements(x, a, i * unit, unit);
             p.v[i] = tir_build(&x->b, TIR_convert, vec, &e, 1, op->imm);

@@ -27,42 +27,44 @@ static LLVMValueRef lane_xor(struct lower *l, LLVMValueRef dword, unsigned mask)
  * stays is added below it. v_bfe and v_add3, where LLVM's own expansion of fptrunc takes five. A
  * NaN could overflow into a zero that way; unless it is known to have a zero low half, it is kept
  * as it is by v_cmp_u and v_cndmask (what arithmetic makes is quiet: its highest fraction bit
- * remains).
+ * remains). Where ties may go either way all of them go up, which one v_add does.
  */
-static LLVMValueRef round_to_high_half(struct lower *l, LLVMValueRef x, bool short_nan)
+static LLVMValueRef round_to_high_half(struct lower *l, LLVMValueRef x, struct lower_rounding how)
 {
     LLVMValueRef bits = lower_bitcast(l, x, l->i32);
+    if (how.short_nan && how.ties_any)
+        return LLVMBuildAdd(l->b, bits, lower_i32(l, 0x8000), "");
     LLVMValueRef above = LLVMBuildLShr(l->b, bits, lower_i32(l, 16), "");
     LLVMValueRef odd = LLVMBuildAnd(l->b, above, lower_i32(l, 1), "");
     LLVMValueRef sum = LLVMBuildAdd(l->b, bits, odd, "");
     sum = LLVMBuildAdd(l->b, sum, lower_i32(l, 0x7fff), "");
-    if (short_nan)
+    if (how.short_nan)
         return sum;
     LLVMValueRef nan = LLVMBuildFCmp(l->b, LLVMRealUNO, x, x, "");
     return LLVMBuildSelect(l->b, nan, bits, sum, "");
 }
 
-static LLVMValueRef one_to_bf16(struct lower *l, LLVMValueRef x, bool short_nan)
+static LLVMValueRef one_to_bf16(struct lower *l, LLVMValueRef x, struct lower_rounding how)
 {
-    LLVMValueRef high =
-        LLVMBuildLShr(l->b, round_to_high_half(l, x, short_nan), lower_i32(l, 16), "");
+    LLVMValueRef high = LLVMBuildLShr(l->b, round_to_high_half(l, x, how), lower_i32(l, 16), "");
     return lower_bitcast(l, LLVMBuildTrunc(l->b, high, l->i16, ""), l->bf16);
 }
 
 /* Two f32 as the low and high half of a dword. */
-static LLVMValueRef pair_to_bf16(struct lower *l, LLVMValueRef a, LLVMValueRef b, bool short_nan)
+static LLVMValueRef pair_to_bf16(struct lower *l, LLVMValueRef a, LLVMValueRef b,
+                                 struct lower_rounding how)
 {
-    LLVMValueRef args[3] = {round_to_high_half(l, b, short_nan),
-                            round_to_high_half(l, a, short_nan), lower_i32(l, 0x07060302)};
+    LLVMValueRef args[3] = {round_to_high_half(l, b, how), round_to_high_half(l, a, how),
+                            lower_i32(l, 0x07060302)};
     return emit_intrinsic(l, "llvm.amdgcn.perm", NULL, 0, args, 3);
 }
 
-static LLVMValueRef pairs_to_bf16(struct lower *l, LLVMValueRef v, unsigned count, bool short_nan)
+static LLVMValueRef pairs_to_bf16(struct lower *l, LLVMValueRef v, unsigned count,
+                                  struct lower_rounding how)
 {
     LLVMValueRef pairs[TIR_MAX_VEC / 2];
     for (unsigned i = 0; i < count; i += 2) {
-        pairs[i / 2] =
-            pair_to_bf16(l, lower_element(l, v, i), lower_element(l, v, i + 1), short_nan);
+        pairs[i / 2] = pair_to_bf16(l, lower_element(l, v, i), lower_element(l, v, i + 1), how);
         if (!pairs[i / 2])
             return NULL;
     }
@@ -70,13 +72,14 @@ static LLVMValueRef pairs_to_bf16(struct lower *l, LLVMValueRef v, unsigned coun
     return lower_bitcast(l, all, LLVMVectorType(l->bf16, count));
 }
 
-static LLVMValueRef to_bf16(struct lower *l, LLVMValueRef v, unsigned count, bool short_nan)
+static LLVMValueRef to_bf16(struct lower *l, LLVMValueRef v, unsigned count,
+                            struct lower_rounding how)
 {
     if (count % 2 == 0)
-        return pairs_to_bf16(l, v, count, short_nan);
+        return pairs_to_bf16(l, v, count, how);
     LLVMValueRef out[TIR_MAX_VEC];
     for (unsigned i = 0; i < count; i++)
-        out[i] = one_to_bf16(l, lower_element(l, v, i), short_nan);
+        out[i] = one_to_bf16(l, lower_element(l, v, i), how);
     return lower_gather(l, out, count);
 }
 

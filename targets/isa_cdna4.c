@@ -43,9 +43,10 @@ static LLVMValueRef lane_xor(struct lower *l, LLVMValueRef dword, unsigned mask)
 }
 
 /* v_cvt_pk_bf16_f32, which LLVM selects. */
-static LLVMValueRef to_bf16(struct lower *l, LLVMValueRef v, unsigned count, bool short_nan)
+static LLVMValueRef to_bf16(struct lower *l, LLVMValueRef v, unsigned count,
+                            struct lower_rounding how)
 {
-    (void)short_nan;
+    (void)how;
     return LLVMBuildFPTrunc(l->b, v, count == 1 ? l->bf16 : LLVMVectorType(l->bf16, count), "");
 }
 

@@ -15,17 +15,19 @@ static bool is_int(unsigned dtype)
 static bool is_half(unsigned dtype) { return dtype == TIR_F16 || dtype == TIR_BF16; }
 
 /* `v` is one f32, or a vector of them. */
-static LLVMValueRef f32_to_half(struct lower *l, LLVMValueRef v, struct tir_type to, bool short_nan)
+static LLVMValueRef f32_to_half(struct lower *l, LLVMValueRef v, struct tir_type to,
+                                struct lower_rounding how)
 {
     if (to.dtype == TIR_F16)
         return LLVMBuildFPTrunc(l->b, v, lower_type(l, to), "");
-    return l->isa->to_bf16(l, v, lower_count(to), short_nan);
+    return l->isa->to_bf16(l, v, lower_count(to), how);
 }
 
 LLVMValueRef lower_convert_pair(struct lower *l, const struct tir_op *op)
 {
     LLVMValueRef both[2] = {lower_value(l, op->operands[0]), lower_value(l, op->operands[1])};
-    return f32_to_half(l, lower_gather(l, both, 2), lower_result_type(l, op), op->imm[0] != 0);
+    const struct lower_rounding how = {.short_nan = op->imm[0], .ties_any = op->imm[1]};
+    return f32_to_half(l, lower_gather(l, both, 2), lower_result_type(l, op), how);
 }
 
 /* Beyond its range fp8 is NaN while MODE.fp16_ovfl is 0, so values are clamped first; v_med3_f32
@@ -153,7 +155,7 @@ static LLVMValueRef short_f32_to_half(struct lower *l, LLVMValueRef v, struct ti
 {
     const unsigned count = lower_count(to);
     if (count % 2)
-        return f32_to_half(l, v, to, true);
+        return f32_to_half(l, v, to, (struct lower_rounding){.short_nan = true});
     LLVMValueRef pairs[TIR_MAX_VEC / 2];
     for (unsigned i = 0; i < count; i += 2) {
         LLVMValueRef low = lower_element(l, v, i), high = lower_element(l, v, i + 1);
@@ -205,7 +207,8 @@ LLVMValueRef lower_convert(struct lower *l, const struct tir_op *op)
         return f32_to_fp8(l, v, count, op->imm[1]);
     if (is_half(to.dtype) && (from.dtype == TIR_FP8 || from.dtype == TIR_I8))
         return short_f32_to_half(l, v, to);
-    return is_half(to.dtype) ? f32_to_half(l, v, to, op->imm[0] != 0) : v;
+    const struct lower_rounding how = {.short_nan = op->imm[0], .ties_any = op->imm[2]};
+    return is_half(to.dtype) ? f32_to_half(l, v, to, how) : v;
 }
 
 LLVMValueRef lower_zext(struct lower *l, const struct tir_op *op)

@@ -21,6 +21,11 @@ struct lower_copy {
     unsigned bytes;
 };
 
+/** This says how f32 becomes 16-bit floats: see `convert` in ops.def. */
+struct lower_rounding {
+    bool short_nan, ties_any;
+};
+
 struct lower_isa {
     /* Registers: attributes of the kernel that divide them. `waves` are those of a SIMD. */
     void (*set_registers)(struct lower *l, unsigned waves);
@@ -52,8 +57,9 @@ struct lower_isa {
     /* In how many lanes below this one an i1 is set, as i32. */
     LLVMValueRef (*lanes_below)(struct lower *l, LLVMValueRef set);
 
-    /* `count` f32 to bf16, nearest even; short_nan: see ops.def. */
-    LLVMValueRef (*to_bf16)(struct lower *l, LLVMValueRef v, unsigned count, bool short_nan);
+    /* `count` f32 to bf16, nearest even. */
+    LLVMValueRef (*to_bf16)(struct lower *l, LLVMValueRef v, unsigned count,
+                            struct lower_rounding how);
     /* Two f32 to fp8, nearest even, in the low or the high half of `dword`; the other half stays.
      * They lie in fp8's range. */
     LLVMValueRef (*to_fp8)(struct lower *l, LLVMValueRef x, LLVMValueRef y, LLVMValueRef dword,

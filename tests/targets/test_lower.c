@@ -108,6 +108,23 @@ static void packing_two_bf16_in_software_takes_nine_instructions(void **state)
     compiled_free(&c);
 }
 
+/* add for each element and one perm for the pair; a NaN that may have a low half is still kept. */
+static void packing_two_bf16_takes_three_where_ties_go_up(void **state)
+{
+    (void)state;
+    for (int64_t short_nan = 0; short_nan < 2; short_nan++) {
+        struct kernel k = kernel_create("gfx942", 1, 1);
+        struct tir_value ab[2] = {unknown(&k, f32), unknown(&k, f32)};
+        keep(&k, make(&k, TIR_convert_pair, tir_vec(TIR_BF16, 2), ab, 2, short_nan, 1, 0));
+        struct compiled c = kernel_compile(&k);
+        assert_count(&c, "v_bfe_u32", short_nan ? 0 : 2);
+        assert_count(&c, "v_add_u32", short_nan ? 2 : 0);
+        assert_count(&c, "v_cndmask_b32", short_nan ? 0 : 2);
+        assert_count(&c, "v_perm_b32", 1);
+        compiled_free(&c);
+    }
+}
+
 static void packing_two_f16_rounds_each(void **state)
 {
     (void)state;
@@ -472,6 +489,7 @@ int main(void)
         cmocka_unit_test(multiply_and_add_are_rounded_apart),
         cmocka_unit_test(packing_two_bf16_is_one_instruction_where_there_is_one),
         cmocka_unit_test(packing_two_bf16_in_software_takes_nine_instructions),
+        cmocka_unit_test(packing_two_bf16_takes_three_where_ties_go_up),
         cmocka_unit_test(packing_two_f16_rounds_each),
         cmocka_unit_test(conversions_use_the_conversion_instructions),
         cmocka_unit_test(every_matrix_instruction_is_itself),

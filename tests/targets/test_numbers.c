@@ -95,6 +95,28 @@ static void rounding_without_a_check_keeps_the_nans_of_16_bit_data(void **state)
     }
 }
 
+/* Either neighbour of a tie will do; all else is rounded as ever. */
+static void ties_may_be_rounded_either_way(void **state)
+{
+    (void)state;
+    for (const struct tgt *const *t = tgt_all; *t; t++) {
+        static struct values v;
+        struct kernel k = kernel_create((*t)->machine.name, 1, 1);
+        struct tir_value ab[2] = {unknown(&k, f32), unknown(&k, f32)};
+        keep(&k, make(&k, TIR_convert_pair, tir_vec(TIR_BF16, 2), ab, 2, 1, 1, 0));
+        for (unsigned lane = 0; lane < 64; lane++) {
+            v.in[0][lane].u[0] = 0x3f800000 + lane * 0x01234567u % 0x02000000;
+            v.in[1][lane].u[0] = 0x3f808000 + lane * 0x10000;
+        }
+        v.in[0][1].u[0] = 0x7f800000;
+        compile_and_run(&k, &v, NULL, 0);
+        for (unsigned lane = 0; lane < 64; lane++) {
+            check_bf16(v.in[0][lane].u[0], v.out[0][lane].h[0]);
+            assert_in_range(v.out[0][lane].h[1], 0x3f80 + lane, 0x3f81 + lane);
+        }
+    }
+}
+
 static float float_of_half(uint16_t h)
 {
     int exponent = h >> 10 & 31, fraction = h & 1023;
@@ -665,6 +687,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_f32_become_bf16_by_nearest_even),
+        cmocka_unit_test(ties_may_be_rounded_either_way),
         cmocka_unit_test(rounding_without_a_check_keeps_the_nans_of_16_bit_data),
         cmocka_unit_test(two_f32_become_f16_by_nearest_even),
         cmocka_unit_test(integers_and_floats_convert_by_value),
