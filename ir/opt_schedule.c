@@ -7,10 +7,13 @@
  * A list scheduler over each straight run of a matrix phase. Matrix instructions keep their order;
  * other ops go by the longest path of work that hangs on them, then by program order. By default
  * work is spread evenly: with W slots of it and M matrix instructions to cover it, W k / M slots
- * stand before the k-th, so a phase with little to hide has no hole at its end. With `fill` each
- * matrix instruction is followed by the machine's shadow_slots of work. The schedule of a template
- * says which, by what is the shorter loop (docs/timing.md). What a phase leaves behind is anchored
- * at its end, since the order of pure values is otherwise anybody's guess to instruction selection.
+ * stand before the k-th, so a phase with little to hide has no hole at its end. With `mixed` what
+ * takes several slots and what takes one take turns, each where it still fits under its matrix
+ * instruction: exponentials one after the other would fill some shadows beyond their end. With
+ * `fill` each matrix instruction is followed by the machine's shadow_slots of work. The schedule
+ * of a template says which, by what is the shorter loop (docs/timing.md). What a phase leaves
+ * behind is anchored at its end, since the order of pure values is otherwise anybody's guess to
+ * instruction selection.
  *
  * What replaces a carried value of the loop is made after the old one's last use, wherever that is
  * possible: the two can then share a register, and the loop needs no copy.
@@ -71,7 +74,7 @@ static unsigned slots_of(const struct tir_func *f, const struct tir_op *op)
     case TIR_rsq: return m->exp_slots;
     case TIR_lane_swap: return op->imm[1] ? 0 : m->swap_slots; /* both results are one swap */
     case TIR_lane_xor: return m->has_lane_swap ? m->swap_slots : 1;
-    case TIR_convert_pair: return m->has_cvt_pk_bf16 ? 1 : 5;
+    case TIR_convert_pair: return m->has_cvt_pk_bf16 ? 1 : op->imm[1] ? 3 : 5;
     default: return 1;
     }
 }
@@ -197,10 +200,35 @@ static int next_matrix(const struct run *r)
     return -1;
 }
 
-/* `issued` matrix instructions have been placed. Reads for later ones wait for their turn, so that
- * they do not hold registers. */
-static int best_other(const struct run *r, unsigned issued)
+/* The state of ordering one run; times are in slots. */
+struct progress {
+    unsigned work, done;           /* all of it; placed so far */
+    unsigned long_work, long_done; /* of instructions that take several slots */
+    unsigned under, room; /* placed behind the last matrix instruction; what fits under it */
+    unsigned matrices, issued;
+    unsigned left; /* what fits under those that are not issued yet */
+};
+
+/* Is node i to go before node best, both of which may? */
+static bool is_better(const struct run *r, const struct progress *p, bool mixed, unsigned i,
+                      unsigned best)
 {
+    const struct node *const a = &r->nodes[i], *const b = &r->nodes[best];
+    if (!mixed || !p->issued || (a->slots > 1) == (b->slots > 1))
+        return a->height > b->height;
+    const unsigned rest = p->room > p->under ? p->room - p->under : 0;
+    if ((a->slots <= rest) != (b->slots <= rest))
+        return a->slots <= rest;
+    const unsigned others = p->work - p->long_work, others_done = p->done - p->long_done;
+    const bool long_due = p->long_done * others <= others_done * p->long_work;
+    return (a->slots > 1) == long_due;
+}
+
+/* Reads for later matrix instructions than those that are issued wait for their turn, so that they
+ * do not hold registers. */
+static int best_other(const struct run *r, const struct progress *p, bool mixed)
+{
+    const unsigned issued = p->issued;
     int best = -1;
     for (unsigned i = 0; i < r->n; i++) {
         if (r->nodes[i].matrix || !may_go(r, i))
@@ -212,7 +240,7 @@ static int best_other(const struct run *r, unsigned issued)
         }
         if (!r->nodes[i].slots)
             return (int)i; /* costs nothing and may free others */
-        if (best < 0 || r->nodes[i].height > r->nodes[best].height)
+        if (best < 0 || is_better(r, p, mixed, i, (unsigned)best))
             best = (int)i;
     }
     return best;
@@ -266,18 +294,13 @@ static unsigned covering(const struct run *r, const struct tir_schedule *s, unsi
     return s->bare_last && matrices && work <= room ? matrices - 1 : matrices;
 }
 
-/* The state of ordering one run; times are in slots. */
-struct progress {
-    unsigned work, done;  /* all of it; placed so far */
-    unsigned under, room; /* placed behind the last matrix instruction; what fits under it */
-    unsigned matrices, issued;
-};
-
-/* Is it the next matrix instruction's turn? */
-static bool is_due(const struct progress *p, const struct tir_schedule *s)
+/* Is it the next matrix instruction's turn, before so many slots of other work? */
+static bool is_due(const struct progress *p, const struct tir_schedule *s, unsigned slots)
 {
     if (s->fill)
         return !p->issued || p->under >= p->room;
+    if (s->mixed && p->issued && p->under + slots > p->room && p->work - p->done <= p->left)
+        return true;
     return p->matrices && p->done * p->matrices >= p->work * p->issued;
 }
 
@@ -286,6 +309,7 @@ static void place_matrix(struct run *r, struct progress *p, unsigned index)
     p->room = r->machine->mma[tir_op(r->f, r->nodes[index].ref)->imm[0]].shadow_slots;
     p->under = 0;
     p->issued++;
+    p->left -= p->room < p->left ? p->room : p->left;
     place(r, index);
 }
 
@@ -294,18 +318,24 @@ static void schedule_run(struct run *r, const struct tir_schedule *s)
     struct progress p = {0};
     for (unsigned i = 0; i < r->n; i++)
         p.work += r->nodes[i].slots;
+    for (unsigned i = 0; i < r->n; i++)
+        p.long_work += r->nodes[i].slots > 1 ? r->nodes[i].slots : 0;
     p.matrices = covering(r, s, p.work);
+    for (unsigned i = 0; i < r->n; i++)
+        if (r->nodes[i].matrix)
+            p.left += r->machine->mma[tir_op(r->f, r->nodes[i].ref)->imm[0]].shadow_slots;
     while (r->n_out < r->n) {
-        const int matrix = next_matrix(r), other = best_other(r, p.issued);
+        const int matrix = next_matrix(r), other = best_other(r, &p, s->mixed);
         const bool ready = matrix >= 0 && may_go(r, (unsigned)matrix);
         const bool free_op = other >= 0 && (!r->nodes[other].slots || r->nodes[other].feeds);
         assert(ready || other >= 0);
-        if (other < 0 || (!free_op && ready && is_due(&p, s))) {
+        if (other < 0 || (!free_op && ready && is_due(&p, s, r->nodes[other].slots))) {
             place_matrix(r, &p, (unsigned)matrix);
             continue;
         }
         p.done += r->nodes[other].slots;
         p.under += r->nodes[other].slots;
+        p.long_done += r->nodes[other].slots > 1 ? r->nodes[other].slots : 0;
         place(r, (unsigned)other);
     }
 }

@@ -20,6 +20,7 @@ struct tir_schedule {
     uint8_t joined_phases; /* bit per phase: no barrier between it and the next */
     uint8_t interleave;    /* 1: other work stands between matrix instructions */
     uint8_t fill;          /* 1: as much as fits under each; 0: evenly spread over all */
+    uint8_t mixed;         /* 1: exponentials stand among other work, as it fits under each */
     uint8_t bare_last;   /* 1: nothing behind a phase's last matrix instruction that can help it */
     uint8_t read_ahead;  /* matrix instructions from an LDS read to what takes its data; 0: 5 */
     uint8_t hoist_vgprs; /* vector registers that opt_hoist may take through a loop */

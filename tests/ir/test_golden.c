@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Golden pairs: golden/<pass>/<what it shows>.tir is run through that pass, and what it prints is
- * <what it shows>.expect beside it. Its schedule is the same for all but for `fill`, which a line
- * "// schedule: fill" asks for. A new pair is two files; `test_ir_golden DIR --update` writes
- * the second, to be read before it is committed.
+ * <what it shows>.expect beside it. Its schedule is the same for all but for `fill` and `mixed`,
+ * which a line "// schedule: fill" asks for. A new pair is two files; `test_ir_golden DIR
+ * --update` writes the second, to be read before it is committed.
  */
 #include <dirent.h>
 
@@ -48,6 +48,7 @@ static void run_case(const struct tir_pass *pass, const char *input_path, const 
                                           .bare_last = 1,
                                           .loop_at =
                                               strstr(input, "\n// schedule: loop_at=4\n") ? 4 : 0,
+                                          .mixed = strstr(input, "\n// schedule: mixed\n") != NULL,
                                           .fill = strstr(input, "\n// schedule: fill\n") != NULL};
     struct tir_func *const f = parsed(input);
     if (!tir_verify(f, "reading", stderr))
