@@ -268,11 +268,15 @@ struct tir_value att_attention_modify(struct att_attention *a, struct tir_value 
 }
 
 /* Exponentials take as many slots under matrix instructions as all the rest of the softmax: the
- * steps say which of them stand in the iteration of their scores and which are left for later. */
+ * steps say which of them stand in the iteration of their scores and which are left for later. The
+ * scores are taken apart into halves of halves, until all of a part stands in one place. */
+enum { POWER_PARTS = 4 /* three times a half, and what is left */ };
+
 struct power {
-    struct tir_value left;  /* exponents of the lower half, or of all keys */
-    struct tir_value upper; /* p of the upper half */
-    struct tir_value p;     /* of all keys, or none yet */
+    struct tir_value part[POWER_PARTS]; /* exponents, or powers that are made */
+    bool made[POWER_PARTS];
+    uint8_t eighths[POWER_PARTS]; /* of all keys */
+    unsigned n;
 };
 
 static bool is_late(const struct att_attention *a, enum att_step s)
@@ -280,31 +284,55 @@ static bool is_late(const struct att_attention *a, enum att_step s)
     return a->steps[s].stage != a->steps[ATT_STEP_EXPONENT].stage;
 }
 
+static unsigned late_eighths(const struct att_attention *a)
+{
+    if (is_late(a, ATT_STEP_POWER))
+        return 8;
+    if (!is_late(a, ATT_STEP_POWER_2))
+        return 0;
+    return a->late_eighths ? a->late_eighths : 4;
+}
+
+static void begin_part(struct tir_builder *b, struct power *r, struct tir_value exponent,
+                       unsigned eighths, unsigned late)
+{
+    if (late && late < eighths) {
+        const unsigned half = eighths / 2, lower = late < half ? late : half;
+        begin_part(b, r, tir_half(b, exponent, 0), half, late - lower);
+        begin_part(b, r, tir_half(b, exponent, 1), half, lower);
+        return;
+    }
+    r->part[r->n] = late ? exponent : tir_exp2(b, exponent);
+    r->made[r->n] = !late;
+    r->eighths[r->n++] = (uint8_t)eighths;
+}
+
 /* Values that the steps leave for the iteration of the scores; they have one stage in it. */
 static struct power begin_power(const struct att_attention *a, struct tir_value exponent)
 {
-    struct tir_builder *const b = a->b;
-    struct power r = {.left = exponent};
-    if (is_late(a, ATT_STEP_POWER))
-        return r;
-    if (!is_late(a, ATT_STEP_POWER_2)) {
-        r.p = tir_exp2(b, exponent);
-        return r;
-    }
-    r.upper = tir_exp2(b, tir_half(b, exponent, 0));
-    r.left = tir_half(b, exponent, 1);
+    struct power r = {.n = 0};
+    begin_part(a->b, &r, exponent, 8, late_eighths(a));
     return r;
 }
 
-static struct tir_value finish_power(struct att_attention *a, const struct power *r)
+/* Parts from *at on that are so many eighths together, as one. */
+static struct tir_value join_parts(struct tir_builder *b, const struct power *r, unsigned *at,
+                                   unsigned eighths)
 {
-    struct tir_value p = r->p;
+    if (r->eighths[*at] == eighths)
+        return r->part[(*at)++];
+    const struct tir_value upper = join_parts(b, r, at, eighths / 2);
+    return tir_stack(b, upper, join_parts(b, r, at, eighths / 2));
+}
+
+static struct tir_value finish_power(struct att_attention *a, struct power *r)
+{
     set_step(a, ATT_STEP_POWER_2);
-    if (!p.id)
-        p = tir_exp2(a->b, r->left);
-    if (r->upper.id)
-        p = tir_stack(a->b, r->upper, p);
-    return tir_named(a->b, "p", p);
+    for (unsigned i = 0; i < r->n; i++)
+        if (!r->made[i])
+            r->part[i] = tir_exp2(a->b, r->part[i]);
+    unsigned at = 0;
+    return tir_named(a->b, "p", join_parts(a->b, r, &at, 8));
 }
 
 /*
@@ -316,13 +344,14 @@ static void follow_late(struct att_attention *a, struct tir_value s, struct tir_
                         struct power *powers, struct tir_value carried[ATT_N_CARRY])
 {
     struct tir_builder *const b = a->b;
-    struct tir_value *const part[] = {&carried[ATT_CARRY_M], &carried[ATT_CARRY_L],
-                                      &carried[ATT_CARRY_O],
-                                      powers->p.id ? &powers->p : &powers->left, &powers->upper};
-    enum { MOST = sizeof(part) / sizeof(part[0]) };
-    const unsigned n = powers->upper.id ? MOST : MOST - 1;
+    enum { MOST = ATT_N_CARRY + POWER_PARTS };
+    struct tir_value *part[MOST] = {&carried[ATT_CARRY_M], &carried[ATT_CARRY_L],
+                                    &carried[ATT_CARRY_O]};
+    const unsigned n = ATT_N_CARRY + powers->n;
     struct tir_type types[MOST];
     struct tir_value now[MOST], next[MOST];
+    for (unsigned i = 0; i < powers->n; i++)
+        part[ATT_N_CARRY + i] = &powers->part[i];
     for (unsigned i = 0; i < n; i++) {
         now[i] = *part[i];
         types[i] = tir_typeof(b->f, now[i]);
@@ -386,7 +415,8 @@ static void accumulate(struct att_attention *a, const struct att_block *block, s
         tir_named(b, "l", tir_add(b, carried[ATT_CARRY_L], tir_col_fold_sum(b, p)));
     if (a->source->scale_weights)
         p = a->source->scale_weights(a->family, p);
-    const struct tir_value p16 = tir_convert_short(b, p, a->dtype);
+    const struct tir_value p16 =
+        a->ties_any ? tir_convert_ties_any(b, p, a->dtype) : tir_convert_short(b, p, a->dtype);
     const struct tir_value v = a->source->values(a->family, block);
     set_step(a, ATT_STEP_PRODUCT);
     carried[ATT_CARRY_O] = tir_named(b, "o", tir_mma(b, a->product, v, p16, carried[ATT_CARRY_O]));

@@ -23,8 +23,9 @@ enum att_step {
     ATT_STEP_MODIFY,   /* soft cap, hook, mask: has branches */
     ATT_STEP_MAXIMUM,  /* does the running maximum follow? Has a branch, unless that is late */
     ATT_STEP_EXPONENT, /* s -> log2 p */
-    ATT_STEP_POWER,    /* log2 p -> p, of the upper half of the keys */
-    ATT_STEP_POWER_2,  /* the same of the lower half; later than the first or with it */
+    ATT_STEP_POWER,    /* log2 p -> p, of the first keys */
+    ATT_STEP_POWER_2,  /* the same of the others, see `late_eighths`; later than the first or with
+                          it */
     ATT_STEP_RESCALE,  /* O and l follow the maximum, which is late: p too. Has a branch */
     ATT_STEP_SUM,      /* l += p, and p in 16 bits */
     ATT_STEP_PRODUCT,  /* O += V P */
@@ -89,6 +90,8 @@ struct att_attention {
     const struct att_place *steps; /* [ATT_N_STEPS] */
     struct att_weight_sum sum;     /* of weights in fp8: what l is then; else without `ones` */
     bool late_maximum;             /* exponents are made with the m of the block before */
+    uint8_t late_eighths; /* of the keys whose powers are those of the second step; 0: a half */
+    bool ties_any;        /* weights are rounded to the nearest, ties as is cheaper */
 };
 
 /** Values that the loop carries: the running maximum, the denominator and O^T. */

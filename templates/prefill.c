@@ -543,14 +543,17 @@ static void attend(struct prefill *p)
     struct tir_builder *b = &p->b;
     find_scales(p);
     find_cache(p);
-    p->attention = (struct att_attention){.b = b,
-                                          .v = p->v,
-                                          .product = p->instr,
-                                          .dtype = p->dtype,
-                                          .source = &source,
-                                          .family = p,
-                                          .late_maximum = p->tile->late_maximum,
-                                          .steps = p->steps};
+    p->attention =
+        (struct att_attention){.b = b,
+                               .v = p->v,
+                               .product = p->instr,
+                               .dtype = p->dtype,
+                               .source = &source,
+                               .family = p,
+                               .late_maximum = p->tile->late_maximum,
+                               .late_eighths = (uint8_t)p->tile->own[PREFILL_LATE_EIGHTHS],
+                               .ties_any = true,
+                               .steps = p->steps};
     struct tir_value scale = p->k_scale;
     if (p->q_scale.id)
         scale = scale.id ? tir_mul(b, p->q_scale, scale) : p->q_scale;
@@ -601,6 +604,8 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
                      .matrix_phases = 1u << C1 | 1u << C2,
                      .joined_phases = 1u << READ | 1u << EDGE,
                      .interleave = 1,
+                     /* Two exponentials and a matrix instruction may take longer than it does. */
+                     .mixed = p.rows == 32 && 2 * m->exp_slots > p.mma->shadow_slots,
                      .bare_last = p.tile->late_maximum,
                      .hoist_vgprs = p.tile->hoist_vgprs,
                      .memory_priority = p.tile->memory_priority,
@@ -625,7 +630,7 @@ const struct att_template att_template_prefill = {
     .tiles = prefill_tiles,
     .n_tiles = PREFILL_N_TILES,
     .knobs = prefill_knobs,
-    .own = {"k_buffers", "persistent", "fp8", "loop_at", "keys_first"},
+    .own = {"k_buffers", "persistent", "fp8", "loop_at", "keys_first", "late_eighths"},
     .n_knobs = PREFILL_N_KNOBS,
     .fits = prefill_fits,
     .check = prefill_check,

@@ -92,7 +92,7 @@ void prefill_take_turns(struct prefill *p, void (*attend)(struct prefill *));
 
 /* prefill_tile.c */
 
-enum { PREFILL_N_TILES = 26 };
+enum { PREFILL_N_TILES = 27 };
 extern const struct att_tile prefill_tiles[PREFILL_N_TILES];
 /* Members of att_tile.own. */
 enum {
@@ -101,6 +101,7 @@ enum {
     PREFILL_FP8,        /* is for q, k and v of fp8 */
     PREFILL_LOOP_AT,    /* tir_schedule.loop_at, chosen for one loop; 0: wherever it comes to be */
     PREFILL_KEYS_FIRST, /* K is read before V is written, which has a longer way to come */
+    PREFILL_LATE_EIGHTHS, /* exponentials that are late, where late_power says so; 0: a half */
 };
 enum { PREFILL_N_KNOBS = 10 };
 extern const struct att_knob prefill_knobs[PREFILL_N_KNOBS];

@@ -30,6 +30,19 @@ const struct att_tile prefill_tiles[PREFILL_N_TILES] = {
      .waves = 8,
      .keys = 64,
      .panel = 256,
+     .memory_priority = 1,
+     .plain = true,
+     .hoist_vgprs = 8,
+     .late_power = true,
+     .late_maximum = true,
+     .own = {[PREFILL_KEYS_FIRST] = 1, [PREFILL_LATE_EIGHTHS] = 2},
+     .why = "few bytes a key: long tiles, and a softmax that is as long as the products"},
+    {.head_dim = 64,
+     .head_dim_v = 64,
+     .rows = 32,
+     .waves = 8,
+     .keys = 64,
+     .panel = 256,
      .hoist_vgprs = 8,
      .why = "few bytes a key: long tiles"},
     {.head_dim = 120,
@@ -95,8 +108,11 @@ const struct att_tile prefill_tiles[PREFILL_N_TILES] = {
      .panel = 256,
      .memory_priority = 1,
      .plain = true,
-     .hoist_vgprs = 8,
+     .hoist_vgprs = 6,
+     .late_power = true,
      .whole_keys = true,
+     .late_maximum = true,
+     .own = {[PREFILL_KEYS_FIRST] = 1, [PREFILL_LATE_EIGHTHS] = 3},
      .why = "few bytes a key: reads of 32 keys would take longer than the products beside them"},
     {.head_dim = 96,
      .head_dim_v = 96,
@@ -319,9 +335,6 @@ const struct att_knob prefill_knobs[PREFILL_N_KNOBS] = {
     {"late_maximum", 2, {0, 1}},
 };
 
-/* Keys of a block from which on the last bit of a lane's registers is the last bit of its keys. */
-enum { HALVED_KEYS = 32 };
-
 /* With a custom mask: each byte of it has an address of two registers. */
 enum { MASKED_SCORES = 16 * 32 };
 
@@ -522,8 +535,11 @@ bool prefill_fits(const struct att_variant *v, const struct att_tile *t,
     if (att_is_shuffled(v) && v->kv_scale >= ATT_KV_SCALE_TOKEN &&
         t->keys * t->head_dim_v > SCALED_VALUES * TIR_WAVE_LANES * t->waves)
         return att_reject(why, ATT_TILE, "has no registers for a scale beside each value");
-    if (t->late_power && t->keys < HALVED_KEYS)
-        return att_reject(why, ATT_TILE, "half of %d keys is not half of a lane's scores", t->keys);
+    const unsigned together = 256u / t->rows; /* rows in a register of all lanes, and its next */
+    const unsigned late = t->own[PREFILL_LATE_EIGHTHS] ? t->own[PREFILL_LATE_EIGHTHS] : 4;
+    if (t->late_power && t->keys * (late & -late) % (8 * together))
+        return att_reject(why, ATT_TILE, "%u/8 of %d keys is no such part of a lane's scores", late,
+                          t->keys);
     if (v->mask == ATT_MASK_CUSTOM && t->rows * t->keys > MASKED_SCORES)
         return att_reject(why, ATT_TILE,
                           "has no registers for a custom mask: %u scores a wave, which takes %d",
@@ -547,9 +563,7 @@ bool prefill_fits(const struct att_variant *v, const struct att_tile *t,
     if (lds_bytes(&p) > m->lds_bytes)
         return att_reject(why, ATT_TILE, "needs %u bytes of LDS, %s has %u", lds_bytes(&p), m->name,
                           m->lds_bytes);
-    const int together =
-        256 / t->rows; /* rows of O^T in a register of all lanes, and its three next */
-    if (v->head_dim_v % together)
+    if (v->head_dim_v % (int)together)
         return att_reject(why, ATT_HEAD_DIM_V,
                           "head_dim_v %d beside head_dim %d is not a multiple of %d", v->head_dim_v,
                           v->head_dim, together);

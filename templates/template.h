@@ -44,7 +44,7 @@ struct att_kernel {
     char tuning[128]; /* the tile, for `attnc list`: "q=256 kv=32 waves=8 ..." */
 };
 
-enum { ATT_OWN_MAX = 5 };
+enum { ATT_OWN_MAX = 6 };
 
 /**
  * A row of a template's tile table: one way to cut a variant's work. A knob that a family does not
@@ -61,7 +61,7 @@ struct att_tile {
     uint8_t copy_bytes;           /* bytes a lane that direct-to-LDS loads must take, or 0 */
     uint8_t hoist_vgprs;          /* tir_schedule.hoist_vgprs */
     uint8_t memory_priority;      /* tir_schedule.memory_priority */
-    bool late_power;   /* half of the exponentials stand under the next iteration's first product */
+    bool late_power;   /* some exponentials stand under the next iteration's first product */
     bool late_maximum; /* the maximum is checked under the product, followed in the next phase */
     bool whole_keys;   /* prefill: no panel of K is read under the product */
     bool ascending;    /* prefill: workgroups of the first queries come first, not of the last */
