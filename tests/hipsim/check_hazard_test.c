@@ -81,6 +81,22 @@ static void scalar_results(void **state)
            "global_store_dword v40, v4, s[2:3]");
 }
 
+/* Operands that are read without being named, or by a name of their own, need wait states as well:
+ * CDNA4 ISA, 4.5, table 11. */
+static void implicit_reads(void **state)
+{
+    (void)state;
+    expect(GFX942, "v_cmp_eq_u32 vcc, v1, v2", 5, "v_mov_b32 v3, src_vccz");
+    expect(GFX942, "v_cmp_eq_u32 vcc, v1, v2", 0, "v_mov_b32 v3, src_execz");
+    expect(GFX942, "v_cmpx_eq_u32 vcc, v1, v1", 5, "v_mov_b32 v3, src_execz");
+    expect(GFX942, "v_cmp_eq_u32 s[8:9], v1, v2", 0, "v_mov_b32 v3, src_vccz");
+    expect(GFX942, "v_cmpx_eq_u32 s[8:9], v1, v1", 4, "v_readfirstlane_b32 s10, v4");
+    expect(GFX942, "v_cmpx_eq_u32 s[8:9], v1, v1", 4, "v_writelane_b32 v4, s10, 3");
+    expect(GFX950, "v_cmpx_eq_u32 s[8:9], v1, v1", 4, "v_permlane32_swap_b32 v4, v5");
+    expect_kind(FAULT_STRICT, GFX942, "v_cmpx_eq_u32 s[8:9], v1, v1", 2, "v_mov_b32 v3, exec_lo");
+    expect(GFX942, "v_cmpx_eq_u32 s[8:9], v1, v1", 0, "v_mov_b32 v3, v4");
+}
+
 /* 0 to 7, and 4x4x4: v[2:3]. */
 #define F64 "v_mfma_f64_16x16x4_f64 v[0:7], v[32:33], v[34:35], v[16:23]"
 #define F64_SMALL "v_mfma_f64_4x4x4_4b_f64 v[2:3], v[32:33], v[34:35], v[16:17]"
@@ -241,6 +257,7 @@ int main(void)
         cmocka_unit_test(matrix_results),
         cmocka_unit_test(vector_results),
         cmocka_unit_test(scalar_results),
+        cmocka_unit_test(implicit_reads),
         cmocka_unit_test(matrices_of_doubles),
         cmocka_unit_test(addends_are_read_late),
         cmocka_unit_test(dot_products),

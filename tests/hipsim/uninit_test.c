@@ -56,6 +56,59 @@ static void a_defined_zero_decides_a_product(void **state)
     expect("v_mul_f32 v4, 0, v1\n" STORE1("v4"), "v_mul_f32 v4, 0, v10\n" STORE1("v4"));
 }
 
+/* s4 is undefined, s5 as given. */
+#define S45(high) "v_readfirstlane_b32 s4, v1\ns_mov_b32 s5, " #high "\n"
+#define EXEC_S45 "s_mov_b64 exec, s[4:5]\n"
+#define ALL "s_mov_b64 exec, -1\n"
+
+/* These read EXEC, VCC or M0 without naming them: docs/hipsim-checks.md has all that do. */
+static void implicit_operands_are_read(void **state)
+{
+    (void)state;
+    /* EXEC: what is stored, and what is left in a register. */
+    expect(S45(0) EXEC_S45 STORE1("v10"), S45(0) "s_mov_b32 s4, 1\n" EXEC_S45 STORE1("v10"));
+    expect(S45(0) EXEC_S45 "v_mov_b32 v4, v10\n" ALL STORE1("v4"),
+           S45(0) "s_mov_b64 vcc, s[4:5]\nv_mov_b32 v4, v10\n" STORE1("v4"));
+    expect(S45(0) "s_and_saveexec_b64 s[6:7], s[4:5]\n" STORE1("v10"),
+           S45(0) "s_or_saveexec_b64 s[6:7], s[4:5]\n" STORE1("v10"));
+    expect(S45(0) EXEC_S45 "s_and_saveexec_b64 s[6:7], 0\n" ALL "v_mov_b32 v4, s6\n" STORE1("v4"),
+           S45(0) EXEC_S45 "s_and_saveexec_b64 s[6:7], 0\n" ALL "v_mov_b32 v4, s7\n" STORE1("v4"));
+    expect(S45(0) EXEC_S45 "v_readfirstlane_b32 s6, v10\n" ALL "v_mov_b32 v4, s6\n" STORE1("v4"),
+           S45(0) "s_or_b32 s4, s4, 1\n" EXEC_S45 "v_readfirstlane_b32 s6, v10\n" ALL
+                  "v_mov_b32 v4, s6\n" STORE1("v4"));
+    expect(S45(0) EXEC_S45 "s_cbranch_execz out\nout:",
+           S45(1) EXEC_S45 "s_cbranch_execz out\nout:");
+    expect(S45(0) EXEC_S45 "s_mov_b32 s6, src_execz\n" ALL "v_mov_b32 v4, s6\n" STORE1("v4"),
+           S45(1) EXEC_S45 "s_mov_b32 s6, src_execz\n" ALL "v_mov_b32 v4, s6\n" STORE1("v4"));
+    /* VCC */
+    expect(S45(0) "s_mov_b64 vcc, s[4:5]\ns_cbranch_vccnz out\nout:",
+           S45(1) "s_mov_b64 vcc, s[4:5]\ns_cbranch_vccnz out\nout:");
+    expect(S45(0) "s_mov_b64 vcc, s[4:5]\nv_mov_b32 v4, src_vccz\n" STORE1("v4"),
+           S45(1) "s_mov_b64 vcc, s[4:5]\nv_mov_b32 v4, src_vccz\n" STORE1("v4"));
+    expect(S45(0) "s_mov_b64 vcc, s[4:5]\nv_div_fmas_f32 v4, v10, v10, v10\n" STORE1("v4"),
+           S45(0) "s_mov_b64 vcc, 0\nv_div_fmas_f32 v4, v10, v10, v10\n" STORE1("v4"));
+    expect(S45(0) "s_mov_b64 vcc, s[4:5]\nv_addc_co_u32 v4, vcc, v10, v10, vcc\n" STORE1("v4"),
+           S45(0) "s_mov_b64 vcc, 1\nv_addc_co_u32 v4, vcc, v10, v10, vcc\n" STORE1("v4"));
+    expect(S45(0) "s_mov_b64 vcc, s[4:5]\nv_cndmask_b32 v4, v10, 7, vcc\n" STORE1("v4"),
+           S45(0) "s_mov_b64 vcc, 3\nv_cndmask_b32 v4, v10, 7, vcc\n" STORE1("v4"));
+    /* M0 */
+    expect(S45(0) "s_mov_b32 m0, s4\ns_nop 0\ns_movrels_b32 s6, s5",
+           S45(0) "s_mov_b32 m0, 0\ns_nop 0\ns_movrels_b32 s6, s5");
+    expect(S45(0) "s_mov_b32 m0, s4\ns_nop 0\ns_movreld_b32 s6, s5",
+           S45(0) "s_mov_b32 m0, 0\ns_nop 0\ns_movreld_b32 s6, s5");
+    expect(S45(0) "s_set_gpr_idx_on s4, 1\nv_mov_b32 v4, v10\ns_set_gpr_idx_off",
+           S45(0) "s_set_gpr_idx_on s5, 1\nv_mov_b32 v4, v10\ns_set_gpr_idx_off");
+    expect(S45(0) "s_mov_b32 m0, s4\ns_nop 0\nds_write_addtid_b32 v10\n" WAIT,
+           S45(0) "s_mov_b32 m0, 0\ns_nop 0\nds_write_addtid_b32 v10\n" WAIT);
+    expect(S45(0) "s_mov_b32 m0, s4\ns_nop 0\nglobal_load_lds_dword v10, s[2:3]\n" WAIT,
+           S45(0) "s_mov_b32 m0, 0\ns_nop 0\nglobal_load_lds_dword v10, s[2:3]\n" WAIT);
+    expect(S45(0) "s_mov_b32 m0, s4\ns_nop 0\nds_gws_init v10 gds\n" WAIT,
+           S45(0) "s_mov_b32 m0, 0\ns_nop 0\nds_gws_init v10 gds\n" WAIT);
+    /* LDS has no use for it on these targets. */
+    expect(S45(0) "s_mov_b32 m0, s4\nds_write_b32 v1, v10\n" WAIT,
+           S45(0) "s_mov_b32 m0, s4\nds_write_b32 v10, v10\n" WAIT);
+}
+
 /* Vectorized code of which one half is not needed: the halves do not touch each other. */
 static void halves_of_packed_floats_are_apart(void **state)
 {
@@ -249,6 +302,7 @@ static void the_load_of_an_undefined_value_is_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(implicit_operands_are_read),
         cmocka_unit_test(halves_of_packed_floats_are_apart),
         cmocka_unit_test(registers_and_memory),
         cmocka_unit_test(a_defined_zero_decides_a_product),

@@ -8,8 +8,9 @@
  * checkMAIVALUHazards, checkVALUHazards, checkVMEMHazards, checkDPPHazards, checkDivFMasHazards,
  * checkRWLaneHazards, checkReadM0Hazards, checkSetRegHazards, checkGetRegHazards,
  * checkPermlaneHazards, createsVALUHazard) with the figures that its pass post-RA-hazard-rec of
- * LLVM 22 inserts. Only what is in there is reported, and one case that was measured later
- * (github.com/llvm/llvm-project/pull/197267): buffer stores with an offset in a register.
+ * LLVM 22 inserts. Only what is in there is reported, one case that was measured later
+ * (github.com/llvm/llvm-project/pull/197267), buffer stores with an offset in a register, and what
+ * the manual adds (CDNA4 ISA, 4.5, table 11): VCCZ and EXECZ as sources.
  */
 #include "check_hazard.h"
 
@@ -107,10 +108,18 @@ static bool reads_m0(const struct inst *in)
            strstr(in->row->name, "_addtid_");
 }
 
+static bool zero_flag(const struct opnd *o)
+{
+    return o->kind == OPND_SPECIAL && (o->reg == SPECIAL_VCCZ || o->reg == SPECIAL_EXECZ);
+}
+
 /* After most vector instructions only some others, which read lanes, EXEC or scalar registers in
  * their own ways, must wait. */
 static bool ordinary(const struct inst *in)
 {
+    for (unsigned i = 0; i < in->nsrc; i++)
+        if (zero_flag(&in->src[i]))
+            return false;
     const uint16_t special = TRAIT_LANE | TRAIT_TO_SGPR | TRAIT_SWAP | TRAIT_DIV_FMAS | TRAIT_M0;
     return in->row->flags & ROW_VALU && !(in->row->flags & ROW_MFMA) && !(in->form & FORM_DPP) &&
            !(in->hazard_traits & special);
@@ -295,11 +304,26 @@ static unsigned after_result(const struct inst *from, const struct opnd *d, cons
            (from->row->flags & ROW_TRANS && !(in->row->flags & ROW_TRANS));
 }
 
+/* VCCZ or EXECZ as a source, after a vector instruction that wrote VCC or EXEC. */
+static bool reads_zero_flag(const struct inst *from, const struct inst *in)
+{
+    static const struct opnd vcc = {.kind = OPND_SGPR, .reg = SGPR_VCC, .dwords = 2};
+    for (unsigned i = 0; i < in->nsrc; i++) {
+        const struct opnd *o = &in->src[i];
+        if (zero_flag(o) &&
+            (o->reg == SPECIAL_VCCZ ? writes_sgpr_of(from, &vcc) : writes_exec(from)))
+            return true;
+    }
+    return false;
+}
+
 /* Wait states between a vector instruction and `in`. */
 static unsigned after_valu(const struct inst *from, const struct inst *in)
 {
     uint32_t flags = in->row->flags;
     if (flags & ROW_VMEM && (any_sgpr(from, in) || writes_exec(from)))
+        return 5;
+    if (flags & ROW_VALU && reads_zero_flag(from, in))
         return 5;
     unsigned need = writes_exec(from) && flags & (ROW_VALU | ROW_MFMA) ? after_exec(in) : 0;
     if (is(from, TRAIT_DOT) && vector(&from->dst))
@@ -354,9 +378,11 @@ static unsigned required(enum gfx_target target, const struct inst *from, const 
 static unsigned required_strictly(const struct inst *from, const struct inst *in)
 {
     const uint32_t flags = from->row->flags;
-    if (flags & ROW_VALU && !(flags & ROW_MFMA))
-        return in->row->flags & ROW_VALU && !(in->row->flags & ROW_MFMA) && any_sgpr(from, in) ? 2
-                                                                                               : 0;
+    if (flags & ROW_VALU && !(flags & ROW_MFMA)) {
+        static const struct opnd exec = {.kind = OPND_SGPR, .reg = SGPR_EXEC, .dwords = 2};
+        const bool vector = in->row->flags & ROW_VALU && !(in->row->flags & ROW_MFMA);
+        return vector && (any_sgpr(from, in) || (writes_exec(from) && reads(in, &exec))) ? 2 : 0;
+    }
     return flags & ROW_SALU && hands_m0(from, in) && loads_to_lds(in) ? 1 : 0;
 }
 

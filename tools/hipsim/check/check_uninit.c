@@ -268,6 +268,8 @@ static bool before(struct wave *w, const struct inst *in, struct traced *traced)
         return false;
     for (unsigned k = 0; k < in->nsrc; k++) {
         const uint64_t these = whole_lanes(w, &in->src[k]);
+        if (!these && in->src[k].kind == OPND_SPECIAL) /* has no bits to try */
+            return false;
         whole &= these;
         if (op->selectors >> k & 1)
             selected &= valid_rows(w, &in->src[k]) ? src_valid(w, &in->src[k]) : these;

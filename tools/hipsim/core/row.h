@@ -135,6 +135,10 @@ bool src_scalar_valid(const struct wave *w, const struct opnd *o);
 /* The same bit by bit, for one or two dwords: a lane mask is defined lane by lane. */
 uint64_t src_scalar_bits(const struct wave *w, const struct opnd *o);
 
+/* Returns whether bits of M0 are defined, which `in` reads as `what`; false: it has been reported,
+ * and the wave has stopped. */
+bool m0_defined(struct wave *w, const struct inst *in, uint32_t bits, const char *what);
+
 /* The value of a source beyond the scalar file, enum special_source. */
 uint64_t special_value(const struct wave *w, unsigned reg);
 

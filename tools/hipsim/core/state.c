@@ -256,6 +256,8 @@ uint64_t src_scalar_bits(const struct wave *w, const struct opnd *o)
         return o->dwords >= 2 ? sgpr_valid64(w, o->reg) : w->s_valid[o->reg];
     if (o->kind == OPND_SPECIAL && o->reg == SPECIAL_SCC)
         return w->scc_valid ? UINT64_MAX : 0;
+    if (o->kind == OPND_SPECIAL && (o->reg == SPECIAL_VCCZ || o->reg == SPECIAL_EXECZ))
+        return mask_known(w, o->reg == SPECIAL_VCCZ ? SGPR_VCC : SGPR_EXEC) ? UINT64_MAX : 0;
     return o->dwords >= 2 ? UINT64_MAX : UINT32_MAX;
 }
 
@@ -267,4 +269,10 @@ bool src_scalar_valid(const struct wave *w, const struct opnd *o)
     for (unsigned i = 0; i < o->dwords; i++)
         valid &= w->s_valid[o->reg + i];
     return valid == UINT32_MAX;
+}
+
+bool m0_defined(struct wave *w, const struct inst *in, uint32_t bits, const char *what)
+{
+    return !(w->launch->checks & CHECK_UNINIT) || !(bits & ~w->s_valid[SGPR_M0]) ||
+           wave_finding(w, in, FAULT_UNINIT, 0, "undefined value in %s (m0)", what);
 }

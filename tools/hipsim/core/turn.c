@@ -99,6 +99,8 @@ static bool index_registers(struct wave *w, const struct inst *in, struct inst *
     *moved = *in;
     struct opnd *operands[4] = {&moved->src[0], &moved->src[1], &moved->src[2], &moved->dst};
     uint32_t m0 = w->sgpr[SGPR_M0], nvgpr = w->launch->nvgpr, nagpr = w->launch->nagpr;
+    if (!m0_defined(w, in, 0xf0ff, "the index of registers"))
+        return false;
     for (unsigned i = 0; i < 4; i++) {
         struct opnd *o = operands[i];
         bool is_agpr = o->kind == OPND_AGPR;

@@ -379,6 +379,13 @@ static inline uint64_t sgpr_valid64(const struct wave *w, unsigned reg)
     return w->s_valid[reg] | (uint64_t)w->s_valid[reg + 1] << 32;
 }
 
+/* Returns whether it is known if VCC or EXEC is zero: all lanes are defined, or one that is set. */
+static inline bool mask_known(const struct wave *w, unsigned reg)
+{
+    const uint64_t valid = sgpr_valid64(w, reg);
+    return valid == UINT64_MAX || (sgpr_read64(w, reg) & valid) != 0;
+}
+
 /*
  * Stops the dispatch: marks the wave and records the first fault with kernel, workgroup, wave, pc,
  * raw dwords and disassembly. The handler returns as soon as it can; its wave does not run again.

@@ -20,13 +20,9 @@ static bool condition_valid(const struct wave *w, enum branch_on on)
     case ON_SCC0:
     case ON_SCC1: return w->scc_valid;
     case ON_VCCZ:
-    case ON_VCCNZ:
-        return sgpr_valid64(w, SGPR_VCC) == UINT64_MAX ||
-               (sgpr_read64(w, SGPR_VCC) & sgpr_valid64(w, SGPR_VCC)) != 0;
+    case ON_VCCNZ: return mask_known(w, SGPR_VCC);
     case ON_EXECZ:
-    case ON_EXECNZ:
-        return sgpr_valid64(w, SGPR_EXEC) == UINT64_MAX ||
-               (wave_exec(w) & sgpr_valid64(w, SGPR_EXEC)) != 0;
+    case ON_EXECNZ: return mask_known(w, SGPR_EXEC);
     default: return true;
     }
 }
@@ -113,34 +109,27 @@ static uint64_t combine(enum exec_op op, uint64_t s, uint64_t exec)
     }
 }
 
-/*
- * A lane of the result is defined when the lane of S0 is, or when EXEC alone decides it: for AND
- * forms a lane that is off, for OR forms one that is on.
- */
-static uint64_t combine_valid(enum exec_op op, uint64_t valid, uint64_t exec)
+/* Lanes of the result that are the same whatever the undefined lanes of S0 and EXEC hold. */
+static uint64_t combine_valid(enum exec_op op, const uint64_t s[2], const uint64_t exec[2])
 {
-    switch (op) {
-    case EXEC_AND:
-    case EXEC_NAND:
-    case EXEC_ANDN1: return valid | ~exec;
-    case EXEC_ANDN2: return valid | exec;
-    case EXEC_OR:
-    case EXEC_NOR:
-    case EXEC_ORN1: return valid | exec;
-    case EXEC_ORN2: return valid | ~exec;
-    default: return valid;
-    }
+    uint64_t changes = 0;
+    for (unsigned i = 1; i < 4; i++)
+        changes |= combine(op, s[i & 1], exec[i >> 1]) ^ combine(op, s[0], exec[0]);
+    return ~changes;
 }
 
 static void exec_saveexec(struct wave *w, const struct inst *in)
 {
     enum exec_op op = (enum exec_op)(in->row->arg & EXEC_OP);
     uint64_t old = wave_exec(w), s = src_scalar(w, &in->src[0]);
-    uint64_t valid = combine_valid(op, src_scalar_bits(w, &in->src[0]), old);
+    uint64_t known = src_scalar_bits(w, &in->src[0]), old_known = sgpr_valid64(w, SGPR_EXEC);
+    uint64_t valid = combine_valid(op, (uint64_t[]){s & known, s | ~known},
+                                   (uint64_t[]){old & old_known, old | ~old_known});
     uint64_t now = combine(op, s, old);
     struct opnd exec = {.kind = OPND_SGPR, .dwords = 2, .reg = SGPR_EXEC};
     salu_write(w, &exec, now, valid);
-    salu_write(w, &in->dst, in->row->arg & EXEC_WRITES ? now : old, UINT64_MAX);
+    const bool writes = in->row->arg & EXEC_WRITES;
+    salu_write(w, &in->dst, writes ? now : old, writes ? valid : old_known);
     w->scc = now != 0;
     w->scc_valid = valid == UINT64_MAX || (now & valid) != 0;
 }
@@ -201,6 +190,8 @@ static void exec_movrel(struct wave *w, const struct inst *in)
     struct opnd dst = in->dst, src = in->src[0];
     struct opnd *moved = in->row->arg ? &dst : &src;
     uint32_t reg = moved->reg + w->sgpr[SGPR_M0];
+    if (!m0_defined(w, in, UINT32_MAX, "the register index"))
+        return;
     if (moved->kind != OPND_SGPR || (uint64_t)reg + moved->dwords > SGPR_FLAT_SCRATCH) {
         wave_fault(w, in, FAULT_REGISTER, 0, "relative scalar register s%u does not exist", reg);
         return;
@@ -346,13 +337,17 @@ static void exec_setreg(struct wave *w, const struct inst *in)
         w->trapsts = (w->trapsts & ~mask) | value;
 }
 
+static void write_m0(struct wave *w, uint32_t bits, uint32_t value, bool valid)
+{
+    w->sgpr[SGPR_M0] = (w->sgpr[SGPR_M0] & ~bits) | (value & bits);
+    w->s_valid[SGPR_M0] = (w->s_valid[SGPR_M0] & ~bits) | (valid ? bits : 0);
+}
+
 /* s_set_gpr_idx_on: the raw SSRC1 field is the enable mask; S0[7:0] the index. */
 static void exec_gpr_idx_on(struct wave *w, const struct inst *in)
 {
-    uint32_t m0 = w->sgpr[SGPR_M0] & ~0xf0ffu;
-    m0 |= (uint32_t)(src_scalar(w, &in->src[0]) & 0xff) | (in->raw[0] >> 8 & 15) << 12;
-    w->sgpr[SGPR_M0] = m0;
-    w->s_valid[SGPR_M0] |= 0xf000u | (src_scalar_valid(w, &in->src[0]) ? 0xffu : 0);
+    write_m0(w, 0xf000, in->raw[0] >> 8 << 12, true);
+    write_m0(w, 0xff, (uint32_t)src_scalar(w, &in->src[0]), src_scalar_valid(w, &in->src[0]));
     w->mode |= MODE_GPR_IDX_EN;
 }
 
@@ -364,12 +359,12 @@ static void exec_gpr_idx_off(struct wave *w, const struct inst *in)
 
 static void exec_gpr_idx_mode(struct wave *w, const struct inst *in)
 {
-    w->sgpr[SGPR_M0] = (w->sgpr[SGPR_M0] & ~0xf000u) | (in->simm16 & 15u) << 12;
+    write_m0(w, 0xf000, (uint32_t)in->simm16 << 12, true);
 }
 
 static void exec_gpr_idx_idx(struct wave *w, const struct inst *in)
 {
-    w->sgpr[SGPR_M0] = (w->sgpr[SGPR_M0] & ~0xffu) | (uint32_t)(src_scalar(w, &in->src[0]) & 0xff);
+    write_m0(w, 0xff, (uint32_t)src_scalar(w, &in->src[0]), src_scalar_valid(w, &in->src[0]));
 }
 
 static void exec_setvskip(struct wave *w, const struct inst *in)

@@ -44,10 +44,13 @@ static void write_scalar(struct wave *w, const struct inst *in, unsigned lane)
     w->s_valid[in->dst.reg] = src_valid(w, &in->src[0]) >> lane & 1 ? UINT32_MAX : 0;
 }
 
+/* The lane is known if all up to the first set one are. */
 static void exec_readfirstlane(struct wave *w, const struct inst *in)
 {
-    uint64_t exec = wave_exec(w);
+    const uint64_t exec = wave_exec(w), unknown = ~sgpr_valid64(w, SGPR_EXEC);
     write_scalar(w, in, exec ? (unsigned)__builtin_ctzll(exec) : 0);
+    if (unknown & (exec ? exec ^ (exec - 1) : UINT64_MAX))
+        w->s_valid[in->dst.reg] = 0;
 }
 
 static void exec_readlane(struct wave *w, const struct inst *in)

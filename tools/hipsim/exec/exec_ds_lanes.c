@@ -129,7 +129,7 @@ void ds_exec_swizzle(struct wave *w, const struct inst *in)
 /* MEM[offset + M0[15:0] + lane * 4] */
 static bool addtid_addresses(struct wave *w, const struct inst *in, struct lane_mem *m)
 {
-    if (!mem_m0_defined(w, in))
+    if (!m0_defined(w, in, UINT32_MAX, "the LDS address"))
         return false;
     m->space = MEM_LDS;
     m->lanes = wave_exec(w);
@@ -167,7 +167,7 @@ void ds_exec_append(struct wave *w, const struct inst *in)
     uint32_t out[WAVE_LANES], count = (uint32_t)__builtin_popcountll(exec);
     struct lane_mem m = {.space = MEM_LDS, .lanes = exec ? 1 : 0};
 
-    if (!mem_m0_defined(w, in))
+    if (!m0_defined(w, in, UINT32_MAX, "the LDS address"))
         return;
     m.addr[0] = (w->sgpr[SGPR_M0] & 0xffff) + (uint32_t)in->imm_offset;
     if (!mem_resolve(w, in, &m, 4, MEM_MODIFY))
@@ -314,7 +314,8 @@ static bool gws_value(struct wave *w, const struct inst *in, uint32_t *value)
     const uint64_t exec = wave_exec(w), lane = exec ? exec & -exec : 1;
     uint32_t tmp[WAVE_LANES];
 
-    if (!mem_defined(w, in, &in->src[SRC_ADDR], lane, "the number of waves"))
+    if (!m0_defined(w, in, 0x3f0000, "the number of the barrier") ||
+        !mem_defined(w, in, &in->src[SRC_ADDR], lane, "the number of waves"))
         return false;
     *value = src_rows(w, &in->src[SRC_ADDR], tmp)[__builtin_ctzll(lane)];
     return true;

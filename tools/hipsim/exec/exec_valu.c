@@ -411,7 +411,7 @@ static void packed_valid(const struct wave *w, const struct inst *in, const uint
 {
     const uint8_t high[2] = {in->op_sel, in->op_sel_hi};
     for (unsigned h = 0; h < 2; h++) {
-        half[h] = UINT64_MAX;
+        half[h] = sgpr_valid64(w, SGPR_EXEC);
         for (unsigned k = 0; k < in->nsrc; k++) {
             const struct opnd *o = &in->src[k];
             half[h] &= dword_valid(w, o, o->dwords == 2 && high[h] >> k & 1, valid_of[k]);
@@ -421,7 +421,8 @@ static void packed_valid(const struct wave *w, const struct inst *in, const uint
 
 /* Facts of an instruction's sources about its result, lane by lane. */
 struct fetched {
-    uint64_t lanes;                  /* that are written */
+    uint64_t lanes;                  /* that are written, */
+    uint64_t known;                  /* and of which it is known whether they are */
     uint64_t valid;                  /* in which all sources are defined */
     uint64_t low_valid;              /* in which their low dwords are */
     uint64_t valid_of[INST_MAX_SRC]; /* by source */
@@ -444,7 +445,8 @@ static inline __attribute__((always_inline)) struct fetched fetch_sources(struct
     const uint16_t type = in->row->src[0];
     const bool plain = !(in->form & ~(FORM_LITERAL | FORM_OUT_MODS)) && in->encoding != ENC_VOP3P;
     const bool prepares = !plain || (!(flags & ROW_NO_FLUSH) && type && flushes(w, type, 0));
-    struct fetched f = {.lanes = x->exec, .valid = UINT64_MAX, .low_valid = UINT64_MAX};
+    const uint64_t known = sgpr_valid64(w, SGPR_EXEC);
+    struct fetched f = {.lanes = x->exec, .known = known, .valid = known, .low_valid = known};
 
     for (unsigned k = 0; k < in->nsrc; k++) {
         const struct opnd *o = &in->src[k];
@@ -463,7 +465,7 @@ static inline __attribute__((always_inline)) struct fetched fetch_sources(struct
                    in->dst.reg < o->reg + o->dwords;
     }
     if (__builtin_expect(flags & ROW_DECIDED && f.lanes & ~f.valid, 0)) {
-        f.valid |= decided_lanes(x, flags, f.valid_of);
+        f.valid |= decided_lanes(x, flags, f.valid_of) & known;
         f.low_valid |= f.valid;
     }
     return f;
@@ -516,7 +518,7 @@ static inline __attribute__((always_inline)) void track_validity(struct wave *w,
     uint64_t *valid = (in->dst.kind == OPND_VGPR ? w->v_valid : w->a_valid) + in->dst.reg;
 
     for (unsigned r = 0; r < in->dst.dwords; r++)
-        valid[r] = (valid[r] & ~lanes) | ((half ? half[r] : f->valid) & lanes);
+        valid[r] = ((valid[r] & ~lanes) | ((half ? half[r] : f->valid) & lanes)) & f->known;
     if (!(flags & ROW_LOW_ALONE))
         return;
     /* LLVM leaves the high dword of an addend undefined where it wants the low one of the sum. */

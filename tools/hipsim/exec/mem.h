@@ -89,9 +89,6 @@ bool mem_defined(struct wave *w, const struct inst *in, const struct opnd *o, ui
 bool mem_undefined(struct wave *w, const struct inst *in, const struct opnd *o, uint64_t bad,
                    const char *what);
 
-/** True if M0, the LDS address of `in`, is defined; else reports it. */
-bool mem_m0_defined(struct wave *w, const struct inst *in);
-
 /** Loads by `arg` into the registers of `o`; dropped lanes read zero. */
 void mem_load(struct wave *w, struct lane_mem *m, uint32_t arg, const struct opnd *o);
 

@@ -348,7 +348,7 @@ bool mem_load_to_lds(struct wave *w, const struct inst *in, struct lane_mem *m, 
     uint32_t m0_mask = code_target(w->launch->code) == GFX950 ? 0x3fffc : 0xfffc;
     uint32_t base = (w->sgpr[SGPR_M0] & m0_mask) + (uint32_t)in->imm_offset;
 
-    if (!mem_m0_defined(w, in))
+    if (!m0_defined(w, in, UINT32_MAX, "the LDS address"))
         return false;
     FOR_LANES(l, to.lanes)
     to.addr[l] = base + (uint64_t)l * size;

@@ -318,6 +318,15 @@ static bool of_the_runtime(const struct lane_mem *m)
            (cursor.slot->kind == HIPSIM_MEM_KERNARG || cursor.slot->kind == HIPSIM_MEM_RUNTIME);
 }
 
+/* Returns whether it is known of all lanes if they store to global memory. */
+static bool exec_defined(struct wave *w, const struct inst *in, const struct lane_mem *m)
+{
+    const uint64_t bad = w->lanes & ~sgpr_valid64(w, SGPR_EXEC);
+    return __builtin_expect(!bad, 1) || m->space != MEM_GLOBAL || in->row->flags & ROW_SMEM ||
+           !mem_checks(w, CHECK_UNINIT) ||
+           wave_finding(w, in, FAULT_UNINIT, bad, "undefined lanes of exec store");
+}
+
 bool mem_resolve(struct wave *w, const struct inst *in, struct lane_mem *m, unsigned bytes,
                  enum mem_direction direction)
 {
@@ -325,6 +334,8 @@ bool mem_resolve(struct wave *w, const struct inst *in, struct lane_mem *m, unsi
         record(w, m, bytes, direction);
     m->bytes = (uint8_t)bytes;
     m->tracked = true;
+    if (direction & MEM_WRITE && !exec_defined(w, in, m))
+        return false;
     if (!m->lanes)
         return true;
     if (!aligned(w, in, m, bytes, direction))
@@ -542,10 +553,4 @@ bool mem_undefined(struct wave *w, const struct inst *in, const struct opnd *o, 
     const char *file = o->kind == OPND_AGPR ? "a" : o->kind == OPND_SGPR ? "s" : "v";
     return wave_finding(w, in, FAULT_UNINIT, bad, "undefined value in %s (%s%u%s)", what, file,
                         o->reg, o->dwords > 1 ? " and following" : "");
-}
-
-bool mem_m0_defined(struct wave *w, const struct inst *in)
-{
-    return !mem_checks(w, CHECK_UNINIT) || w->s_valid[SGPR_M0] == UINT32_MAX ||
-           wave_finding(w, in, FAULT_UNINIT, 0, "undefined value in the LDS address (m0)");
 }
