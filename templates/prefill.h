@@ -15,8 +15,8 @@
 enum { PREFILL_OUT_BYTES = 2 /* an element of out */, PREFILL_MAX_PANELS = 5 };
 
 /* A head dim is cut into panels of power-of-two width: 192 is 128 + 64. A rest that is less than
- * lanes of 8 columns hold comes with columns before it, which are zero in this panel's q: 88 is
- * 64 + 16 + 16, of which 8 are counted already. */
+ * an instruction takes comes with columns before it, which are zero in this panel's q: with 16 of
+ * them 88 is 64 + 16 + 16, of which 8 are counted already. */
 struct panel {
     unsigned first, width, counted; /* the first `counted` columns are another panel's */
     struct tir_contraction k;

@@ -365,15 +365,20 @@ static void find_panels(struct prefill *p)
     const bool one_panel = dim <= p->widest_panel && !(dim & (dim - 1));
     const bool two = one_panel || p->tile->whole_keys;
     p->k_buffers = two && !p->tile->own[PREFILL_K_BUFFERS] ? 2 : 4;
-    /* 16 bytes a lane, or what an instruction takes if that is more. */
-    const unsigned vector =
+    /* A lane has 16 bytes, or what an instruction takes if that is more, or if the rest is less. */
+    unsigned vector =
         tir_mma_in_regs(p->mma) > 16 / p->bytes ? tir_mma_in_regs(p->mma) : 16 / p->bytes;
-    const unsigned lanes = vector << (p->mma->a.lane_bits - tir_bits(p->mma->m));
-    /* Page numbers take registers for each panel, and 88, 104 and 120 would have three and four:
-     * then what the first one leaves is one. */
-    const bool few = p->v->paged || (dim > 80 && dim % 16);
+    const unsigned groups = 1u << (p->mma->a.lane_bits - tir_bits(p->mma->m));
+    const unsigned narrow = p->bytes == 2 && !p->v->paged ? tir_mma_in_regs(p->mma) : vector;
+    /* Page numbers take registers for each panel, and 120 would have four, as 88 and 104 have where
+     * an instruction takes more columns than their rest: then what the first one leaves is one. */
+    const bool many = dim > 104 || dim % (groups * narrow);
+    const bool few = p->v->paged || (dim > 80 && dim % 16 && many);
     for (unsigned first = 0; first < dim; first += width) {
         const unsigned rest = dim - first;
+        if (rest < groups * vector)
+            vector = narrow;
+        const unsigned lanes = groups * vector;
         const unsigned least = first && few && lanes < rest ? ceiling(rest) : lanes;
         while (width > p->widest_panel || (width > rest && width > least))
             width /= 2;
