@@ -20,12 +20,9 @@ enum {
     STEPS = 2 * PARTS,   /* of what is done between matrix instructions */
     LEVELS = 4,          /* of priority */
     FINISH_STEPS = 6,
-    CARRY_KEYS = 0, /* PARTS of them */
-    CARRY_SCALE = PARTS,
-    CARRY_PAGE, /* of the group that will be sent for next */
-    CARRIED,
+    SCALES = 4, /* bytes of a key's, behind the page's keys */
+    ONE = 127,  /* the e8m0 scale that changes nothing */
 };
-static_assert((int)CARRIED == (int)ATT_INDEX_CARRIED, "what a group carries");
 static_assert(WIDTH * GROUP == LANES * VECTOR, "a part is one load");
 
 bool att_index_check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
@@ -39,6 +36,14 @@ bool att_index_check(const struct att_variant *v, const struct tir_machine *m, s
         return att_reject(why, ATT_KV_LAYOUT, "the indexer's keys are nhd or shuffle");
     if (v->small_pages && !v->paged)
         return att_reject(why, ATT_SMALL_PAGES, "small_pages is set, paged is false");
+    if (v->index_keys != ATT_INDEX_KEYS_MXFP4)
+        return true;
+    if (tir_find_mma_scaled(m, ROWS, ROWS, TIR_MX_E4M3, TIR_MX_E2M1) < 0)
+        return att_reject(why, ATT_INDEX_KEYS,
+                          "index_keys mxfp4 is for targets that multiply fp4, and %s does not",
+                          m->name);
+    if (!v->paged)
+        return att_reject(why, ATT_INDEX_KEYS, "index_keys mxfp4 is for pages: paged is false");
     return true;
 }
 
@@ -52,7 +57,19 @@ static struct tir_value constant(const struct att_index *x, int n)
     return number(x, tir_i32(x->b, n));
 }
 
+/* A group carries the parts of its keys, their scales, and the page of the group that will be sent
+ * for next. */
+static unsigned carried_scale(const struct att_index *x) { return x->parts; }
+
+static unsigned carried_page(const struct att_index *x) { return x->parts + 1; }
+
+static unsigned carried_each(const struct att_index *x) { return x->parts + 2; }
+
+/* A key has so many bytes, without its scales. */
+static int key_bytes(const struct att_index *x) { return x->mxfp4 ? DIM / 2 : DIM; }
+
 static struct tir_value part_offset(const struct att_index *x, struct tir_value inside);
+static struct tir_value scale_offset(const struct att_index *x, struct tir_value inside);
 
 struct att_index att_index_begin(struct tir_builder *b, const struct att_variant *v)
 {
@@ -63,12 +80,16 @@ struct att_index att_index_begin(struct tir_builder *b, const struct att_variant
                           .shuffle = v->kv_layout == ATT_KV_LAYOUT_SHUFFLE,
                           .listed = v->listed,
                           .by_lane = v->listed || (v->paged && v->small_pages),
+                          .mxfp4 = v->index_keys == ATT_INDEX_KEYS_MXFP4,
                           .block_size = (unsigned)v->block_size,
                           .heads = (unsigned)v->index_heads,
                           .blocks = ((unsigned)v->index_heads + ROWS - 1) / ROWS};
     assert(x.blocks <= ATT_INDEX_BLOCKS_MAX);
     const int fast = tir_find_mma(m, ROWS, ROWS, 2 * WIDTH, TIR_FP8);
     x.mma = fast >= 0 ? fast : tir_find_mma(m, ROWS, ROWS, VECTOR, TIR_FP8);
+    if (x.mxfp4)
+        x.mma = tir_find_mma_scaled(m, ROWS, ROWS, TIR_MX_E4M3, TIR_MX_E2M1);
+    x.parts = x.mxfp4 ? PARTS / 2 : PARTS;
     x.slices = DIM / m->mma[x.mma].k;
     x.ahead = x.blocks > 2 ? ATT_INDEX_AHEAD_MAX / 2 : ATT_INDEX_AHEAD_MAX;
     x.lane = tir_tile(b->f, TIR_I32, LANES, 1, &lane);
@@ -80,20 +101,21 @@ struct att_index att_index_begin(struct tir_builder *b, const struct att_variant
     tir_spread_cols(&s, TIR_REGS, tir_bits(VECTOR));
     tir_spread_rows(&s, TIR_LANES, tir_bits(LANES));
     const struct tir_layout chunk = tir_spread_layout(&s);
-    x.chunk = tir_tile(b->f, TIR_FP8, LANES, VECTOR, &chunk);
+    x.chunk = tir_tile(b->f, x.mxfp4 ? TIR_I8 : TIR_FP8, LANES, VECTOR, &chunk);
     const struct tir_layout products =
         tir_mma_result(&m->mma[x.mma], ROWS, GROUP, (struct tir_waves){0});
     x.products = tir_tile(b->f, TIR_F32, ROWS, GROUP, &products);
     x.lane_index = tir_row_index(b, x.lane);
     x.token = tir_and(b, x.lane_index, constant(&x, GROUP - 1));
     x.key_offset = part_offset(&x, x.token);
-    x.scale_offset = tir_shl(b, x.token, constant(&x, 2));
+    x.scale_offset = scale_offset(&x, x.token);
     x.keys = tir_arg(b, ARG_KEYS, TIR_I64);
     if (x.paged) {
         x.page_stride =
             tir_zext(b, tir_convert(b, tir_arg(b, ARG_PAGE_STRIDE, TIR_I64), TIR_I32), TIR_I64);
         x.paging = att_paging_by_argument(b, !x.by_lane);
-        x.scales = tir_add(b, x.keys, att_wide(b, att_times(b, att_page_tokens(&x.paging), DIM)));
+        x.scales = tir_add(b, x.keys,
+                           att_wide(b, att_times(b, att_page_tokens(&x.paging), key_bytes(&x))));
     } else {
         x.scales = tir_arg(b, ARG_KEY_SCALES, TIR_I64);
     }
@@ -115,7 +137,47 @@ static struct tir_value slice_of(const struct att_index *x, const struct tir_val
     return tir_join_blocks(b, tir_transpose(b, tir_half(b, whole, s % 2)), GROUP);
 }
 
+/* A lane has two of the four blocks of a key in mxfp4, and slice s takes the s-th of these: bytes
+ * of the keys, 32 x 32, and their scales, 2 x 32. */
+static struct tir_value key_bytes_of(const struct att_index *x, const struct tir_value *chunks,
+                                     unsigned s)
+{
+    return tir_transpose(x->b, tir_join_blocks(x->b, chunks[s], GROUP));
+}
+
+static struct tir_value key_scales_of(const struct att_index *x, struct tir_value scales,
+                                      unsigned s)
+{
+    struct tir_builder *b = x->b;
+    const struct tir_value own = tir_half(b, tir_transpose(b, scales), s);
+    return tir_transpose(b, tir_join_blocks(b, tir_transpose(b, own), GROUP));
+}
+
+/* The product of a block of heads with slice s of a group's keys, added to `sum`. */
+static struct tir_value multiply_slice(const struct att_index *x, unsigned block, unsigned s,
+                                       const struct tir_value *carried, struct tir_value sum)
+{
+    struct tir_builder *b = x->b;
+    if (x->mxfp4)
+        return tir_mma_scaled(b, x->mma, x->q[block][s], key_bytes_of(x, carried, s), sum,
+                              tir_i32(b, ONE), key_scales_of(x, carried[carried_scale(x)], s));
+    return tir_mma(b, x->mma, x->q[block][s], tir_transpose(b, slice_of(x, carried, s)), sum);
+}
+
 /* ---- The row ---- */
+
+/* Elements 32 s and 64 + 32 s of a head on, which meet a lane's blocks s of both halves. */
+static struct tir_value query_of_blocks(struct att_index *x, struct tir_view q,
+                                        struct tir_value first, unsigned s, struct tir_type part)
+{
+    struct tir_builder *b = x->b;
+    struct tir_value halves[2];
+    for (int i = 0; i < 2; i++) {
+        q.byte = tir_i32(b, i * DIM / 2 + (int)s * WIDTH);
+        halves[i] = tir_transpose(b, tir_tile_load(b, q, first, part));
+    }
+    return tir_transpose(b, tir_stack(b, halves[0], halves[1]));
+}
 
 /* Rows beyond the last head are 0: they add nothing. */
 static void load_query(struct att_index *x, struct tir_value row)
@@ -141,12 +203,13 @@ static void load_query(struct att_index *x, struct tir_value row)
     for (unsigned i = 0; i < x->blocks; i++) {
         const struct tir_value first = tir_i32(b, (int)(i * ROWS));
         struct tir_value chunks[PARTS];
-        for (int g = 0; g < PARTS; g++) {
+        for (int g = 0; g < PARTS && !x->mxfp4; g++) {
             q.byte = tir_i32(b, g * WIDTH);
             chunks[g] = tir_split_blocks(b, tir_tile_load(b, q, first, part), VECTOR);
         }
         for (unsigned s = 0; s < x->slices; s++)
-            x->q[i][s] = tir_named(b, "q", slice_of(x, chunks, s));
+            x->q[i][s] = tir_named(
+                b, "q", x->mxfp4 ? query_of_blocks(x, q, first, s, part) : slice_of(x, chunks, s));
         const struct tir_value w = tir_tile_load(b, weights, first, weight);
         x->weights[i] = tir_named(b, "w", tir_broadcast(b, w, x->products));
     }
@@ -223,24 +286,36 @@ static struct tir_value find_group(const struct att_index *x, struct tir_value k
 static struct tir_value find_keys(const struct att_index *x, struct tir_value first,
                                   struct tir_value page)
 {
-    return find_group(x, first, page, x->keys, DIM);
+    return find_group(x, first, page, x->keys, key_bytes(x));
 }
 
 static struct tir_value find_scales(const struct att_index *x, struct tir_value first,
                                     struct tir_value page)
 {
-    return find_group(x, first, page, x->scales, 4);
+    return find_group(x, first, page, x->scales, SCALES);
 }
 
+/* Each lane's key's scale, or those of its two blocks. */
 static struct tir_type scale_type(const struct att_index *x)
 {
     struct tir_type t = x->lane;
+    if (x->mxfp4)
+        return tir_tile(x->b->f, TIR_I8, LANES, 2, &x->halves);
     t.dtype = TIR_F32;
     return t;
 }
 
-/* Bytes from a lane's part of its key to the next one. */
-static int apart(const struct att_index *x) { return x->shuffle ? 2 * TILE * TILE : 2 * VECTOR; }
+/* Lanes 32 apart have every other part of fp8 keys, and the first or the last half of others. Bytes
+ * from the parts of the one to those of the other, and from a lane's part to its next one. */
+static int lanes_apart(const struct att_index *x)
+{
+    return (x->shuffle ? TILE * TILE : VECTOR) * (x->mxfp4 ? 2 : 1);
+}
+
+static int apart(const struct att_index *x)
+{
+    return (x->shuffle ? TILE * TILE : VECTOR) * (x->mxfp4 ? 1 : 2);
+}
 
 /* Other pages: each lane looks its own key's up, and waits for it. */
 
@@ -254,15 +329,29 @@ static struct tir_value part_offset(const struct att_index *x, struct tir_value 
 {
     struct tir_builder *b = x->b;
     const struct tir_value half = tir_shr(b, x->lane_index, constant(x, (int)tir_bits(GROUP)));
+    const struct tir_value own =
+        tir_shl(b, half, constant(x, (int)tir_bits((unsigned)lanes_apart(x))));
+    const unsigned bytes = (unsigned)key_bytes(x);
     if (!x->shuffle)
-        return tir_add(b, tir_shl(b, inside, constant(x, (int)tir_bits(DIM))),
-                       tir_shl(b, half, constant(x, (int)tir_bits(VECTOR))));
+        return tir_add(b, tir_shl(b, inside, constant(x, (int)tir_bits(bytes))), own);
     /* 16 tokens: their first 16 elements, their next 16 ... */
     const struct tir_value tile = tir_shr(b, inside, constant(x, (int)tir_bits(TILE)));
     const struct tir_value token = tir_and(b, inside, constant(x, TILE - 1));
-    const struct tir_value at = tir_add(b, tir_shl(b, tile, constant(x, (int)tir_bits(TILE * DIM))),
-                                        tir_shl(b, token, constant(x, (int)tir_bits(TILE))));
-    return tir_add(b, at, tir_shl(b, half, constant(x, (int)tir_bits(TILE * TILE))));
+    const struct tir_value at =
+        tir_add(b, tir_shl(b, tile, constant(x, (int)tir_bits(TILE * bytes))),
+                tir_shl(b, token, constant(x, (int)tir_bits(TILE))));
+    return tir_add(b, at, own);
+}
+
+/* Likewise of its scale, or its two scales. */
+static struct tir_value scale_offset(const struct att_index *x, struct tir_value inside)
+{
+    struct tir_builder *b = x->b;
+    const struct tir_value at = tir_shl(b, inside, constant(x, (int)tir_bits(SCALES)));
+    if (!x->mxfp4)
+        return at;
+    const struct tir_value half = tir_shr(b, x->lane_index, constant(x, (int)tir_bits(GROUP)));
+    return tir_add(b, at, tir_shl(b, half, constant(x, 1)));
 }
 
 /* Byte offsets of each lane's key, and of its scale, i64. */
@@ -303,7 +392,7 @@ static struct places find_lanes(const struct att_index *x, struct tir_value firs
         tir_mul(b, page, tir_splat(b, x->page_stride, tir_typeof(b->f, page)));
     return (struct places){
         .keys = tir_add(b, start, wide(x, part_offset(x, inside))),
-        .scales = tir_add(b, start, wide(x, tir_shl(b, inside, constant(x, 2)))),
+        .scales = tir_add(b, start, wide(x, scale_offset(x, inside))),
     };
 }
 
@@ -330,14 +419,14 @@ static struct tir_value send_keys(const struct att_index *x, const struct att_in
     const struct tir_value first = key_of(x, w, g);
     if (x->by_lane) {
         const struct places at = find_lanes(x, first);
-        for (int i = 0; i < PARTS; i++)
+        for (unsigned i = 0; i < x->parts; i++)
             carried[i] =
-                tir_tile_gather(x->b, x->keys, at.keys, tir_i32(x->b, i * apart(x)), x->chunk);
+                tir_tile_gather(x->b, x->keys, at.keys, tir_i32(x->b, (int)i * apart(x)), x->chunk);
         return at.scales;
     }
     const struct tir_value keys = find_keys(x, first, page);
-    for (int i = 0; i < PARTS; i++)
-        carried[i] = tir_tile_fetch(x->b, keys, x->key_offset, (unsigned)(i * apart(x)), x->chunk);
+    for (unsigned i = 0; i < x->parts; i++)
+        carried[i] = tir_tile_fetch(x->b, keys, x->key_offset, i * (unsigned)apart(x), x->chunk);
     return page;
 }
 
@@ -350,15 +439,15 @@ static struct tir_value send_scales(const struct att_index *x, const struct att_
     return tir_tile_fetch(x->b, find_scales(x, key_of(x, w, g), at), x->scale_offset, 0, type);
 }
 
-unsigned att_index_carried(const struct att_index *x) { return x->ahead * CARRIED; }
+unsigned att_index_carried(const struct att_index *x) { return x->ahead * carried_each(x); }
 
 void att_index_send(const struct att_index *x, const struct att_index_walk *w,
                     struct tir_value *carried)
 {
-    for (unsigned g = 0; g < x->ahead; g++, carried += CARRIED) {
+    for (unsigned g = 0; g < x->ahead; g++, carried += carried_each(x)) {
         const struct tir_value at = send_keys(x, w, g, page_of(x, w, g), carried);
-        carried[CARRY_SCALE] = send_scales(x, w, g, at);
-        carried[CARRY_PAGE] = page_of(x, w, g + x->ahead);
+        carried[carried_scale(x)] = send_scales(x, w, g, at);
+        carried[carried_page(x)] = page_of(x, w, g + x->ahead);
     }
 }
 
@@ -431,28 +520,33 @@ struct round {
 
 static struct tir_value *carried_of(const struct att_index *x, const struct round *r, unsigned g)
 {
-    return r->carried + g % x->ahead * CARRIED;
+    return r->carried + g % x->ahead * carried_each(x);
 }
 
-/* A step of sending for what comes in the place of group g, which has been multiplied. */
+/* A step of sending for what comes in the place of group g, which has been multiplied: its scales
+ * too, where the products have had them. */
 static void send_step(const struct att_index *x, struct round *r, unsigned g, int step)
 {
     struct tir_value *const own = carried_of(x, r, g);
-    const unsigned next = g + x->ahead;
+    const unsigned next = g + x->ahead, part = (unsigned)step - 1;
     if (x->by_lane) {
         if (step == 0)
-            r->places[g] = send_keys(x, r->walk, next, own[CARRY_PAGE], own);
+            r->places[g] = send_keys(x, r->walk, next, own[carried_page(x)], own);
+        if (step == 0 && x->mxfp4)
+            own[carried_scale(x)] = send_scales(x, r->walk, next, r->places[g]);
         return;
     }
     if (step == 0) {
-        r->places[g] = own[CARRY_PAGE];
+        r->places[g] = own[carried_page(x)];
         r->keys = find_keys(x, key_of(x, r->walk, next), r->places[g]);
     }
-    if (step > 0 && step <= PARTS)
-        own[step - 1] = tir_tile_fetch(x->b, r->keys, x->key_offset,
-                                       (unsigned)((step - 1) * apart(x)), x->chunk);
+    if (step > 0 && part < x->parts)
+        own[part] =
+            tir_tile_fetch(x->b, r->keys, x->key_offset, part * (unsigned)apart(x), x->chunk);
+    if (step > 0 && part == x->parts && x->mxfp4)
+        own[carried_scale(x)] = send_scales(x, r->walk, next, r->places[g]);
     if (step == PARTS + 1)
-        own[CARRY_PAGE] = page_of(x, r->walk, g + 2 * x->ahead);
+        own[carried_page(x)] = page_of(x, r->walk, g + 2 * x->ahead);
 }
 
 /* The sums of two groups, 64 x 1: the halves of a column's sum are in lanes 32 apart. */
@@ -465,6 +559,15 @@ static struct tir_value add_halves(const struct att_index *x, const struct tir_v
     return tir_relayout(b, tir_row_sum(b, halves), tir_layout_of(b->f, x->lane));
 }
 
+/* The scales of groups g and g + 1, 64 x 1. */
+static struct tir_value scale_of_set(const struct att_index *x, const struct round *r, unsigned g)
+{
+    struct tir_builder *b = x->b;
+    const struct tir_value first = tir_cmp_lt(b, x->lane_index, constant(x, GROUP));
+    return tir_select(b, first, carried_of(x, r, g)[carried_scale(x)],
+                      carried_of(x, r, g + 1)[carried_scale(x)]);
+}
+
 /* A step of finishing set j, all of whose products have been added up. */
 static void finish_step(const struct att_index *x, struct round *r, unsigned j, int step)
 {
@@ -473,15 +576,14 @@ static void finish_step(const struct att_index *x, struct round *r, unsigned j, 
     if (step == 0)
         r->user->prepare(r->user->context, j);
     if (step == 1) {
-        const struct tir_value first = tir_cmp_lt(b, x->lane_index, constant(x, GROUP));
-        r->scale = tir_select(b, first, carried_of(x, r, g)[CARRY_SCALE],
-                              carried_of(x, r, g + 1)[CARRY_SCALE]);
+        if (!x->mxfp4)
+            r->scale = scale_of_set(x, r, g);
         r->set = add_halves(x, &r->sums[g]);
     }
-    if (step == 2 || step == 3)
-        carried_of(x, r, g)[CARRY_SCALE] = send_scales(x, r->walk, g + x->ahead, r->places[g]);
+    if (!x->mxfp4 && (step == 2 || step == 3))
+        carried_of(x, r, g)[carried_scale(x)] = send_scales(x, r->walk, g + x->ahead, r->places[g]);
     if (step == FINISH_STEPS - 1)
-        r->user->take(r->user->context, j, tir_mul(b, r->set, r->scale));
+        r->user->take(r->user->context, j, x->mxfp4 ? r->set : tir_mul(b, r->set, r->scale));
 }
 
 /* The products of a group with every block of heads; between them the ones before are added up, and
@@ -495,11 +597,8 @@ static void multiply(const struct att_index *x, struct round *r, unsigned g)
     for (unsigned i = 0; i < x->blocks; i++) {
         struct tir_value s = tir_splat(b, tir_f32(b, 0.0f), x->products);
         for (int step = 0; step < STEPS; step++) {
-            if (step % each == 0) {
-                const unsigned slice = (unsigned)(step / each);
-                const struct tir_value k = tir_transpose(b, slice_of(x, keys, slice));
-                s = tir_mma(b, x->mma, x->q[i][slice], k, s);
-            }
+            if (step % each == 0)
+                s = multiply_slice(x, i, (unsigned)(step / each), keys, s);
             if (step)
                 add_step(x, p, step - 1);
             if (i == 0 && g)

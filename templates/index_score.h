@@ -4,8 +4,9 @@
  *
  *     score(n) = ks[n] * sum over heads h of w[h] * relu(q[h] . k[n])
  *
- * with q and k in fp8. The row's q is the left operand of the matrix product and stays in
- * registers; each wave has keys of its own, which go from memory to the right operand as they are.
+ * with q and k in fp8, or k in mxfp4 and ks 1. The row's q is the left operand of the matrix
+ * product and stays in registers; each wave has keys of its own, which go from memory to the right
+ * operand as they are.
  *
  * A wave walks its keys in groups; the next round's keys are on their way while one is scored, and
  * the page numbers of the round after that. What is on its way is carried through the caller's
@@ -21,7 +22,7 @@
 enum {
     ATT_INDEX_DIM = 128,                     /* elements of a head and of a key */
     ATT_INDEX_GROUP = 32,                    /* keys of a matrix product */
-    ATT_INDEX_PARTS = 4,                     /* of a key: loads of a lane */
+    ATT_INDEX_PARTS = 4,                     /* of a key, at most: loads of a lane */
     ATT_INDEX_CARRIED = ATT_INDEX_PARTS + 2, /* values of a group on its way */
     ATT_INDEX_BLOCKS_MAX = 4,
     ATT_INDEX_AHEAD_MAX = 4,   /* groups on their way */
@@ -35,6 +36,8 @@ struct att_index {
     bool listed;            /* keys are those of a list of blocks */
     unsigned block_size;    /* of the list */
     bool by_lane;           /* a group need not lie in one page */
+    bool mxfp4;             /* keys in the cache */
+    unsigned parts;         /* of a key: loads of a lane */
     unsigned heads, blocks; /* of so many rows of the matrix product */
     int mma;
     unsigned slices;                    /* matrix instructions of a product */

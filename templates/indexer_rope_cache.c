@@ -51,7 +51,7 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     if (v->rope == ATT_ROPE_NONE)
         return att_reject(why, ATT_ROPE, "the indexer rotates the first 64 elements: neox or gptj");
     if (v->index_keys == ATT_INDEX_KEYS_MXFP4 &&
-        tir_find_mma_name(m, "mfma_f32_32x32x64_f8f6f4") < 0)
+        tir_find_mma_scaled(m, 32, 32, TIR_MX_E4M3, TIR_MX_E2M1) < 0)
         return att_reject(why, ATT_INDEX_KEYS,
                           "index_keys mxfp4 is for targets that multiply fp4, and %s does not",
                           m->name);

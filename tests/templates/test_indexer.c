@@ -92,14 +92,41 @@ static void a_selection_beyond_lds_is_refused(void **state)
 static void keys_of_mxfp4_are_for_gfx950(void **state)
 {
     (void)state;
+    static const struct att_template *const templates[] = {
+        &att_template_indexer_rope_cache, &att_template_indexer_topk, &att_template_indexer_logits};
+    for (size_t i = 0; i < sizeof(templates) / sizeof(templates[0]); i++) {
+        struct att_variant v;
+        struct att_why why;
+        att_variant_init(&v, templates[i], "gfx942");
+        att_set(&v, ATT_ROPE, ATT_ROPE_NEOX);
+        att_set(&v, ATT_PAGED, 1);
+        att_set(&v, ATT_INDEX_KEYS, ATT_INDEX_KEYS_MXFP4);
+        expect_refused(&v, ATT_INDEX_KEYS,
+                       "index_keys mxfp4 is for targets that multiply fp4, and gfx942 does not");
+        assert_true(templates[i]->check(&v, &tgt_find("gfx950")->machine, &why));
+    }
     struct att_variant v;
-    struct att_why why;
-    att_variant_init(&v, &att_template_indexer_rope_cache, "gfx942");
-    att_set(&v, ATT_ROPE, ATT_ROPE_NEOX);
+    att_variant_init(&v, &att_template_indexer_topk, "gfx950");
     att_set(&v, ATT_INDEX_KEYS, ATT_INDEX_KEYS_MXFP4);
-    expect_refused(&v, ATT_INDEX_KEYS,
-                   "index_keys mxfp4 is for targets that multiply fp4, and gfx942 does not");
-    assert_true(att_template_indexer_rope_cache.check(&v, &tgt_find("gfx950")->machine, &why));
+    expect_refused(&v, ATT_INDEX_KEYS, "index_keys mxfp4 is for pages: paged is false");
+}
+
+static void scores_of_mxfp4_fit_their_registers(void **state)
+{
+    (void)state;
+    static const int heads[] = {8, 32, 64, 128};
+    for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++)
+        for (int kind = 0; kind < 8; kind++) {
+            struct att_variant v;
+            att_variant_init(
+                &v, kind & 1 ? &att_template_indexer_topk : &att_template_indexer_logits, "gfx950");
+            att_set(&v, ATT_INDEX_HEADS, heads[i]);
+            att_set(&v, ATT_PAGED, 1);
+            att_set(&v, ATT_INDEX_KEYS, ATT_INDEX_KEYS_MXFP4);
+            att_set(&v, ATT_SMALL_PAGES, kind >> 1 & 1);
+            att_set(&v, ATT_KV_LAYOUT, kind >> 2);
+            compile_kernel(&v, 0);
+        }
 }
 
 int main(void)
@@ -111,6 +138,7 @@ int main(void)
         cmocka_unit_test(heads_fit_their_registers),
         cmocka_unit_test(a_selection_beyond_lds_is_refused),
         cmocka_unit_test(keys_of_mxfp4_are_for_gfx950),
+        cmocka_unit_test(scores_of_mxfp4_fit_their_registers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -105,3 +105,5 @@ double ref_e2m1(double x)
 }
 
 double ref_e2m1_value(unsigned bits) { return bits & 8 ? -e2m1[bits & 7] : e2m1[bits & 7]; }
+
+double ref_e8m0_value(unsigned byte) { return byte == 255 ? NAN : ldexp(1, (int)byte - 127); }

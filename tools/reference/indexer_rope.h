@@ -35,4 +35,7 @@ double ref_e2m1(double x);
 /** The value of its four bits. */
 double ref_e2m1_value(unsigned bits);
 
+/** The value of a scale, e8m0: 255 is a NaN. */
+double ref_e8m0_value(unsigned byte);
+
 #endif

@@ -27,18 +27,22 @@ int index_data_page(bool small_pages, unsigned choice)
     return pages[small_pages][choice % 3];
 }
 
-struct index_data index_data_of(struct call *c, int heads, int rows, int page,
-                                enum attn_kv_layout layout, enum index_keys kind)
+struct index_data index_data_of(struct call *c, int heads, int rows,
+                                const struct index_cache *cache, enum index_keys kind)
 {
+    const bool mxfp4 = cache->keys == ATTN_INDEX_KEYS_MXFP4;
+    const int key_bytes = mxfp4 ? DIM / 2 : DIM;
     struct index_data d = {
         .call = c,
         .fp8 = find_cache_precision(ATTN_FP8, c->target),
         .heads = heads,
         .rows = rows,
-        .paged = page > 0,
-        .page = page,
-        .page_bytes = (page * INDEX_TOKEN_BYTES + 15) / 16 * 16,
-        .shuffle = layout == ATTN_KV_SHUFFLE,
+        .paged = cache->page > 0,
+        .page = cache->page,
+        .page_bytes = (cache->page * (key_bytes + INDEX_SCALE_BYTES) + 15) / 16 * 16,
+        .shuffle = cache->layout == ATTN_KV_SHUFFLE,
+        .mxfp4 = mxfp4,
+        .key_bytes = key_bytes,
         .kind = kind,
     };
     d.starts = allocate(&d, (size_t)rows, sizeof(*d.starts));
@@ -119,38 +123,105 @@ static int make_key(const struct index_data *d, int key, uint8_t models[2][DIM],
     return d->kind == KEYS_EQUAL || d->kind == KEYS_TWO ? model : key;
 }
 
-/* Returns the offset of element e of token n of a page (or of the tensor). */
+/* ---- Keys in mxfp4 ---- */
+
+/* The scales of a key's blocks, e8m0. */
+static void make_block_scales(const struct index_data *d, int key, uint64_t *random,
+                              uint8_t out[INDEX_SCALE_BYTES])
+{
+    enum { NAN_SCALE = 255, ONE = 127, KEYS_OF_A_SCALE = 256 };
+    const uint64_t bits = random_bits(random);
+    for (int i = 0; i < INDEX_SCALE_BYTES; i++) {
+        const unsigned own = bits >> (8 * i) & 255;
+        switch (d->kind) {
+        case KEYS_RISING: out[i] = (uint8_t)(ONE - 30 + key / KEYS_OF_A_SCALE % 64); break;
+        case KEYS_FALLING: out[i] = (uint8_t)(ONE + 30 - key / KEYS_OF_A_SCALE % 64); break;
+        case KEYS_HUGE_RANGE: out[i] = (uint8_t)(ONE - 66 + own % 100); break;
+        case KEYS_NANS: out[i] = own % 8 == 0 ? NAN_SCALE : ONE; break;
+        case KEYS_RANDOM: out[i] = (uint8_t)(ONE - 4 + own % 6); break;
+        default: out[i] = ONE - 2; break;
+        }
+    }
+    /* A key of zeros has the scale 2^-127. */
+    for (int i = 0; d->kind == KEYS_RANDOM && bits >> 60 == 0 && i < INDEX_SCALE_BYTES; i++)
+        out[i] = 0;
+}
+
+/* The 64 bytes of a key, its class, and what its elements are worth. */
+static int make_mxfp4_key(const struct index_data *d, int key, uint8_t models[2][DIM],
+                          uint64_t *random, uint8_t out[DIM], uint8_t scales[INDEX_SCALE_BYTES],
+                          double value[DIM])
+{
+    const uint64_t bits = random_bits(random);
+    const int model = d->kind == KEYS_TWO ? bits % 3 == 0 : 0;
+    const bool alike = d->kind == KEYS_EQUAL || d->kind == KEYS_TWO || d->kind == KEYS_RISING ||
+                       d->kind == KEYS_FALLING;
+    make_block_scales(d, key, random, scales);
+    for (int i = 0; i < d->key_bytes; i++) {
+        out[i] = alike ? models[model][i] : (uint8_t)random_bits(random);
+        if (d->kind == KEYS_NEGATIVE)
+            out[i] |= 0x88;
+        for (int half = 0; half < 2; half++) {
+            const int e = 2 * i + half;
+            value[e] = ref_e2m1_value(out[i] >> (4 * half) & 15) *
+                       ref_e8m0_value(scales[e / REF_MX_BLOCK]);
+        }
+    }
+    if (d->kind == KEYS_NEGATIVE)
+        return 0;
+    return d->kind == KEYS_EQUAL || d->kind == KEYS_TWO ? model : key;
+}
+
+/* ---- The cache ---- */
+
+/* Returns the offset of byte e of token n of a page (or of the tensor). */
 static size_t element_at(const struct index_data *d, int n, int e)
 {
     if (!d->shuffle)
-        return (size_t)n * DIM + (size_t)e;
-    return (size_t)(n / TILE) * TILE * DIM +
+        return (size_t)(n * d->key_bytes) + (size_t)e;
+    return (size_t)(n / TILE * TILE * d->key_bytes) +
            (size_t)(e / TILE * TILE * TILE + n % TILE * TILE + e % TILE);
+}
+
+/* A key's bytes, those of its scale, and what it is worth. Returns its class. */
+static int make_values(struct index_data *d, int s, int i, uint8_t models[2][DIM], uint64_t *random,
+                       uint8_t key[DIM], uint8_t scale[INDEX_SCALE_BYTES])
+{
+    double *const value = d->k[s] + (size_t)i * DIM;
+    if (d->mxfp4) {
+        d->scales[s][i] = 1;
+        return make_mxfp4_key(d, i, models, random, key, scale, value);
+    }
+    const int class = make_key(d, i, models, random, key);
+    d->scales[s][i] = make_scale(d, i, random);
+    memcpy(scale, &d->scales[s][i], INDEX_SCALE_BYTES);
+    for (int e = 0; e < DIM; e++)
+        value[e] = decode_element(d->fp8, key[e]);
+    return class;
 }
 
 static void make_sequence(struct index_data *d, int s, uint64_t *random)
 {
     const int n = d->keys[s];
-    uint8_t models[2][DIM], key[DIM];
+    uint8_t models[2][DIM], key[DIM], scale[INDEX_SCALE_BYTES];
     for (int i = 0; i < 2 * DIM; i++)
-        models[i / DIM][i % DIM] = make_element(d, random);
+        models[i / DIM][i % DIM] =
+            d->mxfp4 ? (uint8_t)random_bits(random) : make_element(d, random);
     d->k[s] = allocate(d, (size_t)n * DIM + 1, sizeof(double));
     d->scales[s] = allocate(d, (size_t)n + 1, sizeof(float));
     d->classes[s] = allocate(d, (size_t)n + 1, sizeof(int));
     for (int i = 0; i < n; i++) {
-        d->classes[s][i] = make_key(d, i, models, random, key);
-        d->scales[s][i] = make_scale(d, i, random);
+        d->classes[s][i] = make_values(d, s, i, models, random, key, scale);
         uint8_t *page = d->image;
         int token = i;
         if (d->paged) {
             page += (size_t)d->table[s * d->table_stride + i / d->page] * d->page_bytes;
             token = i % d->page;
-            memcpy(page + d->page * DIM + 4 * token, &d->scales[s][i], sizeof(float));
+            memcpy(page + d->page * d->key_bytes + INDEX_SCALE_BYTES * token, scale,
+                   INDEX_SCALE_BYTES);
         }
-        for (int e = 0; e < DIM; e++) {
+        for (int e = 0; e < d->key_bytes; e++)
             page[element_at(d, token, e)] = key[e];
-            d->k[s][(size_t)i * DIM + (size_t)e] = decode_element(d->fp8, key[e]);
-        }
     }
 }
 
@@ -185,7 +256,7 @@ static void make_image(struct index_data *d, uint64_t *random)
     if (d->call->traced)
         return;
     d->image = allocate(d, d->image_bytes, 1);
-    memset(d->image, nan_of(d), d->image_bytes);
+    memset(d->image, d->mxfp4 ? UINT8_MAX : nan_of(d), d->image_bytes);
 }
 
 void index_data_make(struct index_data *d)
@@ -259,7 +330,7 @@ double index_data_bytes(const struct index_data *d)
     double keys = 0;
     for (int s = 0; s < d->sequences; s++)
         keys += d->keys[s];
-    return keys * INDEX_TOKEN_BYTES + (double)d->rows * d->heads * (DIM + 4);
+    return keys * (d->key_bytes + INDEX_SCALE_BYTES) + (double)d->rows * d->heads * (DIM + 4);
 }
 
 /*
@@ -268,7 +339,8 @@ double index_data_bytes(const struct index_data *d)
  * off by 256 f of the sum of magnitudes. The maximum with 0 makes no error larger. Products with
  * weights are added by fma, at most heads / 4 + 8 times in all for a padded number of heads below
  * twice theirs, and at least 32: (heads / 4 + 16) f. The scale is one more rounding, and what is
- * subnormal may be lost at every step.
+ * subnormal may be lost at every step. Products of fp8 and e2m1 are exact too, also times the
+ * scales of mxfp4, which are powers of two.
  */
 struct ref_index_score index_data_score(const struct index_data *d, int row, int n, double *bound)
 {

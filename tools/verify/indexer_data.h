@@ -7,6 +7,7 @@
 #define TOOLS_VERIFY_INDEXER_DATA_H
 
 #include "tools/reference/indexer.h"
+#include "tools/reference/indexer_rope.h"
 #include "tools/verify/call.h"
 
 /** The ways to make keys. */
@@ -17,17 +18,19 @@ enum index_keys {
     KEYS_TWO,        /* two different ones, in random order */
     KEYS_RISING,     /* alike, with rising scales */
     KEYS_FALLING,    /* and falling ones */
-    KEYS_HUGE_RANGE, /* scales from 1e-20 to 1e10, of both signs */
-    KEYS_NANS,       /* NaNs in keys and scales, infinite scales */
+    KEYS_HUGE_RANGE, /* scales from 1e-20 to 1e10, of fp8 of both signs */
+    KEYS_NANS,       /* of fp8 NaNs in keys and scales, infinite scales; of mxfp4 NaNs in scales */
 };
 
-enum { INDEX_TOKEN_BYTES = REF_INDEX_DIM + 4 };
+enum { INDEX_SCALE_BYTES = 4 }; /* of a key */
 
 struct index_data {
     struct call *call; /* whose memory this is */
     const struct precision *fp8;
     int heads, rows, sequences;
     bool paged, shuffle, has_starts;
+    bool mxfp4;     /* keys */
+    int key_bytes;  /* without its scale */
     int page;       /* tokens */
     int page_bytes; /* a multiple of 16 */
     enum index_keys kind;
@@ -35,8 +38,8 @@ struct index_data {
     int *keys;                              /* of each sequence */
     double *q;                              /* [rows, heads, 128] */
     float *weights;
-    double **k;       /* of each sequence: [keys, 128] */
-    float **scales;   /* [keys] */
+    double **k;       /* of each sequence: [keys, 128]; of mxfp4 with their scales in them */
+    float **scales;   /* [keys]; of mxfp4 1 */
     int **classes;    /* [keys]: keys of one class are alike */
     int32_t *table;   /* [sequences, table_stride] */
     int table_stride; /* pages */
@@ -48,10 +51,16 @@ struct index_data {
 /** Tokens of a page: one of those that a kernel for small pages, or for others, takes. */
 int index_data_page(bool small_pages, unsigned choice);
 
-/** Data for a call of an indexer, with room for starts, ends and row_sequences; `page` is 0 without
- * pages. */
-struct index_data index_data_of(struct call *c, int heads, int rows, int page,
-                                enum attn_kv_layout layout, enum index_keys kind);
+/** The cache that an indexer reads. */
+struct index_cache {
+    int page; /* tokens; 0 without pages */
+    enum attn_kv_layout layout;
+    enum attn_index_keys keys;
+};
+
+/** Data for a call of an indexer, with room for starts, ends and row_sequences. */
+struct index_data index_data_of(struct call *c, int heads, int rows,
+                                const struct index_cache *cache, enum index_keys kind);
 
 /** Everything from sequences, row_sequences and ends, which the caller has set, on. */
 void index_data_make(struct index_data *d);

@@ -55,7 +55,8 @@ static void size(struct call *c)
     const struct attn_indexer_logits_desc *desc = &c->desc.indexer_logits;
     struct index_data *d = c->own;
     const int page = desc->paged ? index_data_page(desc->small_pages, (unsigned)s->page) : 0;
-    *d = index_data_of(c, desc->heads, s->rows, page, desc->layout, s->keys);
+    const struct index_cache cache = {page, desc->layout, desc->index_keys};
+    *d = index_data_of(c, desc->heads, s->rows, &cache, s->keys);
     make_rows(c, d);
     index_data_make(d);
     a->rows = s->rows;

@@ -218,7 +218,8 @@ static void size(struct call *c)
     struct index_data *d = &((struct own *)c->own)->data;
     const int page =
         s->trace.page ? s->trace.page : index_data_page(desc->small_pages, (unsigned)c->number);
-    *d = index_data_of(c, desc->heads, s->rows, desc->paged ? page : 0, desc->layout, s->keys);
+    const struct index_cache cache = {desc->paged ? page : 0, desc->layout, desc->index_keys};
+    *d = index_data_of(c, desc->heads, s->rows, &cache, s->keys);
     make_rows(c, d);
     index_data_make(d);
     for (int r = 0; desc->listed && r < s->rows; r++) {
