@@ -80,6 +80,24 @@ static void check_scaled(struct verdict *verdict, const struct expected *r,
     }
 }
 
+/* The largest of a block is 4 scales or more, and below 8 of them. Numbers of e2m1 are at most half
+ * of 2 apart from 4 to 6, half of 1 from 2 on, and so on; what is above 6 becomes 6. */
+static void check_mxfp4(struct verdict *verdict, const struct expected *r,
+                        const struct scaled_head *got)
+{
+    for (int block = 0; block < MX_BLOCKS; block++) {
+        const double scale = got->scales[block];
+        double most = 0, error = 0;
+        for (int d = block * MX_BLOCK; d < (block + 1) * MX_BLOCK; d++) {
+            const double y = fabs(r->y[d]), before = r->error[d] + 8 * f * y;
+            most = fmax(most, y);
+            error = fmax(error, before);
+            note_error(&verdict->index, got->x[d], r->y[d], fmax(y + before, scale) / 4 + before);
+        }
+        note_error(&verdict->index, 6 * scale, most, 2 * scale + error);
+    }
+}
+
 void check_index_query(struct verdict *verdict, const struct shape *s, const uint16_t given[INDEX],
                        int position, const struct scaled_head *got)
 {
@@ -98,7 +116,10 @@ void check_index_key(struct verdict *verdict, const struct model *m, const uint1
         r.y[d] = bf16_to_float(given[d]);
     normalise_key(m, &r);
     rotate(m->shape, position, &r);
-    check_scaled(verdict, &r, got);
+    if (m->shape->mxfp4)
+        check_mxfp4(verdict, &r, got);
+    else
+        check_scaled(verdict, &r, got);
 }
 
 /* The score of a key, and the sum of the absolute values of what is added up. */

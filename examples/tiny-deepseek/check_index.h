@@ -5,9 +5,13 @@
 
 #include "check.h"
 
-/* A head as fp8 has it: the numbers times their scale, and the largest number of fp8. */
+enum { MX_BLOCK = 32, MX_BLOCKS = INDEX / MX_BLOCK };
+
+/* A head as fp8 has it: the numbers times their scale, and the largest number of fp8. Or as mxfp4
+ * has it: each block's numbers times its scale. */
 struct scaled_head {
     double x[INDEX], scale, largest;
+    double scales[MX_BLOCKS];
 };
 
 /* The rotated query of what was given, and the normalised and rotated key. */

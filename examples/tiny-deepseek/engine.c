@@ -309,14 +309,33 @@ static void download_sparse(struct engine *e, size_t tokens)
     layer_download(e->layer, e->index_q_out, x->q_out, tokens * index_heads * INDEX);
     layer_download(e->layer, e->index_weights_out, x->weights_out,
                    tokens * index_heads * sizeof(float));
-    layer_download(e->layer, e->index_cache, x->cache, sizeof(e->index_cache));
+    layer_download(e->layer, e->index_cache, x->cache,
+                   sizeof(e->index_cache) / (INDEX + 4) *
+                       (e->shape->mxfp4 ? INDEX / 2 + 4 : INDEX + 4));
     layer_download(e->layer, e->slots, x->slots, tokens * (size_t)e->shape->chosen * 4);
     layer_download(e->layer, e->counts, x->counts, tokens * sizeof(int32_t));
+}
+
+/* Each byte has two elements of e2m1, the even one in its low half, and each 32 a scale of e8m0. */
+static void read_mxfp4_key(struct engine *e, int sequence, int token, struct scaled_head *key)
+{
+    static const double e2m1[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
+    const uint8_t *scales = e->index_cache + layer_index_scale(e->layer, sequence, token);
+    for (int d = 0; d < INDEX; d++) {
+        const uint8_t byte = e->index_cache[layer_index_key(e->layer, sequence, token, d / 2)];
+        const unsigned bits = byte >> (4 * (d % 2)) & 15;
+        key->scales[d / MX_BLOCK] = ldexp(1, scales[d / MX_BLOCK] - 127);
+        key->x[d] = key->scales[d / MX_BLOCK] * (bits & 8 ? -e2m1[bits & 7] : e2m1[bits]);
+    }
 }
 
 static void read_index_key(struct engine *e, int sequence, int token, struct scaled_head *key)
 {
     float scale;
+    if (e->shape->mxfp4) {
+        read_mxfp4_key(e, sequence, token, key);
+        return;
+    }
     memcpy(&scale, e->index_cache + layer_index_scale(e->layer, sequence, token), sizeof(scale));
     key->scale = scale;
     key->largest = layer_fp8_largest(e->layer);
@@ -478,7 +497,7 @@ int main(int argc, char **argv)
 {
     bool ok = true;
     for (int i = 0; i < SHAPES; i++) {
-        if (argc < 2 || strcmp(argv[1], shapes[i].name) == 0)
+        if (argc < 2 ? !shapes[i].mxfp4 : strcmp(argv[1], shapes[i].name) == 0)
             ok &= run(&shapes[i]);
     }
     return !ok;

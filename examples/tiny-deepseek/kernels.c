@@ -118,12 +118,14 @@ static void look_up_step(struct kernels *k, const struct shape *s)
 
 static void look_up_sparse(struct kernels *k, const struct shape *s)
 {
+    const enum attn_index_keys keys = s->mxfp4 ? ATTN_INDEX_KEYS_MXFP4 : ATTN_INDEX_KEYS_FP8;
     const struct attn_indexer_rope_cache_desc rotate = {
         .size = sizeof(rotate),
         .dtype = ATTN_BF16,
         .heads = s->index_heads,
         .rope = ATTN_ROPE_NEOX,
         .layer_norm = true,
+        .index_keys = keys,
         .layout = ATTN_KV_SHUFFLE,
     };
     const struct attn_indexer_topk_desc choose = {
@@ -132,6 +134,7 @@ static void look_up_sparse(struct kernels *k, const struct shape *s)
         .heads = s->index_heads,
         .paged = true,
         .layout = ATTN_KV_SHUFFLE,
+        .index_keys = keys,
         .planned = true,
     };
     const struct attn_topk_desc join = {.size = sizeof(join), .top_k = s->chosen, .planned = true};

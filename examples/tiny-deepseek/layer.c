@@ -281,25 +281,28 @@ int64_t layer_slot(const struct layer *l, int sequence, int token)
     return slot_of(paging_of(l), sequence, token);
 }
 
+/* Bytes of a key, without its scale or scales, which take 4. */
+static size_t key_bytes(const struct layer *l) { return l->shape->mxfp4 ? INDEX / 2 : INDEX; }
+
 size_t layer_index_page(const struct layer *l)
 {
-    return (size_t)l->shape->page * (INDEX + sizeof(float));
+    return (size_t)l->shape->page * (key_bytes(l) + sizeof(float));
 }
 
-/* 16 tokens are together: the first 16 elements of each, the next 16 ... */
-size_t layer_index_key(const struct layer *l, int sequence, int token, int d)
+/* 16 tokens are together: the first 16 bytes of each, the next 16 ... */
+size_t layer_index_key(const struct layer *l, int sequence, int token, int byte)
 {
     const size_t page = (size_t)l->shape->page;
     const size_t slot = (size_t)slot_of(paging_of(l), sequence, token), inside = slot % page;
-    return slot / page * layer_index_page(l) + inside / 16 * 16 * INDEX + (size_t)d / 16 * 256 +
-           inside % 16 * 16 + (size_t)d % 16;
+    return slot / page * layer_index_page(l) + inside / 16 * 16 * key_bytes(l) +
+           (size_t)byte / 16 * 256 + inside % 16 * 16 + (size_t)byte % 16;
 }
 
 size_t layer_index_scale(const struct layer *l, int sequence, int token)
 {
     const size_t page = (size_t)l->shape->page;
     const size_t slot = (size_t)slot_of(paging_of(l), sequence, token);
-    return slot / page * layer_index_page(l) + page * INDEX + slot % page * sizeof(float);
+    return slot / page * layer_index_page(l) + page * key_bytes(l) + slot % page * sizeof(float);
 }
 
 float layer_read_row(struct layer *l, int sequence, int token, double row[ROW])

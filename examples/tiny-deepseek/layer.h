@@ -70,7 +70,7 @@ struct index {
     uint16_t *q, *k, *weights; /* as above */
     uint8_t *q_out;            /* fp8 [token, index_heads, INDEX] */
     float *weights_out;        /* [token, index_heads], with the scales of q */
-    uint8_t *cache;            /* [page, page size, INDEX + 4]: keys, then their scales */
+    uint8_t *cache;            /* [page, page size, key]: keys, then 4 bytes of scale each */
     int32_t *slots;            /* [token, chosen] of the latent cache; then -1 */
     int32_t *counts;           /* [token] */
     char *workspace;           /* the plan, and the lists of tokens that it cuts */
@@ -79,9 +79,9 @@ const struct index *layer_index(const struct layer *l);
 size_t layer_index_page(const struct layer *l); /* bytes */
 int64_t layer_slot(const struct layer *l, int sequence, int token);
 
-/* These return where element `d` of a token's key, and its scale, are in the indexer's cache, in
- * bytes. */
-size_t layer_index_key(const struct layer *l, int sequence, int token, int d);
+/* These return where a byte of a token's key, and its scale, or the first of its four scales, are
+ * in the indexer's cache, in bytes. */
+size_t layer_index_key(const struct layer *l, int sequence, int token, int byte);
 size_t layer_index_scale(const struct layer *l, int sequence, int token);
 
 /* These return an fp8 of this GPU as a number, and the largest. */

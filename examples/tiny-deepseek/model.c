@@ -6,9 +6,10 @@
 #include <stdlib.h>
 
 const struct shape shapes[SHAPES] = {
-    {"deepseek-v3", 7168, 16, 128, 128, 1536, 1e4, 40, true, 64, 0, 0},
-    {"glm-5", 6144, 8, 192, 256, 2048, 1e6, 1, false, 16, 0, 0},
-    {"deepseek-v3.2", 7168, 16, 128, 128, 1536, 1e4, 40, true, 64, 64, 64},
+    {"deepseek-v3", 7168, 16, 128, 128, 1536, 1e4, 40, true, 64, 0, 0, false},
+    {"glm-5", 6144, 8, 192, 256, 2048, 1e6, 1, false, 16, 0, 0, false},
+    {"deepseek-v3.2", 7168, 16, 128, 128, 1536, 1e4, 40, true, 64, 64, 64, false},
+    {"deepseek-v3.2-mxfp4", 7168, 16, 128, 128, 1536, 1e4, 40, true, 64, 64, 64, true},
 };
 
 double softmax_scale(const struct shape *s)

@@ -35,10 +35,12 @@ struct shape {
     int page;               /* tokens in a page of the cache */
     int index_heads;        /* of the sparse indexer; 0: attention is dense */
     int chosen;             /* keys that it chooses for a query */
+    bool mxfp4;             /* the indexer's keys, on MI355X; else fp8 */
 };
 
+/* main() runs the last one only where it is named, since not every GPU can. */
 extern const struct shape shapes[];
-enum { SHAPES = 3 };
+enum { SHAPES = 4 };
 
 static inline int key_dim(const struct shape *s) { return s->nope + ROPE; }
 static inline int query_size(const struct shape *s) { return s->heads * key_dim(s); }
