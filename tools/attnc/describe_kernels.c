@@ -326,11 +326,13 @@ static void write_indexer(struct writer *w, const struct model_latent *l)
     field(w, "rope: %s", ropes[l->index_rope]);
     field(w, "layer_norm: true");
     field(w, "hadamard: [false, true] # true: as DeepSeek's code and SGLang's; false: as vLLM's");
+    field(w, "index_keys: fp8 # mxfp4, here and below, for MI355X alone: half the bytes");
     end(w, "rotation and cache of the indexer", "Queries and keys of the sparse indexer.");
     begin(w, "indexer_topk");
     field(w, "index_heads: %ld", l->index_heads);
     field(w, "top_k: %ld", l->index_topk);
     field(w, "paged: true");
+    field(w, "index_keys: fp8");
     field(w, "small_pages: %s", has_small_pages(w->d->page_size));
     end(w, "the keys that the indexer chooses", "The best keys of each query, as slots.");
     write_latent_decode(w, l, 1, true);
