@@ -7,6 +7,8 @@
 
 #include <assert.h>
 
+#include "ir/bits.h"
+
 enum { MAX_ACCESS = 16 /* bytes a lane */ };
 
 struct rows {
@@ -23,8 +25,10 @@ static struct rows rows_of(struct tir_expander *x, const struct tir_op *op, stru
     const unsigned bytes = tir_dtype_bits(t.dtype) / 8;
     r.apart = op->imm[0] ? (unsigned)op->imm[0] : bytes;
     uint32_t cols[TIR_LAYOUT_MAX_BITS] = {0};
+    /* An index is put together bit by bit, so only a power of two may be in its images. */
+    const unsigned factor = tir_is_power(r.apart) ? 1 : r.apart;
     for (int i = 0; i < r.l->lane_bits + r.l->wave_bits; i++)
-        cols[i] = tir_rc_col(r.l->basis[r.l->reg_bits + i]) * r.apart;
+        cols[i] = tir_rc_col(r.l->basis[r.l->reg_bits + i]) * (r.apart / factor);
     r.per = r.apart == bytes ? 1u << tir_layout_contiguous(r.l, 1) : 1;
     while (r.per * bytes > MAX_ACCESS)
         r.per /= 2;
@@ -32,7 +36,10 @@ static struct rows rows_of(struct tir_expander *x, const struct tir_op *op, stru
     r.address = op->operands[1];
     const struct tir_value byte =
         tir_splat(b, tir_scalar_now(x, op->operands[2]), tir_vec(TIR_I32, 1));
-    const struct tir_value at = tir_add(b, tir_lane_index(x, cols, r.l->wave_bits), byte);
+    struct tir_value column = tir_lane_index(x, cols, r.l->wave_bits);
+    if (factor > 1)
+        column = tir_mul(b, column, tir_splat(b, tir_i32(b, (int)factor), tir_vec(TIR_I32, 1)));
+    const struct tir_value at = tir_add(b, column, byte);
     r.lane = tir_convert(b, at, TIR_I64);
     return r;
 }
