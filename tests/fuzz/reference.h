@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A second implementation of scalar and vector instructions, for fuzz_semantics.c: slow, plain, and
+ * from the manuals alone (CDNA3 and CDNA4 ISA, chapters 12 and 13).
+ */
+#ifndef TESTS_FUZZ_REFERENCE_H
+#define TESTS_FUZZ_REFERENCE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct reference_state {
+    uint32_t sgpr[128]; /* as encoded: VCC 106, M0 124, EXEC 126 */
+    uint32_t v[256][64];
+    uint8_t scc;
+    uint32_t mode;
+};
+
+/** Words of the instruction, 0: the reference does not know it. Reads two words. */
+size_t reference_words(const uint32_t *words);
+
+/** The manual's mnemonic in lower case, without suffix, of an instruction that it knows. */
+const char *reference_name(const uint32_t *words);
+
+void reference_execute(struct reference_state *s, const uint32_t *words);
+
+/** Changes something of an instruction; the second word becomes that of DPP or SDWA if need be. */
+void reference_mutate(uint32_t *words, uint32_t seed, uint32_t extra);
+
+#endif
