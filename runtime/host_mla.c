@@ -67,7 +67,10 @@ int attn_head_product_fill(const struct attn_head_product_desc *d,
     const int64_t kept = d->heads * attn_parts(d->head_dim_v, KEPT_ROWS);
     const int64_t tiles = attn_parts(a->tokens, TILE_TOKENS);
     const int64_t wanted = attn_parts(all, kept);
-    const int64_t most = attn_parts(tiles, TILES_LEAST);
+    /* Half as many tiles where the device would have so few workgroups. */
+    const int64_t few = d->head_dim > LARGE_COLUMNS ? 128 : WORKGROUPS_WANTED / 2;
+    const int64_t short_runs = attn_parts(tiles, TILES_LEAST / 2);
+    const int64_t most = kept * short_runs <= few ? short_runs : attn_parts(tiles, TILES_LEAST);
     const int64_t each = attn_parts(tiles, wanted < most ? wanted : most);
     const int64_t groups = attn_parts(tiles, each);
     if (d->shared)
