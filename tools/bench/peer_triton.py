@@ -158,7 +158,7 @@ def decode(checkout, target, directory, heads, kv_heads, keys, batch):
         "logits_ptr": buffer(rows * DIM * BF16), "logits_ptrs": buffer(rows * DIM * BF16),
         "blk_tables_ptr": table, "blk_tables_ptrs": table, "seq_lens_ptr": lens,
         "scale": DIM ** -0.5, "k_scale": 1.0, "v_scale": 1.0, "compute_type": tl.bfloat16,
-        "stride_o_s": heads * DIM, "stride_o_nh": DIM, "stride_o_h": DIM * group if not whole else DIM,
+        "stride_o_s": heads * DIM, "stride_o_nh": DIM, "stride_o_h": DIM,
         "stride_q_s": heads * DIM, "stride_q_nh": DIM, "stride_q_hs": 1,
         "stride_k_b": kv_heads * PAGE * DIM, "stride_k_nh": PAGE * DIM, "stride_k_kb": DIM,
         "stride_k_hs": 1, "stride_bt_s": pages, "HEAD_SZ": DIM, "HEAD_SZ_POW2": DIM,
