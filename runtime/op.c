@@ -309,9 +309,9 @@ static bool is_even(const union attn_value *values, unsigned total, unsigned lon
  * So many workgroups in a row stand for a grid that has more than the kernel wants. Each then has
  * its work from the start, which balances only where there is about as much of it in every
  * sequence. Where no sequence has more keys than the longest has queries, keys are as even as
- * queries.
+ * queries. The kernel learns from ATTN_ARG_WORKGROUPS that there are turns.
  */
-static void limit_grid(uint32_t most, const union attn_value *values, uint32_t grid[3])
+static void limit_grid(uint32_t most, union attn_value *values, uint32_t grid[3])
 {
     const uint64_t layer = (uint64_t)grid[0] * grid[1];
     const bool alone = integer(values, ATTN_ARG_BATCH, true) == 1;
@@ -322,6 +322,7 @@ static void limit_grid(uint32_t most, const union attn_value *values, uint32_t g
     if (!is_even(values, ATTN_ARG_TOTAL_Q, ATTN_ARG_MAX_SEQLEN_Q) ||
         !(alone || of_itself || is_even(values, ATTN_ARG_TOTAL_K, ATTN_ARG_MAX_SEQLEN_K)))
         return;
+    values[ATTN_ARG_WORKGROUPS].i64 = most;
     grid[0] = most;
     grid[1] = grid[2] = 1;
 }
@@ -340,7 +341,7 @@ static void pack_kernargs(const struct attn_kernel *kernel, const union attn_val
 }
 
 static int launch(const struct attn_op *op, const struct attn_kernel *kernel,
-                  const struct attn_call *call)
+                  struct attn_call *call)
 {
     uint32_t grid[3];
     if (!make_grid(kernel, call->values, grid))

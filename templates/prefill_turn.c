@@ -155,24 +155,25 @@ static void read_arguments(struct prefill *p)
 }
 
 /*
- * No more than prefill_workgroups() go through all work, in its order. Every other time they go
- * backwards, XCD by XCD: who had the heaviest tile then gets the lightest. A grid of no more has
- * one turn.
+ * The workgroups of the launch go through all work, in its order. Every other time they go
+ * backwards, XCD by XCD: who had the heaviest tile then gets the lightest. Where each tile has a
+ * workgroup, their number is INT32_MAX, so that there is one turn.
  */
 static void take_all(struct prefill *p, void (*attend)(struct prefill *))
 {
     struct tir_builder *const b = &p->b;
-    const int groups = prefill_workgroups(p);
+    const struct tir_value groups = tir_arg(b, ARG_WORKGROUPS, TIR_I32);
     const struct turn first = find_turn(p);
     struct tir_value order = tir_add(b, tir_mul(b, first.layer, first.places), first.place);
     const struct tir_value all = tir_mul(b, first.places, count_layers(p));
-    struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), all, tir_i32(b, groups), &order, 1);
+    struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), all, groups, &order, 1);
     const struct tir_value number = tir_add(b, loop.index, order);
     const struct tir_value layer = find_layer(p, loop.index, number, &first);
     const struct tir_value place = tir_sub(b, number, tir_mul(b, layer, first.places));
     take_turn(p, &(struct turn){place, first.places, layer}, tir_cmp_lt(b, number, all), attend);
     const struct tir_value xcd = tir_and(b, order, tir_i32(b, ATT_XCDS - 1));
-    order = tir_sub(b, att_plus(b, att_times(b, xcd, 2), groups - ATT_XCDS), order);
+    const struct tir_value most = att_plus(b, groups, -ATT_XCDS);
+    order = tir_sub(b, tir_add(b, att_times(b, xcd, 2), most), order);
     tir_end_for(b, &loop, &order, 1);
 }
 

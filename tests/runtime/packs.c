@@ -55,7 +55,7 @@ void add_made(struct attnc_pack_writer *w, const struct made *m)
         {"q_token_stride", MADE_Q_STRIDE, ATTN_KIND_I64},
         {"window_left", MADE_LEFT, ATTN_KIND_I32},
         {"window_right", MADE_RIGHT, ATTN_KIND_I32},
-        {m->extra_arg, MADE_EXTRA, ATTN_KIND_I64},
+        {m->extra_arg, MADE_EXTRA, m->extra_narrow ? ATTN_KIND_I32 : ATTN_KIND_I64},
     };
     const char *code = or(m->code, or(m->name, name));
     const struct attnc_pack_kernel k = {

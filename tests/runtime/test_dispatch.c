@@ -171,7 +171,8 @@ static void hip_5_properties_are_read_too(void **state)
 }
 
 /* A grid that has more workgroups than the kernel wants is a row of so many where sequences are
- * about as long as the longest, of 200 queries, and have about as many keys; others stay. */
+ * about as long as the longest, of 200 queries, and have about as many keys; others stay. The
+ * kernel learns how many there are in the row, and that there is one turn where it is none. */
 static void a_grid_has_a_limit(void **state)
 {
     (void)state;
@@ -198,7 +199,12 @@ static void a_grid_has_a_limit(void **state)
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct fakehip *f = fake_reset();
-        const struct made kernels[] = {{.workgroups_most = cases[i].most}};
+        const struct made kernels[] = {{
+            .workgroups_most = cases[i].most,
+            .extra_arg = "workgroups",
+            .extra_narrow = true,
+        }};
+        const bool row = cases[i].grid[1] == 1;
         struct bench b = open_bench(kernels, 1);
         const struct attn_prefill_desc d = plain_desc();
         struct attn_op *op;
@@ -212,6 +218,7 @@ static void a_grid_has_a_limit(void **state)
         assert_int_equal(f->launches, 1);
         for (int k = 0; k < 3; k++)
             assert_int_equal(f->grid[k], cases[i].grid[k]);
+        assert_int_equal(i32_at(f, MADE_EXTRA), row ? (int)cases[i].grid[0] : INT32_MAX);
         attn_op_destroy(op);
         close_bench(&b);
     }

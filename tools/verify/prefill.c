@@ -26,6 +26,7 @@ enum {
     IN_ORDER = 1 << 6,   /* pages one after the other */
     LATE = 1 << 8,       /* the last key weighs 2^40 times what the others do */
     TURNS = 1 << 7,      /* for persistent kernels only: more than two turns, many of them empty */
+    NO_TURNS = 1 << 9,   /* for these too: as many tiles, each with its workgroup */
 };
 
 /*
@@ -55,6 +56,7 @@ static const struct shape {
     {{"beyond 4 GiB", FAR}, 1, 2, 1, 1, {{260, 72}}, 0, 0, 0},
     {{"long", LONG}, 2, 1, 1, 1, {{260, 700}}, 0, 0, 0},
     {{"turns", TURNS}, 3, 3, 6, 12, {{3, 40}, {257, 70}, {0, 5}}, 0, 0, 0},
+    {{"no turns", NO_TURNS}, 3, 3, 6, 12, {{3, 40}, {257, 70}, {0, 5}}, 0, 0, 0},
     {{"own scale", OWN_SCALE}, 1, 1, 1, 1, {{20, 40}}, 0, 0, 0},
 };
 
@@ -506,7 +508,7 @@ static bool takes(const struct call *c)
 {
     const struct attn_prefill_desc *d = &c->desc.prefill;
     const bool plain = !d->sinks && !d->soft_cap && !d->logits && !d->lse && !d->paged;
-    return (plain || !is(c, LONG)) && (!is(c, TURNS) || is_persistent(c));
+    return (plain || !is(c, LONG)) && (!is(c, TURNS | NO_TURNS) || is_persistent(c));
 }
 
 /* Fills in what the user left out, by the kernel's ratio of heads. */
@@ -520,6 +522,10 @@ static const char *complete(const struct call *c, void *shape)
         return "growth is for tensors of bf16 and fp16";
     if (!s->sequences[0].k)
         s->sequences[0].k = s->sequences[0].q;
+    if (s->sequences[1].q) {
+        s->sequences[1].k = s->sequences[1].q;
+        s->count = 2;
+    }
     if (!s->kv_heads)
         s->kv_heads = !s->heads ? 8 : ratio ? s->heads / ratio : 1;
     if (!s->heads)
@@ -550,6 +556,8 @@ const struct verify_op verify_prefill = {
             {"q", offsetof(struct shape, sequences[0].q), 1 << 20, "query tokens of each"},
             {"k", offsetof(struct shape, sequences[0].k), 1 << 20,
              "key tokens of each; q where left out"},
+            {"then_q", offsetof(struct shape, sequences[1].q), 1 << 20,
+             "query and key tokens of a further sequence behind each"},
             {"heads", offsetof(struct shape, heads), 1024,
              "query heads; what the kernel's ratio asks for"},
             {"kv_heads", offsetof(struct shape, kv_heads), 1024,
