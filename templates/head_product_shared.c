@@ -4,12 +4,12 @@
  * latents. That is one matrix product of many tokens with the rows of all heads, bound by the
  * matrix units, or as much by what it writes.
  *
- * A wave keeps 32 rows of w in registers, a workgroup 128, and goes over its tokens tile by tile.
- * The next tile is on its way to one half of LDS while this one is multiplied out of the other, and
- * the results of the last one are stored meanwhile.
+ * A wave keeps 32 rows of w in registers, a workgroup 256, and goes over its tokens tile by tile.
+ * While one half of the waves multiplies, the other half, a phase behind on the same SIMDs, stores
+ * its last results, reads its first panel of x and has its part of a later tile copied into LDS.
  *
- * Two workgroups fit a compute unit, and a launch has as many: each takes an equal part of the
- * tokens. Those with the same tokens are neighbours on one XCD, whose L2 has x for all of them.
+ * One workgroup fills a compute unit, and a launch has as many: each takes an equal part of the
+ * tokens. Neighbours on an XCD have the same tokens or the same rows, which its L2 has for all.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -23,11 +23,13 @@
 #include "templates/lds_map.h"
 #include "templates/scalar.h"
 
-enum { WAVES = 4, ROWS = 32, WIDEST = 512, MAX_PANELS = 8, MFMA_ROWS = 16 };
-enum { TAIL = 64, TAIL_TOKENS = 32, TAILS = 8 /* loaded at once */ };
+enum { WAVES = 8, ROWS = 32, WIDEST = 512, MAX_PANELS = 8, MFMA_ROWS = 16 };
+enum { TAIL = 64, TAIL_TOKENS = 64, TAILS = 4 /* loaded at once */ };
 enum { ELEM = 2 /* bytes of bf16 and fp16 */, CHUNK = 8 /* elements of a lane's access */ };
 enum { GROUP_X };
-enum { WORKGROUPS = 2 /* of a compute unit */, BUFFERS = 2 };
+/* A tile is copied two tiles ahead: the upper waves, a phase behind, have their part of it there
+ * before the lower ones read it, and what it replaces has been read by both. */
+enum { BUFFERS = 4, AHEAD = 2, WAVES_PER_SIMD = 2 };
 enum stage { MULTIPLY, STORE, N_STAGES };
 enum phase { MEMORY, MATRIX };
 
@@ -45,7 +47,7 @@ struct up {
     struct tir_type left, right, result; /* panels of w and x, and out^T */
     struct tir_layout x_map, w_map;      /* in LDS */
     struct tir_value lds, own;           /* i32: of the workgroup, and a wave's part of it */
-    struct tir_value slice, head, row; /* i32: which 128 rows; the wave's head, and its first row */
+    struct tir_value slice, head, row; /* i32: which 256 rows; the wave's head, and its first row */
     struct tir_value first, end;       /* i32: the workgroup's tokens */
     struct tir_value w[MAX_PANELS];
 };
@@ -59,10 +61,10 @@ static unsigned buffer_bytes(const struct up *p)
 
 static unsigned panel_bytes(const struct up *p) { return ROWS * p->panel * ELEM; }
 
-/* Tokens of a tile: two tiles of each of two workgroups stand in LDS. */
+/* Tokens of a tile, of which LDS has room for BUFFERS. */
 static unsigned tile_tokens(const struct att_variant *v, const struct tir_machine *m)
 {
-    const unsigned room = m->lds_bytes / (WORKGROUPS * BUFFERS * (unsigned)v->head_dim * ELEM);
+    const unsigned room = m->lds_bytes / (BUFFERS * (unsigned)v->head_dim * ELEM);
     return room >= 2 * MFMA_ROWS ? 2 * MFMA_ROWS : MFMA_ROWS;
 }
 
@@ -148,7 +150,22 @@ static struct tir_value parts(struct tir_builder *b, struct tir_value a, struct 
     return tir_div(b, att_plus(b, tir_add(b, a, n), -1), n);
 }
 
-/* Groups of tokens, then slices of 128 rows, which run fastest. Returns whether there is work. */
+/* Item `item` of `groups` groups of tokens and `slices` slices of 256 rows. Two groups take turns
+ * within each slice, so that of eight neighbours four share tokens and two share w. Returns the
+ * group. */
+static struct tir_value find_item(struct up *p, struct tir_value item, struct tir_value groups,
+                                  struct tir_value slices)
+{
+    struct tir_builder *const b = &p->b;
+    const struct tir_value two = tir_i32(b, 2), both = tir_mul(b, slices, two);
+    const struct tir_value pair = tir_div(b, item, both), before = tir_mul(b, pair, two);
+    const struct tir_value in_pair = tir_sub(b, item, tir_mul(b, pair, both));
+    const struct tir_value width = tir_min(b, tir_sub(b, groups, before), two);
+    p->slice = tir_div(b, in_pair, width);
+    return tir_add(b, before, tir_sub(b, in_pair, tir_mul(b, p->slice, width)));
+}
+
+/* The workgroup's rows and tokens. Returns whether there is work. */
 static struct tir_value find_work(struct up *p)
 {
     struct tir_builder *const b = &p->b;
@@ -158,14 +175,14 @@ static struct tir_value find_work(struct up *p)
     const struct tir_value slices =
         parts(b, att_times(b, heads, p->v->head_dim_v), tir_i32(b, WAVES * ROWS));
     const struct tir_value tiles = parts(b, tokens, tile);
-    const struct tir_value all = tir_i32(b, WORKGROUPS * (int)p->m->cus);
+    const struct tir_value all = tir_i32(b, (int)p->m->cus);
     const struct tir_value each = parts(b, tiles, tir_div(b, all, slices));
-    const struct tir_value used = tir_mul(b, parts(b, tiles, each), slices);
+    const struct tir_value groups = parts(b, tiles, each);
+    const struct tir_value used = tir_mul(b, groups, slices);
     const struct tir_value block = tir_block_id(b, 0), zero = tir_i32(b, 0);
     const struct tir_value item = att_xcd_item(b, block, zero, used);
-    const struct tir_value group = tir_div(b, item, slices);
+    const struct tir_value group = find_item(p, item, groups, slices);
     const struct tir_value run = tir_mul(b, each, tile);
-    p->slice = tir_sub(b, item, tir_mul(b, group, slices));
     p->first = tir_mul(b, group, run);
     p->end = tir_min(b, tir_add(b, p->first, run), tokens);
     return tir_cmp_lt(b, block, used);
@@ -252,14 +269,20 @@ static void copy_tile(struct up *p, struct tir_value tile)
                     &p->x_map);
 }
 
-static struct tir_value multiply(struct up *p, struct tir_value tile)
+static struct tir_value read_panel(struct up *p, struct tir_value tile, unsigned i)
 {
     struct tir_builder *const b = &p->b;
-    const struct tir_value at = place_of(p, tile);
+    const struct tir_value at = att_plus(b, place_of(p, tile), (int)(i * p->panel) * ELEM);
+    return tir_tile_lds_load(b, at, p->right, &p->x_map);
+}
+
+static struct tir_value multiply(struct up *p, struct tir_value tile, struct tir_value x)
+{
+    struct tir_builder *const b = &p->b;
     struct tir_value sum = tir_splat(b, tir_f32(b, 0), p->result);
     for (unsigned i = 0; i < panels(p); i++) {
-        const struct tir_value x =
-            tir_tile_lds_load(b, att_plus(b, at, (int)(i * p->panel) * ELEM), p->right, &p->x_map);
+        if (i)
+            x = read_panel(p, tile, i);
         sum = tir_mma(b, p->instr, p->w[i], tir_transpose(b, x), sum);
     }
     return sum;
@@ -346,13 +369,14 @@ static void visit_tile(struct up *p, struct tir_value tile)
 {
     struct tir_builder *const b = &p->b;
     set_stage(p, MULTIPLY, MEMORY);
-    copy_tile(p, att_plus(b, tile, 1));
+    const struct tir_value x = read_panel(p, tile, 0);
+    copy_tile(p, att_plus(b, tile, AHEAD));
     set_stage(p, MULTIPLY, MATRIX);
-    const struct tir_value sum = multiply(p, tile);
+    const struct tir_value sum = multiply(p, tile, x);
+    set_stage(p, STORE, MEMORY);
+    store_tile(p, tile_token(p, tile), sum);
     tir_wait(b, GROUP_X, 0);
     tir_barrier(b);
-    set_stage(p, STORE, MATRIX);
-    store_tile(p, tile_token(p, tile), sum);
 }
 
 static void visit(struct up *p)
@@ -360,10 +384,13 @@ static void visit(struct up *p)
     struct tir_builder *const b = &p->b;
     const struct tir_value zero = tir_i32(b, 0);
     find_rows(p);
-    const struct tir_value x = tir_tile_load(b, view_x(p, zero), zero, p->staged);
+    for (int i = 0; i < AHEAD; i++) {
+        copy_tile(p, tir_i32(b, i));
+        tir_phase(b, false); /* a wait counts the copies of a phase as one */
+    }
     load_weights(p);
-    tir_tile_lds_store(b, place_of(p, zero), x, &p->x_map);
     turn_weights(p);
+    tir_wait(b, GROUP_X, 0);
     tir_barrier(b);
     const struct tir_value tiles =
         parts(b, tir_sub(b, p->end, p->first), tir_i32(b, (int)p->tokens));
@@ -384,15 +411,15 @@ void head_product_shared_build(const struct att_variant *v, const struct tir_mac
     };
     struct att_tile tile;
     att_find_tile(v, m, &tile, NULL);
-    p.panel = buffer_bytes(&p) / (WAVES * ROWS * ELEM);
+    p.panel = (BUFFERS - AHEAD) * buffer_bytes(&p) / (WAVES * ROWS * ELEM);
     p.instr = tir_find_mma(m, MFMA_ROWS, MFMA_ROWS, 0, p.dtype);
-    struct tir_func *const f = att_begin_kernel(v, m, WAVES, WORKGROUPS);
+    struct tir_func *const f = att_begin_kernel(v, m, WAVES, WAVES_PER_SIMD);
     p.b = tir_at_end(f, f->body);
     struct tir_builder *const b = &p.b;
     choose_layouts(&p);
     p.lds = tir_lds_buffer(b, BUFFERS * buffer_bytes(&p), 16);
     p.own = att_plus(b, tir_add(b, p.lds, att_times(b, tir_wave_id(b), (int)panel_bytes(&p))),
-                     (int)buffer_bytes(&p));
+                     (int)(AHEAD * buffer_bytes(&p)));
     struct tir_if some = tir_begin_if(b, find_work(&p), false, NULL, 0);
     visit(&p);
     tir_else(b, &some, NULL);
@@ -405,11 +432,10 @@ void head_product_shared_build(const struct att_variant *v, const struct tir_mac
                      .matrix_phases = 1u << MATRIX,
                      .interleave = 1,
                      .read_ahead =
-                         p.tokens > MFMA_ROWS ? 0 : 8, /* fewer instructions share a read */
+                         p.tokens > MFMA_ROWS ? 12 : 8, /* fewer instructions share a read */
                      .hoist_vgprs = 16,
-                     .ping_pong = 1,
-                     .apart = 1},
-        .grid = {{NULL, 1, WORKGROUPS * (int)m->cus}, {NULL, 1, 1}, {NULL, 1, 1}},
+                     .ping_pong = 2},
+        .grid = {{NULL, 1, (int)m->cus}, {NULL, 1, 1}, {NULL, 1, 1}},
     };
     snprintf(k->tuning, sizeof(k->tuning), "rows=%d tokens=%u waves=%d stages=%d", WAVES * ROWS,
              p.tokens, WAVES, N_STAGES);
