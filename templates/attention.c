@@ -211,18 +211,9 @@ static struct tir_value hide(struct att_attention *a, struct tir_value s,
 
 /* ---- Weights in fp8 ---- */
 
-/*
- * The largest p is 2^room: within fp8's range, also where exp2 is a little high. m follows to rise
- * below the maximum, so that p of the largest score is 2^rise to 2^room, and weights down to
- * 2^-10.75 of the largest one have all of fp8's bits: its normal numbers begin at 2^-6, and 2^-7 of
- * fnuz. There are FOLLOW powers of two by which the maximum may grow before m follows again.
- */
 void att_attention_weights_fp8(struct att_attention *a)
 {
-    enum { FOLLOW = 4 };
-    const bool fnuz = a->b->f->machine->fp8_is_fnuz;
-    a->softmax.room = fnuz ? 7.875f : 8.75f; /* 2^7.906 is 240, 2^8.807 is 448 */
-    a->softmax.rise = a->softmax.room - FOLLOW;
+    att_softmax_range_fp8(a->b, &a->softmax);
     a->sum = att_weight_sum(a->b, a->softmax.scores);
 }
 

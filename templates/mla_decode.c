@@ -25,8 +25,12 @@
  *
  * A wave has 256 registers; passing operands and addresses take 40 to 60 of them. With 128
  * columns that is too much: gfx942, whose LDS is nearly full, takes blocks of 16 keys instead of
- * 32, whose operands need less; gfx950 keeps a part of Q in LDS. fp8 queries and keys, which stand
- * in LDS as they are, take half of all that.
+ * 32, whose operands need less; gfx950 keeps a part of Q in LDS.
+ *
+ * fp8 queries and keys stand in LDS as they are and take half of all that, so a block is twice as
+ * many keys. Both products are of fp8 then: P is rounded to it (softmax.h says in which range), and
+ * c goes into the second one as it is. gfx950 transposes it on the way out of LDS, and has
+ * instructions of twice the rate, of 128 columns of K and of 64 keys.
  *
  * A block passes to LDS in pieces, and where a piece has gone the same one of the next block is
  * asked for: memory always has most of a block to bring. With three blocks in LDS one barrier a
@@ -98,8 +102,9 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
  * one of fp8, which leaves fewer for Q. */
 static void fit_tile(struct mla *s, bool large)
 {
+    const bool masked = s->d.v->mask == ATT_MASK_CUSTOM; /* 64 keys of bytes take too much */
     if (s->kq_bytes == 1) {
-        s->d.keys = 32;
+        s->d.keys = large && !masked ? 64 : 32;
         s->q_in_lds = 0;
     } else if (large && s->q_in_lds && s->d.kv_bytes > 1) {
         s->q_in_lds += 2;
@@ -147,20 +152,21 @@ static void load_q(struct mla *s)
 {
     struct decode *const d = &s->d;
     struct tir_builder *const b = &d->b;
-    const struct tir_layout rows = tir_layout_slice(tir_layout_of(b->f, s->q_type), 1);
-    const struct tir_layout map = mla_query_map(s);
+    const struct tir_layout rows = tir_layout_slice(tir_layout_of(b->f, s->panel->q), 1);
     const struct decode_rows r =
         decode_rows(d, tir_row_index(b, tir_tile(b->f, TIR_I32, d->columns, 1, &rows)));
     const struct tir_value token = tir_convert(b, r.token, TIR_I64);
     const struct tir_value head = tir_convert(b, r.head, TIR_I64);
     const int bytes = (int)tir_dtype_bits(s->q_dtype) / 8;
-    struct tir_type loaded = s->q_type;
-    loaded.dtype = (uint8_t)s->q_dtype;
     const struct tir_value at =
         tir_add(b, tir_mul(b, token, mla_like(s, att_stride(b, ARG_Q_TOKEN_STRIDE, bytes), token)),
                 tir_mul(b, head, mla_like(s, att_stride(b, ARG_Q_HEAD_STRIDE, bytes), head)));
-    for (unsigned i = 0; i < mla_panels(s); i++) {
-        const struct tir_value byte = tir_i32(b, (int)i * PANEL * bytes);
+    for (unsigned i = 0; i < s->n_panels; i++) {
+        const struct panel *const p = &s->panel[i];
+        const struct tir_layout map = mla_query_map(s, p);
+        const struct tir_value byte = tir_i32(b, (int)p->first * bytes);
+        struct tir_type loaded = p->q;
+        loaded.dtype = (uint8_t)s->q_dtype;
         struct tir_value there,
             q = tir_tile_gather(b, tir_arg(b, ARG_Q, TIR_I64), at, byte, loaded);
         if (s->q_dtype != s->kq_dtype)
@@ -262,6 +268,8 @@ static void begin_attention(struct mla *s)
     d->attention = (struct att_attention){
         .b = &d->b, .v = d->v, .source = &source, .family = s, .steps = steps};
     att_attention_scale(&d->attention, d->scores, scale);
+    if (mla_weights_fp8(s))
+        att_softmax_range_fp8(&d->b, &d->attention.softmax);
 }
 
 /* An item whose rows do not fit the columns at once is gone through once for each part of them. */
@@ -283,6 +291,19 @@ static void work_on(struct mla *s, struct tir_value index)
     d->attention.softmax.vector = tir_typeof(b->f, state.m);
     decode_write_state(d, &state);
     tir_end_for(b, &pass, NULL, 0);
+}
+
+/* fp8 has an instruction of twice the rate on some targets, for blocks of 64 keys and 32 columns. P
+ * comes out of LDS then, in whatever order the instruction wants it. */
+static int find_values_product(const struct mla *s)
+{
+    enum { WIDE_ROWS = 32, WIDE_KEYS = 64 };
+    const struct tir_machine *const m = s->d.m;
+    int wide = -1;
+    if (mla_weights_fp8(s) && mla_exchanges(s) && s->d.keys >= WIDE_KEYS)
+        wide = tir_find_mma(m, WIDE_ROWS, WIDE_ROWS, WIDE_KEYS, TIR_FP8);
+    return wide >= 0 ? wide
+                     : tir_find_mma(m, MFMA_ROWS, MFMA_ROWS, s->d.keys < 32 ? 16 : 0, s->p_dtype);
 }
 
 static void begin(struct mla *s, const struct att_variant *v, const struct tir_machine *m)
@@ -315,12 +336,20 @@ static void begin(struct mla *s, const struct att_variant *v, const struct tir_m
     s->q_dtype = v->q_dtype == ATT_Q_DTYPE_FP8 ? TIR_FP8 : dtype;
     s->kq_dtype = v->kv_layout == ATT_KV_LAYOUT_PACKED ? dtype : s->q_dtype;
     s->kq_bytes = tir_dtype_bits(s->kq_dtype) / 8;
+    s->p_dtype = s->kq_dtype; /* fp8 where q and the cache are: c goes into both products as is */
     fit_tile(s, m->lds_bytes > 64 * 1024);
     s->d.qk = tir_find_mma(m, MFMA_ROWS, MFMA_ROWS, 0, s->kq_dtype);
-    s->d.pv = tir_find_mma(m, MFMA_ROWS, MFMA_ROWS, s->d.keys < 32 ? 16 : 0, dtype);
+    s->d.pv = find_values_product(s);
     assert(s->d.qk >= 0 && s->score_waves <= s->wave_bits);
     struct tir_func *const f = att_begin_kernel(v, m, t->waves, 2);
     s->d.b = tir_at_end(f, f->body);
+}
+
+/* With 64 keys and 128 columns there are registers for no more operands on their way; 0: as many as
+ * the scheduler likes. */
+static uint8_t read_ahead(const struct mla *s)
+{
+    return s->d.keys == 64 && s->d.columns == 128 ? 3 : 0;
 }
 
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
@@ -345,6 +374,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
                      .matrix_phases = 1u << EARLIER_VALUES | 1u << SCORES | 1u << VALUES,
                      .interleave = 1,
                      .fill = !s.late,
+                     .read_ahead = read_ahead(&s),
                      .ping_pong = 1,
                      .apart = 1},
         .grid = {{ARG_WORKGROUPS, 1, 1}, {NULL, 1, 1}, {NULL, 1, 1}},

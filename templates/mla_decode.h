@@ -12,7 +12,7 @@ enum phase { PLACE_FIRST, PLACE, EARLIER_VALUES, SCORES, SOFTMAX, VALUES, N_PHAS
 enum stage { PAGES, LOADS, COMPUTE, LATE, N_STAGES };
 enum { MFMA_ROWS = 16 };
 enum {
-    PANEL = 64 /* columns of K that one step of the contraction takes */,
+    PANEL = 64 /* columns of K that one step of the contraction takes, or of the rotated key */,
     MAX_PANELS = 9,
     MAX_PIECES = 3
 };
@@ -25,6 +25,14 @@ struct part {
     struct tir_layout lds; /* of a block */
     unsigned bytes;
     struct tir_value buffer;
+};
+
+/* Columns of a row of the cache that one step of S^T = K Q^T takes. */
+struct panel {
+    unsigned first, width;
+    int product; /* the matrix instruction */
+    struct tir_contraction k;
+    struct tir_type q; /* columns x width */
 };
 
 /* Columns of a part that pass from the cache to LDS together. */
@@ -45,6 +53,7 @@ struct mla {
     bool late;        /* O += c P of a block stands in the round of the next one: stage LATE */
     unsigned q_dtype; /* of q in memory */
     unsigned kq_dtype, kq_bytes; /* of Q, and of the cache's rows as they stand in LDS */
+    unsigned p_dtype;            /* of P and c in the second product */
     struct part part[2];
     unsigned n_parts;
     struct piece piece[MAX_PIECES];
@@ -52,18 +61,18 @@ struct mla {
 
     unsigned score_waves; /* log2 of the waves that split the columns of S^T */
     unsigned wave_bits;
-    struct tir_contraction panel; /* of PANEL columns of K and Q */
-    struct tir_contraction keys;  /* of P and c: as S^T lies in registers */
-    struct tir_layout p_lds;      /* keys x columns */
-    struct tir_type weights;      /* P^T as the right operand */
-    struct tir_type v_loaded;     /* c as it comes out of LDS: keys x latent */
+    struct panel panel[MAX_PANELS];
+    unsigned n_panels;
+    struct tir_contraction keys; /* of P and c: as S^T lies in registers */
+    struct tir_layout p_lds;     /* keys x columns */
+    struct tir_type weights;     /* P^T as the right operand */
+    struct tir_type v_loaded;    /* c as it comes out of LDS: keys x latent */
     struct tir_layout v_operand;
     struct tir_type vector; /* 1 x columns beside O^T */
     struct tir_value p_buffer, vector_buffer;
     struct tir_value entries; /* of sparse lists: keys x 1 of i32 in LDS, as often as blocks */
     struct att_pages pages;
-    unsigned q_in_lds;      /* of the panels of Q, the last */
-    struct tir_type q_type; /* a panel of Q: columns x PANEL */
+    unsigned q_in_lds; /* of the panels of Q, the last */
     struct tir_value q_buffer, q[MAX_PANELS];
 };
 
@@ -73,8 +82,8 @@ struct mla {
 void mla_choose_layouts(struct mla *s);
 /** Allocates LDS: one block of keys or two, P, panels of Q. */
 void mla_take_lds(struct mla *s);
-/** The matrix instructions of S^T = K Q^T and O^T = c^T P^T. */
-const struct tir_mma *mla_qk(const struct mla *s);
+/** The matrix instructions of a panel of S^T = K Q^T, and of O^T = c^T P^T. */
+const struct tir_mma *mla_qk(const struct mla *s, const struct panel *p);
 const struct tir_mma *mla_pv(const struct mla *s);
 /** Do waves split the columns of S^T, so that P goes through LDS? */
 bool mla_exchanges(const struct mla *s);
@@ -83,11 +92,11 @@ struct tir_value mla_buffer_of(struct mla *s, const struct part *p, struct tir_v
 /** A block's part of a sparse list goes to LDS; it comes back beside the scores, keys x 1. */
 void mla_store_entries(struct mla *s, struct tir_value block, struct tir_value entries);
 struct tir_value mla_load_entries(struct mla *s, struct tir_value block);
-/** Panels of a row of the cache, and of Q. */
-unsigned mla_panels(const struct mla *s);
 /** Does the n-th panel of Q stand in LDS, and where? */
 bool mla_find_query(struct mla *s, unsigned n, struct tir_value *at);
-struct tir_layout mla_query_map(const struct mla *s);
+struct tir_layout mla_query_map(const struct mla *s, const struct panel *p);
+/** Is the second product one of fp8, with weights that are summed as they are rounded? */
+static inline bool mla_weights_fp8(const struct mla *s) { return s->p_dtype == TIR_FP8; }
 /** All waves may read what the others wrote to LDS before. */
 void mla_meet(struct mla *s);
 /** Waves that hold the same columns of S^T: one of them writes. */

@@ -175,30 +175,28 @@ static void place(struct mla *s, struct tir_value block)
     }
 }
 
-/* PANEL columns of K, the n-th of the row. */
-static struct tir_value read_panel(struct mla *s, struct tir_value block, unsigned n)
+/* A panel's columns of K. */
+static struct tir_value read_panel(struct mla *s, struct tir_value block, const struct panel *panel)
 {
     struct tir_builder *const b = &s->d.b;
-    const struct part *p = s->part;
-    if (n * PANEL >= p->width) {
-        n -= p->width / PANEL;
-        p++;
-    }
+    const struct part *const p = panel->first < s->part->width ? s->part : s->part + 1;
+    const unsigned column = panel->first - (p == s->part ? 0 : p->first);
     const struct tir_waves split = {.cols = (uint8_t)s->score_waves};
-    const struct tir_layout l = tir_mma_left(mla_qk(s), s->d.keys, &s->panel, split);
-    const struct tir_type t = tir_tile(b->f, s->kq_dtype, s->d.keys, PANEL, &l);
+    const struct tir_layout l = tir_mma_left(mla_qk(s, panel), s->d.keys, &panel->k, split);
+    const struct tir_type t = tir_tile(b->f, s->kq_dtype, s->d.keys, panel->width, &l);
     const struct tir_value at =
-        att_plus(b, mla_buffer_of(s, p, block), (int)(n * PANEL * s->kq_bytes));
+        att_plus(b, mla_buffer_of(s, p, block), (int)(column * s->kq_bytes));
     return tir_tile_lds_load(b, at, t, &p->lds);
 }
 
 /* Q^T, as the right operand of S^T = K Q^T. */
 static struct tir_value query_panel(struct mla *s, unsigned n)
 {
-    const struct tir_layout map = mla_query_map(s);
+    const struct panel *const p = &s->panel[n];
+    const struct tir_layout map = mla_query_map(s, p);
     struct tir_value at, q = s->q[n];
     if (mla_find_query(s, n, &at))
-        q = tir_tile_lds_load(&s->d.b, at, s->q_type, &map);
+        q = tir_tile_lds_load(&s->d.b, at, p->q, &map);
     return tir_transpose(&s->d.b, q);
 }
 
@@ -207,8 +205,10 @@ static struct tir_value compute_scores(struct mla *s, struct tir_value block)
     struct tir_builder *const b = &s->d.b;
     set_stage(s, COMPUTE, SCORES);
     struct tir_value scores = tir_splat(b, tir_f32(b, 0.0f), s->d.scores);
-    for (unsigned i = 0; i < mla_panels(s); i++)
-        scores = tir_mma(b, s->d.qk, read_panel(s, block, i), query_panel(s, i), scores);
+    for (unsigned i = 0; i < s->n_panels; i++) {
+        const struct panel *const p = &s->panel[i];
+        scores = tir_mma(b, p->product, read_panel(s, block, p), query_panel(s, i), scores);
+    }
     return tir_named(b, "s", scores);
 }
 
@@ -227,11 +227,11 @@ static struct tir_value rescale(struct mla *s, struct tir_value block, struct ti
 
 /* P and alpha go to all waves; returns P as the right operand of the product with c. */
 static struct tir_value exchange(struct mla *s, const struct att_softmax_step *step,
-                                 struct tir_value block, struct tir_value p16,
+                                 struct tir_value block, struct tir_value p,
                                  struct tir_value carried[ATT_N_CARRY])
 {
     struct tir_if writers = mla_begin_writers(s);
-    mla_store_weights(s, block, p16);
+    mla_store_weights(s, block, p);
     mla_store_vector(s, mla_turn(s, block), step->alpha);
     mla_end_writers(s, &writers);
     if (!s->late)
@@ -241,7 +241,9 @@ static struct tir_value exchange(struct mla *s, const struct att_softmax_step *s
     return mla_load_weights(s, block);
 }
 
-/* O and l follow the maximum, l += p, and P^T becomes the right operand of the product with c. */
+/* O and l follow the maximum, l += p, and P^T becomes the right operand of the product with c.
+ * Weights of fp8 are rounded first and then summed: out is a mean of values, whatever the roundings
+ * were. */
 static struct tir_value use_weights(struct mla *s, const struct att_softmax_step *step,
                                     struct tir_value block, struct tir_value p,
                                     struct tir_value carried[ATT_N_CARRY])
@@ -249,13 +251,17 @@ static struct tir_value use_weights(struct mla *s, const struct att_softmax_step
     struct tir_builder *const b = &s->d.b;
     struct tir_value *const l = &carried[ATT_CARRY_L];
     const struct tir_type t = tir_typeof(b->f, *l);
-    const struct tir_value p16 = tir_convert_short(b, p, s->d.dtype);
+    const bool fp8 = mla_weights_fp8(s);
+    const struct tir_value used =
+        fp8 ? tir_convert_in_range(b, p, TIR_FP8) : tir_convert_short(b, p, s->p_dtype);
+    if (fp8)
+        p = tir_convert(b, used, TIR_F32);
     if (mla_exchanges(s))
         *l = tir_mul(b, *l, tir_broadcast(b, step->alpha, t));
     else
         att_softmax_rescale(b, step, &carried[ATT_CARRY_O], l);
     *l = tir_named(b, "l", tir_add(b, *l, tir_col_fold_sum(b, p)));
-    return mla_exchanges(s) ? exchange(s, step, block, p16, carried) : p16;
+    return mla_exchanges(s) ? exchange(s, step, block, used, carried) : used;
 }
 
 static struct tir_value read_values(struct mla *s, struct tir_value block)
@@ -264,6 +270,8 @@ static struct tir_value read_values(struct mla *s, struct tir_value block)
     const struct part *const c = s->part;
     const struct tir_value at = mla_buffer_of(s, c, block);
     struct tir_value v = tir_tile_lds_load(b, at, s->v_loaded, &c->lds);
+    if (mla_weights_fp8(s))
+        return tir_transpose(b, tir_relayout(b, v, &s->v_operand));
     /* One instruction makes two bf16 of f32 on some targets, and there the registers of f32 change
      * their order for nothing. Others put the bits together first and change the order after
      * that. */

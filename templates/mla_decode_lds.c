@@ -11,14 +11,26 @@
 
 /* ---- Layouts ---- */
 
-const struct tir_mma *mla_qk(const struct mla *s) { return &s->d.m->mma[s->d.qk]; }
+const struct tir_mma *mla_qk(const struct mla *s, const struct panel *p)
+{
+    return &s->d.m->mma[p->product];
+}
 
 const struct tir_mma *mla_pv(const struct mla *s) { return &s->d.m->mma[s->d.pv]; }
+
+/* Does an instruction transpose c on its way out of LDS? Elements of 16 bits are exchanged in
+ * registers, a few instructions for 8 bytes that a lane reads. */
+static bool reads_transposed(const struct mla *s)
+{
+    return mla_weights_fp8(s) && s->d.m->has_lds_read_tr;
+}
 
 /* Elements of a key that a lane reads from LDS at once: 16 lanes walk the wave's part of the
  * latent, or the first of several runs of it. */
 static unsigned v_vector_bits(const struct mla *s)
 {
+    if (reads_transposed(s))
+        return 0;
     const unsigned own = tir_bits(s->d.value.width) - s->wave_bits - tir_bits(mla_pv(s)->m);
     return own < 2 ? own : 2;
 }
@@ -52,26 +64,61 @@ static void choose_product(struct mla *s)
         order[i] = (uint8_t)(i < m_bits ? vector + i : i < m_bits + vector ? i - m_bits : i);
     const struct tir_layout v_t = tir_layout_permute_rows(&a, order);
     const struct tir_layout output = tir_layout_permute_rows(&o, order);
-    const struct tir_layout weights = tir_layout_transpose(&p), read = values_as_read(s);
+    const struct tir_layout weights = tir_layout_transpose(&p);
     const struct tir_layout sliced = tir_layout_slice(&output, 0);
     const struct tir_layout vector_layout = tir_layout_of_one_wave(&sliced);
-    s->weights = tir_tile(d->b.f, d->dtype, d->keys, d->columns, &weights);
-    s->v_loaded = tir_tile(d->b.f, s->kq_dtype, d->keys, d->value.width, &read);
+    s->weights = tir_tile(d->b.f, s->p_dtype, d->keys, d->columns, &weights);
     s->v_operand = tir_layout_transpose(&v_t);
+    const struct tir_layout read = reads_transposed(s) ? s->v_operand : values_as_read(s);
+    s->v_loaded = tir_tile(d->b.f, s->kq_dtype, d->keys, d->value.width, &read);
     d->output = tir_tile(d->b.f, TIR_F32, d->value.width, d->columns, &output);
     s->vector = tir_tile(d->b.f, TIR_F32, 1, d->columns, &vector_layout);
+}
+
+static void add_panel(struct mla *s, unsigned first, unsigned width, int product,
+                      const struct tir_contraction *k)
+{
+    struct panel *const p = &s->panel[s->n_panels++];
+    const struct tir_waves split = {.cols = (uint8_t)s->score_waves};
+    *p = (struct panel){.first = first, .width = width, .product = product, .k = *k};
+    const struct tir_layout q = tir_mma_right(mla_qk(s, p), s->d.columns, k, split);
+    p->q = tir_tile(s->d.b.f, s->kq_dtype, s->d.columns, width, &q);
+}
+
+/* fp8 has an instruction of twice the rate on some targets, which takes 128 columns at once: a lane
+ * has 16 bytes of each half of them, as it has where they are scaled. */
+static void choose_panels(struct mla *s)
+{
+    enum { WIDE = 128 };
+    const struct tir_machine *const m = s->d.m;
+    const unsigned latent = s->d.value.width;
+    const struct tir_contraction narrow =
+        tir_contract_rows(&m->mma[s->d.qk], PANEL, 16 / s->kq_bytes);
+    const int wide =
+        s->kq_dtype == TIR_FP8 ? tir_find_mma(m, MFMA_ROWS, MFMA_ROWS, WIDE, TIR_FP8) : -1;
+    for (unsigned first = 0; first < latent && wide < 0; first += PANEL)
+        add_panel(s, first, PANEL, s->d.qk, &narrow);
+    if (wide >= 0) {
+        const int scaled = tir_find_mma_scaled(m, MFMA_ROWS, MFMA_ROWS, TIR_MX_E4M3, TIR_MX_E4M3);
+        const struct tir_contraction k = tir_contract_instruction(&m->mma[scaled], false, WIDE);
+        for (unsigned first = 0; first < latent; first += WIDE)
+            add_panel(s, first, WIDE, wide, &k);
+    }
+    if (s->n_parts > 1)
+        add_panel(s, latent, PANEL, s->d.qk, &narrow);
 }
 
 void mla_choose_layouts(struct mla *s)
 {
     struct decode *const d = &s->d;
     const struct tir_waves split = {.cols = (uint8_t)s->score_waves};
-    const struct tir_layout scores = tir_mma_result(mla_qk(s), d->keys, d->columns, split);
+    choose_panels(s);
+    const struct tir_mma *const mma = mla_qk(s, s->panel);
+    const struct tir_layout scores = tir_mma_result(mma, d->keys, d->columns, split);
     d->scores = tir_tile(d->b.f, TIR_F32, d->keys, d->columns, &scores);
-    s->panel = tir_contract_rows(mla_qk(s), PANEL, 16 / s->kq_bytes);
-    const struct tir_layout q = tir_mma_right(mla_qk(s), d->columns, &s->panel, split);
-    s->q_type = tir_tile(d->b.f, s->kq_dtype, d->columns, PANEL, &q);
-    s->keys = tir_contract_acc(&scores, tir_bits(mla_qk(s)->n));
+    s->keys = mla_pv(s)->m == MFMA_ROWS
+                  ? tir_contract_acc(&scores, tir_bits(mma->n))
+                  : tir_contract_rows(mla_pv(s), d->keys, tir_mma_in_regs(mla_pv(s)));
     choose_product(s);
 }
 
@@ -84,33 +131,41 @@ static unsigned vector_bytes(const struct mla *s) { return s->d.columns * (unsig
 static struct tir_layout vector_map(const struct mla *s) { return tir_row_major(1, s->d.columns); }
 
 /* Rows 32 bytes apart from a multiple of all banks: the 16 rows that lanes read K from, 16 bytes
- * each, then meet every bank once. Rows of fp8 are 16 bytes apart from it, so that the 4 bytes a
- * lane of keys 4 rows apart, of which c^T is made, meet other banks too. */
+ * each and 16 from one lane group to the next, then meet every bank once; so do 8 rows of 32 bytes
+ * of c, as an instruction transposes them. */
 static struct tir_layout block_map(const struct mla *s, unsigned width)
 {
     struct tir_layout map = tir_row_major(s->d.keys, width);
     map.pad_shift = (uint8_t)tir_bits(width);
-    map.pad = 16;
+    map.pad = (uint8_t)(32 / s->kq_bytes);
     return map;
 }
 
 /* P in LDS: the elements that all lanes of an operand read at once are contiguous. */
 static struct tir_layout weights_map(const struct mla *s)
 {
-    return tir_lane_major(tir_layout_of(s->d.b.f, s->weights), 1u << s->keys.n_reg);
+    const unsigned all = 1u << s->keys.n_reg, most = 128 / tir_dtype_bits(s->p_dtype);
+    return tir_lane_major(tir_layout_of(s->d.b.f, s->weights), all < most ? all : most);
 }
 
 static unsigned weights_bytes(const struct mla *s)
 {
-    return att_lds_bytes(&s->p_lds, tir_dtype_bits(s->d.dtype) / 8);
+    return att_lds_bytes(&s->p_lds, tir_dtype_bits(s->p_dtype) / 8);
 }
 
-struct tir_layout mla_query_map(const struct mla *s)
+struct tir_layout mla_query_map(const struct mla *s, const struct panel *p)
 {
-    return tir_lane_major(tir_layout_of(s->d.b.f, s->q_type), 16 / s->kq_bytes);
+    return tir_lane_major(tir_layout_of(s->d.b.f, p->q), 16 / s->kq_bytes);
 }
 
-static unsigned query_bytes(const struct mla *s) { return s->d.columns * PANEL * s->kq_bytes; }
+/* Counts the bytes that the last n panels of Q take in LDS. */
+static unsigned query_bytes(const struct mla *s, unsigned n)
+{
+    unsigned bytes = 0;
+    for (unsigned i = s->n_panels - n; i < s->n_panels; i++)
+        bytes += s->d.columns * s->panel[i].width * s->kq_bytes;
+    return bytes;
+}
 
 /* A block's part of a sparse list. */
 static unsigned entry_bytes(const struct mla *s) { return s->d.keys * (unsigned)sizeof(int32_t); }
@@ -142,7 +197,7 @@ void mla_take_lds(struct mla *s)
         s->p_lds = weights_map(s);
         other = weights_bytes(s) + N_VECTORS * vector_bytes(s);
     }
-    other += s->q_in_lds * query_bytes(s);
+    other += query_bytes(s, s->q_in_lds);
     if (d->v->sparse != ATT_SPARSE_NONE)
         block += entry_bytes(s);
     /* Two workgroups of 4 waves share a compute unit: one loads while the other computes. */
@@ -151,7 +206,7 @@ void mla_take_lds(struct mla *s)
     for (unsigned i = 0; i < s->n_parts; i++)
         s->part[i].buffer = tir_lds_buffer(&d->b, s->buffers * s->part[i].bytes, 16);
     if (s->q_in_lds)
-        s->q_buffer = tir_lds_buffer(&d->b, s->q_in_lds * query_bytes(s), 16);
+        s->q_buffer = tir_lds_buffer(&d->b, query_bytes(s, s->q_in_lds), 16);
     if (d->v->sparse != ATT_SPARSE_NONE)
         s->entries = tir_lds_buffer(&d->b, s->buffers * entry_bytes(s), 16);
     if (!mla_exchanges(s))
@@ -209,15 +264,14 @@ struct tir_value mla_load_entries(struct mla *s, struct tir_value block)
     return tir_tile_lds_load(b, entries_at(s, block), t, &map);
 }
 
-unsigned mla_panels(const struct mla *s) { return s->d.k.width / PANEL; }
-
 /* Does the n-th panel of Q stand in LDS, and where? */
 bool mla_find_query(struct mla *s, unsigned n, struct tir_value *at)
 {
-    const unsigned in_registers = mla_panels(s) - s->q_in_lds;
-    if (n < in_registers)
+    const unsigned after = s->n_panels - n;
+    if (after > s->q_in_lds)
         return false;
-    *at = att_plus(&s->d.b, s->q_buffer, (int)((n - in_registers) * query_bytes(s)));
+    const unsigned before = query_bytes(s, s->q_in_lds) - query_bytes(s, after);
+    *at = att_plus(&s->d.b, s->q_buffer, (int)before);
     return true;
 }
 

@@ -20,6 +20,14 @@ struct att_softmax att_softmax(struct tir_builder *b, struct tir_type scores,
     return s;
 }
 
+void att_softmax_range_fp8(const struct tir_builder *b, struct att_softmax *s)
+{
+    enum { FOLLOW = 4 };
+    const bool fnuz = b->f->machine->fp8_is_fnuz;
+    s->room = fnuz ? 7.875f : 8.75f; /* 2^7.906 is 240, 2^8.807 is 448 */
+    s->rise = s->room - FOLLOW;
+}
+
 struct tir_value att_softmax_lowest(struct tir_builder *b, const struct att_softmax *s)
 {
     return tir_splat(b, tir_f32(b, -3e38f), s->vector);

@@ -21,6 +21,15 @@ struct att_softmax {
 struct att_softmax att_softmax(struct tir_builder *b, struct tir_type scores,
                                struct tir_value exponent);
 
+/**
+ * For weights in fp8. The largest p is 2^room: within fp8's range, also where exp2 is a little
+ * high. m follows to rise below the maximum, so that p of the largest score is 2^rise to 2^room,
+ * and weights down to 2^-10.75 of the largest one have all of fp8's bits: its normal numbers begin
+ * at 2^-6, and 2^-7 of fnuz. There are 4 powers of two by which the maximum may grow before m
+ * follows again.
+ */
+void att_softmax_range_fp8(const struct tir_builder *b, struct att_softmax *s);
+
 /** m before the first score: 1 x queries. m is in powers of two. */
 struct tir_value att_softmax_lowest(struct tir_builder *b, const struct att_softmax *s);
 

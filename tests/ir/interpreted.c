@@ -177,7 +177,7 @@ static double bound_of(const struct att_variant *v)
 
 static bool attention_is_right(const struct attention_result *r, char why[TIR_WHY])
 {
-    const double error = error_of(r), bound = bound_of(r->v);
+    const double error = error_of(r), bound = bound_of(r->v) + r->rounding;
     snprintf(why, TIR_WHY, "error %.3g, bound %.3g", error, bound);
     return error <= bound;
 }

@@ -67,6 +67,7 @@ struct attention_result {
     float *lse, *partial_out, *partial_lse;
     const double *expected, *expected_lse;
     double lse_bound; /* largest error of an lse; 0: none was written */
+    double rounding;  /* of the weights, where it is more than that of the output's type; or 0 */
 };
 
 /** A kernel and the call of it: `problem` is the test's own. */

@@ -318,9 +318,23 @@ static int64_t argument(const void *problem, const char *name)
     return known_value(known, sizeof(known) / sizeof(known[0]), name);
 }
 
+/* P is rounded to fp8, by up to 2^-4 of a weight or 2^-14.75 of the largest, and its sum is that of
+ * the rounded ones. Roundings are as likely anywhere up to there: 2^-4 / sqrt(3) in the mean. */
+static bool weights_are_fp8(const struct problem *p) { return q_is_fp8(p) && !is_packed(p); }
+
+static double rounding(const struct problem *p)
+{
+    return weights_are_fp8(p) ? 0x1p-4 / sqrt(3) : 0;
+}
+
 /* Keys that are rounded as they get their scale are off by 2^-9, and scores by as much of scale
  * sum |q k|, which is below 16 here. */
-static double lse_bound(const struct problem *p) { return is_packed(p) ? 0x1p-5 : 1e-4; }
+static double lse_bound(const struct problem *p)
+{
+    if (weights_are_fp8(p))
+        return -log(1 - (0x1p-4 + MAX_KEYS * 0x1p-14));
+    return is_packed(p) ? 0x1p-5 : 1e-4;
+}
 
 static struct attention_result result_of(const struct problem *p)
 {
@@ -339,6 +353,7 @@ static struct attention_result result_of(const struct problem *p)
         .expected = p->expected,
         .expected_lse = p->expected_lse,
         .lse_bound = p->v.lse || p->listed ? lse_bound(p) : 0,
+        .rounding = rounding(p),
     };
 }
 
@@ -445,7 +460,7 @@ static void the_scale_of_the_cache_counts_twice(void **state)
          {ATT_GQA, 64}, {ATT_PAGE_SIZE, 64});
 }
 
-/* S of fp8 products, which are exact; P and c in bf16 or fp16. */
+/* S of fp8 products, which are exact; P in fp8 too, and c as it is stored. */
 static void queries_may_be_fp8(void **state)
 {
     (void)state;
@@ -453,6 +468,10 @@ static void queries_may_be_fp8(void **state)
          {ATT_Q_DTYPE, ATT_Q_DTYPE_FP8});
     CASE("gfx950", false, {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8}, {ATT_KV_SCALE, ATT_KV_SCALE_TENSOR},
          {ATT_Q_DTYPE, ATT_Q_DTYPE_FP8}, {ATT_GQA, 40}, {ATT_DTYPE, ATT_DTYPE_FP16});
+    CASE("gfx942", true, {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8}, {ATT_KV_SCALE, ATT_KV_SCALE_TENSOR},
+         {ATT_Q_DTYPE, ATT_Q_DTYPE_FP8}, {ATT_GQA, 40});
+    CASE("gfx950", true, {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8}, {ATT_KV_SCALE, ATT_KV_SCALE_TENSOR},
+         {ATT_Q_DTYPE, ATT_Q_DTYPE_FP8}, {ATT_GQA, 8}, {ATT_PAGE_SIZE, 64});
 }
 
 /* Rows with scales of their own, in pages and in lists. */
@@ -477,8 +496,10 @@ static void check_facts(const char *target, const struct setting *s, unsigned n)
     /* With blocks of 16 keys, which small LDS has for more than 16 columns, a wave has three loads
      * and the page numbers under way: some of these are the last when they are waited for. */
     const bool few_loads = v.gqa > 64 || (v.gqa > 16 && t->machine.lds_bytes <= 64 * 1024);
-    /* S of a wave's columns, and O += V P: of the blocks of keys that a round takes. */
-    if ((f->loop.waits_vm0 && !few_loads) || f->loop.mfma < 36)
+    /* S of a wave's columns, and O += V P: of the blocks of keys that a round takes. An instruction
+     * of fp8 may take 4 times as much of a row. */
+    const unsigned least = v.q_dtype == ATT_Q_DTYPE_FP8 ? 32 : 36;
+    if ((f->loop.waits_vm0 && !few_loads) || f->loop.mfma < least)
         fail_msg("%s has %u waits for all loads and %u matrix instructions in its loop", k.name,
                  f->loop.waits_vm0, f->loop.mfma);
     attnc_kernel_free(&k);

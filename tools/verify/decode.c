@@ -415,6 +415,12 @@ static void fill_q_scales(struct call *c)
     }
 }
 
+/* Does the kernel round its weights to fp8? Of decode they have 16 bits, whatever q has. */
+static bool has_weights_fp8(const struct call *c)
+{
+    return is_latent(c) && DESC(c, q_dtype) == ATTN_FP8 && DESC(c, cache).layout == ATTN_KV_NHD;
+}
+
 static struct ref_attention attention_of(struct call *c)
 {
     const struct operand *scale = OPERAND(c, Q_SCALE);
@@ -635,6 +641,8 @@ static void compare(struct call *c)
             },
     };
     set_window(c, &e.reference);
+    if (has_weights_fp8(c))
+        comparison_weights_fp8(&e.reference.attention, c->target);
     const struct precision *precision = OPERAND(c, OUT)->precision;
     struct comparison comparison = {
         .precision = precision,
