@@ -45,8 +45,8 @@ int attn_mla_rope_fill(const struct attn_mla_rope_cache_desc *d,
     return ATTN_OK;
 }
 
-/* head_product: rows of w that a workgroup keeps, and tokens of a tile. */
-enum { KEPT_ROWS = 128, SHARED_ROWS = 32, TILE_TOKENS = 32 };
+/* head_product: rows of w that a workgroup keeps. */
+enum { KEPT_ROWS = 128, SHARED_ROWS = 32 };
 
 /* With few tokens waves share the longest contraction, for 32 rows of w. */
 static bool shares_columns(const struct attn_head_product_desc *d, int32_t tokens)
@@ -55,29 +55,20 @@ static bool shares_columns(const struct attn_head_product_desc *d, int32_t token
     return tokens <= FEW_TOKENS && d->head_dim == SHARED_COLUMNS;
 }
 
-/* A workgroup reads its rows of w once, and then some tiles of tokens at least. */
+/* A workgroup reads its rows of w once, and then as many tokens at least. The kernel takes fewer
+ * groups than these where its device does not hold them all at once. */
 int attn_head_product_fill(const struct attn_head_product_desc *d,
                            const struct attn_head_product_args *a, union attn_value *v)
 {
-    enum { WORKGROUPS_WANTED = 1024, TILES_LEAST = 4, LARGE_COLUMNS = 256 };
-    /* Two workgroups of so many columns fit a compute unit: more would read w once more each. Where
-     * several of them have one x, the model says that more are as good. */
-    const bool one_round = d->head_dim > LARGE_COLUMNS && !(d->shared && d->head_dim_v > KEPT_ROWS);
-    const int64_t all = one_round ? WORKGROUPS_WANTED / 2 : WORKGROUPS_WANTED;
+    enum { WORKGROUPS_WANTED = 1280, TOKENS_LEAST = 64, LARGE_COLUMNS = 256 };
+    const int64_t all = d->head_dim > LARGE_COLUMNS ? WORKGROUPS_WANTED / 2 : WORKGROUPS_WANTED;
     const int64_t kept = d->heads * attn_parts(d->head_dim_v, KEPT_ROWS);
-    const int64_t tiles = attn_parts(a->tokens, TILE_TOKENS);
-    const int64_t wanted = attn_parts(all, kept);
-    /* Half as many tiles where the device would have so few workgroups. */
-    const int64_t few = d->head_dim > LARGE_COLUMNS ? 128 : WORKGROUPS_WANTED / 2;
-    const int64_t short_runs = attn_parts(tiles, TILES_LEAST / 2);
-    const int64_t most = kept * short_runs <= few ? short_runs : attn_parts(tiles, TILES_LEAST);
-    const int64_t each = attn_parts(tiles, wanted < most ? wanted : most);
-    const int64_t groups = attn_parts(tiles, each);
+    const int64_t wanted = attn_parts(all, kept), most = attn_parts(a->tokens, TOKENS_LEAST);
+    const int64_t groups = wanted < most ? wanted : most;
     if (d->shared)
         v[ATTN_ARG_X_HEAD_STRIDE].i64 = 0;
     const bool share = shares_columns(d, a->tokens);
     v[ATTN_ARG_SHARE_COLUMNS].i64 = share;
-    v[ATTN_ARG_TILES].i64 = share ? tiles : each;
     v[ATTN_ARG_TOKEN_GROUPS].i64 = share ? 1 : groups;
     v[ATTN_ARG_WORKGROUPS].i64 = share ? d->heads * (d->head_dim_v / SHARED_ROWS) : groups * kept;
     return ATTN_OK;

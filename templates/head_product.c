@@ -6,7 +6,7 @@
  *
  * A workgroup keeps 128 rows of w in registers, 32 each wave, and goes over its tokens in tiles of
  * 32. The next tile is on its way to registers while this one is multiplied out of LDS. Workgroups
- * with the same tokens follow each other, on one XCD: its L2 has x for all of them.
+ * with the same tokens or rows follow each other, on one XCD: its L2 has them for all.
  *
  * With few tokens it is w that takes time, and 128 rows to a workgroup leave most compute units
  * without one. A long contraction is then shared by the four waves: a workgroup has 32 rows, each
@@ -24,7 +24,7 @@
 #include <assert.h>
 #include <stdio.h>
 
-/* The host counts workgroups by WAVES * ROWS, or by ROWS, and TOKENS: runtime/host_mla.c. */
+/* The host counts workgroups by WAVES * ROWS, or by ROWS: runtime/host_mla.c. */
 enum { WAVES = 4, ROWS = 32, TOKENS = 32, PANEL = 64, MAX_PANELS = 8, BLOCK = 128, TAIL = 64 };
 enum {
     ELEM = 2 /* bytes of bf16 and fp16 */,
@@ -60,7 +60,8 @@ struct product {
     struct tir_value scales;   /* i32: those of x in LDS, of a tile's groups one after the other */
     struct tir_value lds, own; /* i32: of the workgroup, and the part that only this wave uses */
     struct tir_value head, slice; /* i32: which 128 rows of w of which head */
-    struct tir_value tokens;      /* i32 */
+    struct tir_value end;         /* i32: the workgroup has the tokens in front of it */
+    unsigned resident;            /* workgroups that the device holds at once */
     struct tir_value w[MAX_PANELS], scale[MAX_PANELS];
 };
 
@@ -251,7 +252,7 @@ static struct tir_view tile_view(struct product *p, struct att_tensor t, struct 
     const struct tir_value head =
         offset(p, tir_arg(b, t.arg, TIR_I64), p->head, t.head_stride, ELEM);
     const struct tir_value base = offset(p, head, token, t.token_stride, ELEM);
-    const struct tir_value left = tir_min(b, tir_sub(b, p->tokens, token), tir_i32(b, TOKENS));
+    const struct tir_value left = tir_min(b, tir_sub(b, p->end, token), tir_i32(b, TOKENS));
     const struct tir_value stride = tir_convert(b, att_stride(b, t.token_stride, ELEM), TIR_I32);
     return att_view(b, base, left, stride, width * ELEM, 0);
 }
@@ -372,7 +373,7 @@ static void copy_tail(struct product *p, struct tir_value token)
     const struct tir_value base = offset(p, tail, token, ARG_TAIL_TOKEN_STRIDE, ELEM);
     const struct tir_value stride =
         tir_convert(b, att_stride(b, ARG_TAIL_TOKEN_STRIDE, ELEM), TIR_I32);
-    const struct tir_value left = tir_min(b, tir_sub(b, p->tokens, token), tir_i32(b, TOKENS));
+    const struct tir_value left = tir_min(b, tir_sub(b, p->end, token), tir_i32(b, TOKENS));
     const struct tir_view from = att_view(b, base, left, stride, TAIL * ELEM, 0);
     const struct tir_value x = tir_tile_load(b, from, zero, p->staged);
     tir_tile_store(b, tile_view(p, ATT_HEADS(TAIL_OUT), token, TAIL), zero, x);
@@ -478,43 +479,77 @@ static void store_sum(struct product *p, struct tir_value token, struct tir_valu
 
 /* ---- The workgroup ---- */
 
-/* Groups of tokens, then heads, then slices of w, the last running fastest. Returns the group. */
-static struct tir_value find_work(struct product *p, int slices)
+/* A workgroup's work, i32: its rows of w, counted over slices and heads, its group of tokens, how
+ * many each group has, and how many workgroups have work. */
+enum work { ROW, GROUP_OF_TOKENS, EACH, USED, N_WORK };
+
+/* Workgroups in the order in which they share an L2. */
+static struct tir_value find_item(struct product *p, struct tir_value used)
 {
     struct tir_builder *b = &p->b;
-    const struct tir_value zero = tir_i32(b, 0), heads = tir_arg(b, ARG_HEADS, TIR_I32);
+    return att_xcd_item(b, tir_block_id(b, 0), tir_i32(b, 0), used);
+}
+
+/* Groups divide the tokens, as many as the device holds at once, which the host does not know. Two
+ * of them take turns within each slice: of eight neighbours two share w and, if a head has as many
+ * slices, four share x. */
+static void share_tokens(struct product *p, struct tir_value kept, struct tir_value wanted,
+                         struct tir_value work[N_WORK])
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value one = tir_i32(b, 1), two = tir_i32(b, 2);
+    const struct tir_value most = tir_div(b, tir_i32(b, (int)p->resident), kept);
+    const struct tir_value groups = tir_min(b, wanted, tir_max(b, most, one));
+    const struct tir_value tokens = tir_arg(b, ARG_TOKENS, TIR_I32);
+    work[USED] = tir_mul(b, groups, kept);
+    work[EACH] = tir_div(b, att_plus(b, tir_add(b, tokens, groups), -1), groups);
+    const struct tir_value item = find_item(p, work[USED]), both = tir_mul(b, kept, two);
+    const struct tir_value pair = tir_div(b, item, both), before = tir_mul(b, pair, two);
+    const struct tir_value in_pair = tir_sub(b, item, tir_mul(b, pair, both));
+    const struct tir_value width = tir_min(b, tir_sub(b, groups, before), two);
+    work[ROW] = tir_div(b, in_pair, width);
+    work[GROUP_OF_TOKENS] = tir_add(b, before, tir_sub(b, in_pair, tir_mul(b, work[ROW], width)));
+}
+
+/* With few tokens each clock counts, and there is one group. */
+static void find_work(struct product *p, struct tir_value work[N_WORK])
+{
+    struct tir_builder *b = &p->b;
+    struct tir_type types[N_WORK];
+    for (int i = 0; i < N_WORK; i++)
+        types[i] = tir_scalar(TIR_I32);
+    const struct tir_value kept = att_times(b, tir_arg(b, ARG_HEADS, TIR_I32), slices(p));
+    const struct tir_value wanted = tir_arg(b, ARG_TOKEN_GROUPS, TIR_I32);
+    const struct tir_value several = tir_cmp_gt(b, wanted, tir_i32(b, 1));
+    struct tir_if shared = tir_begin_if(b, several, true, types, N_WORK);
+    share_tokens(p, kept, wanted, work);
+    tir_else(b, &shared, work);
+    work[ROW] = find_item(p, kept);
+    work[GROUP_OF_TOKENS] = tir_i32(b, 0);
+    work[EACH] = tir_arg(b, ARG_TOKENS, TIR_I32);
+    work[USED] = kept;
+    tir_end_if(b, &shared, work);
+}
+
+/* Returns the place of the workgroup among those with work; neighbours share an XCD. */
+static void find_slice(struct product *p, struct tir_value row, int slices)
+{
+    struct tir_builder *b = &p->b;
     const struct tir_value each = tir_i32(b, slices);
-    const struct tir_value item =
-        att_xcd_item(b, tir_block_id(b, 0), zero, tir_arg(b, ARG_WORKGROUPS, TIR_I32));
-    const struct tir_value row = tir_div(b, item, each);
-    const struct tir_value group = tir_div(b, row, heads);
-    p->slice = tir_sub(b, item, tir_mul(b, row, each));
-    p->head = tir_sub(b, row, tir_mul(b, group, heads));
-    return group;
+    p->head = tir_div(b, row, each);
+    p->slice = tir_sub(b, row, tir_mul(b, p->head, each));
 }
 
-/* The tokens of a group: from *first to *end. */
-static void find_tokens(struct product *p, struct tir_value group, struct tir_value *first,
-                        struct tir_value *end)
-{
-    struct tir_builder *b = &p->b;
-    p->tokens = tir_arg(b, ARG_TOKENS, TIR_I32);
-    const struct tir_value run = att_times(b, tir_arg(b, ARG_TILES, TIR_I32), TOKENS);
-    *first = tir_mul(b, group, run);
-    *end = tir_min(b, tir_add(b, *first, run), p->tokens);
-}
-
-static void visit_tiles(struct product *p)
+static void walk_tiles(struct product *p, struct tir_value first)
 {
     struct tir_builder *b = &p->b;
     const struct tir_layout map = panel_map(p);
-    struct tir_value first, end, x[MAX_PANELS];
-    find_tokens(p, find_work(p, slices(p)), &first, &end);
+    struct tir_value x[MAX_PANELS];
     load_weights(p);
     load_scales(p);
     load_tile(p, first, x);
     turn_weights(p, panels(p));
-    struct tir_loop loop = tir_begin_for(b, first, end, tir_i32(b, TOKENS), x, panels(p));
+    struct tir_loop loop = tir_begin_for(b, first, p->end, tir_i32(b, TOKENS), x, panels(p));
     tir_barrier(b); /* the last tile has been read */
     round_tile(p, x);
     for (unsigned i = 0; i < panels(p); i++)
@@ -527,16 +562,33 @@ static void visit_tiles(struct product *p)
     tir_end_for(b, &loop, x, panels(p));
 }
 
+static void visit_tiles(struct product *p)
+{
+    struct tir_builder *b = &p->b;
+    struct tir_value work[N_WORK];
+    find_work(p, work);
+    const struct tir_value there = tir_cmp_lt(b, tir_block_id(b, 0), work[USED]);
+    struct tir_if some = tir_begin_if(b, there, false, NULL, 0);
+    const struct tir_value first = tir_mul(b, work[GROUP_OF_TOKENS], work[EACH]);
+    find_slice(p, work[ROW], slices(p));
+    p->end = tir_min(b, tir_add(b, first, work[EACH]), tir_arg(b, ARG_TOKENS, TIR_I32));
+    walk_tiles(p, first);
+    tir_else(b, &some, NULL);
+    tir_end_if(b, &some, NULL);
+}
+
 static void share_tiles(struct product *p)
 {
     struct tir_builder *b = &p->b;
-    struct tir_value first, end, x[MAX_PANELS];
-    find_tokens(p, find_work(p, p->v->head_dim_v / ROWS), &first, &end);
+    const struct tir_value first = tir_i32(b, 0);
+    struct tir_value x[MAX_PANELS];
+    p->end = tir_arg(b, ARG_TOKENS, TIR_I32);
+    find_slice(p, find_item(p, tir_arg(b, ARG_WORKGROUPS, TIR_I32)), p->v->head_dim_v / ROWS);
     load_own_weights(p);
     load_own_scale(p);
     load_own_tile(p, first, x);
     turn_weights(p, own_panels(p));
-    struct tir_loop loop = tir_begin_for(b, first, end, tir_i32(b, TOKENS), x, own_panels(p));
+    struct tir_loop loop = tir_begin_for(b, first, p->end, tir_i32(b, TOKENS), x, own_panels(p));
     const struct tir_value part = multiply_own(p, x);
     load_own_tile(p, att_plus(b, loop.index, TOKENS), x);
     store_sum(p, loop.index, part);
@@ -578,6 +630,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     p.instr = tir_find_mma(m, ROWS, TOKENS, 0, p.used);
     struct att_tile tile;
     att_find_tile(v, m, &tile, NULL);
+    p.resident = m->cus * tile.waves_per_simd * 4 / WAVES;
     struct tir_func *f = att_begin_kernel(v, m, WAVES, tile.waves_per_simd);
     p.b = tir_at_end(f, f->body);
     choose_layouts(&p);
