@@ -265,29 +265,42 @@ struct tir_value tir_col_sum(struct tir_builder *b, struct tir_value a)
     return reduce(b, TIR_col_sum, a, 0);
 }
 
-static struct tir_value fold(struct tir_builder *b, unsigned opcode, struct tir_value a)
+static struct tir_value fold(struct tir_builder *b, unsigned opcode, struct tir_value a,
+                             unsigned dtype)
 {
     const struct tir_type t = tir_typeof(b->f, a);
     unsigned rows;
     const struct tir_layout l = tir_layout_fold_rows(tir_layout_of(b->f, t), &rows);
-    return tir_build(b, opcode, tir_tile(b->f, t.dtype, rows, t.cols, &l), &a, 1, NULL);
+    return tir_build(b, opcode, tir_tile(b->f, dtype, rows, t.cols, &l), &a, 1, NULL);
 }
 
 struct tir_value tir_col_fold_max(struct tir_builder *b, struct tir_value a)
 {
-    return fold(b, TIR_col_fold_max, a);
+    return fold(b, TIR_col_fold_max, a, tir_typeof(b->f, a).dtype);
 }
 
 struct tir_value tir_col_fold_sum(struct tir_builder *b, struct tir_value a)
 {
-    return fold(b, TIR_col_fold_sum, a);
+    return fold(b, TIR_col_fold_sum, a, tir_typeof(b->f, a).dtype);
+}
+
+struct tir_value tir_col_fold_dot(struct tir_builder *b, struct tir_value a)
+{
+    return fold(b, TIR_col_fold_sum, a, TIR_F32);
 }
 
 struct tir_value tir_mma(struct tir_builder *b, int instr, struct tir_value a, struct tir_value c,
                          struct tir_value acc)
 {
+    return tir_mma_first(b, instr, a, c, acc, 0);
+}
+
+struct tir_value tir_mma_first(struct tir_builder *b, int instr, struct tir_value a,
+                               struct tir_value c, struct tir_value acc, unsigned k)
+{
     assert(instr >= 0 && (unsigned)instr < b->f->machine->n_mma);
-    return tir_build(b, TIR_mma, no_type, (struct tir_value[]){a, c, acc}, 3, &(int64_t){instr});
+    return tir_build(b, TIR_mma, no_type, (struct tir_value[]){a, c, acc}, 3,
+                     (int64_t[]){instr, k});
 }
 
 struct tir_value tir_mma_scaled(struct tir_builder *b, int instr, struct tir_value a,
@@ -414,7 +427,14 @@ void tir_copy_to_lds(struct tir_builder *b, int group, struct tir_view v, struct
 struct tir_value tir_tile_lds_load(struct tir_builder *b, struct tir_value lds, struct tir_type t,
                                    const struct tir_layout *address_map)
 {
-    const int64_t imm[] = {tir_intern_layout(b->f, address_map)};
+    return tir_tile_lds_load_first(b, lds, t, address_map, 0);
+}
+
+struct tir_value tir_tile_lds_load_first(struct tir_builder *b, struct tir_value lds,
+                                         struct tir_type t, const struct tir_layout *address_map,
+                                         unsigned columns)
+{
+    const int64_t imm[] = {tir_intern_layout(b->f, address_map), columns};
     return tir_build(b, TIR_tile_lds_load, t, &lds, 1, imm);
 }
 

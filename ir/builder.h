@@ -88,8 +88,13 @@ struct tir_value tir_col_sum(struct tir_builder *b, struct tir_value a);
  * one row per row bit held by lanes; col_max / col_sum finish it. */
 struct tir_value tir_col_fold_max(struct tir_builder *b, struct tir_value a);
 struct tir_value tir_col_fold_sum(struct tir_builder *b, struct tir_value a);
+/** The same sum of bf16 in f32, where a lane has rows alone and the machine has_dot_bf16. */
+struct tir_value tir_col_fold_dot(struct tir_builder *b, struct tir_value a);
 struct tir_value tir_mma(struct tir_builder *b, int instr, struct tir_value a, struct tir_value c,
                          struct tir_value acc);
+/** This product takes the first k columns of a and rows of c alone, of whole instructions. */
+struct tir_value tir_mma_first(struct tir_builder *b, int instr, struct tir_value a,
+                               struct tir_value c, struct tir_value acc, unsigned k);
 
 /** The scaled product: `left` and `right` are the scales of a and c, tiles of i8 as
  * tir_mma_scales() lays them out, or a scalar i32. tir_i32(b, 127) is 1. */
@@ -146,6 +151,11 @@ void tir_copy_to_lds(struct tir_builder *b, int group, struct tir_view v, struct
                      struct tir_value lds, struct tir_type t, const struct tir_layout *address_map);
 struct tir_value tir_tile_lds_load(struct tir_builder *b, struct tir_value lds, struct tir_type t,
                                    const struct tir_layout *address_map);
+/** Columns from `columns` on are what the map's padding holds, all of it alike, and behind the last
+ * span too: the buffer has that many bytes more. */
+struct tir_value tir_tile_lds_load_first(struct tir_builder *b, struct tir_value lds,
+                                         struct tir_type t, const struct tir_layout *address_map,
+                                         unsigned columns);
 void tir_tile_lds_store(struct tir_builder *b, struct tir_value lds, struct tir_value a,
                         const struct tir_layout *address_map);
 /** User function `hook` on every element of operands[0]; the result has operands[0]'s type. */

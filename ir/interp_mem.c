@@ -166,10 +166,13 @@ static void run_tile_element(struct interp *x, const struct tir_op *op, struct t
             write_host(row_address(x, op, wave, rc, bytes), t.dtype,
                        interp_value(x, op->operands[3])[i]);
         break;
-    case TIR_tile_lds_load:
-        d[i] = read_lds(x, interp_scalar(x, op, 0, wave) + lds_element(map, row, col, t.dtype),
-                        t.dtype);
+    case TIR_tile_lds_load: {
+        const bool there = !op->imm[1] || col < op->imm[1];
+        const int64_t at = there ? lds_element(map, row, col, t.dtype)
+                                 : (int64_t)bytes << map->map->pad_shift; /* the first padding */
+        d[i] = read_lds(x, interp_scalar(x, op, 0, wave) + at, t.dtype);
         break;
+    }
     default: /* tile_lds_store */
         write_lds_bytes(x, interp_scalar(x, op, 0, wave) + lds_element(map, row, col, t.dtype),
                         &interp_value(x, op->operands[1])[i], bytes);

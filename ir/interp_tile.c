@@ -101,6 +101,12 @@ static unsigned reducing_waves(const struct tir_layout *l, unsigned opcode)
     return peers;
 }
 
+/* A 16-bit float as the bits of an f32. */
+static int64_t as_f32(unsigned dtype, int64_t v)
+{
+    return tir_from_float(TIR_F32, tir_to_float(dtype, v, false), false);
+}
+
 /* Every element that the wave holds of the operand, or waves that reduce with it, goes into the
  * result once. */
 static void run_reduce(const struct part *p)
@@ -119,7 +125,8 @@ static void run_reduce(const struct part *p)
             const size_t to = (size_t)row * p->t.cols + (p->t.cols == 1 ? 0 : j);
             if (!held[from])
                 continue;
-            p->d[to] = begun[to] ? combined(x, p->t.dtype, max, p->d[to], a[from]) : a[from];
+            const int64_t e = p->at.dtype == p->t.dtype ? a[from] : as_f32(p->at.dtype, a[from]);
+            p->d[to] = begun[to] ? combined(x, p->t.dtype, max, p->d[to], e) : e;
             begun[to] = true;
         }
     free(a);
@@ -146,14 +153,14 @@ static void run_mma(const struct part *p)
     const struct tir_type t = p->t;
     float *const a = as_floats(x, p->op->operands[0], p->wave, false);
     float *const b = as_floats(x, p->op->operands[1], p->wave, true);
-    const unsigned depth = p->at.cols;
+    const unsigned depth = p->at.cols, end = p->op->imm[1] ? (unsigned)p->op->imm[1] : depth;
     const int64_t *const c = matrix(x, p->op->operands[2], p->wave);
     const size_t n = interp_wave_elements(x, t);
     for (size_t e = 0; e < n; e++) {
         const uint32_t rc = interp_rc(x, t, p->wave, e);
         const unsigned i = tir_rc_row(rc), j = tir_rc_col(rc);
         float sum = tir_to_float(t.dtype, c[i * t.cols + j], false);
-        for (unsigned k = 0; k < depth; k++)
+        for (unsigned k = 0; k < end; k++)
             sum = fmaf(a[i * depth + k], b[j * depth + k], sum);
         p->d[i * t.cols + j] = tir_from_float(t.dtype, sum, false);
     }

@@ -220,6 +220,17 @@ static void run_convert_pair(struct interp *x, const struct tir_op *op, unsigned
             t.dtype, tir_to_float(TIR_F32, interp_value(x, op->operands[i])[lane], false), false);
 }
 
+static void run_dot_pair(struct interp *x, const struct tir_op *op, unsigned lane)
+{
+    float product[2];
+    for (unsigned i = 0; i < 2; i++)
+        product[i] = tir_to_float(TIR_BF16, interp_value(x, op->operands[0])[lane * 2 + i], false) *
+                     tir_to_float(TIR_BF16, interp_value(x, op->operands[1])[lane * 2 + i], false);
+    const float sum = product[0] + product[1];
+    const float c = tir_to_float(TIR_F32, interp_value(x, op->operands[2])[lane], false);
+    interp_value(x, op->result)[lane] = tir_from_float(TIR_F32, sum + c, false);
+}
+
 /* Lanes of one wave: which lane of which operand a lane's result comes from. */
 static unsigned source_lane(struct interp *x, const struct tir_op *op, unsigned wave, unsigned lane,
                             unsigned *operand)
@@ -452,6 +463,7 @@ static bool run_lane(struct interp *x, const struct tir_op *op, unsigned lane)
     case TIR_concat: run_concat(x, op, lane); return true;
     case TIR_convert_pair: run_convert_pair(x, op, lane); return true;
     case TIR_byte_perm: run_byte_perm(x, op, lane); return true;
+    case TIR_dot_pair: run_dot_pair(x, op, lane); return true;
     default: return false;
     }
 }

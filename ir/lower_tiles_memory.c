@@ -160,10 +160,10 @@ struct lds_access {
     const struct tir_layout *l, *map;
     uint32_t m[TIR_LAYOUT_MAX_BITS];
     uint32_t lane_mask; /* element bits that lanes or waves set */
-    unsigned bytes, per;
+    unsigned bytes, per, columns;
     bool transposed;
     struct tir_value base;
-    uint32_t known[64]; /* lane addresses made so far, by the bits that were flipped */
+    uint32_t known[64]; /* lane addresses made so far, by the bits that were flipped, and PADDED */
     struct tir_value address[64];
     unsigned n_known;
 };
@@ -230,6 +230,39 @@ static struct tir_value pad_address(struct tir_expander *x, const struct lds_acc
     return tir_add(b, at, tir_mul(b, spans, tir_int_like(b, index, a->map->pad * (int)a->bytes)));
 }
 
+enum { PADDED = 1 << 30 };
+
+/* Does some lane read a column that is not there? */
+static bool reads_padding(const struct lds_access *a, uint32_t own)
+{
+    const int bits = a->l->lane_bits + a->l->wave_bits;
+    for (uint32_t lane = 0; a->columns && lane < 1u << bits; lane++) {
+        uint32_t index = own;
+        for (int i = 0; i < bits; i++)
+            index ^= lane >> i & 1 ? a->m[a->l->reg_bits + i] : 0;
+        if (tir_rc_col(tir_layout_apply(a->map, index, 0, 0)) >= a->columns)
+            return true;
+    }
+    return false;
+}
+
+/* `at`, but the first padding for lanes whose column is not there: whole spans further on there is
+ * another one. */
+static struct tir_value or_padding(struct tir_expander *x, const struct lds_access *a, uint32_t own,
+                                   struct tir_value at)
+{
+    struct tir_builder *b = &x->b;
+    uint32_t cols[TIR_LAYOUT_MAX_BITS] = {0};
+    for (int i = 0; i < a->l->lane_bits + a->l->wave_bits; i++)
+        cols[i] = tir_rc_col(tir_layout_apply(a->map, a->m[a->l->reg_bits + i], 0, 0));
+    struct tir_value col = tir_lane_index(x, cols, a->l->wave_bits);
+    const uint32_t of_own = tir_rc_col(tir_layout_apply(a->map, own, 0, 0));
+    if (of_own)
+        col = tir_xor(b, col, tir_int_like(b, col, of_own));
+    const struct tir_value beyond = tir_cmp_ge(b, col, tir_int_like(b, col, a->columns));
+    return tir_select(b, beyond, tir_int_like(b, at, (int64_t)a->bytes << a->map->pad_shift), at);
+}
+
 /* The lane's address for register `reg`, and the constant that goes into the instruction. Register
  * bits that touch what lanes set are flipped before the padding; the others just add up. */
 static struct tir_value lds_address(struct tir_expander *x, struct lds_access *a, unsigned reg,
@@ -239,26 +272,32 @@ static struct tir_value lds_address(struct tir_expander *x, struct lds_access *a
     for (int i = 0; i < a->l->reg_bits; i++)
         if (reg >> i & 1)
             own ^= a->m[i];
-    const uint32_t flip = own & a->lane_mask;
-    *offset = tir_lds_address(a->map, own & ~a->lane_mask, a->bytes);
+    const bool padded = reads_padding(a, own);
+    const uint32_t of_lane = a->lane_mask | (padded ? (1u << a->map->pad_shift) - 1 : 0);
+    const uint32_t flip = own & of_lane, key = flip | (padded ? PADDED : 0);
+    *offset = tir_lds_address(a->map, own & ~of_lane, a->bytes);
     for (unsigned i = 0; i < a->n_known; i++)
-        if (a->known[i] == flip)
+        if (a->known[i] == key)
             return a->address[i];
     struct tir_value index = tir_lane_index(x, a->m + a->l->reg_bits, a->l->wave_bits);
     if (flip)
         index = tir_xor(&x->b, index, tir_int_like(&x->b, index, flip));
-    const struct tir_value at = tir_add(&x->b, pad_address(x, a, index), a->base);
+    struct tir_value at = pad_address(x, a, index);
+    if (padded)
+        at = or_padding(x, a, own, at);
+    at = tir_add(&x->b, at, a->base);
     assert(a->n_known < 64);
-    a->known[a->n_known] = flip;
+    a->known[a->n_known] = key;
     a->address[a->n_known++] = at;
     return at;
 }
 
 struct tir_pieces tir_load_pieces(struct tir_expander *x, struct tir_value lds,
                                   const struct tir_layout *map, const struct tir_layout *l,
-                                  unsigned dtype)
+                                  unsigned dtype, unsigned columns)
 {
     struct lds_access a = lds_access(x, lds, map, l, dtype, true);
+    a.columns = columns;
     struct tir_pieces p = tir_alloc_pieces(x, (1u << l->reg_bits) / a.per, a.per);
     for (unsigned i = 0; i < p.n; i++) {
         int64_t offset;
@@ -286,7 +325,7 @@ void tir_expand_lds_load(struct tir_expander *x, const struct tir_op *op)
     const struct tir_type t = tir_typeof(x->f, op->result);
     tir_set_pieces(x, op->result,
                    tir_load_pieces(x, op->operands[0], x->f->layouts[op->imm[0]],
-                                   layout(x, op->result), t.dtype));
+                                   layout(x, op->result), t.dtype, (unsigned)op->imm[1]));
 }
 
 void tir_expand_lds_store(struct tir_expander *x, const struct tir_op *op)

@@ -219,8 +219,32 @@ static struct tir_pieces reduce_waves(struct tir_expander *x, const struct tir_o
     return own;
 }
 
+/* The sum of 16-bit rows that a lane holds: two chains of pairs times ones. */
+static void sum_pairs(struct tir_expander *x, const struct tir_op *op)
+{
+    enum { CHAINS = 2 };
+    const unsigned regs = 1u << layout(x, op->operands[0])->reg_bits;
+    struct tir_value sum[CHAINS] = {{0}}, ones = {0};
+    for (unsigned r = 0; r < regs; r += 2) {
+        struct tir_value *const s = &sum[r / 2 % CHAINS];
+        const struct tir_value pair = tir_elements(x, op->operands[0], r, 2);
+        if (!r)
+            ones = tir_float_like(&x->b, pair, 1.0f);
+        if (!s->id)
+            *s = tir_build(&x->b, TIR_const_float, tir_vec(TIR_F32, 1), NULL, 0, &(int64_t){0});
+        *s = tir_build(&x->b, TIR_dot_pair, none, (struct tir_value[]){pair, ones, *s}, 3, NULL);
+    }
+    struct tir_pieces p = tir_alloc_pieces(x, 1, 1);
+    p.v[0] = sum[1].id ? tir_add(&x->b, sum[0], sum[1]) : sum[0];
+    tir_set_pieces(x, op->result, p);
+}
+
 void tir_expand_reduce(struct tir_expander *x, const struct tir_op *op)
 {
+    if (tir_typeof(x->f, op->result).dtype != tir_typeof(x->f, op->operands[0]).dtype) {
+        sum_pairs(x, op);
+        return;
+    }
     const bool max = takes_max(op->opcode);
     const bool fold = op->opcode == TIR_col_fold_max || op->opcode == TIR_col_fold_sum;
     const int kept = op->opcode == TIR_row_max || op->opcode == TIR_row_sum ? 0 : 1;
@@ -325,6 +349,18 @@ static unsigned contraction_bits(const struct tir_layout *l, int outer_axis)
     return n;
 }
 
+/* Steps of k that mma's attr of that name leaves: they come first. */
+static unsigned steps_below(const struct tir_op *op, const struct tir_layout *left,
+                            unsigned elements, unsigned steps)
+{
+    if (op->opcode != TIR_mma || !op->imm[1])
+        return steps;
+    unsigned n = 0;
+    while (n < steps && tir_rc_col(tir_layout_apply(left, n * elements, 0, 0)) < op->imm[1])
+        n++;
+    return n;
+}
+
 /* Calls make() for each instruction of a product, with its operands and result, and the numbers of
  * its step of k, and of its blocks of rows and columns. Neighbours in this order are independent
  * wherever there is more than one block. */
@@ -339,13 +375,13 @@ static void expand_product(struct tir_expander *x, const struct tir_op *op,
     const unsigned left = tir_mma_in_regs(mma), right = tir_mma_right_regs(mma);
     const unsigned acc = tir_mma_acc_regs(mma);
     const unsigned k_left = contraction_bits(al, 0), k_right = contraction_bits(bl, 1);
-    const unsigned steps = (1u << k_left) / left;
+    const unsigned steps = (1u << k_left) / left, used = steps_below(op, al, left, steps);
     const unsigned rows = 1u << (al->reg_bits - k_left), cols = 1u << (bl->reg_bits - k_right);
     assert(steps == (1u << k_right) / right);
     struct tir_pieces p = tir_alloc_pieces(x, rows * cols, acc);
     for (unsigned i = 0; i < p.n; i++)
         p.v[i] = tir_elements(x, op->operands[2], i * acc, acc);
-    for (unsigned k = 0; k < steps; k++)
+    for (unsigned k = 0; k < used; k++)
         for (unsigned j = 0; j < cols; j++)
             for (unsigned i = 0; i < rows; i++) {
                 const struct tir_value abc[] = {tir_elements(x, a, (i * steps + k) * left, left),

@@ -222,11 +222,19 @@ static bool read_attrs(struct parser *p, unsigned opcode, int64_t imm[TIR_MAX_IM
     for (int i = 0; tir_next_attr(&s, name, &is_flag); i++) {
         if (is_flag) {
             const char *const at = p->l.at;
-            imm[i] = (first || tir_lex_try(&p->l, ",")) && tir_lex_try(&p->l, name);
-            if (!imm[i])
+            const bool more = first || tir_lex_try(&p->l, ",");
+            const char *const start = p->l.at;
+            imm[i] = more && tir_lex_try(&p->l, name);
+            if (!imm[i]) {
                 p->l.at = at;
-            else
-                first = false;
+                continue;
+            }
+            first = false;
+            if (!tir_lex_try(&p->l, "="))
+                continue;
+            p->l.at = start;
+            if (!read_attr(p, name, &imm[i]))
+                return false;
         } else if ((!first && !tir_lex_expect(&p->l, ",")) || !read_attr(p, name, &imm[i])) {
             return false;
         } else {

@@ -200,7 +200,7 @@ static void print_attrs(struct printer *p, const struct tir_op *op)
             continue;
         fputs(before, p->out);
         before = ", ";
-        if (is_flag)
+        if (is_flag && op->imm[i] == 1)
             fputs(name, p->out);
         else
             print_attr(p, name, op->imm[i]);

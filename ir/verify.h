@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Between the verifier's two halves: structure (verify.c) and the rules of single ops
- * (verify_ops.c).
+ * (verify_ops.c, verify_products.c).
  */
 #ifndef IR_VERIFY_H
 #define IR_VERIFY_H
@@ -31,6 +31,21 @@ bool tir_check_type(struct tir_verifier *v, struct tir_type t);
 
 /** Arity, attrs, operand and result types of v->op, whose operands are values of the function. */
 void tir_check_op(struct tir_verifier *v);
+
+/** Operands 0..2 and the result as types; absent ones are zero. */
+struct tir_op_types {
+    struct tir_type a, b, c, d;
+};
+struct tir_op_types tir_op_types(const struct tir_verifier *v, const struct tir_op *op);
+
+static inline uint32_t tir_wave_image(const struct tir_layout *l, int i)
+{
+    return i < l->wave_bits ? l->basis[l->reg_bits + l->lane_bits + i] : 0;
+}
+
+/** The rules of products of tiles, and of single instructions. */
+void tir_check_mma(struct tir_verifier *v, const struct tir_op *op, struct tir_op_types t);
+void tir_check_mfma(struct tir_verifier *v, const struct tir_op *op, struct tir_op_types t);
 
 /** Has the op stages for lower_pipeline to rotate? */
 bool tir_is_pipelined(const struct tir_func *f, const struct tir_op *loop);

@@ -9,7 +9,17 @@
 
 #include "ir/arith.h"
 #include "ir/convert.h"
-#include "ir/matrix.h"
+
+struct tir_op_types tir_op_types(const struct tir_verifier *v, const struct tir_op *op)
+{
+    struct tir_type t[3] = {{0}};
+    for (uint32_t i = 0; i < 3 && i < op->n_operands; i++)
+        t[i] = tir_typeof(v->f, op->operands[i]);
+    struct tir_op_types r = {.a = t[0], .b = t[1], .c = t[2]};
+    if (op->n_results)
+        r.d = tir_typeof(v->f, op->result);
+    return r;
+}
 
 static unsigned lane_bits(struct tir_type t)
 {
@@ -107,23 +117,7 @@ static void check_signature(struct tir_verifier *v, const struct tir_op *op, con
                   meaning(s[1]));
 }
 
-/* Operands and result as types; absent ones are zero. */
-struct types {
-    struct tir_type a, b, c, d; /* operands 0..2 and the result */
-};
-
-static struct types types_of(const struct tir_verifier *v, const struct tir_op *op)
-{
-    struct tir_type t[3] = {{0}};
-    for (uint32_t i = 0; i < 3 && i < op->n_operands; i++)
-        t[i] = tir_typeof(v->f, op->operands[i]);
-    struct types r = {.a = t[0], .b = t[1], .c = t[2]};
-    if (op->n_results)
-        r.d = tir_typeof(v->f, op->result);
-    return r;
-}
-
-static void check_conversion(struct tir_verifier *v, const struct tir_op *op, struct types t)
+static void check_conversion(struct tir_verifier *v, const struct tir_op *op, struct tir_op_types t)
 {
     if (op->opcode == TIR_bitcast) {
         tir_check(v, t.a.kind == t.d.kind, "result is of another kind");
@@ -139,11 +133,6 @@ static void check_conversion(struct tir_verifier *v, const struct tir_op *op, st
         tir_check(v, t.a.dtype != TIR_RSRC && t.d.dtype != TIR_RSRC, "is no conversion");
 }
 
-static uint32_t wave_image(const struct tir_layout *l, int i)
-{
-    return i < l->wave_bits ? l->basis[l->reg_bits + l->lane_bits + i] : 0;
-}
-
 /* Waves meet at barriers in LDS, which a pipelined loop has places of its own for. */
 static void check_meeting(struct tir_verifier *v, const struct tir_op *op)
 {
@@ -151,8 +140,18 @@ static void check_meeting(struct tir_verifier *v, const struct tir_op *op)
               "crosses waves, with barriers, inside of a pipelined loop");
 }
 
+/* Registers that are all rows, of which a machine adds two at a time. */
+static void check_pairs(struct tir_verifier *v, const struct tir_layout *l)
+{
+    uint32_t cols = 0;
+    for (int i = 0; i < l->reg_bits; i++)
+        cols |= tir_rc_col(l->basis[i]);
+    tir_check(v, v->f->machine->has_dot_bf16, "the machine has no sum of pairs");
+    tir_check(v, l->reg_bits && !cols, "registers are not all of them rows");
+}
+
 /* The image of a tile's layout when one axis is dropped or folded. */
-static void check_reduced(struct tir_verifier *v, const struct tir_op *op, struct types t)
+static void check_reduced(struct tir_verifier *v, const struct tir_op *op, struct tir_op_types t)
 {
     const struct tir_layout *const l = tir_layout_of(v->f, t.a);
     const bool by_row = op->opcode == TIR_row_max || op->opcode == TIR_row_sum;
@@ -164,9 +163,12 @@ static void check_reduced(struct tir_verifier *v, const struct tir_op *op, struc
     if (!tir_check(v, rows, "registers hold mixed row bits, which cannot be folded"))
         return;
     for (int i = 0; !fold && i < l->wave_bits; i++)
-        if (by_row ? tir_rc_col(wave_image(l, i)) : tir_rc_row(wave_image(l, i)))
+        if (by_row ? tir_rc_col(tir_wave_image(l, i)) : tir_rc_row(tir_wave_image(l, i)))
             check_meeting(v, op);
-    tir_check(v, t.d.dtype == t.a.dtype, "result has another dtype");
+    if (op->opcode == TIR_col_fold_sum && t.a.dtype == TIR_BF16 && t.d.dtype == TIR_F32)
+        check_pairs(v, l);
+    else
+        tir_check(v, t.d.dtype == t.a.dtype, "result has another dtype");
     tir_check(v, t.d.rows == rows && t.d.cols == cols, "result is not %ux%u", rows, cols);
     tir_check(v, tir_layout_equal(tir_layout_of(v->f, t.d), &want),
               "layout is not the operand's without the reduced axis");
@@ -182,7 +184,7 @@ static bool follows(const struct tir_verifier *v, struct tir_type vector, struct
            c.kind <= TIR_CONVERT_REGISTERS && !c.selects;
 }
 
-static void check_broadcast(struct tir_verifier *v, struct types t)
+static void check_broadcast(struct tir_verifier *v, struct tir_op_types t)
 {
     const bool column = t.a.cols == 1 && t.a.rows == t.d.rows;
     const bool row = t.a.rows == 1 && t.a.cols == t.d.cols;
@@ -190,184 +192,6 @@ static void check_broadcast(struct tir_verifier *v, struct types t)
     if (tir_check(v, column || row, "%ux%u does not repeat to %ux%u", t.a.rows, t.a.cols, t.d.rows,
                   t.d.cols))
         tir_check(v, follows(v, t.a, t.d), "layouts differ in more than the repeated axis");
-}
-
-/*
- * A and B (transposed here, so that both have k in their columns) agree on the contraction: what
- * the instruction multiplies is of the same k, whatever index of its own k that is. So any map
- * will do, if both have it. The low lanes and further registers are rows, of A, and columns, of B,
- * in any order.
- */
-static bool operands_agree(const struct tir_layout *a, const struct tir_layout *b,
-                           const struct tir_mma *m)
-{
-    const struct tir_layout *const both[] = {a, b};
-    uint32_t k[2][TIR_MAX_K_BITS];
-    const unsigned n = tir_mma_contraction(m, false, a, k[0]);
-    if (!n || m->m != m->n || n != tir_mma_contraction(m, true, b, k[1]) ||
-        memcmp(k[0], k[1], n * sizeof(k[0][0])) != 0)
-        return false;
-    for (int o = 0; o < 2; o++) {
-        const struct tir_layout *const l = both[o];
-        const int m_bits = __builtin_ctz(m->m), inner = (o ? m->b : m->a).reg_bits;
-        for (int i = inner + (int)n - __builtin_ctz(m->k); i < l->reg_bits + m_bits; i++)
-            if (tir_rc_col(l->basis[i]))
-                return false;
-    }
-    return true;
-}
-
-/* Row (or column) of the product that row `index` of an instruction's block is: what the low lanes
- * of an operand say. */
-static unsigned outer_index(const struct tir_layout *operand, unsigned index)
-{
-    unsigned sum = 0;
-    for (int i = 0; index >> i; i++)
-        if (index >> i & 1)
-            sum ^= tir_rc_row(operand->basis[operand->reg_bits + i]);
-    return sum;
-}
-
-/* `d` holds the instruction's block in its low registers and its lanes, with the rows and columns
- * in the order that A and B (transposed) have them. */
-static bool is_product(const struct tir_layout *d, const struct tir_layout *a,
-                       const struct tir_layout *b, const struct tir_mma *m)
-{
-    const struct tir_layout *const block = &m->d;
-    if (d->reg_bits < block->reg_bits || d->lane_bits != block->lane_bits)
-        return false;
-    for (int i = 0; i < block->reg_bits + block->lane_bits; i++) {
-        const uint32_t rc = block->basis[i];
-        const int at = i < block->reg_bits ? i : d->reg_bits + i - block->reg_bits;
-        if (d->basis[at] != TIR_RC(outer_index(a, tir_rc_row(rc)), outer_index(b, tir_rc_col(rc))))
-            return false;
-    }
-    return true;
-}
-
-/* Waves split rows and columns of the result alike in all three, and never the contraction. */
-static bool waves_agree(const struct tir_layout *a, const struct tir_layout *b,
-                        const struct tir_layout *d)
-{
-    for (int i = 0; i < a->wave_bits || i < b->wave_bits || i < d->wave_bits; i++) {
-        const uint32_t image = wave_image(d, i);
-        if (wave_image(a, i) != TIR_RC(tir_rc_row(image), 0) ||
-            wave_image(b, i) != TIR_RC(tir_rc_col(image), 0))
-            return false;
-    }
-    return true;
-}
-
-/* Registers of A and B step over the blocks of D in the order of D's own registers. */
-static bool blocks_agree(const struct tir_layout *a, const struct tir_layout *b,
-                         const struct tir_layout *d, const struct tir_mma *m)
-{
-    int rows = 0, cols = 0, i = m->d.reg_bits;
-    while (rows < a->reg_bits && !tir_rc_row(a->basis[rows]))
-        rows++;
-    while (cols < b->reg_bits && !tir_rc_row(b->basis[cols]))
-        cols++;
-    for (; rows < a->reg_bits; rows++, i++)
-        if (i >= d->reg_bits || d->basis[i] != TIR_RC(tir_rc_row(a->basis[rows]), 0))
-            return false;
-    for (; cols < b->reg_bits; cols++, i++)
-        if (i >= d->reg_bits || d->basis[i] != TIR_RC(0, tir_rc_row(b->basis[cols])))
-            return false;
-    return i == d->reg_bits;
-}
-
-static const struct tir_mma *instruction(struct tir_verifier *v, const struct tir_op *op)
-{
-    const struct tir_machine *const m = v->f->machine;
-    if (!tir_check(v, m && op->imm[0] >= 0 && op->imm[0] < (int64_t)m->n_mma,
-                   "no such instruction"))
-        return NULL;
-    return &m->mma[op->imm[0]];
-}
-
-/* A scale is the operation's own, or one for each 32 elements of k. */
-static void check_scale(struct tir_verifier *v, const struct tir_op *op, bool right,
-                        const struct tir_layout *operand, const struct tir_mma *m)
-{
-    const unsigned at = right ? 4 : 3;
-    const struct tir_type t = tir_typeof(v->f, op->operands[at]);
-    if (t.kind == TIR_SCALAR) {
-        tir_check(v, t.dtype == TIR_I32, "operand %u is neither a scalar i32 nor a tile of i8", at);
-        return;
-    }
-    struct tir_layout want;
-    if (!tir_check(v, t.kind == TIR_TILE && t.dtype == TIR_I8,
-                   "operand %u is neither a scalar i32 nor a tile of i8", at) ||
-        !tir_check(v, tir_mma_scales(m, right, operand, &want),
-                   "%s takes no scales of operand %d as it is laid out", m->name, (int)right))
-        return;
-    const struct tir_layout *const own = tir_layout_of(v->f, t);
-    const struct tir_layout turned = right ? tir_layout_transpose(own) : *own;
-    tir_check(v, tir_layout_equal(&turned, &want), "operand %u is not laid out for %s", at,
-              m->name);
-}
-
-static void check_mma(struct tir_verifier *v, const struct tir_op *op, struct types t)
-{
-    const struct tir_mma *const m = instruction(v, op);
-    if (!m)
-        return;
-    const bool scaled = op->opcode == TIR_mma_scaled;
-    if (!tir_check(v, m->scaled == scaled, "%s %s scales", m->name, m->scaled ? "takes" : "has no"))
-        return;
-    tir_check(v,
-              t.a.dtype == m->in_dtype && t.b.dtype == m->right_dtype && t.c.dtype == m->acc_dtype,
-              "dtypes are not those of %s", m->name);
-    const unsigned left = m->left_format == TIR_MX_E2M1, right = m->right_format == TIR_MX_E2M1;
-    tir_check(v,
-              t.a.cols << left == t.b.rows << right && t.a.rows == t.c.rows && t.b.cols == t.c.cols,
-              "%ux%u times %ux%u is not %ux%u", t.a.rows, t.a.cols << left, t.b.rows << right,
-              t.b.cols, t.c.rows, t.c.cols);
-    const struct tir_layout *const a = tir_layout_of(v->f, t.a);
-    const struct tir_layout b = tir_layout_transpose(tir_layout_of(v->f, t.b));
-    const struct tir_layout *const d = tir_layout_of(v->f, t.c);
-    if (!tir_check(v, operands_agree(a, &b, m), "operands are not laid out for %s", m->name) ||
-        !tir_check(v, is_product(d, a, &b, m), "operand 2 is not laid out for %s", m->name))
-        return;
-    tir_check(v, blocks_agree(a, &b, d, m),
-              "registers walk the blocks of operands and result "
-              "differently");
-    tir_check(v, waves_agree(a, &b, d), "waves split the operands and the result differently");
-    if (scaled) {
-        check_scale(v, op, false, a, m);
-        check_scale(v, op, true, &b, m);
-    }
-}
-
-/* A scale of a register: byte `byte` of a scalar or of the bytes that a lane has. */
-static void check_scale_byte(struct tir_verifier *v, struct tir_type t, int64_t byte)
-{
-    const bool word = t.kind == TIR_SCALAR && t.dtype == TIR_I32;
-    const bool bytes = t.kind == TIR_VEC && t.dtype == TIR_I8 && t.count <= 4 && t.count != 3;
-    if (tir_check(v, word || bytes, "a scale is a scalar i32, or 1, 2 or 4 i8 a lane"))
-        tir_check(v, byte >= 0 && byte < (word ? 4 : t.count), "the scale has no byte %lld",
-                  (long long)byte);
-}
-
-static void check_mfma(struct tir_verifier *v, const struct tir_op *op, struct types t)
-{
-    const struct tir_mma *const m = instruction(v, op);
-    if (!m)
-        return;
-    const bool scaled = op->opcode == TIR_mfma_scaled;
-    if (!tir_check(v, m->scaled == scaled, "%s %s scales", m->name, m->scaled ? "takes" : "has no"))
-        return;
-    tir_check(v,
-              t.a.dtype == m->in_dtype && t.b.dtype == m->right_dtype && t.c.dtype == m->acc_dtype,
-              "dtypes are not those of %s", m->name);
-    if (scaled) {
-        check_scale_byte(v, tir_typeof(v->f, op->operands[3]), op->imm[1]);
-        check_scale_byte(v, tir_typeof(v->f, op->operands[4]), op->imm[2]);
-    }
-    tir_check(v,
-              t.a.count == 1u << m->a.reg_bits && t.b.count == 1u << m->b.reg_bits &&
-                  t.c.count == 1u << m->d.reg_bits,
-              "element counts are not those of %s", m->name);
 }
 
 static void check_address_map(struct tir_verifier *v, int64_t layout, struct tir_type t)
@@ -381,7 +205,23 @@ static void check_address_map(struct tir_verifier *v, int64_t layout, struct tir
               "address map lacks elements of the tile");
 }
 
-static void check_tile_memory(struct tir_verifier *v, const struct tir_op *op, struct types t)
+/* Columns of the padding: it has room for what a lane reads at once, and so have rows for those. */
+static void check_padding(struct tir_verifier *v, const struct tir_op *op, struct tir_type t)
+{
+    enum { MAX_ACCESS = 16 };
+    if (op->imm[0] < 0 || op->imm[0] >= (int64_t)v->f->n_layouts)
+        return;
+    const unsigned bytes = tir_dtype_bits(t.dtype) / 8;
+    const struct tir_layout *const map = v->f->layouts[op->imm[0]];
+    tir_check(v, map->pad * bytes >= MAX_ACCESS, "address map has no padding of %d bytes",
+              MAX_ACCESS);
+    tir_check(v, op->imm[1] > 0 && op->imm[1] < t.cols && !(op->imm[1] * bytes % MAX_ACCESS),
+              "%lld columns are not some of %u, of %d bytes", (long long)op->imm[1], t.cols,
+              MAX_ACCESS);
+}
+
+static void check_tile_memory(struct tir_verifier *v, const struct tir_op *op,
+                              struct tir_op_types t)
 {
     switch (op->opcode) {
     case TIR_tile_gather:
@@ -410,12 +250,16 @@ static void check_tile_memory(struct tir_verifier *v, const struct tir_op *op, s
                       "address map does not cover %ux%u", shape.rows, shape.cols);
         break;
     }
-    case TIR_tile_lds_load: check_address_map(v, op->imm[0], t.d); break;
+    case TIR_tile_lds_load:
+        check_address_map(v, op->imm[0], t.d);
+        if (op->imm[1])
+            check_padding(v, op, t.d);
+        break;
     case TIR_tile_lds_store: check_address_map(v, op->imm[0], t.b); break;
     }
 }
 
-static void check_concat(struct tir_verifier *v, const struct tir_op *op, struct types t)
+static void check_concat(struct tir_verifier *v, const struct tir_op *op, struct tir_op_types t)
 {
     unsigned count = 0;
     for (uint32_t i = 0; i < op->n_operands; i++) {
@@ -428,7 +272,7 @@ static void check_concat(struct tir_verifier *v, const struct tir_op *op, struct
               t.d.count, count);
 }
 
-static void check_constants(struct tir_verifier *v, const struct tir_op *op, struct types t)
+static void check_constants(struct tir_verifier *v, const struct tir_op *op, struct tir_op_types t)
 {
     const int64_t imm = op->imm[0];
     switch (op->opcode) {
@@ -526,7 +370,7 @@ static void check_own_lanes(struct tir_verifier *v, struct tir_type t)
         tir_check(v, t.kind == TIR_VEC, "operand is a scalar");
 }
 
-static void check_lane_op(struct tir_verifier *v, const struct tir_op *op, struct types t)
+static void check_lane_op(struct tir_verifier *v, const struct tir_op *op, struct tir_op_types t)
 {
     switch (op->opcode) {
     case TIR_lane_read:
@@ -553,7 +397,7 @@ static void check_lane_op(struct tir_verifier *v, const struct tir_op *op, struc
     }
 }
 
-static void check_vec_op(struct tir_verifier *v, const struct tir_op *op, struct types t)
+static void check_vec_op(struct tir_verifier *v, const struct tir_op *op, struct tir_op_types t)
 {
     const int64_t *const imm = op->imm;
     switch (op->opcode) {
@@ -596,7 +440,7 @@ static void check_vec_op(struct tir_verifier *v, const struct tir_op *op, struct
     }
 }
 
-static void check_relayout(struct tir_verifier *v, const struct tir_op *op, struct types t)
+static void check_relayout(struct tir_verifier *v, const struct tir_op *op, struct tir_op_types t)
 {
     if (!tir_check(v, t.a.dtype == t.d.dtype && t.a.rows == t.d.rows && t.a.cols == t.d.cols,
                    "result differs in more than its layout"))
@@ -634,7 +478,7 @@ static void check_blocks(struct tir_verifier *v, struct tir_type joined, struct 
 }
 
 /* One more register bit chooses between the operands. */
-static void check_stack(struct tir_verifier *v, struct types t)
+static void check_stack(struct tir_verifier *v, struct tir_op_types t)
 {
     if (!tir_check(v, tir_type_equal(t.a, t.b), "operand 1 has another type than operand 0"))
         return;
@@ -646,7 +490,7 @@ static void check_stack(struct tir_verifier *v, struct types t)
 }
 
 /* The last register bit chooses between the halves. */
-static void check_half(struct tir_verifier *v, const struct tir_op *op, struct types t)
+static void check_half(struct tir_verifier *v, const struct tir_op *op, struct tir_op_types t)
 {
     const struct tir_layout *const l = tir_layout_of(v->f, t.a);
     if (!tir_check(v, op->imm[0] == 0 || op->imm[0] == 1, "which is neither 0 nor 1") ||
@@ -661,7 +505,7 @@ static void check_half(struct tir_verifier *v, const struct tir_op *op, struct t
 }
 
 /* No wave has what another one holds. */
-static void check_flip(struct tir_verifier *v, const struct tir_op *op, struct types t)
+static void check_flip(struct tir_verifier *v, const struct tir_op *op, struct tir_op_types t)
 {
     const struct tir_layout *const l = tir_layout_of(v->f, t.a);
     tir_check(v, tir_dtype_bits(t.a.dtype) == 32, "operand 0 is not of 32-bit elements");
@@ -673,7 +517,7 @@ static void check_flip(struct tir_verifier *v, const struct tir_op *op, struct t
               (unsigned)op->imm[0]);
 }
 
-static void check_tile_op(struct tir_verifier *v, const struct tir_op *op, struct types t)
+static void check_tile_op(struct tir_verifier *v, const struct tir_op *op, struct tir_op_types t)
 {
     switch (op->opcode) {
     case TIR_row_index:
@@ -686,7 +530,7 @@ static void check_tile_op(struct tir_verifier *v, const struct tir_op *op, struc
     case TIR_col_fold_max:
     case TIR_col_fold_sum: check_reduced(v, op, t); break;
     case TIR_mma:
-    case TIR_mma_scaled: check_mma(v, op, t); break;
+    case TIR_mma_scaled: tir_check_mma(v, op, t); break;
     case TIR_relayout: check_relayout(v, op, t); break;
     case TIR_transpose: {
         const struct tir_layout want = tir_layout_transpose(tir_layout_of(v->f, t.a));
@@ -712,7 +556,7 @@ static void check_tile_op(struct tir_verifier *v, const struct tir_op *op, struc
 
 static void check_relations(struct tir_verifier *v, const struct tir_op *op)
 {
-    const struct types t = types_of(v, op);
+    const struct tir_op_types t = tir_op_types(v, op);
     switch (op->opcode) {
     case TIR_select:
         tir_check(v, t.a.kind == TIR_SCALAR || same_shape(t.a, t.b),
@@ -728,7 +572,7 @@ static void check_relations(struct tir_verifier *v, const struct tir_op *op)
         break;
     case TIR_concat: check_concat(v, op, t); break;
     case TIR_mfma:
-    case TIR_mfma_scaled: check_mfma(v, op, t); break;
+    case TIR_mfma_scaled: tir_check_mfma(v, op, t); break;
     case TIR_for: check_for(v, op); break;
     case TIR_if:
         check_yield(v, op, op->blocks[0]);

@@ -248,6 +248,17 @@ LLVMValueRef lower_concat(struct lower *l, const struct tir_op *op)
     return lower_gather(l, elements, n);
 }
 
+LLVMValueRef lower_dot_pair(struct lower *l, const struct tir_op *op)
+{
+    LLVMTypeRef pair = LLVMVectorType(LLVMBFloatTypeInContext(l->ctx), 2);
+    LLVMValueRef args[4] = {lower_bitcast(l, lower_value(l, op->operands[0]), pair),
+                            lower_bitcast(l, lower_value(l, op->operands[1]), pair),
+                            lower_bitcast(l, lower_value(l, op->operands[2]), l->f32),
+                            LLVMConstInt(l->i1, 0, false)};
+    LLVMValueRef d = emit_intrinsic(l, "llvm.amdgcn.fdot2.f32.bf16", NULL, 0, args, 4);
+    return d ? lower_bitcast(l, d, lower_type(l, lower_result_type(l, op))) : NULL;
+}
+
 LLVMValueRef lower_byte_perm(struct lower *l, const struct tir_op *op)
 {
     LLVMTypeRef type = lower_type(l, lower_result_type(l, op));

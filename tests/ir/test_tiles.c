@@ -3,8 +3,11 @@
  * Tiles mean the same before and after lower_tiles: each program runs in the interpreter at both
  * levels. Elements of one and two bytes, whole registers of them and parts, in every order.
  */
+#include <math.h>
+
 #include "ir/address_map.h"
 #include "ir/interp.h"
+#include "ir/matrix.h"
 #include "ir/spread.h"
 #include "tests/ir/fixture.h"
 
@@ -446,6 +449,107 @@ static void lds_elements_may_have_gaps(void **state)
             }
 }
 
+/* Padding behind spans of less than a row to four of them, in the last of which registers go on. */
+static void columns_that_are_not_there_are_the_padding(void **state)
+{
+    (void)state;
+    enum { BF16_ONE = 0x3f80, WORD = 0x3f803f80, PAD = 8, THERE = 40 };
+    for (unsigned order = 0; order < 24; order++)
+        for (uint8_t shift = 5; shift < 9; shift++) {
+            struct program p = begin();
+            struct tir_builder *b = &p.b;
+            const struct tir_layout l = layout_in_order(order);
+            struct tir_layout map = tir_row_major(ROWS, COLS);
+            map.pad_shift = shift;
+            map.pad = PAD;
+            const struct tir_type t = tir_tile(p.f, TIR_BF16, ROWS, COLS, &l);
+            const unsigned bytes = 2 * (ELEMENTS + (ELEMENTS >> shift) * PAD);
+            const struct tir_value lds = tir_lds_buffer(b, bytes, 16);
+            const struct tir_layout words = tir_spread_column(&test_machine, 1, 2 * ELEMENTS);
+            const struct tir_type w = tir_tile(p.f, TIR_I32, 2 * ELEMENTS, 1, &words);
+            const struct tir_value index = tir_row_index(b, w);
+            const struct tir_value at =
+                tir_add(b, tir_shl(b, index, tir_int_like(b, index, 2)), tir_splat(b, lds, w));
+            tir_lds_scatter_if(b, tir_cmp_lt(b, index, tir_int_like(b, index, bytes / 4)), at,
+                               tir_int_like(b, at, WORD));
+            tir_barrier(b);
+            tir_tile_lds_store(b, lds, load(&p, t), &map);
+            tir_barrier(b);
+            keep(&p, tir_tile_lds_load_first(b, lds, t, &map, THERE));
+            both_levels_agree(&p, in, out);
+            for (unsigned i = 0; i < ELEMENTS; i++) {
+                const uint16_t one = BF16_ONE;
+                assert_memory_equal(out + 2 * i,
+                                    i % COLS < THERE ? &in[2 * i] : (const uint8_t *)&one, 2);
+            }
+        }
+}
+
+/* Small integers, of which every sum is exact. */
+static struct tir_value small_numbers(struct tir_builder *b, struct tir_type t)
+{
+    t.dtype = TIR_I32;
+    const struct tir_value both = tir_xor(b, tir_row_index(b, t), tir_col_index(b, t));
+    const struct tir_value bits = tir_and(b, both, tir_int_like(b, both, 7));
+    return tir_convert(b, tir_convert(b, bits, TIR_F32), TIR_BF16);
+}
+
+static void pairs_of_rows_are_added_in_f32(void **state)
+{
+    (void)state;
+    struct program p = begin();
+    struct tir_spread s = tir_spread(&test_machine, 1);
+    tir_spread_rows(&s, TIR_REGS, 4);
+    tir_spread_cols(&s, TIR_LANES, 6);
+    const struct tir_layout l = tir_spread_layout(&s);
+    const struct tir_type t = tir_tile(p.f, TIR_BF16, ROWS, COLS, &l);
+    keep(&p, tir_col_fold_dot(&p.b, small_numbers(&p.b, t)));
+    both_levels_agree(&p, in, out);
+    for (int j = 0; j < COLS; j++) {
+        float got, sum = 0;
+        for (int i = 0; i < ROWS; i++)
+            sum += (float)((i ^ j) & 7);
+        memcpy(&got, out + 4 * j, sizeof(got));
+        assert_float_equal(got, sum, 0);
+    }
+}
+
+/* k beyond is not multiplied, whatever it is: here NaN. */
+static void a_product_may_leave_out_the_last_columns(void **state)
+{
+    (void)state;
+    enum { SIZE = 32, K = 32, USED = 24, VECTOR = 4 };
+    struct program p = begin();
+    struct tir_builder *b = &p.b;
+    const int instr = tir_find_mma(&test_machine, SIZE, SIZE, 8, TIR_BF16);
+    const struct tir_mma *const m = &test_machine.mma[instr];
+    const struct tir_contraction k = tir_contract_rows(m, K, VECTOR);
+    const struct tir_waves waves = {0};
+    const struct tir_layout left = tir_mma_left(m, SIZE, &k, waves),
+                            right = tir_mma_right(m, SIZE, &k, waves),
+                            result = tir_mma_result(m, SIZE, SIZE, waves);
+    const struct tir_type t = tir_tile(p.f, TIR_BF16, SIZE, K, &left);
+    struct tir_type indices = t;
+    indices.dtype = TIR_I32;
+    const struct tir_value col = tir_col_index(b, indices);
+    const struct tir_value beyond = tir_cmp_ge(b, col, tir_int_like(b, col, USED));
+    const struct tir_value small = small_numbers(b, t);
+    const struct tir_value a = tir_select(b, beyond, tir_float_like(b, small, NAN), small);
+    const struct tir_type c = tir_tile(p.f, TIR_BF16, SIZE, K, &right);
+    const struct tir_value zero =
+        tir_splat(b, tir_f32(b, 0), tir_tile(p.f, TIR_F32, SIZE, SIZE, &result));
+    keep(&p, tir_mma_first(b, instr, a, tir_transpose(b, small_numbers(b, c)), zero, USED));
+    both_levels_agree(&p, in, out);
+    for (int i = 0; i < SIZE; i++)
+        for (int j = 0; j < SIZE; j++) {
+            float got, sum = 0;
+            for (int n = 0; n < USED; n++)
+                sum += (float)((i ^ n) & 7) * (float)((j ^ n) & 7);
+            memcpy(&got, out + 4 * (i * COLS + j), sizeof(got));
+            assert_float_equal(got, sum, 0);
+        }
+}
+
 /* Two registers of a row a lane each. */
 enum { COLUMN = 128, MODULUS = 7 };
 
@@ -538,6 +642,9 @@ int main(void)
         cmocka_unit_test(waves_have_tiles_of_their_own),
         cmocka_unit_test(lds_holds_elements_of_every_size),
         cmocka_unit_test(lds_elements_may_have_gaps),
+        cmocka_unit_test(columns_that_are_not_there_are_the_padding),
+        cmocka_unit_test(pairs_of_rows_are_added_in_f32),
+        cmocka_unit_test(a_product_may_leave_out_the_last_columns),
         cmocka_unit_test(lanes_count_and_add_up_those_below),
         cmocka_unit_test(lds_elements_have_addresses_of_their_own),
     };

@@ -74,6 +74,19 @@ static const struct {
     {"%10 = splat %3 : tile<32x1, i64, #5>\n"
      "%9 = tile_fetch %4, %10 {offset=0} : tile<32x32, f32, #0>",
      "row_addr is not an i32 of each row"},
+    {"%9 = tile_lds_load %0 {layout=#10, columns=16} : tile<32x32, f32, #0>",
+     "address map has no padding of 16 bytes"},
+    {"%9 = tile_lds_load %0 {layout=#11, columns=32} : tile<32x32, f32, #0>",
+     "32 columns are not some of 32, of 16 bytes"},
+    {"%9 = tile_lds_load %0 {layout=#11, columns=18} : tile<32x32, f32, #0>",
+     "18 columns are not some of 32, of 16 bytes"},
+    {"%10 = splat %1 : tile<32x8, f32, #1>\n%11 = convert %10 : tile<32x8, bf16, #1>\n"
+     "%12 = transpose %11 : tile<8x32, bf16, #12>\n"
+     "%9 = mma %11, %12, %7 {instr=\"mfma_f32_32x32x8_bf16_1k\", k=4} : tile<32x32, f32, #0>",
+     "k 4 is not that of whole instructions"},
+    {"%10 = splat %1 : tile<32x8, f32, #1>\n%11 = convert %10 : tile<32x8, bf16, #1>\n"
+     "%9 = col_fold_sum %11 : tile<32x8, f32, #1>",
+     "registers are not all of them rows"},
     {"%9 = tile_lds_load %0 {layout=#0} : tile<32x32, f32, #0>",
      "address map has lane or wave bits"},
     {"%9 = tile_lds_load %0 {layout=#6} : tile<32x32, f32, #0>",
@@ -169,7 +182,9 @@ static struct tir_func *with_constants(const char *body)
         "layout #7 = lanes(c1 c2 c4 c8 c16 r1)\n"
         "layout #8 = regs(r1 r2 r8) lanes(c1 c2 c4 c8 c16 r4) waves(r16)\n"
         "layout #9 = regs(c1 c2 c8 c16) lanes(r1 r2 r4 r8 r16 c4)\n"
-        "layout #10 = regs(c1 c2 c4 c8 c16 r1 r2 r4 r8 r16)\n{\n" CONSTANTS;
+        "layout #10 = regs(c1 c2 c4 c8 c16 r1 r2 r4 r8 r16)\n"
+        "layout #11 = regs(c1 c2 c4 c8 c16 r1 r2 r4 r8 r16) pad(4 per 32)\n"
+        "layout #12 = regs(r1 r2) lanes(c1 c2 c4 c8 c16 r4)\n{\n" CONSTANTS;
     char *text = NULL;
     assert_true(asprintf(&text, "%s%s\n  return\n}\n", head, body) > 0);
     struct tir_func *const f = parsed(text);
