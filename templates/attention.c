@@ -217,10 +217,24 @@ void att_attention_weights_fp8(struct att_attention *a)
     a->sum = att_weight_sum(a->b, a->softmax.scores);
 }
 
+/* l, which eight rows of O^T have alike. */
+static struct tir_value rows_of_sums(struct att_attention *a, struct tir_value output)
+{
+    enum { ROWS = 8 };
+    struct tir_builder *const b = a->b;
+    for (unsigned n = tir_typeof(b->f, output).rows, row = a->sum_row; n > ROWS; row %= n) {
+        n /= 2;
+        output = tir_half(b, output, row >= n);
+    }
+    return tir_relayout(b, tir_col_max(b, output), tir_layout_of(b->f, a->softmax.vector));
+}
+
 struct tir_value att_attention_denominator(struct att_attention *a,
                                            const struct tir_value carried[ATT_N_CARRY])
 {
     const struct tir_value l = carried[ATT_CARRY_L];
+    if (a->sum_row)
+        return rows_of_sums(a, carried[ATT_CARRY_O]);
     return a->sum.ones.id ? att_weight_sum_vector(a->b, l, a->softmax.vector) : l;
 }
 
@@ -244,6 +258,26 @@ void att_attention_begin(struct att_attention *a, struct tir_type output,
     carried[ATT_CARRY_M] = att_softmax_lowest(b, &a->softmax);
     carried[ATT_CARRY_L] = tir_splat(b, zero, a->sum.ones.id ? a->sum.sums : a->softmax.folded);
     carried[ATT_CARRY_O] = tir_splat(b, zero, output);
+}
+
+unsigned att_attention_kept(const struct att_attention *a,
+                            const struct tir_value carried[ATT_N_CARRY],
+                            struct tir_value kept[ATT_N_CARRY])
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < ATT_N_CARRY; i++)
+        if (i != ATT_CARRY_L || !a->sum_row)
+            kept[n++] = carried[i];
+    return n;
+}
+
+void att_attention_unpack(const struct att_attention *a, const struct tir_value kept[ATT_N_CARRY],
+                          struct tir_value carried[ATT_N_CARRY])
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < ATT_N_CARRY; i++)
+        if (i != ATT_CARRY_L || !a->sum_row)
+            carried[i] = kept[n++];
 }
 
 struct tir_value att_attention_modify(struct att_attention *a, struct tir_value s,
@@ -336,13 +370,16 @@ static void follow_late(struct att_attention *a, struct tir_value s, struct tir_
 {
     struct tir_builder *const b = a->b;
     enum { MOST = ATT_N_CARRY + POWER_PARTS };
-    struct tir_value *part[MOST] = {&carried[ATT_CARRY_M], &carried[ATT_CARRY_L],
-                                    &carried[ATT_CARRY_O]};
-    const unsigned n = ATT_N_CARRY + powers->n;
+    struct tir_value *part[MOST];
     struct tir_type types[MOST];
     struct tir_value now[MOST], next[MOST];
+    unsigned n = 0;
+    for (unsigned i = 0; i < ATT_N_CARRY; i++)
+        if (i != ATT_CARRY_L || !a->sum_row)
+            part[n++] = &carried[i];
+    const unsigned n_carried = n;
     for (unsigned i = 0; i < powers->n; i++)
-        part[ATT_N_CARRY + i] = &powers->part[i];
+        part[n++] = &powers->part[i];
     for (unsigned i = 0; i < n; i++) {
         now[i] = *part[i];
         types[i] = tir_typeof(b->f, now[i]);
@@ -352,9 +389,9 @@ static void follow_late(struct att_attention *a, struct tir_value s, struct tir_
     const struct tir_value alpha = tir_exp2(b, tir_sub(b, now[ATT_CARRY_M], m));
     *powers = begin_power(a, att_softmax_exponent(b, &a->softmax, s, m));
     next[ATT_CARRY_M] = m;
-    for (unsigned i = ATT_CARRY_L; i < ATT_N_CARRY; i++)
-        next[i] = scale_carried(a, (enum att_carry)i, now[i], alpha);
-    for (unsigned i = ATT_N_CARRY; i < n; i++)
+    for (unsigned i = 1; i < n_carried; i++)
+        next[i] = scale_carried(a, (enum att_carry)(part[i] - carried), now[i], alpha);
+    for (unsigned i = n_carried; i < n; i++)
         next[i] = *part[i];
     tir_else(b, &branch, next);
     tir_end_if(b, &branch, now);
@@ -396,18 +433,28 @@ static void rescale(struct att_attention *a, const struct att_softmax_step *step
     carried[ATT_CARRY_O] = both[1];
 }
 
+bool att_attention_sums_pairs(const struct att_attention *a)
+{
+    return a->sum_pairs && !a->sum_row && a->dtype == TIR_BF16 && a->b->f->machine->has_dot_bf16;
+}
+
 /* l += p, and O += V p. */
 static void accumulate(struct att_attention *a, const struct att_block *block, struct tir_value p,
                        struct tir_value carried[ATT_N_CARRY])
 {
     struct tir_builder *const b = a->b;
     set_step(a, ATT_STEP_SUM);
-    carried[ATT_CARRY_L] =
-        tir_named(b, "l", tir_add(b, carried[ATT_CARRY_L], tir_col_fold_sum(b, p)));
+    const bool pairs = att_attention_sums_pairs(a);
+    if (!a->sum_row && !pairs)
+        carried[ATT_CARRY_L] =
+            tir_named(b, "l", tir_add(b, carried[ATT_CARRY_L], tir_col_fold_sum(b, p)));
     if (a->source->scale_weights)
         p = a->source->scale_weights(a->family, p);
     const struct tir_value p16 =
         a->ties_any ? tir_convert_ties_any(b, p, a->dtype) : tir_convert_short(b, p, a->dtype);
+    if (pairs)
+        carried[ATT_CARRY_L] =
+            tir_named(b, "l", tir_add(b, carried[ATT_CARRY_L], tir_col_fold_dot(b, p16)));
     const struct tir_value v = a->source->values(a->family, block);
     set_step(a, ATT_STEP_PRODUCT);
     carried[ATT_CARRY_O] = tir_named(b, "o", tir_mma(b, a->product, v, p16, carried[ATT_CARRY_O]));

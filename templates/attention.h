@@ -92,6 +92,9 @@ struct att_attention {
     bool late_maximum;             /* exponents are made with the m of the block before */
     uint8_t late_eighths; /* of the keys whose powers are those of the second step; 0: a half */
     bool ties_any;        /* weights are rounded to the nearest, ties as is cheaper */
+    bool sum_pairs;       /* l is the sum of weights as the product has them, where two are added at
+                             a time */
+    unsigned sum_row;     /* eight rows of O^T from here on are l, and none is carried; 0: one is */
 };
 
 /** Values that the loop carries: the running maximum, the denominator and O^T. */
@@ -103,6 +106,17 @@ void att_attention_begin(struct att_attention *a, struct tir_type output,
 
 /** Weights in fp8: behind att_attention_scale(), which says nothing of P's type. */
 void att_attention_weights_fp8(struct att_attention *a);
+
+/** Leaves in `kept` what a loop carries of the state: all of it, or all but l where O^T has that.
+ * Returns how many values that are. att_attention_unpack() is the way back. */
+unsigned att_attention_kept(const struct att_attention *a,
+                            const struct tir_value carried[ATT_N_CARRY],
+                            struct tir_value kept[ATT_N_CARRY]);
+void att_attention_unpack(const struct att_attention *a, const struct tir_value kept[ATT_N_CARRY],
+                          struct tir_value carried[ATT_N_CARRY]);
+
+/** Is l the sum of rounded weights, two at a time? */
+bool att_attention_sums_pairs(const struct att_attention *a);
 
 /** Returns the denominator that the loop has left, for att_softmax_finish(). */
 struct tir_value att_attention_denominator(struct att_attention *a,

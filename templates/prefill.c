@@ -73,15 +73,18 @@ struct tir_value prefill_head_base(struct prefill *p, struct att_tensor t, struc
     return tir_add(b, tir_arg(b, t.arg, TIR_I64), at);
 }
 
-/* Zero in the first columns. */
-static struct tir_value without_first(struct prefill *p, struct tir_value q, unsigned columns)
+/* Zero in columns of a panel that another one counts, or that are not there. */
+static struct tir_value without_others(struct prefill *p, struct tir_value q, const struct panel *n)
 {
     struct tir_builder *b = &p->b;
     struct tir_type t = tir_typeof(b->f, q);
     t.dtype = TIR_I32;
-    const struct tir_value bound = tir_splat(b, tir_i32(b, (int)columns), t);
-    const struct tir_value counted = tir_cmp_lt(b, tir_col_index(b, t), bound);
-    return tir_select(b, counted, tir_float_like(b, q, 0.0f), q);
+    const struct tir_value col = tir_col_index(b, t);
+    const struct tir_value bound =
+        tir_splat(b, tir_i32(b, (int)(n->counted ? n->counted : n->there)), t);
+    const struct tir_value other =
+        n->counted ? tir_cmp_lt(b, col, bound) : tir_cmp_ge(b, col, bound);
+    return tir_select(b, other, tir_float_like(b, q, 0.0f), q);
 }
 
 static struct tir_type q_type(struct prefill *p, const struct panel *n)
@@ -125,8 +128,8 @@ static void load_q(struct prefill *p)
         const struct tir_type t = q_type(p, n);
         struct tir_value columns = p->row_bytes ? tir_tile_lds_load(b, q_buffer(p, n), t, &n->q_lds)
                                                 : tir_tile_load(b, q_view(p, n), tir_i32(b, 0), t);
-        if (n->counted)
-            columns = without_first(p, columns, n->counted);
+        if (n->counted || n->used > n->there)
+            columns = without_others(p, columns, n);
         n->q = tir_named(b, "q", tir_transpose(b, columns));
     }
 }
@@ -243,7 +246,9 @@ static struct tir_view key_rows(struct prefill *p, struct tir_value key, struct 
                                 struct tir_value stride64, int row, int byte)
 {
     struct tir_builder *b = &p->b;
-    const struct tir_value at = tir_add(b, base, tir_mul(b, att_wide(b, key), stride64));
+    /* No key is below 0: two instructions less, which tell where phases are short. */
+    const struct tir_value wide = p->padded ? tir_zext(b, key, TIR_I64) : att_wide(b, key);
+    const struct tir_value at = tir_add(b, base, tir_mul(b, wide, stride64));
     const struct tir_value rows = tir_min(b, tir_sub(b, p->kv_len, key), tir_i32(b, (int)p->kv));
     return att_view(b, at, rows, tir_convert(b, stride64, TIR_I32), row, byte);
 }
@@ -315,12 +320,15 @@ static struct tir_value compute_scores(struct prefill *p, struct tir_value tile)
         const struct panel *n = &p->panels[i];
         const struct tir_layout l = tir_mma_left(p->mma, p->kv, &n->k, prefill_waves(p));
         const struct tir_type t = tir_tile(b->f, p->dtype, p->kv, n->width, &l);
-        k[i] = tir_tile_lds_load(b, k_buffer(p, n, tile), t, &n->lds);
+        k[i] = tir_tile_lds_load_first(b, k_buffer(p, n, tile), t, &n->lds,
+                                       n->used > n->there ? n->there : 0);
     }
     set_stage(p, SCORES, C1);
     struct tir_value s = tir_splat(b, tir_f32(b, 0.0f), p->scores);
     for (unsigned i = 0; i < p->n_panels; i++)
-        s = tir_mma(b, p->instr, k[i], p->panels[i].q, s);
+        s = p->panels[i].used < p->panels[i].width
+                ? tir_mma_first(b, p->instr, k[i], p->panels[i].q, s, p->panels[i].used)
+                : tir_mma(b, p->instr, k[i], p->panels[i].q, s);
     return tir_named(b, "s", s);
 }
 
@@ -407,7 +415,9 @@ static struct tir_value read_v(struct prefill *p, struct tir_value tile)
     const struct tir_layout a = tir_mma_left(p->mma, p->dv, &p->v_k, prefill_waves(p));
     const struct tir_layout l = tir_layout_transpose(&a);
     const struct tir_type t = tir_tile(b->f, p->dtype, p->kv, p->dv, &l);
-    return tir_transpose(b, tir_tile_lds_load(b, v_buffer(p, tile), t, &p->v_lds));
+    const unsigned columns = p->sum_rows ? (unsigned)p->v->head_dim_v : 0;
+    const struct tir_value v = tir_tile_lds_load_first(b, v_buffer(p, tile), t, &p->v_lds, columns);
+    return tir_transpose(b, v);
 }
 
 /* ---- The source of attention's keys and values ---- */
@@ -501,6 +511,49 @@ static void place_steps(struct prefill *p)
         p->steps[ATT_STEP_MODIFY].phase = EDGE;
 }
 
+/* Ones in the padding of `n` buffers, 32 bits a lane. */
+static void write_ones(struct prefill *p, struct tir_value buffer, unsigned n,
+                       const struct tir_layout *map)
+{
+    struct tir_builder *b = &p->b;
+    const unsigned span = p->bytes << map->pad_shift, words = map->pad * p->bytes / 4;
+    const unsigned pads = n << (map->reg_bits - map->pad_shift);
+    struct tir_spread s = tir_spread(p->m, p->waves);
+    tir_spread_cols(&s, TIR_LANES, tir_spread_room(&s, TIR_LANES));
+    const struct tir_layout l = tir_spread_layout(&s);
+    const struct tir_type t = tir_tile(b->f, TIR_I32, 1, TIR_WAVE_LANES, &l);
+    const struct tir_value first = att_times(b, tir_wave_id(b), TIR_WAVE_LANES);
+    const struct tir_value index = tir_add(b, tir_col_index(b, t), tir_splat(b, first, t));
+    const struct tir_value pad = tir_shr(b, index, tir_int_like(b, index, tir_bits(words)));
+    const struct tir_value word = tir_and(b, index, tir_int_like(b, index, words - 1));
+    const struct tir_value from = tir_splat(b, att_plus(b, buffer, (int)span), t);
+    const struct tir_value apart = tir_int_like(b, index, span + map->pad * p->bytes);
+    const struct tir_value at = tir_add(b, tir_add(b, from, tir_mul(b, pad, apart)),
+                                        tir_mul(b, word, tir_int_like(b, word, 4)));
+    const int64_t ones = p->dtype == TIR_BF16 ? 0x3f803f80 : 0x3c003c00;
+    tir_lds_scatter_if(b, tir_cmp_lt(b, pad, tir_int_like(b, pad, pads)), at,
+                       tir_int_like(b, at, ones));
+}
+
+/* Ones stand for columns that K and V have not. Zeros multiply those of K, which are finite for
+ * that. */
+static void fill_padding(struct prefill *p)
+{
+    bool some = p->sum_rows;
+    if (p->sum_rows)
+        write_ones(p, p->v_buffer, p->v_buffers, &p->v_lds);
+    for (unsigned i = 0; i < p->n_panels; i++) {
+        const struct panel *n = &p->panels[i];
+        if (n->used > n->there)
+            write_ones(p, n->buffer, p->k_buffers, &n->lds);
+        some |= n->used > n->there;
+    }
+    if (!some)
+        return;
+    tir_wait(&p->b, TIR_LDS_WRITES, 0);
+    tir_barrier(&p->b);
+}
+
 static void locate_rows(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
@@ -553,6 +606,8 @@ static void attend(struct prefill *p)
                                .late_maximum = p->tile->late_maximum,
                                .late_eighths = (uint8_t)p->tile->own[PREFILL_LATE_EIGHTHS],
                                .ties_any = true,
+                               .sum_pairs = p->padded && !p->v->lse,
+                               .sum_row = p->sum_rows ? (unsigned)p->v->head_dim_v : 0,
                                .steps = p->steps};
     struct tir_value scale = p->k_scale;
     if (p->q_scale.id)
@@ -570,6 +625,7 @@ static void attend(struct prefill *p)
     else
         locate_rows(p);
     const struct tir_value n = count_tiles(p);
+    fill_padding(p);
     if (p->row_bytes)
         await_q(p);
 
@@ -577,11 +633,16 @@ static void attend(struct prefill *p)
     const struct tir_layout o = tir_mma_result(p->mma, dv, queries, prefill_waves(p));
     struct tir_value carried[ATT_N_CARRY];
     att_attention_begin(&p->attention, tir_tile(b->f, TIR_F32, dv, queries, &o), carried);
-    struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), n, tir_i32(b, 1), carried, ATT_N_CARRY);
+    struct tir_value kept[ATT_N_CARRY];
+    const unsigned n_kept = att_attention_kept(&p->attention, carried, kept);
+    struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), n, tir_i32(b, 1), kept, n_kept);
     const struct att_block block = {.index = loop.index};
+    att_attention_unpack(&p->attention, kept, carried);
     att_attention_visit(&p->attention, block, carried);
     b->stage = TIR_NO_STAGE;
-    tir_end_for(b, &loop, carried, ATT_N_CARRY);
+    att_attention_kept(&p->attention, carried, kept);
+    tir_end_for(b, &loop, kept, n_kept);
+    att_attention_unpack(&p->attention, kept, carried);
     prefill_finish(p, carried);
 }
 
@@ -621,6 +682,9 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     if (groups)
         snprintf(k->tuning + strlen(k->tuning), sizeof(k->tuning) - strlen(k->tuning),
                  " persistent=%d", groups);
+    if (p.attention.sum_row || att_attention_sums_pairs(&p.attention))
+        snprintf(k->tuning + strlen(k->tuning), sizeof(k->tuning) - strlen(k->tuning),
+                 " sums=rounded");
 }
 
 const struct att_template att_template_prefill = {

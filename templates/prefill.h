@@ -19,6 +19,7 @@ enum { PREFILL_OUT_BYTES = 2 /* an element of out */, PREFILL_MAX_PANELS = 5 };
  * them 88 is 64 + 16 + 16, of which 8 are counted already. */
 struct panel {
     unsigned first, width, counted; /* the first `counted` columns are another panel's */
+    unsigned there, used;           /* its columns are of Q and K up to here; are multiplied */
     struct tir_contraction k;
     struct tir_layout lds;
     unsigned lds_bytes;
@@ -50,6 +51,8 @@ struct prefill {
     struct tir_contraction v_k;
     struct tir_value v_buffer;
     unsigned v_bytes, v_buffers;
+    bool padded;   /* K has one panel, up to a power of two */
+    bool sum_rows; /* columns of V behind head_dim_v are ones in LDS: O^T has rows that are l */
 
     /* Q arrives and O leaves by way of LDS, whole rows at a time; 0 where there is no room. */
     unsigned row_bytes;

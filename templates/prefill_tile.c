@@ -58,6 +58,7 @@ const struct att_tile prefill_tiles[PREFILL_N_TILES] = {
      .late_power = true,
      .whole_keys = true,
      .late_maximum = true,
+     .own = {[PREFILL_LATE_EIGHTHS] = 5},
      .why = "less of Q and O leaves registers for addresses"},
     {.head_dim = 128,
      .head_dim_v = 128,
@@ -355,6 +356,28 @@ static bool check_plain(const struct att_variant *v, struct att_why *why)
 
 static unsigned ceiling(unsigned n) { return n > 1 ? 2 * ceiling((n + 1) / 2) : 1; }
 
+static void add_panel(struct prefill *p, struct panel n, unsigned vector)
+{
+    n.k = tir_contract_rows(p->mma, n.width, vector);
+    n.lds = att_lds_rows(p->m, p->kv, n.width, p->bytes);
+    n.lds_bytes = att_lds_bytes(&n.lds, p->bytes);
+    if (n.used > n.there)
+        n.lds_bytes += n.lds.pad * p->bytes;
+    p->panels[p->n_panels++] = n;
+}
+
+/* One panel up to a power of two, of which instructions multiply what they need: in LDS its other
+ * columns are never written by a copy. */
+static void find_padded_panel(struct prefill *p)
+{
+    const unsigned dim = (unsigned)p->v->head_dim, vector = 16 / p->bytes;
+    const unsigned step = vector << (p->mma->a.lane_bits - tir_bits(p->mma->m));
+    add_panel(
+        p,
+        (struct panel){.width = ceiling(dim), .there = dim, .used = (dim + step - 1) / step * step},
+        vector);
+}
+
 /* Leaves none where the tile's panels are too narrow for the head dim. */
 static void find_panels(struct prefill *p)
 {
@@ -365,6 +388,10 @@ static void find_panels(struct prefill *p)
     const bool one_panel = dim <= p->widest_panel && !(dim & (dim - 1));
     const bool two = one_panel || p->tile->whole_keys;
     p->k_buffers = two && !p->tile->own[PREFILL_K_BUFFERS] ? 2 : 4;
+    if (p->padded) {
+        find_padded_panel(p);
+        return;
+    }
     /* A lane has 16 bytes, or what an instruction takes if that is more, or if the rest is less. */
     unsigned vector =
         tir_mma_in_regs(p->mma) > 16 / p->bytes ? tir_mma_in_regs(p->mma) : 16 / p->bytes;
@@ -386,13 +413,14 @@ static void find_panels(struct prefill *p)
             p->n_panels = 0;
             return;
         }
-        struct panel *n = &p->panels[p->n_panels++];
-        n->counted = width > rest ? width - rest : 0;
-        n->first = first - n->counted;
-        n->width = width;
-        n->k = tir_contract_rows(p->mma, width, vector);
-        n->lds = att_lds_rows(p->m, p->kv, width, p->bytes);
-        n->lds_bytes = att_lds_bytes(&n->lds, p->bytes);
+        const unsigned counted = width > rest ? width - rest : 0;
+        add_panel(p,
+                  (struct panel){.first = first - counted,
+                                 .width = width,
+                                 .counted = counted,
+                                 .there = width,
+                                 .used = width},
+                  vector);
     }
 }
 
@@ -407,9 +435,20 @@ struct tir_layout prefill_scores_layout(const struct prefill *p)
     return tir_mma_result(p->mma, p->kv, p->rows * p->waves, prefill_waves(p));
 }
 
+/* Copies of 16 bytes a lane can leave columns alone that were written before the loop. */
+static bool leaves_columns(const struct prefill *p)
+{
+    return p->tile->copy_bytes >= 16 && p->tile->whole_keys && !p->v->paged && p->bytes == 2 &&
+           p->rows == 32;
+}
+
 static void choose_layouts(struct prefill *p)
 {
     const struct tir_layout s = prefill_scores_layout(p);
+    const int dim = p->v->head_dim;
+    p->padded = leaves_columns(p) && ceiling((unsigned)dim) > (unsigned)dim &&
+                ceiling((unsigned)dim) <= p->widest_panel;
+    p->sum_rows = leaves_columns(p) && !p->v->lse && p->v->head_dim_v % (int)p->rows;
     find_panels(p);
     p->v_k = tir_contract_acc(&s, tir_bits(p->mma->n));
     for (p->dv = 64; p->dv < (unsigned)p->v->head_dim_v; p->dv *= 2)
@@ -417,6 +456,8 @@ static void choose_layouts(struct prefill *p)
     p->v_lds = p->by_columns ? att_lds_columns(p->m, p->kv, p->dv, p->bytes, &p->v_k)
                              : att_lds_rows(p->m, p->kv, p->dv, p->bytes);
     p->v_bytes = att_lds_bytes(&p->v_lds, p->bytes);
+    if (p->sum_rows)
+        p->v_bytes += p->v_lds.pad * p->bytes;
     p->v_buffers = p->by_columns ? 1 : 2;
 }
 

@@ -14,9 +14,12 @@
  *
  * Products of small errors are covered by the factor 1 + 4 u.
  *
- * Weights that are rounded to fp8 are summed as they are rounded, so that out is a mean of values.
- * With roundings d, each at most w = 2^-4 of its weight or, among weights below fp8's normal
- * numbers, t of the row's largest one (comparison_weights_fp8()), and eta = sum d / sum p,
+ * Weights that are rounded to fp8 are summed as they are rounded, so that out is a mean of values,
+ * and so are 16-bit weights of kernels whose tuning says sums=rounded: none of them has an LSE.
+ * With roundings d, each at most w of its weight, 2^-4 or u, or, among weights below the type's
+ * normal numbers, t of the row's largest one, and eta = sum d / sum p
+ * (comparison_weights_fp8(), comparison_weights_rounded(): there the largest one is 1 or more, as
+ * m is never above the maximum),
  *
  *     sum (p + d) v / sum (p + d) - out = sum d (v - out) / sum (p + d)
  *
@@ -190,6 +193,12 @@ void comparison_weights_fp8(struct ref_attention *a, const char *target)
     const bool fnuz = p->target != NULL;
     a->weight_unit = p->unit;
     a->weight_tiny = p->tiny / exp2(fnuz ? 3.875 : 4.75);
+}
+
+void comparison_weights_rounded(struct ref_attention *a, const struct precision *p)
+{
+    a->weight_unit = p->unit;
+    a->weight_tiny = p->tiny;
 }
 
 double late_query(const double *key, int dim, double scale)

@@ -50,6 +50,10 @@ void comparison_run(struct comparison *c, struct verify_row *row);
  * of a row to 2^4.75 or more (fnuz: 2^3.875): sets weight_unit and weight_tiny. */
 void comparison_weights_fp8(struct ref_attention *a, const char *target);
 
+/** The same of weights that are summed in the kernel's type; the largest one of a row is 1 or
+ * more. */
+void comparison_weights_rounded(struct ref_attention *a, const struct precision *p);
+
 /** A power of two for a query's elements, whose product with a key of the same signs is then 28 to
  * 57 as an exponent of 2: more than a maximum may grow before it is followed, and more than fp16
  * holds; less than float32 does. */
