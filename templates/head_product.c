@@ -531,7 +531,7 @@ static void find_work(struct product *p, struct tir_value work[N_WORK])
     tir_end_if(b, &shared, work);
 }
 
-/* Returns the place of the workgroup among those with work; neighbours share an XCD. */
+/* Finds the head of a row, and which of the head's `slices` it is. */
 static void find_slice(struct product *p, struct tir_value row, int slices)
 {
     struct tir_builder *b = &p->b;
