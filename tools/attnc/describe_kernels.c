@@ -361,6 +361,18 @@ static void write_product(struct writer *w, long from, long to, const char *what
     end(w, label, what);
 }
 
+/* The product of one latent with the weights of all heads, where there is a kernel made for it. */
+static void write_up_projection(struct writer *w, const struct model_latent *l, long to)
+{
+    char why[200];
+    begin(w, "head_product");
+    field(w, "head_dim: %ld", l->kv_lora_rank);
+    field(w, "head_dim_v: %ld", to);
+    field(w, "shared: true");
+    if (is_accepted(w->entry, dtype(w->m), tgt_all[0]->machine.name, why))
+        end(w, "the up-projection of latents", "The same for the many tokens of a chunk.");
+}
+
 static void write_latent_products(struct writer *w, const struct model_latent *l)
 {
     if (l->q_lora_rank > 0) {
@@ -372,8 +384,11 @@ static void write_latent_products(struct writer *w, const struct model_latent *l
     write_product(w, l->nope, l->kv_lora_rank, "Absorption into q.");
     write_product(w, l->kv_lora_rank, l->value,
                   "Out of the latent: values of a chunk of the context, and each head's output.");
-    if (l->nope != l->value)
-        write_product(w, l->kv_lora_rank, l->nope, "Keys of a chunk of the context.");
+    write_up_projection(w, l, l->value);
+    if (l->nope == l->value)
+        return;
+    write_product(w, l->kv_lora_rank, l->nope, "Keys of a chunk of the context.");
+    write_up_projection(w, l, l->nope);
 }
 
 /* Keys are the latents of the cache's rows, values what stands behind them. */
