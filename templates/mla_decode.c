@@ -13,9 +13,10 @@
  * memory is read once for both.
  *
  * O^T is 512 x columns of f32, which no wave could hold: waves split its rows. They split the
- * columns of S^T, 16 to a wave, so that the softmax of a column stays within a wave; P and what O
- * is rescaled with go to all waves through LDS. With 16 columns every wave computes S^T by itself:
- * the matrix pipe has time to spare, and P needs no exchange.
+ * columns of S^T, 16 to a wave, and waves that are left split its keys; P and what O is rescaled
+ * with go to all waves through LDS. A wave has a maximum for its own keys of a column until all
+ * waves have seen that it has grown. With 16 columns every wave computes S^T by itself: the matrix
+ * pipe has time to spare, and P needs no exchange.
  *
  *     columns  waves  registers of a wave, 4 bytes a lane      LDS (gfx942, gfx950)
  *          16      4  O 32, Q 72, S 8, block on its way 36     19 KiB, 76 KiB
@@ -215,7 +216,9 @@ static struct decode_state walk_keys(struct mla *s)
     struct tir_builder *const b = &s->d.b;
     struct tir_value carried[ATT_N_CARRY], inside[ATT_N_CARRY];
     struct tir_type types[ATT_N_CARRY];
-    att_attention_begin(&s->d.attention, s->d.output, carried);
+    struct att_attention own = s->d.attention;
+    own.softmax = s->softmax;
+    att_attention_begin(&own, s->d.output, carried);
     for (int i = 0; i < ATT_N_CARRY; i++)
         types[i] = tir_typeof(b->f, carried[i]);
     const struct tir_value keys = tir_sub(b, s->d.item.end_key, s->d.item.first_key);
@@ -244,8 +247,10 @@ static void share_state(struct mla *s, struct decode_state *state)
     mla_store_vector(s, tir_i32(b, VECTOR_L), state->l);
     mla_end_writers(s, &writers);
     mla_meet(s);
-    state->m = mla_load_vector(s, tir_i32(b, VECTOR_M));
-    state->l = mla_load_vector(s, tir_i32(b, VECTOR_L));
+    state->m = mla_load_vector(s, tir_i32(b, VECTOR_M), 0, s->vector);
+    state->l = mla_load_vector(s, tir_i32(b, VECTOR_L), 0, s->vector);
+    for (unsigned part = 1; part < mla_parts(s); part++)
+        state->l = tir_add(b, state->l, mla_load_vector(s, tir_i32(b, VECTOR_L), part, s->vector));
 }
 
 /* attention.c builds these steps by itself; mla_visit() builds the rest of a block. */
@@ -268,8 +273,16 @@ static void begin_attention(struct mla *s)
     d->attention = (struct att_attention){
         .b = &d->b, .v = d->v, .source = &source, .family = s, .steps = steps};
     att_attention_scale(&d->attention, d->scores, scale);
+    s->softmax = d->attention.softmax;
+    if (s->key_waves) {
+        const unsigned keys = d->keys >> s->key_waves, columns = d->columns << s->key_waves;
+        const struct tir_layout own =
+            tir_layout_join_blocks(tir_layout_of(d->b.f, d->scores), keys, d->columns);
+        s->softmax = att_softmax(&d->b, tir_tile(d->b.f, TIR_F32, keys, columns, &own),
+                                 d->attention.softmax.exponent);
+    }
     if (mla_weights_fp8(s))
-        att_softmax_range_fp8(&d->b, &d->attention.softmax);
+        att_softmax_range_fp8(&d->b, &s->softmax);
 }
 
 /* An item whose rows do not fit the columns at once is gone through once for each part of them. */
@@ -291,6 +304,16 @@ static void work_on(struct mla *s, struct tir_value index)
     d->attention.softmax.vector = tir_typeof(b->f, state.m);
     decode_write_state(d, &state);
     tir_end_for(b, &pass, NULL, 0);
+}
+
+/* Waves that would hold the same columns of S^T have keys of their own, as far as there are rows
+ * for an instruction. */
+static unsigned find_key_waves(const struct mla *s)
+{
+    const unsigned most = tir_bits(s->d.keys / MFMA_ROWS), left = s->wave_bits - s->score_waves;
+    if (!mla_exchanges(s))
+        return 0;
+    return left < most ? left : most;
 }
 
 /* fp8 has an instruction of twice the rate on some targets, for blocks of 64 keys and 32 columns. P
@@ -338,6 +361,7 @@ static void begin(struct mla *s, const struct att_variant *v, const struct tir_m
     s->kq_bytes = tir_dtype_bits(s->kq_dtype) / 8;
     s->p_dtype = s->kq_dtype; /* fp8 where q and the cache are: c goes into both products as is */
     fit_tile(s, m->lds_bytes > 64 * 1024);
+    s->key_waves = find_key_waves(s);
     s->d.qk = tir_find_mma(m, MFMA_ROWS, MFMA_ROWS, 0, s->kq_dtype);
     s->d.pv = find_values_product(s);
     assert(s->d.qk >= 0 && s->score_waves <= s->wave_bits);

@@ -16,8 +16,8 @@ enum {
     MAX_PANELS = 9,
     MAX_PIECES = 3
 };
-/* Vectors beside O^T that waves exchange through LDS. */
-enum { VECTOR_ALPHA, VECTOR_M = 0, VECTOR_L, N_VECTORS };
+/* Vectors beside O^T that waves exchange through LDS; one for each turn where waves split keys. */
+enum { VECTOR_ALPHA, VECTOR_M = 0, VECTOR_L, N_VECTORS, VECTOR_OWN_M = N_VECTORS };
 
 /* Part of a cache row: the latent, or the rotated key. */
 struct part {
@@ -59,7 +59,9 @@ struct mla {
     struct piece piece[MAX_PIECES];
     unsigned n_pieces;
 
-    unsigned score_waves; /* log2 of the waves that split the columns of S^T */
+    unsigned score_waves;       /* log2 of the waves that split the columns of S^T */
+    unsigned key_waves;         /* and of those that split its keys */
+    struct att_softmax softmax; /* of a wave's own keys: see mla_own_keys() */
     unsigned wave_bits;
     struct panel panel[MAX_PANELS];
     unsigned n_panels;
@@ -85,6 +87,8 @@ void mla_take_lds(struct mla *s);
 /** The matrix instructions of a panel of S^T = K Q^T, and of O^T = c^T P^T. */
 const struct tir_mma *mla_qk(const struct mla *s, const struct panel *p);
 const struct tir_mma *mla_pv(const struct mla *s);
+/** The waves that split S^T. */
+struct tir_waves mla_split(const struct mla *s);
 /** Do waves split the columns of S^T, so that P goes through LDS? */
 bool mla_exchanges(const struct mla *s);
 /** LDS address of a part of block `block` (i32). */
@@ -107,9 +111,17 @@ struct tir_value mla_turn(struct mla *s, struct tir_value block);
 /** P of block `block`, keys x columns, goes to LDS for all waves, and comes back. */
 void mla_store_weights(struct mla *s, struct tir_value block, struct tir_value p);
 struct tir_value mla_load_weights(struct mla *s, struct tir_value block);
-/** Vector n of S^T's columns goes to LDS; it comes back as O^T has its columns. */
+/** Vector n of S^T's columns, one for each part of the keys, goes to LDS; a part's comes back as a
+ * vector of type t. */
 void mla_store_vector(struct mla *s, struct tir_value n, struct tir_value a);
-struct tir_value mla_load_vector(struct mla *s, struct tir_value n);
+struct tir_value mla_load_vector(struct mla *s, struct tir_value n, unsigned part,
+                                 struct tir_type t);
+/** Parts of a block's keys, a wave's own among them. */
+static inline unsigned mla_parts(const struct mla *s) { return 1u << s->key_waves; }
+/** A tile of a block's keys x columns as a wave's own keys, parts x columns side by side; and back.
+ * What is then done to a column, a wave does to its own. */
+struct tir_value mla_own_keys(struct mla *s, struct tir_value a);
+struct tir_value mla_all_keys(struct mla *s, struct tir_value a);
 
 /* mla_decode_block.c */
 

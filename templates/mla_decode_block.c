@@ -181,8 +181,7 @@ static struct tir_value read_panel(struct mla *s, struct tir_value block, const 
     struct tir_builder *const b = &s->d.b;
     const struct part *const p = panel->first < s->part->width ? s->part : s->part + 1;
     const unsigned column = panel->first - (p == s->part ? 0 : p->first);
-    const struct tir_waves split = {.cols = (uint8_t)s->score_waves};
-    const struct tir_layout l = tir_mma_left(mla_qk(s, panel), s->d.keys, &panel->k, split);
+    const struct tir_layout l = tir_mma_left(mla_qk(s, panel), s->d.keys, &panel->k, mla_split(s));
     const struct tir_type t = tir_tile(b->f, s->kq_dtype, s->d.keys, panel->width, &l);
     const struct tir_value at =
         att_plus(b, mla_buffer_of(s, p, block), (int)(column * s->kq_bytes));
@@ -216,7 +215,7 @@ static struct tir_value compute_scores(struct mla *s, struct tir_value block)
 static struct tir_value rescale(struct mla *s, struct tir_value block, struct tir_value o)
 {
     struct tir_builder *const b = &s->d.b;
-    const struct tir_value alpha = mla_load_vector(s, mla_turn(s, block));
+    const struct tir_value alpha = mla_load_vector(s, mla_turn(s, block), 0, s->vector);
     const struct tir_value grown = tir_any(b, tir_cmp_ne(b, alpha, tir_float_like(b, alpha, 1.0f)));
     struct tir_if branch = tir_begin_if(b, grown, true, &s->d.output, 1);
     const struct tir_value scaled = tir_mul(b, o, tir_broadcast(b, alpha, s->d.output));
@@ -241,6 +240,110 @@ static struct tir_value exchange(struct mla *s, const struct att_softmax_step *s
     return mla_load_weights(s, block);
 }
 
+/* Returns the largest of what the parts left in vector n, as type t has it. */
+static struct tir_value largest(struct mla *s, struct tir_value n, struct tir_type t)
+{
+    struct tir_value most = mla_load_vector(s, n, 0, t);
+    for (unsigned part = 1; part < mla_parts(s); part++)
+        most = tir_max(&s->d.b, most, mla_load_vector(s, n, part, t));
+    return most;
+}
+
+/* The same for each part, side by side, as its waves hold it. */
+static struct tir_value largest_of_parts(struct mla *s, struct tir_value n)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_layout *const scores = tir_layout_of(b->f, s->d.scores);
+    const struct tir_layout column = tir_layout_slice(scores, 0);
+    const struct tir_value most = largest(s, n, tir_tile(b->f, TIR_F32, 1, s->d.columns, &column));
+    const struct tir_layout parts =
+        tir_layout_split_blocks(tir_layout_of(b->f, s->softmax.vector), 1, s->d.columns);
+    const struct tir_type t = tir_tile(b->f, TIR_F32, mla_parts(s), s->d.columns, &parts);
+    return tir_join_blocks(b, tir_broadcast(b, most, t), 1);
+}
+
+/* P as the second product takes it, and in *sum what l gains by it. */
+static struct tir_value round_weights(struct mla *s, struct tir_value p, struct tir_value *sum)
+{
+    struct tir_builder *const b = &s->d.b;
+    const bool fp8 = mla_weights_fp8(s);
+    const struct tir_value used =
+        fp8 ? tir_convert_in_range(b, p, TIR_FP8) : tir_convert_short(b, p, s->p_dtype);
+    *sum = tir_col_fold_sum(b, fp8 ? tir_convert(b, used, TIR_F32) : p);
+    return used;
+}
+
+static void store_weights(struct mla *s, struct tir_value block, struct tir_value used)
+{
+    mla_store_weights(s, block, mla_all_keys(s, used));
+}
+
+/*
+ * Waves split the keys of a block, and each made its weights with a maximum m of its own. Where
+ * some part's has grown, all waves see it. They take the largest of them for all parts then, O and
+ * l follow it, and weights go to LDS once more.
+ */
+static void agree(struct mla *s, struct tir_value block, struct tir_value p, struct tir_value m,
+                  struct tir_value sum, struct tir_value carried[ATT_N_CARRY])
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_value turn = mla_turn(s, block);
+    const struct tir_value growth = largest(s, turn, s->vector);
+    const struct tir_value grown =
+        tir_any(b, tir_cmp_gt(b, growth, tir_float_like(b, growth, 0.0f)));
+    struct tir_type types[ATT_N_CARRY];
+    for (int i = 0; i < ATT_N_CARRY; i++)
+        types[i] = tir_typeof(b->f, carried[i]);
+    struct tir_if branch = tir_begin_if(b, grown, true, types, ATT_N_CARRY);
+    const struct tir_value most = largest_of_parts(s, att_plus(b, turn, VECTOR_OWN_M));
+    const struct tir_value behind = tir_exp2(b, tir_sub(b, m, most));
+    const struct tir_value alpha = tir_exp2(b, tir_sub(b, carried[ATT_CARRY_M], most));
+    const struct tir_value o_alpha = tir_exp2(b, tir_neg(b, growth));
+    struct tir_value gain;
+    const struct tir_value used =
+        round_weights(s, tir_mul(b, p, tir_broadcast(b, behind, tir_typeof(b->f, p))), &gain);
+    const struct tir_value l =
+        tir_mul(b, carried[ATT_CARRY_L], tir_broadcast(b, alpha, types[ATT_CARRY_L]));
+    const struct tir_value followed[] = {
+        [ATT_CARRY_M] = most,
+        [ATT_CARRY_L] = tir_add(b, l, gain),
+        [ATT_CARRY_O] =
+            tir_mul(b, carried[ATT_CARRY_O], tir_broadcast(b, o_alpha, types[ATT_CARRY_O])),
+    };
+    struct tir_if writers = mla_begin_writers(s);
+    store_weights(s, block, used);
+    mla_end_writers(s, &writers);
+    mla_meet(s);
+    tir_else(b, &branch, followed);
+    carried[ATT_CARRY_L] = tir_add(b, carried[ATT_CARRY_L], sum);
+    tir_end_if(b, &branch, carried);
+}
+
+/* P^T of a block whose keys waves have split, as the right operand of the product with c. */
+static struct tir_value weights_of_parts(struct mla *s, struct tir_value x, struct tir_value block,
+                                         struct tir_value carried[ATT_N_CARRY])
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct att_softmax *const softmax = &s->softmax;
+    struct tir_value m = carried[ATT_CARRY_M], sum;
+    x = mla_own_keys(s, x);
+    att_softmax_maximum(b, softmax, x, &m);
+    const struct tir_value growth = tir_sub(b, m, carried[ATT_CARRY_M]);
+    const struct tir_value p =
+        tir_named(b, "p", tir_exp2(b, att_softmax_exponent(b, softmax, x, m)));
+    const struct tir_value used = round_weights(s, p, &sum);
+    struct tir_if writers = mla_begin_writers(s);
+    store_weights(s, block, used);
+    mla_store_vector(s, mla_turn(s, block), growth);
+    mla_store_vector(s, att_plus(b, mla_turn(s, block), VECTOR_OWN_M), m);
+    mla_end_writers(s, &writers);
+    if (!s->late)
+        mla_meet(s);
+    set_product_stage(s);
+    agree(s, block, p, m, sum, carried);
+    return mla_load_weights(s, block);
+}
+
 /* O and l follow the maximum, l += p, and P^T becomes the right operand of the product with c.
  * Weights of fp8 are rounded first and then summed: out is a mean of values, whatever the roundings
  * were. */
@@ -251,17 +354,24 @@ static struct tir_value use_weights(struct mla *s, const struct att_softmax_step
     struct tir_builder *const b = &s->d.b;
     struct tir_value *const l = &carried[ATT_CARRY_L];
     const struct tir_type t = tir_typeof(b->f, *l);
-    const bool fp8 = mla_weights_fp8(s);
-    const struct tir_value used =
-        fp8 ? tir_convert_in_range(b, p, TIR_FP8) : tir_convert_short(b, p, s->p_dtype);
-    if (fp8)
-        p = tir_convert(b, used, TIR_F32);
+    struct tir_value sum;
+    const struct tir_value used = round_weights(s, p, &sum);
     if (mla_exchanges(s))
         *l = tir_mul(b, *l, tir_broadcast(b, step->alpha, t));
     else
         att_softmax_rescale(b, step, &carried[ATT_CARRY_O], l);
-    *l = tir_named(b, "l", tir_add(b, *l, tir_col_fold_sum(b, p)));
+    *l = tir_named(b, "l", tir_add(b, *l, sum));
     return mla_exchanges(s) ? exchange(s, step, block, used, carried) : used;
+}
+
+static struct tir_value weights_of_all(struct mla *s, struct tir_value x, struct tir_value block,
+                                       struct tir_value carried[ATT_N_CARRY])
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct att_softmax_step step =
+        att_softmax_maximum(b, &s->softmax, x, &carried[ATT_CARRY_M]);
+    x = att_softmax_exponent(b, &s->softmax, x, carried[ATT_CARRY_M]);
+    return use_weights(s, &step, block, tir_named(b, "p", tir_exp2(b, x)), carried);
 }
 
 static struct tir_value read_values(struct mla *s, struct tir_value block)
@@ -293,11 +403,8 @@ void mla_visit(struct mla *s, struct att_block block, struct tir_value carried[A
         block.entries = mla_load_entries(s, block.index);
     struct tir_value x = att_attention_modify(a, compute_scores(s, block.index), &block);
     set_stage(s, COMPUTE, SOFTMAX);
-    const struct att_softmax_step step =
-        att_softmax_maximum(b, &a->softmax, x, &carried[ATT_CARRY_M]);
-    x = att_softmax_exponent(b, &a->softmax, x, carried[ATT_CARRY_M]);
-    const struct tir_value p =
-        use_weights(s, &step, block.index, tir_named(b, "p", tir_exp2(b, x)), carried);
+    const struct tir_value p = s->key_waves ? weights_of_parts(s, x, block.index, carried)
+                                            : weights_of_all(s, x, block.index, carried);
     set_product_stage(s);
     carried[ATT_CARRY_O] = tir_named(
         b, "o", tir_mma(b, s->d.pv, read_values(s, block.index), p, carried[ATT_CARRY_O]));

@@ -75,11 +75,16 @@ static void choose_product(struct mla *s)
     s->vector = tir_tile(d->b.f, TIR_F32, 1, d->columns, &vector_layout);
 }
 
+struct tir_waves mla_split(const struct mla *s)
+{
+    return (struct tir_waves){.rows = (uint8_t)s->key_waves, .cols = (uint8_t)s->score_waves};
+}
+
 static void add_panel(struct mla *s, unsigned first, unsigned width, int product,
                       const struct tir_contraction *k)
 {
     struct panel *const p = &s->panel[s->n_panels++];
-    const struct tir_waves split = {.cols = (uint8_t)s->score_waves};
+    const struct tir_waves split = mla_split(s);
     *p = (struct panel){.first = first, .width = width, .product = product, .k = *k};
     const struct tir_layout q = tir_mma_right(mla_qk(s, p), s->d.columns, k, split);
     p->q = tir_tile(s->d.b.f, s->kq_dtype, s->d.columns, width, &q);
@@ -111,24 +116,37 @@ static void choose_panels(struct mla *s)
 void mla_choose_layouts(struct mla *s)
 {
     struct decode *const d = &s->d;
-    const struct tir_waves split = {.cols = (uint8_t)s->score_waves};
     choose_panels(s);
     const struct tir_mma *const mma = mla_qk(s, s->panel);
-    const struct tir_layout scores = tir_mma_result(mma, d->keys, d->columns, split);
+    const struct tir_layout scores = tir_mma_result(mma, d->keys, d->columns, mla_split(s));
     d->scores = tir_tile(d->b.f, TIR_F32, d->keys, d->columns, &scores);
+    const struct tir_waves columns = {.cols = (uint8_t)s->score_waves};
+    const struct tir_layout whole = tir_mma_result(mma, d->keys, d->columns, columns);
     s->keys = mla_pv(s)->m == MFMA_ROWS
-                  ? tir_contract_acc(&scores, tir_bits(mma->n))
+                  ? tir_contract_acc(&whole, tir_bits(mma->n))
                   : tir_contract_rows(mla_pv(s), d->keys, tir_mma_in_regs(mla_pv(s)));
     choose_product(s);
+}
+
+struct tir_value mla_own_keys(struct mla *s, struct tir_value a)
+{
+    return s->key_waves ? tir_join_blocks(&s->d.b, a, s->d.keys >> s->key_waves) : a;
+}
+
+struct tir_value mla_all_keys(struct mla *s, struct tir_value a)
+{
+    return s->key_waves ? tir_split_blocks(&s->d.b, a, s->d.columns) : a;
 }
 
 /* ---- LDS ---- */
 
 bool mla_exchanges(const struct mla *s) { return s->score_waves != 0; }
 
-static unsigned vector_bytes(const struct mla *s) { return s->d.columns * (unsigned)sizeof(float); }
+static unsigned part_bytes(const struct mla *s) { return s->d.columns * (unsigned)sizeof(float); }
 
-static struct tir_layout vector_map(const struct mla *s) { return tir_row_major(1, s->d.columns); }
+static unsigned n_vectors(const struct mla *s) { return s->key_waves ? 2 * N_VECTORS : N_VECTORS; }
+
+static unsigned vector_bytes(const struct mla *s) { return mla_parts(s) * part_bytes(s); }
 
 /* Rows 32 bytes apart from a multiple of all banks: the 16 rows that lanes read K from, 16 bytes
  * each and 16 from one lane group to the next, then meet every bank once; so do 8 rows of 32 bytes
@@ -195,7 +213,7 @@ void mla_take_lds(struct mla *s)
     }
     if (mla_exchanges(s)) {
         s->p_lds = weights_map(s);
-        other = weights_bytes(s) + N_VECTORS * vector_bytes(s);
+        other = weights_bytes(s) + n_vectors(s) * vector_bytes(s);
     }
     other += query_bytes(s, s->q_in_lds);
     if (d->v->sparse != ATT_SPARSE_NONE)
@@ -212,7 +230,7 @@ void mla_take_lds(struct mla *s)
     if (!mla_exchanges(s))
         return;
     s->p_buffer = tir_lds_buffer(&d->b, s->turns * weights_bytes(s), 16);
-    s->vector_buffer = tir_lds_buffer(&d->b, N_VECTORS * vector_bytes(s), 16);
+    s->vector_buffer = tir_lds_buffer(&d->b, n_vectors(s) * vector_bytes(s), 16);
 }
 
 /* a mod 3: 2^16 and 2^8 are 1 mod 3, so that the digits of a to these bases may be added. */
@@ -282,11 +300,12 @@ void mla_meet(struct mla *s)
     tir_barrier(&s->d.b);
 }
 
-/* Waves that hold the same columns of S^T: one of them writes. */
+/* Waves that hold the same part of S^T: one of them writes. */
 struct tir_if mla_begin_writers(struct mla *s)
 {
     struct tir_builder *const b = &s->d.b;
-    const struct tir_value writes = tir_cmp_lt(b, s->d.wave, tir_i32(b, 1 << s->score_waves));
+    const struct tir_value writes =
+        tir_cmp_lt(b, s->d.wave, tir_i32(b, 1 << (s->score_waves + s->key_waves)));
     return tir_begin_if(b, writes, false, NULL, 0);
 }
 
@@ -326,13 +345,14 @@ static struct tir_value vector_at(struct mla *s, struct tir_value n)
 
 void mla_store_vector(struct mla *s, struct tir_value n, struct tir_value a)
 {
-    const struct tir_layout map = vector_map(s);
+    const struct tir_layout map = tir_row_major(1, mla_parts(s) * s->d.columns);
     tir_tile_lds_store(&s->d.b, vector_at(s, n), a, &map);
 }
 
-/* A vector of S^T's columns as O^T has them. */
-struct tir_value mla_load_vector(struct mla *s, struct tir_value n)
+struct tir_value mla_load_vector(struct mla *s, struct tir_value n, unsigned part,
+                                 struct tir_type t)
 {
-    const struct tir_layout map = vector_map(s);
-    return tir_tile_lds_load(&s->d.b, vector_at(s, n), s->vector, &map);
+    const struct tir_layout map = tir_row_major(1, s->d.columns);
+    const struct tir_value at = att_plus(&s->d.b, vector_at(s, n), (int)(part * part_bytes(s)));
+    return tir_tile_lds_load(&s->d.b, at, t, &map);
 }
