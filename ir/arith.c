@@ -71,6 +71,7 @@ bool tir_eval_int(unsigned opcode, unsigned dtype, const int64_t operands[3], in
     const uint64_t ua = (uint64_t)a, ub = (uint64_t)b;
     int64_t r;
     switch (opcode) {
+    case TIR_dot2: *d = tir_eval_dot2(a, b, c); return true;
     case TIR_add: r = (int64_t)(ua + ub); break;
     case TIR_sub: r = (int64_t)(ua - ub); break;
     case TIR_mul: r = (int64_t)(ua * ub); break;

@@ -24,6 +24,10 @@ uint64_t tir_unsigned(unsigned dtype, int64_t v);
  */
 bool tir_eval_int(unsigned opcode, unsigned dtype, const int64_t operands[3], int64_t *d);
 
+/** a0 b0 + a1 b1 + c, rounded once: two f16 in a and in b, of which subnormal ones are 0, the bits
+ * of an f32 in c. */
+int64_t tir_eval_dot2(int64_t a, int64_t b, int64_t c);
+
 /** Value of a float element (its bits, in `dtype`). fnuz: fp8 is e4m3fnuz, otherwise OCP e4m3fn. */
 float tir_to_float(unsigned dtype, int64_t bits, bool fnuz);
 /** Bits of v rounded to nearest even. fp8: beyond the largest finite number it saturates to it. */

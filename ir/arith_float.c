@@ -114,6 +114,27 @@ int64_t tir_from_float(unsigned dtype, float v, bool fnuz)
 /* maxNum and minNum: a NaN loses against a number. */
 static float max_of(float a, float b) { return fmaxf(a, b); }
 
+/* Half i of a pair, without what is subnormal. */
+static double half_of(int64_t pair, int i)
+{
+    const int64_t bits = pair >> 16 * i & 0xffff;
+    return tir_to_float(TIR_F16, bits & 0x7c00 ? bits : 0, false);
+}
+
+int64_t tir_eval_dot2(int64_t a, int64_t b, int64_t c)
+{
+    double sum = tir_to_float(TIR_F32, c, false);
+    for (int i = 0; i < 2; i++)
+        sum += half_of(a, i) * half_of(b, i);
+    return bits_of_float((float)sum);
+}
+
+static int64_t unit_pair(float a, float b)
+{
+    const int64_t low = tir_from_float(TIR_F16, fminf(max_of(a, 0), 1), false);
+    return (int32_t)(low | tir_from_float(TIR_F16, fminf(max_of(b, 0), 1), false) << 16);
+}
+
 bool tir_eval_float(unsigned opcode, unsigned dtype, bool fnuz, const int64_t operands[3],
                     int64_t *d)
 {
@@ -136,6 +157,7 @@ bool tir_eval_float(unsigned opcode, unsigned dtype, bool fnuz, const int64_t op
     case TIR_log2: r = log2f(a); break;
     case TIR_rcp: r = 1 / a; break;
     case TIR_rsq: r = 1 / sqrtf(a); break;
+    case TIR_unit_pair: *d = unit_pair(a, b); return true;
     case TIR_cmp_eq: *d = a == b; return true;
     case TIR_cmp_ne: *d = a != b; return true;
     case TIR_cmp_lt: *d = a < b; return true;

@@ -494,6 +494,18 @@ static struct tir_type like_but(struct tir_builder *b, struct tir_value like, un
     return t;
 }
 
+struct tir_value tir_unit_pair(struct tir_builder *b, struct tir_value a, struct tir_value c)
+{
+    return tir_build(b, TIR_unit_pair, like_but(b, a, TIR_I32), (struct tir_value[]){a, c}, 2,
+                     NULL);
+}
+
+struct tir_value tir_dot2(struct tir_builder *b, struct tir_value a, struct tir_value c,
+                          struct tir_value sum)
+{
+    return tir_build(b, TIR_dot2, no_type, (struct tir_value[]){a, c, sum}, 3, NULL);
+}
+
 struct tir_value tir_lanes_below(struct tir_builder *b, struct tir_value a)
 {
     return tir_build(b, TIR_lanes_below, like_but(b, a, TIR_I32), &a, 1, NULL);

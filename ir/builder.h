@@ -63,6 +63,11 @@ struct tir_value tir_convert_short(struct tir_builder *b, struct tir_value a, un
 struct tir_value tir_convert_ties_any(struct tir_builder *b, struct tir_value a, unsigned dtype);
 /** convert to fp8 or i8 of f32, none of which rounds beyond the dtype; a NaN is what it is. */
 struct tir_value tir_convert_in_range(struct tir_builder *b, struct tir_value a, unsigned dtype);
+/** Two f16 between 0 and 1 in an i32: a in its low half, c in its high one. */
+struct tir_value tir_unit_pair(struct tir_builder *b, struct tir_value a, struct tir_value c);
+/** a0 c0 + a1 c1 + sum: i32 of two f16 each, and an f32. */
+struct tir_value tir_dot2(struct tir_builder *b, struct tir_value a, struct tir_value c,
+                          struct tir_value sum);
 struct tir_value tir_zext(struct tir_builder *b, struct tir_value a, unsigned dtype);
 struct tir_value tir_bitcast(struct tir_builder *b, struct tir_value a, struct tir_type t);
 

@@ -566,6 +566,11 @@ static void check_relations(struct tir_verifier *v, const struct tir_op *op)
     case TIR_convert:
     case TIR_zext:
     case TIR_bitcast: check_conversion(v, op, t); break;
+    case TIR_unit_pair: tir_check(v, t.a.dtype == TIR_F32, "operand 0 is not f32"); break;
+    case TIR_dot2:
+        tir_check(v, t.c.dtype == TIR_F32, "operand 2 is not f32");
+        tir_check(v, same_shape(t.a, t.c) && same_shape(t.b, t.c), "operands differ in shape");
+        break;
     case TIR_splat:
         tir_check(v, t.a.dtype == t.d.dtype && t.d.kind != TIR_SCALAR,
                   "result is no tile or vec of the operand's dtype");

@@ -171,6 +171,46 @@ LLVMValueRef lower_elementwise(struct lower *l, const struct tir_op *op)
     return lower_by_intrinsic(l, op, name);
 }
 
+/* LLVM makes the maximum and the minimum the clamp of v_cvt_pk_f16_f32, by which a NaN is 0. */
+LLVMValueRef lower_unit_pair(struct lower *l, const struct tir_op *op)
+{
+    const unsigned count = lower_count(lower_result_type(l, op));
+    LLVMTypeRef halves = LLVMVectorType(l->f16, 2);
+    LLVMValueRef one = LLVMConstReal(l->f16, 1), out[TIR_MAX_VEC];
+    for (unsigned e = 0; e < count; e++) {
+        LLVMValueRef two[2];
+        for (unsigned i = 0; i < 2; i++)
+            two[i] = lower_element(l, lower_operand(l, op, i, count), e);
+        LLVMValueRef pair = LLVMBuildFPTrunc(l->b, lower_gather(l, two, 2), halves, "");
+        LLVMValueRef least[2] = {pair, LLVMConstNull(halves)};
+        pair = emit_intrinsic(l, "llvm.maxnum", &halves, 1, least, 2);
+        LLVMValueRef most[2] = {pair, LLVMConstVector((LLVMValueRef[]){one, one}, 2)};
+        pair = emit_intrinsic(l, "llvm.minnum", &halves, 1, most, 2);
+        out[e] = lower_bitcast(l, pair, l->i32);
+    }
+    return lower_gather(l, out, count);
+}
+
+/* v_dot2c_f32_f16. */
+LLVMValueRef lower_dot2(struct lower *l, const struct tir_op *op)
+{
+    const unsigned count = lower_count(lower_result_type(l, op));
+    LLVMTypeRef halves = LLVMVectorType(l->f16, 2);
+    LLVMValueRef out[TIR_MAX_VEC];
+    for (unsigned e = 0; e < count; e++) {
+        LLVMValueRef args[4];
+        for (unsigned i = 0; i < 3; i++)
+            args[i] = lower_element(l, lower_operand(l, op, i, count), e);
+        for (unsigned i = 0; i < 2; i++)
+            args[i] = lower_bitcast(l, args[i], halves);
+        args[3] = LLVMConstNull(l->i1);
+        out[e] = emit_intrinsic(l, "llvm.amdgcn.fdot2", NULL, 0, args, 4);
+        if (!out[e])
+            return NULL;
+    }
+    return lower_gather(l, out, count);
+}
+
 static const struct {
     LLVMIntPredicate on_int;
     LLVMRealPredicate on_float;

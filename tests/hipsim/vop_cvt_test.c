@@ -67,6 +67,12 @@ static void halves_and_normalised(void **state)
         {"v_cvt_pk_bf16_f32 v0, v2, v4", 0x3f808000, 0x3f818000, 0, 0x3f823f80},
         {"v_cvt_pk_bf16_f32 v0, v2, v4", 0x7f800001, 0x7f7fffff, 0, 0x7f807fc0},
         {"v_cvt_pk_f16_f32 v0, v2, v4", 0x3f801000, 0x477ff000, 0, 0x7c003c00},
+        /* clamp of both halves; with DX10_CLAMP a NaN becomes 0 (CDNA4 ISA, "Output modifiers",
+         * "Mode register") */
+        {"v_cvt_pk_f16_f32 v0, v2, v4 clamp", 0xbf800000, 0x40000000, 0, 0x3c000000},
+        {"v_cvt_pk_f16_f32 v0, v2, v4 clamp", 0x3f001000, 0x33800000, 0, 0x00013800},
+        {"v_cvt_pk_f16_f32 v0, v2, v4 clamp", 0x7fc00000, 0x80000000, 0, 0},
+        {"v_cvt_pk_f16_f32 v0, v2, v4 clamp", 0x7f800000, 0x33000001, 0, 0x00013c00},
         {"v_cvt_f32_bf16 v0, v2", 0xabcd3f80, 0, 0, 0x3f800000},
         {"v_cvt_sr_bf16_f32 v0, v2, v4", 0x3f80c000, 0x3fff0000, 0, 0xdead3f80},
         {"v_cvt_sr_bf16_f32 v0, v2, v4 op_sel:[0,0,1]", 0x3f80c000, 0x40000000, 0, 0x3f81beef},
@@ -74,6 +80,10 @@ static void halves_and_normalised(void **state)
         {"v_cvt_sr_f16_f32 v0, v2, v4", 0x3f801000, 0x7fffffff, 0, 0xdead3c00},
     };
     CHECK_CASES(GFX950, MODE_DEFAULT, gfx950);
+    static const struct op_case kept[] = {
+        {"v_cvt_pk_f16_f32 v0, v2, v4 clamp", 0x7fc00000, 0x40000000, 0, 0x3c007e00},
+    };
+    CHECK_CASES(GFX950, MODE_DEFAULT & ~MODE_DX10_CLAMP, kept);
     /* f32 sources flush by MODE, as those of other conversions. */
     static const struct op_case flushed[] = {
         {"v_cvt_pk_bf16_f32 v0, v2, v4", 0x807fffff, 0x00800000, 0, 0x00808000},

@@ -90,6 +90,31 @@ static void integers_wrap_and_refuse_what_has_no_value(void **state)
     assert_false(tir_eval_int(TIR_shl, TIR_I32, (int64_t[]){1, -1, 0}, &d));
 }
 
+static int64_t unit_pair(float a, float b)
+{
+    int64_t d;
+    const int64_t operands[3] = {tir_from_float(TIR_F32, a, false),
+                                 tir_from_float(TIR_F32, b, false), 0};
+    assert_true(tir_eval_float(TIR_unit_pair, TIR_F32, false, operands, &d));
+    return d;
+}
+
+static void pairs_of_f16_are_between_0_and_1(void **state)
+{
+    (void)state;
+    assert_int_equal(unit_pair(-1, 2), 0x3c000000);
+    assert_int_equal(unit_pair(0.5f + 0x1p-12f, 0x1p-24f), 0x00013800); /* a tie; a denormal */
+    assert_int_equal(unit_pair(NAN, -INFINITY), 0);
+    int64_t d;
+    const int64_t two_and_half = INT64_C(0x4000) | INT64_C(0x3800) << 16; /* 2, 0.5 */
+    const int64_t minus_one = tir_from_float(TIR_F32, -1, false);
+    assert_true(
+        tir_eval_int(TIR_dot2, TIR_I32, (int64_t[]){two_and_half, two_and_half, minus_one}, &d));
+    assert_true(tir_to_float(TIR_F32, d, false) == 3.25f);
+    assert_true(tir_eval_int(TIR_dot2, TIR_I32, (int64_t[]){0x03ff0400, 0x3c003c00, 0}, &d));
+    assert_true(tir_to_float(TIR_F32, d, false) == 0x1p-14f); /* the other one is subnormal */
+}
+
 /* Runs a body whose %0 is the pointer `p`, on 256 words; returns why it failed, else "". */
 static const char *run_body(const char *body, int32_t words[256])
 {
@@ -275,6 +300,7 @@ int main(void)
         cmocka_unit_test(rounding_is_to_nearest_even),
         cmocka_unit_test(special_numbers_are_those_of_the_formats),
         cmocka_unit_test(integers_wrap_and_refuse_what_has_no_value),
+        cmocka_unit_test(pairs_of_f16_are_between_0_and_1),
         cmocka_unit_test(lanes_move_as_the_manual_says),
         cmocka_unit_test(bytes_permute_as_v_perm_b32_does),
         cmocka_unit_test(beyond_a_resource_reads_zero_and_drops_writes),

@@ -81,6 +81,23 @@ static void multiply_and_add_are_rounded_apart(void **state)
     compiled_free(&r);
 }
 
+/* Clamped halves and their products: LLVM has to find the clamp. */
+static void pairs_of_f16_are_one_instruction_each(void **state)
+{
+    (void)state;
+    struct kernel k = kernel_create("gfx950", 1, 1);
+    struct tir_value a = unknown(&k, f32), b = unknown(&k, f32);
+    struct tir_value pair = tir_unit_pair(&k.b, a, b);
+    keep(&k, tir_dot2(&k.b, pair, unknown(&k, i32), unknown(&k, f32)));
+    struct compiled c = kernel_compile(&k);
+    assert_count(&c, "v_cvt_pk_f16_f32", 1);
+    assert_count(&c, "v_dot2c_f32_f16", 1);
+    assert_count(&c, "v_pk_", 0);
+    assert_count(&c, "v_max", 0);
+    assert_count(&c, "v_min", 0);
+    compiled_free(&c);
+}
+
 static void packing_two_bf16_is_one_instruction_where_there_is_one(void **state)
 {
     (void)state;
@@ -487,6 +504,7 @@ int main(void)
         cmocka_unit_test(elementwise_ops_are_one_instruction),
         cmocka_unit_test(maximum_needs_no_canonical_operand),
         cmocka_unit_test(multiply_and_add_are_rounded_apart),
+        cmocka_unit_test(pairs_of_f16_are_one_instruction_each),
         cmocka_unit_test(packing_two_bf16_is_one_instruction_where_there_is_one),
         cmocka_unit_test(packing_two_bf16_in_software_takes_nine_instructions),
         cmocka_unit_test(packing_two_bf16_takes_three_where_ties_go_up),
