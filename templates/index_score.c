@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "templates/index_score.h"
+#include "templates/index_query.h"
 
 #include "op_names.h"
 #include "ir/bits.h"
@@ -12,7 +12,7 @@ enum {
     DIM = ATT_INDEX_DIM,
     GROUP = ATT_INDEX_GROUP,
     ROWS = 32, /* of the matrix instruction */
-    VECTOR = 16,
+    VECTOR = ATT_INDEX_VECTOR,
     TILE = 16, /* tokens, and elements of each, that SHUFFLE keeps together */
     LANES = TIR_WAVE_LANES,
     PARTS = ATT_INDEX_PARTS,
@@ -71,7 +71,13 @@ static int key_bytes(const struct att_index *x) { return x->mxfp4 ? DIM / 2 : DI
 static struct tir_value part_offset(const struct att_index *x, struct tir_value inside);
 static struct tir_value scale_offset(const struct att_index *x, struct tir_value inside);
 
-struct att_index att_index_begin(struct tir_builder *b, const struct att_variant *v)
+bool att_index_has_pairs(const struct att_variant *v, const struct tir_machine *m)
+{
+    return v->index_keys != ATT_INDEX_KEYS_MXFP4 &&
+           tir_find_mma_scaled(m, ROWS, ROWS, TIR_MX_E4M3, TIR_MX_E4M3) >= 0;
+}
+
+struct att_index att_index_begin(struct tir_builder *b, const struct att_variant *v, bool pairs)
 {
     const struct tir_machine *const m = b->f->machine;
     const struct tir_layout lane = tir_spread_column(m, 1, LANES);
@@ -81,6 +87,7 @@ struct att_index att_index_begin(struct tir_builder *b, const struct att_variant
                           .listed = v->listed,
                           .by_lane = v->listed || (v->paged && v->small_pages),
                           .mxfp4 = v->index_keys == ATT_INDEX_KEYS_MXFP4,
+                          .pairs = pairs,
                           .block_size = (unsigned)v->block_size,
                           .heads = (unsigned)v->index_heads,
                           .blocks = ((unsigned)v->index_heads + ROWS - 1) / ROWS};
@@ -89,9 +96,10 @@ struct att_index att_index_begin(struct tir_builder *b, const struct att_variant
     x.mma = fast >= 0 ? fast : tir_find_mma(m, ROWS, ROWS, VECTOR, TIR_FP8);
     if (x.mxfp4)
         x.mma = tir_find_mma_scaled(m, ROWS, ROWS, TIR_MX_E4M3, TIR_MX_E2M1);
+    if (pairs)
+        x.mma = tir_find_mma_scaled(m, ROWS, ROWS, TIR_MX_E4M3, TIR_MX_E4M3);
     x.parts = x.mxfp4 ? PARTS / 2 : PARTS;
     x.slices = DIM / m->mma[x.mma].k;
-    x.ahead = x.blocks > 2 ? ATT_INDEX_AHEAD_MAX / 2 : ATT_INDEX_AHEAD_MAX;
     x.lane = tir_tile(b->f, TIR_I32, LANES, 1, &lane);
     struct tir_spread halves = tir_spread(m, 1);
     tir_spread_cols(&halves, TIR_REGS, 1);
@@ -122,21 +130,6 @@ struct att_index att_index_begin(struct tir_builder *b, const struct att_variant
     return x;
 }
 
-/* Elements of a matrix instruction's contraction, 32 x K: those of slice s, from chunks of which
- * each lane has 16 elements. */
-static struct tir_value slice_of(const struct att_index *x, const struct tir_value *chunks,
-                                 unsigned s)
-{
-    struct tir_builder *b = x->b;
-    if (x->slices < PARTS) {
-        const struct tir_value low = tir_transpose(b, chunks[2 * s]);
-        const struct tir_value two = tir_stack(b, low, tir_transpose(b, chunks[2 * s + 1]));
-        return tir_join_blocks(b, tir_transpose(b, two), GROUP);
-    }
-    const struct tir_value whole = tir_transpose(b, chunks[s / 2]);
-    return tir_join_blocks(b, tir_transpose(b, tir_half(b, whole, s % 2)), GROUP);
-}
-
 /* A lane has two of the four blocks of a key in mxfp4, and slice s takes the s-th of these: bytes
  * of the keys, 32 x 32, and their scales, 2 x 32. */
 static struct tir_value key_bytes_of(const struct att_index *x, const struct tir_value *chunks,
@@ -153,72 +146,26 @@ static struct tir_value key_scales_of(const struct att_index *x, struct tir_valu
     return tir_transpose(b, tir_join_blocks(b, tir_transpose(b, own), GROUP));
 }
 
-/* The product of a block of heads with slice s of a group's keys, added to `sum`. */
-static struct tir_value multiply_slice(const struct att_index *x, unsigned block, unsigned s,
-                                       const struct tir_value *carried, struct tir_value sum)
+/* The product of slices s of a block of heads and of a group's keys, added to `sum`. */
+static struct tir_value multiply_slice(const struct att_index *x, const struct att_index_query *own,
+                                       unsigned block, unsigned s, const struct tir_value *carried,
+                                       struct tir_value sum)
 {
     struct tir_builder *b = x->b;
+    const struct tir_value q = own->q[block][s];
     if (x->mxfp4)
-        return tir_mma_scaled(b, x->mma, x->q[block][s], key_bytes_of(x, carried, s), sum,
-                              tir_i32(b, ONE), key_scales_of(x, carried[carried_scale(x)], s));
-    return tir_mma(b, x->mma, x->q[block][s], tir_transpose(b, slice_of(x, carried, s)), sum);
+        return tir_mma_scaled(b, x->mma, q, key_bytes_of(x, carried, s), sum, tir_i32(b, ONE),
+                              key_scales_of(x, carried[carried_scale(x)], s));
+    const struct tir_value keys = tir_transpose(b, att_index_slice_of(x, carried, s));
+    if (x->pairs)
+        return tir_mma_scaled(b, x->mma, q, keys, sum, own->scale, tir_i32(b, ONE));
+    return tir_mma(b, x->mma, q, keys, sum);
 }
 
-/* ---- The row ---- */
+/* ---- The rows ---- */
 
-/* Elements 32 s and 64 + 32 s of a head on, which meet a lane's blocks s of both halves. */
-static struct tir_value query_of_blocks(struct att_index *x, struct tir_view q,
-                                        struct tir_value first, unsigned s, struct tir_type part)
+struct tir_value att_index_sequence(struct tir_builder *b, struct tir_value row)
 {
-    struct tir_builder *b = x->b;
-    struct tir_value halves[2];
-    for (int i = 0; i < 2; i++) {
-        q.byte = tir_i32(b, i * DIM / 2 + (int)s * WIDTH);
-        halves[i] = tir_transpose(b, tir_tile_load(b, q, first, part));
-    }
-    return tir_transpose(b, tir_stack(b, halves[0], halves[1]));
-}
-
-/* Rows beyond the last head are 0: they add nothing. */
-static void load_query(struct att_index *x, struct tir_value row)
-{
-    struct tir_builder *b = x->b;
-    const struct tir_machine *const m = b->f->machine;
-    const struct tir_mma *const mma = &m->mma[tir_find_mma(m, ROWS, ROWS, VECTOR, TIR_FP8)];
-    const struct tir_contraction k = tir_contract_rows(mma, WIDTH, VECTOR);
-    const struct tir_layout left = tir_mma_left(mma, ROWS, &k, (struct tir_waves){0});
-    const struct tir_layout rows = tir_layout_slice(tir_layout_of(b->f, x->products), 1);
-    const struct tir_type part = tir_tile(b->f, TIR_FP8, ROWS, WIDTH, &left);
-    const struct tir_type weight = tir_tile(b->f, TIR_F32, ROWS, 1, &rows);
-    const struct tir_value heads = tir_i32(b, (int)x->heads);
-    const struct tir_value at = tir_mul(b, att_wide(b, row), att_stride(b, ARG_Q_TOKEN_STRIDE, 1));
-    const struct tir_value w_at =
-        tir_mul(b, att_wide(b, row), att_stride(b, ARG_WEIGHTS_TOKEN_STRIDE, 4));
-    const struct tir_value head_stride =
-        tir_convert(b, att_stride(b, ARG_Q_HEAD_STRIDE, 1), TIR_I32);
-    struct tir_view q =
-        att_view(b, tir_add(b, tir_arg(b, ARG_Q, TIR_I64), at), heads, head_stride, DIM, 0);
-    const struct tir_view weights =
-        att_view(b, tir_add(b, tir_arg(b, ARG_WEIGHTS, TIR_I64), w_at), heads, tir_i32(b, 4), 4, 0);
-    for (unsigned i = 0; i < x->blocks; i++) {
-        const struct tir_value first = tir_i32(b, (int)(i * ROWS));
-        struct tir_value chunks[PARTS];
-        for (int g = 0; g < PARTS && !x->mxfp4; g++) {
-            q.byte = tir_i32(b, g * WIDTH);
-            chunks[g] = tir_split_blocks(b, tir_tile_load(b, q, first, part), VECTOR);
-        }
-        for (unsigned s = 0; s < x->slices; s++)
-            x->q[i][s] = tir_named(
-                b, "q", x->mxfp4 ? query_of_blocks(x, q, first, s, part) : slice_of(x, chunks, s));
-        const struct tir_value w = tir_tile_load(b, weights, first, weight);
-        x->weights[i] = tir_named(b, "w", tir_broadcast(b, w, x->products));
-    }
-}
-
-/* The row of the block table of the row's sequence. */
-static struct tir_value find_table(struct att_index *x, struct tir_value row)
-{
-    struct tir_builder *b = x->b;
     const struct tir_value rows = tir_arg(b, ARG_ROW_SEQUENCES, TIR_I64);
     const struct tir_value null = tir_cmp_eq(b, rows, tir_i64(b, 0));
     const struct tir_type type = tir_scalar(TIR_I32);
@@ -227,17 +174,30 @@ static struct tir_value find_table(struct att_index *x, struct tir_value row)
     tir_else(b, &own, &row);
     sequence = tir_scalar_load(b, rows, tir_shl(b, row, tir_i32(b, 2)), TIR_I32);
     tir_end_if(b, &own, &sequence);
-    const struct tir_value at =
-        tir_mul(b, att_wide(b, sequence), att_stride(b, ARG_BLOCK_TABLE_STRIDE, 4));
+    return sequence;
+}
+
+/* The row of the block table of the row's sequence. */
+static struct tir_value find_table(struct att_index *x, struct tir_value row)
+{
+    struct tir_builder *b = x->b;
+    const struct tir_value at = tir_mul(b, att_wide(b, att_index_sequence(b, row)),
+                                        att_stride(b, ARG_BLOCK_TABLE_STRIDE, 4));
     return tir_add(b, tir_arg(b, ARG_BLOCK_TABLE, TIR_I64), at);
 }
 
-void att_index_row(struct att_index *x, struct tir_value row, struct tir_value end)
+/* A product takes a group's keys as long as the next one's are on their way. */
+void att_index_rows(struct att_index *x, const struct tir_value *rows, unsigned n,
+                    struct tir_value end)
 {
+    assert(n <= ATT_INDEX_ROWS_MAX);
+    x->rows = n;
+    x->ahead = n * x->blocks > 2 ? ATT_INDEX_AHEAD_MAX / 2 : ATT_INDEX_AHEAD_MAX;
     x->last = att_plus(x->b, end, -1);
     if (x->paged)
-        x->table = find_table(x, row);
-    load_query(x, row);
+        x->table = find_table(x, rows[0]);
+    for (unsigned r = 0; r < n; r++)
+        x->query[r].row = rows[r];
 }
 
 /* ---- Keys ---- */
@@ -441,48 +401,51 @@ static struct tir_value send_scales(const struct att_index *x, const struct att_
 
 unsigned att_index_carried(const struct att_index *x) { return x->ahead * carried_each(x); }
 
-void att_index_send(const struct att_index *x, const struct att_index_walk *w,
-                    struct tir_value *carried)
+void att_index_send(struct att_index *x, const struct att_index_walk *w, struct tir_value *carried)
 {
     for (unsigned g = 0; g < x->ahead; g++, carried += carried_each(x)) {
         const struct tir_value at = send_keys(x, w, g, page_of(x, w, g), carried);
         carried[carried_scale(x)] = send_scales(x, w, g, at);
         carried[carried_page(x)] = page_of(x, w, g + x->ahead);
     }
+    for (unsigned row = 0; row < x->rows; row++)
+        att_index_load_query(x, &x->query[row]);
+    for (unsigned row = 0; x->pairs && row < x->rows; row++)
+        att_index_scale_pairs(x, &x->query[row]);
 }
 
 /* ---- Scores ---- */
-
-/* The fourths of a tile's rows, as registers tell them apart. */
-static void cut(const struct att_index *x, struct tir_value a, struct tir_value out[PARTS])
-{
-    struct tir_builder *b = x->b;
-    for (int i = 0; i < 2; i++) {
-        const struct tir_value half = tir_half(b, a, i);
-        out[2 * i] = tir_half(b, half, 0);
-        out[2 * i + 1] = tir_half(b, half, 1);
-    }
-}
 
 /* Products whose turn to be added up has not come: that is done between the next ones, so that
  * both pipes are busy. */
 struct pending {
     struct tir_value products[PARTS], weights[PARTS]; /* a fourth of a block's rows each */
-    struct tir_value positive;                        /* of the fourth that is being added */
+    const struct tir_value *weight_pairs;             /* of all */
+    struct tir_value positive[2];                     /* of the fourth that is being added */
     struct tir_value *sum;                            /* of its group */
     bool is;
 };
 
-/* The rows of a fourth that each lane has, 1 x 64: the second half of the lanes has other rows than
- * the first. */
-static void cut_rows(const struct att_index *x, struct tir_value fourth,
-                     struct tir_value out[PARTS])
+/* The first half of a step: what is not above 0 becomes 0, as does a NaN. So the NaN is kept by a
+ * product with 0, of one head of a lane: every head's score has it. */
+static void clear_negative(const struct att_index *x, struct pending *p, int i)
 {
-    cut(x, tir_join_blocks(x->b, fourth, PARTS), out);
+    struct tir_builder *b = x->b;
+    const struct tir_value zero = tir_float_like(b, p->products[i], 0.0f);
+    struct tir_value rows[PARTS];
+    if (x->pairs || !p->sum->id)
+        att_index_cut_rows(x, p->products[i], rows);
+    if (!p->sum->id)
+        *p->sum = tir_mul(b, rows[0], tir_float_like(b, rows[0], 0.0f));
+    if (!x->pairs) {
+        p->positive[0] = tir_max(b, p->products[i], zero);
+        return;
+    }
+    p->positive[0] = tir_unit_pair(b, rows[0], rows[1]);
+    p->positive[1] = tir_unit_pair(b, rows[2], rows[3]);
 }
 
-/* One of STEPS steps: every row of a lane goes into one sum. max(NaN, 0) is 0, so the NaN is kept
- * by a product with 0, of one head of a lane: every head's score has it. */
+/* One of STEPS steps: every row of a lane goes into one sum. */
 static void add_step(const struct att_index *x, struct pending *p, int step)
 {
     struct tir_builder *b = x->b;
@@ -490,18 +453,17 @@ static void add_step(const struct att_index *x, struct pending *p, int step)
     if (!p->is)
         return;
     if (step % 2 == 0) {
-        const struct tir_value zero = tir_float_like(b, p->products[i], 0.0f);
-        if (!p->sum->id) {
-            struct tir_value rows[PARTS];
-            cut_rows(x, p->products[i], rows);
-            *p->sum = tir_mul(b, rows[0], tir_float_like(b, rows[0], 0.0f));
-        }
-        p->positive = tir_max(b, p->products[i], zero);
+        clear_negative(x, p, i);
+        return;
+    }
+    if (x->pairs) {
+        for (int j = 0; j < 2; j++)
+            *p->sum = tir_dot2(b, p->positive[j], p->weight_pairs[2 * i + j], *p->sum);
         return;
     }
     struct tir_value scores[PARTS], weights[PARTS];
-    cut_rows(x, p->positive, scores);
-    cut_rows(x, p->weights[i], weights);
+    att_index_cut_rows(x, p->positive[0], scores);
+    att_index_cut_rows(x, p->weights[i], weights);
     for (int j = 0; j < PARTS; j++)
         *p->sum = tir_fma(b, scores[j], weights[j], *p->sum);
 }
@@ -513,9 +475,10 @@ struct round {
     struct tir_value *carried;
     const struct att_index_user *user;
     struct pending pending;
-    struct tir_value sums[ATT_INDEX_GROUPS_MAX], places[ATT_INDEX_GROUPS_MAX];
-    struct tir_value keys;       /* resource of the group that is being sent for */
-    struct tir_value set, scale; /* 64 sums, and what they are to be multiplied with */
+    struct tir_value sums[ATT_INDEX_ROWS_MAX][ATT_INDEX_GROUPS_MAX], places[ATT_INDEX_GROUPS_MAX];
+    struct tir_value keys;                    /* resource of the group that is being sent for */
+    struct tir_value set[ATT_INDEX_ROWS_MAX]; /* 64 sums */
+    struct tir_value scale;                   /* what they are to be multiplied with */
 };
 
 static struct tir_value *carried_of(const struct att_index *x, const struct round *r, unsigned g)
@@ -568,22 +531,66 @@ static struct tir_value scale_of_set(const struct att_index *x, const struct rou
                       carried_of(x, r, g + 1)[carried_scale(x)]);
 }
 
-/* A step of finishing set j, all of whose products have been added up. */
-static void finish_step(const struct att_index *x, struct round *r, unsigned j, int step)
+/* A step of finishing set j of a row, all of whose products have been added up. All rows have the
+ * same scales of keys. */
+static void finish_step(const struct att_index *x, struct round *r, unsigned row, unsigned j,
+                        int step)
 {
     struct tir_builder *b = x->b;
     const unsigned g = 2 * j + (unsigned)(step == 3);
+    const bool scales = !x->mxfp4 && row == 0;
+    struct tir_value *const set = &r->set[row];
     if (step == 0)
-        r->user->prepare(r->user->context, j);
+        r->user->prepare(r->user->context, row, j);
     if (step == 1) {
-        if (!x->mxfp4)
+        if (scales)
             r->scale = scale_of_set(x, r, g);
-        r->set = add_halves(x, &r->sums[g]);
+        *set = add_halves(x, &r->sums[row][g]);
     }
-    if (!x->mxfp4 && (step == 2 || step == 3))
+    if (scales && (step == 2 || step == 3))
         carried_of(x, r, g)[carried_scale(x)] = send_scales(x, r->walk, g + x->ahead, r->places[g]);
+    if (step == 2 && x->pairs)
+        *set = tir_mul(b, *set, tir_splat(b, x->query[row].unscale, tir_typeof(b->f, *set)));
     if (step == FINISH_STEPS - 1)
-        r->user->take(r->user->context, j, x->mxfp4 ? r->set : tir_mul(b, r->set, r->scale));
+        r->user->take(r->user->context, row, j, x->mxfp4 ? *set : tir_mul(b, *set, r->scale));
+}
+
+/* Product number `product` of a group, of rows and their blocks of heads; rows are finished beside
+ * those that come when theirs have been added up. */
+struct turn {
+    unsigned g, product;
+};
+
+static unsigned products_of(const struct att_index *x) { return x->rows * x->blocks; }
+
+static bool finishes(const struct att_index *x, const struct turn *t, unsigned row)
+{
+    const unsigned later = row * x->blocks + 1, last = products_of(x) - 1;
+    return last > 0 && t->g && t->g % 2 == 0 && t->product == (later < last ? later : last);
+}
+
+/* Appending ends what is scheduled together, so it stands before the matrix instructions where they
+ * are few. */
+static void prepare_rows(const struct att_index *x, struct round *r, const struct turn *t)
+{
+    for (unsigned row = 0; x->pairs && row < x->rows; row++)
+        if (finishes(x, t, row))
+            finish_step(x, r, row, t->g / 2 - 1, 0);
+}
+
+/* The work that stands behind step `step` of a product. */
+static void fill_step(const struct att_index *x, struct round *r, const struct turn *t, int step)
+{
+    /* Few requests fit in the queue, and one row's products leave them little time. */
+    const int spread = x->pairs && products_of(x) == 2 ? 2 : 1;
+    const int at = (int)t->product * STEPS + step;
+    if (step)
+        add_step(x, &r->pending, step - 1);
+    if (t->g && at % spread == 0 && at / spread < STEPS)
+        send_step(x, r, t->g - 1, at / spread);
+    for (unsigned row = 0; (step || !x->pairs) && row < x->rows; row++)
+        if (finishes(x, t, row))
+            finish_step(x, r, row, t->g / 2 - 1, step);
 }
 
 /* The products of a group with every block of heads; between them the ones before are added up, and
@@ -594,26 +601,42 @@ static void multiply(const struct att_index *x, struct round *r, unsigned g)
     struct pending *const p = &r->pending;
     const struct tir_value *const keys = carried_of(x, r, g);
     const int each = STEPS / (int)x->slices; /* steps to a matrix instruction */
-    for (unsigned i = 0; i < x->blocks; i++) {
+    for (unsigned i = 0; i < products_of(x); i++) {
+        const struct turn turn = {g, i};
+        const unsigned row = i / x->blocks, block = i % x->blocks;
+        const struct att_index_query *const own = &x->query[row];
         struct tir_value s = tir_splat(b, tir_f32(b, 0.0f), x->products);
+        prepare_rows(x, r, &turn);
         for (int step = 0; step < STEPS; step++) {
+            const unsigned slice = (unsigned)(step / each);
             if (step % each == 0)
-                s = multiply_slice(x, i, (unsigned)(step / each), keys, s);
-            if (step)
-                add_step(x, p, step - 1);
-            if (i == 0 && g)
-                send_step(x, r, g - 1, step);
-            if (i == 1 && g && g % 2 == 0)
-                finish_step(x, r, g / 2 - 1, step);
+                s = multiply_slice(x, own, block, slice, keys, s);
+            fill_step(x, r, &turn, step);
         }
         add_step(x, p, STEPS - 1);
         if (p->is)
             tir_anchor(b, *p->sum);
-        cut(x, tir_named(b, "s", s), p->products);
-        cut(x, x->weights[i], p->weights);
-        p->sum = &r->sums[g];
+        att_index_cut(x, tir_named(b, "s", s), p->products);
+        att_index_cut(x, own->weights[block], p->weights);
+        p->weight_pairs = own->weight_pairs[block];
+        p->sum = &r->sums[row][g];
         p->is = true;
     }
+}
+
+/* The priority of a fourth of a round. Waves that are behind come first; but of two rows, with as
+ * much to select, those of the workgroup that is ahead, so that one selects while another
+ * scores. */
+static unsigned priority_of(const struct att_index *x, unsigned fourth)
+{
+    return x->rows > 1 ? fourth : LEVELS - 1 - fourth;
+}
+
+static void finish_rows(const struct att_index *x, struct round *r, unsigned j)
+{
+    for (unsigned row = 0; row < x->rows; row++)
+        for (int step = 0; step < FINISH_STEPS; step++)
+            finish_step(x, r, row, j, step);
 }
 
 void att_index_score(const struct att_index *x, const struct att_index_walk *w,
@@ -624,15 +647,14 @@ void att_index_score(const struct att_index *x, const struct att_index_walk *w,
     assert(n <= ATT_INDEX_GROUPS_MAX && n % x->ahead == 0 && n % 2 == 0);
     for (unsigned g = 0; g < n; g++) {
         if (n >= LEVELS && g % (n / LEVELS) == 0)
-            tir_set_priority(x->b, (int)(LEVELS - 1 - g / (n / LEVELS)));
+            tir_set_priority(x->b, (int)priority_of(x, g / (n / LEVELS)));
         multiply(x, &r, g);
-        for (int step = 0; x->blocks == 1 && g && g % 2 == 0 && step < FINISH_STEPS; step++)
-            finish_step(x, &r, g / 2 - 1, step);
+        if (products_of(x) == 1 && g && g % 2 == 0)
+            finish_rows(x, &r, g / 2 - 1);
     }
     for (int step = 0; step < STEPS; step++) {
         add_step(x, &r.pending, step);
         send_step(x, &r, n - 1, step);
     }
-    for (int step = 0; step < FINISH_STEPS; step++)
-        finish_step(x, &r, n / 2 - 1, step);
+    finish_rows(x, &r, n / 2 - 1);
 }

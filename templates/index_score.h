@@ -6,7 +6,11 @@
  *
  * with q and k in fp8, or k in mxfp4 and ks 1. The row's q is the left operand of the matrix
  * product and stays in registers; each wave has keys of its own, which go from memory to the right
- * operand as they are.
+ * operand as they are. Two rows of one sequence can share the keys that a wave reads.
+ *
+ * With `pairs` products are scaled by a power of two, so that none is above 1, and rounded to f16:
+ * one instruction does that and the relu for two of them, and another one multiplies two with their
+ * weights, f16 too, and adds them up in f32.
  *
  * A wave walks its keys in groups; the next round's keys are on their way while one is scored, and
  * the page numbers of the round after that. What is on its way is carried through the caller's
@@ -25,18 +29,30 @@ enum {
     ATT_INDEX_PARTS = 4,                     /* of a key, at most: loads of a lane */
     ATT_INDEX_CARRIED = ATT_INDEX_PARTS + 2, /* values of a group on its way */
     ATT_INDEX_BLOCKS_MAX = 4,
+    ATT_INDEX_ROWS_MAX = 2,
     ATT_INDEX_AHEAD_MAX = 4,   /* groups on their way */
     ATT_INDEX_GROUPS_MAX = 16, /* of a round */
     ATT_INDEX_CARRIED_MAX = ATT_INDEX_AHEAD_MAX * ATT_INDEX_CARRIED,
 };
 
+/** A row: keys are multiplied with it. */
+struct att_index_query {
+    struct tir_value row;
+    struct tir_value q[ATT_INDEX_BLOCKS_MAX][2 * ATT_INDEX_PARTS];
+    struct tir_value weights[ATT_INDEX_BLOCKS_MAX]; /* f32; or, of `pairs`: */
+    struct tir_value weight_pairs[ATT_INDEX_BLOCKS_MAX][2 * ATT_INDEX_PARTS];
+    struct tir_value scale;   /* e8m0, of products, in an i32 */
+    struct tir_value unscale; /* f32, what a sum is to be multiplied with */
+};
+
 struct att_index {
     struct tir_builder *b;
     bool paged, shuffle;
-    bool listed;            /* keys are those of a list of blocks */
-    unsigned block_size;    /* of the list */
-    bool by_lane;           /* a group need not lie in one page */
-    bool mxfp4;             /* keys in the cache */
+    bool listed;         /* keys are those of a list of blocks */
+    unsigned block_size; /* of the list */
+    bool by_lane;        /* a group need not lie in one page */
+    bool mxfp4;          /* keys in the cache */
+    bool pairs;
     unsigned parts;         /* of a key: loads of a lane */
     unsigned heads, blocks; /* of so many rows of the matrix product */
     int mma;
@@ -47,8 +63,8 @@ struct att_index {
     struct tir_type chunk;              /* what a lane loads at once: 64 x 16 bytes */
     struct tir_type products;           /* f32, 32 x 32 */
     struct tir_value lane_index, token; /* of each lane: its number, and that modulo 32 */
-    struct tir_value q[ATT_INDEX_BLOCKS_MAX][2 * ATT_INDEX_PARTS]; /* of the row */
-    struct tir_value weights[ATT_INDEX_BLOCKS_MAX];
+    unsigned rows;                      /* that keys are scored for at once */
+    struct att_index_query query[ATT_INDEX_ROWS_MAX];
     struct tir_value key_offset, scale_offset; /* of each lane in a group, bytes */
     struct tir_value keys, scales;             /* addresses */
     struct att_paging paging;                  /* where there are pages */
@@ -61,11 +77,18 @@ struct att_index {
 /** Is there a matrix instruction for so many heads? */
 bool att_index_check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why);
 
-struct att_index att_index_begin(struct tir_builder *b, const struct att_variant *v);
+/** Has the machine what scores in pairs take? */
+bool att_index_has_pairs(const struct att_variant *v, const struct tir_machine *m);
 
-/** Reads q and weights of a row; keys up to `end` - 1 of its sequence may be asked for, of which
- * there is at least one. */
-void att_index_row(struct att_index *x, struct tir_value row, struct tir_value end);
+struct att_index att_index_begin(struct tir_builder *b, const struct att_variant *v, bool pairs);
+
+/** Scores are for n rows of one sequence from now on; keys up to `end` - 1 of it may be asked for,
+ * of which there is at least one. */
+void att_index_rows(struct att_index *x, const struct tir_value *rows, unsigned n,
+                    struct tir_value end);
+
+/** The sequence of a row, with pages. */
+struct tir_value att_index_sequence(struct tir_builder *b, struct tir_value row);
 
 /** A wave's keys of one round: `groups` groups from key `own` on, a multiple of the group, and in
  * each following round as many, `stride` keys further. Keys beyond the last may be asked for. */
@@ -75,18 +98,18 @@ struct att_index_walk {
     unsigned groups; /* even, and a multiple of `ahead` */
 };
 
-/** Returns how many values the caller's loop carries for loads that are under way. */
+/** Returns how many values the caller's loop carries for loads that are under way, of the rows that
+ * scores are for. */
 unsigned att_index_carried(const struct att_index *x);
 
-/** Sends for the first groups of the round. */
-void att_index_send(const struct att_index *x, const struct att_index_walk *w,
-                    struct tir_value *carried);
+/** Sends for the first groups of the round, and reads q and weights. */
+void att_index_send(struct att_index *x, const struct att_index_walk *w, struct tir_value *carried);
 
-/** take() gets 64 scores, f32, 64 x 1: those of keys own + 64 j on, in ascending order of j.
- * prepare() is called some time before: it has the LDS for itself. */
+/** take() gets 64 scores of a row, f32, 64 x 1: those of keys own + 64 j on, in ascending order of
+ * j. prepare() is called some time before: it has the LDS for itself. */
 struct att_index_user {
-    void (*prepare)(void *context, unsigned j);
-    void (*take)(void *context, unsigned j, struct tir_value scores);
+    void (*prepare)(void *context, unsigned row, unsigned j);
+    void (*take)(void *context, unsigned row, unsigned j, struct tir_value scores);
     void *context;
 };
 

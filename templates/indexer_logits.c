@@ -111,13 +111,14 @@ struct stored {
     struct tir_value first;
 };
 
-static void store(void *context, unsigned j, struct tir_value scores)
+static void store(void *context, unsigned row, unsigned j, struct tir_value scores)
 {
+    (void)row;
     struct stored *s = context;
     tir_tile_store(&s->x->b, s->out, att_plus(&s->x->b, s->first, (int)(j * LANES)), scores);
 }
 
-static void prepare(void *context, unsigned j) { (void)context, (void)j; }
+static void prepare(void *context, unsigned row, unsigned j) { (void)context, (void)row, (void)j; }
 
 static void score_columns(struct logits *x)
 {
@@ -128,9 +129,9 @@ static void score_columns(struct logits *x)
     const struct tir_value place = att_times(b, x->wave, OWN);
     const struct tir_value own = tir_add(b, begin, place);
     struct stored s = {.x = x, .out = columns_of(x, x->scored, x->n)};
-    const unsigned n = att_index_carried(&x->index);
     struct att_index_walk walk = {own, x->round, OWN / ATT_INDEX_GROUP};
-    att_index_row(&x->index, x->row, tir_add(b, x->scored, x->n));
+    att_index_rows(&x->index, &x->row, 1, tir_add(b, x->scored, x->n));
+    const unsigned n = att_index_carried(&x->index);
     att_index_send(&x->index, &walk, carried);
     struct tir_loop loop =
         tir_begin_for(b, tir_i32(b, 0), tir_add(b, x->n, skip), tir_i32(b, x->round), carried, n);
@@ -148,7 +149,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     struct tir_func *f = att_begin_kernel(v, m, tile.waves, tile.waves_per_simd);
     struct logits x = {.b = tir_at_end(f, f->body), .round = tile.waves * OWN};
     struct tir_builder *b = &x.b;
-    x.index = att_index_begin(b, v);
+    x.index = att_index_begin(b, v, false);
     x.score = x.index.lane;
     x.score.dtype = TIR_F32;
     find_columns(&x);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The sparse indexer's scores and the selection of the largest, in one pass over the keys: a
- * workgroup has a query row, or the row and a part of its keys. index_score.h makes the scores,
- * select.h keeps the largest; no score goes to memory.
+ * workgroup has a query row, or the row and a part of its keys, or two rows of a sequence.
+ * index_score.h makes the scores, select.h keeps the largest; no score goes to memory.
  */
 #include "op_names.h"
 #include "ir/bits.h"
@@ -17,32 +17,50 @@
 enum {
     EACH_MAX = 8, /* scores of a lane, in one round */
     LANES = ATT_SELECT_LANES,
+    N_STATE = ATT_SELECT_N,
+    ROWS_MAX = ATT_INDEX_ROWS_MAX,
     QUIET_NAN = 0x7fc00000,
+};
+
+/* A row, or a part of it. */
+struct own {
+    struct att_list list;
+    struct att_select select;
+    struct tir_value skip; /* keys of the walk before the part's first */
+    struct tir_value n;    /* and up to its last */
 };
 
 struct indexer {
     struct tir_builder b;
     struct att_index index;
-    struct att_select select, blocks; /* of keys, and of blocks of them */
-    struct att_list list;
+    struct own row[ROWS_MAX];
+    unsigned rows;            /* of the walk */
+    struct att_select blocks; /* of keys, of one row */
     unsigned top_blocks, block_size;
     bool listed;
     struct tir_value begin; /* the key that the walk begins with: groups are aligned */
-    struct tir_value skip;  /* keys before the part's first */
     struct tir_value n;     /* keys of the walk */
 };
 
 static const struct att_tile tiles[] = {
-    {.waves = 4, .waves_per_simd = 2, .why = "one workgroup selects while another scores"},
-    {.waves = 8, .waves_per_simd = 2, .why = "two waves a SIMD: q stays in registers"},
-    {.waves = 4,
+    {.rows = 2, .waves = 4, .waves_per_simd = 2, .why = "two rows share the keys that are read"},
+    {.rows = 1,
+     .waves = 4,
+     .waves_per_simd = 2,
+     .why = "one workgroup selects while another scores"},
+    {.rows = 1, .waves = 8, .waves_per_simd = 2, .why = "two waves a SIMD: q stays in registers"},
+    {.rows = 1,
+     .waves = 4,
      .waves_per_simd = 1,
      .why = "a wave a SIMD: it has registers for the q of 128 heads"},
 };
 
+/* Workgroups that share a compute unit. */
+static unsigned beside(const struct att_tile *t) { return 4u * t->waves_per_simd / t->waves; }
+
 /* Buffers of keys and of blocks, of which a round has fewer where the LDS is too small. */
 struct sizes {
-    struct att_select_size keys, blocks;
+    struct att_select_size keys, blocks; /* a row's */
     unsigned bytes;
 };
 
@@ -53,7 +71,8 @@ static struct sizes sizes_of(const struct att_variant *v, const struct att_tile 
     for (unsigned each = EACH_MAX; each >= EACH_MAX / 2; each /= 2) {
         const unsigned chunk = each * t->waves * LANES;
         const unsigned k = (unsigned)v->top_blocks;
-        unsigned left = m->lds_bytes, taken = 0;
+        unsigned left = t->rows > 1 ? m->lds_bytes / (beside(t) * t->rows) : m->lds_bytes;
+        unsigned taken = 0;
         if (k) {
             s.blocks = att_select_size(k, each, chunk / (unsigned)v->block_size, t->waves, 0);
             taken = att_select_beside_bytes(s.blocks.room, t->waves);
@@ -61,14 +80,29 @@ static struct sizes sizes_of(const struct att_variant *v, const struct att_tile 
         }
         s.keys = att_select_size((unsigned)v->top_k, each, chunk, t->waves, left);
         s.bytes = att_select_lds_bytes(s.keys.room, t->waves) + taken;
+        for (unsigned row = 1; row < t->rows; row++)
+            s.bytes += att_select_beside_bytes(s.keys.room, t->waves);
         if (s.bytes <= m->lds_bytes)
             break;
     }
     return s;
 }
 
-/* Workgroups that share a compute unit. */
-static unsigned beside(const struct att_tile *t) { return 4u * t->waves_per_simd / t->waves; }
+/* Rows share keys where scores are made in pairs, which leaves registers for the q of both: that of
+ * 64 heads each. */
+static bool fits_rows(const struct att_variant *v, const struct att_tile *t,
+                      const struct tir_machine *m, struct att_why *why)
+{
+    enum { HEADS = 64 };
+    if (t->rows == 1)
+        return true;
+    if (v->planned || v->listed || v->top_blocks)
+        return att_reject(why, ATT_TILE, "rows share no keys with planned, listed or top_blocks");
+    if (!att_index_has_pairs(v, m) || v->index_heads > HEADS)
+        return att_reject(why, ATT_TILE, "no registers for the q of %d rows of %d heads", t->rows,
+                          v->index_heads);
+    return true;
+}
 
 /* Two waves of a SIMD have 256 registers each, of which q and weights of 128 heads take half. */
 static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
@@ -78,6 +112,8 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
     if (v->index_heads > HEADS && t->waves_per_simd > 1)
         return att_reject(why, ATT_TILE, "%d waves a SIMD have no registers for the q of %d heads",
                           t->waves_per_simd, v->index_heads);
+    if (!fits_rows(v, t, m, why))
+        return false;
     const struct sizes s = sizes_of(v, t, m);
     const unsigned most = s.keys.room > s.blocks.room ? s.keys.room : s.blocks.room;
     if (!att_select_holds(most, t->waves))
@@ -101,11 +137,14 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_find_tile(v, m, &tile, why) && att_index_check(v, m, why);
 }
 
-/* The first key, of the part's, of lane 0 in a round: the j-th of its scores. */
+/* The chunks of all rows are the same. */
+static const struct att_select *chunk_of(const struct indexer *x) { return &x->row[0].select; }
+
+/* The first key of lane 0 in a round: the j-th of its scores. */
 static struct tir_value key_at(struct indexer *x, struct tir_value round, unsigned j)
 {
     struct tir_builder *b = &x->b;
-    const struct tir_value at = tir_add(b, round, att_select_place(&x->select, j));
+    const struct tir_value at = tir_add(b, round, att_select_place(chunk_of(x), j));
     return tir_add(b, x->begin, at);
 }
 
@@ -113,39 +152,57 @@ static struct att_index_walk walk_at(struct indexer *x, struct tir_value round)
 {
     return (struct att_index_walk){
         .own = key_at(x, round, 0),
-        .stride = (int)x->select.chunk,
-        .groups = x->select.each * LANES / ATT_INDEX_GROUP,
+        .stride = (int)chunk_of(x)->chunk,
+        .groups = chunk_of(x)->each * LANES / ATT_INDEX_GROUP,
     };
 }
 
-/* Values that the loop over rounds carries. The keys of the round before are appended between the
- * products of this one. Behind them: the state of the blocks' selection. */
+/* Values that the loop over rounds carries of each row. The keys of the round before are appended
+ * between the products of this one. Behind those of all rows: what is on its way, and the state of
+ * the blocks' selection. */
 enum {
-    TO = ATT_SELECT_N,
+    TO = N_STATE,
     KEYS,
-    WAY = KEYS + EACH_MAX,
-    CARRIED_MAX = WAY + ATT_INDEX_CARRIED_MAX + ATT_SELECT_N
+    ROW_CARRIED = KEYS + EACH_MAX,
+    CARRIED_MAX = ROWS_MAX * ROW_CARRIED + ATT_INDEX_CARRIED_MAX + N_STATE
 };
+
+static struct tir_value *way_of(const struct indexer *x, struct tir_value *carried)
+{
+    return carried + x->rows * ROW_CARRIED;
+}
+
+static unsigned carried_before_blocks(const struct indexer *x)
+{
+    return x->rows * ROW_CARRIED + att_index_carried(&x->index);
+}
+
+static struct tir_value *blocks_state(const struct indexer *x, struct tir_value *carried)
+{
+    return carried + carried_before_blocks(x);
+}
 
 struct round {
     struct indexer *x;
     struct tir_value first;    /* of this round: a position of the walk */
     struct tir_value *carried; /* of the loop */
-    struct tir_value keys[EACH_MAX], blocks[EACH_MAX], own;
+    struct tir_value keys[ROWS_MAX][EACH_MAX], blocks[EACH_MAX], own[ROWS_MAX];
 };
 
-/* Appends set j of the round that begins at `first`. */
-static void append(struct indexer *x, struct tir_value *carried, unsigned j, struct tir_value first)
+/* Appends set j of a row's round that begins at `first`. */
+static void append(struct indexer *x, struct tir_value *carried, unsigned row, unsigned j,
+                   struct tir_value first)
 {
-    const struct tir_value at = tir_add(&x->b, first, att_select_place(&x->select, j));
-    carried[TO] = att_select_append(&x->select, carried[ATT_SELECT_LIMIT], carried[KEYS + j], at,
-                                    carried[TO]);
+    const struct att_select *const s = &x->row[row].select;
+    struct tir_value *const own = carried + row * ROW_CARRIED;
+    const struct tir_value at = tir_add(&x->b, first, att_select_place(s, j));
+    own[TO] = att_select_append(s, own[ATT_SELECT_LIMIT], own[KEYS + j], at, own[TO]);
 }
 
-static void append_former(void *context, unsigned j)
+static void append_former(void *context, unsigned row, unsigned j)
 {
     struct round *r = context;
-    append(r->x, r->carried, j, att_plus(&r->x->b, r->first, -(int)r->x->select.chunk));
+    append(r->x, r->carried, row, j, att_plus(&r->x->b, r->first, -(int)chunk_of(r->x)->chunk));
 }
 
 /* A key for each block, in its first lane: absent scores are NaNs, which no maximum has. */
@@ -155,53 +212,50 @@ static struct tir_value block_keys(struct indexer *x, struct tir_value scores,
     struct tir_builder *b = &x->b;
     const struct tir_type t = tir_typeof(b->f, scores);
     const struct tir_value nan =
-        tir_bitcast(b, tir_splat(b, tir_i32(b, QUIET_NAN), x->select.lane), t);
+        tir_bitcast(b, tir_splat(b, tir_i32(b, QUIET_NAN), chunk_of(x)->lane), t);
     const struct tir_value present = tir_select(b, there, scores, nan);
     const struct tir_value blocks = tir_join_blocks(b, present, x->block_size);
     const struct tir_value most =
         tir_broadcast(b, tir_col_max(b, blocks), tir_typeof(b->f, blocks));
-    const struct tir_value inside = tir_and(
-        b, x->select.lane_index, tir_splat(b, tir_i32(b, (int)x->block_size - 1), x->select.lane));
+    const struct tir_value lane = chunk_of(x)->lane_index;
+    const struct tir_value inside = tir_and(b, lane, tir_int_like(b, lane, (int)x->block_size - 1));
     const struct tir_value first = tir_cmp_eq(b, inside, tir_int_like(b, inside, 0));
     return att_select_key(b, tir_split_blocks(b, most, 1), tir_and(b, there, first));
 }
 
-static void take(void *context, unsigned j, struct tir_value scores)
+static void take(void *context, unsigned row, unsigned j, struct tir_value scores)
 {
     struct round *r = context;
     struct indexer *x = r->x;
     struct tir_builder *b = &x->b;
-    const struct tir_value at = tir_add(b, r->first, att_select_place(&x->select, j));
-    const struct tir_value position =
-        tir_add(b, x->select.lane_index, tir_splat(b, at, x->select.lane));
+    const struct own *const own = &x->row[row];
+    const struct att_select *const s = &own->select;
+    const struct tir_value at = tir_add(b, r->first, att_select_place(s, j));
+    const struct tir_value position = tir_add(b, s->lane_index, tir_splat(b, at, s->lane));
     const struct tir_value there =
-        tir_cmp_ult(b, tir_sub(b, position, tir_splat(b, x->skip, x->select.lane)),
-                    tir_splat(b, tir_sub(b, x->n, x->skip), x->select.lane));
-    r->keys[j] = att_select_key(b, scores, there);
+        tir_cmp_ult(b, tir_sub(b, position, tir_splat(b, own->skip, s->lane)),
+                    tir_splat(b, tir_sub(b, own->n, own->skip), s->lane));
+    const struct tir_value limit = r->carried[row * ROW_CARRIED + ATT_SELECT_LIMIT];
+    r->keys[row][j] = att_select_key(b, scores, there);
     if (x->top_blocks)
         r->blocks[j] = block_keys(x, scores, there);
-    r->own = tir_add(b, r->own,
-                     att_select_passing(&x->select, r->carried[ATT_SELECT_LIMIT], r->keys[j]));
-}
-
-static unsigned carried_before_blocks(const struct indexer *x)
-{
-    return WAY + att_index_carried(&x->index);
-}
-
-static struct tir_value *blocks_state(const struct indexer *x, struct tir_value *carried)
-{
-    return carried + carried_before_blocks(x);
+    r->own[row] = tir_add(b, r->own[row], att_select_passing(s, limit, r->keys[row][j]));
 }
 
 static void visit(struct indexer *x, struct tir_value first, struct tir_value *carried)
 {
     const struct att_index_walk walk = walk_at(x, first);
-    struct round r = {.x = x, .first = first, .carried = carried, .own = tir_i32(&x->b, 0)};
-    att_index_score(&x->index, &walk, carried + WAY,
+    struct round r = {.x = x, .first = first, .carried = carried};
+    for (unsigned row = 0; row < x->rows; row++)
+        r.own[row] = tir_i32(&x->b, 0);
+    att_index_score(&x->index, &walk, way_of(x, carried),
                     &(struct att_index_user){append_former, take, &r});
-    memcpy(carried + KEYS, r.keys, x->select.each * sizeof(r.keys[0]));
-    carried[TO] = att_select_reserve(&x->select, carried, r.keys, r.own);
+    for (unsigned row = 0; row < x->rows; row++) {
+        const struct att_select *const s = &x->row[row].select;
+        struct tir_value *const own = carried + row * ROW_CARRIED;
+        memcpy(own + KEYS, r.keys[row], s->each * sizeof(r.keys[row][0]));
+        own[TO] = att_select_reserve(s, own, r.keys[row], r.own[row]);
+    }
     if (x->top_blocks)
         att_select_offer(&x->blocks, blocks_state(x, carried), r.blocks, first);
 }
@@ -210,58 +264,98 @@ static void append_last(struct indexer *x, struct tir_value *carried, struct tir
 {
     struct tir_builder *b = &x->b;
     const struct tir_value rounds = tir_div(b, att_plus(b, x->n, -1), chunk);
-    for (unsigned j = 0; j < x->select.each; j++)
-        append(x, carried, j, tir_mul(b, rounds, chunk));
+    for (unsigned row = 0; row < x->rows; row++)
+        for (unsigned j = 0; j < chunk_of(x)->each; j++)
+            append(x, carried, row, j, tir_mul(b, rounds, chunk));
 }
 
-/* Goes through the part's keys; without any nothing is read. `state` is that of both selections. */
-static void select_keys(struct indexer *x, struct tir_value state[2 * ATT_SELECT_N])
+/* The keys of all parts. Returns the key behind them. */
+static struct tir_value span(struct indexer *x)
 {
-    enum { N = ATT_SELECT_N };
+    struct tir_builder *b = &x->b;
+    struct tir_value first = x->row[0].list.first, end = tir_add(b, first, x->row[0].list.n);
+    for (unsigned row = 1; row < x->rows; row++) {
+        const struct att_list *const l = &x->row[row].list;
+        first = tir_min(b, first, l->first);
+        end = tir_max(b, end, tir_add(b, l->first, l->n));
+    }
+    x->begin = tir_and(b, first, tir_i32(b, -ATT_INDEX_GROUP));
+    x->n = tir_sub(b, end, x->begin);
+    for (unsigned row = 0; row < x->rows; row++) {
+        struct own *const own = &x->row[row];
+        own->skip = tir_sub(b, own->list.first, x->begin);
+        own->n = tir_add(b, own->skip, own->list.n);
+    }
+    return end;
+}
+
+/* Sets what the loop begins with. */
+static void begin_walk(struct indexer *x, const struct tir_value *state, struct tir_value end,
+                       struct tir_value *carried)
+{
+    struct tir_value rows[ROWS_MAX];
+    for (unsigned row = 0; row < x->rows; row++) {
+        struct tir_value *const own = carried + row * ROW_CARRIED;
+        rows[row] = x->row[row].list.row;
+        memcpy(own, state + row * N_STATE, N_STATE * sizeof(*own));
+        own[TO] = tir_i32(&x->b, 0);
+        for (unsigned j = 0; j < EACH_MAX; j++)
+            own[KEYS + j] = att_select_no_key(chunk_of(x));
+    }
+    att_index_rows(&x->index, rows, x->rows, end);
+    memcpy(blocks_state(x, carried), state + x->rows * N_STATE, N_STATE * sizeof(*carried));
+    const struct att_index_walk walk = walk_at(x, tir_i32(&x->b, 0));
+    att_index_send(&x->index, &walk, way_of(x, carried));
+}
+
+/* Goes through the parts' keys; without any nothing is read. `state` is that of the rows'
+ * selections, and of the blocks'. */
+static void select_keys(struct indexer *x, struct tir_value *state)
+{
     struct tir_builder *b = &x->b;
     const struct tir_value zero = tir_i32(b, 0);
-    const struct tir_value end = tir_add(b, x->list.first, x->list.n);
-    const unsigned n_state = x->top_blocks ? 2 * N : N;
-    x->begin = tir_and(b, x->list.first, tir_i32(b, -ATT_INDEX_GROUP));
-    x->skip = tir_sub(b, x->list.first, x->begin);
-    x->n = tir_sub(b, end, x->begin);
-    struct tir_type types[2 * N];
-    for (unsigned i = 0; i < 2 * N; i++)
+    const unsigned n_state = x->rows * N_STATE + (x->top_blocks ? N_STATE : 0);
+    const struct tir_value end = span(x);
+    struct tir_type types[(ROWS_MAX + 1) * N_STATE];
+    for (unsigned i = 0; i < n_state; i++)
         types[i] = tir_scalar(TIR_I32);
-    struct tir_if some = tir_begin_if(b, tir_cmp_gt(b, x->list.n, zero), false, types, n_state);
-    struct tir_value carried[CARRIED_MAX], done[2 * N];
-    att_index_row(&x->index, x->list.row, end);
-    memcpy(carried, state, N * sizeof(*carried));
-    memcpy(blocks_state(x, carried), state + N, N * sizeof(*carried));
-    carried[TO] = zero;
-    for (unsigned j = 0; j < EACH_MAX; j++)
-        carried[KEYS + j] = att_select_no_key(&x->select);
-    const struct att_index_walk walk = walk_at(x, zero);
-    att_index_send(&x->index, &walk, carried + WAY);
-    const unsigned n = carried_before_blocks(x) + n_state - N;
-    const struct tir_value chunk = tir_i32(b, (int)x->select.chunk);
+    struct tir_if some =
+        tir_begin_if(b, tir_cmp_gt(b, x->row[0].list.n, zero), false, types, n_state);
+    struct tir_value carried[CARRIED_MAX], done[(ROWS_MAX + 1) * N_STATE];
+    begin_walk(x, state, end, carried);
+    const unsigned n = carried_before_blocks(x) + (x->top_blocks ? N_STATE : 0);
+    const struct tir_value chunk = tir_i32(b, (int)chunk_of(x)->chunk);
     struct tir_loop loop = tir_begin_for(b, zero, x->n, chunk, carried, n);
     visit(x, loop.index, carried);
     tir_end_for(b, &loop, carried, n);
     append_last(x, carried, chunk);
-    memcpy(done, carried, N * sizeof(*done));
-    memcpy(done + N, blocks_state(x, carried), N * sizeof(*done));
+    for (unsigned row = 0; row < x->rows; row++)
+        memcpy(done + row * N_STATE, carried + row * ROW_CARRIED, N_STATE * sizeof(*done));
+    memcpy(done + x->rows * N_STATE, blocks_state(x, carried), N_STATE * sizeof(*done));
     tir_else(b, &some, done);
     tir_end_if(b, &some, state);
 }
 
+/* A row's entries, to be written. */
+struct named {
+    struct indexer *x;
+    const struct own *own;
+};
+
 /* The position of a place of the walk. */
-static struct tir_value position_of(struct indexer *x, struct tir_value walked)
+static struct tir_value position_of(const struct named *w, struct tir_value walked)
 {
+    struct indexer *const x = w->x;
     struct tir_builder *b = &x->b;
-    const struct tir_value found = tir_sub(b, walked, tir_splat(b, x->skip, x->select.lane));
-    const struct tir_value place =
-        tir_add(b, found, tir_splat(b, x->list.position, x->select.lane));
+    const struct att_list *const list = &w->own->list;
+    const struct tir_type lane = chunk_of(x)->lane;
+    const struct tir_value found = tir_sub(b, walked, tir_splat(b, w->own->skip, lane));
+    const struct tir_value place = tir_add(b, found, tir_splat(b, list->position, lane));
     if (!x->listed)
         return place;
     const struct tir_value bits = tir_int_like(b, place, (int)tir_bits(x->block_size));
     const struct tir_value block =
-        att_list_gather(&x->list, x->index.list, tir_shr(b, place, bits), TIR_I32);
+        att_list_gather(list, x->index.list, tir_shr(b, place, bits), TIR_I32);
     const struct tir_value inside =
         tir_and(b, place, tir_int_like(b, place, (int)x->block_size - 1));
     return tir_add(b, tir_shl(b, block, bits), inside);
@@ -269,27 +363,30 @@ static struct tir_value position_of(struct indexer *x, struct tir_value walked)
 
 static void name_entries(void *context, struct tir_value entry, struct tir_value out[2])
 {
-    struct indexer *x = context;
-    struct tir_builder *b = &x->b;
-    const struct tir_value own = position_of(x, att_select_position(&x->select, entry));
+    const struct named *const w = context;
+    const struct att_list *const list = &w->own->list;
+    const struct att_select *const s = &w->own->select;
+    struct tir_builder *b = &w->x->b;
+    const struct tir_value own = position_of(w, att_select_position(s, entry));
     out[0] = own;
-    out[1] = att_select_score(&x->select, entry);
-    if (!x->index.paged)
+    out[1] = att_select_score(s, entry);
+    if (!w->x->index.paged)
         return;
     struct tir_value slots = tir_cmp_ne(b, tir_arg(b, ARG_AS_SLOTS, TIR_I32), tir_i32(b, 0));
-    if (x->list.partial.id)
-        slots = tir_and(b, slots, tir_cmp_lt(b, x->list.partial, tir_i32(b, 0)));
-    struct tir_if branch = tir_begin_if(b, slots, false, &x->select.lane, 1);
-    const struct tir_value key = tir_add(b, own, tir_splat(b, x->list.start, x->select.lane));
-    const struct tir_value slot = att_list_slots(&x->list, key);
+    if (list->partial.id)
+        slots = tir_and(b, slots, tir_cmp_lt(b, list->partial, tir_i32(b, 0)));
+    struct tir_if branch = tir_begin_if(b, slots, false, &s->lane, 1);
+    const struct tir_value key = tir_add(b, own, tir_splat(b, list->start, s->lane));
+    const struct tir_value slot = att_list_slots(list, key);
     tir_else(b, &branch, &slot);
     tir_end_if(b, &branch, out);
 }
 
 static void name_blocks(void *context, struct tir_value entry, struct tir_value out[2])
 {
-    struct indexer *x = context;
-    const struct tir_value own = position_of(x, att_select_position(&x->blocks, entry));
+    const struct named *const w = context;
+    struct indexer *const x = w->x;
+    const struct tir_value own = position_of(w, att_select_position(&x->blocks, entry));
     out[0] = tir_shr(&x->b, own, tir_int_like(&x->b, own, (int)tir_bits(x->block_size)));
     out[1] = att_select_score(&x->blocks, entry);
 }
@@ -299,22 +396,22 @@ static void name_blocks(void *context, struct tir_value entry, struct tir_value 
 static void open_list(struct indexer *x)
 {
     struct tir_builder *b = &x->b;
+    struct att_list *const list = &x->row[0].list;
     const struct tir_value zero = tir_i32(b, 0);
     const int size = (int)x->block_size;
     const struct tir_value row =
-        tir_mul(b, att_wide(b, x->list.row), att_stride(b, ARG_CANDIDATES_ROW_STRIDE, 4));
+        tir_mul(b, att_wide(b, list->row), att_stride(b, ARG_CANDIDATES_ROW_STRIDE, 4));
     x->index.list = tir_add(b, tir_arg(b, ARG_CANDIDATES, TIR_I64), row);
-    x->index.start = x->list.start;
+    x->index.start = list->start;
     const struct tir_value count = tir_scalar_load(b, tir_arg(b, ARG_CANDIDATE_COUNTS, TIR_I64),
-                                                   tir_shl(b, x->list.row, tir_i32(b, 2)), TIR_I32);
+                                                   tir_shl(b, list->row, tir_i32(b, 2)), TIR_I32);
     const struct tir_value last = tir_max(b, att_plus(b, count, -1), zero);
     const struct tir_value block =
         tir_scalar_load(b, x->index.list, tir_shl(b, last, tir_i32(b, 2)), TIR_I32);
-    const struct tir_value over =
-        tir_sub(b, att_times(b, att_plus(b, block, 1), size), x->list.all);
+    const struct tir_value over = tir_sub(b, att_times(b, att_plus(b, block, 1), size), list->all);
     const struct tir_value n = tir_sub(b, att_times(b, count, size), tir_max(b, over, zero));
-    att_list_cut(&x->list, zero, tir_max(b, n, zero));
-    x->list.start = x->index.start;
+    att_list_cut(list, zero, tir_max(b, n, zero));
+    list->start = x->index.start;
 }
 
 /* ---- kv_indptr ---- */
@@ -329,12 +426,12 @@ static struct tir_value count_rows(struct indexer *x, struct tir_value first)
     const struct tir_value n_starts = tir_select(b, none, tir_i32(b, 0), rows);
     const struct tir_value ends_at = tir_arg(b, ARG_ROW_ENDS, TIR_I64);
     const struct tir_value start =
-        tir_tile_load(b, att_view(b, starts, n_starts, four, 4, 0), first, x->select.lane);
+        tir_tile_load(b, att_view(b, starts, n_starts, four, 4, 0), first, chunk_of(x)->lane);
     const struct tir_value end =
-        tir_tile_load(b, att_view(b, ends_at, rows, four, 4, 0), first, x->select.lane);
+        tir_tile_load(b, att_view(b, ends_at, rows, four, 4, 0), first, chunk_of(x)->lane);
     const struct tir_value zero = tir_int_like(b, end, 0);
     const struct tir_value sees = tir_sub(b, end, tir_max(b, start, zero));
-    return tir_min(b, tir_max(b, sees, zero), tir_int_like(b, end, (int)x->select.k));
+    return tir_min(b, tir_max(b, sees, zero), tir_int_like(b, end, (int)chunk_of(x)->k));
 }
 
 /* The first wave of workgroup `group` 0 goes through all rows. */
@@ -342,7 +439,7 @@ static void write_indptr(struct indexer *x, struct tir_value group)
 {
     struct tir_builder *b = &x->b;
     const struct tir_value out = tir_arg(b, ARG_KV_INDPTR, TIR_I64), zero = tir_i32(b, 0);
-    const struct tir_value wave = tir_or(b, group, x->select.wave);
+    const struct tir_value wave = tir_or(b, group, chunk_of(x)->wave);
     const struct tir_value own =
         tir_and(b, tir_cmp_eq(b, wave, zero), tir_cmp_ne(b, out, tir_i64(b, 0)));
     const struct tir_value n = att_plus(b, tir_arg(b, ARG_ROWS, TIR_I32), 1);
@@ -353,32 +450,42 @@ static void write_indptr(struct indexer *x, struct tir_value group)
     const struct tir_value counts = count_rows(x, loop.index);
     const struct tir_value before = tir_lane_sum_below(b, counts);
     const struct tir_value last = tir_i32(b, LANES - 1);
-    tir_tile_store(b, indptr, loop.index, tir_add(b, before, tir_splat(b, total, x->select.lane)));
+    tir_tile_store(b, indptr, loop.index,
+                   tir_add(b, before, tir_splat(b, total, chunk_of(x)->lane)));
     total = tir_add(b, total,
                     tir_add(b, tir_lane_read(b, before, last), tir_lane_read(b, counts, last)));
     tir_end_for(b, &loop, &total, 1);
     tir_end_if(b, &first, NULL);
 }
 
-/* The part of a row that is open, from an empty state of both selections on. */
-static void select_part(struct indexer *x, const struct tir_value empty[2 * ATT_SELECT_N])
+/* ---- Workgroups ---- */
+
+/* The parts of rows that are open, from an empty state of all selections on. */
+static void select_parts(struct indexer *x, const struct tir_value empty[N_STATE])
 {
-    struct tir_value state[2 * ATT_SELECT_N];
-    memcpy(state, empty, sizeof(state));
+    struct tir_value state[(ROWS_MAX + 1) * N_STATE];
+    for (unsigned i = 0; i <= x->rows; i++)
+        memcpy(state + i * N_STATE, empty, N_STATE * sizeof(*state));
     select_keys(x, state);
-    att_list_write(&x->list, &x->select, att_select_end(&x->select, state),
-                   &(struct att_list_names){name_entries, x, ARG_INDICES, ARG_VALUES, ARG_COUNTS,
-                                            ARG_PARTIAL_INDICES, ARG_PARTIAL_VALUES});
+    for (unsigned row = 0; row < x->rows; row++) {
+        struct named named = {x, &x->row[row]};
+        const struct att_select *const s = &named.own->select;
+        att_list_write(&named.own->list, s, att_select_end(s, state + row * N_STATE),
+                       &(struct att_list_names){name_entries, &named, ARG_INDICES, ARG_VALUES,
+                                                ARG_COUNTS, ARG_PARTIAL_INDICES,
+                                                ARG_PARTIAL_VALUES});
+    }
+    struct named named = {x, &x->row[0]};
     if (x->top_blocks)
-        att_list_write(&x->list, &x->blocks, att_select_end(&x->blocks, state + ATT_SELECT_N),
-                       &(struct att_list_names){name_blocks, x, ARG_BLOCKS, ARG_BLOCK_VALUES,
+        att_list_write(&x->row[0].list, &x->blocks, att_select_end(&x->blocks, state + N_STATE),
+                       &(struct att_list_names){name_blocks, &named, ARG_BLOCKS, ARG_BLOCK_VALUES,
                                                 ARG_BLOCK_COUNTS, ARG_PARTIAL_BLOCKS,
                                                 ARG_PARTIAL_BLOCK_VALUES});
 }
 
 /* All that the workgroup has; no item begins before the last one's entries have been read, since
  * waves meet before the first is appended. */
-static void select_items(struct indexer *x, const struct tir_value empty[2 * ATT_SELECT_N])
+static void select_items(struct indexer *x, const struct tir_value empty[N_STATE])
 {
     struct tir_builder *b = &x->b;
     const struct tir_value indptr = tir_arg(b, ARG_WORK_INDPTR, TIR_I64);
@@ -386,9 +493,95 @@ static void select_items(struct indexer *x, const struct tir_value empty[2 * ATT
     const struct tir_value first = tir_scalar_load(b, indptr, at, TIR_I32);
     const struct tir_value end = tir_scalar_load(b, indptr, att_plus(b, at, 4), TIR_I32);
     struct tir_loop loop = tir_begin_for(b, first, end, tir_i32(b, 1), NULL, 0);
-    x->list = att_list_of_item(b, loop.index);
-    select_part(x, empty);
+    x->row[0].list = att_list_of_item(b, loop.index);
+    select_parts(x, empty);
     tir_end_for(b, &loop, NULL, 0);
+}
+
+/* Do two rows see much the same keys of one sequence? */
+static struct tir_value are_alike(struct indexer *x, const struct att_list *l)
+{
+    struct tir_builder *b = &x->b;
+    const struct tir_value zero = tir_i32(b, 0);
+    const struct tir_value ends[] = {tir_add(b, l[0].first, l[0].n),
+                                     tir_add(b, l[1].first, l[1].n)};
+    const struct tir_value all =
+        tir_sub(b, tir_max(b, ends[0], ends[1]), tir_min(b, l[0].first, l[1].first));
+    const struct tir_value more = tir_sub(b, all, tir_max(b, l[0].n, l[1].n));
+    const struct tir_value near = tir_cmp_lt(b, more, tir_i32(b, (int)chunk_of(x)->chunk));
+    const struct tir_value some = tir_cmp_gt(b, tir_min(b, l[0].n, l[1].n), zero);
+    const struct tir_value alike = tir_and(b, near, some);
+    if (!x->index.paged)
+        return alike;
+    return tir_and(b, alike,
+                   tir_cmp_eq(b, att_index_sequence(b, l[0].row), att_index_sequence(b, l[1].row)));
+}
+
+/* Rows one after the other. */
+static void select_each(struct indexer *x, struct tir_value first, struct tir_value end,
+                        const struct tir_value empty[N_STATE])
+{
+    struct tir_builder *b = &x->b;
+    struct tir_loop loop = tir_begin_for(b, first, end, tir_i32(b, 1), NULL, 0);
+    x->rows = 1;
+    x->row[0].list = att_list_of_row(b, loop.index);
+    select_parts(x, empty);
+    tir_end_for(b, &loop, NULL, 0);
+}
+
+/* Workgroup i of half as many as there are rows has rows 2 i and 2 i + 1; of twice as many, since
+ * there are few, row i. */
+static void select_pairs(struct indexer *x, const struct tir_value empty[N_STATE])
+{
+    struct tir_builder *b = &x->b;
+    const struct tir_type bit = tir_scalar(TIR_I1);
+    const struct tir_value one = tir_i32(b, 1), n = tir_arg(b, ARG_ROWS, TIR_I32);
+    const struct tir_value paired = tir_cmp_le(b, tir_arg(b, ARG_ROW_HALVES, TIR_I32), n);
+    const struct tir_value id = tir_block_id(b, 0);
+    const struct tir_value first = tir_select(b, paired, tir_shl(b, id, one), id);
+    const struct tir_value second =
+        tir_select(b, paired, tir_min(b, att_plus(b, first, 1), att_plus(b, n, -1)), first);
+    const struct tir_value no = tir_bool(b, false);
+    struct tir_value share = no;
+    struct tir_if two = tir_begin_if(b, tir_cmp_ne(b, first, second), false, &bit, 1);
+    x->row[0].list = att_list_of_row(b, first);
+    x->row[1].list = att_list_of_row(b, second);
+    const struct tir_value alike =
+        are_alike(x, (struct att_list[]){x->row[0].list, x->row[1].list});
+    tir_else(b, &two, &alike);
+    tir_end_if(b, &two, &share);
+    struct tir_if both = tir_begin_if(b, share, false, NULL, 0);
+    x->row[0].list = att_list_of_row(b, first);
+    x->row[1].list = att_list_of_row(b, second);
+    x->rows = ROWS_MAX;
+    select_parts(x, empty);
+    tir_else(b, &both, NULL);
+    select_each(x, first, att_plus(b, second, 1), empty);
+    tir_end_if(b, &both, NULL);
+}
+
+static void select_all(struct indexer *x, const struct att_variant *v, bool pairs,
+                       const struct tir_value empty[N_STATE])
+{
+    struct tir_builder *const b = &x->b;
+    const struct tir_value group = tir_or(b, tir_block_id(b, 0), tir_block_id(b, 1));
+    /* No scalar registers are left for it later. */
+    const bool early = x->top_blocks || v->planned || pairs;
+    x->rows = 1;
+    if (!v->planned && !pairs)
+        x->row[0].list = att_list_begin(b, (struct tir_value){0});
+    if (x->listed)
+        open_list(x);
+    else if (early)
+        write_indptr(x, group);
+    if (v->planned)
+        select_items(x, empty);
+    else if (pairs)
+        select_pairs(x, empty);
+    else
+        select_parts(x, empty);
+    if (!x->listed && !early)
+        write_indptr(x, group);
 }
 
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
@@ -398,35 +591,25 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     struct tir_func *f = att_begin_kernel(v, m, tile.waves, tile.waves_per_simd);
     struct indexer x = {.b = tir_at_end(f, f->body)};
     const struct sizes sizes = sizes_of(v, &tile, m);
-    struct tir_value state[2 * ATT_SELECT_N];
+    struct tir_value state[N_STATE];
     x.top_blocks = (unsigned)v->top_blocks;
     x.block_size = (unsigned)v->block_size;
     x.listed = v->listed;
-    x.index = att_index_begin(&x.b, v);
-    x.select = att_select_begin(&x.b, &sizes.keys, NULL, state);
+    x.index = att_index_begin(&x.b, v, att_index_has_pairs(v, m));
+    for (unsigned row = 0; row < tile.rows; row++)
+        x.row[row].select = att_select_begin(&x.b, &sizes.keys, row ? chunk_of(&x) : NULL, state);
     if (x.top_blocks)
-        x.blocks = att_select_begin(&x.b, &sizes.blocks, &x.select, state + ATT_SELECT_N);
-    const struct tir_value group = tir_or(&x.b, tir_block_id(&x.b, 0), tir_block_id(&x.b, 1));
-    const bool early = x.top_blocks || v->planned; /* no scalar registers are left for it then */
-    if (!v->planned)
-        x.list = att_list_begin(&x.b, (struct tir_value){0});
-    if (x.listed)
-        open_list(&x);
-    else if (early)
-        write_indptr(&x, group);
-    if (v->planned)
-        select_items(&x, state);
-    else
-        select_part(&x, state);
-    if (!x.listed && !early)
-        write_indptr(&x, group);
+        x.blocks = att_select_begin(&x.b, &sizes.blocks, chunk_of(&x), state);
+    select_all(&x, v, tile.rows > 1, state);
     tir_return(&x.b);
     *k = (struct att_kernel){
         .func = f,
         .schedule = {.stages = 1, .interleave = 1},
         .grid = {{ARG_WORKGROUPS, 1, 1}, {ARG_SPLITS, 1, 1}, {NULL, 1, 1}},
     };
-    snprintf(k->tuning, sizeof(k->tuning), "waves=%d keys=%d", tile.waves,
+    if (tile.rows > 1)
+        k->grid[0] = (struct att_grid){ARG_ROW_HALVES, 2, 1};
+    snprintf(k->tuning, sizeof(k->tuning), "rows=%d waves=%d keys=%d", tile.rows, tile.waves,
              tile.waves * (int)sizes.keys.each * LANES);
 }
 

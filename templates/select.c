@@ -205,6 +205,7 @@ static void hold(const struct att_select *s, struct held *h, struct tir_value co
 {
     struct tir_builder *b = s->b;
     const unsigned group = LANES * b->f->waves;
+    const struct tir_value last = att_plus(b, count, -1);
     h->n = (s->room + group - 1) / group;
     assert(h->n <= HELD_MAX);
     for (unsigned j = 0; j < h->n; j++) {
@@ -214,7 +215,9 @@ static void hold(const struct att_select *s, struct held *h, struct tir_value co
         const struct tir_value there = tir_cmp_lt(b, entry, number(s, count));
         const struct tir_value safe = tir_select(b, there, entry, constant(s, 0));
         const struct tir_value key = tir_lds_gather(b, address(s, s->keys, safe), TIR_I32);
-        h->key[j] = tir_select(b, there, key, constant(s, NO_KEY));
+        /* Not the comparison of above: its mask would be kept while the keys are on their way. */
+        const struct tir_value still = tir_cmp_le(b, entry, number(s, last));
+        h->key[j] = tir_select(b, still, key, constant(s, NO_KEY));
         h->position[j] = tir_lds_gather(b, address(s, s->positions, safe), TIR_I32);
     }
 }
@@ -394,8 +397,10 @@ static void keep_above(const struct att_select *s, const struct held *h, struct 
     for (unsigned j = 0; j < h->n; j++)
         own = tir_add(b, own, att_select_passing(s, limit, h->key[j]));
     struct tir_value before = add_waves(s, tir_i32(b, SELECTION), own).before;
+    const struct tir_value least = att_plus(b, limit, 1);
     for (unsigned j = 0; j < h->n; j++) {
-        const struct tir_value stays = tir_cmp_gt(b, h->key[j], number(s, limit));
+        /* Not the comparison that has counted: all their masks would be kept. */
+        const struct tir_value stays = tir_cmp_ge(b, h->key[j], number(s, least));
         const struct tir_value n = tir_lane_count(b, stays);
         move_entry(s, h, j, stays, tir_add(b, number(s, before), tir_lanes_below(b, stays)));
         before = tir_add(b, before, n);

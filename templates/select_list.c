@@ -29,16 +29,27 @@ struct tir_value att_list_entry(const struct att_list *l, const char *arg,
     return result;
 }
 
-struct att_list att_list_begin(struct tir_builder *b, struct tir_value columns)
+static struct att_list part_of(struct tir_builder *b, struct tir_value row,
+                               struct tir_value columns)
 {
     const struct tir_value zero = tir_i32(b, 0);
-    struct att_list l = {.b = b, .row = tir_block_id(b, 0), .part = tir_block_id(b, 1)};
+    struct att_list l = {.b = b, .row = row, .part = tir_block_id(b, 1)};
     const struct tir_value start = tir_max(b, att_list_entry(&l, ARG_ROW_STARTS, zero), zero);
     struct tir_value end = att_list_entry(&l, ARG_ROW_ENDS, columns.id ? columns : zero);
     if (columns.id)
         end = tir_min(b, end, columns);
     att_list_cut(&l, start, tir_max(b, tir_sub(b, end, start), zero));
     return l;
+}
+
+struct att_list att_list_begin(struct tir_builder *b, struct tir_value columns)
+{
+    return part_of(b, tir_block_id(b, 0), columns);
+}
+
+struct att_list att_list_of_row(struct tir_builder *b, struct tir_value row)
+{
+    return part_of(b, row, (struct tir_value){0});
 }
 
 static struct tir_value load_i32(struct tir_builder *b, const char *arg, struct tir_value index)

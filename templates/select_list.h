@@ -26,6 +26,9 @@ struct att_list {
  * stands for row_ends without them; id 0: there is no bound. */
 struct att_list att_list_begin(struct tir_builder *b, struct tir_value columns);
 
+/** This workgroup's part of another row, without a bound. */
+struct att_list att_list_of_row(struct tir_builder *b, struct tir_value row);
+
 /** Item number `item` of a plan. */
 struct att_list att_list_of_item(struct tir_builder *b, struct tir_value item);
 

@@ -51,13 +51,13 @@ struct index_data index_data_of(struct call *c, int heads, int rows,
     return d;
 }
 
-/* A finite element of fp8, at most about 2, of either sign; or its magnitude. */
-static uint8_t make_element(const struct index_data *d, uint64_t *random)
+/* A finite element of fp8, at most `most`, of either sign. Keys have all, as quantised ones do. */
+static uint8_t make_element(const struct index_data *d, double most, uint64_t *random)
 {
     for (;;) {
         const uint8_t bits = (uint8_t)random_bits(random);
         const double v = decode_element(d->fp8, bits);
-        if (isfinite(v) && fabs(v) <= 2)
+        if (isfinite(v) && fabs(v) <= most)
             return bits;
     }
 }
@@ -75,7 +75,7 @@ static void make_queries(struct index_data *d, uint64_t *random)
     d->q_bytes = allocate(d, n, 1);
     d->weights = allocate(d, rows, sizeof(*d->weights));
     for (size_t i = 0; i < n; i++) {
-        uint8_t bits = make_element(d, random);
+        uint8_t bits = make_element(d, 2, random);
         if (d->kind == KEYS_NEGATIVE)
             bits = with_sign(bits, false);
         d->q_bytes[i] = bits;
@@ -113,7 +113,7 @@ static int make_key(const struct index_data *d, int key, uint8_t models[2][DIM],
     const bool alike = d->kind == KEYS_EQUAL || d->kind == KEYS_TWO || d->kind == KEYS_RISING ||
                        d->kind == KEYS_FALLING;
     for (int i = 0; i < DIM; i++)
-        out[i] = alike ? models[model][i] : make_element(d, random);
+        out[i] = alike ? models[model][i] : make_element(d, d->fp8->limit, random);
     for (int i = 0; d->kind == KEYS_NEGATIVE && i < DIM; i++)
         out[i] = with_sign(out[i], true);
     if (d->kind == KEYS_NANS && bits % 4 != 0)
@@ -206,7 +206,7 @@ static void make_sequence(struct index_data *d, int s, uint64_t *random)
     uint8_t models[2][DIM], key[DIM], scale[INDEX_SCALE_BYTES];
     for (int i = 0; i < 2 * DIM; i++)
         models[i / DIM][i % DIM] =
-            d->mxfp4 ? (uint8_t)random_bits(random) : make_element(d, random);
+            d->mxfp4 ? (uint8_t)random_bits(random) : make_element(d, d->fp8->limit, random);
     d->k[s] = allocate(d, (size_t)n * DIM + 1, sizeof(double));
     d->scales[s] = allocate(d, (size_t)n + 1, sizeof(float));
     d->classes[s] = allocate(d, (size_t)n + 1, sizeof(int));
@@ -342,15 +342,58 @@ double index_data_bytes(const struct index_data *d)
  * subnormal may be lost at every step. Products of fp8 and e2m1 are exact too, also times the
  * scales of mxfp4, which are powers of two.
  */
-struct ref_index_score index_data_score(const struct index_data *d, int row, int n, double *bound)
+static double sum_bound(const struct index_data *d, const struct ref_index_score *r)
 {
     static const double f = 0x1p-24;
+    return 256 * f * r->products + (d->heads / 4 + 17) * f * (r->sums + 256 * f * r->products);
+}
+
+/* The power of two above the largest head's sum of magnitudes times 448. */
+static double product_limit(const struct index_data *d, int row)
+{
+    const double *q = d->q + (size_t)row * (size_t)d->heads * DIM;
+    double most = 0;
+    for (int h = 0; h < d->heads; h++) {
+        double sum = 0;
+        for (int e = 0; e < DIM; e++)
+            sum += fabs(q[h * DIM + e]);
+        most = fmax(most, 448 * sum);
+    }
+    return most < 1 ? 2 : ldexp(1, ilogb(most) + 1);
+}
+
+/*
+ * In pairs: products are below t, and become f16 in units of t: off by 2^-11 of themselves, or by
+ * 2^-14 t where that is subnormal, which the sum takes for 0. Weights do so in units of 2^-14 of
+ * the largest or less: off by 2^-11 of themselves, or by 2^-28 of the largest. An instruction adds
+ * two products in three roundings; there are at most as many of them as of fmas otherwise.
+ */
+static double pair_bound(const struct index_data *d, int row, double scale,
+                         const struct ref_index_score *r)
+{
+    static const double f = 0x1p-24, half = 0x1p-11;
+    const float *w = d->weights + row * d->heads;
+    const double t = product_limit(d, row) * fabs(scale);
+    double weights = 0, largest = 0;
+    for (int h = 0; h < d->heads; h++) {
+        weights += fabs(w[h]);
+        largest = fmax(largest, fabs(w[h]));
+    }
+    const double sums = r->sums + 256 * f * r->products;
+    const double product = 256 * f * r->products + half * sums + 0x1p-14 * t * weights;
+    const double weight = half * (sums + product) + 0x1p-28 * largest * d->heads * t;
+    return product + weight + 3 * (d->heads / 4 + 17) * f * (sums + product + weight);
+}
+
+struct ref_index_score index_data_score(const struct index_data *d, int row, int n, double *bound)
+{
     const int s = d->row_sequences[row];
+    const double scale = d->scales[s][n];
     const struct ref_index_score r =
         ref_index_score(d->q + (size_t)row * (size_t)d->heads * DIM, d->weights + row * d->heads,
-                        d->heads, d->k[s] + (size_t)n * DIM, d->scales[s][n]);
-    *bound = 256 * f * r.products + (d->heads / 4 + 17) * f * (r.sums + 256 * f * r.products) +
-             0x1p-126 * (1 + fabs(d->scales[s][n])) * d->heads * DIM;
+                        d->heads, d->k[s] + (size_t)n * DIM, scale);
+    *bound = (d->pairs ? pair_bound(d, row, scale, &r) : sum_bound(d, &r)) +
+             0x1p-126 * (1 + fabs(scale)) * d->heads * DIM;
     return r;
 }
 

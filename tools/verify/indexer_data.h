@@ -30,6 +30,7 @@ struct index_data {
     int heads, rows, sequences;
     bool paged, shuffle, has_starts;
     bool mxfp4;     /* keys */
+    bool pairs;     /* products and weights become f16 */
     int key_bytes;  /* without its scale */
     int page;       /* tokens */
     int page_bytes; /* a multiple of 16 */

@@ -22,6 +22,7 @@ enum {
     EQUAL = 1 << 3,  /* all rows have all keys, and only positions are written, unless in parts */
     RAGGED = 1 << 4, /* rows of `long_row` keys, of none and of lengths between: for a plan */
     COARSE = 1 << 5, /* plans with fewer lists than rows */
+    MANY = 1 << 6,   /* rows, four of which have about `long_row` keys, others a few */
 };
 
 /* Lengths of rows are k and what row_length() says, or `long_row`. */
@@ -46,6 +47,9 @@ static const struct shape {
     {{"nans", STARTS}, KEYS_NANS, 2, 9500, {0}},
     {{"parts", STARTS | SLOTS | PARTS}, KEYS_RANDOM, 3, 9000, {0}},
     {{"parts of equals", PARTS}, KEYS_TWO, 1, 5000, {0}},
+    {{"many rows", MANY | STARTS | SLOTS}, KEYS_TWO, 515, 9000, {0}},
+    {{"pairs of rows", MANY | SLOTS | VERIFY_VIEWS}, KEYS_NANS, 514, 9100, {0}},
+    {{"parts of pairs", MANY | PARTS | STARTS}, KEYS_RANDOM, 174, 9200, {0}},
     {{"ragged", RAGGED | SLOTS | PARTS}, KEYS_RANDOM, 9, 131072, {0}},
     {{"ragged, few lists", RAGGED | STARTS | PARTS | COARSE}, KEYS_NANS, 9, 12000, {0}},
     {{"ragged equals", RAGGED | PARTS | VERIFY_VIEWS}, KEYS_TWO, 5, 9000, {0}},
@@ -108,6 +112,8 @@ static int row_length(const struct call *c, int row)
         return s->trace.longest;
     if (is(c, RAGGED) && row > 0)
         return row % 4 == 3 ? s->long_row / (4 * row) : around[(row + 2) % (int)COUNT(around)];
+    if (is(c, MANY) && row > 3)
+        return (row + row / 7) % 70;
     if (!s->long_row)
         return around[row % (int)COUNT(around)];
     return is(c, EQUAL) ? s->long_row : s->long_row - 13 * row;
@@ -135,7 +141,14 @@ static bool wants_slots(const struct call *c) { return is(c, SLOTS) && data_of(c
 
 static bool is_planned(const struct call *c) { return c->desc.indexer_topk.planned; }
 
-static bool takes(const struct call *c) { return is_planned(c) || !is(c, RAGGED); }
+/* Many rows are for the kernels that have two for a workgroup: not of all descriptors. */
+static bool takes(const struct call *c)
+{
+    const struct attn_indexer_topk_desc *d = &c->desc.indexer_topk;
+    if (is(c, MANY))
+        return !d->planned && !d->listed && !d->top_blocks;
+    return is_planned(c) || !is(c, RAGGED);
+}
 
 static struct work make_work(struct call *c, int work_lists, int item_cost)
 {
@@ -220,6 +233,7 @@ static void size(struct call *c)
         s->trace.page ? s->trace.page : index_data_page(desc->small_pages, (unsigned)c->number);
     const struct index_cache cache = {desc->paged ? page : 0, desc->layout, desc->index_keys};
     *d = index_data_of(c, desc->heads, s->rows, &cache, s->keys);
+    d->pairs = !d->mxfp4 && strcmp(c->target, "gfx950") == 0;
     make_rows(c, d);
     index_data_make(d);
     for (int r = 0; desc->listed && r < s->rows; r++) {
