@@ -113,6 +113,7 @@ static int64_t argument(const void *problem, const char *name)
         {"batch", BATCH},
         {"total_q", cu_q[BATCH]},
         {"max_seqlen_q", MAX_Q},
+        {"workgroups", INT32_MAX},
         {"max_seqlen_k", MAX_K},
         {"scale", bits_of(scale)},
         {"scale_log2", bits_of(scale * log2e)},
