@@ -265,28 +265,27 @@ struct tir_value tir_col_sum(struct tir_builder *b, struct tir_value a)
     return reduce(b, TIR_col_sum, a, 0);
 }
 
-static struct tir_value fold(struct tir_builder *b, unsigned opcode, struct tir_value a,
-                             unsigned dtype)
+static struct tir_value fold(struct tir_builder *b, unsigned opcode, struct tir_value a)
 {
     const struct tir_type t = tir_typeof(b->f, a);
     unsigned rows;
     const struct tir_layout l = tir_layout_fold_rows(tir_layout_of(b->f, t), &rows);
-    return tir_build(b, opcode, tir_tile(b->f, dtype, rows, t.cols, &l), &a, 1, NULL);
+    return tir_build(b, opcode, tir_tile(b->f, t.dtype, rows, t.cols, &l), &a, 1, NULL);
 }
 
 struct tir_value tir_col_fold_max(struct tir_builder *b, struct tir_value a)
 {
-    return fold(b, TIR_col_fold_max, a, tir_typeof(b->f, a).dtype);
+    return fold(b, TIR_col_fold_max, a);
 }
 
 struct tir_value tir_col_fold_sum(struct tir_builder *b, struct tir_value a)
 {
-    return fold(b, TIR_col_fold_sum, a, tir_typeof(b->f, a).dtype);
+    return fold(b, TIR_col_fold_sum, a);
 }
 
-struct tir_value tir_col_fold_dot(struct tir_builder *b, struct tir_value a)
+struct tir_value tir_col_fold_dot(struct tir_builder *b, struct tir_value a, struct tir_value c)
 {
-    return fold(b, TIR_col_fold_sum, a, TIR_F32);
+    return tir_build(b, TIR_col_fold_dot, no_type, (struct tir_value[]){a, c}, 2, NULL);
 }
 
 struct tir_value tir_mma(struct tir_builder *b, int instr, struct tir_value a, struct tir_value c,

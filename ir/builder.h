@@ -93,8 +93,8 @@ struct tir_value tir_col_sum(struct tir_builder *b, struct tir_value a);
  * one row per row bit held by lanes; col_max / col_sum finish it. */
 struct tir_value tir_col_fold_max(struct tir_builder *b, struct tir_value a);
 struct tir_value tir_col_fold_sum(struct tir_builder *b, struct tir_value a);
-/** The same sum of bf16 in f32, where a lane has rows alone and the machine has_dot_bf16. */
-struct tir_value tir_col_fold_dot(struct tir_builder *b, struct tir_value a);
+/** c, of f32, plus such a sum of bf16, where a lane has rows alone and the machine has_dot_bf16. */
+struct tir_value tir_col_fold_dot(struct tir_builder *b, struct tir_value a, struct tir_value c);
 struct tir_value tir_mma(struct tir_builder *b, int instr, struct tir_value a, struct tir_value c,
                          struct tir_value acc);
 /** This product takes the first k columns of a and rows of c alone, of whole instructions. */

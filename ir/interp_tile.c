@@ -101,12 +101,6 @@ static unsigned reducing_waves(const struct tir_layout *l, unsigned opcode)
     return peers;
 }
 
-/* A 16-bit float as the bits of an f32. */
-static int64_t as_f32(unsigned dtype, int64_t v)
-{
-    return tir_from_float(TIR_F32, tir_to_float(dtype, v, false), false);
-}
-
 /* Every element that the wave holds of the operand, or waves that reduce with it, goes into the
  * result once. */
 static void run_reduce(const struct part *p)
@@ -125,13 +119,36 @@ static void run_reduce(const struct part *p)
             const size_t to = (size_t)row * p->t.cols + (p->t.cols == 1 ? 0 : j);
             if (!held[from])
                 continue;
-            const int64_t e = p->at.dtype == p->t.dtype ? a[from] : as_f32(p->at.dtype, a[from]);
-            p->d[to] = begun[to] ? combined(x, p->t.dtype, max, p->d[to], e) : e;
+            p->d[to] = begun[to] ? combined(x, p->t.dtype, max, p->d[to], a[from]) : a[from];
             begun[to] = true;
         }
     free(a);
     free(held);
     free(begun);
+}
+
+/* Rows are added in pairs, in the order in which a lane's registers have them. */
+static void run_fold_dot(const struct part *p)
+{
+    struct interp *const x = p->x;
+    const struct tir_layout *const l = tir_layout_of(x->f, p->at);
+    const int64_t *const c = matrix(x, p->op->operands[1], p->wave);
+    const size_t n = interp_wave_elements(x, p->t);
+    for (size_t e = 0; e < n; e++) {
+        const uint32_t rc = interp_rc(x, p->t, p->wave, e);
+        const size_t to = (size_t)tir_rc_row(rc) * p->t.cols + tir_rc_col(rc);
+        float sum = tir_to_float(TIR_F32, c[to], false), first = 0;
+        const uint32_t lane = (uint32_t)(e % LANES);
+        for (unsigned r = 0; r < 1u << l->reg_bits; r++) {
+            const uint32_t at = tir_layout_apply(l, r, lane, p->wave);
+            const float v = tir_to_float(
+                TIR_BF16, p->a[(size_t)tir_rc_row(at) * p->at.cols + tir_rc_col(at)], false);
+            if (r % 2)
+                sum += first + v;
+            first = v;
+        }
+        p->d[to] = tir_from_float(TIR_F32, sum, false);
+    }
 }
 
 /* Row after row, or column after column. */
@@ -292,6 +309,7 @@ static bool run_part(struct part *p)
     case TIR_col_sum:
     case TIR_col_fold_max:
     case TIR_col_fold_sum: run_reduce(p); return true;
+    case TIR_col_fold_dot: run_fold_dot(p); return true;
     case TIR_mma: run_mma(p); return true;
     case TIR_mma_scaled: run_mma_scaled(p); return true;
     case TIR_relayout: return run_relayout(p);

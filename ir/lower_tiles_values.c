@@ -219,32 +219,23 @@ static struct tir_pieces reduce_waves(struct tir_expander *x, const struct tir_o
     return own;
 }
 
-/* The sum of 16-bit rows that a lane holds: two chains of pairs times ones. */
-static void sum_pairs(struct tir_expander *x, const struct tir_op *op)
+/* One chain, of pairs times ones: nothing waits for a sum that the next instruction takes on. */
+void tir_expand_fold_dot(struct tir_expander *x, const struct tir_op *op)
 {
-    enum { CHAINS = 2 };
     const unsigned regs = 1u << layout(x, op->operands[0])->reg_bits;
-    struct tir_value sum[CHAINS] = {{0}}, ones = {0};
+    struct tir_value sum = tir_elements(x, op->operands[1], 0, 1);
     for (unsigned r = 0; r < regs; r += 2) {
-        struct tir_value *const s = &sum[r / 2 % CHAINS];
         const struct tir_value pair = tir_elements(x, op->operands[0], r, 2);
-        if (!r)
-            ones = tir_float_like(&x->b, pair, 1.0f);
-        if (!s->id)
-            *s = tir_build(&x->b, TIR_const_float, tir_vec(TIR_F32, 1), NULL, 0, &(int64_t){0});
-        *s = tir_build(&x->b, TIR_dot_pair, none, (struct tir_value[]){pair, ones, *s}, 3, NULL);
+        const struct tir_value ones = tir_float_like(&x->b, pair, 1.0f);
+        sum = tir_build(&x->b, TIR_dot_pair, none, (struct tir_value[]){pair, ones, sum}, 3, NULL);
     }
     struct tir_pieces p = tir_alloc_pieces(x, 1, 1);
-    p.v[0] = sum[1].id ? tir_add(&x->b, sum[0], sum[1]) : sum[0];
+    p.v[0] = sum;
     tir_set_pieces(x, op->result, p);
 }
 
 void tir_expand_reduce(struct tir_expander *x, const struct tir_op *op)
 {
-    if (tir_typeof(x->f, op->result).dtype != tir_typeof(x->f, op->operands[0]).dtype) {
-        sum_pairs(x, op);
-        return;
-    }
     const bool max = takes_max(op->opcode);
     const bool fold = op->opcode == TIR_col_fold_max || op->opcode == TIR_col_fold_sum;
     const int kept = op->opcode == TIR_row_max || op->opcode == TIR_row_sum ? 0 : 1;

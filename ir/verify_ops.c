@@ -140,16 +140,6 @@ static void check_meeting(struct tir_verifier *v, const struct tir_op *op)
               "crosses waves, with barriers, inside of a pipelined loop");
 }
 
-/* Registers that are all rows, of which a machine adds two at a time. */
-static void check_pairs(struct tir_verifier *v, const struct tir_layout *l)
-{
-    uint32_t cols = 0;
-    for (int i = 0; i < l->reg_bits; i++)
-        cols |= tir_rc_col(l->basis[i]);
-    tir_check(v, v->f->machine->has_dot_bf16, "the machine has no sum of pairs");
-    tir_check(v, l->reg_bits && !cols, "registers are not all of them rows");
-}
-
 /* The image of a tile's layout when one axis is dropped or folded. */
 static void check_reduced(struct tir_verifier *v, const struct tir_op *op, struct tir_op_types t)
 {
@@ -165,13 +155,28 @@ static void check_reduced(struct tir_verifier *v, const struct tir_op *op, struc
     for (int i = 0; !fold && i < l->wave_bits; i++)
         if (by_row ? tir_rc_col(tir_wave_image(l, i)) : tir_rc_row(tir_wave_image(l, i)))
             check_meeting(v, op);
-    if (op->opcode == TIR_col_fold_sum && t.a.dtype == TIR_BF16 && t.d.dtype == TIR_F32)
-        check_pairs(v, l);
-    else
-        tir_check(v, t.d.dtype == t.a.dtype, "result has another dtype");
+    tir_check(v, t.d.dtype == t.a.dtype, "result has another dtype");
     tir_check(v, t.d.rows == rows && t.d.cols == cols, "result is not %ux%u", rows, cols);
     tir_check(v, tir_layout_equal(tir_layout_of(v->f, t.d), &want),
               "layout is not the operand's without the reduced axis");
+}
+
+/* Registers are all rows, of which the machine adds two at a time. */
+static void check_fold_dot(struct tir_verifier *v, struct tir_op_types t)
+{
+    const struct tir_layout *const l = tir_layout_of(v->f, t.a);
+    unsigned rows = 1;
+    const struct tir_layout want = tir_layout_fold_rows(l, &rows);
+    uint32_t cols = 0;
+    for (int i = 0; i < l->reg_bits; i++)
+        cols |= tir_rc_col(l->basis[i]);
+    tir_check(v, v->f->machine->has_dot_bf16, "the machine has no sum of pairs");
+    tir_check(v, t.a.dtype == TIR_BF16 && t.b.dtype == TIR_F32, "operands are not bf16 and f32");
+    if (tir_check(v, rows && l->reg_bits && !cols, "registers are not all of them rows"))
+        tir_check(v,
+                  t.b.rows == rows && t.b.cols == t.a.cols &&
+                      tir_layout_equal(tir_layout_of(v->f, t.b), &want),
+                  "operand 1 is not the rows that lanes hold of operand 0");
 }
 
 /* `vector`, Mx1 or 1xN, is held such that every lane has what its elements of `tile` need. */
@@ -529,6 +534,7 @@ static void check_tile_op(struct tir_verifier *v, const struct tir_op *op, struc
     case TIR_col_sum:
     case TIR_col_fold_max:
     case TIR_col_fold_sum: check_reduced(v, op, t); break;
+    case TIR_col_fold_dot: check_fold_dot(v, t); break;
     case TIR_mma:
     case TIR_mma_scaled: tir_check_mma(v, op, t); break;
     case TIR_relayout: check_relayout(v, op, t); break;

@@ -453,8 +453,7 @@ static void accumulate(struct att_attention *a, const struct att_block *block, s
     const struct tir_value p16 =
         a->ties_any ? tir_convert_ties_any(b, p, a->dtype) : tir_convert_short(b, p, a->dtype);
     if (pairs)
-        carried[ATT_CARRY_L] =
-            tir_named(b, "l", tir_add(b, carried[ATT_CARRY_L], tir_col_fold_dot(b, p16)));
+        carried[ATT_CARRY_L] = tir_named(b, "l", tir_col_fold_dot(b, p16, carried[ATT_CARRY_L]));
     const struct tir_value v = a->source->values(a->family, block);
     set_step(a, ATT_STEP_PRODUCT);
     carried[ATT_CARRY_O] = tir_named(b, "o", tir_mma(b, a->product, v, p16, carried[ATT_CARRY_O]));

@@ -503,12 +503,14 @@ static void pairs_of_rows_are_added_in_f32(void **state)
     tir_spread_cols(&s, TIR_LANES, 6);
     const struct tir_layout l = tir_spread_layout(&s);
     const struct tir_type t = tir_tile(p.f, TIR_BF16, ROWS, COLS, &l);
-    keep(&p, tir_col_fold_dot(&p.b, small_numbers(&p.b, t)));
+    const struct tir_value rows = small_numbers(&p.b, t);
+    const struct tir_value first = tir_col_fold_sum(&p.b, tir_convert(&p.b, rows, TIR_F32));
+    keep(&p, tir_col_fold_dot(&p.b, rows, first));
     both_levels_agree(&p, in, out);
     for (int j = 0; j < COLS; j++) {
         float got, sum = 0;
         for (int i = 0; i < ROWS; i++)
-            sum += (float)((i ^ j) & 7);
+            sum += 2 * (float)((i ^ j) & 7);
         memcpy(&got, out + 4 * j, sizeof(got));
         assert_float_equal(got, sum, 0);
     }

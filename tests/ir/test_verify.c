@@ -89,7 +89,7 @@ static const struct {
      "%9 = mma %11, %12, %7 {instr=\"mfma_f32_32x32x8_bf16_1k\", k=4} : tile<32x32, f32, #0>",
      "k 4 is not that of whole instructions"},
     {"%10 = splat %1 : tile<32x8, f32, #1>\n%11 = convert %10 : tile<32x8, bf16, #1>\n"
-     "%9 = col_fold_sum %11 : tile<32x8, f32, #1>",
+     "%9 = col_fold_dot %11, %10 : tile<32x8, f32, #1>",
      "registers are not all of them rows"},
     {"%9 = tile_lds_load %0 {layout=#0} : tile<32x32, f32, #0>",
      "address map has lane or wave bits"},
