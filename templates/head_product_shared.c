@@ -23,7 +23,7 @@
 #include "templates/lds_map.h"
 #include "templates/scalar.h"
 
-enum { WAVES = 8, ROWS = 32, WIDEST = 512, MAX_PANELS = 8, MFMA_ROWS = 16 };
+enum { WAVES = 8, ROWS = 32, WIDEST = 512, MAX_PANELS = 8, MFMA_ROWS = 16, BLOCK = 128 };
 enum { TAIL = 64, TAIL_TOKENS = 64, TAILS = 4 /* loaded at once */ };
 enum { ELEM = 2 /* bytes of bf16 and fp16 */, CHUNK = 8 /* elements of a lane's access */ };
 enum { GROUP_X };
@@ -37,7 +37,7 @@ struct up {
     const struct att_variant *v;
     const struct tir_machine *m;
     struct tir_builder b;
-    unsigned dtype;
+    unsigned dtype, stored; /* of x, and of w */
     unsigned tokens;        /* of a tile */
     unsigned panel;         /* columns of w that pass at once through the part of LDS without x */
     int instr;              /* matrix instruction */
@@ -49,7 +49,7 @@ struct up {
     struct tir_value lds, own;           /* i32: of the workgroup, and a wave's part of it */
     struct tir_value slice, head, row; /* i32: which 256 rows; the wave's head, and its first row */
     struct tir_value first, end;       /* i32: the workgroup's tokens */
-    struct tir_value w[MAX_PANELS];
+    struct tir_value w[MAX_PANELS], scale[WIDEST / BLOCK];
 };
 
 static unsigned panels(const struct up *p) { return (unsigned)p->v->head_dim / p->panel; }
@@ -72,8 +72,8 @@ bool head_product_shared_check(const struct att_variant *v, const struct tir_mac
                                struct att_why *why)
 {
     (void)m;
-    if (v->weights != ATT_WEIGHTS_SAME)
-        return att_reject(why, ATT_SHARED, "shared is for weights of dtype");
+    if (v->activations != ATT_ACTIVATIONS_SAME)
+        return att_reject(why, ATT_SHARED, "shared is for activations of dtype");
     if (v->head_dim != WIDEST / 2 && v->head_dim != WIDEST)
         return att_reject(why, ATT_HEAD_DIM, "head_dim %d, with shared, is not 256 or 512",
                           v->head_dim);
@@ -118,11 +118,11 @@ static void choose_layouts(struct up *p)
     p->staged = over_waves(p, p->tokens, (unsigned)p->v->head_dim);
     p->tail = over_waves(p, TAIL_TOKENS, TAIL);
     struct tir_spread s = tir_spread(p->m, 1);
-    tir_spread_cols(&s, TIR_REGS, tir_bits(CHUNK));
+    tir_spread_cols(&s, TIR_REGS, tir_bits(16 * 8 / tir_dtype_bits(p->stored)));
     tir_spread_fill(&s, TIR_LANES, ROWS, p->panel);
     tir_spread_rows(&s, TIR_REGS, tir_bits(ROWS) - s.rows);
     const struct tir_layout whole = tir_spread_layout(&s);
-    p->rows = tir_tile(f, p->dtype, ROWS, p->panel, &whole);
+    p->rows = tir_tile(f, p->stored, ROWS, p->panel, &whole);
     /* As many rows as a panel has 16-byte chunks tell theirs apart. */
     const unsigned chunks = tir_bits(p->panel / CHUNK);
     p->x_map = att_lds_swizzled(p->tokens, (unsigned)p->v->head_dim, CHUNK, 0, chunks);
@@ -131,12 +131,18 @@ static void choose_layouts(struct up *p)
 
 /* ---- The work of a workgroup ---- */
 
-/* base + index * stride, of arguments whose strides count elements. */
+/* base + index * stride, of arguments whose strides count elements of `size` bytes. */
+static struct tir_value offset_of(struct up *p, struct tir_value base, struct tir_value index,
+                                  const char *stride, int size)
+{
+    struct tir_builder *const b = &p->b;
+    return tir_add(b, base, tir_mul(b, att_wide(b, index), att_stride(b, stride, size)));
+}
+
 static struct tir_value offset(struct up *p, struct tir_value base, struct tir_value index,
                                const char *stride)
 {
-    struct tir_builder *const b = &p->b;
-    return tir_add(b, base, tir_mul(b, att_wide(b, index), att_stride(b, stride, ELEM)));
+    return offset_of(p, base, index, stride, ELEM);
 }
 
 static struct tir_value row_stride(struct up *p, const char *stride)
@@ -209,23 +215,58 @@ static struct tir_value if_head(struct up *p, struct tir_value head, struct tir_
 static void load_weights(struct up *p)
 {
     struct tir_builder *const b = &p->b;
-    const struct tir_value head = offset(p, tir_arg(b, ARG_W, TIR_I64), p->head, ARG_W_HEAD_STRIDE);
-    const struct tir_value base = offset(p, head, p->row, ARG_W_ROW_STRIDE);
+    const int size = (int)tir_dtype_bits(p->stored) / 8;
+    const struct tir_value head =
+        offset_of(p, tir_arg(b, ARG_W, TIR_I64), p->head, ARG_W_HEAD_STRIDE, size);
+    const struct tir_value base = offset_of(p, head, p->row, ARG_W_ROW_STRIDE, size);
     const struct tir_value rows = if_head(p, p->head, tir_i32(b, ROWS));
-    const struct tir_value stride = row_stride(p, ARG_W_ROW_STRIDE);
+    const struct tir_value stride = tir_convert(b, att_stride(b, ARG_W_ROW_STRIDE, size), TIR_I32);
     for (unsigned i = 0; i < panels(p); i++) {
         const struct tir_view view =
-            att_view(b, base, rows, stride, p->v->head_dim * ELEM, (int)(i * p->panel) * ELEM);
+            att_view(b, base, rows, stride, p->v->head_dim * size, (int)(i * p->panel) * size);
         p->w[i] = tir_tile_load(b, view, tir_i32(b, 0), p->rows);
     }
 }
 
+static bool is_scaled(const struct up *p) { return p->v->weights != ATT_WEIGHTS_SAME; }
+
+/* Scales of the wave's rows: one, or one for each block of columns. A wave without a head has those
+ * of the last one. */
+static unsigned scales(const struct up *p)
+{
+    if (!is_scaled(p))
+        return 0;
+    return p->v->weights == ATT_WEIGHTS_FP8_BLOCK ? (unsigned)p->v->head_dim / BLOCK : 1;
+}
+
+static void load_scales(struct up *p)
+{
+    struct tir_builder *const b = &p->b;
+    const bool block = p->v->weights == ATT_WEIGHTS_FP8_BLOCK;
+    const unsigned n = scales(p);
+    if (!n)
+        return;
+    const struct tir_value last = att_plus(b, tir_arg(b, ARG_HEADS, TIR_I32), -1);
+    struct tir_value row = tir_min(b, p->head, last);
+    if (block) {
+        const struct tir_value own = tir_shr(b, p->row, tir_i32(b, tir_bits(BLOCK)));
+        row = tir_add(b, att_times(b, row, (p->v->head_dim_v + BLOCK - 1) / BLOCK), own);
+    }
+    for (unsigned i = 0; i < n; i++) {
+        const struct tir_value index = att_plus(b, att_times(b, row, (int)n), (int)i);
+        const struct tir_value at = tir_shl(b, index, tir_i32(b, 2));
+        p->scale[i] = tir_scalar_load(b, tir_arg(b, ARG_W_SCALE, TIR_I64), at, TIR_F32);
+    }
+}
+
 /* As the matrix instruction takes them, by way of LDS: there a row of lanes has a row each, and a
- * load would fetch as many lines. */
+ * load would fetch as many lines. What is stored in 8 bits is exact in 16. */
 static void turn_weights(struct up *p)
 {
     struct tir_builder *const b = &p->b;
     for (unsigned i = 0; i < panels(p); i++) {
+        if (p->stored != p->dtype)
+            p->w[i] = tir_convert_short(b, tir_convert(b, p->w[i], TIR_F32), p->dtype);
         tir_tile_lds_store(b, p->own, p->w[i], &p->w_map);
         tir_wait(b, TIR_LDS_WRITES, 0);
         p->w[i] = tir_named(b, "w", tir_tile_lds_load(b, p->own, p->left, &p->w_map));
@@ -276,16 +317,44 @@ static struct tir_value read_panel(struct up *p, struct tir_value tile, unsigned
     return tir_tile_lds_load(b, at, p->right, &p->x_map);
 }
 
-static struct tir_value multiply(struct up *p, struct tir_value tile, struct tir_value x)
+/* Products with blocks of w that have a scale each: the scaled sum of all but the last, which is
+ * scaled while the other waves multiply. */
+struct sums {
+    struct tir_value scaled, last;
+};
+
+static struct tir_value add_last(struct up *p, struct sums s)
 {
     struct tir_builder *const b = &p->b;
-    struct tir_value sum = tir_splat(b, tir_f32(b, 0), p->result);
-    for (unsigned i = 0; i < panels(p); i++) {
-        if (i)
-            x = read_panel(p, tile, i);
-        sum = tir_mma(b, p->instr, p->w[i], tir_transpose(b, x), sum);
+    if (!is_scaled(p))
+        return s.last;
+    const struct tir_value scale = tir_splat(b, p->scale[scales(p) - 1], p->result);
+    return s.scaled.id ? tir_fma(b, s.last, scale, s.scaled) : tir_mul(b, s.last, scale);
+}
+
+/* w x^T of a tile of which `x` is the first panel. A block's sum is scaled behind the products of
+ * the next one, when it has long been there. */
+static struct sums multiply(struct up *p, struct tir_value tile, struct tir_value x)
+{
+    struct tir_builder *const b = &p->b;
+    const unsigned each = is_scaled(p) ? panels(p) / scales(p) : panels(p);
+    const struct tir_value zero = tir_splat(b, tir_f32(b, 0), p->result);
+    struct sums s = {0};
+    for (unsigned first = 0; first < panels(p); first += each) {
+        struct tir_value part = zero;
+        for (unsigned i = first; i < first + each; i++) {
+            if (i)
+                x = read_panel(p, tile, i);
+            part = tir_mma(b, p->instr, p->w[i], tir_transpose(b, x), part);
+        }
+        if (first) {
+            const struct tir_value scale = tir_splat(b, p->scale[first / each - 1], p->result);
+            s.scaled =
+                s.scaled.id ? tir_fma(b, s.last, scale, s.scaled) : tir_mul(b, s.last, scale);
+        }
+        s.last = part;
     }
-    return sum;
+    return s;
 }
 
 static void store_tile(struct up *p, struct tir_value token, struct tir_value sum)
@@ -372,9 +441,9 @@ static void visit_tile(struct up *p, struct tir_value tile)
     const struct tir_value x = read_panel(p, tile, 0);
     copy_tile(p, att_plus(b, tile, AHEAD));
     set_stage(p, MULTIPLY, MATRIX);
-    const struct tir_value sum = multiply(p, tile, x);
+    const struct sums sums = multiply(p, tile, x);
     set_stage(p, STORE, MEMORY);
-    store_tile(p, tile_token(p, tile), sum);
+    store_tile(p, tile_token(p, tile), add_last(p, sums));
     tir_wait(b, GROUP_X, 0);
     tir_barrier(b);
 }
@@ -389,6 +458,7 @@ static void visit(struct up *p)
         tir_phase(b, false); /* a wait counts the copies of a phase as one */
     }
     load_weights(p);
+    load_scales(p);
     turn_weights(p);
     tir_wait(b, GROUP_X, 0);
     tir_barrier(b);
@@ -403,10 +473,12 @@ static void visit(struct up *p)
 void head_product_shared_build(const struct att_variant *v, const struct tir_machine *m,
                                struct att_kernel *k)
 {
+    const unsigned dtype = v->dtype == ATT_DTYPE_BF16 ? TIR_BF16 : TIR_F16;
     struct up p = {
         .v = v,
         .m = m,
-        .dtype = v->dtype == ATT_DTYPE_BF16 ? TIR_BF16 : TIR_F16,
+        .dtype = dtype,
+        .stored = v->weights == ATT_WEIGHTS_SAME ? dtype : TIR_FP8,
         .tokens = tile_tokens(v, m),
     };
     struct att_tile tile;
