@@ -6,8 +6,8 @@
  *
  * vmcnt counts every vector memory op in flight, in order, so the count to wait for is the number
  * of such ops issued after the awaited copy's last one, along the path with the fewest. Ops in a
- * branch may not have been issued: they do not count. Too small a count only waits longer; too
- * large a one would be a race.
+ * branch without copies of the group may not have been issued: they do not count. Too small a count
+ * only waits longer; too large a one would be a race.
  */
 #include "ir/builder.h"
 #include "ir/passes.h"
@@ -65,6 +65,13 @@ struct search {
     int64_t group;
 };
 
+static bool is_copy(void *context, struct tir_block *b, struct tir_ref ref)
+{
+    const struct search *const s = context;
+    (void)b;
+    return copies(tir_op(s->f, ref), s->group);
+}
+
 static unsigned min_u(unsigned a, unsigned b) { return a < b ? a : b; }
 
 static unsigned newer_before(const struct search *s, const struct tir_block *b, unsigned index,
@@ -86,6 +93,15 @@ static unsigned newer_above(const struct search *s, const struct tir_block *b, u
     return min_u(entered, newer_before(s, b, b->n_ops, skip, seen, passes - 1));
 }
 
+/* Backwards through either block of an `if`. */
+static unsigned newer_in_branches(const struct search *s, const struct tir_op *op, unsigned skip,
+                                  unsigned seen, unsigned passes)
+{
+    const struct tir_block *const yes = op->blocks[0], *const no = op->blocks[1];
+    return min_u(newer_before(s, yes, yes->n_ops, skip, seen, passes),
+                 newer_before(s, no, no->n_ops, skip, seen, passes));
+}
+
 /* Memory ops issued between the awaited copy and op `index` of b: `skip` copies of the group are
  * newer than it, `seen` ops have been counted so far. */
 static unsigned newer_before(const struct search *s, const struct tir_block *b, unsigned index,
@@ -99,6 +115,9 @@ static unsigned newer_before(const struct search *s, const struct tir_block *b, 
             skip--;
         }
         seen += counts(op);
+        if (op->opcode == TIR_if &&
+            tir_walk_op(s->f, (struct tir_block *)b, b->ops[i], is_copy, (void *)s))
+            return newer_in_branches(s, op, skip, seen, passes);
         if (op->opcode == TIR_for && passes) {
             const struct tir_block *body = op->blocks[0];
             const unsigned through = newer_before(s, body, body->n_ops, skip, seen, passes - 1);

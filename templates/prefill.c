@@ -58,7 +58,7 @@ static void reserve(struct prefill *p)
     p->scores = tir_tile(p->b.f, TIR_F32, p->kv, p->rows * p->waves, &s);
     for (unsigned i = 0; i < p->n_panels; i++)
         p->panels[i].buffer = tir_lds_buffer(&p->b, p->k_buffers * p->panels[i].lds_bytes, 16);
-    p->v_buffer = tir_lds_buffer(&p->b, p->v_buffers * p->v_bytes, 16);
+    p->v_buffer = tir_lds_buffer(&p->b, p->v_room, 16);
     if (p->row_bytes)
         p->row_buffer = tir_lds_buffer(&p->b, p->row_bytes, 16);
 }
@@ -581,10 +581,18 @@ static void locate_pages(struct prefill *p)
                            p->by_columns ? tir_layout_of(b->f, by_two) : NULL);
 }
 
+void prefill_fetch(struct prefill *p)
+{
+    p->first = tir_i32(&p->b, 0);
+    locate_rows(p);
+    copy_q(p);
+    copy_k(p, tir_i32(&p->b, 0));
+}
+
 /* The first tile of K is asked for beside Q: the loop's own copy finds it in the L1. */
 static void await_q(struct prefill *p)
 {
-    if (!p->v->paged)
+    if (!p->v->paged && !p->ahead)
         copy_k(p, tir_i32(&p->b, 0));
     tir_wait(&p->b, GROUP_Q, 0);
     tir_barrier(&p->b);
@@ -616,10 +624,10 @@ static void attend(struct prefill *p)
     if (p->dtype == TIR_FP8)
         att_attention_weights_fp8(&p->attention);
     find_position(p);
-    if (p->row_bytes)
-        copy_q(p);
-    else
+    if (!p->row_bytes)
         load_q(p);
+    else if (!p->ahead)
+        copy_q(p);
     if (p->v->paged)
         locate_pages(p);
     else
@@ -631,7 +639,7 @@ static void attend(struct prefill *p)
 
     const unsigned dv = p->dv, queries = p->rows * p->waves;
     const struct tir_layout o = tir_mma_result(p->mma, dv, queries, prefill_waves(p));
-    struct tir_value carried[ATT_N_CARRY];
+    struct tir_value *const carried = p->carried;
     att_attention_begin(&p->attention, tir_tile(b->f, TIR_F32, dv, queries, &o), carried);
     struct tir_value kept[ATT_N_CARRY];
     const unsigned n_kept = att_attention_kept(&p->attention, carried, kept);
@@ -643,7 +651,6 @@ static void attend(struct prefill *p)
     att_attention_kept(&p->attention, carried, kept);
     tir_end_for(b, &loop, kept, n_kept);
     att_attention_unpack(&p->attention, kept, carried);
-    prefill_finish(p, carried);
 }
 
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)

@@ -31,6 +31,14 @@ struct panel {
     struct att_paged_data fetched;
 };
 
+/* O on its way through LDS: queries x columns of one of so many parts, `at` row_buffer or V's, the
+ * next one `step` bytes behind it; 0: they have one place. */
+struct out_place {
+    struct tir_layout lds;
+    unsigned parts, at, step;
+    bool in_v;
+};
+
 struct prefill {
     const struct att_variant *v;
     const struct tir_machine *m;
@@ -50,14 +58,15 @@ struct prefill {
     struct tir_layout v_lds;
     struct tir_contraction v_k;
     struct tir_value v_buffer;
-    unsigned v_bytes, v_buffers;
-    bool padded;   /* K has one panel, up to a power of two */
+    unsigned v_bytes, v_buffers, v_room; /* the last: bytes for all buffers, or for a part of O */
+    bool padded;                         /* K has one panel, up to a power of two */
     bool sum_rows; /* columns of V behind head_dim_v are ones in LDS: O^T has rows that are l */
 
     /* Q arrives and O leaves by way of LDS, whole rows at a time; 0 where there is no room. */
     unsigned row_bytes;
-    struct tir_layout o_lds;
     struct tir_value row_buffer;
+    bool ahead;                  /* Q of the next turn comes to LDS while O of this one leaves */
+    struct out_place o, o_ahead; /* O's places in LDS: the second, where there is a next turn */
 
     struct tir_type scores; /* S^T: keys x queries */
     struct att_place steps[ATT_N_STEPS];
@@ -66,6 +75,7 @@ struct prefill {
     /* Uniform over the workgroup. */
     struct tir_value sequence, head, kv_head, row0, q_len, kv_len, offset, first, q_begin, kv_begin;
     struct tir_value k_base, v_base, k_stride, v_stride;
+    struct tir_value carried[ATT_N_CARRY]; /* at the end of a tile of queries */
 
     struct tir_value q_scale;          /* of the workgroup's queries, or none */
     struct tir_value k_scale, v_scale; /* of all its keys and values, or none */
@@ -82,15 +92,22 @@ struct tir_value prefill_head_base(struct prefill *p, struct att_tensor t, struc
 
 /* prefill_out.c */
 
-/** O / l and m + log l, sinks joining the denominator; rows that saw no key give 0 and -inf. */
-void prefill_finish(struct prefill *p, struct tir_value carried[ATT_N_CARRY]);
+/** O / l and m + log l of what is carried, sinks joining the denominator; rows that saw no key give
+ * 0 and -inf. O goes by way of that place. */
+void prefill_finish(struct prefill *p, const struct out_place *place);
+
+/* prefill.c */
+
+/** Asks for Q of the turn that p is at, and for its first tile of K, which then is in the L1. */
+void prefill_fetch(struct prefill *p);
 
 /* prefill_turn.c */
 
 /** Workgroups of a launch that take turns; 0: each tile of queries has its own. */
 int prefill_workgroups(const struct prefill *p);
 
-/** Calls `attend` once, to build what is done to a tile of queries whose places are known. */
+/** Calls `attend` once, to build what is done to a tile of queries whose places are known, up to
+ * what prefill_finish() does. */
 void prefill_take_turns(struct prefill *p, void (*attend)(struct prefill *));
 
 /* prefill_tile.c */

@@ -2,28 +2,74 @@
  *
  * The end of a tile of queries of `prefill`: O / l and LSE, and how they go to memory.
  */
+#include <assert.h>
+
 #include "ir/bits.h"
 #include "ir/spread.h"
 #include "templates/prefill.h"
 #include "templates/scalar.h"
 
-/* A wave's rows of O with 16 bytes a lane, neighbours in neighbouring lanes. Q's place in LDS is
- * free by now, and no wave touches the rows of another. */
-static struct tir_value by_rows(struct prefill *p, struct tir_value o)
+static struct tir_value out_buffer(struct prefill *p, const struct out_place *place, unsigned part)
+{
+    return place->in_v ? p->v_buffer
+                       : att_plus(&p->b, p->row_buffer, (int)(place->at + part * place->step));
+}
+
+/* A wave's rows of a part of O with 16 bytes a lane, neighbours in neighbouring lanes. Its place in
+ * LDS is free by now, and no wave touches the rows of another. */
+static struct tir_value read_rows(struct prefill *p, const struct out_place *place, unsigned part)
 {
     struct tir_builder *b = &p->b;
     const unsigned queries = p->rows * p->waves, vector = tir_bits(16 / PREFILL_OUT_BYTES);
+    const unsigned columns = p->dv / place->parts;
     struct tir_spread s = tir_spread(p->m, p->waves);
     tir_spread_cols(&s, TIR_REGS, vector);
-    tir_spread_cols(&s, TIR_LANES, tir_bits(p->dv) - vector);
+    tir_spread_cols(&s, TIR_LANES, tir_bits(columns) - vector);
     tir_spread_rows(&s, TIR_LANES, tir_spread_room(&s, TIR_LANES));
     tir_spread_rows(&s, TIR_REGS, tir_bits(p->rows) - s.rows);
     tir_spread_rows(&s, TIR_WAVES, tir_bits(p->waves));
     const struct tir_layout l = tir_spread_layout(&s);
-    const struct tir_type t = tir_tile(b->f, p->out_dtype, queries, p->dv, &l);
-    tir_tile_lds_store(b, p->row_buffer, o, &p->o_lds);
-    tir_wait(b, TIR_LDS_WRITES, 0);
-    return tir_tile_lds_load(b, p->row_buffer, t, &p->o_lds);
+    const struct tir_type t = tir_tile(b->f, p->out_dtype, queries, columns, &l);
+    return tir_tile_lds_load(b, out_buffer(p, place, part), t, &place->lds);
+}
+
+static struct tir_value short_rows(struct prefill *p, struct tir_value o)
+{
+    return tir_transpose(&p->b, tir_convert_short(&p->b, o, p->out_dtype));
+}
+
+static void store_columns(struct prefill *p, struct tir_view out, struct tir_value rows,
+                          unsigned first)
+{
+    out.byte = tir_i32(&p->b, (int)(first * PREFILL_OUT_BYTES));
+    tir_tile_store(&p->b, out, tir_i32(&p->b, 0), rows);
+}
+
+/* Parts that have one place: each is read from LDS before the next one goes there, and all of them
+ * before any is stored. */
+static void store_by_rows(struct prefill *p, struct tir_view out, struct tir_value o,
+                          const struct out_place *place)
+{
+    struct tir_builder *b = &p->b;
+    const bool apart = place->step || place->parts == 1;
+    struct tir_value part[2] = {o, o};
+    assert(place->parts <= 2);
+    for (unsigned i = 0; place->parts == 2 && i < 2; i++)
+        part[i] = tir_half(b, o, (int)i);
+    for (unsigned i = 0; i < place->parts; i++) {
+        const struct tir_value rows = short_rows(p, part[i]);
+        tir_tile_lds_store(b, out_buffer(p, place, i), rows, &place->lds);
+        if (apart)
+            continue;
+        tir_wait(b, TIR_LDS_WRITES, 0);
+        part[i] = read_rows(p, place, i);
+    }
+    if (apart)
+        tir_wait(b, TIR_LDS_WRITES, 0);
+    for (unsigned i = 0; apart && i < place->parts; i++)
+        part[i] = read_rows(p, place, i);
+    for (unsigned i = 0; i < place->parts; i++)
+        store_columns(p, out, part[i], i * p->dv / place->parts);
 }
 
 /* Rows of O^T from `first` on, as far as they are head_dim_v's: the others are of no value. */
@@ -39,16 +85,13 @@ static void store_rows(struct prefill *p, struct tir_view out, struct tir_value 
         store_rows(p, out, tir_half(b, o, 1), first + rows / 2, rows / 2);
         return;
     }
-    out.byte = tir_i32(b, (int)(first * PREFILL_OUT_BYTES));
-    o = tir_transpose(b, tir_convert_short(b, o, p->out_dtype));
-    if (p->row_bytes && rows == p->dv)
-        o = by_rows(p, o);
-    tir_tile_store(b, out, tir_i32(b, 0), o);
+    store_columns(p, out, short_rows(p, o), first);
 }
 
-void prefill_finish(struct prefill *p, struct tir_value carried[ATT_N_CARRY])
+void prefill_finish(struct prefill *p, const struct out_place *place)
 {
     struct tir_builder *b = &p->b;
+    const struct tir_value *const carried = p->carried;
     struct tir_value sink = {0};
     if (p->v->sinks)
         sink = tir_scalar_load(b, tir_arg(b, ARG_SINKS, TIR_I64),
@@ -67,7 +110,9 @@ void prefill_finish(struct prefill *p, struct tir_value carried[ATT_N_CARRY])
         att_view(b, prefill_head_base(p, ATT_HEADS(OUT), token, p->head, PREFILL_OUT_BYTES), rows,
                  tir_convert(b, att_stride(b, ARG_OUT_TOKEN_STRIDE, PREFILL_OUT_BYTES), TIR_I32),
                  p->v->head_dim_v * PREFILL_OUT_BYTES, 0);
-    if (prefill_v_parts(p) == 1)
+    if (p->row_bytes && p->dv == (unsigned)p->v->head_dim_v)
+        store_by_rows(p, out, o, place);
+    else if (prefill_v_parts(p) == 1)
         store_rows(p, out, o, 0, p->dv);
     else
         for (unsigned i = 0; i < 2; i++)

@@ -73,7 +73,7 @@ const struct att_tile prefill_tiles[PREFILL_N_TILES] = {
      .late_power = true,
      .whole_keys = true,
      .late_maximum = true,
-     .own = {[PREFILL_PERSISTENT] = 2, [PREFILL_LOOP_AT] = 1},
+     .own = {[PREFILL_PERSISTENT] = 1, [PREFILL_LOOP_AT] = 1},
      .why = "workgroups that take turns do not wait for their like to start"},
     {.head_dim = 128,
      .head_dim_v = 128,
@@ -231,7 +231,7 @@ const struct att_tile prefill_tiles[PREFILL_N_TILES] = {
      .late_power = true,
      .whole_keys = true,
      .late_maximum = true,
-     .own = {[PREFILL_PERSISTENT] = 2, [PREFILL_LOOP_AT] = 1, [PREFILL_FP8] = 1},
+     .own = {[PREFILL_PERSISTENT] = 1, [PREFILL_LOOP_AT] = 1, [PREFILL_FP8] = 1},
      .why = "workgroups that take turns do not wait for their like to start"},
     {.head_dim = 128,
      .head_dim_v = 128,
@@ -459,14 +459,57 @@ static void choose_layouts(struct prefill *p)
     if (p->sum_rows)
         p->v_bytes += p->v_lds.pad * p->bytes;
     p->v_buffers = p->by_columns ? 1 : 2;
+    p->v_room = p->v_buffers * p->v_bytes;
 }
 
 static unsigned key_bytes(const struct prefill *p)
 {
-    unsigned bytes = p->v_buffers * p->v_bytes;
+    unsigned bytes = p->v_room;
     for (unsigned i = 0; i < p->n_panels; i++)
         bytes += p->k_buffers * p->panels[i].lds_bytes;
     return bytes;
+}
+
+/* O takes the place of V, half by half; and goes in halves to that of Q in the last turn, so that
+ * lanes have the same addresses there. Rows that would begin at the same bank exchange chunks. */
+static void place_halves(struct prefill *p)
+{
+    enum { CHUNK = 16 / PREFILL_OUT_BYTES };
+    const unsigned rows = p->rows * p->waves, columns = p->dv / 2;
+    const unsigned together = p->m->lds_bank_bytes / (columns * PREFILL_OUT_BYTES);
+    const struct tir_layout lds =
+        att_lds_swizzled(rows, columns, CHUNK, tir_bits(together), tir_bits(columns / CHUNK));
+    const unsigned half = rows * columns * PREFILL_OUT_BYTES;
+    p->o = p->o_ahead = (struct out_place){.lds = lds, .parts = 2};
+    p->o_ahead.in_v = true;
+    p->o.step = half;
+    p->v_room = half > p->v_room ? half : p->v_room;
+    p->row_bytes = p->row_bytes > 2 * half ? p->row_bytes : 2 * half;
+}
+
+/* O goes to LDS where Q, of `q` bytes, has been, unless Q of the next turn is there by then.
+ * Workgroups that take turns without room for that use no LDS for either. */
+static void place_out(struct prefill *p, unsigned q)
+{
+    p->o.parts = 1;
+    p->o.lds = att_lds_rows(p->m, p->rows * p->waves, p->dv, PREFILL_OUT_BYTES);
+    const unsigned o = att_lds_bytes(&p->o.lds, PREFILL_OUT_BYTES), most = p->m->lds_bytes;
+    const unsigned slack = 16 * (p->n_panels + 1); /* buffers begin at multiples of 16 */
+    p->row_bytes = q > o ? q : o;
+    p->ahead = prefill_workgroups(p) != 0;
+    if (p->ahead && key_bytes(p) + slack + q + o <= most) {
+        p->o_ahead = p->o;
+        p->o_ahead.at = q;
+        p->row_bytes = q + o;
+    } else if (p->ahead && !p->sum_rows) { /* which are ones in V's place */
+        place_halves(p);
+    } else if (p->ahead) {
+        p->row_bytes = most;
+    }
+    if (key_bytes(p) + slack + p->row_bytes > most) {
+        p->row_bytes = 0;
+        p->ahead = false;
+    }
 }
 
 /* Lanes that load a row of Q each touch 32 lines of memory with every instruction, and 4 rows of it
@@ -483,12 +526,7 @@ static void place_rows(struct prefill *p)
         n->q_at = bytes;
         bytes += (att_lds_bytes(&n->q_lds, p->bytes) + 15) & ~15u;
     }
-    p->o_lds = att_lds_rows(p->m, queries, p->dv, PREFILL_OUT_BYTES);
-    const unsigned o = att_lds_bytes(&p->o_lds, PREFILL_OUT_BYTES);
-    bytes = bytes > o ? bytes : o;
-    /* Buffers begin at multiples of 16. */
-    if (key_bytes(p) + 16 * (p->n_panels + 1) + bytes <= p->m->lds_bytes)
-        p->row_bytes = bytes;
+    place_out(p, bytes);
 }
 
 enum { WIDE = 64 };

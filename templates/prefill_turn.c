@@ -87,19 +87,6 @@ static void locate(struct prefill *p, const struct turn *t)
     p->row0 = att_times(b, p->tile->ascending ? t->layer : tir_sub(b, last, t->layer), rows);
 }
 
-/* `there` says whether there is such a turn; none: there is. */
-static void take_turn(struct prefill *p, const struct turn *t, struct tir_value there,
-                      void (*attend)(struct prefill *))
-{
-    struct tir_builder *const b = &p->b;
-    locate(p, t);
-    const struct tir_value row = there.id ? tir_select(b, there, p->row0, p->q_len) : p->row0;
-    struct tir_if some = tir_begin_if(b, tir_cmp_lt(b, row, p->q_len), false, NULL, 0);
-    attend(p);
-    tir_else(b, &some, NULL);
-    tir_end_if(b, &some, NULL);
-}
-
 /* The place of a workgroup in the grid's layer of tiles, of how many. */
 static struct turn find_turn(struct prefill *p)
 {
@@ -112,20 +99,15 @@ static struct turn find_turn(struct prefill *p)
     return (struct turn){place, places, tir_block_id(b, 2)};
 }
 
-/* The layer of a turn: `first` knows it of the first turn where the grid has layers. K and V of
- * another turn go to LDS when all waves have read those of the one before. */
-static struct tir_value find_layer(struct prefill *p, struct tir_value begun,
-                                   struct tir_value number, const struct turn *first)
+/* The layer of the first turn: the grid knows it where it has layers. */
+static struct tir_value find_first_layer(struct prefill *p, const struct turn *first)
 {
     struct tir_builder *const b = &p->b;
     const struct tir_type type = tir_typeof(b->f, first->layer);
     struct tir_value layer = first->layer;
-    const struct tir_value beyond = tir_sub(b, first->place, first->places);
-    const struct tir_value other_turn = tir_max(b, tir_sub(b, begun, tir_i32(b, 1)), beyond);
-    const struct tir_value divides = tir_cmp_ge(b, other_turn, tir_i32(b, 0));
+    const struct tir_value divides = tir_cmp_ge(b, first->place, first->places);
     struct tir_if branch = tir_begin_if(b, divides, true, &type, 1);
-    tir_barrier(b);
-    const struct tir_value other = tir_div(b, number, first->places);
+    const struct tir_value other = tir_div(b, first->place, first->places);
     tir_else(b, &branch, &other);
     tir_end_if(b, &branch, &layer);
     return layer;
@@ -154,6 +136,93 @@ static void read_arguments(struct prefill *p)
     }
 }
 
+/* A turn hands so many members of its place to the next one. */
+enum { N_FIELDS = 8 };
+
+static void place_fields(struct prefill *p, struct tir_value *field[N_FIELDS])
+{
+    struct tir_value *const all[N_FIELDS] = {&p->sequence, &p->head,  &p->kv_head,  &p->row0,
+                                             &p->q_begin,  &p->q_len, &p->kv_begin, &p->kv_len};
+    for (int i = 0; i < N_FIELDS; i++)
+        field[i] = all[i];
+}
+
+static void get_place(struct prefill *p, struct tir_value at[N_FIELDS])
+{
+    struct tir_value *field[N_FIELDS];
+    place_fields(p, field);
+    for (int i = 0; i < N_FIELDS; i++)
+        at[i] = *field[i];
+}
+
+static void set_place(struct prefill *p, const struct tir_value at[N_FIELDS])
+{
+    struct tir_value *field[N_FIELDS];
+    place_fields(p, field);
+    for (int i = 0; i < N_FIELDS; i++)
+        *field[i] = at[i];
+    p->offset = tir_sub(&p->b, p->kv_len, p->q_len);
+}
+
+/* A turn that comes, if `there` says so. */
+struct next_turn {
+    struct tir_value there, at[N_FIELDS];
+};
+
+/* The turn with this number, of a row of workgroups; p stays where it is. */
+static struct next_turn find_next(struct prefill *p, struct tir_value there,
+                                  struct tir_value number, struct tir_value places)
+{
+    struct tir_builder *const b = &p->b;
+    struct next_turn next = {.there = there};
+    struct tir_value now[N_FIELDS];
+    get_place(p, now);
+    const struct tir_value valid = tir_select(b, there, number, tir_i32(b, 0));
+    const struct tir_value layer = tir_div(b, valid, places);
+    const struct tir_value place = tir_sub(b, valid, tir_mul(b, layer, places));
+    locate(p, &(struct turn){place, places, layer});
+    get_place(p, next.at);
+    set_place(p, now);
+    return next;
+}
+
+/* Is there a next turn whose Q comes while this one ends? Then it is asked for. */
+static struct tir_if begin_ahead(struct prefill *p, const struct next_turn *next)
+{
+    struct tir_value now[N_FIELDS];
+    get_place(p, now);
+    const struct tir_if there = tir_begin_if(&p->b, next->there, false, NULL, 0);
+    set_place(p, next->at);
+    prefill_fetch(p);
+    set_place(p, now);
+    return there;
+}
+
+/* One turn, with a next one or none. */
+static void take_turn(struct prefill *p, const struct next_turn *next,
+                      void (*attend)(struct prefill *))
+{
+    struct tir_builder *const b = &p->b;
+    const bool ahead = next && p->ahead;
+    struct tir_if there, some = tir_begin_if(b, tir_cmp_lt(b, p->row0, p->q_len), false, NULL, 0);
+    attend(p);
+    if (ahead) {
+        there = begin_ahead(p, next);
+        prefill_finish(p, &p->o_ahead);
+        tir_else(b, &there, NULL);
+    }
+    prefill_finish(p, &p->o);
+    if (ahead)
+        tir_end_if(b, &there, NULL);
+    tir_else(b, &some, NULL);
+    if (ahead) {
+        there = begin_ahead(p, next);
+        tir_else(b, &there, NULL);
+        tir_end_if(b, &there, NULL);
+    }
+    tir_end_if(b, &some, NULL);
+}
+
 /*
  * The workgroups of the launch go through all work, in its order. Every other time they go
  * backwards, XCD by XCD: who had the heaviest tile then gets the lightest. Where each tile has a
@@ -163,18 +232,37 @@ static void take_all(struct prefill *p, void (*attend)(struct prefill *))
 {
     struct tir_builder *const b = &p->b;
     const struct tir_value groups = tir_arg(b, ARG_WORKGROUPS, TIR_I32);
-    const struct turn first = find_turn(p);
-    struct tir_value order = tir_add(b, tir_mul(b, first.layer, first.places), first.place);
+    struct turn first = find_turn(p);
+    const struct tir_value order = tir_add(b, tir_mul(b, first.layer, first.places), first.place);
     const struct tir_value all = tir_mul(b, first.places, count_layers(p));
-    struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), all, groups, &order, 1);
-    const struct tir_value number = tir_add(b, loop.index, order);
-    const struct tir_value layer = find_layer(p, loop.index, number, &first);
-    const struct tir_value place = tir_sub(b, number, tir_mul(b, layer, first.places));
-    take_turn(p, &(struct turn){place, first.places, layer}, tir_cmp_lt(b, number, all), attend);
-    const struct tir_value xcd = tir_and(b, order, tir_i32(b, ATT_XCDS - 1));
+    first.layer = find_first_layer(p, &first);
+    first.place = tir_sub(b, order, tir_mul(b, first.layer, first.places));
+    locate(p, &first);
+    if (p->ahead)
+        prefill_fetch(p);
+    struct tir_value carried[1 + N_FIELDS] = {order};
+    get_place(p, carried + 1);
+    struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), all, groups, carried, 1 + N_FIELDS);
+    set_place(p, carried + 1);
+
+    const struct tir_value xcd = tir_and(b, carried[0], tir_i32(b, ATT_XCDS - 1));
     const struct tir_value most = att_plus(b, groups, -ATT_XCDS);
-    order = tir_sub(b, tir_add(b, att_times(b, xcd, 2), most), order);
-    tir_end_for(b, &loop, &order, 1);
+    const struct tir_value back = tir_sub(b, tir_add(b, att_times(b, xcd, 2), most), carried[0]);
+    const struct tir_value begun = tir_add(b, loop.index, groups);
+    const struct tir_value number = tir_add(b, begun, back);
+    const struct tir_value there =
+        tir_and(b, tir_cmp_lt(b, begun, all), tir_cmp_lt(b, number, all));
+    struct next_turn next;
+    if (p->ahead)
+        next = find_next(p, there, number, first.places);
+    take_turn(p, &next, attend);
+    if (!p->ahead)
+        next = find_next(p, there, number, first.places);
+    carried[0] = back;
+    for (int i = 0; i < N_FIELDS; i++)
+        carried[1 + i] = next.at[i];
+    carried[4] = tir_select(b, there, carried[4], carried[6]); /* no row of it is there */
+    tir_end_for(b, &loop, carried, 1 + N_FIELDS);
 }
 
 void prefill_take_turns(struct prefill *p, void (*attend)(struct prefill *))
@@ -185,5 +273,6 @@ void prefill_take_turns(struct prefill *p, void (*attend)(struct prefill *))
         return;
     }
     const struct turn only = find_turn(p);
-    take_turn(p, &only, (struct tir_value){0}, attend);
+    locate(p, &only);
+    take_turn(p, NULL, attend);
 }

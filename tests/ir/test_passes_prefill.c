@@ -111,6 +111,7 @@ static int64_t argument(const void *problem, const char *name)
         {"kv_heads", KV_HEADS},
         {"gqa", HEADS / KV_HEADS},
         {"batch", BATCH},
+        {"workgroups", INT32_MAX},
         {"total_q", cu_q[BATCH]},
         {"max_seqlen_q", MAX_Q},
         {"workgroups", INT32_MAX},
