@@ -616,6 +616,8 @@ static void multiply(const struct att_index *x, struct round *r, unsigned g)
         add_step(x, p, STEPS - 1);
         if (p->is)
             tir_anchor(b, *p->sum);
+        if (x->pairs)
+            tir_anchor(b, s); /* else LLVM sinks it behind the appending that follows */
         att_index_cut(x, tir_named(b, "s", s), p->products);
         att_index_cut(x, own->weights[block], p->weights);
         p->weight_pairs = own->weight_pairs[block];
