@@ -242,6 +242,26 @@ static void take(void *context, unsigned row, unsigned j, struct tir_value score
     r->own[row] = tir_add(b, r->own[row], att_select_passing(s, limit, r->keys[row][j]));
 }
 
+/* Makes room for what a round's keys let through; rows have their turns together. */
+static void reserve(struct indexer *x, struct round *r, struct tir_value *carried)
+{
+    const struct att_select *selects[ROWS_MAX];
+    const struct tir_value *keys[ROWS_MAX];
+    struct tir_value *state[ROWS_MAX], to[ROWS_MAX];
+    for (unsigned row = 0; row < x->rows; row++) {
+        selects[row] = &x->row[row].select;
+        keys[row] = r->keys[row];
+        state[row] = carried + row * ROW_CARRIED;
+        memcpy(state[row] + KEYS, keys[row], selects[row]->each * sizeof(keys[row][0]));
+    }
+    if (x->rows == 2)
+        att_select_reserve_both(selects, state, keys, r->own, to);
+    else
+        to[0] = att_select_reserve(selects[0], state[0], keys[0], r->own[0]);
+    for (unsigned row = 0; row < x->rows; row++)
+        state[row][TO] = to[row];
+}
+
 static void visit(struct indexer *x, struct tir_value first, struct tir_value *carried)
 {
     const struct att_index_walk walk = walk_at(x, first);
@@ -250,12 +270,7 @@ static void visit(struct indexer *x, struct tir_value first, struct tir_value *c
         r.own[row] = tir_i32(&x->b, 0);
     att_index_score(&x->index, &walk, way_of(x, carried),
                     &(struct att_index_user){append_former, take, &r});
-    for (unsigned row = 0; row < x->rows; row++) {
-        const struct att_select *const s = &x->row[row].select;
-        struct tir_value *const own = carried + row * ROW_CARRIED;
-        memcpy(own + KEYS, r.keys[row], s->each * sizeof(r.keys[row][0]));
-        own[TO] = att_select_reserve(s, own, r.keys[row], r.own[row]);
-    }
+    reserve(x, &r, carried);
     if (x->top_blocks)
         att_select_offer(&x->blocks, blocks_state(x, carried), r.blocks, first);
 }

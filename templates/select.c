@@ -559,15 +559,37 @@ static struct sums make_room(const struct att_select *s, struct tir_value state[
     return (struct sums){.before = old[ATT_SELECT_N], .all = old[ATT_SELECT_N + 1]};
 }
 
+static struct tir_value reserve(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
+                                const struct tir_value *keys, struct sums passing)
+{
+    struct tir_builder *b = s->b;
+    const struct sums sums = make_room(s, state, keys, passing);
+    const struct tir_value to = tir_add(b, state[ATT_SELECT_COUNT], sums.before);
+    state[ATT_SELECT_COUNT] = tir_add(b, state[ATT_SELECT_COUNT], sums.all);
+    return to;
+}
+
 struct tir_value att_select_reserve(const struct att_select *s,
                                     struct tir_value state[ATT_SELECT_N],
                                     const struct tir_value *keys, struct tir_value own)
 {
-    struct tir_builder *b = s->b;
-    const struct sums sums = make_room(s, state, keys, count_passing(s, state, own));
-    const struct tir_value to = tir_add(b, state[ATT_SELECT_COUNT], sums.before);
-    state[ATT_SELECT_COUNT] = tir_add(b, state[ATT_SELECT_COUNT], sums.all);
-    return to;
+    return reserve(s, state, keys, count_passing(s, state, own));
+}
+
+void att_select_reserve_both(const struct att_select *const s[2], struct tir_value *const state[2],
+                             const struct tir_value *const keys[2], const struct tir_value own[2],
+                             struct tir_value to[2])
+{
+    struct tir_builder *b = s[0]->b;
+    const struct tir_value half = tir_i32(b, HALF), low = tir_i32(b, (1 << HALF) - 1);
+    const struct sums sums =
+        count_passing(s[0], state[0], tir_or(b, own[0], tir_shl(b, own[1], half)));
+    const struct sums of[] = {
+        {.before = tir_and(b, sums.before, low), .all = tir_and(b, sums.all, low)},
+        {.before = tir_shr(b, sums.before, half), .all = tir_shr(b, sums.all, half)},
+    };
+    for (int i = 0; i < 2; i++)
+        to[i] = reserve(s[i], state[i], keys[i], of[i]);
 }
 
 struct tir_value att_select_append(const struct att_select *s, struct tir_value limit,

@@ -104,6 +104,11 @@ struct tir_value att_select_reserve(const struct att_select *s,
                                     struct tir_value state[ATT_SELECT_N],
                                     const struct tir_value *keys, struct tir_value own);
 
+/** The same for two selections of which each wave offers a chunk: the waves meet once. */
+void att_select_reserve_both(const struct att_select *const s[2], struct tir_value *const state[2],
+                             const struct tir_value *const keys[2], const struct tir_value own[2],
+                             struct tir_value to[2]);
+
 /** Appends those of a tile of keys that are above the limit, from entry `to` on, `first` being the
  * first lane's position. Returns the entry behind them. */
 struct tir_value att_select_append(const struct att_select *s, struct tir_value limit,
