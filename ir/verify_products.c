@@ -142,17 +142,26 @@ static void check_first_k(struct tir_verifier *v, int64_t k, const struct tir_la
     tir_check(v, in_order && covered, "k %lld is not that of whole instructions", (long long)k);
 }
 
-void tir_check_mma(struct tir_verifier *v, const struct tir_op *op, struct tir_op_types t)
+/* The op's instruction, if it takes scales as the op does; its dtypes are checked too. */
+static const struct tir_mma *fitting_instruction(struct tir_verifier *v, const struct tir_op *op,
+                                                 struct tir_op_types t, bool scaled)
 {
     const struct tir_mma *const m = instruction(v, op);
-    if (!m)
-        return;
-    const bool scaled = op->opcode == TIR_mma_scaled;
-    if (!tir_check(v, m->scaled == scaled, "%s %s scales", m->name, m->scaled ? "takes" : "has no"))
-        return;
+    if (!m ||
+        !tir_check(v, m->scaled == scaled, "%s %s scales", m->name, m->scaled ? "takes" : "has no"))
+        return NULL;
     tir_check(v,
               t.a.dtype == m->in_dtype && t.b.dtype == m->right_dtype && t.c.dtype == m->acc_dtype,
               "dtypes are not those of %s", m->name);
+    return m;
+}
+
+void tir_check_mma(struct tir_verifier *v, const struct tir_op *op, struct tir_op_types t)
+{
+    const bool scaled = op->opcode == TIR_mma_scaled;
+    const struct tir_mma *const m = fitting_instruction(v, op, t, scaled);
+    if (!m)
+        return;
     const unsigned left = m->left_format == TIR_MX_E2M1, right = m->right_format == TIR_MX_E2M1;
     tir_check(v,
               t.a.cols << left == t.b.rows << right && t.a.rows == t.c.rows && t.b.cols == t.c.cols,
@@ -188,15 +197,10 @@ static void check_scale_byte(struct tir_verifier *v, struct tir_type t, int64_t 
 
 void tir_check_mfma(struct tir_verifier *v, const struct tir_op *op, struct tir_op_types t)
 {
-    const struct tir_mma *const m = instruction(v, op);
+    const bool scaled = op->opcode == TIR_mfma_scaled;
+    const struct tir_mma *const m = fitting_instruction(v, op, t, scaled);
     if (!m)
         return;
-    const bool scaled = op->opcode == TIR_mfma_scaled;
-    if (!tir_check(v, m->scaled == scaled, "%s %s scales", m->name, m->scaled ? "takes" : "has no"))
-        return;
-    tir_check(v,
-              t.a.dtype == m->in_dtype && t.b.dtype == m->right_dtype && t.c.dtype == m->acc_dtype,
-              "dtypes are not those of %s", m->name);
     if (scaled) {
         check_scale_byte(v, tir_typeof(v->f, op->operands[3]), op->imm[1]);
         check_scale_byte(v, tir_typeof(v->f, op->operands[4]), op->imm[2]);

@@ -119,7 +119,7 @@ struct tir_value mla_load_vector(struct mla *s, struct tir_value n, unsigned par
 /** Parts of a block's keys, a wave's own among them. */
 static inline unsigned mla_parts(const struct mla *s) { return 1u << s->key_waves; }
 /** A tile of a block's keys x columns as a wave's own keys, parts x columns side by side; and back.
- * What is then done to a column, a wave does to its own. */
+ * Each wave then works on its own columns. */
 struct tir_value mla_own_keys(struct mla *s, struct tir_value a);
 struct tir_value mla_all_keys(struct mla *s, struct tir_value a);
 

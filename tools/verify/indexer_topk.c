@@ -48,7 +48,7 @@ static const struct shape {
     {{"parts", STARTS | SLOTS | PARTS}, KEYS_RANDOM, 3, 9000, {0}},
     {{"parts of equals", PARTS}, KEYS_TWO, 1, 5000, {0}},
     {{"many rows", MANY | STARTS | SLOTS}, KEYS_TWO, 515, 9000, {0}},
-    {{"pairs of rows", MANY | SLOTS | VERIFY_VIEWS}, KEYS_NANS, 514, 9100, {0}},
+    {{"pairs of rows", MANY | SLOTS | VERIFY_VIEWS}, KEYS_RANDOM, 514, 12100, {0}},
     {{"parts of pairs", MANY | PARTS | STARTS}, KEYS_RANDOM, 174, 9200, {0}},
     {{"ragged", RAGGED | SLOTS | PARTS}, KEYS_RANDOM, 9, 131072, {0}},
     {{"ragged, few lists", RAGGED | STARTS | PARTS | COARSE}, KEYS_NANS, 9, 12000, {0}},
