@@ -9,11 +9,10 @@
  * whatever is there. Where that is true of all parts, out is 0 and LSE -infinity.
  *
  * The schemes differ in how parts are found. csr, dense: a workgroup has some heads of one token,
- * its waves take the parts in turn, several at once, and meet in LDS. pair: a workgroup has some
- * tokens of one head, its waves different ones. All is read once, and the grid does not depend on
- * what is in memory.
+ * of which each lane has 16 bytes and walks all parts: some are on their way at any time, and one
+ * that was added makes room for another. pair: a workgroup has some tokens of one head. All is read
+ * once, no wave waits for another, and the grid does not depend on what is in memory.
  */
-#include "ir/address_map.h"
 #include "ir/bits.h"
 #include "ir/builder.h"
 #include "ir/spread.h"
@@ -22,28 +21,27 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 enum {
-    ELEM = 2,        /* bytes of bf16 and fp16 */
-    PER = 8,         /* elements of a row that a lane has: 32 bytes of f32, 16 of a 16-bit type */
-    MOST = 20,       /* the same where narrower panels follow the widest */
-    HEADS = 4,       /* that a wave has, unless its lanes hold more or two registers fewer */
-    TOKEN_BITS = 2,  /* pair: log2 of the rows that a lane has */
-    WAVES_MOST = 16, /* whose sums one wave adds up */
+    ELEM = 2,       /* bytes of bf16 and fp16 */
+    VECTOR = 4,     /* of f32 that a lane loads at once */
+    TOKEN_BITS = 2, /* pair: log2 of the rows that a lane has */
     AT_ONCE_MOST = 8,
-    PANELS = 2 /* of a head dim: 192 is 128 + 64 */
+    PANELS = 2, /* of a head dim: 192 is 128 + 64 */
+    VALUES_MOST = (2 + PANELS) + (1 + PANELS) * AT_ONCE_MOST
 };
 
-/* Members of att_tile.own: parts that a wave has under way. */
+/* Members of att_tile.own: parts that a wave has under way; 0: a pair, which has two. */
 enum { AT_ONCE };
 
-/* `rows` are those of a lane; 0: a few heads to a wave, or four tokens of a pair. */
+/* `rows` are those of a lane; 0: one, or four tokens of a pair. */
 static const struct att_tile tiles[] = {
     {.waves = 4,
-     .waves_per_simd = 4,
-     .own = {[AT_ONCE] = 4},
+     .waves_per_simd = 8,
+     .own = {[AT_ONCE] = 8},
      .why = "a list is short, and its parts are latencies next to each other"},
+    {.waves = 4, .waves_per_simd = 4, .own = {[AT_ONCE] = 4}, .why = "a lane has 8 or 12 elements"},
+    {.waves = 4, .waves_per_simd = 4, .why = "a pair has two parts of a 16-bit type"},
 };
 
 static const struct att_knob knobs[] = {
@@ -67,8 +65,8 @@ struct combine {
     struct att_tile tile;
     struct tir_builder b;
     unsigned dtype, out_dtype;
-    unsigned rows;                /* that a wave holds */
-    struct state_type type;       /* of all waves */
+    unsigned rows; /* of a workgroup */
+    struct state_type type;
     struct tir_value token, head; /* of the first row of the workgroup */
     struct tir_value n_rows;      /* that there are from there on */
 };
@@ -81,27 +79,55 @@ struct state {
 
 static unsigned largest_power(unsigned n) { return 1u << (31 - __builtin_clz(n)); }
 
-/* Lanes that share a row whose panels have nothing in common: each has PER neighbours of the widest
- * panel, and 4 of the narrowest. */
-static unsigned lanes_apart(unsigned dim)
+static bool is_pair(const struct att_variant *v) { return v->partials == ATT_PARTIALS_PAIR; }
+
+/* Elements of a row's widest panel that a lane has: 16 bytes of f32, or of a 16-bit type. */
+static unsigned per_lane(const struct att_variant *v) { return is_pair(v) ? 2 * VECTOR : VECTOR; }
+
+/* The same where narrower panels follow the widest. */
+static unsigned most_per_lane(const struct att_variant *v)
 {
-    const unsigned wide = largest_power(dim) / PER, narrow = (dim & -dim) / 4;
+    return per_lane(v) + 12 - VECTOR * !is_pair(v);
+}
+
+/* Lanes that share a row whose panels have nothing in common: each has neighbours of the widest
+ * panel, and VECTOR of the narrowest. */
+static unsigned lanes_apart(const struct att_variant *v)
+{
+    const unsigned dim = (unsigned)v->head_dim;
+    const unsigned wide = largest_power(dim) / per_lane(v), narrow = (dim & -dim) / VECTOR;
     return wide < narrow ? wide : narrow;
 }
 
 /* Are the panels the first and the last `largest_power(dim)` columns? Both have those in the middle
  * where panels that have nothing in common would be too many, or leave a lane too much. */
-static bool overlaps(unsigned dim) { return dim > MOST * lanes_apart(dim); }
-
-static unsigned row_lanes(unsigned dim)
+static bool overlaps(const struct att_variant *v)
 {
-    return overlaps(dim) ? largest_power(dim) / PER : lanes_apart(dim);
+    return (unsigned)v->head_dim > most_per_lane(v) * lanes_apart(v);
+}
+
+/* Lanes that share a row; more than a wave has where two waves do. */
+static unsigned row_lanes(const struct att_variant *v)
+{
+    return overlaps(v) ? largest_power((unsigned)v->head_dim) / per_lane(v) : lanes_apart(v);
 }
 
 /* Elements of a row that one lane holds. */
-static unsigned row_elements(unsigned dim)
+static unsigned row_elements(const struct att_variant *v)
 {
-    return overlaps(dim) ? 2 * PER : dim / lanes_apart(dim);
+    return overlaps(v) ? 2 * per_lane(v) : (unsigned)v->head_dim / lanes_apart(v);
+}
+
+/* Waves that share a row. */
+static unsigned row_waves(const struct att_variant *v)
+{
+    return row_lanes(v) > TIR_WAVE_LANES ? row_lanes(v) / TIR_WAVE_LANES : 1;
+}
+
+/* Rows that the lanes of a wave hold in one register each. */
+static unsigned lane_rows(const struct att_variant *v)
+{
+    return TIR_WAVE_LANES * row_waves(v) / row_lanes(v);
 }
 
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
@@ -114,23 +140,10 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_find_tile(v, m, &tile, why);
 }
 
-/* Rows that the lanes of a wave hold in one register each. */
-static unsigned lane_rows(const struct att_variant *v)
-{
-    return TIR_WAVE_LANES / row_lanes((unsigned)v->head_dim);
-}
-
-static bool is_wide(const struct att_variant *v)
-{
-    return row_elements((unsigned)v->head_dim) > PER;
-}
-
 /* log2 of the rows of a lane. */
 static unsigned usual_bits(const struct att_variant *v)
 {
-    if (v->partials == ATT_PARTIALS_PAIR)
-        return TOKEN_BITS - is_wide(v);
-    return lane_rows(v) < HEADS && !is_wide(v) ? 1 : 0;
+    return is_pair(v) ? TOKEN_BITS - (row_elements(v) > per_lane(v)) : 0;
 }
 
 static unsigned row_bits(const struct combine *c)
@@ -141,50 +154,50 @@ static unsigned row_bits(const struct combine *c)
 static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
                  struct att_why *why)
 {
-    const bool pair = v->partials == ATT_PARTIALS_PAIR;
-    const unsigned rows = t->rows ? t->rows : 1u << usual_bits(v);
-    const unsigned elements = row_elements((unsigned)v->head_dim);
-    const unsigned bytes = lane_rows(v) * rows * t->waves * ((unsigned)v->head_dim + 2) * 4;
+    const unsigned rows = t->rows ? t->rows : 1u << usual_bits(v), at_once = t->own[AT_ONCE];
+    const unsigned elements = row_elements(v), registers = 512u / t->waves_per_simd;
     if (t->rows == 1u << usual_bits(v))
         return att_reject(why, ATT_TILE, "a lane has %u rows already", t->rows);
-    if (pair && t->own[AT_ONCE] != tiles[0].own[AT_ONCE])
-        return att_reject(why, ATT_TILE, "a pair is two parts");
+    if (is_pair(v) != !at_once)
+        return att_reject(why, ATT_TILE, "is for %s", at_once ? "lists of parts" : "pairs");
+    if (t->waves < row_waves(v))
+        return att_reject(why, ATT_TILE, "%u waves share a row", row_waves(v));
     if (!att_fits_waves(v, t, m, why))
         return false;
-    if (rows * elements * (pair ? 3 : t->own[AT_ONCE] + 1u) > 512u / t->waves_per_simd)
+    if (rows * (elements * (is_pair(v) ? 3 : at_once + 1) + 2 * at_once) > registers)
         return att_reject(why, ATT_TILE, "%u rows of %u elements take more than %u registers", rows,
-                          elements, 512u / t->waves_per_simd);
-    if (!pair && bytes > m->lds_bytes)
-        return att_reject(why, ATT_TILE, "sums of %d waves take %u bytes of LDS, %s has %u",
-                          t->waves, bytes, m->name, m->lds_bytes);
+                          elements, registers);
     return true;
 }
 
-/* `width` columns: those of a lane are neighbours, the other lanes first the rest of the row, then
- * more rows; 2^reg_bits times as many are in its registers, and other waves have others. */
-static struct tir_type panel_type(struct combine *c, unsigned width, unsigned reg_bits,
-                                  unsigned waves)
+/* `width` columns: VECTOR neighbours in a lane, the other lanes and waves first the rest of the
+ * row, then more rows; 2^reg_bits times as many are in its registers. */
+static struct tir_type panel_type(struct combine *c, unsigned width)
 {
-    const unsigned lanes = row_lanes((unsigned)c->v->head_dim);
-    struct tir_spread s = tir_spread(c->b.f->machine, waves);
-    tir_spread_cols(&s, TIR_REGS, tir_bits(width / lanes));
+    const struct att_variant *v = c->v;
+    const unsigned lanes = row_lanes(v) / row_waves(v),
+                   neighbours = is_pair(v) ? width / lanes : VECTOR;
+    struct tir_spread s = tir_spread(c->b.f->machine, c->tile.waves);
+    tir_spread_cols(&s, TIR_REGS, tir_bits(neighbours));
     tir_spread_cols(&s, TIR_LANES, tir_bits(lanes));
-    tir_spread_rows(&s, TIR_LANES, tir_bits(lane_rows(c->v)));
-    tir_spread_rows(&s, TIR_REGS, reg_bits);
-    tir_spread_rows(&s, TIR_WAVES, tir_bits(waves));
+    tir_spread_cols(&s, TIR_WAVES, tir_bits(row_waves(v)));
+    tir_spread_cols(&s, TIR_REGS, tir_bits(width / row_lanes(v) / neighbours));
+    tir_spread_rows(&s, TIR_LANES, tir_bits(lane_rows(v)));
+    tir_spread_rows(&s, TIR_REGS, row_bits(c));
+    tir_spread_rows(&s, TIR_WAVES, tir_bits(c->tile.waves / row_waves(v)));
     const struct tir_layout l = tir_spread_layout(&s);
     return tir_tile(c->b.f, TIR_F32, 1u << s.rows, width, &l);
 }
 
-static struct state_type state_type(struct combine *c, unsigned reg_bits, unsigned waves)
+static struct state_type state_type(struct combine *c)
 {
     struct state_type t = {0};
     const unsigned dim = (unsigned)c->v->head_dim, widest = largest_power(dim);
     for (unsigned first = 0; first < dim; t.n++) {
-        if (first && overlaps(dim))
+        if (first && overlaps(c->v))
             first = dim - widest;
         t.first[t.n] = (int)first;
-        t.o[t.n] = panel_type(c, largest_power(dim - first), reg_bits, waves);
+        t.o[t.n] = panel_type(c, largest_power(dim - first));
         first += t.o[t.n].cols;
     }
     const struct tir_layout l = tir_layout_slice(tir_layout_of(c->b.f, t.o[0]), 1);
@@ -241,12 +254,15 @@ static struct state add_states(struct combine *c, const struct state *s, unsigne
     return sum;
 }
 
-/* The lse of a part as it is in memory; either infinity says that it is empty. */
-static struct tir_value read_lse(struct combine *c, struct tir_value lse)
+/* Turns the lse of parts as they are in memory, where either infinity says that a part is empty. */
+static void read_lse(struct combine *c, struct tir_value *lse, unsigned n)
 {
     struct tir_builder *b = &c->b;
-    const struct tir_value infinite = tir_cmp_eq(b, lse, tir_float_like(b, lse, INFINITY));
-    return tir_select(b, infinite, tir_float_like(b, lse, -INFINITY), lse);
+    struct tir_value infinite[AT_ONCE_MOST];
+    for (unsigned i = 0; i < n; i++)
+        infinite[i] = tir_cmp_eq(b, lse[i], tir_float_like(b, lse[i], INFINITY));
+    for (unsigned i = 0; i < n; i++)
+        lse[i] = tir_select(b, infinite[i], tir_float_like(b, lse[i], -INFINITY), lse[i]);
 }
 
 static struct tir_value is_null(struct combine *c, struct tir_value pointer)
@@ -267,23 +283,22 @@ static struct tir_value place(struct combine *c, struct att_tensor t, int size)
 /* Bytes from one row of a workgroup to the next: a head of a list, a token of a pair. */
 static struct tir_value step(struct combine *c, struct att_tensor t, int size)
 {
-    const bool pair = c->v->partials == ATT_PARTIALS_PAIR;
+    const bool pair = is_pair(c->v);
     const char *name = pair ? t.token_stride : t.head_stride;
     return tir_convert(&c->b, att_stride(&c->b, name, size), TIR_I32);
 }
 
 /* exp(sink) joins the denominator where there are sinks. */
-static struct state sink_state(struct combine *c, struct tir_type row)
+static struct state sink_state(struct combine *c)
 {
     struct tir_builder *b = &c->b;
-    const bool pair = c->v->partials == ATT_PARTIALS_PAIR;
     const struct tir_value sinks = tir_arg(b, ARG_SINKS, TIR_I64), zero = tir_i32(b, 0);
     const struct tir_value at = tir_shl(b, c->head, tir_i32(b, 2));
-    const struct tir_value none = is_null(c, sinks);
-    const struct tir_value rows = tir_select(b, none, zero, pair ? tir_i32(b, 1) : c->n_rows);
-    const struct tir_view view =
-        att_view(b, tir_add(b, sinks, att_wide(b, at)), rows, tir_i32(b, pair ? 0 : 4), 4, 0);
-    const struct tir_value sink = tir_tile_load(b, view, zero, row);
+    const struct tir_value none = is_null(c, sinks), one = tir_i32(b, 1);
+    const struct tir_value rows = tir_select(b, none, zero, is_pair(c->v) ? one : c->n_rows);
+    const struct tir_view view = att_view(b, tir_add(b, sinks, att_wide(b, at)), rows,
+                                          tir_i32(b, is_pair(c->v) ? 0 : 4), 4, 0);
+    const struct tir_value sink = tir_tile_load(b, view, zero, c->type.row);
     return (struct state){.lse = tir_select(b, none, tir_float_like(b, sink, -INFINITY), sink)};
 }
 
@@ -321,125 +336,187 @@ static void finish(struct combine *c, struct state sum)
 
 struct list {
     struct tir_value count; /* parts */
-    struct tir_value first; /* csr: entry of the map; dense: row */
+    struct tir_value map;   /* csr: address of the row of the first part's first token */
+    struct tir_value first; /* dense: row of the first part */
     struct tir_value token; /* csr: within the tile */
 };
 
-/* The row of part k, which may be past the end: then that of the last. */
-static struct tir_value part_row(struct combine *c, const struct list *l, struct tir_value k)
+/* Parts that follow each other, as they are loaded. */
+struct batch {
+    unsigned n;
+    struct tir_value row[AT_ONCE_MOST], lse[AT_ONCE_MOST], o[AT_ONCE_MOST][PANELS];
+};
+
+/* The rows of parts k, k + 1, ...; past the end, that of the last. All are asked for at once. */
+static void find_rows(struct combine *c, const struct list *l, struct tir_value k, struct batch *p)
 {
     struct tir_builder *b = &c->b;
-    const struct tir_value last = att_plus(b, l->count, -1);
-    const struct tir_value at = tir_add(b, l->first, tir_min(b, k, last));
-    if (c->v->partials == ATT_PARTIALS_DENSE)
-        return at;
-    const struct tir_value map = tir_arg(b, ARG_REDUCE_PARTIAL_MAP, TIR_I64);
-    return tir_scalar_load(b, map, tir_shl(b, at, tir_i32(b, 2)), TIR_I32);
+    const bool csr = l->map.id;
+    const int size = csr ? 4 : 1;
+    const struct tir_value at = att_times(b, k, size);
+    const struct tir_value last = att_times(b, att_plus(b, l->count, -1), size);
+    for (unsigned i = 0; i < p->n; i++) {
+        const struct tir_value own = tir_min(b, att_plus(b, at, (int)i * size), last);
+        p->row[i] = csr ? tir_scalar_load(b, l->map, own, TIR_I32) : tir_add(b, l->first, own);
+    }
+    if (csr)
+        tir_anchor_all(b, p->row, p->n);
 }
 
-/* The heads of a part, of `elements` each, from element `first` on; none where it is past the end.
- * Rows of the tile are wave times `rows` plus head: memory has the heads alone. */
-static struct tir_value load_part(struct combine *c, const char *arg, struct tir_value head,
-                                  struct tir_value rows, int elements, int first, struct tir_type t)
+/* The workgroup's heads in a row of a tensor of `elements` for each head, panel by panel. */
+static void load_part(struct combine *c, const struct list *l, const char *arg, int elements,
+                      struct tir_value row, const struct tir_type *t, unsigned n,
+                      struct tir_value *part)
 {
     struct tir_builder *b = &c->b;
     const int bytes = elements * 4;
-    const struct tir_value row0 = att_times(b, tir_wave_id(b), -(int)c->rows);
-    const struct tir_value base =
-        tir_add(b, tir_arg(b, arg, TIR_I64), tir_mul(b, head, tir_i64(b, bytes)));
-    return tir_tile_load(b, att_view(b, base, rows, tir_i32(b, bytes), bytes, first * 4), row0, t);
+    const struct tir_value heads = tir_arg(b, ARG_HEADS, TIR_I32);
+    const struct tir_value row_bytes = att_wide(b, att_times(b, heads, bytes));
+    struct tir_value base =
+        tir_add(b, tir_arg(b, arg, TIR_I64), tir_mul(b, att_wide(b, c->head), tir_i64(b, bytes)));
+    if (l->token.id)
+        base = tir_add(b, base, tir_mul(b, att_wide(b, l->token), row_bytes));
+    base = tir_add(b, base, tir_mul(b, att_wide(b, row), row_bytes));
+    for (unsigned k = 0; k < n; k++) {
+        const int first = n > 1 ? c->type.first[k] * 4 : 0;
+        const struct tir_view v = att_view(b, base, c->n_rows, tir_i32(b, bytes), bytes, first);
+        part[k] = tir_tile_load(b, v, tir_i32(b, 0), t[k]);
+    }
 }
 
-/* Number of the workgroup's first head in row `part` of the list. */
-static struct tir_value part_head(struct combine *c, const struct list *l, struct tir_value part)
+static void load_lse(struct combine *c, const struct list *l, struct batch *p)
+{
+    for (unsigned i = 0; i < p->n; i++)
+        load_part(c, l, ARG_PARTIAL_LSE, 1, p->row[i], &c->type.row, 1, &p->lse[i]);
+}
+
+static void load_values(struct combine *c, const struct list *l, struct batch *p, unsigned i)
+{
+    load_part(c, l, ARG_PARTIAL_OUT, c->v->head_dim, p->row[i], c->type.o, c->type.n, p->o[i]);
+}
+
+/* A batch: the small loads, which are needed first, before the large ones. */
+static void load_batch(struct combine *c, const struct list *l, struct batch *p)
+{
+    find_rows(c, l, tir_i32(&c->b, 0), p);
+    load_lse(c, l, p);
+    for (unsigned i = 0; i < p->n; i++)
+        load_values(c, l, p, i);
+}
+
+/* sum += the parts of a batch. Each makes room for one of the next batch, if there is one. */
+static void add_batch(struct combine *c, const struct list *l, struct state *sum, struct batch *p,
+                      struct batch *next)
 {
     struct tir_builder *b = &c->b;
-    const struct tir_value row = l->token.id ? tir_add(b, part, l->token) : part;
-    const struct tir_value heads = att_wide(b, tir_arg(b, ARG_HEADS, TIR_I32));
-    return tir_add(b, tir_mul(b, att_wide(b, row), heads), att_wide(b, c->head));
+    struct tir_value top = sum->lse, weight[AT_ONCE_MOST];
+    read_lse(c, p->lse, p->n);
+    for (unsigned i = 0; i < p->n; i++)
+        top = tir_max(b, top, p->lse[i]);
+    const struct tir_value shift = shift_of(c, top), w = power(c, sum->lse, shift);
+    for (unsigned i = 0; i < p->n; i++)
+        weight[i] = power(c, p->lse[i], shift);
+    sum->lse = top;
+    sum->l = tir_mul(b, w, sum->l);
+    for (unsigned i = 0; i < p->n; i++)
+        sum->l = tir_add(b, sum->l, weight[i]);
+    for (unsigned k = 0; k < c->type.n; k++)
+        sum->o[k] = add_weighted(c, (struct tir_value){0}, w, sum->o[k], false);
+    for (unsigned i = 0; i < p->n; i++) {
+        for (unsigned k = 0; k < c->type.n; k++)
+            sum->o[k] = add_weighted(c, sum->o[k], weight[i], p->o[i][k], true);
+        if (next)
+            load_values(c, l, next, i);
+    }
 }
 
-/* This wave's share of the parts: those whose number is its own, modulo the waves. */
+/* sum += the last batch, the only one that may have places without a part. */
+static void add_last(struct combine *c, const struct list *l, struct state *sum, struct batch *p)
+{
+    struct tir_builder *b = &c->b;
+    const struct tir_value last = tir_and(b, att_plus(b, l->count, -1), tir_i32(b, (int)p->n - 1));
+    for (unsigned i = 1; i < p->n; i++)
+        p->lse[i] = tir_select(b, tir_cmp_ge(b, last, tir_i32(b, (int)i)), p->lse[i],
+                               tir_float_like(b, p->lse[i], -INFINITY));
+    add_batch(c, l, sum, p, NULL);
+}
+
+/* Values that pass through control flow as a list: of a sum, and of a batch if p is not NULL.
+ * Copies them to the list, or back. Returns how many there are. */
+static unsigned list_values(struct combine *c, struct state *sum, struct batch *p, bool back,
+                            struct tir_value list[VALUES_MOST])
+{
+    struct tir_value *own[VALUES_MOST];
+    unsigned n = 0;
+    own[n++] = &sum->lse;
+    own[n++] = &sum->l;
+    for (unsigned k = 0; k < c->type.n; k++)
+        own[n++] = &sum->o[k];
+    for (unsigned i = 0; p && i < p->n; i++) {
+        own[n++] = &p->lse[i];
+        for (unsigned k = 0; k < c->type.n; k++)
+            own[n++] = &p->o[i][k];
+    }
+    for (unsigned i = 0; i < n; i++)
+        *(back ? own[i] : &list[i]) = *(back ? &list[i] : own[i]);
+    return n;
+}
+
+/* sum += all parts, a batch after the other. */
+static void add_batches(struct combine *c, const struct list *l, struct state *sum)
+{
+    struct tir_builder *b = &c->b;
+    struct tir_value v[VALUES_MOST];
+    struct batch p = {.n = c->tile.own[AT_ONCE]}, next = p;
+    const struct tir_value n = tir_i32(b, (int)p.n);
+    load_batch(c, l, &p);
+    const unsigned n_values = list_values(c, sum, &p, false, v);
+    struct tir_loop loop = tir_begin_for(b, n, l->count, n, v, n_values);
+    list_values(c, sum, &p, true, v);
+    find_rows(c, l, loop.index, &next);
+    load_lse(c, l, &next);
+    add_batch(c, l, sum, &p, &next);
+    list_values(c, sum, &next, false, v);
+    tir_end_for(b, &loop, v, n_values);
+    list_values(c, sum, &p, true, v);
+    add_last(c, l, sum, &p);
+}
+
+/* The sum over no parts: of the sinks alone. */
+static struct state begin_sum(struct combine *c)
+{
+    struct tir_builder *b = &c->b;
+    struct state s = sink_state(c);
+    const struct tir_value none = tir_cmp_eq(b, s.lse, tir_float_like(b, s.lse, -INFINITY));
+    s.l = tir_select(b, none, tir_float_like(b, s.lse, 0.0f), tir_float_like(b, s.lse, 1.0f));
+    for (unsigned k = 0; k < c->type.n; k++)
+        s.o[k] = tir_splat(b, tir_f32(b, 0.0f), c->type.o[k]);
+    return s;
+}
+
+/* The sum over all parts, of which there is one at least. Where they are few, no load is for a
+ * place without a part more often than it must. */
 static struct state add_parts(struct combine *c, const struct list *l)
 {
     struct tir_builder *b = &c->b;
-    const struct state_type *t = &c->type;
-    const int at_once = c->tile.own[AT_ONCE];
-    const struct tir_value wave = tir_wave_id(b), zero = tir_f32(b, 0.0f);
-    struct tir_value carried[PANELS + 2] = {tir_splat(b, tir_f32(b, -INFINITY), t->row),
-                                            tir_splat(b, zero, t->row)};
-    for (unsigned k = 0; k < t->n; k++)
-        carried[2 + k] = tir_splat(b, zero, t->o[k]);
-    struct tir_loop loop =
-        tir_begin_for(b, wave, l->count, tir_i32(b, c->tile.waves * at_once), carried, t->n + 2);
-    /* All places, then all loads, the small ones first: they are issued as they stand here, and
-     * arrive in that order. */
-    struct tir_value there[AT_ONCE_MOST], head[AT_ONCE_MOST], rows[AT_ONCE_MOST];
-    struct state s[AT_ONCE_MOST + 1] = {{.lse = carried[0], .l = carried[1]}};
-    memcpy(s[0].o, carried + 2, sizeof(s[0].o));
-    for (int i = 0; i < at_once; i++) {
-        const struct tir_value k = att_plus(b, loop.index, i * c->tile.waves);
-        there[i] = tir_cmp_lt(b, k, l->count);
-        rows[i] = tir_select(b, there[i], c->n_rows, tir_i32(b, 0));
-        head[i] = part_head(c, l, part_row(c, l, k));
-    }
-    for (int i = 0; i < at_once; i++)
-        s[i + 1].lse = load_part(c, ARG_PARTIAL_LSE, head[i], rows[i], 1, 0, t->row);
-    for (int i = 0; i < at_once; i++)
-        for (unsigned k = 0; k < t->n; k++)
-            s[i + 1].o[k] = load_part(c, ARG_PARTIAL_OUT, head[i], rows[i], c->v->head_dim,
-                                      t->first[k], t->o[k]);
-    for (int i = 0; i < at_once; i++) {
-        const struct tir_value lse = read_lse(c, s[i + 1].lse);
-        s[i + 1].lse = tir_select(b, there[i], lse, tir_float_like(b, lse, -INFINITY));
-    }
-    struct state sum = add_states(c, s, (unsigned)at_once + 1);
-    carried[0] = sum.lse;
-    carried[1] = sum.l;
-    memcpy(carried + 2, sum.o, sizeof(sum.o));
-    tir_end_for(b, &loop, carried, t->n + 2);
-    sum = (struct state){.lse = carried[0], .l = carried[1]};
-    memcpy(sum.o, carried + 2, sizeof(sum.o));
+    struct state sum = begin_sum(c), whole = sum;
+    struct batch few = {.n = (c->tile.own[AT_ONCE] + 1u) / 2};
+    struct tir_value v[VALUES_MOST];
+    struct tir_type types[2 + PANELS];
+    const unsigned n = list_values(c, &sum, NULL, false, v);
+    for (unsigned i = 0; i < n; i++)
+        types[i] = tir_typeof(b->f, v[i]);
+    const struct tir_value is_short = tir_cmp_le(b, l->count, tir_i32(b, (int)few.n));
+    struct tir_if one = tir_begin_if(b, is_short, false, types, n);
+    load_batch(c, l, &few);
+    add_last(c, l, &sum, &few);
+    list_values(c, &sum, NULL, false, v);
+    tir_else(b, &one, v);
+    add_batches(c, l, &whole);
+    list_values(c, &whole, NULL, false, v);
+    tir_end_if(b, &one, v);
+    list_values(c, &sum, NULL, true, v);
     return sum;
-}
-
-/* Every wave leaves its sum in LDS; the first adds them up and writes the result. */
-static void join_waves(struct combine *c, struct state own)
-{
-    struct tir_builder *b = &c->b;
-    const struct state_type t = state_type(c, row_bits(c), 1);
-    const int waves = c->tile.waves;
-    const unsigned all = c->rows * c->tile.waves;
-    const struct tir_layout row_all = tir_row_major(all, 1), row_map = tir_row_major(c->rows, 1);
-    const struct tir_value lse = tir_lds_buffer(b, all * 4, 16), l = tir_lds_buffer(b, all * 4, 16);
-    struct tir_value o[PANELS];
-    for (unsigned k = 0; k < t.n; k++) {
-        const struct tir_layout o_all = tir_row_major(all, t.o[k].cols);
-        o[k] = tir_lds_buffer(b, all * t.o[k].cols * 4, 16);
-        tir_tile_lds_store(b, o[k], own.o[k], &o_all);
-    }
-    tir_tile_lds_store(b, lse, own.lse, &row_all);
-    tir_tile_lds_store(b, l, own.l, &row_all);
-    tir_wait(b, TIR_LDS_WRITES, 0);
-    tir_barrier(b);
-
-    const struct tir_value first = tir_cmp_eq(b, tir_wave_id(b), tir_i32(b, 0));
-    struct tir_if one = tir_begin_if(b, first, false, NULL, 0);
-    struct state s[WAVES_MOST + 1];
-    for (int i = 0; i < waves; i++) {
-        const int at = i * (int)c->rows * 4;
-        s[i].lse = tir_tile_lds_load(b, att_plus(b, lse, at), t.row, &row_map);
-        s[i].l = tir_tile_lds_load(b, att_plus(b, l, at), t.row, &row_map);
-        for (unsigned k = 0; k < t.n; k++) {
-            const struct tir_layout map = tir_row_major(c->rows, t.o[k].cols);
-            s[i].o[k] =
-                tir_tile_lds_load(b, att_plus(b, o[k], at * (int)t.o[k].cols), t.o[k], &map);
-        }
-    }
-    s[waves] = sink_state(c, t.row);
-    finish(c, add_states(c, s, (unsigned)waves + 1));
-    tir_else(b, &one, NULL);
-    tir_end_if(b, &one, NULL);
 }
 
 /* A tile: tokens that share a list. False: there is no such token, or its list is empty. */
@@ -449,20 +526,22 @@ static struct tir_value find_csr(struct combine *c, struct list *l)
     const struct tir_value tile = tir_block_id(b, 0);
     const struct tir_value at = tir_shl(b, tile, tir_i32(b, 2));
     const struct tir_value indptr = tir_arg(b, ARG_REDUCE_INDPTR, TIR_I64);
-    l->first = tir_scalar_load(b, indptr, at, TIR_I32);
+    const struct tir_value begin = tir_scalar_load(b, indptr, at, TIR_I32);
     const struct tir_value end = tir_scalar_load(b, indptr, att_plus(b, at, 4), TIR_I32);
-    const struct tir_value map = tir_arg(b, ARG_REDUCE_FINAL_MAP, TIR_I64);
-    const struct tir_value begin = tir_shl(b, tile, tir_i32(b, 3));
-    const struct tir_value q_start = tir_scalar_load(b, map, begin, TIR_I32);
-    const struct tir_value q_end = tir_scalar_load(b, map, att_plus(b, begin, 4), TIR_I32);
-    l->count = tir_sub(b, end, l->first);
+    const struct tir_value tokens = tir_arg(b, ARG_REDUCE_FINAL_MAP, TIR_I64);
+    const struct tir_value pair = tir_shl(b, tile, tir_i32(b, 3));
+    const struct tir_value q_start = tir_scalar_load(b, tokens, pair, TIR_I32);
+    const struct tir_value q_end = tir_scalar_load(b, tokens, att_plus(b, pair, 4), TIR_I32);
+    l->count = tir_sub(b, end, begin);
+    l->map = tir_add(b, tir_arg(b, ARG_REDUCE_PARTIAL_MAP, TIR_I64),
+                     tir_mul(b, att_wide(b, begin), tir_i64(b, 4)));
     l->token = tir_block_id(b, 2);
     c->token = tir_add(b, q_start, l->token);
     return tir_and(b, tir_cmp_gt(b, l->count, tir_i32(b, 0)), tir_cmp_lt(b, c->token, q_end));
 }
 
-/* Every token has its splits, or as many of them as split_counts says. */
-static void find_dense(struct combine *c, struct list *l)
+/* Every token has its splits, or as many of them as split_counts says. False: none. */
+static struct tir_value find_dense(struct combine *c, struct list *l)
 {
     struct tir_builder *b = &c->b;
     const struct tir_value splits = tir_arg(b, ARG_SPLITS, TIR_I32);
@@ -475,24 +554,22 @@ static void find_dense(struct combine *c, struct list *l)
     l->count = tir_scalar_load(b, counts, tir_shl(b, c->token, tir_i32(b, 2)), TIR_I32);
     l->count = tir_min(b, l->count, splits);
     tir_end_if(b, &all, &l->count);
+    return tir_cmp_gt(b, l->count, tir_i32(b, 0));
 }
 
+/* Without parts, a tile of a plan is left alone; a token of a dense tensor gets its sinks. */
 static void build_lists(struct combine *c)
 {
     struct tir_builder *b = &c->b;
-    c->type = state_type(c, row_bits(c), c->tile.waves);
-    c->rows = c->type.row.rows / c->tile.waves;
+    const bool csr = c->v->partials == ATT_PARTIALS_CSR;
+    struct list l = {0};
     c->head = att_times(b, tir_block_id(b, 1), (int)c->rows);
     c->n_rows = tir_sub(b, tir_arg(b, ARG_HEADS, TIR_I32), c->head);
-    struct list l = {0};
-    if (c->v->partials == ATT_PARTIALS_DENSE) {
-        find_dense(c, &l);
-        join_waves(c, add_parts(c, &l));
-        return;
-    }
-    struct tir_if some = tir_begin_if(b, find_csr(c, &l), false, NULL, 0);
-    join_waves(c, add_parts(c, &l));
+    struct tir_if some = tir_begin_if(b, csr ? find_csr(c, &l) : find_dense(c, &l), false, NULL, 0);
+    finish(c, add_parts(c, &l));
     tir_else(b, &some, NULL);
+    if (!csr)
+        finish(c, begin_sum(c));
     tir_end_if(b, &some, NULL);
 }
 
@@ -517,8 +594,6 @@ static struct state load_state(struct combine *c, struct att_tensor out, struct 
 static void build_pair(struct combine *c)
 {
     struct tir_builder *b = &c->b;
-    c->type = state_type(c, row_bits(c), c->tile.waves);
-    c->rows = c->type.row.rows;
     c->token = att_times(b, tir_block_id(b, 0), (int)c->rows);
     c->head = tir_block_id(b, 1);
     c->n_rows = tir_sub(b, tir_arg(b, ARG_TOTAL_Q, TIR_I32), c->token);
@@ -526,19 +601,18 @@ static void build_pair(struct combine *c)
     s[0] = load_state(c, ATT_HEADS(PREFIX), ATT_HEADS(PREFIX_LSE));
     s[1] = load_state(c, ATT_HEADS(SUFFIX), ATT_HEADS(SUFFIX_LSE));
     for (int i = 0; i < 2; i++) {
-        s[i].lse = read_lse(c, s[i].lse);
+        read_lse(c, &s[i].lse, 1);
         for (unsigned k = 0; k < c->type.n; k++)
             s[i].o[k] = tir_convert(b, s[i].o[k], TIR_F32);
     }
-    s[2] = sink_state(c, c->type.row);
+    s[2] = sink_state(c);
     finish(c, add_states(c, s, 3));
 }
 
 /* Workgroups: for the tiles, their tokens and blocks of heads; for blocks of tokens and heads. */
 static void set_grid(const struct combine *c, struct att_grid grid[3])
 {
-    const bool csr = c->v->partials == ATT_PARTIALS_CSR;
-    const bool pair = c->v->partials == ATT_PARTIALS_PAIR;
+    const bool csr = c->v->partials == ATT_PARTIALS_CSR, pair = is_pair(c->v);
     grid[0] = (struct att_grid){csr ? ARG_REDUCE_TILES : ARG_TOTAL_Q, pair ? (int)c->rows : 1, 1};
     grid[1] = (struct att_grid){ARG_HEADS, pair ? 1 : (int)c->rows, 1};
     grid[2] = (struct att_grid){csr ? ARG_MAX_SEQLEN_Q : NULL, 1, 1};
@@ -552,7 +626,9 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     c.b = tir_at_end(f, f->body);
     c.dtype = v->dtype == ATT_DTYPE_BF16 ? TIR_BF16 : TIR_F16;
     c.out_dtype = v->out_dtype == ATT_OUT_DTYPE_FP8 ? TIR_FP8 : c.dtype;
-    if (v->partials == ATT_PARTIALS_PAIR)
+    c.type = state_type(&c);
+    c.rows = c.type.row.rows;
+    if (is_pair(v))
         build_pair(&c);
     else
         build_lists(&c);
