@@ -77,7 +77,6 @@ uint64_t attnc_compiler_identity(void)
     XXH3_64bits_reset(state);
     hash_file(state, "/proc/self/exe");
     dl_iterate_phdr(hash_library, state);
-    hash_stat(state, ATTNC_LLD);
     uint64_t identity = XXH3_64bits_digest(state);
     XXH3_freeState(state);
     return identity;

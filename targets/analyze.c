@@ -15,13 +15,11 @@
 #include "targets/analyze.h"
 
 #include <gelf.h>
-#include <libelf.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static void start_libelf(void) { elf_version(EV_CURRENT); }
+#include "targets/elf_image.h"
 
 /* A code object in memory, and the function that is looked for. */
 struct image {
@@ -103,12 +101,8 @@ static bool analyze_code(const uint8_t *bytes, size_t size, const struct tgt *t,
 bool tgt_find_code(const void *code_object, size_t object_size, const char *name,
                    const uint8_t **code, size_t *size, char why[TGT_WHY])
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, start_libelf);
-
     struct image i = {.data = code_object, .size = object_size, .name = name};
-    /* libelf takes an image that is not const, but only reads it. */
-    i.elf = elf_memory((char *)(uintptr_t)code_object, object_size);
+    i.elf = tgt_open_elf(code_object, object_size);
     bool found = i.elf && find_in_image(&i, code, size);
     elf_end(i.elf);
     if (!found)

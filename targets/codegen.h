@@ -59,7 +59,11 @@ struct tgt_hook_variable {
 /** The first such variable in a hook's bitcode; false where there is none. Any thread. */
 bool tgt_find_hook_variable(const struct tgt_blob *bitcode, struct tgt_hook_variable *v);
 
-/** Links one relocatable object to a loadable code object with LLVM's ld.lld. */
+/**
+ * Links one relocatable object of tgt_emit() to a loadable code object, in this process. Constants
+ * may hold addresses; variables, symbols that the object does not have and relocations that LLVM
+ * does not give such an object are refused with a sentence in why. Any thread.
+ */
 bool tgt_link(const struct tgt_blob *object, struct tgt_blob *code_object, char why[TGT_WHY]);
 
 /** The work of one wave in one pass through a kernel's hot loop. */

@@ -1,145 +1,257 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Object to code object: LLVM 22's ld.lld as a child process without a shell or a file. The object
- * is its standard input, the code object its standard output, both anonymous memory.
+ * Object to code object, in this process: the image that `ld.lld -shared` makes of one object of
+ * LLVM's, address by address; tests/targets/test_link.c compares both. LLD's own library would set
+ * back LLVM's options, which are this process's. Relocations: LLVM's AMDGPUUsage, "Relocation
+ * Records".
  */
-#include <errno.h>
-#include <spawn.h>
+#include "targets/link.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "targets/codegen.h"
+#include "targets/elf_image.h"
 
-/* The child's descriptors 0, 1 and 2, close-on-exec here. */
-struct streams {
-    int fd[3];
+enum relocation {
+    R_ABS32_LO = 1,
+    R_ABS32_HI = 2,
+    R_ABS64 = 3,
+    R_REL32 = 4,
+    R_REL64 = 5,
+    R_ABS32 = 6,
+    R_REL32_LO = 10,
+    R_REL32_HI = 11,
+    R_RELATIVE64 = 13,
 };
 
-static bool fail(char why[TGT_WHY], const char *what, int error)
+static bool fail(const struct link *l, const char *sentence)
 {
-    snprintf(why, TGT_WHY, "%s: %s", what, strerror(error));
+    snprintf(l->why, TGT_WHY, "%s", sentence);
     return false;
 }
 
-static bool open_streams(struct streams *s, char why[TGT_WHY])
-{
-    static const char *const names[3] = {"object", "code object", "messages"};
-    for (int i = 0; i < 3; i++)
-        s->fd[i] = -1;
-    for (int i = 0; i < 3; i++) {
-        s->fd[i] = memfd_create(names[i], MFD_CLOEXEC);
-        if (s->fd[i] < 0)
-            return fail(why, "memfd_create", errno);
-    }
-    return true;
-}
+/* Finds the rank of a section. False: the file does not have the section. */
 
-static void close_streams(struct streams *s)
+/* Gives a section its rank; false: the file does not have it. */
+static bool rank_of(const Elf64_Shdr *h, const char *name, enum link_rank *rank)
 {
-    for (int i = 0; i < 3; i++)
-        if (s->fd[i] >= 0)
-            close(s->fd[i]);
-}
-
-static bool write_all(int fd, const uint8_t *data, size_t size, char why[TGT_WHY])
-{
-    while (size > 0) {
-        ssize_t n = write(fd, data, size);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return fail(why, "write", errno);
-        data += n;
-        size -= (size_t)n;
-    }
-    return true;
-}
-
-/* The whole of a memory file. */
-static bool read_all(int fd, struct tgt_blob *out, char why[TGT_WHY])
-{
-    struct stat st;
-    if (fstat(fd, &st) != 0)
-        return fail(why, "fstat", errno);
-    size_t size = (size_t)st.st_size, done = 0;
-    uint8_t *data = malloc(size + 1);
-    if (!data)
-        return fail(why, "malloc", ENOMEM);
-    while (done < size) {
-        ssize_t n = pread(fd, data + done, size - done, (off_t)done);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0) {
-            free(data);
-            return fail(why, "read", n ? errno : EIO);
-        }
-        done += (size_t)n;
-    }
-    data[size] = 0;
-    *out = (struct tgt_blob){data, size};
-    return true;
-}
-
-static bool wait_for(pid_t child, int *status, char why[TGT_WHY])
-{
-    while (waitpid(child, status, 0) < 0) {
-        if (errno != EINTR)
-            return fail(why, "waitpid", errno);
-    }
-    return true;
-}
-
-static bool run_linker(const struct streams *s, int *status, char why[TGT_WHY])
-{
-    char *argv[] = {"ld.lld", "-shared", "--no-undefined",  "--threads=1",
-                    "-o",     "-",       "/proc/self/fd/0", NULL};
-    char *envp[] = {NULL}; /* nothing of the caller's environment may change the output */
-    posix_spawn_file_actions_t actions;
-    int error = posix_spawn_file_actions_init(&actions);
-    if (error)
-        return fail(why, "posix_spawn", error);
-    for (int i = 0; i < 3 && !error; i++)
-        error = posix_spawn_file_actions_adddup2(&actions, s->fd[i], i);
-    pid_t child = 0;
-    if (!error)
-        error = posix_spawn(&child, TGT_LD_LLD, &actions, NULL, argv, envp);
-    posix_spawn_file_actions_destroy(&actions);
-    if (error)
-        return fail(why, TGT_LD_LLD, error);
-    return wait_for(child, status, why);
-}
-
-/* The linker's first message. */
-static bool linker_says(int messages, int status, char why[TGT_WHY])
-{
-    struct tgt_blob text;
-    if (!read_all(messages, &text, why))
+    if ((h->sh_type != SHT_PROGBITS && h->sh_type != SHT_NOTE) || h->sh_flags & SHF_EXCLUDE ||
+        !strcmp(name, ".note.GNU-stack"))
         return false;
-    char *line = (char *)text.data;
-    line[strcspn(line, "\n")] = 0;
-    if (*line)
-        snprintf(why, TGT_WHY, "%s", line);
+    if (!(h->sh_flags & SHF_ALLOC))
+        *rank = LINK_UNMAPPED;
+    else if (h->sh_flags & SHF_EXECINSTR)
+        *rank = LINK_CODE;
+    else if (h->sh_flags & SHF_WRITE)
+        *rank = LINK_RELRO;
     else
-        snprintf(why, TGT_WHY, "ld.lld ended with status %#x", (unsigned)status);
-    tgt_blob_free(&text);
+        *rank = h->sh_type == SHT_NOTE ? LINK_NOTE : LINK_READ;
+    return true;
+}
+
+static bool has_variables(const Elf64_Shdr *h, const char *name)
+{
+    return h->sh_flags & SHF_ALLOC && h->sh_flags & SHF_WRITE && h->sh_size &&
+           strncmp(name, ".data.rel.ro", 12) != 0;
+}
+
+static bool add_input(struct link *l, Elf_Scn *scn, const Elf64_Shdr *h, const char *name)
+{
+    struct link_section s = {.name = name, .header = *h, .input = elf_ndxscn(scn)};
+    if (has_variables(h, name))
+        return fail(l, "the object has variables; a kernel's data are constants");
+    if (!rank_of(h, name, &s.rank))
+        return true;
+    if (h->sh_addralign > LINK_PAGE)
+        return fail(l, "a section of the object is aligned to more than a page");
+    const Elf_Data *data = elf_rawdata(scn, NULL);
+    if (!data || data->d_size != h->sh_size || (h->sh_size && !data->d_buf))
+        return fail(l, "a section of the object is cut off");
+    s.data = data->d_buf;
+    l->moved[s.input] = l->n_sections;
+    l->sections[l->n_sections++] = s;
+    return true;
+}
+
+static bool read_symbols(struct link *l, Elf *object, Elf_Scn *scn, const Elf64_Shdr *h)
+{
+    Elf_Scn *strings = elf_getscn(object, h->sh_link);
+    const Elf_Data *symbols = elf_getdata(scn, NULL);
+    const Elf_Data *names = strings ? elf_rawdata(strings, NULL) : NULL;
+    if (!symbols || !symbols->d_buf || !names || !names->d_buf || !names->d_size ||
+        ((const char *)names->d_buf)[names->d_size - 1])
+        return fail(l, "the object's symbols cannot be read");
+    l->symbols = symbols->d_buf;
+    l->n_symbols = symbols->d_size / sizeof(Elf64_Sym);
+    l->names = names->d_buf;
+    l->names_size = names->d_size;
+    for (size_t i = 0; i < l->n_symbols; i++) {
+        if (!link_exports(l, &l->symbols[i]))
+            continue;
+        l->n_exported++;
+        l->exported_names += strlen(l->names + l->symbols[i].st_name) + 1;
+    }
+    return true;
+}
+
+static bool read_section(struct link *l, Elf *object, Elf_Scn *s, size_t names)
+{
+    const Elf64_Shdr *h = elf64_getshdr(s);
+    const char *name = h ? elf_strptr(object, names, h->sh_name) : NULL;
+    if (!name)
+        return fail(l, "a section of the object has no name");
+    if (h->sh_type == SHT_SYMTAB && !read_symbols(l, object, s, h))
+        return false;
+    return add_input(l, s, h, name);
+}
+
+static bool read_object(struct link *l, Elf *object)
+{
+    size_t names;
+    const Elf64_Ehdr *e = object ? elf64_getehdr(object) : NULL;
+    if (!e || e->e_machine != EM_AMDGPU || e->e_type != ET_REL ||
+        elf_getshdrnum(object, &l->n_inputs) || elf_getshdrstrndx(object, &names))
+        return fail(l, "this is no relocatable object for AMDGPU");
+    l->sections = calloc(1 + l->n_inputs + LINK_MOST_MADE, sizeof(*l->sections));
+    l->moved = calloc(l->n_inputs + 1, sizeof(*l->moved));
+    if (!l->sections || !l->moved)
+        return fail(l, "out of memory");
+    l->n_sections = 1;
+    for (Elf_Scn *s = elf_nextscn(object, NULL); s; s = elf_nextscn(object, s))
+        if (!read_section(l, object, s, names))
+            return false;
+    return (l->n_symbols && link_find(l, LINK_CODE)) || fail(l, "the object has no code");
+}
+
+Elf64_Sym link_move_symbol(const struct link *l, const Elf64_Sym *s)
+{
+    Elf64_Sym moved = *s;
+    if (s->st_shndx == SHN_UNDEF || s->st_shndx >= l->n_inputs)
+        return moved;
+    const size_t to = l->moved[s->st_shndx];
+    moved.st_shndx = (Elf64_Section)to;
+    moved.st_value += l->sections[to].header.sh_addr;
+    return moved;
+}
+
+/* ---- Relocations ---- */
+
+typedef bool visit_fn(struct link *, const struct link_section *, const Elf64_Rela *);
+
+/* Visits the relocations of all sections that the file has. */
+static bool for_relocations(struct link *l, Elf *object, visit_fn *visit)
+{
+    for (Elf_Scn *s = elf_nextscn(object, NULL); s; s = elf_nextscn(object, s)) {
+        const Elf64_Shdr *h = elf64_getshdr(s);
+        if (h->sh_type != SHT_RELA || h->sh_info >= l->n_inputs || !l->moved[h->sh_info])
+            continue;
+        const Elf_Data *data = elf_getdata(s, NULL);
+        const Elf64_Rela *rela = data ? data->d_buf : NULL;
+        const size_t n = rela ? data->d_size / sizeof(*rela) : 0;
+        for (size_t r = 0; r < n; r++)
+            if (!visit(l, &l->sections[l->moved[h->sh_info]], &rela[r]))
+                return false;
+    }
+    return true;
+}
+
+static unsigned bytes_of(unsigned type) { return type == R_ABS64 || type == R_REL64 ? 8 : 4; }
+
+/* An address in the image is only known once the loader has placed it. */
+static bool is_relative(const struct link_section *s, const Elf64_Rela *r)
+{
+    return ELF64_R_TYPE(r->r_info) == R_ABS64 && s->header.sh_flags & SHF_ALLOC;
+}
+
+static bool check_symbol(const struct link *l, const Elf64_Sym *s)
+{
+    if (s->st_shndx == SHN_ABS || (s->st_shndx < l->n_inputs && l->moved[s->st_shndx]))
+        return true;
+    snprintf(l->why, TGT_WHY, "undefined symbol: %s",
+             s->st_name < l->names_size ? l->names + s->st_name : "");
     return false;
+}
+
+static bool check_relocation(struct link *l, const struct link_section *s, const Elf64_Rela *r)
+{
+    const unsigned type = ELF64_R_TYPE(r->r_info);
+    const size_t size = s->header.sh_size;
+    if ((type < R_ABS32_LO || type > R_ABS32) && type != R_REL32_LO && type != R_REL32_HI) {
+        snprintf(l->why, TGT_WHY, "%s has a relocation of the unknown type %u", s->name, type);
+        return false;
+    }
+    if (r->r_offset > size || size - r->r_offset < bytes_of(type) ||
+        ELF64_R_SYM(r->r_info) >= l->n_symbols)
+        return fail(l, "a relocation is outside of its section");
+    l->n_relative += is_relative(s, r);
+    return check_symbol(l, &l->symbols[ELF64_R_SYM(r->r_info)]);
+}
+
+static bool relocate(struct link *l, const struct link_section *s, const Elf64_Rela *r)
+{
+    const unsigned type = ELF64_R_TYPE(r->r_info);
+    const uint64_t place = s->header.sh_addr + r->r_offset;
+    uint64_t value =
+        link_move_symbol(l, &l->symbols[ELF64_R_SYM(r->r_info)]).st_value + (uint64_t)r->r_addend;
+    if (is_relative(s, r)) {
+        Elf64_Rela *table = (Elf64_Rela *)(l->file + link_find(l, LINK_RELA_DYN)->header.sh_offset);
+        table[l->n_relative++] =
+            (Elf64_Rela){place, ELF64_R_INFO(0, R_RELATIVE64), (Elf64_Sxword)value};
+        return true;
+    }
+    if (type == R_REL32 || type == R_REL64 || type == R_REL32_LO || type == R_REL32_HI)
+        value -= place;
+    if ((type == R_ABS32 && value > UINT32_MAX) ||
+        (type == R_REL32 && (int64_t)value != (int32_t)value))
+        return fail(l, "a relocation does not fit into 32 bits");
+    if (type == R_ABS32_HI || type == R_REL32_HI)
+        value >>= 32;
+    memcpy(l->file + s->header.sh_offset + r->r_offset, &value, bytes_of(type));
+    return true;
+}
+
+/* ---- The whole ---- */
+
+static bool add_made(struct link *l, Elf *object)
+{
+    for (enum link_rank r = LINK_DYNSYM; r <= LINK_DYNSTR; r++)
+        link_add_made(l, r);
+    link_add_made(l, LINK_DYNAMIC);
+    link_add_made(l, LINK_PADDING);
+    for (enum link_rank r = LINK_SYMTAB; r <= LINK_STRTAB; r++)
+        link_add_made(l, r);
+    if (!for_relocations(l, object, check_relocation))
+        return false;
+    if (l->n_relative)
+        link_add_made(l, LINK_RELA_DYN);
+    return true;
+}
+
+static bool write_file(struct link *l, Elf *object)
+{
+    link_lay_out(l);
+    l->file = calloc(1, l->size);
+    if (!l->file)
+        return fail(l, "out of memory");
+    link_write_file(l, elf64_getehdr(object));
+    link_write_tables(l);
+    l->n_relative = 0;
+    return for_relocations(l, object, relocate);
 }
 
 bool tgt_link(const struct tgt_blob *object, struct tgt_blob *code_object, char why[TGT_WHY])
 {
-    struct streams s;
-    int status = 0;
-    bool ok = open_streams(&s, why) && write_all(s.fd[0], object->data, object->size, why) &&
-              run_linker(&s, &status, why);
-    if (ok && status != 0)
-        ok = linker_says(s.fd[2], status, why);
-    else if (ok)
-        ok = read_all(s.fd[1], code_object, why);
-    close_streams(&s);
+    struct link l = {.why = why};
+    Elf *elf = tgt_open_elf(object->data, object->size);
+    const bool ok = read_object(&l, elf) && add_made(&l, elf) && write_file(&l, elf);
+    if (ok)
+        *code_object = (struct tgt_blob){l.file, l.size};
+    else
+        free(l.file);
+    free(l.sections);
+    free(l.moved);
+    elf_end(elf);
     return ok;
 }

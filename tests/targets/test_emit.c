@@ -199,16 +199,6 @@ static void threads_and_repetition_give_the_same_bytes(void **state)
     tgt_blob_free(&first);
 }
 
-static void what_is_no_object_does_not_link(void **state)
-{
-    (void)state;
-    struct tgt_blob garbage = {(uint8_t *)(uintptr_t)"garbage", 7}, out = {0};
-    char why[TGT_WHY];
-    assert_false(tgt_link(&garbage, &out, why));
-    assert_non_null(strstr(why, "ld.lld: error:"));
-    assert_null(out.data);
-}
-
 static void damaged_code_objects_are_refused_with_a_sentence(void **state)
 {
     (void)state;
@@ -239,7 +229,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_hook_is_inlined),
         cmocka_unit_test(a_hook_that_does_not_fit_is_refused_with_a_sentence),
         cmocka_unit_test(threads_and_repetition_give_the_same_bytes),
-        cmocka_unit_test(what_is_no_object_does_not_link),
         cmocka_unit_test(damaged_code_objects_are_refused_with_a_sentence),
     };
     if (argc != 2) {

@@ -2,7 +2,7 @@
  *
  * Measures builds: processor time per kernel, peak memory, a second build with nothing
  * changed, and the time of `clang -O3` on an equivalent kernel's source in the same run. Times are
- * those of the child processes and all that they start (ld.lld among them), as wait4() has them.
+ * those of the child processes and all that they start, as wait4() has them.
  *
  * Usage: bench_compile ATTNC CLANG FLASH_C DESC...
  */
