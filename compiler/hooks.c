@@ -12,8 +12,11 @@
 
 #include "compiler/process.h"
 
-/* The options with which Clang reads a hook, for every target. */
-#define HOOK_DIALECT ATTNC_CLANG, "-x", "c", "-std=c11", "-Wall", "-Wextra", "-Wno-unused-parameter"
+/* The options with which Clang reads a hook, for every target. Integers and pointers wrap, so that
+ * no value of a hook is poison: targets/codegen.c counts on it. */
+#define HOOK_DIALECT                                                                            \
+    ATTNC_CLANG, "-x", "c", "-std=c11", "-Wall", "-Wextra", "-Wno-unused-parameter", "-fwrapv", \
+        "-fwrapv-pointer"
 
 /* `debug` is Clang's option for debug information. */
 static enum attnc_hook_result compile(const char *path, const char *target, const char *debug,

@@ -5,7 +5,8 @@
  * attn_logits(); attnc compiles it for the target and inlines it into the kernel, once per score.
  * It compiles for the host as well, so that a reference can call the very same function.
  *
- * It is compiled freestanding: no library, but Clang's builtins (__builtin_exp2f, ...).
+ * It is compiled freestanding: no library, but Clang's builtins (__builtin_exp2f, ...). Signed
+ * integers wrap.
  */
 #ifndef ATTN_HOOK_H
 #define ATTN_HOOK_H

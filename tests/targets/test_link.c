@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tgt_link() beside ld.lld: what a loader maps is the same, byte by byte, and so are the sections that
- * debuggers read. Damaged and unfit objects are refused with a sentence.
+ * tgt_link() beside ld.lld: what a loader maps is the same, byte by byte, and so are the sections
+ * that debuggers read. Damaged and unfit objects are refused with a sentence.
  *
  * argv: ld.lld, then link_tables.c as an object: as it is, with OUTSIDE, with VARIABLE.
  */
