@@ -32,9 +32,9 @@ static bool fail(const struct link *l, const char *sentence)
     return false;
 }
 
-/* Finds the rank of a section. False: the file does not have the section. */
+/* ---- Reading the object ---- */
 
-/* Gives a section its rank; false: the file does not have it. */
+/* Finds the rank of a section. False: the file does not have the section. */
 static bool rank_of(const Elf64_Shdr *h, const char *name, enum link_rank *rank)
 {
     if ((h->sh_type != SHT_PROGBITS && h->sh_type != SHT_NOTE) || h->sh_flags & SHF_EXCLUDE ||
