@@ -533,6 +533,11 @@ void tir_wait(struct tir_builder *b, int group, int pending)
     tir_build(b, TIR_wait, no_type, NULL, 0, (int64_t[]){group, pending});
 }
 
+void tir_wait_memory(struct tir_builder *b)
+{
+    tir_build(b, TIR_waitcnt, no_type, NULL, 0, (int64_t[]){0, -1});
+}
+
 void tir_barrier(struct tir_builder *b) { tir_build(b, TIR_barrier, no_type, NULL, 0, NULL); }
 
 struct tir_value tir_arrive(struct tir_builder *b, struct tir_value address, struct tir_value n)

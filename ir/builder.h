@@ -192,6 +192,8 @@ void tir_lds_add_if(struct tir_builder *b, struct tir_value mask, struct tir_val
 /** The group of a wait for LDS writes. */
 enum { TIR_LDS_WRITES = -1 };
 void tir_wait(struct tir_builder *b, int group, int pending);
+/** All loads and stores of this wave have completed. */
+void tir_wait_memory(struct tir_builder *b);
 void tir_barrier(struct tir_builder *b);
 /** Counts this wave at `address` (i64) and returns how many of n waves had arrived before it: n - 1
  * to the last, which leaves 0 there. Stores that come before are seen, on any compute unit, behind

@@ -97,6 +97,19 @@ struct tir_layout tir_layout_regs_first(const struct tir_layout *l, uint32_t mas
     return t;
 }
 
+struct tir_layout tir_layout_deal_regs(const struct tir_layout *l, unsigned regs, unsigned n)
+{
+    struct tir_layout t = {.lane_bits = l->lane_bits, .wave_bits = (uint8_t)n};
+    for (unsigned i = 0; i < l->reg_bits; i++)
+        if (i + n < regs || i >= regs)
+            t.basis[t.reg_bits++] = l->basis[i];
+    for (unsigned i = 0; i < l->lane_bits; i++)
+        t.basis[t.reg_bits + i] = l->basis[l->reg_bits + i];
+    for (unsigned i = 0; i < n; i++)
+        t.basis[t.reg_bits + t.lane_bits + i] = l->basis[regs - n + i];
+    return t;
+}
+
 struct tir_layout tir_layout_join_blocks(const struct tir_layout *l, unsigned rows, unsigned width)
 {
     struct tir_layout t = *l;

@@ -76,6 +76,10 @@ struct tir_layout tir_layout_sort_regs(const struct tir_layout *l);
 /** The same elements a lane; register bits whose image has a bit of `mask` (TIR_RC) come first. */
 struct tir_layout tir_layout_regs_first(const struct tir_layout *l, uint32_t mask);
 
+/** The last `n` of the first `regs` register bits become wave bits: the parts that a wave takes of
+ * what each of them holds alike. */
+struct tir_layout tir_layout_deal_regs(const struct tir_layout *l, unsigned regs, unsigned n);
+
 /* The layout of join_blocks' result with `rows` rows, of an operand with `width` columns; and of
  * split_blocks' result. Both are powers of two. */
 struct tir_layout tir_layout_join_blocks(const struct tir_layout *l, unsigned rows, unsigned width);

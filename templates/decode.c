@@ -640,8 +640,7 @@ static void work_on(struct decode *d, struct tir_value index)
         tir_begin_for(b, tir_i32(b, 0), d->n_rows, tir_i32(b, (int)d->columns), NULL, 0);
     d->first_row = pass.index;
     struct decode_state s = walk_keys(d);
-    decode_merge(d, &s);
-    decode_write(d, &s);
+    decode_end_item(d, &s);
     tir_end_for(b, &pass, NULL, 0);
     if (d->v->one_launch)
         decode_join_parts(d);
@@ -684,6 +683,7 @@ static struct decode begin(const struct att_variant *v, const struct tir_machine
         .dtype = dtype,
         .kv_dtype = att_cache_dtype(v),
         .waves = t->waves,
+        .waves_per_simd = t->waves_per_simd,
         .compute = (uint8_t)(COMPUTE + t->own[AHEAD]),
         .k = decode_cache(v->head_dim),
         .value = decode_cache(v->head_dim_v),
@@ -715,8 +715,6 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     decode_choose_layouts(&d);
     d.lds = tir_lds_buffer(b, decode_merge_bytes(&d), 16);
     d.lds_q = tir_lds_buffer(b, q_bytes(&d), 16);
-    if (v->one_launch)
-        d.lds_count = tir_lds_buffer(b, d.columns * 4, 16);
     d.wave = tir_wave_id(b);
     d.gqa = v->gqa ? tir_i32(b, v->gqa) : tir_arg(b, ARG_GQA, TIR_I32);
     struct tir_value range[2];

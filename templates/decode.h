@@ -12,7 +12,7 @@
 #include "templates/variant.h"
 
 /* Tokens that one buffer resource covers: pages of a multiple of it are read block by block. */
-enum { DECODE_BLOCK = 16, DECODE_MAX_BLOCKS = 4 };
+enum { DECODE_BLOCK = 16, DECODE_MAX_BLOCKS = 4, DECODE_MAX_WAVES = 8 };
 
 /* One of K and V: where its pages are and how a wave holds a tile of it. A head dim that is no
  * power of two is held as the next one, its first and its last `width` / 2 columns side by side,
@@ -54,7 +54,7 @@ struct decode {
     struct tir_builder b;
     unsigned dtype, kv_dtype, kv_bytes; /* of an element of the cache */
     unsigned q_dtype, q_size;           /* of an element of Q, and of K as the product takes it */
-    unsigned waves;
+    unsigned waves, waves_per_simd;
     bool neighbours;                     /* items that follow each other go to one XCD */
     uint8_t compute;                     /* the stage of the products, and */
     struct att_place steps[ATT_N_STEPS]; /* of the steps between them */
@@ -68,8 +68,8 @@ struct decode {
     struct tir_layout v_operand; /* V as the left operand of O^T = V^T P^T: keys x dv */
     struct tir_type scores, output;
     struct att_attention attention;
-    struct tir_value lds, lds_count; /* the latter: how many parts were there before */
-    struct tir_value lds_q;          /* where Q^T lies that registers have no room for */
+    struct tir_value lds;
+    struct tir_value lds_q; /* where Q^T lies that registers have no room for */
     struct tir_layout q_map;
 
     struct tir_value wave, gqa;
@@ -134,10 +134,9 @@ struct decode_state {
 
 /** LDS that decode_merge() needs. */
 unsigned decode_merge_bytes(const struct decode *d);
-/** The states of all waves become one, in wave 0. Every wave takes part. */
-void decode_merge(struct decode *d, struct decode_state *s);
-/** Wave 0 writes the item's result or partial result. */
-void decode_write(struct decode *d, struct decode_state *s);
+/** The states of all waves become one, and what the item asks for is written: its result or a
+ * partial result. Every wave takes part. */
+void decode_end_item(struct decode *d, struct decode_state *s);
 /** Every wave writes what it holds of O; the log of the denominator is wave 0's to write. */
 void decode_write_state(struct decode *d, const struct decode_state *s);
 

@@ -276,6 +276,20 @@ static void blocks_are_joined_and_split_element_by_element(void **state)
         }
 }
 
+static void dealt_registers_are_those_of_a_wave(void **state)
+{
+    (void)state;
+    const struct tir_layout dealt = tir_layout_deal_regs(&ACC32, 3, 2);
+    assert_int_equal(dealt.reg_bits, 2);
+    assert_int_equal(dealt.wave_bits, 2);
+    for (unsigned reg = 0; reg < 4; reg++)
+        for (unsigned lane = 0; lane < 64; lane++)
+            for (unsigned wave = 0; wave < 4; wave++)
+                assert_int_equal(
+                    tir_layout_apply(&dealt, reg, lane, wave),
+                    tir_layout_apply(&ACC32, reg % 2 + 2 * wave + 8 * (reg / 2), lane, 0));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -292,6 +306,7 @@ int main(void)
         cmocka_unit_test(covers_refuses_what_is_outside_or_missing),
         cmocka_unit_test(fold_rows_keeps_the_row_bits_of_lanes),
         cmocka_unit_test(blocks_are_joined_and_split_element_by_element),
+        cmocka_unit_test(dealt_registers_are_those_of_a_wave),
         cmocka_unit_test(contiguous_counts_the_low_register_bits_of_an_axis),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
