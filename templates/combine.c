@@ -288,18 +288,29 @@ static struct tir_value step(struct combine *c, struct att_tensor t, int size)
     return tir_convert(&c->b, att_stride(&c->b, name, size), TIR_I32);
 }
 
-/* exp(sink) joins the denominator where there are sinks. */
-static struct state sink_state(struct combine *c)
+/* The sinks of the rows, on their way; 0 where there are none. */
+static struct tir_value load_sinks(struct combine *c)
 {
     struct tir_builder *b = &c->b;
     const struct tir_value sinks = tir_arg(b, ARG_SINKS, TIR_I64), zero = tir_i32(b, 0);
-    const struct tir_value at = tir_shl(b, c->head, tir_i32(b, 2));
-    const struct tir_value none = is_null(c, sinks), one = tir_i32(b, 1);
-    const struct tir_value rows = tir_select(b, none, zero, is_pair(c->v) ? one : c->n_rows);
+    const struct tir_value at = tir_shl(b, c->head, tir_i32(b, 2)), one = tir_i32(b, 1);
+    const struct tir_value rows =
+        tir_select(b, is_null(c, sinks), zero, is_pair(c->v) ? one : c->n_rows);
     const struct tir_view view = att_view(b, tir_add(b, sinks, att_wide(b, at)), rows,
                                           tir_i32(b, is_pair(c->v) ? 0 : 4), 4, 0);
-    const struct tir_value sink = tir_tile_load(b, view, zero, c->type.row);
-    return (struct state){.lse = tir_select(b, none, tir_float_like(b, sink, -INFINITY), sink)};
+    return tir_tile_load(b, view, zero, c->type.row);
+}
+
+/* exp(sink) joins the denominator where there are sinks. */
+static struct state sink_state(struct combine *c, struct tir_value sink)
+{
+    struct tir_builder *b = &c->b;
+    const struct tir_value none = tir_float_like(b, sink, -INFINITY);
+    const struct tir_value lse =
+        tir_select(b, is_null(c, tir_arg(b, ARG_SINKS, TIR_I64)), none, sink);
+    const struct tir_value l = tir_select(
+        b, tir_cmp_eq(b, lse, none), tir_float_like(b, sink, 0.0f), tir_float_like(b, sink, 1.0f));
+    return (struct state){.lse = lse, .l = l};
 }
 
 /* out = o / l and lse = top + log l; nothing at all gives 0 and -infinity. */
@@ -404,7 +415,8 @@ static void load_batch(struct combine *c, const struct list *l, struct batch *p)
         load_values(c, l, p, i);
 }
 
-/* sum += the parts of a batch. Each makes room for one of the next batch, if there is one. */
+/* sum += the parts of a batch; a sum without o has none yet. Each makes room for one of the next
+ * batch, if there is one. */
 static void add_batch(struct combine *c, const struct list *l, struct state *sum, struct batch *p,
                       struct batch *next)
 {
@@ -420,7 +432,7 @@ static void add_batch(struct combine *c, const struct list *l, struct state *sum
     sum->l = tir_mul(b, w, sum->l);
     for (unsigned i = 0; i < p->n; i++)
         sum->l = tir_add(b, sum->l, weight[i]);
-    for (unsigned k = 0; k < c->type.n; k++)
+    for (unsigned k = 0; k < c->type.n && sum->o[k].id; k++)
         sum->o[k] = add_weighted(c, (struct tir_value){0}, w, sum->o[k], false);
     for (unsigned i = 0; i < p->n; i++) {
         for (unsigned k = 0; k < c->type.n; k++)
@@ -441,8 +453,14 @@ static void add_last(struct combine *c, const struct list *l, struct state *sum,
     add_batch(c, l, sum, p, NULL);
 }
 
-/* Values that pass through control flow as a list: of a sum, and of a batch if p is not NULL.
- * Copies them to the list, or back. Returns how many there are. */
+static void clear_values(struct combine *c, struct state *sum)
+{
+    for (unsigned k = 0; k < c->type.n; k++)
+        sum->o[k] = tir_splat(&c->b, tir_f32(&c->b, 0.0f), c->type.o[k]);
+}
+
+/* Values that the loop carries as a list: of a sum, and of a batch. Copies them to the list, or
+ * back. Returns how many there are. */
 static unsigned list_values(struct combine *c, struct state *sum, struct batch *p, bool back,
                             struct tir_value list[VALUES_MOST])
 {
@@ -452,7 +470,7 @@ static unsigned list_values(struct combine *c, struct state *sum, struct batch *
     own[n++] = &sum->l;
     for (unsigned k = 0; k < c->type.n; k++)
         own[n++] = &sum->o[k];
-    for (unsigned i = 0; p && i < p->n; i++) {
+    for (unsigned i = 0; i < p->n; i++) {
         own[n++] = &p->lse[i];
         for (unsigned k = 0; k < c->type.n; k++)
             own[n++] = &p->o[i][k];
@@ -462,61 +480,70 @@ static unsigned list_values(struct combine *c, struct state *sum, struct batch *
     return n;
 }
 
-/* sum += all parts, a batch after the other. */
-static void add_batches(struct combine *c, const struct list *l, struct state *sum)
+/* All parts are one batch. */
+static struct state add_few(struct combine *c, const struct list *l, struct tir_value sink,
+                            unsigned most)
+{
+    struct batch p = {.n = most};
+    load_batch(c, l, &p);
+    struct state sum = sink_state(c, sink);
+    add_last(c, l, &sum, &p);
+    return sum;
+}
+
+/* They are added a batch after the other. */
+static struct state add_batches(struct combine *c, const struct list *l, struct tir_value sink)
 {
     struct tir_builder *b = &c->b;
     struct tir_value v[VALUES_MOST];
     struct batch p = {.n = c->tile.own[AT_ONCE]}, next = p;
-    const struct tir_value n = tir_i32(b, (int)p.n);
+    const struct tir_value step = tir_i32(b, (int)p.n);
     load_batch(c, l, &p);
-    const unsigned n_values = list_values(c, sum, &p, false, v);
-    struct tir_loop loop = tir_begin_for(b, n, l->count, n, v, n_values);
-    list_values(c, sum, &p, true, v);
+    struct state sum = sink_state(c, sink);
+    clear_values(c, &sum);
+    const unsigned n = list_values(c, &sum, &p, false, v);
+    struct tir_loop loop = tir_begin_for(b, step, l->count, step, v, n);
+    list_values(c, &sum, &p, true, v);
     find_rows(c, l, loop.index, &next);
     load_lse(c, l, &next);
-    add_batch(c, l, sum, &p, &next);
-    list_values(c, sum, &next, false, v);
-    tir_end_for(b, &loop, v, n_values);
-    list_values(c, sum, &p, true, v);
-    add_last(c, l, sum, &p);
+    add_batch(c, l, &sum, &p, &next);
+    list_values(c, &sum, &next, false, v);
+    tir_end_for(b, &loop, v, n);
+    list_values(c, &sum, &p, true, v);
+    add_last(c, l, &sum, &p);
+    return sum;
 }
 
-/* The sum over no parts: of the sinks alone. */
-static struct state begin_sum(struct combine *c)
-{
-    struct tir_builder *b = &c->b;
-    struct state s = sink_state(c);
-    const struct tir_value none = tir_cmp_eq(b, s.lse, tir_float_like(b, s.lse, -INFINITY));
-    s.l = tir_select(b, none, tir_float_like(b, s.lse, 0.0f), tir_float_like(b, s.lse, 1.0f));
-    for (unsigned k = 0; k < c->type.n; k++)
-        s.o[k] = tir_splat(b, tir_f32(b, 0.0f), c->type.o[k]);
-    return s;
-}
-
-/* The sum over all parts, of which there is one at least. Where they are few, no load is for a
- * place without a part more often than it must. */
+/* All parts, of which there is one at least: of few, fewer loads are in vain. The sinks, which are
+ * asked for first, are not waited for before the parts are. */
 static struct state add_parts(struct combine *c, const struct list *l)
 {
     struct tir_builder *b = &c->b;
-    struct state sum = begin_sum(c), whole = sum;
-    struct batch few = {.n = (c->tile.own[AT_ONCE] + 1u) / 2};
+    const unsigned few = (c->tile.own[AT_ONCE] + 1u) / 2;
+    const struct tir_value sink = load_sinks(c);
+    const struct tir_value is_short = tir_cmp_le(b, l->count, tir_i32(b, (int)few));
+    struct batch none = {0};
     struct tir_value v[VALUES_MOST];
-    struct tir_type types[2 + PANELS];
-    const unsigned n = list_values(c, &sum, NULL, false, v);
-    for (unsigned i = 0; i < n; i++)
-        types[i] = tir_typeof(b->f, v[i]);
-    const struct tir_value is_short = tir_cmp_le(b, l->count, tir_i32(b, (int)few.n));
-    struct tir_if one = tir_begin_if(b, is_short, false, types, n);
-    load_batch(c, l, &few);
-    add_last(c, l, &sum, &few);
-    list_values(c, &sum, NULL, false, v);
+    struct tir_type types[2 + PANELS] = {c->type.row, c->type.row};
+    for (unsigned k = 0; k < c->type.n; k++)
+        types[2 + k] = c->type.o[k];
+    struct tir_if one = tir_begin_if(b, is_short, false, types, 2 + c->type.n);
+    struct state sum = add_few(c, l, sink, few);
+    list_values(c, &sum, &none, false, v);
     tir_else(b, &one, v);
-    add_batches(c, l, &whole);
-    list_values(c, &whole, NULL, false, v);
+    sum = add_batches(c, l, sink);
+    list_values(c, &sum, &none, false, v);
     tir_end_if(b, &one, v);
-    list_values(c, &sum, NULL, true, v);
+    list_values(c, &sum, &none, true, v);
     return sum;
+}
+
+/* A token of which nobody wrote a part. */
+static void finish_empty(struct combine *c)
+{
+    struct state sum = sink_state(c, load_sinks(c));
+    clear_values(c, &sum);
+    finish(c, sum);
 }
 
 /* A tile: tokens that share a list. False: there is no such token, or its list is empty. */
@@ -569,7 +596,7 @@ static void build_lists(struct combine *c)
     finish(c, add_parts(c, &l));
     tir_else(b, &some, NULL);
     if (!csr)
-        finish(c, begin_sum(c));
+        finish_empty(c);
     tir_end_if(b, &some, NULL);
 }
 
@@ -605,7 +632,7 @@ static void build_pair(struct combine *c)
         for (unsigned k = 0; k < c->type.n; k++)
             s[i].o[k] = tir_convert(b, s[i].o[k], TIR_F32);
     }
-    s[2] = sink_state(c);
+    s[2] = sink_state(c, load_sinks(c));
     finish(c, add_states(c, s, 3));
 }
 
