@@ -32,6 +32,8 @@ int64_t tir_eval_dot2(int64_t a, int64_t b, int64_t c);
 float tir_to_float(unsigned dtype, int64_t bits, bool fnuz);
 /** Bits of v rounded to nearest even. fp8: beyond the largest finite number it saturates to it. */
 int64_t tir_from_float(unsigned dtype, float v, bool fnuz);
+/** The same of 16-bit floats, toward zero: a finite number stays one. */
+int64_t tir_cut_float(unsigned dtype, float v);
 /** An elementwise op on floats of `dtype`, given as bits; comparisons give 0 or 1. */
 bool tir_eval_float(unsigned opcode, unsigned dtype, bool fnuz, const int64_t operands[3],
                     int64_t *d);

@@ -81,8 +81,8 @@ float tir_to_float(unsigned dtype, int64_t bits, bool fnuz)
     return negative ? -v : v;
 }
 
-/* Magnitude of |v|, finite, rounded; may come out beyond the largest. */
-static uint32_t round_magnitude(struct format f, float v)
+/* Magnitude of |v|, finite, rounded by that function; may come out beyond the largest. */
+static uint32_t round_magnitude(struct format f, float v, float (*round)(float))
 {
     int exponent;
     if (v == 0)
@@ -91,8 +91,7 @@ static uint32_t round_magnitude(struct format f, float v)
     int biased = exponent - 1 + f.bias;
     if (biased < 1)
         biased = 1;
-    /* Units of the last place; nearbyint rounds to nearest even, the default mode. */
-    const float units = nearbyintf(ldexpf(v, f.bias + f.mantissa - biased));
+    const float units = round(ldexpf(v, f.bias + f.mantissa - biased)); /* of the last place */
     const uint32_t n = (uint32_t)units;
     return n < 1u << f.mantissa ? n : ((uint32_t)(biased - 1) << f.mantissa) + n;
 }
@@ -105,10 +104,20 @@ int64_t tir_from_float(unsigned dtype, float v, bool fnuz)
     if (isnan(v))
         return nan_of(f);
     const uint32_t sign = signbit(v) ? sign_of(f) : 0;
-    uint32_t magnitude = isinf(v) ? sign_of(f) : round_magnitude(f, fabsf(v));
+    /* nearbyint rounds to nearest even, the default mode. */
+    uint32_t magnitude = isinf(v) ? sign_of(f) : round_magnitude(f, fabsf(v), nearbyintf);
     if (magnitude > largest(f))
         magnitude = f.infinity ? largest(f) + 1 : largest(f);
     return f.fnuz && !magnitude ? 0 : sign | magnitude;
+}
+
+int64_t tir_cut_float(unsigned dtype, float v)
+{
+    const struct format f = format_of(dtype, false);
+    if (isnan(v) || isinf(v))
+        return tir_from_float(dtype, v, false);
+    const uint32_t magnitude = round_magnitude(f, fabsf(v), truncf);
+    return (signbit(v) ? sign_of(f) : 0) | (magnitude > largest(f) ? largest(f) : magnitude);
 }
 
 /* maxNum and minNum: a NaN loses against a number. */

@@ -158,11 +158,22 @@ struct tir_value tir_convert_short(struct tir_builder *b, struct tir_value a, un
     return v;
 }
 
-struct tir_value tir_convert_ties_any(struct tir_builder *b, struct tir_value a, unsigned dtype)
+static struct tir_value convert_rounded(struct tir_builder *b, struct tir_value a, unsigned dtype,
+                                        enum tir_rounding rounding)
 {
     const struct tir_value v = tir_convert_short(b, a, dtype);
-    tir_op(b->f, b->f->values[v.id].def)->imm[2] = 1;
+    tir_op(b->f, b->f->values[v.id].def)->imm[2] = rounding;
     return v;
+}
+
+struct tir_value tir_convert_ties_any(struct tir_builder *b, struct tir_value a, unsigned dtype)
+{
+    return convert_rounded(b, a, dtype, TIR_TIES_ANY);
+}
+
+struct tir_value tir_convert_toward_zero(struct tir_builder *b, struct tir_value a, unsigned dtype)
+{
+    return convert_rounded(b, a, dtype, TIR_TOWARD_ZERO);
 }
 
 struct tir_value tir_convert_in_range(struct tir_builder *b, struct tir_value a, unsigned dtype)

@@ -59,8 +59,10 @@ struct tir_value tir_float_like(struct tir_builder *b, struct tir_value like, fl
 struct tir_value tir_convert(struct tir_builder *b, struct tir_value a, unsigned dtype);
 /** convert of values computed from 16-bit data: see short_nan in ops.def. */
 struct tir_value tir_convert_short(struct tir_builder *b, struct tir_value a, unsigned dtype);
-/** The same where ties may be rounded either way, as is cheaper: see ties_any in ops.def. */
+/** The same where ties may be rounded either way, as is cheaper: see rounding in ops.def. */
 struct tir_value tir_convert_ties_any(struct tir_builder *b, struct tir_value a, unsigned dtype);
+/** The same, but rounded toward zero. */
+struct tir_value tir_convert_toward_zero(struct tir_builder *b, struct tir_value a, unsigned dtype);
 /** convert to fp8 or i8 of f32, none of which rounds beyond the dtype; a NaN is what it is. */
 struct tir_value tir_convert_in_range(struct tir_builder *b, struct tir_value a, unsigned dtype);
 /** Two f16 between 0 and 1 in an i32: a in its low half, c in its high one. */

@@ -42,12 +42,14 @@ static int64_t saturated(unsigned dtype, float whole)
 }
 
 static int64_t converted(const struct interp *x, struct tir_type from, struct tir_type to,
-                         int64_t v)
+                         int64_t v, int64_t rounding)
 {
     const bool fnuz = x->f->machine->fp8_is_fnuz;
     if (tir_is_int(from.dtype))
         return from_integer(from, to, v, fnuz);
     const float f = tir_to_float(from.dtype, v, fnuz);
+    if (rounding == TIR_TOWARD_ZERO)
+        return tir_cut_float(to.dtype, f);
     if (!tir_is_int(to.dtype))
         return tir_from_float(to.dtype, f, fnuz);
     return isnan(f) ? 0 : saturated(to.dtype, nearbyintf(f));
@@ -101,7 +103,7 @@ static int64_t element(struct interp *x, const struct tir_op *op, struct tir_typ
     case TIR_lane_id:
     case TIR_lds_base: return launch_state(x, op, wave, e);
     case TIR_select: return v[0] ? v[1] : v[2];
-    case TIR_convert: return converted(x, from, t, v[0]);
+    case TIR_convert: return converted(x, from, t, v[0], op->imm[2]);
     case TIR_zext: return tir_wrap(t.dtype, (int64_t)tir_unsigned(from.dtype, v[0]));
     case TIR_splat: return v[0];
     }
@@ -215,9 +217,10 @@ static void run_byte_perm(struct interp *x, const struct tir_op *op, unsigned la
 static void run_convert_pair(struct interp *x, const struct tir_op *op, unsigned lane)
 {
     const struct tir_type t = type_of(x, op->result);
+    const struct tir_type from = type_of(x, op->operands[0]);
     for (unsigned i = 0; i < 2; i++)
-        interp_value(x, op->result)[lane * 2 + i] = tir_from_float(
-            t.dtype, tir_to_float(TIR_F32, interp_value(x, op->operands[i])[lane], false), false);
+        interp_value(x, op->result)[lane * 2 + i] =
+            converted(x, from, t, interp_value(x, op->operands[i])[lane], op->imm[1]);
 }
 
 static void run_dot_pair(struct interp *x, const struct tir_op *op, unsigned lane)

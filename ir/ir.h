@@ -54,6 +54,9 @@ enum tir_opcode {
     TIR_N_OPCODES
 };
 
+/* The attr rounding of convert and convert_pair. */
+enum tir_rounding { TIR_NEAREST_EVEN, TIR_TIES_ANY, TIR_TOWARD_ZERO };
+
 enum tir_op_flags {
     TIR_PURE = 1,
     TIR_READS = 2,

@@ -74,7 +74,10 @@ static unsigned slots_of(const struct tir_func *f, const struct tir_op *op)
     case TIR_rsq: return m->exp_slots;
     case TIR_lane_swap: return op->imm[1] ? 0 : m->swap_slots; /* both results are one swap */
     case TIR_lane_xor: return m->has_lane_swap ? m->swap_slots : 1;
-    case TIR_convert_pair: return m->has_cvt_pk_bf16 ? 1 : op->imm[1] ? 3 : 5;
+    case TIR_convert_pair:
+        if (m->has_cvt_pk_bf16 || op->imm[1] == TIR_TOWARD_ZERO)
+            return 1;
+        return op->imm[1] == TIR_TIES_ANY ? 3 : 5;
     default: return 1;
     }
 }

@@ -117,6 +117,16 @@ static void check_signature(struct tir_verifier *v, const struct tir_op *op, con
                   meaning(s[1]));
 }
 
+static void check_rounding(struct tir_verifier *v, int64_t rounding, bool short_nan,
+                           struct tir_type t)
+{
+    const bool half = t.dtype == TIR_F16 || t.dtype == TIR_BF16;
+    tir_check(v, rounding >= TIR_NEAREST_EVEN && rounding <= TIR_TOWARD_ZERO,
+              "rounding is 0, 1 or 2");
+    tir_check(v, rounding != TIR_TOWARD_ZERO || (half && short_nan),
+              "rounding toward zero is for 16-bit floats, with short_nan");
+}
+
 static void check_conversion(struct tir_verifier *v, const struct tir_op *op, struct tir_op_types t)
 {
     if (op->opcode == TIR_bitcast) {
@@ -127,6 +137,8 @@ static void check_conversion(struct tir_verifier *v, const struct tir_op *op, st
         return;
     }
     tir_check(v, same_shape(t.a, t.d), "result has another shape");
+    if (op->opcode == TIR_convert)
+        check_rounding(v, op->imm[2], op->imm[0], t.d);
     if (op->opcode == TIR_zext)
         tir_check(v, tir_dtype_bits(t.a.dtype) <= tir_dtype_bits(t.d.dtype), "is no extension");
     else
@@ -415,6 +427,7 @@ static void check_vec_op(struct tir_verifier *v, const struct tir_op *op, struct
                   "operands are not one f32 a lane");
         tir_check(v, t.d.count == 2 && (t.d.dtype == TIR_F16 || t.d.dtype == TIR_BF16),
                   "result is not two 16-bit floats");
+        check_rounding(v, imm[1], imm[0], t.d);
         break;
     case TIR_lane_swap:
         tir_check(v, tir_type_equal(t.a, t.b) && tir_type_equal(t.a, t.d), "types differ");

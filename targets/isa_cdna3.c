@@ -32,7 +32,7 @@ static LLVMValueRef lane_xor(struct lower *l, LLVMValueRef dword, unsigned mask)
 static LLVMValueRef round_to_high_half(struct lower *l, LLVMValueRef x, struct lower_rounding how)
 {
     LLVMValueRef bits = lower_bitcast(l, x, l->i32);
-    if (how.short_nan && how.ties_any)
+    if (how.short_nan && how.rounding == TIR_TIES_ANY)
         return LLVMBuildAdd(l->b, bits, lower_i32(l, 0x8000), "");
     LLVMValueRef above = LLVMBuildLShr(l->b, bits, lower_i32(l, 16), "");
     LLVMValueRef odd = LLVMBuildAnd(l->b, above, lower_i32(l, 1), "");

@@ -14,10 +14,44 @@ static bool is_int(unsigned dtype)
 
 static bool is_half(unsigned dtype) { return dtype == TIR_F16 || dtype == TIR_BF16; }
 
+/* Two f32 toward zero, as a dword: to f16 by v_cvt_pkrtz_f16_f32; of bf16 they are the high
+ * halves. */
+static LLVMValueRef cut_pair(struct lower *l, LLVMValueRef a, LLVMValueRef b, unsigned dtype)
+{
+    if (dtype == TIR_F16) {
+        LLVMValueRef args[2] = {a, b};
+        LLVMValueRef both = emit_intrinsic(l, "llvm.amdgcn.cvt.pkrtz", NULL, 0, args, 2);
+        return both ? lower_bitcast(l, both, l->i32) : NULL;
+    }
+    LLVMValueRef args[3] = {lower_bitcast(l, b, l->i32), lower_bitcast(l, a, l->i32),
+                            lower_i32(l, 0x07060302)};
+    return emit_intrinsic(l, "llvm.amdgcn.perm", NULL, 0, args, 3);
+}
+
+static LLVMValueRef cut_to_half(struct lower *l, LLVMValueRef v, struct tir_type to)
+{
+    const unsigned count = lower_count(to), pairs = (count + 1) / 2;
+    struct tir_type element = to;
+    element.count = 1;
+    LLVMValueRef out[TIR_MAX_VEC];
+    for (unsigned i = 0; i < pairs; i++) {
+        LLVMValueRef a = lower_element(l, v, 2 * i);
+        out[i] = cut_pair(l, a, 2 * i + 1 < count ? lower_element(l, v, 2 * i + 1) : a, to.dtype);
+        if (!out[i])
+            return NULL;
+    }
+    LLVMTypeRef half = lower_type(l, element);
+    LLVMValueRef all =
+        lower_bitcast(l, lower_gather(l, out, pairs), LLVMVectorType(half, 2 * pairs));
+    return count % 2 ? lower_slice(l, all, 0, count) : all;
+}
+
 /* `v` is one f32, or a vector of them. */
 static LLVMValueRef f32_to_half(struct lower *l, LLVMValueRef v, struct tir_type to,
                                 struct lower_rounding how)
 {
+    if (how.rounding == TIR_TOWARD_ZERO)
+        return cut_to_half(l, v, to);
     if (to.dtype == TIR_F16)
         return LLVMBuildFPTrunc(l->b, v, lower_type(l, to), "");
     return l->isa->to_bf16(l, v, lower_count(to), how);
@@ -26,7 +60,7 @@ static LLVMValueRef f32_to_half(struct lower *l, LLVMValueRef v, struct tir_type
 LLVMValueRef lower_convert_pair(struct lower *l, const struct tir_op *op)
 {
     LLVMValueRef both[2] = {lower_value(l, op->operands[0]), lower_value(l, op->operands[1])};
-    const struct lower_rounding how = {.short_nan = op->imm[0], .ties_any = op->imm[1]};
+    const struct lower_rounding how = {.short_nan = op->imm[0], .rounding = op->imm[1]};
     return f32_to_half(l, lower_gather(l, both, 2), lower_result_type(l, op), how);
 }
 
@@ -207,7 +241,7 @@ LLVMValueRef lower_convert(struct lower *l, const struct tir_op *op)
         return f32_to_fp8(l, v, count, op->imm[1]);
     if (is_half(to.dtype) && (from.dtype == TIR_FP8 || from.dtype == TIR_I8))
         return short_f32_to_half(l, v, to);
-    const struct lower_rounding how = {.short_nan = op->imm[0], .ties_any = op->imm[2]};
+    const struct lower_rounding how = {.short_nan = op->imm[0], .rounding = op->imm[2]};
     return is_half(to.dtype) ? f32_to_half(l, v, to, how) : v;
 }
 

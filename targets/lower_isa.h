@@ -21,9 +21,11 @@ struct lower_copy {
     unsigned bytes;
 };
 
-/** This says how f32 becomes 16-bit floats: see `convert` in ops.def. */
+/** This says how f32 becomes 16-bit floats: see `convert` in ops.def. to_bf16() is not asked to
+ * round toward zero. */
 struct lower_rounding {
-    bool short_nan, ties_any;
+    bool short_nan;
+    enum tir_rounding rounding;
 };
 
 struct lower_isa {

@@ -57,6 +57,10 @@ static void special_numbers_are_those_of_the_formats(void **state)
 {
     (void)state;
     assert_int_equal(tir_from_float(TIR_F16, 65520, false), 0x7c00);
+    assert_int_equal(tir_cut_float(TIR_F16, 1e6f), 0x7bff);
+    assert_int_equal(tir_cut_float(TIR_F16, -INFINITY), 0xfc00);
+    assert_int_equal(tir_cut_float(TIR_F16, 0x1.7p-24f), 1);
+    assert_int_equal(tir_cut_float(TIR_BF16, -0x1.01fp0f), 0xbf80);
     assert_int_equal(tir_from_float(TIR_F16, 65519, false), 0x7bff);
     assert_int_equal(tir_from_float(TIR_BF16, 3.4e38f, false), 0x7f80);
     assert_int_equal(tir_from_float(TIR_BF16, -INFINITY, false), 0xff80);

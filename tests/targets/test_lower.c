@@ -142,6 +142,24 @@ static void packing_two_bf16_takes_three_where_ties_go_up(void **state)
     }
 }
 
+/* bf16 are the high halves, and f16 have an instruction that rounds no other way. */
+static void packing_two_toward_zero_is_one_instruction(void **state)
+{
+    (void)state;
+    for (const struct tgt *const *t = tgt_all; *t; t++) {
+        for (int half = 0; half < 2; half++) {
+            struct kernel k = kernel_create((*t)->machine.name, 1, 1);
+            struct tir_value ab[2] = {unknown(&k, f32), unknown(&k, f32)};
+            const unsigned dtype = half ? TIR_F16 : TIR_BF16;
+            keep(&k, make(&k, TIR_convert_pair, tir_vec(dtype, 2), ab, 2, 1, TIR_TOWARD_ZERO, 0));
+            struct compiled c = kernel_compile(&k);
+            assert_count(&c, half ? "v_cvt_pkrtz_f16_f32" : "v_perm_b32", 1);
+            assert_count(&c, "v_add_u32", 0);
+            compiled_free(&c);
+        }
+    }
+}
+
 static void packing_two_f16_rounds_each(void **state)
 {
     (void)state;
@@ -508,6 +526,7 @@ int main(void)
         cmocka_unit_test(packing_two_bf16_is_one_instruction_where_there_is_one),
         cmocka_unit_test(packing_two_bf16_in_software_takes_nine_instructions),
         cmocka_unit_test(packing_two_bf16_takes_three_where_ties_go_up),
+        cmocka_unit_test(packing_two_toward_zero_is_one_instruction),
         cmocka_unit_test(packing_two_f16_rounds_each),
         cmocka_unit_test(conversions_use_the_conversion_instructions),
         cmocka_unit_test(every_matrix_instruction_is_itself),

@@ -117,6 +117,30 @@ static void ties_may_be_rounded_either_way(void **state)
     }
 }
 
+static void rounding_toward_zero_is_the_interpreters(void **state)
+{
+    (void)state;
+    static const uint32_t ends[] = {0x7f800000, 0xff800000, 0x7f7fffff, 0x00000001, 0x80000000};
+    for (const struct tgt *const *t = tgt_all; *t; t++) {
+        for (int half = 0; half < 2; half++) {
+            static struct values v;
+            const unsigned dtype = half ? TIR_F16 : TIR_BF16;
+            struct kernel k = kernel_create((*t)->machine.name, 1, 1);
+            struct tir_value ab[2] = {unknown(&k, f32), unknown(&k, f32)};
+            keep(&k, make(&k, TIR_convert_pair, tir_vec(dtype, 2), ab, 2, 1, TIR_TOWARD_ZERO, 0));
+            for (unsigned lane = 0; lane < 64; lane++) {
+                v.in[0][lane].u[0] = lane < 5 ? ends[lane] : 0x33000000 + lane * 0x00345678;
+                v.in[1][lane].u[0] = 0xbf800000 + lane * 0x1357;
+            }
+            compile_and_run(&k, &v, NULL, 0);
+            for (unsigned lane = 0; lane < 64; lane++)
+                for (unsigned i = 0; i < 2; i++)
+                    assert_int_equal(v.out[0][lane].h[i],
+                                     tir_cut_float(dtype, v.in[i][lane].f[0]) & 0xffff);
+        }
+    }
+}
+
 static float float_of_half(uint16_t h)
 {
     int exponent = h >> 10 & 31, fraction = h & 1023;
@@ -689,6 +713,7 @@ int main(void)
         cmocka_unit_test(two_f32_become_bf16_by_nearest_even),
         cmocka_unit_test(ties_may_be_rounded_either_way),
         cmocka_unit_test(rounding_without_a_check_keeps_the_nans_of_16_bit_data),
+        cmocka_unit_test(rounding_toward_zero_is_the_interpreters),
         cmocka_unit_test(two_f32_become_f16_by_nearest_even),
         cmocka_unit_test(integers_and_floats_convert_by_value),
         cmocka_unit_test(fp8_survives_the_way_through_f32),
