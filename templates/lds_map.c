@@ -38,12 +38,14 @@ struct tir_layout att_lds_columns(const struct tir_machine *m, unsigned rows, un
     const unsigned vector_bits = k->n_reg < widest ? k->n_reg : widest;
     struct tir_layout map = tir_contraction_major(k, vector_bits, cols);
     assert(k->n_reg + k->n_lane == row_bits);
-    /* Columns that start at the same bank flip a chunk bit of the rows each. */
-    unsigned chunk_bit = vector_bits;
-    for (unsigned i = 0; i < col_bits; i++) {
+    /* Columns that start at the same bank flip a chunk bit each, and 16 of them one more of those:
+     * eight lanes that write every other column are apart then too. */
+    const unsigned bits = row_bits - vector_bits, again = bits == 3 ? 1 : 0;
+    for (unsigned i = 0, n = 0; i < col_bits && n < bits + again; i++) {
         const unsigned step = (rows * elem_bytes) << i;
-        if (step >= m->lds_bank_bytes && chunk_bit < row_bits)
-            tir_map_flip(&map, row_bits + i, tir_layout_apply(&map, 1u << chunk_bit++, 0, 0));
+        if (step >= m->lds_bank_bytes)
+            tir_map_flip(&map, row_bits + i,
+                         tir_layout_apply(&map, 1u << (vector_bits + n++ % bits), 0, 0));
     }
     return map;
 }

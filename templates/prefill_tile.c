@@ -578,6 +578,10 @@ struct tir_type prefill_v_registers(struct prefill *p, bool turned)
     if (!turned)
         tir_spread_cols(&s, TIR_REGS, 1);
     tir_spread_rows(&s, TIR_REGS, in_lane < 3 ? in_lane - 1 : 2);
+    if (in_lane > 3 && !p->v->paged) {
+        tir_spread_rows(&s, TIR_WAVES, 1);
+        tir_spread_rows(&s, TIR_REGS, 1);
+    }
     if (turned)
         tir_spread_cols(&s, TIR_REGS, 1);
     /* Keys of a wave that share one page number would have it moved to a scalar, with a wait. */
