@@ -438,6 +438,15 @@ bool att_attention_sums_pairs(const struct att_attention *a)
     return a->sum_pairs && !a->sum_row && a->dtype == TIR_BF16 && a->b->f->machine->has_dot_bf16;
 }
 
+/* This rounds weights, toward zero where out is a mean: a factor of all of them leaves it alone. */
+static struct tir_value round_weights(struct att_attention *a, struct tir_value p)
+{
+    if (a->cut && a->sum_row)
+        return tir_convert_toward_zero(a->b, p, a->dtype);
+    return a->ties_any ? tir_convert_ties_any(a->b, p, a->dtype)
+                       : tir_convert_short(a->b, p, a->dtype);
+}
+
 /* l += p, and O += V p. */
 static void accumulate(struct att_attention *a, const struct att_block *block, struct tir_value p,
                        struct tir_value carried[ATT_N_CARRY])
@@ -450,8 +459,7 @@ static void accumulate(struct att_attention *a, const struct att_block *block, s
             tir_named(b, "l", tir_add(b, carried[ATT_CARRY_L], tir_col_fold_sum(b, p)));
     if (a->source->scale_weights)
         p = a->source->scale_weights(a->family, p);
-    const struct tir_value p16 =
-        a->ties_any ? tir_convert_ties_any(b, p, a->dtype) : tir_convert_short(b, p, a->dtype);
+    const struct tir_value p16 = round_weights(a, p);
     if (pairs)
         carried[ATT_CARRY_L] = tir_named(b, "l", tir_col_fold_dot(b, p16, carried[ATT_CARRY_L]));
     const struct tir_value v = a->source->values(a->family, block);

@@ -92,6 +92,7 @@ struct att_attention {
     bool late_maximum;             /* exponents are made with the m of the block before */
     uint8_t late_eighths; /* of the keys whose powers are those of the second step; 0: a half */
     bool ties_any;        /* weights are rounded to the nearest, ties as is cheaper */
+    bool cut;             /* they are rounded toward zero, where sum_row is set: l is their sum */
     bool sum_pairs;       /* l is the sum of weights as the product has them, where two are added at
                              a time */
     unsigned sum_row;     /* eight rows of O^T from here on are l, and none is carried; 0: one is */

@@ -614,6 +614,7 @@ static void attend(struct prefill *p)
                                .late_maximum = p->tile->late_maximum,
                                .late_eighths = (uint8_t)p->tile->own[PREFILL_LATE_EIGHTHS],
                                .ties_any = true,
+                               .cut = !p->m->has_cvt_pk_bf16 && !p->v->sinks,
                                .sum_pairs = p->padded && !p->v->lse,
                                .sum_row = p->sum_rows ? (unsigned)p->v->head_dim_v : 0,
                                .steps = p->steps};
@@ -690,8 +691,8 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
         snprintf(k->tuning + strlen(k->tuning), sizeof(k->tuning) - strlen(k->tuning),
                  " persistent=%d", groups);
     if (p.attention.sum_row || att_attention_sums_pairs(&p.attention))
-        snprintf(k->tuning + strlen(k->tuning), sizeof(k->tuning) - strlen(k->tuning),
-                 " sums=rounded");
+        snprintf(k->tuning + strlen(k->tuning), sizeof(k->tuning) - strlen(k->tuning), " sums=%s",
+                 p.attention.sum_row && p.attention.cut ? "cut" : "rounded");
 }
 
 const struct att_template att_template_prefill = {

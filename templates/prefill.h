@@ -112,7 +112,7 @@ void prefill_take_turns(struct prefill *p, void (*attend)(struct prefill *));
 
 /* prefill_tile.c */
 
-enum { PREFILL_N_TILES = 27 };
+enum { PREFILL_N_TILES = 28 };
 extern const struct att_tile prefill_tiles[PREFILL_N_TILES];
 /* Members of att_tile.own. */
 enum {

@@ -5,6 +5,7 @@
  */
 #include <assert.h>
 
+#include "ir/address_map.h"
 #include "ir/bits.h"
 #include "ir/spread.h"
 #include "templates/lds_map.h"
@@ -101,6 +102,20 @@ const struct att_tile prefill_tiles[PREFILL_N_TILES] = {
      .late_power = true,
      .late_maximum = true,
      .why = "whatever else is done to scores and keys takes registers"},
+    {.head_dim = 88,
+     .head_dim_v = 88,
+     .rows = 32,
+     .waves = 8,
+     .keys = 64,
+     .panel = 256,
+     .memory_priority = 1,
+     .plain = true,
+     .hoist_vgprs = 6,
+     .late_power = true,
+     .whole_keys = true,
+     .late_maximum = true,
+     .own = {[PREFILL_KEYS_FIRST] = 1, [PREFILL_LATE_EIGHTHS] = 4},
+     .why = "without sums the first product has room for half of the exponentials"},
     {.head_dim = 96,
      .head_dim_v = 96,
      .rows = 32,
@@ -442,19 +457,27 @@ static bool leaves_columns(const struct prefill *p)
            p->rows == 32;
 }
 
+static bool has_sum_rows(const struct prefill *p)
+{
+    const bool ones = leaves_columns(p) || (p->by_columns && !p->v->paged);
+    return ones && p->bytes == 2 && p->rows == 32 && !p->v->lse && p->v->head_dim_v % (int)p->rows;
+}
+
 static void choose_layouts(struct prefill *p)
 {
     const struct tir_layout s = prefill_scores_layout(p);
     const int dim = p->v->head_dim;
     p->padded = leaves_columns(p) && ceiling((unsigned)dim) > (unsigned)dim &&
                 ceiling((unsigned)dim) <= p->widest_panel;
-    p->sum_rows = leaves_columns(p) && !p->v->lse && p->v->head_dim_v % (int)p->rows;
+    p->sum_rows = has_sum_rows(p);
     find_panels(p);
     p->v_k = tir_contract_acc(&s, tir_bits(p->mma->n));
     for (p->dv = 64; p->dv < (unsigned)p->v->head_dim_v; p->dv *= 2)
         ;
     p->v_lds = p->by_columns ? att_lds_columns(p->m, p->kv, p->dv, p->bytes, &p->v_k)
                              : att_lds_rows(p->m, p->kv, p->dv, p->bytes);
+    if (p->sum_rows && p->by_columns)
+        tir_map_pad(&p->v_lds, 1u << p->v_lds.reg_bits, 16 / p->bytes);
     p->v_bytes = att_lds_bytes(&p->v_lds, p->bytes);
     if (p->sum_rows)
         p->v_bytes += p->v_lds.pad * p->bytes;
@@ -578,7 +601,7 @@ struct tir_type prefill_v_registers(struct prefill *p, bool turned)
     if (!turned)
         tir_spread_cols(&s, TIR_REGS, 1);
     tir_spread_rows(&s, TIR_REGS, in_lane < 3 ? in_lane - 1 : 2);
-    if (in_lane > 3 && !p->v->paged) {
+    if (in_lane > 3 && p->kv >= 64 && !p->v->paged) { /* what LDS has as 16 bytes */
         tir_spread_rows(&s, TIR_WAVES, 1);
         tir_spread_rows(&s, TIR_REGS, 1);
     }

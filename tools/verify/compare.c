@@ -27,6 +27,12 @@
  *   before is rounded too: a factor 1 + w. The sum is off by a factor of 1 - eta to 1 + eta, and
  *   LSE by the log of that.
  *
+ * Where the tuning says sums=cut, 16-bit weights are rounded toward zero instead: what is left of p
+ * is p (1 - c) with 0 <= c < 2 u, or at least p - 2 t below the normal numbers. That is
+ * p (1 - u) + d with |d| <= u p, or 2 t, and out, a mean, is the same for weights p (1 - u) as for
+ * p. So the above holds with w = u / (1 - u), and 2 t / (1 - u) for t. A sink would not shrink with
+ * them: such kernels round to the nearest.
+ *
  * A cache of fp8 or int8 adds nothing: its elements are exact in the kernel's type, the reference
  * reads the same bits, and a scale is one more float32 product of a score or of a weight, which the
  * 4 and the 8 have room for. Where a kernel applies scales to the elements and rounds the products
@@ -199,6 +205,12 @@ void comparison_weights_rounded(struct ref_attention *a, const struct precision 
 {
     a->weight_unit = p->unit;
     a->weight_tiny = p->tiny;
+}
+
+void comparison_weights_cut(struct ref_attention *a, const struct precision *p)
+{
+    a->weight_unit = p->unit / (1 - p->unit);
+    a->weight_tiny = 2 * p->tiny / (1 - p->unit);
 }
 
 double late_query(const double *key, int dim, double scale)

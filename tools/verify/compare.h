@@ -54,6 +54,9 @@ void comparison_weights_fp8(struct ref_attention *a, const char *target);
  * more. */
 void comparison_weights_rounded(struct ref_attention *a, const struct precision *p);
 
+/** The same of weights that are rounded toward zero before they are summed. */
+void comparison_weights_cut(struct ref_attention *a, const struct precision *p);
+
 /** A power of two for a query's elements, whose product with a key of the same signs is then 28 to
  * 57 as an exponent of 2: more than a maximum may grow before it is followed, and more than fp16
  * holds; less than float32 does. */

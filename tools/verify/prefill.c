@@ -489,6 +489,8 @@ static void compare(struct call *c)
         comparison_weights_fp8(&e.reference.attention, c->target);
     else if (is_tuned(c, "sums=rounded"))
         comparison_weights_rounded(&e.reference.attention, precision);
+    else if (is_tuned(c, "sums=cut"))
+        comparison_weights_cut(&e.reference.attention, precision);
     struct comparison comparison = {
         .precision = precision,
         .attention = &e.reference.attention,
