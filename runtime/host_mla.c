@@ -48,11 +48,13 @@ int attn_mla_rope_fill(const struct attn_mla_rope_cache_desc *d,
 /* head_product: rows of w that a workgroup keeps. */
 enum { KEPT_ROWS = 128, SHARED_ROWS = 32 };
 
-/* With few tokens waves share the longest contraction, for 32 rows of w. */
+/* With few tokens waves share the longest contraction, for 32 rows of w. With all heads of a model
+ * on one rank there is more of w, and more tokens are few. */
 static bool shares_columns(const struct attn_head_product_desc *d, int32_t tokens)
 {
-    enum { FEW_TOKENS = 64, SHARED_COLUMNS = 512 };
-    return tokens <= FEW_TOKENS && d->head_dim == SHARED_COLUMNS;
+    enum { FEW_TOKENS = 128, ALL_HEADS = 128, SHARED_COLUMNS = 512 };
+    const int few = d->heads < ALL_HEADS ? FEW_TOKENS : 2 * FEW_TOKENS;
+    return tokens <= few && d->head_dim == SHARED_COLUMNS;
 }
 
 /* A workgroup reads its rows of w once, and then as many tokens at least. The kernel takes fewer

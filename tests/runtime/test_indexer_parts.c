@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file tests how many parts libattn cuts the keys of an indexer's row into, and the memory of
- * their lists. */
+/* This file tests how many parts libattn cuts the keys of an indexer's row into, the memory of
+ * their lists, and how head_product shares out its rows. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -239,6 +239,29 @@ static void columns_of_logits_are_shared_out(void **state)
     }
 }
 
+/* head_product: few tokens get a workgroup for 32 rows of w, others groups of tokens for 128. */
+static void few_tokens_share_columns(void **state)
+{
+    (void)state;
+    static const struct {
+        int32_t heads, head_dim, tokens;
+        int64_t share, workgroups;
+    } cases[] = {
+        {16, 512, 1, 1, 64},     {16, 512, 128, 1, 64},   {16, 512, 129, 0, 48},
+        {127, 512, 129, 0, 381}, {128, 512, 129, 1, 512}, {128, 512, 256, 1, 512},
+        {128, 512, 257, 0, 640}, {16, 448, 1, 0, 16},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const struct attn_head_product_desc d = {
+            .head_dim = cases[i].head_dim, .head_dim_v = 128, .heads = cases[i].heads};
+        const struct attn_head_product_args a = {.tokens = cases[i].tokens};
+        union attn_value v[ATTN_ARG_COUNT];
+        assert_int_equal(attn_head_product_fill(&d, &a, v), ATTN_OK);
+        assert_int_equal(v[ATTN_ARG_SHARE_COLUMNS].i64, cases[i].share);
+        assert_int_equal(v[ATTN_ARG_WORKGROUPS].i64, cases[i].workgroups);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -249,6 +272,7 @@ int main(void)
         cmocka_unit_test(no_plan_takes_32_mib),
         cmocka_unit_test(what_is_out_of_range_is_refused),
         cmocka_unit_test(columns_of_logits_are_shared_out),
+        cmocka_unit_test(few_tokens_share_columns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
