@@ -169,20 +169,6 @@ static void print_row_json(struct bench *b, const struct row *r)
     json_end(j);
 }
 
-/* The n-th kernel alone in a pack, so that it is taken whatever the arguments are. */
-static struct attn_pack *isolate(const struct bench *b, uint32_t n, void **bytes)
-{
-    struct attnc_pack_writer *w = attnc_pack_writer_create();
-    struct attn_pack *pack = NULL;
-    size_t size;
-    *bytes = NULL;
-    if (w && attnc_pack_copy(w, b->bytes, n, true) && attnc_pack_writer_finish(w, bytes, &size) &&
-        attn_pack_open_memory(*bytes, size, &pack))
-        pack = NULL;
-    attnc_pack_writer_destroy(w);
-    return pack;
-}
-
 static void bench_pair(struct bench *b, struct attn_pack *pack, struct row *r)
 {
     const struct bench_pair pair = {pack, r->shape.text[0] ? r->shape.text : NULL};
@@ -212,7 +198,7 @@ static void bench_pair(struct bench *b, struct attn_pack *pack, struct row *r)
 static int bench_kernel(struct bench *b, uint32_t n, const struct attn_kernel_info *info)
 {
     void *bytes;
-    struct attn_pack *pack = isolate(b, n, &bytes);
+    struct attn_pack *pack = isolate_kernel(b->bytes, n, &bytes);
     if (!pack)
         return complain(EXIT_ENVIRONMENT, "%s: out of memory", info->name);
     size_t shapes = 0;

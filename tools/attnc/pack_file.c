@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compiler/pack_writer.h"
 #include "compiler/read_file.h"
 #include "tools/attnc/command.h"
 #include "tools/attnc/output.h"
@@ -53,4 +54,17 @@ int read_pack(const char *path, char **bytes)
     free(*bytes);
     *bytes = NULL;
     return complain(EXIT_USER, "%s: %s", path, attn_last_error());
+}
+
+struct attn_pack *isolate_kernel(const void *bytes, uint32_t n, void **copy)
+{
+    struct attnc_pack_writer *w = attnc_pack_writer_create();
+    struct attn_pack *pack = NULL;
+    size_t size;
+    *copy = NULL;
+    if (w && attnc_pack_copy(w, bytes, n, true) && attnc_pack_writer_finish(w, copy, &size) &&
+        attn_pack_open_memory(*copy, size, &pack))
+        pack = NULL;
+    attnc_pack_writer_destroy(w);
+    return pack;
 }

@@ -11,4 +11,8 @@ int open_pack(const char *path, struct attn_pack **pack);
  * kernel of it. Returns an exit_code after a message. */
 int read_pack(const char *path, char **bytes);
 
+/** A pack of kernel n alone, which is taken whatever the arguments are; NULL: out of memory. It
+ * lies in *copy, which the caller frees behind it. */
+struct attn_pack *isolate_kernel(const void *bytes, uint32_t n, void **copy);
+
 #endif

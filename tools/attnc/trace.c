@@ -129,7 +129,9 @@ static void print_json(const struct trace_run *run, const struct verify_op *op,
     json_end(&j);
 }
 
-static int trace_kernel(struct attn_pack *pack, uint32_t n, const struct attn_kernel_info *info)
+/* The n-th kernel of `pack`, whatever calls it is meant for: `alone` is a pack of it. */
+static int trace_kernel(struct attn_pack *pack, uint32_t n, struct attn_pack *alone,
+                        const struct attn_kernel_info *info)
 {
     struct trace_session t;
     const struct verify_op *op = trace_find_op(info->op);
@@ -144,7 +146,7 @@ static int trace_kernel(struct attn_pack *pack, uint32_t n, const struct attn_ke
         .annotate_path = args.annotate,
     };
     struct hipsim_time_report report;
-    int code = trace_open(&t, pack, n, args.shape, NULL);
+    int code = trace_open(&t, alone, 0, args.shape, NULL);
     if (code == EXIT_GOOD)
         code = trace_time(&t, &time, &report);
     if (code == EXIT_GOOD && args.annotate)
@@ -160,6 +162,7 @@ static int trace_kernel(struct attn_pack *pack, uint32_t n, const struct attn_ke
 /* The kernels that the command line names, for children where there are several. */
 struct selection {
     struct attn_pack *pack;
+    char *bytes; /* of it */
     uint32_t *kernels;
     size_t count;
     struct json json;
@@ -180,7 +183,13 @@ static int trace_part(void *context, size_t part, struct child_report *report)
     child_step(report, info.name);
     if (!args.json && s->count > 1)
         printf("%s\n", info.name);
-    return trace_kernel(s->pack, s->kernels[part], &info);
+    void *copy;
+    struct attn_pack *const alone = isolate_kernel(s->bytes, s->kernels[part], &copy);
+    const int code = alone ? trace_kernel(s->pack, s->kernels[part], alone, &info)
+                           : complain(EXIT_ENVIRONMENT, "out of memory");
+    attn_pack_close(alone);
+    free(copy);
+    return code;
 }
 
 static void add_row(void *context, char *line)
@@ -260,7 +269,9 @@ static int run(int argc, char **argv)
     int code = open_pack(argv[0], &s.pack);
     if (code != EXIT_GOOD)
         return code;
-    code = check_output(args.output);
+    code = read_pack(argv[0], &s.bytes);
+    if (code == EXIT_GOOD)
+        code = check_output(args.output);
     if (code == EXIT_GOOD)
         code = check_output(args.annotate);
     if (code == EXIT_GOOD)
@@ -268,6 +279,7 @@ static int run(int argc, char **argv)
     if (code == EXIT_GOOD)
         code = trace_selection(&s);
     free(s.kernels);
+    free(s.bytes);
     attn_pack_close(s.pack);
     return code;
 }
