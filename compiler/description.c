@@ -388,6 +388,7 @@ bool attnc_read_description(const char *path, const struct attnc_read_options *o
 void attnc_description_free(struct attnc_description *desc)
 {
     free(desc->variants);
+    free(desc->seconds);
     for (size_t i = 0; i < desc->path_count; i++)
         free(desc->paths[i]);
     free(desc->paths);

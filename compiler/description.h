@@ -15,7 +15,8 @@ enum { ATTNC_MAX_VARIANTS = 1 << 16 };
 struct attnc_description {
     struct att_variant *variants; /* all different, each accepted by its template's check */
     size_t count;
-    char **paths; /* what variants' file fields point to */
+    void *seconds; /* what attnc_add_seconds() has added points to: it is called once */
+    char **paths;  /* what variants' file fields point to */
     size_t path_count;
     char *bytes; /* the file, for messages about it */
     size_t size;

@@ -33,6 +33,13 @@ static inline int64_t attn_window(int32_t distance)
     return distance < 0 || distance > unlimited ? unlimited : distance;
 }
 
+/* a b c, at most INT32_MAX; none is negative. */
+static inline int64_t attn_product(int64_t a, int64_t b, int64_t c)
+{
+    const int64_t both = a * b; /* below 2^62 */
+    return both > INT32_MAX || both * c > INT32_MAX ? INT32_MAX : both * c;
+}
+
 /* ceil(count / size). */
 static inline int64_t attn_parts(int64_t count, int64_t size) { return (count + size - 1) / size; }
 

@@ -55,11 +55,14 @@ static struct tir_value tile_of(struct prefill *p, struct tir_value scalar, stru
 static void reserve(struct prefill *p)
 {
     const struct tir_layout s = prefill_scores_layout(p);
-    p->scores = tir_tile(p->b.f, TIR_F32, p->kv, p->rows * p->waves, &s);
+    p->scores = tir_tile(p->b.f, TIR_F32, p->kv, prefill_queries(p), &s);
     for (unsigned i = 0; i < p->n_panels; i++)
-        p->panels[i].buffer = tir_lds_buffer(&p->b, p->k_buffers * p->panels[i].lds_bytes, 16);
+        p->panels[i].buffer =
+            tir_lds_buffer(&p->b, i ? p->k_buffers * p->panels[i].lds_bytes : p->k_room, 16);
     p->v_buffer = tir_lds_buffer(&p->b, p->v_room, 16);
-    if (p->row_bytes)
+    if (p->rows_in_v)
+        p->row_buffer = p->v_buffer;
+    else if (p->row_bytes)
         p->row_buffer = tir_lds_buffer(&p->b, p->row_bytes, 16);
 }
 
@@ -89,7 +92,7 @@ static struct tir_value without_others(struct prefill *p, struct tir_value q, co
 
 static struct tir_type q_type(struct prefill *p, const struct panel *n)
 {
-    const unsigned queries = p->rows * p->waves;
+    const unsigned queries = prefill_queries(p);
     const struct tir_layout l = tir_mma_right(p->mma, queries, &n->k, prefill_waves(p));
     return tir_tile(p->b.f, p->dtype, queries, n->width, &l);
 }
@@ -189,6 +192,15 @@ static void find_mask(struct prefill *p, struct tir_type t)
                           tir_arg(b, ARG_MASK_INDPTR, TIR_I64));
 }
 
+/* This wave's number in its group. */
+static struct tir_value own_wave(struct prefill *p)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value wave = tir_wave_id(b);
+    const int waves = (int)(p->waves / p->groups);
+    return p->groups == 1 ? wave : tir_and(b, wave, tir_i32(b, waves - 1));
+}
+
 /* The columns of the scores are the queries of the workgroup, and a wave has p->rows of them. */
 static void find_position(struct prefill *p)
 {
@@ -203,7 +215,7 @@ static void find_position(struct prefill *p)
         .kv_len = p->kv_len,
         .end = p->kv_len,
         .diagonal = tir_add(b, tir_col_index(b, t), tir_splat(b, first, t)),
-        .lowest = tir_add(b, first, att_times(b, tir_wave_id(b), (int)p->rows)),
+        .lowest = tir_add(b, first, att_times(b, own_wave(p), (int)p->rows)),
         .head = p->head,
         .right = window ? tir_arg(b, ARG_WINDOW_RIGHT, TIR_I32) : tir_i32(b, 0),
     };
@@ -219,7 +231,7 @@ static struct tir_value count_tiles(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
     const struct tir_value rows =
-        tir_min(b, tir_sub(b, p->q_len, p->row0), tir_i32(b, (int)(p->rows * p->waves)));
+        tir_min(b, tir_sub(b, p->q_len, p->row0), tir_i32(b, (int)prefill_queries(p)));
     struct tir_value end = p->kv_len;
     if (att_hides_late(p->v)) {
         const struct tir_value reach = tir_add(b, tir_add(b, p->row0, rows), p->offset);
@@ -231,26 +243,41 @@ static struct tir_value count_tiles(struct prefill *p)
             att_first_seen(b, p->v, p->attention.at.reach, tir_add(b, p->row0, p->offset));
         p->first = tir_and(b, tir_max(b, from, tir_i32(b, 0)), tir_i32(b, -(int)p->kv));
     }
-    const struct tir_value keys = att_plus(b, tir_sub(b, end, p->first), (int)p->kv - 1);
-    return tir_max(b, tir_sar(b, keys, tir_i32(b, (int)tir_bits(p->kv))), tir_i32(b, 1));
+    const unsigned all = p->kv * p->groups;
+    const struct tir_value keys = att_plus(b, tir_sub(b, end, p->first), (int)all - 1);
+    return tir_max(b, tir_sar(b, keys, tir_i32(b, (int)tir_bits(all))), tir_i32(b, 1));
 }
 
 static struct tir_value first_key(struct prefill *p, struct tir_value tile)
 {
-    return tir_add(&p->b, p->first, att_times(&p->b, tile, (int)p->kv));
+    return tir_add(&p->b, p->first, att_times(&p->b, tile, (int)(p->kv * p->groups)));
+}
+
+/* So many of each group before the one that this wave is of; 0 where there is one. */
+static struct tir_value of_group(struct prefill *p, struct tir_value from, int of_each)
+{
+    return p->groups == 1 ? from : tir_add(&p->b, from, att_times(&p->b, p->group, of_each));
+}
+
+/* The same of the wave's group: a block has a tile for each of them. */
+static struct tir_value own_key(struct prefill *p, struct tir_value tile)
+{
+    return of_group(p, first_key(p, tile), (int)p->kv);
 }
 
 /* The rows of K or V of one tile of keys. The base moves with the tile in 64 bits, so that a
  * sequence may span more than 4 GiB. */
 static struct tir_view key_rows(struct prefill *p, struct tir_value key, struct tir_value base,
-                                struct tir_value stride64, int row, int byte)
+                                struct tir_value stride64, unsigned rows, int row, int byte)
 {
     struct tir_builder *b = &p->b;
     /* No key is below 0: two instructions less, which tell where phases are short. */
     const struct tir_value wide = p->padded ? tir_zext(b, key, TIR_I64) : att_wide(b, key);
     const struct tir_value at = tir_add(b, base, tir_mul(b, wide, stride64));
-    const struct tir_value rows = tir_min(b, tir_sub(b, p->kv_len, key), tir_i32(b, (int)p->kv));
-    return att_view(b, at, rows, tir_convert(b, stride64, TIR_I32), row, byte);
+    struct tir_value there = tir_min(b, tir_sub(b, p->kv_len, key), tir_i32(b, (int)rows));
+    if (rows < p->kv * p->groups) /* the last block may have none for this group */
+        there = tir_max(b, there, tir_i32(b, 0));
+    return att_view(b, at, there, tir_convert(b, stride64, TIR_I32), row, byte);
 }
 
 /* Tiles take turns in `n` buffers of so many bytes, a power of two of them. */
@@ -285,12 +312,13 @@ static void copy_k(struct prefill *p, struct tir_value tile)
             n->fetched = att_paged_load(b, &p->pages, &n->paged, key, n->pages);
             continue;
         }
-        const struct tir_layout l = tir_mma_left(p->mma, p->kv, &n->k, prefill_waves(p));
-        const struct tir_type t = tir_tile(b->f, p->dtype, p->kv, n->width, &l);
+        const unsigned keys = p->kv * p->groups;
+        const struct tir_layout l = tir_mma_left(p->mma, keys, &n->k, prefill_waves(p));
+        const struct tir_type t = tir_tile(b->f, p->dtype, keys, n->width, &l);
         const struct tir_view k =
-            key_rows(p, key, p->k_base, p->k_stride, p->v->head_dim * (int)p->bytes,
+            key_rows(p, key, p->k_base, p->k_stride, keys, p->v->head_dim * (int)p->bytes,
                      (int)(n->first * p->bytes));
-        tir_copy_to_lds(b, GROUP_K, k, tir_i32(b, 0), k_buffer(p, n, tile), t, &n->lds);
+        tir_copy_to_lds(b, GROUP_K, k, tir_i32(b, 0), k_buffer(p, n, tile), t, &n->lds_all);
     }
 }
 
@@ -320,8 +348,9 @@ static struct tir_value compute_scores(struct prefill *p, struct tir_value tile)
         const struct panel *n = &p->panels[i];
         const struct tir_layout l = tir_mma_left(p->mma, p->kv, &n->k, prefill_waves(p));
         const struct tir_type t = tir_tile(b->f, p->dtype, p->kv, n->width, &l);
-        k[i] = tir_tile_lds_load_first(b, k_buffer(p, n, tile), t, &n->lds,
-                                       n->used > n->there ? n->there : 0);
+        const unsigned of_each = tir_lds_address(&n->lds_all, p->kv * n->width, p->bytes);
+        const struct tir_value at = of_group(p, k_buffer(p, n, tile), (int)of_each);
+        k[i] = tir_tile_lds_load_first(b, at, t, &n->lds, n->used > n->there ? n->there : 0);
     }
     set_stage(p, SCORES, C1);
     struct tir_value s = tir_splat(b, tir_f32(b, 0.0f), p->scores);
@@ -337,22 +366,33 @@ static struct tir_value v_buffer(struct prefill *p, struct tir_value tile)
     return p->by_columns ? p->v_buffer : turn(p, p->v_buffer, tile, 2, p->v_bytes);
 }
 
+/* Returns where the tile of this wave's group is in it. */
+static struct tir_value own_v_buffer(struct prefill *p, struct tir_value tile)
+{
+    const unsigned all = p->v_bytes / p->groups, first = p->kv * p->dv;
+    const unsigned of_each = p->by_columns ? all : tir_lds_address(&p->v_lds_all, first, p->bytes);
+    return of_group(p, v_buffer(p, tile), (int)of_each);
+}
+
 /* Starts V of a tile on its way; the value stays empty where it goes to LDS by itself. */
 static void fetch_v(struct prefill *p, struct tir_value tile)
 {
     struct tir_builder *b = &p->b;
-    const struct tir_value key = first_key(p, tile);
+    struct tir_value key = first_key(p, tile);
     for (unsigned i = 0; p->v->paged && i < prefill_v_parts(p); i++)
         p->fetched_v[i] = att_paged_load(b, &p->pages, &p->paged_v[i], key, p->v_pages);
     if (p->v->paged)
         return;
     const int row = p->v->head_dim_v * (int)p->bytes;
-    const struct tir_view v = key_rows(p, key, p->v_base, p->v_stride, row, 0);
-    const struct tir_type t = prefill_v_registers(p, false);
+    const unsigned keys = p->by_columns ? p->kv : p->kv * p->groups;
+    if (p->by_columns)
+        key = own_key(p, tile);
+    const struct tir_view v = key_rows(p, key, p->v_base, p->v_stride, keys, row, 0);
+    const struct tir_type t = prefill_v_registers(p, keys, false);
     if (p->by_columns)
         p->fetched_v[0].bits = tir_tile_load(b, v, tir_i32(b, 0), t);
     else
-        tir_copy_to_lds(b, GROUP_V, v, tir_i32(b, 0), v_buffer(p, tile), t, &p->v_lds);
+        tir_copy_to_lds(b, GROUP_V, v, tir_i32(b, 0), v_buffer(p, tile), t, &p->v_lds_all);
 }
 
 /* Clears rows behind the sequence's last token: a page may hold anything there, a NaN too. */
@@ -382,7 +422,7 @@ static struct tir_value join_v(struct prefill *p, struct tir_value part[2])
 
 static struct tir_layout turned_layout(struct prefill *p)
 {
-    const struct tir_layout l = *tir_layout_of(p->b.f, prefill_v_registers(p, true));
+    const struct tir_layout l = *tir_layout_of(p->b.f, prefill_v_registers(p, p->kv, true));
     if (prefill_v_parts(p) == 1)
         return l;
     const struct tir_layout both = tir_layout_stack(&l, p->kv);
@@ -406,7 +446,7 @@ static void place_v(struct prefill *p, struct tir_value tile)
         const struct tir_layout turned = turned_layout(p);
         v = tir_relayout(b, v, &turned);
     }
-    tir_tile_lds_store(b, v_buffer(p, tile), v, &p->v_lds);
+    tir_tile_lds_store(b, own_v_buffer(p, tile), v, &p->v_lds);
 }
 
 static struct tir_value read_v(struct prefill *p, struct tir_value tile)
@@ -416,7 +456,8 @@ static struct tir_value read_v(struct prefill *p, struct tir_value tile)
     const struct tir_layout l = tir_layout_transpose(&a);
     const struct tir_type t = tir_tile(b->f, p->dtype, p->kv, p->dv, &l);
     const unsigned columns = p->sum_rows ? (unsigned)p->v->head_dim_v : 0;
-    const struct tir_value v = tir_tile_lds_load_first(b, v_buffer(p, tile), t, &p->v_lds, columns);
+    const struct tir_value v =
+        tir_tile_lds_load_first(b, own_v_buffer(p, tile), t, &p->v_lds, columns);
     return tir_transpose(b, v);
 }
 
@@ -424,7 +465,7 @@ static struct tir_value read_v(struct prefill *p, struct tir_value tile)
 
 static struct tir_value key_of_block(void *family, struct tir_value index)
 {
-    return first_key(family, index);
+    return own_key(family, index);
 }
 
 static void fetch_keys(void *family, struct att_block *block)
@@ -574,7 +615,7 @@ static void locate_pages(struct prefill *p)
         struct panel *n = &p->panels[i];
         n->paged = att_paged_tile(b, &p->k_cache, p->kv, n->width, n->first, NULL);
     }
-    const struct tir_type by_two = prefill_v_registers(p, false);
+    const struct tir_type by_two = prefill_v_registers(p, p->kv, false);
     for (unsigned i = 0; i < prefill_v_parts(p); i++)
         p->paged_v[i] =
             att_paged_tile(b, &p->v_cache, p->kv, prefill_v_width(p), prefill_v_first(p, i),
@@ -589,6 +630,12 @@ void prefill_fetch(struct prefill *p)
     copy_k(p, tir_i32(&p->b, 0));
 }
 
+void prefill_await_keys(struct prefill *p)
+{
+    tir_wait(&p->b, GROUP_K, 0);
+    tir_barrier(&p->b);
+}
+
 /* The first tile of K is asked for beside Q: the loop's own copy finds it in the L1. */
 static void await_q(struct prefill *p)
 {
@@ -597,11 +644,17 @@ static void await_q(struct prefill *p)
     tir_wait(&p->b, GROUP_Q, 0);
     tir_barrier(&p->b);
     load_q(p);
+    if (!p->rows_in_v)
+        return;
+    tir_wait(&p->b, TIR_LDS_WRITES, 0);
+    tir_barrier(&p->b);
 }
 
 static void attend(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
+    if (p->groups > 1)
+        p->group = tir_shr(b, tir_wave_id(b), tir_i32(b, (int)tir_bits(p->waves / p->groups)));
     find_scales(p);
     find_cache(p);
     p->attention =
@@ -638,7 +691,7 @@ static void attend(struct prefill *p)
     if (p->row_bytes)
         await_q(p);
 
-    const unsigned dv = p->dv, queries = p->rows * p->waves;
+    const unsigned dv = p->dv, queries = prefill_queries(p);
     const struct tir_layout o = tir_mma_result(p->mma, dv, queries, prefill_waves(p));
     struct tir_value *const carried = p->carried;
     att_attention_begin(&p->attention, tir_tile(b->f, TIR_F32, dv, queries, &o), carried);
@@ -683,10 +736,13 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
         .workgroups_most = (uint16_t)groups,
         .grid = {{ARG_HEADS, 1, 1},
                  {ARG_BATCH, 1, 1},
-                 {ARG_MAX_SEQLEN_Q, (int)(p.rows * p.waves), 1}},
+                 {ARG_MAX_SEQLEN_Q, (int)prefill_queries(&p), 1}},
     };
     snprintf(k->tuning, sizeof(k->tuning), "q=%u kv=%u waves=%u stages=%d pingpong=2",
-             p.rows * p.waves, p.kv, p.waves, stages);
+             prefill_queries(&p), p.kv, p.waves, stages);
+    if (p.groups > 1)
+        snprintf(k->tuning + strlen(k->tuning), sizeof(k->tuning) - strlen(k->tuning),
+                 " key_groups=%u", p.groups);
     if (groups)
         snprintf(k->tuning + strlen(k->tuning), sizeof(k->tuning) - strlen(k->tuning),
                  " persistent=%d", groups);
@@ -702,9 +758,11 @@ const struct att_template att_template_prefill = {
     .tiles = prefill_tiles,
     .n_tiles = PREFILL_N_TILES,
     .knobs = prefill_knobs,
-    .own = {"k_buffers", "persistent", "fp8", "loop_at", "keys_first", "late_eighths"},
+    .own = {"k_buffers", "persistent", "fp8", "loop_at", "keys_first", "late_eighths",
+            "key_groups"},
     .n_knobs = PREFILL_N_KNOBS,
     .fits = prefill_fits,
     .check = prefill_check,
+    .second = prefill_second,
     .build = build,
 };

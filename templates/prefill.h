@@ -13,6 +13,7 @@
 #include "templates/template.h"
 
 enum { PREFILL_OUT_BYTES = 2 /* an element of out */, PREFILL_MAX_PANELS = 5 };
+enum { PREFILL_MERGE_PARTS = 4 /* of O, at most, that one group gives the other */ };
 
 /* A head dim is cut into panels of power-of-two width: 192 is 128 + 64. A rest that is less than
  * an instruction takes comes with columns before it, which are zero in this panel's q: with 16 of
@@ -21,8 +22,9 @@ struct panel {
     unsigned first, width, counted; /* the first `counted` columns are another panel's */
     unsigned there, used;           /* its columns are of Q and K up to here; are multiplied */
     struct tir_contraction k;
-    struct tir_layout lds;
-    unsigned lds_bytes;
+    struct tir_layout lds;     /* of a tile of one group */
+    struct tir_layout lds_all; /* of the tiles of all groups, one behind the other */
+    unsigned lds_bytes;        /* of all groups */
     struct tir_layout q_lds;
     unsigned q_at; /* in the workgroup's buffer of rows */
     struct tir_value buffer, q;
@@ -46,6 +48,7 @@ struct prefill {
     const struct tir_mma *mma;
     int instr;
     unsigned kv, rows, waves, widest_panel;
+    unsigned groups; /* of waves, which see every so manieth tile of keys; one sees all of them */
     unsigned dtype, bytes; /* of q, k and v as they stand in LDS and registers */
     unsigned out_dtype;
     unsigned dv;        /* columns of V in LDS and rows of O^T: head_dim_v, up to a power of two */
@@ -55,22 +58,27 @@ struct prefill {
     struct panel panels[PREFILL_MAX_PANELS];
     unsigned n_panels;
     bool by_columns; /* V stands transposed in LDS */
-    struct tir_layout v_lds;
+    struct tir_layout v_lds, v_lds_all;
     struct tir_contraction v_k;
     struct tir_value v_buffer;
     unsigned v_bytes, v_buffers, v_room; /* the last: bytes for all buffers, or for a part of O */
+    unsigned k_room;                     /* of the first panel's buffers, or a part of O */
+    struct out_place merge;              /* O of a group on its way to the other, where K was */
     bool padded;                         /* K has one panel, up to a power of two */
     bool sum_rows; /* columns of V behind head_dim_v are ones in LDS: O^T has rows that are l */
 
     /* Q arrives and O leaves by way of LDS, whole rows at a time; 0 where there is no room. */
     unsigned row_bytes;
     struct tir_value row_buffer;
+    bool rows_in_v;              /* both where V comes to be */
     bool ahead;                  /* Q of the next turn comes to LDS while O of this one leaves */
     struct out_place o, o_ahead; /* O's places in LDS: the second, where there is a next turn */
 
     struct tir_type scores; /* S^T: keys x queries */
     struct att_place steps[ATT_N_STEPS];
     struct att_attention attention;
+
+    struct tir_value group; /* of this wave, where there are groups */
 
     /* Uniform over the workgroup. */
     struct tir_value sequence, head, kv_head, row0, q_len, kv_len, offset, first, q_begin, kv_begin;
@@ -101,6 +109,9 @@ void prefill_finish(struct prefill *p, const struct out_place *place);
 /** Asks for Q of the turn that p is at, and for its first tile of K, which then is in the L1. */
 void prefill_fetch(struct prefill *p);
 
+/** Waits until no copy of K is under way, of tiles past the end too, and no wave reads any. */
+void prefill_await_keys(struct prefill *p);
+
 /* prefill_turn.c */
 
 /** Workgroups of a launch that take turns; 0: each tile of queries has its own. */
@@ -110,9 +121,13 @@ int prefill_workgroups(const struct prefill *p);
  * what prefill_finish() does. */
 void prefill_take_turns(struct prefill *p, void (*attend)(struct prefill *));
 
+/** `second` of the template: a tile for launches of few tiles. */
+bool prefill_second(const struct att_variant *v, const struct tir_machine *m,
+                    struct att_second *second);
+
 /* prefill_tile.c */
 
-enum { PREFILL_N_TILES = 28 };
+enum { PREFILL_N_TILES = 31 };
 extern const struct att_tile prefill_tiles[PREFILL_N_TILES];
 /* Members of att_tile.own. */
 enum {
@@ -122,6 +137,7 @@ enum {
     PREFILL_LOOP_AT,    /* tir_schedule.loop_at, chosen for one loop; 0: wherever it comes to be */
     PREFILL_KEYS_FIRST, /* K is read before V is written, which has a longer way to come */
     PREFILL_LATE_EIGHTHS, /* exponentials that are late, where late_power says so; 0: a half */
+    PREFILL_KEY_GROUPS,   /* groups of waves that share the keys of a tile of queries; 0: one */
 };
 enum { PREFILL_N_KNOBS = 10 };
 extern const struct att_knob prefill_knobs[PREFILL_N_KNOBS];
@@ -151,11 +167,18 @@ static inline unsigned prefill_v_first(const struct prefill *p, unsigned i)
     return i ? (unsigned)p->v->head_dim_v - p->dv / 2 : 0;
 }
 
-/** Each wave has its own queries and sees every key. */
+/** Queries of a workgroup. */
+static inline unsigned prefill_queries(const struct prefill *p)
+{
+    return p->rows * p->waves / p->groups;
+}
+
+/** Each wave of a group has its own queries and sees every key of the group. */
 struct tir_waves prefill_waves(const struct prefill *p);
 
-/** Registers in which V, or a part of it, is loaded; `turned`: in the order that LDS takes. */
-struct tir_type prefill_v_registers(struct prefill *p, bool turned);
+/** Registers in which V of so many keys, or a part of it, is loaded; `turned`: in the order that
+ * LDS takes. */
+struct tir_type prefill_v_registers(struct prefill *p, unsigned keys, bool turned);
 
 /** Layout of S^T, keys x queries. */
 struct tir_layout prefill_scores_layout(const struct prefill *p);

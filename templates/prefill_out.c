@@ -4,6 +4,7 @@
  */
 #include <assert.h>
 
+#include "ir/address_map.h"
 #include "ir/bits.h"
 #include "ir/spread.h"
 #include "templates/prefill.h"
@@ -20,14 +21,14 @@ static struct tir_value out_buffer(struct prefill *p, const struct out_place *pl
 static struct tir_value read_rows(struct prefill *p, const struct out_place *place, unsigned part)
 {
     struct tir_builder *b = &p->b;
-    const unsigned queries = p->rows * p->waves, vector = tir_bits(16 / PREFILL_OUT_BYTES);
+    const unsigned queries = prefill_queries(p), vector = tir_bits(16 / PREFILL_OUT_BYTES);
     const unsigned columns = p->dv / place->parts;
     struct tir_spread s = tir_spread(p->m, p->waves);
     tir_spread_cols(&s, TIR_REGS, vector);
     tir_spread_cols(&s, TIR_LANES, tir_bits(columns) - vector);
     tir_spread_rows(&s, TIR_LANES, tir_spread_room(&s, TIR_LANES));
     tir_spread_rows(&s, TIR_REGS, tir_bits(p->rows) - s.rows);
-    tir_spread_rows(&s, TIR_WAVES, tir_bits(p->waves));
+    tir_spread_rows(&s, TIR_WAVES, tir_bits(p->waves / p->groups));
     const struct tir_layout l = tir_spread_layout(&s);
     const struct tir_type t = tir_tile(b->f, p->out_dtype, queries, columns, &l);
     return tir_tile_lds_load(b, out_buffer(p, place, part), t, &place->lds);
@@ -88,22 +89,153 @@ static void store_rows(struct prefill *p, struct tir_view out, struct tir_value 
     store_columns(p, out, short_rows(p, o), first);
 }
 
-void prefill_finish(struct prefill *p, const struct out_place *place)
+/* A group of waves has these of its queries: m and l, 1 x queries, and O^T. */
+struct state {
+    struct tir_value m, l, o;
+};
+
+static void store_vector(struct prefill *p, struct tir_value a, unsigned number)
+{
+    const struct tir_layout map = tir_row_major(1, prefill_queries(p));
+    const unsigned at = p->merge.at + number * prefill_queries(p) * sizeof(float);
+    tir_tile_lds_store(&p->b, att_plus(&p->b, p->panels[0].buffer, (int)at), a, &map);
+}
+
+static struct tir_value load_vector(struct prefill *p, struct tir_type t, unsigned number)
+{
+    const struct tir_layout map = tir_row_major(1, prefill_queries(p));
+    const unsigned at = p->merge.at + number * prefill_queries(p) * sizeof(float);
+    return tir_tile_lds_load(&p->b, att_plus(&p->b, p->panels[0].buffer, (int)at), t, &map);
+}
+
+/* Returns part i of n of the rows of O^T. */
+static struct tir_value part_of(struct prefill *p, struct tir_value o, unsigned i, unsigned n)
+{
+    for (; n > 1; n /= 2, i %= n)
+        o = tir_half(&p->b, o, i >= n / 2);
+    return o;
+}
+
+/* The second group gives what it knows of part i of O^T, and with the first part m and l. */
+static void give_part(struct prefill *p, const struct state *s, unsigned i)
 {
     struct tir_builder *b = &p->b;
-    const struct tir_value *const carried = p->carried;
+    const struct tir_value second = tir_cmp_gt(b, p->group, tir_i32(b, 0));
+    struct tir_if branch = tir_begin_if(b, second, false, NULL, 0);
+    const struct tir_value o = tir_transpose(b, part_of(p, s->o, i, p->merge.parts));
+    tir_tile_lds_store(b, p->panels[0].buffer, o, &p->merge.lds);
+    if (!i) {
+        store_vector(p, s->m, 0);
+        store_vector(p, s->l, 1);
+    }
+    tir_else(b, &branch, NULL);
+    tir_end_if(b, &branch, NULL);
+    tir_wait(b, TIR_LDS_WRITES, 0);
+    tir_barrier(b);
+}
+
+/* In a sum of both groups' O each is multiplied with one of these. */
+struct weights {
+    struct tir_value own, other;
+};
+
+/* m and l become those of both groups' keys. */
+static struct weights follow_other(struct prefill *p, struct state *s)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_type t = tir_typeof(b->f, s->m);
+    const struct tir_value m = load_vector(p, t, 0), l = load_vector(p, t, 1);
+    const struct tir_value most = tir_max(b, s->m, m);
+    const struct weights w = {tir_exp2(b, tir_sub(b, s->m, most)),
+                              tir_exp2(b, tir_sub(b, m, most))};
+    s->l = tir_add(b, tir_mul(b, s->l, w.own), tir_mul(b, l, w.other));
+    s->m = most;
+    return w;
+}
+
+/* The first group adds part i of the second's O^T to its own. */
+static struct tir_value take_part(struct prefill *p, const struct weights *w, struct tir_value own)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_type t = tir_typeof(b->f, own);
+    const struct tir_type by_rows = tir_typeof(b->f, tir_transpose(b, own));
+    const struct tir_value o =
+        tir_transpose(b, tir_tile_lds_load(b, p->panels[0].buffer, by_rows, &p->merge.lds));
+    const struct tir_value scaled = tir_mul(b, own, tir_broadcast(b, w->own, t));
+    return tir_fma(b, o, tir_broadcast(b, w->other, t), scaled);
+}
+
+static struct tir_value join_parts(struct prefill *p, const struct tir_value *part, unsigned n)
+{
+    if (n == 1)
+        return part[0];
+    return tir_stack(&p->b, join_parts(p, part, n / 2), join_parts(p, part + n / 2, n / 2));
+}
+
+/* The first group gets what both groups know together; the second one keeps its own. */
+static void merge_groups(struct prefill *p, struct state *s)
+{
+    enum { N_VECTORS = 4 };
+    struct tir_builder *b = &p->b;
+    const unsigned n = p->merge.parts;
+    struct tir_value part[PREFILL_MERGE_PARTS], vectors[N_VECTORS] = {s->m, s->l, s->m, s->l};
+    prefill_await_keys(p);
+    for (unsigned i = 0; i < n; i++) {
+        if (i)
+            tir_barrier(b);
+        give_part(p, s, i);
+        const struct tir_type v = tir_typeof(b->f, s->m);
+        struct tir_value now[1 + N_VECTORS] = {part_of(p, s->o, i, n), vectors[0], vectors[1],
+                                               vectors[2], vectors[3]};
+        const struct tir_type types[1 + N_VECTORS] = {tir_typeof(b->f, now[0]), v, v, v, v};
+        const unsigned count = i ? 1 : 1 + N_VECTORS;
+        const struct tir_value first = tir_cmp_eq(b, p->group, tir_i32(b, 0));
+        struct tir_if branch = tir_begin_if(b, first, false, types, count);
+        struct state merged = *s;
+        struct weights w = {vectors[2], vectors[3]};
+        if (!i)
+            w = follow_other(p, &merged);
+        const struct tir_value taken[] = {take_part(p, &w, now[0]), merged.m, merged.l, w.own,
+                                          w.other};
+        tir_else(b, &branch, taken);
+        tir_end_if(b, &branch, now);
+        part[i] = now[0];
+        for (unsigned k = 0; !i && k < N_VECTORS; k++)
+            vectors[k] = now[1 + k];
+    }
+    *s = (struct state){vectors[0], vectors[1], join_parts(p, part, n)};
+}
+
+static void store_lse(struct prefill *p, const struct att_softmax_end *end)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value rows = tir_sub(b, p->q_len, p->row0);
+    const struct tir_value token = tir_add(b, p->q_begin, p->row0);
+    const struct tir_value lse = att_softmax_lse(b, end);
+    const struct tir_value two = tir_i64(b, 2); /* lse is f32: twice the bytes of an element */
+    const struct tir_value lse_at =
+        tir_sub(b, prefill_head_base(p, ATT_HEADS(LSE), token, p->head, PREFILL_OUT_BYTES),
+                tir_arg(b, ARG_LSE, TIR_I64));
+    const struct tir_value base = tir_add(b, tir_arg(b, ARG_LSE, TIR_I64), tir_mul(b, lse_at, two));
+    const struct tir_value step = tir_convert(
+        b, tir_mul(b, att_stride(b, ARG_LSE_TOKEN_STRIDE, PREFILL_OUT_BYTES), two), TIR_I32);
+    tir_tile_store(b, att_view(b, base, rows, step, 4, 0), tir_i32(b, 0), tir_transpose(b, lse));
+}
+
+static void finish(struct prefill *p, const struct out_place *place, const struct state *s)
+{
+    struct tir_builder *b = &p->b;
     struct tir_value sink = {0};
     if (p->v->sinks)
         sink = tir_scalar_load(b, tir_arg(b, ARG_SINKS, TIR_I64),
                                tir_shl(b, p->head, tir_i32(b, 2)), TIR_F32);
     const struct att_softmax_end end =
-        att_softmax_finish(b, &p->attention.softmax, carried[ATT_CARRY_M],
-                           att_attention_denominator(&p->attention, carried), sink);
-    const struct tir_type o_type = tir_typeof(b->f, carried[ATT_CARRY_O]);
+        att_softmax_finish(b, &p->attention.softmax, s->m, s->l, sink);
+    const struct tir_type o_type = tir_typeof(b->f, s->o);
     struct tir_value factor = end.inverse;
     if (p->v_scale.id)
         factor = tir_mul(b, factor, tir_splat(b, p->v_scale, tir_typeof(b->f, factor)));
-    const struct tir_value o = tir_mul(b, carried[ATT_CARRY_O], tir_broadcast(b, factor, o_type));
+    const struct tir_value o = tir_mul(b, s->o, tir_broadcast(b, factor, o_type));
     const struct tir_value rows = tir_sub(b, p->q_len, p->row0);
     const struct tir_value token = tir_add(b, p->q_begin, p->row0);
     const struct tir_view out =
@@ -117,15 +249,25 @@ void prefill_finish(struct prefill *p, const struct out_place *place)
     else
         for (unsigned i = 0; i < 2; i++)
             store_rows(p, out, tir_half(b, o, (int)i), prefill_v_first(p, i), p->dv / 2);
-    if (!p->v->lse)
+    if (p->v->lse)
+        store_lse(p, &end);
+}
+
+void prefill_finish(struct prefill *p, const struct out_place *place)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value *const carried = p->carried;
+    struct state s = {carried[ATT_CARRY_M], att_attention_denominator(&p->attention, carried),
+                      carried[ATT_CARRY_O]};
+    if (p->groups == 1) {
+        finish(p, place, &s);
         return;
-    const struct tir_value lse = att_softmax_lse(b, &end);
-    const struct tir_value two = tir_i64(b, 2); /* lse is f32: twice the bytes of an element */
-    const struct tir_value lse_at =
-        tir_sub(b, prefill_head_base(p, ATT_HEADS(LSE), token, p->head, PREFILL_OUT_BYTES),
-                tir_arg(b, ARG_LSE, TIR_I64));
-    const struct tir_value base = tir_add(b, tir_arg(b, ARG_LSE, TIR_I64), tir_mul(b, lse_at, two));
-    const struct tir_value step = tir_convert(
-        b, tir_mul(b, att_stride(b, ARG_LSE_TOKEN_STRIDE, PREFILL_OUT_BYTES), two), TIR_I32);
-    tir_tile_store(b, att_view(b, base, rows, step, 4, 0), tir_i32(b, 0), tir_transpose(b, lse));
+    }
+    s.l = tir_col_sum(b, s.l);
+    merge_groups(p, &s);
+    const struct tir_value first = tir_cmp_eq(b, p->group, tir_i32(b, 0));
+    struct tir_if branch = tir_begin_if(b, first, false, NULL, 0);
+    finish(p, place, &s);
+    tir_else(b, &branch, NULL);
+    tir_end_if(b, &branch, NULL);
 }

@@ -342,6 +342,46 @@ const struct att_tile prefill_tiles[PREFILL_N_TILES] = {
      .hoist_vgprs = 4,
      .own = {[PREFILL_FP8] = 1},
      .why = "fp8, a hook or a soft cap: one wave a SIMD has the registers"},
+    {.head_dim = 128,
+     .head_dim_v = 128,
+     .rows = 32,
+     .waves = 8,
+     .keys = 64,
+     .panel = 128,
+     .copy_bytes = 16,
+     .memory_priority = 1,
+     .plain = true,
+     .hoist_vgprs = 1,
+     .late_power = true,
+     .whole_keys = true,
+     .late_maximum = true,
+     .own = {[PREFILL_LOOP_AT] = 1, [PREFILL_KEY_GROUPS] = 2},
+     .why = "few queries: half of the waves see half of the keys"},
+    {.head_dim = 128,
+     .head_dim_v = 128,
+     .rows = 32,
+     .waves = 8,
+     .keys = 32,
+     .panel = 256,
+     .plain = true,
+     .hoist_vgprs = 8,
+     .own = {[PREFILL_LOOP_AT] = 1, [PREFILL_KEY_GROUPS] = 2},
+     .why = "few queries: half of the waves see half of the keys"},
+    {.head_dim = 128,
+     .head_dim_v = 128,
+     .rows = 32,
+     .waves = 8,
+     .keys = 64,
+     .panel = 128,
+     .copy_bytes = 16,
+     .memory_priority = 1,
+     .plain = true,
+     .hoist_vgprs = 4,
+     .late_power = true,
+     .whole_keys = true,
+     .late_maximum = true,
+     .own = {[PREFILL_LOOP_AT] = 1, [PREFILL_FP8] = 1, [PREFILL_KEY_GROUPS] = 2},
+     .why = "few queries: half of the waves see half of the keys"},
 };
 
 const struct att_knob prefill_knobs[PREFILL_N_KNOBS] = {
@@ -375,7 +415,8 @@ static void add_panel(struct prefill *p, struct panel n, unsigned vector)
 {
     n.k = tir_contract_rows(p->mma, n.width, vector);
     n.lds = att_lds_rows(p->m, p->kv, n.width, p->bytes);
-    n.lds_bytes = att_lds_bytes(&n.lds, p->bytes);
+    n.lds_all = att_lds_rows(p->m, p->kv * p->groups, n.width, p->bytes);
+    n.lds_bytes = att_lds_bytes(&n.lds_all, p->bytes);
     if (n.used > n.there)
         n.lds_bytes += n.lds.pad * p->bytes;
     p->panels[p->n_panels++] = n;
@@ -439,15 +480,14 @@ static void find_panels(struct prefill *p)
     }
 }
 
-/* Each wave has its own queries and sees every key. */
 struct tir_waves prefill_waves(const struct prefill *p)
 {
-    return (struct tir_waves){.cols = (uint8_t)tir_bits(p->waves)};
+    return (struct tir_waves){.cols = (uint8_t)tir_bits(p->waves / p->groups)};
 }
 
 struct tir_layout prefill_scores_layout(const struct prefill *p)
 {
-    return tir_mma_result(p->mma, p->kv, p->rows * p->waves, prefill_waves(p));
+    return tir_mma_result(p->mma, p->kv, prefill_queries(p), prefill_waves(p));
 }
 
 /* Copies of 16 bytes a lane can leave columns alone that were written before the loop. */
@@ -478,19 +518,27 @@ static void choose_layouts(struct prefill *p)
                              : att_lds_rows(p->m, p->kv, p->dv, p->bytes);
     if (p->sum_rows && p->by_columns)
         tir_map_pad(&p->v_lds, 1u << p->v_lds.reg_bits, 16 / p->bytes);
-    p->v_bytes = att_lds_bytes(&p->v_lds, p->bytes);
+    p->v_lds_all =
+        p->by_columns ? p->v_lds : att_lds_rows(p->m, p->kv * p->groups, p->dv, p->bytes);
+    p->v_bytes = att_lds_bytes(&p->v_lds_all, p->bytes) * (p->by_columns ? p->groups : 1);
     if (p->sum_rows)
         p->v_bytes += p->v_lds.pad * p->bytes;
     p->v_buffers = p->by_columns ? 1 : 2;
     p->v_room = p->v_buffers * p->v_bytes;
+    p->k_room = p->n_panels ? p->k_buffers * p->panels[0].lds_bytes : 0;
 }
 
 static unsigned key_bytes(const struct prefill *p)
 {
-    unsigned bytes = p->v_room;
-    for (unsigned i = 0; i < p->n_panels; i++)
+    unsigned bytes = p->v_room + p->k_room;
+    for (unsigned i = 1; i < p->n_panels; i++)
         bytes += p->k_buffers * p->panels[i].lds_bytes;
     return bytes;
+}
+
+static unsigned lds_bytes(const struct prefill *p)
+{
+    return key_bytes(p) + (p->rows_in_v ? 0 : p->row_bytes);
 }
 
 /* O takes the place of V, half by half; and goes in halves to that of Q in the last turn, so that
@@ -498,7 +546,7 @@ static unsigned key_bytes(const struct prefill *p)
 static void place_halves(struct prefill *p)
 {
     enum { CHUNK = 16 / PREFILL_OUT_BYTES };
-    const unsigned rows = p->rows * p->waves, columns = p->dv / 2;
+    const unsigned rows = prefill_queries(p), columns = p->dv / 2;
     const unsigned together = p->m->lds_bank_bytes / (columns * PREFILL_OUT_BYTES);
     const struct tir_layout lds =
         att_lds_swizzled(rows, columns, CHUNK, tir_bits(together), tir_bits(columns / CHUNK));
@@ -515,7 +563,7 @@ static void place_halves(struct prefill *p)
 static void place_out(struct prefill *p, unsigned q)
 {
     p->o.parts = 1;
-    p->o.lds = att_lds_rows(p->m, p->rows * p->waves, p->dv, PREFILL_OUT_BYTES);
+    p->o.lds = att_lds_rows(p->m, prefill_queries(p), p->dv, PREFILL_OUT_BYTES);
     const unsigned o = att_lds_bytes(&p->o.lds, PREFILL_OUT_BYTES), most = p->m->lds_bytes;
     const unsigned slack = 16 * (p->n_panels + 1); /* buffers begin at multiples of 16 */
     p->row_bytes = q > o ? q : o;
@@ -529,9 +577,26 @@ static void place_out(struct prefill *p, unsigned q)
     } else if (p->ahead) {
         p->row_bytes = most;
     }
-    if (key_bytes(p) + slack + p->row_bytes > most) {
+    p->rows_in_v = p->groups > 1 && p->row_bytes <= p->v_room;
+    if (lds_bytes(p) + slack > most) {
         p->row_bytes = 0;
         p->ahead = false;
+    }
+}
+
+/* One group's O, m and l go to the other where K has been, in as many parts as it takes. */
+static void place_merge(struct prefill *p)
+{
+    const unsigned queries = prefill_queries(p), words = 2 * queries * sizeof(float);
+    const unsigned before = p->k_room;
+    if (p->groups == 1)
+        return;
+    for (p->merge.parts = 1; p->merge.parts <= PREFILL_MERGE_PARTS; p->merge.parts *= 2) {
+        p->merge.lds = att_lds_rows(p->m, queries, p->dv / p->merge.parts, sizeof(float));
+        p->merge.at = (att_lds_bytes(&p->merge.lds, sizeof(float)) + 15) & ~15u;
+        p->k_room = p->merge.at + words > before ? p->merge.at + words : before;
+        if (lds_bytes(p) <= p->m->lds_bytes)
+            return;
     }
 }
 
@@ -539,7 +604,7 @@ static void place_out(struct prefill *p, unsigned q)
  * with one that goes to LDS: it takes 16 bytes a lane. */
 static void place_rows(struct prefill *p)
 {
-    const unsigned queries = p->rows * p->waves;
+    const unsigned queries = prefill_queries(p);
     if (p->tile->copy_bytes < 16)
         return;
     unsigned bytes = 0;
@@ -573,6 +638,7 @@ struct prefill prefill_with_tile(const struct att_variant *v, const struct tir_m
         .tile = t,
         .rows = t->rows,
         .waves = t->waves,
+        .groups = t->own[PREFILL_KEY_GROUPS] ? t->own[PREFILL_KEY_GROUPS] : 1,
         .kv = t->keys,
         .by_columns = !m->has_lds_read_tr || (v->paged && att_is_shuffled(v)),
         .widest_panel = t->panel,
@@ -586,16 +652,17 @@ struct prefill prefill_with_tile(const struct att_variant *v, const struct tir_m
     p.mma = &m->mma[p.instr];
     choose_layouts(&p);
     place_rows(&p);
+    place_merge(&p);
     return p;
 }
 
 /* V is transposed on the way into LDS if the target cannot transpose on the way out: each lane
  * loads 2 columns of 4 keys, or of 2 where the tile is too small for that, and exchanges them in
  * registers. */
-struct tir_type prefill_v_registers(struct prefill *p, bool turned)
+struct tir_type prefill_v_registers(struct prefill *p, unsigned n_keys, bool turned)
 {
-    const unsigned dv = prefill_v_width(p), kv_bits = tir_bits(p->kv);
-    struct tir_spread s = tir_spread(p->m, p->waves);
+    const unsigned dv = prefill_v_width(p), kv_bits = tir_bits(n_keys);
+    struct tir_spread s = tir_spread(p->m, p->waves / p->groups);
     const unsigned threads = tir_spread_room(&s, TIR_LANES) + tir_spread_room(&s, TIR_WAVES);
     const unsigned in_lane = kv_bits + tir_bits(dv) - threads;
     if (!turned)
@@ -613,13 +680,11 @@ struct tir_type prefill_v_registers(struct prefill *p, bool turned)
     tir_spread_rows(&s, TIR_LANES, tir_spread_room(&s, TIR_LANES));
     const unsigned keys = kv_bits - s.rows, room = tir_spread_room(&s, TIR_WAVES);
     tir_spread_rows(&s, TIR_WAVES, keys < room ? keys : room);
-    tir_spread_fill(&s, TIR_WAVES, p->kv, dv);
-    tir_spread_fill(&s, TIR_REGS, p->kv, dv);
+    tir_spread_fill(&s, TIR_WAVES, n_keys, dv);
+    tir_spread_fill(&s, TIR_REGS, n_keys, dv);
     const struct tir_layout l = tir_spread_layout(&s);
-    return tir_tile(p->b.f, p->dtype, p->kv, dv, &l);
+    return tir_tile(p->b.f, p->dtype, n_keys, dv, &l);
 }
-
-static unsigned lds_bytes(const struct prefill *p) { return key_bytes(p) + p->row_bytes; }
 
 /* Vector registers that a wave holds at once at the least: Q, O, the scores of a block, and V of a
  * block as an operand. */

@@ -36,7 +36,7 @@ static void find_kv_head(struct prefill *p)
 
 static struct tir_value count_layers(struct prefill *p)
 {
-    const int rows = (int)(p->rows * p->waves);
+    const int rows = (int)prefill_queries(p);
     const struct tir_value most = tir_arg(&p->b, ARG_MAX_SEQLEN_Q, TIR_I32);
     return tir_div(&p->b, att_plus(&p->b, most, rows - 1), tir_i32(&p->b, rows));
 }
@@ -82,7 +82,7 @@ static void locate(struct prefill *p, const struct turn *t)
     p->kv_begin = k[0];
     p->kv_len = p->v->paged ? k[1] : tir_sub(b, k[1], k[0]);
     p->offset = tir_sub(b, p->kv_len, p->q_len);
-    const int rows = (int)(p->rows * p->waves);
+    const int rows = (int)prefill_queries(p);
     const struct tir_value last = att_plus(b, count_layers(p), -1);
     p->row0 = att_times(b, p->tile->ascending ? t->layer : tir_sub(b, last, t->layer), rows);
 }
@@ -275,4 +275,26 @@ void prefill_take_turns(struct prefill *p, void (*attend)(struct prefill *))
     const struct turn only = find_turn(p);
     locate(p, &only);
     take_turn(p, NULL, attend);
+}
+
+/* Groups of waves that share keys are for launches that have no more tiles than compute units.
+ * Their sum takes as long as two rounds of the loop, so that there must be four of these. */
+bool prefill_second(const struct att_variant *v, const struct tir_machine *m,
+                    struct att_second *second)
+{
+    enum { LEAST_KEYS = 64 };
+    struct att_why why;
+    for (unsigned i = 0; i < PREFILL_N_TILES; i++) {
+        const struct att_tile *const t = &prefill_tiles[i];
+        if (!t->own[PREFILL_KEY_GROUPS] || !prefill_fits(v, t, m, &why))
+            continue;
+        *second = (struct att_second){
+            .tile = i + 1,
+            .calls = {.rows = {{ARG_TILES, 0, m->cus},
+                               {ARG_MAX_SEQLEN_K, 3 * LEAST_KEYS + 1, INT32_MAX}},
+                      .count = 2},
+        };
+        return true;
+    }
+    return false;
 }

@@ -44,7 +44,7 @@ struct att_kernel {
     char tuning[128]; /* the tile, for `attnc list`: "q=256 kv=32 waves=8 ..." */
 };
 
-enum { ATT_OWN_MAX = 6 };
+enum { ATT_OWN_MAX = 7 };
 
 /**
  * A row of a template's tile table: one way to cut a variant's work. A knob that a family does not
@@ -82,6 +82,12 @@ struct att_knob {
     int16_t values[ATT_KNOB_VALUES];
 };
 
+/** A candidate that some calls take in place of the first tile that fits. */
+struct att_second {
+    unsigned tile;
+    struct att_box calls;
+};
+
 struct att_template {
     const char *name;        /* what a description's `op` says: "prefill" */
     const char *description; /* one line for `attnc help ops` */
@@ -101,6 +107,11 @@ struct att_template {
      * registers, matrix instructions. */
     bool (*fits)(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
                  struct att_why *why);
+
+    /* Is there a second kernel, which is built beside that of the first tile that fits? NULL: there
+     * is none. */
+    bool (*second)(const struct att_variant *v, const struct tir_machine *m,
+                   struct att_second *second);
 
     /* Writes the algorithm as tile IR, with the tile of att_find_tile(). `check` has said yes. */
     void (*build)(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k);

@@ -15,13 +15,17 @@ import json, sys
 if sys.argv[1] == "build":
     open(sys.argv[-1], "w").close()
     sys.exit()
+if sys.argv[1] == "list":
+    print(json.dumps([{"name": "prefill_bf16_d128" + m + n, "target": "gfx950", "key": {"mask": m}}
+                      for m in ("", "_mask_none") for n in ("_gfx950", "_tile9_gfx950")]))
+    sys.exit()
 kernel, shape = sys.argv[3], sys.argv[5]
 setting = sys.argv[sys.argv.index("--parameters") + 1] if "--parameters" in sys.argv else ""
 us = 7 if kernel.startswith("combine") else 40 if "lists" not in shape else 30
 if "_one_launch" in kernel:
     us = 20 if "batch=8" in shape and "lists=256" in shape else 50
 if kernel.startswith("prefill"):
-    us = 30 if shape.endswith("q=1024,growth=20") else 10
+    us = 4 if "_tile9" in kernel else 30 if shape.endswith("q=1024,growth=20") else 10
 us *= {"wide=3": 1.1, "wide=9": 0.5}.get(setting.split(",")[0], 1)
 print(json.dumps([{"cycles": 1000 * us, "us_at_power_clock": us, "tail": 0.5, "matrix_duty": 0.25,
                    "memory_bytes": 1e6 * us}]))
@@ -45,7 +49,8 @@ if sys.argv[4].startswith("object:"):
     print(json.dumps({"us": 15}))
     sys.exit()
 assert sys.argv[4].startswith(("pa:of_bf16_8,K8,2,", "pa:of_bf16_16,K16,2,")) or \\
-    sys.argv[4] in ("16,64,8,1024,0,20", "16,64,8,1024,1,20", "16,64,8,1024,0", "16,64,8,1024,1"), sys.argv
+    sys.argv[4] in ("16,64,8,1024,0,20", "16,64,8,1024,1,20", "16,64,8,1024,0", "16,64,8,1024,1",
+                    "1,32,8,1024,0", "1,32,8,1024,1"), sys.argv
 print(json.dumps({"cycles": 40000, "us": 40, "bytes": 4e7, "idle": 0, "duty": 0.1}))
 """
 
@@ -162,6 +167,10 @@ def main():
         lines = [line for line in done.stdout.splitlines() if " grow " in line]
         if len(lines) != 2 or not all(line.endswith(" 0.75  0.75") for line in lines):
             fail("data that grow are not asked for, or not of both", done.stdout)
+        done = run(command[:-3] + ["prefill", "--type", "bf16", "--small"])
+        lines = [line for line in done.stdout.splitlines() if " bf16 " in line]
+        if len(lines) != 2 or not all(line.endswith(" 0.10  0.10") for line in lines):
+            fail("not the kernel that launches of few tiles take", done.stdout)
         check_triton(command, d)
 
 

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "compiler/second.h"
 #include "compiler/tuning.h"
 
 #define KEY                                                                                       \
@@ -111,15 +112,17 @@ static void what_is_written_is_read_again(void **state)
     end(&r);
 }
 
-static struct attnc_description describe(void)
+static struct attnc_description describe_text(const char *text)
 {
     struct attnc_description desc = {0};
     struct attnc_diag d = {.file = "test.yaml"};
-    assert_true(attnc_read_description_bytes(description, sizeof(description) - 1, ".",
+    assert_true(attnc_read_description_bytes(text, strlen(text), ".",
                                              &(struct attnc_read_options){0}, &desc, &d));
     attnc_diag_clear(&d);
     return desc;
 }
+
+static struct attnc_description describe(void) { return describe_text(description); }
 
 static void splits_are_read_again(void **state)
 {
@@ -194,6 +197,35 @@ static void a_key_gets_its_kernels(void **state)
     end(&r);
 }
 
+/* A kernel for few tiles stands behind the first one of its key, unless the tile is chosen. */
+static void a_key_has_a_second_kernel(void **state)
+{
+    (void)state;
+    struct attnc_diag d = {.file = "test.yaml"};
+    struct attnc_description desc = describe_text(
+        "targets: [gfx942, gfx950]\n"
+        "kernels:\n"
+        "  - { op: prefill, head_dim: [128, 64] }\n"
+        "  - { op: prefill, head_dim: 128, mask: none, tile: [5, 11], where: possible }\n"
+        "  - { op: prefill, head_dim: 128, mask: window }\n");
+    const size_t count = desc.count;
+    assert_true(attnc_add_seconds(&desc, &d));
+    assert_int_equal(desc.count, count + 2);
+    for (size_t i = 0; i < desc.count; i++) {
+        const struct att_variant *const v = &desc.variants[i];
+        if (!v->choice)
+            continue;
+        assert_true(i && !v[-1].tile && v[-1].head_dim == 128 && v->tile);
+        assert_int_equal(v->mask, ATT_MASK_CAUSAL);
+        assert_int_equal(v->choice->count, 1);
+        assert_int_equal(v->choice->boxes[0].count, 2);
+        assert_string_equal(v->choice->boxes[0].rows[0].arg, "tiles");
+        assert_int_equal(v->choice->boxes[0].rows[0].max, strcmp(v->target, "gfx950") ? 304 : 256);
+    }
+    attnc_description_free(&desc);
+    attnc_diag_clear(&d);
+}
+
 static void a_tile_of_the_past_is_an_error(void **state)
 {
     (void)state;
@@ -228,6 +260,7 @@ int main(void)
         cmocka_unit_test(splits_are_read_again),
         cmocka_unit_test(splits_bring_their_kernels),
         cmocka_unit_test(a_key_gets_its_kernels),
+        cmocka_unit_test(a_key_has_a_second_kernel),
         cmocka_unit_test(a_tile_of_the_past_is_an_error),
         cmocka_unit_test(knobs_make_candidates),
     };

@@ -334,6 +334,40 @@ static void a_call_chooses_by_the_packs_table(void **state)
     assert_int_equal(f->modules, 0);
 }
 
+/* Tiles of 128 queries: a part of one counts, and so do all heads and sequences. */
+static void a_call_chooses_by_its_tiles(void **state)
+{
+    (void)state;
+    fake_reset();
+    const struct attnc_pack_when few[] = {{"tiles", 0, 48}};
+    const struct made kernels[] = {
+        {.name = "any_number"},
+        {.name = "few", .when = few, .when_count = 1},
+    };
+    static const struct {
+        int32_t batch, longest;
+        const char *kernel;
+    } calls[] = {
+        {2, 384, "few"}, /* 8 heads */
+        {2, 385, "any_number"}, {3, 256, "few"},        {4, 129, "any_number"},
+        {6, 1, "few"},          {7, 128, "any_number"}, {1 << 28, 128, "any_number"},
+    };
+    struct bench b = open_bench(kernels, COUNT(kernels));
+    const struct attn_prefill_desc d = plain_desc();
+    struct attn_op *op;
+    assert_int_equal(attn_prefill_lookup(b.device, &d, &op), ATTN_OK);
+    struct attn_op_info info = {.size = sizeof(info)};
+    struct attn_prefill_args a = plain_args();
+    for (unsigned i = 0; i < COUNT(calls); i++) {
+        a.batch = calls[i].batch;
+        a.max_seqlen_q = calls[i].longest;
+        assert_int_equal(attn_op_describe_launch(op, &a, &info), ATTN_OK);
+        assert_string_equal(info.kernel.name, calls[i].kernel);
+    }
+    attn_op_destroy(op);
+    close_bench(&b);
+}
+
 static void a_code_object_is_loaded_once(void **state)
 {
     (void)state;
@@ -573,6 +607,7 @@ int main(void)
         cmocka_unit_test(a_launch_packs_what_the_record_asks_for),
         cmocka_unit_test(a_window_reaches_the_kernel),
         cmocka_unit_test(a_call_chooses_by_the_packs_table),
+        cmocka_unit_test(a_call_chooses_by_its_tiles),
         cmocka_unit_test(a_code_object_is_loaded_once),
         cmocka_unit_test(empty_batches_launch_nothing),
         cmocka_unit_test(a_mask_of_zero_is_causal),

@@ -14,6 +14,7 @@
 
 #include "compiler/cache.h"
 #include "compiler/nearest.h"
+#include "compiler/second.h"
 #include "compiler/tuning.h"
 #include "ir/passes.h"
 #include "targets/tgt.h"
@@ -240,6 +241,19 @@ static int tune_units(struct build_unit *units, size_t count, struct attnc_tunin
     return code;
 }
 
+/* The kernels that some calls take. A listing of a key is that of its first one. */
+static int add_seconds(struct build_unit *units, size_t count, const struct emit_row *emit)
+{
+    int code = EXIT_GOOD;
+    for (size_t i = 0; i < count && emit->container != TEXT && code == EXIT_GOOD; i++) {
+        if (!attnc_add_seconds(&units[i].desc, &units[i].d))
+            code = EXIT_ENVIRONMENT;
+        report(&units[i].d);
+        attnc_diag_clear(&units[i].d);
+    }
+    return code;
+}
+
 /* Selects the variants to build: applies --only, and keeps one of equal kernels of two
  * descriptions. */
 static int select_variants(struct build_unit *units, size_t count, size_t *total)
@@ -379,6 +393,8 @@ static int read_and_build(char **paths, size_t count, const struct attnc_read_op
     int code = read_units(units, count, read);
     if (code == EXIT_GOOD && args.tuning)
         code = tune_units(units, count, &tuning);
+    if (code == EXIT_GOOD)
+        code = add_seconds(units, count, emit);
     if (code == EXIT_GOOD)
         code = check_output(args.output);
     if (code == EXIT_GOOD)

@@ -16,6 +16,7 @@
 
 #include "compiler/cache.h"
 #include "compiler/read_file.h"
+#include "compiler/second.h"
 #include "tools/attnc/build_output.h"
 #include "tools/attnc/cache.h"
 #include "tools/attnc/child_call.h"
@@ -500,6 +501,8 @@ static int write_pack(struct tuning_run *r, const struct attnc_build_options *o)
     for (size_t i = 0; i < r->unit_count && code == EXIT_GOOD; i++) {
         struct build_unit *u = &r->units[i];
         code = attnc_tuning_apply(&r->tuning, &u->desc, &u->d) ? EXIT_GOOD : EXIT_USER;
+        if (code == EXIT_GOOD && !attnc_add_seconds(&u->desc, &u->d))
+            code = EXIT_ENVIRONMENT;
         if (code == EXIT_GOOD)
             code = drop_seen("tune", &u->desc, &seen);
         if (code == EXIT_GOOD && !attnc_build(&u->desc, o, &u->built, &u->d))

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "compiler/second.h"
+
+#include <stdlib.h>
+
+#include "targets/tgt.h"
+
+/* A choice and its only box in one allocation. */
+struct second_choice {
+    struct att_choice choice;
+    struct att_box calls;
+};
+
+static bool find_second(const struct att_variant *v, struct att_second *second)
+{
+    const struct tgt *const target = tgt_find(v->target);
+    return v->op->second && !v->tile && !v->choice && target &&
+           v->op->second(v, &target->machine, second);
+}
+
+bool attnc_add_seconds(struct attnc_description *desc, struct attnc_diag *d)
+{
+    struct att_second second;
+    size_t count = desc->count;
+    for (size_t i = 0; i < desc->count; i++)
+        count += find_second(&desc->variants[i], &second);
+    if (count == desc->count)
+        return true;
+    struct att_variant *const all = malloc(count * sizeof(*all));
+    struct second_choice *const choices = calloc(count - desc->count, sizeof(*choices));
+    if (!all || !choices) {
+        free(all);
+        free(choices);
+        return attnc_diag_no_memory(d);
+    }
+    struct second_choice *next = choices;
+    size_t n = 0;
+    for (size_t i = 0; i < desc->count; i++) {
+        all[n++] = desc->variants[i];
+        if (!find_second(&desc->variants[i], &second))
+            continue;
+        next->calls = second.calls;
+        next->choice = (struct att_choice){.boxes = &next->calls, .count = 1};
+        all[n] = desc->variants[i];
+        all[n].tile = (int)second.tile;
+        all[n++].choice = &next++->choice;
+    }
+    free(desc->variants);
+    free(desc->seconds);
+    desc->variants = all;
+    desc->seconds = choices;
+    desc->count = count;
+    return true;
+}

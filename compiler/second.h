@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Kernels that some calls of a key take in place of its first: see att_template.second.
+ */
+#ifndef COMPILER_SECOND_H
+#define COMPILER_SECOND_H
+
+#include "compiler/description.h"
+
+/** Adds the second kernel of each variant that leaves its tile open and has one. False: out of
+ * memory, which `d` says. */
+bool attnc_add_seconds(struct attnc_description *desc, struct attnc_diag *d);
+
+#endif
