@@ -381,9 +381,12 @@ static void offset_groups(struct tir_builder *b, bool upper)
     tir_end_if(b, &s, NULL);
 }
 
+/* The last round is the first one that works on what has arrived. */
 static void emit_prologue(struct rotation *r, struct tir_builder *b, struct tir_value *nested)
 {
     for (unsigned k = 0; k < r->last; k++) {
+        if (r->schedule->part_early && k + 1 == r->last)
+            offset_groups(b, true);
         struct round e = {.r = r,
                           .b = *b,
                           .newest = tir_i32(b, (int)k),
@@ -482,7 +485,7 @@ static void rotate(struct tir_func *f, const struct tir_schedule *s, struct tir_
 
     struct tir_builder b = tir_at_end(f, outer);
     emit_prologue(&r, &b, nested);
-    if (s->ping_pong > 1)
+    if (s->ping_pong > 1 && !s->part_early)
         offset_groups(&b, true);
     emit_steady(&r, &b, nested);
     emit_epilogue(&r, &b, nested);

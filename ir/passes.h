@@ -25,6 +25,7 @@ struct tir_schedule {
     uint8_t read_ahead;  /* matrix instructions from an LDS read to what takes its data; 0: 5 */
     uint8_t hoist_vgprs; /* vector registers that opt_hoist may take through a loop */
     uint8_t ping_pong;   /* wave groups a phase apart: 1 (off) or 2 */
+    uint8_t part_early;  /* 1: the groups part before the prologue's last round, not behind it */
     uint8_t apart;       /* 1: waves share nothing in the loop, and run it without barriers */
     uint8_t memory_priority; /* s_setprio of memory phases, 0 in matrix phases; 0: never set */
     uint8_t loop_at; /* 1 + words from a window of instruction fetch to where the steady loop's
