@@ -177,6 +177,8 @@ static inline unsigned prefill_queries(const struct prefill *p)
 /** Each wave of a group has its own queries and sees every key of the group. */
 struct tir_waves prefill_waves(const struct prefill *p);
 
+/* prefill_values.c */
+
 /** Registers in which V of so many keys, or a part of it, is loaded; `turned`: in the order that
  * LDS takes. */
 struct tir_type prefill_v_registers(struct prefill *p, unsigned keys, bool turned);

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The registers in which V of `prefill` comes from memory.
+ */
+#include "ir/bits.h"
+#include "ir/spread.h"
+#include "templates/prefill.h"
+
+/* V is transposed on the way into LDS if the target cannot transpose on the way out: each lane
+ * loads 2 columns of 4 keys, or of 2 where the tile is too small for that, and exchanges them in
+ * registers. */
+struct tir_type prefill_v_registers(struct prefill *p, unsigned n_keys, bool turned)
+{
+    const unsigned dv = prefill_v_width(p), kv_bits = tir_bits(n_keys);
+    struct tir_spread s = tir_spread(p->m, p->waves / p->groups);
+    const unsigned threads = tir_spread_room(&s, TIR_LANES) + tir_spread_room(&s, TIR_WAVES);
+    const unsigned in_lane = kv_bits + tir_bits(dv) - threads;
+    if (!turned)
+        tir_spread_cols(&s, TIR_REGS, 1);
+    tir_spread_rows(&s, TIR_REGS, in_lane < 3 ? in_lane - 1 : 2);
+    if (in_lane > 3 && p->kv >= 64 && !p->v->paged) { /* what LDS has as 16 bytes */
+        tir_spread_rows(&s, TIR_WAVES, 1);
+        tir_spread_rows(&s, TIR_REGS, 1);
+    }
+    if (turned)
+        tir_spread_cols(&s, TIR_REGS, 1);
+    /* Keys of a wave that share one page number would have it moved to a scalar, with a wait. */
+    const unsigned lane_cols = TIR_WAVE_BITS - (p->v->paged ? 1 : 0), cols = tir_bits(dv) - 1;
+    tir_spread_cols(&s, TIR_LANES, cols < lane_cols ? cols : lane_cols);
+    tir_spread_rows(&s, TIR_LANES, tir_spread_room(&s, TIR_LANES));
+    const unsigned keys = kv_bits - s.rows, room = tir_spread_room(&s, TIR_WAVES);
+    tir_spread_rows(&s, TIR_WAVES, keys < room ? keys : room);
+    tir_spread_fill(&s, TIR_WAVES, n_keys, dv);
+    tir_spread_fill(&s, TIR_REGS, n_keys, dv);
+    const struct tir_layout l = tir_spread_layout(&s);
+    return tir_tile(p->b.f, p->dtype, n_keys, dv, &l);
+}
