@@ -512,12 +512,45 @@ static void fetch_keys(void *family, struct att_block *block)
     d->v_scales = decode_load_scales(d, &d->value, key, &d->pages);
 }
 
+/* From so many workgroups on memory limits a loop, and not the compute unit; 0: it never does. Of
+ * waves that run as they may, the oldest then gets all that memory gives, and the youngest is left
+ * alone at the end, with too few loads to keep memory busy. In step they end together. On gfx950
+ * loads take so long that too few of 16-bit keys are on their way while waves wait. Measured for
+ * heads of 128, with keys of 8 bits for scales of tokens. */
+static int crowd(const struct decode *d)
+{
+    if (d->waves == 1 || d->k.width != 128)
+        return 0;
+    if (d->kv_bytes == 1)
+        return d->v->kv_scale == ATT_KV_SCALE_TOKEN ? 256 : 0;
+    return d->m->has_cvt_pk_bf16 ? 0 : 64;
+}
+
+static void keep_step(struct decode *d)
+{
+    struct tir_builder *b = &d->b;
+    if (crowd(d))
+        d->in_step = tir_cmp_ge(b, tir_arg(b, ARG_WORKGROUPS, TIR_I32), tir_i32(b, crowd(d)));
+}
+
+/* All waves of a workgroup meet, or none: `condition` may only differ for one that is through. */
+static void meet_if(struct decode *d, struct tir_value condition)
+{
+    struct tir_builder *b = &d->b;
+    if (!condition.id)
+        return;
+    struct tir_if all = tir_begin_if(b, condition, false, NULL, 0);
+    tir_barrier(b);
+    tir_end_if(b, &all, NULL);
+}
+
 static struct tir_value scores(void *family, const struct att_block *block)
 {
     (void)block;
     struct decode *const d = family;
     struct tir_builder *b = &d->b;
     set_stage(d, COMPUTE, SCORES);
+    meet_if(d, d->in_step);
     const struct tir_value zero = tir_splat(b, tir_f32(b, 0.0f), d->scores);
     const struct tir_value k = decode_use_k(d, d->k_loaded), q = read_q(d);
     const struct tir_value s = tir_named(b, "s", tir_mma(b, d->qk, k, q, zero));
@@ -555,13 +588,23 @@ static const struct att_place steps[ATT_N_STEPS] = {
     [ATT_STEP_SUM] = {COMPUTE, VALUES},       [ATT_STEP_PRODUCT] = {COMPUTE, VALUES},
 };
 
-/* Blocks begin at key wave * keys and are waves * keys apart. */
-static struct tir_value count_blocks(struct decode *d)
+/* Blocks begin at key `first` and are waves * keys apart. */
+static struct tir_value count_blocks(struct decode *d, struct tir_value first)
 {
     struct tir_builder *b = &d->b;
     const int step = (int)(d->waves * d->keys);
-    const struct tir_value keys = tir_sub(b, d->item.end_key, tile_key(d, tir_i32(b, 0)));
+    const struct tir_value keys = tir_sub(b, d->item.end_key, first);
     return tir_sar(b, att_plus(b, keys, step - 1), tir_i32(b, __builtin_ctz((unsigned)step)));
+}
+
+/* A wave with one tile less than the first one has meets the others once more. */
+static void meet_last(struct decode *d, struct tir_value n)
+{
+    struct tir_builder *b = &d->b;
+    if (!d->in_step.id)
+        return;
+    const struct tir_value fewer = tir_cmp_lt(b, n, count_blocks(d, d->item.first_key));
+    meet_if(d, tir_and(b, d->in_step, fewer));
 }
 
 struct decode_state decode_end_keys(struct decode *d, struct tir_if *some, struct tir_loop *loop,
@@ -586,7 +629,7 @@ static struct decode_state walk_keys(struct decode *d)
     att_attention_begin(&d->attention, d->output, carried);
     for (int i = 0; i < ATT_N_CARRY; i++)
         types[i] = tir_typeof(b->f, carried[i]);
-    const struct tir_value n = count_blocks(d);
+    const struct tir_value n = count_blocks(d, tile_key(d, tir_i32(b, 0)));
     if (!keeps_q(d)) {
         load_q(d);
         place_q(d);
@@ -601,7 +644,9 @@ static struct decode_state walk_keys(struct decode *d)
         d->q_scales = load_q_scales(d);
     struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), n, tir_i32(b, 1), inside, ATT_N_CARRY);
     att_attention_visit(&d->attention, (struct att_block){.index = loop.index}, inside);
-    return decode_end_keys(d, &some, &loop, inside, carried);
+    const struct decode_state state = decode_end_keys(d, &some, &loop, inside, carried);
+    meet_last(d, n);
+    return state;
 }
 
 static void begin_attention(struct decode *d)
@@ -716,6 +761,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     d.lds = tir_lds_buffer(b, decode_merge_bytes(&d), 16);
     d.lds_q = tir_lds_buffer(b, q_bytes(&d), 16);
     d.wave = tir_wave_id(b);
+    keep_step(&d);
     d.gqa = v->gqa ? tir_i32(b, v->gqa) : tir_arg(b, ARG_GQA, TIR_I32);
     struct tir_value range[2];
     decode_find_items(&d, range);

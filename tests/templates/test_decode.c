@@ -307,6 +307,7 @@ static int64_t argument(const void *problem, const char *name)
         {"block_table_stride", (MAX_KEYS + p->page - 1) / p->page},
         {"heads", p->heads},
         {"kv_heads", KV_HEADS},
+        {"workgroups", 64}, /* enough for waves to meet at every tile */
         {"gqa", p->gqa},
         {"batch", BATCH},
         {"max_seqlen_q", p->q_len},
