@@ -48,7 +48,7 @@ def ways(trace, target, kind, heads, kv_heads, keys, batch):
         heads // kv_heads, *(("_kv_fp8", "_scale_token") if kind == "fp8" else ("", "")), target)
     shape = "batch=%d,k=%d,kv_heads=%d" % (batch, keys, kv_heads)
     cus = 256 if target == "gfx950" else 304
-    if keys <= 1024 or batch * kv_heads >= cus // 4:
+    if keys <= 1024 or batch * kv_heads >= cus // 5:
         # Workgroups of equal work: of many a few are enough.
         options = ["--samples-only"] if batch * kv_heads > cus else []
         yield "no list", [trace(kernel % "", shape, *options)]
