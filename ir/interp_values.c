@@ -105,6 +105,7 @@ static int64_t element(struct interp *x, const struct tir_op *op, struct tir_typ
     case TIR_select: return v[0] ? v[1] : v[2];
     case TIR_convert: return converted(x, from, t, v[0], op->imm[2]);
     case TIR_zext: return tir_wrap(t.dtype, (int64_t)tir_unsigned(from.dtype, v[0]));
+    case TIR_materialize:
     case TIR_splat: return v[0];
     }
     if (tir_is_int(from.dtype) ? !tir_eval_int(op->opcode, from.dtype, v, &d)
@@ -127,6 +128,7 @@ static bool is_elementwise(const struct tir_op *op)
     case TIR_select:
     case TIR_convert:
     case TIR_zext:
+    case TIR_materialize:
     case TIR_splat: return true;
     default: return op->opcode >= TIR_add && op->opcode <= TIR_cmp_ult;
     }

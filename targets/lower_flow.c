@@ -230,6 +230,20 @@ LLVMValueRef lower_anchor(struct lower *l, const struct tir_op *op)
     return NULL;
 }
 
+/* Empty assembly whose result stands where its operand does: LLVM would make a constant in front of
+ * its first use. */
+LLVMValueRef lower_materialize(struct lower *l, const struct tir_op *op)
+{
+    static const char in_vgprs[] = "=v,0", in_sgprs[] = "=s,0";
+    LLVMValueRef v = lower_value(l, op->operands[0]);
+    LLVMTypeRef of = LLVMTypeOf(v), type = LLVMFunctionType(of, &of, 1, false);
+    const bool uniform = lower_result_type(l, op).kind == TIR_SCALAR;
+    LLVMValueRef code =
+        LLVMGetInlineAsm(type, "", 0, uniform ? in_sgprs : in_vgprs, sizeof(in_vgprs) - 1, true,
+                         false, LLVMInlineAsmDialectATT, false);
+    return LLVMBuildCall2(l->b, type, code, &v, 1, "");
+}
+
 /* ---- Structure ---- */
 
 static LLVMBasicBlockRef new_block(struct lower *l, const char *name)

@@ -650,6 +650,17 @@ static void await_q(struct prefill *p)
     tir_barrier(&p->b);
 }
 
+/* O is made zero while Q is on its way: LLVM would do that in front of the loop. One wave a SIMD
+ * has O in accumulation registers, and would copy it. */
+static void begin(struct prefill *p)
+{
+    const unsigned dv = p->dv, queries = prefill_queries(p);
+    const struct tir_layout o = tir_mma_result(p->mma, dv, queries, prefill_waves(p));
+    att_attention_begin(&p->attention, tir_tile(p->b.f, TIR_F32, dv, queries, &o), p->carried);
+    if (p->waves > 4)
+        p->carried[ATT_CARRY_O] = tir_materialize(&p->b, p->carried[ATT_CARRY_O]);
+}
+
 static void attend(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
@@ -688,13 +699,11 @@ static void attend(struct prefill *p)
         locate_rows(p);
     const struct tir_value n = count_tiles(p);
     fill_padding(p);
+    begin(p);
     if (p->row_bytes)
         await_q(p);
 
-    const unsigned dv = p->dv, queries = prefill_queries(p);
-    const struct tir_layout o = tir_mma_result(p->mma, dv, queries, prefill_waves(p));
     struct tir_value *const carried = p->carried;
-    att_attention_begin(&p->attention, tir_tile(b->f, TIR_F32, dv, queries, &o), carried);
     struct tir_value kept[ATT_N_CARRY];
     const unsigned n_kept = att_attention_kept(&p->attention, carried, kept);
     struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), n, tir_i32(b, 1), kept, n_kept);

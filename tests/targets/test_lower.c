@@ -396,6 +396,31 @@ static void scalar_loads_are_scalar(void **state)
     compiled_free(&c);
 }
 
+/* LLVM would make one zero, behind the barrier, and copy it. */
+static void materialized_constants_stand_where_they_are_made(void **state)
+{
+    (void)state;
+    const struct tir_type t = tir_vec(TIR_F32, 4);
+    for (const struct tgt *const *target = tgt_all; *target; target++) {
+        struct kernel k = kernel_create((*target)->machine.name, 4, 4);
+        struct tir_value v[2];
+        for (int i = 0; i < 2; i++)
+            v[i] = tir_materialize(&k.b, tir_splat(&k.b, tir_f32(&k.b, 0), t));
+        tir_barrier(&k.b);
+        for (int i = 0; i < 2; i++)
+            keep(&k, v[i]);
+        struct compiled c = kernel_compile(&k);
+        unsigned registers = 0;
+        for (size_t i = 0; i < c.code.count && !strstr(c.code.insts[i].text, "s_barrier"); i++) {
+            registers += !strncmp(c.code.insts[i].text, "v_mov_b32", 9);
+            registers += 2 * !strncmp(c.code.insts[i].text, "v_mov_b64", 9);
+        }
+        if (registers < 8)
+            fail_msg("%u registers of 8 are made in front of the barrier", registers);
+        compiled_free(&c);
+    }
+}
+
 /* LLVM would wait for those that a branch needs, and ask for the others behind it. */
 static void anchored_scalars_are_asked_for_before_a_wait(void **state)
 {
@@ -537,6 +562,7 @@ int main(void)
         cmocka_unit_test(narrow_loads_stay_apart_when_a_wait_counts_them),
         cmocka_unit_test(global_ops_use_a_scalar_base),
         cmocka_unit_test(scalar_loads_are_scalar),
+        cmocka_unit_test(materialized_constants_stand_where_they_are_made),
         cmocka_unit_test(anchored_scalars_are_asked_for_before_a_wait),
         cmocka_unit_test(arrivals_release_and_acquires_invalidate),
         cmocka_unit_test(lds_ops_take_their_offset_into_the_instruction),
