@@ -34,6 +34,7 @@ enum {
 struct made {
     struct att_variant v;
     char name[ATT_NAME_MAX];
+    bool second;  /* the build adds it to the one before: att_template.second */
     bool refused; /* by the build, with a sentence of ours */
     char *spills; /* what the build says of that, or NULL */
 };
@@ -125,7 +126,14 @@ static bool is_there(const struct att_variant *v)
     return false;
 }
 
-/* Adds a random variant if its template takes it. */
+static void add(const struct att_variant *v, bool second)
+{
+    struct made *made = &test.made[test.count++];
+    *made = (struct made){.v = *v, .second = second};
+    att_variant_name(v, made->name);
+}
+
+/* Adds a random variant if its template takes it, and the second kernel that it may have. */
 static void try_one(const struct att_template *op, const struct tgt *target)
 {
     struct att_variant v;
@@ -145,9 +153,12 @@ static void try_one(const struct att_template *op, const struct tgt *target)
     }
     if (is_there(&v))
         return;
-    struct made *made = &test.made[test.count++];
-    *made = (struct made){.v = v};
-    att_variant_name(&v, made->name);
+    add(&v, false);
+    struct att_second second;
+    if (op->second && !v.tile && op->second(&v, &target->machine, &second)) {
+        v.tile = (int)second.tile;
+        add(&v, true);
+    }
 }
 
 static void make(size_t count)
@@ -195,10 +206,10 @@ static size_t write_description(const char *path, const char *target, size_t ste
     fprintf(out, "targets: %s\nkernels:\n", target);
     for (size_t i = 0; i < test.count; i++) {
         const struct made *made = &test.made[i];
-        if (made->refused || strcmp(made->v.target, target) != 0 || n++ % step)
+        if (made->refused || made->second || strcmp(made->v.target, target) != 0 || n++ % step)
             continue;
         print_entry(&made->v, out);
-        written++;
+        written += i + 1 < test.count && test.made[i + 1].second ? 2 : 1;
     }
     fclose(out);
     return written;
@@ -381,7 +392,7 @@ int main(int argc, char **argv)
     snprintf(test.hook, sizeof(test.hook), "%s/alibi.c", hooks);
     free(hooks);
     strcpy(test.dir, "/tmp/attnc-property-XXXXXX");
-    test.made = calloc(count, sizeof(*test.made));
+    test.made = calloc(count + 1, sizeof(*test.made));
     if (!test.made || !mkdtemp(test.dir))
         return 2;
     make(count);
