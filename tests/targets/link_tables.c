@@ -14,9 +14,8 @@ extern __attribute__((visibility("hidden"))) const float outside[8];
 __attribute__((visibility("hidden"))) float variable = 1;
 #endif
 
-__attribute__((amdgpu_kernel,
-               visibility("protected"))) void pick(__attribute__((address_space(1))) float *out,
-                                                   int row, int column)
+__attribute__((amdgpu_kernel, visibility("protected"))) void pick_from_a_table_of_addresses(
+    __attribute__((address_space(1))) float *out, int row, int column)
 {
     float sum = rows[row & 1][column & 7];
 #ifdef OUTSIDE
