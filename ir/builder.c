@@ -558,9 +558,9 @@ struct tir_value tir_arrive(struct tir_builder *b, struct tir_value address, str
 
 void tir_acquire(struct tir_builder *b) { tir_build(b, TIR_acquire, no_type, NULL, 0, NULL); }
 
-void tir_align_code(struct tir_builder *b, unsigned words)
+void tir_align_code(struct tir_builder *b, unsigned words, unsigned of)
 {
-    tir_build(b, TIR_align_code, no_type, NULL, 0, &(int64_t){words});
+    tir_build(b, TIR_align_code, no_type, NULL, 0, (int64_t[]){words, of});
 }
 
 void tir_set_priority(struct tir_builder *b, int level)

@@ -203,9 +203,9 @@ void tir_barrier(struct tir_builder *b);
 struct tir_value tir_arrive(struct tir_builder *b, struct tir_value address, struct tir_value n);
 void tir_acquire(struct tir_builder *b);
 void tir_set_priority(struct tir_builder *b, int level);
-/** The next instruction stands `words` behind a window of instruction fetch: below
- * TIR_FETCH_WORDS. */
-void tir_align_code(struct tir_builder *b, unsigned words);
+/** The next instruction stands `words` behind a multiple of `of` words: TIR_FETCH_WORDS, a window
+ * of instruction fetch, or TIR_PAIR_WORDS, a long instruction. */
+void tir_align_code(struct tir_builder *b, unsigned words, unsigned of);
 /** Ops that compute the tile stay above, and ops that come behind stay below. */
 void tir_anchor(struct tir_builder *b, struct tir_value a);
 /** Scalars that are loaded, all asked for before the first is waited for. */

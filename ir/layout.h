@@ -22,7 +22,7 @@ enum { TIR_LAYOUT_MAX_BITS = 32 };
 #define TIR_RC(row, col) ((uint32_t)(row) | (uint32_t)(col) << 16)
 
 /* 4-byte words of code that are fetched at once, from an address of as many. */
-enum { TIR_FETCH_WORDS = 8 };
+enum { TIR_FETCH_WORDS = 8, TIR_PAIR_WORDS = 2 };
 
 /* The lanes of a wave that templates and the interpreter count on. Passes ask the machine; the
  * build checks the facts of each target. */

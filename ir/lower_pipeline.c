@@ -299,13 +299,24 @@ static void begin_phase(struct round *e, unsigned phase)
         tir_set_priority(&e->b, matrix ? 0 : e->r->schedule->memory_priority);
 }
 
-/* Ping-pong: every phase ends with a barrier, so that the groups stay one phase apart. So does
- * every phase of the prologue, where the stage that would bring the barrier may not run yet. */
-static void end_phase(struct round *e, bool barrier_seen, bool steady)
+/* Behind the barrier of a memory phase a matrix phase begins, with the priority: two words. Waves
+ * that come here wait for others, and have time for a s_nop. */
+static void place_barrier(struct round *e, int phase, bool steady)
 {
     const struct tir_schedule *s = e->r->schedule;
-    if (!barrier_seen && !s->apart && (!steady || s->ping_pong > 1))
-        tir_barrier(&e->b);
+    if (s->even_code && steady && !(s->matrix_phases >> phase & 1))
+        tir_align_code(&e->b, 0, TIR_PAIR_WORDS);
+}
+
+/* Ping-pong: every phase ends with a barrier, so that the groups stay one phase apart. So does
+ * every phase of the prologue, where the stage that would bring the barrier may not run yet. */
+static void end_phase(struct round *e, int phase, bool barrier_seen, bool steady)
+{
+    const struct tir_schedule *s = e->r->schedule;
+    if (barrier_seen || s->apart || (steady && s->ping_pong < 2))
+        return;
+    place_barrier(e, phase, steady);
+    tir_barrier(&e->b);
 }
 
 /* Does another barrier of this round follow in the same phase? Then one will do: a phase ends with
@@ -343,7 +354,7 @@ static void emit_round(struct round *e, bool steady)
             continue;
         if (op->phase != phase && !is_joined(r->schedule, phase, op->phase)) {
             if (phase >= 0)
-                end_phase(e, barrier, steady);
+                end_phase(e, phase, barrier, steady);
             barrier = false;
             begin_phase(e, op->phase);
         }
@@ -351,13 +362,15 @@ static void emit_round(struct round *e, bool steady)
         barrier |= op->opcode == TIR_barrier;
         if (op->opcode == TIR_barrier && barrier_follows(e, i))
             continue;
+        if (op->opcode == TIR_barrier)
+            place_barrier(e, phase, steady);
         const struct tir_ref ref = clone_op(e, (unsigned)stage, op);
         tir_append(r->f, e->b.block, ref);
         for (unsigned k = 0; k < op->n_results; k++)
             r->round[0][op->result.id + k] = tir_result(tir_op(r->f, ref), k);
         clone_blocks(e, (unsigned)stage, op, ref, e->b.block);
     }
-    end_phase(e, barrier, steady);
+    end_phase(e, phase, barrier, steady);
 }
 
 /* The round just emitted becomes the one before. */
@@ -415,7 +428,7 @@ static void emit_steady(struct rotation *r, struct tir_builder *b, struct tir_va
     const struct tir_value first = tir_i32(b, (int)r->last);
     const struct tir_value bound = tir_add(b, r->loop->operands[1], tir_i32(b, (int)r->last - 1));
     if (r->schedule->loop_at)
-        tir_align_code(b, r->schedule->loop_at - 1u);
+        tir_align_code(b, r->schedule->loop_at - 1u, TIR_FETCH_WORDS);
     struct tir_loop loop = tir_begin_for(b, first, bound, tir_i32(b, 1), carried, r->n_carries);
     for (unsigned i = 0; i < r->n_carries; i++)
         r->round[r->carries[i].age][r->carries[i].v.id] = carried[i];

@@ -255,9 +255,9 @@ static void expand_block(struct tir_expander *x, const struct tir_block *from)
 
 bool tir_lower_tiles(struct tir_func *f, const struct tir_schedule *s)
 {
-    (void)s;
     struct tir_block *old = f->body;
-    struct tir_expander x = {.f = f, .n = f->n_values, .scratch = (f->lds_bytes + 15) & ~15u};
+    struct tir_expander x = {
+        .f = f, .n = f->n_values, .scratch = (f->lds_bytes + 15) & ~15u, .even_code = s->even_code};
     x.pieces = tir_alloc(f, x.n * sizeof(x.pieces[0]));
     x.scalars = tir_alloc(f, x.n * sizeof(x.scalars[0]));
     memset(x.pieces, 0, x.n * sizeof(x.pieces[0]));

@@ -20,6 +20,7 @@ struct tir_expander {
     struct tir_value *scalars; /* by id: what a scalar is called now; 0: itself */
     uint32_t n;                /* ids below this are of the function before the pass */
     struct tir_value lane, wave;
+    bool even_code;   /* tir_schedule.even_code */
     uint32_t scratch; /* byte of LDS behind the buffers: what waves hand to each other */
 };
 

@@ -47,6 +47,7 @@ struct run {
     struct tir_ref *out;
     unsigned n_out;
     unsigned read_ahead;
+    bool free_signs; /* a sign is part of the instruction that takes the value: even_code */
 };
 
 static bool is_meta(const struct tir_func *f, const struct tir_op *op)
@@ -104,7 +105,8 @@ static void fill_nodes(struct run *r, const struct tir_block *b, unsigned first)
         const struct tir_op *op = tir_op(r->f, b->ops[first + i]);
         struct node *n = &r->nodes[i];
         *n = (struct node){.ref = b->ops[first + i], .matrix = is_matrix(op)};
-        n->slots = n->matrix ? 0 : slots_of(r->f, op);
+        const bool modifier = r->free_signs && op->opcode == TIR_neg;
+        n->slots = n->matrix || modifier ? 0 : slots_of(r->f, op);
         for (unsigned k = 0; k < op->n_operands; k++)
             depend(r, i, op->operands[k]);
         for (unsigned k = 0; k < op->n_results; k++)
@@ -394,6 +396,7 @@ static unsigned schedule(struct tir_func *f, const struct tir_schedule *s, struc
                          unsigned first, unsigned end)
 {
     struct run r = {.f = f, .machine = f->machine, .n = end - first};
+    r.free_signs = s->even_code;
     r.read_ahead = s->read_ahead ? s->read_ahead : READ_AHEAD;
     if (r.n < 2)
         return 0;

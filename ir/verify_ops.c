@@ -322,7 +322,8 @@ static void check_sync(struct tir_verifier *v, const struct tir_op *op)
                   "vm is -1..%u, lgkm -1..%u", m->vm_max, m->lgkm_max);
         break;
     case TIR_align_code:
-        tir_check(v, imm[0] >= 0 && imm[0] < TIR_FETCH_WORDS, "words is 0..7");
+        tir_check(v, imm[1] == TIR_FETCH_WORDS || imm[1] == TIR_PAIR_WORDS, "of is 2 or 8");
+        tir_check(v, imm[0] >= 0 && imm[0] < imm[1], "words is below `of`");
         break;
     case TIR_set_priority: tir_check(v, imm[0] >= 0 && imm[0] < 4, "level is 0..3"); break;
     case TIR_phase: tir_check(v, imm[0] == 0 || imm[0] == 1, "kind is 0 or 1"); break;

@@ -137,14 +137,17 @@ LLVMValueRef lower_set_priority(struct lower *l, const struct tir_op *op)
     return NULL;
 }
 
-/* No pass of LLVM looks into it, so what it counts as does not matter: 32 bytes at most. */
+/* No pass of LLVM looks into it, so what it counts as does not matter: 32 bytes at most. Its
+ * padding is s_nop. */
 LLVMValueRef lower_align_code(struct lower *l, const struct tir_op *op)
 {
-    static const char text[] =
+    static const char window[] =
         ".p2align 5\ns_nop 0\ns_nop 0\ns_nop 0\ns_nop 0\ns_nop 0\ns_nop 0\ns_nop 0";
+    static const char pair[] = ".p2align 3\ns_nop 0";
     static const size_t first = sizeof(".p2align 5") - 1, each = sizeof("\ns_nop 0") - 1;
-    static_assert(TIR_FETCH_WORDS == 8, "p2align and the number of s_nop say so");
+    static_assert(TIR_FETCH_WORDS == 8 && TIR_PAIR_WORDS == 2, "p2align and the s_nop say so");
     LLVMTypeRef type = LLVMFunctionType(l->void_, NULL, 0, false);
+    const char *const text = op->imm[1] == TIR_FETCH_WORDS ? window : pair;
     LLVMValueRef code = LLVMGetInlineAsm(type, text, first + (size_t)op->imm[0] * each, "", 0, true,
                                          false, LLVMInlineAsmDialectATT, false);
     LLVMBuildCall2(l->b, type, code, NULL, 0, "");

@@ -30,6 +30,8 @@ void att_attention_scale(struct att_attention *a, struct tir_type scores, struct
     const struct tir_value exponent =
         before ? tir_f32(a->b, LOG2E) : scaled(a->b, ARG_SCALE_LOG2, k_scale);
     a->softmax = att_softmax(a->b, scores, exponent);
+    if (a->wide_powers)
+        a->softmax.threshold = tir_materialize(a->b, tir_f32(a->b, a->softmax.room));
     if (before)
         a->score_scale = scaled(a->b, ARG_SCALE, k_scale);
 }
@@ -318,25 +320,37 @@ static unsigned late_eighths(const struct att_attention *a)
     return a->late_eighths ? a->late_eighths : 4;
 }
 
-static void begin_part(struct tir_builder *b, struct power *r, struct tir_value exponent,
+static struct tir_value power_of(const struct att_attention *a, struct tir_value exponent)
+{
+    return tir_exp2(a->b, a->wide_powers ? tir_neg(a->b, exponent) : exponent);
+}
+
+static void begin_part(const struct att_attention *a, struct power *r, struct tir_value exponent,
                        unsigned eighths, unsigned late)
 {
     if (late && late < eighths) {
         const unsigned half = eighths / 2, lower = late < half ? late : half;
-        begin_part(b, r, tir_half(b, exponent, 0), half, late - lower);
-        begin_part(b, r, tir_half(b, exponent, 1), half, lower);
+        begin_part(a, r, tir_half(a->b, exponent, 0), half, late - lower);
+        begin_part(a, r, tir_half(a->b, exponent, 1), half, lower);
         return;
     }
-    r->part[r->n] = late ? exponent : tir_exp2(b, exponent);
+    r->part[r->n] = late ? exponent : power_of(a, exponent);
     r->made[r->n] = !late;
     r->eighths[r->n++] = (uint8_t)eighths;
+}
+
+static struct tir_value exponents(const struct att_attention *a, struct tir_value s,
+                                  struct tir_value m)
+{
+    return a->wide_powers ? att_softmax_fall(a->b, &a->softmax, s, m)
+                          : att_softmax_exponent(a->b, &a->softmax, s, m);
 }
 
 /* Values that the steps leave for the iteration of the scores; they have one stage in it. */
 static struct power begin_power(const struct att_attention *a, struct tir_value exponent)
 {
     struct power r = {.n = 0};
-    begin_part(a->b, &r, exponent, 8, late_eighths(a));
+    begin_part(a, &r, exponent, 8, late_eighths(a));
     return r;
 }
 
@@ -355,7 +369,7 @@ static struct tir_value finish_power(struct att_attention *a, struct power *r)
     set_step(a, ATT_STEP_POWER_2);
     for (unsigned i = 0; i < r->n; i++)
         if (!r->made[i])
-            r->part[i] = tir_exp2(a->b, r->part[i]);
+            r->part[i] = power_of(a, r->part[i]);
     unsigned at = 0;
     return tir_named(a->b, "p", join_parts(a->b, r, &at, 8));
 }
@@ -384,10 +398,11 @@ static void follow_late(struct att_attention *a, struct tir_value s, struct tir_
         now[i] = *part[i];
         types[i] = tir_typeof(b->f, now[i]);
     }
-    struct tir_if branch = tir_begin_if(b, grown, true, types, n);
+    const struct tir_value some = a->wide_powers ? tir_cmp_ne(b, grown, tir_i32(b, 0)) : grown;
+    struct tir_if branch = tir_begin_if(b, some, true, types, n);
     const struct tir_value m = att_softmax_next(b, &a->softmax, s, now[ATT_CARRY_M]);
     const struct tir_value alpha = tir_exp2(b, tir_sub(b, now[ATT_CARRY_M], m));
-    *powers = begin_power(a, att_softmax_exponent(b, &a->softmax, s, m));
+    *powers = begin_power(a, exponents(a, s, m));
     next[ATT_CARRY_M] = m;
     for (unsigned i = 1; i < n_carried; i++)
         next[i] = scale_carried(a, (enum att_carry)(part[i] - carried), now[i], alpha);
@@ -485,7 +500,7 @@ void att_attention_visit(struct att_attention *a, struct att_block block,
     else
         step = att_softmax_maximum(b, &a->softmax, s, &carried[ATT_CARRY_M]);
     set_step(a, ATT_STEP_EXPONENT);
-    const struct tir_value exponent = att_softmax_exponent(b, &a->softmax, s, carried[ATT_CARRY_M]);
+    const struct tir_value exponent = exponents(a, s, carried[ATT_CARRY_M]);
     set_step(a, ATT_STEP_POWER);
     struct power powers = begin_power(a, exponent);
 

@@ -661,6 +661,14 @@ static void begin(struct prefill *p)
         p->carried[ATT_CARRY_O] = tir_materialize(&p->b, p->carried[ATT_CARRY_O]);
 }
 
+/* Not where a soft cap, a hook or an fp8 cache brings other work than this is for: those loops were
+ * longer with it. */
+static bool has_even_code(const struct prefill *p)
+{
+    return p->tile->late_maximum && p->tile->copy_bytes >= 16 && !att_scales_scores(p->v) &&
+           !(p->v->paged && p->dtype == TIR_FP8);
+}
+
 static void attend(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
@@ -676,6 +684,7 @@ static void attend(struct prefill *p)
                                .source = &source,
                                .family = p,
                                .late_maximum = p->tile->late_maximum,
+                               .wide_powers = has_even_code(p),
                                .late_eighths = (uint8_t)p->tile->own[PREFILL_LATE_EIGHTHS],
                                .ties_any = true,
                                .cut = !p->m->has_cvt_pk_bf16 && !p->v->sinks,
@@ -737,6 +746,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
                      .interleave = 1,
                      /* Two exponentials and a matrix instruction may take longer than it does. */
                      .mixed = p.rows == 32 && 2 * m->exp_slots > p.mma->shadow_slots,
+                     .even_code = has_even_code(&p),
                      .bare_last = p.tile->late_maximum,
                      .hoist_vgprs = p.tile->hoist_vgprs,
                      .memory_priority = p.tile->memory_priority,

@@ -38,13 +38,16 @@ static struct tir_value has_grown(struct tir_builder *b, const struct att_softma
 {
     const struct tir_value below = tir_broadcast(b, tir_neg(b, m), s->folded);
     const struct tir_value above = tir_fma(b, top, tir_splat(b, s->exponent, s->folded), below);
-    return tir_any(b, tir_cmp_gt(b, above, tir_float_like(b, above, s->room)));
+    return tir_cmp_gt(b, above,
+                      s->threshold.id ? tir_splat(b, s->threshold, s->folded)
+                                      : tir_float_like(b, above, s->room));
 }
 
 struct tir_value att_softmax_grown(struct tir_builder *b, const struct att_softmax *s,
                                    struct tir_value scores, struct tir_value m)
 {
-    return has_grown(b, s, tir_col_fold_max(b, scores), m);
+    const struct tir_value grown = has_grown(b, s, tir_col_fold_max(b, scores), m);
+    return s->threshold.id ? tir_lane_count(b, grown) : tir_any(b, grown);
 }
 
 struct tir_value att_softmax_next(struct tir_builder *b, const struct att_softmax *s,
@@ -60,7 +63,7 @@ struct att_softmax_step att_softmax_maximum(struct tir_builder *b, const struct 
                                             struct tir_value scores, struct tir_value *m)
 {
     const struct tir_value top = tir_col_fold_max(b, scores);
-    struct att_softmax_step r = {.grown = has_grown(b, s, top, *m)};
+    struct att_softmax_step r = {.grown = tir_any(b, has_grown(b, s, top, *m))};
 
     const struct tir_type t[] = {s->vector, s->vector};
     struct tir_if follow = tir_begin_if(b, r.grown, true, t, 2);
@@ -78,6 +81,13 @@ struct tir_value att_softmax_exponent(struct tir_builder *b, const struct att_so
 {
     return tir_fma(b, scores, tir_splat(b, s->exponent, s->scores),
                    tir_broadcast(b, tir_neg(b, m), s->scores));
+}
+
+struct tir_value att_softmax_fall(struct tir_builder *b, const struct att_softmax *s,
+                                  struct tir_value scores, struct tir_value m)
+{
+    return tir_fma(b, scores, tir_splat(b, tir_neg(b, s->exponent), s->scores),
+                   tir_broadcast(b, m, s->scores));
 }
 
 void att_softmax_rescale(struct tir_builder *b, const struct att_softmax_step *step,

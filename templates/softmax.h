@@ -13,6 +13,7 @@ struct att_softmax {
     struct tir_type folded;         /* what l is kept as: one row per row bit that lanes hold */
     struct tir_value exponent;      /* p = 2^(s * exponent - m) */
     float room;                     /* log2 of the largest p: where one is above, m follows */
+    struct tir_value threshold;     /* f32: room, where the loop keeps it in a register */
     float rise; /* m is so far below the maximum then: p has so much of its range above 1 */
 };
 
@@ -33,8 +34,8 @@ void att_softmax_range_fp8(const struct tir_builder *b, struct att_softmax *s);
 /** m before the first score: 1 x queries. m is in powers of two. */
 struct tir_value att_softmax_lowest(struct tir_builder *b, const struct att_softmax *s);
 
-/** Has the maximum of some query of the wave grown past the threshold? A scalar i1. Each lane asks
- * for the keys that it holds itself. */
+/** Has the maximum of some query of the wave grown past the threshold? A scalar i1, or i32 with
+ * softmax.threshold: how many lanes say so. Each lane asks for the keys that it holds itself. */
 struct tir_value att_softmax_grown(struct tir_builder *b, const struct att_softmax *s,
                                    struct tir_value scores, struct tir_value m);
 
@@ -58,6 +59,10 @@ struct att_softmax_step att_softmax_maximum(struct tir_builder *b, const struct 
 /** log2 p_j = s_j exponent - m. */
 struct tir_value att_softmax_exponent(struct tir_builder *b, const struct att_softmax *s,
                                       struct tir_value scores, struct tir_value m);
+
+/** m - s_j exponent. */
+struct tir_value att_softmax_fall(struct tir_builder *b, const struct att_softmax *s,
+                                  struct tir_value scores, struct tir_value m);
 
 /** O and l follow the maximum, in a branch that is not expected to be taken. */
 void att_softmax_rescale(struct tir_builder *b, const struct att_softmax_step *step,

@@ -42,14 +42,15 @@ static void run_case(const struct tir_pass *pass, const char *input_path, const 
 {
     char *const input = read_file(input_path);
     assert_non_null(input);
-    const struct tir_schedule schedule = {.stages = 3,
-                                          .matrix_phases = 2,
-                                          .interleave = 1,
-                                          .bare_last = 1,
-                                          .loop_at =
-                                              strstr(input, "\n// schedule: loop_at=4\n") ? 4 : 0,
-                                          .mixed = strstr(input, "\n// schedule: mixed\n") != NULL,
-                                          .fill = strstr(input, "\n// schedule: fill\n") != NULL};
+    const struct tir_schedule schedule = {
+        .stages = 3,
+        .matrix_phases = 2,
+        .interleave = 1,
+        .bare_last = 1,
+        .loop_at = strstr(input, "\n// schedule: loop_at=4\n") ? 4 : 0,
+        .even_code = strstr(input, "\n// schedule: even_code\n") != NULL,
+        .mixed = strstr(input, "\n// schedule: mixed\n") != NULL,
+        .fill = strstr(input, "\n// schedule: fill\n") != NULL};
     struct tir_func *const f = parsed(input);
     if (!tir_verify(f, "reading", stderr))
         fail_msg("%s is not sound", input_path);

@@ -269,9 +269,9 @@ static void the_place_of_code_means_nothing(void **state)
 {
     (void)state;
     int32_t w[256] = {0};
-    assert_string_equal("", run_body("  align_code {words=7}\n"
+    assert_string_equal("", run_body("  align_code {words=7, of=8}\n"
                                      "  %4 = const_int {value=5} : vec<1, i32>\n"
-                                     "  align_code {words=0}\n"
+                                     "  align_code {words=0, of=2}\n"
                                      "  global_store %0, %3, %4 {offset=0}\n",
                                      w));
     assert_int_equal(w[63], 5);

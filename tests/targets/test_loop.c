@@ -365,32 +365,38 @@ static void anchors_and_phases_cost_nothing(void **state)
 
 /* Whatever stands in front: the next instruction is where the op says, past at most 32 + 28 bytes
  * of s_nop, and what LLVM does is around them. */
+static void check_place(const char *machine, unsigned words, unsigned of, unsigned before)
+{
+    struct kernel k = kernel_create(machine, 1, 1);
+    struct tir_value v = unknown(&k, f32);
+    for (unsigned i = 0; i < before; i++)
+        tir_set_priority(&k.b, 1);
+    tir_align_code(&k.b, words, of);
+    tir_set_priority(&k.b, 2);
+    struct tir_loop loop = begin_loop(&k, &v, 1);
+    v = tir_mul(&k.b, v, v);
+    tir_end_for(&k.b, &loop, &v, 1);
+    keep(&k, v);
+    struct compiled c = kernel_compile(&k);
+    size_t i = 0;
+    while (i < c.code.count && strcmp(c.code.insts[i].text, "s_setprio 2"))
+        i++;
+    assert_true(i < c.code.count);
+    assert_int_equal(c.code.insts[i].offset % (4 * of), 4 * words);
+    assert_count(&c, "s_setprio 2", 1);
+    assert_count(&c, "s_setprio 1", before);
+    compiled_free(&c);
+}
+
 static void code_stands_in_its_window(void **state)
 {
     (void)state;
-    for (const struct tgt *const *t = tgt_all; *t; t++) {
-        for (unsigned words = 0; words < TIR_FETCH_WORDS; words++) {
-            struct kernel k = kernel_create((*t)->machine.name, 1, 1);
-            struct tir_value v = unknown(&k, f32);
-            for (unsigned i = 0; i < words % 3; i++)
-                tir_set_priority(&k.b, 1);
-            tir_align_code(&k.b, words);
-            tir_set_priority(&k.b, 2);
-            struct tir_loop loop = begin_loop(&k, &v, 1);
-            v = tir_mul(&k.b, v, v);
-            tir_end_for(&k.b, &loop, &v, 1);
-            keep(&k, v);
-            struct compiled c = kernel_compile(&k);
-            size_t i = 0;
-            while (i < c.code.count && strcmp(c.code.insts[i].text, "s_setprio 2"))
-                i++;
-            assert_true(i < c.code.count);
-            assert_int_equal(c.code.insts[i].offset % (4 * TIR_FETCH_WORDS), 4 * words);
-            assert_count(&c, "s_setprio 2", 1);
-            assert_count(&c, "s_setprio 1", words % 3);
-            compiled_free(&c);
-        }
-    }
+    static const unsigned sizes[] = {TIR_FETCH_WORDS, TIR_PAIR_WORDS};
+    for (const struct tgt *const *t = tgt_all; *t; t++)
+        for (unsigned i = 0; i < 2; i++)
+            for (unsigned words = 0; words < sizes[i]; words++)
+                for (unsigned before = 0; before < 3; before++)
+                    check_place((*t)->machine.name, words, sizes[i], before);
 }
 
 /* A loop that may not run at all gives back what went in. */
