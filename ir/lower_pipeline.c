@@ -413,9 +413,55 @@ static void emit_prologue(struct rotation *r, struct tir_builder *b, struct tir_
     }
 }
 
+/* This is the round that rounds in pairs leave where their number is odd. */
+static void set_carried(struct rotation *r, const struct tir_value *carried)
+{
+    for (unsigned i = 0; i < r->n_carries; i++)
+        r->round[r->carries[i].age][r->carries[i].v.id] = carried[i];
+}
+
+static void get_carried(const struct rotation *r, struct tir_value *carried)
+{
+    for (unsigned i = 0; i < r->n_carries; i++)
+        carried[i] = r->round[r->carries[i].age][r->carries[i].v.id];
+}
+
+static void emit_steady_round(struct rotation *r, struct tir_builder *b, struct tir_value newest,
+                              struct tir_value *nested)
+{
+    struct round e = {.r = r,
+                      .b = *b,
+                      .newest = newest,
+                      .number = TIR_MAX_STAGES + 1,
+                      .last_stage = (int)r->last,
+                      .nested = nested};
+    emit_round(&e, true);
+    *b = e.b;
+    age_rounds(r);
+}
+
+/* Rounds in pairs: the one that is left where their number is odd. */
+static void emit_odd_round(struct rotation *r, struct tir_builder *b, struct tir_value bound,
+                           struct tir_value *carried, struct tir_value *nested)
+{
+    struct tir_type *types = tir_alloc(r->f, (r->n_carries + 1) * sizeof(types[0]));
+    struct tir_value *now = tir_alloc(r->f, (r->n_carries + 1) * sizeof(now[0]));
+    for (unsigned i = 0; i < r->n_carries; i++)
+        types[i] = tir_typeof(r->f, carried[i]);
+    const struct tir_value rounds = tir_sub(b, bound, tir_i32(b, (int)r->last));
+    const struct tir_value odd = tir_cmp_ne(b, tir_and(b, rounds, tir_i32(b, 1)), tir_i32(b, 0));
+    struct tir_if branch = tir_begin_if(b, odd, false, types, r->n_carries);
+    emit_steady_round(r, b, tir_sub(b, bound, tir_i32(b, 1)), nested);
+    get_carried(r, now);
+    tir_else(b, &branch, now);
+    tir_end_if(b, &branch, carried);
+    set_carried(r, carried);
+}
+
 static void emit_steady(struct rotation *r, struct tir_builder *b, struct tir_value *nested)
 {
     struct tir_func *f = r->f;
+    const bool pairs = r->schedule->round_pairs;
     struct tir_value *carried = tir_alloc(f, (r->n_carries + 1) * sizeof(carried[0]));
     for (unsigned i = 0; i < r->n_carries; i++) {
         carried[i] = r->round[r->carries[i].age][r->carries[i].v.id];
@@ -429,23 +475,17 @@ static void emit_steady(struct rotation *r, struct tir_builder *b, struct tir_va
     const struct tir_value bound = tir_add(b, r->loop->operands[1], tir_i32(b, (int)r->last - 1));
     if (r->schedule->loop_at)
         tir_align_code(b, r->schedule->loop_at - 1u, TIR_FETCH_WORDS);
-    struct tir_loop loop = tir_begin_for(b, first, bound, tir_i32(b, 1), carried, r->n_carries);
-    for (unsigned i = 0; i < r->n_carries; i++)
-        r->round[r->carries[i].age][r->carries[i].v.id] = carried[i];
-    struct round e = {.r = r,
-                      .b = *b,
-                      .newest = loop.index,
-                      .number = TIR_MAX_STAGES + 1,
-                      .last_stage = (int)r->last,
-                      .nested = nested};
-    emit_round(&e, true);
-    *b = e.b;
-    age_rounds(r);
-    for (unsigned i = 0; i < r->n_carries; i++)
-        carried[i] = r->round[r->carries[i].age][r->carries[i].v.id];
+    struct tir_loop loop = tir_begin_for(b, first, pairs ? tir_sub(b, bound, tir_i32(b, 1)) : bound,
+                                         tir_i32(b, pairs ? 2 : 1), carried, r->n_carries);
+    set_carried(r, carried);
+    emit_steady_round(r, b, loop.index, nested);
+    if (pairs)
+        emit_steady_round(r, b, tir_add(b, loop.index, tir_i32(b, 1)), nested);
+    get_carried(r, carried);
     tir_end_for(b, &loop, carried, r->n_carries);
-    for (unsigned i = 0; i < r->n_carries; i++)
-        r->round[r->carries[i].age][r->carries[i].v.id] = carried[i];
+    set_carried(r, carried);
+    if (pairs)
+        emit_odd_round(r, b, bound, carried, nested);
 }
 
 static void emit_epilogue(struct rotation *r, struct tir_builder *b, struct tir_value *nested)

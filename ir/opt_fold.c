@@ -110,6 +110,27 @@ static void constant_to_the_right(const struct folder *x, struct tir_op *op)
     }
 }
 
+/* Is v odd? The index of a loop is known to be so, or not, where it begins at a constant and grows
+ * by an even one. Returns 0, 1, or -1 where nothing is known. */
+static int find_parity(const struct folder *x, struct tir_value v)
+{
+    const struct tir_op *const op = def_of(x, v);
+    int64_t c, first, step;
+    if (op && op->opcode == TIR_add && is_const(x, op->operands[1], &c)) {
+        const int parity = find_parity(x, op->operands[0]);
+        return parity < 0 ? parity : parity ^ (int)(c & 1);
+    }
+    for (const struct tir_block *b = x->at.block; b; b = b->parent) {
+        if (!b->n_params || b->params[0].id != v.id)
+            continue;
+        const struct tir_op *const loop = tir_op(x->f, b->owner);
+        if (loop->opcode == TIR_for && is_const(x, loop->operands[0], &first) &&
+            is_const(x, loop->operands[2], &step) && step % 2 == 0)
+            return (int)(first & 1);
+    }
+    return -1;
+}
+
 /* a op c, where c is a constant that makes it a, 0 or a cheaper op. */
 static bool fold_by_constant(struct folder *x, struct tir_op *op)
 {
@@ -118,6 +139,7 @@ static bool fold_by_constant(struct folder *x, struct tir_op *op)
     if (!is_const(x, op->operands[1], &c))
         return false;
     const bool zero = c == 0;
+    const int parity = op->opcode == TIR_and && c == 1 ? find_parity(x, a) : -1;
     switch (op->opcode) {
     case TIR_sub: return !zero && become_binary(x, op, TIR_add, a, (int64_t)(0 - (uint64_t)c));
     case TIR_mul:
@@ -129,7 +151,7 @@ static bool fold_by_constant(struct folder *x, struct tir_op *op)
         return c != 1 && is_power_of_two(c) &&
                become_binary(x, op, TIR_shr, a, __builtin_ctzll((uint64_t)c));
     case TIR_rem: return is_power_of_two(c) && become_binary(x, op, TIR_and, a, c - 1);
-    case TIR_and: return zero && become_const(op, 0);
+    case TIR_and: return (zero || parity >= 0) && become_const(op, !zero && parity);
     default: return false;
     }
 }

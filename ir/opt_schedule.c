@@ -10,7 +10,8 @@
  * stand before the k-th, so a phase with little to hide has no hole at its end. With `mixed` what
  * takes several slots and what takes one take turns, each where it still fits under its matrix
  * instruction: exponentials one after the other would fill some shadows beyond their end. With
- * `fill` each matrix instruction is followed by the machine's shadow_slots of work. The schedule
+ * `fill` each matrix instruction is followed by the machine's shadow_slots of work, and with
+ * `even_code` too where that is not enough. The schedule
  * of a template says which, by what is the shorter loop (docs/timing.md). What a phase leaves
  * behind is anchored at its end, since the order of pure values is otherwise anybody's guess to
  * instruction selection.
@@ -212,6 +213,7 @@ struct progress {
     unsigned under, room; /* placed behind the last matrix instruction; what fits under it */
     unsigned matrices, issued;
     unsigned left; /* what fits under those that are not issued yet */
+    bool full;     /* some must stand behind the last: as little as can be */
 };
 
 /* Is node i to go before node best, both of which may? */
@@ -286,7 +288,8 @@ static void find_feeds(struct run *r)
 /* The matrix instructions that work is spread over. What follows the last one keeps the phase's
  * barrier waiting, and with it the matrix unit: it goes bare where the others have room, unless the
  * next phase would wait for its result instead. */
-static unsigned covering(const struct run *r, const struct tir_schedule *s, unsigned work)
+static unsigned covering(const struct run *r, const struct tir_schedule *s, unsigned work,
+                         bool *full)
 {
     unsigned matrices = 0, room = 0, last = 0;
     for (unsigned i = 0; i < r->n; i++) {
@@ -296,13 +299,14 @@ static unsigned covering(const struct run *r, const struct tir_schedule *s, unsi
         room += last;
         last = r->machine->mma[tir_op(r->f, r->nodes[i].ref)->imm[0]].shadow_slots;
     }
+    *full = s->even_code && s->bare_last && work > room;
     return s->bare_last && matrices && work <= room ? matrices - 1 : matrices;
 }
 
 /* Is it the next matrix instruction's turn, before so many slots of other work? */
 static bool is_due(const struct progress *p, const struct tir_schedule *s, unsigned slots)
 {
-    if (s->fill)
+    if (s->fill || p->full)
         return !p->issued || p->under >= p->room;
     if (s->mixed && p->issued && p->under + slots > p->room && p->work - p->done <= p->left)
         return true;
@@ -325,7 +329,7 @@ static void schedule_run(struct run *r, const struct tir_schedule *s)
         p.work += r->nodes[i].slots;
     for (unsigned i = 0; i < r->n; i++)
         p.long_work += r->nodes[i].slots > 1 ? r->nodes[i].slots : 0;
-    p.matrices = covering(r, s, p.work);
+    p.matrices = covering(r, s, p.work, &p.full);
     for (unsigned i = 0; i < r->n; i++)
         if (r->nodes[i].matrix)
             p.left += r->machine->mma[tir_op(r->f, r->nodes[i].ref)->imm[0]].shadow_slots;

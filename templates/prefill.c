@@ -747,6 +747,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
                      /* Two exponentials and a matrix instruction may take longer than it does. */
                      .mixed = p.rows == 32 && 2 * m->exp_slots > p.mma->shadow_slots,
                      .even_code = has_even_code(&p),
+                     .round_pairs = p.padded,
                      .bare_last = p.tile->late_maximum,
                      .hoist_vgprs = p.tile->hoist_vgprs,
                      .memory_priority = p.tile->memory_priority,
