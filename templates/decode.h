@@ -86,6 +86,13 @@ struct decode {
     struct decode_scales k_scales, v_scales;
 };
 
+/* decode_items.c */
+
+/** First and one-past-last item of this workgroup. */
+void decode_find_items(struct decode *d, struct tir_value range[2]);
+/** Reads an item of the work list, or makes it of its number where there is none. */
+void decode_find_item(struct decode *d, struct tir_value index);
+
 /* decode_load.c */
 
 /** A cache of rows of `dim` elements; before anything is built. */
@@ -128,18 +135,67 @@ struct tir_value decode_scale(struct decode *d, struct tir_value a, const struct
 
 /* decode_merge.c */
 
-/** A wave's state over its keys. l is 1 x columns. */
+/** A wave's state over its keys. l is 1 x columns, or rows whose sum that is. */
 struct decode_state {
     struct tir_value m, l, o;
 };
 
+/** Every wave's LDS accesses are done, and all may go on. */
+void decode_meet(struct decode *d);
 /** LDS that decode_merge() needs. */
 unsigned decode_merge_bytes(const struct decode *d);
 /** The states of all waves become one, and what the item asks for is written: its result or a
  * partial result. Every wave takes part. */
 void decode_end_item(struct decode *d, struct decode_state *s);
+
+/* decode_write.c */
+
+/** A tensor [row, head, ...], where row0 stands for the item's first token. */
+struct decode_tensor {
+    struct tir_value base;                  /* i64 */
+    struct tir_value row0;                  /* i32 */
+    struct tir_value row_bytes, head_bytes; /* i64, from one to the next */
+};
+
+/** Rows of all heads with `bytes` a head. */
+struct decode_tensor decode_partial(struct decode *d, const char *tensor, int bytes,
+                                    struct tir_value row0);
+/** i64 of each row of a tile of type `t`, columns x anything. */
+struct tir_value decode_offsets(struct decode *d, struct tir_type t,
+                                const struct decode_tensor *tensor);
+
+/** A state is what its item says, a result or a part of one; or one of these; or a sum of parts, to
+ * which scales of the cache were applied. */
+enum decode_kind { DECODE_EITHER, DECODE_RESULT, DECODE_PART, DECODE_SUM };
+
+/** This says where a state goes, of d's columns and its type of O. */
+struct decode_places {
+    enum decode_kind kind;
+    bool own_lse;           /* each wave writes the values it has; else the first one writes all */
+    struct tir_value final; /* i1: it is the result, and no part */
+    struct decode_tensor out, lse;
+    struct tir_value out_at, lse_at; /* i64 of each row */
+    struct tir_value sinks;          /* of the columns, or none */
+    struct tir_value scale;          /* what V is multiplied with, or none */
+};
+
+/** The type of O with registers in the order of dv, so that a lane has neighbours; what tells
+ * halves of it apart is the last. */
+struct tir_type decode_in_order(struct decode *d);
+/** Asks for what says where tensors are. */
+struct decode_places decode_ask_places(struct decode *d, enum decode_kind kind);
+/** Find the rows of O and of the log of the denominator, of d's type of O and columns. */
+void decode_find_out(struct decode *d, struct decode_places *p);
+void decode_find_lse(struct decode *d, struct decode_places *p);
+/** Writes the log of the denominator, and returns its inverse, 1 x columns. */
+struct tir_value decode_write_lse(struct decode *d, const struct decode_state *s,
+                                  const struct decode_places *p);
+/** Writes O, of d's type of it, which has been divided. */
+void decode_write_out(struct decode *d, struct tir_value o, const struct decode_places *p);
 /** Every wave writes what it holds of O; the log of the denominator is wave 0's to write. */
 void decode_write_state(struct decode *d, const struct decode_state *s);
+
+/* decode_parts.c */
 
 /** Parts that other workgroups have of the same rows: whoever ends last adds up all of them and
  * writes the result. Behind the passes over an item. */
@@ -154,11 +210,6 @@ struct decode_rows {
     struct tir_value head;  /* query head */
     struct tir_value valid; /* i1: not beyond the last */
 };
-
-/** First and one-past-last item of this workgroup. */
-void decode_find_items(struct decode *d, struct tir_value range[2]);
-/** Reads an item of the work list, or makes it of its number where there is none. */
-void decode_find_item(struct decode *d, struct tir_value index);
 
 /** Sets attention.at, the keys that each column sees, in the shape of attention.softmax. */
 void decode_find_position(struct decode *d);

@@ -232,7 +232,9 @@ static struct decode_state walk_keys(struct mla *s)
     load_q(s);
     struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), n, tir_i32(b, 1), inside, ATT_N_CARRY);
     mla_visit(s, (struct att_block){.index = loop.index}, inside);
-    return decode_end_keys(&s->d, &some, &loop, inside, carried);
+    struct decode_state state = decode_end_keys(&s->d, &some, &loop, inside, carried);
+    state.l = tir_col_sum(b, state.l);
+    return state;
 }
 
 /* Maximum and denominator as O^T has its columns; LDS is free for the next item then. */

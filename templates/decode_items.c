@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * This file finds what a workgroup of decode works on: the items of its list, or the one that
+ * follows from its number.
+ */
+#include "templates/decode.h"
+#include "templates/grid.h"
+#include "templates/scalar.h"
+
+enum { WORK_WORDS = 8 };
+
+static struct tir_value load_i32(struct decode *d, const char *array, struct tir_value index)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_value at = tir_shl(b, att_wide(b, index), tir_i64(b, 2));
+    return tir_scalar_load(b, tir_add(b, tir_arg(b, array, TIR_I64), at), tir_i32(b, 0), TIR_I32);
+}
+
+static struct tir_value is_given(struct decode *d, const char *pointer)
+{
+    return tir_cmp_ne(&d->b, tir_arg(&d->b, pointer, TIR_I64), tir_i64(&d->b, 0));
+}
+
+/* First and one-past-last query of a sequence, as rows of q. */
+static void find_queries(struct decode *d, struct tir_value sequence, struct tir_value range[2])
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_type i32[] = {tir_scalar(TIR_I32), tir_scalar(TIR_I32)};
+    struct tir_if given = tir_begin_if(b, is_given(d, ARG_QO_INDPTR), false, i32, 2);
+    const struct tir_value first = load_i32(d, ARG_QO_INDPTR, sequence);
+    const struct tir_value end = load_i32(d, ARG_QO_INDPTR, att_plus(b, sequence, 1));
+    tir_else(b, &given, (struct tir_value[]){first, end});
+    const struct tir_value n = tir_arg(b, ARG_MAX_SEQLEN_Q, TIR_I32);
+    range[0] = tir_mul(b, sequence, n);
+    range[1] = tir_add(b, range[0], n);
+    tir_end_if(b, &given, range);
+}
+
+/* Keys of a sequence, or slots of a list, which may have none of kv_lens: then it has all that
+ * its row or kv_indptr has room for. */
+static struct tir_value count_keys(struct decode *d, struct tir_value sequence)
+{
+    struct tir_builder *b = &d->b;
+    if (d->v->sparse == ATT_SPARSE_NONE)
+        return load_i32(d, ARG_KV_LENS, sequence);
+    const struct tir_type i32 = tir_scalar(TIR_I32);
+    struct tir_if given = tir_begin_if(b, is_given(d, ARG_KV_LENS), false, &i32, 1);
+    const struct tir_value len = load_i32(d, ARG_KV_LENS, sequence);
+    tir_else(b, &given, &len);
+    struct tir_value room;
+    if (d->v->page_table == ATT_PAGE_TABLE_BLOCKS)
+        room = tir_arg(b, ARG_LIST_ENTRIES, TIR_I32);
+    else
+        room = tir_sub(b, load_i32(d, ARG_KV_INDPTR, att_plus(b, sequence, 1)),
+                       load_i32(d, ARG_KV_INDPTR, sequence));
+    room = att_page_first(&d->paging, room);
+    tir_end_if(b, &given, &room);
+    return room;
+}
+
+/* An item as the list has it, or as it follows from the workgroup's number where there is none. */
+enum item_word { SEQUENCE, PARTIAL, FIRST_TOKEN, END_TOKEN, FIRST_KEY, END_KEY, BEHIND, HEAD };
+
+static void read_item(struct decode *d, struct tir_value index, struct tir_value w[WORK_WORDS])
+{
+    struct tir_builder *b = &d->b;
+    struct tir_type i32[WORK_WORDS];
+    for (int i = 0; i < WORK_WORDS; i++)
+        i32[i] = tir_scalar(TIR_I32);
+    struct tir_if listed = tir_begin_if(b, is_given(d, ARG_WORK_INDPTR), false, i32, WORK_WORDS);
+    const struct tir_value at = tir_shl(b, att_wide(b, index), tir_i64(b, 5));
+    const struct tir_value item = tir_add(b, tir_arg(b, ARG_WORK_INFO, TIR_I64), at);
+    for (int i = 0; i < WORK_WORDS; i++)
+        w[i] = tir_scalar_load(b, item, tir_i32(b, 4 * i), TIR_I32);
+    w[HEAD] = tir_div(b, tir_and(b, w[HEAD], tir_i32(b, 0xffff)), d->gqa);
+    tir_else(b, &listed, w);
+    const struct tir_value kv_heads = tir_arg(b, ARG_KV_HEADS, TIR_I32);
+    w[SEQUENCE] = tir_div(b, index, kv_heads);
+    w[HEAD] = tir_sub(b, index, tir_mul(b, w[SEQUENCE], kv_heads));
+    w[PARTIAL] = tir_i32(b, -1);
+    find_queries(d, w[SEQUENCE], &w[FIRST_TOKEN]); /* and the end */
+    w[FIRST_KEY] = w[BEHIND] = tir_i32(b, 0);
+    w[END_KEY] = count_keys(d, w[SEQUENCE]);
+    tir_end_if(b, &listed, w);
+}
+
+static struct tir_value table_of(struct decode *d, struct tir_value sequence)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_value four = tir_i64(b, 4);
+    if (d->v->page_table == ATT_PAGE_TABLE_BLOCKS) {
+        const struct tir_value stride =
+            tir_mul(b, tir_arg(b, ARG_BLOCK_TABLE_STRIDE, TIR_I64), four);
+        return tir_add(b, tir_arg(b, ARG_BLOCK_TABLE, TIR_I64),
+                       tir_mul(b, att_wide(b, sequence), stride));
+    }
+    const struct tir_value first = att_wide(b, load_i32(d, ARG_KV_INDPTR, sequence));
+    return tir_add(b, tir_arg(b, ARG_KV_INDICES, TIR_I64), tir_mul(b, first, four));
+}
+
+/* Keys that some query of the item sees. */
+static void narrow_to_window(struct decode *d)
+{
+    struct tir_builder *b = &d->b;
+    struct decode_item *const item = &d->item;
+    const struct tir_value first =
+        att_first_seen(b, d->v, att_reach(b, d->v), tir_add(b, item->diagonal, item->first_token));
+    item->first_key =
+        tir_max(b, item->first_key,
+                tir_and(b, tir_max(b, first, tir_i32(b, 0)), tir_i32(b, -DECODE_BLOCK)));
+    if (d->v->mask != ATT_MASK_WINDOW)
+        return;
+    const struct tir_value right = tir_arg(b, ARG_WINDOW_RIGHT, TIR_I32);
+    const struct tir_value end = tir_add(b, tir_add(b, item->diagonal, item->end_token), right);
+    item->end_key = tir_min(b, item->end_key, end);
+}
+
+void decode_find_item(struct decode *d, struct tir_value index)
+{
+    struct tir_builder *b = &d->b;
+    struct tir_value w[WORK_WORDS];
+    const bool lists = d->v->sparse != ATT_SPARSE_NONE;
+    d->paging = lists ? att_paging_of_lists(b, d->v) : att_paging(b, d->v);
+    read_item(d, index, w);
+    struct decode_item *const item = &d->item;
+    *item = (struct decode_item){
+        .sequence = w[SEQUENCE],
+        .kv_head = w[HEAD],
+        .partial = w[PARTIAL],
+        .first_token = w[FIRST_TOKEN],
+        .end_token = w[END_TOKEN],
+        .first_key = w[FIRST_KEY],
+        .end_key = w[END_KEY],
+        .kv_len = tir_add(b, w[END_KEY], w[BEHIND]),
+        .table = table_of(d, w[SEQUENCE]),
+    };
+    item->diagonal = tir_sub(b, item->kv_len, item->end_token);
+    if (att_hides_early(d->v))
+        narrow_to_window(d);
+}
+
+void decode_find_items(struct decode *d, struct tir_value range[2])
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_type i32[] = {tir_scalar(TIR_I32), tir_scalar(TIR_I32)};
+    struct tir_value group = tir_block_id(b, 0);
+    if (d->neighbours)
+        group = att_xcd_item(b, group, tir_i32(b, 0), tir_arg(b, ARG_WORKGROUPS, TIR_I32));
+    struct tir_if listed = tir_begin_if(b, is_given(d, ARG_WORK_INDPTR), false, i32, 2);
+    range[0] = load_i32(d, ARG_WORK_INDPTR, group);
+    range[1] = load_i32(d, ARG_WORK_INDPTR, att_plus(b, group, 1));
+    tir_else(b, &listed, range);
+    range[0] = group;
+    range[1] = att_plus(b, group, 1);
+    tir_end_if(b, &listed, range);
+}
