@@ -88,6 +88,8 @@ struct decode {
 
 /* decode_items.c */
 
+/** Asks for arguments at the kernel's beginning. */
+void decode_ask_arguments(struct decode *d);
 /** First and one-past-last item of this workgroup. */
 void decode_find_items(struct decode *d, struct tir_value range[2]);
 /** Reads an item of the work list, or makes it of its number where there is none. */
