@@ -413,7 +413,7 @@ static void emit_prologue(struct rotation *r, struct tir_builder *b, struct tir_
     }
 }
 
-/* This is the round that rounds in pairs leave where their number is odd. */
+/* The next round finds in `carried` what rounds hand on. */
 static void set_carried(struct rotation *r, const struct tir_value *carried)
 {
     for (unsigned i = 0; i < r->n_carries; i++)
@@ -440,7 +440,7 @@ static void emit_steady_round(struct rotation *r, struct tir_builder *b, struct 
     age_rounds(r);
 }
 
-/* Rounds in pairs: the one that is left where their number is odd. */
+/* Rounds in pairs leave one where their number is odd. */
 static void emit_odd_round(struct rotation *r, struct tir_builder *b, struct tir_value bound,
                            struct tir_value *carried, struct tir_value *nested)
 {

@@ -669,6 +669,14 @@ static bool has_even_code(const struct prefill *p)
            !(p->v->paged && p->dtype == TIR_FP8);
 }
 
+/* Two rounds take registers of both. Workgroups that take turns have no scalar ones for that, and
+ * groups that share keys in 16 bits no vector registers. */
+static bool has_round_pairs(const struct prefill *p)
+{
+    const bool full = p->tile->own[PREFILL_PERSISTENT] || (p->groups > 1 && p->bytes == 2);
+    return p->m->has_lds_read_tr && !p->v->paged && !att_scales_scores(p->v) && !full;
+}
+
 static void attend(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
@@ -747,7 +755,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
                      /* Two exponentials and a matrix instruction may take longer than it does. */
                      .mixed = p.rows == 32 && 2 * m->exp_slots > p.mma->shadow_slots,
                      .even_code = has_even_code(&p),
-                     .round_pairs = p.padded,
+                     .round_pairs = has_round_pairs(&p),
                      .bare_last = p.tile->late_maximum,
                      .hoist_vgprs = p.tile->hoist_vgprs,
                      .memory_priority = p.tile->memory_priority,
