@@ -90,7 +90,7 @@ struct att_attention {
     const struct att_place *steps; /* [ATT_N_STEPS] */
     struct att_weight_sum sum;     /* of weights in fp8: what l is then; else without `ones` */
     bool wide_powers;  /* exp2(-x) of m - log2 p, which has 8 bytes as the instructions around it:
-                         for schedules with even_code; late maximum only */
+                         for schedules with even_code */
     bool late_maximum; /* exponents are made with the m of the block before */
     uint8_t late_eighths; /* of the keys whose powers are those of the second step; 0: a half */
     bool ties_any;        /* weights are rounded to the nearest, ties as is cheaper */

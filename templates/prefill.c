@@ -665,7 +665,7 @@ static void begin(struct prefill *p)
  * longer with it. */
 static bool has_even_code(const struct prefill *p)
 {
-    return p->tile->late_maximum && p->tile->copy_bytes >= 16 && !att_scales_scores(p->v) &&
+    return p->rows == 32 && p->tile->copy_bytes >= 16 && !att_scales_scores(p->v) &&
            !(p->v->paged && p->dtype == TIR_FP8);
 }
 
