@@ -483,6 +483,10 @@ struct decode_state decode_end_keys(struct decode *d, struct tir_if *some, struc
     b->phase = 0;
     tir_end_for(b, loop, inside, ATT_N_CARRY);
     tir_else(b, some, inside);
+    /* Else LLVM makes O zero for both ways in front of the branch, before the first K is asked for;
+     * of what a loop begins with alone it does so when K is on its way. */
+    if (d->zero_late)
+        carried[ATT_CARRY_O] = tir_materialize(b, carried[ATT_CARRY_O]);
     tir_end_if(b, some, carried);
     return (struct decode_state){carried[ATT_CARRY_M], carried[ATT_CARRY_L], carried[ATT_CARRY_O]};
 }
@@ -543,7 +547,14 @@ static void work_on(struct decode *d, struct tir_value index)
 {
     struct tir_builder *b = &d->b;
     decode_find_item(d, index);
+    const struct tir_value q[] = {tir_arg(b, ARG_Q, TIR_I64),
+                                  tir_arg(b, ARG_Q_TOKEN_STRIDE, TIR_I64),
+                                  tir_arg(b, ARG_Q_HEAD_STRIDE, TIR_I64)};
     decode_find_cache(d);
+    const struct tir_value asked[] = {
+        q[0], q[1], q[2], d->k.c.base, d->value.c.base, d->k.c.page_stride, d->value.c.page_stride};
+    for (unsigned i = 0; i < sizeof(asked) / sizeof(asked[0]); i++)
+        tir_anchor(b, asked[i]); /* in one round */
     begin_attention(d);
     const struct tir_value tokens = tir_sub(b, d->item.end_token, d->item.first_token);
     d->n_rows = tir_mul(b, tokens, d->gqa);
@@ -578,6 +589,7 @@ static struct decode begin(const struct att_variant *v, const struct tir_machine
         .kv_dtype = att_cache_dtype(v),
         .waves = t->waves,
         .waves_per_simd = t->waves_per_simd,
+        .zero_late = t->waves_per_simd > 1, /* else O is in accumulation registers */
         .compute = (uint8_t)(COMPUTE + t->own[AHEAD]),
         .k = decode_cache(v->head_dim),
         .value = decode_cache(v->head_dim_v),

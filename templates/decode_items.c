@@ -30,7 +30,7 @@ void decode_ask_arguments(struct decode *d)
         {ARG_WORKGROUPS, TIR_I32, false},
         {ARG_KV_HEADS, TIR_I32, d->v->one_launch},
         {ARG_MAX_SEQLEN_Q, TIR_I32, d->v->one_launch},
-        {ARG_QO_INDPTR, TIR_I64, true},
+        {ARG_QO_INDPTR, TIR_I64, d->v->one_launch},
         {ARG_SCALE_LOG2, TIR_F32, false},
         {ARG_K, TIR_I64, true},
         {ARG_K_HEAD_STRIDE, TIR_I64, true},

@@ -54,7 +54,8 @@ def ways(trace, target, kind, heads, kv_heads, keys, batch):
         yield "no list", [trace(kernel % "", shape, *options)]
     if batch * kv_heads >= 4 * cus:
         return
-    for lists in (cus, 2 * cus):
+    pairs = batch * kv_heads
+    for lists in sorted({cus, 2 * cus, cus // pairs * pairs or cus}):  # the last cuts all alike
         listed = shape + ",lists=%d" % lists
         parts = min(-(-lists // (batch * kv_heads)), -(-keys // 64))  # a plan cuts no finer
         yield "%d lists + combine" % lists, [
