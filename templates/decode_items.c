@@ -148,6 +148,15 @@ static struct tir_value table_of(struct decode *d, struct tir_value sequence)
     return tir_add(b, tir_arg(b, ARG_KV_INDICES, TIR_I64), tir_mul(b, first, four));
 }
 
+/* What the first key of an item is a multiple of: where loads take blocks or groups of keys, they
+ * begin with the page's. A page in front of the window may hold anything. */
+static int alignment(const struct decode *d)
+{
+    if (!decode_by_lane(d->v) || (d->v->page_size && d->v->page_size % DECODE_BLOCK == 0))
+        return DECODE_BLOCK;
+    return att_is_shuffled(d->v) ? 16 / (int)d->kv_bytes : 1;
+}
+
 /* Keys that some query of the item sees. */
 static void narrow_to_window(struct decode *d)
 {
@@ -157,7 +166,7 @@ static void narrow_to_window(struct decode *d)
         att_first_seen(b, d->v, att_reach(b, d->v), tir_add(b, item->diagonal, item->first_token));
     item->first_key =
         tir_max(b, item->first_key,
-                tir_and(b, tir_max(b, first, tir_i32(b, 0)), tir_i32(b, -DECODE_BLOCK)));
+                tir_and(b, tir_max(b, first, tir_i32(b, 0)), tir_i32(b, -alignment(d))));
     if (d->v->mask != ATT_MASK_WINDOW)
         return;
     const struct tir_value right = tir_arg(b, ARG_WINDOW_RIGHT, TIR_I32);

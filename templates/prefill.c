@@ -47,11 +47,6 @@ static void set_stage(struct prefill *p, enum stage s, enum phase ph)
     p->b.phase = (uint8_t)ph;
 }
 
-static struct tir_value tile_of(struct prefill *p, struct tir_value scalar, struct tir_type t)
-{
-    return tir_splat(&p->b, scalar, t);
-}
-
 static void reserve(struct prefill *p)
 {
     const struct tir_layout s = prefill_scores_layout(p);
@@ -395,23 +390,6 @@ static void fetch_v(struct prefill *p, struct tir_value tile)
         tir_copy_to_lds(b, GROUP_V, v, tir_i32(b, 0), v_buffer(p, tile), t, &p->v_lds_all);
 }
 
-/* Clears rows behind the sequence's last token: a page may hold anything there, a NaN too. */
-static struct tir_value clear_tail(struct prefill *p, struct tir_value v, struct tir_value tile)
-{
-    struct tir_builder *b = &p->b;
-    const struct tir_type type = tir_typeof(b->f, v);
-    const struct tir_value left = tir_sub(b, p->kv_len, first_key(p, tile));
-    const struct tir_value edge = tir_cmp_lt(b, left, tir_i32(b, (int)p->kv));
-    struct tir_if branch = tir_begin_if(b, edge, true, &type, 1);
-    struct tir_type t = type;
-    t.dtype = TIR_I32;
-    const struct tir_value there = tir_cmp_lt(b, tir_row_index(b, t), tile_of(p, left, t));
-    const struct tir_value cleared = tir_select(b, there, v, tir_float_like(b, v, 0.0f));
-    tir_else(b, &branch, &cleared);
-    tir_end_if(b, &branch, &v);
-    return v;
-}
-
 /* Parts of V, keys x a half of dv, side by side. */
 static struct tir_value join_v(struct prefill *p, struct tir_value part[2])
 {
@@ -440,7 +418,7 @@ static void place_v(struct prefill *p, struct tir_value tile)
     if (p->v->paged) {
         for (unsigned i = 0; i < prefill_v_parts(p); i++)
             part[i] = att_paged_elements(b, &p->paged_v[i], p->fetched_v[i], p->dtype);
-        v = clear_tail(p, join_v(p, part), tile);
+        v = prefill_clear_unseen(p, join_v(p, part), first_key(p, tile));
     }
     if (p->by_columns && !p->v_cache.shuffle) {
         const struct tir_layout turned = turned_layout(p);
@@ -607,10 +585,11 @@ static void locate_rows(struct prefill *p)
 static void locate_pages(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
-    struct tir_value from = tir_i32(b, 0);
+    p->first_seen = tir_i32(b, 0);
     if (att_hides_early(p->v))
-        from = att_first_seen(b, p->v, p->attention.at.reach, tir_add(b, p->row0, p->offset));
-    p->pages = att_pages(b, p->v, p->sequence, p->kv_len, from);
+        p->first_seen =
+            att_first_seen(b, p->v, p->attention.at.reach, tir_add(b, p->row0, p->offset));
+    p->pages = att_pages(b, p->v, p->sequence, p->kv_len, p->first_seen);
     for (unsigned i = 0; i < p->n_panels; i++) {
         struct panel *n = &p->panels[i];
         n->paged = att_paged_tile(b, &p->k_cache, p->kv, n->width, n->first, NULL);

@@ -89,6 +89,7 @@ struct prefill {
     struct tir_value k_scale, v_scale; /* of all its keys and values, or none */
     struct att_cache k_cache, v_cache;
     struct att_pages pages;
+    struct tir_value first_seen;      /* i32: of all queries of the workgroup; may be below 0 */
     struct att_paged_tile paged_v[2]; /* prefill_v_parts() of them */
     struct tir_value v_pages;
     struct att_paged_data fetched_v[2];
@@ -182,6 +183,10 @@ struct tir_waves prefill_waves(const struct prefill *p);
 /** Registers in which V of so many keys, or a part of it, is loaded; `turned`: in the order that
  * LDS takes. */
 struct tir_type prefill_v_registers(struct prefill *p, unsigned keys, bool turned);
+
+/** Clears the rows of a paged tile of V, which begins with `key`, that are behind the sequence's
+ * last token, or in front of the first key that is seen. */
+struct tir_value prefill_clear_unseen(struct prefill *p, struct tir_value v, struct tir_value key);
 
 /** Layout of S^T, keys x queries. */
 struct tir_layout prefill_scores_layout(const struct prefill *p);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The registers in which V of `prefill` comes from memory.
+ * The registers in which V of `prefill` comes from memory, and the rows of it that are
+ * cleared.
  */
 #include "ir/bits.h"
 #include "ir/spread.h"
@@ -34,4 +35,28 @@ struct tir_type prefill_v_registers(struct prefill *p, unsigned n_keys, bool tur
     tir_spread_fill(&s, TIR_REGS, n_keys, dv);
     const struct tir_layout l = tir_spread_layout(&s);
     return tir_tile(p->b.f, p->dtype, n_keys, dv, &l);
+}
+
+/* A page may hold anything behind the sequence's last token, a NaN too. Rows in front of the first
+ * key that is seen come from that key's page, which may be the last one. */
+struct tir_value prefill_clear_unseen(struct prefill *p, struct tir_value v, struct tir_value key)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_type type = tir_typeof(b->f, v);
+    const struct tir_value left = tir_sub(b, p->kv_len, key);
+    const struct tir_value begin = tir_sub(b, p->first_seen, key);
+    struct tir_value edge = tir_cmp_lt(b, left, tir_i32(b, (int)p->kv));
+    if (att_hides_early(p->v))
+        edge = tir_or(b, edge, tir_cmp_gt(b, begin, tir_i32(b, 0)));
+    struct tir_if branch = tir_begin_if(b, edge, true, &type, 1);
+    struct tir_type t = type;
+    t.dtype = TIR_I32;
+    const struct tir_value row = tir_row_index(b, t);
+    struct tir_value seen = tir_cmp_lt(b, row, tir_splat(b, left, t));
+    if (att_hides_early(p->v))
+        seen = tir_and(b, seen, tir_cmp_ge(b, row, tir_splat(b, begin, t)));
+    const struct tir_value cleared = tir_select(b, seen, v, tir_float_like(b, v, 0.0f));
+    tir_else(b, &branch, &cleared);
+    tir_end_if(b, &branch, &v);
+    return v;
 }

@@ -360,12 +360,25 @@ static void fill_mask(struct call *c)
     }
 }
 
+static void hide_pages(struct call *c)
+{
+    struct own *own = c->own;
+    const struct attn_decode_args *a = &c->args.decode;
+    if (is_latent(c) || is_sparse(c))
+        return;
+    if (DESC(c, mask) == ATTN_MASK_WINDOW && a->window_left >= 0)
+        page_lists_hide(c, &own->pages, own->qo, a->window_left, 0);
+    if (DESC(c, mask) == ATTN_MASK_CHUNK)
+        page_lists_hide(c, &own->pages, own->qo, 0, a->chunk);
+}
+
 static void fill_keys(struct call *c)
 {
     struct own *own = c->own;
     const unsigned first = is_latent(c) ? MLA_DECODE_K_CACHE : DECODE_K_CACHE;
     const unsigned lists = is_latent(c) ? MLA_DECODE_KV_LENS : DECODE_KV_LENS;
     own->cache = paged_of(c, first, &DESC(c, cache), is_latent(c));
+    hide_pages(c);
     page_lists_fill_tokens(c, &own->pages, &own->cache);
     if (has_blocks(c))
         own->there =

@@ -427,7 +427,28 @@ static void choose_pages(struct call *c, struct page_lists *l)
         if (l->pages[i] == 0)
             l->pages[i] = order[used]; /* the first of the spare ones */
     }
+    l->nobodys = l->in_order ? 0 : l->far ? 0 : order[used];
     free(order);
+}
+
+void page_lists_hide(struct call *c, struct page_lists *l, const int32_t *first_query, int64_t left,
+                     int chunk)
+{
+    l->unseen = call_allocate(c, (size_t)l->count + 1, sizeof(*l->unseen));
+    for (int s = 0; s < l->count; s++) {
+        const int64_t own = (int64_t)l->lens[s] - (first_query[s + 1] - first_query[s]);
+        const int64_t from = own < 0 ? 0 : chunk ? own / chunk * chunk : own - left;
+        l->unseen[s] = from < 0 ? 0 : (int32_t)from;
+    }
+}
+
+/* The page that lists name for page i of a sequence: nothing was ever written to that of tokens
+ * which no query sees. */
+static int32_t listed_page(const struct page_lists *l, int s, int i)
+{
+    if (l->unseen && (int64_t)(i + 1) * l->page_size <= l->unseen[s])
+        return l->nobodys;
+    return l->pages[l->first[s] + i];
 }
 
 void page_lists_set(struct call *c, const struct page_lists *l, unsigned first)
@@ -438,11 +459,13 @@ void page_lists_set(struct call *c, const struct page_lists *l, unsigned first)
         operand_set_ints(lens, l->lens, l->count);
     if (indptr->given)
         operand_set_ints(indptr, l->first, l->count + 1);
-    if (indices->given)
-        operand_set_ints(indices, l->pages, l->first[l->count]);
-    for (int s = 0; s < l->count && blocks->given; s++) {
-        for (int i = 0; i < page_count(l, s); i++)
-            operand_set_int(blocks, AT(s, i), l->pages[l->first[s] + i]);
+    for (int s = 0; s < l->count; s++) {
+        for (int i = 0; i < page_count(l, s); i++) {
+            if (indices->given)
+                operand_set_int(indices, AT(l->first[s] + i), listed_page(l, s, i));
+            if (blocks->given)
+                operand_set_int(blocks, AT(s, i), listed_page(l, s, i));
+        }
     }
 }
 

@@ -97,9 +97,11 @@ int32_t *shuffled_pages(int count, uint64_t *random);
 struct page_lists {
     int count;           /* of sequences */
     const int32_t *lens; /* [count]: tokens of each; the caller's */
+    int32_t *unseen;     /* [count]: tokens of each that come before all that is seen; or NULL */
     int32_t *first;      /* [count + 1]: where the pages of each begin */
     int32_t *pages;      /* of all sequences, one after the other; by page_lists_fill() */
     int page_size, spare;
+    int32_t nobodys; /* a spare page; by page_lists_fill() */
     bool far, in_order;
     bool spare_first; /* page 0 is nobody's */
     bool exact;       /* rows of a table have no entries behind the longest list */
@@ -142,6 +144,14 @@ enum { LIST_BLOCK = 64 };
  */
 uint8_t *block_lists_fill(struct call *c, struct page_lists *l, struct page_lists *slots,
                           const struct page_lists *pages, struct paged *p, unsigned first);
+
+/**
+ * Says how many tokens of each sequence come before the first one that its queries see, those of
+ * first_query[s] .. first_query[s + 1] - 1: `left` before a query's own with a window, chunk * n of
+ * the last n with chunks. Lists then name a spare page for pages of such tokens alone.
+ */
+void page_lists_hide(struct call *c, struct page_lists *l, const int32_t *first_query, int64_t left,
+                     int chunk);
 
 /** Token t of sequence s, for a head. */
 struct slot page_lists_slot(const struct page_lists *l, int s, int64_t t, int head);

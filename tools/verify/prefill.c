@@ -277,12 +277,24 @@ static void point_the_same_way(struct call *c)
     }
 }
 
+static void hide_pages(struct call *c)
+{
+    struct own *own = c->own;
+    const struct attn_prefill_args *a = &c->args.prefill;
+    const enum attn_mask mask = c->desc.prefill.mask;
+    if (mask == ATTN_MASK_WINDOW && a->window_left >= 0)
+        page_lists_hide(c, &own->lists, own->cu_q, a->window_left, 0);
+    if (mask == ATTN_MASK_CHUNK)
+        page_lists_hide(c, &own->lists, own->cu_q, 0, a->chunk);
+}
+
 static void fill_keys(struct call *c)
 {
     struct own *own = c->own;
     const int batch = c->args.prefill.batch;
     if (c->desc.prefill.paged) {
         struct paged p = cache_of(c);
+        hide_pages(c);
         page_lists_fill(c, &own->lists, &p, PREFILL_KV_LENS);
         return;
     }
