@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SPARE = 3, FAR_SPARE = 64, PACKED_ROTATED = 64 };
+enum { SPARE = 3, FAR_SPARE = 64, FAR_BEHIND = 1 << 20, PACKED_ROTATED = 64 };
 
 /* The operand of a cache's elements, and that of its scales. */
 static struct operand *operand_of(struct call *c, unsigned first, enum cache_part part, bool scale,
@@ -427,7 +427,6 @@ static void choose_pages(struct call *c, struct page_lists *l)
         if (l->pages[i] == 0)
             l->pages[i] = order[used]; /* the first of the spare ones */
     }
-    l->nobodys = l->in_order ? 0 : l->far ? 0 : order[used];
     free(order);
 }
 
@@ -442,12 +441,12 @@ void page_lists_hide(struct call *c, struct page_lists *l, const int32_t *first_
     }
 }
 
-/* The page that lists name for page i of a sequence: nothing was ever written to that of tokens
- * which no query sees. */
+/* The page that lists name for page i of a sequence: one far behind the cache's last page, if no
+ * query sees its tokens. */
 static int32_t listed_page(const struct page_lists *l, int s, int i)
 {
     if (l->unseen && (int64_t)(i + 1) * l->page_size <= l->unseen[s])
-        return l->nobodys;
+        return FAR_BEHIND;
     return l->pages[l->first[s] + i];
 }
 

@@ -101,7 +101,6 @@ struct page_lists {
     int32_t *first;      /* [count + 1]: where the pages of each begin */
     int32_t *pages;      /* of all sequences, one after the other; by page_lists_fill() */
     int page_size, spare;
-    int32_t nobodys; /* a spare page; by page_lists_fill() */
     bool far, in_order;
     bool spare_first; /* page 0 is nobody's */
     bool exact;       /* rows of a table have no entries behind the longest list */
@@ -148,7 +147,7 @@ uint8_t *block_lists_fill(struct call *c, struct page_lists *l, struct page_list
 /**
  * Says how many tokens of each sequence come before the first one that its queries see, those of
  * first_query[s] .. first_query[s + 1] - 1: `left` before a query's own with a window, chunk * n of
- * the last n with chunks. Lists then name a spare page for pages of such tokens alone.
+ * the last n with chunks. Lists then name no page of the cache for pages of such tokens alone.
  */
 void page_lists_hide(struct call *c, struct page_lists *l, const int32_t *first_query, int64_t left,
                      int chunk);
