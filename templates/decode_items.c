@@ -148,8 +148,9 @@ static struct tir_value table_of(struct decode *d, struct tir_value sequence)
     return tir_add(b, tir_arg(b, ARG_KV_INDICES, TIR_I64), tir_mul(b, first, four));
 }
 
-/* What the first key of an item is a multiple of: where loads take blocks or groups of keys, they
- * begin with the page's. A page in front of the window may hold anything. */
+/* The first key of an item is a multiple of this. Loads of blocks or groups of keys begin where the
+ * page has them. All others begin with the first key that is seen: a page in front of it may hold
+ * anything. */
 static int alignment(const struct decode *d)
 {
     if (!decode_by_lane(d->v) || (d->v->page_size && d->v->page_size % DECODE_BLOCK == 0))

@@ -644,16 +644,28 @@ static void begin(struct prefill *p)
  * longer with it. */
 static bool has_even_code(const struct prefill *p)
 {
-    return p->rows == 32 && p->tile->copy_bytes >= 16 && !att_scales_scores(p->v) &&
+    const bool wanted = p->tile->copy_bytes >= 16 || p->tile->own[PREFILL_EVEN_CODE];
+    return wanted && p->rows == 32 && !att_scales_scores(p->v) &&
            !(p->v->paged && p->dtype == TIR_FP8);
 }
 
 /* Two rounds take registers of both. Workgroups that take turns have no scalar ones for that, and
- * groups that share keys in 16 bits no vector registers. */
+ * groups that share keys in 16 bits no vector registers. On gfx942 more than 32 values of V a lane
+ * fill them too, and the loop of D 128, which has 2 % beside its matrix clocks, was 1 % longer. */
 static bool has_round_pairs(const struct prefill *p)
 {
     const bool full = p->tile->own[PREFILL_PERSISTENT] || (p->groups > 1 && p->bytes == 2);
-    return p->m->has_lds_read_tr && !p->v->paged && !att_scales_scores(p->v) && !full;
+    const bool square = p->v->head_dim == 128 && p->v->head_dim_v == 128;
+    const unsigned values = p->kv * p->dv / (p->waves * TIR_WAVE_LANES);
+    const bool fits = p->m->has_lds_read_tr || (!square && values <= 32);
+    return !p->v->paged && !att_scales_scores(p->v) && !full && fits;
+}
+
+/* Even code of gfx942 begins a window of fetch, where it was shortest. */
+static uint8_t loop_at(const struct prefill *p)
+{
+    const uint16_t *const own = p->tile->own;
+    return (uint8_t)(own[PREFILL_LOOP_AT] ? own[PREFILL_LOOP_AT] : own[PREFILL_EVEN_CODE]);
 }
 
 static void attend(struct prefill *p)
@@ -738,7 +750,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
                      .bare_last = p.tile->late_maximum,
                      .hoist_vgprs = p.tile->hoist_vgprs,
                      .memory_priority = p.tile->memory_priority,
-                     .loop_at = (uint8_t)p.tile->own[PREFILL_LOOP_AT],
+                     .loop_at = loop_at(&p),
                      .ping_pong = 2,
                      .part_early = (uint8_t)p.tile->own[PREFILL_PART_EARLY]},
         .workgroups_most = (uint16_t)groups,
@@ -767,7 +779,7 @@ const struct att_template att_template_prefill = {
     .n_tiles = PREFILL_N_TILES,
     .knobs = prefill_knobs,
     .own = {"k_buffers", "persistent", "fp8", "loop_at", "keys_first", "late_eighths", "part_early",
-            "key_groups"},
+            "key_groups", "even_code"},
     .n_knobs = PREFILL_N_KNOBS,
     .fits = prefill_fits,
     .check = prefill_check,
