@@ -106,6 +106,11 @@ static struct tir_value float_of_type(struct tir_builder *b, struct tir_type t, 
     return tir_build(b, TIR_const_float, t, NULL, 0, &(int64_t){bits});
 }
 
+struct tir_value tir_undef(struct tir_builder *b, struct tir_type t)
+{
+    return tir_build(b, TIR_undef, t, NULL, 0, NULL);
+}
+
 struct tir_value tir_i32(struct tir_builder *b, int32_t v)
 {
     return int_of_type(b, tir_scalar(TIR_I32), v);

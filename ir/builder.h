@@ -52,6 +52,9 @@ struct tir_value tir_named(struct tir_builder *b, const char *name, struct tir_v
 struct tir_value tir_i32(struct tir_builder *b, int32_t v);
 struct tir_value tir_i64(struct tir_builder *b, int64_t v);
 struct tir_value tir_f32(struct tir_builder *b, float v);
+/** A value of any type that whoever asks for it never looks at: of the side of a branch without it.
+ * It takes no instruction. The interpreter has NaNs for it. */
+struct tir_value tir_undef(struct tir_builder *b, struct tir_type t);
 struct tir_value tir_bool(struct tir_builder *b, bool v);
 /** Integer constant of the same type (scalar, vec or tile) as `like`; floats likewise. */
 struct tir_value tir_int_like(struct tir_builder *b, struct tir_value like, int64_t v);

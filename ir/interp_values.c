@@ -97,6 +97,7 @@ static int64_t element(struct interp *x, const struct tir_op *op, struct tir_typ
     switch (op->opcode) {
     case TIR_const_int:
     case TIR_const_float: return constant(x, op, t);
+    case TIR_undef: return tir_is_int(t.dtype) ? 0 : tir_from_float(t.dtype, NAN, fnuz);
     case TIR_arg: return argument(x, op, t);
     case TIR_block_id:
     case TIR_wave_id:
@@ -120,6 +121,7 @@ static bool is_elementwise(const struct tir_op *op)
     switch (op->opcode) {
     case TIR_const_int:
     case TIR_const_float:
+    case TIR_undef:
     case TIR_arg:
     case TIR_block_id:
     case TIR_wave_id:

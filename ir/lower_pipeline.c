@@ -291,21 +291,31 @@ static void clone_into(struct round *e, unsigned stage, const struct tir_block *
     }
 }
 
-static void begin_phase(struct round *e, unsigned phase)
+static bool is_matrix_phase(const struct round *e, int phase)
 {
-    const bool matrix = e->r->schedule->matrix_phases >> phase & 1;
-    tir_phase(&e->b, matrix);
-    if (e->r->schedule->memory_priority)
-        tir_set_priority(&e->b, matrix ? 0 : e->r->schedule->memory_priority);
+    return e->r->schedule->matrix_phases >> phase & 1;
 }
 
-/* Behind the barrier of a memory phase a matrix phase begins, with the priority: two words. Waves
- * that come here wait for others, and have time for a s_nop. */
+static void begin_phase(struct round *e, int phase)
+{
+    const struct tir_schedule *s = e->r->schedule;
+    const bool matrix = is_matrix_phase(e, phase);
+    tir_phase(&e->b, matrix);
+    if (s->memory_priority && !(matrix && s->early_priority))
+        tir_set_priority(&e->b, matrix ? 0 : s->memory_priority);
+}
+
+/* Behind the barrier of a memory phase a matrix phase begins, with the priority unless that is set
+ * here: two words, or one. Waves that come here wait for others, and have time for a s_nop. */
 static void place_barrier(struct round *e, int phase, bool steady)
 {
     const struct tir_schedule *s = e->r->schedule;
-    if (s->even_code && steady && !(s->matrix_phases >> phase & 1))
-        tir_align_code(&e->b, 0, TIR_PAIR_WORDS);
+    if (is_matrix_phase(e, phase))
+        return;
+    if (s->memory_priority && s->early_priority)
+        tir_set_priority(&e->b, 0);
+    if (s->even_code && steady)
+        tir_align_code(&e->b, s->early_priority, TIR_PAIR_WORDS);
 }
 
 /* Ping-pong: every phase ends with a barrier, so that the groups stay one phase apart. So does

@@ -58,6 +58,7 @@ static bool is_meta(const struct tir_func *f, const struct tir_op *op)
     case TIR_concat:
     case TIR_const_int:
     case TIR_const_float:
+    case TIR_undef:
     case TIR_splat:
     case TIR_bitcast: return true;
     default: return op->n_results && tir_typeof(f, op->result).kind == TIR_SCALAR;

@@ -28,6 +28,8 @@ struct tir_schedule {
     uint8_t part_early;  /* 1: the groups part before the prologue's last round, not behind it */
     uint8_t apart;       /* 1: waves share nothing in the loop, and run it without barriers */
     uint8_t memory_priority; /* s_setprio of memory phases, 0 in matrix phases; 0: never set */
+    uint8_t early_priority;  /* 1: it is 0 again while waves wait for the matrix phase, not behind
+                            their barrier; for groups a phase apart */
     uint8_t even_code;       /* 1: the steady loop's matrix phases begin at multiples of 8 bytes, as
                             almost all of their instructions have */
     uint8_t round_pairs;     /* 1: the steady loop has two rounds, so that it knows whose turn it is

@@ -52,6 +52,8 @@ static LLVMValueRef constant_of(struct lower *l, const struct tir_op *op, LLVMTy
 LLVMValueRef lower_constant(struct lower *l, const struct tir_op *op)
 {
     struct tir_type t = lower_result_type(l, op);
+    if (op->opcode == TIR_undef)
+        return LLVMGetUndef(lower_type(l, t));
     if (op->opcode == TIR_const_float && !is_float(t.dtype) && t.dtype != TIR_FP8)
         return lower_fail(l, "%s has no floating-point constants", tir_dtype_name(t.dtype));
     return splat_constant(constant_of(l, op, lower_dtype(l, t.dtype), t.dtype), lower_count(t));

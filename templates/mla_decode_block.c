@@ -327,7 +327,7 @@ static struct tir_value weights_of_parts(struct mla *s, struct tir_value x, stru
     const struct att_softmax *const softmax = &s->softmax;
     struct tir_value m = carried[ATT_CARRY_M], sum;
     x = mla_own_keys(s, x);
-    att_softmax_maximum(b, softmax, x, &m);
+    att_softmax_maximum(b, softmax, x, tir_float_like(b, m, 1.0f), &m);
     const struct tir_value growth = tir_sub(b, m, carried[ATT_CARRY_M]);
     const struct tir_value p =
         tir_named(b, "p", tir_exp2(b, att_softmax_exponent(b, softmax, x, m)));
@@ -368,8 +368,8 @@ static struct tir_value weights_of_all(struct mla *s, struct tir_value x, struct
                                        struct tir_value carried[ATT_N_CARRY])
 {
     struct tir_builder *const b = &s->d.b;
-    const struct att_softmax_step step =
-        att_softmax_maximum(b, &s->softmax, x, &carried[ATT_CARRY_M]);
+    const struct att_softmax_step step = att_softmax_maximum(
+        b, &s->softmax, x, tir_float_like(b, carried[ATT_CARRY_M], 1.0f), &carried[ATT_CARRY_M]);
     x = att_softmax_exponent(b, &s->softmax, x, carried[ATT_CARRY_M]);
     return use_weights(s, &step, block, tir_named(b, "p", tir_exp2(b, x)), carried);
 }

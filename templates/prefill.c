@@ -649,6 +649,14 @@ static bool has_even_code(const struct prefill *p)
            !(p->v->paged && p->dtype == TIR_FP8);
 }
 
+/* The softmax of head sizes up to 120 takes longer than the products beside it: l is added two
+ * weights at a time. LSE would be off by what that rounds. */
+static bool sums_pairs(const struct prefill *p)
+{
+    const bool short_rows = p->v->head_dim <= 64 && p->bytes == 2 && !p->v->paged;
+    return (p->padded || short_rows) && !p->v->lse;
+}
+
 /* Two rounds take registers of both. Workgroups that take turns have no scalar ones for that, and
  * groups that share keys in 16 bits no vector registers. On gfx942 more than 32 values of V a lane
  * fill them too, and the loop of D 128, which has 2 % beside its matrix clocks, was 1 % longer. */
@@ -687,7 +695,7 @@ static void attend(struct prefill *p)
                                .late_eighths = (uint8_t)p->tile->own[PREFILL_LATE_EIGHTHS],
                                .ties_any = true,
                                .cut = !p->m->has_cvt_pk_bf16 && !p->v->sinks,
-                               .sum_pairs = p->padded && !p->v->lse,
+                               .sum_pairs = sums_pairs(p),
                                .sum_row = p->sum_rows ? (unsigned)p->v->head_dim_v : 0,
                                .steps = p->steps};
     struct tir_value scale = p->k_scale;
@@ -750,6 +758,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
                      .bare_last = p.tile->late_maximum,
                      .hoist_vgprs = p.tile->hoist_vgprs,
                      .memory_priority = p.tile->memory_priority,
+                     .early_priority = (uint8_t)p.tile->own[PREFILL_EARLY_PRIORITY],
                      .loop_at = loop_at(&p),
                      .ping_pong = 2,
                      .part_early = (uint8_t)p.tile->own[PREFILL_PART_EARLY]},
@@ -779,7 +788,7 @@ const struct att_template att_template_prefill = {
     .n_tiles = PREFILL_N_TILES,
     .knobs = prefill_knobs,
     .own = {"k_buffers", "persistent", "fp8", "loop_at", "keys_first", "late_eighths", "part_early",
-            "key_groups", "even_code"},
+            "key_groups", "early_priority", "even_code"},
     .n_knobs = PREFILL_N_KNOBS,
     .fits = prefill_fits,
     .check = prefill_check,

@@ -60,7 +60,8 @@ struct tir_value att_softmax_next(struct tir_builder *b, const struct att_softma
 }
 
 struct att_softmax_step att_softmax_maximum(struct tir_builder *b, const struct att_softmax *s,
-                                            struct tir_value scores, struct tir_value *m)
+                                            struct tir_value scores, struct tir_value alpha,
+                                            struct tir_value *m)
 {
     const struct tir_value top = tir_col_fold_max(b, scores);
     struct att_softmax_step r = {.grown = tir_any(b, has_grown(b, s, top, *m))};
@@ -69,7 +70,7 @@ struct att_softmax_step att_softmax_maximum(struct tir_builder *b, const struct 
     struct tir_if follow = tir_begin_if(b, r.grown, true, t, 2);
     const struct tir_value next = att_softmax_next(b, s, top, *m);
     tir_else(b, &follow, (struct tir_value[]){next, tir_exp2(b, tir_sub(b, *m, next))});
-    struct tir_value both[] = {*m, tir_float_like(b, *m, 1.0f)};
+    struct tir_value both[] = {*m, alpha};
     tir_end_if(b, &follow, both);
     *m = tir_named(b, "m", both[0]);
     r.alpha = both[1];

@@ -51,10 +51,12 @@ struct att_softmax_step {
 /**
  * m follows, but only where the maximum of some query has grown past the threshold: any m will do
  * as long as nothing overflows, and O then needs no rescaling for most tiles. The exchange between
- * lanes is in a branch that is not expected to be taken.
+ * lanes is in a branch that is not expected to be taken. `alpha` is step.alpha where m stays: 1, or
+ * tir_undef() for those who look at it only where it has grown.
  */
 struct att_softmax_step att_softmax_maximum(struct tir_builder *b, const struct att_softmax *s,
-                                            struct tir_value scores, struct tir_value *m);
+                                            struct tir_value scores, struct tir_value alpha,
+                                            struct tir_value *m);
 
 /** log2 p_j = s_j exponent - m. */
 struct tir_value att_softmax_exponent(struct tir_builder *b, const struct att_softmax *s,

@@ -111,7 +111,7 @@ static void check_maximum(float top, bool follows)
     const struct tir_value s = tir_tile_load(b, view(&p, "in", KEYS), tir_i32(b, 0), p.scores);
     const struct att_softmax softmax = att_softmax(b, p.scores, tir_arg(b, "exponent", TIR_F32));
     struct tir_value m = tir_splat(b, tir_f32(b, -4.0f), softmax.vector);
-    att_softmax_maximum(b, &softmax, s, &m);
+    att_softmax_maximum(b, &softmax, s, tir_float_like(b, m, 1.0f), &m);
     tir_tile_store(b, view(&p, "out", 1), tir_i32(b, 0), m);
     run(&p, in, out, (const float[]){0, 2});
     for (int i = 0; i < LANES; i++)
