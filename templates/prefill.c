@@ -788,7 +788,7 @@ const struct att_template att_template_prefill = {
     .n_tiles = PREFILL_N_TILES,
     .knobs = prefill_knobs,
     .own = {"k_buffers", "persistent", "fp8", "loop_at", "keys_first", "late_eighths", "part_early",
-            "key_groups", "early_priority", "even_code"},
+            "key_groups", "whole_heads", "early_priority", "even_code"},
     .n_knobs = PREFILL_N_KNOBS,
     .fits = prefill_fits,
     .check = prefill_check,

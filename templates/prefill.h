@@ -128,7 +128,7 @@ bool prefill_second(const struct att_variant *v, const struct tir_machine *m,
 
 /* prefill_tile.c */
 
-enum { PREFILL_N_TILES = 31 };
+enum { PREFILL_N_TILES = 33 };
 extern const struct att_tile prefill_tiles[PREFILL_N_TILES];
 /* Members of att_tile.own. */
 enum {
@@ -137,9 +137,10 @@ enum {
     PREFILL_FP8,        /* is for q, k and v of fp8 */
     PREFILL_LOOP_AT,    /* tir_schedule.loop_at, chosen for one loop; 0: wherever it comes to be */
     PREFILL_KEYS_FIRST, /* K is read before V is written, which has a longer way to come */
-    PREFILL_LATE_EIGHTHS,   /* exponentials that are late, where late_power says so; 0: a half */
-    PREFILL_PART_EARLY,     /* tir_schedule.part_early */
-    PREFILL_KEY_GROUPS,     /* groups of waves that share the keys of a tile of queries; 0: one */
+    PREFILL_LATE_EIGHTHS, /* exponentials that are late, where late_power says so; 0: a half */
+    PREFILL_PART_EARLY,   /* tir_schedule.part_early */
+    PREFILL_KEY_GROUPS,   /* groups of waves that share the keys of a tile of queries; 0: one */
+    PREFILL_WHOLE_HEADS,  /* turns without a mask, as workgroups without turns, take a head whole */
     PREFILL_EARLY_PRIORITY, /* tir_schedule.early_priority */
     PREFILL_EVEN_CODE,      /* 1: tir_schedule.even_code, as all tiles have that copy 16 bytes */
 };

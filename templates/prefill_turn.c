@@ -27,18 +27,41 @@ static void find_sequence_and_head(struct prefill *p, const struct turn *t)
     p->head = tir_sub(b, item, tir_mul(b, p->sequence, heads));
 }
 
-static void find_kv_head(struct prefill *p)
-{
-    struct tir_builder *b = &p->b;
-    p->kv_head = p->v->gqa ? tir_div(b, p->head, tir_i32(b, p->v->gqa))
-                           : tir_div(b, p->head, tir_arg(b, ARG_GQA, TIR_I32));
-}
-
 static struct tir_value count_layers(struct prefill *p)
 {
     const int rows = (int)prefill_queries(p);
     const struct tir_value most = tir_arg(&p->b, ARG_MAX_SEQLEN_Q, TIR_I32);
     return tir_div(&p->b, att_plus(&p->b, most, rows - 1), tir_i32(&p->b, rows));
+}
+
+/* Does an XCD take all tiles of a head before the next one? Not with a causal mask, whose launch
+ * begins with the longest tiles; nor in turns of D 128, whose loop has all scalar registers. */
+static bool takes_whole_heads(const struct prefill *p)
+{
+    const bool turns = p->tile->own[PREFILL_PERSISTENT];
+    return p->v->mask != ATT_MASK_CAUSAL && (!turns || p->tile->own[PREFILL_WHOLE_HEADS]);
+}
+
+/* An XCD takes all tiles of a head before those of the next: its L2 then holds the keys of few
+ * heads, whatever the GQA ratio is. */
+static void find_tile_of_head(struct prefill *p, struct turn *t)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value heads = tir_arg(b, ARG_HEADS, TIR_I32), layers = count_layers(p);
+    const struct tir_value order = tir_add(b, tir_mul(b, t->layer, t->places), t->place);
+    const struct tir_value item =
+        att_xcd_item(b, order, tir_i32(b, 0), tir_mul(b, t->places, layers));
+    const struct tir_value place = tir_div(b, item, layers);
+    p->sequence = tir_div(b, item, tir_mul(b, layers, heads));
+    p->head = tir_sub(b, place, tir_mul(b, p->sequence, heads));
+    t->layer = tir_sub(b, item, tir_mul(b, place, layers));
+}
+
+static void find_kv_head(struct prefill *p)
+{
+    struct tir_builder *b = &p->b;
+    p->kv_head = p->v->gqa ? tir_div(b, p->head, tir_i32(b, p->v->gqa))
+                           : tir_div(b, p->head, tir_arg(b, ARG_GQA, TIR_I32));
 }
 
 int prefill_workgroups(const struct prefill *p)
@@ -58,12 +81,15 @@ static void load_tokens(struct prefill *p, const char *array, struct tir_value a
 
 /* The places and numbers of a turn's queries and keys. In turns all that is loaded is asked for at
  * once, and arrives while the head is divided. */
-static void locate(struct prefill *p, const struct turn *t)
+static void locate(struct prefill *p, struct turn *t)
 {
     struct tir_builder *b = &p->b;
     const bool turns = prefill_workgroups(p) != 0;
     struct tir_value q[2], k[2];
-    find_sequence_and_head(p, t);
+    if (takes_whole_heads(p))
+        find_tile_of_head(p, t);
+    else
+        find_sequence_and_head(p, t);
     if (!turns)
         find_kv_head(p);
     const struct tir_value at = tir_shl(b, p->sequence, tir_i32(b, 2));
@@ -198,6 +224,17 @@ static struct tir_if begin_ahead(struct prefill *p, const struct next_turn *next
     return there;
 }
 
+/* Do two waves copy the same part of K? In turns without rows, which have no barrier, one of them
+ * could then be a turn behind the other. */
+static bool shares_copies(const struct prefill *p)
+{
+    const unsigned least = p->waves * TIR_WAVE_LANES * p->tile->copy_bytes;
+    for (unsigned i = 0; i < p->n_panels; i++)
+        if (p->kv * p->groups * p->panels[i].width * p->bytes < least)
+            return true;
+    return false;
+}
+
 /* One turn, with a next one or none. */
 static void take_turn(struct prefill *p, const struct next_turn *next,
                       void (*attend)(struct prefill *))
@@ -216,6 +253,8 @@ static void take_turn(struct prefill *p, const struct next_turn *next,
         tir_end_if(b, &there, NULL);
     tir_else(b, &some, NULL);
     if (ahead) {
+        if (shares_copies(p))
+            prefill_await_keys(p);
         there = begin_ahead(p, next);
         tir_else(b, &there, NULL);
         tir_end_if(b, &there, NULL);
@@ -272,7 +311,7 @@ void prefill_take_turns(struct prefill *p, void (*attend)(struct prefill *))
         take_all(p, attend);
         return;
     }
-    const struct turn only = find_turn(p);
+    struct turn only = find_turn(p);
     locate(p, &only);
     take_turn(p, NULL, attend);
 }

@@ -13,6 +13,7 @@ import sys
 import tempfile
 
 SHAPES = {
+    "prefill_*_d192_v128": "batch=8,q=1024,heads=8,kv_heads=8",  # each head has its keys
     "prefill": "q=1024,heads=8,kv_heads=1",
     "decode": "batch=4,k=2048,kv_heads=2",
     "mla_decode": "batch=4,k=2048",
@@ -23,18 +24,18 @@ SHAPES = {
 
 
 def measure(attnc, description):
-    """Lines of the record: kernel, cycles of an iteration, the bound."""
-    lines = []
+    """Lines of the record: kernel, cycles of an iteration, the bound. The first shape counts."""
+    lines = {}
     with tempfile.NamedTemporaryFile(suffix=".attnpack") as pack:
         subprocess.run([attnc, "build", description, "-q", "-o", pack.name], check=True)
-        for op, shape in SHAPES.items():
+        for kernels, shape in SHAPES.items():
             run = subprocess.run(
-                [attnc, "trace", pack.name, op + "_*", "--shape", shape, "--samples-only", "--json"],
+                [attnc, "trace", pack.name, kernels + "_*", "--shape", shape, "--samples-only", "--json"],
                 check=True, capture_output=True, text=True)
             for report in json.loads(run.stdout):
-                lines.append("%-48s %9.2f of %7.2f" % (
+                lines.setdefault(report["kernel"], "%-48s %9.2f of %7.2f" % (
                     report["kernel"], report["loop_cycles"], report["loop_bound"]))
-    return sorted(lines)
+    return sorted(lines.values())
 
 
 def main():

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Forward attention of ROCm/aiter, head dim 128: the kernels that the published rows are about,
- * which are those of bf16, and of fp8, from the directory that the user names. Their arguments are
- * those of fmha_fwd_v3_args in csrc/include/mha_fwd.h: 16 bytes each.
+ * which are those of bf16, and of fp8 or of keys of 192 elements, from the directory that the user
+ * names. Their arguments are those of fmha_fwd_v3_args in csrc/include/mha_fwd.h: 16 bytes each.
+ * The file csrc/cpp_itfs/mha_fwd.cu launches them.
  */
 #include <math.h>
 #include <stdio.h>
@@ -14,7 +15,7 @@
 
 #define HEAD_DIM 128
 #define OUT_BYTES (HEAD_DIM * 2) /* of a row of a head */
-#define TILE 256                 /* rows of Q of a workgroup */
+#define WIDE_DIM 192             /* of q and k beside values of 128 */
 #define PATTERN_BYTES (1u << 20)
 
 static const struct published {
@@ -22,8 +23,10 @@ static const struct published {
     bool causal, fp8;
     double gfx942, gfx950;
     double growth; /* powers of two by which scores grow over 64 keys; 0: data are random */
+    bool wide;     /* q and k have 192 elements, of bf16 */
 } published[] = {
-#define R(b, h, hk, s, causal, mi300x, mi355x) {b, h, hk, s, causal, false, mi300x, mi355x, 0},
+#define R(b, h, hk, s, causal, mi300x, mi355x) \
+    {b, h, hk, s, causal, false, mi300x, mi355x, 0, false},
 #include "tools/hipsim/calibration/attention.def"
 };
 
@@ -70,6 +73,9 @@ enum argument_index {
     ARG_V_DESCALE,
     ARG_COUNT = 41, /* strides of these three are last: 0 */
 };
+
+/* Rows of Q of a workgroup. */
+static uint32_t tile_of(const struct published *p) { return p->wide ? 128 : 256; }
 
 /* Values like those of attention, so that no shortcut for zeros is taken: of 1/8 to 2, either
  * sign. */
@@ -138,39 +144,47 @@ static void fill_scales(struct argument a[ARG_COUNT])
     a[ARG_Q_DESCALE].value = a[ARG_K_DESCALE].value = a[ARG_V_DESCALE].value = (uintptr_t)p;
 }
 
-/* Q and O of all batches are one, which no workgroups of one time see. */
-static void fill_arguments(const struct published *p, struct argument a[ARG_COUNT])
+/* Q and O of all batches are one, which no workgroups of one time see. by_heads: the grid's first
+ * dimension is the head. */
+static void fill_arguments(const struct published *p, bool by_heads, struct argument a[ARG_COUNT])
 {
-    const size_t row = HEAD_DIM * (p->fp8 ? 1 : 2);
-    const size_t kv = (size_t)p->batch * p->length * p->kv_heads * row;
-    const uint64_t kv_row = (uint64_t)p->kv_heads * row, q_row = (uint64_t)p->heads * row;
-    const uint64_t o_row = (uint64_t)p->heads * OUT_BYTES;
-    float scale = 1 / sqrtf(HEAD_DIM);
+    const uint32_t dim = p->wide ? WIDE_DIM : HEAD_DIM;
+    const size_t row = dim * (p->fp8 ? 1 : 2), v_head = HEAD_DIM * (p->fp8 ? 1 : 2);
+    const uint64_t k_row = (uint64_t)p->kv_heads * row, v_row = (uint64_t)p->kv_heads * v_head;
+    const uint64_t q_row = (uint64_t)p->heads * row, o_row = (uint64_t)p->heads * OUT_BYTES;
+    const size_t tokens = (size_t)p->batch * p->length;
+    float scale = 1 / sqrtf((float)dim);
     void *o;
     memset(a, 0, ARG_COUNT * sizeof(*a));
     check(hipMalloc(&o, p->length * o_row), "hipMalloc");
     a[ARG_O].value = (uintptr_t)o;
     if (p->growth > 0) {
         a[ARG_Q].value = (uintptr_t)growing(p, p->heads, p->length, false);
-        a[ARG_K].value = (uintptr_t)growing(p, p->kv_heads, (size_t)p->batch * p->length, true);
+        a[ARG_K].value = (uintptr_t)growing(p, p->kv_heads, tokens, true);
     } else {
         a[ARG_Q].value = (uintptr_t)filled(p->length * q_row, p->fp8);
-        a[ARG_K].value = (uintptr_t)filled(kv, p->fp8);
+        a[ARG_K].value = (uintptr_t)filled(tokens * k_row, p->fp8);
     }
-    a[ARG_V].value = (uintptr_t)filled(kv, p->fp8);
+    a[ARG_V].value = (uintptr_t)filled(tokens * v_row, p->fp8);
     memcpy(&a[ARG_SCALE].value, &scale, sizeof(scale));
     a[ARG_LENGTH].value = a[ARG_KV_LENGTH].value = p->length;
     a[ARG_Q_ROW].value = q_row;
     a[ARG_O_ROW].value = o_row;
-    a[ARG_Q_TILE].value = TILE * q_row;
+    a[ARG_Q_TILE].value = tile_of(p) * q_row;
     a[ARG_Q_HEAD].value = row;
     a[ARG_O_HEAD].value = OUT_BYTES;
     a[ARG_GQA].value = p->heads / p->kv_heads;
-    a[ARG_K_ROW].value = a[ARG_V_ROW].value = kv_row;
-    a[ARG_K_HEAD].value = a[ARG_V_HEAD].value = row;
-    a[ARG_K_BATCH].value = a[ARG_V_BATCH].value = kv_row * p->length;
+    a[ARG_K_ROW].value = k_row;
+    a[ARG_V_ROW].value = v_row;
+    a[ARG_K_HEAD].value = row;
+    a[ARG_V_HEAD].value = v_head;
+    a[ARG_K_BATCH].value = k_row * p->length;
+    a[ARG_V_BATCH].value = v_row * p->length;
     a[ARG_TUNE].value = p->causal && (p->heads % 8 || p->length > 16384) ? 3 : 5;
-    a[ARG_QK_DIM].value = a[ARG_V_DIM].value = HEAD_DIM;
+    if (by_heads)
+        a[ARG_TUNE].value = 0;
+    a[ARG_QK_DIM].value = dim;
+    a[ARG_V_DIM].value = HEAD_DIM;
     a[ARG_HEADS].value = p->heads;
     if (p->fp8)
         fill_scales(a);
@@ -189,8 +203,11 @@ static bool code_object(const struct target *t, const struct published *p, const
                         char *path, size_t size, char *kernel, size_t kernel_size)
 {
     char name[64], symbol[96];
-    snprintf(name, sizeof(name), "fwd_hd128_%s%s%s", p->fp8 ? "fp8" : "bf16",
-             p->causal ? "_causal" : "", p->fp8 ? "" : rounding);
+    snprintf(name, sizeof(name), "fwd_%s_%s%s%s",
+             !p->wide    ? "hd128"
+             : t->gfx950 ? "hd192_hd128"
+                         : "hd192x128",
+             p->fp8 ? "fp8" : "bf16", p->causal ? "_causal" : "", p->fp8 ? "" : rounding);
     snprintf(path, size, "%s/%s/fmha_v3_fwd/%s%s.co", t->hsa, t->name, t->gfx950 ? "" : "MI300/",
              name);
     const bool odd = p->fp8 && t->gfx950;
@@ -209,13 +226,15 @@ static bool time_attention(const struct target *t, const struct published *p, co
     hipModule_t module;
     hipFunction_t function;
     struct argument arguments[ARG_COUNT];
-    uint32_t tiles = (p->length + TILE - 1) / TILE;
+    const uint32_t tiles = (p->length + tile_of(p) - 1) / tile_of(p);
+    const bool by_heads = p->wide && !t->gfx950;
     /* Causal: a workgroup takes a tile from the head and one from the tail. */
-    const uint32_t grid[3] = {p->causal ? (tiles + 1) / 2 : tiles, p->heads, p->batch};
+    const uint32_t pairs = p->causal ? (tiles + 1) / 2 : tiles;
+    const uint32_t grid[3] = {by_heads ? p->heads : pairs, by_heads ? tiles : p->heads, p->batch};
     check(hipModuleLoad(&module, path), path);
     check(hipModuleGetFunction(&function, module, kernel), kernel);
-    fill_arguments(p, arguments);
-    *report = launch(function, grid, 512, arguments, sizeof(arguments));
+    fill_arguments(p, by_heads, arguments);
+    *report = launch(function, grid, p->wide ? 256 : 512, arguments, sizeof(arguments));
     free_arguments(arguments);
     check(hipModuleUnload(module), "hipModuleUnload");
     return true;
@@ -273,7 +292,8 @@ void calibrate_attention(struct target *t)
         roundings(t);
 }
 
-/* "batch,heads,kv_heads,length,causal[,growth]", of fp8 behind "fp8:" and without growth */
+/* "batch,heads,kv_heads,length,causal[,growth]"; of fp8 behind "fp8:" and of keys of 192 elements
+ * behind "d192:", both without growth */
 void time_attention_shape(struct target *t)
 {
     struct published p = {0};
@@ -296,14 +316,18 @@ void time_attention_shape(struct target *t)
         return;
     }
     p.fp8 = strncmp(t->shape, "fp8:", 4) == 0;
-    const int read = sscanf(t->shape + (p.fp8 ? 4 : 0), "%u,%u,%u,%u,%u,%lf", &p.batch, &p.heads,
-                            &p.kv_heads, &p.length, &causal, &p.growth);
-    if (read < 5 || (p.fp8 && read > 5)) {
+    p.wide = strncmp(t->shape, "d192:", 5) == 0;
+    const char *const numbers = t->shape + (p.fp8 ? 4 : p.wide ? 5 : 0);
+    const int read = sscanf(numbers, "%u,%u,%u,%u,%u,%lf", &p.batch, &p.heads, &p.kv_heads,
+                            &p.length, &causal, &p.growth);
+    if (read < 5 || ((p.fp8 || p.wide) && read > 5)) {
         fprintf(stderr, "calibrate: --shape wants batch,heads,kv_heads,length,causal[,growth] or "
-                        "fp8:batch,heads,kv_heads,length,causal\n");
+                        "fp8: or d192:batch,heads,kv_heads,length,causal\n");
         _exit(2);
     }
     p.causal = causal;
+    if (p.wide) /* gfx942's workgroups do not pair a tile of the head with one of the tail */
+        execute_samples(6);
     if (!t->hsa || !time_attention(t, &p, t->gfx950 ? "" : "_rtne", &r)) {
         fprintf(stderr, "calibrate: --shape wants --hsa, a directory with the attention kernels\n");
         _exit(2);
