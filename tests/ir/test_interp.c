@@ -277,6 +277,19 @@ static void the_place_of_code_means_nothing(void **state)
     assert_int_equal(w[63], 5);
 }
 
+/* Whoever looks at it shall notice. */
+static void undef_is_no_number(void **state)
+{
+    (void)state;
+    int32_t w[256] = {0};
+    float found;
+    assert_string_equal("", run_body("  %4 = undef : vec<1, f32>\n"
+                                     "  global_store %0, %3, %4 {offset=0}\n",
+                                     w));
+    memcpy(&found, &w[5], sizeof(found));
+    assert_true(isnan(found));
+}
+
 static void failures_name_the_op(void **state)
 {
     (void)state;
@@ -312,6 +325,7 @@ int main(void)
         cmocka_unit_test(waves_may_take_branches_apart),
         cmocka_unit_test(carried_values_may_trade_places),
         cmocka_unit_test(the_place_of_code_means_nothing),
+        cmocka_unit_test(undef_is_no_number),
         cmocka_unit_test(failures_name_the_op),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
