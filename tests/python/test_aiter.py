@@ -80,6 +80,9 @@ KERNELS = [
      "kv_layout": "nhd", "cos_sin": "same"},
     {"op": "rope_qk_norm_cache", "head_dim": D, "rope": "neox", "rotary_dim": D, "keep_kv": True,
      "kv_layout": ["nhd", "shuffle"], "cos_sin": "same"},
+    {"op": "rope_qk_norm_cache", "head_dim": D, "rope": "neox", "norm": "rms", "rotary_dim": D,
+     "keep_kv": True, "kv_layout": "shuffle", "cos_sin": "same", "kv_dtype": "fp8",
+     "kv_scale": "block"},
     {"op": "indexer_logits", "index_heads": 64},
     {"op": "indexer_logits", "index_heads": 64, "paged": True, "kv_layout": ["nhd", "shuffle"],
      "small_pages": [False, True]},
@@ -641,6 +644,39 @@ class Calls:
         support.close(got, want_k[there], self.ROPE, "k cache")
         got = unshuffle_v(self.back(vc).reshape(3, HK, P // X, D, X)).reshape(-1, HK, D)
         np.testing.assert_array_equal(got[slots[there]], v.reshape(tokens, HK, D)[there])
+
+    def test_fused_qk_norm_rope_cache_block_quant_shuffle(self):
+        qw, kw = support.random((D,), 2), support.random((D,), 3)
+        table = self.table(D, np.float16)
+        kc, vc = (self.t(np.zeros(s, np.uint8)) for s in ((3, HK, D // 16, P, 16), (3, HK, 1, D, 16)))
+        ks, vs = (self.t(np.full((3, HK), 7, np.float32)) for _ in range(2))  # of an earlier sequence
+        held = {}  # of page 1, whose last tokens are eight times as large
+        for slots, factor in ((np.arange(16, 21), 1), (np.arange(21, 24), 8)):
+            tokens = len(slots)
+            qkv = support.random((tokens, (H + 2 * HK) * D), 1)
+            qkv[:, (H + HK) * D:] *= factor
+            q, k, v = np.split(qkv, [H * D, (H + HK) * D], 1)
+            weights, positions = (kw * factor).astype(np.float16), slots.astype(np.int64)
+            whole = self.t(qkv.copy())
+            aiter.fused_qk_norm_rope_cache_block_quant_shuffle(
+                whole, H, HK, HK, D, 1e-6, self.t(qw), self.t(weights), self.t(table), True,
+                self.t(positions), kc, vc, self.t(positions), self.t(np.array([0, tokens], np.int32)),
+                "fp8_e4m3", ks, vs)
+            want = self.rotate(q.reshape(tokens, H, D), table, positions, True, qw, 1e-6)
+            support.close(self.back(whole)[:, :H * D].reshape(tokens, H, D), want, self.ROPE, "q")
+            want = self.rotate(k.reshape(tokens, HK, D), table, positions, True, weights, 1e-6)
+            support.close(self.back(whole)[:, H * D:(H + HK) * D].reshape(tokens, HK, D), want,
+                          factor * self.ROPE, "k")
+            for name, rows in (("k", want), ("v", v.reshape(tokens, HK, D).astype(np.float64))):
+                held[name] = np.concatenate([held.get(name, rows[:0]), rows])
+        for name, cache, scales, back in (("k", kc, ks, unshuffle_k), ("v", vc, vs, unshuffle_v)):
+            rows, scale = held[name], self.back(scales)[1]
+            np.testing.assert_allclose(scale, np.abs(rows).max((0, 2)) / FP8_MAX, 2e-3)
+            got = FP8[back(self.back(cache))[1][:8]] * scale[:, None]
+            # Rounded, and the first tokens once more: e4m3 has an error of a sixteenth.
+            limit = np.abs(rows) / 7.5 + 2 * scale[:, None] * FP8_TINY
+            self.assertTrue((np.abs(got - rows) <= limit).all(), name)
+            np.testing.assert_array_equal(self.back(scales)[[0, 2]], 7)
 
     def test_fused_qk_norm_rope_cache_pts_quant_shuffle(self):
         tokens = 4

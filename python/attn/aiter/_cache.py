@@ -167,6 +167,28 @@ def fused_qk_norm_rope_cache_quant_shuffle(q, k, v, num_heads_q, num_heads_k, nu
          eps, keep=True)
 
 
+def fused_qk_norm_rope_cache_block_quant_shuffle(qkv, num_heads_q, num_heads_k, num_heads_v, head_dim,
+                                                 eps, qw, kw, cos_sin_cache, is_neox_style, pos_ids,
+                                                 k_cache, v_cache, slot_mapping, cu_q_len,
+                                                 kv_cache_dtype, k_scale, v_scale,
+                                                 max_tokens_per_batch=0):
+    """The same of packed q, k, v, with a scale for each page and KV head, [pages, KV heads]. It
+    begins anew with a page's first token and only grows from there; what the page holds is then
+    rounded again. Tokens of a sequence follow each other, as cu_q_len has them."""
+    call = "fused_qk_norm_rope_cache_block_quant_shuffle"
+    s = c.session(qkv)
+    qkv = heads_of(qkv, num_heads_q + num_heads_k + num_heads_v, head_dim)
+    q, k = qkv[:, :num_heads_q], qkv[:, num_heads_q:num_heads_q + num_heads_k]
+    v = qkv[:, num_heads_q + num_heads_k:]
+    k_scale, v_scale = typed(call, k_cache, kv_cache_dtype, k_scale, v_scale)
+    cache = c.Cache(call, k_cache, as_shuffled(k_cache, v_cache), c.dtype(qkv), k_scale, v_scale,
+                    shuffled=True)
+    if k_scale is not None and cache.desc.scale != "block":
+        raise NotServed(call, "the scales are not [pages, KV heads]")
+    rope(call, s, q, k, v, cache, slot_mapping, pos_ids, cos_sin_cache, is_neox_style, "rms", (qw, kw),
+         eps, keep=True)
+
+
 def fused_qk_norm_rope_cache_pts_quant_shuffle(qkv, qw, kw, cos_sin, positions, num_tokens,
                                                num_heads_q, num_heads_k, num_heads_v, head_size,
                                                is_neox_style, eps, q_out, k_cache, v_cache,

@@ -51,8 +51,10 @@ ROWS = (
      "fp8 without `dequant`"),
     (("merge_attn_states",), "ATOM, vLLM", "fp8 outputs, `prefill_tokens_with_context`",
      "the two together"),
-    (("fused_qk_norm_rope_cache_quant_shuffle", "fused_qk_norm_rope_cache_pts_quant_shuffle"), "ATOM",
-     "in place, or to `q_out`, `k_out`, `v_out`; partial rotation", ""),
+    (("fused_qk_norm_rope_cache_quant_shuffle", "fused_qk_norm_rope_cache_pts_quant_shuffle",
+      "fused_qk_norm_rope_cache_block_quant_shuffle"), "ATOM",
+     "in place, or to `q_out`, `k_out`, `v_out`; partial rotation; scales of tokens, of a tensor, or of "
+     "pages that grow; `max_tokens_per_batch` is not looked at", ""),
     (("fused_qk_rope_reshape_and_cache",), "ATOM",
      "`flash_layout`, or SHUFFLE with values of five dimensions or `[page, head, D, token]`; `cos` and "
      "`sin` are joined into one table once; fp8 `q_out`",
@@ -102,8 +104,6 @@ _FP4 = "keys of 4 bits are not read"
 MISSING = (
     ("reshape_and_cache_with_block_quant_for_asm_pa", "",
      "its scales are of blocks of 128 or 256 tokens, not of pages"),
-    ("fused_qk_norm_rope_cache_block_quant_shuffle", "",
-     "how a page's scale grows there was not compared with rope_qk_norm_cache's rule yet"),
     ("fmha_v3_fwd", "SGLang", _ENTRY),
     ("fmha_v3_varlen_fwd", "SGLang", _ENTRY),
     ("pa_decode_bf16_asm", "ATOM", "it is of gfx1250, with fp8 queries"),
