@@ -96,10 +96,13 @@ static struct tir_view q_view(struct prefill *p, const struct panel *n)
 {
     struct tir_builder *b = &p->b;
     const struct tir_value token = tir_add(b, p->q_begin, p->row0);
-    const struct tir_value stride = att_stride(b, ARG_Q_TOKEN_STRIDE, (int)p->bytes);
+    struct tir_value stride =
+        tir_convert(b, att_stride(b, ARG_Q_TOKEN_STRIDE, (int)p->bytes), TIR_I32);
+    if (p->ahead) /* lanes' offsets are made anew, and take no registers of a turn's loop */
+        stride = tir_materialize(b, stride);
     return att_view(b, prefill_head_base(p, ATT_HEADS(Q), token, p->head, p->bytes),
-                    tir_sub(b, p->q_len, p->row0), tir_convert(b, stride, TIR_I32),
-                    p->v->head_dim * (int)p->bytes, (int)(n->first * p->bytes));
+                    tir_sub(b, p->q_len, p->row0), stride, p->v->head_dim * (int)p->bytes,
+                    (int)(n->first * p->bytes));
 }
 
 static struct tir_value q_buffer(struct prefill *p, const struct panel *n)
@@ -657,12 +660,12 @@ static bool sums_pairs(const struct prefill *p)
     return (p->padded || short_rows) && !p->v->lse;
 }
 
-/* Two rounds take registers of both. Workgroups that take turns have no scalar ones for that, and
- * groups that share keys in 16 bits no vector registers. On gfx942 more than 32 values of V a lane
- * fill them too, and the loop of D 128, which has 2 % beside its matrix clocks, was 1 % longer. */
+/* Two rounds take registers of both, and groups that share keys in 16 bits have no vector registers
+ * for that. On gfx942 more than 32 values of V a lane fill them too, and the loop of D 128, which
+ * has 2 % beside its matrix clocks, was 1 % longer. */
 static bool has_round_pairs(const struct prefill *p)
 {
-    const bool full = p->tile->own[PREFILL_PERSISTENT] || (p->groups > 1 && p->bytes == 2);
+    const bool full = prefill_has_full_turns(p) || (p->groups > 1 && p->bytes == 2);
     const bool square = p->v->head_dim == 128 && p->v->head_dim_v == 128;
     const unsigned values = p->kv * p->dv / (p->waves * TIR_WAVE_LANES);
     const bool fits = p->m->has_lds_read_tr || (!square && values <= 32);
@@ -714,10 +717,13 @@ static void attend(struct prefill *p)
     else
         locate_rows(p);
     const struct tir_value n = count_tiles(p);
-    fill_padding(p);
+    if (!p->ahead)
+        fill_padding(p);
     begin(p);
     if (p->row_bytes)
         await_q(p);
+    if (p->ahead) /* by now no wave has O of the turn before there */
+        fill_padding(p);
 
     struct tir_value *const carried = p->carried;
     struct tir_value kept[ATT_N_CARRY];

@@ -118,6 +118,9 @@ void prefill_await_keys(struct prefill *p);
 /** Workgroups of a launch that take turns; 0: each tile of queries has its own. */
 int prefill_workgroups(const struct prefill *p);
 
+/** Do turns leave no registers for a loop of two rounds? */
+bool prefill_has_full_turns(const struct prefill *p);
+
 /** Calls `attend` once, to build what is done to a tile of queries whose places are known, up to
  * what prefill_finish() does. */
 void prefill_take_turns(struct prefill *p, void (*attend)(struct prefill *));

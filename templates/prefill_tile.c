@@ -63,7 +63,7 @@ const struct att_tile prefill_tiles[PREFILL_N_TILES] = {
      .late_power = true,
      .whole_keys = true,
      .late_maximum = true,
-     .own = {[PREFILL_LATE_EIGHTHS] = 5, [PREFILL_EARLY_PRIORITY] = 1},
+     .own = {[PREFILL_PERSISTENT] = 1, [PREFILL_LATE_EIGHTHS] = 5, [PREFILL_EARLY_PRIORITY] = 1},
      .why = "less of Q and O leaves registers for addresses"},
     {.head_dim = 128,
      .head_dim_v = 128,
@@ -118,7 +118,7 @@ const struct att_tile prefill_tiles[PREFILL_N_TILES] = {
      .late_power = true,
      .whole_keys = true,
      .late_maximum = true,
-     .own = {[PREFILL_KEYS_FIRST] = 1, [PREFILL_LATE_EIGHTHS] = 4},
+     .own = {[PREFILL_KEYS_FIRST] = 1, [PREFILL_LATE_EIGHTHS] = 4, [PREFILL_PERSISTENT] = 1},
      .why = "without sums the first product has room for half of the exponentials"},
     {.head_dim = 96,
      .head_dim_v = 96,
@@ -132,7 +132,7 @@ const struct att_tile prefill_tiles[PREFILL_N_TILES] = {
      .late_power = true,
      .whole_keys = true,
      .late_maximum = true,
-     .own = {[PREFILL_KEYS_FIRST] = 1, [PREFILL_LATE_EIGHTHS] = 3},
+     .own = {[PREFILL_KEYS_FIRST] = 1, [PREFILL_LATE_EIGHTHS] = 3, [PREFILL_PERSISTENT] = 2},
      .why = "few bytes a key: reads of 32 keys would take longer than the products beside them"},
     {.head_dim = 96,
      .head_dim_v = 96,
@@ -151,7 +151,7 @@ const struct att_tile prefill_tiles[PREFILL_N_TILES] = {
      .panel = 256,
      .hoist_vgprs = 8,
      .whole_keys = true,
-     .own = {[PREFILL_KEYS_FIRST] = 1, [PREFILL_EVEN_CODE] = 1},
+     .own = {[PREFILL_KEYS_FIRST] = 1, [PREFILL_EVEN_CODE] = 1, [PREFILL_PERSISTENT] = 1},
      .why = "what several panels leave to be read under the product stalls it"},
     {.head_dim = 128,
      .head_dim_v = 128,
@@ -607,10 +607,8 @@ static void place_out(struct prefill *p, unsigned q)
         p->o_ahead = p->o;
         p->o_ahead.at = q;
         p->row_bytes = q + o;
-    } else if (p->ahead && !p->sum_rows) { /* which are ones in V's place */
-        place_halves(p);
     } else if (p->ahead) {
-        p->row_bytes = most;
+        place_halves(p);
     }
     p->rows_in_v = p->groups > 1 && p->row_bytes <= p->v_room;
     if (lds_bytes(p) + slack > most) {

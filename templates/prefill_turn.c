@@ -38,7 +38,7 @@ static struct tir_value count_layers(struct prefill *p)
  * begins with the longest tiles; nor in turns of D 128, whose loop has all scalar registers. */
 static bool takes_whole_heads(const struct prefill *p)
 {
-    const bool turns = p->tile->own[PREFILL_PERSISTENT];
+    const bool turns = prefill_workgroups(p) != 0;
     return p->v->mask != ATT_MASK_CAUSAL && (!turns || p->tile->own[PREFILL_WHOLE_HEADS]);
 }
 
@@ -64,9 +64,19 @@ static void find_kv_head(struct prefill *p)
                            : tir_div(b, p->head, tir_arg(b, ARG_GQA, TIR_I32));
 }
 
+/* Turns are for tiles that take about as long as each other, where nothing else takes registers. */
 int prefill_workgroups(const struct prefill *p)
 {
-    return p->tile->own[PREFILL_PERSISTENT] * (int)p->m->cus;
+    const struct att_variant *const v = p->v;
+    const bool even = v->mask == ATT_MASK_NONE || v->mask == ATT_MASK_CAUSAL;
+    const bool plain = !v->paged && !att_scales_scores(v);
+    return even && plain ? p->tile->own[PREFILL_PERSISTENT] * (int)p->m->cus : 0;
+}
+
+bool prefill_has_full_turns(const struct prefill *p)
+{
+    const bool turns = prefill_workgroups(p) && p->m->has_lds_read_tr;
+    return turns && (p->bytes == 1 || p->v->head_dim > 112);
 }
 
 /* The first and one-past-last token of a sequence. */
