@@ -118,8 +118,8 @@ void prefill_await_keys(struct prefill *p);
 /** Workgroups of a launch that take turns; 0: each tile of queries has its own. */
 int prefill_workgroups(const struct prefill *p);
 
-/** Do turns leave no registers for a loop of two rounds? fp8 has no scalar ones; the padding of 120
- * columns, and the end of a turn that stores LSE, take the vector ones. */
+/** Do turns leave no registers for a loop of two rounds? fp8 and keys of 192 have no scalar ones;
+ * the padding of 120 columns, and the end of a turn that stores LSE, take the vector ones. */
 bool prefill_has_full_turns(const struct prefill *p);
 
 /** Calls `attend` once, to build what is done to a tile of queries whose places are known, up to

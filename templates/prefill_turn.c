@@ -77,7 +77,8 @@ bool prefill_has_full_turns(const struct prefill *p)
 {
     const bool turns = prefill_workgroups(p) && p->m->has_lds_read_tr;
     const bool lse = p->v->lse && p->v->mask == ATT_MASK_CAUSAL;
-    return turns && (p->bytes == 1 || p->v->head_dim == 120 || (lse && p->v->head_dim == 128));
+    const bool full = p->v->head_dim == 120 || (lse && p->v->head_dim == 128);
+    return turns && (p->bytes == 1 || full || p->v->head_dim > 128);
 }
 
 /* The first and one-past-last token of a sequence. */
