@@ -315,7 +315,15 @@ struct tir_value tir_mma_first(struct tir_builder *b, int instr, struct tir_valu
 {
     assert(instr >= 0 && (unsigned)instr < b->f->machine->n_mma);
     return tir_build(b, TIR_mma, no_type, (struct tir_value[]){a, c, acc}, 3,
-                     (int64_t[]){instr, k});
+                     (int64_t[]){instr, k, 0});
+}
+
+struct tir_value tir_mma_in_agprs(struct tir_builder *b, int instr, struct tir_value a,
+                                  struct tir_value c, struct tir_value acc)
+{
+    assert(instr >= 0 && (unsigned)instr < b->f->machine->n_mma);
+    return tir_build(b, TIR_mma, no_type, (struct tir_value[]){a, c, acc}, 3,
+                     (int64_t[]){instr, 0, 1});
 }
 
 struct tir_value tir_mma_scaled(struct tir_builder *b, int instr, struct tir_value a,

@@ -105,6 +105,10 @@ struct tir_value tir_mma(struct tir_builder *b, int instr, struct tir_value a, s
 /** This product takes the first k columns of a and rows of c alone, of whole instructions. */
 struct tir_value tir_mma_first(struct tir_builder *b, int instr, struct tir_value a,
                                struct tir_value c, struct tir_value acc, unsigned k);
+/** tir_mma() of an accumulator that stays in accumulation registers, for waves that have a SIMD to
+ * themselves: what multiplies it otherwise moves it out and back. */
+struct tir_value tir_mma_in_agprs(struct tir_builder *b, int instr, struct tir_value a,
+                                  struct tir_value c, struct tir_value acc);
 
 /** The scaled product: `left` and `right` are the scales of a and c, tiles of i8 as
  * tir_mma_scales() lays them out, or a scalar i32. tir_i32(b, 127) is 1. */

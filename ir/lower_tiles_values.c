@@ -389,7 +389,7 @@ static struct tir_value plain_product(struct tir_expander *x, const struct tir_o
                                       const struct tir_value abc[3], const unsigned at[2])
 {
     (void)at;
-    return tir_build(&x->b, TIR_mfma, none, abc, 3, &(int64_t){op->imm[0]});
+    return tir_build(&x->b, TIR_mfma, none, abc, 3, (int64_t[]){op->imm[0], op->imm[2]});
 }
 
 void tir_expand_mma(struct tir_expander *x, const struct tir_op *op)

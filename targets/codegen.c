@@ -237,17 +237,16 @@ static bool lower_function(struct lower *l, const struct tgt_blob *ir)
     cache_types(l);
     l->counts_loads = counts_loads(l->f);
     l->values = calloc(l->f->n_values, sizeof(*l->values));
-    if (!l->values) {
+    if (!l->values || !lower_agprs_begin(l)) {
         lower_fail(l, "out of memory");
-        return false;
-    }
-    if (declare_kernel(l)) {
+    } else if (declare_kernel(l)) {
         if (ir->size)
             lower_lines_begin(l, ir);
         build_entry(l);
         lower_block(l, l->f->body);
         lower_lines_end(l);
     }
+    lower_agprs_end(l);
     free(l->values);
     return !l->failed;
 }

@@ -97,7 +97,7 @@ LLVMValueRef lower_value(struct lower *l, struct tir_value v)
 {
     LLVMValueRef r = l->values[v.id];
     assert(r && "used before it is defined: the verifier lets no such function through");
-    return r;
+    return l->in_agprs[v.id] ? lower_from_agprs(l, v) : r;
 }
 
 LLVMValueRef lower_i32(struct lower *l, int64_t v)

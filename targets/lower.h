@@ -39,9 +39,17 @@ struct lower {
         LLVMBasicBlockRef lanes, after;
     } masked; /* the last access by some of the lanes */
     unsigned md_alias_scope, md_noalias, md_invariant, md_prof;
-    unsigned loops;    /* around the op that is being lowered */
-    bool has_mma;      /* a matrix instruction has been lowered */
-    bool counts_loads; /* the function waits for a number of loads, so none may be merged */
+    /* By id of the tir_value: does it live in accumulation registers, and what was it read into?
+     * See lower_agprs.c. */
+    bool *in_agprs;
+    struct lower_read {
+        LLVMValueRef v;
+        LLVMBasicBlockRef block;
+    } *read_from_agprs;
+    bool matrix_pending; /* a result in accumulation registers may be on its way */
+    unsigned loops;      /* around the op that is being lowered */
+    bool has_mma;        /* a matrix instruction has been lowered */
+    bool counts_loads;   /* the function waits for a number of loads, so none may be merged */
     bool failed;
     char *why;
 };
@@ -70,6 +78,22 @@ LLVMValueRef lower_element(struct lower *l, LLVMValueRef v, unsigned i);
 LLVMValueRef lower_gather(struct lower *l, LLVMValueRef *elements, unsigned n);
 /** Elements first .. first + count. */
 LLVMValueRef lower_slice(struct lower *l, LLVMValueRef v, unsigned first, unsigned count);
+
+/** Finds the values that stay in accumulation registers. False when out of memory. */
+bool lower_agprs_begin(struct lower *l);
+void lower_agprs_end(struct lower *l);
+/** As many wait states as a matrix result can ask for. */
+void lower_matrix_states(struct lower *l);
+/** A matrix instruction whose accumulator stays there. */
+LLVMValueRef lower_mfma_in_agprs(struct lower *l, const struct tir_op *op,
+                                 const struct tir_mma *row);
+/** `v` as its like wants it, which is a value of this block or the next: in accumulation registers,
+ * where that one stays there. */
+LLVMValueRef lower_value_for(struct lower *l, struct tir_value v, struct tir_value like);
+/** The phi of a value, or where that stays there, what LLVM will not have elsewhere. */
+LLVMValueRef lower_keep(struct lower *l, LLVMValueRef phi, struct tir_value v);
+/** A value of them in vector registers. */
+LLVMValueRef lower_from_agprs(struct lower *l, struct tir_value v);
 
 /** Lanes of a wave. */
 unsigned lower_lanes(const struct lower *l);

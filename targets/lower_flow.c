@@ -215,13 +215,18 @@ LLVMValueRef lower_anchor(struct lower *l, const struct tir_op *op)
     struct tir_value together[MOST_TOGETHER];
     unsigned n = 0;
     for (uint32_t i = 0; i < op->n_operands; i++) {
-        LLVMValueRef v = lower_value(l, op->operands[i]);
+        LLVMValueRef v = l->values[op->operands[i].id];
         struct tir_type t = lower_operand_type(l, op, i);
         if (!takes_assembly(v, t))
             continue;
         if (t.kind == TIR_SCALAR && op->n_operands <= MOST_TOGETHER && op->n_operands > 1 &&
             is_of_this_block(l, v)) {
             together[n++] = op->operands[i];
+            continue;
+        }
+        if (l->in_agprs[op->operands[i].id]) {
+            v = l->values[op->operands[i].id];
+            inline_asm(l, &(LLVMTypeRef){LLVMTypeOf(v)}, &v, 1, "a", 1);
             continue;
         }
         v = as_dwords(l, v, t);
@@ -269,20 +274,26 @@ static void build_phis(struct lower *l, LLVMValueRef *phis, const struct tir_val
         phis[i] = LLVMBuildPhi(l->b, lower_type(l, tir_typeof(l->f, like[i])), "");
 }
 
-static void add_incoming(struct lower *l, LLVMValueRef *phis, const struct tir_value *values,
-                         unsigned n, LLVMBasicBlockRef from)
+static void add_incoming(LLVMValueRef *phis, const LLVMValueRef *values, unsigned n,
+                         LLVMBasicBlockRef from)
 {
-    for (unsigned i = 0; i < n; i++) {
-        LLVMValueRef v = lower_value(l, values[i]);
-        LLVMAddIncoming(phis[i], &v, &from, 1);
-    }
+    for (unsigned i = 0; i < n; i++)
+        LLVMAddIncoming(phis[i], (LLVMValueRef *)&values[i], &from, 1);
+}
+
+/* A block hands this on, at its end, to values like `like`. */
+static void hand_on(struct lower *l, LLVMValueRef *out, const struct tir_value *values,
+                    const struct tir_value *like, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        out[i] = lower_value_for(l, values[i], like[i]);
 }
 
 /* Result values of an op have consecutive ids. */
 static void define_results(struct lower *l, const struct tir_op *op, LLVMValueRef *phis)
 {
     for (uint32_t i = 0; i < op->n_results; i++)
-        l->values[tir_result(op, i).id] = phis[i];
+        l->values[tir_result(op, i).id] = lower_keep(l, phis[i], tir_result(op, i));
 }
 
 /* Phis of an op's results are built where the types of its results say, in its last block. */
@@ -317,12 +328,14 @@ LLVMValueRef lower_for(struct lower *l, const struct tir_op *op)
     const struct tir_block *body = op->blocks[0];
     const struct tir_value *inits = op->operands + 3;
     unsigned n = op->n_operands - 3;
-    LLVMValueRef *phis = calloc(2 * n + 1, sizeof(*phis));
+    LLVMValueRef *phis = calloc(4 * n + 1, sizeof(*phis));
     if (!phis)
         return lower_fail(l, "out of memory");
-    LLVMValueRef *results = phis + n, first = lower_value(l, op->operands[0]);
+    LLVMValueRef *const results = phis + n, *const given = results + n, *const made = given + n;
+    LLVMValueRef first = lower_value(l, op->operands[0]);
     LLVMValueRef bound = lower_value(l, op->operands[1]), step = lower_value(l, op->operands[2]);
 
+    hand_on(l, given, inits, body->params + 1, n);
     LLVMBasicBlockRef guard = LLVMGetInsertBlock(l->b);
     LLVMBasicBlockRef loop = new_block(l, "loop"), done = new_block(l, "done");
     LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntSLT, first, bound, ""), loop, done);
@@ -333,8 +346,8 @@ LLVMValueRef lower_for(struct lower *l, const struct tir_op *op)
     l->values[body->params[0].id] = index;
     build_phis(l, phis, body->params + 1, n);
     for (unsigned i = 0; i < n; i++)
-        l->values[body->params[1 + i].id] = phis[i];
-    add_incoming(l, phis, inits, n, guard);
+        l->values[body->params[1 + i].id] = lower_keep(l, phis[i], body->params[1 + i]);
+    add_incoming(phis, given, n, guard);
     l->loops++;
     lower_block(l, body);
     l->loops--;
@@ -342,6 +355,8 @@ LLVMValueRef lower_for(struct lower *l, const struct tir_op *op)
         goto out;
 
     const struct tir_op *yield = lower_yield_of(l, body);
+    if (n)
+        hand_on(l, made, yield->operands, body->params + 1, n);
     LLVMBasicBlockRef latch = LLVMGetInsertBlock(l->b);
     LLVMValueRef next = LLVMBuildNSWAdd(l->b, index, step, "");
     keep_invariants(
@@ -349,11 +364,9 @@ LLVMValueRef lower_for(struct lower *l, const struct tir_op *op)
     LLVMAddIncoming(index, &next, &latch, 1);
     LLVMPositionBuilderAtEnd(l->b, done);
     result_phis(l, op, results);
-    if (n) {
-        add_incoming(l, phis, yield->operands, n, latch);
-        add_incoming(l, results, inits, n, guard);
-        add_incoming(l, results, yield->operands, n, latch);
-    }
+    add_incoming(phis, made, n, latch);
+    add_incoming(results, given, n, guard);
+    add_incoming(results, made, n, latch);
     define_results(l, op, results);
 out:
     free(phis);
@@ -380,24 +393,39 @@ static bool only_yields(const struct lower *l, const struct tir_block *side)
            (side->n_ops == 1 && tir_op(l->f, side->ops[0])->opcode == TIR_yield);
 }
 
-/* As many wait states as a matrix result can ask for, at the head of a cold block: LLVM, which goes
- * back from the read of a result through each block once, finds the way past it then. Blocks of
- * waves that share a SIMD are long enough, and other waves' work would lie beside their states. */
-static void lengthen(struct lower *l)
+void lower_matrix_states(struct lower *l)
 {
-    if (!l->has_mma || l->f->waves_per_simd > 1)
-        return;
     static const unsigned states[] = {16, 4};
     for (int i = 0; i < 2; i++) {
         LLVMValueRef n = LLVMConstInt(l->i16, states[i] - 1, false);
         emit_intrinsic(l, "llvm.amdgcn.s.nop", NULL, 0, &n, 1);
     }
+    l->matrix_pending = false;
+}
+
+/* Wait states at the head of a cold block: LLVM, which goes back from the read of a result through
+ * each block once, finds the way past it then. Blocks of waves that share a SIMD are long enough,
+ * and other waves' work would lie beside their states. */
+static void lengthen(struct lower *l)
+{
+    if (l->has_mma && l->f->waves_per_simd <= 1)
+        lower_matrix_states(l);
+}
+
+/* A side of an if hands this on to its results. */
+static void hand_on_side(struct lower *l, const struct tir_op *op, const struct tir_block *side,
+                         LLVMValueRef *out)
+{
+    for (uint32_t i = 0; i < op->n_results; i++)
+        out[i] = lower_value_for(l, lower_yield_of(l, side)->operands[i], tir_result(op, i));
 }
 
 /* Lowers one side of an if into a block of its own and hands its values to the phis in `merge`. */
 static void lower_side(struct lower *l, const struct tir_op *op, const struct tir_block *side,
-                       LLVMBasicBlockRef into, LLVMBasicBlockRef merge, LLVMValueRef *phis)
+                       LLVMBasicBlockRef into, LLVMBasicBlockRef merge, LLVMValueRef *phis,
+                       LLVMValueRef *values)
 {
+    const bool pending = l->matrix_pending;
     LLVMPositionBuilderAtEnd(l->b, into);
     if (op->imm[0] && side == op->blocks[0])
         lengthen(l);
@@ -405,32 +433,35 @@ static void lower_side(struct lower *l, const struct tir_op *op, const struct ti
         lower_block(l, side);
     if (l->failed)
         return;
-    if (op->n_results)
-        add_incoming(l, phis, lower_yield_of(l, side)->operands, op->n_results,
-                     LLVMGetInsertBlock(l->b));
+    hand_on_side(l, op, side, values);
+    add_incoming(phis, values, op->n_results, LLVMGetInsertBlock(l->b));
     LLVMBuildBr(l->b, merge);
+    l->matrix_pending |= pending;
 }
 
 LLVMValueRef lower_if(struct lower *l, const struct tir_op *op)
 {
-    LLVMValueRef *phis = calloc(op->n_results + 1, sizeof(*phis));
+    LLVMValueRef *phis = calloc(2 * op->n_results + 1, sizeof(*phis));
     if (!phis)
         return lower_fail(l, "out of memory");
+    LLVMValueRef *const values = phis + op->n_results, condition = lower_value(l, op->operands[0]);
     const bool plain = only_yields(l, op->blocks[1]);
     LLVMBasicBlockRef yes = new_block(l, "then"), merge = new_block(l, "merge");
+    if (plain)
+        hand_on_side(l, op, op->blocks[1], values);
     LLVMBasicBlockRef before = LLVMGetInsertBlock(l->b);
     LLVMBasicBlockRef no = plain ? merge : new_block(l, "else");
-    LLVMValueRef branch = LLVMBuildCondBr(l->b, lower_value(l, op->operands[0]), yes, no);
+    LLVMValueRef branch = LLVMBuildCondBr(l->b, condition, yes, no);
     if (op->imm[0])
         expect_else(l, branch);
 
     LLVMPositionBuilderAtEnd(l->b, merge);
     result_phis(l, op, phis);
-    lower_side(l, op, op->blocks[0], yes, merge, phis);
+    if (plain)
+        add_incoming(phis, values, op->n_results, before);
+    lower_side(l, op, op->blocks[0], yes, merge, phis, values);
     if (!l->failed && !plain)
-        lower_side(l, op, op->blocks[1], no, merge, phis);
-    if (plain && op->n_results)
-        add_incoming(l, phis, lower_yield_of(l, op->blocks[1])->operands, op->n_results, before);
+        lower_side(l, op, op->blocks[1], no, merge, phis, values);
     LLVMPositionBuilderAtEnd(l->b, merge);
     define_results(l, op, phis);
     free(phis);

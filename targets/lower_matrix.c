@@ -51,6 +51,8 @@ LLVMValueRef lower_mfma(struct lower *l, const struct tir_op *op)
     for (unsigned i = 0; i < MAX_OPERANDS - 3; i++)
         zeros[i] = lower_i32(l, 0);
     const struct tir_mma *const row = row_of(l, op);
+    if (row && op->imm[1])
+        return lower_mfma_in_agprs(l, op, row);
     return row ? multiply(l, op, row, zeros) : NULL;
 }
 

@@ -39,6 +39,13 @@ static struct tir_value mfma(struct kernel *k, int instr, struct tir_value a, st
     return make(k, TIR_mfma, acc32, abc, 3, instr, 0, 0);
 }
 
+static struct tir_value mfma_in_agprs(struct kernel *k, int instr, struct tir_value a,
+                                      struct tir_value b, struct tir_value c)
+{
+    struct tir_value abc[3] = {a, b, c};
+    return make(k, TIR_mfma, acc32, abc, 3, instr, 1, 0);
+}
+
 static struct tir_value element(struct kernel *k, struct tir_value v, unsigned i)
 {
     return make(k, TIR_extract, f32, &v, 1, i, 0, 0);
@@ -191,6 +198,52 @@ static void cold_code_is_out_of_line_and_costs_no_copies(void **state)
     for (const struct tgt *const *t = tgt_all; *t; t++)
         for (unsigned waves = 1; waves <= 2; waves++)
             rescale_in_a_cold_branch((*t)->machine.name, waves);
+}
+
+/* Eight accumulators in AGPRs beside ten in VGPRs, and a branch that multiplies the former: none is
+ * copied in the loop. What takes one first waits until all have arrived. */
+static void accumulators_stay_where_they_are_asked_to(void **state)
+{
+    (void)state;
+    enum { THERE = 8, ALL = 18 };
+    for (const struct tgt *const *t = tgt_all; *t; t++) {
+        struct kernel k = kernel_create((*t)->machine.name, 4, 1);
+        const int instr = mma32(&k, TIR_BF16);
+        const struct tir_value a = unknown(&k, operand_type(&k, instr)), limit = unknown(&k, f32);
+        struct tir_value acc[ALL], rescaled[THERE];
+        struct tir_type types[THERE];
+        for (unsigned i = 0; i < ALL; i++)
+            acc[i] = zero_acc(&k);
+        struct tir_loop loop = begin_loop(&k, acc, ALL);
+        for (unsigned i = 0; i < THERE; i++)
+            acc[i] = mfma_in_agprs(&k, instr, a, a, acc[i]);
+        for (unsigned i = THERE; i < ALL; i++)
+            acc[i] = mfma(&k, instr, a, a, acc[i]);
+        for (unsigned i = 0; i < THERE; i++)
+            types[i] = acc32;
+        const struct tir_value grew =
+            tir_any(&k.b, tir_cmp_gt(&k.b, element(&k, acc[ALL - 1], 0), limit));
+        struct tir_if cold = tir_begin_if(&k.b, grew, true, types, THERE);
+        for (unsigned i = 0; i < THERE; i++) {
+            struct tir_value scaled[16];
+            for (unsigned e = 0; e < 16; e++)
+                scaled[e] = tir_mul(&k.b, element(&k, acc[i], e), limit);
+            rescaled[i] = make(&k, TIR_concat, acc32, scaled, 16, 0, 0, 0);
+        }
+        tir_else(&k.b, &cold, rescaled);
+        tir_end_if(&k.b, &cold, acc);
+        tir_end_for(&k.b, &loop, acc, ALL);
+        for (unsigned i = 0; i < ALL; i++)
+            keep_acc(&k, acc[i]);
+        struct compiled c = kernel_compile(&k);
+        assert_int_equal(c.facts.agprs, 16 * THERE);
+        assert_int_equal(c.facts.vgpr_spills, 0);
+        assert_int_equal(c.facts.loop.copies, 0);
+        const char *expected[] = {"v_mfma", "s_nop 15", "s_nop 3", "v_accvgpr_read"};
+        assert_sequence(&c, expected, 4);
+        assert_int_equal(count_of(&c, "s_nop 15"), 2); /* in the branch and behind the loop */
+        compiled_free(&c);
+    }
 }
 
 /* Around a branch of few instructions the result is read as soon as the way past it allows. */
@@ -421,6 +474,7 @@ int main(void)
         cmocka_unit_test(order_of_matrix_and_vector_instructions_is_kept),
         cmocka_unit_test(reads_of_lds_do_not_wait_for_loads_to_lds),
         cmocka_unit_test(cold_code_is_out_of_line_and_costs_no_copies),
+        cmocka_unit_test(accumulators_stay_where_they_are_asked_to),
         cmocka_unit_test(a_short_branch_leaves_no_state_out),
         cmocka_unit_test(two_waves_a_simd_have_256_registers_each_without_agprs),
         cmocka_unit_test(the_hot_loop_is_the_innermost_with_matrix_instructions),

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Accumulators that stay in accumulation registers. A wave that has a SIMD to itself has 256 of
+ * them beside its 256 vector registers, but the VALU reads only these, and LLVM chooses one kind
+ * for all matrix instructions of a kernel: then either the scores or O are copied in each round.
+ * Here `mma` says which products have theirs there. They are assembly, with LLVM's register
+ * allocation, and what else takes such a value copies it in a cold block or behind the loop.
+ *
+ * LLVM sees no hazard of assembly. Of those that there are (its GCNHazardRecognizer,
+ * checkMAIHazards90A and checkMAIVALUHazards, for gfx942 and gfx950) two can occur: the VALU reads
+ * a result that is on its way, which takes 19 states at most, and writes an operand less than 2
+ * states before. Sums in place wait for nothing.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "targets/lower_isa.h"
+
+static void mark(struct lower *l, struct tir_value v);
+
+static void mark_yielded(struct lower *l, const struct tir_block *side, unsigned i)
+{
+    const struct tir_op *const yield = lower_yield_of(l, side);
+    if (yield)
+        mark(l, yield->operands[i]);
+}
+
+/* Value i that a loop carries. */
+static void mark_carried(struct lower *l, const struct tir_op *loop, unsigned i)
+{
+    struct tir_block *const body = loop->blocks[0];
+    l->in_agprs[body->params[1 + i].id] = true;
+    l->in_agprs[tir_result(loop, i).id] = true;
+    mark(l, loop->operands[3 + i]);
+    mark_yielded(l, body, i);
+}
+
+/* v, and what it is handed on from, as far as no op computes it. */
+static void mark(struct lower *l, struct tir_value v)
+{
+    const struct tir_value_info *const info = &l->f->values[v.id];
+    if (l->in_agprs[v.id])
+        return;
+    if (!info->def.id) {
+        const struct tir_block *const body = info->block;
+        for (unsigned i = 1; i < body->n_params; i++)
+            if (body->params[i].id == v.id)
+                mark_carried(l, tir_op(l->f, body->owner), i - 1);
+        return;
+    }
+    const struct tir_op *const op = tir_op(l->f, info->def);
+    const unsigned i = v.id - op->result.id;
+    if (op->opcode == TIR_for) {
+        mark_carried(l, op, i);
+        return;
+    }
+    if (op->opcode != TIR_if)
+        return;
+    l->in_agprs[v.id] = true;
+    for (int k = 0; k < 2; k++)
+        mark_yielded(l, op->blocks[k], i);
+}
+
+static bool visit(void *context, struct tir_block *b, struct tir_ref r)
+{
+    struct lower *const l = context;
+    const struct tir_op *const op = tir_op(l->f, r);
+    (void)b;
+    if (op->opcode != TIR_mfma || !op->imm[1])
+        return false;
+    l->in_agprs[op->result.id] = true;
+    mark(l, op->operands[2]);
+    return false;
+}
+
+bool lower_agprs_begin(struct lower *l)
+{
+    l->in_agprs = calloc(l->f->n_values, sizeof(*l->in_agprs));
+    l->read_from_agprs = calloc(l->f->n_values, sizeof(*l->read_from_agprs));
+    if (!l->in_agprs || !l->read_from_agprs)
+        return false;
+    tir_walk(l->f, l->f->body, visit, l);
+    return true;
+}
+
+void lower_agprs_end(struct lower *l)
+{
+    free(l->in_agprs);
+    free(l->read_from_agprs);
+}
+
+static LLVMValueRef assemble(struct lower *l, const char *text, const char *constraints,
+                             LLVMTypeRef result, LLVMValueRef *args, unsigned n)
+{
+    LLVMTypeRef types[3];
+    for (unsigned i = 0; i < n; i++)
+        types[i] = LLVMTypeOf(args[i]);
+    LLVMTypeRef type = LLVMFunctionType(result, types, n, false);
+    LLVMValueRef code = LLVMGetInlineAsm(type, text, strlen(text), constraints, strlen(constraints),
+                                         true, false, LLVMInlineAsmDialectATT, false);
+    return LLVMBuildCall2(l->b, type, code, args, n, "");
+}
+
+static LLVMValueRef pass_through(struct lower *l, LLVMValueRef v)
+{
+    return assemble(l, "", "=a,0", LLVMTypeOf(v), &v, 1);
+}
+
+/* A phi goes where all its users want it, and phis among them count as others. */
+LLVMValueRef lower_keep(struct lower *l, LLVMValueRef phi, struct tir_value v)
+{
+    return l->in_agprs[v.id] ? pass_through(l, phi) : phi;
+}
+
+LLVMValueRef lower_value_for(struct lower *l, struct tir_value v, struct tir_value like)
+{
+    if (!l->in_agprs[like.id])
+        return lower_value(l, v);
+    return l->in_agprs[v.id] ? l->values[v.id] : pass_through(l, lower_value(l, v));
+}
+
+/* The states stand in front of the assembly, since LLVM may copy what goes into it. */
+LLVMValueRef lower_from_agprs(struct lower *l, struct tir_value v)
+{
+    struct lower_read *const read = &l->read_from_agprs[v.id];
+    LLVMBasicBlockRef here = LLVMGetInsertBlock(l->b);
+    if (read->block == here)
+        return read->v;
+    if (l->matrix_pending)
+        lower_matrix_states(l);
+    *read = (struct lower_read){pass_through(l, l->values[v.id]), here};
+    return read->v;
+}
+
+static LLVMValueRef dwords(struct lower *l, struct tir_value v)
+{
+    const struct tir_type t = tir_typeof(l->f, v);
+    const unsigned n = t.count * tir_dtype_bits(t.dtype) / 32;
+    return lower_bitcast(l, lower_value(l, v), LLVMVectorType(l->i32, n));
+}
+
+LLVMValueRef lower_mfma_in_agprs(struct lower *l, const struct tir_op *op,
+                                 const struct tir_mma *row)
+{
+    char text[64];
+    snprintf(text, sizeof(text), "v_%s $0, $1, $2, $0", row->name);
+    LLVMTypeRef type = lower_type(l, lower_result_type(l, op));
+    LLVMValueRef args[3] = {dwords(l, op->operands[0]), dwords(l, op->operands[1]),
+                            lower_value_for(l, op->operands[2], op->result)};
+    l->has_mma = true;
+    l->matrix_pending = true;
+    return assemble(l, text, "=a,^VA,^VA,0", type, args, 3);
+}
