@@ -16,6 +16,10 @@
  * behind is anchored at its end, since the order of pure values is otherwise anybody's guess to
  * instruction selection.
  *
+ * With `alone` a wave has nothing but its own work beside its matrix instructions, and that takes
+ * turns of its issue: scalar ops, copies to LDS and loads are spread too, a fair part of them
+ * before each matrix instruction, and what the next phase takes is read under the last ones.
+ *
  * What replaces a carried value of the loop is made after the old one's last use, wherever that is
  * possible: the two can then share a register, and the loop needs no copy.
  */
@@ -29,6 +33,12 @@
  * otherwise: 128 clocks or more of those that take 32. */
 enum { READ_AHEAD = 5 };
 
+/* A copy to LDS sets M0, waits a state and loads. */
+enum { COPY_SLOTS = 3 };
+
+/* That a lane reads beside one matrix instruction for the next phase: 512 B a wave. */
+enum { LATE_DWORDS = 2 };
+
 struct node {
     struct tir_ref ref;
     unsigned feeds;    /* of an LDS read and its address: which matrix instruction needs it */
@@ -37,6 +47,7 @@ struct node {
     unsigned waiting;  /* operands, and uses of what it replaces, that are not placed yet */
     uint32_t replaces; /* id of the carried value whose register it may take over, or 0 */
     bool matrix, placed;
+    bool aside; /* a copy to LDS, or a scalar op: see tir_schedule.alone */
 };
 
 struct run {
@@ -48,6 +59,7 @@ struct run {
     struct tir_ref *out;
     unsigned n_out;
     unsigned read_ahead;
+    bool alone;      /* tir_schedule.alone */
     bool free_signs; /* a sign is part of the instruction that takes the value: even_code */
 };
 
@@ -85,6 +97,18 @@ static unsigned slots_of(const struct tir_func *f, const struct tir_op *op)
     }
 }
 
+static bool is_scalar(const struct tir_func *f, const struct tir_op *op)
+{
+    return op->n_results && tir_typeof(f, op->result).kind == TIR_SCALAR &&
+           op->opcode != TIR_const_int && op->opcode != TIR_const_float &&
+           op->opcode != TIR_lds_base;
+}
+
+static bool loads(const struct tir_op *op)
+{
+    return op->opcode == TIR_buffer_load || op->opcode == TIR_global_load;
+}
+
 static bool is_matrix(const struct tir_op *op)
 {
     return op->opcode == TIR_mfma || op->opcode == TIR_mfma_scaled;
@@ -109,6 +133,10 @@ static void fill_nodes(struct run *r, const struct tir_block *b, unsigned first)
         *n = (struct node){.ref = b->ops[first + i], .matrix = is_matrix(op)};
         const bool modifier = r->free_signs && op->opcode == TIR_neg;
         n->slots = n->matrix || modifier ? 0 : slots_of(r->f, op);
+        n->aside =
+            r->alone && (op->opcode == TIR_buffer_to_lds || loads(op) || is_scalar(r->f, op));
+        if (n->aside)
+            n->slots = op->opcode == TIR_buffer_to_lds ? COPY_SLOTS : 1;
         for (unsigned k = 0; k < op->n_operands; k++)
             depend(r, i, op->operands[k]);
         for (unsigned k = 0; k < op->n_results; k++)
@@ -185,15 +213,40 @@ static void place(struct run *r, unsigned index)
     }
 }
 
+static bool reads_lds(const struct tir_op *op)
+{
+    return op->opcode == TIR_lds_read || op->opcode == TIR_lds_read_tr;
+}
+
+static bool writes_lds(const struct tir_op *op)
+{
+    return op->opcode == TIR_buffer_to_lds || op->opcode == TIR_lds_write;
+}
+
+/* No wave reads in a phase what the phase writes to LDS, since no barrier is between. */
+static bool are_apart(const struct run *r, const struct tir_op *a, const struct tir_op *b)
+{
+    if (!r->alone)
+        return false;
+    if (writes_lds(b)) {
+        const struct tir_op *const other = a;
+        a = b;
+        b = other;
+    }
+    return writes_lds(a) && (reads_lds(b) || (loads(b) && a->opcode == TIR_lds_write));
+}
+
 /* Reads may pass reads; a write and any other memory op stay in program order. */
 static bool may_go(const struct run *r, unsigned index)
 {
     if (r->nodes[index].placed || r->nodes[index].waiting)
         return false;
-    const unsigned own = memory_flags(tir_op(r->f, r->nodes[index].ref));
+    const struct tir_op *const op = tir_op(r->f, r->nodes[index].ref);
+    const unsigned own = memory_flags(op);
     for (unsigned i = 0; own && i < index; i++) {
-        const unsigned other = memory_flags(tir_op(r->f, r->nodes[i].ref));
-        if (!r->nodes[i].placed && other && (own | other) & TIR_WRITES)
+        const struct tir_op *const before = tir_op(r->f, r->nodes[i].ref);
+        const unsigned other = memory_flags(before);
+        if (!r->nodes[i].placed && other && (own | other) & TIR_WRITES && !are_apart(r, op, before))
             return false;
     }
     return true;
@@ -211,6 +264,7 @@ static int next_matrix(const struct run *r)
 struct progress {
     unsigned work, done;           /* all of it; placed so far */
     unsigned long_work, long_done; /* of instructions that take several slots */
+    unsigned aside_work, aside_done;
     unsigned under, room; /* placed behind the last matrix instruction; what fits under it */
     unsigned matrices, issued;
     unsigned left; /* what fits under those that are not issued yet */
@@ -222,6 +276,8 @@ static bool is_better(const struct run *r, const struct progress *p, bool mixed,
                       unsigned best)
 {
     const struct node *const a = &r->nodes[i], *const b = &r->nodes[best];
+    if (a->aside != b->aside)
+        return a->aside == (p->aside_done * p->work <= p->done * p->aside_work);
     if (!mixed || !p->issued || (a->slots > 1) == (b->slots > 1))
         return a->height > b->height;
     const unsigned rest = p->room > p->under ? p->room - p->under : 0;
@@ -266,10 +322,16 @@ static void pass_feeds(struct run *r, unsigned from)
     }
 }
 
+static unsigned dwords(const struct tir_func *f, struct tir_value v)
+{
+    const struct tir_type t = tir_typeof(f, v);
+    return (t.count * tir_dtype_bits(t.dtype) + 31) / 32;
+}
+
 /* LDS reads, and what makes their addresses, learn which matrix instruction they are for. */
 static void find_feeds(struct run *r)
 {
-    unsigned number = 0;
+    unsigned number = 0, late = 0;
     for (unsigned i = 0; i < r->n; i++)
         if (r->nodes[i].matrix)
             r->nodes[i].feeds = ++number;
@@ -280,6 +342,15 @@ static void find_feeds(struct run *r)
         const unsigned opcode = tir_op(r->f, r->nodes[i].ref)->opcode;
         if (opcode != TIR_lds_read && opcode != TIR_lds_read_tr)
             r->nodes[i].feeds = 0;
+    }
+    /* Reads for the next phase stand under the last instructions of this one. */
+    for (unsigned i = r->n; r->alone && i-- > 0;) {
+        const struct tir_op *const op = tir_op(r->f, r->nodes[i].ref);
+        if (!reads_lds(op) || r->nodes[i].feeds)
+            continue;
+        late += dwords(r->f, op->result);
+        const unsigned before = late / LATE_DWORDS, last = number + r->read_ahead;
+        r->nodes[i].feeds = before < last ? last - before : 1;
     }
     for (unsigned i = r->n; i-- > 0;)
         if (r->nodes[i].feeds)
@@ -329,6 +400,8 @@ static void schedule_run(struct run *r, const struct tir_schedule *s)
     for (unsigned i = 0; i < r->n; i++)
         p.work += r->nodes[i].slots;
     for (unsigned i = 0; i < r->n; i++)
+        p.aside_work += r->nodes[i].aside ? r->nodes[i].slots : 0;
+    for (unsigned i = 0; i < r->n; i++)
         p.long_work += r->nodes[i].slots > 1 ? r->nodes[i].slots : 0;
     p.matrices = covering(r, s, p.work, &p.full);
     for (unsigned i = 0; i < r->n; i++)
@@ -345,6 +418,7 @@ static void schedule_run(struct run *r, const struct tir_schedule *s)
         }
         p.done += r->nodes[other].slots;
         p.under += r->nodes[other].slots;
+        p.aside_done += r->nodes[other].aside ? r->nodes[other].slots : 0;
         p.long_done += r->nodes[other].slots > 1 ? r->nodes[other].slots : 0;
         place(r, (unsigned)other);
     }
@@ -382,14 +456,15 @@ static bool can_anchor(const struct tir_func *f, const struct tir_op *op)
 }
 
 /* One anchor for all that the run [first, end) hands on. Returns ops inserted. */
-static unsigned anchor_results(struct tir_func *f, struct tir_block *b, unsigned first,
-                               unsigned end)
+static unsigned anchor_results(struct tir_func *f, const struct tir_schedule *s,
+                               struct tir_block *b, unsigned first, unsigned end)
 {
     struct tir_value *live = tir_alloc(f, (end - first + 1) * sizeof(live[0]));
     unsigned n = 0;
     for (unsigned i = first; i < end; i++) {
         const struct tir_op *op = tir_op(f, b->ops[i]);
-        if (can_anchor(f, op) && used_in(f, b, end, op->result))
+        const bool arrives = reads_lds(op) || loads(op);
+        if (can_anchor(f, op) && !(s->alone && arrives) && used_in(f, b, end, op->result))
             live[n++] = op->result;
     }
     for (unsigned i = 0; i < n; i++)
@@ -402,6 +477,7 @@ static unsigned schedule(struct tir_func *f, const struct tir_schedule *s, struc
 {
     struct run r = {.f = f, .machine = f->machine, .n = end - first};
     r.free_signs = s->even_code;
+    r.alone = s->alone;
     r.read_ahead = s->read_ahead ? s->read_ahead : READ_AHEAD;
     if (r.n < 2)
         return 0;
@@ -415,7 +491,7 @@ static unsigned schedule(struct tir_func *f, const struct tir_schedule *s, struc
         schedule_run(&r, s);
         memcpy(b->ops + first, r.out, r.n * sizeof(r.out[0]));
     }
-    return anchor_results(f, b, first, end);
+    return anchor_results(f, s, b, first, end);
 }
 
 struct scheduler {

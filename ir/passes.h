@@ -26,6 +26,9 @@ struct tir_schedule {
     uint8_t hoist_vgprs; /* vector registers that opt_hoist may take through a loop */
     uint8_t ping_pong;   /* wave groups a phase apart: 1 (off) or 2 */
     uint8_t part_early;  /* 1: the groups part before the prologue's last round, not behind it */
+    uint8_t alone;       /* 1: nothing but a wave's own work hides beside its matrix instructions:
+                            copies to LDS and scalar ops stand between them too, and reads for the
+                            next phase */
     uint8_t apart;       /* 1: waves share nothing in the loop, and run it without barriers */
     uint8_t memory_priority; /* s_setprio of memory phases, 0 in matrix phases; 0: never set */
     uint8_t early_priority;  /* 1: it is 0 again while waves wait for the matrix phase, not behind

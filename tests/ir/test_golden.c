@@ -50,6 +50,7 @@ static void run_case(const struct tir_pass *pass, const char *input_path, const 
         .loop_at = strstr(input, "\n// schedule: loop_at=4\n") ? 4 : 0,
         .round_pairs = strstr(input, "\n// schedule: round_pairs\n") != NULL,
         .even_code = strstr(input, "\n// schedule: even_code\n") != NULL,
+        .alone = strstr(input, "\n// schedule: alone\n") != NULL,
         .mixed = strstr(input, "\n// schedule: mixed\n") != NULL,
         .fill = strstr(input, "\n// schedule: fill\n") != NULL};
     struct tir_func *const f = parsed(input);
