@@ -462,6 +462,15 @@ static struct tir_value round_weights(struct att_attention *a, struct tir_value 
                        : tir_convert_short(a->b, p, a->dtype);
 }
 
+/* Part i of n of the rows of weights. */
+static struct tir_value part_of_keys(struct tir_builder *b, struct tir_value p, unsigned i,
+                                     unsigned n)
+{
+    for (; n > 1; n /= 2, i %= n)
+        p = tir_half(b, p, i >= n / 2);
+    return p;
+}
+
 /* l += p, and O += V p. */
 static void accumulate(struct att_attention *a, const struct att_block *block, struct tir_value p,
                        struct tir_value carried[ATT_N_CARRY])
@@ -477,9 +486,16 @@ static void accumulate(struct att_attention *a, const struct att_block *block, s
     const struct tir_value p16 = round_weights(a, p);
     if (pairs)
         carried[ATT_CARRY_L] = tir_named(b, "l", tir_col_fold_dot(b, p16, carried[ATT_CARRY_L]));
-    const struct tir_value v = a->source->values(a->family, block);
-    set_step(a, ATT_STEP_PRODUCT);
-    carried[ATT_CARRY_O] = tir_named(b, "o", tir_mma(b, a->product, v, p16, carried[ATT_CARRY_O]));
+    const unsigned parts = a->value_parts ? a->value_parts : 1;
+    for (unsigned i = 0; i < parts; i++) {
+        const struct tir_value v = parts > 1 ? a->source->part_of_values(a->family, block, i)
+                                             : a->source->values(a->family, block);
+        set_step(a, ATT_STEP_PRODUCT);
+        const struct tir_value own = part_of_keys(b, p16, i, parts), o = carried[ATT_CARRY_O];
+        carried[ATT_CARRY_O] = tir_named(b, "o",
+                                         a->in_agprs ? tir_mma_in_agprs(b, a->product, v, own, o)
+                                                     : tir_mma(b, a->product, v, own, o));
+    }
 }
 
 /* Alpha of a tile whose maximum stays: nobody looks at it. Only where the VALU is the limit is it

@@ -59,6 +59,8 @@ struct att_source {
     void (*await_values)(void *family);
     /** Optional: p times the scales of V's rows. */
     struct tir_value (*scale_weights)(void *family, struct tir_value p);
+    /** Optional: the same as `values` of part `part` of the keys alone, see value_parts. */
+    struct tir_value (*part_of_values)(void *family, const struct att_block *block, unsigned part);
     /** V^T, head_dim_v x keys, as the left operand of the product. */
     struct tir_value (*values)(void *family, const struct att_block *block);
 };
@@ -93,6 +95,9 @@ struct att_attention {
                          for schedules with even_code */
     bool late_maximum; /* exponents are made with the m of the block before */
     uint8_t late_eighths; /* of the keys whose powers are those of the second step; 0: a half */
+    bool in_agprs;        /* O^T stays in accumulation registers */
+    uint8_t value_parts;  /* products that a block's keys are shared out among, a power of two; 0
+                             and 1: one */
     bool ties_any;        /* weights are rounded to the nearest, ties as is cheaper */
     bool cut;             /* they are rounded toward zero, where sum_row is set: l is their sum */
     bool sum_pairs;       /* l is the sum of weights as the product has them, where two are added at

@@ -8,15 +8,7 @@
  * of O^T = V^T P^T. A workgroup owns a tile of queries, its waves own rows of it, and they share
  * the tiles of K and V in LDS.
  *
- * The loop is written once, in order; `stage` and `phase` say where the pipeline may run each step:
- *
- *   PAGES   look up the pages of K, with a paged cache only    M2
- *   COPY_K  copy K to LDS                                      M2
- *   WAIT_K  K has arrived                                      M2
- *   SCORES  read K, load V  M1       S = K Q  C1      mask  EDGE    running maximum, P  C2
- *   VALUES  V to LDS, rescale  M1    sum of P, P to 16 bits  C1    read V  M2    O += V P  C2
- *
- * K and V of a paged cache pass through registers, where they get the type to compute with.
+ * The loop is written once, in order; prefill_place() says where the pipeline may run each step.
  */
 #include "ir/builder.h"
 #include "ir/spread.h"
@@ -30,22 +22,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* READ is the beginning of M1, for tiles that read K before V is written. EDGE is the beginning of
- * M2: what it makes needs no registers once V is there. */
-enum phase { READ, M1, C1, EDGE, M2, C2 };
-enum stage { PAGES, COPY_K, WAIT_K, SCORES, VALUES, N_STAGES };
 enum group { GROUP_K, GROUP_V, GROUP_Q };
-/* Plain tensors have no stage for page numbers. */
-static uint8_t stage_number(const struct prefill *p, unsigned s)
-{
-    return (uint8_t)(p->v->paged ? s : s - COPY_K);
-}
-
-static void set_stage(struct prefill *p, enum stage s, enum phase ph)
-{
-    p->b.stage = stage_number(p, s);
-    p->b.phase = (uint8_t)ph;
-}
 
 static void reserve(struct prefill *p)
 {
@@ -55,7 +32,9 @@ static void reserve(struct prefill *p)
         p->panels[i].buffer =
             tir_lds_buffer(&p->b, i ? p->k_buffers * p->panels[i].lds_bytes : p->k_room, 16);
     p->v_buffer = tir_lds_buffer(&p->b, p->v_room, 16);
-    if (p->rows_in_v)
+    if (p->rows_in_keys)
+        p->row_buffer = p->panels[0].buffer;
+    else if (p->rows_in_v)
         p->row_buffer = p->v_buffer;
     else if (p->row_bytes)
         p->row_buffer = tir_lds_buffer(&p->b, p->row_bytes, 16);
@@ -110,22 +89,25 @@ static struct tir_value q_buffer(struct prefill *p, const struct panel *n)
     return att_plus(&p->b, p->row_buffer, (int)n->q_at);
 }
 
-static void copy_q(struct prefill *p)
+static void copy_q(struct prefill *p, unsigned part)
 {
     struct tir_builder *b = &p->b;
     for (unsigned i = 0; i < p->n_panels; i++) {
         const struct panel *n = &p->panels[i];
-        tir_copy_to_lds(b, GROUP_Q, q_view(p, n), tir_i32(b, 0), q_buffer(p, n), q_type(p, n),
-                        &n->q_lds);
+        if (n->q_part == part)
+            tir_copy_to_lds(b, GROUP_Q, q_view(p, n), tir_i32(b, 0), q_buffer(p, n), q_type(p, n),
+                            &n->q_lds);
     }
 }
 
 /* Q^T stays in registers, panel by panel, as the right operand of S^T = K Q^T. */
-static void load_q(struct prefill *p)
+static void load_q(struct prefill *p, unsigned part)
 {
     struct tir_builder *b = &p->b;
     for (unsigned i = 0; i < p->n_panels; i++) {
         struct panel *n = &p->panels[i];
+        if (p->row_bytes && n->q_part != part)
+            continue;
         const struct tir_type t = q_type(p, n);
         struct tir_value columns = p->row_bytes ? tir_tile_lds_load(b, q_buffer(p, n), t, &n->q_lds)
                                                 : tir_tile_load(b, q_view(p, n), tir_i32(b, 0), t);
@@ -300,12 +282,14 @@ static void find_k_pages(struct prefill *p, struct tir_value tile)
             att_page_numbers(&p->b, &p->pages, &p->panels[i].paged, first_key(p, tile));
 }
 
-static void copy_k(struct prefill *p, struct tir_value tile)
+static void copy_k(struct prefill *p, struct tir_value tile, bool in_loop)
 {
     struct tir_builder *b = &p->b;
     const struct tir_value key = first_key(p, tile);
     for (unsigned i = 0; i < p->n_panels; i++) {
         struct panel *n = &p->panels[i];
+        if (in_loop)
+            prefill_place(p, i ? PREFILL_FETCH_MORE_K : PREFILL_FETCH_K);
         if (p->v->paged) {
             n->fetched = att_paged_load(b, &p->pages, &n->paged, key, n->pages);
             continue;
@@ -332,6 +316,7 @@ static void place_k(struct prefill *p, struct tir_value tile)
         const struct tir_value k = att_paged_elements(b, &n->paged, n->fetched, p->dtype);
         tir_tile_lds_store(b, k_buffer(p, n, tile), k, &n->lds);
     }
+    prefill_place(p, PREFILL_AWAIT_K);
     tir_wait(b, TIR_LDS_WRITES, 0);
 }
 
@@ -340,9 +325,8 @@ static struct tir_value compute_scores(struct prefill *p, struct tir_value tile)
 {
     struct tir_builder *b = &p->b;
     struct tir_value k[PREFILL_MAX_PANELS];
-    const enum phase early = p->tile->own[PREFILL_KEYS_FIRST] ? READ : M1;
     for (unsigned i = 0; i < p->n_panels; i++) {
-        set_stage(p, SCORES, i && !p->tile->whole_keys ? C1 : early);
+        prefill_place(p, i ? PREFILL_READ_MORE_K : PREFILL_READ_K);
         const struct panel *n = &p->panels[i];
         const struct tir_layout l = tir_mma_left(p->mma, p->kv, &n->k, prefill_waves(p));
         const struct tir_type t = tir_tile(b->f, p->dtype, p->kv, n->width, &l);
@@ -350,7 +334,7 @@ static struct tir_value compute_scores(struct prefill *p, struct tir_value tile)
         const struct tir_value at = of_group(p, k_buffer(p, n, tile), (int)of_each);
         k[i] = tir_tile_lds_load_first(b, at, t, &n->lds, n->used > n->there ? n->there : 0);
     }
-    set_stage(p, SCORES, C1);
+    prefill_place(p, PREFILL_SCORES);
     struct tir_value s = tir_splat(b, tir_f32(b, 0.0f), p->scores);
     for (unsigned i = 0; i < p->n_panels; i++)
         s = p->panels[i].used < p->panels[i].width
@@ -419,9 +403,11 @@ static void place_v(struct prefill *p, struct tir_value tile)
         return;
     }
     if (p->v->paged) {
+        prefill_place(p, PREFILL_CLEAR_V);
         for (unsigned i = 0; i < prefill_v_parts(p); i++)
             part[i] = att_paged_elements(b, &p->paged_v[i], p->fetched_v[i], p->dtype);
         v = prefill_clear_unseen(p, join_v(p, part), first_key(p, tile));
+        prefill_place(p, PREFILL_PLACE_V);
     }
     if (p->by_columns && !p->v_cache.shuffle) {
         const struct tir_layout turned = turned_layout(p);
@@ -442,6 +428,23 @@ static struct tir_value read_v(struct prefill *p, struct tir_value tile)
     return tir_transpose(b, v);
 }
 
+/* V of part `part` of the keys. Whole parts are apart from each other in LDS as their rows are. */
+static struct tir_value read_part_of_v(struct prefill *p, struct tir_value tile, unsigned part)
+{
+    struct tir_builder *b = &p->b;
+    struct tir_layout s = prefill_scores_layout(p);
+    for (unsigned keys = p->kv; keys > p->v_keys; keys /= 2)
+        s = tir_layout_half(&s);
+    const struct tir_contraction k = tir_contract_acc(&s, tir_bits(p->mma->n));
+    const struct tir_layout a = tir_mma_left(p->mma, p->dv, &k, prefill_waves(p));
+    const struct tir_layout l = tir_layout_transpose(&a);
+    const struct tir_type t = tir_tile(b->f, p->dtype, p->v_keys, p->dv, &l);
+    const struct tir_layout map = att_lds_rows(p->m, p->v_keys, p->dv, p->bytes);
+    const unsigned at = tir_lds_address(&p->v_lds, part * p->v_keys * p->dv, p->bytes);
+    return tir_transpose(
+        b, tir_tile_lds_load(b, att_plus(b, own_v_buffer(p, tile), (int)at), t, &map));
+}
+
 /* ---- The source of attention's keys and values ---- */
 
 static struct tir_value key_of_block(void *family, struct tir_value index)
@@ -453,15 +456,18 @@ static void fetch_keys(void *family, struct att_block *block)
 {
     struct prefill *const p = family;
     if (p->v->paged) {
-        set_stage(p, PAGES, M2);
+        prefill_place(p, PREFILL_FIND_K_PAGES);
         find_k_pages(p, block->index);
     }
-    set_stage(p, COPY_K, M2);
-    copy_k(p, block->index);
-    set_stage(p, WAIT_K, M2);
+    prefill_place(p, PREFILL_FETCH_K);
+    copy_k(p, block->index, true);
+    prefill_place(p, PREFILL_PLACE_K);
     place_k(p, block->index);
-    if (p->v->paged)
+    if (p->v->paged) {
+        prefill_place(p, PREFILL_FIND_V_PAGES);
         p->v_pages = att_page_numbers(&p->b, &p->pages, &p->paged_v[0], first_key(p, block->index));
+    }
+    prefill_place(p, PREFILL_AWAIT_K);
     if (p->v->mask == ATT_MASK_CUSTOM)
         block->mask = att_load_mask(&p->attention, first_key(p, block->index));
     tir_barrier(&p->b);
@@ -475,21 +481,21 @@ static struct tir_value scores(void *family, const struct att_block *block)
 static void fetch_values(void *family, const struct att_block *block)
 {
     struct prefill *const p = family;
-    set_stage(p, SCORES, M1);
+    prefill_place(p, PREFILL_FETCH_V);
     fetch_v(p, block->index);
 }
 
 static void place_values(void *family, const struct att_block *block)
 {
     struct prefill *const p = family;
-    set_stage(p, VALUES, M1);
+    prefill_place(p, PREFILL_PLACE_V);
     place_v(p, block->index);
 }
 
 static void await_values(void *family)
 {
     struct prefill *const p = family;
-    set_stage(p, VALUES, M1);
+    prefill_place(p, PREFILL_AWAIT_V);
     tir_wait(&p->b, TIR_LDS_WRITES, 0);
     tir_barrier(&p->b);
 }
@@ -497,13 +503,23 @@ static void await_values(void *family)
 static struct tir_value values(void *family, const struct att_block *block)
 {
     struct prefill *const p = family;
-    set_stage(p, VALUES, M2);
+    prefill_place(p, PREFILL_READ_V);
     const struct tir_value v = read_v(p, block->index);
+    prefill_place(p, PREFILL_HAVE_V);
     tir_wait(&p->b, TIR_LDS_WRITES, 0);
     return v;
 }
 
+/* The first product takes what is read in the phase before it. */
+static struct tir_value part_of_values(void *family, const struct att_block *block, unsigned part)
+{
+    struct prefill *const p = family;
+    prefill_place(p, part ? PREFILL_READ_MORE_V : PREFILL_READ_V);
+    return read_part_of_v(p, block->index, part);
+}
+
 static const struct att_source source = {
+    .part_of_values = part_of_values,
     .first_key = key_of_block,
     .fetch_keys = fetch_keys,
     .scores = scores,
@@ -512,26 +528,6 @@ static const struct att_source source = {
     .await_values = await_values,
     .values = values,
 };
-
-/* Branches must not stand among matrix instructions. */
-static void place_steps(struct prefill *p)
-{
-    static const struct att_place steps[ATT_N_STEPS] = {
-        [ATT_STEP_MODIFY] = {SCORES, M2},   [ATT_STEP_MAXIMUM] = {SCORES, M2},
-        [ATT_STEP_EXPONENT] = {SCORES, C2}, [ATT_STEP_POWER] = {SCORES, C2},
-        [ATT_STEP_POWER_2] = {SCORES, C2},  [ATT_STEP_RESCALE] = {VALUES, M1},
-        [ATT_STEP_SUM] = {VALUES, C1},      [ATT_STEP_PRODUCT] = {VALUES, C2},
-    };
-    for (int i = 0; i < ATT_N_STEPS; i++)
-        p->steps[i] = (struct att_place){stage_number(p, steps[i].stage), steps[i].phase};
-    if (p->tile->late_power)
-        p->steps[ATT_STEP_POWER_2] = p->steps[ATT_STEP_SUM];
-    if (p->tile->late_maximum)
-        p->steps[ATT_STEP_MAXIMUM] = p->steps[ATT_STEP_EXPONENT];
-    /* Not where it is work enough to hide the way of V. */
-    if (p->tile->late_maximum && !att_scales_scores(p->v) && p->v->mask != ATT_MASK_CUSTOM)
-        p->steps[ATT_STEP_MODIFY].phase = EDGE;
-}
 
 /* Ones in the padding of `n` buffers, 32 bits a lane. */
 static void write_ones(struct prefill *p, struct tir_value buffer, unsigned n,
@@ -608,8 +604,8 @@ void prefill_fetch(struct prefill *p)
 {
     p->first = tir_i32(&p->b, 0);
     locate_rows(p);
-    copy_q(p);
-    copy_k(p, tir_i32(&p->b, 0));
+    copy_q(p, 0);
+    copy_k(p, tir_i32(&p->b, 0), false);
 }
 
 void prefill_await_keys(struct prefill *p)
@@ -621,15 +617,20 @@ void prefill_await_keys(struct prefill *p)
 /* The first tile of K is asked for beside Q: the loop's own copy finds it in the L1. */
 static void await_q(struct prefill *p)
 {
-    if (!p->v->paged && !p->ahead)
-        copy_k(p, tir_i32(&p->b, 0));
-    tir_wait(&p->b, GROUP_Q, 0);
-    tir_barrier(&p->b);
-    load_q(p);
-    if (!p->rows_in_v)
-        return;
-    tir_wait(&p->b, TIR_LDS_WRITES, 0);
-    tir_barrier(&p->b);
+    struct tir_builder *b = &p->b;
+    if (!p->v->paged && !p->ahead && !p->rows_in_keys)
+        copy_k(p, tir_i32(b, 0), false);
+    for (unsigned i = 0; i < p->q_parts; i++) {
+        if (i)
+            copy_q(p, i);
+        tir_wait(b, GROUP_Q, 0);
+        tir_barrier(b);
+        load_q(p, i);
+        if (!p->rows_in_v && !p->rows_in_keys)
+            return;
+        tir_wait(b, TIR_LDS_WRITES, 0);
+        tir_barrier(b);
+    }
 }
 
 /* O is made zero while Q is on its way: LLVM would do that in front of the loop. One wave a SIMD
@@ -697,6 +698,8 @@ static void attend(struct prefill *p)
                                .wide_powers = has_even_code(p),
                                .late_eighths = (uint8_t)p->tile->own[PREFILL_LATE_EIGHTHS],
                                .ties_any = true,
+                               .in_agprs = prefill_is_alone(p),
+                               .value_parts = (uint8_t)(p->kv / p->v_keys),
                                .cut = !p->m->has_cvt_pk_bf16 && !p->v->sinks,
                                .sum_pairs = sums_pairs(p),
                                .sum_row = p->sum_rows ? (unsigned)p->v->head_dim_v : 0,
@@ -709,9 +712,9 @@ static void attend(struct prefill *p)
         att_attention_weights_fp8(&p->attention);
     find_position(p);
     if (!p->row_bytes)
-        load_q(p);
+        load_q(p, 0);
     else if (!p->ahead)
-        copy_q(p);
+        copy_q(p, 0);
     if (p->v->paged)
         locate_pages(p);
     else
@@ -746,17 +749,14 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     struct tir_func *f = att_begin_kernel(v, m, p.waves, p.waves / 4);
     p.b = tir_at_end(f, f->body);
     reserve(&p);
-    place_steps(&p);
+    prefill_place_attention(&p);
     prefill_take_turns(&p, attend);
     tir_return(&p.b);
 
-    const int groups = prefill_workgroups(&p), stages = v->paged ? N_STAGES : N_STAGES - COPY_K;
+    const int groups = prefill_workgroups(&p);
     *k = (struct att_kernel){
         .func = f,
-        .schedule = {.stages = (uint8_t)stages,
-                     .matrix_phases = 1u << C1 | 1u << C2,
-                     .joined_phases = 1u << READ | 1u << EDGE,
-                     .interleave = 1,
+        .schedule = {.interleave = 1,
                      /* Two exponentials and a matrix instruction may take longer than it does. */
                      .mixed = p.rows == 32 && 2 * m->exp_slots > p.mma->shadow_slots,
                      .even_code = has_even_code(&p),
@@ -766,15 +766,15 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
                      .memory_priority = p.tile->memory_priority,
                      .early_priority = (uint8_t)p.tile->own[PREFILL_EARLY_PRIORITY],
                      .loop_at = loop_at(&p),
-                     .ping_pong = 2,
                      .part_early = (uint8_t)p.tile->own[PREFILL_PART_EARLY]},
         .workgroups_most = (uint16_t)groups,
         .grid = {{ARG_HEADS, 1, 1},
                  {ARG_BATCH, 1, 1},
                  {ARG_MAX_SEQLEN_Q, (int)prefill_queries(&p), 1}},
     };
-    snprintf(k->tuning, sizeof(k->tuning), "q=%u kv=%u waves=%u stages=%d pingpong=2",
-             prefill_queries(&p), p.kv, p.waves, stages);
+    prefill_schedule(&p, &k->schedule);
+    snprintf(k->tuning, sizeof(k->tuning), "q=%u kv=%u waves=%u stages=%d pingpong=%d",
+             prefill_queries(&p), p.kv, p.waves, k->schedule.stages, k->schedule.ping_pong);
     if (p.groups > 1)
         snprintf(k->tuning + strlen(k->tuning), sizeof(k->tuning) - strlen(k->tuning),
                  " key_groups=%u", p.groups);
@@ -794,7 +794,7 @@ const struct att_template att_template_prefill = {
     .n_tiles = PREFILL_N_TILES,
     .knobs = prefill_knobs,
     .own = {"k_buffers", "persistent", "fp8", "loop_at", "keys_first", "late_eighths", "part_early",
-            "key_groups", "whole_heads", "early_priority", "even_code"},
+            "key_groups", "whole_heads", "early_priority", "alone", "even_code"},
     .n_knobs = PREFILL_N_KNOBS,
     .fits = prefill_fits,
     .check = prefill_check,

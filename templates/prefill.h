@@ -7,6 +7,7 @@
 
 #include "ir/builder.h"
 #include "ir/matrix.h"
+#include "ir/passes.h"
 #include "templates/attention.h"
 #include "templates/pages.h"
 #include "templates/scalar.h"
@@ -26,7 +27,8 @@ struct panel {
     struct tir_layout lds_all; /* of the tiles of all groups, one behind the other */
     unsigned lds_bytes;        /* of all groups */
     struct tir_layout q_lds;
-    unsigned q_at; /* in the workgroup's buffer of rows */
+    unsigned q_at;   /* in the workgroup's buffer of rows, */
+    unsigned q_part; /* with others of that part */
     struct tir_value buffer, q;
     struct att_paged_tile paged;
     struct tir_value pages; /* of the tile that is fetched next */
@@ -60,6 +62,7 @@ struct prefill {
     bool by_columns; /* V stands transposed in LDS */
     struct tir_layout v_lds, v_lds_all;
     struct tir_contraction v_k;
+    unsigned v_keys; /* that one product takes of a tile; V of the first ones is read early */
     struct tir_value v_buffer;
     unsigned v_bytes, v_buffers, v_room; /* the last: bytes for all buffers, or for a part of O */
     unsigned k_room;                     /* of the first panel's buffers, or a part of O */
@@ -71,6 +74,8 @@ struct prefill {
     unsigned row_bytes;
     struct tir_value row_buffer;
     bool rows_in_v;              /* both where V comes to be */
+    bool rows_in_keys;           /* both where K and V come to be, */
+    unsigned q_parts;            /* Q in so many parts, one after the other */
     bool ahead;                  /* Q of the next turn comes to LDS while O of this one leaves */
     struct out_place o, o_ahead; /* O's places in LDS: the second, where there is a next turn */
 
@@ -113,6 +118,38 @@ void prefill_fetch(struct prefill *p);
 /** Waits until no copy of K is under way, of tiles past the end too, and no wave reads any. */
 void prefill_await_keys(struct prefill *p);
 
+/* prefill_place.c */
+
+/** The steps that move K and V. */
+enum prefill_step {
+    PREFILL_FIND_K_PAGES,
+    PREFILL_FETCH_K,      /* the first panel */
+    PREFILL_FETCH_MORE_K, /* the others */
+    PREFILL_PLACE_K,      /* through registers: to LDS */
+    PREFILL_AWAIT_K,
+    PREFILL_READ_K,      /* the first panel */
+    PREFILL_READ_MORE_K, /* the others */
+    PREFILL_SCORES,
+    PREFILL_FIND_V_PAGES,
+    PREFILL_FETCH_V,
+    PREFILL_CLEAR_V, /* paged: has a branch */
+    PREFILL_PLACE_V,
+    PREFILL_AWAIT_V,
+    PREFILL_READ_V,      /* all of it, or what the first product takes */
+    PREFILL_READ_MORE_V, /* what the others take */
+    PREFILL_HAVE_V,      /* it has been read: its place is free behind the next barrier */
+    PREFILL_N_STEPS
+};
+
+/** Ops that are built from here on are that step. */
+void prefill_place(struct prefill *p, enum prefill_step s);
+
+/** Sets p->steps. */
+void prefill_place_attention(struct prefill *p);
+
+/** Sets members of the schedule that follow from the places. */
+void prefill_schedule(const struct prefill *p, struct tir_schedule *s);
+
 /* prefill_turn.c */
 
 /** Workgroups of a launch that take turns; 0: each tile of queries has its own. */
@@ -132,7 +169,7 @@ bool prefill_second(const struct att_variant *v, const struct tir_machine *m,
 
 /* prefill_tile.c */
 
-enum { PREFILL_N_TILES = 33 };
+enum { PREFILL_N_TILES = 34 };
 extern const struct att_tile prefill_tiles[PREFILL_N_TILES];
 /* Members of att_tile.own. */
 enum {
@@ -144,8 +181,10 @@ enum {
     PREFILL_LATE_EIGHTHS, /* exponentials that are late, where late_power says so; 0: a half */
     PREFILL_PART_EARLY,   /* tir_schedule.part_early */
     PREFILL_KEY_GROUPS,   /* groups of waves that share the keys of a tile of queries; 0: one */
-    PREFILL_WHOLE_HEADS,  /* turns without a mask, as workgroups without turns, take a head whole */
+    PREFILL_WHOLE_HEADS,    /* turns without a mask, as workgroups without turns, take a head whole */
     PREFILL_EARLY_PRIORITY, /* tir_schedule.early_priority */
+    PREFILL_ALONE,          /* 1: a wave has its SIMD to itself, and reads, copies and softmax of its
+                               own stand beside its products */
     PREFILL_EVEN_CODE,      /* 1: tir_schedule.even_code, as all tiles have that copy 16 bytes */
 };
 enum { PREFILL_N_KNOBS = 10 };
@@ -159,6 +198,9 @@ bool prefill_check(const struct att_variant *v, const struct tir_machine *m, str
  * the machine has no such matrix instruction. */
 struct prefill prefill_with_tile(const struct att_variant *v, const struct tir_machine *m,
                                  const struct att_tile *t);
+
+/** Has a wave its SIMD to itself, with all of its work in one stream? */
+static inline bool prefill_is_alone(const struct prefill *p) { return p->tile->own[PREFILL_ALONE]; }
 
 /** V of a cache is loaded whole or, where head_dim_v is no power of two, as the first and the last
  * dv / 2 columns of it, side by side. How many parts there are, their columns, and where part i

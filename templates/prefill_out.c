@@ -301,6 +301,11 @@ void prefill_finish(struct prefill *p, const struct out_place *place)
     const struct tir_value *const carried = p->carried;
     struct state s = {carried[ATT_CARRY_M], att_attention_denominator(&p->attention, carried),
                       carried[ATT_CARRY_O]};
+    /* Other waves may still read V there, and K of tiles past the end be on its way. */
+    if (p->rows_in_keys && !p->v->paged)
+        prefill_await_keys(p);
+    else if (p->rows_in_keys || (prefill_is_alone(p) && p->rows_in_v))
+        tir_barrier(b);
     if (p->groups == 1) {
         finish(p, place, &s);
         return;

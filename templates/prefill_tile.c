@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The tiles of `prefill`: what each is for, what it takes of a compute unit, and how K, V and the
- * scores lie in LDS and registers.
+ * This file says what a tile of `prefill` takes of a compute unit, and how K, V and the scores lie
+ * in LDS and registers.
  */
 #include <assert.h>
 
@@ -10,421 +10,6 @@
 #include "ir/spread.h"
 #include "templates/lds_map.h"
 #include "templates/prefill.h"
-
-/* Rows of queries a wave are 16 or 32, as the matrix instruction has them. `panel` is the widest
- * panel of K: all but the first are read under the product, unless `whole_keys` says otherwise. */
-const struct att_tile prefill_tiles[PREFILL_N_TILES] = {
-    {.head_dim = 64,
-     .head_dim_v = 64,
-     .rows = 32,
-     .waves = 8,
-     .keys = 64,
-     .panel = 64,
-     .copy_bytes = 16,
-     .memory_priority = 1,
-     .hoist_vgprs = 4,
-     .late_power = true,
-     .own = {[PREFILL_EARLY_PRIORITY] = 1},
-     .why = "few bytes a key: long tiles"},
-    {.head_dim = 64,
-     .head_dim_v = 64,
-     .rows = 32,
-     .waves = 8,
-     .keys = 64,
-     .panel = 256,
-     .memory_priority = 1,
-     .plain = true,
-     .hoist_vgprs = 8,
-     .late_power = true,
-     .late_maximum = true,
-     .own = {[PREFILL_KEYS_FIRST] = 1,
-             [PREFILL_LATE_EIGHTHS] = 2,
-             [PREFILL_EARLY_PRIORITY] = 1,
-             [PREFILL_EVEN_CODE] = 1},
-     .why = "few bytes a key: long tiles, and a softmax that is as long as the products"},
-    {.head_dim = 64,
-     .head_dim_v = 64,
-     .rows = 32,
-     .waves = 8,
-     .keys = 64,
-     .panel = 256,
-     .hoist_vgprs = 8,
-     .why = "few bytes a key: long tiles"},
-    {.head_dim = 120,
-     .head_dim_v = 128,
-     .rows = 32,
-     .waves = 8,
-     .keys = 64,
-     .panel = 128,
-     .copy_bytes = 16,
-     .memory_priority = 1,
-     .plain = true,
-     .hoist_vgprs = 4,
-     .late_power = true,
-     .whole_keys = true,
-     .late_maximum = true,
-     .own = {[PREFILL_PERSISTENT] = 1, [PREFILL_LATE_EIGHTHS] = 5, [PREFILL_EARLY_PRIORITY] = 1},
-     .why = "less of Q and O leaves registers for addresses"},
-    {.head_dim = 128,
-     .head_dim_v = 128,
-     .rows = 32,
-     .waves = 8,
-     .keys = 64,
-     .panel = 128,
-     .copy_bytes = 16,
-     .memory_priority = 1,
-     .plain = true,
-     .hoist_vgprs = 1,
-     .late_power = true,
-     .whole_keys = true,
-     .late_maximum = true,
-     .own = {[PREFILL_PERSISTENT] = 1, [PREFILL_LOOP_AT] = 1, [PREFILL_PART_EARLY] = 1},
-     .why = "workgroups that take turns do not wait for their like to start"},
-    {.head_dim = 128,
-     .head_dim_v = 128,
-     .rows = 32,
-     .waves = 8,
-     .keys = 64,
-     .panel = 128,
-     .copy_bytes = 16,
-     .memory_priority = 1,
-     .plain = true,
-     .hoist_vgprs = 1,
-     .late_power = true,
-     .whole_keys = true,
-     .late_maximum = true,
-     .why = "two waves a SIMD at 256 registers, all of them taken"},
-    {.head_dim = 128,
-     .head_dim_v = 128,
-     .rows = 32,
-     .waves = 8,
-     .keys = 32,
-     .panel = 64,
-     .copy_bytes = 16,
-     .memory_priority = 1,
-     .hoist_vgprs = 4,
-     .late_power = true,
-     .late_maximum = true,
-     .why = "whatever else is done to scores and keys takes registers"},
-    {.head_dim = 88,
-     .head_dim_v = 88,
-     .rows = 32,
-     .waves = 8,
-     .keys = 64,
-     .panel = 256,
-     .memory_priority = 1,
-     .plain = true,
-     .hoist_vgprs = 6,
-     .late_power = true,
-     .whole_keys = true,
-     .late_maximum = true,
-     .own = {[PREFILL_KEYS_FIRST] = 1, [PREFILL_LATE_EIGHTHS] = 4, [PREFILL_PERSISTENT] = 1},
-     .why = "without sums the first product has room for half of the exponentials"},
-    {.head_dim = 96,
-     .head_dim_v = 96,
-     .rows = 32,
-     .waves = 8,
-     .keys = 64,
-     .panel = 256,
-     .memory_priority = 1,
-     .plain = true,
-     .hoist_vgprs = 6,
-     .late_power = true,
-     .whole_keys = true,
-     .late_maximum = true,
-     .own = {[PREFILL_KEYS_FIRST] = 1, [PREFILL_LATE_EIGHTHS] = 3, [PREFILL_PERSISTENT] = 2},
-     .why = "few bytes a key: reads of 32 keys would take longer than the products beside them"},
-    {.head_dim = 96,
-     .head_dim_v = 96,
-     .rows = 32,
-     .waves = 8,
-     .keys = 32,
-     .panel = 256,
-     .hoist_vgprs = 8,
-     .late_power = true,
-     .why = "half of the exponentials go under the next product, which is short"},
-    {.head_dim = 120,
-     .head_dim_v = 128,
-     .rows = 32,
-     .waves = 8,
-     .keys = 32,
-     .panel = 256,
-     .hoist_vgprs = 8,
-     .whole_keys = true,
-     .own = {[PREFILL_KEYS_FIRST] = 1, [PREFILL_EVEN_CODE] = 1, [PREFILL_PERSISTENT] = 1},
-     .why = "what several panels leave to be read under the product stalls it"},
-    {.head_dim = 128,
-     .head_dim_v = 128,
-     .rows = 32,
-     .waves = 8,
-     .keys = 32,
-     .panel = 256,
-     .plain = true,
-     .hoist_vgprs = 8,
-     .own = {[PREFILL_PERSISTENT] = 2, [PREFILL_LOOP_AT] = 4},
-     .why = "workgroups that take turns do not wait for their like to start"},
-    {.head_dim = 128,
-     .head_dim_v = 128,
-     .rows = 32,
-     .waves = 8,
-     .keys = 32,
-     .panel = 256,
-     .hoist_vgprs = 8,
-     .whole_keys = true,
-     .why = "64 KiB of LDS hold 32 keys"},
-    {.head_dim = 192,
-     .head_dim_v = 128,
-     .rows = 32,
-     .waves = 8,
-     .keys = 32,
-     .panel = 128,
-     .copy_bytes = 16,
-     .memory_priority = 1,
-     .plain = true,
-     .hoist_vgprs = 4,
-     .late_power = true,
-     .whole_keys = true,
-     .late_maximum = true,
-     .own = {[PREFILL_PERSISTENT] = 1,
-             [PREFILL_LOOP_AT] = 1,
-             [PREFILL_PART_EARLY] = 1,
-             [PREFILL_WHOLE_HEADS] = 1},
-     .why = "workgroups that take turns do not wait for their like to start"},
-    {.head_dim = 192,
-     .head_dim_v = 128,
-     .rows = 32,
-     .waves = 8,
-     .keys = 32,
-     .panel = 128,
-     .copy_bytes = 16,
-     .memory_priority = 1,
-     .hoist_vgprs = 4,
-     .late_power = true,
-     .whole_keys = true,
-     .late_maximum = true,
-     .why = "K of 64 keys would not fit the registers"},
-    {.head_dim = 192,
-     .head_dim_v = 128,
-     .rows = 32,
-     .waves = 8,
-     .keys = 32,
-     .panel = 256,
-     .plain = true,
-     .hoist_vgprs = 8,
-     .own = {[PREFILL_PERSISTENT] = 2, [PREFILL_LOOP_AT] = 1, [PREFILL_WHOLE_HEADS] = 1},
-     .why = "workgroups that take turns do not wait for their like to start"},
-    {.head_dim = 192,
-     .head_dim_v = 128,
-     .rows = 32,
-     .waves = 8,
-     .keys = 32,
-     .panel = 256,
-     .hoist_vgprs = 8,
-     .why = "K of 64 keys would not fit the registers"},
-    {.head_dim = 192,
-     .head_dim_v = 192,
-     .rows = 16,
-     .waves = 8,
-     .keys = 64,
-     .panel = 256,
-     .memory_priority = 1,
-     .plain = true,
-     .hoist_vgprs = 16,
-     .late_power = true,
-     .whole_keys = true,
-     .late_maximum = true,
-     .own = {[PREFILL_KEYS_FIRST] = 1},
-     .why = "16 rows leave registers for 64 keys, where LDS has room for them"},
-    {.head_dim = 256,
-     .head_dim_v = 256,
-     .rows = 16,
-     .waves = 8,
-     .keys = 32,
-     .panel = 256,
-     .memory_priority = 1,
-     .hoist_vgprs = 16,
-     .whole_keys = true,
-     .late_maximum = true,
-     .own = {[PREFILL_KEYS_FIRST] = 1},
-     .why = "16 rows: O of 32 rows would take half of the registers"},
-    {.head_dim = 512,
-     .head_dim_v = 512,
-     .rows = 16,
-     .waves = 4,
-     .keys = 32,
-     .panel = 256,
-     .hoist_vgprs = 8,
-     .whole_keys = true,
-     .why = "O 128, Q 64 and a block of V 128 registers: a wave a SIMD"},
-    {.head_dim = 512,
-     .head_dim_v = 512,
-     .rows = 16,
-     .waves = 4,
-     .keys = 16,
-     .panel = 256,
-     .hoist_vgprs = 8,
-     .whole_keys = true,
-     .why = "64 KiB of LDS hold two tiles of 16 keys and one of values"},
-    {.head_dim = 128,
-     .head_dim_v = 128,
-     .rows = 32,
-     .waves = 8,
-     .keys = 64,
-     .panel = 128,
-     .copy_bytes = 16,
-     .memory_priority = 1,
-     .plain = true,
-     .hoist_vgprs = 4,
-     .late_power = true,
-     .whole_keys = true,
-     .late_maximum = true,
-     .own = {[PREFILL_PERSISTENT] = 1,
-             [PREFILL_LOOP_AT] = 1,
-             [PREFILL_PART_EARLY] = 1,
-             [PREFILL_FP8] = 1},
-     .why = "workgroups that take turns do not wait for their like to start"},
-    {.head_dim = 128,
-     .head_dim_v = 128,
-     .rows = 32,
-     .waves = 8,
-     .keys = 64,
-     .panel = 128,
-     .copy_bytes = 16,
-     .memory_priority = 1,
-     .hoist_vgprs = 4,
-     .late_power = true,
-     .whole_keys = true,
-     .late_maximum = true,
-     .own = {[PREFILL_FP8] = 1},
-     .why = "fp8 takes half of the registers for K and V"},
-    {.head_dim = 192,
-     .head_dim_v = 128,
-     .rows = 32,
-     .waves = 8,
-     .keys = 64,
-     .panel = 128,
-     .copy_bytes = 16,
-     .memory_priority = 1,
-     .plain = true,
-     .hoist_vgprs = 4,
-     .late_power = true,
-     .whole_keys = true,
-     .late_maximum = true,
-     .own = {[PREFILL_FP8] = 1},
-     .why = "fp8: K of 64 keys fits"},
-    {.head_dim = 192,
-     .head_dim_v = 128,
-     .rows = 32,
-     .waves = 8,
-     .keys = 64,
-     .panel = 64,
-     .copy_bytes = 16,
-     .memory_priority = 1,
-     .hoist_vgprs = 4,
-     .late_power = true,
-     .whole_keys = true,
-     .late_maximum = true,
-     .own = {[PREFILL_FP8] = 1},
-     .why = "fp8: page numbers take registers for each panel, which are smaller"},
-    {.head_dim = 128,
-     .head_dim_v = 128,
-     .rows = 32,
-     .waves = 8,
-     .keys = 64,
-     .panel = 256,
-     .plain = true,
-     .hoist_vgprs = 8,
-     .late_power = true,
-     .own = {[PREFILL_PERSISTENT] = 2, [PREFILL_LOOP_AT] = 1, [PREFILL_FP8] = 1},
-     .why = "workgroups that take turns do not wait for their like to start"},
-    {.head_dim = 128,
-     .head_dim_v = 128,
-     .rows = 32,
-     .waves = 8,
-     .keys = 64,
-     .panel = 256,
-     .hoist_vgprs = 8,
-     .late_power = true,
-     .own = {[PREFILL_FP8] = 1},
-     .why = "fp8 takes half of the registers for K and V"},
-    {.head_dim = 192,
-     .head_dim_v = 128,
-     .rows = 32,
-     .waves = 8,
-     .keys = 64,
-     .panel = 256,
-     .plain = true,
-     .hoist_vgprs = 8,
-     .late_power = true,
-     .own = {[PREFILL_FP8] = 1},
-     .why = "fp8: K of 64 keys fits"},
-    {.head_dim = 192,
-     .head_dim_v = 128,
-     .rows = 32,
-     .waves = 8,
-     .keys = 32,
-     .panel = 256,
-     .hoist_vgprs = 8,
-     .late_power = true,
-     .own = {[PREFILL_FP8] = 1},
-     .why = "fp8: page numbers take the registers of 32 keys"},
-    {.head_dim = 192,
-     .head_dim_v = 128,
-     .rows = 32,
-     .waves = 4,
-     .keys = 64,
-     .panel = 128,
-     .hoist_vgprs = 4,
-     .own = {[PREFILL_FP8] = 1},
-     .why = "fp8, a hook or a soft cap: one wave a SIMD has the registers"},
-    {.head_dim = 128,
-     .head_dim_v = 128,
-     .rows = 32,
-     .waves = 8,
-     .keys = 64,
-     .panel = 128,
-     .copy_bytes = 16,
-     .memory_priority = 1,
-     .plain = true,
-     .hoist_vgprs = 1,
-     .late_power = true,
-     .whole_keys = true,
-     .late_maximum = true,
-     .own = {[PREFILL_LOOP_AT] = 1, [PREFILL_PART_EARLY] = 1, [PREFILL_KEY_GROUPS] = 2},
-     .why = "few queries: half of the waves see half of the keys"},
-    {.head_dim = 128,
-     .head_dim_v = 128,
-     .rows = 32,
-     .waves = 8,
-     .keys = 32,
-     .panel = 256,
-     .plain = true,
-     .hoist_vgprs = 8,
-     .own = {[PREFILL_LOOP_AT] = 1, [PREFILL_KEY_GROUPS] = 2},
-     .why = "few queries: half of the waves see half of the keys"},
-    {.head_dim = 128,
-     .head_dim_v = 128,
-     .rows = 32,
-     .waves = 8,
-     .keys = 64,
-     .panel = 128,
-     .copy_bytes = 16,
-     .memory_priority = 1,
-     .plain = true,
-     .hoist_vgprs = 4,
-     .late_power = true,
-     .whole_keys = true,
-     .late_maximum = true,
-     .own = {[PREFILL_LOOP_AT] = 1, [PREFILL_FP8] = 1, [PREFILL_KEY_GROUPS] = 2},
-     .why = "few queries: half of the waves see half of the keys"},
-};
-
-const struct att_knob prefill_knobs[PREFILL_N_KNOBS] = {
-    {"keys", 2, {32, 64}},       {"hoist_vgprs", 3, {1, 4, 12}}, {"memory_priority", 2, {0, 1}},
-    {"late_power", 2, {0, 1}},   {"ascending", 1, {1}},          {"waves", 1, {4}},
-    {"panel", 2, {64, 128}},     {"k_buffers", 1, {4}},          {"persistent", 2, {1, 2}},
-    {"late_maximum", 2, {0, 1}},
-};
 
 /* With a custom mask: each byte of it has an address of two registers. */
 enum { MASKED_SCORES = 16 * 32 };
@@ -477,7 +62,7 @@ static void find_panels(struct prefill *p)
      * then two buffers would not do. */
     const unsigned dim = (unsigned)p->v->head_dim;
     const bool one_panel = dim <= p->widest_panel && !(dim & (dim - 1));
-    const bool two = one_panel || p->tile->whole_keys;
+    const bool two = one_panel || p->tile->whole_keys || prefill_is_alone(p);
     p->k_buffers = two && !p->tile->own[PREFILL_K_BUFFERS] ? 2 : 4;
     if (p->padded) {
         find_padded_panel(p);
@@ -538,6 +123,9 @@ static bool has_sum_rows(const struct prefill *p)
     return ones && p->bytes == 2 && p->rows == 32 && !p->v->lse && p->v->head_dim_v % (int)p->rows;
 }
 
+/* Keys of a product that reads V of the next ones meanwhile. */
+enum { TOGETHER = 16 };
+
 static void choose_layouts(struct prefill *p)
 {
     const struct tir_layout s = prefill_scores_layout(p);
@@ -546,6 +134,7 @@ static void choose_layouts(struct prefill *p)
                 ceiling((unsigned)dim) <= p->widest_panel;
     p->sum_rows = has_sum_rows(p);
     find_panels(p);
+    p->v_keys = prefill_is_alone(p) && !p->by_columns ? TOGETHER : p->kv;
     p->v_k = tir_contract_acc(&s, tir_bits(p->mma->n));
     for (p->dv = 64; p->dv < (unsigned)p->v->head_dim_v; p->dv *= 2)
         ;
@@ -573,20 +162,25 @@ static unsigned key_bytes(const struct prefill *p)
 
 static unsigned lds_bytes(const struct prefill *p)
 {
-    return key_bytes(p) + (p->rows_in_v ? 0 : p->row_bytes);
+    return key_bytes(p) + (p->rows_in_v || p->rows_in_keys ? 0 : p->row_bytes);
+}
+
+/* In a half of O rows that would begin at the same bank exchange chunks. */
+static struct tir_layout half_of_out(const struct prefill *p)
+{
+    enum { CHUNK = 16 / PREFILL_OUT_BYTES };
+    const unsigned columns = p->dv / 2, bytes = columns * PREFILL_OUT_BYTES;
+    const unsigned together = bytes < p->m->lds_bank_bytes ? p->m->lds_bank_bytes / bytes : 1;
+    return att_lds_swizzled(prefill_queries(p), columns, CHUNK, tir_bits(together),
+                            tir_bits(columns / CHUNK));
 }
 
 /* O takes the place of V, half by half; and goes in halves to that of Q in the last turn, so that
- * lanes have the same addresses there. Rows that would begin at the same bank exchange chunks. */
+ * lanes have the same addresses there. */
 static void place_halves(struct prefill *p)
 {
-    enum { CHUNK = 16 / PREFILL_OUT_BYTES };
-    const unsigned rows = prefill_queries(p), columns = p->dv / 2;
-    const unsigned together = p->m->lds_bank_bytes / (columns * PREFILL_OUT_BYTES);
-    const struct tir_layout lds =
-        att_lds_swizzled(rows, columns, CHUNK, tir_bits(together), tir_bits(columns / CHUNK));
-    const unsigned half = rows * columns * PREFILL_OUT_BYTES;
-    p->o = p->o_ahead = (struct out_place){.lds = lds, .parts = 2};
+    const unsigned half = prefill_queries(p) * p->dv / 2 * PREFILL_OUT_BYTES;
+    p->o = p->o_ahead = (struct out_place){.lds = half_of_out(p), .parts = 2};
     p->o_ahead.in_v = true;
     p->o.step = half;
     p->v_room = half > p->v_room ? half : p->v_room;
@@ -610,7 +204,9 @@ static void place_out(struct prefill *p, unsigned q)
     } else if (p->ahead) {
         place_halves(p);
     }
-    p->rows_in_v = p->groups > 1 && p->row_bytes <= p->v_room;
+    if (prefill_is_alone(p) && p->v_room < p->row_bytes)
+        p->v_room = p->row_bytes;
+    p->rows_in_v = (p->groups > 1 || prefill_is_alone(p)) && p->row_bytes <= p->v_room;
     if (lds_bytes(p) + slack > most) {
         p->row_bytes = 0;
         p->ahead = false;
@@ -633,12 +229,43 @@ static void place_merge(struct prefill *p)
     }
 }
 
+/* LDS has no room for Q beside K and V: it comes before them, in as many parts as it takes, and O
+ * goes there in halves. */
+static void place_rows_in_keys(struct prefill *p)
+{
+    const unsigned room = key_bytes(p), queries = prefill_queries(p);
+    unsigned part = 0, used = 0;
+    for (unsigned i = 0; i < p->n_panels; i++) {
+        struct panel *n = &p->panels[i];
+        n->q_lds = att_lds_rows(p->m, queries, n->width, p->bytes);
+        const unsigned bytes = (att_lds_bytes(&n->q_lds, p->bytes) + 15) & ~15u;
+        if (bytes > room)
+            return;
+        if (used + bytes > room) {
+            part++;
+            used = 0;
+        }
+        n->q_at = used;
+        n->q_part = part;
+        used += bytes;
+    }
+    p->q_parts = part + 1;
+    p->o = (struct out_place){.lds = half_of_out(p), .parts = 2};
+    p->rows_in_keys = queries * p->dv / 2 * PREFILL_OUT_BYTES <= room;
+    p->row_bytes = p->rows_in_keys ? room : 0;
+}
+
 /* Lanes that load a row of Q each touch 32 lines of memory with every instruction, and 4 rows of it
  * with one that goes to LDS: it takes 16 bytes a lane. */
 static void place_rows(struct prefill *p)
 {
     const unsigned queries = prefill_queries(p);
-    if (p->tile->copy_bytes < 16)
+    p->q_parts = 1;
+    if (prefill_is_alone(p) && p->m->to_lds_max_bytes < 16) {
+        place_rows_in_keys(p);
+        return;
+    }
+    if (p->tile->copy_bytes < 16 && !prefill_is_alone(p))
         return;
     unsigned bytes = 0;
     for (unsigned i = 0; i < p->n_panels; i++) {
@@ -714,6 +341,11 @@ bool prefill_fits(const struct att_variant *v, const struct att_tile *t,
     if (att_is_shuffled(v) && v->kv_scale >= ATT_KV_SCALE_TOKEN &&
         t->keys * t->head_dim_v > SCALED_VALUES * TIR_WAVE_LANES * t->waves)
         return att_reject(why, ATT_TILE, "has no registers for a scale beside each value");
+    /* Copies of 40 registers a round, where the other tile has none, or the compiler's waits. */
+    if (t->own[PREFILL_ALONE] && v->paged && (m->has_lds_read_tr || att_is_shuffled(v)))
+        return att_reject(why, ATT_TILE, "has no registers for addresses of pages");
+    if (t->own[PREFILL_ALONE] && v->paged && v->kv_dtype == ATT_KV_DTYPE_INT8)
+        return att_reject(why, ATT_TILE, "has nothing to hide the conversion of int8 beside");
     const unsigned together = 256u / t->rows; /* rows in a register of all lanes, and its next */
     const unsigned late = t->own[PREFILL_LATE_EIGHTHS] ? t->own[PREFILL_LATE_EIGHTHS] : 4;
     if (t->late_power && t->keys * (late & -late) % (8 * together))

@@ -283,7 +283,7 @@ static void output_is_zero_before_the_loop_is_near(void **state)
 static void unsupported_head_dims_say_why(void **state)
 {
     (void)state;
-    static const int odd[][2] = {{60, 60}, {520, 520}, {128, 100}, {256, 72}};
+    static const int odd[][2] = {{60, 60}, {520, 520}, {128, 100}, {320, 72}};
     for (int i = 0; i < 4; i++) {
         struct att_variant v = variant("gfx942", odd[i]);
         struct att_why why = {.text = ""};

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * This file says where the pipeline of `prefill` runs each step of its loop: stage and phase.
+ *
+ * Two groups of waves a phase apart have phases of memory, M1 and M2, and of products, C1 and C2:
+ *
+ *   PAGES   look up the pages of K, with a paged cache only    M2
+ *   COPY_K  copy K to LDS                                      M2
+ *   WAIT_K  K has arrived                                      M2
+ *   SCORES  read K, load V  M1       S = K Q  C1      mask  EDGE    running maximum, P  C2
+ *   VALUES  V to LDS, rescale  M1    sum of P, P to 16 bits  C1    read V  M2    O += V P  C2
+ *
+ * A wave that has its SIMD to itself has nothing but its own work beside its products: M1 and M2
+ * are barriers and branches, and all else stands in C1 and C2. What the first product of a phase
+ * takes is read in the phase before it.
+ *
+ *   COPY_K  copy K to LDS  C2
+ *   WAIT_K  K has arrived  M2    read its first columns  C2
+ *   SCORES  read the rest of K, S = K Q, copy V to LDS  C1    mask  M2    P  C2
+ *   VALUES  V is there, rescale  M1    sum of P, read the first of V  C1    the rest, O += V P  C2
+ *
+ * There V that passes through registers goes to LDS a stage earlier, in C2.
+ */
+#include "templates/prefill.h"
+
+/* READ is the beginning of M1, for tiles that read K before V is written. EDGE is the beginning of
+ * M2: what it makes needs no registers once V is there. FIRST is that of C2: copies that stand
+ * there are newer than loads which C2 waits for. */
+enum phase { READ, M1, C1, EDGE, M2, FIRST, C2 };
+enum stage { PAGES, COPY_K, WAIT_K, SCORES, VALUES, N_STAGES };
+
+/* Plain tensors have no stage for page numbers. */
+static struct att_place at(const struct prefill *p, struct att_place place)
+{
+    const unsigned first = p->v->paged ? PAGES : COPY_K;
+    return (struct att_place){(uint8_t)(place.stage - first), place.phase};
+}
+
+typedef struct att_place places[PREFILL_N_STEPS];
+
+static const places in_groups = {
+    [PREFILL_FIND_K_PAGES] = {PAGES, M2},  [PREFILL_FETCH_K] = {COPY_K, M2},
+    [PREFILL_PLACE_K] = {WAIT_K, M2},      [PREFILL_AWAIT_K] = {WAIT_K, M2},
+    [PREFILL_FIND_V_PAGES] = {WAIT_K, M2}, [PREFILL_READ_K] = {SCORES, M1},
+    [PREFILL_READ_MORE_K] = {SCORES, C1},  [PREFILL_SCORES] = {SCORES, C1},
+    [PREFILL_FETCH_V] = {SCORES, M1},      [PREFILL_CLEAR_V] = {VALUES, M1},
+    [PREFILL_PLACE_V] = {VALUES, M1},      [PREFILL_AWAIT_V] = {VALUES, M1},
+    [PREFILL_READ_V] = {VALUES, M2},       [PREFILL_HAVE_V] = {VALUES, M2},
+};
+
+static const places alone = {
+    [PREFILL_FETCH_K] = {COPY_K, C2},     [PREFILL_PLACE_K] = {WAIT_K, M2},
+    [PREFILL_AWAIT_K] = {WAIT_K, M2},     [PREFILL_READ_K] = {WAIT_K, C2},
+    [PREFILL_READ_MORE_K] = {SCORES, C1}, [PREFILL_SCORES] = {SCORES, C1},
+    [PREFILL_FETCH_V] = {SCORES, C1},     [PREFILL_PLACE_V] = {VALUES, M1},
+    [PREFILL_AWAIT_V] = {VALUES, M1},     [PREFILL_READ_V] = {VALUES, C1},
+    [PREFILL_READ_MORE_V] = {VALUES, C2}, [PREFILL_HAVE_V] = {VALUES, M2},
+};
+
+/* V alone passes through registers: it is transposed there. */
+static const places alone_turned = {
+    [PREFILL_FETCH_K] = {COPY_K, FIRST},  [PREFILL_PLACE_K] = {WAIT_K, M2},
+    [PREFILL_AWAIT_K] = {WAIT_K, M2},     [PREFILL_READ_K] = {WAIT_K, C2},
+    [PREFILL_READ_MORE_K] = {SCORES, C1}, [PREFILL_SCORES] = {SCORES, C1},
+    [PREFILL_FETCH_V] = {SCORES, C1},     [PREFILL_PLACE_V] = {SCORES, C2},
+    [PREFILL_AWAIT_V] = {VALUES, M1},     [PREFILL_READ_V] = {VALUES, C1},
+    [PREFILL_HAVE_V] = {VALUES, M2},      [PREFILL_FETCH_MORE_K] = {COPY_K, C2},
+};
+
+/* K and V of a paged cache pass through registers, where they get the type to compute with. */
+static const places alone_paged = {
+    [PREFILL_FIND_K_PAGES] = {PAGES, M2},  [PREFILL_FETCH_K] = {COPY_K, C1},
+    [PREFILL_FIND_V_PAGES] = {COPY_K, M1}, [PREFILL_PLACE_K] = {WAIT_K, C1},
+    [PREFILL_AWAIT_K] = {WAIT_K, M2},      [PREFILL_READ_K] = {WAIT_K, C2},
+    [PREFILL_READ_MORE_K] = {SCORES, C1},  [PREFILL_SCORES] = {SCORES, C1},
+    [PREFILL_FETCH_V] = {WAIT_K, C1},      [PREFILL_CLEAR_V] = {SCORES, M2},
+    [PREFILL_PLACE_V] = {SCORES, C2},      [PREFILL_AWAIT_V] = {VALUES, M1},
+    [PREFILL_READ_V] = {VALUES, C1},       [PREFILL_HAVE_V] = {VALUES, M2},
+};
+
+static struct att_place place_of(const struct prefill *p, enum prefill_step s)
+{
+    const bool turned = prefill_is_alone(p) && p->by_columns && !p->v->paged;
+    if (s == PREFILL_FETCH_MORE_K && !turned)
+        return place_of(p, PREFILL_FETCH_K);
+    if (!prefill_is_alone(p)) {
+        struct att_place place = in_groups[s];
+        if (s == PREFILL_READ_K && p->tile->own[PREFILL_KEYS_FIRST])
+            place.phase = READ;
+        if (s == PREFILL_READ_MORE_K && p->tile->whole_keys)
+            return place_of(p, PREFILL_READ_K);
+        return place;
+    }
+    /* V that is transposed holds registers from here on, and a round is long enough without C1. */
+    const bool turns_late = p->v->paged && p->v->kv_dtype == ATT_KV_DTYPE_SAME;
+    if (s == PREFILL_FETCH_V && turns_late)
+        return (struct att_place){WAIT_K, C2};
+    return p->v->paged ? alone_paged[s] : turned ? alone_turned[s] : alone[s];
+}
+
+void prefill_place(struct prefill *p, enum prefill_step s)
+{
+    const struct att_place place = at(p, place_of(p, s));
+    p->b.stage = place.stage;
+    p->b.phase = place.phase;
+}
+
+/* Branches must not stand among matrix instructions. */
+void prefill_place_attention(struct prefill *p)
+{
+    static const struct att_place steps[ATT_N_STEPS] = {
+        [ATT_STEP_MODIFY] = {SCORES, M2},   [ATT_STEP_MAXIMUM] = {SCORES, M2},
+        [ATT_STEP_EXPONENT] = {SCORES, C2}, [ATT_STEP_POWER] = {SCORES, C2},
+        [ATT_STEP_POWER_2] = {SCORES, C2},  [ATT_STEP_RESCALE] = {VALUES, M1},
+        [ATT_STEP_SUM] = {VALUES, C1},      [ATT_STEP_PRODUCT] = {VALUES, C2},
+    };
+    for (int i = 0; i < ATT_N_STEPS; i++)
+        p->steps[i] = at(p, steps[i]);
+    if (p->tile->late_power)
+        p->steps[ATT_STEP_POWER_2] = p->steps[ATT_STEP_SUM];
+    if (p->tile->late_maximum)
+        p->steps[ATT_STEP_MAXIMUM] = p->steps[ATT_STEP_EXPONENT];
+    /* Not where it is work enough to hide the way of V. */
+    if (p->tile->late_maximum && !att_scales_scores(p->v) && p->v->mask != ATT_MASK_CUSTOM)
+        p->steps[ATT_STEP_MODIFY].phase = EDGE;
+}
+
+void prefill_schedule(const struct prefill *p, struct tir_schedule *s)
+{
+    s->stages = p->v->paged ? N_STAGES : N_STAGES - COPY_K;
+    s->matrix_phases = 1u << C1 | 1u << FIRST | 1u << C2;
+    s->joined_phases = 1u << READ | 1u << EDGE | 1u << FIRST;
+    s->alone = prefill_is_alone(p);
+    s->ping_pong = prefill_is_alone(p) ? 1 : 2;
+}
