@@ -211,6 +211,8 @@ void mla_take_lds(struct mla *s)
         p->bytes = att_lds_bytes(&p->lds, s->kq_bytes);
         block += p->bytes;
     }
+    if (s->q_in_lds > s->n_panels) /* of a narrow latent all stand there */
+        s->q_in_lds = s->n_panels;
     if (mla_exchanges(s)) {
         s->p_lds = weights_map(s);
         other = weights_bytes(s) + n_vectors(s) * vector_bytes(s);
