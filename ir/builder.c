@@ -569,6 +569,16 @@ struct tir_value tir_arrive(struct tir_builder *b, struct tir_value address, str
     return tir_build(b, TIR_arrive, tir_scalar(TIR_I32), (struct tir_value[]){address, n}, 2, NULL);
 }
 
+struct tir_value tir_claim(struct tir_builder *b, struct tir_value address)
+{
+    return tir_build(b, TIR_claim, tir_scalar(TIR_I32), &address, 1, NULL);
+}
+
+struct tir_value tir_await(struct tir_builder *b, struct tir_value address, unsigned polls)
+{
+    return tir_build(b, TIR_await, tir_scalar(TIR_I32), &address, 1, &(int64_t){polls});
+}
+
 void tir_acquire(struct tir_builder *b) { tir_build(b, TIR_acquire, no_type, NULL, 0, NULL); }
 
 void tir_align_code(struct tir_builder *b, unsigned words, unsigned of)

@@ -208,6 +208,12 @@ void tir_barrier(struct tir_builder *b);
  * to the last, which leaves 0 there. Stores that come before are seen, on any compute unit, behind
  * tir_acquire() of a wave that arrived later or was told so by one that did. */
 struct tir_value tir_arrive(struct tir_builder *b, struct tir_value address, struct tir_value n);
+/** Adds 1 to the i32 at `address` (i64) and returns what it was: no two waves of the device get the
+ * same. Orders nothing. */
+struct tir_value tir_claim(struct tir_builder *b, struct tir_value address);
+/** Reads the i32 at `address` (i64) until it is 0, `polls` times at most, and returns what was read
+ * last. So no wave waits for another that may not have begun. */
+struct tir_value tir_await(struct tir_builder *b, struct tir_value address, unsigned polls);
 void tir_acquire(struct tir_builder *b);
 void tir_set_priority(struct tir_builder *b, int level);
 /** The next instruction stands `words` behind a multiple of `of` words: TIR_FETCH_WORDS, a window

@@ -365,6 +365,15 @@ static void run_arrive(struct interp *x, const struct tir_op *op, unsigned wave)
     interp_value(x, op->result)[wave] = before;
 }
 
+static void run_claim(struct interp *x, const struct tir_op *op, unsigned wave)
+{
+    const uint64_t address = (uint64_t)interp_scalar(x, op, 0, wave);
+    const int64_t before = read_host(address, TIR_I32);
+    if (op->opcode == TIR_claim)
+        write_host(address, TIR_I32, before + 1);
+    interp_value(x, op->result)[wave] = before;
+}
+
 bool interp_memory(struct interp *x, const struct tir_op *op)
 {
     if (run_tile_memory(x, op))
@@ -376,6 +385,10 @@ bool interp_memory(struct interp *x, const struct tir_op *op)
             continue;
         if (op->opcode == TIR_arrive) {
             run_arrive(x, op, w);
+            continue;
+        }
+        if (op->opcode == TIR_claim || op->opcode == TIR_await) {
+            run_claim(x, op, w);
             continue;
         }
         if (op->opcode == TIR_scalar_load) {

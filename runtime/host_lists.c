@@ -111,12 +111,15 @@ static int check_items(const struct attn_op *op, const struct attn_decode_args *
 /* A count that an interrupted launch has left makes the wrong workgroup the last one. */
 static int check_tickets(const struct attn_op *op, const struct attn_decode_args *a)
 {
-    const int64_t count = (int64_t)a->batch * op->desc.decode.kv_heads;
+    enum { LINE = 32 }; /* integers of a sequence, the first of which counts parts */
+    const bool lines = op->family == &attn_family_mla_decode;
+    const int64_t step = lines ? LINE : 1;
+    const int64_t count = step * a->batch * op->desc.decode.kv_heads;
     void *copy;
     int r =
         attn_read_back(op->device, a->tickets, (size_t)count * sizeof(int32_t), a->stream, &copy);
     const int32_t *const tickets = copy;
-    for (int64_t i = 0; !r && copy && i < count; i++)
+    for (int64_t i = 0; !r && copy && i < count; i += step)
         if (tickets[i])
             r = attn_fail(ATTN_BAD_DATA, "tickets[%lld] is %d, and 0 between launches",
                           (long long)i, tickets[i]);
@@ -168,6 +171,7 @@ int attn_mla_decode_check_work(const struct attn_op *op, const struct attn_mla_d
         .heads = d->heads,
         .kv_heads = 1,
         .q_len = d->q_len,
+        .one_launch = d->one_launch,
         .cache.page_size = d->sparse == ATTN_SPARSE_SLOTS    ? 1
                            : d->sparse == ATTN_SPARSE_BLOCKS ? 64
                                                              : d->cache.page_size,
@@ -181,6 +185,8 @@ int attn_mla_decode_check_work(const struct attn_op *op, const struct attn_mla_d
         .work_info = a->work_info,
         .work_lists = a->work_lists,
         .partial_rows = a->partial_rows,
+        .reduce_indptr = a->reduce_indptr,
+        .tickets = a->tickets,
         .stream = a->stream,
     };
     struct attn_op as_decode = *op;

@@ -68,7 +68,7 @@ static int choose_usual(const struct attn_op *op, const struct wanted *w,
     *split = (struct attn_decode_split){
         .size = sizeof(*split),
         .lists = info.compute_units > w->kv_heads ? info.compute_units : w->kv_heads,
-        .one_launch = !is_mla(op) && op->desc.decode.one_launch,
+        .one_launch = is_mla(op) ? op->desc.mla_decode.one_launch : op->desc.decode.one_launch,
     };
     return r;
 }

@@ -98,30 +98,92 @@ static unsigned agent(struct lower *l)
     return LLVMGetSyncScopeID(l->ctx, scope, sizeof(scope) - 1);
 }
 
-/* One lane counts, and releases for the whole agent what its wave wrote. What that takes on gfx942
- * and gfx950 LLVM knows (AMDGPUUsage, "Memory Model gfx942"): buffer_wbl2 sc1 and a wait for all
- * stores, then the atomic. Acquiring, buffer_inv sc1, is left to those who read: it empties caches
- * that other workgroups use. uinc_wrap: d >= n - 1 ? 0 : d + 1. */
-LLVMValueRef lower_arrive(struct lower *l, const struct tir_op *op)
+/* One lane does what `build` makes of the address, and all lanes have what it got. */
+static LLVMValueRef in_one_lane(struct lower *l, const struct tir_op *op,
+                                LLVMValueRef (*build)(struct lower *l, const struct tir_op *op,
+                                                      LLVMValueRef address))
 {
     LLVMValueRef address =
         LLVMBuildIntToPtr(l->b, lower_value(l, op->operands[0]), l->global_ptr, "");
-    LLVMValueRef last = LLVMBuildSub(l->b, lower_value(l, op->operands[1]), lower_i32(l, 1), "");
     LLVMBasicBlockRef before = LLVMGetInsertBlock(l->b);
     LLVMBasicBlockRef one = LLVMAppendBasicBlockInContext(l->ctx, l->kernel, "one");
     LLVMBasicBlockRef all = LLVMAppendBasicBlockInContext(l->ctx, l->kernel, "all");
     LLVMValueRef first = LLVMBuildICmp(l->b, LLVMIntEQ, l->lane, lower_i32(l, 0), "");
     LLVMBuildCondBr(l->b, first, one, all);
     LLVMPositionBuilderAtEnd(l->b, one);
-    LLVMValueRef count = LLVMBuildAtomicRMWSyncScope(l->b, LLVMAtomicRMWBinOpUIncWrap, address,
-                                                     last, LLVMAtomicOrderingRelease, agent(l));
+    LLVMValueRef own = build(l, op, address);
+    LLVMBasicBlockRef behind = LLVMGetInsertBlock(l->b);
     LLVMBuildBr(l->b, all);
     LLVMPositionBuilderAtEnd(l->b, all);
     LLVMValueRef phi = LLVMBuildPhi(l->b, l->i32, "");
-    LLVMValueRef values[2] = {lower_i32(l, 0), count};
-    LLVMBasicBlockRef blocks[2] = {before, one};
+    LLVMValueRef values[2] = {lower_i32(l, 0), own};
+    LLVMBasicBlockRef blocks[2] = {before, behind};
     LLVMAddIncoming(phi, values, blocks, 2);
     return emit_intrinsic(l, "llvm.amdgcn.readfirstlane", &l->i32, 1, &phi, 1);
+}
+
+/* It releases for the whole agent what its wave wrote. What that takes on gfx942 and gfx950 LLVM
+ * knows (AMDGPUUsage, "Memory Model gfx942"): buffer_wbl2 sc1 and a wait for all stores, then the
+ * atomic. Acquiring, buffer_inv sc1, is left to those who read: it empties caches that other
+ * workgroups use. uinc_wrap: d >= n - 1 ? 0 : d + 1. */
+static LLVMValueRef arrive(struct lower *l, const struct tir_op *op, LLVMValueRef address)
+{
+    LLVMValueRef last = LLVMBuildSub(l->b, lower_value(l, op->operands[1]), lower_i32(l, 1), "");
+    return LLVMBuildAtomicRMWSyncScope(l->b, LLVMAtomicRMWBinOpUIncWrap, address, last,
+                                       LLVMAtomicOrderingRelease, agent(l));
+}
+
+static LLVMValueRef claim(struct lower *l, const struct tir_op *op, LLVMValueRef address)
+{
+    (void)op;
+    return LLVMBuildAtomicRMWSyncScope(l->b, LLVMAtomicRMWBinOpAdd, address, lower_i32(l, 1),
+                                       LLVMAtomicOrderingMonotonic, agent(l));
+}
+
+/* The loop sleeps between polls, which keeps them from taking the bandwidth of those who work. */
+static LLVMValueRef await(struct lower *l, const struct tir_op *op, LLVMValueRef address)
+{
+    enum { SLEEP = 2 /* times 64 clocks */ };
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(l->b);
+    LLVMBasicBlockRef poll = LLVMAppendBasicBlockInContext(l->ctx, l->kernel, "poll");
+    LLVMBasicBlockRef sleep = LLVMAppendBasicBlockInContext(l->ctx, l->kernel, "sleep");
+    LLVMBasicBlockRef seen = LLVMAppendBasicBlockInContext(l->ctx, l->kernel, "seen");
+    LLVMBuildBr(l->b, poll);
+    LLVMPositionBuilderAtEnd(l->b, poll);
+    LLVMValueRef left = LLVMBuildPhi(l->b, l->i32, "");
+    LLVMValueRef is = LLVMBuildLoad2(l->b, l->i32, address, "");
+    LLVMSetAlignment(is, 4);
+    LLVMSetOrdering(is, LLVMAtomicOrderingMonotonic);
+    LLVMSetAtomicSyncScopeID(is, agent(l));
+    LLVMValueRef zero = lower_i32(l, 0);
+    LLVMValueRef more = LLVMBuildAnd(l->b, LLVMBuildICmp(l->b, LLVMIntNE, is, zero, ""),
+                                     LLVMBuildICmp(l->b, LLVMIntSGT, left, zero, ""), "");
+    LLVMBuildCondBr(l->b, more, sleep, seen);
+    LLVMPositionBuilderAtEnd(l->b, sleep);
+    LLVMValueRef time = lower_i32(l, SLEEP);
+    emit_intrinsic(l, "llvm.amdgcn.s.sleep", NULL, 0, &time, 1);
+    LLVMValueRef fewer = LLVMBuildSub(l->b, left, lower_i32(l, 1), "");
+    LLVMBuildBr(l->b, poll);
+    LLVMValueRef values[2] = {lower_i32(l, (int)op->imm[0] - 1), fewer};
+    LLVMBasicBlockRef blocks[2] = {before, sleep};
+    LLVMAddIncoming(left, values, blocks, 2);
+    LLVMPositionBuilderAtEnd(l->b, seen);
+    return is;
+}
+
+LLVMValueRef lower_arrive(struct lower *l, const struct tir_op *op)
+{
+    return in_one_lane(l, op, arrive);
+}
+
+LLVMValueRef lower_claim(struct lower *l, const struct tir_op *op)
+{
+    return in_one_lane(l, op, claim);
+}
+
+LLVMValueRef lower_await(struct lower *l, const struct tir_op *op)
+{
+    return in_one_lane(l, op, await);
 }
 
 LLVMValueRef lower_acquire(struct lower *l, const struct tir_op *op)

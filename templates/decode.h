@@ -204,6 +204,12 @@ void decode_write_state(struct decode *d, const struct decode_state *s);
  * writes the result. Behind the passes over an item. */
 void decode_join_parts(struct decode *d);
 
+/* decode_share.c */
+
+/** The same for parts that are too much for one workgroup: all that end about when the last one
+ * does add them up. 4 bytes of d's lds are free. */
+void decode_share_parts(struct decode *d);
+
 /* decode.c */
 
 /** The query and the head of each column: tokens are outer, heads of the kv head inner. */

@@ -306,6 +306,10 @@ static void work_on(struct mla *s, struct tir_value index)
     d->attention.softmax.vector = tir_typeof(b->f, state.m);
     decode_write_state(d, &state);
     tir_end_for(b, &pass, NULL, 0);
+    if (d->v->one_launch) {
+        d->lds = s->part[0].buffer;
+        decode_share_parts(d);
+    }
 }
 
 /* Waves that would hold the same columns of S^T have keys of their own, as far as there are rows

@@ -120,13 +120,15 @@ class TunedSplit(unittest.TestCase):
     def test_aiter_has_tickets_for_each_capture(self):
         aiter.use(device=self.device)
         session, q, stream, second = _common._devices[0], np.zeros(1), self.device.stream(), self.device.stream()
-        made = [_split.tickets_of(session, q, stream.handle, 2, 3)]
+        made = [_split.tickets_of(session, q, stream.handle, "decode", 2, 3)]
         for _ in range(2):
             with self.device.graph(stream):
-                made.append(_split.tickets_of(session, q, stream.handle, 2, 3))
-                self.assertIs(made[-1], _split.tickets_of(session, q, stream.handle, 2, 3))
-        other = _split.tickets_of(session, q, second.handle, 2, 3)
+                made.append(_split.tickets_of(session, q, stream.handle, "decode", 2, 3))
+                self.assertIs(made[-1], _split.tickets_of(session, q, stream.handle, "decode", 2, 3))
+        other = _split.tickets_of(session, q, second.handle, "decode", 2, 3)
         self.assertEqual(len({id(x) for x in (*made, other)}), 4)
+        lines = _split.tickets_of(session, q, stream.handle, "mla_decode", 2, 1)
+        self.assertEqual(lines.shape, (2, 32))
         self.assertTrue(all(x.shape == (2, 3) and not x.any() for x in made))
 
 

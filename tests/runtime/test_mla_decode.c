@@ -31,6 +31,7 @@ static void add(struct attnc_pack_writer *w, const char *name, const char *spars
         {"kv_scale", "none"},
         {"lse", "false"},
         {"mask", "causal"},
+        {"one_launch", strcmp(kind, "one_launch") ? "false" : "true"},
         {"page_size", "any"},
         {"page_table", page_table},
         {"q_len", "1"},
@@ -61,6 +62,7 @@ static struct bench open_kernels(uint32_t flags)
     add(w, "dense", "none", "blocks", "same");
     add(w, "fp8", "none", "blocks", "fp8");
     add(w, "sharded", "none", "blocks", "sharded");
+    add(w, "once", "none", "blocks", "one_launch");
     add(w, "rows", "slots", "blocks", "same");
     add(w, "packed", "slots", "blocks", "packed");
     add(w, "blocks", "blocks", "blocks", "same");
@@ -333,6 +335,44 @@ static void blocks_are_checked_on_request(void **state)
     close_bench(&b);
 }
 
+/* A sequence has a line of memory; only the first count of it is 0 between launches. */
+static void lines_of_tickets_are_checked_on_request(void **state)
+{
+    (void)state;
+    fake_reset();
+    struct bench b = open_kernels(ATTN_CHECK_DATA);
+    struct attn_mla_decode_desc d = desc(ATTN_PAGES_BLOCKS);
+    d.sparse = ATTN_SPARSE_NONE;
+    d.one_launch = true;
+    struct attn_op *op;
+    if (attn_mla_decode_lookup(b.device, &d, &op))
+        fail_msg("%s", attn_last_error());
+    static const int32_t pages[3] = {0, 1, 2};
+    static _Alignas(16) int32_t words[8], parts[4] = {0, 2, 2, 4}, tickets[3][32];
+    struct attn_mla_decode_args a = args(ATTN_PAGES_BLOCKS);
+    a.pages.block_table = pages;
+    a.pages.entries = 1;
+    assert_int_equal(attn_mla_decode_launch(op, &a), ATTN_OK);
+    a.work_indptr = a.work_info = words;
+    a.work_lists = 1;
+    a.partial_out = a.partial_lse = (float *)(void *)tensor;
+    a.partial_rows = 4;
+    refuse(op, &a, ATTN_BAD_ARGUMENT, "reduce_indptr is NULL");
+    a.reduce_indptr = parts;
+    a.reduce_partial_map = words;
+    refuse(op, &a, ATTN_BAD_ARGUMENT, "tickets is NULL");
+    a.tickets = tickets[0];
+    tickets[0][1] = tickets[2][1] = 7;
+    assert_int_equal(attn_mla_decode_launch(op, &a), ATTN_OK);
+    tickets[2][0] = 1;
+    refuse(op, &a, ATTN_BAD_DATA, "tickets[64] is 1, and 0 between launches");
+    tickets[2][0] = 0;
+    parts[3] = 5;
+    refuse(op, &a, ATTN_BAD_DATA, "reduce_indptr");
+    attn_op_destroy(op);
+    close_bench(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -343,6 +383,7 @@ int main(void)
         cmocka_unit_test(queries_of_fp8_have_a_scale),
         cmocka_unit_test(slots_are_checked_on_request),
         cmocka_unit_test(blocks_are_checked_on_request),
+        cmocka_unit_test(lines_of_tickets_are_checked_on_request),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

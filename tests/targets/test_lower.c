@@ -476,6 +476,28 @@ static void arrivals_release_and_acquires_invalidate(void **state)
     }
 }
 
+/* A claim does not write the L2 back; a poll reads past it, and sleeps before the next one. */
+static void claims_release_nothing_and_polls_sleep(void **state)
+{
+    (void)state;
+    for (const struct tgt *const *t = tgt_all; *t; t++) {
+        struct kernel k = kernel_create((*t)->machine.name, 1, 1);
+        const struct tir_value at = tir_arg(&k.b, "in", TIR_I64);
+        keep(&k, tir_splat(&k.b, tir_claim(&k.b, at), i32));
+        keep(&k, tir_splat(&k.b, tir_await(&k.b, at, 9), i32));
+        struct compiled c = kernel_compile(&k);
+        const char *order[] = {"global_atomic_add ", "s_sleep "};
+        assert_sequence(&c, order, 2);
+        assert_count(&c, "buffer_wbl2", 0);
+        unsigned past_caches = 0;
+        for (size_t i = 0; i < c.code.count; i++)
+            past_caches += !strncmp(c.code.insts[i].text, "global_load_dword ", 18) &&
+                           strstr(c.code.insts[i].text, "sc1");
+        assert_int_equal(past_caches, 1);
+        compiled_free(&c);
+    }
+}
+
 static void lds_ops_take_their_offset_into_the_instruction(void **state)
 {
     (void)state;
@@ -565,6 +587,7 @@ int main(void)
         cmocka_unit_test(materialized_constants_stand_where_they_are_made),
         cmocka_unit_test(anchored_scalars_are_asked_for_before_a_wait),
         cmocka_unit_test(arrivals_release_and_acquires_invalidate),
+        cmocka_unit_test(claims_release_nothing_and_polls_sleep),
         cmocka_unit_test(lds_ops_take_their_offset_into_the_instruction),
         cmocka_unit_test(transposing_reads_are_for_targets_that_have_them),
         cmocka_unit_test(what_a_target_lacks_is_refused_with_a_sentence),

@@ -518,6 +518,27 @@ static void the_last_arrival_leaves_nothing(void **state)
     }
 }
 
+/* Claims differ; a poll ends with what is there, at once where that is 0. */
+static void claims_and_polls_say_what_is_there(void **state)
+{
+    (void)state;
+    static const char *const targets[] = {"gfx942", "gfx950"};
+    for (int t = 0; t < 2; t++) {
+        static struct values v;
+        struct kernel k = kernel_create(targets[t], 1, 1);
+        const struct tir_value in = tir_arg(&k.b, "in", TIR_I64);
+        keep(&k, tir_splat(&k.b, tir_await(&k.b, in, 1000000000), i32));
+        for (int i = 0; i < 3; i++)
+            keep(&k, tir_splat(&k.b, tir_claim(&k.b, in), i32));
+        keep(&k, tir_splat(&k.b, tir_await(&k.b, in, 4), i32));
+        compile_and_run(&k, &v, NULL, 0);
+        static const int expected[] = {0, 0, 1, 2, 3};
+        for (unsigned l = 0; l < 64; l++)
+            for (int i = 0; i < 5; i++)
+                assert_int_equal(v.out[i][l].i[0], expected[i]);
+    }
+}
+
 static void buffers_end_where_their_resource_says(void **state)
 {
     (void)state;
@@ -725,6 +746,7 @@ int main(void)
         cmocka_unit_test(lanes_count_and_add_up_those_below),
         cmocka_unit_test(lds_elements_have_addresses_of_their_own),
         cmocka_unit_test(the_last_arrival_leaves_nothing),
+        cmocka_unit_test(claims_and_polls_say_what_is_there),
         cmocka_unit_test(buffers_end_where_their_resource_says),
         cmocka_unit_test(loads_to_lds_land_in_lane_order),
         cmocka_unit_test(transposing_read_exchanges_elements_and_lanes),

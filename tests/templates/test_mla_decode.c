@@ -13,7 +13,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BATCH = 3, MAX_KEYS = 75, PARTS = 3, PACKED_ROW = 656, MOST_PAGES = BATCH * (MAX_KEYS + 1) };
+enum {
+    BATCH = 3,
+    MAX_KEYS = 75,
+    PARTS = 3,
+    PACKED_ROW = 656,
+    MOST_PAGES = BATCH * (MAX_KEYS + 1),
+    TICKET_INTS = 32
+};
 
 /* A tail, more blocks than one, and nothing at all. */
 static const int32_t kv_lens[BATCH] = {37, MAX_KEYS, 0};
@@ -34,6 +41,8 @@ struct problem {
     int32_t table[BATCH][MAX_KEYS], indices[MOST_PAGES];
     int32_t slots[BATCH][MAX_KEYS], slot_list[BATCH * MAX_KEYS], slot_indptr[BATCH + 1];
     int32_t kv_indptr[BATCH + 1], work_indptr[3], info[BATCH * PARTS][8];
+    int32_t reduce_indptr[BATCH + 1], reduce_partial_map[BATCH * PARTS];
+    int32_t tickets[BATCH][TICKET_INTS];
     double *expected, *expected_lse;
 };
 
@@ -217,6 +226,11 @@ static void make_work(struct problem *p)
         for (int part = 0; part < PARTS; part++)
             n_items +=
                 work_item(p->info[n_items], s, kv_lens[s], p->q_len, part, PARTS, 0, p->heads);
+    for (int s = 0; s < BATCH; s++) {
+        p->reduce_indptr[s + 1] = p->reduce_indptr[s];
+        for (int part = 0; part < PARTS && kv_lens[s]; part++)
+            p->reduce_partial_map[p->reduce_indptr[s + 1]++] = (s * PARTS + part) * p->q_len;
+    }
     p->work_indptr[1] = n_items / 3;
     p->work_indptr[2] = n_items;
 }
@@ -298,6 +312,9 @@ static int64_t argument(const void *problem, const char *name)
         {"work_info", address(p->info)},
         {"partial_out", address(p->partial_out)},
         {"partial_lse", address(p->partial_lse)},
+        {"reduce_indptr", address(p->reduce_indptr)},
+        {"reduce_partial_map", address(p->reduce_partial_map)},
+        {"tickets", address(p->tickets)},
         {"q_token_stride", p->heads * dim},
         {"q_head_stride", dim},
         {"k_page_stride", p->page * (is_packed(p) ? PACKED_ROW : dim)},
@@ -338,13 +355,14 @@ static double lse_bound(const struct problem *p)
 
 static struct attention_result result_of(const struct problem *p)
 {
+    const bool in_parts = p->listed && !p->v.one_launch; /* for a combine to make a result of */
     return (struct attention_result){
         .v = &p->v,
         .tokens = BATCH * p->q_len,
         .heads = p->heads,
         .q_len = p->q_len,
         .parts = PARTS,
-        .in_parts = p->listed,
+        .in_parts = in_parts,
         .kv_lens = kv_lens,
         .out = p->out,
         .lse = p->lse,
@@ -352,9 +370,21 @@ static struct attention_result result_of(const struct problem *p)
         .partial_lse = p->partial_lse,
         .expected = p->expected,
         .expected_lse = p->expected_lse,
-        .lse_bound = p->v.lse || p->listed ? lse_bound(p) : 0,
+        .lse_bound = p->v.lse || in_parts ? lse_bound(p) : 0,
         .rounding = rounding(p),
     };
+}
+
+/* Workgroups leave the counts of parts as they found them, in one launch after the other. */
+static bool is_right(const void *problem, char why[TIR_WHY])
+{
+    const struct problem *const p = problem;
+    for (int s = 0; s < BATCH; s++)
+        if (p->tickets[s][0]) {
+            snprintf(why, TIR_WHY, "tickets[%d] is left at %d", s, p->tickets[s][0]);
+            return false;
+        }
+    return true;
 }
 
 /* Makes a variant; the fields that `s` leaves open are bf16, 512 + 64 elements, 16 heads, page 16,
@@ -390,6 +420,7 @@ static void run_case(const char *target, bool listed, const struct setting *s, u
                                            .problem = &p,
                                            .argument = argument,
                                            .attention = result_of(&p),
+                                           .is_right = is_right,
                                            .grid = {listed ? 2 : BATCH, 1, 1},
                                            .lowerings_only = true});
     free_tensors(&p);
@@ -432,6 +463,18 @@ static void work_lists_write_parts(void **state)
     CASE("gfx942", true, {ATT_GQA, 8});
     CASE("gfx950", true, {ATT_PAGE_TABLE, ATT_PAGE_TABLE_INDICES}, {ATT_GQA, 12}, {ATT_Q_LEN, 3},
          {ATT_PAGE_SIZE, 64});
+}
+
+/* Whole rows and halves of them, heads whose number is not known, and a latent of 256. */
+static void parts_are_added_up_in_one_launch(void **state)
+{
+    (void)state;
+    CASE("gfx942", true, {ATT_ONE_LAUNCH, 1}, {ATT_GQA, 12});
+    CASE("gfx950", true, {ATT_ONE_LAUNCH, 1}, {ATT_GQA, 0}, {ATT_LSE, 0});
+    CASE("gfx950", true, {ATT_ONE_LAUNCH, 1}, {ATT_GQA, 48}, {ATT_Q_LEN, 3});
+    CASE("gfx942", true, {ATT_ONE_LAUNCH, 1}, {ATT_HEAD_DIM, 320}, {ATT_HEAD_DIM_V, 256},
+         {ATT_GQA, 5}, {ATT_DTYPE, ATT_DTYPE_FP16});
+    CASE("gfx950", false, {ATT_ONE_LAUNCH, 1});
 }
 
 static void pages_have_any_size(void **state)
@@ -517,6 +560,8 @@ static void kernels_fit_their_registers(void **state)
     FACTS({ATT_GQA, 16});
     FACTS({ATT_GQA, 32});
     FACTS({ATT_GQA, 64}, {ATT_PAGE_SIZE, 0});
+    FACTS({ATT_ONE_LAUNCH, 1}, {ATT_GQA, 16});
+    FACTS({ATT_ONE_LAUNCH, 1}, {ATT_GQA, 128}, {ATT_Q_LEN, 2});
     FACTS({ATT_GQA, 128});
     FACTS({ATT_GQA, 128}, {ATT_SPARSE, ATT_SPARSE_SLOTS}, {ATT_KV_DTYPE, ATT_KV_DTYPE_FP8},
           {ATT_KV_LAYOUT, ATT_KV_LAYOUT_PACKED});
@@ -557,6 +602,7 @@ int main(void)
         cmocka_unit_test(several_queries_see_up_to_themselves),
         cmocka_unit_test(latents_have_other_widths),
         cmocka_unit_test(work_lists_write_parts),
+        cmocka_unit_test(parts_are_added_up_in_one_launch),
         cmocka_unit_test(pages_have_any_size),
         cmocka_unit_test(lists_name_any_slots),
         cmocka_unit_test(queries_may_be_fp8),

@@ -44,8 +44,9 @@ static const struct shape {
     int page_size, ratio, kv_heads;
     int repeat, count;
     int kv[SEQUENCES_MAX];
-    int head_dim;                                       /* of a model; 0: of any */
-    int q, heads, lists, window, item_cost, merge_rate; /* of traces */
+    int head_dim; /* of a model; 0: of any */
+    int q, heads, lists, window, item_cost,
+        merge_rate; /* of traces, and of more parts than lanes */
 } shapes[] = {
     {{"late maximum", LATE}, 16, 8, 1, 1, 3, {100, 300, 31}, 0, 0, 0, 0, 0, 0, 0},
     {{"ragged", UNEVEN}, 16, 8, 1, 1, 6, {31, 1, 64, 130, 17, 2}, 0, 0, 0, 0, 0, 0, 0},
@@ -59,6 +60,7 @@ static const struct shape {
     {{"beyond 4 GiB", FAR}, 16, 3, 1, 1, 2, {40, 100}, 0, 0, 0, 0, 0, 0, 0},
     {{"split", SPLIT | UNEVEN | PADDED}, 16, 4, 1, 1, 5, {700, 9, 0, 333, 64}, 0, 0, 0, 0, 0, 0, 0},
     {{"split heads", SPLIT}, 128, 2, 2, 1, 2, {600, 50}, 0, 0, 0, 0, 0, 0, 0},
+    {{"many parts", SPLIT}, 16, 8, 1, 1, 2, {4480, 40}, 0, 0, 0, 80, 0, 1, 256},
     {{"long", LONG}, 128, 8, 1, 1, 1, {16385}, 0, 0, 0, 0, 0, 0, 0},
     {{"own scale", OWN_SCALE}, 16, 10, 1, 1, 2, {40, 77}, 0, 0, 0, 0, 0, 0, 0},
     {{"few keys", 0}, 16, 7, 2, 1, 5, {1, 2, 3, 4, 7}, 0, 0, 0, 0, 0, 0, 0},
@@ -89,7 +91,8 @@ static const struct {
     int left, right;
 } windows[] = {{127, 0}, {16, 16}, {0, 0}, {-1, 0}, {5, -1}, {-1, -1}, {64, 32}};
 
-enum { INFO = 8 }; /* integers of a work item: struct attn_decode_plan */
+enum { INFO = 8 };        /* integers of a work item: struct attn_decode_plan */
+enum { EARLIER = 12345 }; /* rows of a sequence that earlier launches have taken */
 
 struct own {
     int32_t *qo;      /* [batch + 1] */
@@ -128,7 +131,7 @@ static bool has_blocks(const struct call *c)
     return is_sparse(c) && c->desc.mla_decode.sparse == ATTN_SPARSE_BLOCKS;
 }
 
-static bool at_once(const struct call *c) { return !is_latent(c) && c->desc.decode.one_launch; }
+static bool at_once(const struct call *c) { return DESC(c, one_launch); }
 
 static bool is_sharded(const struct call *c) { return is_latent(c) && c->desc.mla_decode.sharded; }
 
@@ -236,7 +239,7 @@ static void size_work(struct call *c)
 {
     struct own *own = c->own;
     const struct shape *s = c->shape;
-    const int lists = is(c, SPLIT) ? 5 * kv_heads(c) + 1 : s->lists;
+    const int lists = is(c, SPLIT) && !s->lists ? 5 * kv_heads(c) + 1 : s->lists;
     const struct attn_decode_plan_shape shape = {
         .size = sizeof(shape),
         .batch = ARG(c, batch),
@@ -312,11 +315,12 @@ static void place_work(struct call *c)
         operand_leave_out(OPERAND(c, PARTIAL_OUT));
         operand_leave_out(OPERAND(c, PARTIAL_LSE));
     }
-    if (is_latent(c))
+    operand_resize(OPERAND(c, REDUCE_PARTIAL_MAP), 0, own->sizes.partials);
+    if (once)
         return;
-    operand_resize(call_operand(c, DECODE_REDUCE_PARTIAL_MAP), 0, own->sizes.partials);
-    for (unsigned i = DECODE_REDUCE_INDPTR; i <= DECODE_TICKETS && !once; i++)
-        operand_leave_out(call_operand(c, i));
+    operand_leave_out(OPERAND(c, REDUCE_INDPTR));
+    operand_leave_out(OPERAND(c, REDUCE_PARTIAL_MAP));
+    operand_leave_out(OPERAND(c, TICKETS));
 }
 
 static void place(struct call *c)
@@ -395,14 +399,15 @@ static void fill_work(struct call *c)
     const int32_t batch = ARG(c, batch);
     operand_set_ints(OPERAND(c, WORK_INDPTR), own->plan.work_indptr, ARG(c, work_lists) + 1);
     operand_set_ints(OPERAND(c, WORK_INFO), own->plan.work_info, (int64_t)INFO * own->items);
-    if (is_latent(c))
-        return;
-    operand_set_ints(call_operand(c, DECODE_REDUCE_INDPTR), own->plan.reduce_indptr, batch + 1);
-    operand_set_ints(call_operand(c, DECODE_REDUCE_PARTIAL_MAP), own->plan.reduce_partial_map,
+    operand_set_ints(OPERAND(c, REDUCE_INDPTR), own->plan.reduce_indptr, batch + 1);
+    operand_set_ints(OPERAND(c, REDUCE_PARTIAL_MAP), own->plan.reduce_partial_map,
                      own->sizes.partials);
-    struct operand *tickets = call_operand(c, DECODE_TICKETS);
-    for (int64_t i = 0; tickets->given && i < operand_count(tickets); i++)
-        operand_set_int(tickets, AT(i / kv_heads(c), i % kv_heads(c)), 0);
+    struct operand *tickets = OPERAND(c, TICKETS);
+    for (int64_t i = 0; tickets->given && i < operand_count(tickets); i++) {
+        const int64_t count = i % tickets->dims[1];
+        operand_set_int(tickets, AT(i / tickets->dims[1], count),
+                        is_latent(c) && count == 1 ? EARLIER : 0);
+    }
 }
 
 static bool has_q_scales(const struct call *c)
@@ -628,12 +633,21 @@ static void read_inputs(struct call *c)
         own->sinks[h] = operand_value(sinks, AT(h));
 }
 
+/* Rows are counted as they are claimed, and once more by each wave that comes too late. */
+static void allow_counts(struct call *c)
+{
+    struct operand *tickets = OPERAND(c, TICKETS);
+    for (int32_t s = 0; is_latent(c) && tickets->given && s < ARG(c, batch); s++)
+        operand_allow(tickets, AT(s, 1));
+}
+
 static void compare(struct call *c)
 {
     const struct own *own = c->own;
     const struct operand *mask = OPERAND(c, CUSTOM_MASK);
     const enum cache_part value = is_latent(c) ? CACHE_K : CACHE_V;
     read_inputs(c);
+    allow_counts(c);
     struct expectation e = {
         .call = c,
         .reference =
@@ -684,7 +698,7 @@ static bool takes(const struct call *c)
     const bool extras = !is_latent(c) && (d->sinks || d->soft_cap || d->logits);
     if (is(c, MODEL))
         return s->head_dim == DESC(c, head_dim) && (!ratio || ratio == s->ratio);
-    return !(is(c, LONG) && (extras || DESC(c, lse))) &&
+    return !(is(c, LONG) && (extras || DESC(c, lse))) && (!s->lists || at_once(c)) &&
            !(is(c, TREE) && DESC(c, mask) != ATTN_MASK_CUSTOM);
 }
 

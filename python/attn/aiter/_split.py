@@ -46,13 +46,15 @@ def buffers(s, q, key, shapes):
     return kept
 
 
-def tickets_of(s, q, stream, batch, kv_heads):
-    """Zeros [batch, kv heads], which every launch leaves behind: made once for a stream, and in each
-    capture of it, so that graphs may run at the same time."""
-    key, capture = (stream, batch, kv_heads), s.device.hip.capture(stream or 0)
+def tickets_of(s, q, stream, kind, batch, kv_heads):
+    """Zeros [batch, kv heads], or a line of memory for each sequence, which every launch leaves as it
+    needs them: made once for a stream, and in each capture of it, so that graphs may run at the same
+    time."""
+    shape = (batch, 32 if kind == "mla_decode" else kv_heads)
+    key, capture = (stream, kind, *shape), s.device.hip.capture(stream or 0)
     kept = s.tickets.get(key)
     if kept is None or kept[0] != capture:
-        kept = s.tickets[key] = (capture, c.integers(q, (batch, kv_heads)))
+        kept = s.tickets[key] = (capture, c.integers(q, shape))
         c.zero(kept[1])
     return kept[1]
 
@@ -88,7 +90,7 @@ def launch(s, kind, desc, call, batch, most=None, longest=0):
     if once:
         s.op(kind, **desc, one_launch=True)(
             **call, reduce_indptr=tiles, reduce_partial_map=partial,
-            tickets=tickets_of(s, q, stream, batch, kv_heads))
+            tickets=tickets_of(s, q, stream, kind, batch, kv_heads))
         return
     op(**call)
     s.op("combine", **joined)(

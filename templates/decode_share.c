@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * With `one_launch` parts of many heads are added up by all workgroups that are there. A workgroup
+ * that has written its part waits a while for the others', and those that see the last one come
+ * share the rows: each wave claims one, or a half of one, and then the next. Whoever has waited
+ * long enough leaves. The last one never waits, and claims until no row is left: so no workgroup
+ * needs another to run, and a row is the sum of all parts in their order whoever adds them up.
+ *
+ * A lane knows a part: where its rows are, and what its lse says it counts. All lanes together have
+ * a row, and read what a part counts from its lane.
+ *
+ *     m = max_k lse_k log2(e)   w_k = 2^(lse_k log2(e) - m)   O = sum_k w_k o_k / sum_k w_k
+ */
+#include "ir/address_map.h"
+#include "ir/bits.h"
+#include "ir/spread.h"
+#include "templates/decode.h"
+#include "templates/scalar.h"
+
+#include <math.h>
+#include <string.h>
+
+static const float LOG2E = 1.4426950408889634f, LN2 = 0.6931471805599453f;
+static const float LOWEST = -3e38f; /* of a part without keys */
+
+enum {
+    LINE = 128,     /* bytes of memory that a sequence has for its counts */
+    POLLS = 16,     /* for the last part, some 600 clocks each: as long as one would need alone */
+    SLICES = 32,    /* that rows are cut into, at least: waves that can help */
+    LEAST = 256,    /* elements of a slice: 16 bytes of each lane */
+    REGISTERS = 64, /* of parts on their way */
+    MOST = 16,
+    FEW = 4 /* parts at once */
+};
+
+struct share {
+    struct decode *d;
+    struct tir_value first, count;   /* of reduce_partial_map */
+    struct tir_value ticket, claims; /* i64: where parts are counted, and slices claimed */
+    struct tir_value before;         /* what was claimed there in earlier launches */
+    struct tir_value row_bytes;      /* i64, of a part */
+    struct tir_type lanes, slice;    /* f32: a part a lane, 64 x 1; elements of a row, 1 x n */
+    struct tir_type one;             /* f32 1 x 1 */
+};
+
+static struct tir_value load_word(struct decode *d, const char *array, struct tir_value index)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_value at = tir_shl(b, att_wide(b, index), tir_i64(b, 2));
+    return tir_scalar_load(b, tir_add(b, tir_arg(b, array, TIR_I64), at), tir_i32(b, 0), TIR_I32);
+}
+
+/* Few rows are cut, so that there are slices for all who help. */
+static unsigned slice_width(const struct decode *d)
+{
+    const unsigned width = (unsigned)d->v->head_dim_v;
+    const unsigned rows = (unsigned)(d->v->gqa * d->v->q_len); /* 0: not known */
+    return rows && rows < SLICES && width > LEAST ? LEAST : width;
+}
+
+static void choose_types(struct share *s)
+{
+    struct decode *const d = s->d;
+    struct tir_spread rows = tir_spread(d->m, d->waves), row = rows;
+    tir_spread_rows(&rows, TIR_LANES, d->m->lane_bits);
+    tir_spread_cols(&row, TIR_REGS, 2);
+    tir_spread_cols(&row, TIR_LANES, d->m->lane_bits);
+    tir_spread_cols(&row, TIR_REGS, tir_bits(slice_width(d)) - 2 - d->m->lane_bits);
+    const struct tir_layout parts = tir_spread_layout(&rows), elements = tir_spread_layout(&row);
+    const struct tir_layout number = tir_layout_slice(&elements, 1);
+    s->lanes = tir_tile(d->b.f, TIR_F32, 1u << d->m->lane_bits, 1, &parts);
+    s->slice = tir_tile(d->b.f, TIR_F32, 1, slice_width(d), &elements);
+    s->one = tir_tile(d->b.f, TIR_F32, 1, 1, &number);
+}
+
+static struct tir_type as_int(struct tir_type t, unsigned dtype)
+{
+    t.dtype = (uint8_t)dtype;
+    return t;
+}
+
+/* Counts the parts, waits for the last one, and returns how many are missing: 0 to those who sum
+ * up. All waves have written theirs when one of them counts, and learn it from that. */
+static struct tir_value await_parts(struct share *s)
+{
+    struct decode *const d = s->d;
+    struct tir_builder *b = &d->b;
+    const struct tir_type i32 = tir_scalar(TIR_I32), t = as_int(s->one, TIR_I32);
+    const struct tir_layout map = tir_row_major(1, 1);
+    s->before = tir_await(b, s->claims, 1);
+    tir_wait_memory(b);
+    tir_barrier(b);
+    struct tir_if first = tir_begin_if(b, tir_cmp_eq(b, d->wave, tir_i32(b, 0)), false, NULL, 0);
+    const struct tir_value arrived = tir_arrive(b, s->ticket, s->count);
+    struct tir_value missing = tir_sub(b, att_plus(b, s->count, -1), arrived);
+    struct tir_if early = tir_begin_if(b, tir_cmp_gt(b, missing, tir_i32(b, 0)), false, &i32, 1);
+    const struct tir_value still = tir_await(b, s->ticket, POLLS); /* 0 again when all are there */
+    tir_else(b, &early, &still);
+    tir_end_if(b, &early, &missing);
+    tir_tile_lds_store(b, d->lds, tir_splat(b, missing, t), &map);
+    tir_end_if(b, &first, NULL);
+    decode_meet(d);
+    const struct tir_value all = tir_first_lane(b, tir_tile_lds_load(b, d->lds, t, &map));
+    decode_meet(d);
+    return all;
+}
+
+/* The rows of the parts from `chunk` on, a part a lane; of those behind the last, its row. */
+static struct tir_value find_rows(struct share *s, struct tir_value chunk)
+{
+    struct tir_builder *b = &s->d->b;
+    const struct tir_type t = as_int(s->lanes, TIR_I32);
+    const struct tir_value last = tir_splat(b, att_plus(b, s->count, -1), t);
+    const struct tir_value part = tir_add(b, tir_row_index(b, t), tir_splat(b, chunk, t));
+    const struct tir_value entry = tir_add(b, tir_min(b, part, last), tir_splat(b, s->first, t));
+    const struct tir_value at = tir_convert(b, entry, TIR_I64);
+    return tir_tile_gather_constant(b, tir_arg(b, ARG_REDUCE_PARTIAL_MAP, TIR_I64),
+                                    tir_shl(b, at, tir_int_like(b, at, 2)), t);
+}
+
+/* A state: m in powers of two, l and O relative to 2^m. */
+struct sum {
+    struct tir_value m, l, o;
+};
+
+/* A row of O, or a part of one, and where parts have it. */
+struct slice {
+    struct tir_value token, head, element; /* i32; the token as row of q */
+    struct tir_value lse, out;             /* i64, of the row of part 0 */
+};
+
+static struct slice find_slice(struct share *s, struct tir_value number)
+{
+    struct decode *const d = s->d;
+    struct tir_builder *b = &d->b;
+    const unsigned bits = tir_bits((unsigned)d->v->head_dim_v / s->slice.cols);
+    const struct tir_value row = tir_sar(b, number, tir_i32(b, (int)bits));
+    const struct tir_value part = tir_and(b, number, tir_i32(b, (1 << bits) - 1));
+    const struct tir_value token = tir_div(b, row, d->gqa);
+    struct slice l = {.element = att_times(b, part, (int)s->slice.cols)};
+    l.head =
+        tir_add(b, tir_sub(b, row, tir_mul(b, token, d->gqa)), tir_mul(b, d->item.kv_head, d->gqa));
+    l.token = tir_add(b, d->item.first_token, token);
+    const struct tir_value heads = tir_arg(b, ARG_HEADS, TIR_I32);
+    const struct tir_value at = tir_add(b, tir_mul(b, token, heads), l.head);
+    const struct tir_value element = tir_add(b, att_times(b, at, d->v->head_dim_v), l.element);
+    l.lse = tir_add(b, tir_arg(b, ARG_PARTIAL_LSE, TIR_I64),
+                    tir_shl(b, tir_zext(b, at, TIR_I64), tir_i64(b, 2)));
+    l.out = tir_add(b, tir_arg(b, ARG_PARTIAL_OUT, TIR_I64),
+                    tir_shl(b, tir_zext(b, element, TIR_I64), tir_i64(b, 2)));
+    return l;
+}
+
+/* log2 of what each lane's part counts. */
+static struct tir_value load_lse(struct share *s, const struct slice *l, struct tir_value rows,
+                                 struct tir_value chunk)
+{
+    struct tir_builder *b = &s->d->b;
+    const struct tir_type t = as_int(s->lanes, TIR_I32);
+    const struct tir_value wide = tir_zext(b, rows, TIR_I64);
+    const struct tir_value bytes =
+        tir_zext(b, att_times(b, tir_arg(b, ARG_HEADS, TIR_I32), (int)sizeof(float)), TIR_I64);
+    const struct tir_value at = tir_mul(b, wide, tir_splat(b, bytes, tir_typeof(b->f, wide)));
+    const struct tir_value lse = tir_tile_gather(b, l->lse, at, tir_i32(b, 0), s->lanes);
+    const struct tir_value left = tir_splat(b, tir_sub(b, s->count, chunk), t);
+    const struct tir_value there = tir_cmp_lt(b, tir_row_index(b, t), left);
+    const struct tir_value lowest = tir_float_like(b, lse, LOWEST);
+    return tir_select(b, there, tir_max(b, tir_mul(b, lse, tir_float_like(b, lse, LOG2E)), lowest),
+                      lowest);
+}
+
+/* O of the part that lane k knows. */
+static struct tir_value load_out(struct share *s, const struct slice *l, struct tir_value rows,
+                                 struct tir_value k)
+{
+    struct tir_builder *b = &s->d->b;
+    const struct tir_value row = tir_zext(b, tir_lane_read(b, rows, k), TIR_I64);
+    const struct tir_value base = tir_add(b, l->out, tir_mul(b, row, s->row_bytes));
+    const struct tir_type t = as_int(s->one, TIR_I64);
+    return tir_tile_gather(b, base, tir_splat(b, tir_i64(b, 0), t), tir_i32(b, 0), s->slice);
+}
+
+/* o += w_k o_k of n parts from k on. */
+static struct tir_value add_outs(struct share *s, const struct slice *l, struct tir_value rows,
+                                 struct tir_value weights, struct tir_value k, struct tir_value o,
+                                 unsigned n)
+{
+    struct tir_builder *b = &s->d->b;
+    struct tir_value part[MOST];
+    for (unsigned i = 0; i < n; i++)
+        part[i] = load_out(s, l, rows, att_plus(b, k, (int)i));
+    for (unsigned i = 0; i < n; i++) {
+        const struct tir_value w = tir_lane_read(b, weights, att_plus(b, k, (int)i));
+        o = tir_fma(b, part[i], tir_splat(b, w, s->slice), o);
+    }
+    return o;
+}
+
+/* Many parts of a chunk at once, and what is left of them few by few. */
+static struct tir_value add_chunk(struct share *s, const struct slice *l, struct tir_value rows,
+                                  struct tir_value weights, struct tir_value n, struct tir_value o)
+{
+    struct tir_builder *b = &s->d->b;
+    const unsigned registers = s->slice.cols >> s->d->m->lane_bits, most = REGISTERS / registers;
+    struct tir_value done = tir_i32(b, 0);
+    for (unsigned at_once = most; at_once; at_once = at_once > FEW ? FEW : 0) {
+        const struct tir_value end = at_once > FEW ? tir_and(b, n, tir_i32(b, -(int)at_once)) : n;
+        struct tir_loop loop = tir_begin_for(b, done, end, tir_i32(b, (int)at_once), &o, 1);
+        const struct tir_value more = add_outs(s, l, rows, weights, loop.index, o, at_once);
+        o = more;
+        tir_end_for(b, &loop, &o, 1);
+        done = end;
+    }
+    return o;
+}
+
+/* The sum, and the parts from `chunk` on, as far as there are lanes for them. */
+static struct sum join_chunk(struct share *s, const struct slice *l, struct tir_value rows,
+                             struct tir_value chunk, const struct sum *before)
+{
+    struct tir_builder *b = &s->d->b;
+    const struct tir_value lse = load_lse(s, l, rows, chunk);
+    struct sum sum = {.m = tir_max(b, before->m, tir_first_lane(b, tir_col_max(b, lse)))};
+    const struct tir_value scale = tir_exp2(b, tir_sub(b, before->m, sum.m));
+    const struct tir_value lowest = tir_float_like(b, lse, LOWEST);
+    const struct tir_value power = tir_exp2(b, tir_sub(b, lse, tir_splat(b, sum.m, s->lanes)));
+    const struct tir_value weights =
+        tir_select(b, tir_cmp_gt(b, lse, lowest), power, tir_float_like(b, lse, 0.0f));
+    sum.l = tir_fma(b, before->l, scale, tir_first_lane(b, tir_col_sum(b, weights)));
+    const struct tir_value left = tir_sub(b, s->count, chunk), lanes = tir_i32(b, s->lanes.rows);
+    sum.o = add_chunk(s, l, rows, weights, tir_min(b, left, lanes),
+                      tir_mul(b, before->o, tir_splat(b, scale, s->slice)));
+    return sum;
+}
+
+static struct sum join_all(struct share *s, const struct slice *l, struct tir_value rows)
+{
+    struct tir_builder *b = &s->d->b;
+    const struct tir_value zero = tir_f32(b, 0.0f), lanes = tir_i32(b, s->lanes.rows);
+    struct tir_value carried[] = {tir_f32(b, LOWEST), zero, tir_splat(b, zero, s->slice), rows};
+    struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), s->count, lanes, carried, 4);
+    const struct sum before = {carried[0], carried[1], carried[2]};
+    const struct sum sum = join_chunk(s, l, carried[3], loop.index, &before);
+    carried[3] = find_rows(s, tir_add(b, loop.index, lanes));
+    memcpy(carried, (struct tir_value[]){sum.m, sum.l, sum.o}, sizeof(sum));
+    tir_end_for(b, &loop, carried, 4);
+    return (struct sum){carried[0], carried[1], carried[2]};
+}
+
+/* Address (i64) of the slice's row in a tensor whose elements have so many bytes. */
+static struct tir_value place(struct share *s, const struct slice *l, struct att_tensor t, int size)
+{
+    struct tir_builder *b = &s->d->b;
+    const struct tir_value token =
+        tir_mul(b, att_wide(b, l->token), att_stride(b, t.token_stride, size));
+    const struct tir_value head =
+        tir_mul(b, att_wide(b, l->head), att_stride(b, t.head_stride, size));
+    return tir_add(b, tir_arg(b, t.arg, TIR_I64), tir_add(b, token, head));
+}
+
+static void store_row(struct share *s, struct tir_value base, struct tir_value a)
+{
+    struct tir_builder *b = &s->d->b;
+    const struct tir_type t = as_int(s->one, TIR_I64);
+    tir_tile_scatter(b, base, tir_splat(b, tir_i64(b, 0), t), tir_i32(b, 0), a);
+}
+
+/* A row of which no part has a key is 0, and its log of the denominator -infinity. */
+static void write_slice(struct share *s, const struct slice *l, const struct sum *sum)
+{
+    struct decode *const d = s->d;
+    struct tir_builder *b = &d->b;
+    const struct tir_value zero = tir_f32(b, 0.0f), some = tir_cmp_gt(b, sum->l, zero);
+    const struct tir_value inverse = tir_select(b, some, tir_rcp(b, sum->l), zero);
+    const struct tir_value o = tir_mul(b, sum->o, tir_splat(b, inverse, s->slice));
+    const struct tir_value element = tir_shl(b, att_wide(b, l->element), tir_i64(b, 1));
+    store_row(s, tir_add(b, place(s, l, ATT_HEADS(OUT), 2), element),
+              tir_convert_short(b, o, d->dtype));
+    if (!d->v->lse)
+        return;
+    const struct tir_value log =
+        tir_mul(b, tir_add(b, sum->m, tir_log2(b, sum->l)), tir_f32(b, LN2));
+    const struct tir_value lse = tir_select(b, some, log, tir_f32(b, -INFINITY));
+    const struct tir_value first = tir_cmp_eq(b, l->element, tir_i32(b, 0));
+    struct tir_if begins = tir_begin_if(b, first, false, NULL, 0);
+    store_row(s, place(s, l, ATT_HEADS(LSE), 4), tir_splat(b, lse, s->one));
+    tir_end_if(b, &begins, NULL);
+}
+
+static struct tir_value claim(struct share *s)
+{
+    return tir_sub(&s->d->b, tir_claim(&s->d->b, s->claims), s->before);
+}
+
+/* Claims grow, so that no wave has more of them than are left behind its first one. */
+static void sum_up(struct share *s, struct tir_value rows)
+{
+    struct decode *const d = s->d;
+    struct tir_builder *b = &d->b;
+    const struct tir_type i32 = tir_scalar(TIR_I32);
+    const struct tir_value n = att_times(b, d->n_rows, d->v->head_dim_v / (int)s->slice.cols);
+    struct tir_value own = claim(s);
+    struct tir_loop loop = tir_begin_for(b, own, n, tir_i32(b, 1), &own, 1);
+    struct tir_if some = tir_begin_if(b, tir_cmp_lt(b, own, n), false, &i32, 1);
+    const struct slice slice = find_slice(s, own);
+    const struct sum sum = join_all(s, &slice, rows);
+    write_slice(s, &slice, &sum);
+    const struct tir_value next = claim(s);
+    tir_else(b, &some, &next);
+    tir_end_if(b, &some, &own);
+    tir_end_for(b, &loop, &own, 1);
+}
+
+void decode_share_parts(struct decode *d)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_value zero = tir_i32(b, 0);
+    const struct tir_value cut =
+        tir_and(b, tir_cmp_ge(b, d->item.partial, zero), tir_cmp_gt(b, d->n_rows, zero));
+    struct tir_if part = tir_begin_if(b, cut, false, NULL, 0);
+    struct share s = {.d = d, .first = load_word(d, ARG_REDUCE_INDPTR, d->item.sequence)};
+    const struct tir_value next = att_plus(b, d->item.sequence, 1);
+    s.count = tir_sub(b, load_word(d, ARG_REDUCE_INDPTR, next), s.first);
+    s.ticket = tir_add(b, tir_arg(b, ARG_TICKETS, TIR_I64),
+                       tir_mul(b, att_wide(b, d->item.sequence), tir_i64(b, LINE)));
+    s.claims = tir_add(b, s.ticket, tir_i64(b, 4));
+    s.row_bytes =
+        tir_zext(b, att_times(b, tir_arg(b, ARG_HEADS, TIR_I32), d->v->head_dim_v * 4), TIR_I64);
+    choose_types(&s);
+    const struct tir_value rows = find_rows(&s, zero);
+    const struct tir_value missing = await_parts(&s);
+    struct tir_if all = tir_begin_if(b, tir_cmp_eq(b, missing, zero), false, NULL, 0);
+    tir_acquire(b);
+    sum_up(&s, rows);
+    tir_end_if(b, &all, NULL);
+    tir_end_if(b, &part, NULL);
+}
