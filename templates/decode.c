@@ -622,7 +622,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     d.lds = tir_lds_buffer(b, decode_merge_bytes(&d), 16);
     d.lds_q = tir_lds_buffer(b, q_bytes(&d), 16);
     d.wave = tir_wave_id(b);
-    decode_ask_arguments(&d);
+    decode_ask_arguments(&d, false);
     keep_step(&d);
     d.gqa = v->gqa ? tir_i32(b, v->gqa) : tir_arg(b, ARG_GQA, TIR_I32);
     struct tir_value range[2];

@@ -89,8 +89,8 @@ struct decode {
 
 /* decode_items.c */
 
-/** Asks for arguments at the kernel's beginning. */
-void decode_ask_arguments(struct decode *d);
+/** Asks for arguments at the kernel's beginning; of a latent cache or of keys and values. */
+void decode_ask_arguments(struct decode *d, bool latent);
 /** First and one-past-last item of this workgroup. */
 void decode_find_items(struct decode *d, struct tir_value range[2]);
 /** Reads an item of the work list, or makes it of its number where there is none. */

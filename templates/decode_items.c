@@ -14,45 +14,48 @@ enum { WORK_WORDS = 8 };
  * of memory that others are in, so that those are near when their turn comes. Where waves find the
  * first of them in registers, they are in the order in which they are needed. They stay in scalar
  * registers, of which one launch has fewer to spare. */
-void decode_ask_arguments(struct decode *d)
+void decode_ask_arguments(struct decode *d, bool latent)
 {
+    enum { NOW, LATER, APART /* later, of keys and values that are two tensors */ };
     const bool table = d->v->page_table == ATT_PAGE_TABLE_BLOCKS;
     const struct {
         const char *name;
         unsigned dtype;
-        bool later;
+        unsigned when;
     } args[] = {
-        {ARG_WORK_INDPTR, TIR_I64, false},
-        {ARG_WORK_INFO, TIR_I64, false},
-        {ARG_KV_LENS, TIR_I64, d->v->one_launch},
-        {table ? ARG_BLOCK_TABLE : ARG_KV_INDICES, TIR_I64, false},
-        {table ? ARG_BLOCK_TABLE_STRIDE : ARG_KV_INDPTR, TIR_I64, false},
-        {ARG_WORKGROUPS, TIR_I32, false},
-        {ARG_KV_HEADS, TIR_I32, d->v->one_launch},
-        {ARG_MAX_SEQLEN_Q, TIR_I32, d->v->one_launch},
-        {ARG_QO_INDPTR, TIR_I64, d->v->one_launch},
-        {ARG_SCALE_LOG2, TIR_F32, false},
-        {ARG_K, TIR_I64, true},
-        {ARG_K_HEAD_STRIDE, TIR_I64, true},
-        {ARG_K_PAGE_STRIDE, TIR_I64, true},
-        {ARG_V, TIR_I64, true},
-        {ARG_V_HEAD_STRIDE, TIR_I64, true},
-        {ARG_V_PAGE_STRIDE, TIR_I64, true},
-        {ARG_Q, TIR_I64, true},
-        {ARG_Q_TOKEN_STRIDE, TIR_I64, true},
-        {ARG_Q_HEAD_STRIDE, TIR_I64, true},
-        {ARG_OUT, TIR_I64, true},
-        {ARG_OUT_TOKEN_STRIDE, TIR_I64, true},
-        {ARG_OUT_HEAD_STRIDE, TIR_I64, true},
-        {ARG_HEADS, TIR_I32, false},
-        {ARG_PARTIAL_OUT, TIR_I64, true},
+        {ARG_WORK_INDPTR, TIR_I64, NOW},
+        {ARG_WORK_INFO, TIR_I64, NOW},
+        {ARG_KV_LENS, TIR_I64, d->v->one_launch ? LATER : NOW},
+        {table ? ARG_BLOCK_TABLE : ARG_KV_INDICES, TIR_I64, NOW},
+        {table ? ARG_BLOCK_TABLE_STRIDE : ARG_KV_INDPTR, TIR_I64, NOW},
+        {ARG_WORKGROUPS, TIR_I32, latent ? APART : NOW},
+        {ARG_KV_HEADS, TIR_I32, d->v->one_launch ? LATER : NOW},
+        {ARG_MAX_SEQLEN_Q, TIR_I32, d->v->one_launch ? LATER : NOW},
+        {ARG_QO_INDPTR, TIR_I64, d->v->one_launch ? LATER : NOW},
+        {ARG_SCALE_LOG2, TIR_F32, NOW},
+        {ARG_K, TIR_I64, LATER},
+        {ARG_K_HEAD_STRIDE, TIR_I64, APART},
+        {ARG_K_PAGE_STRIDE, TIR_I64, LATER},
+        {ARG_V, TIR_I64, APART},
+        {ARG_V_HEAD_STRIDE, TIR_I64, APART},
+        {ARG_V_PAGE_STRIDE, TIR_I64, APART},
+        {ARG_Q, TIR_I64, LATER},
+        {ARG_Q_TOKEN_STRIDE, TIR_I64, LATER},
+        {ARG_Q_HEAD_STRIDE, TIR_I64, LATER},
+        {ARG_OUT, TIR_I64, LATER},
+        {ARG_OUT_TOKEN_STRIDE, TIR_I64, LATER},
+        {ARG_OUT_HEAD_STRIDE, TIR_I64, LATER},
+        {ARG_HEADS, TIR_I32, NOW},
+        {ARG_PARTIAL_OUT, TIR_I64, LATER},
     };
     enum { N = sizeof(args) / sizeof(args[0]) };
     struct tir_value asked[N];
     unsigned n = 0;
     for (unsigned i = 0; i < N; i++) {
+        if (latent && args[i].when == APART)
+            continue;
         tir_add_arg(d->b.f, args[i].name, args[i].dtype);
-        if (!args[i].later)
+        if (args[i].when == NOW)
             asked[n++] = tir_arg(&d->b, args[i].name, args[i].dtype);
     }
     for (unsigned i = 0; i < n; i++)

@@ -292,21 +292,40 @@ static struct tir_value claim(struct share *s)
     return tir_sub(&s->d->b, tir_claim(&s->d->b, s->claims), s->before);
 }
 
-/* Claims grow, so that no wave has more of them than are left behind its first one. */
-static void sum_up(struct share *s, struct tir_value rows)
+/* Sums up the slice that was claimed, if it is one, and claims another. */
+static struct tir_value sum_up_one(struct share *s, struct tir_value rows, struct tir_value own,
+                                   struct tir_value n)
 {
-    struct decode *const d = s->d;
-    struct tir_builder *b = &d->b;
+    struct tir_builder *b = &s->d->b;
     const struct tir_type i32 = tir_scalar(TIR_I32);
-    const struct tir_value n = att_times(b, d->n_rows, d->v->head_dim_v / (int)s->slice.cols);
-    struct tir_value own = claim(s);
-    struct tir_loop loop = tir_begin_for(b, own, n, tir_i32(b, 1), &own, 1);
     struct tir_if some = tir_begin_if(b, tir_cmp_lt(b, own, n), false, &i32, 1);
     const struct slice slice = find_slice(s, own);
     const struct sum sum = join_all(s, &slice, rows);
     write_slice(s, &slice, &sum);
     const struct tir_value next = claim(s);
     tir_else(b, &some, &next);
+    tir_end_if(b, &some, &own);
+    return own;
+}
+
+/* Claims grow, so that no wave has more of them than are left behind its first one. Most have one
+ * or two, and pass the turns that are left in steps of TURNS. */
+static void sum_up(struct share *s, struct tir_value rows)
+{
+    enum { TURNS = 6 };
+    struct decode *const d = s->d;
+    struct tir_builder *b = &d->b;
+    const struct tir_type i32 = tir_scalar(TIR_I32);
+    const struct tir_value turns = tir_i32(b, TURNS);
+    const struct tir_value n = att_times(b, d->n_rows, d->v->head_dim_v / (int)s->slice.cols);
+    struct tir_value own = claim(s);
+    struct tir_loop loop = tir_begin_for(b, own, n, turns, &own, 1);
+    struct tir_if some = tir_begin_if(b, tir_cmp_lt(b, own, n), false, &i32, 1);
+    struct tir_value inner = own;
+    struct tir_loop turn = tir_begin_for(b, tir_i32(b, 0), turns, tir_i32(b, 1), &inner, 1);
+    inner = sum_up_one(s, rows, inner, n);
+    tir_end_for(b, &turn, &inner, 1);
+    tir_else(b, &some, &inner);
     tir_end_if(b, &some, &own);
     tir_end_for(b, &loop, &own, 1);
 }
