@@ -178,13 +178,13 @@ enum {
     PREFILL_FP8,        /* is for q, k and v of fp8 */
     PREFILL_LOOP_AT,    /* tir_schedule.loop_at, chosen for one loop; 0: wherever it comes to be */
     PREFILL_KEYS_FIRST, /* K is read before V is written, which has a longer way to come */
-    PREFILL_LATE_EIGHTHS, /* exponentials that are late, where late_power says so; 0: a half */
-    PREFILL_PART_EARLY,   /* tir_schedule.part_early */
-    PREFILL_KEY_GROUPS,   /* groups of waves that share the keys of a tile of queries; 0: one */
-    PREFILL_WHOLE_HEADS,    /* turns without a mask, as workgroups without turns, take a head whole */
+    PREFILL_LATE_EIGHTHS,   /* exponentials that are late, where late_power says so; 0: a half */
+    PREFILL_PART_EARLY,     /* tir_schedule.part_early */
+    PREFILL_KEY_GROUPS,     /* groups of waves that share the keys of a tile of queries; 0: one */
+    PREFILL_WHOLE_HEADS,    /* turns without a mask take all tiles of a head before the next one */
     PREFILL_EARLY_PRIORITY, /* tir_schedule.early_priority */
-    PREFILL_ALONE,          /* 1: a wave has its SIMD to itself, and reads, copies and softmax of its
-                               own stand beside its products */
+    PREFILL_ALONE,          /* 1: a wave has its SIMD to itself, and its own reads, copies and
+                               softmax stand beside its products */
     PREFILL_EVEN_CODE,      /* 1: tir_schedule.even_code, as all tiles have that copy 16 bytes */
 };
 enum { PREFILL_N_KNOBS = 10 };
@@ -236,6 +236,10 @@ struct tir_type prefill_v_registers(struct prefill *p, unsigned keys, bool turne
 /** Clears the rows of a paged tile of V, which begins with `key`, that are behind the sequence's
  * last token, or in front of the first key that is seen. */
 struct tir_value prefill_clear_unseen(struct prefill *p, struct tir_value v, struct tir_value key);
+
+/** Writes ones where K and V have no columns. Zeros multiply those of K, which are finite for that;
+ * those of V add up the weights. */
+void prefill_fill_padding(struct prefill *p);
 
 /** Layout of S^T, keys x queries. */
 struct tir_layout prefill_scores_layout(const struct prefill *p);

@@ -60,3 +60,44 @@ struct tir_value prefill_clear_unseen(struct prefill *p, struct tir_value v, str
     tir_end_if(b, &branch, &v);
     return v;
 }
+
+/* Ones in the padding of `n` buffers, 32 bits a lane. */
+static void write_ones(struct prefill *p, struct tir_value buffer, unsigned n,
+                       const struct tir_layout *map)
+{
+    struct tir_builder *b = &p->b;
+    const unsigned span = p->bytes << map->pad_shift, words = map->pad * p->bytes / 4;
+    const unsigned pads = n << (map->reg_bits - map->pad_shift);
+    struct tir_spread s = tir_spread(p->m, p->waves);
+    tir_spread_cols(&s, TIR_LANES, tir_spread_room(&s, TIR_LANES));
+    const struct tir_layout l = tir_spread_layout(&s);
+    const struct tir_type t = tir_tile(b->f, TIR_I32, 1, TIR_WAVE_LANES, &l);
+    const struct tir_value first = att_times(b, tir_wave_id(b), TIR_WAVE_LANES);
+    const struct tir_value index = tir_add(b, tir_col_index(b, t), tir_splat(b, first, t));
+    const struct tir_value pad = tir_shr(b, index, tir_int_like(b, index, tir_bits(words)));
+    const struct tir_value word = tir_and(b, index, tir_int_like(b, index, words - 1));
+    const struct tir_value from = tir_splat(b, att_plus(b, buffer, (int)span), t);
+    const struct tir_value apart = tir_int_like(b, index, span + map->pad * p->bytes);
+    const struct tir_value at = tir_add(b, tir_add(b, from, tir_mul(b, pad, apart)),
+                                        tir_mul(b, word, tir_int_like(b, word, 4)));
+    const int64_t ones = p->dtype == TIR_BF16 ? 0x3f803f80 : 0x3c003c00;
+    tir_lds_scatter_if(b, tir_cmp_lt(b, pad, tir_int_like(b, pad, pads)), at,
+                       tir_int_like(b, at, ones));
+}
+
+void prefill_fill_padding(struct prefill *p)
+{
+    bool some = p->sum_rows;
+    if (p->sum_rows)
+        write_ones(p, p->v_buffer, p->v_buffers, &p->v_lds);
+    for (unsigned i = 0; i < p->n_panels; i++) {
+        const struct panel *n = &p->panels[i];
+        if (n->used > n->there)
+            write_ones(p, n->buffer, p->k_buffers, &n->lds);
+        some |= n->used > n->there;
+    }
+    if (!some)
+        return;
+    tir_wait(&p->b, TIR_LDS_WRITES, 0);
+    tir_barrier(&p->b);
+}
