@@ -390,7 +390,9 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     mla_choose_layouts(&s);
     mla_take_lds(&s);
     s.d.wave = tir_wave_id(b);
-    decode_ask_arguments(&s.d, true);
+    /* A short sum ends sooner for it; the scalar registers that it takes cost other loops more. */
+    if (v->one_launch && s.d.columns == MFMA_ROWS)
+        decode_ask_arguments(&s.d, true);
     s.d.gqa = v->gqa ? tir_i32(b, v->gqa) : tir_arg(b, ARG_GQA, TIR_I32);
     struct tir_value range[2];
     decode_find_items(&s.d, range);
