@@ -47,7 +47,7 @@ static bool matches(struct tir_type t, char letter)
     case 'v': return t.kind == TIR_VEC;
     case 'w': return t.kind == TIR_VEC && lane_bits(t) == 32;
     case 't': return t.kind == TIR_TILE;
-    case 'x': return tir_is_int(t.dtype) || tir_is_float(t.dtype);
+    case 'a': return tir_is_int(t.dtype) || tir_is_float(t.dtype);
     case 'z': return tir_is_int(t.dtype);
     case 'f': return t.dtype == TIR_F32 || t.dtype == TIR_F16;
     case 'p': return t.dtype == TIR_I1;
@@ -69,7 +69,7 @@ static const char *meaning(char letter)
     case 'O': return "one i32 or i64 a lane";
     case 'v': return "a vec";
     case 'w': return "a vec of 32 bits";
-    case 'x': return "a number";
+    case 'a': return "a number";
     case 'z': return "an integer";
     case 'f': return "f32 or f16";
     case 'p': return "i1";
@@ -108,7 +108,7 @@ static void check_signature(struct tir_verifier *v, const struct tir_op *op, con
     for (uint32_t i = 0; i < op->n_operands && *s && *s != '>'; i++, s++) {
         const struct tir_type t = tir_typeof(v->f, op->operands[i]);
         tir_check(v, matches(t, *s), "operand %u is not %s", i, meaning(*s));
-        if (*s == 'x' || *s == 'z' || *s == 'f')
+        if (*s == 'a' || *s == 'z' || *s == 'f')
             tir_check(v, tir_type_equal(t, tir_typeof(v->f, op->operands[0])),
                       "operand %u has another type than operand 0", i);
     }

@@ -37,6 +37,19 @@ static struct tir_value load_word(struct decode *d, const char *array, struct ti
     return tir_scalar_load(b, tir_add(b, tir_arg(b, array, TIR_I64), at), tir_i32(b, 0), TIR_I32);
 }
 
+struct decode_cut decode_begin_cut(struct decode *d)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_value zero = tir_i32(b, 0);
+    const struct tir_value cut =
+        tir_and(b, tir_cmp_ge(b, d->item.partial, zero), tir_cmp_gt(b, d->n_rows, zero));
+    struct decode_cut c = {.there = tir_begin_if(b, cut, false, NULL, 0)};
+    c.first = load_word(d, ARG_REDUCE_INDPTR, d->item.sequence);
+    const struct tir_value next = att_plus(b, d->item.sequence, 1);
+    c.count = tir_sub(b, load_word(d, ARG_REDUCE_INDPTR, next), c.first);
+    return c;
+}
+
 /* The parts are summed up as memory has them, neighbours of a row side by side in the lanes: a load
  * of O as matrix instructions leave it would touch sixteen rows at once. Nor are there columns that
  * no query has. Waves take columns of their own, or rows of O where these are few. Sets d's columns
@@ -242,18 +255,13 @@ static void sum_up(struct decode *d, struct parts *p)
 void decode_join_parts(struct decode *d)
 {
     struct tir_builder *b = &d->b;
-    const struct tir_value zero = tir_i32(b, 0);
-    const struct tir_value cut =
-        tir_and(b, tir_cmp_ge(b, d->item.partial, zero), tir_cmp_gt(b, d->n_rows, zero));
-    struct tir_if part = tir_begin_if(b, cut, false, NULL, 0);
-    struct parts p = {.first = load_word(d, ARG_REDUCE_INDPTR, d->item.sequence)};
-    const struct tir_value next = att_plus(b, d->item.sequence, 1);
-    p.count = tir_sub(b, load_word(d, ARG_REDUCE_INDPTR, next), p.first);
+    struct decode_cut cut = decode_begin_cut(d);
+    struct parts p = {.first = cut.first, .count = cut.count};
     const struct tir_value before = count_parts(d, &p);
     struct tir_if last =
         tir_begin_if(b, tir_cmp_eq(b, before, att_plus(b, p.count, -1)), false, NULL, 0);
     tir_acquire(b);
     sum_up(d, &p);
     tir_end_if(b, &last, NULL);
-    tir_end_if(b, &part, NULL);
+    tir_end_if(b, &cut.there, NULL);
 }

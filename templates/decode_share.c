@@ -43,13 +43,6 @@ struct share {
     struct tir_type one;             /* f32 1 x 1 */
 };
 
-static struct tir_value load_word(struct decode *d, const char *array, struct tir_value index)
-{
-    struct tir_builder *b = &d->b;
-    const struct tir_value at = tir_shl(b, att_wide(b, index), tir_i64(b, 2));
-    return tir_scalar_load(b, tir_add(b, tir_arg(b, array, TIR_I64), at), tir_i32(b, 0), TIR_I32);
-}
-
 /* Few rows are cut, so that there are slices for all who help. */
 static unsigned slice_width(const struct decode *d)
 {
@@ -333,24 +326,19 @@ static void sum_up(struct share *s, struct tir_value rows)
 void decode_share_parts(struct decode *d)
 {
     struct tir_builder *b = &d->b;
-    const struct tir_value zero = tir_i32(b, 0);
-    const struct tir_value cut =
-        tir_and(b, tir_cmp_ge(b, d->item.partial, zero), tir_cmp_gt(b, d->n_rows, zero));
-    struct tir_if part = tir_begin_if(b, cut, false, NULL, 0);
-    struct share s = {.d = d, .first = load_word(d, ARG_REDUCE_INDPTR, d->item.sequence)};
-    const struct tir_value next = att_plus(b, d->item.sequence, 1);
-    s.count = tir_sub(b, load_word(d, ARG_REDUCE_INDPTR, next), s.first);
+    struct decode_cut cut = decode_begin_cut(d);
+    struct share s = {.d = d, .first = cut.first, .count = cut.count};
     s.ticket = tir_add(b, tir_arg(b, ARG_TICKETS, TIR_I64),
                        tir_mul(b, att_wide(b, d->item.sequence), tir_i64(b, LINE)));
     s.claims = tir_add(b, s.ticket, tir_i64(b, 4));
     s.row_bytes =
         tir_zext(b, att_times(b, tir_arg(b, ARG_HEADS, TIR_I32), d->v->head_dim_v * 4), TIR_I64);
     choose_types(&s);
-    const struct tir_value rows = find_rows(&s, zero);
+    const struct tir_value rows = find_rows(&s, tir_i32(b, 0));
     const struct tir_value missing = await_parts(&s);
-    struct tir_if all = tir_begin_if(b, tir_cmp_eq(b, missing, zero), false, NULL, 0);
+    struct tir_if all = tir_begin_if(b, tir_cmp_eq(b, missing, tir_i32(b, 0)), false, NULL, 0);
     tir_acquire(b);
     sum_up(&s, rows);
     tir_end_if(b, &all, NULL);
-    tir_end_if(b, &part, NULL);
+    tir_end_if(b, &cut.there, NULL);
 }
