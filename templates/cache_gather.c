@@ -10,6 +10,7 @@
  */
 #include "ir/builder.h"
 #include "templates/cache.h"
+#include "templates/gathered.h"
 #include "templates/scalar.h"
 #include "templates/template.h"
 
@@ -53,30 +54,15 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
            att_cache_fits_passes(v, t->own[PASSES], t->waves_per_simd, why);
 }
 
-/* list[index], all uniform. */
-static struct tir_value entry(struct gather *g, const char *list, struct tir_value index)
-{
-    struct tir_builder *b = &g->b;
-    const struct tir_value base = tir_arg(b, list, TIR_I64);
-    const struct tir_value at = tir_mul(b, att_wide(b, index), tir_i64(b, INT));
-    return tir_scalar_load(b, tir_add(b, base, at), tir_i32(b, 0), TIR_I32);
-}
-
 static void locate(struct gather *g, int x)
 {
     struct tir_builder *b = &g->b;
     g->head = tir_block_id(b, 1);
     g->sequence = tir_block_id(b, 2);
-    g->begin = entry(g, ARG_CU_SEQLENS_K, g->sequence);
-    const struct tir_value next = entry(g, ARG_CU_SEQLENS_K, att_plus(b, g->sequence, 1));
-    const struct tir_type t = tir_scalar(TIR_I32);
-    const struct tir_value list = tir_arg(b, ARG_SEQ_STARTS, TIR_I64);
-    struct tir_if given = tir_begin_if(b, tir_cmp_ne(b, list, tir_i64(b, 0)), false, &t, 1);
-    g->start = entry(g, ARG_SEQ_STARTS, g->sequence);
-    tir_else(b, &given, &g->start);
-    g->start = tir_i32(b, 0);
-    tir_end_if(b, &given, &g->start);
-    g->end = tir_add(b, g->start, tir_sub(b, next, g->begin));
+    const struct att_gathered rows = att_gathered(b, g->sequence);
+    g->begin = rows.row;
+    g->start = rows.start;
+    g->end = rows.end;
     const struct tir_value even = tir_and(b, g->start, tir_i32(b, -x));
     g->first = tir_add(b, even, att_times(b, tir_block_id(b, 0), (int)g->rows));
 }
@@ -94,7 +80,8 @@ static struct tir_value find_slots(struct gather *g, const struct att_cache *c,
     const struct tir_value page = tir_min(b, own, tir_splat(b, last, t));
     struct tir_value list;
     if (g->v->page_table == ATT_PAGE_TABLE_INDICES) {
-        const struct tir_value from = att_wide(b, entry(g, ARG_KV_INDPTR, g->sequence));
+        const struct tir_value from =
+            att_wide(b, att_gathered_entry(b, ARG_KV_INDPTR, g->sequence));
         list = tir_add(b, tir_arg(b, ARG_KV_INDICES, TIR_I64), tir_mul(b, from, tir_i64(b, INT)));
     } else {
         const struct tir_value row =

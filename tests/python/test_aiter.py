@@ -89,6 +89,7 @@ KERNELS = [
     {"op": "topk", "top_k": 32},
     {"op": "indexer_rope_cache", "rope": "neox", "layer_norm": True, "kv_layout": "shuffle"},
     {"op": "indexer_rope_cache", "rope": "neox", "kv_layout": ["nhd", "shuffle"]},
+    {"op": "indexer_gather", "kv_layout": ["nhd", "shuffle"]},
     {"op": "mla_rope_cache", "head_dim": 576, "head_dim_v": 512, "rope": ["none", "gptj"],
      "cos_sin": "f32"},
     {"op": "mla_decode", "head_dim": 576, "head_dim_v": 512, "gqa": "any", "page_size": "any",
@@ -519,6 +520,26 @@ class Calls:
             self.assertTrue((error <= near + np.abs(exact) * 2.0 ** -20).all())
             untouched = np.delete(np.arange(3 * P), slots[there])
             self.assertFalse(keys[untouched].any() or scales[untouched].any())
+
+    def test_indexer_keys_gathered(self):
+        rng, pages = np.random.default_rng(6), 5
+        keys = rng.integers(0, 256, (pages, P, 128)).astype(np.uint8)
+        scales = rng.random((pages, P)).astype(np.float32)
+        table, cu = np.array([[4, 1], [0, 3]], np.int32), np.array([0, P + 3, 2 * P + 2], np.int32)
+        rows = [(table[s][i // P], i % P) for s in range(2) for i in range(cu[s + 1] - cu[s])]
+        for shuffled in (False, True):
+            stored = keys.reshape(pages, P // 16, 16, 8, 16).transpose(0, 1, 3, 2, 4) if shuffled else keys
+            cache = np.concatenate([stored.reshape(pages, -1), scales.view(np.uint8)], 1)
+            for made in (np.zeros((cu[-1], 1), np.float32), np.zeros((cu[-1], 4), np.uint8)):
+                k_out, scale_out = self.t(np.zeros((cu[-1], 128), np.uint8)), self.t(made)
+                aiter.cp_gather_indexer_k_quant_cache(
+                    self.t(cache.reshape(pages, P, 132)), k_out, scale_out, self.t(table), self.t(cu), shuffled)
+                np.testing.assert_array_equal(self.back(k_out), [keys[r] for r in rows])
+                np.testing.assert_array_equal(self.back(scale_out).view(np.float32)[:, 0], [scales[r] for r in rows])
+        with self.assertRaisesRegex(aiter.NotServed, "one scale"):
+            aiter.cp_gather_indexer_k_quant_cache(
+                self.t(cache.reshape(pages, P, 132)), k_out, self.t(np.zeros((cu[-1], 2), np.float32)),
+                self.t(table), self.t(cu))
 
     # ---- Caches
 

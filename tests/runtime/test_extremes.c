@@ -90,6 +90,7 @@ static const struct {
     {"page_stride", 132 * 32, "indexer_topk"},
     {"page_stride", 132 * 32, "indexer_logits"},
     {"page_stride", 132 * 16, "indexer_rope_cache"},
+    {"page_stride", 132 * 16, "indexer_gather"},
     {"head_dim", 576, "mla_rope_cache"},
     {"head_dim_v", 512, "mla_rope_cache"},
     {"cache.scale", ATTN_KV_SCALE_TENSOR, "mla_rope_cache"},

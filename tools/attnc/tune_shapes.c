@@ -49,7 +49,8 @@ static const char ours[] = "prefill batch=1,q=512\n"
                            "topk rows=64,columns=16384\n"
                            "indexer_rope_cache tokens=64\n"
                            "indexer_topk rows=64,keys=8192\n"
-                           "indexer_logits rows=304,keys=16384\n";
+                           "indexer_logits rows=304,keys=16384\n"
+                           "indexer_gather tokens=16384\n";
 
 int tune_shape_number(const struct tune_shape *s, const char *name)
 {

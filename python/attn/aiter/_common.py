@@ -126,6 +126,11 @@ def view(x, *shape):
     return out
 
 
+def reinterpret(x, name):
+    """The same memory as elements of another type."""
+    return x.view(getattr(sys.modules["torch"], name) if is_torch(x) else name)
+
+
 def dense(x):
     """The same elements without gaps."""
     return x.contiguous() if is_torch(x) else sys.modules["numpy"].ascontiguousarray(x)

@@ -136,3 +136,18 @@ def indexer_qk_rope_quant_and_cache(q, q_out, weights, weights_out, k, kv_cache,
         page_size=page, page_stride=page * ROW_BYTES, page_count=kv_cache.shape[0],
         weight_scale=float(weights_scale), eps=float(epsilon),
         power_of_two_scales=scale_fmt == "ue8m0", stream=c.stream(q))
+
+
+def cp_gather_indexer_k_quant_cache(kv_cache, dst_k, dst_scale, block_table, cu_seq_lens, preshuffle=False):
+    """The reverse: keys of sequences out of [pages, P, 132] or [pages, P, 1, 132] into dst_k [tokens, 128],
+    their scales into dst_scale, [tokens, 1] of float32 or [tokens, 4] of bytes."""
+    call = "cp_gather_indexer_k_quant_cache"
+    check_dim(call, dst_k)
+    tokens, page, batch = dst_k.shape[0], kv_cache.shape[1], cu_seq_lens.shape[0] - 1
+    scales = dst_scale if c.dtype(dst_scale) == "f32" else c.reinterpret(dst_scale, "float32")
+    c.refuse(call, dst_scale=(c.count(scales) < tokens or scales.shape[-1] != 1 and scales.ndim > 1,
+                              f"it has dimensions {tuple(dst_scale.shape)}: a key has one scale"))
+    c.session(dst_k).op("indexer_gather", layout="shuffle" if preshuffle else "nhd")(
+        keys=c.view(kv_cache, -1), block_table=block_table[:batch], cu_seqlens_k=cu_seq_lens, keys_out=dst_k,
+        key_scales_out=c.view(scales, -1)[:tokens], max_seqlen_k=tokens, page_size=page,
+        page_stride=page * ROW_BYTES, stream=c.stream(dst_k))

@@ -84,6 +84,8 @@ ROWS = (
      "three launches", "`weight_preshuffle`, `shuffled_kv_cache`, scales of rows, fp4, keys and values of fp8"),
     (("indexer_qk_rope_quant_and_cache", "indexer_k_quant_and_cache"), "ATOM, SGLang, vLLM",
      "plain and ue8m0 scales, pre-shuffled or not", "scales of fewer than 128 elements"),
+    (("cp_gather_indexer_k_quant_cache",), "ATOM, vLLM",
+     "pages of any size, pre-shuffled or not; scales as float32 or as bytes", "scales of fewer than 128 elements"),
     (("fp8_mqa_logits", "deepgemm_fp8_paged_mqa_logits"), "ATOM, SGLang",
      "pages of any size, with SHUFFLE of a multiple of 16, pre-shuffled or not, several queries a "
      "sequence", "keys of other than 128 elements"),
@@ -124,7 +126,6 @@ MISSING = (
     ("fused_gemm_a8w8_blockscale_preshuffle_split_cat", "ATOM", _UP),
     ("fused_gemm_afp4wfp4_split_cat", "ATOM", "weights of 4 bits are not read"),
     ("fused_gemm_afp4wfp4_preshuffle_split_cat", "ATOM", "weights of 4 bits are not read"),
-    ("cp_gather_indexer_k_quant_cache", "ATOM, vLLM", "no op of attnc gathers the cache of an indexer"),
     ("mla_decode_fwd_v4_nm", "ATOM", _V4),
     ("pa_decode_sparse", "ATOM", _V4),
     ("pa_prefill_sparse", "ATOM", _V4),
