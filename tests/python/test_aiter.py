@@ -68,7 +68,7 @@ KERNELS = [
     {"op": "combine", "head_dim": D, "partials": ["csr", "pair"]}, {"op": "plan"},
     {"op": "combine", "head_dim": 512, "partials": "csr"},
     {"op": "cache_write", "head_dim": D, "kv_layout": ["nhd", "shuffle"]},
-    {"op": "cache_write", "head_dim": D, "kv_layout": "shuffle", "kv_dtype": "fp8",
+    {"op": "cache_write", "head_dim": D, "kv_layout": ["shuffle", "shuffle_k"], "kv_dtype": "fp8",
      "kv_scale": ["token", "block"]},
     {"op": "cache_write", "head_dim": D, "kv_dtype": "fp8", "kv_scale": "tensor"},
     {"op": "cache_gather", "head_dim": D, "kv_layout": ["nhd", "shuffle"]},
@@ -571,38 +571,53 @@ class Calls:
             np.testing.assert_array_equal(self.back(k_out)[0], k[0])
             np.testing.assert_array_equal(self.back(v_out)[[0, 2]], v[[0, 2]])
 
+    def fp8_pages(self, pages, asm_layout):
+        values = (pages, HK, 1, D, 16) if asm_layout else (pages, HK, D, P)
+        return [self.t(np.zeros(shape, np.uint8)) for shape in ((pages, HK, D // 16, P, 16), values)]
+
+    def check_stored(self, cache, slots, scale, rows, back):
+        """Rows that a quantised cache holds: e4m3 has four bits, so an error of a sixteenth, or half a step
+        of the smallest numbers."""
+        got = FP8[back(self.back(cache)).reshape(-1, HK, D)[slots]] * scale[..., None]
+        limit = np.abs(rows) / 16 + scale[..., None] * FP8_TINY
+        self.assertTrue((np.abs(got - rows) <= limit * (1 + 1e-5)).all())
+
     def test_reshape_and_cache_with_pertoken_quant(self):
         k, v = support.random((5, HK, D), 1), support.random((5, HK, D), 2)
         slots = np.array([17, 33, 0, 1, 47], np.int64)
-        kc, vc = (self.t(np.zeros(s, np.uint8)) for s in ((3, HK, D // 16, P, 16), (3, HK, 1, D, 16)))
-        ks, vs = (self.t(np.zeros((3, HK, P), np.float32)) for _ in range(2))
-        aiter.reshape_and_cache_with_pertoken_quant(self.t(k), self.t(v), kc, vc, ks, vs,
-                                                    self.t(slots), True)
-        for cache, scale, rows, back in ((kc, ks, k, unshuffle_k), (vc, vs, v, unshuffle_v)):
-            scale = self.back(scale).transpose(0, 2, 1).reshape(-1, HK)[slots]
-            np.testing.assert_allclose(scale, np.abs(rows.astype(np.float64)).max(2) / FP8_MAX, 1e-6)
-            got = FP8[back(self.back(cache)).reshape(-1, HK, D)[slots]] * scale[..., None]
-            # e4m3 has four bits: an error of a sixteenth, or half a step of the smallest numbers
-            limit = np.abs(rows) / 16 + scale[..., None] * FP8_TINY
-            self.assertTrue((np.abs(got - rows) <= limit * (1 + 1e-5)).all())
-        k_out, v_out = (self.t(np.zeros((2, HK, D), np.float16)) for _ in range(2))
-        aiter.cp_mha_gather_cache(kc, vc, k_out, v_out, self.t(np.array([[0]], np.int32)), ks, vs,
-                                  self.t(np.array([0, 2], np.int32)), None,
-                                  self.t(np.array([0], np.int32)), True, "SHUFFLE", 2)
-        support.close(self.back(k_out), k[2:4], float(np.abs(k).max()) / 15)
+        for asm in (True, False):
+            kc, vc = self.fp8_pages(3, asm)
+            ks, vs = (self.t(np.zeros((3, HK, P) if asm else (HK, 3 * P + 5), np.float32)) for _ in range(2))
+            aiter.reshape_and_cache_with_pertoken_quant(self.t(k), self.t(v), kc, vc, ks, vs, self.t(slots), asm)
+            for cache, scale, rows, back in (
+                    (kc, ks, k, unshuffle_k), (vc, vs, v, unshuffle_v if asm else lambda x: x.transpose(0, 3, 1, 2))):
+                scale = self.back(scale)
+                scale = scale.transpose(0, 2, 1).reshape(-1, HK)[slots] if asm else scale[:, slots].T
+                np.testing.assert_allclose(scale, np.abs(rows.astype(np.float64)).max(2) / FP8_MAX, 1e-6)
+                self.check_stored(cache, slots, scale, rows, back)
+            if asm:
+                k_out, v_out = (self.t(np.zeros((2, HK, D), np.float16)) for _ in range(2))
+                aiter.cp_mha_gather_cache(kc, vc, k_out, v_out, self.t(np.array([[0]], np.int32)), ks, vs,
+                                          self.t(np.array([0, 2], np.int32)), None,
+                                          self.t(np.array([0], np.int32)), True, "SHUFFLE", 2)
+                support.close(self.back(k_out), k[2:4], float(np.abs(k).max()) / 15)
 
     def test_reshape_and_cache_with_block_quant(self):
         k, v = support.random((1, 20, HK, D), 1), support.random((1, 20, HK, D), 2)
         slots = np.concatenate([np.arange(16) + 32, np.arange(4)]).astype(np.int64)
-        kc, vc = (self.t(np.zeros(s, np.uint8)) for s in ((3, HK, D // 16, P, 16), (3, HK, 1, D, 16)))
-        ks, vs = (self.t(np.zeros((HK, 3), np.float32)) for _ in range(2))
-        aiter.reshape_and_cache_with_block_quant(self.t(k), self.t(v), kc, vc, ks, vs, self.t(slots),
-                                                 True)
-        want = np.abs(k[0, :16].astype(np.float64)).max((0, 2)) / FP8_MAX
-        np.testing.assert_allclose(self.back(ks)[:, 2], want, 1e-6)
-        got = FP8[unshuffle_k(self.back(kc))[2]] * self.back(ks)[:, 2][:, None]
-        limit = np.abs(k[0, :16]) / 16 + want[:, None] * FP8_TINY
-        self.assertTrue((np.abs(got - k[0, :16]) <= limit * (1 + 1e-5)).all())
+        for asm in (True, False):
+            kc, vc = self.fp8_pages(3, asm)
+            ks, vs = (self.t(np.zeros((3, HK) if asm else (HK, 3), np.float32)) for _ in range(2))
+            aiter.reshape_and_cache_with_block_quant(self.t(k), self.t(v), kc, vc, ks, vs, self.t(slots), asm)
+            for cache, scale, rows, back in (
+                    (kc, ks, k, unshuffle_k), (vc, vs, v, unshuffle_v if asm else lambda x: x.transpose(0, 3, 1, 2))):
+                scale = self.back(scale) if asm else self.back(scale).T
+                for page, of in ((2, slice(0, 16)), (0, slice(16, 20))):
+                    want = np.abs(rows[0, of].astype(np.float64)).max((0, 2)) / FP8_MAX
+                    np.testing.assert_allclose(scale[page], want, 1e-6)
+                    self.check_stored(cache, slots[of], np.broadcast_to(want, (len(slots[of]), HK)), rows[0, of],
+                                      back)
+                self.assertFalse(scale[1].any())
 
     def test_merge_attn_states(self):
         a, b = support.random((5, H, D), 1), support.random((5, H, D), 2)
@@ -761,7 +776,7 @@ class Calls:
             aiter.flash_attn_varlen_func(self.t(np.zeros((4, H, D), np.uint8)), *given[1:])
         with self.assertRaisesRegex(attn.AttnError, "soft_cap"):  # libattn says what is missing
             aiter.flash_attn_varlen_func(*given, causal=True, logits_soft_cap=30.0)
-        with self.assertRaisesRegex(aiter.NotServed, "asm_layout: the scales"):
+        with self.assertRaisesRegex(aiter.NotServed, "without asm_layout they are"):
             aiter.reshape_and_cache_with_pertoken_quant(
                 k, k, self.t(np.zeros((1, HK, D // 16, P, 16), np.uint8)),
                 self.t(np.zeros((1, HK, D, P), np.uint8)), *[self.t(np.zeros((1, HK, P), np.float32))] * 2,

@@ -3,8 +3,6 @@
 from attn.aiter import _common as c
 from attn.aiter._common import NotServed
 
-X_LAYOUT = "the scales of asm_layout=False are in another order"
-
 
 def write(call, key, value, key_cache, value_cache, slot_mapping, k_scale=None, v_scale=None,
           shuffled=None, kv_scale=None):
@@ -61,27 +59,49 @@ def reshape_and_cache_flash(key, value, key_cache, value_cache, slot_mapping, kv
     write(call, key, value, key_cache, value_cache, slot_mapping, k_scale, v_scale, False)
 
 
+def of_tokens(call, scales, key_cache, asm_layout):
+    """Scales as [pages, kv heads, P]: without asm_layout they are [kv heads, slots]."""
+    if asm_layout:
+        return scales
+    pages, heads, page = key_cache.shape[0], key_cache.shape[1], key_cache.shape[3]
+    c.refuse(call, k_dequant_scales=(
+        scales.ndim != 2 or scales.shape[0] != heads or scales.shape[1] < pages * page,
+        f"dimensions {tuple(scales.shape)}; without asm_layout they are [{heads} heads, {pages * page} slots]"))
+    return c.swap(c.view(scales[:, :pages * page], heads, pages, page), 0, 1)
+
+
 def reshape_and_cache_with_pertoken_quant(key, value, key_cache, value_cache, k_dequant_scales,
                                           v_dequant_scales, slot_mapping, asm_layout):
-    """New tokens into fp8 or int8 pages; the scale of each token and head is worked out and stored,
-    [pages, kv heads, P]."""
+    """New tokens into fp8 or int8 pages; the scale of each token and head is worked out and stored: [pages,
+    kv heads, P], or without asm_layout [kv heads, slots] beside values [page, head, D, token]."""
     call = "reshape_and_cache_with_pertoken_quant"
-    c.refuse(call, asm_layout=(not asm_layout, X_LAYOUT),
-             k_dequant_scales=(k_dequant_scales.ndim != 3,
-                               "its layout [heads, tokens] is not served, [pages, heads, P] is"))
-    write(call, key, value, key_cache, as_shuffled(key_cache, value_cache), slot_mapping,
-          k_dequant_scales, v_dequant_scales, True)
+    c.refuse(call, k_dequant_scales=(asm_layout and k_dequant_scales.ndim != 3,
+                                     "its layout [heads, tokens] is that of asm_layout=False"))
+    if asm_layout:
+        value_cache = as_shuffled(key_cache, value_cache)
+    scales = [of_tokens(call, x, key_cache, asm_layout) for x in (k_dequant_scales, v_dequant_scales)]
+    write(call, key, value, key_cache, value_cache, slot_mapping, *scales, True, kv_scale="token")
+
+
+def of_pages(call, scales, key_cache, asm_layout):
+    """Scales as [pages, kv heads]. That is their order in memory with asm_layout, whatever dimensions they
+    are given; without it they are [kv heads, pages]."""
+    pages, heads = key_cache.shape[:2]
+    c.refuse(call, k_dequant_scales=(c.count(scales) != pages * heads, f"{c.count(scales)} scales for "
+                                     f"{pages} pages of {heads} heads"))
+    return c.view(scales, pages, heads) if asm_layout else c.transpose(c.view(scales, heads, pages))
 
 
 def reshape_and_cache_with_block_quant(key, value, key_cache, value_cache, k_dequant_scales,
                                        v_dequant_scales, slot_mapping, asm_layout):
-    """New tokens into fp8 or int8 pages that have a scale per page and head: [kv heads, pages] in
-    asm_layout."""
+    """New tokens into fp8 or int8 pages that have a scale per page and head: [pages, kv heads], or without
+    asm_layout [kv heads, pages] beside values [page, head, D, token]."""
     call = "reshape_and_cache_with_block_quant"
-    c.refuse(call, asm_layout=(not asm_layout, X_LAYOUT))
-    write(call, c.view(key, -1, *key.shape[-2:]), c.view(value, -1, *value.shape[-2:]), key_cache,
-          as_shuffled(key_cache, value_cache), c.view(slot_mapping, -1),
-          c.transpose(k_dequant_scales), c.transpose(v_dequant_scales), True)
+    if asm_layout:
+        value_cache = as_shuffled(key_cache, value_cache)
+    scales = [of_pages(call, x, key_cache, asm_layout) for x in (k_dequant_scales, v_dequant_scales)]
+    write(call, c.view(key, -1, *key.shape[-2:]), c.view(value, -1, *value.shape[-2:]), key_cache, value_cache,
+          c.view(slot_mapping, -1), *scales, True, kv_scale="block")
 
 
 def cp_mha_gather_cache(key_cache, value_cache, key, value, block_tables, k_scales, v_scales,

@@ -45,8 +45,8 @@ ROWS = (
      "no `reduce_final_map`"),
     (("reshape_and_cache", "reshape_and_cache_flash", "reshape_and_cache_with_pertoken_quant",
       "reshape_and_cache_with_block_quant"), "ATOM",
-     "SHUFFLE (`asm_layout=True`) and NHD; slots of int32 or int64; `asm_layout=False` of "
-     "`reshape_and_cache`: values `[page, head, D, token]`", "`asm_layout=False` of the others"),
+     "SHUFFLE (`asm_layout=True`) and NHD; slots of int32 or int64; with `asm_layout=False` values are `[page, head, D, "
+     "token]`, and scales `[head, slot]` or `[head, page]`", ""),
     (("cp_mha_gather_cache",), "ATOM, vLLM", "NHD and SHUFFLE, scales per token or tensor",
      "fp8 without `dequant`"),
     (("merge_attn_states",), "ATOM, vLLM", "fp8 outputs, `prefill_tokens_with_context`",
