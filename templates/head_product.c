@@ -9,8 +9,9 @@
  * with the same tokens or rows follow each other, on one XCD: its L2 has them for all.
  *
  * With few tokens it is w that takes time, and 128 rows to a workgroup leave most compute units
- * without one. A long contraction is then shared by the four waves: a workgroup has 32 rows, each
- * wave a quarter of their columns, and the parts are added up by way of LDS.
+ * without one. A second kernel then shares a long contraction among the four waves: a workgroup has
+ * 32 rows, each wave a quarter of their columns, and the parts are added up by way of LDS. It has
+ * less than half of the registers, and a workgroup starts the later the more of them it has.
  */
 #include "ir/address_map.h"
 #include "ir/bits.h"
@@ -33,9 +34,16 @@ enum {
     GROUP = BLOCK / PANEL /* panels of x that share a scale */
 };
 
+/* Members of att_tile.own: 1: waves share a contraction. */
+enum { SHARE_COLUMNS };
+
 static const struct att_tile tiles[] = {
     {.head_dim = 256, .waves_per_simd = 4, .why = "w and a tile of x leave room for a second one"},
     {.head_dim = MAX_PANELS * PANEL, .waves_per_simd = 2, .why = "a lane has so much of w"},
+    {.head_dim = MAX_PANELS * PANEL,
+     .waves_per_simd = 4,
+     .own = {[SHARE_COLUMNS] = 1},
+     .why = "few tokens: four waves share the columns of w"},
 };
 
 static const struct att_knob knobs[] = {
@@ -50,6 +58,7 @@ struct product {
     unsigned dtype, stored;   /* of x, and of w */
     unsigned used, size;      /* type that is multiplied, and its bytes */
     int instr;                /* matrix instruction */
+    bool shares;              /* waves share a contraction */
     struct tir_contraction k; /* of a panel */
     struct tir_type staged;   /* a panel of x, over the workgroup */
     struct tir_type rows;     /* a panel of w, as one wave loads it */
@@ -69,6 +78,8 @@ static bool rounds(const struct product *p) { return p->used != p->dtype; }
 
 static unsigned panels(const struct product *p) { return (unsigned)p->v->head_dim / PANEL; }
 
+static unsigned own_panels(const struct product *p) { return panels(p) / WAVES; }
+
 /* Slices of the rows of w, the last of which may be a part. */
 static int slices(const struct product *p)
 {
@@ -80,6 +91,8 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
 {
     const bool much = v->head_dim == 256 && v->weights != ATT_WEIGHTS_SAME;
     (void)m;
+    if (t->own[SHARE_COLUMNS] && (v->head_dim != t->head_dim || v->shared))
+        return att_reject(why, ATT_TILE, "is for x of each head, of %d columns", t->head_dim);
     return v->head_dim + much <= t->head_dim ||
            att_reject(why, ATT_TILE, "has no registers for w of %d columns", v->head_dim);
 }
@@ -229,18 +242,35 @@ static void load_weights(struct product *p)
     }
 }
 
+/* LDS that only one wave uses: a panel, or all of those that it has in a shared contraction. */
+static int own_bytes(const struct product *p)
+{
+    const unsigned places = p->shares ? own_panels(p) : 1;
+    return (int)places * ROWS * PANEL * ELEM;
+}
+
+/* This wave's n-th place for a panel in LDS. */
+static struct tir_value place_of(struct product *p, unsigned n)
+{
+    return att_plus(&p->b, p->own, (int)(n * ROWS * PANEL * ELEM));
+}
+
 /* As the matrix instruction takes them, by way of LDS: there a row of lanes has a row each, and a
  * load would fetch as many lines. What is stored in 8 bits is exact in 16. */
-static void turn_weights(struct product *p, unsigned count)
+static void turn_weights(struct product *p, unsigned count, unsigned places)
 {
     struct tir_builder *b = &p->b;
     const struct tir_layout map = panel_map(p);
-    for (unsigned i = 0; i < count; i++) {
-        if (p->stored != p->used)
-            p->w[i] = tir_convert_short(b, tir_convert(b, p->w[i], TIR_F32), p->dtype);
-        tir_tile_lds_store(b, p->own, p->w[i], &map);
+    for (unsigned first = 0; first < count; first += places) {
+        const unsigned end = first + places < count ? first + places : count;
+        for (unsigned i = first; i < end; i++) {
+            if (p->stored != p->used)
+                p->w[i] = tir_convert_short(b, tir_convert(b, p->w[i], TIR_F32), p->dtype);
+            tir_tile_lds_store(b, place_of(p, i - first), p->w[i], &map);
+        }
         tir_wait(b, TIR_LDS_WRITES, 0);
-        p->w[i] = tir_tile_lds_load(b, p->own, p->left, &map);
+        for (unsigned i = first; i < end; i++)
+            p->w[i] = tir_tile_lds_load(b, place_of(p, i - first), p->left, &map);
     }
 }
 
@@ -383,10 +413,6 @@ static void copy_tail(struct product *p, struct tir_value token)
 
 /* ---- A contraction that waves share ---- */
 
-static bool may_share(const struct product *p) { return panels(p) == MAX_PANELS; }
-
-static unsigned own_panels(const struct product *p) { return panels(p) / WAVES; }
-
 /* Rows of 128 bytes of f32. */
 static struct tir_layout sum_map(void) { return att_lds_swizzled(TOKENS, ROWS, CHUNK / 2, 0, 3); }
 
@@ -447,10 +473,11 @@ static struct tir_value multiply_own(struct product *p, struct tir_value *x)
     struct tir_value sum = tir_splat(b, tir_f32(b, 0), p->result);
     if (rounds(p))
         round_group(p, x, own_panels(p), tir_wave_id(b));
+    for (unsigned i = 0; i < own_panels(p); i++)
+        tir_tile_lds_store(b, place_of(p, i), x[i], &map);
+    tir_wait(b, TIR_LDS_WRITES, 0);
     for (unsigned i = 0; i < own_panels(p); i++) {
-        tir_tile_lds_store(b, p->own, x[i], &map);
-        tir_wait(b, TIR_LDS_WRITES, 0);
-        const struct tir_value right = tir_tile_lds_load(b, p->own, p->right, &map);
+        const struct tir_value right = tir_tile_lds_load(b, place_of(p, i), p->right, &map);
         sum = tir_mma(b, p->instr, p->w[i], tir_transpose(b, right), sum);
     }
     sum = rescale(p, sum, tir_wave_id(b));
@@ -465,15 +492,14 @@ static void store_sum(struct product *p, struct tir_value token, struct tir_valu
     tir_tile_lds_store(b, p->own, tir_transpose(b, part), &map);
     tir_wait(b, TIR_LDS_WRITES, 0);
     tir_barrier(b);
-    struct tir_value sum = {0};
-    for (int i = 0; i < WAVES; i++) {
-        const struct tir_value at = att_plus(b, p->lds, i * TOKENS * ROWS * FLOAT);
-        const struct tir_value x = tir_tile_lds_load(b, at, p->total, &map);
-        sum = i ? tir_add(b, sum, x) : x;
-    }
+    struct tir_value x[WAVES];
+    for (int i = 0; i < WAVES; i++)
+        x[i] = tir_tile_lds_load(b, att_plus(b, p->lds, i * own_bytes(p)), p->total, &map);
+    for (int i = 1; i < WAVES; i++)
+        x[0] = tir_add(b, x[0], x[i]);
     struct tir_view to = tile_view(p, ATT_HEADS(OUT), token, p->v->head_dim_v);
     to.byte = att_times(b, p->slice, ROWS * ELEM);
-    tir_tile_store(b, to, tir_i32(b, 0), tir_convert(b, sum, p->dtype));
+    tir_tile_store(b, to, tir_i32(b, 0), tir_convert(b, x[0], p->dtype));
     tir_barrier(b); /* all has been read: its place is free */
 }
 
@@ -548,7 +574,7 @@ static void walk_tiles(struct product *p, struct tir_value first)
     load_weights(p);
     load_scales(p);
     load_tile(p, first, x);
-    turn_weights(p, panels(p));
+    turn_weights(p, panels(p), 1);
     struct tir_loop loop = tir_begin_for(b, first, p->end, tir_i32(b, TOKENS), x, panels(p));
     tir_barrier(b); /* the last tile has been read */
     round_tile(p, x);
@@ -577,17 +603,17 @@ static void visit_tiles(struct product *p)
     tir_end_if(b, &some, NULL);
 }
 
-static void share_tiles(struct product *p)
+/* Rows of w, counted over heads, of item `item`, with all tokens. */
+static void share_rows(struct product *p, struct tir_value item)
 {
     struct tir_builder *b = &p->b;
     const struct tir_value first = tir_i32(b, 0);
     struct tir_value x[MAX_PANELS];
-    p->end = tir_arg(b, ARG_TOKENS, TIR_I32);
-    find_slice(p, find_item(p, tir_arg(b, ARG_WORKGROUPS, TIR_I32)), p->v->head_dim_v / ROWS);
+    find_slice(p, item, p->v->head_dim_v / ROWS);
     load_own_weights(p);
     load_own_scale(p);
     load_own_tile(p, first, x);
-    turn_weights(p, own_panels(p));
+    turn_weights(p, own_panels(p), own_panels(p));
     struct tir_loop loop = tir_begin_for(b, first, p->end, tir_i32(b, TOKENS), x, own_panels(p));
     const struct tir_value part = multiply_own(p, x);
     load_own_tile(p, att_plus(b, loop.index, TOKENS), x);
@@ -596,20 +622,34 @@ static void share_tiles(struct product *p)
     tir_end_for(b, &loop, x, own_panels(p));
 }
 
-static void visit(struct product *p)
+/* A launch of few tokens has a workgroup for each 32 rows; any other has fewer. */
+static void share_tiles(struct product *p)
 {
     struct tir_builder *b = &p->b;
-    if (!may_share(p)) {
-        visit_tiles(p);
-        return;
+    const struct tir_value step = tir_arg(b, ARG_WORKGROUPS, TIR_I32);
+    const struct tir_value all =
+        att_times(b, tir_arg(b, ARG_HEADS, TIR_I32), p->v->head_dim_v / ROWS);
+    p->end = tir_arg(b, ARG_TOKENS, TIR_I32);
+    struct tir_loop loop = tir_begin_for(b, find_item(p, step), all, step, NULL, 0);
+    share_rows(p, loop.index);
+    tir_end_for(b, &loop, NULL, 0);
+}
+
+/* The kernel for few tokens, where attn_head_product_fill() says that waves share columns. */
+static bool second(const struct att_variant *v, const struct tir_machine *m,
+                   struct att_second *second)
+{
+    struct att_why why;
+    for (unsigned i = 0; i < sizeof(tiles) / sizeof(tiles[0]); i++) {
+        if (!tiles[i].own[SHARE_COLUMNS] || !fits(v, &tiles[i], m, &why))
+            continue;
+        *second = (struct att_second){
+            .tile = i + 1,
+            .calls = {.rows = {{ARG_SHARE_COLUMNS, 1, 1}}, .count = 1},
+        };
+        return true;
     }
-    const struct tir_value few =
-        tir_cmp_ne(b, tir_arg(b, ARG_SHARE_COLUMNS, TIR_I32), tir_i32(b, 0));
-    struct tir_if shared = tir_begin_if(b, few, true, NULL, 0);
-    share_tiles(p);
-    tir_else(b, &shared, NULL);
-    visit_tiles(p);
-    tir_end_if(b, &shared, NULL);
+    return false;
 }
 
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
@@ -630,16 +670,20 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     p.instr = tir_find_mma(m, ROWS, TOKENS, 0, p.used);
     struct att_tile tile;
     att_find_tile(v, m, &tile, NULL);
+    p.shares = tile.own[SHARE_COLUMNS];
     p.resident = m->cus * tile.waves_per_simd * 4 / WAVES;
     struct tir_func *f = att_begin_kernel(v, m, WAVES, tile.waves_per_simd);
     p.b = tir_at_end(f, f->body);
     choose_layouts(&p);
-    const unsigned each = ROWS * PANEL * ELEM, all = panels(&p) * TOKENS * PANEL * p.size;
+    const unsigned each = (unsigned)own_bytes(&p), all = panels(&p) * TOKENS * PANEL * p.size;
     p.lds = tir_lds_buffer(&p.b, all > WAVES * each ? all : WAVES * each, 16);
     if (rounds(&p))
         p.scales = tir_lds_buffer(&p.b, WAVES * TOKENS * FLOAT, 16);
     p.own = tir_add(&p.b, p.lds, att_times(&p.b, tir_wave_id(&p.b), (int)each));
-    visit(&p);
+    if (p.shares)
+        share_tiles(&p);
+    else
+        visit_tiles(&p);
     tir_return(&p.b);
 
     *k = (struct att_kernel){
@@ -656,7 +700,9 @@ const struct att_template att_template_head_product = {
     .description = "a product per head: absorption and up-projection of latent attention",
     .takes = OP_TAKES_HEAD_PRODUCT | ATT_BIT(TILE),
     ATT_TILES(tiles, knobs),
+    .own = {"share_columns"},
     .fits = fits,
+    .second = second,
     .check = check,
     .build = build,
 };
