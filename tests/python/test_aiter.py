@@ -2,7 +2,6 @@
 """attn.aiter against references of AITER's documented semantics, with the forms of arguments that
 engines pass: views, None, given outputs, sinks in the model's type. With numpy, and again with
 torch where it is installed."""
-import inspect
 import pathlib
 import unittest
 import warnings
@@ -293,19 +292,20 @@ class Calls:
         out, cu = self.t(np.zeros_like(q)), np.array([0, 2, 4], np.int32)
         window = 24  # counts from behind the last key
         aiter.pa_decode_gluon(out, self.t(q), self.t(shuffle_k(k)), self.t(shuffle_v(v)),
-                              self.t(np.array(lengths, np.int32)), self.t(table), 0.1, n, 1, 128,
-                              sinks=self.t(sinks), sliding_window=window, ps=True)
+                              self.t(np.array([*lengths, 5], np.int32)), self.t(np.append(table, table[:1], 0)),
+                              0.1, n, 1, 128, sinks=self.t(sinks), sliding_window=window, ps=True)
         self.check(out, q, cu, keys, values, scale=0.1, window=(window - 1 - n, 0), sinks=sinks)
 
     def unified(self, q, k, v, table, lengths, cu, **more):
         out = self.t(np.zeros_like(q))
         longest = int(np.max(np.diff(cu)))
-        call = dict(cu_seqlens_q=self.t(cu), max_seqlen_q=longest,
+        longer = np.append(cu, np.int32(10 ** 6)), np.append(table, table[:1], 0)  # rows of a graph's size
+        call = dict(cu_seqlens_q=self.t(longer[0]), max_seqlen_q=longest,
                     seqused_k=self.t(np.array(lengths, np.int32)), max_seqlen_k=max(lengths),
                     softmax_scale=D ** -0.5, causal=True, window_size=(-1, -1),
-                    block_table=self.t(table), softcap=0, q_descale=None, k_descale=None,
+                    block_table=self.t(longer[1]), softcap=0, q_descale=None, k_descale=None,
                     v_descale=None)
-        aiter.unified_attention(self.t(q), k, v, out, **{**call, **more})
+        self.assertIs(aiter.unified_attention(self.t(q), k, v, out, **{**call, **more}), out)
         return out
 
     def test_unified_attention(self):
@@ -345,7 +345,7 @@ class Calls:
         q = support.random((3, heads, 576), 2)
         cu, indptr = np.array([0, 2, 3], np.int32), np.array([0, 400, 433], np.int32)
         slots = np.random.default_rng(3).permutation(450)[:433].astype(np.int32)
-        last = np.array([1, 1], np.int32)
+        last = np.ones(5, np.int32)  # ATOM's are of its largest batch
         given = [self.t(x) for x in (q, rows)]
         lists = [self.t(x) for x in (cu, indptr, slots, last)]
         out = self.t(np.zeros((3, heads, 512), np.float16))
@@ -757,31 +757,6 @@ class Calls:
             if flash:
                 self.assertFalse(self.back(got[4]).any())
 
-    # ---- What is not served
-
-    def test_refused_forms(self):
-        cu = self.t(np.array([0, 4], np.int32))
-        q, k = self.t(support.random((4, H, D), 1)), self.t(support.random((4, HK, D), 2))
-        given = (q, k, k, cu, cu, 4, 4)
-        for more, words in (
-                ({"bias": q}, "flash_attn_varlen_func: bias: attention biases are hooks"),
-                ({"alibi_slopes": cu}, r"float32 \[heads\] is served"),
-                ({"dropout_p": 0.1}, "dropout_p: inference has none"),
-                ({"cu_seqlens_q_padded": cu}, "padding inside"),
-                ({"window_size": (9, 0, 4)}, "the first 4 tokens are to stay visible"),
-                ({"return_attn_probs": True}, "never in memory")):
-            with self.assertRaisesRegex(aiter.NotServed, words):
-                aiter.flash_attn_varlen_func(*given, causal=True, **more)
-        with self.assertRaisesRegex(aiter.NotServed, "flash_attn_varlen_fp8_pertensor_func takes them"):
-            aiter.flash_attn_varlen_func(self.t(np.zeros((4, H, D), np.uint8)), *given[1:])
-        with self.assertRaisesRegex(attn.AttnError, "soft_cap"):  # libattn says what is missing
-            aiter.flash_attn_varlen_func(*given, causal=True, logits_soft_cap=30.0)
-        with self.assertRaisesRegex(aiter.NotServed, "without asm_layout they are"):
-            aiter.reshape_and_cache_with_pertoken_quant(
-                k, k, self.t(np.zeros((1, HK, D // 16, P, 16), np.uint8)),
-                self.t(np.zeros((1, HK, D, P), np.uint8)), *[self.t(np.zeros((1, HK, P), np.float32))] * 2,
-                self.t(np.zeros(4, np.int64)), False)
-
 
 class WithNumpy(Calls, unittest.TestCase):
     torch = False
@@ -804,20 +779,6 @@ class WithTorch(Calls, unittest.TestCase):
     @staticmethod
     def back(x):
         return x.numpy()
-
-
-class Inspection(unittest.TestCase):
-    def test_every_name_says_whether_it_is_served(self):
-        for name in aiter.SERVED:
-            self.assertTrue(aiter.served(name))
-            self.assertIsNone(aiter.reason(name))
-            self.assertTrue(inspect.isfunction(getattr(aiter, name)))
-        for name, why in aiter.NOT_SERVED.items():
-            self.assertFalse(aiter.served(name))
-            self.assertEqual(aiter.reason(name), why)
-            with self.assertRaisesRegex(aiter.NotServed, f"^{name}: "):
-                getattr(aiter, name)(1, key=2)
-        self.assertIn("does not know", aiter.reason("made_up"))
 
 
 if __name__ == "__main__":

@@ -125,12 +125,12 @@ class Decode:
             0.1, 0.5, (2, len(k), HK, P)).astype(np.float32)
         kb, vb = (support.fp8_bytes(k.shape, i) for i in range(2))
         stored = base.shuffle_k(kb, 16), base.shuffle_v(vb, 16)
-        for scales, by_token in (((one, one), False), ((None, None), True)):
+        for scales, by_token, high in (((one, one), False, 1), ((None, None), True, 1), ((one, one), True, 2)):
             x, y = (FP8[b] * (t.transpose(0, 2, 1)[..., None] if by_token else one[0])
                     for b, t in ((kb, tokens[0]), (vb, tokens[1])))
-            got = self.common(q, *stored, table, LENGTHS, kv_cache_dtype="fp8",
-                              K_QScale_hip=scales[0] if by_token else self.t(one),
-                              V_QScale_hip=scales[1] if by_token else self.t(one),
+            hip = [None if x is None else self.t(x) for x in scales]
+            got = self.common(q, *stored, table, LENGTHS, kv_cache_dtype="fp8", high_precision=high,
+                              K_QScale_hip=hip[0], V_QScale_hip=hip[1],
                               K_QScale_asm=self.t(tokens[0]), V_QScale_asm=self.t(tokens[1]))
             rows = [[z[table[s, :-(-n // P)]].reshape(-1, HK, D)[:n] for s, n in enumerate(LENGTHS)] for z in (x, y)]
             for s in range(4):

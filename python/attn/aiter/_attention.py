@@ -158,11 +158,14 @@ def mha_batch_prefill_func(q, k, v, cu_seqlens_q, kv_indptr, kv_page_indices, ma
     made, scales = made_of(call, q, q_descale, out)
     c.refuse(call, dropout_p=(dropout_p != 0, DROPOUT),
              return_attn_probs=(return_attn_probs, "the probabilities are never in memory"),
-             sink_size=(sink_size != 0, "no kernel keeps the first tokens visible"))
+             sink_size=(sink_size != 0, "no kernel keeps the first tokens visible"),
+             kv_block_descale=(kv_block_descale is not None and (k_descale is not None or v_descale is not None),
+                               "beside k_descale or v_descale"))
+    kinds = ("tensor",)
     if kv_block_descale is not None:
-        k_descale, v_descale = kv_block_descale[..., 0], kv_block_descale[..., 1]
+        k_descale, v_descale, kinds = kv_block_descale[..., 0], kv_block_descale[..., 1], ("block", "tensor")
     s = c.session(q)
-    cache = c.Cache(call, k, v, made, k_descale, v_descale)
+    cache = c.Cache(call, k, v, made, k_descale, v_descale, kinds=kinds)
     mask, left, right = mask_of(call, causal, window_size)
     sinks, cap = c.sinks_of(s, sink_ptr), logits_soft_cap or 0.0
     desc = attention_desc(q, cache.head_dim_v, cache.kv_heads, mask, sinks, cap, return_lse, made)
@@ -211,8 +214,10 @@ def pa_fwd_asm(Q, K, V, block_tables, context_lens, block_tables_stride0, max_ql
     """Decode over SHUFFLE pages; scale 1 / sqrt(D)."""
     call = "pa_fwd_asm"
     check_asm(call, Q, block_tables, block_tables_stride0, kernelName)
+    c.refuse_bytes(call, K, "int8")
     s = c.session(Q)
-    cache = c.Cache(call, K, values_as_stored(K, V), c.dtype(Q), K_QScale, V_QScale, shuffled=True)
+    cache = c.Cache(call, K, values_as_stored(K, V), c.dtype(Q), K_QScale, V_QScale, shuffled=True,
+                    kinds=("token", "tensor"))
     out = c.new_like(Q) if out_ is None else out_
     desc = decode_desc(Q, cache, "causal", None, 0.0, int(max_qlen), "blocks")
     batch = context_lens.shape[0]
@@ -234,7 +239,9 @@ def pa_decode_gluon(output, query, key_cache, value_cache, context_lengths, bloc
     made, scaled, q_scale = q_scales_of(call, query, query_scale, output)
     c.refuse(call, alibi_slopes=(alibi_slopes is not None, "AITER's kernel does not look at them"))
     s = c.session(query)
-    cache = c.Cache(call, key_cache, value_cache, made, key_scale, value_scale, shuffled=True)
+    cache = c.Cache(call, key_cache, value_cache, made, key_scale, value_scale, shuffled=True,
+                    kinds=("token", "tensor"))
+    batch = query.shape[0] // int(query_length)
     mask, left = "causal", -1
     if sliding_window > 0:
         mask, left = "window", sliding_window - 1 - query_length
@@ -244,10 +251,9 @@ def pa_decode_gluon(output, query, key_cache, value_cache, context_lengths, bloc
     desc = decode_desc(query, cache, mask, sinks, 0.0, int(query_length), "blocks", made=made)
     desc.update(scaled)
     _split.launch(s, "decode", desc, dict(
-        cache.tensors(), q=query, out=output, sinks=sinks, kv_lens=c.cast(context_lengths, "int32"),
-        block_table=c.cast(block_tables, "int32"), q_scale=q_scale,
-        **numbers(softmax_scale, 0.0, mask, left, 0)),
-        context_lengths.shape[0], int(max_context_partition_num) or None)
+        cache.tensors(), q=query, out=output, sinks=sinks, kv_lens=c.cast(context_lengths[:batch], "int32"),
+        block_table=c.cast(block_tables[:batch], "int32"), q_scale=q_scale,
+        **numbers(softmax_scale, 0.0, mask, left, 0)), batch, int(max_context_partition_num) or None)
 
 
 DECODE_QUERIES = 8  # more queries of a sequence are prefill's, where both could do it
@@ -257,8 +263,9 @@ def unified_attention(q, k, v, out, cu_seqlens_q, max_seqlen_q, seqused_k, max_s
                       softmax_scale, causal, window_size, block_table, softcap, q_descale, k_descale,
                       v_descale, q_scales=None, alibi_slopes=None, output_scale=None, qq_bias=None,
                       sinks=None, shuffled_kv_cache=False, skip_reduce=False):
-    """Prompts, decode, or both in one batch, over NHD or SHUFFLE pages."""
+    """Prompts, decode, or both in one batch, over NHD or SHUFFLE pages. Returns out."""
     call = "unified_attention"
+    c.refuse_bytes(call, k, "fp4")
     made, scales = made_of(call, q, q_descale, out)
     c.refuse(call, qq_bias=(qq_bias is not None, BIAS),
              sinks=(alibi_slopes is not None and sinks is not None, "with alibi_slopes: AITER's bias "
@@ -268,12 +275,14 @@ def unified_attention(q, k, v, out, cu_seqlens_q, max_seqlen_q, seqused_k, max_s
              causal=(not causal, "AITER's is causal, too"),
              skip_reduce=(skip_reduce, "the parts of an output are joined"))
     s = c.session(q)
-    cache = c.Cache(call, k, v, made, k_descale, v_descale, shuffled=bool(shuffled_kv_cache))
+    cache = c.Cache(call, k, v, made, k_descale, v_descale, shuffled=bool(shuffled_kv_cache), kinds=("tensor",))
     left = window_size[0]
     mask = "window" if left >= 0 else "causal"
     sinks, cap = c.sinks_of(s, sinks), softcap or 0.0
     more = numbers(softmax_scale, cap, mask, left, 0)
-    cu_seqlens_q, seqused_k, block_table = (c.cast(x, "int32") for x in (cu_seqlens_q, seqused_k, block_table))
+    batch = seqused_k.shape[0]
+    cu_seqlens_q, seqused_k, block_table = (c.cast(x, "int32") for x in (
+        cu_seqlens_q[:batch + 1], seqused_k, block_table[:batch]))
     keys = dict(cache.tensors(), kv_lens=seqused_k, block_table=block_table)
     logits = alibi_of(call, alibi_slopes, True)
     if max_seqlen_q <= DECODE_QUERIES:
@@ -284,13 +293,12 @@ def unified_attention(q, k, v, out, cu_seqlens_q, max_seqlen_q, seqused_k, max_s
                 more["hook_arg"] = c.pointer(s.op("decode", **desc), alibi_slopes)
             _split.launch(s, "decode", desc, dict(
                 keys, q=q, out=out, sinks=sinks, qo_indptr=cu_seqlens_q,
-                q_scale=scales.get("q_descale"), **more), seqused_k.shape[0],
-                longest=int(max_seqlen_k))
-            return
+                q_scale=scales.get("q_descale"), **more), batch, longest=int(max_seqlen_k))
+            return out
     desc = attention_desc(q, cache.head_dim_v, cache.kv_heads, mask, sinks, cap, False, made)
     desc.update(paged=True, cache=cache.desc, logits=logits, q_dtype="fp8" if scales else None)
-    prefill(s, desc, q, cache.head_dim_v, cu_seqlens_q, max_seqlen_q, max_seqlen_k, out, False, sinks,
-            dict(keys, **scales), more, alibi_slopes)
+    return prefill(s, desc, q, cache.head_dim_v, cu_seqlens_q, max_seqlen_q, max_seqlen_k, out, False,
+                   sinks, dict(keys, **scales), more, alibi_slopes)
 
 
 def get_pa_metadata_info_v1(batch_size, num_head_k=1):
@@ -358,6 +366,7 @@ def pa_persistent_fwd(Q, K, V, output, max_qlen, qo_indptr, kv_indptr, kv_indice
     those that were split."""
     call = "pa_persistent_fwd"
     check_q(call, Q)
+    c.refuse_bytes(call, K, "int8")
     s = c.session(Q)
     cache = c.Cache(call, K, values_as_stored(K, V), c.dtype(Q), K_QScale, V_QScale)
     parts = c.floats(Q, (reduce_partial_map.shape[0] * max_qlen, 1, Q.shape[1], cache.head_dim_v))

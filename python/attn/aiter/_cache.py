@@ -5,12 +5,11 @@ from attn.aiter._common import NotServed
 
 
 def write(call, key, value, key_cache, value_cache, slot_mapping, k_scale=None, v_scale=None,
-          shuffled=None, kv_scale=None):
+          shuffled=None, kv_scale="tensor"):
     s = c.session(key)
-    cache = c.Cache(call, key_cache, value_cache, c.dtype(key), k_scale, v_scale, shuffled=shuffled)
+    cache = c.Cache(call, key_cache, value_cache, c.dtype(key), k_scale, v_scale, shuffled=shuffled,
+                    kinds=(kv_scale,))
     desc = cache.desc
-    if desc.dtype in ("fp8", "int8") and desc.scale == "none" and kv_scale:
-        raise NotServed(call, f"the scales are not {kv_scale}")
     tokens = min(key.shape[0], slot_mapping.shape[0])
     op = s.op("cache_write", dtype=c.dtype(key), head_dim=cache.head_dim,
               head_dim_v=cache.head_dim_v, kv_heads=cache.kv_heads, cache=desc)
@@ -111,10 +110,14 @@ def cp_mha_gather_cache(key_cache, value_cache, key, value, block_tables, k_scal
     call = "cp_mha_gather_cache"
     stored = c.dtype(key_cache) in ("fp8", "int8")
     c.refuse(call, dequant=(stored and not dequant, "bytes are not copied as they are"),
+             k_scales=(dequant and not stored, f"the cache is {c.dtype(key_cache)}"),
+             per_token_quant=(dequant and not per_token_quant and c.count(k_scales) > 1,
+                              f"it is False, there are {c.count(k_scales) if dequant else 0} scales"),
              kv_cache_layout=(kv_cache_layout not in ("NHD", "SHUFFLE"), str(kv_cache_layout)))
     s = c.session(key)
     cache = c.Cache(call, key_cache, value_cache, c.dtype(key), k_scales if dequant else None,
-                    v_scales if dequant else None, shuffled=kv_cache_layout == "SHUFFLE")
+                    v_scales if dequant else None, shuffled=kv_cache_layout == "SHUFFLE",
+                    kinds=("token", "tensor"))
     op = s.op("cache_gather", dtype=c.dtype(key), head_dim=cache.head_dim,
               head_dim_v=cache.head_dim_v, kv_heads=cache.kv_heads, cache=cache.desc)
     batch = cu_seqlens_kv.shape[0] - 1
@@ -130,9 +133,11 @@ def merge_attn_states(output, prefix_output, prefix_lse, suffix_output, suffix_l
     call = "merge_attn_states"
     tokens, heads, dim = output.shape
     n = tokens if prefill_tokens_with_context is None else int(prefill_tokens_with_context)
-    c.refuse(call, output_scale=(n < tokens and output_scale is not None,
-                                 "fp8 outputs with tokens that have no context"))
     own = c.dtype(prefix_output)
+    c.refuse(call, output_scale=(output_scale is not None and c.dtype(output) == own,
+                                 f"it is given, the output is {own}"),
+             prefill_tokens_with_context=(n < tokens and output_scale is not None,
+                                          "fp8 outputs with tokens that have no context"))
     op = c.session(output).op("combine", dtype=own, head_dim=dim, heads=heads, partials="pair",
                               out_dtype=c.dtype(output) if c.dtype(output) != own else None)
     if n:
@@ -149,6 +154,12 @@ def merge_attn_states(output, prefix_output, prefix_lse, suffix_output, suffix_l
 def heads_of(x, heads, dim):
     """[tokens, heads, dim] of a tensor that may have its heads in one dimension."""
     return x if x.ndim == 3 else c.view(x, x.shape[0], heads, dim)
+
+
+def of_kind(call, cache, kind):
+    """Quantised pages need the scales that the call works out."""
+    if cache.desc.dtype in ("fp8", "int8") and cache.desc.scale != kind:
+        raise NotServed(call, f"the cache is {cache.desc.dtype}, without scales of a {kind}")
 
 
 def rope(call, s, q, k, v, cache, slots, positions, table, neox, norm=None, weights=(None, None),
@@ -179,10 +190,10 @@ def fused_qk_norm_rope_cache_quant_shuffle(q, k, v, num_heads_q, num_heads_k, nu
     s = c.session(q)
     q, k, v = (heads_of(x, n, head_dim) for x, n in ((q, num_heads_q), (k, num_heads_k),
                                                      (v, num_heads_v)))
-    if kv_cache_dtype == "auto":
-        k_scale = v_scale = None
+    k_scale, v_scale = typed(call, k_cache, kv_cache_dtype, k_scale, v_scale)
     cache = c.Cache(call, k_cache, as_shuffled(k_cache, v_cache), c.dtype(q), k_scale, v_scale,
-                    shuffled=True)
+                    shuffled=True, kinds=("token",))
+    of_kind(call, cache, "token")
     rope(call, s, q, k, v, cache, slot_mapping, pos_ids, cos_sin_cache, is_neox_style, "rms", (qw, kw),
          eps, keep=True)
 
@@ -202,9 +213,8 @@ def fused_qk_norm_rope_cache_block_quant_shuffle(qkv, num_heads_q, num_heads_k, 
     v = qkv[:, num_heads_q + num_heads_k:]
     k_scale, v_scale = typed(call, k_cache, kv_cache_dtype, k_scale, v_scale)
     cache = c.Cache(call, k_cache, as_shuffled(k_cache, v_cache), c.dtype(qkv), k_scale, v_scale,
-                    shuffled=True)
-    if k_scale is not None and cache.desc.scale != "block":
-        raise NotServed(call, "the scales are not [pages, KV heads]")
+                    shuffled=True, kinds=("block",))
+    of_kind(call, cache, "block")
     rope(call, s, q, k, v, cache, slot_mapping, pos_ids, cos_sin_cache, is_neox_style, "rms", (qw, kw),
          eps, keep=True)
 
@@ -226,11 +236,13 @@ def fused_qk_norm_rope_cache_pts_quant_shuffle(qkv, qw, kw, cos_sin, positions, 
     if use_shuffle_layout:
         v_cache = as_shuffled(k_cache, v_cache)
     cache = c.Cache(call, k_cache, v_cache, c.dtype(qkv), per_tensor_k_scale, per_tensor_v_scale,
-                    shuffled=bool(use_shuffle_layout))
+                    shuffled=bool(use_shuffle_layout), kinds=("tensor",))
     if cache.page != block_size:
         raise NotServed(call, f"block_size is {block_size}, the cache has pages of {cache.page}")
-    outs = {}
-    if return_kv:
+    outs, some = {}, return_kv and (k_out is not None or v_out is not None)
+    c.refuse(call, return_kv=(some and cache.desc.dtype is not None, "with a cache of fp8 AITER gives back its bytes"),
+             k_out=(some and k_out is None, "None, v_out is not"), v_out=(some and v_out is None, "None, k_out is not"))
+    if some:
         outs = {"k_out": heads_of(k_out, num_heads_k, head_size)[:num_tokens],
                 "v_out": heads_of(v_out, num_heads_v, head_size)[:num_tokens], "keep": True}
     rope(call, s, q, k, v, cache, slot_mapping, positions, cos_sin, is_neox_style, "rms", (qw, kw), eps,
@@ -244,13 +256,18 @@ def fused_qk_rope_reshape_and_cache(q, k, v, key_cache, value_cache, slot_mappin
     """Rotation of q and k; k and v into NHD or SHUFFLE pages. cos and sin are joined into one
     table, once for each pair of them. Returns q_out, k_out, the caches and, if asked for, zeros."""
     call = "fused_qk_rope_reshape_and_cache"
+    c.refuse_bytes(call, key_cache, "fp4")
+    if not apply_scale:
+        k_scale = v_scale = None
+    stored = c.dtype(key_cache)
     c.refuse(call, offs=(offs is not None, "positions have no offsets"),
+             k_scale=(stored != "fp8" and not (k_scale is None and v_scale is None),
+                      f"AITER divides by it, and the cache is {stored}: apply_scale=False does not"),
              cos=(cos.shape[-1] * 2 != q.shape[2],
-                  f"{cos.shape[-1]} cosines of a head of {q.shape[2]}: half of it rotates"))
+                  f"{cos.shape[-1]} cosines of a head of {q.shape[2]}: a pair of elements has one"))
     s = c.session(q)
-    scaled = c.dtype(key_cache) == "fp8"
-    cache = c.Cache(call, key_cache, value_cache, c.dtype(q), k_scale if scaled else None,
-                    v_scale if scaled else None, shuffled=not flash_layout)
+    cache = c.Cache(call, key_cache, value_cache, c.dtype(q), k_scale, v_scale, shuffled=not flash_layout,
+                    kinds=("tensor",))
     table = s.made.of("cos_sin", (cos, sin), lambda a, b: c.join(
         c.view(a, a.shape[0], -1), c.view(b, b.shape[0], -1)))
     q_out = c.new_like(q) if q_out is None else q_out

@@ -243,10 +243,19 @@ def refuse(call, **rows):
             raise NotServed(call, f"{name}: {why}")
 
 
-class Cache:
-    """A cache as a call gives it: k and v as libattn takes them, and the descriptor."""
+def refuse_bytes(call, x, meant):
+    """Refuses torch's uint8 where torch has fp8 of its own: some of AITER's calls take it for another type."""
+    torch = sys.modules.get("torch")
+    if torch and is_torch(x) and x.dtype == torch.uint8 and hasattr(torch, "float8_e4m3fn"):
+        raise NotServed(call, f"a cache of torch.uint8 is {meant} to AITER; view fp8 as its own type")
 
-    def __init__(self, call, k, v, q_dtype, k_scale=None, v_scale=None, shuffled=None):
+
+class Cache:
+    """A cache as a call gives it: k and v as libattn takes them, and the descriptor. `kinds` are the scales
+    that the call has: of others AITER would read the first, or what is not there."""
+
+    def __init__(self, call, k, v, q_dtype, k_scale=None, v_scale=None, shuffled=None,
+                 kinds=("tensor", "token", "block")):
         own = dtype(k)
         if dtype(v) != own:
             raise NotServed(call, f"keys are {own}, values {dtype(v)}: the cache has one type")
@@ -267,15 +276,16 @@ class Cache:
                             "says")
         kind, self.k_scale, self.v_scale = "none", None, None
         if own in ("fp8", "int8"):
-            kind = self.take_scales(call, k_scale, v_scale)
+            kind = self.take_scales(call, k_scale, v_scale, kinds)
         elif own != q_dtype:
             raise NotServed(call, f"queries are {q_dtype}, the cache {own}")
         self.desc = CacheDesc(dtype=own if own != q_dtype else None, layout=layout, scale=kind,
                               page_size=self.page)
 
-    def take_scales(self, call, k_scale, v_scale):
-        if k_scale is None or v_scale is None:
+    def take_scales(self, call, k_scale, v_scale, kinds):
+        if k_scale is None and v_scale is None:
             return "none"
+        refuse(call, k_scale=(k_scale is None, "None, v_scale is not"), v_scale=(v_scale is None, "None, k_scale is not"))
         if count(k_scale) > 1 and k_scale.ndim == 4 and k_scale.shape[3] == 1:
             k_scale, v_scale = k_scale[..., 0], v_scale[..., 0]  # pa_decode_gluon's per token
         pages, heads = self.k.shape[0], self.kv_heads
@@ -288,6 +298,8 @@ class Cache:
         else:
             k_scale, v_scale = scalar(call, "k_scale", k_scale), scalar(call, "v_scale", v_scale)
             kind = "tensor"
+        if kind not in kinds:
+            raise NotServed(call, f"k_scale {shape}: scales are of a {' or a '.join(kinds)}")
         self.k_scale, self.v_scale = k_scale, v_scale
         return kind
 

@@ -3,7 +3,13 @@
 from attn.aiter import _common as c
 from attn.aiter._common import NotServed
 
-DIM, ROW_BYTES = 128, 132  # of a key, and with its scale
+DIM = 128  # elements of a key
+
+
+def stride_of(call, kv_cache):
+    """Bytes from a page to the next: what lies behind a page's keys and their scales is not used."""
+    c.refuse(call, kv_cache=(kv_cache.shape[-1] < DIM + 4, f"{kv_cache.shape[-1]} bytes for a key and its scale"))
+    return kv_cache.shape[1] * kv_cache.shape[-1]
 
 
 def check_dim(call, q):
@@ -43,7 +49,7 @@ def deepgemm_fp8_paged_mqa_logits(q_fp8, kv_cache, weights, out_logits, context_
                         layout="shuffle" if Preshuffle else "nhd")(
         q=c.view(q_fp8, rows, heads, DIM), weights=weights[:rows], keys=c.view(kv_cache, -1),
         row_ends=row_ends(context_lens[:batch], next_n), block_table=table,
-        logits=out_logits[:rows, :max_model_len], page_size=page, page_stride=page * ROW_BYTES,
+        logits=out_logits[:rows, :max_model_len], page_size=page, page_stride=stride_of(call, kv_cache),
         stream=c.stream(q_fp8), **more)
 
 
@@ -55,7 +61,10 @@ def row_ends(lens, next_n):
     return c.view(lens[:, None] + (c.arange(lens, next_n) - (next_n - 1))[None], -1)
 
 
-def select(call, logits, starts, ends, indices, values, rows, k):
+def select(call, logits, starts, ends, indices, values, rows, k, stride0, stride1):
+    steps = logits.stride() if c.is_torch(logits) else [n // logits.itemsize for n in logits.strides]
+    c.refuse(call, stride0=(rows > 1 and stride0 != steps[0], f"it is {stride0}, the tensor's is {steps[0]}"),
+             stride1=(stride1 != steps[1], f"it is {stride1}, the tensor's is {steps[1]}"))
     indices, target = indices[:rows], indices
     if indices.shape[1] < k:
         raise NotServed(call, f"indices has {indices.shape[1]} columns for k = {k}")
@@ -78,14 +87,14 @@ def top_k_per_row_prefill(logits, rowStarts, rowEnds, indices, values, numRows, 
     """The columns of the k largest of logits[r, rowStarts[r]:rowEnds[r]], ascending, then -1.
     Always as with stable: of equal scores those of the smaller columns."""
     select("top_k_per_row_prefill", logits, rowStarts[:numRows], rowEnds[:numRows], indices, values,
-           numRows, k)
+           numRows, k, stride0, stride1)
 
 
 def top_k_per_row_decode(logits, next_n, seqLens, indices, numRows, stride0, stride1, k=2048,
                          stable=False):
     """The same, where row r has seqLens[r // next_n] - next_n + r % next_n + 1 scores."""
     select("top_k_per_row_decode", logits, None, row_ends(seqLens[:numRows // next_n], next_n), indices,
-           None, numRows, k)
+           None, numRows, k, stride0, stride1)
 
 
 # Beside so large an epsilon the mean square of a key is nothing, and its root is a power of two, so that
@@ -109,7 +118,7 @@ def indexer_k_quant_and_cache(k, kv_cache, slot_mapping, quant_block_size, scale
     s.op("indexer_rope_cache", dtype=c.dtype(k), heads=64, rope="neox", layer_norm=False,
          layout="shuffle" if preshuffle else "nhd")(
         k=k[:tokens], k_weight=weight, slot_mapping=slots, positions=slots * 0, cos_sin=c.view(table, 1, -1),
-        keys=c.view(kv_cache, -1), page_size=page, page_stride=page * ROW_BYTES,
+        keys=c.view(kv_cache, -1), page_size=page, page_stride=stride_of(call, kv_cache),
         page_count=kv_cache.shape[0], eps=EPS, power_of_two_scales=scale_fmt == "ue8m0",
         stream=c.stream(k))
 
@@ -124,7 +133,8 @@ def indexer_qk_rope_quant_and_cache(q, q_out, weights, weights_out, k, kv_cache,
     call = "indexer_qk_rope_quant_and_cache"
     check_dim(call, q)
     c.refuse(call, quant_block_size=(quant_block_size != DIM, f"{quant_block_size}: a key has one scale"))
-    s, page, tokens = c.session(q), kv_cache.shape[1], q.shape[0]
+    s, page, tokens = c.session(q), kv_cache.shape[1], min(k.shape[0], slot_mapping.shape[0])
+    q, weights, q_out, weights_out = (x[:tokens] for x in (q, weights, q_out, weights_out))
     table = s.made.of("cos_sin_f32", (cos_cache, sin_cache), lambda a, b: c.cast(c.join(
         c.view(a, a.shape[0], -1), c.view(b, b.shape[0], -1)), "float32"))
     norm = [s.made.of("f32", (x,), lambda a: c.cast(a, "float32")) for x in (norm_weight, norm_bias)]
@@ -133,7 +143,7 @@ def indexer_qk_rope_quant_and_cache(q, q_out, weights, weights_out, k, kv_cache,
         q=q, weights=weights, q_out=q_out, weights_out=weights_out, k=k[:tokens], k_weight=norm[0],
         k_bias=norm[1], slot_mapping=c.cast(slot_mapping[:tokens], "int64"),
         positions=c.cast(positions, "int64")[:tokens], cos_sin=table, keys=c.view(kv_cache, -1),
-        page_size=page, page_stride=page * ROW_BYTES, page_count=kv_cache.shape[0],
+        page_size=page, page_stride=stride_of(call, kv_cache), page_count=kv_cache.shape[0],
         weight_scale=float(weights_scale), eps=float(epsilon),
         power_of_two_scales=scale_fmt == "ue8m0", stream=c.stream(q))
 
@@ -150,4 +160,4 @@ def cp_gather_indexer_k_quant_cache(kv_cache, dst_k, dst_scale, block_table, cu_
     c.session(dst_k).op("indexer_gather", layout="shuffle" if preshuffle else "nhd")(
         keys=c.view(kv_cache, -1), block_table=block_table[:batch], cu_seqlens_k=cu_seq_lens, keys_out=dst_k,
         key_scales_out=c.view(scales, -1)[:tokens], max_seqlen_k=tokens, page_size=page,
-        page_stride=page * ROW_BYTES, stream=c.stream(dst_k))
+        page_stride=stride_of(call, kv_cache), stream=c.stream(dst_k))

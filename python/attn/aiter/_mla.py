@@ -3,6 +3,7 @@
 from attn.aiter import _attention as a
 from attn.aiter import _common as c
 from attn.aiter import _split
+from attn.aiter._cache import typed
 from attn.aiter._common import NotServed
 
 
@@ -26,6 +27,7 @@ def mla_decode_fwd(q, kv_buffer, o, qo_indptr, kv_indptr, kv_indices, kv_last_pa
              return_logits=(return_logits, "the parts of an output are joined"),
              page_size=(page_size != kv_buffer.shape[1],
                         f"it is {page_size}, kv_buffer has pages of {kv_buffer.shape[1]}"))
+    c.refuse_bytes(call, kv_buffer, "rows of several types")
     s = c.session(q)
     own, stored, made = c.dtype(q), c.dtype(kv_buffer), c.dtype(o)
     if own == "fp8" and q_scale is None:
@@ -36,7 +38,7 @@ def mla_decode_fwd(q, kv_buffer, o, qo_indptr, kv_indptr, kv_indices, kv_last_pa
             "mask": "causal" if causal else "none", "lse": return_lse, "page_table": "indices",
             "cache": c.CacheDesc(dtype=stored if stored != made else None, page_size=page_size,
                                  scale="tensor" if scaled else "none")}
-    batch = kv_last_page_lens.shape[0]
+    batch = qo_indptr.shape[0] - 1
     shared = {}
     if cp_world_size != 1 and causal:  # without a mask it is of no account where a key stands
         desc["sharded"] = True
@@ -46,7 +48,7 @@ def mla_decode_fwd(q, kv_buffer, o, qo_indptr, kv_indptr, kv_indices, kv_last_pa
     final = c.floats(q, (q.shape[0], q.shape[1])) if return_lse else None
     call_args = {
         "q": q, "out": o, "lse": None if final is None else c.transpose(final), "scale": scale,
-        "qo_indptr": qo_indptr[:batch + 1], "kv_indptr": kv_indptr[:batch + 1],
+        "qo_indptr": qo_indptr, "kv_indptr": kv_indptr[:batch + 1],
         "kv_indices": kv_indices, "k_cache": kv_buffer,
         "kv_lens": c.lens_of_pages(kv_indptr[:batch + 1], kv_last_page_lens, page_size),
         "k_scale": c.scalar(call, "kv_scale", kv_scale) if scaled else None,
@@ -87,6 +89,11 @@ def mla_prefill_fwd(q, kv_buffer, o, qo_indptr, kv_indptr, kv_indices, kv_last_p
     return o, c.view(lse, lse.shape[0], 1, lse.shape[1], 1)
 
 
+def same(a, b):
+    """Returns whether two tensors are one, or neither is there."""
+    return a is b or (a is not None and b is not None and c.address(a) == c.address(b))
+
+
 def decode_attention_fwd(q, k_buffer, v_buffer, o, lse, req_to_token, b_seq_len, attn_logits,
                          num_kv_splits, sm_scale, page_size=1, logit_cap=0.0, k_scale=None,
                          v_scale=None):
@@ -97,7 +104,9 @@ def decode_attention_fwd(q, k_buffer, v_buffer, o, lse, req_to_token, b_seq_len,
     k, v = k_buffer, v_buffer
     c.refuse(call, logit_cap=(logit_cap != 0, "latent attention has no soft cap"),
              v_buffer=(c.address(k) != c.address(v) or k.shape[-2] != 1,
-                       "values that are not the first elements of one key head's rows"))
+                       "values that are not the first elements of one key head's rows"),
+             v_scale=(c.dtype(k) == "fp8" and not same(k_scale, v_scale),
+                      "it is not k_scale: keys and values are the same numbers"))
     if k.ndim == 3:
         k = k[:, None]
     c.refuse(call, page_size=(page_size != k.shape[1],
@@ -144,8 +153,10 @@ def fused_qk_rmsnorm(q_out_quantized=None, q_out_scale=None, q=None, q_weight=No
         raise NotServed(call, f"{c.count(q_out_scale)} scales of {tokens} rows: each 128 elements "
                         "have one")
     outs = [x for x in (q_out_quantized, q_out_unquantized) if x is not None]
+    if not outs and k_out is not None:
+        outs = [c.new_like(q)]  # as AITER makes one; k is normed all the same
     s, kv = c.session(q), {}
-    if k is not None:
+    if k is not None and k_out is not None:
         kv = {"kv": k, "kv_weight": k_weight, "kv_out": k_out}
     for out in outs:
         quantised = c.dtype(out) == "fp8"
@@ -158,7 +169,7 @@ def fused_qk_rmsnorm(q_out_quantized=None, q_out_scale=None, q=None, q_weight=No
             if transpose_scale:
                 scale = c.transpose(c.view(q_out_scale, width // 128, tokens))
         s.op("qk_rmsnorm", dtype=c.dtype(q), q_out_dtype="fp8" if quantised else None, width=width,
-             width_kv=k.shape[1] if k is not None else width)(
+             width_kv=k.shape[1] if k_out is not None else width)(
             q=q, q_weight=q_weight, q_out=out, q_out_scale=scale, eps=q_epsilon, **kv,
             stream=c.stream(q))
         kv = {}
@@ -194,7 +205,7 @@ def get_mla_metadata_v1(seqlens_qo_indptr, seqlens_kv_indptr, kv_last_page_lens,
     call = "get_mla_metadata_v1"
     c.refuse(call, topk=(topk >= 0, "lists of slots are planned by their own lengths"),
              num_heads_k=(num_heads_k != 1, "the latent is one head"))
-    batch = kv_last_page_lens.shape[0]
+    batch = (seqlens_kv_indptr if seqlens_qo_indptr is None else seqlens_qo_indptr).shape[0] - 1
     lens = c.lens_of_pages(seqlens_kv_indptr[:batch + 1], kv_last_page_lens, page_size)
     a.plan(call, seqlens_qo_indptr, lens, num_heads_per_head_k, 1,
            max(max_seqlen_qo, uni_seqlen_qo), work_indptr, work_info_set, reduce_indptr,
@@ -208,9 +219,10 @@ def decode_update_mla_metadata_v1(seqlens_qo_indptr, seqlens_kv_indptr, kv_last_
                                   dtype_q=None, dtype_kv=None, num_reject_tokens=None):
     """The next draft's plan, of one query a sequence, its own row, and of the lengths that the pages
     hold now: made anew, whatever the lists held."""
-    get_mla_metadata_v1(None, seqlens_kv_indptr, kv_last_page_lens, num_heads_per_head_k, num_heads_k,
-                        is_causal, work_metadata_ptrs, work_info_set, work_indptr, reduce_indptr,
-                        reduce_final_map, reduce_partial_map, page_size, max_seqlen_qo=1)
+    get_mla_metadata_v1(None, seqlens_kv_indptr[:seqlens_qo_indptr.shape[0]], kv_last_page_lens,
+                        num_heads_per_head_k, num_heads_k, is_causal, work_metadata_ptrs, work_info_set,
+                        work_indptr, reduce_indptr, reduce_final_map, reduce_partial_map, page_size,
+                        max_seqlen_qo=1)
 
 
 def get_ps_metadata_info_v1(batch_size, num_head_k, max_qlen, qlen_granularity=256):
@@ -280,6 +292,7 @@ def latent_desc(call, q, kv_cache, k_scale, latent, **more):
 def concat_and_cache_mla(kv_c, k_pe, kv_cache, slot_mapping, kv_cache_dtype, scale):
     """Latents and rotated keys, side by side, into a cache of rows."""
     call = "concat_and_cache_mla"
+    _, scale = typed(call, kv_cache, kv_cache_dtype, scale, scale)
     tokens = min(kv_c.shape[0], slot_mapping.shape[0])
     kv_c, k_pe = (c.view(x, x.shape[0], x.shape[-1])[:tokens] for x in (kv_c, k_pe))
     desc, cache, k_scale = latent_desc(call, kv_c, kv_cache, scale, kv_c.shape[1], heads=1)
@@ -298,7 +311,8 @@ def fused_qk_rope_concat_and_cache_mla(q_nope, q_pe, kv_c, k_pe, kv_cache, q_out
     a slot get their queries too, which AITER leaves unwritten unless compute_all_q_rope is set."""
     call = "fused_qk_rope_concat_and_cache_mla"
     c.refuse(call, is_nope_first=(not is_nope_first, "the latent comes first"))
-    tokens, s = q_nope.shape[0], c.session(q_nope)
+    tokens, s = min(q_nope.shape[0], slot_mapping.shape[0]), c.session(q_nope)
+    q_nope, q_pe, q_out = (x[:tokens] for x in (q_nope, q_pe, q_out))
     kv_c, k_pe = (c.view(x, x.shape[0], x.shape[-1])[:tokens] for x in (kv_c, k_pe))
     table = s.made.of("cos_sin", (cos_cache, sin_cache), lambda a, b: c.join(
         c.view(a, a.shape[0], -1), c.view(b, b.shape[0], -1)))

@@ -23,13 +23,14 @@ def one_query(call, out, query, k, v, scale, kv_lens, table, most, slopes, kv_ca
               k_scale, v_scale, window=0, longest=0):
     """Every sequence has one query, its own row of `query`."""
     a.check_q(call, query)
+    c.refuse(call, logits_soft_cap=(slopes is not None and cap, "with alibi_slopes: AITER caps what has the bias"))
     batch, kv_lens = kv_lens.shape[0], c.cast(kv_lens, "int32")
     if query.shape[0] != batch:
         raise NotServed(call, f"{query.shape[0]} queries of {batch} sequences: each has one")
     s, scaled = c.session(query), kv_cache_dtype not in SIXTEEN_BITS
     cache = c.Cache(call, *(pages_of(call, x, kv_cache_dtype, layout) for x in (k, v)),
                     c.dtype(query), *((k_scale, v_scale) if scaled else (None, None)),
-                    shuffled=layout == "SHUFFLE")
+                    shuffled=layout == "SHUFFLE", kinds=("tensor",))
     mask, cap = "window" if window > 0 else "causal", cap or 0.0
     desc = a.decode_desc(query, cache, mask, None, cap, 1,
                          "indices" if "kv_indices" in table else "blocks")
@@ -71,15 +72,15 @@ def paged_attention_common(Q, K, V, exp_sums, max_logits, tmp_out, block_tables,
     one, with the scale of a tensor, where fp8 has one, and else with the scales of tokens."""
     call = "paged_attention_common"
     a.check_asm(call, Q, block_tables, block_tables_stride0, kernelName)
-    stored = c.dtype(K)
+    stored, asm = c.dtype(K), high_precision == 2 and Q.shape[2] == 128
     c.refuse(call, V=(V.ndim != 5, "values of four dimensions are read in two ways by AITER's two kernels"),
              kv_cache_dtype=((kv_cache_dtype in SIXTEEN_BITS) == (stored in ("fp8", "int8")),
                              f"it is {kv_cache_dtype!r}, the cache is {stored}"))
-    scales = (K_QScale_hip, V_QScale_hip)
-    if stored == "int8" or any(x is None for x in scales):
-        scales = (K_QScale_asm, V_QScale_asm)
+    scales, kinds = (K_QScale_hip, V_QScale_hip), ("tensor",)
+    if stored == "int8" or asm or any(x is None for x in scales):
+        scales, kinds = (K_QScale_asm, V_QScale_asm), ("token", "tensor")
     s, batch = c.session(Q), context_lens.shape[0]
-    cache = c.Cache(call, K, V, c.dtype(Q), *scales, shuffled=True)
+    cache = c.Cache(call, K, V, c.dtype(Q), *scales, shuffled=True, kinds=kinds)
     out = c.new_like(Q) if out_ is None else out_
     desc = a.decode_desc(Q, cache, "causal", None, 0.0, int(max_qlen), "blocks")
     _split.launch(s, "decode", desc, dict(

@@ -29,14 +29,16 @@ ROWS = (
      "`alibi_slopes`; one query for each sequence, its own row",
      "`mtp`, `q_scale`, `fp8_out_scale`; `exp_sums`, `max_logits` and `tmp_out` are not used"),
     (("paged_attention_common",), "vLLM",
-     "SHUFFLE pages, several queries, a scale per tensor (`K_QScale_hip`) or, without one and for int8, per token "
-     "(`K_QScale_asm`); the workspace is not used", "`kernelName`, values of four dimensions"),
+     "SHUFFLE pages, several queries, a scale per tensor (`K_QScale_hip`) or, without one, for int8 and with "
+     "`high_precision=2`, per token (`K_QScale_asm`); the workspace is not used",
+     "`kernelName`, values of four dimensions"),
     (("paged_attention_v1", "paged_attention_ragged"), "SGLang, vLLM",
      "NHD and HND pages of any size, fp8 with a scale per tensor, window, soft cap, `alibi_slopes`; "
-     "one query for each sequence, its own row", "`mtp`, `fp8_out_scale`; the workspace is not used"),
+     "one query for each sequence, its own row",
+     "`mtp`, `fp8_out_scale`, a soft cap with `alibi_slopes`; the workspace is not used"),
     (("unified_attention",), "ATOM, SGLang, vLLM",
      "prompts, decode and both in one batch; NHD and SHUFFLE; window, sinks, soft cap, `alibi_slopes`, "
-     "descales of one number, expanded or not; fp8 queries",
+     "descales of one number, expanded or not, which a cache of 16 bits does not have; fp8 queries",
      "`q_scales`, `output_scale`, `qq_bias`, sinks with `alibi_slopes`, `skip_reduce`"),
     (("get_pa_metadata_info_v1", "get_pa_metadata_v1"), "ATOM", "on the device, capturable",
      "`topk`; `work_metadata_ptrs` is not written"),
@@ -46,19 +48,19 @@ ROWS = (
     (("reshape_and_cache", "reshape_and_cache_flash", "reshape_and_cache_with_pertoken_quant",
       "reshape_and_cache_with_block_quant"), "ATOM",
      "SHUFFLE (`asm_layout=True`) and NHD; slots of int32 or int64; with `asm_layout=False` values are `[page, head, D, "
-     "token]`, and scales `[head, slot]` or `[head, page]`", ""),
-    (("cp_mha_gather_cache",), "ATOM, vLLM", "NHD and SHUFFLE, scales per token or tensor",
-     "fp8 without `dequant`"),
+     "token]`, and scales `[head, slot]` or `[head, page]`. int8 is rounded to the nearest, by AITER towards zero", ""),
+    (("cp_mha_gather_cache",), "ATOM, vLLM",
+     "NHD and SHUFFLE, scales per token or tensor", "fp8 without `dequant`, `dequant` of 16 bits"),
     (("merge_attn_states",), "ATOM, vLLM", "fp8 outputs, `prefill_tokens_with_context`",
-     "the two together"),
+     "the two together, `output_scale` for an output of 16 bits"),
     (("fused_qk_norm_rope_cache_quant_shuffle", "fused_qk_norm_rope_cache_pts_quant_shuffle",
       "fused_qk_norm_rope_cache_block_quant_shuffle"), "ATOM",
      "in place, or to `q_out`, `k_out`, `v_out`; partial rotation; scales of tokens, of a tensor, or of "
-     "pages that grow; `max_tokens_per_batch` is not looked at", ""),
+     "pages that grow; `max_tokens_per_batch` is not looked at", "`return_kv` with a cache of fp8"),
     (("fused_qk_rope_reshape_and_cache",), "ATOM",
      "`flash_layout`, or SHUFFLE with values of five dimensions or `[page, head, D, token]`; `cos` and "
-     "`sin` are joined into one table once; fp8 `q_out`",
-     "`offs`, partial rotation"),
+     "`sin` are joined into one table once; fp8 `q_out`; `k_out` of tokens without a slot is written too",
+     "`offs`, a cosine for each element of a head, a scale of a cache of 16 bits"),
     (("mla_decode_fwd", "get_mla_metadata_info_v1", "get_mla_metadata_v1", "mla_reduce_v1",
       "get_meta_param", "decode_update_mla_metadata_v1"), "ATOM, SGLang, vLLM",
      "any number of heads up to 128, pages of any size, fp8 caches and queries, LSE, lists of slots, contexts "
@@ -70,7 +72,7 @@ ROWS = (
     (("mla_prefill_fwd",), "ATOM, SGLang", "up to 64 queries a sequence", "more of them"),
     (("decode_attention_fwd",), "ATOM",
      "latent caches of any page, fp8 with a scale, LSE",
-     "values that are a tensor of their own, `logit_cap`; `attn_logits` is not used"),
+     "values that are a tensor of their own, or have a scale of their own, `logit_cap`; `attn_logits` is not used"),
     (("concat_and_cache_mla", "fused_qk_rope_concat_and_cache_mla"), "ATOM",
      "fp8 caches and `q_out`; queries of tokens without a slot are written too", "`is_nope_first=False`"),
     (("fused_qk_rmsnorm", "fused_qk_rmsnorm_group_quant"), "ATOM",
@@ -83,7 +85,8 @@ ROWS = (
      "pages of any size, fp8 caches with a scale; weights of the model's type, or of fp8 with a scale for each 128 x 128; "
      "three launches", "`weight_preshuffle`, `shuffled_kv_cache`, scales of rows, fp4, keys and values of fp8"),
     (("indexer_qk_rope_quant_and_cache", "indexer_k_quant_and_cache"), "ATOM, SGLang, vLLM",
-     "plain and ue8m0 scales, pre-shuffled or not", "scales of fewer than 128 elements"),
+     "plain and ue8m0 scales, pre-shuffled or not; rows of 132 bytes or longer; queries of tokens without a slot are "
+     "written too", "scales of fewer than 128 elements"),
     (("cp_gather_indexer_k_quant_cache",), "ATOM, vLLM",
      "pages of any size, pre-shuffled or not; scales as float32 or as bytes", "scales of fewer than 128 elements"),
     (("fp8_mqa_logits", "deepgemm_fp8_paged_mqa_logits"), "ATOM, SGLang",

@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The forms of arguments of attn.aiter's calls: names and order, longer buffers, scales of each kind, None, and
+forms that are refused."""
+import inspect
+import pathlib
+import unittest
+from unittest import mock
+
+import numpy as np
+
+import attn
+import attn.aiter as aiter
+import support
+import test_aiter as base
+from support import FP8, FP8_MAX
+from test_aiter import D, H, HK, P, X, torch
+
+KERNELS = [
+    {"op": "prefill", "head_dim": D},
+    {"op": "rope_qk_norm_cache", "head_dim": D, "rope": "neox", "rotary_dim": D, "keep_kv": True, "kv_layout": "nhd",
+     "cos_sin": "same", "kv_dtype": "fp8", "kv_scale": ["none", "tensor"]},
+    {"op": "rope_qk_norm_cache", "head_dim": D, "rope": "gptj", "norm": "rms", "rotary_dim": D, "kv_layout": "nhd",
+     "cos_sin": "same"},
+    {"op": "mla_rope_cache", "head_dim": 576, "head_dim_v": 512, "rope": "gptj", "cos_sin": "f32"},
+    {"op": "indexer_rope_cache", "rope": "neox", "layer_norm": [False, True], "kv_layout": "nhd"},
+    {"op": "indexer_gather", "kv_layout": "nhd"},
+    {"op": "indexer_logits", "index_heads": 64, "paged": True, "kv_layout": "nhd", "small_pages": True},
+    {"op": "qk_rmsnorm", "width": 256, "width_kv": 128, "out_dtype": "same"},
+]
+
+
+class Forms:
+    """A subclass says of which library tensors are."""
+
+    rotate, table, ROPE, index_scores = (getattr(base.Calls, n) for n in ("rotate", "table", "ROPE", "index_scores"))
+
+    @classmethod
+    def setUpClass(cls):
+        cls.device = support.device(*KERNELS)
+        aiter.use(device=cls.device)
+
+    def zeros(self, *shape, dtype=np.float16):
+        return self.t(np.zeros(shape, dtype))
+
+    def refused(self, words, call, *args, **more):
+        with self.assertRaisesRegex(aiter.NotServed, words):
+            call(*args, **more)
+
+    # ---- Scales
+
+    def test_scales_of_the_wrong_kind(self):
+        rows, slots = self.zeros(4, HK, D), self.t(np.arange(4))
+        one, tokens, pages = (self.t(np.ones(s, np.float32)) for s in (1, (3, HK, P), (3, HK)))
+        nhd = [self.zeros(3, P, HK, D, dtype=np.uint8) for _ in range(2)]
+        shuffled = [self.zeros(3, HK, *s, dtype=np.uint8) for s in ((D // 16, P, 16), (P // 16, D, 16))]
+        for scale in (tokens, pages):  # AITER reads the first number
+            self.refused("scales are of a tensor", aiter.reshape_and_cache_flash, rows, rows, *nhd, slots, "fp8",
+                         scale, scale)
+            self.refused("scales are of a tensor", aiter.reshape_and_cache, rows, rows, *shuffled, slots, "fp8", scale,
+                         scale, True)
+        self.refused("v_scale: None, k_scale is not", aiter.reshape_and_cache, rows, rows, *shuffled, slots, "fp8",
+                     one, None, True)
+        q, lens, starts = self.zeros(3, H, D), self.t(np.full(3, 9, np.int32)), self.t(np.arange(4, dtype=np.int32))
+        self.refused("scales are of a tensor", aiter.unified_attention, q, *nhd, q, starts, 1, lens, 9, 0.1, True,
+                     (-1, -1), self.t(np.zeros((3, 1), np.int32)), 0, None, pages, pages)
+        self.refused("beside k_descale", aiter.mha_batch_prefill_func, q, *nhd, starts, starts, starts, 1, 1,
+                     k_descale=one, v_descale=one, kv_block_descale=self.t(np.ones((3, HK, 2), np.float32)))
+        norm = (H, HK, HK, D, 1e-6, rows[0, 0], rows[0, 0], self.t(self.table(D, np.float16)), True, slots)
+        for scale, words in ((one, "scales are of a token"), (None, "without scales of a token")):
+            self.refused(words, aiter.fused_qk_norm_rope_cache_quant_shuffle, self.zeros(4, H, D), rows, rows, *norm,
+                         *shuffled, slots, "fp8", scale, scale)
+
+    def test_rotated_without_a_scale(self):
+        q, k, v = (support.random((4, h, D), h + i) for i, h in enumerate((H, HK, HK)))
+        table, positions = self.table(D, np.float16), np.array([3, 49, 0, 7], np.int64)
+        cos, sin = (self.t(np.ascontiguousarray(table[:, i * D // 2:(i + 1) * D // 2])) for i in range(2))
+        scale, slots = self.t(np.array([0.25], np.float32)), np.array([40, 2, 5, 17], np.int64)
+        given = [self.t(x) for x in (q, k, v)]
+        want = self.rotate(k, table, positions, True)
+        for apply, factor in ((True, 0.25), (False, 1)):
+            kc, vc = (self.zeros(3, P, HK, D, dtype=np.uint8) for _ in range(2))
+            aiter.fused_qk_rope_reshape_and_cache(*given, kc, vc, self.t(slots), self.t(positions), cos, sin, scale,
+                                                  scale, True, True, apply_scale=apply)
+            for cache, rows in ((kc, want), (vc, v)):
+                got = FP8[self.back(cache).reshape(-1, HK, D)[slots]] * factor
+                self.assertTrue((np.abs(got - rows) <= np.abs(rows) / 16 + 0.02).all())
+        short = [self.zeros(3, P, HK, D) for _ in range(2)]
+        self.refused("AITER divides by it", aiter.fused_qk_rope_reshape_and_cache, *given, *short, self.t(slots),
+                     self.t(positions), cos, sin, scale, scale, True, True)
+
+    def test_values_with_another_scale(self):
+        rows, q = self.zeros(4, P, 1, 576, dtype=np.uint8), self.zeros(1, 4, 576)
+        scales, one = [self.t(np.ones(1, np.float32)) for _ in range(2)], self.t(np.ones((1, 1), np.int32))
+        for v_scale in (scales[1], None):
+            self.refused("it is not k_scale", aiter.decode_attention_fwd, q, rows, rows[..., :512], q[..., :512], None,
+                         one, one[0], None, 4, 0.1, P, 0.0, scales[0], v_scale)
+        self.refused("kv_cache_dtype is 'auto', the cache is fp8", aiter.concat_and_cache_mla, q[0, :, :512],
+                     q[0, :, 512:], rows, self.t(np.arange(4)), "auto", scales[0])
+
+    @unittest.skipIf(torch and hasattr(torch, "float8_e4m3fn"), "torch has fp8 of its own")
+    def test_bytes_that_are_not_fp8(self):
+        rows, q = self.zeros(3, P, HK, D, dtype=np.uint8), self.zeros(3, H, D)
+        k5, v5 = (self.zeros(3, HK, *s, dtype=np.uint8) for s in ((D // 16, P, 16), (P // 16, D, 16)))
+        table, lens = self.t(np.zeros((3, 1), np.int32)), self.t(np.full(3, 9, np.int32))
+        if not self.torch:
+            return
+        with mock.patch.object(torch, "float8_e4m3fn", "fp8", create=True):
+            self.refused("is fp4 to AITER", aiter.unified_attention, q, rows, rows, q, lens, 1, lens, 9, 0.1, True,
+                         (-1, -1), table, 0, None, None, None)
+            self.refused("is int8 to AITER", aiter.pa_fwd_asm, q, k5, v5, table, lens, 1)
+            self.refused("is rows of several types to AITER", aiter.mla_decode_fwd, q, rows[:, :1], q, lens, lens, lens,
+                         lens, 1)
+
+    # ---- Rows
+
+    def test_fewer_slots_than_rows(self):
+        tokens, heads, slots = 5, 3, np.array([40, 2, 17], np.int64)
+        kv, pe = support.random((tokens, 576), 1), support.random((tokens, heads, 64), 3)
+        q_nope, positions = support.random((tokens, heads, 512), 2), np.array([3, 49, 0, 7, 7], np.int64)
+        table, one, whole = self.table(64, np.float32), self.t(np.ones(1, np.float32)), self.t(kv)
+        cos, sin = (self.t(np.ascontiguousarray(table[:, i * 32:(i + 1) * 32])) for i in range(2))
+        cache, q_out = self.zeros(3, P, 576), self.t(np.full((tokens, heads, 576), 7, np.float16))
+        aiter.fused_qk_rope_concat_and_cache_mla(
+            self.t(q_nope), self.t(pe), whole[:, :512], whole[:, 512:], cache, q_out, self.t(slots), one, one,
+            self.t(positions), cos, sin, False, True)
+        want = self.rotate(pe, table, positions, False)[:3]
+        support.close(self.back(q_out)[:3, :, 512:], want, self.ROPE)
+        self.assertTrue((self.back(q_out)[3:] == 7).all())
+        np.testing.assert_array_equal(self.back(cache).reshape(-1, 576)[slots, :512], kv[:3, :512])
+
+    def test_pages_with_room_behind_their_keys(self):
+        """A key with its scale has 132 bytes; AITER takes rows that are longer."""
+        row, slots = 144, np.array([40, 2, 17], np.int64)
+        q, k = support.random((5, 64, 128), 1), support.random((5, 128), 2)
+        weights, w, b = (support.random(s, 3 + i) for i, s in enumerate(((5, 64), 128, 128)))
+        table = self.table(64, np.float16)
+        cos, sin = (self.t(np.ascontiguousarray(table[:, i * 32:(i + 1) * 32])) for i in range(2))
+        caches = [self.zeros(3, P, row, dtype=np.uint8) for _ in range(2)]
+        aiter.indexer_k_quant_and_cache(self.t(k), caches[0], self.t(slots), 128, "")
+        q_out, out = self.t(np.full((5, 64, 128), 7, np.uint8)), self.t(np.full((5, 64), 7, np.float32))
+        aiter.indexer_qk_rope_quant_and_cache(  # of three slots, as above
+            self.t(q), q_out, self.t(weights), out, self.t(k), caches[1], self.t(slots), self.t(w), self.t(b),
+            self.t(np.zeros(5, np.int64)), cos, sin, 1e-6, 128, "", 1.0)
+        self.assertTrue((self.back(q_out)[3:] == 7).all() and (self.back(out)[3:] == 7).all())
+        self.assertTrue(self.back(out)[:3].any())
+        normed = k.astype(np.float64)
+        normed = (normed - normed.mean(1, keepdims=True)) / np.sqrt(normed.var(1, keepdims=True) + 1e-6) * w + b
+        for cache, rows in zip(caches, (k, normed)):
+            pages = self.back(cache).reshape(3, -1)
+            self.assertFalse(pages[:, P * 132:].any())
+            scales = pages[:, P * 128:P * 132].copy().view(np.float32).reshape(-1)[slots]
+            np.testing.assert_allclose(scales, np.abs(rows[:3]).max(1) / FP8_MAX, 2e-3)
+        found, scale = self.zeros(3, 128, dtype=np.uint8), self.zeros(3, 1, dtype=np.float32)
+        aiter.cp_gather_indexer_k_quant_cache(caches[0], found, scale, self.t(np.array([[2], [0], [1]], np.int32)),
+                                              self.t(np.arange(4, dtype=np.int32)))
+        want = pages_of = self.back(caches[0]).reshape(3, -1)
+        np.testing.assert_array_equal(self.back(found), want[[2, 0, 1], :128])
+        np.testing.assert_array_equal(self.back(scale), pages_of[[2, 0, 1], P * 128:P * 128 + 4].copy().view(np.float32))
+        index, logits = np.random.default_rng(9).integers(0, 64, (1, 1, 64, 128)).astype(np.uint8), self.zeros(
+            1, 48, dtype=np.float32)
+        aiter.deepgemm_fp8_paged_mqa_logits(
+            self.t(index), self.t(self.back(caches[0]).reshape(3, P, 1, row)), self.t(weights[:1].astype(np.float32)),
+            logits, self.t(np.array([48], np.int32)), self.t(np.array([[0, 1, 2]], np.int32)), 48, KVBlockSize=P)
+        keys = want[:, :P * 128].reshape(-1, 128)
+        scales = want[:, P * 128:P * 132].copy().view(np.float32).reshape(-1)
+        scores = self.index_scores(index[0], keys, scales, weights[:1])[0]
+        support.close(self.back(logits)[0], scores, float(np.abs(scores).max()) * 2.0 ** -10)
+        self.refused("131 bytes for a key", aiter.indexer_k_quant_and_cache, self.t(k),
+                     self.zeros(3, P, 131, dtype=np.uint8), self.t(slots), 128, "")
+
+    def test_strides_that_are_not_the_tensors(self):
+        logits, ends = self.zeros(4, 96, dtype=np.float32)[:, :48], self.t(np.full(4, 48, np.int32))
+        found = self.zeros(4, 32, dtype=np.int32)
+        self.refused("stride0: it is 48, the tensor's is 96", aiter.top_k_per_row_prefill, logits, ends, ends, found,
+                     None, 4, 48, 1, 32)
+        self.refused("stride1: it is 2", aiter.top_k_per_row_decode, logits, 1, ends, found, 4, 96, 2, 32)
+
+    # ---- None
+
+    def test_norm_of_keys_alone(self):
+        q, k, w, wk = (support.random(s, i) for i, s in enumerate(((4, 256), (4, 128), 256, 128)))
+        out = self.zeros(4, 128)
+        aiter.fused_qk_rmsnorm(q=self.t(q), q_weight=self.t(w), k=self.t(k), k_weight=self.t(wk), k_out=out)
+        x = k.astype(np.float64)
+        want = x / np.sqrt((x * x).mean(1, keepdims=True) + 1e-6) * wk
+        support.close(self.back(out), want, 4 * support.HALF * float(np.abs(want).max()))
+
+    def test_keys_and_values_that_nobody_wants(self):
+        qkv, weight = self.t(support.random((4, (H + 2 * HK) * D), 1)), self.t(support.random((D,), 2))
+        one, slots, q_out = self.t(np.ones(1, np.float32)), self.t(np.arange(4)), self.zeros(4, H, D)
+
+        def call(k_out, v_out, dtype=np.float16):
+            caches = [self.zeros(3, P, HK, D, dtype=dtype) for _ in range(2)]
+            aiter.fused_qk_norm_rope_cache_pts_quant_shuffle(
+                qkv, weight, weight, self.t(self.table(D, np.float16)), slots, 4, H, HK, HK, D, False, 1e-6, q_out,
+                *caches, slots, one, one, k_out, v_out, True, False, P, X)
+
+        call(None, None)
+        self.assertTrue(self.back(q_out).any())
+        rows = self.zeros(4, HK, D)
+        self.refused("v_out: None, k_out is not", call, rows, None)
+        self.refused("AITER gives back its bytes", call, rows, rows, np.uint8)
+
+    # ---- What is not served
+
+    def test_two_of_them_together(self):
+        q, pages = self.zeros(3, H, D), [self.zeros(3, P, HK, D) for _ in range(2)]
+        slopes, one = self.t(np.ones(H, np.float32)), self.t(np.ones(1, np.float32))
+        table, lens = self.t(np.zeros((3, 1), np.int32)), self.t(np.full(3, 9, np.int32))
+        self.refused("AITER caps what has the bias", aiter.paged_attention_v1, q, None, q, *pages, 0.1, table, None,
+                     lens, 9, slopes, "auto", "NHD", 30.0, one, one)
+        lse = self.zeros(H, 3, dtype=np.float32)
+        self.refused("output_scale: it is given, the output is fp16", aiter.merge_attn_states, q, q, lse, q, lse,
+                     output_scale=one)
+
+    def test_refused_forms(self):
+        cu = self.t(np.array([0, 4], np.int32))
+        q, k = self.t(support.random((4, H, D), 1)), self.t(support.random((4, HK, D), 2))
+        given = (q, k, k, cu, cu, 4, 4)
+        for more, words in (
+                ({"bias": q}, "flash_attn_varlen_func: bias: attention biases are hooks"),
+                ({"alibi_slopes": cu}, r"float32 \[heads\] is served"),
+                ({"dropout_p": 0.1}, "dropout_p: inference has none"),
+                ({"cu_seqlens_q_padded": cu}, "padding inside"),
+                ({"window_size": (9, 0, 4)}, "the first 4 tokens are to stay visible"),
+                ({"return_attn_probs": True}, "never in memory")):
+            with self.assertRaisesRegex(aiter.NotServed, words):
+                aiter.flash_attn_varlen_func(*given, causal=True, **more)
+        with self.assertRaisesRegex(aiter.NotServed, "flash_attn_varlen_fp8_pertensor_func takes them"):
+            aiter.flash_attn_varlen_func(self.t(np.zeros((4, H, D), np.uint8)), *given[1:])
+        with self.assertRaisesRegex(attn.AttnError, "soft_cap"):  # libattn says what is missing
+            aiter.flash_attn_varlen_func(*given, causal=True, logits_soft_cap=30.0)
+        with self.assertRaisesRegex(aiter.NotServed, "without asm_layout they are"):
+            aiter.reshape_and_cache_with_pertoken_quant(
+                k, k, self.t(np.zeros((1, HK, D // 16, P, 16), np.uint8)),
+                self.t(np.zeros((1, HK, D, P), np.uint8)), *[self.t(np.zeros((1, HK, P), np.float32))] * 2,
+                self.t(np.zeros(4, np.int64)), False)
+
+
+class WithNumpy(Forms, unittest.TestCase):
+    torch = False
+    t, back = staticmethod(base.WithNumpy.t), staticmethod(base.WithNumpy.back)
+
+
+@unittest.skipUnless(torch, "torch is not installed")
+class WithTorch(Forms, unittest.TestCase):
+    torch = True
+    t, back = staticmethod(base.WithTorch.t), staticmethod(base.WithTorch.back)
+
+
+class Inspection(unittest.TestCase):
+    def test_arguments_have_the_names_and_the_order_of_aiters(self):
+        lines = (pathlib.Path(__file__).parent / "aiter_signatures.txt").read_text().splitlines()
+        want = [line.split("(", 1) for line in lines if not line.startswith("#")]
+        self.assertEqual([name for name, _ in want], list(aiter.SERVED))
+        for name, arguments in want:
+            self.assertEqual(str(inspect.signature(getattr(aiter, name))).replace(" ", ""),
+                             "(" + arguments.replace(" ", ""), name)
+
+    def test_every_name_says_whether_it_is_served(self):
+        for name in aiter.SERVED:
+            self.assertTrue(aiter.served(name))
+            self.assertIsNone(aiter.reason(name))
+            self.assertTrue(inspect.isfunction(getattr(aiter, name)))
+        for name, why in aiter.NOT_SERVED.items():
+            self.assertFalse(aiter.served(name))
+            self.assertEqual(aiter.reason(name), why)
+            with self.assertRaisesRegex(aiter.NotServed, f"^{name}: "):
+                getattr(aiter, name)(1, key=2)
+        self.assertIn("does not know", aiter.reason("made_up"))
+
+
+if __name__ == "__main__":
+    unittest.main()
