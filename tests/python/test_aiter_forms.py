@@ -17,6 +17,8 @@ from test_aiter import D, H, HK, P, X, torch
 
 KERNELS = [
     {"op": "prefill", "head_dim": D},
+    {"op": "cache_gather", "head_dim": D, "kv_layout": "shuffle"},
+    {"op": "cache_gather", "head_dim": D, "kv_layout": ["nhd", "shuffle"], "kv_dtype": "fp8"},
     {"op": "rope_qk_norm_cache", "head_dim": D, "rope": "neox", "rotary_dim": D, "keep_kv": True, "kv_layout": "nhd",
      "cos_sin": "same", "kv_dtype": "fp8", "kv_scale": ["none", "tensor"]},
     {"op": "rope_qk_norm_cache", "head_dim": D, "rope": "gptj", "norm": "rms", "rotary_dim": D, "kv_layout": "nhd",
@@ -69,6 +71,29 @@ class Forms:
         for scale, words in ((one, "scales are of a token"), (None, "without scales of a token")):
             self.refused(words, aiter.fused_qk_norm_rope_cache_quant_shuffle, self.zeros(4, H, D), rows, rows, *norm,
                          *shuffled, slots, "fp8", scale, scale)
+
+    def test_gathered_without_their_scale(self):
+        k, v = (support.fp8_bytes((3, P, HK, D), i) for i in (1, 2))
+        table, starts, cu = np.array([[2, 0]], np.int32), np.array([5], np.int32), np.array([0, 20], np.int32)
+        want = [FP8[x[table[0]].reshape(-1, HK, D)[5:25]] for x in (k, v)]
+        shuffled = base.shuffle_k(k, 16), base.shuffle_v(v, 16)
+        # vLLM's caches have the dimensions of NHD, and memory in the other order.
+        for layout, pages in (("NHD", (k, v)), ("SHUFFLE", shuffled), ("SHUFFLE", [x.reshape(k.shape) for x in shuffled])):
+            outs = [self.zeros(32, HK, D) for _ in range(2)]
+            aiter.cp_mha_gather_cache(*map(self.t, pages), *outs, self.t(table), None, None, self.t(cu), None,
+                                      self.t(starts), False, layout, 20)
+            for out, numbers in zip(outs, want):
+                np.testing.assert_array_equal(self.back(out)[:20], numbers.astype(np.float16))
+        short = [support.random((3, P, HK, D), i) for i in (3, 4)]
+        pages = [self.t(x.reshape(3, P, HK, D)) for x in (base.shuffle_k(short[0]), base.shuffle_v(short[1]))]
+        aiter.cp_mha_gather_cache(*pages, *outs, self.t(table), None, None, self.t(cu), None, self.t(starts), False,
+                                  "SHUFFLE", 20)
+        for out, x in zip(outs, short):
+            np.testing.assert_array_equal(self.back(out)[:20], x[table[0]].reshape(-1, HK, D)[5:25])
+        ones = self.t(np.ones((3, HK, P), np.float32))
+        given = (self.t(table), ones, ones, self.t(cu), None, self.t(starts), True, "NHD", 20)
+        self.refused("the cache is fp16", aiter.cp_mha_gather_cache, *map(self.t, short), *outs, *given)
+        self.refused("there are 96 scales", aiter.cp_mha_gather_cache, self.t(k), self.t(v), *outs, *given, False)
 
     def test_rotated_without_a_scale(self):
         q, k, v = (support.random((4, h, D), h + i) for i, h in enumerate((H, HK, HK)))

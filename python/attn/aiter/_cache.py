@@ -106,15 +106,18 @@ def reshape_and_cache_with_block_quant(key, value, key_cache, value_cache, k_deq
 def cp_mha_gather_cache(key_cache, value_cache, key, value, block_tables, k_scales, v_scales,
                         cu_seqlens_kv, token_to_batch, seq_starts, dequant, kv_cache_layout,
                         total_tokens, per_token_quant=True):
-    """Keys and values of sequences out of NHD or SHUFFLE pages, into packed tensors."""
+    """Keys and values of sequences out of NHD or SHUFFLE pages, into packed tensors; numbers of fp8 times
+    their scales, or with dequant=False as they are."""
     call = "cp_mha_gather_cache"
     stored = c.dtype(key_cache) in ("fp8", "int8")
-    c.refuse(call, dequant=(stored and not dequant, "bytes are not copied as they are"),
-             k_scales=(dequant and not stored, f"the cache is {c.dtype(key_cache)}"),
+    c.refuse(call, dequant=(dequant and not stored, f"the cache is {c.dtype(key_cache)}"),
+             key=(c.dtype(key) not in ("bf16", "fp16"), f"bytes are not copied: it is {c.dtype(key)}"),
              per_token_quant=(dequant and not per_token_quant and c.count(k_scales) > 1,
                               f"it is False, there are {c.count(k_scales) if dequant else 0} scales"),
              kv_cache_layout=(kv_cache_layout not in ("NHD", "SHUFFLE"), str(kv_cache_layout)))
     s = c.session(key)
+    if kv_cache_layout == "SHUFFLE":
+        key_cache, value_cache = as_pages(key_cache, value_cache)
     cache = c.Cache(call, key_cache, value_cache, c.dtype(key), k_scales if dequant else None,
                     v_scales if dequant else None, shuffled=kv_cache_layout == "SHUFFLE",
                     kinds=("token", "tensor"))
@@ -124,6 +127,15 @@ def cp_mha_gather_cache(key_cache, value_cache, key, value, block_tables, k_scal
     op(k_out=key, v_out=value, cu_seqlens_k=cu_seqlens_kv, seq_starts=seq_starts[:batch],
        block_table=block_tables[:batch], max_seqlen_k=int(total_tokens), **cache.tensors(),
        stream=c.stream(key))
+
+
+def as_pages(k, v):
+    """SHUFFLE pages, also where an engine has given their memory the dimensions [pages, P, heads, D]."""
+    if k.ndim != 4:
+        return k, v
+    pages, page, heads, dim = k.shape
+    x = 8 if c.dtype(k) in ("bf16", "fp16") else 16
+    return c.view(k, pages, heads, dim // x, page, x), c.view(v, pages, heads, page // x, v.shape[3], x)
 
 
 def merge_attn_states(output, prefix_output, prefix_lse, suffix_output, suffix_lse, output_lse=None,

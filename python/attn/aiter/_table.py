@@ -50,7 +50,8 @@ ROWS = (
      "SHUFFLE (`asm_layout=True`) and NHD; slots of int32 or int64; with `asm_layout=False` values are `[page, head, D, "
      "token]`, and scales `[head, slot]` or `[head, page]`. int8 is rounded to the nearest, by AITER towards zero", ""),
     (("cp_mha_gather_cache",), "ATOM, vLLM",
-     "NHD and SHUFFLE, scales per token or tensor", "fp8 without `dequant`, `dequant` of 16 bits"),
+     "NHD, and SHUFFLE of five dimensions or those of NHD; scales per token or tensor, or fp8 as it is without `dequant`",
+     "`dequant` of 16 bits, outputs of fp8"),
     (("merge_attn_states",), "ATOM, vLLM", "fp8 outputs, `prefill_tokens_with_context`",
      "the two together, `output_scale` for an output of 16 bits"),
     (("fused_qk_norm_rope_cache_quant_shuffle", "fused_qk_norm_rope_cache_pts_quant_shuffle",
