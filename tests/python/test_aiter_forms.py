@@ -23,6 +23,7 @@ KERNELS = [
      "cos_sin": "same", "kv_dtype": "fp8", "kv_scale": ["none", "tensor"]},
     {"op": "rope_qk_norm_cache", "head_dim": D, "rope": "gptj", "norm": "rms", "rotary_dim": D, "kv_layout": "nhd",
      "cos_sin": "same"},
+    {"op": "rope_qk_norm_cache", "head_dim": 64, "rope": ["neox", "gptj"], "keep_kv": True, "cos_sin": "same"},
     {"op": "mla_rope_cache", "head_dim": 576, "head_dim_v": 512, "rope": "gptj", "cos_sin": "f32"},
     {"op": "indexer_rope_cache", "rope": "neox", "layer_norm": [False, True], "kv_layout": "nhd"},
     {"op": "indexer_gather", "kv_layout": "nhd"},
@@ -199,6 +200,33 @@ class Forms:
         self.refused("stride0: it is 48, the tensor's is 96", aiter.top_k_per_row_prefill, logits, ends, ends, found,
                      None, 4, 48, 1, 32)
         self.refused("stride1: it is 2", aiter.top_k_per_row_decode, logits, 1, ends, found, 4, 96, 2, 32)
+
+    def test_rotation_in_place(self):
+        table, at = self.table(64, np.float16), np.array([3, 49, 0, 7], np.int64)
+        cos, sin = (self.t(np.ascontiguousarray(table[:, i * 32:(i + 1) * 32]).reshape(50, 1, 1, 32))
+                    for i in range(2))
+        for style, last, tokens in ((0, False, (1, 4)), (0, False, (2, 2)), (1, True, (4, 1))):
+            positions = self.t(at.reshape(tokens))
+            part = slice(-64, None) if last else slice(64)
+            for heads in ((H, HK), (H,), (1,)):
+                rows = [support.random((4, h, 192), h) for h in heads]
+                kept = [self.t(x.copy().reshape(*tokens, *x.shape[1:])) for x in rows]
+                # As a whole, and what rotates alone, as ATOM cuts it off.
+                given = kept if last else [x[..., :64] for x in kept]
+                call = aiter.rope_cached_positions_2c_fwd_inplace if len(heads) == 2 else (
+                    aiter.rope_cached_positions_fwd_inplace)
+                self.assertIsNone(call(*given, cos, sin, positions, style, True, last))
+                for got, x in zip(kept, rows):
+                    want = x.astype(np.float64)
+                    want[..., part] = self.rotate(x[..., part], table, at, style == 0)
+                    found = self.back(got).reshape(x.shape)
+                    support.close(found, want, self.ROPE)
+                    still = np.delete(np.arange(192), np.arange(192)[part])
+                    np.testing.assert_array_equal(found[..., still], x[..., still])
+        self.refused("a pair of elements has one cosine", aiter.rope_cached_positions_fwd_inplace, given[0], cos, sin,
+                     positions, 0, False, False)
+        self.refused("of which 64 rotate", aiter.rope_cached_positions_fwd_inplace, given[0][..., :32], cos, sin,
+                     positions, 0, True, False)
 
     # ---- None
 

@@ -62,6 +62,9 @@ ROWS = (
      "`flash_layout`, or SHUFFLE with values of five dimensions or `[page, head, D, token]`; `cos` and "
      "`sin` are joined into one table once; fp8 `q_out`; `k_out` of tokens without a slot is written too",
      "`offs`, a cosine for each element of a head, a scale of a cache of 16 bits"),
+    (("rope_cached_positions_fwd_inplace", "rope_cached_positions_2c_fwd_inplace"), "ATOM, vLLM",
+     "of 64, 128 or any other width that the pack has, the first or the last elements of a head, by kernels of "
+     "`rope_qk_norm_cache` with `keep_kv`", "a cosine for each element of a head"),
     (("mla_decode_fwd", "get_mla_metadata_info_v1", "get_mla_metadata_v1", "mla_reduce_v1",
       "get_meta_param", "decode_update_mla_metadata_v1"), "ATOM, SGLang, vLLM",
      "any number of heads up to 128, pages of any size, fp8 caches and queries, LSE, lists of slots, contexts "
@@ -118,8 +121,6 @@ MISSING = (
     ("minimax_qk_norm_rope", "ATOM", "it works out the norm over all heads itself; rope_qk_norm_cache is "
      "given the sum of squares"),
     ("fused_qknorm_idxrqknorm", "ATOM", "the index cache of MiniMax-M3 is not written"),
-    ("rope_cached_positions_fwd_inplace", "ATOM", "rotation goes with the cache's write"),
-    ("rope_cached_positions_2c_fwd_inplace", "ATOM", "rotation goes with the cache's write"),
     ("concat_and_cache_mla_seg", "ATOM", _PACKED),
     ("fused_qk_rope_concat_and_cache_mla_seg", "ATOM", _PACKED),
     ("cat_and_cache_mla", "ATOM", _SHUFFLED_LATENT),

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rotation by cached cosines and sines, in place: rope_qk_norm_cache without a norm and without a cache."""
+from attn.aiter import _common as c
+
+STYLES = {0: "neox", 1: "gptj"}
+
+
+def rotated(x, width, nope_first):
+    """[tokens, heads, width] of [s, b, heads, D]: what rotates, the first elements of a head or the last."""
+    if x.shape[0] == 1:
+        x = x[0]
+    else:
+        x = x[:, 0] if x.shape[1] == 1 else c.view(x, x.shape[0] * x.shape[1], *x.shape[2:])
+    return x[..., x.shape[2] - width:] if nope_first else x[..., :width]
+
+
+def rotate(call, x, y, cos, sin, positions, rotate_style, reuse_freqs_front_part, nope_first):
+    width = 2 * cos.shape[-1]
+    c.refuse(call, rotate_style=(rotate_style not in STYLES, f"it is {rotate_style}: 0 and 1 are known"),
+             reuse_freqs_front_part=(not reuse_freqs_front_part, "a pair of elements has one cosine"),
+             input=(x.shape[-1] < width, f"heads of {x.shape[-1]} elements, of which {width} rotate"))
+    s, q = c.session(x), rotated(x, width, nope_first)
+    if y is not None:
+        k = rotated(y, width, nope_first)
+    elif q.shape[1] > 1:
+        q, k = q[:, :-1], q[:, -1:]  # its last head as the key's
+    else:
+        k = c.new_like(q, (q.shape[0], 1, width))
+        c.zero(k)
+    table = s.made.of("cos_sin", (cos, sin), lambda a, b: c.join(
+        c.view(a, a.shape[0], -1), c.view(b, b.shape[0], -1)))
+    short = c.dtype(table) != "f32"
+    if short and c.dtype(table) != c.dtype(x):
+        raise c.NotServed(call, f"cosines are {c.dtype(table)}: they are float32 or of the model's type")
+    s.op("rope_qk_norm_cache", dtype=c.dtype(x), head_dim=width, heads=q.shape[1], kv_heads=k.shape[1],
+         rope=STYLES[rotate_style], rotary_dim=width, cos_sin_short=short, keep_kv=True,
+         cache=c.CacheDesc(page_size=1))(
+        q=q, k=k, positions=c.cast(c.view(positions, -1), "int64"), cos_sin=table, stream=c.stream(x))
+
+
+def rope_cached_positions_fwd_inplace(input, cos, sin, positions, rotate_style, reuse_freqs_front_part,
+                                      nope_first):
+    """Rotation of [s, b, heads, D] by the rows `positions` [s, b] of cos and sin [positions, 1, 1, width / 2]:
+    the first `width` elements of a head, or with nope_first the last."""
+    rotate("rope_cached_positions_fwd_inplace", input, None, cos, sin, positions, rotate_style,
+           reuse_freqs_front_part, nope_first)
+
+
+def rope_cached_positions_2c_fwd_inplace(input_x, input_y, cos, sin, positions, rotate_style,
+                                         reuse_freqs_front_part, nope_first):
+    """The same of two tensors, whose numbers of heads may differ."""
+    rotate("rope_cached_positions_2c_fwd_inplace", input_x, input_y, cos, sin, positions, rotate_style,
+           reuse_freqs_front_part, nope_first)
