@@ -228,6 +228,14 @@ class Forms:
         self.refused("of which 64 rotate", aiter.rope_cached_positions_fwd_inplace, given[0][..., :32], cos, sin,
                      positions, 0, True, False)
 
+    def test_lists_of_pages_as_a_table(self):
+        indices, indptr = np.arange(100, 111, dtype=np.int32), np.array([0, 4, 4, 11, 11, 99], np.int32)
+        wide = self.t(np.full((6, 9), -1, np.int32))
+        aiter.csr_to_dense_block_table(self.t(indices), self.t(indptr), wide[:, :8], 7, 4)
+        want = np.full((6, 9), -1)
+        want[0, :4], want[2, :7] = indices[:4], indices[4:]
+        np.testing.assert_array_equal(self.back(wide), want)
+
     # ---- None
 
     def test_norm_of_keys_alone(self):

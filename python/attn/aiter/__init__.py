@@ -25,7 +25,7 @@ from attn.aiter._common import NotServed, use
 from attn.aiter._indexer import (cp_gather_indexer_k_quant_cache, deepgemm_fp8_paged_mqa_logits, fp8_mqa_logits,
                                  indexer_k_quant_and_cache, indexer_qk_rope_quant_and_cache, top_k_per_row_decode,
                                  top_k_per_row_prefill)
-from attn.aiter._mla import (concat_and_cache_mla, decode_attention_fwd,
+from attn.aiter._mla import (concat_and_cache_mla, csr_to_dense_block_table, decode_attention_fwd,
                              decode_update_mla_metadata_v1, fused_qk_rmsnorm,
                              fused_qk_rmsnorm_group_quant, fused_qk_rope_concat_and_cache_mla,
                              get_meta_param,

@@ -181,6 +181,10 @@ def numbered(n, step):
     return torch.arange(0, n * step, step, dtype=torch.int32, device=device)
 
 
+def where(here, a, b):
+    return sys.modules["torch" if is_torch(a) else "numpy"].where(here, a, b)
+
+
 def repeated(like, n, times):
     """0, 0, ..., 1, 1, ... of n numbers, int32, each so many times."""
     each = arange(like, n * times)

@@ -126,6 +126,14 @@ def decode_attention_fwd(q, k_buffer, v_buffer, o, lse, req_to_token, b_seq_len,
         "k_scale": c.scalar(call, "k_scale", k_scale) if scaled else None}, batch, num_kv_splits)
 
 
+def csr_to_dense_block_table(kv_indices, kv_indptr, dense_table, max_ctx, bs):
+    """Lists of pages become rows of a table, on the device: entries behind a list stay as they are."""
+    entry, starts = c.arange(kv_indices, max_ctx)[None], kv_indptr[:bs, None]
+    listed = entry < kv_indptr[1:bs + 1, None] - starts
+    rows = dense_table[:bs, :max_ctx]
+    rows[...] = c.where(listed, kv_indices[c.cast((starts + entry) * listed, "int64")], rows)
+
+
 def get_meta_param(num_kv_splits, bs, total_kv, nhead, max_seqlen_q, dtype, tg_factor=1,
                    ignore_total_kv=0):
     """(num_kv_splits, num_kv_splits_indptr) for mla_decode_fwd(): what is said, or as many workgroups

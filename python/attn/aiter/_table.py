@@ -74,7 +74,7 @@ ROWS = (
      "fp8 prefill over listed keys, causal or not, on both targets; any number of heads. The plan has no parts, and "
      "`splitData` and `splitLse` are not used", "`need_lse`, pages of several tokens"),
     (("mla_prefill_fwd",), "ATOM, SGLang", "up to 64 queries a sequence", "more of them"),
-    (("decode_attention_fwd",), "ATOM",
+    (("decode_attention_fwd", "csr_to_dense_block_table"), "ATOM",
      "latent caches of any page, fp8 with a scale, LSE",
      "values that are a tensor of their own, or have a scale of their own, `logit_cap`; `attn_logits` is not used"),
     (("concat_and_cache_mla", "fused_qk_rope_concat_and_cache_mla"), "ATOM",
@@ -117,7 +117,6 @@ MISSING = (
     ("fmha_v3_varlen_fwd", "SGLang", _ENTRY),
     ("pa_decode_bf16_asm", "ATOM", "it is of gfx1250, with fp8 queries"),
     ("extend_attention_fwd", "", "two caches in one call, with a mask, are not read"),
-    ("csr_to_dense_block_table", "ATOM", "it serves decode_attention_fwd; libattn reads either table"),
     ("minimax_qk_norm_rope", "ATOM", "it works out the norm over all heads itself; rope_qk_norm_cache is "
      "given the sum of squares"),
     ("fused_qknorm_idxrqknorm", "ATOM", "the index cache of MiniMax-M3 is not written"),
