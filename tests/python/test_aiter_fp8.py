@@ -18,7 +18,8 @@ KERNELS = [
      "kv_scale": "tensor", "kv_layout": ["nhd", "shuffle"], "q_scale": ["tensor", "token"]},
     {"op": "combine", "head_dim": D, "partials": "csr"}, {"op": "plan"},
     {"op": "prefill", "head_dim": 192, "head_dim_v": 128, "dtype": "bf16", "q_dtype": "fp8", "kv_dtype": "fp8",
-     "kv_scale": "tensor", "paged": True, "page_size": 1, "page_table": "indices", "mask": ["causal", "none"]},
+     "kv_scale": "tensor", "paged": True, "page_size": 1, "page_table": "indices", "mask": ["causal", "none"],
+     "lse": [False, True]},
     {"op": "cache_gather", "head_dim": 512, "head_dim_v": 64, "page_size": "any", "page_table": "indices"},
     {"op": "cache_gather", "head_dim": 512, "head_dim_v": 64, "page_size": P, "page_table": "indices",
      "kv_dtype": "fp8", "kv_scale": "tensor"},
@@ -96,25 +97,36 @@ class Fp8:
         info = aiter.get_ps_metadata_info_v1(3, heads, 40, qlen_granularity=256)
         plan = [torch.ones(n, dtype=kind) if self.torch else np.ones(n, np.int32) for n, kind in info]
         lists = [self.t(x) for x in (cu_q, cu_k, (lengths + prefix).astype(np.int32))]
-        aiter.get_ps_metadata_v1(*lists, 1, heads, *plan, qhead_granularity=1, qlen_granularity=256,
-                                 kvlen_granularity=128, block_size=1, is_causal=True)
-        for causal in (True, False):
-            out = self.rows_bf16((cu_q[-1], heads, 128))
-            parts = self.t(np.zeros((plan[5].shape[0] * 256, heads, 128), np.float32))
-            lse = self.t(np.zeros((plan[5].shape[0] * 256, heads), np.float32))
+        for causal, need_lse, known in ((True, False, True), (False, True, True), (True, True, False)):
+            aiter.get_ps_metadata_v1(*lists, 1, heads, *plan, qhead_granularity=1, qlen_granularity=256,
+                                     kvlen_granularity=128, block_size=1, is_causal=True, need_lse=need_lse)
+            tiles = int(plan[3][-1])  # as vLLM counts the parts
+            self.assertEqual(tiles, 3 if need_lse else 0)
+            if not known:  # an engine's views of them
+                plan = [x[:] for x in plan]
+            out, final = self.rows_bf16((cu_q[-1], heads, 128)), self.t(np.full((cu_q[-1], heads), 7, np.float32))
+            parts = self.t(np.zeros((max(tiles, 1) * 256, heads, 128), np.float32))
+            lse = self.t(np.zeros((max(tiles, 1) * 256, heads), np.float32))
             aiter.mla_prefill_ps_asm_fwd(
                 *(self.t(x) for x in (q, k, v)), *lists[:2], self.t(slots), plan[1], plan[2], 40, 0.1, causal,
                 parts, lse, out, *(self.t(np.array(s)) for s in scales))
-            aiter.mla_reduce_v1(parts, lse, plan[3], plan[4], plan[5], 256, 1, out, None)
+            aiter.mla_reduce_v1(parts, lse, plan[3], plan[4], plan[5], 256, 1, out, final)
             got = self.back_bf16(out)
             for s in range(3):
                 listed, rows = slots[cu_k[s]:cu_k[s + 1]], slice(cu_q[s], cu_q[s + 1])
                 values = FP8[v[listed]] * scales[2]
-                want, _ = support.attention(FP8[q[rows]] * scales[0], FP8[k[listed]] * scales[1], values,
-                                            scale=0.1, causal=causal)
+                want, sums = support.attention(FP8[q[rows]] * scales[0], FP8[k[listed]] * scales[1], values,
+                                               scale=0.1, causal=causal)
                 self.close_to_weights_of_fp8(got[rows], want, values)
-        with self.assertRaisesRegex(aiter.NotServed, "writes no LSE"):
-            aiter.get_ps_metadata_v1(*lists, 1, heads, *plan, block_size=1, need_lse=True)
+                if need_lse:  # of weights that are rounded
+                    support.close(self.back(final)[rows].T, sums, 2.0 ** -4)
+                else:
+                    self.assertTrue((self.back(final)[rows] == 7).all())
+        aiter.get_ps_metadata_v1(*lists, 1, heads, *plan, block_size=1, need_lse=True)
+        with self.assertRaisesRegex(aiter.NotServed, "68 rows are needed"):
+            aiter.mla_prefill_ps_asm_fwd(
+                *(self.t(x) for x in (q, k, v)), *lists[:2], self.t(slots), plan[1], plan[2], 40, 0.1, causal,
+                parts, lse[:60], out)
         with self.assertRaisesRegex(aiter.NotServed, "listed one by one"):
             aiter.get_ps_metadata_v1(*lists, 1, heads, *plan)
         with self.assertRaisesRegex(aiter.NotServed, "not fp8"):

@@ -133,13 +133,14 @@ def flash_attn_varlen_fp8_pertensor_func(q, k, v, q_descale, k_descale, v_descal
 
 
 def prefill(s, desc, q, head_dim_v, cu_seqlens_q, max_seqlen_q, max_seqlen_k, out, return_lse, sinks,
-            keys, more, slopes=None):
+            keys, more, slopes=None, lse=None):
     op = s.op("prefill", **desc)
     if slopes is not None:
         more = dict(more, hook_arg=c.pointer(op, slopes))
     if out is None:
         out = c.rows(q, (q.shape[0], q.shape[1], head_dim_v), desc["dtype"])
-    lse = c.floats(q, (q.shape[1], q.shape[0])) if return_lse else None
+    if return_lse and lse is None:
+        lse = c.floats(q, (q.shape[1], q.shape[0]))
     op(q=q, out=out, lse=lse, sinks=sinks, cu_seqlens_q=cu_seqlens_q,
        max_seqlen_q=int(max_seqlen_q), max_seqlen_k=int(max_seqlen_k), **keys, **more,
        stream=c.stream(q))

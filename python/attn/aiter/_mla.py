@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Absorbed latent attention."""
+import weakref
+
 from attn.aiter import _attention as a
 from attn.aiter import _common as c
 from attn.aiter import _split
@@ -241,23 +243,40 @@ def get_ps_metadata_info_v1(batch_size, num_head_k, max_qlen, qlen_granularity=2
     return ((2, u64), (units + 1, i32), ((1, 8), i32), (tiles + 1, i32), ((tiles, 2), i32), (0, i32))
 
 
+def remember(plan, need_lse):
+    """Keeps for a tensor of a plan whether its launches are to write an LSE."""
+    kept, key = a.any_session().lse, id(plan)
+    kept[key] = (weakref.ref(plan, lambda _: kept.pop(key, None)), need_lse)
+
+
+def needs_lse(plan):
+    """Returns what remember() was told of a tensor, or None of another one."""
+    kept = a.any_session().lse.get(id(plan))
+    return kept[1] if kept and kept[0]() is plan else None
+
+
 def get_ps_metadata_v1(seqlens_qo_indptr, pages_kv_indptr, context_lens, gqa_ratio, num_heads_k,
                        work_metadata_ptrs, work_indptr, work_info, reduce_indptr, reduce_final_map,
                        reduce_partial_map, qhead_granularity=1, qlen_granularity=256,
                        kvlen_granularity=16, block_size=16, is_causal=True, need_lse=False):
-    """A plan without parts: mla_prefill_ps_asm_fwd() writes whole outputs."""
-    call = "get_ps_metadata_v1"
-    c.refuse(call, need_lse=(need_lse, "fp8 prefill writes no LSE here"),
-             block_size=(block_size != 1, f"{block_size}: keys are listed one by one"))
+    """A plan without parts: mla_prefill_ps_asm_fwd() writes whole outputs, and with need_lse the LSE of
+    each query to its row of splitLse, for which the last number of reduce_indptr says the room, in
+    tiles of qlen_granularity queries."""
+    c.refuse("get_ps_metadata_v1", block_size=(block_size != 1, f"{block_size}: keys are listed one by one"))
     for x in (work_indptr, reduce_indptr):
         c.zero(x)
+    if need_lse:
+        lens = seqlens_qo_indptr[1:] - seqlens_qo_indptr[:-1]
+        reduce_indptr[1:] = ((lens + (qlen_granularity - 1)) // qlen_granularity).sum()
+    for x in (work_indptr, reduce_indptr):
+        remember(x, bool(need_lse))
 
 
 def mla_prefill_ps_asm_fwd(Q, K, V, qo_indptr, kv_indptr, kv_page_indices, work_indptr, work_info_set,
                            max_seqlen_q, softmax_scale, is_causal, splitData, splitLse, output,
                            q_scale=None, k_scale=None, v_scale=None):
-    """Packed fp8 queries over the fp8 keys and values [slots, heads, D] that are listed. Writes output;
-    mla_reduce_v1() has nothing to add to it, and splitData and splitLse are not used."""
+    """Packed fp8 queries over the fp8 keys and values [slots, heads, D] that are listed. Writes output, and
+    an LSE for each query and head to splitLse, where the plan is to have it; splitData is not used."""
     call = "mla_prefill_ps_asm_fwd"
     if any(c.dtype(x) != "fp8" for x in (Q, K, V)):
         raise NotServed(call, f"Q, K and V are {c.dtype(Q)}, {c.dtype(K)} and {c.dtype(V)}, not fp8")
@@ -269,16 +288,26 @@ def mla_prefill_ps_asm_fwd(Q, K, V, qo_indptr, kv_indptr, kv_page_indices, work_
     desc = a.attention_desc(Q, cache.head_dim_v, cache.kv_heads, "causal" if is_causal else "none",
                             None, 0.0, False, c.dtype(output))
     desc.update(paged=True, cache=cache.desc, page_table="indices", q_dtype="fp8")
-    a.prefill(s, desc, Q, cache.head_dim_v, qo_indptr, max_seqlen_q, 0, output, False, None,
+    need, lse, (tokens, heads) = needs_lse(work_indptr), None, Q.shape[:2]
+    if need or (need is None and s.has("prefill", **dict(desc, lse=True))):
+        if splitLse is not None and splitLse.shape[0] >= tokens:
+            lse = c.transpose(c.view(splitLse[:tokens], tokens, heads))
+        c.refuse(call, splitLse=(need and lse is None, f"{tokens} rows are needed"))
+    desc["lse"] = lse is not None
+    a.prefill(s, desc, Q, cache.head_dim_v, qo_indptr, max_seqlen_q, 0, output, desc["lse"], None,
               dict(cache.tensors(), q_descale=scales[0], kv_indptr=starts, kv_indices=kv_page_indices,
-                   kv_lens=c.cast(starts[1:] - starts[:-1], "int32")), {"scale": softmax_scale})
+                   kv_lens=c.cast(starts[1:] - starts[:-1], "int32")), {"scale": softmax_scale}, lse=lse)
 
 
 def mla_reduce_v1(partial_output, partial_lse, reduce_indptr, reduce_final_map, reduce_partial_map,
                   max_seqlen_q, num_kv_splits, final_output, final_lse=None):
-    """As pa_reduce_v1(), with the arguments in this order."""
+    """As pa_reduce_v1(), with the arguments in this order. Of get_ps_metadata_v1()'s plan outputs are whole
+    already, and their LSE is copied."""
     if reduce_partial_map.shape[0] == 0:
-        return  # get_ps_metadata_v1() made the plan
+        tokens, heads = final_output.shape[:2]
+        if final_lse is not None and needs_lse(reduce_indptr) is not False and partial_lse.shape[0] >= tokens:
+            final_lse[...] = c.view(partial_lse[:tokens], tokens, heads)
+        return
     a.pa_reduce_v1(partial_output, partial_lse, reduce_indptr, reduce_final_map, reduce_partial_map,
                    max_seqlen_q, final_output, final_lse)
 

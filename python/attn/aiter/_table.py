@@ -71,8 +71,8 @@ ROWS = (
      "that ranks share (`cp_world_size`)",
      "`logit_cap`, `return_logits`, `topk` in the metadata, `cp_world_size` with pages of several tokens"),
     (("mla_prefill_ps_asm_fwd", "get_ps_metadata_info_v1", "get_ps_metadata_v1"), "ATOM, SGLang, vLLM",
-     "fp8 prefill over listed keys, causal or not, on both targets; any number of heads. The plan has no parts, and "
-     "`splitData` and `splitLse` are not used", "`need_lse`, pages of several tokens"),
+     "fp8 prefill over listed keys, causal or not, on both targets; any number of heads; LSE with `need_lse`. The plan "
+     "has no parts, and `splitData` is not used", "pages of several tokens"),
     (("mla_prefill_fwd",), "ATOM, SGLang", "up to 64 queries a sequence", "more of them"),
     (("decode_attention_fwd", "csr_to_dense_block_table"), "ATOM",
      "latent caches of any page, fp8 with a scale, LSE",
