@@ -24,6 +24,8 @@ KERNELS = [
     {"op": "rope_qk_norm_cache", "head_dim": D, "rope": "gptj", "norm": "rms", "rotary_dim": D, "kv_layout": "nhd",
      "cos_sin": "same"},
     {"op": "rope_qk_norm_cache", "head_dim": 64, "rope": ["neox", "gptj"], "keep_kv": True, "cos_sin": "same"},
+    {"op": "rope_qk_norm_cache", "head_dim": D, "rope": "neox", "norm": "full", "rotary_dim": 64, "keep_kv": True,
+     "cos_sin": "same"},
     {"op": "mla_rope_cache", "head_dim": 576, "head_dim_v": 512, "rope": "gptj", "cos_sin": "f32"},
     {"op": "indexer_rope_cache", "rope": "neox", "layer_norm": [False, True], "kv_layout": "nhd"},
     {"op": "indexer_gather", "kv_layout": "nhd"},
@@ -227,6 +229,25 @@ class Forms:
                      positions, 0, False, False)
         self.refused("of which 64 rotate", aiter.rope_cached_positions_fwd_inplace, given[0][..., :32], cos, sin,
                      positions, 0, True, False)
+
+    def test_norm_over_all_heads(self):
+        qkv = support.random((4, (H + 2 * HK) * D), 1)
+        rows = np.split(qkv, [H * D, (H + HK) * D], 1)
+        weights = [support.random(x.shape[1], i) for i, x in enumerate(rows[:2])]
+        table, positions = self.table(64, np.float16), np.array([3, 49, 0, 7], np.int64)
+        how = dict(num_heads_q=H, num_heads_k=HK, head_dim=D, rotary_dim=64, eps=1e-6, is_neox_style=True)
+        given = [self.t(x) for x in (qkv, *weights, table, positions)]
+        out = self.zeros(4, HK * D)
+        got = aiter.minimax_qk_norm_rope(*given, **how, k_out=out)
+        self.assertIs(got[1], out)
+        for found, x, w in zip(got, rows, weights):
+            x = x.astype(np.float64)
+            x = x / np.sqrt((x * x).mean(1, keepdims=True) + 1e-6) * w
+            want = self.rotate(x.reshape(4, -1, D), table, positions, True)
+            support.close(self.back(found).reshape(want.shape), want, self.ROPE * 2)
+        np.testing.assert_array_equal(self.back(got[2]), rows[2])
+        given[1] = self.t(weights[0].astype(np.float32))
+        self.refused("weights are f32 and fp16", aiter.minimax_qk_norm_rope, *given, **how)
 
     def test_lists_of_pages_as_a_table(self):
         indices, indptr = np.arange(100, 111, dtype=np.int32), np.array([0, 4, 4, 11, 11, 99], np.int32)

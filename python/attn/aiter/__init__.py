@@ -36,7 +36,8 @@ from attn.aiter._paged import (flash_attn_func, get_recommended_splits, paged_at
                                paged_attention_ragged, paged_attention_rocm, paged_attention_v1)
 from attn.aiter._product import (
     batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant, gather_kv_b_proj)
-from attn.aiter._rope import rope_cached_positions_2c_fwd_inplace, rope_cached_positions_fwd_inplace
+from attn.aiter._rope import (minimax_qk_norm_rope, rope_cached_positions_2c_fwd_inplace,
+                              rope_cached_positions_fwd_inplace)
 from attn.aiter._table import NOT_SERVED, SERVED, reason, served, table
 
 def _refusal(name):

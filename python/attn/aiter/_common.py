@@ -182,6 +182,16 @@ def numbered(n, step):
     return torch.arange(0, n * step, step, dtype=torch.int32, device=device)
 
 
+def squares(x):
+    """[tokens] of float32: the sum of each row's squares. numpy's bf16 are uint16."""
+    if is_torch(x):
+        torch = sys.modules["torch"]
+        return torch.linalg.vector_norm(x, 2, -1, dtype=torch.float32).square()
+    if x.dtype == "uint16":
+        x = (x.astype("uint32") << 16).view("float32")
+    return (x.astype("float32") ** 2).sum(-1)
+
+
 def where(here, a, b):
     return sys.modules["torch" if is_torch(a) else "numpy"].where(here, a, b)
 

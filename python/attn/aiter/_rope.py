@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rotation by cached cosines and sines, in place: rope_qk_norm_cache without a norm and without a cache."""
+"""Rotation by cached cosines and sines, and norms over all heads: rope_qk_norm_cache without a cache."""
 from attn.aiter import _common as c
 
 STYLES = {0: "neox", 1: "gptj"}
@@ -36,6 +36,30 @@ def rotate(call, x, y, cos, sin, positions, rotate_style, reuse_freqs_front_part
          rope=STYLES[rotate_style], rotary_dim=width, cos_sin_short=short, keep_kv=True,
          cache=c.CacheDesc(page_size=1))(
         q=q, k=k, positions=c.cast(c.view(positions, -1), "int64"), cos_sin=table, stream=c.stream(x))
+
+
+def minimax_qk_norm_rope(qkv, q_weight, k_weight, cos_sin_cache, positions, *, num_heads_q, num_heads_k, head_dim,
+                         rotary_dim, eps, is_neox_style, q_out=None, k_out=None, v_out=None):
+    """Packed q, k, v [tokens, n], of which q and k get an RMS norm over all heads and their rotation: three
+    tensors [tokens, heads D], which it returns. The sums of squares are worked out before the launch."""
+    call, own = "minimax_qk_norm_rope", c.dtype(qkv)
+    c.refuse(call, q_weight=(c.dtype(q_weight) != own or c.dtype(k_weight) != own,
+                             f"weights are {c.dtype(q_weight)} and {c.dtype(k_weight)}, what they multiply is {own}"),
+             cos_sin_cache=(c.dtype(cos_sin_cache) != own or cos_sin_cache.shape[1] != rotary_dim,
+                            f"[{cos_sin_cache.shape[0]}, {cos_sin_cache.shape[1]}] of {c.dtype(cos_sin_cache)}"))
+    tokens, ends = qkv.shape[0], (num_heads_q * head_dim, (num_heads_q + num_heads_k) * head_dim)
+    parts = qkv[:, :ends[0]], qkv[:, ends[0]:ends[1]], qkv[:, ends[1]:]
+    outs = [c.new_like(qkv, tuple(x.shape)) if out is None else out for x, out in zip(parts, (q_out, k_out, v_out))]
+    q, k, v = (c.view(x, tokens, -1, head_dim) for x in parts)
+    s = c.session(qkv)
+    s.op("rope_qk_norm_cache", dtype=own, head_dim=head_dim, heads=num_heads_q, kv_heads=num_heads_k, norm="full",
+         rope="neox" if is_neox_style else "gptj", rotary_dim=rotary_dim, cos_sin_short=True, keep_kv=True,
+         cache=c.CacheDesc(page_size=1))(
+        q=q, k=k, v=v, **{n: c.view(out, tokens, -1, head_dim) for n, out in zip(("q_out", "k_out", "v_out"), outs)},
+        q_weight=c.view(q_weight, num_heads_q, head_dim), k_weight=c.view(k_weight, num_heads_k, head_dim),
+        q_squares=c.squares(parts[0]), k_squares=c.squares(parts[1]), q_count=ends[0], k_count=ends[1] - ends[0],
+        positions=c.cast(positions, "int64"), cos_sin=cos_sin_cache, eps=eps, stream=c.stream(qkv))
+    return tuple(outs)
 
 
 def rope_cached_positions_fwd_inplace(input, cos, sin, positions, rotate_style, reuse_freqs_front_part,

@@ -65,6 +65,9 @@ ROWS = (
     (("rope_cached_positions_fwd_inplace", "rope_cached_positions_2c_fwd_inplace"), "ATOM, vLLM",
      "of 64, 128 or any other width that the pack has, the first or the last elements of a head, by kernels of "
      "`rope_qk_norm_cache` with `keep_kv`", "a cosine for each element of a head"),
+    (("minimax_qk_norm_rope",), "ATOM",
+     "packed q, k and v; the sums of squares are worked out by the tensors' own library",
+     "weights and cosines of another type than q's"),
     (("mla_decode_fwd", "get_mla_metadata_info_v1", "get_mla_metadata_v1", "mla_reduce_v1",
       "get_meta_param", "decode_update_mla_metadata_v1"), "ATOM, SGLang, vLLM",
      "any number of heads up to 128, pages of any size, fp8 caches and queries, LSE, lists of slots, contexts "
@@ -117,8 +120,6 @@ MISSING = (
     ("fmha_v3_varlen_fwd", "SGLang", _ENTRY),
     ("pa_decode_bf16_asm", "ATOM", "it is of gfx1250, with fp8 queries"),
     ("extend_attention_fwd", "", "two caches in one call, with a mask, are not read"),
-    ("minimax_qk_norm_rope", "ATOM", "it works out the norm over all heads itself; rope_qk_norm_cache is "
-     "given the sum of squares"),
     ("fused_qknorm_idxrqknorm", "ATOM", "the index cache of MiniMax-M3 is not written"),
     ("concat_and_cache_mla_seg", "ATOM", _PACKED),
     ("fused_qk_rope_concat_and_cache_mla_seg", "ATOM", _PACKED),
