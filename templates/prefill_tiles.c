@@ -204,7 +204,7 @@ const struct att_tile prefill_tiles[PREFILL_N_TILES] = {
      .panel = 256,
      .plain = true,
      .hoist_vgprs = 8,
-     .own = {[PREFILL_PERSISTENT] = 2, [PREFILL_LOOP_AT] = 1, [PREFILL_WHOLE_HEADS] = 1},
+     .own = {[PREFILL_PERSISTENT] = 1, [PREFILL_LOOP_AT] = 1, [PREFILL_WHOLE_HEADS] = 1},
      .why = "workgroups that take turns do not wait for their like to start"},
     {.head_dim = 192,
      .head_dim_v = 128,
