@@ -586,6 +586,11 @@ void tir_align_code(struct tir_builder *b, unsigned words, unsigned of)
     tir_build(b, TIR_align_code, no_type, NULL, 0, (int64_t[]){words, of});
 }
 
+void tir_only_copies(struct tir_builder *b, struct tir_value cond)
+{
+    tir_build(b, TIR_only_copies, no_type, &cond, 1, NULL);
+}
+
 void tir_set_priority(struct tir_builder *b, int level)
 {
     tir_build(b, TIR_set_priority, no_type, NULL, 0, &(int64_t){level});

@@ -215,6 +215,8 @@ struct tir_value tir_claim(struct tir_builder *b, struct tir_value address);
  * last. So no wave waits for another that may not have begun. */
 struct tir_value tir_await(struct tir_builder *b, struct tir_value address, unsigned polls);
 void tir_acquire(struct tir_builder *b);
+/** Waves of which `cond` is true do no more in the pipelined loop that comes next than to copy. */
+void tir_only_copies(struct tir_builder *b, struct tir_value cond);
 void tir_set_priority(struct tir_builder *b, int level);
 /** The next instruction stands `words` behind a multiple of `of` words: TIR_FETCH_WORDS, a window
  * of instruction fetch, or TIR_PAIR_WORDS, a long instruction. */

@@ -21,6 +21,10 @@
  *
  * Barriers of several stages in one phase are one barrier, behind the waits of all of them.
  *
+ * `only_copies` in front of the loop makes two loops of it, and a branch: waves of which it is true
+ * run one of which nothing is left but copies, LDS writes, waits and barriers, and what these need.
+ * All barriers are, so that such waves meet the others, which are in the whole loop.
+ *
  * A `wait` says "the copy of this tile is there"; here it learns how many newer copies of its group
  * are under way by then. All ops end up without a stage.
  */
@@ -47,6 +51,7 @@ struct rotation {
 
     struct tir_ref *order; /* the body's ops in the order of a round */
     unsigned n_order;
+    bool *kept;        /* by place in `order`; all of them, but in loops that only copy */
     bool *is_op_value; /* by value id: defined by an op of the body */
     unsigned max_id;
 
@@ -119,6 +124,54 @@ static struct tir_value yielded(const struct rotation *r, int param)
     return r->yield->operands[param - 1];
 }
 
+/* Returns the place of the op that makes v in the order of a round. */
+static unsigned place_of(const struct rotation *r, struct tir_value v)
+{
+    unsigned i = 0;
+    while (r->order[i].id != r->f->values[v.id].def.id)
+        i++;
+    return i;
+}
+
+static void keep(struct rotation *r, unsigned place);
+
+static bool keep_operands(void *context, struct tir_block *b, struct tir_ref ref)
+{
+    struct rotation *const r = context;
+    const struct tir_op *const op = tir_op(r->f, ref);
+    (void)b;
+    for (unsigned k = 0; k < op->n_operands; k++) {
+        struct tir_value v = op->operands[k];
+        const int param = param_index(r, v);
+        if (param > 0)
+            v = yielded(r, param);
+        if (made_in_body(r, v))
+            keep(r, place_of(r, v));
+    }
+    return false;
+}
+
+/* Keeps an op, and what it needs. */
+static void keep(struct rotation *r, unsigned place)
+{
+    if (r->kept[place])
+        return;
+    r->kept[place] = true;
+    tir_walk_op(r->f, r->body, r->order[place], keep_operands, r);
+}
+
+static void choose_kept(struct rotation *r, bool only_copies)
+{
+    r->kept = tir_alloc(r->f, (r->n_order + 1) * sizeof(r->kept[0]));
+    memset(r->kept, 0, (r->n_order + 1) * sizeof(r->kept[0]));
+    for (unsigned i = 0; i < r->n_order; i++) {
+        const struct tir_op *const op = tir_op(r->f, r->order[i]);
+        const bool copies = op->opcode == TIR_copy_to_lds || op->opcode == TIR_tile_lds_store;
+        if (!only_copies || copies || ends_phase(op))
+            keep(r, i);
+    }
+}
+
 static void add_carry(struct rotation *r, struct tir_value v, unsigned age)
 {
     for (unsigned i = 0; i < r->n_carries; i++)
@@ -165,6 +218,15 @@ static bool note_uses(void *context, struct tir_block *b, struct tir_ref ref)
     return false;
 }
 
+static void note_values(struct rotation *r)
+{
+    for (unsigned i = 0; i < r->n_order; i++) {
+        const struct tir_op *op = tir_op(r->f, r->order[i]);
+        for (unsigned k = 0; k < op->n_results; k++)
+            r->is_op_value[op->result.id + k] = true;
+    }
+}
+
 static void find_carries(struct rotation *r)
 {
     unsigned capacity = 0;
@@ -173,16 +235,12 @@ static void find_carries(struct rotation *r)
     r->carries = tir_alloc(r->f, (capacity + 1) * sizeof(r->carries[0]));
     for (unsigned i = 0; i < r->n_order; i++) {
         const struct tir_op *op = tir_op(r->f, r->order[i]);
-        for (unsigned k = 0; k < op->n_results; k++)
-            r->is_op_value[op->result.id + k] = true;
-    }
-    for (unsigned i = 0; i < r->n_order; i++) {
-        const struct tir_op *op = tir_op(r->f, r->order[i]);
         struct uses u = {r, stage_of(op)};
-        tir_walk_op(r->f, r->body, r->order[i], note_uses, &u);
+        if (r->kept[i])
+            tir_walk_op(r->f, r->body, r->order[i], note_uses, &u);
     }
     for (unsigned i = 0; i < r->yield->n_operands; i++)
-        if (made_in_body(r, r->yield->operands[i]))
+        if (made_in_body(r, r->yield->operands[i]) && r->kept[place_of(r, r->yield->operands[i])])
             add_carry(r, r->yield->operands[i], 1);
 }
 
@@ -370,6 +428,8 @@ static void emit_round(struct round *e, bool steady)
         }
         phase = op->phase;
         barrier |= op->opcode == TIR_barrier;
+        if (!r->kept[i])
+            continue;
         if (op->opcode == TIR_barrier && barrier_follows(e, i))
             continue;
         if (op->opcode == TIR_barrier)
@@ -512,32 +572,102 @@ static void emit_epilogue(struct rotation *r, struct tir_builder *b, struct tir_
     *b = e.b;
 }
 
-static void replace_results(struct rotation *r, struct tir_block *outer)
+static void *alloc_clear(struct tir_func *f, size_t size)
+{
+    return memset(tir_alloc(f, size), 0, size);
+}
+
+static struct rotation begin_rotation(struct tir_func *f, const struct tir_schedule *s,
+                                      struct tir_op *loop, unsigned last, bool only_copies)
+{
+    struct rotation r = {.f = f, .schedule = s, .loop = loop, .last = last};
+    r.body = r.loop->blocks[0];
+    r.yield = tir_op(f, r.body->ops[r.body->n_ops - 1]);
+    r.max_id = f->n_values;
+    r.is_op_value = alloc_clear(f, r.max_id * sizeof(bool));
+    for (unsigned i = 0; i < TIR_MAX_STAGES + 2; i++)
+        r.round[i] = alloc_clear(f, r.max_id * sizeof(r.round[i][0]));
+    sort_round(&r);
+    note_values(&r);
+    choose_kept(&r, only_copies);
+    find_carries(&r);
+    return r;
+}
+
+static void emit_loop(struct rotation *r, struct tir_builder *b)
+{
+    struct tir_value *nested = alloc_clear(r->f, r->max_id * sizeof(nested[0]));
+    const struct tir_schedule *const s = r->schedule;
+    emit_prologue(r, b, nested);
+    if (s->ping_pong > 1 && !s->part_early)
+        offset_groups(b, true);
+    emit_steady(r, b, nested);
+    emit_epilogue(r, b, nested);
+    if (s->ping_pong > 1)
+        offset_groups(b, false);
+}
+
+/* Sets `made` to what the last round yields. */
+static void get_yielded(const struct rotation *r, struct tir_value *made)
 {
     for (unsigned i = 0; i < r->yield->n_operands; i++) {
-        const struct tir_value made = r->yield->operands[i];
-        const unsigned age = r->last - def_stage(r, made);
-        tir_replace_uses(r->f, outer, tir_result(r->loop, i), r->round[age][made.id]);
+        const struct tir_value v = r->yield->operands[i];
+        made[i] = r->round[r->last - def_stage(r, v)][v.id];
     }
+}
+
+/* Waves that only copy yield what the loop began with. What a stage before the last two yields is
+ * known to none behind the loop. */
+static void emit_both(struct rotation *r, struct tir_builder *b, struct tir_value only_copies,
+                      struct tir_value *made)
+{
+    const unsigned n = r->yield->n_operands;
+    struct tir_type *const types = tir_alloc(r->f, (n + 1) * sizeof(types[0]));
+    struct tir_value *const begun = tir_alloc(r->f, (n + 1) * sizeof(begun[0]));
+    struct tir_value *const known = tir_alloc(r->f, (n + 1) * sizeof(known[0]));
+    unsigned n_known = 0;
+    for (unsigned i = 0; i < n; i++) {
+        if (def_stage(r, r->yield->operands[i]) + 1 < r->last)
+            continue;
+        begun[n_known] = r->loop->operands[3 + i];
+        types[n_known] = tir_typeof(r->f, begun[n_known]);
+        n_known++;
+    }
+    struct rotation copies = begin_rotation(r->f, r->schedule, r->loop, r->last, true);
+    struct tir_if branch = tir_begin_if(b, only_copies, true, types, n_known);
+    emit_loop(&copies, b);
+    tir_else(b, &branch, begun);
+    emit_loop(r, b);
+    get_yielded(r, made);
+    for (unsigned i = 0, k = 0; i < n; i++)
+        if (def_stage(r, r->yield->operands[i]) + 1 >= r->last)
+            known[k++] = made[i];
+    tir_end_if(b, &branch, known);
+    for (unsigned i = 0, k = 0; i < n; i++)
+        if (def_stage(r, r->yield->operands[i]) + 1 >= r->last)
+            made[i] = known[k++];
+}
+
+/* Takes `only_copies` away from in front of the loop: its operand, or none. */
+static struct tir_value take_condition(struct tir_func *f, struct tir_block *outer, unsigned *index)
+{
+    for (unsigned i = 0; i < *index; i++) {
+        const struct tir_op *const op = tir_op(f, outer->ops[i]);
+        if (op->opcode != TIR_only_copies)
+            continue;
+        tir_remove(outer, i);
+        --*index;
+        return op->operands[0];
+    }
+    return (struct tir_value){0};
 }
 
 static void rotate(struct tir_func *f, const struct tir_schedule *s, struct tir_block *outer,
                    unsigned index, unsigned last)
 {
-    struct rotation r = {.f = f, .schedule = s, .loop = tir_op(f, outer->ops[index]), .last = last};
-    r.body = r.loop->blocks[0];
-    r.yield = tir_op(f, r.body->ops[r.body->n_ops - 1]);
-    r.max_id = f->n_values;
-    r.is_op_value = tir_alloc(f, r.max_id * sizeof(bool));
-    memset(r.is_op_value, 0, r.max_id * sizeof(bool));
-    struct tir_value *nested = tir_alloc(f, r.max_id * sizeof(nested[0]));
-    memset(nested, 0, r.max_id * sizeof(nested[0]));
-    for (unsigned i = 0; i < TIR_MAX_STAGES + 2; i++) {
-        r.round[i] = tir_alloc(f, r.max_id * sizeof(r.round[i][0]));
-        memset(r.round[i], 0, r.max_id * sizeof(r.round[i][0]));
-    }
-    sort_round(&r);
-    find_carries(&r);
+    const struct tir_value only_copies = take_condition(f, outer, &index);
+    struct rotation r = begin_rotation(f, s, tir_op(f, outer->ops[index]), last, false);
+    struct tir_value *const made = tir_alloc(f, (r.yield->n_operands + 1) * sizeof(made[0]));
 
     /* The new code goes to the end of a fresh block list: everything after the loop is
      * re-appended. */
@@ -547,16 +677,16 @@ static void rotate(struct tir_func *f, const struct tir_schedule *s, struct tir_
     outer->n_ops = index;
 
     struct tir_builder b = tir_at_end(f, outer);
-    emit_prologue(&r, &b, nested);
-    if (s->ping_pong > 1 && !s->part_early)
-        offset_groups(&b, true);
-    emit_steady(&r, &b, nested);
-    emit_epilogue(&r, &b, nested);
-    if (s->ping_pong > 1)
-        offset_groups(&b, false);
+    if (only_copies.id) {
+        emit_both(&r, &b, only_copies, made);
+    } else {
+        emit_loop(&r, &b);
+        get_yielded(&r, made);
+    }
     for (unsigned i = 0; i < n_rest; i++)
         tir_append(f, outer, rest[i]);
-    replace_results(&r, outer);
+    for (unsigned i = 0; i < r.yield->n_operands; i++)
+        tir_replace_uses(f, outer, tir_result(r.loop, i), made[i]);
 }
 
 /* The highest stage of a loop's ops; 0 when it has none. */

@@ -2,6 +2,7 @@
  *
  * This file chooses the work of a workgroup of `prefill`: a tile of queries, or one in each turn.
  */
+#include "ir/bits.h"
 #include "templates/grid.h"
 #include "templates/prefill.h"
 #include "templates/scalar.h"
@@ -64,13 +65,24 @@ static void find_kv_head(struct prefill *p)
                            : tir_div(b, p->head, tir_arg(b, ARG_GQA, TIR_I32));
 }
 
-/* Turns are for tiles that take about as long as each other, where nothing else takes registers. */
+/* Turns are for tiles that take about as long as each other, where nothing else takes registers. A
+ * compute unit has room for one workgroup. Of two that it gets one after the other the second one
+ * begins anew, but a causal mask's tiles are dealt out more evenly. */
 int prefill_workgroups(const struct prefill *p)
 {
     const struct att_variant *const v = p->v;
+    const int wanted = p->tile->own[PREFILL_PERSISTENT];
     const bool even = v->mask == ATT_MASK_NONE || v->mask == ATT_MASK_CAUSAL;
     const bool plain = !v->paged && !att_scales_scores(v);
-    return even && plain ? p->tile->own[PREFILL_PERSISTENT] * (int)p->m->cus : 0;
+    const int each = v->mask == ATT_MASK_NONE && wanted > 1 ? 1 : wanted;
+    return even && plain ? each * (int)p->m->cus : 0;
+}
+
+/* Not of causal tiles, of which the shortest are left, and not where scalar registers are full. */
+bool prefill_halves_tiles(const struct prefill *p)
+{
+    const bool full = p->m->has_lds_read_tr && (p->bytes == 1 || p->v->head_dim > 128);
+    return prefill_workgroups(p) && p->v->mask == ATT_MASK_NONE && !full;
 }
 
 bool prefill_has_full_turns(const struct prefill *p)
@@ -204,24 +216,51 @@ static void set_place(struct prefill *p, const struct tir_value at[N_FIELDS])
 
 /* A turn that comes, if `there` says so. */
 struct next_turn {
-    struct tir_value there, at[N_FIELDS];
+    struct tir_value there, number, at[N_FIELDS]; /* the second: of its tile */
+    struct tir_value rows, first; /* so many of the tile from that one on; none: all of it */
 };
 
-/* The turn with this number, of a row of workgroups; p stays where it is. */
-static struct next_turn find_next(struct prefill *p, struct tir_value there,
-                                  struct tir_value number, struct tir_value places)
+/* Chooses what the workgroup at place `at` does in a turn that begins with this tile. Two that have
+ * the halves of a tile are neighbours of an XCD. */
+static struct next_turn choose_tile(struct prefill *p, struct tir_value begun, struct tir_value at,
+                                    struct tir_value all)
 {
     struct tir_builder *const b = &p->b;
-    struct next_turn next = {.there = there};
+    struct next_turn next = {.number = tir_add(b, begun, at)};
+    if (prefill_halves_tiles(p)) {
+        const int rows = (int)prefill_queries(p);
+        const struct tir_value one = tir_i32(b, 1), groups = tir_arg(b, ARG_WORKGROUPS, TIR_I32);
+        const struct tir_value halves =
+            tir_cmp_le(b, tir_sub(b, all, begun), tir_sar(b, groups, one));
+        const struct tir_value xcd = tir_and(b, at, tir_i32(b, ATT_XCDS - 1));
+        const struct tir_value pair = tir_and(b, tir_shr(b, at, one), tir_i32(b, -ATT_XCDS));
+        const struct tir_value second =
+            tir_and(b, tir_shr(b, at, tir_i32(b, (int)tir_bits(ATT_XCDS))), one);
+        const struct tir_value number = tir_add(b, begun, tir_add(b, pair, xcd));
+        next.number = tir_select(b, halves, number, next.number);
+        next.rows = tir_select(b, halves, tir_i32(b, rows / 2), tir_i32(b, rows));
+        next.first = tir_select(b, halves, att_times(b, second, rows / 2), tir_i32(b, 0));
+    }
+    next.there = tir_and(b, tir_cmp_lt(b, begun, all), tir_cmp_lt(b, next.number, all));
+    return next;
+}
+
+/* Finds the tile of a turn; p stays where it is. */
+static void find_next(struct prefill *p, struct next_turn *next, struct tir_value places)
+{
+    struct tir_builder *const b = &p->b;
     struct tir_value now[N_FIELDS];
     get_place(p, now);
-    const struct tir_value valid = tir_select(b, there, number, tir_i32(b, 0));
+    const struct tir_value valid = tir_select(b, next->there, next->number, tir_i32(b, 0));
     const struct tir_value layer = tir_div(b, valid, places);
     const struct tir_value place = tir_sub(b, valid, tir_mul(b, layer, places));
     locate(p, &(struct turn){place, places, layer});
-    get_place(p, next.at);
+    if (next->rows.id) { /* without a mask nothing else asks where the sequence ends */
+        p->row0 = tir_add(b, p->row0, next->first);
+        p->q_len = tir_min(b, p->q_len, tir_add(b, p->row0, next->rows));
+    }
+    get_place(p, next->at);
     set_place(p, now);
-    return next;
 }
 
 /* Is there a next turn whose Q comes while this one ends? Then it is asked for. */
@@ -300,19 +339,16 @@ static void take_all(struct prefill *p, void (*attend)(struct prefill *))
     const struct tir_value most = att_plus(b, groups, -ATT_XCDS);
     const struct tir_value back = tir_sub(b, tir_add(b, att_times(b, xcd, 2), most), carried[0]);
     const struct tir_value begun = tir_add(b, loop.index, groups);
-    const struct tir_value number = tir_add(b, begun, back);
-    const struct tir_value there =
-        tir_and(b, tir_cmp_lt(b, begun, all), tir_cmp_lt(b, number, all));
-    struct next_turn next;
+    struct next_turn next = choose_tile(p, begun, back, all);
     if (p->ahead)
-        next = find_next(p, there, number, first.places);
+        find_next(p, &next, first.places);
     take_turn(p, &next, attend);
     if (!p->ahead)
-        next = find_next(p, there, number, first.places);
+        find_next(p, &next, first.places);
     carried[0] = back;
     for (int i = 0; i < N_FIELDS; i++)
         carried[1 + i] = next.at[i];
-    carried[4] = tir_select(b, there, carried[4], carried[6]); /* no row of it is there */
+    carried[4] = tir_select(b, next.there, carried[4], carried[6]); /* no row of it is there */
     tir_end_for(b, &loop, carried, 1 + N_FIELDS);
 }
 

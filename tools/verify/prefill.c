@@ -25,7 +25,7 @@ enum {
     OWN_SCALE = 1 << 5,  /* not 1 / sqrt(head_dim) */
     IN_ORDER = 1 << 6,   /* pages one after the other */
     LATE = 1 << 8,       /* the last key weighs 2^40 times what the others do */
-    TURNS = 1 << 7,      /* for persistent kernels only: more than two turns, many of them empty */
+    TURNS = 1 << 7,      /* for persistent kernels only: several turns, many of them empty */
     NO_TURNS = 1 << 9,   /* for these too: as many tiles, each with its workgroup */
 };
 
@@ -56,6 +56,7 @@ static const struct shape {
     {{"beyond 4 GiB", FAR}, 1, 2, 1, 1, {{260, 72}}, 0, 0, 0},
     {{"long", LONG}, 2, 1, 1, 1, {{260, 700}}, 0, 0, 0},
     {{"turns", TURNS}, 3, 3, 6, 12, {{3, 40}, {257, 70}, {0, 5}}, 0, 0, 0},
+    {{"half tiles", TURNS}, 4, 2, 8, 5, {{3, 40}, {0, 5}, {70, 70}, {0, 0}, {200, 190}}, 0, 0, 0},
     {{"no turns", NO_TURNS}, 3, 3, 6, 12, {{3, 40}, {257, 70}, {0, 5}}, 0, 0, 0},
     {{"own scale", OWN_SCALE}, 1, 1, 1, 1, {{20, 40}}, 0, 0, 0},
 };
