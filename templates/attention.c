@@ -30,6 +30,8 @@ void att_attention_scale(struct att_attention *a, struct tir_type scores, struct
     const struct tir_value exponent =
         before ? tir_f32(a->b, LOG2E) : scaled(a->b, ARG_SCALE_LOG2, k_scale);
     a->softmax = att_softmax(a->b, scores, exponent);
+    if (a->room)
+        a->softmax.room = a->room;
     if (a->wide_powers)
         a->softmax.threshold = tir_materialize(a->b, tir_f32(a->b, a->softmax.room));
     if (before)

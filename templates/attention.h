@@ -93,6 +93,7 @@ struct att_attention {
     struct att_weight_sum sum;     /* of weights in fp8: what l is then; else without `ones` */
     bool wide_powers;  /* exp2(-x) of m - log2 p, which has 8 bytes as the instructions around it:
                          for schedules with even_code */
+    uint8_t room;      /* softmax.room; 0: what it is for any type */
     bool late_maximum; /* exponents are made with the m of the block before */
     uint8_t late_eighths; /* of the keys whose powers are those of the second step; 0: a half */
     bool in_agprs;        /* O^T stays in accumulation registers */

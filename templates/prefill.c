@@ -647,13 +647,14 @@ static struct tir_value is_spare(struct prefill *p)
                    tir_cmp_ge(b, tir_wave_id(b), tir_i32(b, waves)));
 }
 
-static void attend(struct prefill *p)
+/* Weights in bf16 have the exponents of O and l, which are in single precision: they take one half
+ * of these and leave the other to values, so that fewer blocks follow a maximum that keeps growing.
+ */
+enum { BF16_ROOM = 64 };
+
+static void describe_attention(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
-    if (p->groups > 1)
-        p->group = tir_shr(b, tir_wave_id(b), tir_i32(b, (int)tir_bits(p->waves / p->groups)));
-    find_scales(p);
-    find_cache(p);
     p->attention =
         (struct att_attention){.b = b,
                                .v = p->v,
@@ -661,6 +662,7 @@ static void attend(struct prefill *p)
                                .dtype = p->dtype,
                                .source = &source,
                                .family = p,
+                               .room = p->dtype == TIR_BF16 ? BF16_ROOM : 0,
                                .late_maximum = p->tile->late_maximum,
                                .wide_powers = has_even_code(p),
                                .late_eighths = (uint8_t)p->tile->own[PREFILL_LATE_EIGHTHS],
@@ -677,6 +679,16 @@ static void attend(struct prefill *p)
     att_attention_scale(&p->attention, p->scores, scale);
     if (p->dtype == TIR_FP8)
         att_attention_weights_fp8(&p->attention);
+}
+
+static void attend(struct prefill *p)
+{
+    struct tir_builder *b = &p->b;
+    if (p->groups > 1)
+        p->group = tir_shr(b, tir_wave_id(b), tir_i32(b, (int)tir_bits(p->waves / p->groups)));
+    find_scales(p);
+    find_cache(p);
+    describe_attention(p);
     find_position(p);
     if (!p->row_bytes)
         load_q(p, 0);

@@ -24,7 +24,7 @@ enum {
     LONG = 1 << 4,       /* for plain kernels only */
     OWN_SCALE = 1 << 5,  /* not 1 / sqrt(head_dim) */
     IN_ORDER = 1 << 6,   /* pages one after the other */
-    LATE = 1 << 8,       /* the last key weighs 2^40 times what the others do */
+    LATE = 1 << 8,       /* the last key weighs 2^40 or 2^100 times what the others do */
     TURNS = 1 << 7,      /* for persistent kernels only: several turns, many of them empty */
     NO_TURNS = 1 << 9,   /* for these too: as many tiles, each with its workgroup */
 };
@@ -268,8 +268,8 @@ static void point_the_same_way(struct call *c)
                        h / (desc->heads / desc->kv_heads), key);
             const double scale = c->args.prefill.scale * descale_of(c, PREFILL_Q_DESCALE, s, h);
             double size = desc->q_dtype == ATTN_FP8 ? 64 : desc->paged ? 16 : 6;
-            if (is(c, LATE))
-                size = late_query(key, desc->head_dim, scale);
+            if (is(c, LATE)) /* in every other sequence 71 to 141 as an exponent of 2 */
+                size = late_query(key, desc->head_dim, s % 2 ? 0.4 * scale : scale);
             if (desc->q_dtype == ATTN_FP8)
                 size = fmin(size, 128); /* fnuz ends at 240 */
             for (int d = 0; d < desc->head_dim; d++)
