@@ -63,6 +63,8 @@ class Forms:
                          scale, scale)
             self.refused("scales are of a tensor", aiter.reshape_and_cache, rows, rows, *shuffled, slots, "fp8", scale,
                          scale, True)
+        self.refused("kv_cache_dtype 'fp8_e5m2'", aiter.reshape_and_cache, rows, rows, *shuffled, slots, "fp8_e5m2",
+                     one, one, True)
         self.refused("v_scale: None, k_scale is not", aiter.reshape_and_cache, rows, rows, *shuffled, slots, "fp8",
                      one, None, True)
         q, lens, starts = self.zeros(3, H, D), self.t(np.full(3, 9, np.int32)), self.t(np.arange(4, dtype=np.int32))

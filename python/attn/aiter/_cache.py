@@ -24,7 +24,7 @@ def typed(call, key_cache, kv_cache_dtype, k_scale, v_scale):
             raise NotServed(call, f"kv_cache_dtype is {kv_cache_dtype!r}, the cache is "
                             f"{c.dtype(key_cache)}")
         return None, None
-    if not kv_cache_dtype.startswith("fp8"):
+    if kv_cache_dtype not in ("fp8", "fp8_e4m3"):
         raise NotServed(call, f"kv_cache_dtype {kv_cache_dtype!r}")
     return k_scale, v_scale
 
