@@ -293,6 +293,8 @@ class Forms:
         table, lens = self.t(np.zeros((3, 1), np.int32)), self.t(np.full(3, 9, np.int32))
         self.refused("AITER caps what has the bias", aiter.paged_attention_v1, q, None, q, *pages, 0.1, table, None,
                      lens, 9, slopes, "auto", "NHD", 30.0, one, one)
+        self.refused("counts from another key", aiter.pa_decode_gluon, q, q, *pages, lens, table, 0.1, 1, 4,
+                     sliding_window=8, ps=False)
         lse = self.zeros(H, 3, dtype=np.float32)
         self.refused("output_scale: it is given, the output is fp16", aiter.merge_attn_states, q, q, lse, q, lse,
                      output_scale=one)

@@ -238,7 +238,9 @@ def pa_decode_gluon(output, query, key_cache, value_cache, context_lengths, bloc
     key, as the kernel and its test do: one query sees sliding_window - 1 keys."""
     call = "pa_decode_gluon"
     made, scaled, q_scale = q_scales_of(call, query, query_scale, output)
-    c.refuse(call, alibi_slopes=(alibi_slopes is not None, "AITER's kernel does not look at them"))
+    c.refuse(call, alibi_slopes=(alibi_slopes is not None, "AITER's kernel does not look at them"),
+             ps=(sliding_window > 0 and not ps and max_context_partition_num > 1,
+                 "without it AITER's window counts from another key"))
     s = c.session(query)
     cache = c.Cache(call, key_cache, value_cache, made, key_scale, value_scale, shuffled=True,
                     kinds=("token", "tensor"))

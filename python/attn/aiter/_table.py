@@ -23,7 +23,7 @@ ROWS = (
      "sinks, window, scales per token or tensor, fp8 queries with one scale or a scale for each query "
      "and head; up to 64 of them. One query sees `sliding_window - 1` keys, as AITER's kernel and its "
      "test have it. Values of five dimensions, or `[page, head, D, token]`",
-     "`alibi_slopes`; `exp_sums`, `max_logits` and `temporary_output` are not written"),
+     "`alibi_slopes`, a window with `ps=False`; `exp_sums`, `max_logits` and `temporary_output` are not written"),
     (("paged_attention_rocm",), "ATOM",
      "keys `[page, head, D / x, P, x]`, values `[page, head, D, token]`, a scale per tensor, "
      "`alibi_slopes`; one query for each sequence, its own row",
