@@ -254,8 +254,8 @@ def pa_decode_gluon(output, query, key_cache, value_cache, context_lengths, bloc
     desc = decode_desc(query, cache, mask, sinks, 0.0, int(query_length), "blocks", made=made)
     desc.update(scaled)
     _split.launch(s, "decode", desc, dict(
-        cache.tensors(), q=query, out=output, sinks=sinks, kv_lens=c.cast(context_lengths[:batch], "int32"),
-        block_table=c.cast(block_tables[:batch], "int32"), q_scale=q_scale,
+        cache.tensors(), q=query, out=output, sinks=sinks, kv_lens=c.cast(c.first(context_lengths, batch), "int32"),
+        block_table=c.cast(c.first(block_tables, batch), "int32"), q_scale=q_scale,
         **numbers(softmax_scale, 0.0, mask, left, 0)), batch, int(max_context_partition_num) or None)
 
 
@@ -285,7 +285,7 @@ def unified_attention(q, k, v, out, cu_seqlens_q, max_seqlen_q, seqused_k, max_s
     more = numbers(softmax_scale, cap, mask, left, 0)
     batch = seqused_k.shape[0]
     cu_seqlens_q, seqused_k, block_table = (c.cast(x, "int32") for x in (
-        cu_seqlens_q[:batch + 1], seqused_k, block_table[:batch]))
+        c.first(cu_seqlens_q, batch + 1), seqused_k, c.first(block_table, batch)))
     keys = dict(cache.tensors(), kv_lens=seqused_k, block_table=block_table)
     logits = alibi_of(call, alibi_slopes, True)
     if max_seqlen_q <= DECODE_QUERIES:
