@@ -774,11 +774,14 @@ class WithTorch(Calls, unittest.TestCase):
 
     @staticmethod
     def t(x):
-        return torch.from_numpy(x)
+        """Bytes are fp8, of the type that the target has, where torch has one."""
+        bits = x.dtype == np.uint8 and hasattr(torch, "float8_e4m3fn")
+        fp8 = "float8_e4m3fnuz" if support.TARGET == "gfx942" else "float8_e4m3fn"
+        return torch.from_numpy(x).view(getattr(torch, fp8)) if bits else torch.from_numpy(x)
 
     @staticmethod
     def back(x):
-        return x.numpy()
+        return x.view(torch.uint8).numpy() if "float8" in str(x.dtype) else x.numpy()
 
 
 if __name__ == "__main__":

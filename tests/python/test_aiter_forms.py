@@ -83,7 +83,8 @@ class Forms:
         want = [FP8[x[table[0]].reshape(-1, HK, D)[5:25]] for x in (k, v)]
         shuffled = base.shuffle_k(k, 16), base.shuffle_v(v, 16)
         # vLLM's caches have the dimensions of NHD, and memory in the other order.
-        for layout, pages in (("NHD", (k, v)), ("SHUFFLE", shuffled), ("SHUFFLE", [x.reshape(k.shape) for x in shuffled])):
+        views = [x.reshape(k.shape) for x in shuffled]
+        for layout, pages in (("NHD", (k, v)), ("SHUFFLE", shuffled), ("SHUFFLE", views)):
             outs = [self.zeros(32, HK, D) for _ in range(2)]
             aiter.cp_mha_gather_cache(*map(self.t, pages), *outs, self.t(table), None, None, self.t(cu), None,
                                       self.t(starts), False, layout, 20)
@@ -127,14 +128,13 @@ class Forms:
         self.refused("kv_cache_dtype is 'auto', the cache is fp8", aiter.concat_and_cache_mla, q[0, :, :512],
                      q[0, :, 512:], rows, self.t(np.arange(4)), "auto", scales[0])
 
-    @unittest.skipIf(torch and hasattr(torch, "float8_e4m3fn"), "torch has fp8 of its own")
     def test_bytes_that_are_not_fp8(self):
-        rows, q = self.zeros(3, P, HK, D, dtype=np.uint8), self.zeros(3, H, D)
-        k5, v5 = (self.zeros(3, HK, *s, dtype=np.uint8) for s in ((D // 16, P, 16), (P // 16, D, 16)))
-        table, lens = self.t(np.zeros((3, 1), np.int32)), self.t(np.full(3, 9, np.int32))
         if not self.torch:
             return
-        with mock.patch.object(torch, "float8_e4m3fn", "fp8", create=True):
+        rows, k5, v5 = (torch.from_numpy(np.zeros(s, np.uint8)) for s in (
+            (3, P, HK, D), (3, HK, D // 16, P, 16), (3, HK, P // 16, D, 16)))
+        q, table, lens = self.zeros(3, H, D), self.t(np.zeros((3, 1), np.int32)), self.t(np.full(3, 9, np.int32))
+        with mock.patch.object(torch, "float8_e4m3fn", getattr(torch, "float8_e4m3fn", "fp8"), create=True):
             self.refused("is fp4 to AITER", aiter.unified_attention, q, rows, rows, q, lens, 1, lens, 9, 0.1, True,
                          (-1, -1), table, 0, None, None, None)
             self.refused("is int8 to AITER", aiter.pa_fwd_asm, q, k5, v5, table, lens, 1)
@@ -185,7 +185,8 @@ class Forms:
                                               self.t(np.arange(4, dtype=np.int32)))
         want = pages_of = self.back(caches[0]).reshape(3, -1)
         np.testing.assert_array_equal(self.back(found), want[[2, 0, 1], :128])
-        np.testing.assert_array_equal(self.back(scale), pages_of[[2, 0, 1], P * 128:P * 128 + 4].copy().view(np.float32))
+        stored = pages_of[[2, 0, 1], P * 128:P * 128 + 4].copy().view(np.float32)
+        np.testing.assert_array_equal(self.back(scale), stored)
         index, logits = np.random.default_rng(9).integers(0, 64, (1, 1, 64, 128)).astype(np.uint8), self.zeros(
             1, 48, dtype=np.float32)
         aiter.deepgemm_fp8_paged_mqa_logits(

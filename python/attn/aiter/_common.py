@@ -305,7 +305,8 @@ class Cache:
     def take_scales(self, call, k_scale, v_scale, kinds):
         if k_scale is None and v_scale is None:
             return "none"
-        refuse(call, k_scale=(k_scale is None, "None, v_scale is not"), v_scale=(v_scale is None, "None, k_scale is not"))
+        refuse(call, k_scale=(k_scale is None, "None, v_scale is not"),
+               v_scale=(v_scale is None, "None, k_scale is not"))
         if count(k_scale) > 1 and k_scale.ndim == 4 and k_scale.shape[3] == 1:
             k_scale, v_scale = k_scale[..., 0], v_scale[..., 0]  # pa_decode_gluon's per token
         pages, heads = self.k.shape[0], self.kv_heads
