@@ -65,6 +65,8 @@ class Forms:
                          scale, True)
         self.refused("kv_cache_dtype 'fp8_e5m2'", aiter.reshape_and_cache, rows, rows, *shuffled, slots, "fp8_e5m2",
                      one, one, True)
+        self.refused("kv_cache_dtype is 'fp8', the cache is fp16", aiter.reshape_and_cache_flash, rows, rows,
+                     *[self.zeros(3, P, HK, D)] * 2, slots, "fp8", one, one)
         self.refused("v_scale: None, k_scale is not", aiter.reshape_and_cache, rows, rows, *shuffled, slots, "fp8",
                      one, None, True)
         q, lens, starts = self.zeros(3, H, D), self.t(np.full(3, 9, np.int32)), self.t(np.arange(4, dtype=np.int32))

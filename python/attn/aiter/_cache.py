@@ -19,14 +19,12 @@ def write(call, key, value, key_cache, value_cache, slot_mapping, k_scale=None, 
 
 def typed(call, key_cache, kv_cache_dtype, k_scale, v_scale):
     """Scales for a cache of the type that the call names: none for the model's own."""
-    if kv_cache_dtype in ("auto", "bf16", "bfloat16", "half", "float16"):
-        if c.dtype(key_cache) in ("fp8", "int8"):
-            raise NotServed(call, f"kv_cache_dtype is {kv_cache_dtype!r}, the cache is "
-                            f"{c.dtype(key_cache)}")
-        return None, None
-    if kv_cache_dtype not in ("fp8", "fp8_e4m3"):
+    stored, plain = c.dtype(key_cache), kv_cache_dtype in ("auto", "bf16", "bfloat16", "half", "float16")
+    if not plain and kv_cache_dtype not in ("fp8", "fp8_e4m3"):
         raise NotServed(call, f"kv_cache_dtype {kv_cache_dtype!r}")
-    return k_scale, v_scale
+    if stored in ("fp8", "int8") if plain else stored != "fp8":
+        raise NotServed(call, f"kv_cache_dtype is {kv_cache_dtype!r}, the cache is {stored}")
+    return (None, None) if plain else (k_scale, v_scale)
 
 
 def reshape_and_cache(key, value, key_cache, value_cache, slot_mapping, kv_cache_dtype, k_scale=None,
