@@ -110,7 +110,7 @@ class Calls:
         need = [-(-n // P) for n in lengths]
         order = rng.permutation(sum(need) + 2).astype(np.int32)
         k, v = (support.random((len(order), P, HK, D), seed + i) for i in range(2))
-        table, keys, values, at = np.zeros((len(need), max(need)), np.int32), [], [], 0
+        table, keys, values, at = np.full((len(need), max(need)), -1, np.int32), [], [], 0
         for s, n in enumerate(need):
             table[s, :n] = order[at:at + n]
             keys.append(k[table[s, :n]].reshape(-1, HK, D)[:lengths[s]])
@@ -565,7 +565,7 @@ class Calls:
                 np.testing.assert_array_equal(got.reshape(-1, HK, D), want)
             k_out, v_out = (self.t(np.zeros((3, HK, D), np.float16)) for _ in range(2))
             aiter.cp_mha_gather_cache(
-                kc, vc, k_out, v_out, self.t(np.array([[1, 3], [3, 0]], np.int32)), None, None,
+                kc, vc, k_out, v_out, self.t(np.array([[1, 3], [3, -1]], np.int32)), None, None,
                 self.t(np.array([0, 2, 3], np.int32)), self.t(np.array([0, 0, 1], np.int32)),
                 self.t(np.array([1, 12], np.int32)), False, "SHUFFLE" if shuffled else "NHD", 3)
             np.testing.assert_array_equal(self.back(k_out)[0], k[0])

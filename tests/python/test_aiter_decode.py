@@ -326,7 +326,7 @@ class Decode:
         lengths, heads, page = [1000, 33, 0], 5, 16
         pages = [-(-n // page) for n in lengths]
         rows, q = support.random((80, page, 1, 576), 1), support.random((3, heads, 576), 2)
-        table = np.zeros((3, max(pages)), np.int32)
+        table = np.full((3, max(pages)), -1, np.int32)
         order = np.random.default_rng(3).permutation(80)
         table[0, :pages[0]], table[1, :pages[1]] = order[:pages[0]], order[-pages[1]:]
         buffer = self.t(rows)

@@ -114,7 +114,7 @@ class Layouts:
         need = [-(-n // P) for n in lengths]
         order = np.random.default_rng(1).permutation(sum(need)).astype(np.int32)
         k, v = (support.random((len(order), P, HK, dim), dim) for dim in (LONG, D))
-        table = np.zeros((len(need), max(need)), np.int32)
+        table = np.full((len(need), max(need)), -1, np.int32)
         for s, n in enumerate(need):
             table[s, :n] = order[sum(need[:s]):][:n]
         keys, values = ([x[table[s, :n]].reshape(-1, HK, x.shape[3])[:lengths[s]]
