@@ -154,7 +154,7 @@ const struct att_tile prefill_tiles[PREFILL_N_TILES] = {
      .panel = 256,
      .plain = true,
      .hoist_vgprs = 8,
-     .own = {[PREFILL_PERSISTENT] = 2, [PREFILL_LOOP_AT] = 4},
+     .own = {[PREFILL_PERSISTENT] = 2, [PREFILL_LOOP_AT] = 6},
      .why = "workgroups that take turns do not wait for their like to start"},
     {.head_dim = 128,
      .head_dim_v = 128,
