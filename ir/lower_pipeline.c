@@ -21,6 +21,10 @@
  *
  * Barriers of several stages in one phase are one barrier, behind the waits of all of them.
  *
+ * An op in front of the loop may have a stage too: it stands in front of the round of the prologue
+ * in which that stage begins, behind the rounds that only earlier stages have. So what the loop
+ * reads once may be asked for while the first tiles' earlier stages wait.
+ *
  * `only_copies` in front of the loop makes two loops of it, and a branch: waves of which it is true
  * run one of which nothing is left but copies, LDS writes, waits and barriers, and what these need.
  * All barriers are, so that such waves meet the others, which are in the whole loop.
@@ -51,6 +55,8 @@ struct rotation {
 
     struct tir_ref *order; /* the body's ops in the order of a round */
     unsigned n_order;
+    struct tir_ref *held; /* ops in front of the loop that have a stage */
+    unsigned n_held;
     bool *kept;        /* by place in `order`; all of them, but in loops that only copy */
     bool *is_op_value; /* by value id: defined by an op of the body */
     unsigned max_id;
@@ -464,10 +470,39 @@ static void offset_groups(struct tir_builder *b, bool upper)
     tir_end_if(b, &s, NULL);
 }
 
+/* Takes the ops in front of the loop that have a stage out of its block. */
+static void hold(struct rotation *r, struct tir_block *outer, unsigned index)
+{
+    unsigned kept = 0;
+    r->held = tir_alloc(r->f, (index + 1) * sizeof(r->held[0]));
+    for (unsigned i = 0; i < index; i++) {
+        const struct tir_ref ref = outer->ops[i];
+        if (tir_op(r->f, ref)->stage == TIR_NO_STAGE)
+            outer->ops[kept++] = ref;
+        else
+            r->held[r->n_held++] = ref;
+    }
+    outer->n_ops = kept;
+}
+
+/* Those that have waited for round `round`. */
+static void append_held(struct rotation *r, const struct tir_builder *b, unsigned round)
+{
+    for (unsigned i = 0; i < r->n_held; i++) {
+        struct tir_op *const op = tir_op(r->f, r->held[i]);
+        if (op->stage != round)
+            continue;
+        op->stage = TIR_NO_STAGE;
+        op->phase = 0;
+        tir_append(r->f, b->block, r->held[i]);
+    }
+}
+
 /* The last round is the first one that works on what has arrived. */
 static void emit_prologue(struct rotation *r, struct tir_builder *b, struct tir_value *nested)
 {
     for (unsigned k = 0; k < r->last; k++) {
+        append_held(r, b, k);
         if (r->schedule->part_early && k + 1 == r->last)
             offset_groups(b, true);
         struct round e = {.r = r,
@@ -599,6 +634,7 @@ static void emit_loop(struct rotation *r, struct tir_builder *b)
     struct tir_value *nested = alloc_clear(r->f, r->max_id * sizeof(nested[0]));
     const struct tir_schedule *const s = r->schedule;
     emit_prologue(r, b, nested);
+    append_held(r, b, r->last);
     if (s->ping_pong > 1 && !s->part_early)
         offset_groups(b, true);
     emit_steady(r, b, nested);
@@ -674,7 +710,7 @@ static void rotate(struct tir_func *f, const struct tir_schedule *s, struct tir_
     const unsigned n_rest = outer->n_ops - index - 1;
     struct tir_ref *rest = tir_alloc(f, (n_rest + 1) * sizeof(rest[0]));
     memcpy(rest, outer->ops + index + 1, n_rest * sizeof(rest[0]));
-    outer->n_ops = index;
+    hold(&r, outer, index);
 
     struct tir_builder b = tir_at_end(f, outer);
     if (only_copies.id) {
