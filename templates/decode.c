@@ -508,6 +508,11 @@ static struct decode_state walk_keys(struct decode *d)
         tir_begin_if(b, tir_cmp_gt(b, n, tir_i32(b, 0)), false, types, ATT_N_CARRY);
     memcpy(inside, carried, sizeof(inside));
     decode_find_position(d);
+    b->stage = d->compute; /* behind the first loads of K */
+    const struct tir_value asked = decode_ask_for_parts(d);
+    if (asked.id)
+        tir_anchor(b, asked);
+    b->stage = TIR_NO_STAGE;
     if (keeps_q(d))
         load_q(d);
     if (d->v->q_scale == ATT_Q_SCALE_TOKEN)

@@ -212,6 +212,9 @@ struct decode_cut decode_begin_cut(struct decode *d);
 /** Parts that other workgroups have of the same rows: whoever ends last adds up all of them and
  * writes the result. Behind the passes over an item. */
 void decode_join_parts(struct decode *d);
+/** Reads what says where the parts are, so that it is near when decode_join_parts() reads it.
+ * Returns what is to be waited for, or no value. */
+struct tir_value decode_ask_for_parts(struct decode *d);
 
 /* decode_share.c */
 
