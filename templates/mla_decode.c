@@ -148,7 +148,9 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
 
 /* ---- A work item ---- */
 
-/* A wave's columns of Q^T stay with it, panel by panel. */
+/* A wave's columns of Q^T stay with it, panel by panel. They are asked for behind the first block,
+ * since the second one is asked for when the first has come. Those that go to LDS are in front of
+ * it: what comes behind it would be waited for with it. */
 static void load_q(struct mla *s)
 {
     struct decode *const d = &s->d;
@@ -165,6 +167,7 @@ static void load_q(struct mla *s)
     for (unsigned i = 0; i < s->n_panels; i++) {
         const struct panel *const p = &s->panel[i];
         const struct tir_layout map = mla_query_map(s, p);
+        b->stage = s->q_in_lds ? LOADS : COMPUTE;
         const struct tir_value byte = tir_i32(b, (int)p->first * bytes);
         struct tir_type loaded = p->q;
         loaded.dtype = (uint8_t)s->q_dtype;
@@ -178,6 +181,7 @@ static void load_q(struct mla *s)
     }
     if (s->q_in_lds)
         tir_wait(b, TIR_LDS_WRITES, 0);
+    b->stage = TIR_NO_STAGE;
 }
 
 /* Key j of a shard is token j * shards + shard of its context: the last one that a query at a
