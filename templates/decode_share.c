@@ -7,7 +7,9 @@
  * needs another to run, and a row is the sum of all parts in their order whoever adds them up.
  *
  * A lane knows a part: where its rows are, and what its lse says it counts. All lanes together have
- * a row, and read what a part counts from its lane.
+ * a row, and read what a part counts from its lane. Few rows of many parts have more waves than
+ * slices: slices are a line of memory wide then, eight lanes each, and lanes have eight parts side
+ * by side, of which each knows its own. All loads of up to 128 parts are under way at once.
  *
  *     m = max_k lse_k log2(e)   w_k = 2^(lse_k log2(e) - m)   O = sum_k w_k o_k / sum_k w_k
  */
@@ -30,7 +32,8 @@ enum {
     LEAST = 256,    /* elements of a slice: 16 bytes of each lane */
     REGISTERS = 64, /* of parts on their way */
     MOST = 16,
-    FEW = 4 /* parts at once */
+    FEW = 4,       /* parts at once */
+    FEW_PARTS = 32 /* of a sequence: a lane has elements of one at a time */
 };
 
 struct share {
@@ -41,7 +44,17 @@ struct share {
     struct tir_value row_bytes;      /* i64, of a part */
     struct tir_type lanes, slice;    /* f32: a part a lane, 64 x 1; elements of a row, 1 x n */
     struct tir_type one;             /* f32 1 x 1 */
+    /* Lanes have several parts side by side if there are many. */
+    unsigned loads;                 /* of such parts, one after the other; 0: there are few parts */
+    struct tir_type some, parts;    /* f32: parts x elements; parts x 1 */
+    struct tir_value rows_at[MOST]; /* i64 parts x 1: where the first of them are */
 };
+
+static bool has_few_rows(const struct decode *d)
+{
+    const unsigned rows = (unsigned)(d->v->gqa * d->v->q_len); /* 0: not known */
+    return rows && rows < SLICES;
+}
 
 /* Few rows are cut, so that there are slices for all who help. */
 static unsigned slice_width(const struct decode *d)
@@ -240,6 +253,132 @@ static struct sum join_all(struct share *s, const struct slice *l, struct tir_va
     return (struct sum){carried[0], carried[1], carried[2]};
 }
 
+/* ---- Many parts ---- */
+
+/* Lanes have `parts` parts of a slice of 256 / parts elements. */
+static void choose_parts(struct share *s, unsigned parts, unsigned loads)
+{
+    struct decode *const d = s->d;
+    const unsigned bits = tir_bits(parts), lanes = d->m->lane_bits;
+    struct tir_spread spread = tir_spread(d->m, d->waves);
+    tir_spread_cols(&spread, TIR_REGS, 2);
+    tir_spread_cols(&spread, TIR_LANES, lanes - bits);
+    tir_spread_rows(&spread, TIR_LANES, bits);
+    const struct tir_layout l = tir_spread_layout(&spread);
+    const struct tir_layout row = tir_layout_slice(&l, 1), element = tir_layout_slice(&l, 0);
+    const struct tir_layout number = tir_layout_slice(&element, 1);
+    s->loads = loads;
+    s->some = tir_tile(d->b.f, TIR_F32, parts, LEAST >> bits, &l);
+    s->parts = tir_tile(d->b.f, TIR_F32, parts, 1, &row);
+    s->slice = tir_tile(d->b.f, TIR_F32, 1, LEAST >> bits, &element);
+    s->one = tir_tile(d->b.f, TIR_F32, 1, 1, &number);
+}
+
+/* Finds where the rows of the parts from `chunk` on are, in bytes; those behind the last part have
+ * its row. */
+static void find_parts(struct share *s, struct tir_value chunk, struct tir_value at[MOST])
+{
+    struct tir_builder *b = &s->d->b;
+    const struct tir_type t = as_int(s->parts, TIR_I32);
+    const struct tir_value last = tir_splat(b, att_plus(b, s->count, -1), t);
+    struct tir_value entry[MOST];
+    for (unsigned i = 0; i < s->loads; i++) {
+        const struct tir_value first = att_plus(b, chunk, (int)(i * s->parts.rows));
+        const struct tir_value part = tir_add(b, tir_row_index(b, t), tir_splat(b, first, t));
+        const struct tir_value n = tir_add(b, tir_min(b, part, last), tir_splat(b, s->first, t));
+        const struct tir_value wide = tir_convert(b, n, TIR_I64);
+        entry[i] = tir_tile_gather_constant(b, tir_arg(b, ARG_REDUCE_PARTIAL_MAP, TIR_I64),
+                                            tir_shl(b, wide, tir_int_like(b, wide, 2)), t);
+    }
+    for (unsigned i = 0; i < s->loads; i++) {
+        const struct tir_value row = tir_zext(b, entry[i], TIR_I64);
+        at[i] = tir_mul(b, row, tir_splat(b, s->row_bytes, tir_typeof(b->f, row)));
+    }
+}
+
+/* Returns the log2 of what each part from `chunk` on counts. */
+static void load_parts_lse(struct share *s, const struct slice *l, struct tir_value chunk,
+                           const struct tir_value at[MOST], struct tir_value lse[MOST])
+{
+    struct tir_builder *b = &s->d->b;
+    const struct tir_type t = as_int(s->parts, TIR_I32);
+    const int bits = tir_bits((unsigned)s->d->v->head_dim_v);
+    for (unsigned i = 0; i < s->loads; i++) {
+        const struct tir_value byte = tir_shr(b, at[i], tir_int_like(b, at[i], bits));
+        lse[i] = tir_tile_gather(b, l->lse, byte, tir_i32(b, 0), s->parts);
+    }
+    for (unsigned i = 0; i < s->loads; i++) {
+        const struct tir_value first = att_plus(b, chunk, (int)(i * s->parts.rows));
+        const struct tir_value left = tir_splat(b, tir_sub(b, s->count, first), t);
+        const struct tir_value there = tir_cmp_lt(b, tir_row_index(b, t), left);
+        const struct tir_value lowest = tir_float_like(b, lse[i], LOWEST);
+        const struct tir_value log =
+            tir_max(b, tir_mul(b, lse[i], tir_float_like(b, lse[i], LOG2E)), lowest);
+        lse[i] = tir_select(b, there, log, lowest);
+    }
+}
+
+/* The sum, and the parts from `chunk` on. O has a row for each part that lanes have at once. */
+static struct sum join_parts(struct share *s, const struct slice *l, struct tir_value chunk,
+                             const struct tir_value at[MOST], const struct sum *before)
+{
+    struct tir_builder *b = &s->d->b;
+    struct tir_value lse[MOST], part[MOST];
+    load_parts_lse(s, l, chunk, at, lse);
+    for (unsigned i = 0; i < s->loads; i++)
+        part[i] = tir_tile_gather(b, l->out, at[i], tir_i32(b, 0), s->some);
+    struct tir_value top = lse[0];
+    for (unsigned i = 1; i < s->loads; i++)
+        top = tir_max(b, top, lse[i]);
+    struct sum sum = {.m = tir_max(b, before->m, tir_first_lane(b, tir_col_max(b, top)))};
+    const struct tir_value scale = tir_exp2(b, tir_sub(b, before->m, sum.m));
+    const struct tir_value zero = tir_float_like(b, top, 0.0f);
+    const struct tir_value lowest = tir_float_like(b, top, LOWEST);
+    struct tir_value l_sum = zero;
+    sum.o = tir_mul(b, before->o, tir_splat(b, scale, s->some));
+    for (unsigned i = 0; i < s->loads; i++) {
+        const struct tir_value power =
+            tir_exp2(b, tir_sub(b, lse[i], tir_splat(b, sum.m, s->parts)));
+        const struct tir_value w = tir_select(b, tir_cmp_gt(b, lse[i], lowest), power, zero);
+        l_sum = tir_add(b, l_sum, w);
+        sum.o = tir_fma(b, part[i], tir_broadcast(b, w, s->some), sum.o);
+    }
+    sum.l = tir_fma(b, before->l, scale, tir_first_lane(b, tir_col_sum(b, l_sum)));
+    return sum;
+}
+
+/* The same as find_parts(), where there are any from `chunk` on. */
+static void find_more_parts(struct share *s, struct tir_value chunk, struct tir_value at[MOST])
+{
+    struct tir_builder *b = &s->d->b;
+    struct tir_type types[MOST];
+    struct tir_value next[MOST];
+    for (unsigned i = 0; i < s->loads; i++)
+        types[i] = tir_typeof(b->f, at[i]);
+    struct tir_if more = tir_begin_if(b, tir_cmp_lt(b, chunk, s->count), false, types, s->loads);
+    find_parts(s, chunk, next);
+    tir_else(b, &more, next);
+    tir_end_if(b, &more, at);
+}
+
+static struct sum join_all_parts(struct share *s, const struct slice *l)
+{
+    struct tir_builder *b = &s->d->b;
+    const struct tir_value zero = tir_f32(b, 0.0f);
+    const struct tir_value chunk = tir_i32(b, (int)(s->loads * s->parts.rows));
+    struct tir_value carried[3 + MOST] = {tir_f32(b, LOWEST), zero, tir_splat(b, zero, s->some)};
+    memcpy(carried + 3, s->rows_at, sizeof(s->rows_at));
+    struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), s->count, chunk, carried, 3 + s->loads);
+    const struct sum before = {carried[0], carried[1], carried[2]};
+    const struct sum sum = join_parts(s, l, loop.index, carried + 3, &before);
+    find_more_parts(s, tir_add(b, loop.index, chunk), carried + 3);
+    memcpy(carried, (struct tir_value[]){sum.m, sum.l, sum.o}, sizeof(sum));
+    tir_end_for(b, &loop, carried, 3 + s->loads);
+    return (struct sum){carried[0], carried[1], tir_col_sum(b, carried[2])};
+}
+
+/* ---- The result ---- */
+
 /* Address (i64) of the slice's row in a tensor whose elements have so many bytes. */
 static struct tir_value place(struct share *s, const struct slice *l, struct att_tensor t, int size)
 {
@@ -293,7 +432,7 @@ static struct tir_value sum_up_one(struct share *s, struct tir_value rows, struc
     const struct tir_type i32 = tir_scalar(TIR_I32);
     struct tir_if some = tir_begin_if(b, tir_cmp_lt(b, own, n), false, &i32, 1);
     const struct slice slice = find_slice(s, own);
-    const struct sum sum = join_all(s, &slice, rows);
+    const struct sum sum = s->loads ? join_all_parts(s, &slice) : join_all(s, &slice, rows);
     write_slice(s, &slice, &sum);
     const struct tir_value next = claim(s);
     tir_else(b, &some, &next);
@@ -323,6 +462,29 @@ static void sum_up(struct share *s, struct tir_value rows)
     tir_end_for(b, &loop, &own, 1);
 }
 
+/* Waits for all parts and adds them up, if this workgroup is there then. */
+static void await_and_sum_up(struct share *s, struct tir_value rows)
+{
+    struct tir_builder *b = &s->d->b;
+    const struct tir_value missing = await_parts(s);
+    struct tir_if all = tir_begin_if(b, tir_cmp_eq(b, missing, tir_i32(b, 0)), false, NULL, 0);
+    tir_acquire(b);
+    sum_up(s, rows);
+    tir_end_if(b, &all, NULL);
+}
+
+/* The same of many parts of few rows, side by side in the lanes. */
+static void sum_up_side_by_side(struct share s)
+{
+    enum { PARTS = 8 };
+    struct tir_builder *b = &s.d->b;
+    choose_parts(&s, PARTS, MOST);
+    find_parts(&s, tir_i32(b, 0), s.rows_at);
+    for (unsigned i = 0; i < s.loads; i++)
+        tir_anchor(b, s.rows_at[i]); /* else LLVM asks for them when all have come */
+    await_and_sum_up(&s, (struct tir_value){0});
+}
+
 void decode_share_parts(struct decode *d)
 {
     struct tir_builder *b = &d->b;
@@ -334,11 +496,15 @@ void decode_share_parts(struct decode *d)
     s.row_bytes =
         tir_zext(b, att_times(b, tir_arg(b, ARG_HEADS, TIR_I32), d->v->head_dim_v * 4), TIR_I64);
     choose_types(&s);
-    const struct tir_value rows = find_rows(&s, tir_i32(b, 0));
-    const struct tir_value missing = await_parts(&s);
-    struct tir_if all = tir_begin_if(b, tir_cmp_eq(b, missing, tir_i32(b, 0)), false, NULL, 0);
-    tir_acquire(b);
-    sum_up(&s, rows);
-    tir_end_if(b, &all, NULL);
+    if (has_few_rows(d)) {
+        const struct tir_value many = tir_cmp_gt(b, s.count, tir_i32(b, FEW_PARTS));
+        struct tir_if branch = tir_begin_if(b, many, false, NULL, 0);
+        sum_up_side_by_side(s);
+        tir_else(b, &branch, NULL);
+        await_and_sum_up(&s, find_rows(&s, tir_i32(b, 0)));
+        tir_end_if(b, &branch, NULL);
+    } else {
+        await_and_sum_up(&s, find_rows(&s, tir_i32(b, 0)));
+    }
     tir_end_if(b, &cut.there, NULL);
 }
