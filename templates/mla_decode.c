@@ -15,11 +15,14 @@
  * O^T is 512 x columns of f32, which no wave could hold: waves split its rows. They split the
  * columns of S^T, 16 to a wave, and waves that are left split its keys; P and what O is rescaled
  * with go to all waves through LDS. A wave has a maximum for its own keys of a column until all
- * waves have seen that it has grown. With 16 columns every wave computes S^T by itself: the matrix
- * pipe has time to spare, and P needs no exchange.
+ * waves have seen that it has grown. With 16 columns every wave has all of S^T, so that P needs no
+ * exchange. Where LDS has room for one block only, a wave computes it for a part of the latent and
+ * all add up through LDS what they have: waves meet once more for each block, but issue a third of
+ * the matrix instructions, which cost the device's clock more than the meeting does. Elsewhere all
+ * waves compute all of it.
  *
  *     columns  waves  registers of a wave, 4 bytes a lane      LDS (gfx942, gfx950)
- *          16      4  O 32, Q 72, S 8, block on its way 36     19 KiB, 76 KiB
+ *          16      4  O 32, Q 24 or 72, S 8, block 18 or 36  23 KiB, 76 KiB
  *          32      8  O 32, Q 72, S 8, block on its way 18     59 KiB, 118 KiB
  *          64      8  O 64, Q 72, S 8, block on its way 18     61 KiB, 122 KiB
  *         128      8  O 128, Q 72 or 24, S 4 or 8, block 9 or 18     43 KiB, 143 KiB
@@ -168,13 +171,16 @@ static void load_q(struct mla *s)
         const struct panel *const p = &s->panel[i];
         const struct tir_layout map = mla_query_map(s, p);
         b->stage = s->q_in_lds ? LOADS : COMPUTE;
-        const struct tir_value byte = tir_i32(b, (int)p->first * bytes);
+        const struct tir_value byte = mla_own_first(s, p, (unsigned)bytes);
         struct tir_type loaded = p->q;
         loaded.dtype = (uint8_t)s->q_dtype;
         struct tir_value there,
             q = tir_tile_gather(b, tir_arg(b, ARG_Q, TIR_I64), at, byte, loaded);
         if (s->q_dtype != s->kq_dtype)
             q = tir_convert(b, q, s->kq_dtype);
+        if (s->sums_scores && p->first >= s->part->width) /* one wave has this panel */
+            q = tir_select(b, tir_cmp_eq(b, s->d.wave, tir_i32(b, 0)), q,
+                           tir_float_like(b, q, 0.0f));
         s->q[i] = tir_named(b, "q", q);
         if (mla_find_query(s, i, &there))
             tir_tile_lds_store(b, there, s->q[i], &map);
@@ -372,6 +378,7 @@ static void begin(struct mla *s, const struct att_variant *v, const struct tir_m
     s->p_dtype = s->kq_dtype; /* fp8 where q and the cache are: c goes into both products as is */
     fit_tile(s, m->lds_bytes > 64 * 1024);
     s->key_waves = find_key_waves(s);
+    s->sums_scores = !mla_exchanges(s) && m->lds_bytes <= 64 * 1024;
     s->d.qk = tir_find_mma(m, MFMA_ROWS, MFMA_ROWS, 0, s->kq_dtype);
     s->d.pv = find_values_product(s);
     assert(s->d.qk >= 0 && s->score_waves <= s->wave_bits);

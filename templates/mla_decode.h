@@ -59,6 +59,9 @@ struct mla {
     struct piece piece[MAX_PIECES];
     unsigned n_pieces;
 
+    bool sums_scores; /* waves have panels of the latent of their own, and add up S^T through LDS */
+    struct tir_value score_buffer;
+    struct tir_layout scores_lds;
     unsigned score_waves;       /* log2 of the waves that split the columns of S^T */
     unsigned key_waves;         /* and of those that split its keys */
     struct att_softmax softmax; /* of a wave's own keys: see mla_own_keys() */
@@ -116,6 +119,16 @@ struct tir_value mla_load_weights(struct mla *s, struct tir_value block);
 void mla_store_vector(struct mla *s, struct tir_value n, struct tir_value a);
 struct tir_value mla_load_vector(struct mla *s, struct tir_value n, unsigned part,
                                  struct tir_type t);
+/** Returns how many columns of the latent a wave's panels have. */
+static inline unsigned mla_own_columns(const struct mla *s)
+{
+    return s->sums_scores ? s->part->width / s->d.waves : s->part->width;
+}
+/** Returns the first column of panel p, as the wave has it, times `size`; i32. */
+struct tir_value mla_own_first(struct mla *s, const struct panel *p, unsigned size);
+/** A wave leaves its part of S^T in LDS, and when all have met it reads the sum. */
+void mla_store_scores(struct mla *s, struct tir_value scores);
+struct tir_value mla_load_scores(struct mla *s);
 /** Parts of a block's keys, a wave's own among them. */
 static inline unsigned mla_parts(const struct mla *s) { return 1u << s->key_waves; }
 /** A tile of a block's keys x columns as a wave's own keys, parts x columns side by side; and back.

@@ -180,11 +180,11 @@ static struct tir_value read_panel(struct mla *s, struct tir_value block, const 
 {
     struct tir_builder *const b = &s->d.b;
     const struct part *const p = panel->first < s->part->width ? s->part : s->part + 1;
-    const unsigned column = panel->first - (p == s->part ? 0 : p->first);
     const struct tir_layout l = tir_mma_left(mla_qk(s, panel), s->d.keys, &panel->k, mla_split(s));
     const struct tir_type t = tir_tile(b->f, s->kq_dtype, s->d.keys, panel->width, &l);
-    const struct tir_value at =
-        att_plus(b, mla_buffer_of(s, p, block), (int)(column * s->kq_bytes));
+    const struct tir_value column = mla_own_first(s, panel, s->kq_bytes);
+    const struct tir_value first = att_plus(b, column, -(int)(p->first * s->kq_bytes));
+    const struct tir_value at = tir_add(b, mla_buffer_of(s, p, block), first);
     return tir_tile_lds_load(b, at, t, &p->lds);
 }
 
@@ -207,6 +207,12 @@ static struct tir_value compute_scores(struct mla *s, struct tir_value block)
     for (unsigned i = 0; i < s->n_panels; i++) {
         const struct panel *const p = &s->panel[i];
         scores = tir_mma(b, p->product, read_panel(s, block, p), query_panel(s, i), scores);
+    }
+    if (s->sums_scores) {
+        mla_store_scores(s, scores);
+        mla_meet(s);
+        set_stage(s, COMPUTE, SOFTMAX);
+        scores = mla_load_scores(s);
     }
     return tir_named(b, "s", scores);
 }

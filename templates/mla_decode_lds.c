@@ -101,12 +101,12 @@ static void choose_panels(struct mla *s)
         tir_contract_rows(&m->mma[s->d.qk], PANEL, 16 / s->kq_bytes);
     const int wide =
         s->kq_dtype == TIR_FP8 ? tir_find_mma(m, MFMA_ROWS, MFMA_ROWS, WIDE, TIR_FP8) : -1;
-    for (unsigned first = 0; first < latent && wide < 0; first += PANEL)
+    for (unsigned first = 0; first < mla_own_columns(s) && wide < 0; first += PANEL)
         add_panel(s, first, PANEL, s->d.qk, &narrow);
     if (wide >= 0) {
         const int scaled = tir_find_mma_scaled(m, MFMA_ROWS, MFMA_ROWS, TIR_MX_E4M3, TIR_MX_E4M3);
         const struct tir_contraction k = tir_contract_instruction(&m->mma[scaled], false, WIDE);
-        for (unsigned first = 0; first < latent; first += WIDE)
+        for (unsigned first = 0; first < mla_own_columns(s); first += WIDE)
             add_panel(s, first, WIDE, wide, &k);
     }
     if (s->n_parts > 1)
@@ -128,6 +128,15 @@ void mla_choose_layouts(struct mla *s)
     choose_product(s);
 }
 
+struct tir_value mla_own_first(struct mla *s, const struct panel *p, unsigned size)
+{
+    struct tir_builder *const b = &s->d.b;
+    if (!s->sums_scores || p->first >= s->part->width)
+        return tir_i32(b, (int)(p->first * size));
+    return att_plus(b, att_times(b, s->d.wave, (int)(mla_own_columns(s) * size)),
+                    (int)(p->first * size));
+}
+
 struct tir_value mla_own_keys(struct mla *s, struct tir_value a)
 {
     return s->key_waves ? tir_join_blocks(&s->d.b, a, s->d.keys >> s->key_waves) : a;
@@ -141,6 +150,11 @@ struct tir_value mla_all_keys(struct mla *s, struct tir_value a)
 /* ---- LDS ---- */
 
 bool mla_exchanges(const struct mla *s) { return s->score_waves != 0; }
+
+static unsigned score_bytes(const struct mla *s)
+{
+    return s->d.keys * s->d.columns * (unsigned)sizeof(float);
+}
 
 static unsigned part_bytes(const struct mla *s) { return s->d.columns * (unsigned)sizeof(float); }
 
@@ -218,6 +232,8 @@ void mla_take_lds(struct mla *s)
         other = weights_bytes(s) + n_vectors(s) * vector_bytes(s);
     }
     other += query_bytes(s, s->q_in_lds);
+    if (s->sums_scores)
+        other += d->waves * score_bytes(s);
     if (d->v->sparse != ATT_SPARSE_NONE)
         block += entry_bytes(s);
     /* Two workgroups of 4 waves share a compute unit: one loads while the other computes. */
@@ -227,6 +243,10 @@ void mla_take_lds(struct mla *s)
         s->part[i].buffer = tir_lds_buffer(&d->b, s->buffers * s->part[i].bytes, 16);
     if (s->q_in_lds)
         s->q_buffer = tir_lds_buffer(&d->b, query_bytes(s, s->q_in_lds), 16);
+    if (s->sums_scores) {
+        s->scores_lds = tir_lane_major(tir_layout_of(d->b.f, d->scores), 4);
+        s->score_buffer = tir_lds_buffer(&d->b, d->waves * score_bytes(s), 16);
+    }
     if (d->v->sparse != ATT_SPARSE_NONE)
         s->entries = tir_lds_buffer(&d->b, s->buffers * entry_bytes(s), 16);
     if (!mla_exchanges(s))
@@ -282,6 +302,25 @@ struct tir_value mla_load_entries(struct mla *s, struct tir_value block)
     const struct tir_layout rows = tir_layout_slice(tir_layout_of(b->f, s->d.scores), 1);
     const struct tir_type t = tir_tile(b->f, TIR_I32, s->d.keys, 1, &rows);
     return tir_tile_lds_load(b, entries_at(s, block), t, &map);
+}
+
+void mla_store_scores(struct mla *s, struct tir_value scores)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_value own = att_times(b, s->d.wave, (int)score_bytes(s));
+    tir_tile_lds_store(b, tir_add(b, s->score_buffer, own), scores, &s->scores_lds);
+}
+
+struct tir_value mla_load_scores(struct mla *s)
+{
+    struct tir_builder *const b = &s->d.b;
+    struct tir_value sum = {0};
+    for (unsigned i = 0; i < s->d.waves; i++) {
+        const struct tir_value at = att_plus(b, s->score_buffer, (int)(i * score_bytes(s)));
+        const struct tir_value part = tir_tile_lds_load(b, at, s->d.scores, &s->scores_lds);
+        sum = i ? tir_add(b, sum, part) : part;
+    }
+    return sum;
 }
 
 /* Does the n-th panel of Q stand in LDS, and where? */
