@@ -257,7 +257,10 @@ static struct tir_view key_rows(struct prefill *p, struct tir_value key, struct 
     struct tir_value there = tir_min(b, tir_sub(b, p->kv_len, key), tir_i32(b, (int)rows));
     if (rows < p->kv * p->groups) /* the last block may have none for this group */
         there = tir_max(b, there, tir_i32(b, 0));
-    return att_view(b, at, there, tir_convert(b, stride64, TIR_I32), row, byte);
+    struct tir_value stride = tir_convert(b, stride64, TIR_I32);
+    if (p->tile->own[PREFILL_FRESH_OFFSETS])
+        stride = tir_materialize(b, stride);
+    return att_view(b, at, there, stride, row, byte);
 }
 
 /* Tiles take turns in `n` buffers of so many bytes, a power of two of them. */
@@ -775,7 +778,7 @@ const struct att_template att_template_prefill = {
     .n_tiles = PREFILL_N_TILES,
     .knobs = prefill_knobs,
     .own = {"k_buffers", "persistent", "fp8", "loop_at", "keys_first", "late_eighths", "part_early",
-            "key_groups", "whole_heads", "early_priority", "alone", "even_code"},
+            "key_groups", "whole_heads", "early_priority", "alone", "even_code", "fresh_offsets"},
     .n_knobs = PREFILL_N_KNOBS,
     .fits = prefill_fits,
     .check = prefill_check,

@@ -159,8 +159,9 @@ bool prefill_halves_tiles(const struct prefill *p);
 /** Workgroups of a launch that take turns; 0: each tile of queries has its own. */
 int prefill_workgroups(const struct prefill *p);
 
-/** Do turns leave no registers for a loop of two rounds? fp8 and keys of 192 have no scalar ones;
- * the padding of 120 columns, and the end of a turn that stores LSE, take the vector ones. */
+/** Do turns leave no registers for a loop of two rounds? fp8 and keys of 192 beside values of 128
+ * have no scalar ones; the padding of 120 columns, and the end of a turn that stores LSE, take the
+ * vector ones. */
 bool prefill_has_full_turns(const struct prefill *p);
 
 /** Calls `attend` once, to build what is done to a tile of queries whose places are known, up to
@@ -173,7 +174,7 @@ bool prefill_second(const struct att_variant *v, const struct tir_machine *m,
 
 /* prefill_tile.c */
 
-enum { PREFILL_N_TILES = 34 };
+enum { PREFILL_N_TILES = 36 };
 extern const struct att_tile prefill_tiles[PREFILL_N_TILES];
 /* Members of att_tile.own. */
 enum {
@@ -190,6 +191,8 @@ enum {
     PREFILL_ALONE,          /* 1: a wave has its SIMD to itself, and its own reads, copies and
                                softmax stand beside its products */
     PREFILL_EVEN_CODE,      /* 1: tir_schedule.even_code, as all tiles have that copy 16 bytes */
+    PREFILL_FRESH_OFFSETS,  /* 1: lanes' offsets into K and V are made anew in each round, and take
+                               no registers through it */
 };
 enum { PREFILL_N_KNOBS = 10 };
 extern const struct att_knob prefill_knobs[PREFILL_N_KNOBS];

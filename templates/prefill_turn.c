@@ -90,7 +90,8 @@ bool prefill_has_full_turns(const struct prefill *p)
     const bool turns = prefill_workgroups(p) && p->m->has_lds_read_tr;
     const bool lse = p->v->lse && p->v->mask == ATT_MASK_CAUSAL;
     const bool full = p->v->head_dim == 120 || (lse && p->v->head_dim == 128);
-    return turns && (p->bytes == 1 || full || p->v->head_dim > 128);
+    const bool wide_keys = p->v->head_dim > 128 && p->v->head_dim_v <= 128;
+    return turns && (p->bytes == 1 || full || wide_keys);
 }
 
 /* The first and one-past-last token of a sequence. */
@@ -364,8 +365,21 @@ void prefill_take_turns(struct prefill *p, void (*attend)(struct prefill *))
     take_turn(p, NULL, attend);
 }
 
-/* Groups of waves that share keys are for launches that have no more tiles than compute units.
- * Their sum takes as long as two rounds of the loop, so that there must be four of these. */
+/* Half of the queries, for launches that would leave compute units without any: in groups that
+ * share keys up to D 128, and of one wave a SIMD beyond that. */
+static bool takes_fewer_queries(const struct att_variant *v, const struct att_tile *t,
+                                const struct tir_machine *m)
+{
+    enum { SHARED = 128 };
+    struct att_tile first;
+    if (t->own[PREFILL_KEY_GROUPS])
+        return true;
+    return t->own[PREFILL_ALONE] && v->head_dim_v > SHARED && att_find_tile(v, m, &first, NULL) &&
+           first.rows * first.waves > t->rows * t->waves;
+}
+
+/* They are for launches that have no more tiles than compute units. The sum of groups takes as long
+ * as two rounds of the loop, so that there must be four of these. */
 bool prefill_second(const struct att_variant *v, const struct tir_machine *m,
                     struct att_second *second)
 {
@@ -373,12 +387,12 @@ bool prefill_second(const struct att_variant *v, const struct tir_machine *m,
     struct att_why why;
     for (unsigned i = 0; i < PREFILL_N_TILES; i++) {
         const struct att_tile *const t = &prefill_tiles[i];
-        if (!t->own[PREFILL_KEY_GROUPS] || !prefill_fits(v, t, m, &why))
+        if (!takes_fewer_queries(v, t, m) || !prefill_fits(v, t, m, &why))
             continue;
+        const int least = t->own[PREFILL_KEY_GROUPS] ? 3 * LEAST_KEYS + 1 : 0;
         *second = (struct att_second){
             .tile = i + 1,
-            .calls = {.rows = {{ARG_TILES, 0, m->cus},
-                               {ARG_MAX_SEQLEN_K, 3 * LEAST_KEYS + 1, INT32_MAX}},
+            .calls = {.rows = {{ARG_TILES, 0, m->cus}, {ARG_MAX_SEQLEN_K, least, INT32_MAX}},
                       .count = 2},
         };
         return true;
