@@ -324,6 +324,24 @@ static unsigned registers(const struct prefill *p)
     return (p->rows * (q / 2 + o + p->kv) + p->kv * o / 2) / TIR_WAVE_LANES;
 }
 
+/* Does a tile beyond D 128 have registers for more than tensors, and something to hide that
+ * beside? */
+static bool has_room_beside(const struct att_variant *v, const struct att_tile *t,
+                            const struct tir_machine *m, struct att_why *why)
+{
+    enum { NARROW = 128, CAPPED = 160, QUERIES = 256 };
+    if (t->rows * t->waves >= QUERIES && t->head_dim_v > NARROW && v->paged)
+        return att_reject(why, ATT_TILE, "has no registers for V of a cache in two halves");
+    if (t->own[PREFILL_FRESH_OFFSETS] && att_scales_scores(v) && v->head_dim_v > CAPPED)
+        return att_reject(why, ATT_TILE, "has no registers for a hook or a soft cap");
+    /* Copies of 40 registers a round, where the other tile has none, or the compiler's waits. */
+    if (t->own[PREFILL_ALONE] && v->paged && (m->has_lds_read_tr || att_is_shuffled(v)))
+        return att_reject(why, ATT_TILE, "has no registers for addresses of pages");
+    if (t->own[PREFILL_ALONE] && v->paged && v->kv_dtype == ATT_KV_DTYPE_INT8)
+        return att_reject(why, ATT_TILE, "has nothing to hide the conversion of int8 beside");
+    return true;
+}
+
 bool prefill_fits(const struct att_variant *v, const struct att_tile *t,
                   const struct tir_machine *m, struct att_why *why)
 {
@@ -341,11 +359,8 @@ bool prefill_fits(const struct att_variant *v, const struct att_tile *t,
     if (att_is_shuffled(v) && v->kv_scale >= ATT_KV_SCALE_TOKEN &&
         t->keys * t->head_dim_v > SCALED_VALUES * TIR_WAVE_LANES * t->waves)
         return att_reject(why, ATT_TILE, "has no registers for a scale beside each value");
-    /* Copies of 40 registers a round, where the other tile has none, or the compiler's waits. */
-    if (t->own[PREFILL_ALONE] && v->paged && (m->has_lds_read_tr || att_is_shuffled(v)))
-        return att_reject(why, ATT_TILE, "has no registers for addresses of pages");
-    if (t->own[PREFILL_ALONE] && v->paged && v->kv_dtype == ATT_KV_DTYPE_INT8)
-        return att_reject(why, ATT_TILE, "has nothing to hide the conversion of int8 beside");
+    if (!has_room_beside(v, t, m, why))
+        return false;
     const unsigned together = 256u / t->rows; /* rows in a register of all lanes, and its next */
     const unsigned late = t->own[PREFILL_LATE_EIGHTHS] ? t->own[PREFILL_LATE_EIGHTHS] : 4;
     if (t->late_power && t->keys * (late & -late) % (8 * together))
