@@ -659,16 +659,6 @@ static uint8_t loop_at(const struct prefill *p)
     return (uint8_t)(own[PREFILL_LOOP_AT] ? own[PREFILL_LOOP_AT] : own[PREFILL_EVEN_CODE]);
 }
 
-/* Has this wave no queries, as the second half of them has where the tile has no more than half of
- * its rows? */
-static struct tir_value is_spare(struct prefill *p)
-{
-    struct tir_builder *b = &p->b;
-    const int half = (int)prefill_queries(p) / 2, waves = (int)p->waves / 2;
-    return tir_and(b, tir_cmp_le(b, tir_sub(b, p->q_len, p->row0), tir_i32(b, half)),
-                   tir_cmp_ge(b, tir_wave_id(b), tir_i32(b, waves)));
-}
-
 /* Weights in bf16 have the exponents of O and l, which are in single precision: they take one half
  * of these and leave the other to values, so that fewer blocks follow a maximum that keeps growing.
  */
@@ -732,7 +722,7 @@ static void attend(struct prefill *p)
     struct tir_value kept[ATT_N_CARRY];
     const unsigned n_kept = att_attention_kept(&p->attention, carried, kept);
     if (prefill_halves_tiles(p))
-        tir_only_copies(b, is_spare(p));
+        tir_only_copies(b, prefill_is_spare(p));
     struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), n, tir_i32(b, 1), kept, n_kept);
     const struct att_block block = {.index = loop.index};
     att_attention_unpack(&p->attention, kept, carried);

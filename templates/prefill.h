@@ -155,6 +155,9 @@ void prefill_schedule(const struct prefill *p, struct tir_schedule *s);
 /** Is each tile of the last turn dealt to two workgroups, where there are enough? Where a tile has
  * no more than half of its queries, half of the waves only copy. */
 bool prefill_halves_tiles(const struct prefill *p);
+/** Has this wave no queries, as the second half of them has where the tile has no more than half of
+ * its rows? i1 */
+struct tir_value prefill_is_spare(struct prefill *p);
 
 /** Workgroups of a launch that take turns; 0: each tile of queries has its own. */
 int prefill_workgroups(const struct prefill *p);

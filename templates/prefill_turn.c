@@ -85,6 +85,14 @@ bool prefill_halves_tiles(const struct prefill *p)
     return prefill_workgroups(p) && p->v->mask == ATT_MASK_NONE && !full;
 }
 
+struct tir_value prefill_is_spare(struct prefill *p)
+{
+    struct tir_builder *b = &p->b;
+    const int half = (int)prefill_queries(p) / 2, waves = (int)p->waves / 2;
+    return tir_and(b, tir_cmp_le(b, tir_sub(b, p->q_len, p->row0), tir_i32(b, half)),
+                   tir_cmp_ge(b, tir_wave_id(b), tir_i32(b, waves)));
+}
+
 bool prefill_has_full_turns(const struct prefill *p)
 {
     const bool turns = prefill_workgroups(p) && p->m->has_lds_read_tr;
