@@ -97,7 +97,7 @@ static void a_sound_kernel_passes(void **state)
         fail_msg("%s", output);
     expect("simulated by hipsim");
     expect("beyond 4 GiB");
-    expect("1 of 1 kernels verified, 14 shapes, 0 failed");
+    expect("1 of 1 kernels verified, 15 shapes, 0 failed");
 }
 
 static void wrong_results_fail(void **state)
