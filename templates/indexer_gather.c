@@ -6,19 +6,19 @@
  * A page has all its keys, and their scales behind them. A lane takes 16 bytes of a key, and eight
  * lanes a key; of SHUFFLE, which keeps 16 tokens together, that is a block of 16 elements.
  */
-#include "ir/bits.h"
 #include "ir/builder.h"
 #include "templates/cache.h"
 #include "templates/gathered.h"
+#include "templates/index_page.h"
+#include "templates/index_score.h"
 #include "templates/scalar.h"
 #include "templates/template.h"
 
 #include <stdio.h>
 
 enum {
-    DIM = 128,
+    DIM = ATT_INDEX_DIM,
     CHUNK = 16, /* bytes of a lane */
-    TILE = 16,  /* tokens that SHUFFLE keeps together */
     FLOAT = 4,
     INT = 4,
 };
@@ -75,16 +75,8 @@ static struct places find_places(struct gather *g, struct tir_type column)
     const struct tir_value stride = tir_arg(b, ARG_PAGE_STRIDE, TIR_I64);
     const struct tir_value start = tir_mul(b, wide, tir_splat(b, stride, tir_typeof(b->f, wide)));
     const struct tir_value inside = tir_sub(b, token, att_page_first(&g->paging, page));
-    struct tir_value key = tir_mul(b, inside, tir_int_like(b, inside, DIM));
-    if (g->shuffle) {
-        const struct tir_value own = tir_and(b, inside, tir_int_like(b, inside, TILE - 1));
-        const struct tir_value group = tir_sub(b, inside, own);
-        key = tir_add(b, tir_mul(b, group, tir_int_like(b, group, DIM)),
-                      tir_mul(b, own, tir_int_like(b, own, CHUNK)));
-    }
-    const struct tir_value keys = att_times(b, att_page_tokens(&g->paging), DIM);
-    const struct tir_value scale =
-        tir_add(b, tir_mul(b, inside, tir_int_like(b, inside, FLOAT)), tir_splat(b, keys, t));
+    const struct tir_value key = att_index_key_byte(b, inside, DIM, g->shuffle);
+    const struct tir_value scale = att_index_scale_byte(&g->paging, inside, DIM);
     return (struct places){
         .key = tir_add(b, start, tir_convert(b, key, TIR_I64)),
         .scale = tir_add(b, start, tir_convert(b, scale, TIR_I64)),
@@ -111,16 +103,7 @@ static void copy_rows(struct gather *g, struct tir_type t)
     const struct tir_type column = tir_tile(b->f, TIR_I64, t.rows, 1, &slice);
     const struct places at = find_places(g, column);
     const struct tir_value base = tir_arg(b, ARG_KEYS, TIR_I64), zero = tir_i32(b, 0);
-    const struct att_cache cache = {
-        .b = b,
-        .shuffle = g->shuffle,
-        .dtype = TIR_FP8,
-        .size = 1,
-        .x = CHUNK,
-        .dim = DIM,
-        .base = base,
-        .block_stride = tir_i32(b, TILE * CHUNK),
-    };
+    const struct att_cache cache = att_index_keys(b, base, g->shuffle);
     const struct tir_value keys = att_cache_load(&cache, at.key, 0, t);
     struct tir_type f32 = column;
     f32.dtype = TIR_F32;

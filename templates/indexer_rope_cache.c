@@ -9,6 +9,7 @@
 #include "ir/address_map.h"
 #include "ir/bits.h"
 #include "ir/spread.h"
+#include "templates/index_page.h"
 #include "templates/rope.h"
 #include "templates/scalar.h"
 #include "templates/template.h"
@@ -275,28 +276,15 @@ static struct key_slot open_slot(struct indexer_rope *k)
         tir_add(b, tir_arg(b, ARG_KEYS, TIR_I64),
                 tir_mul(b, at_page.page, tir_arg(b, ARG_PAGE_STRIDE, TIR_I64)));
     const int bytes = key_bytes(k);
-    struct tir_value at = att_times(b, inside, bytes);
-    if (shuffle) {
-        const struct tir_value tile = tir_shr(b, inside, tir_i32(b, (int)tir_bits(TILE)));
-        const struct tir_value token = tir_and(b, inside, tir_i32(b, TILE - 1));
-        at = tir_add(b, att_times(b, tile, TILE * bytes), att_times(b, token, TILE));
-    }
-    const struct tir_value scale =
-        tir_add(b, att_times(b, att_page_tokens(&paging), bytes), att_times(b, inside, FLOAT));
+    const struct tir_value at = att_index_key_byte(b, inside, bytes, shuffle);
+    const struct tir_value scale = att_index_scale_byte(&paging, inside, bytes);
     const struct tir_type column = rope_head_column(p, &p->rotated, TIR_I32);
     const struct tir_value first = tir_convert(
         b, tir_cmp_eq(b, tir_row_index(b, column), tir_splat(b, tir_i32(b, 0), column)), TIR_I64);
     const struct tir_value own = tir_splat(b, att_wide(b, at), tir_typeof(b->f, first));
     const struct tir_value skip = tir_int_like(b, own, INT64_MIN);
     return (struct key_slot){
-        .cache = {.b = b,
-                  .shuffle = shuffle,
-                  .dtype = TIR_FP8,
-                  .size = 1,
-                  .x = TILE,
-                  .dim = DIM,
-                  .base = start,
-                  .block_stride = tir_i32(b, TILE * TILE)},
+        .cache = att_index_keys(b, start, shuffle),
         .at = at,
         .row = tir_select(b, tir_cmp_ne(b, first, tir_int_like(b, first, 0)), own, skip),
         .scales = tir_add(b, start, att_wide(b, scale)),
