@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ALiBi (Press et al., arXiv 2108.12409): every step away from the query costs slope[head]. The
- * launch's hook_arg points to one float32 slope per query head.
+ * ALiBi (Press et al., arXiv 2108.12409): every step away from the query, before or behind it,
+ * costs slope[head]. The launch's hook_arg points to one float32 slope per query head.
  */
 #include <attn_hook.h>
 
@@ -9,6 +9,6 @@ float attn_logits(float logit, int query, int key, int head, int q_len, int kv_l
                   const ATTN_DEVICE void *arg)
 {
     const ATTN_DEVICE float *slopes = arg;
-    int distance = query + kv_len - q_len - key;
-    return logit - slopes[head] * (float)distance;
+    float distance = (float)(query + kv_len - q_len - key);
+    return logit - slopes[head] * __builtin_fabsf(distance);
 }

@@ -64,7 +64,7 @@ def attention(q, k, v, *, scale=None, causal=True, window=(-1, -1), sinks=None, 
         if cap:
             s = cap * np.tanh(s / cap)
         if slopes is not None:
-            s = s + slopes[h] * (key - at)
+            s = s - slopes[h] * np.abs(key - at)
         s = np.where(seen, s, -np.inf)
         top = np.max(np.concatenate([s, np.full((n, 1), -1e300)], 1), 1, keepdims=True)
         p = np.where(seen, np.exp(s - top), 0)

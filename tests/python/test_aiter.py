@@ -46,7 +46,7 @@ def unshuffle_v(v):
 
 ALIBI = str(pathlib.Path(__file__).resolve().parents[2] / "examples/hooks/alibi.c")
 KERNELS = [
-    {"op": "prefill", "head_dim": D, "logits": ALIBI},
+    {"op": "prefill", "head_dim": D, "logits": ALIBI, "mask": ["causal", "none", "window"]},
     {"op": "prefill", "head_dim": D, "logits": ALIBI, "paged": True, "page_size": "any"},
     {"op": "decode", "head_dim": D, "page_size": P, "gqa": GQA, "logits": ALIBI},
     {"op": "prefill", "head_dim": D, "mask": ["causal", "none"], "lse": [False, True]},
@@ -162,8 +162,11 @@ class Calls:
         given = [self.t(x) for x in (q, k, v, cu, cu)]
         out = aiter.flash_attn_varlen_func(*given, 10, 10, causal=True, alibi_slopes=self.t(slopes))
         self.check(out, q, cu, [k], [v], slopes=slopes)
-        with self.assertRaisesRegex(aiter.NotServed, "alibi_slopes: they are served with a causal mask"):
-            aiter.flash_attn_varlen_func(*given, 10, 10, alibi_slopes=self.t(slopes))
+        for how in ({}, {"window_size": (3, 2)}):
+            out = aiter.flash_attn_varlen_func(*given, 10, 10, alibi_slopes=self.t(slopes), **how)
+            self.check(out, q, cu, [k], [v], slopes=slopes, causal=False, window=how.get("window_size", (-1, -1)))
+        with self.assertRaisesRegex(aiter.NotServed, "alibi_slopes: beside an LSE or sinks"):
+            aiter.flash_attn_varlen_func(*given, 10, 10, causal=True, return_lse=True, alibi_slopes=self.t(slopes))
         lengths = [70, 9]
         k, v, table, keys, values = self.paged(lengths, 31)
         for cu in (np.array([0, 1, 2], np.int32), np.array([0, 30, 31], np.int32)):

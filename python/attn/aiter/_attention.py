@@ -34,14 +34,16 @@ def numbers(scale, cap, mask, left, right):
     return dict(out, window_left=left, window_right=right) if mask == "window" else out
 
 
-def alibi_of(call, slopes, causal):
+def alibi_of(call, slopes, mask="none", lse=False, sinks=None):
     """The hook for ALiBi slopes, [query heads] of float32: "alibi", of examples/hooks/alibi.c. A
-    bias is slope * (key - query's own key), as AITER's is of the keys that a causal mask leaves."""
+    bias is -slope * |query's own key - key|, as AITER's documentation has it. With a causal mask some
+    of its kernels add slope * key: the same output, but an LSE and shares of sinks of their own."""
     if slopes is None:
         return None
     if slopes.ndim != 1 or c.dtype(slopes) != "f32":
         raise NotServed(call, "alibi_slopes: float32 [heads] is served, the same for each sequence")
-    c.refuse(call, alibi_slopes=(not causal, "they are served with a causal mask"))
+    c.refuse(call, alibi_slopes=(mask == "causal" and (lse or sinks is not None), "beside an LSE or sinks and a causal "
+                                 "mask: AITER's kernels have two of them"))
     return "alibi"
 
 
@@ -99,13 +101,13 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, ma
     more = numbers(softmax_scale, cap, mask, left, right)
     if block_table is None:
         desc = attention_desc(q, v.shape[2], k.shape[1], mask, sinks, cap, return_lse)
-        desc["logits"] = alibi_of(call, alibi_slopes, causal)
+        desc["logits"] = alibi_of(call, alibi_slopes, mask, return_lse, sinks)
         keys = {"k": k, "v": v, "cu_seqlens_k": cu_seqlens_k}
         head_dim_v = v.shape[2]
     else:
         cache = c.Cache(call, k, v, c.dtype(q))
         desc = attention_desc(q, cache.head_dim_v, cache.kv_heads, mask, sinks, cap, return_lse)
-        desc.update(paged=True, cache=cache.desc, logits=alibi_of(call, alibi_slopes, causal))
+        desc.update(paged=True, cache=cache.desc, logits=alibi_of(call, alibi_slopes, mask, return_lse, sinks))
         lens = c.cast(cu_seqlens_k[1:] - cu_seqlens_k[:-1], "int32")
         keys = dict(cache.tensors(), kv_lens=lens, block_table=block_table)
         head_dim_v = cache.head_dim_v
@@ -170,7 +172,7 @@ def mha_batch_prefill_func(q, k, v, cu_seqlens_q, kv_indptr, kv_page_indices, ma
     mask, left, right = mask_of(call, causal, window_size)
     sinks, cap = c.sinks_of(s, sink_ptr), logits_soft_cap or 0.0
     desc = attention_desc(q, cache.head_dim_v, cache.kv_heads, mask, sinks, cap, return_lse, made)
-    desc.update(logits=alibi_of(call, alibi_slopes, causal), q_dtype="fp8" if scales else None)
+    desc.update(logits=alibi_of(call, alibi_slopes, mask, return_lse, sinks), q_dtype="fp8" if scales else None)
     keys = dict(cache.tensors(), **scales)
     if block_table is not None:
         if seqlen_k is None:
@@ -287,7 +289,7 @@ def unified_attention(q, k, v, out, cu_seqlens_q, max_seqlen_q, seqused_k, max_s
     cu_seqlens_q, seqused_k, block_table = (c.cast(x, "int32") for x in (
         c.first(cu_seqlens_q, batch + 1), seqused_k, c.first(block_table, batch)))
     keys = dict(cache.tensors(), kv_lens=seqused_k, block_table=block_table)
-    logits = alibi_of(call, alibi_slopes, True)
+    logits = alibi_of(call, alibi_slopes)
     if max_seqlen_q <= DECODE_QUERIES:
         desc = decode_desc(q, cache, mask, sinks, cap, int(max_seqlen_q), "blocks", made=made)
         desc["logits"] = logits

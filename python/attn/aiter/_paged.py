@@ -34,7 +34,7 @@ def one_query(call, out, query, k, v, scale, kv_lens, table, most, slopes, kv_ca
     mask, cap = "window" if window > 0 else "causal", cap or 0.0
     desc = a.decode_desc(query, cache, mask, None, cap, 1,
                          "indices" if "kv_indices" in table else "blocks")
-    desc["logits"] = a.alibi_of(call, slopes, True)
+    desc["logits"] = a.alibi_of(call, slopes)
     more = a.numbers(scale, cap, mask, window - 1, 0)
     if slopes is not None:
         more["hook_arg"] = c.pointer(s.op("decode", **desc), slopes)

@@ -6,8 +6,9 @@ answers from it."""
 ROWS = (
     (("flash_attn_varlen_func",), "ATOM, SGLang, vLLM",
      "causal or not, windows, sinks of any type, soft cap, LSE, `out`, prefixes, `block_table` over NHD "
-     "pages, `alibi_slopes` with a causal mask",
-     "dropout, `bias`, padded `cu_seqlens`, a third window number, fp8 queries"),
+     "pages, `alibi_slopes` with any mask",
+     "LSE or sinks with `alibi_slopes` and a causal mask, dropout, `bias`, padded `cu_seqlens`, a third window number, "
+     "fp8 queries"),
     (("flash_attn_func",), "", "the same of [batch, length, heads, D]", "`cu_seqlens`, `num_splits`"),
     (("flash_attn_varlen_fp8_pertensor_func",), "SGLang",
      "causal or not, windows, sinks, soft cap; the output is bf16", "other numbers than fp8"),
