@@ -43,9 +43,10 @@ def fp8_bytes(shape, seed):
     return np.where(out == 128, 0, out).astype(np.uint8)
 
 
-def attention(q, k, v, *, scale=None, causal=True, window=(-1, -1), sinks=None, cap=0.0, slopes=None):
+def attention(q, k, v, *, scale=None, causal=True, window=(-1, -1), sinks=None, cap=0.0, slopes=None,
+              mask=None):
     """One sequence, in double: q [n, heads, D], k and v [m, kv heads, D] -> out, lse [heads, n].
-    The diagonal is at the bottom right; rows that see nothing give 0 and -inf."""
+    The diagonal is at the bottom right; rows that see nothing give 0 and -inf. mask [n, m]: also."""
     q, k, v = (np.asarray(x, np.float64) for x in (q, k, v))
     n, heads, dim = q.shape
     m, group = k.shape[0], heads // k.shape[1]
@@ -59,6 +60,8 @@ def attention(q, k, v, *, scale=None, causal=True, window=(-1, -1), sinks=None, 
         seen &= key >= at - window[0]
     if window[1] >= 0:
         seen &= key <= at + window[1]
+    if mask is not None:
+        seen &= mask != 0
     for h in range(heads):
         s = q[:, h] @ k[:, h // group].T * scale
         if cap:

@@ -22,6 +22,7 @@ from attn.aiter._cache import (cp_mha_gather_cache, fused_qk_norm_rope_cache_blo
                                reshape_and_cache_with_block_quant,
                                reshape_and_cache_with_pertoken_quant)
 from attn.aiter._common import NotServed, use
+from attn.aiter._extend import extend_attention_fwd
 from attn.aiter._indexer import (cp_gather_indexer_k_quant_cache, deepgemm_fp8_paged_mqa_logits, fp8_mqa_logits,
                                  indexer_k_quant_and_cache, indexer_qk_rope_quant_and_cache, top_k_per_row_decode,
                                  top_k_per_row_prefill)

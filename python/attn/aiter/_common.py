@@ -170,12 +170,12 @@ def ones(like, n):
     return sys.modules["numpy"].ones(n, "float32")
 
 
-def arange(like, n):
-    """[n] int32 0, 1, ... where `like` is."""
+def arange(like, n, name="int32"):
+    """[n] 0, 1, ... where `like` is."""
     if is_torch(like):
         torch = sys.modules["torch"]
-        return torch.arange(n, dtype=torch.int32, device=like.device)
-    return sys.modules["numpy"].arange(n, dtype="int32")
+        return torch.arange(n, dtype=getattr(torch, name), device=like.device)
+    return sys.modules["numpy"].arange(n, dtype=name)
 
 
 def numbered(n, step):
@@ -199,6 +199,28 @@ def squares(x):
 
 def where(here, a, b):
     return sys.modules["torch" if is_torch(a) else "numpy"].where(here, a, b)
+
+
+def least(x, n):
+    """The smaller of each element and a number."""
+    return x.clamp(max=n) if is_torch(x) else sys.modules["numpy"].minimum(x, n)
+
+
+def most(x, n):
+    """The larger of each element and a number."""
+    return x.clamp(min=n) if is_torch(x) else sys.modules["numpy"].maximum(x, n)
+
+
+def sums(x):
+    """x[0], x[0] + x[1], ..."""
+    return x.cumsum(0)
+
+
+def place(ends, x):
+    """Returns how many of the ascending `ends` are no more than each x."""
+    if is_torch(x):
+        return sys.modules["torch"].searchsorted(ends, x, right=True)
+    return sys.modules["numpy"].searchsorted(ends, x, "right")
 
 
 def repeated(like, n, times):

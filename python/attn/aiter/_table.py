@@ -16,6 +16,10 @@ ROWS = (
      "`[slots, H, D]`, NHD and SHUFFLE caches, both page tables, fp8 caches with `k_descale` or "
      "`kv_block_descale`, fp8 queries with `q_descale` beside a scale per tensor, LSE, `alibi_slopes` as "
      "above", "`sink_size`"),
+    (("extend_attention_fwd",), "",
+     "causal or not, soft cap, a custom mask of the new tokens or of the prefix too, any `kv_indices`; two launches and "
+     "their sum, one where there is no prefix. A custom mask stands in place of `is_causal`",
+     "a cache of another type than the queries"),
     (("pa_fwd_asm",), "ATOM, vLLM",
      "any D, GQA ratio and page that the pack has; fp8 and int8 with scales per token; several queries; "
      "values of four dimensions are taken as the SHUFFLE memory that they are",
@@ -120,7 +124,6 @@ MISSING = (
     ("fmha_v3_fwd", "SGLang", _ENTRY),
     ("fmha_v3_varlen_fwd", "SGLang", _ENTRY),
     ("pa_decode_bf16_asm", "ATOM", "it is of gfx1250, with fp8 queries"),
-    ("extend_attention_fwd", "", "two caches in one call, with a mask, are not read"),
     ("fused_qknorm_idxrqknorm", "ATOM", "the index cache of MiniMax-M3 is not written"),
     ("concat_and_cache_mla_seg", "ATOM", _PACKED),
     ("fused_qk_rope_concat_and_cache_mla_seg", "ATOM", _PACKED),
