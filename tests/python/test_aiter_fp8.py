@@ -217,6 +217,7 @@ class Fp8:
         wide = np.kron(scales, np.ones((128, 128))) * FP8[bytes_w]
         for rows, given, w, w_given in (
                 (FP8[stored[0]] * stored[1], stored, weight.astype(np.float64), (weight, None)),
+                (plain.astype(np.float64) * 0.3, (plain, np.array([0.3], np.float32)), wide, (bytes_w, scales)),
                 (plain.astype(np.float64), (plain, None), wide, (bytes_w, scales))):
             k, v = (self.t(np.full((cu[-1], heads, n), 7, np.float16)) for n in (192, 128))
             aiter.gather_kv_b_proj(

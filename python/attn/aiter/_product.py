@@ -78,6 +78,9 @@ def gather_kv_b_proj(k_buffer, k_scale, kv_indptr, kv_indices, kv_prefix_sum_con
          page_table="indices")(
         k_out=latents, v_out=rope, cu_seqlens_k=kv_prefix_sum_context_lens[:batch + 1], kv_indptr=kv_indptr,
         kv_indices=kv_indices, max_seqlen_k=tokens, **cache.tensors(), stream=stream)
+    if c.dtype(k_buffer) == "fp16" and k_scale is not None:  # AITER passes over the scale of bf16 alone
+        for x in (latents, rope):
+            x *= c.scalar(call, "k_scale", k_scale)
     outs = {"out": k_prefix[..., :nope], "tail": rope[:, 0], "tail_out": k_prefix[..., nope:]}, {"out": v_prefix}
     for (weights, w, scale), more in zip(parts, outs):
         s.op("head_product", dtype=own, weights=weights, head_dim=LATENT, head_dim_v=w.shape[1], heads=heads,

@@ -94,8 +94,8 @@ ROWS = (
      "absorption products of fp8 weights with one scale, either order of heads and tokens, `YQ`; `config` is not "
      "looked at", "`bias`, other groups than of 128, weights of int8"),
     (("gather_kv_b_proj",), "ATOM",
-     "pages of any size, fp8 caches with a scale; weights of the model's type, or of fp8 with a scale for each 128 x 128; "
-     "three launches", "`weight_preshuffle`, `shuffled_kv_cache`, scales of rows, fp4, keys and values of fp8"),
+     "pages of any size, caches of fp8, and of fp16 too, with a scale, which bf16 does not look at; weights of the model's "
+     "type, or of fp8 with a scale for each 128 x 128; three launches", "`weight_preshuffle`, `shuffled_kv_cache`, scales of rows, fp4, keys and values of fp8"),
     (("indexer_qk_rope_quant_and_cache", "indexer_k_quant_and_cache"), "ATOM, SGLang, vLLM",
      "plain and ue8m0 scales, pre-shuffled or not; rows of 132 bytes or longer; queries of tokens without a slot are "
      "written too", "scales of fewer than 128 elements"),
