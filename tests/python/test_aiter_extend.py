@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""attn.aiter's calls that are made of several launches: new tokens behind a cached prefix."""
+"""attn.aiter's calls that are made of several launches or of copies: new tokens behind a cached prefix, and caches
+with scales of several pages."""
 import unittest
 
 import numpy as np
@@ -7,7 +8,8 @@ import numpy as np
 import attn.aiter as aiter
 import support
 import test_aiter as base
-from test_aiter import D, H, HK, torch
+from support import FP8, FP8_MAX, FP8_TINY
+from test_aiter import D, H, HK, P, torch
 
 KERNELS = [
     {"op": "prefill", "head_dim": D, "mask": ["causal", "none", "custom"], "soft_cap": [False, True],
@@ -15,6 +17,8 @@ KERNELS = [
     {"op": "prefill", "head_dim": D, "mask": ["none", "custom"], "soft_cap": [False, True], "lse": True, "paged": True,
      "page_size": "any", "page_table": "indices"},
     {"op": "combine", "head_dim": D, "partials": "pair"},
+    {"op": "cache_write", "head_dim": D, "kv_layout": ["shuffle", "shuffle_k"], "kv_dtype": "fp8", "kv_scale": "block"},
+    {"op": "cache_write", "head_dim": D, "kv_layout": "shuffle", "kv_dtype": "int8", "kv_scale": "block"},
 ]
 
 
@@ -89,6 +93,61 @@ class Extend:
             aiter.extend_attention_fwd(*given, *(self.t(x) for x in caches), *rest)
         with self.assertRaises(TypeError):  # SGLang's function of this name has scales in front of sm_scale
             aiter.extend_attention_fwd(*given, *(self.t(x) for x in caches), *rest, 1.0, 1.0, 0.1, logit_cap=0.0)
+
+
+    # ---- Scales of several pages
+
+    def block_quant(self, size, asm, dtype=np.uint8):
+        """Three writes of two sequences, in blocks 3, 1 and 0 and, of the second, in 4: a prompt, its next chunk, which is
+        three times as large, and a token each."""
+        call, blocks, split = aiter.reshape_and_cache_with_block_quant_for_asm_pa, 6, size // P
+        number, largest, least = (FP8, FP8_MAX, FP8_TINY) if dtype == np.uint8 else (None, 127, 0.5)
+        pages = [self.t(np.random.default_rng(i).integers(0, 100, (blocks * split, HK, *shape)).astype(dtype))
+                 for i, shape in enumerate(((D // 16, P, 16), (1, D, 16) if asm else (D, P)))]
+        before = [self.back(x).copy() for x in pages]
+        scales = [self.t(np.full((blocks, HK) if asm else (HK, blocks), 0.5, np.float32)) for _ in range(2)]
+        slots = [np.concatenate([np.arange(size) + block * size for block in ids]) for ids in ((3, 1, 0), (4,))]
+        held = {block: [np.zeros((0, HK, D))] * 2 for block in range(blocks)}
+        for first, n, factor in ((0, size - 20, 1), (size - 20, 25, 3), (size + 5, 1, 2)):
+            # Of the second sequence only the first tokens fit, and the others have no slot.
+            at = np.full((2, n), -1, np.int64)
+            at[0], fit = slots[0][first:first + n], slots[1][first:first + n]
+            at[1, :len(fit)] = fit
+            rows = [support.random((2, n, HK, D), first + i) * np.float16(factor) for i in range(2)]
+            call(*map(self.t, rows), *pages, *scales, self.t(at.ravel()), asm, size)
+            for s, t in zip(*np.nonzero(at >= 0)):
+                block = at[s, t] // size
+                held[block] = [np.concatenate([x, r[s, t][None].astype(np.float64)]) for x, r in zip(held[block], rows)]
+        for i, (cache, scale, back) in enumerate(zip(pages, scales, (base.unshuffle_k, base.unshuffle_v if asm else (
+                lambda x: x.transpose(0, 3, 1, 2))))):
+            scale, bits = self.back(scale) if asm else self.back(scale).T, self.back(cache)
+            got = back(bits).reshape(blocks, size, HK, D)
+            got = got if number is None else number[got]
+            for block, rows in ((b, x[i]) for b, x in held.items()):
+                n = len(rows)
+                if n == 0:
+                    part = slice(block * split, (block + 1) * split)
+                    np.testing.assert_array_equal(bits[part], before[i][part])
+                    np.testing.assert_array_equal(scale[block], 0.5)
+                    continue
+                np.testing.assert_allclose(scale[block], np.abs(rows).max((0, 2)) / largest, 1e-5)
+                # Rounded, and the first tokens once more.
+                step = np.abs(rows) / 7.5 if number is not None else 0
+                self.assertTrue((np.abs(got[block, :n] * scale[block][:, None] - rows)
+                                 <= step + 2.001 * scale[block][:, None] * least).all(), f"block {block}")
+                old = back(before[i]).reshape(blocks, size, HK, D)[block, n:]
+                np.testing.assert_array_equal(back(bits).reshape(blocks, size, HK, D)[block, n:], old)
+
+    def test_reshape_and_cache_with_block_quant_for_asm_pa(self):
+        self.block_quant(128, True)
+        self.block_quant(256, True, np.int8)
+        self.block_quant(256, False)
+        row, slots = self.t(np.zeros((1, 2, HK, D), np.float16)), self.t(np.arange(2))
+        pages = [self.t(np.zeros((12, HK, *shape), np.uint8)) for shape in ((D // 16, P, 16), (1, D, 16))]
+        scale = self.t(np.ones((1, HK), np.float32))
+        for size in (128, 64):
+            with self.assertRaisesRegex(aiter.NotServed, f"12 pages of 16 tokens in blocks of {size}"):
+                aiter.reshape_and_cache_with_block_quant_for_asm_pa(row, row, *pages, scale, scale, slots, True, size)
 
 
 class WithNumpy(Extend, unittest.TestCase):

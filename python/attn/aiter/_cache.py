@@ -80,10 +80,9 @@ def reshape_and_cache_with_pertoken_quant(key, value, key_cache, value_cache, k_
     write(call, key, value, key_cache, value_cache, slot_mapping, *scales, True, kv_scale="token")
 
 
-def of_pages(call, scales, key_cache, asm_layout):
+def of_pages(call, scales, pages, heads, asm_layout):
     """Scales as [pages, kv heads]. That is their order in memory with asm_layout, whatever dimensions they
     are given; without it they are [kv heads, pages]."""
-    pages, heads = key_cache.shape[:2]
     c.refuse(call, k_dequant_scales=(c.count(scales) != pages * heads, f"{c.count(scales)} scales for "
                                      f"{pages} pages of {heads} heads"))
     return c.view(scales, pages, heads) if asm_layout else c.transpose(c.view(scales, heads, pages))
@@ -96,7 +95,7 @@ def reshape_and_cache_with_block_quant(key, value, key_cache, value_cache, k_deq
     call = "reshape_and_cache_with_block_quant"
     if asm_layout:
         value_cache = as_shuffled(key_cache, value_cache)
-    scales = [of_pages(call, x, key_cache, asm_layout) for x in (k_dequant_scales, v_dequant_scales)]
+    scales = [of_pages(call, x, *key_cache.shape[:2], asm_layout) for x in (k_dequant_scales, v_dequant_scales)]
     write(call, c.view(key, -1, *key.shape[-2:]), c.view(value, -1, *value.shape[-2:]), key_cache, value_cache,
           c.view(slot_mapping, -1), *scales, True, kv_scale="block")
 

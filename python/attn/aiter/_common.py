@@ -211,9 +211,33 @@ def most(x, n):
     return x.clamp(min=n) if is_torch(x) else sys.modules["numpy"].maximum(x, n)
 
 
-def sums(x):
+def sums(x, axis=0):
     """x[0], x[0] + x[1], ..."""
-    return x.cumsum(0)
+    return x.cumsum(axis)
+
+
+def scattered(n, width, at, x):
+    """[n, width] of -1, with the elements of the rows of x at the columns `at`."""
+    if is_torch(x):
+        return x.new_full((n, width), -1).scatter_(1, at, x)
+    out = sys.modules["numpy"].full((n, width), -1, x.dtype)
+    sys.modules["numpy"].put_along_axis(out, at, x, 1)
+    return out
+
+
+def permute(x, order):
+    """A view with its dimensions in this order."""
+    return x.permute(*order) if is_torch(x) else x.transpose(order)
+
+
+def bytes_of(x):
+    """A tensor of bytes, as numbers that libraries copy."""
+    return x if str(x.dtype).rsplit(".", 1)[-1] in ("uint8", "int8") else reinterpret(x, "uint8")
+
+
+def as_type(x, like):
+    """The same memory as elements of another tensor's type."""
+    return x if x.dtype == like.dtype else x.view(like.dtype)
 
 
 def place(ends, x):

@@ -54,6 +54,10 @@ ROWS = (
       "reshape_and_cache_with_block_quant"), "ATOM",
      "SHUFFLE (`asm_layout=True`) and NHD; slots of int32 or int64; with `asm_layout=False` values are `[page, head, D, "
      "token]`, and scales `[head, slot]` or `[head, page]`. int8 is rounded to the nearest, by AITER towards zero", ""),
+    (("reshape_and_cache_with_block_quant_for_asm_pa",), "",
+     "the same with scales of 128 or 256 tokens in pages of fewer: the blocks that get tokens are copied, written as pages "
+     "of that size, and copied back. None of the calls above reads such scales", "sequences whose tokens do not follow each "
+     "other"),
     (("cp_mha_gather_cache",), "ATOM, vLLM",
      "NHD, and SHUFFLE of five dimensions or those of NHD; scales per token or tensor, or fp8 as it is without `dequant`",
      "`dequant` of 16 bits, outputs of fp8"),
@@ -119,8 +123,6 @@ _FP4 = "keys of 4 bits are not read"
 
 # (call, engines, why not)
 MISSING = (
-    ("reshape_and_cache_with_block_quant_for_asm_pa", "",
-     "its scales are of blocks of 128 or 256 tokens, not of pages"),
     ("fmha_v3_fwd", "SGLang", _ENTRY),
     ("fmha_v3_varlen_fwd", "SGLang", _ENTRY),
     ("pa_decode_bf16_asm", "ATOM", "it is of gfx1250, with fp8 queries"),

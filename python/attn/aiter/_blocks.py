@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""New tokens into a cache whose scales are of blocks of several pages. The blocks that get tokens are copied, written as
+one page each, and copied back; torch or numpy does the copies, without a look at slots from the host."""
+from attn.aiter import _cache
+from attn.aiter import _common as c
+from attn.aiter._common import NotServed
+
+KEYS, VALUES, COLUMNS = (0, 2, 3, 1, 4, 5), (0, 2, 1, 3, 4, 5), (0, 2, 3, 1, 4)  # SHUFFLE; values [page, head, D, token]
+
+
+class Blocks:
+    """Copies of the blocks of a batch: of the i-th sequence i * n to i * n + n - 1, as its tokens come to them."""
+
+    def __init__(self, slots, n, size):
+        batch, there, block = slots.shape[0], slots >= 0, slots // size
+        turn = c.cast(there, "int64")  # where a token begins a block
+        turn[:, 1:] *= block[:, 1:] != block[:, :-1]
+        own = c.least(c.most(c.sums(turn, 1) - 1, 0), n - 1)
+        ids = c.scattered(batch, n + 1, c.where(there, own, n), block)[:, :n].reshape(-1)
+        first = c.arange(slots, batch, "int64")[:, None] * n
+        self.slots = c.where(there, (first + own) * size + slots % size, -1)
+        # A copy that no token needs is one of another's block, and goes back as that one does.
+        used, at = ids >= 0, c.arange(slots, batch * n, "int64")
+        self.source = c.where(used, at, c.cast(used, "int64").argmax(0))
+        self.ids = c.most(ids, 0)
+
+    def copy(self, x):
+        return c.dense(x[self.ids])
+
+    def put_back(self, x, copies):
+        x[self.ids[self.source]] = copies[self.source]
+
+
+def as_page(pages, order):
+    """Copies of blocks [n, pages of a block, ...] as one page each."""
+    x = c.dense(c.permute(pages, order))
+    tokens = order.index(1)  # the pages of a block are in front of what they have in order
+    return c.view(x, *x.shape[:tokens], x.shape[tokens] * x.shape[tokens + 1], *x.shape[tokens + 2:])
+
+
+def as_pages(page, order, shape):
+    """The way back, to copies of this shape."""
+    wide = c.view(page, *(shape[i] for i in order))
+    return c.permute(wide, [order.index(i) for i in range(len(order))])
+
+
+def reshape_and_cache_with_block_quant_for_asm_pa(key, value, key_cache, value_cache, k_dequant_scales, v_dequant_scales,
+                                                  slot_mapping, asm_layout, ori_block_size=128):
+    """New tokens [batch, length, heads, D] into fp8 or int8 SHUFFLE pages, of which ori_block_size tokens share a scale of
+    each head: [blocks, kv heads], or without asm_layout [kv heads, blocks] beside values [page, head, D, token]."""
+    call = "reshape_and_cache_with_block_quant_for_asm_pa"
+    if key.ndim != 4 or value.ndim != 4:
+        raise NotServed(call, "key and value have the dimensions [batch, length, heads, D]")
+    batch, length, size = key.shape[0], key.shape[1], int(ori_block_size)
+    pages, heads, page = key_cache.shape[0], key_cache.shape[1], key_cache.shape[3]
+    stored = c.dtype(key_cache)
+    c.refuse(call, ori_block_size=(size not in (128, 256) or size % page != 0 or pages * page % size != 0,
+                                   f"{pages} pages of {page} tokens in blocks of {size}: AITER has 128 and 256"),
+             key_cache=(stored not in ("fp8", "int8"), f"it is {stored}"))
+    if asm_layout:
+        value_cache = _cache.as_shuffled(key_cache, value_cache)
+    orders = (KEYS, VALUES if value_cache.ndim == 5 else COLUMNS)
+    b = Blocks(c.cast(c.view(slot_mapping[:batch * length], batch, length), "int64"), (length + size - 2) // size + 1, size)
+    parts = [c.view(c.bytes_of(x), -1, size // page, *x.shape[1:]) for x in (key_cache, value_cache)]
+    scales = [_cache.of_pages(call, x, pages * page // size, heads, asm_layout)
+              for x in (k_dequant_scales, v_dequant_scales)]
+    copies, scale_copies = [b.copy(x) for x in parts], [b.copy(x) for x in scales]
+    whole = [c.as_type(as_page(x, order), key_cache) for x, order in zip(copies, orders)]
+    rows = [c.view(x, -1, *x.shape[-2:]) for x in (key, value)]
+    _cache.write(call, *rows, *whole, c.view(b.slots, -1), *scale_copies, True, kv_scale="block")
+    for x, copy, page_x, order in zip(parts, copies, whole, orders):
+        b.put_back(x, as_pages(c.bytes_of(page_x), order, copy.shape))
+    for x, copy in zip(scales, scale_copies):
+        b.put_back(x, copy)
