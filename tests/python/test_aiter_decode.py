@@ -30,6 +30,11 @@ KERNELS = [
      "lse": [False, True], "page_table": "indices", "q_len": 4},
     {"op": "mla_decode", "head_dim": 576, "head_dim_v": 512, "gqa": "any", "page_size": "any",
      "lse": True},
+    {"op": "mla_decode", "head_dim": 576, "head_dim_v": 512, "gqa": "any", "page_size": 1,
+     "lse": True, "q_len": 2},
+    {"op": "mla_decode", "head_dim": 576, "head_dim_v": 512, "gqa": "any", "page_size": 1, "page_table": "indices",
+     "lse": True, "q_len": 2},
+    {"op": "mla_decode", "head_dim": 576, "head_dim_v": 512, "gqa": "any", "page_size": 1, "page_table": "indices"},
     {"op": "mla_decode", "head_dim": 576, "head_dim_v": 512, "gqa": "any", "page_size": "any", "lse": True,
      "page_table": "indices", "q_len": 2, "sharded": True},
     {"op": "combine", "head_dim": [D, 512], "partials": "csr"}, {"op": "plan"},
@@ -319,8 +324,44 @@ class Decode:
     def test_mla_prefill_fwd(self):
         out, lse = self.latent([4, 3], [700, 3], aiter.mla_prefill_fwd)
         self.assertIsNotNone(lse)
-        with self.assertRaisesRegex(aiter.NotServed, "65 queries of a sequence"):
-            self.latent([65], [700], aiter.mla_prefill_fwd)
+        for q_lens in ([3, 1], [65, 4, 9], [1, 80]):  # of other lengths than the pack's, and in pieces
+            _, lse = self.latent(q_lens, [400, 90, 30][:len(q_lens)], aiter.mla_prefill_fwd)
+            self.assertIsNotNone(lse)
+        with self.assertRaisesRegex(aiter.NotServed, "no soft cap"):
+            self.latent([3], [700], aiter.mla_prefill_fwd, logit_cap=30.0)
+
+    def test_mla_gluon(self):
+        lengths, heads = [700, 33, 2], 5
+        indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+        rows, slots = support.random((800, 576), 1), np.random.default_rng(3).permutation(800)[:indptr[-1]]
+        slots, table = slots.astype(np.int32), np.zeros((3, 700), np.int32)
+        for s, n in enumerate(lengths):
+            table[s, :n] = slots[indptr[s]:indptr[s + 1]]
+        wide, apart = (support.random((3, 2, heads, 576), i) for i in (2, 4))
+        for q, cut in ((wide, lambda x: (x[..., :512], x[..., 512:])),  # of one tensor, and of two
+                       (apart, lambda x: [self.t(np.ascontiguousarray(self.back(y))) for y in (x[..., :512], x[..., 512:])])):
+            for lists in ((self.t(table), self.t(np.array(lengths, np.int64)), True),
+                          (self.t(slots), self.t(indptr), False)):
+                out = self.t(np.zeros((3, 2, heads, 512), np.float16))
+                got, lse = aiter.mla_gluon(*cut(self.t(q)), self.t(rows), out, *lists[:2], 0.05, use_2d_view=lists[2],
+                                           return_lse=True)
+                self.assertIs(got, out)
+                for s, n in enumerate(lengths):
+                    x = rows[table[s, :n], None]
+                    want, want_lse = support.attention(q[s], x, x[..., :512], scale=0.05)
+                    support.close(self.back(out)[s], want, support.bound(x))
+                    support.close(self.back(lse)[s].T, want_lse, 1e-3)
+        one = self.t(np.zeros((3, heads, 512), np.float16))
+        given = (self.t(wide[:, 0, :, :512].copy()), self.t(wide[:, 0, :, 512:].copy()), self.t(rows), one, self.t(slots),
+                 self.t(indptr), 0.05)
+        aiter.mla_gluon(*given, use_2d_view=False)
+        want, _ = support.attention(wide[0, :1], rows[table[0], None], rows[table[0], None, :512], scale=0.05)
+        support.close(self.back(one)[:1], want, support.bound(rows))
+        for words, more in (("DeepSeek-V4", {"has_pe": False}), ("no sinks", {"attn_sink": one}),
+                            ("one row", {"k_pe": one}), ("the cache is fp16", {"kv_scale": 0.5}),
+                            ("512 elements", {"kv_pe_offset": 0})):
+            with self.assertRaisesRegex(aiter.NotServed, words):
+                aiter.mla_gluon(*given, use_2d_view=False, **more)
 
     def test_decode_attention_fwd(self):
         lengths, heads, page = [1000, 33, 0], 5, 16

@@ -11,6 +11,7 @@ import numpy as np
 import attn
 import attn.aiter as aiter
 import support
+from attn.aiter import _common
 import test_aiter as base
 from support import FP8, FP8_MAX
 from test_aiter import D, H, HK, P, X, torch
@@ -22,7 +23,7 @@ KERNELS = [
     {"op": "rope_qk_norm_cache", "head_dim": D, "rope": "neox", "rotary_dim": D, "keep_kv": True, "kv_layout": "nhd",
      "cos_sin": "same", "kv_dtype": "fp8", "kv_scale": ["none", "tensor"]},
     {"op": "rope_qk_norm_cache", "head_dim": D, "rope": "gptj", "norm": "rms", "rotary_dim": D, "kv_layout": "nhd",
-     "cos_sin": "same"},
+     "cos_sin": "same", "keep_kv": [False, True]},
     {"op": "rope_qk_norm_cache", "head_dim": 64, "rope": ["neox", "gptj"], "keep_kv": True, "cos_sin": "same"},
     {"op": "rope_qk_norm_cache", "head_dim": D, "rope": "neox", "norm": "full", "rotary_dim": 64, "keep_kv": True,
      "cos_sin": "same"},
@@ -235,6 +236,38 @@ class Forms:
         self.refused("of which 64 rotate", aiter.rope_cached_positions_fwd_inplace, given[0][..., :32], cos, sin,
                      positions, 0, True, False)
 
+    def test_halves_of_one_table(self):
+        table, at = self.table(64, np.float16), np.array([3, 49, 0, 7], np.int64)
+        whole, session = self.t(table), _common._devices[0]
+        session.made.kept.clear()
+        for offsets in (None, np.array([1, 0, 2, -7], np.int64)):
+            rows = [support.random((4, h, 64), h) for h in (H, HK)]
+            given = [self.t(x.copy()) for x in rows]
+            got = aiter.rope_cached_thd_positions_offsets_2c_fwd_inplace(
+                *given, whole[:, :32], whole[:, 32:], self.t(at), None if offsets is None else self.t(offsets), 0,
+                reuse_freqs_front_part=True, nope_first=False)
+            places = at if offsets is None else at + offsets
+            for found, kept, x in zip(got, given, rows):
+                self.assertIs(found, kept)
+                support.close(self.back(found), self.rotate(x, table, places, True), self.ROPE)
+        self.assertFalse(session.made.kept, "a table was copied")
+        self.refused("outputs are where", aiter.rope_cached_thd_positions_offsets_2c_fwd_inplace, *given, whole[:, :32],
+                     whole[:, 32:], self.t(at), None, 0, True, False, True)
+        cos, other = whole[:, :32], whole[:, 32:].clone() if self.torch else whole[:, 32:].copy()
+        aiter.rope_cached_thd_positions_offsets_2c_fwd_inplace(*given, cos, other, self.t(at), None, 0, True, False)
+        self.assertEqual(len(session.made.kept), 1)
+
+    def test_scales_in_the_hosts_memory(self):
+        if not self.torch:
+            return
+        session, scale = _common.Session(self.device), torch.ones(())
+        gpu = mock.Mock(is_cuda=True, device="cpu")
+        near = _common.near(session, scale, gpu)
+        self.assertIs(_common.near(session, scale, gpu), near)
+        self.assertEqual(len(session.made.kept), 1)
+        self.assertIs(_common.near(session, scale, scale), scale)
+        self.assertIsNone(_common.near(session, None, gpu))
+
     def test_norm_over_all_heads(self):
         qkv = support.random((4, (H + 2 * HK) * D), 1)
         rows = np.split(qkv, [H * D, (H + HK) * D], 1)
@@ -271,6 +304,13 @@ class Forms:
         x = k.astype(np.float64)
         want = x / np.sqrt((x * x).mean(1, keepdims=True) + 1e-6) * wk
         support.close(self.back(out), want, 4 * support.HALF * float(np.abs(want).max()))
+        got = aiter._fused_qk_rmsnorm(q_out=None, q=self.t(q), q_weight=self.t(w), q_eps=1e-6, k_out=out, k=self.t(k),
+                                      k_weight=self.t(wk), k_eps=1e-6)
+        self.assertIs(got[1], out)
+        for found, x, weight in zip(got, (q, k), (w, wk)):
+            x = x.astype(np.float64)
+            want = x / np.sqrt((x * x).mean(1, keepdims=True) + 1e-6) * weight
+            support.close(self.back(found), want, 4 * support.HALF * float(np.abs(want).max()))
 
     def test_keys_and_values_that_nobody_wants(self):
         qkv, weight = self.t(support.random((4, (H + 2 * HK) * D), 1)), self.t(support.random((D,), 2))
@@ -284,8 +324,16 @@ class Forms:
 
         call(None, None)
         self.assertTrue(self.back(q_out).any())
-        rows = self.zeros(4, HK, D)
-        self.refused("v_out: None, k_out is not", call, rows, None)
+        rows, kept = self.zeros(4, HK, D), self.zeros(4, HK, D)
+        packed = self.back(qkv).copy()
+        call(None, rows)
+        np.testing.assert_array_equal(self.back(qkv), packed)
+        np.testing.assert_array_equal(self.back(rows), packed[:, (H + HK) * D:].reshape(4, HK, D))
+        call(kept, None)
+        want = self.rotate(packed[:, H * D:(H + HK) * D].reshape(4, HK, D), self.table(D, np.float16), np.arange(4), False,
+                           self.back(weight), 1e-6)
+        support.close(self.back(kept), want, self.ROPE)
+        np.testing.assert_array_equal(self.back(qkv), packed)
         self.refused("AITER gives back its bytes", call, rows, rows, np.uint8)
 
     # ---- What is not served

@@ -11,7 +11,8 @@ from support import FP8, FP8_MAX
 from test_aiter import D, H, HK, P, torch
 
 KERNELS = [
-    {"op": "prefill", "head_dim": D, "q_dtype": "fp8", "dtype": "bf16", "mask": ["causal", "none", "window"]},
+    {"op": "prefill", "head_dim": D, "q_dtype": "fp8", "dtype": "bf16", "mask": ["causal", "none", "window"],
+     "lse": [False, True]},
     {"op": "prefill", "head_dim": D, "q_dtype": "fp8", "paged": True, "page_size": "any",
      "kv_dtype": "fp8", "kv_scale": "tensor"},
     {"op": "decode", "head_dim": D, "page_size": P, "gqa": H // HK, "q_dtype": "fp8", "kv_dtype": "fp8",
@@ -84,6 +85,38 @@ class Fp8:
             aiter.flash_attn_varlen_fp8_pertensor_func(
                 self.t(x.astype(np.float16)), *given[1:], 35, 70)
 
+    def test_flydsl_flash_attn_fp8_func(self):
+        cu_q, cu_k = np.array([0, 5, 40], np.int32), np.array([0, 30, 100], np.int32)
+        q, k, v = (support.fp8_bytes((n, h, D), n + h) for n, h in ((40, H), (100, HK), (100, HK)))
+        scales = [np.array([s], np.float32) for s in (0.02, 0.03, 0.5)]
+        x, y, z = (FP8[b] * s for b, s in zip((q, k, v), scales))
+        given, descales = [self.t(b) for b in (q, k, v)], dict(zip(("q_descale", "k_descale", "v_descale"), map(self.t, scales)))
+        call = aiter.flydsl_flash_attn_fp8_func
+        lists = dict(cu_seqlens_q=self.t(cu_q), cu_seqlens_kv=self.t(cu_k), max_seqlen_q=35, max_seqlen_kv=70, cross_seqlen=True)
+        for causal in (True, False):
+            out = self.rows_bf16((40, H, D))
+            got, lse = call(*given, causal=causal, softmax_scale=0.1, out=out, return_lse=True, **lists, **descales)
+            self.assertIs(got, out)
+            for s in range(2):
+                rows, keys = slice(cu_q[s], cu_q[s + 1]), slice(cu_k[s], cu_k[s + 1])
+                want, sums = support.attention(x[rows], y[keys], z[keys], scale=0.1, causal=causal)
+                self.close_to_weights_of_fp8(self.back_bf16(out)[rows], want, z[keys])
+                support.close(self.back(lse)[:, rows], sums, 2.0 ** -4)
+        dense = [self.t(b.reshape(2, -1, *b.shape[1:])) for b in (q, k, v)]
+        got, lse = call(*dense, softmax_scale=0.1, return_lse=True, **descales)
+        self.assertEqual((tuple(got.shape), tuple(lse.shape)), ((2, 20, H, D), (2, H, 20)))
+        for s in range(2):
+            want, sums = support.attention(*(b.reshape(2, -1, *b.shape[1:])[s] for b in (x, y, z)), scale=0.1)
+            self.close_to_weights_of_fp8(self.back_bf16(got)[s], want, z)
+            support.close(self.back(lse)[s], sums, 2.0 ** -4)
+        self.assertEqual(tuple(call(*dense, **descales).shape), (2, 20, H, D))
+        self.assertTrue(aiter.flydsl_flash_attn_fp8_supported("cuda", H, HK, D, D))
+        self.assertFalse(aiter.flydsl_flash_attn_fp8_supported("cuda", 1, 1, 96, 64, dtype="fp8"))
+        for words, more in (("a scale each", {"q_descale": None}), ("k has 2 heads", {"num_kv_heads": 4}),
+                            ("current stream", {"stream": 1}), ("outputs are bf16", {"out": self.t(q.astype(np.float16))})):
+            with self.assertRaisesRegex(aiter.NotServed, words):
+                call(*dense, **dict(descales, **more))
+
     def rows_bf16(self, shape):
         return torch.zeros(shape, dtype=torch.bfloat16) if self.torch else np.zeros(shape, np.uint16)
 
@@ -97,9 +130,11 @@ class Fp8:
         info = aiter.get_ps_metadata_info_v1(3, heads, 40, qlen_granularity=256)
         plan = [torch.ones(n, dtype=kind) if self.torch else np.ones(n, np.int32) for n, kind in info]
         lists = [self.t(x) for x in (cu_q, cu_k, (lengths + prefix).astype(np.int32))]
-        for causal, need_lse, known in ((True, False, True), (False, True, True), (True, True, False)):
+        for causal, need_lse, known in ((True, False, True), (False, True, True), (True, True, False), (False, None, True)):
+            how = {} if need_lse is None else {"need_lse": need_lse}
             aiter.get_ps_metadata_v1(*lists, 1, heads, *plan, qhead_granularity=1, qlen_granularity=256,
-                                     kvlen_granularity=128, block_size=1, is_causal=True, need_lse=need_lse)
+                                     kvlen_granularity=128, block_size=1, is_causal=True, **how)
+            need_lse = need_lse is not False
             tiles = int(plan[3][-1])  # as vLLM counts the parts
             self.assertEqual(tiles, 3 if need_lse else 0)
             if not known:  # an engine's views of them
@@ -122,6 +157,11 @@ class Fp8:
                     support.close(self.back(final)[rows].T, sums, 2.0 ** -4)
                 else:
                     self.assertTrue((self.back(final)[rows] == 7).all())
+        other = [aiter.get_ps_metadata_v1(*lists, 1, heads, *plan, block_size=1), parts[:0], lse[:0]]
+        aiter.mla_prefill_ps_asm_fwd(*(self.t(x) for x in (q, k, v)), *lists[:2], self.t(slots), plan[1], plan[2], 40, 0.1,
+                                     causal, *other[1:], out)
+        aiter.mla_reduce_v1(*other[1:], plan[3], plan[4], plan[5], 256, 0, out, final)
+        self.assertTrue(np.isnan(self.back(final)).all())  # not a number that nobody has worked out
         aiter.get_ps_metadata_v1(*lists, 1, heads, *plan, block_size=1, need_lse=True)
         with self.assertRaisesRegex(aiter.NotServed, "68 rows are needed"):
             aiter.mla_prefill_ps_asm_fwd(

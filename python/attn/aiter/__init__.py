@@ -11,6 +11,7 @@ form of a served call that no kernel has. `served(name)` and `reason(name)` say 
 docs/python.md has the table. Tensors may be numpy's, on a simulated GPU.
 """
 from attn.aiter._attention import (flash_attn_varlen_fp8_pertensor_func, flash_attn_varlen_func,
+                                   flydsl_flash_attn_fp8_func, flydsl_flash_attn_fp8_supported,
                                    get_pa_metadata_info_v1, get_pa_metadata_v1,
                                    mha_batch_prefill_func, pa_decode_gluon, pa_fwd_asm,
                                    pa_persistent_fwd, pa_reduce_v1, unified_attention)
@@ -24,22 +25,23 @@ from attn.aiter._cache import (cp_mha_gather_cache, fused_qk_norm_rope_cache_blo
                                reshape_and_cache_with_pertoken_quant)
 from attn.aiter._common import NotServed, use
 from attn.aiter._extend import extend_attention_fwd
-from attn.aiter._indexer import (cp_gather_indexer_k_quant_cache, deepgemm_fp8_paged_mqa_logits, fp8_mqa_logits,
-                                 indexer_k_quant_and_cache, indexer_qk_rope_quant_and_cache, top_k_per_row_decode,
+from attn.aiter._indexer import (cp_gather_indexer_k_quant_cache, deepgemm_fp8_paged_mqa_logits, flydsl_fp8_mqa_logits,
+                                 fp8_mqa_logits, indexer_k_quant_and_cache, indexer_qk_rope_quant_and_cache, top_k_per_row_decode,
                                  top_k_per_row_prefill)
-from attn.aiter._mla import (concat_and_cache_mla, csr_to_dense_block_table, decode_attention_fwd,
+from attn.aiter._mla import (_fused_qk_rmsnorm, concat_and_cache_mla, csr_to_dense_block_table, decode_attention_fwd,
                              decode_update_mla_metadata_v1, fused_qk_rmsnorm,
                              fused_qk_rmsnorm_group_quant, fused_qk_rope_concat_and_cache_mla,
                              get_meta_param,
                              get_mla_metadata_info_v1, get_mla_metadata_v1, get_ps_metadata_info_v1,
-                             get_ps_metadata_v1, mla_decode_fwd, mla_prefill_fwd,
+                             get_ps_metadata_v1, mla_decode_fwd, mla_gluon, mla_prefill_fwd,
                              mla_prefill_ps_asm_fwd, mla_reduce_v1)
 from attn.aiter._paged import (flash_attn_func, get_recommended_splits, paged_attention_common,
                                paged_attention_ragged, paged_attention_rocm, paged_attention_v1)
 from attn.aiter._product import (
     batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant, gather_kv_b_proj)
 from attn.aiter._rope import (minimax_qk_norm_rope, rope_cached_positions_2c_fwd_inplace,
-                              rope_cached_positions_fwd_inplace)
+                              rope_cached_positions_fwd_inplace,
+                              rope_cached_thd_positions_offsets_2c_fwd_inplace)
 from attn.aiter._table import NOT_SERVED, SERVED, reason, served, table
 
 def _refusal(name):

@@ -120,18 +120,71 @@ def flash_attn_varlen_fp8_pertensor_func(q, k, v, q_descale, k_descale, v_descal
                                          logits_soft_cap=0.0, causal=False, window_size=(-1, -1, 0),
                                          softmax_scale=None, sink_ptr=None):
     """Packed sequences of fp8, one scale for each of q, k and v. The output is bf16."""
-    call = "flash_attn_varlen_fp8_pertensor_func"
+    return of_fp8("flash_attn_varlen_fp8_pertensor_func", q, k, v, (q_descale, k_descale, v_descale), cu_seqlens_q,
+                  cu_seqlens_k, max_seqlen_q, max_seqlen_k, logits_soft_cap, causal, window_size, softmax_scale, sink_ptr)
+
+
+def of_fp8(call, q, k, v, descales, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, cap=0.0, causal=False,
+           window=(-1, -1), scale=None, sink_ptr=None, out=None, lse=None):
+    """Packed sequences of fp8: an output of bf16, and with `lse` [heads, queries] a pair."""
     if any(c.dtype(x) != "fp8" for x in (q, k, v)):
         raise NotServed(call, f"q, k and v are {c.dtype(q)}, {c.dtype(k)} and {c.dtype(v)}, not fp8")
-    mask, left, right = mask_of(call, causal, window_size)
-    s, cap = c.session(q), logits_soft_cap or 0.0
+    mask, left, right = mask_of(call, causal, window)
+    s, cap = c.session(q), cap or 0.0
     sinks = c.sinks_of(s, sink_ptr)
-    desc = attention_desc(q, v.shape[2], k.shape[1], mask, sinks, cap, False, "bf16")
-    scales = {"q_descale": q_descale, "k_descale": k_descale, "v_descale": v_descale}
-    keys = {name: c.scalar(call, name, scale) for name, scale in scales.items()}
+    desc = attention_desc(q, v.shape[2], k.shape[1], mask, sinks, cap, lse is not None, "bf16")
+    keys = {name: c.scalar(call, name, x) for name, x in zip(("q_descale", "k_descale", "v_descale"), descales)}
     return prefill(s, dict(desc, q_dtype="fp8"), q, v.shape[2], cu_seqlens_q, max_seqlen_q, max_seqlen_k,
-                   None, False, sinks, dict(keys, k=k, v=v, cu_seqlens_k=cu_seqlens_k),
-                   numbers(softmax_scale, cap, mask, left, right))
+                   out, lse is not None, sinks, dict(keys, k=k, v=v, cu_seqlens_k=cu_seqlens_k),
+                   numbers(scale, cap, mask, left, right), lse=lse)
+
+
+def flydsl_flash_attn_fp8_func(q, k, v, *, softmax_scale=None, causal=True, num_kv_heads=None, cu_seqlens_q=None,
+                               cu_seqlens_kv=None, max_seqlen_q=None, max_seqlen_kv=None, cross_seqlen=None,
+                               num_kv_splits=None, fp8_block_m=None, q_descale=None, k_descale=None, v_descale=None,
+                               out=None, return_lse=False, lse=None, daz=True, dualwave_swp_lazy_rescale=True,
+                               dualwave_swp_setprio=True, dualwave_swp_enable_stagger=True, stream=None):
+    """As flash_attn_varlen_fp8_pertensor_func(), with an LSE [heads, queries]; or without cu_seqlens_q [batch, length,
+    heads, D], whose LSE is [batch, heads, length]. What is said of tiles and schedules is AITER's kernel's."""
+    call = "flydsl_flash_attn_fp8_func"
+    scales = (q_descale, k_descale, v_descale)
+    c.refuse(call, stream=(stream is not None, "launches are on the current stream"),
+             num_kv_heads=(num_kv_heads not in (None, k.shape[-2]), f"it is {num_kv_heads}, k has {k.shape[-2]} heads"),
+             q_descale=(any(x is None for x in scales), "q, k and v have a scale each"),
+             out=(out is not None and c.dtype(out) != "bf16", "outputs are bf16"),
+             max_seqlen_q=(cu_seqlens_q is not None and max_seqlen_q is None, "it is needed with cu_seqlens_q"))
+    heads, dim_v, dense = q.shape[-2], v.shape[-1], cu_seqlens_q is None
+    if dense:
+        batch, n, m, made = q.shape[0], q.shape[1], k.shape[1], c.session(q).made
+        cu_seqlens_q, cu_seqlens_kv = (made.of(("starts", type(q), batch, length), (), lambda length=length: c.arange(
+            q, batch + 1) * length) for length in (n, m))
+        max_seqlen_q, max_seqlen_kv = n, m
+        q, k, v = (c.view(x, x.shape[0] * x.shape[1], *x.shape[2:]) for x in (q, k, v))
+    longest = max_seqlen_q if max_seqlen_kv is None else max_seqlen_kv
+    made_out = c.rows(q, (q.shape[0], heads, dim_v), "bf16") if out is None else c.view(out, -1, heads, dim_v)
+    sums = None
+    if return_lse:
+        sums = c.floats(q, (batch, heads, n) if dense else (heads, q.shape[0])) if lse is None else lse
+    rows = sums
+    if dense and return_lse:  # the kernel's is [heads, queries]
+        rows = c.floats(q, (heads, q.shape[0]))
+    of_fp8(call, q, k, v, scales, cu_seqlens_q, cu_seqlens_kv, max_seqlen_q, longest, causal=causal, scale=softmax_scale,
+           out=made_out, lse=rows)
+    if dense and return_lse:
+        sums[...] = c.swap(c.view(rows, heads, batch, n), 0, 1)
+    made_out = c.view(made_out, batch, n, heads, dim_v) if dense else made_out
+    out = made_out if out is None else out
+    return (out, sums) if return_lse else out
+
+
+def flydsl_flash_attn_fp8_supported(device, num_heads, num_kv_heads, head_dim, head_dim_v=None, dtype=None):
+    """Returns whether the packs have kernels of this form, causal and not, for flydsl_flash_attn_fp8_func()."""
+    ordinal = getattr(device, "index", None)
+    s = c._devices.get(ordinal if isinstance(ordinal, int) else 0)
+    form = {"dtype": "bf16", "head_dim": head_dim, "head_dim_v": head_dim_v or head_dim, "heads": num_heads,
+            "kv_heads": num_kv_heads, "sinks": False, "soft_cap": False, "q_dtype": "fp8"}
+    return s is not None and all(s.has("prefill", **form, mask=mask, lse=lse) for mask, lse in (
+        ("causal", False), ("causal", True), ("none", True)))
 
 
 def prefill(s, desc, q, head_dim_v, cu_seqlens_q, max_seqlen_q, max_seqlen_k, out, return_lse, sinks,

@@ -235,7 +235,7 @@ def fused_qk_norm_rope_cache_pts_quant_shuffle(qkv, qw, kw, cos_sin, positions, 
                                                k_out, v_out, return_kv, use_shuffle_layout,
                                                block_size, x, rotary_dim=0):
     """The same of packed q, k, v, to q_out; NHD or SHUFFLE pages, fp8 with a scale per tensor. With
-    return_kv k and v also go to k_out and v_out."""
+    return_kv k and v also go to k_out and v_out, or to the one that is given."""
     call = "fused_qk_norm_rope_cache_pts_quant_shuffle"
     s = c.session(qkv)
     heads = num_heads_q + num_heads_k + num_heads_v
@@ -244,16 +244,16 @@ def fused_qk_norm_rope_cache_pts_quant_shuffle(qkv, qw, kw, cos_sin, positions, 
     v = qkv[:, num_heads_q + num_heads_k:]
     if use_shuffle_layout:
         v_cache = as_shuffled(k_cache, v_cache)
-    cache = c.Cache(call, k_cache, v_cache, c.dtype(qkv), per_tensor_k_scale, per_tensor_v_scale,
-                    shuffled=bool(use_shuffle_layout), kinds=("tensor",))
+    scales = [c.near(s, x, qkv) for x in (per_tensor_k_scale, per_tensor_v_scale)]  # vLLM's are the host's
+    cache = c.Cache(call, k_cache, v_cache, c.dtype(qkv), *scales, shuffled=bool(use_shuffle_layout), kinds=("tensor",))
     if cache.page != block_size:
         raise NotServed(call, f"block_size is {block_size}, the cache has pages of {cache.page}")
     outs, some = {}, return_kv and (k_out is not None or v_out is not None)
-    c.refuse(call, return_kv=(some and cache.desc.dtype is not None, "with a cache of fp8 AITER gives back its bytes"),
-             k_out=(some and k_out is None, "None, v_out is not"), v_out=(some and v_out is None, "None, k_out is not"))
-    if some:
-        outs = {"k_out": heads_of(k_out, num_heads_k, head_size)[:num_tokens],
-                "v_out": heads_of(v_out, num_heads_v, head_size)[:num_tokens], "keep": True}
+    c.refuse(call, return_kv=(some and cache.desc.dtype is not None, "with a cache of fp8 AITER gives back its bytes"))
+    if some:  # one of them alone, too: v stays as it is, k is written elsewhere
+        kept = c.new_like(k) if k_out is None else heads_of(k_out, num_heads_k, head_size)[:num_tokens]
+        outs = {"k_out": kept, "keep": True,
+                "v_out": None if v_out is None else heads_of(v_out, num_heads_v, head_size)[:num_tokens]}
     rope(call, s, q, k, v, cache, slot_mapping, positions, cos_sin, is_neox_style, "rms", (qw, kw), eps,
          q_out=heads_of(q_out, num_heads_q, head_size)[:num_tokens], rotary_dim=rotary_dim, **outs)
 
@@ -277,8 +277,7 @@ def fused_qk_rope_reshape_and_cache(q, k, v, key_cache, value_cache, slot_mappin
     s = c.session(q)
     cache = c.Cache(call, key_cache, value_cache, c.dtype(q), k_scale, v_scale, shuffled=not flash_layout,
                     kinds=("tensor",))
-    table = s.made.of("cos_sin", (cos, sin), lambda a, b: c.join(
-        c.view(a, a.shape[0], -1), c.view(b, b.shape[0], -1)))
+    table = c.cosines(s, cos, sin)
     q_out = c.new_like(q) if q_out is None else q_out
     k_out = c.new_like(k) if k_out is None else k_out
     rope(call, s, q, k, v, cache, slot_mapping, pos, table, is_neox, q_out=q_out, k_out=k_out,

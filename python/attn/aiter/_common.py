@@ -163,6 +163,14 @@ def zero(x):
         x[...] = 0
 
 
+def fill(x, value):
+    """Fills with a number, in the stream."""
+    if is_torch(x):
+        x.fill_(value)
+    else:
+        x[...] = value
+
+
 def ones(like, n):
     """[n] float32 ones where `like` is."""
     if is_torch(like):
@@ -204,6 +212,11 @@ def where(here, a, b):
 def least(x, n):
     """The smaller of each element and a number."""
     return x.clamp(max=n) if is_torch(x) else sys.modules["numpy"].minimum(x, n)
+
+
+def smaller(a, b):
+    """The smaller of each two elements."""
+    return sys.modules["torch" if is_torch(a) else "numpy"].minimum(a, b)
 
 
 def most(x, n):
@@ -258,6 +271,55 @@ def join(a, b):
     if is_torch(a):
         return sys.modules["torch"].cat((a, b), -1)
     return sys.modules["numpy"].concatenate((a, b), -1)
+
+
+def cosines(s, cos, sin):
+    """One table [positions, 2 n] of cosines and sines. Halves of a table, as engines cut it anew for each call, are
+    taken as that; others are joined, once for each pair."""
+    rows, n, bits = cos.shape[0], cos.shape[-1], itemsize(cos)
+    unit = 1 if is_torch(cos) else bits
+    same = all((strides(x)[0], strides(x)[-1]) == (2 * n * unit, unit) and count(x) == rows * n for x in (cos, sin))
+    if same and rows > 1 and cos.dtype == sin.dtype and address(sin) == address(cos) + n * bits:
+        return widened(cos, (rows, 2 * n))
+    return s.made.of("cos_sin", (cos, sin), lambda a, b: join(view(a, a.shape[0], -1), view(b, b.shape[0], -1)))
+
+
+def itemsize(x):
+    return x.element_size() if is_torch(x) else x.itemsize
+
+
+def widened(x, shape):
+    """The memory from x on, without gaps, in other dimensions: the caller knows that it is there."""
+    if is_torch(x):
+        steps = [1]
+        for n in reversed(shape[1:]):
+            steps.insert(0, steps[0] * n)
+        return x.as_strided(shape, steps)
+    numpy = sys.modules["numpy"]
+    steps = [x.itemsize]
+    for n in reversed(shape[1:]):
+        steps.insert(0, steps[0] * n)
+    return numpy.lib.stride_tricks.as_strided(x, shape, steps)
+
+
+def beside(a, b):
+    """Both [..., n] and [..., m] as one [..., n + m]: a view where they are the parts of it, else a copy."""
+    n, m = a.shape[-1], b.shape[-1]
+    unit, shape = 1 if is_torch(a) else itemsize(a), (*a.shape[:-1], n + m)
+    step, steps = unit * (n + m), [unit]
+    for size in reversed(shape[:-1]):
+        steps.insert(0, step)
+        step *= size
+    if address(b) == address(a) + n * itemsize(a) and all(tuple(strides(x)) == tuple(steps) for x in (a, b)):
+        return widened(a, shape)
+    return join(a, b)
+
+
+def near(s, x, like):
+    """A scale that an engine has in the host's memory, where `like` is: copied once, and again when it is written."""
+    if x is None or not getattr(like, "is_cuda", False) or getattr(x, "is_cuda", True):
+        return x
+    return s.made.of("near", (x,), lambda a: a.to(like.device))
 
 
 def address(x):

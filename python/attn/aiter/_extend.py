@@ -5,12 +5,13 @@ from attn.aiter import _cache
 from attn.aiter import _common as c
 
 
-def cut(mask, mask_indptr, rows, keys, skipped, wanted):
+def cut(mask, mask_indptr, rows, keys, skipped, wanted, room):
     """The columns of a packed mask from skipped[s] on, wanted[s] of them, of the rows[s] rows of keys[s] columns that
-    sequence s has: another packed mask, and its starts. It is worked out where the mask is, without a look at it."""
+    sequence s has: another packed mask, of at most `room` elements, and its starts. It is worked out where the mask is,
+    without a look at it."""
     ends = c.sums(c.cast(rows, "int64") * wanted)
     starts = c.join(ends[:1] * 0, ends)
-    at = c.arange(mask, c.count(mask), "int64")
+    at = c.arange(mask, min(c.count(mask), room), "int64")
     s = c.least(c.place(ends, at), rows.shape[0] - 1)
     width = c.most(wanted[s], 1)
     own = at - starts[s]
@@ -19,14 +20,14 @@ def cut(mask, mask_indptr, rows, keys, skipped, wanted):
     return mask[c.least(c.most(source, 0), c.count(mask) - 1)], starts
 
 
-def masks_of(custom_mask, mask_indptr, q_lens, prefixes, skip_prefix):
+def masks_of(custom_mask, mask_indptr, q_lens, prefixes, skip_prefix, room):
     """prefill's arguments for the prefix, and for the new tokens: a row of an engine's mask has both."""
     mask = c.reinterpret(c.view(custom_mask, -1), "uint8")
     starts = c.cast(mask_indptr[:q_lens.shape[0]], "int64")
     q_lens, prefixes = c.cast(q_lens, "int64"), c.cast(prefixes, "int64")
     keys, none = q_lens + prefixes, prefixes * 0
     parts = [(prefixes, q_lens)] if skip_prefix else [(none, prefixes), (prefixes, q_lens)]
-    cuts = [cut(mask, starts, q_lens, keys, *part) for part in parts]
+    cuts = [cut(mask, starts, q_lens, keys, *part, room) for part in parts]
     made = [{"custom_mask": m, "mask_indptr": at} for m, at in cuts]
     return ({}, made[0]) if skip_prefix else made
 
@@ -49,7 +50,8 @@ def extend_attention_fwd(q_extend, k_extend, v_extend, o_extend, k_buffer, v_buf
     prefixes, before = kv_indptr[1:] - kv_indptr[:-1], kv_indices.shape[0] > 0
     masks, kinds = ({}, {}), ("none", "causal" if is_causal else "none")
     if custom_mask is not None:
-        masks = masks_of(custom_mask, mask_indptr, qo_indptr[1:] - qo_indptr[:-1], prefixes, skip_prefix_custom_mask)
+        room = q_extend.shape[0] * (kv_indices.shape[0] + int(max_len_extend))  # SGLang's buffer is of its longest
+        masks = masks_of(custom_mask, mask_indptr, qo_indptr[1:] - qo_indptr[:-1], prefixes, skip_prefix_custom_mask, room)
         kinds = ["custom" if mask else "none" for mask in masks]
     more = {"scale": sm_scale or 0.0, "soft_cap": cap}
     heads, dim_v, longest = k_extend.shape[1], v_extend.shape[2], int(max_len_extend)

@@ -30,6 +30,12 @@ def fp8_mqa_logits(Q, KV, kv_scales, weights, cu_starts, cu_ends, clean_logits=T
     return logits
 
 
+def flydsl_fp8_mqa_logits(Q, KV, kv_scales, weights, cu_starts, cu_ends, clean_logits=True, stream=None, variant=None):
+    """As fp8_mqa_logits(); `variant` is of AITER's kernels."""
+    c.refuse("flydsl_fp8_mqa_logits", stream=(stream is not None, "launches are on the current stream"))
+    return fp8_mqa_logits(Q, KV, kv_scales, weights, cu_starts, cu_ends, clean_logits)
+
+
 def deepgemm_fp8_paged_mqa_logits(q_fp8, kv_cache, weights, out_logits, context_lens, kv_indices,
                                   max_model_len, Preshuffle=False, KVBlockSize=1, ChunkK=256,
                                   TotalCuCount=None, WavePerEU=2, VarCtxSchedule=None):
@@ -40,7 +46,9 @@ def deepgemm_fp8_paged_mqa_logits(q_fp8, kv_cache, weights, out_logits, context_
     batch, next_n, heads, _ = q_fp8.shape
     page = kv_cache.shape[1]
     c.refuse(call, KVBlockSize=(KVBlockSize != page, f"it is {KVBlockSize}, the cache has pages of {page}"))
-    rows = batch * next_n
+    c.refuse(call, context_lens=(c.count(context_lens) != context_lens.shape[0],
+                                 f"it has dimensions {tuple(context_lens.shape)}: a sequence has one length"))
+    context_lens, rows = c.view(context_lens, -1), batch * next_n
     table = kv_indices[:batch]
     more = {}
     if next_n > 1:
@@ -135,8 +143,11 @@ def indexer_qk_rope_quant_and_cache(q, q_out, weights, weights_out, k, kv_cache,
     c.refuse(call, quant_block_size=(quant_block_size != DIM, f"{quant_block_size}: a key has one scale"))
     s, page, tokens = c.session(q), kv_cache.shape[1], min(k.shape[0], slot_mapping.shape[0])
     q, weights, q_out, weights_out = (x[:tokens] for x in (q, weights, q_out, weights_out))
-    table = s.made.of("cos_sin_f32", (cos_cache, sin_cache), lambda a, b: c.cast(c.join(
-        c.view(a, a.shape[0], -1), c.view(b, b.shape[0], -1)), "float32"))
+    if c.dtype(cos_cache) == "f32":
+        table = c.cosines(s, cos_cache, sin_cache)
+    else:
+        table = s.made.of("cos_sin_f32", (cos_cache, sin_cache), lambda a, b: c.cast(c.join(
+            c.view(a, a.shape[0], -1), c.view(b, b.shape[0], -1)), "float32"))
     norm = [s.made.of("f32", (x,), lambda a: c.cast(a, "float32")) for x in (norm_weight, norm_bias)]
     s.op("indexer_rope_cache", dtype=c.dtype(q), heads=q.shape[1], rope="neox" if is_neox else "gptj",
          layer_norm=True, layout="shuffle" if preshuffle else "nhd")(

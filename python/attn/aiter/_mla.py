@@ -8,6 +8,31 @@ from attn.aiter import _split
 from attn.aiter._cache import typed
 from attn.aiter._common import NotServed
 
+CAP = "latent attention has no soft cap"
+NO_NUMBER = float("nan")
+
+
+def latent_call(call, q, kv_buffer, o, qo_indptr, kv_indptr, kv_indices, kv_lens, q_len, sm_scale, q_scale=None,
+                kv_scale=None, return_lse=False, causal=True):
+    """(session, descriptor, arguments, LSE [queries, heads] or None) of attention over lists of pages."""
+    c.refuse_bytes(call, kv_buffer, "rows of several types")
+    own, stored, made = c.dtype(q), c.dtype(kv_buffer), c.dtype(o)
+    if own == "fp8" and q_scale is None:
+        raise NotServed(call, "fp8 queries need q_scale")
+    scaled = stored == "fp8" and kv_scale is not None
+    desc = {"dtype": made, "q_dtype": "fp8" if own == "fp8" else None, "head_dim": q.shape[2],
+            "head_dim_v": o.shape[2], "heads": q.shape[1], "q_len": int(q_len),
+            "mask": "causal" if causal else "none", "lse": return_lse, "page_table": "indices",
+            "cache": c.CacheDesc(dtype=stored if stored != made else None, page_size=kv_buffer.shape[1],
+                                 scale="tensor" if scaled else "none")}
+    final = c.floats(q, (q.shape[0], q.shape[1])) if return_lse else None
+    return c.session(q), desc, {
+        "q": q, "out": o, "lse": None if final is None else c.transpose(final),
+        "scale": q.shape[2] ** -0.5 if sm_scale is None else sm_scale,
+        "qo_indptr": qo_indptr, "kv_indptr": kv_indptr, "kv_indices": kv_indices, "k_cache": kv_buffer, "kv_lens": kv_lens,
+        "k_scale": c.scalar(call, "kv_scale", kv_scale) if scaled else None,
+        "q_scale": c.scalar(call, "q_scale", q_scale) if own == "fp8" else None}, final
+
 
 def mla_decode_fwd(q, kv_buffer, o, qo_indptr, kv_indptr, kv_indices, kv_last_page_lens, max_seqlen_q,
                    page_size=1, nhead_kv=1, sm_scale=None, logit_cap=0.0, num_kv_splits=None,
@@ -22,39 +47,22 @@ def mla_decode_fwd(q, kv_buffer, o, qo_indptr, kv_indptr, kv_indices, kv_last_pa
     for each sequence, or as many as the GPU has. Returns the parts, or None, and the LSE [queries,
     heads], or None."""
     call = "mla_decode_fwd"
-    c.refuse(call, logit_cap=(logit_cap != 0, "latent attention has no soft cap"),
+    c.refuse(call, logit_cap=(logit_cap != 0, CAP),
              cp_world_size=(cp_world_size != 1 and (g_kv_indptr is None or page_size != 1),
                             "the shares of ranks need g_kv_indptr, and pages of one token"),
              nhead_kv=(nhead_kv != 1, "the latent is one head"),
              return_logits=(return_logits, "the parts of an output are joined"),
              page_size=(page_size != kv_buffer.shape[1],
                         f"it is {page_size}, kv_buffer has pages of {kv_buffer.shape[1]}"))
-    c.refuse_bytes(call, kv_buffer, "rows of several types")
-    s = c.session(q)
-    own, stored, made = c.dtype(q), c.dtype(kv_buffer), c.dtype(o)
-    if own == "fp8" and q_scale is None:
-        raise NotServed(call, "fp8 queries need q_scale")
-    scaled = stored == "fp8" and kv_scale is not None
-    desc = {"dtype": made, "q_dtype": "fp8" if own == "fp8" else None, "head_dim": q.shape[2],
-            "head_dim_v": o.shape[2], "heads": q.shape[1], "q_len": int(max_seqlen_q),
-            "mask": "causal" if causal else "none", "lse": return_lse, "page_table": "indices",
-            "cache": c.CacheDesc(dtype=stored if stored != made else None, page_size=page_size,
-                                 scale="tensor" if scaled else "none")}
     batch = qo_indptr.shape[0] - 1
-    shared = {}
+    starts = kv_indptr[:batch + 1]
+    s, desc, call_args, final = latent_call(
+        call, q, kv_buffer, o, qo_indptr, starts, kv_indices, c.lens_of_pages(starts, kv_last_page_lens, page_size),
+        max_seqlen_q, sm_scale, q_scale, kv_scale, return_lse, causal)
     if cp_world_size != 1 and causal:  # without a mask it is of no account where a key stands
         desc["sharded"] = True
-        shared = {"shards": int(cp_world_size), "shard": int(cp_rank), "context_lens": c.cast(
-            g_kv_indptr[1:batch + 1] - g_kv_indptr[:batch], "int32")}
-    scale = q.shape[2] ** -0.5 if sm_scale is None else sm_scale
-    final = c.floats(q, (q.shape[0], q.shape[1])) if return_lse else None
-    call_args = {
-        "q": q, "out": o, "lse": None if final is None else c.transpose(final), "scale": scale,
-        "qo_indptr": qo_indptr, "kv_indptr": kv_indptr[:batch + 1],
-        "kv_indices": kv_indices, "k_cache": kv_buffer,
-        "kv_lens": c.lens_of_pages(kv_indptr[:batch + 1], kv_last_page_lens, page_size),
-        "k_scale": c.scalar(call, "kv_scale", kv_scale) if scaled else None,
-        "q_scale": c.scalar(call, "q_scale", q_scale) if own == "fp8" else None, **shared}
+        call_args.update(shards=int(cp_world_size), shard=int(cp_rank), context_lens=c.cast(
+            g_kv_indptr[1:batch + 1] - g_kv_indptr[:batch], "int32"))
     if work_indptr is None:
         _split.launch(s, "mla_decode", desc, call_args, batch, num_kv_splits)
         return None, final
@@ -68,27 +76,80 @@ def mla_decode_fwd(q, kv_buffer, o, qo_indptr, kv_indptr, kv_indices, kv_last_pa
     return parts, final
 
 
-QUERIES = 64  # of a sequence, in a launch of mla_decode
+QUERIES = 64  # of a sequence, at most, in a launch of mla_decode
+
+
+def lengths_for(longest):
+    """Numbers of queries for which a kernel may be: of all of a sequence first, and then of pieces of it."""
+    return [longest] * (longest <= QUERIES) + [n for n in (QUERIES, 32, 16, 8, 4, 2, 1) if n < longest]
+
+
+def pieces(qo_indptr, kv_indptr, kv_lens, tokens, size):
+    """(qo_indptr, kv_indptr, kv_lens) of sequences that have the queries of these in pieces of `size`, each of which
+    sees the keys up to its own. They are as many as there may be; those behind the last one have no query."""
+    batch = kv_lens.shape[0]
+    ends, pages, lens = (c.cast(x, "int64") for x in (qo_indptr, kv_indptr, kv_lens))
+    parts = (ends[1:] - ends[:-1] + (size - 1)) // size
+    sums = c.sums(parts)
+    at = c.arange(qo_indptr, tokens // size + batch, "int64")
+    s = c.least(c.place(sums, at), batch - 1)
+    end = ends[1:][s]
+    first = c.smaller(ends[:-1][s] + (at - sums[s] + parts[s]) * size, end)
+    seen = c.most(lens[s] - end + c.smaller(first + size, end), 0)
+    return [c.cast(x, "int32") for x in (c.join(first, ends[batch:]), c.join(pages[s], pages[batch:]), seen)]
 
 
 def mla_prefill_fwd(q, kv_buffer, o, qo_indptr, kv_indptr, kv_indices, kv_last_page_lens, max_seqlen_q,
                     sm_scale=None, logit_cap=0.0, num_kv_splits=None):
-    """Queries behind a cached prefix, absorbed, with a causal mask. Returns o, and the LSE [queries,
-    1, heads, 1] where the pack has a kernel with lse, else None."""
-    call = "mla_prefill_fwd"
-    c.refuse(call, max_seqlen_q=(max_seqlen_q > QUERIES, f"{max_seqlen_q} queries of a sequence: absorbed "
-                                 f"attention takes {QUERIES}, more are flash_attn_varlen_func's over "
-                                 "keys and values out of the latents"))
-    last = kv_last_page_lens[:kv_indptr.shape[0] - 1]
-    form = (q, kv_buffer, o, qo_indptr, kv_indptr, kv_indices, last, max_seqlen_q, kv_buffer.shape[1])
-    try:
-        _, lse = mla_decode_fwd(*form, sm_scale=sm_scale, logit_cap=logit_cap, return_lse=True)
-    except c.AttnError as e:
-        if e.status != "ATTN_NO_KERNEL" or isinstance(e, NotServed):
-            raise
-        mla_decode_fwd(*form, sm_scale=sm_scale, logit_cap=logit_cap)
-        return o, None
-    return o, c.view(lse, lse.shape[0], 1, lse.shape[1], 1)
+    """Queries behind a cached prefix, absorbed, with a causal mask: one launch, in which a sequence with more queries than
+    the pack has kernels for is in pieces. Returns o, and the LSE [queries, 1, heads, 1] where the pack has a kernel with
+    lse, else None."""
+    call, page, batch = "mla_prefill_fwd", kv_buffer.shape[1], qo_indptr.shape[0] - 1
+    c.refuse(call, logit_cap=(logit_cap != 0, CAP))
+    starts, longest = kv_indptr[:batch + 1], int(max_seqlen_q)
+    lists = [qo_indptr, starts, c.lens_of_pages(starts, kv_last_page_lens, page)]
+    s, desc, call_args, _ = latent_call(call, q, kv_buffer, o, *lists[:2], kv_indices, lists[2], longest, sm_scale)
+    found = [dict(desc, q_len=n, lse=lse) for n in lengths_for(longest) for lse in (True, False)
+             if s.has("mla_decode", **dict(desc, q_len=n, lse=lse))][:1]
+    desc = found[0] if found else dict(desc, q_len=min(longest, QUERIES))
+    if desc["q_len"] < longest:
+        lists = pieces(*lists, q.shape[0], desc["q_len"])
+    lse = c.floats(q, (q.shape[0], q.shape[1])) if desc["lse"] else None
+    call_args.update(zip(("qo_indptr", "kv_indptr", "kv_lens"), lists), lse=None if lse is None else c.transpose(lse))
+    _split.launch(s, "mla_decode", desc, call_args, lists[2].shape[0], num_kv_splits)
+    return o, None if lse is None else c.view(lse, lse.shape[0], 1, lse.shape[1], 1)
+
+
+def mla_gluon(q_nope, q_pe, kv_c, o, page_table, seq_info, sm_scale, k_pe=None, kv_pe_offset=512, use_2d_view=True,
+              kv_scale=1.0, min_kv_seq_len=1, return_lse=False, has_pe=True, attn_sink=None):
+    """Decode of queries [batch, heads, 512] and their rotated parts [batch, heads, 64], or of several a sequence
+    [batch, queries, heads, ...], over rows [slots, 576]: by a table of slots and lengths, or without use_2d_view by a list
+    of slots and its starts. Returns o and the LSE [batch, queries, heads], or None."""
+    call = "mla_gluon"
+    stored, (latent, rope) = c.dtype(kv_c), (q_nope.shape[-1], q_pe.shape[-1] if q_pe is not None else 0)
+    c.refuse(call, has_pe=(not has_pe, "rows of DeepSeek-V4 are not read"),
+             attn_sink=(attn_sink is not None, "latent attention has no sinks"),
+             k_pe=(not (k_pe is None or same(k_pe, kv_c)), "latents and rotated keys are one row"),
+             kv_pe_offset=(kv_pe_offset != latent, f"it is {kv_pe_offset}, latents have {latent} elements"),
+             kv_scale=(stored != "fp8" and kv_scale != 1.0, f"it is {kv_scale}, the cache is {stored}"))
+    batch, q_len, heads = q_nope.shape[0], q_nope.shape[1] if q_nope.ndim == 4 else 1, q_nope.shape[-2]
+    q = c.view(c.beside(q_nope, q_pe), batch * q_len, heads, latent + rope)
+    made = c.session(q).made
+    starts = made.of(("starts", type(q), batch, q_len), (), lambda: c.arange(q, batch + 1) * q_len)
+    scale = None
+    if stored == "fp8":
+        scale = made.of(("kv_scale", type(q), float(kv_scale)), (), lambda: c.ones(q, 1) * float(kv_scale))
+    lens = c.cast(seq_info[:batch] if use_2d_view else seq_info[1:batch + 1] - seq_info[:batch], "int32")
+    s, desc, call_args, lse = latent_call(
+        call, q, c.view(kv_c, -1, 1, 1, latent + rope), c.view(o, batch * q_len, heads, latent), starts,
+        None if use_2d_view else seq_info[:batch + 1], None if use_2d_view else page_table, lens, q_len, sm_scale,
+        kv_scale=scale, return_lse=return_lse)
+    if use_2d_view:
+        desc["page_table"] = "blocks"
+        del call_args["kv_indptr"], call_args["kv_indices"]
+        call_args["block_table"] = c.cast(page_table[:batch], "int32")
+    _split.launch(s, "mla_decode", desc, call_args, batch)
+    return o, c.view(lse, batch, q_len, heads) if return_lse else None
 
 
 def same(a, b):
@@ -104,7 +165,7 @@ def decode_attention_fwd(q, k_buffer, v_buffer, o, lse, req_to_token, b_seq_len,
     used."""
     call = "decode_attention_fwd"
     k, v = k_buffer, v_buffer
-    c.refuse(call, logit_cap=(logit_cap != 0, "latent attention has no soft cap"),
+    c.refuse(call, logit_cap=(logit_cap != 0, CAP),
              v_buffer=(c.address(k) != c.address(v) or k.shape[-2] != 1,
                        "values that are not the first elements of one key head's rows"),
              v_scale=(c.dtype(k) == "fp8" and not same(k_scale, v_scale),
@@ -185,6 +246,13 @@ def fused_qk_rmsnorm(q_out_quantized=None, q_out_scale=None, q=None, q_weight=No
         kv = {}
 
 
+def _fused_qk_rmsnorm(q_out, q, q_weight, q_eps, k_out, k, k_weight, k_eps):
+    """RMS norms of q and of k, to q_out and k_out or to tensors of their own, which it returns."""
+    q_out, k_out = c.new_like(q) if q_out is None else q_out, c.new_like(k) if k_out is None else k_out
+    fused_qk_rmsnorm(q_out, None, q, q_weight, q_eps, None, k_out, None, k, k_weight, k_eps)
+    return q_out, k_out
+
+
 def fused_qk_rmsnorm_group_quant(q_out_quantized=None, q_out_scale=None, q=None, q_weight=None,
                                  q_epsilon=1e-6, q_out_unquantized=None, k_out=None, q_res_out=None,
                                  k=None, k_weight=None, k_epsilon=None, q_residual=None,
@@ -235,7 +303,7 @@ def decode_update_mla_metadata_v1(seqlens_qo_indptr, seqlens_kv_indptr, kv_last_
                         max_seqlen_qo=1)
 
 
-def get_ps_metadata_info_v1(batch_size, num_head_k, max_qlen, qlen_granularity=256):
+def get_ps_metadata_info_v1(batch_size, num_head_k, max_qlen, qlen_granularity=256, max_kvlen=None, kvlen_granularity=128):
     """Shapes and types of the tensors of mla_prefill_ps_asm_fwd()'s plan: as AITER's, but for the parts,
     of which there are none."""
     tiles = batch_size * -(-max_qlen // qlen_granularity)
@@ -258,18 +326,18 @@ def needs_lse(plan):
 def get_ps_metadata_v1(seqlens_qo_indptr, pages_kv_indptr, context_lens, gqa_ratio, num_heads_k,
                        work_metadata_ptrs, work_indptr, work_info, reduce_indptr, reduce_final_map,
                        reduce_partial_map, qhead_granularity=1, qlen_granularity=256,
-                       kvlen_granularity=16, block_size=16, is_causal=True, need_lse=False):
+                       kvlen_granularity=16, block_size=16, is_causal=True, need_lse=None):
     """A plan without parts: mla_prefill_ps_asm_fwd() writes whole outputs, and with need_lse the LSE of
     each query to its row of splitLse, for which the last number of reduce_indptr says the room, in
-    tiles of qlen_granularity queries."""
+    tiles of qlen_granularity queries. None, of engines that do not say it: where the pack has kernels for it."""
     c.refuse("get_ps_metadata_v1", block_size=(block_size != 1, f"{block_size}: keys are listed one by one"))
     for x in (work_indptr, reduce_indptr):
         c.zero(x)
-    if need_lse:
+    if need_lse is not False:
         lens = seqlens_qo_indptr[1:] - seqlens_qo_indptr[:-1]
         reduce_indptr[1:] = ((lens + (qlen_granularity - 1)) // qlen_granularity).sum()
     for x in (work_indptr, reduce_indptr):
-        remember(x, bool(need_lse))
+        remember(x, need_lse)
 
 
 def mla_prefill_ps_asm_fwd(Q, K, V, qo_indptr, kv_indptr, kv_page_indices, work_indptr, work_info_set,
@@ -294,6 +362,8 @@ def mla_prefill_ps_asm_fwd(Q, K, V, qo_indptr, kv_indptr, kv_page_indices, work_
             lse = c.transpose(c.view(splitLse[:tokens], tokens, heads))
         c.refuse(call, splitLse=(need and lse is None, f"{tokens} rows are needed"))
     desc["lse"] = lse is not None
+    if lse is None and need is None and splitLse is not None:
+        c.fill(splitLse, NO_NUMBER)  # which an LSE becomes that is asked for all the same
     a.prefill(s, desc, Q, cache.head_dim_v, qo_indptr, max_seqlen_q, 0, output, desc["lse"], None,
               dict(cache.tensors(), q_descale=scales[0], kv_indptr=starts, kv_indices=kv_page_indices,
                    kv_lens=c.cast(starts[1:] - starts[:-1], "int32")), {"scale": softmax_scale}, lse=lse)
@@ -305,8 +375,11 @@ def mla_reduce_v1(partial_output, partial_lse, reduce_indptr, reduce_final_map, 
     already, and their LSE is copied."""
     if reduce_partial_map.shape[0] == 0:
         tokens, heads = final_output.shape[:2]
-        if final_lse is not None and needs_lse(reduce_indptr) is not False and partial_lse.shape[0] >= tokens:
-            final_lse[...] = c.view(partial_lse[:tokens], tokens, heads)
+        if final_lse is not None and needs_lse(reduce_indptr) is not False:
+            if partial_lse.shape[0] >= tokens:
+                final_lse[...] = c.view(partial_lse[:tokens], tokens, heads)
+            else:
+                c.fill(final_lse, NO_NUMBER)
         return
     a.pa_reduce_v1(partial_output, partial_lse, reduce_indptr, reduce_final_map, reduce_partial_map,
                    max_seqlen_q, final_output, final_lse)
@@ -351,8 +424,7 @@ def fused_qk_rope_concat_and_cache_mla(q_nope, q_pe, kv_c, k_pe, kv_cache, q_out
     tokens, s = min(q_nope.shape[0], slot_mapping.shape[0]), c.session(q_nope)
     q_nope, q_pe, q_out = (x[:tokens] for x in (q_nope, q_pe, q_out))
     kv_c, k_pe = (c.view(x, x.shape[0], x.shape[-1])[:tokens] for x in (kv_c, k_pe))
-    table = s.made.of("cos_sin", (cos_cache, sin_cache), lambda a, b: c.join(
-        c.view(a, a.shape[0], -1), c.view(b, b.shape[0], -1)))
+    table = c.cosines(s, cos_cache, sin_cache)
     short, fp8_out = c.dtype(table) != "f32", c.dtype(q_out) == "fp8"
     desc, cache, k_scale = latent_desc(
         call, q_nope, kv_cache, k_scale, kv_c.shape[1], heads=q_nope.shape[1],

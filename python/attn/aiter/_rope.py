@@ -27,8 +27,7 @@ def rotate(call, x, y, cos, sin, positions, rotate_style, reuse_freqs_front_part
     else:
         k = c.new_like(q, (q.shape[0], 1, width))
         c.zero(k)
-    table = s.made.of("cos_sin", (cos, sin), lambda a, b: c.join(
-        c.view(a, a.shape[0], -1), c.view(b, b.shape[0], -1)))
+    table = c.cosines(s, cos, sin)
     short = c.dtype(table) != "f32"
     if short and c.dtype(table) != c.dtype(x):
         raise c.NotServed(call, f"cosines are {c.dtype(table)}: they are float32 or of the model's type")
@@ -36,6 +35,16 @@ def rotate(call, x, y, cos, sin, positions, rotate_style, reuse_freqs_front_part
          rope=STYLES[rotate_style], rotary_dim=width, cos_sin_short=short, keep_kv=True,
          cache=c.CacheDesc(page_size=1))(
         q=q, k=k, positions=c.cast(c.view(positions, -1), "int64"), cos_sin=table, stream=c.stream(x))
+
+
+def rope_cached_thd_positions_offsets_2c_fwd_inplace(x, y, cos, sin, positions, offsets, rotate_style,
+                                                     reuse_freqs_front_part, nope_first, transpose_output=False):
+    """The same of two tensors [tokens, heads, D], by the rows positions + offsets. Returns them."""
+    call = "rope_cached_thd_positions_offsets_2c_fwd_inplace"
+    c.refuse(call, transpose_output=(transpose_output, "outputs are where their inputs are"))
+    at = positions if offsets is None else positions + offsets
+    rotate(call, x[None], y[None], cos, sin, at, rotate_style, reuse_freqs_front_part, nope_first)
+    return x, y
 
 
 def minimax_qk_norm_rope(qkv, q_weight, k_weight, cos_sin_cache, positions, *, num_heads_q, num_heads_k, head_dim,

@@ -5,13 +5,17 @@ answers from it."""
 # (calls, engines that make one of them, what is served, what is not)
 ROWS = (
     (("flash_attn_varlen_func",), "ATOM, SGLang, vLLM",
-     "causal or not, windows, sinks of any type, soft cap, LSE, `out`, prefixes, `block_table` over NHD "
+     "causal or not, windows, sinks of any type, soft cap, LSE [heads, queries], which `aiter.ops.triton.mha` has the other "
+     "way round, `out`, prefixes, `block_table` over NHD "
      "pages, `alibi_slopes` with any mask",
      "LSE or sinks with `alibi_slopes` and a causal mask, dropout, `bias`, padded `cu_seqlens`, a third window number, "
      "fp8 queries"),
     (("flash_attn_func",), "", "the same of [batch, length, heads, D]", "`cu_seqlens`, `num_splits`"),
-    (("flash_attn_varlen_fp8_pertensor_func",), "SGLang",
+    (("flash_attn_varlen_fp8_pertensor_func",), "SGLang, vLLM",
      "causal or not, windows, sinks, soft cap; the output is bf16", "other numbers than fp8"),
+    (("flydsl_flash_attn_fp8_func", "flydsl_flash_attn_fp8_supported"), "vLLM",
+     "packed sequences or [batch, length, heads, D], causal or not, LSE, on both targets; what is said of tiles and schedules "
+     "is not looked at", "`stream`"),
     (("mha_batch_prefill_func",), "ATOM, SGLang",
      "`[slots, H, D]`, NHD and SHUFFLE caches, both page tables, fp8 caches with `k_descale` or "
      "`kv_block_descale`, fp8 queries with `q_descale` beside a scale per tensor, LSE, `alibi_slopes` as "
@@ -64,16 +68,17 @@ ROWS = (
     (("merge_attn_states",), "ATOM, vLLM", "fp8 outputs, `prefill_tokens_with_context`",
      "the two together, `output_scale` for an output of 16 bits"),
     (("fused_qk_norm_rope_cache_quant_shuffle", "fused_qk_norm_rope_cache_pts_quant_shuffle",
-      "fused_qk_norm_rope_cache_block_quant_shuffle"), "ATOM",
-     "in place, or to `q_out`, `k_out`, `v_out`; partial rotation; scales of tokens, of a tensor, or of "
+      "fused_qk_norm_rope_cache_block_quant_shuffle"), "ATOM, vLLM",
+     "in place, or to `q_out`, and `k_out` or `v_out` or both; scales in the host's memory; partial rotation; scales of tokens, of a tensor, or of "
      "pages that grow; `max_tokens_per_batch` is not looked at", "`return_kv` with a cache of fp8"),
-    (("fused_qk_rope_reshape_and_cache",), "ATOM",
+    (("fused_qk_rope_reshape_and_cache",), "ATOM, vLLM",
      "`flash_layout`, or SHUFFLE with values of five dimensions or `[page, head, D, token]`; `cos` and "
-     "`sin` are joined into one table once; fp8 `q_out`; `k_out` of tokens without a slot is written too",
+     "`sin` are halves of one table, or are joined once; fp8 `q_out`; `k_out` of tokens without a slot is written too",
      "`offs`, a cosine for each element of a head, a scale of a cache of 16 bits"),
-    (("rope_cached_positions_fwd_inplace", "rope_cached_positions_2c_fwd_inplace"), "ATOM, vLLM",
+    (("rope_cached_positions_fwd_inplace", "rope_cached_positions_2c_fwd_inplace",
+      "rope_cached_thd_positions_offsets_2c_fwd_inplace"), "ATOM, vLLM",
      "of 64, 128 or any other width that the pack has, the first or the last elements of a head, by kernels of "
-     "`rope_qk_norm_cache` with `keep_kv`", "a cosine for each element of a head"),
+     "`rope_qk_norm_cache` with `keep_kv`", "a cosine for each element of a head, `transpose_output`"),
     (("minimax_qk_norm_rope",), "ATOM",
      "packed q, k and v; the sums of squares are worked out by the tensors' own library",
      "weights and cosines of another type than q's"),
@@ -83,18 +88,22 @@ ROWS = (
      "that ranks share (`cp_world_size`)",
      "`logit_cap`, `return_logits`, `topk` in the metadata, `cp_world_size` with pages of several tokens"),
     (("mla_prefill_ps_asm_fwd", "get_ps_metadata_info_v1", "get_ps_metadata_v1"), "ATOM, SGLang, vLLM",
-     "fp8 prefill over listed keys, causal or not, on both targets; any number of heads; LSE with `need_lse`. The plan "
-     "has no parts, and `splitData` is not used", "pages of several tokens"),
-    (("mla_prefill_fwd",), "ATOM, SGLang", "up to 64 queries a sequence", "more of them"),
+     "fp8 prefill over listed keys, causal or not, on both targets; any number of heads; LSE with `need_lse`, or if "
+     "it is not said where the pack has kernels with it, else NaN. The plan has no parts, and `splitData` is not used", "pages of several tokens"),
+    (("mla_prefill_fwd",), "ATOM, SGLang", "any number of queries: a sequence that has more of them than the pack has "
+     "kernels for is in pieces, in one launch", "`logit_cap`"),
+    (("mla_gluon",), "SGLang",
+     "both forms of lists, several queries a sequence, fp8 caches, LSE, on both targets",
+     "latents and rotated keys in two tensors, `attn_sink`, rows of DeepSeek-V4 (`has_pe=False`)"),
     (("decode_attention_fwd", "csr_to_dense_block_table"), "ATOM",
      "latent caches of any page, fp8 with a scale, LSE",
      "values that are a tensor of their own, or have a scale of their own, `logit_cap`; `attn_logits` is not used"),
     (("concat_and_cache_mla", "fused_qk_rope_concat_and_cache_mla"), "ATOM",
      "fp8 caches and `q_out`; queries of tokens without a slot are written too", "`is_nope_first=False`"),
-    (("fused_qk_rmsnorm", "fused_qk_rmsnorm_group_quant"), "ATOM",
+    (("fused_qk_rmsnorm", "fused_qk_rmsnorm_group_quant", "_fused_qk_rmsnorm"), "ATOM, vLLM",
      "fp8 with scales of 128 elements, transposed or not, and the unquantised rows beside it",
      "`q_residual`, `gemma_norm`, scales of rows, fp4, two epsilons"),
-    (("batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant",), "ATOM",
+    (("batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant",), "ATOM, vLLM",
      "absorption products of fp8 weights with one scale, either order of heads and tokens, `YQ`; `config` is not "
      "looked at", "`bias`, other groups than of 128, weights of int8"),
     (("gather_kv_b_proj",), "ATOM",
@@ -105,10 +114,10 @@ ROWS = (
      "written too", "scales of fewer than 128 elements"),
     (("cp_gather_indexer_k_quant_cache",), "ATOM, vLLM",
      "pages of any size, pre-shuffled or not; scales as float32 or as bytes", "scales of fewer than 128 elements"),
-    (("fp8_mqa_logits", "deepgemm_fp8_paged_mqa_logits"), "ATOM, SGLang",
+    (("fp8_mqa_logits", "flydsl_fp8_mqa_logits", "deepgemm_fp8_paged_mqa_logits"), "ATOM, SGLang, vLLM",
      "pages of any size, with SHUFFLE of a multiple of 16, pre-shuffled or not, several queries a "
      "sequence", "keys of other than 128 elements"),
-    (("top_k_per_row_prefill", "top_k_per_row_decode"), "ATOM",
+    (("top_k_per_row_prefill", "top_k_per_row_decode"), "ATOM, vLLM",
      "any k up to 4096 that the pack has; indices ascend, ties go to the smaller one", ""),
 )
 
@@ -126,6 +135,9 @@ MISSING = (
     ("fmha_v3_fwd", "SGLang", _ENTRY),
     ("fmha_v3_varlen_fwd", "SGLang", _ENTRY),
     ("pa_decode_bf16_asm", "ATOM", "it is of gfx1250, with fp8 queries"),
+    ("fused_qk_rmsnorm_per_token_quant", "vLLM", "a scale is of 128 elements, not of a row"),
+    ("deepgemm_fp8_paged_mqa_logits_stage1", "vLLM",
+     "scores of each head are not kept: deepgemm_fp8_paged_mqa_logits adds them up"),
     ("fused_qknorm_idxrqknorm", "ATOM", "the index cache of MiniMax-M3 is not written"),
     ("concat_and_cache_mla_seg", "ATOM", _PACKED),
     ("fused_qk_rope_concat_and_cache_mla_seg", "ATOM", _PACKED),
@@ -140,14 +152,14 @@ MISSING = (
     ("mla_decode_fwd_v4_nm", "ATOM", _V4),
     ("pa_decode_sparse", "ATOM", _V4),
     ("pa_prefill_sparse", "ATOM", _V4),
-    ("pa_sparse_prefill_opus", "ATOM", _V4),
+    ("pa_sparse_prefill_opus", "ATOM, vLLM", _V4),
     ("pa_sparse_prefill_fp8_opus", "ATOM", _V4),
     ("flydsl_fused_compress_attn", "ATOM", _V4),
     ("flydsl_hca_compress_attn", "ATOM", _V4),
     ("flydsl_qk_norm_rope_quant", "ATOM", _V4),
     ("fused_qk_norm_rope_group_quant", "ATOM", _V4),
     ("inverse_rope_group_quant", "ATOM", _V4),
-    ("batched_gemm_a16wfp4", "ATOM", "weights of 4 bits are not read"),
+    ("batched_gemm_a16wfp4", "ATOM, vLLM", "weights of 4 bits are not read"),
     ("rope_rotate_activation", "ATOM", _V4),
     ("compute_varctx_schedule", "ATOM", _FP4),
     ("compute_prefill_schedule", "ATOM", _FP4),
