@@ -86,22 +86,44 @@ static bool has_tile(const struct tir_expander *x, const struct tir_op *op)
     return false;
 }
 
+static struct tir_value yielded(const struct tir_expander *x, const struct tir_block *b, unsigned i)
+{
+    return tir_op(x->f, b->ops[b->n_ops - 1])->operands[i];
+}
+
+enum { MOST_DEEP = 8 };
+
+/* The product that leaves v in accumulation registers, whatever hands it on, or NULL. */
+static const struct tir_op *kept_by(const struct tir_expander *x, struct tir_value v, int depth)
+{
+    const struct tir_ref def = x->f->values[v.id].def;
+    if (!def.id || depth == MOST_DEEP)
+        return NULL;
+    const struct tir_op *const op = tir_op(x->f, def), *by = NULL;
+    if (op->opcode == TIR_mma)
+        return op->imm[2] ? op : NULL;
+    if (op->opcode == TIR_for || op->opcode == TIR_if)
+        for (int k = 0; k < 2 && op->blocks[k] && !by; k++)
+            by = kept_by(x, yielded(x, op->blocks[k], v.id - op->result.id), depth + 1);
+    return by;
+}
+
 /* Elements a vec in which a tile value is best carried. */
 static unsigned carried_size(const struct tir_expander *x, struct tir_value v, int depth)
 {
     if (v.id < x->n && x->pieces[v.id].n)
         return x->pieces[v.id].per;
+    const struct tir_op *const by = kept_by(x, v, depth);
+    if (by)
+        return tir_mma_acc_regs(&x->f->machine->mma[by->imm[0]]);
     const struct tir_type t = tir_typeof(x->f, v);
     const struct tir_ref def = x->f->values[v.id].def;
-    if (def.id && depth < 8) {
+    if (def.id && depth < MOST_DEEP) {
         const struct tir_op *op = tir_op(x->f, def);
         if (op->opcode == TIR_mma || op->opcode == TIR_mma_scaled)
             return tir_mma_acc_regs(&x->f->machine->mma[op->imm[0]]);
-        if (op->opcode == TIR_if) {
-            const struct tir_block *other = op->blocks[1];
-            const struct tir_op *yield = tir_op(x->f, other->ops[other->n_ops - 1]);
-            return carried_size(x, yield->operands[v.id - op->result.id], depth + 1);
-        }
+        if (op->opcode == TIR_if)
+            return carried_size(x, yielded(x, op->blocks[1], v.id - op->result.id), depth + 1);
     }
     return t.kind == TIR_TILE ? tir_unit(t.dtype, tir_layout_of(x->f, t)) : 1;
 }

@@ -74,6 +74,26 @@ static bool visit(void *context, struct tir_block *b, struct tir_ref r)
     return false;
 }
 
+static bool is_there(const struct lower *l, const struct tir_block *side, unsigned i)
+{
+    const struct tir_op *const yield = lower_yield_of(l, side);
+    return yield && l->in_agprs[yield->operands[i].id];
+}
+
+/* A value that a branch hands on stays there too: the vector registers might not hold all of it. */
+static bool hand_on(void *context, struct tir_block *b, struct tir_ref r)
+{
+    struct lower *const l = context;
+    const struct tir_op *const op = tir_op(l->f, r);
+    (void)b;
+    for (unsigned i = 0; op->opcode == TIR_if && i < op->n_results; i++) {
+        const struct tir_value v = tir_result(op, i);
+        if (!l->in_agprs[v.id] && (is_there(l, op->blocks[0], i) || is_there(l, op->blocks[1], i)))
+            mark(l, v);
+    }
+    return false;
+}
+
 bool lower_agprs_begin(struct lower *l)
 {
     l->in_agprs = calloc(l->f->n_values, sizeof(*l->in_agprs));
@@ -81,6 +101,7 @@ bool lower_agprs_begin(struct lower *l)
     if (!l->in_agprs || !l->read_from_agprs)
         return false;
     tir_walk(l->f, l->f->body, visit, l);
+    tir_walk(l->f, l->f->body, hand_on, l);
     return true;
 }
 
