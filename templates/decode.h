@@ -55,6 +55,7 @@ struct decode {
     unsigned dtype, kv_dtype, kv_bytes; /* of an element of the cache */
     unsigned q_dtype, q_size;           /* of an element of Q, and of K as the product takes it */
     unsigned waves, waves_per_simd;
+    bool own_columns;                    /* of each wave: none has what another one has */
     bool zero_late;                      /* O is made zero behind the first loads */
     bool neighbours;                     /* items that follow each other go to one XCD */
     uint8_t compute;                     /* the stage of the products, and */

@@ -173,7 +173,9 @@ static void write_lse(struct decode *d, struct tir_value lse, const struct decod
     if (!p->lse.base.id)
         return;
     struct tir_value writes = tir_cmp_eq(b, d->wave, tir_i32(b, 0));
-    if (p->own_lse)
+    if (d->own_columns)
+        writes = tir_cmp_eq(b, tir_i32(b, 0), tir_i32(b, 0));
+    else if (p->own_lse)
         writes = p->final;
     else if (p->kind == DECODE_EITHER && !d->v->lse)
         writes = tir_and(b, writes, tir_cmp_ge(b, d->item.partial, tir_i32(b, 0)));
@@ -240,12 +242,37 @@ void decode_write_out(struct decode *d, struct tir_value o, const struct decode_
     tir_end_if(b, &whole, NULL);
 }
 
+/* O^T of columns that are the wave's own, and all of their rows: it takes half of all registers, so
+ * that a part at a time is divided. */
+static void write_in_parts(struct decode *d, struct tir_value o, struct tir_value inverse,
+                           const struct decode_places *p)
+{
+    enum { PARTS = 8 };
+    struct tir_builder *b = &d->b;
+    const bool whole = p->kind == DECODE_RESULT;
+    const int step = (int)d->value.width / PARTS * (whole ? 2 : 4);
+    for (int i = 0; i < PARTS; i++) {
+        struct tir_value x = o;
+        for (int n = PARTS; n > 1; n /= 2)
+            x = tir_half(b, x, i / (n / 2) % 2);
+        x = tir_mul(b, x, tir_broadcast(b, inverse, tir_typeof(b->f, x)));
+        const struct tir_layout l = tir_layout_sort_regs(tir_layout_of(b->f, tir_typeof(b->f, x)));
+        x = tir_relayout(b, x, &l);
+        if (whole)
+            x = tir_convert_short(b, x, d->dtype);
+        tir_tile_scatter(b, p->out.base, p->out_at, tir_i32(b, i * step), tir_transpose(b, x));
+    }
+}
+
 static void write_as(struct decode *d, enum decode_kind kind, struct tir_value o,
-                     struct tir_value lse)
+                     struct tir_value inverse, struct tir_value lse)
 {
     struct decode_places p = decode_ask_places(d, kind);
     find_out(d, &p);
-    decode_write_out(d, o, &p);
+    if (d->own_columns)
+        write_in_parts(d, o, inverse, &p);
+    else
+        decode_write_out(d, o, &p);
     find_lse(d, &p);
     write_lse(d, lse, &p);
 }
@@ -262,10 +289,12 @@ void decode_write_state(struct decode *d, const struct decode_state *s)
     if (d->v->kv_scale == ATT_KV_SCALE_TENSOR)
         scale = att_cache_tensor_scale(&d->value.c);
     const struct tir_value inverse = inverse_of(d, &end, scale);
-    const struct tir_value o = sorted(d, tir_mul(b, s->o, tir_broadcast(b, inverse, d->output)));
+    struct tir_value o = s->o;
+    if (!d->own_columns)
+        o = sorted(d, tir_mul(b, o, tir_broadcast(b, inverse, d->output)));
     struct tir_if whole = tir_begin_if(b, final, false, NULL, 0);
-    write_as(d, DECODE_RESULT, o, lse);
+    write_as(d, DECODE_RESULT, o, inverse, lse);
     tir_else(b, &whole, NULL);
-    write_as(d, DECODE_PART, o, lse);
+    write_as(d, DECODE_PART, o, inverse, lse);
     tir_end_if(b, &whole, NULL);
 }

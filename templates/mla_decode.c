@@ -21,10 +21,14 @@
  * the matrix instructions, which cost the device's clock more than the meeting does. Elsewhere all
  * waves compute all of it.
  *
+ * Waves of gfx950 that have a SIMD to themselves have 32 of 128 columns and all of O^T for them,
+ * and exchange nothing: mla_decode_alone.c.
+ *
  *     columns  waves  registers of a wave, 4 bytes a lane      LDS (gfx942, gfx950)
  *          16      4  O 32, Q 24 or 72, S 8, block 18 or 36  23 KiB, 76 KiB
  *          32      8  O 32, Q 72, S 8, block on its way 18     59 KiB, 118 KiB
  *          64      8  O 64, Q 72, S 8, block on its way 18     61 KiB, 122 KiB
+ *         128      4  O 256, Q 144, S 16                  146 KiB of gfx950
  *         128      8  O 128, Q 72 or 24, S 4 or 8, block 9 or 18     43 KiB, 143 KiB
  *
  * A wave has 256 registers; passing operands and addresses take 40 to 60 of them. With 128
@@ -64,14 +68,16 @@
 enum { MAX_ROWS = 1024 };
 
 /* Members of att_tile.own: KiB of LDS that the row is for; panels of Q that stand there because
- * registers have no room for them; blocks of keys there at most, 0 for as many as have room. */
-enum { LDS_KIB, Q_IN_LDS, BUFFERS };
+ * registers have no room for them; blocks of keys there at most, 0 for as many as have room; 1:
+ * waves are alone. */
+enum { LDS_KIB, Q_IN_LDS, BUFFERS, ALONE };
 
 /* `rows` are columns at once. The first row with enough of them is taken, else the last. */
 static const struct att_tile tiles[] = {
     {.rows = 16, .waves = 4, .keys = 32, .own = {[LDS_KIB] = 160}},
     {.rows = 32, .waves = 8, .keys = 32, .own = {[LDS_KIB] = 160}},
     {.rows = 64, .waves = 8, .keys = 32, .own = {[LDS_KIB] = 160}},
+    {.rows = 128, .waves = 4, .keys = 32, .own = {[LDS_KIB] = 160, [ALONE] = 1}},
     {.rows = 128, .waves = 8, .keys = 32, .own = {[LDS_KIB] = 160, [Q_IN_LDS] = 4}},
     {.rows = 16, .waves = 4, .keys = 16, .own = {[LDS_KIB] = 64}},
     {.rows = 32, .waves = 8, .keys = 16, .own = {[LDS_KIB] = 64}},
@@ -95,6 +101,8 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
         return att_reject(why, ATT_TILE, "is for %d KiB of LDS", t->own[LDS_KIB]);
     if (t->rows > most)
         return att_reject(why, ATT_TILE, "has no registers for a mask beside %d columns", t->rows);
+    if (t->own[ALONE] && !mla_alone_takes(v, m))
+        return att_reject(why, ATT_TILE, "is for pages of 32 keys or more, stored as q is");
     if (!v->tile && t->rows < rows && t->rows < most)
         return att_reject(why, ATT_TILE, "has %d columns, fewer than gqa times q_len, %d", t->rows,
                           rows);
@@ -241,7 +249,10 @@ static struct decode_state walk_keys(struct mla *s)
     find_shard_position(s);
     load_q(s);
     struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), n, tir_i32(b, 1), inside, ATT_N_CARRY);
-    mla_visit(s, (struct att_block){.index = loop.index}, inside);
+    if (s->alone)
+        att_attention_visit(&s->d.attention, (struct att_block){.index = loop.index}, inside);
+    else
+        mla_visit(s, (struct att_block){.index = loop.index}, inside);
     struct decode_state state = decode_end_keys(&s->d, &some, &loop, inside, carried);
     state.l = tir_col_sum(b, state.l);
     return state;
@@ -284,6 +295,8 @@ static void begin_attention(struct mla *s)
     }
     d->attention = (struct att_attention){
         .b = &d->b, .v = d->v, .source = &source, .family = s, .steps = steps};
+    if (s->alone)
+        mla_alone_attention(s);
     att_attention_scale(&d->attention, d->scores, scale);
     s->softmax = d->attention.softmax;
     if (s->key_waves) {
@@ -305,7 +318,8 @@ static void work_on(struct mla *s, struct tir_value index)
     decode_find_item(d, index);
     d->k.c = d->value.c = att_cache(b, d->v, d->m, false, tir_i32(b, 0));
     s->pages = att_pages(b, d->v, d->item.sequence, d->item.kv_len, d->item.first_key);
-    mla_find_pieces(s);
+    if (!s->alone)
+        mla_find_pieces(s);
     d->n_rows = tir_mul(b, tir_sub(b, d->item.end_token, d->item.first_token), d->gqa);
     struct tir_loop pass =
         tir_begin_for(b, tir_i32(b, 0), d->n_rows, tir_i32(b, (int)d->columns), NULL, 0);
@@ -339,6 +353,8 @@ static int find_values_product(const struct mla *s)
     enum { WIDE_ROWS = 32, WIDE_KEYS = 64 };
     const struct tir_machine *const m = s->d.m;
     int wide = -1;
+    if (s->alone)
+        return tir_find_mma(m, WIDE_ROWS, WIDE_ROWS, 0, s->p_dtype);
     if (mla_weights_fp8(s) && mla_exchanges(s) && s->d.keys >= WIDE_KEYS)
         wide = tir_find_mma(m, WIDE_ROWS, WIDE_ROWS, WIDE_KEYS, TIR_FP8);
     return wide >= 0 ? wide
@@ -358,10 +374,12 @@ static void begin(struct mla *s, const struct att_variant *v, const struct tir_m
               .waves = t->waves,
               .keys = t->keys,
               .columns = t->rows,
+              .own_columns = t->own[ALONE],
               .k = {.width = (unsigned)v->head_dim},
               .value = {.width = latent}},
         .wave_bits = tir_bits(t->waves),
-        .score_waves = tir_bits(t->rows / MFMA_ROWS),
+        .score_waves = t->own[ALONE] ? 0 : tir_bits(t->rows / MFMA_ROWS),
+        .alone = t->own[ALONE],
         .part = {{.width = latent}, {.first = latent, .width = PANEL}},
         .q_in_lds = t->own[Q_IN_LDS],
         .most_buffers = t->own[BUFFERS] ? t->own[BUFFERS] : 3,
@@ -378,11 +396,11 @@ static void begin(struct mla *s, const struct att_variant *v, const struct tir_m
     s->p_dtype = s->kq_dtype; /* fp8 where q and the cache are: c goes into both products as is */
     fit_tile(s, m->lds_bytes > 64 * 1024);
     s->key_waves = find_key_waves(s);
-    s->sums_scores = !mla_exchanges(s) && m->lds_bytes <= 64 * 1024;
+    s->sums_scores = !s->alone && !mla_exchanges(s) && m->lds_bytes <= 64 * 1024;
     s->d.qk = tir_find_mma(m, MFMA_ROWS, MFMA_ROWS, 0, s->kq_dtype);
     s->d.pv = find_values_product(s);
     assert(s->d.qk >= 0 && s->score_waves <= s->wave_bits);
-    struct tir_func *const f = att_begin_kernel(v, m, t->waves, 2);
+    struct tir_func *const f = att_begin_kernel(v, m, t->waves, s->alone ? 1 : 2);
     s->d.b = tir_at_end(f, f->body);
 }
 
@@ -398,8 +416,13 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     struct mla s;
     begin(&s, v, m);
     struct tir_builder *const b = &s.d.b;
-    mla_choose_layouts(&s);
-    mla_take_lds(&s);
+    if (s.alone) {
+        mla_alone_choose_layouts(&s);
+        mla_alone_take_lds(&s);
+    } else {
+        mla_choose_layouts(&s);
+        mla_take_lds(&s);
+    }
     s.d.wave = tir_wave_id(b);
     /* A short sum ends sooner for it; the scalar registers that it takes cost other loops more. */
     if (v->one_launch && s.d.columns == MFMA_ROWS)
@@ -423,8 +446,10 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
                      .apart = 1},
         .grid = {{ARG_WORKGROUPS, 1, 1}, {NULL, 1, 1}, {NULL, 1, 1}},
     };
+    if (s.alone)
+        mla_alone_schedule(&k->schedule);
     snprintf(k->tuning, sizeof(k->tuning), "rows=%u kv=%u waves=%u buffers=%u stages=%u",
-             s.d.columns, s.d.keys, s.d.waves, s.buffers, s.late ? (unsigned)N_STAGES : LATE);
+             s.d.columns, s.d.keys, s.d.waves, s.buffers, k->schedule.stages);
 }
 
 const struct att_template att_template_mla_decode = {
@@ -432,7 +457,7 @@ const struct att_template att_template_mla_decode = {
     .description = "absorbed multi-head latent attention of a few queries over a paged cache",
     .takes = OP_TAKES_MLA_DECODE | ATT_BIT(TILE),
     ATT_TILES(tiles, knobs),
-    .own = {"lds_kib", "q_in_lds", "buffers"},
+    .own = {"lds_kib", "q_in_lds", "buffers", "alone"},
     .fits = fits,
     .check = check,
     .build = build,

@@ -59,6 +59,7 @@ struct mla {
     struct piece piece[MAX_PIECES];
     unsigned n_pieces;
 
+    bool alone;       /* waves have a SIMD and columns of their own: mla_decode_alone.c */
     bool sums_scores; /* waves have panels of the latent of their own, and add up S^T through LDS */
     struct tir_value score_buffer;
     struct tir_layout scores_lds;
@@ -135,6 +136,17 @@ static inline unsigned mla_parts(const struct mla *s) { return 1u << s->key_wave
  * Each wave then works on its own columns. */
 struct tir_value mla_own_keys(struct mla *s, struct tir_value a);
 struct tir_value mla_all_keys(struct mla *s, struct tir_value a);
+
+/* mla_decode_alone.c */
+
+/** Do waves that are alone take this variant? */
+bool mla_alone_takes(const struct att_variant *v, const struct tir_machine *m);
+/** These are for such waves what mla_choose_layouts() and mla_take_lds() are for others. */
+void mla_alone_choose_layouts(struct mla *s);
+void mla_alone_take_lds(struct mla *s);
+/** Sets what att_attention_visit() needs of s->d.attention, before att_attention_scale(). */
+void mla_alone_attention(struct mla *s);
+void mla_alone_schedule(struct tir_schedule *s);
 
 /* mla_decode_block.c */
 

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * mla_decode: waves that have a SIMD to themselves. Each has 32 columns, all keys of a block and
+ * all of O^T for these columns, so that nothing of the softmax passes between waves: they share
+ * the blocks alone. O is in accumulation registers, Q in half of the others.
+ *
+ * A block of 32 keys lies in one page: its rows go to LDS by themselves, through a resource that
+ * ends with the sequence, so that rows behind the last token are zeros whatever the page holds.
+ * There is room for four blocks: while scores are made of one and the product with the weights of
+ * the one before, the next has arrived and the one behind it is on its way.
+ *
+ *   PAGES   the page's number  M2
+ *   COPY    copy the block to LDS  BEGIN
+ *   WAIT    it has arrived  M2    read its first columns  C2
+ *   SCORES  read the rest, S = K Q  C1    mask, maximum  M2    P  C2
+ *   VALUES  rescale  M1    sum of P, P in 16 bits, read the first of c  C1    O += c P  C2
+ *
+ * M1 ends with a barrier behind the product of the block before: its place is free. Keys are
+ * permuted in the rows of S^T: what an instruction transposes of c are four keys, which are four
+ * rows and so 64 bytes of the banks apart; 16 neighbours, of which 16 lanes read K, are 16 bytes
+ * apart.
+ */
+#include "ir/address_map.h"
+#include "ir/bits.h"
+#include "templates/lds_map.h"
+#include "templates/mla_decode.h"
+#include "templates/scalar.h"
+
+enum alone_phase { M1, BEGIN, C1, M2, C2 };
+enum alone_stage { A_PAGES, A_COPY, A_WAIT, A_SCORES, A_VALUES, A_N_STAGES };
+enum {
+    GROUP = 0,
+    KEYS = 32,
+    TOGETHER = 16 /* keys of a product */,
+    BLOCKS = 4,
+    LATENT = 512 /* a wave copies such a row at once */,
+    EARLY = 128 /* rows of c^T that are read in the phase before their product */
+};
+
+static void at(struct mla *s, enum alone_stage stage, enum alone_phase phase)
+{
+    s->d.b.stage = (uint8_t)stage;
+    s->d.b.phase = (uint8_t)phase;
+}
+
+bool mla_alone_takes(const struct att_variant *v, const struct tir_machine *m)
+{
+    const bool in_one_page = v->page_size >= KEYS && tir_is_power((unsigned)v->page_size);
+    const bool as_stored = v->kv_dtype == ATT_KV_DTYPE_SAME && v->kv_layout == ATT_KV_LAYOUT_NHD &&
+                           v->q_dtype == ATT_Q_DTYPE_SAME;
+    return v->head_dim_v == LATENT && in_one_page && as_stored && v->sparse == ATT_SPARSE_NONE &&
+           v->mask != ATT_MASK_CUSTOM && !att_scales_scores(v) && m->has_lds_read_tr &&
+           m->to_lds_max_bytes >= 16;
+}
+
+/* ---- Layouts ---- */
+
+static struct tir_waves columns_of(const struct mla *s)
+{
+    return (struct tir_waves){.cols = (uint8_t)s->wave_bits};
+}
+
+static const struct tir_mma *product(const struct mla *s) { return &s->d.m->mma[s->d.pv]; }
+
+/* Rows of S^T and of K as keys. */
+static struct tir_layout with_keys(const struct tir_layout *l)
+{
+    static const uint8_t key[] = {2, 3, 0, 1, 4};
+    return tir_layout_permute_rows(l, key);
+}
+
+static void add_panels(struct mla *s)
+{
+    const struct tir_contraction k = tir_contract_rows(product(s), PANEL, 16 / s->kq_bytes);
+    const struct tir_layout q = tir_mma_right(product(s), s->d.columns, &k, columns_of(s));
+    for (unsigned first = 0; first < s->d.k.width; first += PANEL)
+        s->panel[s->n_panels++] = (struct panel){
+            .first = first,
+            .width = PANEL,
+            .product = s->d.pv,
+            .k = k,
+            .q = tir_tile(s->d.b.f, s->kq_dtype, s->d.columns, PANEL, &q),
+        };
+}
+
+void mla_alone_choose_layouts(struct mla *s)
+{
+    struct decode *const d = &s->d;
+    const struct tir_waves waves = columns_of(s);
+    const struct tir_layout plain = tir_mma_result(product(s), KEYS, d->columns, waves);
+    const struct tir_layout scores = with_keys(&plain);
+    const struct tir_layout o = tir_mma_result(product(s), d->value.width, d->columns, waves);
+    add_panels(s);
+    d->scores = tir_tile(d->b.f, TIR_F32, KEYS, d->columns, &scores);
+    d->output = tir_tile(d->b.f, TIR_F32, d->value.width, d->columns, &o);
+}
+
+void mla_alone_take_lds(struct mla *s)
+{
+    struct decode *const d = &s->d;
+    s->buffers = BLOCKS;
+    for (unsigned i = 0; i < s->n_parts; i++) {
+        struct part *const p = &s->part[i];
+        p->lds = att_lds_rows(d->m, KEYS, p->width, s->kq_bytes);
+        p->bytes = (att_lds_bytes(&p->lds, s->kq_bytes) + 15) & ~15u;
+        p->buffer = tir_lds_buffer(&d->b, BLOCKS * p->bytes, 16);
+    }
+}
+
+/* ---- A block ---- */
+
+static struct tir_value place_of(struct mla *s, const struct part *p, struct tir_value block)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_value which = tir_and(b, block, tir_i32(b, BLOCKS - 1));
+    return tir_add(b, p->buffer, att_times(b, which, (int)p->bytes));
+}
+
+/* A block behind the last key has its page. */
+static struct tir_value page_of(struct mla *s, struct tir_value key)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_value page = tir_min(b, att_page_of(&s->pages.paging, key), s->pages.last);
+    return tir_scalar_load(b, s->pages.table, tir_shl(b, page, tir_i32(b, 2)), TIR_I32);
+}
+
+static void copy_block(struct mla *s, struct tir_value block, struct tir_value page)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct att_cache *const c = &s->d.k.c;
+    const struct tir_value key = mla_first_key(s, block);
+    const struct tir_value inside = att_page_place(&s->pages.paging, key);
+    const struct tir_value stride = tir_convert(b, c->token_stride, TIR_I32);
+    const struct tir_value offset =
+        tir_add(b, tir_mul(b, tir_zext(b, page, TIR_I64), c->page_stride),
+                tir_mul(b, tir_zext(b, inside, TIR_I64), c->token_stride));
+    const struct tir_value there = tir_min(b, tir_sub(b, s->d.item.end_key, key), tir_i32(b, KEYS));
+    const struct tir_view rows =
+        att_view(b, tir_add(b, c->base, offset), there, tir_materialize(b, stride),
+                 (int)(s->d.k.width * s->kq_bytes), 0);
+    for (unsigned i = 0; i < s->n_parts; i++) {
+        const struct part *const p = &s->part[i];
+        struct tir_view v = rows;
+        v.byte = tir_i32(b, (int)(p->first * s->kq_bytes));
+        const struct tir_layout l = tir_mma_left(product(s), KEYS, &s->panel->k, columns_of(s));
+        struct tir_type t = tir_tile(b->f, s->kq_dtype, KEYS, PANEL, &l);
+        t.cols = (uint16_t)p->width;
+        tir_copy_to_lds(b, GROUP, v, tir_i32(b, 0), place_of(s, p, block), t, &p->lds);
+    }
+}
+
+static void fetch_keys(void *family, struct att_block *block)
+{
+    struct mla *const s = family;
+    at(s, A_PAGES, M2);
+    const struct tir_value page = page_of(s, mla_first_key(s, block->index));
+    at(s, A_COPY, BEGIN);
+    copy_block(s, block->index, page);
+    at(s, A_WAIT, M2);
+    tir_wait(&s->d.b, GROUP, 0);
+    tir_barrier(&s->d.b);
+}
+
+static struct tir_value read_panel(struct mla *s, struct tir_value block, const struct panel *n)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct part *const p = n->first < s->part->width ? s->part : s->part + 1;
+    const struct tir_layout plain = tir_mma_left(product(s), KEYS, &n->k, columns_of(s));
+    const struct tir_layout l = with_keys(&plain);
+    const struct tir_type t = tir_tile(b->f, s->kq_dtype, KEYS, n->width, &l);
+    const struct tir_value from =
+        att_plus(b, place_of(s, p, block), (int)((n->first - p->first) * s->kq_bytes));
+    return tir_tile_lds_load(b, from, t, &p->lds);
+}
+
+static struct tir_value scores(void *family, const struct att_block *block)
+{
+    struct mla *const s = family;
+    struct tir_builder *const b = &s->d.b;
+    struct tir_value k[MAX_PANELS];
+    for (unsigned i = 0; i < s->n_panels; i++) {
+        at(s, i ? A_SCORES : A_WAIT, i ? C1 : C2);
+        k[i] = read_panel(s, block->index, &s->panel[i]);
+    }
+    at(s, A_SCORES, C1);
+    struct tir_value x = tir_splat(b, tir_f32(b, 0.0f), s->d.scores);
+    for (unsigned i = 0; i < s->n_panels; i++)
+        x = tir_mma(b, s->d.pv, k[i], tir_transpose(b, s->q[i]), x);
+    return tir_named(b, "s", x);
+}
+
+static void await_values(void *family)
+{
+    struct mla *const s = family;
+    at(s, A_VALUES, M1);
+    tir_barrier(&s->d.b);
+}
+
+/* c^T of some columns of the latent, columns x keys. */
+static struct tir_value read_columns(struct mla *s, struct tir_value from, unsigned first,
+                                     unsigned width)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_layout half = tir_layout_half(tir_layout_of(b->f, s->d.scores));
+    const struct tir_contraction k = tir_contract_acc(&half, tir_bits(product(s)->n));
+    const struct tir_layout a = tir_mma_left(product(s), width, &k, columns_of(s));
+    const struct tir_layout l = tir_layout_transpose(&a);
+    const struct tir_type t = tir_tile(b->f, s->kq_dtype, TOGETHER, width, &l);
+    const struct tir_layout map = att_lds_rows(s->d.m, TOGETHER, s->part->width, s->kq_bytes);
+    return tir_transpose(
+        b, tir_tile_lds_load(b, att_plus(b, from, (int)(first * s->kq_bytes)), t, &map));
+}
+
+/* The phase before the product reads the first columns of the first part; the others are stacked
+ * behind them, half by half. */
+static struct tir_value part_of_values(void *family, const struct att_block *block, unsigned part)
+{
+    struct mla *const s = family;
+    const struct part *const p = s->part;
+    const unsigned before = tir_lds_address(&p->lds, part * TOGETHER * p->width, s->kq_bytes);
+    at(s, A_VALUES, part ? C2 : C1);
+    struct tir_value from = att_plus(&s->d.b, place_of(s, p, block->index), (int)before);
+    if (part)
+        return read_columns(s, from, 0, p->width);
+    struct tir_value v = read_columns(s, from, 0, EARLY);
+    at(s, A_VALUES, C2);
+    from = att_plus(&s->d.b, place_of(s, p, block->index), (int)before);
+    for (unsigned width = EARLY; width < p->width; width *= 2)
+        v = tir_stack(&s->d.b, v, read_columns(s, from, width, width));
+    return v;
+}
+
+static const struct att_source source = {
+    .first_key = mla_first_key,
+    .fetch_keys = fetch_keys,
+    .scores = scores,
+    .await_values = await_values,
+    .part_of_values = part_of_values,
+};
+
+/* Branches must not stand among matrix instructions. */
+static const struct att_place steps[ATT_N_STEPS] = {
+    [ATT_STEP_MODIFY] = {A_SCORES, M2},   [ATT_STEP_MAXIMUM] = {A_SCORES, M2},
+    [ATT_STEP_EXPONENT] = {A_SCORES, C2}, [ATT_STEP_POWER] = {A_SCORES, C2},
+    [ATT_STEP_POWER_2] = {A_SCORES, C2},  [ATT_STEP_RESCALE] = {A_VALUES, M1},
+    [ATT_STEP_SUM] = {A_VALUES, C1},      [ATT_STEP_PRODUCT] = {A_VALUES, C2},
+};
+
+void mla_alone_attention(struct mla *s)
+{
+    struct att_attention *const a = &s->d.attention;
+    a->product = s->d.pv;
+    a->dtype = s->p_dtype;
+    a->source = &source;
+    a->steps = steps;
+    a->in_agprs = true;
+    a->value_parts = KEYS / TOGETHER;
+}
+
+void mla_alone_schedule(struct tir_schedule *s)
+{
+    *s = (struct tir_schedule){.stages = A_N_STAGES,
+                               .matrix_phases = 1u << BEGIN | 1u << C1 | 1u << C2,
+                               .joined_phases = 1u << BEGIN,
+                               .interleave = 1,
+                               .ping_pong = 1,
+                               .read_ahead = 4,
+                               .alone = 1};
+}
