@@ -16,18 +16,18 @@
  * columns of S^T, 16 to a wave, and waves that are left split its keys; P and what O is rescaled
  * with go to all waves through LDS. A wave has a maximum for its own keys of a column until all
  * waves have seen that it has grown. With 16 columns every wave has all of S^T, so that P needs no
- * exchange. Where LDS has room for one block only, a wave computes it for a part of the latent and
- * all add up through LDS what they have: waves meet once more for each block, but issue a third of
- * the matrix instructions, which cost the device's clock more than the meeting does. Elsewhere all
- * waves compute all of it.
+ * exchange. Where LDS is small and waves would have the same keys and columns, each computes S^T
+ * for a part of a row, and they add up through LDS what they have: waves meet once more for each
+ * block, but issue far fewer matrix instructions, which cost the device's clock more than the
+ * meeting does. Elsewhere such waves all compute all of it.
  *
  * Waves of gfx950 that have a SIMD to themselves have 32 of 128 columns and all of O^T for them,
  * and exchange nothing: mla_decode_alone.c.
  *
  *     columns  waves  registers of a wave, 4 bytes a lane      LDS (gfx942, gfx950)
  *          16      4  O 32, Q 24 or 72, S 8, block 18 or 36  23 KiB, 76 KiB
- *          32      8  O 32, Q 72, S 8, block on its way 18     59 KiB, 118 KiB
- *          64      8  O 64, Q 72, S 8, block on its way 18     61 KiB, 122 KiB
+ *          32      8  O 32, Q 18 or 72, S 8, block on its way 18    47 KiB, 118 KiB
+ *          64      8  O 64, Q 36 or 72, S 8, block on its way 18    48 KiB, 122 KiB
  *         128      4  O 256, Q 144, S 16                  146 KiB of gfx950
  *         128      8  O 128, Q 72 or 24, S 4 or 8, block 9 or 18     43 KiB, 143 KiB
  *
@@ -43,7 +43,8 @@
  * A block passes to LDS in pieces, and where a piece has gone the same one of the next block is
  * asked for: memory always has most of a block to bring. With three blocks in LDS one barrier a
  * block is enough, since the product with c of a block stands in the round of the next, behind the
- * same barrier as its scores; with two a second one says that c is no longer needed. With 16
+ * same barrier as its scores; with two a second one says that c is no longer needed, which may be
+ * the one in front of the sum of S^T. With 16
  * columns a compute unit has two workgroups, so that one loads while the other computes: the lists
  * of a plan should be twice its compute units.
  *
@@ -186,8 +187,8 @@ static void load_q(struct mla *s)
             q = tir_tile_gather(b, tir_arg(b, ARG_Q, TIR_I64), at, byte, loaded);
         if (s->q_dtype != s->kq_dtype)
             q = tir_convert(b, q, s->kq_dtype);
-        if (s->sums_scores && p->first >= s->part->width) /* one wave has this panel */
-            q = tir_select(b, tir_cmp_eq(b, s->d.wave, tir_i32(b, 0)), q,
+        if (s->row_waves && !p->divided) /* one part of a row has this panel */
+            q = tir_select(b, tir_cmp_eq(b, mla_row_part(s), tir_i32(b, 0)), q,
                            tir_float_like(b, q, 0.0f));
         s->q[i] = tir_named(b, "q", q);
         if (mla_find_query(s, i, &there))
@@ -396,7 +397,8 @@ static void begin(struct mla *s, const struct att_variant *v, const struct tir_m
     s->p_dtype = s->kq_dtype; /* fp8 where q and the cache are: c goes into both products as is */
     fit_tile(s, m->lds_bytes > 64 * 1024);
     s->key_waves = find_key_waves(s);
-    s->sums_scores = !s->alone && !mla_exchanges(s) && m->lds_bytes <= 64 * 1024;
+    if (!s->alone && m->lds_bytes <= 64 * 1024 && !s->key_waves)
+        s->row_waves = s->wave_bits - s->score_waves;
     s->d.qk = tir_find_mma(m, MFMA_ROWS, MFMA_ROWS, 0, s->kq_dtype);
     s->d.pv = find_values_product(s);
     assert(s->d.qk >= 0 && s->score_waves <= s->wave_bits);

@@ -33,6 +33,7 @@ struct panel {
     int product; /* the matrix instruction */
     struct tir_contraction k;
     struct tir_type q; /* columns x width */
+    bool divided;      /* each part of the waves has `width` columns of its own */
 };
 
 /* Columns of a part that pass from the cache to LDS together. */
@@ -60,11 +61,11 @@ struct mla {
     unsigned n_pieces;
 
     bool alone;       /* waves have a SIMD and columns of their own: mla_decode_alone.c */
-    bool sums_scores; /* waves have panels of the latent of their own, and add up S^T through LDS */
+    unsigned score_waves; /* log2 of the waves that split the columns of S^T */
+    unsigned key_waves;   /* of those that split its keys */
+    unsigned row_waves;   /* of those that split a row of K and Q: they add up S^T through LDS */
     struct tir_value score_buffer;
     struct tir_layout scores_lds;
-    unsigned score_waves;       /* log2 of the waves that split the columns of S^T */
-    unsigned key_waves;         /* and of those that split its keys */
     struct att_softmax softmax; /* of a wave's own keys: see mla_own_keys() */
     unsigned wave_bits;
     struct panel panel[MAX_PANELS];
@@ -123,8 +124,10 @@ struct tir_value mla_load_vector(struct mla *s, struct tir_value n, unsigned par
 /** Returns how many columns of the latent a wave's panels have. */
 static inline unsigned mla_own_columns(const struct mla *s)
 {
-    return s->sums_scores ? s->part->width / s->d.waves : s->part->width;
+    return s->part->width >> s->row_waves;
 }
+/** Returns the number of the part of a row that a wave has; i32. */
+struct tir_value mla_row_part(struct mla *s);
 /** Returns the first column of panel p, as the wave has it, times `size`; i32. */
 struct tir_value mla_own_first(struct mla *s, const struct panel *p, unsigned size);
 /** A wave leaves its part of S^T in LDS, and when all have met it reads the sum. */

@@ -208,7 +208,7 @@ static struct tir_value compute_scores(struct mla *s, struct tir_value block)
         const struct panel *const p = &s->panel[i];
         scores = tir_mma(b, p->product, read_panel(s, block, p), query_panel(s, i), scores);
     }
-    if (s->sums_scores) {
+    if (s->row_waves) {
         mla_store_scores(s, scores);
         mla_meet(s);
         set_stage(s, COMPUTE, SOFTMAX);
@@ -414,6 +414,6 @@ void mla_visit(struct mla *s, struct att_block block, struct tir_value carried[A
     set_product_stage(s);
     carried[ATT_CARRY_O] = tir_named(
         b, "o", tir_mma(b, s->d.pv, read_values(s, block.index), p, carried[ATT_CARRY_O]));
-    if (s->buffers == 1 || (s->late && s->buffers == 2))
+    if (s->buffers == 1 || (s->late && s->buffers == 2 && !s->row_waves))
         mla_meet(s);
 }

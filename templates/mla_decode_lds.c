@@ -88,6 +88,22 @@ static void add_panel(struct mla *s, unsigned first, unsigned width, int product
     *p = (struct panel){.first = first, .width = width, .product = product, .k = *k};
     const struct tir_layout q = tir_mma_right(mla_qk(s, p), s->d.columns, k, split);
     p->q = tir_tile(s->d.b.f, s->kq_dtype, s->d.columns, width, &q);
+    p->divided = first < s->part->width || width < PANEL;
+}
+
+/* The rotated key is divided where a part of it is enough for an instruction, else one part of the
+ * waves has all of it. */
+static void add_rotated(struct mla *s, const struct tir_contraction *whole)
+{
+    const struct tir_mma *const mma = &s->d.m->mma[s->d.qk];
+    const unsigned latent = s->d.value.width, own = PANEL >> s->row_waves;
+    const unsigned most = 16 / s->kq_bytes, lane = own * (unsigned)mma->m / TIR_WAVE_LANES;
+    if (!s->row_waves || own < (unsigned)mma->k) {
+        add_panel(s, latent, PANEL, s->d.qk, whole);
+        return;
+    }
+    const struct tir_contraction k = tir_contract_rows(mma, own, lane < most ? lane : most);
+    add_panel(s, latent, own, s->d.qk, &k);
 }
 
 /* fp8 has an instruction of twice the rate on some targets, which takes 128 columns at once: a lane
@@ -96,7 +112,6 @@ static void choose_panels(struct mla *s)
 {
     enum { WIDE = 128 };
     const struct tir_machine *const m = s->d.m;
-    const unsigned latent = s->d.value.width;
     const struct tir_contraction narrow =
         tir_contract_rows(&m->mma[s->d.qk], PANEL, 16 / s->kq_bytes);
     const int wide =
@@ -110,7 +125,7 @@ static void choose_panels(struct mla *s)
             add_panel(s, first, WIDE, wide, &k);
     }
     if (s->n_parts > 1)
-        add_panel(s, latent, PANEL, s->d.qk, &narrow);
+        add_rotated(s, &narrow);
 }
 
 void mla_choose_layouts(struct mla *s)
@@ -128,13 +143,20 @@ void mla_choose_layouts(struct mla *s)
     choose_product(s);
 }
 
+struct tir_value mla_row_part(struct mla *s)
+{
+    struct tir_builder *const b = &s->d.b;
+    const int low = (int)(s->score_waves + s->key_waves);
+    return low ? tir_shr(b, s->d.wave, tir_i32(b, low)) : s->d.wave;
+}
+
 struct tir_value mla_own_first(struct mla *s, const struct panel *p, unsigned size)
 {
     struct tir_builder *const b = &s->d.b;
-    if (!s->sums_scores || p->first >= s->part->width)
+    const unsigned own = p->first < s->part->width ? mla_own_columns(s) : p->width;
+    if (!s->row_waves || !p->divided)
         return tir_i32(b, (int)(p->first * size));
-    return att_plus(b, att_times(b, s->d.wave, (int)(mla_own_columns(s) * size)),
-                    (int)(p->first * size));
+    return att_plus(b, att_times(b, mla_row_part(s), (int)(own * size)), (int)(p->first * size));
 }
 
 struct tir_value mla_own_keys(struct mla *s, struct tir_value a)
@@ -187,7 +209,9 @@ static unsigned weights_bytes(const struct mla *s)
 
 struct tir_layout mla_query_map(const struct mla *s, const struct panel *p)
 {
-    return tir_lane_major(tir_layout_of(s->d.b.f, p->q), 16 / s->kq_bytes);
+    const struct tir_layout *const l = tir_layout_of(s->d.b.f, p->q);
+    const unsigned most = 16 / s->kq_bytes, own = 1u << l->reg_bits;
+    return tir_lane_major(l, own < most ? own : most);
 }
 
 /* Counts the bytes that the last n panels of Q take in LDS. */
@@ -204,12 +228,14 @@ static unsigned entry_bytes(const struct mla *s) { return s->d.keys * (unsigned)
 
 /* With three blocks in LDS one barrier a block will do: while the slowest waves work on one and
  * the product of the one before, the fastest write the next. With two, blocks and P are free after
- * the product with the earlier one, and a barrier says so. */
+ * the product with the earlier one, and a barrier says so: that in front of the sum of S^T, where
+ * there is one. */
 static void choose_buffers(struct mla *s, unsigned room, unsigned block, unsigned other)
 {
     const unsigned weights = mla_exchanges(s) ? weights_bytes(s) : 0;
     s->buffers = s->most_buffers > 1 && 2 * block + other <= room ? 2 : 1;
-    if (s->most_buffers > 2 && mla_exchanges(s) && 3 * block + other + weights <= room)
+    if (s->most_buffers > 2 && mla_exchanges(s) && !s->row_waves &&
+        3 * block + other + weights <= room)
         s->buffers = 3;
     s->late = mla_exchanges(s) && s->buffers > 1;
     s->turns = s->buffers == 3 ? 2 : 1;
@@ -232,8 +258,8 @@ void mla_take_lds(struct mla *s)
         other = weights_bytes(s) + n_vectors(s) * vector_bytes(s);
     }
     other += query_bytes(s, s->q_in_lds);
-    if (s->sums_scores)
-        other += d->waves * score_bytes(s);
+    if (s->row_waves)
+        other += score_bytes(s) << s->row_waves;
     if (d->v->sparse != ATT_SPARSE_NONE)
         block += entry_bytes(s);
     /* Two workgroups of 4 waves share a compute unit: one loads while the other computes. */
@@ -243,9 +269,9 @@ void mla_take_lds(struct mla *s)
         s->part[i].buffer = tir_lds_buffer(&d->b, s->buffers * s->part[i].bytes, 16);
     if (s->q_in_lds)
         s->q_buffer = tir_lds_buffer(&d->b, query_bytes(s, s->q_in_lds), 16);
-    if (s->sums_scores) {
+    if (s->row_waves) {
         s->scores_lds = tir_lane_major(tir_layout_of(d->b.f, d->scores), 4);
-        s->score_buffer = tir_lds_buffer(&d->b, d->waves * score_bytes(s), 16);
+        s->score_buffer = tir_lds_buffer(&d->b, score_bytes(s) << s->row_waves, 16);
     }
     if (d->v->sparse != ATT_SPARSE_NONE)
         s->entries = tir_lds_buffer(&d->b, s->buffers * entry_bytes(s), 16);
@@ -307,7 +333,7 @@ struct tir_value mla_load_entries(struct mla *s, struct tir_value block)
 void mla_store_scores(struct mla *s, struct tir_value scores)
 {
     struct tir_builder *const b = &s->d.b;
-    const struct tir_value own = att_times(b, s->d.wave, (int)score_bytes(s));
+    const struct tir_value own = att_times(b, mla_row_part(s), (int)score_bytes(s));
     tir_tile_lds_store(b, tir_add(b, s->score_buffer, own), scores, &s->scores_lds);
 }
 
@@ -315,7 +341,7 @@ struct tir_value mla_load_scores(struct mla *s)
 {
     struct tir_builder *const b = &s->d.b;
     struct tir_value sum = {0};
-    for (unsigned i = 0; i < s->d.waves; i++) {
+    for (unsigned i = 0; i < 1u << s->row_waves; i++) {
         const struct tir_value at = att_plus(b, s->score_buffer, (int)(i * score_bytes(s)));
         const struct tir_value part = tir_tile_lds_load(b, at, s->d.scores, &s->scores_lds);
         sum = i ? tir_add(b, sum, part) : part;

@@ -541,12 +541,12 @@ static void check_facts(const char *target, const struct setting *s, unsigned n)
     const bool few_loads = v.gqa > 64 || (v.gqa > 16 && t->machine.lds_bytes <= 64 * 1024);
     /* S of 16 keys and columns, the least that a wave has of a block: 576 columns of K in steps of
      * 32 (16 where small), or of 128 and 32 in fp8; and O += V P, 64 rows of 16 or of 32 each.
-     * Waves of 16 columns have 192 columns of K where LDS is small, in steps of 16, or of 32 twice.
-     */
+     * Where LDS is small, waves of 16 and 32 columns have 144 columns of K, in steps of 16, or of
+     * 32 twice. */
     const bool wide = v.q_dtype == ATT_Q_DTYPE_FP8 && v.kv_layout == ATT_KV_LAYOUT_NHD &&
                       tir_find_mma(&t->machine, 16, 16, 128, TIR_FP8) >= 0;
-    const bool shares = v.gqa && v.gqa * v.q_len <= 16 && t->machine.lds_bytes <= 64 * 1024;
-    const unsigned least = wide ? 6 + 2 : shares ? 12 + 8 : 18 + 8;
+    const bool shares = v.gqa && v.gqa * v.q_len <= 32 && t->machine.lds_bytes <= 64 * 1024;
+    const unsigned least = wide ? 6 + 2 : shares ? 9 + 8 : 18 + 8;
     if ((f->loop.waits_vm0 && !few_loads) || f->loop.mfma < least)
         fail_msg("%s has %u waits for all loads and %u matrix instructions in its loop", k.name,
                  f->loop.waits_vm0, f->loop.mfma);
