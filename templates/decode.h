@@ -75,6 +75,7 @@ struct decode {
     struct tir_layout q_map;
 
     struct tir_value wave, gqa;
+    struct tir_value list;    /* i32: whose items are to be found; or none: the workgroup's own */
     struct tir_value in_step; /* i1: waves meet once a tile; or none, where they never do */
     struct decode_item item;
     struct tir_value first_row; /* of the item's queries x heads: column 0 */

@@ -206,7 +206,7 @@ void decode_find_items(struct decode *d, struct tir_value range[2])
 {
     struct tir_builder *b = &d->b;
     const struct tir_type i32[] = {tir_scalar(TIR_I32), tir_scalar(TIR_I32)};
-    struct tir_value group = tir_block_id(b, 0);
+    struct tir_value group = d->list.id ? d->list : tir_block_id(b, 0);
     if (d->neighbours)
         group = att_xcd_item(b, group, tir_i32(b, 0), tir_arg(b, ARG_WORKGROUPS, TIR_I32));
     struct tir_if listed = tir_begin_if(b, is_given(d, ARG_WORK_INDPTR), false, i32, 2);

@@ -322,8 +322,7 @@ static void work_on(struct mla *s, struct tir_value index)
     if (!s->alone)
         mla_find_pieces(s);
     d->n_rows = tir_mul(b, tir_sub(b, d->item.end_token, d->item.first_token), d->gqa);
-    struct tir_loop pass =
-        tir_begin_for(b, tir_i32(b, 0), d->n_rows, tir_i32(b, (int)d->columns), NULL, 0);
+    struct tir_loop pass = tir_begin_for(b, s->first_pass, d->n_rows, s->pass_step, NULL, 0);
     d->first_row = pass.index;
     begin_attention(s);
     struct decode_state state = walk_keys(s);
@@ -431,6 +430,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
         decode_ask_arguments(&s.d, true);
     s.d.gqa = v->gqa ? tir_i32(b, v->gqa) : tir_arg(b, ARG_GQA, TIR_I32);
     struct tir_value range[2];
+    mla_find_passes(&s);
     decode_find_items(&s.d, range);
     struct tir_loop items = tir_begin_for(b, range[0], range[1], tir_i32(b, 1), NULL, 0);
     work_on(&s, items.index);
@@ -446,7 +446,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
                      .read_ahead = read_ahead(&s),
                      .ping_pong = 1,
                      .apart = 1},
-        .grid = {{ARG_WORKGROUPS, 1, 1}, {NULL, 1, 1}, {NULL, 1, 1}},
+        .grid = {{ARG_WORKGROUPS, 1, (int)mla_sharers(&s)}, {NULL, 1, 1}, {NULL, 1, 1}},
     };
     if (s.alone)
         mla_alone_schedule(&k->schedule);

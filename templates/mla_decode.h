@@ -60,6 +60,7 @@ struct mla {
     struct piece piece[MAX_PIECES];
     unsigned n_pieces;
 
+    struct tir_value first_pass, pass_step; /* i32, rows: of passes that this workgroup makes */
     bool alone;       /* waves have a SIMD and columns of their own: mla_decode_alone.c */
     unsigned score_waves; /* log2 of the waves that split the columns of S^T */
     unsigned key_waves;   /* of those that split its keys */
@@ -150,6 +151,13 @@ void mla_alone_take_lds(struct mla *s);
 /** Sets what att_attention_visit() needs of s->d.attention, before att_attention_scale(). */
 void mla_alone_attention(struct mla *s);
 void mla_alone_schedule(struct tir_schedule *s);
+
+/* mla_decode_passes.c */
+
+/** Returns how many workgroups a list of items has. */
+unsigned mla_sharers(const struct mla *s);
+/** Finds the list and the passes of this workgroup. */
+void mla_find_passes(struct mla *s);
 
 /* mla_decode_block.c */
 
