@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * x / sqrt(mean(x^2) + eps) w of two tensors in one launch: the compressed q and the latent of
- * latent attention. The first half of the workgroups takes q, the other kv; a wave takes a token at
- * a time and has the weight in registers for all of its tokens. q may go to fp8, in groups of 128
- * with a scale that is found here.
+ * x / sqrt(mean(x^2) + eps) w of two tensors in one launch, or times 1 + w: the compressed q and
+ * the latent of latent attention. The first half of the workgroups takes q, the other kv; a wave
+ * takes a token at a time and has the weight in registers for all of its tokens. q may go to fp8,
+ * in groups of 128 with a scale that is found here.
  */
 #include "ir/bits.h"
 #include "ir/spread.h"
@@ -164,8 +164,10 @@ static void visit_token(struct norm *k, const struct side *s, struct tir_value t
     const struct tir_value to = row_at(k, s->out, token, size);
     for (unsigned i = 0; i < s->n; i++) {
         const struct tir_value each = tir_broadcast(b, inverse, tir_typeof(b->f, x[i]));
-        const struct tir_value y =
-            tir_mul(b, tir_mul(b, x[i], each), tir_convert(b, s->w[i], TIR_F32));
+        struct tir_value w = tir_convert(b, s->w[i], TIR_F32);
+        if (k->v->gemma)
+            w = tir_add(b, w, tir_float_like(b, w, 1.0f));
+        const struct tir_value y = tir_mul(b, tir_mul(b, x[i], each), w);
         const struct tir_value stored =
             s->narrow ? quantise(k, s, i, token, y) : tir_convert_short(b, y, k->dtype);
         tir_tile_store(b, row_view(k, to, s, s->first[i], size), tir_i32(b, 0), stored);

@@ -38,8 +38,8 @@ KERNELS = [
     {"op": "mla_decode", "head_dim": 576, "head_dim_v": 512, "gqa": "any", "page_size": "any", "lse": True,
      "page_table": "indices", "q_len": 2, "sharded": True},
     {"op": "combine", "head_dim": [D, 512], "partials": "csr"}, {"op": "plan"},
-    {"op": "qk_rmsnorm", "width": 256, "width_kv": 128, "out_dtype": ["same", "fp8"]},
-    {"op": "qk_rmsnorm", "width": 256, "width_kv": 256, "out_dtype": "same"},
+    {"op": "qk_rmsnorm", "width": 256, "width_kv": 128, "out_dtype": ["same", "fp8"], "gemma": [False, True]},
+    {"op": "qk_rmsnorm", "width": 256, "width_kv": 256, "out_dtype": "same", "gemma": [False, True]},
 ]
 LENGTHS = [900, 7, 0, 130]
 
@@ -421,14 +421,47 @@ class Decode:
             self.assertTrue((np.abs(got - want) <= np.abs(want) / 15 + scale[..., None] * 2.0 ** -10).all())
             support.close(self.back(plain), norm(q, qw), limit)
             support.close(self.back(k_out), norm(k, kw), limit)
-        for more, words in (({"gemma_norm": True}, "gemma_norm"), ({"k_epsilon": 1e-5}, "one for both"),
-                            ({"q_residual": plain}, "residual"), ({"group_size": 32}, "128 elements")):
+        for more, words in (({"gemma_norm": True}, "gemma_norm: AITER passes over it"), ({"k_epsilon": 1e-5}, "one for both"),
+                            ({"q_residual": plain}, "q_residual: AITER passes over it"), ({"group_size": 32}, "128 elements"),
+                            ({"q_residual": plain, "quant_type": 4}, "it needs q_res_out")):
             with self.assertRaisesRegex(aiter.NotServed, words):
                 aiter.fused_qk_rmsnorm(**{**dict(
                     q_out_quantized=out, q_out_scale=scales, q=whole[:, :256], q_weight=w[0], k_out=k_out,
                     k=whole[:, 256:384], k_weight=w[1]), **more})
         with self.assertRaisesRegex(aiter.NotServed, "5 scales of 5 rows"):
             aiter.fused_qk_rmsnorm(out, self.t(np.zeros((tokens, 1), np.float32)), whole[:, :256], w[0])
+
+
+    def test_norms_of_gemma_with_a_residual(self):
+        tokens = 5
+        q, other, k = (support.random((tokens, n), i) for i, n in enumerate((256, 256, 128)))
+        weights = [support.random((n,), n) * np.float16(0.1) for n in (256, 128)]
+        total = (q.astype(np.float64) + other).astype(np.float16)
+
+        def norm(x, weight):
+            x = x.astype(np.float64)
+            return x / np.sqrt((x * x).mean(1, keepdims=True) + 1e-6) * (1 + weight.astype(np.float64))
+
+        want = norm(total, weights[0])
+        limit = 4 * support.HALF * float(np.abs(want).max())
+        # ATOM's norm of a layer: no scales, then with scales and the rows beside them.
+        plain, sums = (self.t(np.zeros((tokens, 256), np.float16)) for _ in range(2))
+        given, w = [self.t(x) for x in (q, other, k)], [self.t(x) for x in weights]
+        aiter.fused_qk_rmsnorm_group_quant(q=given[0], q_weight=w[0], q_epsilon=1e-6, q_out_unquantized=plain,
+                                           q_res_out=sums, q_residual=given[1], gemma_norm=True)
+        np.testing.assert_array_equal(self.back(sums), total)
+        support.close(self.back(plain), want, limit)
+        out, scales = self.t(np.zeros((tokens, 256), np.uint8)), self.t(np.zeros((tokens, 2), np.float32))
+        plain, sums, k_out = (self.t(np.zeros((tokens, n), np.float16)) for n in (256, 256, 128))
+        aiter.fused_qk_rmsnorm(out, scales, given[0], w[0], 1e-6, plain, k_out, sums, given[2], w[1], 1e-6, given[1], True,
+                               quant_type=4)
+        np.testing.assert_array_equal(self.back(sums), total)
+        support.close(self.back(plain), want, limit)
+        support.close(self.back(k_out), norm(k, weights[1]), limit)
+        scale, parts = self.back(scales), want.reshape(tokens, 2, 128)
+        np.testing.assert_allclose(scale, np.abs(parts).max(2) / FP8_MAX, 1e-2)
+        got = FP8[self.back(out)].reshape(tokens, 2, 128) * scale[..., None]
+        self.assertTrue((np.abs(got - parts) <= np.abs(parts) / 15 + scale[..., None] * 2.0 ** -10).all())
 
 
 class WithNumpy(Decode, unittest.TestCase):

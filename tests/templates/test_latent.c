@@ -63,6 +63,9 @@ static const struct model {
     {&att_template_qk_rmsnorm,
      64,
      {{ATT_WIDTH, 2048}, {ATT_WIDTH_KV, 512}, {ATT_OUT_DTYPE, ATT_OUT_DTYPE_FP8}}},
+    {&att_template_qk_rmsnorm,
+     128,
+     {{ATT_WIDTH, 4096}, {ATT_WIDTH_KV, 4096}, {ATT_OUT_DTYPE, ATT_OUT_DTYPE_FP8}, {ATT_GEMMA, 1}}},
 };
 
 static void models_fit_their_registers(void **state)

@@ -93,7 +93,7 @@ static void compare_row(struct call *c, int t, struct operand *in, const struct 
     const double relative = ((width + 5) / 2.0 + 5) * STORED_F;
     for (int i = 0; i < width; i++) {
         x[i] = operand_value(in, AT(t, i));
-        w[i] = operand_value(weight, AT(i));
+        w[i] = operand_value(weight, AT(i)) + (c->desc.qk_rmsnorm.gemma ? 1 : 0);
     }
     ref_rms_norm(x, w, width, c->args.qk_rmsnorm.eps, y);
     double scale = 1, largest = 0;

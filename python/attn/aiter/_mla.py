@@ -206,19 +206,16 @@ def get_meta_param(num_kv_splits, bs, total_kv, nhead, max_seqlen_q, dtype, tg_f
     return splits, c.numbered(bs + 1, splits)
 
 
-def fused_qk_rmsnorm(q_out_quantized=None, q_out_scale=None, q=None, q_weight=None, q_epsilon=1e-6,
-                     q_out_unquantized=None, k_out=None, q_res_out=None, k=None, k_weight=None,
-                     k_epsilon=None, q_residual=None, gemma_norm=False, quant_type=None,
-                     group_size=None, transpose_scale=False):
-    """RMS norm of rows of q and, with k, of k: to q_out_quantized as they are, or as fp8 with a scale
-    of each 128 elements, [tokens, n / 128], or with transpose_scale in the order [n / 128, tokens].
-    q_out_unquantized gets them as they are, too."""
-    call = "fused_qk_rmsnorm"
-    c.refuse(call, q_residual=(q_residual is not None, "no residual is added"),
-             gemma_norm=(gemma_norm, "weights are not added to one"),
+def norms(call, q_out_quantized, q_out_scale, q, q_weight, q_epsilon, q_out_unquantized, k_out, q_res_out, k, k_weight,
+          k_epsilon, q_residual, gemma_norm, group_size, transpose_scale):
+    """Norms of rows in a launch for each output of q, the first of them with k."""
+    c.refuse(call, q_residual=(q_residual is not None and (q_res_out is None or str(q.dtype) == "uint16"),
+                               "it needs q_res_out, and a type that the tensors' library adds"),
              k_epsilon=(k is not None and k_epsilon not in (None, q_epsilon), "one for both is served"),
              group_size=(q_out_scale is not None and group_size not in (None, 128),
                          f"{group_size}: a scale is of 128 elements"))
+    if q_residual is not None:
+        q = c.added(q, q_residual, q_res_out)
     tokens, width = q.shape
     if q_out_scale is not None and c.count(q_out_scale) != tokens * (width // 128):
         raise NotServed(call, f"{c.count(q_out_scale)} scales of {tokens} rows: each 128 elements "
@@ -240,10 +237,25 @@ def fused_qk_rmsnorm(q_out_quantized=None, q_out_scale=None, q=None, q_weight=No
             if transpose_scale:
                 scale = c.transpose(c.view(q_out_scale, width // 128, tokens))
         s.op("qk_rmsnorm", dtype=c.dtype(q), q_out_dtype="fp8" if quantised else None, width=width,
-             width_kv=k.shape[1] if k_out is not None else width)(
+             width_kv=k.shape[1] if k_out is not None else width, gemma=bool(gemma_norm))(
             q=q, q_weight=q_weight, q_out=out, q_out_scale=scale, eps=q_epsilon, **kv,
             stream=c.stream(q))
         kv = {}
+
+
+def fused_qk_rmsnorm(q_out_quantized=None, q_out_scale=None, q=None, q_weight=None, q_epsilon=1e-6,
+                     q_out_unquantized=None, k_out=None, q_res_out=None, k=None, k_weight=None,
+                     k_epsilon=None, q_residual=None, gemma_norm=False, quant_type=None,
+                     group_size=None, transpose_scale=False):
+    """RMS norm of rows of q and, with k, of k: to q_out_quantized as they are, or as fp8 with a scale
+    of each 128 elements, [tokens, n / 128], or with transpose_scale in the order [n / 128, tokens].
+    q_out_unquantized gets them as they are, too. q_residual is added to q first, into q_res_out: the norm is of the
+    sums as they are rounded there. With gemma_norm weights count from 1."""
+    call, kind = "fused_qk_rmsnorm", getattr(quant_type, "value", quant_type)
+    ignored = "AITER passes over it where quant_type is No: fused_qk_rmsnorm_group_quant does not"
+    c.refuse(call, q_residual=(not kind and q_residual is not None, ignored), gemma_norm=(not kind and gemma_norm, ignored))
+    norms(call, q_out_quantized, q_out_scale, q, q_weight, q_epsilon, q_out_unquantized, k_out, q_res_out, k, k_weight,
+          k_epsilon, q_residual, gemma_norm, group_size, transpose_scale)
 
 
 def _fused_qk_rmsnorm(q_out, q, q_weight, q_eps, k_out, k, k_weight, k_eps):
@@ -258,9 +270,8 @@ def fused_qk_rmsnorm_group_quant(q_out_quantized=None, q_out_scale=None, q=None,
                                  k=None, k_weight=None, k_epsilon=None, q_residual=None,
                                  group_size=128, transpose_scale=False, gemma_norm=False):
     """As fused_qk_rmsnorm()."""
-    fused_qk_rmsnorm(q_out_quantized, q_out_scale, q, q_weight, q_epsilon, q_out_unquantized, k_out,
-                     q_res_out, k, k_weight, k_epsilon, q_residual, gemma_norm, None, group_size,
-                     transpose_scale)
+    norms("fused_qk_rmsnorm_group_quant", q_out_quantized, q_out_scale, q, q_weight, q_epsilon, q_out_unquantized, k_out,
+          q_res_out, k, k_weight, k_epsilon, q_residual, gemma_norm, group_size, transpose_scale)
 
 
 def get_mla_metadata_info_v1(batch_size, max_seqlen_qo, num_head_qo, q_dtype, kv_dtype, is_sparse,

@@ -101,8 +101,9 @@ ROWS = (
     (("concat_and_cache_mla", "fused_qk_rope_concat_and_cache_mla"), "ATOM",
      "fp8 caches and `q_out`; queries of tokens without a slot are written too", "`is_nope_first=False`"),
     (("fused_qk_rmsnorm", "fused_qk_rmsnorm_group_quant", "_fused_qk_rmsnorm"), "ATOM, vLLM",
-     "fp8 with scales of 128 elements, transposed or not, and the unquantised rows beside it",
-     "`q_residual`, `gemma_norm`, scales of rows, fp4, two epsilons"),
+     "fp8 with scales of 128 elements, transposed or not, and the unquantised rows beside it; `gemma_norm` by kernels with "
+     "`gemma: true`; `q_residual`, whose sum is rounded to q's type before it is normed, which AITER's is not",
+     "scales of rows, fp4, two epsilons, `q_residual` of numpy's bf16"),
     (("batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant",), "ATOM, vLLM",
      "absorption products of fp8 weights with one scale, either order of heads and tokens, `YQ`; `config` is not "
      "looked at", "`bias`, other groups than of 128, weights of int8"),
