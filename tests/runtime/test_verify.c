@@ -201,6 +201,16 @@ static int verify_two(bool first_broken, bool second_broken)
     return code;
 }
 
+static void kernels_of_a_device_that_ends_are_counted(void **state)
+{
+    (void)state;
+    setenv("HIPSIM", "memory=0", 1);
+    const int code = verify(pack_path, output, sizeof(output));
+    unsetenv("HIPSIM");
+    assert_int_not_equal(code, 0);
+    expect("0 of 1 kernels verified, 0 shapes, 0 failed, 1 NOT VERIFIED: their device ended first");
+}
+
 static void each_kernel_of_a_key_is_verified(void **state)
 {
     (void)state;
@@ -222,6 +232,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_sound_kernel_passes),
         cmocka_unit_test(wrong_results_fail),
+        cmocka_unit_test(kernels_of_a_device_that_ends_are_counted),
         cmocka_unit_test(writing_an_input_fails),
         cmocka_unit_test(strides_of_another_tensor_fail),
         cmocka_unit_test(each_kernel_of_a_key_is_verified),

@@ -379,6 +379,17 @@ static void finish_json(struct plan *plan)
     json_end(&plan->json);
 }
 
+/* Kernels of a child that died, or whose device did not open, are counted by themselves. */
+static void print_sums(const struct plan *plan)
+{
+    const size_t left = plan->kernels - plan->sums[0];
+    printf("\n%zu of %zu kernels verified, %zu shapes, %zu failed", plan->sums[0], plan->kernels,
+           plan->sums[1], plan->sums[2]);
+    if (left)
+        printf(", %zu NOT VERIFIED: their device ended first", left);
+    putchar('\n');
+}
+
 static int verify_all(struct plan *plan)
 {
     unsigned jobs = 0;
@@ -412,8 +423,7 @@ static int verify_all(struct plan *plan)
     free(text);
     if (args.quiet)
         print_summaries(plan);
-    printf("\n%zu of %zu kernels verified, %zu shapes, %zu failed\n", plan->sums[0], plan->kernels,
-           plan->sums[1], plan->sums[2]);
+    print_sums(plan);
     return code == EXIT_GOOD ? saved : code;
 }
 
