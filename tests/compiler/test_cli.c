@@ -44,6 +44,7 @@ static void help_explains_everything(void **state)
     expect("help metadata", 0, "taken by: metadata", "");
     expect("help metadata", 0, "block_table: i32 read", "");
     expect("help combine", 0, "- splits is not positive", "");
+    expect("help indexer_topk", 0, "kv_layout: nhd or shuffle; order of the keys", "");
     expect("help list", 0, "Usage: attnc list PACK", "");
     expect("help feilds", 1, "", "did you mean 'fields'?");
     expect("version", 0, "LLVM 22", "");
