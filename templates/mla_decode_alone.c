@@ -4,10 +4,11 @@
  * all of O^T for these columns, so that nothing of the softmax passes between waves: they share
  * the blocks alone. O is in accumulation registers, Q in half of the others.
  *
- * A block of 32 keys lies in one page: its rows go to LDS by themselves, through a resource that
- * ends with the sequence, so that rows behind the last token are zeros whatever the page holds.
- * There is room for four blocks: while scores are made of one and the product with the weights of
- * the one before, the next has arrived and the one behind it is on its way.
+ * Rows of a block of 32 keys, or of each half of it, lie in one page: they go to LDS by themselves,
+ * through a resource that ends with the item, so that rows behind the last token are zeros
+ * whatever the page holds. Items of a plan begin with a multiple of 64 keys. There is room for four
+ * blocks: while scores are made of one and the product with the weights of the one before, the next
+ * has arrived and the one behind it is on its way.
  *
  *   PAGES   the page's number  M2
  *   COPY    copy the block to LDS  BEGIN
@@ -31,6 +32,7 @@ enum alone_stage { A_PAGES, A_COPY, A_WAIT, A_SCORES, A_VALUES, A_N_STAGES };
 enum {
     GROUP = 0,
     KEYS = 32,
+    RUN = 16 /* keys that lie in one page at the least */,
     TOGETHER = 16 /* keys of a product */,
     BLOCKS = 4,
     LATENT = 512 /* a wave copies such a row at once */,
@@ -45,7 +47,7 @@ static void at(struct mla *s, enum alone_stage stage, enum alone_phase phase)
 
 bool mla_alone_takes(const struct att_variant *v, const struct tir_machine *m)
 {
-    const bool in_one_page = v->page_size >= KEYS && tir_is_power((unsigned)v->page_size);
+    const bool in_one_page = v->page_size && v->page_size % RUN == 0;
     const bool as_stored = v->kv_dtype == ATT_KV_DTYPE_SAME && v->kv_layout == ATT_KV_LAYOUT_NHD &&
                            v->q_dtype == ATT_Q_DTYPE_SAME;
     return v->head_dim_v == LATENT && in_one_page && as_stored && v->sparse == ATT_SPARSE_NONE &&
@@ -116,7 +118,15 @@ static struct tir_value place_of(struct mla *s, const struct part *p, struct tir
     return tir_add(b, p->buffer, att_times(b, which, (int)p->bytes));
 }
 
-/* A block behind the last key has its page. */
+/* Keys of a block that are certain to lie in one page. */
+static unsigned run_of(const struct att_variant *v) { return v->page_size % KEYS ? RUN : KEYS; }
+
+static struct tir_value key_of_run(struct mla *s, struct tir_value block, unsigned run)
+{
+    return att_plus(&s->d.b, mla_first_key(s, block), (int)(run * run_of(s->d.v)));
+}
+
+/* A run behind the last key has its page. */
 static struct tir_value page_of(struct mla *s, struct tir_value key)
 {
     struct tir_builder *const b = &s->d.b;
@@ -124,38 +134,53 @@ static struct tir_value page_of(struct mla *s, struct tir_value key)
     return tir_scalar_load(b, s->pages.table, tir_shl(b, page, tir_i32(b, 2)), TIR_I32);
 }
 
-static void copy_block(struct mla *s, struct tir_value block, struct tir_value page)
+/* Rows from `key` on, as far as the item has them, whose page is that one. */
+static struct tir_view rows_of(struct mla *s, struct tir_value key, struct tir_value page)
 {
     struct tir_builder *const b = &s->d.b;
     const struct att_cache *const c = &s->d.k.c;
-    const struct tir_value key = mla_first_key(s, block);
     const struct tir_value inside = att_page_place(&s->pages.paging, key);
     const struct tir_value stride = tir_convert(b, c->token_stride, TIR_I32);
-    const struct tir_value offset =
-        tir_add(b, tir_mul(b, tir_zext(b, page, TIR_I64), c->page_stride),
-                tir_mul(b, tir_zext(b, inside, TIR_I64), c->token_stride));
-    const struct tir_value there = tir_min(b, tir_sub(b, s->d.item.end_key, key), tir_i32(b, KEYS));
-    const struct tir_view rows =
-        att_view(b, tir_add(b, c->base, offset), there, tir_materialize(b, stride),
-                 (int)(s->d.k.width * s->kq_bytes), 0);
+    const struct tir_value at = tir_add(b, tir_mul(b, tir_zext(b, page, TIR_I64), c->page_stride),
+                                        tir_mul(b, tir_zext(b, inside, TIR_I64), c->token_stride));
+    const struct tir_value most = tir_i32(b, (int)run_of(s->d.v));
+    const struct tir_value there = tir_min(b, tir_sub(b, s->d.item.end_key, key), most);
+    return att_view(b, tir_add(b, c->base, at), there, tir_materialize(b, stride),
+                    (int)(s->d.k.width * s->kq_bytes), 0);
+}
+
+static void copy_run(struct mla *s, struct tir_value block, unsigned run, struct tir_value page)
+{
+    struct tir_builder *const b = &s->d.b;
+    const unsigned keys = run_of(s->d.v);
+    const struct tir_view rows = rows_of(s, key_of_run(s, block, run), page);
+    /* The map says which lane copies what. */
+    const struct tir_layout any = tir_mma_left(product(s), KEYS, &s->panel->k, columns_of(s));
     for (unsigned i = 0; i < s->n_parts; i++) {
         const struct part *const p = &s->part[i];
-        struct tir_view v = rows;
-        v.byte = tir_i32(b, (int)(p->first * s->kq_bytes));
-        const struct tir_layout l = tir_mma_left(product(s), KEYS, &s->panel->k, columns_of(s));
-        struct tir_type t = tir_tile(b->f, s->kq_dtype, KEYS, PANEL, &l);
+        const struct tir_view v = {rows.rsrc, rows.row_stride,
+                                   tir_i32(b, (int)(p->first * s->kq_bytes))};
+        const unsigned before = tir_lds_address(&p->lds, run * keys * p->width, s->kq_bytes);
+        const struct tir_layout map = att_lds_rows(s->d.m, keys, p->width, s->kq_bytes);
+        struct tir_type t = tir_tile(b->f, s->kq_dtype, KEYS, PANEL, &any);
+        t.rows = (uint16_t)keys;
         t.cols = (uint16_t)p->width;
-        tir_copy_to_lds(b, GROUP, v, tir_i32(b, 0), place_of(s, p, block), t, &p->lds);
+        tir_copy_to_lds(b, GROUP, v, tir_i32(b, 0), att_plus(b, place_of(s, p, block), (int)before),
+                        t, &map);
     }
 }
 
 static void fetch_keys(void *family, struct att_block *block)
 {
     struct mla *const s = family;
+    const unsigned runs = KEYS / run_of(s->d.v);
+    struct tir_value page[KEYS / RUN];
     at(s, A_PAGES, M2);
-    const struct tir_value page = page_of(s, mla_first_key(s, block->index));
+    for (unsigned i = 0; i < runs; i++)
+        page[i] = page_of(s, key_of_run(s, block->index, i));
     at(s, A_COPY, BEGIN);
-    copy_block(s, block->index, page);
+    for (unsigned i = 0; i < runs; i++)
+        copy_run(s, block->index, i, page[i]);
     at(s, A_WAIT, M2);
     tir_wait(&s->d.b, GROUP, 0);
     tir_barrier(&s->d.b);
