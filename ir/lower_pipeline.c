@@ -29,8 +29,8 @@
  * run one of which nothing is left but copies, LDS writes, waits and barriers, and what these need.
  * All barriers are, so that such waves meet the others, which are in the whole loop.
  *
- * A `wait` says "the copy of this tile is there"; here it learns how many newer copies of its group
- * are under way by then. All ops end up without a stage.
+ * A `wait` says "the copy of this tile is there", or that of `pending` tiles before; here it learns
+ * how many newer copies of its group are under way by then. All ops end up without a stage.
  */
 #include "ir/builder.h"
 #include "ir/passes.h"
@@ -320,7 +320,7 @@ static struct tir_ref clone_op(struct round *e, unsigned stage, const struct tir
     memcpy(copy->imm, op->imm, sizeof(copy->imm));
     copy->stage = TIR_NO_STAGE;
     if (op->opcode == TIR_wait && op->imm[0] >= 0)
-        copy->imm[1] = newer_copies(e, op);
+        copy->imm[1] = op->imm[1] + newer_copies(e, op);
     for (unsigned i = 0; i < op->n_results; i++) {
         const char *name = f->values[op->result.id + i].name;
         if (name)

@@ -8,6 +8,10 @@
  * While one half of the waves multiplies, the other half, a phase behind on the same SIMDs, stores
  * its last results, reads its first panel of x and has its part of a later tile copied into LDS.
  *
+ * Until w is there takes as long as five tiles. Two are multiplied meanwhile, panel by panel: each
+ * wave has no more than three panels under way, or those of the first waves would all come in front
+ * of the others'.
+ *
  * One workgroup fills a compute unit, and a launch has as many: each takes an equal part of the
  * tokens. Neighbours on an XCD have the same tokens or the same rows, which its L2 has for all.
  */
@@ -26,10 +30,14 @@
 enum { WAVES = 8, ROWS = 32, WIDEST = 512, MAX_PANELS = 8, MFMA_ROWS = 16, BLOCK = 128 };
 enum { TAIL = 64, TAIL_TOKENS = 64, TAILS = 4 /* loaded at once */ };
 enum { ELEM = 2 /* bytes of bf16 and fp16 */, CHUNK = 8 /* elements of a lane's access */ };
+enum { LDS_CHUNK = 16 /* bytes of the same */ };
 enum { GROUP_X };
 /* A tile is copied two tiles ahead: the upper waves, a phase behind, have their part of it there
- * before the lower ones read it, and what it replaces has been read by both. */
-enum { BUFFERS = 4, AHEAD = 2, WAVES_PER_SIMD = 2 };
+ * before the lower ones read it, and what it replaces, of 4 buffers, has been read by both. */
+enum { AHEAD = 2, BUFFERS = 4, WAVES_PER_SIMD = 2 };
+enum { LINE = 128 /* bytes of a row of w that a load takes */, PANEL_BYTES = ROWS * LINE };
+enum { FIRST = 2 /* tiles that are multiplied while w arrives */ };
+enum { W_AHEAD = 3 /* panels of w that are under way */ };
 enum stage { MULTIPLY, STORE, N_STAGES };
 enum phase { MEMORY, MATRIX };
 
@@ -37,18 +45,21 @@ struct up {
     const struct att_variant *v;
     const struct tir_machine *m;
     struct tir_builder b;
-    unsigned dtype, stored; /* of x, and of w */
-    unsigned tokens;        /* of a tile */
-    unsigned panel;         /* columns of w that pass at once through the part of LDS without x */
-    int instr;              /* matrix instruction */
-    struct tir_type staged; /* a tile of x, over the workgroup */
-    struct tir_type tail;   /* the same of the tail */
-    struct tir_type rows;   /* a panel of w, as one wave loads it */
-    struct tir_type left, right, result; /* panels of w and x, and out^T */
-    struct tir_layout x_map, w_map;      /* in LDS */
-    struct tir_value lds, own;           /* i32: of the workgroup, and a wave's part of it */
+    unsigned dtype, stored;                      /* of x, and of w */
+    unsigned tokens;                             /* of a tile */
+    unsigned panel;                              /* columns of w that pass through LDS at once */
+    unsigned buffers;                            /* of tiles of x */
+    unsigned apart;                              /* of them, those in which w does not pass */
+    int instr;                                   /* matrix instruction */
+    struct tir_type staged;                      /* a tile of x, over the workgroup */
+    struct tir_type tail;                        /* the same of the tail */
+    struct tir_type rows;                        /* a panel of w, as one wave loads it */
+    struct tir_type left, right, result;         /* panels of w and x, and out^T */
+    struct tir_layout x_map, x_panel_map, w_map; /* in LDS */
+    struct tir_value lds, own;         /* i32: of the workgroup, and a wave's part of it */
     struct tir_value slice, head, row; /* i32: which 256 rows; the wave's head, and its first row */
     struct tir_value first, end;       /* i32: the workgroup's tokens */
+    struct tir_view weights;           /* the wave's rows of w */
     struct tir_value w[MAX_PANELS], scale[WIDEST / BLOCK];
 };
 
@@ -58,8 +69,6 @@ static unsigned buffer_bytes(const struct up *p)
 {
     return p->tokens * (unsigned)p->v->head_dim * ELEM;
 }
-
-static unsigned panel_bytes(const struct up *p) { return ROWS * p->panel * ELEM; }
 
 /* Tokens of a tile, of which LDS has room for BUFFERS. */
 static unsigned tile_tokens(const struct att_variant *v, const struct tir_machine *m)
@@ -102,6 +111,15 @@ static struct tir_layout reorder(const struct tir_layout *l)
     return tir_layout_permute_rows(l, order);
 }
 
+/* The first `cols` columns of a tile of x. Columns of 128 bytes stand apart, so that a panel is
+ * read by itself, and 8 rows tell their chunks apart. */
+static struct tir_layout x_map(const struct up *p, unsigned cols)
+{
+    enum { COLS = LINE / ELEM };
+    const struct tir_layout parts = att_lds_swizzled(p->tokens * (cols / COLS), COLS, CHUNK, 0, 3);
+    return tir_layout_join_blocks(&parts, p->tokens, COLS);
+}
+
 static void choose_layouts(struct up *p)
 {
     struct tir_func *const f = p->b.f;
@@ -112,7 +130,7 @@ static void choose_layouts(struct up *p)
     const struct tir_layout right = tir_mma_right(mma, p->tokens, &k, alone);
     const struct tir_layout result = tir_mma_result(mma, ROWS, p->tokens, alone);
     const struct tir_layout rows = reorder(&left), out = reorder(&result);
-    p->left = tir_tile(f, p->dtype, ROWS, p->panel, &rows);
+    p->left = tir_tile(f, p->stored, ROWS, p->panel, &rows);
     p->right = tir_tile(f, p->dtype, p->tokens, p->panel, &right);
     p->result = tir_tile(f, TIR_F32, ROWS, p->tokens, &out);
     p->staged = over_waves(p, p->tokens, (unsigned)p->v->head_dim);
@@ -123,10 +141,9 @@ static void choose_layouts(struct up *p)
     tir_spread_rows(&s, TIR_REGS, tir_bits(ROWS) - s.rows);
     const struct tir_layout whole = tir_spread_layout(&s);
     p->rows = tir_tile(f, p->stored, ROWS, p->panel, &whole);
-    /* As many rows as a panel has 16-byte chunks tell theirs apart. */
-    const unsigned chunks = tir_bits(p->panel / CHUNK);
-    p->x_map = att_lds_swizzled(p->tokens, (unsigned)p->v->head_dim, CHUNK, 0, chunks);
-    p->w_map = att_lds_swizzled(ROWS, p->panel, CHUNK, 0, chunks);
+    p->x_map = x_map(p, (unsigned)p->v->head_dim);
+    p->x_panel_map = x_map(p, p->panel);
+    p->w_map = att_lds_swizzled(ROWS, p->panel, LDS_CHUNK * 8 / tir_dtype_bits(p->stored), 0, 3);
 }
 
 /* ---- The work of a workgroup ---- */
@@ -150,10 +167,18 @@ static struct tir_value row_stride(struct up *p, const char *stride)
     return tir_convert(&p->b, att_stride(&p->b, stride, ELEM), TIR_I32);
 }
 
-/* ceil(a / n), of i32 that are not negative. */
+/* a / n, of i32 from 0 to 2^24 - 1: numbers of tiles, workgroups and slices. A division that knows
+ * it takes a third of the instructions, and no load leaves before some of them are done. */
+static struct tir_value divide(struct tir_builder *b, struct tir_value a, struct tir_value n)
+{
+    const struct tir_value mask = tir_i32(b, 0xffffff);
+    return tir_div(b, tir_and(b, a, mask), tir_and(b, n, mask));
+}
+
+/* ceil(a / n), of the same. */
 static struct tir_value parts(struct tir_builder *b, struct tir_value a, struct tir_value n)
 {
-    return tir_div(b, att_plus(b, tir_add(b, a, n), -1), n);
+    return divide(b, att_plus(b, tir_add(b, a, n), -1), n);
 }
 
 /* Item `item` of `groups` groups of tokens and `slices` slices of 256 rows. Two groups take turns
@@ -164,10 +189,10 @@ static struct tir_value find_item(struct up *p, struct tir_value item, struct ti
 {
     struct tir_builder *const b = &p->b;
     const struct tir_value two = tir_i32(b, 2), both = tir_mul(b, slices, two);
-    const struct tir_value pair = tir_div(b, item, both), before = tir_mul(b, pair, two);
+    const struct tir_value pair = divide(b, item, both), before = tir_mul(b, pair, two);
     const struct tir_value in_pair = tir_sub(b, item, tir_mul(b, pair, both));
     const struct tir_value width = tir_min(b, tir_sub(b, groups, before), two);
-    p->slice = tir_div(b, in_pair, width);
+    p->slice = tir_shr(b, in_pair, att_plus(b, width, -1));
     return tir_add(b, before, tir_sub(b, in_pair, tir_mul(b, p->slice, width)));
 }
 
@@ -180,9 +205,10 @@ static struct tir_value find_work(struct up *p)
     const struct tir_value tile = tir_i32(b, (int)p->tokens);
     const struct tir_value slices =
         parts(b, att_times(b, heads, p->v->head_dim_v), tir_i32(b, WAVES * ROWS));
-    const struct tir_value tiles = parts(b, tokens, tile);
+    const struct tir_value tiles =
+        tir_shr(b, att_plus(b, tokens, (int)p->tokens - 1), tir_i32(b, tir_bits(p->tokens)));
     const struct tir_value all = tir_i32(b, (int)p->m->cus);
-    const struct tir_value each = parts(b, tiles, tir_div(b, all, slices));
+    const struct tir_value each = parts(b, tiles, divide(b, all, slices));
     const struct tir_value groups = parts(b, tiles, each);
     const struct tir_value used = tir_mul(b, groups, slices);
     const struct tir_value block = tir_block_id(b, 0), zero = tir_i32(b, 0);
@@ -211,8 +237,8 @@ static struct tir_value if_head(struct up *p, struct tir_value head, struct tir_
     return tir_select(b, there, n, tir_i32(b, 0));
 }
 
-/* This wave's rows of w, on their way. */
-static void load_weights(struct up *p)
+/* This wave's rows of w. */
+static void find_weights(struct up *p)
 {
     struct tir_builder *const b = &p->b;
     const int size = (int)tir_dtype_bits(p->stored) / 8;
@@ -221,11 +247,18 @@ static void load_weights(struct up *p)
     const struct tir_value base = offset_of(p, head, p->row, ARG_W_ROW_STRIDE, size);
     const struct tir_value rows = if_head(p, p->head, tir_i32(b, ROWS));
     const struct tir_value stride = tir_convert(b, att_stride(b, ARG_W_ROW_STRIDE, size), TIR_I32);
-    for (unsigned i = 0; i < panels(p); i++) {
-        const struct tir_view view =
-            att_view(b, base, rows, stride, p->v->head_dim * size, (int)(i * p->panel) * size);
-        p->w[i] = tir_tile_load(b, view, tir_i32(b, 0), p->rows);
-    }
+    p->weights = att_view(b, base, rows, stride, p->v->head_dim * size, 0);
+}
+
+/* A panel of them, on its way. */
+static void load_weights(struct up *p, unsigned i)
+{
+    struct tir_builder *const b = &p->b;
+    struct tir_view view = p->weights;
+    if (i >= panels(p))
+        return;
+    view.byte = tir_i32(b, (int)i * LINE);
+    p->w[i] = tir_tile_load(b, view, tir_i32(b, 0), p->rows);
 }
 
 static bool is_scaled(const struct up *p) { return p->v->weights != ATT_WEIGHTS_SAME; }
@@ -260,17 +293,21 @@ static void load_scales(struct up *p)
 }
 
 /* As the matrix instruction takes them, by way of LDS: there a row of lanes has a row each, and a
- * load would fetch as many lines. What is stored in 8 bits is exact in 16. */
-static void turn_weights(struct up *p)
+ * load would fetch as many lines. */
+static void put_weights(struct up *p, unsigned i)
+{
+    tir_tile_lds_store(&p->b, p->own, p->w[i], &p->w_map);
+}
+
+/* Reads them back; what is stored in 8 bits is exact in 16. */
+static void take_weights(struct up *p, unsigned i)
 {
     struct tir_builder *const b = &p->b;
-    for (unsigned i = 0; i < panels(p); i++) {
-        if (p->stored != p->dtype)
-            p->w[i] = tir_convert_short(b, tir_convert(b, p->w[i], TIR_F32), p->dtype);
-        tir_tile_lds_store(b, p->own, p->w[i], &p->w_map);
-        tir_wait(b, TIR_LDS_WRITES, 0);
-        p->w[i] = tir_named(b, "w", tir_tile_lds_load(b, p->own, p->left, &p->w_map));
-    }
+    tir_wait(b, TIR_LDS_WRITES, 0);
+    p->w[i] = tir_tile_lds_load(b, p->own, p->left, &p->w_map);
+    if (p->stored != p->dtype)
+        p->w[i] = tir_convert_short(b, tir_convert(b, p->w[i], TIR_F32), p->dtype);
+    p->w[i] = tir_named(b, "w", p->w[i]);
 }
 
 /* ---- One tile ---- */
@@ -293,7 +330,7 @@ static struct tir_view tile_view(struct up *p, struct tir_value base, const char
 static struct tir_value place_of(struct up *p, struct tir_value tile)
 {
     struct tir_builder *const b = &p->b;
-    const struct tir_value which = tir_and(b, tile, tir_i32(b, BUFFERS - 1));
+    const struct tir_value which = tir_rem(b, tile, tir_i32(b, (int)p->buffers));
     return tir_add(b, p->lds, att_times(b, which, (int)buffer_bytes(p)));
 }
 
@@ -313,8 +350,9 @@ static void copy_tile(struct up *p, struct tir_value tile)
 static struct tir_value read_panel(struct up *p, struct tir_value tile, unsigned i)
 {
     struct tir_builder *const b = &p->b;
-    const struct tir_value at = att_plus(b, place_of(p, tile), (int)(i * p->panel) * ELEM);
-    return tir_tile_lds_load(b, at, p->right, &p->x_map);
+    const struct tir_value at =
+        att_plus(b, place_of(p, tile), (int)(i * p->panel * p->tokens) * ELEM);
+    return tir_tile_lds_load(b, at, p->right, &p->x_panel_map);
 }
 
 /* Products with blocks of w that have a scale each: the scaled sum of all but the last, which is
@@ -332,28 +370,28 @@ static struct tir_value add_last(struct up *p, struct sums s)
     return s.scaled.id ? tir_fma(b, s.last, scale, s.scaled) : tir_mul(b, s.last, scale);
 }
 
-/* w x^T of a tile of which `x` is the first panel. A block's sum is scaled behind the products of
- * the next one, when it has long been there. */
-static struct sums multiply(struct up *p, struct tir_value tile, struct tir_value x)
+/* Adds the products of a panel. A block's sum is scaled behind the products of the next one, when
+ * it has long been there. */
+static void add_panel(struct up *p, struct sums *s, unsigned i, struct tir_value x)
 {
     struct tir_builder *const b = &p->b;
     const unsigned each = is_scaled(p) ? panels(p) / scales(p) : panels(p);
-    const struct tir_value zero = tir_splat(b, tir_f32(b, 0), p->result);
+    const struct tir_value before = s->last;
+    const bool begins = i % each == 0;
+    const struct tir_value sum = begins ? tir_splat(b, tir_f32(b, 0), p->result) : before;
+    s->last = tir_mma(b, p->instr, p->w[i], tir_transpose(b, x), sum);
+    if (!begins || !i)
+        return;
+    const struct tir_value scale = tir_splat(b, p->scale[i / each - 1], p->result);
+    s->scaled = s->scaled.id ? tir_fma(b, before, scale, s->scaled) : tir_mul(b, before, scale);
+}
+
+/* w x^T of a tile of which `x` is the first panel. */
+static struct sums multiply(struct up *p, struct tir_value tile, struct tir_value x)
+{
     struct sums s = {0};
-    for (unsigned first = 0; first < panels(p); first += each) {
-        struct tir_value part = zero;
-        for (unsigned i = first; i < first + each; i++) {
-            if (i)
-                x = read_panel(p, tile, i);
-            part = tir_mma(b, p->instr, p->w[i], tir_transpose(b, x), part);
-        }
-        if (first) {
-            const struct tir_value scale = tir_splat(b, p->scale[first / each - 1], p->result);
-            s.scaled =
-                s.scaled.id ? tir_fma(b, s.last, scale, s.scaled) : tir_mul(b, s.last, scale);
-        }
-        s.last = part;
-    }
+    for (unsigned i = 0; i < panels(p); i++)
+        add_panel(p, &s, i, i ? read_panel(p, tile, i) : x);
     return s;
 }
 
@@ -426,7 +464,7 @@ static void copy_tail(struct up *p)
     tir_end_if(b, &some, NULL);
 }
 
-/* ---- The workgroup ---- */
+/* ---- The loop ---- */
 
 static void set_stage(struct up *p, enum stage stage, enum phase phase)
 {
@@ -434,40 +472,145 @@ static void set_stage(struct up *p, enum stage stage, enum phase phase)
     p->b.phase = (uint8_t)phase;
 }
 
+/* Waves that multiply have the priority: instructions of the others would stand in the way of
+ * theirs, which begin when all have met. */
 static void visit_tile(struct up *p, struct tir_value tile)
 {
     struct tir_builder *const b = &p->b;
     set_stage(p, MULTIPLY, MEMORY);
     const struct tir_value x = read_panel(p, tile, 0);
     copy_tile(p, att_plus(b, tile, AHEAD));
+    tir_set_priority(b, 1);
+    tir_wait(b, GROUP_X, 1); /* the copy that was begun a tile before */
+    tir_barrier(b);
     set_stage(p, MULTIPLY, MATRIX);
     const struct sums sums = multiply(p, tile, x);
     set_stage(p, STORE, MEMORY);
+    tir_set_priority(b, 0);
     store_tile(p, tile_token(p, tile), add_last(p, sums));
+}
+
+/* ---- The first tiles, while w arrives ---- */
+
+/* A wait counts the copies of a phase as one. */
+static void copy_first(struct up *p, unsigned tile)
+{
+    copy_tile(p, tir_i32(&p->b, (int)tile));
+    tir_phase(&p->b, false);
+}
+
+/* One half of the waves passes a barrier: the other has come to one, and goes on a phase before or
+ * behind it. */
+static void meet(struct up *p, bool upper)
+{
+    struct tir_builder *const b = &p->b;
+    const struct tir_value half = tir_i32(b, WAVES / 2), wave = tir_wave_id(b);
+    const struct tir_value own = upper ? tir_cmp_ge(b, wave, half) : tir_cmp_lt(b, wave, half);
+    struct tir_if some = tir_begin_if(b, own, false, NULL, 0);
+    tir_barrier(b);
+    tir_else(b, &some, NULL);
+    tir_end_if(b, &some, NULL);
+}
+
+static bool has_room(const struct up *p) { return p->apart > FIRST; }
+
+/* The tiles with which the loop begins, with `left` panels of w still to be multiplied. They come
+ * behind w, which is waited for, and in front of the first results, whose way to memory is long. If
+ * they go where w has passed, all waves have taken theirs; else the upper half has when the lower
+ * one begins the loop, which copies tile FIRST + AHEAD there. */
+static void copy_next(struct up *p, unsigned left)
+{
+    struct tir_builder *const b = &p->b;
+    const unsigned early = panels(p) > 2 ? 2 : 1;
+    if (has_room(p) ? left == early : left == 1) {
+        if (!has_room(p))
+            tir_barrier(b);
+        copy_first(p, FIRST);
+    }
+    if (left == 1)
+        copy_first(p, FIRST + 1);
+    if (left == 1 && has_room(p)) {
+        tir_wait(b, GROUP_X, 1);
+        meet(p, true);
+    }
+}
+
+/* The products of panel i with the first tiles; panel i + 1 is turned behind them. */
+static void multiply_first(struct up *p, unsigned i, struct sums sums[FIRST])
+{
+    struct tir_builder *const b = &p->b;
+    const bool more = i + 1 < panels(p);
+    for (unsigned t = 0; t < FIRST; t++) {
+        tir_phase(b, true);
+        add_panel(p, &sums[t], i, read_panel(p, tir_i32(b, (int)t), i));
+        tir_phase(b, false);
+        if (more && !t) {
+            put_weights(p, i + 1);
+            load_weights(p, i + W_AHEAD);
+        }
+    }
+    if (!more)
+        return;
+    take_weights(p, i + 1);
+    copy_next(p, panels(p) - 1 - i);
+}
+
+static void begin_tiles(struct up *p)
+{
+    struct tir_builder *const b = &p->b;
+    struct sums sums[FIRST] = {0};
+    for (unsigned i = 0; i < FIRST; i++)
+        copy_first(p, i);
+    find_weights(p);
+    load_weights(p, 0);
+    tir_barrier(b); /* what all begin with has been asked for */
+    for (unsigned i = 1; i < W_AHEAD; i++)
+        load_weights(p, i);
+    load_scales(p);
+    put_weights(p, 0);
+    take_weights(p, 0);
     tir_wait(b, GROUP_X, 0);
     tir_barrier(b);
+    for (unsigned i = 0; i < panels(p); i++)
+        multiply_first(p, i, sums);
+    for (unsigned t = 0; t < FIRST; t++)
+        store_tile(p, tile_token(p, tir_i32(b, (int)t)), add_last(p, sums[t]));
+    if (!has_room(p))
+        tir_wait(b, GROUP_X, 1);
+    if (has_room(p))
+        meet(p, false);
+    else
+        tir_barrier(b);
 }
+
+/* ---- The workgroup ---- */
 
 static void visit(struct up *p)
 {
     struct tir_builder *const b = &p->b;
-    const struct tir_value zero = tir_i32(b, 0);
+    const struct tir_value first = tir_i32(b, FIRST), one = tir_i32(b, 1);
     find_rows(p);
-    for (int i = 0; i < AHEAD; i++) {
-        copy_tile(p, tir_i32(b, i));
-        tir_phase(b, false); /* a wait counts the copies of a phase as one */
-    }
-    load_weights(p);
-    load_scales(p);
-    turn_weights(p);
-    tir_wait(b, GROUP_X, 0);
-    tir_barrier(b);
+    begin_tiles(p);
     const struct tir_value tiles =
         parts(b, tir_sub(b, p->end, p->first), tir_i32(b, (int)p->tokens));
-    struct tir_loop loop = tir_begin_for(b, zero, tiles, tir_i32(b, 1), NULL, 0);
-    visit_tile(p, loop.index);
+    const struct tir_value left = tir_max(b, tir_sub(b, tiles, first), one);
+    struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), left, one, NULL, 0);
+    visit_tile(p, tir_add(b, loop.index, first));
     tir_end_for(b, &loop, NULL, 0);
     copy_tail(p);
+}
+
+/* One buffer more than the loop needs takes the last copies where w has passed before. */
+static void share_lds(struct up *p)
+{
+    struct tir_builder *const b = &p->b;
+    const unsigned each = buffer_bytes(p), passing = WAVES * PANEL_BYTES, all = p->m->lds_bytes;
+    const unsigned apart = (all - passing) / each;
+    p->buffers = all >= (BUFFERS + 1) * each ? BUFFERS + 1 : BUFFERS;
+    p->apart = apart < p->buffers ? apart : p->buffers;
+    const unsigned x = p->buffers * each, at = p->apart * each, end = at + passing;
+    p->lds = tir_lds_buffer(b, x > end ? x : end, 16);
+    p->own = att_plus(b, tir_add(b, p->lds, att_times(b, tir_wave_id(b), PANEL_BYTES)), (int)at);
 }
 
 void head_product_shared_build(const struct att_variant *v, const struct tir_machine *m,
@@ -483,15 +626,13 @@ void head_product_shared_build(const struct att_variant *v, const struct tir_mac
     };
     struct att_tile tile;
     att_find_tile(v, m, &tile, NULL);
-    p.panel = (BUFFERS - AHEAD) * buffer_bytes(&p) / (WAVES * ROWS * ELEM);
+    p.panel = LINE * 8 / tir_dtype_bits(p.stored);
     p.instr = tir_find_mma(m, MFMA_ROWS, MFMA_ROWS, 0, p.dtype);
     struct tir_func *const f = att_begin_kernel(v, m, WAVES, WAVES_PER_SIMD);
     p.b = tir_at_end(f, f->body);
     struct tir_builder *const b = &p.b;
     choose_layouts(&p);
-    p.lds = tir_lds_buffer(b, BUFFERS * buffer_bytes(&p), 16);
-    p.own = att_plus(b, tir_add(b, p.lds, att_times(b, tir_wave_id(b), (int)panel_bytes(&p))),
-                     (int)(AHEAD * buffer_bytes(&p)));
+    share_lds(&p);
     struct tir_if some = tir_begin_if(b, find_work(&p), false, NULL, 0);
     visit(&p);
     tir_else(b, &some, NULL);
@@ -503,10 +644,10 @@ void head_product_shared_build(const struct att_variant *v, const struct tir_mac
         .schedule = {.stages = N_STAGES,
                      .matrix_phases = 1u << MATRIX,
                      .interleave = 1,
-                     .read_ahead =
-                         p.tokens > MFMA_ROWS ? 12 : 8, /* fewer instructions share a read */
+                     .read_ahead = 10,
                      .hoist_vgprs = 16,
-                     .ping_pong = 2},
+                     .ping_pong = 2,
+                     .part_early = 1},
         .grid = {{NULL, 1, (int)m->cus}, {NULL, 1, 1}, {NULL, 1, 1}},
     };
     snprintf(k->tuning, sizeof(k->tuning), "rows=%d tokens=%u waves=%d stages=%d", WAVES * ROWS,

@@ -17,6 +17,7 @@ SHAPES = {
     "prefill": "q=1024,heads=8,kv_heads=1",
     "decode": "batch=4,k=2048,kv_heads=2",
     "mla_decode": "batch=4,k=2048",
+    "head_product": "tokens=16384,heads=16,shared=1",
     "combine": "tokens=8,parts=64",
     "topk": "rows=4,columns=16384",
     "indexer_topk": "rows=4,keys=8192",
