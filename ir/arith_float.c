@@ -166,6 +166,7 @@ bool tir_eval_float(unsigned opcode, unsigned dtype, bool fnuz, const int64_t op
     case TIR_log2: r = log2f(a); break;
     case TIR_rcp: r = 1 / a; break;
     case TIR_rsq: r = 1 / sqrtf(a); break;
+    case TIR_ceil: r = ceilf(a); break;
     case TIR_unit_pair: *d = unit_pair(a, b); return true;
     case TIR_cmp_eq: *d = a == b; return true;
     case TIR_cmp_ne: *d = a != b; return true;

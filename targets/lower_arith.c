@@ -87,7 +87,7 @@ static const struct {
     [TIR_max] = {"llvm.smax", "llvm.maxnum"}, [TIR_max3] = {"llvm.smax", "llvm.maxnum"},
     [TIR_abs] = {NULL, "llvm.fabs"},          [TIR_exp2] = {NULL, "llvm.amdgcn.exp2"},
     [TIR_log2] = {NULL, "llvm.amdgcn.log"},   [TIR_rcp] = {NULL, "llvm.amdgcn.rcp"},
-    [TIR_rsq] = {NULL, "llvm.amdgcn.rsq"},
+    [TIR_rsq] = {NULL, "llvm.amdgcn.rsq"},    [TIR_ceil] = {NULL, "llvm.ceil"},
 };
 
 static LLVMValueRef call_elementwise(struct lower *l, const struct tir_op *op, const char *name,

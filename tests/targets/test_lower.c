@@ -41,13 +41,13 @@ static void elementwise_ops_are_one_instruction(void **state)
         {TIR_min, false, "v_min_f32"},    {TIR_max, false, "v_max_f32"},
         {TIR_max3, false, "v_max3_f32"},  {TIR_exp2, false, "v_exp_f32"},
         {TIR_log2, false, "v_log_f32"},   {TIR_rcp, false, "v_rcp_f32"},
-        {TIR_rsq, false, "v_rsq_f32"},    {TIR_add, true, "v_add_u32"},
-        {TIR_sub, true, "v_sub_u32"},     {TIR_mul, true, "v_mul_lo_u32"},
-        {TIR_min, true, "v_min_i32"},     {TIR_max, true, "v_max_i32"},
-        {TIR_max3, true, "v_max3_i32"},   {TIR_and, true, "v_and_b32"},
-        {TIR_or, true, "v_or_b32"},       {TIR_xor, true, "v_xor_b32"},
-        {TIR_shl, true, "v_lshlrev_b32"}, {TIR_shr, true, "v_lshrrev_b32"},
-        {TIR_sar, true, "v_ashrrev_i32"},
+        {TIR_rsq, false, "v_rsq_f32"},    {TIR_ceil, false, "v_ceil_f32"},
+        {TIR_add, true, "v_add_u32"},     {TIR_sub, true, "v_sub_u32"},
+        {TIR_mul, true, "v_mul_lo_u32"},  {TIR_min, true, "v_min_i32"},
+        {TIR_max, true, "v_max_i32"},     {TIR_max3, true, "v_max3_i32"},
+        {TIR_and, true, "v_and_b32"},     {TIR_or, true, "v_or_b32"},
+        {TIR_xor, true, "v_xor_b32"},     {TIR_shl, true, "v_lshlrev_b32"},
+        {TIR_shr, true, "v_lshrrev_b32"}, {TIR_sar, true, "v_ashrrev_i32"},
     };
     for (const struct tgt *const *t = tgt_all; *t; t++)
         for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
