@@ -36,9 +36,10 @@
  * 32, whose operands need less; gfx950 keeps a part of Q in LDS.
  *
  * fp8 queries and keys stand in LDS as they are and take half of all that, so a block is twice as
- * many keys. Both products are of fp8 then: P is rounded to it (softmax.h says in which range), and
- * c goes into the second one as it is. gfx950 transposes it on the way out of LDS, and has
- * instructions of twice the rate, of 128 columns of K and of 64 keys.
+ * many keys. Both products are of fp8 then: P is rounded to it (softmax.h says in which range;
+ * mla_decode_scaled.c has what gfx950 does with 64 and 128 columns), and c goes into the second one
+ * as it is. gfx950 transposes it on the way out of LDS, and has instructions of twice the rate, of
+ * 128 columns of K and of 64 keys.
  *
  * A block passes to LDS in pieces, and where a piece has gone the same one of the next block is
  * asked for: memory always has most of a block to bring. With three blocks in LDS one barrier a
@@ -281,6 +282,8 @@ static void share_state(struct mla *s, struct decode_state *state)
 static const struct att_source source = {.first_key = mla_first_key};
 
 static const struct att_place steps[ATT_N_STEPS] = {[ATT_STEP_MODIFY] = {COMPUTE, SOFTMAX}};
+/* A softmax without branches may stand beside an earlier block's product. */
+static const struct att_place early_steps[ATT_N_STEPS] = {[ATT_STEP_MODIFY] = {COMPUTE, SCORES}};
 
 static void begin_attention(struct mla *s)
 {
@@ -294,8 +297,11 @@ static void begin_attention(struct mla *s)
             tir_scalar_load(b, tir_arg(b, ARG_Q_SCALE, TIR_I64), tir_i32(b, 0), TIR_F32);
         scale = scale.id ? tir_mul(b, scale, q_scale) : q_scale;
     }
-    d->attention = (struct att_attention){
-        .b = &d->b, .v = d->v, .source = &source, .family = s, .steps = steps};
+    d->attention = (struct att_attention){.b = &d->b,
+                                          .v = d->v,
+                                          .source = &source,
+                                          .family = s,
+                                          .steps = s->scaled >= 0 ? early_steps : steps};
     if (s->alone)
         mla_alone_attention(s);
     att_attention_scale(&d->attention, d->scores, scale);
@@ -311,6 +317,14 @@ static void begin_attention(struct mla *s)
         att_softmax_range_fp8(&d->b, &s->softmax);
 }
 
+/* Blocks are asked for behind the last one too. Those of a later item would come from HBM; the last
+ * page of this one is in the L2. Where HBM is not what limits the loop that gains nothing. */
+static struct tir_value asked_keys(const struct mla *s)
+{
+    const bool limited = mla_pv(s)->by_k || s->scaled >= 0;
+    return limited ? s->d.item.end_key : s->d.item.kv_len;
+}
+
 /* An item whose rows do not fit the columns at once is gone through once for each part of them. */
 static void work_on(struct mla *s, struct tir_value index)
 {
@@ -318,7 +332,7 @@ static void work_on(struct mla *s, struct tir_value index)
     struct tir_builder *const b = &d->b;
     decode_find_item(d, index);
     d->k.c = d->value.c = att_cache(b, d->v, d->m, false, tir_i32(b, 0));
-    s->pages = att_pages(b, d->v, d->item.sequence, d->item.kv_len, d->item.first_key);
+    s->pages = att_pages(b, d->v, d->item.sequence, asked_keys(s), d->item.first_key);
     if (!s->alone)
         mla_find_pieces(s);
     d->n_rows = tir_mul(b, tir_sub(b, d->item.end_token, d->item.first_token), d->gqa);
@@ -361,6 +375,15 @@ static int find_values_product(const struct mla *s)
                      : tir_find_mma(m, MFMA_ROWS, MFMA_ROWS, s->d.keys < 32 ? 16 : 0, s->p_dtype);
 }
 
+/* Finds the instruction that takes a scale for each 32 keys, where one wave has all of these. */
+static int find_scaled_product(const struct mla *s)
+{
+    const struct tir_mma *const mma = &s->d.m->mma[s->d.pv];
+    if (!mla_weights_fp8(s) || !mma->by_k || s->d.keys >> s->key_waves < TIR_MX_BLOCK)
+        return -1;
+    return tir_find_mma_scaled(s->d.m, mma->m, mma->n, TIR_MX_E4M3, TIR_MX_E4M3);
+}
+
 static void begin(struct mla *s, const struct att_variant *v, const struct tir_machine *m)
 {
     struct att_tile tile, *const t = &tile;
@@ -400,6 +423,9 @@ static void begin(struct mla *s, const struct att_variant *v, const struct tir_m
         s->row_waves = s->wave_bits - s->score_waves;
     s->d.qk = tir_find_mma(m, MFMA_ROWS, MFMA_ROWS, 0, s->kq_dtype);
     s->d.pv = find_values_product(s);
+    s->scaled = find_scaled_product(s);
+    if (s->scaled >= 0)
+        s->d.pv = s->scaled;
     assert(s->d.qk >= 0 && s->score_waves <= s->wave_bits);
     struct tir_func *const f = att_begin_kernel(v, m, t->waves, s->alone ? 1 : 2);
     s->d.b = tir_at_end(f, f->body);
@@ -409,7 +435,13 @@ static void begin(struct mla *s, const struct att_variant *v, const struct tir_m
  * the scheduler likes. */
 static uint8_t read_ahead(const struct mla *s)
 {
-    return s->d.keys == 64 && s->d.columns == 128 ? 3 : 0;
+    return s->d.keys == 64 && s->d.columns == 128 ? 2 : 0;
+}
+
+static uint8_t matrix_phases(const struct mla *s)
+{
+    const unsigned softmax = s->scaled >= 0 && s->late ? 1u << SOFTMAX : 0;
+    return (uint8_t)(1u << EARLIER_VALUES | 1u << SCORES | 1u << VALUES | softmax);
 }
 
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
@@ -440,9 +472,9 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     *k = (struct att_kernel){
         .func = b->f,
         .schedule = {.stages = s.late ? N_STAGES : LATE,
-                     .matrix_phases = 1u << EARLIER_VALUES | 1u << SCORES | 1u << VALUES,
+                     .matrix_phases = matrix_phases(&s),
                      .interleave = 1,
-                     .fill = !s.late,
+                     .fill = !s.late || s.scaled >= 0,
                      .read_ahead = read_ahead(&s),
                      .ping_pong = 1,
                      .apart = 1},
@@ -450,8 +482,9 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     };
     if (s.alone)
         mla_alone_schedule(&k->schedule);
-    snprintf(k->tuning, sizeof(k->tuning), "rows=%u kv=%u waves=%u buffers=%u stages=%u",
-             s.d.columns, s.d.keys, s.d.waves, s.buffers, k->schedule.stages);
+    snprintf(k->tuning, sizeof(k->tuning), "rows=%u kv=%u waves=%u buffers=%u stages=%u%s",
+             s.d.columns, s.d.keys, s.d.waves, s.buffers, k->schedule.stages,
+             s.scaled >= 0 ? " weights=scaled" : "");
 }
 
 const struct att_template att_template_mla_decode = {

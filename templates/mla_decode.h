@@ -55,6 +55,7 @@ struct mla {
     unsigned q_dtype; /* of q in memory */
     unsigned kq_dtype, kq_bytes; /* of Q, and of the cache's rows as they stand in LDS */
     unsigned p_dtype;            /* of P and c in the second product */
+    int scaled;                  /* that product's instruction with scales for P, or -1 */
     struct part part[2];
     unsigned n_parts;
     struct piece piece[MAX_PIECES];
@@ -77,7 +78,9 @@ struct mla {
     struct tir_type v_loaded;    /* c as it comes out of LDS: keys x latent */
     struct tir_layout v_operand;
     struct tir_type vector; /* 1 x columns beside O^T */
-    struct tir_value p_buffer, vector_buffer;
+    struct tir_type scales; /* of P^T: one for each 32 keys of a column */
+    struct tir_layout scales_lds;
+    struct tir_value p_buffer, vector_buffer, scale_buffer;
     struct tir_value entries; /* of sparse lists: keys x 1 of i32 in LDS, as often as blocks */
     struct att_pages pages;
     unsigned q_in_lds; /* of the panels of Q, the last */
@@ -117,6 +120,11 @@ struct tir_value mla_turn(struct mla *s, struct tir_value block);
 /** P of block `block`, keys x columns, goes to LDS for all waves, and comes back. */
 void mla_store_weights(struct mla *s, struct tir_value block, struct tir_value p);
 struct tir_value mla_load_weights(struct mla *s, struct tir_value block);
+/** A column's scales, i8 and one for each part of the keys, go to LDS the same way. They come back
+ * as the second product takes them. mla_find_high_scale() returns i1: has one its highest bit? */
+void mla_store_scales(struct mla *s, struct tir_value block, struct tir_value scales);
+struct tir_value mla_load_scales(struct mla *s, struct tir_value block);
+struct tir_value mla_find_high_scale(struct mla *s, struct tir_value block);
 /** Vector n of S^T's columns, one for each part of the keys, goes to LDS; a part's comes back as a
  * vector of type t. */
 void mla_store_vector(struct mla *s, struct tir_value n, struct tir_value a);
@@ -161,6 +169,17 @@ void mla_find_passes(struct mla *s);
 
 /* mla_decode_block.c */
 
+/** Sets the stage and phase of what is built next; or those of the second product. */
+void mla_set_stage(struct mla *s, enum stage stage, enum phase phase);
+void mla_set_product_stage(struct mla *s);
+/** Returns the largest of what the parts left in vector n, as type t has it; or that for each part,
+ * side by side, as its waves hold it. */
+struct tir_value mla_largest(struct mla *s, struct tir_value n, struct tir_type t);
+struct tir_value mla_largest_of_parts(struct mla *s, struct tir_value n);
+/** P as the second product takes it, and in *sum what l gains by it. */
+struct tir_value mla_round_weights(struct mla *s, struct tir_value p, struct tir_value *sum);
+/** c of a block as the left operand of the second product. */
+struct tir_value mla_read_values(struct mla *s, struct tir_value block);
 /** A scalar as a tile of v's shape. */
 struct tir_value mla_like(struct mla *s, struct tir_value scalar, struct tir_value v);
 /** The first key of a block: att_source.first_key. */
@@ -169,5 +188,11 @@ struct tir_value mla_first_key(void *family, struct tir_value block);
 void mla_find_pieces(struct mla *s);
 /** Appends one block of keys, in program order. */
 void mla_visit(struct mla *s, struct att_block block, struct tir_value carried[ATT_N_CARRY]);
+
+/* mla_decode_scaled.c */
+
+/** O and l gain what weights with scales of scores x of a block say. */
+void mla_use_scaled_weights(struct mla *s, struct tir_value x, struct tir_value block,
+                            struct tir_value carried[ATT_N_CARRY]);
 
 #endif

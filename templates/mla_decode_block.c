@@ -9,18 +9,18 @@
 
 #include <assert.h>
 
-static void set_stage(struct mla *s, enum stage stage, enum phase phase)
+void mla_set_stage(struct mla *s, enum stage stage, enum phase phase)
 {
     s->d.b.stage = (uint8_t)stage;
     s->d.b.phase = (uint8_t)phase;
 }
 
-static void set_product_stage(struct mla *s)
+void mla_set_product_stage(struct mla *s)
 {
     if (s->late)
-        set_stage(s, LATE, EARLIER_VALUES);
+        mla_set_stage(s, LATE, EARLIER_VALUES);
     else
-        set_stage(s, COMPUTE, VALUES);
+        mla_set_stage(s, COMPUTE, VALUES);
 }
 
 struct tir_value mla_like(struct mla *s, struct tir_value scalar, struct tir_value v)
@@ -113,12 +113,12 @@ static void fetch(struct mla *s, struct att_block *block)
     struct tir_builder *const b = &s->d.b;
     for (unsigned i = 0; i < s->n_pieces; i++) {
         struct piece *const p = &s->piece[i];
-        set_stage(s, PAGES, PLACE_FIRST);
+        mla_set_stage(s, PAGES, PLACE_FIRST);
         if (i && is_latent(s, p))
             p->pages = s->piece->pages;
         else
             p->pages = att_page_numbers(b, &s->pages, &p->paged, mla_first_key(s, block->index));
-        set_stage(s, LOADS, phase_of(s, i));
+        mla_set_stage(s, LOADS, phase_of(s, i));
         p->fetched =
             att_paged_load(b, &s->pages, &p->paged, mla_first_key(s, block->index), p->pages);
     }
@@ -158,19 +158,19 @@ static void place(struct mla *s, struct tir_value block)
     struct tir_builder *const b = &s->d.b;
     for (unsigned i = 0; i < s->n_pieces; i++) {
         const struct piece *const p = &s->piece[i];
-        set_stage(s, COMPUTE, phase_of(s, i));
+        mla_set_stage(s, COMPUTE, phase_of(s, i));
         struct tir_value x = att_paged_elements(b, &p->paged, p->fetched, s->kq_dtype);
         if (is_latent(s, p))
             x = clear_tail(s, p, x, block);
         const struct tir_value at = mla_buffer_of(s, p->part, block);
         tir_tile_lds_store(b, att_plus(b, at, (int)(p->column * s->kq_bytes)), x, &p->part->lds);
     }
-    set_stage(s, COMPUTE, PLACE);
+    mla_set_stage(s, COMPUTE, PLACE);
     if (s->pages.slots) /* of the last piece, which has one for each token */
         mla_store_entries(s, block, s->piece[s->n_pieces - 1].pages);
     mla_meet(s);
     if (s->late) { /* the last block's product has a round of its own */
-        set_stage(s, LATE, PLACE);
+        mla_set_stage(s, LATE, PLACE);
         mla_meet(s);
     }
 }
@@ -202,7 +202,7 @@ static struct tir_value query_panel(struct mla *s, unsigned n)
 static struct tir_value compute_scores(struct mla *s, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
-    set_stage(s, COMPUTE, SCORES);
+    mla_set_stage(s, COMPUTE, SCORES);
     struct tir_value scores = tir_splat(b, tir_f32(b, 0.0f), s->d.scores);
     for (unsigned i = 0; i < s->n_panels; i++) {
         const struct panel *const p = &s->panel[i];
@@ -211,7 +211,7 @@ static struct tir_value compute_scores(struct mla *s, struct tir_value block)
     if (s->row_waves) {
         mla_store_scores(s, scores);
         mla_meet(s);
-        set_stage(s, COMPUTE, SOFTMAX);
+        mla_set_stage(s, COMPUTE, SOFTMAX);
         scores = mla_load_scores(s);
     }
     return tir_named(b, "s", scores);
@@ -241,13 +241,12 @@ static struct tir_value exchange(struct mla *s, const struct att_softmax_step *s
     mla_end_writers(s, &writers);
     if (!s->late)
         mla_meet(s);
-    set_product_stage(s);
+    mla_set_product_stage(s);
     carried[ATT_CARRY_O] = rescale(s, block, carried[ATT_CARRY_O]);
     return mla_load_weights(s, block);
 }
 
-/* Returns the largest of what the parts left in vector n, as type t has it. */
-static struct tir_value largest(struct mla *s, struct tir_value n, struct tir_type t)
+struct tir_value mla_largest(struct mla *s, struct tir_value n, struct tir_type t)
 {
     struct tir_value most = mla_load_vector(s, n, 0, t);
     for (unsigned part = 1; part < mla_parts(s); part++)
@@ -255,21 +254,22 @@ static struct tir_value largest(struct mla *s, struct tir_value n, struct tir_ty
     return most;
 }
 
-/* The same for each part, side by side, as its waves hold it. */
-static struct tir_value largest_of_parts(struct mla *s, struct tir_value n)
+struct tir_value mla_largest_of_parts(struct mla *s, struct tir_value n)
 {
     struct tir_builder *const b = &s->d.b;
     const struct tir_layout *const scores = tir_layout_of(b->f, s->d.scores);
     const struct tir_layout column = tir_layout_slice(scores, 0);
-    const struct tir_value most = largest(s, n, tir_tile(b->f, TIR_F32, 1, s->d.columns, &column));
+    if (!s->key_waves)
+        return mla_largest(s, n, s->softmax.vector);
+    const struct tir_value most =
+        mla_largest(s, n, tir_tile(b->f, TIR_F32, 1, s->d.columns, &column));
     const struct tir_layout parts =
         tir_layout_split_blocks(tir_layout_of(b->f, s->softmax.vector), 1, s->d.columns);
     const struct tir_type t = tir_tile(b->f, TIR_F32, mla_parts(s), s->d.columns, &parts);
     return tir_join_blocks(b, tir_broadcast(b, most, t), 1);
 }
 
-/* P as the second product takes it, and in *sum what l gains by it. */
-static struct tir_value round_weights(struct mla *s, struct tir_value p, struct tir_value *sum)
+struct tir_value mla_round_weights(struct mla *s, struct tir_value p, struct tir_value *sum)
 {
     struct tir_builder *const b = &s->d.b;
     const bool fp8 = mla_weights_fp8(s);
@@ -294,20 +294,20 @@ static void agree(struct mla *s, struct tir_value block, struct tir_value p, str
 {
     struct tir_builder *const b = &s->d.b;
     const struct tir_value turn = mla_turn(s, block);
-    const struct tir_value growth = largest(s, turn, s->vector);
+    const struct tir_value growth = mla_largest(s, turn, s->vector);
     const struct tir_value grown =
         tir_any(b, tir_cmp_gt(b, growth, tir_float_like(b, growth, 0.0f)));
     struct tir_type types[ATT_N_CARRY];
     for (int i = 0; i < ATT_N_CARRY; i++)
         types[i] = tir_typeof(b->f, carried[i]);
     struct tir_if branch = tir_begin_if(b, grown, true, types, ATT_N_CARRY);
-    const struct tir_value most = largest_of_parts(s, att_plus(b, turn, VECTOR_OWN_M));
+    const struct tir_value most = mla_largest_of_parts(s, att_plus(b, turn, VECTOR_OWN_M));
     const struct tir_value behind = tir_exp2(b, tir_sub(b, m, most));
     const struct tir_value alpha = tir_exp2(b, tir_sub(b, carried[ATT_CARRY_M], most));
     const struct tir_value o_alpha = tir_exp2(b, tir_neg(b, growth));
     struct tir_value gain;
     const struct tir_value used =
-        round_weights(s, tir_mul(b, p, tir_broadcast(b, behind, tir_typeof(b->f, p))), &gain);
+        mla_round_weights(s, tir_mul(b, p, tir_broadcast(b, behind, tir_typeof(b->f, p))), &gain);
     const struct tir_value l =
         tir_mul(b, carried[ATT_CARRY_L], tir_broadcast(b, alpha, types[ATT_CARRY_L]));
     const struct tir_value followed[] = {
@@ -337,7 +337,7 @@ static struct tir_value weights_of_parts(struct mla *s, struct tir_value x, stru
     const struct tir_value growth = tir_sub(b, m, carried[ATT_CARRY_M]);
     const struct tir_value p =
         tir_named(b, "p", tir_exp2(b, att_softmax_exponent(b, softmax, x, m)));
-    const struct tir_value used = round_weights(s, p, &sum);
+    const struct tir_value used = mla_round_weights(s, p, &sum);
     struct tir_if writers = mla_begin_writers(s);
     store_weights(s, block, used);
     mla_store_vector(s, mla_turn(s, block), growth);
@@ -345,7 +345,7 @@ static struct tir_value weights_of_parts(struct mla *s, struct tir_value x, stru
     mla_end_writers(s, &writers);
     if (!s->late)
         mla_meet(s);
-    set_product_stage(s);
+    mla_set_product_stage(s);
     agree(s, block, p, m, sum, carried);
     return mla_load_weights(s, block);
 }
@@ -361,7 +361,7 @@ static struct tir_value use_weights(struct mla *s, const struct att_softmax_step
     struct tir_value *const l = &carried[ATT_CARRY_L];
     const struct tir_type t = tir_typeof(b->f, *l);
     struct tir_value sum;
-    const struct tir_value used = round_weights(s, p, &sum);
+    const struct tir_value used = mla_round_weights(s, p, &sum);
     if (mla_exchanges(s))
         *l = tir_mul(b, *l, tir_broadcast(b, step->alpha, t));
     else
@@ -380,7 +380,7 @@ static struct tir_value weights_of_all(struct mla *s, struct tir_value x, struct
     return use_weights(s, &step, block, tir_named(b, "p", tir_exp2(b, x)), carried);
 }
 
-static struct tir_value read_values(struct mla *s, struct tir_value block)
+struct tir_value mla_read_values(struct mla *s, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
     const struct part *const c = s->part;
@@ -397,23 +397,32 @@ static struct tir_value read_values(struct mla *s, struct tir_value block)
     return tir_transpose(b, tir_relayout(b, v, &s->v_operand));
 }
 
+static void use_weights_as_they_are(struct mla *s, struct tir_value x, struct tir_value block,
+                                    struct tir_value carried[ATT_N_CARRY])
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_value p = s->key_waves ? weights_of_parts(s, x, block, carried)
+                                            : weights_of_all(s, x, block, carried);
+    mla_set_product_stage(s);
+    carried[ATT_CARRY_O] =
+        tir_named(b, "o", tir_mma(b, s->d.pv, mla_read_values(s, block), p, carried[ATT_CARRY_O]));
+}
+
 /* In program order. */
 void mla_visit(struct mla *s, struct att_block block, struct tir_value carried[ATT_N_CARRY])
 {
-    struct tir_builder *const b = &s->d.b;
     struct att_attention *const a = &s->d.attention;
     fetch(s, &block);
     place(s, block.index);
-    set_stage(s, COMPUTE, SCORES);
+    mla_set_stage(s, COMPUTE, SCORES);
     if (s->pages.slots)
         block.entries = mla_load_entries(s, block.index);
     struct tir_value x = att_attention_modify(a, compute_scores(s, block.index), &block);
-    set_stage(s, COMPUTE, SOFTMAX);
-    const struct tir_value p = s->key_waves ? weights_of_parts(s, x, block.index, carried)
-                                            : weights_of_all(s, x, block.index, carried);
-    set_product_stage(s);
-    carried[ATT_CARRY_O] = tir_named(
-        b, "o", tir_mma(b, s->d.pv, read_values(s, block.index), p, carried[ATT_CARRY_O]));
+    mla_set_stage(s, COMPUTE, SOFTMAX);
+    if (s->scaled >= 0)
+        mla_use_scaled_weights(s, x, block.index, carried);
+    else
+        use_weights_as_they_are(s, x, block.index, carried);
     if (s->buffers == 1 || (s->late && s->buffers == 2 && !s->row_waves))
         mla_meet(s);
 }

@@ -128,6 +128,21 @@ static void choose_panels(struct mla *s)
         add_rotated(s, &narrow);
 }
 
+/* A part of the keys is one block that the instruction takes a scale for, or all of them are. */
+static void choose_scales(struct mla *s)
+{
+    const struct tir_layout weights = tir_layout_transpose(tir_layout_of(s->d.b.f, s->weights));
+    struct tir_layout columns;
+    const bool fits = tir_mma_scales(mla_pv(s), true, &weights, &columns);
+    assert(fits && (mla_parts(s) == 1 || s->d.keys >> s->key_waves == TIR_MX_BLOCK));
+    (void)fits;
+    const struct tir_layout scales = tir_layout_transpose(&columns);
+    s->scales = tir_tile(s->d.b.f, TIR_I8, s->d.keys / TIR_MX_BLOCK, s->d.columns, &scales);
+    const struct tir_layout one = tir_layout_slice(&scales, 0);
+    const struct tir_layout *const stored = mla_parts(s) == 1 ? &one : &scales;
+    s->scales_lds = tir_lane_major_once(stored, stored->reg_bits);
+}
+
 void mla_choose_layouts(struct mla *s)
 {
     struct decode *const d = &s->d;
@@ -137,10 +152,15 @@ void mla_choose_layouts(struct mla *s)
     d->scores = tir_tile(d->b.f, TIR_F32, d->keys, d->columns, &scores);
     const struct tir_waves columns = {.cols = (uint8_t)s->score_waves};
     const struct tir_layout whole = tir_mma_result(mma, d->keys, d->columns, columns);
-    s->keys = mla_pv(s)->m == MFMA_ROWS
-                  ? tir_contract_acc(&whole, tir_bits(mma->n))
-                  : tir_contract_rows(mla_pv(s), d->keys, tir_mma_in_regs(mla_pv(s)));
+    if (s->scaled >= 0)
+        s->keys = tir_contract_instruction(mla_pv(s), false, d->keys);
+    else
+        s->keys = mla_pv(s)->m == MFMA_ROWS
+                      ? tir_contract_acc(&whole, tir_bits(mma->n))
+                      : tir_contract_rows(mla_pv(s), d->keys, tir_mma_in_regs(mla_pv(s)));
     choose_product(s);
+    if (s->scaled >= 0)
+        choose_scales(s);
 }
 
 struct tir_value mla_row_part(struct mla *s)
@@ -180,9 +200,18 @@ static unsigned score_bytes(const struct mla *s)
 
 static unsigned part_bytes(const struct mla *s) { return s->d.columns * (unsigned)sizeof(float); }
 
-static unsigned n_vectors(const struct mla *s) { return s->key_waves ? 2 * N_VECTORS : N_VECTORS; }
+static unsigned n_vectors(const struct mla *s)
+{
+    return s->key_waves && s->scaled < 0 ? 2 * N_VECTORS : N_VECTORS;
+}
 
 static unsigned vector_bytes(const struct mla *s) { return mla_parts(s) * part_bytes(s); }
+
+/* Counts the bytes of a block. */
+static unsigned scale_bytes(const struct mla *s)
+{
+    return s->scaled >= 0 ? mla_parts(s) * s->d.columns : 0;
+}
 
 /* Rows 32 bytes apart from a multiple of all banks: the 16 rows that lanes read K from, 16 bytes
  * each and 16 from one lane group to the next, then meet every bank once; so do 8 rows of 32 bytes
@@ -229,15 +258,16 @@ static unsigned entry_bytes(const struct mla *s) { return s->d.keys * (unsigned)
 /* With three blocks in LDS one barrier a block will do: while the slowest waves work on one and
  * the product of the one before, the fastest write the next. With two, blocks and P are free after
  * the product with the earlier one, and a barrier says so: that in front of the sum of S^T, where
- * there is one. */
+ * there is one. Scaled weights of 128 columns go into the product of the same round, behind a
+ * barrier of their own: registers have no room to wait. */
 static void choose_buffers(struct mla *s, unsigned room, unsigned block, unsigned other)
 {
     const unsigned weights = mla_exchanges(s) ? weights_bytes(s) : 0;
+    const bool later = mla_exchanges(s) && !(s->scaled >= 0 && s->d.columns == 128);
     s->buffers = s->most_buffers > 1 && 2 * block + other <= room ? 2 : 1;
-    if (s->most_buffers > 2 && mla_exchanges(s) && !s->row_waves &&
-        3 * block + other + weights <= room)
+    if (s->most_buffers > 2 && later && !s->row_waves && 3 * block + other + weights <= room)
         s->buffers = 3;
-    s->late = mla_exchanges(s) && s->buffers > 1;
+    s->late = later && s->buffers > 1;
     s->turns = s->buffers == 3 ? 2 : 1;
 }
 
@@ -255,7 +285,7 @@ void mla_take_lds(struct mla *s)
         s->q_in_lds = s->n_panels;
     if (mla_exchanges(s)) {
         s->p_lds = weights_map(s);
-        other = weights_bytes(s) + n_vectors(s) * vector_bytes(s);
+        other = weights_bytes(s) + 2 * scale_bytes(s) + n_vectors(s) * vector_bytes(s);
     }
     other += query_bytes(s, s->q_in_lds);
     if (s->row_waves)
@@ -279,6 +309,8 @@ void mla_take_lds(struct mla *s)
         return;
     s->p_buffer = tir_lds_buffer(&d->b, s->turns * weights_bytes(s), 16);
     s->vector_buffer = tir_lds_buffer(&d->b, n_vectors(s) * vector_bytes(s), 16);
+    if (s->scaled >= 0)
+        s->scale_buffer = tir_lds_buffer(&d->b, s->turns * scale_bytes(s), 16);
 }
 
 /* a mod 3: 2^16 and 2^8 are 1 mod 3, so that the digits of a to these bases may be added. */
@@ -402,6 +434,43 @@ void mla_store_weights(struct mla *s, struct tir_value block, struct tir_value p
 struct tir_value mla_load_weights(struct mla *s, struct tir_value block)
 {
     return tir_tile_lds_load(&s->d.b, weights_at(s, block), s->weights, &s->p_lds);
+}
+
+static struct tir_value scales_at(struct mla *s, struct tir_value block)
+{
+    struct tir_builder *const b = &s->d.b;
+    return tir_add(b, s->scale_buffer, att_times(b, mla_turn(s, block), (int)scale_bytes(s)));
+}
+
+void mla_store_scales(struct mla *s, struct tir_value block, struct tir_value scales)
+{
+    struct tir_builder *const b = &s->d.b;
+    tir_tile_lds_store(b, scales_at(s, block), mla_all_keys(s, scales), &s->scales_lds);
+}
+
+struct tir_value mla_load_scales(struct mla *s, struct tir_value block)
+{
+    struct tir_builder *const b = &s->d.b;
+    struct tir_type t = s->scales;
+    if (mla_parts(s) == 1) {
+        const struct tir_layout one = tir_layout_slice(tir_layout_of(b->f, t), 0);
+        t = tir_tile(b->f, TIR_I8, 1, s->d.columns, &one);
+    }
+    const struct tir_value own = tir_tile_lds_load(b, scales_at(s, block), t, &s->scales_lds);
+    return mla_parts(s) == 1 ? tir_broadcast(b, own, s->scales) : own;
+}
+
+struct tir_value mla_find_high_scale(struct mla *s, struct tir_value block)
+{
+    struct tir_builder *const b = &s->d.b;
+    const unsigned n = scale_bytes(s) / sizeof(int32_t);
+    struct tir_spread l = tir_spread(s->d.m, 1);
+    tir_spread_cols(&l, TIR_LANES, tir_bits(n));
+    const struct tir_layout words = tir_spread_layout(&l), map = tir_row_major(1, n);
+    const struct tir_type t = tir_tile(b->f, TIR_I32, 1, n, &words);
+    const struct tir_value four = tir_tile_lds_load(b, scales_at(s, block), t, &map);
+    const struct tir_value high = tir_and(b, four, tir_int_like(b, four, (int32_t)0x80808080));
+    return tir_any(b, tir_cmp_ne(b, high, tir_int_like(b, high, 0)));
 }
 
 static struct tir_value vector_at(struct mla *s, struct tir_value n)

@@ -98,7 +98,7 @@ static struct ref_row two_keys(double sum, double lse)
     struct ref_attention a = {.dim = 1, .dim_v = 1, .scale = log(4)};
     const struct ref_query query = {.q = &q, .queries = 1, .keys = 2};
     const struct ref_keys keys = {.k = k, .v = v, .k_stride = 1, .v_stride = 1, .end = 2};
-    comparison_weights_fp8(&a, "gfx950");
+    comparison_weights_fp8(&a, "gfx950", false);
     ref_attend(&a, &query, &keys, scratch, &row);
     assert_true(fabs(row.out[0] - 0.8) < 1e-12);
     assert_true(fabs(row.moved[0] - sum) < 1e-12);
@@ -115,16 +115,19 @@ static void roundings_of_weights_move_a_mean(void **state)
     assert_true(fabs(row.moved_squares[0] - squares) < 1e-12);
 }
 
-/* Half of the smallest step of fp8 where the largest weight is scaled to 2^4.75, or 2^3.875. */
+/* Half of the smallest step of fp8 where the largest weight is scaled to 2^4.75, 2^3.875, or with
+ * scales of blocks 2^7.75. */
 static void small_weights_lose_more(void **state)
 {
     (void)state;
-    struct ref_attention ocp = {0}, fnuz = {0};
-    comparison_weights_fp8(&ocp, "gfx950");
-    comparison_weights_fp8(&fnuz, "gfx942");
+    struct ref_attention ocp = {0}, fnuz = {0}, scaled = {0};
+    comparison_weights_fp8(&scaled, "gfx950", true);
+    comparison_weights_fp8(&ocp, "gfx950", false);
+    comparison_weights_fp8(&fnuz, "gfx942", false);
     assert_true(ocp.weight_unit == 0x1p-4 && fnuz.weight_unit == 0x1p-4);
     assert_true(fabs(ocp.weight_tiny * exp2(14.75) - 1) < 1e-12);
     assert_true(fabs(fnuz.weight_tiny * exp2(14.875) - 1) < 1e-12);
+    assert_true(fabs(scaled.weight_tiny * exp2(17.75) - 1) < 1e-12);
 }
 
 int main(void)

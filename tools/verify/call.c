@@ -17,6 +17,12 @@ struct call_block {
     max_align_t bytes[];
 };
 
+bool call_is_tuned(const struct call *c, const char *what)
+{
+    struct attn_kernel_info info = {.size = sizeof(info)};
+    return !attn_pack_kernel(c->pack, c->n, &info) && strstr(info.tuning, what);
+}
+
 void *call_allocate(struct call *c, size_t count, size_t size)
 {
     struct call_block *block = verify_allocate(sizeof(*block) + count * size, 1);

@@ -126,6 +126,9 @@ static inline struct operand *call_operand(struct call *c, unsigned number)
     return &c->operands[number];
 }
 
+/** Does the tuning of the call's kernel say so? */
+bool call_is_tuned(const struct call *c, const char *what);
+
 /** Zeroed memory that lives as long as the call. */
 void *call_allocate(struct call *c, size_t count, size_t size);
 

@@ -193,12 +193,12 @@ void comparison_run(struct comparison *c, struct verify_row *row)
         verify_fail(row, "the relative error of the whole is beyond its bound");
 }
 
-void comparison_weights_fp8(struct ref_attention *a, const char *target)
+void comparison_weights_fp8(struct ref_attention *a, const char *target, bool scaled)
 {
     const struct precision *p = find_cache_precision(ATTN_FP8, target);
     const bool fnuz = p->target != NULL;
     a->weight_unit = p->unit;
-    a->weight_tiny = p->tiny / exp2(fnuz ? 3.875 : 4.75);
+    a->weight_tiny = p->tiny / exp2(fnuz ? 3.875 : scaled ? 7.75 : 4.75);
 }
 
 void comparison_weights_rounded(struct ref_attention *a, const struct precision *p)

@@ -47,8 +47,9 @@ void compare_result(struct comparison *c, const struct place *at, struct operand
 void comparison_run(struct comparison *c, struct verify_row *row);
 
 /** The roundings of weights in fp8, as the target has it, in kernels that scale the largest weight
- * of a row to 2^4.75 or more (fnuz: 2^3.875): sets weight_unit and weight_tiny. */
-void comparison_weights_fp8(struct ref_attention *a, const char *target);
+ * of a row to 2^4.75 or more (fnuz: 2^3.875), or with `scaled` the largest of a block of keys to
+ * 2^7.75: sets weight_unit and weight_tiny. */
+void comparison_weights_fp8(struct ref_attention *a, const char *target, bool scaled);
 
 /** The same of weights that are summed in the kernel's type; the largest one of a row is 1 or
  * more. */

@@ -670,7 +670,8 @@ static void compare(struct call *c)
     };
     set_window(c, &e.reference);
     if (has_weights_fp8(c))
-        comparison_weights_fp8(&e.reference.attention, c->target);
+        comparison_weights_fp8(&e.reference.attention, c->target,
+                               call_is_tuned(c, "weights=scaled"));
     const struct precision *precision = OPERAND(c, OUT)->precision;
     struct comparison comparison = {
         .precision = precision,

@@ -458,13 +458,6 @@ static void set_window(const struct call *c, struct ref_prefill *r)
         r->right = a->window_right;
 }
 
-/* Does the kernel's tile say so? */
-static bool is_tuned(const struct call *c, const char *what)
-{
-    struct attn_kernel_info info = {.size = sizeof(info)};
-    return !attn_pack_kernel(c->pack, c->n, &info) && strstr(info.tuning, what);
-}
-
 static void compare(struct call *c)
 {
     const struct own *own = c->own;
@@ -499,10 +492,10 @@ static void compare(struct call *c)
     set_window(c, &e.reference);
     const struct precision *precision = call_operand(c, PREFILL_OUT)->precision;
     if (d->q_dtype == ATTN_FP8)
-        comparison_weights_fp8(&e.reference.attention, c->target);
-    else if (is_tuned(c, "sums=rounded"))
+        comparison_weights_fp8(&e.reference.attention, c->target, false);
+    else if (call_is_tuned(c, "sums=rounded"))
         comparison_weights_rounded(&e.reference.attention, precision);
-    else if (is_tuned(c, "sums=cut"))
+    else if (call_is_tuned(c, "sums=cut"))
         comparison_weights_cut(&e.reference.attention, precision);
     struct comparison comparison = {
         .precision = precision,
@@ -526,7 +519,7 @@ static bool takes(const struct call *c)
 {
     const struct attn_prefill_desc *d = &c->desc.prefill;
     const bool plain = !d->sinks && !d->soft_cap && !d->logits && !d->lse && !d->paged;
-    return (plain || !is(c, LONG)) && (!is(c, TURNS | NO_TURNS) || is_tuned(c, "persistent="));
+    return (plain || !is(c, LONG)) && (!is(c, TURNS | NO_TURNS) || call_is_tuned(c, "persistent="));
 }
 
 /* Fills in what the user left out, by the kernel's ratio of heads. */
