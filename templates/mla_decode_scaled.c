@@ -33,11 +33,14 @@ static struct tir_value own_exponent(struct mla *s, struct tir_value x, struct t
     return tir_max(b, e, tir_sub(b, m, tir_float_like(b, m, BYTE)));
 }
 
+/* Weights of an e that is too low for a byte are nothing beside others, whatever scale they have:
+ * m may just have grown, or be so large that it is no multiple of 1. */
 static struct tir_value scale_bytes(struct mla *s, struct tir_value e, struct tir_value m)
 {
     struct tir_builder *const b = &s->d.b;
     const struct tir_value byte = tir_add(b, tir_sub(b, e, m), tir_float_like(b, e, BYTE));
-    const struct tir_value in_range = tir_min(b, byte, tir_float_like(b, byte, MOST_BYTE));
+    const struct tir_value no_less = tir_max(b, byte, tir_float_like(b, byte, 0));
+    const struct tir_value in_range = tir_min(b, no_less, tir_float_like(b, byte, MOST_BYTE));
     return tir_convert(b, tir_convert(b, in_range, TIR_I32), TIR_I8);
 }
 
