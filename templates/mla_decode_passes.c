@@ -2,9 +2,9 @@
  *
  * mla_decode: rows that do not fit the columns at once are gone through in passes over the keys. A
  * workgroup that makes all of them reads the keys anew for each, and by then they have left the L2.
- * Where memory would limit that, a list of items has a workgroup for each pass: they follow each
- * other on one XCD, walk the same keys at the same time, and one of them loads what the others find
- * in the L2. Nor need keys be split for passes to fill the device.
+ * So a list of items has a workgroup for each pass: they follow each other on one XCD, walk the
+ * same keys at the same time, and one of them loads what the others find in the L2. Nor need keys
+ * be split for passes to fill the device.
  */
 #include "templates/mla_decode.h"
 #include "templates/scalar.h"
@@ -16,7 +16,7 @@ unsigned mla_sharers(const struct mla *s)
 {
     const struct att_variant *const v = s->d.v;
     const unsigned rows = (unsigned)(v->gqa * v->q_len); /* 0: not known */
-    const bool shared = s->alone && !v->one_launch && rows > s->d.columns;
+    const bool shared = !v->one_launch && rows > s->d.columns;
     return shared ? (rows + s->d.columns - 1) / s->d.columns : 1;
 }
 
