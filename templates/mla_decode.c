@@ -105,6 +105,8 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
         return att_reject(why, ATT_TILE, "has no registers for a mask beside %d columns", t->rows);
     if (t->own[ALONE] && !mla_alone_takes(v, m))
         return att_reject(why, ATT_TILE, "is for pages of 16 keys or a multiple, stored as q is");
+    if (t->own[ALONE] && (t->keys != 32 || t->own[BUFFERS] || t->own[Q_IN_LDS]))
+        return att_reject(why, ATT_TILE, "has 32 keys, all blocks that fit and no Q in LDS");
     if (!v->tile && t->rows < rows && t->rows < most)
         return att_reject(why, ATT_TILE, "has %d columns, fewer than gqa times q_len, %d", t->rows,
                           rows);
