@@ -328,6 +328,7 @@ static int64_t argument(const void *problem, const char *name)
         {"kv_heads", 1},
         {"gqa", p->heads},
         {"max_seqlen_q", p->q_len},
+        {"workgroups", p->listed ? 2 : BATCH},
         {"page_size", p->page},
         {"page_shift", __builtin_ctz((unsigned)p->page)},
         {"scale_log2", bits_of(scale * 1.44269504f)},
@@ -421,7 +422,6 @@ static void run_case(const char *target, bool listed, const struct setting *s, u
                                            .argument = argument,
                                            .attention = result_of(&p),
                                            .is_right = is_right,
-                                           .grid = {listed ? 2 : BATCH, 1, 1},
                                            .lowerings_only = true});
     free_tensors(&p);
 }
