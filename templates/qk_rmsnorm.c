@@ -3,7 +3,7 @@
  * x / sqrt(mean(x^2) + eps) w of two tensors in one launch, or times 1 + w: the compressed q and
  * the latent of latent attention. The first half of the workgroups takes q, the other kv; a wave
  * takes a token at a time and has the weight in registers for all of its tokens. q may go to fp8,
- * in groups of 128 with a scale that is found here.
+ * in groups of 128 or whole rows with a scale that is found here.
  */
 #include "ir/bits.h"
 #include "ir/spread.h"
@@ -74,6 +74,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
             return att_reject(why, fields[i], "%d is not a multiple of %d of at most %d", width,
                               GROUP, MAX_WIDTH);
     }
+    if (v->row_scale && v->out_dtype != ATT_OUT_DTYPE_FP8)
+        return att_reject(why, ATT_ROW_SCALE, "the rows of 16-bit numbers have no scale");
     return att_find_tile(v, m, &tile, why);
 }
 
@@ -125,15 +127,48 @@ static struct tir_value inverse_rms(struct norm *k, const struct side *s, const 
     return tir_rsq(b, tir_fma(b, sum, share, eps));
 }
 
+/* The scale of numbers as large as this. */
+static struct tir_value scale_of(struct norm *k, struct tir_value absmax)
+{
+    const float largest = k->m->fp8_is_fnuz ? 240 : 448;
+    return tir_mul(&k->b, absmax, tir_float_like(&k->b, absmax, 1 / largest));
+}
+
+/* x / scale as fp8, where no |x| is beyond what the scale is of. */
+static struct tir_value divide(struct norm *k, struct tir_value x, struct tir_value scale)
+{
+    struct tir_builder *b = &k->b;
+    const struct tir_value inverse =
+        tir_rcp(b, tir_max(b, scale, tir_float_like(b, scale, 1e-12f)));
+    const struct tir_value small = tir_mul(b, x, tir_broadcast(b, inverse, tir_typeof(b->f, x)));
+    return tir_convert_in_range(b, small, TIR_FP8);
+}
+
+/* A row's panels as fp8, with one scale. */
+static void quantise_row(struct norm *k, const struct side *s, struct tir_value token,
+                         struct tir_value *y)
+{
+    struct tir_builder *b = &k->b;
+    struct tir_value absmax = {0};
+    for (unsigned i = 0; i < s->n; i++) {
+        const struct tir_value own = tir_row_max(b, tir_abs(b, y[i]));
+        absmax = i ? tir_max(b, absmax, own) : own;
+    }
+    const struct tir_value scale = scale_of(k, absmax);
+    const struct tir_value base = row_at(k, ATT_TOKENS(Q_OUT_SCALE), token, sizeof(float));
+    const struct tir_view to = att_view(b, base, tir_i32(b, 1), tir_i32(b, 0), sizeof(float), 0);
+    tir_tile_store(b, to, tir_i32(b, 0), scale);
+    for (unsigned i = 0; i < s->n; i++)
+        y[i] = divide(k, y[i], scale);
+}
+
 /* A panel in groups of 128 as fp8; their scales go to columns first / 128 on. */
 static struct tir_value quantise(struct norm *k, const struct side *s, unsigned i,
                                  struct tir_value token, struct tir_value x)
 {
     struct tir_builder *b = &k->b;
-    const float largest = k->m->fp8_is_fnuz ? 240 : 448;
     const struct tir_value groups = tir_split_blocks(b, x, GROUP);
-    const struct tir_value absmax = tir_row_max(b, tir_abs(b, groups));
-    const struct tir_value scale = tir_mul(b, absmax, tir_float_like(b, absmax, 1 / largest));
+    const struct tir_value scale = scale_of(k, tir_row_max(b, tir_abs(b, groups)));
     const struct tir_value stride = att_stride(b, ARG_Q_OUT_SCALE_GROUP_STRIDE, sizeof(float));
     const struct tir_value first = tir_mul(b, stride, tir_i64(b, s->first[i] / GROUP));
     const struct tir_value base =
@@ -142,11 +177,18 @@ static struct tir_value quantise(struct norm *k, const struct side *s, unsigned 
     const struct tir_view to =
         att_view(b, base, tir_i32(b, rows), tir_convert(b, stride, TIR_I32), sizeof(float), 0);
     tir_tile_store(b, to, tir_i32(b, 0), scale);
-    const struct tir_value inverse =
-        tir_rcp(b, tir_max(b, scale, tir_float_like(b, scale, 1e-12f)));
-    const struct tir_value small =
-        tir_mul(b, groups, tir_broadcast(b, inverse, tir_typeof(b->f, groups)));
-    return tir_join_blocks(b, tir_convert_in_range(b, small, TIR_FP8), 1);
+    return tir_join_blocks(b, divide(k, groups, scale), 1);
+}
+
+/* x, a panel of a row, times 1 / rms and the weight. */
+static struct tir_value weighted(struct norm *k, struct tir_value x, struct tir_value inverse,
+                                 struct tir_value weight)
+{
+    struct tir_builder *b = &k->b;
+    struct tir_value w = tir_convert(b, weight, TIR_F32);
+    if (k->v->gemma)
+        w = tir_add(b, w, tir_float_like(b, w, 1.0f));
+    return tir_mul(b, tir_mul(b, x, tir_broadcast(b, inverse, tir_typeof(b->f, x))), w);
 }
 
 static void visit_token(struct norm *k, const struct side *s, struct tir_value token)
@@ -162,15 +204,16 @@ static void visit_token(struct norm *k, const struct side *s, struct tir_value t
         x[i] = tir_convert(b, x[i], TIR_F32);
     const struct tir_value inverse = inverse_rms(k, s, x);
     const struct tir_value to = row_at(k, s->out, token, size);
+    const bool whole = s->narrow && k->v->row_scale;
+    for (unsigned i = 0; whole && i < s->n; i++)
+        x[i] = weighted(k, x[i], inverse, s->w[i]);
+    if (whole)
+        quantise_row(k, s, token, x);
     for (unsigned i = 0; i < s->n; i++) {
-        const struct tir_value each = tir_broadcast(b, inverse, tir_typeof(b->f, x[i]));
-        struct tir_value w = tir_convert(b, s->w[i], TIR_F32);
-        if (k->v->gemma)
-            w = tir_add(b, w, tir_float_like(b, w, 1.0f));
-        const struct tir_value y = tir_mul(b, tir_mul(b, x[i], each), w);
-        const struct tir_value stored =
-            s->narrow ? quantise(k, s, i, token, y) : tir_convert_short(b, y, k->dtype);
-        tir_tile_store(b, row_view(k, to, s, s->first[i], size), tir_i32(b, 0), stored);
+        struct tir_value y = whole ? x[i] : weighted(k, x[i], inverse, s->w[i]);
+        if (!whole)
+            y = s->narrow ? quantise(k, s, i, token, y) : tir_convert_short(b, y, k->dtype);
+        tir_tile_store(b, row_view(k, to, s, s->first[i], size), tir_i32(b, 0), y);
     }
 }
 

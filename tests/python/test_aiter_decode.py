@@ -39,6 +39,7 @@ KERNELS = [
      "page_table": "indices", "q_len": 2, "sharded": True},
     {"op": "combine", "head_dim": [D, 512], "partials": "csr"}, {"op": "plan"},
     {"op": "qk_rmsnorm", "width": 256, "width_kv": 128, "out_dtype": ["same", "fp8"], "gemma": [False, True]},
+    {"op": "qk_rmsnorm", "width": 256, "width_kv": 128, "out_dtype": "fp8", "row_scale": True},
     {"op": "qk_rmsnorm", "width": 256, "width_kv": 256, "out_dtype": "same", "gemma": [False, True]},
 ]
 LENGTHS = [900, 7, 0, 130]
@@ -462,6 +463,27 @@ class Decode:
         np.testing.assert_allclose(scale, np.abs(parts).max(2) / FP8_MAX, 1e-2)
         got = FP8[self.back(out)].reshape(tokens, 2, 128) * scale[..., None]
         self.assertTrue((np.abs(got - parts) <= np.abs(parts) / 15 + scale[..., None] * 2.0 ** -10).all())
+
+
+    def test_norms_with_a_scale_of_each_row(self):
+        tokens = 5
+        q, k = (support.random((tokens, n), i) for i, n in enumerate((256, 128)))
+        qw, kw = support.random((256,), 2), support.random((128,), 3)
+        x = q.astype(np.float64)
+        want = x / np.sqrt((x * x).mean(1, keepdims=True) + 1e-6) * qw
+        for call, kind in ((aiter.fused_qk_rmsnorm_per_token_quant, {}), (aiter.fused_qk_rmsnorm, {"quant_type": 2})):
+            out, scales = self.t(np.zeros((tokens, 256), np.uint8)), self.t(np.zeros((tokens, 1), np.float32))
+            k_out = self.t(np.zeros((tokens, 128), np.float16))
+            call(q_out_quantized=out, q_out_scale=scales, q=self.t(q), q_weight=self.t(qw), q_epsilon=1e-6, k_out=k_out,
+                 k=self.t(k), k_weight=self.t(kw), k_epsilon=1e-6, **kind)
+            np.testing.assert_allclose(self.back(scales), np.abs(want).max(1, keepdims=True) / FP8_MAX, 1e-2)
+            got = FP8[self.back(out)] * self.back(scales)
+            self.assertTrue((np.abs(got - want) <= np.abs(want) / 15 + self.back(scales) * 2.0 ** -10).all())
+            y = k.astype(np.float64)
+            y = y / np.sqrt((y * y).mean(1, keepdims=True) + 1e-6) * kw
+            support.close(self.back(k_out), y, 4 * support.HALF * float(np.abs(y).max()))
+        with self.assertRaisesRegex(aiter.NotServed, "10 scales of 5 rows: each 256 elements"):
+            aiter.fused_qk_rmsnorm_per_token_quant(out, self.t(np.zeros((tokens, 2), np.float32)), self.t(q), self.t(qw), 1e-6)
 
 
 class WithNumpy(Decode, unittest.TestCase):

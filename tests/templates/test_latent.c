@@ -154,6 +154,10 @@ static const struct wrong {
      {{ATT_WIDTH, 1536}, {ATT_WIDTH_KV, 8192}},
      ATT_WIDTH_KV,
      "8192 is not a multiple of 128 of at most 4096"},
+    {&att_template_qk_rmsnorm,
+     {{ATT_WIDTH, 1536}, {ATT_WIDTH_KV, 512}, {ATT_ROW_SCALE, 1}},
+     ATT_ROW_SCALE,
+     "the rows of 16-bit numbers have no scale"},
 };
 
 static void what_cannot_be_built_says_why(void **state)

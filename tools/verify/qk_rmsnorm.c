@@ -96,15 +96,16 @@ static void compare_row(struct call *c, int t, struct operand *in, const struct 
         w[i] = operand_value(weight, AT(i)) + (c->desc.qk_rmsnorm.gemma ? 1 : 0);
     }
     ref_rms_norm(x, w, width, c->args.qk_rmsnorm.eps, y);
+    const int group = c->desc.qk_rmsnorm.row_scale ? width : GROUP;
     double scale = 1, largest = 0;
     for (int i = 0; i < width; i++) {
-        if (scales->given && i % GROUP == 0) {
+        if (scales->given && i % group == 0) {
             largest = 0;
-            for (int k = i; k < i + GROUP; k++)
+            for (int k = i; k < i + group; k++)
                 largest = fmax(largest, fabs(y[k]));
             const double expected = largest / out->precision->limit;
-            call_check(c, scales, AT(t, i / GROUP), expected, expected * (relative + 2 * STORED_F));
-            scale = operand_result(scales, AT(t, i / GROUP));
+            call_check(c, scales, AT(t, i / group), expected, expected * (relative + 2 * STORED_F));
+            scale = operand_result(scales, AT(t, i / group));
         }
         double bound, expected = 0;
         if (scale > 0)

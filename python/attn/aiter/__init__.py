@@ -30,7 +30,7 @@ from attn.aiter._indexer import (cp_gather_indexer_k_quant_cache, deepgemm_fp8_p
                                  top_k_per_row_prefill)
 from attn.aiter._mla import (_fused_qk_rmsnorm, concat_and_cache_mla, csr_to_dense_block_table, decode_attention_fwd,
                              decode_update_mla_metadata_v1, fused_qk_rmsnorm,
-                             fused_qk_rmsnorm_group_quant, fused_qk_rope_concat_and_cache_mla,
+                             fused_qk_rmsnorm_group_quant, fused_qk_rmsnorm_per_token_quant, fused_qk_rope_concat_and_cache_mla,
                              get_meta_param,
                              get_mla_metadata_info_v1, get_mla_metadata_v1, get_ps_metadata_info_v1,
                              get_ps_metadata_v1, mla_decode_fwd, mla_gluon, mla_prefill_fwd,

@@ -207,7 +207,7 @@ def get_meta_param(num_kv_splits, bs, total_kv, nhead, max_seqlen_q, dtype, tg_f
 
 
 def norms(call, q_out_quantized, q_out_scale, q, q_weight, q_epsilon, q_out_unquantized, k_out, q_res_out, k, k_weight,
-          k_epsilon, q_residual, gemma_norm, group_size, transpose_scale):
+          k_epsilon, q_residual, gemma_norm, group_size, transpose_scale, by_row=False):
     """Norms of rows in a launch for each output of q, the first of them with k."""
     c.refuse(call, q_residual=(q_residual is not None and (q_res_out is None or str(q.dtype) == "uint16"),
                                "it needs q_res_out, and a type that the tensors' library adds"),
@@ -217,8 +217,9 @@ def norms(call, q_out_quantized, q_out_scale, q, q_weight, q_epsilon, q_out_unqu
     if q_residual is not None:
         q = c.added(q, q_residual, q_res_out)
     tokens, width = q.shape
-    if q_out_scale is not None and c.count(q_out_scale) != tokens * (width // 128):
-        raise NotServed(call, f"{c.count(q_out_scale)} scales of {tokens} rows: each 128 elements "
+    groups = 1 if by_row else width // 128
+    if q_out_scale is not None and c.count(q_out_scale) != tokens * groups:
+        raise NotServed(call, f"{c.count(q_out_scale)} scales of {tokens} rows: each {width // groups} elements "
                         "have one")
     outs = [x for x in (q_out_quantized, q_out_unquantized) if x is not None]
     if not outs and k_out is not None:
@@ -235,12 +236,16 @@ def norms(call, q_out_quantized, q_out_scale, q, q_weight, q_epsilon, q_out_unqu
         if quantised:
             scale = q_out_scale
             if transpose_scale:
-                scale = c.transpose(c.view(q_out_scale, width // 128, tokens))
+                scale = c.transpose(c.view(q_out_scale, groups, tokens))
         s.op("qk_rmsnorm", dtype=c.dtype(q), q_out_dtype="fp8" if quantised else None, width=width,
-             width_kv=k.shape[1] if k_out is not None else width, gemma=bool(gemma_norm))(
+             width_kv=k.shape[1] if k_out is not None else width, gemma=bool(gemma_norm),
+             row_scale=quantised and by_row)(
             q=q, q_weight=q_weight, q_out=out, q_out_scale=scale, eps=q_epsilon, **kv,
             stream=c.stream(q))
         kv = {}
+
+
+BY_ROW = 2  # AITER's QuantType.per_Token
 
 
 def fused_qk_rmsnorm(q_out_quantized=None, q_out_scale=None, q=None, q_weight=None, q_epsilon=1e-6,
@@ -248,14 +253,15 @@ def fused_qk_rmsnorm(q_out_quantized=None, q_out_scale=None, q=None, q_weight=No
                      k_epsilon=None, q_residual=None, gemma_norm=False, quant_type=None,
                      group_size=None, transpose_scale=False):
     """RMS norm of rows of q and, with k, of k: to q_out_quantized as they are, or as fp8 with a scale
-    of each 128 elements, [tokens, n / 128], or with transpose_scale in the order [n / 128, tokens].
+    of each 128 elements, [tokens, n / 128], or with transpose_scale in the order [n / 128, tokens]. A quant_type of
+    per_Token has a scale of each row, [tokens, 1].
     q_out_unquantized gets them as they are, too. q_residual is added to q first, into q_res_out: the norm is of the
     sums as they are rounded there. With gemma_norm weights count from 1."""
     call, kind = "fused_qk_rmsnorm", getattr(quant_type, "value", quant_type)
     ignored = "AITER passes over it where quant_type is No: fused_qk_rmsnorm_group_quant does not"
     c.refuse(call, q_residual=(not kind and q_residual is not None, ignored), gemma_norm=(not kind and gemma_norm, ignored))
     norms(call, q_out_quantized, q_out_scale, q, q_weight, q_epsilon, q_out_unquantized, k_out, q_res_out, k, k_weight,
-          k_epsilon, q_residual, gemma_norm, group_size, transpose_scale)
+          k_epsilon, q_residual, gemma_norm, group_size, transpose_scale, kind == BY_ROW)
 
 
 def _fused_qk_rmsnorm(q_out, q, q_weight, q_eps, k_out, k, k_weight, k_eps):
@@ -272,6 +278,14 @@ def fused_qk_rmsnorm_group_quant(q_out_quantized=None, q_out_scale=None, q=None,
     """As fused_qk_rmsnorm()."""
     norms("fused_qk_rmsnorm_group_quant", q_out_quantized, q_out_scale, q, q_weight, q_epsilon, q_out_unquantized, k_out,
           q_res_out, k, k_weight, k_epsilon, q_residual, gemma_norm, group_size, transpose_scale)
+
+
+def fused_qk_rmsnorm_per_token_quant(q_out_quantized, q_out_scale, q, q_weight, q_epsilon, q_out_unquantized=None,
+                                     k_out=None, q_res_out=None, k=None, k_weight=None, k_epsilon=None,
+                                     q_residual=None, gemma_norm=False):
+    """As fused_qk_rmsnorm(), with a scale of each row of fp8, [tokens, 1]."""
+    norms("fused_qk_rmsnorm_per_token_quant", q_out_quantized, q_out_scale, q, q_weight, q_epsilon, q_out_unquantized,
+          k_out, q_res_out, k, k_weight, k_epsilon, q_residual, gemma_norm, None, False, by_row=True)
 
 
 def get_mla_metadata_info_v1(batch_size, max_seqlen_qo, num_head_qo, q_dtype, kv_dtype, is_sparse,

@@ -100,10 +100,11 @@ ROWS = (
      "values that are a tensor of their own, or have a scale of their own, `logit_cap`; `attn_logits` is not used"),
     (("concat_and_cache_mla", "fused_qk_rope_concat_and_cache_mla"), "ATOM",
      "fp8 caches and `q_out`; queries of tokens without a slot are written too", "`is_nope_first=False`"),
-    (("fused_qk_rmsnorm", "fused_qk_rmsnorm_group_quant", "_fused_qk_rmsnorm"), "ATOM, vLLM",
-     "fp8 with scales of 128 elements, transposed or not, and the unquantised rows beside it; `gemma_norm` by kernels with "
+    (("fused_qk_rmsnorm", "fused_qk_rmsnorm_group_quant", "fused_qk_rmsnorm_per_token_quant", "_fused_qk_rmsnorm"),
+     "ATOM, vLLM",
+     "fp8 with scales of 128 elements, transposed or not, or of rows by kernels with `row_scale: true`, and the unquantised rows beside it; `gemma_norm` by kernels with "
      "`gemma: true`; `q_residual`, whose sum is rounded to q's type before it is normed, which AITER's is not",
-     "scales of rows, fp4, two epsilons, `q_residual` of numpy's bf16"),
+     "fp4, two epsilons, `q_residual` of numpy's bf16"),
     (("batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant",), "ATOM, vLLM",
      "absorption products of fp8 weights with one scale, either order of heads and tokens, `YQ`; `config` is not "
      "looked at", "`bias`, other groups than of 128, weights of int8"),
@@ -136,7 +137,6 @@ MISSING = (
     ("fmha_v3_fwd", "SGLang", _ENTRY),
     ("fmha_v3_varlen_fwd", "SGLang", _ENTRY),
     ("pa_decode_bf16_asm", "ATOM", "it is of gfx1250, with fp8 queries"),
-    ("fused_qk_rmsnorm_per_token_quant", "vLLM", "a scale is of 128 elements, not of a row"),
     ("deepgemm_fp8_paged_mqa_logits_stage1", "vLLM",
      "scores of each head are not kept: deepgemm_fp8_paged_mqa_logits adds them up"),
     ("fused_qknorm_idxrqknorm", "ATOM", "the index cache of MiniMax-M3 is not written"),
