@@ -44,8 +44,7 @@
  * A block passes to LDS in pieces, and where a piece has gone the same one of the next block is
  * asked for: memory always has most of a block to bring. With three blocks in LDS one barrier a
  * block is enough, since the product with c of a block stands in the round of the next, behind the
- * same barrier as its scores; with two a second one says that c is no longer needed, which may be
- * the one in front of the sum of S^T. With 16
+ * same barrier as its scores; with two a second one says that c is no longer needed. With 16
  * columns a compute unit has two workgroups, so that one loads while the other computes: the lists
  * of a plan should be twice its compute units.
  *
@@ -56,6 +55,17 @@
  *            mask, softmax, P to LDS phase SOFTMAX
  *   stage 3  O += c P                phase EARLIER_VALUES; where P needs no exchange, or LDS has
  *                                    one block, in stage 2 and phase VALUES
+ *
+ * Waves that add up S^T meet twice in a round, and a block goes to LDS a round before that of its
+ * scores, one half in front of each barrier: so memory is asked twice in a round, and neither half
+ * is waited for by what comes next. c of a block is read into registers behind the scores, in front
+ * of the second barrier. Its place in LDS then is free for the next block but one, and two will do.
+ *
+ *   stage 2  registers to LDS        phases AHEAD and REST
+ *   stage 3  S = K Q                 phase SCORES, up to the first barrier
+ *            S, mask, softmax, P     phase SOFTMAX
+ *            c from LDS              phase REST, up to the second barrier
+ *   stage 4  O += c P                phase EARLIER_VALUES
  */
 #include "op_names.h"
 #include "ir/bits.h"
@@ -182,7 +192,7 @@ static void load_q(struct mla *s)
     for (unsigned i = 0; i < s->n_panels; i++) {
         const struct panel *const p = &s->panel[i];
         const struct tir_layout map = mla_query_map(s, p);
-        b->stage = s->q_in_lds ? LOADS : COMPUTE;
+        b->stage = s->q_in_lds ? LOADS : PLACES;
         const struct tir_value byte = mla_own_first(s, p, (unsigned)bytes);
         struct tir_type loaded = p->q;
         loaded.dtype = (uint8_t)s->q_dtype;
@@ -249,6 +259,7 @@ static struct decode_state walk_keys(struct mla *s)
     struct tir_if some =
         tir_begin_if(b, tir_cmp_gt(b, n, tir_i32(b, 0)), false, types, ATT_N_CARRY);
     memcpy(inside, carried, sizeof(inside));
+    s->last_block = att_plus(b, n, -1);
     decode_find_position(&s->d);
     find_shard_position(s);
     load_q(s);
@@ -283,14 +294,13 @@ static void share_state(struct mla *s, struct decode_state *state)
 /* attention.c builds these steps by itself; mla_visit() builds the rest of a block. */
 static const struct att_source source = {.first_key = mla_first_key};
 
-static const struct att_place steps[ATT_N_STEPS] = {[ATT_STEP_MODIFY] = {COMPUTE, SOFTMAX}};
-/* A softmax without branches may stand beside an earlier block's product. */
-static const struct att_place early_steps[ATT_N_STEPS] = {[ATT_STEP_MODIFY] = {COMPUTE, SCORES}};
-
 static void begin_attention(struct mla *s)
 {
     struct decode *const d = &s->d;
     struct tir_value scale = {0};
+    /* A softmax without branches may stand beside an earlier block's product. */
+    s->steps[ATT_STEP_MODIFY] =
+        (struct att_place){mla_stage(s, COMPUTE), s->scaled >= 0 ? SCORES : SOFTMAX};
     if (d->v->kv_scale == ATT_KV_SCALE_TENSOR)
         scale = att_cache_tensor_scale(&d->k.c);
     if (d->v->q_dtype == ATT_Q_DTYPE_FP8) {
@@ -299,11 +309,8 @@ static void begin_attention(struct mla *s)
             tir_scalar_load(b, tir_arg(b, ARG_Q_SCALE, TIR_I64), tir_i32(b, 0), TIR_F32);
         scale = scale.id ? tir_mul(b, scale, q_scale) : q_scale;
     }
-    d->attention = (struct att_attention){.b = &d->b,
-                                          .v = d->v,
-                                          .source = &source,
-                                          .family = s,
-                                          .steps = s->scaled >= 0 ? early_steps : steps};
+    d->attention = (struct att_attention){
+        .b = &d->b, .v = d->v, .source = &source, .family = s, .steps = s->steps};
     if (s->alone)
         mla_alone_attention(s);
     att_attention_scale(&d->attention, d->scores, scale);
@@ -421,8 +428,8 @@ static void begin(struct mla *s, const struct att_variant *v, const struct tir_m
     s->p_dtype = s->kq_dtype; /* fp8 where q and the cache are: c goes into both products as is */
     fit_tile(s, m->lds_bytes > 64 * 1024);
     s->key_waves = find_key_waves(s);
-    if (!s->alone && m->lds_bytes <= 64 * 1024 && !s->key_waves)
-        s->row_waves = s->wave_bits - s->score_waves;
+    if (!s->alone && m->lds_bytes <= 64 * 1024)
+        s->row_waves = s->wave_bits - s->score_waves - s->key_waves;
     s->d.qk = tir_find_mma(m, MFMA_ROWS, MFMA_ROWS, 0, s->kq_dtype);
     s->d.pv = find_values_product(s);
     s->scaled = find_scaled_product(s);
@@ -445,6 +452,8 @@ static uint8_t matrix_phases(const struct mla *s)
     const unsigned softmax = s->scaled >= 0 && s->late ? 1u << SOFTMAX : 0;
     return (uint8_t)(1u << EARLIER_VALUES | 1u << SCORES | 1u << VALUES | softmax);
 }
+
+static uint8_t stages(const struct mla *s) { return mla_stage(s, s->late ? LATE : COMPUTE) + 1; }
 
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
 {
@@ -473,7 +482,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 
     *k = (struct att_kernel){
         .func = b->f,
-        .schedule = {.stages = s.late ? N_STAGES : LATE,
+        .schedule = {.stages = stages(&s),
                      .matrix_phases = matrix_phases(&s),
                      .interleave = 1,
                      .fill = !s.late || s.scaled >= 0,

@@ -8,8 +8,9 @@
 #include "templates/decode.h"
 #include "templates/pages.h"
 
-enum phase { PLACE_FIRST, PLACE, EARLIER_VALUES, SCORES, SOFTMAX, VALUES, N_PHASES };
-enum stage { PAGES, LOADS, COMPUTE, LATE, N_STAGES };
+/* A block goes to LDS in the first two phases, or a round ahead in AHEAD and REST. */
+enum phase { PLACE_FIRST, PLACE, EARLIER_VALUES, AHEAD, SCORES, SOFTMAX, REST, VALUES, N_PHASES };
+enum stage { PAGES, LOADS, PLACES, COMPUTE, LATE, N_STAGES };
 enum { MFMA_ROWS = 16 };
 enum {
     PANEL = 64 /* columns of K that one step of the contraction takes, or of the rotated key */,
@@ -52,6 +53,7 @@ struct mla {
     unsigned most_buffers;
     unsigned turns;   /* places for P and alpha: 1 or 2 */
     bool late;        /* O += c P of a block stands in the round of the next one: stage LATE */
+    bool ahead;       /* blocks go to LDS a round before that of their scores: stage PLACES */
     unsigned q_dtype; /* of q in memory */
     unsigned kq_dtype, kq_bytes; /* of Q, and of the cache's rows as they stand in LDS */
     unsigned p_dtype;            /* of P and c in the second product */
@@ -68,6 +70,7 @@ struct mla {
     unsigned row_waves;   /* of those that split a row of K and Q: they add up S^T through LDS */
     struct tir_value score_buffer;
     struct tir_layout scores_lds;
+    struct att_place steps[ATT_N_STEPS];
     struct att_softmax softmax; /* of a wave's own keys: see mla_own_keys() */
     unsigned wave_bits;
     struct panel panel[MAX_PANELS];
@@ -83,7 +86,8 @@ struct mla {
     struct tir_value p_buffer, vector_buffer, scale_buffer;
     struct tir_value entries; /* of sparse lists: keys x 1 of i32 in LDS, as often as blocks */
     struct att_pages pages;
-    unsigned q_in_lds; /* of the panels of Q, the last */
+    struct tir_value last_block; /* i32: the number of the item's last block of keys */
+    unsigned q_in_lds;           /* of the panels of Q, the last */
     struct tir_value q_buffer, q[MAX_PANELS];
 };
 
@@ -180,6 +184,12 @@ struct tir_value mla_largest_of_parts(struct mla *s, struct tir_value n);
 struct tir_value mla_round_weights(struct mla *s, struct tir_value p, struct tir_value *sum);
 /** c of a block as the left operand of the second product. */
 struct tir_value mla_read_values(struct mla *s, struct tir_value block);
+/** The number of a stage in this kernel's loop, where PLACES is COMPUTE unless blocks go ahead. */
+static inline uint8_t mla_stage(const struct mla *s, enum stage stage)
+{
+    return (uint8_t)(stage - (stage > PLACES && !s->ahead));
+}
+
 /** A scalar as a tile of v's shape. */
 struct tir_value mla_like(struct mla *s, struct tir_value scalar, struct tir_value v);
 /** The first key of a block: att_source.first_key. */

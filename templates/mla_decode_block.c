@@ -11,7 +11,7 @@
 
 void mla_set_stage(struct mla *s, enum stage stage, enum phase phase)
 {
-    s->d.b.stage = (uint8_t)stage;
+    s->d.b.stage = mla_stage(s, stage);
     s->d.b.phase = (uint8_t)phase;
 }
 
@@ -105,7 +105,15 @@ static bool is_latent(const struct mla *s, const struct piece *p) { return p->pa
  * be waited for with all of it. */
 static enum phase phase_of(const struct mla *s, unsigned piece)
 {
+    if (s->ahead)
+        return piece ? REST : AHEAD;
     return piece == 0 || s->n_pieces == 1 ? PLACE_FIRST : PLACE;
+}
+
+/* The first key to ask for. Behind the last block that is asked for again, since caches have it. */
+static struct tir_value key_to_fetch(struct mla *s, struct tir_value block)
+{
+    return mla_first_key(s, s->ahead ? tir_min(&s->d.b, block, s->last_block) : block);
 }
 
 static void fetch(struct mla *s, struct att_block *block)
@@ -113,18 +121,20 @@ static void fetch(struct mla *s, struct att_block *block)
     struct tir_builder *const b = &s->d.b;
     for (unsigned i = 0; i < s->n_pieces; i++) {
         struct piece *const p = &s->piece[i];
-        mla_set_stage(s, PAGES, PLACE_FIRST);
+        mla_set_stage(s, PAGES, phase_of(s, 0));
         if (i && is_latent(s, p))
             p->pages = s->piece->pages;
         else
-            p->pages = att_page_numbers(b, &s->pages, &p->paged, mla_first_key(s, block->index));
+            p->pages = att_page_numbers(b, &s->pages, &p->paged, key_to_fetch(s, block->index));
         mla_set_stage(s, LOADS, phase_of(s, i));
         p->fetched =
-            att_paged_load(b, &s->pages, &p->paged, mla_first_key(s, block->index), p->pages);
+            att_paged_load(b, &s->pages, &p->paged, key_to_fetch(s, block->index), p->pages);
     }
-    const struct tir_value key = mla_first_key(s, block->index);
-    if (s->d.v->mask == ATT_MASK_CUSTOM)
-        block->mask = att_load_mask(&s->d.attention, key);
+    if (s->d.v->mask != ATT_MASK_CUSTOM)
+        return;
+    if (s->ahead)
+        mla_set_stage(s, PLACES, REST);
+    block->mask = att_load_mask(&s->d.attention, key_to_fetch(s, block->index));
 }
 
 /* Clears rows behind the sequence's last token, and those that no entry of a list stands for. A
@@ -158,18 +168,18 @@ static void place(struct mla *s, struct tir_value block)
     struct tir_builder *const b = &s->d.b;
     for (unsigned i = 0; i < s->n_pieces; i++) {
         const struct piece *const p = &s->piece[i];
-        mla_set_stage(s, COMPUTE, phase_of(s, i));
+        mla_set_stage(s, PLACES, phase_of(s, i));
         struct tir_value x = att_paged_elements(b, &p->paged, p->fetched, s->kq_dtype);
         if (is_latent(s, p))
             x = clear_tail(s, p, x, block);
         const struct tir_value at = mla_buffer_of(s, p->part, block);
         tir_tile_lds_store(b, att_plus(b, at, (int)(p->column * s->kq_bytes)), x, &p->part->lds);
     }
-    mla_set_stage(s, COMPUTE, PLACE);
+    mla_set_stage(s, PLACES, s->ahead ? REST : PLACE);
     if (s->pages.slots) /* of the last piece, which has one for each token */
         mla_store_entries(s, block, s->piece[s->n_pieces - 1].pages);
     mla_meet(s);
-    if (s->late) { /* the last block's product has a round of its own */
+    if (s->late && !s->ahead) { /* the last block's product has a round of its own */
         mla_set_stage(s, LATE, PLACE);
         mla_meet(s);
     }
@@ -384,8 +394,11 @@ struct tir_value mla_read_values(struct mla *s, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
     const struct part *const c = s->part;
+    if (s->ahead) /* before all meet: then the next block but one may come in its place */
+        mla_set_stage(s, COMPUTE, REST);
     const struct tir_value at = mla_buffer_of(s, c, block);
     struct tir_value v = tir_tile_lds_load(b, at, s->v_loaded, &c->lds);
+    mla_set_product_stage(s);
     if (mla_weights_fp8(s))
         return tir_transpose(b, tir_relayout(b, v, &s->v_operand));
     /* One instruction makes two bf16 of f32 on some targets, and there the registers of f32 change
@@ -423,6 +436,6 @@ void mla_visit(struct mla *s, struct att_block block, struct tir_value carried[A
         mla_use_scaled_weights(s, x, block.index, carried);
     else
         use_weights_as_they_are(s, x, block.index, carried);
-    if (s->buffers == 1 || (s->late && s->buffers == 2 && !s->row_waves))
+    if (s->buffers == 1 || (s->late && s->buffers == 2 && !s->ahead))
         mla_meet(s);
 }

@@ -257,17 +257,18 @@ static unsigned entry_bytes(const struct mla *s) { return s->d.keys * (unsigned)
 
 /* With three blocks in LDS one barrier a block will do: while the slowest waves work on one and
  * the product of the one before, the fastest write the next. With two, blocks and P are free after
- * the product with the earlier one, and a barrier says so: that in front of the sum of S^T, where
- * there is one. Scaled weights of 128 columns go into the product of the same round, behind a
- * barrier of their own: registers have no room to wait. */
+ * the product with the earlier one, and a barrier says so. Waves that add up S^T have a second one
+ * anyway, and read c early. Scaled weights of 128 columns go into the product of the same round,
+ * behind a barrier of their own: registers have no room to wait. */
 static void choose_buffers(struct mla *s, unsigned room, unsigned block, unsigned other)
 {
     const unsigned weights = mla_exchanges(s) ? weights_bytes(s) : 0;
     const bool later = mla_exchanges(s) && !(s->scaled >= 0 && s->d.columns == 128);
     s->buffers = s->most_buffers > 1 && 2 * block + other <= room ? 2 : 1;
-    if (s->most_buffers > 2 && later && !s->row_waves && 3 * block + other + weights <= room)
-        s->buffers = 3;
     s->late = later && s->buffers > 1;
+    s->ahead = s->late && s->row_waves;
+    if (s->late && !s->ahead && s->most_buffers > 2 && 3 * block + other + weights <= room)
+        s->buffers = 3;
     s->turns = s->buffers == 3 ? 2 : 1;
 }
 
