@@ -11,11 +11,12 @@ struct second_choice {
     struct att_box calls;
 };
 
-static bool find_second(const struct att_variant *v, struct att_second *second)
+/* The n-th kernel beside the first one. */
+static bool find_second(const struct att_variant *v, unsigned n, struct att_second *second)
 {
     const struct tgt *const target = tgt_find(v->target);
     return v->op->second && !v->tile && !v->choice && target &&
-           v->op->second(v, &target->machine, second);
+           v->op->second(v, &target->machine, n, second);
 }
 
 bool attnc_add_seconds(struct attnc_description *desc, struct attnc_diag *d)
@@ -23,7 +24,8 @@ bool attnc_add_seconds(struct attnc_description *desc, struct attnc_diag *d)
     struct att_second second;
     size_t count = desc->count;
     for (size_t i = 0; i < desc->count; i++)
-        count += find_second(&desc->variants[i], &second);
+        for (unsigned k = 0; find_second(&desc->variants[i], k, &second); k++)
+            count++;
     if (count == desc->count)
         return true;
     struct att_variant *const all = malloc(count * sizeof(*all));
@@ -37,13 +39,13 @@ bool attnc_add_seconds(struct attnc_description *desc, struct attnc_diag *d)
     size_t n = 0;
     for (size_t i = 0; i < desc->count; i++) {
         all[n++] = desc->variants[i];
-        if (!find_second(&desc->variants[i], &second))
-            continue;
-        next->calls = second.calls;
-        next->choice = (struct att_choice){.boxes = &next->calls, .count = 1};
-        all[n] = desc->variants[i];
-        all[n].tile = (int)second.tile;
-        all[n++].choice = &next++->choice;
+        for (unsigned k = 0; find_second(&desc->variants[i], k, &second); k++) {
+            next->calls = second.calls;
+            next->choice = (struct att_choice){.boxes = &next->calls, .count = 1};
+            all[n] = desc->variants[i];
+            all[n].tile = (int)second.tile;
+            all[n++].choice = &next++->choice;
+        }
     }
     free(desc->variants);
     free(desc->seconds);

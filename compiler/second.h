@@ -7,7 +7,7 @@
 
 #include "compiler/description.h"
 
-/** Adds the second kernel of each variant that leaves its tile open and has one. False: out of
+/** Adds the second kernels of each variant that leaves its tile open and has some. False: out of
  * memory, which `d` says. */
 bool attnc_add_seconds(struct attnc_description *desc, struct attnc_diag *d);
 

@@ -34,10 +34,14 @@ enum {
     GROUP = BLOCK / PANEL /* panels of x that share a scale */
 };
 
-/* Members of att_tile.own: 1: waves share a contraction. */
-enum { SHARE_COLUMNS };
+/* Members of att_tile.own, 1 or 0: waves share a contraction; head_product_shared.c writes it. */
+enum { SHARE_COLUMNS, ONE_X };
 
 static const struct att_tile tiles[] = {
+    {.head_dim = MAX_PANELS * PANEL,
+     .waves_per_simd = 2,
+     .own = {[ONE_X] = 1},
+     .why = "many tokens of one x: the matrix units are the bound"},
     {.head_dim = 256, .waves_per_simd = 4, .why = "w and a tile of x leave room for a second one"},
     {.head_dim = MAX_PANELS * PANEL, .waves_per_simd = 2, .why = "a lane has so much of w"},
     {.head_dim = MAX_PANELS * PANEL,
@@ -91,8 +95,12 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
 {
     const bool much = v->head_dim == 256 && v->weights != ATT_WEIGHTS_SAME;
     (void)m;
-    if (t->own[SHARE_COLUMNS] && (v->head_dim != t->head_dim || v->shared))
-        return att_reject(why, ATT_TILE, "is for x of each head, of %d columns", t->head_dim);
+    if (t->own[ONE_X] && (!v->shared || t->waves_per_simd != 2))
+        return att_reject(why, ATT_TILE, "is for one x, and 2 waves a SIMD");
+    if (t->own[ONE_X])
+        return true;
+    if (t->own[SHARE_COLUMNS] && v->head_dim != t->head_dim)
+        return att_reject(why, ATT_TILE, "is for x of %d columns", t->head_dim);
     return v->head_dim + much <= t->head_dim ||
            att_reject(why, ATT_TILE, "has no registers for w of %d columns", v->head_dim);
 }
@@ -635,26 +643,46 @@ static void share_tiles(struct product *p)
     tir_end_for(b, &loop, NULL, 0);
 }
 
-/* The kernel for few tokens, where attn_head_product_fill() says that waves share columns. */
-static bool second(const struct att_variant *v, const struct tir_machine *m,
-                   struct att_second *second)
+/* Finds a tile that fits, of those that share columns or of those that do not. 0: there is none. */
+static unsigned find_tile(const struct att_variant *v, const struct tir_machine *m, bool shares)
 {
     struct att_why why;
-    for (unsigned i = 0; i < sizeof(tiles) / sizeof(tiles[0]); i++) {
-        if (!tiles[i].own[SHARE_COLUMNS] || !fits(v, &tiles[i], m, &why))
-            continue;
-        *second = (struct att_second){
-            .tile = i + 1,
-            .calls = {.rows = {{ARG_SHARE_COLUMNS, 1, 1}}, .count = 1},
-        };
-        return true;
-    }
-    return false;
+    for (unsigned i = 0; i < sizeof(tiles) / sizeof(tiles[0]); i++)
+        if (!tiles[i].own[ONE_X] && tiles[i].own[SHARE_COLUMNS] == shares &&
+            fits(v, &tiles[i], m, &why))
+            return i + 1;
+    return 0;
+}
+
+/* The kernel for few tokens, where attn_head_product_fill() says that waves share columns. That for
+ * one x reads 256 rows of w for each compute unit, however few tokens there are. So it leaves
+ * launches of up to 128 to the former, and to the one for x of each head those that do not give
+ * every compute unit two workgroups. */
+static bool second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
+                   struct att_second *second)
+{
+    enum { FEW_TOKENS = 128 };
+    const unsigned few = find_tile(v, m, true), other = v->shared ? find_tile(v, m, false) : 0;
+    const unsigned numbers[] = {few ? few : other, few ? other : 0};
+    if (n >= sizeof(numbers) / sizeof(numbers[0]) || !numbers[n])
+        return false;
+    second->tile = numbers[n];
+    if (numbers[n] == other)
+        second->calls = (struct att_box){
+            .rows = {{ARG_SHARE_COLUMNS, 0, 0}, {ARG_WORKGROUPS, 0, m->cus}}, .count = 2};
+    else
+        second->calls =
+            (struct att_box){.rows = {{ARG_SHARE_COLUMNS, 1, 1},
+                                      {ARG_TOKENS, 0, v->shared ? FEW_TOKENS : INT32_MAX}},
+                             .count = v->shared ? 2 : 1};
+    return true;
 }
 
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
 {
-    if (v->shared) {
+    struct att_tile tile;
+    att_find_tile(v, m, &tile, NULL);
+    if (tile.own[ONE_X]) {
         head_product_shared_build(v, m, k);
         return;
     }
@@ -668,8 +696,6 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     };
     p.size = tir_dtype_bits(p.used) / 8;
     p.instr = tir_find_mma(m, ROWS, TOKENS, 0, p.used);
-    struct att_tile tile;
-    att_find_tile(v, m, &tile, NULL);
     p.shares = tile.own[SHARE_COLUMNS];
     p.resident = m->cus * tile.waves_per_simd * 4 / WAVES;
     struct tir_func *f = att_begin_kernel(v, m, WAVES, tile.waves_per_simd);
@@ -700,7 +726,7 @@ const struct att_template att_template_head_product = {
     .description = "a product per head: absorption and up-projection of latent attention",
     .takes = OP_TAKES_HEAD_PRODUCT | ATT_BIT(TILE),
     ATT_TILES(tiles, knobs),
-    .own = {"share_columns"},
+    .own = {"share_columns", "one_x"},
     .fits = fits,
     .second = second,
     .check = check,

@@ -624,8 +624,6 @@ void head_product_shared_build(const struct att_variant *v, const struct tir_mac
         .stored = v->weights == ATT_WEIGHTS_SAME ? dtype : TIR_FP8,
         .tokens = tile_tokens(v, m),
     };
-    struct att_tile tile;
-    att_find_tile(v, m, &tile, NULL);
     p.panel = LINE * 8 / tir_dtype_bits(p.stored);
     p.instr = tir_find_mma(m, MFMA_ROWS, MFMA_ROWS, 0, p.dtype);
     struct tir_func *const f = att_begin_kernel(v, m, WAVES, WAVES_PER_SIMD);

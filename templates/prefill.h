@@ -172,7 +172,7 @@ bool prefill_has_full_turns(const struct prefill *p);
 void prefill_take_turns(struct prefill *p, void (*attend)(struct prefill *));
 
 /** `second` of the template: a tile for launches of few tiles. */
-bool prefill_second(const struct att_variant *v, const struct tir_machine *m,
+bool prefill_second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                     struct att_second *second);
 
 /* prefill_tile.c */

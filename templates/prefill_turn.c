@@ -388,12 +388,12 @@ static bool takes_fewer_queries(const struct att_variant *v, const struct att_ti
 
 /* They are for launches that have no more tiles than compute units. The sum of groups takes as long
  * as two rounds of the loop, so that there must be four of these. */
-bool prefill_second(const struct att_variant *v, const struct tir_machine *m,
+bool prefill_second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                     struct att_second *second)
 {
     enum { LEAST_KEYS = 64 };
     struct att_why why;
-    for (unsigned i = 0; i < PREFILL_N_TILES; i++) {
+    for (unsigned i = 0; !n && i < PREFILL_N_TILES; i++) {
         const struct att_tile *const t = &prefill_tiles[i];
         if (!takes_fewer_queries(v, t, m) || !prefill_fits(v, t, m, &why))
             continue;

@@ -108,9 +108,9 @@ struct att_template {
     bool (*fits)(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
                  struct att_why *why);
 
-    /* Is there a second kernel, which is built beside that of the first tile that fits? NULL: there
-     * is none. */
-    bool (*second)(const struct att_variant *v, const struct tir_machine *m,
+    /* Is there one more kernel, which is built beside that of the first tile that fits? Asked with
+     * n from 0 on until there is none; no call is for two of them. NULL: there is none. */
+    bool (*second)(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                    struct att_second *second);
 
     /* Writes the algorithm as tile IR, with the tile of att_find_tile(). `check` has said yes. */

@@ -155,9 +155,11 @@ static void try_one(const struct att_template *op, const struct tgt *target)
         return;
     add(&v, false);
     struct att_second second;
-    if (op->second && !v.tile && op->second(&v, &target->machine, &second)) {
-        v.tile = (int)second.tile;
-        add(&v, true);
+    const bool open = op->second && !v.tile;
+    for (unsigned n = 0; open && op->second(&v, &target->machine, n, &second); n++) {
+        struct att_variant other = v;
+        other.tile = (int)second.tile;
+        add(&other, true);
     }
 }
 
@@ -209,7 +211,9 @@ static size_t write_description(const char *path, const char *target, size_t ste
         if (made->refused || made->second || strcmp(made->v.target, target) != 0 || n++ % step)
             continue;
         print_entry(&made->v, out);
-        written += i + 1 < test.count && test.made[i + 1].second ? 2 : 1;
+        written++;
+        for (size_t k = i + 1; k < test.count && test.made[k].second; k++)
+            written++;
     }
     fclose(out);
     return written;

@@ -4,6 +4,8 @@
  * that leave room for as many waves as the template counts on, and what cannot be built says why.
  * Numerics are `attnc verify`'s business.
  */
+#include <string.h>
+
 #include "targets/tgt.h"
 #include "tests/templates/kernel.h"
 
@@ -169,9 +171,51 @@ static void what_cannot_be_built_says_why(void **state)
     }
 }
 
+/* Returns which of the second kernels a call of head_product takes, by its ranges, or -1. */
+static int chosen(const struct att_variant *v, int64_t share, int64_t workgroups, int64_t tokens)
+{
+    struct att_second second;
+    int found = -1;
+    for (unsigned n = 0; v->op->second(v, &tgt_find(v->target)->machine, n, &second); n++) {
+        bool all = true;
+        for (unsigned i = 0; i < second.calls.count; i++) {
+            const struct att_when *const w = &second.calls.rows[i];
+            const int64_t is = !strcmp(w->arg, "share_columns") ? share
+                               : !strcmp(w->arg, "workgroups")  ? workgroups
+                                                                : tokens;
+            all = all && is >= w->min && is <= w->max;
+        }
+        assert_true(!all || found < 0);
+        found = all ? (int)n : found;
+    }
+    return found;
+}
+
+/* One x for all heads is for many tokens; fewer go to the kernels for x of each head. */
+static void few_tokens_have_kernels_of_their_own(void **state)
+{
+    (void)state;
+    enum { SHARES, EACH };
+    struct setting each[COUNT] = {{ATT_HEAD_DIM, 512}, {ATT_HEAD_DIM_V, 128}};
+    const struct att_variant other = variant_of(&att_template_head_product, "gfx942", each);
+    assert_int_equal(chosen(&other, 1, 512, 256), SHARES);
+    assert_int_equal(chosen(&other, 0, 16, 256), -1);
+    each[2] = (struct setting){ATT_SHARED, 1};
+    const struct att_variant one = variant_of(&att_template_head_product, "gfx942", each);
+    assert_int_equal(chosen(&one, 1, 512, 128), SHARES);
+    assert_int_equal(chosen(&one, 1, 512, 129), -1);
+    assert_int_equal(chosen(&one, 0, 304, 1216), EACH);
+    assert_int_equal(chosen(&one, 0, 320, 1280), -1);
+    each[0] = (struct setting){ATT_HEAD_DIM, 256}; /* no waves share it */
+    const struct att_variant half = variant_of(&att_template_head_product, "gfx942", each);
+    assert_int_equal(chosen(&half, 0, 16, 64), 0);
+    assert_int_equal(chosen(&half, 0, 320, 1280), -1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(few_tokens_have_kernels_of_their_own),
         cmocka_unit_test(models_fit_their_registers),
         cmocka_unit_test(what_cannot_be_built_says_why),
     };

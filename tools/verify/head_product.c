@@ -16,7 +16,7 @@ enum {
     SHARED = 1 << 0, /* one x for all heads */
     PART = 1 << 1,   /* w is the second half of the rows of a larger one, as W_UV in kv_b_proj's */
     KEYS = 1 << 2,   /* a tail behind each head */
-    LOOP = 1 << 3,   /* a workgroup of a kernel for one x has more tiles than it begins with */
+    MANY = 1 << 3,   /* for kernels for one x: a workgroup has more tiles than it begins with */
 };
 
 static const struct shape {
@@ -33,14 +33,14 @@ static const struct shape {
     {{"keys", SHARED | KEYS}, 33, 2, 0},
     {{"keys of one head", SHARED | KEYS | PART}, 7, 1, 0},
     {{"more groups than fit", 0}, 129, 120, 0},
-    {{"many tiles", LOOP}, 520, 120, 0},
+    {{"many tiles", MANY}, 520, 120, 0},
 };
 
 static const struct shape traced = {{"trace", 0}, 64, 16, 0};
 
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
 
-static bool takes(const struct call *c) { return !is(c, LOOP) || c->desc.head_product.shared; }
+static bool takes(const struct call *c) { return !is(c, MANY) || c->desc.head_product.shared; }
 
 static void size(struct call *c)
 {
