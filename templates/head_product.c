@@ -473,16 +473,38 @@ static void load_own_tile(struct product *p, struct tir_value token, struct tir_
     }
 }
 
-/* Adds this wave's columns to out^T. */
-static struct tir_value multiply_own(struct product *p, struct tir_value *x)
+/* Behind the last tile there is nothing that a wave would have to wait for. */
+static void load_next(struct product *p, struct tir_value token, struct tir_value *x)
+{
+    struct tir_builder *b = &p->b;
+    struct tir_type types[MAX_PANELS];
+    for (unsigned i = 0; i < own_panels(p); i++)
+        types[i] = p->part;
+    struct tir_if more = tir_begin_if(b, tir_cmp_lt(b, token, p->end), false, types, own_panels(p));
+    load_own_tile(p, token, x);
+    tir_else(b, &more, x);
+    for (unsigned i = 0; i < own_panels(p); i++)
+        x[i] = tir_undef(b, types[i]);
+    tir_end_if(b, &more, x);
+}
+
+/* This wave's columns of a tile, as they are multiplied, on their way to LDS. */
+static void put_own(struct product *p, struct tir_value *x)
 {
     struct tir_builder *b = &p->b;
     const struct tir_layout map = panel_map(p);
-    struct tir_value sum = tir_splat(b, tir_f32(b, 0), p->result);
     if (rounds(p))
         round_group(p, x, own_panels(p), tir_wave_id(b));
     for (unsigned i = 0; i < own_panels(p); i++)
         tir_tile_lds_store(b, place_of(p, i), x[i], &map);
+}
+
+/* Adds this wave's columns to out^T. */
+static struct tir_value multiply_own(struct product *p)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_layout map = panel_map(p);
+    struct tir_value sum = tir_splat(b, tir_f32(b, 0), p->result);
     tir_wait(b, TIR_LDS_WRITES, 0);
     for (unsigned i = 0; i < own_panels(p); i++) {
         const struct tir_value right = tir_tile_lds_load(b, place_of(p, i), p->right, &map);
@@ -623,8 +645,15 @@ static void share_rows(struct product *p, struct tir_value item)
     load_own_tile(p, first, x);
     turn_weights(p, own_panels(p), own_panels(p));
     struct tir_loop loop = tir_begin_for(b, first, p->end, tir_i32(b, TOKENS), x, own_panels(p));
-    const struct tir_value part = multiply_own(p, x);
-    load_own_tile(p, att_plus(b, loop.index, TOKENS), x);
+    /* Small weights leave more of the time to x, which may have registers for it. */
+    const struct tir_value next = att_plus(b, loop.index, TOKENS);
+    const bool early = p->stored != p->dtype;
+    put_own(p, x);
+    if (early)
+        load_next(p, next, x);
+    const struct tir_value part = multiply_own(p);
+    if (!early)
+        load_next(p, next, x);
     store_sum(p, loop.index, part);
     copy_tail(p, loop.index);
     tir_end_for(b, &loop, x, own_panels(p));
