@@ -398,7 +398,8 @@ struct tir_value mla_read_values(struct mla *s, struct tir_value block)
         mla_set_stage(s, COMPUTE, REST);
     const struct tir_value at = mla_buffer_of(s, c, block);
     struct tir_value v = tir_tile_lds_load(b, at, s->v_loaded, &c->lds);
-    mla_set_product_stage(s);
+    if (s->ahead)
+        mla_set_product_stage(s);
     if (mla_weights_fp8(s))
         return tir_transpose(b, tir_relayout(b, v, &s->v_operand));
     /* One instruction makes two bf16 of f32 on some targets, and there the registers of f32 change
