@@ -304,6 +304,21 @@ struct tir_value tir_col_fold_dot(struct tir_builder *b, struct tir_value a, str
     return tir_build(b, TIR_col_fold_dot, no_type, (struct tir_value[]){a, c}, 2, NULL);
 }
 
+struct tir_value tir_col_fold_top(struct tir_builder *b, struct tir_value a)
+{
+    const struct tir_type t = tir_typeof(b->f, a);
+    unsigned rows;
+    const struct tir_layout l = tir_layout_fold_rows(tir_layout_of(b->f, t), &rows);
+    return tir_build(b, TIR_col_fold_top, tir_tile(b->f, TIR_I32, rows, t.cols, &l), &a, 1, NULL);
+}
+
+struct tir_value tir_any_above(struct tir_builder *b, struct tir_value top, struct tir_value limit)
+{
+    const struct tir_value low = tir_convert(b, top, TIR_I16);
+    return tir_or(b, tir_any(b, tir_cmp_ult(b, limit, top)),
+                  tir_any(b, tir_cmp_ult(b, tir_convert(b, limit, TIR_I16), low)));
+}
+
 struct tir_value tir_mma(struct tir_builder *b, int instr, struct tir_value a, struct tir_value c,
                          struct tir_value acc)
 {

@@ -100,6 +100,12 @@ struct tir_value tir_col_fold_max(struct tir_builder *b, struct tir_value a);
 struct tir_value tir_col_fold_sum(struct tir_builder *b, struct tir_value a);
 /** c, of f32, plus such a sum of bf16, where a lane has rows alone and the machine has_dot_bf16. */
 struct tir_value tir_col_fold_dot(struct tir_builder *b, struct tir_value a, struct tir_value c);
+/** The largest of 16-bit floats that are not negative, two in an i32. A lane has rows alone, and
+ * the machine has_pk_max3. */
+struct tir_value tir_col_fold_top(struct tir_builder *b, struct tir_value a);
+/** A scalar i1: is one of such two above the limit, or a NaN, in some lane of the wave? `limit` has
+ * the float twice. */
+struct tir_value tir_any_above(struct tir_builder *b, struct tir_value top, struct tir_value limit);
 struct tir_value tir_mma(struct tir_builder *b, int instr, struct tir_value a, struct tir_value c,
                          struct tir_value acc);
 /** This product takes the first k columns of a and rows of c alone, of whole instructions. */

@@ -151,6 +151,25 @@ static void run_fold_dot(const struct part *p)
     }
 }
 
+static void run_fold_top(const struct part *p)
+{
+    const struct tir_layout *const l = tir_layout_of(p->x->f, p->at);
+    const size_t n = interp_wave_elements(p->x, p->t);
+    for (size_t e = 0; e < n; e++) {
+        const uint32_t rc = interp_rc(p->x, p->t, p->wave, e);
+        uint16_t top[2] = {0, 0};
+        for (unsigned r = 0; r < 1u << l->reg_bits; r++) {
+            const uint32_t at = tir_layout_apply(l, r, (uint32_t)(e % LANES), p->wave);
+            const size_t from = (size_t)tir_rc_row(at) * p->at.cols + tir_rc_col(at);
+            const uint16_t row = (uint16_t)p->a[from];
+            if (top[r % 2] < row)
+                top[r % 2] = row;
+        }
+        const uint32_t both = (uint32_t)top[1] << 16 | top[0];
+        p->d[(size_t)tir_rc_row(rc) * p->t.cols + tir_rc_col(rc)] = tir_wrap(TIR_I32, both);
+    }
+}
+
 /* Row after row, or column after column. */
 static float *as_floats(struct interp *x, struct tir_value v, unsigned wave, bool by_column)
 {
@@ -310,6 +329,7 @@ static bool run_part(struct part *p)
     case TIR_col_fold_max:
     case TIR_col_fold_sum: run_reduce(p); return true;
     case TIR_col_fold_dot: run_fold_dot(p); return true;
+    case TIR_col_fold_top: run_fold_top(p); return true;
     case TIR_mma: run_mma(p); return true;
     case TIR_mma_scaled: run_mma_scaled(p); return true;
     case TIR_relayout: return run_relayout(p);

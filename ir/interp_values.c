@@ -238,6 +238,26 @@ static void run_dot_pair(struct interp *x, const struct tir_op *op, unsigned lan
     interp_value(x, op->result)[lane] = tir_from_float(TIR_F32, sum + c, false);
 }
 
+static void run_max3_pair(struct interp *x, const struct tir_op *op, unsigned lane)
+{
+    int64_t both = 0;
+    for (unsigned shift = 0; shift < 32; shift += 16) {
+        uint16_t most = 0;
+        float top = -INFINITY;
+        for (unsigned i = 0; i < 3; i++) {
+            const int64_t word = interp_value(x, op->operands[i])[lane];
+            const uint16_t half = (uint16_t)(word >> shift);
+            const float v = tir_to_float(TIR_F16, half, false);
+            if (isnan(top) || v < top)
+                continue;
+            most = half;
+            top = v;
+        }
+        both |= (int64_t)most << shift;
+    }
+    interp_value(x, op->result)[lane] = tir_wrap(TIR_I32, both);
+}
+
 /* Lanes of one wave: which lane of which operand a lane's result comes from. */
 static unsigned source_lane(struct interp *x, const struct tir_op *op, unsigned wave, unsigned lane,
                             unsigned *operand)
@@ -471,6 +491,7 @@ static bool run_lane(struct interp *x, const struct tir_op *op, unsigned lane)
     case TIR_convert_pair: run_convert_pair(x, op, lane); return true;
     case TIR_byte_perm: run_byte_perm(x, op, lane); return true;
     case TIR_dot_pair: run_dot_pair(x, op, lane); return true;
+    case TIR_max3_pair: run_max3_pair(x, op, lane); return true;
     default: return false;
     }
 }

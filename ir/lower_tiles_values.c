@@ -234,6 +234,27 @@ void tir_expand_fold_dot(struct tir_expander *x, const struct tir_op *op)
     tir_set_pieces(x, op->result, p);
 }
 
+/* Three words at a time, as a queue: nothing waits for the word before. The last ones are taken
+ * twice where there are two. */
+void tir_expand_fold_top(struct tir_expander *x, const struct tir_op *op)
+{
+    const unsigned n = (1u << layout(x, op->operands[0])->reg_bits) / 2;
+    struct tir_value *const list = tir_alloc(x->f, 2 * n * sizeof(list[0]));
+    unsigned head = 0, tail = n;
+    for (unsigned i = 0; i < n; i++)
+        list[i] =
+            tir_bitcast(&x->b, tir_elements(x, op->operands[0], 2 * i, 2), tir_vec(TIR_I32, 1));
+    while (tail - head > 1) {
+        const bool two = tail - head == 2;
+        const struct tir_value words[] = {list[head], list[head + 1], list[head + (two ? 1 : 2)]};
+        list[tail++] = tir_build(&x->b, TIR_max3_pair, none, words, 3, NULL);
+        head += two ? 2 : 3;
+    }
+    struct tir_pieces p = tir_alloc_pieces(x, 1, 1);
+    p.v[0] = list[head];
+    tir_set_pieces(x, op->result, p);
+}
+
 void tir_expand_reduce(struct tir_expander *x, const struct tir_op *op)
 {
     const bool max = takes_max(op->opcode);

@@ -53,6 +53,7 @@ struct tir_machine {
     bool has_lds_read_tr;      /* ds_read_b64_tr_b16 and _b8 */
     bool has_cvt_pk_bf16;      /* v_cvt_pk_bf16_f32 */
     bool has_dot_bf16;         /* v_dot2_f32_bf16 */
+    bool has_pk_max3;          /* v_pk_maximum3_f16 */
     bool has_cvt_scale;        /* v_cvt_scalef32_pk_bf16_fp8 and its like */
     uint8_t exp_slots;         /* 4-clock slots of one transcendental */
     uint8_t swap_slots;        /* 4-clock slots of one v_permlane*_swap */

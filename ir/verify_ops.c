@@ -173,22 +173,36 @@ static void check_reduced(struct tir_verifier *v, const struct tir_op *op, struc
               "layout is not the operand's without the reduced axis");
 }
 
-/* Registers are all rows, of which the machine adds two at a time. */
-static void check_fold_dot(struct tir_verifier *v, struct tir_op_types t)
+/* Registers of `from` are rows alone, which the machine takes in pairs; `to` has the others. */
+static void check_fold_pairs(struct tir_verifier *v, struct tir_type from, struct tir_type to,
+                             const char *others)
 {
-    const struct tir_layout *const l = tir_layout_of(v->f, t.a);
+    const struct tir_layout *const l = tir_layout_of(v->f, from);
     unsigned rows = 1;
     const struct tir_layout want = tir_layout_fold_rows(l, &rows);
     uint32_t cols = 0;
     for (int i = 0; i < l->reg_bits; i++)
         cols |= tir_rc_col(l->basis[i]);
-    tir_check(v, v->f->machine->has_dot_bf16, "the machine has no sum of pairs");
-    tir_check(v, t.a.dtype == TIR_BF16 && t.b.dtype == TIR_F32, "operands are not bf16 and f32");
     if (tir_check(v, rows && l->reg_bits && !cols, "registers are not all of them rows"))
         tir_check(v,
-                  t.b.rows == rows && t.b.cols == t.a.cols &&
-                      tir_layout_equal(tir_layout_of(v->f, t.b), &want),
-                  "operand 1 is not the rows that lanes hold of operand 0");
+                  to.rows == rows && to.cols == from.cols &&
+                      tir_layout_equal(tir_layout_of(v->f, to), &want),
+                  "%s is not the rows that lanes hold of operand 0", others);
+}
+
+static void check_fold_dot(struct tir_verifier *v, struct tir_op_types t)
+{
+    tir_check(v, v->f->machine->has_dot_bf16, "the machine has no sum of pairs");
+    tir_check(v, t.a.dtype == TIR_BF16 && t.b.dtype == TIR_F32, "operands are not bf16 and f32");
+    check_fold_pairs(v, t.a, t.b, "operand 1");
+}
+
+static void check_fold_top(struct tir_verifier *v, struct tir_op_types t)
+{
+    tir_check(v, v->f->machine->has_pk_max3, "the machine has no maximum of pairs");
+    tir_check(v, t.a.dtype == TIR_BF16 || t.a.dtype == TIR_F16, "operand 0 is no 16-bit float");
+    tir_check(v, t.d.dtype == TIR_I32, "result is not i32");
+    check_fold_pairs(v, t.a, t.d, "result");
 }
 
 /* `vector`, Mx1 or 1xN, is held such that every lane has what its elements of `tile` need. */
@@ -549,6 +563,7 @@ static void check_tile_op(struct tir_verifier *v, const struct tir_op *op, struc
     case TIR_col_fold_max:
     case TIR_col_fold_sum: check_reduced(v, op, t); break;
     case TIR_col_fold_dot: check_fold_dot(v, t); break;
+    case TIR_col_fold_top: check_fold_top(v, t); break;
     case TIR_mma:
     case TIR_mma_scaled: tir_check_mma(v, op, t); break;
     case TIR_relayout: check_relayout(v, op, t); break;

@@ -293,6 +293,18 @@ LLVMValueRef lower_dot_pair(struct lower *l, const struct tir_op *op)
     return d ? lower_bitcast(l, d, lower_type(l, lower_result_type(l, op))) : NULL;
 }
 
+/* LLVM forms v_pk_maximum3_f16 from the two. */
+LLVMValueRef lower_max3_pair(struct lower *l, const struct tir_op *op)
+{
+    LLVMTypeRef pair = LLVMVectorType(l->f16, 2);
+    LLVMValueRef d = lower_bitcast(l, lower_value(l, op->operands[0]), pair);
+    for (unsigned i = 1; d && i < 3; i++) {
+        LLVMValueRef args[2] = {d, lower_bitcast(l, lower_value(l, op->operands[i]), pair)};
+        d = emit_intrinsic(l, "llvm.maximum", &pair, 1, args, 2);
+    }
+    return d ? lower_bitcast(l, d, lower_type(l, lower_result_type(l, op))) : NULL;
+}
+
 LLVMValueRef lower_byte_perm(struct lower *l, const struct tir_op *op)
 {
     LLVMTypeRef type = lower_type(l, lower_result_type(l, op));

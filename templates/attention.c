@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "ir/arith.h"
 #include "op_names.h"
 #include "templates/scalar.h"
 
@@ -24,6 +25,27 @@ static struct tir_value scaled(struct tir_builder *b, const char *arg, struct ti
     return k_scale.id ? tir_mul(b, scale, k_scale) : scale;
 }
 
+/* Sets what a vote compares with, 2^room. Where O^T has l there are two of 16 bits, in a register
+ * of each lane, as the exponent's factor has one with a causal mask: such loops take all scalar
+ * registers, and one more would be spilled. */
+static void keep_limits(struct att_attention *a)
+{
+    struct tir_builder *const b = a->b;
+    struct att_softmax *const s = &a->softmax;
+    const float most = ldexpf(1, (int)s->room);
+    struct tir_type t = s->folded;
+    if (!a->sum_row) {
+        const struct tir_value sum = tir_f32(b, most);
+        a->most = tir_splat(b, a->wide_powers ? tir_materialize(b, sum) : sum, t);
+        return;
+    }
+    const int bits = (int)tir_from_float(a->dtype, most, false);
+    t.dtype = TIR_I32;
+    a->most = tir_materialize(b, tir_splat(b, tir_i32(b, bits << 16 | bits), t));
+    if (a->v->mask == ATT_MASK_CAUSAL)
+        s->exponents = tir_materialize(b, tir_splat(b, s->exponent, s->vector));
+}
+
 void att_attention_scale(struct att_attention *a, struct tir_type scores, struct tir_value k_scale)
 {
     const bool before = att_scales_scores(a->v);
@@ -32,7 +54,9 @@ void att_attention_scale(struct att_attention *a, struct tir_type scores, struct
     a->softmax = att_softmax(a->b, scores, exponent);
     if (a->room)
         a->softmax.room = a->room;
-    if (a->wide_powers)
+    if (a->late_vote)
+        keep_limits(a);
+    else if (a->wide_powers)
         a->softmax.threshold = tir_materialize(a->b, tir_f32(a->b, a->softmax.room));
     if (before)
         a->score_scale = scaled(a->b, ARG_SCALE, k_scale);
@@ -299,11 +323,11 @@ struct tir_value att_attention_modify(struct att_attention *a, struct tir_value 
 /* Exponentials take as many slots under matrix instructions as all the rest of the softmax: the
  * steps say which of them stand in the iteration of their scores and which are left for later. The
  * scores are taken apart into halves of halves, until all of a part stands in one place. */
-enum { POWER_PARTS = 4 /* three times a half, and what is left */ };
+enum { POWER_PARTS = 6 /* each time a half, and what is left */ };
 
 struct power {
-    struct tir_value part[POWER_PARTS]; /* exponents, or powers that are made */
-    bool made[POWER_PARTS];
+    struct tir_value part[POWER_PARTS]; /* exponents, powers that are made, or these in 16 bits */
+    bool made[POWER_PARTS], packed[POWER_PARTS];
     uint8_t eighths[POWER_PARTS]; /* of all keys */
     unsigned n;
 };
@@ -327,17 +351,32 @@ static struct tir_value power_of(const struct att_attention *a, struct tir_value
     return tir_exp2(a->b, a->wide_powers ? tir_neg(a->b, exponent) : exponent);
 }
 
-static void begin_part(const struct att_attention *a, struct power *r, struct tir_value exponent,
-                       unsigned eighths, unsigned late)
+/* This rounds weights, toward zero where out is a mean: a factor of all of them leaves it alone. */
+static struct tir_value round_weights(const struct att_attention *a, struct tir_value p)
 {
-    if (late && late < eighths) {
+    if (a->cut && a->sum_row)
+        return tir_convert_toward_zero(a->b, p, a->dtype);
+    return a->ties_any ? tir_convert_ties_any(a->b, p, a->dtype)
+                       : tir_convert_short(a->b, p, a->dtype);
+}
+
+/* The first `packed` eighths of a part are rounded at once, and of the last `late` nothing is made.
+ */
+static void begin_part(const struct att_attention *a, struct power *r, struct tir_value exponent,
+                       unsigned eighths, unsigned packed, unsigned late)
+{
+    if ((late && late < eighths) || (packed && packed < eighths)) {
         const unsigned half = eighths / 2, lower = late < half ? late : half;
-        begin_part(a, r, tir_half(a->b, exponent, 0), half, late - lower);
-        begin_part(a, r, tir_half(a->b, exponent, 1), half, lower);
+        const unsigned upper = packed < half ? packed : half;
+        begin_part(a, r, tir_half(a->b, exponent, 0), half, upper, late - lower);
+        begin_part(a, r, tir_half(a->b, exponent, 1), half, packed - upper, lower);
         return;
     }
     r->part[r->n] = late ? exponent : power_of(a, exponent);
+    if (packed)
+        r->part[r->n] = round_weights(a, r->part[r->n]);
     r->made[r->n] = !late;
+    r->packed[r->n] = packed;
     r->eighths[r->n++] = (uint8_t)eighths;
 }
 
@@ -352,7 +391,7 @@ static struct tir_value exponents(const struct att_attention *a, struct tir_valu
 static struct power begin_power(const struct att_attention *a, struct tir_value exponent)
 {
     struct power r = {.n = 0};
-    begin_part(a, &r, exponent, 8, late_eighths(a));
+    begin_part(a, &r, exponent, 8, a->packed_eighths, late_eighths(a));
     return r;
 }
 
@@ -366,12 +405,16 @@ static struct tir_value join_parts(struct tir_builder *b, const struct power *r,
     return tir_stack(b, upper, join_parts(b, r, at, eighths / 2));
 }
 
+/* All powers, in 16 bits where some are already. */
 static struct tir_value finish_power(struct att_attention *a, struct power *r)
 {
     set_step(a, ATT_STEP_POWER_2);
-    for (unsigned i = 0; i < r->n; i++)
+    for (unsigned i = 0; i < r->n; i++) {
         if (!r->made[i])
             r->part[i] = power_of(a, r->part[i]);
+        if (a->packed_eighths && !r->packed[i])
+            r->part[i] = round_weights(a, r->part[i]);
+    }
     unsigned at = 0;
     return tir_named(a->b, "p", join_parts(a->b, r, &at, 8));
 }
@@ -455,15 +498,6 @@ bool att_attention_sums_pairs(const struct att_attention *a)
     return a->sum_pairs && !a->sum_row && a->dtype == TIR_BF16 && a->b->f->machine->has_dot_bf16;
 }
 
-/* This rounds weights, toward zero where out is a mean: a factor of all of them leaves it alone. */
-static struct tir_value round_weights(struct att_attention *a, struct tir_value p)
-{
-    if (a->cut && a->sum_row)
-        return tir_convert_toward_zero(a->b, p, a->dtype);
-    return a->ties_any ? tir_convert_ties_any(a->b, p, a->dtype)
-                       : tir_convert_short(a->b, p, a->dtype);
-}
-
 /* Part i of n of the rows of weights. */
 static struct tir_value part_of_keys(struct tir_builder *b, struct tir_value p, unsigned i,
                                      unsigned n)
@@ -473,31 +507,120 @@ static struct tir_value part_of_keys(struct tir_builder *b, struct tir_value p, 
     return p;
 }
 
+/* Weights of a block in 16 bits, their sum in a lane, and l with it. */
+struct weights {
+    struct tir_value p16;
+    struct tir_value sum; /* none where O^T has l, or the block is added to l at once */
+    struct tir_value l;
+};
+
+static struct weights weigh(struct att_attention *a, struct tir_value p, struct tir_value l)
+{
+    struct tir_builder *const b = a->b;
+    struct weights w = {.l = l};
+    const bool pairs = att_attention_sums_pairs(a);
+    if (!a->sum_row && !pairs) {
+        w.sum = tir_col_fold_sum(b, p);
+        w.l = tir_named(b, "l", tir_add(b, l, w.sum));
+    }
+    if (a->source->scale_weights)
+        p = a->source->scale_weights(a->family, p);
+    w.p16 = tir_typeof(b->f, p).dtype == TIR_F32 ? round_weights(a, p) : p;
+    if (pairs && a->late_vote) {
+        w.sum = tir_col_fold_dot(b, w.p16, tir_float_like(b, l, 0.0f));
+        w.l = tir_named(b, "l", tir_add(b, l, w.sum));
+    } else if (pairs) {
+        w.l = tir_named(b, "l", tir_col_fold_dot(b, w.p16, l));
+    }
+    return w;
+}
+
+/* A vote compares a lane's largest weights, or their sum. */
+static struct tir_value largest(const struct att_attention *a, const struct weights *w)
+{
+    return a->sum_row ? tir_col_fold_top(a->b, w->p16) : w->sum;
+}
+
+/* Is it above a->most, so that a weight may be? A scalar i1. */
+static struct tir_value have_grown(struct att_attention *a, struct tir_value top)
+{
+    struct tir_builder *const b = a->b;
+    if (a->sum_row)
+        return tir_any_above(b, top, a->most);
+    const struct tir_value grown = tir_cmp_gt(b, top, a->most);
+    return a->wide_powers ? tir_cmp_ne(b, tir_lane_count(b, grown), tir_i32(b, 0))
+                          : tir_any(b, grown);
+}
+
+/* l and O as they are before the block follow the maximum, and the weights are made anew, from the
+ * scores. */
+static void follow_weights(struct att_attention *a, struct tir_value s, struct tir_value grown,
+                           struct weights *w, struct tir_value carried[ATT_N_CARRY])
+{
+    struct tir_builder *const b = a->b;
+    enum { M, O, P, L, N };
+    struct tir_value *const part[N] = {&carried[ATT_CARRY_M], &carried[ATT_CARRY_O], &w->p16,
+                                       &w->l};
+    const unsigned n = a->sum_row ? L : N;
+    struct tir_type types[N];
+    struct tir_value now[N], next[N];
+    for (unsigned i = 0; i < n; i++) {
+        now[i] = *part[i];
+        types[i] = tir_typeof(b->f, now[i]);
+    }
+    struct tir_if branch = tir_begin_if(b, grown, true, types, n);
+    next[M] = att_softmax_next(b, &a->softmax, s, now[M]);
+    const struct tir_value alpha = tir_exp2(b, tir_sub(b, now[M], next[M]));
+    next[O] = scale_carried(a, ATT_CARRY_O, now[O], alpha);
+    struct tir_value l = carried[ATT_CARRY_L];
+    if (!a->sum_row)
+        l = scale_carried(a, ATT_CARRY_L, l, alpha);
+    const struct weights anew = weigh(a, power_of(a, exponents(a, s, next[M])), l);
+    next[P] = anew.p16;
+    next[L] = anew.l;
+    tir_else(b, &branch, next);
+    tir_end_if(b, &branch, now);
+    for (unsigned i = 0; i < n; i++)
+        *part[i] = now[i];
+}
+
+static void multiply(struct att_attention *a, struct tir_value v, struct tir_value p16,
+                     struct tir_value *o)
+{
+    set_step(a, ATT_STEP_PRODUCT);
+    *o = tir_named(a->b, "o",
+                   a->in_agprs ? tir_mma_in_agprs(a->b, a->product, v, p16, *o)
+                               : tir_mma(a->b, a->product, v, p16, *o));
+}
+
 /* l += p, and O += V p. */
 static void accumulate(struct att_attention *a, const struct att_block *block, struct tir_value p,
                        struct tir_value carried[ATT_N_CARRY])
 {
-    struct tir_builder *const b = a->b;
     set_step(a, ATT_STEP_SUM);
-    const bool pairs = att_attention_sums_pairs(a);
-    if (!a->sum_row && !pairs)
-        carried[ATT_CARRY_L] =
-            tir_named(b, "l", tir_add(b, carried[ATT_CARRY_L], tir_col_fold_sum(b, p)));
-    if (a->source->scale_weights)
-        p = a->source->scale_weights(a->family, p);
-    const struct tir_value p16 = round_weights(a, p);
-    if (pairs)
-        carried[ATT_CARRY_L] = tir_named(b, "l", tir_col_fold_dot(b, p16, carried[ATT_CARRY_L]));
+    const struct weights w = weigh(a, p, carried[ATT_CARRY_L]);
+    carried[ATT_CARRY_L] = w.l;
     const unsigned parts = a->value_parts ? a->value_parts : 1;
     for (unsigned i = 0; i < parts; i++) {
         const struct tir_value v = parts > 1 ? a->source->part_of_values(a->family, block, i)
                                              : a->source->values(a->family, block);
-        set_step(a, ATT_STEP_PRODUCT);
-        const struct tir_value own = part_of_keys(b, p16, i, parts), o = carried[ATT_CARRY_O];
-        carried[ATT_CARRY_O] = tir_named(b, "o",
-                                         a->in_agprs ? tir_mma_in_agprs(b, a->product, v, own, o)
-                                                     : tir_mma(b, a->product, v, own, o));
+        multiply(a, v, part_of_keys(a->b, w.p16, i, parts), &carried[ATT_CARRY_O]);
     }
+}
+
+/* The same, and whether the maximum has grown is asked of the weights before V is read. */
+static void accumulate_and_vote(struct att_attention *a, const struct att_block *block,
+                                struct tir_value s, struct tir_value p,
+                                struct tir_value carried[ATT_N_CARRY])
+{
+    set_step(a, ATT_STEP_SUM);
+    struct weights w = weigh(a, p, carried[ATT_CARRY_L]);
+    const struct tir_value top = largest(a, &w);
+    set_step(a, ATT_STEP_RESCALE);
+    follow_weights(a, s, have_grown(a, top), &w, carried);
+    const struct tir_value v = a->source->values(a->family, block);
+    carried[ATT_CARRY_L] = w.l;
+    multiply(a, v, w.p16, &carried[ATT_CARRY_O]);
 }
 
 /* Alpha of a tile whose maximum stays: nobody looks at it. Only where the VALU is the limit is it
@@ -522,9 +645,9 @@ void att_attention_visit(struct att_attention *a, struct att_block block,
 
     struct att_softmax_step step = {{0}, {0}};
     set_step(a, ATT_STEP_MAXIMUM);
-    if (a->late_maximum)
+    if (a->late_maximum && !a->late_vote)
         step.grown = att_softmax_grown(b, &a->softmax, s, carried[ATT_CARRY_M]);
-    else
+    else if (!a->late_vote)
         step = att_softmax_maximum(b, &a->softmax, s, unmoved(a), &carried[ATT_CARRY_M]);
     set_step(a, ATT_STEP_EXPONENT);
     const struct tir_value exponent = exponents(a, s, carried[ATT_CARRY_M]);
@@ -534,15 +657,17 @@ void att_attention_visit(struct att_attention *a, struct att_block block,
     if (source->place_values)
         source->place_values(a->family, &block);
     set_step(a, ATT_STEP_RESCALE);
-    if (a->late_maximum)
+    if (a->late_maximum && !a->late_vote)
         follow_late(a, s, step.grown, &powers, carried);
-    else
+    else if (!a->late_vote)
         rescale(a, &step, carried);
     if (source->await_values)
         source->await_values(a->family);
     const struct tir_value p = finish_power(a, &powers);
     if (a->sum.ones.id)
         accumulate_fp8(a, &block, p, carried);
+    else if (a->late_vote)
+        accumulate_and_vote(a, &block, s, p, carried);
     else
         accumulate(a, &block, p, carried);
 }

@@ -90,20 +90,25 @@ struct att_attention {
     const struct att_source *source;
     void *family;                  /* handed to the source's functions */
     const struct att_place *steps; /* [ATT_N_STEPS] */
+    struct tir_value most;         /* with late_vote: 2^room, of what is compared with it */
     struct att_weight_sum sum;     /* of weights in fp8: what l is then; else without `ones` */
-    bool wide_powers;  /* exp2(-x) of m - log2 p, which has 8 bytes as the instructions around it:
+    bool wide_powers; /* exp2(-x) of m - log2 p, which has 8 bytes as the instructions around it:
                          for schedules with even_code */
-    uint8_t room;      /* softmax.room; 0: what it is for any type */
-    bool late_maximum; /* exponents are made with the m of the block before */
-    uint8_t late_eighths; /* of the keys whose powers are those of the second step; 0: a half */
-    bool in_agprs;        /* O^T stays in accumulation registers */
-    uint8_t value_parts;  /* products that a block's keys are shared out among, a power of two; 0
+    uint8_t room;     /* softmax.room; 0: what it is for any type */
+    bool late_vote;   /* whether the maximum has grown is asked of the weights, and ATT_STEP_RESCALE
+                          stands behind ATT_STEP_SUM: scores are kept until then */
+    bool late_maximum;      /* exponents are made with the m of the block before */
+    uint8_t late_eighths;   /* of the keys whose powers are those of the second step; 0: a half */
+    uint8_t packed_eighths; /* of the keys whose powers are rounded in the first step, where nothing
+                               but O^T adds them */
+    bool in_agprs;          /* O^T stays in accumulation registers */
+    uint8_t value_parts;    /* products that a block's keys are shared out among, a power of two; 0
                              and 1: one */
-    bool ties_any;        /* weights are rounded to the nearest, ties as is cheaper */
-    bool cut;             /* they are rounded toward zero, where sum_row is set: l is their sum */
-    bool sum_pairs;       /* l is the sum of weights as the product has them, where two are added at
+    bool ties_any;          /* weights are rounded to the nearest, ties as is cheaper */
+    bool cut;               /* they are rounded toward zero, where sum_row is set: l is their sum */
+    bool sum_pairs;   /* l is the sum of weights as the product has them, where two are added at
                              a time */
-    unsigned sum_row;     /* eight rows of O^T from here on are l, and none is carried; 0: one is */
+    unsigned sum_row; /* eight rows of O^T from here on are l, and none is carried; 0: one is */
 };
 
 /** Values that the loop carries: the running maximum, the denominator and O^T. */

@@ -621,29 +621,6 @@ static bool sums_pairs(const struct prefill *p)
     return (p->padded || short_rows) && !p->v->lse;
 }
 
-/* Two rounds take registers of both, and groups that share keys in 16 bits have no vector registers
- * for that. On gfx942 more than 32 values of V a lane fill them too, and the loop of D 128, which
- * has 2 % beside its matrix clocks, was 1 % longer. */
-static bool has_round_pairs(const struct prefill *p)
-{
-    const bool full = prefill_has_full_turns(p) || (p->groups > 1 && p->bytes == 2);
-    const bool square = p->v->head_dim == 128 && p->v->head_dim_v == 128;
-    const unsigned values = p->kv * p->dv / (p->waves * TIR_WAVE_LANES);
-    const bool fits = p->m->has_lds_read_tr || (!square && values <= 32);
-    return !p->v->paged && !att_scales_scores(p->v) && !full && fits;
-}
-
-/* Exponentials that are left for the next first product. Where that is as long as the second one
- * and no sum stands beside it, as of 88 columns on gfx950, it has room for another eighth. Products
- * of 120 have room for all in either order, and were 1 % longer with it. */
-static uint8_t late_eighths(const struct prefill *p)
-{
-    enum { ROOMY = 128 };
-    const unsigned rows = ((unsigned)p->v->head_dim_v + p->rows - 1) / p->rows * p->rows;
-    const bool more = p->padded && p->sum_rows && p->panels[0].used == rows && rows < ROOMY;
-    return (uint8_t)(p->tile->own[PREFILL_LATE_EIGHTHS] + more);
-}
-
 /* Waves in memory phases come first. Not on gfx942 where sums come for nothing: such a loop waits
  * for its products alone, and was up to 1.3 % shorter without. Causal launches were longer. */
 static uint8_t memory_priority(const struct prefill *p)
@@ -664,6 +641,15 @@ static uint8_t loop_at(const struct prefill *p)
  */
 enum { BF16_ROOM = 64 };
 
+/* The sum of a lane's 32 weights in fp16 stays below 2^13 where none of them is above 2^8. */
+static uint8_t room(const struct prefill *p)
+{
+    enum { FP16_SUM_ROOM = 13 };
+    if (p->dtype == TIR_BF16)
+        return BF16_ROOM;
+    return prefill_votes_late(p) && !p->sum_rows ? FP16_SUM_ROOM : 0;
+}
+
 static void describe_attention(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
@@ -673,10 +659,12 @@ static void describe_attention(struct prefill *p)
                                           .dtype = p->dtype,
                                           .source = &source,
                                           .family = p,
-                                          .room = p->dtype == TIR_BF16 ? BF16_ROOM : 0,
+                                          .room = room(p),
+                                          .late_vote = prefill_votes_late(p),
                                           .late_maximum = p->tile->late_maximum,
                                           .wide_powers = has_even_code(p),
-                                          .late_eighths = late_eighths(p),
+                                          .late_eighths = prefill_late_eighths(p),
+                                          .packed_eighths = p->sum_rows && prefill_votes_late(p),
                                           .ties_any = true,
                                           .in_agprs = prefill_is_alone(p),
                                           .value_parts = (uint8_t)(p->kv / p->v_keys),
@@ -752,7 +740,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
                      /* Two exponentials and a matrix instruction may take longer than it does. */
                      .mixed = p.rows == 32 && 2 * m->exp_slots > p.mma->shadow_slots,
                      .even_code = has_even_code(&p),
-                     .round_pairs = has_round_pairs(&p),
+                     .round_pairs = prefill_has_round_pairs(&p),
                      .bare_last = p.tile->late_maximum,
                      .hoist_vgprs = p.tile->hoist_vgprs,
                      .memory_priority = memory_priority(&p),

@@ -150,6 +150,15 @@ void prefill_place_attention(struct prefill *p);
 /** Sets members of the schedule that follow from the places. */
 void prefill_schedule(const struct prefill *p, struct tir_schedule *s);
 
+/** Does the loop have two rounds? */
+bool prefill_has_round_pairs(const struct prefill *p);
+
+/** Eighths of the exponentials that are left for the next first product. */
+uint8_t prefill_late_eighths(const struct prefill *p);
+
+/** Is whether the maximum has grown asked of the weights, and scores are kept until then? */
+bool prefill_votes_late(const struct prefill *p);
+
 /* prefill_turn.c */
 
 /** Is each tile of the last turn dealt to two workgroups, where there are enough? Where a tile has

@@ -105,6 +105,38 @@ void prefill_place(struct prefill *p, enum prefill_step s)
     p->b.phase = place.phase;
 }
 
+/* Two rounds take registers of both, and groups that share keys in 16 bits have no vector registers
+ * for that. On gfx942 more than 32 values of V a lane fill them too, and the loop of D 128, which
+ * has 2 % beside its matrix clocks, was 1 % longer. */
+bool prefill_has_round_pairs(const struct prefill *p)
+{
+    const bool full = prefill_has_full_turns(p) || (p->groups > 1 && p->bytes == 2);
+    const bool square = p->v->head_dim == 128 && p->v->head_dim_v == 128;
+    const unsigned values = p->kv * p->dv / (p->waves * TIR_WAVE_LANES);
+    const bool fits = p->m->has_lds_read_tr || (!square && values <= 32);
+    return !p->v->paged && !att_scales_scores(p->v) && !full && fits;
+}
+
+/* Scores that are kept until the weights are made take 32 registers, and no moves where a loop has
+ * two rounds, whose scores take turns. */
+bool prefill_votes_late(const struct prefill *p)
+{
+    const int most = p->m->has_pk_max3 ? 96 : 64;
+    /* With 96 columns and a causal mask this would spill two scalar registers. */
+    if (p->v->head_dim > 64 && !p->sum_rows && p->v->mask == ATT_MASK_CAUSAL)
+        return false;
+    return prefill_has_round_pairs(p) && p->bytes == 2 && p->rows == 32 && p->v->head_dim <= most &&
+           p->v->head_dim_v <= most;
+}
+
+/* The first product has room for half of the exponentials beside a vote on the weights. */
+uint8_t prefill_late_eighths(const struct prefill *p)
+{
+    enum { HALF = 4 };
+    const bool halves = prefill_votes_late(p) && p->m->has_pk_max3;
+    return halves ? HALF : (uint8_t)p->tile->own[PREFILL_LATE_EIGHTHS];
+}
+
 /* Branches must not stand among matrix instructions. */
 void prefill_place_attention(struct prefill *p)
 {
@@ -120,6 +152,8 @@ void prefill_place_attention(struct prefill *p)
         p->steps[ATT_STEP_POWER_2] = p->steps[ATT_STEP_SUM];
     if (p->tile->late_maximum)
         p->steps[ATT_STEP_MAXIMUM] = p->steps[ATT_STEP_EXPONENT];
+    if (prefill_votes_late(p))
+        p->steps[ATT_STEP_RESCALE] = at(p, (struct att_place){VALUES, EDGE});
     /* Not where it is work enough to hide the way of V. */
     if (p->tile->late_maximum && !att_scales_scores(p->v) && p->v->mask != ATT_MASK_CUSTOM)
         p->steps[ATT_STEP_MODIFY].phase = EDGE;

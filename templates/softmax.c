@@ -53,7 +53,9 @@ struct tir_value att_softmax_grown(struct tir_builder *b, const struct att_softm
 struct tir_value att_softmax_next(struct tir_builder *b, const struct att_softmax *s,
                                   struct tir_value scores, struct tir_value m)
 {
-    struct tir_value top = tir_mul(b, tir_col_max(b, scores), tir_splat(b, s->exponent, s->vector));
+    struct tir_value top =
+        tir_mul(b, tir_col_max(b, scores),
+                s->exponents.id ? s->exponents : tir_splat(b, s->exponent, s->vector));
     if (s->rise > 0)
         top = tir_sub(b, top, tir_float_like(b, top, s->rise));
     return tir_max(b, m, top);
@@ -80,15 +82,18 @@ struct att_softmax_step att_softmax_maximum(struct tir_builder *b, const struct 
 struct tir_value att_softmax_exponent(struct tir_builder *b, const struct att_softmax *s,
                                       struct tir_value scores, struct tir_value m)
 {
-    return tir_fma(b, scores, tir_splat(b, s->exponent, s->scores),
-                   tir_broadcast(b, tir_neg(b, m), s->scores));
+    const struct tir_value up = s->exponents.id ? tir_broadcast(b, s->exponents, s->scores)
+                                                : tir_splat(b, s->exponent, s->scores);
+    return tir_fma(b, scores, up, tir_broadcast(b, tir_neg(b, m), s->scores));
 }
 
 struct tir_value att_softmax_fall(struct tir_builder *b, const struct att_softmax *s,
                                   struct tir_value scores, struct tir_value m)
 {
-    return tir_fma(b, scores, tir_splat(b, tir_neg(b, s->exponent), s->scores),
-                   tir_broadcast(b, m, s->scores));
+    const struct tir_value down = s->exponents.id
+                                      ? tir_broadcast(b, tir_neg(b, s->exponents), s->scores)
+                                      : tir_splat(b, tir_neg(b, s->exponent), s->scores);
+    return tir_fma(b, scores, down, tir_broadcast(b, m, s->scores));
 }
 
 void att_softmax_rescale(struct tir_builder *b, const struct att_softmax_step *step,

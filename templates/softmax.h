@@ -12,6 +12,7 @@ struct att_softmax {
     struct tir_type scores, vector; /* f32: keys x queries; 1 x queries */
     struct tir_type folded;         /* what l is kept as: one row per row bit that lanes hold */
     struct tir_value exponent;      /* p = 2^(s * exponent - m) */
+    struct tir_value exponents;     /* the same as 1 x queries, where a loop keeps it in lanes */
     float room;                     /* log2 of the largest p: where one is above, m follows */
     struct tir_value threshold;     /* f32: room, where the loop keeps it in a register */
     float rise; /* m is so far below the maximum then: p has so much of its range above 1 */

@@ -80,6 +80,7 @@ const struct tir_machine test_machine = {
     .has_lds_read_tr = true,
     .has_cvt_pk_bf16 = true,
     .has_dot_bf16 = true,
+    .has_pk_max3 = true,
     .exp_slots = 4,
     .swap_slots = 5,
 };

@@ -516,6 +516,28 @@ static void pairs_of_rows_are_added_in_f32(void **state)
     }
 }
 
+/* Even rows of the map below are the low half of a lane's word, odd ones the high half. */
+static void largest_of_rows_are_found_two_at_a_time(void **state)
+{
+    (void)state;
+    struct program p = begin();
+    struct tir_spread s = tir_spread(&test_machine, 1);
+    tir_spread_rows(&s, TIR_REGS, 4);
+    tir_spread_cols(&s, TIR_LANES, 6);
+    const struct tir_layout l = tir_spread_layout(&s);
+    const struct tir_type t = tir_tile(p.f, TIR_BF16, ROWS, COLS, &l);
+    const struct tir_value top = tir_col_fold_top(&p.b, small_numbers(&p.b, t));
+    keep(&p, top);
+    both_levels_agree(&p, in, out);
+    for (int j = 0; j < COLS; j++) {
+        uint32_t got;
+        memcpy(&got, out + 4 * j, sizeof(got));
+        /* All of 0 to 7 are there: 7 is in rows whose last bit is not j's, 6 in the others. */
+        const uint32_t odd = 0x40e0, even = 0x40c0;
+        assert_int_equal(got, j % 2 ? even << 16 | odd : odd << 16 | even);
+    }
+}
+
 /* k beyond is not multiplied, whatever it is: here NaN. */
 static void a_product_may_leave_out_the_last_columns(void **state)
 {
@@ -646,6 +668,7 @@ int main(void)
         cmocka_unit_test(lds_elements_may_have_gaps),
         cmocka_unit_test(columns_that_are_not_there_are_the_padding),
         cmocka_unit_test(pairs_of_rows_are_added_in_f32),
+        cmocka_unit_test(largest_of_rows_are_found_two_at_a_time),
         cmocka_unit_test(a_product_may_leave_out_the_last_columns),
         cmocka_unit_test(lanes_count_and_add_up_those_below),
         cmocka_unit_test(lds_elements_have_addresses_of_their_own),

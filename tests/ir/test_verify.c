@@ -91,6 +91,8 @@ static const struct {
     {"%10 = splat %1 : tile<32x8, f32, #1>\n%11 = convert %10 : tile<32x8, bf16, #1>\n"
      "%9 = col_fold_dot %11, %10 : tile<32x8, f32, #1>",
      "registers are not all of them rows"},
+    {"%10 = splat %1 : tile<32x8, f32, #1>\n%9 = col_fold_top %10 : tile<32x8, i32, #1>",
+     "operand 0 is no 16-bit float"},
     {"%9 = tile_lds_load %0 {layout=#0} : tile<32x32, f32, #0>",
      "address map has lane or wave bits"},
     {"%9 = tile_lds_load %0 {layout=#6} : tile<32x32, f32, #0>",
