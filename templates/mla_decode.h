@@ -64,7 +64,7 @@ struct mla {
     unsigned n_pieces;
 
     struct tir_value first_pass, pass_step; /* i32, rows: of passes that this workgroup makes */
-    bool alone;       /* waves have a SIMD and columns of their own: mla_decode_alone.c */
+    bool alone;           /* waves have a SIMD and columns of their own: mla_decode_alone.c */
     unsigned score_waves; /* log2 of the waves that split the columns of S^T */
     unsigned key_waves;   /* of those that split its keys */
     unsigned row_waves;   /* of those that split a row of K and Q: they add up S^T through LDS */
