@@ -341,13 +341,25 @@ struct tir_value tir_mma_in_agprs(struct tir_builder *b, int instr, struct tir_v
                      (int64_t[]){instr, 0, 1});
 }
 
+static struct tir_value mma_scaled(struct tir_builder *b, int instr,
+                                   const struct tir_value operands[5], bool in_agprs)
+{
+    assert(instr >= 0 && b->f->machine->mma[instr].scaled);
+    return tir_build(b, TIR_mma_scaled, no_type, operands, 5, (int64_t[]){instr, in_agprs});
+}
+
 struct tir_value tir_mma_scaled(struct tir_builder *b, int instr, struct tir_value a,
                                 struct tir_value c, struct tir_value acc, struct tir_value left,
                                 struct tir_value right)
 {
-    assert(instr >= 0 && b->f->machine->mma[instr].scaled);
-    return tir_build(b, TIR_mma_scaled, no_type, (struct tir_value[]){a, c, acc, left, right}, 5,
-                     &(int64_t){instr});
+    return mma_scaled(b, instr, (struct tir_value[]){a, c, acc, left, right}, false);
+}
+
+struct tir_value tir_mma_scaled_in_agprs(struct tir_builder *b, int instr, struct tir_value a,
+                                         struct tir_value c, struct tir_value acc,
+                                         struct tir_value left, struct tir_value right)
+{
+    return mma_scaled(b, instr, (struct tir_value[]){a, c, acc, left, right}, true);
 }
 
 struct tir_value tir_relayout(struct tir_builder *b, struct tir_value a,

@@ -121,6 +121,10 @@ struct tir_value tir_mma_in_agprs(struct tir_builder *b, int instr, struct tir_v
 struct tir_value tir_mma_scaled(struct tir_builder *b, int instr, struct tir_value a,
                                 struct tir_value c, struct tir_value acc, struct tir_value left,
                                 struct tir_value right);
+/** The same of an accumulator as tir_mma_in_agprs() has it. */
+struct tir_value tir_mma_scaled_in_agprs(struct tir_builder *b, int instr, struct tir_value a,
+                                         struct tir_value c, struct tir_value acc,
+                                         struct tir_value left, struct tir_value right);
 struct tir_value tir_relayout(struct tir_builder *b, struct tir_value a,
                               const struct tir_layout *to);
 struct tir_value tir_transpose(struct tir_builder *b, struct tir_value a);

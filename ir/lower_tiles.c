@@ -102,6 +102,8 @@ static const struct tir_op *kept_by(const struct tir_expander *x, struct tir_val
     const struct tir_op *const op = tir_op(x->f, def), *by = NULL;
     if (op->opcode == TIR_mma)
         return op->imm[2] ? op : NULL;
+    if (op->opcode == TIR_mma_scaled)
+        return op->imm[1] ? op : NULL;
     if (op->opcode == TIR_for || op->opcode == TIR_if)
         for (int k = 0; k < 2 && op->blocks[k] && !by; k++)
             by = kept_by(x, yielded(x, op->blocks[k], v.id - op->result.id), depth + 1);

@@ -443,7 +443,7 @@ static struct tir_value scale_word(struct tir_expander *x, struct tir_value scal
 static struct tir_value scaled_product(struct tir_expander *x, const struct tir_op *op,
                                        const struct tir_value abc[3], const unsigned at[2])
 {
-    int64_t imm[] = {op->imm[0], 0, 0};
+    int64_t imm[] = {op->imm[0], 0, 0, op->imm[1]};
     struct tir_value operands[] = {abc[0], abc[1], abc[2], {0}, {0}};
     for (int i = 0; i < 2; i++)
         operands[3 + i] = scale_word(x, op->operands[3 + i], at[i], &imm[1 + i]);

@@ -452,7 +452,7 @@ static bool can_anchor(const struct tir_func *f, const struct tir_op *op)
     if (op->n_results != 1 || is_meta(f, op))
         return false;
     const struct tir_type t = tir_typeof(f, op->result);
-    return t.kind == TIR_VEC && t.dtype != TIR_I1;
+    return t.kind == TIR_VEC && t.count * tir_dtype_bits(t.dtype) > 8; /* no assembly takes bytes */
 }
 
 /* One anchor for all that the run [first, end) hands on. Returns ops inserted. */

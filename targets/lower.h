@@ -46,6 +46,9 @@ struct lower {
         LLVMValueRef v;
         LLVMBasicBlockRef block;
     } *read_from_agprs;
+    struct {
+        LLVMValueRef of, v;
+    } held;              /* a constant and the register that has it, see lower_agprs.c */
     bool matrix_pending; /* a result in accumulation registers may be on its way */
     unsigned loops;      /* around the op that is being lowered */
     bool has_mma;        /* a matrix instruction has been lowered */
@@ -87,6 +90,10 @@ void lower_matrix_states(struct lower *l);
 /** A matrix instruction whose accumulator stays there. */
 LLVMValueRef lower_mfma_in_agprs(struct lower *l, const struct tir_op *op,
                                  const struct tir_mma *row);
+/** The same with registers of scales. */
+LLVMValueRef lower_mfma_scaled_in_agprs(struct lower *l, const struct tir_op *op,
+                                        const struct tir_mma *row, LLVMValueRef left,
+                                        LLVMValueRef right);
 /** `v` as its like wants it, which is a value of this block or the next: in accumulation registers,
  * where that one stays there. */
 LLVMValueRef lower_value_for(struct lower *l, struct tir_value v, struct tir_value like);

@@ -67,7 +67,8 @@ static bool visit(void *context, struct tir_block *b, struct tir_ref r)
     struct lower *const l = context;
     const struct tir_op *const op = tir_op(l->f, r);
     (void)b;
-    if (op->opcode != TIR_mfma || !op->imm[1])
+    const bool scaled = op->opcode == TIR_mfma_scaled;
+    if ((!scaled && op->opcode != TIR_mfma) || !op->imm[scaled ? 3 : 1])
         return false;
     l->in_agprs[op->result.id] = true;
     mark(l, op->operands[2]);
@@ -114,7 +115,7 @@ void lower_agprs_end(struct lower *l)
 static LLVMValueRef assemble(struct lower *l, const char *text, const char *constraints,
                              LLVMTypeRef result, LLVMValueRef *args, unsigned n)
 {
-    LLVMTypeRef types[3];
+    LLVMTypeRef types[5];
     for (unsigned i = 0; i < n; i++)
         types[i] = LLVMTypeOf(args[i]);
     LLVMTypeRef type = LLVMFunctionType(result, types, n, false);
@@ -172,4 +173,40 @@ LLVMValueRef lower_mfma_in_agprs(struct lower *l, const struct tir_op *op,
     l->has_mma = true;
     l->matrix_pending = true;
     return assemble(l, text, "=a,^VA,^VA,0", type, args, 3);
+}
+
+/* A constant scale in a register that is made at the kernel's entry. LLVM would make it in front of
+ * each instruction, with no wait state in between. */
+static LLVMValueRef held(struct lower *l, LLVMValueRef scale)
+{
+    if (!LLVMIsConstant(scale))
+        return scale;
+    if (l->held.of != scale) {
+        LLVMBasicBlockRef here = LLVMGetInsertBlock(l->b);
+        LLVMPositionBuilderBefore(l->b,
+                                  LLVMGetBasicBlockTerminator(LLVMGetEntryBasicBlock(l->kernel)));
+        l->held.v = assemble(l, "", "=v,0", l->i32, &scale, 1);
+        l->held.of = scale;
+        LLVMPositionBuilderAtEnd(l->b, here);
+    }
+    return l->held.v;
+}
+
+LLVMValueRef lower_mfma_scaled_in_agprs(struct lower *l, const struct tir_op *op,
+                                        const struct tir_mma *row, LLVMValueRef left,
+                                        LLVMValueRef right)
+{
+    char text[160];
+    const int name = (int)strcspn(row->name, " "); /* modifiers are behind it */
+    const int byte[] = {(int)op->imm[1], (int)op->imm[2]};
+    snprintf(text, sizeof(text),
+             "v_%.*s $0, $1, $2, $0, $4, $5 op_sel:[%d,%d,0] op_sel_hi:[%d,%d,0]%s", name,
+             row->name, byte[0] & 1, byte[1] & 1, byte[0] >> 1, byte[1] >> 1, row->name + name);
+    LLVMTypeRef type = lower_type(l, lower_result_type(l, op));
+    LLVMValueRef args[5] = {dwords(l, op->operands[0]), dwords(l, op->operands[1]),
+                            lower_value_for(l, op->operands[2], op->result), held(l, left),
+                            held(l, right)};
+    l->has_mma = true;
+    l->matrix_pending = true;
+    return assemble(l, text, "=a,^VA,^VA,0,v,v", type, args, 5);
 }

@@ -56,13 +56,16 @@ LLVMValueRef lower_mfma(struct lower *l, const struct tir_op *op)
     return row ? multiply(l, op, row, zeros) : NULL;
 }
 
-/* A register with the scales' bytes in its low ones. */
+/* A register with the scales' bytes in its low ones. What is above a byte is not looked at, so that
+ * a word which was cut to it will do. */
 static LLVMValueRef scale_word(struct lower *l, struct tir_value scale)
 {
     const struct tir_type t = tir_typeof(l->f, scale);
     LLVMValueRef v = lower_value(l, scale);
     if (t.kind == TIR_SCALAR)
         return v;
+    if (t.count == 1 && LLVMIsATruncInst(v) && LLVMTypeOf(LLVMGetOperand(v, 0)) == l->i32)
+        return LLVMGetOperand(v, 0);
     LLVMTypeRef bits = LLVMIntTypeInContext(l->ctx, t.count * tir_dtype_bits(t.dtype));
     return LLVMBuildZExt(l->b, lower_bitcast(l, v, bits), l->i32, "");
 }
@@ -73,6 +76,8 @@ LLVMValueRef lower_mfma_scaled(struct lower *l, const struct tir_op *op)
     if (!row)
         return NULL;
     LLVMValueRef left = scale_word(l, op->operands[3]), right = scale_word(l, op->operands[4]);
+    if (op->imm[3])
+        return lower_mfma_scaled_in_agprs(l, op, row, left, right);
     /* LLVM takes two such constants for no scales. */
     if (LLVMIsConstant(left) && LLVMIsNull(left) && LLVMIsConstant(right) && LLVMIsNull(right))
         return lower_fail(l, "%s with two scales that are 2^-127", row->name);

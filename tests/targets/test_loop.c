@@ -246,6 +246,40 @@ static void accumulators_stay_where_they_are_asked_to(void **state)
     }
 }
 
+/* A scale of a block is a register that the loop makes, without a mask on its byte; that of all is
+ * one which is there before the loop: nothing stands in front of the instruction. */
+static void scales_need_nothing_in_front_of_the_instruction(void **state)
+{
+    (void)state;
+    for (const struct tgt *const *t = tgt_all; *t; t++) {
+        const struct tir_machine *const m = &(*t)->machine;
+        const int instr = tir_find_mma_scaled(m, 32, 32, TIR_MX_E4M3, TIR_MX_E4M3);
+        if (instr < 0)
+            continue;
+        struct kernel k = kernel_create(m->name, 4, 1);
+        const struct tir_type dwords = tir_vec(TIR_I32, 4);
+        const struct tir_value halves[] = {unknown(&k, dwords), unknown(&k, dwords)};
+        const struct tir_value all = make(&k, TIR_concat, tir_vec(TIR_I32, 8), halves, 2, 0, 0, 0);
+        const struct tir_value a = tir_bitcast(&k.b, all, tir_vec(TIR_FP8, 32));
+        struct tir_value carried[] = {zero_acc(&k), unknown(&k, tir_vec(TIR_I32, 1))};
+        struct tir_loop loop = begin_loop(&k, carried, 2);
+        carried[1] = tir_add(&k.b, carried[1], carried[1]);
+        const struct tir_value operands[] = {
+            a, a, carried[0], tir_i32(&k.b, 127),
+            make(&k, TIR_convert, tir_vec(TIR_I8, 1), &carried[1], 1, 0, 0, 0)};
+        carried[0] =
+            tir_build(&k.b, TIR_mfma_scaled, no_type, operands, 5, (int64_t[]){instr, 0, 0, 1});
+        tir_end_for(&k.b, &loop, carried, 2);
+        keep_acc(&k, carried[0]);
+        struct compiled c = kernel_compile(&k);
+        char letters[64];
+        loop_letters(&c, letters, sizeof(letters));
+        assert_string_equal(letters, "vM");
+        assert_int_equal(c.facts.agprs, 16);
+        compiled_free(&c);
+    }
+}
+
 /* Around a branch of few instructions the result is read as soon as the way past it allows. */
 static void a_short_branch_leaves_no_state_out(void **state)
 {
@@ -475,6 +509,7 @@ int main(void)
         cmocka_unit_test(reads_of_lds_do_not_wait_for_loads_to_lds),
         cmocka_unit_test(cold_code_is_out_of_line_and_costs_no_copies),
         cmocka_unit_test(accumulators_stay_where_they_are_asked_to),
+        cmocka_unit_test(scales_need_nothing_in_front_of_the_instruction),
         cmocka_unit_test(a_short_branch_leaves_no_state_out),
         cmocka_unit_test(two_waves_a_simd_have_256_registers_each_without_agprs),
         cmocka_unit_test(the_hot_loop_is_the_innermost_with_matrix_instructions),
