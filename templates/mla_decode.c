@@ -37,7 +37,7 @@
  *
  * fp8 queries and keys stand in LDS as they are and take half of all that, so a block is twice as
  * many keys. Both products are of fp8 then: P is rounded to it (softmax.h says in which range;
- * mla_decode_scaled.c has what gfx950 does with 64 and 128 columns), and c goes into the second one
+ * mla_decode_scaled.c has what gfx950 does beyond 32 columns), and c goes into the second one
  * as it is. gfx950 transposes it on the way out of LDS, and has instructions of twice the rate, of
  * 128 columns of K and of 64 keys.
  *
@@ -265,7 +265,7 @@ static struct decode_state walk_keys(struct mla *s)
     load_q(s);
     struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), n, tir_i32(b, 1), inside, ATT_N_CARRY);
     if (s->alone)
-        att_attention_visit(&s->d.attention, (struct att_block){.index = loop.index}, inside);
+        mla_alone_visit(s, (struct att_block){.index = loop.index}, inside);
     else
         mla_visit(s, (struct att_block){.index = loop.index}, inside);
     struct decode_state state = decode_end_keys(&s->d, &some, &loop, inside, carried);
@@ -377,7 +377,8 @@ static int find_values_product(const struct mla *s)
     const struct tir_machine *const m = s->d.m;
     int wide = -1;
     if (s->alone)
-        return tir_find_mma(m, WIDE_ROWS, WIDE_ROWS, 0, s->p_dtype);
+        return tir_find_mma(m, WIDE_ROWS, WIDE_ROWS, mla_weights_fp8(s) ? WIDE_KEYS : 0,
+                            s->p_dtype);
     if (mla_weights_fp8(s) && mla_exchanges(s) && s->d.keys >= WIDE_KEYS)
         wide = tir_find_mma(m, WIDE_ROWS, WIDE_ROWS, WIDE_KEYS, TIR_FP8);
     return wide >= 0 ? wide

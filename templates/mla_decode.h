@@ -163,6 +163,8 @@ void mla_alone_take_lds(struct mla *s);
 /** Sets what att_attention_visit() needs of s->d.attention, before att_attention_scale(). */
 void mla_alone_attention(struct mla *s);
 void mla_alone_schedule(struct tir_schedule *s);
+/** Appends one block of keys, in program order. */
+void mla_alone_visit(struct mla *s, struct att_block block, struct tir_value carried[ATT_N_CARRY]);
 
 /* mla_decode_passes.c */
 

@@ -4,11 +4,11 @@
  * all of O^T for these columns, so that nothing of the softmax passes between waves: they share
  * the blocks alone. O is in accumulation registers, Q in half of the others.
  *
- * Rows of a block of 32 keys, or of each half of it, lie in one page: they go to LDS by themselves,
- * through a resource that ends with the item, so that rows behind the last token are zeros
- * whatever the page holds. Items of a plan begin with a multiple of 64 keys. There is room for four
- * blocks: while scores are made of one and the product with the weights of the one before, the next
- * has arrived and the one behind it is on its way.
+ * Rows of a block of 32 keys, of 64 where they are fp8, or of each run of 16 or more in it lie in
+ * one page: they go to LDS by themselves, through a resource that ends with the item, so that rows
+ * behind the last token are zeros whatever the page holds. Items of a plan begin with a multiple of
+ * 64 keys. There is room for four blocks: while scores are made of one and the product with the
+ * weights of the one before, the next has arrived and the one behind it is on its way.
  *
  *   PAGES   the page's number  M2
  *   COPY    copy the block to LDS  BEGIN
@@ -19,7 +19,10 @@
  * M1 ends with a barrier behind the product of the block before: its place is free. Keys are
  * permuted in the rows of S^T: what an instruction transposes of c are four keys, which are four
  * rows and so 64 bytes of the banks apart; 16 neighbours, of which 16 lanes read K, are 16 bytes
- * apart.
+ * apart. Of fp8 it transposes eight keys, which are four rows and so 32 bytes of the banks apart.
+ *
+ * Both products of fp8 are of its instruction of twice the rate, which takes all keys of a block at
+ * once. The softmax has no branch then, and stands beside the product of the block before, C2.
  */
 #include "ir/address_map.h"
 #include "ir/bits.h"
@@ -27,13 +30,15 @@
 #include "templates/mla_decode.h"
 #include "templates/scalar.h"
 
+#include <assert.h>
+
 enum alone_phase { M1, BEGIN, C1, M2, C2 };
 enum alone_stage { A_PAGES, A_COPY, A_WAIT, A_SCORES, A_VALUES, A_N_STAGES };
 enum {
     GROUP = 0,
-    KEYS = 32,
+    MOST_KEYS = 64 /* of a block */,
     RUN = 16 /* keys that lie in one page at the least */,
-    TOGETHER = 16 /* keys of a product */,
+    TOGETHER = 16 /* keys of a product of 16 bits; one of fp8 takes all of a block */,
     BLOCKS = 4,
     LATENT = 512 /* a wave copies such a row at once */,
     EARLY = 128 /* rows of c^T that are read in the phase before their product */
@@ -48,8 +53,9 @@ static void at(struct mla *s, enum alone_stage stage, enum alone_phase phase)
 bool mla_alone_takes(const struct att_variant *v, const struct tir_machine *m)
 {
     const bool in_one_page = v->page_size && v->page_size % RUN == 0;
-    const bool as_stored = v->kv_dtype == ATT_KV_DTYPE_SAME && v->kv_layout == ATT_KV_LAYOUT_NHD &&
-                           v->q_dtype == ATT_Q_DTYPE_SAME;
+    const bool fp8 = v->kv_dtype == ATT_KV_DTYPE_FP8 && v->q_dtype == ATT_Q_DTYPE_FP8;
+    const bool of_q = v->kv_dtype == ATT_KV_DTYPE_SAME && v->q_dtype == ATT_Q_DTYPE_SAME;
+    const bool as_stored = (of_q || fp8) && v->kv_layout == ATT_KV_LAYOUT_NHD;
     return v->head_dim_v == LATENT && in_one_page && as_stored && v->sparse == ATT_SPARSE_NONE &&
            v->mask != ATT_MASK_CUSTOM && !att_scales_scores(v) && m->has_lds_read_tr &&
            m->to_lds_max_bytes >= 16;
@@ -64,22 +70,39 @@ static struct tir_waves columns_of(const struct mla *s)
 
 static const struct tir_mma *product(const struct mla *s) { return &s->d.m->mma[s->d.pv]; }
 
-/* Rows of S^T and of K as keys. */
-static struct tir_layout with_keys(const struct tir_layout *l)
+/* The instruction of S^T = K Q^T, which takes no scales. */
+static int keys_product(const struct mla *s)
 {
-    static const uint8_t key[] = {2, 3, 0, 1, 4};
-    return tir_layout_permute_rows(l, key);
+    const struct tir_mma *const mma = product(s);
+    return s->scaled < 0 ? s->d.pv : tir_find_mma(s->d.m, mma->m, mma->n, mma->k, TIR_FP8);
+}
+
+/* Keys of a product with c. */
+static unsigned together(const struct mla *s) { return mla_weights_fp8(s) ? s->d.keys : TOGETHER; }
+
+/* Rows of S^T and of K as keys. */
+static struct tir_layout with_keys(const struct mla *s, const struct tir_layout *l)
+{
+    static const uint8_t key[] = {2, 3, 0, 1, 4}, key_fp8[] = {2, 3, 1, 4, 0, 5};
+    return tir_layout_permute_rows(l, mla_weights_fp8(s) ? key_fp8 : key);
+}
+
+/* Columns of a panel as the product has them: 16 bytes of a lane side by side. */
+static struct tir_contraction panel_order(const struct mla *s)
+{
+    return mla_weights_fp8(s) ? tir_contract_instruction(product(s), false, PANEL)
+                              : tir_contract_rows(product(s), PANEL, 16 / s->kq_bytes);
 }
 
 static void add_panels(struct mla *s)
 {
-    const struct tir_contraction k = tir_contract_rows(product(s), PANEL, 16 / s->kq_bytes);
+    const struct tir_contraction k = panel_order(s);
     const struct tir_layout q = tir_mma_right(product(s), s->d.columns, &k, columns_of(s));
     for (unsigned first = 0; first < s->d.k.width; first += PANEL)
         s->panel[s->n_panels++] = (struct panel){
             .first = first,
             .width = PANEL,
-            .product = s->d.pv,
+            .product = keys_product(s),
             .k = k,
             .q = tir_tile(s->d.b.f, s->kq_dtype, s->d.columns, PANEL, &q),
         };
@@ -89,12 +112,27 @@ void mla_alone_choose_layouts(struct mla *s)
 {
     struct decode *const d = &s->d;
     const struct tir_waves waves = columns_of(s);
-    const struct tir_layout plain = tir_mma_result(product(s), KEYS, d->columns, waves);
-    const struct tir_layout scores = with_keys(&plain);
+    const struct tir_layout plain = tir_mma_result(product(s), d->keys, d->columns, waves);
+    const struct tir_layout scores = with_keys(s, &plain);
     const struct tir_layout o = tir_mma_result(product(s), d->value.width, d->columns, waves);
     add_panels(s);
-    d->scores = tir_tile(d->b.f, TIR_F32, KEYS, d->columns, &scores);
+    d->scores = tir_tile(d->b.f, TIR_F32, d->keys, d->columns, &scores);
     d->output = tir_tile(d->b.f, TIR_F32, d->value.width, d->columns, &o);
+}
+
+/* Keys of fp8 in LDS. A wave loads two rows of the latent at once, and 16 of the rotated key. 16
+ * bytes of padding tell loads of the former apart; two bits of a row's number choose the chunk of
+ * the latter. No chunk leaves its panel. */
+static struct tir_layout block_map(const struct mla *s, unsigned keys, unsigned width)
+{
+    enum { CHUNK = 16 };
+    if (!mla_weights_fp8(s))
+        return att_lds_rows(s->d.m, keys, width, s->kq_bytes);
+    if (width < LATENT)
+        return att_lds_swizzled(keys, width, CHUNK, 2, 2);
+    struct tir_layout map = tir_row_major(keys, width);
+    tir_map_pad(&map, CHUNK << s->d.m->lane_bits, CHUNK);
+    return map;
 }
 
 void mla_alone_take_lds(struct mla *s)
@@ -103,7 +141,7 @@ void mla_alone_take_lds(struct mla *s)
     s->buffers = BLOCKS;
     for (unsigned i = 0; i < s->n_parts; i++) {
         struct part *const p = &s->part[i];
-        p->lds = att_lds_rows(d->m, KEYS, p->width, s->kq_bytes);
+        p->lds = block_map(s, d->keys, p->width);
         p->bytes = (att_lds_bytes(&p->lds, s->kq_bytes) + 15) & ~15u;
         p->buffer = tir_lds_buffer(&d->b, BLOCKS * p->bytes, 16);
     }
@@ -119,11 +157,17 @@ static struct tir_value place_of(struct mla *s, const struct part *p, struct tir
 }
 
 /* Keys of a block that are certain to lie in one page. */
-static unsigned run_of(const struct att_variant *v) { return v->page_size % KEYS ? RUN : KEYS; }
+static unsigned run_of(const struct mla *s)
+{
+    unsigned keys = s->d.keys;
+    while ((unsigned)s->d.v->page_size % keys)
+        keys /= 2;
+    return keys;
+}
 
 static struct tir_value key_of_run(struct mla *s, struct tir_value block, unsigned run)
 {
-    return att_plus(&s->d.b, mla_first_key(s, block), (int)(run * run_of(s->d.v)));
+    return att_plus(&s->d.b, mla_first_key(s, block), (int)(run * run_of(s)));
 }
 
 /* A run behind the last key has its page. */
@@ -143,7 +187,7 @@ static struct tir_view rows_of(struct mla *s, struct tir_value key, struct tir_v
     const struct tir_value stride = tir_convert(b, c->token_stride, TIR_I32);
     const struct tir_value at = tir_add(b, tir_mul(b, tir_zext(b, page, TIR_I64), c->page_stride),
                                         tir_mul(b, tir_zext(b, inside, TIR_I64), c->token_stride));
-    const struct tir_value most = tir_i32(b, (int)run_of(s->d.v));
+    const struct tir_value most = tir_i32(b, (int)run_of(s));
     const struct tir_value there = tir_min(b, tir_sub(b, s->d.item.end_key, key), most);
     return att_view(b, tir_add(b, c->base, at), there, tir_materialize(b, stride),
                     (int)(s->d.k.width * s->kq_bytes), 0);
@@ -152,17 +196,17 @@ static struct tir_view rows_of(struct mla *s, struct tir_value key, struct tir_v
 static void copy_run(struct mla *s, struct tir_value block, unsigned run, struct tir_value page)
 {
     struct tir_builder *const b = &s->d.b;
-    const unsigned keys = run_of(s->d.v);
+    const unsigned keys = run_of(s);
     const struct tir_view rows = rows_of(s, key_of_run(s, block, run), page);
     /* The map says which lane copies what. */
-    const struct tir_layout any = tir_mma_left(product(s), KEYS, &s->panel->k, columns_of(s));
+    const struct tir_layout any = tir_mma_left(product(s), s->d.keys, &s->panel->k, columns_of(s));
     for (unsigned i = 0; i < s->n_parts; i++) {
         const struct part *const p = &s->part[i];
         const struct tir_view v = {rows.rsrc, rows.row_stride,
                                    tir_i32(b, (int)(p->first * s->kq_bytes))};
         const unsigned before = tir_lds_address(&p->lds, run * keys * p->width, s->kq_bytes);
-        const struct tir_layout map = att_lds_rows(s->d.m, keys, p->width, s->kq_bytes);
-        struct tir_type t = tir_tile(b->f, s->kq_dtype, KEYS, PANEL, &any);
+        const struct tir_layout map = block_map(s, keys, p->width);
+        struct tir_type t = tir_tile(b->f, s->kq_dtype, s->d.keys, PANEL, &any);
         t.rows = (uint16_t)keys;
         t.cols = (uint16_t)p->width;
         tir_copy_to_lds(b, GROUP, v, tir_i32(b, 0), att_plus(b, place_of(s, p, block), (int)before),
@@ -173,8 +217,8 @@ static void copy_run(struct mla *s, struct tir_value block, unsigned run, struct
 static void fetch_keys(void *family, struct att_block *block)
 {
     struct mla *const s = family;
-    const unsigned runs = KEYS / run_of(s->d.v);
-    struct tir_value page[KEYS / RUN];
+    const unsigned runs = s->d.keys / run_of(s);
+    struct tir_value page[MOST_KEYS / RUN];
     at(s, A_PAGES, M2);
     for (unsigned i = 0; i < runs; i++)
         page[i] = page_of(s, key_of_run(s, block->index, i));
@@ -190,9 +234,9 @@ static struct tir_value read_panel(struct mla *s, struct tir_value block, const 
 {
     struct tir_builder *const b = &s->d.b;
     const struct part *const p = n->first < s->part->width ? s->part : s->part + 1;
-    const struct tir_layout plain = tir_mma_left(product(s), KEYS, &n->k, columns_of(s));
-    const struct tir_layout l = with_keys(&plain);
-    const struct tir_type t = tir_tile(b->f, s->kq_dtype, KEYS, n->width, &l);
+    const struct tir_layout plain = tir_mma_left(product(s), s->d.keys, &n->k, columns_of(s));
+    const struct tir_layout l = with_keys(s, &plain);
+    const struct tir_type t = tir_tile(b->f, s->kq_dtype, s->d.keys, n->width, &l);
     const struct tir_value from =
         att_plus(b, place_of(s, p, block), (int)((n->first - p->first) * s->kq_bytes));
     return tir_tile_lds_load(b, from, t, &p->lds);
@@ -210,7 +254,7 @@ static struct tir_value scores(void *family, const struct att_block *block)
     at(s, A_SCORES, C1);
     struct tir_value x = tir_splat(b, tir_f32(b, 0.0f), s->d.scores);
     for (unsigned i = 0; i < s->n_panels; i++)
-        x = tir_mma(b, s->d.pv, k[i], tir_transpose(b, s->q[i]), x);
+        x = tir_mma(b, s->panel[i].product, k[i], tir_transpose(b, s->q[i]), x);
     return tir_named(b, "s", x);
 }
 
@@ -226,12 +270,14 @@ static struct tir_value read_columns(struct mla *s, struct tir_value from, unsig
                                      unsigned width)
 {
     struct tir_builder *const b = &s->d.b;
-    const struct tir_layout half = tir_layout_half(tir_layout_of(b->f, s->d.scores));
-    const struct tir_contraction k = tir_contract_acc(&half, tir_bits(product(s)->n));
+    struct tir_layout keys = *tir_layout_of(b->f, s->d.scores);
+    if (together(s) < s->d.keys)
+        keys = tir_layout_half(&keys);
+    const struct tir_contraction k = tir_contract_acc(&keys, tir_bits(product(s)->n));
     const struct tir_layout a = tir_mma_left(product(s), width, &k, columns_of(s));
     const struct tir_layout l = tir_layout_transpose(&a);
-    const struct tir_type t = tir_tile(b->f, s->kq_dtype, TOGETHER, width, &l);
-    const struct tir_layout map = att_lds_rows(s->d.m, TOGETHER, s->part->width, s->kq_bytes);
+    const struct tir_type t = tir_tile(b->f, s->kq_dtype, together(s), width, &l);
+    const struct tir_layout map = block_map(s, together(s), s->part->width);
     return tir_transpose(
         b, tir_tile_lds_load(b, att_plus(b, from, (int)(first * s->kq_bytes)), t, &map));
 }
@@ -242,7 +288,7 @@ static struct tir_value part_of_values(void *family, const struct att_block *blo
 {
     struct mla *const s = family;
     const struct part *const p = s->part;
-    const unsigned before = tir_lds_address(&p->lds, part * TOGETHER * p->width, s->kq_bytes);
+    const unsigned before = tir_lds_address(&p->lds, part * together(s) * p->width, s->kq_bytes);
     at(s, A_VALUES, part ? C2 : C1);
     struct tir_value from = att_plus(&s->d.b, place_of(s, p, block->index), (int)before);
     if (part)
@@ -279,7 +325,110 @@ void mla_alone_attention(struct mla *s)
     a->source = &source;
     a->steps = steps;
     a->in_agprs = true;
-    a->value_parts = KEYS / TOGETHER;
+    a->value_parts = (uint8_t)(s->d.keys / together(s));
+}
+
+/* ---- Weights of fp8 ----
+ *
+ * They are rounded relative to the largest of their own block: p = 2^(s - e), e an integer for
+ * which the largest p of a column is in (2^7.75, 2^8.75], the top of fp8's range. The instruction
+ * multiplies them with 2^(e - m), m being what O and l of the column are relative to. So m need not
+ * follow the maximum closely, whose growth would have the 256 registers of O rescaled in a third of
+ * the blocks: it follows where an e is more than GROWTH above it, as f32 has the range for, and
+ * behind the first block that is rare.
+ */
+enum { BIAS = 127, GROWTH = 24 };
+
+static struct tir_value exponent_of(struct mla *s, struct tir_value x)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct att_softmax *const softmax = &s->softmax;
+    const struct tir_value top = tir_col_max(b, x);
+    const struct tir_value exponent = tir_splat(b, softmax->exponent, softmax->vector);
+    const struct tir_value e =
+        tir_ceil(b, tir_fma(b, top, exponent, tir_float_like(b, top, -softmax->room)));
+    return tir_named(b, "e", tir_max(b, e, att_softmax_lowest(b, softmax)));
+}
+
+/* O and l are relative to the largest e, where one has outgrown m. Before the first key there is
+ * nothing of them to follow. */
+static void follow(struct mla *s, struct tir_value e, struct tir_value carried[ATT_N_CARRY])
+{
+    struct tir_builder *const b = &s->d.b;
+    struct tir_type types[ATT_N_CARRY];
+    for (int i = 0; i < ATT_N_CARRY; i++)
+        types[i] = tir_typeof(b->f, carried[i]);
+    const struct tir_value m = carried[ATT_CARRY_M], above = tir_sub(b, e, m);
+    const struct tir_value grown =
+        tir_any(b, tir_cmp_gt(b, above, tir_float_like(b, above, GROWTH)));
+    struct tir_if branch = tir_begin_if(b, grown, true, types, ATT_N_CARRY);
+    const struct tir_value next = tir_max(b, m, e);
+    const struct att_softmax_step step = {
+        .grown = tir_any(b, tir_cmp_gt(b, m, att_softmax_lowest(b, &s->softmax))),
+        .alpha = tir_exp2(b, tir_sub(b, m, next))};
+    struct tir_value followed[ATT_N_CARRY] = {
+        [ATT_CARRY_M] = next,
+        [ATT_CARRY_L] = carried[ATT_CARRY_L],
+        [ATT_CARRY_O] = carried[ATT_CARRY_O],
+    };
+    att_softmax_rescale(b, &step, &followed[ATT_CARRY_O], &followed[ATT_CARRY_L]);
+    tir_else(b, &branch, followed);
+    tir_end_if(b, &branch, carried);
+}
+
+/* 2^(e - m) as a byte of the product's, a column's for each 32 keys of the weights; what is less
+ * than 2^-BIAS is as good as nothing. The lowest byte of 2^23 and a byte is that one. */
+static struct tir_value scales_of(struct mla *s, struct tir_value e, struct tir_value m,
+                                  struct tir_value weights)
+{
+    enum { ONES = 1 << 23 };
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_type t = tir_typeof(b->f, weights);
+    const struct tir_layout right = tir_layout_transpose(tir_layout_of(b->f, t));
+    struct tir_layout l;
+    const bool fits = tir_mma_scales(product(s), true, &right, &l);
+    assert(fits);
+    (void)fits;
+    l = tir_layout_transpose(&l);
+    const struct tir_value power = tir_max(b, tir_sub(b, e, m), tir_float_like(b, e, -BIAS));
+    const struct tir_value word = tir_add(b, power, tir_float_like(b, e, ONES + BIAS));
+    struct tir_type bits = tir_typeof(b->f, word);
+    bits.dtype = TIR_I32;
+    return tir_broadcast(b, tir_convert(b, tir_bitcast(b, word, bits), TIR_I8),
+                         tir_tile(b->f, TIR_I8, s->d.keys / TIR_MX_BLOCK, s->d.columns, &l));
+}
+
+static void visit_fp8(struct mla *s, struct att_block block, struct tir_value carried[ATT_N_CARRY])
+{
+    struct tir_builder *const b = &s->d.b;
+    struct tir_value *const l = &carried[ATT_CARRY_L], *const o = &carried[ATT_CARRY_O];
+    fetch_keys(s, &block);
+    const struct tir_value x = att_attention_modify(&s->d.attention, scores(s, &block), &block);
+    at(s, A_SCORES, C2);
+    const struct tir_value e = exponent_of(s, x);
+    const struct tir_value p = tir_exp2(b, att_softmax_exponent(b, &s->softmax, x, e));
+    at(s, A_VALUES, M1);
+    follow(s, e, carried);
+    const struct tir_value m = carried[ATT_CARRY_M];
+    await_values(s);
+    at(s, A_VALUES, C1);
+    const struct tir_value weights = tir_convert_in_range(b, tir_named(b, "p", p), TIR_FP8);
+    const struct tir_value scales = scales_of(s, e, m, weights);
+    const struct tir_value sum = tir_col_fold_sum(b, tir_convert(b, weights, TIR_F32));
+    const struct tir_value scale = tir_exp2(b, tir_sub(b, e, m));
+    *l = tir_named(b, "l", tir_fma(b, sum, tir_broadcast(b, scale, tir_typeof(b->f, *l)), *l));
+    const struct tir_value c = part_of_values(s, &block, 0);
+    at(s, A_VALUES, C2);
+    *o = tir_named(b, "o",
+                   tir_mma_scaled_in_agprs(b, s->scaled, c, weights, *o, tir_i32(b, BIAS), scales));
+}
+
+void mla_alone_visit(struct mla *s, struct att_block block, struct tir_value carried[ATT_N_CARRY])
+{
+    if (mla_weights_fp8(s))
+        visit_fp8(s, block, carried);
+    else
+        att_attention_visit(&s->d.attention, block, carried);
 }
 
 void mla_alone_schedule(struct tir_schedule *s)
