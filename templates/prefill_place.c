@@ -154,8 +154,11 @@ void prefill_place_attention(struct prefill *p)
         p->steps[ATT_STEP_MAXIMUM] = p->steps[ATT_STEP_EXPONENT];
     if (prefill_votes_late(p))
         p->steps[ATT_STEP_RESCALE] = at(p, (struct att_place){VALUES, EDGE});
-    /* Not where it is work enough to hide the way of V. */
-    if (p->tile->late_maximum && !att_scales_scores(p->v) && p->v->mask != ATT_MASK_CUSTOM)
+    /* Not where it is work enough to hide the way of V, nor where M2 is longer than the other
+     * group's C1: V is read before the mask's branch there. */
+    const bool long_m2 = prefill_votes_late(p) && p->sum_rows;
+    const bool short_mask = !att_scales_scores(p->v) && p->v->mask != ATT_MASK_CUSTOM;
+    if (p->tile->late_maximum && short_mask && !long_m2)
         p->steps[ATT_STEP_MODIFY].phase = EDGE;
 }
 
