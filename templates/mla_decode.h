@@ -203,6 +203,12 @@ void mla_visit(struct mla *s, struct att_block block, struct tir_value carried[A
 
 /* mla_decode_scaled.c */
 
+/* The bias of e8m0, and the powers of two by which weights may outgrow what O and l are relative
+ * to. */
+enum { MLA_SCALE_BIAS = 127, MLA_GROWTH = 24 };
+
+/** Finds the least integer e for each column of the scores x with which 2^(s - e) fits fp8. */
+struct tir_value mla_scale_exponent(struct mla *s, struct tir_value x);
 /** O and l gain what weights with scales of scores x of a block say. */
 void mla_use_scaled_weights(struct mla *s, struct tir_value x, struct tir_value block,
                             struct tir_value carried[ATT_N_CARRY]);

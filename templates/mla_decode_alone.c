@@ -334,21 +334,9 @@ void mla_alone_attention(struct mla *s)
  * which the largest p of a column is in (2^7.75, 2^8.75], the top of fp8's range. The instruction
  * multiplies them with 2^(e - m), m being what O and l of the column are relative to. So m need not
  * follow the maximum closely, whose growth would have the 256 registers of O rescaled in a third of
- * the blocks: it follows where an e is more than GROWTH above it, as f32 has the range for, and
+ * the blocks: it follows where an e is more than MLA_GROWTH above it, as f32 has the range for, and
  * behind the first block that is rare.
  */
-enum { BIAS = 127, GROWTH = 24 };
-
-static struct tir_value exponent_of(struct mla *s, struct tir_value x)
-{
-    struct tir_builder *const b = &s->d.b;
-    const struct att_softmax *const softmax = &s->softmax;
-    const struct tir_value top = tir_col_max(b, x);
-    const struct tir_value exponent = tir_splat(b, softmax->exponent, softmax->vector);
-    const struct tir_value e =
-        tir_ceil(b, tir_fma(b, top, exponent, tir_float_like(b, top, -softmax->room)));
-    return tir_named(b, "e", tir_max(b, e, att_softmax_lowest(b, softmax)));
-}
 
 /* O and l are relative to the largest e, where one has outgrown m. Before the first key there is
  * nothing of them to follow. */
@@ -360,7 +348,7 @@ static void follow(struct mla *s, struct tir_value e, struct tir_value carried[A
         types[i] = tir_typeof(b->f, carried[i]);
     const struct tir_value m = carried[ATT_CARRY_M], above = tir_sub(b, e, m);
     const struct tir_value grown =
-        tir_any(b, tir_cmp_gt(b, above, tir_float_like(b, above, GROWTH)));
+        tir_any(b, tir_cmp_gt(b, above, tir_float_like(b, above, MLA_GROWTH)));
     struct tir_if branch = tir_begin_if(b, grown, true, types, ATT_N_CARRY);
     const struct tir_value next = tir_max(b, m, e);
     const struct att_softmax_step step = {
@@ -377,7 +365,7 @@ static void follow(struct mla *s, struct tir_value e, struct tir_value carried[A
 }
 
 /* 2^(e - m) as a byte of the product's, a column's for each 32 keys of the weights; what is less
- * than 2^-BIAS is as good as nothing. The lowest byte of 2^23 and a byte is that one. */
+ * than 2^-MLA_SCALE_BIAS is as good as nothing. The lowest byte of 2^23 and a byte is that one. */
 static struct tir_value scales_of(struct mla *s, struct tir_value e, struct tir_value m,
                                   struct tir_value weights)
 {
@@ -390,8 +378,9 @@ static struct tir_value scales_of(struct mla *s, struct tir_value e, struct tir_
     assert(fits);
     (void)fits;
     l = tir_layout_transpose(&l);
-    const struct tir_value power = tir_max(b, tir_sub(b, e, m), tir_float_like(b, e, -BIAS));
-    const struct tir_value word = tir_add(b, power, tir_float_like(b, e, ONES + BIAS));
+    const struct tir_value power =
+        tir_max(b, tir_sub(b, e, m), tir_float_like(b, e, -MLA_SCALE_BIAS));
+    const struct tir_value word = tir_add(b, power, tir_float_like(b, e, ONES + MLA_SCALE_BIAS));
     struct tir_type bits = tir_typeof(b->f, word);
     bits.dtype = TIR_I32;
     return tir_broadcast(b, tir_convert(b, tir_bitcast(b, word, bits), TIR_I8),
@@ -405,7 +394,9 @@ static void visit_fp8(struct mla *s, struct att_block block, struct tir_value ca
     fetch_keys(s, &block);
     const struct tir_value x = att_attention_modify(&s->d.attention, scores(s, &block), &block);
     at(s, A_SCORES, C2);
-    const struct tir_value e = exponent_of(s, x);
+    const struct tir_value own = mla_scale_exponent(s, x);
+    const struct tir_value e =
+        tir_named(b, "e", tir_max(b, own, att_softmax_lowest(b, &s->softmax)));
     const struct tir_value p = tir_exp2(b, att_softmax_exponent(b, &s->softmax, x, e));
     at(s, A_VALUES, M1);
     follow(s, e, carried);
@@ -419,8 +410,9 @@ static void visit_fp8(struct mla *s, struct att_block block, struct tir_value ca
     *l = tir_named(b, "l", tir_fma(b, sum, tir_broadcast(b, scale, tir_typeof(b->f, *l)), *l));
     const struct tir_value c = part_of_values(s, &block, 0);
     at(s, A_VALUES, C2);
-    *o = tir_named(b, "o",
-                   tir_mma_scaled_in_agprs(b, s->scaled, c, weights, *o, tir_i32(b, BIAS), scales));
+    *o = tir_named(
+        b, "o",
+        tir_mma_scaled_in_agprs(b, s->scaled, c, weights, *o, tir_i32(b, MLA_SCALE_BIAS), scales));
 }
 
 void mla_alone_visit(struct mla *s, struct att_block block, struct tir_value carried[ATT_N_CARRY])

@@ -7,29 +7,32 @@
  * for which the largest p of a column is in (2^7.75, 2^8.75], the top of fp8's range. The
  * instruction multiplies them with 2^(e - m), m being what O and l of the column are relative to.
  * So roundings do not depend on m, which all waves have to agree about: it follows where an e is
- * more than GROWTH above it, as f32 has the range for, and that is rare behind the first keys.
+ * more than MLA_GROWTH above it, as f32 has the range for, and that is rare behind the first keys.
  */
 #include "templates/mla_decode.h"
 #include "templates/scalar.h"
 
 enum {
-    BIAS = 127,
-    GROWTH = 24,
-    /* P's bytes are those of 2^(e - m - GROWTH), whose highest bit then says that e is too high; c
-     * has the scale 2^GROWTH. */
-    BYTE = BIAS - GROWTH,
+    /* P's bytes are those of 2^(e - m - MLA_GROWTH), whose highest bit then says that e is too
+     * high; c has the scale 2^MLA_GROWTH. */
+    BYTE = MLA_SCALE_BIAS - MLA_GROWTH,
     MOST_BYTE = 255
 };
 
-/* Finds e for the scores x of a wave's own keys. It is no less than a byte can say. */
-static struct tir_value own_exponent(struct mla *s, struct tir_value x, struct tir_value m)
+struct tir_value mla_scale_exponent(struct mla *s, struct tir_value x)
 {
     struct tir_builder *const b = &s->d.b;
     const struct att_softmax *const softmax = &s->softmax;
     const struct tir_value top = tir_col_max(b, x);
     const struct tir_value exponent = tir_splat(b, softmax->exponent, softmax->vector);
-    const struct tir_value e =
-        tir_ceil(b, tir_fma(b, top, exponent, tir_float_like(b, top, -softmax->room)));
+    return tir_ceil(b, tir_fma(b, top, exponent, tir_float_like(b, top, -softmax->room)));
+}
+
+/* Finds e for the scores x of a wave's own keys. It is no less than a byte can say. */
+static struct tir_value own_exponent(struct mla *s, struct tir_value x, struct tir_value m)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_value e = mla_scale_exponent(s, x);
     return tir_max(b, e, tir_sub(b, m, tir_float_like(b, m, BYTE)));
 }
 
@@ -111,6 +114,7 @@ void mla_use_scaled_weights(struct mla *s, struct tir_value x, struct tir_value 
         mla_set_stage(s, LATE, SOFTMAX);
     const struct tir_value c = mla_read_values(s, block), weights = mla_load_weights(s, block);
     *o = tir_named(b, "o",
-                   tir_mma_scaled(b, s->scaled, c, weights, *o, tir_i32(b, BIAS + GROWTH),
+                   tir_mma_scaled(b, s->scaled, c, weights, *o,
+                                  tir_i32(b, MLA_SCALE_BIAS + MLA_GROWTH),
                                   mla_load_scales(s, block)));
 }
