@@ -494,15 +494,21 @@ static struct tir_value small_numbers(struct tir_builder *b, struct tir_type t)
     return tir_convert(b, tir_convert(b, bits, TIR_F32), TIR_BF16);
 }
 
-static void pairs_of_rows_are_added_in_f32(void **state)
+/* ROWS x COLS of bf16: a lane has all rows of a column. */
+static struct tir_type rows_in_registers(struct program *p)
 {
-    (void)state;
-    struct program p = begin();
     struct tir_spread s = tir_spread(&test_machine, 1);
     tir_spread_rows(&s, TIR_REGS, 4);
     tir_spread_cols(&s, TIR_LANES, 6);
     const struct tir_layout l = tir_spread_layout(&s);
-    const struct tir_type t = tir_tile(p.f, TIR_BF16, ROWS, COLS, &l);
+    return tir_tile(p->f, TIR_BF16, ROWS, COLS, &l);
+}
+
+static void pairs_of_rows_are_added_in_f32(void **state)
+{
+    (void)state;
+    struct program p = begin();
+    const struct tir_type t = rows_in_registers(&p);
     const struct tir_value rows = small_numbers(&p.b, t);
     const struct tir_value first = tir_col_fold_sum(&p.b, tir_convert(&p.b, rows, TIR_F32));
     keep(&p, tir_col_fold_dot(&p.b, rows, first));
@@ -521,11 +527,7 @@ static void largest_of_rows_are_found_two_at_a_time(void **state)
 {
     (void)state;
     struct program p = begin();
-    struct tir_spread s = tir_spread(&test_machine, 1);
-    tir_spread_rows(&s, TIR_REGS, 4);
-    tir_spread_cols(&s, TIR_LANES, 6);
-    const struct tir_layout l = tir_spread_layout(&s);
-    const struct tir_type t = tir_tile(p.f, TIR_BF16, ROWS, COLS, &l);
+    const struct tir_type t = rows_in_registers(&p);
     const struct tir_value top = tir_col_fold_top(&p.b, small_numbers(&p.b, t));
     keep(&p, top);
     both_levels_agree(&p, in, out);
