@@ -6,10 +6,10 @@
  * same keys at the same time, and one of them loads what the others find in the L2. Nor need keys
  * be split for passes to fill the device.
  */
+#include "ir/bits.h"
+#include "templates/grid.h"
 #include "templates/mla_decode.h"
 #include "templates/scalar.h"
-
-enum { XCDS = 8 };
 
 /* Workgroups that add up parts are counted, one for each part. */
 unsigned mla_sharers(const struct mla *s)
@@ -20,19 +20,20 @@ unsigned mla_sharers(const struct mla *s)
     return shared ? (rows + s->d.columns - 1) / s->d.columns : 1;
 }
 
-/* Workgroups of an XCD are XCDS apart. So are those of a list; those of lists that are left over
- * are neighbours. */
+/* Workgroups of an XCD are ATT_XCDS apart. So are those of a list; those of lists that are left
+ * over are neighbours. */
 static struct tir_value find_list(struct mla *s, int n, struct tir_value *pass)
 {
     struct tir_builder *const b = &s->d.b;
     const struct tir_value own = tir_block_id(b, 0), all = tir_arg(b, ARG_WORKGROUPS, TIR_I32);
-    const struct tir_value even = tir_and(b, all, tir_i32(b, -XCDS)), by = tir_i32(b, n);
+    const struct tir_value even = tir_and(b, all, tir_i32(b, -ATT_XCDS)), by = tir_i32(b, n);
     const struct tir_value rest = tir_sub(b, own, att_times(b, even, n));
     const struct tir_value apart = tir_cmp_lt(b, rest, tir_i32(b, 0));
-    const struct tir_value number = tir_select(b, apart, tir_shr(b, own, tir_i32(b, 3)), rest);
+    const struct tir_value number =
+        tir_select(b, apart, tir_shr(b, own, tir_i32(b, (int)tir_bits(ATT_XCDS))), rest);
     const struct tir_value list = tir_div(b, number, by);
     const struct tir_value first =
-        tir_add(b, att_times(b, list, XCDS), tir_and(b, own, tir_i32(b, XCDS - 1)));
+        tir_add(b, att_times(b, list, ATT_XCDS), tir_and(b, own, tir_i32(b, ATT_XCDS - 1)));
     *pass = tir_sub(b, number, att_times(b, list, n));
     return tir_select(b, apart, first, tir_add(b, even, list));
 }
