@@ -334,7 +334,7 @@ class Forms:
                            self.back(weight), 1e-6)
         support.close(self.back(kept), want, self.ROPE)
         np.testing.assert_array_equal(self.back(qkv), packed)
-        self.refused("AITER gives back its bytes", call, rows, rows, np.uint8)
+        self.refused("outputs get what the cache gets, fp8", call, rows, rows, np.uint8)
 
     # ---- What is not served
 

@@ -34,7 +34,7 @@ from attn.aiter._mla import (_fused_qk_rmsnorm, concat_and_cache_mla, csr_to_den
                              get_meta_param,
                              get_mla_metadata_info_v1, get_mla_metadata_v1, get_ps_metadata_info_v1,
                              get_ps_metadata_v1, mla_decode_fwd, mla_gluon, mla_prefill_fwd,
-                             mla_prefill_ps_asm_fwd, mla_reduce_v1)
+                             mla_prefill_ps_asm_fwd, mla_reduce_v1, unified_attention_sparse_mla)
 from attn.aiter._paged import (flash_attn_func, get_recommended_splits, paged_attention_common,
                                paged_attention_ragged, paged_attention_rocm, paged_attention_v1)
 from attn.aiter._product import (

@@ -35,16 +35,23 @@ def numbers(scale, cap, mask, left, right):
 
 
 def alibi_of(call, slopes, mask="none", lse=False, sinks=None):
-    """The hook for ALiBi slopes, [query heads] of float32: "alibi", of examples/hooks/alibi.c. A
+    """The hook for ALiBi slopes, [query heads] of float32 or rows of them that are one: "alibi", of examples/hooks/alibi.c. A
     bias is -slope * |query's own key - key|, as AITER's documentation has it. With a causal mask some
     of its kernels add slope * key: the same output, but an LSE and shares of sinks of their own."""
     if slopes is None:
         return None
-    if slopes.ndim != 1 or c.dtype(slopes) != "f32":
-        raise NotServed(call, "alibi_slopes: float32 [heads] is served, the same for each sequence")
+    rows = slopes.shape[0] > 1 and c.strides(slopes)[0] != 0 if slopes.ndim == 2 else slopes.ndim != 1
+    if rows or c.dtype(slopes) != "f32":
+        raise NotServed(call, "alibi_slopes: float32 [heads] is served, the same for each sequence: a hook does not know "
+                        "of which one a score is")
     c.refuse(call, alibi_slopes=(mask == "causal" and (lse or sinks is not None), "beside an LSE or sinks and a causal "
                                  "mask: AITER's kernels have two of them"))
     return "alibi"
+
+
+def slopes_at(op, slopes):
+    """hook_arg of slopes that alibi_of() takes."""
+    return c.pointer(op, slopes[0] if slopes.ndim == 2 else slopes)
 
 
 def made_of(call, q, q_descale, out):
@@ -191,7 +198,7 @@ def prefill(s, desc, q, head_dim_v, cu_seqlens_q, max_seqlen_q, max_seqlen_k, ou
             keys, more, slopes=None, lse=None):
     op = s.op("prefill", **desc)
     if slopes is not None:
-        more = dict(more, hook_arg=c.pointer(op, slopes))
+        more = dict(more, hook_arg=slopes_at(op, slopes))
     if out is None:
         out = c.rows(q, (q.shape[0], q.shape[1], head_dim_v), desc["dtype"])
     if return_lse and lse is None:
@@ -348,7 +355,7 @@ def unified_attention(q, k, v, out, cu_seqlens_q, max_seqlen_q, seqused_k, max_s
         desc["logits"] = logits
         if s.has("decode", **desc):
             if alibi_slopes is not None:
-                more["hook_arg"] = c.pointer(s.op("decode", **desc), alibi_slopes)
+                more["hook_arg"] = slopes_at(s.op("decode", **desc), alibi_slopes)
             _split.launch(s, "decode", desc, dict(
                 keys, q=q, out=out, sinks=sinks, qo_indptr=cu_seqlens_q,
                 q_scale=scales.get("q_descale"), **more), batch, longest=int(max_seqlen_k))

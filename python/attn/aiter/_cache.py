@@ -248,14 +248,37 @@ def fused_qk_norm_rope_cache_pts_quant_shuffle(qkv, qw, kw, cos_sin, positions, 
     cache = c.Cache(call, k_cache, v_cache, c.dtype(qkv), *scales, shuffled=bool(use_shuffle_layout), kinds=("tensor",))
     if cache.page != block_size:
         raise NotServed(call, f"block_size is {block_size}, the cache has pages of {cache.page}")
-    outs, some = {}, return_kv and (k_out is not None or v_out is not None)
-    c.refuse(call, return_kv=(some and cache.desc.dtype is not None, "with a cache of fp8 AITER gives back its bytes"))
-    if some:  # one of them alone, too: v stays as it is, k is written elsewhere
-        kept = c.new_like(k) if k_out is None else heads_of(k_out, num_heads_k, head_size)[:num_tokens]
-        outs = {"k_out": kept, "keep": True,
-                "v_out": None if v_out is None else heads_of(v_out, num_heads_v, head_size)[:num_tokens]}
+    outs = {}
+    given = [None if x is None or not return_kv else heads_of(x, n, head_size)[:num_tokens] for x, n in (
+        (k_out, num_heads_k), (v_out, num_heads_v))]
+    stored, some = cache.desc.dtype, any(x is not None for x in given)
+    c.refuse(call, return_kv=(any(x is not None and c.dtype(x) != (stored or c.dtype(qkv)) for x in given),
+                              f"outputs get what the cache gets, {stored or c.dtype(qkv)}"))
+    if some and stored is None:  # one of them alone, too: v stays as it is, k is written elsewhere
+        outs = {"k_out": c.new_like(k) if given[0] is None else given[0], "keep": True, "v_out": given[1]}
     rope(call, s, q, k, v, cache, slot_mapping, positions, cos_sin, is_neox_style, "rms", (qw, kw), eps,
          q_out=heads_of(q_out, num_heads_q, head_size)[:num_tokens], rotary_dim=rotary_dim, **outs)
+    if some and stored is not None:
+        bytes_written(cache, slot_mapping[:num_tokens], *given)
+
+
+def bytes_written(cache, slots, k_out, v_out):
+    """Copies the keys and values of tokens out of the slots that they were written to, into k_out and v_out [tokens,
+    heads, D] of the cache's type; a token without a slot is left as it is."""
+    here = slots >= 0
+    at = c.cast(slots * here, "int64")
+    page, token = at // cache.page, at % cache.page
+    for x, out, pages in ((0, k_out, cache.k), (1, v_out, cache.v)):
+        if out is None:
+            continue
+        pages, out = c.bytes_of(pages), c.bytes_of(out)
+        if cache.desc.layout == "nhd":
+            rows = pages[page, token]
+        elif x == 0:
+            rows = pages[page, :, :, token].reshape(out.shape)
+        else:
+            rows = pages[page, :, token // pages.shape[4], :, token % pages.shape[4]]
+        out[...] = c.where(here[:, None, None], rows, out)
 
 
 def fused_qk_rope_reshape_and_cache(q, k, v, key_cache, value_cache, slot_mapping, pos, cos, sin,

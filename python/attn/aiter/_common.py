@@ -32,7 +32,7 @@ class Session:
     def __init__(self, device):
         self.device, self.ops, self.made = device, {}, Made()
         self.missing = set()  # see has()
-        self.lse = {}  # see attn.aiter._mla.remember()
+        self.plans = {}  # see attn.aiter._mla.remember()
         self.splits, self.sizes, self.buffers, self.tickets = {}, {}, {}, {}  # see attn.aiter._split
 
     def op(self, kind, **desc):

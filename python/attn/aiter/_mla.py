@@ -56,9 +56,11 @@ def mla_decode_fwd(q, kv_buffer, o, qo_indptr, kv_indptr, kv_indices, kv_last_pa
                         f"it is {page_size}, kv_buffer has pages of {kv_buffer.shape[1]}"))
     batch = qo_indptr.shape[0] - 1
     starts = kv_indptr[:batch + 1]
-    s, desc, call_args, final = latent_call(
-        call, q, kv_buffer, o, qo_indptr, starts, kv_indices, c.lens_of_pages(starts, kv_last_page_lens, page_size),
-        max_seqlen_q, sm_scale, q_scale, kv_scale, return_lse, causal)
+    lens, topk = c.lens_of_pages(starts, kv_last_page_lens, page_size), None if work_indptr is None else recall(work_indptr)
+    if topk is not None:  # of get_mla_metadata_v1()
+        starts, lens = c.arange(starts, batch + 1) * topk, c.least(lens, topk)
+    s, desc, call_args, final = latent_call(call, q, kv_buffer, o, qo_indptr, starts, kv_indices, lens, max_seqlen_q,
+                                            sm_scale, q_scale, kv_scale, return_lse, causal)
     if cp_world_size != 1 and causal:  # without a mask it is of no account where a key stands
         desc["sharded"] = True
         call_args.update(shards=int(cp_world_size), shard=int(cp_rank), context_lens=c.cast(
@@ -150,6 +152,27 @@ def mla_gluon(q_nope, q_pe, kv_c, o, page_table, seq_info, sm_scale, k_pe=None, 
         call_args["block_table"] = c.cast(page_table[:batch], "int32")
     _split.launch(s, "mla_decode", desc, call_args, batch)
     return o, c.view(lse, batch, q_len, heads) if return_lse else None
+
+
+def unified_attention_sparse_mla(q, kv, out, cu_seqlens_q, max_seqlen_q, seqused_k, max_seqlen_k, softmax_scale,
+                                 topk_indices, block_table, kv_lora_rank):
+    """Each query [tokens, heads, latent + rope] over the slots of its row of topk_indices [tokens, k], page * P + token of
+    kv [pages, P, 1, latent + rope]; -1 is none. Tokens behind the last sequence get 0. What is said of lengths, and
+    block_table, are not looked at."""
+    call, tokens = "unified_attention_sparse_mla", q.shape[0]
+    stored = c.dtype(kv)
+    a.check_q(call, q)
+    c.refuse(call, kv=(stored != c.dtype(q), f"the cache is {stored}, queries are {c.dtype(q)}"),
+             out=(c.dtype(out) != c.dtype(q), f"it is {c.dtype(out)}, queries are {c.dtype(q)}"),
+             kv_lora_rank=(out.shape[2] != kv_lora_rank, f"it is {kv_lora_rank}, out has {out.shape[2]} elements"))
+    s, width = c.session(q), topk_indices.shape[1]
+    desc = {"dtype": c.dtype(q), "q_dtype": None, "head_dim": q.shape[2], "head_dim_v": out.shape[2], "heads": q.shape[1],
+            "q_len": 1, "mask": "causal", "lse": False, "page_table": "blocks", "sparse": "slots",
+            "cache": c.CacheDesc(page_size=kv.shape[1])}
+    lens = c.cast(c.arange(q, tokens) < cu_seqlens_q[-1:], "int32") * width
+    _split.launch(s, "mla_decode", desc, {
+        "q": q, "out": out, "lse": None, "scale": softmax_scale, "k_cache": kv, "kv_lens": lens,
+        "block_table": c.cast(topk_indices, "int32")}, tokens)
 
 
 def same(a, b):
@@ -304,15 +327,18 @@ def get_mla_metadata_v1(seqlens_qo_indptr, seqlens_kv_indptr, kv_last_page_lens,
                         dtype_q_rope=None, dtype_kv_nope=None, dtype_kv_rope=None, dtype_q=None,
                         dtype_kv=None):
     """As get_pa_metadata_v1(), of the lengths that the pages hold; of a rank's share with
-    is_cp_round_robin."""
-    call = "get_mla_metadata_v1"
-    c.refuse(call, topk=(topk >= 0, "lists of slots are planned by their own lengths"),
+    is_cp_round_robin. With topk kv_indices are rows of topk slots, one for each query, of which the first ones count,
+    as many as kv_indptr gives the sequence; intra_batch_mode without fast_mode does not look at it, as AITER's."""
+    call, q_len = "get_mla_metadata_v1", max(max_seqlen_qo, uni_seqlen_qo)
+    rows = topk >= 0 and (fast_mode or not intra_batch_mode)
+    c.refuse(call, topk=(rows and (q_len != 1 or page_size != 1),
+                         f"{q_len} queries of a sequence, in pages of {page_size}: it is for one query and pages of one token"),
              num_heads_k=(num_heads_k != 1, "the latent is one head"))
     batch = (seqlens_kv_indptr if seqlens_qo_indptr is None else seqlens_qo_indptr).shape[0] - 1
     lens = c.lens_of_pages(seqlens_kv_indptr[:batch + 1], kv_last_page_lens, page_size)
-    a.plan(call, seqlens_qo_indptr, lens, num_heads_per_head_k, 1,
-           max(max_seqlen_qo, uni_seqlen_qo), work_indptr, work_info_set, reduce_indptr,
-           reduce_final_map, reduce_partial_map)
+    remember(work_indptr, topk if rows else None)
+    a.plan(call, seqlens_qo_indptr, c.least(lens, topk) if rows else lens, num_heads_per_head_k, 1, q_len, work_indptr,
+           work_info_set, reduce_indptr, reduce_final_map, reduce_partial_map)
 
 
 def decode_update_mla_metadata_v1(seqlens_qo_indptr, seqlens_kv_indptr, kv_last_page_lens,
@@ -336,15 +362,15 @@ def get_ps_metadata_info_v1(batch_size, num_head_k, max_qlen, qlen_granularity=2
     return ((2, u64), (units + 1, i32), ((1, 8), i32), (tiles + 1, i32), ((tiles, 2), i32), (0, i32))
 
 
-def remember(plan, need_lse):
-    """Keeps for a tensor of a plan whether its launches are to write an LSE."""
-    kept, key = a.any_session().lse, id(plan)
-    kept[key] = (weakref.ref(plan, lambda _: kept.pop(key, None)), need_lse)
+def remember(plan, what):
+    """Keeps for a tensor of a plan what its launches have to know: whether they are to write an LSE, or the topk of rows."""
+    kept, key = a.any_session().plans, id(plan)
+    kept[key] = (weakref.ref(plan, lambda _: kept.pop(key, None)), what)
 
 
-def needs_lse(plan):
+def recall(plan):
     """Returns what remember() was told of a tensor, or None of another one."""
-    kept = a.any_session().lse.get(id(plan))
+    kept = a.any_session().plans.get(id(plan))
     return kept[1] if kept and kept[0]() is plan else None
 
 
@@ -381,7 +407,7 @@ def mla_prefill_ps_asm_fwd(Q, K, V, qo_indptr, kv_indptr, kv_page_indices, work_
     desc = a.attention_desc(Q, cache.head_dim_v, cache.kv_heads, "causal" if is_causal else "none",
                             None, 0.0, False, c.dtype(output))
     desc.update(paged=True, cache=cache.desc, page_table="indices", q_dtype="fp8")
-    need, lse, (tokens, heads) = needs_lse(work_indptr), None, Q.shape[:2]
+    need, lse, (tokens, heads) = recall(work_indptr), None, Q.shape[:2]
     if need or (need is None and s.has("prefill", **dict(desc, lse=True))):
         if splitLse is not None and splitLse.shape[0] >= tokens:
             lse = c.transpose(c.view(splitLse[:tokens], tokens, heads))
@@ -400,7 +426,7 @@ def mla_reduce_v1(partial_output, partial_lse, reduce_indptr, reduce_final_map, 
     already, and their LSE is copied."""
     if reduce_partial_map.shape[0] == 0:
         tokens, heads = final_output.shape[:2]
-        if final_lse is not None and needs_lse(reduce_indptr) is not False:
+        if final_lse is not None and recall(reduce_indptr) is not False:
             if partial_lse.shape[0] >= tokens:
                 final_lse[...] = c.view(partial_lse[:tokens], tokens, heads)
             else:

@@ -37,7 +37,7 @@ def one_query(call, out, query, k, v, scale, kv_lens, table, most, slopes, kv_ca
     desc["logits"] = a.alibi_of(call, slopes)
     more = a.numbers(scale, cap, mask, window - 1, 0)
     if slopes is not None:
-        more["hook_arg"] = c.pointer(s.op("decode", **desc), slopes)
+        more["hook_arg"] = a.slopes_at(s.op("decode", **desc), slopes)
     _split.launch(s, "decode", desc, dict(table, q=query, out=out, kv_lens=kv_lens, **cache.tensors(),
                                           **more), batch, most, longest)
     return out

@@ -70,7 +70,8 @@ ROWS = (
     (("fused_qk_norm_rope_cache_quant_shuffle", "fused_qk_norm_rope_cache_pts_quant_shuffle",
       "fused_qk_norm_rope_cache_block_quant_shuffle"), "ATOM, vLLM",
      "in place, or to `q_out`, and `k_out` or `v_out` or both; scales in the host's memory; partial rotation; scales of tokens, of a tensor, or of "
-     "pages that grow; `max_tokens_per_batch` is not looked at", "`return_kv` with a cache of fp8"),
+     "pages that grow; `max_tokens_per_batch` is not looked at. With a cache of fp8 `return_kv` gives its bytes, of tokens with a "
+     "slot, copied out of it", "`return_kv` of another type than the cache has"),
     (("fused_qk_rope_reshape_and_cache",), "ATOM, vLLM",
      "`flash_layout`, or SHUFFLE with values of five dimensions or `[page, head, D, token]`; `cos` and "
      "`sin` are halves of one table, or are joined once; fp8 `q_out`; `k_out` of tokens without a slot is written too",
@@ -85,8 +86,8 @@ ROWS = (
     (("mla_decode_fwd", "get_mla_metadata_info_v1", "get_mla_metadata_v1", "mla_reduce_v1",
       "get_meta_param", "decode_update_mla_metadata_v1"), "ATOM, SGLang, vLLM",
      "any number of heads up to 128, pages of any size, fp8 caches and queries, LSE, lists of slots, contexts "
-     "that ranks share (`cp_world_size`)",
-     "`logit_cap`, `return_logits`, `topk` in the metadata, `cp_world_size` with pages of several tokens"),
+     "that ranks share (`cp_world_size`); `topk` in the metadata, of one query a sequence: lists are rows of so many slots",
+     "`logit_cap`, `return_logits`, `cp_world_size` with pages of several tokens"),
     (("mla_prefill_ps_asm_fwd", "get_ps_metadata_info_v1", "get_ps_metadata_v1"), "ATOM, SGLang, vLLM",
      "fp8 prefill over listed keys, causal or not, on both targets; any number of heads; LSE with `need_lse`, or if "
      "it is not said where the pack has kernels with it, else NaN. The plan has no parts, and `splitData` is not used", "pages of several tokens"),
@@ -95,6 +96,9 @@ ROWS = (
     (("mla_gluon",), "SGLang",
      "both forms of lists, several queries a sequence, fp8 caches, LSE, on both targets",
      "latents and rotated keys in two tensors, `attn_sink`, rows of DeepSeek-V4 (`has_pe=False`)"),
+    (("unified_attention_sparse_mla",), "",
+     "slots in any order, -1 for none, by kernels with `sparse: slots`; pages of any size. A row of -1 alone gives 0",
+     "caches of fp8"),
     (("decode_attention_fwd", "csr_to_dense_block_table"), "ATOM",
      "latent caches of any page, fp8 with a scale, LSE",
      "values that are a tensor of their own, or have a scale of their own, `logit_cap`; `attn_logits` is not used"),
@@ -139,7 +143,7 @@ MISSING = (
     ("pa_decode_bf16_asm", "ATOM", "it is of gfx1250, with fp8 queries"),
     ("deepgemm_fp8_paged_mqa_logits_stage1", "vLLM",
      "scores of each head are not kept: deepgemm_fp8_paged_mqa_logits adds them up"),
-    ("fused_qknorm_idxrqknorm", "ATOM", "the index cache of MiniMax-M3 is not written"),
+    ("fused_qknorm_idxrqknorm", "ATOM, vLLM", "the index cache of MiniMax-M3 is not written"),
     ("concat_and_cache_mla_seg", "ATOM", _PACKED),
     ("fused_qk_rope_concat_and_cache_mla_seg", "ATOM", _PACKED),
     ("cat_and_cache_mla", "ATOM", _SHUFFLED_LATENT),

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Steps of engines as their backends make them: caches whose keys and values lie side by side, selected slots, and outputs
+that are the cache's own bytes."""
+import unittest
+
+import numpy as np
+
+import attn.aiter as aiter
+import support
+import test_aiter as base
+from support import FP8
+from test_aiter import ALIBI, D, GQA, H, HK, P, torch
+
+LATENT = {"head_dim": 576, "head_dim_v": 512, "gqa": "any"}
+ROPE = {"op": "rope_qk_norm_cache", "head_dim": D, "rotary_dim": D, "keep_kv": True, "cos_sin": "same"}
+KERNELS = [
+    {"op": "decode", "head_dim": D, "page_size": "any", "gqa": GQA},
+    {"op": "decode", "head_dim": D, "page_size": "any", "gqa": GQA, "kv_dtype": "fp8", "kv_scale": "tensor"},
+    {"op": "prefill", "head_dim": D, "paged": True, "page_size": "any"},
+    {"op": "prefill", "head_dim": D, "paged": True, "page_size": "any", "kv_dtype": "fp8", "kv_scale": "tensor"},
+    {"op": "prefill", "head_dim": D, "logits": ALIBI},
+    {**ROPE, "rope": "neox"},
+    {**ROPE, "rope": "neox", "kv_dtype": "fp8", "kv_scale": "tensor"},
+    {**ROPE, "rope": "gptj", "norm": "rms", "keep_kv": False, "kv_dtype": "fp8", "kv_scale": "tensor",
+     "kv_layout": ["nhd", "shuffle"]},
+    {"op": "mla_decode", **LATENT, "page_size": "any", "sparse": "slots"},
+    {"op": "mla_decode", **LATENT, "page_size": "any", "page_table": "indices"},
+    {"op": "combine", "head_dim": [D, 512], "partials": "csr"}, {"op": "plan"},
+]
+PLAN = ("work_metadata_ptrs", "work_indptr", "work_info_set", "reduce_indptr", "reduce_final_map", "reduce_partial_map")
+
+
+class Engines:
+    """A subclass says of which library tensors are."""
+
+    rotate, table, ROPE = base.Calls.rotate, base.Calls.table, base.Calls.ROPE
+
+    @classmethod
+    def setUpClass(cls):
+        cls.device = support.device(*KERNELS)
+        aiter.use(device=cls.device)
+
+    def side_by_side(self, pages, dtype):
+        """vLLM's cache [pages, heads, P, 2 D], and its keys and values as [pages, P, heads, D]."""
+        whole = self.t(np.zeros((pages, HK, P, 2 * D), dtype))
+        turned = whole.transpose(1, 2) if self.torch else whole.swapaxes(1, 2)
+        return whole, turned[..., :D], turned[..., D:]
+
+    # ---- vLLM's TRITON_ATTN and ROCM_AITER_UNIFIED_ATTN
+
+    def step(self, dtype, scale):
+        """A prompt of 37 tokens, then two steps of it beside another sequence's prompt: rotation and cache, attention."""
+        whole, keys, values = self.side_by_side(8, dtype)
+        stored, table = dtype == np.uint8, self.table(D, np.float16)
+        one = self.t(np.array(scale, np.float32))
+        angles = self.t(table)
+        cos, sin = angles[:, :D // 2], angles[:, D // 2:]
+        blocks = np.array([[5, 1, 6], [0, 3, 2]], np.int32)
+        seen = [[np.zeros((0, HK, D), np.float16)] * 2 for _ in range(2)]
+        for n, counts in enumerate(((37, 0), (1, 20), (1, 1))):
+            tokens = sum(counts)
+            qkv = support.random((tokens, (H + 2 * HK) * D), n)
+            q, k, v = (x.reshape(tokens, -1, D) for x in np.split(qkv, [H * D, (H + HK) * D], 1))
+            lens = np.array([len(a[0]) + c for a, c in zip(seen, counts)])
+            at = np.concatenate([np.arange(m - c, m) for m, c in zip(lens, counts)])
+            rows = np.repeat(np.arange(2), counts)
+            slots = blocks[rows, at // P].astype(np.int64) * P + at % P
+            given = self.t(qkv.copy())
+            parts = given[:, :H * D], given[:, H * D:(H + HK) * D], given[:, (H + HK) * D:]
+            query, key, value = (x.view(tokens, -1, D) if self.torch else x.reshape(tokens, -1, D) for x in parts)
+            if not self.torch:  # numpy copies what is not one piece
+                query, key, value = (np.ascontiguousarray(x) for x in (query, key, value))
+            got = aiter.fused_qk_rope_reshape_and_cache(
+                query, key, value, keys, values, self.t(slots), self.t(at), cos, sin, one, one, True, flash_layout=True,
+                apply_scale=stored, q_out=query, k_out=key, output_zeros=False)
+            self.assertIs(got[0], query)
+            want_q, want_k = (self.rotate(x, table, at, True) for x in (q, k))
+            support.close(self.back(query), want_q, self.ROPE)
+            for s in range(2):
+                for i, x in enumerate((want_k, v)):
+                    seen[s][i] = np.concatenate([seen[s][i], x[rows == s]])
+            cu = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+            out, expanded = self.t(np.zeros((tokens, H, D), np.float16)), one
+            if self.torch:
+                expanded = one.expand(2, HK)
+            else:
+                expanded = np.broadcast_to(one, (2, HK))
+            aiter.unified_attention(
+                query, keys, values, out, self.t(cu), max(counts), self.t(lens.astype(np.int32)), int(lens.max()), D ** -0.5,
+                True, (-1, -1), self.t(blocks), 0, None, expanded if stored else None, expanded if stored else None)
+            rounding = 2.0 ** -4 * scale * 16 if stored else 0.0  # of a number up to 4 by fp8, in keys and in values
+            for s in range(2):
+                part = slice(cu[s], cu[s + 1])
+                want, _ = support.attention(self.back(query)[part], *seen[s])
+                support.close(self.back(out)[part], want, support.bound(seen[s][1]) + self.ROPE + 4 * rounding)
+        kept = self.back(whole)
+        self.assertFalse(kept[[4, 7]].any(), "a page that nobody has was written")
+        return kept
+
+    def test_keys_and_values_side_by_side(self):
+        self.step(np.float16, 1.0)
+
+    def test_keys_and_values_side_by_side_of_fp8(self):
+        kept = self.step(np.uint8, 0.25)
+        self.assertLess(np.nanmax(np.abs(FP8[kept])) * 0.25, 16)
+
+    # ---- SGLang's DSA: slots that an indexer selects
+
+    def latents(self, lists, heads=5):
+        rows = support.random((640, 1, 1, 576), 1)
+        q = support.random((len(lists), heads, 576), 2)
+        rng = np.random.default_rng(3)
+        chosen = [rng.permutation(640)[:n].astype(np.int32) for n in lists]
+        return rows, q, chosen, self.t(np.zeros((len(lists), heads, 512), np.float16))
+
+    def check(self, out, rows, q, chosen):
+        for s, slots in enumerate(chosen):
+            c = rows.reshape(-1, 1, 576)[slots]
+            want, _ = support.attention(q[s:s + 1], c, c[..., :512], scale=0.05)
+            support.close(self.back(out)[s:s + 1], want, support.bound(rows))
+
+    def plan(self, indptr, batch, topk, heads=5, **more):
+        room = aiter.get_mla_metadata_info_v1(batch, 1, heads, None, None, True)
+        plan = {n: self.t(np.zeros(shape, np.int32)) for n, (shape, _) in zip(PLAN, room)}
+        cu, last = self.t(np.arange(batch + 1, dtype=np.int32)), self.t(np.ones(batch, np.int32))
+        aiter.get_mla_metadata_v1(cu, indptr, last, heads, 1, False, **plan, page_size=1, kv_granularity=16,
+                                  max_seqlen_qo=1, uni_seqlen_qo=1, topk=topk, max_split_per_batch=64, **more)
+        del plan["work_metadata_ptrs"]
+        return dict(plan, work_meta_data=cu), cu, last
+
+    def test_selected_slots_in_one_list(self):
+        rows, q, chosen, out = self.latents([512, 3, 0, 300])
+        counts = [len(x) for x in chosen]
+        indptr = self.t(np.concatenate([[0], np.cumsum(counts), [0] * 4]).astype(np.int32))  # of a larger batch
+        slots = self.t(np.concatenate([*chosen, np.full(9, -7, np.int32)]))
+        plan, cu, last = self.plan(indptr[:5], 4, 512, fast_mode=False, intra_batch_mode=True)
+        aiter.mla_decode_fwd(self.t(q), self.t(rows), out, cu, indptr, slots, last, 1, sm_scale=0.05, logit_cap=0.0,
+                             q_scale=None, kv_scale=None, **plan, intra_batch_mode=True, num_kv_splits=64)
+        self.check(out, rows, q, chosen)
+        self.assertGreater(int(self.back(plan["reduce_indptr"])[4]), 1, "nothing was split")
+
+    def test_selected_slots_in_rows(self):
+        k, contexts = 512, [600, 3, 512, 30000]
+        rows, q, chosen, out = self.latents([min(n, k) for n in contexts])
+        slots = np.full((4, k), -7, np.int32)
+        for row, x in zip(slots, chosen):
+            row[:len(x)] = x
+        indptr = self.t(np.concatenate([[0], np.cumsum(contexts)]).astype(np.int32))
+        plan, cu, last = self.plan(indptr, 4, k, fast_mode=True)
+        given = self.t(q), self.t(rows), out, cu, indptr, self.t(slots.reshape(-1)), last, 1
+        aiter.mla_decode_fwd(*given, sm_scale=0.05, **plan)
+        self.check(out, rows, q, chosen)
+        with self.assertRaisesRegex(aiter.NotServed, "topk: 2 queries of a sequence"):
+            aiter.get_mla_metadata_v1(cu, indptr, last, 5, 1, True, *[None] * 6, max_seqlen_qo=2, topk=k)
+
+    def test_unified_attention_sparse_mla(self):
+        for page in (1, 16):
+            rows, q, chosen, out = self.latents([300, 64, 3, 0])
+            slots = np.full((5, 512), -1, np.int32)
+            rng = np.random.default_rng(4)
+            for row, x in zip(slots, chosen):  # among entries that are none
+                row[np.sort(rng.permutation(512)[:len(x)])] = x
+            slots[4] = 10 ** 6  # of a token behind the last sequence
+            five = self.t(np.concatenate([q, q[:1]]))
+            out = self.t(np.full((5, 5, 512), 7, np.float16))
+            cu, lens = self.t(np.array([0, 1, 4], np.int32)), self.t(np.array([300, 640], np.int32))
+            table = self.t(np.zeros((2, 1), np.int32))
+            aiter.unified_attention_sparse_mla(five, self.t(rows.reshape(-1, page, 1, 576)), out, cu, 3, lens, 640, 0.05,
+                                               self.t(slots), table, 512)
+            self.check(out, rows, q, chosen)
+            self.assertFalse(self.back(out)[4].any())
+        with self.assertRaisesRegex(aiter.NotServed, "kv: the cache is fp8, queries are fp16"):
+            aiter.unified_attention_sparse_mla(five, self.t(np.zeros((640, 1, 1, 576), np.uint8)), out, cu, 3, lens, 640,
+                                               0.05, self.t(slots), table, 512)
+
+    # ---- Outputs that are the cache's bytes
+
+    def test_keys_and_values_given_back_as_bytes(self):
+        tokens, slots = 4, np.array([40, 2, -1, 17], np.int64)
+        qkv, weight = self.t(support.random((tokens, (H + 2 * HK) * D), 1)), self.t(support.random((D,), 2))
+        scale, q_out = self.t(np.array([0.25], np.float32)), self.t(np.zeros((tokens, H, D), np.float16))
+        for shuffled in (False, True):
+            pages = [np.zeros((3, P, HK, D), np.uint8) for _ in range(2)]
+            if shuffled:
+                pages = [base.shuffle_k(pages[0], 16), base.shuffle_v(pages[1], 16)]
+            caches = [self.t(x) for x in pages]
+            outs = [self.t(np.full((tokens, HK * D), 3, np.uint8)) for _ in range(2)]
+            aiter.fused_qk_norm_rope_cache_pts_quant_shuffle(
+                qkv, weight, weight, self.t(self.table(D, np.float16)), self.t(np.arange(tokens)), tokens, H, HK, HK, D,
+                False, 1e-6, q_out, *caches, self.t(slots), scale, scale, *outs, True, shuffled, P, 16)
+            kept = [self.back(x) for x in caches]
+            if shuffled:
+                kept = [base.unshuffle_k(kept[0]), base.unshuffle_v(kept[1])]
+            for x, out in zip(kept, outs):
+                out = self.back(out).reshape(tokens, HK, D)
+                np.testing.assert_array_equal(out[slots >= 0], x.reshape(-1, HK, D)[slots[slots >= 0]])
+                self.assertTrue(out[slots >= 0].any())
+                self.assertTrue((out[slots < 0] == 3).all())
+
+    # ---- Slopes with a row for each sequence
+
+    def test_rows_of_slopes(self):
+        cu = np.array([0, 5, 40], np.int32)
+        q, k, v = (support.random((40, n, D), i) for i, n in enumerate((H, HK, HK)))
+        slopes = 0.5 ** np.arange(1, H + 1, dtype=np.float32)
+        rows = self.t(slopes)[None].expand(2, H) if self.torch else np.broadcast_to(slopes[None], (2, H))
+        out = aiter.flash_attn_varlen_func(*(self.t(x) for x in (q, k, v, cu, cu)), 35, 35, causal=True, alibi_slopes=rows)
+        for s in range(2):
+            part = slice(cu[s], cu[s + 1])
+            want, _ = support.attention(q[part], k[part], v[part], slopes=slopes)
+            support.close(self.back(out)[part], want, support.bound(v))
+        with self.assertRaisesRegex(aiter.NotServed, "a hook does not know of which one"):
+            aiter.flash_attn_varlen_func(*(self.t(x) for x in (q, k, v, cu, cu)), 35, 35, causal=True,
+                                         alibi_slopes=self.t(np.stack([slopes, slopes])))
+
+
+class WithNumpy(Engines, unittest.TestCase):
+    torch = False
+    t, back = staticmethod(base.WithNumpy.t), staticmethod(base.WithNumpy.back)
+
+
+@unittest.skipUnless(torch, "torch is not installed")
+class WithTorch(Engines, unittest.TestCase):
+    torch = True
+    t, back = staticmethod(base.WithTorch.t), staticmethod(base.WithTorch.back)
+
+
+if __name__ == "__main__":
+    unittest.main()
