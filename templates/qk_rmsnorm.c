@@ -3,7 +3,7 @@
  * x / sqrt(mean(x^2) + eps) w of two tensors in one launch, or times 1 + w: the compressed q and
  * the latent of latent attention. The first half of the workgroups takes q, the other kv; a wave
  * takes a token at a time and has the weight in registers for all of its tokens. q may go to fp8,
- * in groups of 128 or whole rows with a scale that is found here.
+ * in groups of 128 or whole rows with a scale that is found here; q may get a residual first.
  */
 #include "ir/bits.h"
 #include "ir/spread.h"
@@ -34,9 +34,9 @@ static const struct att_knob knobs[] = {
     {"waves_per_simd", 4, {1, 2, 4, 8}},
 };
 
-/* q or kv. */
+/* q or kv; `residual` of the one that is added to. */
 struct side {
-    struct att_tensor in, out;
+    struct att_tensor in, residual, sum, out;
     const char *weight;
     int width;
     bool narrow;
@@ -191,17 +191,42 @@ static struct tir_value weighted(struct norm *k, struct tir_value x, struct tir_
     return tir_mul(b, tir_mul(b, x, tir_broadcast(b, inverse, tir_typeof(b->f, x))), w);
 }
 
-static void visit_token(struct norm *k, const struct side *s, struct tir_value token)
+/* Sends for a token's row of a tensor. */
+static void load_row(struct norm *k, const struct side *s, struct att_tensor t,
+                     struct tir_value token, struct tir_value *x)
 {
     struct tir_builder *b = &k->b;
-    struct tir_value x[MAX_PANELS];
-    const struct tir_value from = row_at(k, s->in, token, ELEM);
-    const int size = s->narrow ? 1 : ELEM;
+    const struct tir_value from = row_at(k, t, token, ELEM);
     for (unsigned i = 0; i < s->n; i++)
         x[i] =
             tir_tile_load(b, row_view(k, from, s, s->first[i], ELEM), tir_i32(b, 0), s->panel[i]);
+}
+
+/* x, the panels of q's row in float, gets the residual's added; the sum goes to memory too. */
+static void add_residual(struct norm *k, const struct side *s, struct tir_value token,
+                         const struct tir_value *residual, struct tir_value *x)
+{
+    struct tir_builder *b = &k->b;
+    const struct tir_value to = row_at(k, s->sum, token, ELEM);
+    for (unsigned i = 0; i < s->n; i++) {
+        x[i] = tir_add(b, x[i], tir_convert(b, residual[i], TIR_F32));
+        tir_tile_store(b, row_view(k, to, s, s->first[i], ELEM), tir_i32(b, 0),
+                       tir_convert_short(b, x[i], k->dtype));
+    }
+}
+
+static void visit_token(struct norm *k, const struct side *s, struct tir_value token)
+{
+    struct tir_builder *b = &k->b;
+    struct tir_value x[MAX_PANELS], residual[MAX_PANELS];
+    const int size = s->narrow ? 1 : ELEM;
+    load_row(k, s, s->in, token, x);
+    if (s->residual.arg)
+        load_row(k, s, s->residual, token, residual);
     for (unsigned i = 0; i < s->n; i++)
         x[i] = tir_convert(b, x[i], TIR_F32);
+    if (s->residual.arg)
+        add_residual(k, s, token, residual, x);
     const struct tir_value inverse = inverse_rms(k, s, x);
     const struct tir_value to = row_at(k, s->out, token, size);
     const bool whole = s->narrow && k->v->row_scale;
@@ -255,6 +280,10 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
                      .out = ATT_TOKENS(Q_OUT),
                      .width = v->width,
                      .narrow = v->out_dtype == ATT_OUT_DTYPE_FP8};
+    if (v->residual) {
+        q.residual = ATT_TOKENS(Q_RESIDUAL);
+        q.sum = ATT_TOKENS(Q_SUM);
+    }
     struct side kv = {.in = ATT_TOKENS(KV),
                       .weight = ARG_KV_WEIGHT,
                       .out = ATT_TOKENS(KV_OUT),

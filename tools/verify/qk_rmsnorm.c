@@ -55,6 +55,9 @@ static void place(struct call *c)
     }
     if (is(c, IN_PLACE)) {
         operand_place_inside(call_operand(c, QK_RMSNORM_KV_OUT), kv, 0);
+        if (d->residual)
+            operand_place_inside(call_operand(c, QK_RMSNORM_Q_SUM),
+                                 call_operand(c, QK_RMSNORM_Q_RESIDUAL), 0);
         if (d->q_out_dtype == d->dtype)
             operand_place_inside(call_operand(c, QK_RMSNORM_Q_OUT), q, 0);
     }
@@ -74,25 +77,48 @@ static void fill(struct call *c)
 {
     for (int t = 0; t < c->args.qk_rmsnorm.tokens; t++) {
         fill_row(c, call_operand(c, QK_RMSNORM_Q), t);
+        fill_row(c, call_operand(c, QK_RMSNORM_Q_RESIDUAL), t);
         fill_row(c, call_operand(c, QK_RMSNORM_KV), t);
     }
     operand_set_random(call_operand(c, QK_RMSNORM_Q_WEIGHT), &c->random);
     operand_set_random(call_operand(c, QK_RMSNORM_KV_WEIGHT), &c->random);
 }
 
+/* Returns whether a residual is added to this input. */
+static bool is_added(struct call *c, const struct operand *in)
+{
+    return c->desc.qk_rmsnorm.residual && in == call_operand(c, QK_RMSNORM_Q);
+}
+
+/* Returns x of a row, and for q looks at its sum with the residual. */
+static double summed(struct call *c, int t, int i, struct operand *in)
+{
+    const double x = operand_value(in, AT(t, i));
+    if (!is_added(c, in))
+        return x;
+    struct operand *sum = call_operand(c, QK_RMSNORM_Q_SUM);
+    const double whole = x + operand_value(call_operand(c, QK_RMSNORM_Q_RESIDUAL), AT(t, i));
+    double bound;
+    const double expected = stored_value(sum->precision, 1, whole, STORED_F * fabs(whole), &bound);
+    call_compare(c, sum, AT(t, i), expected, bound);
+    return whole;
+}
+
 /*
  * With f = 2^-24 the norm is off by (D + 5) f / 2 + 5 f of the result: rope_compare.c says why. A
  * scale is the largest of 128 results times a constant that was rounded: 2 f more. What is stored
- * in fp8 is divided by the scale that the kernel stored.
+ * in fp8 is divided by the scale that the kernel stored. A sum with a residual was rounded by
+ * f: the norm is off by 2 f more.
  */
 static void compare_row(struct call *c, int t, struct operand *in, const struct operand *weight,
                         struct operand *out, struct operand *scales)
 {
     double x[WIDTH_MAX] = {0}, w[WIDTH_MAX] = {0}, y[WIDTH_MAX];
     const int width = (int)in->dims[1];
-    const double relative = ((width + 5) / 2.0 + 5) * STORED_F;
+    const int added = is_added(c, in) ? 2 : 0;
+    const double relative = ((width + 5) / 2.0 + 5 + added) * STORED_F;
     for (int i = 0; i < width; i++) {
-        x[i] = operand_value(in, AT(t, i));
+        x[i] = summed(c, t, i, in);
         w[i] = operand_value(weight, AT(i)) + (c->desc.qk_rmsnorm.gemma ? 1 : 0);
     }
     ref_rms_norm(x, w, width, c->args.qk_rmsnorm.eps, y);

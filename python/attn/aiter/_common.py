@@ -205,13 +205,6 @@ def squares(x):
     return (x.astype("float32") ** 2).sum(-1)
 
 
-def added(a, b, out):
-    """a + b, rounded once into `out`, which it returns. numpy's bf16 are uint16, of which it has no sum."""
-    if is_torch(a):
-        return sys.modules["torch"].add(a, b, out=out)
-    return sys.modules["numpy"].add(a, b, out=out)
-
-
 def where(here, a, b):
     return sys.modules["torch" if is_torch(a) else "numpy"].where(here, a, b)
 

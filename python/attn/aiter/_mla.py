@@ -232,13 +232,11 @@ def get_meta_param(num_kv_splits, bs, total_kv, nhead, max_seqlen_q, dtype, tg_f
 def norms(call, q_out_quantized, q_out_scale, q, q_weight, q_epsilon, q_out_unquantized, k_out, q_res_out, k, k_weight,
           k_epsilon, q_residual, gemma_norm, group_size, transpose_scale, by_row=False):
     """Norms of rows in a launch for each output of q, the first of them with k."""
-    c.refuse(call, q_residual=(q_residual is not None and (q_res_out is None or str(q.dtype) == "uint16"),
-                               "it needs q_res_out, and a type that the tensors' library adds"),
+    added = q_residual is not None
+    c.refuse(call, q_residual=(added and q_res_out is None, "it needs q_res_out"),
              k_epsilon=(k is not None and k_epsilon not in (None, q_epsilon), "one for both is served"),
              group_size=(q_out_scale is not None and group_size not in (None, 128),
                          f"{group_size}: a scale is of 128 elements"))
-    if q_residual is not None:
-        q = c.added(q, q_residual, q_res_out)
     tokens, width = q.shape
     groups = 1 if by_row else width // 128
     if q_out_scale is not None and c.count(q_out_scale) != tokens * groups:
@@ -252,6 +250,8 @@ def norms(call, q_out_quantized, q_out_scale, q, q_weight, q_epsilon, q_out_unqu
         kv = {"kv": k, "kv_weight": k_weight, "kv_out": k_out}
     for out in outs:
         quantised = c.dtype(out) == "fp8"
+        if added:  # q_res_out may be q_residual: the last launch writes it
+            kv.update(q_residual=q_residual, q_sum=q_res_out if out is outs[-1] else c.new_like(q))
         if quantised != (out is q_out_quantized and q_out_scale is not None) or (
                 not quantised and c.dtype(out) != c.dtype(q)):
             raise NotServed(call, f"an output of {c.dtype(out)}")
@@ -262,7 +262,7 @@ def norms(call, q_out_quantized, q_out_scale, q, q_weight, q_epsilon, q_out_unqu
                 scale = c.transpose(c.view(q_out_scale, groups, tokens))
         s.op("qk_rmsnorm", dtype=c.dtype(q), q_out_dtype="fp8" if quantised else None, width=width,
              width_kv=k.shape[1] if k_out is not None else width, gemma=bool(gemma_norm),
-             row_scale=quantised and by_row)(
+             row_scale=quantised and by_row, residual=added)(
             q=q, q_weight=q_weight, q_out=out, q_out_scale=scale, eps=q_epsilon, **kv,
             stream=c.stream(q))
         kv = {}
@@ -278,8 +278,8 @@ def fused_qk_rmsnorm(q_out_quantized=None, q_out_scale=None, q=None, q_weight=No
     """RMS norm of rows of q and, with k, of k: to q_out_quantized as they are, or as fp8 with a scale
     of each 128 elements, [tokens, n / 128], or with transpose_scale in the order [n / 128, tokens]. A quant_type of
     per_Token has a scale of each row, [tokens, 1].
-    q_out_unquantized gets them as they are, too. q_residual is added to q first, into q_res_out: the norm is of the
-    sums as they are rounded there. With gemma_norm weights count from 1."""
+    q_out_unquantized gets them as they are, too. q_residual is added to q first, into q_res_out; the norm is of the
+    sums before they are rounded there. With gemma_norm weights count from 1."""
     call, kind = "fused_qk_rmsnorm", getattr(quant_type, "value", quant_type)
     ignored = "AITER passes over it where quant_type is No: fused_qk_rmsnorm_group_quant does not"
     c.refuse(call, q_residual=(not kind and q_residual is not None, ignored), gemma_norm=(not kind and gemma_norm, ignored))

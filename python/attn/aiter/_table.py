@@ -107,8 +107,7 @@ ROWS = (
     (("fused_qk_rmsnorm", "fused_qk_rmsnorm_group_quant", "fused_qk_rmsnorm_per_token_quant", "_fused_qk_rmsnorm"),
      "ATOM, vLLM",
      "fp8 with scales of 128 elements, transposed or not, or of rows by kernels with `row_scale: true`, and the unquantised rows beside it; `gemma_norm` by kernels with "
-     "`gemma: true`; `q_residual`, whose sum is rounded to q's type before it is normed, which AITER's is not",
-     "fp4, two epsilons, `q_residual` of numpy's bf16"),
+     "`gemma: true`; `q_residual` by kernels with `residual: true`", "fp4, two epsilons"),
     (("batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant",), "ATOM, vLLM",
      "absorption products of fp8 weights with one scale, either order of heads and tokens, `YQ`; `config` is not "
      "looked at", "`bias`, other groups than of 128, weights of int8"),
