@@ -25,6 +25,10 @@ KERNELS = [
      "kv_layout": ["nhd", "shuffle"]},
     {"op": "mla_decode", **LATENT, "page_size": "any", "sparse": "slots"},
     {"op": "mla_decode", **LATENT, "page_size": "any", "page_table": "indices"},
+    {"op": "mla_rope_cache", "head_dim": 576, "head_dim_v": 512, "rope": "gptj", "keep_kv": True, "cos_sin": "f32"},
+    {"op": "mla_rope_cache", "head_dim": 576, "head_dim_v": 512, "rope": "gptj", "keep_kv": True, "cos_sin": "f32",
+     "kv_dtype": "fp8", "kv_scale": "tensor", "out_dtype": "fp8"},
+    {"op": "mla_rope_cache", "head_dim": 576, "head_dim_v": 512, "rope": "none"},
     {"op": "combine", "head_dim": [D, 512], "partials": "csr"}, {"op": "plan"},
 ]
 PLAN = ("work_metadata_ptrs", "work_indptr", "work_info_set", "reduce_indptr", "reduce_final_map", "reduce_partial_map")
@@ -103,6 +107,65 @@ class Engines:
     def test_keys_and_values_side_by_side_of_fp8(self):
         kept = self.step(np.uint8, 0.25)
         self.assertLess(np.nanmax(np.abs(FP8[kept])) * 0.25, 16)
+
+    # ---- SGLang's DeepSeek: rotation and cache, and attention to what they wrote
+
+    def latent_tokens(self, tokens, rows, heads=3):
+        """q and the rotated part of it, latents and rotated keys, each as a part of something longer, and their table."""
+        q = support.random((tokens, heads, 640), 1)
+        kv = support.random((rows, 1, 600), 2)
+        table = self.table(64, np.float32)
+        cos, sin = (self.t(np.ascontiguousarray(x).reshape(50, 1, 1, 32)) for x in np.split(table, 2, 1))
+        whole, latents = self.t(q), self.t(kv)
+        given = whole[..., :512], whole[..., 576:], latents[..., :512], latents[..., 512:576]
+        return q, kv, table, (cos, sin), given
+
+    def test_rotated_and_cached_latents(self):
+        tokens, rows, heads = 4, 6, 3
+        q, kv, table, angles, given = self.latent_tokens(tokens, rows)
+        at, slots = np.array([3, 49, 0, 7, 8, 9], np.int64), np.array([40, 2, -1, 17, 18, 19], np.int64)
+        cache = self.t(np.zeros((64, 1, 576), np.float16))
+        got = aiter.fused_qk_rope_cat_and_cache_mla(*given, cache, self.t(slots), self.t(at), *angles, None, False,
+                                                    num_decode_toks_for_zeros=2)
+        q_out, q_pe, k_pe, zeros = (self.back(x) for x in got)
+        want_q, want_k = (self.rotate(x, table, at[:len(x)], False) for x in (q[..., 576:], kv[..., 512:576]))
+        np.testing.assert_array_equal(q_out[..., :512], q[..., :512])
+        support.close(q_out[..., 512:], want_q, self.ROPE, "q")
+        np.testing.assert_array_equal(q_pe, q_out[:2, :, 512:])
+        support.close(k_pe, want_k, self.ROPE, "k")
+        self.assertEqual((zeros.shape, zeros.any()), ((2, heads, 512), False))
+        kept, there = self.back(cache), slots >= 0
+        np.testing.assert_array_equal(kept[slots[there], 0, :512], kv[there, 0, :512])
+        np.testing.assert_array_equal(kept[slots[there], 0, 512:], k_pe[there, 0])
+        self.assertFalse(np.delete(kept, slots[there], 0).any())
+        out = self.t(np.zeros((tokens, heads, 512), np.float16))
+        lists, chosen = np.array([0, 2, 2, 5, 6], np.int32), np.array([2, 40, 17, 19, 18, 40], np.int32)
+        cu, last = self.t(np.arange(5, dtype=np.int32)), self.t(np.ones(4, np.int32))
+        aiter.mla_decode_fwd(got[0], cache.reshape(64, 1, 1, 576), out, cu, self.t(lists), self.t(chosen), last, 1,
+                             sm_scale=0.05)
+        for s in range(tokens):
+            c = kept[chosen[lists[s]:lists[s + 1]]]
+            want, _ = support.attention(q_out[s:s + 1], c, c[..., :512], scale=0.05)
+            support.close(self.back(out)[s:s + 1], want, support.bound(kept))
+        other = self.t(np.zeros((64, 1, 576), np.float16))
+        aiter.cat_and_cache_mla(given[2], self.t(k_pe), other, self.t(slots), None)
+        np.testing.assert_array_equal(self.back(other), kept)
+        one = self.t(np.ones(1, np.float32))
+        for more, words in (({"shuffled_kv_cache": True}, "caches of fragments"),
+                            ({"k_scale": one}, "AITER divides by it, and the cache is fp16")):
+            with self.assertRaisesRegex(aiter.NotServed, words):
+                aiter.cat_and_cache_mla(given[2], self.t(k_pe), other, self.t(slots), **{"k_scale": None, **more})
+
+    def test_rotated_and_cached_latents_of_fp8(self):
+        q, kv, table, angles, given = self.latent_tokens(4, 4)
+        at, slots = np.array([3, 49, 0, 7], np.int64), np.array([40, 2, 3, 17], np.int64)
+        cache, scale = self.t(np.zeros((64, 1, 576), np.uint8)), self.t(np.array(0.5, np.float32))
+        got = aiter.fused_qk_rope_cat_and_cache_mla(*given, cache, self.t(slots), self.t(at), *angles, scale, False,
+                                                    q_out_dtype=cache.dtype)
+        want_q, want_k = (self.rotate(x, table, at, False) for x in (q[..., 576:], kv[..., 512:576]))
+        for got, want, step in ((FP8[self.back(got[0])], np.concatenate([q[..., :512], want_q], -1), 1),
+                                (FP8[self.back(cache)[slots]] * 0.5, np.concatenate([kv[..., :512], want_k], -1), 0.5)):
+            self.assertTrue((np.abs(got - want) <= np.abs(want) / 15 + step * 2.0 ** -9 + self.ROPE).all())
 
     # ---- SGLang's DSA: slots that an indexer selects
 

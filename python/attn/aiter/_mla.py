@@ -454,15 +454,76 @@ def concat_and_cache_mla(kv_c, k_pe, kv_cache, slot_mapping, kv_cache_dtype, sca
     """Latents and rotated keys, side by side, into a cache of rows."""
     call = "concat_and_cache_mla"
     _, scale = typed(call, kv_cache, kv_cache_dtype, scale, scale)
-    tokens = min(kv_c.shape[0], slot_mapping.shape[0])
+    rows_alone(call, kv_c, k_pe, kv_cache, slot_mapping, scale)
+
+
+def rows_alone(call, kv_c, k_pe, kv_cache, slots, scale, rotation=None, more=None):
+    """Rows into the cache, without queries; `rotation` is of the descriptor, `more` are arguments of it."""
+    tokens = min(kv_c.shape[0], slots.shape[0])
     kv_c, k_pe = (c.view(x, x.shape[0], x.shape[-1])[:tokens] for x in (kv_c, k_pe))
-    desc, cache, k_scale = latent_desc(call, kv_c, kv_cache, scale, kv_c.shape[1], heads=1)
+    desc, cache, k_scale = latent_desc(call, kv_c, kv_cache, scale, kv_c.shape[1], heads=1, **(rotation or {}))
     # The op also passes a query's rotated part on: here it has one of no account.
     unused = c.new_like(k_pe, (tokens, 1, k_pe.shape[1]))
     c.zero(unused)
     c.session(kv_c).op("mla_rope_cache", **desc)(
         q_pe=unused, kv_c=kv_c, k_pe=k_pe, k_cache=cache, k_scale=k_scale,
-        slot_mapping=c.cast(slot_mapping[:tokens], "int64"), stream=c.stream(kv_c))
+        slot_mapping=c.cast(slots[:tokens], "int64"), stream=c.stream(kv_c), **(more or {}))
+
+
+def plain_rows(call, k_nope, kv_cache, k_scale, apply_scale, shuffled):
+    """The scale of a cache [slots, 1, latent + rope], if a call of Triton's has one that is served."""
+    c.refuse_bytes(call, kv_cache, "fp4")
+    stored, scale = c.dtype(kv_cache), k_scale if apply_scale else None
+    c.refuse(call, shuffled_kv_cache=(shuffled, "latent caches of fragments, [page, 1, P / 16, ...], are not written"),
+             k_nope=(k_nope.shape[1] != 1, f"{k_nope.shape[1]} heads: the latent is one"),
+             k_scale=(stored != "fp8" and scale is not None,
+                      f"AITER divides by it, and the cache is {stored}: apply_scale=False does not"))
+    return scale
+
+
+def cat_and_cache_mla(k_nope, k_pe, kv_cache, slot_mapping, k_scale, apply_scale=True, shuffled_kv_cache=False):
+    """Latents [tokens, 1, 512] and rotated keys, side by side, into a cache [slots, 1, latent + rope]."""
+    call = "cat_and_cache_mla"
+    rows_alone(call, k_nope, k_pe, kv_cache, slot_mapping,
+               plain_rows(call, k_nope, kv_cache, k_scale, apply_scale, shuffled_kv_cache))
+
+
+def fused_qk_rope_cat_and_cache_mla(q_nope, q_pe, k_nope, k_pe, kv_cache, slot_mapping, pos, cos, sin, k_scale, is_neox,
+                                    num_decode_toks_for_zeros=0, apply_scale=True, q_out=None, decode_q_pe_out=None,
+                                    k_pe_out=None, q_out_dtype=None, shuffled_kv_cache=False, upcast_operand=False):
+    """As fused_qk_rope_concat_and_cache_mla(), over a cache [slots, 1, latent + rope], with a q_out of fp8 that has no scale;
+    rows behind the queries are cached alone. Returns q_out, decode_q_pe_out [num_decode_toks_for_zeros, heads, 64], which
+    are the first of q's rotated parts, k_pe_out, the rotated keys, and zeros like q_nope for as many tokens."""
+    call, n, width = "fused_qk_rope_cat_and_cache_mla", int(num_decode_toks_for_zeros), q_pe.shape[2]
+    s, (tokens, heads, latent) = c.session(q_nope), q_nope.shape
+    scale = plain_rows(call, k_nope, kv_cache, k_scale, apply_scale, shuffled_kv_cache)
+    if q_out is None:
+        q_out = c.new_like(q_nope, (tokens, heads, latent + width), q_nope.dtype if q_out_dtype is None else q_out_dtype)
+    fp8_out, k_pe_out = c.dtype(q_out) == "fp8", c.new_like(k_pe) if k_pe_out is None else k_pe_out
+    c.refuse(call, cos=(cos.shape[-1] * 2 != width, f"{cos.shape[-1]} cosines of {width} elements: a pair of them has one"),
+             num_decode_toks_for_zeros=(n > 0 and fp8_out, f"it is {n}, q_out is fp8"))
+    table = c.cosines(s, cos, sin)
+    rotation = {"rope": "neox" if is_neox else "gptj", "cos_sin_short": c.dtype(table) != "f32", "keep_kv": True}
+    slots, at = c.cast(slot_mapping, "int64"), c.cast(pos, "int64")
+    kv_c, rotated, kept = (c.view(x, x.shape[0], x.shape[-1]) for x in (k_nope, k_pe, k_pe_out))
+    desc, cache, one = latent_desc(call, q_nope, kv_cache, scale, latent, heads=heads,
+                                   q_out_dtype="fp8" if fp8_out else None, **rotation)
+    s.op("mla_rope_cache", **desc)(
+        q_nope=q_nope, q_pe=q_pe, q_out=q_out, kv_c=kv_c[:tokens], k_pe=rotated[:tokens], kv_c_out=kv_c[:tokens],
+        k_pe_out=kept[:tokens], k_cache=cache, k_scale=one, slot_mapping=slots[:tokens], positions=at[:tokens],
+        cos_sin=table, q_out_scale=c.ones(q_nope, 1) if fp8_out else None, stream=c.stream(q_nope))
+    rows = slots.shape[0]
+    if rows > tokens:
+        behind = kv_c[tokens:rows]
+        rows_alone(call, behind, rotated[tokens:rows], kv_cache, slots[tokens:], scale, rotation, {
+            "positions": at[tokens:rows], "cos_sin": table, "kv_c_out": behind, "k_pe_out": kept[tokens:rows]})
+    zeros = c.new_like(q_nope, (n, heads, latent), q_nope.dtype)
+    if decode_q_pe_out is None:
+        decode_q_pe_out = c.new_like(q_nope, (n, heads, width), q_nope.dtype)
+    if n:
+        decode_q_pe_out[...] = q_out[:n, :, latent:]
+        c.zero(zeros)
+    return q_out, decode_q_pe_out, k_pe_out, zeros
 
 
 def fused_qk_rope_concat_and_cache_mla(q_nope, q_pe, kv_c, k_pe, kv_cache, q_out, slot_mapping,

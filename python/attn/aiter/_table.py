@@ -104,6 +104,9 @@ ROWS = (
      "values that are a tensor of their own, or have a scale of their own, `logit_cap`; `attn_logits` is not used"),
     (("concat_and_cache_mla", "fused_qk_rope_concat_and_cache_mla"), "ATOM",
      "fp8 caches and `q_out`; queries of tokens without a slot are written too", "`is_nope_first=False`"),
+    (("cat_and_cache_mla", "fused_qk_rope_cat_and_cache_mla"), "ATOM, SGLang",
+     "caches `[slots, 1, D]`, of fp8 with a scale; `q_out` of fp8; `k_pe_out` by kernels of `mla_rope_cache` with `keep_kv`, of "
+     "tokens without a slot too", "`shuffled_kv_cache`, a scale of a cache of 16 bits, a cosine for each element"),
     (("fused_qk_rmsnorm", "fused_qk_rmsnorm_group_quant", "fused_qk_rmsnorm_per_token_quant", "_fused_qk_rmsnorm"),
      "ATOM, vLLM",
      "fp8 with scales of 128 elements, transposed or not, or of rows by kernels with `row_scale: true`, and the unquantised rows beside it; `gemma_norm` by kernels with "
@@ -128,7 +131,6 @@ ROWS = (
 
 _ENTRY = "it is one kernel of flash_attn_func and flash_attn_varlen_func, which take the same tensors"
 _GDN = "linear attention is not an op of attnc yet"
-_SHUFFLED_LATENT = "latent caches of fragments, [page, 1, P / 16, ...], are not read or written"
 _UP = ("activations that are fp8 already, with a scale for each block of both operands, are not read; head_product "
        "makes keys and values of latents")
 _PACKED = "the segmented layout is of gfx1250"
@@ -145,8 +147,6 @@ MISSING = (
     ("fused_qknorm_idxrqknorm", "ATOM, vLLM", "the index cache of MiniMax-M3 is not written"),
     ("concat_and_cache_mla_seg", "ATOM", _PACKED),
     ("fused_qk_rope_concat_and_cache_mla_seg", "ATOM", _PACKED),
-    ("cat_and_cache_mla", "ATOM", _SHUFFLED_LATENT),
-    ("fused_qk_rope_cat_and_cache_mla", "ATOM", _SHUFFLED_LATENT),
     ("fused_fp8_bmm_rope_cat_and_cache_mla", "ATOM", "the absorbed product is a launch of its own"),
     ("fused_fp4_bmm_rope_cat_and_cache_mla", "ATOM", "weights of 4 bits are not read"),
     ("fused_gemm_a8w8_blockscale_split_cat", "ATOM", _UP),
