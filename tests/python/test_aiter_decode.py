@@ -182,7 +182,7 @@ class Decode:
         slopes = 0.5 ** np.arange(1, H + 1, dtype=np.float32)
         out = self.v1(q, *given, table, LENGTHS, alibi_slopes=self.t(slopes))
         self.check(out, q, self.cu(4), keys, values, slopes=slopes)
-        for more, words in (({"mtp": 2}, "mtp"), ({"fp8_out_scale": 1}, "writes no fp8"),
+        for more, words in (({"mtp": 2}, "mtp"), ({"fp8_out_scale": 1}, "are not AITER's fp8"),
                             ({"kv_cache_dtype": "fp8"}, "the cache is fp16"),
                             ({"kv_cache_layout": "SHUFFLE"}, "kv_cache_layout"),
                             ({"block_tables": self.t(table[:3])}, "4 queries of 3 sequences")):

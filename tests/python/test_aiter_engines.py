@@ -19,6 +19,9 @@ KERNELS = [
     {"op": "prefill", "head_dim": D, "paged": True, "page_size": "any"},
     {"op": "prefill", "head_dim": D, "paged": True, "page_size": "any", "kv_dtype": "fp8", "kv_scale": "tensor"},
     {"op": "prefill", "head_dim": D, "logits": ALIBI},
+    {"op": "prefill", "head_dim": D, "lse": True, "mask": ["causal", "none"]},
+    {"op": "cache_write", "head_dim": D}, {"op": "cache_gather", "head_dim": D},
+    {"op": "combine", "head_dim": D, "partials": "pair"},
     {**ROPE, "rope": "neox"},
     {**ROPE, "rope": "neox", "kv_dtype": "fp8", "kv_scale": "tensor"},
     {**ROPE, "rope": "gptj", "norm": "rms", "keep_kv": False, "kv_dtype": "fp8", "kv_scale": "tensor",
@@ -107,6 +110,53 @@ class Engines:
     def test_keys_and_values_side_by_side_of_fp8(self):
         kept = self.step(np.uint8, 0.25)
         self.assertLess(np.nanmax(np.abs(FP8[kept])) * 0.25, 16)
+
+    # ---- vLLM's ROCM_AITER_FA: a chunk of prompts behind what is cached, in two parts, and decode
+
+    def test_chunks_behind_what_is_cached(self):
+        _, keys, values = self.side_by_side(12, np.float16)
+        blocks, cached, new = np.array([[5, 1, 6, 9], [0, 3, 2, 8]], np.int32), [37, 20], [9, 14]
+        lens = [a + b for a, b in zip(cached, new)]
+        k, v = ([support.random((n, HK, D), 10 * i + s) for s, n in enumerate(lens)] for i in range(2))
+        one = self.t(np.ones(1, np.float32))
+        for s in range(2):
+            at = np.arange(lens[s])
+            slots = blocks[s, at // P].astype(np.int64) * P + at % P
+            aiter.reshape_and_cache_flash(self.t(k[s]), self.t(v[s]), keys, values, self.t(slots), "auto", one, one)
+        cu, cu_old = (np.concatenate([[0], np.cumsum(n)]).astype(np.int32) for n in (new, cached))
+        q = support.random((int(cu[2]), H, D), 50)
+        fresh = [self.t(np.concatenate([x[s][cached[s]:] for s in range(2)])) for x in (k, v)]
+        suffix, suffix_lse = aiter.flash_attn_varlen_func(
+            q=self.t(q), k=fresh[0], v=fresh[1], cu_seqlens_q=self.t(cu), cu_seqlens_k=self.t(cu), max_seqlen_q=14,
+            max_seqlen_k=14, min_seqlen_q=1, dropout_p=0.0, softmax_scale=D ** -0.5, causal=True, window_size=(-1, -1),
+            alibi_slopes=None, return_lse=True)
+        parts = []
+        for first, end in ((0, 16), (16, 48)):  # workspaces of 16 and of 32 tokens a sequence
+            n = [min(c, end) - min(c, first) for c in cached]
+            starts = np.concatenate([[0], np.cumsum(n)]).astype(np.int32)
+            room = [self.t(np.zeros((int(starts[2]), HK, D), np.float16)) for _ in range(2)]
+            aiter.cp_mha_gather_cache(
+                keys, values, *room, self.t(blocks), None, None, self.t(starts), self.t(np.repeat([0, 1], n).astype(np.int32)),
+                self.t(np.array([first, first], np.int32)), False, "NHD", int(starts[2]))
+            for s in range(2):
+                np.testing.assert_array_equal(self.back(room[0])[starts[s]:starts[s + 1]],
+                                              k[s][min(first, cached[s]):min(end, cached[s])])
+            parts.append(aiter.flash_attn_varlen_func(
+                self.t(q), *room, self.t(cu), self.t(starts), 14, max(n), causal=False, return_lse=True))
+        out, lse = (self.t(np.zeros_like(self.back(x))) for x in parts[0])
+        aiter.merge_attn_states(out, *parts[0], *parts[1], lse)
+        whole = self.t(np.zeros_like(q))
+        aiter.merge_attn_states(whole, out, lse, suffix, suffix_lse)
+        for s in range(2):
+            part = slice(cu[s], cu[s + 1])
+            want, _ = support.attention(q[part], k[s], v[s])
+            support.close(self.back(whole)[part], want, 2 * support.bound(v[s]))
+        one_query, got = support.random((2, H, D), 51), self.t(np.zeros((2, H, D), np.float16))
+        aiter.paged_attention_v1(got, None, self.t(one_query), keys, values, D ** -0.5, self.t(blocks), None,
+                                 self.t(np.array(lens, np.int32)), 46, None, "auto", "NHD", 0.0, one, one)
+        for s in range(2):
+            want, _ = support.attention(one_query[s:s + 1], k[s], v[s])
+            support.close(self.back(got)[s:s + 1], want, support.bound(v[s]))
 
     # ---- SGLang's DeepSeek: rotation and cache, and attention to what they wrote
 
@@ -210,9 +260,12 @@ class Engines:
             row[:len(x)] = x
         indptr = self.t(np.concatenate([[0], np.cumsum(contexts)]).astype(np.int32))
         plan, cu, last = self.plan(indptr, 4, k, fast_mode=True)
+        plan["work_indptr"] = plan["work_indptr"][:]  # an engine's view of it
         given = self.t(q), self.t(rows), out, cu, indptr, self.t(slots.reshape(-1)), last, 1
         aiter.mla_decode_fwd(*given, sm_scale=0.05, **plan)
         self.check(out, rows, q, chosen)
+        with self.assertRaisesRegex(aiter.NotServed, "1536 entries, the plan is of 4 rows of 512"):
+            aiter.mla_decode_fwd(*given[:5], self.t(slots[:3].reshape(-1)), *given[6:], sm_scale=0.05, **plan)
         with self.assertRaisesRegex(aiter.NotServed, "topk: 2 queries of a sequence"):
             aiter.get_mla_metadata_v1(cu, indptr, last, 5, 1, True, *[None] * 6, max_seqlen_qo=2, topk=k)
 

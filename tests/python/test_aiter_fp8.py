@@ -130,14 +130,14 @@ class Fp8:
         info = aiter.get_ps_metadata_info_v1(3, heads, 40, qlen_granularity=256)
         plan = [torch.ones(n, dtype=kind) if self.torch else np.ones(n, np.int32) for n, kind in info]
         lists = [self.t(x) for x in (cu_q, cu_k, (lengths + prefix).astype(np.int32))]
-        for causal, need_lse, known in ((True, False, True), (False, True, True), (True, True, False), (False, None, True)):
+        for causal, need_lse, viewed in ((True, False, True), (False, True, False), (True, True, True), (False, None, False)):
             how = {} if need_lse is None else {"need_lse": need_lse}
             aiter.get_ps_metadata_v1(*lists, 1, heads, *plan, qhead_granularity=1, qlen_granularity=256,
                                      kvlen_granularity=128, block_size=1, is_causal=True, **how)
             need_lse = need_lse is not False
             tiles = int(plan[3][-1])  # as vLLM counts the parts
             self.assertEqual(tiles, 3 if need_lse else 0)
-            if not known:  # an engine's views of them
+            if viewed:  # an engine's views of them
                 plan = [x[:] for x in plan]
             out, final = self.rows_bf16((cu_q[-1], heads, 128)), self.t(np.full((cu_q[-1], heads), 7, np.float32))
             parts = self.t(np.zeros((max(tiles, 1) * 256, heads, 128), np.float32))
@@ -145,7 +145,8 @@ class Fp8:
             aiter.mla_prefill_ps_asm_fwd(
                 *(self.t(x) for x in (q, k, v)), *lists[:2], self.t(slots), plan[1], plan[2], 40, 0.1, causal,
                 parts, lse, out, *(self.t(np.array(s)) for s in scales))
-            aiter.mla_reduce_v1(parts, lse, plan[3], plan[4], plan[5], 256, 1, out, final)
+            splits = () if viewed else (1,)  # or, of older versions of AITER, without their number
+            aiter.mla_reduce_v1(parts, lse, plan[3], plan[4], plan[5], 256, *splits, out, final)
             got = self.back_bf16(out)
             for s in range(3):
                 listed, rows = slots[cu_k[s]:cu_k[s + 1]], slice(cu_q[s], cu_q[s + 1])

@@ -6,6 +6,7 @@ from attn.aiter._common import NotServed
 
 BIAS = "attention biases are hooks of a kernel (logits: in a description), not an argument"
 DROPOUT = "inference has none"
+WRITES_16 = "kernels write 16 bits, and these rounded again are not AITER's fp8"
 FP8_Q = "the call has no scale for fp8 queries that a kernel takes"
 FP8_SCALED = "fp8 tensors have scales: flash_attn_varlen_fp8_pertensor_func takes them"
 
@@ -336,7 +337,7 @@ def unified_attention(q, k, v, out, cu_seqlens_q, max_seqlen_q, seqused_k, max_s
              sinks=(alibi_slopes is not None and sinks is not None, "with alibi_slopes: AITER's bias "
                     "is of the prefix's end, which changes a sink's share"),
              q_scales=(q_scales is not None, "one scale for all queries is served, q_descale"),
-             output_scale=(output_scale is not None, "attention writes no fp8"),
+             output_scale=(output_scale is not None, WRITES_16),
              causal=(not causal, "AITER's is causal, too"),
              skip_reduce=(skip_reduce, "the parts of an output are joined"))
     s = c.session(q)

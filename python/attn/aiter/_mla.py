@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """Absorbed latent attention."""
-import weakref
-
 from attn.aiter import _attention as a
 from attn.aiter import _common as c
 from attn.aiter import _split
@@ -58,6 +56,8 @@ def mla_decode_fwd(q, kv_buffer, o, qo_indptr, kv_indptr, kv_indices, kv_last_pa
     starts = kv_indptr[:batch + 1]
     lens, topk = c.lens_of_pages(starts, kv_last_page_lens, page_size), None if work_indptr is None else recall(work_indptr)
     if topk is not None:  # of get_mla_metadata_v1()
+        c.refuse(call, kv_indices=(kv_indices.shape[0] <= (batch - 1) * topk,
+                                   f"{kv_indices.shape[0]} entries, the plan is of {batch} rows of {topk}"))
         starts, lens = c.arange(starts, batch + 1) * topk, c.least(lens, topk)
     s, desc, call_args, final = latent_call(call, q, kv_buffer, o, qo_indptr, starts, kv_indices, lens, max_seqlen_q,
                                             sm_scale, q_scale, kv_scale, return_lse, causal)
@@ -363,15 +363,14 @@ def get_ps_metadata_info_v1(batch_size, num_head_k, max_qlen, qlen_granularity=2
 
 
 def remember(plan, what):
-    """Keeps for a tensor of a plan what its launches have to know: whether they are to write an LSE, or the topk of rows."""
-    kept, key = a.any_session().plans, id(plan)
-    kept[key] = (weakref.ref(plan, lambda _: kept.pop(key, None)), what)
+    """Keeps what the launches of a plan have to know: whether they are to write an LSE, or the topk of rows. It is known by
+    where a tensor of it lies, as engines pass views of their buffers; whoever fills one for another plan says so here."""
+    a.any_session().plans[c.address(plan)] = what
 
 
 def recall(plan):
     """Returns what remember() was told of a tensor, or None of another one."""
-    kept = a.any_session().plans.get(id(plan))
-    return kept[1] if kept and kept[0]() is plan else None
+    return a.any_session().plans.get(c.address(plan))
 
 
 def get_ps_metadata_v1(seqlens_qo_indptr, pages_kv_indptr, context_lens, gqa_ratio, num_heads_k,
@@ -422,8 +421,10 @@ def mla_prefill_ps_asm_fwd(Q, K, V, qo_indptr, kv_indptr, kv_page_indices, work_
 
 def mla_reduce_v1(partial_output, partial_lse, reduce_indptr, reduce_final_map, reduce_partial_map,
                   max_seqlen_q, num_kv_splits, final_output, final_lse=None):
-    """As pa_reduce_v1(), with the arguments in this order. Of get_ps_metadata_v1()'s plan outputs are whole
-    already, and their LSE is copied."""
+    """As pa_reduce_v1(), with the arguments in this order, or in that of AITER's before it had num_kv_splits. Of
+    get_ps_metadata_v1()'s plan outputs are whole already, and their LSE is copied."""
+    if hasattr(num_kv_splits, "shape"):
+        final_output, final_lse = num_kv_splits, final_output
     if reduce_partial_map.shape[0] == 0:
         tokens, heads = final_output.shape[:2]
         if final_lse is not None and recall(reduce_indptr) is not False:

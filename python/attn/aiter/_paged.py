@@ -51,7 +51,7 @@ def paged_attention_rocm(out, exp_sums, max_logits, tmp_out, query, key_cache, v
     head, D, P]. The keys of a sequence are split over at most max_context_len / partition_size
     workgroups."""
     call = "paged_attention_rocm"
-    c.refuse(call, fp8_out_scale=(fp8_out_scale is not None, "attention writes no fp8"),
+    c.refuse(call, fp8_out_scale=(fp8_out_scale is not None, a.WRITES_16),
              mtp=(mtp != 1, "several queries of a sequence are pa_fwd_asm's and unified_attention's"),
              q_scale=(q_scale is not None, a.FP8_Q),
              block_size=(block_size != key_cache.shape[3],
@@ -98,7 +98,7 @@ def paged_attention_v1(out, workspace_buffer, query, key_cache, value_cache, sca
     call = "paged_attention_v1"
     batch = block_tables.shape[0]
     c.refuse(call, kv_cache_layout=(kv_cache_layout not in ("NHD", "HND"), str(kv_cache_layout)),
-             fp8_out_scale=(fp8_out_scale is not None, "attention writes no fp8"),
+             fp8_out_scale=(fp8_out_scale is not None, a.WRITES_16),
              mtp=(mtp != 1, "several queries of a sequence are pa_fwd_asm's and unified_attention's"))
     parts = -(-int(max_context_len) // int(partition_size))
     return one_query(call, out, query, key_cache, value_cache, scale, context_lens[:batch],
@@ -116,7 +116,7 @@ def paged_attention_ragged(out, workspace_buffer, query, key_cache, value_cache,
     call = "paged_attention_ragged"
     page = key_cache.shape[2 if kv_cache_layout == "HND" else 1]
     c.refuse(call, kv_cache_layout=(kv_cache_layout not in ("NHD", "HND"), str(kv_cache_layout)),
-             fp8_out_scale=(fp8_out_scale is not None, "attention writes no fp8"),
+             fp8_out_scale=(fp8_out_scale is not None, a.WRITES_16),
              mtp=(mtp != 1, "several queries of a sequence are pa_fwd_asm's and unified_attention's"),
              block_size=(block_size != page, f"it is {block_size}, the cache has pages of {page}"))
     lens = c.lens_of_pages(kv_indptr, kv_last_page_lens, page)
