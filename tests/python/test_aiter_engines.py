@@ -26,6 +26,9 @@ KERNELS = [
     {**ROPE, "rope": "neox", "kv_dtype": "fp8", "kv_scale": "tensor"},
     {**ROPE, "rope": "gptj", "norm": "rms", "keep_kv": False, "kv_dtype": "fp8", "kv_scale": "tensor",
      "kv_layout": ["nhd", "shuffle"]},
+    {**ROPE, "rope": "neox", "mrope": ["sections", "interleaved"], "norm": "rms", "keep_kv": False},
+    {**ROPE, "rope": "neox", "mrope": "sections", "norm": "gemma_rms", "keep_kv": True, "kv_layout": "shuffle"},
+    {**ROPE, "rope": "neox", "mrope": "interleaved", "norm": "rms", "keep_kv": False, "kv_dtype": "fp8", "kv_scale": "tensor"},
     {"op": "mla_decode", **LATENT, "page_size": "any", "sparse": "slots"},
     {"op": "mla_decode", **LATENT, "page_size": "any", "page_table": "indices"},
     {"op": "mla_rope_cache", "head_dim": 576, "head_dim_v": 512, "rope": "gptj", "keep_kv": True, "cos_sin": "f32"},
@@ -288,6 +291,60 @@ class Engines:
         with self.assertRaisesRegex(aiter.NotServed, "kv: the cache is fp8, queries are fp16"):
             aiter.unified_attention_sparse_mla(five, self.t(np.zeros((640, 1, 1, 576), np.uint8)), out, cu, 3, lens, 640,
                                                0.05, self.t(slots), table, 512)
+
+    # ---- SGLang's Qwen3-VL: three positions, into caches of slots
+
+    def rotated_by_three(self, x, table, positions, sections, interleaved, weight):
+        """Each pair by the position that it has."""
+        pair = np.arange(D // 2)
+        which = np.repeat([0, 1, 2], sections)
+        if interleaved:
+            which = np.where((pair % 3 == 1) & (pair < 3 * sections[1]), 1, 0)
+            which = np.where((pair % 3 == 2) & (pair < 3 * sections[2]), 2, which)
+        own = table[positions[which].T][:, pair, :]  # [tokens, pair, 2 pairs]
+        angles = np.concatenate([own[:, pair, pair], own[:, pair, D // 2 + pair]], 1)
+        return self.rotate(x, angles, np.arange(len(x)), True, weight, 1e-6)
+
+    def test_three_positions(self):
+        tokens, sections = 4, (24, 20, 20)
+        qkv = support.random((tokens, H + 2 * HK, D), 1)
+        q, k, v = qkv[:, :H], qkv[:, H:H + HK], qkv[:, H + HK:]
+        qw, kw = support.random((D,), 2), support.random((D,), 3)
+        table, slots = self.table(D, np.float16), np.array([40, 2, -1, 17], np.int64)
+        positions = np.array([[3, 49, 0, 7], [4, 20, 1, 9], [11, 0, 2, 8]], np.int64)
+        there, one = slots >= 0, self.t(np.ones((), np.float32))
+
+        def call(caches, block, interleaved=False, kept=(None, None), shuffled=False, **more):
+            q_out = self.t(np.zeros((tokens, H, D), np.float16))
+            aiter.fused_qk_norm_mrope_3d_cache_pts_quant_shuffle(
+                self.t(qkv), self.t(qw), self.t(kw), self.t(table), self.t(positions), tokens, H, HK, HK, D, True,
+                list(sections), interleaved, 1e-6, q_out, *caches, self.t(slots), one, one, *kept, kept[0] is not None,
+                shuffled, block, 8 if shuffled else 0, **more)
+            return self.back(q_out)
+
+        for interleaved in (False, True):
+            want = [self.rotated_by_three(x, table, positions, sections, interleaved, w) for x, w in ((q, qw), (k, kw))]
+            caches = [self.t(np.zeros((48, HK, D), np.float16)) for _ in range(2)]
+            support.close(call(caches, 0, interleaved), want[0], self.ROPE, "q")
+            support.close(self.back(caches[0])[slots[there]], want[1][there], self.ROPE, "k")
+            np.testing.assert_array_equal(self.back(caches[1])[slots[there]], v[there])
+        bytes_ = [self.t(np.zeros((48, HK, D), np.uint8)) for _ in range(2)]
+        call(bytes_, 0, True)
+        got = FP8[self.back(bytes_[0])[slots[there]]]
+        self.assertTrue((np.abs(got - want[1][there]) <= np.abs(want[1][there]) / 15 + 2.0 ** -9 + self.ROPE).all())
+        pages = [np.zeros((3, P, HK, D), np.float16) for _ in range(2)]
+        pages = [self.t(base.shuffle_k(pages[0])), self.t(base.shuffle_v(pages[1]))]
+        k_out, v_out = (self.t(np.zeros((tokens, HK * D), np.float16)) for _ in range(2))
+        got = call(pages, P, kept=(k_out, v_out), shuffled=True, gemma_norm=True)
+        more = [w.astype(np.float64) + 1 for w in (qw, kw)]
+        support.close(got, self.rotated_by_three(q, table, positions, sections, False, more[0]), self.ROPE, "q")
+        support.close(self.back(k_out).reshape(tokens, HK, D),
+                      self.rotated_by_three(k, table, positions, sections, False, more[1]), self.ROPE, "k_out")
+        np.testing.assert_array_equal(self.back(v_out).reshape(tokens, HK, D), v)
+        kept = base.unshuffle_k(self.back(pages[0])).reshape(-1, HK, D)
+        np.testing.assert_array_equal(kept[slots[there]], self.back(k_out).reshape(tokens, HK, D)[there])
+        with self.assertRaisesRegex(aiter.NotServed, "block_size is 0, the cache has pages of 16"):
+            call([self.t(np.zeros((3, P, HK, D), np.float16)) for _ in range(2)], 0)
 
     # ---- Outputs that are the cache's bytes
 

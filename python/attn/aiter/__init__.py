@@ -16,7 +16,8 @@ from attn.aiter._attention import (flash_attn_varlen_fp8_pertensor_func, flash_a
                                    mha_batch_prefill_func, pa_decode_gluon, pa_fwd_asm,
                                    pa_persistent_fwd, pa_reduce_v1, unified_attention)
 from attn.aiter._blocks import reshape_and_cache_with_block_quant_for_asm_pa
-from attn.aiter._cache import (cp_mha_gather_cache, fused_qk_norm_rope_cache_block_quant_shuffle,
+from attn.aiter._cache import (cp_mha_gather_cache, fused_qk_norm_mrope_3d_cache_pts_quant_shuffle,
+                               fused_qk_norm_rope_cache_block_quant_shuffle,
                                fused_qk_norm_rope_cache_pts_quant_shuffle,
                                fused_qk_norm_rope_cache_quant_shuffle,
                                fused_qk_rope_reshape_and_cache, merge_attn_states,

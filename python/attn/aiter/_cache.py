@@ -172,8 +172,8 @@ def of_kind(call, cache, kind):
 
 
 def rope(call, s, q, k, v, cache, slots, positions, table, neox, norm=None, weights=(None, None),
-         eps=0.0, q_out=None, k_out=None, v_out=None, keep=False, rotary_dim=0):
-    own = c.dtype(q)
+         eps=0.0, q_out=None, k_out=None, v_out=None, keep=False, rotary_dim=0, mrope=None, sections=()):
+    own, three = c.dtype(q), {} if mrope is None else {"sections": tuple(int(n) for n in sections)}
     fp8_out = q_out is not None and c.dtype(q_out) == "fp8"
     short = c.dtype(table) != "f32"
     if short and c.dtype(table) != own:
@@ -181,11 +181,11 @@ def rope(call, s, q, k, v, cache, slots, positions, table, neox, norm=None, weig
     op = s.op("rope_qk_norm_cache", dtype=own, q_out_dtype="fp8" if fp8_out else None,
               head_dim=q.shape[2], heads=q.shape[1], kv_heads=k.shape[1],
               rope="neox" if neox else "gptj", rotary_dim=rotary_dim or table.shape[1],
-              cos_sin_short=short, norm=norm or "none", keep_kv=keep, cache=cache.desc)
+              cos_sin_short=short, norm=norm or "none", keep_kv=keep, cache=cache.desc, mrope=mrope or "none")
     tokens = q.shape[0]
     op(q=q, k=k, v=v, q_out=q_out, k_out=k_out, v_out=v_out,
-       slot_mapping=c.cast(slots[:tokens], "int64"), positions=c.cast(positions, "int64")[:tokens],
-       cos_sin=table, q_weight=weights[0], k_weight=weights[1], eps=eps,
+       slot_mapping=c.cast(slots[:tokens], "int64"), positions=c.cast(positions, "int64")[..., :tokens],
+       cos_sin=table, **three, q_weight=weights[0], k_weight=weights[1], eps=eps,
        q_out_scale=c.ones(q, 1) if fp8_out else None, **cache.tensors(), stream=c.stream(q))
 
 
@@ -236,28 +236,47 @@ def fused_qk_norm_rope_cache_pts_quant_shuffle(qkv, qw, kw, cos_sin, positions, 
                                                block_size, x, rotary_dim=0):
     """The same of packed q, k, v, to q_out; NHD or SHUFFLE pages, fp8 with a scale per tensor. With
     return_kv k and v also go to k_out and v_out, or to the one that is given."""
-    call = "fused_qk_norm_rope_cache_pts_quant_shuffle"
-    s = c.session(qkv)
-    heads = num_heads_q + num_heads_k + num_heads_v
-    qkv = heads_of(qkv, heads, head_size)[:num_tokens]
-    q, k = qkv[:, :num_heads_q], qkv[:, num_heads_q:num_heads_q + num_heads_k]
-    v = qkv[:, num_heads_q + num_heads_k:]
-    if use_shuffle_layout:
+    packed("fused_qk_norm_rope_cache_pts_quant_shuffle", qkv, (qw, kw), cos_sin, positions, num_tokens,
+           (num_heads_q, num_heads_k, num_heads_v), head_size, is_neox_style, eps, q_out, (k_cache, v_cache), slot_mapping,
+           (per_tensor_k_scale, per_tensor_v_scale), (k_out, v_out) if return_kv else (None, None), use_shuffle_layout,
+           block_size, rotary_dim)
+
+
+def fused_qk_norm_mrope_3d_cache_pts_quant_shuffle(qkv, qw, kw, cos_sin, positions, num_tokens, num_heads_q, num_heads_k,
+                                                   num_heads_v, head_size, is_neox_style, mrope_section_, is_interleaved,
+                                                   eps, q_out, k_cache, v_cache, slot_mapping, per_tensor_k_scale,
+                                                   per_tensor_v_scale, k_out, v_out, return_kv, use_shuffle_layout,
+                                                   block_size, x, rotary_dim=0, gemma_norm=False):
+    """The same by three positions [3, tokens], of which mrope_section_ says how many pairs each has. A block_size of 0 is
+    of caches [slots, KV heads, D]; with gemma_norm weights count from 1."""
+    packed("fused_qk_norm_mrope_3d_cache_pts_quant_shuffle", qkv, (qw, kw), cos_sin, positions, num_tokens,
+           (num_heads_q, num_heads_k, num_heads_v), head_size, is_neox_style, eps, q_out, (k_cache, v_cache), slot_mapping,
+           (per_tensor_k_scale, per_tensor_v_scale), (k_out, v_out) if return_kv else (None, None), use_shuffle_layout,
+           block_size, rotary_dim, "gemma_rms" if gemma_norm else "rms", mrope="interleaved" if is_interleaved else "sections",
+           sections=mrope_section_)
+
+
+def packed(call, qkv, weights, cos_sin, positions, num_tokens, counts, head_size, neox, eps, q_out, caches, slot_mapping,
+           scales, kept, shuffled, block_size, rotary_dim, norm="rms", **more):
+    """Packed q, k and v of so many heads each; `kept` are k_out and v_out, `more` is rope()'s."""
+    s, (k_cache, v_cache), (n_q, n_k, n_v) = c.session(qkv), caches, counts
+    qkv = heads_of(qkv, n_q + n_k + n_v, head_size)[:num_tokens]
+    q, k, v = qkv[:, :n_q], qkv[:, n_q:n_q + n_k], qkv[:, n_q + n_k:]
+    if shuffled:
         v_cache = as_shuffled(k_cache, v_cache)
-    scales = [c.near(s, x, qkv) for x in (per_tensor_k_scale, per_tensor_v_scale)]  # vLLM's are the host's
-    cache = c.Cache(call, k_cache, v_cache, c.dtype(qkv), *scales, shuffled=bool(use_shuffle_layout), kinds=("tensor",))
-    if cache.page != block_size:
+    scales = [c.near(s, x, qkv) for x in scales]  # vLLM's are the host's
+    cache = c.Cache(call, k_cache, v_cache, c.dtype(qkv), *scales, shuffled=bool(shuffled), kinds=("tensor",))
+    if cache.page != (block_size or 1):
         raise NotServed(call, f"block_size is {block_size}, the cache has pages of {cache.page}")
     outs = {}
-    given = [None if x is None or not return_kv else heads_of(x, n, head_size)[:num_tokens] for x, n in (
-        (k_out, num_heads_k), (v_out, num_heads_v))]
+    given = [None if x is None else heads_of(x, n, head_size)[:num_tokens] for x, n in zip(kept, (n_k, n_v))]
     stored, some = cache.desc.dtype, any(x is not None for x in given)
     c.refuse(call, return_kv=(any(x is not None and c.dtype(x) != (stored or c.dtype(qkv)) for x in given),
                               f"outputs get what the cache gets, {stored or c.dtype(qkv)}"))
     if some and stored is None:  # one of them alone, too: v stays as it is, k is written elsewhere
         outs = {"k_out": c.new_like(k) if given[0] is None else given[0], "keep": True, "v_out": given[1]}
-    rope(call, s, q, k, v, cache, slot_mapping, positions, cos_sin, is_neox_style, "rms", (qw, kw), eps,
-         q_out=heads_of(q_out, num_heads_q, head_size)[:num_tokens], rotary_dim=rotary_dim, **outs)
+    rope(call, s, q, k, v, cache, slot_mapping, positions, cos_sin, neox, norm, weights, eps,
+         q_out=heads_of(q_out, n_q, head_size)[:num_tokens], rotary_dim=rotary_dim, **outs, **more)
     if some and stored is not None:
         bytes_written(cache, slot_mapping[:num_tokens], *given)
 

@@ -72,6 +72,9 @@ ROWS = (
      "in place, or to `q_out`, and `k_out` or `v_out` or both; scales in the host's memory; partial rotation; scales of tokens, of a tensor, or of "
      "pages that grow; `max_tokens_per_batch` is not looked at. With a cache of fp8 `return_kv` gives its bytes, of tokens with a "
      "slot, copied out of it", "`return_kv` of another type than the cache has"),
+    (("fused_qk_norm_mrope_3d_cache_pts_quant_shuffle",), "SGLang",
+     "the same as the second of these by three positions, in sections or interleaved, by kernels with `mrope`; `gemma_norm` by "
+     "those with `norm: gemma_rms`; a `block_size` of 0, of caches `[slots, H, D]`", "`return_kv` as above"),
     (("fused_qk_rope_reshape_and_cache",), "ATOM, vLLM",
      "`flash_layout`, or SHUFFLE with values of five dimensions or `[page, head, D, token]`; `cos` and "
      "`sin` are halves of one table, or are joined once; fp8 `q_out`; `k_out` of tokens without a slot is written too",
