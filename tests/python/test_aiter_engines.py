@@ -29,6 +29,8 @@ KERNELS = [
     {**ROPE, "rope": "neox", "mrope": ["sections", "interleaved"], "norm": "rms", "keep_kv": False},
     {**ROPE, "rope": "neox", "mrope": "sections", "norm": "gemma_rms", "keep_kv": True, "kv_layout": "shuffle"},
     {**ROPE, "rope": "neox", "mrope": "interleaved", "norm": "rms", "keep_kv": False, "kv_dtype": "fp8", "kv_scale": "tensor"},
+    {**ROPE, "rope": "neox", "rotary_dim": 64, "norm": "rms", "gate": [False, True]},
+    {**ROPE, "rope": "neox", "rotary_dim": 64, "norm": "rms", "kv_dtype": "fp8", "kv_scale": "tensor"},
     {"op": "mla_decode", **LATENT, "page_size": "any", "sparse": "slots"},
     {"op": "mla_decode", **LATENT, "page_size": "any", "page_table": "indices"},
     {"op": "mla_rope_cache", "head_dim": 576, "head_dim_v": 512, "rope": "gptj", "keep_kv": True, "cos_sin": "f32"},
@@ -345,6 +347,49 @@ class Engines:
         np.testing.assert_array_equal(kept[slots[there]], self.back(k_out).reshape(tokens, HK, D)[there])
         with self.assertRaisesRegex(aiter.NotServed, "block_size is 0, the cache has pages of 16"):
             call([self.t(np.zeros((3, P, HK, D), np.float16)) for _ in range(2)], 0)
+
+    # ---- SGLang's Qwen3.5: queries with output gates
+
+    def test_rows_with_output_gates(self):
+        tokens, scale = 4, self.t(np.array(0.5, np.float32))
+        qw, kw = support.random((D,), 2), support.random((D,), 3)
+        table, slots = self.table(64, np.float16), np.array([40, 2, -1, 17], np.int64)
+        at, there, whole = np.array([3, 45, 0, 7], np.int64), slots >= 0, self.t(table)
+        for gated, layout, pages, fp8 in ((None, "HND", "HND", False), ("interleaved", "interleaved", "NHD", False),
+                                          ("blocked", "blocked", "NHD", False), (None, "interleaved", "NHD", True)):
+            q, gate, k, v = (support.random((tokens, n, D), 10 + i) for i, n in enumerate((H, H, HK, HK)))
+            first = q
+            if gated == "interleaved":
+                first = np.concatenate([q, gate], 2)
+            elif gated:
+                first = np.concatenate([q, gate], 1)
+            qkv = np.concatenate([x.reshape(tokens, -1) for x in (first, k, v)], 1)
+            shape = (3, HK, P, D) if pages == "HND" else (3, P, HK, D)
+            caches = [self.t(np.zeros(shape, np.uint8 if fp8 else np.float16)) for _ in range(2)]
+            got = aiter.fused_qkv_split_qk_norm_rope_cache(
+                qkv=self.t(qkv), q_weight=self.t(qw), k_weight=self.t(kw), cos=whole[:, :32], sin=whole[:, 32:],
+                positions=self.t(at - 2), offsets=self.t(np.full(tokens, 2)), key_cache=caches[0], value_cache=caches[1],
+                slot_mapping=self.t(slots), qh=H, kvh=HK, head_dim=D, attn_output_gate=gated is not None, eps=1e-6,
+                gated_qkv_layout=gated or "interleaved", kv_cache_layout=pages, k_scale=scale if fp8 else None,
+                v_scale=scale if fp8 else None)
+            got = [self.back(x) for x in got]
+            if gated:
+                np.testing.assert_array_equal(got.pop(1), gate)
+            want_q, want_k = (self.rotate(x, table, at, True, w, 1e-6) for x, w in ((q, qw), (k, kw)))
+            support.close(got[0], want_q, self.ROPE, "q")
+            support.close(got[1], want_k, self.ROPE, "k")
+            np.testing.assert_array_equal(got[2], v)
+            kept = [self.back(x).swapaxes(1, 2) if pages == "HND" else self.back(x) for x in caches]
+            for x, want in zip(kept, got[1:]):
+                x, want = x.reshape(-1, HK, D)[slots[there]], want[there].astype(np.float64)
+                if fp8:
+                    self.assertTrue((np.abs(FP8[x] * 0.5 - want) <= np.abs(want) / 15 + 2.0 ** -10).all())
+                else:
+                    np.testing.assert_array_equal(x, want)
+        with self.assertRaisesRegex(aiter.NotServed, "it is 'SHUFFLE'"):
+            aiter.fused_qkv_split_qk_norm_rope_cache(
+                self.t(qkv), self.t(qw), self.t(kw), whole, whole, self.t(at), *caches, self.t(slots), H, HK, D,
+                kv_cache_layout="SHUFFLE")
 
     # ---- Outputs that are the cache's bytes
 

@@ -243,9 +243,11 @@ class Forms:
         for offsets in (None, np.array([1, 0, 2, -7], np.int64)):
             rows = [support.random((4, h, 64), h) for h in (H, HK)]
             given = [self.t(x.copy()) for x in rows]
-            got = aiter.rope_cached_thd_positions_offsets_2c_fwd_inplace(
-                *given, whole[:, :32], whole[:, 32:], self.t(at), None if offsets is None else self.t(offsets), 0,
-                reuse_freqs_front_part=True, nope_first=False)
+            call, more = aiter.rope_cached_thd_positions_2c_fwd_inplace, ()
+            if offsets is not None:
+                call, more = aiter.rope_cached_thd_positions_offsets_2c_fwd_inplace, (self.t(offsets),)
+            got = call(*given, whole[:, :32], whole[:, 32:], self.t(at), *more, 0, reuse_freqs_front_part=True,
+                       nope_first=False)
             places = at if offsets is None else at + offsets
             for found, kept, x in zip(got, given, rows):
                 self.assertIs(found, kept)

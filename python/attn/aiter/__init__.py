@@ -20,7 +20,7 @@ from attn.aiter._cache import (cp_mha_gather_cache, fused_qk_norm_mrope_3d_cache
                                fused_qk_norm_rope_cache_block_quant_shuffle,
                                fused_qk_norm_rope_cache_pts_quant_shuffle,
                                fused_qk_norm_rope_cache_quant_shuffle,
-                               fused_qk_rope_reshape_and_cache, merge_attn_states,
+                               fused_qk_rope_reshape_and_cache, fused_qkv_split_qk_norm_rope_cache, merge_attn_states,
                                reshape_and_cache, reshape_and_cache_flash,
                                reshape_and_cache_with_block_quant,
                                reshape_and_cache_with_pertoken_quant)
@@ -42,7 +42,7 @@ from attn.aiter._paged import (flash_attn_func, get_recommended_splits, paged_at
 from attn.aiter._product import (
     batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant, gather_kv_b_proj)
 from attn.aiter._rope import (minimax_qk_norm_rope, rope_cached_positions_2c_fwd_inplace,
-                              rope_cached_positions_fwd_inplace,
+                              rope_cached_positions_fwd_inplace, rope_cached_thd_positions_2c_fwd_inplace,
                               rope_cached_thd_positions_offsets_2c_fwd_inplace)
 from attn.aiter._table import NOT_SERVED, SERVED, reason, served, table
 

@@ -172,18 +172,19 @@ def of_kind(call, cache, kind):
 
 
 def rope(call, s, q, k, v, cache, slots, positions, table, neox, norm=None, weights=(None, None),
-         eps=0.0, q_out=None, k_out=None, v_out=None, keep=False, rotary_dim=0, mrope=None, sections=()):
+         eps=0.0, q_out=None, k_out=None, v_out=None, keep=False, rotary_dim=0, mrope=None, sections=(), gate=None):
+    """With `gate` each head of q is followed by its output gate, which goes there."""
     own, three = c.dtype(q), {} if mrope is None else {"sections": tuple(int(n) for n in sections)}
     fp8_out = q_out is not None and c.dtype(q_out) == "fp8"
     short = c.dtype(table) != "f32"
     if short and c.dtype(table) != own:
         raise NotServed(call, f"cosines are {c.dtype(table)}: they are float32 or of the model's type")
     op = s.op("rope_qk_norm_cache", dtype=own, q_out_dtype="fp8" if fp8_out else None,
-              head_dim=q.shape[2], heads=q.shape[1], kv_heads=k.shape[1],
+              head_dim=k.shape[2], heads=q.shape[1], kv_heads=k.shape[1], gate=gate is not None,
               rope="neox" if neox else "gptj", rotary_dim=rotary_dim or table.shape[1],
               cos_sin_short=short, norm=norm or "none", keep_kv=keep, cache=cache.desc, mrope=mrope or "none")
     tokens = q.shape[0]
-    op(q=q, k=k, v=v, q_out=q_out, k_out=k_out, v_out=v_out,
+    op(q=q, k=k, v=v, q_out=q_out, k_out=k_out, v_out=v_out, gate=gate,
        slot_mapping=c.cast(slots[:tokens], "int64"), positions=c.cast(positions, "int64")[..., :tokens],
        cos_sin=table, **three, q_weight=weights[0], k_weight=weights[1], eps=eps,
        q_out_scale=c.ones(q, 1) if fp8_out else None, **cache.tensors(), stream=c.stream(q))
@@ -279,6 +280,38 @@ def packed(call, qkv, weights, cos_sin, positions, num_tokens, counts, head_size
          q_out=heads_of(q_out, n_q, head_size)[:num_tokens], rotary_dim=rotary_dim, **outs, **more)
     if some and stored is not None:
         bytes_written(cache, slot_mapping[:num_tokens], *given)
+
+
+def fused_qkv_split_qk_norm_rope_cache(qkv, q_weight, k_weight, cos, sin, positions, key_cache, value_cache, slot_mapping,
+                                       qh, kvh, head_dim, is_neox=True, offsets=None, reuse_freqs_front_part=True,
+                                       attn_output_gate=False, k_scale=None, v_scale=None, eps=1e-5,
+                                       gated_qkv_layout="interleaved", kv_cache_layout="HND"):
+    """The same of rows of q, k and v, by the rows positions + offsets of cos and sin, into HND or NHD pages. With
+    attn_output_gate a gate follows each head of q, or all of them, with "blocked". Returns q, the gate if there is one, k
+    and v as they are before a scale of fp8, which is `k_scale` and `v_scale`."""
+    call, own, stored, n = "fused_qkv_split_qk_norm_rope_cache", c.dtype(qkv), c.dtype(key_cache), qh * head_dim
+    layout, blocked = kv_cache_layout.upper(), gated_qkv_layout == "blocked"
+    c.refuse(call, kv_cache_layout=(layout not in ("HND", "NHD"), f"it is {kv_cache_layout!r}"),
+             gated_qkv_layout=(not blocked and gated_qkv_layout != "interleaved", f"it is {gated_qkv_layout!r}"),
+             reuse_freqs_front_part=(not reuse_freqs_front_part, "a pair of elements has one cosine"),
+             positions=(positions is None, "it is needed"),
+             k_scale=(stored != "fp8" and not (k_scale is None and v_scale is None),
+                      f"AITER divides by it, and the cache is {stored}"))
+    s, tokens = c.session(qkv), qkv.shape[0]
+    caches = [c.swap(x, 1, 2) if layout == "HND" else x for x in (key_cache, value_cache)]
+    cache = c.Cache(call, *caches, own, k_scale, v_scale, shuffled=False, kinds=("tensor",))
+    wide = 2 * n if attn_output_gate else n
+    whole = attn_output_gate and not blocked
+    q = heads_of(qkv[:, :wide if whole else n], qh, 2 * head_dim if whole else head_dim)
+    k, v = (heads_of(x, kvh, head_dim) for x in (qkv[:, wide:wide + kvh * head_dim], qkv[:, wide + kvh * head_dim:]))
+    q_out, k_out, v_out = (c.rows(qkv, (tokens, heads, head_dim), own) for heads in (qh, kvh, kvh))
+    gate = c.new_like(q_out) if attn_output_gate else None
+    rope(call, s, q, k, v, cache, slot_mapping, positions if offsets is None else positions + offsets,
+         c.cosines(s, cos, sin), is_neox, "rms", (q_weight, k_weight), eps, q_out, k_out, v_out, keep=True,
+         gate=gate if whole else None)
+    if attn_output_gate and blocked:
+        gate[...] = heads_of(qkv[:, n:wide], qh, head_dim)
+    return (q_out, gate, k_out, v_out) if attn_output_gate else (q_out, k_out, v_out)
 
 
 def bytes_written(cache, slots, k_out, v_out):

@@ -47,6 +47,15 @@ def rope_cached_thd_positions_offsets_2c_fwd_inplace(x, y, cos, sin, positions, 
     return x, y
 
 
+def rope_cached_thd_positions_2c_fwd_inplace(x, y, cos, sin, positions, rotate_style, reuse_freqs_front_part, nope_first,
+                                             transpose_output=False):
+    """The same by the rows positions."""
+    call = "rope_cached_thd_positions_2c_fwd_inplace"
+    c.refuse(call, transpose_output=(transpose_output, "outputs are where their inputs are"))
+    rotate(call, x[None], y[None], cos, sin, positions, rotate_style, reuse_freqs_front_part, nope_first)
+    return x, y
+
+
 def minimax_qk_norm_rope(qkv, q_weight, k_weight, cos_sin_cache, positions, *, num_heads_q, num_heads_k, head_dim,
                          rotary_dim, eps, is_neox_style, q_out=None, k_out=None, v_out=None):
     """Packed q, k, v [tokens, n], of which q and k get an RMS norm over all heads and their rotation: three

@@ -75,12 +75,15 @@ ROWS = (
     (("fused_qk_norm_mrope_3d_cache_pts_quant_shuffle",), "SGLang",
      "the same as the second of these by three positions, in sections or interleaved, by kernels with `mrope`; `gemma_norm` by "
      "those with `norm: gemma_rms`; a `block_size` of 0, of caches `[slots, H, D]`", "`return_kv` as above"),
+    (("fused_qkv_split_qk_norm_rope_cache",), "SGLang",
+     "HND and NHD pages, fp8 with a scale; output gates behind each head or behind all, those by kernels with `gate`; `offsets`",
+     "a cosine for each element of a head, a scale of a cache of 16 bits"),
     (("fused_qk_rope_reshape_and_cache",), "ATOM, vLLM",
      "`flash_layout`, or SHUFFLE with values of five dimensions or `[page, head, D, token]`; `cos` and "
      "`sin` are halves of one table, or are joined once; fp8 `q_out`; `k_out` of tokens without a slot is written too",
      "`offs`, a cosine for each element of a head, a scale of a cache of 16 bits"),
     (("rope_cached_positions_fwd_inplace", "rope_cached_positions_2c_fwd_inplace",
-      "rope_cached_thd_positions_offsets_2c_fwd_inplace"), "ATOM, vLLM",
+      "rope_cached_thd_positions_2c_fwd_inplace", "rope_cached_thd_positions_offsets_2c_fwd_inplace"), "ATOM, vLLM",
      "of 64, 128 or any other width that the pack has, the first or the last elements of a head, by kernels of "
      "`rope_qk_norm_cache` with `keep_kv`", "a cosine for each element of a head, `transpose_output`"),
     (("minimax_qk_norm_rope",), "ATOM",
