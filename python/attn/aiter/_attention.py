@@ -61,7 +61,7 @@ def made_of(call, q, q_descale, out):
         c.refuse(call, q_descale=(q_descale is not None, f"queries are {c.dtype(q)}"))
         check_q(call, q)
         return c.dtype(q), {}
-    scale = c.ones(q, 1) if q_descale is None else c.scalar(call, "q_descale", q_descale)
+    scale = c.one(c.session(q), q) if q_descale is None else c.scalar(call, "q_descale", q_descale)
     return "bf16" if out is None else c.dtype(out), {"q_descale": scale}
 
 

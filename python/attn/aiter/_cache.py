@@ -187,7 +187,7 @@ def rope(call, s, q, k, v, cache, slots, positions, table, neox, norm=None, weig
     op(q=q, k=k, v=v, q_out=q_out, k_out=k_out, v_out=v_out, gate=gate,
        slot_mapping=c.cast(slots[:tokens], "int64"), positions=c.cast(positions, "int64")[..., :tokens],
        cos_sin=table, **three, q_weight=weights[0], k_weight=weights[1], eps=eps,
-       q_out_scale=c.ones(q, 1) if fp8_out else None, **cache.tensors(), stream=c.stream(q))
+       q_out_scale=c.one(s, q) if fp8_out else None, **cache.tensors(), stream=c.stream(q))
 
 
 def fused_qk_norm_rope_cache_quant_shuffle(q, k, v, num_heads_q, num_heads_k, num_heads_v, head_dim,

@@ -178,6 +178,11 @@ def ones(like, n):
     return sys.modules["numpy"].ones(n, "float32")
 
 
+def one(s, like):
+    """[1] of float32, a scale that changes nothing: made once."""
+    return s.made.of(("one", type(like)), (), lambda: ones(like, 1))
+
+
 def arange(like, n, name="int32"):
     """[n] 0, 1, ... where `like` is."""
     if is_torch(like):

@@ -400,7 +400,7 @@ def mla_prefill_ps_asm_fwd(Q, K, V, qo_indptr, kv_indptr, kv_page_indices, work_
         raise NotServed(call, f"Q, K and V are {c.dtype(Q)}, {c.dtype(K)} and {c.dtype(V)}, not fp8")
     batch = qo_indptr.shape[0] - 1
     starts = kv_indptr[:batch + 1]
-    scales = [c.ones(Q, 1) if x is None else c.scalar(call, name, x) for name, x in (
+    scales = [c.one(c.session(Q), Q) if x is None else c.scalar(call, name, x) for name, x in (
         ("q_scale", q_scale), ("k_scale", k_scale), ("v_scale", v_scale))]
     s, cache = c.session(Q), c.Cache(call, K, V, c.dtype(output), *scales[1:])
     desc = a.attention_desc(Q, cache.head_dim_v, cache.kv_heads, "causal" if is_causal else "none",
@@ -512,7 +512,7 @@ def fused_qk_rope_cat_and_cache_mla(q_nope, q_pe, k_nope, k_pe, kv_cache, slot_m
     s.op("mla_rope_cache", **desc)(
         q_nope=q_nope, q_pe=q_pe, q_out=q_out, kv_c=kv_c[:tokens], k_pe=rotated[:tokens], kv_c_out=kv_c[:tokens],
         k_pe_out=kept[:tokens], k_cache=cache, k_scale=one, slot_mapping=slots[:tokens], positions=at[:tokens],
-        cos_sin=table, q_out_scale=c.ones(q_nope, 1) if fp8_out else None, stream=c.stream(q_nope))
+        cos_sin=table, q_out_scale=c.one(s, q_nope) if fp8_out else None, stream=c.stream(q_nope))
     rows = slots.shape[0]
     if rows > tokens:
         behind = kv_c[tokens:rows]
