@@ -207,6 +207,23 @@ static void exec_exchange2(struct wave *w, const struct inst *in)
      .flags = FLAGS | ROW_LOAD | ROW_STORE, \
      .wait = LGKM,                          \
      .arg = MEM_ARG(bytes, 0, 0, op)}
+/* Elements of `bits` change places between lanes on their way. */
+#define TRANSPOSE(n, d, bits)   \
+    {.name = "ds_read_" n,      \
+     .exec = ds_exec_transpose, \
+     .dst = d,                  \
+     .src = {T_B32},            \
+     .flags = FLAGS | ROW_LOAD, \
+     .targets = GFX950,         \
+     .wait = LGKM,              \
+     .arg = bits}
+#define PERMUTE(n, fn)       \
+    {.name = "ds_" n "_b32", \
+     .exec = fn,             \
+     .dst = T_B32,           \
+     .src = {T_B32, T_B32},  \
+     .flags = ROW_LDS,       \
+     .wait = LGKM}
 /* Without and with return: ds_add_u32, ds_add_rtn_u32. */
 #define ATOMIC(n, suffix, t, bytes, op) \
     RMW(n "_" suffix, T_NONE, t, T_NONE, bytes, op), RMW(n "_rtn_" suffix, t, t, T_NONE, bytes, op)
@@ -274,18 +291,8 @@ const struct op_row exec_ds_rows[] = {
     EXCHANGE2("_rtn_b64", T_B128, T_B64, 8, 0),
     EXCHANGE2("st64_rtn_b32", T_B64, T_B32, 4, ST64),
     EXCHANGE2("st64_rtn_b64", T_B128, T_B64, 8, ST64),
-    {.name = "ds_permute_b32",
-     .exec = ds_exec_permute,
-     .dst = T_B32,
-     .src = {T_B32, T_B32},
-     .flags = ROW_LDS,
-     .wait = LGKM},
-    {.name = "ds_bpermute_b32",
-     .exec = ds_exec_bpermute,
-     .dst = T_B32,
-     .src = {T_B32, T_B32},
-     .flags = ROW_LDS,
-     .wait = LGKM},
+    PERMUTE("permute", ds_exec_permute),
+    PERMUTE("bpermute", ds_exec_bpermute),
     {.name = "ds_swizzle_b32",
      .exec = ds_exec_swizzle,
      .dst = T_B32,
@@ -315,38 +322,10 @@ const struct op_row exec_ds_rows[] = {
      .flags = FLAGS | ROW_LOAD | ROW_STORE,
      .wait = LGKM,
      .arg = 1},
-    {.name = "ds_read_b64_tr_b16",
-     .exec = ds_exec_transpose,
-     .dst = T_B64,
-     .src = {T_B32},
-     .flags = FLAGS | ROW_LOAD,
-     .targets = GFX950,
-     .wait = LGKM,
-     .arg = 16},
-    {.name = "ds_read_b64_tr_b8",
-     .exec = ds_exec_transpose,
-     .dst = T_B64,
-     .src = {T_B32},
-     .flags = FLAGS | ROW_LOAD,
-     .targets = GFX950,
-     .wait = LGKM,
-     .arg = 8},
-    {.name = "ds_read_b64_tr_b4",
-     .exec = ds_exec_transpose,
-     .dst = T_B64,
-     .src = {T_B32},
-     .flags = FLAGS | ROW_LOAD,
-     .targets = GFX950,
-     .wait = LGKM,
-     .arg = 4},
-    {.name = "ds_read_b96_tr_b6",
-     .exec = ds_exec_transpose,
-     .dst = T_B96,
-     .src = {T_B32},
-     .flags = FLAGS | ROW_LOAD,
-     .targets = GFX950,
-     .wait = LGKM,
-     .arg = 6},
+    TRANSPOSE("b64_tr_b16", T_B64, 16),
+    TRANSPOSE("b64_tr_b8", T_B64, 8),
+    TRANSPOSE("b64_tr_b4", T_B64, 4),
+    TRANSPOSE("b96_tr_b6", T_B96, 6),
     {.name = "ds_nop", .exec = ds_exec_nop, .flags = ROW_LDS, .wait = LGKM},
     {.name = "ds_gws_init",
      .exec = ds_exec_gws_init,
