@@ -31,6 +31,11 @@ KERNELS = [
     {**ROPE, "rope": "neox", "mrope": "interleaved", "norm": "rms", "keep_kv": False, "kv_dtype": "fp8", "kv_scale": "tensor"},
     {**ROPE, "rope": "neox", "rotary_dim": 64, "norm": "rms", "gate": [False, True]},
     {**ROPE, "rope": "neox", "rotary_dim": 64, "norm": "rms", "kv_dtype": "fp8", "kv_scale": "tensor"},
+    {**ROPE, "rope": "neox", "rotary_dim": 64, "norm": "gemma_rms"},
+    {**ROPE, "rope": "neox", "rotary_dim": 64, "norm": "gemma_rms", "keep_kv": False, "kv_layout": ["nhd", "shuffle"]},
+    {**ROPE, "rope": "neox", "rotary_dim": 64, "norm": "gemma_rms", "keep_kv": False, "kv_layout": ["nhd", "shuffle"],
+     "kv_dtype": "fp8", "kv_scale": ["none", "token", "tensor"]},
+    {"op": "cache_write", "head_dim": D // 2}, {"op": "cache_write", "head_dim": D // 2, "kv_dtype": "fp8"},
     {"op": "mla_decode", **LATENT, "page_size": "any", "sparse": "slots"},
     {"op": "mla_decode", **LATENT, "page_size": "any", "page_table": "indices"},
     {"op": "mla_rope_cache", "head_dim": 576, "head_dim_v": 512, "rope": "gptj", "keep_kv": True, "cos_sin": "f32"},
@@ -390,6 +395,120 @@ class Engines:
             aiter.fused_qkv_split_qk_norm_rope_cache(
                 self.t(qkv), self.t(qw), self.t(kw), whole, whole, self.t(at), *caches, self.t(slots), H, HK, D,
                 kv_cache_layout="SHUFFLE")
+
+    # ---- MiniMax-M3: keys and values of attention and keys of an indexer
+
+    HI = 2
+
+    def minimax(self, index, **more):
+        """A call over five tokens: whether the row has an indexer's part. Gives what AITER computes, by name, and qkv after."""
+        heads = (H, HK, HK, *((self.HI, 1) if index else ()))
+        parts = [support.random((5, n, D), i) for i, n in enumerate(heads)]
+        weights = [support.random((D,), 10 + i) for i in range(4)]
+        table, at = self.table(64, np.float16), np.array([3, 45, 0, 7, 19], np.int64)
+        qkv = self.t(np.concatenate(parts, 1).reshape(5, -1))
+        aiter.fused_qknorm_idxrqknorm(
+            qkv, *(self.t(w) for w in weights[:2]), self.t(table), self.t(np.append(at, 1)), H, HK, 64, 1e-6,
+            *((self.t(w) for w in weights[2:]) if index else (None, None)), len(heads) > 3 and self.HI, **more)
+        w = dict(zip((0, 1, 3, 4), weights))
+        want = [self.rotate(x, table, at, True, w[i].astype(np.float64) + 1, 1e-6) if i in w else x for i, x in enumerate(parts)]
+        now = np.split(self.back(qkv).reshape(5, -1, D), np.cumsum(heads)[:-1], 1)
+        return parts, want, now
+
+    def test_minimax_in_place(self):
+        parts, want, now = self.minimax(False)
+        for i in (0, 1):
+            support.close(now[i], want[i], self.ROPE)
+        np.testing.assert_array_equal(now[2], parts[2])
+        q_out, index_q_out = self.t(np.zeros((5, H * D), np.float16)), self.t(np.zeros((5, self.HI * D), np.float16))
+        parts, want, now = self.minimax(True, q_out=q_out, index_q_out=index_q_out)
+        for i in (0, 2, 3):
+            np.testing.assert_array_equal(now[i], parts[i])
+        for x, i in ((self.back(q_out), 0), (self.back(index_q_out), 3), (now[1], 1), (now[4], 4)):
+            support.close(x.reshape(5, -1, D), want[i], self.ROPE)
+        parts, want, now = self.minimax(True, skip_index_branch=True)
+        support.close(now[0], want[0], self.ROPE)
+        for i in (2, 3, 4):
+            np.testing.assert_array_equal(now[i], parts[i])
+
+    def stored(self, x, scale, want):
+        """Numbers of fp8 with their scales are what was to be stored, rounded."""
+        got = FP8[x] * scale
+        self.assertTrue((np.abs(got - want) <= np.abs(want) / 15 + scale * 2.0 ** -9 + self.ROPE).all())
+
+    def minimax_cache(self, kv_cache_dtype, shuffled, index_bytes, skip=False, **more):
+        slots, index_slots = np.array([40, 2, -1, 17, 18], np.int64), np.array([5, -1, 0, 46, 47], np.int64)
+        there, fp8 = slots >= 0, kv_cache_dtype != "auto"
+        whole = self.t(np.zeros((3, 2, P, HK, D), np.uint8 if fp8 else np.float16))
+        caches, pages = [whole[:, 0], whole[:, 1]], [np.zeros((3, P, HK, D), np.uint8 if fp8 else np.float16)] * 2
+        if shuffled:
+            caches = [self.t(f(x, 16 if fp8 else 8)) for f, x in zip((base.shuffle_k, base.shuffle_v), pages)]
+        index = self.t(np.zeros((3, P, D), np.uint8 if index_bytes else np.float16))
+        q_out, index_q = self.t(np.zeros((5, H * D), np.float16)), self.t(np.zeros((5, self.HI * D), np.float16))
+        parts, want, now = self.minimax(
+            True, slot_mapping=self.t(slots), kv_cache_k=caches[0], kv_cache_v=caches[1], index_cache=None if skip else index,
+            block_size=P, q_out=q_out, index_q_out=None if skip else index_q, index_slot_mapping=self.t(index_slots),
+            kv_cache_dtype=kv_cache_dtype, asm_layout=shuffled, skip_index_branch=skip, **more)
+        for x, before in zip(now, parts):
+            np.testing.assert_array_equal(x, before)
+        support.close(self.back(q_out).reshape(5, H, D), want[0], self.ROPE)
+        kept = [self.back(x) for x in caches]
+        if shuffled:
+            kept = [base.unshuffle_k(kept[0]), base.unshuffle_v(kept[1])]
+        kept = [x.reshape(-1, HK, D) for x in kept]
+        for x in kept:
+            self.assertFalse(np.delete(x, slots[there], 0).any(), "a slot that no token has was written")
+        if not fp8:
+            support.close(kept[0][slots[there]], want[1][there], self.ROPE)
+            np.testing.assert_array_equal(kept[1][slots[there]], want[2][there])
+        if not skip:
+            support.close(self.back(index_q).reshape(5, self.HI, D), want[3], self.ROPE)
+            rows, seen = self.back(index).reshape(-1, D), index_slots >= 0
+            self.assertFalse(np.delete(rows, index_slots[seen], 0).any())
+            if index_bytes:
+                self.stored(rows[index_slots[seen]], 1.0, want[4][seen, 0])
+            else:
+                support.close(rows[index_slots[seen]], want[4][seen, 0], self.ROPE)
+        return [x[slots[there]] for x in kept], [x[there].astype(np.float64) for x in want[1:3]], slots[there]
+
+    def test_minimax_into_caches(self):
+        self.minimax_cache("auto", False, False)
+        self.minimax_cache("auto", True, True, index_cache_dtype="fp8")
+        for shuffled in (False, True):
+            for x, want in zip(*self.minimax_cache("fp8_e4m3_unit", shuffled, True)[:2]):
+                self.stored(x, 1.0, want)
+        scales = [self.t(np.array([x], np.float32)) for x in (0.25, 0.5)]
+        for shuffled, skip in ((True, True), (False, False)):
+            got, want, _ = self.minimax_cache("fp8_e4m3_static", shuffled, False, skip, k_scale=scales[0], v_scale=scales[1])
+            self.stored(got[0], 0.25, want[0])
+            self.stored(got[1], 0.5, want[1])
+
+    def test_minimax_with_a_scale_of_each_token(self):
+        for shuffled in (False, True):
+            scales = [self.t(np.zeros((3, HK, P) if shuffled else (HK, 3 * P + 8), np.float32)) for _ in range(2)]
+            got, want, slots = self.minimax_cache("fp8", shuffled, True, k_scale=scales[0], v_scale=scales[1])
+            for x, scale, value in zip(got, scales, want):
+                scale = self.back(scale)
+                scale = scale.swapaxes(1, 2).reshape(-1, HK)[slots] if shuffled else scale[:, slots].T
+                support.close(scale, np.abs(value).max(-1) / support.FP8_MAX, self.ROPE)
+                self.stored(x, scale[..., None], value)
+
+    def test_minimax_refusals(self):
+        one = self.t(np.ones(1, np.float32))
+        for words, dtype, shuffled, more in (
+                ("kv_cache_dtype: it is 'fp8_e5m2'", "fp8_e5m2", False, {}),
+                ("v_scale: kv_cache_dtype is 'fp8', which has two", "fp8", True, {"k_scale": one}),
+                ("k_scale: kv_cache_dtype is 'fp8_e4m3_unit', which has none", "fp8_e4m3_unit", True, {"k_scale": one}),
+                ("scales are of a token", "fp8", True, {"k_scale": one, "v_scale": one}),
+                (r"they are \[2 heads, 48 slots\]", "fp8", False, {"k_scale": one, "v_scale": one}),
+                ("index_cache_dtype: it is 'auto', the cache is fp8", "auto", False, {"index_cache_dtype": "auto"})):
+            with self.assertRaisesRegex(aiter.NotServed, words):
+                self.minimax_cache(dtype, shuffled, True, **more)
+        with self.assertRaisesRegex(aiter.NotServed, "outputs are of the type of qkv"):
+            self.minimax(True, index_q_out=self.t(np.zeros((5, self.HI * D), np.uint8)))
+        with self.assertRaisesRegex(aiter.NotServed, "slot_mapping: it is needed with a cache"):
+            pages = [self.t(np.zeros((3, P, HK, D), np.float16)) for _ in range(2)]
+            self.minimax(False, kv_cache_k=pages[0], kv_cache_v=pages[1], block_size=P)
 
     # ---- Outputs that are the cache's bytes
 

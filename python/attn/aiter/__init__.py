@@ -29,6 +29,7 @@ from attn.aiter._extend import extend_attention_fwd
 from attn.aiter._indexer import (cp_gather_indexer_k_quant_cache, deepgemm_fp8_paged_mqa_logits, flydsl_fp8_mqa_logits,
                                  fp8_mqa_logits, indexer_k_quant_and_cache, indexer_qk_rope_quant_and_cache, top_k_per_row_decode,
                                  top_k_per_row_prefill)
+from attn.aiter._minimax import fused_qknorm_idxrqknorm
 from attn.aiter._mla import (_fused_qk_rmsnorm, cat_and_cache_mla, concat_and_cache_mla, csr_to_dense_block_table, decode_attention_fwd,
                              decode_update_mla_metadata_v1, fused_qk_rmsnorm,
                              fused_qk_rmsnorm_group_quant, fused_qk_rmsnorm_per_token_quant, fused_qk_rope_cat_and_cache_mla,

@@ -182,12 +182,14 @@ def rope(call, s, q, k, v, cache, slots, positions, table, neox, norm=None, weig
     op = s.op("rope_qk_norm_cache", dtype=own, q_out_dtype="fp8" if fp8_out else None,
               head_dim=k.shape[2], heads=q.shape[1], kv_heads=k.shape[1], gate=gate is not None,
               rope="neox" if neox else "gptj", rotary_dim=rotary_dim or table.shape[1],
-              cos_sin_short=short, norm=norm or "none", keep_kv=keep, cache=cache.desc, mrope=mrope or "none")
+              cos_sin_short=short, norm=norm or "none", keep_kv=keep, cache=cache.desc if cache else c.CacheDesc(page_size=1),
+              mrope=mrope or "none")
     tokens = q.shape[0]
     op(q=q, k=k, v=v, q_out=q_out, k_out=k_out, v_out=v_out, gate=gate,
-       slot_mapping=c.cast(slots[:tokens], "int64"), positions=c.cast(positions, "int64")[..., :tokens],
+       slot_mapping=None if slots is None else c.cast(slots[:tokens], "int64"),
+       positions=c.cast(positions, "int64")[..., :tokens],
        cos_sin=table, **three, q_weight=weights[0], k_weight=weights[1], eps=eps,
-       q_out_scale=c.one(s, q) if fp8_out else None, **cache.tensors(), stream=c.stream(q))
+       q_out_scale=c.one(s, q) if fp8_out else None, **(cache.tensors() if cache else {}), stream=c.stream(q))
 
 
 def fused_qk_norm_rope_cache_quant_shuffle(q, k, v, num_heads_q, num_heads_k, num_heads_v, head_dim,

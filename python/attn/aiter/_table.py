@@ -89,6 +89,10 @@ ROWS = (
     (("minimax_qk_norm_rope",), "ATOM",
      "packed q, k and v; the sums of squares are worked out by the tensors' own library",
      "weights and cosines of another type than q's"),
+    (("fused_qknorm_idxrqknorm",), "ATOM, SGLang, vLLM",
+     "with and without caches, NHD or SHUFFLE, fp8 with scales of tokens, of a tensor (`fp8_e4m3_static`) or none "
+     "(`fp8_e4m3_unit`); index caches of 16 bits or fp8, in a launch of their own; `skip_index_branch`, of newer versions",
+     "fp8 `index_q_out`"),
     (("mla_decode_fwd", "get_mla_metadata_info_v1", "get_mla_metadata_v1", "mla_reduce_v1",
       "get_meta_param", "decode_update_mla_metadata_v1"), "ATOM, SGLang, vLLM",
      "any number of heads up to 128, pages of any size, fp8 caches and queries, LSE, lists of slots, contexts "
@@ -150,7 +154,6 @@ MISSING = (
     ("pa_decode_bf16_asm", "ATOM", "it is of gfx1250, with fp8 queries"),
     ("deepgemm_fp8_paged_mqa_logits_stage1", "vLLM",
      "scores of each head are not kept: deepgemm_fp8_paged_mqa_logits adds them up"),
-    ("fused_qknorm_idxrqknorm", "ATOM, vLLM", "the index cache of MiniMax-M3 is not written"),
     ("concat_and_cache_mla_seg", "ATOM", _PACKED),
     ("fused_qk_rope_concat_and_cache_mla_seg", "ATOM", _PACKED),
     ("fused_fp8_bmm_rope_cat_and_cache_mla", "ATOM", "the absorbed product is a launch of its own"),
