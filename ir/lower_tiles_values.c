@@ -234,8 +234,9 @@ void tir_expand_fold_dot(struct tir_expander *x, const struct tir_op *op)
     tir_set_pieces(x, op->result, p);
 }
 
-/* Three words at a time, as a queue: nothing waits for the word before. The last ones are taken
- * twice where there are two. */
+/* Three words at a time, as a queue: nothing waits for the word before. Of an even number of words
+ * the first two are taken alone, one of them twice. The newest word is the first operand: see
+ * lower_max3_pair. */
 void tir_expand_fold_top(struct tir_expander *x, const struct tir_op *op)
 {
     const unsigned n = (1u << layout(x, op->operands[0])->reg_bits) / 2;
@@ -245,8 +246,8 @@ void tir_expand_fold_top(struct tir_expander *x, const struct tir_op *op)
         list[i] =
             tir_bitcast(&x->b, tir_elements(x, op->operands[0], 2 * i, 2), tir_vec(TIR_I32, 1));
     while (tail - head > 1) {
-        const bool two = tail - head == 2;
-        const struct tir_value words[] = {list[head], list[head + 1], list[head + (two ? 1 : 2)]};
+        const bool two = (tail - head) % 2 == 0;
+        const struct tir_value words[] = {list[head + (two ? 1 : 2)], list[head + 1], list[head]};
         list[tail++] = tir_build(&x->b, TIR_max3_pair, none, words, 3, NULL);
         head += two ? 2 : 3;
     }

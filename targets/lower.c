@@ -220,6 +220,7 @@ void lower_block(struct lower *l, const struct tir_block *block)
         const struct tir_op *op = tir_op(l->f, block->ops[i]);
         if (op->opcode == TIR_yield)
             continue;
+        l->next = i + 1 < block->n_ops ? tir_op(l->f, block->ops[i + 1]) : NULL;
         lower_line(l, op->line);
         LLVMValueRef v = families[op->opcode](l, op);
         if (v && op->n_results == 1)

@@ -30,8 +30,9 @@ struct lower {
     LLVMTypeRef void_, i1, i8, i16, i32, i64, f16, bf16, f32;
     LLVMTypeRef lanes; /* integer with a bit for each lane */
     LLVMTypeRef global_ptr, lds_ptr, constant_ptr, rsrc;
-    LLVMValueRef *values;    /* by id of the tir_value */
-    LLVMValueRef lane, wave; /* computed at the kernel's entry */
+    const struct tir_op *next; /* behind the one that is being lowered, or NULL */
+    LLVMValueRef *values;      /* by id of the tir_value */
+    LLVMValueRef lane, wave;   /* computed at the kernel's entry */
     /* Metadata that tells LDS accesses from direct-to-LDS loads; see lower_mem.c. */
     LLVMValueRef lds_scope, dma_scope;
     struct {

@@ -293,16 +293,43 @@ LLVMValueRef lower_dot_pair(struct lower *l, const struct tir_op *op)
     return d ? lower_bitcast(l, d, lower_type(l, lower_result_type(l, op))) : NULL;
 }
 
-/* LLVM forms v_pk_maximum3_f16 from the two. */
+static LLVMValueRef exchange_halves(struct lower *l, LLVMValueRef pair)
+{
+    LLVMValueRef order[] = {lower_i32(l, 1), lower_i32(l, 0)};
+    return LLVMBuildShuffleVector(l->b, pair, LLVMGetPoison(LLVMTypeOf(pair)),
+                                  LLVMConstVector(order, 2), "");
+}
+
+/* Is it the next op that takes this one's result, as another maximum? */
+static bool is_taken_at_once(const struct lower *l, const struct tir_op *op)
+{
+    bool taken = false;
+    for (uint32_t i = 0; l->next && l->next->opcode == op->opcode && i < l->next->n_operands; i++)
+        taken |= l->next->operands[i].id == op->result.id;
+    return taken;
+}
+
+/* LLVM forms v_pk_maximum3_f16 from the two. It takes op_sel_hi of the first operand for the bit
+ * that moves the result of other instructions to the high half, and puts an s_nop in front of what
+ * reads such a result at once (getDstSelForwardingOperand in GCNHazardRecognizer.cpp of LLVM 22.1).
+ * A first operand whose halves are exchanged has that bit clear. So a maximum that the next one
+ * takes is one of exchanged halves, exchanged itself, and the next one takes it as it was: all of
+ * this is op_sel. */
 LLVMValueRef lower_max3_pair(struct lower *l, const struct tir_op *op)
 {
     LLVMTypeRef pair = LLVMVectorType(l->f16, 2);
-    LLVMValueRef d = lower_bitcast(l, lower_value(l, op->operands[0]), pair);
-    for (unsigned i = 1; d && i < 3; i++) {
-        LLVMValueRef args[2] = {d, lower_bitcast(l, lower_value(l, op->operands[i]), pair)};
-        d = emit_intrinsic(l, "llvm.maximum", &pair, 1, args, 2);
+    const bool exchanged = is_taken_at_once(l, op);
+    LLVMValueRef d = NULL;
+    for (unsigned i = 0; i < 3; i++) {
+        LLVMValueRef v = lower_bitcast(l, lower_value(l, op->operands[i]), pair);
+        LLVMValueRef args[2] = {d, exchanged ? exchange_halves(l, v) : v};
+        d = i ? emit_intrinsic(l, "llvm.maximum", &pair, 1, args, 2) : args[1];
+        if (!d)
+            return NULL;
     }
-    return d ? lower_bitcast(l, d, lower_type(l, lower_result_type(l, op))) : NULL;
+    if (exchanged)
+        d = exchange_halves(l, d);
+    return lower_bitcast(l, d, lower_type(l, lower_result_type(l, op)));
 }
 
 LLVMValueRef lower_byte_perm(struct lower *l, const struct tir_op *op)

@@ -593,6 +593,30 @@ static void multiply(struct att_attention *a, struct tir_value v, struct tir_val
                                : tir_mma(a->b, a->product, v, p16, *o));
 }
 
+static unsigned parts_of_values(const struct att_attention *a)
+{
+    return a->value_parts ? a->value_parts : 1;
+}
+
+static struct tir_value read_values(const struct att_attention *a, const struct att_block *block,
+                                    unsigned part)
+{
+    return parts_of_values(a) > 1 ? a->source->part_of_values(a->family, block, part)
+                                  : a->source->values(a->family, block);
+}
+
+/* O += V p, of whose parts the first one has been read. */
+static void multiply_parts(struct att_attention *a, const struct att_block *block,
+                           struct tir_value v, struct tir_value p16, struct tir_value *o)
+{
+    const unsigned parts = parts_of_values(a);
+    for (unsigned i = 0; i < parts; i++) {
+        if (i)
+            v = read_values(a, block, i);
+        multiply(a, v, part_of_keys(a->b, p16, i, parts), o);
+    }
+}
+
 /* l += p, and O += V p. */
 static void accumulate(struct att_attention *a, const struct att_block *block, struct tir_value p,
                        struct tir_value carried[ATT_N_CARRY])
@@ -600,15 +624,12 @@ static void accumulate(struct att_attention *a, const struct att_block *block, s
     set_step(a, ATT_STEP_SUM);
     const struct weights w = weigh(a, p, carried[ATT_CARRY_L]);
     carried[ATT_CARRY_L] = w.l;
-    const unsigned parts = a->value_parts ? a->value_parts : 1;
-    for (unsigned i = 0; i < parts; i++) {
-        const struct tir_value v = parts > 1 ? a->source->part_of_values(a->family, block, i)
-                                             : a->source->values(a->family, block);
-        multiply(a, v, part_of_keys(a->b, w.p16, i, parts), &carried[ATT_CARRY_O]);
-    }
+    multiply_parts(a, block, read_values(a, block, 0), w.p16, &carried[ATT_CARRY_O]);
 }
 
-/* The same, and whether the maximum has grown is asked of the weights before V is read. */
+/* The same, and whether the maximum has grown is asked of the weights before V is read, but for its
+ * first part: of the largest ones under the product of the phase before, which a sum, that is made
+ * later, would make longer. */
 static void accumulate_and_vote(struct att_attention *a, const struct att_block *block,
                                 struct tir_value s, struct tir_value p,
                                 struct tir_value carried[ATT_N_CARRY])
@@ -616,11 +637,18 @@ static void accumulate_and_vote(struct att_attention *a, const struct att_block 
     set_step(a, ATT_STEP_SUM);
     struct weights w = weigh(a, p, carried[ATT_CARRY_L]);
     const struct tir_value top = largest(a, &w);
+    set_step(a, a->sum_row ? ATT_STEP_SUM : ATT_STEP_RESCALE);
+    const struct tir_value grown = have_grown(a, top);
+    const bool early = parts_of_values(a) > 1;
+    struct tir_value v = {0};
+    if (early)
+        v = read_values(a, block, 0);
     set_step(a, ATT_STEP_RESCALE);
-    follow_weights(a, s, have_grown(a, top), &w, carried);
-    const struct tir_value v = a->source->values(a->family, block);
+    follow_weights(a, s, grown, &w, carried);
+    if (!early)
+        v = read_values(a, block, 0);
     carried[ATT_CARRY_L] = w.l;
-    multiply(a, v, w.p16, &carried[ATT_CARRY_O]);
+    multiply_parts(a, block, v, w.p16, &carried[ATT_CARRY_O]);
 }
 
 /* Alpha of a tile whose maximum stays: nobody looks at it. Only where the VALU is the limit is it

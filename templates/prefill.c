@@ -419,16 +419,20 @@ static void place_v(struct prefill *p, struct tir_value tile)
     tir_tile_lds_store(b, own_v_buffer(p, tile), v, &p->v_lds);
 }
 
+/* Columns of V, behind which stands what is read instead; 0: all that a row has room for. */
+static unsigned first_columns(const struct prefill *p)
+{
+    return p->sum_rows ? (unsigned)p->v->head_dim_v : 0;
+}
+
 static struct tir_value read_v(struct prefill *p, struct tir_value tile)
 {
     struct tir_builder *b = &p->b;
     const struct tir_layout a = tir_mma_left(p->mma, p->dv, &p->v_k, prefill_waves(p));
     const struct tir_layout l = tir_layout_transpose(&a);
     const struct tir_type t = tir_tile(b->f, p->dtype, p->kv, p->dv, &l);
-    const unsigned columns = p->sum_rows ? (unsigned)p->v->head_dim_v : 0;
-    const struct tir_value v =
-        tir_tile_lds_load_first(b, own_v_buffer(p, tile), t, &p->v_lds, columns);
-    return tir_transpose(b, v);
+    return tir_transpose(
+        b, tir_tile_lds_load_first(b, own_v_buffer(p, tile), t, &p->v_lds, first_columns(p)));
 }
 
 /* V of part `part` of the keys. Whole parts are apart from each other in LDS as their rows are. */
@@ -444,8 +448,8 @@ static struct tir_value read_part_of_v(struct prefill *p, struct tir_value tile,
     const struct tir_type t = tir_tile(b->f, p->dtype, p->v_keys, p->dv, &l);
     const struct tir_layout map = att_lds_rows(p->m, p->v_keys, p->dv, p->bytes);
     const unsigned at = tir_lds_address(&p->v_lds, part * p->v_keys * p->dv, p->bytes);
-    return tir_transpose(
-        b, tir_tile_lds_load(b, att_plus(b, own_v_buffer(p, tile), (int)at), t, &map));
+    const struct tir_value byte = att_plus(b, own_v_buffer(p, tile), (int)at);
+    return tir_transpose(b, tir_tile_lds_load_first(b, byte, t, &map, first_columns(p)));
 }
 
 /* ---- The source of attention's keys and values ---- */
@@ -503,22 +507,31 @@ static void await_values(void *family)
     tir_barrier(&p->b);
 }
 
+static void have_v(struct prefill *p)
+{
+    prefill_place(p, PREFILL_HAVE_V);
+    tir_wait(&p->b, TIR_LDS_WRITES, 0);
+}
+
 static struct tir_value values(void *family, const struct att_block *block)
 {
     struct prefill *const p = family;
     prefill_place(p, PREFILL_READ_V);
     const struct tir_value v = read_v(p, block->index);
-    prefill_place(p, PREFILL_HAVE_V);
-    tir_wait(&p->b, TIR_LDS_WRITES, 0);
+    have_v(p);
     return v;
 }
 
-/* The first product takes what is read in the phase before it. */
+/* The first product takes what is read in the phase before it, or in the same where that is one of
+ * memory, at whose end all parts are awaited. */
 static struct tir_value part_of_values(void *family, const struct att_block *block, unsigned part)
 {
     struct prefill *const p = family;
     prefill_place(p, part ? PREFILL_READ_MORE_V : PREFILL_READ_V);
-    return read_part_of_v(p, block->index, part);
+    const struct tir_value v = read_part_of_v(p, block->index, part);
+    if (!prefill_is_alone(p) && (part + 1) * p->v_keys == p->kv)
+        have_v(p);
+    return v;
 }
 
 static const struct att_source source = {

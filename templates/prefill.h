@@ -159,6 +159,9 @@ uint8_t prefill_late_eighths(const struct prefill *p);
 /** Is whether the maximum has grown asked of the weights, and scores are kept until then? */
 bool prefill_votes_late(const struct prefill *p);
 
+/** Is V of the first keys read before that? */
+bool prefill_reads_before_vote(const struct prefill *p);
+
 /* prefill_turn.c */
 
 /** Is each tile of the last turn dealt to two workgroups, where there are enough? Where a tile has

@@ -45,7 +45,8 @@ static const places in_groups = {
     [PREFILL_READ_MORE_K] = {SCORES, C1},  [PREFILL_SCORES] = {SCORES, C1},
     [PREFILL_FETCH_V] = {SCORES, M1},      [PREFILL_CLEAR_V] = {VALUES, M1},
     [PREFILL_PLACE_V] = {VALUES, M1},      [PREFILL_AWAIT_V] = {VALUES, M1},
-    [PREFILL_READ_V] = {VALUES, M2},       [PREFILL_HAVE_V] = {VALUES, M2},
+    [PREFILL_READ_V] = {VALUES, M2},       [PREFILL_READ_MORE_V] = {VALUES, M2},
+    [PREFILL_HAVE_V] = {VALUES, M2},
 };
 
 static const places alone = {
@@ -87,6 +88,8 @@ static struct att_place place_of(const struct prefill *p, enum prefill_step s)
         struct att_place place = in_groups[s];
         if (s == PREFILL_READ_K && p->tile->own[PREFILL_KEYS_FIRST])
             place.phase = READ;
+        if (s == PREFILL_READ_V && prefill_reads_before_vote(p))
+            place.phase = EDGE;
         if (s == PREFILL_READ_MORE_K && p->tile->whole_keys)
             return place_of(p, PREFILL_READ_K);
         return place;
@@ -127,6 +130,14 @@ bool prefill_votes_late(const struct prefill *p)
         return false;
     return prefill_has_round_pairs(p) && p->bytes == 2 && p->rows == 32 && p->v->head_dim <= most &&
            p->v->head_dim_v <= most;
+}
+
+/* Up to 80 columns M2 is longer than the other group's C1, and the vote is on its way while V of
+ * the first keys is read. A loop with more columns was 1 % longer. */
+bool prefill_reads_before_vote(const struct prefill *p)
+{
+    enum { COLUMNS = 80 };
+    return prefill_votes_late(p) && p->sum_rows && p->v->head_dim <= COLUMNS;
 }
 
 /* The first product has room for half of the exponentials beside a vote on the weights. */

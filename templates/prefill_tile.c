@@ -134,10 +134,11 @@ static void choose_layouts(struct prefill *p)
                 ceiling((unsigned)dim) <= p->widest_panel;
     p->sum_rows = has_sum_rows(p);
     find_panels(p);
-    p->v_keys = prefill_is_alone(p) && !p->by_columns ? TOGETHER : p->kv;
     p->v_k = tir_contract_acc(&s, tir_bits(p->mma->n));
     for (p->dv = 64; p->dv < (unsigned)p->v->head_dim_v; p->dv *= 2)
         ;
+    const bool in_parts = prefill_is_alone(p) ? !p->by_columns : prefill_reads_before_vote(p);
+    p->v_keys = in_parts ? TOGETHER : p->kv;
     p->v_lds = p->by_columns ? att_lds_columns(p->m, p->kv, p->dv, p->bytes, &p->v_k)
                              : att_lds_rows(p->m, p->kv, p->dv, p->bytes);
     if (p->sum_rows && p->by_columns)

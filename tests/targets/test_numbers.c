@@ -374,6 +374,31 @@ static void lane_xor_reaches_every_lane(void **state)
     }
 }
 
+/* Each half stays in its place, of a maximum that the next one takes too. */
+static void halves_of_maxima_keep_their_places(void **state)
+{
+    (void)state;
+    static struct values v;
+    struct kernel k = kernel_create("gfx950", 1, 1);
+    struct tir_value a[3] = {unknown(&k, i32), unknown(&k, i32), unknown(&k, i32)};
+    a[0] = make(&k, TIR_max3_pair, i32, a, 3, 0, 0, 0);
+    a[1] = make(&k, TIR_max3_pair, i32, a, 3, 0, 0, 0);
+    keep(&k, a[0]);
+    keep(&k, a[1]);
+    for (unsigned lane = 0; lane < 64; lane++)
+        for (unsigned i = 0; i < 3; i++)
+            v.in[i][lane].u[0] = (lane + 20 * i) % 64 << 24 | (lane + 20 * i) * 5 % 64 << 8;
+    compile_and_run(&k, &v, NULL, 0);
+    for (unsigned lane = 0; lane < 64; lane++) {
+        uint16_t most[2] = {0, 0};
+        for (unsigned i = 0; i < 6; i++)
+            if (most[i % 2] < v.in[i / 2][lane].h[i % 2])
+                most[i % 2] = v.in[i / 2][lane].h[i % 2];
+        for (unsigned i = 0; i < 4; i++)
+            assert_int_equal(v.out[i / 2][lane].h[i % 2], most[i % 2]);
+    }
+}
+
 /* V_PERMLANE32_SWAP_B32 swaps the upper half of its first operand with the lower half of its
  * second; V_PERMLANE16_SWAP_B32 the odd rows of 16 with the even ones (CDNA4 ISA manual, VOP1). */
 static void lane_swap_exchanges_halves(void **state)
@@ -742,6 +767,7 @@ int main(void)
         cmocka_unit_test(bytes_become_halves_exactly),
         cmocka_unit_test(lane_xor_reaches_every_lane),
         cmocka_unit_test(lane_swap_exchanges_halves),
+        cmocka_unit_test(halves_of_maxima_keep_their_places),
         cmocka_unit_test(lane_gather_reads_the_lane_it_is_told),
         cmocka_unit_test(lanes_count_and_add_up_those_below),
         cmocka_unit_test(lds_elements_have_addresses_of_their_own),
