@@ -65,8 +65,10 @@ struct product {
     bool shares;              /* waves share a contraction */
     struct tir_contraction k; /* of a panel */
     struct tir_type staged;   /* a panel of x, over the workgroup */
-    struct tir_type rows;     /* a panel of w, as one wave loads it */
+    unsigned wide;            /* columns of w that a load takes: a line, if there are as many */
+    struct tir_type rows;     /* of w, as one wave loads them */
     struct tir_type finished; /* a wave's part of out, as it stores it */
+    struct tir_type taken;    /* a panel of w as it is multiplied, but for its type */
     struct tir_type left, right, result;
     struct tir_type part, total; /* of a shared contraction: of x by a wave, of out by all */
     struct tir_type scale_of_x;  /* f32 for each token, beside out */
@@ -75,7 +77,7 @@ struct product {
     struct tir_value head, slice; /* i32: which 128 rows of w of which head */
     struct tir_value end;         /* i32: the workgroup has the tokens in front of it */
     unsigned resident;            /* workgroups that the device holds at once */
-    struct tir_value w[MAX_PANELS], scale[MAX_PANELS];
+    struct tir_value loaded[MAX_PANELS], w[MAX_PANELS], scale[MAX_PANELS];
 };
 
 static bool rounds(const struct product *p) { return p->used != p->dtype; }
@@ -166,7 +168,8 @@ static void choose_layouts(struct product *p)
     tir_spread_rows(&s, TIR_WAVES, tir_bits(TOKENS) - s.rows);
     const struct tir_layout staged = tir_spread_layout(&s);
     p->staged = tir_tile(f, p->dtype, TOKENS, PANEL, &staged);
-    p->rows = whole_rows(p, p->stored, ROWS, PANEL);
+    p->rows = whole_rows(p, p->stored, ROWS, p->wide);
+    p->taken = tir_tile(f, p->stored, ROWS, PANEL, &rows);
     p->part = whole_rows(p, p->dtype, TOKENS, PANEL);
     struct tir_spread t = tir_spread(p->m, WAVES);
     tir_spread_cols(&t, TIR_REGS, tir_bits(TOKENS * ROWS / WAVES / TIR_WAVE_LANES));
@@ -182,6 +185,16 @@ static struct tir_layout panel_map(const struct product *p)
 {
     return p->size == 1 ? att_lds_swizzled(TOKENS, PANEL, 16, 1, 2)
                         : att_lds_swizzled(TOKENS, PANEL, CHUNK, 0, 3);
+}
+
+/* Columns of w, of which panels stand apart. */
+static struct tir_layout weight_map(const struct product *p, unsigned cols)
+{
+    const unsigned count = cols / PANEL;
+    const struct tir_layout parts = p->stored == TIR_FP8
+                                        ? att_lds_swizzled(ROWS * count, PANEL, 16, 1, 2)
+                                        : att_lds_swizzled(ROWS * count, PANEL, CHUNK, 0, 3);
+    return tir_layout_join_blocks(&parts, ROWS, PANEL);
 }
 
 /* Rows of 64 bytes, of which two share the banks: they tell their chunks apart by the next bits. */
@@ -243,10 +256,10 @@ static void load_weights(struct product *p)
         offset(p, tir_arg(b, ARG_W, TIR_I64), p->head, ARG_W_HEAD_STRIDE, size);
     const struct tir_value base = offset(p, head, first, ARG_W_ROW_STRIDE, size);
     const struct tir_value stride = tir_convert(b, att_stride(b, ARG_W_ROW_STRIDE, size), TIR_I32);
-    for (unsigned i = 0; i < panels(p); i++) {
+    for (unsigned i = 0; i < panels(p) * PANEL / p->wide; i++) {
         const struct tir_view view =
-            att_view(b, base, left, stride, p->v->head_dim * size, (int)i * PANEL * size);
-        p->w[i] = tir_tile_load(b, view, tir_i32(b, 0), p->rows);
+            att_view(b, base, left, stride, p->v->head_dim * size, (int)(i * p->wide) * size);
+        p->loaded[i] = tir_tile_load(b, view, tir_i32(b, 0), p->rows);
     }
 }
 
@@ -263,22 +276,32 @@ static struct tir_value place_of(struct product *p, unsigned n)
     return att_plus(&p->b, p->own, (int)(n * ROWS * PANEL * ELEM));
 }
 
-/* As the matrix instruction takes them, by way of LDS: there a row of lanes has a row each, and a
- * load would fetch as many lines. What is stored in 8 bits is exact in 16. */
+/* Panel i of w as the matrix instruction takes it, out of LDS: what is stored in 8 bits is exact in
+ * 16. */
+static void take_weights(struct product *p, struct tir_value at, unsigned i)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_layout map = weight_map(p, PANEL);
+    p->w[i] = tir_tile_lds_load(b, at, p->taken, &map);
+    if (p->stored != p->used)
+        p->w[i] = tir_convert(b, p->w[i], p->dtype);
+}
+
+/* By way of LDS, `places` loads at once: there a row of lanes has a row each, and a load would
+ * fetch as many lines. */
 static void turn_weights(struct product *p, unsigned count, unsigned places)
 {
     struct tir_builder *b = &p->b;
-    const struct tir_layout map = panel_map(p);
-    for (unsigned first = 0; first < count; first += places) {
-        const unsigned end = first + places < count ? first + places : count;
-        for (unsigned i = first; i < end; i++) {
-            if (p->stored != p->used)
-                p->w[i] = tir_convert_short(b, tir_convert(b, p->w[i], TIR_F32), p->dtype);
-            tir_tile_lds_store(b, place_of(p, i - first), p->w[i], &map);
-        }
-        tir_wait(b, TIR_LDS_WRITES, 0);
+    const unsigned each = p->wide / PANEL, loads = count / each;
+    const int bytes = ROWS * PANEL * (int)tir_dtype_bits(p->stored) / 8;
+    const struct tir_layout map = weight_map(p, p->wide);
+    for (unsigned first = 0; first < loads; first += places) {
+        const unsigned end = first + places < loads ? first + places : loads;
         for (unsigned i = first; i < end; i++)
-            p->w[i] = tir_tile_lds_load(b, place_of(p, i - first), p->left, &map);
+            tir_tile_lds_store(b, place_of(p, i - first), p->loaded[i], &map);
+        tir_wait(b, TIR_LDS_WRITES, 0);
+        for (unsigned i = first * each; i < end * each; i++)
+            take_weights(p, att_plus(b, place_of(p, i / each - first), (int)(i % each) * bytes), i);
     }
 }
 
@@ -441,11 +464,11 @@ static void load_own_weights(struct product *p)
     const struct tir_value base =
         offset(p, head, att_times(b, p->slice, ROWS), ARG_W_ROW_STRIDE, size);
     const struct tir_value stride = tir_convert(b, att_stride(b, ARG_W_ROW_STRIDE, size), TIR_I32);
-    for (unsigned i = 0; i < own_panels(p); i++) {
+    for (unsigned i = 0; i < own_panels(p) * PANEL / p->wide; i++) {
         struct tir_view view =
             att_view(b, base, tir_i32(b, ROWS), stride, p->v->head_dim * size, 0);
-        view.byte = own_byte(p, i, size);
-        p->w[i] = tir_tile_load(b, view, tir_i32(b, 0), p->rows);
+        view.byte = own_byte(p, i * p->wide / PANEL, size);
+        p->loaded[i] = tir_tile_load(b, view, tir_i32(b, 0), p->rows);
     }
 }
 
@@ -724,6 +747,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
         .used = v->activations == ATT_ACTIVATIONS_FP8 ? TIR_FP8 : dtype,
     };
     p.size = tir_dtype_bits(p.used) / 8;
+    p.wide = p.stored == TIR_FP8 && v->head_dim % (2 * PANEL) == 0 ? 2 * PANEL : PANEL;
     p.instr = tir_find_mma(m, ROWS, TOKENS, 0, p.used);
     p.shares = tile.own[SHARE_COLUMNS];
     p.resident = m->cus * tile.waves_per_simd * 4 / WAVES;

@@ -306,7 +306,7 @@ static void take_weights(struct up *p, unsigned i)
     tir_wait(b, TIR_LDS_WRITES, 0);
     p->w[i] = tir_tile_lds_load(b, p->own, p->left, &p->w_map);
     if (p->stored != p->dtype)
-        p->w[i] = tir_convert_short(b, tir_convert(b, p->w[i], TIR_F32), p->dtype);
+        p->w[i] = tir_convert(b, p->w[i], p->dtype);
     p->w[i] = tir_named(b, "w", p->w[i]);
 }
 
