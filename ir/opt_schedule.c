@@ -20,6 +20,10 @@
  * turns of its issue: scalar ops, copies to LDS and loads are spread too, a fair part of them
  * before each matrix instruction, and what the next phase takes is read under the last ones.
  *
+ * With `result_after` what reads the result of a matrix instruction stands so many others behind
+ * it, and is spread over those that are left then: a phase that scales one sum while it makes the
+ * next neither waits for the first nor does all of the scaling in one place.
+ *
  * What replaces a carried value of the loop is made after the old one's last use, wherever that is
  * possible: the two can then share a register, and the loop needs no copy.
  */
@@ -42,6 +46,7 @@ enum { LATE_DWORDS = 2 };
 struct node {
     struct tir_ref ref;
     unsigned feeds;    /* of an LDS read and its address: which matrix instruction needs it */
+    unsigned settles;  /* what it reads is there when so many matrix instructions are issued */
     unsigned slots;    /* 4-clock issue slots; 0: no instruction of its own */
     unsigned height;   /* slots from here to the end of the longest chain */
     unsigned waiting;  /* operands, and uses of what it replaces, that are not placed yet */
@@ -265,7 +270,9 @@ struct progress {
     unsigned work, done;           /* all of it; placed so far */
     unsigned long_work, long_done; /* of instructions that take several slots */
     unsigned aside_work, aside_done;
-    unsigned under, room; /* placed behind the last matrix instruction; what fits under it */
+    unsigned loose, loose_done; /* of all work, what is not read for a matrix instruction */
+    unsigned loose_under;       /* of it, what stands behind the last matrix instruction */
+    unsigned under, room;       /* placed behind the last matrix instruction; what fits under it */
     unsigned matrices, issued;
     unsigned left; /* what fits under those that are not issued yet */
     bool full;     /* some must stand behind the last: as little as can be */
@@ -289,13 +296,14 @@ static bool is_better(const struct run *r, const struct progress *p, bool mixed,
 }
 
 /* Reads for later matrix instructions than those that are issued wait for their turn, so that they
- * do not hold registers. */
-static int best_other(const struct run *r, const struct progress *p, bool mixed)
+ * do not hold registers. While there is another matrix instruction to issue, `more`, so does what
+ * would wait for the result of one. */
+static int best_other(const struct run *r, const struct progress *p, bool mixed, bool more)
 {
     const unsigned issued = p->issued;
     int best = -1;
     for (unsigned i = 0; i < r->n; i++) {
-        if (r->nodes[i].matrix || !may_go(r, i))
+        if (r->nodes[i].matrix || (more && r->nodes[i].settles > issued) || !may_go(r, i))
             continue;
         if (r->nodes[i].feeds) {
             if (r->nodes[i].feeds <= issued + r->read_ahead)
@@ -357,6 +365,25 @@ static void find_feeds(struct run *r)
             pass_feeds(r, i);
 }
 
+/* Finds, for what reads the result of a matrix instruction, how many others come first. */
+static void find_settled(struct run *r, const struct tir_schedule *s)
+{
+    unsigned number = 0;
+    for (unsigned i = 0; i < r->n && s->result_after; i++) {
+        const struct tir_op *const op = tir_op(r->f, r->nodes[i].ref);
+        number += r->nodes[i].matrix;
+        if (r->nodes[i].matrix)
+            r->nodes[i].settles = number + s->result_after;
+        for (unsigned k = 0; k < op->n_operands && !r->nodes[i].matrix; k++) {
+            const uint32_t def = r->node_of[op->operands[k].id];
+            const struct node *const from = def ? &r->nodes[def - 1] : NULL;
+            if (from && (from->matrix || is_meta(r->f, tir_op(r->f, from->ref))) &&
+                from->settles > r->nodes[i].settles)
+                r->nodes[i].settles = from->settles;
+        }
+    }
+}
+
 /* The matrix instructions that work is spread over. What follows the last one keeps the phase's
  * barrier waiting, and with it the matrix unit: it goes bare where the others have room, unless the
  * next phase would wait for its result instead. */
@@ -375,6 +402,15 @@ static unsigned covering(const struct run *r, const struct tir_schedule *s, unsi
     return s->bare_last && matrices && work <= room ? matrices - 1 : matrices;
 }
 
+/* Does the last matrix instruction have its part of the work that was left when it was issued? What
+ * waits for results is behind the even spread, and would all stand in one place. */
+static bool has_share(const struct progress *p)
+{
+    const unsigned gaps = p->matrices > p->issued ? p->matrices - p->issued + 1 : 1;
+    const unsigned share = (p->loose - p->loose_done + p->loose_under + gaps / 2) / gaps;
+    return p->issued && p->loose_under && p->loose_under >= share;
+}
+
 /* Is it the next matrix instruction's turn, before so many slots of other work? */
 static bool is_due(const struct progress *p, const struct tir_schedule *s, unsigned slots)
 {
@@ -382,13 +418,15 @@ static bool is_due(const struct progress *p, const struct tir_schedule *s, unsig
         return !p->issued || p->under >= p->room;
     if (s->mixed && p->issued && p->under + slots > p->room && p->work - p->done <= p->left)
         return true;
+    if (s->result_after && has_share(p))
+        return true;
     return p->matrices && p->done * p->matrices >= p->work * p->issued;
 }
 
 static void place_matrix(struct run *r, struct progress *p, unsigned index)
 {
     p->room = r->machine->mma[tir_op(r->f, r->nodes[index].ref)->imm[0]].shadow_slots;
-    p->under = 0;
+    p->under = p->loose_under = 0;
     p->issued++;
     p->left -= p->room < p->left ? p->room : p->left;
     place(r, index);
@@ -402,14 +440,17 @@ static void schedule_run(struct run *r, const struct tir_schedule *s)
     for (unsigned i = 0; i < r->n; i++)
         p.aside_work += r->nodes[i].aside ? r->nodes[i].slots : 0;
     for (unsigned i = 0; i < r->n; i++)
+        p.loose += r->nodes[i].feeds ? 0 : r->nodes[i].slots;
+    for (unsigned i = 0; i < r->n; i++)
         p.long_work += r->nodes[i].slots > 1 ? r->nodes[i].slots : 0;
     p.matrices = covering(r, s, p.work, &p.full);
     for (unsigned i = 0; i < r->n; i++)
         if (r->nodes[i].matrix)
             p.left += r->machine->mma[tir_op(r->f, r->nodes[i].ref)->imm[0]].shadow_slots;
     while (r->n_out < r->n) {
-        const int matrix = next_matrix(r), other = best_other(r, &p, s->mixed);
+        const int matrix = next_matrix(r);
         const bool ready = matrix >= 0 && may_go(r, (unsigned)matrix);
+        const int other = best_other(r, &p, s->mixed, ready);
         const bool free_op = other >= 0 && (!r->nodes[other].slots || r->nodes[other].feeds);
         assert(ready || other >= 0);
         if (other < 0 || (!free_op && ready && is_due(&p, s, r->nodes[other].slots))) {
@@ -418,6 +459,8 @@ static void schedule_run(struct run *r, const struct tir_schedule *s)
         }
         p.done += r->nodes[other].slots;
         p.under += r->nodes[other].slots;
+        p.loose_done += r->nodes[other].feeds ? 0 : r->nodes[other].slots;
+        p.loose_under += r->nodes[other].feeds ? 0 : r->nodes[other].slots;
         p.aside_done += r->nodes[other].aside ? r->nodes[other].slots : 0;
         p.long_done += r->nodes[other].slots > 1 ? r->nodes[other].slots : 0;
         place(r, (unsigned)other);
@@ -487,6 +530,7 @@ static unsigned schedule(struct tir_func *f, const struct tir_schedule *s, struc
     fill_nodes(&r, b, first);
     order_replacements(&r, b);
     find_feeds(&r);
+    find_settled(&r, s);
     if (s->interleave) {
         schedule_run(&r, s);
         memcpy(b->ops + first, r.out, r.n * sizeof(r.out[0]));

@@ -643,6 +643,7 @@ void head_product_shared_build(const struct att_variant *v, const struct tir_mac
                      .matrix_phases = 1u << MATRIX,
                      .interleave = 1,
                      .read_ahead = 10,
+                     .result_after = 4,
                      .hoist_vgprs = 16,
                      .ping_pong = 2,
                      .part_early = 1},
