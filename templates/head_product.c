@@ -31,7 +31,8 @@ enum {
     ELEM = 2 /* bytes of bf16 and fp16 */,
     CHUNK = 8 /* elements of a lane's access */,
     FLOAT = 4,
-    GROUP = BLOCK / PANEL /* panels of x that share a scale */
+    GROUP = BLOCK / PANEL,      /* panels of x that share a scale */
+    PLACE = ROWS * PANEL * ELEM /* bytes of a panel in LDS */
 };
 
 /* Members of att_tile.own, 1 or 0: waves share a contraction; head_product_shared.c writes it. */
@@ -263,45 +264,34 @@ static void load_weights(struct product *p)
     }
 }
 
-/* LDS that only one wave uses: a panel, or all of those that it has in a shared contraction. */
-static int own_bytes(const struct product *p)
+/* Panels for which a wave has LDS of its own: one, or all of its x in a shared contraction. A
+ * workgroup of the few that LDS has room for gets the registers of those that it keeps away, and
+ * starts the later for it. */
+static unsigned own_places(const struct product *p)
 {
-    const unsigned places = p->shares ? own_panels(p) : 1;
-    return (int)places * ROWS * PANEL * ELEM;
+    enum { AT_ONCE = 4 };
+    const unsigned all = own_panels(p);
+    return p->shares && AT_ONCE * WAVES * all * PLACE <= p->m->lds_bytes ? all : 1;
 }
 
-/* This wave's n-th place for a panel in LDS. */
-static struct tir_value place_of(struct product *p, unsigned n)
-{
-    return att_plus(&p->b, p->own, (int)(n * ROWS * PANEL * ELEM));
-}
+static int own_bytes(const struct product *p) { return (int)own_places(p) * PLACE; }
 
-/* Panel i of w as the matrix instruction takes it, out of LDS: what is stored in 8 bits is exact in
- * 16. */
-static void take_weights(struct product *p, struct tir_value at, unsigned i)
+/* By way of LDS: there a row of lanes has a row each, and a load would fetch as many lines. */
+static void turn_weights(struct product *p, unsigned count)
 {
     struct tir_builder *b = &p->b;
-    const struct tir_layout map = weight_map(p, PANEL);
-    p->w[i] = tir_tile_lds_load(b, at, p->taken, &map);
-    if (p->stored != p->used)
-        p->w[i] = tir_convert(b, p->w[i], p->dtype);
-}
-
-/* By way of LDS, `places` loads at once: there a row of lanes has a row each, and a load would
- * fetch as many lines. */
-static void turn_weights(struct product *p, unsigned count, unsigned places)
-{
-    struct tir_builder *b = &p->b;
-    const unsigned each = p->wide / PANEL, loads = count / each;
+    const unsigned each = p->wide / PANEL;
     const int bytes = ROWS * PANEL * (int)tir_dtype_bits(p->stored) / 8;
-    const struct tir_layout map = weight_map(p, p->wide);
-    for (unsigned first = 0; first < loads; first += places) {
-        const unsigned end = first + places < loads ? first + places : loads;
-        for (unsigned i = first; i < end; i++)
-            tir_tile_lds_store(b, place_of(p, i - first), p->loaded[i], &map);
-        tir_wait(b, TIR_LDS_WRITES, 0);
-        for (unsigned i = first * each; i < end * each; i++)
-            take_weights(p, att_plus(b, place_of(p, i / each - first), (int)(i % each) * bytes), i);
+    const struct tir_layout map = weight_map(p, p->wide), panel = weight_map(p, PANEL);
+    for (unsigned i = 0; i < count; i++) {
+        if (i % each == 0) {
+            tir_tile_lds_store(b, p->own, p->loaded[i / each], &map);
+            tir_wait(b, TIR_LDS_WRITES, 0);
+        }
+        const struct tir_value at = att_plus(b, p->own, (int)(i % each) * bytes);
+        p->w[i] = tir_tile_lds_load(b, at, p->taken, &panel);
+        if (p->stored != p->used)
+            p->w[i] = tir_convert(b, p->w[i], p->dtype); /* in 16 bits what has 8 is exact */
     }
 }
 
@@ -511,34 +501,51 @@ static void load_next(struct product *p, struct tir_value token, struct tir_valu
     tir_end_if(b, &more, x);
 }
 
-/* This wave's columns of a tile, as they are multiplied, on their way to LDS. */
-static void put_own(struct product *p, struct tir_value *x)
+/* Adds this wave's columns to out^T: panels pass LDS, as many at once as it has room for, while
+ * those before are multiplied. x becomes those of the tile from `next` on; small weights leave more
+ * of the time to it, and it may have registers. */
+static struct tir_value multiply_own(struct product *p, struct tir_value *x, struct tir_value next)
 {
     struct tir_builder *b = &p->b;
     const struct tir_layout map = panel_map(p);
+    const unsigned count = own_panels(p), places = own_places(p);
+    const bool early = p->stored != p->dtype;
+    struct tir_value sum = tir_splat(b, tir_f32(b, 0), p->result), right = {0};
     if (rounds(p))
-        round_group(p, x, own_panels(p), tir_wave_id(b));
-    for (unsigned i = 0; i < own_panels(p); i++)
-        tir_tile_lds_store(b, place_of(p, i), x[i], &map);
+        round_group(p, x, count, tir_wave_id(b));
+    for (unsigned i = 0; i <= count; i++) {
+        const bool put = i < count && i % places == 0;
+        for (unsigned k = 0; put && k < places; k++)
+            tir_tile_lds_store(b, att_plus(b, p->own, (int)k * PLACE), x[i + k], &map);
+        if (put && i + places == count && early)
+            load_next(p, next, x);
+        if (i)
+            sum = tir_mma(b, p->instr, p->w[i - 1], tir_transpose(b, right), sum);
+        if (put)
+            tir_wait(b, TIR_LDS_WRITES, 0);
+        if (i < count)
+            right = tir_tile_lds_load(b, att_plus(b, p->own, (int)(i % places) * PLACE), p->right,
+                                      &map);
+    }
+    if (!early)
+        load_next(p, next, x);
+    sum = rescale(p, sum, tir_wave_id(b));
+    return p->v->weights == ATT_WEIGHTS_FP8_BLOCK
+               ? tir_mul(b, sum, tir_splat(b, p->scale[0], p->result))
+               : sum;
 }
 
-/* Adds this wave's columns to out^T. */
-static struct tir_value multiply_own(struct product *p)
+/* Says where the sums of a tile's tokens go. */
+static struct tir_view sum_view(struct product *p, struct tir_value token)
 {
     struct tir_builder *b = &p->b;
-    const struct tir_layout map = panel_map(p);
-    struct tir_value sum = tir_splat(b, tir_f32(b, 0), p->result);
-    tir_wait(b, TIR_LDS_WRITES, 0);
-    for (unsigned i = 0; i < own_panels(p); i++) {
-        const struct tir_value right = tir_tile_lds_load(b, place_of(p, i), p->right, &map);
-        sum = tir_mma(b, p->instr, p->w[i], tir_transpose(b, right), sum);
-    }
-    sum = rescale(p, sum, tir_wave_id(b));
-    return p->stored == p->dtype ? sum : tir_mul(b, sum, tir_splat(b, p->scale[0], p->result));
+    struct tir_view to = tile_view(p, ATT_HEADS(OUT), token, p->v->head_dim_v);
+    to.byte = att_times(b, p->slice, ROWS * ELEM);
+    return to;
 }
 
 /* Adds up what the waves have, each a part of the tokens. */
-static void store_sum(struct product *p, struct tir_value token, struct tir_value part)
+static void store_sum(struct product *p, struct tir_view to, struct tir_value part)
 {
     struct tir_builder *b = &p->b;
     const struct tir_layout map = sum_map();
@@ -550,8 +557,8 @@ static void store_sum(struct product *p, struct tir_value token, struct tir_valu
         x[i] = tir_tile_lds_load(b, att_plus(b, p->lds, i * own_bytes(p)), p->total, &map);
     for (int i = 1; i < WAVES; i++)
         x[0] = tir_add(b, x[0], x[i]);
-    struct tir_view to = tile_view(p, ATT_HEADS(OUT), token, p->v->head_dim_v);
-    to.byte = att_times(b, p->slice, ROWS * ELEM);
+    if (p->v->weights == ATT_WEIGHTS_FP8)
+        x[0] = tir_mul(b, x[0], tir_splat(b, p->scale[0], p->total));
     tir_tile_store(b, to, tir_i32(b, 0), tir_convert(b, x[0], p->dtype));
     tir_barrier(b); /* all has been read: its place is free */
 }
@@ -627,7 +634,7 @@ static void walk_tiles(struct product *p, struct tir_value first)
     load_weights(p);
     load_scales(p);
     load_tile(p, first, x);
-    turn_weights(p, panels(p), 1);
+    turn_weights(p, panels(p));
     struct tir_loop loop = tir_begin_for(b, first, p->end, tir_i32(b, TOKENS), x, panels(p));
     tir_barrier(b); /* the last tile has been read */
     round_tile(p, x);
@@ -666,18 +673,10 @@ static void share_rows(struct product *p, struct tir_value item)
     load_own_weights(p);
     load_own_scale(p);
     load_own_tile(p, first, x);
-    turn_weights(p, own_panels(p), own_panels(p));
+    turn_weights(p, own_panels(p));
     struct tir_loop loop = tir_begin_for(b, first, p->end, tir_i32(b, TOKENS), x, own_panels(p));
-    /* Small weights leave more of the time to x, which may have registers for it. */
-    const struct tir_value next = att_plus(b, loop.index, TOKENS);
-    const bool early = p->stored != p->dtype;
-    put_own(p, x);
-    if (early)
-        load_next(p, next, x);
-    const struct tir_value part = multiply_own(p);
-    if (!early)
-        load_next(p, next, x);
-    store_sum(p, loop.index, part);
+    const struct tir_view to = sum_view(p, loop.index);
+    store_sum(p, to, multiply_own(p, x, att_plus(b, loop.index, TOKENS)));
     copy_tail(p, loop.index);
     tir_end_for(b, &loop, x, own_panels(p));
 }
@@ -686,6 +685,15 @@ static void share_rows(struct product *p, struct tir_value item)
 static void share_tiles(struct product *p)
 {
     struct tir_builder *b = &p->b;
+    const struct tir_value asked[] = {
+        tir_arg(b, ARG_W, TIR_I64),
+        tir_arg(b, ARG_W_HEAD_STRIDE, TIR_I64),
+        tir_arg(b, ARG_W_ROW_STRIDE, TIR_I64),
+        tir_arg(b, ARG_X, TIR_I64),
+        tir_arg(b, ARG_X_HEAD_STRIDE, TIR_I64),
+        tir_arg(b, ARG_X_TOKEN_STRIDE, TIR_I64),
+    };
+    tir_anchor_all(b, asked, sizeof(asked) / sizeof(asked[0])); /* in one round */
     const struct tir_value step = tir_arg(b, ARG_WORKGROUPS, TIR_I32);
     const struct tir_value all =
         att_times(b, tir_arg(b, ARG_HEADS, TIR_I32), p->v->head_dim_v / ROWS);
@@ -754,8 +762,9 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     struct tir_func *f = att_begin_kernel(v, m, WAVES, tile.waves_per_simd);
     p.b = tir_at_end(f, f->body);
     choose_layouts(&p);
-    const unsigned each = (unsigned)own_bytes(&p), all = panels(&p) * TOKENS * PANEL * p.size;
-    p.lds = tir_lds_buffer(&p.b, all > WAVES * each ? all : WAVES * each, 16);
+    const unsigned each = (unsigned)own_bytes(&p), own = WAVES * each;
+    const unsigned all = p.shares ? own : panels(&p) * TOKENS * PANEL * p.size;
+    p.lds = tir_lds_buffer(&p.b, all > own ? all : own, 16);
     if (rounds(&p))
         p.scales = tir_lds_buffer(&p.b, WAVES * TOKENS * FLOAT, 16);
     p.own = tir_add(&p.b, p.lds, att_times(&p.b, tir_wave_id(&p.b), (int)each));
