@@ -85,21 +85,25 @@ void tir_map_flip(struct tir_layout *map, unsigned bit, uint32_t image)
 void tir_map_pad(struct tir_layout *map, unsigned span, unsigned pad)
 {
     map->pad_shift = (uint8_t)tir_bits(span);
-    map->pad = (uint8_t)pad;
+    map->pad = (uint16_t)pad;
 }
 
 struct tir_layout tir_map_cut(const struct tir_layout *map, unsigned vector_bits,
-                              unsigned lane_bits, unsigned wave_bits)
+                              unsigned lane_bits, unsigned run_bits, unsigned wave_bits)
 {
-    const unsigned rounds = vector_bits + lane_bits + wave_bits;
+    const unsigned run = vector_bits + lane_bits, waves = run + run_bits;
     struct tir_layout l = {0};
     for (unsigned i = 0; i < vector_bits; i++)
         add(&l, map->basis[i]);
-    for (unsigned i = rounds; i < map->reg_bits; i++)
+    for (unsigned i = run; i < waves; i++)
+        add(&l, map->basis[i]);
+    for (unsigned i = waves + wave_bits; i < map->reg_bits; i++)
         add(&l, map->basis[i]);
     l.lane_bits = (uint8_t)lane_bits;
     l.wave_bits = (uint8_t)wave_bits;
-    for (unsigned i = 0; i < lane_bits + wave_bits; i++)
-        l.basis[l.reg_bits + i] = vector_bits + i < map->reg_bits ? map->basis[vector_bits + i] : 0;
+    for (unsigned i = 0; i < lane_bits + wave_bits; i++) {
+        const unsigned bit = i < lane_bits ? vector_bits + i : waves + i - lane_bits;
+        l.basis[l.reg_bits + i] = bit < map->reg_bits ? map->basis[bit] : 0;
+    }
     return l;
 }

@@ -34,8 +34,9 @@ void tir_map_flip(struct tir_layout *map, unsigned bit, uint32_t image);
 void tir_map_pad(struct tir_layout *map, unsigned span, unsigned pad);
 
 /** The layout of a copy that walks the map upwards: 2^vector_bits elements a lane, then lanes, then
- * waves, then rounds, which become registers. Lanes and waves beyond the map repeat the others. */
+ * the loads of a run, then waves, then rounds; loads and rounds become registers. Lanes and waves
+ * beyond the map repeat the others. */
 struct tir_layout tir_map_cut(const struct tir_layout *map, unsigned vector_bits,
-                              unsigned lane_bits, unsigned wave_bits);
+                              unsigned lane_bits, unsigned run_bits, unsigned wave_bits);
 
 #endif

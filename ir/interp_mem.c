@@ -259,8 +259,9 @@ static void run_buffer(struct interp *x, const struct tir_op *op, unsigned lane)
 static void run_buffer_to_lds(struct interp *x, const struct tir_op *op, unsigned lane)
 {
     const unsigned bytes = (unsigned)op->imm[1];
-    struct place p = lane_place(x, op, 2, lane, op->imm[2]);
-    const int64_t to = interp_scalar(x, op, 1, lane / LANES) + (int64_t)(lane % LANES * bytes);
+    struct place p = lane_place(x, op, 2, lane, op->imm[2] + op->imm[3]);
+    const int64_t to =
+        interp_scalar(x, op, 1, lane / LANES) + (int64_t)(lane % LANES * bytes) + op->imm[3];
     for (unsigned i = 0; i < bytes; i++, p.offset++) {
         const uint8_t byte = (uint8_t)read_buffer(p, TIR_I8);
         write_lds_bytes(x, to + i, &byte, 1);

@@ -33,7 +33,7 @@ struct tir_layout {
     uint8_t lane_bits; /* of the machine's wave; 0 for an LDS address map */
     uint8_t wave_bits; /* log2 of the waves that hold different parts; the others repeat them */
     uint8_t pad_shift; /* address maps only: after every 2^pad_shift elements ... */
-    uint8_t pad;       /* ... so many elements are left out; 0: none */
+    uint16_t pad;      /* ... so many elements are left out; 0: none */
     uint32_t basis[TIR_LAYOUT_MAX_BITS]; /* registers first, then lanes, then waves */
 };
 

@@ -129,29 +129,47 @@ static struct tir_value wave_base(struct tir_expander *x, struct tir_value lds,
     return tir_add(b, lds, at);
 }
 
+/* log2 of a wave's loads that lie side by side in memory and in LDS: the instruction's own offset,
+ * which counts in both, tells them apart. Where loads are wide a row has one. */
+static unsigned run_bits(const struct tir_layout *map, unsigned first, unsigned waves)
+{
+    enum { MOST = 2 };
+    unsigned n = 0;
+    for (unsigned bit = first; n < MOST && bit < map->reg_bits - waves; bit++, n++)
+        if (map->basis[bit] != TIR_RC(0, 1u << bit) || (map->pad && bit >= map->pad_shift))
+            break;
+    for (unsigned bit = 0; bit < first; bit++) /* no swizzle below */
+        if (map->basis[bit] != TIR_RC(0, 1u << bit))
+            return 0;
+    return n;
+}
+
 void tir_expand_copy_to_lds(struct tir_expander *x, const struct tir_op *op)
 {
     struct tir_func *f = x->f;
     const struct tir_layout *map = f->layouts[op->imm[2]];
     const unsigned bytes = elem_bytes(tir_unpack_type(op->imm[1]).dtype);
     const unsigned width = f->machine->to_lds_max_bytes, vector_bits = log2u(width / bytes);
-    const unsigned wave_first = vector_bits + f->machine->lane_bits;
-    const unsigned all_waves = log2u(f->waves), left = map->reg_bits - wave_first;
+    const unsigned run_first = vector_bits + f->machine->lane_bits, all_waves = log2u(f->waves);
+    const unsigned run = run_bits(map, run_first, all_waves), wave_first = run_first + run;
+    const unsigned left = map->reg_bits - wave_first;
     const unsigned wave_bits = all_waves < left ? all_waves : left;
-    const struct tir_layout l = tir_map_cut(map, vector_bits, f->machine->lane_bits, wave_bits);
+    const struct tir_layout l =
+        tir_map_cut(map, vector_bits, f->machine->lane_bits, run, wave_bits);
     const struct place place = lane_place(x, &l);
     const struct tir_value base =
         wave_base(x, tir_scalar_now(x, op->operands[4]), map, wave_first, wave_bits, bytes);
     const struct tir_value zero = tir_i32(&x->b, 0);
     for (unsigned i = 0; i < 1u << (l.reg_bits - vector_bits); i++) {
-        const unsigned index = i << (wave_first + wave_bits);
+        const unsigned index = i >> run << (wave_first + wave_bits);
         const int at = (int)tir_lds_address(map, index, bytes);
         const struct tir_value operands[] = {
             tir_scalar_now(x, op->operands[0]),
             at ? tir_add(&x->b, base, tir_i32(&x->b, at)) : base,
-            lane_offset(x, op, &l, &place, i << vector_bits, bytes), zero};
+            lane_offset(x, op, &l, &place, i >> run << (vector_bits + run), bytes), zero};
+        const int64_t both = (int64_t)(i & ((1u << run) - 1)) << run_first;
         tir_build(&x->b, TIR_buffer_to_lds, (struct tir_type){0}, operands, 4,
-                  (int64_t[]){op->imm[0], width, 0});
+                  (int64_t[]){op->imm[0], width, 0, both * bytes});
     }
 }
 

@@ -452,13 +452,13 @@ static bool read_pad(struct parser *p, struct tir_layout *l)
     uint32_t pad, per;
     if (!tir_lex_try(&p->l, "pad"))
         return true;
-    if (!tir_lex_expect(&p->l, "(") || !tir_lex_number(&p->l, UINT8_MAX, &pad) ||
+    if (!tir_lex_expect(&p->l, "(") || !tir_lex_number(&p->l, UINT16_MAX, &pad) ||
         !tir_lex_expect(&p->l, "per") || !tir_lex_number(&p->l, 1u << 30, &per) ||
         !tir_lex_expect(&p->l, ")"))
         return false;
     if (!pad || !per || per & (per - 1))
         return tir_lex_fail(&p->l, "padding is a number of elements per power of two");
-    l->pad = (uint8_t)pad;
+    l->pad = (uint16_t)pad;
     l->pad_shift = (uint8_t)__builtin_ctz(per);
     return true;
 }

@@ -46,12 +46,13 @@ LLVMValueRef cdna_make_rsrc(struct lower *l, LLVMValueRef base, LLVMValueRef byt
     return emit_intrinsic(l, "llvm.amdgcn.make.buffer.rsrc", types, 2, args, 4);
 }
 
-/* The instruction's own offset counts in memory and in LDS, so it is 0 here. */
+/* The instruction's own offset counts in memory and in LDS. */
 LLVMValueRef cdna_copy_to_lds(struct lower *l, const struct lower_copy *c)
 {
     LLVMValueRef zero = lower_i32(l, 0);
-    LLVMValueRef args[7] = {c->rsrc, c->lds, lower_i32(l, c->bytes), c->lane_offset, c->offset,
-                            zero,    zero};
+    LLVMValueRef args[7] = {
+        c->rsrc, c->lds, lower_i32(l, c->bytes), c->lane_offset, c->offset, lower_i32(l, c->both),
+        zero};
     return emit_intrinsic(l, "llvm.amdgcn.raw.ptr.buffer.load.lds", NULL, 0, args, 7);
 }
 

@@ -19,6 +19,7 @@ struct lower_copy {
     LLVMValueRef rsrc, lane_offset, offset; /* buffer; byte offsets, of the lane and uniform */
     LLVMValueRef lds;                       /* pointer, uniform */
     unsigned bytes;
+    unsigned both; /* bytes further in memory and in LDS */
 };
 
 /** This says how f32 becomes 16-bit floats: see `convert` in ops.def. to_bf16() is not asked to

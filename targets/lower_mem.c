@@ -113,6 +113,7 @@ LLVMValueRef lower_buffer_to_lds(struct lower *l, const struct tir_op *op)
         .lane_offset = lower_value(l, op->operands[2]),
         .offset = add_offset(l, lower_value(l, op->operands[3]), op->imm[2]),
         .bytes = bytes,
+        .both = (unsigned)op->imm[3],
     };
     LLVMValueRef r = l->isa->copy_to_lds(l, &copy);
     if (r)
