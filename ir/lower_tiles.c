@@ -104,6 +104,8 @@ static const struct tir_op *kept_by(const struct tir_expander *x, struct tir_val
         return op->imm[2] ? op : NULL;
     if (op->opcode == TIR_mma_scaled)
         return op->imm[1] ? op : NULL;
+    if (op->opcode == TIR_stack)
+        return kept_by(x, op->operands[0], depth + 1);
     if (op->opcode == TIR_for || op->opcode == TIR_if)
         for (int k = 0; k < 2 && op->blocks[k] && !by; k++)
             by = kept_by(x, yielded(x, op->blocks[k], v.id - op->result.id), depth + 1);

@@ -52,6 +52,7 @@ struct node {
     unsigned waiting;  /* operands, and uses of what it replaces, that are not placed yet */
     uint32_t replaces; /* id of the carried value whose register it may take over, or 0 */
     bool matrix, placed;
+    bool turns; /* it puts data of LDS in order for `feeds` */
     bool aside; /* a copy to LDS, or a scalar op: see tir_schedule.alone */
 };
 
@@ -63,7 +64,7 @@ struct run {
     uint32_t *node_of; /* by value id: 1 + node that makes it */
     struct tir_ref *out;
     unsigned n_out;
-    unsigned read_ahead;
+    unsigned read_ahead, turn_ahead, late_ahead;
     bool alone;      /* tir_schedule.alone */
     bool free_signs; /* a sign is part of the instruction that takes the value: even_code */
 };
@@ -306,7 +307,7 @@ static int best_other(const struct run *r, const struct progress *p, bool mixed,
         if (r->nodes[i].matrix || (more && r->nodes[i].settles > issued) || !may_go(r, i))
             continue;
         if (r->nodes[i].feeds) {
-            if (r->nodes[i].feeds <= issued + r->read_ahead)
+            if (r->nodes[i].feeds <= issued + (r->nodes[i].turns ? r->turn_ahead : r->read_ahead))
                 return (int)i;
             continue;
         }
@@ -348,7 +349,8 @@ static void find_feeds(struct run *r)
             pass_feeds(r, i);
     for (unsigned i = 0; i < r->n; i++) {
         const unsigned opcode = tir_op(r->f, r->nodes[i].ref)->opcode;
-        if (opcode != TIR_lds_read && opcode != TIR_lds_read_tr)
+        r->nodes[i].turns = r->turn_ahead && opcode == TIR_byte_perm && r->nodes[i].feeds;
+        if (opcode != TIR_lds_read && opcode != TIR_lds_read_tr && !r->nodes[i].turns)
             r->nodes[i].feeds = 0;
     }
     /* Reads for the next phase stand under the last instructions of this one. */
@@ -357,7 +359,8 @@ static void find_feeds(struct run *r)
         if (!reads_lds(op) || r->nodes[i].feeds)
             continue;
         late += dwords(r->f, op->result);
-        const unsigned before = late / LATE_DWORDS, last = number + r->read_ahead;
+        const unsigned before = late / LATE_DWORDS + r->late_ahead;
+        const unsigned last = number + r->read_ahead;
         r->nodes[i].feeds = before < last ? last - before : 1;
     }
     for (unsigned i = r->n; i-- > 0;)
@@ -490,9 +493,13 @@ static bool used_in(const struct tir_func *f, struct tir_block *b, unsigned from
     return used;
 }
 
-static bool can_anchor(const struct tir_func *f, const struct tir_op *op)
+static bool can_anchor(const struct tir_func *f, const struct tir_schedule *s,
+                       const struct tir_op *op)
 {
-    if (op->n_results != 1 || is_meta(f, op))
+    const bool joins = op->opcode == TIR_concat || op->opcode == TIR_bitcast;
+    if (op->n_results == 1 && s->holds && is_scalar(f, op))
+        return op->opcode != TIR_scalar_load; /* nobody waits for it here */
+    if (op->n_results != 1 || (is_meta(f, op) && !(s->holds && joins)))
         return false;
     const struct tir_type t = tir_typeof(f, op->result);
     return t.kind == TIR_VEC && t.count * tir_dtype_bits(t.dtype) > 8; /* no assembly takes bytes */
@@ -507,7 +514,7 @@ static unsigned anchor_results(struct tir_func *f, const struct tir_schedule *s,
     for (unsigned i = first; i < end; i++) {
         const struct tir_op *op = tir_op(f, b->ops[i]);
         const bool arrives = reads_lds(op) || loads(op);
-        if (can_anchor(f, op) && !(s->alone && arrives) && used_in(f, b, end, op->result))
+        if (can_anchor(f, s, op) && !(s->alone && arrives) && used_in(f, b, end, op->result))
             live[n++] = op->result;
     }
     for (unsigned i = 0; i < n; i++)
@@ -521,6 +528,8 @@ static unsigned schedule(struct tir_func *f, const struct tir_schedule *s, struc
     struct run r = {.f = f, .machine = f->machine, .n = end - first};
     r.free_signs = s->even_code;
     r.alone = s->alone;
+    r.turn_ahead = s->turn_ahead;
+    r.late_ahead = s->late_ahead;
     r.read_ahead = s->read_ahead ? s->read_ahead : READ_AHEAD;
     if (r.n < 2)
         return 0;

@@ -21,8 +21,10 @@ struct tir_schedule {
     uint8_t interleave;    /* 1: other work stands between matrix instructions */
     uint8_t fill;          /* 1: as much as fits under each; 0: evenly spread over all */
     uint8_t mixed;         /* 1: exponentials stand among other work, as it fits under each */
-    uint8_t bare_last;    /* 1: nothing behind a phase's last matrix instruction that can help it */
-    uint8_t read_ahead;   /* matrix instructions from an LDS read to what takes its data; 0: 5 */
+    uint8_t bare_last;  /* 1: nothing behind a phase's last matrix instruction that can help it */
+    uint8_t read_ahead; /* matrix instructions from an LDS read to what takes its data; 0: 5 */
+    uint8_t turn_ahead; /* the same from what turns bytes of LDS in registers; 0: like other work */
+    uint8_t late_ahead; /* with alone: the same from the last read for the next phase to its end */
     uint8_t result_after; /* matrix instructions between one and what reads its result in the same
                              phase, where there are as many */
     uint8_t hoist_vgprs;  /* vector registers that opt_hoist may take through a loop */
@@ -31,7 +33,9 @@ struct tir_schedule {
     uint8_t alone;        /* 1: nothing but a wave's own work hides beside its matrix instructions:
                             copies to LDS and scalar ops stand between them too, and reads for the
                             next phase */
-    uint8_t apart;        /* 1: waves share nothing in the loop, and run it without barriers */
+    uint8_t holds; /* 1: what a phase makes for another stays in it, scalars and joined registers
+                      too, which LLVM else makes where they are used */
+    uint8_t apart; /* 1: waves share nothing in the loop, and run it without barriers */
     uint8_t memory_priority; /* s_setprio of memory phases, 0 in matrix phases; 0: never set */
     uint8_t early_priority;  /* 1: it is 0 again while waves wait for the matrix phase, not behind
                             their barrier; for groups a phase apart */

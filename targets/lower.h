@@ -50,6 +50,7 @@ struct lower {
     struct {
         LLVMValueRef of, v;
     } held;              /* a constant and the register that has it, see lower_agprs.c */
+    uint32_t recent[2];  /* values of the last two instructions, see lower_agprs.c */
     bool matrix_pending; /* a result in accumulation registers may be on its way */
     unsigned loops;      /* around the op that is being lowered */
     bool has_mma;        /* a matrix instruction has been lowered */
@@ -89,6 +90,8 @@ void lower_agprs_end(struct lower *l);
 /** As many wait states as a matrix result can ask for. */
 void lower_matrix_states(struct lower *l);
 /** A matrix instruction whose accumulator stays there. */
+/** Notes that an instruction has been emitted which makes v. */
+void lower_note_issue(struct lower *l, struct tir_value v);
 LLVMValueRef lower_mfma_in_agprs(struct lower *l, const struct tir_op *op,
                                  const struct tir_mma *row);
 /** The same with registers of scales. */

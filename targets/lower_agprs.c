@@ -162,16 +162,37 @@ static LLVMValueRef dwords(struct lower *l, struct tir_value v)
     return lower_bitcast(l, lower_value(l, v), LLVMVectorType(l->i32, n));
 }
 
+/* Is v, or a part of it, one of the last that the VALU made, with less than two instructions behind
+ * it that are certain to be some? */
+static bool is_fresh(const struct lower *l, struct tir_value v)
+{
+    const struct tir_ref def = l->f->values[v.id].def;
+    const struct tir_op *const op = def.id ? tir_op(l->f, def) : NULL;
+    bool fresh = v.id == l->recent[0] || v.id == l->recent[1];
+    if (op && (op->opcode == TIR_concat || op->opcode == TIR_bitcast || op->opcode == TIR_extract))
+        for (unsigned i = 0; i < op->n_operands; i++)
+            fresh = fresh || is_fresh(l, op->operands[i]);
+    return fresh;
+}
+
+void lower_note_issue(struct lower *l, struct tir_value v)
+{
+    l->recent[0] = l->recent[1];
+    l->recent[1] = v.id;
+}
+
 LLVMValueRef lower_mfma_in_agprs(struct lower *l, const struct tir_op *op,
                                  const struct tir_mma *row)
 {
     char text[64];
-    snprintf(text, sizeof(text), "v_%s $0, $1, $2, $0", row->name);
+    const bool fresh = is_fresh(l, op->operands[0]) || is_fresh(l, op->operands[1]);
+    snprintf(text, sizeof(text), "%sv_%s $0, $1, $2, $0", fresh ? "s_nop 1\n" : "", row->name);
     LLVMTypeRef type = lower_type(l, lower_result_type(l, op));
     LLVMValueRef args[3] = {dwords(l, op->operands[0]), dwords(l, op->operands[1]),
                             lower_value_for(l, op->operands[2], op->result)};
     l->has_mma = true;
     l->matrix_pending = true;
+    lower_note_issue(l, op->result);
     return assemble(l, text, "=a,^VA,^VA,0", type, args, 3);
 }
 

@@ -339,5 +339,6 @@ LLVMValueRef lower_byte_perm(struct lower *l, const struct tir_op *op)
                             lower_bitcast(l, lower_value(l, op->operands[1]), l->i32),
                             lower_i32(l, (int32_t)op->imm[0])};
     LLVMValueRef r = emit_intrinsic(l, "llvm.amdgcn.perm", NULL, 0, args, 3);
+    lower_note_issue(l, op->result);
     return r ? lower_bitcast(l, r, type) : NULL;
 }
