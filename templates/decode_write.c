@@ -242,18 +242,29 @@ void decode_write_out(struct decode *d, struct tir_value o, const struct decode_
     tir_end_if(b, &whole, NULL);
 }
 
+/* Parts of O^T, one above the other, that registers tell apart: 8 or less. */
+static int parts_of(struct decode *d, struct tir_type o)
+{
+    enum { MOST = 8 };
+    struct tir_layout l = *tir_layout_of(d->b.f, o);
+    unsigned n = 1;
+    for (; n < MOST && tir_layout_has_halves(&l, o.rows / n); n *= 2)
+        l = tir_layout_half(&l);
+    return (int)n;
+}
+
 /* O^T of columns that are the wave's own, and all of their rows: it takes half of all registers, so
  * that a part at a time is divided. */
 static void write_in_parts(struct decode *d, struct tir_value o, struct tir_value inverse,
                            const struct decode_places *p)
 {
-    enum { PARTS = 8 };
     struct tir_builder *b = &d->b;
     const bool whole = p->kind == DECODE_RESULT;
-    const int step = (int)d->value.width / PARTS * (whole ? 2 : 4);
-    for (int i = 0; i < PARTS; i++) {
+    const int parts = parts_of(d, d->output);
+    const int step = (int)d->value.width / parts * (whole ? 2 : 4);
+    for (int i = 0; i < parts; i++) {
         struct tir_value x = o;
-        for (int n = PARTS; n > 1; n /= 2)
+        for (int n = parts; n > 1; n /= 2)
             x = tir_half(b, x, i / (n / 2) % 2);
         x = tir_mul(b, x, tir_broadcast(b, inverse, tir_typeof(b->f, x)));
         const struct tir_layout l = tir_layout_sort_regs(tir_layout_of(b->f, tir_typeof(b->f, x)));

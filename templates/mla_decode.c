@@ -22,13 +22,14 @@
  * meeting does. Elsewhere such waves all compute all of it.
  *
  * Waves of gfx950 that have a SIMD to themselves have 32 of 128 columns and all of O^T for them,
- * and exchange nothing: mla_decode_alone.c.
+ * and exchange nothing: mla_decode_alone.c. So do those of gfx942 with 16 bits, which turn c in
+ * registers: mla_decode_turned.c.
  *
  *     columns  waves  registers of a wave, 4 bytes a lane      LDS (gfx942, gfx950)
  *          16      4  O 32, Q 24 or 72, S 8, block 18 or 36  23 KiB, 76 KiB
  *          32      8  O 32, Q 18 or 72, S 8, block on its way 18    47 KiB, 118 KiB
  *          64      8  O 64, Q 36 or 72, S 8, block on its way 18    48 KiB, 122 KiB
- *         128      4  O 256, Q 144, S 16                  146 KiB of gfx950
+ *         128      4  O 256, Q 144, S 8 or 16                    55 KiB, 146 KiB
  *         128      8  O 128, Q 72 or 24, S 4 or 8, block 9 or 18     43 KiB, 143 KiB
  *
  * A wave has 256 registers; passing operands and addresses take 40 to 60 of them. With 128
@@ -94,6 +95,7 @@ static const struct att_tile tiles[] = {
     {.rows = 16, .waves = 4, .keys = 16, .own = {[LDS_KIB] = 64}},
     {.rows = 32, .waves = 8, .keys = 16, .own = {[LDS_KIB] = 64}},
     {.rows = 64, .waves = 8, .keys = 16, .own = {[LDS_KIB] = 64}},
+    {.rows = 128, .waves = 4, .keys = 16, .own = {[LDS_KIB] = 64, [ALONE] = 1}},
     {.rows = 128, .waves = 8, .keys = 16, .own = {[LDS_KIB] = 64}},
 };
 
@@ -115,8 +117,9 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
         return att_reject(why, ATT_TILE, "has no registers for a mask beside %d columns", t->rows);
     if (t->own[ALONE] && !mla_alone_takes(v, m))
         return att_reject(why, ATT_TILE, "is for pages of 16 keys or a multiple, stored as q is");
-    if (t->own[ALONE] && (t->keys != 32 || t->own[BUFFERS] || t->own[Q_IN_LDS]))
-        return att_reject(why, ATT_TILE, "has 32 keys, all blocks that fit and no Q in LDS");
+    const int keys = t->own[LDS_KIB] > 64 ? 32 : 16;
+    if (t->own[ALONE] && (t->keys != keys || t->own[BUFFERS] || t->own[Q_IN_LDS]))
+        return att_reject(why, ATT_TILE, "has %d keys, all blocks that fit and no Q in LDS", keys);
     if (!v->tile && t->rows < rows && t->rows < most)
         return att_reject(why, ATT_TILE, "has %d columns, fewer than gqa times q_len, %d", t->rows,
                           rows);
@@ -264,7 +267,9 @@ static struct decode_state walk_keys(struct mla *s)
     find_shard_position(s);
     load_q(s);
     struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), n, tir_i32(b, 1), inside, ATT_N_CARRY);
-    if (s->alone)
+    if (s->turned)
+        mla_turned_visit(s, (struct att_block){.index = loop.index}, inside);
+    else if (s->alone)
         mla_alone_visit(s, (struct att_block){.index = loop.index}, inside);
     else
         mla_visit(s, (struct att_block){.index = loop.index}, inside);
@@ -278,6 +283,8 @@ static void share_state(struct mla *s, struct decode_state *state)
 {
     struct tir_builder *const b = &s->d.b;
     tir_barrier(b);
+    if (s->turned)
+        mla_turned_share(s, state);
     if (!mla_exchanges(s))
         return;
     struct tir_if writers = mla_begin_writers(s);
@@ -311,7 +318,9 @@ static void begin_attention(struct mla *s)
     }
     d->attention = (struct att_attention){
         .b = &d->b, .v = d->v, .source = &source, .family = s, .steps = s->steps};
-    if (s->alone)
+    if (s->turned)
+        mla_turned_attention(s);
+    else if (s->alone)
         mla_alone_attention(s);
     att_attention_scale(&d->attention, d->scores, scale);
     s->softmax = d->attention.softmax;
@@ -376,6 +385,8 @@ static int find_values_product(const struct mla *s)
     enum { WIDE_ROWS = 32, WIDE_KEYS = 64 };
     const struct tir_machine *const m = s->d.m;
     int wide = -1;
+    if (s->turned)
+        return mla_turned_product(s);
     if (s->alone)
         return tir_find_mma(m, WIDE_ROWS, WIDE_ROWS, mla_weights_fp8(s) ? WIDE_KEYS : 0,
                             s->p_dtype);
@@ -413,6 +424,8 @@ static void begin(struct mla *s, const struct att_variant *v, const struct tir_m
         .wave_bits = tir_bits(t->waves),
         .score_waves = t->own[ALONE] ? 0 : tir_bits(t->rows / MFMA_ROWS),
         .alone = t->own[ALONE],
+        .turned = t->own[ALONE] && !m->has_lds_read_tr,
+        .streams = v->gqa * v->q_len <= t->rows,
         .part = {{.width = latent}, {.first = latent, .width = PANEL}},
         .q_in_lds = t->own[Q_IN_LDS],
         .most_buffers = t->own[BUFFERS] ? t->own[BUFFERS] : 3,
@@ -461,7 +474,10 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     struct mla s;
     begin(&s, v, m);
     struct tir_builder *const b = &s.d.b;
-    if (s.alone) {
+    if (s.turned) {
+        mla_turned_choose_layouts(&s);
+        mla_turned_take_lds(&s);
+    } else if (s.alone) {
         mla_alone_choose_layouts(&s);
         mla_alone_take_lds(&s);
     } else {
@@ -492,7 +508,9 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
                      .apart = 1},
         .grid = {{ARG_WORKGROUPS, 1, (int)mla_sharers(&s)}, {NULL, 1, 1}, {NULL, 1, 1}},
     };
-    if (s.alone)
+    if (s.turned)
+        mla_turned_schedule(&k->schedule);
+    else if (s.alone)
         mla_alone_schedule(&k->schedule);
     snprintf(k->tuning, sizeof(k->tuning), "rows=%u kv=%u waves=%u buffers=%u stages=%u%s",
              s.d.columns, s.d.keys, s.d.waves, s.buffers, k->schedule.stages,

@@ -25,6 +25,7 @@ struct part {
     unsigned first, width;
     struct tir_layout lds; /* of a block */
     unsigned bytes;
+    unsigned before; /* bytes of a block in front of it, where its parts are one buffer */
     struct tir_value buffer;
 };
 
@@ -64,10 +65,13 @@ struct mla {
     unsigned n_pieces;
 
     struct tir_value first_pass, pass_step; /* i32, rows: of passes that this workgroup makes */
-    bool alone;           /* waves have a SIMD and columns of their own: mla_decode_alone.c */
-    unsigned score_waves; /* log2 of the waves that split the columns of S^T */
-    unsigned key_waves;   /* of those that split its keys */
-    unsigned row_waves;   /* of those that split a row of K and Q: they add up S^T through LDS */
+    bool alone;   /* waves have a SIMD and columns of their own: mla_decode_alone.c */
+    bool turned;  /* these turn c in registers: mla_decode_turned.c */
+    bool streams; /* and each block is read once: memory has something to bring all the time */
+    struct tir_value row_stride; /* i32, of the cache: set where these do */
+    unsigned score_waves;        /* log2 of the waves that split the columns of S^T */
+    unsigned key_waves;          /* of those that split its keys */
+    unsigned row_waves; /* of those that split a row of K and Q: they add up S^T through LDS */
     struct tir_value score_buffer;
     struct tir_layout scores_lds;
     struct att_place steps[ATT_N_STEPS];
@@ -165,6 +169,22 @@ void mla_alone_attention(struct mla *s);
 void mla_alone_schedule(struct tir_schedule *s);
 /** Appends one block of keys, in program order. */
 void mla_alone_visit(struct mla *s, struct att_block block, struct tir_value carried[ATT_N_CARRY]);
+
+/** Returns the number of a key's page; a key behind the last one has that one's. */
+struct tir_value mla_alone_page(struct mla *s, struct tir_value key);
+
+/* mla_decode_turned.c: the same where c is turned in registers */
+
+bool mla_turned_takes(const struct tir_machine *m, bool fp8);
+/** Returns the matrix instruction of the product with c. */
+int mla_turned_product(const struct mla *s);
+void mla_turned_choose_layouts(struct mla *s);
+void mla_turned_take_lds(struct mla *s);
+void mla_turned_attention(struct mla *s);
+void mla_turned_schedule(struct tir_schedule *s);
+void mla_turned_visit(struct mla *s, struct att_block block, struct tir_value carried[ATT_N_CARRY]);
+/** Maximum and denominator as O^T has its columns. */
+void mla_turned_share(struct mla *s, struct decode_state *state);
 
 /* mla_decode_passes.c */
 

@@ -57,8 +57,8 @@ bool mla_alone_takes(const struct att_variant *v, const struct tir_machine *m)
     const bool of_q = v->kv_dtype == ATT_KV_DTYPE_SAME && v->q_dtype == ATT_Q_DTYPE_SAME;
     const bool as_stored = (of_q || fp8) && v->kv_layout == ATT_KV_LAYOUT_NHD;
     return v->head_dim_v == LATENT && in_one_page && as_stored && v->sparse == ATT_SPARSE_NONE &&
-           v->mask != ATT_MASK_CUSTOM && !att_scales_scores(v) && m->has_lds_read_tr &&
-           m->to_lds_max_bytes >= 16;
+           v->mask != ATT_MASK_CUSTOM && !att_scales_scores(v) &&
+           (mla_turned_takes(m, fp8) || (m->has_lds_read_tr && m->to_lds_max_bytes >= 16));
 }
 
 /* ---- Layouts ---- */
@@ -170,8 +170,7 @@ static struct tir_value key_of_run(struct mla *s, struct tir_value block, unsign
     return att_plus(&s->d.b, mla_first_key(s, block), (int)(run * run_of(s)));
 }
 
-/* A run behind the last key has its page. */
-static struct tir_value page_of(struct mla *s, struct tir_value key)
+struct tir_value mla_alone_page(struct mla *s, struct tir_value key)
 {
     struct tir_builder *const b = &s->d.b;
     const struct tir_value page = tir_min(b, att_page_of(&s->pages.paging, key), s->pages.last);
@@ -221,7 +220,7 @@ static void fetch_keys(void *family, struct att_block *block)
     struct tir_value page[MOST_KEYS / RUN];
     at(s, A_PAGES, M2);
     for (unsigned i = 0; i < runs; i++)
-        page[i] = page_of(s, key_of_run(s, block->index, i));
+        page[i] = mla_alone_page(s, key_of_run(s, block->index, i));
     at(s, A_COPY, BEGIN);
     for (unsigned i = 0; i < runs; i++)
         copy_run(s, block->index, i, page[i]);

@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * mla_decode: waves that have a SIMD to themselves (mla_decode_alone.c), where LDS has 64 KiB, a
+ * lane copies 4 bytes to it, and nothing transposes on the way out of it: c is turned in registers.
+ *
+ * There is room for three blocks: the product with the weights of one, the scores of the next, and
+ * one that is on its way. So waves meet in a round where that one has come and all of the first is
+ * in registers. The matrix unit has a quarter of the first one's product left then, and the first
+ * columns of the next K are read beside it. Other quarters stand where it would wait for the scores
+ * or the softmax.
+ *
+ *   stage 0  the page's number        C4
+ *   stage 1  where rows are           C1    copy half of the block to LDS  C4
+ *   stage 2  copy the other half      C1    it has come  M4    read its first columns  C4
+ *   stage 3  S = K Q                  C1    mask  M2    largest score  C2
+ *            does the maximum follow  M3    P  C3
+ *   stage 4  rescale                  M1    sum of P, P in 16 bits  C1
+ *            O += c P, by quarters    C2, C3, C3, C4
+ *
+ * Where a block is read once, HBM is what limits the loop, and must have something to bring while
+ * waves meet: they meet behind the first quarter too, and copy the columns of two from C3 on.
+ *
+ * S^T has 16 rows for 16 keys, O^T is of the instruction with 32 columns: P changes lanes.
+ */
+#include "ir/address_map.h"
+#include "ir/bits.h"
+#include "templates/lds_map.h"
+#include "templates/mla_decode.h"
+#include "templates/scalar.h"
+
+enum turned_phase { M1, C1, M2, C2, M3, C3, M4, C4 };
+enum turned_stage { T_PAGES, T_COPY, T_ARRIVE, T_SCORES, T_VALUES, T_N_STAGES };
+enum { BEFORE, BEHIND /* groups of copies */ };
+enum { BLOCKS = 3, QUARTERS = 4, CHUNK = 16 /* elements of 16 bits between banks */ };
+
+static void at(struct mla *s, enum turned_stage stage, enum turned_phase phase)
+{
+    s->d.b.stage = (uint8_t)stage;
+    s->d.b.phase = (uint8_t)phase;
+}
+
+bool mla_turned_takes(const struct tir_machine *m, bool fp8) { return !fp8 && !m->has_lds_read_tr; }
+
+int mla_turned_product(const struct mla *s)
+{
+    enum { ROWS = 32 };
+    return tir_find_mma(s->d.m, ROWS, ROWS, 0, s->p_dtype);
+}
+
+/* ---- Layouts ---- */
+
+static struct tir_waves columns_of(const struct mla *s)
+{
+    return (struct tir_waves){.cols = (uint8_t)s->wave_bits};
+}
+
+static const struct tir_mma *product(const struct mla *s) { return &s->d.m->mma[s->d.pv]; }
+
+/* Keys of a block as the second product takes them: what is in a lane's registers of S^T stays. */
+static const struct tir_contraction keys_of_lanes = {3, 1, {1, 2, 4}, {8}};
+
+/* Rows of the product as columns of the latent: a lane reads 4 neighbours, and 32 lanes 128. */
+static struct tir_layout with_columns(const struct tir_layout *l)
+{
+    static const uint8_t column[] = {2, 3, 4, 5, 6, 0, 1, 7, 8};
+    return tir_layout_permute_rows(l, column);
+}
+
+static void add_panels(struct mla *s)
+{
+    const struct tir_mma *const mma = &s->d.m->mma[s->d.qk];
+    const struct tir_contraction k = tir_contract_rows(mma, PANEL, 16 / s->kq_bytes);
+    const struct tir_layout q = tir_mma_right(mma, s->d.columns, &k, columns_of(s));
+    for (unsigned first = 0; first < s->d.k.width; first += PANEL)
+        s->panel[s->n_panels++] = (struct panel){
+            .first = first,
+            .width = PANEL,
+            .product = s->d.qk,
+            .k = k,
+            .q = tir_tile(s->d.b.f, s->kq_dtype, s->d.columns, PANEL, &q),
+        };
+}
+
+void mla_turned_choose_layouts(struct mla *s)
+{
+    struct decode *const d = &s->d;
+    const struct tir_waves waves = columns_of(s);
+    const struct tir_layout scores = tir_mma_result(&d->m->mma[d->qk], d->keys, d->columns, waves);
+    const struct tir_layout plain = tir_mma_result(product(s), d->value.width, d->columns, waves);
+    const struct tir_layout o = with_columns(&plain), vector = tir_layout_slice(&o, 0);
+    const struct tir_layout right = tir_mma_right(product(s), d->columns, &keys_of_lanes, waves);
+    const struct tir_layout weights = tir_layout_transpose(&right);
+    add_panels(s);
+    d->scores = tir_tile(d->b.f, TIR_F32, d->keys, d->columns, &scores);
+    d->output = tir_tile(d->b.f, TIR_F32, d->value.width, d->columns, &o);
+    s->weights = tir_tile(d->b.f, s->p_dtype, d->keys, d->columns, &weights);
+    s->vector = tir_tile(d->b.f, TIR_F32, 1, d->columns, &vector);
+}
+
+/* Rows of the latent are 32 bytes of the banks apart: 16 lanes that read K, 16 bytes each and 16
+ * from one lane group to the next, meet every bank once. Two rows of the rotated key are copied at
+ * once, so that these exchange chunks instead. */
+static struct tir_layout block_map(unsigned rows, unsigned cols, unsigned width)
+{
+    if (width == PANEL)
+        return att_lds_swizzled(rows, PANEL, CHUNK, 0, 2);
+    struct tir_layout map = tir_row_major(rows, cols);
+    tir_map_pad(&map, cols, width - cols + CHUNK);
+    return map;
+}
+
+void mla_turned_take_lds(struct mla *s)
+{
+    struct decode *const d = &s->d;
+    unsigned bytes = 0;
+    s->buffers = BLOCKS;
+    for (unsigned i = 0; i < s->n_parts; i++) {
+        struct part *const p = &s->part[i];
+        p->lds = block_map(d->keys, p->width, p->width);
+        p->before = bytes;
+        bytes += (att_lds_bytes(&p->lds, s->kq_bytes) + 31) & ~31u;
+    }
+    s->part->bytes = bytes;
+    s->part->buffer = tir_lds_buffer(&d->b, BLOCKS * bytes, 16);
+}
+
+/* ---- A block ---- */
+
+/* Returns where the block is in LDS: its number modulo 3, of numbers below 2^31. */
+static struct tir_value find_place(struct mla *s, struct tir_value block)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_value wide = tir_mul(b, tir_zext(b, block, TIR_I64), tir_i64(b, 0x55555556));
+    const struct tir_value third = tir_convert(b, tir_shr(b, wide, tir_i64(b, 32)), TIR_I32);
+    const struct tir_value which = tir_sub(b, block, att_times(b, third, BLOCKS));
+    return tir_add(b, s->part->buffer, att_times(b, which, (int)s->part->bytes));
+}
+
+/* A block on its way goes to `place`; the item has `there` of its rows, from `from` on. */
+struct flight {
+    struct tir_value place, from, there;
+};
+
+static struct flight find_rows(struct mla *s, struct tir_value block, struct tir_value page)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct att_cache *const c = &s->d.k.c;
+    const struct tir_value key = mla_first_key(s, block);
+    const struct tir_value inside = att_page_place(&s->pages.paging, key);
+    const struct tir_value row = tir_add(b, tir_mul(b, tir_zext(b, page, TIR_I64), c->page_stride),
+                                         tir_mul(b, tir_zext(b, inside, TIR_I64), c->token_stride));
+    const struct tir_value left = tir_sub(b, s->d.item.end_key, key);
+    return (struct flight){find_place(s, block), tir_add(b, c->base, row),
+                           tir_min(b, left, tir_i32(b, (int)s->d.keys))};
+}
+
+/* This is copied together. */
+struct piece_of {
+    const struct part *part;
+    unsigned row, rows, col, cols;
+};
+
+static void copy(struct mla *s, const struct flight *f, struct piece_of c, int group)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct part *const p = c.part;
+    const struct tir_view v =
+        att_view(b, f->from, f->there, s->row_stride, (int)(s->d.k.width * s->kq_bytes),
+                 (int)((p->first + c.col) * s->kq_bytes));
+    const struct tir_layout map = block_map(c.rows, c.cols, p->width);
+    const unsigned first = tir_lds_address(&p->lds, c.row * p->width + c.col, s->kq_bytes);
+    /* The map says which lane copies what. */
+    const struct tir_layout any = *tir_layout_of(b->f, s->d.scores);
+    struct tir_type t = tir_tile(b->f, s->kq_dtype, s->d.keys, s->d.columns, &any);
+    t.rows = (uint16_t)c.rows;
+    t.cols = (uint16_t)c.cols;
+    tir_copy_to_lds(b, group, v, tir_i32(b, (int)c.row),
+                    att_plus(b, f->place, (int)(p->before + first)), t, &map);
+}
+
+/* Returns the block's place. */
+static struct tir_value fetch(struct mla *s, struct tir_value block)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct part *const latent = s->part, *const rotated = s->part + 1;
+    const unsigned keys = s->d.keys, half = keys / 2, width = latent->width, cols = width / 2;
+    at(s, T_PAGES, C4);
+    const struct tir_value page = mla_alone_page(s, mla_first_key(s, block));
+    at(s, T_COPY, C1);
+    const struct flight f = find_rows(s, block, page);
+    if (s->streams) {
+        at(s, T_COPY, C3);
+        copy(s, &f, (struct piece_of){latent, 0, keys, 0, cols}, BEFORE);
+        at(s, T_COPY, C4);
+        copy(s, &f, (struct piece_of){latent, 0, keys, cols, cols}, BEHIND);
+    } else {
+        at(s, T_COPY, C4);
+        copy(s, &f, (struct piece_of){latent, 0, half, 0, width}, BEHIND);
+        at(s, T_ARRIVE, C1);
+        copy(s, &f, (struct piece_of){latent, half, half, 0, width}, BEHIND);
+    }
+    at(s, T_ARRIVE, C1);
+    if (s->n_parts > 1)
+        copy(s, &f, (struct piece_of){rotated, 0, keys, 0, rotated->width}, BEHIND);
+    at(s, T_ARRIVE, M4);
+    tir_wait(b, BEHIND, 0);
+    tir_barrier(b);
+    return f.place;
+}
+
+static struct tir_value read_panel(struct mla *s, struct tir_value place, const struct panel *n)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct part *const p = n->first < s->part->width ? s->part : s->part + 1;
+    const struct tir_layout l =
+        tir_mma_left(&s->d.m->mma[n->product], s->d.keys, &n->k, columns_of(s));
+    const struct tir_type t = tir_tile(b->f, s->kq_dtype, s->d.keys, n->width, &l);
+    const unsigned from = p->before + (n->first - p->first) * s->kq_bytes;
+    return tir_tile_lds_load(b, att_plus(b, place, (int)from), t, &p->lds);
+}
+
+static struct tir_value scores(struct mla *s, struct tir_value place)
+{
+    struct tir_builder *const b = &s->d.b;
+    struct tir_value k[MAX_PANELS];
+    for (unsigned i = 0; i < s->n_panels; i++) {
+        at(s, i ? T_SCORES : T_ARRIVE, i ? C1 : C4);
+        k[i] = read_panel(s, place, &s->panel[i]);
+    }
+    at(s, T_SCORES, C1);
+    struct tir_value x = tir_splat(b, tir_f32(b, 0.0f), s->d.scores);
+    for (unsigned i = 0; i < s->n_panels; i++)
+        x = tir_mma(b, s->panel[i].product, k[i], tir_transpose(b, s->q[i]), x);
+    return tir_named(b, "s", x);
+}
+
+/* m follows the largest score where that has outgrown it, and what O and l are relative to with it.
+ */
+static struct att_softmax_step follow(struct mla *s, struct tir_value x, struct tir_value *m)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct att_softmax *const softmax = &s->d.attention.softmax;
+    at(s, T_SCORES, C2);
+    struct att_softmax_step step = {.grown = att_softmax_grown(b, softmax, x, *m)};
+    at(s, T_SCORES, M3);
+    const struct tir_type t[] = {softmax->vector, softmax->vector};
+    struct tir_if branch = tir_begin_if(b, step.grown, true, t, 2);
+    const struct tir_value next = att_softmax_next(b, softmax, x, *m);
+    tir_else(b, &branch, (struct tir_value[]){next, tir_exp2(b, tir_sub(b, *m, next))});
+    struct tir_value both[] = {*m, tir_splat(b, tir_f32(b, 1.0f), softmax->vector)};
+    tir_end_if(b, &branch, both);
+    *m = tir_named(b, "m", both[0]);
+    step.alpha = both[1];
+    return step;
+}
+
+static void rescale(struct mla *s, const struct att_softmax_step *step,
+                    struct tir_value carried[ATT_N_CARRY])
+{
+    struct tir_builder *const b = &s->d.b;
+    struct tir_value both[] = {carried[ATT_CARRY_O], carried[ATT_CARRY_L]};
+    const struct tir_type t[] = {tir_typeof(b->f, both[0]), tir_typeof(b->f, both[1])};
+    struct tir_if branch = tir_begin_if(b, step->grown, true, t, 2);
+    const struct tir_value alpha = tir_relayout(b, step->alpha, tir_layout_of(b->f, s->vector));
+    const struct tir_value scaled[] = {
+        tir_mul(b, both[0], tir_broadcast(b, alpha, t[0])),
+        tir_mul(b, both[1], tir_broadcast(b, step->alpha, t[1])),
+    };
+    tir_else(b, &branch, scaled);
+    tir_end_if(b, &branch, both);
+    carried[ATT_CARRY_O] = both[0];
+    carried[ATT_CARRY_L] = both[1];
+}
+
+/* c^T of a quarter of the latent, columns x keys: read in one phase, turned in another. */
+static struct tir_value values(struct mla *s, struct tir_value place, unsigned quarter,
+                               enum turned_phase read, enum turned_phase turn)
+{
+    struct tir_builder *const b = &s->d.b;
+    const unsigned width = s->d.value.width / QUARTERS, bytes = width * s->kq_bytes;
+    const struct tir_layout plain = tir_mma_left(product(s), width, &keys_of_lanes, columns_of(s));
+    const struct tir_layout a = with_columns(&plain), l = tir_layout_transpose(&a);
+    const struct tir_layout along = tir_layout_regs_first(&l, TIR_RC(0, 3));
+    const struct tir_type t = tir_tile(b->f, s->kq_dtype, s->d.keys, width, &along);
+    at(s, T_VALUES, read);
+    const struct tir_value from = att_plus(b, place, (int)(quarter * bytes));
+    const struct tir_value c = tir_tile_lds_load(b, from, t, &s->part->lds);
+    at(s, T_VALUES, turn);
+    return tir_transpose(b, tir_relayout(b, c, &l));
+}
+
+static struct tir_value part_of(struct tir_builder *b, struct tir_value o, unsigned quarter)
+{
+    return tir_half(b, tir_half(b, o, quarter >= 2), quarter % 2);
+}
+
+static struct tir_value multiply(struct mla *s, struct tir_value place, struct tir_value p,
+                                 struct tir_value o)
+{
+    static const struct {
+        uint8_t read, turn;
+    } phase[QUARTERS] = {{C1, C2}, {C2, C3}, {C3, C3}, {C3, C4}};
+    struct tir_builder *const b = &s->d.b;
+    struct tir_value part[QUARTERS], c[QUARTERS];
+    for (unsigned i = 0; i < QUARTERS; i++)
+        c[i] = values(s, place, i, phase[i].read, phase[i].turn);
+    if (s->streams) {
+        at(s, T_VALUES, M3);
+        tir_wait(b, TIR_LDS_WRITES, 0);
+        tir_barrier(b);
+    }
+    at(s, T_VALUES, M4);
+    tir_wait(b, TIR_LDS_WRITES, 0); /* and what is read: its place is free */
+    for (unsigned i = 0; i < QUARTERS; i++) {
+        at(s, T_VALUES, phase[i].turn);
+        part[i] = tir_mma_in_agprs(b, s->d.pv, c[i], p, part_of(b, o, i));
+    }
+    const struct tir_value low = tir_stack(b, part[0], part[1]);
+    return tir_named(b, "o", tir_stack(b, low, tir_stack(b, part[2], part[3])));
+}
+
+void mla_turned_visit(struct mla *s, struct att_block block, struct tir_value carried[ATT_N_CARRY])
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct att_softmax *const softmax = &s->d.attention.softmax;
+    struct tir_value *const l = &carried[ATT_CARRY_L];
+    const struct tir_value place = fetch(s, block.index);
+    const struct tir_value x = att_attention_modify(&s->d.attention, scores(s, place), &block);
+    const struct att_softmax_step step = follow(s, x, &carried[ATT_CARRY_M]);
+    at(s, T_SCORES, C3);
+    const struct tir_value exponent = att_softmax_exponent(b, softmax, x, carried[ATT_CARRY_M]);
+    const struct tir_value p = tir_named(b, "p", tir_exp2(b, exponent));
+    at(s, T_VALUES, M1);
+    rescale(s, &step, carried);
+    at(s, T_VALUES, C1);
+    *l = tir_named(b, "l", tir_add(b, *l, tir_col_fold_sum(b, p)));
+    const struct tir_value weights =
+        tir_relayout(b, tir_convert_short(b, p, s->p_dtype), tir_layout_of(b->f, s->weights));
+    carried[ATT_CARRY_O] = multiply(s, place, weights, carried[ATT_CARRY_O]);
+}
+
+void mla_turned_attention(struct mla *s)
+{
+    static const struct att_source source = {.first_key = mla_first_key};
+    s->steps[ATT_STEP_MODIFY] = (struct att_place){T_SCORES, M2};
+    s->d.attention.source = &source;
+    /* In the loop it would part what is to stand side by side. */
+    s->row_stride = tir_materialize(&s->d.b, tir_convert(&s->d.b, s->d.k.c.token_stride, TIR_I32));
+}
+
+/* The vectors of a state as O^T has its columns. */
+void mla_turned_share(struct mla *s, struct decode_state *state)
+{
+    struct tir_builder *const b = &s->d.b;
+    state->m = tir_relayout(b, state->m, tir_layout_of(b->f, s->vector));
+    state->l = tir_relayout(b, state->l, tir_layout_of(b->f, s->vector));
+}
+
+void mla_turned_schedule(struct tir_schedule *s)
+{
+    *s = (struct tir_schedule){.stages = T_N_STAGES,
+                               .matrix_phases = 1u << C1 | 1u << C2 | 1u << C3 | 1u << C4,
+                               .interleave = 1,
+                               .ping_pong = 1,
+                               .read_ahead = 8,
+                               .alone = 1,
+                               .bare_last = 1,
+                               .turn_ahead = 3,
+                               .late_ahead = 3,
+                               .holds = 1};
+}
