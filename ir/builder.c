@@ -325,6 +325,14 @@ struct tir_value tir_mma(struct tir_builder *b, int instr, struct tir_value a, s
     return tir_mma_first(b, instr, a, c, acc, 0);
 }
 
+struct tir_value tir_mma_halves(struct tir_builder *b, int instr, struct tir_value a,
+                                struct tir_value c, struct tir_value acc)
+{
+    assert(instr >= 0 && (unsigned)instr < b->f->machine->n_mma);
+    return tir_build(b, TIR_mma_halves, no_type, (struct tir_value[]){a, c, acc}, 3,
+                     &(int64_t){instr});
+}
+
 struct tir_value tir_mma_first(struct tir_builder *b, int instr, struct tir_value a,
                                struct tir_value c, struct tir_value acc, unsigned k)
 {

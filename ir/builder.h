@@ -111,6 +111,9 @@ struct tir_value tir_mma(struct tir_builder *b, int instr, struct tir_value a, s
 /** This product takes the first k columns of a and rows of c alone, of whole instructions. */
 struct tir_value tir_mma_first(struct tir_builder *b, int instr, struct tir_value a,
                                struct tir_value c, struct tir_value acc, unsigned k);
+/** The product of one block of 32 columns a wave with a of 16 rows, see ops.def. */
+struct tir_value tir_mma_halves(struct tir_builder *b, int instr, struct tir_value a,
+                                struct tir_value c, struct tir_value acc);
 /** tir_mma() of an accumulator that stays in accumulation registers, for waves that have a SIMD to
  * themselves: what multiplies it otherwise moves it out and back. */
 struct tir_value tir_mma_in_agprs(struct tir_builder *b, int instr, struct tir_value a,

@@ -189,7 +189,10 @@ static void run_mma(const struct part *p)
     const struct tir_type t = p->t;
     float *const a = as_floats(x, p->op->operands[0], p->wave, false);
     float *const b = as_floats(x, p->op->operands[1], p->wave, true);
-    const unsigned depth = p->at.cols, end = p->op->imm[1] ? (unsigned)p->op->imm[1] : depth;
+    enum { ROWS = 8, COLS = 16 };
+    const bool halves = p->op->opcode == TIR_mma_halves;
+    const unsigned depth = p->at.cols;
+    const unsigned end = !halves && p->op->imm[1] ? (unsigned)p->op->imm[1] : depth;
     const int64_t *const c = matrix(x, p->op->operands[2], p->wave);
     const size_t n = interp_wave_elements(x, t);
     for (size_t e = 0; e < n; e++) {
@@ -198,6 +201,8 @@ static void run_mma(const struct part *p)
         float sum = tir_to_float(t.dtype, c[i * t.cols + j], false);
         for (unsigned k = 0; k < end; k++)
             sum = fmaf(a[i * depth + k], b[j * depth + k], sum);
+        for (unsigned k = 0; halves && k < depth; k++)
+            sum = fmaf(a[(i + ROWS) * depth + k], b[(j ^ COLS) * depth + k], sum);
         p->d[i * t.cols + j] = tir_from_float(t.dtype, sum, false);
     }
     free(a);
@@ -330,7 +335,8 @@ static bool run_part(struct part *p)
     case TIR_col_fold_sum: run_reduce(p); return true;
     case TIR_col_fold_dot: run_fold_dot(p); return true;
     case TIR_col_fold_top: run_fold_top(p); return true;
-    case TIR_mma: run_mma(p); return true;
+    case TIR_mma:
+    case TIR_mma_halves: run_mma(p); return true;
     case TIR_mma_scaled: run_mma_scaled(p); return true;
     case TIR_relayout: return run_relayout(p);
     default: return run_elements(p);

@@ -124,7 +124,7 @@ static unsigned carried_size(const struct tir_expander *x, struct tir_value v, i
     const struct tir_ref def = x->f->values[v.id].def;
     if (def.id && depth < MOST_DEEP) {
         const struct tir_op *op = tir_op(x->f, def);
-        if (op->opcode == TIR_mma || op->opcode == TIR_mma_scaled)
+        if (op->opcode == TIR_mma || op->opcode == TIR_mma_scaled || op->opcode == TIR_mma_halves)
             return tir_mma_acc_regs(&x->f->machine->mma[op->imm[0]]);
         if (op->opcode == TIR_if)
             return carried_size(x, yielded(x, op->blocks[1], v.id - op->result.id), depth + 1);

@@ -419,6 +419,22 @@ void tir_expand_mma(struct tir_expander *x, const struct tir_op *op)
     expand_product(x, op, plain_product);
 }
 
+/* Registers of both operands walk k alike: each instruction takes the next of them. */
+void tir_expand_mma_halves(struct tir_expander *x, const struct tir_op *op)
+{
+    const struct tir_mma *const mma = &x->f->machine->mma[op->imm[0]];
+    const unsigned each = tir_mma_in_regs(mma), acc = tir_mma_acc_regs(mma);
+    const unsigned regs = 1u << layout(x, op->operands[0])->reg_bits;
+    struct tir_pieces p = tir_alloc_pieces(x, 1, acc);
+    p.v[0] = tir_elements(x, op->operands[2], 0, acc);
+    for (unsigned i = 0; i < regs; i += each) {
+        const struct tir_value abc[] = {tir_elements(x, op->operands[0], i, each),
+                                        tir_elements(x, op->operands[1], i, each), p.v[0]};
+        p.v[0] = tir_build(&x->b, TIR_mfma, none, abc, 3, (int64_t[]){op->imm[0], 0});
+    }
+    tir_set_pieces(x, op->result, p);
+}
+
 /* The word that scale `index` of an operand is a byte of. Where the word comes out of a larger one,
  * the instruction takes it from there. */
 static struct tir_value scale_word(struct tir_expander *x, struct tir_value scale, unsigned index,

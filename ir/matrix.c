@@ -133,6 +133,33 @@ struct tir_layout tir_mma_result(const struct tir_mma *mma, unsigned rows, unsig
     return l;
 }
 
+enum { HALF_BITS = 4, HALF_COLS = 1 << HALF_BITS }; /* columns of mma_halves' instruction */
+
+struct tir_layout tir_mma_halves_left(const struct tir_layout *right)
+{
+    struct tir_layout l = *right;
+    uint32_t *const lane = l.basis + l.reg_bits;
+    for (unsigned i = 0; i < HALF_BITS; i++)
+        lane[i] = TIR_RC(1u << i, 0);
+    lane[HALF_BITS] = lane[HALF_BITS - 1];
+    l.wave_bits = 0;
+    memset(lane + l.lane_bits, 0, (TIR_LAYOUT_MAX_BITS - l.reg_bits - l.lane_bits) * sizeof(*lane));
+    return l;
+}
+
+struct tir_layout tir_mma_halves_result(const struct tir_mma *mma, const struct tir_layout *right)
+{
+    struct tir_layout l = {
+        .reg_bits = mma->d.reg_bits, .lane_bits = right->lane_bits, .wave_bits = right->wave_bits};
+    unsigned n = l.reg_bits;
+    memcpy(l.basis, mma->d.basis, (n + l.lane_bits) * sizeof(l.basis[0]));
+    l.basis[n + l.lane_bits - 1] = TIR_RC(0, HALF_COLS); /* its rows 8 to 15 */
+    n += l.lane_bits;
+    for (int i = 0; i < l.wave_bits; i++)
+        l.basis[n++] = TIR_RC(0, tir_rc_row(right->basis[right->reg_bits + right->lane_bits + i]));
+    return l;
+}
+
 unsigned tir_mma_contraction(const struct tir_mma *mma, bool right, const struct tir_layout *l,
                              uint32_t k[TIR_MAX_K_BITS])
 {

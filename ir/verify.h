@@ -45,6 +45,7 @@ static inline uint32_t tir_wave_image(const struct tir_layout *l, int i)
 
 /** The rules of products of tiles, and of single instructions. */
 void tir_check_mma(struct tir_verifier *v, const struct tir_op *op, struct tir_op_types t);
+void tir_check_mma_halves(struct tir_verifier *v, const struct tir_op *op, struct tir_op_types t);
 void tir_check_mfma(struct tir_verifier *v, const struct tir_op *op, struct tir_op_types t);
 
 /** Has the op stages for lower_pipeline to rotate? */

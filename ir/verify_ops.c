@@ -566,6 +566,7 @@ static void check_tile_op(struct tir_verifier *v, const struct tir_op *op, struc
     case TIR_col_fold_top: check_fold_top(v, t); break;
     case TIR_mma:
     case TIR_mma_scaled: tir_check_mma(v, op, t); break;
+    case TIR_mma_halves: tir_check_mma_halves(v, op, t); break;
     case TIR_relayout: check_relayout(v, op, t); break;
     case TIR_transpose: {
         const struct tir_layout want = tir_layout_transpose(tir_layout_of(v->f, t.a));

@@ -185,6 +185,39 @@ void tir_check_mma(struct tir_verifier *v, const struct tir_op *op, struct tir_o
     }
 }
 
+/* Is `l`, [cols x k], B of an instruction of 32 columns that a wave has one block of? */
+static bool is_one_block(const struct tir_layout *l)
+{
+    const uint32_t *const lane = l->basis + l->reg_bits;
+    enum { LAST = TIR_WAVE_BITS - 1 };
+    bool fits = l->lane_bits == TIR_WAVE_BITS;
+    for (int i = 0; fits && i < l->reg_bits; i++)
+        fits = !tir_rc_row(l->basis[i]);
+    for (unsigned i = 0; fits && i < LAST; i++)
+        fits = lane[i] == TIR_RC(1u << i, 0);
+    return fits && !tir_rc_row(lane[LAST]);
+}
+
+void tir_check_mma_halves(struct tir_verifier *v, const struct tir_op *op, struct tir_op_types t)
+{
+    enum { SIZE = 16, ROWS = 8 };
+    const struct tir_mma *const m = fitting_instruction(v, op, t, false);
+    if (!m || !tir_check(v, m->m == SIZE && m->n == SIZE, "%s has not %d rows", m->name, SIZE))
+        return;
+    tir_check(v,
+              t.a.rows == SIZE && t.c.rows == ROWS && t.a.cols == t.b.rows && t.b.cols == t.c.cols,
+              "%ux%u times %ux%u is not eight rows of %ux%u", t.a.rows, t.a.cols, t.b.rows,
+              t.b.cols, t.c.rows, t.c.cols);
+    const struct tir_layout b = tir_layout_transpose(tir_layout_of(v->f, t.b));
+    if (!tir_check(v, is_one_block(&b), "operand 1 is not laid out for 32 columns"))
+        return;
+    const struct tir_layout left = tir_mma_halves_left(&b), d = tir_mma_halves_result(m, &b);
+    tir_check(v, tir_layout_equal(&left, tir_layout_of(v->f, t.a)),
+              "operand 0 is not laid out for %s", m->name);
+    tir_check(v, tir_layout_equal(&d, tir_layout_of(v->f, t.c)), "operand 2 is not laid out for %s",
+              m->name);
+}
+
 /* A scale of a register: byte `byte` of a scalar or of the bytes that a lane has. */
 static void check_scale_byte(struct tir_verifier *v, struct tir_type t, int64_t byte)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "templates/attention.h"
 
+#include <assert.h>
 #include <math.h>
 
 #include "ir/arith.h"
@@ -258,12 +259,21 @@ static struct tir_value rows_of_sums(struct att_attention *a, struct tir_value o
 }
 
 struct tir_value att_attention_denominator(struct att_attention *a,
-                                           const struct tir_value carried[ATT_N_CARRY])
+                                           const struct tir_value carried[])
 {
     const struct tir_value l = carried[ATT_CARRY_L];
     if (a->sum_row)
         return rows_of_sums(a, carried[ATT_CARRY_O]);
     return a->sum.ones.id ? att_weight_sum_vector(a->b, l, a->softmax.vector) : l;
+}
+
+static bool has_rest(const struct att_attention *a) { return a->rest.kind == TIR_TILE; }
+
+struct tir_value att_attention_scale_rest(const struct att_attention *a, struct tir_value rest,
+                                          struct tir_value factor)
+{
+    const struct tir_layout l = tir_layout_slice(tir_layout_of(a->b->f, a->rest), 0);
+    return tir_mul(a->b, rest, tir_broadcast(a->b, tir_relayout(a->b, factor, &l), a->rest));
 }
 
 /* l and O times a factor, 1 x queries. */
@@ -273,38 +283,50 @@ static struct tir_value scale_carried(struct att_attention *a, enum att_carry wh
     struct tir_builder *const b = a->b;
     if (which == ATT_CARRY_L && a->sum.ones.id)
         return att_weight_sum_scale(b, value, factor);
+    if (which == ATT_CARRY_REST)
+        return att_attention_scale_rest(a, value, factor);
     return tir_mul(b, value, tir_broadcast(b, factor, tir_typeof(b->f, value)));
 }
 
 /* ---- A block of keys ---- */
 
 void att_attention_begin(struct att_attention *a, struct tir_type output,
-                         struct tir_value carried[ATT_N_CARRY])
+                         struct tir_value carried[])
 {
     struct tir_builder *const b = a->b;
     const struct tir_value zero = tir_f32(b, 0.0f);
     carried[ATT_CARRY_M] = att_softmax_lowest(b, &a->softmax);
     carried[ATT_CARRY_L] = tir_splat(b, zero, a->sum.ones.id ? a->sum.sums : a->softmax.folded);
     carried[ATT_CARRY_O] = tir_splat(b, zero, output);
+    assert(!has_rest(a) || (a->late_maximum && !a->late_vote));
+    if (has_rest(a))
+        carried[ATT_CARRY_REST] = tir_splat(b, zero, a->rest);
+}
+
+/* Does the loop carry this? */
+static bool is_carried(const struct att_attention *a, unsigned which)
+{
+    return which == ATT_CARRY_REST ? has_rest(a) : which != ATT_CARRY_L || !a->sum_row;
 }
 
 unsigned att_attention_kept(const struct att_attention *a,
-                            const struct tir_value carried[ATT_N_CARRY],
-                            struct tir_value kept[ATT_N_CARRY])
+                            const struct tir_value carried[ATT_MOST_CARRY],
+                            struct tir_value kept[ATT_MOST_CARRY])
 {
     unsigned n = 0;
-    for (unsigned i = 0; i < ATT_N_CARRY; i++)
-        if (i != ATT_CARRY_L || !a->sum_row)
+    for (unsigned i = 0; i < ATT_MOST_CARRY; i++)
+        if (is_carried(a, i))
             kept[n++] = carried[i];
     return n;
 }
 
-void att_attention_unpack(const struct att_attention *a, const struct tir_value kept[ATT_N_CARRY],
-                          struct tir_value carried[ATT_N_CARRY])
+void att_attention_unpack(const struct att_attention *a,
+                          const struct tir_value kept[ATT_MOST_CARRY],
+                          struct tir_value carried[ATT_MOST_CARRY])
 {
     unsigned n = 0;
-    for (unsigned i = 0; i < ATT_N_CARRY; i++)
-        if (i != ATT_CARRY_L || !a->sum_row)
+    for (unsigned i = 0; i < ATT_MOST_CARRY; i++)
+        if (is_carried(a, i))
             carried[i] = kept[n++];
 }
 
@@ -425,16 +447,16 @@ static struct tir_value finish_power(struct att_attention *a, struct power *r)
  * bits. What has overflowed on the way is dropped.
  */
 static void follow_late(struct att_attention *a, struct tir_value s, struct tir_value grown,
-                        struct power *powers, struct tir_value carried[ATT_N_CARRY])
+                        struct power *powers, struct tir_value carried[])
 {
     struct tir_builder *const b = a->b;
-    enum { MOST = ATT_N_CARRY + POWER_PARTS };
+    enum { MOST = ATT_MOST_CARRY + POWER_PARTS };
     struct tir_value *part[MOST];
     struct tir_type types[MOST];
     struct tir_value now[MOST], next[MOST];
     unsigned n = 0;
-    for (unsigned i = 0; i < ATT_N_CARRY; i++)
-        if (i != ATT_CARRY_L || !a->sum_row)
+    for (unsigned i = 0; i < ATT_MOST_CARRY; i++)
+        if (is_carried(a, i))
             part[n++] = &carried[i];
     const unsigned n_carried = n;
     for (unsigned i = 0; i < powers->n; i++)
@@ -461,7 +483,7 @@ static void follow_late(struct att_attention *a, struct tir_value s, struct tir_
 
 /* P is rounded first and then summed: out is a mean of values, whatever the roundings were. */
 static void accumulate_fp8(struct att_attention *a, const struct att_block *block,
-                           struct tir_value p, struct tir_value carried[ATT_N_CARRY])
+                           struct tir_value p, struct tir_value carried[])
 {
     struct tir_builder *const b = a->b;
     set_step(a, ATT_STEP_SUM);
@@ -475,7 +497,7 @@ static void accumulate_fp8(struct att_attention *a, const struct att_block *bloc
 
 /* O and l follow the maximum, as att_softmax_rescale() does it. */
 static void rescale(struct att_attention *a, const struct att_softmax_step *step,
-                    struct tir_value carried[ATT_N_CARRY])
+                    struct tir_value carried[])
 {
     struct tir_builder *const b = a->b;
     if (!a->sum.ones.id) {
@@ -555,13 +577,13 @@ static struct tir_value have_grown(struct att_attention *a, struct tir_value top
 /* l and O as they are before the block follow the maximum, and the weights are made anew, from the
  * scores. */
 static void follow_weights(struct att_attention *a, struct tir_value s, struct tir_value grown,
-                           struct weights *w, struct tir_value carried[ATT_N_CARRY])
+                           struct weights *w, struct tir_value carried[])
 {
     struct tir_builder *const b = a->b;
-    enum { M, O, P, L, N };
-    struct tir_value *const part[N] = {&carried[ATT_CARRY_M], &carried[ATT_CARRY_O], &w->p16,
-                                       &w->l};
-    const unsigned n = a->sum_row ? L : N;
+    enum { M, O, P, L, REST, N };
+    struct tir_value *const part[N] = {&carried[ATT_CARRY_M], &carried[ATT_CARRY_O], &w->p16, &w->l,
+                                       &carried[ATT_CARRY_REST]};
+    const unsigned n = a->sum_row ? L : has_rest(a) ? N : REST;
     struct tir_type types[N];
     struct tir_value now[N], next[N];
     for (unsigned i = 0; i < n; i++) {
@@ -619,20 +641,24 @@ static void multiply_parts(struct att_attention *a, const struct att_block *bloc
 
 /* l += p, and O += V p. */
 static void accumulate(struct att_attention *a, const struct att_block *block, struct tir_value p,
-                       struct tir_value carried[ATT_N_CARRY])
+                       struct tir_value carried[])
 {
     set_step(a, ATT_STEP_SUM);
     const struct weights w = weigh(a, p, carried[ATT_CARRY_L]);
+    struct tir_value *const rest = &carried[ATT_CARRY_REST], v = {0};
     carried[ATT_CARRY_L] = w.l;
+    if (has_rest(a))
+        v = a->source->rest_of_values(a->family, block);
     multiply_parts(a, block, read_values(a, block, 0), w.p16, &carried[ATT_CARRY_O]);
+    if (has_rest(a))
+        *rest = tir_named(a->b, "rest", tir_mma_halves(a->b, a->rest_product, v, w.p16, *rest));
 }
 
 /* The same, and whether the maximum has grown is asked of the weights before V is read, but for its
  * first part: of the largest ones under the product of the phase before, which a sum, that is made
  * later, would make longer. */
 static void accumulate_and_vote(struct att_attention *a, const struct att_block *block,
-                                struct tir_value s, struct tir_value p,
-                                struct tir_value carried[ATT_N_CARRY])
+                                struct tir_value s, struct tir_value p, struct tir_value carried[])
 {
     set_step(a, ATT_STEP_SUM);
     struct weights w = weigh(a, p, carried[ATT_CARRY_L]);
@@ -661,7 +687,7 @@ static struct tir_value unmoved(const struct att_attention *a)
 }
 
 void att_attention_visit(struct att_attention *a, struct att_block block,
-                         struct tir_value carried[ATT_N_CARRY])
+                         struct tir_value carried[])
 {
     struct tir_builder *const b = a->b;
     const struct att_source *const source = a->source;

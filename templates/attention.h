@@ -63,6 +63,8 @@ struct att_source {
     struct tir_value (*part_of_values)(void *family, const struct att_block *block, unsigned part);
     /** V^T, head_dim_v x keys, as the left operand of the product. */
     struct tir_value (*values)(void *family, const struct att_block *block);
+    /** With `rest`: its last 8 rows and 8 of zeros, as mma_halves takes them. */
+    struct tir_value (*rest_of_values)(void *family, const struct att_block *block);
 };
 
 /** The range of keys that a query sees. All are i32; scalars unless stated. */
@@ -106,17 +108,28 @@ struct att_attention {
                              and 1: one */
     bool ties_any;          /* weights are rounded to the nearest, ties as is cheaper */
     bool cut;               /* they are rounded toward zero, where sum_row is set: l is their sum */
-    bool sum_pairs;   /* l is the sum of weights as the product has them, where two are added at
+    bool sum_pairs;       /* l is the sum of weights as the product has them, where two are added at
                              a time */
-    unsigned sum_row; /* eight rows of O^T from here on are l, and none is carried; 0: one is */
+    int rest_product;     /* instruction of mma_halves that makes the last 8 rows of O^T, */
+    struct tir_type rest; /* which have this type; of no kind: they are rows as the others. It wants
+                             late_maximum, and no late_vote */
+    unsigned sum_row;     /* eight rows of O^T from here on are l, and none is carried; 0: one is */
 };
 
-/** Values that the loop carries: the running maximum, the denominator and O^T. */
-enum att_carry { ATT_CARRY_M, ATT_CARRY_L, ATT_CARRY_O, ATT_N_CARRY };
+/** Values that the loop carries: the running maximum, the denominator and O^T, and with `rest` its
+ * last rows. */
+enum att_carry {
+    ATT_CARRY_M,
+    ATT_CARRY_L,
+    ATT_CARRY_O,
+    ATT_N_CARRY,
+    ATT_CARRY_REST = ATT_N_CARRY,
+    ATT_MOST_CARRY
+};
 
 /** The state before the first key; `output` is the type of O^T. */
 void att_attention_begin(struct att_attention *a, struct tir_type output,
-                         struct tir_value carried[ATT_N_CARRY]);
+                         struct tir_value carried[]);
 
 /** Weights in fp8: behind att_attention_scale(), which says nothing of P's type. */
 void att_attention_weights_fp8(struct att_attention *a);
@@ -124,21 +137,26 @@ void att_attention_weights_fp8(struct att_attention *a);
 /** Leaves in `kept` what a loop carries of the state: all of it, or all but l where O^T has that.
  * Returns how many values that are. att_attention_unpack() is the way back. */
 unsigned att_attention_kept(const struct att_attention *a,
-                            const struct tir_value carried[ATT_N_CARRY],
-                            struct tir_value kept[ATT_N_CARRY]);
-void att_attention_unpack(const struct att_attention *a, const struct tir_value kept[ATT_N_CARRY],
-                          struct tir_value carried[ATT_N_CARRY]);
+                            const struct tir_value carried[ATT_MOST_CARRY],
+                            struct tir_value kept[ATT_MOST_CARRY]);
+void att_attention_unpack(const struct att_attention *a,
+                          const struct tir_value kept[ATT_MOST_CARRY],
+                          struct tir_value carried[ATT_MOST_CARRY]);
+
+/** Rows `rest` of O^T times a factor, 1 x queries. */
+struct tir_value att_attention_scale_rest(const struct att_attention *a, struct tir_value rest,
+                                          struct tir_value factor);
 
 /** Is l the sum of rounded weights, two at a time? */
 bool att_attention_sums_pairs(const struct att_attention *a);
 
 /** Returns the denominator that the loop has left, for att_softmax_finish(). */
 struct tir_value att_attention_denominator(struct att_attention *a,
-                                           const struct tir_value carried[ATT_N_CARRY]);
+                                           const struct tir_value carried[]);
 
 /** Appends one iteration of the loop, in program order. */
 void att_attention_visit(struct att_attention *a, struct att_block block,
-                         struct tir_value carried[ATT_N_CARRY]);
+                         struct tir_value carried[]);
 
 /** S^T of a block as logits: soft cap, hook and mask are applied. A step of att_attention_visit(),
  * for families whose waves have more to do than that between the products. */

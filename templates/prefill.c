@@ -419,39 +419,6 @@ static void place_v(struct prefill *p, struct tir_value tile)
     tir_tile_lds_store(b, own_v_buffer(p, tile), v, &p->v_lds);
 }
 
-/* Columns of V, behind which stands what is read instead; 0: all that a row has room for. */
-static unsigned first_columns(const struct prefill *p)
-{
-    return p->sum_rows ? (unsigned)p->v->head_dim_v : 0;
-}
-
-static struct tir_value read_v(struct prefill *p, struct tir_value tile)
-{
-    struct tir_builder *b = &p->b;
-    const struct tir_layout a = tir_mma_left(p->mma, p->dv, &p->v_k, prefill_waves(p));
-    const struct tir_layout l = tir_layout_transpose(&a);
-    const struct tir_type t = tir_tile(b->f, p->dtype, p->kv, p->dv, &l);
-    return tir_transpose(
-        b, tir_tile_lds_load_first(b, own_v_buffer(p, tile), t, &p->v_lds, first_columns(p)));
-}
-
-/* V of part `part` of the keys. Whole parts are apart from each other in LDS as their rows are. */
-static struct tir_value read_part_of_v(struct prefill *p, struct tir_value tile, unsigned part)
-{
-    struct tir_builder *b = &p->b;
-    struct tir_layout s = prefill_scores_layout(p);
-    for (unsigned keys = p->kv; keys > p->v_keys; keys /= 2)
-        s = tir_layout_half(&s);
-    const struct tir_contraction k = tir_contract_acc(&s, tir_bits(p->mma->n));
-    const struct tir_layout a = tir_mma_left(p->mma, p->dv, &k, prefill_waves(p));
-    const struct tir_layout l = tir_layout_transpose(&a);
-    const struct tir_type t = tir_tile(b->f, p->dtype, p->v_keys, p->dv, &l);
-    const struct tir_layout map = att_lds_rows(p->m, p->v_keys, p->dv, p->bytes);
-    const unsigned at = tir_lds_address(&p->v_lds, part * p->v_keys * p->dv, p->bytes);
-    const struct tir_value byte = att_plus(b, own_v_buffer(p, tile), (int)at);
-    return tir_transpose(b, tir_tile_lds_load_first(b, byte, t, &map, first_columns(p)));
-}
-
 /* ---- The source of attention's keys and values ---- */
 
 static struct tir_value key_of_block(void *family, struct tir_value index)
@@ -517,7 +484,7 @@ static struct tir_value values(void *family, const struct att_block *block)
 {
     struct prefill *const p = family;
     prefill_place(p, PREFILL_READ_V);
-    const struct tir_value v = read_v(p, block->index);
+    const struct tir_value v = prefill_read_v(p, own_v_buffer(p, block->index));
     have_v(p);
     return v;
 }
@@ -528,13 +495,21 @@ static struct tir_value part_of_values(void *family, const struct att_block *blo
 {
     struct prefill *const p = family;
     prefill_place(p, part ? PREFILL_READ_MORE_V : PREFILL_READ_V);
-    const struct tir_value v = read_part_of_v(p, block->index, part);
+    const struct tir_value v = prefill_read_part_of_v(p, own_v_buffer(p, block->index), part);
     if (!prefill_is_alone(p) && (part + 1) * p->v_keys == p->kv)
         have_v(p);
     return v;
 }
 
+static struct tir_value rest_of_values(void *family, const struct att_block *block)
+{
+    struct prefill *const p = family;
+    prefill_place(p, PREFILL_READ_V);
+    return prefill_read_rest(p, own_v_buffer(p, block->index));
+}
+
 static const struct att_source source = {
+    .rest_of_values = rest_of_values,
     .part_of_values = part_of_values,
     .first_key = key_of_block,
     .fetch_keys = fetch_keys,
@@ -634,11 +609,14 @@ static bool sums_pairs(const struct prefill *p)
     return (p->padded || short_rows) && !p->v->lse;
 }
 
-/* Waves in memory phases come first. Not on gfx942 where sums come for nothing: such a loop waits
- * for its products alone, and was up to 1.3 % shorter without. Causal launches were longer. */
+/* Waves in memory phases come first. Not on gfx942 where sums come for nothing, or many columns
+ * leave time for them: such a loop waits for its products alone, and was up to 1.3 % shorter
+ * without. Causal launches were longer. */
 static uint8_t memory_priority(const struct prefill *p)
 {
-    const bool products_alone = p->sum_rows && p->by_columns && p->v->mask != ATT_MASK_CAUSAL;
+    enum { MANY = 96 };
+    const bool waits = p->sum_rows || (p->rest && p->v->head_dim >= MANY);
+    const bool products_alone = waits && p->by_columns && p->v->mask != ATT_MASK_CAUSAL;
     return products_alone ? 0 : p->tile->memory_priority;
 }
 
@@ -683,8 +661,11 @@ static void describe_attention(struct prefill *p)
                                           .value_parts = (uint8_t)(p->kv / p->v_keys),
                                           .cut = !p->m->has_cvt_pk_bf16 && !p->v->sinks,
                                           .sum_pairs = sums_pairs(p),
+                                          .rest_product = p->rest_instr,
                                           .sum_row = p->sum_rows ? (unsigned)p->v->head_dim_v : 0,
                                           .steps = p->steps};
+    if (p->rest)
+        p->attention.rest = prefill_rest(p);
     struct tir_value scale = p->k_scale;
     if (p->q_scale.id)
         scale = scale.id ? tir_mul(b, p->q_scale, scale) : p->q_scale;
@@ -720,7 +701,7 @@ static void attend(struct prefill *p)
         prefill_fill_padding(p);
 
     struct tir_value *const carried = p->carried;
-    struct tir_value kept[ATT_N_CARRY];
+    struct tir_value kept[ATT_MOST_CARRY];
     const unsigned n_kept = att_attention_kept(&p->attention, carried, kept);
     if (prefill_halves_tiles(p))
         tir_only_copies(b, prefill_is_spare(p));

@@ -68,6 +68,8 @@ struct prefill {
     unsigned k_room;                     /* of the first panel's buffers, or a part of O */
     struct out_place merge;              /* O of a group on its way to the other, where K was */
     bool padded;                         /* K has one panel, up to a power of two */
+    bool rest; /* the last 8 rows of O^T are a product of their own, of mma_halves */
+    int rest_instr;
     bool sum_rows; /* columns of V behind head_dim_v are ones in LDS: O^T has rows that are l */
 
     /* Q arrives and O leaves by way of LDS, whole rows at a time; 0 where there is no room. */
@@ -88,7 +90,7 @@ struct prefill {
     /* Uniform over the workgroup. */
     struct tir_value sequence, head, kv_head, row0, q_len, kv_len, offset, first, q_begin, kv_begin;
     struct tir_value k_base, v_base, k_stride, v_stride;
-    struct tir_value carried[ATT_N_CARRY]; /* at the end of a tile of queries */
+    struct tir_value carried[ATT_MOST_CARRY]; /* at the end of a tile of queries */
 
     struct tir_value q_scale;          /* of the workgroup's queries, or none */
     struct tir_value k_scale, v_scale; /* of all its keys and values, or none */
@@ -240,6 +242,12 @@ static inline unsigned prefill_v_first(const struct prefill *p, unsigned i)
     return i ? (unsigned)p->v->head_dim_v - p->dv / 2 : 0;
 }
 
+/** Rows of O^T that the product of all of them makes. */
+static inline unsigned prefill_main_rows(const struct prefill *p)
+{
+    return (unsigned)p->v->head_dim_v - (p->rest ? 8 : 0);
+}
+
 /** Queries of a workgroup. */
 static inline unsigned prefill_queries(const struct prefill *p)
 {
@@ -255,12 +263,21 @@ struct tir_waves prefill_waves(const struct prefill *p);
  * LDS takes. */
 struct tir_type prefill_v_registers(struct prefill *p, unsigned keys, bool turned);
 
+/** V^T of a tile, dv x keys, or of part `part` of the keys. Whole parts are apart from each other
+ * in LDS as their rows are. */
+struct tir_value prefill_read_v(struct prefill *p, struct tir_value buffer);
+struct tir_value prefill_read_part_of_v(struct prefill *p, struct tir_value buffer, unsigned part);
+
+/** The type of O^T's rows behind prefill_main_rows(), and what mma_halves multiplies for them. */
+struct tir_type prefill_rest(struct prefill *p);
+struct tir_value prefill_read_rest(struct prefill *p, struct tir_value buffer);
+
 /** Clears the rows of a paged tile of V, which begins with `key`, that are behind the sequence's
  * last token, or in front of the first key that is seen. */
 struct tir_value prefill_clear_unseen(struct prefill *p, struct tir_value v, struct tir_value key);
 
 /** Writes ones where K and V have no columns. Zeros multiply those of K, which are finite for that;
- * those of V add up the weights. */
+ * those of V add up the weights. They are zeros where rows of O^T are a product of their own. */
 void prefill_fill_padding(struct prefill *p);
 
 /** Layout of S^T, keys x queries. */

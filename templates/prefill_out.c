@@ -71,7 +71,7 @@ static void store_columns(struct prefill *p, struct tir_view out, struct tir_val
 static struct tir_value only_made(struct prefill *p, struct tir_value o, unsigned first)
 {
     struct tir_builder *b = &p->b;
-    const unsigned rows = tir_typeof(b->f, o).rows, there = (unsigned)p->v->head_dim_v;
+    const unsigned rows = tir_typeof(b->f, o).rows, there = prefill_main_rows(p);
     if (first >= there)
         return tir_float_like(b, o, 0.0f);
     if (first + rows <= there || rows <= p->rows)
@@ -86,7 +86,7 @@ enum { MOST_PIECES = 8 };
 static unsigned find_pieces(const struct prefill *p, const struct out_place *place, unsigned part,
                             struct piece piece[MOST_PIECES])
 {
-    const unsigned columns = p->dv / place->parts, there = (unsigned)p->v->head_dim_v;
+    const unsigned columns = p->dv / place->parts, there = prefill_main_rows(p);
     unsigned n = 0, at = 0;
     for (unsigned width = columns; width; width /= 2)
         if (at + width <= columns && part * columns + at + width <= there) {
@@ -127,7 +127,7 @@ static void store_rows(struct prefill *p, struct tir_view out, struct tir_value 
                        unsigned rows)
 {
     struct tir_builder *b = &p->b;
-    const unsigned there = (unsigned)p->v->head_dim_v;
+    const unsigned there = prefill_main_rows(p);
     if (first >= there)
         return;
     if (first + rows > there) {
@@ -291,6 +291,11 @@ static void finish(struct prefill *p, const struct out_place *place, const struc
     else
         for (unsigned i = 0; i < 2; i++)
             store_rows(p, out, tir_half(b, o, (int)i), prefill_v_first(p, i), p->dv / 2);
+    if (p->rest) {
+        const struct tir_value rest = p->carried[ATT_CARRY_REST];
+        store_columns(p, out, short_rows(p, att_attention_scale_rest(&p->attention, rest, factor)),
+                      prefill_main_rows(p));
+    }
     if (p->v->lse)
         store_lse(p, &end);
 }

@@ -42,7 +42,7 @@ const struct att_tile prefill_tiles[PREFILL_N_TILES] = {
      .late_power = true, .whole_keys = true, .late_maximum = true,
      .own = {[PREFILL_KEYS_FIRST] = 1, [PREFILL_LATE_EIGHTHS] = 4, [PREFILL_PERSISTENT] = 1},
      .why = "without sums the first product has room for half of the exponentials"},
-    {TILE(96, 96, 32, 8, 64, 256), .memory_priority = 1, .plain = true, .hoist_vgprs = 6,
+    {TILE(104, 104, 32, 8, 64, 256), .memory_priority = 1, .plain = true, .hoist_vgprs = 6,
      .late_power = true, .whole_keys = true, .late_maximum = true,
      .own = {[PREFILL_KEYS_FIRST] = 1, [PREFILL_LATE_EIGHTHS] = 3, [PREFILL_PERSISTENT] = 2},
      .why = "few bytes a key: reads of 32 keys would take longer than the products beside them"},

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The registers in which V of `prefill` comes from memory, and the rows of it that are
- * cleared.
+ * The registers in which V of `prefill` comes from memory and from LDS, and the rows of it
+ * that are cleared.
  */
+#include "ir/address_map.h"
 #include "ir/bits.h"
 #include "ir/spread.h"
+#include "templates/lds_map.h"
 #include "templates/prefill.h"
 
 /* V is transposed on the way into LDS if the target cannot transpose on the way out: each lane
@@ -61,9 +63,72 @@ struct tir_value prefill_clear_unseen(struct prefill *p, struct tir_value v, str
     return v;
 }
 
+/* ---- V in LDS ---- */
+
+/* Columns of V, behind which stands what is read instead; 0: all that a row has room for. */
+static unsigned first_columns(const struct prefill *p)
+{
+    return p->sum_rows ? (unsigned)p->v->head_dim_v : 0;
+}
+
+struct tir_value prefill_read_v(struct prefill *p, struct tir_value buffer)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_layout a = tir_mma_left(p->mma, p->dv, &p->v_k, prefill_waves(p));
+    const struct tir_layout l = tir_layout_transpose(&a);
+    const struct tir_type t = tir_tile(b->f, p->dtype, p->kv, p->dv, &l);
+    return tir_transpose(b, tir_tile_lds_load_first(b, buffer, t, &p->v_lds, first_columns(p)));
+}
+
+struct tir_value prefill_read_part_of_v(struct prefill *p, struct tir_value buffer, unsigned part)
+{
+    struct tir_builder *b = &p->b;
+    struct tir_layout s = prefill_scores_layout(p);
+    for (unsigned keys = p->kv; keys > p->v_keys; keys /= 2)
+        s = tir_layout_half(&s);
+    const struct tir_contraction k = tir_contract_acc(&s, tir_bits(p->mma->n));
+    const struct tir_layout a = tir_mma_left(p->mma, p->dv, &k, prefill_waves(p));
+    const struct tir_layout l = tir_layout_transpose(&a);
+    const struct tir_type t = tir_tile(b->f, p->dtype, p->v_keys, p->dv, &l);
+    const struct tir_layout map = att_lds_rows(p->m, p->v_keys, p->dv, p->bytes);
+    const unsigned at = tir_lds_address(&p->v_lds, part * p->v_keys * p->dv, p->bytes);
+    const struct tir_value byte = att_plus(b, buffer, (int)at);
+    return tir_transpose(b, tir_tile_lds_load_first(b, byte, t, &map, first_columns(p)));
+}
+
+/* V of the columns of which `rest` has rows, and as many whose place is in the padding. */
+enum { REST_COLUMNS = 8, REST_READ = 16 };
+
+/* P's layout in the product, queries x keys. */
+static struct tir_layout weights_layout(const struct prefill *p)
+{
+    return tir_mma_right(p->mma, prefill_queries(p), &p->v_k, prefill_waves(p));
+}
+
+struct tir_type prefill_rest(struct prefill *p)
+{
+    const struct tir_layout w = weights_layout(p);
+    const struct tir_layout l = tir_mma_halves_result(&p->m->mma[p->rest_instr], &w);
+    return tir_tile(p->b.f, TIR_F32, REST_COLUMNS, prefill_queries(p), &l);
+}
+
+struct tir_value prefill_read_rest(struct prefill *p, struct tir_value buffer)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_layout w = weights_layout(p), a = tir_mma_halves_left(&w);
+    const struct tir_layout l = tir_layout_transpose(&a);
+    const struct tir_type t = tir_tile(b->f, p->dtype, p->kv, REST_READ, &l);
+    const unsigned first = prefill_main_rows(p), left = p->dv - first;
+    struct tir_layout map = att_lds_columns(p->m, p->kv, REST_READ, p->bytes, &p->v_k);
+    tir_map_pad(&map, left * p->kv, 16 / p->bytes);
+    const unsigned at = first * p->kv * p->bytes;
+    return tir_transpose(
+        b, tir_tile_lds_load_first(b, att_plus(b, buffer, (int)at), t, &map, REST_COLUMNS));
+}
+
 /* Ones in the padding of `n` buffers, 32 bits a lane. */
-static void write_ones(struct prefill *p, struct tir_value buffer, unsigned n,
-                       const struct tir_layout *map)
+static void fill(struct prefill *p, struct tir_value buffer, unsigned n,
+                 const struct tir_layout *map, bool zeros)
 {
     struct tir_builder *b = &p->b;
     const unsigned span = p->bytes << map->pad_shift, words = map->pad * p->bytes / 4;
@@ -80,20 +145,20 @@ static void write_ones(struct prefill *p, struct tir_value buffer, unsigned n,
     const struct tir_value apart = tir_int_like(b, index, span + map->pad * p->bytes);
     const struct tir_value at = tir_add(b, tir_add(b, from, tir_mul(b, pad, apart)),
                                         tir_mul(b, word, tir_int_like(b, word, 4)));
-    const int64_t ones = p->dtype == TIR_BF16 ? 0x3f803f80 : 0x3c003c00;
+    const int64_t ones = zeros ? 0 : p->dtype == TIR_BF16 ? 0x3f803f80 : 0x3c003c00;
     tir_lds_scatter_if(b, tir_cmp_lt(b, pad, tir_int_like(b, pad, pads)), at,
                        tir_int_like(b, at, ones));
 }
 
 void prefill_fill_padding(struct prefill *p)
 {
-    bool some = p->sum_rows;
-    if (p->sum_rows)
-        write_ones(p, p->v_buffer, p->v_buffers, &p->v_lds);
+    bool some = p->sum_rows || p->rest;
+    if (some)
+        fill(p, p->v_buffer, p->v_buffers, &p->v_lds, p->rest);
     for (unsigned i = 0; i < p->n_panels; i++) {
         const struct panel *n = &p->panels[i];
         if (n->used > n->there)
-            write_ones(p, n->buffer, p->k_buffers, &n->lds);
+            fill(p, n->buffer, p->k_buffers, &n->lds, false);
         some |= n->used > n->there;
     }
     if (!some)

@@ -486,12 +486,17 @@ static void columns_that_are_not_there_are_the_padding(void **state)
 }
 
 /* Small integers, of which every sum is exact. */
-static struct tir_value small_numbers(struct tir_builder *b, struct tir_type t)
+static struct tir_value numbers_below(struct tir_builder *b, struct tir_type t, int power)
 {
     t.dtype = TIR_I32;
     const struct tir_value both = tir_xor(b, tir_row_index(b, t), tir_col_index(b, t));
-    const struct tir_value bits = tir_and(b, both, tir_int_like(b, both, 7));
+    const struct tir_value bits = tir_and(b, both, tir_int_like(b, both, power - 1));
     return tir_convert(b, tir_convert(b, bits, TIR_F32), TIR_BF16);
+}
+
+static struct tir_value small_numbers(struct tir_builder *b, struct tir_type t)
+{
+    return numbers_below(b, t, 8);
 }
 
 /* ROWS x COLS of bf16: a lane has all rows of a column. */
@@ -571,6 +576,36 @@ static void a_product_may_leave_out_the_last_columns(void **state)
             float got, sum = 0;
             for (int n = 0; n < USED; n++)
                 sum += (float)((i ^ n) & 7) * (float)((j ^ n) & 7);
+            memcpy(&got, out + 4 * (i * COLS + j), sizeof(got));
+            assert_float_equal(got, sum, 0);
+        }
+}
+
+/* Rows 8 to 15 are for the columns 16 further on, or 16 before. */
+static void eight_rows_take_an_operand_of_32_columns(void **state)
+{
+    (void)state;
+    enum { SIZE = 32, HALF = 16, ROWS_OF_IT = 8, K = 16, VECTOR = 4 };
+    struct program p = begin();
+    struct tir_builder *b = &p.b;
+    const struct tir_mma *const m =
+        &test_machine.mma[tir_find_mma(&test_machine, SIZE, SIZE, 8, TIR_BF16)];
+    const int instr = tir_find_mma(&test_machine, HALF, HALF, HALF, TIR_BF16);
+    const struct tir_contraction k = tir_contract_rows(m, K, VECTOR);
+    const struct tir_layout right = tir_mma_right(m, SIZE, &k, (struct tir_waves){0}),
+                            left = tir_mma_halves_left(&right),
+                            result = tir_mma_halves_result(&test_machine.mma[instr], &right);
+    const struct tir_value a = numbers_below(b, tir_tile(p.f, TIR_BF16, HALF, K, &left), HALF);
+    const struct tir_value c = numbers_below(b, tir_tile(p.f, TIR_BF16, SIZE, K, &right), SIZE);
+    const struct tir_type t = tir_tile(p.f, TIR_F32, ROWS_OF_IT, SIZE, &result);
+    keep(&p, tir_mma_halves(b, instr, a, tir_transpose(b, c), tir_splat(b, tir_f32(b, 1), t)));
+    both_levels_agree(&p, in, out);
+    for (int i = 0; i < ROWS_OF_IT; i++)
+        for (int j = 0; j < SIZE; j++) {
+            float got, sum = 1;
+            for (int n = 0; n < K; n++)
+                sum += (float)(i ^ n) * (float)(j ^ n) +
+                       (float)((i + ROWS_OF_IT) ^ n) * (float)(j ^ HALF ^ n);
             memcpy(&got, out + 4 * (i * COLS + j), sizeof(got));
             assert_float_equal(got, sum, 0);
         }
@@ -672,6 +707,7 @@ int main(void)
         cmocka_unit_test(pairs_of_rows_are_added_in_f32),
         cmocka_unit_test(largest_of_rows_are_found_two_at_a_time),
         cmocka_unit_test(a_product_may_leave_out_the_last_columns),
+        cmocka_unit_test(eight_rows_take_an_operand_of_32_columns),
         cmocka_unit_test(lanes_count_and_add_up_those_below),
         cmocka_unit_test(lds_elements_have_addresses_of_their_own),
     };

@@ -89,6 +89,14 @@ static const struct {
      "%9 = mma %11, %12, %7 {instr=\"mfma_f32_32x32x8_bf16_1k\", k=4} : tile<32x32, f32, #0>",
      "k 4 is not that of whole instructions"},
     {"%10 = splat %1 : tile<32x8, f32, #1>\n%11 = convert %10 : tile<32x8, bf16, #1>\n"
+     "%12 = transpose %11 : tile<8x32, bf16, #12>\n"
+     "%9 = mma_halves %11, %12, %7 {instr=\"mfma_f32_32x32x8_bf16_1k\"} : tile<32x32, f32, #0>",
+     "mfma_f32_32x32x8_bf16_1k has not 16 rows"},
+    {"%10 = splat %1 : tile<32x8, f32, #1>\n%11 = convert %10 : tile<32x8, bf16, #1>\n"
+     "%12 = transpose %11 : tile<8x32, bf16, #12>\n"
+     "%9 = mma_halves %11, %12, %7 {instr=\"mfma_f32_16x16x16_bf16_1k\"} : tile<32x32, f32, #0>",
+     "32x8 times 8x32 is not eight rows of 32x32"},
+    {"%10 = splat %1 : tile<32x8, f32, #1>\n%11 = convert %10 : tile<32x8, bf16, #1>\n"
      "%9 = col_fold_dot %11, %10 : tile<32x8, f32, #1>",
      "registers are not all of them rows"},
     {"%10 = splat %1 : tile<32x8, f32, #1>\n%9 = col_fold_top %10 : tile<32x8, i32, #1>",
