@@ -107,3 +107,19 @@ struct tir_layout tir_map_cut(const struct tir_layout *map, unsigned vector_bits
     }
     return l;
 }
+
+unsigned tir_map_access(const struct tir_layout *map, const struct tir_machine *m, unsigned element)
+{
+    const bool all = m->to_lds_max_bytes << m->lane_bits <= element << map->reg_bits;
+    return all ? m->to_lds_max_bytes : 4;
+}
+
+struct tir_layout tir_map_lanes(const struct tir_layout *map, const struct tir_machine *m,
+                                unsigned waves, unsigned element)
+{
+    const unsigned bytes = tir_map_access(map, m, element);
+    struct tir_layout l = tir_map_cut(map, tir_bits(bytes / element), m->lane_bits, 0);
+    for (; l.wave_bits < tir_bits(waves); l.wave_bits++)
+        l.basis[tir_layout_bits(&l)] = 0;
+    return l;
+}

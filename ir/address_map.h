@@ -39,4 +39,13 @@ void tir_map_pad(struct tir_layout *map, unsigned span, unsigned pad);
 struct tir_layout tir_map_cut(const struct tir_layout *map, unsigned vector_bits,
                               unsigned lane_bits, unsigned run_bits, unsigned wave_bits);
 
+/** Bytes a lane with which a wave copies all that the map has of elements of `element` bytes: as
+ * many as the machine can, or 4 where lanes would be left over. */
+unsigned tir_map_access(const struct tir_layout *map, const struct tir_machine *m,
+                        unsigned element);
+
+/** Says which lane copies what then. The `waves` of a workgroup do so alike. */
+struct tir_layout tir_map_lanes(const struct tir_layout *map, const struct tir_machine *m,
+                                unsigned waves, unsigned element);
+
 #endif

@@ -482,6 +482,15 @@ void tir_copy_to_lds(struct tir_builder *b, int group, struct tir_view v, struct
     tir_build(b, TIR_copy_to_lds, no_type, operands, 5, imm);
 }
 
+void tir_gather_to_lds(struct tir_builder *b, int group, struct tir_value base,
+                       struct tir_value row_addr, struct tir_value byte, struct tir_value lds,
+                       unsigned offset, struct tir_type t, const struct tir_layout *address_map)
+{
+    const struct tir_value operands[] = {base, row_addr, byte, lds};
+    const int64_t imm[] = {group, tir_pack_type(t), tir_intern_layout(b->f, address_map), offset};
+    tir_build(b, TIR_gather_to_lds, no_type, operands, 4, imm);
+}
+
 struct tir_value tir_tile_lds_load(struct tir_builder *b, struct tir_value lds, struct tir_type t,
                                    const struct tir_layout *address_map)
 {

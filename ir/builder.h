@@ -176,6 +176,11 @@ void tir_tile_scatter_apart(struct tir_builder *b, struct tir_value base, struct
  * which lane copies what follows from the address map. */
 void tir_copy_to_lds(struct tir_builder *b, int group, struct tir_view v, struct tir_value row0,
                      struct tir_value lds, struct tir_type t, const struct tir_layout *address_map);
+/** The same to lds + offset, of rows at base + row_addr[i] + byte, an Mx1 tile of i64 or i32 as
+ * the rows of tir_map_lanes() are laid out; each wave makes the copy that its operands say. */
+void tir_gather_to_lds(struct tir_builder *b, int group, struct tir_value base,
+                       struct tir_value row_addr, struct tir_value byte, struct tir_value lds,
+                       unsigned offset, struct tir_type t, const struct tir_layout *address_map);
 struct tir_value tir_tile_lds_load(struct tir_builder *b, struct tir_value lds, struct tir_type t,
                                    const struct tir_layout *address_map);
 /** Columns from `columns` on are what the map's padding holds, all of it alike, and behind the last

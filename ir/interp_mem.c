@@ -195,11 +195,34 @@ static void run_copy_to_lds(struct interp *x, const struct tir_op *op)
     }
 }
 
+static void run_gather_to_lds(struct interp *x, const struct tir_op *op, unsigned wave)
+{
+    const struct tir_type t = tir_unpack_type(op->imm[1]), rows = type_of(x, op->operands[1]);
+    const struct tir_layout *const map = x->f->layouts[op->imm[2]];
+    for (unsigned index = 0; index < 1u << map->reg_bits; index++) {
+        const uint32_t rc = tir_layout_apply(map, index, 0, 0);
+        const uint64_t row = tir_unsigned(rows.dtype, own_address(x, op, wave, tir_rc_row(rc)));
+        const uint64_t column = (uint64_t)(tir_rc_col(rc) * bytes_of(t.dtype));
+        const uint64_t own =
+            (uint64_t)(interp_scalar(x, op, 0, wave) + interp_scalar(x, op, 2, wave));
+        const int64_t v = read_host(own + row + column, t.dtype);
+        write_lds_bytes(x,
+                        interp_scalar(x, op, 3, wave) + op->imm[3] +
+                            tir_lds_address(map, index, bytes_of(t.dtype)),
+                        &v, bytes_of(t.dtype));
+    }
+}
+
 static bool run_tile_memory(struct interp *x, const struct tir_op *op)
 {
     struct tir_type t;
     switch (op->opcode) {
     case TIR_copy_to_lds: run_copy_to_lds(x, op); return true;
+    case TIR_gather_to_lds:
+        for (unsigned w = 0; w < x->f->waves; w++)
+            if (interp_runs(x, w))
+                run_gather_to_lds(x, op, w);
+        return true;
     case TIR_tile_load:
     case TIR_tile_gather:
     case TIR_tile_fetch:
@@ -264,6 +287,19 @@ static void run_buffer_to_lds(struct interp *x, const struct tir_op *op, unsigne
         interp_scalar(x, op, 1, lane / LANES) + (int64_t)(lane % LANES * bytes) + op->imm[3];
     for (unsigned i = 0; i < bytes; i++, p.offset++) {
         const uint8_t byte = (uint8_t)read_buffer(p, TIR_I8);
+        write_lds_bytes(x, to + i, &byte, 1);
+    }
+}
+
+static void run_global_to_lds(struct interp *x, const struct tir_op *op, unsigned lane)
+{
+    const unsigned bytes = (unsigned)op->imm[1], wave = lane / LANES;
+    const unsigned offset_dtype = type_of(x, op->operands[2]).dtype;
+    const uint64_t at = (uint64_t)interp_scalar(x, op, 0, wave) +
+                        tir_unsigned(offset_dtype, lane_operand(x, op, 2, lane));
+    const int64_t to = interp_scalar(x, op, 1, wave) + op->imm[2] + (int64_t)(lane % LANES * bytes);
+    for (unsigned i = 0; i < bytes; i++) {
+        const uint8_t byte = (uint8_t)read_host(at + i, TIR_I8);
         write_lds_bytes(x, to + i, &byte, 1);
     }
 }
@@ -347,6 +383,7 @@ static bool run_lane_memory(struct interp *x, const struct tir_op *op, unsigned 
     case TIR_buffer_load:
     case TIR_buffer_store: run_buffer(x, op, lane); return true;
     case TIR_buffer_to_lds: run_buffer_to_lds(x, op, lane); return true;
+    case TIR_global_to_lds: run_global_to_lds(x, op, lane); return true;
     case TIR_global_load:
     case TIR_global_store:
     case TIR_global_store_if: run_global(x, op, lane); return true;

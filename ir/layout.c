@@ -138,6 +138,17 @@ int tir_layout_find_bit(const struct tir_layout *l, uint32_t rc)
     return -1;
 }
 
+struct tir_layout tir_layout_swap(const struct tir_layout *l, uint32_t image, uint32_t other)
+{
+    const int i = tir_layout_find_bit(l, image), k = tir_layout_find_bit(l, other);
+    struct tir_layout r = *l;
+    if (i < 0 || k < 0)
+        return r;
+    r.basis[i] = other;
+    r.basis[k] = image;
+    return r;
+}
+
 struct tir_layout tir_layout_stack(const struct tir_layout *l, unsigned rows)
 {
     struct tir_layout r = *l;

@@ -70,6 +70,10 @@ struct tir_layout tir_layout_transpose(const struct tir_layout *l);
  * entry for every row bit that the layout sets. */
 struct tir_layout tir_layout_permute_rows(const struct tir_layout *l, const uint8_t *to);
 
+/** The same layout where the inputs with these images, of one bit each, have each other's; as it
+ * was where one of them is not there. */
+struct tir_layout tir_layout_swap(const struct tir_layout *l, uint32_t image, uint32_t other);
+
 /** The same elements a lane, in registers that walk the rows and then the columns, upwards. */
 struct tir_layout tir_layout_sort_regs(const struct tir_layout *l);
 

@@ -79,6 +79,11 @@ static bool ends_phase(const struct tir_op *op)
     return op->opcode == TIR_wait || op->opcode == TIR_barrier;
 }
 
+static bool is_copy(const struct tir_op *op)
+{
+    return op->opcode == TIR_copy_to_lds || op->opcode == TIR_gather_to_lds;
+}
+
 /* Does `a` stand before `b` in a round, whatever their order in the program? */
 static bool comes_before(const struct tir_op *a, const struct tir_op *b)
 {
@@ -172,7 +177,7 @@ static void choose_kept(struct rotation *r, bool only_copies)
     memset(r->kept, 0, (r->n_order + 1) * sizeof(r->kept[0]));
     for (unsigned i = 0; i < r->n_order; i++) {
         const struct tir_op *const op = tir_op(r->f, r->order[i]);
-        const bool copies = op->opcode == TIR_copy_to_lds || op->opcode == TIR_tile_lds_store;
+        const bool copies = is_copy(op) || op->opcode == TIR_tile_lds_store;
         if (!only_copies || copies || ends_phase(op))
             keep(r, i);
     }
@@ -294,7 +299,7 @@ static int newer_copies(const struct round *e, const struct tir_op *wait)
     const struct rotation *r = e->r;
     for (unsigned i = 0; i < r->n_order; i++) {
         const struct tir_op *copy = tir_op(r->f, r->order[i]);
-        if (copy->opcode != TIR_copy_to_lds || copy->imm[0] != wait->imm[0])
+        if (!is_copy(copy) || copy->imm[0] != wait->imm[0])
             continue;
         const int distance = (int)stage_of(wait) - (int)stage_of(copy);
         const bool before = comes_before(copy, wait);

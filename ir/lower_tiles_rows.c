@@ -3,6 +3,7 @@
  * Tiles whose rows lie anywhere: pages of a cache, slots of a batch. Every row has a 64-bit byte
  * offset of its own, so a cache may be larger than 4 GiB. Part of lower_tiles.
  */
+#include "ir/address_map.h"
 #include "ir/lower_tiles.h"
 
 #include <assert.h>
@@ -139,5 +140,36 @@ void tir_expand_scatter(struct tir_expander *x, const struct tir_op *op)
                                              tir_elements(x, a, reg, r.per)};
         tir_build(&x->b, TIR_global_store_if, (struct tir_type){0}, operands, 4,
                   (int64_t[]){own_offset(&r, reg)});
+    }
+}
+
+/* Every wave copies all rounds. */
+void tir_expand_gather_to_lds(struct tir_expander *x, const struct tir_op *op)
+{
+    struct tir_builder *b = &x->b;
+    const struct tir_machine *const m = x->f->machine;
+    const struct tir_layout *const map = x->f->layouts[op->imm[2]];
+    const unsigned bytes = tir_dtype_bits(tir_unpack_type(op->imm[1]).dtype) / 8;
+    const unsigned access = tir_map_access(map, m, bytes), per = access / bytes;
+    const struct tir_layout l = tir_map_lanes(map, m, x->f->waves, bytes);
+    const struct rows r = {.l = &l, .address = op->operands[1]};
+    const bool wide = tir_typeof(x->f, r.address).dtype == TIR_I64;
+    uint32_t cols[TIR_LAYOUT_MAX_BITS] = {0};
+    for (int i = 0; i < l.lane_bits; i++)
+        cols[i] = tir_rc_col(l.basis[l.reg_bits + i]) * bytes;
+    const struct tir_value byte =
+        tir_splat(b, tir_scalar_now(x, op->operands[2]), tir_vec(TIR_I32, 1));
+    const struct tir_value column = tir_add(b, tir_lane_index(x, cols, 0), byte);
+    const struct tir_value base = tir_scalar_now(x, op->operands[0]);
+    const struct tir_value lds = tir_scalar_now(x, op->operands[3]);
+    for (unsigned i = 0; i < 1u << l.reg_bits; i += per) {
+        const int64_t before = op->imm[3] + tir_lds_address(map, i << m->lane_bits, bytes);
+        const int64_t own = (int64_t)tir_rc_col(tir_layout_apply(&l, i, 0, 0)) * bytes;
+        struct tir_value at = own ? tir_add(b, column, tir_int_like(b, column, own)) : column;
+        if (wide)
+            at = tir_convert(b, at, TIR_I64);
+        const struct tir_value operands[] = {base, lds, tir_add(b, row_address(x, &r, i), at)};
+        tir_build(b, TIR_global_to_lds, (struct tir_type){0}, operands, 3,
+                  (int64_t[]){op->imm[0], access, before});
     }
 }

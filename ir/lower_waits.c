@@ -22,6 +22,7 @@ static bool counts(const struct tir_op *op)
     case TIR_buffer_load:
     case TIR_buffer_store:
     case TIR_buffer_to_lds:
+    case TIR_global_to_lds:
     case TIR_global_load:
     case TIR_global_store:
     case TIR_global_store_if: return true;
@@ -31,7 +32,8 @@ static bool counts(const struct tir_op *op)
 
 static bool copies(const struct tir_op *op, int64_t group)
 {
-    return op->opcode == TIR_buffer_to_lds && op->imm[0] == group;
+    return (op->opcode == TIR_buffer_to_lds || op->opcode == TIR_global_to_lds) &&
+           op->imm[0] == group;
 }
 
 struct round {

@@ -115,6 +115,11 @@ static bool loads(const struct tir_op *op)
     return op->opcode == TIR_buffer_load || op->opcode == TIR_global_load;
 }
 
+static bool copies(const struct tir_op *op)
+{
+    return op->opcode == TIR_buffer_to_lds || op->opcode == TIR_global_to_lds;
+}
+
 static bool is_matrix(const struct tir_op *op)
 {
     return op->opcode == TIR_mfma || op->opcode == TIR_mfma_scaled;
@@ -139,10 +144,9 @@ static void fill_nodes(struct run *r, const struct tir_block *b, unsigned first)
         *n = (struct node){.ref = b->ops[first + i], .matrix = is_matrix(op)};
         const bool modifier = r->free_signs && op->opcode == TIR_neg;
         n->slots = n->matrix || modifier ? 0 : slots_of(r->f, op);
-        n->aside =
-            r->alone && (op->opcode == TIR_buffer_to_lds || loads(op) || is_scalar(r->f, op));
+        n->aside = r->alone && (copies(op) || loads(op) || is_scalar(r->f, op));
         if (n->aside)
-            n->slots = op->opcode == TIR_buffer_to_lds ? COPY_SLOTS : 1;
+            n->slots = copies(op) ? COPY_SLOTS : 1;
         for (unsigned k = 0; k < op->n_operands; k++)
             depend(r, i, op->operands[k]);
         for (unsigned k = 0; k < op->n_results; k++)
@@ -226,7 +230,7 @@ static bool reads_lds(const struct tir_op *op)
 
 static bool writes_lds(const struct tir_op *op)
 {
-    return op->opcode == TIR_buffer_to_lds || op->opcode == TIR_lds_write;
+    return copies(op) || op->opcode == TIR_lds_write;
 }
 
 /* No wave reads in a phase what the phase writes to LDS, since no barrier is between. */
@@ -435,11 +439,17 @@ static void place_matrix(struct run *r, struct progress *p, unsigned index)
     place(r, index);
 }
 
+/* Slots of the work that is spread. */
+static unsigned counted(const struct run *r, const struct tir_schedule *s, unsigned i)
+{
+    return s->reads_apart && r->nodes[i].feeds ? 0 : r->nodes[i].slots;
+}
+
 static void schedule_run(struct run *r, const struct tir_schedule *s)
 {
     struct progress p = {0};
     for (unsigned i = 0; i < r->n; i++)
-        p.work += r->nodes[i].slots;
+        p.work += counted(r, s, i);
     for (unsigned i = 0; i < r->n; i++)
         p.aside_work += r->nodes[i].aside ? r->nodes[i].slots : 0;
     for (unsigned i = 0; i < r->n; i++)
@@ -460,7 +470,7 @@ static void schedule_run(struct run *r, const struct tir_schedule *s)
             place_matrix(r, &p, (unsigned)matrix);
             continue;
         }
-        p.done += r->nodes[other].slots;
+        p.done += counted(r, s, (unsigned)other);
         p.under += r->nodes[other].slots;
         p.loose_done += r->nodes[other].feeds ? 0 : r->nodes[other].slots;
         p.loose_under += r->nodes[other].feeds ? 0 : r->nodes[other].slots;

@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "ir/address_map.h"
 #include "ir/arith.h"
 #include "ir/convert.h"
 
@@ -251,9 +252,25 @@ static void check_padding(struct tir_verifier *v, const struct tir_op *op, struc
               MAX_ACCESS);
 }
 
+static void check_gathered_rows(struct tir_verifier *v, const struct tir_op *op,
+                                struct tir_type rows, struct tir_type shape)
+{
+    const struct tir_layout lanes = tir_map_lanes(v->f->layouts[op->imm[2]], v->f->machine,
+                                                  v->f->waves, tir_dtype_bits(shape.dtype) / 8);
+    const struct tir_layout want = tir_layout_slice(&lanes, 1);
+    struct tir_conversion c;
+    tir_check(v,
+              (rows.dtype == TIR_I64 || rows.dtype == TIR_I32) && rows.cols == 1 &&
+                  rows.rows == shape.rows &&
+                  tir_layout_conversion(tir_layout_of(v->f, rows), &want, &c) &&
+                  c.kind <= TIR_CONVERT_REGISTERS && !c.selects,
+              "row_addr is not an i64 or i32 of each row as the map has them");
+}
+
 static void check_tile_memory(struct tir_verifier *v, const struct tir_op *op,
                               struct tir_op_types t)
 {
+    const unsigned before = v->n_findings;
     switch (op->opcode) {
     case TIR_tile_gather:
     case TIR_tile_scatter: {
@@ -272,13 +289,16 @@ static void check_tile_memory(struct tir_verifier *v, const struct tir_op *op,
             tir_check(v, follows(v, t.b, t.d), "row_addr is not laid out like the tile's rows");
         tir_check(v, op->imm[0] >= 0, "offset is below 0");
         break;
-    case TIR_copy_to_lds: {
+    case TIR_copy_to_lds:
+    case TIR_gather_to_lds: {
         const struct tir_type shape = tir_unpack_type(op->imm[1]);
         tir_check(v, op->imm[0] >= 0 && op->imm[0] < 8, "no such group");
         if (tir_check(v, op->imm[2] >= 0 && op->imm[2] < (int64_t)v->f->n_layouts,
                       "no such address map"))
             tir_check(v, tir_layout_covers(v->f->layouts[op->imm[2]], shape.rows, shape.cols),
                       "address map does not cover %ux%u", shape.rows, shape.cols);
+        if (op->opcode == TIR_gather_to_lds && v->n_findings == before)
+            check_gathered_rows(v, op, t.b, shape);
         break;
     }
     case TIR_tile_lds_load:
@@ -462,6 +482,7 @@ static void check_vec_op(struct tir_verifier *v, const struct tir_op *op, struct
                   "operand 0 is not one i1 a lane");
         break;
     case TIR_buffer_to_lds:
+    case TIR_global_to_lds:
         tir_check(v, imm[1] == 4 || imm[1] == 12 || imm[1] == 16, "bytes is 4, 12 or 16");
         break;
     case TIR_lds_read_tr:

@@ -4,6 +4,9 @@
  */
 #include "targets/isa_cdna.h"
 
+#include <stdio.h>
+#include <string.h>
+
 /*
  * With two or more waves a SIMD a wave has at most 256 registers, all of which can be VGPRs; LLVM
  * would rather split them with AGPRs and copy between the two, so AGPRs are forbidden. A wave that
@@ -54,6 +57,28 @@ LLVMValueRef cdna_copy_to_lds(struct lower *l, const struct lower_copy *c)
         c->rsrc, c->lds, lower_i32(l, c->bytes), c->lane_offset, c->offset, lower_i32(l, c->both),
         zero};
     return emit_intrinsic(l, "llvm.amdgcn.raw.ptr.buffer.load.lds", NULL, 0, args, 7);
+}
+
+/* LLVM counts such loads among accesses of LDS, which would leave later reads too short a wait:
+ * see ERRATA.md. Assembly is not counted, and nobody puts wait states in front of it: m0 has its
+ * own, and a base that a VALU instruction made must be five instructions old. */
+void cdna_gather_to_lds(struct lower *l, const struct lower_gather *g)
+{
+    const bool wide = LLVMTypeOf(g->lane_offset) == l->i64;
+    char text[128];
+    snprintf(text, sizeof(text),
+             wide ? "s_add_i32 m0, $1, %d\n\ts_nop 0\n\tglobal_load_lds_dword%s $0, off"
+                  : "s_add_i32 m0, $1, %d\n\ts_nop 0\n\tglobal_load_lds_dword%s $0, $2",
+             g->lds_offset, g->bytes == 16 ? "x4" : "");
+    LLVMTypeRef types[3] = {wide ? l->i64 : l->i32, l->i32, l->i64};
+    LLVMTypeRef type = LLVMFunctionType(l->void_, types, wide ? 2 : 3, false);
+    const char *const constraints =
+        wide ? "v,s,~{memory},~{m0},~{scc}" : "v,s,s,~{memory},~{m0},~{scc}";
+    LLVMValueRef copy = LLVMGetInlineAsm(type, text, strlen(text), constraints, strlen(constraints),
+                                         true, false, LLVMInlineAsmDialectATT, false);
+    LLVMValueRef address = wide ? LLVMBuildAdd(l->b, g->base, g->lane_offset, "") : g->lane_offset;
+    LLVMValueRef args[3] = {address, g->lds, g->base};
+    LLVMBuildCall2(l->b, type, copy, args, wide ? 2 : 3, "");
 }
 
 /* ---- Lanes ---- */

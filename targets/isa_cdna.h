@@ -13,6 +13,7 @@ void cdna_barrier(struct lower *l);
 void cdna_set_priority(struct lower *l, unsigned level);
 LLVMValueRef cdna_make_rsrc(struct lower *l, LLVMValueRef base, LLVMValueRef bytes);
 LLVMValueRef cdna_copy_to_lds(struct lower *l, const struct lower_copy *c);
+void cdna_gather_to_lds(struct lower *l, const struct lower_gather *g);
 LLVMValueRef cdna_lane_gather(struct lower *l, LLVMValueRef byte_address, LLVMValueRef dword);
 LLVMValueRef cdna_lane_sum(struct lower *l, LLVMValueRef dword);
 LLVMValueRef cdna_lanes_below(struct lower *l, LLVMValueRef set);
@@ -28,8 +29,8 @@ LLVMValueRef cdna_xor_in_row(struct lower *l, LLVMValueRef dword, unsigned mask)
 #define LOWER_ISA_CDNA                                                                           \
     .set_registers = cdna_set_registers, .wait = cdna_wait, .barrier = cdna_barrier,             \
     .set_priority = cdna_set_priority, .make_rsrc = cdna_make_rsrc,                              \
-    .copy_to_lds = cdna_copy_to_lds, .lane_gather = cdna_lane_gather, .lane_sum = cdna_lane_sum, \
-    .lanes_below = cdna_lanes_below, .to_fp8 = cdna_to_fp8, .fp8_to_f32 = cdna_fp8_to_f32,       \
-    .fp8_pair_to_f32 = cdna_fp8_pair_to_f32
+    .copy_to_lds = cdna_copy_to_lds, .gather_to_lds = cdna_gather_to_lds,                        \
+    .lane_gather = cdna_lane_gather, .lane_sum = cdna_lane_sum, .lanes_below = cdna_lanes_below, \
+    .to_fp8 = cdna_to_fp8, .fp8_to_f32 = cdna_fp8_to_f32, .fp8_pair_to_f32 = cdna_fp8_pair_to_f32
 
 #endif

@@ -133,6 +133,20 @@ static LLVMValueRef global_address(struct lower *l, const struct tir_op *op, uns
     return op->imm[0] ? byte_pointer(l, p, LLVMConstInt(l->i64, (uint64_t)op->imm[0], true)) : p;
 }
 
+LLVMValueRef lower_global_to_lds(struct lower *l, const struct tir_op *op)
+{
+    const unsigned bytes = (unsigned)op->imm[1];
+    if (bytes > l->t->machine.to_lds_max_bytes)
+        return lower_fail(l, "%s loads at most %u bytes a lane to LDS, not %u", l->t->machine.name,
+                          l->t->machine.to_lds_max_bytes, bytes);
+    l->isa->gather_to_lds(l, &(struct lower_gather){.base = lower_value(l, op->operands[0]),
+                                                    .lane_offset = lower_value(l, op->operands[2]),
+                                                    .lds = lower_value(l, op->operands[1]),
+                                                    .lds_offset = (int)op->imm[2],
+                                                    .bytes = bytes});
+    return NULL;
+}
+
 static LLVMValueRef load(struct lower *l, const struct tir_op *op, LLVMValueRef address)
 {
     struct tir_type t = lower_result_type(l, op);

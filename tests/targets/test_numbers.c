@@ -619,6 +619,41 @@ static void loads_to_lds_land_in_lane_order(void **state)
     }
 }
 
+/* The same from an address of each lane, of 32 bits or 64. A read of LDS that is under way when
+ * they begin is waited for as it would be without them. */
+static void gathers_to_lds_land_in_lane_order(void **state)
+{
+    (void)state;
+    for (unsigned wide = 0; wide < 2; wide++) {
+        static struct values v;
+        struct kernel k = kernel_create("gfx950", 1, 1);
+        k.f->lds_bytes = 4096;
+        struct tir_value lane = tir_lane_id(&k.b), in = tir_arg(&k.b, "in", TIR_I64);
+        struct tir_value at = tir_mul(&k.b, lane, tir_int_like(&k.b, lane, 16));
+        struct tir_value write[2] = {at, lane};
+        make(&k, TIR_lds_write, no_type, write, 2, 0, 0, 0);
+        make(&k, TIR_waitcnt, no_type, NULL, 0, -1, 0, 0);
+        struct tir_value early = make(&k, TIR_lds_read, i32, &at, 1, 0, 0, 0);
+        struct tir_value other = tir_xor(&k.b, lane, tir_int_like(&k.b, lane, 5));
+        struct tir_value from = tir_mul(&k.b, other, tir_int_like(&k.b, lane, 16));
+        if (wide)
+            from = tir_convert(&k.b, from, TIR_I64);
+        struct tir_value copy[3] = {tir_add(&k.b, in, tir_i64(&k.b, 3 * sizeof(v.in[0]))),
+                                    tir_i32(&k.b, 1024), from};
+        make(&k, TIR_global_to_lds, no_type, copy, 3, 0, 16, 2048);
+        keep(&k, early);
+        make(&k, TIR_waitcnt, no_type, NULL, 0, 0, -1, 0);
+        keep(&k, make(&k, TIR_lds_read, i32, &at, 1, 1024 + 2048, 0, 0));
+        for (unsigned i = 0; i < 64; i++)
+            v.in[3][i].u[0] = 500 + i;
+        compile_and_run(&k, &v, NULL, 0);
+        for (unsigned i = 0; i < 64; i++) {
+            assert_int_equal(v.out[0][i].u[0], i);
+            assert_int_equal(v.out[1][i].u[0], 500 + (i ^ 5));
+        }
+    }
+}
+
 /* Each lane writes 8 bytes and reads them back transposed. */
 static void read_transposed(struct values *v, struct tir_type t)
 {
@@ -775,6 +810,7 @@ int main(void)
         cmocka_unit_test(claims_and_polls_say_what_is_there),
         cmocka_unit_test(buffers_end_where_their_resource_says),
         cmocka_unit_test(loads_to_lds_land_in_lane_order),
+        cmocka_unit_test(gathers_to_lds_land_in_lane_order),
         cmocka_unit_test(transposing_read_exchanges_elements_and_lanes),
         cmocka_unit_test(loops_and_branches_carry_their_values),
         cmocka_unit_test(uniform_division_is_exact),
