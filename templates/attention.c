@@ -190,8 +190,10 @@ static struct tir_value is_hidden(struct att_attention *a, const struct att_bloc
         const struct tir_value first = tir_broadcast(b, tir_sub(b, begin, start), t);
         hidden = tir_or(b, hidden, tir_cmp_lt(b, row, first));
     }
-    if (block->entries.id) {
-        const struct tir_value entry = tir_broadcast(b, block->entries, t);
+    if (block->entries.id || block->gaps.id) {
+        const struct tir_value entries =
+            block->gaps.id ? a->source->entries(a->family, block) : block->entries;
+        const struct tir_value entry = tir_broadcast(b, entries, t);
         hidden = tir_or(b, hidden, tir_cmp_lt(b, entry, tir_int_like(b, entry, 0)));
     }
     if (!block->mask.id)
@@ -231,6 +233,8 @@ static struct tir_value hide(struct att_attention *a, struct tir_value s,
     struct tir_value edge = is_edge(a, key);
     if (block->entries.id)
         edge = tir_or(b, edge, att_has_gaps(b, block->entries));
+    if (block->gaps.id)
+        edge = tir_or(b, edge, tir_cmp_ne(b, block->gaps, tir_i32(b, 0)));
     struct tir_if branch = tir_begin_if(b, edge, true, &a->softmax.scores, 1);
     const struct tir_value masked = tir_select(b, is_hidden(a, block, key), none, s);
     tir_else(b, &branch, &masked);

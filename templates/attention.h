@@ -38,6 +38,7 @@ struct att_block {
     struct tir_value
         mask; /* keys x queries of i8, 0: hidden. Set by `fetch_keys`, custom mask only */
     struct tir_value entries; /* keys x 1 of i32, below 0: no key. Set for sparse lists only */
+    struct tir_value gaps;    /* or i32: how many these are, and source.entries says which */
 };
 
 /**
@@ -51,6 +52,8 @@ struct att_source {
     void (*fetch_keys)(void *family, struct att_block *block);
     /** S^T = K Q^T, keys x queries in f32, not scaled. */
     struct tir_value (*scores)(void *family, const struct att_block *block);
+    /** With block.gaps: block.entries, asked for where there are some. */
+    struct tir_value (*entries)(void *family, const struct att_block *block);
     /** Optional: starts V on its way. */
     void (*fetch_values)(void *family, const struct att_block *block);
     /** Optional: V has arrived and goes to where `values` reads it. */

@@ -205,6 +205,8 @@ struct decode_rows decode_rows(struct decode *d, struct tir_value column)
 {
     struct tir_builder *b = &d->b;
     struct decode_rows r;
+    if (d->row_columns)
+        column = tir_and(b, column, tir_int_like(b, column, d->row_columns - 1));
     const struct tir_value row = tir_add(b, column, like(d, d->first_row, column));
     r.valid = tir_cmp_lt(b, row, like(d, d->n_rows, row));
     r.row = tir_min(b, row, like(d, att_plus(b, d->n_rows, -1), row));

@@ -56,6 +56,10 @@ struct decode {
     unsigned q_dtype, q_size;           /* of an element of Q, and of K as the product takes it */
     unsigned waves, waves_per_simd;
     bool own_columns;                    /* of each wave: none has what another one has */
+    unsigned row_columns;                /* columns that have rows of their own, which the others
+                                            repeat; 0: all have */
+    struct tir_value first_value;        /* i32: the first element of head_dim_v that the wave
+                                            writes; or none: it writes all of its columns */
     bool zero_late;                      /* O is made zero behind the first loads */
     bool neighbours;                     /* items that follow each other go to one XCD */
     uint8_t compute;                     /* the stage of the products, and */

@@ -166,7 +166,8 @@ void decode_find_lse(struct decode *d, struct decode_places *p)
 }
 
 /* lse is that of all columns in every wave, of which the first one writes it; those of a sum are
- * each wave's own where waves have columns of their own. */
+ * each wave's own where waves have columns of their own, or a wave's that has the first elements of
+ * these. */
 static void write_lse(struct decode *d, struct tir_value lse, const struct decode_places *p)
 {
     struct tir_builder *b = &d->b;
@@ -174,7 +175,7 @@ static void write_lse(struct decode *d, struct tir_value lse, const struct decod
         return;
     struct tir_value writes = tir_cmp_eq(b, d->wave, tir_i32(b, 0));
     if (d->own_columns)
-        writes = tir_cmp_eq(b, tir_i32(b, 0), tir_i32(b, 0));
+        writes = tir_cmp_eq(b, d->first_value.id ? d->first_value : tir_i32(b, 0), tir_i32(b, 0));
     else if (p->own_lse)
         writes = p->final;
     else if (p->kind == DECODE_EITHER && !d->v->lse)
@@ -253,6 +254,16 @@ static int parts_of(struct decode *d, struct tir_type o)
     return (int)n;
 }
 
+/* Two lanes have four rows of eight that follow each other, and the same of the next eight. Each
+ * gets eight of one kind: 16 bytes of 16 bits, in half as many stores. */
+static struct tir_value with_neighbours(struct tir_builder *b, struct tir_value x)
+{
+    enum { OWN = 4, NEXT = 8 };
+    const struct tir_layout *const now = tir_layout_of(b->f, tir_typeof(b->f, x));
+    const struct tir_layout l = tir_layout_swap(now, TIR_RC(OWN, 0), TIR_RC(NEXT, 0));
+    return tir_relayout(b, x, &l);
+}
+
 /* O^T of columns that are the wave's own, and all of their rows: it takes half of all registers, so
  * that a part at a time is divided. */
 static void write_in_parts(struct decode *d, struct tir_value o, struct tir_value inverse,
@@ -271,6 +282,8 @@ static void write_in_parts(struct decode *d, struct tir_value o, struct tir_valu
         x = tir_relayout(b, x, &l);
         if (whole)
             x = tir_convert_short(b, x, d->dtype);
+        if (whole && d->m->has_lane_swap)
+            x = with_neighbours(b, x);
         tir_tile_scatter(b, p->out.base, p->out_at, tir_i32(b, i * step), tir_transpose(b, x));
     }
 }
@@ -279,6 +292,11 @@ static void write_as(struct decode *d, enum decode_kind kind, struct tir_value o
                      struct tir_value inverse, struct tir_value lse)
 {
     struct decode_places p = decode_ask_places(d, kind);
+    if (d->first_value.id) {
+        const int size = kind == DECODE_RESULT ? 2 : 4;
+        const struct tir_value before = att_times(&d->b, d->first_value, size);
+        p.out.base = tir_add(&d->b, p.out.base, tir_zext(&d->b, before, TIR_I64));
+    }
     find_out(d, &p);
     if (d->own_columns)
         write_in_parts(d, o, inverse, &p);

@@ -22,13 +22,15 @@
  * meeting does. Elsewhere such waves all compute all of it.
  *
  * Waves of gfx950 that have a SIMD to themselves have 32 of 128 columns and all of O^T for them,
- * and exchange nothing: mla_decode_alone.c. So do those of gfx942 with 16 bits, which turn c in
- * registers: mla_decode_turned.c.
+ * and exchange nothing: mla_decode_alone.c. For lists of slots they have 32 of 64 and half of the
+ * keys: mla_decode_pairs.c. Such waves of gfx942, with 16 bits, turn c in registers:
+ * mla_decode_turned.c.
  *
  *     columns  waves  registers of a wave, 4 bytes a lane      LDS (gfx942, gfx950)
  *          16      4  O 32, Q 24 or 72, S 8, block 18 or 36  23 KiB, 76 KiB
  *          32      8  O 32, Q 18 or 72, S 8, block on its way 18    47 KiB, 118 KiB
  *          64      8  O 64, Q 36 or 72, S 8, block on its way 18    48 KiB, 122 KiB
+ *          64      4  O 256, Q 144, S 8 or 32             155 KiB of gfx950, for lists
  *         128      4  O 256, Q 144, S 8 or 16                    55 KiB, 146 KiB
  *         128      8  O 128, Q 72 or 24, S 4 or 8, block 9 or 18     43 KiB, 143 KiB
  *
@@ -82,14 +84,16 @@ enum { MAX_ROWS = 1024 };
 
 /* Members of att_tile.own: KiB of LDS that the row is for; panels of Q that stand there because
  * registers have no room for them; blocks of keys there at most, 0 for as many as have room; 1:
- * waves are alone. */
+ * waves are alone, 2: in pairs. */
 enum { LDS_KIB, Q_IN_LDS, BUFFERS, ALONE };
+enum { IN_PAIRS = 2 };
 
 /* `rows` are columns at once. The first row with enough of them is taken, else the last. */
 static const struct att_tile tiles[] = {
     {.rows = 16, .waves = 4, .keys = 32, .own = {[LDS_KIB] = 160}},
     {.rows = 32, .waves = 8, .keys = 32, .own = {[LDS_KIB] = 160}},
     {.rows = 64, .waves = 8, .keys = 32, .own = {[LDS_KIB] = 160}},
+    {.rows = 64, .waves = 4, .keys = 32, .own = {[LDS_KIB] = 160, [ALONE] = IN_PAIRS}},
     {.rows = 128, .waves = 4, .keys = 32, .own = {[LDS_KIB] = 160, [ALONE] = 1}},
     {.rows = 128, .waves = 8, .keys = 32, .own = {[LDS_KIB] = 160, [Q_IN_LDS] = 4}},
     {.rows = 16, .waves = 4, .keys = 16, .own = {[LDS_KIB] = 64}},
@@ -120,6 +124,11 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
     const int keys = t->own[LDS_KIB] > 64 ? 32 : 16;
     if (t->own[ALONE] && (t->keys != keys || t->own[BUFFERS] || t->own[Q_IN_LDS]))
         return att_reject(why, ATT_TILE, "has %d keys, all blocks that fit and no Q in LDS", keys);
+    if (t->own[ALONE] && (t->own[ALONE] == IN_PAIRS) != (v->sparse != ATT_SPARSE_NONE))
+        return att_reject(why, ATT_TILE, "has waves in pairs for lists, and else none");
+    if (t->own[ALONE] == IN_PAIRS)
+        return mla_pairs_take(v) ||
+               att_reject(why, ATT_TILE, "is for 65 to 128 rows in one launch's passes");
     if (!v->tile && t->rows < rows && t->rows < most)
         return att_reject(why, ATT_TILE, "has %d columns, fewer than gqa times q_len, %d", t->rows,
                           rows);
@@ -195,7 +204,7 @@ static void load_q(struct mla *s)
     for (unsigned i = 0; i < s->n_panels; i++) {
         const struct panel *const p = &s->panel[i];
         const struct tir_layout map = mla_query_map(s, p);
-        b->stage = s->q_in_lds ? LOADS : PLACES;
+        b->stage = s->alone ? mla_alone_q_stage(s) : s->q_in_lds ? LOADS : PLACES;
         const struct tir_value byte = mla_own_first(s, p, (unsigned)bytes);
         struct tir_type loaded = p->q;
         loaded.dtype = (uint8_t)s->q_dtype;
@@ -257,18 +266,24 @@ static struct decode_state walk_keys(struct mla *s)
     for (int i = 0; i < ATT_N_CARRY; i++)
         types[i] = tir_typeof(b->f, carried[i]);
     const struct tir_value keys = tir_sub(b, s->d.item.end_key, s->d.item.first_key);
+    const unsigned round = mla_round_keys(s);
     const struct tir_value n =
-        tir_sar(b, att_plus(b, keys, (int)s->d.keys - 1), tir_i32(b, (int)tir_bits(s->d.keys)));
+        tir_sar(b, att_plus(b, keys, (int)round - 1), tir_i32(b, (int)tir_bits(round)));
     struct tir_if some =
         tir_begin_if(b, tir_cmp_gt(b, n, tir_i32(b, 0)), false, types, ATT_N_CARRY);
     memcpy(inside, carried, sizeof(inside));
     s->last_block = att_plus(b, n, -1);
     decode_find_position(&s->d);
     find_shard_position(s);
-    load_q(s);
+    if (s->pairs)
+        mla_pairs_load_q(s);
+    else
+        load_q(s);
     struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), n, tir_i32(b, 1), inside, ATT_N_CARRY);
     if (s->turned)
         mla_turned_visit(s, (struct att_block){.index = loop.index}, inside);
+    else if (s->pairs && !s->serial)
+        mla_pairs_visit(s, (struct att_block){.index = loop.index}, inside);
     else if (s->alone)
         mla_alone_visit(s, (struct att_block){.index = loop.index}, inside);
     else
@@ -285,6 +300,8 @@ static void share_state(struct mla *s, struct decode_state *state)
     tir_barrier(b);
     if (s->turned)
         mla_turned_share(s, state);
+    else if (s->pairs)
+        mla_pairs_join(s, state);
     if (!mla_exchanges(s))
         return;
     struct tir_if writers = mla_begin_writers(s);
@@ -410,6 +427,7 @@ static void begin(struct mla *s, const struct att_variant *v, const struct tir_m
     struct att_tile tile, *const t = &tile;
     att_find_tile(v, m, t, NULL);
     const unsigned dtype = att_dtype(v), latent = (unsigned)v->head_dim_v;
+    const bool pairs = t->own[ALONE] == IN_PAIRS;
     *s = (struct mla){
         .variant = *v,
         .d = {.m = m,
@@ -417,8 +435,9 @@ static void begin(struct mla *s, const struct att_variant *v, const struct tir_m
               .kv_dtype = att_cache_dtype(v),
               .waves = t->waves,
               .keys = t->keys,
-              .columns = t->rows,
+              .columns = pairs ? 2 * t->rows : t->rows,
               .own_columns = t->own[ALONE],
+              .row_columns = pairs ? t->rows : 0,
               .k = {.width = (unsigned)v->head_dim},
               .value = {.width = latent}},
         .wave_bits = tir_bits(t->waves),
@@ -426,6 +445,7 @@ static void begin(struct mla *s, const struct att_variant *v, const struct tir_m
         .alone = t->own[ALONE],
         .turned = t->own[ALONE] && !m->has_lds_read_tr,
         .streams = v->gqa * v->q_len <= t->rows,
+        .pairs = pairs,
         .part = {{.width = latent}, {.first = latent, .width = PANEL}},
         .q_in_lds = t->own[Q_IN_LDS],
         .most_buffers = t->own[BUFFERS] ? t->own[BUFFERS] : 3,
@@ -441,6 +461,7 @@ static void begin(struct mla *s, const struct att_variant *v, const struct tir_m
     s->kq_bytes = tir_dtype_bits(s->kq_dtype) / 8;
     s->p_dtype = s->kq_dtype; /* fp8 where q and the cache are: c goes into both products as is */
     fit_tile(s, m->lds_bytes > 64 * 1024);
+    s->serial = pairs && mla_weights_fp8(s);
     s->key_waves = find_key_waves(s);
     if (!s->alone && m->lds_bytes <= 64 * 1024)
         s->row_waves = s->wave_bits - s->score_waves - s->key_waves;
@@ -511,7 +532,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     if (s.turned)
         mla_turned_schedule(&k->schedule);
     else if (s.alone)
-        mla_alone_schedule(&k->schedule);
+        mla_alone_schedule(&s, &k->schedule);
     snprintf(k->tuning, sizeof(k->tuning), "rows=%u kv=%u waves=%u buffers=%u stages=%u%s",
              s.d.columns, s.d.keys, s.d.waves, s.buffers, k->schedule.stages,
              s.scaled >= 0 ? " weights=scaled" : "");

@@ -68,7 +68,9 @@ struct mla {
     bool alone;   /* waves have a SIMD and columns of their own: mla_decode_alone.c */
     bool turned;  /* these turn c in registers: mla_decode_turned.c */
     bool streams; /* and each block is read once: memory has something to bring all the time */
-    struct tir_value row_stride; /* i32, of the cache: set where these do */
+    bool pairs;   /* waves alone, and two have the same queries, with half of the keys each */
+    bool serial;  /* with a block each, so that LDS has but those of this round and the next */
+    struct tir_value row_stride; /* i32, of the cache: set where these turn c */
     unsigned score_waves;        /* log2 of the waves that split the columns of S^T */
     unsigned key_waves;          /* of those that split its keys */
     unsigned row_waves; /* of those that split a row of K and Q: they add up S^T through LDS */
@@ -88,6 +90,7 @@ struct mla {
     struct tir_type scales; /* of P^T: one for each 32 keys of a column */
     struct tir_layout scales_lds;
     struct tir_value p_buffer, vector_buffer, scale_buffer;
+    struct tir_value unread;  /* a row of LDS that nobody reads: mla_decode_gather.c */
     struct tir_value entries; /* of sparse lists: keys x 1 of i32 in LDS, as often as blocks */
     struct att_pages pages;
     struct tir_value last_block; /* i32: the number of the item's last block of keys */
@@ -166,7 +169,9 @@ void mla_alone_choose_layouts(struct mla *s);
 void mla_alone_take_lds(struct mla *s);
 /** Sets what att_attention_visit() needs of s->d.attention, before att_attention_scale(). */
 void mla_alone_attention(struct mla *s);
-void mla_alone_schedule(struct tir_schedule *s);
+void mla_alone_schedule(const struct mla *s, struct tir_schedule *schedule);
+/** Returns the stage with whose first round Q is asked for: behind the first block. */
+uint8_t mla_alone_q_stage(const struct mla *s);
 /** Appends one block of keys, in program order. */
 void mla_alone_visit(struct mla *s, struct att_block block, struct tir_value carried[ATT_N_CARRY]);
 
@@ -185,6 +190,18 @@ void mla_turned_schedule(struct tir_schedule *s);
 void mla_turned_visit(struct mla *s, struct att_block block, struct tir_value carried[ATT_N_CARRY]);
 /** Maximum and denominator as O^T has its columns. */
 void mla_turned_share(struct mla *s, struct decode_state *state);
+
+/* mla_decode_pairs.c */
+
+/** Do pairs of such waves take this variant? */
+bool mla_pairs_take(const struct att_variant *v);
+/** Asks for Q, in front of the loop over keys. */
+void mla_pairs_load_q(struct mla *s);
+/** Appends one block of keys, in program order. */
+void mla_pairs_visit(struct mla *s, struct att_block block, struct tir_value carried[ATT_N_CARRY]);
+/** The states of two waves become one: each has half of its O then, which d.output and
+ * d.first_value say. */
+void mla_pairs_join(struct mla *s, struct decode_state *state);
 
 /* mla_decode_passes.c */
 
@@ -211,6 +228,9 @@ static inline uint8_t mla_stage(const struct mla *s, enum stage stage)
 {
     return (uint8_t)(stage - (stage > PLACES && !s->ahead));
 }
+
+/** Returns how many keys a round of the loop has. */
+static inline unsigned mla_round_keys(const struct mla *s) { return s->d.keys << s->serial; }
 
 /** A scalar as a tile of v's shape. */
 struct tir_value mla_like(struct mla *s, struct tir_value scalar, struct tir_value v);

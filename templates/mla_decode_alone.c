@@ -27,43 +27,35 @@
 #include "ir/address_map.h"
 #include "ir/bits.h"
 #include "templates/lds_map.h"
-#include "templates/mla_decode.h"
+#include "templates/mla_decode_alone.h"
 #include "templates/scalar.h"
 
 #include <assert.h>
 
-enum alone_phase { M1, BEGIN, C1, M2, C2 };
-enum alone_stage { A_PAGES, A_COPY, A_WAIT, A_SCORES, A_VALUES, A_N_STAGES };
 enum {
-    GROUP = 0,
     MOST_KEYS = 64 /* of a block */,
     RUN = 16 /* keys that lie in one page at the least */,
     TOGETHER = 16 /* keys of a product of 16 bits; one of fp8 takes all of a block */,
     BLOCKS = 4,
-    LATENT = 512 /* a wave copies such a row at once */,
-    EARLY = 128 /* rows of c^T that are read in the phase before their product */
+    EARLY = 128 /* rows of c^T, in a serial round half of them, that are read in the phase before
+                   their product */
 };
-
-static void at(struct mla *s, enum alone_stage stage, enum alone_phase phase)
-{
-    s->d.b.stage = (uint8_t)stage;
-    s->d.b.phase = (uint8_t)phase;
-}
 
 bool mla_alone_takes(const struct att_variant *v, const struct tir_machine *m)
 {
-    const bool in_one_page = v->page_size && v->page_size % RUN == 0;
+    const bool lists = v->sparse != ATT_SPARSE_NONE;
+    const bool in_one_page = lists || (v->page_size && v->page_size % RUN == 0);
     const bool fp8 = v->kv_dtype == ATT_KV_DTYPE_FP8 && v->q_dtype == ATT_Q_DTYPE_FP8;
     const bool of_q = v->kv_dtype == ATT_KV_DTYPE_SAME && v->q_dtype == ATT_Q_DTYPE_SAME;
     const bool as_stored = (of_q || fp8) && v->kv_layout == ATT_KV_LAYOUT_NHD;
-    return v->head_dim_v == LATENT && in_one_page && as_stored && v->sparse == ATT_SPARSE_NONE &&
-           v->mask != ATT_MASK_CUSTOM && !att_scales_scores(v) &&
+    return v->head_dim_v == LATENT && in_one_page && as_stored && v->mask != ATT_MASK_CUSTOM &&
+           !att_scales_scores(v) &&
            (mla_turned_takes(m, fp8) || (m->has_lds_read_tr && m->to_lds_max_bytes >= 16));
 }
 
 /* ---- Layouts ---- */
 
-static struct tir_waves columns_of(const struct mla *s)
+struct tir_waves mla_alone_waves(const struct mla *s)
 {
     return (struct tir_waves){.cols = (uint8_t)s->wave_bits};
 }
@@ -73,8 +65,26 @@ static const struct tir_mma *product(const struct mla *s) { return &s->d.m->mma[
 /* The instruction of S^T = K Q^T, which takes no scales. */
 static int keys_product(const struct mla *s)
 {
+    if (s->pairs && !s->serial)
+        return s->d.qk;
     const struct tir_mma *const mma = product(s);
     return s->scaled < 0 ? s->d.pv : tir_find_mma(s->d.m, mma->m, mma->n, mma->k, TIR_FP8);
+}
+
+/* Keys of a round that a wave has. */
+static unsigned own_keys(const struct mla *s) { return mla_round_keys(s) >> s->pairs; }
+
+/* Returns which of them is the wave's first. */
+static struct tir_value own_first(struct mla *s)
+{
+    struct tir_builder *const b = &s->d.b;
+    return s->pairs ? att_times(b, mla_alone_half(s), (int)own_keys(s)) : tir_i32(b, 0);
+}
+
+struct tir_value mla_alone_first_key(void *family, struct tir_value block)
+{
+    struct mla *const s = family;
+    return tir_add(&s->d.b, mla_first_key(s, block), own_first(s));
 }
 
 /* Keys of a product with c. */
@@ -87,17 +97,31 @@ static struct tir_layout with_keys(const struct mla *s, const struct tir_layout 
     return tir_layout_permute_rows(l, mla_weights_fp8(s) ? key_fp8 : key);
 }
 
+/* 16 columns that registers of the scores tell apart are in another lane, and four keys the other
+ * way round. */
+struct tir_layout mla_alone_weights(const struct mla *s)
+{
+    enum { COLUMNS = 16, ROWS = 4 /* of the instruction, of which a lane has as many */ };
+    const struct tir_mma *const mma = &s->d.m->mma[keys_product(s)];
+    const struct tir_layout plain =
+        tir_mma_result(mma, own_keys(s), s->d.columns, mla_alone_waves(s));
+    const struct tir_layout l = tir_layout_swap(&plain, TIR_RC(0, COLUMNS), TIR_RC(ROWS, 0));
+    return with_keys(s, &l);
+}
+
 /* Columns of a panel as the product has them: 16 bytes of a lane side by side. */
 static struct tir_contraction panel_order(const struct mla *s)
 {
+    const struct tir_mma *const mma = &s->d.m->mma[keys_product(s)];
     return mla_weights_fp8(s) ? tir_contract_instruction(product(s), false, PANEL)
-                              : tir_contract_rows(product(s), PANEL, 16 / s->kq_bytes);
+                              : tir_contract_rows(mma, PANEL, 16 / s->kq_bytes);
 }
 
 static void add_panels(struct mla *s)
 {
     const struct tir_contraction k = panel_order(s);
-    const struct tir_layout q = tir_mma_right(product(s), s->d.columns, &k, columns_of(s));
+    const struct tir_mma *const mma = &s->d.m->mma[keys_product(s)];
+    const struct tir_layout q = tir_mma_right(mma, s->d.columns, &k, mla_alone_waves(s));
     for (unsigned first = 0; first < s->d.k.width; first += PANEL)
         s->panel[s->n_panels++] = (struct panel){
             .first = first,
@@ -111,19 +135,20 @@ static void add_panels(struct mla *s)
 void mla_alone_choose_layouts(struct mla *s)
 {
     struct decode *const d = &s->d;
-    const struct tir_waves waves = columns_of(s);
-    const struct tir_layout plain = tir_mma_result(product(s), d->keys, d->columns, waves);
+    const struct tir_waves waves = mla_alone_waves(s);
+    const struct tir_mma *const mma = &d->m->mma[keys_product(s)];
+    const struct tir_layout plain = tir_mma_result(mma, own_keys(s), d->columns, waves);
     const struct tir_layout scores = with_keys(s, &plain);
     const struct tir_layout o = tir_mma_result(product(s), d->value.width, d->columns, waves);
     add_panels(s);
-    d->scores = tir_tile(d->b.f, TIR_F32, d->keys, d->columns, &scores);
+    d->scores = tir_tile(d->b.f, TIR_F32, own_keys(s), d->columns, &scores);
     d->output = tir_tile(d->b.f, TIR_F32, d->value.width, d->columns, &o);
 }
 
 /* Keys of fp8 in LDS. A wave loads two rows of the latent at once, and 16 of the rotated key. 16
  * bytes of padding tell loads of the former apart; two bits of a row's number choose the chunk of
  * the latter. No chunk leaves its panel. */
-static struct tir_layout block_map(const struct mla *s, unsigned keys, unsigned width)
+struct tir_layout mla_alone_map(const struct mla *s, unsigned keys, unsigned width)
 {
     enum { CHUNK = 16 };
     if (!mla_weights_fp8(s))
@@ -141,19 +166,34 @@ void mla_alone_take_lds(struct mla *s)
     s->buffers = BLOCKS;
     for (unsigned i = 0; i < s->n_parts; i++) {
         struct part *const p = &s->part[i];
-        p->lds = block_map(s, d->keys, p->width);
+        p->lds = mla_alone_map(s, d->keys, p->width);
         p->bytes = (att_lds_bytes(&p->lds, s->kq_bytes) + 15) & ~15u;
         p->buffer = tir_lds_buffer(&d->b, BLOCKS * p->bytes, 16);
     }
+    if (d->v->sparse != ATT_SPARSE_NONE)
+        mla_gather_take_lds(s);
 }
 
 /* ---- A block ---- */
 
-static struct tir_value place_of(struct mla *s, const struct part *p, struct tir_value block)
+struct tir_value mla_alone_place(struct mla *s, const struct part *p, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
     const struct tir_value which = tir_and(b, block, tir_i32(b, BLOCKS - 1));
     return tir_add(b, p->buffer, att_times(b, which, (int)p->bytes));
+}
+
+/* Returns where the first row of a part is that the wave has of a block. */
+static struct tir_value own_place(struct mla *s, const struct part *p, struct tir_value block)
+{
+    struct tir_builder *const b = &s->d.b;
+    if (s->serial)
+        return mla_alone_place(s, p, tir_add(b, att_times(b, block, 2), mla_alone_half(s)));
+    const struct tir_value place = mla_alone_place(s, p, block);
+    if (!s->pairs)
+        return place;
+    const unsigned before = tir_lds_address(&p->lds, own_keys(s) * p->width, s->kq_bytes);
+    return tir_add(b, place, att_times(b, mla_alone_half(s), (int)before));
 }
 
 /* Keys of a block that are certain to lie in one page. */
@@ -198,33 +238,38 @@ static void copy_run(struct mla *s, struct tir_value block, unsigned run, struct
     const unsigned keys = run_of(s);
     const struct tir_view rows = rows_of(s, key_of_run(s, block, run), page);
     /* The map says which lane copies what. */
-    const struct tir_layout any = tir_mma_left(product(s), s->d.keys, &s->panel->k, columns_of(s));
+    const struct tir_layout any =
+        tir_mma_left(product(s), s->d.keys, &s->panel->k, mla_alone_waves(s));
     for (unsigned i = 0; i < s->n_parts; i++) {
         const struct part *const p = &s->part[i];
         const struct tir_view v = {rows.rsrc, rows.row_stride,
                                    tir_i32(b, (int)(p->first * s->kq_bytes))};
         const unsigned before = tir_lds_address(&p->lds, run * keys * p->width, s->kq_bytes);
-        const struct tir_layout map = block_map(s, keys, p->width);
+        const struct tir_layout map = mla_alone_map(s, keys, p->width);
         struct tir_type t = tir_tile(b->f, s->kq_dtype, s->d.keys, PANEL, &any);
         t.rows = (uint16_t)keys;
         t.cols = (uint16_t)p->width;
-        tir_copy_to_lds(b, GROUP, v, tir_i32(b, 0), att_plus(b, place_of(s, p, block), (int)before),
-                        t, &map);
+        tir_copy_to_lds(b, GROUP, v, tir_i32(b, 0),
+                        att_plus(b, mla_alone_place(s, p, block), (int)before), t, &map);
     }
 }
 
 static void fetch_keys(void *family, struct att_block *block)
 {
     struct mla *const s = family;
+    if (s->pages.slots) {
+        mla_gather_fetch(s, block);
+        return;
+    }
     const unsigned runs = s->d.keys / run_of(s);
     struct tir_value page[MOST_KEYS / RUN];
-    at(s, A_PAGES, M2);
+    mla_alone_at(s, A_PAGES, M2);
     for (unsigned i = 0; i < runs; i++)
         page[i] = mla_alone_page(s, key_of_run(s, block->index, i));
-    at(s, A_COPY, BEGIN);
+    mla_alone_at(s, A_COPY, BEGIN);
     for (unsigned i = 0; i < runs; i++)
         copy_run(s, block->index, i, page[i]);
-    at(s, A_WAIT, M2);
+    mla_alone_at(s, A_WAIT, M2);
     tir_wait(&s->d.b, GROUP, 0);
     tir_barrier(&s->d.b);
 }
@@ -233,34 +278,37 @@ static struct tir_value read_panel(struct mla *s, struct tir_value block, const 
 {
     struct tir_builder *const b = &s->d.b;
     const struct part *const p = n->first < s->part->width ? s->part : s->part + 1;
-    const struct tir_layout plain = tir_mma_left(product(s), s->d.keys, &n->k, columns_of(s));
+    const struct tir_mma *const mma = &s->d.m->mma[n->product];
+    const struct tir_layout plain = tir_mma_left(mma, own_keys(s), &n->k, mla_alone_waves(s));
     const struct tir_layout l = with_keys(s, &plain);
-    const struct tir_type t = tir_tile(b->f, s->kq_dtype, s->d.keys, n->width, &l);
+    const struct tir_type t = tir_tile(b->f, s->kq_dtype, own_keys(s), n->width, &l);
     const struct tir_value from =
-        att_plus(b, place_of(s, p, block), (int)((n->first - p->first) * s->kq_bytes));
-    return tir_tile_lds_load(b, from, t, &p->lds);
+        att_plus(b, own_place(s, p, block), (int)((n->first - p->first) * s->kq_bytes));
+    const struct tir_layout map = mla_alone_map(s, own_keys(s), p->width);
+    return tir_tile_lds_load(b, from, t, &map);
 }
 
-static struct tir_value scores(void *family, const struct att_block *block)
+struct tir_value mla_alone_scores(void *family, const struct att_block *block)
 {
     struct mla *const s = family;
     struct tir_builder *const b = &s->d.b;
     struct tir_value k[MAX_PANELS];
     for (unsigned i = 0; i < s->n_panels; i++) {
-        at(s, i ? A_SCORES : A_WAIT, i ? C1 : C2);
+        const bool early = !i && !s->serial;
+        mla_alone_at(s, early ? A_WAIT : A_SCORES, early ? C2 : C1);
         k[i] = read_panel(s, block->index, &s->panel[i]);
     }
-    at(s, A_SCORES, C1);
+    mla_alone_at(s, A_SCORES, C1);
     struct tir_value x = tir_splat(b, tir_f32(b, 0.0f), s->d.scores);
     for (unsigned i = 0; i < s->n_panels; i++)
         x = tir_mma(b, s->panel[i].product, k[i], tir_transpose(b, s->q[i]), x);
     return tir_named(b, "s", x);
 }
 
-static void await_values(void *family)
+void mla_alone_await_values(void *family)
 {
     struct mla *const s = family;
-    at(s, A_VALUES, M1);
+    mla_alone_at(s, A_VALUES, M1);
     tir_barrier(&s->d.b);
 }
 
@@ -270,42 +318,58 @@ static struct tir_value read_columns(struct mla *s, struct tir_value from, unsig
 {
     struct tir_builder *const b = &s->d.b;
     struct tir_layout keys = *tir_layout_of(b->f, s->d.scores);
-    if (together(s) < s->d.keys)
+    if (s->pairs && !s->serial)
+        keys = mla_alone_weights(s);
+    else if (together(s) < s->d.keys)
         keys = tir_layout_half(&keys);
     const struct tir_contraction k = tir_contract_acc(&keys, tir_bits(product(s)->n));
-    const struct tir_layout a = tir_mma_left(product(s), width, &k, columns_of(s));
+    const struct tir_layout a = tir_mma_left(product(s), width, &k, mla_alone_waves(s));
     const struct tir_layout l = tir_layout_transpose(&a);
     const struct tir_type t = tir_tile(b->f, s->kq_dtype, together(s), width, &l);
-    const struct tir_layout map = block_map(s, together(s), s->part->width);
+    const struct tir_layout map = mla_alone_map(s, together(s), s->part->width);
     return tir_transpose(
         b, tir_tile_lds_load(b, att_plus(b, from, (int)(first * s->kq_bytes)), t, &map));
 }
 
+/* Returns where the columns are that rows `first` of O^T and on stand for. A wave of a pair has the
+ * half first that it will have at the end: mla_pairs_join(). */
+static struct tir_value columns_from(struct mla *s, struct tir_value row, unsigned first)
+{
+    struct tir_builder *const b = &s->d.b;
+    if (!s->pairs)
+        return row;
+    const unsigned half = s->part->width / 2;
+    const struct tir_value turned = att_times(b, mla_alone_half(s), (int)(half * s->kq_bytes));
+    return first < half ? tir_add(b, row, turned) : tir_sub(b, row, turned);
+}
+
 /* The phase before the product reads the first columns of the first part; the others are stacked
  * behind them, half by half. */
-static struct tir_value part_of_values(void *family, const struct att_block *block, unsigned part)
+struct tir_value mla_alone_values(void *family, const struct att_block *block, unsigned part)
 {
     struct mla *const s = family;
     const struct part *const p = s->part;
     const unsigned before = tir_lds_address(&p->lds, part * together(s) * p->width, s->kq_bytes);
-    at(s, A_VALUES, part ? C2 : C1);
-    struct tir_value from = att_plus(&s->d.b, place_of(s, p, block->index), (int)before);
+    mla_alone_at(s, A_VALUES, part ? C2 : C1);
+    struct tir_value from = att_plus(&s->d.b, own_place(s, p, block->index), (int)before);
+    const unsigned early = EARLY >> s->serial;
     if (part)
         return read_columns(s, from, 0, p->width);
-    struct tir_value v = read_columns(s, from, 0, EARLY);
-    at(s, A_VALUES, C2);
-    from = att_plus(&s->d.b, place_of(s, p, block->index), (int)before);
-    for (unsigned width = EARLY; width < p->width; width *= 2)
-        v = tir_stack(&s->d.b, v, read_columns(s, from, width, width));
+    struct tir_value v = read_columns(s, columns_from(s, from, 0), 0, early);
+    mla_alone_at(s, A_VALUES, C2);
+    from = att_plus(&s->d.b, own_place(s, p, block->index), (int)before);
+    for (unsigned width = early; width < p->width; width *= 2)
+        v = tir_stack(&s->d.b, v, read_columns(s, columns_from(s, from, width), width, width));
     return v;
 }
 
 static const struct att_source source = {
-    .first_key = mla_first_key,
+    .first_key = mla_alone_first_key,
     .fetch_keys = fetch_keys,
-    .scores = scores,
-    .await_values = await_values,
-    .part_of_values = part_of_values,
+    .entries = mla_gather_entries,
+    .scores = mla_alone_scores,
+    .await_values = mla_alone_await_values,
+    .part_of_values = mla_alone_values,
 };
 
 /* Branches must not stand among matrix instructions. */
@@ -322,9 +386,10 @@ void mla_alone_attention(struct mla *s)
     a->product = s->d.pv;
     a->dtype = s->p_dtype;
     a->source = &source;
-    a->steps = steps;
+    for (unsigned i = 0; i < ATT_N_STEPS; i++)
+        s->steps[i] = (struct att_place){mla_alone_stage(s, steps[i].stage), steps[i].phase};
     a->in_agprs = true;
-    a->value_parts = (uint8_t)(s->d.keys / together(s));
+    a->value_parts = (uint8_t)(own_keys(s) / together(s));
 }
 
 /* ---- Weights of fp8 ----
@@ -386,29 +451,34 @@ static struct tir_value scales_of(struct mla *s, struct tir_value e, struct tir_
                          tir_tile(b->f, TIR_I8, s->d.keys / TIR_MX_BLOCK, s->d.columns, &l));
 }
 
+/* In a serial round nothing is beside the softmax. What the product takes is made in front of l,
+ * since its instruction is assembly that needs a state or two behind it. */
 static void visit_fp8(struct mla *s, struct att_block block, struct tir_value carried[ATT_N_CARRY])
 {
     struct tir_builder *const b = &s->d.b;
     struct tir_value *const l = &carried[ATT_CARRY_L], *const o = &carried[ATT_CARRY_O];
+    const enum alone_phase beside = s->serial ? M2 : C2;
     fetch_keys(s, &block);
-    const struct tir_value x = att_attention_modify(&s->d.attention, scores(s, &block), &block);
-    at(s, A_SCORES, C2);
+    const struct tir_value x =
+        att_attention_modify(&s->d.attention, mla_alone_scores(s, &block), &block);
+    mla_alone_at(s, A_SCORES, beside);
     const struct tir_value own = mla_scale_exponent(s, x);
     const struct tir_value e =
         tir_named(b, "e", tir_max(b, own, att_softmax_lowest(b, &s->softmax)));
     const struct tir_value p = tir_exp2(b, att_softmax_exponent(b, &s->softmax, x, e));
-    at(s, A_VALUES, M1);
+    mla_alone_at(s, A_VALUES, s->serial ? M2 : M1);
     follow(s, e, carried);
     const struct tir_value m = carried[ATT_CARRY_M];
-    await_values(s);
-    at(s, A_VALUES, C1);
+    if (!s->serial)
+        mla_alone_await_values(s);
+    mla_alone_at(s, A_VALUES, s->serial ? M2 : C1);
     const struct tir_value weights = tir_convert_in_range(b, tir_named(b, "p", p), TIR_FP8);
     const struct tir_value scales = scales_of(s, e, m, weights);
     const struct tir_value sum = tir_col_fold_sum(b, tir_convert(b, weights, TIR_F32));
     const struct tir_value scale = tir_exp2(b, tir_sub(b, e, m));
     *l = tir_named(b, "l", tir_fma(b, sum, tir_broadcast(b, scale, tir_typeof(b->f, *l)), *l));
-    const struct tir_value c = part_of_values(s, &block, 0);
-    at(s, A_VALUES, C2);
+    const struct tir_value c = mla_alone_values(s, &block, 0);
+    mla_alone_at(s, A_VALUES, C2);
     *o = tir_named(
         b, "o",
         tir_mma_scaled_in_agprs(b, s->scaled, c, weights, *o, tir_i32(b, MLA_SCALE_BIAS), scales));
@@ -422,13 +492,17 @@ void mla_alone_visit(struct mla *s, struct att_block block, struct tir_value car
         att_attention_visit(&s->d.attention, block, carried);
 }
 
-void mla_alone_schedule(struct tir_schedule *s)
+uint8_t mla_alone_q_stage(const struct mla *s) { return mla_alone_stage(s, A_WAIT); }
+
+void mla_alone_schedule(const struct mla *s, struct tir_schedule *schedule)
 {
-    *s = (struct tir_schedule){.stages = A_N_STAGES,
-                               .matrix_phases = 1u << BEGIN | 1u << C1 | 1u << C2,
-                               .joined_phases = 1u << BEGIN,
-                               .interleave = 1,
-                               .ping_pong = 1,
-                               .read_ahead = 4,
-                               .alone = 1};
+    const bool parts = s->pairs && !s->serial; /* of 16 keys: many short instructions */
+    *schedule = (struct tir_schedule){.stages = mla_alone_stage(s, A_N_STAGES),
+                                      .matrix_phases = 1u << BEGIN | 1u << C1 | 1u << C2,
+                                      .joined_phases = 1u << BEGIN,
+                                      .interleave = 1,
+                                      .ping_pong = 1,
+                                      .read_ahead = parts ? 8 : 4,
+                                      .reads_apart = parts,
+                                      .alone = 1};
 }

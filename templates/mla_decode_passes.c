@@ -11,13 +11,19 @@
 #include "templates/mla_decode.h"
 #include "templates/scalar.h"
 
+/* Rows of a pass. */
+static unsigned pass_rows(const struct mla *s)
+{
+    return s->d.row_columns ? s->d.row_columns : s->d.columns;
+}
+
 /* Workgroups that add up parts are counted, one for each part. */
 unsigned mla_sharers(const struct mla *s)
 {
     const struct att_variant *const v = s->d.v;
     const unsigned rows = (unsigned)(v->gqa * v->q_len); /* 0: not known */
-    const bool shared = !v->one_launch && rows > s->d.columns;
-    return shared ? (rows + s->d.columns - 1) / s->d.columns : 1;
+    const bool shared = !v->one_launch && rows > pass_rows(s);
+    return shared ? (rows + pass_rows(s) - 1) / pass_rows(s) : 1;
 }
 
 /* Workgroups of an XCD are ATT_XCDS apart. So are those of a list; those of lists that are left
@@ -41,7 +47,7 @@ static struct tir_value find_list(struct mla *s, int n, struct tir_value *pass)
 void mla_find_passes(struct mla *s)
 {
     struct tir_builder *const b = &s->d.b;
-    const int n = (int)mla_sharers(s), columns = (int)s->d.columns;
+    const int n = (int)mla_sharers(s), columns = (int)pass_rows(s);
     struct tir_value pass = tir_i32(b, 0);
     if (n > 1)
         s->d.list = find_list(s, n, &pass);

@@ -114,32 +114,57 @@ static struct tir_value token_of(struct tir_builder *b, const struct att_paged_t
     return tir_add(b, token, splat_like(b, key, token));
 }
 
-static struct tir_value look_up(struct tir_builder *b, const struct att_pages *p,
-                                struct tir_value token)
+/* Bytes behind the table's first entry: those beyond the last repeat it. */
+static struct tir_value entry_offset(struct tir_builder *b, const struct att_pages *p,
+                                     struct tir_value token)
 {
-    const bool blocks = p->v->sparse == ATT_SPARSE_BLOCKS;
-    if (blocks)
+    if (p->v->sparse == ATT_SPARSE_BLOCKS)
         token = tir_min(b, token, splat_like(b, p->last_key, token));
     const struct tir_value page = att_page_of(&p->entries, token);
     const struct tir_value at =
         tir_min(b, tir_max(b, page, splat_like(b, p->first, page)), splat_like(b, p->last, page));
-    const struct tir_value byte = tir_shl(b, at, tir_int_like(b, at, 2));
-    const struct tir_value entry =
-        tir_tile_gather_constant(b, p->table, tir_zext(b, byte, TIR_I64), tir_typeof(b->f, at));
-    if (!blocks)
+    return tir_shl(b, at, tir_int_like(b, at, 2));
+}
+
+/* The slot of a token of a block, which keeps the entry's sign; else the entry. */
+static struct tir_value slot_of(struct tir_builder *b, const struct att_pages *p,
+                                struct tir_value token, struct tir_value entry)
+{
+    if (p->v->sparse != ATT_SPARSE_BLOCKS)
         return entry;
-    /* The slot of a block, which keeps the entry's sign. */
+    token = tir_min(b, token, splat_like(b, p->last_key, token));
     const struct tir_value sign = tir_and(b, entry, tir_int_like(b, entry, INT32_MIN));
     const struct tir_value slot =
         tir_add(b, att_page_first(&p->entries, entry), att_page_place(&p->entries, token));
     return tir_or(b, slot, sign);
 }
 
+static struct tir_value token_of_rows(struct tir_builder *b, const struct att_paged_tile *t,
+                                      struct tir_value key)
+{
+    return token_of(b, t, tir_row_index(b, of_rows(b, t->gathered, TIR_I32)), key);
+}
+
+struct tir_value att_entry_offsets(struct tir_builder *b, const struct att_pages *p,
+                                   const struct att_paged_tile *t, struct tir_value key)
+{
+    return entry_offset(b, p, token_of_rows(b, t, key));
+}
+
+struct tir_value att_entry_slots(struct tir_builder *b, const struct att_pages *p,
+                                 const struct att_paged_tile *t, struct tir_value key,
+                                 struct tir_value entries)
+{
+    return slot_of(b, p, token_of_rows(b, t, key), entries);
+}
+
 struct tir_value att_page_numbers(struct tir_builder *b, const struct att_pages *p,
                                   const struct att_paged_tile *t, struct tir_value key)
 {
-    const struct tir_value row = tir_row_index(b, of_rows(b, t->gathered, TIR_I32));
-    return look_up(b, p, token_of(b, t, row, key));
+    const struct tir_value token = token_of_rows(b, t, key), at = entry_offset(b, p, token);
+    const struct tir_value entry =
+        tir_tile_gather_constant(b, p->table, tir_zext(b, at, TIR_I64), tir_typeof(b->f, at));
+    return slot_of(b, p, token, entry);
 }
 
 /* Returns which of its token's runs a gathered row is. */
@@ -230,20 +255,39 @@ static struct tir_value load_packed_scales(struct tir_builder *b, const struct a
                            of_rows(b, t->gathered, att_packed_scale_dtype(&t->cache)));
 }
 
+/* Finds the page of a row's token, and the token, whose number says where in that it stands. */
+static void find_token(struct tir_builder *b, const struct att_pages *p,
+                       const struct att_paged_tile *t, struct tir_value key, struct tir_value *page,
+                       struct tir_value *token)
+{
+    const struct tir_value row = tir_row_index(b, of_rows(b, t->gathered, TIR_I32));
+    *page = tir_and(b, *page, splat_like(b, p->used, *page));
+    *token = token_of(b, t, row, key);
+    if (!p->slots)
+        return;
+    *token = tir_max(b, *page, tir_int_like(b, *page, 0));
+    *page = att_page_of(&p->paging, *token);
+}
+
+struct tir_value att_paged_rows(struct tir_builder *b, const struct att_pages *p,
+                                const struct att_paged_tile *t, struct tir_value key,
+                                struct tir_value page)
+{
+    const struct tir_value row = tir_row_index(b, of_rows(b, t->gathered, TIR_I32));
+    struct tir_value token;
+    find_token(b, p, t, key, &page, &token);
+    return tir_add(b, page_offset(b, page, t->cache.page_stride), run_offset(b, p, t, row, token));
+}
+
 struct att_paged_data att_paged_load(struct tir_builder *b, const struct att_pages *p,
                                      const struct att_paged_tile *t, struct tir_value key,
                                      struct tir_value page)
 {
     struct att_paged_data d = {0};
-    page = tir_and(b, page, splat_like(b, p->used, page));
+    struct tir_value token;
     const struct tir_value row = tir_row_index(b, of_rows(b, t->gathered, TIR_I32));
-    struct tir_value token = token_of(b, t, row, key);
-    if (p->slots) {
-        token = tir_max(b, page, tir_int_like(b, page, 0));
-        page = att_page_of(&p->paging, token);
-    }
-    const struct tir_value at =
-        tir_add(b, page_offset(b, page, t->cache.page_stride), run_offset(b, p, t, row, token));
+    const struct tir_value at = att_paged_rows(b, p, t, key, page);
+    find_token(b, p, t, key, &page, &token);
     const int byte = t->cache.shuffle ? 0 : (int)t->first * t->cache.size;
     d.bits = tir_tile_gather(b, t->cache.base, at, tir_i32(b, byte), t->gathered);
     if (t->cache.scaling >= ATT_KV_SCALE_TOKEN)

@@ -46,9 +46,23 @@ struct att_paged_tile att_paged_tile(struct tir_builder *b, const struct att_cac
 struct tir_value att_page_numbers(struct tir_builder *b, const struct att_pages *p,
                                   const struct att_paged_tile *t, struct tir_value key);
 
+/** The same in two steps, for those who read the table themselves: i32 bytes from its first entry,
+ * and the page number, or slot, of what stands there. */
+struct tir_value att_entry_offsets(struct tir_builder *b, const struct att_pages *p,
+                                   const struct att_paged_tile *t, struct tir_value key);
+struct tir_value att_entry_slots(struct tir_builder *b, const struct att_pages *p,
+                                 const struct att_paged_tile *t, struct tir_value key,
+                                 struct tir_value entries);
+
 /** att_page_numbers() beside the elements: tokens x cols of i32; not of V in SHUFFLE. */
 struct tir_value att_paged_entries(struct tir_builder *b, const struct att_paged_tile *t,
                                    struct tir_value entries);
+
+/** Returns where the gathered rows begin, i64 bytes behind the cache's base: a slot below 0 has
+ * slot 0's. */
+struct tir_value att_paged_rows(struct tir_builder *b, const struct att_pages *p,
+                                const struct att_paged_tile *t, struct tir_value key,
+                                struct tir_value page_numbers);
 
 /** A loaded tile: bits of the cache, and its scales in f32 where there are any: one for each row,
  * or one for each element where a row has many tokens. */
