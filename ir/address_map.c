@@ -118,7 +118,7 @@ struct tir_layout tir_map_lanes(const struct tir_layout *map, const struct tir_m
                                 unsigned waves, unsigned element)
 {
     const unsigned bytes = tir_map_access(map, m, element);
-    struct tir_layout l = tir_map_cut(map, tir_bits(bytes / element), m->lane_bits, 0);
+    struct tir_layout l = tir_map_cut(map, tir_bits(bytes / element), m->lane_bits, 0, 0);
     for (; l.wave_bits < tir_bits(waves); l.wave_bits++)
         l.basis[tir_layout_bits(&l)] = 0;
     return l;
