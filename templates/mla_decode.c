@@ -16,10 +16,10 @@
  * columns of S^T, 16 to a wave, and waves that are left split its keys; P and what O is rescaled
  * with go to all waves through LDS. A wave has a maximum for its own keys of a column until all
  * waves have seen that it has grown. With 16 columns every wave has all of S^T, so that P needs no
- * exchange. Where LDS is small and waves would have the same keys and columns, each computes S^T
- * for a part of a row, and they add up through LDS what they have: waves meet once more for each
- * block, but issue far fewer matrix instructions, which cost the device's clock more than the
- * meeting does. Elsewhere such waves all compute all of it.
+ * exchange. Where LDS is small, waves of the same columns share S^T (mla_decode_share.c): they meet
+ * once more for each block, but know one maximum of a column before they round weights, and issue
+ * far fewer matrix instructions, which cost the device's clock more than the meeting does.
+ * Elsewhere waves that would have the same keys and columns all compute all of it.
  *
  * Waves of gfx950 that have a SIMD to themselves have 32 of 128 columns and all of O^T for them,
  * and exchange nothing: mla_decode_alone.c. For lists of slots they have 32 of 64 and half of the
@@ -59,16 +59,27 @@
  *   stage 3  O += c P                phase EARLIER_VALUES; where P needs no exchange, or LDS has
  *                                    one block, in stage 2 and phase VALUES
  *
- * Waves that add up S^T meet twice in a round, and a block goes to LDS a round before that of its
+ * Waves that share S^T meet twice in a round, and a block goes to LDS a round before that of its
  * scores, one half in front of each barrier: so memory is asked twice in a round, and neither half
- * is waited for by what comes next. c of a block is read into registers behind the scores, in front
- * of the second barrier. Its place in LDS then is free for the next block but one, and two will do.
+ * is waited for by what comes next. c of a block is read into registers in front of the second
+ * barrier. Its place in LDS then is free for the next block but one, and two will do. The product
+ * with c of the block before stands beside the exponentials, so that the matrix units have work
+ * while weights are made; and the first columns of the next block's K are read in front of the
+ * barrier behind which they are multiplied.
  *
- *   stage 2  registers to LDS        phases AHEAD and REST
- *   stage 3  S = K Q                 phase SCORES, up to the first barrier
- *            S, mask, softmax, P     phase SOFTMAX
- *            c from LDS              phase REST, up to the second barrier
- *   stage 4  O += c P                phase EARLIER_VALUES
+ *   stage 0  page numbers            phase PLACE
+ *   stage 1  load the block          phases AHEAD and SOFTMAX
+ *   stage 2  registers to LDS        the same
+ *            first columns of K      phase REST
+ *   stage 3  S = K Q                 phase SCORES
+ *            S or its largest to LDS phase AHEAD, up to the first barrier
+ *            the same, c, from LDS   phase SOFTMAX
+ *            S, mask, maximum        phase FOLLOW
+ *            P                       phase VALUES, up to the second barrier in REST
+ *   stage 4  P from LDS              phase PLACE
+ *            c is transposed         phase SCORES
+ *            O follows the maximum   phase FOLLOW
+ *            O += c P                phase VALUES
  */
 #include "op_names.h"
 #include "ir/bits.h"
@@ -289,6 +300,8 @@ static struct decode_state walk_keys(struct mla *s)
     else
         mla_visit(s, (struct att_block){.index = loop.index}, inside);
     struct decode_state state = decode_end_keys(&s->d, &some, &loop, inside, carried);
+    if (s->told) /* for each part of the keys */
+        state.l = tir_join_blocks(b, state.l, tir_typeof(b->f, state.l).rows >> s->key_waves);
     state.l = tir_col_sum(b, state.l);
     return state;
 }
@@ -323,8 +336,9 @@ static void begin_attention(struct mla *s)
     struct decode *const d = &s->d;
     struct tir_value scale = {0};
     /* A softmax without branches may stand beside an earlier block's product. */
-    s->steps[ATT_STEP_MODIFY] =
-        (struct att_place){mla_stage(s, COMPUTE), s->scaled >= 0 ? SCORES : SOFTMAX};
+    const bool early = s->scaled >= 0 || s->told;
+    const enum phase phase = early ? SCORES : mla_softmax_phase(s);
+    s->steps[ATT_STEP_MODIFY] = (struct att_place){mla_stage(s, COMPUTE), mla_phase(s, phase)};
     if (d->v->kv_scale == ATT_KV_SCALE_TENSOR)
         scale = att_cache_tensor_scale(&d->k.c);
     if (d->v->q_dtype == ATT_Q_DTYPE_FP8) {
@@ -341,7 +355,7 @@ static void begin_attention(struct mla *s)
         mla_alone_attention(s);
     att_attention_scale(&d->attention, d->scores, scale);
     s->softmax = d->attention.softmax;
-    if (s->key_waves) {
+    if (s->key_waves && !s->told) {
         const unsigned keys = d->keys >> s->key_waves, columns = d->columns << s->key_waves;
         const struct tir_layout own =
             tir_layout_join_blocks(tir_layout_of(d->b.f, d->scores), keys, d->columns);
@@ -387,7 +401,7 @@ static void work_on(struct mla *s, struct tir_value index)
 
 /* Waves that would hold the same columns of S^T have keys of their own, as far as there are rows
  * for an instruction. */
-static unsigned find_key_waves(const struct mla *s)
+static unsigned find_product_keys(const struct mla *s)
 {
     const unsigned most = tir_bits(s->d.keys / MFMA_ROWS), left = s->wave_bits - s->score_waves;
     if (!mla_exchanges(s))
@@ -462,9 +476,7 @@ static void begin(struct mla *s, const struct att_variant *v, const struct tir_m
     s->p_dtype = s->kq_dtype; /* fp8 where q and the cache are: c goes into both products as is */
     fit_tile(s, m->lds_bytes > 64 * 1024);
     s->serial = pairs && mla_weights_fp8(s);
-    s->key_waves = find_key_waves(s);
-    if (!s->alone && m->lds_bytes <= 64 * 1024)
-        s->row_waves = s->wave_bits - s->score_waves - s->key_waves;
+    mla_divide_scores(s, find_product_keys(s));
     s->d.qk = tir_find_mma(m, MFMA_ROWS, MFMA_ROWS, 0, s->kq_dtype);
     s->d.pv = find_values_product(s);
     s->scaled = find_scaled_product(s);
@@ -484,8 +496,9 @@ static uint8_t read_ahead(const struct mla *s)
 
 static uint8_t matrix_phases(const struct mla *s)
 {
-    const unsigned softmax = s->scaled >= 0 && s->late ? 1u << SOFTMAX : 0;
-    return (uint8_t)(1u << EARLIER_VALUES | 1u << SCORES | 1u << VALUES | softmax);
+    const unsigned softmax = s->scaled >= 0 && s->late ? 1u << mla_phase(s, SOFTMAX) : 0;
+    const unsigned earlier = s->ahead ? 0 : 1u << EARLIER_VALUES;
+    return (uint8_t)(earlier | 1u << mla_phase(s, SCORES) | 1u << mla_phase(s, VALUES) | softmax);
 }
 
 static uint8_t stages(const struct mla *s) { return mla_stage(s, s->late ? LATE : COMPUTE) + 1; }

@@ -8,8 +8,20 @@
 #include "templates/decode.h"
 #include "templates/pages.h"
 
-/* A block goes to LDS in the first two phases, or a round ahead in AHEAD and REST. */
-enum phase { PLACE_FIRST, PLACE, EARLIER_VALUES, AHEAD, SCORES, SOFTMAX, REST, VALUES, N_PHASES };
+/* A block goes to LDS in the first two phases, or a round ahead in AHEAD and SOFTMAX. Kernels have
+ * EARLIER_VALUES, or AHEAD. */
+enum phase {
+    PLACE_FIRST,
+    PLACE,
+    EARLIER_VALUES,
+    SCORES,
+    AHEAD,
+    SOFTMAX,
+    FOLLOW,
+    VALUES,
+    REST,
+    N_PHASES
+};
 enum stage { PAGES, LOADS, PLACES, COMPUTE, LATE, N_STAGES };
 enum { MFMA_ROWS = 16 };
 enum {
@@ -72,8 +84,12 @@ struct mla {
     bool serial;  /* with a block each, so that LDS has but those of this round and the next */
     struct tir_value row_stride; /* i32, of the cache: set where these turn c */
     unsigned score_waves;        /* log2 of the waves that split the columns of S^T */
-    unsigned key_waves;          /* of those that split its keys */
-    unsigned row_waves; /* of those that split a row of K and Q: they add up S^T through LDS */
+    unsigned product_keys;       /* of those that split its keys in K Q^T */
+    unsigned key_waves;          /* of those that split them in the softmax */
+    unsigned row_waves;      /* of those that split a row of K and Q: they add up S^T through LDS */
+    bool told;               /* those of the same columns tell each other their largest scores */
+    struct tir_type product; /* S^T as K Q^T leaves it */
+    struct tir_type tops;    /* the largest scores that all lanes of a column found */
     struct tir_value score_buffer;
     struct tir_layout scores_lds;
     struct att_place steps[ATT_N_STEPS];
@@ -81,10 +97,11 @@ struct mla {
     unsigned wave_bits;
     struct panel panel[MAX_PANELS];
     unsigned n_panels;
-    struct tir_contraction keys; /* of P and c: as S^T lies in registers */
-    struct tir_layout p_lds;     /* keys x columns */
-    struct tir_type weights;     /* P^T as the right operand */
-    struct tir_type v_loaded;    /* c as it comes out of LDS: keys x latent */
+    struct tir_value early[MAX_PANELS]; /* panels of K that are read before their round */
+    struct tir_contraction keys;        /* of P and c: as S^T lies in registers */
+    struct tir_layout p_lds;            /* keys x columns */
+    struct tir_type weights;            /* P^T as the right operand */
+    struct tir_type v_loaded;           /* c as it comes out of LDS: keys x latent */
     struct tir_layout v_operand;
     struct tir_type vector; /* 1 x columns beside O^T */
     struct tir_type scales; /* of P^T: one for each 32 keys of a column */
@@ -150,15 +167,30 @@ static inline unsigned mla_own_columns(const struct mla *s)
 struct tir_value mla_row_part(struct mla *s);
 /** Returns the first column of panel p, as the wave has it, times `size`; i32. */
 struct tir_value mla_own_first(struct mla *s, const struct panel *p, unsigned size);
-/** A wave leaves its part of S^T in LDS, and when all have met it reads the sum. */
-void mla_store_scores(struct mla *s, struct tir_value scores);
-struct tir_value mla_load_scores(struct mla *s);
+/** Do waves meet between K Q^T and the softmax? */
+static inline bool mla_shares(const struct mla *s) { return s->row_waves || s->told; }
 /** Parts of a block's keys, a wave's own among them. */
 static inline unsigned mla_parts(const struct mla *s) { return 1u << s->key_waves; }
 /** A tile of a block's keys x columns as a wave's own keys, parts x columns side by side; and back.
  * Each wave then works on its own columns. */
 struct tir_value mla_own_keys(struct mla *s, struct tir_value a);
 struct tir_value mla_all_keys(struct mla *s, struct tir_value a);
+
+/* mla_decode_share.c */
+
+/** Chooses who has which part of S^T in its product and in the softmax. */
+void mla_divide_scores(struct mla *s, unsigned product_keys);
+/** Types and LDS of what these waves tell each other. */
+void mla_choose_shared(struct mla *s);
+unsigned mla_shared_bytes(const struct mla *s);
+/** Counts the panels of K that stand in LDS when those of the block before have been multiplied:
+ * where blocks go ahead, their first half does. */
+unsigned mla_early_panels(const struct mla *s);
+/** A wave leaves its part of S^T in LDS, and when all have met it reads the sum. */
+struct tir_value mla_sum_scores(struct mla *s, struct tir_value scores);
+/** P^T of scores x, for which waves find one maximum. */
+struct tir_value mla_told_weights(struct mla *s, struct tir_value x, struct tir_value block,
+                                  struct tir_value carried[ATT_N_CARRY]);
 
 /* mla_decode_alone.c */
 
@@ -219,6 +251,11 @@ void mla_set_product_stage(struct mla *s);
  * side by side, as its waves hold it. */
 struct tir_value mla_largest(struct mla *s, struct tir_value n, struct tir_type t);
 struct tir_value mla_largest_of_parts(struct mla *s, struct tir_value n);
+/** P^T of scores x, relative to the maximum that a step of the softmax has left in `carried`, as
+ * the right operand of the product with c; O and l follow and gain what they have to. */
+struct tir_value mla_use_scores(struct mla *s, const struct att_softmax_step *step,
+                                struct tir_value x, struct tir_value block,
+                                struct tir_value carried[ATT_N_CARRY]);
 /** P as the second product takes it, and in *sum what l gains by it. */
 struct tir_value mla_round_weights(struct mla *s, struct tir_value p, struct tir_value *sum);
 /** c of a block as the left operand of the second product. */
@@ -231,6 +268,18 @@ static inline uint8_t mla_stage(const struct mla *s, enum stage stage)
 
 /** Returns how many keys a round of the loop has. */
 static inline unsigned mla_round_keys(const struct mla *s) { return s->d.keys << s->serial; }
+
+/** The number of a phase there. */
+static inline uint8_t mla_phase(const struct mla *s, enum phase phase)
+{
+    return (uint8_t)(phase - (phase > (s->ahead ? EARLIER_VALUES : AHEAD)));
+}
+
+/** The phase of mask and maximum: when blocks go ahead, one half has gone between by then. */
+static inline enum phase mla_softmax_phase(const struct mla *s)
+{
+    return s->ahead ? FOLLOW : SOFTMAX;
+}
 
 /** A scalar as a tile of v's shape. */
 struct tir_value mla_like(struct mla *s, struct tir_value scalar, struct tir_value v);

@@ -12,13 +12,13 @@
 void mla_set_stage(struct mla *s, enum stage stage, enum phase phase)
 {
     s->d.b.stage = mla_stage(s, stage);
-    s->d.b.phase = (uint8_t)phase;
+    s->d.b.phase = mla_phase(s, phase);
 }
 
 void mla_set_product_stage(struct mla *s)
 {
     if (s->late)
-        mla_set_stage(s, LATE, EARLIER_VALUES);
+        mla_set_stage(s, LATE, s->ahead ? VALUES : EARLIER_VALUES);
     else
         mla_set_stage(s, COMPUTE, VALUES);
 }
@@ -106,7 +106,7 @@ static bool is_latent(const struct mla *s, const struct piece *p) { return p->pa
 static enum phase phase_of(const struct mla *s, unsigned piece)
 {
     if (s->ahead)
-        return piece ? REST : AHEAD;
+        return piece ? SOFTMAX : AHEAD;
     return piece == 0 || s->n_pieces == 1 ? PLACE_FIRST : PLACE;
 }
 
@@ -121,7 +121,7 @@ static void fetch(struct mla *s, struct att_block *block)
     struct tir_builder *const b = &s->d.b;
     for (unsigned i = 0; i < s->n_pieces; i++) {
         struct piece *const p = &s->piece[i];
-        mla_set_stage(s, PAGES, phase_of(s, 0));
+        mla_set_stage(s, PAGES, s->ahead ? PLACE : phase_of(s, 0));
         if (i && is_latent(s, p))
             p->pages = s->piece->pages;
         else
@@ -133,7 +133,7 @@ static void fetch(struct mla *s, struct att_block *block)
     if (s->d.v->mask != ATT_MASK_CUSTOM)
         return;
     if (s->ahead)
-        mla_set_stage(s, PLACES, REST);
+        mla_set_stage(s, PLACES, s->told ? SOFTMAX : REST);
     block->mask = att_load_mask(&s->d.attention, key_to_fetch(s, block->index));
 }
 
@@ -163,6 +163,31 @@ static struct tir_value clear_tail(struct mla *s, const struct piece *p, struct 
     return c;
 }
 
+/* A panel's columns of K. */
+static struct tir_value read_panel(struct mla *s, struct tir_value block, const struct panel *panel)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct part *const p = panel->first < s->part->width ? s->part : s->part + 1;
+    const struct tir_layout l = tir_mma_left(mla_qk(s, panel), s->d.keys, &panel->k, mla_split(s));
+    const struct tir_type t = tir_tile(b->f, s->kq_dtype, s->d.keys, panel->width, &l);
+    const struct tir_value column = mla_own_first(s, panel, s->kq_bytes);
+    const struct tir_value first = att_plus(b, column, -(int)(p->first * s->kq_bytes));
+    const struct tir_value at = tir_add(b, mla_buffer_of(s, p, block), first);
+    return tir_tile_lds_load(b, at, t, &p->lds);
+}
+
+/* Reads in front of a barrier what went to LDS in front of the one before. */
+static void read_early_panels(struct mla *s, struct tir_value block)
+{
+    if (!mla_early_panels(s))
+        return;
+    mla_set_stage(s, PLACES, AHEAD);
+    mla_meet(s);
+    mla_set_stage(s, PLACES, REST);
+    for (unsigned i = 0; i < mla_early_panels(s); i++)
+        s->early[i] = read_panel(s, block, &s->panel[i]);
+}
+
 static void place(struct mla *s, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
@@ -178,24 +203,12 @@ static void place(struct mla *s, struct tir_value block)
     mla_set_stage(s, PLACES, s->ahead ? REST : PLACE);
     if (s->pages.slots) /* of the last piece, which has one for each token */
         mla_store_entries(s, block, s->piece[s->n_pieces - 1].pages);
+    read_early_panels(s, block);
     mla_meet(s);
     if (s->late && !s->ahead) { /* the last block's product has a round of its own */
         mla_set_stage(s, LATE, PLACE);
         mla_meet(s);
     }
-}
-
-/* A panel's columns of K. */
-static struct tir_value read_panel(struct mla *s, struct tir_value block, const struct panel *panel)
-{
-    struct tir_builder *const b = &s->d.b;
-    const struct part *const p = panel->first < s->part->width ? s->part : s->part + 1;
-    const struct tir_layout l = tir_mma_left(mla_qk(s, panel), s->d.keys, &panel->k, mla_split(s));
-    const struct tir_type t = tir_tile(b->f, s->kq_dtype, s->d.keys, panel->width, &l);
-    const struct tir_value column = mla_own_first(s, panel, s->kq_bytes);
-    const struct tir_value first = att_plus(b, column, -(int)(p->first * s->kq_bytes));
-    const struct tir_value at = tir_add(b, mla_buffer_of(s, p, block), first);
-    return tir_tile_lds_load(b, at, t, &p->lds);
 }
 
 /* Q^T, as the right operand of S^T = K Q^T. */
@@ -209,29 +222,35 @@ static struct tir_value query_panel(struct mla *s, unsigned n)
     return tir_transpose(&s->d.b, q);
 }
 
+static struct tir_value key_panel(struct mla *s, struct tir_value block, unsigned n)
+{
+    return n < mla_early_panels(s) ? s->early[n] : read_panel(s, block, &s->panel[n]);
+}
+
 static struct tir_value compute_scores(struct mla *s, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
     mla_set_stage(s, COMPUTE, SCORES);
-    struct tir_value scores = tir_splat(b, tir_f32(b, 0.0f), s->d.scores);
+    struct tir_value scores = tir_splat(b, tir_f32(b, 0.0f), s->product);
     for (unsigned i = 0; i < s->n_panels; i++) {
-        const struct panel *const p = &s->panel[i];
-        scores = tir_mma(b, p->product, read_panel(s, block, p), query_panel(s, i), scores);
+        const int product = s->panel[i].product;
+        scores = tir_mma(b, product, key_panel(s, block, i), query_panel(s, i), scores);
     }
-    if (s->row_waves) {
-        mla_store_scores(s, scores);
-        mla_meet(s);
-        mla_set_stage(s, COMPUTE, SOFTMAX);
-        scores = mla_load_scores(s);
-    }
+    if (s->row_waves)
+        scores = mla_sum_scores(s, scores);
     return tir_named(b, "s", scores);
 }
 
-/* O follows the maximum, by what the waves that know it left in LDS. */
+/* O follows the maximum, by what the waves that know it left in LDS. Where blocks go ahead that is
+ * read before the next block's scores are made, and needed behind them. */
 static struct tir_value rescale(struct mla *s, struct tir_value block, struct tir_value o)
 {
     struct tir_builder *const b = &s->d.b;
+    if (s->ahead)
+        mla_set_stage(s, LATE, PLACE);
     const struct tir_value alpha = mla_load_vector(s, mla_turn(s, block), 0, s->vector);
+    if (s->ahead)
+        mla_set_stage(s, LATE, FOLLOW);
     const struct tir_value grown = tir_any(b, tir_cmp_ne(b, alpha, tir_float_like(b, alpha, 1.0f)));
     struct tir_if branch = tir_begin_if(b, grown, true, &s->d.output, 1);
     const struct tir_value scaled = tir_mul(b, o, tir_broadcast(b, alpha, s->d.output));
@@ -253,6 +272,8 @@ static struct tir_value exchange(struct mla *s, const struct att_softmax_step *s
         mla_meet(s);
     mla_set_product_stage(s);
     carried[ATT_CARRY_O] = rescale(s, block, carried[ATT_CARRY_O]);
+    if (s->ahead)
+        mla_set_stage(s, LATE, PLACE);
     return mla_load_weights(s, block);
 }
 
@@ -380,14 +401,24 @@ static struct tir_value use_weights(struct mla *s, const struct att_softmax_step
     return mla_exchanges(s) ? exchange(s, step, block, used, carried) : used;
 }
 
+struct tir_value mla_use_scores(struct mla *s, const struct att_softmax_step *step,
+                                struct tir_value x, struct tir_value block,
+                                struct tir_value carried[ATT_N_CARRY])
+{
+    struct tir_builder *const b = &s->d.b;
+    if (s->ahead) /* beside the product with the block before */
+        mla_set_stage(s, COMPUTE, VALUES);
+    x = att_softmax_exponent(b, &s->softmax, x, carried[ATT_CARRY_M]);
+    return use_weights(s, step, block, tir_named(b, "p", tir_exp2(b, x)), carried);
+}
+
 static struct tir_value weights_of_all(struct mla *s, struct tir_value x, struct tir_value block,
                                        struct tir_value carried[ATT_N_CARRY])
 {
     struct tir_builder *const b = &s->d.b;
     const struct att_softmax_step step = att_softmax_maximum(
         b, &s->softmax, x, tir_float_like(b, carried[ATT_CARRY_M], 1.0f), &carried[ATT_CARRY_M]);
-    x = att_softmax_exponent(b, &s->softmax, x, carried[ATT_CARRY_M]);
-    return use_weights(s, &step, block, tir_named(b, "p", tir_exp2(b, x)), carried);
+    return mla_use_scores(s, &step, x, block, carried);
 }
 
 struct tir_value mla_read_values(struct mla *s, struct tir_value block)
@@ -395,28 +426,35 @@ struct tir_value mla_read_values(struct mla *s, struct tir_value block)
     struct tir_builder *const b = &s->d.b;
     const struct part *const c = s->part;
     if (s->ahead) /* before all meet: then the next block but one may come in its place */
-        mla_set_stage(s, COMPUTE, REST);
+        mla_set_stage(s, COMPUTE, SOFTMAX);
     const struct tir_value at = mla_buffer_of(s, c, block);
     struct tir_value v = tir_tile_lds_load(b, at, s->v_loaded, &c->lds);
-    if (s->ahead)
-        mla_set_product_stage(s);
-    if (mla_weights_fp8(s))
-        return tir_transpose(b, tir_relayout(b, v, &s->v_operand));
+    if (s->ahead) /* the next block's scores have room beside them */
+        mla_set_stage(s, LATE, SCORES);
     /* One instruction makes two bf16 of f32 on some targets, and there the registers of f32 change
      * their order for nothing. Others put the bits together first and change the order after
      * that. */
-    if (s->kq_dtype != s->d.dtype && s->d.m->has_cvt_pk_bf16)
+    if (!mla_weights_fp8(s) && s->kq_dtype != s->d.dtype && s->d.m->has_cvt_pk_bf16)
         v = tir_relayout(b, tir_convert(b, v, TIR_F32), &s->v_operand);
-    v = tir_convert(b, v, s->d.dtype);
-    return tir_transpose(b, tir_relayout(b, v, &s->v_operand));
+    if (!mla_weights_fp8(s))
+        v = tir_convert(b, v, s->d.dtype);
+    v = tir_transpose(b, tir_relayout(b, v, &s->v_operand));
+    if (s->ahead)
+        mla_set_product_stage(s);
+    return v;
 }
 
 static void use_weights_as_they_are(struct mla *s, struct tir_value x, struct tir_value block,
                                     struct tir_value carried[ATT_N_CARRY])
 {
     struct tir_builder *const b = &s->d.b;
-    const struct tir_value p = s->key_waves ? weights_of_parts(s, x, block, carried)
-                                            : weights_of_all(s, x, block, carried);
+    struct tir_value p;
+    if (s->told)
+        p = mla_told_weights(s, x, block, carried);
+    else if (s->key_waves)
+        p = weights_of_parts(s, x, block, carried);
+    else
+        p = weights_of_all(s, x, block, carried);
     mla_set_product_stage(s);
     carried[ATT_CARRY_O] =
         tir_named(b, "o", tir_mma(b, s->d.pv, mla_read_values(s, block), p, carried[ATT_CARRY_O]));
@@ -432,7 +470,7 @@ void mla_visit(struct mla *s, struct att_block block, struct tir_value carried[A
     if (s->pages.slots)
         block.entries = mla_load_entries(s, block.index);
     struct tir_value x = att_attention_modify(a, compute_scores(s, block.index), &block);
-    mla_set_stage(s, COMPUTE, SOFTMAX);
+    mla_set_stage(s, COMPUTE, mla_softmax_phase(s));
     if (s->scaled >= 0)
         mla_use_scaled_weights(s, x, block.index, carried);
     else

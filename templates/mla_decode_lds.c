@@ -77,7 +77,7 @@ static void choose_product(struct mla *s)
 
 struct tir_waves mla_split(const struct mla *s)
 {
-    return (struct tir_waves){.rows = (uint8_t)s->key_waves, .cols = (uint8_t)s->score_waves};
+    return (struct tir_waves){.rows = (uint8_t)s->product_keys, .cols = (uint8_t)s->score_waves};
 }
 
 static void add_panel(struct mla *s, unsigned first, unsigned width, int product,
@@ -148,10 +148,11 @@ void mla_choose_layouts(struct mla *s)
     struct decode *const d = &s->d;
     choose_panels(s);
     const struct tir_mma *const mma = mla_qk(s, s->panel);
-    const struct tir_layout scores = tir_mma_result(mma, d->keys, d->columns, mla_split(s));
-    d->scores = tir_tile(d->b.f, TIR_F32, d->keys, d->columns, &scores);
     const struct tir_waves columns = {.cols = (uint8_t)s->score_waves};
+    const struct tir_layout product = tir_mma_result(mma, d->keys, d->columns, mla_split(s));
     const struct tir_layout whole = tir_mma_result(mma, d->keys, d->columns, columns);
+    s->product = tir_tile(d->b.f, TIR_F32, d->keys, d->columns, &product);
+    d->scores = tir_tile(d->b.f, TIR_F32, d->keys, d->columns, s->row_waves ? &whole : &product);
     if (s->scaled >= 0)
         s->keys = tir_contract_instruction(mla_pv(s), false, d->keys);
     else
@@ -159,6 +160,7 @@ void mla_choose_layouts(struct mla *s)
                       ? tir_contract_acc(&whole, tir_bits(mma->n))
                       : tir_contract_rows(mla_pv(s), d->keys, tir_mma_in_regs(mla_pv(s)));
     choose_product(s);
+    mla_choose_shared(s);
     if (s->scaled >= 0)
         choose_scales(s);
 }
@@ -166,7 +168,7 @@ void mla_choose_layouts(struct mla *s)
 struct tir_value mla_row_part(struct mla *s)
 {
     struct tir_builder *const b = &s->d.b;
-    const int low = (int)(s->score_waves + s->key_waves);
+    const int low = (int)(s->score_waves + s->product_keys);
     return low ? tir_shr(b, s->d.wave, tir_i32(b, low)) : s->d.wave;
 }
 
@@ -176,6 +178,9 @@ struct tir_value mla_own_first(struct mla *s, const struct panel *p, unsigned si
     const unsigned own = p->first < s->part->width ? mla_own_columns(s) : p->width;
     if (!s->row_waves || !p->divided)
         return tir_i32(b, (int)(p->first * size));
+    if (s->ahead && p->first < s->part->width) /* each part has some of what goes ahead first */
+        return att_plus(b, att_times(b, mla_row_part(s), (int)(p->width * size)),
+                        (int)((p->first << s->row_waves) * size));
     return att_plus(b, att_times(b, mla_row_part(s), (int)(own * size)), (int)(p->first * size));
 }
 
@@ -193,16 +198,11 @@ struct tir_value mla_all_keys(struct mla *s, struct tir_value a)
 
 bool mla_exchanges(const struct mla *s) { return s->score_waves != 0; }
 
-static unsigned score_bytes(const struct mla *s)
-{
-    return s->d.keys * s->d.columns * (unsigned)sizeof(float);
-}
-
 static unsigned part_bytes(const struct mla *s) { return s->d.columns * (unsigned)sizeof(float); }
 
 static unsigned n_vectors(const struct mla *s)
 {
-    return s->key_waves && s->scaled < 0 ? 2 * N_VECTORS : N_VECTORS;
+    return s->key_waves && !s->told && s->scaled < 0 ? 2 * N_VECTORS : N_VECTORS;
 }
 
 static unsigned vector_bytes(const struct mla *s) { return mla_parts(s) * part_bytes(s); }
@@ -266,7 +266,7 @@ static void choose_buffers(struct mla *s, unsigned room, unsigned block, unsigne
     const bool later = mla_exchanges(s) && !(s->scaled >= 0 && s->d.columns == 128);
     s->buffers = s->most_buffers > 1 && 2 * block + other <= room ? 2 : 1;
     s->late = later && s->buffers > 1;
-    s->ahead = s->late && s->row_waves;
+    s->ahead = s->late && mla_shares(s);
     if (s->late && !s->ahead && s->most_buffers > 2 && 3 * block + other + weights <= room)
         s->buffers = 3;
     s->turns = s->buffers == 3 ? 2 : 1;
@@ -289,8 +289,7 @@ void mla_take_lds(struct mla *s)
         other = weights_bytes(s) + 2 * scale_bytes(s) + n_vectors(s) * vector_bytes(s);
     }
     other += query_bytes(s, s->q_in_lds);
-    if (s->row_waves)
-        other += score_bytes(s) << s->row_waves;
+    other += mla_shared_bytes(s);
     if (d->v->sparse != ATT_SPARSE_NONE)
         block += entry_bytes(s);
     /* Two workgroups of 4 waves share a compute unit: one loads while the other computes. */
@@ -300,10 +299,8 @@ void mla_take_lds(struct mla *s)
         s->part[i].buffer = tir_lds_buffer(&d->b, s->buffers * s->part[i].bytes, 16);
     if (s->q_in_lds)
         s->q_buffer = tir_lds_buffer(&d->b, query_bytes(s, s->q_in_lds), 16);
-    if (s->row_waves) {
-        s->scores_lds = tir_lane_major(tir_layout_of(d->b.f, d->scores), 4);
-        s->score_buffer = tir_lds_buffer(&d->b, score_bytes(s) << s->row_waves, 16);
-    }
+    if (mla_shares(s))
+        s->score_buffer = tir_lds_buffer(&d->b, mla_shared_bytes(s), 16);
     if (d->v->sparse != ATT_SPARSE_NONE)
         s->entries = tir_lds_buffer(&d->b, s->buffers * entry_bytes(s), 16);
     if (!mla_exchanges(s))
@@ -363,25 +360,6 @@ struct tir_value mla_load_entries(struct mla *s, struct tir_value block)
     return tir_tile_lds_load(b, entries_at(s, block), t, &map);
 }
 
-void mla_store_scores(struct mla *s, struct tir_value scores)
-{
-    struct tir_builder *const b = &s->d.b;
-    const struct tir_value own = att_times(b, mla_row_part(s), (int)score_bytes(s));
-    tir_tile_lds_store(b, tir_add(b, s->score_buffer, own), scores, &s->scores_lds);
-}
-
-struct tir_value mla_load_scores(struct mla *s)
-{
-    struct tir_builder *const b = &s->d.b;
-    struct tir_value sum = {0};
-    for (unsigned i = 0; i < 1u << s->row_waves; i++) {
-        const struct tir_value at = att_plus(b, s->score_buffer, (int)(i * score_bytes(s)));
-        const struct tir_value part = tir_tile_lds_load(b, at, s->d.scores, &s->scores_lds);
-        sum = i ? tir_add(b, sum, part) : part;
-    }
-    return sum;
-}
-
 /* Does the n-th panel of Q stand in LDS, and where? */
 bool mla_find_query(struct mla *s, unsigned n, struct tir_value *at)
 {
@@ -400,10 +378,17 @@ void mla_meet(struct mla *s)
     tir_barrier(&s->d.b);
 }
 
+static bool all_write(const struct mla *s)
+{
+    return s->told && s->score_waves + s->key_waves == s->wave_bits;
+}
+
 /* Waves that hold the same part of S^T: one of them writes. */
 struct tir_if mla_begin_writers(struct mla *s)
 {
     struct tir_builder *const b = &s->d.b;
+    if (all_write(s))
+        return (struct tir_if){0};
     const struct tir_value writes =
         tir_cmp_lt(b, s->d.wave, tir_i32(b, 1 << (s->score_waves + s->key_waves)));
     return tir_begin_if(b, writes, false, NULL, 0);
@@ -411,6 +396,8 @@ struct tir_if mla_begin_writers(struct mla *s)
 
 void mla_end_writers(struct mla *s, struct tir_if *writers)
 {
+    if (all_write(s))
+        return;
     tir_else(&s->d.b, writers, NULL);
     tir_end_if(&s->d.b, writers, NULL);
 }
@@ -482,7 +469,7 @@ static struct tir_value vector_at(struct mla *s, struct tir_value n)
 
 void mla_store_vector(struct mla *s, struct tir_value n, struct tir_value a)
 {
-    const struct tir_layout map = tir_row_major(1, mla_parts(s) * s->d.columns);
+    const struct tir_layout map = tir_row_major(1, tir_typeof(s->d.b.f, a).cols);
     tir_tile_lds_store(&s->d.b, vector_at(s, n), a, &map);
 }
 
