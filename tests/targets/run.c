@@ -89,3 +89,10 @@ void run(const struct compiled *c, struct values *v, const struct setting *setti
     hipsim_mem_free(out);
     hipsim_mem_free(arguments);
 }
+
+void compile_and_run(struct kernel *k, struct values *v, const struct setting *s, unsigned n)
+{
+    struct compiled c = kernel_compile(k);
+    run(&c, v, s, n);
+    compiled_free(&c);
+}

@@ -31,4 +31,8 @@ struct setting {
  * the simulator's report, on any fault. */
 void run(const struct compiled *c, struct values *v, const struct setting *settings, unsigned n);
 
+/** The same of a kernel that is compiled for it, and freed. */
+void compile_and_run(struct kernel *k, struct values *v, const struct setting *settings,
+                     unsigned n);
+
 #endif

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * This file compares kernels whose lanes exchange values, among themselves and by way of memory,
+ * with C. They run on the simulator's engine.
+ */
+#include "tests/targets/run.h"
+
+#include <string.h>
+
+static const struct tir_type f32 = {.kind = TIR_VEC, .dtype = TIR_F32, .count = 1};
+static const struct tir_type i32 = {.kind = TIR_VEC, .dtype = TIR_I32, .count = 1};
+static const struct tir_type no_type = {0};
+
+/* ---- Across lanes ---- */
+
+static void lane_xor_reaches_every_lane(void **state)
+{
+    (void)state;
+    for (const struct tgt *const *t = tgt_all; *t; t++) {
+        for (unsigned first = 1; first < 64; first += 21) {
+            static struct values v;
+            struct kernel k = kernel_create((*t)->machine.name, 1, 1);
+            struct tir_value a = unknown(&k, f32);
+            for (unsigned mask = first; mask < first + 21; mask++)
+                keep(&k, make(&k, TIR_lane_xor, f32, &a, 1, mask, 0, 0));
+            for (unsigned lane = 0; lane < 64; lane++)
+                v.in[0][lane].u[0] = 1000 + lane;
+            compile_and_run(&k, &v, NULL, 0);
+            for (unsigned mask = first; mask < first + 21; mask++)
+                for (unsigned lane = 0; lane < 64; lane++)
+                    assert_int_equal(v.out[mask - first][lane].u[0], 1000 + (lane ^ mask));
+        }
+    }
+}
+
+/* V_PERMLANE32_SWAP_B32 swaps the upper half of its first operand with the lower half of its
+ * second; V_PERMLANE16_SWAP_B32 the odd rows of 16 with the even ones (CDNA4 ISA manual, VOP1). */
+static void lane_swap_exchanges_halves(void **state)
+{
+    (void)state;
+    for (unsigned half = 16; half <= 32; half += 16) {
+        static struct values v;
+        struct kernel k = kernel_create("gfx950", 1, 1);
+        struct tir_value ab[2] = {unknown(&k, i32), unknown(&k, i32)};
+        keep(&k, make(&k, TIR_lane_swap, i32, ab, 2, half, 0, 0));
+        keep(&k, make(&k, TIR_lane_swap, i32, ab, 2, half, 1, 0));
+        for (unsigned lane = 0; lane < 64; lane++) {
+            v.in[0][lane].u[0] = lane;
+            v.in[1][lane].u[0] = 100 + lane;
+        }
+        compile_and_run(&k, &v, NULL, 0);
+        for (unsigned lane = 0; lane < 64; lane++) {
+            bool odd = lane & half;
+            assert_int_equal(v.out[0][lane].u[0], odd ? 100 + lane - half : lane);
+            assert_int_equal(v.out[1][lane].u[0], odd ? 100 + lane : lane + half);
+        }
+    }
+}
+
+static void lane_gather_reads_the_lane_it_is_told(void **state)
+{
+    (void)state;
+    static struct values v;
+    struct kernel k = kernel_create("gfx942", 1, 1);
+    struct tir_value operands[2] = {unknown(&k, i32), unknown(&k, tir_vec(TIR_F32, 2))};
+    keep(&k, make(&k, TIR_lane_gather, tir_vec(TIR_F32, 2), operands, 2, 0, 0, 0));
+    struct tir_value first = make(&k, TIR_first_lane, tir_scalar(TIR_I32), operands, 1, 0, 0, 0);
+    keep(&k, make(&k, TIR_splat, i32, &first, 1, 0, 0, 0));
+    for (unsigned lane = 0; lane < 64; lane++) {
+        v.in[0][lane].u[0] = 4 * (lane * 7 + 3);
+        v.in[1][lane].u[0] = lane;
+        v.in[1][lane].u[1] = 100 + lane;
+    }
+    compile_and_run(&k, &v, NULL, 0);
+    for (unsigned lane = 0; lane < 64; lane++) {
+        assert_int_equal(v.out[0][lane].u[0], (lane * 7 + 3) % 64);
+        assert_int_equal(v.out[0][lane].u[1], 100 + (lane * 7 + 3) % 64);
+        assert_int_equal(v.out[1][lane].u[0], 12);
+    }
+}
+
+/* ---- Memory ---- */
+
+/* ---- Counting and adding up lanes ---- */
+
+static void check_lanes(const char *target)
+{
+    static struct values v;
+    struct kernel k = kernel_create(target, 1, 1);
+    const struct tir_value a = unknown(&k, i32);
+    const struct tir_value odd =
+        tir_cmp_ne(&k.b, tir_and(&k.b, a, tir_int_like(&k.b, a, 1)), tir_int_like(&k.b, a, 0));
+    const struct tir_value n = tir_lane_count(&k.b, odd);
+    keep(&k, tir_lanes_below(&k.b, odd));
+    keep(&k, tir_lane_sum_below(&k.b, a));
+    keep(&k, tir_splat(&k.b, n, i32));
+    keep(&k, tir_splat(&k.b, tir_lane_read(&k.b, a, tir_sub(&k.b, n, tir_i32(&k.b, 7))), i32));
+    int odds = 0, sum = 0;
+    for (unsigned l = 0; l < 64; l++) {
+        v.in[0][l].i[0] = (int)(l * l % 29) - 4;
+        odds += v.in[0][l].i[0] & 1;
+    }
+    compile_and_run(&k, &v, NULL, 0);
+    for (unsigned l = 0, below = 0; l < 64; l++) {
+        assert_int_equal(v.out[0][l].i[0], below);
+        assert_int_equal(v.out[1][l].i[0], sum);
+        assert_int_equal(v.out[2][l].i[0], odds);
+        assert_int_equal(v.out[3][l].i[0], v.in[0][odds - 7].i[0]);
+        below += v.in[0][l].i[0] & 1;
+        sum += v.in[0][l].i[0];
+    }
+}
+
+static void lanes_count_and_add_up_those_below(void **state)
+{
+    (void)state;
+    check_lanes("gfx942");
+    check_lanes("gfx950");
+}
+
+/* A histogram of 5 bins, of the lanes whose bit 0 is set; then each lane stores to its place, and
+ * reads another's. */
+static void lds_elements_have_addresses_of_their_own(void **state)
+{
+    (void)state;
+    static struct values v;
+    struct kernel k = kernel_create("gfx942", 1, 1);
+    k.f->lds_bytes = 512;
+    struct tir_builder *b = &k.b;
+    const struct tir_value a = unknown(&k, i32), lane = tir_lane_id(b);
+    const struct tir_value odd =
+        tir_cmp_ne(b, tir_and(b, a, tir_int_like(b, a, 1)), tir_int_like(b, a, 0));
+    const struct tir_value own = tir_shl(b, lane, tir_int_like(b, lane, 2));
+    const struct tir_value flip = tir_xor(b, own, tir_int_like(b, lane, 252));
+    const struct tir_value bin =
+        tir_shl(b, tir_rem(b, lane, tir_int_like(b, lane, 5)), tir_int_like(b, lane, 2));
+    tir_lds_scatter_if(b, tir_cmp_eq(b, lane, lane), own, tir_int_like(b, lane, 100));
+    tir_wait(b, TIR_LDS_WRITES, 0);
+    tir_lds_add_if(b, odd, bin, a);
+    tir_wait(b, TIR_LDS_WRITES, 0);
+    keep(&k, tir_lds_gather(b, own, TIR_I32));
+    tir_wait(b, TIR_LDS_WRITES, 0);
+    tir_lds_scatter_if(b, odd, flip, a);
+    tir_wait(b, TIR_LDS_WRITES, 0);
+    keep(&k, tir_lds_gather(b, own, TIR_I32));
+    int bins[64];
+    for (unsigned l = 0; l < 64; l++) {
+        v.in[0][l].i[0] = (int)(l * 7 % 31);
+        bins[l] = 100;
+    }
+    for (unsigned l = 0; l < 64; l++)
+        bins[l % 5] += v.in[0][l].i[0] & 1 ? v.in[0][l].i[0] : 0;
+    compile_and_run(&k, &v, NULL, 0);
+    for (unsigned l = 0; l < 64; l++) {
+        const int there = v.in[0][63 - l].i[0];
+        assert_int_equal(v.out[0][l].i[0], bins[l]);
+        assert_int_equal(v.out[1][l].i[0], there & 1 ? there : bins[l]);
+    }
+}
+
+/* Three arrivals of three leave the counter as it was, for the next three. */
+static void the_last_arrival_leaves_nothing(void **state)
+{
+    (void)state;
+    static const char *const targets[] = {"gfx942", "gfx950"};
+    for (int t = 0; t < 2; t++) {
+        static struct values v;
+        struct kernel k = kernel_create(targets[t], 1, 1);
+        const struct tir_value in = tir_arg(&k.b, "in", TIR_I64);
+        for (int i = 0; i < 5; i++)
+            keep(&k, tir_splat(&k.b, tir_arrive(&k.b, in, tir_i32(&k.b, 3)), i32));
+        tir_acquire(&k.b);
+        compile_and_run(&k, &v, NULL, 0);
+        for (unsigned l = 0; l < 64; l++)
+            for (int i = 0; i < 5; i++)
+                assert_int_equal(v.out[i][l].i[0], i % 3);
+    }
+}
+
+/* Claims differ; a poll ends with what is there, at once where that is 0. */
+static void claims_and_polls_say_what_is_there(void **state)
+{
+    (void)state;
+    static const char *const targets[] = {"gfx942", "gfx950"};
+    for (int t = 0; t < 2; t++) {
+        static struct values v;
+        struct kernel k = kernel_create(targets[t], 1, 1);
+        const struct tir_value in = tir_arg(&k.b, "in", TIR_I64);
+        keep(&k, tir_splat(&k.b, tir_await(&k.b, in, 1000000000), i32));
+        for (int i = 0; i < 3; i++)
+            keep(&k, tir_splat(&k.b, tir_claim(&k.b, in), i32));
+        keep(&k, tir_splat(&k.b, tir_await(&k.b, in, 4), i32));
+        compile_and_run(&k, &v, NULL, 0);
+        static const int expected[] = {0, 0, 1, 2, 3};
+        for (unsigned l = 0; l < 64; l++)
+            for (int i = 0; i < 5; i++)
+                assert_int_equal(v.out[i][l].i[0], expected[i]);
+    }
+}
+
+static void buffers_end_where_their_resource_says(void **state)
+{
+    (void)state;
+    static struct values v;
+    struct kernel k = kernel_create("gfx950", 1, 1);
+    struct tir_value lane = tir_lane_id(&k.b);
+    struct tir_value at = tir_mul(&k.b, lane, tir_int_like(&k.b, lane, 16));
+    struct tir_value in = tir_arg(&k.b, "in", TIR_I64), out = tir_arg(&k.b, "out", TIR_I64);
+    struct tir_value bytes = tir_arg(&k.b, "bytes", TIR_I32), zero = tir_i32(&k.b, 0);
+    struct tir_value operands[4] = {tir_make_rsrc(&k.b, in, bytes), at, zero};
+    operands[3] = make(&k, TIR_buffer_load, i32, operands, 3, 4, 0, 0);
+    keep(&k, operands[3]);
+    operands[0] = tir_make_rsrc(&k.b, out, tir_i32(&k.b, 2048));
+    operands[2] = tir_i32(&k.b, 1024 + 512);
+    make(&k, TIR_buffer_store, no_type, operands, 4, 8, 0, 0);
+    for (unsigned i = 0; i < 64; i++)
+        v.in[0][i].u[1] = 1 + i;
+    const struct setting s = {"bytes", 16 * 20 + 8};
+    compile_and_run(&k, &v, &s, 1);
+    for (unsigned i = 0; i < 64; i++)
+        assert_int_equal(v.out[0][i].u[0], i <= 20 ? 1 + i : 0);
+    for (unsigned i = 0; i < 64; i++) /* 32 lanes fit between 1536 and 2048 */
+        assert_int_equal(v.out[1][i].u[2], i < 32 ? 0xaaaaaaaa : i - 32 <= 20 ? 1 + i - 32 : 0);
+}
+
+/* Lane i's bytes land at base + i * bytes, wherever in memory they come from. */
+static void loads_to_lds_land_in_lane_order(void **state)
+{
+    (void)state;
+    for (const struct tgt *const *t = tgt_all; *t; t++) {
+        static struct values v;
+        const unsigned bytes = (*t)->machine.to_lds_max_bytes;
+        struct kernel k = kernel_create((*t)->machine.name, 2, 1);
+        k.f->lds_bytes = 8192;
+        struct tir_value lane = tir_lane_id(&k.b), wave = tir_wave_id(&k.b);
+        struct tir_value other = tir_xor(&k.b, lane, tir_int_like(&k.b, lane, 5));
+        struct tir_value from = tir_mul(&k.b, other, tir_int_like(&k.b, lane, 16));
+        struct tir_value base =
+            tir_add(&k.b, tir_i32(&k.b, 1024), tir_mul(&k.b, wave, tir_i32(&k.b, 2048)));
+        struct tir_value rsrc =
+            tir_make_rsrc(&k.b, tir_arg(&k.b, "in", TIR_I64), tir_i32(&k.b, sizeof(v.in)));
+        struct tir_value copy[4] = {rsrc, base, from, tir_mul(&k.b, wave, tir_i32(&k.b, 1024))};
+        make(&k, TIR_buffer_to_lds, no_type, copy, 4, 0, bytes, 2048);
+        make(&k, TIR_waitcnt, no_type, NULL, 0, 0, -1, 0);
+        make(&k, TIR_barrier, no_type, NULL, 0, 0, 0, 0);
+        struct tir_value at = tir_mul(&k.b, lane, tir_int_like(&k.b, lane, bytes));
+        keep(&k, make(&k, TIR_lds_read, i32, &at, 1, 1024 + 2048, 0, 0)); /* what wave 1 loaded */
+        for (unsigned i = 0; i < 64; i++)
+            v.in[3][i].u[0] = 500 + i; /* 2048 of the op and 1024 of the wave */
+        compile_and_run(&k, &v, NULL, 0);
+        for (unsigned i = 0; i < 64; i++)
+            assert_int_equal(v.out[0][i].u[0], 500 + (i ^ 5));
+    }
+}
+
+/* The same from an address of each lane, of 32 bits or 64. A read of LDS that is under way when
+ * they begin is waited for as it would be without them. */
+static void gathers_to_lds_land_in_lane_order(void **state)
+{
+    (void)state;
+    for (unsigned wide = 0; wide < 2; wide++) {
+        static struct values v;
+        struct kernel k = kernel_create("gfx950", 1, 1);
+        k.f->lds_bytes = 4096;
+        struct tir_value lane = tir_lane_id(&k.b), in = tir_arg(&k.b, "in", TIR_I64);
+        struct tir_value at = tir_mul(&k.b, lane, tir_int_like(&k.b, lane, 16));
+        struct tir_value write[2] = {at, lane};
+        make(&k, TIR_lds_write, no_type, write, 2, 0, 0, 0);
+        make(&k, TIR_waitcnt, no_type, NULL, 0, -1, 0, 0);
+        struct tir_value early = make(&k, TIR_lds_read, i32, &at, 1, 0, 0, 0);
+        struct tir_value other = tir_xor(&k.b, lane, tir_int_like(&k.b, lane, 5));
+        struct tir_value from = tir_mul(&k.b, other, tir_int_like(&k.b, lane, 16));
+        if (wide)
+            from = tir_convert(&k.b, from, TIR_I64);
+        struct tir_value copy[3] = {tir_add(&k.b, in, tir_i64(&k.b, 3 * sizeof(v.in[0]))),
+                                    tir_i32(&k.b, 1024), from};
+        make(&k, TIR_global_to_lds, no_type, copy, 3, 0, 16, 2048);
+        keep(&k, early);
+        make(&k, TIR_waitcnt, no_type, NULL, 0, 0, -1, 0);
+        keep(&k, make(&k, TIR_lds_read, i32, &at, 1, 1024 + 2048, 0, 0));
+        for (unsigned i = 0; i < 64; i++)
+            v.in[3][i].u[0] = 500 + i;
+        compile_and_run(&k, &v, NULL, 0);
+        for (unsigned i = 0; i < 64; i++) {
+            assert_int_equal(v.out[0][i].u[0], i);
+            assert_int_equal(v.out[1][i].u[0], 500 + (i ^ 5));
+        }
+    }
+}
+
+/* Each lane writes 8 bytes and reads them back transposed. */
+static void read_transposed(struct values *v, struct tir_type t)
+{
+    struct kernel k = kernel_create("gfx950", 1, 1);
+    k.f->lds_bytes = 1024;
+    struct tir_value lane = tir_lane_id(&k.b);
+    struct tir_value at = tir_mul(&k.b, lane, tir_int_like(&k.b, lane, 8));
+    struct tir_value write[2] = {at, unknown(&k, t)};
+    make(&k, TIR_lds_write, no_type, write, 2, 64, 0, 0);
+    make(&k, TIR_wait, no_type, NULL, 0, -1, 0, 0);
+    keep(&k, make(&k, TIR_lds_read_tr, t, &at, 1, 64, 0, 0));
+    compile_and_run(&k, v, NULL, 0);
+}
+
+/* Within each block of 16 lanes: element e of lane l is element l mod 4 of what lane 4 e + l / 4
+ * would have read (CDNA4 ISA manual, DS_READ_B64_TR_B16); of bytes, element l mod 8 of lane
+ * 2 e + l / 8. */
+static void transposing_read_exchanges_elements_and_lanes(void **state)
+{
+    (void)state;
+    static struct values v;
+    for (unsigned l = 0; l < 64; l++)
+        for (unsigned e = 0; e < 4; e++)
+            v.in[0][l].h[e] = (uint16_t)(4 * l + e);
+    read_transposed(&v, tir_vec(TIR_BF16, 4));
+    for (unsigned l = 0; l < 64; l++)
+        for (unsigned e = 0; e < 4; e++) {
+            unsigned source = (l & 48) + 4 * e + l % 16 / 4;
+            assert_int_equal(v.out[0][l].h[e], 4 * source + l % 4);
+        }
+    for (unsigned l = 0; l < 64; l++)
+        for (unsigned e = 0; e < 8; e++)
+            v.in[0][l].b[e] = (uint8_t)(8 * l + e + (l >> 5));
+    read_transposed(&v, tir_vec(TIR_FP8, 8));
+    for (unsigned l = 0; l < 64; l++)
+        for (unsigned e = 0; e < 8; e++) {
+            unsigned source = (l & 48) + 2 * e + l % 16 / 8;
+            assert_int_equal(v.out[0][l].b[e], (uint8_t)(8 * source + l % 8 + (l >> 5)));
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lane_xor_reaches_every_lane),
+        cmocka_unit_test(lane_swap_exchanges_halves),
+        cmocka_unit_test(lane_gather_reads_the_lane_it_is_told),
+        cmocka_unit_test(lanes_count_and_add_up_those_below),
+        cmocka_unit_test(lds_elements_have_addresses_of_their_own),
+        cmocka_unit_test(the_last_arrival_leaves_nothing),
+        cmocka_unit_test(claims_and_polls_say_what_is_there),
+        cmocka_unit_test(buffers_end_where_their_resource_says),
+        cmocka_unit_test(loads_to_lds_land_in_lane_order),
+        cmocka_unit_test(gathers_to_lds_land_in_lane_order),
+        cmocka_unit_test(transposing_read_exchanges_elements_and_lanes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
