@@ -311,12 +311,11 @@ void mla_take_lds(struct mla *s)
         s->scale_buffer = tir_lds_buffer(&d->b, s->turns * scale_bytes(s), 16);
 }
 
-/* a mod 3: 2^16 and 2^8 are 1 mod 3, so that the digits of a to these bases may be added. */
+/* a mod 3, of a below 2^31. */
 static struct tir_value modulo_3(struct tir_builder *b, struct tir_value a)
 {
-    for (int bits = 16; bits >= 8; bits /= 2)
-        a = tir_add(b, tir_and(b, a, tir_i32(b, (1 << bits) - 1)), tir_shr(b, a, tir_i32(b, bits)));
-    const struct tir_value third = tir_shr(b, att_times(b, a, 0x5556), tir_i32(b, 16));
+    const struct tir_value wide = tir_mul(b, tir_zext(b, a, TIR_I64), tir_i64(b, 0x55555556));
+    const struct tir_value third = tir_convert(b, tir_shr(b, wide, tir_i64(b, 32)), TIR_I32);
     return tir_sub(b, a, att_times(b, third, 3));
 }
 

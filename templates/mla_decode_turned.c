@@ -126,16 +126,6 @@ void mla_turned_take_lds(struct mla *s)
 
 /* ---- A block ---- */
 
-/* Returns where the block is in LDS: its number modulo 3, of numbers below 2^31. */
-static struct tir_value find_place(struct mla *s, struct tir_value block)
-{
-    struct tir_builder *const b = &s->d.b;
-    const struct tir_value wide = tir_mul(b, tir_zext(b, block, TIR_I64), tir_i64(b, 0x55555556));
-    const struct tir_value third = tir_convert(b, tir_shr(b, wide, tir_i64(b, 32)), TIR_I32);
-    const struct tir_value which = tir_sub(b, block, att_times(b, third, BLOCKS));
-    return tir_add(b, s->part->buffer, att_times(b, which, (int)s->part->bytes));
-}
-
 /* A block on its way goes to `place`; the item has `there` of its rows, from `from` on. */
 struct flight {
     struct tir_value place, from, there;
@@ -150,7 +140,7 @@ static struct flight find_rows(struct mla *s, struct tir_value block, struct tir
     const struct tir_value row = tir_add(b, tir_mul(b, tir_zext(b, page, TIR_I64), c->page_stride),
                                          tir_mul(b, tir_zext(b, inside, TIR_I64), c->token_stride));
     const struct tir_value left = tir_sub(b, s->d.item.end_key, key);
-    return (struct flight){find_place(s, block), tir_add(b, c->base, row),
+    return (struct flight){mla_buffer_of(s, s->part, block), tir_add(b, c->base, row),
                            tir_min(b, left, tir_i32(b, (int)s->d.keys))};
 }
 
