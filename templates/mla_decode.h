@@ -223,6 +223,14 @@ void mla_turned_visit(struct mla *s, struct att_block block, struct tir_value ca
 /** Maximum and denominator as O^T has its columns. */
 void mla_turned_share(struct mla *s, struct decode_state *state);
 
+/* mla_decode_block.c, for waves alone whose S^T has its columns in other lanes than O^T */
+
+/** A vector of the scores' columns as O^T has its own. */
+struct tir_value mla_beside_output(struct mla *s, struct tir_value v);
+/** O and l follow the maximum, in a branch. */
+void mla_rescale_apart(struct mla *s, const struct att_softmax_step *step,
+                       struct tir_value carried[ATT_N_CARRY]);
+
 /* mla_decode_pairs.c */
 
 /** Do pairs of such waves take this variant? */

@@ -29,30 +29,6 @@ bool mla_pairs_take(const struct att_variant *v)
     return v->sparse != ATT_SPARSE_NONE && rows > ROWS && rows <= 2 * ROWS && !v->one_launch;
 }
 
-/* A vector of the scores' columns as O^T has its own. */
-static struct tir_value beside_output(struct mla *s, struct tir_value v)
-{
-    const struct tir_layout l = tir_layout_slice(tir_layout_of(s->d.b.f, s->d.output), 0);
-    return tir_relayout(&s->d.b, v, &l);
-}
-
-/* O and l follow the maximum. */
-static void rescale(struct mla *s, const struct att_softmax_step *step,
-                    struct tir_value carried[ATT_N_CARRY])
-{
-    struct tir_builder *const b = &s->d.b;
-    struct tir_value both[] = {carried[ATT_CARRY_L], carried[ATT_CARRY_O]};
-    const struct tir_type t[] = {tir_typeof(b->f, both[0]), tir_typeof(b->f, both[1])};
-    struct tir_if branch = tir_begin_if(b, step->grown, true, t, 2);
-    const struct tir_value scaled[] = {
-        tir_mul(b, both[0], tir_broadcast(b, step->alpha, t[0])),
-        tir_mul(b, both[1], tir_broadcast(b, beside_output(s, step->alpha), t[1]))};
-    tir_else(b, &branch, scaled);
-    tir_end_if(b, &branch, both);
-    carried[ATT_CARRY_L] = both[0];
-    carried[ATT_CARRY_O] = both[1];
-}
-
 void mla_pairs_visit(struct mla *s, struct att_block block, struct tir_value carried[ATT_N_CARRY])
 {
     struct tir_builder *const b = &s->d.b;
@@ -68,7 +44,7 @@ void mla_pairs_visit(struct mla *s, struct att_block block, struct tir_value car
     const struct tir_value p =
         tir_exp2(b, att_softmax_exponent(b, &s->softmax, x, carried[ATT_CARRY_M]));
     mla_alone_at(s, A_VALUES, M1);
-    rescale(s, &step, carried);
+    mla_rescale_apart(s, &step, carried);
     mla_alone_await_values(s);
     mla_alone_at(s, A_VALUES, C1);
     *l = tir_named(b, "l", tir_add(b, *l, tir_col_fold_sum(b, tir_named(b, "p", p))));
@@ -220,7 +196,7 @@ void mla_pairs_join(struct mla *s, struct decode_state *state)
     const unsigned bytes = s->d.columns * (unsigned)sizeof(float);
     const struct tir_layout map = tir_row_major(1, s->d.columns);
     const struct tir_value at = s->unread, at_l = att_plus(b, at, (int)bytes);
-    const struct tir_value m = beside_output(s, state->m), l = beside_output(s, state->l);
+    const struct tir_value m = mla_beside_output(s, state->m), l = mla_beside_output(s, state->l);
     const struct tir_type t = tir_typeof(b->f, m);
     tir_wait(b, GROUP, 0); /* of blocks behind the last one */
     tir_barrier(b);

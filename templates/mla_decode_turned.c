@@ -87,14 +87,13 @@ void mla_turned_choose_layouts(struct mla *s)
     const struct tir_waves waves = columns_of(s);
     const struct tir_layout scores = tir_mma_result(&d->m->mma[d->qk], d->keys, d->columns, waves);
     const struct tir_layout plain = tir_mma_result(product(s), d->value.width, d->columns, waves);
-    const struct tir_layout o = with_columns(&plain), vector = tir_layout_slice(&o, 0);
+    const struct tir_layout o = with_columns(&plain);
     const struct tir_layout right = tir_mma_right(product(s), d->columns, &keys_of_lanes, waves);
     const struct tir_layout weights = tir_layout_transpose(&right);
     add_panels(s);
     d->scores = tir_tile(d->b.f, TIR_F32, d->keys, d->columns, &scores);
     d->output = tir_tile(d->b.f, TIR_F32, d->value.width, d->columns, &o);
     s->weights = tir_tile(d->b.f, s->p_dtype, d->keys, d->columns, &weights);
-    s->vector = tir_tile(d->b.f, TIR_F32, 1, d->columns, &vector);
 }
 
 /* Rows of the latent are 32 bytes of the banks apart: 16 lanes that read K, 16 bytes each and 16
@@ -244,24 +243,6 @@ static struct att_softmax_step follow(struct mla *s, struct tir_value x, struct 
     return step;
 }
 
-static void rescale(struct mla *s, const struct att_softmax_step *step,
-                    struct tir_value carried[ATT_N_CARRY])
-{
-    struct tir_builder *const b = &s->d.b;
-    struct tir_value both[] = {carried[ATT_CARRY_O], carried[ATT_CARRY_L]};
-    const struct tir_type t[] = {tir_typeof(b->f, both[0]), tir_typeof(b->f, both[1])};
-    struct tir_if branch = tir_begin_if(b, step->grown, true, t, 2);
-    const struct tir_value alpha = tir_relayout(b, step->alpha, tir_layout_of(b->f, s->vector));
-    const struct tir_value scaled[] = {
-        tir_mul(b, both[0], tir_broadcast(b, alpha, t[0])),
-        tir_mul(b, both[1], tir_broadcast(b, step->alpha, t[1])),
-    };
-    tir_else(b, &branch, scaled);
-    tir_end_if(b, &branch, both);
-    carried[ATT_CARRY_O] = both[0];
-    carried[ATT_CARRY_L] = both[1];
-}
-
 /* c^T of a quarter of the latent, columns x keys: read in one phase, turned in another. */
 static struct tir_value values(struct mla *s, struct tir_value place, unsigned quarter,
                                enum turned_phase read, enum turned_phase turn)
@@ -321,7 +302,7 @@ void mla_turned_visit(struct mla *s, struct att_block block, struct tir_value ca
     const struct tir_value exponent = att_softmax_exponent(b, softmax, x, carried[ATT_CARRY_M]);
     const struct tir_value p = tir_named(b, "p", tir_exp2(b, exponent));
     at(s, T_VALUES, M1);
-    rescale(s, &step, carried);
+    mla_rescale_apart(s, &step, carried);
     at(s, T_VALUES, C1);
     *l = tir_named(b, "l", tir_add(b, *l, tir_col_fold_sum(b, p)));
     const struct tir_value weights =
@@ -341,9 +322,8 @@ void mla_turned_attention(struct mla *s)
 /* The vectors of a state as O^T has its columns. */
 void mla_turned_share(struct mla *s, struct decode_state *state)
 {
-    struct tir_builder *const b = &s->d.b;
-    state->m = tir_relayout(b, state->m, tir_layout_of(b->f, s->vector));
-    state->l = tir_relayout(b, state->l, tir_layout_of(b->f, s->vector));
+    state->m = mla_beside_output(s, state->m);
+    state->l = mla_beside_output(s, state->l);
 }
 
 void mla_turned_schedule(struct tir_schedule *s)
