@@ -736,7 +736,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
                      .even_code = has_even_code(&p),
                      .round_pairs = prefill_has_round_pairs(&p),
                      .bare_last = p.tile->late_maximum,
-                     .hoist_vgprs = p.tile->hoist_vgprs,
+                     .hoist_vgprs = prefill_hoisted(&p),
                      .memory_priority = memory_priority(&p),
                      .early_priority = (uint8_t)p.tile->own[PREFILL_EARLY_PRIORITY],
                      .loop_at = loop_at(&p),

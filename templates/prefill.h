@@ -158,6 +158,9 @@ bool prefill_has_round_pairs(const struct prefill *p);
 /** Eighths of the exponentials that are left for the next first product. */
 uint8_t prefill_late_eighths(const struct prefill *p);
 
+/** tir_schedule.hoist_vgprs. */
+uint8_t prefill_hoisted(const struct prefill *p);
+
 /** Is whether the maximum has grown asked of the weights, and scores are kept until then? */
 bool prefill_votes_late(const struct prefill *p);
 

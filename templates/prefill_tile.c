@@ -358,7 +358,7 @@ static bool has_room_beside(const struct att_variant *v, const struct att_tile *
     return true;
 }
 
-/* Above 96 columns causal launches of 1,024 keys were 4 to 14 % longer with tiles of 64 keys. */
+/* Above 96 columns causal launches of 1,024 keys were 2 to 14 % longer with tiles of 64 keys. */
 static bool is_worth_its_keys(const struct att_variant *v, const struct att_tile *t,
                               struct att_why *why)
 {
