@@ -196,6 +196,17 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
 
 /* ---- A work item ---- */
 
+struct tir_value mla_query_offsets(struct mla *s, const struct decode_rows *rows)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_value token = tir_convert(b, rows->token, TIR_I64);
+    const struct tir_value head = tir_convert(b, rows->head, TIR_I64);
+    const int bytes = (int)tir_dtype_bits(s->q_dtype) / 8;
+    return tir_add(b,
+                   tir_mul(b, token, mla_like(s, att_stride(b, ARG_Q_TOKEN_STRIDE, bytes), token)),
+                   tir_mul(b, head, mla_like(s, att_stride(b, ARG_Q_HEAD_STRIDE, bytes), head)));
+}
+
 /* A wave's columns of Q^T stay with it, panel by panel. They are asked for behind the first block,
  * since the second one is asked for when the first has come. Those that go to LDS are in front of
  * it: what comes behind it would be waited for with it. */
@@ -206,17 +217,13 @@ static void load_q(struct mla *s)
     const struct tir_layout rows = tir_layout_slice(tir_layout_of(b->f, s->panel->q), 1);
     const struct decode_rows r =
         decode_rows(d, tir_row_index(b, tir_tile(b->f, TIR_I32, d->columns, 1, &rows)));
-    const struct tir_value token = tir_convert(b, r.token, TIR_I64);
-    const struct tir_value head = tir_convert(b, r.head, TIR_I64);
-    const int bytes = (int)tir_dtype_bits(s->q_dtype) / 8;
-    const struct tir_value at =
-        tir_add(b, tir_mul(b, token, mla_like(s, att_stride(b, ARG_Q_TOKEN_STRIDE, bytes), token)),
-                tir_mul(b, head, mla_like(s, att_stride(b, ARG_Q_HEAD_STRIDE, bytes), head)));
+    const unsigned bytes = tir_dtype_bits(s->q_dtype) / 8;
+    const struct tir_value at = mla_query_offsets(s, &r);
     for (unsigned i = 0; i < s->n_panels; i++) {
         const struct panel *const p = &s->panel[i];
         const struct tir_layout map = mla_query_map(s, p);
         b->stage = s->alone ? mla_alone_q_stage(s) : s->q_in_lds ? LOADS : PLACES;
-        const struct tir_value byte = mla_own_first(s, p, (unsigned)bytes);
+        const struct tir_value byte = mla_own_first(s, p, bytes);
         struct tir_type loaded = p->q;
         loaded.dtype = (uint8_t)s->q_dtype;
         struct tir_value there,

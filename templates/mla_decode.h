@@ -223,13 +223,15 @@ void mla_turned_visit(struct mla *s, struct att_block block, struct tir_value ca
 /** Maximum and denominator as O^T has its columns. */
 void mla_turned_share(struct mla *s, struct decode_state *state);
 
-/* mla_decode_block.c, for waves alone whose S^T has its columns in other lanes than O^T */
+/* mla_decode.c */
 
-/** A vector of the scores' columns as O^T has its own. */
+/** Returns the i64 bytes from the beginning of Q to each of these rows. */
+struct tir_value mla_query_offsets(struct mla *s, const struct decode_rows *rows);
+
+/* mla_decode_block.c */
+
+/** A vector of the scores' columns as O^T has its own, which may lie in other lanes. */
 struct tir_value mla_beside_output(struct mla *s, struct tir_value v);
-/** O and l follow the maximum, in a branch. */
-void mla_rescale_apart(struct mla *s, const struct att_softmax_step *step,
-                       struct tir_value carried[ATT_N_CARRY]);
 
 /* mla_decode_pairs.c */
 

@@ -265,23 +265,6 @@ struct tir_value mla_beside_output(struct mla *s, struct tir_value v)
     return tir_relayout(&s->d.b, v, &l);
 }
 
-void mla_rescale_apart(struct mla *s, const struct att_softmax_step *step,
-                       struct tir_value carried[ATT_N_CARRY])
-{
-    struct tir_builder *const b = &s->d.b;
-    struct tir_value both[] = {carried[ATT_CARRY_L], carried[ATT_CARRY_O]};
-    const struct tir_type t[] = {tir_typeof(b->f, both[0]), tir_typeof(b->f, both[1])};
-    struct tir_if branch = tir_begin_if(b, step->grown, true, t, 2);
-    const struct tir_value scaled[] = {
-        tir_mul(b, both[0], tir_broadcast(b, step->alpha, t[0])),
-        tir_mul(b, both[1], tir_broadcast(b, mla_beside_output(s, step->alpha), t[1])),
-    };
-    tir_else(b, &branch, scaled);
-    tir_end_if(b, &branch, both);
-    carried[ATT_CARRY_L] = both[0];
-    carried[ATT_CARRY_O] = both[1];
-}
-
 /* P and alpha go to all waves; returns P as the right operand of the product with c. */
 static struct tir_value exchange(struct mla *s, const struct att_softmax_step *step,
                                  struct tir_value block, struct tir_value p,

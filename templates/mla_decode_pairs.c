@@ -44,7 +44,7 @@ void mla_pairs_visit(struct mla *s, struct att_block block, struct tir_value car
     const struct tir_value p =
         tir_exp2(b, att_softmax_exponent(b, &s->softmax, x, carried[ATT_CARRY_M]));
     mla_alone_at(s, A_VALUES, M1);
-    mla_rescale_apart(s, &step, carried);
+    att_softmax_rescale(b, &step, l, o);
     mla_alone_await_values(s);
     mla_alone_at(s, A_VALUES, C1);
     *l = tir_named(b, "l", tir_add(b, *l, tir_col_fold_sum(b, tir_named(b, "p", p))));
@@ -68,12 +68,7 @@ static struct tir_value query_rows(struct mla *s, struct tir_value first)
     const struct tir_type t = mla_gather_rows(s);
     const struct tir_value index = tir_row_index(b, t);
     const struct decode_rows r = decode_rows(&s->d, tir_add(b, index, tir_splat(b, first, t)));
-    const struct tir_value token = tir_convert(b, r.token, TIR_I64);
-    const struct tir_value head = tir_convert(b, r.head, TIR_I64);
-    const int bytes = (int)s->kq_bytes;
-    const struct tir_value rows =
-        tir_add(b, tir_mul(b, token, mla_like(s, att_stride(b, ARG_Q_TOKEN_STRIDE, bytes), token)),
-                tir_mul(b, head, mla_like(s, att_stride(b, ARG_Q_HEAD_STRIDE, bytes), head)));
+    const struct tir_value rows = mla_query_offsets(s, &r);
     return tir_add(b, rows, mla_like(s, tir_arg(b, ARG_Q, TIR_I64), rows));
 }
 

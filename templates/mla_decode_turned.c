@@ -302,7 +302,7 @@ void mla_turned_visit(struct mla *s, struct att_block block, struct tir_value ca
     const struct tir_value exponent = att_softmax_exponent(b, softmax, x, carried[ATT_CARRY_M]);
     const struct tir_value p = tir_named(b, "p", tir_exp2(b, exponent));
     at(s, T_VALUES, M1);
-    mla_rescale_apart(s, &step, carried);
+    att_softmax_rescale(b, &step, l, &carried[ATT_CARRY_O]);
     at(s, T_VALUES, C1);
     *l = tir_named(b, "l", tir_add(b, *l, tir_col_fold_sum(b, p)));
     const struct tir_value weights =

@@ -96,20 +96,27 @@ struct tir_value att_softmax_fall(struct tir_builder *b, const struct att_softma
     return tir_fma(b, scores, down, tir_broadcast(b, m, s->scores));
 }
 
-void att_softmax_rescale(struct tir_builder *b, const struct att_softmax_step *step,
-                         struct tir_value *o, struct tir_value *l)
+/* x times alpha, where that is not 1, of x's columns wherever lanes have these. */
+static struct tir_value follow(struct tir_builder *b, struct tir_value x, struct tir_value alpha)
 {
-    const struct tir_type t[] = {tir_typeof(b->f, *o), tir_typeof(b->f, *l)};
+    const struct tir_type t = tir_typeof(b->f, x);
+    const struct tir_layout own = tir_layout_slice(tir_layout_of(b->f, t), 0);
+    if (!tir_layout_equal(&own, tir_layout_of(b->f, tir_typeof(b->f, alpha))))
+        alpha = tir_relayout(b, alpha, &own);
+    return tir_mul(b, x, tir_broadcast(b, alpha, t));
+}
+
+void att_softmax_rescale(struct tir_builder *b, const struct att_softmax_step *step,
+                         struct tir_value *x, struct tir_value *y)
+{
+    const struct tir_type t[] = {tir_typeof(b->f, *x), tir_typeof(b->f, *y)};
     struct tir_if branch = tir_begin_if(b, step->grown, true, t, 2);
-    const struct tir_value scaled[] = {
-        tir_mul(b, *o, tir_broadcast(b, step->alpha, t[0])),
-        tir_mul(b, *l, tir_broadcast(b, step->alpha, t[1])),
-    };
+    const struct tir_value scaled[] = {follow(b, *x, step->alpha), follow(b, *y, step->alpha)};
     tir_else(b, &branch, scaled);
-    struct tir_value both[] = {*o, *l};
+    struct tir_value both[] = {*x, *y};
     tir_end_if(b, &branch, both);
-    *o = both[0];
-    *l = both[1];
+    *x = both[0];
+    *y = both[1];
 }
 
 struct att_softmax_end att_softmax_finish(struct tir_builder *b, const struct att_softmax *s,

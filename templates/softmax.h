@@ -67,9 +67,10 @@ struct tir_value att_softmax_exponent(struct tir_builder *b, const struct att_so
 struct tir_value att_softmax_fall(struct tir_builder *b, const struct att_softmax *s,
                                   struct tir_value scores, struct tir_value m);
 
-/** O and l follow the maximum, in a branch that is not expected to be taken. */
+/** O and l, or l and O, follow the maximum, in a branch that is not expected to be taken. The
+ * columns of either may lie in other lanes than alpha's. */
 void att_softmax_rescale(struct tir_builder *b, const struct att_softmax_step *step,
-                         struct tir_value *o, struct tir_value *l);
+                         struct tir_value *x, struct tir_value *y);
 
 /** The factor for O, and the state that LSE is made of. */
 struct att_softmax_end {
