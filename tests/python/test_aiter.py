@@ -787,5 +787,14 @@ class WithTorch(Calls, unittest.TestCase):
         return x.view(torch.uint8).numpy() if "float8" in str(x.dtype) else x.numpy()
 
 
+def twice(cases):
+    """Cases with numpy's tensors, and with torch's where it is installed: WithNumpy and WithTorch of a test's own."""
+    made = []
+    for how in (WithNumpy, WithTorch):
+        made.append(type(how.__name__, (cases, unittest.TestCase), {
+            "torch": how.torch, "t": staticmethod(how.t), "back": staticmethod(how.back), "__module__": cases.__module__}))
+    return made[0], unittest.skipUnless(torch, "torch is not installed")(made[1])
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -12,7 +12,7 @@ import support
 import test_aiter as base
 from attn.aiter import _common
 from support import FP8, FP8_MAX
-from test_aiter import ALIBI, D, GQA, H, HK, P, torch
+from test_aiter import ALIBI, D, GQA, H, HK, P
 
 KERNELS = [
     {"op": "prefill", "head_dim": D, "lse": True, "mask": ["causal", "none"]},
@@ -493,15 +493,7 @@ class Decode:
             aiter.fused_qk_rmsnorm_per_token_quant(out, self.t(np.zeros((tokens, 2), np.float32)), self.t(q), self.t(qw), 1e-6)
 
 
-class WithNumpy(Decode, unittest.TestCase):
-    torch = False
-    t, back = staticmethod(base.WithNumpy.t), staticmethod(base.WithNumpy.back)
-
-
-@unittest.skipUnless(torch, "torch is not installed")
-class WithTorch(Decode, unittest.TestCase):
-    torch = True
-    t, back = staticmethod(base.WithTorch.t), staticmethod(base.WithTorch.back)
+WithNumpy, WithTorch = base.twice(Decode)
 
 
 class Table(unittest.TestCase):

@@ -9,7 +9,7 @@ import attn.aiter as aiter
 import support
 import test_aiter as base
 from support import FP8
-from test_aiter import ALIBI, D, GQA, H, HK, P, torch
+from test_aiter import ALIBI, D, GQA, H, HK, P
 
 LATENT = {"head_dim": 576, "head_dim_v": 512, "gqa": "any"}
 ROPE = {"op": "rope_qk_norm_cache", "head_dim": D, "rotary_dim": D, "keep_kv": True, "cos_sin": "same"}
@@ -551,15 +551,7 @@ class Engines:
                                          alibi_slopes=self.t(np.stack([slopes, slopes])))
 
 
-class WithNumpy(Engines, unittest.TestCase):
-    torch = False
-    t, back = staticmethod(base.WithNumpy.t), staticmethod(base.WithNumpy.back)
-
-
-@unittest.skipUnless(torch, "torch is not installed")
-class WithTorch(Engines, unittest.TestCase):
-    torch = True
-    t, back = staticmethod(base.WithTorch.t), staticmethod(base.WithTorch.back)
+WithNumpy, WithTorch = base.twice(Engines)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import attn.aiter as aiter
 import support
 import test_aiter as base
 from support import FP8, FP8_MAX, FP8_TINY
-from test_aiter import D, H, HK, P, torch
+from test_aiter import D, H, HK, P
 
 KERNELS = [
     {"op": "prefill", "head_dim": D, "mask": ["causal", "none", "custom"], "soft_cap": [False, True],
@@ -150,13 +150,7 @@ class Extend:
                 aiter.reshape_and_cache_with_block_quant_for_asm_pa(row, row, *pages, scale, scale, slots, True, size)
 
 
-class WithNumpy(Extend, unittest.TestCase):
-    t, back = staticmethod(base.WithNumpy.t), staticmethod(base.WithNumpy.back)
-
-
-@unittest.skipUnless(torch, "torch is not installed")
-class WithTorch(Extend, unittest.TestCase):
-    t, back = staticmethod(base.WithTorch.t), staticmethod(base.WithTorch.back)
+WithNumpy, WithTorch = base.twice(Extend)
 
 
 if __name__ == "__main__":

@@ -376,15 +376,7 @@ class Forms:
                 self.t(np.zeros(4, np.int64)), False)
 
 
-class WithNumpy(Forms, unittest.TestCase):
-    torch = False
-    t, back = staticmethod(base.WithNumpy.t), staticmethod(base.WithNumpy.back)
-
-
-@unittest.skipUnless(torch, "torch is not installed")
-class WithTorch(Forms, unittest.TestCase):
-    torch = True
-    t, back = staticmethod(base.WithTorch.t), staticmethod(base.WithTorch.back)
+WithNumpy, WithTorch = base.twice(Forms)
 
 
 class Inspection(unittest.TestCase):

@@ -8,7 +8,7 @@ import attn.aiter as aiter
 import support
 import test_aiter as base
 from support import FP8
-from test_aiter import D, GQA, H, HK, P, X, torch
+from test_aiter import D, GQA, H, HK, P, X
 
 SHUFFLE_K = {"head_dim": D, "kv_layout": "shuffle_k"}
 KERNELS = [
@@ -159,15 +159,7 @@ class Layouts:
             self.check(out, q, cu, keys, values, scale=0.1, **how)
 
 
-class WithNumpy(Layouts, unittest.TestCase):
-    torch = False
-    t, back = staticmethod(base.WithNumpy.t), staticmethod(base.WithNumpy.back)
-
-
-@unittest.skipUnless(torch, "torch is not installed")
-class WithTorch(Layouts, unittest.TestCase):
-    torch = True
-    t, back = staticmethod(base.WithTorch.t), staticmethod(base.WithTorch.back)
+WithNumpy, WithTorch = base.twice(Layouts)
 
 
 if __name__ == "__main__":
