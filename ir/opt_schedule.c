@@ -448,14 +448,13 @@ static unsigned counted(const struct run *r, const struct tir_schedule *s, unsig
 static void schedule_run(struct run *r, const struct tir_schedule *s)
 {
     struct progress p = {0};
-    for (unsigned i = 0; i < r->n; i++)
+    for (unsigned i = 0; i < r->n; i++) {
+        const unsigned slots = r->nodes[i].slots;
         p.work += counted(r, s, i);
-    for (unsigned i = 0; i < r->n; i++)
-        p.aside_work += r->nodes[i].aside ? r->nodes[i].slots : 0;
-    for (unsigned i = 0; i < r->n; i++)
-        p.loose += r->nodes[i].feeds ? 0 : r->nodes[i].slots;
-    for (unsigned i = 0; i < r->n; i++)
-        p.long_work += r->nodes[i].slots > 1 ? r->nodes[i].slots : 0;
+        p.aside_work += r->nodes[i].aside ? slots : 0;
+        p.loose += r->nodes[i].feeds ? 0 : slots;
+        p.long_work += slots > 1 ? slots : 0;
+    }
     p.matrices = covering(r, s, p.work, &p.full);
     for (unsigned i = 0; i < r->n; i++)
         if (r->nodes[i].matrix)
@@ -470,12 +469,13 @@ static void schedule_run(struct run *r, const struct tir_schedule *s)
             place_matrix(r, &p, (unsigned)matrix);
             continue;
         }
+        const unsigned slots = r->nodes[other].slots, loose = r->nodes[other].feeds ? 0 : slots;
         p.done += counted(r, s, (unsigned)other);
-        p.under += r->nodes[other].slots;
-        p.loose_done += r->nodes[other].feeds ? 0 : r->nodes[other].slots;
-        p.loose_under += r->nodes[other].feeds ? 0 : r->nodes[other].slots;
-        p.aside_done += r->nodes[other].aside ? r->nodes[other].slots : 0;
-        p.long_done += r->nodes[other].slots > 1 ? r->nodes[other].slots : 0;
+        p.under += slots;
+        p.loose_done += loose;
+        p.loose_under += loose;
+        p.aside_done += r->nodes[other].aside ? slots : 0;
+        p.long_done += slots > 1 ? slots : 0;
         place(r, (unsigned)other);
     }
 }

@@ -35,9 +35,8 @@ struct tir_schedule {
                             next phase */
     uint8_t holds; /* 1: what a phase makes for another stays in it, scalars and joined registers
                       too, which LLVM else makes where they are used */
-    uint8_t reads_apart;     /* 1: reads for matrix instructions are no part of the work that is
-                            spread */
-    uint8_t apart;           /* 1: waves share nothing in the loop, and run it without barriers */
+    uint8_t reads_apart; /* 1: reads for matrix instructions are not spread with the other work */
+    uint8_t apart;       /* 1: waves share nothing in the loop, and run it without barriers */
     uint8_t memory_priority; /* s_setprio of memory phases, 0 in matrix phases; 0: never set */
     uint8_t early_priority;  /* 1: it is 0 again while waves wait for the matrix phase, not behind
                             their barrier; for groups a phase apart */

@@ -245,10 +245,12 @@ static inline unsigned prefill_v_first(const struct prefill *p, unsigned i)
     return i ? (unsigned)p->v->head_dim_v - p->dv / 2 : 0;
 }
 
+enum { PREFILL_REST_ROWS = 8 /* of O^T, that are a product of their own */ };
+
 /** Rows of O^T that the product of all of them makes. */
 static inline unsigned prefill_main_rows(const struct prefill *p)
 {
-    return (unsigned)p->v->head_dim_v - (p->rest ? 8 : 0);
+    return (unsigned)p->v->head_dim_v - (p->rest ? PREFILL_REST_ROWS : 0);
 }
 
 /** Queries of a workgroup. */

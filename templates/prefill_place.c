@@ -132,12 +132,15 @@ bool prefill_votes_late(const struct prefill *p)
            p->v->head_dim_v <= most;
 }
 
-/* Up to 80 columns M2 is longer than the other group's C1, and the vote is on its way while V of
- * the first keys is read. A loop with more columns was 1 % longer. */
+/* Is M2 longer than the other group's C1? */
+static bool has_long_m2(const struct prefill *p) { return prefill_votes_late(p) && p->sum_rows; }
+
+/* The vote is on its way while V of the first keys is read. A loop of more than 80 columns was 1 %
+ * longer. */
 bool prefill_reads_before_vote(const struct prefill *p)
 {
     enum { COLUMNS = 80 };
-    return prefill_votes_late(p) && p->sum_rows && p->v->head_dim <= COLUMNS;
+    return has_long_m2(p) && p->v->head_dim <= COLUMNS;
 }
 
 /* The first product has room for half of the exponentials beside a vote on the weights. */
@@ -175,11 +178,10 @@ void prefill_place_attention(struct prefill *p)
         p->steps[ATT_STEP_MAXIMUM] = p->steps[ATT_STEP_EXPONENT];
     if (prefill_votes_late(p))
         p->steps[ATT_STEP_RESCALE] = at(p, (struct att_place){VALUES, EDGE});
-    /* Not where it is work enough to hide the way of V, nor where M2 is longer than the other
-     * group's C1: V is read before the mask's branch there. */
-    const bool long_m2 = prefill_votes_late(p) && p->sum_rows;
+    /* Not where it is work enough to hide the way of V, nor where M2 is long: V is read before the
+     * mask's branch there. */
     const bool short_mask = !att_scales_scores(p->v) && p->v->mask != ATT_MASK_CUSTOM;
-    if (p->tile->late_maximum && short_mask && !long_m2)
+    if (p->tile->late_maximum && short_mask && !has_long_m2(p))
         p->steps[ATT_STEP_MODIFY].phase = EDGE;
 }
 

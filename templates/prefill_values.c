@@ -97,7 +97,7 @@ struct tir_value prefill_read_part_of_v(struct prefill *p, struct tir_value buff
 }
 
 /* V of the columns of which `rest` has rows, and as many whose place is in the padding. */
-enum { REST_COLUMNS = 8, REST_READ = 16 };
+enum { REST_READ = 2 * PREFILL_REST_ROWS };
 
 /* P's layout in the product, queries x keys. */
 static struct tir_layout weights_layout(const struct prefill *p)
@@ -109,7 +109,7 @@ struct tir_type prefill_rest(struct prefill *p)
 {
     const struct tir_layout w = weights_layout(p);
     const struct tir_layout l = tir_mma_halves_result(&p->m->mma[p->rest_instr], &w);
-    return tir_tile(p->b.f, TIR_F32, REST_COLUMNS, prefill_queries(p), &l);
+    return tir_tile(p->b.f, TIR_F32, PREFILL_REST_ROWS, prefill_queries(p), &l);
 }
 
 struct tir_value prefill_read_rest(struct prefill *p, struct tir_value buffer)
@@ -123,7 +123,7 @@ struct tir_value prefill_read_rest(struct prefill *p, struct tir_value buffer)
     tir_map_pad(&map, left * p->kv, 16 / p->bytes);
     const unsigned at = first * p->kv * p->bytes;
     return tir_transpose(
-        b, tir_tile_lds_load_first(b, att_plus(b, buffer, (int)at), t, &map, REST_COLUMNS));
+        b, tir_tile_lds_load_first(b, att_plus(b, buffer, (int)at), t, &map, PREFILL_REST_ROWS));
 }
 
 /* Ones in the padding of `n` buffers, 32 bits a lane. */
