@@ -89,9 +89,9 @@ bool lower_agprs_begin(struct lower *l);
 void lower_agprs_end(struct lower *l);
 /** As many wait states as a matrix result can ask for. */
 void lower_matrix_states(struct lower *l);
-/** A matrix instruction whose accumulator stays there. */
 /** Notes that an instruction has been emitted which makes v. */
 void lower_note_issue(struct lower *l, struct tir_value v);
+/** A matrix instruction whose accumulator stays there. */
 LLVMValueRef lower_mfma_in_agprs(struct lower *l, const struct tir_op *op,
                                  const struct tir_mma *row);
 /** The same with registers of scales. */

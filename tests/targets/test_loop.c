@@ -306,6 +306,41 @@ static void a_short_branch_leaves_no_state_out(void **state)
 }
 
 /* A wave with 240 registers of accumulators at two waves a SIMD: no AGPR, no spill. */
+/* LLVM sees no hazards beside assembly: bytes that are turned for a product in AGPRs are two wait
+ * states old when it takes them (docs/hipsim-checks.md: VALU writes a VGPR, MFMA reads it). Two
+ * other products stand for as many. */
+static void turned_operands_are_old_enough_for_a_product_in_agprs(void **state)
+{
+    (void)state;
+    unsigned states[3];
+    for (int others = 0; others < 3; others++) {
+        struct kernel k = kernel_create("gfx942", 4, 1);
+        const int instr = mma32(&k, TIR_BF16);
+        const struct tir_type t = operand_type(&k, instr);
+        const struct tir_value a = unknown(&k, t), raw = unknown(&k, tir_vec(TIR_I32, 2));
+        struct tir_value word[2], acc[4], turned[2];
+        for (unsigned i = 0; i < 2; i++)
+            word[i] = make(&k, TIR_extract, tir_vec(TIR_I32, 1), &raw, 1, i, 0, 0);
+        for (int i = 0; i < 4; i++)
+            acc[i] = mfma_in_agprs(&k, instr, a, a, zero_acc(&k));
+        for (unsigned i = 0; i < 2; i++)
+            turned[i] = make(&k, TIR_byte_perm, tir_vec(TIR_I32, 1), word, 2,
+                             i ? 0x07060302 : 0x05040100, 0, 0);
+        const struct tir_value both = make(&k, TIR_concat, tir_vec(TIR_I32, 2), turned, 2, 0, 0, 0);
+        for (int i = 0; i < others; i++)
+            acc[i] = mfma_in_agprs(&k, instr, a, a, acc[i]);
+        acc[3] = mfma_in_agprs(&k, instr, tir_bitcast(&k.b, both, t), a, acc[3]);
+        for (unsigned i = 0; i < 4; i++)
+            keep_acc(&k, acc[i]);
+        struct compiled c = kernel_compile(&k);
+        assert_int_equal(count_of(&c, "v_perm_b32"), 2);
+        states[others] = count_of(&c, "s_nop 1") - count_of(&c, "s_nop 15");
+        compiled_free(&c);
+    }
+    assert_int_equal(states[0], states[2] + 1);
+    assert_int_equal(states[1], states[2] + 1);
+}
+
 static void two_waves_a_simd_have_256_registers_each_without_agprs(void **state)
 {
     (void)state;
@@ -509,6 +544,7 @@ int main(void)
         cmocka_unit_test(reads_of_lds_do_not_wait_for_loads_to_lds),
         cmocka_unit_test(cold_code_is_out_of_line_and_costs_no_copies),
         cmocka_unit_test(accumulators_stay_where_they_are_asked_to),
+        cmocka_unit_test(turned_operands_are_old_enough_for_a_product_in_agprs),
         cmocka_unit_test(scales_need_nothing_in_front_of_the_instruction),
         cmocka_unit_test(a_short_branch_leaves_no_state_out),
         cmocka_unit_test(two_waves_a_simd_have_256_registers_each_without_agprs),
