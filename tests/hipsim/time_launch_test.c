@@ -127,6 +127,61 @@ static void reports_are_repeatable(void **state)
     assert_true(a.cycles > a.workgroup_cycles && a.us_at_power >= a.us_at_max);
 }
 
+/* Workgroup n loads 64 KB: those of an XCD in pairs the same, and n and n + 256. */
+static const char *const pairs = "s_bfe_u32 s3, s2, 0x40004\n"
+                                 "s_lshl_b32 s3, s3, 3\n"
+                                 "s_and_b32 s4, s2, 7\n"
+                                 "s_or_b32 s3, s3, s4\n"
+                                 "s_lshl_b32 s3, s3, 16\n"
+                                 "v_lshlrev_b32 v1, 7, v0\n"
+                                 "v_add_u32 v1, s3, v1\n"
+                                 "s_movk_i32 s4, 8\n"
+                                 "1: global_load_dword v2, v1, s[0:1]\n"
+                                 "v_add_u32 v1, 0x2000, v1\n"
+                                 "s_sub_u32 s4, s4, 1\n"
+                                 "s_cmp_lg_u32 s4, 0\n"
+                                 "s_cbranch_scc1 1b\n"
+                                 "s_waitcnt vmcnt(0)\n"
+                                 "s_endpgm\n";
+
+/* Returns how many workgroups share a line where `groups` are launched. */
+static double sharers_of_pairs(unsigned groups)
+{
+    enum { BYTES = 128 << 16 };
+    size_t bytes;
+    void *const machine = assemble(GFX942, pairs, &bytes);
+    struct code *const code = code_create(GFX942, machine, bytes, (uint64_t)(uintptr_t)machine);
+    const struct hipsim_mem_request request = {.size = BYTES, .kind = HIPSIM_MEM_DEVICE};
+    void *const rows = hipsim_mem_alloc(&request);
+    struct launch launch = {
+        .code = code,
+        .kernel = "pairs",
+        .entry_pc = code_address(code),
+        .grid = {groups * 64, 1, 1},
+        .block = {64, 1, 1},
+        .nvgpr = 8,
+        .nuser_sgpr = 2,
+        .sgpr_workgroup_id = {true, false, false},
+    };
+    memcpy(launch.user_sgpr, &rows, sizeof(rows));
+    const struct time_config config = configuration();
+    struct hipsim_time_report report;
+    assert_int_equal(time_launch_run(&launch, &config, &report), 0);
+    hipsim_mem_free(rows);
+    code_destroy(code);
+    free(machine);
+    return report.l2_sharers;
+}
+
+/* Two that read the same at the same time are two. Where others come later and ask again, eight
+ * neighbours cannot tell, and their growth is taken for a power. */
+static void pairs_that_share_are_pairs(void **state)
+{
+    (void)state;
+    assert_true(fabs(sharers_of_pairs(256) - 2) < 0.1);
+    assert_true(sharers_of_pairs(16384) > 4);
+}
+
 /* Later workgroups take longer; samples at the ends and in the middle show it, and so does what the
  * workgroups that are not timed execute. */
 static void positions_in_the_grid_matter(void **state)
@@ -269,6 +324,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         LAUNCH(memory_is_that_of_untimed_launches),
         LAUNCH(reports_are_repeatable),
+        cmocka_unit_test(pairs_that_share_are_pairs),
         LAUNCH(positions_in_the_grid_matter),
         LAUNCH(samples_alone_say_that_results_are_missing),
         LAUNCH(traces_and_listings_are_written),

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The timing model's units against the tables of docs/hardware.md, section 1. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
@@ -176,6 +177,57 @@ static void sharing_grows_as_a_power(void **state)
     assert_true(time_lines_growth(800, 800, 8) == 1);
     const double b = time_lines_growth(6, 16, 8); /* 4 x 2 tiles of a product: 6 of 16 panels */
     assert_true(b > 0.5 && b < 0.55);
+}
+
+/* A workgroup loads `rows` rows of 64 lines, from `first` on. */
+static struct time_lines *lines_of(unsigned first, unsigned rows)
+{
+    enum { ROW = 64 * WAVE_LANES };
+    struct time_lines *const lines = time_lines_create();
+    const struct observer see = time_lines_observer(lines);
+    struct mem_access access = {
+        .space = ACCESS_GLOBAL, .is_load = true, .bytes = 128, .lanes = UINT64_MAX};
+    for (unsigned i = 0; i < rows; i++) {
+        for (unsigned l = 0; l < WAVE_LANES; l++)
+            access.addr[l] = (uint64_t)(first + i) * 128 * ROW + l * 128;
+        see.inst(see.ctx, NULL, NULL, &access);
+    }
+    return lines;
+}
+
+/* Nine neighbours that share `rows` rows in groups of `size`, the first of which has begun `before`
+ * them, and have `own` rows each. Returns how many share a line, 0 where there are no groups. */
+static double group_of(unsigned size, unsigned before, unsigned rows, unsigned own)
+{
+    enum { EIGHT = 8, OWN = 10000 };
+    struct time_lines *lines[EIGHT + 1];
+    for (unsigned i = 0; i <= EIGHT; i++) {
+        struct time_lines *const others = lines_of(OWN + i * own, own);
+        lines[i] = lines_of((i + before) / size * rows, rows);
+        time_lines_merge(lines[i], others);
+        time_lines_destroy(others);
+    }
+    const bool groups = time_lines_in_groups(lines, EIGHT);
+    const double n = time_lines_group(lines, EIGHT + 1);
+    for (unsigned i = 0; i <= EIGHT; i++)
+        time_lines_destroy(lines[i]);
+    return groups ? n : 0;
+}
+
+/* Two or four workgroups read the same keys, wherever the first of them stands; some of what they
+ * load may be their own. Eight that all read the same are no group: nobody knows where it ends. */
+static void neighbours_share_in_groups(void **state)
+{
+    (void)state;
+    const double near = 0.1; /* a quarter of the lines stand for all */
+    for (unsigned before = 0; before < 4; before++) {
+        assert_true(fabs(group_of(2, before, 32, 0) - 2) < near);
+        assert_true(fabs(group_of(4, before, 32, 0) - 4) < near);
+    }
+    assert_true(group_of(8, 0, 32, 0) == 0);
+    assert_true(group_of(1, 0, 32, 0) == 0);
+    const double some = 4.0 / 3; /* a group loads 96 rows, and 128 are asked for */
+    assert_true(fabs(group_of(2, 0, 32, 32) - some) < near);
 }
 
 /* One compute unit alone on the device. */
@@ -363,6 +415,7 @@ int main(void)
         cmocka_unit_test(swizzles_are_told_apart),
         cmocka_unit_test(two_ways_take_twice),
         cmocka_unit_test(sharing_grows_as_a_power),
+        cmocka_unit_test(neighbours_share_in_groups),
         cmocka_unit_test(rows_of_half_a_line_take_twice_the_time),
         cmocka_unit_test(latency_grows_with_the_working_set),
         cmocka_unit_test(streams_are_bound_by_their_share),

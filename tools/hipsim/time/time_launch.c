@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The way of a timed launch: two neighbours on an XCD run untimed and tell what they share; the
+ * The way of a timed launch: neighbours on an XCD run untimed and tell what they share; the
  * first workgroup runs in time on a compute unit that is as full as it would be; all but a few run
  * untimed; of these few those run in time whose neighbours have executed most, least, or something
  * in between that no sample has; the dispatch model puts the durations together.
@@ -99,56 +99,102 @@ static bool run_untimed(struct timed *t, uint64_t first, uint64_t count,
     return ok;
 }
 
-/* The workgroups `index` run untimed; how what they load grows with their number. */
-static bool probe_growth(struct timed *t, const uint64_t *index, unsigned n, double *growth,
-                         double *average)
+/* Lines that neighbours load: each has a set. */
+struct probes {
+    struct time_lines *lines[PROBES + 1];
+    unsigned n;
+};
+
+/* Workgroup `index` runs untimed, and what it loads becomes one of `p`. */
+static bool probe(struct timed *t, uint64_t index, struct probes *p)
 {
-    struct time_lines *all = time_lines_create();
+    struct time_lines *const lines = time_lines_create();
+    if (!lines)
+        return false;
+    const struct observer see = time_lines_observer(lines);
+    p->lines[p->n++] = lines;
+    note_run(t, index);
+    return run_untimed(t, index, 1, &see);
+}
+
+static void forget(struct probes *p)
+{
+    for (unsigned i = 0; i < p->n; i++)
+        time_lines_destroy(p->lines[i]);
+}
+
+/* Finds how what they load grows with their number, and what one loads on average. */
+static bool find_growth(const struct probes *p, double *growth, double *average)
+{
+    struct time_lines *const all = time_lines_create();
     double sum = 0;
-    bool ok = all != NULL;
-    for (unsigned i = 0; i < n && ok; i++) {
-        struct time_lines *lines = time_lines_create();
-        struct observer see = time_lines_observer(lines);
-        ok = lines && run_untimed(t, index[i], 1, &see);
-        note_run(t, index[i]);
-        if (ok) {
-            sum += time_lines_bytes(lines);
-            time_lines_merge(all, lines);
-        }
-        time_lines_destroy(lines);
+    if (!all)
+        return false;
+    for (unsigned i = 0; i < p->n; i++) {
+        sum += time_lines_bytes(p->lines[i]);
+        time_lines_merge(all, p->lines[i]);
     }
-    if (ok) {
-        *growth = time_lines_growth(time_lines_bytes(all), sum, n);
-        *average = sum / n;
-    }
+    *growth = time_lines_growth(time_lines_bytes(all), sum, p->n);
+    *average = sum / p->n;
     time_lines_destroy(all);
-    return ok;
+    return true;
 }
 
 /*
- * Workgroups i, i + xcds, i + 2 xcds ... run on the same XCD at the same time, and others on the
- * other XCDs. Where n load n^b times what one does, n^(1 - b) of them share a line.
+ * Workgroups i, i + xcds, i + 2 xcds ... run on the same XCD at the same time. Where n load n^b
+ * times what one does, n^(1 - b) of them share a line. Where the device holds all workgroups at
+ * once and they share in groups, nobody else ever asks for a group's lines, and one more workgroup
+ * tells how large groups are.
  */
+static bool probe_xcd(struct timed *t, uint64_t one, double *average)
+{
+    const struct time_params *const p = &t->config->params;
+    const uint64_t step = (uint64_t)p->xcds;
+    const double held = p->cus * t->resident, total = (double)t->total;
+    const double n = fmax(1, fmin(total, held) / p->xcds);
+    struct probes near = {.n = 0};
+    double growth;
+    bool ok = true;
+    uint64_t next = one;
+    for (; ok && next < t->total && near.n < PROBES; next += step)
+        ok = probe(t, next, &near);
+    if (ok && (ok = find_growth(&near, &growth, average)))
+        t->share.sharers = pow(n, 1 - growth);
+    const bool alone = near.n == PROBES && next < t->total && total <= held;
+    if (ok && alone && time_lines_in_groups(near.lines, PROBES)) {
+        ok = probe(t, next, &near);
+        if (ok)
+            t->share.sharers = fmin(n, time_lines_group(near.lines, near.n));
+    }
+    forget(&near);
+    return ok;
+}
+
+/* The workgroup `one` and its neighbours run on different XCDs. */
+static bool probe_device(struct timed *t, uint64_t one)
+{
+    const struct time_params *const p = &t->config->params;
+    struct probes far = {.n = 0};
+    double growth, average;
+    bool ok = true;
+    for (uint64_t i = one + 1; ok && i < one + (uint64_t)p->xcds && i < t->total; i++)
+        if (far.n < PROBES / 2)
+            ok = probe(t, i, &far);
+    if (ok && (ok = find_growth(&far, &growth, &average)))
+        t->share.first = pow(p->xcds, growth - 1);
+    forget(&far);
+    return ok;
+}
+
 static bool probe_at(struct timed *t, uint64_t one)
 {
-    const struct time_params *p = &t->config->params;
-    const uint64_t step = (uint64_t)p->xcds;
-    uint64_t near[PROBES], far[PROBES];
-    unsigned nnear = 0, nfar = 0;
-    double on_xcd, on_device, average, other;
-    for (uint64_t i = one; i < t->total && nnear < PROBES; i += step)
-        near[nnear++] = i;
-    for (uint64_t i = one + 1; i < one + step && i < t->total && nfar < PROBES / 2; i++)
-        far[nfar++] = i;
-    if (!probe_growth(t, near, nnear, &on_xcd, &average) ||
-        !probe_growth(t, far, nfar, &on_device, &other))
+    double average;
+    if (!probe_xcd(t, one, &average) || !probe_device(t, one))
         return false;
-    if (average > 0) {
-        const double n = fmax(1, fmin((double)t->total, p->cus * t->resident) / p->xcds);
-        t->share.sharers = pow(n, 1 - on_xcd);
-        t->share.first = pow(p->xcds, on_device - 1);
+    if (average > 0)
         t->share.footprint = average * (double)t->total / t->share.sharers;
-    }
+    else
+        t->share.sharers = t->share.first = 1;
     return true;
 }
 

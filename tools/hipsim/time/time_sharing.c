@@ -120,3 +120,51 @@ double time_lines_growth(double together, double sum, unsigned n)
         return 1;
     return fmax(0, fmin(1, log(n * together / sum) / log(n)));
 }
+
+static double common_bytes(const struct time_lines *a, const struct time_lines *b)
+{
+    uint64_t at, n = 0;
+    for (uint64_t i = 0; i < a->size; i++)
+        n += a->slots[i] && find(b, a->slots[i] - 1, &at);
+    return (double)n * SAMPLED * LINE;
+}
+
+/* The largest part of their lines that workgroups `distance` apart have in common. */
+static double overlap(struct time_lines *const *lines, unsigned n, unsigned distance)
+{
+    double most = 0;
+    for (unsigned i = 0; i + distance < n; i++)
+        if (lines[i]->used)
+            most = fmax(most,
+                        common_bytes(lines[i], lines[i + distance]) / time_lines_bytes(lines[i]));
+    return most;
+}
+
+bool time_lines_in_groups(struct time_lines *const *lines, unsigned n)
+{
+    const double shared = 1.0 / 8, few = 1.0 / 32; /* arguments and tables are everybody's */
+    double near = 0, far = 0;
+    for (unsigned d = 1; d < n; d++)
+        if (2 * d < n)
+            near = fmax(near, overlap(lines, n, d));
+        else
+            far = fmax(far, overlap(lines, n, d));
+    return near >= shared && far < few;
+}
+
+double time_lines_group(struct time_lines *const *lines, unsigned n)
+{
+    struct time_lines *const all = time_lines_create();
+    double sum = 0;
+    if (!all)
+        return 1;
+    time_lines_merge(all, lines[0]);
+    const double first = time_lines_bytes(all);
+    for (unsigned i = 1; i < n; i++) {
+        sum += time_lines_bytes(lines[i]);
+        time_lines_merge(all, lines[i]);
+    }
+    const double grown = time_lines_bytes(all) - first;
+    time_lines_destroy(all);
+    return grown > 0 ? fmax(1, sum / grown) : 1;
+}

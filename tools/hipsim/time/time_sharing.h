@@ -25,4 +25,17 @@ void time_lines_merge(struct time_lines *into, const struct time_lines *from);
  */
 double time_lines_growth(double together, double sum, unsigned n);
 
+/*
+ * Do neighbours share lines in groups? lines[i] is what workgroup i of `n` loads. They do where
+ * near ones have lines in common and none have that are n / 2 apart or more.
+ */
+bool time_lines_in_groups(struct time_lines *const *lines, unsigned n);
+
+/*
+ * Returns how many of a group load the same line, where groups are as large as they look: the lines
+ * of `n` workgroups grow by as much with each group. n - 1 steps from one workgroup to the next are
+ * best a multiple of the groups' size, wherever the first of these begins.
+ */
+double time_lines_group(struct time_lines *const *lines, unsigned n);
+
 #endif
