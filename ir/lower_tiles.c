@@ -104,7 +104,7 @@ static const struct tir_op *kept_by(const struct tir_expander *x, struct tir_val
         return op->imm[2] ? op : NULL;
     if (op->opcode == TIR_mma_scaled)
         return op->imm[1] ? op : NULL;
-    if (op->opcode == TIR_stack)
+    if (op->opcode == TIR_stack || op->opcode == TIR_transpose)
         return kept_by(x, op->operands[0], depth + 1);
     if (op->opcode == TIR_for || op->opcode == TIR_if)
         for (int k = 0; k < 2 && op->blocks[k] && !by; k++)

@@ -268,10 +268,49 @@ LLVMValueRef lower_extract(struct lower *l, const struct tir_op *op)
                        lower_count(lower_result_type(l, op)));
 }
 
+/* The vec in accumulation registers that operand i is an element of, in its place, or none. */
+static struct tir_value kept_from(const struct lower *l, const struct tir_op *op, uint32_t i)
+{
+    const struct tir_value none = {0};
+    const struct tir_ref def = l->f->values[op->operands[i].id].def;
+    const struct tir_op *const of = def.id ? tir_op(l->f, def) : NULL;
+    if (!of || of->opcode != TIR_extract || of->imm[0] != i ||
+        lower_count(lower_operand_type(l, op, i)) != 1)
+        return none;
+    const struct tir_value v = of->operands[0];
+    return l->in_agprs[v.id] && tir_typeof(l->f, v).count == op->n_operands ? v : none;
+}
+
+/* Some elements of such a vec are replaced: the others are not copied to vector registers and back.
+ * NULL where it is something else. */
+static LLVMValueRef replace_elements(struct lower *l, const struct tir_op *op)
+{
+    struct tir_value from = {0};
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < op->n_operands; i++) {
+        const struct tir_value v = kept_from(l, op, i);
+        if (from.id && v.id && v.id != from.id)
+            return NULL;
+        kept += v.id != 0;
+        from = v.id ? v : from;
+    }
+    if (!kept || kept == op->n_operands)
+        return NULL;
+    LLVMValueRef v = lower_value(l, from);
+    for (uint32_t i = 0; i < op->n_operands; i++)
+        if (!kept_from(l, op, i).id)
+            v = LLVMBuildInsertElement(
+                l->b, v, lower_element(l, lower_value(l, op->operands[i]), 0), lower_i32(l, i), "");
+    return v;
+}
+
 LLVMValueRef lower_concat(struct lower *l, const struct tir_op *op)
 {
     LLVMValueRef elements[TIR_MAX_VEC];
     unsigned n = 0;
+    LLVMValueRef replaced = replace_elements(l, op);
+    if (replaced)
+        return replaced;
     for (uint32_t i = 0; i < op->n_operands; i++) {
         LLVMValueRef v = lower_value(l, op->operands[i]);
         unsigned count = lower_count(lower_operand_type(l, op, i));
