@@ -5,6 +5,7 @@
  * Where these go is found before the waves meet for the last time, so that only what depends on the
  * sum is left for the end.
  */
+#include "ir/address_map.h"
 #include "templates/decode.h"
 #include "templates/scalar.h"
 
@@ -25,10 +26,17 @@ static struct tir_type transposed(struct decode *d, struct tir_type t)
 }
 
 /* The rows of a tile, columns x anything. */
+static struct decode_rows rows_from(struct decode *d, struct tir_type t, unsigned first)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_layout l = tir_layout_slice(tir_layout_of(b->f, t), 1);
+    const struct tir_value row = tir_row_index(b, tir_tile(b->f, TIR_I32, t.rows, 1, &l));
+    return decode_rows(d, first ? tir_add(b, row, tir_int_like(b, row, first)) : row);
+}
+
 static struct decode_rows rows_of(struct decode *d, struct tir_type t)
 {
-    const struct tir_layout l = tir_layout_slice(tir_layout_of(d->b.f, t), 1);
-    return decode_rows(d, tir_row_index(&d->b, tir_tile(d->b.f, TIR_I32, t.rows, 1, &l)));
+    return rows_from(d, t, 0);
 }
 
 /* i64 bytes of rows and heads in a tensor. */
@@ -91,13 +99,19 @@ static struct decode_tensor either(struct decode *d, struct tir_value first,
 }
 
 /* Rows beyond the last are not written. */
+static struct tir_value place_rows_from(struct decode *d, struct tir_type t, unsigned first,
+                                        const struct decode_tensor *tensor)
+{
+    struct tir_builder *b = &d->b;
+    const struct decode_rows r = rows_from(d, t, first);
+    const struct tir_value at = offset_of(d, &r, tensor);
+    return tir_select(b, r.valid, at, tir_int_like(b, at, -1));
+}
+
 static struct tir_value place_rows(struct decode *d, struct tir_type t,
                                    const struct decode_tensor *tensor)
 {
-    struct tir_builder *b = &d->b;
-    const struct decode_rows r = rows_of(d, t);
-    const struct tir_value at = offset_of(d, &r, tensor);
-    return tir_select(b, r.valid, at, tir_int_like(b, at, -1));
+    return place_rows_from(d, t, 0, tensor);
 }
 
 /* The learnt logit of each column's head; none where the result is not final. */
@@ -288,6 +302,43 @@ static void write_in_parts(struct decode *d, struct tir_value o, struct tir_valu
     }
 }
 
+/* Waves have a part of the latent and all columns: a block of these at a time is divided. */
+static void write_in_blocks(struct decode *d, struct tir_value o, const struct decode_places *p)
+{
+    enum { BLOCKS = 4 };
+    struct tir_builder *b = &d->b;
+    const struct tir_value all = tir_transpose(b, o);
+    const unsigned columns = d->columns / BLOCKS;
+    for (unsigned i = 0; i < BLOCKS; i++) {
+        struct tir_value x = tir_half(b, tir_half(b, all, (int)(i / 2)), (int)(i % 2));
+        const struct tir_layout own = *tir_layout_of(b->f, tir_typeof(b->f, x));
+        const struct tir_layout one = tir_layout_slice(&own, 1);
+        const struct tir_layout vector = tir_layout_of_one_wave(&one);
+        const struct tir_layout map = tir_row_major(columns, 1);
+        const struct tir_value at = att_plus(b, d->divisors, (int)(i * columns * sizeof(float)));
+        const struct tir_value inverse =
+            tir_tile_lds_load(b, at, tir_tile(b->f, TIR_F32, columns, 1, &vector), &map);
+        x = tir_mul(b, x, tir_broadcast(b, inverse, tir_typeof(b->f, x)));
+        const struct tir_layout t = tir_layout_transpose(&own), sorted_t = tir_layout_sort_regs(&t);
+        const struct tir_layout l = tir_layout_transpose(&sorted_t);
+        x = tir_relayout(b, x, &l);
+        const struct tir_value rows = place_rows_from(d, tir_typeof(b->f, x), i * columns, &p->out);
+        if (p->kind == DECODE_RESULT)
+            x = tir_convert_short(b, x, d->dtype);
+        tir_tile_scatter(b, p->out.base, rows, tir_i32(b, 0), x);
+    }
+}
+
+/* Leaves a vector for all waves. */
+static void leave_divisors(struct decode *d, struct tir_value inverse)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_layout map = tir_row_major(1, d->columns);
+    tir_tile_lds_store(b, d->divisors, inverse, &map);
+    tir_wait(b, TIR_LDS_WRITES, 0);
+    tir_barrier(b);
+}
+
 static void write_as(struct decode *d, enum decode_kind kind, struct tir_value o,
                      struct tir_value inverse, struct tir_value lse)
 {
@@ -297,8 +348,11 @@ static void write_as(struct decode *d, enum decode_kind kind, struct tir_value o
         const struct tir_value before = att_times(&d->b, d->first_value, size);
         p.out.base = tir_add(&d->b, p.out.base, tir_zext(&d->b, before, TIR_I64));
     }
-    find_out(d, &p);
-    if (d->own_columns)
+    if (!d->divisors.id)
+        find_out(d, &p);
+    if (d->divisors.id)
+        write_in_blocks(d, o, &p);
+    else if (d->own_columns)
         write_in_parts(d, o, inverse, &p);
     else
         decode_write_out(d, o, &p);
@@ -321,6 +375,8 @@ void decode_write_state(struct decode *d, const struct decode_state *s)
     struct tir_value o = s->o;
     if (!d->own_columns)
         o = sorted(d, tir_mul(b, o, tir_broadcast(b, inverse, d->output)));
+    if (d->divisors.id)
+        leave_divisors(d, inverse);
     struct tir_if whole = tir_begin_if(b, final, false, NULL, 0);
     write_as(d, DECODE_RESULT, o, inverse, lse);
     tir_else(b, &whole, NULL);

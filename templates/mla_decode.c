@@ -23,8 +23,8 @@
  *
  * Waves of gfx950 that have a SIMD to themselves have 32 of 128 columns and all of O^T for them,
  * and exchange nothing: mla_decode_alone.c. For lists of slots they have 32 of 64 and half of the
- * keys: mla_decode_pairs.c. Such waves of gfx942, with 16 bits, turn c in registers:
- * mla_decode_turned.c.
+ * keys: mla_decode_pairs.c. Such waves of gfx942 turn c in registers: mla_decode_turned.c; with
+ * fp8 they have all columns of O and a part of the latent: mla_decode_split.c.
  *
  *     columns  waves  registers of a wave, 4 bytes a lane      LDS (gfx942, gfx950)
  *          16      4  O 32, Q 24 or 72, S 8, block 18 or 36  23 KiB, 76 KiB
@@ -550,7 +550,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
         .grid = {{ARG_WORKGROUPS, 1, (int)mla_sharers(&s)}, {NULL, 1, 1}, {NULL, 1, 1}},
     };
     if (s.turned)
-        mla_turned_schedule(&k->schedule);
+        mla_turned_schedule(&s, &k->schedule);
     else if (s.alone)
         mla_alone_schedule(&s, &k->schedule);
     snprintf(k->tuning, sizeof(k->tuning), "rows=%u kv=%u waves=%u buffers=%u stages=%u%s",

@@ -212,13 +212,13 @@ struct tir_value mla_alone_page(struct mla *s, struct tir_value key);
 
 /* mla_decode_turned.c: the same where c is turned in registers */
 
-bool mla_turned_takes(const struct tir_machine *m, bool fp8);
+bool mla_turned_takes(const struct tir_machine *m);
 /** Returns the matrix instruction of the product with c. */
 int mla_turned_product(const struct mla *s);
 void mla_turned_choose_layouts(struct mla *s);
 void mla_turned_take_lds(struct mla *s);
 void mla_turned_attention(struct mla *s);
-void mla_turned_schedule(struct tir_schedule *s);
+void mla_turned_schedule(const struct mla *s, struct tir_schedule *schedule);
 void mla_turned_visit(struct mla *s, struct att_block block, struct tir_value carried[ATT_N_CARRY]);
 /** Maximum and denominator as O^T has its columns. */
 void mla_turned_share(struct mla *s, struct decode_state *state);

@@ -44,13 +44,14 @@ enum {
 bool mla_alone_takes(const struct att_variant *v, const struct tir_machine *m)
 {
     const bool lists = v->sparse != ATT_SPARSE_NONE;
-    const bool in_one_page = lists || (v->page_size && v->page_size % RUN == 0);
     const bool fp8 = v->kv_dtype == ATT_KV_DTYPE_FP8 && v->q_dtype == ATT_Q_DTYPE_FP8;
+    const int run = fp8 && mla_turned_takes(m) ? 2 * RUN : RUN; /* a whole block there */
+    const bool in_one_page = lists || (v->page_size && v->page_size % run == 0);
     const bool of_q = v->kv_dtype == ATT_KV_DTYPE_SAME && v->q_dtype == ATT_Q_DTYPE_SAME;
     const bool as_stored = (of_q || fp8) && v->kv_layout == ATT_KV_LAYOUT_NHD;
     return v->head_dim_v == LATENT && in_one_page && as_stored && v->mask != ATT_MASK_CUSTOM &&
            !att_scales_scores(v) &&
-           (mla_turned_takes(m, fp8) || (m->has_lds_read_tr && m->to_lds_max_bytes >= 16));
+           (mla_turned_takes(m) || (m->has_lds_read_tr && m->to_lds_max_bytes >= 16));
 }
 
 /* ---- Layouts ---- */

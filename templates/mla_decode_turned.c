@@ -25,21 +25,27 @@
 #include "ir/address_map.h"
 #include "ir/bits.h"
 #include "templates/lds_map.h"
-#include "templates/mla_decode.h"
+#include "templates/mla_decode_turned.h"
 #include "templates/scalar.h"
 
-enum turned_phase { M1, C1, M2, C2, M3, C3, M4, C4 };
-enum turned_stage { T_PAGES, T_COPY, T_ARRIVE, T_SCORES, T_VALUES, T_N_STAGES };
 enum { BEFORE, BEHIND /* groups of copies */ };
-enum { BLOCKS = 3, QUARTERS = 4, CHUNK = 16 /* elements of 16 bits between banks */ };
+enum { BLOCKS = 3, QUARTERS = 4, CHUNK = 16 /* elements between banks */ };
 
 static void at(struct mla *s, enum turned_stage stage, enum turned_phase phase)
 {
-    s->d.b.stage = (uint8_t)stage;
-    s->d.b.phase = (uint8_t)phase;
+    const struct att_place place = mla_turned_place(s, stage, phase);
+    s->d.b.stage = place.stage;
+    s->d.b.phase = place.phase;
 }
 
-bool mla_turned_takes(const struct tir_machine *m, bool fp8) { return !fp8 && !m->has_lds_read_tr; }
+struct att_place mla_turned_place(const struct mla *s, enum turned_stage stage,
+                                  enum turned_phase phase)
+{
+    return mla_weights_fp8(s) ? mla_split_place(s, stage, phase)
+                              : (struct att_place){(uint8_t)stage, (uint8_t)phase};
+}
+
+bool mla_turned_takes(const struct tir_machine *m) { return !m->has_lds_read_tr; }
 
 int mla_turned_product(const struct mla *s)
 {
@@ -66,7 +72,7 @@ static struct tir_layout with_columns(const struct tir_layout *l)
     return tir_layout_permute_rows(l, column);
 }
 
-static void add_panels(struct mla *s)
+void mla_turned_add_panels(struct mla *s)
 {
     const struct tir_mma *const mma = &s->d.m->mma[s->d.qk];
     const struct tir_contraction k = tir_contract_rows(mma, PANEL, 16 / s->kq_bytes);
@@ -85,12 +91,16 @@ void mla_turned_choose_layouts(struct mla *s)
 {
     struct decode *const d = &s->d;
     const struct tir_waves waves = columns_of(s);
+    if (mla_weights_fp8(s)) {
+        mla_split_choose_layouts(s);
+        return;
+    }
     const struct tir_layout scores = tir_mma_result(&d->m->mma[d->qk], d->keys, d->columns, waves);
     const struct tir_layout plain = tir_mma_result(product(s), d->value.width, d->columns, waves);
     const struct tir_layout o = with_columns(&plain);
     const struct tir_layout right = tir_mma_right(product(s), d->columns, &keys_of_lanes, waves);
     const struct tir_layout weights = tir_layout_transpose(&right);
-    add_panels(s);
+    mla_turned_add_panels(s);
     d->scores = tir_tile(d->b.f, TIR_F32, d->keys, d->columns, &scores);
     d->output = tir_tile(d->b.f, TIR_F32, d->value.width, d->columns, &o);
     s->weights = tir_tile(d->b.f, s->p_dtype, d->keys, d->columns, &weights);
@@ -99,10 +109,11 @@ void mla_turned_choose_layouts(struct mla *s)
 /* Rows of the latent are 32 bytes of the banks apart: 16 lanes that read K, 16 bytes each and 16
  * from one lane group to the next, meet every bank once. Two rows of the rotated key are copied at
  * once, so that these exchange chunks instead. */
-static struct tir_layout block_map(unsigned rows, unsigned cols, unsigned width)
+static struct tir_layout block_map(const struct mla *s, unsigned rows, unsigned cols,
+                                   unsigned width)
 {
     if (width == PANEL)
-        return att_lds_swizzled(rows, PANEL, CHUNK, 0, 2);
+        return att_lds_swizzled(rows, PANEL, CHUNK, s->kq_bytes == 1, 2);
     struct tir_layout map = tir_row_major(rows, cols);
     tir_map_pad(&map, cols, width - cols + CHUNK);
     return map;
@@ -115,22 +126,20 @@ void mla_turned_take_lds(struct mla *s)
     s->buffers = BLOCKS;
     for (unsigned i = 0; i < s->n_parts; i++) {
         struct part *const p = &s->part[i];
-        p->lds = block_map(d->keys, p->width, p->width);
+        p->lds = block_map(s, d->keys, p->width, p->width);
         p->before = bytes;
         bytes += (att_lds_bytes(&p->lds, s->kq_bytes) + 31) & ~31u;
     }
     s->part->bytes = bytes;
     s->part->buffer = tir_lds_buffer(&d->b, BLOCKS * bytes, 16);
+    if (mla_weights_fp8(s))
+        mla_split_take_lds(s);
 }
 
 /* ---- A block ---- */
 
-/* A block on its way goes to `place`; the item has `there` of its rows, from `from` on. */
-struct flight {
-    struct tir_value place, from, there;
-};
-
-static struct flight find_rows(struct mla *s, struct tir_value block, struct tir_value page)
+struct turned_flight mla_turned_find_rows(struct mla *s, struct tir_value block,
+                                          struct tir_value page)
 {
     struct tir_builder *const b = &s->d.b;
     const struct att_cache *const c = &s->d.k.c;
@@ -139,24 +148,18 @@ static struct flight find_rows(struct mla *s, struct tir_value block, struct tir
     const struct tir_value row = tir_add(b, tir_mul(b, tir_zext(b, page, TIR_I64), c->page_stride),
                                          tir_mul(b, tir_zext(b, inside, TIR_I64), c->token_stride));
     const struct tir_value left = tir_sub(b, s->d.item.end_key, key);
-    return (struct flight){mla_buffer_of(s, s->part, block), tir_add(b, c->base, row),
-                           tir_min(b, left, tir_i32(b, (int)s->d.keys))};
+    return (struct turned_flight){mla_buffer_of(s, s->part, block), tir_add(b, c->base, row),
+                                  tir_min(b, left, tir_i32(b, (int)s->d.keys))};
 }
 
-/* This is copied together. */
-struct piece_of {
-    const struct part *part;
-    unsigned row, rows, col, cols;
-};
-
-static void copy(struct mla *s, const struct flight *f, struct piece_of c, int group)
+void mla_turned_copy(struct mla *s, const struct turned_flight *f, struct turned_piece c, int group)
 {
     struct tir_builder *const b = &s->d.b;
     const struct part *const p = c.part;
     const struct tir_view v =
         att_view(b, f->from, f->there, s->row_stride, (int)(s->d.k.width * s->kq_bytes),
                  (int)((p->first + c.col) * s->kq_bytes));
-    const struct tir_layout map = block_map(c.rows, c.cols, p->width);
+    const struct tir_layout map = block_map(s, c.rows, c.cols, p->width);
     const unsigned first = tir_lds_address(&p->lds, c.row * p->width + c.col, s->kq_bytes);
     /* The map says which lane copies what. */
     const struct tir_layout any = *tir_layout_of(b->f, s->d.scores);
@@ -176,21 +179,21 @@ static struct tir_value fetch(struct mla *s, struct tir_value block)
     at(s, T_PAGES, C4);
     const struct tir_value page = mla_alone_page(s, mla_first_key(s, block));
     at(s, T_COPY, C1);
-    const struct flight f = find_rows(s, block, page);
+    const struct turned_flight f = mla_turned_find_rows(s, block, page);
     if (s->streams) {
         at(s, T_COPY, C3);
-        copy(s, &f, (struct piece_of){latent, 0, keys, 0, cols}, BEFORE);
+        mla_turned_copy(s, &f, (struct turned_piece){latent, 0, keys, 0, cols}, BEFORE);
         at(s, T_COPY, C4);
-        copy(s, &f, (struct piece_of){latent, 0, keys, cols, cols}, BEHIND);
+        mla_turned_copy(s, &f, (struct turned_piece){latent, 0, keys, cols, cols}, BEHIND);
     } else {
         at(s, T_COPY, C4);
-        copy(s, &f, (struct piece_of){latent, 0, half, 0, width}, BEHIND);
+        mla_turned_copy(s, &f, (struct turned_piece){latent, 0, half, 0, width}, BEHIND);
         at(s, T_ARRIVE, C1);
-        copy(s, &f, (struct piece_of){latent, half, half, 0, width}, BEHIND);
+        mla_turned_copy(s, &f, (struct turned_piece){latent, half, half, 0, width}, BEHIND);
     }
     at(s, T_ARRIVE, C1);
     if (s->n_parts > 1)
-        copy(s, &f, (struct piece_of){rotated, 0, keys, 0, rotated->width}, BEHIND);
+        mla_turned_copy(s, &f, (struct turned_piece){rotated, 0, keys, 0, rotated->width}, BEHIND);
     at(s, T_ARRIVE, M4);
     tir_wait(b, BEHIND, 0);
     tir_barrier(b);
@@ -208,7 +211,7 @@ static struct tir_value read_panel(struct mla *s, struct tir_value place, const 
     return tir_tile_lds_load(b, att_plus(b, place, (int)from), t, &p->lds);
 }
 
-static struct tir_value scores(struct mla *s, struct tir_value place)
+struct tir_value mla_turned_scores(struct mla *s, struct tir_value place)
 {
     struct tir_builder *const b = &s->d.b;
     struct tir_value k[MAX_PANELS];
@@ -295,8 +298,13 @@ void mla_turned_visit(struct mla *s, struct att_block block, struct tir_value ca
     struct tir_builder *const b = &s->d.b;
     const struct att_softmax *const softmax = &s->d.attention.softmax;
     struct tir_value *const l = &carried[ATT_CARRY_L];
+    if (mla_weights_fp8(s)) {
+        mla_split_visit(s, block, carried);
+        return;
+    }
     const struct tir_value place = fetch(s, block.index);
-    const struct tir_value x = att_attention_modify(&s->d.attention, scores(s, place), &block);
+    const struct tir_value x =
+        att_attention_modify(&s->d.attention, mla_turned_scores(s, place), &block);
     const struct att_softmax_step step = follow(s, x, &carried[ATT_CARRY_M]);
     at(s, T_SCORES, C3);
     const struct tir_value exponent = att_softmax_exponent(b, softmax, x, carried[ATT_CARRY_M]);
@@ -313,7 +321,7 @@ void mla_turned_visit(struct mla *s, struct att_block block, struct tir_value ca
 void mla_turned_attention(struct mla *s)
 {
     static const struct att_source source = {.first_key = mla_first_key};
-    s->steps[ATT_STEP_MODIFY] = (struct att_place){T_SCORES, M2};
+    s->steps[ATT_STEP_MODIFY] = mla_turned_place(s, T_SCORES, M2);
     s->d.attention.source = &source;
     /* In the loop it would part what is to stand side by side. */
     s->row_stride = tir_materialize(&s->d.b, tir_convert(&s->d.b, s->d.k.c.token_stride, TIR_I32));
@@ -322,12 +330,20 @@ void mla_turned_attention(struct mla *s)
 /* The vectors of a state as O^T has its columns. */
 void mla_turned_share(struct mla *s, struct decode_state *state)
 {
+    if (mla_weights_fp8(s)) {
+        mla_split_share(s);
+        return;
+    }
     state->m = mla_beside_output(s, state->m);
     state->l = mla_beside_output(s, state->l);
 }
 
-void mla_turned_schedule(struct tir_schedule *s)
+void mla_turned_schedule(const struct mla *m, struct tir_schedule *s)
 {
+    if (mla_weights_fp8(m)) {
+        mla_split_schedule(m, s);
+        return;
+    }
     *s = (struct tir_schedule){.stages = T_N_STAGES,
                                .matrix_phases = 1u << C1 | 1u << C2 | 1u << C3 | 1u << C4,
                                .interleave = 1,

@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * mla_decode: waves that have a SIMD to themselves and weights of fp8, where LDS has 64 KiB
+ * (mla_decode_turned.c has those of 16 bits).
+ *
+ * No instruction there takes a scale for weights, so O has to follow the maximum of a column
+ * wherever that has outgrown what fp8 has room for, and one of 128 columns does in a quarter of the
+ * blocks. So that this is cheap, O is P c and not c^T P^T: a column's elements are a register of
+ * each 16 and not a lane of all, and the rest of O stays where it is. And waves split the latent of
+ * O, so that all of them have a part of what follows: none waits for the others. S^T they split by
+ * columns, and tell each other P and alpha through LDS.
+ *
+ * There is room for three blocks. c of one goes to registers in the round of its scores, and a
+ * barrier a round says that: the block behind it has come then, the place is free, and P is there.
+ *
+ *   stage 0  the page's number                 LATER
+ *   stage 1  where rows are                    C1
+ *   stage 2  copy the block to LDS             C1    it has come  M4    read its first columns  C4
+ *   stage 3  S = K Q                           C1    mask  M2    largest score, read c  C2
+ *            does the maximum follow           M3    P, the rest of c  C3
+ *            P and alpha are there             M4
+ *   stage 4  does O follow                     M2    sum of P, turn c, read P and alpha  C1
+ *            O += P c, by 32 columns and half of the keys    C2, C3, LATER, C4
+ *
+ * Where a block is read once, HBM is what limits the loop: blocks are asked for a round earlier.
+ */
+#include "ir/address_map.h"
+#include "ir/bits.h"
+#include "ir/spread.h"
+#include "templates/mla_decode_turned.h"
+#include "templates/scalar.h"
+
+enum {
+    PARTS = 16 /* of the columns, that registers of O tell apart */,
+    ROWS = 4 /* blocks of the product's rows, which are columns */,
+    PARTS_OF_ROWS = PARTS / ROWS,
+    HALVES = 2 /* of the keys, each of which an instruction takes */,
+    CHUNK = 16 /* bytes of padding behind a row in LDS */,
+    FOLLOWS = 1 /* powers of two by which a maximum has grown that follows with another one */
+};
+enum { GROUP /* of copies */ };
+
+struct att_place mla_split_place(const struct mla *s, enum turned_stage stage,
+                                 enum turned_phase phase)
+{
+    static const uint8_t place[] = {[C1] = 0, [M2] = 1,    [C2] = 2, [M3] = 3,
+                                    [C3] = 4, [LATER] = 5, [M4] = 6, [C4] = 7};
+    const bool earlier = s->streams && stage > T_COPY;
+    return (struct att_place){(uint8_t)(stage + earlier), place[phase]};
+}
+
+static void at(struct mla *s, enum turned_stage stage, enum turned_phase phase)
+{
+    const struct att_place place = mla_split_place(s, stage, phase);
+    s->d.b.stage = place.stage;
+    s->d.b.phase = place.phase;
+}
+
+static const struct tir_mma *product(const struct mla *s) { return &s->d.m->mma[s->d.pv]; }
+
+/* ---- Layouts ---- */
+
+/* Keys of a block as the product with c takes them: what is in a lane's registers of S^T stays. An
+ * instruction has half of them. */
+static const struct tir_contraction keys_of_lanes = {4, 1, {1, 2, 8, 16}, {4}};
+static const struct tir_contraction keys_of_half = {3, 1, {1, 2, 8}, {4}};
+
+/* Columns of the latent: a lane reads 4 neighbours, 32 lanes 128, and each wave has 128. */
+static struct tir_layout with_columns(const struct tir_layout *l)
+{
+    static const uint8_t column[] = {2, 3, 4, 5, 6, 0, 1, 7, 8};
+    return tir_layout_permute_rows(l, column);
+}
+
+static struct tir_waves by_columns(const struct mla *s)
+{
+    return (struct tir_waves){.cols = (uint8_t)s->wave_bits};
+}
+
+/* O^T, whose rows the product has as columns. */
+static struct tir_layout output(const struct mla *s)
+{
+    const unsigned rows = product(s)->m;
+    struct tir_layout o = tir_mma_result(product(s), rows, s->d.value.width, by_columns(s));
+    for (unsigned n = rows; n < s->d.columns; n *= 2)
+        o = tir_layout_stack(&o, n);
+    o = tir_layout_transpose(&o);
+    return with_columns(&o);
+}
+
+/* P of n columns, keys x columns. */
+static struct tir_layout weights(const struct mla *s, unsigned n)
+{
+    const struct tir_layout l = tir_mma_left(product(s), n, &keys_of_lanes, by_columns(s));
+    return tir_layout_transpose(&l);
+}
+
+/* c of half of the keys, keys x latent. */
+static struct tir_layout values(const struct mla *s)
+{
+    const struct tir_layout right =
+        tir_mma_right(product(s), s->d.value.width, &keys_of_half, by_columns(s));
+    const struct tir_layout l = with_columns(&right);
+    return tir_layout_transpose(&l);
+}
+
+void mla_split_choose_layouts(struct mla *s)
+{
+    struct decode *const d = &s->d;
+    d->qk = d->pv; /* 32 keys */
+    const struct tir_layout scores = tir_mma_result(product(s), d->keys, d->columns, by_columns(s));
+    const struct tir_layout o = output(s), all = tir_layout_slice(&o, 0);
+    const struct tir_layout p = weights(s, d->columns), vector = tir_layout_of_one_wave(&all);
+    mla_turned_add_panels(s);
+    d->scores = tir_tile(d->b.f, TIR_F32, d->keys, d->columns, &scores);
+    d->output = tir_tile(d->b.f, TIR_F32, d->value.width, d->columns, &o);
+    s->weights = tir_tile(d->b.f, s->p_dtype, d->keys, d->columns, &p);
+    s->vector = tir_tile(d->b.f, TIR_F32, 1, d->columns, &vector);
+}
+
+void mla_split_take_lds(struct mla *s)
+{
+    s->p_lds = tir_lane_major(tir_layout_of(s->d.b.f, s->weights), 16);
+    s->p_buffer = tir_lds_buffer(&s->d.b, 2 * s->d.keys * s->d.columns, 16);
+}
+
+static struct tir_value weights_at(struct mla *s, struct tir_value block)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_value turn = tir_and(b, block, tir_i32(b, 1));
+    return tir_add(b, s->p_buffer, att_times(b, turn, (int)(s->d.keys * s->d.columns)));
+}
+
+/* A vector of the columns stands in what pads the rows of a block's latent. */
+static struct tir_layout vector_map(const struct mla *s, unsigned columns)
+{
+    struct tir_layout map = tir_row_major(1, columns);
+    tir_map_pad(&map, CHUNK / sizeof(float), s->part->width / sizeof(float));
+    return map;
+}
+
+static struct tir_value vector_at(struct mla *s, struct tir_value place, unsigned first)
+{
+    const unsigned rows = first / (CHUNK / sizeof(float)), width = s->part->width;
+    return att_plus(&s->d.b, place, (int)(width + rows * (width + CHUNK)));
+}
+
+/* ---- A block ---- */
+
+/* Returns the block's place. */
+static struct tir_value fetch(struct mla *s, struct tir_value block)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct part *const latent = s->part, *const rotated = s->part + 1;
+    at(s, T_PAGES, LATER); /* M4 waits for LDS, and so for it as well */
+    const struct tir_value page = mla_alone_page(s, mla_first_key(s, block));
+    at(s, T_COPY, C1);
+    const struct turned_flight f = mla_turned_find_rows(s, block, page);
+    b->stage = T_COPY + 1;
+    mla_turned_copy(s, &f, (struct turned_piece){latent, 0, s->d.keys, 0, latent->width}, GROUP);
+    if (s->n_parts > 1)
+        mla_turned_copy(s, &f, (struct turned_piece){rotated, 0, s->d.keys, 0, rotated->width},
+                        GROUP);
+    at(s, T_ARRIVE, M4);
+    tir_wait(b, GROUP, 0);
+    tir_barrier(b);
+    return f.place;
+}
+
+/* m follows the largest score of a column where that has outgrown it, and l with it; so do other
+ * columns of the wave whose largest has grown. Returns alpha, what O has to be multiplied with.
+ * Before the first key there is nothing of it. */
+static struct tir_value follow(struct mla *s, struct tir_value x,
+                               struct tir_value carried[ATT_N_CARRY])
+{
+    enum { M, L, ALPHA, N };
+    struct tir_builder *const b = &s->d.b;
+    const struct att_softmax *const softmax = &s->softmax;
+    const struct tir_value m = carried[ATT_CARRY_M], l = carried[ATT_CARRY_L];
+    const struct tir_value one = tir_splat(b, tir_f32(b, 1.0f), softmax->vector);
+    const struct tir_type t[] = {softmax->vector, tir_typeof(b->f, l), softmax->vector};
+    at(s, T_SCORES, C2);
+    const struct tir_value grown = att_softmax_grown(b, softmax, x, m);
+    at(s, T_SCORES, M3);
+    struct tir_if branch = tir_begin_if(b, grown, true, t, N);
+    const struct tir_value top = att_softmax_next(b, softmax, x, m);
+    const struct tir_value far = tir_cmp_gt(b, tir_sub(b, top, m), tir_float_like(b, m, FOLLOWS));
+    const struct tir_value next = tir_select(b, far, top, m);
+    const struct tir_value some = tir_cmp_gt(b, m, att_softmax_lowest(b, softmax));
+    const struct tir_value alpha = tir_select(b, some, tir_exp2(b, tir_sub(b, m, next)), one);
+    const struct tir_value scaled = tir_mul(b, l, tir_broadcast(b, alpha, t[L]));
+    tir_else(b, &branch, (struct tir_value[]){next, scaled, alpha});
+    struct tir_value both[] = {m, l, one};
+    tir_end_if(b, &branch, both);
+    carried[ATT_CARRY_M] = tir_named(b, "m", both[M]);
+    carried[ATT_CARRY_L] = both[L];
+    return both[ALPHA];
+}
+
+/* P and alpha of the wave's columns go to all. l is summed beside the next products. */
+static void tell(struct mla *s, struct tir_value place, struct tir_value block, struct tir_value p,
+                 struct tir_value alpha, struct tir_value *l)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_layout map = vector_map(s, s->d.columns);
+    const struct tir_value used = tir_convert_in_range(b, p, TIR_FP8);
+    tir_tile_lds_store(b, weights_at(s, block), used, &s->p_lds);
+    tir_tile_lds_store(b, vector_at(s, place, 0), alpha, &map);
+    at(s, T_SCORES, M4);
+    tir_wait(b, TIR_LDS_WRITES, 0);
+    at(s, T_SCORES, C4);
+    tir_wait(b, TIR_LDS_WRITES, 0); /* and what is read: the next block's first columns */
+    at(s, T_VALUES, C1);
+    *l = tir_named(b, "l", tir_add(b, *l, tir_col_fold_sum(b, tir_convert(b, used, TIR_F32))));
+}
+
+/* ---- O follows ---- */
+
+/* alpha of all columns, two of them a lane. */
+static struct tir_value load_alpha(struct mla *s, struct tir_value place)
+{
+    struct tir_builder *const b = &s->d.b;
+    struct tir_spread spread = tir_spread(s->d.m, 1);
+    tir_spread_cols(&spread, TIR_LANES, TIR_WAVE_BITS);
+    tir_spread_cols(&spread, TIR_REGS, tir_bits(s->d.columns) - TIR_WAVE_BITS);
+    const struct tir_layout l = tir_spread_layout(&spread), map = vector_map(s, s->d.columns);
+    const struct tir_type t = tir_tile(b->f, TIR_F32, 1, s->d.columns, &l);
+    return tir_tile_lds_load(b, vector_at(s, place, 0), t, &map);
+}
+
+/* A part of it as O has its columns, columns x 1. */
+static struct tir_value load_part(struct mla *s, struct tir_value place, unsigned i)
+{
+    struct tir_builder *const b = &s->d.b;
+    const unsigned columns = s->d.columns / PARTS;
+    struct tir_layout l = tir_layout_transpose(tir_layout_of(b->f, s->vector));
+    for (unsigned n = PARTS; n > 1; n /= 2)
+        l = tir_layout_half(&l);
+    l = tir_layout_transpose(&l);
+    const struct tir_layout map = vector_map(s, columns);
+    const struct tir_type t = tir_tile(b->f, TIR_F32, 1, columns, &l);
+    return tir_transpose(b, tir_tile_lds_load(b, vector_at(s, place, i * columns), t, &map));
+}
+
+static struct tir_value is_not_one(struct tir_builder *b, struct tir_value alpha)
+{
+    return tir_cmp_ne(b, alpha, tir_float_like(b, alpha, 1.0f));
+}
+
+/* Does O of some of 32 columns follow? */
+static struct tir_value some_follow(struct mla *s, struct tir_value alpha, unsigned rows)
+{
+    struct tir_builder *const b = &s->d.b;
+    const unsigned half = ROWS / 2, columns = s->d.columns / ROWS;
+    const struct tir_value own = tir_half(b, tir_transpose(b, alpha), (int)(rows / half));
+    struct tir_type t = tir_typeof(b->f, own);
+    t.dtype = TIR_I32;
+    const struct tir_value column = tir_row_index(b, t);
+    const struct tir_value limit = tir_int_like(b, column, columns);
+    const struct tir_value here =
+        rows % half ? tir_cmp_ge(b, column, limit) : tir_cmp_lt(b, column, limit);
+    return tir_any(b, tir_and(b, here, is_not_one(b, own)));
+}
+
+static struct tir_value take_part(struct tir_builder *b, struct tir_value a, unsigned i,
+                                  unsigned parts)
+{
+    for (unsigned n = parts; n > 1; n /= 2)
+        a = tir_half(b, a, i / (n / 2) % 2);
+    return a;
+}
+
+/* x with part i of `parts` times its factors. */
+static struct tir_value scale_part(struct tir_builder *b, struct tir_value x, struct tir_value by,
+                                   unsigned i, unsigned parts)
+{
+    if (parts == 1)
+        return tir_mul(b, x, tir_broadcast(b, by, tir_typeof(b->f, x)));
+    struct tir_value half[] = {tir_half(b, x, 0), tir_half(b, x, 1)};
+    const unsigned which = i / (parts / 2);
+    half[which] = scale_part(b, half[which], by, i % (parts / 2), parts / 2);
+    return tir_stack(b, half[0], half[1]);
+}
+
+static struct tir_value scale_columns(struct mla *s, struct tir_value o, struct tir_value by,
+                                      unsigned i)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_value x = tir_transpose(b, o);
+    const struct tir_layout *const own = tir_layout_of(b->f, tir_typeof(b->f, x));
+    const struct tir_layout l = tir_layout_regs_first(own, TIR_RC(0, s->d.value.width - 1));
+    const struct tir_value scaled = scale_part(b, tir_relayout(b, x, &l), by, i, PARTS);
+    return tir_transpose(b, tir_relayout(b, scaled, own));
+}
+
+/* O of 32 columns, by parts. */
+static struct tir_value rescale_rows(struct mla *s, struct tir_value place, unsigned rows,
+                                     struct tir_value o)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_type t = tir_typeof(b->f, o);
+    struct tir_value part[PARTS_OF_ROWS];
+    for (unsigned i = 0; i < PARTS_OF_ROWS; i++)
+        part[i] = load_part(s, place, rows * PARTS_OF_ROWS + i);
+    for (unsigned i = 0; i < PARTS_OF_ROWS; i++) {
+        struct tir_if one = tir_begin_if(b, tir_any(b, is_not_one(b, part[i])), false, &t, 1);
+        const struct tir_value scaled = scale_columns(s, o, part[i], rows * PARTS_OF_ROWS + i);
+        tir_else(b, &one, &scaled);
+        tir_end_if(b, &one, &o);
+    }
+    return o;
+}
+
+static struct tir_value rescale(struct mla *s, struct tir_value place, struct tir_value o)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_type t = tir_typeof(b->f, o);
+    at(s, T_VALUES, C1);
+    const struct tir_value alpha = load_alpha(s, place);
+    struct tir_value followed = o;
+    at(s, T_VALUES, M2);
+    struct tir_if branch = tir_begin_if(b, tir_any(b, is_not_one(b, alpha)), true, &t, 1);
+    for (unsigned i = 0; i < ROWS; i++) {
+        struct tir_if some = tir_begin_if(b, some_follow(s, alpha, i), false, &t, 1);
+        const struct tir_value scaled = rescale_rows(s, place, i, followed);
+        tir_else(b, &some, &scaled);
+        tir_end_if(b, &some, &followed);
+    }
+    tir_else(b, &branch, &followed);
+    tir_end_if(b, &branch, &o);
+    return o;
+}
+
+/* ---- The product with c ---- */
+
+static struct tir_value load_values(struct mla *s, struct tir_value place, unsigned half)
+{
+    struct tir_builder *const b = &s->d.b;
+    const unsigned keys = s->d.keys / HALVES, width = s->part->width;
+    const struct tir_layout l = values(s), along = tir_layout_regs_first(&l, TIR_RC(0, 3));
+    const struct tir_type t = tir_tile(b->f, s->kq_dtype, keys, width, &along);
+    struct tir_layout map = tir_row_major(keys, width);
+    tir_map_pad(&map, width, CHUNK);
+    at(s, T_SCORES, half ? C3 : C2);
+    const struct tir_value from = att_plus(b, place, (int)(half * keys * (width + CHUNK)));
+    const struct tir_value c = tir_tile_lds_load(b, from, t, &map);
+    at(s, T_VALUES, C1);
+    return tir_relayout(b, c, &l);
+}
+
+static struct tir_value multiply(struct mla *s, struct tir_value place, struct tir_value block,
+                                 struct tir_value o)
+{
+    static const struct {
+        uint8_t read, product[HALVES];
+    } phase[ROWS] = {{C1, {C2, C2}}, {C1, {C3, C3}}, {C2, {C3, C3}}, {C3, {LATER, C4}}};
+    struct tir_builder *const b = &s->d.b;
+    const unsigned columns = s->d.columns / ROWS, bytes = columns * s->d.keys;
+    const struct tir_layout l = weights(s, columns), map = tir_lane_major(&l, 16);
+    const struct tir_type t = tir_tile(b->f, s->p_dtype, s->d.keys, columns, &l);
+    const struct tir_value c[] = {load_values(s, place, 0), load_values(s, place, 1)};
+    struct tir_value part[ROWS];
+    for (unsigned i = 0; i < ROWS; i++) {
+        at(s, T_VALUES, (enum turned_phase)phase[i].read);
+        const struct tir_value from = att_plus(b, weights_at(s, block), (int)(i * bytes));
+        const struct tir_value p = tir_tile_lds_load(b, from, t, &map);
+        at(s, T_VALUES, C2);
+        part[i] = take_part(b, tir_transpose(b, o), i, ROWS);
+        for (unsigned half = 0; half < HALVES; half++) {
+            at(s, T_VALUES, (enum turned_phase)phase[i].product[half]);
+            const struct tir_value own = tir_transpose(b, tir_half(b, p, (int)half));
+            part[i] = tir_mma_in_agprs(b, s->d.pv, own, c[half], part[i]);
+        }
+    }
+    const struct tir_value low = tir_stack(b, part[0], part[1]);
+    const struct tir_value all = tir_stack(b, low, tir_stack(b, part[2], part[3]));
+    return tir_named(b, "o", tir_transpose(b, all));
+}
+
+void mla_split_visit(struct mla *s, struct att_block block, struct tir_value carried[ATT_N_CARRY])
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_value place = fetch(s, block.index);
+    const struct tir_value x =
+        att_attention_modify(&s->d.attention, mla_turned_scores(s, place), &block);
+    const struct tir_value alpha = follow(s, x, carried);
+    at(s, T_SCORES, C3);
+    const struct tir_value exponent = att_softmax_exponent(b, &s->softmax, x, carried[ATT_CARRY_M]);
+    const struct tir_value p = tir_named(b, "p", tir_exp2(b, exponent));
+    tell(s, place, block.index, p, alpha, &carried[ATT_CARRY_L]);
+    struct tir_value *const o = &carried[ATT_CARRY_O];
+    *o = multiply(s, place, block.index, rescale(s, place, *o));
+}
+
+/* P is read by then. */
+void mla_split_share(struct mla *s) { s->d.divisors = s->p_buffer; }
+
+void mla_split_schedule(const struct mla *s, struct tir_schedule *schedule)
+{
+    *schedule =
+        (struct tir_schedule){.stages = (uint8_t)(T_N_STAGES + s->streams),
+                              .matrix_phases = 1u << 0 | 1u << 2 | 1u << 4 | 1u << 5 | 1u << 7,
+                              .interleave = 1,
+                              .ping_pong = 1,
+                              .read_ahead = 8,
+                              .alone = 1,
+                              .bare_last = 1,
+                              .turn_ahead = 3,
+                              .late_ahead = 3,
+                              .holds = 1};
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * This file declares what waves alone of gfx942 share, whose weights are of 16 bits
+ * (mla_decode_turned.c) or of fp8 (mla_decode_split.c).
+ */
+#ifndef TEMPLATES_MLA_DECODE_TURNED_H
+#define TEMPLATES_MLA_DECODE_TURNED_H
+
+#include "templates/mla_decode.h"
+
+enum turned_phase { M1, C1, M2, C2, M3, C3, M4, C4, LATER /* of fp8, between C3 and M4 */ };
+enum turned_stage { T_PAGES, T_COPY, T_ARRIVE, T_SCORES, T_VALUES, T_N_STAGES };
+
+/* A block on its way goes to `place`; the item has `there` of its rows, from `from` on. */
+struct turned_flight {
+    struct tir_value place, from, there;
+};
+
+/* This is copied together. */
+struct turned_piece {
+    const struct part *part;
+    unsigned row, rows, col, cols;
+};
+
+/* mla_decode_turned.c */
+
+struct att_place mla_turned_place(const struct mla *s, enum turned_stage stage,
+                                  enum turned_phase phase);
+void mla_turned_add_panels(struct mla *s);
+struct turned_flight mla_turned_find_rows(struct mla *s, struct tir_value block,
+                                          struct tir_value page);
+void mla_turned_copy(struct mla *s, const struct turned_flight *f, struct turned_piece c,
+                     int group);
+/** S^T of the block at that place. */
+struct tir_value mla_turned_scores(struct mla *s, struct tir_value place);
+
+/* mla_decode_split.c */
+
+/** Returns the stage and phase in which fp8 has these. */
+struct att_place mla_split_place(const struct mla *s, enum turned_stage stage,
+                                 enum turned_phase phase);
+void mla_split_schedule(const struct mla *s, struct tir_schedule *schedule);
+
+/** These are for fp8 what mla_turned_choose_layouts() and so on are for 16 bits. */
+void mla_split_choose_layouts(struct mla *s);
+/** Allocates LDS behind the blocks. */
+void mla_split_take_lds(struct mla *s);
+void mla_split_visit(struct mla *s, struct att_block block, struct tir_value carried[ATT_N_CARRY]);
+/** Sets where waves exchange a vector at the end of an item. */
+void mla_split_share(struct mla *s);
+
+#endif
