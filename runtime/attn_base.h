@@ -166,7 +166,7 @@ struct attn_device_info {
     const char *hip_library; /**< the name under which HIP was found */
     int hip_version;         /**< hipRuntimeGetVersion() */
     int ordinal;
-    int32_t compute_units; /**< what attn_decode_plan_shape.lists is a multiple of */
+    int32_t compute_units; /**< workgroups of a plan's lists are a multiple of them */
 };
 
 /** Strings live as long as the device. */

@@ -59,15 +59,30 @@ static int find_nearest(const struct attn_op *op, const struct wanted *w,
     return ATTN_OK;
 }
 
-/* Chooses the split without any tuning. */
+/* Returns how many workgroups walk a list together: the grid multiplies lists with it. */
+static int32_t workgroups_of_list(const struct attn_op *op)
+{
+    uint32_t most = 1;
+    for (uint32_t i = 0; i < op->kernel_count; i++) {
+        const struct attn_kernel *kernel = &op->kernels[i];
+        for (uint32_t f = 0; f < kernel->factor_count[0]; f++)
+            if (kernel->factors[0][f].value == ATTN_ARG_COUNT &&
+                kernel->factors[0][f].number > most)
+                most = kernel->factors[0][f].number;
+    }
+    return (int32_t)most;
+}
+
+/* Chooses the split without any tuning: a workgroup for each compute unit. */
 static int choose_usual(const struct attn_op *op, const struct wanted *w,
                         struct attn_decode_split *split)
 {
     struct attn_device_info info = {.size = sizeof(info)};
     int r = attn_device_describe(op->device, &info);
+    const int32_t lists = info.compute_units / workgroups_of_list(op);
     *split = (struct attn_decode_split){
         .size = sizeof(*split),
-        .lists = info.compute_units > w->kv_heads ? info.compute_units : w->kv_heads,
+        .lists = lists > w->kv_heads ? lists : w->kv_heads,
         .one_launch = is_mla(op) ? op->desc.mla_decode.one_launch : op->desc.decode.one_launch,
     };
     return r;

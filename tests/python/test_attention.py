@@ -117,6 +117,13 @@ class TunedSplit(unittest.TestCase):
         self.assertEqual(_split.split_of(session, op, 16, 4, 2, 1024).lists, 128)
         self.assertEqual(_split.split_of(session, op, 128, 4, 1, 1024).lists, 0)
 
+    def test_aiter_counts_workgroups_of_a_list(self):
+        batches = (1, 64, 128, 192, 255, 256)
+        self.assertEqual([_split.usual_lists(256, 256, n, 1, None) for n in batches], [256] * 5 + [0])
+        self.assertEqual([_split.usual_lists(256, 128, n, 1, None) for n in batches], [128, 128, 0, 128, 128, 0])
+        self.assertEqual([_split.usual_lists(256, 128, n, 1, 2) for n in batches], [2, 128, 0, 128, 128, 0])
+        self.assertEqual(_split.usual_lists(304, 304, 16, 4, 3), 192)
+
     def test_aiter_has_tickets_for_each_capture(self):
         aiter.use(device=self.device)
         session, q, stream, second = _common._devices[0], np.zeros(1), self.device.stream(), self.device.stream()

@@ -34,13 +34,19 @@ static struct attn_decode_desc describe(int32_t heads, int32_t kv_heads, int32_t
     };
 }
 
-static struct bench_op open_op(const struct attn_decode_desc *desc)
+static struct bench_op open_pack(void)
 {
     struct bench_op b;
     fake_reset();
     const struct attn_device_options o = fake_options();
     assert_int_equal(attn_pack_open(pack_path, &b.pack), ATTN_OK);
     assert_int_equal(attn_device_open(&b.pack, 1, &o, &b.device), ATTN_OK);
+    return b;
+}
+
+static struct bench_op open_op(const struct attn_decode_desc *desc)
+{
+    struct bench_op b = open_pack();
     if (attn_decode_lookup(b.device, desc, &b.op))
         fail_msg("%s", attn_last_error());
     return b;
@@ -136,6 +142,27 @@ static void without_tuning_it_is_a_list_for_each_unit(void **state)
     close_op(&b);
 }
 
+static void lists_that_workgroups_share_are_fewer(void **state)
+{
+    (void)state;
+    const struct attn_mla_decode_desc desc = {
+        .size = sizeof(desc),
+        .dtype = ATTN_BF16,
+        .head_dim = 576,
+        .head_dim_v = 512,
+        .heads = 128,
+        .q_len = 4,
+        .mask = ATTN_MASK_CAUSAL,
+        .cache = {.page_size = 64},
+    };
+    struct bench_op b = open_pack();
+    assert_int_equal(attn_mla_decode_lookup(b.device, &desc, &b.op), ATTN_OK);
+    const struct attn_decode_split s = choose(b.op, 4, 4096);
+    assert_false(s.tuned);
+    assert_int_equal(s.lists, 304 / 4);
+    close_op(&b);
+}
+
 static void bad_calls_are_refused(void **state)
 {
     (void)state;
@@ -163,6 +190,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(heads_count),
         cmocka_unit_test(what_a_split_takes_is_there),
         cmocka_unit_test(without_tuning_it_is_a_list_for_each_unit),
+        cmocka_unit_test(lists_that_workgroups_share_are_fewer),
         cmocka_unit_test(bad_calls_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,12 +8,13 @@ from attn.attention import Split, choose_split, plan_sizes
 WHOLE = Split(0)  # each sequence and kv head is one workgroup
 
 
-def usual_lists(units, batch, kv_heads, most):
-    """Lists without tuning: 0 where a batch has a workgroup for each unit."""
+def usual_lists(units, lists, batch, kv_heads, most):
+    """Lists without tuning, of which a kernel wants `lists`: 0 where a batch has a workgroup for each
+    unit, or as many sequences as lists."""
     if batch * kv_heads >= units:
         return 0
-    parts = min(units // kv_heads, batch * most if most else units)
-    return parts * kv_heads if parts > batch else 0
+    parts = min(lists // kv_heads, batch * most if most else lists)
+    return parts * kv_heads if parts != batch else 0
 
 
 def split_of(s, op, batch, kv_heads, most, longest):
@@ -27,7 +28,7 @@ def split_of(s, op, batch, kv_heads, most, longest):
     if split is None:
         split = choose_split(op, batch, longest)
         if not split.tuned:
-            split = Split(usual_lists(s.device.compute_units, batch, kv_heads, most))
+            split = Split(usual_lists(s.device.compute_units, split.lists, batch, kv_heads, most))
         elif most:
             split.lists = min(split.lists, batch * most * kv_heads)
         s.splits[key] = split
