@@ -22,15 +22,16 @@
  * Elsewhere waves that would have the same keys and columns all compute all of it.
  *
  * Waves of gfx950 that have a SIMD to themselves have 32 of 128 columns and all of O^T for them,
- * and exchange nothing: mla_decode_alone.c. For lists of slots they have 32 of 64 and half of the
- * keys: mla_decode_pairs.c. Such waves of gfx942 turn c in registers: mla_decode_turned.c; with
- * fp8 they have all columns of O and a part of the latent: mla_decode_split.c.
+ * and exchange nothing: mla_decode_alone.c. With 16 bits, and for lists of slots, they have 32 of
+ * 64 and half of the keys, and two workgroups walk a list: mla_decode_pairs.c. Such waves of gfx942
+ * turn c in registers: mla_decode_turned.c; with fp8 they have all columns of O and a part of the
+ * latent: mla_decode_split.c.
  *
  *     columns  waves  registers of a wave, 4 bytes a lane      LDS (gfx942, gfx950)
  *          16      4  O 32, Q 24 or 72, S 8, block 18 or 36  23 KiB, 76 KiB
  *          32      8  O 32, Q 18 or 72, S 8, block on its way 18    47 KiB, 118 KiB
  *          64      8  O 64, Q 36 or 72, S 8, block on its way 18    48 KiB, 122 KiB
- *          64      4  O 256, Q 144, S 8 or 32             155 KiB of gfx950, for lists
+ *          64      4  O 256, Q 144, S 8 or 32             155 KiB of gfx950
  *         128      4  O 256, Q 144, S 8 or 16                    55 KiB, 146 KiB
  *         128      8  O 128, Q 72 or 24, S 4 or 8, block 9 or 18     43 KiB, 143 KiB
  *
@@ -97,7 +98,7 @@ enum { MAX_ROWS = 1024 };
  * registers have no room for them; blocks of keys there at most, 0 for as many as have room; 1:
  * waves are alone, 2: in pairs. */
 enum { LDS_KIB, Q_IN_LDS, BUFFERS, ALONE };
-enum { IN_PAIRS = 2 };
+enum { SINGLE = 1, IN_PAIRS };
 
 /* `rows` are columns at once. The first row with enough of them is taken, else the last. */
 static const struct att_tile tiles[] = {
@@ -135,8 +136,8 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
     const int keys = t->own[LDS_KIB] > 64 ? 32 : 16;
     if (t->own[ALONE] && (t->keys != keys || t->own[BUFFERS] || t->own[Q_IN_LDS]))
         return att_reject(why, ATT_TILE, "has %d keys, all blocks that fit and no Q in LDS", keys);
-    if (t->own[ALONE] && (t->own[ALONE] == IN_PAIRS) != (v->sparse != ATT_SPARSE_NONE))
-        return att_reject(why, ATT_TILE, "has waves in pairs for lists, and else none");
+    if (t->own[ALONE] == SINGLE && v->sparse != ATT_SPARSE_NONE)
+        return att_reject(why, ATT_TILE, "has no rows of lists: waves in pairs have");
     if (t->own[ALONE] == IN_PAIRS)
         return mla_pairs_take(v) ||
                att_reject(why, ATT_TILE, "is for 65 to 128 rows in one launch's passes");
@@ -144,6 +145,28 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
         return att_reject(why, ATT_TILE, "has %d columns, fewer than gqa times q_len, %d", t->rows,
                           rows);
     return true;
+}
+
+/* Two workgroups walk a list where waves are in pairs. Lists for more than half of the compute
+ * units have one each, since workgroups that share a list would begin twice as often. Lists of
+ * slots have no such kernel. */
+static bool second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
+                   struct att_second *second)
+{
+    struct att_tile first;
+    struct att_why why;
+    if (n || !att_find_tile(v, m, &first, NULL) || first.own[ALONE] != IN_PAIRS)
+        return false;
+    for (unsigned i = 0; i < sizeof(tiles) / sizeof(tiles[0]); i++) {
+        if (tiles[i].own[ALONE] != SINGLE || !fits(v, &tiles[i], m, &why))
+            continue;
+        *second = (struct att_second){
+            .tile = i + 1,
+            .calls = {.rows = {{ARG_WORKGROUPS, (int)m->cus / 2 + 1, INT32_MAX}}, .count = 1},
+        };
+        return true;
+    }
+    return false;
 }
 
 /* Adapts the tile to the type of keys. In fp8 a block and Q take half of the room, so keys are
@@ -565,6 +588,7 @@ const struct att_template att_template_mla_decode = {
     ATT_TILES(tiles, knobs),
     .own = {"lds_kib", "q_in_lds", "buffers", "alone"},
     .fits = fits,
+    .second = second,
     .check = check,
     .build = build,
 };

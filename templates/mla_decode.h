@@ -239,6 +239,8 @@ struct tir_value mla_beside_output(struct mla *s, struct tir_value v);
 bool mla_pairs_take(const struct att_variant *v);
 /** Asks for Q, in front of the loop over keys. */
 void mla_pairs_load_q(struct mla *s);
+/** Asks for the page numbers of a block's keys, a lane for each: keys x 1. */
+struct tir_value mla_pairs_pages(struct mla *s, struct tir_value block);
 /** Appends one block of keys, in program order. */
 void mla_pairs_visit(struct mla *s, struct att_block block, struct tir_value carried[ATT_N_CARRY]);
 /** The states of two waves become one: each has half of its O then, which d.output and

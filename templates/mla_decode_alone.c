@@ -173,6 +173,8 @@ void mla_alone_take_lds(struct mla *s)
     }
     if (d->v->sparse != ATT_SPARSE_NONE)
         mla_gather_take_lds(s);
+    else if (s->pairs) /* two vectors: mla_pairs_join() */
+        s->unread = tir_lds_buffer(&d->b, 2 * d->columns * (unsigned)sizeof(float), 16);
 }
 
 /* ---- A block ---- */
@@ -229,18 +231,20 @@ static struct tir_view rows_of(struct mla *s, struct tir_value key, struct tir_v
                                         tir_mul(b, tir_zext(b, inside, TIR_I64), c->token_stride));
     const struct tir_value most = tir_i32(b, (int)run_of(s));
     const struct tir_value there = tir_min(b, tir_sub(b, s->d.item.end_key, key), most);
-    return att_view(b, tir_add(b, c->base, at), there, tir_materialize(b, stride),
+    /* A pair holds its multiples all through the loop. */
+    return att_view(b, tir_add(b, c->base, at), there,
+                    s->pairs ? stride : tir_materialize(b, stride),
                     (int)(s->d.k.width * s->kq_bytes), 0);
 }
 
-static void copy_run(struct mla *s, struct tir_value block, unsigned run, struct tir_value page)
+/* Copies a run of a block, of which `rows` has as many as there are. */
+static void copy_run(struct mla *s, struct tir_value block, unsigned run, struct tir_view rows)
 {
     struct tir_builder *const b = &s->d.b;
     const unsigned keys = run_of(s);
-    const struct tir_view rows = rows_of(s, key_of_run(s, block, run), page);
     /* The map says which lane copies what. */
     const struct tir_layout any =
-        tir_mma_left(product(s), s->d.keys, &s->panel->k, mla_alone_waves(s));
+        tir_mma_left(&s->d.m->mma[s->panel->product], s->d.keys, &s->panel->k, mla_alone_waves(s));
     for (unsigned i = 0; i < s->n_parts; i++) {
         const struct part *const p = &s->part[i];
         const struct tir_view v = {rows.rsrc, rows.row_stride,
@@ -255,6 +259,38 @@ static void copy_run(struct mla *s, struct tir_value block, unsigned run, struct
     }
 }
 
+static void copy_block(struct mla *s, struct tir_value block)
+{
+    struct tir_value page[MOST_KEYS / RUN];
+    const unsigned runs = s->d.keys / run_of(s);
+    mla_alone_at(s, A_PAGES, M2);
+    for (unsigned i = 0; i < runs; i++)
+        page[i] = mla_alone_page(s, key_of_run(s, block, i));
+    mla_alone_at(s, A_COPY, BEGIN);
+    for (unsigned i = 0; i < runs; i++)
+        copy_run(s, block, i, rows_of(s, key_of_run(s, block, i), page[i]));
+}
+
+/* A pair's round is short: a block's rows are found beside an earlier product. Pages come to lanes,
+ * since while scalars are loaded whoever waits for anything of LDS waits for all of it. They are
+ * asked for in front of the next copies, since vmcnt counts in order. */
+static void copy_pair_block(struct mla *s, struct tir_value block)
+{
+    struct tir_builder *const b = &s->d.b;
+    struct tir_view rows[MOST_KEYS / RUN];
+    const unsigned runs = s->d.keys / run_of(s);
+    mla_alone_at(s, A_PAGES, M1);
+    const struct tir_value pages = mla_pairs_pages(s, block);
+    mla_alone_at(s, A_FIND, C2);
+    for (unsigned i = 0; i < runs; i++) {
+        const struct tir_value lane = tir_i32(b, (int)(i * run_of(s)));
+        rows[i] = rows_of(s, key_of_run(s, block, i), tir_lane_read(b, pages, lane));
+    }
+    mla_alone_at(s, A_COPY, BEGIN);
+    for (unsigned i = 0; i < runs; i++)
+        copy_run(s, block, i, rows[i]);
+}
+
 static void fetch_keys(void *family, struct att_block *block)
 {
     struct mla *const s = family;
@@ -262,15 +298,11 @@ static void fetch_keys(void *family, struct att_block *block)
         mla_gather_fetch(s, block);
         return;
     }
-    const unsigned runs = s->d.keys / run_of(s);
-    struct tir_value page[MOST_KEYS / RUN];
-    mla_alone_at(s, A_PAGES, M2);
-    for (unsigned i = 0; i < runs; i++)
-        page[i] = mla_alone_page(s, key_of_run(s, block->index, i));
-    mla_alone_at(s, A_COPY, BEGIN);
-    for (unsigned i = 0; i < runs; i++)
-        copy_run(s, block->index, i, page[i]);
-    mla_alone_at(s, A_WAIT, M2);
+    if (s->pairs)
+        copy_pair_block(s, block->index);
+    else
+        copy_block(s, block->index);
+    mla_alone_arrival(s);
     tir_wait(&s->d.b, GROUP, 0);
     tir_barrier(&s->d.b);
 }
@@ -295,7 +327,7 @@ struct tir_value mla_alone_scores(void *family, const struct att_block *block)
     struct tir_builder *const b = &s->d.b;
     struct tir_value k[MAX_PANELS];
     for (unsigned i = 0; i < s->n_panels; i++) {
-        const bool early = !i && !s->serial;
+        const bool early = !i && !s->pairs;
         mla_alone_at(s, early ? A_WAIT : A_SCORES, early ? C2 : C1);
         k[i] = read_panel(s, block->index, &s->panel[i]);
     }

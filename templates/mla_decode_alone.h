@@ -12,19 +12,25 @@ enum alone_phase { M1, BEGIN, C1, M2, C2 };
 enum alone_stage { A_PAGES, A_FIND, A_COPY, A_WAIT, A_SCORES, A_VALUES, A_N_STAGES };
 enum { GROUP = 0, ENTRIES, QUERIES /* of copies to LDS */, LATENT = 512 };
 
-/** The number of a stage in this kernel's loop: only lists have A_FIND, and where a round's block
+/** The number of a stage in this kernel's loop: only pairs have A_FIND, and where a round's block
  * is all that LDS has beside the next one, it arrives, is scored and multiplied in one. */
 static inline uint8_t mla_alone_stage(const struct mla *s, enum alone_stage stage)
 {
     if (s->serial && stage > A_WAIT)
         return stage == A_N_STAGES ? A_WAIT + 1 : A_WAIT;
-    return (uint8_t)(stage - (stage > A_FIND && s->d.v->sparse == ATT_SPARSE_NONE));
+    return (uint8_t)(stage - (stage > A_FIND && !s->pairs));
 }
 
 static inline void mla_alone_at(struct mla *s, enum alone_stage stage, enum alone_phase phase)
 {
     s->d.b.stage = mla_alone_stage(s, stage);
     s->d.b.phase = (uint8_t)phase;
+}
+
+/** Sets where a block has arrived: a pair waits for it where its scores begin. */
+static inline void mla_alone_arrival(struct mla *s)
+{
+    mla_alone_at(s, s->pairs ? A_SCORES : A_WAIT, s->pairs ? M1 : M2);
 }
 
 /** Returns which half of a block's keys a wave of a pair has, 0 or 1; i32. */

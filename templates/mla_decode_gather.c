@@ -15,7 +15,7 @@
  *   PAGES   copy the entries to LDS  M1
  *   FIND    they have arrived  M1    read them  C1    find rows  C2
  *   COPY    copy them  BEGIN
- *   WAIT    clear rows that stand for no key; all have arrived  M2
+ *   SCORES  clear rows that stand for no key; all have arrived  M1
  */
 #include "ir/address_map.h"
 #include "ir/spread.h"
@@ -332,7 +332,7 @@ void mla_gather_fetch(struct mla *s, struct att_block *block)
         mla_alone_at(s, A_COPY, i ? M2 : BEGIN);
         copy_rows(s, GROUP, unit_of(s, block->index, i), &found[i]);
     }
-    mla_alone_at(s, A_WAIT, s->serial ? M1 : M2);
+    mla_alone_arrival(s);
     clear_gaps(s, block);
     tir_wait(b, GROUP, 0);
     tir_barrier(b);

@@ -11,9 +11,20 @@
  * one, and exchange them. The product of fp8 takes 64 keys at once. So a round is two blocks, LDS
  * has those of two rounds, and the next one is copied while this one is worked on from its scores
  * to its product: `serial`.
+ *
+ * Two compute units share HBM's rate for a block, so that its bytes come for as long as a round is.
+ * With 16 bits it has two rounds to arrive, as LDS has room for: it is waited for where its scores
+ * begin, and none of it is read before.
+ *
+ *   PAGES   the numbers of the keys' pages  M1
+ *   FIND    the addresses of their rows  C2
+ *   COPY    copy the block to LDS  BEGIN
+ *   SCORES  it has arrived  M1    read it, S = K Q  C1    mask, maximum  M2    P  C2
+ *   VALUES  rescale  M1    sum of P, P in 16 bits, read the first of c  C1    O += c P  C2
  */
 #include "ir/address_map.h"
 #include "ir/bits.h"
+#include "ir/spread.h"
 #include "templates/mla_decode_alone.h"
 #include "templates/scalar.h"
 
@@ -24,9 +35,23 @@ bool mla_pairs_take(const struct att_variant *v)
     enum { ROWS = 64 };
     const int rows = v->gqa * v->q_len;
     const bool fp8 = v->kv_dtype != ATT_KV_DTYPE_SAME;
-    if (fp8 && v->sparse == ATT_SPARSE_BLOCKS) /* too many registers for where slots are */
+    if (fp8 && v->sparse != ATT_SPARSE_SLOTS) /* blocks: too many registers for where slots are */
         return false;
-    return v->sparse != ATT_SPARSE_NONE && rows > ROWS && rows <= 2 * ROWS && !v->one_launch;
+    return rows > ROWS && rows <= 2 * ROWS && !v->one_launch;
+}
+
+struct tir_value mla_pairs_pages(struct mla *s, struct tir_value block)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_layout l = tir_spread_column(s->d.m, s->d.waves, s->d.keys);
+    const struct att_paged_tile keys = {
+        .cache = s->d.k.c,
+        .tokens = s->d.keys,
+        .cols = 1,
+        .run = 1,
+        .gathered = tir_tile(b->f, TIR_I32, s->d.keys, 1, &l),
+    };
+    return att_page_numbers(b, &s->pages, &keys, mla_first_key(s, block));
 }
 
 void mla_pairs_visit(struct mla *s, struct att_block block, struct tir_value carried[ATT_N_CARRY])
@@ -104,6 +129,8 @@ void mla_pairs_load_q(struct mla *s)
 {
     struct tir_builder *const b = &s->d.b;
     const unsigned own = s->d.keys / s->d.waves;
+    if (s->d.v->sparse == ATT_SPARSE_NONE) /* behind the first block */
+        b->stage = mla_alone_stage(s, A_WAIT);
     for (unsigned i = 0; i * s->d.keys < s->d.row_columns; i++) {
         const struct tir_value first =
             att_plus(b, att_times(b, s->d.wave, (int)own), (int)(i * s->d.keys));

@@ -9,8 +9,8 @@
 #include "targets/tgt.h"
 #include "tests/templates/kernel.h"
 
-extern const struct att_template att_template_mla_rope_cache, att_template_head_product,
-    att_template_qk_rmsnorm, att_template_rope_qk_norm_cache;
+extern const struct att_template att_template_mla_decode, att_template_mla_rope_cache,
+    att_template_head_product, att_template_qk_rmsnorm, att_template_rope_qk_norm_cache;
 
 enum { COUNT = 12 }; /* of settings in a case */
 
@@ -171,7 +171,7 @@ static void what_cannot_be_built_says_why(void **state)
     }
 }
 
-/* Returns which of the second kernels a call of head_product takes, by its ranges, or -1. */
+/* Returns which of the second kernels a call takes, by its ranges, or -1. */
 static int chosen(const struct att_variant *v, int64_t share, int64_t workgroups, int64_t tokens)
 {
     struct att_second second;
@@ -212,10 +212,30 @@ static void few_tokens_have_kernels_of_their_own(void **state)
     assert_int_equal(chosen(&half, 0, 320, 1280), -1);
 }
 
+/* Two workgroups walk a list where waves are in pairs, but not where lists fill the device. */
+static void many_lists_have_a_workgroup_each(void **state)
+{
+    (void)state;
+    struct setting latent[COUNT] = {LATENT, {ATT_GQA, 128}, {ATT_PAGE_SIZE, 64}};
+    const struct att_variant pairs = variant_of(&att_template_mla_decode, "gfx950", latent);
+    assert_int_equal(chosen(&pairs, 0, 128, 0), -1);
+    assert_int_equal(chosen(&pairs, 0, 129, 0), 0);
+    const struct att_variant other = variant_of(&att_template_mla_decode, "gfx942", latent);
+    assert_int_equal(chosen(&other, 0, 304, 0), -1);
+    latent[2].value = 64;
+    const struct att_variant half = variant_of(&att_template_mla_decode, "gfx950", latent);
+    assert_int_equal(chosen(&half, 0, 256, 0), -1);
+    latent[2].value = 128;
+    latent[4] = (struct setting){ATT_SPARSE, ATT_SPARSE_SLOTS};
+    const struct att_variant slots = variant_of(&att_template_mla_decode, "gfx950", latent);
+    assert_int_equal(chosen(&slots, 0, 256, 0), -1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(few_tokens_have_kernels_of_their_own),
+        cmocka_unit_test(many_lists_have_a_workgroup_each),
         cmocka_unit_test(models_fit_their_registers),
         cmocka_unit_test(what_cannot_be_built_says_why),
     };
