@@ -22,6 +22,14 @@ struct tir_layout tir_row_major(unsigned rows, unsigned cols)
     return map;
 }
 
+struct tir_layout tir_panels(unsigned rows, unsigned cols, unsigned width)
+{
+    struct tir_layout map = tir_row_major(rows, width);
+    for (unsigned first = width; first < cols; first *= 2)
+        add(&map, TIR_RC(0, first));
+    return map;
+}
+
 /* The input bit of `l` that stands at place i of a map by lanes. */
 static unsigned lane_major_bit(const struct tir_layout *l, unsigned vector_bits, unsigned i)
 {
@@ -106,6 +114,15 @@ struct tir_layout tir_map_cut(const struct tir_layout *map, unsigned vector_bits
         l.basis[l.reg_bits + i] = bit < map->reg_bits ? map->basis[bit] : 0;
     }
     return l;
+}
+
+bool tir_map_column(const struct tir_layout *map, unsigned column, uint32_t *element)
+{
+    const struct tir_layout one = {.reg_bits = 1, .basis = {TIR_RC(0, column)}};
+    uint32_t m[TIR_LAYOUT_MAX_BITS] = {0};
+    const bool there = !column || tir_layout_solve(map, &one, m);
+    *element = m[0];
+    return there;
 }
 
 unsigned tir_map_access(const struct tir_layout *map, const struct tir_machine *m, unsigned element)

@@ -12,6 +12,9 @@
 /** Rows x cols, row after row. */
 struct tir_layout tir_row_major(unsigned rows, unsigned cols);
 
+/** Panels of `width` columns, one after the other, each row after row. */
+struct tir_layout tir_panels(unsigned rows, unsigned cols, unsigned width);
+
 /** Each lane's first `vector` elements (a power of two) of `l` lie side by side, those of all lanes
  * follow one another, then come the other registers, then the waves: accesses of that width have no
  * bank conflicts. */
@@ -38,6 +41,9 @@ void tir_map_pad(struct tir_layout *map, unsigned span, unsigned pad);
  * beyond the map repeat the others. */
 struct tir_layout tir_map_cut(const struct tir_layout *map, unsigned vector_bits,
                               unsigned lane_bits, unsigned run_bits, unsigned wave_bits);
+
+/** Finds the element of row 0 in a column; false if the map has no such. */
+bool tir_map_column(const struct tir_layout *map, unsigned column, uint32_t *element);
 
 /** Bytes a lane with which a wave copies all that the map has of elements of `element` bytes: as
  * many as the machine can, or 4 where lanes would be left over. */

@@ -487,7 +487,17 @@ void tir_gather_to_lds(struct tir_builder *b, int group, struct tir_value base,
                        unsigned offset, struct tir_type t, const struct tir_layout *address_map)
 {
     const struct tir_value operands[] = {base, row_addr, byte, lds};
-    const int64_t imm[] = {group, tir_pack_type(t), tir_intern_layout(b->f, address_map), offset};
+    const int64_t imm[] = {group, tir_pack_type(t), tir_intern_layout(b->f, address_map), offset,
+                           0};
+    tir_build(b, TIR_gather_to_lds, no_type, operands, 4, imm);
+}
+
+void tir_gather_both_to_lds(struct tir_builder *b, int group, struct tir_value row_addr,
+                            struct tir_value lds, unsigned both, struct tir_type t,
+                            const struct tir_layout *address_map)
+{
+    const struct tir_value operands[] = {tir_i64(b, 0), row_addr, tir_i32(b, 0), lds};
+    const int64_t imm[] = {group, tir_pack_type(t), tir_intern_layout(b->f, address_map), 0, both};
     tir_build(b, TIR_gather_to_lds, no_type, operands, 4, imm);
 }
 
@@ -501,7 +511,15 @@ struct tir_value tir_tile_lds_load_first(struct tir_builder *b, struct tir_value
                                          struct tir_type t, const struct tir_layout *address_map,
                                          unsigned columns)
 {
-    const int64_t imm[] = {tir_intern_layout(b->f, address_map), columns};
+    const int64_t imm[] = {tir_intern_layout(b->f, address_map), columns, 0};
+    return tir_build(b, TIR_tile_lds_load, t, &lds, 1, imm);
+}
+
+struct tir_value tir_tile_lds_load_from(struct tir_builder *b, struct tir_value lds,
+                                        struct tir_type t, const struct tir_layout *address_map,
+                                        unsigned first)
+{
+    const int64_t imm[] = {tir_intern_layout(b->f, address_map), 0, first};
     return tir_build(b, TIR_tile_lds_load, t, &lds, 1, imm);
 }
 

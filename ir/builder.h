@@ -181,6 +181,10 @@ void tir_copy_to_lds(struct tir_builder *b, int group, struct tir_view v, struct
 void tir_gather_to_lds(struct tir_builder *b, int group, struct tir_value base,
                        struct tir_value row_addr, struct tir_value byte, struct tir_value lds,
                        unsigned offset, struct tir_type t, const struct tir_layout *address_map);
+/** The same of rows at addresses, `both` bytes further in memory and in LDS. */
+void tir_gather_both_to_lds(struct tir_builder *b, int group, struct tir_value row_addr,
+                            struct tir_value lds, unsigned both, struct tir_type t,
+                            const struct tir_layout *address_map);
 struct tir_value tir_tile_lds_load(struct tir_builder *b, struct tir_value lds, struct tir_type t,
                                    const struct tir_layout *address_map);
 /** Columns from `columns` on are what the map's padding holds, all of it alike, and behind the last
@@ -188,6 +192,10 @@ struct tir_value tir_tile_lds_load(struct tir_builder *b, struct tir_value lds, 
 struct tir_value tir_tile_lds_load_first(struct tir_builder *b, struct tir_value lds,
                                          struct tir_type t, const struct tir_layout *address_map,
                                          unsigned columns);
+/** The tile begins with column `first` of the map, a multiple of its own columns. */
+struct tir_value tir_tile_lds_load_from(struct tir_builder *b, struct tir_value lds,
+                                        struct tir_type t, const struct tir_layout *address_map,
+                                        unsigned first);
 void tir_tile_lds_store(struct tir_builder *b, struct tir_value lds, struct tir_value a,
                         const struct tir_layout *address_map);
 /** User function `hook` on every element of operands[0]; the result has operands[0]'s type. */

@@ -168,7 +168,7 @@ static void run_tile_element(struct interp *x, const struct tir_op *op, struct t
         break;
     case TIR_tile_lds_load: {
         const bool there = !op->imm[1] || col < op->imm[1];
-        const int64_t at = there ? lds_element(map, row, col, t.dtype)
+        const int64_t at = there ? lds_element(map, row, col + (unsigned)op->imm[2], t.dtype)
                                  : (int64_t)bytes << map->map->pad_shift; /* the first padding */
         d[i] = read_lds(x, interp_scalar(x, op, 0, wave) + at, t.dtype);
         break;
@@ -204,10 +204,10 @@ static void run_gather_to_lds(struct interp *x, const struct tir_op *op, unsigne
         const uint64_t row = tir_unsigned(rows.dtype, own_address(x, op, wave, tir_rc_row(rc)));
         const uint64_t column = (uint64_t)(tir_rc_col(rc) * bytes_of(t.dtype));
         const uint64_t own =
-            (uint64_t)(interp_scalar(x, op, 0, wave) + interp_scalar(x, op, 2, wave));
+            (uint64_t)(interp_scalar(x, op, 0, wave) + interp_scalar(x, op, 2, wave) + op->imm[4]);
         const int64_t v = read_host(own + row + column, t.dtype);
         write_lds_bytes(x,
-                        interp_scalar(x, op, 3, wave) + op->imm[3] +
+                        interp_scalar(x, op, 3, wave) + op->imm[3] + op->imm[4] +
                             tir_lds_address(map, index, bytes_of(t.dtype)),
                         &v, bytes_of(t.dtype));
     }
@@ -233,7 +233,10 @@ static bool run_tile_memory(struct interp *x, const struct tir_op *op)
     default: return false;
     }
     const bool lds = op->opcode == TIR_tile_lds_load || op->opcode == TIR_tile_lds_store;
-    const struct lds_map map = lds ? lds_map(x, op->imm[0], t) : (struct lds_map){0};
+    struct tir_type there = t;
+    while (op->opcode == TIR_tile_lds_load && there.cols <= op->imm[2])
+        there.cols *= 2;
+    const struct lds_map map = lds ? lds_map(x, op->imm[0], there) : (struct lds_map){0};
     const size_t n = interp_wave_elements(x, t);
     for (unsigned w = 0; w < x->f->waves; w++)
         for (size_t e = 0; interp_runs(x, w) && e < n && !x->failed; e++)
@@ -296,8 +299,10 @@ static void run_global_to_lds(struct interp *x, const struct tir_op *op, unsigne
     const unsigned bytes = (unsigned)op->imm[1], wave = lane / LANES;
     const unsigned offset_dtype = type_of(x, op->operands[2]).dtype;
     const uint64_t at = (uint64_t)interp_scalar(x, op, 0, wave) +
-                        tir_unsigned(offset_dtype, lane_operand(x, op, 2, lane));
-    const int64_t to = interp_scalar(x, op, 1, wave) + op->imm[2] + (int64_t)(lane % LANES * bytes);
+                        tir_unsigned(offset_dtype, lane_operand(x, op, 2, lane)) +
+                        (uint64_t)op->imm[3];
+    const int64_t to =
+        interp_scalar(x, op, 1, wave) + op->imm[2] + op->imm[3] + (int64_t)(lane % LANES * bytes);
     for (unsigned i = 0; i < bytes; i++) {
         const uint8_t byte = (uint8_t)read_host(at + i, TIR_I8);
         write_lds_bytes(x, to + i, &byte, 1);

@@ -91,7 +91,7 @@ struct tir_ref {
 };
 
 enum {
-    TIR_MAX_IMM = 4,
+    TIR_MAX_IMM = 5,
     TIR_NO_STAGE = 0xff,
     TIR_MAX_STAGES = 8,   /* of a pipelined loop */
     TIR_MAX_PHASES = 8,   /* bits of struct tir_schedule's matrix_phases */

@@ -50,7 +50,7 @@ void tir_store_pieces(struct tir_expander *x, struct tir_value lds, const struct
                       const struct tir_layout *l, unsigned dtype, const struct tir_pieces *a);
 struct tir_pieces tir_load_pieces(struct tir_expander *x, struct tir_value lds,
                                   const struct tir_layout *map, const struct tir_layout *l,
-                                  unsigned dtype, unsigned columns);
+                                  unsigned dtype, unsigned columns, unsigned first);
 
 /* The registers of a tile under another layout. */
 struct tir_pieces tir_change_layout(struct tir_expander *x, struct tir_pieces a, unsigned dtype,

@@ -178,6 +178,7 @@ struct lds_access {
     const struct tir_layout *l, *map;
     uint32_t m[TIR_LAYOUT_MAX_BITS];
     uint32_t lane_mask; /* element bits that lanes or waves set */
+    uint32_t first;     /* the element in front of the tile's */
     unsigned bytes, per, columns;
     bool transposed;
     struct tir_value base;
@@ -286,7 +287,7 @@ static struct tir_value or_padding(struct tir_expander *x, const struct lds_acce
 static struct tir_value lds_address(struct tir_expander *x, struct lds_access *a, unsigned reg,
                                     int64_t *offset)
 {
-    uint32_t own = 0;
+    uint32_t own = a->first;
     for (int i = 0; i < a->l->reg_bits; i++)
         if (reg >> i & 1)
             own ^= a->m[i];
@@ -312,10 +313,13 @@ static struct tir_value lds_address(struct tir_expander *x, struct lds_access *a
 
 struct tir_pieces tir_load_pieces(struct tir_expander *x, struct tir_value lds,
                                   const struct tir_layout *map, const struct tir_layout *l,
-                                  unsigned dtype, unsigned columns)
+                                  unsigned dtype, unsigned columns, unsigned first)
 {
     struct lds_access a = lds_access(x, lds, map, l, dtype, true);
     a.columns = columns;
+    const bool there = tir_map_column(map, first, &a.first);
+    assert(there);
+    (void)there;
     struct tir_pieces p = tir_alloc_pieces(x, (1u << l->reg_bits) / a.per, a.per);
     for (unsigned i = 0; i < p.n; i++) {
         int64_t offset;
@@ -343,7 +347,8 @@ void tir_expand_lds_load(struct tir_expander *x, const struct tir_op *op)
     const struct tir_type t = tir_typeof(x->f, op->result);
     tir_set_pieces(x, op->result,
                    tir_load_pieces(x, op->operands[0], x->f->layouts[op->imm[0]],
-                                   layout(x, op->result), t.dtype, (unsigned)op->imm[1]));
+                                   layout(x, op->result), t.dtype, (unsigned)op->imm[1],
+                                   (unsigned)op->imm[2]));
 }
 
 void tir_expand_lds_store(struct tir_expander *x, const struct tir_op *op)

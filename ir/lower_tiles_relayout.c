@@ -364,7 +364,7 @@ static struct tir_pieces change_waves(const struct change *r)
     const struct tir_value lds = scratch(x, bytes << map.reg_bits, from > to ? from : to);
     tir_store_pieces(x, lds, &map, r->from, r->dtype, &r->a);
     meet(x);
-    const struct tir_pieces p = tir_load_pieces(x, lds, &map, r->to, r->dtype, 0);
+    const struct tir_pieces p = tir_load_pieces(x, lds, &map, r->to, r->dtype, 0, 0);
     meet(x);
     return p;
 }

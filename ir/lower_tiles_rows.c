@@ -143,7 +143,14 @@ void tir_expand_scatter(struct tir_expander *x, const struct tir_op *op)
     }
 }
 
-/* Every wave copies all rounds. */
+/* Bytes that an instruction's own offset may add. */
+static bool fits_offset(int64_t bytes)
+{
+    enum { OFFSETS = 4096 };
+    return bytes < OFFSETS;
+}
+
+/* Every wave copies all rounds. Registers flip columns that lanes have too, and add others. */
 void tir_expand_gather_to_lds(struct tir_expander *x, const struct tir_op *op)
 {
     struct tir_builder *b = &x->b;
@@ -159,17 +166,28 @@ void tir_expand_gather_to_lds(struct tir_expander *x, const struct tir_op *op)
         cols[i] = tir_rc_col(l.basis[l.reg_bits + i]) * bytes;
     const struct tir_value byte =
         tir_splat(b, tir_scalar_now(x, op->operands[2]), tir_vec(TIR_I32, 1));
-    const struct tir_value column = tir_add(b, tir_lane_index(x, cols, 0), byte);
+    const struct tir_value column = tir_lane_index(x, cols, 0);
+    uint32_t of_lanes = 0;
+    for (int i = 0; i < l.lane_bits; i++)
+        of_lanes |= cols[i];
     const struct tir_value base = tir_scalar_now(x, op->operands[0]);
     const struct tir_value lds = tir_scalar_now(x, op->operands[3]);
     for (unsigned i = 0; i < 1u << l.reg_bits; i += per) {
-        const int64_t before = op->imm[3] + tir_lds_address(map, i << m->lane_bits, bytes);
+        const int64_t before =
+            op->imm[3] + op->imm[4] + tir_lds_address(map, i << m->lane_bits, bytes);
         const int64_t own = (int64_t)tir_rc_col(tir_layout_apply(&l, i, 0, 0)) * bytes;
-        struct tir_value at = own ? tir_add(b, column, tir_int_like(b, column, own)) : column;
+        const int64_t flipped = own & of_lanes, beside = own - flipped;
+        const int64_t both = op->imm[4] + (fits_offset(op->imm[4] + beside) ? beside : 0);
+        const int64_t added = op->imm[4] + beside - both;
+        struct tir_value at =
+            flipped ? tir_xor(b, column, tir_int_like(b, column, flipped)) : column;
+        at = tir_add(b, at, byte);
+        if (added)
+            at = tir_add(b, at, tir_int_like(b, at, added));
         if (wide)
             at = tir_convert(b, at, TIR_I64);
         const struct tir_value operands[] = {base, lds, tir_add(b, row_address(x, &r, i), at)};
         tir_build(b, TIR_global_to_lds, (struct tir_type){0}, operands, 3,
-                  (int64_t[]){op->imm[0], access, before});
+                  (int64_t[]){op->imm[0], access, before - both, both});
     }
 }

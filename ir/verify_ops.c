@@ -252,6 +252,16 @@ static void check_padding(struct tir_verifier *v, const struct tir_op *op, struc
               MAX_ACCESS);
 }
 
+/* The columns of the tile are some that bits of their number choose. */
+static void check_first_column(struct tir_verifier *v, const struct tir_op *op, struct tir_type t)
+{
+    uint32_t element;
+    if (tir_check(v, op->imm[2] > 0 && op->imm[2] % t.cols == 0 && !op->imm[1],
+                  "first column %lld is no multiple of %u", (long long)op->imm[2], t.cols))
+        tir_check(v, tir_map_column(v->f->layouts[op->imm[0]], (unsigned)op->imm[2], &element),
+                  "address map lacks column %lld", (long long)op->imm[2]);
+}
+
 static void check_gathered_rows(struct tir_verifier *v, const struct tir_op *op,
                                 struct tir_type rows, struct tir_type shape)
 {
@@ -305,6 +315,8 @@ static void check_tile_memory(struct tir_verifier *v, const struct tir_op *op,
         check_address_map(v, op->imm[0], t.d);
         if (op->imm[1])
             check_padding(v, op, t.d);
+        if (op->imm[2])
+            check_first_column(v, op, t.d);
         break;
     case TIR_tile_lds_store: check_address_map(v, op->imm[0], t.b); break;
     }

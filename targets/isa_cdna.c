@@ -65,11 +65,12 @@ LLVMValueRef cdna_copy_to_lds(struct lower *l, const struct lower_copy *c)
 void cdna_gather_to_lds(struct lower *l, const struct lower_gather *g)
 {
     const bool wide = LLVMTypeOf(g->lane_offset) == l->i64;
-    char text[128];
+    char text[128], both[32] = "";
+    if (g->both)
+        snprintf(both, sizeof(both), " offset:%u", g->both);
     snprintf(text, sizeof(text),
-             wide ? "s_add_i32 m0, $1, %d\n\ts_nop 0\n\tglobal_load_lds_dword%s $0, off"
-                  : "s_add_i32 m0, $1, %d\n\ts_nop 0\n\tglobal_load_lds_dword%s $0, $2",
-             g->lds_offset, g->bytes == 16 ? "x4" : "");
+             "s_add_i32 m0, $1, %d\n\ts_nop 0\n\tglobal_load_lds_dword%s $0, %s%s", g->lds_offset,
+             g->bytes == 16 ? "x4" : "", wide ? "off" : "$2", both);
     LLVMTypeRef types[3] = {wide ? l->i64 : l->i32, l->i32, l->i64};
     LLVMTypeRef type = LLVMFunctionType(l->void_, types, wide ? 2 : 3, false);
     const char *const constraints =

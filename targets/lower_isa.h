@@ -29,6 +29,7 @@ struct lower_gather {
     LLVMValueRef lds;         /* i32, uniform */
     int lds_offset;
     unsigned bytes;
+    unsigned both; /* bytes further in memory and in LDS */
 };
 
 /** This says how f32 becomes 16-bit floats: see `convert` in ops.def. to_bf16() is not asked to

@@ -143,7 +143,8 @@ LLVMValueRef lower_global_to_lds(struct lower *l, const struct tir_op *op)
                                                     .lane_offset = lower_value(l, op->operands[2]),
                                                     .lds = lower_value(l, op->operands[1]),
                                                     .lds_offset = (int)op->imm[2],
-                                                    .bytes = bytes});
+                                                    .bytes = bytes,
+                                                    .both = (unsigned)op->imm[3]});
     return NULL;
 }
 

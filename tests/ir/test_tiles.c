@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "ir/address_map.h"
+#include "ir/bits.h"
 #include "ir/interp.h"
 #include "ir/matrix.h"
 #include "ir/spread.h"
@@ -414,6 +415,37 @@ static void lds_holds_elements_of_every_size(void **state)
         }
 }
 
+/* A quarter of the columns at a time, of panels in which rows flip columns that lanes have. */
+static void lds_loads_begin_with_any_column(void **state)
+{
+    (void)state;
+    enum { QUARTERS = 4, WIDTH = COLS / QUARTERS, PANEL = COLS / 2 };
+    struct tir_layout map = tir_panels(ROWS, COLS, PANEL);
+    tir_map_flip(&map, tir_bits(PANEL), TIR_RC(0, PANEL / 2));
+    tir_map_flip(&map, tir_bits(PANEL) + 1, TIR_RC(0, PANEL / 4));
+    struct tir_spread s = tir_spread(&test_machine, 1);
+    tir_spread_cols(&s, TIR_REGS, 2);
+    tir_spread_cols(&s, TIR_LANES, 2);
+    tir_spread_rows(&s, TIR_LANES, 4);
+    const struct tir_layout narrow = tir_spread_layout(&s);
+    for (unsigned order = 0; order < 24; order++) {
+        struct program p = begin();
+        const struct tir_layout l = layout_in_order(order);
+        const struct tir_type part = tir_tile(p.f, TIR_BF16, ROWS, WIDTH, &narrow);
+        const struct tir_value lds = tir_lds_buffer(&p.b, 2 * ELEMENTS, 16);
+        tir_tile_lds_store(&p.b, lds, load(&p, tir_tile(p.f, TIR_BF16, ROWS, COLS, &l)), &map);
+        tir_barrier(&p.b);
+        for (unsigned i = 0; i < QUARTERS; i++) {
+            struct tir_view to = view_of(&p, p.out, 2);
+            to.byte = tir_i32(&p.b, (int)(i * WIDTH * 2));
+            tir_tile_store(&p.b, to, tir_i32(&p.b, 0),
+                           tir_tile_lds_load_from(&p.b, lds, part, &map, i * WIDTH));
+        }
+        both_levels_agree(&p, in, out);
+        assert_memory_equal(out, in, 2 * ELEMENTS);
+    }
+}
+
 /* As many elements are left out as stand together: no access may go over the gap. */
 static void lds_elements_may_have_gaps(void **state)
 {
@@ -702,6 +734,7 @@ int main(void)
         cmocka_unit_test(flipped_columns_change_places),
         cmocka_unit_test(waves_have_tiles_of_their_own),
         cmocka_unit_test(lds_holds_elements_of_every_size),
+        cmocka_unit_test(lds_loads_begin_with_any_column),
         cmocka_unit_test(lds_elements_may_have_gaps),
         cmocka_unit_test(columns_that_are_not_there_are_the_padding),
         cmocka_unit_test(pairs_of_rows_are_added_in_f32),
