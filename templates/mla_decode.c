@@ -23,15 +23,15 @@
  *
  * Waves of gfx950 that have a SIMD to themselves have 32 of 128 columns and all of O^T for them,
  * and exchange nothing: mla_decode_alone.c. With 16 bits, and for lists of slots, they have 32 of
- * 64 and half of the keys, and two workgroups walk a list: mla_decode_pairs.c. Such waves of gfx942
- * turn c in registers: mla_decode_turned.c; with fp8 they have all columns of O and a part of the
- * latent: mla_decode_split.c.
+ * 64 and half of the keys, and two workgroups walk a list: mla_decode_pairs.c; with fp8 they have
+ * half of O^T, mla_decode_halves.c. Such waves of gfx942 turn c in registers: mla_decode_turned.c;
+ * with fp8 they have all columns of O and a part of the latent: mla_decode_split.c.
  *
  *     columns  waves  registers of a wave, 4 bytes a lane      LDS (gfx942, gfx950)
  *          16      4  O 32, Q 24 or 72, S 8, block 18 or 36  23 KiB, 76 KiB
  *          32      8  O 32, Q 18 or 72, S 8, block on its way 18    47 KiB, 118 KiB
  *          64      8  O 64, Q 36 or 72, S 8, block on its way 18    48 KiB, 122 KiB
- *          64      4  O 256, Q 144, S 8 or 32             155 KiB of gfx950
+ *          64      4  O 256, Q 144, S 8, or 128, 72, 16   155 or 158 KiB of gfx950
  *         128      4  O 256, Q 144, S 8 or 16                    55 KiB, 146 KiB
  *         128      8  O 128, Q 72 or 24, S 4 or 8, block 9 or 18     43 KiB, 143 KiB
  *
@@ -307,9 +307,8 @@ static struct decode_state walk_keys(struct mla *s)
     for (int i = 0; i < ATT_N_CARRY; i++)
         types[i] = tir_typeof(b->f, carried[i]);
     const struct tir_value keys = tir_sub(b, s->d.item.end_key, s->d.item.first_key);
-    const unsigned round = mla_round_keys(s);
     const struct tir_value n =
-        tir_sar(b, att_plus(b, keys, (int)round - 1), tir_i32(b, (int)tir_bits(round)));
+        tir_sar(b, att_plus(b, keys, (int)s->d.keys - 1), tir_i32(b, (int)tir_bits(s->d.keys)));
     struct tir_if some =
         tir_begin_if(b, tir_cmp_gt(b, n, tir_i32(b, 0)), false, types, ATT_N_CARRY);
     memcpy(inside, carried, sizeof(inside));
@@ -323,7 +322,9 @@ static struct decode_state walk_keys(struct mla *s)
     struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), n, tir_i32(b, 1), inside, ATT_N_CARRY);
     if (s->turned)
         mla_turned_visit(s, (struct att_block){.index = loop.index}, inside);
-    else if (s->pairs && !s->serial)
+    else if (s->halves)
+        mla_halves_visit(s, (struct att_block){.index = loop.index}, inside);
+    else if (s->pairs)
         mla_pairs_visit(s, (struct att_block){.index = loop.index}, inside);
     else if (s->alone)
         mla_alone_visit(s, (struct att_block){.index = loop.index}, inside);
@@ -343,6 +344,8 @@ static void share_state(struct mla *s, struct decode_state *state)
     tir_barrier(b);
     if (s->turned)
         mla_turned_share(s, state);
+    else if (s->halves)
+        mla_halves_join(s, state);
     else if (s->pairs)
         mla_pairs_join(s, state);
     if (!mla_exchanges(s))
@@ -505,7 +508,7 @@ static void begin(struct mla *s, const struct att_variant *v, const struct tir_m
     s->kq_bytes = tir_dtype_bits(s->kq_dtype) / 8;
     s->p_dtype = s->kq_dtype; /* fp8 where q and the cache are: c goes into both products as is */
     fit_tile(s, m->lds_bytes > 64 * 1024);
-    s->serial = pairs && mla_weights_fp8(s);
+    s->halves = pairs && mla_weights_fp8(s);
     mla_divide_scores(s, find_product_keys(s));
     s->d.qk = tir_find_mma(m, MFMA_ROWS, MFMA_ROWS, 0, s->kq_dtype);
     s->d.pv = find_values_product(s);

@@ -81,7 +81,7 @@ struct mla {
     bool turned;  /* these turn c in registers: mla_decode_turned.c */
     bool streams; /* and each block is read once: memory has something to bring all the time */
     bool pairs;   /* waves alone, and two have the same queries, with half of the keys each */
-    bool serial;  /* with a block each, so that LDS has but those of this round and the next */
+    bool halves;  /* but in the product with c, where each has half of the latent */
     struct tir_value row_stride; /* i32, of the cache: set where these turn c */
     unsigned score_waves;        /* log2 of the waves that split the columns of S^T */
     unsigned product_keys;       /* of those that split its keys in K Q^T */
@@ -233,7 +233,7 @@ struct tir_value mla_query_offsets(struct mla *s, const struct decode_rows *rows
 /** A vector of the scores' columns as O^T has its own, which may lie in other lanes. */
 struct tir_value mla_beside_output(struct mla *s, struct tir_value v);
 
-/* mla_decode_pairs.c */
+/* mla_decode_pairs.c and, where they have halves of the latent, mla_decode_halves.c */
 
 /** Do pairs of such waves take this variant? */
 bool mla_pairs_take(const struct att_variant *v);
@@ -243,9 +243,11 @@ void mla_pairs_load_q(struct mla *s);
 struct tir_value mla_pairs_pages(struct mla *s, struct tir_value block);
 /** Appends one block of keys, in program order. */
 void mla_pairs_visit(struct mla *s, struct att_block block, struct tir_value carried[ATT_N_CARRY]);
+void mla_halves_visit(struct mla *s, struct att_block block, struct tir_value carried[ATT_N_CARRY]);
 /** The states of two waves become one: each has half of its O then, which d.output and
  * d.first_value say. */
 void mla_pairs_join(struct mla *s, struct decode_state *state);
+void mla_halves_join(struct mla *s, struct decode_state *state);
 
 /* mla_decode_passes.c */
 
@@ -277,9 +279,6 @@ static inline uint8_t mla_stage(const struct mla *s, enum stage stage)
 {
     return (uint8_t)(stage - (stage > PLACES && !s->ahead));
 }
-
-/** Returns how many keys a round of the loop has. */
-static inline unsigned mla_round_keys(const struct mla *s) { return s->d.keys << s->serial; }
 
 /** The number of a phase there. */
 static inline uint8_t mla_phase(const struct mla *s, enum phase phase)

@@ -37,8 +37,7 @@ enum {
     RUN = 16 /* keys that lie in one page at the least */,
     TOGETHER = 16 /* keys of a product of 16 bits; one of fp8 takes all of a block */,
     BLOCKS = 4,
-    EARLY = 128 /* rows of c^T, in a serial round half of them, that are read in the phase before
-                   their product */
+    EARLY = 128 /* rows of c^T that are read in the phase before their product */
 };
 
 bool mla_alone_takes(const struct att_variant *v, const struct tir_machine *m)
@@ -66,14 +65,14 @@ static const struct tir_mma *product(const struct mla *s) { return &s->d.m->mma[
 /* The instruction of S^T = K Q^T, which takes no scales. */
 static int keys_product(const struct mla *s)
 {
-    if (s->pairs && !s->serial)
+    if (s->pairs && !s->halves)
         return s->d.qk;
     const struct tir_mma *const mma = product(s);
     return s->scaled < 0 ? s->d.pv : tir_find_mma(s->d.m, mma->m, mma->n, mma->k, TIR_FP8);
 }
 
-/* Keys of a round that a wave has. */
-static unsigned own_keys(const struct mla *s) { return mla_round_keys(s) >> s->pairs; }
+/* Keys of a block that a wave has. */
+static unsigned own_keys(const struct mla *s) { return s->d.keys >> s->pairs; }
 
 /* Returns which of them is the wave's first. */
 static struct tir_value own_first(struct mla *s)
@@ -95,6 +94,8 @@ static unsigned together(const struct mla *s) { return mla_weights_fp8(s) ? s->d
 static struct tir_layout with_keys(const struct mla *s, const struct tir_layout *l)
 {
     static const uint8_t key[] = {2, 3, 0, 1, 4}, key_fp8[] = {2, 3, 1, 4, 0, 5};
+    if (s->halves)
+        return mla_halves_with_keys(l);
     return tir_layout_permute_rows(l, mla_weights_fp8(s) ? key_fp8 : key);
 }
 
@@ -140,10 +141,11 @@ void mla_alone_choose_layouts(struct mla *s)
     const struct tir_mma *const mma = &d->m->mma[keys_product(s)];
     const struct tir_layout plain = tir_mma_result(mma, own_keys(s), d->columns, waves);
     const struct tir_layout scores = with_keys(s, &plain);
-    const struct tir_layout o = tir_mma_result(product(s), d->value.width, d->columns, waves);
+    const unsigned rows = d->value.width >> s->halves;
+    const struct tir_layout o = tir_mma_result(product(s), rows, d->columns, waves);
     add_panels(s);
     d->scores = tir_tile(d->b.f, TIR_F32, own_keys(s), d->columns, &scores);
-    d->output = tir_tile(d->b.f, TIR_F32, d->value.width, d->columns, &o);
+    d->output = tir_tile(d->b.f, TIR_F32, rows, d->columns, &o);
 }
 
 /* Keys of fp8 in LDS. A wave loads two rows of the latent at once, and 16 of the rotated key. 16
@@ -154,6 +156,8 @@ struct tir_layout mla_alone_map(const struct mla *s, unsigned keys, unsigned wid
     enum { CHUNK = 16 };
     if (!mla_weights_fp8(s))
         return att_lds_rows(s->d.m, keys, width, s->kq_bytes);
+    if (s->halves && width == LATENT)
+        return mla_halves_map(s, keys, width);
     if (width < LATENT)
         return att_lds_swizzled(keys, width, CHUNK, 2, 2);
     struct tir_layout map = tir_row_major(keys, width);
@@ -175,6 +179,8 @@ void mla_alone_take_lds(struct mla *s)
         mla_gather_take_lds(s);
     else if (s->pairs) /* two vectors: mla_pairs_join() */
         s->unread = tir_lds_buffer(&d->b, 2 * d->columns * (unsigned)sizeof(float), 16);
+    if (s->halves)
+        mla_halves_take_lds(s);
 }
 
 /* ---- A block ---- */
@@ -186,16 +192,21 @@ struct tir_value mla_alone_place(struct mla *s, const struct part *p, struct tir
     return tir_add(b, p->buffer, att_times(b, which, (int)p->bytes));
 }
 
+unsigned mla_alone_before(const struct mla *s, const struct part *p, unsigned rows)
+{
+    const bool panels = s->halves && p == s->part;
+    return panels ? rows * MLA_HALVES_PANEL
+                  : tir_lds_address(&p->lds, rows * p->width, s->kq_bytes);
+}
+
 /* Returns where the first row of a part is that the wave has of a block. */
 static struct tir_value own_place(struct mla *s, const struct part *p, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
-    if (s->serial)
-        return mla_alone_place(s, p, tir_add(b, att_times(b, block, 2), mla_alone_half(s)));
     const struct tir_value place = mla_alone_place(s, p, block);
     if (!s->pairs)
         return place;
-    const unsigned before = tir_lds_address(&p->lds, own_keys(s) * p->width, s->kq_bytes);
+    const unsigned before = mla_alone_before(s, p, own_keys(s));
     return tir_add(b, place, att_times(b, mla_alone_half(s), (int)before));
 }
 
@@ -315,10 +326,12 @@ static struct tir_value read_panel(struct mla *s, struct tir_value block, const 
     const struct tir_layout plain = tir_mma_left(mma, own_keys(s), &n->k, mla_alone_waves(s));
     const struct tir_layout l = with_keys(s, &plain);
     const struct tir_type t = tir_tile(b->f, s->kq_dtype, own_keys(s), n->width, &l);
-    const struct tir_value from =
-        att_plus(b, own_place(s, p, block), (int)((n->first - p->first) * s->kq_bytes));
     const struct tir_layout map = mla_alone_map(s, own_keys(s), p->width);
-    return tir_tile_lds_load(b, from, t, &map);
+    const unsigned column = n->first - p->first;
+    const struct tir_value place = own_place(s, p, block);
+    if (s->halves)
+        return tir_tile_lds_load_from(b, place, t, &map, column);
+    return tir_tile_lds_load(b, att_plus(b, place, (int)(column * s->kq_bytes)), t, &map);
 }
 
 struct tir_value mla_alone_scores(void *family, const struct att_block *block)
@@ -351,7 +364,7 @@ static struct tir_value read_columns(struct mla *s, struct tir_value from, unsig
 {
     struct tir_builder *const b = &s->d.b;
     struct tir_layout keys = *tir_layout_of(b->f, s->d.scores);
-    if (s->pairs && !s->serial)
+    if (s->pairs)
         keys = mla_alone_weights(s);
     else if (together(s) < s->d.keys)
         keys = tir_layout_half(&keys);
@@ -385,13 +398,12 @@ struct tir_value mla_alone_values(void *family, const struct att_block *block, u
     const unsigned before = tir_lds_address(&p->lds, part * together(s) * p->width, s->kq_bytes);
     mla_alone_at(s, A_VALUES, part ? C2 : C1);
     struct tir_value from = att_plus(&s->d.b, own_place(s, p, block->index), (int)before);
-    const unsigned early = EARLY >> s->serial;
     if (part)
         return read_columns(s, from, 0, p->width);
-    struct tir_value v = read_columns(s, columns_from(s, from, 0), 0, early);
+    struct tir_value v = read_columns(s, columns_from(s, from, 0), 0, EARLY);
     mla_alone_at(s, A_VALUES, C2);
     from = att_plus(&s->d.b, own_place(s, p, block->index), (int)before);
-    for (unsigned width = early; width < p->width; width *= 2)
+    for (unsigned width = EARLY; width < p->width; width *= 2)
         v = tir_stack(&s->d.b, v, read_columns(s, columns_from(s, from, width), width, width));
     return v;
 }
@@ -435,19 +447,27 @@ void mla_alone_attention(struct mla *s)
  * behind the first block that is rare.
  */
 
+/* e of all parts of the keys that have one, minus m. */
+static struct tir_value above_m(struct tir_builder *b, struct tir_value e, struct tir_value m)
+{
+    const struct tir_type t = tir_typeof(b->f, e);
+    return tir_sub(b, e, t.rows > 1 ? tir_broadcast(b, m, t) : m);
+}
+
 /* O and l are relative to the largest e, where one has outgrown m. Before the first key there is
  * nothing of them to follow. */
-static void follow(struct mla *s, struct tir_value e, struct tir_value carried[ATT_N_CARRY])
+void mla_alone_follow(struct mla *s, struct tir_value e, struct tir_value carried[ATT_N_CARRY])
 {
     struct tir_builder *const b = &s->d.b;
     struct tir_type types[ATT_N_CARRY];
     for (int i = 0; i < ATT_N_CARRY; i++)
         types[i] = tir_typeof(b->f, carried[i]);
-    const struct tir_value m = carried[ATT_CARRY_M], above = tir_sub(b, e, m);
+    const struct tir_value m = carried[ATT_CARRY_M], above = above_m(b, e, m);
     const struct tir_value grown =
         tir_any(b, tir_cmp_gt(b, above, tir_float_like(b, above, MLA_GROWTH)));
     struct tir_if branch = tir_begin_if(b, grown, true, types, ATT_N_CARRY);
-    const struct tir_value next = tir_max(b, m, e);
+    const struct tir_value next =
+        tir_max(b, m, tir_typeof(b->f, e).rows > 1 ? tir_col_max(b, e) : e);
     const struct att_softmax_step step = {
         .grown = tir_any(b, tir_cmp_gt(b, m, att_softmax_lowest(b, &s->softmax))),
         .alpha = tir_exp2(b, tir_sub(b, m, next))};
@@ -463,50 +483,53 @@ static void follow(struct mla *s, struct tir_value e, struct tir_value carried[A
 
 /* 2^(e - m) as a byte of the product's, a column's for each 32 keys of the weights; what is less
  * than 2^-MLA_SCALE_BIAS is as good as nothing. The lowest byte of 2^23 and a byte is that one. */
-static struct tir_value scales_of(struct mla *s, struct tir_value e, struct tir_value m,
-                                  struct tir_value weights)
+struct tir_value mla_alone_scales(struct mla *s, struct tir_value e, struct tir_value m,
+                                  struct tir_type t)
 {
     enum { ONES = 1 << 23 };
     struct tir_builder *const b = &s->d.b;
-    const struct tir_type t = tir_typeof(b->f, weights);
-    const struct tir_layout right = tir_layout_transpose(tir_layout_of(b->f, t));
-    struct tir_layout l;
-    const bool fits = tir_mma_scales(product(s), true, &right, &l);
-    assert(fits);
-    (void)fits;
-    l = tir_layout_transpose(&l);
     const struct tir_value power =
-        tir_max(b, tir_sub(b, e, m), tir_float_like(b, e, -MLA_SCALE_BIAS));
+        tir_max(b, above_m(b, e, m), tir_float_like(b, e, -MLA_SCALE_BIAS));
     const struct tir_value word = tir_add(b, power, tir_float_like(b, e, ONES + MLA_SCALE_BIAS));
     struct tir_type bits = tir_typeof(b->f, word);
     bits.dtype = TIR_I32;
-    return tir_broadcast(b, tir_convert(b, tir_bitcast(b, word, bits), TIR_I8),
-                         tir_tile(b->f, TIR_I8, s->d.keys / TIR_MX_BLOCK, s->d.columns, &l));
+    const struct tir_value scales = tir_convert(b, tir_bitcast(b, word, bits), TIR_I8);
+    return bits.rows > 1 ? scales : tir_broadcast(b, scales, t);
 }
 
-/* In a serial round nothing is beside the softmax. What the product takes is made in front of l,
- * since its instruction is assembly that needs a state or two behind it. */
+struct tir_type mla_alone_scales_type(struct mla *s, const struct tir_layout *right)
+{
+    struct tir_layout l;
+    const bool fits = tir_mma_scales(product(s), true, right, &l);
+    assert(fits);
+    (void)fits;
+    l = tir_layout_transpose(&l);
+    return tir_tile(s->d.b.f, TIR_I8, s->d.keys / TIR_MX_BLOCK, s->d.columns, &l);
+}
+
+/* The product's operands are made in front of l, since its instruction is assembly that needs a
+ * state or two behind them. */
 static void visit_fp8(struct mla *s, struct att_block block, struct tir_value carried[ATT_N_CARRY])
 {
     struct tir_builder *const b = &s->d.b;
     struct tir_value *const l = &carried[ATT_CARRY_L], *const o = &carried[ATT_CARRY_O];
-    const enum alone_phase beside = s->serial ? M2 : C2;
     fetch_keys(s, &block);
     const struct tir_value x =
         att_attention_modify(&s->d.attention, mla_alone_scores(s, &block), &block);
-    mla_alone_at(s, A_SCORES, beside);
+    mla_alone_at(s, A_SCORES, C2);
     const struct tir_value own = mla_scale_exponent(s, x);
     const struct tir_value e =
         tir_named(b, "e", tir_max(b, own, att_softmax_lowest(b, &s->softmax)));
     const struct tir_value p = tir_exp2(b, att_softmax_exponent(b, &s->softmax, x, e));
-    mla_alone_at(s, A_VALUES, s->serial ? M2 : M1);
-    follow(s, e, carried);
+    mla_alone_at(s, A_VALUES, M1);
+    mla_alone_follow(s, e, carried);
     const struct tir_value m = carried[ATT_CARRY_M];
-    if (!s->serial)
-        mla_alone_await_values(s);
-    mla_alone_at(s, A_VALUES, s->serial ? M2 : C1);
+    mla_alone_await_values(s);
+    mla_alone_at(s, A_VALUES, C1);
     const struct tir_value weights = tir_convert_in_range(b, tir_named(b, "p", p), TIR_FP8);
-    const struct tir_value scales = scales_of(s, e, m, weights);
+    const struct tir_layout right =
+        tir_layout_transpose(tir_layout_of(b->f, tir_typeof(b->f, weights)));
+    const struct tir_value scales = mla_alone_scales(s, e, m, mla_alone_scales_type(s, &right));
     const struct tir_value sum = tir_col_fold_sum(b, tir_convert(b, weights, TIR_F32));
     const struct tir_value scale = tir_exp2(b, tir_sub(b, e, m));
     *l = tir_named(b, "l", tir_fma(b, sum, tir_broadcast(b, scale, tir_typeof(b->f, *l)), *l));
@@ -529,13 +552,16 @@ uint8_t mla_alone_q_stage(const struct mla *s) { return mla_alone_stage(s, A_WAI
 
 void mla_alone_schedule(const struct mla *s, struct tir_schedule *schedule)
 {
-    const bool parts = s->pairs && !s->serial; /* of 16 keys: many short instructions */
+    const bool parts = s->pairs && !s->halves; /* of 16 keys: many short instructions */
     *schedule = (struct tir_schedule){.stages = mla_alone_stage(s, A_N_STAGES),
                                       .matrix_phases = 1u << BEGIN | 1u << C1 | 1u << C2,
                                       .joined_phases = 1u << BEGIN,
                                       .interleave = 1,
                                       .ping_pong = 1,
-                                      .read_ahead = parts ? 8 : 4,
-                                      .reads_apart = parts,
+                                      .read_ahead = parts       ? 8
+                                                    : s->halves ? 3
+                                                                : 4,
+                                      .reads_apart = s->pairs,
+                                      .hoist_vgprs = s->halves ? 8 : 0,
                                       .alone = 1};
 }

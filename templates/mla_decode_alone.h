@@ -10,14 +10,11 @@
 
 enum alone_phase { M1, BEGIN, C1, M2, C2 };
 enum alone_stage { A_PAGES, A_FIND, A_COPY, A_WAIT, A_SCORES, A_VALUES, A_N_STAGES };
-enum { GROUP = 0, ENTRIES, QUERIES /* of copies to LDS */, LATENT = 512 };
+enum { GROUP = 0, ENTRIES, QUERIES, LATER /* of copies to LDS */, LATENT = 512 };
 
-/** The number of a stage in this kernel's loop: only pairs have A_FIND, and where a round's block
- * is all that LDS has beside the next one, it arrives, is scored and multiplied in one. */
+/** The number of a stage in this kernel's loop: only pairs have A_FIND. */
 static inline uint8_t mla_alone_stage(const struct mla *s, enum alone_stage stage)
 {
-    if (s->serial && stage > A_WAIT)
-        return stage == A_N_STAGES ? A_WAIT + 1 : A_WAIT;
     return (uint8_t)(stage - (stage > A_FIND && !s->pairs));
 }
 
@@ -49,6 +46,9 @@ struct tir_layout mla_alone_map(const struct mla *s, unsigned keys, unsigned wid
 /** Returns the LDS address of a part of block `block` (i32), of which a round has one or two. */
 struct tir_value mla_alone_place(struct mla *s, const struct part *p, struct tir_value block);
 
+/** Returns how many bytes of a block's part are in front of row `rows`, or of its first panel. */
+unsigned mla_alone_before(const struct mla *s, const struct part *p, unsigned rows);
+
 /** Returns how waves split the columns. */
 struct tir_waves mla_alone_waves(const struct mla *s);
 /** Members of att_source. */
@@ -56,6 +56,26 @@ struct tir_value mla_alone_first_key(void *family, struct tir_value block);
 struct tir_value mla_alone_scores(void *family, const struct att_block *block);
 void mla_alone_await_values(void *family);
 struct tir_value mla_alone_values(void *family, const struct att_block *block, unsigned part);
+/** O and l follow the largest e of their columns, where one is far above m: a vector, or a tile of
+ * one for each part of the keys. */
+void mla_alone_follow(struct mla *s, struct tir_value e, struct tir_value carried[ATT_N_CARRY]);
+/** The product's scales of weights that are relative to e, of which O is relative to m, and their
+ * type beside weights that are held as `right`, [columns x keys]. */
+struct tir_value mla_alone_scales(struct mla *s, struct tir_value e, struct tir_value m,
+                                  struct tir_type t);
+struct tir_type mla_alone_scales_type(struct mla *s, const struct tir_layout *right);
+
+/* mla_decode_halves.c */
+
+enum { MLA_HALVES_PANEL = 128 /* columns of the latent that lie side by side in LDS */ };
+/** Rows of S^T and of K as keys. */
+struct tir_layout mla_halves_with_keys(const struct tir_layout *l);
+/** Returns how keys of a panel lie in LDS, or the first ones of a block in all of its panels. */
+struct tir_layout mla_halves_map(const struct mla *s, unsigned keys, unsigned width);
+/** Reads the wave's queries from where they are as a block of keys. */
+void mla_halves_read_q(struct mla *s, struct tir_value block);
+/** Allocates what the waves of a pair tell each other of LDS. */
+void mla_halves_take_lds(struct mla *s);
 
 /* mla_decode_gather.c */
 
@@ -65,6 +85,8 @@ struct tir_type mla_gather_rows(struct mla *s);
 void mla_gather_copy(struct mla *s, int group, struct tir_value block, struct tir_value rows);
 /** Allocates what lists need of LDS. */
 void mla_gather_take_lds(struct mla *s);
+/** Asks for the first block's entries, where those of the others are asked for a round ahead. */
+void mla_gather_begin(struct mla *s);
 /** att_source.fetch_keys of a list of slots, and att_source.entries. */
 void mla_gather_fetch(struct mla *s, struct att_block *block);
 struct tir_value mla_gather_entries(void *family, const struct att_block *block);

@@ -31,7 +31,7 @@ struct tir_value mla_like(struct mla *s, struct tir_value scalar, struct tir_val
 struct tir_value mla_first_key(void *family, struct tir_value block)
 {
     struct mla *const s = family;
-    return tir_add(&s->d.b, s->d.item.first_key, att_times(&s->d.b, block, (int)mla_round_keys(s)));
+    return tir_add(&s->d.b, s->d.item.first_key, att_times(&s->d.b, block, (int)s->d.keys));
 }
 
 /* Chooses how `cols` columns of a block of the latent pass through registers: 16 bytes a lane, if

@@ -16,6 +16,16 @@
  *   FIND    they have arrived  M1    read them  C1    find rows  C2
  *   COPY    copy them  BEGIN
  *   SCORES  clear rows that stand for no key; all have arrived  M1
+ *
+ * Waves that have halves of the latent (mla_decode_halves.c) wait for HBM all the time. So they ask
+ * for a block in two places, since the L1 has room for little more than a block in flight. Their
+ * entries are asked for one block further ahead, the first ones in front of Q, so that Q is on its
+ * way while they are.
+ *
+ *   PAGES   copy the next block's entries  M1
+ *   FIND    the block's have arrived  M1    read them  C2
+ *   COPY    find rows, copy the rotated part and half of the latent  BEGIN    the other half  C2
+ *   SCORES  clear rows that stand for no key; all have arrived  M1
  */
 #include "ir/address_map.h"
 #include "ir/spread.h"
@@ -24,8 +34,7 @@
 
 enum {
     COPY_BYTES = 1024 /* that a wave copies at once */,
-    MOST_ROWS = 16 /* that a wave copies of a unit */,
-    MOST_UNITS = 2 /* blocks of a round */,
+    MOST_ROWS = 16 /* that a wave copies of a block */,
     ENTRY_BYTES = 2048 /* of LDS for a wave's entries of as many rounds as fit */
 };
 
@@ -73,18 +82,15 @@ static struct att_paged_tile block_tile(struct mla *s)
 /* Entries of a block's first rows as they stand in LDS. */
 static struct tir_layout entry_map(unsigned rows) { return tir_row_major(rows, 1); }
 
-static unsigned units(const struct mla *s) { return 1u << s->serial; }
-
-/* Returns where the wave has those of a round: 256 bytes at least are copied of them. Others may
+/* Returns where the wave has those of a block: 256 bytes at least are copied of them. Others may
  * come to that place when there have been more rounds than stages. */
-static struct tir_value entry_place(struct mla *s, struct tir_value round)
+static struct tir_value entry_place(struct mla *s, struct tir_value block)
 {
     enum { COPIED = 256 };
     struct tir_builder *const b = &s->d.b;
-    const int bytes = COPIED << s->serial;
-    const struct tir_value which = tir_and(b, round, tir_i32(b, ENTRY_BYTES / bytes - 1));
+    const struct tir_value which = tir_and(b, block, tir_i32(b, ENTRY_BYTES / COPIED - 1));
     const struct tir_value first = tir_add(b, s->entries, att_times(b, s->d.wave, ENTRY_BYTES));
-    return tir_add(b, first, att_times(b, which, bytes));
+    return tir_add(b, first, att_times(b, which, COPIED));
 }
 
 void mla_gather_take_lds(struct mla *s)
@@ -98,9 +104,9 @@ void mla_gather_take_lds(struct mla *s)
 static void copy_entries(struct mla *s, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
-    const struct tir_layout map = entry_map(mla_round_keys(s));
+    const struct tir_layout map = entry_map(s->d.keys);
     const struct tir_layout l = tir_map_lanes(&map, s->d.m, s->d.waves, sizeof(int32_t));
-    const struct tir_type t = tir_tile(b->f, TIR_I32, mla_round_keys(s), 1, &l);
+    const struct tir_type t = tir_tile(b->f, TIR_I32, s->d.keys, 1, &l);
     const struct att_paged_tile rows = rows_like(s, t);
     tir_gather_to_lds(b, ENTRIES, s->pages.table,
                       att_entry_offsets(b, &s->pages, &rows, mla_first_key(s, block)),
@@ -120,18 +126,10 @@ static struct tir_value read_slots(struct mla *s, const struct att_paged_tile *t
     return att_entry_slots(b, &s->pages, t, tir_add(b, mla_first_key(s, block), first), entries);
 }
 
-/* The wave's first row of a unit, as one of the round. */
-static struct tir_value own_first(struct mla *s, unsigned unit)
+/* The wave's first row of a block. */
+static struct tir_value own_first(struct mla *s)
 {
-    struct tir_builder *const b = &s->d.b;
-    return att_plus(b, att_times(b, s->d.wave, (int)own_rows(s)), (int)(unit * s->d.keys));
-}
-
-/* The number of a unit among all blocks. */
-static struct tir_value unit_of(struct mla *s, struct tir_value round, unsigned unit)
-{
-    struct tir_builder *const b = &s->d.b;
-    return att_plus(b, att_times(b, round, (int)units(s)), (int)unit);
+    return att_times(&s->d.b, s->d.wave, (int)own_rows(s));
 }
 
 /* The lane that has the wave's row i. */
@@ -156,13 +154,8 @@ static struct tir_value row_of(struct mla *s, struct tir_value rows, unsigned i)
 static struct tir_value own_place(struct mla *s, const struct part *p, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
-    const unsigned of_wave = tir_lds_address(&p->lds, own_rows(s) * p->width, s->kq_bytes);
+    const unsigned of_wave = mla_alone_before(s, p, own_rows(s));
     return tir_add(b, mla_alone_place(s, p, block), att_times(b, s->d.wave, (int)of_wave));
-}
-
-static unsigned before_row(const struct mla *s, const struct part *p, unsigned i)
-{
-    return tir_lds_address(&p->lds, i * p->width, s->kq_bytes);
 }
 
 /* Does a row of the latent take all lanes, so that its address may be a scalar? Of fp8 two do. */
@@ -195,6 +188,18 @@ static void copy_part(struct mla *s, int group, const struct part *p, struct tir
                       own_place(s, p, block), 0, copied(s, own_rows(s), &map), &map);
 }
 
+/* Copies half of the panels of the latent of rows. */
+static void copy_panels(struct mla *s, int group, struct tir_value block, struct tir_value rows,
+                        unsigned half)
+{
+    const unsigned width = s->part->width / 2, first = half * width;
+    const struct tir_layout map = mla_halves_map(s, own_rows(s), width);
+    const int before = (int)(first * s->d.keys) - (int)first;
+    tir_gather_both_to_lds(&s->d.b, group, rows,
+                           att_plus(&s->d.b, own_place(s, s->part, block), before), first,
+                           copied(s, own_rows(s), &map), &map);
+}
+
 static void copy_latent(struct mla *s, int group, struct tir_value block,
                         const struct tir_value *row)
 {
@@ -205,8 +210,8 @@ static void copy_latent(struct mla *s, int group, struct tir_value block,
     const struct tir_value at = tir_splat(b, tir_i32(b, 0), tir_tile(b->f, TIR_I32, 1, 1, &l));
     const struct tir_value place = own_place(s, s->part, block);
     for (unsigned i = 0; i < own_rows(s); i++)
-        tir_gather_to_lds(b, group, row[i], at, tir_i32(b, 0), place, before_row(s, s->part, i), t,
-                          &map);
+        tir_gather_to_lds(b, group, row[i], at, tir_i32(b, 0), place,
+                          mla_alone_before(s, s->part, i), t, &map);
 }
 
 static void copy_rows(struct mla *s, int group, struct tir_value block, const struct found *f)
@@ -229,40 +234,50 @@ void mla_gather_copy(struct mla *s, int group, struct tir_value block, struct ti
     copy_rows(s, group, block, &f);
 }
 
-/* Clears rows of the latent that stand for no key. Stores of the others go where nobody reads. */
-static void clear_unit(struct mla *s, struct tir_value round, unsigned unit)
+/* Clears rows of the latent that stand for no key, a panel of it or all. Stores of the others go
+ * where nobody reads. */
+static void clear_rows(struct mla *s, struct tir_value block, unsigned panel)
 {
     struct tir_builder *const b = &s->d.b;
     const struct part *const p = s->part;
-    const struct tir_layout map = mla_alone_map(s, 1, p->width);
+    const unsigned width = s->halves ? MLA_HALVES_PANEL : p->width;
+    const struct tir_layout map = s->halves ? tir_row_major(1, width) : mla_alone_map(s, 1, width);
     const struct tir_type t = copied(s, 1, &map);
     const struct att_paged_tile own = own_tile(s);
-    const struct tir_value entries = read_slots(s, &own, round, own_first(s, unit));
+    const struct tir_value entries = read_slots(s, &own, block, own_first(s));
     const struct tir_type wide = tir_tile(b->f, TIR_F32, 1, t.cols, tir_layout_of(b->f, t));
     const struct tir_value zero = tir_convert(b, tir_splat(b, tir_f32(b, 0.0f), wide), s->kq_dtype);
     for (unsigned i = 0; i < own_rows(s); i++) {
         const struct tir_value entry = tir_lane_read(b, entries, lane_of(s, i));
-        const struct tir_value place = own_place(s, p, unit_of(s, round, unit));
-        const struct tir_value row = att_plus(b, place, (int)before_row(s, p, i));
+        const unsigned before = mla_alone_before(s, p, i) + panel * width * s->d.keys;
+        const struct tir_value row = att_plus(b, own_place(s, p, block), (int)before);
         const struct tir_value at =
             tir_select(b, tir_cmp_lt(b, entry, tir_i32(b, 0)), row, s->unread);
         tir_tile_lds_store(b, at, zero, &map);
     }
 }
 
+static void await_copies(struct mla *s)
+{
+    tir_wait(&s->d.b, GROUP, 0);
+    if (s->halves)
+        tir_wait(&s->d.b, LATER, 0);
+}
+
 static void clear_gaps(struct mla *s, const struct att_block *block)
 {
     struct tir_builder *const b = &s->d.b;
+    const unsigned panels = s->halves ? s->part->width / MLA_HALVES_PANEL : 1;
     struct tir_if some = tir_begin_if(b, tir_cmp_ne(b, block->gaps, tir_i32(b, 0)), true, NULL, 0);
-    tir_wait(b, GROUP, 0);
-    for (unsigned i = 0; i < units(s); i++)
-        clear_unit(s, block->index, i);
+    await_copies(s);
+    for (unsigned i = 0; i < panels; i++)
+        clear_rows(s, block->index, i);
     tir_wait(b, TIR_LDS_WRITES, 0);
     tir_else(b, &some, NULL);
     tir_end_if(b, &some, NULL);
 }
 
-/* Slots of a unit: of all rows, and of the wave's own with lanes for each and as copies of the
+/* Slots of a block: of all rows, and of the wave's own with lanes for each and as copies of the
  * latent have them. */
 struct slots {
     struct tir_value all, own, copied;
@@ -271,71 +286,92 @@ struct slots {
 static struct tir_value count_gaps(struct mla *s, const struct slots *slots)
 {
     struct tir_builder *const b = &s->d.b;
-    struct tir_value gaps = tir_i32(b, 0);
-    for (unsigned i = 0; i < units(s); i++) {
-        const struct tir_value all = slots[i].all;
-        gaps = tir_add(b, gaps, tir_lane_count(b, tir_cmp_lt(b, all, tir_int_like(b, all, 0))));
-    }
-    return gaps;
+    const struct tir_value all = slots->all;
+    return tir_lane_count(b, tir_cmp_lt(b, all, tir_int_like(b, all, 0)));
 }
 
 /* Finds where the wave's own rows begin, i64, as `t` has them. */
 static struct tir_value own_addresses(struct mla *s, const struct att_paged_tile *t,
-                                      struct tir_value round, unsigned unit, struct tir_value slots)
+                                      struct tir_value block, struct tir_value slots)
 {
     struct tir_builder *const b = &s->d.b;
-    const struct tir_value key = tir_add(b, mla_first_key(s, round), own_first(s, unit));
+    const struct tir_value key = tir_add(b, mla_first_key(s, block), own_first(s));
     const struct tir_value offsets = att_paged_rows(b, &s->pages, t, key, slots);
     return tir_add(b, offsets, tir_splat(b, s->d.k.c.base, tir_typeof(b->f, offsets)));
 }
 
-static struct slots read_unit(struct mla *s, struct tir_value round, unsigned unit)
+static struct slots read_block(struct mla *s, struct tir_value block)
 {
     const struct att_paged_tile own = own_tile(s), all = block_tile(s);
     const struct att_paged_tile latent = copied_tile(s, s->part->width);
-    const struct tir_value first = tir_i32(&s->d.b, (int)(unit * s->d.keys));
-    struct slots slots = {.all = read_slots(s, &all, round, first),
-                          .own = read_slots(s, &own, round, own_first(s, unit))};
+    struct slots slots = {.all = read_slots(s, &all, block, tir_i32(&s->d.b, 0)),
+                          .own = read_slots(s, &own, block, own_first(s))};
     slots.copied = slots.own;
     if (!row_takes_all(s))
-        slots.copied = read_slots(s, &latent, round, own_first(s, unit));
+        slots.copied = read_slots(s, &latent, block, own_first(s));
     return slots;
 }
 
-static struct found find_unit(struct mla *s, struct tir_value round, unsigned unit,
-                              const struct slots *slots)
+static struct found find_block(struct mla *s, struct tir_value block, const struct slots *slots)
 {
     const struct att_paged_tile own = own_tile(s), latent = copied_tile(s, s->part->width);
-    const struct tir_value rows = own_addresses(s, &own, round, unit, slots->own);
+    const struct tir_value rows = own_addresses(s, &own, block, slots->own);
     if (row_takes_all(s))
         return find_rows(s, rows, rows);
-    return find_rows(s, rows, own_addresses(s, &latent, round, unit, slots->copied));
+    return find_rows(s, rows, own_addresses(s, &latent, block, slots->copied));
+}
+
+void mla_gather_begin(struct mla *s) { copy_entries(s, tir_i32(&s->d.b, 0)); }
+
+/* All copies of a block have arrived; rows that stand for no key are zeros. */
+static void await_rows(struct mla *s, const struct att_block *block)
+{
+    clear_gaps(s, block);
+    await_copies(s);
+    tir_barrier(&s->d.b);
+}
+
+static void fetch_panels(struct mla *s, struct att_block *block)
+{
+    struct tir_builder *const b = &s->d.b;
+    mla_alone_at(s, A_PAGES, M1);
+    copy_entries(s, att_plus(b, block->index, 1));
+    mla_alone_at(s, A_FIND, M1);
+    tir_wait(b, ENTRIES, 1);
+    mla_alone_at(s, A_FIND, C2);
+    const struct slots slots = read_block(s, block->index);
+    mla_alone_at(s, A_COPY, BEGIN);
+    block->gaps = count_gaps(s, &slots);
+    const struct found found = find_block(s, block->index, &slots);
+    copy_panels(s, GROUP, block->index, found.tile, 0);
+    if (s->n_parts > 1)
+        copy_part(s, GROUP, s->part + 1, block->index, found.rows);
+    mla_alone_at(s, A_COPY, C2);
+    copy_panels(s, LATER, block->index, found.tile, 1);
+    mla_alone_at(s, A_SCORES, M1);
+    await_rows(s, block);
 }
 
 void mla_gather_fetch(struct mla *s, struct att_block *block)
 {
     struct tir_builder *const b = &s->d.b;
-    struct slots slots[MOST_UNITS];
-    struct found found[MOST_UNITS];
+    if (s->halves) {
+        fetch_panels(s, block);
+        return;
+    }
     mla_alone_at(s, A_PAGES, M1);
     copy_entries(s, block->index);
     mla_alone_at(s, A_FIND, M1);
     tir_wait(b, ENTRIES, 0);
     mla_alone_at(s, A_FIND, C1);
-    for (unsigned i = 0; i < units(s); i++)
-        slots[i] = read_unit(s, block->index, i);
+    const struct slots slots = read_block(s, block->index);
     mla_alone_at(s, A_FIND, C2);
-    block->gaps = count_gaps(s, slots);
-    for (unsigned i = 0; i < units(s); i++)
-        found[i] = find_unit(s, block->index, i, &slots[i]);
-    for (unsigned i = 0; i < units(s); i++) {
-        mla_alone_at(s, A_COPY, i ? M2 : BEGIN);
-        copy_rows(s, GROUP, unit_of(s, block->index, i), &found[i]);
-    }
+    block->gaps = count_gaps(s, &slots);
+    const struct found found = find_block(s, block->index, &slots);
+    mla_alone_at(s, A_COPY, BEGIN);
+    copy_rows(s, GROUP, block->index, &found);
     mla_alone_arrival(s);
-    clear_gaps(s, block);
-    tir_wait(b, GROUP, 0);
-    tir_barrier(b);
+    await_rows(s, block);
 }
 
 struct tir_value mla_gather_entries(void *family, const struct att_block *block)

@@ -6,15 +6,14 @@
  * unit to have work, and nobody writes partial results.
  *
  * The columns are 128 as those of waves that are alone are, and the upper 64 stand for the queries
- * of the lower ones. With 16 bits a round is a block, S^T of 16 keys is made by an instruction of
- * 16 rows and columns, and two lanes have half of the weights that the product with c takes from
- * one, and exchange them. The product of fp8 takes 64 keys at once. So a round is two blocks, LDS
- * has those of two rounds, and the next one is copied while this one is worked on from its scores
- * to its product: `serial`.
+ * of the lower ones. S^T of 16 keys is made by an instruction of 16 rows and columns, and two lanes
+ * have half of the weights that the product with c takes from one, and exchange them. The product
+ * of fp8 takes 64 keys at once: there pairs divide the latent for it, mla_decode_halves.c. What is
+ * here of Q is theirs too.
  *
  * Two compute units share HBM's rate for a block, so that its bytes come for as long as a round is.
- * With 16 bits it has two rounds to arrive, as LDS has room for: it is waited for where its scores
- * begin, and none of it is read before.
+ * It has two rounds to arrive, as LDS has room for: it is waited for where its scores begin, and
+ * none of it is read before.
  *
  *   PAGES   the numbers of the keys' pages  M1
  *   FIND    the addresses of their rows  C2
@@ -35,7 +34,7 @@ bool mla_pairs_take(const struct att_variant *v)
     enum { ROWS = 64 };
     const int rows = v->gqa * v->q_len;
     const bool fp8 = v->kv_dtype != ATT_KV_DTYPE_SAME;
-    if (fp8 && v->sparse != ATT_SPARSE_SLOTS) /* blocks: too many registers for where slots are */
+    if (fp8 && v->sparse == ATT_SPARSE_NONE)
         return false;
     return rows > ROWS && rows <= 2 * ROWS && !v->one_launch;
 }
@@ -131,6 +130,10 @@ void mla_pairs_load_q(struct mla *s)
     const unsigned own = s->d.keys / s->d.waves;
     if (s->d.v->sparse == ATT_SPARSE_NONE) /* behind the first block */
         b->stage = mla_alone_stage(s, A_WAIT);
+    if (s->halves) {
+        mla_gather_begin(s);
+        b->stage = mla_alone_stage(s, A_FIND);
+    }
     for (unsigned i = 0; i * s->d.keys < s->d.row_columns; i++) {
         const struct tir_value first =
             att_plus(b, att_times(b, s->d.wave, (int)own), (int)(i * s->d.keys));
@@ -139,7 +142,10 @@ void mla_pairs_load_q(struct mla *s)
     b->stage = mla_alone_stage(s, A_SCORES);
     tir_wait(b, QUERIES, 0);
     tir_barrier(b);
-    read_queries(s);
+    if (s->halves)
+        mla_halves_read_q(s, query_block(s, tir_i32(b, 0)));
+    else
+        read_queries(s);
     mla_meet(s);
     b->stage = TIR_NO_STAGE;
 }
