@@ -37,7 +37,8 @@ enum {
     RUN = 16 /* keys that lie in one page at the least */,
     TOGETHER = 16 /* keys of a product of 16 bits; one of fp8 takes all of a block */,
     BLOCKS = 4,
-    EARLY = 128 /* rows of c^T that are read in the phase before their product */
+    EARLY = 128 /* rows of c^T that are read in the phase before their product */,
+    IN_PARTS = 4
 };
 
 bool mla_alone_takes(const struct att_variant *v, const struct tir_machine *m)
@@ -454,6 +455,24 @@ static struct tir_value above_m(struct tir_builder *b, struct tir_value e, struc
     return tir_sub(b, e, t.rows > 1 ? tir_broadcast(b, m, t) : m);
 }
 
+/* O follows in parts, each behind a branch of its own: only one of them is in vector registers at a
+ * time, and a workgroup starts the sooner the fewer of these it has. */
+static void rescale(struct mla *s, const struct att_softmax_step *step, struct tir_value *o,
+                    struct tir_value *l, unsigned parts)
+{
+    struct tir_builder *const b = &s->d.b;
+    if (parts == 1) {
+        att_softmax_rescale(b, step, o, l);
+        return;
+    }
+    struct tir_value half[2], none = *l;
+    for (int i = 0; i < 2; i++)
+        half[i] = tir_half(b, *o, i);
+    rescale(s, step, &half[0], l, parts / 2);
+    rescale(s, step, &half[1], &none, parts / 2);
+    *o = tir_stack(b, half[0], half[1]);
+}
+
 /* O and l are relative to the largest e, where one has outgrown m. Before the first key there is
  * nothing of them to follow. */
 void mla_alone_follow(struct mla *s, struct tir_value e, struct tir_value carried[ATT_N_CARRY])
@@ -476,7 +495,7 @@ void mla_alone_follow(struct mla *s, struct tir_value e, struct tir_value carrie
         [ATT_CARRY_L] = carried[ATT_CARRY_L],
         [ATT_CARRY_O] = carried[ATT_CARRY_O],
     };
-    att_softmax_rescale(b, &step, &followed[ATT_CARRY_O], &followed[ATT_CARRY_L]);
+    rescale(s, &step, &followed[ATT_CARRY_O], &followed[ATT_CARRY_L], s->halves ? IN_PARTS : 1);
     tir_else(b, &branch, followed);
     tir_end_if(b, &branch, carried);
 }
