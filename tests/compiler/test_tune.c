@@ -125,6 +125,19 @@ static void splits_are_found(void **state)
     expect("tune --show --db s.sqlite", 0, "lists=256,merge_rate=1\n", "");
 }
 
+/* Workgroups share a list: a plan for half of the compute units is tried too. */
+static void shared_lists_may_be_few(void **state)
+{
+    (void)state;
+    write_file("latent.yaml",
+               "targets: [gfx950]\n"
+               "kernels: [{ op: mla_decode, head_dim: 576, head_dim_v: 512, gqa: 128, "
+               "page_size: 64 }]\n");
+    write_file("shapes", "mla_decode batch=1,k=8192,lists=*\n");
+    expect("tune latent.yaml --shapes shapes --tiles 1 --verify 1 --cache cache -o m.attnpack", 0,
+           "mla_decode on gfx950: 6 pairs", "");
+}
+
 static void slips_are_named(void **state)
 {
     (void)state;
@@ -233,6 +246,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(a_sweep_is_deterministic_and_measures_once, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(splits_are_found, setup, teardown),
+        cmocka_unit_test_setup_teardown(shared_lists_may_be_few, setup, teardown),
         cmocka_unit_test_setup_teardown(slips_are_named, setup, teardown),
         cmocka_unit_test_setup_teardown(workgroups_in_another_order_are_right, setup, teardown),
         cmocka_unit_test_setup_teardown(killed_at_any_moment_it_goes_on, setup, teardown),

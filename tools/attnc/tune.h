@@ -11,7 +11,7 @@
 #include "tools/attnc/shard.h"
 #include "tools/attnc/tune_db.h"
 
-enum { TUNE_SHAPE_TEXT = 128, TUNE_VALUES = 4, TUNE_SOURCE = 33, TUNE_SPLITS = 5 };
+enum { TUNE_SHAPE_TEXT = 128, TUNE_VALUES = 4, TUNE_SOURCE = 33, TUNE_SPLITS = 6 };
 
 /** A launch value that a tuning file may choose by. */
 struct tune_launch_value {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * This file times splits of a decode call's keys: shapes with `lists=*` are timed without work
- * lists, and with one to four for each compute unit. Parts are added up by a combine launch, whose
- * time is added, or in the kernel, by the key's sibling with one_launch.
+ * lists, and with one to four for each compute unit, or half of one. Parts are added up by a
+ * combine launch, whose time is added, or in the kernel, by the key's sibling with one_launch.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "tools/attnc/trace.h"
 #include "tools/attnc/tune.h"
 
-enum { LISTS_A_UNIT = TUNE_SPLITS - 1, COMBINE_TILES = 4 };
+enum { LISTS_A_UNIT = 4, COMBINE_TILES = 4 };
 
 static bool has_lists(const struct att_variant *v)
 {
@@ -36,6 +36,13 @@ static int units_of(const char *target)
     return (int)p->value;
 }
 
+/* May several workgroups walk a list: rows of mla_decode beyond 64? */
+static bool is_shared(const struct att_variant *v)
+{
+    enum { ROWS = 64 };
+    return !strcmp(v->op->name, "mla_decode") && v->gqa * v->q_len > ROWS && !v->one_launch;
+}
+
 /* The counts that are tried; a kernel that adds up parts itself is not tried without any. */
 static void list_splits(struct tune_key *key)
 {
@@ -43,6 +50,8 @@ static void list_splits(struct tune_key *key)
     key->split_count = 0;
     for (int n = key->variant.one_launch; n <= LISTS_A_UNIT; n++)
         key->splits[key->split_count++] = n * units;
+    if (is_shared(&key->variant))
+        key->splits[key->split_count++] = units / 2;
 }
 
 bool tune_add_split_keys(struct tune_sweep *sweep, const struct tune_shapes *shapes)
