@@ -400,10 +400,11 @@ static void begin_attention(struct mla *s)
 }
 
 /* Blocks are asked for behind the last one too. Those of a later item would come from HBM; the last
- * page of this one is in the L2. Where HBM is not what limits the loop that gains nothing. */
+ * page of this one is in the L2. Where blocks go ahead the last one is asked for again, and waves
+ * alone with 16 bits have a loop that HBM does not limit. */
 static struct tir_value asked_keys(const struct mla *s)
 {
-    const bool limited = mla_pv(s)->by_k || s->scaled >= 0;
+    const bool limited = mla_pv(s)->by_k || s->scaled >= 0 || !(s->alone || s->ahead);
     return limited ? s->d.item.end_key : s->d.item.kv_len;
 }
 
