@@ -237,6 +237,8 @@ static void load_q(struct mla *s)
 {
     struct decode *const d = &s->d;
     struct tir_builder *const b = &d->b;
+    const uint8_t stage = s->alone ? mla_alone_q_stage(s) : s->q_in_lds ? LOADS : PLACES;
+    b->stage = s->alone ? TIR_NO_STAGE : stage;
     const struct tir_layout rows = tir_layout_slice(tir_layout_of(b->f, s->panel->q), 1);
     const struct decode_rows r =
         decode_rows(d, tir_row_index(b, tir_tile(b->f, TIR_I32, d->columns, 1, &rows)));
@@ -245,7 +247,7 @@ static void load_q(struct mla *s)
     for (unsigned i = 0; i < s->n_panels; i++) {
         const struct panel *const p = &s->panel[i];
         const struct tir_layout map = mla_query_map(s, p);
-        b->stage = s->alone ? mla_alone_q_stage(s) : s->q_in_lds ? LOADS : PLACES;
+        b->stage = stage;
         const struct tir_value byte = mla_own_first(s, p, bytes);
         struct tir_type loaded = p->q;
         loaded.dtype = (uint8_t)s->q_dtype;
@@ -486,6 +488,7 @@ static void begin(struct mla *s, const struct att_variant *v, const struct tir_m
               .columns = pairs ? 2 * t->rows : t->rows,
               .own_columns = t->own[ALONE],
               .row_columns = pairs ? t->rows : 0,
+              .zero_late = !t->own[ALONE], /* else O is in accumulation registers */
               .k = {.width = (unsigned)v->head_dim},
               .value = {.width = latent}},
         .wave_bits = tir_bits(t->waves),
