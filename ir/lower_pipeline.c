@@ -22,8 +22,9 @@
  * Barriers of several stages in one phase are one barrier, behind the waits of all of them.
  *
  * An op in front of the loop may have a stage too: it stands in front of the round of the prologue
- * in which that stage begins, behind the rounds that only earlier stages have. So what the loop
- * reads once may be asked for while the first tiles' earlier stages wait.
+ * in which that stage begins, behind the rounds that only earlier stages have, or inside of that
+ * round in front of its own phase. So what the loop reads once may be asked for while the first
+ * tiles' earlier stages wait.
  *
  * `only_copies` in front of the loop makes two loops of it, and a branch: waves of which it is true
  * run one of which nothing is left but copies, LDS writes, waits and barriers, and what these need.
@@ -420,6 +421,19 @@ static bool is_joined(const struct tir_schedule *s, int phase, int next)
     return phase >= 0 && next == phase + 1 && s->joined_phases >> phase & 1;
 }
 
+/* Ops in front of the loop that have waited for this phase of round `round`, or an earlier one. */
+static void append_held(struct rotation *r, struct tir_block *block, unsigned round, int phase)
+{
+    for (unsigned i = 0; i < r->n_held; i++) {
+        struct tir_op *const op = tir_op(r->f, r->held[i]);
+        if (op->stage != round || op->phase > phase)
+            continue;
+        op->stage = TIR_NO_STAGE;
+        op->phase = 0;
+        tir_append(r->f, block, r->held[i]);
+    }
+}
+
 static void emit_round(struct round *e, bool steady)
 {
     struct rotation *r = e->r;
@@ -435,6 +449,7 @@ static void emit_round(struct round *e, bool steady)
             if (phase >= 0)
                 end_phase(e, phase, barrier, steady);
             barrier = false;
+            append_held(r, e->b.block, e->number, op->phase);
             begin_phase(e, op->phase);
         }
         phase = op->phase;
@@ -490,24 +505,11 @@ static void hold(struct rotation *r, struct tir_block *outer, unsigned index)
     outer->n_ops = kept;
 }
 
-/* Those that have waited for round `round`. */
-static void append_held(struct rotation *r, const struct tir_builder *b, unsigned round)
-{
-    for (unsigned i = 0; i < r->n_held; i++) {
-        struct tir_op *const op = tir_op(r->f, r->held[i]);
-        if (op->stage != round)
-            continue;
-        op->stage = TIR_NO_STAGE;
-        op->phase = 0;
-        tir_append(r->f, b->block, r->held[i]);
-    }
-}
-
 /* The last round is the first one that works on what has arrived. */
 static void emit_prologue(struct rotation *r, struct tir_builder *b, struct tir_value *nested)
 {
     for (unsigned k = 0; k < r->last; k++) {
-        append_held(r, b, k);
+        append_held(r, b->block, k, 0);
         if (r->schedule->part_early && k + 1 == r->last)
             offset_groups(b, true);
         struct round e = {.r = r,
@@ -639,7 +641,7 @@ static void emit_loop(struct rotation *r, struct tir_builder *b)
     struct tir_value *nested = alloc_clear(r->f, r->max_id * sizeof(nested[0]));
     const struct tir_schedule *const s = r->schedule;
     emit_prologue(r, b, nested);
-    append_held(r, b, r->last);
+    append_held(r, b->block, r->last, TIR_MAX_PHASES);
     if (s->ping_pong > 1 && !s->part_early)
         offset_groups(b, true);
     emit_steady(r, b, nested);
