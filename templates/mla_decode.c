@@ -29,8 +29,8 @@
  *
  *     columns  waves  registers of a wave, 4 bytes a lane      LDS (gfx942, gfx950)
  *          16      4  O 32, Q 24 or 72, S 8, block 18 or 36  23 KiB, 76 KiB
- *          32      8  O 32, Q 18 or 72, S 8, block on its way 18    47 KiB, 118 KiB
- *          64      8  O 64, Q 36 or 72, S 8, block on its way 18    48 KiB, 122 KiB
+ *          32      8  O 32, Q 18 or 72, S 8, block on its way 18    47 KiB, 117 KiB
+ *          64      8  O 64, Q 36 or 72, S 8, block on its way 18    48 KiB, 157 KiB
  *          64      4  O 256, Q 144, S 8, or 128, 72, 16   155 or 158 KiB of gfx950
  *         128      4  O 256, Q 144, S 8 or 16                    55 KiB, 146 KiB
  *         128      8  O 128, Q 72 or 24, S 4 or 8, block 9 or 18     43 KiB, 143 KiB
@@ -46,19 +46,25 @@
  * 128 columns of K and of 64 keys.
  *
  * A block passes to LDS in pieces, and where a piece has gone the same one of the next block is
- * asked for: memory always has most of a block to bring. With three blocks in LDS one barrier a
- * block is enough, since the product with c of a block stands in the round of the next, behind the
- * same barrier as its scores; with two a second one says that c is no longer needed. With 16
- * columns a compute unit has two workgroups, so that one loads while the other computes: the lists
- * of a plan should be twice its compute units.
+ * asked for: memory always has most of a block to bring. The product with c of a block stands in
+ * the round of the next. Where 32 or 64 columns have no more to do than HBM leaves time for, it is
+ * there between the first piece and the others. A barrier in front of it says that P may be read,
+ * and the one behind all pieces that c is no longer needed, so two blocks of LDS will do. The
+ * product is done then before the last pieces arrive, and behind the last block of an item is none
+ * but its own. Q comes by way of LDS (mla_decode_query.c). Elsewhere the product stands behind the
+ * pieces. With three blocks in LDS one barrier a block is enough, the same for it and the scores;
+ * with two a second one says that c is no longer needed. With 16 columns a compute unit has two
+ * workgroups, so that one loads while the other computes: the lists of a plan should be twice its
+ * compute units.
  *
  *   stage 0  page numbers            phase PLACE_FIRST
  *   stage 1  load the block          phases PLACE_FIRST, PLACE, piece by piece
  *   stage 2  registers to LDS        the same
  *            S = K Q                 phase SCORES
  *            mask, softmax, P to LDS phase SOFTMAX
- *   stage 3  O += c P                phase EARLIER_VALUES; where P needs no exchange, or LDS has
- *                                    one block, in stage 2 and phase VALUES
+ *   stage 3  O += c P                phase EARLIER_VALUES, behind PLACE_FIRST or PLACE; where P
+ *                                    needs no exchange, or LDS has one block, in stage 2 and phase
+ *                                    VALUES
  *
  * Waves that share S^T meet twice in a round, and a block goes to LDS a round before that of its
  * scores, one half in front of each barrier: so memory is asked twice in a round, and neither half
@@ -319,6 +325,8 @@ static struct decode_state walk_keys(struct mla *s)
     find_shard_position(s);
     if (s->pairs)
         mla_pairs_load_q(s);
+    else if (s->q_shared)
+        mla_share_query(s);
     else
         load_q(s);
     struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), n, tir_i32(b, 1), inside, ATT_N_CARRY);
@@ -533,8 +541,9 @@ static uint8_t read_ahead(const struct mla *s)
 
 static uint8_t matrix_phases(const struct mla *s)
 {
-    const unsigned softmax = s->scaled >= 0 && s->late ? 1u << mla_phase(s, SOFTMAX) : 0;
-    const unsigned earlier = s->ahead ? 0 : 1u << EARLIER_VALUES;
+    const unsigned softmax =
+        s->scaled >= 0 && s->late && !s->between ? 1u << mla_phase(s, SOFTMAX) : 0;
+    const unsigned earlier = s->ahead ? 0 : 1u << mla_phase(s, EARLIER_VALUES);
     return (uint8_t)(earlier | 1u << mla_phase(s, SCORES) | 1u << mla_phase(s, VALUES) | softmax);
 }
 

@@ -36,8 +36,8 @@ enum { VECTOR_ALPHA, VECTOR_M = 0, VECTOR_L, N_VECTORS, VECTOR_OWN_M = N_VECTORS
 struct part {
     unsigned first, width;
     struct tir_layout lds; /* of a block */
-    unsigned bytes;
-    unsigned before; /* bytes of a block in front of it, where its parts are one buffer */
+    unsigned bytes;        /* of that, or of Q */
+    unsigned before;       /* bytes of a block in front of it, where its parts are one buffer */
     struct tir_value buffer;
 };
 
@@ -66,6 +66,7 @@ struct mla {
     unsigned most_buffers;
     unsigned turns;   /* places for P and alpha: 1 or 2 */
     bool late;        /* O += c P of a block stands in the round of the next one: stage LATE */
+    bool between;     /* late, and it stands between the first piece of a block and the others */
     bool ahead;       /* blocks go to LDS a round before that of their scores: stage PLACES */
     unsigned q_dtype; /* of q in memory */
     unsigned kq_dtype, kq_bytes; /* of Q, and of the cache's rows as they stand in LDS */
@@ -113,6 +114,8 @@ struct mla {
     struct tir_value last_block; /* i32: the number of the item's last block of keys */
     unsigned q_in_lds;           /* of the panels of Q, the last */
     struct tir_value q_buffer, q[MAX_PANELS];
+    bool q_shared; /* Q passes through LDS, in the parts of a row: mla_decode_query.c */
+    struct part q_part[2];
 };
 
 /* mla_decode_lds.c */
@@ -175,6 +178,14 @@ static inline unsigned mla_parts(const struct mla *s) { return 1u << s->key_wave
  * Each wave then works on its own columns. */
 struct tir_value mla_own_keys(struct mla *s, struct tir_value a);
 struct tir_value mla_all_keys(struct mla *s, struct tir_value a);
+
+/* mla_decode_query.c */
+
+/** Counts the bytes of LDS that Q takes, where every wave asks for a part of its rows. */
+unsigned mla_count_query(struct mla *s);
+void mla_take_query(struct mla *s);
+/** Asks for Q, in front of the loop over keys; waves read their columns when all of it is there. */
+void mla_share_query(struct mla *s);
 
 /* mla_decode_share.c */
 
@@ -283,6 +294,8 @@ static inline uint8_t mla_stage(const struct mla *s, enum stage stage)
 /** The number of a phase there. */
 static inline uint8_t mla_phase(const struct mla *s, enum phase phase)
 {
+    if (s->between && (phase == PLACE || phase == EARLIER_VALUES))
+        return phase == PLACE ? EARLIER_VALUES : PLACE;
     return (uint8_t)(phase - (phase > (s->ahead ? EARLIER_VALUES : AHEAD)));
 }
 

@@ -206,7 +206,7 @@ static void place(struct mla *s, struct tir_value block)
     read_early_panels(s, block);
     mla_meet(s);
     if (s->late && !s->ahead) { /* the last block's product has a round of its own */
-        mla_set_stage(s, LATE, PLACE);
+        mla_set_stage(s, LATE, s->between ? PLACE_FIRST : PLACE);
         mla_meet(s);
     }
 }
@@ -481,6 +481,6 @@ void mla_visit(struct mla *s, struct att_block block, struct tir_value carried[A
         mla_use_scaled_weights(s, x, block.index, carried);
     else
         use_weights_as_they_are(s, x, block.index, carried);
-    if (s->buffers == 1 || (s->late && s->buffers == 2 && !s->ahead))
+    if (s->buffers == 1 || (s->late && s->buffers == 2 && !s->ahead && !s->between))
         mla_meet(s);
 }

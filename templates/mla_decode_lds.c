@@ -255,10 +255,20 @@ static unsigned query_bytes(const struct mla *s, unsigned n)
 /* A block's part of a sparse list. */
 static unsigned entry_bytes(const struct mla *s) { return s->d.keys * (unsigned)sizeof(int32_t); }
 
+/* Does the product with c of a block stand between the first piece of the next one and the others?
+ * Masks and rows that are converted would have the loop wait. */
+static bool fits_between(const struct mla *s)
+{
+    const bool packed = s->d.v->kv_layout == ATT_KV_LAYOUT_PACKED;
+    return s->late && !s->ahead && s->d.columns <= 64 && !packed && s->most_buffers > 2 &&
+           s->d.v->mask != ATT_MASK_CUSTOM;
+}
+
 /* With three blocks in LDS one barrier a block will do: while the slowest waves work on one and
  * the product of the one before, the fastest write the next. With two, blocks and P are free after
- * the product with the earlier one, and a barrier says so. Waves that add up S^T have a second one
- * anyway, and read c early. Scaled weights of 128 columns go into the product of the same round,
+ * the product with the earlier one, and a barrier says so: where the product stands between the
+ * pieces of a block, the one behind these. Waves that add up S^T have a second one anyway, and read
+ * c early. Scaled weights of 128 columns go into the product of the same round,
  * behind a barrier of their own: registers have no room to wait. */
 static void choose_buffers(struct mla *s, unsigned room, unsigned block, unsigned other)
 {
@@ -267,7 +277,10 @@ static void choose_buffers(struct mla *s, unsigned room, unsigned block, unsigne
     s->buffers = s->most_buffers > 1 && 2 * block + other <= room ? 2 : 1;
     s->late = later && s->buffers > 1;
     s->ahead = s->late && mla_shares(s);
-    if (s->late && !s->ahead && s->most_buffers > 2 && 3 * block + other + weights <= room)
+    s->between = fits_between(s);
+    s->q_shared = s->between && 2 * block + other + mla_count_query(s) <= room;
+    if (s->late && !s->ahead && !s->between && s->most_buffers > 2 &&
+        3 * block + other + weights <= room)
         s->buffers = 3;
     s->turns = s->buffers == 3 ? 2 : 1;
 }
@@ -299,6 +312,8 @@ void mla_take_lds(struct mla *s)
         s->part[i].buffer = tir_lds_buffer(&d->b, s->buffers * s->part[i].bytes, 16);
     if (s->q_in_lds)
         s->q_buffer = tir_lds_buffer(&d->b, query_bytes(s, s->q_in_lds), 16);
+    if (s->q_shared)
+        mla_take_query(s);
     if (mla_shares(s))
         s->score_buffer = tir_lds_buffer(&d->b, mla_shared_bytes(s), 16);
     if (d->v->sparse != ATT_SPARSE_NONE)

@@ -110,7 +110,7 @@ void mla_use_scaled_weights(struct mla *s, struct tir_value x, struct tir_value 
     agree(s, block, e, carried);
     const struct tir_value scale = tir_exp2(b, tir_sub(b, e, carried[ATT_CARRY_M]));
     *l = tir_named(b, "l", tir_fma(b, sum, tir_broadcast(b, scale, tir_typeof(b->f, *l)), *l));
-    if (s->late) /* beside the next block's softmax */
+    if (s->late && !s->between) /* beside the next block's softmax */
         mla_set_stage(s, LATE, SOFTMAX);
     const struct tir_value c = mla_read_values(s, block), weights = mla_load_weights(s, block);
     *o = tir_named(b, "o",
