@@ -281,8 +281,8 @@ static struct tir_value kept_from(const struct lower *l, const struct tir_op *op
     return l->in_agprs[v.id] && tir_typeof(l->f, v).count == op->n_operands ? v : none;
 }
 
-/* Some elements of such a vec are replaced: the others are not copied to vector registers and back.
- * NULL where it is something else. */
+/* Some elements of such a vec are replaced. LLVM leaves the others where they are either way, but
+ * wants 32 more vector registers for a whole concat. NULL where it is something else. */
 static LLVMValueRef replace_elements(struct lower *l, const struct tir_op *op)
 {
     struct tir_value from = {0};
