@@ -224,8 +224,9 @@ void tir_lds_scatter_if(struct tir_builder *b, struct tir_value mask, struct tir
 void tir_lds_add_if(struct tir_builder *b, struct tir_value mask, struct tir_value address,
                     struct tir_value a);
 
-/** The group of a wait for LDS writes. */
-enum { TIR_LDS_WRITES = -1 };
+/** Groups of a wait: for LDS writes; and for none, where a wave reads what it wrote itself. The LDS
+ * executes the accesses of a wave in order, so that these only have to stand in that order. */
+enum { TIR_LDS_WRITES = -1, TIR_LDS_ORDER = -2 };
 void tir_wait(struct tir_builder *b, int group, int pending);
 /** All loads and stores of this wave have completed. */
 void tir_wait_memory(struct tir_builder *b);

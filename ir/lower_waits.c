@@ -136,8 +136,8 @@ static void lower_wait(struct tir_func *f, struct tir_block *b, unsigned index)
     const int64_t pending = op->imm[1];
     op->opcode = TIR_waitcnt;
     if (s.group < 0) {
+        op->imm[1] = s.group == TIR_LDS_ORDER ? -1 : 0;
         op->imm[0] = -1;
-        op->imm[1] = 0;
         return;
     }
     const unsigned skip = (unsigned)pending * round_size(f, s.group);

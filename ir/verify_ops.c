@@ -361,7 +361,7 @@ static void check_sync(struct tir_verifier *v, const struct tir_op *op)
     const struct tir_machine *const m = v->f->machine;
     switch (op->opcode) {
     case TIR_wait:
-        tir_check(v, imm[0] >= -1 && imm[0] < 8 && imm[1] >= 0, "no such group or count");
+        tir_check(v, imm[0] >= -2 && imm[0] < 8 && imm[1] >= 0, "no such group or count");
         break;
     case TIR_waitcnt:
         tir_check(v, imm[0] >= -1 && imm[0] <= m->vm_max && imm[1] >= -1 && imm[1] <= m->lgkm_max,

@@ -64,7 +64,8 @@ static void fence_memory(struct lower *l)
 static void emit_wait(struct lower *l, int64_t vm, int64_t lgkm)
 {
     fence_memory(l);
-    l->isa->wait(l, vm, lgkm);
+    if (vm >= 0 || lgkm >= 0)
+        l->isa->wait(l, vm, lgkm);
     fence_memory(l);
 }
 

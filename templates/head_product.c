@@ -286,7 +286,7 @@ static void turn_weights(struct product *p, unsigned count)
     for (unsigned i = 0; i < count; i++) {
         if (i % each == 0) {
             tir_tile_lds_store(b, p->own, p->loaded[i / each], &map);
-            tir_wait(b, TIR_LDS_WRITES, 0);
+            tir_wait(b, TIR_LDS_ORDER, 0);
         }
         const struct tir_value at = att_plus(b, p->own, (int)(i % each) * bytes);
         p->w[i] = tir_tile_lds_load(b, at, p->taken, &panel);
@@ -402,7 +402,7 @@ static void store_tile(struct product *p, struct tir_value token, struct tir_val
     const struct tir_layout map = out_map();
     tir_barrier(b); /* x has been read: its place is free */
     tir_tile_lds_store(b, p->own, tir_transpose(b, tir_convert(b, sum, p->dtype)), &map);
-    tir_wait(b, TIR_LDS_WRITES, 0);
+    tir_wait(b, TIR_LDS_ORDER, 0);
     const struct tir_value out = tir_tile_lds_load(b, p->own, p->finished, &map);
     struct tir_view to = tile_view(p, ATT_HEADS(OUT), token, p->v->head_dim_v);
     to.byte = att_times(b, first, ELEM);
@@ -502,14 +502,12 @@ static void load_next(struct product *p, struct tir_value token, struct tir_valu
 }
 
 /* Adds this wave's columns to out^T: panels pass LDS, as many at once as it has room for, while
- * those before are multiplied. x becomes those of the tile from `next` on; small weights leave more
- * of the time to it, and it may have registers. */
+ * those before are multiplied. x becomes those of the tile from `next` on. */
 static struct tir_value multiply_own(struct product *p, struct tir_value *x, struct tir_value next)
 {
     struct tir_builder *b = &p->b;
     const struct tir_layout map = panel_map(p);
     const unsigned count = own_panels(p), places = own_places(p);
-    const bool early = p->stored != p->dtype;
     struct tir_value sum = tir_splat(b, tir_f32(b, 0), p->result), right = {0};
     if (rounds(p))
         round_group(p, x, count, tir_wave_id(b));
@@ -517,18 +515,15 @@ static struct tir_value multiply_own(struct product *p, struct tir_value *x, str
         const bool put = i < count && i % places == 0;
         for (unsigned k = 0; put && k < places; k++)
             tir_tile_lds_store(b, att_plus(b, p->own, (int)k * PLACE), x[i + k], &map);
-        if (put && i + places == count && early)
-            load_next(p, next, x);
         if (i)
             sum = tir_mma(b, p->instr, p->w[i - 1], tir_transpose(b, right), sum);
         if (put)
-            tir_wait(b, TIR_LDS_WRITES, 0);
+            tir_wait(b, TIR_LDS_ORDER, 0);
         if (i < count)
             right = tir_tile_lds_load(b, att_plus(b, p->own, (int)(i % places) * PLACE), p->right,
                                       &map);
     }
-    if (!early)
-        load_next(p, next, x);
+    load_next(p, next, x);
     sum = rescale(p, sum, tir_wave_id(b));
     return p->v->weights == ATT_WEIGHTS_FP8_BLOCK
                ? tir_mul(b, sum, tir_splat(b, p->scale[0], p->result))
@@ -663,6 +658,16 @@ static void visit_tiles(struct product *p)
     tir_end_if(b, &some, NULL);
 }
 
+/* The arguments that are needed behind the first loads come in one round, while those do. */
+static void ask_for_rest(struct product *p)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value asked[] = {
+        tir_arg(b, ARG_OUT, TIR_I64), tir_arg(b, ARG_OUT_HEAD_STRIDE, TIR_I64),
+        tir_arg(b, ARG_OUT_TOKEN_STRIDE, TIR_I64), tir_arg(b, ARG_TAIL, TIR_I64), p->scale[0]};
+    tir_anchor_all(b, asked, sizeof(asked) / sizeof(asked[0]) - !p->scale[0].id);
+}
+
 /* Rows of w, counted over heads, of item `item`, with all tokens. */
 static void share_rows(struct product *p, struct tir_value item)
 {
@@ -673,6 +678,7 @@ static void share_rows(struct product *p, struct tir_value item)
     load_own_weights(p);
     load_own_scale(p);
     load_own_tile(p, first, x);
+    ask_for_rest(p);
     turn_weights(p, own_panels(p));
     struct tir_loop loop = tir_begin_for(b, first, p->end, tir_i32(b, TOKENS), x, own_panels(p));
     const struct tir_view to = sum_view(p, loop.index);
@@ -685,14 +691,12 @@ static void share_rows(struct product *p, struct tir_value item)
 static void share_tiles(struct product *p)
 {
     struct tir_builder *b = &p->b;
-    const struct tir_value asked[] = {
-        tir_arg(b, ARG_W, TIR_I64),
-        tir_arg(b, ARG_W_HEAD_STRIDE, TIR_I64),
-        tir_arg(b, ARG_W_ROW_STRIDE, TIR_I64),
-        tir_arg(b, ARG_X, TIR_I64),
-        tir_arg(b, ARG_X_HEAD_STRIDE, TIR_I64),
-        tir_arg(b, ARG_X_TOKEN_STRIDE, TIR_I64),
-    };
+    const struct tir_value asked[] = {tir_arg(b, ARG_W, TIR_I64),
+                                      tir_arg(b, ARG_W_HEAD_STRIDE, TIR_I64),
+                                      tir_arg(b, ARG_W_ROW_STRIDE, TIR_I64),
+                                      tir_arg(b, ARG_X, TIR_I64),
+                                      tir_arg(b, ARG_X_HEAD_STRIDE, TIR_I64),
+                                      tir_arg(b, ARG_X_TOKEN_STRIDE, TIR_I64)};
     tir_anchor_all(b, asked, sizeof(asked) / sizeof(asked[0])); /* in one round */
     const struct tir_value step = tir_arg(b, ARG_WORKGROUPS, TIR_I32);
     const struct tir_value all =

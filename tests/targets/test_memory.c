@@ -135,11 +135,11 @@ static void lds_elements_have_addresses_of_their_own(void **state)
     const struct tir_value bin =
         tir_shl(b, tir_rem(b, lane, tir_int_like(b, lane, 5)), tir_int_like(b, lane, 2));
     tir_lds_scatter_if(b, tir_cmp_eq(b, lane, lane), own, tir_int_like(b, lane, 100));
-    tir_wait(b, TIR_LDS_WRITES, 0);
+    tir_wait(b, TIR_LDS_ORDER, 0);
     tir_lds_add_if(b, odd, bin, a);
     tir_wait(b, TIR_LDS_WRITES, 0);
     keep(&k, tir_lds_gather(b, own, TIR_I32));
-    tir_wait(b, TIR_LDS_WRITES, 0);
+    tir_wait(b, TIR_LDS_ORDER, 0);
     tir_lds_scatter_if(b, odd, flip, a);
     tir_wait(b, TIR_LDS_WRITES, 0);
     keep(&k, tir_lds_gather(b, own, TIR_I32));
