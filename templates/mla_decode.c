@@ -22,9 +22,9 @@
  * Elsewhere waves that would have the same keys and columns all compute all of it.
  *
  * Waves of gfx950 that have a SIMD to themselves have 32 of 128 columns and all of O^T for them,
- * and exchange nothing: mla_decode_alone.c. With 16 bits, and for lists of slots, they have 32 of
- * 64 and half of the keys, and two workgroups walk a list: mla_decode_pairs.c; with fp8 they have
- * half of O^T, mla_decode_halves.c. Such waves of gfx942 turn c in registers: mla_decode_turned.c;
+ * and exchange nothing: mla_decode_alone.c. Where that is one pass they have 32 of 64 and half of
+ * the keys, and two workgroups walk a list: mla_decode_pairs.c; with fp8 they have half of O^T,
+ * mla_decode_halves.c. Such waves of gfx942 turn c in registers: mla_decode_turned.c;
  * with fp8 they have all columns of O and a part of the latent: mla_decode_split.c.
  *
  *     columns  waves  registers of a wave, 4 bytes a lane      LDS (gfx942, gfx950)
@@ -154,14 +154,16 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
 }
 
 /* Two workgroups walk a list where waves are in pairs. Lists for more than half of the compute
- * units have one each, since workgroups that share a list would begin twice as often. Lists of
- * slots have no such kernel. */
+ * units have one each, since workgroups that share a list would begin twice as often: but not with
+ * fp8, whose pairs begin sooner. Lists of slots have no such kernel. */
 static bool second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                    struct att_second *second)
 {
     struct att_tile first;
     struct att_why why;
-    if (n || !att_find_tile(v, m, &first, NULL) || first.own[ALONE] != IN_PAIRS)
+    if (n || v->kv_dtype != ATT_KV_DTYPE_SAME)
+        return false;
+    if (!att_find_tile(v, m, &first, NULL) || first.own[ALONE] != IN_PAIRS)
         return false;
     for (unsigned i = 0; i < sizeof(tiles) / sizeof(tiles[0]); i++) {
         if (tiles[i].own[ALONE] != SINGLE || !fits(v, &tiles[i], m, &why))

@@ -176,7 +176,7 @@ void mla_alone_take_lds(struct mla *s)
         p->bytes = (att_lds_bytes(&p->lds, s->kq_bytes) + 15) & ~15u;
         p->buffer = tir_lds_buffer(&d->b, BLOCKS * p->bytes, 16);
     }
-    if (d->v->sparse != ATT_SPARSE_NONE)
+    if (mla_alone_gathers(s))
         mla_gather_take_lds(s);
     else if (s->pairs) /* two vectors: mla_pairs_join() */
         s->unread = tir_lds_buffer(&d->b, 2 * d->columns * (unsigned)sizeof(float), 16);
@@ -306,7 +306,7 @@ static void copy_pair_block(struct mla *s, struct tir_value block)
 static void fetch_keys(void *family, struct att_block *block)
 {
     struct mla *const s = family;
-    if (s->pages.slots) {
+    if (mla_alone_gathers(s)) {
         mla_gather_fetch(s, block);
         return;
     }

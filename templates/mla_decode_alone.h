@@ -24,6 +24,13 @@ static inline void mla_alone_at(struct mla *s, enum alone_stage stage, enum alon
     s->d.b.phase = (uint8_t)phase;
 }
 
+/** Does a lane find where each row of a block is? Lists say it of each, and panels have it from the
+ * table of pages. */
+static inline bool mla_alone_gathers(const struct mla *s)
+{
+    return s->d.v->sparse != ATT_SPARSE_NONE || s->halves;
+}
+
 /** Sets where a block has arrived: a pair waits for it where its scores begin. */
 static inline void mla_alone_arrival(struct mla *s)
 {

@@ -2,11 +2,13 @@
  *
  * mla_decode: lists of slots for waves that are alone. Each wave copies a part of a block's rows
  * from wherever they lie. A lane looks up an entry and finds its row; rows of the latent, which
- * many lanes copy, have their address moved to a scalar.
+ * many lanes copy, have their address moved to a scalar. Waves that have halves of the latent copy
+ * rows of pages the same way: what the table has of a key is its entry.
  *
  * An entry below 0 stands for no key. Slot 0 is copied in its place, and behind the copy the row of
  * the latent is cleared, since a weight of 0 times a NaN is one. Most blocks have none, and that is
- * a branch; so is the mask, which looks entries up again.
+ * a branch; so is the mask, which looks entries up again. Keys of pages behind an item's last one
+ * have rows too, which are cleared like these.
  *
  * A wave copies a block's entries to LDS too, a round ahead and in front of the copies of the block
  * before: vmcnt counts in order, and behind these they would be waited for with them. They stay
@@ -132,6 +134,22 @@ static struct tir_value own_first(struct mla *s)
     return att_times(&s->d.b, s->d.wave, (int)own_rows(s));
 }
 
+/* The same, below 0 where no key stands: entries of lists are, and keys behind an item's last one
+ * become it. */
+static struct tir_value read_keys(struct mla *s, const struct att_paged_tile *t,
+                                  struct tir_value block, struct tir_value first)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_value slots = read_slots(s, t, block, first);
+    if (s->d.v->sparse != ATT_SPARSE_NONE)
+        return slots;
+    const struct tir_type type = tir_typeof(b->f, slots);
+    const struct tir_value left =
+        tir_sub(b, s->d.item.end_key, tir_add(b, mla_first_key(s, block), first));
+    return tir_select(b, tir_cmp_lt(b, tir_row_index(b, type), tir_splat(b, left, type)), slots,
+                      tir_int_like(b, slots, -1));
+}
+
 /* The lane that has the wave's row i. */
 static struct tir_value lane_of(struct mla *s, unsigned row)
 {
@@ -244,7 +262,7 @@ static void clear_rows(struct mla *s, struct tir_value block, unsigned panel)
     const struct tir_layout map = s->halves ? tir_row_major(1, width) : mla_alone_map(s, 1, width);
     const struct tir_type t = copied(s, 1, &map);
     const struct att_paged_tile own = own_tile(s);
-    const struct tir_value entries = read_slots(s, &own, block, own_first(s));
+    const struct tir_value entries = read_keys(s, &own, block, own_first(s));
     const struct tir_type wide = tir_tile(b->f, TIR_F32, 1, t.cols, tir_layout_of(b->f, t));
     const struct tir_value zero = tir_convert(b, tir_splat(b, tir_f32(b, 0.0f), wide), s->kq_dtype);
     for (unsigned i = 0; i < own_rows(s); i++) {
@@ -264,14 +282,14 @@ static void await_copies(struct mla *s)
         tir_wait(&s->d.b, LATER, 0);
 }
 
-static void clear_gaps(struct mla *s, const struct att_block *block)
+static void clear_gaps(struct mla *s, struct tir_value block, struct tir_value gaps)
 {
     struct tir_builder *const b = &s->d.b;
     const unsigned panels = s->halves ? s->part->width / MLA_HALVES_PANEL : 1;
-    struct tir_if some = tir_begin_if(b, tir_cmp_ne(b, block->gaps, tir_i32(b, 0)), true, NULL, 0);
+    struct tir_if some = tir_begin_if(b, tir_cmp_ne(b, gaps, tir_i32(b, 0)), true, NULL, 0);
     await_copies(s);
     for (unsigned i = 0; i < panels; i++)
-        clear_rows(s, block->index, i);
+        clear_rows(s, block, i);
     tir_wait(b, TIR_LDS_WRITES, 0);
     tir_else(b, &some, NULL);
     tir_end_if(b, &some, NULL);
@@ -283,11 +301,15 @@ struct slots {
     struct tir_value all, own, copied;
 };
 
-static struct tir_value count_gaps(struct mla *s, const struct slots *slots)
+/* Counts rows of a block that stand for no key. */
+static struct tir_value count_gaps(struct mla *s, struct tir_value block, const struct slots *slots)
 {
     struct tir_builder *const b = &s->d.b;
-    const struct tir_value all = slots->all;
-    return tir_lane_count(b, tir_cmp_lt(b, all, tir_int_like(b, all, 0)));
+    const struct tir_value all = slots->all, none = tir_i32(b, 0);
+    if (s->d.v->sparse != ATT_SPARSE_NONE)
+        return tir_lane_count(b, tir_cmp_lt(b, all, tir_int_like(b, all, 0)));
+    const struct tir_value end = att_plus(b, mla_first_key(s, block), (int)s->d.keys);
+    return tir_max(b, tir_sub(b, end, s->d.item.end_key), none);
 }
 
 /* Finds where the wave's own rows begin, i64, as `t` has them. */
@@ -324,9 +346,9 @@ static struct found find_block(struct mla *s, struct tir_value block, const stru
 void mla_gather_begin(struct mla *s) { copy_entries(s, tir_i32(&s->d.b, 0)); }
 
 /* All copies of a block have arrived; rows that stand for no key are zeros. */
-static void await_rows(struct mla *s, const struct att_block *block)
+static void await_rows(struct mla *s, struct tir_value block, struct tir_value gaps)
 {
-    clear_gaps(s, block);
+    clear_gaps(s, block, gaps);
     await_copies(s);
     tir_barrier(&s->d.b);
 }
@@ -341,7 +363,9 @@ static void fetch_panels(struct mla *s, struct att_block *block)
     mla_alone_at(s, A_FIND, C2);
     const struct slots slots = read_block(s, block->index);
     mla_alone_at(s, A_COPY, BEGIN);
-    block->gaps = count_gaps(s, &slots);
+    const struct tir_value gaps = count_gaps(s, block->index, &slots);
+    if (s->d.v->sparse != ATT_SPARSE_NONE) /* else the mask knows where keys end */
+        block->gaps = gaps;
     const struct found found = find_block(s, block->index, &slots);
     copy_panels(s, GROUP, block->index, found.tile, 0);
     if (s->n_parts > 1)
@@ -349,7 +373,7 @@ static void fetch_panels(struct mla *s, struct att_block *block)
     mla_alone_at(s, A_COPY, C2);
     copy_panels(s, LATER, block->index, found.tile, 1);
     mla_alone_at(s, A_SCORES, M1);
-    await_rows(s, block);
+    await_rows(s, block->index, gaps);
 }
 
 void mla_gather_fetch(struct mla *s, struct att_block *block)
@@ -366,12 +390,12 @@ void mla_gather_fetch(struct mla *s, struct att_block *block)
     mla_alone_at(s, A_FIND, C1);
     const struct slots slots = read_block(s, block->index);
     mla_alone_at(s, A_FIND, C2);
-    block->gaps = count_gaps(s, &slots);
+    block->gaps = count_gaps(s, block->index, &slots);
     const struct found found = find_block(s, block->index, &slots);
     mla_alone_at(s, A_COPY, BEGIN);
     copy_rows(s, GROUP, block->index, &found);
     mla_alone_arrival(s);
-    await_rows(s, block);
+    await_rows(s, block->index, block->gaps);
 }
 
 struct tir_value mla_gather_entries(void *family, const struct att_block *block)

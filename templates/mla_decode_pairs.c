@@ -33,9 +33,6 @@ bool mla_pairs_take(const struct att_variant *v)
 {
     enum { ROWS = 64 };
     const int rows = v->gqa * v->q_len;
-    const bool fp8 = v->kv_dtype != ATT_KV_DTYPE_SAME;
-    if (fp8 && v->sparse == ATT_SPARSE_NONE)
-        return false;
     return rows > ROWS && rows <= 2 * ROWS && !v->one_launch;
 }
 
@@ -128,7 +125,7 @@ void mla_pairs_load_q(struct mla *s)
 {
     struct tir_builder *const b = &s->d.b;
     const unsigned own = s->d.keys / s->d.waves;
-    if (s->d.v->sparse == ATT_SPARSE_NONE) /* behind the first block */
+    if (!mla_alone_gathers(s)) /* behind the first block */
         b->stage = mla_alone_stage(s, A_WAIT);
     if (s->halves) {
         mla_gather_begin(s);
