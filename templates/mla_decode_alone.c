@@ -526,20 +526,25 @@ struct tir_type mla_alone_scales_type(struct mla *s, const struct tir_layout *ri
     return tir_tile(s->d.b.f, TIR_I8, s->d.keys / TIR_MX_BLOCK, s->d.columns, &l);
 }
 
+struct tir_value mla_alone_scaled(struct mla *s, struct att_block *block, struct tir_value *e)
+{
+    struct tir_builder *const b = &s->d.b;
+    fetch_keys(s, block);
+    const struct tir_value x =
+        att_attention_modify(&s->d.attention, mla_alone_scores(s, block), block);
+    mla_alone_at(s, A_SCORES, C2);
+    const struct tir_value own = mla_scale_exponent(s, x);
+    *e = tir_named(b, "e", tir_max(b, own, att_softmax_lowest(b, &s->softmax)));
+    return tir_exp2(b, att_softmax_exponent(b, &s->softmax, x, *e));
+}
+
 /* The product's operands are made in front of l, since its instruction is assembly that needs a
  * state or two behind them. */
 static void visit_fp8(struct mla *s, struct att_block block, struct tir_value carried[ATT_N_CARRY])
 {
     struct tir_builder *const b = &s->d.b;
-    struct tir_value *const l = &carried[ATT_CARRY_L], *const o = &carried[ATT_CARRY_O];
-    fetch_keys(s, &block);
-    const struct tir_value x =
-        att_attention_modify(&s->d.attention, mla_alone_scores(s, &block), &block);
-    mla_alone_at(s, A_SCORES, C2);
-    const struct tir_value own = mla_scale_exponent(s, x);
-    const struct tir_value e =
-        tir_named(b, "e", tir_max(b, own, att_softmax_lowest(b, &s->softmax)));
-    const struct tir_value p = tir_exp2(b, att_softmax_exponent(b, &s->softmax, x, e));
+    struct tir_value *const l = &carried[ATT_CARRY_L], *const o = &carried[ATT_CARRY_O], e;
+    const struct tir_value p = mla_alone_scaled(s, &block, &e);
     mla_alone_at(s, A_VALUES, M1);
     mla_alone_follow(s, e, carried);
     const struct tir_value m = carried[ATT_CARRY_M];

@@ -63,6 +63,9 @@ struct tir_value mla_alone_first_key(void *family, struct tir_value block);
 struct tir_value mla_alone_scores(void *family, const struct att_block *block);
 void mla_alone_await_values(void *family);
 struct tir_value mla_alone_values(void *family, const struct att_block *block, unsigned part);
+/** Asks for a block and makes its weights in fp8's range, relative to 2^e: *e is one for each
+ * column of the wave's own keys. */
+struct tir_value mla_alone_scaled(struct mla *s, struct att_block *block, struct tir_value *e);
 /** O and l follow the largest e of their columns, where one is far above m: a vector, or a tile of
  * one for each part of the keys. */
 void mla_alone_follow(struct mla *s, struct tir_value e, struct tir_value carried[ATT_N_CARRY]);
@@ -90,11 +93,11 @@ void mla_halves_take_lds(struct mla *s);
 struct tir_type mla_gather_rows(struct mla *s);
 /** Copies rows at these addresses, i64, to where the wave has rows of a block. */
 void mla_gather_copy(struct mla *s, int group, struct tir_value block, struct tir_value rows);
-/** Allocates what lists need of LDS. */
+/** Allocates what rows that are found one by one need of LDS. */
 void mla_gather_take_lds(struct mla *s);
 /** Asks for the first block's entries, where those of the others are asked for a round ahead. */
 void mla_gather_begin(struct mla *s);
-/** att_source.fetch_keys of a list of slots, and att_source.entries. */
+/** att_source.fetch_keys where rows are found one by one, and att_source.entries of lists. */
 void mla_gather_fetch(struct mla *s, struct att_block *block);
 struct tir_value mla_gather_entries(void *family, const struct att_block *block);
 

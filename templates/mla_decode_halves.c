@@ -195,15 +195,8 @@ static struct tir_value read_values(struct mla *s, struct tir_value block)
 void mla_halves_visit(struct mla *s, struct att_block block, struct tir_value carried[ATT_N_CARRY])
 {
     struct tir_builder *const b = &s->d.b;
-    struct tir_value *const l = &carried[ATT_CARRY_L], *const o = &carried[ATT_CARRY_O];
-    s->d.attention.source->fetch_keys(s, &block);
-    const struct tir_value x =
-        att_attention_modify(&s->d.attention, mla_alone_scores(s, &block), &block);
-    mla_alone_at(s, A_SCORES, C2);
-    const struct tir_value own = mla_scale_exponent(s, x);
-    const struct tir_value e =
-        tir_named(b, "e", tir_max(b, own, att_softmax_lowest(b, &s->softmax)));
-    const struct tir_value p = tir_exp2(b, att_softmax_exponent(b, &s->softmax, x, e));
+    struct tir_value *const l = &carried[ATT_CARRY_L], *const o = &carried[ATT_CARRY_O], e;
+    const struct tir_value p = mla_alone_scaled(s, &block, &e);
     const struct tir_value rounded = tir_convert_in_range(b, tir_named(b, "p", p), TIR_FP8);
     tell(s, rounded, e);
     mla_alone_at(s, A_VALUES, M1);

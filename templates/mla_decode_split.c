@@ -40,13 +40,14 @@ enum {
 };
 enum { GROUP /* of copies */ };
 
+static const uint8_t phases[] = {[C1] = 0, [M2] = 1,    [C2] = 2, [M3] = 3,
+                                 [C3] = 4, [LATER] = 5, [M4] = 6, [C4] = 7};
+
 struct att_place mla_split_place(const struct mla *s, enum turned_stage stage,
                                  enum turned_phase phase)
 {
-    static const uint8_t place[] = {[C1] = 0, [M2] = 1,    [C2] = 2, [M3] = 3,
-                                    [C3] = 4, [LATER] = 5, [M4] = 6, [C4] = 7};
     const bool earlier = s->streams && stage > T_COPY;
-    return (struct att_place){(uint8_t)(stage + earlier), place[phase]};
+    return (struct att_place){(uint8_t)(stage + earlier), phases[phase]};
 }
 
 static void at(struct mla *s, enum turned_stage stage, enum turned_phase phase)
@@ -397,15 +398,7 @@ void mla_split_share(struct mla *s) { s->d.divisors = s->p_buffer; }
 
 void mla_split_schedule(const struct mla *s, struct tir_schedule *schedule)
 {
-    *schedule =
-        (struct tir_schedule){.stages = (uint8_t)(T_N_STAGES + s->streams),
-                              .matrix_phases = 1u << 0 | 1u << 2 | 1u << 4 | 1u << 5 | 1u << 7,
-                              .interleave = 1,
-                              .ping_pong = 1,
-                              .read_ahead = 8,
-                              .alone = 1,
-                              .bare_last = 1,
-                              .turn_ahead = 3,
-                              .late_ahead = 3,
-                              .holds = 1};
+    schedule->stages = (uint8_t)(T_N_STAGES + s->streams);
+    schedule->matrix_phases = 1u << phases[C1] | 1u << phases[C2] | 1u << phases[C3] |
+                              1u << phases[LATER] | 1u << phases[C4];
 }

@@ -340,10 +340,6 @@ void mla_turned_share(struct mla *s, struct decode_state *state)
 
 void mla_turned_schedule(const struct mla *m, struct tir_schedule *s)
 {
-    if (mla_weights_fp8(m)) {
-        mla_split_schedule(m, s);
-        return;
-    }
     *s = (struct tir_schedule){.stages = T_N_STAGES,
                                .matrix_phases = 1u << C1 | 1u << C2 | 1u << C3 | 1u << C4,
                                .interleave = 1,
@@ -354,4 +350,6 @@ void mla_turned_schedule(const struct mla *m, struct tir_schedule *s)
                                .turn_ahead = 3,
                                .late_ahead = 3,
                                .holds = 1};
+    if (mla_weights_fp8(m))
+        mla_split_schedule(m, s);
 }

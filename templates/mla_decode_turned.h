@@ -39,6 +39,7 @@ struct tir_value mla_turned_scores(struct mla *s, struct tir_value place);
 /** Returns the stage and phase in which fp8 has these. */
 struct att_place mla_split_place(const struct mla *s, enum turned_stage stage,
                                  enum turned_phase phase);
+/** Sets the stages and the phases of products that fp8 has. */
 void mla_split_schedule(const struct mla *s, struct tir_schedule *schedule);
 
 /** These are for fp8 what mla_turned_choose_layouts() and so on are for 16 bits. */
