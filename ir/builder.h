@@ -225,7 +225,8 @@ void tir_lds_add_if(struct tir_builder *b, struct tir_value mask, struct tir_val
                     struct tir_value a);
 
 /** Groups of a wait: for LDS writes; and for none, where a wave reads what it wrote itself. The LDS
- * executes the accesses of a wave in order, so that these only have to stand in that order. */
+ * executes the accesses of a wave in order, so that these only have to stand in that order: CDNA3
+ * ISA, 4.4, lets LDS return in order, and LLVM puts no wait between such a write and read. */
 enum { TIR_LDS_WRITES = -1, TIR_LDS_ORDER = -2 };
 void tir_wait(struct tir_builder *b, int group, int pending);
 /** All loads and stores of this wave have completed. */
