@@ -348,14 +348,15 @@ static void write_as(struct decode *d, enum decode_kind kind, struct tir_value o
         const struct tir_value before = att_times(&d->b, d->first_value, size);
         p.out.base = tir_add(&d->b, p.out.base, tir_zext(&d->b, before, TIR_I64));
     }
-    if (!d->divisors.id)
-        find_out(d, &p);
-    if (d->divisors.id)
+    if (d->divisors.id) {
         write_in_blocks(d, o, &p);
-    else if (d->own_columns)
-        write_in_parts(d, o, inverse, &p);
-    else
-        decode_write_out(d, o, &p);
+    } else {
+        find_out(d, &p);
+        if (d->own_columns)
+            write_in_parts(d, o, inverse, &p);
+        else
+            decode_write_out(d, o, &p);
+    }
     find_lse(d, &p);
     write_lse(d, lse, &p);
 }

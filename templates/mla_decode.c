@@ -146,7 +146,8 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
         return att_reject(why, ATT_TILE, "has no rows of lists: waves in pairs have");
     if (t->own[ALONE] == IN_PAIRS)
         return mla_pairs_take(v) ||
-               att_reject(why, ATT_TILE, "is for 65 to 128 rows in one launch's passes");
+               att_reject(why, ATT_TILE,
+                          "is for 65 to 128 rows, gqa times q_len, without one_launch");
     if (!v->tile && t->rows < rows && t->rows < most)
         return att_reject(why, ATT_TILE, "has %d columns, fewer than gqa times q_len, %d", t->rows,
                           rows);

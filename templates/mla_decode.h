@@ -229,7 +229,7 @@ int mla_turned_product(const struct mla *s);
 void mla_turned_choose_layouts(struct mla *s);
 void mla_turned_take_lds(struct mla *s);
 void mla_turned_attention(struct mla *s);
-void mla_turned_schedule(const struct mla *s, struct tir_schedule *schedule);
+void mla_turned_schedule(const struct mla *m, struct tir_schedule *s);
 void mla_turned_visit(struct mla *s, struct att_block block, struct tir_value carried[ATT_N_CARRY]);
 /** Maximum and denominator as O^T has its columns. */
 void mla_turned_share(struct mla *s, struct decode_state *state);
@@ -250,8 +250,6 @@ struct tir_value mla_beside_output(struct mla *s, struct tir_value v);
 bool mla_pairs_take(const struct att_variant *v);
 /** Asks for Q, in front of the loop over keys. */
 void mla_pairs_load_q(struct mla *s);
-/** Asks for the page numbers of a block's keys, a lane for each: keys x 1. */
-struct tir_value mla_pairs_pages(struct mla *s, struct tir_value block);
 /** Appends one block of keys, in program order. */
 void mla_pairs_visit(struct mla *s, struct att_block block, struct tir_value carried[ATT_N_CARRY]);
 void mla_halves_visit(struct mla *s, struct att_block block, struct tir_value carried[ATT_N_CARRY]);

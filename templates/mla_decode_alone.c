@@ -38,7 +38,7 @@ enum {
     TOGETHER = 16 /* keys of a product of 16 bits; one of fp8 takes all of a block */,
     BLOCKS = 4,
     EARLY = 128 /* rows of c^T that are read in the phase before their product */,
-    IN_PARTS = 4
+    IN_PARTS = 4 /* in which O of halves follows the maximum: all of it would take registers */
 };
 
 bool mla_alone_takes(const struct att_variant *v, const struct tir_machine *m)
@@ -292,7 +292,7 @@ static void copy_pair_block(struct mla *s, struct tir_value block)
     struct tir_view rows[MOST_KEYS / RUN];
     const unsigned runs = s->d.keys / run_of(s);
     mla_alone_at(s, A_PAGES, M1);
-    const struct tir_value pages = mla_pairs_pages(s, block);
+    const struct tir_value pages = mla_gather_pages(s, block);
     mla_alone_at(s, A_FIND, C2);
     for (unsigned i = 0; i < runs; i++) {
         const struct tir_value lane = tir_i32(b, (int)(i * run_of(s)));

@@ -95,6 +95,8 @@ struct tir_type mla_gather_rows(struct mla *s);
 void mla_gather_copy(struct mla *s, int group, struct tir_value block, struct tir_value rows);
 /** Allocates what rows that are found one by one need of LDS. */
 void mla_gather_take_lds(struct mla *s);
+/** Asks for the page numbers of a block's keys, a lane for each: keys x 1. */
+struct tir_value mla_gather_pages(struct mla *s, struct tir_value block);
 /** Asks for the first block's entries, where those of the others are asked for a round ahead. */
 void mla_gather_begin(struct mla *s);
 /** att_source.fetch_keys where rows are found one by one, and att_source.entries of lists. */

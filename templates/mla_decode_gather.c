@@ -81,6 +81,12 @@ static struct att_paged_tile block_tile(struct mla *s)
     return rows_like(s, tir_tile(s->d.b.f, TIR_I32, s->d.keys, 1, &l));
 }
 
+struct tir_value mla_gather_pages(struct mla *s, struct tir_value block)
+{
+    const struct att_paged_tile keys = block_tile(s);
+    return att_page_numbers(&s->d.b, &s->pages, &keys, mla_first_key(s, block));
+}
+
 /* Entries of a block's first rows as they stand in LDS. */
 static struct tir_layout entry_map(unsigned rows) { return tir_row_major(rows, 1); }
 

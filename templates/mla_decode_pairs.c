@@ -23,7 +23,6 @@
  */
 #include "ir/address_map.h"
 #include "ir/bits.h"
-#include "ir/spread.h"
 #include "templates/mla_decode_alone.h"
 #include "templates/scalar.h"
 
@@ -34,20 +33,6 @@ bool mla_pairs_take(const struct att_variant *v)
     enum { ROWS = 64 };
     const int rows = v->gqa * v->q_len;
     return rows > ROWS && rows <= 2 * ROWS && !v->one_launch;
-}
-
-struct tir_value mla_pairs_pages(struct mla *s, struct tir_value block)
-{
-    struct tir_builder *const b = &s->d.b;
-    const struct tir_layout l = tir_spread_column(s->d.m, s->d.waves, s->d.keys);
-    const struct att_paged_tile keys = {
-        .cache = s->d.k.c,
-        .tokens = s->d.keys,
-        .cols = 1,
-        .run = 1,
-        .gathered = tir_tile(b->f, TIR_I32, s->d.keys, 1, &l),
-    };
-    return att_page_numbers(b, &s->pages, &keys, mla_first_key(s, block));
 }
 
 void mla_pairs_visit(struct mla *s, struct att_block block, struct tir_value carried[ATT_N_CARRY])
