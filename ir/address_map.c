@@ -22,11 +22,14 @@ struct tir_layout tir_row_major(unsigned rows, unsigned cols)
     return map;
 }
 
-struct tir_layout tir_panels(unsigned rows, unsigned cols, unsigned width)
+struct tir_layout tir_row_pairs(unsigned rows, unsigned cols, unsigned width)
 {
-    struct tir_layout map = tir_row_major(rows, width);
+    struct tir_layout map = tir_row_major(1, width);
+    for (unsigned row = 2; row < rows; row *= 2)
+        add(&map, TIR_RC(row, 0));
     for (unsigned first = width; first < cols; first *= 2)
         add(&map, TIR_RC(0, first));
+    add(&map, TIR_RC(1, 0));
     return map;
 }
 

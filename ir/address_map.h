@@ -12,8 +12,9 @@
 /** Rows x cols, row after row. */
 struct tir_layout tir_row_major(unsigned rows, unsigned cols);
 
-/** Panels of `width` columns, one after the other, each row after row. */
-struct tir_layout tir_panels(unsigned rows, unsigned cols, unsigned width);
+/** Panels of `width` columns, one after the other, each row after row: all of the even rows, then
+ * all of the odd ones. */
+struct tir_layout tir_row_pairs(unsigned rows, unsigned cols, unsigned width);
 
 /** Each lane's first `vector` elements (a power of two) of `l` lie side by side, those of all lanes
  * follow one another, then come the other registers, then the waves: accesses of that width have no

@@ -493,11 +493,12 @@ void tir_gather_to_lds(struct tir_builder *b, int group, struct tir_value base,
 }
 
 void tir_gather_both_to_lds(struct tir_builder *b, int group, struct tir_value row_addr,
-                            struct tir_value lds, unsigned both, struct tir_type t,
+                            struct tir_value lds, unsigned offset, unsigned both, struct tir_type t,
                             const struct tir_layout *address_map)
 {
     const struct tir_value operands[] = {tir_i64(b, 0), row_addr, tir_i32(b, 0), lds};
-    const int64_t imm[] = {group, tir_pack_type(t), tir_intern_layout(b->f, address_map), 0, both};
+    const int64_t imm[] = {group, tir_pack_type(t), tir_intern_layout(b->f, address_map), offset,
+                           both};
     tir_build(b, TIR_gather_to_lds, no_type, operands, 4, imm);
 }
 

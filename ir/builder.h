@@ -183,7 +183,7 @@ void tir_gather_to_lds(struct tir_builder *b, int group, struct tir_value base,
                        unsigned offset, struct tir_type t, const struct tir_layout *address_map);
 /** The same of rows at addresses, `both` bytes further in memory and in LDS. */
 void tir_gather_both_to_lds(struct tir_builder *b, int group, struct tir_value row_addr,
-                            struct tir_value lds, unsigned both, struct tir_type t,
+                            struct tir_value lds, unsigned offset, unsigned both, struct tir_type t,
                             const struct tir_layout *address_map);
 struct tir_value tir_tile_lds_load(struct tir_builder *b, struct tir_value lds, struct tir_type t,
                                    const struct tir_layout *address_map);

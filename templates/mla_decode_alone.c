@@ -157,8 +157,6 @@ struct tir_layout mla_alone_map(const struct mla *s, unsigned keys, unsigned wid
     enum { CHUNK = 16 };
     if (!mla_weights_fp8(s))
         return att_lds_rows(s->d.m, keys, width, s->kq_bytes);
-    if (s->halves && width == LATENT)
-        return mla_halves_map(s, keys, width);
     if (width < LATENT)
         return att_lds_swizzled(keys, width, CHUNK, 2, 2);
     struct tir_layout map = tir_row_major(keys, width);
@@ -170,18 +168,18 @@ void mla_alone_take_lds(struct mla *s)
 {
     struct decode *const d = &s->d;
     s->buffers = BLOCKS;
-    for (unsigned i = 0; i < s->n_parts; i++) {
+    for (unsigned i = 0; i < s->n_parts && !s->halves; i++) {
         struct part *const p = &s->part[i];
         p->lds = mla_alone_map(s, d->keys, p->width);
         p->bytes = (att_lds_bytes(&p->lds, s->kq_bytes) + 15) & ~15u;
         p->buffer = tir_lds_buffer(&d->b, BLOCKS * p->bytes, 16);
     }
+    if (s->halves)
+        mla_halves_take_lds(s, BLOCKS);
     if (mla_alone_gathers(s))
         mla_gather_take_lds(s);
     else if (s->pairs) /* two vectors: mla_pairs_join() */
         s->unread = tir_lds_buffer(&d->b, 2 * d->columns * (unsigned)sizeof(float), 16);
-    if (s->halves)
-        mla_halves_take_lds(s);
 }
 
 /* ---- A block ---- */
@@ -195,9 +193,8 @@ struct tir_value mla_alone_place(struct mla *s, const struct part *p, struct tir
 
 unsigned mla_alone_before(const struct mla *s, const struct part *p, unsigned rows)
 {
-    const bool panels = s->halves && p == s->part;
-    return panels ? rows * MLA_HALVES_PANEL
-                  : tir_lds_address(&p->lds, rows * p->width, s->kq_bytes);
+    return s->halves ? rows * MLA_LINES_COLUMNS
+                     : tir_lds_address(&p->lds, rows * p->width, s->kq_bytes);
 }
 
 /* Returns where the first row of a part is that the wave has of a block. */
@@ -327,11 +324,11 @@ static struct tir_value read_panel(struct mla *s, struct tir_value block, const 
     const struct tir_layout plain = tir_mma_left(mma, own_keys(s), &n->k, mla_alone_waves(s));
     const struct tir_layout l = with_keys(s, &plain);
     const struct tir_type t = tir_tile(b->f, s->kq_dtype, own_keys(s), n->width, &l);
+    if (s->halves)
+        return mla_lines_read(s, own_place(s, s->part, block), t, s->d.keys, n->first);
     const struct tir_layout map = mla_alone_map(s, own_keys(s), p->width);
     const unsigned column = n->first - p->first;
     const struct tir_value place = own_place(s, p, block);
-    if (s->halves)
-        return tir_tile_lds_load_from(b, place, t, &map, column);
     return tir_tile_lds_load(b, att_plus(b, place, (int)(column * s->kq_bytes)), t, &map);
 }
 

@@ -53,7 +53,8 @@ struct tir_layout mla_alone_map(const struct mla *s, unsigned keys, unsigned wid
 /** Returns the LDS address of a part of block `block` (i32), of which a round has one or two. */
 struct tir_value mla_alone_place(struct mla *s, const struct part *p, struct tir_value block);
 
-/** Returns how many bytes of a block's part are in front of row `rows`, or of its first panel. */
+/** Returns how many bytes of a block's part are in front of row `rows`. Where waves have halves of
+ * the latent, that is an even one. */
 unsigned mla_alone_before(const struct mla *s, const struct part *p, unsigned rows);
 
 /** Returns how waves split the columns. */
@@ -77,15 +78,36 @@ struct tir_type mla_alone_scales_type(struct mla *s, const struct tir_layout *ri
 
 /* mla_decode_halves.c */
 
-enum { MLA_HALVES_PANEL = 128 /* columns of the latent that lie side by side in LDS */ };
 /** Rows of S^T and of K as keys. */
 struct tir_layout mla_halves_with_keys(const struct tir_layout *l);
-/** Returns how keys of a panel lie in LDS, or the first ones of a block in all of its panels. */
-struct tir_layout mla_halves_map(const struct mla *s, unsigned keys, unsigned width);
 /** Reads the wave's queries from where they are as a block of keys. */
 void mla_halves_read_q(struct mla *s, struct tir_value block);
-/** Allocates what the waves of a pair tell each other of LDS. */
-void mla_halves_take_lds(struct mla *s);
+/** Allocates LDS for so many blocks, and for what the waves of a pair tell each other. */
+void mla_halves_take_lds(struct mla *s, unsigned blocks);
+
+/* mla_decode_lines.c */
+
+enum { MLA_LINES_COLUMNS = 64 /* that lie side by side in LDS */ };
+/** These are where the lanes that copy a wave's rows find them, i64 of each. */
+struct mla_lines {
+    struct tir_value even, middle, odd; /* of lines of these rows, and of the one they share */
+};
+/** Returns how many bytes a block takes, and how many are in front of a column of row 0. */
+unsigned mla_lines_bytes(const struct mla *s);
+unsigned mla_lines_before(const struct mla *s, unsigned column);
+/** Reads t, which begins with a column of row 0 and ends in front of the next multiple of
+ * MLA_LINES_COLUMNS, from a block at `at` with so many rows: they may be more than it has. */
+struct tir_value mla_lines_read(struct mla *s, struct tir_value at, struct tir_type t,
+                                unsigned rows, unsigned column);
+/** Finds what to copy, where rows begin at these addresses, i64 and a lane or some for each. */
+struct mla_lines mla_lines_find(struct mla *s, struct tir_value rows);
+/** Copies one half of the wave's rows, and then the other, to where its first one is. */
+void mla_lines_copy(struct mla *s, int group, struct tir_value at, unsigned rows,
+                    const struct mla_lines *lines, unsigned half);
+/** Returns where the n-th piece of row `row`'s latent is, bytes from row 0's first, and how many
+ * columns it has: 0, where it has none. */
+enum { MLA_LINES_PIECES = 5 };
+unsigned mla_lines_piece(const struct mla *s, unsigned row, unsigned n, unsigned *width);
 
 /* mla_decode_gather.c */
 

@@ -20,19 +20,21 @@
  *   SCORES  clear rows that stand for no key; all have arrived  M1
  *
  * Waves that have halves of the latent (mla_decode_halves.c) wait for HBM all the time. So they ask
- * for a block in two places, since the L1 has room for little more than a block in flight. Their
- * entries are asked for one block further ahead, the first ones in front of Q, so that Q is on its
- * way while they are.
+ * for a block in two places, since the L1 has room for little more than a block in flight, and copy
+ * rows in pairs (mla_decode_lines.c). Their entries are asked for one block further ahead, the
+ * first ones in front of Q, so that Q is on its way while they are.
  *
  *   PAGES   copy the next block's entries  M1
  *   FIND    the block's have arrived  M1    read them  C2
- *   COPY    find rows, copy the rotated part and half of the latent  BEGIN    the other half  C2
+ *   COPY    find rows, copy half of their lines  BEGIN    the other half  C2
  *   SCORES  clear rows that stand for no key; all have arrived  M1
  */
 #include "ir/address_map.h"
 #include "ir/spread.h"
 #include "templates/mla_decode_alone.h"
 #include "templates/scalar.h"
+
+#include <assert.h>
 
 enum {
     COPY_BYTES = 1024 /* that a wave copies at once */,
@@ -57,15 +59,12 @@ static struct tir_type copied(struct mla *s, unsigned rows, const struct tir_lay
     return tir_tile(s->d.b.f, s->kq_dtype, rows, (1u << map->reg_bits) / rows, &l);
 }
 
-/* A wave's own rows as the copy of a part of `width` columns has them. */
-static struct att_paged_tile copied_tile(struct mla *s, unsigned width)
+/* A wave's own rows as copies of rotated keys have them, or of lines: a few lanes for each. */
+static struct att_paged_tile own_tile(struct mla *s)
 {
-    const struct tir_layout map = mla_alone_map(s, own_rows(s), width);
+    const struct tir_layout map = mla_alone_map(s, own_rows(s), PANEL);
     return rows_like(s, copied(s, own_rows(s), &map));
 }
-
-/* The same with a lane or some for each of them. */
-static struct att_paged_tile own_tile(struct mla *s) { return copied_tile(s, PANEL); }
 
 struct tir_type mla_gather_rows(struct mla *s)
 {
@@ -182,22 +181,18 @@ static struct tir_value own_place(struct mla *s, const struct part *p, struct ti
     return tir_add(b, mla_alone_place(s, p, block), att_times(b, s->d.wave, (int)of_wave));
 }
 
-/* Does a row of the latent take all lanes, so that its address may be a scalar? Of fp8 two do. */
-static bool row_takes_all(const struct mla *s)
-{
-    return s->part->width * s->kq_bytes == COPY_BYTES;
-}
-
-/* Rows of the latent as their copies have them: scalars, or a tile. */
+/* Rows as their copies have them: one of the latent takes all lanes, so that its address is a
+ * scalar. */
 struct found {
     struct tir_value rows; /* i64 of each, a few lanes to a row */
-    struct tir_value row[MOST_ROWS], tile;
+    struct tir_value row[MOST_ROWS];
 };
 
-static struct found find_rows(struct mla *s, struct tir_value rows, struct tir_value tile)
+static struct found find_rows(struct mla *s, struct tir_value rows)
 {
-    struct found f = {.rows = rows, .tile = tile};
-    for (unsigned i = 0; i < own_rows(s) && row_takes_all(s); i++)
+    struct found f = {.rows = rows};
+    assert(s->part->width * s->kq_bytes == COPY_BYTES);
+    for (unsigned i = 0; i < own_rows(s); i++)
         f.row[i] = row_of(s, rows, i);
     return f;
 }
@@ -212,16 +207,11 @@ static void copy_part(struct mla *s, int group, const struct part *p, struct tir
                       own_place(s, p, block), 0, copied(s, own_rows(s), &map), &map);
 }
 
-/* Copies half of the panels of the latent of rows. */
-static void copy_panels(struct mla *s, int group, struct tir_value block, struct tir_value rows,
-                        unsigned half)
+/* Copies half of the wave's rows, which begin at these addresses. */
+static void copy_lines(struct mla *s, int group, struct tir_value block,
+                       const struct mla_lines *lines, unsigned half)
 {
-    const unsigned width = s->part->width / 2, first = half * width;
-    const struct tir_layout map = mla_halves_map(s, own_rows(s), width);
-    const int before = (int)(first * s->d.keys) - (int)first;
-    tir_gather_both_to_lds(&s->d.b, group, rows,
-                           att_plus(&s->d.b, own_place(s, s->part, block), before), first,
-                           copied(s, own_rows(s), &map), &map);
+    mla_lines_copy(s, group, own_place(s, s->part, block), own_rows(s), lines, half);
 }
 
 static void copy_latent(struct mla *s, int group, struct tir_value block,
@@ -240,40 +230,55 @@ static void copy_latent(struct mla *s, int group, struct tir_value block,
 
 static void copy_rows(struct mla *s, int group, struct tir_value block, const struct found *f)
 {
-    if (row_takes_all(s))
-        copy_latent(s, group, block, f->row);
-    else
-        copy_part(s, group, s->part, block, f->tile);
+    copy_latent(s, group, block, f->row);
     if (s->n_parts > 1)
         copy_part(s, group, s->part + 1, block, f->rows);
 }
 
 void mla_gather_copy(struct mla *s, int group, struct tir_value block, struct tir_value rows)
 {
-    const struct tir_layout map = mla_alone_map(s, own_rows(s), s->part->width);
-    const struct tir_type t = copied(s, own_rows(s), &map);
-    const struct tir_layout l = tir_layout_slice(tir_layout_of(s->d.b.f, t), 1);
-    const struct found f =
-        find_rows(s, rows, row_takes_all(s) ? rows : tir_relayout(&s->d.b, rows, &l));
+    if (s->halves) {
+        const struct mla_lines lines = mla_lines_find(s, rows);
+        for (unsigned half = 0; half < 2; half++)
+            copy_lines(s, group, block, &lines, half);
+        return;
+    }
+    const struct found f = find_rows(s, rows);
     copy_rows(s, group, block, &f);
 }
 
-/* Clears rows of the latent that stand for no key, a panel of it or all. Stores of the others go
- * where nobody reads. */
-static void clear_rows(struct mla *s, struct tir_value block, unsigned panel)
+/* Columns of the wave's row i that are cleared at once, the n-th time, and how many bytes are in
+ * front of them. */
+static unsigned cleared_columns(struct mla *s, unsigned row, unsigned n, unsigned *before)
+{
+    unsigned width = s->part->width;
+    if (s->halves)
+        *before = mla_lines_piece(s, row, n, &width);
+    else
+        *before = mla_alone_before(s, s->part, row);
+    return width;
+}
+
+/* Clears columns of rows of the latent that stand for no key. Stores of the others go where nobody
+ * reads. */
+static void clear_rows(struct mla *s, struct tir_value block, unsigned n)
 {
     struct tir_builder *const b = &s->d.b;
     const struct part *const p = s->part;
-    const unsigned width = s->halves ? MLA_HALVES_PANEL : p->width;
-    const struct tir_layout map = s->halves ? tir_row_major(1, width) : mla_alone_map(s, 1, width);
-    const struct tir_type t = copied(s, 1, &map);
     const struct att_paged_tile own = own_tile(s);
     const struct tir_value entries = read_keys(s, &own, block, own_first(s));
-    const struct tir_type wide = tir_tile(b->f, TIR_F32, 1, t.cols, tir_layout_of(b->f, t));
-    const struct tir_value zero = tir_convert(b, tir_splat(b, tir_f32(b, 0.0f), wide), s->kq_dtype);
     for (unsigned i = 0; i < own_rows(s); i++) {
+        unsigned before;
+        const unsigned width = cleared_columns(s, i, n, &before);
+        if (!width)
+            continue;
+        const struct tir_layout map =
+            s->halves ? tir_row_major(1, width) : mla_alone_map(s, 1, width);
+        const struct tir_type t = copied(s, 1, &map);
+        const struct tir_type wide = tir_tile(b->f, TIR_F32, 1, t.cols, tir_layout_of(b->f, t));
+        const struct tir_value zero =
+            tir_convert(b, tir_splat(b, tir_f32(b, 0.0f), wide), s->kq_dtype);
         const struct tir_value entry = tir_lane_read(b, entries, lane_of(s, i));
-        const unsigned before = mla_alone_before(s, p, i) + panel * width * s->d.keys;
         const struct tir_value row = att_plus(b, own_place(s, p, block), (int)before);
         const struct tir_value at =
             tir_select(b, tir_cmp_lt(b, entry, tir_i32(b, 0)), row, s->unread);
@@ -291,20 +296,19 @@ static void await_copies(struct mla *s)
 static void clear_gaps(struct mla *s, struct tir_value block, struct tir_value gaps)
 {
     struct tir_builder *const b = &s->d.b;
-    const unsigned panels = s->halves ? s->part->width / MLA_HALVES_PANEL : 1;
+    const unsigned pieces = s->halves ? MLA_LINES_PIECES : 1;
     struct tir_if some = tir_begin_if(b, tir_cmp_ne(b, gaps, tir_i32(b, 0)), true, NULL, 0);
     await_copies(s);
-    for (unsigned i = 0; i < panels; i++)
+    for (unsigned i = 0; i < pieces; i++)
         clear_rows(s, block, i);
     tir_wait(b, TIR_LDS_WRITES, 0);
     tir_else(b, &some, NULL);
     tir_end_if(b, &some, NULL);
 }
 
-/* Slots of a block: of all rows, and of the wave's own with lanes for each and as copies of the
- * latent have them. */
+/* Slots of a block: of all rows, and of the wave's own. */
 struct slots {
-    struct tir_value all, own, copied;
+    struct tir_value all, own;
 };
 
 /* Counts rows of a block that stand for no key. */
@@ -318,35 +322,21 @@ static struct tir_value count_gaps(struct mla *s, struct tir_value block, const 
     return tir_max(b, tir_sub(b, end, s->d.item.end_key), none);
 }
 
-/* Finds where the wave's own rows begin, i64, as `t` has them. */
-static struct tir_value own_addresses(struct mla *s, const struct att_paged_tile *t,
-                                      struct tir_value block, struct tir_value slots)
+/* Finds where the wave's own rows begin, i64. */
+static struct tir_value own_addresses(struct mla *s, struct tir_value block, struct tir_value slots)
 {
     struct tir_builder *const b = &s->d.b;
+    const struct att_paged_tile own = own_tile(s);
     const struct tir_value key = tir_add(b, mla_first_key(s, block), own_first(s));
-    const struct tir_value offsets = att_paged_rows(b, &s->pages, t, key, slots);
+    const struct tir_value offsets = att_paged_rows(b, &s->pages, &own, key, slots);
     return tir_add(b, offsets, tir_splat(b, s->d.k.c.base, tir_typeof(b->f, offsets)));
 }
 
 static struct slots read_block(struct mla *s, struct tir_value block)
 {
     const struct att_paged_tile own = own_tile(s), all = block_tile(s);
-    const struct att_paged_tile latent = copied_tile(s, s->part->width);
-    struct slots slots = {.all = read_slots(s, &all, block, tir_i32(&s->d.b, 0)),
+    return (struct slots){.all = read_slots(s, &all, block, tir_i32(&s->d.b, 0)),
                           .own = read_slots(s, &own, block, own_first(s))};
-    slots.copied = slots.own;
-    if (!row_takes_all(s))
-        slots.copied = read_slots(s, &latent, block, own_first(s));
-    return slots;
-}
-
-static struct found find_block(struct mla *s, struct tir_value block, const struct slots *slots)
-{
-    const struct att_paged_tile own = own_tile(s), latent = copied_tile(s, s->part->width);
-    const struct tir_value rows = own_addresses(s, &own, block, slots->own);
-    if (row_takes_all(s))
-        return find_rows(s, rows, rows);
-    return find_rows(s, rows, own_addresses(s, &latent, block, slots->copied));
 }
 
 void mla_gather_begin(struct mla *s) { copy_entries(s, tir_i32(&s->d.b, 0)); }
@@ -359,7 +349,7 @@ static void await_rows(struct mla *s, struct tir_value block, struct tir_value g
     tir_barrier(&s->d.b);
 }
 
-static void fetch_panels(struct mla *s, struct att_block *block)
+static void fetch_lines(struct mla *s, struct att_block *block)
 {
     struct tir_builder *const b = &s->d.b;
     mla_alone_at(s, A_PAGES, M1);
@@ -372,12 +362,10 @@ static void fetch_panels(struct mla *s, struct att_block *block)
     const struct tir_value gaps = count_gaps(s, block->index, &slots);
     if (s->d.v->sparse != ATT_SPARSE_NONE) /* else the mask knows where keys end */
         block->gaps = gaps;
-    const struct found found = find_block(s, block->index, &slots);
-    copy_panels(s, GROUP, block->index, found.tile, 0);
-    if (s->n_parts > 1)
-        copy_part(s, GROUP, s->part + 1, block->index, found.rows);
+    const struct mla_lines lines = mla_lines_find(s, own_addresses(s, block->index, slots.own));
+    copy_lines(s, GROUP, block->index, &lines, 0);
     mla_alone_at(s, A_COPY, C2);
-    copy_panels(s, LATER, block->index, found.tile, 1);
+    copy_lines(s, LATER, block->index, &lines, 1);
     mla_alone_at(s, A_SCORES, M1);
     await_rows(s, block->index, gaps);
 }
@@ -386,7 +374,7 @@ void mla_gather_fetch(struct mla *s, struct att_block *block)
 {
     struct tir_builder *const b = &s->d.b;
     if (s->halves) {
-        fetch_panels(s, block);
+        fetch_lines(s, block);
         return;
     }
     mla_alone_at(s, A_PAGES, M1);
@@ -397,7 +385,7 @@ void mla_gather_fetch(struct mla *s, struct att_block *block)
     const struct slots slots = read_block(s, block->index);
     mla_alone_at(s, A_FIND, C2);
     block->gaps = count_gaps(s, block->index, &slots);
-    const struct found found = find_block(s, block->index, &slots);
+    const struct found found = find_rows(s, own_addresses(s, block->index, slots.own));
     mla_alone_at(s, A_COPY, BEGIN);
     copy_rows(s, GROUP, block->index, &found);
     mla_alone_arrival(s);

@@ -26,35 +26,10 @@ enum {
     EARLY = 32 /* columns of c that are read in the phase before their product */
 };
 
-/* ---- A block in LDS ----
- *
- * It lies there in panels of 128 columns, so that a copy is 8 rows of a cache line each. A wave
- * then has two addresses for its 16 rows, and panels differ in the instruction's own offset. 64
- * banks are two rows. So three bits of a key's number flip the chunk of 16 bytes: those by which 16
- * lanes that read K differ beside the lowest one. What an instruction transposes of c are eight
- * keys and two chunks side by side; the bit that flips their lowest one is not among these keys'.
- */
-
 struct tir_layout mla_halves_with_keys(const struct tir_layout *l)
 {
     static const uint8_t key[] = {0, 1, 3, 2, 4, 5};
     return tir_layout_permute_rows(l, key);
-}
-
-/* Fewer keys than a block has are its first ones, whose places the map then has in all panels. */
-struct tir_layout mla_halves_map(const struct mla *s, unsigned keys, unsigned width)
-{
-    enum { FLIPS = 3 };
-    static const struct {
-        uint8_t key, column;
-    } flips[FLIPS] = {{1, 32}, {2, 64}, {3, 16}};
-    const unsigned panel = keys * MLA_HALVES_PANEL;
-    struct tir_layout map = tir_panels(keys, width, MLA_HALVES_PANEL);
-    for (unsigned i = 0; i < FLIPS && keys >> flips[i].key > 1; i++)
-        tir_map_flip(&map, tir_bits(MLA_HALVES_PANEL) + flips[i].key, TIR_RC(0, flips[i].column));
-    if (width > MLA_HALVES_PANEL && keys < s->d.keys)
-        tir_map_pad(&map, panel, s->d.keys * MLA_HALVES_PANEL - panel);
-    return map;
 }
 
 /* Returns where a wave finds its columns in a buffer of which `bytes` are those of a wave of each
@@ -65,22 +40,15 @@ static struct tir_value own_columns(struct mla *s, struct tir_value buffer, unsi
     return tir_sub(b, buffer, att_times(b, mla_alone_half(s), (int)bytes));
 }
 
-/* Maps of one panel: those have room for the columns of all waves. */
+/* The columns of all waves are twice as many rows as a block has. */
 void mla_halves_read_q(struct mla *s, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
-    for (unsigned i = 0; i < s->n_panels; i++) {
-        const struct panel *const n = &s->panel[i];
-        const struct part *const p = n->first < s->part->width ? s->part : s->part + 1;
-        const unsigned width = p == s->part ? MLA_HALVES_PANEL : p->width;
-        const unsigned column = n->first - p->first, inside = column % width;
-        const struct tir_layout map = p == s->part ? mla_halves_map(s, s->d.columns, width)
-                                                   : mla_alone_map(s, s->d.columns, width);
-        const struct tir_value place =
-            own_columns(s, mla_alone_place(s, p, block), s->d.row_columns * width);
-        const struct tir_value from = att_plus(b, place, (int)((column - inside) * s->d.keys));
-        s->q[i] = tir_named(b, "q", tir_tile_lds_load_from(b, from, n->q, &map, inside));
-    }
+    const unsigned bytes = mla_alone_before(s, s->part, s->d.row_columns);
+    const struct tir_value place = own_columns(s, mla_alone_place(s, s->part, block), bytes);
+    for (unsigned i = 0; i < s->n_panels; i++)
+        s->q[i] = tir_named(
+            b, "q", mla_lines_read(s, place, s->panel[i].q, s->d.columns, s->panel[i].first));
 }
 
 /* ---- Weights and exponents pass between waves ---- */
@@ -109,9 +77,11 @@ static struct tir_layout weights_map(struct mla *s)
 }
 
 /* The buffers have columns for one wave of each pair. */
-void mla_halves_take_lds(struct mla *s)
+void mla_halves_take_lds(struct mla *s, unsigned blocks)
 {
     struct tir_builder *const b = &s->d.b;
+    s->part->bytes = mla_lines_bytes(s);
+    s->part->buffer = tir_lds_buffer(b, blocks * s->part->bytes, 16);
     s->p_buffer = tir_lds_buffer(b, s->d.keys * s->d.row_columns, 16);
     s->scale_buffer =
         tir_lds_buffer(b, (PARTS * s->d.columns - s->d.row_columns) * sizeof(float), 16);
@@ -162,9 +132,9 @@ static struct tir_value read_exponents(struct mla *s)
 /* Returns where the wave's half of the latent begins in a block. */
 static struct tir_value own_half(struct mla *s, struct tir_value block)
 {
-    const int bytes = (int)(s->d.output.rows * s->d.keys);
-    return tir_add(&s->d.b, mla_alone_place(s, s->part, block),
-                   att_times(&s->d.b, mla_alone_half(s), bytes));
+    struct tir_builder *const b = &s->d.b;
+    const int bytes = (int)mla_lines_before(s, s->d.output.rows);
+    return tir_add(b, mla_alone_place(s, s->part, block), att_times(b, mla_alone_half(s), bytes));
 }
 
 /* c^T of columns of the wave's half of the latent, columns x keys. */
@@ -172,12 +142,15 @@ static struct tir_value read_columns(struct mla *s, struct tir_value block, unsi
                                      unsigned width)
 {
     struct tir_builder *const b = &s->d.b;
+    if (width > MLA_LINES_COLUMNS) {
+        const struct tir_value upper = read_columns(s, block, first, width / 2);
+        return tir_stack(b, upper, read_columns(s, block, first + width / 2, width / 2));
+    }
     const struct tir_contraction k = keys_order(s);
     const struct tir_layout a = tir_mma_left(&s->d.m->mma[s->d.pv], width, &k, mla_alone_waves(s));
     const struct tir_layout l = tir_layout_transpose(&a);
-    const struct tir_layout map = mla_alone_map(s, s->d.keys, s->part->width);
     const struct tir_type t = tir_tile(b->f, s->kq_dtype, s->d.keys, width, &l);
-    return tir_transpose(b, tir_tile_lds_load_from(b, own_half(s, block), t, &map, first));
+    return tir_transpose(b, mla_lines_read(s, own_half(s, block), t, s->d.keys, first));
 }
 
 static struct tir_value read_values(struct mla *s, struct tir_value block)

@@ -415,14 +415,15 @@ static void lds_holds_elements_of_every_size(void **state)
         }
 }
 
-/* A quarter of the columns at a time, of panels in which rows flip columns that lanes have. */
+/* A quarter of the columns at a time, of panels in which rows flip columns that lanes have, and odd
+ * rows lie behind all even ones. */
 static void lds_loads_begin_with_any_column(void **state)
 {
     (void)state;
     enum { QUARTERS = 4, WIDTH = COLS / QUARTERS, PANEL = COLS / 2 };
-    struct tir_layout map = tir_panels(ROWS, COLS, PANEL);
-    tir_map_flip(&map, tir_bits(PANEL), TIR_RC(0, PANEL / 2));
-    tir_map_flip(&map, tir_bits(PANEL) + 1, TIR_RC(0, PANEL / 4));
+    struct tir_layout map = tir_row_pairs(ROWS, COLS, PANEL);
+    tir_map_flip(&map, tir_bits(PANEL), TIR_RC(0, PANEL / 4));
+    tir_map_flip(&map, map.reg_bits - 1u, TIR_RC(0, PANEL / 2));
     struct tir_spread s = tir_spread(&test_machine, 1);
     tir_spread_cols(&s, TIR_REGS, 2);
     tir_spread_cols(&s, TIR_LANES, 2);
