@@ -118,6 +118,18 @@ static void memory_is_that_of_untimed_launches(void **state)
     free(copy);
 }
 
+/* Each workgroup loads as much as another one, however often it goes round. */
+static void bytes_beyond_the_l2_follow_from_bytes(void **state)
+{
+    struct fixture *f = *state;
+    struct time_config config = configuration();
+    const struct hipsim_time_report r = timed(f, &config);
+    assert_true(r.complete && r.sampled < GROUPS);
+    assert_true(r.load_bytes == WORDS * 4.0);
+    /* What is stored was loaded, so that the L2 has it. */
+    assert_true(fabs(r.memory_bytes / r.load_bytes - 1) < 0.01);
+}
+
 static void reports_are_repeatable(void **state)
 {
     struct fixture *f = *state;
@@ -323,6 +335,7 @@ int main(void)
 #define LAUNCH(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         LAUNCH(memory_is_that_of_untimed_launches),
+        LAUNCH(bytes_beyond_the_l2_follow_from_bytes),
         LAUNCH(reports_are_repeatable),
         cmocka_unit_test(pairs_that_share_are_pairs),
         LAUNCH(positions_in_the_grid_matter),

@@ -55,8 +55,8 @@ struct timed {
     double middle[DIMENSIONS], last[DIMENSIONS]; /* what the position adds */
     unsigned samples;
     struct time_cu_result sum;
-    double groups_timed, work_timed;
-    struct time_work *work; /* NULL: durations follow from the position */
+    double groups_timed, work_timed, moved_timed; /* moved: bytes that they load and store */
+    struct time_work *work;                       /* NULL: durations follow from the position */
     struct time_busy busy;
     struct time_trace *trace; /* NULL: none is asked for, or not yet */
     struct counters counters;
@@ -251,6 +251,8 @@ static bool open_trace(struct timed *t, struct time_sink *sink)
     return t->trace != NULL;
 }
 
+static double moved(const struct counters *c) { return (double)(c->load_bytes + c->store_bytes); }
+
 /* Runs workgroups together in time. */
 static bool sample_candidate(struct timed *t, struct candidate *c, double *clocks)
 {
@@ -274,6 +276,7 @@ static bool sample_candidate(struct timed *t, struct candidate *c, double *clock
     t->samples++;
     t->groups_timed += c->n;
     t->work_timed += (double)t->launch->counters.instructions;
+    t->moved_timed += moved(&t->launch->counters);
     time_cu_result_add(&t->sum, &result);
     *clocks = (double)result.clocks;
     c->done = true;
@@ -502,7 +505,10 @@ static void fill_report(struct timed *t, struct time_dispatch d)
     r->power_mhz = power_clock(p, 100 * activity(t, r->matrix_duty) * d.busy);
     r->us_at_max = p->launch_us + d.clocks / p->max_mhz;
     r->us_at_power = p->launch_us + d.clocks / r->power_mhz;
-    r->memory_bytes = (double)(t->sum.bytes[LEVEL_MALL] + t->sum.bytes[LEVEL_HBM]) * per_group;
+    /* By bytes and not by instructions: a workgroup that does much need not load much. */
+    const double far = (double)(t->sum.bytes[LEVEL_MALL] + t->sum.bytes[LEVEL_HBM]);
+    r->memory_bytes =
+        t->moved_timed > 0 ? far * (r->load_bytes + r->store_bytes) / t->moved_timed : 0;
     r->memory_fraction = r->memory_bytes / (r->us_at_power * 1e3 * p->hbm_peak_gb_per_s);
     r->memory_gb_per_s = p->hbm_gb_per_s;
     r->l2_sharers = t->share.sharers;
@@ -573,6 +579,7 @@ static bool run_together(struct timed *t, struct time_dispatch *d)
     t->counters = t->launch->counters;
     t->sum = result.sum;
     t->groups_timed = (double)t->total;
+    t->moved_timed = moved(&t->counters);
     t->report->workgroup_cycles = result.first;
     t->report->together = true;
     t->busy = result.over_time;
@@ -610,8 +617,8 @@ int time_launch_run(struct launch *launch, const struct time_config *config,
     bool ok = t.code && (together ? run_together(&t, &dispatch) : run_sampled(&t, &dispatch));
     report->complete = together || !config->samples_only || t.nrun == t.total;
     if (ok) {
-        fill_report(&t, dispatch);
         count_bytes(&t);
+        fill_report(&t, dispatch);
     }
     if (t.trace && !time_trace_close(t.trace, ok ? report : NULL))
         ok = false;
