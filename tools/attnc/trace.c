@@ -56,12 +56,15 @@ static void print_report(const struct trace_run *run, const struct trace_timing 
     if (run->least_bytes <= 0)
         return;
     const double bytes = report->load_bytes + report->store_bytes;
-    const double us = report->us_at_power - report->launch_us;
-    printf("  least bytes %.3f MB: %.3f times that were moved; at %.0f GB/s they take %.2f us, "
-           "%.1f %% of the modelled time without launch\n",
-           run->least_bytes / 1e6, bytes / run->least_bytes, report->memory_gb_per_s,
-           run->least_bytes / report->memory_gb_per_s / 1e3,
-           run->least_bytes / report->memory_gb_per_s / 10 / us);
+    const double least_us = run->least_bytes / report->memory_gb_per_s / 1e3;
+    printf(
+        "  least bytes %.3f MB: %.3f times that loaded and stored, %.3f times beyond L2; at %.0f "
+        "GB/s "
+        "they take %.2f us, of the modelled time without launch %.1f %% at the maximum clock and "
+        "%.1f %% at the power-limited one\n",
+        run->least_bytes / 1e6, bytes / run->least_bytes, report->memory_bytes / run->least_bytes,
+        report->memory_gb_per_s, least_us, 100 * least_us / (report->us_at_max - report->launch_us),
+        100 * least_us / (report->us_at_power - report->launch_us));
 }
 
 static void shape_json(struct json *j, const struct trace_run *run, const struct verify_op *op)
