@@ -126,7 +126,7 @@ static void bytes_beyond_the_l2_follow_from_bytes(void **state)
     const struct hipsim_time_report r = timed(f, &config);
     assert_true(r.complete && r.sampled < GROUPS);
     assert_true(r.load_bytes == WORDS * 4.0);
-    /* What is stored was loaded, so that the L2 has it. */
+    /* The L2 has the lines that are stored, since they were loaded before. */
     assert_true(fabs(r.memory_bytes / r.load_bytes - 1) < 0.01);
 }
 
