@@ -567,6 +567,11 @@ struct tir_value tir_lane_count(struct tir_builder *b, struct tir_value a)
     return tir_build(b, TIR_lane_count, tir_scalar(TIR_I32), &a, 1, NULL);
 }
 
+struct tir_value tir_lane_mask(struct tir_builder *b, struct tir_value a)
+{
+    return tir_build(b, TIR_lane_mask, tir_scalar(TIR_I64), &a, 1, NULL);
+}
+
 struct tir_value tir_lane_read(struct tir_builder *b, struct tir_value a, struct tir_value lane)
 {
     return tir_build(b, TIR_lane_read, tir_scalar(tir_typeof(b->f, a).dtype),
@@ -723,6 +728,14 @@ struct tir_if tir_begin_if(struct tir_builder *b, struct tir_value cond, bool co
     op->blocks[1] = tir_create_block(b->f, b->block, s.op);
     b->block = op->blocks[0];
     b->at = TIR_AT_END;
+    return s;
+}
+
+struct tir_if tir_begin_bare_if(struct tir_builder *b, struct tir_value cond,
+                                const struct tir_type *results, unsigned n)
+{
+    const struct tir_if s = tir_begin_if(b, cond, true, results, n);
+    tir_op(b->f, s.op)->imm[1] = true;
     return s;
 }
 

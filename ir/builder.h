@@ -211,6 +211,8 @@ struct tir_value tir_any(struct tir_builder *b, struct tir_value a);
 struct tir_value tir_first_lane(struct tir_builder *b, struct tir_value a);
 /** Counts the elements of this wave that are set; the result is an i32 scalar. */
 struct tir_value tir_lane_count(struct tir_builder *b, struct tir_value a);
+/** Returns which lanes of the wave have it set, an i64 scalar; the first register of a tile. */
+struct tir_value tir_lane_mask(struct tir_builder *b, struct tir_value a);
 /** Returns one lane's element as a scalar. */
 struct tir_value tir_lane_read(struct tir_builder *b, struct tir_value a, struct tir_value lane);
 /** In how many lanes below each one the i1 is set. */
@@ -281,6 +283,9 @@ struct tir_if {
 };
 struct tir_if tir_begin_if(struct tir_builder *b, struct tir_value cond, bool cold,
                            const struct tir_type *results, unsigned n);
+/** A cold one that needs no wait states at its head: see bare in ops.def. */
+struct tir_if tir_begin_bare_if(struct tir_builder *b, struct tir_value cond,
+                                const struct tir_type *results, unsigned n);
 void tir_else(struct tir_builder *b, struct tir_if *s, const struct tir_value *values);
 void tir_end_if(struct tir_builder *b, struct tir_if *s, struct tir_value *values);
 void tir_return(struct tir_builder *b);

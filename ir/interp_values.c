@@ -308,6 +308,18 @@ static void run_lane_count(struct interp *x, const struct tir_op *op, unsigned w
     interp_value(x, op->result)[wave] = count;
 }
 
+/* The first register of all lanes. */
+static void run_lane_mask(struct interp *x, const struct tir_op *op, unsigned wave)
+{
+    const struct tir_type t = type_of(x, op->operands[0]);
+    const size_t regs = interp_wave_elements(x, t) / LANES;
+    uint64_t mask = 0;
+    for (size_t lane = 0; lane < LANES; lane++)
+        if (interp_value(x, op->operands[0])[interp_index(x, t, wave, lane * regs)])
+            mask |= UINT64_C(1) << lane;
+    interp_value(x, op->result)[wave] = (int64_t)mask;
+}
+
 /* The first register of one lane. */
 static void run_lane_read(struct interp *x, const struct tir_op *op, unsigned wave)
 {
@@ -460,6 +472,7 @@ static bool run_wave(struct interp *x, const struct tir_op *op, unsigned wave)
     case TIR_lane_xor: run_lanes(x, op, wave); return true;
     case TIR_any: run_any(x, op, wave); return true;
     case TIR_lane_count: run_lane_count(x, op, wave); return true;
+    case TIR_lane_mask: run_lane_mask(x, op, wave); return true;
     case TIR_lane_read: run_lane_read(x, op, wave); return true;
     case TIR_lanes_below:
     case TIR_lane_sum_below: run_below(x, op, wave); return true;

@@ -220,6 +220,7 @@ static void expand_if(struct tir_expander *x, const struct tir_op *op)
     }
     struct tir_if s =
         tir_begin_if(&x->b, tir_scalar_now(x, op->operands[0]), op->imm[0] != 0, types, count);
+    tir_op(x->f, s.op)->imm[1] = op->imm[1];
     for (int k = 0; k < 2; k++) {
         const struct tir_block *block = op->blocks[k];
         if (block)

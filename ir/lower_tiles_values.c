@@ -296,6 +296,13 @@ void tir_expand_first_lane(struct tir_expander *x, const struct tir_op *op)
         tir_build(&x->b, TIR_first_lane, tir_typeof(x->f, op->result), &first, 1, NULL);
 }
 
+void tir_expand_lane_mask(struct tir_expander *x, const struct tir_op *op)
+{
+    const struct tir_value first = tir_elements(x, op->operands[0], 0, 1);
+    x->scalars[op->result.id] =
+        tir_build(&x->b, TIR_lane_mask, tir_scalar(TIR_I64), &first, 1, NULL);
+}
+
 void tir_expand_lane_read(struct tir_expander *x, const struct tir_op *op)
 {
     const struct tir_value operands[] = {tir_elements(x, op->operands[0], 0, 1),

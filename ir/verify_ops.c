@@ -437,6 +437,7 @@ static void check_own_lanes(struct tir_verifier *v, struct tir_type t)
 static void check_lane_op(struct tir_verifier *v, const struct tir_op *op, struct tir_op_types t)
 {
     switch (op->opcode) {
+    case TIR_lane_mask: tir_check(v, t.a.kind != TIR_SCALAR, "operand is a scalar"); break;
     case TIR_lane_read:
         tir_check(v, t.a.kind != TIR_SCALAR && t.a.dtype == t.d.dtype,
                   "result is not the lane's element");

@@ -96,6 +96,11 @@ LLVMValueRef lower_lane_count(struct lower *l, const struct tir_op *op)
     return sum;
 }
 
+LLVMValueRef lower_lane_mask(struct lower *l, const struct tir_op *op)
+{
+    return lower_ballot(l, lower_element(l, lower_value(l, op->operands[0]), 0));
+}
+
 LLVMValueRef lower_lane_read(struct lower *l, const struct tir_op *op)
 {
     LLVMValueRef v = lower_element(l, lower_value(l, op->operands[0]), 0);

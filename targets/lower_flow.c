@@ -490,7 +490,10 @@ static void lower_side(struct lower *l, const struct tir_op *op, const struct ti
 {
     const bool pending = l->matrix_pending;
     LLVMPositionBuilderAtEnd(l->b, into);
-    if (op->imm[0] && side == op->blocks[0])
+    const bool cold = op->imm[0] && side == op->blocks[0];
+    if (cold && op->imm[1])
+        l->matrix_pending = false;
+    else if (cold)
         lengthen(l);
     if (side)
         lower_block(l, side);

@@ -33,7 +33,11 @@
 enum {
     PARTS = 16 /* of the columns, that registers of O tell apart */,
     ROWS = 4 /* blocks of the product's rows, which are columns */,
-    PARTS_OF_ROWS = PARTS / ROWS,
+    NEIGHBOURS = 4 /* columns of eight that a lane has, in registers; a lane of the other half has
+                      the others */
+    ,
+    LANES = TIR_WAVE_LANES / 2 /* of each half */,
+    OF_ROWS = 16 /* registers of a block of rows, each of which stands for a column in each half */,
     HALVES = 2 /* of the keys, each of which an instruction takes */,
     CHUNK = 16 /* bytes of padding behind a row in LDS */,
     FOLLOWS = 1 /* powers of two by which a maximum has grown that follows with another one */
@@ -153,8 +157,14 @@ static struct tir_value fetch(struct mla *s, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
     const struct part *const latent = s->part, *const rotated = s->part + 1;
+    at(s, T_PAGES, C3);
+    const struct tir_value key = mla_first_key(s, block);
+    const struct tir_value i = tir_min(b, att_page_of(&s->pages.paging, key), s->pages.last);
+    const struct tir_value byte = tir_shl(b, i, tir_i32(b, 2));
     at(s, T_PAGES, LATER); /* M4 waits for LDS, and so for it as well */
-    const struct tir_value page = mla_alone_page(s, mla_first_key(s, block));
+    const struct tir_value page = tir_scalar_load(b, s->pages.table, byte, TIR_I32);
+    at(s, T_PAGES, M4);
+    tir_anchor(b, page); /* LLVM would load the first one right in front of the loop */
     at(s, T_COPY, C1);
     const struct turned_flight f = mla_turned_find_rows(s, block, page);
     b->stage = T_COPY + 1;
@@ -183,7 +193,7 @@ static struct tir_value follow(struct mla *s, struct tir_value x,
     at(s, T_SCORES, C2);
     const struct tir_value grown = att_softmax_grown(b, softmax, x, m);
     at(s, T_SCORES, M3);
-    struct tir_if branch = tir_begin_if(b, grown, true, t, N);
+    struct tir_if branch = tir_begin_bare_if(b, grown, t, N);
     const struct tir_value top = att_softmax_next(b, softmax, x, m);
     const struct tir_value far = tir_cmp_gt(b, tir_sub(b, top, m), tir_float_like(b, m, FOLLOWS));
     const struct tir_value next = tir_select(b, far, top, m);
@@ -205,42 +215,31 @@ static void tell(struct mla *s, struct tir_value place, struct tir_value block, 
     struct tir_builder *const b = &s->d.b;
     const struct tir_layout map = vector_map(s, s->d.columns);
     const struct tir_value used = tir_convert_in_range(b, p, TIR_FP8);
-    tir_tile_lds_store(b, weights_at(s, block), used, &s->p_lds);
     tir_tile_lds_store(b, vector_at(s, place, 0), alpha, &map);
+    tir_tile_lds_store(b, weights_at(s, block), used, &s->p_lds);
     at(s, T_SCORES, M4);
     tir_wait(b, TIR_LDS_WRITES, 0);
-    at(s, T_SCORES, C4);
-    tir_wait(b, TIR_LDS_WRITES, 0); /* and what is read: the next block's first columns */
     at(s, T_VALUES, C1);
     *l = tir_named(b, "l", tir_add(b, *l, tir_col_fold_sum(b, tir_convert(b, used, TIR_F32))));
 }
 
 /* ---- O follows ---- */
 
-/* alpha of all columns, two of them a lane. */
+/* alpha of all columns. Lane halves differ in the column's bit that they differ in where O has it,
+ * so that a lane and the one 32 above have what a register of O is multiplied with. */
 static struct tir_value load_alpha(struct mla *s, struct tir_value place)
 {
     struct tir_builder *const b = &s->d.b;
     struct tir_spread spread = tir_spread(s->d.m, 1);
     tir_spread_cols(&spread, TIR_LANES, TIR_WAVE_BITS);
     tir_spread_cols(&spread, TIR_REGS, tir_bits(s->d.columns) - TIR_WAVE_BITS);
-    const struct tir_layout l = tir_spread_layout(&spread), map = vector_map(s, s->d.columns);
+    const struct tir_layout plain = tir_spread_layout(&spread), map = vector_map(s, s->d.columns);
+    const struct tir_layout columns = tir_layout_transpose(&plain);
+    static const uint8_t column[] = {0, 1, 3, 4, 5, 2, 6};
+    const struct tir_layout there = tir_layout_permute_rows(&columns, column);
+    const struct tir_layout l = tir_layout_transpose(&there);
     const struct tir_type t = tir_tile(b->f, TIR_F32, 1, s->d.columns, &l);
     return tir_tile_lds_load(b, vector_at(s, place, 0), t, &map);
-}
-
-/* A part of it as O has its columns, columns x 1. */
-static struct tir_value load_part(struct mla *s, struct tir_value place, unsigned i)
-{
-    struct tir_builder *const b = &s->d.b;
-    const unsigned columns = s->d.columns / PARTS;
-    struct tir_layout l = tir_layout_transpose(tir_layout_of(b->f, s->vector));
-    for (unsigned n = PARTS; n > 1; n /= 2)
-        l = tir_layout_half(&l);
-    l = tir_layout_transpose(&l);
-    const struct tir_layout map = vector_map(s, columns);
-    const struct tir_type t = tir_tile(b->f, TIR_F32, 1, columns, &l);
-    return tir_transpose(b, tir_tile_lds_load(b, vector_at(s, place, i * columns), t, &map));
 }
 
 static struct tir_value is_not_one(struct tir_builder *b, struct tir_value alpha)
@@ -248,19 +247,29 @@ static struct tir_value is_not_one(struct tir_builder *b, struct tir_value alpha
     return tir_cmp_ne(b, alpha, tir_float_like(b, alpha, 1.0f));
 }
 
-/* Does O of some of 32 columns follow? */
-static struct tir_value some_follow(struct mla *s, struct tir_value alpha, unsigned rows)
+/* What O of two blocks of rows is multiplied with. */
+struct alpha {
+    struct tir_value of_lanes; /* columns x 1 */
+    struct tir_value lanes;    /* i64: in which of them it is not 1 */
+};
+
+static struct alpha take_alpha(struct tir_builder *b, struct tir_value alpha, unsigned which)
 {
-    struct tir_builder *const b = &s->d.b;
-    const unsigned half = ROWS / 2, columns = s->d.columns / ROWS;
-    const struct tir_value own = tir_half(b, tir_transpose(b, alpha), (int)(rows / half));
-    struct tir_type t = tir_typeof(b->f, own);
-    t.dtype = TIR_I32;
-    const struct tir_value column = tir_row_index(b, t);
-    const struct tir_value limit = tir_int_like(b, column, columns);
-    const struct tir_value here =
-        rows % half ? tir_cmp_ge(b, column, limit) : tir_cmp_lt(b, column, limit);
-    return tir_any(b, tir_and(b, here, is_not_one(b, own)));
+    const struct tir_value own = tir_half(b, tir_transpose(b, alpha), (int)which);
+    return (struct alpha){own, tir_lane_mask(b, is_not_one(b, own))};
+}
+
+/* i32: bit i says that register i of these rows, which has a column in each half of the lanes,
+ * follows. */
+static struct tir_value registers_of(struct tir_builder *b, const struct alpha *alpha)
+{
+    const struct tir_value high = tir_shr(b, alpha->lanes, tir_i64(b, LANES));
+    return tir_convert(b, tir_or(b, alpha->lanes, high), TIR_I32);
+}
+
+static struct tir_value is_set(struct tir_builder *b, struct tir_value bits, uint32_t mask)
+{
+    return tir_cmp_ne(b, tir_and(b, bits, tir_i32(b, (int32_t)mask)), tir_i32(b, 0));
 }
 
 static struct tir_value take_part(struct tir_builder *b, struct tir_value a, unsigned i,
@@ -271,41 +280,69 @@ static struct tir_value take_part(struct tir_builder *b, struct tir_value a, uns
     return a;
 }
 
-/* x with part i of `parts` times its factors. */
-static struct tir_value scale_part(struct tir_builder *b, struct tir_value x, struct tir_value by,
-                                   unsigned i, unsigned parts)
+/* a with another part i of `parts`. */
+static struct tir_value put_part(struct tir_builder *b, struct tir_value a, struct tir_value part,
+                                 unsigned i, unsigned parts)
 {
     if (parts == 1)
-        return tir_mul(b, x, tir_broadcast(b, by, tir_typeof(b->f, x)));
-    struct tir_value half[] = {tir_half(b, x, 0), tir_half(b, x, 1)};
+        return part;
+    struct tir_value half[] = {tir_half(b, a, 0), tir_half(b, a, 1)};
     const unsigned which = i / (parts / 2);
-    half[which] = scale_part(b, half[which], by, i % (parts / 2), parts / 2);
+    half[which] = put_part(b, half[which], part, i % (parts / 2), parts / 2);
     return tir_stack(b, half[0], half[1]);
 }
 
-static struct tir_value scale_columns(struct mla *s, struct tir_value o, struct tir_value by,
+/* A part of O, columns x latent, whose columns in register `which` of NEIGHBOURS are multiplied
+ * with what lane `lane` of each half has of alpha. */
+static struct tir_value scale_part(struct mla *s, struct tir_value x, struct tir_value alpha,
+                                   unsigned lane, unsigned which)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_layout l = tir_layout_slice(tir_layout_of(b->f, tir_typeof(b->f, x)), 1);
+    const unsigned columns = tir_typeof(b->f, x).rows;
+    const struct tir_type t = tir_tile(b->f, TIR_F32, columns, 1, &l);
+    struct tir_type ids = t;
+    ids.dtype = TIR_I32;
+    const struct tir_value id = tir_row_index(b, ids);
+    const struct tir_value high = tir_cmp_ge(b, id, tir_int_like(b, id, NEIGHBOURS));
+    const struct tir_value of[] = {tir_lane_read(b, alpha, tir_i32(b, (int)lane)),
+                                   tir_lane_read(b, alpha, tir_i32(b, (int)(lane + LANES)))};
+    const struct tir_value factor =
+        tir_select(b, high, tir_splat(b, of[1], t), tir_splat(b, of[0], t));
+    const struct tir_value scaled = tir_mul(b, x, tir_broadcast(b, factor, tir_typeof(b->f, x)));
+    const struct tir_value own =
+        take_part(b, tir_join_blocks(b, scaled, NEIGHBOURS), which, NEIGHBOURS);
+    const struct tir_value all =
+        put_part(b, tir_join_blocks(b, x, NEIGHBOURS), own, which, NEIGHBOURS);
+    return tir_split_blocks(b, all, s->d.value.width);
+}
+
+/* O whose register i of these columns is multiplied. */
+static struct tir_value scale_columns(struct mla *s, struct tir_value o, struct tir_value alpha,
                                       unsigned i)
 {
     struct tir_builder *const b = &s->d.b;
     const struct tir_value x = tir_transpose(b, o);
     const struct tir_layout *const own = tir_layout_of(b->f, tir_typeof(b->f, x));
     const struct tir_layout l = tir_layout_regs_first(own, TIR_RC(0, s->d.value.width - 1));
-    const struct tir_value scaled = scale_part(b, tir_relayout(b, x, &l), by, i, PARTS);
-    return tir_transpose(b, tir_relayout(b, scaled, own));
+    const unsigned part = i / NEIGHBOURS;
+    const struct tir_value all = tir_relayout(b, x, &l);
+    const struct tir_value scaled =
+        scale_part(s, take_part(b, all, part, PARTS), alpha, i % LANES, i % NEIGHBOURS);
+    const struct tir_value changed = put_part(b, all, scaled, part, PARTS);
+    return tir_transpose(b, tir_relayout(b, changed, own));
 }
 
-/* O of 32 columns, by parts. */
-static struct tir_value rescale_rows(struct mla *s, struct tir_value place, unsigned rows,
+/* O of 32 columns, two of them at a time. */
+static struct tir_value rescale_rows(struct mla *s, const struct alpha *alpha, unsigned rows,
                                      struct tir_value o)
 {
     struct tir_builder *const b = &s->d.b;
     const struct tir_type t = tir_typeof(b->f, o);
-    struct tir_value part[PARTS_OF_ROWS];
-    for (unsigned i = 0; i < PARTS_OF_ROWS; i++)
-        part[i] = load_part(s, place, rows * PARTS_OF_ROWS + i);
-    for (unsigned i = 0; i < PARTS_OF_ROWS; i++) {
-        struct tir_if one = tir_begin_if(b, tir_any(b, is_not_one(b, part[i])), false, &t, 1);
-        const struct tir_value scaled = scale_columns(s, o, part[i], rows * PARTS_OF_ROWS + i);
+    const struct tir_value follow = registers_of(b, alpha);
+    for (unsigned i = rows * OF_ROWS; i < (rows + 1) * OF_ROWS; i++) {
+        struct tir_if one = tir_begin_bare_if(b, is_set(b, follow, 1u << i % LANES), &t, 1);
+        const struct tir_value scaled = scale_columns(s, o, alpha->of_lanes, i);
         tir_else(b, &one, &scaled);
         tir_end_if(b, &one, &o);
     }
@@ -317,13 +354,17 @@ static struct tir_value rescale(struct mla *s, struct tir_value place, struct ti
     struct tir_builder *const b = &s->d.b;
     const struct tir_type t = tir_typeof(b->f, o);
     at(s, T_VALUES, C1);
-    const struct tir_value alpha = load_alpha(s, place);
+    const struct tir_value loaded = load_alpha(s, place);
     struct tir_value followed = o;
+    const struct alpha alpha[] = {take_alpha(b, loaded, 0), take_alpha(b, loaded, 1)};
+    const struct tir_value lanes = tir_or(b, alpha[0].lanes, alpha[1].lanes);
     at(s, T_VALUES, M2);
-    struct tir_if branch = tir_begin_if(b, tir_any(b, is_not_one(b, alpha)), true, &t, 1);
+    struct tir_if branch = tir_begin_bare_if(b, tir_cmp_ne(b, lanes, tir_i64(b, 0)), &t, 1);
     for (unsigned i = 0; i < ROWS; i++) {
-        struct tir_if some = tir_begin_if(b, some_follow(s, alpha, i), false, &t, 1);
-        const struct tir_value scaled = rescale_rows(s, place, i, followed);
+        const struct alpha *const own = &alpha[i / 2];
+        const uint32_t mask = ((1u << OF_ROWS) - 1) << i % 2 * OF_ROWS;
+        struct tir_if some = tir_begin_if(b, is_set(b, registers_of(b, own), mask), false, &t, 1);
+        const struct tir_value scaled = rescale_rows(s, own, i, followed);
         tir_else(b, &some, &scaled);
         tir_end_if(b, &some, &followed);
     }

@@ -215,8 +215,10 @@ struct tir_value mla_turned_scores(struct mla *s, struct tir_value place)
 {
     struct tir_builder *const b = &s->d.b;
     struct tir_value k[MAX_PANELS];
+    const unsigned early = mla_weights_fp8(s) ? 2 : 1;
     for (unsigned i = 0; i < s->n_panels; i++) {
-        at(s, i ? T_SCORES : T_ARRIVE, i ? C1 : C4);
+        const bool first = i < early;
+        at(s, first ? T_ARRIVE : T_SCORES, first ? C4 : C1);
         k[i] = read_panel(s, place, &s->panel[i]);
     }
     at(s, T_SCORES, C1);

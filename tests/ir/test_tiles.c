@@ -672,12 +672,13 @@ static void lanes_count_and_add_up_those_below(void **state)
         tir_lane_sum_below(b, index),
         tir_splat(b, tir_lane_count(b, odd), t),
         tir_splat(b, tir_lane_read(b, index, lane), t),
+        tir_splat(b, tir_convert(b, tir_shr(b, tir_lane_mask(b, odd), tir_i64(b, 33)), TIR_I32), t),
     };
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 5; i++)
         tir_tile_store(b, to, tir_i32(b, i * COLUMN), tiles[i]);
-    p.written = 4 * COLUMN * 4;
+    p.written = 5 * COLUMN * 4;
     both_levels_agree(&p, in, out);
-    int32_t got[4][COLUMN];
+    int32_t got[5][COLUMN];
     memcpy(got, out, sizeof(got));
     for (int i = 0; i < COLUMN; i++) {
         const int own = i % 64, first = i - own;
@@ -685,6 +686,7 @@ static void lanes_count_and_add_up_those_below(void **state)
         assert_int_equal(got[1][i], first * own + own * (own - 1) / 2);
         assert_int_equal(got[2][i], COLUMN / 2);
         assert_int_equal(got[3][i], 5);
+        assert_int_equal(got[4][i], 0x55555555);
     }
 }
 

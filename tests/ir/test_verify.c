@@ -131,6 +131,7 @@ static const struct {
     {"%9 = first_lane %5 : f32", "result is not the lane's element"},
     {"%9 = any %5 : i1", "operand 0 is not i1"},
     {"%9 = lane_count %6 : i32", "operand 0 is not i1"},
+    {"%9 = lane_mask %6 : i64", "operand 0 is not i1"},
     {"%9 = lane_read %8, %0 : i32", "result is not the lane's element"},
     {"%9 = lanes_below %6 : vec<1, i32>", "operand 0 is not i1"},
     {"%9 = lane_sum_below %8 : vec<1, f32>", "operand 0 is not i32"},

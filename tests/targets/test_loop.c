@@ -305,6 +305,35 @@ static void a_short_branch_leaves_no_state_out(void **state)
     compiled_free(&c);
 }
 
+/* A cold branch of accumulators begins with wait states for them, and a bare one with none: its
+ * author says that nothing in it or behind it is on its way. */
+static void a_bare_branch_has_no_states(void **state)
+{
+    (void)state;
+    for (int bare = 0; bare < 2; bare++) {
+        struct kernel k = kernel_create("gfx942", 4, 1);
+        const int instr = mma32(&k, TIR_F16);
+        const struct tir_value a = unknown(&k, operand_type(&k, instr)), limit = unknown(&k, f32);
+        struct tir_value acc = zero_acc(&k), out[16];
+        struct tir_loop loop = begin_loop(&k, &acc, 1);
+        acc = mfma_in_agprs(&k, instr, a, a, acc);
+        const struct tir_value grew =
+            tir_any(&k.b, tir_cmp_gt(&k.b, limit, tir_mul(&k.b, limit, limit)));
+        struct tir_if cold = bare ? tir_begin_bare_if(&k.b, grew, &acc32, 1)
+                                  : tir_begin_if(&k.b, grew, true, &acc32, 1);
+        for (unsigned e = 0; e < 16; e++)
+            out[e] = tir_mul(&k.b, element(&k, acc, e), limit);
+        const struct tir_value scaled = make(&k, TIR_concat, acc32, out, 16, 0, 0, 0);
+        tir_else(&k.b, &cold, &scaled);
+        tir_end_if(&k.b, &cold, &acc);
+        tir_end_for(&k.b, &loop, &acc, 1);
+        keep_acc(&k, acc);
+        struct compiled c = kernel_compile(&k);
+        assert_int_equal(count_of(&c, "s_nop 15"), 2 - bare); /* one is behind the loop */
+        compiled_free(&c);
+    }
+}
+
 /* A wave with 240 registers of accumulators at two waves a SIMD: no AGPR, no spill. */
 /* LLVM sees no hazards beside assembly: bytes that are turned for a product in AGPRs are two wait
  * states old when it takes them (docs/hipsim-checks.md: VALU writes a VGPR, MFMA reads it). Two
@@ -547,6 +576,7 @@ int main(void)
         cmocka_unit_test(turned_operands_are_old_enough_for_a_product_in_agprs),
         cmocka_unit_test(scales_need_nothing_in_front_of_the_instruction),
         cmocka_unit_test(a_short_branch_leaves_no_state_out),
+        cmocka_unit_test(a_bare_branch_has_no_states),
         cmocka_unit_test(two_waves_a_simd_have_256_registers_each_without_agprs),
         cmocka_unit_test(the_hot_loop_is_the_innermost_with_matrix_instructions),
         cmocka_unit_test(a_hot_loop_may_begin_with_its_latch),

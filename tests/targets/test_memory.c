@@ -95,10 +95,16 @@ static void check_lanes(const char *target)
     keep(&k, tir_lane_sum_below(&k.b, a));
     keep(&k, tir_splat(&k.b, n, i32));
     keep(&k, tir_splat(&k.b, tir_lane_read(&k.b, a, tir_sub(&k.b, n, tir_i32(&k.b, 7))), i32));
+    keep(&k, tir_splat(&k.b,
+                       tir_convert(&k.b, tir_shr(&k.b, tir_lane_mask(&k.b, odd), tir_i64(&k.b, 30)),
+                                   TIR_I32),
+                       i32));
     int odds = 0, sum = 0;
+    uint64_t lanes = 0;
     for (unsigned l = 0; l < 64; l++) {
         v.in[0][l].i[0] = (int)(l * l % 29) - 4;
         odds += v.in[0][l].i[0] & 1;
+        lanes |= (uint64_t)(v.in[0][l].i[0] & 1) << l;
     }
     compile_and_run(&k, &v, NULL, 0);
     for (unsigned l = 0, below = 0; l < 64; l++) {
@@ -106,6 +112,7 @@ static void check_lanes(const char *target)
         assert_int_equal(v.out[1][l].i[0], sum);
         assert_int_equal(v.out[2][l].i[0], odds);
         assert_int_equal(v.out[3][l].i[0], v.in[0][odds - 7].i[0]);
+        assert_int_equal(v.out[4][l].i[0], (int32_t)(lanes >> 30));
         below += v.in[0][l].i[0] & 1;
         sum += v.in[0][l].i[0];
     }
