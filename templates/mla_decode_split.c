@@ -13,13 +13,13 @@
  * There is room for three blocks. c of one goes to registers in the round of its scores, and a
  * barrier a round says that: the block behind it has come then, the place is free, and P is there.
  *
- *   stage 0  the page's number                 LATER
+ *   stage 0  where the page's number is        C3    the number  LATER
  *   stage 1  where rows are                    C1
  *   stage 2  copy the block to LDS             C1    it has come  M4    read its first columns  C4
  *   stage 3  S = K Q                           C1    mask  M2    largest score, read c  C2
  *            does the maximum follow           M3    P, the rest of c  C3
  *            P and alpha are there             M4
- *   stage 4  does O follow                     M2    sum of P, turn c, read P and alpha  C1
+ *   stage 4  sum of P, turn c, read P and alpha, which columns follow  C1    O follows  M2
  *            O += P c, by 32 columns and half of the keys    C2, C3, LATER, C4
  *
  * Where a block is read once, HBM is what limits the loop: blocks are asked for a round earlier.
@@ -37,10 +37,10 @@ enum {
                       the others */
     ,
     LANES = TIR_WAVE_LANES / 2 /* of each half */,
-    OF_ROWS = 16 /* registers of a block of rows, each of which stands for a column in each half */,
+    OF_ROWS = 16 /* registers of a block of rows, each of a column in each half of the lanes */,
     HALVES = 2 /* of the keys, each of which an instruction takes */,
     CHUNK = 16 /* bytes of padding behind a row in LDS */,
-    FOLLOWS = 1 /* powers of two by which a maximum has grown that follows with another one */
+    FOLLOWS = 2 /* powers of two by which a maximum has grown that follows with another one */
 };
 enum { GROUP /* of copies */ };
 
@@ -247,24 +247,22 @@ static struct tir_value is_not_one(struct tir_builder *b, struct tir_value alpha
     return tir_cmp_ne(b, alpha, tir_float_like(b, alpha, 1.0f));
 }
 
-/* What O of two blocks of rows is multiplied with. */
+/* O of two blocks of rows is multiplied with `of_lanes`, columns x 1, which is not 1 in `lanes`,
+ * i64. So `registers` of O follow, i32, each of which has a column in each half of the lanes. */
 struct alpha {
-    struct tir_value of_lanes; /* columns x 1 */
-    struct tir_value lanes;    /* i64: in which of them it is not 1 */
+    struct tir_value of_lanes, lanes, registers;
 };
 
 static struct alpha take_alpha(struct tir_builder *b, struct tir_value alpha, unsigned which)
 {
     const struct tir_value own = tir_half(b, tir_transpose(b, alpha), (int)which);
-    return (struct alpha){own, tir_lane_mask(b, is_not_one(b, own))};
+    return (struct alpha){.of_lanes = own, .lanes = tir_lane_mask(b, is_not_one(b, own))};
 }
 
-/* i32: bit i says that register i of these rows, which has a column in each half of the lanes,
- * follows. */
-static struct tir_value registers_of(struct tir_builder *b, const struct alpha *alpha)
+static void find_registers(struct tir_builder *b, struct alpha *alpha)
 {
     const struct tir_value high = tir_shr(b, alpha->lanes, tir_i64(b, LANES));
-    return tir_convert(b, tir_or(b, alpha->lanes, high), TIR_I32);
+    alpha->registers = tir_convert(b, tir_or(b, alpha->lanes, high), TIR_I32);
 }
 
 static struct tir_value is_set(struct tir_builder *b, struct tir_value bits, uint32_t mask)
@@ -333,19 +331,25 @@ static struct tir_value scale_columns(struct mla *s, struct tir_value o, struct 
     return tir_transpose(b, tir_relayout(b, changed, own));
 }
 
-/* O of 32 columns, two of them at a time. */
-static struct tir_value rescale_rows(struct mla *s, const struct alpha *alpha, unsigned rows,
-                                     struct tir_value o)
+/* O where one of n registers from `first` on may follow. Most do not, so that a test of several
+ * saves their own, and what multiplies one stands out of the way. */
+static struct tir_value rescale_registers(struct mla *s, const struct alpha *alpha, unsigned first,
+                                          unsigned n, struct tir_value o)
 {
     struct tir_builder *const b = &s->d.b;
     const struct tir_type t = tir_typeof(b->f, o);
-    const struct tir_value follow = registers_of(b, alpha);
-    for (unsigned i = rows * OF_ROWS; i < (rows + 1) * OF_ROWS; i++) {
-        struct tir_if one = tir_begin_bare_if(b, is_set(b, follow, 1u << i % LANES), &t, 1);
-        const struct tir_value scaled = scale_columns(s, o, alpha->of_lanes, i);
-        tir_else(b, &one, &scaled);
-        tir_end_if(b, &one, &o);
-    }
+    const uint32_t mask = ((1u << n) - 1) << first % LANES;
+    const struct tir_value follow = is_set(b, alpha->registers, mask);
+    struct tir_value followed = o;
+    struct tir_if some =
+        n > 1 ? tir_begin_if(b, follow, false, &t, 1) : tir_begin_bare_if(b, follow, &t, 1);
+    if (n == 1)
+        followed = scale_columns(s, o, alpha->of_lanes, first);
+    const unsigned part = n > NEIGHBOURS ? NEIGHBOURS : 1;
+    for (unsigned i = 0; i < n && n > 1; i += part)
+        followed = rescale_registers(s, alpha, first + i, part, followed);
+    tir_else(b, &some, &followed);
+    tir_end_if(b, &some, &o);
     return o;
 }
 
@@ -355,18 +359,16 @@ static struct tir_value rescale(struct mla *s, struct tir_value place, struct ti
     const struct tir_type t = tir_typeof(b->f, o);
     at(s, T_VALUES, C1);
     const struct tir_value loaded = load_alpha(s, place);
-    struct tir_value followed = o;
-    const struct alpha alpha[] = {take_alpha(b, loaded, 0), take_alpha(b, loaded, 1)};
+    struct alpha alpha[] = {take_alpha(b, loaded, 0), take_alpha(b, loaded, 1)};
     const struct tir_value lanes = tir_or(b, alpha[0].lanes, alpha[1].lanes);
+    struct tir_value followed = o;
     at(s, T_VALUES, M2);
     struct tir_if branch = tir_begin_bare_if(b, tir_cmp_ne(b, lanes, tir_i64(b, 0)), &t, 1);
     for (unsigned i = 0; i < ROWS; i++) {
-        const struct alpha *const own = &alpha[i / 2];
-        const uint32_t mask = ((1u << OF_ROWS) - 1) << i % 2 * OF_ROWS;
-        struct tir_if some = tir_begin_if(b, is_set(b, registers_of(b, own), mask), false, &t, 1);
-        const struct tir_value scaled = rescale_rows(s, own, i, followed);
-        tir_else(b, &some, &scaled);
-        tir_end_if(b, &some, &followed);
+        struct alpha *const own = &alpha[i / 2];
+        if (i % 2 == 0)
+            find_registers(b, own);
+        followed = rescale_registers(s, own, i * OF_ROWS, OF_ROWS, followed);
     }
     tir_else(b, &branch, &followed);
     tir_end_if(b, &branch, &o);
