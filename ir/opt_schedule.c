@@ -24,6 +24,9 @@
  * it, and is spread over those that are left then: a phase that scales one sum while it makes the
  * next neither waits for the first nor does all of the scaling in one place.
  *
+ * With `exchange_ahead` lanes that exchange by way of LDS do so early: what they exchange goes
+ * before other work, and what takes it stands so many matrix instructions behind.
+ *
  * What replaces a carried value of the loop is made after the old one's last use, wherever that is
  * possible: the two can then share a register, and the loop needs no copy.
  */
@@ -40,6 +43,9 @@ enum { READ_AHEAD = 5 };
 /* A copy to LDS sets M0, waits a state and loads. */
 enum { COPY_SLOTS = 3 };
 
+/* Behind so many matrix instructions of a phase results of the one before it are there. */
+enum { ARRIVED = 2 };
+
 /* That a lane reads beside one matrix instruction for the next phase: 512 B a wave. */
 enum { LATE_DWORDS = 2 };
 
@@ -52,8 +58,9 @@ struct node {
     unsigned waiting;  /* operands, and uses of what it replaces, that are not placed yet */
     uint32_t replaces; /* id of the carried value whose register it may take over, or 0 */
     bool matrix, placed;
-    bool turns; /* it puts data of LDS in order for `feeds` */
-    bool aside; /* a copy to LDS, or a scalar op: see tir_schedule.alone */
+    bool turns;   /* it puts data of LDS in order for `feeds` */
+    bool hurries; /* an exchange of lanes by way of LDS waits for it */
+    bool aside;   /* a copy to LDS, or a scalar op: see tir_schedule.alone */
 };
 
 struct run {
@@ -64,7 +71,8 @@ struct run {
     uint32_t *node_of; /* by value id: 1 + node that makes it */
     struct tir_ref *out;
     unsigned n_out;
-    unsigned read_ahead, turn_ahead, late_ahead;
+    unsigned read_ahead, turn_ahead, late_ahead, exchange_ahead;
+    unsigned issued; /* matrix instructions */
     bool alone;      /* tir_schedule.alone */
     bool free_signs; /* a sign is part of the instruction that takes the value: even_code */
 };
@@ -208,11 +216,21 @@ static void order_replacements(struct run *r, const struct tir_block *b)
     }
 }
 
+/* Do lanes exchange here, early and with work behind it? See tir_schedule.exchange_ahead. */
+static bool is_far(const struct run *r, const struct tir_op *op)
+{
+    return r->exchange_ahead && (op->opcode == TIR_lane_gather || op->opcode == TIR_lane_xor);
+}
+
 static void place(struct run *r, unsigned index)
 {
     r->nodes[index].placed = true;
     r->out[r->n_out++] = r->nodes[index].ref;
     const struct tir_op *op = tir_op(r->f, r->nodes[index].ref);
+    r->issued += r->nodes[index].matrix;
+    for (unsigned i = 0; i < r->n && is_far(r, op); i++)
+        if (uses(tir_op(r->f, r->nodes[i].ref), op->result.id))
+            r->nodes[i].settles = r->issued + r->exchange_ahead;
     for (unsigned i = 0; i < r->n; i++) {
         const struct tir_op *user = tir_op(r->f, r->nodes[i].ref);
         for (unsigned k = 0; k < user->n_operands; k++)
@@ -288,6 +306,8 @@ static bool is_better(const struct run *r, const struct progress *p, bool mixed,
                       unsigned best)
 {
     const struct node *const a = &r->nodes[i], *const b = &r->nodes[best];
+    if (a->hurries != b->hurries)
+        return a->hurries;
     if (a->aside != b->aside)
         return a->aside == (p->aside_done * p->work <= p->done * p->aside_work);
     if (!mixed || !p->issued || (a->slots > 1) == (b->slots > 1))
@@ -372,6 +392,20 @@ static void find_feeds(struct run *r)
             pass_feeds(r, i);
 }
 
+/* Finds what exchanges of lanes wait for. */
+static void find_hurries(struct run *r)
+{
+    for (unsigned i = r->n; i-- > 0;) {
+        const struct tir_op *const op = tir_op(r->f, r->nodes[i].ref);
+        r->nodes[i].hurries = r->nodes[i].hurries || is_far(r, op);
+        for (unsigned k = 0; r->nodes[i].hurries && k < op->n_operands; k++) {
+            const uint32_t def = r->node_of[op->operands[k].id];
+            if (def && !r->nodes[def - 1].matrix)
+                r->nodes[def - 1].hurries = true;
+        }
+    }
+}
+
 /* Finds, for what reads the result of a matrix instruction, how many others come first. */
 static void find_settled(struct run *r, const struct tir_schedule *s)
 {
@@ -419,8 +453,11 @@ static bool has_share(const struct progress *p)
 }
 
 /* Is it the next matrix instruction's turn, before so many slots of other work? */
-static bool is_due(const struct progress *p, const struct tir_schedule *s, unsigned slots)
+static bool is_due(const struct progress *p, const struct tir_schedule *s, const struct node *other)
 {
+    const unsigned slots = other->slots;
+    if (other->hurries)
+        return p->issued < ARRIVED || p->under >= p->room;
     if (s->fill || p->full)
         return !p->issued || p->under >= p->room;
     if (s->mixed && p->issued && p->under + slots > p->room && p->work - p->done <= p->left)
@@ -465,7 +502,7 @@ static void schedule_run(struct run *r, const struct tir_schedule *s)
         const int other = best_other(r, &p, s->mixed, ready);
         const bool free_op = other >= 0 && (!r->nodes[other].slots || r->nodes[other].feeds);
         assert(ready || other >= 0);
-        if (other < 0 || (!free_op && ready && is_due(&p, s, r->nodes[other].slots))) {
+        if (other < 0 || (!free_op && ready && is_due(&p, s, &r->nodes[other]))) {
             place_matrix(r, &p, (unsigned)matrix);
             continue;
         }
@@ -540,6 +577,7 @@ static unsigned schedule(struct tir_func *f, const struct tir_schedule *s, struc
     r.alone = s->alone;
     r.turn_ahead = s->turn_ahead;
     r.late_ahead = s->late_ahead;
+    r.exchange_ahead = s->exchange_ahead;
     r.read_ahead = s->read_ahead ? s->read_ahead : READ_AHEAD;
     if (r.n < 2)
         return 0;
@@ -550,6 +588,7 @@ static unsigned schedule(struct tir_func *f, const struct tir_schedule *s, struc
     order_replacements(&r, b);
     find_feeds(&r);
     find_settled(&r, s);
+    find_hurries(&r);
     if (s->interleave) {
         schedule_run(&r, s);
         memcpy(b->ops + first, r.out, r.n * sizeof(r.out[0]));

@@ -25,12 +25,14 @@ struct tir_schedule {
     uint8_t read_ahead; /* matrix instructions from an LDS read to what takes its data; 0: 5 */
     uint8_t turn_ahead; /* the same from what turns bytes of LDS in registers; 0: like other work */
     uint8_t late_ahead; /* with alone: the same from the last read for the next phase to its end */
-    uint8_t result_after; /* matrix instructions between one and what reads its result in the same
+    uint8_t exchange_ahead; /* the same from an exchange of lanes by way of LDS, which then goes
+                               before other work; 0: like other work */
+    uint8_t result_after;   /* matrix instructions between one and what reads its result in the same
                              phase, where there are as many */
-    uint8_t hoist_vgprs;  /* vector registers that opt_hoist may take through a loop */
-    uint8_t ping_pong;    /* wave groups a phase apart: 1 (off) or 2 */
-    uint8_t part_early;   /* 1: the groups part before the prologue's last round, not behind it */
-    uint8_t alone;        /* 1: nothing but a wave's own work hides beside its matrix instructions:
+    uint8_t hoist_vgprs;    /* vector registers that opt_hoist may take through a loop */
+    uint8_t ping_pong;      /* wave groups a phase apart: 1 (off) or 2 */
+    uint8_t part_early;     /* 1: the groups part before the prologue's last round, not behind it */
+    uint8_t alone; /* 1: nothing but a wave's own work hides beside its matrix instructions:
                             copies to LDS and scalar ops stand between them too, and reads for the
                             next phase */
     uint8_t holds; /* 1: what a phase makes for another stays in it, scalars and joined registers

@@ -61,7 +61,8 @@ struct decode {
     struct tir_value first_value;        /* i32: the first element of head_dim_v that the wave
                                             writes; or none: it writes all of its columns */
     struct tir_value divisors;           /* i32, LDS: where waves that have all columns of a part
-                                            of O leave 1 / l of their own columns; or none */
+                                            of O leave 1 / l of their own columns, and
+                                            where their rows go; or none */
     bool zero_late;                      /* O is made zero behind the first loads */
     bool neighbours;                     /* items that follow each other go to one XCD */
     uint8_t compute;                     /* the stage of the products, and */

@@ -26,17 +26,12 @@ static struct tir_type transposed(struct decode *d, struct tir_type t)
 }
 
 /* The rows of a tile, columns x anything. */
-static struct decode_rows rows_from(struct decode *d, struct tir_type t, unsigned first)
+static struct decode_rows rows_of(struct decode *d, struct tir_type t)
 {
     struct tir_builder *b = &d->b;
     const struct tir_layout l = tir_layout_slice(tir_layout_of(b->f, t), 1);
     const struct tir_value row = tir_row_index(b, tir_tile(b->f, TIR_I32, t.rows, 1, &l));
-    return decode_rows(d, first ? tir_add(b, row, tir_int_like(b, row, first)) : row);
-}
-
-static struct decode_rows rows_of(struct decode *d, struct tir_type t)
-{
-    return rows_from(d, t, 0);
+    return decode_rows(d, row);
 }
 
 /* i64 bytes of rows and heads in a tensor. */
@@ -99,19 +94,13 @@ static struct decode_tensor either(struct decode *d, struct tir_value first,
 }
 
 /* Rows beyond the last are not written. */
-static struct tir_value place_rows_from(struct decode *d, struct tir_type t, unsigned first,
-                                        const struct decode_tensor *tensor)
-{
-    struct tir_builder *b = &d->b;
-    const struct decode_rows r = rows_from(d, t, first);
-    const struct tir_value at = offset_of(d, &r, tensor);
-    return tir_select(b, r.valid, at, tir_int_like(b, at, -1));
-}
-
 static struct tir_value place_rows(struct decode *d, struct tir_type t,
                                    const struct decode_tensor *tensor)
 {
-    return place_rows_from(d, t, 0, tensor);
+    struct tir_builder *b = &d->b;
+    const struct decode_rows r = rows_of(d, t);
+    const struct tir_value at = offset_of(d, &r, tensor);
+    return tir_select(b, r.valid, at, tir_int_like(b, at, -1));
 }
 
 /* The learnt logit of each column's head; none where the result is not final. */
@@ -302,6 +291,24 @@ static void write_in_parts(struct decode *d, struct tir_value o, struct tir_valu
     }
 }
 
+/* LDS has a vector of what waves divide by, and behind it where the rows of these columns go. */
+static struct tir_value place_of(struct decode *d, unsigned dtype, unsigned first)
+{
+    const unsigned of_one = (unsigned)sizeof(float);
+    const bool rows = dtype == TIR_I64;
+    return att_plus(&d->b, d->divisors,
+                    (int)(rows ? d->columns * of_one + first * sizeof(int64_t) : first * of_one));
+}
+
+/* Reads what waves left there of columns from `first` on, columns x 1. */
+static struct tir_value take_left(struct decode *d, unsigned dtype, unsigned first,
+                                  const struct tir_layout *l, unsigned columns)
+{
+    const struct tir_layout map = tir_row_major(columns, 1);
+    return tir_tile_lds_load(&d->b, place_of(d, dtype, first),
+                             tir_tile(d->b.f, dtype, columns, 1, l), &map);
+}
+
 /* Waves have a part of the latent and all columns: a block of these at a time is divided. */
 static void write_in_blocks(struct decode *d, struct tir_value o, const struct decode_places *p)
 {
@@ -314,27 +321,29 @@ static void write_in_blocks(struct decode *d, struct tir_value o, const struct d
         const struct tir_layout own = *tir_layout_of(b->f, tir_typeof(b->f, x));
         const struct tir_layout one = tir_layout_slice(&own, 1);
         const struct tir_layout vector = tir_layout_of_one_wave(&one);
-        const struct tir_layout map = tir_row_major(columns, 1);
-        const struct tir_value at = att_plus(b, d->divisors, (int)(i * columns * sizeof(float)));
-        const struct tir_value inverse =
-            tir_tile_lds_load(b, at, tir_tile(b->f, TIR_F32, columns, 1, &vector), &map);
+        const struct tir_value inverse = take_left(d, TIR_F32, i * columns, &vector, columns);
         x = tir_mul(b, x, tir_broadcast(b, inverse, tir_typeof(b->f, x)));
         const struct tir_layout t = tir_layout_transpose(&own), sorted_t = tir_layout_sort_regs(&t);
         const struct tir_layout l = tir_layout_transpose(&sorted_t);
         x = tir_relayout(b, x, &l);
-        const struct tir_value rows = place_rows_from(d, tir_typeof(b->f, x), i * columns, &p->out);
+        const struct tir_layout slice = tir_layout_slice(&l, 1);
+        const struct tir_value rows = take_left(d, TIR_I64, i * columns, &slice, columns);
         if (p->kind == DECODE_RESULT)
             x = tir_convert_short(b, x, d->dtype);
         tir_tile_scatter(b, p->out.base, rows, tir_i32(b, 0), x);
     }
 }
 
-/* Leaves a vector for all waves. */
-static void leave_divisors(struct decode *d, struct tir_value inverse)
+/* Leaves for all waves what they divide by and where rows go: a lane of them has a column, and to
+ * find out in each where each of its rows goes would take a third of all that follows. */
+static void leave_columns(struct decode *d, struct tir_value inverse, const struct decode_places *p)
 {
     struct tir_builder *b = &d->b;
+    const struct tir_value rows =
+        tir_transpose(b, place_rows(d, transposed(d, tir_typeof(b->f, inverse)), &p->out));
     const struct tir_layout map = tir_row_major(1, d->columns);
-    tir_tile_lds_store(b, d->divisors, inverse, &map);
+    tir_tile_lds_store(b, place_of(d, TIR_F32, 0), inverse, &map);
+    tir_tile_lds_store(b, place_of(d, TIR_I64, 0), rows, &map);
     tir_wait(b, TIR_LDS_WRITES, 0);
     tir_barrier(b);
 }
@@ -349,6 +358,7 @@ static void write_as(struct decode *d, enum decode_kind kind, struct tir_value o
         p.out.base = tir_add(&d->b, p.out.base, tir_zext(&d->b, before, TIR_I64));
     }
     if (d->divisors.id) {
+        leave_columns(d, inverse, &p);
         write_in_blocks(d, o, &p);
     } else {
         find_out(d, &p);
@@ -376,8 +386,6 @@ void decode_write_state(struct decode *d, const struct decode_state *s)
     struct tir_value o = s->o;
     if (!d->own_columns)
         o = sorted(d, tir_mul(b, o, tir_broadcast(b, inverse, d->output)));
-    if (d->divisors.id)
-        leave_divisors(d, inverse);
     struct tir_if whole = tir_begin_if(b, final, false, NULL, 0);
     write_as(d, DECODE_RESULT, o, inverse, lse);
     tir_else(b, &whole, NULL);

@@ -191,10 +191,14 @@ static struct tir_value follow(struct mla *s, struct tir_value x,
     const struct tir_value one = tir_splat(b, tir_f32(b, 1.0f), softmax->vector);
     const struct tir_type t[] = {softmax->vector, tir_typeof(b->f, l), softmax->vector};
     at(s, T_SCORES, C2);
-    const struct tir_value grown = att_softmax_grown(b, softmax, x, m);
+    const struct tir_value largest = tir_col_max(b, x);
+    const struct tir_value exponent = tir_splat(b, softmax->exponent, softmax->vector);
+    const struct tir_value above = tir_fma(b, largest, exponent, tir_neg(b, m));
+    const struct tir_value grown =
+        tir_any(b, tir_cmp_gt(b, above, tir_float_like(b, above, softmax->room)));
     at(s, T_SCORES, M3);
     struct tir_if branch = tir_begin_bare_if(b, grown, t, N);
-    const struct tir_value top = att_softmax_next(b, softmax, x, m);
+    const struct tir_value top = att_softmax_next(b, softmax, largest, m);
     const struct tir_value far = tir_cmp_gt(b, tir_sub(b, top, m), tir_float_like(b, m, FOLLOWS));
     const struct tir_value next = tir_select(b, far, top, m);
     const struct tir_value some = tir_cmp_gt(b, m, att_softmax_lowest(b, softmax));
@@ -442,6 +446,9 @@ void mla_split_share(struct mla *s) { s->d.divisors = s->p_buffer; }
 void mla_split_schedule(const struct mla *s, struct tir_schedule *schedule)
 {
     schedule->stages = (uint8_t)(T_N_STAGES + s->streams);
+    schedule->hoist_vgprs = 4;
+    schedule->mixed = 1;
+    schedule->exchange_ahead = 2;
     schedule->matrix_phases = 1u << phases[C1] | 1u << phases[C2] | 1u << phases[C3] |
                               1u << phases[LATER] | 1u << phases[C4];
 }

@@ -138,6 +138,17 @@ void mla_turned_take_lds(struct mla *s)
 
 /* ---- A block ---- */
 
+/* n times a stride. Those are less than 4 GiB: libattn checks that. A product of two numbers that
+ * are known to be of 32 bits is two instructions, one of 64 bits four: of fp8 each turn counts. */
+static struct tir_value bytes_of(struct mla *s, struct tir_value n, struct tir_value stride)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_value wide = tir_zext(b, n, TIR_I64);
+    if (!mla_weights_fp8(s))
+        return tir_mul(b, wide, stride);
+    return tir_mul(b, wide, tir_zext(b, tir_convert(b, stride, TIR_I32), TIR_I64));
+}
+
 struct turned_flight mla_turned_find_rows(struct mla *s, struct tir_value block,
                                           struct tir_value page)
 {
@@ -145,8 +156,8 @@ struct turned_flight mla_turned_find_rows(struct mla *s, struct tir_value block,
     const struct att_cache *const c = &s->d.k.c;
     const struct tir_value key = mla_first_key(s, block);
     const struct tir_value inside = att_page_place(&s->pages.paging, key);
-    const struct tir_value row = tir_add(b, tir_mul(b, tir_zext(b, page, TIR_I64), c->page_stride),
-                                         tir_mul(b, tir_zext(b, inside, TIR_I64), c->token_stride));
+    const struct tir_value row =
+        tir_add(b, bytes_of(s, page, c->page_stride), bytes_of(s, inside, c->token_stride));
     const struct tir_value left = tir_sub(b, s->d.item.end_key, key);
     return (struct turned_flight){mla_buffer_of(s, s->part, block), tir_add(b, c->base, row),
                                   tir_min(b, left, tir_i32(b, (int)s->d.keys))};
