@@ -46,6 +46,10 @@ struct tir_schedule {
                             almost all of their instructions have */
     uint8_t round_pairs;     /* 1: the steady loop has two rounds, so that it knows whose turn it is
                             among two buffers */
+    uint8_t
+        late_rounds; /* rounds behind the steady loop, without stages that have no tile any more */
+    uint8_t late_from, late_to; /* phases: what the first stage of the first of these does in one
+                                   stands in the other one there */
     uint8_t loop_at; /* 1 + words from a window of instruction fetch to where the steady loop's
                         guard begins; 0: wherever it comes to be */
 };

@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ir/pipeline_round.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool ends_phase(const struct tir_op *op)
+{
+    return op->opcode == TIR_wait || op->opcode == TIR_barrier;
+}
+
+static bool is_copy(const struct tir_op *op)
+{
+    return op->opcode == TIR_copy_to_lds || op->opcode == TIR_gather_to_lds;
+}
+
+/* Does `a` stand before `b` in a round, whatever their order in the program? */
+static bool comes_before(const struct tir_op *a, const struct tir_op *b)
+{
+    if (a->phase != b->phase)
+        return a->phase < b->phase;
+    if (ends_phase(a) != ends_phase(b))
+        return ends_phase(b);
+    return tir_stage_of(a) > tir_stage_of(b); /* older tiles first */
+}
+
+/* Stable: program order decides among equals. */
+static void sort_round(struct tir_rotation *r)
+{
+    const struct tir_block *body = r->body;
+    r->n_order = body->n_ops - 1; /* without the yield */
+    r->order = tir_alloc(r->f, (r->n_order + 1) * sizeof(r->order[0]));
+    for (unsigned i = 0; i < r->n_order; i++) {
+        const struct tir_ref ref = body->ops[i];
+        const struct tir_op *const op = tir_op(r->f, ref);
+        unsigned at = i;
+        for (; at > 0 && comes_before(op, tir_op(r->f, r->order[at - 1])); at--)
+            r->order[at] = r->order[at - 1];
+        r->order[at] = ref;
+    }
+}
+
+unsigned tir_def_stage(const struct tir_rotation *r, struct tir_value v)
+{
+    return tir_stage_of(tir_op(r->f, r->f->values[v.id].def));
+}
+
+static bool made_in_body(const struct tir_rotation *r, struct tir_value v)
+{
+    return v.id < r->max_id && r->is_op_value[v.id];
+}
+
+static int param_index(const struct tir_rotation *r, struct tir_value v)
+{
+    for (unsigned i = 0; i < r->body->n_params; i++)
+        if (r->body->params[i].id == v.id)
+            return (int)i;
+    return -1;
+}
+
+/* Returns the value that the body carries from one tile to the next in parameter i. */
+static struct tir_value yielded(const struct tir_rotation *r, int param)
+{
+    return r->yield->operands[param - 1];
+}
+
+/* Returns the place of the op that makes v in the order of a round. */
+static unsigned place_of(const struct tir_rotation *r, struct tir_value v)
+{
+    unsigned i = 0;
+    while (r->order[i].id != r->f->values[v.id].def.id)
+        i++;
+    return i;
+}
+
+static void keep(struct tir_rotation *r, unsigned place);
+
+static bool keep_operands(void *context, struct tir_block *b, struct tir_ref ref)
+{
+    struct tir_rotation *const r = context;
+    const struct tir_op *const op = tir_op(r->f, ref);
+    (void)b;
+    for (unsigned k = 0; k < op->n_operands; k++) {
+        struct tir_value v = op->operands[k];
+        const int param = param_index(r, v);
+        if (param > 0)
+            v = yielded(r, param);
+        if (made_in_body(r, v))
+            keep(r, place_of(r, v));
+    }
+    return false;
+}
+
+/* Keeps an op, and what it needs. */
+static void keep(struct tir_rotation *r, unsigned place)
+{
+    if (r->kept[place])
+        return;
+    r->kept[place] = true;
+    tir_walk_op(r->f, r->body, r->order[place], keep_operands, r);
+}
+
+static void choose_kept(struct tir_rotation *r, bool only_copies)
+{
+    r->kept = tir_alloc(r->f, (r->n_order + 1) * sizeof(r->kept[0]));
+    memset(r->kept, 0, (r->n_order + 1) * sizeof(r->kept[0]));
+    for (unsigned i = 0; i < r->n_order; i++) {
+        const struct tir_op *const op = tir_op(r->f, r->order[i]);
+        const bool copies = is_copy(op) || op->opcode == TIR_tile_lds_store;
+        if (!only_copies || copies || ends_phase(op))
+            keep(r, i);
+    }
+}
+
+static void add_carry(struct tir_rotation *r, struct tir_value v, unsigned age)
+{
+    for (unsigned i = 0; i < r->n_carries; i++)
+        if (r->carries[i].v.id == v.id && r->carries[i].age == age)
+            return;
+    r->carries[r->n_carries++] = (struct tir_carry){v, age};
+}
+
+/* Returns how many rounds before its use by `stage` a carried value was made. It is 1 if the stage
+ * itself made it, for the tile before; a later stage made it earlier in this round. */
+static unsigned carried_age(const struct tir_rotation *r, int param, unsigned stage)
+{
+    const struct tir_value next = yielded(r, param);
+    assert(made_in_body(r, next) && tir_def_stage(r, next) - stage <= 1);
+    return 1 + stage - tir_def_stage(r, next);
+}
+
+static void note_use(struct tir_rotation *r, unsigned stage, struct tir_value v)
+{
+    if (made_in_body(r, v)) {
+        const unsigned made = tir_def_stage(r, v);
+        assert(made <= stage);
+        for (unsigned age = 1; age <= stage - made; age++)
+            add_carry(r, v, age);
+        return;
+    }
+    const int param = param_index(r, v);
+    if (param > 0 && carried_age(r, param, stage) > 0)
+        add_carry(r, yielded(r, param), 1);
+}
+
+struct uses {
+    struct tir_rotation *r;
+    unsigned stage;
+};
+
+static bool note_uses(void *context, struct tir_block *b, struct tir_ref ref)
+{
+    const struct uses *const u = context;
+    const struct tir_op *const op = tir_op(u->r->f, ref);
+    (void)b;
+    for (unsigned k = 0; k < op->n_operands; k++)
+        note_use(u->r, u->stage, op->operands[k]);
+    return false;
+}
+
+static void note_values(struct tir_rotation *r)
+{
+    for (unsigned i = 0; i < r->n_order; i++) {
+        const struct tir_op *op = tir_op(r->f, r->order[i]);
+        for (unsigned k = 0; k < op->n_results; k++)
+            r->is_op_value[op->result.id + k] = true;
+    }
+}
+
+static void find_carries(struct tir_rotation *r)
+{
+    unsigned capacity = 0;
+    for (unsigned i = 0; i < r->n_order; i++)
+        capacity += tir_op(r->f, r->order[i])->n_results * TIR_MAX_STAGES;
+    r->carries = tir_alloc(r->f, (capacity + 1) * sizeof(r->carries[0]));
+    for (unsigned i = 0; i < r->n_order; i++) {
+        const struct tir_op *op = tir_op(r->f, r->order[i]);
+        struct uses u = {r, tir_stage_of(op)};
+        if (r->kept[i])
+            tir_walk_op(r->f, r->body, r->order[i], note_uses, &u);
+    }
+    for (unsigned i = 0; i < r->yield->n_operands; i++)
+        if (made_in_body(r, r->yield->operands[i]) && r->kept[place_of(r, r->yield->operands[i])])
+            add_carry(r, r->yield->operands[i], 1);
+}
+
+static void number_tiles(struct tir_round *e)
+{
+    e->tile[0] = e->newest;
+    for (unsigned s = 1; s <= (unsigned)e->last_stage; s++)
+        e->tile[s] = tir_sub(&e->b, e->newest, tir_i32(&e->b, (int)s));
+}
+
+static struct tir_value mapped(struct tir_round *e, unsigned stage, struct tir_value v)
+{
+    struct tir_rotation *r = e->r;
+    if (v.id < r->max_id && e->nested[v.id].id)
+        return e->nested[v.id];
+    if (made_in_body(r, v))
+        return r->round[stage - tir_def_stage(r, v)][v.id];
+    const int param = param_index(r, v);
+    if (param < 0)
+        return v;
+    if (param == 0)
+        return e->tile[stage];
+    if (e->number == stage) /* this stage's first tile */
+        return r->loop->operands[3 + param - 1];
+    return r->round[carried_age(r, param, stage)][yielded(r, param).id];
+}
+
+static void clone_into(struct tir_round *e, unsigned stage, const struct tir_block *from,
+                       struct tir_block *to);
+
+/* Copies of this wait's group that are issued after the one it waits for, by the time it runs. */
+static int newer_copies(const struct tir_round *e, const struct tir_op *wait)
+{
+    const struct tir_rotation *r = e->r;
+    for (unsigned i = 0; i < r->n_order; i++) {
+        const struct tir_op *copy = tir_op(r->f, r->order[i]);
+        if (!is_copy(copy) || copy->imm[0] != wait->imm[0])
+            continue;
+        const int distance = (int)tir_stage_of(wait) - (int)tir_stage_of(copy);
+        const bool before = comes_before(copy, wait);
+        const bool issued = (int)tir_stage_of(copy) >= e->first_stage && before;
+        return distance > 0 ? distance - !issued : 0;
+    }
+    return 0;
+}
+
+static struct tir_ref clone_op(struct tir_round *e, unsigned stage, const struct tir_op *op)
+{
+    struct tir_rotation *r = e->r;
+    struct tir_func *f = r->f;
+    struct tir_value *const operands = tir_alloc(f, (op->n_operands + 1) * sizeof(operands[0]));
+    struct tir_type *const types = tir_alloc(f, (op->n_results + 1) * sizeof(types[0]));
+    for (unsigned i = 0; i < op->n_operands; i++)
+        operands[i] = mapped(e, stage, op->operands[i]);
+    for (unsigned i = 0; i < op->n_results; i++)
+        types[i] = tir_typeof(f, tir_result(op, i));
+    const struct tir_ref ref =
+        tir_create_op(f, op->opcode, operands, op->n_operands, types, op->n_results);
+    struct tir_op *copy = tir_op(f, ref);
+    memcpy(copy->imm, op->imm, sizeof(copy->imm));
+    copy->stage = TIR_NO_STAGE;
+    if (op->opcode == TIR_wait && op->imm[0] >= 0)
+        copy->imm[1] = op->imm[1] + newer_copies(e, op);
+    for (unsigned i = 0; i < op->n_results; i++) {
+        const char *name = f->values[op->result.id + i].name;
+        if (name)
+            tir_name(f, tir_result(copy, i), name);
+    }
+    return ref;
+}
+
+static void clone_blocks(struct tir_round *e, unsigned stage, const struct tir_op *op,
+                         struct tir_ref ref, struct tir_block *parent)
+{
+    for (int k = 0; k < 2; k++) {
+        if (!op->blocks[k])
+            continue;
+        struct tir_block *b = tir_create_block(e->r->f, parent, ref);
+        tir_op(e->r->f, ref)->blocks[k] = b;
+        clone_into(e, stage, op->blocks[k], b);
+    }
+}
+
+static void clone_into(struct tir_round *e, unsigned stage, const struct tir_block *from,
+                       struct tir_block *to)
+{
+    struct tir_rotation *r = e->r;
+    for (unsigned i = 0; i < from->n_ops; i++) {
+        const struct tir_op *op = tir_op(r->f, from->ops[i]);
+        const struct tir_ref ref = clone_op(e, stage, op);
+        tir_append(r->f, to, ref);
+        for (unsigned k = 0; k < op->n_results; k++)
+            e->nested[op->result.id + k] = tir_result(tir_op(r->f, ref), k);
+        clone_blocks(e, stage, op, ref, to);
+    }
+}
+
+static bool is_matrix_phase(const struct tir_round *e, int phase)
+{
+    return e->r->schedule->matrix_phases >> phase & 1;
+}
+
+static void begin_phase(struct tir_round *e, int phase)
+{
+    const struct tir_schedule *s = e->r->schedule;
+    const bool matrix = is_matrix_phase(e, phase);
+    tir_phase(&e->b, matrix);
+    if (s->memory_priority && !(matrix && s->early_priority))
+        tir_set_priority(&e->b, matrix ? 0 : s->memory_priority);
+}
+
+/* Behind the barrier of a memory phase a matrix phase begins, with the priority unless that is set
+ * here: two words, or one. Waves that come here wait for others, and have time for a s_nop. */
+static void place_barrier(struct tir_round *e, int phase, bool steady)
+{
+    const struct tir_schedule *s = e->r->schedule;
+    if (is_matrix_phase(e, phase))
+        return;
+    if (s->memory_priority && s->early_priority)
+        tir_set_priority(&e->b, 0);
+    if (s->even_code && steady)
+        tir_align_code(&e->b, s->early_priority, TIR_PAIR_WORDS);
+}
+
+/* Ping-pong: every phase ends with a barrier, so that the groups stay one phase apart. So does
+ * every phase of the prologue, where the stage that would bring the barrier may not run yet. */
+static void end_phase(struct tir_round *e, int phase, bool barrier_seen, bool steady)
+{
+    const struct tir_schedule *s = e->r->schedule;
+    if (barrier_seen || s->apart || (steady && s->ping_pong < 2))
+        return;
+    place_barrier(e, phase, steady);
+    tir_barrier(&e->b);
+}
+
+/* Does another barrier of this round follow in the same phase? Then one will do: a phase ends with
+ * its waits and barriers, and both may be there for rounds in which one of their stages is not. */
+static bool barrier_follows(const struct tir_round *e, unsigned i)
+{
+    const struct tir_rotation *r = e->r;
+    const unsigned phase = tir_op(r->f, r->order[i])->phase;
+    for (i++; i < r->n_order; i++) {
+        const struct tir_op *op = tir_op(r->f, r->order[i]);
+        const int stage = (int)tir_stage_of(op);
+        if (op->phase != phase)
+            return false;
+        if (op->opcode == TIR_barrier && stage >= e->first_stage && stage <= e->last_stage)
+            return true;
+    }
+    return false;
+}
+
+static bool is_joined(const struct tir_schedule *s, int phase, int next)
+{
+    return phase >= 0 && next == phase + 1 && s->joined_phases >> phase & 1;
+}
+
+void tir_append_held(struct tir_rotation *r, struct tir_block *block, unsigned round, int phase)
+{
+    for (unsigned i = 0; i < r->n_held; i++) {
+        struct tir_op *const op = tir_op(r->f, r->held[i]);
+        if (op->stage != round || op->phase > phase)
+            continue;
+        op->stage = TIR_NO_STAGE;
+        op->phase = 0;
+        tir_append(r->f, block, r->held[i]);
+    }
+}
+
+void tir_emit_round(struct tir_round *e, bool steady)
+{
+    struct tir_rotation *r = e->r;
+    int phase = -1;
+    bool barrier = false;
+    number_tiles(e);
+    for (unsigned i = 0; i < r->n_order; i++) {
+        const struct tir_op *op = tir_op(r->f, r->order[i]);
+        const int stage = (int)tir_stage_of(op);
+        if (stage < e->first_stage || stage > e->last_stage)
+            continue;
+        if (op->phase != phase && !is_joined(r->schedule, phase, op->phase)) {
+            if (phase >= 0)
+                end_phase(e, phase, barrier, steady);
+            barrier = false;
+            tir_append_held(r, e->b.block, e->number, op->phase);
+            begin_phase(e, op->phase);
+        }
+        phase = op->phase;
+        barrier |= op->opcode == TIR_barrier;
+        if (!r->kept[i])
+            continue;
+        if (op->opcode == TIR_barrier && barrier_follows(e, i))
+            continue;
+        if (op->opcode == TIR_barrier)
+            place_barrier(e, phase, steady);
+        const struct tir_ref ref = clone_op(e, (unsigned)stage, op);
+        tir_append(r->f, e->b.block, ref);
+        for (unsigned k = 0; k < op->n_results; k++)
+            r->round[0][op->result.id + k] = tir_result(tir_op(r->f, ref), k);
+        clone_blocks(e, (unsigned)stage, op, ref, e->b.block);
+    }
+    end_phase(e, phase, barrier, steady);
+}
+
+void tir_age_rounds(struct tir_rotation *r)
+{
+    struct tir_value *oldest = r->round[TIR_MAX_STAGES + 1];
+    memmove(&r->round[1], &r->round[0], (TIR_MAX_STAGES + 1) * sizeof(r->round[0]));
+    r->round[0] = oldest;
+    memset(oldest, 0, r->max_id * sizeof(oldest[0]));
+}
+void tir_move_phase(struct tir_rotation *r, unsigned stage, unsigned from, unsigned to)
+{
+    for (unsigned i = 0; i < r->n_order; i++) {
+        struct tir_op *const op = tir_op(r->f, r->order[i]);
+        if (tir_stage_of(op) == stage && op->phase == from)
+            op->phase = (uint8_t)to;
+    }
+    sort_round(r);
+}
+
+void *tir_alloc_clear(struct tir_func *f, size_t size)
+{
+    return memset(tir_alloc(f, size), 0, size);
+}
+
+struct tir_rotation tir_begin_rotation(struct tir_func *f, const struct tir_schedule *s,
+                                       struct tir_op *loop, unsigned last, bool only_copies)
+{
+    struct tir_rotation r = {.f = f, .schedule = s, .loop = loop, .last = last};
+    r.body = r.loop->blocks[0];
+    r.yield = tir_op(f, r.body->ops[r.body->n_ops - 1]);
+    r.max_id = f->n_values;
+    r.is_op_value = tir_alloc_clear(f, r.max_id * sizeof(bool));
+    for (unsigned i = 0; i < TIR_MAX_STAGES + 2; i++)
+        r.round[i] = tir_alloc_clear(f, r.max_id * sizeof(r.round[i][0]));
+    sort_round(&r);
+    note_values(&r);
+    choose_kept(&r, only_copies);
+    find_carries(&r);
+    return r;
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One round of a pipelined loop, for lower_pipeline.c: its ops in order, what it hands on to the
+ * next one, and how it is written for the tiles that its stages work on.
+ */
+#ifndef IR_PIPELINE_ROUND_H
+#define IR_PIPELINE_ROUND_H
+
+#include "ir/builder.h"
+#include "ir/passes.h"
+
+/* One value under way: the instance of `v` made `age` rounds ago is `param` of the steady loop. */
+struct tir_carry {
+    struct tir_value v;
+    unsigned age;
+};
+
+struct tir_rotation {
+    struct tir_func *f;
+    const struct tir_schedule *schedule;
+    struct tir_op *loop;
+    struct tir_block *body;
+    const struct tir_op *yield;
+    unsigned last; /* S */
+
+    struct tir_ref *order; /* the body's ops in the order of a round */
+    unsigned n_order;
+    struct tir_ref *held; /* ops in front of the loop that have a stage */
+    unsigned n_held;
+    struct tir_ref *behind; /* ops behind it that have one */
+    unsigned n_behind;
+    bool *kept;        /* by place in `order`; all of them, but in loops that only copy */
+    bool *is_op_value; /* by value id: defined by an op of the body */
+    unsigned max_id;
+
+    struct tir_carry *carries;
+    unsigned n_carries;
+
+    /* round[a][id]: the instance of value id made a rounds ago; a = 0 is the round being
+     * emitted. */
+    struct tir_value *round[TIR_MAX_STAGES + 2];
+};
+/* One round being emitted: which tile each stage works on. */
+struct tir_round {
+    struct tir_rotation *r;
+    struct tir_builder b;
+    struct tir_value newest; /* tile index of stage 0 */
+    struct tir_value tile[TIR_MAX_STAGES];
+    int first_stage, last_stage;
+    unsigned number;          /* rounds before this one; the steady state counts as many */
+    struct tir_value *nested; /* by value id: clones inside an `if` */
+};
+
+static inline unsigned tir_stage_of(const struct tir_op *op)
+{
+    return op->stage == TIR_NO_STAGE ? 0 : op->stage;
+}
+
+/** A loop of which nothing is written yet; of `only_copies` only copies will be. */
+struct tir_rotation tir_begin_rotation(struct tir_func *f, const struct tir_schedule *s,
+                                       struct tir_op *loop, unsigned last, bool only_copies);
+/** The stage in which an op of the body, or of a block inside it, makes value v. */
+unsigned tir_def_stage(const struct tir_rotation *r, struct tir_value v);
+/** Moves ops of stage `stage` from one phase to another. */
+void tir_move_phase(struct tir_rotation *r, unsigned stage, unsigned from, unsigned to);
+/** Appends ops in front of the loop that have waited for this phase of round `round`, or an earlier
+ * one. */
+void tir_append_held(struct tir_rotation *r, struct tir_block *block, unsigned round, int phase);
+/** Appends a round of the steady state, or of the prologue. */
+void tir_emit_round(struct tir_round *e, bool steady);
+/** The round just emitted becomes the one before. */
+void tir_age_rounds(struct tir_rotation *r);
+void *tir_alloc_clear(struct tir_func *f, size_t size);
+
+#endif
