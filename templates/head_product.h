@@ -7,6 +7,13 @@
 
 #include "templates/template.h"
 
+/** Members of att_tile.own, 1 or 0: waves share a contraction; one x for all heads. */
+enum { HEAD_PRODUCT_SHARE_COLUMNS, HEAD_PRODUCT_ONE_X };
+
+/** head_product.c: an x for each head. */
+void head_product_each_build(const struct att_variant *v, const struct tir_machine *m,
+                             const struct att_tile *tile, struct att_kernel *k);
+
 /** head_product_shared.c: one x for all heads. */
 bool head_product_shared_check(const struct att_variant *v, const struct tir_machine *m,
                                struct att_why *why);
