@@ -141,6 +141,8 @@ struct tir_func {
     unsigned waves;          /* waves of a workgroup */
     unsigned lds_bytes;      /* static LDS */
     unsigned waves_per_simd; /* register budget: 512 / this */
+    bool trimmed; /* a launch gets the registers that are used, without AGPRs, where LDS decides how
+                     many workgroups a compute unit has; else LLVM gives it all that are left */
 
     bool lowered; /* set by lower_tiles: from here on no TILE op and no tile value */
 

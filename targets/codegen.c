@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "targets/descriptor.h"
 #include "targets/lower_isa.h"
 
 static const char triple[] = "amdgcn-amd-amdhsa";
@@ -412,6 +413,10 @@ bool tgt_emit(const struct tir_func *f, const struct tgt *t, const struct tgt_co
         ok = emit_text(l.module, out, why);
     else if (ok)
         ok = emit_machine_code(l.module, machine, o->kind, &diagnostics, out, why);
+    if (ok && o->kind == TGT_EMIT_OBJECT && f->trimmed && !tgt_trim_registers(out, f->name, why)) {
+        tgt_blob_free(out);
+        ok = false;
+    }
 
     LLVMDisposeBuilder(l.b);
     LLVMDisposeModule(l.module);

@@ -72,6 +72,38 @@ static void every_form_of_output_is_what_it_says(void **state)
     tir_func_destroy(k.f);
 }
 
+/* LDS for one workgroup makes LLVM give it more than half of the registers. */
+static void a_trimmed_kernel_gets_what_it_uses(void **state)
+{
+    (void)state;
+    enum { WORD = 4, REGISTERS = 63 /* in eights, less one */, HALF = 32 };
+    struct tgt_blob object[2];
+    for (int i = 0; i < 2; i++) {
+        struct kernel k = small_kernel("gfx950");
+        tir_return(&k.b);
+        k.f->lds_bytes = k.t->machine.lds_bytes;
+        k.f->trimmed = i == 1;
+        object[i] = emit(&k, TGT_EMIT_OBJECT);
+        tir_func_destroy(k.f);
+    }
+    unsigned differ = 0;
+    assert_int_equal(object[0].size, object[1].size);
+    for (size_t at = 0; at + WORD <= object[0].size; at += WORD) {
+        uint32_t whole, trimmed;
+        memcpy(&whole, object[0].data + at, WORD);
+        memcpy(&trimmed, object[1].data + at, WORD);
+        if (whole == trimmed)
+            continue;
+        differ++;
+        assert_int_equal(whole & ~(uint32_t)REGISTERS, trimmed & ~(uint32_t)REGISTERS);
+        assert_in_range(whole & REGISTERS, HALF, REGISTERS);
+        assert_in_range(trimmed & REGISTERS, 0, 1);
+    }
+    assert_int_equal(differ, 1);
+    tgt_blob_free(&object[0]);
+    tgt_blob_free(&object[1]);
+}
+
 static void facts_are_those_of_the_code_object(void **state)
 {
     (void)state;
@@ -224,6 +256,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_form_of_output_is_what_it_says),
+        cmocka_unit_test(a_trimmed_kernel_gets_what_it_uses),
         cmocka_unit_test(facts_are_those_of_the_code_object),
         cmocka_unit_test(offsets_of_arguments_must_be_natural),
         cmocka_unit_test(a_hook_is_inlined),

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * This file changes how many registers a launch gets, in the kernel descriptor of an object of
+ * LLVM's (AMDGPUUsage, "Kernel Descriptor"). LLVM gives a kernel as many as its LDS keeps from
+ * other workgroups of the compute unit, whatever it uses, so that no more waves come than it said.
+ */
+#include "targets/descriptor.h"
+
+#include <gelf.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "targets/elf_image.h"
+
+enum { RSRC3 = 44, RSRC1 = 48, DESCRIPTOR_BYTES = 64 };
+/* gfx90a and later count VGPRs and AGPRs in eights, in the low bits of compute_pgm_rsrc1, and those
+ * in front of the AGPRs in fours, in the low bits of compute_pgm_rsrc3. */
+enum { FIELD = 63, EIGHT = 8, FOUR = 4 };
+
+static bool is_descriptor(const char *symbol, const char *kernel)
+{
+    const size_t n = strlen(kernel);
+    return symbol && !strncmp(symbol, kernel, n) && !strcmp(symbol + n, ".kd");
+}
+
+/* Returns where a symbol's bytes begin, or 0 where the image does not have them. */
+static size_t place_of(Elf *elf, const struct tgt_blob *object, const GElf_Sym *sym)
+{
+    GElf_Shdr h;
+    Elf_Scn *const section = elf_getscn(elf, sym->st_shndx);
+    if (!section || !gelf_getshdr(section, &h) || h.sh_type != SHT_PROGBITS ||
+        h.sh_offset > object->size || h.sh_size > object->size - h.sh_offset ||
+        h.sh_size < DESCRIPTOR_BYTES || sym->st_value > h.sh_size - DESCRIPTOR_BYTES)
+        return 0;
+    return h.sh_offset + sym->st_value;
+}
+
+static size_t find_in_table(Elf *elf, const struct tgt_blob *object, Elf_Scn *table,
+                            const GElf_Shdr *h, const char *kernel)
+{
+    Elf_Data *const data = elf_getdata(table, NULL);
+    const size_t count = data && h->sh_entsize ? h->sh_size / h->sh_entsize : 0;
+    GElf_Sym sym;
+    for (size_t n = 0; n < count; n++)
+        if (gelf_getsym(data, (int)n, &sym) &&
+            is_descriptor(elf_strptr(elf, h->sh_link, sym.st_name), kernel))
+            return place_of(elf, object, &sym);
+    return 0;
+}
+
+static size_t find(const struct tgt_blob *object, const char *kernel)
+{
+    Elf *const elf = tgt_open_elf(object->data, object->size);
+    size_t at = 0;
+    GElf_Shdr h;
+    for (Elf_Scn *s = elf_nextscn(elf, NULL); s && !at; s = elf_nextscn(elf, s))
+        if (gelf_getshdr(s, &h) && h.sh_type == SHT_SYMTAB)
+            at = find_in_table(elf, object, s, &h, kernel);
+    elf_end(elf);
+    return at;
+}
+
+bool tgt_trim_registers(struct tgt_blob *object, const char *kernel, char why[TGT_WHY])
+{
+    uint32_t rsrc1, rsrc3;
+    const size_t at = find(object, kernel);
+    if (!at) {
+        snprintf(why, TGT_WHY, "%s: no descriptor of such a kernel in the object", kernel);
+        return false;
+    }
+    memcpy(&rsrc1, object->data + at + RSRC1, sizeof(rsrc1));
+    memcpy(&rsrc3, object->data + at + RSRC3, sizeof(rsrc3));
+    const uint32_t used = ((rsrc3 & FIELD) + 1) * FOUR, eights = (used + EIGHT - 1) / EIGHT;
+    if (eights <= (rsrc1 & FIELD))
+        rsrc1 = (rsrc1 & ~(uint32_t)FIELD) | (eights - 1);
+    memcpy(object->data + at + RSRC1, &rsrc1, sizeof(rsrc1));
+    return true;
+}
