@@ -5,16 +5,25 @@
 
 #include "targets/tgt.h"
 
-/* A choice and its only box in one allocation. */
+/* A choice and its boxes in one allocation. */
 struct second_choice {
     struct att_choice choice;
-    struct att_box calls;
+    struct att_box calls[1 + ATT_SECOND_ALSO];
 };
+
+static void set_choice(struct second_choice *c, const struct att_second *second)
+{
+    c->calls[0] = second->calls;
+    c->choice = (struct att_choice){.boxes = c->calls, .count = 1};
+    for (unsigned i = 0; i < ATT_SECOND_ALSO && second->also[i].count; i++)
+        c->calls[c->choice.count++] = second->also[i];
+}
 
 /* The n-th kernel beside the first one. */
 static bool find_second(const struct att_variant *v, unsigned n, struct att_second *second)
 {
     const struct tgt *const target = tgt_find(v->target);
+    *second = (struct att_second){0};
     return v->op->second && !v->tile && !v->choice && target &&
            v->op->second(v, &target->machine, n, second);
 }
@@ -40,8 +49,7 @@ bool attnc_add_seconds(struct attnc_description *desc, struct attnc_diag *d)
     for (size_t i = 0; i < desc->count; i++) {
         all[n++] = desc->variants[i];
         for (unsigned k = 0; find_second(&desc->variants[i], k, &second); k++) {
-            next->calls = second.calls;
-            next->choice = (struct att_choice){.boxes = &next->calls, .count = 1};
+            set_choice(next, &second);
             all[n] = desc->variants[i];
             all[n].tile = (int)second.tile;
             all[n++].choice = &next++->choice;

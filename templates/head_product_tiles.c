@@ -19,6 +19,10 @@ static const struct att_tile tiles[] = {
      .waves_per_simd = 4,
      .own = {[HEAD_PRODUCT_SHARE_COLUMNS] = 1},
      .why = "few tokens: four waves share the columns of w"},
+    {.head_dim = MAX_PANELS * PANEL,
+     .waves_per_simd = 4,
+     .own = {[HEAD_PRODUCT_STREAM] = 1},
+     .why = "two tiles of tokens of many heads: HBM is the bound, and LDS takes all that it sends"},
 };
 
 static const struct att_knob knobs[] = {
@@ -30,11 +34,12 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
                  struct att_why *why)
 {
     const bool much = v->head_dim == 256 && v->weights != ATT_WEIGHTS_SAME;
-    (void)m;
     if (t->own[HEAD_PRODUCT_ONE_X] && (!v->shared || t->waves_per_simd != 2))
         return att_reject(why, ATT_TILE, "is for one x, and 2 waves a SIMD");
     if (t->own[HEAD_PRODUCT_ONE_X])
         return true;
+    if (t->own[HEAD_PRODUCT_STREAM])
+        return head_product_stream_fits(v, m, why);
     if (t->own[HEAD_PRODUCT_SHARE_COLUMNS] && v->head_dim != t->head_dim)
         return att_reject(why, ATT_TILE, "is for x of %d columns", t->head_dim);
     return v->head_dim + much <= t->head_dim ||
@@ -59,38 +64,78 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_find_tile(v, m, &tile, why);
 }
 
-/* Finds a tile that fits, of those that share columns or of those that do not. 0: there is none. */
-static unsigned find_tile(const struct att_variant *v, const struct tir_machine *m, bool shares)
+/* Finds a tile that fits, of those whose waves share columns, that stream w, or that do neither. 0:
+ * there is none. */
+static unsigned find_tile(const struct att_variant *v, const struct tir_machine *m, bool shares,
+                          bool streams)
 {
     struct att_why why;
     for (unsigned i = 0; i < sizeof(tiles) / sizeof(tiles[0]); i++)
         if (!tiles[i].own[HEAD_PRODUCT_ONE_X] &&
-            tiles[i].own[HEAD_PRODUCT_SHARE_COLUMNS] == shares && fits(v, &tiles[i], m, &why))
+            tiles[i].own[HEAD_PRODUCT_SHARE_COLUMNS] == shares &&
+            tiles[i].own[HEAD_PRODUCT_STREAM] == streams && fits(v, &tiles[i], m, &why))
             return i + 1;
     return 0;
 }
 
-/* The kernel for few tokens, where attn_head_product_fill() says that waves share columns. That for
- * one x reads 256 rows of w for each compute unit, however few tokens there are. So it leaves
- * launches of up to 128 to the former, and to the one for x of each head those that do not give
- * every compute unit two workgroups. */
+/* Two tiles of tokens, and workgroups for every compute unit: with less of either the kernels that
+ * have more workgroups take less time. */
+enum { STREAM_LEAST = 33, STREAM_MOST = 64 };
+
+static struct att_second stream_calls(const struct tir_machine *m, unsigned tile)
+{
+    return (struct att_second){.tile = tile,
+                               .calls = {.rows = {{ARG_TOKENS, STREAM_LEAST, STREAM_MOST},
+                                                  {ARG_WORKGROUPS, m->cus, INT32_MAX}},
+                                         .count = 2}};
+}
+
+/* Waves share columns where attn_head_product_fill() says so, but not where w streams. */
+static struct att_second few_calls(const struct tir_machine *m, unsigned tile, bool streams)
+{
+    const struct att_when share = {ARG_SHARE_COLUMNS, 1, 1};
+    if (!streams)
+        return (struct att_second){.tile = tile, .calls = {.rows = {share}, .count = 1}};
+    return (struct att_second){
+        .tile = tile,
+        .calls = {.rows = {share, {ARG_TOKENS, 0, STREAM_LEAST - 1}}, .count = 2},
+        .also = {{.rows = {share, {ARG_TOKENS, STREAM_MOST + 1, INT32_MAX}}, .count = 2},
+                 {.rows = {share,
+                           {ARG_TOKENS, STREAM_LEAST, STREAM_MOST},
+                           {ARG_WORKGROUPS, 0, m->cus - 1}},
+                  .count = 3}}};
+}
+
+/* The kernel for one x reads 256 rows of w for each compute unit, however few tokens there are. So
+ * it leaves launches of up to 128 to the one whose waves share columns, and to the one for x of
+ * each head those that do not give every compute unit two workgroups. */
+static bool second_of_shared(const struct att_variant *v, const struct tir_machine *m, unsigned n,
+                             struct att_second *second)
+{
+    enum { FEW_TOKENS = 128 };
+    const unsigned few = find_tile(v, m, true, false), other = find_tile(v, m, false, false);
+    const struct att_second calls[] = {
+        {.tile = few,
+         .calls = {.rows = {{ARG_SHARE_COLUMNS, 1, 1}, {ARG_TOKENS, 0, FEW_TOKENS}}, .count = 2}},
+        {.tile = other,
+         .calls = {.rows = {{ARG_SHARE_COLUMNS, 0, 0}, {ARG_WORKGROUPS, 0, m->cus}}, .count = 2}}};
+    n += !few;
+    if (n >= sizeof(calls) / sizeof(calls[0]) || !calls[n].tile)
+        return false;
+    *second = calls[n];
+    return true;
+}
+
 static bool second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                    struct att_second *second)
 {
-    enum { FEW_TOKENS = 128 };
-    const unsigned few = find_tile(v, m, true), other = v->shared ? find_tile(v, m, false) : 0;
-    const unsigned numbers[] = {few ? few : other, few ? other : 0};
-    if (n >= sizeof(numbers) / sizeof(numbers[0]) || !numbers[n])
+    if (v->shared)
+        return second_of_shared(v, m, n, second);
+    const unsigned few = find_tile(v, m, true, false), streams = find_tile(v, m, false, true);
+    n += !few;
+    if (n > 1 || !(n ? streams : few))
         return false;
-    second->tile = numbers[n];
-    if (numbers[n] == other)
-        second->calls = (struct att_box){
-            .rows = {{ARG_SHARE_COLUMNS, 0, 0}, {ARG_WORKGROUPS, 0, m->cus}}, .count = 2};
-    else
-        second->calls =
-            (struct att_box){.rows = {{ARG_SHARE_COLUMNS, 1, 1},
-                                      {ARG_TOKENS, 0, v->shared ? FEW_TOKENS : INT32_MAX}},
-                             .count = v->shared ? 2 : 1};
+    *second = n ? stream_calls(m, streams) : few_calls(m, few, streams);
     return true;
 }
 
@@ -100,6 +145,8 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     att_find_tile(v, m, &tile, NULL);
     if (tile.own[HEAD_PRODUCT_ONE_X])
         head_product_shared_build(v, m, k);
+    else if (tile.own[HEAD_PRODUCT_STREAM])
+        head_product_stream_build(v, m, &tile, k);
     else
         head_product_each_build(v, m, &tile, k);
 }
@@ -109,7 +156,7 @@ const struct att_template att_template_head_product = {
     .description = "a product per head: absorption and up-projection of latent attention",
     .takes = OP_TAKES_HEAD_PRODUCT | ATT_BIT(TILE),
     ATT_TILES(tiles, knobs),
-    .own = {"share_columns", "one_x"},
+    .own = {"share_columns", "one_x", "stream"},
     .fits = fits,
     .second = second,
     .check = check,

@@ -82,10 +82,12 @@ struct att_knob {
     int16_t values[ATT_KNOB_VALUES];
 };
 
-/** A candidate that some calls take in place of the first tile that fits. */
+/** A candidate that some calls take in place of the first tile that fits: those of `calls`, and of
+ * `also` where that says anything. */
+enum { ATT_SECOND_ALSO = 2 };
 struct att_second {
     unsigned tile;
-    struct att_box calls;
+    struct att_box calls, also[ATT_SECOND_ALSO];
 };
 
 struct att_template {

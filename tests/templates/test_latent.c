@@ -171,24 +171,57 @@ static void what_cannot_be_built_says_why(void **state)
     }
 }
 
+static bool is_in(const struct att_box *box, int64_t share, int64_t workgroups, int64_t tokens)
+{
+    bool all = box->count > 0;
+    for (unsigned i = 0; i < box->count; i++) {
+        const struct att_when *const w = &box->rows[i];
+        const int64_t is = !strcmp(w->arg, "share_columns") ? share
+                           : !strcmp(w->arg, "workgroups")  ? workgroups
+                                                            : tokens;
+        all = all && is >= w->min && is <= w->max;
+    }
+    return all;
+}
+
 /* Returns which of the second kernels a call takes, by its ranges, or -1. */
 static int chosen(const struct att_variant *v, int64_t share, int64_t workgroups, int64_t tokens)
 {
-    struct att_second second;
+    struct att_second second = {0};
     int found = -1;
     for (unsigned n = 0; v->op->second(v, &tgt_find(v->target)->machine, n, &second); n++) {
-        bool all = true;
-        for (unsigned i = 0; i < second.calls.count; i++) {
-            const struct att_when *const w = &second.calls.rows[i];
-            const int64_t is = !strcmp(w->arg, "share_columns") ? share
-                               : !strcmp(w->arg, "workgroups")  ? workgroups
-                                                                : tokens;
-            all = all && is >= w->min && is <= w->max;
-        }
-        assert_true(!all || found < 0);
-        found = all ? (int)n : found;
+        bool any = is_in(&second.calls, share, workgroups, tokens);
+        for (unsigned i = 0; i < ATT_SECOND_ALSO; i++)
+            any = any || is_in(&second.also[i], share, workgroups, tokens);
+        assert_true(!any || found < 0);
+        found = any ? (int)n : found;
+        second = (struct att_second){0};
     }
     return found;
+}
+
+/* Two tiles of tokens of many heads stream w, where LDS has room for what a workgroup reads. */
+static void many_heads_stream(void **state)
+{
+    (void)state;
+    enum { SHARES, STREAMS };
+    struct setting values[COUNT] = {{ATT_HEAD_DIM, 512}, {ATT_HEAD_DIM_V, 128}};
+    const struct att_variant long_one = variant_of(&att_template_head_product, "gfx950", values);
+    assert_int_equal(chosen(&long_one, 1, 512, 32), SHARES);
+    assert_int_equal(chosen(&long_one, 1, 256, 33), STREAMS);
+    assert_int_equal(chosen(&long_one, 1, 252, 33), SHARES);
+    assert_int_equal(chosen(&long_one, 1, 512, 64), STREAMS);
+    assert_int_equal(chosen(&long_one, 1, 512, 65), SHARES);
+    struct setting keys[COUNT] = {{ATT_HEAD_DIM, 128}, {ATT_HEAD_DIM_V, 512}};
+    const struct att_variant short_one = variant_of(&att_template_head_product, "gfx950", keys);
+    assert_int_equal(chosen(&short_one, 0, 512, 64), 0);
+    assert_int_equal(chosen(&short_one, 0, 512, 65), -1);
+    const struct att_variant other = variant_of(&att_template_head_product, "gfx942", keys);
+    assert_int_equal(chosen(&other, 0, 304, 64), 0);
+    assert_int_equal(chosen(&other, 0, 303, 64), -1);
+    keys[0].value = 192;
+    const struct att_variant large = variant_of(&att_template_head_product, "gfx942", keys);
+    assert_int_equal(chosen(&large, 0, 512, 64), -1);
 }
 
 /* One x for all heads is for many tokens; fewer go to the kernels for x of each head. */
@@ -235,6 +268,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(few_tokens_have_kernels_of_their_own),
+        cmocka_unit_test(many_heads_stream),
         cmocka_unit_test(many_lists_have_a_workgroup_each),
         cmocka_unit_test(models_fit_their_registers),
         cmocka_unit_test(what_cannot_be_built_says_why),
