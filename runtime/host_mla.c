@@ -14,6 +14,14 @@ static int64_t run_tokens(int32_t tokens)
     return run < 1 ? 1 : run < MOST ? run : MOST;
 }
 
+/* Parts of a wave that has latents too: 0, apart, where waves would be few, or have few heads. Many
+ * parts are for as many waves as a device holds: a last round would take as long as a whole one. */
+static int64_t run_parts(int64_t parts, int32_t heads)
+{
+    enum { LEAST = 4096, WAVES_WANTED = 8192 };
+    return parts < LEAST || heads < PART_HEADS ? 0 : attn_parts(parts, WAVES_WANTED);
+}
+
 /* The rotated part of q: behind the latent in q_out, or in place. */
 static void fill_rotated(const struct attn_mla_rope_cache_desc *d,
                          const struct attn_mla_rope_cache_args *a, union attn_value *v)
@@ -32,16 +40,20 @@ static void fill_rotated(const struct attn_mla_rope_cache_desc *d,
 int attn_mla_rope_fill(const struct attn_mla_rope_cache_desc *d,
                        const struct attn_mla_rope_cache_args *a, union attn_value *v)
 {
-    const int64_t parts = attn_parts(d->heads, PART_HEADS), run = run_tokens(a->tokens);
-    const int64_t rows = attn_parts(a->tokens, WAVES * run);
     const bool rotates = d->head_dim > d->head_dim_v;
-    const int64_t rotated = rotates ? attn_parts(a->tokens * parts, WAVES) : 0;
+    const int64_t parts = attn_parts(d->heads, PART_HEADS), items = a->tokens * parts;
+    const int64_t whole = rotates && a->q_nope ? run_parts(items, d->heads) : 0;
+    const int64_t queries = whole ? attn_parts(items, WAVES * whole) : a->q_nope ? items : 0;
+    const int64_t run = whole ? attn_parts(a->tokens, queries) : run_tokens(a->tokens);
+    const int64_t rows = whole ? 0 : attn_parts(a->tokens, WAVES * run);
+    const int64_t rotated = rotates && !whole ? attn_parts(items, WAVES) : 0;
     fill_rotated(d, a, v);
+    v[ATTN_ARG_RUN_PARTS].i64 = whole;
     v[ATTN_ARG_RUN_TOKENS].i64 = run;
     v[ATTN_ARG_HEAD_PARTS].i64 = parts;
     v[ATTN_ARG_ROW_GROUPS].i64 = rows;
     v[ATTN_ARG_ROTATED_GROUPS].i64 = rotated;
-    v[ATTN_ARG_WORKGROUPS].i64 = rows + rotated + (a->q_nope ? a->tokens * parts : 0);
+    v[ATTN_ARG_WORKGROUPS].i64 = rows + rotated + queries;
     return ATTN_OK;
 }
 

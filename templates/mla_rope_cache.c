@@ -9,8 +9,8 @@
  * Three parts of the grid share it, so that no wave has a long chain of loads: latents of tokens, a
  * run of them by each wave; what rotates, 16 heads of a token by each wave, and k_pe with the first
  * of them; latents of queries, 4 heads by each wave of a workgroup that has 16. Latents are whole
- * loads of 16 bytes a lane. What rotates is held as rope_qk_norm_cache holds its heads, here of 64
- * elements: rope.h.
+ * loads of 16 bytes a lane. With many parts each workgroup has some of all three: visit_whole().
+ * What rotates is held as rope_qk_norm_cache holds its heads, here of 64 elements: rope.h.
  */
 #include "ir/bits.h"
 #include "ir/spread.h"
@@ -118,8 +118,8 @@ static struct tir_view heads_view(struct mla_rope *k, const struct heads *h,
                     width * t->size, 0);
 }
 
-/* Unless their place in q_out has them already. */
-static void copy_latents(struct mla_rope *k, struct tir_value item)
+/* Those of WAVE_HEADS heads from `first` on. */
+static void copy_latents(struct mla_rope *k, const struct heads *h, struct tir_value first)
 {
     struct rope *p = &k->rope;
     struct tir_builder *b = &p->b;
@@ -127,16 +127,24 @@ static void copy_latents(struct mla_rope *k, struct tir_value item)
     const struct rope_tensor from = rope_open_tensor(p, ATT_HEADS(Q_NOPE), ROPE_ELEM);
     const struct rope_tensor to =
         rope_open_tensor(p, ATT_HEADS(Q_OUT), p->narrow_q ? 1 : ROPE_ELEM);
-    const struct tir_type t = latent_tile(k, WAVE_HEADS);
-    const struct tir_value given = tir_cmp_ne(b, from.base, tir_i64(b, 0));
-    struct tir_if some = tir_begin_if(b, given, false, NULL, 0);
-    struct heads h = find_heads(k, item);
-    h.first = tir_add(b, h.first, att_times(b, p->wave, WAVE_HEADS));
-    h.end = tir_min(b, att_plus(b, h.first, WAVE_HEADS), h.end);
-    struct tir_value x = tir_tile_load(b, heads_view(k, &h, &from, width), h.first, t);
+    struct heads some = *h;
+    some.end = tir_min(b, att_plus(b, first, WAVE_HEADS), h->end);
+    struct tir_value x =
+        tir_tile_load(b, heads_view(k, &some, &from, width), first, latent_tile(k, WAVE_HEADS));
     if (p->narrow_q)
-        x = tir_convert_short(b, times(b, as_f32(k, x), h.inverse), TIR_FP8);
-    tir_tile_store(b, heads_view(k, &h, &to, width), h.first, x);
+        x = tir_convert_short(b, times(b, as_f32(k, x), h->inverse), TIR_FP8);
+    tir_tile_store(b, heads_view(k, &some, &to, width), first, x);
+}
+
+/* 4 heads by each wave of a workgroup, unless their place in q_out has them already. */
+static void visit_queries(struct mla_rope *k, struct tir_value item)
+{
+    struct tir_builder *b = &k->rope.b;
+    const struct tir_value given =
+        tir_cmp_ne(b, tir_arg(b, ATT_HEADS(Q_NOPE).arg, TIR_I64), tir_i64(b, 0));
+    struct tir_if some = tir_begin_if(b, given, false, NULL, 0);
+    const struct heads h = find_heads(k, item);
+    copy_latents(k, &h, tir_add(b, h.first, att_times(b, k->rope.wave, WAVE_HEADS)));
     tir_else(b, &some, NULL);
     tir_end_if(b, &some, NULL);
 }
@@ -225,7 +233,7 @@ static void store_key(struct mla_rope *k, const struct tir_value *raw)
 }
 
 /* 16 heads of q_pe and, with the first of them, k_pe. */
-static void visit_rotated(struct mla_rope *k, struct tir_value item)
+static void visit_rotated(struct mla_rope *k, struct heads h)
 {
     struct rope *p = &k->rope;
     struct tir_builder *b = &p->b;
@@ -233,7 +241,6 @@ static void visit_rotated(struct mla_rope *k, struct tir_value item)
     const struct rope_tensor from = rope_open_tensor(p, ATT_HEADS(Q_PE), ROPE_ELEM);
     const struct rope_tensor to =
         rope_open_tensor(p, ATT_HEADS(Q_PE_OUT), p->narrow_q ? 1 : ROPE_ELEM);
-    const struct heads h = find_heads(k, item);
     const struct tir_value first = tir_cmp_eq(b, h.part, zero);
     struct tir_value q[ROPE_MAX_SPANS], key[ROPE_MAX_SPANS];
     rope_load(p, &p->rotated, rope_token_base(p, &from), h.end, from.head_stride, h.first, false,
@@ -252,15 +259,19 @@ static void visit_rotated(struct mla_rope *k, struct tir_value item)
     tir_end_if(b, &of_key, NULL);
 }
 
+static struct tir_value count_items(struct mla_rope *k)
+{
+    struct tir_builder *b = &k->rope.b;
+    return tir_mul(b, tir_arg(b, ARG_TOKENS, TIR_I32), tir_arg(b, ARG_HEAD_PARTS, TIR_I32));
+}
+
 /* One of them by each wave. */
 static void visit_all_rotated(struct mla_rope *k, struct tir_value block)
 {
     struct tir_builder *b = &k->rope.b;
     const struct tir_value item = tir_add(b, att_times(b, block, WAVES), k->rope.wave);
-    const struct tir_value items =
-        tir_mul(b, tir_arg(b, ARG_TOKENS, TIR_I32), tir_arg(b, ARG_HEAD_PARTS, TIR_I32));
-    struct tir_if some = tir_begin_if(b, tir_cmp_lt(b, item, items), false, NULL, 0);
-    visit_rotated(k, item);
+    struct tir_if some = tir_begin_if(b, tir_cmp_lt(b, item, count_items(k)), false, NULL, 0);
+    visit_rotated(k, find_heads(k, item));
     tir_else(b, &some, NULL);
     tir_end_if(b, &some, NULL);
 }
@@ -327,7 +338,7 @@ static void visit_latent(struct mla_rope *k, struct tir_value weight)
 }
 
 /* Those of a run of tokens by each wave, which reads the weight of the norm once. */
-static void visit_latents(struct mla_rope *k, struct tir_value block)
+static void visit_latents(struct mla_rope *k, struct tir_value wave)
 {
     struct tir_builder *b = &k->rope.b;
     struct tir_value weight = {0};
@@ -335,7 +346,6 @@ static void visit_latents(struct mla_rope *k, struct tir_value block)
         weight = tir_tile_load(b, latent_view(k, tir_arg(b, ARG_KV_WEIGHT, TIR_I64), ROPE_ELEM),
                                tir_i32(b, 0), latent_tile(k, 1));
     const struct tir_value run = tir_arg(b, ARG_RUN_TOKENS, TIR_I32);
-    const struct tir_value wave = tir_add(b, att_times(b, block, WAVES), k->rope.wave);
     const struct tir_value first = tir_mul(b, wave, run);
     const struct tir_value end =
         tir_min(b, tir_add(b, first, run), tir_arg(b, ARG_TOKENS, TIR_I32));
@@ -345,6 +355,48 @@ static void visit_latents(struct mla_rope *k, struct tir_value block)
     tir_end_for(b, &loop, NULL, 0);
 }
 
+/*
+ * A run of parts by each wave, with the latents of their heads: a line of q_out that has elements
+ * of both is whole then before it leaves the L2. The first wave has a run of tokens too.
+ */
+static void visit_whole(struct mla_rope *k, struct tir_value block, struct tir_value run)
+{
+    struct tir_builder *b = &k->rope.b;
+    const struct tir_value wave = tir_add(b, att_times(b, block, WAVES), k->rope.wave);
+    const struct tir_value first = tir_mul(b, wave, run);
+    const struct tir_value end = tir_min(b, tir_add(b, first, run), count_items(k));
+    struct tir_loop items = tir_begin_for(b, first, end, tir_i32(b, 1), NULL, 0);
+    const struct heads h = find_heads(k, items.index);
+    visit_rotated(k, h);
+    const struct tir_value last = tir_min(b, att_plus(b, h.first, WAVES * WAVE_HEADS), h.end);
+    struct tir_loop heads = tir_begin_for(b, h.first, last, tir_i32(b, WAVE_HEADS), NULL, 0);
+    copy_latents(k, &h, heads.index);
+    tir_end_for(b, &heads, NULL, 0);
+    tir_end_for(b, &items, NULL, 0);
+    struct tir_if of_rows =
+        tir_begin_if(b, tir_cmp_eq(b, k->rope.wave, tir_i32(b, 0)), false, NULL, 0);
+    visit_latents(k, block);
+    tir_else(b, &of_rows, NULL);
+    tir_end_if(b, &of_rows, NULL);
+}
+
+/* Workgroups behind those of latents of tokens. */
+static void visit_heads(struct mla_rope *k, struct tir_value block)
+{
+    struct tir_builder *b = &k->rope.b;
+    const struct tir_value rotated = tir_arg(b, ARG_ROTATED_GROUPS, TIR_I32);
+    struct tir_if of_rotated = tir_begin_if(b, tir_cmp_lt(b, block, rotated), false, NULL, 0);
+    visit_all_rotated(k, block);
+    tir_else(b, &of_rotated, NULL);
+    const struct tir_value run = tir_arg(b, ARG_RUN_PARTS, TIR_I32);
+    struct tir_if apart = tir_begin_if(b, tir_cmp_eq(b, run, tir_i32(b, 0)), false, NULL, 0);
+    visit_queries(k, tir_sub(b, block, rotated));
+    tir_else(b, &apart, NULL);
+    visit_whole(k, block, run);
+    tir_end_if(b, &apart, NULL);
+    tir_end_if(b, &of_rotated, NULL);
+}
+
 /* The part of the grid that a workgroup belongs to, and its number there. */
 static void visit_block(struct mla_rope *k, struct tir_value block)
 {
@@ -352,19 +404,12 @@ static void visit_block(struct mla_rope *k, struct tir_value block)
     const struct tir_value rows = tir_arg(b, ARG_ROW_GROUPS, TIR_I32);
     const struct tir_value after_rows = tir_sub(b, block, rows);
     struct tir_if of_rows = tir_begin_if(b, tir_cmp_lt(b, block, rows), false, NULL, 0);
-    visit_latents(k, block);
+    visit_latents(k, tir_add(b, att_times(b, block, WAVES), k->rope.wave));
     tir_else(b, &of_rows, NULL);
-    if (k->width) {
-        const struct tir_value rotated = tir_arg(b, ARG_ROTATED_GROUPS, TIR_I32);
-        const struct tir_value is_one = tir_cmp_lt(b, after_rows, rotated);
-        struct tir_if of_rotated = tir_begin_if(b, is_one, false, NULL, 0);
-        visit_all_rotated(k, after_rows);
-        tir_else(b, &of_rotated, NULL);
-        copy_latents(k, tir_sub(b, after_rows, rotated));
-        tir_end_if(b, &of_rotated, NULL);
-    } else {
-        copy_latents(k, after_rows);
-    }
+    if (k->width)
+        visit_heads(k, after_rows);
+    else
+        visit_queries(k, after_rows);
     tir_end_if(b, &of_rows, NULL);
 }
 

@@ -22,6 +22,7 @@ enum {
     FAR_TABLE = 1 << 5, /* large positions */
     FAR_CACHE = 1 << 6, /* pages lie 1 GiB apart */
     IN_ORDER = 1 << 7,  /* positions and slots 0, 1, ... */
+    MANY = 1 << 8,      /* waves have several parts and latents; takes long */
 };
 
 /* Heads of DeepSeek-V3, Kimi-K2 and K3 and GLM-5 on one of several ranks, and other numbers. */
@@ -40,6 +41,7 @@ static const struct shape {
     {{"far position", FAR_TABLE | PACKED}, 40, 3, 128},
     {{"beyond 4 GiB", FAR_CACHE | SKIPS}, 16, 6, 16},
     {{"128 heads", PACKED}, 128, 2, 1024},
+    {{"many tokens", VERIFY_VIEWS | SKIPS | MANY}, 17, 4100, 64},
 };
 
 static const struct shape traced = {{"trace", PACKED | IN_ORDER}, 16, 512, 64};
@@ -317,10 +319,13 @@ static void compare(struct call *c)
     }
 }
 
-/* In place there is no room for another type, and nothing where there is no rotated part. */
+/* In place there is no room for another type, and nothing where there is no rotated part. Latents
+ * of many tokens go with what rotates; the code is the same for all types of q. */
 static bool takes(const struct call *c)
 {
     const struct attn_mla_rope_cache_desc *d = &c->desc.mla_rope_cache;
+    if (is(c, MANY) && (d->q_out_dtype != ATTN_FP8 || !rotary(c)))
+        return false;
     return !is(c, IN_PLACE) || (d->q_out_dtype == d->dtype && rotary(c));
 }
 
