@@ -87,6 +87,10 @@
  *            c is transposed         phase SCORES
  *            O follows the maximum   phase FOLLOW
  *            O += c P                phase VALUES
+ *
+ * The last two rounds of such a loop ask for nothing, and the second half of the last block goes to
+ * LDS in REST, so that no wave waits for it before the block in front of it is done. m and l pass
+ * through LDS beside the last P, in front of the last product (mla_share_end).
  */
 #include "op_names.h"
 #include "ir/bits.h"
@@ -307,6 +311,33 @@ static void find_shard_position(struct mla *s)
     at->highest = last_seen(s, tir_add(b, at->highest, others));
 }
 
+/* Returns what raw scores are multiplied with beside scale_log2, or none. */
+static struct tir_value tensor_scale(struct mla *s)
+{
+    struct tir_builder *const b = &s->d.b;
+    if (s->d.v->q_dtype != ATT_Q_DTYPE_FP8)
+        return s->kv_scale;
+    const struct tir_value q_scale =
+        tir_scalar_load(b, tir_arg(b, ARG_Q_SCALE, TIR_I64), tir_i32(b, 0), TIR_F32);
+    return s->kv_scale.id ? tir_mul(b, s->kv_scale, q_scale) : q_scale;
+}
+
+/* Makes what the first rounds need while their blocks are on their way: scales, which LLVM else
+ * asks for in front of the first softmax, and zeros of O, which it else writes for each of the
+ * rounds that may come behind the prologue. */
+static void begin_early(struct mla *s, struct tir_value inside[ATT_N_CARRY])
+{
+    struct tir_builder *const b = &s->d.b;
+    b->stage = PLACES;
+    if (s->d.v->q_dtype == ATT_Q_DTYPE_FP8) {
+        att_attention_scale(&s->d.attention, s->d.scores, tensor_scale(s));
+        s->softmax.exponent = s->d.attention.softmax.exponent;
+        tir_anchor(b, s->softmax.exponent);
+    }
+    inside[ATT_CARRY_O] = tir_materialize(b, inside[ATT_CARRY_O]);
+    b->stage = TIR_NO_STAGE;
+}
+
 static struct decode_state walk_keys(struct mla *s)
 {
     struct tir_builder *const b = &s->d.b;
@@ -316,7 +347,7 @@ static struct decode_state walk_keys(struct mla *s)
     own.softmax = s->softmax;
     att_attention_begin(&own, s->d.output, carried);
     for (int i = 0; i < ATT_N_CARRY; i++)
-        types[i] = tir_typeof(b->f, carried[i]);
+        types[i] = s->ahead && i != ATT_CARRY_O ? s->vector : tir_typeof(b->f, carried[i]);
     const struct tir_value keys = tir_sub(b, s->d.item.end_key, s->d.item.first_key);
     const struct tir_value n =
         tir_sar(b, att_plus(b, keys, (int)s->d.keys - 1), tir_i32(b, (int)tir_bits(s->d.keys)));
@@ -332,6 +363,8 @@ static struct decode_state walk_keys(struct mla *s)
         mla_share_query(s);
     else
         load_q(s);
+    if (s->ahead)
+        begin_early(s, inside);
     struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), n, tir_i32(b, 1), inside, ATT_N_CARRY);
     if (s->turned)
         mla_turned_visit(s, (struct att_block){.index = loop.index}, inside);
@@ -343,9 +376,9 @@ static struct decode_state walk_keys(struct mla *s)
         mla_alone_visit(s, (struct att_block){.index = loop.index}, inside);
     else
         mla_visit(s, (struct att_block){.index = loop.index}, inside);
+    if (s->ahead)
+        return mla_share_end(s, &some, &loop, inside);
     struct decode_state state = decode_end_keys(&s->d, &some, &loop, inside, carried);
-    if (s->told) /* for each part of the keys */
-        state.l = tir_join_blocks(b, state.l, tir_typeof(b->f, state.l).rows >> s->key_waves);
     state.l = tir_col_sum(b, state.l);
     return state;
 }
@@ -354,6 +387,8 @@ static struct decode_state walk_keys(struct mla *s)
 static void share_state(struct mla *s, struct decode_state *state)
 {
     struct tir_builder *const b = &s->d.b;
+    if (s->ahead)
+        return;
     tir_barrier(b);
     if (s->turned)
         mla_turned_share(s, state);
@@ -380,19 +415,14 @@ static const struct att_source source = {.first_key = mla_first_key};
 static void begin_attention(struct mla *s)
 {
     struct decode *const d = &s->d;
-    struct tir_value scale = {0};
     /* A softmax without branches may stand beside an earlier block's product. */
     const bool early = s->scaled >= 0 || s->told;
     const enum phase phase = early ? SCORES : mla_softmax_phase(s);
     s->steps[ATT_STEP_MODIFY] = (struct att_place){mla_stage(s, COMPUTE), mla_phase(s, phase)};
+    s->kv_scale = (struct tir_value){0};
     if (d->v->kv_scale == ATT_KV_SCALE_TENSOR)
-        scale = att_cache_tensor_scale(&d->k.c);
-    if (d->v->q_dtype == ATT_Q_DTYPE_FP8) {
-        struct tir_builder *const b = &d->b;
-        const struct tir_value q_scale =
-            tir_scalar_load(b, tir_arg(b, ARG_Q_SCALE, TIR_I64), tir_i32(b, 0), TIR_F32);
-        scale = scale.id ? tir_mul(b, scale, q_scale) : q_scale;
-    }
+        s->kv_scale = att_cache_tensor_scale(&d->k.c);
+    const struct tir_value scale = tensor_scale(s);
     d->attention = (struct att_attention){
         .b = &d->b, .v = d->v, .source = &source, .family = s, .steps = s->steps};
     if (s->turned)
@@ -410,6 +440,7 @@ static void begin_attention(struct mla *s)
     }
     if (mla_weights_fp8(s))
         att_softmax_range_fp8(&d->b, &s->softmax);
+    s->softmax.from_zero = s->ahead;
 }
 
 /* Blocks are asked for behind the last one too. Those of a later item would come from HBM; the last
@@ -588,6 +619,9 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
                      .fill = !s.late || s.scaled >= 0,
                      .read_ahead = read_ahead(&s),
                      .ping_pong = 1,
+                     .late_rounds = s.ahead ? 2 : 0,
+                     .late_from = mla_phase(&s, SOFTMAX),
+                     .late_to = mla_phase(&s, REST),
                      .apart = 1},
         .grid = {{ARG_WORKGROUPS, 1, (int)mla_sharers(&s)}, {NULL, 1, 1}, {NULL, 1, 1}},
     };

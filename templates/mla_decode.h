@@ -94,6 +94,7 @@ struct mla {
     struct tir_value score_buffer;
     struct tir_layout scores_lds;
     struct att_place steps[ATT_N_STEPS];
+    struct tir_value kv_scale;  /* of the tensor, or none */
     struct att_softmax softmax; /* of a wave's own keys: see mla_own_keys() */
     unsigned wave_bits;
     struct panel panel[MAX_PANELS];
@@ -202,6 +203,10 @@ struct tir_value mla_sum_scores(struct mla *s, struct tir_value scores);
 /** P^T of scores x, for which waves find one maximum. */
 struct tir_value mla_told_weights(struct mla *s, struct tir_value x, struct tir_value block,
                                   struct tir_value carried[ATT_N_CARRY]);
+/** Ends the loop over keys and the branch around it: what waves know of m and l passes between them
+ * while they make the last product. */
+struct decode_state mla_share_end(struct mla *s, struct tir_if *some, struct tir_loop *loop,
+                                  struct tir_value inside[ATT_N_CARRY]);
 
 /* mla_decode_alone.c */
 

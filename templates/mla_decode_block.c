@@ -241,22 +241,50 @@ static struct tir_value compute_scores(struct mla *s, struct tir_value block)
     return tir_named(b, "s", scores);
 }
 
+/* O^T of some columns times alpha, where that is not 1. */
+static struct tir_value follow(struct mla *s, struct tir_value o, struct tir_value alpha)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_type t = tir_typeof(b->f, o);
+    const struct tir_value grown = tir_any(b, tir_cmp_ne(b, alpha, tir_float_like(b, alpha, 1.0f)));
+    struct tir_if branch = tir_begin_if(b, grown, true, &t, 1);
+    const struct tir_value scaled = tir_mul(b, o, tir_broadcast(b, alpha, t));
+    tir_else(b, &branch, &scaled);
+    tir_end_if(b, &branch, &o);
+    return o;
+}
+
+/* Some columns of a tile: the first half of them or the second one. */
+static struct tir_value half(struct mla *s, unsigned which, struct tir_value a)
+{
+    struct tir_builder *const b = &s->d.b;
+    return tir_transpose(b, tir_half(b, tir_transpose(b, a), (int)which));
+}
+
+/* Columns that different registers have follow by themselves: one that has grown seldom has
+ * company. */
+static struct tir_value follow_apart(struct mla *s, struct tir_value o, struct tir_value alpha)
+{
+    struct tir_builder *const b = &s->d.b;
+    if (tir_typeof(b->f, o).cols == (unsigned)mla_pv(s)->n)
+        return follow(s, o, alpha);
+    struct tir_value part[2];
+    for (unsigned i = 0; i < 2; i++)
+        part[i] = tir_transpose(b, follow_apart(s, half(s, i, o), half(s, i, alpha)));
+    return tir_transpose(b, tir_stack(b, part[0], part[1]));
+}
+
 /* O follows the maximum, by what the waves that know it left in LDS. Where blocks go ahead that is
  * read before the next block's scores are made, and needed behind them. */
 static struct tir_value rescale(struct mla *s, struct tir_value block, struct tir_value o)
 {
-    struct tir_builder *const b = &s->d.b;
     if (s->ahead)
         mla_set_stage(s, LATE, PLACE);
     const struct tir_value alpha = mla_load_vector(s, mla_turn(s, block), 0, s->vector);
-    if (s->ahead)
-        mla_set_stage(s, LATE, FOLLOW);
-    const struct tir_value grown = tir_any(b, tir_cmp_ne(b, alpha, tir_float_like(b, alpha, 1.0f)));
-    struct tir_if branch = tir_begin_if(b, grown, true, &s->d.output, 1);
-    const struct tir_value scaled = tir_mul(b, o, tir_broadcast(b, alpha, s->d.output));
-    tir_else(b, &branch, &scaled);
-    tir_end_if(b, &branch, &o);
-    return o;
+    if (!s->ahead)
+        return follow(s, o, alpha);
+    mla_set_stage(s, LATE, FOLLOW);
+    return follow_apart(s, o, alpha);
 }
 
 struct tir_value mla_beside_output(struct mla *s, struct tir_value v)

@@ -202,7 +202,9 @@ static unsigned part_bytes(const struct mla *s) { return s->d.columns * (unsigne
 
 static unsigned n_vectors(const struct mla *s)
 {
-    return s->key_waves && !s->told && s->scaled < 0 ? 2 * N_VECTORS : N_VECTORS;
+    if (mla_shares(s))
+        return N_VECTORS + 1;
+    return s->key_waves && s->scaled < 0 ? 2 * N_VECTORS : N_VECTORS;
 }
 
 static unsigned vector_bytes(const struct mla *s) { return mla_parts(s) * part_bytes(s); }

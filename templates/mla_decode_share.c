@@ -106,6 +106,7 @@ struct tir_value mla_told_weights(struct mla *s, struct tir_value x, struct tir_
     struct att_softmax all = att_softmax(b, s->tops, s->softmax.exponent);
     all.room = s->softmax.room;
     all.rise = s->softmax.rise;
+    all.from_zero = s->softmax.from_zero;
     mla_set_stage(s, COMPUTE, SCORES);
     tir_tile_lds_store(b, s->score_buffer, tir_col_fold_max(b, x), &s->scores_lds);
     meet(s);
@@ -114,4 +115,43 @@ struct tir_value mla_told_weights(struct mla *s, struct tir_value x, struct tir_
     const struct att_softmax_step step =
         att_softmax_maximum(b, &all, tops, tir_float_like(b, *m, 1.0f), m);
     return mla_use_scores(s, &step, x, block, carried);
+}
+
+/* Behind the alpha of a round, so that they may go there while some wave reads that. */
+enum { M_BEHIND = N_VECTORS - 1, L_BEHIND };
+
+/* The last product hides what l takes to be added up and to pass through LDS. */
+struct decode_state mla_share_end(struct mla *s, struct tir_if *some, struct tir_loop *loop,
+                                  struct tir_value inside[ATT_N_CARRY])
+{
+    struct tir_builder *const b = &s->d.b;
+    b->stage = TIR_NO_STAGE;
+    b->phase = 0;
+    tir_end_for(b, loop, inside, ATT_N_CARRY);
+    b->stage = mla_stage(s, LATE); /* in front of the last product */
+    struct tir_value l = inside[ATT_CARRY_L];
+    if (s->told) /* for each part of the keys */
+        l = tir_join_blocks(b, l, tir_typeof(b->f, l).rows >> s->key_waves);
+    l = tir_col_sum(b, l);
+    struct tir_if writers = mla_begin_writers(s);
+    mla_store_vector(s, tir_i32(b, M_BEHIND), inside[ATT_CARRY_M]);
+    mla_store_vector(s, tir_i32(b, L_BEHIND), l);
+    mla_end_writers(s, &writers);
+    mla_meet(s);
+    inside[ATT_CARRY_M] = mla_load_vector(s, tir_i32(b, M_BEHIND), 0, s->vector);
+    l = mla_load_vector(s, tir_i32(b, L_BEHIND), 0, s->vector);
+    for (unsigned part = 1; part < mla_parts(s); part++)
+        l = tir_add(b, l, mla_load_vector(s, tir_i32(b, L_BEHIND), part, s->vector));
+    inside[ATT_CARRY_L] = l;
+    b->stage = TIR_NO_STAGE;
+    tir_else(b, some, inside);
+    const struct tir_value zero = tir_f32(b, 0.0f);
+    struct tir_value none[ATT_N_CARRY] = {
+        [ATT_CARRY_M] = att_softmax_lowest(b, &(struct att_softmax){.vector = s->vector}),
+        [ATT_CARRY_L] = tir_splat(b, zero, s->vector),
+        [ATT_CARRY_O] = tir_splat(b, zero, s->d.output),
+    };
+    none[ATT_CARRY_O] = tir_materialize(b, none[ATT_CARRY_O]);
+    tir_end_if(b, some, none);
+    return (struct decode_state){none[ATT_CARRY_M], none[ATT_CARRY_L], none[ATT_CARRY_O]};
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "templates/softmax.h"
 
-static const float LOG2E = 1.4426950408889634f, LN2 = 0.6931471805599453f;
+static const float LOG2E = 1.4426950408889634f, LN2 = 0.6931471805599453f, LOWEST = -3e38f;
 
 struct att_softmax att_softmax(struct tir_builder *b, struct tir_type scores,
                                struct tir_value exponent)
@@ -30,7 +30,7 @@ void att_softmax_range_fp8(const struct tir_builder *b, struct att_softmax *s)
 
 struct tir_value att_softmax_lowest(struct tir_builder *b, const struct att_softmax *s)
 {
-    return tir_splat(b, tir_f32(b, -3e38f), s->vector);
+    return tir_splat(b, tir_f32(b, LOWEST), s->vector);
 }
 
 static struct tir_value has_grown(struct tir_builder *b, const struct att_softmax *s,
@@ -71,7 +71,12 @@ struct att_softmax_step att_softmax_maximum(struct tir_builder *b, const struct 
     const struct tir_type t[] = {s->vector, s->vector};
     struct tir_if follow = tir_begin_if(b, r.grown, true, t, 2);
     const struct tir_value next = att_softmax_next(b, s, top, *m);
-    tir_else(b, &follow, (struct tir_value[]){next, tir_exp2(b, tir_sub(b, *m, next))});
+    struct tir_value behind = tir_exp2(b, tir_sub(b, *m, next));
+    if (s->from_zero) {
+        const struct tir_value first = tir_cmp_lt(b, *m, tir_float_like(b, *m, LOWEST / 2));
+        behind = tir_select(b, first, tir_float_like(b, behind, 1.0f), behind);
+    }
+    tir_else(b, &follow, (struct tir_value[]){next, behind});
     struct tir_value both[] = {*m, alpha};
     tir_end_if(b, &follow, both);
     *m = tir_named(b, "m", both[0]);
