@@ -264,8 +264,10 @@ static void copy_all(struct stream *p)
     p->head_x = x;
     if (p->rings) {
         p->weights = weights_of(p);
-        for (unsigned k = 0; k < RING - 1; k++)
+        for (unsigned k = 0; k < RING - 1; k++) {
             copy_panel(p, k);
+            tir_barrier(b);
+        }
         come_later(p);
         return;
     }
