@@ -88,14 +88,18 @@ int attn_head_product_fill(const struct attn_head_product_desc *d,
     return ATTN_OK;
 }
 
-/* qk_rmsnorm: a wave reads the weight, as much as a row, once for its tokens. */
+/* qk_rmsnorm: a wave reads the weight, as much as a row, once for its tokens. Where a device holds
+ * all of them, and is full, a workgroup reads both weights once for two tokens of each wave. */
 int attn_qk_rmsnorm_fill(const struct attn_qk_rmsnorm_desc *d, const struct attn_qk_rmsnorm_args *a,
                          union attn_value *v)
 {
+    enum { BOTH_FROM = 4096, BOTH_TO = 12288, BOTH_RUN = 2 };
     (void)d;
-    const int64_t run = run_tokens(a->tokens), groups = attn_parts(a->tokens, WAVES * run);
+    const bool both = a->kv && a->tokens >= BOTH_FROM && a->tokens <= BOTH_TO;
+    const int64_t run = both ? BOTH_RUN : run_tokens(a->tokens);
+    const int64_t groups = attn_parts(a->tokens, WAVES * run);
     v[ATTN_ARG_RUN_TOKENS].i64 = run;
-    v[ATTN_ARG_ROW_GROUPS].i64 = groups;
-    v[ATTN_ARG_WORKGROUPS].i64 = a->kv ? 2 * groups : groups;
+    v[ATTN_ARG_ROW_GROUPS].i64 = both ? 0 : groups;
+    v[ATTN_ARG_WORKGROUPS].i64 = a->kv && !both ? 2 * groups : groups;
     return ATTN_OK;
 }

@@ -2,9 +2,11 @@
  *
  * x / sqrt(mean(x^2) + eps) w of two tensors in one launch, or times 1 + w: the compressed q and
  * the latent of latent attention. The first half of the workgroups takes q, the other kv; a wave
- * takes a token at a time and has the weight in registers for all of its tokens. q may go to fp8,
- * in groups of 128 or whole rows with a scale that is found here; q may get a residual first.
+ * takes a token at a time and has the weight in registers for all of its tokens. With many tokens a
+ * workgroup takes both and has the weights in LDS. q may go to fp8, in groups of 128 or whole rows
+ * with a scale that is found here; q may get a residual first.
  */
+#include "ir/address_map.h"
 #include "ir/bits.h"
 #include "ir/spread.h"
 #include "templates/grid.h"
@@ -44,6 +46,7 @@ struct side {
     int first[MAX_PANELS]; /* column */
     struct tir_type panel[MAX_PANELS];
     struct tir_value w[MAX_PANELS];
+    struct tir_value lds; /* i32: where the weight is, or nothing: in w */
 };
 
 struct norm {
@@ -51,7 +54,9 @@ struct norm {
     const struct tir_machine *m;
     struct tir_builder b;
     unsigned dtype;
-    struct tir_value wave; /* i32: of a workgroup as the host counts them */
+    bool shares;           /* workgroups are as the host counts them */
+    struct tir_value rows; /* i32: of the token, 1, or 0 behind the last */
+    struct tir_value wave; /* i32: of such a workgroup */
 };
 
 /* head_dim of a tile: the widest row, of q or of kv, that it is for. */
@@ -79,28 +84,39 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_find_tile(v, m, &tile, why);
 }
 
-/* A row in panels of power-of-two width, 16 bytes a lane. */
+/* 16 bytes a lane. */
+static struct tir_type panel_type(struct norm *k, unsigned width)
+{
+    struct tir_spread l = tir_spread(k->m, 1);
+    tir_spread_cols(&l, TIR_REGS, tir_bits(CHUNK));
+    tir_spread_cols(&l, TIR_LANES, tir_bits(width / CHUNK));
+    const struct tir_layout layout = tir_spread_layout(&l);
+    return tir_tile(k->b.f, k->dtype, 1, width, &layout);
+}
+
+/* A row in panels of power-of-two width. */
 static void choose_panels(struct norm *k, struct side *s)
 {
     for (int first = 0; first < s->width; s->n++) {
         const unsigned left = (unsigned)(s->width - first);
         const unsigned width = left < PANEL ? 1u << tir_bits_floor(left) : PANEL;
-        struct tir_spread l = tir_spread(k->m, 1);
-        tir_spread_cols(&l, TIR_REGS, tir_bits(CHUNK));
-        tir_spread_cols(&l, TIR_LANES, tir_bits(width / CHUNK));
-        const struct tir_layout layout = tir_spread_layout(&l);
         s->first[s->n] = first;
-        s->panel[s->n] = tir_tile(k->b.f, k->dtype, 1, width, &layout);
+        s->panel[s->n] = panel_type(k, width);
         first += (int)width;
     }
 }
 
-/* Elements of `size` bytes of one row, from column `first` on. */
+/* Elements of `size` bytes of `rows` rows, 1 or 0, from column `first` on. */
+static struct tir_view rows_view(struct norm *k, struct tir_value base, struct tir_value rows,
+                                 const struct side *s, int first, int size)
+{
+    return att_view(&k->b, base, rows, tir_i32(&k->b, 0), s->width * size, first * size);
+}
+
 static struct tir_view row_view(struct norm *k, struct tir_value base, const struct side *s,
                                 int first, int size)
 {
-    struct tir_builder *b = &k->b;
-    return att_view(b, base, tir_i32(b, 1), tir_i32(b, 0), s->width * size, first * size);
+    return rows_view(k, base, k->rows, s, first, size);
 }
 
 /* Returns the address of a token's row of a tensor. */
@@ -112,15 +128,29 @@ static struct tir_value row_at(struct norm *k, struct att_tensor t, struct tir_v
                    tir_mul(b, att_wide(b, token), att_stride(b, t.token_stride, size)));
 }
 
+/* The largest |x|, or the sum of squares, of a row: of panels that are alike element by element
+ * first, so that lanes exchange theirs once for all of them. */
+static struct tir_value over_row(struct norm *k, const struct side *s, const struct tir_value *x,
+                                 bool largest)
+{
+    struct tir_builder *b = &k->b;
+    struct tir_value all = {0};
+    for (unsigned i = 0; i < s->n;) {
+        struct tir_value some = largest ? tir_abs(b, x[i]) : tir_mul(b, x[i], x[i]);
+        const unsigned width = s->panel[i++].cols;
+        for (; i < s->n && s->panel[i].cols == width; i++)
+            some = largest ? tir_max(b, some, tir_abs(b, x[i])) : tir_fma(b, x[i], x[i], some);
+        some = largest ? tir_row_max(b, some) : tir_row_sum(b, some);
+        all = !all.id ? some : largest ? tir_max(b, all, some) : tir_add(b, all, some);
+    }
+    return all;
+}
+
 /* 1 / rms of a row, 1 x 1. */
 static struct tir_value inverse_rms(struct norm *k, const struct side *s, const struct tir_value *x)
 {
     struct tir_builder *b = &k->b;
-    struct tir_value sum = {0};
-    for (unsigned i = 0; i < s->n; i++) {
-        const struct tir_value part = tir_row_sum(b, tir_mul(b, x[i], x[i]));
-        sum = i ? tir_add(b, sum, part) : part;
-    }
+    const struct tir_value sum = over_row(k, s, x, false);
     const struct tir_type t = tir_typeof(b->f, sum);
     const struct tir_value eps = tir_splat(b, tir_arg(b, ARG_EPS, TIR_F32), t);
     const struct tir_value share = tir_float_like(b, sum, 1.0f / (float)s->width);
@@ -149,35 +179,60 @@ static void quantise_row(struct norm *k, const struct side *s, struct tir_value 
                          struct tir_value *y)
 {
     struct tir_builder *b = &k->b;
-    struct tir_value absmax = {0};
-    for (unsigned i = 0; i < s->n; i++) {
-        const struct tir_value own = tir_row_max(b, tir_abs(b, y[i]));
-        absmax = i ? tir_max(b, absmax, own) : own;
-    }
+    const struct tir_value absmax = over_row(k, s, y, true);
     const struct tir_value scale = scale_of(k, absmax);
     const struct tir_value base = row_at(k, ATT_TOKENS(Q_OUT_SCALE), token, sizeof(float));
-    const struct tir_view to = att_view(b, base, tir_i32(b, 1), tir_i32(b, 0), sizeof(float), 0);
+    const struct tir_view to = att_view(b, base, k->rows, tir_i32(b, 0), sizeof(float), 0);
     tir_tile_store(b, to, tir_i32(b, 0), scale);
     for (unsigned i = 0; i < s->n; i++)
         y[i] = divide(k, y[i], scale);
 }
 
-/* A panel in groups of 128 as fp8; their scales go to columns first / 128 on. */
-static struct tir_value quantise(struct norm *k, const struct side *s, unsigned i,
-                                 struct tir_value token, struct tir_value x)
+/* Scales of a panel's groups go to columns first / 128 on. */
+static void store_scales(struct norm *k, const struct side *s, unsigned i, struct tir_value token,
+                         struct tir_value scale)
 {
     struct tir_builder *b = &k->b;
-    const struct tir_value groups = tir_split_blocks(b, x, GROUP);
-    const struct tir_value scale = scale_of(k, tir_row_max(b, tir_abs(b, groups)));
     const struct tir_value stride = att_stride(b, ARG_Q_OUT_SCALE_GROUP_STRIDE, sizeof(float));
     const struct tir_value first = tir_mul(b, stride, tir_i64(b, s->first[i] / GROUP));
     const struct tir_value base =
         tir_add(b, row_at(k, ATT_TOKENS(Q_OUT_SCALE), token, sizeof(float)), first);
-    const int rows = (int)s->panel[i].cols / GROUP;
+    const struct tir_value rows = att_times(b, k->rows, (int)s->panel[i].cols / GROUP);
     const struct tir_view to =
-        att_view(b, base, tir_i32(b, rows), tir_convert(b, stride, TIR_I32), sizeof(float), 0);
+        att_view(b, base, rows, tir_convert(b, stride, TIR_I32), sizeof(float), 0);
     tir_tile_store(b, to, tir_i32(b, 0), scale);
-    return tir_join_blocks(b, divide(k, groups, scale), 1);
+}
+
+/* A row's panels in groups of 128 as fp8, step by step, so that no step waits for its panel's. */
+static void quantise_groups(struct norm *k, const struct side *s, struct tir_value token,
+                            struct tir_value *y)
+{
+    struct tir_builder *b = &k->b;
+    struct tir_value groups[MAX_PANELS], scale[MAX_PANELS];
+    for (unsigned i = 0; i < s->n; i++)
+        groups[i] = tir_split_blocks(b, y[i], GROUP);
+    for (unsigned i = 0; i < s->n; i++)
+        scale[i] = scale_of(k, tir_row_max(b, tir_abs(b, groups[i])));
+    for (unsigned i = 0; i < s->n; i++)
+        store_scales(k, s, i, token, scale[i]);
+    for (unsigned i = 0; i < s->n; i++)
+        y[i] = tir_join_blocks(b, divide(k, groups[i], scale[i]), 1);
+}
+
+static struct tir_layout panel_map(const struct tir_type *t)
+{
+    return tir_row_major(t->rows, t->cols);
+}
+
+/* Panel i of the weight, as memory has it. */
+static struct tir_value weight_of(struct norm *k, const struct side *s, unsigned i)
+{
+    struct tir_builder *b = &k->b;
+    if (!s->lds.id)
+        return s->w[i];
+    const struct tir_layout map = panel_map(&s->panel[i]);
+    const struct tir_value at = att_plus(b, s->lds, s->first[i] * ELEM);
+    return tir_tile_lds_load(b, at, s->panel[i], &map);
 }
 
 /* x, a panel of a row, times 1 / rms and the weight. */
@@ -191,84 +246,234 @@ static struct tir_value weighted(struct norm *k, struct tir_value x, struct tir_
     return tir_mul(b, tir_mul(b, x, tir_broadcast(b, inverse, tir_typeof(b->f, x))), w);
 }
 
-/* Sends for a token's row of a tensor. */
+/* Sends for a token's row of a tensor; without `rows` for nothing. */
 static void load_row(struct norm *k, const struct side *s, struct att_tensor t,
-                     struct tir_value token, struct tir_value *x)
+                     struct tir_value token, struct tir_value rows, struct tir_value *x)
 {
     struct tir_builder *b = &k->b;
     const struct tir_value from = row_at(k, t, token, ELEM);
     for (unsigned i = 0; i < s->n; i++)
-        x[i] =
-            tir_tile_load(b, row_view(k, from, s, s->first[i], ELEM), tir_i32(b, 0), s->panel[i]);
+        x[i] = tir_tile_load(b, rows_view(k, from, rows, s, s->first[i], ELEM), tir_i32(b, 0),
+                             s->panel[i]);
 }
 
-/* x, the panels of q's row in float, gets the residual's added; the sum goes to memory too. */
+/* Sends for what a token has: its row, and that of the residual behind it. */
+static void load_token(struct norm *k, const struct side *s, struct tir_value token,
+                       struct tir_value rows, struct tir_value *raw)
+{
+    load_row(k, s, s->in, token, rows, raw);
+    if (s->residual.arg)
+        load_row(k, s, s->residual, token, rows, raw + s->n);
+}
+
+/* x, the panels of q's row, gets those of the residual added; the sum goes to memory too. */
 static void add_residual(struct norm *k, const struct side *s, struct tir_value token,
-                         const struct tir_value *residual, struct tir_value *x)
+                         struct tir_value *x)
 {
     struct tir_builder *b = &k->b;
     const struct tir_value to = row_at(k, s->sum, token, ELEM);
     for (unsigned i = 0; i < s->n; i++) {
-        x[i] = tir_add(b, x[i], tir_convert(b, residual[i], TIR_F32));
+        x[i] = tir_add(b, x[i], x[s->n + i]);
         tir_tile_store(b, row_view(k, to, s, s->first[i], ELEM), tir_i32(b, 0),
                        tir_convert_short(b, x[i], k->dtype));
     }
 }
 
-static void visit_token(struct norm *k, const struct side *s, struct tir_value token)
+/* Tiles of what load_token() sends for. */
+static unsigned tile_count(const struct side *s) { return s->residual.arg ? 2 * s->n : s->n; }
+
+/* These in float. */
+static void widen(struct norm *k, const struct side *s, const struct tir_value *raw,
+                  struct tir_value *x)
+{
+    for (unsigned i = 0; i < tile_count(s); i++)
+        x[i] = tir_convert(&k->b, raw[i], TIR_F32);
+}
+
+static void visit_token(struct norm *k, const struct side *s, struct tir_value token,
+                        struct tir_value *x)
 {
     struct tir_builder *b = &k->b;
-    struct tir_value x[MAX_PANELS], residual[MAX_PANELS];
     const int size = s->narrow ? 1 : ELEM;
-    load_row(k, s, s->in, token, x);
     if (s->residual.arg)
-        load_row(k, s, s->residual, token, residual);
-    for (unsigned i = 0; i < s->n; i++)
-        x[i] = tir_convert(b, x[i], TIR_F32);
-    if (s->residual.arg)
-        add_residual(k, s, token, residual, x);
+        add_residual(k, s, token, x);
     const struct tir_value inverse = inverse_rms(k, s, x);
     const struct tir_value to = row_at(k, s->out, token, size);
-    const bool whole = s->narrow && k->v->row_scale;
-    for (unsigned i = 0; whole && i < s->n; i++)
-        x[i] = weighted(k, x[i], inverse, s->w[i]);
-    if (whole)
+    struct tir_value w[MAX_PANELS];
+    for (unsigned i = 0; i < s->n; i++)
+        w[i] = weight_of(k, s, i);
+    for (unsigned i = 0; i < s->n; i++)
+        x[i] = weighted(k, x[i], inverse, w[i]);
+    if (s->narrow && k->v->row_scale)
         quantise_row(k, s, token, x);
+    else if (s->narrow)
+        quantise_groups(k, s, token, x);
     for (unsigned i = 0; i < s->n; i++) {
-        struct tir_value y = whole ? x[i] : weighted(k, x[i], inverse, s->w[i]);
-        if (!whole)
-            y = s->narrow ? quantise(k, s, i, token, y) : tir_convert_short(b, y, k->dtype);
+        const struct tir_value y = s->narrow ? x[i] : tir_convert_short(b, x[i], k->dtype);
         tir_tile_store(b, row_view(k, to, s, s->first[i], size), tir_i32(b, 0), y);
     }
 }
 
-/* The tokens of this wave, workgroup `block` of its side. */
+/* The tokens of this wave in workgroup `block` of its side. */
+static void find_run(struct norm *k, struct tir_value block, struct tir_value *first,
+                     struct tir_value *end)
+{
+    struct tir_builder *b = &k->b;
+    const struct tir_value run = tir_arg(b, ARG_RUN_TOKENS, TIR_I32);
+    const struct tir_value wave = tir_add(b, att_times(b, block, COUNTED), k->wave);
+    *first = tir_mul(b, wave, run);
+    *end = tir_min(b, tir_add(b, *first, run), tir_arg(b, ARG_TOKENS, TIR_I32));
+}
+
+static struct tir_value load_weight(struct norm *k, const struct side *s, unsigned i)
+{
+    struct tir_builder *b = &k->b;
+    const struct tir_view view = row_view(k, tir_arg(b, s->weight, TIR_I64), s, s->first[i], ELEM);
+    return tir_tile_load(b, view, tir_i32(b, 0), s->panel[i]);
+}
+
 static void visit_side(struct norm *k, struct side *s, struct tir_value block)
 {
     struct tir_builder *b = &k->b;
-    choose_panels(k, s);
-    const struct tir_value weight = tir_arg(b, s->weight, TIR_I64);
+    struct tir_value raw[2 * MAX_PANELS], x[2 * MAX_PANELS], first, end;
+    s->lds = (struct tir_value){0};
     for (unsigned i = 0; i < s->n; i++)
-        s->w[i] =
-            tir_tile_load(b, row_view(k, weight, s, s->first[i], ELEM), tir_i32(b, 0), s->panel[i]);
-    const struct tir_value run = tir_arg(b, ARG_RUN_TOKENS, TIR_I32);
-    const struct tir_value wave = tir_add(b, att_times(b, block, COUNTED), k->wave);
-    const struct tir_value first = tir_mul(b, wave, run);
-    const struct tir_value end =
-        tir_min(b, tir_add(b, first, run), tir_arg(b, ARG_TOKENS, TIR_I32));
+        s->w[i] = load_weight(k, s, i);
+    find_run(k, block, &first, &end);
     struct tir_loop loop = tir_begin_for(b, first, end, tir_i32(b, 1), NULL, 0);
-    visit_token(k, s, loop.index);
+    load_token(k, s, loop.index, k->rows, raw);
+    widen(k, s, raw, x);
+    visit_token(k, s, loop.index, x);
     tir_end_for(b, &loop, NULL, 0);
+}
+
+/* ---- Both sides of many tokens ---- */
+
+enum { AHEAD = 2 };
+
+/* 1, or 0 behind the last token. */
+static struct tir_value rows_of(struct norm *k, struct tir_value token, struct tir_value end)
+{
+    struct tir_builder *b = &k->b;
+    return tir_select(b, tir_cmp_lt(b, token, end), tir_i32(b, 1), tir_i32(b, 0));
+}
+
+/* Sends for the first tokens. */
+static void load_first(struct norm *k, const struct side *s, struct tir_value first,
+                       struct tir_value end, struct tir_value *raw)
+{
+    for (int i = 0; i < AHEAD; i++) {
+        const struct tir_value token = att_plus(&k->b, first, i);
+        load_token(k, s, token, rows_of(k, token, end), raw + i * (int)tile_count(s));
+    }
+}
+
+/* The weight is in LDS. Where a token's row has come to registers, that of the second behind it is
+ * sent for; `raw` is what load_first() sent for. */
+static void visit_ahead(struct norm *k, const struct side *s, struct tir_value first,
+                        struct tir_value end, struct tir_value *raw)
+{
+    struct tir_builder *b = &k->b;
+    const struct tir_value always = k->rows;
+    const unsigned n = tile_count(s);
+    struct tir_value x[2 * MAX_PANELS];
+    struct tir_loop loop = tir_begin_for(b, first, end, tir_i32(b, AHEAD), raw, AHEAD * n);
+    for (unsigned i = 0; i < AHEAD; i++) {
+        const struct tir_value token = att_plus(b, loop.index, (int)i);
+        const struct tir_value next = att_plus(b, token, AHEAD);
+        widen(k, s, raw + i * n, x);
+        load_token(k, s, next, rows_of(k, next, end), raw + i * n);
+        k->rows = i ? rows_of(k, token, end) : always;
+        visit_token(k, s, token, x);
+    }
+    k->rows = always;
+    tir_end_for(b, &loop, raw, AHEAD * n);
+}
+
+/* Parts of the weight, PANEL elements each, that a wave copies to LDS: none of them has all. */
+struct copies {
+    unsigned n;
+    struct tir_value to[MAX_PANELS], part[MAX_PANELS]; /* i32; tiles, of zeros behind the last */
+};
+
+static int part_count(const struct side *s) { return (s->width + PANEL - 1) / PANEL; }
+
+/* LDS of whole parts, as many for each wave. */
+static int shared_bytes(const struct side *s)
+{
+    return (part_count(s) + COUNTED - 1) / COUNTED * COUNTED * PANEL * ELEM;
+}
+
+/* Sends for the parts of this wave, which go to `lds` and behind. */
+static void send_weight(struct norm *k, struct side *s, struct tir_value lds, struct copies *c)
+{
+    struct tir_builder *b = &k->b;
+    const struct tir_value weight = tir_arg(b, s->weight, TIR_I64);
+    const struct tir_type t = panel_type(k, PANEL);
+    s->lds = lds;
+    for (int i = 0; i < part_count(s); i += COUNTED) {
+        const struct tir_value part = att_plus(b, k->wave, i);
+        const struct tir_view view =
+            att_view(b, weight, tir_i32(b, 1), tir_i32(b, PANEL * ELEM), s->width * ELEM, 0);
+        c->to[c->n] = tir_add(b, lds, att_times(b, part, PANEL * ELEM));
+        c->part[c->n++] = tir_tile_load(b, view, part, t);
+    }
+}
+
+static void store_weights(struct norm *k, const struct copies *c)
+{
+    struct tir_builder *b = &k->b;
+    for (unsigned i = 0; i < c->n; i++) {
+        const struct tir_type t = tir_typeof(b->f, c->part[i]);
+        const struct tir_layout map = panel_map(&t);
+        tir_tile_lds_store(b, c->to[i], c->part[i], &map);
+    }
+}
+
+static void visit_shared(struct norm *k, struct side *q, struct side *kv, struct tir_value block)
+{
+    struct tir_builder *b = &k->b;
+    struct copies weights = {0};
+    struct tir_value of_q[2 * AHEAD * MAX_PANELS], of_kv[2 * AHEAD * MAX_PANELS], first, end;
+    const int bytes = shared_bytes(q);
+    const struct tir_value lds = tir_lds_buffer(b, (unsigned)(bytes + shared_bytes(kv)), 16);
+    send_weight(k, q, lds, &weights);
+    send_weight(k, kv, att_plus(b, lds, bytes), &weights);
+    find_run(k, block, &first, &end);
+    load_first(k, q, first, end, of_q);
+    store_weights(k, &weights);
+    tir_wait(b, TIR_LDS_WRITES, 0);
+    tir_barrier(b);
+    load_first(k, kv, first, end, of_kv);
+    visit_ahead(k, q, first, end, of_q);
+    visit_ahead(k, kv, first, end, of_kv);
+}
+
+/* Workgroups that no barrier may part have no weight in LDS. */
+static void visit_both(struct norm *k, struct side *q, struct side *kv, struct tir_value block)
+{
+    if (k->shares) {
+        visit_shared(k, q, kv, block);
+        return;
+    }
+    visit_side(k, q, block);
+    visit_side(k, kv, block);
 }
 
 static void visit_sides(struct norm *k, struct side *q, struct side *kv, struct tir_value block)
 {
     struct tir_builder *b = &k->b;
     const struct tir_value groups = tir_arg(b, ARG_ROW_GROUPS, TIR_I32);
+    choose_panels(k, q);
+    choose_panels(k, kv);
     struct tir_if of_q = tir_begin_if(b, tir_cmp_lt(b, block, groups), false, NULL, 0);
     visit_side(k, q, block);
     tir_else(b, &of_q, NULL);
+    struct tir_if both = tir_begin_if(b, tir_cmp_eq(b, groups, tir_i32(b, 0)), false, NULL, 0);
+    visit_both(k, q, kv, block);
+    tir_else(b, &both, NULL);
     visit_side(k, kv, tir_sub(b, block, groups));
+    tir_end_if(b, &both, NULL);
     tir_end_if(b, &of_q, NULL);
 }
 
@@ -295,6 +500,8 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     *b = tir_at_end(f, f->body);
     struct att_counted_wave own = att_begin_counted(b, tile.waves, COUNTED, ARG_WORKGROUPS);
     k.wave = own.wave;
+    k.shares = tile.waves == COUNTED;
+    k.rows = tir_i32(b, 1);
     visit_sides(&k, &q, &kv, own.block);
     att_end_counted(b, &own);
     tir_return(b);
