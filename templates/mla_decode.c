@@ -23,8 +23,8 @@
  *
  * Waves of gfx950 that have a SIMD to themselves have 32 of 128 columns and all of O^T for them,
  * and exchange nothing: mla_decode_alone.c. Where that is one pass they have 32 of 64 and half of
- * the keys, and two workgroups walk a list: mla_decode_pairs.c; with fp8 they have half of O^T,
- * mla_decode_halves.c. Such waves of gfx942 turn c in registers: mla_decode_turned.c;
+ * the keys and of O^T, and two workgroups walk a list: mla_decode_pairs.c and, for what they tell
+ * each other, mla_decode_halves.c. Such waves of gfx942 turn c in registers: mla_decode_turned.c;
  * with fp8 they have all columns of O and a part of the latent: mla_decode_split.c.
  *
  *     columns  waves  registers of a wave, 4 bytes a lane      LDS (gfx942, gfx950)
@@ -368,7 +368,7 @@ static struct decode_state walk_keys(struct mla *s)
     struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), n, tir_i32(b, 1), inside, ATT_N_CARRY);
     if (s->turned)
         mla_turned_visit(s, (struct att_block){.index = loop.index}, inside);
-    else if (s->halves)
+    else if (s->lines)
         mla_halves_visit(s, (struct att_block){.index = loop.index}, inside);
     else if (s->pairs)
         mla_pairs_visit(s, (struct att_block){.index = loop.index}, inside);
@@ -392,10 +392,8 @@ static void share_state(struct mla *s, struct decode_state *state)
     tir_barrier(b);
     if (s->turned)
         mla_turned_share(s, state);
-    else if (s->halves)
-        mla_halves_join(s, state);
     else if (s->pairs)
-        mla_pairs_join(s, state);
+        mla_halves_join(s, state);
     if (!mla_exchanges(s))
         return;
     struct tir_if writers = mla_begin_writers(s);
@@ -554,7 +552,7 @@ static void begin(struct mla *s, const struct att_variant *v, const struct tir_m
     s->kq_bytes = tir_dtype_bits(s->kq_dtype) / 8;
     s->p_dtype = s->kq_dtype; /* fp8 where q and the cache are: c goes into both products as is */
     fit_tile(s, m->lds_bytes > 64 * 1024);
-    s->halves = pairs && mla_weights_fp8(s);
+    s->lines = pairs && mla_weights_fp8(s);
     mla_divide_scores(s, find_product_keys(s));
     s->d.qk = tir_find_mma(m, MFMA_ROWS, MFMA_ROWS, 0, s->kq_dtype);
     s->d.pv = find_values_product(s);

@@ -81,8 +81,9 @@ struct mla {
     bool alone;   /* waves have a SIMD and columns of their own: mla_decode_alone.c */
     bool turned;  /* these turn c in registers: mla_decode_turned.c */
     bool streams; /* and each block is read once: memory has something to bring all the time */
-    bool pairs;   /* waves alone, and two have the same queries, with half of the keys each */
-    bool halves;  /* but in the product with c, where each has half of the latent */
+    bool pairs;   /* waves alone, and two have the same queries: half of the keys each, and half of
+                     the latent in the product with c */
+    bool lines;   /* with rows of fp8, which are copied two by two: mla_decode_lines.c */
     struct tir_value row_stride; /* i32, of the cache: set where these turn c */
     unsigned score_waves;        /* log2 of the waves that split the columns of S^T */
     unsigned product_keys;       /* of those that split its keys in K Q^T */
@@ -249,7 +250,7 @@ struct tir_value mla_query_offsets(struct mla *s, const struct decode_rows *rows
 /** A vector of the scores' columns as O^T has its own, which may lie in other lanes. */
 struct tir_value mla_beside_output(struct mla *s, struct tir_value v);
 
-/* mla_decode_pairs.c and, where they have halves of the latent, mla_decode_halves.c */
+/* mla_decode_pairs.c and, with fp8, mla_decode_halves.c */
 
 /** Do pairs of such waves take this variant? */
 bool mla_pairs_take(const struct att_variant *v);
@@ -260,7 +261,6 @@ void mla_pairs_visit(struct mla *s, struct att_block block, struct tir_value car
 void mla_halves_visit(struct mla *s, struct att_block block, struct tir_value carried[ATT_N_CARRY]);
 /** The states of two waves become one: each has half of its O then, which d.output and
  * d.first_value say. */
-void mla_pairs_join(struct mla *s, struct decode_state *state);
 void mla_halves_join(struct mla *s, struct decode_state *state);
 
 /* mla_decode_passes.c */

@@ -37,8 +37,7 @@ enum {
     RUN = 16 /* keys that lie in one page at the least */,
     TOGETHER = 16 /* keys of a product of 16 bits; one of fp8 takes all of a block */,
     BLOCKS = 4,
-    EARLY = 128 /* rows of c^T that are read in the phase before their product */,
-    IN_PARTS = 4 /* in which O of halves follows the maximum: all of it would take registers */
+    EARLY = 128 /* rows of c^T that are read in the phase before their product */
 };
 
 bool mla_alone_takes(const struct att_variant *v, const struct tir_machine *m)
@@ -66,7 +65,7 @@ static const struct tir_mma *product(const struct mla *s) { return &s->d.m->mma[
 /* The instruction of S^T = K Q^T, which takes no scales. */
 static int keys_product(const struct mla *s)
 {
-    if (s->pairs && !s->halves)
+    if (s->pairs && !s->lines)
         return s->d.qk;
     const struct tir_mma *const mma = product(s);
     return s->scaled < 0 ? s->d.pv : tir_find_mma(s->d.m, mma->m, mma->n, mma->k, TIR_FP8);
@@ -95,7 +94,7 @@ static unsigned together(const struct mla *s) { return mla_weights_fp8(s) ? s->d
 static struct tir_layout with_keys(const struct mla *s, const struct tir_layout *l)
 {
     static const uint8_t key[] = {2, 3, 0, 1, 4}, key_fp8[] = {2, 3, 1, 4, 0, 5};
-    if (s->halves)
+    if (s->lines)
         return mla_halves_with_keys(l);
     return tir_layout_permute_rows(l, mla_weights_fp8(s) ? key_fp8 : key);
 }
@@ -142,7 +141,7 @@ void mla_alone_choose_layouts(struct mla *s)
     const struct tir_mma *const mma = &d->m->mma[keys_product(s)];
     const struct tir_layout plain = tir_mma_result(mma, own_keys(s), d->columns, waves);
     const struct tir_layout scores = with_keys(s, &plain);
-    const unsigned rows = d->value.width >> s->halves;
+    const unsigned rows = d->value.width >> s->pairs;
     const struct tir_layout o = tir_mma_result(product(s), rows, d->columns, waves);
     add_panels(s);
     d->scores = tir_tile(d->b.f, TIR_F32, own_keys(s), d->columns, &scores);
@@ -168,13 +167,13 @@ void mla_alone_take_lds(struct mla *s)
 {
     struct decode *const d = &s->d;
     s->buffers = BLOCKS;
-    for (unsigned i = 0; i < s->n_parts && !s->halves; i++) {
+    for (unsigned i = 0; i < s->n_parts && !s->lines; i++) {
         struct part *const p = &s->part[i];
         p->lds = mla_alone_map(s, d->keys, p->width);
         p->bytes = (att_lds_bytes(&p->lds, s->kq_bytes) + 15) & ~15u;
         p->buffer = tir_lds_buffer(&d->b, BLOCKS * p->bytes, 16);
     }
-    if (s->halves)
+    if (s->pairs)
         mla_halves_take_lds(s, BLOCKS);
     if (mla_alone_gathers(s))
         mla_gather_take_lds(s);
@@ -193,8 +192,8 @@ struct tir_value mla_alone_place(struct mla *s, const struct part *p, struct tir
 
 unsigned mla_alone_before(const struct mla *s, const struct part *p, unsigned rows)
 {
-    return s->halves ? rows * MLA_LINES_COLUMNS
-                     : tir_lds_address(&p->lds, rows * p->width, s->kq_bytes);
+    return s->lines ? rows * MLA_LINES_COLUMNS
+                    : tir_lds_address(&p->lds, rows * p->width, s->kq_bytes);
 }
 
 /* Returns where the first row of a part is that the wave has of a block. */
@@ -324,7 +323,7 @@ static struct tir_value read_panel(struct mla *s, struct tir_value block, const 
     const struct tir_layout plain = tir_mma_left(mma, own_keys(s), &n->k, mla_alone_waves(s));
     const struct tir_layout l = with_keys(s, &plain);
     const struct tir_type t = tir_tile(b->f, s->kq_dtype, own_keys(s), n->width, &l);
-    if (s->halves)
+    if (s->lines)
         return mla_lines_read(s, own_place(s, s->part, block), t, s->d.keys, n->first);
     const struct tir_layout map = mla_alone_map(s, own_keys(s), p->width);
     const unsigned column = n->first - p->first;
@@ -375,16 +374,16 @@ static struct tir_value read_columns(struct mla *s, struct tir_value from, unsig
         b, tir_tile_lds_load(b, att_plus(b, from, (int)(first * s->kq_bytes)), t, &map));
 }
 
-/* Returns where the columns are that rows `first` of O^T and on stand for. A wave of a pair has the
- * half first that it will have at the end: mla_pairs_join(). */
-static struct tir_value columns_from(struct mla *s, struct tir_value row, unsigned first)
+/* Returns where the columns are that rows of O^T stand for, of a part's keys. A wave of a pair has
+ * half of the columns and the keys of both. */
+static struct tir_value columns_from(struct mla *s, const struct att_block *block, unsigned part)
 {
     struct tir_builder *const b = &s->d.b;
-    if (!s->pairs)
-        return row;
-    const unsigned half = s->part->width / 2;
-    const struct tir_value turned = att_times(b, mla_alone_half(s), (int)(half * s->kq_bytes));
-    return first < half ? tir_add(b, row, turned) : tir_sub(b, row, turned);
+    const struct part *const p = s->part;
+    const unsigned before = tir_lds_address(&p->lds, part * together(s) * p->width, s->kq_bytes);
+    const struct tir_value from = att_plus(b, mla_alone_place(s, p, block->index), (int)before);
+    const int half = (int)(s->d.output.rows * s->kq_bytes);
+    return s->pairs ? tir_add(b, from, att_times(b, mla_alone_half(s), half)) : from;
 }
 
 /* The phase before the product reads the first columns of the first part; the others are stacked
@@ -392,17 +391,14 @@ static struct tir_value columns_from(struct mla *s, struct tir_value row, unsign
 struct tir_value mla_alone_values(void *family, const struct att_block *block, unsigned part)
 {
     struct mla *const s = family;
-    const struct part *const p = s->part;
-    const unsigned before = tir_lds_address(&p->lds, part * together(s) * p->width, s->kq_bytes);
+    const unsigned rows = s->d.output.rows;
     mla_alone_at(s, A_VALUES, part ? C2 : C1);
-    struct tir_value from = att_plus(&s->d.b, own_place(s, p, block->index), (int)before);
     if (part)
-        return read_columns(s, from, 0, p->width);
-    struct tir_value v = read_columns(s, columns_from(s, from, 0), 0, EARLY);
+        return read_columns(s, columns_from(s, block, part), 0, rows);
+    struct tir_value v = read_columns(s, columns_from(s, block, 0), 0, EARLY);
     mla_alone_at(s, A_VALUES, C2);
-    from = att_plus(&s->d.b, own_place(s, p, block->index), (int)before);
-    for (unsigned width = EARLY; width < p->width; width *= 2)
-        v = tir_stack(&s->d.b, v, read_columns(s, columns_from(s, from, width), width, width));
+    for (unsigned width = EARLY; width < rows; width *= 2)
+        v = tir_stack(&s->d.b, v, read_columns(s, columns_from(s, block, 0), width, width));
     return v;
 }
 
@@ -454,8 +450,8 @@ static struct tir_value above_m(struct tir_builder *b, struct tir_value e, struc
 
 /* O follows in parts, each behind a branch of its own: only one of them is in vector registers at a
  * time, and a workgroup starts the sooner the fewer of these it has. */
-static void rescale(struct mla *s, const struct att_softmax_step *step, struct tir_value *o,
-                    struct tir_value *l, unsigned parts)
+void mla_alone_rescale(struct mla *s, const struct att_softmax_step *step, struct tir_value *o,
+                       struct tir_value *l, unsigned parts)
 {
     struct tir_builder *const b = &s->d.b;
     if (parts == 1) {
@@ -465,8 +461,8 @@ static void rescale(struct mla *s, const struct att_softmax_step *step, struct t
     struct tir_value half[2], none = *l;
     for (int i = 0; i < 2; i++)
         half[i] = tir_half(b, *o, i);
-    rescale(s, step, &half[0], l, parts / 2);
-    rescale(s, step, &half[1], &none, parts / 2);
+    mla_alone_rescale(s, step, &half[0], l, parts / 2);
+    mla_alone_rescale(s, step, &half[1], &none, parts / 2);
     *o = tir_stack(b, half[0], half[1]);
 }
 
@@ -492,7 +488,8 @@ void mla_alone_follow(struct mla *s, struct tir_value e, struct tir_value carrie
         [ATT_CARRY_L] = carried[ATT_CARRY_L],
         [ATT_CARRY_O] = carried[ATT_CARRY_O],
     };
-    rescale(s, &step, &followed[ATT_CARRY_O], &followed[ATT_CARRY_L], s->halves ? IN_PARTS : 1);
+    mla_alone_rescale(s, &step, &followed[ATT_CARRY_O], &followed[ATT_CARRY_L],
+                      s->lines ? MLA_ALONE_PARTS : 1);
     tir_else(b, &branch, followed);
     tir_end_if(b, &branch, carried);
 }
@@ -573,16 +570,16 @@ uint8_t mla_alone_q_stage(const struct mla *s) { return mla_alone_stage(s, A_WAI
 
 void mla_alone_schedule(const struct mla *s, struct tir_schedule *schedule)
 {
-    const bool parts = s->pairs && !s->halves; /* of 16 keys: many short instructions */
+    const bool parts = s->pairs && !s->lines; /* of 16 keys: many short instructions */
     *schedule = (struct tir_schedule){.stages = mla_alone_stage(s, A_N_STAGES),
                                       .matrix_phases = 1u << BEGIN | 1u << C1 | 1u << C2,
                                       .joined_phases = 1u << BEGIN,
                                       .interleave = 1,
                                       .ping_pong = 1,
-                                      .read_ahead = parts       ? 8
-                                                    : s->halves ? 3
-                                                                : 4,
+                                      .read_ahead = parts      ? 6
+                                                    : s->lines ? 3
+                                                               : 4,
                                       .reads_apart = s->pairs,
-                                      .hoist_vgprs = s->halves ? 8 : 0,
+                                      .hoist_vgprs = s->pairs ? 8 : 0,
                                       .alone = 1};
 }

@@ -8,7 +8,7 @@
 
 #include "templates/mla_decode.h"
 
-enum alone_phase { M1, BEGIN, C1, M2, C2 };
+enum alone_phase { M1, BEGIN, C1, M2, M3 /* of pairs */, C2 };
 enum alone_stage { A_PAGES, A_FIND, A_COPY, A_WAIT, A_SCORES, A_VALUES, A_N_STAGES };
 enum { GROUP = 0, ENTRIES, QUERIES, LATER /* of copies to LDS */, LATENT = 512 };
 
@@ -28,7 +28,7 @@ static inline void mla_alone_at(struct mla *s, enum alone_stage stage, enum alon
  * table of pages. */
 static inline bool mla_alone_gathers(const struct mla *s)
 {
-    return s->d.v->sparse != ATT_SPARSE_NONE || s->halves;
+    return s->d.v->sparse != ATT_SPARSE_NONE || s->lines;
 }
 
 /** Sets where a block has arrived: a pair waits for it where its scores begin. */
@@ -70,6 +70,10 @@ struct tir_value mla_alone_scaled(struct mla *s, struct att_block *block, struct
 /** O and l follow the largest e of their columns, where one is far above m: a vector, or a tile of
  * one for each part of the keys. */
 void mla_alone_follow(struct mla *s, struct tir_value e, struct tir_value carried[ATT_N_CARRY]);
+/** O and l follow in that many parts, each behind a branch of its own: 1, or MLA_ALONE_PARTS. */
+enum { MLA_ALONE_PARTS = 4 /* all of O of pairs at once would take registers */ };
+void mla_alone_rescale(struct mla *s, const struct att_softmax_step *step, struct tir_value *o,
+                       struct tir_value *l, unsigned parts);
 /** The product's scales of weights that are relative to e, of which O is relative to m, and their
  * type beside weights that are held as `right`, [columns x keys]. */
 struct tir_value mla_alone_scales(struct mla *s, struct tir_value e, struct tir_value m,
@@ -84,6 +88,15 @@ struct tir_layout mla_halves_with_keys(const struct tir_layout *l);
 void mla_halves_read_q(struct mla *s, struct tir_value block);
 /** Allocates LDS for so many blocks, and for what the waves of a pair tell each other. */
 void mla_halves_take_lds(struct mla *s, unsigned blocks);
+
+/** Tells the other wave of the pair the weights of own keys of a block, and what they are relative
+ * to, one for each column. */
+void mla_halves_tell(struct mla *s, struct tir_value block, struct tir_value weights,
+                     struct tir_value e);
+/** Reads what the weights of the other wave are relative to, as a vector of type t; and the weights
+ * of wave `part` of the pair as the product takes them, keys x columns. */
+struct tir_value mla_halves_other(struct mla *s, struct tir_value block, struct tir_type t);
+struct tir_value mla_halves_part(struct mla *s, struct tir_value block, unsigned part);
 
 /* mla_decode_lines.c */
 

@@ -237,7 +237,7 @@ static void copy_rows(struct mla *s, int group, struct tir_value block, const st
 
 void mla_gather_copy(struct mla *s, int group, struct tir_value block, struct tir_value rows)
 {
-    if (s->halves) {
+    if (s->lines) {
         const struct mla_lines lines = mla_lines_find(s, rows);
         for (unsigned half = 0; half < 2; half++)
             copy_lines(s, group, block, &lines, half);
@@ -252,7 +252,7 @@ void mla_gather_copy(struct mla *s, int group, struct tir_value block, struct ti
 static unsigned cleared_columns(struct mla *s, unsigned row, unsigned n, unsigned *before)
 {
     unsigned width = s->part->width;
-    if (s->halves)
+    if (s->lines)
         *before = mla_lines_piece(s, row, n, &width);
     else
         *before = mla_alone_before(s, s->part, row);
@@ -273,7 +273,7 @@ static void clear_rows(struct mla *s, struct tir_value block, unsigned n)
         if (!width)
             continue;
         const struct tir_layout map =
-            s->halves ? tir_row_major(1, width) : mla_alone_map(s, 1, width);
+            s->lines ? tir_row_major(1, width) : mla_alone_map(s, 1, width);
         const struct tir_type t = copied(s, 1, &map);
         const struct tir_type wide = tir_tile(b->f, TIR_F32, 1, t.cols, tir_layout_of(b->f, t));
         const struct tir_value zero =
@@ -289,14 +289,14 @@ static void clear_rows(struct mla *s, struct tir_value block, unsigned n)
 static void await_copies(struct mla *s)
 {
     tir_wait(&s->d.b, GROUP, 0);
-    if (s->halves)
+    if (s->lines)
         tir_wait(&s->d.b, LATER, 0);
 }
 
 static void clear_gaps(struct mla *s, struct tir_value block, struct tir_value gaps)
 {
     struct tir_builder *const b = &s->d.b;
-    const unsigned pieces = s->halves ? MLA_LINES_PIECES : 1;
+    const unsigned pieces = s->lines ? MLA_LINES_PIECES : 1;
     struct tir_if some = tir_begin_if(b, tir_cmp_ne(b, gaps, tir_i32(b, 0)), true, NULL, 0);
     await_copies(s);
     for (unsigned i = 0; i < pieces; i++)
@@ -373,7 +373,7 @@ static void fetch_lines(struct mla *s, struct att_block *block)
 void mla_gather_fetch(struct mla *s, struct att_block *block)
 {
     struct tir_builder *const b = &s->d.b;
-    if (s->halves) {
+    if (s->lines) {
         fetch_lines(s, block);
         return;
     }

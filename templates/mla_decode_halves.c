@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mla_decode: pairs of waves that are alone, of fp8. The two have the same 32 queries. Each makes
- * the scores and weights of half of a block's keys, 32, which is what the product with c takes a
- * scale for; each has half of O^T, and all keys of the block in that product. So they tell each
- * other weights and their exponents, 2 KB of LDS for each block, and at the end nothing of O.
+ * mla_decode: what the waves of a pair (mla_decode_pairs.c) tell each other, weights and at the end
+ * l, and their rounds with fp8.
  *
- * Two workgroups walk the same list, as in mla_decode_pairs.c. A round is a block of 64 keys, and
- * has the phases of mla_decode_alone.c:
+ * Of a block's 64 keys a wave of fp8 makes the scores and weights of 32, which is what the product
+ * with c takes a scale for. So no wave has to know what the other's weights are relative to before
+ * that product. A round has the phases of mla_decode_alone.c:
  *
  *   SCORES  the block has arrived  M1    S = K Q of own keys  C1    mask  M2
  *           e, P, both to LDS  C2
@@ -21,7 +20,6 @@
 #include "templates/scalar.h"
 
 enum {
-    VECTOR = 16 /* weights of a lane that lie side by side */,
     PARTS = 2,
     EARLY = 32 /* columns of c that are read in the phase before their product */
 };
@@ -57,8 +55,9 @@ void mla_halves_read_q(struct mla *s, struct tir_value block)
 static struct tir_contraction keys_order(struct mla *s)
 {
     const struct tir_mma *const mma = &s->d.m->mma[s->d.pv];
-    struct tir_contraction k =
-        tir_contract_acc(tir_layout_of(s->d.b.f, s->d.scores), tir_bits(mma->n));
+    const struct tir_layout held =
+        s->lines ? *tir_layout_of(s->d.b.f, s->d.scores) : mla_alone_weights(s);
+    struct tir_contraction k = tir_contract_acc(&held, tir_bits(mma->n));
     k.reg[k.n_reg++] = s->d.scores.rows;
     return k;
 }
@@ -70,63 +69,115 @@ static struct tir_layout all_weights(struct mla *s)
     return tir_mma_right(&s->d.m->mma[s->d.pv], s->d.columns, &k, mla_alone_waves(s));
 }
 
+/* A lane's weights of a wave lie side by side, 16 bytes. */
+static unsigned vector(const struct mla *s) { return 16 / s->kq_bytes; }
+
 static struct tir_layout weights_map(struct mla *s)
 {
     const struct tir_layout right = all_weights(s), l = tir_layout_transpose(&right);
-    return tir_lane_major(&l, VECTOR);
+    return tir_lane_major(&l, vector(s));
 }
 
-/* The buffers have columns for one wave of each pair. */
+/* Returns how many bytes are in front of the second wave's weights. */
+static unsigned weights_before(struct mla *s)
+{
+    const struct tir_layout map = weights_map(s);
+    return tir_lds_address(&map, vector(s) << s->d.m->lane_bits, s->kq_bytes);
+}
+
+/* Weights and exponents of a block have a place, or blocks take turns in two; each has columns for
+ * one wave of each pair. */
+static unsigned weights_bytes(const struct mla *s)
+{
+    return s->d.keys * s->d.row_columns * s->kq_bytes;
+}
+
+static unsigned exponents_bytes(const struct mla *s)
+{
+    return (PARTS * s->d.columns - s->d.row_columns) * (unsigned)sizeof(float);
+}
+
 void mla_halves_take_lds(struct mla *s, unsigned blocks)
 {
     struct tir_builder *const b = &s->d.b;
-    s->part->bytes = mla_lines_bytes(s);
-    s->part->buffer = tir_lds_buffer(b, blocks * s->part->bytes, 16);
-    s->p_buffer = tir_lds_buffer(b, s->d.keys * s->d.row_columns, 16);
-    s->scale_buffer =
-        tir_lds_buffer(b, (PARTS * s->d.columns - s->d.row_columns) * sizeof(float), 16);
+    s->turns = mla_alone_gathers(s) ? 1 : 2;
+    if (s->lines) {
+        s->part->bytes = mla_lines_bytes(s);
+        s->part->buffer = tir_lds_buffer(b, blocks * s->part->bytes, 16);
+    }
+    s->p_buffer = tir_lds_buffer(b, s->turns * weights_bytes(s), 16);
+    s->scale_buffer = tir_lds_buffer(b, s->turns * exponents_bytes(s), 16);
 }
 
-static struct tir_value weights_place(struct mla *s)
+static struct tir_value turn(struct mla *s, struct tir_value buffer, struct tir_value block,
+                             unsigned bytes)
 {
-    return own_columns(s, s->p_buffer, s->d.keys * s->d.row_columns);
+    struct tir_builder *const b = &s->d.b;
+    if (s->turns < 2)
+        return buffer;
+    return tir_add(b, buffer, att_times(b, tir_and(b, block, tir_i32(b, 1)), (int)bytes));
 }
 
-static struct tir_value exponents_place(struct mla *s)
+static struct tir_value weights_place(struct mla *s, struct tir_value block)
 {
-    return own_columns(s, s->scale_buffer, s->d.row_columns * sizeof(float));
+    return own_columns(s, turn(s, s->p_buffer, block, weights_bytes(s)), weights_bytes(s));
+}
+
+static struct tir_value exponents_place(struct mla *s, struct tir_value block)
+{
+    return own_columns(s, turn(s, s->scale_buffer, block, exponents_bytes(s)),
+                       s->d.row_columns * sizeof(float));
 }
 
 /* Weights of own keys and the exponent that they are relative to, one for each column. */
-static void tell(struct mla *s, struct tir_value weights, struct tir_value e)
+void mla_halves_tell(struct mla *s, struct tir_value block, struct tir_value weights,
+                     struct tir_value e)
 {
     struct tir_builder *const b = &s->d.b;
     const struct tir_layout map = weights_map(s), exponents = tir_row_major(PARTS, s->d.columns);
-    const unsigned before = tir_lds_address(&map, 1u << (tir_bits(VECTOR) + s->d.m->lane_bits), 1);
     const unsigned part = s->d.columns * sizeof(float);
     const struct tir_value half = mla_alone_half(s);
-    tir_tile_lds_store(b, tir_add(b, weights_place(s), att_times(b, half, (int)before)), weights,
-                       &map);
-    tir_tile_lds_store(b, tir_add(b, exponents_place(s), att_times(b, half, (int)part)), e,
+    tir_tile_lds_store(
+        b, tir_add(b, weights_place(s, block), att_times(b, half, (int)weights_before(s))), weights,
+        &map);
+    tir_tile_lds_store(b, tir_add(b, exponents_place(s, block), att_times(b, half, (int)part)), e,
                        &exponents);
 }
 
-static struct tir_value read_weights(struct mla *s)
+struct tir_value mla_halves_other(struct mla *s, struct tir_value block, struct tir_type t)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_layout map = tir_row_major(1, s->d.columns);
+    const int part = (int)(s->d.columns * sizeof(float));
+    const struct tir_value first = att_plus(b, exponents_place(s, block), part);
+    return tir_tile_lds_load(b, tir_sub(b, first, att_times(b, mla_alone_half(s), part)), t, &map);
+}
+
+struct tir_value mla_halves_part(struct mla *s, struct tir_value block, unsigned part)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_layout map = weights_map(s), held = mla_alone_weights(s);
+    const struct tir_type t = tir_tile(b->f, s->p_dtype, s->d.scores.rows, s->d.columns, &held);
+    return tir_tile_lds_load(
+        b, att_plus(b, weights_place(s, block), (int)(part * weights_before(s))), t, &map);
+}
+
+static struct tir_value read_weights(struct mla *s, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
     const struct tir_layout right = all_weights(s), l = tir_layout_transpose(&right);
     const struct tir_layout map = weights_map(s);
-    return tir_tile_lds_load(b, weights_place(s),
+    return tir_tile_lds_load(b, weights_place(s, block),
                              tir_tile(b->f, s->p_dtype, s->d.keys, s->d.columns, &l), &map);
 }
 
 /* The exponents of both waves, as the product takes their scales. */
-static struct tir_value read_exponents(struct mla *s)
+static struct tir_value read_exponents(struct mla *s, struct tir_value block)
 {
     const struct tir_layout right = all_weights(s), map = tir_row_major(PARTS, s->d.columns);
     struct tir_type t = mla_alone_scales_type(s, &right);
     t.dtype = TIR_F32;
-    return tir_tile_lds_load(&s->d.b, exponents_place(s), t, &map);
+    return tir_tile_lds_load(&s->d.b, exponents_place(s, block), t, &map);
 }
 
 /* Returns where the wave's half of the latent begins in a block. */
@@ -171,11 +222,12 @@ void mla_halves_visit(struct mla *s, struct att_block block, struct tir_value ca
     struct tir_value *const l = &carried[ATT_CARRY_L], *const o = &carried[ATT_CARRY_O], e;
     const struct tir_value p = mla_alone_scaled(s, &block, &e);
     const struct tir_value rounded = tir_convert_in_range(b, tir_named(b, "p", p), TIR_FP8);
-    tell(s, rounded, e);
+    mla_halves_tell(s, block.index, rounded, e);
     mla_alone_at(s, A_VALUES, M1);
     mla_meet(s);
     mla_alone_at(s, A_VALUES, C1);
-    const struct tir_value all = read_exponents(s), weights = read_weights(s);
+    const struct tir_value all = read_exponents(s, block.index),
+                           weights = read_weights(s, block.index);
     const struct tir_value sum = tir_col_fold_sum(b, tir_convert(b, rounded, TIR_F32));
     mla_alone_at(s, A_VALUES, M2);
     mla_alone_follow(s, all, carried);
@@ -199,7 +251,8 @@ void mla_halves_join(struct mla *s, struct decode_state *state)
     const struct tir_value at = s->unread, half = mla_alone_half(s);
     const struct tir_value l = mla_beside_output(s, state->l);
     tir_wait(b, GROUP, 0); /* of blocks behind the last one */
-    tir_wait(b, LATER, 0);
+    if (s->lines)
+        tir_wait(b, LATER, 0);
     tir_barrier(b);
     tir_tile_lds_store(b, at, l, &map);
     mla_meet(s);

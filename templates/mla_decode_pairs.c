@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mla_decode: waves that are alone, in pairs. Two waves have the same 32 queries, each half of the
- * keys of every round, and they add up at the end. So a workgroup has 64 queries, and two of them
- * walk the same list on one XCD (mla_decode_passes.c): a list needs not be cut for each compute
- * unit to have work, and nobody writes partial results.
+ * mla_decode: waves that are alone, in pairs. Two waves have the same 32 queries; each has half of
+ * the keys of every round in the product with K, and half of the latent in that with c. So they
+ * tell each other weights, by way of LDS, and at the end no more than l. A workgroup has 64
+ * queries, and two of them walk the same list on one XCD (mla_decode_passes.c): a list needs not be
+ * cut for each compute unit to have work, and nobody writes partial results.
  *
  * The columns are 128 as those of waves that are alone are, and the upper 64 stand for the queries
- * of the lower ones. S^T of 16 keys is made by an instruction of 16 rows and columns, and two lanes
- * have half of the weights that the product with c takes from one, and exchange them. The product
- * of fp8 takes 64 keys at once: there pairs divide the latent for it, mla_decode_halves.c. What is
- * here of Q is theirs too.
+ * of the lower ones. S^T of 16 keys is made by an instruction of 16 rows and columns. What is here
+ * of the rounds is for 16 bits; mla_decode_halves.c has those of fp8, and what the waves of a pair
+ * tell each other.
+ *
+ * Both waves have one m, which O and l are relative to. A wave's weights of a block are relative to
+ * its e: that is m, or the largest of its scores where this is 2^8 above. All follow the larger e
+ * of the two behind a branch, which is rare. Where LDS has the room, blocks take turns in two
+ * places for weights, so that nobody waits until all have read them.
  *
  * Two compute units share HBM's rate for a block, so that its bytes come for as long as a round is.
  * It has two rounds to arrive, as LDS has room for: it is waited for where its scores begin, and
@@ -18,15 +23,14 @@
  *   PAGES   the numbers of the keys' pages  M1
  *   FIND    the addresses of their rows  C2
  *   COPY    copy the block to LDS  BEGIN
- *   SCORES  it has arrived  M1    read it, S = K Q  C1    mask, maximum  M2    P  C2
- *   VALUES  rescale  M1    sum of P, P in 16 bits, read the first of c  C1    O += c P  C2
+ *   SCORES  it has arrived  M1    read it, S = K Q  C1    mask  M2    e  M3    P, to LDS  C2
+ *   VALUES  it is there  M1    read both waves' P and e, the first of c  C1
+ *           O, l and P follow  M2    O += c P  C2
  */
 #include "ir/address_map.h"
 #include "ir/bits.h"
 #include "templates/mla_decode_alone.h"
 #include "templates/scalar.h"
-
-enum { PIECES = 4 /* in which half of O goes to the other wave */ };
 
 bool mla_pairs_take(const struct att_variant *v)
 {
@@ -35,30 +39,86 @@ bool mla_pairs_take(const struct att_variant *v)
     return rows > ROWS && rows <= 2 * ROWS && !v->one_launch;
 }
 
+/* Returns weights that are relative to e as they are relative to m. */
+static struct tir_value moved(struct mla *s, struct tir_value weights, struct tir_value e,
+                              struct tir_value m)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_value wide = tir_convert(b, weights, TIR_F32);
+    const struct tir_value factor = mla_beside_output(s, tir_exp2(b, tir_sub(b, e, m)));
+    return tir_convert_short(b, tir_mul(b, wide, tir_broadcast(b, factor, tir_typeof(b->f, wide))),
+                             s->p_dtype);
+}
+
+/* These follow beside what a loop carries: the sum of own weights, and weights of both waves. */
+enum { F_SUM = ATT_N_CARRY, F_WEIGHTS, N_FOLLOW = F_WEIGHTS + 2 };
+
+/* O, l and weights follow e of this wave and the other one, where one of them is not m. */
+static void follow(struct mla *s, struct tir_value e, struct tir_value other,
+                   struct tir_value x[N_FOLLOW])
+{
+    struct tir_builder *const b = &s->d.b;
+    struct tir_type types[N_FOLLOW];
+    struct tir_value followed[N_FOLLOW];
+    for (int i = 0; i < N_FOLLOW; i++) {
+        types[i] = tir_typeof(b->f, x[i]);
+        followed[i] = x[i];
+    }
+    const struct tir_value m = x[ATT_CARRY_M], next = tir_max(b, e, other);
+    const struct tir_value grown = tir_any(b, tir_cmp_gt(b, next, m));
+    struct tir_if branch = tir_begin_if(b, grown, true, types, N_FOLLOW);
+    const struct att_softmax_step step = {
+        .grown = tir_any(b, tir_cmp_gt(b, m, att_softmax_lowest(b, &s->softmax))),
+        .alpha = tir_exp2(b, tir_sub(b, m, next))};
+    followed[ATT_CARRY_M] = next;
+    mla_alone_rescale(s, &step, &followed[ATT_CARRY_O], &followed[ATT_CARRY_L], MLA_ALONE_PARTS);
+    followed[F_SUM] =
+        tir_mul(b, x[F_SUM], tir_broadcast(b, tir_exp2(b, tir_sub(b, e, next)), types[F_SUM]));
+    const struct tir_value second = tir_cmp_ne(b, mla_alone_half(s), tir_i32(b, 0));
+    const struct tir_value of_first = tir_select(b, second, other, e),
+                           of_second = tir_select(b, second, e, other);
+    followed[F_WEIGHTS] = moved(s, x[F_WEIGHTS], of_first, next);
+    followed[F_WEIGHTS + 1] = moved(s, x[F_WEIGHTS + 1], of_second, next);
+    tir_else(b, &branch, followed);
+    tir_end_if(b, &branch, x);
+}
+
 void mla_pairs_visit(struct mla *s, struct att_block block, struct tir_value carried[ATT_N_CARRY])
 {
     struct tir_builder *const b = &s->d.b;
-    struct tir_value *const l = &carried[ATT_CARRY_L], *const o = &carried[ATT_CARRY_O];
     s->d.attention.source->fetch_keys(s, &block);
     const struct tir_value x =
         att_attention_modify(&s->d.attention, mla_alone_scores(s, &block), &block);
-    mla_alone_at(s, A_SCORES, M2);
-    const struct tir_value unmoved = tir_undef(b, s->softmax.vector);
-    const struct att_softmax_step step =
-        att_softmax_maximum(b, &s->softmax, x, unmoved, &carried[ATT_CARRY_M]);
+    mla_alone_at(s, A_SCORES, M3);
+    struct tir_value e = carried[ATT_CARRY_M];
+    att_softmax_maximum(b, &s->softmax, x, tir_undef(b, s->softmax.vector), &e);
     mla_alone_at(s, A_SCORES, C2);
     const struct tir_value p =
-        tir_exp2(b, att_softmax_exponent(b, &s->softmax, x, carried[ATT_CARRY_M]));
+        tir_named(b, "p", tir_exp2(b, att_softmax_exponent(b, &s->softmax, x, e)));
+    struct tir_value all[N_FOLLOW] = {[F_SUM] = tir_col_fold_sum(b, p)};
+    mla_halves_tell(s, block.index, tir_convert_short(b, p, s->p_dtype), e);
     mla_alone_at(s, A_VALUES, M1);
-    att_softmax_rescale(b, &step, l, o);
-    mla_alone_await_values(s);
+    mla_meet(s);
     mla_alone_at(s, A_VALUES, C1);
-    *l = tir_named(b, "l", tir_add(b, *l, tir_col_fold_sum(b, tir_named(b, "p", p))));
-    const struct tir_layout held = mla_alone_weights(s);
-    const struct tir_value weights = tir_relayout(b, tir_convert_short(b, p, s->p_dtype), &held);
-    const struct tir_value c = mla_alone_values(s, &block, 0);
-    mla_alone_at(s, A_VALUES, C2);
-    *o = tir_named(b, "o", tir_mma_in_agprs(b, s->d.pv, c, weights, *o));
+    const struct tir_value other = mla_halves_other(s, block.index, tir_typeof(b->f, e));
+    for (unsigned i = 0; i < 2; i++)
+        all[F_WEIGHTS + i] = mla_halves_part(s, block.index, i);
+    for (unsigned i = 0; i < ATT_N_CARRY; i++)
+        all[i] = carried[i];
+    mla_alone_at(s, A_VALUES, M2);
+    follow(s, e, other, all);
+    if (s->turns < 2)
+        tir_barrier(b); /* all have read weights: C2 writes the next block's */
+    for (unsigned i = 0; i < ATT_N_CARRY; i++)
+        carried[i] = all[i];
+    struct tir_value *const l = &carried[ATT_CARRY_L], *const o = &carried[ATT_CARRY_O];
+    *l = tir_named(b, "l", tir_add(b, *l, all[F_SUM]));
+    for (unsigned i = 0; i < 2; i++) {
+        const struct tir_value c = mla_alone_values(s, &block, i);
+        mla_alone_at(s, A_VALUES, C2);
+        *o = tir_mma_in_agprs(b, s->d.pv, c, all[F_WEIGHTS + i], *o);
+    }
+    tir_named(b, "o", *o);
 }
 
 /* ---- Q ----
@@ -112,7 +172,7 @@ void mla_pairs_load_q(struct mla *s)
     const unsigned own = s->d.keys / s->d.waves;
     if (!mla_alone_gathers(s)) /* behind the first block */
         b->stage = mla_alone_stage(s, A_WAIT);
-    if (s->halves) {
+    if (s->lines) {
         mla_gather_begin(s);
         b->stage = mla_alone_stage(s, A_FIND);
     }
@@ -124,104 +184,10 @@ void mla_pairs_load_q(struct mla *s)
     b->stage = mla_alone_stage(s, A_SCORES);
     tir_wait(b, QUERIES, 0);
     tir_barrier(b);
-    if (s->halves)
+    if (s->lines)
         mla_halves_read_q(s, query_block(s, tir_i32(b, 0)));
     else
         read_queries(s);
     mla_meet(s);
     b->stage = TIR_NO_STAGE;
-}
-
-/* ---- The end of an item ---- */
-
-/* Returns where the other wave of the pair has what this one has at `at`: the two lie `apart` bytes
- * from each other. */
-static struct tir_value across(struct mla *s, struct tir_value at, unsigned apart)
-{
-    struct tir_builder *const b = &s->d.b;
-    return att_plus(b, tir_sub(b, at, att_times(b, mla_alone_half(s), 2 * (int)apart)), (int)apart);
-}
-
-static struct tir_value piece_of(struct tir_builder *b, struct tir_value o, unsigned i)
-{
-    for (unsigned n = PIECES; n > 1; n /= 2, i %= n)
-        o = tir_half(b, o, i >= n / 2);
-    return o;
-}
-
-static struct tir_layout piece_map(struct tir_builder *b, struct tir_value piece)
-{
-    enum { VECTOR = 4 };
-    return tir_lane_major(tir_layout_of(b->f, tir_typeof(b->f, piece)), VECTOR);
-}
-
-static struct tir_value piece_place(struct mla *s, unsigned i)
-{
-    const unsigned bytes = s->part->width / 2 * s->d.columns * (unsigned)sizeof(float) / PIECES;
-    return att_plus(&s->d.b, s->part->buffer, (int)(i * bytes));
-}
-
-static void give(struct mla *s, struct tir_value o)
-{
-    struct tir_builder *const b = &s->d.b;
-    for (unsigned i = 0; i < PIECES; i++) {
-        const struct tir_value piece = piece_of(b, o, i);
-        const struct tir_layout map = piece_map(b, piece);
-        tir_tile_lds_store(b, piece_place(s, i), piece, &map);
-    }
-}
-
-/* Half of O times alpha, and what the other wave has of it. */
-static struct tir_value take(struct mla *s, struct tir_value o, struct tir_value alpha,
-                             unsigned first, unsigned n)
-{
-    struct tir_builder *const b = &s->d.b;
-    if (n > 1) {
-        const struct tir_value upper = take(s, tir_half(b, o, 0), alpha, first, n / 2);
-        return tir_stack(b, upper, take(s, tir_half(b, o, 1), alpha, first + n / 2, n / 2));
-    }
-    const struct tir_type t = tir_typeof(b->f, o);
-    const struct tir_layout map = piece_map(b, o);
-    const unsigned apart = t.rows * s->d.row_columns * (unsigned)sizeof(float);
-    const struct tir_value other =
-        tir_tile_lds_load(b, across(s, piece_place(s, first), apart), t, &map);
-    return tir_fma(b, o, tir_broadcast(b, alpha, t), other);
-}
-
-/* Waves have half of O each, the first one in their registers, and give the other away. */
-static struct tir_value exchange(struct mla *s, struct tir_value o, struct tir_value alpha)
-{
-    struct tir_builder *const b = &s->d.b;
-    const struct tir_value other = tir_half(b, o, 1);
-    give(s, tir_mul(b, other, tir_broadcast(b, alpha, tir_typeof(b->f, other))));
-    mla_meet(s);
-    const struct tir_value mine = take(s, tir_half(b, o, 0), alpha, 0, PIECES);
-    tir_barrier(b); /* what comes next to LDS is another item's */
-    return mine;
-}
-
-void mla_pairs_join(struct mla *s, struct decode_state *state)
-{
-    struct tir_builder *const b = &s->d.b;
-    const unsigned bytes = s->d.columns * (unsigned)sizeof(float);
-    const struct tir_layout map = tir_row_major(1, s->d.columns);
-    const struct tir_value at = s->unread, at_l = att_plus(b, at, (int)bytes);
-    const struct tir_value m = mla_beside_output(s, state->m), l = mla_beside_output(s, state->l);
-    const struct tir_type t = tir_typeof(b->f, m);
-    tir_wait(b, GROUP, 0); /* of blocks behind the last one */
-    tir_barrier(b);
-    tir_tile_lds_store(b, at, m, &map);
-    tir_tile_lds_store(b, at_l, l, &map);
-    mla_meet(s);
-    const struct tir_value other = tir_tile_lds_load(b, across(s, at, bytes / 2), t, &map);
-    const struct tir_value other_l = tir_tile_lds_load(b, across(s, at_l, bytes / 2), t, &map);
-    const struct tir_value top = tir_max(b, m, other);
-    const struct tir_value alpha = tir_exp2(b, tir_sub(b, m, top));
-    const struct tir_value other_alpha = tir_exp2(b, tir_sub(b, other, top));
-    state->m = top;
-    state->l = tir_fma(b, other_l, other_alpha, tir_mul(b, l, alpha));
-    state->o = exchange(s, state->o, alpha);
-    s->d.output = tir_typeof(b->f, state->o);
-    s->d.value.width = s->d.output.rows;
-    s->d.first_value = att_times(b, mla_alone_half(s), s->d.output.rows);
 }
