@@ -159,8 +159,8 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
 }
 
 /* Two workgroups walk a list where waves are in pairs. Lists for more than half of the compute
- * units have one each, since workgroups that share a list would begin twice as often: but not with
- * fp8, whose pairs begin sooner. Lists of slots have no such kernel. */
+ * units have one each, since workgroups that share a list would begin twice, unless the second
+ * time is nearly full: but not with fp8, whose pairs begin sooner, or where lists are of slots. */
 static bool second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                    struct att_second *second)
 {
@@ -175,7 +175,8 @@ static bool second(const struct att_variant *v, const struct tir_machine *m, uns
             continue;
         *second = (struct att_second){
             .tile = i + 1,
-            .calls = {.rows = {{ARG_WORKGROUPS, (int)m->cus / 2 + 1, INT32_MAX}}, .count = 1},
+            .calls = {.rows = {{ARG_WORKGROUPS, (int)m->cus / 2 + 1, (int)m->cus * 7 / 8}},
+                      .count = 1},
         };
         return true;
     }

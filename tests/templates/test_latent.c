@@ -245,7 +245,8 @@ static void few_tokens_have_kernels_of_their_own(void **state)
     assert_int_equal(chosen(&half, 0, 320, 1280), -1);
 }
 
-/* Two workgroups walk a list where waves are in pairs, but not where lists fill the device. */
+/* Two workgroups walk a list where waves are in pairs, but not where half of the lists fill the
+ * device and the others do not. */
 static void many_lists_have_a_workgroup_each(void **state)
 {
     (void)state;
@@ -253,6 +254,8 @@ static void many_lists_have_a_workgroup_each(void **state)
     const struct att_variant pairs = variant_of(&att_template_mla_decode, "gfx950", latent);
     assert_int_equal(chosen(&pairs, 0, 128, 0), -1);
     assert_int_equal(chosen(&pairs, 0, 129, 0), 0);
+    assert_int_equal(chosen(&pairs, 0, 224, 0), 0);
+    assert_int_equal(chosen(&pairs, 0, 225, 0), -1);
     const struct att_variant other = variant_of(&att_template_mla_decode, "gfx942", latent);
     assert_int_equal(chosen(&other, 0, 304, 0), -1);
     latent[2].value = 64;
