@@ -31,7 +31,7 @@
  *          16      4  O 32, Q 24 or 72, S 8, block 18 or 36  23 KiB, 76 KiB
  *          32      8  O 32, Q 18 or 72, S 8, block on its way 18    47 KiB, 117 KiB
  *          64      8  O 64, Q 36 or 72, S 8, block on its way 18    48 KiB, 157 KiB
- *          64      4  O 256, Q 144, S 8, or 128, 72, 16   155 or 158 KiB of gfx950
+ *          64      4  O 128, Q 144, S 8, or 128, 72, 16   157 or 158 KiB of gfx950
  *         128      4  O 256, Q 144, S 8 or 16                    55 KiB, 146 KiB
  *         128      8  O 128, Q 72 or 24, S 4 or 8, block 9 or 18     43 KiB, 143 KiB
  *
