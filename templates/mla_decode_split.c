@@ -40,6 +40,7 @@ enum {
     OF_ROWS = 16 /* registers of a block of rows, each of a column in each half of the lanes */,
     HALVES = 2 /* of the keys, each of which an instruction takes */,
     CHUNK = 16 /* bytes of padding behind a row in LDS */,
+    LOOP_AT = 2 /* tir_schedule.loop_at: odd words are 0.3 to 1.1 % faster */,
     FOLLOWS = 2 /* powers of two by which a maximum has grown that follows with another one */
 };
 enum { GROUP /* of copies */ };
@@ -449,6 +450,7 @@ void mla_split_schedule(const struct mla *s, struct tir_schedule *schedule)
     schedule->hoist_vgprs = 4;
     schedule->mixed = 1;
     schedule->exchange_ahead = 2;
+    schedule->loop_at = s->streams ? 0 : LOOP_AT;
     schedule->matrix_phases = 1u << phases[C1] | 1u << phases[C2] | 1u << phases[C3] |
                               1u << phases[LATER] | 1u << phases[C4];
 }
