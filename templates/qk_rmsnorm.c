@@ -55,7 +55,6 @@ struct norm {
     struct tir_builder b;
     unsigned dtype;
     bool shares;           /* workgroups are as the host counts them */
-    struct tir_value rows; /* i32: of the token, 1, or 0 behind the last */
     struct tir_value wave; /* i32: of such a workgroup */
 };
 
@@ -116,7 +115,7 @@ static struct tir_view rows_view(struct norm *k, struct tir_value base, struct t
 static struct tir_view row_view(struct norm *k, struct tir_value base, const struct side *s,
                                 int first, int size)
 {
-    return rows_view(k, base, k->rows, s, first, size);
+    return rows_view(k, base, tir_i32(&k->b, 1), s, first, size);
 }
 
 /* Returns the address of a token's row of a tensor. */
@@ -182,7 +181,7 @@ static void quantise_row(struct norm *k, const struct side *s, struct tir_value 
     const struct tir_value absmax = over_row(k, s, y, true);
     const struct tir_value scale = scale_of(k, absmax);
     const struct tir_value base = row_at(k, ATT_TOKENS(Q_OUT_SCALE), token, sizeof(float));
-    const struct tir_view to = att_view(b, base, k->rows, tir_i32(b, 0), sizeof(float), 0);
+    const struct tir_view to = att_view(b, base, tir_i32(b, 1), tir_i32(b, 0), sizeof(float), 0);
     tir_tile_store(b, to, tir_i32(b, 0), scale);
     for (unsigned i = 0; i < s->n; i++)
         y[i] = divide(k, y[i], scale);
@@ -197,7 +196,7 @@ static void store_scales(struct norm *k, const struct side *s, unsigned i, struc
     const struct tir_value first = tir_mul(b, stride, tir_i64(b, s->first[i] / GROUP));
     const struct tir_value base =
         tir_add(b, row_at(k, ATT_TOKENS(Q_OUT_SCALE), token, sizeof(float)), first);
-    const struct tir_value rows = att_times(b, k->rows, (int)s->panel[i].cols / GROUP);
+    const struct tir_value rows = tir_i32(b, (int)s->panel[i].cols / GROUP);
     const struct tir_view to =
         att_view(b, base, rows, tir_convert(b, stride, TIR_I32), sizeof(float), 0);
     tir_tile_store(b, to, tir_i32(b, 0), scale);
@@ -299,11 +298,8 @@ static void visit_token(struct norm *k, const struct side *s, struct tir_value t
         add_residual(k, s, token, x);
     const struct tir_value inverse = inverse_rms(k, s, x);
     const struct tir_value to = row_at(k, s->out, token, size);
-    struct tir_value w[MAX_PANELS];
     for (unsigned i = 0; i < s->n; i++)
-        w[i] = weight_of(k, s, i);
-    for (unsigned i = 0; i < s->n; i++)
-        x[i] = weighted(k, x[i], inverse, w[i]);
+        x[i] = weighted(k, x[i], inverse, weight_of(k, s, i));
     if (s->narrow && k->v->row_scale)
         quantise_row(k, s, token, x);
     else if (s->narrow)
@@ -341,7 +337,7 @@ static void visit_side(struct norm *k, struct side *s, struct tir_value block)
         s->w[i] = load_weight(k, s, i);
     find_run(k, block, &first, &end);
     struct tir_loop loop = tir_begin_for(b, first, end, tir_i32(b, 1), NULL, 0);
-    load_token(k, s, loop.index, k->rows, raw);
+    load_token(k, s, loop.index, tir_i32(b, 1), raw);
     widen(k, s, raw, x);
     visit_token(k, s, loop.index, x);
     tir_end_for(b, &loop, NULL, 0);
@@ -349,45 +345,27 @@ static void visit_side(struct norm *k, struct side *s, struct tir_value block)
 
 /* ---- Both sides of many tokens ---- */
 
-enum { AHEAD = 2 };
-
-/* 1, or 0 behind the last token. */
-static struct tir_value rows_of(struct norm *k, struct tir_value token, struct tir_value end)
-{
-    struct tir_builder *b = &k->b;
-    return tir_select(b, tir_cmp_lt(b, token, end), tir_i32(b, 1), tir_i32(b, 0));
-}
-
-/* Sends for the first tokens. */
-static void load_first(struct norm *k, const struct side *s, struct tir_value first,
+/* Sends for a token unless it is behind the last. */
+static void load_ahead(struct norm *k, const struct side *s, struct tir_value token,
                        struct tir_value end, struct tir_value *raw)
 {
-    for (int i = 0; i < AHEAD; i++) {
-        const struct tir_value token = att_plus(&k->b, first, i);
-        load_token(k, s, token, rows_of(k, token, end), raw + i * (int)tile_count(s));
-    }
+    struct tir_builder *b = &k->b;
+    const struct tir_value there = tir_cmp_lt(b, token, end);
+    load_token(k, s, token, tir_select(b, there, tir_i32(b, 1), tir_i32(b, 0)), raw);
 }
 
-/* The weight is in LDS. Where a token's row has come to registers, that of the second behind it is
- * sent for; `raw` is what load_first() sent for. */
+/* The weight is in LDS. Where a token's row has come to registers, that of the next is sent for;
+ * `raw` is that of the first. */
 static void visit_ahead(struct norm *k, const struct side *s, struct tir_value first,
                         struct tir_value end, struct tir_value *raw)
 {
     struct tir_builder *b = &k->b;
-    const struct tir_value always = k->rows;
-    const unsigned n = tile_count(s);
     struct tir_value x[2 * MAX_PANELS];
-    struct tir_loop loop = tir_begin_for(b, first, end, tir_i32(b, AHEAD), raw, AHEAD * n);
-    for (unsigned i = 0; i < AHEAD; i++) {
-        const struct tir_value token = att_plus(b, loop.index, (int)i);
-        const struct tir_value next = att_plus(b, token, AHEAD);
-        widen(k, s, raw + i * n, x);
-        load_token(k, s, next, rows_of(k, next, end), raw + i * n);
-        k->rows = i ? rows_of(k, token, end) : always;
-        visit_token(k, s, token, x);
-    }
-    k->rows = always;
-    tir_end_for(b, &loop, raw, AHEAD * n);
+    struct tir_loop loop = tir_begin_for(b, first, end, tir_i32(b, 1), raw, tile_count(s));
+    widen(k, s, raw, x);
+    load_ahead(k, s, att_plus(b, loop.index, 1), end, raw);
+    visit_token(k, s, loop.index, x);
+    tir_end_for(b, &loop, raw, tile_count(s));
 }
 
 /* Parts of the weight, PANEL elements each, that a wave copies to LDS: none of them has all. */
@@ -434,18 +412,18 @@ static void visit_shared(struct norm *k, struct side *q, struct side *kv, struct
 {
     struct tir_builder *b = &k->b;
     struct copies weights = {0};
-    struct tir_value of_q[2 * AHEAD * MAX_PANELS], of_kv[2 * AHEAD * MAX_PANELS], first, end;
+    struct tir_value of_q[2 * MAX_PANELS], of_kv[2 * MAX_PANELS], first, end;
     const int bytes = shared_bytes(q);
     const struct tir_value lds = tir_lds_buffer(b, (unsigned)(bytes + shared_bytes(kv)), 16);
     send_weight(k, q, lds, &weights);
     send_weight(k, kv, att_plus(b, lds, bytes), &weights);
     find_run(k, block, &first, &end);
-    load_first(k, q, first, end, of_q);
+    load_ahead(k, q, first, end, of_q);
     store_weights(k, &weights);
     tir_wait(b, TIR_LDS_WRITES, 0);
     tir_barrier(b);
-    load_first(k, kv, first, end, of_kv);
     visit_ahead(k, q, first, end, of_q);
+    load_ahead(k, kv, first, end, of_kv);
     visit_ahead(k, kv, first, end, of_kv);
 }
 
@@ -501,7 +479,6 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     struct att_counted_wave own = att_begin_counted(b, tile.waves, COUNTED, ARG_WORKGROUPS);
     k.wave = own.wave;
     k.shares = tile.waves == COUNTED;
-    k.rows = tir_i32(b, 1);
     visit_sides(&k, &q, &kv, own.block);
     att_end_counted(b, &own);
     tir_return(b);
