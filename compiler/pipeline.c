@@ -33,6 +33,13 @@ static bool print_function(const struct tir_func *f, struct tgt_blob *out)
     return true;
 }
 
+/* AGPRs are behind the registers that a trimmed kernel keeps: tgt_trim_registers(). */
+static bool has_its_registers(const struct tir_func *f, const struct tgt_kernel_facts *facts,
+                              char why[ATTNC_WHY])
+{
+    return !f->trimmed || !facts->agprs || fail(why, "a trimmed kernel uses AGPRs");
+}
+
 static bool emit(const struct tir_func *f, const struct tgt *t, const struct tgt_blob *hooks,
                  const struct tgt_blob *ir, enum attnc_stage stage, struct attnc_kernel *k,
                  char why[ATTNC_WHY])
@@ -57,7 +64,8 @@ static bool emit(const struct tir_func *f, const struct tgt *t, const struct tgt
     tgt_blob_free(&object);
     if (!linked)
         return false;
-    if (tgt_analyze(k->code.data, k->code.size, f->name, t, &k->facts, why))
+    if (tgt_analyze(k->code.data, k->code.size, f->name, t, &k->facts, why) &&
+        has_its_registers(f, &k->facts, why))
         return true;
     tgt_blob_free(&k->code);
     return false;

@@ -19,8 +19,9 @@
 
 enum {
     /* The format, and what kernels read: work items name keys since 2, pages before; kernels have
-     * splits since 3, and plan's reads two costs; a grid has a limit since 4. */
-    ATTN_PACK_VERSION = 4,
+     * splits since 3, and plan's reads two costs; a grid has a limit since 4; workgroups of
+     * mla_rope_cache and of qk_rmsnorm may have both kinds of rows since 5. */
+    ATTN_PACK_VERSION = 5,
     ATTN_PACK_CODE_ALIGN = 4096, /* a page: a code object can be handed out as it lies */
 };
 
