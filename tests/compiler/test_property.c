@@ -29,11 +29,12 @@ enum {
     SHAPES = 2,
     SPILLING_PERCENT = 1, /* kernels that may spill, having said so */
     LINE = 1024,
+    MOST_SECONDS = 32, /* records of the kernels beside one */
 };
 
 struct made {
     struct att_variant v;
-    char name[ATT_NAME_MAX];
+    char name[ATT_NAME_MAX + 16];
     bool second;  /* the build adds it to the one before: att_template.second */
     bool refused; /* by the build, with a sentence of ours */
     char *spills; /* what the build says of that, or NULL */
@@ -133,7 +134,27 @@ static void add(const struct att_variant *v, bool second)
     att_variant_name(v, made->name);
 }
 
-/* Adds a random variant if its template takes it, and the second kernel that it may have. */
+/* Adds the kernels that the build puts beside this one. A pack has a record of one for each box of
+ * calls, and names those behind the first by their number. */
+static void add_seconds(const struct att_variant *v, const struct tgt *target)
+{
+    struct att_second second = {0};
+    for (unsigned n = 0;
+         !v->tile && v->op->second && v->op->second(v, &target->machine, n, &second);
+         n++, second = (struct att_second){0}) {
+        struct att_variant other = *v;
+        other.tile = (int)second.tile;
+        add(&other, true);
+        for (unsigned i = 0; i < ATT_SECOND_ALSO && second.also[i].count; i++) {
+            add(&other, true);
+            struct made *const made = &test.made[test.count - 1];
+            const size_t used = strlen(made->name);
+            snprintf(made->name + used, sizeof(made->name) - used, "_calls%u", i + 2);
+        }
+    }
+}
+
+/* Adds a random variant if its template takes it, and the other kernels that it may have. */
 static void try_one(const struct att_template *op, const struct tgt *target)
 {
     struct att_variant v;
@@ -154,13 +175,7 @@ static void try_one(const struct att_template *op, const struct tgt *target)
     if (is_there(&v))
         return;
     add(&v, false);
-    struct att_second second;
-    const bool open = op->second && !v.tile;
-    for (unsigned n = 0; open && op->second(&v, &target->machine, n, &second); n++) {
-        struct att_variant other = v;
-        other.tile = (int)second.tile;
-        add(&other, true);
-    }
+    add_seconds(&v, target);
 }
 
 static void make(size_t count)
@@ -396,7 +411,7 @@ int main(int argc, char **argv)
     snprintf(test.hook, sizeof(test.hook), "%s/alibi.c", hooks);
     free(hooks);
     strcpy(test.dir, "/tmp/attnc-property-XXXXXX");
-    test.made = calloc(count + 1, sizeof(*test.made));
+    test.made = calloc(count + MOST_SECONDS, sizeof(*test.made));
     if (!test.made || !mkdtemp(test.dir))
         return 2;
     make(count);
