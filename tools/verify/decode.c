@@ -27,7 +27,7 @@ enum {
     OWN_SCALE = 1 << 6,  /* not 1 / sqrt(head_dim) */
     TREE = 1 << 7,       /* for custom masks: the queries are a binary tree of draft tokens */
     IN_ORDER = 1 << 8,   /* pages one after the other */
-    LATE = 1 << 9,       /* the last key weighs 2^40 times what the others do */
+    LATE = 1 << 9,       /* a late key, another one of each head, weighs 2^40 times the others */
     MODEL = VERIFY_CHOSEN,
 };
 
@@ -457,7 +457,7 @@ static struct ref_attention attention_of(struct call *c)
     return a;
 }
 
-/* The last query of a sequence has the signs of its first key, or of its last. */
+/* The last query has the signs of the first key, or of a late one, so that maxima grow apart. */
 static void point_the_same_way(struct call *c)
 {
     const struct own *own = c->own;
@@ -465,8 +465,9 @@ static void point_the_same_way(struct call *c)
     const struct ref_cache k = paged_reference(&own->cache, CACHE_K, dim);
     double *key = call_allocate(c, (size_t)dim, sizeof(*key));
     for (int s = 0; s < ARG(c, batch); s++) {
-        const int at = is(c, LATE) ? own->cached[s] - 1 : 0;
         for (int h = 0; h < DESC(c, heads); h++) {
+            const int late = own->cached[s] - 1 - 37 * (h % 5);
+            const int at = is(c, LATE) && late > 0 ? late : 0;
             const struct slot slot = page_lists_slot(&own->pages, s, at, h / group);
             for (int d = 0; d < dim; d++)
                 key[d] = ref_cache_value(&k, slot.page, slot.token, slot.head, d);
