@@ -3,9 +3,9 @@
  * mla_decode: what the waves of a pair (mla_decode_pairs.c) tell each other, weights and at the end
  * l, and their rounds with fp8.
  *
- * Of a block's 64 keys a wave of fp8 makes the scores and weights of 32, which is what the product
- * with c takes a scale for. So no wave has to know what the other's weights are relative to before
- * that product. A round has the phases of mla_decode_alone.c:
+ * A block of fp8 has 64 keys, and each wave makes the scores and weights of 32 of them. The product
+ * with c takes a scale for 32 keys, so that no wave has to know what the other's weights are
+ * relative to before that product. A round has the phases of mla_decode_alone.c:
  *
  *   SCORES  the block has arrived  M1    S = K Q of own keys  C1    mask  M2
  *           e, P, both to LDS  C2

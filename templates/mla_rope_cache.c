@@ -10,7 +10,7 @@
  * run of them by each wave; what rotates, 16 heads of a token by each wave, and k_pe with the first
  * of them; latents of queries, 4 heads by each wave of a workgroup that has 16. Latents are whole
  * loads of 16 bytes a lane. With many parts each workgroup has some of all three: visit_whole().
- * What rotates is held as rope_qk_norm_cache holds its heads, here of 64 elements: rope.h.
+ * The 64 elements that rotate have the layout of rope_qk_norm_cache's heads: rope.h.
  */
 #include "ir/bits.h"
 #include "ir/spread.h"
