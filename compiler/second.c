@@ -23,7 +23,6 @@ static void set_choice(struct second_choice *c, const struct att_second *second)
 static bool find_second(const struct att_variant *v, unsigned n, struct att_second *second)
 {
     const struct tgt *const target = tgt_find(v->target);
-    *second = (struct att_second){0};
     return v->op->second && !v->tile && !v->choice && target &&
            v->op->second(v, &target->machine, n, second);
 }

@@ -16,11 +16,6 @@ enum {
     MANTISSA_BITS = 23, /* of f32 */
 };
 
-unsigned att_dtype(const struct att_variant *v)
-{
-    return v->dtype == ATT_DTYPE_BF16 ? TIR_BF16 : TIR_F16;
-}
-
 unsigned att_cache_dtype(const struct att_variant *v)
 {
     switch (att_kv_dtype(v)) {

@@ -55,8 +55,6 @@ struct att_cache att_cache(struct tir_builder *b, const struct att_variant *v,
 /** Checks that every op with a cache needs: dtype against scale, page size against layout. */
 bool att_cache_check(const struct att_variant *v, struct att_why *why);
 
-/** dtype of the variant's q, k and v: TIR_BF16 or TIR_F16. */
-unsigned att_dtype(const struct att_variant *v);
 /** dtype of what the cache holds. */
 unsigned att_cache_dtype(const struct att_variant *v);
 /** Is the cache SHUFFLE or SHUFFLE_K? */

@@ -651,7 +651,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     att_find_tile(v, m, &c.tile, NULL);
     struct tir_func *f = att_begin_kernel(v, m, c.tile.waves, c.tile.waves_per_simd);
     c.b = tir_at_end(f, f->body);
-    c.dtype = v->dtype == ATT_DTYPE_BF16 ? TIR_BF16 : TIR_F16;
+    c.dtype = att_dtype(v);
     c.out_dtype = v->out_dtype == ATT_OUT_DTYPE_FP8 ? TIR_FP8 : c.dtype;
     c.type = state_type(&c);
     c.rows = c.type.row.rows;

@@ -656,7 +656,7 @@ static void share_tiles(struct product *p)
 void head_product_each_build(const struct att_variant *v, const struct tir_machine *m,
                              const struct att_tile *tile, struct att_kernel *k)
 {
-    const unsigned dtype = v->dtype == ATT_DTYPE_BF16 ? TIR_BF16 : TIR_F16;
+    const unsigned dtype = att_dtype(v);
     struct product p = {
         .v = v,
         .m = m,

@@ -616,7 +616,7 @@ static void share_lds(struct up *p)
 void head_product_shared_build(const struct att_variant *v, const struct tir_machine *m,
                                struct att_kernel *k)
 {
-    const unsigned dtype = v->dtype == ATT_DTYPE_BF16 ? TIR_BF16 : TIR_F16;
+    const unsigned dtype = att_dtype(v);
     struct up p = {
         .v = v,
         .m = m,

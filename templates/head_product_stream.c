@@ -603,7 +603,7 @@ static void walk(struct stream *p)
 void head_product_stream_build(const struct att_variant *v, const struct tir_machine *m,
                                const struct att_tile *tile, struct att_kernel *k)
 {
-    const unsigned dtype = v->dtype == ATT_DTYPE_BF16 ? TIR_BF16 : TIR_F16;
+    const unsigned dtype = att_dtype(v);
     struct stream p = {
         .v = v,
         .m = m,

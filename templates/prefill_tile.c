@@ -318,7 +318,7 @@ struct prefill prefill_with_tile(const struct att_variant *v, const struct tir_m
         .kv = t->keys,
         .by_columns = !m->has_lds_read_tr || (v->paged && att_is_shuffled(v)),
         .widest_panel = t->panel,
-        .out_dtype = v->dtype == ATT_DTYPE_BF16 ? TIR_BF16 : TIR_F16,
+        .out_dtype = att_dtype(v),
     };
     p.dtype = v->q_dtype == ATT_Q_DTYPE_FP8 ? TIR_FP8 : p.out_dtype;
     p.bytes = tir_dtype_bits(p.dtype) / 8;

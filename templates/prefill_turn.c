@@ -389,13 +389,12 @@ static bool takes_fewer_queries(const struct att_variant *v, const struct att_ti
 /* Eight rows of O^T of their own want tiles of 64 keys, whose first round is long: launches of few
  * keys have a second kernel with the next tile of 32. */
 static bool is_for_few_keys(const struct att_variant *v, const struct att_tile *t,
-                            const struct tir_machine *m, struct att_second *second)
+                            const struct tir_machine *m)
 {
-    enum { LONG_ROUND = 64, FEW_KEYS = 1024 };
+    enum { LONG_ROUND = 64 };
     struct att_tile first;
     if (v->mask != ATT_MASK_NONE || !att_find_tile(v, m, &first, NULL))
         return false;
-    second->calls = (struct att_box){.rows = {{ARG_MAX_SEQLEN_K, 0, FEW_KEYS}}, .count = 1};
     return first.keys == LONG_ROUND && t->keys < LONG_ROUND && prefill_with_tile(v, m, &first).rest;
 }
 
@@ -404,13 +403,17 @@ static bool is_for_few_keys(const struct att_variant *v, const struct att_tile *
 bool prefill_second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                     struct att_second *second)
 {
-    enum { LEAST_KEYS = 64 };
+    enum { LEAST_KEYS = 64, FEW_KEYS = 1024 };
     struct att_why why;
     for (unsigned i = 0; !n && i < PREFILL_N_TILES; i++) {
         const struct att_tile *const t = &prefill_tiles[i];
-        second->tile = i + 1;
-        if (is_for_few_keys(v, t, m, second) && prefill_fits(v, t, m, &why))
+        if (is_for_few_keys(v, t, m) && prefill_fits(v, t, m, &why)) {
+            *second = (struct att_second){
+                .tile = i + 1,
+                .calls = {.rows = {{ARG_MAX_SEQLEN_K, 0, FEW_KEYS}}, .count = 1},
+            };
             return true;
+        }
         if (!takes_fewer_queries(v, t, m) || !prefill_fits(v, t, m, &why))
             continue;
         const int least = t->own[PREFILL_KEY_GROUPS] ? 3 * LEAST_KEYS + 1 : 0;

@@ -457,7 +457,7 @@ static void visit_sides(struct norm *k, struct side *q, struct side *kv, struct 
 
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *out)
 {
-    struct norm k = {.v = v, .m = m, .dtype = v->dtype == ATT_DTYPE_BF16 ? TIR_BF16 : TIR_F16};
+    struct norm k = {.v = v, .m = m, .dtype = att_dtype(v)};
     struct side q = {.in = ATT_TOKENS(Q),
                      .weight = ARG_Q_WEIGHT,
                      .out = ATT_TOKENS(Q_OUT),

@@ -218,3 +218,8 @@ bool att_reject(struct att_why *why, enum att_field field, const char *format, .
     why->field = field;
     return false;
 }
+
+unsigned att_dtype(const struct att_variant *v)
+{
+    return v->dtype == ATT_DTYPE_BF16 ? TIR_BF16 : TIR_F16;
+}

@@ -111,7 +111,8 @@ struct att_template {
                  struct att_why *why);
 
     /* Is there one more kernel, which is built beside that of the first tile that fits? Asked with
-     * n from 0 on until there is none; no call is for two of them. NULL: there is none. */
+     * n from 0 on until there is none; it sets all of `second`. No call is for two of them. NULL:
+     * there is none. */
     bool (*second)(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                    struct att_second *second);
 
@@ -164,5 +165,8 @@ void att_tile_text(const struct att_template *op, const struct att_tile *t,
 
 /* Every family, NULL at the end. */
 extern const struct att_template *const att_templates[];
+
+/** dtype of the variant's q, k and v: TIR_BF16 or TIR_F16. */
+unsigned att_dtype(const struct att_variant *v);
 
 #endif

@@ -138,10 +138,9 @@ static void add(const struct att_variant *v, bool second)
  * calls, and names those behind the first by their number. */
 static void add_seconds(const struct att_variant *v, const struct tgt *target)
 {
-    struct att_second second = {0};
+    struct att_second second;
     for (unsigned n = 0;
-         !v->tile && v->op->second && v->op->second(v, &target->machine, n, &second);
-         n++, second = (struct att_second){0}) {
+         !v->tile && v->op->second && v->op->second(v, &target->machine, n, &second); n++) {
         struct att_variant other = *v;
         other.tile = (int)second.tile;
         add(&other, true);

@@ -187,7 +187,7 @@ static bool is_in(const struct att_box *box, int64_t share, int64_t workgroups, 
 /* Returns which of the second kernels a call takes, by its ranges, or -1. */
 static int chosen(const struct att_variant *v, int64_t share, int64_t workgroups, int64_t tokens)
 {
-    struct att_second second = {0};
+    struct att_second second;
     int found = -1;
     for (unsigned n = 0; v->op->second(v, &tgt_find(v->target)->machine, n, &second); n++) {
         bool any = is_in(&second.calls, share, workgroups, tokens);
@@ -195,7 +195,6 @@ static int chosen(const struct att_variant *v, int64_t share, int64_t workgroups
             any = any || is_in(&second.also[i], share, workgroups, tokens);
         assert_true(!any || found < 0);
         found = any ? (int)n : found;
-        second = (struct att_second){0};
     }
     return found;
 }
