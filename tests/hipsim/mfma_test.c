@@ -691,6 +691,54 @@ static void scales_have_a_nan_and_the_whole_range(void **state)
             assert_int_equal(p.v[r][l], l < 32 && r == 1 ? 0x7fc00000 : bits_of(128 * 0x1p-9f));
 }
 
+/* The lowest of the instruction's `dwords` result registers is `d`. */
+static void run_to(struct program *p, const char *text, unsigned d, unsigned dwords)
+{
+    char full[160], to[16];
+    const char *at = strchr(text, '@');
+    snprintf(to, sizeof(to), "v[%u:%u]", d, d + dwords - 1);
+    snprintf(full, sizeof(full), "%.*s%s%s\ns_nop 15\ns_nop 15", (int)(at - text), text, to,
+             at + 1);
+    for (unsigned r = 32; r < 52; r++)
+        for (unsigned l = 0; l < 64; l++) /* halves, bytes and doubles that are finite numbers */
+            p->v[r][l] = (r * 64 + l) * 2654435761u & 0x3f3f3f3f;
+    for (unsigned r = SCALE_A; r <= SCALE_B; r++)
+        for (unsigned l = 0; l < 64; l++)
+            p->v[r][l] = 120 + (r + 3 * l) % 13;
+    program_run(p, full);
+}
+
+/* D = A * B + C (CDNA4 ISA, 7.1) is of the operands as they were, whatever registers D has. LLVM
+ * keeps D from A and B only where D has more than four (VOP3PInstructions.td, NoDstOverlap), and
+ * never from the scales. */
+static void results_may_replace_operands(void **state)
+{
+    static const struct {
+        const char *text; /* D is @ */
+        unsigned dwords, to[5];
+    } cases[] = {
+        {"v_mfma_f64_4x4x4_4b_f64 @, v[32:33], v[40:41], 1.0", 2, {32, 40}},
+        {"v_mfma_f32_4x4x4_16b_f16 @, v[32:33], v[40:41], 1.0", 4, {32, 40, 30, 38}},
+        {"v_mfma_i32_16x16x64_i8 @, v[32:35], v[40:43], 1", 4, {32, 40, 34, 38}},
+        {"v_mfma_f32_16x16x32_f16 @, v[32:35], v[40:43], 1.0", 4, {32, 40, 34, 38}},
+        {"v_mfma_scale_f32_16x16x128_f8f6f4 @, v[32:39], v[40:47], 0, v48, v49 op_sel_hi:[0,0,0]",
+         4,
+         {32, 42, 46, SCALE_A, SCALE_B - 3}},
+    };
+
+    (void)state;
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct program apart = program_new(GFX950);
+        run_to(&apart, cases[i].text, 0, cases[i].dwords);
+        for (unsigned n = 0; n < 5 && cases[i].to[n]; n++) {
+            struct program p = program_new(GFX950);
+            run_to(&p, cases[i].text, cases[i].to[n], cases[i].dwords);
+            for (unsigned r = 0; r < cases[i].dwords; r++)
+                assert_memory_equal(p.v[cases[i].to[n] + r], apart.v[r], sizeof(apart.v[r]));
+        }
+    }
+}
+
 static void f64_negates_and_agprs_accumulate(void **state)
 {
     (void)state;
@@ -718,6 +766,7 @@ int main(void)
         cmocka_unit_test(broadcast_controls_move_blocks_and_lanes),
         cmocka_unit_test(f32_inputs_follow_mode),
         cmocka_unit_test(scales_have_a_nan_and_the_whole_range),
+        cmocka_unit_test(results_may_replace_operands),
         cmocka_unit_test(f64_negates_and_agprs_accumulate),
     };
 

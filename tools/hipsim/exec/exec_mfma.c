@@ -44,15 +44,17 @@ static bool overlaps(const struct opnd *a, const struct opnd *b)
     return a->kind == b->kind && a->reg < b->reg + b->dwords && b->reg < a->reg + a->dwords;
 }
 
-/* The rows of an operand; copied when the result overwrites some of them, filled for constants. */
+/* The rows of an operand; copied when the result overwrites some of them, filled for constants. C
+ * may be where the result goes: an element is added to before it is written. */
 static void operand(const struct wave *w, const struct inst *in, const struct opnd *o,
                     struct operand_rows *r)
 {
+    const bool same = o == &in->src[2] && o->reg == in->dst.reg && o->dwords == in->dst.dwords;
     bool accumulator = o->kind == OPND_AGPR;
 
     if (accumulator || o->kind == OPND_VGPR) {
         r->rows = (const uint32_t (*)[WAVE_LANES])(accumulator ? w->a + o->reg : w->v + o->reg);
-        if (o->reg == in->dst.reg ? o->dwords == in->dst.dwords : !overlaps(o, &in->dst))
+        if (same || !overlaps(o, &in->dst))
             return;
         memcpy(r->copy, r->rows, o->dwords * sizeof(r->copy[0]));
     } else {
@@ -230,6 +232,16 @@ static void exec_smfmac(struct wave *w, const struct inst *in)
     finish(w, in, &job, &d);
 }
 
+/* A copy, as the results, which may go to the registers of the scales, are written one by one. */
+static const uint32_t *scales(const struct wave *w, const struct opnd *o,
+                              uint32_t copy[static WAVE_LANES])
+{
+    const uint32_t *row = src_rows(w, o, copy);
+    if (row != copy)
+        memcpy(copy, row, WAVE_LANES * sizeof(*copy));
+    return copy;
+}
+
 /* Formats by CBSZ (A) and BLGP (B); the scaled form has an E8M0 per 32 k in a byte that OP_SEL and
  * OP_SEL_HI choose. */
 static void exec_f8f6f4(struct wave *w, const struct inst *in)
@@ -254,8 +266,8 @@ static void exec_f8f6f4(struct wave *w, const struct inst *in)
     job.b = b.rows;
     job.c = c.rows;
     if (scaled) {
-        job.scale_a = src_rows(w, &in->src[3], tmp[0]);
-        job.scale_b = src_rows(w, &in->src[4], tmp[1]);
+        job.scale_a = scales(w, &in->src[3], tmp[0]);
+        job.scale_b = scales(w, &in->src[4], tmp[1]);
         job.scale_a_shift = (uint8_t)(8 * ((in->op_sel & 1) | (in->op_sel_hi & 1) << 1));
         job.scale_b_shift = (uint8_t)(8 * ((in->op_sel >> 1 & 1) | (in->op_sel_hi & 2)));
     }
