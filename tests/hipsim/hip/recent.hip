@@ -284,20 +284,24 @@ static void memory(void)
     HIP(hipHostFree(host));
 }
 
-// Memory types as HIP 6 numbers them, where the program says that it was compiled with that.
+// Memory types and the version as in HIP 6, where the program says that it was compiled with that.
 static void memory_types(void)
 {
     auto configure =
         (bool (*)(const char *, char *, size_t))dlsym(RTLD_DEFAULT, "hipsim_configure");
-    int *p, back = 0;
+    int *p, back = 0, version;
     const int value = 7;
     hipPointerAttribute_t attributes;
     CHECK(configure);
+    HIP(hipDriverGetVersion(&version));
+    CHECK(version == HIP_VERSION);
     HIP(hipMalloc(&p, 256));
     HIP(hipPointerGetAttributes(&attributes, p));
     CHECK(attributes.memoryType == hipMemoryTypeDevice);
     EXPECT(hipErrorInvalidValue, hipPointerGetAttributes(&attributes, &back));
     CHECK(configure("hip=6", NULL, 0));
+    HIP(hipDriverGetVersion(&version)); // Triton starts on 6 and later only
+    CHECK(version == 60000000);
     HIP(hipPointerGetAttributes(&attributes, p));
     CHECK((int)attributes.memoryType == 2);
     HIP(hipPointerGetAttributes(&attributes, &back));
