@@ -68,6 +68,24 @@ static void waves_of_a_workgroup(void **state)
            BEGIN STORE("v1") BARRIER STORE("v2") BARRIER LOAD("v1"));
 }
 
+/* Both waves load what only the first one adds to: harmless as long as the other stores nothing,
+ * before or after. */
+static void spare_waves_may_load(void **state)
+{
+    (void)state;
+#define FIRST_ADDS                               \
+    LOAD("v0")                                   \
+    "v_add_u32 v12, 1, v4\ns_cmp_lg_u32 s4, 0\n" \
+    "s_cbranch_scc1 spare\n" STORE("v0") "spare:\n"
+#define OTHER_LATE "s_cmp_eq_u32 s4, 0\ns_cbranch_scc1 now\ns_sleep 100\nnow:\n"
+#define ELSEWHERE "v_add_u32 v5, 0x800, v1\n" STORE("v5")
+    expect(2, 1, BEGIN FIRST_ADDS ELSEWHERE, BEGIN FIRST_ADDS);
+    expect(2, 1, BEGIN OTHER_LATE FIRST_ADDS ELSEWHERE, BEGIN OTHER_LATE FIRST_ADDS);
+    expect(2, 1, BEGIN ELSEWHERE FIRST_ADDS, BEGIN ELSEWHERE BARRIER LOAD("v0"));
+    expect(2, 1, BEGIN ELSEWHERE OTHER_LATE FIRST_ADDS, BEGIN ELSEWHERE BARRIER LOAD("v0"));
+    expect(2, 1, BEGIN FIRST_ADDS "ds_write_b32 v1, v1\ns_waitcnt lgkmcnt(0)\n", BEGIN FIRST_ADDS);
+}
+
 /* Thousands of dwords later the first one is still known. */
 static void nothing_is_forgotten(void **state)
 {
@@ -245,6 +263,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(waves_of_a_workgroup),
+        cmocka_unit_test(spare_waves_may_load),
         cmocka_unit_test(nothing_is_forgotten),
         cmocka_unit_test(workgroups),
         cmocka_unit_test(atomics_race_with_what_is_none),

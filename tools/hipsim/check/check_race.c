@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "check_race_clocks.h"
+#include "check_race_later.h"
 #include "decode.h"
 #include "memory.h"
 
@@ -61,6 +62,7 @@ struct race {
     struct site *sites;
     struct race_global *global;
     struct race_clocks clocks;
+    struct race_spare spare;
     struct {
         uint32_t offset; /* + 1 */
         bool polls;
@@ -103,7 +105,7 @@ static void *create(const struct launch *l, void *shadow)
         return NULL;
     r->cells = calloc(dwords, sizeof(*r->cells));
     r->sites = calloc(dwords, sizeof(*r->sites));
-    r->global = race_global_create(shadow, &r->clocks);
+    r->global = race_global_create(shadow, &r->clocks, &r->spare);
     if (r->cells && r->sites && r->global)
         return r;
     destroy(r);
@@ -117,6 +119,7 @@ static void begin(void *state, const struct workgroup *wg)
     (void)wg;
     r->base = ++r->newest;
     r->nconflicts = 0;
+    r->spare.stored = r->spare.count = 0;
     clocks_begin(&r->clocks);
     race_global_begin(r->global);
 }
@@ -496,6 +499,8 @@ static bool accessed(void *state, struct wave *w, const struct inst *in, const s
     struct race *r = state;
     const bool several = w->wg->nwaves > 1, atomic = is_atomic(in, m, direction);
     bool ok;
+    if (direction != MEM_READ && !race_spare_stores(&r->spare, w))
+        return false;
     if (m->space == MEM_GLOBAL)
         ok = race_global_access(r->global, w, in, m, bytes, direction);
     else

@@ -33,6 +33,7 @@ struct race_other {
     uint64_t address; /* where they meet */
     uint64_t group;   /* index of its workgroup */
     uint32_t at;      /* offset in the code */
+    uint16_t readers; /* that repeat a load of the wave that stores (check_race_later.h) */
     uint8_t wave, lane;
     bool wrote, lds;
     bool unwaited; /* it was not waited for before the barrier */
@@ -62,8 +63,9 @@ bool race_shadow_end(struct race_shadow *shadow);
 /* State of a workgroup's host thread for global memory. */
 struct race_global;
 struct race_clocks;
-struct race_global *race_global_create(struct race_shadow *shadow,
-                                       const struct race_clocks *clocks);
+struct race_spare;
+struct race_global *race_global_create(struct race_shadow *shadow, const struct race_clocks *clocks,
+                                       struct race_spare *spare);
 void race_global_destroy(struct race_global *g);
 void race_global_begin(struct race_global *g);
 /** Releases what the workgroup did before its last barrier and the wave since; the stamp. */

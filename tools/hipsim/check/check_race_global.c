@@ -12,10 +12,8 @@
  * done and of what the workgroup did before its last barrier, each that reads and returns an
  * acquire. Releases draw stamps from one clock. A location remembers the stamp of its last
  * release, a wave the largest stamp that it has acquired (`acquired`, shared at barriers);
- * an access is ordered before all that comes when its interval was released at or before that.
- * This is coarser than vector clocks, and forgives where they would not: a wave is taken to have
- * acquired all that was released up to the stamp, whoever did it. Fences are not asked for:
- * kernels that are known to work rely on caches that write through.
+ * an access is ordered before all that comes when its interval was released at or before that,
+ * whoever did it: coarser than vector clocks. Fences are not asked for, since caches write through.
  */
 #include "check_race.h"
 
@@ -27,8 +25,9 @@
 #include <sys/mman.h>
 
 #include "check_race_clocks.h"
+#include "check_race_later.h"
 
-#define GRANULE 16u
+#define GRANULE RACE_GRANULE
 #define PAGE RACE_PAGE
 #define PAGES_MAX 32768u  /* 128 MiB of memory, 256 MiB of cells */
 #define PAGE_SLOTS 65536u /* of the hash table */
@@ -84,19 +83,13 @@ struct race_shadow {
     struct interval *intervals;
 };
 
-/* A store that collided, to be judged by what it has changed. */
-struct collision {
-    struct race_other other;
-    uint16_t mask;
-    uint8_t old[GRANULE];
-};
-
 /* Swizzled buffers, formats and loads to LDS access up to four dwords of a lane one by one. */
 #define ACQUIRES_MAX (4 * WAVE_LANES)
 
 struct race_global {
     struct race_shadow *shadow;
     const struct race_clocks *clocks;
+    struct race_spare *spare;
     uint32_t current, epoch; /* interval of the workgroup, 0: none yet in this epoch */
     uint32_t open, nopen;    /* list of intervals not released */
     uint32_t chunk, chunk_end;
@@ -121,7 +114,6 @@ struct touch {
     uint16_t bit;       /* of the wave */
     uint16_t bad;       /* out: bytes that collide */
     bool named;         /* `other` is who collides with the first of them */
-    uint64_t granule;   /* address */
     uint64_t page;      /* number of the one that `cells` belong to, whose lock is held */
     struct cell *cells; /* NULL: not followed */
     struct race_other other;
@@ -157,7 +149,7 @@ static struct race_shadow *create(void)
 {
     struct race_shadow *s = reserve(sizeof(*s));
     if (!s)
-        return NULL;
+        return s;
     s->pages = reserve(PAGES_MAX * sizeof(*s->pages));
     s->splits = reserve(SPLITS_MAX * sizeof(*s->splits));
     s->intervals = reserve(INTERVALS_MAX * sizeof(*s->intervals));
@@ -231,13 +223,15 @@ void race_shadow_walk(struct race_shadow *s, void (*tell)(void *ctx, const struc
     }
 }
 
-struct race_global *race_global_create(struct race_shadow *shadow, const struct race_clocks *clocks)
+struct race_global *race_global_create(struct race_shadow *shadow, const struct race_clocks *clocks,
+                                       struct race_spare *spare)
 {
     struct race_global *g = calloc(1, sizeof(*g));
     if (!g)
         return NULL;
     g->shadow = shadow;
     g->clocks = clocks;
+    g->spare = spare;
     return g;
 }
 
@@ -444,7 +438,8 @@ static bool ordered(const struct touch *t, uint32_t id, uint16_t waves, uint32_t
 
 /* -- cells ------------------------------------------------------------------------------------- */
 
-static void note_other(struct touch *t, uint32_t id, uint16_t waves, uint32_t at, bool wrote)
+static void note_other(struct touch *t, uint32_t id, uint16_t waves, uint32_t at, uint16_t readers,
+                       bool wrote)
 {
     const struct interval *j = &t->g->shadow->intervals[id & NUMBER];
     if (j->group == (uint32_t)t->w->wg->index)
@@ -454,6 +449,7 @@ static void note_other(struct touch *t, uint32_t id, uint16_t waves, uint32_t at
     t->named = true;
     t->other = (struct race_other){
         .group = j->group,
+        .readers = readers,
         .wave = waves ? (uint8_t)__builtin_ctz(waves) : 0,
         .at = at,
         .wrote = wrote,
@@ -478,23 +474,35 @@ static bool excused(const struct touch *t, uint32_t id, uint32_t at, bool wrote)
     return !wrote && t->direction == MEM_MODIFY && race_feeds_compare(t->w->launch, at);
 }
 
+/* The waves whose load it is, if they repeat one of the wave of their workgroup that stores. */
+static uint16_t repeats(const struct touch *t, const struct cell *c)
+{
+    const bool loads = t->direction == MEM_READ;
+    if (!c->reader || !same_group(t, c->reader) || !(c->readers & (loads ? c->writers : t->bit)))
+        return 0;
+    if (!loads)
+        return c->readers & (uint16_t)~t->bit;
+    return c->read_at == (uint32_t)t->in->offset && same_group(t, c->writer) ? t->bit : 0;
+}
+
 /* Bytes of `mask` that race with what the cell remembers. */
 static uint16_t collide(struct touch *t, const struct cell *c, uint16_t mask)
 {
     if (c->writer && c->written & mask && !ordered(t, c->writer, c->writers, c->write_time) &&
         !excused(t, c->writer, c->write_at, true)) {
-        note_other(t, c->writer, c->writers, c->write_at, true);
+        const uint16_t readers = t->direction == MEM_READ ? repeats(t, c) : 0;
+        note_other(t, c->writer, c->writers, c->write_at, readers, true);
         return c->written & mask;
     }
     if (t->direction == MEM_READ || !(c->read & mask))
         return 0;
     if (c->reader && !ordered(t, c->reader, c->readers, c->read_time) &&
         !excused(t, c->reader, c->read_at, false)) {
-        note_other(t, c->reader, c->readers, c->read_at, false);
+        note_other(t, c->reader, c->readers, c->read_at, repeats(t, c), false);
         return c->read & mask;
     }
     if (c->other && !ordered(t, c->other, 0, 0) && !excused(t, c->other, c->read_at, false)) {
-        note_other(t, c->other, 0, c->read_at, false);
+        note_other(t, c->other, 0, c->read_at, 0, false);
         return c->read & mask;
     }
     return 0;
@@ -588,19 +596,6 @@ static void touch(struct touch *t, struct cell *c, unsigned bytes, uint16_t mask
 
 /* -- accesses ---------------------------------------------------------------------------------- */
 
-static void remember(struct touch *t)
-{
-    struct race_global *g = t->g;
-    if (g->ncollisions == COLLISIONS_MAX)
-        return;
-    struct collision *k = &g->collisions[g->ncollisions++];
-    *k = (struct collision){.other = t->other, .mask = t->bad};
-    const uint8_t *p = (const uint8_t *)(uintptr_t)t->granule;
-    for (unsigned i = 0; i < GRANULE; i++)
-        if (t->bad >> i & 1)
-            k->old[i] = __atomic_load_n(p + i, __ATOMIC_RELAXED);
-}
-
 /* The cells of the granule's page, with its lock held; NULL when it is not followed. */
 static struct cell *enter_page(struct touch *t, uint64_t granule)
 {
@@ -653,7 +648,6 @@ static bool touch_granule(struct touch *t, uint64_t granule, uint16_t mask, unsi
         return true;
     t->bad = 0;
     t->named = false;
-    t->granule = granule;
     t->other.address = granule;
     t->other.lane = (uint8_t)lane;
     touch(t, c, GRANULE, mask);
@@ -661,12 +655,13 @@ static bool touch_granule(struct touch *t, uint64_t granule, uint16_t mask, unsi
         return true;
     t->other.address = granule + (unsigned)__builtin_ctz(t->bad);
     if (t->direction == MEM_WRITE) {
-        remember(t);
+        if (t->g->ncollisions < COLLISIONS_MAX)
+            collision_keep(&t->g->collisions[t->g->ncollisions++], &t->other, granule, t->bad);
         return true;
     }
     unlock_all(t->g);
     t->page = UINT64_MAX;
-    return race_report(t->w, t->in, &t->other, t->direction);
+    return race_spare_report(t->g->spare, t->w, t->in, &t->other, t->direction);
 }
 
 static uint16_t byte_mask(uint64_t first, uint64_t end, uint64_t granule)
@@ -763,25 +758,16 @@ bool race_global_access(struct race_global *g, struct wave *w, const struct inst
     return ok;
 }
 
-static bool changed(const struct collision *k)
-{
-    const uint8_t *p = (const uint8_t *)(uintptr_t)(k->other.address & ~(uint64_t)(GRANULE - 1));
-    for (unsigned i = 0; i < GRANULE; i++)
-        if (k->mask >> i & 1 && __atomic_load_n(p + i, __ATOMIC_RELAXED) != k->old[i])
-            return true;
-    return false;
-}
-
 void race_global_settle(struct race_global *g, struct wave *w, const struct inst *in)
 {
     unsigned n = 0;
     for (unsigned i = 0; i < g->ncollisions; i++)
-        if (changed(&g->collisions[i]))
+        if (collision_changed(&g->collisions[i]))
             g->collisions[n++] = g->collisions[i];
     g->ncollisions = 0;
     unlock_all(g);
     for (unsigned i = 0; i < n && w->state != WAVE_FAULTED; i++)
-        race_report(w, in, &g->collisions[i].other, MEM_WRITE);
+        race_spare_report(g->spare, w, in, &g->collisions[i].other, MEM_WRITE);
     for (unsigned i = 0; i < g->nacquire; i++) {
         uint64_t stamp = atomic_load(location(g, g->acquire[i]));
         g->acquired[w->id] = stamp > g->acquired[w->id] ? stamp : g->acquired[w->id];
