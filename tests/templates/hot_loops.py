@@ -7,36 +7,53 @@ Usage: hot_loops.py ATTNC DESCRIPTION RECORD [--write]
 The model is deterministic, so a figure that differs was changed by a commit. Where that is meant,
 --write records the new ones.
 """
+import fnmatch
 import json
 import subprocess
 import sys
 import tempfile
 
+# Which kernels (GLOB_gfx...) are launched on what; the first that matches.
 SHAPES = {
-    "prefill_*_d192_v128": "batch=8,q=1024,heads=8,kv_heads=8",  # each head has its keys
-    "prefill": "q=1024,heads=8,kv_heads=1",
-    "decode": "batch=4,k=2048,kv_heads=2",
-    "mla_decode": "batch=4,k=2048",
-    "head_product": "tokens=16384,heads=16,shared=1",
-    "combine": "tokens=8,parts=64",
+    "prefill_*_d192_v128*": "batch=8,q=1024,heads=8,kv_heads=8",  # each head has its keys
+    "prefill_*": "q=1024,heads=8,kv_heads=1",
+    "decode_*": "batch=4,k=2048,kv_heads=2",
+    "mla_decode_*": "batch=4,k=2048",
+    "head_product_*_shared*": "tokens=16384,heads=16,shared=1",
+    "head_product_*_tile5": "tokens=64,heads=128",  # where w streams, all of a workgroup is one turn
+    "head_product_*_tile4": "tokens=32,heads=8",
+    "head_product_*": "tokens=512,heads=8",
+    "combine_*": "tokens=8,parts=64",
     "topk": "rows=4,columns=16384",
-    "indexer_topk": "rows=4,keys=8192",
+    "indexer_topk_*": "rows=4,keys=8192",
+    "indexer_logits_*": "rows=16,keys=4096",
+    "indexer_rope_cache_*": "tokens=1024,heads=64",
+    "rope_qk_norm_cache_*": "tokens=1024",
+    "mla_rope_cache_*": "tokens=1024",
+    "qk_rmsnorm_*": "tokens=4096",
+    "cache_*": "tokens=1024",
 }
 
 
+def shape_of(kernel):
+    return next(shape for glob, shape in SHAPES.items() if fnmatch.fnmatch(kernel, glob + "_gfx???"))
+
+
 def measure(attnc, description):
-    """Lines of the record: kernel, cycles of an iteration, the bound. The first shape counts."""
-    lines = {}
+    """Lines of the record: kernel, cycles of an iteration, the bound. Where nothing loops, cycles of the launch
+    of 0. _calls are other calls of the same code."""
+    lines = []
     with tempfile.NamedTemporaryFile(suffix=".attnpack") as pack:
         subprocess.run([attnc, "build", description, "-q", "-o", pack.name], check=True)
-        for kernels, shape in SHAPES.items():
+        listed = subprocess.run([attnc, "list", pack.name, "--json"], check=True, capture_output=True, text=True)
+        for kernel in [k["name"] for k in json.loads(listed.stdout) if "_calls" not in k["name"]]:
             run = subprocess.run(
-                [attnc, "trace", pack.name, kernels + "_*", "--shape", shape, "--samples-only", "--json"],
+                [attnc, "trace", pack.name, kernel, "--shape", shape_of(kernel), "--samples-only", "--json"],
                 check=True, capture_output=True, text=True)
             for report in json.loads(run.stdout):
-                lines.setdefault(report["kernel"], "%-48s %9.2f of %7.2f" % (
-                    report["kernel"], report["loop_cycles"], report["loop_bound"]))
-    return sorted(lines.values())
+                lines.append("%-48s %9.2f of %7.2f" % (
+                    report["kernel"], report["loop_cycles"] or report["cycles"], report["loop_bound"]))
+    return sorted(lines)
 
 
 def main():
