@@ -107,6 +107,12 @@ static void workgroups(void **state)
     expect(2, 2, BEGIN STORE("v1") BARRIER LOAD("v3"), BEGIN STORE("v1") BARRIER LOAD("v2"));
     /* Equal stores do no harm. */
     expect(2, 3, BEGIN "v_mov_b32 v12, s5\n" STORE("v0"), BEGIN "v_mov_b32 v12, v0\n" STORE("v0"));
+    /* So do stores that put back what was read, and loads of it. */
+    expect(1, 2, BEGIN LOAD("v0") "v_add_u32 v12, 1, v4\n" STORE("v0"),
+           BEGIN LOAD("v0") "v_mov_b32 v12, v4\n" STORE("v0"));
+    expect(1, 2,
+           BEGIN LOAD("v0") "v_mov_b32 v12, v4\n" STORE("v0") "v_mov_b32 v12, 1\n" STORE("v3"),
+           BEGIN LOAD("v0") "v_mov_b32 v12, v4\n" STORE("v0") STORE("v0"));
     /* The check remembers a workgroup's read of another's data, though its own wave read it
      * after. */
     expect(1, 3, BEGIN LOAD("v0") "s_cmp_lg_u32 s5, 2\ns_cbranch_scc1 out\n" STORE("v0") "out:\n",

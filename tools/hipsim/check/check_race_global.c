@@ -56,11 +56,13 @@ struct interval {
 };
 
 struct cell {
-    uint32_t writer, reader;        /* intervals, with ATOMIC or LOCAL when it was one; 0: none */
-    uint32_t other;                 /* last reader of another workgroup than `reader` */
-    uint16_t writers, readers;      /* waves */
-    uint16_t written, read;         /* bytes */
-    uint32_t write_at, read_at;     /* offsets in the code */
+    uint32_t writer, reader;   /* intervals, with ATOMIC or LOCAL when it was one; 0: none */
+    uint32_t other;            /* last reader of another workgroup than `reader` */
+    uint16_t writers, readers; /* waves */
+    uint16_t written, read;    /* bytes */
+    uint32_t write_at : 31;    /* offset in the code */
+    bool quiet : 1;            /* the only store left all bytes as they were */
+    uint32_t read_at;
     uint32_t write_time, read_time; /* clocks.now; the earliest of `writers`, `readers` */
     uint32_t split;                 /* four cells from here on; 0: whole */
 };
@@ -95,13 +97,15 @@ struct race_global {
     uint32_t chunk, chunk_end;
     uint64_t held;                  /* stripes */
     uint64_t acquire[ACQUIRES_MAX]; /* locations that the running instruction reads */
-    unsigned nacquire, ncollisions;
+    unsigned nacquire, ncollisions, nrepeats;
     uint64_t acquired[WAVES_MAX]; /* by wave: releases up to here are ordered before what comes */
     struct {
         uint64_t number; /* + 1 */
         uint32_t page;
     } recent[RECENT];
     struct collision collisions[COLLISIONS_MAX];
+    struct collision repeats[WAVE_LANES]; /* stores over what has been read, the first ones of */
+    struct cell *repeated[WAVE_LANES];    /* these cells */
 };
 
 /* One granule of an access. */
@@ -488,7 +492,9 @@ static uint16_t repeats(const struct touch *t, const struct cell *c)
 /* Bytes of `mask` that race with what the cell remembers. */
 static uint16_t collide(struct touch *t, const struct cell *c, uint16_t mask)
 {
-    if (c->writer && c->written & mask && !ordered(t, c->writer, c->writers, c->write_time) &&
+    const bool harmless = t->direction == MEM_READ && c->quiet;
+    if (c->writer && c->written & mask && !harmless &&
+        !ordered(t, c->writer, c->writers, c->write_time) &&
         !excused(t, c->writer, c->write_at, true)) {
         const uint16_t readers = t->direction == MEM_READ ? repeats(t, c) : 0;
         note_other(t, c->writer, c->writers, c->write_at, readers, true);
@@ -540,8 +546,19 @@ static bool note_write(const struct touch *t, struct cell *c, uint16_t mask)
     c->writers = shared ? c->writers | t->bit : t->bit;
     c->writer = t->self;
     c->written |= mask;
-    c->write_at = (uint32_t)t->in->offset;
+    c->write_at = (uint32_t)t->in->offset & INT32_MAX;
+    c->quiet = false;
     return true;
+}
+
+/* Remembers a store that may be to put back what was there. */
+static void note_repeat(struct touch *t, struct cell *c, uint16_t mask)
+{
+    struct race_global *g = t->g;
+    if (!c->reader || (c->writer && !c->quiet) || g->nrepeats == WAVE_LANES)
+        return;
+    collision_keep(&g->repeats[g->nrepeats], &t->other, t->other.address, mask);
+    g->repeated[g->nrepeats++] = c;
 }
 
 /* Four cells for the parts of one of `bytes` bytes. */
@@ -574,6 +591,8 @@ static void touch(struct touch *t, struct cell *c, unsigned bytes, uint16_t mask
 {
     if (!c->split) {
         uint16_t bad = collide(t, c, mask);
+        if (bytes == GRANULE && t->direction == MEM_WRITE)
+            note_repeat(t, c, mask);
         bool fits = t->direction == MEM_READ ? note_read(t, c, mask) : note_write(t, c, mask);
         t->bad |= bad;
         if (fits || !split(t->g->shadow, c, bytes))
@@ -632,7 +651,7 @@ static inline bool touch_quick(const struct touch *t, struct cell *c, uint16_t m
     c->writer = t->self;
     c->writers = t->bit;
     c->written = mask;
-    c->write_at = (uint32_t)t->in->offset;
+    c->write_at = (uint32_t)t->in->offset & INT32_MAX;
     c->write_time = t->g->clocks->now;
     return true;
 }
@@ -765,6 +784,10 @@ void race_global_settle(struct race_global *g, struct wave *w, const struct inst
         if (collision_changed(&g->collisions[i]))
             g->collisions[n++] = g->collisions[i];
     g->ncollisions = 0;
+    for (unsigned i = 0; i < g->nrepeats; i++)
+        g->repeated[i]->quiet =
+            g->repeated[i]->written == g->repeats[i].mask && !collision_changed(&g->repeats[i]);
+    g->nrepeats = 0;
     unlock_all(g);
     for (unsigned i = 0; i < n && w->state != WAVE_FAULTED; i++)
         race_spare_report(g->spare, w, in, &g->collisions[i].other, MEM_WRITE);
