@@ -143,6 +143,18 @@ static void a_models_config_becomes_a_description(void **state)
     expect("describe config.json --page-size 36 --kv-layout shuffle", 1, "",
            "page_size 36 is no multiple of the 8 tokens");
     expect("describe config.json --kv-dtype fp9", 1, "", "unknown kv_dtype 'fp9'");
+    write_file(
+        "latent.json",
+        "{ \"model_type\": \"deepseek_v3\", \"num_hidden_layers\": 4, \"hidden_size\": 7168,\n"
+        "  \"num_attention_heads\": 16, \"kv_lora_rank\": 512, \"q_lora_rank\": 1536,\n"
+        "  \"qk_nope_head_dim\": 128, \"qk_rope_head_dim\": 64, \"v_head_dim\": 128 }\n");
+    expect("describe latent.json --kv-dtype fp8 --kv-layout packed -o l.yaml", 0, "", "");
+    expect("build l.yaml --emit=variants", 0,
+           "page_table=blocks kv_dtype=fp8 kv_layout=packed kv_scale=none", "");
+    expect("describe latent.json --kv-dtype fp8 --kv-scale e8m0 --kv-layout packed", 0,
+           "kv_scale: e8m0", "");
+    expect("describe latent.json --kv-layout packed", 1, "",
+           "the cache: packed rows have 512 + 64");
 }
 
 static void what_is_no_config_is_refused(void **state)

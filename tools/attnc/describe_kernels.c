@@ -472,8 +472,10 @@ bool check_deployment(const struct deployment *d, char why[200])
 {
     struct model m = {0};
     struct writer w = {.m = &m, .d = d};
+    const bool packed = strcmp(d->kv_layout, "packed") == 0; /* rows of a latent and a key */
     begin(&w, "cache_write");
-    field(&w, "head_dim: 64");
+    field(&w, packed ? "head_dim: 512" : "head_dim: 64");
+    field(&w, "head_dim_v: 64");
     field(&w, "page_size: %s", d->page_size);
     cache_fields(&w);
     return is_accepted(w.entry, "bf16", tgt_all[0]->machine.name, why);
