@@ -88,6 +88,32 @@ static void descriptors_that_no_cache_has_are_refused(void **state)
     refused(normalise_write(d), "page_size 8");
 }
 
+/* Rows as a whole, or the latent and the rest of it apart, in fp8 and of one head. */
+static void packed_rows_have_their_sizes(void **state)
+{
+    (void)state;
+    static const int dims[][3] = {{576, 512, 1}, {512, 64, 1}, {576, 64, 0}, {512, 512, 0}};
+    struct attn_cache_write_desc d = write_desc();
+    d.kv_heads = 1;
+    d.cache.layout = ATTN_KV_PACKED;
+    d.cache.scale = ATTN_KV_SCALE_NONE;
+    for (size_t i = 0; i < sizeof(dims) / sizeof(dims[0]); i++) {
+        d.head_dim = dims[i][0];
+        d.head_dim_v = dims[i][1];
+        if (dims[i][2])
+            assert_int_equal(normalise_write(d), ATTN_OK);
+        else
+            refused(normalise_write(d), "layout PACKED has one head of 512 + 64 elements");
+    }
+    d.head_dim = 512;
+    d.head_dim_v = 64;
+    d.kv_heads = 2;
+    refused(normalise_write(d), "layout PACKED has one head");
+    d.kv_heads = 1;
+    d.cache.scale = ATTN_KV_SCALE_TOKEN;
+    refused(normalise_write(d), "layout PACKED has one head");
+}
+
 static void arguments_of_cache_write_are_checked(void **state)
 {
     (void)state;
@@ -276,6 +302,27 @@ static void slots_of_the_indexer_are_checked_too(void **state)
     close_bench(&b);
 }
 
+/* kv_indptr is read for kv_indices alone: other kinds write it, or have none. */
+static void starts_of_index_arrays_are_checked(void **state)
+{
+    (void)state;
+    fake_reset();
+    static const struct made none[] = {{.name = "of another op"}};
+    struct bench b = open_bench(none, 1);
+    struct attn_op op = {.device = b.device};
+    int32_t indptr[] = {0, 5, 9};
+    const struct attn_metadata_args a = {
+        .size = sizeof(a), .kv_indptr = indptr, .batch = 2, .entries = 10};
+    op.desc.metadata.kind = ATTN_METADATA_KV_INDICES;
+    assert_int_equal(attn_family_metadata.check_data(&op, &a), ATTN_OK);
+    indptr[2] = 4;
+    assert_int_equal(attn_family_metadata.check_data(&op, &a), ATTN_BAD_DATA);
+    assert_non_null(strstr(attn_last_error(), "kv_indptr"));
+    op.desc.metadata.kind = ATTN_METADATA_PAGE_TABLE;
+    assert_int_equal(attn_family_metadata.check_data(&op, &a), ATTN_OK);
+    close_bench(&b);
+}
+
 /* Rows are sequences of a plan, with one query and one head. */
 static void items_of_a_planned_indexer_are_checked(void **state)
 {
@@ -314,12 +361,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(descriptors_that_no_cache_has_are_refused),
+        cmocka_unit_test(packed_rows_have_their_sizes),
         cmocka_unit_test(arguments_of_cache_write_are_checked),
         cmocka_unit_test(arguments_of_cache_gather_are_checked),
         cmocka_unit_test(a_page_is_copied_in_the_fewest_parts),
         cmocka_unit_test(a_workgroup_looks_for_runs_in_few_tokens),
         cmocka_unit_test(slots_are_checked_on_request),
         cmocka_unit_test(slots_of_the_indexer_are_checked_too),
+        cmocka_unit_test(starts_of_index_arrays_are_checked),
         cmocka_unit_test(items_of_a_planned_indexer_are_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

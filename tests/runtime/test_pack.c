@@ -252,6 +252,17 @@ static struct attn_pack_kernel *record(void *pack)
     return (void *)((uint8_t *)pack + h->sections[ATTN_PACK_KERNELS].offset);
 }
 
+static struct attn_pack_kernarg *kernargs(void *pack)
+{
+    struct attn_pack_kernel *k = record(pack);
+    return (void *)((struct attn_pack_pair *)(k + 1) + k->pair_count);
+}
+
+static struct attn_pack_factor *factors(void *pack)
+{
+    return (void *)(kernargs(pack) + record(pack)->kernarg_count);
+}
+
 static void hostile(void (*spoil)(struct attn_pack_header *h), const char *says)
 {
     size_t size;
@@ -295,10 +306,20 @@ SPOIL(many_splits, record(h)->split_count = UINT16_MAX)
 SPOIL(splits_behind_record, record(h)->split_count = 100)
 SPOIL(huge_kernargs, record(h)->kernarg_size = UINT32_MAX)
 SPOIL(small_kernargs, record(h)->kernarg_size = 8)
+SPOIL(kernarg_of_no_kind, kernargs(h)->kind = ATTN_KIND_COUNT)
+SPOIL(narrow_kernarg, kernargs(h)->size ^= 8 ^ 4)
+SPOIL(wild_kernarg, kernargs(h)->arg = UINT32_MAX)
+SPOIL(kernarg_misaligned, kernargs(h)->offset += 2)
+SPOIL(kernargs_overlap, kernargs(h)[1].offset = kernargs(h)->offset)
+SPOIL(wild_factor, factors(h)->arg = UINT32_MAX)
+SPOIL(factor_of_nothing, factors(h)->number = 0)
 SPOIL(wild_op, record(h)->op = UINT32_MAX)
 SPOIL(wild_field, ((struct attn_pack_pair *)(record(h) + 1))->field = UINT32_MAX)
 SPOIL(wild_name, record(h)->name = UINT32_MAX)
 SPOIL(name_in_tables, record(h)->name = 8)
+SPOIL(wild_symbol, record(h)->symbol = record(h)->size)
+SPOIL(wild_tuning, record(h)->tuning = record(h)->size)
+SPOIL(wild_provenance, record(h)->provenance = record(h)->size)
 SPOIL(no_final_nul, ((char *)record(h))[record(h)->size - 1] = 'x')
 SPOIL(code_behind_section, record(h)->code_size = UINT64_MAX)
 SPOIL(code_offset_behind, record(h)->code_offset = UINT64_MAX - 4095)
@@ -333,10 +354,20 @@ static void hostile_packs_are_refused_with_section_and_reason(void **state)
     hostile(splits_behind_record, "pack kernels: kernel 0: its tables");
     hostile(huge_kernargs, "pack kernels: kernel 0: its tables");
     hostile(small_kernargs, "pack kernels: kernel 0: a string, argument");
+    hostile(kernarg_of_no_kind, "pack kernels: kernel 0: a string, argument");
+    hostile(narrow_kernarg, "pack kernels: kernel 0: a string, argument");
+    hostile(wild_kernarg, "pack kernels: kernel 0: a string, argument");
+    hostile(kernarg_misaligned, "pack kernels: kernel 0: a string, argument");
+    hostile(kernargs_overlap, "pack kernels: kernel 0: a string, argument");
+    hostile(wild_factor, "pack kernels: kernel 0: a string, argument");
+    hostile(factor_of_nothing, "pack kernels: kernel 0: a string, argument");
     hostile(wild_op, "pack kernels: kernel 0: a string");
     hostile(wild_field, "pack kernels: kernel 0: a string");
     hostile(wild_name, "pack kernels: kernel 0: its text");
     hostile(name_in_tables, "pack kernels: kernel 0: its text");
+    hostile(wild_symbol, "pack kernels: kernel 0: its text");
+    hostile(wild_tuning, "pack kernels: kernel 0: its text");
+    hostile(wild_provenance, "pack kernels: kernel 0: its text");
     hostile(no_final_nul, "pack kernels: kernel 0: its text");
     hostile(code_behind_section, "ends behind the code section");
     hostile(code_offset_behind, "ends behind the code section");
