@@ -111,6 +111,24 @@ static void keys_of_mxfp4_are_for_gfx950(void **state)
     expect_refused(&v, ATT_INDEX_KEYS, "index_keys mxfp4 is for pages: paged is false");
 }
 
+static void keys_are_in_layouts_that_the_indexer_reads(void **state)
+{
+    (void)state;
+    static const int layouts[] = {ATT_KV_LAYOUT_PACKED, ATT_KV_LAYOUT_SHUFFLE_K};
+    struct att_variant v;
+    att_variant_init(&v, &att_template_indexer_topk, "gfx942");
+    att_set(&v, ATT_SMALL_PAGES, 1);
+    expect_refused(&v, ATT_SMALL_PAGES, "small_pages is set, paged is false");
+    att_set(&v, ATT_SMALL_PAGES, 0);
+    att_set(&v, ATT_KV_LAYOUT, ATT_KV_LAYOUT_SHUFFLE);
+    expect_refused(&v, ATT_KV_LAYOUT, "kv_layout shuffle is for pages: paged is false");
+    att_set(&v, ATT_PAGED, 1);
+    for (size_t i = 0; i < sizeof(layouts) / sizeof(layouts[0]); i++) {
+        att_set(&v, ATT_KV_LAYOUT, layouts[i]);
+        expect_refused(&v, ATT_KV_LAYOUT, "the indexer's keys are nhd or shuffle");
+    }
+}
+
 static void scores_of_mxfp4_fit_their_registers(void **state)
 {
     (void)state;
@@ -138,6 +156,7 @@ int main(void)
         cmocka_unit_test(heads_fit_their_registers),
         cmocka_unit_test(a_selection_beyond_lds_is_refused),
         cmocka_unit_test(keys_of_mxfp4_are_for_gfx950),
+        cmocka_unit_test(keys_are_in_layouts_that_the_indexer_reads),
         cmocka_unit_test(scores_of_mxfp4_fit_their_registers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
