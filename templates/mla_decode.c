@@ -282,7 +282,8 @@ static void load_q(struct mla *s)
 }
 
 /* Key j of a shard is token j * shards + shard of its context: the last one that a query at a
- * position sees. Nothing here is negative, so that the division may be unsigned. */
+ * position sees. A sequence of more queries than tokens has positions below 0, which see none; the
+ * division is unsigned. */
 static struct tir_value last_seen(struct mla *s, struct tir_value position)
 {
     struct tir_builder *const b = &s->d.b;
@@ -290,7 +291,8 @@ static struct tir_value last_seen(struct mla *s, struct tir_value position)
     const struct tir_value ahead = tir_sub(b, shards, tir_arg(b, ARG_SHARD, TIR_I32));
     const struct tir_type t = tir_typeof(b->f, position);
     const bool scalar = t.kind == TIR_SCALAR;
-    const struct tir_value x = tir_add(b, position, scalar ? ahead : tir_splat(b, ahead, t));
+    const struct tir_value sum = tir_add(b, position, scalar ? ahead : tir_splat(b, ahead, t));
+    const struct tir_value x = tir_max(b, sum, tir_int_like(b, sum, 0));
     const struct tir_value quotient = tir_div(b, x, scalar ? shards : tir_splat(b, shards, t));
     return tir_sub(b, quotient, tir_int_like(b, quotient, 1));
 }

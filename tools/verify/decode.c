@@ -491,7 +491,7 @@ static void fill_shard(struct call *c)
     for (int s = 0; s < a->batch; s++) {
         const int queries = own->qo[s + 1] - own->qo[s], keys = own->kv_lens[s];
         int context = (keys - 1) * a->shards + a->shard + 1 + s % a->shards;
-        context = context < queries ? queries : context;
+        context = context < 0 ? 0 : context;
         operand_set_int(call_operand(c, MLA_DECODE_CONTEXT_LENS), AT(s), context);
         for (int64_t i = 0; i < (int64_t)queries * keys; i++) {
             const int64_t token = i % keys * a->shards + a->shard;
