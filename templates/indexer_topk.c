@@ -406,8 +406,39 @@ static void name_blocks(void *context, struct tir_value entry, struct tir_value 
     out[1] = att_select_score(&x->blocks, entry);
 }
 
-/* Places of the row's list take the place of its keys: all of its blocks are whole but the last,
- * which may reach beyond the row's end. */
+enum { HALVINGS = 27 }; /* of a list of max_candidates, 2^26 */
+
+static struct tir_value load_candidate(struct indexer *x, struct tir_value n)
+{
+    return tir_scalar_load(&x->b, x->index.list, tir_shl(&x->b, n, tir_i32(&x->b, 2)), TIR_I32);
+}
+
+/* Leaves of the row's list the blocks that begin before its `all` keys end: returns how many of
+ * `count` do, and the last of them. They ascend, so that mostly the last one of all, *block, says
+ * it; else halves are looked at. */
+static struct tir_value drop_blocks(struct indexer *x, struct tir_value count, struct tir_value all,
+                                    struct tir_value *block)
+{
+    struct tir_builder *b = &x->b;
+    const struct tir_value zero = tir_i32(b, 0), one = tir_i32(b, 1);
+    const struct tir_value shift = tir_i32(b, (int)tir_bits(x->block_size));
+    const struct tir_value whole = tir_cmp_lt(b, tir_shl(b, *block, shift), all);
+    const struct tir_value steps = tir_select(b, whole, zero, tir_i32(b, HALVINGS));
+    struct tir_value range[] = {tir_select(b, whole, count, zero), count, *block};
+    struct tir_loop loop = tir_begin_for(b, zero, steps, one, range, 3);
+    const struct tir_value middle = tir_shr(b, tir_add(b, range[0], range[1]), one);
+    const struct tir_value found = load_candidate(x, middle);
+    const struct tir_value before = tir_cmp_lt(b, tir_shl(b, found, shift), all);
+    range[0] = tir_select(b, before, tir_add(b, middle, one), range[0]);
+    range[1] = tir_select(b, before, range[1], middle);
+    range[2] = tir_select(b, before, found, range[2]);
+    tir_end_for(b, &loop, range, 3);
+    *block = range[2];
+    return range[0];
+}
+
+/* Places of the row's list take the place of its keys: all of its blocks are whole but the last
+ * that the row sees, which may reach beyond the row's end. */
 static void open_list(struct indexer *x)
 {
     struct tir_builder *b = &x->b;
@@ -418,11 +449,10 @@ static void open_list(struct indexer *x)
         tir_mul(b, att_wide(b, list->row), att_stride(b, ARG_CANDIDATES_ROW_STRIDE, 4));
     x->index.list = tir_add(b, tir_arg(b, ARG_CANDIDATES, TIR_I64), row);
     x->index.start = list->start;
-    const struct tir_value count = tir_scalar_load(b, tir_arg(b, ARG_CANDIDATE_COUNTS, TIR_I64),
-                                                   tir_shl(b, list->row, tir_i32(b, 2)), TIR_I32);
-    const struct tir_value last = tir_max(b, att_plus(b, count, -1), zero);
-    const struct tir_value block =
-        tir_scalar_load(b, x->index.list, tir_shl(b, last, tir_i32(b, 2)), TIR_I32);
+    const struct tir_value all = tir_scalar_load(b, tir_arg(b, ARG_CANDIDATE_COUNTS, TIR_I64),
+                                                 tir_shl(b, list->row, tir_i32(b, 2)), TIR_I32);
+    struct tir_value block = load_candidate(x, tir_max(b, att_plus(b, all, -1), zero));
+    const struct tir_value count = drop_blocks(x, all, list->all, &block);
     const struct tir_value over = tir_sub(b, att_times(b, att_plus(b, block, 1), size), list->all);
     const struct tir_value n = tir_sub(b, att_times(b, count, size), tir_max(b, over, zero));
     att_list_cut(list, zero, tir_max(b, n, zero));

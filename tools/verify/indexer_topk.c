@@ -262,7 +262,8 @@ static void place(struct call *c)
         operand_leave_out(call_operand(c, INDEXER_TOPK_VALUES));
 }
 
-/* Two of three blocks of what each row sees; of a trace the first 2,048. */
+/* Two of three blocks of what each row sees; of a trace the first 2,048. Lists of odd rows go on
+ * with blocks behind the row's end. */
 static void fill_candidates(struct call *c)
 {
     const struct index_data *d = data_of(c);
@@ -274,7 +275,9 @@ static void fill_candidates(struct call *c)
             if (c->traced ? n < TRACED_BLOCKS : random_bits(&c->random) % 3 != 0)
                 operand_set_int(candidates, AT(r, n++), i);
         for (int i = n; i < c->args.indexer_topk.max_candidates; i++)
-            operand_set_int(candidates, AT(r, i), -1);
+            operand_set_int(candidates, AT(r, i), r % 2 ? blocks + i : -1);
+        if (r % 2 && !c->traced)
+            n = (int)c->args.indexer_topk.max_candidates;
         operand_set_int(call_operand(c, INDEXER_TOPK_CANDIDATE_COUNTS), AT(r), n);
     }
 }
