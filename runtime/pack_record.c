@@ -289,6 +289,8 @@ int attn_pack_describe(const struct attn_pack_record *record, struct attn_kernel
     return ATTN_OK;
 }
 
+static const char out_is_null[] = "attn_pack_kernel: what the result goes to is NULL";
+
 static int read_nth(const struct attn_pack *pack, uint32_t n,
                     const struct attn_pack_record **record)
 {
@@ -301,8 +303,7 @@ ATTN_PUBLIC int attn_pack_kernel(const struct attn_pack *pack, uint32_t n,
                                  struct attn_kernel_info *info)
 {
     const struct attn_pack_record *record;
-    int r = info ? read_nth(pack, n, &record)
-                 : attn_fail_fixed(ATTN_BAD_ARGUMENT, "attn_pack_kernel: info is NULL");
+    int r = info ? read_nth(pack, n, &record) : attn_fail_fixed(ATTN_BAD_ARGUMENT, out_is_null);
     return r ? r : attn_pack_describe(record, info);
 }
 
@@ -310,7 +311,8 @@ ATTN_PUBLIC int attn_pack_kernel_field(const struct attn_pack *pack, uint32_t n,
                                        const char **field, const char **value)
 {
     const struct attn_pack_record *record;
-    int r = read_nth(pack, n, &record);
+    int r = field && value ? read_nth(pack, n, &record)
+                           : attn_fail_fixed(ATTN_BAD_ARGUMENT, out_is_null);
     if (r)
         return r;
     if (i >= record->k->pair_count)
@@ -324,7 +326,7 @@ ATTN_PUBLIC int attn_pack_kernel_code(const struct attn_pack *pack, uint32_t n, 
                                       size_t buffer_size, size_t *size)
 {
     const struct attn_pack_record *record;
-    int r = read_nth(pack, n, &record);
+    int r = size ? read_nth(pack, n, &record) : attn_fail_fixed(ATTN_BAD_ARGUMENT, out_is_null);
     if (r)
         return r;
     const void *code;

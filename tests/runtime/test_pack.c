@@ -57,6 +57,8 @@ static void writes_what_is_read(void **state)
     assert_string_equal(value, "128");
     assert_int_equal(attn_pack_kernel_field(pack, 0, info.field_count, &field, &value),
                      ATTN_BAD_ARGUMENT);
+    assert_int_equal(attn_pack_kernel_field(pack, 0, 2, NULL, &value), ATTN_BAD_ARGUMENT);
+    assert_int_equal(attn_pack_kernel_field(pack, 0, 2, &field, NULL), ATTN_BAD_ARGUMENT);
 
     char code[64];
     size_t code_size;
@@ -64,6 +66,8 @@ static void writes_what_is_read(void **state)
     assert_int_equal(code_size, strlen(info.name));
     assert_memory_equal(code, info.name, code_size);
     assert_int_equal(attn_pack_kernel_code(pack, 0, code, 3, &code_size), ATTN_BAD_ARGUMENT);
+    assert_int_equal(attn_pack_kernel_code(pack, 0, code, sizeof(code), NULL), ATTN_BAD_ARGUMENT);
+    assert_int_equal(attn_pack_kernel(pack, 0, NULL), ATTN_BAD_ARGUMENT);
     assert_int_equal(info.object_bytes, code_size);
     assert_int_equal(attn_pack_kernel(pack, 3, &info), ATTN_BAD_ARGUMENT);
     attn_pack_close(pack);
