@@ -113,6 +113,32 @@ static void waiting_for_a_flag_takes_time(void **state)
     free(b.words);
 }
 
+/* Workgroups wait for others in loops: a load in front of one reads what is there. */
+static void communication_is_in_loops(void **state)
+{
+#define BEGIN                                     \
+    ZERO "global_load_dword v3, v1, s[0:1] sc1\n" \
+         "global_load_dword v4, v1, s[0:1] sc1\n" \
+         "s_movk_i32 s4, 3\n"                     \
+         "1: s_sub_u32 s4, s4, 1\n"
+#define END                \
+    "s_waitcnt vmcnt(0)\n" \
+    "s_cmp_lg_u32 s4, 0\n" \
+    "s_cbranch_scc1 1b\n"  \
+    "s_endpgm\n"
+    (void)state;
+    struct run once = run(BEGIN END, 2, false, 0);
+    struct run polls = run(BEGIN "global_load_dword v5, v1, s[0:1] sc1\n" END, 2, false, 0);
+    fine(&once);
+    fine(&polls);
+    assert_false(once.communicates);
+    assert_true(polls.communicates);
+    free(once.words);
+    free(polls.words);
+#undef BEGIN
+#undef END
+}
+
 /* The write-back of what workgroups store follows their starts. */
 static void stores_drain_after_the_start(void **state)
 {
@@ -290,6 +316,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(waiting_for_a_flag_takes_time),
+        cmocka_unit_test(communication_is_in_loops),
         cmocka_unit_test(stores_drain_after_the_start),
         cmocka_unit_test(barriers_of_the_grid_take_time),
         cmocka_unit_test(barriers_that_cannot_open_are_reported),
