@@ -38,6 +38,19 @@ static void parameters_have_sources(void **state)
     assert_false(time_params_set(&p, "no_such_parameter", 1));
 }
 
+static void parameters_are_numbers_from_0_on(void **state)
+{
+    (void)state;
+    struct time_params p = time_params_default(GFX942);
+    assert_true(p.trans_cycles > 0 && time_params_set(&p, "trans_cycles", 0));
+    assert_true(p.trans_cycles == 0);
+    assert_false(time_params_set(&p, "trans_cycles", -1));
+    assert_false(time_params_set(&p, "trans_cycles", (double)INFINITY));
+    assert_false(time_params_set(&p, "trans_cycles", (double)NAN));
+    assert_false(time_params_set(&p, "trans", 1));
+    assert_true(p.trans_cycles == 0);
+}
+
 /* hardware.md 1.5 */
 static void matrix_instructions_take_their_passes(void **state)
 {
@@ -409,6 +422,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parameters_have_sources),
+        cmocka_unit_test(parameters_are_numbers_from_0_on),
         cmocka_unit_test(matrix_instructions_take_their_passes),
         cmocka_unit_test(lds_widths_take_their_phases),
         cmocka_unit_test(lds_phases_cover_the_wave),
