@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * This file tests the rules of ops that relate one argument to another: a call that follows them
+ * is filled in, and one that breaks a rule is refused by its sentence. No kernel is involved.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "runtime/family.h"
+
+static _Alignas(16) char memory[64];
+static void *const m = memory;
+
+static void says(int status, const char *text)
+{
+    if (!text) {
+        if (status)
+            fail_msg("refused: %s", attn_last_error());
+        return;
+    }
+    assert_int_equal(status, ATTN_BAD_ARGUMENT);
+    if (!strstr(attn_last_error(), text))
+        fail_msg("\"%s\" does not say \"%s\"", attn_last_error(), text);
+}
+
+/* The call of `a` on an op of `d` is refused and says `text`; NULL: it is filled in. */
+static void call(const struct attn_family *family, const void *d, const void *a, const char *text)
+{
+    union attn_desc desc;
+    struct attn_call c;
+    says(family->normalise(d, &desc), NULL);
+    says(family->fill(&desc, a, &c), text);
+}
+
+static void lookup(const struct attn_family *family, const void *d, const char *text)
+{
+    union attn_desc desc;
+    says(family->normalise(d, &desc), text);
+}
+
+static void a_selection_merges_lists_of_plans(void **state)
+{
+    (void)state;
+    const struct attn_family *const topk = &attn_family_topk;
+    const struct attn_topk_desc rows = {.size = sizeof(rows), .top_k = 64};
+    struct attn_topk_desc d = rows;
+    d.planned = true;
+    const struct attn_topk_args of_plan = {.size = sizeof(of_plan),
+                                           .scores = m,
+                                           .reduce_indptr = m,
+                                           .source = m,
+                                           .indices = m,
+                                           .values = m,
+                                           .rows = 3,
+                                           .columns = 64};
+    struct attn_topk_args a = of_plan;
+    call(topk, &d, &a, NULL);
+    a.scores_row_stride = a.source_row_stride = 64;
+    call(topk, &d, &a, NULL);
+    a.scores_row_stride = 128;
+    call(topk, &d, &a, "row strides are 0 or top_k");
+    a.scores_row_stride = 64;
+    a.source_row_stride = 128;
+    call(topk, &d, &a, "row strides are 0 or top_k");
+    a = of_plan;
+    a.source = NULL;
+    call(topk, &d, &a, "source is NULL");
+    a = of_plan;
+    a.run = 2;
+    call(topk, &d, &a, "run is below 3");
+    a.run = 3;
+    call(topk, &d, &a, NULL);
+    call(topk, &rows, &a, "run is for a planned call");
+    a.block_table = m;
+    call(topk, &d, &a, "runs have positions: block_table is set");
+    a.of_runs = true;
+    call(topk, &d, &a, NULL);
+    a.run = 0;
+    call(topk, &d, &a, "of_runs is set, run is 0");
+    a = of_plan;
+    a.splits = 2;
+    call(topk, &d, &a, "splits are for the first of two launches");
+}
+
+static void products_and_norms_have_whole_sets_of_tensors(void **state)
+{
+    (void)state;
+    const struct attn_head_product_desc product = {.size = sizeof(product),
+                                                   .dtype = ATTN_BF16,
+                                                   .head_dim = 512,
+                                                   .head_dim_v = 128,
+                                                   .heads = 2};
+    struct attn_head_product_args p = {.size = sizeof(p), .x = m, .w = m, .out = m, .tokens = 1};
+    call(&attn_family_head_product, &product, &p, NULL);
+    p.tail = m;
+    call(&attn_family_head_product, &product, &p, "tail is set, tail_out is NULL");
+    p.tail_out = m;
+    call(&attn_family_head_product, &product, &p, NULL);
+    const struct attn_qk_rmsnorm_desc norm = {
+        .size = sizeof(norm), .dtype = ATTN_BF16, .width = 1536, .width_kv = 512};
+    struct attn_qk_rmsnorm_args n = {
+        .size = sizeof(n), .q = m, .q_weight = m, .q_out = m, .kv_weight = m, .tokens = 1};
+    call(&attn_family_qk_rmsnorm, &norm, &n, NULL);
+    n.kv = m;
+    call(&attn_family_qk_rmsnorm, &norm, &n, "kv is set, kv_weight or kv_out is NULL");
+    n.kv_out = m;
+    call(&attn_family_qk_rmsnorm, &norm, &n, NULL);
+    n.kv_weight = NULL;
+    call(&attn_family_qk_rmsnorm, &norm, &n, "kv is set, kv_weight or kv_out is NULL");
+}
+
+static void latents_rotate_where_they_have_more_columns(void **state)
+{
+    (void)state;
+    const struct attn_family *const family = &attn_family_mla_rope_cache;
+    struct attn_mla_rope_cache_desc d = {.size = sizeof(d),
+                                         .dtype = ATTN_BF16,
+                                         .head_dim = 576,
+                                         .head_dim_v = 512,
+                                         .heads = 16,
+                                         .rope = ATTN_ROPE_GPTJ,
+                                         .cache = {.dtype = ATTN_BF16, .page_size = 64}};
+    struct attn_mla_rope_cache_args a = {.size = sizeof(a),
+                                         .cache = {.k = m},
+                                         .q_nope = m,
+                                         .q_pe = m,
+                                         .q_out = m,
+                                         .kv_c = m,
+                                         .k_pe = m,
+                                         .slot_mapping = m,
+                                         .positions = m,
+                                         .cos_sin = m,
+                                         .q_out_scale = m,
+                                         .tokens = 1};
+    call(family, &d, &a, NULL);
+    a.q_out = NULL;
+    call(family, &d, &a, "q_nope is set, q_out is NULL");
+    a.q_nope = NULL;
+    call(family, &d, &a, NULL);
+    d.q_out_dtype = ATTN_FP8;
+    call(family, &d, &a, "q_out is NULL; it is needed where q_out_dtype == ATTN_FP8");
+    d.q_out_dtype = ATTN_BF16;
+    d.head_dim = 512;
+    lookup(family, &d, "head_dim equals head_dim_v: desc.rope has nothing to rotate");
+    d.rope = ATTN_ROPE_NONE;
+    lookup(family, &d, NULL);
+}
+
+static struct attn_indexer_topk_args indexer_args(void)
+{
+    return (struct attn_indexer_topk_args){.size = sizeof(struct attn_indexer_topk_args),
+                                           .q = m,
+                                           .weights = m,
+                                           .keys = m,
+                                           .row_ends = m,
+                                           .block_table = m,
+                                           .indices = m,
+                                           .values = m,
+                                           .rows = 1,
+                                           .page_size = 64,
+                                           .page_stride = 64 * 132,
+                                           .block_table_stride = 4};
+}
+
+static void indexers_read_pages_of_their_kind(void **state)
+{
+    (void)state;
+    const struct attn_family *const family = &attn_family_indexer_topk;
+    const struct attn_indexer_topk_desc paged = {
+        .size = sizeof(paged), .top_k = 512, .heads = 64, .paged = true};
+    struct attn_indexer_topk_desc d = paged;
+    struct attn_indexer_topk_args a = indexer_args();
+    call(family, &d, &a, NULL);
+    static const int32_t small[] = {1, 16, 31, 33, 48}, whole[] = {32, 64};
+    for (size_t i = 0; i < sizeof(small) / sizeof(small[0]); i++) {
+        a.page_size = small[i];
+        call(family, &d, &a, "page_size does not fit desc.small_pages");
+    }
+    d.small_pages = true;
+    call(family, &d, &a, NULL);
+    for (size_t i = 0; i < sizeof(whole) / sizeof(whole[0]); i++) {
+        a.page_size = whole[i];
+        call(family, &d, &a, "page_size does not fit desc.small_pages");
+    }
+    d = paged;
+    a = indexer_args();
+    a.slots = true;
+    call(family, &d, &a, NULL);
+    a.splits = 2;
+    call(family, &d, &a, "slots are for pages, and for splits of 1");
+    d.paged = false;
+    d.layout = ATTN_KV_SHUFFLE;
+    lookup(family, &d, "layout is not ATTN_KV_NHD, and paged is false");
+    d.layout = ATTN_KV_NHD;
+    d.index_keys = ATTN_INDEX_KEYS_MXFP4;
+    lookup(family, &d, "index_keys is not ATTN_INDEX_KEYS_FP8, and paged is false");
+}
+
+static void logits_are_of_pages_of_their_kind(void **state)
+{
+    (void)state;
+    const struct attn_family *const family = &attn_family_indexer_logits;
+    struct attn_indexer_logits_desc d = {.size = sizeof(d), .heads = 64, .paged = true};
+    struct attn_indexer_logits_args a = {.size = sizeof(a),
+                                         .q = m,
+                                         .weights = m,
+                                         .keys = m,
+                                         .row_ends = m,
+                                         .block_table = m,
+                                         .logits = m,
+                                         .rows = 1,
+                                         .columns = 64,
+                                         .page_size = 64,
+                                         .page_stride = 64 * 132,
+                                         .block_table_stride = 4};
+    call(family, &d, &a, NULL);
+    a.page_size = 31;
+    call(family, &d, &a, "page_size does not fit desc.small_pages");
+    d.small_pages = true;
+    call(family, &d, &a, NULL);
+    d = (struct attn_indexer_logits_desc){
+        .size = sizeof(d), .heads = 64, .layout = ATTN_KV_SHUFFLE};
+    lookup(family, &d, "layout is not ATTN_KV_NHD, and paged is false");
+    d.layout = ATTN_KV_NHD;
+    d.index_keys = ATTN_INDEX_KEYS_MXFP4;
+    lookup(family, &d, "index_keys is not ATTN_INDEX_KEYS_FP8, and paged is false");
+}
+
+static void decode_has_work_lists_and_windows(void **state)
+{
+    (void)state;
+    struct attn_decode_desc d = {.size = sizeof(d),
+                                 .dtype = ATTN_BF16,
+                                 .q_dtype = ATTN_BF16,
+                                 .head_dim = 128,
+                                 .heads = 8,
+                                 .kv_heads = 2,
+                                 .q_len = 1,
+                                 .mask = ATTN_MASK_WINDOW,
+                                 .cache = {.dtype = ATTN_BF16, .page_size = 16}};
+    const struct attn_decode_args one = {
+        .size = sizeof(one),
+        .cache = {.k = m, .v = m},
+        .pages = {.kv_lens = m, .block_table = m, .block_table_stride = 4},
+        .q = m,
+        .out = m,
+        .partial_out = m,
+        .partial_lse = m,
+        .batch = 1,
+        .total_q = 1,
+        .scale = 1,
+        .window_left = -1,
+        .window_right = -1};
+    struct attn_decode_args a = one;
+    call(&attn_family_decode, &d, &a, NULL);
+    a.window_left = -2;
+    call(&attn_family_decode, &d, &a, "a window distance is below -1");
+    a = one;
+    a.window_right = -2;
+    call(&attn_family_decode, &d, &a, "a window distance is below -1");
+    a = one;
+    a.work_indptr = a.work_info = m;
+    call(&attn_family_decode, &d, &a, "work_indptr is set, work_lists is 0");
+    a = one;
+    a.batch = a.total_q = INT32_MAX / 2 + 1;
+    call(&attn_family_decode, &d, &a, "more than 2^31 workgroups");
+}
+
+static void prefill_has_windows(void **state)
+{
+    (void)state;
+    const struct attn_prefill_desc d = {.size = sizeof(d),
+                                        .dtype = ATTN_BF16,
+                                        .q_dtype = ATTN_BF16,
+                                        .head_dim = 128,
+                                        .heads = 8,
+                                        .kv_heads = 2,
+                                        .mask = ATTN_MASK_WINDOW};
+    const struct attn_prefill_args one = {.size = sizeof(one),
+                                          .q = m,
+                                          .k = m,
+                                          .v = m,
+                                          .out = m,
+                                          .cu_seqlens_q = m,
+                                          .cu_seqlens_k = m,
+                                          .batch = 1,
+                                          .total_q = 1,
+                                          .total_k = 1,
+                                          .max_seqlen_q = 1,
+                                          .max_seqlen_k = 1,
+                                          .scale = 1,
+                                          .window_left = -1,
+                                          .window_right = -1};
+    struct attn_prefill_args a = one;
+    call(&attn_family_prefill, &d, &a, NULL);
+    a.window_left = -2;
+    call(&attn_family_prefill, &d, &a, "a window distance is below -1");
+    a = one;
+    a.window_right = -2;
+    call(&attn_family_prefill, &d, &a, "a window distance is below -1");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_selection_merges_lists_of_plans),
+        cmocka_unit_test(products_and_norms_have_whole_sets_of_tensors),
+        cmocka_unit_test(latents_rotate_where_they_have_more_columns),
+        cmocka_unit_test(indexers_read_pages_of_their_kind),
+        cmocka_unit_test(logits_are_of_pages_of_their_kind),
+        cmocka_unit_test(decode_has_work_lists_and_windows),
+        cmocka_unit_test(prefill_has_windows),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
