@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The cache of compiled kernels: what its keys tell apart and which entries it gives up first. And
+ * the records of a kernel beside another one, of which each has calls of its own.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "compiler/cache.h"
+#include "compiler/second.h"
+
+extern const struct att_template att_template_head_product;
+
+static struct att_variant product(void)
+{
+    struct att_variant v;
+    att_variant_init(&v, &att_template_head_product, "gfx950");
+    att_set(&v, ATT_HEAD_DIM, 512);
+    att_set(&v, ATT_HEAD_DIM_V, 128);
+    return v;
+}
+
+static void all_that_decides_a_kernel_is_in_its_key(void **state)
+{
+    (void)state;
+    enum { KEYS = 6 };
+    uint8_t text[] = "abcd", other[] = "abce";
+    const struct tgt_blob none = {0}, hook = {text, 4}, changed = {other, 4};
+    struct att_variant v = product(), wide = v, tiled = v;
+    att_set(&wide, ATT_HEAD_DIM_V, 256);
+    tiled.tile = 3;
+    const struct attnc_cache_key keys[KEYS] = {
+        attnc_cache_key(2, &v, &none),    attnc_cache_key(4, &v, &none),
+        attnc_cache_key(2, &wide, &none), attnc_cache_key(2, &tiled, &none),
+        attnc_cache_key(2, &v, &hook),    attnc_cache_key(2, &v, &changed),
+    };
+    const struct attnc_cache_key again = attnc_cache_key(2, &v, &none);
+    assert_string_equal(keys[0].text, again.text);
+    for (int i = 0; i < KEYS; i++)
+        for (int j = 0; j < i; j++)
+            assert_string_not_equal(keys[i].text, keys[j].text);
+}
+
+/* An entry that was last used at `seconds` and `nanoseconds`. */
+static void put(const char *dir, const char *name, long seconds, long nanoseconds)
+{
+    char path[128];
+    snprintf(path, sizeof(path), "%s/ab/%030d", dir, atoi(name));
+    const int fd = open(path, O_CREAT | O_WRONLY, 0600);
+    const struct timespec times[] = {{seconds, nanoseconds}, {seconds, nanoseconds}};
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, "12345678", 8), 8);
+    assert_int_equal(futimens(fd, times), 0);
+    close(fd);
+}
+
+static bool is_there(const char *dir, const char *name)
+{
+    char path[128];
+    snprintf(path, sizeof(path), "%s/ab/%030d", dir, atoi(name));
+    return access(path, F_OK) == 0;
+}
+
+static void what_was_not_used_for_longest_goes_first(void **state)
+{
+    (void)state;
+    char dir[] = "test_cache_XXXXXX", part[64];
+    struct attnc_cache_size size;
+    assert_non_null(mkdtemp(dir));
+    snprintf(part, sizeof(part), "%s/ab", dir);
+    assert_int_equal(mkdir(part, 0700), 0);
+    put(dir, "1", 2000, 0);
+    put(dir, "2", 1000, 500);
+    put(dir, "3", 1000, 400);
+    put(dir, "4", 3000, 0);
+    assert_true(attnc_cache_trim(dir, 24, &size));
+    assert_false(is_there(dir, "3"));
+    assert_int_equal(size.removed, 1);
+    assert_int_equal(size.bytes, 24);
+    assert_true(attnc_cache_trim(dir, 17, &size));
+    assert_false(is_there(dir, "2"));
+    assert_true(is_there(dir, "1") && is_there(dir, "4"));
+    assert_true(attnc_cache_trim(dir, 8, &size));
+    assert_true(!is_there(dir, "1") && is_there(dir, "4"));
+    assert_true(attnc_cache_trim(dir, 0, &size));
+    assert_int_equal(size.kernels, 0);
+    rmdir(part);
+    rmdir(dir);
+}
+
+/* head_product: one kernel streams, the other takes few tokens, more of them, and few heads. */
+static void a_second_kernel_has_all_its_calls(void **state)
+{
+    (void)state;
+    static const unsigned boxes[] = {3, 1};
+    struct attnc_diag d = {0};
+    struct attnc_description desc = {.variants = malloc(sizeof(*desc.variants)), .count = 1};
+    assert_non_null(desc.variants);
+    desc.variants[0] = product();
+    assert_true(attnc_add_seconds(&desc, &d));
+    assert_int_equal(desc.count, 3);
+    assert_null(desc.variants[0].choice);
+    for (int i = 0; i < 2; i++) {
+        assert_non_null(desc.variants[1 + i].choice);
+        assert_int_equal(desc.variants[1 + i].choice->count, boxes[i]);
+    }
+    free(desc.variants);
+    free(desc.seconds);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_that_decides_a_kernel_is_in_its_key),
+        cmocka_unit_test(what_was_not_used_for_longest_goes_first),
+        cmocka_unit_test(a_second_kernel_has_all_its_calls),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
