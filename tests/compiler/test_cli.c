@@ -239,6 +239,8 @@ static void no_output_replaces_an_input(void **state)
     expect("tune d.yaml -o x.pack --tuning x.pack", 1, "", "x.pack: is another output");
     expect("tune d.yaml -o x.pack --db x.pack", 1, "", "x.pack: is another output");
     expect("trace p.pack prefill_bf16_d64_gfx942 -o none/t.json", 2, "", "none/t.json: No such");
+    expect("trace p.pack prefill_bf16_d64_gfx942 -o .", 2, "", ".: Is a directory");
+    expect("trace p.pack prefill_bf16_d64_gfx942 --annotate .", 2, "", ".: Is a directory");
     same = read_file("p.pack", &after);
     assert_int_equal(before, after);
     assert_memory_equal(bytes, same, before);

@@ -5,10 +5,12 @@
  */
 #include "tools/attnc/trace.h"
 
+#include <errno.h>
 #include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "compiler/nearest.h"
 #include "tools/attnc/children.h"
@@ -264,6 +266,15 @@ static int trace_selection(struct selection *s)
     return code;
 }
 
+/* The simulator, which writes the file behind the launch, could only say that it failed. */
+static int check_file(const char *path)
+{
+    struct stat st;
+    if (path && stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+        return complain(EXIT_ENVIRONMENT, "%s: %s", path, strerror(EISDIR));
+    return check_output(path);
+}
+
 static int run(int argc, char **argv)
 {
     if (argc != 2)
@@ -274,9 +285,9 @@ static int run(int argc, char **argv)
         return code;
     code = read_pack(argv[0], &s.bytes);
     if (code == EXIT_GOOD)
-        code = check_output(args.output);
+        code = check_file(args.output);
     if (code == EXIT_GOOD)
-        code = check_output(args.annotate);
+        code = check_file(args.annotate);
     if (code == EXIT_GOOD)
         code = select_kernels(&s, argv[0], argv[1]);
     if (code == EXIT_GOOD)
