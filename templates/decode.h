@@ -85,6 +85,8 @@ struct decode {
     struct tir_value list;    /* i32: whose items are to be found; or none: the workgroup's own */
     struct tir_value in_step; /* i1: waves meet once a tile; or none, where they never do */
     struct decode_item item;
+    struct tir_value
+        part_ends[2];           /* i32: its parts in reduce_partial_map, first and one past last */
     struct tir_value first_row; /* of the item's queries x heads: column 0 */
     struct tir_value n_rows;
     struct tir_value q;
@@ -227,8 +229,11 @@ struct tir_value decode_ask_for_parts(struct decode *d);
 
 /* decode_share.c */
 
-/** The same for parts that are too much for one workgroup: all that end about when the last one
- * does add them up. 4 bytes of d's lds are free. */
+/** Asks for the ends of the item's parts in reduce_partial_map and sets d->part_ends, to something
+ * where the item is no part. The caller anchors them behind its first loads. */
+void decode_ask_part_ends(struct decode *d);
+/** The same as decode_join_parts() for parts that are too much for one workgroup: all that end
+ * about when the last one does add them up. 4 bytes of d's lds are free. */
 void decode_share_parts(struct decode *d);
 
 /* decode.c */

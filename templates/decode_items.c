@@ -16,7 +16,8 @@ enum { WORK_WORDS = 8 };
  * registers, of which one launch has fewer to spare. */
 void decode_ask_arguments(struct decode *d, bool latent)
 {
-    enum { NOW, LATER, APART /* later, of keys and values that are two tensors */ };
+    enum { NOW, LATER, APART /* later, of keys and values that are two tensors */, NEVER };
+    const bool tensor = d->v->kv_scale == ATT_KV_SCALE_TENSOR;
     const bool table = d->v->page_table == ATT_PAGE_TABLE_BLOCKS;
     const struct {
         const char *name;
@@ -28,18 +29,22 @@ void decode_ask_arguments(struct decode *d, bool latent)
         {ARG_KV_LENS, TIR_I64, d->v->one_launch ? LATER : NOW},
         {table ? ARG_BLOCK_TABLE : ARG_KV_INDICES, TIR_I64, NOW},
         {table ? ARG_BLOCK_TABLE_STRIDE : ARG_KV_INDPTR, TIR_I64, NOW},
-        {ARG_WORKGROUPS, TIR_I32, latent ? APART : NOW},
+        {ARG_WORKGROUPS, TIR_I32, NOW},
+        {ARG_REDUCE_INDPTR, TIR_I64, latent ? NOW : NEVER},
         {ARG_KV_HEADS, TIR_I32, d->v->one_launch ? LATER : NOW},
         {ARG_MAX_SEQLEN_Q, TIR_I32, d->v->one_launch ? LATER : NOW},
         {ARG_QO_INDPTR, TIR_I64, d->v->one_launch ? LATER : NOW},
         {ARG_SCALE_LOG2, TIR_F32, NOW},
-        {ARG_K, TIR_I64, LATER},
+        {ARG_K, TIR_I64, latent ? NOW : LATER},
         {ARG_K_HEAD_STRIDE, TIR_I64, APART},
-        {ARG_K_PAGE_STRIDE, TIR_I64, LATER},
+        {ARG_K_PAGE_STRIDE, TIR_I64, latent ? NOW : LATER},
+        {ARG_K_TOKEN_STRIDE, TIR_I64, latent ? NOW : NEVER},
+        {ARG_K_SCALE, TIR_I64, latent && tensor ? NOW : NEVER},
+        {ARG_Q_SCALE, TIR_I64, latent && d->v->q_dtype == ATT_Q_DTYPE_FP8 ? NOW : NEVER},
         {ARG_V, TIR_I64, APART},
         {ARG_V_HEAD_STRIDE, TIR_I64, APART},
         {ARG_V_PAGE_STRIDE, TIR_I64, APART},
-        {ARG_Q, TIR_I64, LATER},
+        {ARG_Q, TIR_I64, latent ? NOW : LATER},
         {ARG_Q_TOKEN_STRIDE, TIR_I64, LATER},
         {ARG_Q_HEAD_STRIDE, TIR_I64, LATER},
         {ARG_OUT, TIR_I64, LATER},
@@ -47,12 +52,13 @@ void decode_ask_arguments(struct decode *d, bool latent)
         {ARG_OUT_HEAD_STRIDE, TIR_I64, LATER},
         {ARG_HEADS, TIR_I32, NOW},
         {ARG_PARTIAL_OUT, TIR_I64, LATER},
+        {ARG_PARTIAL_LSE, TIR_I64, latent ? NOW : NEVER},
     };
     enum { N = sizeof(args) / sizeof(args[0]) };
     struct tir_value asked[N];
     unsigned n = 0;
     for (unsigned i = 0; i < N; i++) {
-        if (latent && args[i].when == APART)
+        if (args[i].when == NEVER || (latent && args[i].when == APART))
             continue;
         tir_add_arg(d->b.f, args[i].name, args[i].dtype);
         if (args[i].when == NOW)

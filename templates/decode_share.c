@@ -5,6 +5,8 @@
  * share the rows: each wave claims one, or a half of one, and then the next. Whoever has waited
  * long enough leaves. The last one never waits, and claims until no row is left: so no workgroup
  * needs another to run, and a row is the sum of all parts in their order whoever adds them up.
+ * Where parts are few, rows are dealt out to their waves instead, and the last wave has those of
+ * all who left.
  *
  * A lane knows a part: where its rows are, and what its lse says it counts. All lanes together have
  * a row, and read what a part counts from its lane. Few rows of many parts have more waves than
@@ -36,6 +38,10 @@ enum {
     FEW_PARTS = 32 /* of a sequence: a lane has elements of one at a time */
 };
 
+/* The parts of a slice are summed up with all loads at once, with a lane having elements of one
+ * part at a time, or of eight. */
+enum way { AT_ONCE, ONE_BY_ONE, SIDE_BY_SIDE };
+
 struct share {
     struct decode *d;
     struct tir_value first, count;   /* of reduce_partial_map */
@@ -44,6 +50,10 @@ struct share {
     struct tir_value row_bytes;      /* i64, of a part */
     struct tir_type lanes, slice;    /* f32: a part a lane, 64 x 1; elements of a row, 1 x n */
     struct tir_type one;             /* f32 1 x 1 */
+    enum way way;
+    struct tir_value few[FEW]; /* i32: the rows of the parts, where these are few; of those behind
+                                  the last, its row */
+    struct tir_value few_lse[FEW], few_out[FEW]; /* i64: their bytes */
     /* Lanes have several parts side by side if there are many. */
     unsigned loads;                 /* of such parts, one after the other; 0: there are few parts */
     struct tir_type some, parts;    /* f32: parts x elements; parts x 1 */
@@ -93,14 +103,15 @@ static struct tir_value await_parts(struct share *s)
     struct tir_builder *b = &d->b;
     const struct tir_type i32 = tir_scalar(TIR_I32), t = as_int(s->one, TIR_I32);
     const struct tir_layout map = tir_row_major(1, 1);
-    s->before = tir_await(b, s->claims, 1);
+    s->before = tir_await(b, s->claims, tir_i32(b, 0), -1, 1);
     tir_wait_memory(b);
     tir_barrier(b);
     struct tir_if first = tir_begin_if(b, tir_cmp_eq(b, d->wave, tir_i32(b, 0)), false, NULL, 0);
     const struct tir_value arrived = tir_arrive(b, s->ticket, s->count);
     struct tir_value missing = tir_sub(b, att_plus(b, s->count, -1), arrived);
     struct tir_if early = tir_begin_if(b, tir_cmp_gt(b, missing, tir_i32(b, 0)), false, &i32, 1);
-    const struct tir_value still = tir_await(b, s->ticket, POLLS); /* 0 again when all are there */
+    const struct tir_value still =
+        tir_await(b, s->ticket, tir_i32(b, 0), -1, POLLS); /* 0 again when all are there */
     tir_else(b, &early, &still);
     tir_end_if(b, &early, &missing);
     tir_tile_lds_store(b, d->lds, tir_splat(b, missing, t), &map);
@@ -129,11 +140,23 @@ struct sum {
     struct tir_value m, l, o;
 };
 
-/* A row of O, or a part of one, and where parts have it. */
+/* A row of O, or a part of one, where parts have it, and where it goes. */
 struct slice {
     struct tir_value token, head, element; /* i32; the token as row of q */
     struct tir_value lse, out;             /* i64, of the row of part 0 */
+    struct tir_value to;                   /* i64 */
 };
+
+/* Address (i64) of the slice's row in a tensor whose elements have so many bytes. */
+static struct tir_value place(struct share *s, const struct slice *l, struct att_tensor t, int size)
+{
+    struct tir_builder *b = &s->d->b;
+    const struct tir_value token =
+        tir_mul(b, att_wide(b, l->token), att_stride(b, t.token_stride, size));
+    const struct tir_value head =
+        tir_mul(b, att_wide(b, l->head), att_stride(b, t.head_stride, size));
+    return tir_add(b, tir_arg(b, t.arg, TIR_I64), tir_add(b, token, head));
+}
 
 static struct slice find_slice(struct share *s, struct tir_value number)
 {
@@ -154,6 +177,8 @@ static struct slice find_slice(struct share *s, struct tir_value number)
                     tir_shl(b, tir_zext(b, at, TIR_I64), tir_i64(b, 2)));
     l.out = tir_add(b, tir_arg(b, ARG_PARTIAL_OUT, TIR_I64),
                     tir_shl(b, tir_zext(b, element, TIR_I64), tir_i64(b, 2)));
+    l.to = tir_add(b, place(s, &l, ATT_HEADS(OUT), 2),
+                   tir_shl(b, att_wide(b, l.element), tir_i64(b, 1)));
     return l;
 }
 
@@ -175,15 +200,14 @@ static struct tir_value load_lse(struct share *s, const struct slice *l, struct 
                       lowest);
 }
 
-/* O of the part that lane k knows. */
-static struct tir_value load_out(struct share *s, const struct slice *l, struct tir_value rows,
-                                 struct tir_value k)
+/* O of a part. */
+static struct tir_value load_out(struct share *s, const struct slice *l, struct tir_value row)
 {
     struct tir_builder *b = &s->d->b;
-    const struct tir_value row = tir_zext(b, tir_lane_read(b, rows, k), TIR_I64);
-    const struct tir_value base = tir_add(b, l->out, tir_mul(b, row, s->row_bytes));
+    const struct tir_value at = tir_mul(b, tir_zext(b, row, TIR_I64), s->row_bytes);
     const struct tir_type t = as_int(s->one, TIR_I64);
-    return tir_tile_gather(b, base, tir_splat(b, tir_i64(b, 0), t), tir_i32(b, 0), s->slice);
+    return tir_tile_gather(b, tir_add(b, l->out, at), tir_splat(b, tir_i64(b, 0), t), tir_i32(b, 0),
+                           s->slice);
 }
 
 /* o += w_k o_k of n parts from k on. */
@@ -194,7 +218,7 @@ static struct tir_value add_outs(struct share *s, const struct slice *l, struct 
     struct tir_builder *b = &s->d->b;
     struct tir_value part[MOST];
     for (unsigned i = 0; i < n; i++)
-        part[i] = load_out(s, l, rows, att_plus(b, k, (int)i));
+        part[i] = load_out(s, l, tir_lane_read(b, rows, att_plus(b, k, (int)i)));
     for (unsigned i = 0; i < n; i++) {
         const struct tir_value w = tir_lane_read(b, weights, att_plus(b, k, (int)i));
         o = tir_fma(b, part[i], tir_splat(b, w, s->slice), o);
@@ -251,6 +275,111 @@ static struct sum join_all(struct share *s, const struct slice *l, struct tir_va
     memcpy(carried, (struct tir_value[]){sum.m, sum.l, sum.o}, sizeof(sum));
     tir_end_for(b, &loop, carried, 4);
     return (struct sum){carried[0], carried[1], carried[2]};
+}
+
+/* ---- The result ---- */
+
+static void store_row(struct share *s, struct tir_value base, struct tir_value a)
+{
+    struct tir_builder *b = &s->d->b;
+    const struct tir_type t = as_int(s->one, TIR_I64);
+    tir_tile_scatter(b, base, tir_splat(b, tir_i64(b, 0), t), tir_i32(b, 0), a);
+}
+
+/* The inverse of a denominator; 0 where no part has a key. */
+static struct tir_value inverse_of(struct tir_builder *b, struct tir_value l)
+{
+    const struct tir_value zero = tir_float_like(b, l, 0.0f);
+    return tir_select(b, tir_cmp_gt(b, l, zero), tir_rcp(b, l), zero);
+}
+
+/* The log of the denominator of a row of which no part has a key is -infinity. */
+static void write_log(struct share *s, const struct slice *l, const struct sum *sum)
+{
+    struct decode *const d = s->d;
+    struct tir_builder *b = &d->b;
+    if (!d->v->lse)
+        return;
+    const struct tir_value some = tir_cmp_gt(b, sum->l, tir_f32(b, 0.0f));
+    const struct tir_value log =
+        tir_mul(b, tir_add(b, sum->m, tir_log2(b, sum->l)), tir_f32(b, LN2));
+    const struct tir_value lse = tir_select(b, some, log, tir_f32(b, -INFINITY));
+    const struct tir_value first = tir_cmp_eq(b, l->element, tir_i32(b, 0));
+    struct tir_if begins = tir_begin_if(b, first, false, NULL, 0);
+    store_row(s, place(s, l, ATT_HEADS(LSE), 4), tir_splat(b, lse, s->one));
+    tir_end_if(b, &begins, NULL);
+}
+
+static void write_slice(struct share *s, const struct slice *l, const struct sum *sum)
+{
+    struct tir_builder *b = &s->d->b;
+    struct tir_value o = sum->o;
+    if (s->way != AT_ONCE) /* else it has been divided */
+        o = tir_mul(b, o, tir_splat(b, inverse_of(b, sum->l), s->slice));
+    store_row(s, l->to, tir_convert_short(b, o, s->d->dtype));
+    write_log(s, l, sum);
+}
+
+/* ---- Few parts ---- */
+
+/* Entries of reduce_partial_map as scalars. */
+static void find_few(struct share *s)
+{
+    struct tir_builder *b = &s->d->b;
+    const struct tir_value map = tir_arg(b, ARG_REDUCE_PARTIAL_MAP, TIR_I64);
+    const struct tir_value last = att_plus(b, s->count, -1);
+    for (int i = 0; i < FEW; i++) {
+        const struct tir_value entry = tir_add(b, s->first, tir_min(b, tir_i32(b, i), last));
+        const struct tir_value at = tir_shl(b, att_wide(b, entry), tir_i64(b, 2));
+        s->few[i] = tir_scalar_load(b, tir_add(b, map, at), tir_i32(b, 0), TIR_I32);
+    }
+    tir_anchor_all(b, s->few, FEW);
+    const struct tir_value heads = tir_arg(b, ARG_HEADS, TIR_I32);
+    const struct tir_value bytes = tir_zext(b, att_times(b, heads, sizeof(float)), TIR_I64);
+    for (int i = 0; i < FEW; i++) {
+        const struct tir_value row = tir_zext(b, s->few[i], TIR_I64);
+        s->few_lse[i] = tir_mul(b, row, bytes);
+        s->few_out[i] = tir_mul(b, row, s->row_bytes);
+    }
+}
+
+/* All loads are under way together: none tells where another one reads. Every lane has what each
+ * part counts. O has been divided. */
+static struct sum join_few(struct share *s, const struct slice *l)
+{
+    struct tir_builder *b = &s->d->b;
+    const struct tir_type wide = as_int(s->one, TIR_I64);
+    const struct tir_value none = tir_splat(b, tir_i64(b, 0), wide), zero = tir_i32(b, 0);
+    struct tir_value lse[FEW], part[FEW];
+    for (int i = 0; i < FEW; i++)
+        lse[i] = tir_tile_gather(b, tir_add(b, l->lse, s->few_lse[i]), none, zero, s->one);
+    for (int i = 0; i < FEW; i++)
+        part[i] = tir_tile_gather(b, tir_add(b, l->out, s->few_out[i]), none, zero, s->slice);
+    const struct tir_value lowest = tir_float_like(b, lse[0], LOWEST);
+    struct tir_value top = lowest, sum = tir_float_like(b, lowest, 0.0f);
+    for (int i = 0; i < FEW; i++) {
+        const struct tir_value log =
+            tir_max(b, tir_mul(b, lse[i], tir_float_like(b, lowest, LOG2E)), lowest);
+        const struct tir_value there = tir_cmp_lt(b, tir_i32(b, i), s->count);
+        lse[i] = tir_select(b, tir_splat(b, there, as_int(s->one, TIR_I1)), log, lowest);
+        top = tir_max(b, top, lse[i]);
+    }
+    for (int i = 0; i < FEW; i++) {
+        const struct tir_value power = tir_exp2(b, tir_sub(b, lse[i], top));
+        const struct tir_value some = tir_cmp_gt(b, lse[i], lowest);
+        lse[i] = tir_select(b, some, power, tir_float_like(b, lowest, 0.0f));
+        sum = tir_add(b, sum, lse[i]);
+    }
+    const struct tir_value inverse = inverse_of(b, sum);
+    for (int i = 0; i < FEW; i++)
+        lse[i] = tir_mul(b, lse[i], inverse);
+    tir_anchor_all(b, lse, FEW); /* while rows are under way */
+    struct tir_value o = {0};
+    for (int i = 0; i < FEW; i++) {
+        const struct tir_value factor = tir_broadcast(b, lse[i], s->slice);
+        o = i ? tir_fma(b, part[i], factor, o) : tir_mul(b, part[i], factor);
+    }
+    return (struct sum){tir_first_lane(b, top), tir_first_lane(b, sum), o};
 }
 
 /* ---- Many parts ---- */
@@ -377,51 +506,9 @@ static struct sum join_all_parts(struct share *s, const struct slice *l)
     return (struct sum){carried[0], carried[1], tir_col_sum(b, carried[2])};
 }
 
-/* ---- The result ---- */
-
-/* Address (i64) of the slice's row in a tensor whose elements have so many bytes. */
-static struct tir_value place(struct share *s, const struct slice *l, struct att_tensor t, int size)
-{
-    struct tir_builder *b = &s->d->b;
-    const struct tir_value token =
-        tir_mul(b, att_wide(b, l->token), att_stride(b, t.token_stride, size));
-    const struct tir_value head =
-        tir_mul(b, att_wide(b, l->head), att_stride(b, t.head_stride, size));
-    return tir_add(b, tir_arg(b, t.arg, TIR_I64), tir_add(b, token, head));
-}
-
-static void store_row(struct share *s, struct tir_value base, struct tir_value a)
-{
-    struct tir_builder *b = &s->d->b;
-    const struct tir_type t = as_int(s->one, TIR_I64);
-    tir_tile_scatter(b, base, tir_splat(b, tir_i64(b, 0), t), tir_i32(b, 0), a);
-}
-
-/* A row of which no part has a key is 0, and its log of the denominator -infinity. */
-static void write_slice(struct share *s, const struct slice *l, const struct sum *sum)
-{
-    struct decode *const d = s->d;
-    struct tir_builder *b = &d->b;
-    const struct tir_value zero = tir_f32(b, 0.0f), some = tir_cmp_gt(b, sum->l, zero);
-    const struct tir_value inverse = tir_select(b, some, tir_rcp(b, sum->l), zero);
-    const struct tir_value o = tir_mul(b, sum->o, tir_splat(b, inverse, s->slice));
-    const struct tir_value element = tir_shl(b, att_wide(b, l->element), tir_i64(b, 1));
-    store_row(s, tir_add(b, place(s, l, ATT_HEADS(OUT), 2), element),
-              tir_convert_short(b, o, d->dtype));
-    if (!d->v->lse)
-        return;
-    const struct tir_value log =
-        tir_mul(b, tir_add(b, sum->m, tir_log2(b, sum->l)), tir_f32(b, LN2));
-    const struct tir_value lse = tir_select(b, some, log, tir_f32(b, -INFINITY));
-    const struct tir_value first = tir_cmp_eq(b, l->element, tir_i32(b, 0));
-    struct tir_if begins = tir_begin_if(b, first, false, NULL, 0);
-    store_row(s, place(s, l, ATT_HEADS(LSE), 4), tir_splat(b, lse, s->one));
-    tir_end_if(b, &begins, NULL);
-}
-
 static struct tir_value claim(struct share *s)
 {
-    return tir_sub(&s->d->b, tir_claim(&s->d->b, s->claims), s->before);
+    return tir_sub(&s->d->b, tir_claim(&s->d->b, s->claims, tir_i32(&s->d->b, 1)), s->before);
 }
 
 /* Sums up the slice that was claimed, if it is one, and claims another. */
@@ -432,7 +519,9 @@ static struct tir_value sum_up_one(struct share *s, struct tir_value rows, struc
     const struct tir_type i32 = tir_scalar(TIR_I32);
     struct tir_if some = tir_begin_if(b, tir_cmp_lt(b, own, n), false, &i32, 1);
     const struct slice slice = find_slice(s, own);
-    const struct sum sum = s->loads ? join_all_parts(s, &slice) : join_all(s, &slice, rows);
+    const struct sum sum = s->way == AT_ONCE        ? join_few(s, &slice)
+                           : s->way == SIDE_BY_SIDE ? join_all_parts(s, &slice)
+                                                    : join_all(s, &slice, rows);
     write_slice(s, &slice, &sum);
     const struct tir_value next = claim(s);
     tir_else(b, &some, &next);
@@ -473,38 +562,204 @@ static void await_and_sum_up(struct share *s, struct tir_value rows)
     tir_end_if(b, &all, NULL);
 }
 
+/* ---- Few parts: rows are dealt out ---- */
+
+/* Each wave of a part counts itself, as soon as it has written what it has, and waits by itself; so
+ * none waits for its neighbours first. Who leaves says so with a bit of its own above the count,
+ * and the last wave, which sees these bits, has the rows of all who did. */
+enum { COUNT = 255, COUNT_BITS = 8, MOST_WAVES = 24 };
+
+static bool deals(const struct decode *d) { return FEW * d->waves <= MOST_WAVES; }
+
+/* Is a count that a wave is in 0 again or n? */
+static struct tir_value is_full(struct tir_builder *b, struct tir_value ticket, struct tir_value n)
+{
+    const struct tir_value count = tir_and(b, ticket, tir_i32(b, COUNT));
+    return tir_or(b, tir_cmp_eq(b, count, tir_i32(b, 0)), tir_cmp_eq(b, count, n));
+}
+
+/* Waits for the others. Returns a bit for each wave whose rows this one has: its own, or none where
+ * it leaves. It may have been counted out while it said so: then it stays. */
+static struct tir_value await_others(struct share *s, struct tir_value n, struct tir_value own)
+{
+    struct tir_builder *b = &s->d->b;
+    const struct tir_type i32 = tir_scalar(TIR_I32);
+    const struct tir_value seen = tir_await(b, s->ticket, n, COUNT, POLLS);
+    struct tir_if there = tir_begin_if(b, is_full(b, seen, n), false, &i32, 1);
+    tir_else(b, &there, &own);
+    const struct tir_value bit = tir_shl(b, own, tir_i32(b, COUNT_BITS));
+    const struct tir_value late = tir_claim(b, s->ticket, bit);
+    struct tir_if stays = tir_begin_if(b, is_full(b, late, n), false, &i32, 1);
+    tir_claim(b, s->ticket, tir_sub(b, tir_i32(b, 0), bit));
+    tir_else(b, &stays, &own);
+    struct tir_value bits = tir_i32(b, 0);
+    tir_end_if(b, &stays, &bits);
+    tir_end_if(b, &there, &bits);
+    return bits;
+}
+
+/* Counts this wave, the one of bit `own`. The last one leaves 0 there. */
+static struct tir_value arrive(struct share *s, struct tir_value n, struct tir_value own)
+{
+    struct tir_builder *b = &s->d->b;
+    const struct tir_type i32 = tir_scalar(TIR_I32);
+    const struct tir_value one = tir_i32(b, 1);
+    tir_anchor(b, own);
+    tir_release(b);
+    const struct tir_value before = tir_claim(b, s->ticket, one), now = tir_add(b, before, one);
+    const struct tir_value last = tir_cmp_eq(b, tir_and(b, now, tir_i32(b, COUNT)), n);
+    struct tir_if branch = tir_begin_if(b, last, false, &i32, 1);
+    tir_acquire(b); /* it would wait for the claim */
+    tir_claim(b, s->ticket, tir_sub(b, tir_i32(b, 0), now));
+    const struct tir_value all = tir_or(b, own, tir_shr(b, before, tir_i32(b, COUNT_BITS)));
+    tir_else(b, &branch, &all);
+    struct tir_value bits = await_others(s, n, own);
+    tir_acquire(b);
+    tir_end_if(b, &branch, &bits);
+    return bits;
+}
+
+/* The number of this workgroup's part. */
+static struct tir_value own_part(struct share *s)
+{
+    struct tir_builder *b = &s->d->b;
+    struct tir_value part = tir_i32(b, 0);
+    for (int i = 1; i < FEW; i++) {
+        const struct tir_value own = tir_cmp_eq(b, s->few[i], s->d->item.partial);
+        const struct tir_value first = tir_cmp_ne(b, s->few[i - 1], s->d->item.partial);
+        part = tir_select(b, tir_and(b, own, first), tir_i32(b, i), part);
+    }
+    return part;
+}
+
+/* Sums up the slices of wave `from` of n. */
+static void sum_up_dealt(struct share *s, struct tir_value from, struct tir_value n)
+{
+    struct decode *const d = s->d;
+    struct tir_builder *b = &d->b;
+    const struct tir_value all = att_times(b, d->n_rows, d->v->head_dim_v / (int)s->slice.cols);
+    struct tir_loop loop = tir_begin_for(b, from, all, n, NULL, 0);
+    const struct slice slice = find_slice(s, loop.index);
+    const struct sum sum = join_few(s, &slice);
+    write_slice(s, &slice, &sum);
+    tir_end_for(b, &loop, NULL, 0);
+}
+
+/* Those of all waves that `bits` tells, the own ones first. */
+static void deal(struct share *s)
+{
+    struct decode *const d = s->d;
+    struct tir_builder *b = &d->b;
+    const struct tir_value zero = tir_i32(b, 0), one = tir_i32(b, 1);
+    const struct tir_value n = att_times(b, s->count, (int)d->waves);
+    const struct tir_value number = tir_add(b, att_times(b, own_part(s), (int)d->waves), d->wave);
+    const struct tir_value own = tir_shl(b, one, number), bits = arrive(s, n, own);
+    const struct tir_value more = tir_cmp_ne(b, bits, own);
+    const struct tir_value turns = tir_select(b, more, n, one);
+    struct tir_loop loop = tir_begin_for(b, zero, turns, one, NULL, 0);
+    const struct tir_value at = tir_add(b, number, loop.index);
+    const struct tir_value back = tir_select(b, tir_cmp_ge(b, at, n), n, zero);
+    const struct tir_value from = tir_sub(b, at, back);
+    const struct tir_value bit = tir_and(b, tir_shr(b, bits, from), one);
+    struct tir_if has = tir_begin_if(b, tir_cmp_ne(b, bit, zero), false, NULL, 0);
+    sum_up_dealt(s, from, n);
+    tir_end_if(b, &has, NULL);
+    tir_end_for(b, &loop, NULL, 0);
+}
+
+static void sum_up_few(struct share s)
+{
+    s.way = AT_ONCE;
+    find_few(&s);
+    if (deals(s.d))
+        deal(&s);
+    else
+        await_and_sum_up(&s, (struct tir_value){0});
+}
+
+static void sum_up_one_by_one(struct share s)
+{
+    s.way = ONE_BY_ONE;
+    const struct tir_value rows = find_rows(&s, tir_i32(&s.d->b, 0));
+    tir_anchor(&s.d->b, rows); /* else LLVM asks for them when all have come */
+    await_and_sum_up(&s, rows);
+}
+
 /* The same of many parts of few rows, side by side in the lanes. */
 static void sum_up_side_by_side(struct share s)
 {
     enum { PARTS = 8 };
     struct tir_builder *b = &s.d->b;
+    s.way = SIDE_BY_SIDE;
     choose_parts(&s, PARTS, MOST);
     find_parts(&s, tir_i32(b, 0), s.rows_at);
     for (unsigned i = 0; i < s.loads; i++)
-        tir_anchor(b, s.rows_at[i]); /* else LLVM asks for them when all have come */
+        tir_anchor(b, s.rows_at[i]);
     await_and_sum_up(&s, (struct tir_value){0});
+}
+
+static void sum_up_many(struct share *s)
+{
+    struct tir_builder *b = &s->d->b;
+    if (!has_few_rows(s->d)) {
+        sum_up_one_by_one(*s);
+        return;
+    }
+    const struct tir_value many = tir_cmp_gt(b, s->count, tir_i32(b, FEW_PARTS));
+    struct tir_if branch = tir_begin_if(b, many, false, NULL, 0);
+    sum_up_side_by_side(*s);
+    tir_else(b, &branch, NULL);
+    sum_up_one_by_one(*s);
+    tir_end_if(b, &branch, NULL);
+}
+
+/* Asks for all arguments of a sum in one round, while what this workgroup has is being stored. */
+static void ask_arguments(struct decode *d)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_value asked[] = {
+        tir_arg(b, ARG_TICKETS, TIR_I64),
+        tir_arg(b, ARG_REDUCE_PARTIAL_MAP, TIR_I64),
+        tir_arg(b, ARG_PARTIAL_LSE, TIR_I64),
+        tir_arg(b, ARG_PARTIAL_OUT, TIR_I64),
+        tir_arg(b, ARG_OUT, TIR_I64),
+        tir_arg(b, ARG_OUT_TOKEN_STRIDE, TIR_I64),
+        tir_arg(b, ARG_OUT_HEAD_STRIDE, TIR_I64),
+    };
+    tir_anchor_all(b, asked, sizeof(asked) / sizeof(asked[0]));
+}
+
+void decode_ask_part_ends(struct decode *d)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_value cut = tir_cmp_ge(b, d->item.partial, tir_i32(b, 0));
+    const struct tir_value at = tir_shl(b, att_wide(b, d->item.sequence), tir_i64(b, 2));
+    const struct tir_value ends = tir_add(b, tir_arg(b, ARG_REDUCE_INDPTR, TIR_I64), at);
+    const struct tir_value from = tir_select(b, cut, ends, tir_arg(b, ARG_Q, TIR_I64));
+    for (int i = 0; i < 2; i++)
+        d->part_ends[i] = tir_scalar_load(b, from, tir_i32(b, 4 * i), TIR_I32);
 }
 
 void decode_share_parts(struct decode *d)
 {
     struct tir_builder *b = &d->b;
-    struct decode_cut cut = decode_begin_cut(d);
-    struct share s = {.d = d, .first = cut.first, .count = cut.count};
+    const struct tir_value zero = tir_i32(b, 0);
+    const struct tir_value cut =
+        tir_and(b, tir_cmp_ge(b, d->item.partial, zero), tir_cmp_gt(b, d->n_rows, zero));
+    struct tir_if there = tir_begin_if(b, cut, false, NULL, 0);
+    ask_arguments(d);
+    struct share s = {.d = d, .first = d->part_ends[0]};
+    s.count = tir_sub(b, d->part_ends[1], s.first);
     s.ticket = tir_add(b, tir_arg(b, ARG_TICKETS, TIR_I64),
                        tir_mul(b, att_wide(b, d->item.sequence), tir_i64(b, LINE)));
     s.claims = tir_add(b, s.ticket, tir_i64(b, 4));
     s.row_bytes =
         tir_zext(b, att_times(b, tir_arg(b, ARG_HEADS, TIR_I32), d->v->head_dim_v * 4), TIR_I64);
     choose_types(&s);
-    if (has_few_rows(d)) {
-        const struct tir_value many = tir_cmp_gt(b, s.count, tir_i32(b, FEW_PARTS));
-        struct tir_if branch = tir_begin_if(b, many, false, NULL, 0);
-        sum_up_side_by_side(s);
-        tir_else(b, &branch, NULL);
-        await_and_sum_up(&s, find_rows(&s, tir_i32(b, 0)));
-        tir_end_if(b, &branch, NULL);
-    } else {
-        await_and_sum_up(&s, find_rows(&s, tir_i32(b, 0)));
-    }
-    tir_end_if(b, &cut.there, NULL);
+    struct tir_if few = tir_begin_if(b, tir_cmp_le(b, s.count, tir_i32(b, FEW)), false, NULL, 0);
+    sum_up_few(s);
+    tir_else(b, &few, NULL);
+    sum_up_many(&s);
+    tir_end_if(b, &few, NULL);
+    tir_end_if(b, &there, NULL);
 }

@@ -341,6 +341,14 @@ static void begin_early(struct mla *s, struct tir_value inside[ATT_N_CARRY])
     b->stage = TIR_NO_STAGE;
 }
 
+/* They are near by when the first blocks have been asked for. LLVM else asks at the end. */
+static void await_part_ends(struct mla *s)
+{
+    s->d.b.stage = s->alone ? mla_alone_q_stage(s) : PLACES;
+    tir_anchor_all(&s->d.b, s->d.part_ends, 2);
+    s->d.b.stage = TIR_NO_STAGE;
+}
+
 static struct decode_state walk_keys(struct mla *s)
 {
     struct tir_builder *const b = &s->d.b;
@@ -368,6 +376,8 @@ static struct decode_state walk_keys(struct mla *s)
         load_q(s);
     if (s->ahead)
         begin_early(s, inside);
+    if (s->d.v->one_launch)
+        await_part_ends(s);
     struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), n, tir_i32(b, 1), inside, ATT_N_CARRY);
     if (s->turned)
         mla_turned_visit(s, (struct att_block){.index = loop.index}, inside);
@@ -464,6 +474,8 @@ static void work_on(struct mla *s, struct tir_value index)
     if (!s->alone)
         mla_find_pieces(s);
     d->n_rows = tir_mul(b, tir_sub(b, d->item.end_token, d->item.first_token), d->gqa);
+    if (d->v->one_launch)
+        decode_ask_part_ends(d);
     struct tir_loop pass = tir_begin_for(b, s->first_pass, d->n_rows, s->pass_step, NULL, 0);
     d->first_row = pass.index;
     begin_attention(s);
@@ -584,6 +596,22 @@ static uint8_t matrix_phases(const struct mla *s)
 
 static uint8_t stages(const struct mla *s) { return mla_stage(s, s->late ? LATE : COMPUTE) + 1; }
 
+/* Scales are asked for beside the list's ends: a round of loads of their own would stand in front
+ * of the first page number. */
+static void ask_scales(struct mla *s)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct att_variant *const v = s->d.v;
+    const struct tir_value zero = tir_i32(b, 0);
+    struct tir_value scales[2];
+    unsigned n = 0;
+    if (v->kv_scale == ATT_KV_SCALE_TENSOR)
+        scales[n++] = tir_scalar_load(b, tir_arg(b, ARG_K_SCALE, TIR_I64), zero, TIR_F32);
+    if (v->q_dtype == ATT_Q_DTYPE_FP8)
+        scales[n++] = tir_scalar_load(b, tir_arg(b, ARG_Q_SCALE, TIR_I64), zero, TIR_F32);
+    tir_anchor_all(b, scales, n);
+}
+
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
 {
     struct mla s;
@@ -600,6 +628,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
         mla_take_lds(&s);
     }
     s.d.wave = tir_wave_id(b);
+    s.d.neighbours = v->one_launch;
     /* A short sum ends sooner for it; the scalar registers that it takes cost other loops more. */
     if (v->one_launch && s.d.columns == MFMA_ROWS)
         decode_ask_arguments(&s.d, true);
@@ -607,6 +636,8 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     struct tir_value range[2];
     mla_find_passes(&s);
     decode_find_items(&s.d, range);
+    if (v->one_launch && s.d.columns == MFMA_ROWS)
+        ask_scales(&s);
     struct tir_loop items = tir_begin_for(b, range[0], range[1], tir_i32(b, 1), NULL, 0);
     work_on(&s, items.index);
     tir_end_for(b, &items, NULL, 0);
