@@ -208,6 +208,19 @@ static void bytes_of_a_dword_are_apart(void **state)
                  "all:\n" LOAD("v1"));
 }
 
+/* Two waves load the first dword of 16 bytes, and one of them the second one too, which is its own
+ * to store to. The other stores something as well, so that its loads count. */
+static void what_one_wave_loads_is_its_own(void **state)
+{
+    (void)state;
+#define ONE_LATE                                                                               \
+    BEGIN "s_mov_b64 exec, 1\ns_cmp_lg_u32 s4, 0\ns_cbranch_scc1 late\n" LOAD("v10") ELSEWHERE \
+        "s_endpgm\nlate:\ns_sleep 100\n"
+#define SECOND(op) "global_" op ", s[2:3] offset:4\ns_waitcnt vmcnt(0)\n"
+    expect(2, 1, ONE_LATE STORE("v10"),
+           ONE_LATE LOAD("v10") SECOND("load_dword v4, v10") SECOND("store_dword v10, v12"));
+}
+
 static void scalar_loads_are_loads(void **state)
 {
     (void)state;
@@ -277,6 +290,7 @@ int main(void)
         cmocka_unit_test(flags),
         cmocka_unit_test(waves_hand_over),
         cmocka_unit_test(bytes_of_a_dword_are_apart),
+        cmocka_unit_test(what_one_wave_loads_is_its_own),
         cmocka_unit_test(scalar_loads_are_loads),
         cmocka_unit_test(a_report_names_both_accesses),
         cmocka_unit_test(a_report_names_who_wrote_the_byte),

@@ -170,6 +170,19 @@ static void a_flag_hands_over(void **state)
                                  "s_sub_u32 s4, s4, 1\ns_cmp_lg_u32 s4, 0\n"
                                  "s_cbranch_scc1 loop\n"),
            HANDOVER(STORE RAISE, POLL("") LOAD));
+    /* A scalar that counts two turns does not make it wait; masks of lanes that still wait do. */
+    expect(HANDOVER(STORE RAISE, "s_mov_b32 s4, 0\nloop:\nds_read_b32 v4, v5\n" WAIT
+                                 "s_xor_b32 s4, s4, 1\ns_cmp_lg_u32 s4, 0\n"
+                                 "s_cbranch_scc1 loop\n"),
+           HANDOVER(STORE RAISE, "s_mov_b64 s[4:5], 0\npoll:\nds_read_b32 v4, v5\n" WAIT
+                                 "v_cmp_ne_u32 vcc, 0, v4\ns_or_b64 s[4:5], vcc, s[4:5]\n"
+                                 "s_andn2_b64 exec, exec, s[4:5]\ns_cbranch_execnz poll\n"
+                                 "s_mov_b64 exec, -1\n" LOAD));
+    /* A load 64 bytes of code behind one that polls is a load of its own. */
+    const struct fault f = run(HANDOVER("s_sleep 20\n" RAISE "s_sleep 20\n" STORE,
+                                        ".p2align 6\n" POLL("") ".p2align 6\n" LOAD),
+                               CHECK_ALL, 0);
+    assert_int_equal(f.kind, FAULT_RACE);
 }
 
 static void a_lock_keeps_waves_apart(void **state)

@@ -180,13 +180,17 @@ static void packed_f32_does_not_overlap(void **state)
     assert_true(each(GFX950, packed, 1) == 32 + 12 + 2 * 4);
 }
 
-/* Clang 22 puts 12 wait states between 8 passes and a reader on gfx950, 11 on gfx942. */
+/* Clang 22 puts 12 wait states between 8 passes and a reader on gfx950, 11 on gfx942, and 5 behind
+ * 2 passes. */
 static void readers_wait_for_matrix_results(void **state)
 {
     (void)state;
     assert_true(clocks(GFX950, MFMA950 "v_add_f32 v100, v16, v16", 1) == (12 + 1) * 4 + 4);
     assert_true(clocks(GFX942, MFMA942 "v_add_f32 v100, v16, v16", 1) == (11 + 1) * 4 + 4);
     assert_true(clocks(GFX950, MFMA950 "v_add_f32 v100, v101, v102", 1) == 8 + 4);
+    const char *small = "v_mfma_f32_4x4x4_16b_f16 v[16:19], v[0:1], v[2:3], v[16:19]\n"
+                        "v_add_f32 v100, v16, v16";
+    assert_true(clocks(GFX950, small, 1) == (2 + 3 + 1) * 4 + 4);
 }
 
 static double lds_block(enum gfx_target target, const char *read, unsigned stride)

@@ -224,6 +224,13 @@ static void samples_alone_say_that_results_are_missing(void **state)
     hipsim_time_format(&r, text, sizeof(text));
     assert_non_null(strstr(text, "NOT executed"));
     assert_non_null(strstr(text, "modelled, not measured"));
+    r.l2_sharers = 2.5;
+    r.together = false;
+    hipsim_time_format(&r, text, sizeof(text));
+    assert_non_null(strstr(text, "; L2 lines shared by 2.5 workgroups\n"));
+    r.together = true;
+    hipsim_time_format(&r, text, sizeof(text));
+    assert_null(strstr(text, "L2 lines"));
 }
 
 static void traces_and_listings_are_written(void **state)

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "runtime/op.h"
+#include "runtime/tensors.h"
 #include "tests/runtime/fixture.h"
 
 static struct attn_call call;
@@ -112,6 +113,24 @@ static void packed_rows_have_their_sizes(void **state)
     d.kv_heads = 1;
     d.cache.scale = ATTN_KV_SCALE_TOKEN;
     refused(normalise_write(d), "layout PACKED has one head");
+}
+
+/* A packed cache has all of a row at k, and nobody is asked for values. */
+static void packed_rows_are_one_tensor(void **state)
+{
+    (void)state;
+    const struct attn_cache_heads heads = {.head_dim = 512, .head_dim_v = 64};
+    struct attn_cache cache = {0};
+    struct attn_cache_desc d = {.dtype = ATTN_FP8, .layout = ATTN_KV_PACKED};
+    struct attn_tensor t[4];
+    assert_int_equal(attn_cache_tensors(&d, &heads, &cache, true, false, t), 4);
+    assert_true(t[0].needed);
+    assert_false(t[1].needed || t[2].needed || t[3].needed);
+    d = (struct attn_cache_desc){.dtype = ATTN_FP8, .scale = ATTN_KV_SCALE_TENSOR};
+    attn_cache_tensors(&d, &heads, &cache, true, false, t);
+    assert_true(t[0].needed && t[1].needed && t[2].needed && t[3].needed);
+    attn_cache_tensors(&d, &heads, &cache, false, false, t);
+    assert_false(t[0].needed || t[1].needed || t[2].needed || t[3].needed);
 }
 
 static void arguments_of_cache_write_are_checked(void **state)
@@ -362,6 +381,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(descriptors_that_no_cache_has_are_refused),
         cmocka_unit_test(packed_rows_have_their_sizes),
+        cmocka_unit_test(packed_rows_are_one_tensor),
         cmocka_unit_test(arguments_of_cache_write_are_checked),
         cmocka_unit_test(arguments_of_cache_gather_are_checked),
         cmocka_unit_test(a_page_is_copied_in_the_fewest_parts),

@@ -153,6 +153,27 @@ static void a_plan_fits_its_runs(void **state)
         }
 }
 
+/* A row has as many parts as pieces of which the plan makes no more, or as lists: 32 are merged at
+ * once, so that 33 make three runs of 16. */
+static void runs_are_as_many_as_a_row_needs(void **state)
+{
+    (void)state;
+    static const struct {
+        int32_t keys, units, run, runs;
+    } cases[] = {
+        {0, 304, 0, 1},         {16384, 304, 0, 1},  {16385, 304, 16, 3},
+        {65536, 304, 16, 4},    {65537, 304, 16, 5}, {1 << 19, 304, 16, 17},
+        {1 << 20, 304, 16, 19}, {65536, 40, 16, 3},  {1 << 20, 32, 0, 1},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const struct attn_indexer_topk_workspace w =
+            plan_of(512, 0, 64, cases[i].keys, cases[i].units);
+        if (w.run != cases[i].run || w.runs != cases[i].runs)
+            fail_msg("%d keys, %d units: %d runs of %d", cases[i].keys, cases[i].units, w.runs,
+                     w.run);
+    }
+}
+
 static void no_plan_takes_32_mib(void **state)
 {
     (void)state;
@@ -269,6 +290,7 @@ int main(void)
         cmocka_unit_test(lists_lie_one_behind_the_other),
         cmocka_unit_test(no_shape_takes_32_mib),
         cmocka_unit_test(a_plan_fits_its_runs),
+        cmocka_unit_test(runs_are_as_many_as_a_row_needs),
         cmocka_unit_test(no_plan_takes_32_mib),
         cmocka_unit_test(what_is_out_of_range_is_refused),
         cmocka_unit_test(columns_of_logits_are_shared_out),

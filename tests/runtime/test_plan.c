@@ -310,6 +310,28 @@ static void costly_items_are_cut_later(void **state)
     assert_int_equal(c.work_info[1][5], 640);
 }
 
+/* Eight sequences without keys, which are more than there are parts of a head: the last begins
+ * where a fifth part would, and the second head's lists begin with its first. */
+static void the_last_part_takes_what_is_left(void **state)
+{
+    (void)state;
+    static struct case_ c;
+    c = (struct case_){
+        .shape = {.size = sizeof(c.shape),
+                  .batch = 8,
+                  .q_len = 1,
+                  .heads = 2,
+                  .kv_heads = 2,
+                  .lists = 8,
+                  .item_cost = 4},
+    };
+    c.lengths.kv_lens = c.kv_lens;
+    plan_case(&c);
+    /* o = 4; S = 0, 4, ..., 28; payload = 8; first = (S + 7) / 8, and 3 for the last one. */
+    static const int32_t indptr[] = {0, 1, 3, 5, 8, 9, 11, 13, 16};
+    assert_memory_equal(c.work_indptr, indptr, sizeof(indptr));
+}
+
 /* One sequence of 64 units and 64 lists: pieces of q units, with r q^2 at least 64. */
 static void the_merge_rate_bounds_pieces(void **state)
 {
@@ -408,6 +430,7 @@ int main(void)
         cmocka_unit_test(a_long_sequence_is_cut),
         cmocka_unit_test(pieces_are_equal_where_lists_suffice),
         cmocka_unit_test(costly_items_are_cut_later),
+        cmocka_unit_test(the_last_part_takes_what_is_left),
         cmocka_unit_test(the_merge_rate_bounds_pieces),
         cmocka_unit_test(keys_before_a_window_are_in_no_item),
         cmocka_unit_test(bad_shapes_are_refused),

@@ -271,6 +271,58 @@ static void decode_has_work_lists_and_windows(void **state)
     call(&attn_family_decode, &d, &a, "more than 2^31 workgroups");
 }
 
+static void latent_decode_has_work_lists(void **state)
+{
+    (void)state;
+    const struct attn_mla_decode_desc d = {.size = sizeof(d),
+                                           .dtype = ATTN_BF16,
+                                           .head_dim = 576,
+                                           .head_dim_v = 512,
+                                           .heads = 16,
+                                           .q_len = 1,
+                                           .cache = {.dtype = ATTN_BF16, .page_size = 64}};
+    struct attn_mla_decode_args a = {
+        .size = sizeof(a),
+        .cache = {.k = m},
+        .pages = {.kv_lens = m, .block_table = m, .block_table_stride = 4},
+        .q = m,
+        .out = m,
+        .batch = 1,
+        .total_q = 1,
+        .scale = 1};
+    call(&attn_family_mla_decode, &d, &a, NULL);
+    a.work_indptr = a.work_info = m;
+    a.partial_out = a.partial_lse = m;
+    call(&attn_family_mla_decode, &d, &a, "work_indptr is set, work_lists is 0");
+    a.work_lists = 1;
+    call(&attn_family_mla_decode, &d, &a, NULL);
+}
+
+static void rotated_queries_of_fp8_go_elsewhere(void **state)
+{
+    (void)state;
+    struct attn_rope_qk_norm_cache_desc d = {.size = sizeof(d),
+                                             .dtype = ATTN_BF16,
+                                             .head_dim = 128,
+                                             .heads = 8,
+                                             .kv_heads = 2,
+                                             .rope = ATTN_ROPE_NEOX,
+                                             .cache = {.dtype = ATTN_BF16, .page_size = 16}};
+    struct attn_rope_qk_norm_cache_args a = {.size = sizeof(a),
+                                             .q = m,
+                                             .k = m,
+                                             .positions = m,
+                                             .cos_sin = m,
+                                             .q_out_scale = m,
+                                             .tokens = 1};
+    call(&attn_family_rope_qk_norm_cache, &d, &a, NULL);
+    d.q_out_dtype = ATTN_FP8;
+    call(&attn_family_rope_qk_norm_cache, &d, &a,
+         "q_out is NULL; it is needed where q_out_dtype == ATTN_FP8");
+    a.q_out = m;
+    call(&attn_family_rope_qk_norm_cache, &d, &a, NULL);
+}
+
 static void prefill_has_windows(void **state)
 {
     (void)state;
@@ -314,6 +366,8 @@ int main(void)
         cmocka_unit_test(indexers_read_pages_of_their_kind),
         cmocka_unit_test(logits_are_of_pages_of_their_kind),
         cmocka_unit_test(decode_has_work_lists_and_windows),
+        cmocka_unit_test(latent_decode_has_work_lists),
+        cmocka_unit_test(rotated_queries_of_fp8_go_elsewhere),
         cmocka_unit_test(prefill_has_windows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
