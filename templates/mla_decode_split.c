@@ -145,10 +145,9 @@ static struct tir_layout vector_map(const struct mla *s, unsigned columns)
     return map;
 }
 
-static struct tir_value vector_at(struct mla *s, struct tir_value place, unsigned first)
+static struct tir_value vector_at(struct mla *s, struct tir_value place)
 {
-    const unsigned rows = first / (CHUNK / sizeof(float)), width = s->part->width;
-    return att_plus(&s->d.b, place, (int)(width + rows * (width + CHUNK)));
+    return att_plus(&s->d.b, place, (int)s->part->width);
 }
 
 /* ---- A block ---- */
@@ -220,7 +219,7 @@ static void tell(struct mla *s, struct tir_value place, struct tir_value block, 
     struct tir_builder *const b = &s->d.b;
     const struct tir_layout map = vector_map(s, s->d.columns);
     const struct tir_value used = tir_convert_in_range(b, p, TIR_FP8);
-    tir_tile_lds_store(b, vector_at(s, place, 0), alpha, &map);
+    tir_tile_lds_store(b, vector_at(s, place), alpha, &map);
     tir_tile_lds_store(b, weights_at(s, block), used, &s->p_lds);
     at(s, T_SCORES, M4);
     tir_wait(b, TIR_LDS_WRITES, 0);
@@ -244,7 +243,7 @@ static struct tir_value load_alpha(struct mla *s, struct tir_value place)
     const struct tir_layout there = tir_layout_permute_rows(&columns, column);
     const struct tir_layout l = tir_layout_transpose(&there);
     const struct tir_type t = tir_tile(b->f, TIR_F32, 1, s->d.columns, &l);
-    return tir_tile_lds_load(b, vector_at(s, place, 0), t, &map);
+    return tir_tile_lds_load(b, vector_at(s, place), t, &map);
 }
 
 static struct tir_value is_not_one(struct tir_builder *b, struct tir_value alpha)
