@@ -223,6 +223,28 @@ static void many_heads_stream(void **state)
     assert_int_equal(chosen(&large, 0, 512, 64), -1);
 }
 
+static bool is_trimmed(const struct att_variant *v)
+{
+    struct att_kernel k;
+    v->op->build(v, &tgt_find(v->target)->machine, &k);
+    const bool trimmed = k.func->trimmed;
+    tir_func_destroy(k.func);
+    return trimmed;
+}
+
+/* A launch of what streams takes no registers for the waves that LDS has no room for. */
+static void what_streams_takes_the_registers_that_it_uses(void **state)
+{
+    (void)state;
+    enum { STREAM = 5 };
+    struct setting keys[COUNT] = {{ATT_HEAD_DIM, 128}, {ATT_HEAD_DIM_V, 512}};
+    const struct att_variant each = variant_of(&att_template_head_product, "gfx950", keys);
+    assert_false(is_trimmed(&each));
+    keys[2] = (struct setting){ATT_TILE, STREAM};
+    const struct att_variant streams = variant_of(&att_template_head_product, "gfx950", keys);
+    assert_true(is_trimmed(&streams));
+}
+
 /* One x for all heads is for many tokens; fewer go to the kernels for x of each head. */
 static void few_tokens_have_kernels_of_their_own(void **state)
 {
@@ -271,6 +293,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(few_tokens_have_kernels_of_their_own),
         cmocka_unit_test(many_heads_stream),
+        cmocka_unit_test(what_streams_takes_the_registers_that_it_uses),
         cmocka_unit_test(many_lists_have_a_workgroup_each),
         cmocka_unit_test(models_fit_their_registers),
         cmocka_unit_test(what_cannot_be_built_says_why),
