@@ -130,7 +130,8 @@ static void a_models_config_becomes_a_description(void **state)
     expect("describe config.json --tp 3", 1, "", "missing: TP 3: 64 query heads and 4 key/value");
     expect("describe config.json --tp 1,3", 3, "# MISSING: TP 3:", "missing: TP 3:");
     expect("describe config.json --tp 0", 1, "", "expected --tp to be 1 to 1024, saw '0'");
-    expect("describe config.json --tp ,", 1, "", "--tp names no number");
+    expect("describe config.json --tp ,", 1, "", "expected --tp to be 1 to 1024, saw ''");
+    expect("describe config.json --tp 1,,2", 1, "", "expected --tp to be 1 to 1024, saw ''");
     expect("describe config.json --draft-tokens 7", 0, "q_len: 8", "");
     expect("describe config.json --draft-tokens 64", 1, "",
            "expected --draft-tokens to be 0 to 63");
@@ -173,6 +174,14 @@ static void what_is_no_config_is_refused(void **state)
                            "  \"num_key_value_heads\": 4, \"head_dim\": 64 }");
     expect("describe odd.json", 1, "",
            "9 query heads (num_attention_heads), 4 key/value heads of 64");
+    write_file("part.json", "{ \"num_hidden_layers\": 2, \"n_head\": 32.5, \"head_dim\": 64.0 }");
+    expect("describe part.json", 1, "", "part.json: n_head is '32.5', no whole number");
+    write_file("part.json", "{ \"num_hidden_layers\": 2, \"n_head\": 32.0, \"head_dim\": 64.0,\n"
+                            "  \"sliding_window\": 1e99 }");
+    expect("describe part.json", 1, "", "sliding_window is '1e99', no whole number");
+    write_file("part.json", "{ \"model_type\": \"llama\", \"num_hidden_layers\": 2, \"n_head\": "
+                            "32.0, \"head_dim\": 64.0 }");
+    expect("describe part.json", 0, "32 query heads and 32 key/value heads", "");
     write_file("mamba.json", "{ \"model_type\": \"bamba\", \"num_hidden_layers\": 1,\n"
                              "  \"num_attention_heads\": 8, \"head_dim\": 64,\n"
                              "  \"layer_types\": [\"mamba\"] }");

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/attnc/config_json.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+
+/* Doubles hold every whole number up to it. */
+#define LARGEST 0x1p53
 
 static const struct {
     const char *type, *key, *value;
@@ -81,16 +85,24 @@ bool config_open(struct config *c, const struct attnc_yaml *y)
     return true;
 }
 
-const struct attnc_yaml_node *config_find(const struct config *c, const char *keys)
+/* Moves `keys` to the alternative that the map has. */
+static const struct attnc_yaml_node *find(const struct config *c, const char **keys)
 {
-    for (const char *at = keys; *at;) {
+    for (const char *at = *keys; *at;) {
         const size_t length = strcspn(at, "|");
         const struct attnc_yaml_node *n = walk(c, c->model, at, length);
-        if (n)
+        if (n) {
+            *keys = at;
             return n;
+        }
         at += length + (at[length] == '|');
     }
     return NULL;
+}
+
+const struct attnc_yaml_node *config_find(const struct config *c, const char *keys)
+{
+    return find(c, &keys);
 }
 
 static const char *default_value(const struct config *c, const char *keys)
@@ -118,7 +130,19 @@ const char *config_text(const struct config *c, const char *keys)
 long config_number(const struct config *c, const char *keys)
 {
     const char *text = config_text(c, keys);
-    return text ? strtol(text, NULL, 10) : 0;
+    if (!text)
+        return 0;
+    char *end;
+    const double number = strtod(text, &end);
+    if (end == text)
+        return 0;
+    if (!*end && fabs(number) <= LARGEST && number == floor(number))
+        return (long)number;
+    find(c, &keys);
+    if (c->fault && !c->fault[0])
+        snprintf(c->fault, CONFIG_FAULT, "%.*s is '%.40s', no whole number",
+                 (int)strcspn(keys, "|"), keys, text);
+    return 0;
 }
 
 double config_real(const struct config *c, const char *keys, double absent)

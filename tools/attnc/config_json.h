@@ -8,11 +8,14 @@
 
 #include "compiler/yaml.h"
 
+enum { CONFIG_FAULT = 200 };
+
 struct config {
     const struct attnc_yaml *yaml;
     const struct attnc_yaml_node *top;   /* the whole file */
     const struct attnc_yaml_node *model; /* the language model's map: top, or one inside it */
     const char *type;                    /* model_type of that map; "" where it has none */
+    char *fault; /* CONFIG_FAULT bytes, or NULL: which number was fractional first */
 };
 
 /** Finds the language model's map. False where the document is no map. */
@@ -32,7 +35,7 @@ const struct attnc_yaml_node *config_find(const struct config *c, const char *ke
 /** The same as text: of a list the first element. */
 const char *config_text(const struct config *c, const char *keys);
 
-/** As an integer; 0 where it is absent or no number. */
+/** As an integer, 32.0 as well; 0 where it is absent, no number, or fractional: a fault then. */
 long config_number(const struct config *c, const char *keys);
 
 double config_real(const struct config *c, const char *keys, double absent);

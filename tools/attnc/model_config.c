@@ -302,6 +302,8 @@ bool model_read(struct model *m, const struct attnc_yaml *y, char why[200])
         snprintf(why, 200, "not a model's config.json: expected a map of settings");
         return false;
     }
+    why[0] = '\0';
+    c.fault = why;
     const struct model_class *class = find_class(c.type);
     read_names(m, &c);
     m->known = class != &unknown_class;
@@ -309,6 +311,8 @@ bool model_read(struct model *m, const struct attnc_yaml *y, char why[200])
     m->layers = config_number(&c, "num_hidden_layers|n_layer|n_layers|num_layers");
     struct model_group heads = read_heads(&c);
     read_latent(m, &c, &heads);
+    if (why[0])
+        return false;
     if (!are_sane(m, &heads)) {
         snprintf(why, 200,
                  "not a model's config.json? It says %ld layers (num_hidden_layers), %ld query "
@@ -326,5 +330,5 @@ bool model_read(struct model *m, const struct attnc_yaml *y, char why[200])
     if (!m->known)
         model_lacks(m, "knowledge of model_type '%s': bias, norm and rotation are those of Llama",
                     m->type);
-    return true;
+    return !why[0];
 }
