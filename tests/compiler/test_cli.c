@@ -335,6 +335,10 @@ static void a_file_that_is_no_description_is_told_apart(void **state)
     expect("trace p.pack prefill_bf16_d64_gfx924", 1, "",
            "did you mean 'prefill_bf16_d64_gfx942'?");
     expect("trace p.pack prefill_bf16_d64_gfx942 --shape bacth=2", 1, "", "did you mean 'batch'?");
+    expect("trace p.pack prefill_bf16_d64_gfx942 --shape batch=1,q=64,batch=2", 1, "",
+           "--shape: batch is given twice");
+    expect("trace p.pack prefill_bf16_d64_gfx942 --shape q=64 --parameters hbm_ns=1,hbm_ns=2", 1,
+           "", "a timing parameter is given twice: hbm_ns");
 }
 
 static size_t count_bytes(const char *text, size_t size, char c)

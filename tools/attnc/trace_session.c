@@ -75,6 +75,8 @@ static int set_dimension(const struct verify_op *op, int *shape, const char *nam
         const struct verify_dimension *d = &op->dimensions[i];
         if (strlen(d->name) != length || strncmp(d->name, name, length))
             continue;
+        if (shape[i])
+            return complain(EXIT_USER, "--shape: %s is given twice", d->name);
         if (value < 1 || value > d->most)
             return complain(EXIT_USER, "--shape: %s is 1 to %d, not %ld", d->name, d->most, value);
         shape[i] = (int)value;
@@ -91,8 +93,7 @@ static int set_dimension(const struct verify_op *op, int *shape, const char *nam
 
 int trace_parse_shape(const struct verify_op *op, const char *text, int *shape)
 {
-    for (unsigned i = 0; i < count_dimensions(op); i++)
-        shape[i] = *number_of(op, i, (void *)op->trace);
+    memset(shape, 0, count_dimensions(op) * sizeof(*shape));
     while (text && *text) {
         size_t length = strcspn(text, "=,");
         char *end = NULL;
@@ -104,6 +105,8 @@ int trace_parse_shape(const struct verify_op *op, const char *text, int *shape)
             return code;
         text = *end ? end + 1 : end;
     }
+    for (unsigned i = 0; i < count_dimensions(op); i++)
+        shape[i] = shape[i] ? shape[i] : *number_of(op, i, (void *)op->trace);
     return EXIT_GOOD;
 }
 

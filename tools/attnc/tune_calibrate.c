@@ -176,6 +176,9 @@ static bool begin_with(struct fit *f, const char *text)
         if (name >= length || !f->parameters[i].name)
             return complain(EXIT_USER, "tune: --parameters: '%.*s' is no NAME=VALUE of the model",
                             (int)length, text) == EXIT_GOOD;
+        if (f->changed[i])
+            return complain(EXIT_USER, "tune: --parameters: %s is given twice",
+                            f->parameters[i].name) == EXIT_GOOD;
         f->values[i] = strtod(text + name + 1, NULL);
         f->changed[i] = true;
         text += length + (text[length] == ',');

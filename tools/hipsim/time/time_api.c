@@ -28,16 +28,27 @@ static bool refuse(char *why, size_t why_size, const char *text, const char *wha
     return false;
 }
 
+/* Does the list set the parameter that `text`, a place in it, begins with? */
+static bool is_set_before(const char *list, const char *text, size_t length)
+{
+    for (; list < text; list += strcspn(list, ",") + 1)
+        if (strcspn(list, "=") == length && strncmp(list, text, length) == 0)
+            return true;
+    return false;
+}
+
 /* Sets "name=value,name=value" in `params`. */
 static bool set_parameters(struct time_params *params, const char *text, char *why, size_t why_size)
 {
-    while (text && *text) {
+    for (const char *list = text; text && *text;) {
         char name[64], *end;
         size_t length = strcspn(text, "=,");
         if (text[length] != '=' || length >= sizeof(name))
             return refuse(why, why_size, "a timing parameter is written name=value", text);
         memcpy(name, text, length);
         name[length] = '\0';
+        if (is_set_before(list, text, length))
+            return refuse(why, why_size, "a timing parameter is given twice", name);
         double value = strtod(text + length + 1, &end);
         if (end == text + length + 1 || (*end && *end != ','))
             return refuse(why, why_size, "not a number for a timing parameter", text);
