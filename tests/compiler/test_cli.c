@@ -250,6 +250,11 @@ static void no_output_replaces_an_input(void **state)
     expect("trace p.pack prefill_bf16_d64_gfx942 -o none/t.json", 2, "", "none/t.json: No such");
     expect("trace p.pack prefill_bf16_d64_gfx942 -o .", 2, "", ".: Is a directory");
     expect("trace p.pack prefill_bf16_d64_gfx942 --annotate .", 2, "", ".: Is a directory");
+#define SMALL "--shape batch=1,heads=1,kv_heads=1,q=64,k=64 "
+    expect("trace p.pack prefill_bf16_d64_gfx942 " SMALL "-o /dev/full", 2, "",
+           "/dev/full: No space left on device");
+    expect("trace p.pack prefill_bf16_d64_gfx942 " SMALL "--annotate /dev/full", 2, "",
+           "/dev/full: No space left on device");
     same = read_file("p.pack", &after);
     assert_int_equal(before, after);
     assert_memory_equal(bytes, same, before);

@@ -10,7 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "compiler/nearest.h"
 #include "tools/attnc/children.h"
@@ -134,6 +136,64 @@ static void print_json(const struct trace_run *run, const struct verify_op *op,
     json_end(&j);
 }
 
+/* An output, in memory until it is complete: the simulator, to which the path is a file like any
+ * other, could only say that it failed. */
+struct written {
+    const char *to; /* NULL: nobody wants it */
+    int fd;
+    char path[32];
+};
+
+static int begin_written(struct written *w, const char *to)
+{
+    *w = (struct written){.to = to, .fd = -1};
+    if (!to)
+        return EXIT_GOOD;
+    w->fd = memfd_create("attnc-trace", MFD_CLOEXEC);
+    snprintf(w->path, sizeof(w->path), "/proc/self/fd/%d", w->fd);
+    return w->fd >= 0 ? EXIT_GOOD : complain(EXIT_ENVIRONMENT, "%s: %s", to, strerror(errno));
+}
+
+static int end_written(struct written *w, int code)
+{
+    struct stat st;
+    void *bytes = MAP_FAILED;
+    if (w->fd < 0)
+        return code;
+    if (code == EXIT_GOOD && fstat(w->fd, &st) == 0)
+        bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, w->fd, 0);
+    if (bytes != MAP_FAILED) {
+        code = write_output(w->to, bytes, (size_t)st.st_size);
+        munmap(bytes, (size_t)st.st_size);
+    } else if (code == EXIT_GOOD) {
+        code = complain(EXIT_ENVIRONMENT, "%s: %s", w->to, strerror(errno));
+    }
+    close(w->fd);
+    return code;
+}
+
+/* The launch in modelled time, and the files about it. */
+static int time_and_write(struct trace_session *t, const struct attn_pack *pack, uint32_t n,
+                          struct hipsim_time_report *report)
+{
+    struct written trace, listing = {.fd = -1};
+    int code = begin_written(&trace, args.output);
+    if (code == EXIT_GOOD)
+        code = begin_written(&listing, args.annotate);
+    const struct hipsim_time_options time = {
+        .samples_only = args.samples_only,
+        .parameters = args.parameters,
+        .trace_path = args.output ? trace.path : NULL,
+        .annotate_path = args.annotate ? listing.path : NULL,
+    };
+    if (code == EXIT_GOOD)
+        code = trace_time(t, &time, report);
+    if (code == EXIT_GOOD && args.annotate)
+        code = add_ir_lines(pack, n, listing.path);
+    code = end_written(&trace, code);
+    return end_written(&listing, code);
+}
+
 /* The n-th kernel of `pack`, whatever calls it is meant for: `alone` is a pack of it. */
 static int trace_kernel(struct attn_pack *pack, uint32_t n, struct attn_pack *alone,
                         const struct attn_kernel_info *info)
@@ -144,18 +204,10 @@ static int trace_kernel(struct attn_pack *pack, uint32_t n, struct attn_pack *al
         trace_explain_shape(op);
         return EXIT_GOOD;
     }
-    const struct hipsim_time_options time = {
-        .samples_only = args.samples_only,
-        .parameters = args.parameters,
-        .trace_path = args.output,
-        .annotate_path = args.annotate,
-    };
     struct hipsim_time_report report;
     int code = trace_open(&t, alone, 0, args.shape, NULL);
     if (code == EXIT_GOOD)
-        code = trace_time(&t, &time, &report);
-    if (code == EXIT_GOOD && args.annotate)
-        code = add_ir_lines(pack, n, args.annotate);
+        code = time_and_write(&t, pack, n, &report);
     if (code == EXIT_GOOD && args.json)
         print_json(&t.run, op, &t.timing, &report);
     else if (code == EXIT_GOOD)
@@ -266,7 +318,7 @@ static int trace_selection(struct selection *s)
     return code;
 }
 
-/* The simulator, which writes the file behind the launch, could only say that it failed. */
+/* A directory is refused before the launch, not behind it. */
 static int check_file(const char *path)
 {
     struct stat st;
