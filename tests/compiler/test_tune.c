@@ -143,6 +143,12 @@ static void slips_are_named(void **state)
     (void)state;
     write_inputs();
     expect("tune d.yaml", 1, "", "-o says where the pack goes");
+    expect("tune d.yaml -o t.attnpack --parameters hbmns=1", 1, "",
+           "--parameters: 'hbmns=1' is no NAME=VALUE of the model");
+    expect("tune d.yaml -o t.attnpack --parameters hbm_ns=400,hbm_ns=4ms", 1, "",
+           "--parameters: 'hbm_ns=4ms' is no NAME=VALUE of the model");
+    expect("tune d.yaml -o t.attnpack --parameters hbm_ns=400,hbm_ns=500", 1, "",
+           "--parameters: hbm_ns is given twice");
     expect("tune -o x.attnpack", 1, "", "usage: attnc tune");
     expect(SWEEP "-o x.attnpack --budget soon", 1, "", "--budget is 1 to");
     write_file("shapes", "decode batch=1 k=2\n");

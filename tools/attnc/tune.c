@@ -153,6 +153,8 @@ static int read_sweep(struct tune_sweep *s)
     s->max_tiles = 96;
     s->parameters = args.parameters;
     s->hooks = args.hooks;
+    if (tune_check_parameters(s->parameters))
+        return EXIT_USER;
     if (args.jobs && !parse_jobs("tune", args.jobs, &s->jobs))
         return EXIT_USER;
     if (args.budget) {

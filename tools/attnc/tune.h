@@ -165,6 +165,9 @@ bool tune_time_items(struct tune_sweep *sweep, const struct tune_item *items, si
  */
 bool tune_find_open(struct tune_sweep *sweep, struct attnc_tuning *tuning);
 
+/** Are these settings of the timing model, each once? Returns an exit code after a message. */
+int tune_check_parameters(const char *list);
+
 /** Fits the model's open and fitted parameters to what the database has of GPUs, and prints them.
  * Returns an exit code after a message. */
 int tune_calibrate(struct tune_sweep *sweep);

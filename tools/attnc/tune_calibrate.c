@@ -164,26 +164,54 @@ static void print_fit(const struct fit *f, const char *target, double before, do
     }
 }
 
+/* The first setting of a list: which row it sets to what. The next one; NULL: it is none. */
+static const char *read_setting(const struct tgt_parameter *rows, const char *text, size_t *which,
+                                double *value)
+{
+    const size_t name = strcspn(text, "=,"), length = strcspn(text, ",");
+    size_t i = 0;
+    char *end = NULL;
+    while (rows[i].name && (strncmp(rows[i].name, text, name) != 0 || strlen(rows[i].name) != name))
+        i++;
+    *which = i;
+    *value = text[name] == '=' ? strtod(text + name + 1, &end) : 0;
+    if (!rows[i].name || !end || end == text + name + 1 || end != text + length || !(*value >= 0) ||
+        isinf(*value))
+        return NULL;
+    return text + length + (text[length] == ',');
+}
+
+int tune_check_parameters(const char *list)
+{
+    const struct tgt_parameter *const rows = tgt_find("gfx942")->parameters; /* names of all */
+    bool seen[MOST_PARAMETERS] = {false};
+    for (const char *text = list; text && *text;) {
+        size_t which;
+        double value;
+        const char *const next = read_setting(rows, text, &which, &value);
+        if (!next)
+            return complain(EXIT_USER, "tune: --parameters: '%.*s' is no NAME=VALUE of the model",
+                            (int)strcspn(text, ","), text);
+        if (seen[which])
+            return complain(EXIT_USER, "tune: --parameters: %s is given twice", rows[which].name);
+        seen[which] = true;
+        text = next;
+    }
+    return EXIT_GOOD;
+}
+
 /* Begins with what --parameters says: what loops have shown (tools/on-gpu) is known before. */
-static bool begin_with(struct fit *f, const char *text)
+static void begin_with(struct fit *f, const char *text)
 {
     while (text && *text) {
-        const size_t name = strcspn(text, "="), length = strcspn(text, ",");
-        size_t i = 0;
-        while (f->parameters[i].name && (strncmp(f->parameters[i].name, text, name) ||
-                                         strlen(f->parameters[i].name) != name))
-            i++;
-        if (name >= length || !f->parameters[i].name)
-            return complain(EXIT_USER, "tune: --parameters: '%.*s' is no NAME=VALUE of the model",
-                            (int)length, text) == EXIT_GOOD;
-        if (f->changed[i])
-            return complain(EXIT_USER, "tune: --parameters: %s is given twice",
-                            f->parameters[i].name) == EXIT_GOOD;
-        f->values[i] = strtod(text + name + 1, NULL);
-        f->changed[i] = true;
-        text += length + (text[length] == ',');
+        size_t which;
+        double value;
+        text = read_setting(f->parameters, text, &which, &value);
+        if (text) {
+            f->values[which] = value;
+            f->changed[which] = true;
+        }
     }
-    return true;
 }
 
 static bool fit_target(struct tune_sweep *sweep, const char *target, size_t *measured)
@@ -196,10 +224,7 @@ static bool fit_target(struct tune_sweep *sweep, const char *target, size_t *mea
     *f = (struct fit){.sweep = sweep, .parameters = tgt_find(target)->parameters};
     for (size_t i = 0; f->parameters[i].name; i++)
         f->values[i] = f->parameters[i].value;
-    if (!begin_with(f, sweep->parameters)) {
-        free(f);
-        return false;
-    }
+    begin_with(f, sweep->parameters);
     write_parameters(f, MOST_PARAMETERS, 0, start[0]);
     find_pairs(f, target);
     f->noise /= f->count ? (double)f->count : 1;
