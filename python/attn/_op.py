@@ -280,7 +280,8 @@ class Op:
 
 class Bound:
     """A call with its tensors: called again, it launches with other queries and outputs of the same
-    shape, dtype and strides. Made by Op.bind(); cheap enough for a launch per layer and step."""
+    shape, dtype and strides; one that is left out is that of the last call that had it, which is kept
+    until then. Made by Op.bind(); cheap enough for a launch per layer and step."""
 
     def __init__(self, op, tensors):
         self.op, self.device = op, op.device
@@ -288,7 +289,7 @@ class Bound:
         self._args = ffi.new(f"struct attn_{op.NAME}_args *", op._args[0])
         self._calls, self._stream = {}, op._args.stream
         self._launch, self._handle, self._host = op._launch, op._handle, op._host
-        self._held = tensors
+        self._held, self._moved = tensors, {}
         self._index = {op.SLOTS[i]: i for i in op.MOVING}
         self._places = {name: op._word(op.PATHS[i]) for name, i in self._index.items()}
         self._places["stream"] = op._word("stream")
@@ -304,6 +305,7 @@ class Bound:
         if not known(stream, moving):
             raise self._unlike(next(n for n, x in moving.items() if READ[x.__class__](
                 x, self)[1] != self._signs[self._index[n]]))
+        self._moved.update(moving)
 
     @staticmethod
     def _unlike(name):

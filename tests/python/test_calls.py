@@ -269,6 +269,12 @@ class Again(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "k_cache is bound, or no tensor of decode"):
             bound(k_cache=self.call["k_cache"])
 
+    def test_a_bound_call_keeps_what_it_was_given_last(self):
+        bound, q = self.op.bind(**{**self.call, "q": self.q}), support.random(self.q.shape, 70)
+        bound(q=np.array(q), out=self.call["out"])  # of host memory, which nobody else keeps
+        bound()
+        self.check(q=q, out=self.call["out"])
+
     def test_a_bound_call_launches_where_it_is_told(self):
         bound, out = self.op.bind(**self.call), self.call["out"]
         bound(q=self.call["q"], stream=0)
