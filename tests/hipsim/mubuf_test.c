@@ -234,6 +234,37 @@ static void loads_to_lds(void **state)
     assert_int_equal(p.v[8][61], 0);
 }
 
+/* A wave whose M0 is 0x7fffffff loads nothing, from wherever; the others' data stay. */
+static void loads_to_no_place_of_lds_are_dropped(void **state)
+{
+    (void)state;
+    struct program p = program_new(GFX950);
+    uint32_t *data = numbers(64);
+    p.lds_bytes = 4096;
+    p.s[SGPR_M0] = 0;
+    p.s[20] = INT32_MAX;
+    program_resource(&p, 4, data, 0, 0x7ffffffe);
+    program_lanes(&p, 0, 4);
+    program_lanes(&p, 1, 1 << 20);
+    program_run(&p, "buffer_load_dword v0, s[4:7], 0 offen lds\ns_mov_b32 m0, s20\n"
+                    "buffer_load_dword v1, s[4:7], 0 offen lds\n"
+                    "buffer_load_dwordx4 v1, s[4:7], 0 offen lds\ns_waitcnt vmcnt(0)\n"
+                    "ds_read_b32 v8, v0\ns_waitcnt lgkmcnt(0)");
+    assert_int_equal(p.v[8][0], 1000);
+    assert_int_equal(p.v[8][63], 1063);
+    /* An address that no compiler means to be nowhere. */
+    p.s[SGPR_M0] = 0x28000;
+    program_try(&p, "buffer_load_dword v0, s[4:7], 0 offen lds\ns_waitcnt vmcnt(0)");
+    assert_int_equal(p.fault.kind, FAULT_MEMORY);
+    /* Global loads are not dropped. */
+    program_fill64(&p, 2, (uintptr_t)data);
+    p.s[SGPR_M0] = 0;
+    program_run(&p, "global_load_lds_dword v[2:3], off\ns_waitcnt vmcnt(0)");
+    p.s[SGPR_M0] = INT32_MAX;
+    program_try(&p, "global_load_lds_dword v[2:3], off\ns_waitcnt vmcnt(0)");
+    assert_int_equal(p.fault.kind, FAULT_MEMORY);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -247,6 +278,7 @@ int main(void)
         cmocka_unit_test(offsets_wrap),
         cmocka_unit_test(add_tid_indexes_by_lane),
         cmocka_unit_test(loads_to_lds),
+        cmocka_unit_test(loads_to_no_place_of_lds_are_dropped),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -232,6 +232,8 @@ static void exec_mubuf(struct wave *w, const struct inst *in)
         reg = &in->dst;
     if (!buffer_begin(w, in, false, &b))
         return;
+    if (in->lds && mem_lds_is_nowhere(w, in))
+        b.lanes = 0;
     m.lanes = buffer_in_range(&b, b.lanes, 0, MEM_BYTES(arg));
     m.dropped = b.lanes & ~m.lanes;
     bool dwords = MEM_BYTES(arg) > 4 && MEM_ATOMIC(arg) == ATOMIC_NONE;

@@ -123,4 +123,11 @@ uint64_t atomic_result(enum atomic_op op, unsigned bytes, uint64_t old, uint64_t
 bool mem_load_to_lds(struct wave *w, const struct inst *in, struct lane_mem *m, unsigned parts,
                      uint32_t arg);
 
+/**
+ * Does M0 send a load to no place of LDS? Triton gives waves that shall not load 0x7fffffff: the
+ * machine then drops a buffer load, fetches nothing either, and counts it as outstanding (triton
+ * pull request 9679). Other addresses beyond the end are reported, and so are global loads.
+ */
+bool mem_lds_is_nowhere(const struct wave *w, const struct inst *in);
+
 #endif

@@ -336,17 +336,29 @@ static void dword_to_lds(struct wave *w, struct lane_mem *m, unsigned from, stru
     mem_mark(w, to, at, 4, valid);
 }
 
+/* M0 holds the LDS offset in bytes, a multiple of four, in 16 bits (18 on CDNA4 with its 160 KiB);
+ * the instruction's offset and a place per lane are added (CDNA3 ISA, "Memory buffer load to
+ * LDS"). */
+static uint32_t lds_offset(const struct wave *w, const struct inst *in)
+{
+    uint32_t m0_mask = code_target(w->launch->code) == GFX950 ? 0x3fffc : 0xfffc;
+
+    return (w->sgpr[SGPR_M0] & m0_mask) + (uint32_t)in->imm_offset;
+}
+
+bool mem_lds_is_nowhere(const struct wave *w, const struct inst *in)
+{
+    return w->s_valid[SGPR_M0] == UINT32_MAX && w->sgpr[SGPR_M0] == INT32_MAX &&
+           lds_offset(w, in) >= w->wg->lds_bytes;
+}
+
 bool mem_load_to_lds(struct wave *w, const struct inst *in, struct lane_mem *m, unsigned parts,
                      uint32_t arg)
 {
     unsigned bytes = MEM_BYTES(arg), size = bytes < 4 ? 4 : bytes, l;
     struct lane_mem to = {.space = MEM_LDS, .lanes = m->lanes | m->dropped};
     const struct mem_access source = w->access;
-    /* M0 holds the LDS offset in bytes, a multiple of four, in 16 bits (18 on CDNA4 with its 160
-     * KiB); the instruction's offset and a place per lane are added (CDNA3 ISA, "Memory buffer
-     * load to LDS"). */
-    uint32_t m0_mask = code_target(w->launch->code) == GFX950 ? 0x3fffc : 0xfffc;
-    uint32_t base = (w->sgpr[SGPR_M0] & m0_mask) + (uint32_t)in->imm_offset;
+    uint32_t base = lds_offset(w, in);
 
     if (!m0_defined(w, in, UINT32_MAX, "the LDS address"))
         return false;
