@@ -14,76 +14,22 @@
  * release, a wave the largest stamp that it has acquired (`acquired`, shared at barriers);
  * an access is ordered before all that comes when its interval was released at or before that,
  * whoever did it: coarser than vector clocks. Fences are not asked for, since caches write through.
+ * check_race_shadow.c keeps cells and intervals.
  */
 #include "check_race.h"
 
 #include <assert.h>
 #include <sched.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "check_race_clocks.h"
-#include "check_race_later.h"
+#include "check_race_shadow.h"
 
-#define GRANULE RACE_GRANULE
-#define PAGE RACE_PAGE
-#define PAGES_MAX 32768u  /* 128 MiB of memory, 256 MiB of cells */
-#define PAGE_SLOTS 65536u /* of the hash table */
-#define NO_PAGE UINT32_MAX
-#define SPLITS_MAX 524288u /* blocks of four cells: 64 MiB */
-#define INTERVALS_MAX 4194304u
 #define INTERVAL_CHUNK 64u /* a thread takes this many at a time */
-#define STRIPES 64u        /* locks */
-#define LOCATIONS 4096u    /* stamps of releases, by hash: a collision only orders more */
 #define RECENT 64u         /* pages that a thread finds without the hash table */
 #define OPEN_MAX 64u       /* intervals of a workgroup that wait for a release */
 #define COLLISIONS_MAX (2 * WAVE_LANES)
-
-#define ATOMIC (UINT32_C(1) << 31) /* beside the number of an interval */
-#define LOCAL (UINT32_C(1) << 30)  /* atomic within the workgroup */
-#define NUMBER (LOCAL - 1)
-#define LOST UINT32_MAX /* cell.split: no cells were left */
-
-struct interval {
-    uint32_t group, epoch;    /* constant once a cell names it */
-    uint16_t touched;         /* waves */
-    _Atomic uint16_t covered; /* waves whose accesses were released at `released`; */
-    _Atomic uint64_t released;
-    _Atomic uint64_t rest; /* those of the others at this stamp; 0: not yet */
-    uint32_t next;         /* of those that wait for a release */
-};
-
-struct cell {
-    uint32_t writer, reader;   /* intervals, with ATOMIC or LOCAL when it was one; 0: none */
-    uint32_t other;            /* last reader of another workgroup than `reader` */
-    uint16_t writers, readers; /* waves */
-    uint16_t written, read;    /* bytes */
-    uint32_t write_at : 31;    /* offset in the code */
-    bool quiet : 1;            /* the only store left all bytes as they were */
-    uint32_t read_at;
-    uint32_t write_time, read_time; /* clocks.now; the earliest of `writers`, `readers` */
-    uint32_t split;                 /* four cells from here on; 0: whole */
-};
-
-/* Lock-free but for the cells, which the lock of their stripe guards. */
-struct race_shadow {
-    uint32_t launch;
-    _Atomic uint32_t pages_used, splits_used, intervals_used;
-    _Atomic bool full;
-    _Atomic uint64_t clock;
-    _Atomic uint64_t location[LOCATIONS];
-    struct {
-        _Alignas(64) _Atomic bool taken;
-    } stripe[STRIPES];
-    _Atomic uint64_t key[PAGE_SLOTS];   /* number of the page + 1 */
-    _Atomic uint32_t index[PAGE_SLOTS]; /* into `pages` + 1; 0: about to be set */
-    uint32_t tag[PAGES_MAX];            /* launch that the cells belong to */
-    struct cell (*pages)[PAGE / GRANULE];
-    struct cell (*splits)[4];
-    struct interval *intervals;
-};
 
 /* Swizzled buffers, formats and loads to LDS access up to four dwords of a lane one by one. */
 #define ACQUIRES_MAX (4 * WAVE_LANES)
@@ -123,110 +69,6 @@ struct touch {
     struct race_other other;
 };
 
-/* -- the shadow -------------------------------------------------------------------------------- */
-
-/* The last launch's, for the next one. */
-static struct race_shadow *_Atomic spare;
-
-static void *reserve(size_t bytes)
-{
-    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                   -1, 0);
-    return p == MAP_FAILED ? NULL : p;
-}
-
-static void release(void *p, size_t bytes)
-{
-    if (p)
-        munmap(p, bytes);
-}
-
-static void destroy(struct race_shadow *s)
-{
-    release(s->pages, PAGES_MAX * sizeof(*s->pages));
-    release(s->splits, SPLITS_MAX * sizeof(*s->splits));
-    release(s->intervals, INTERVALS_MAX * sizeof(*s->intervals));
-    release(s, sizeof(*s));
-}
-
-static struct race_shadow *create(void)
-{
-    struct race_shadow *s = reserve(sizeof(*s));
-    if (!s)
-        return s;
-    s->pages = reserve(PAGES_MAX * sizeof(*s->pages));
-    s->splits = reserve(SPLITS_MAX * sizeof(*s->splits));
-    s->intervals = reserve(INTERVALS_MAX * sizeof(*s->intervals));
-    if (s->pages && s->splits && s->intervals) {
-        madvise(s->pages, PAGES_MAX * sizeof(*s->pages), MADV_HUGEPAGE);
-        return s;
-    }
-    destroy(s);
-    return NULL;
-}
-
-struct race_shadow *race_shadow_begin(void)
-{
-    struct race_shadow *s = atomic_exchange(&spare, NULL);
-    if (!s)
-        s = create();
-    if (!s)
-        return NULL;
-    s->launch++;
-    if (s->pages_used > PAGES_MAX / 2) { /* the last launches were elsewhere, perhaps */
-        madvise(s->pages, PAGES_MAX * sizeof(*s->pages), MADV_DONTNEED);
-        memset(s->key, 0, sizeof(s->key));
-        memset(s->index, 0, sizeof(s->index));
-        memset(s->tag, 0, sizeof(s->tag));
-        s->pages_used = 0;
-    }
-    s->splits_used = s->intervals_used = 1;
-    s->full = false;
-    s->clock = 1;
-    memset(s->location, 0, sizeof(s->location));
-    return s;
-}
-
-bool race_shadow_end(struct race_shadow *s)
-{
-    bool full = s->full;
-    s = atomic_exchange(&spare, s);
-    if (s)
-        destroy(s);
-    return full;
-}
-
-/* Adds what a cell of `bytes` bytes from `first` on says of them. */
-static void collect(const struct race_shadow *s, const struct cell *c, unsigned first,
-                    unsigned bytes, struct race_page *page)
-{
-    const unsigned part = bytes / 4;
-
-    for (unsigned i = 0; c->split && c->split != LOST && i < 4; i++)
-        collect(s, &s->splits[c->split][i], first + i * part, part, page);
-    if (c->split && c->split != LOST)
-        return;
-    const uint64_t written = c->writer ? c->written : 0, read = c->reader ? c->read : 0;
-    const bool atomic = (!c->writer || c->writer & ATOMIC) && (!c->reader || c->reader & ATOMIC);
-    page->written[first / 64] |= written << first % 64;
-    page->read[first / 64] |= read << first % 64;
-    page->atomic[first / 64] |= (atomic ? written | read : 0) << first % 64;
-}
-
-void race_shadow_walk(struct race_shadow *s, void (*tell)(void *ctx, const struct race_page *page),
-                      void *ctx)
-{
-    for (uint32_t i = 0; i < PAGE_SLOTS; i++) {
-        const uint32_t index = s->key[i] ? s->index[i] : 0;
-        if (!index || index > PAGES_MAX || s->tag[index - 1] != s->launch)
-            continue;
-        struct race_page page = {.address = (s->key[i] - 1) * PAGE};
-        for (unsigned k = 0; k < PAGE / GRANULE; k++)
-            collect(s, &s->pages[index - 1][k], k * GRANULE, GRANULE, &page);
-        tell(ctx, &page);
-    }
-}
-
 struct race_global *race_global_create(struct race_shadow *shadow, const struct race_clocks *clocks,
                                        struct race_spare *spare)
 {
@@ -263,58 +105,16 @@ static void unlock_all(struct race_global *g)
                               memory_order_release);
 }
 
-/* A new page at slot `i`; that slot keeps NO_PAGE when none are left. */
-static uint32_t new_page(struct race_shadow *s, uint32_t i)
-{
-    uint32_t page = atomic_fetch_add(&s->pages_used, 1);
-    if (page >= PAGES_MAX) {
-        atomic_store(&s->pages_used, PAGES_MAX);
-        atomic_store(&s->full, true);
-        page = NO_PAGE - 1;
-    }
-    atomic_store_explicit(&s->index[i], page + 1, memory_order_release);
-    return page;
-}
-
-static uint32_t find_page(struct race_shadow *s, uint64_t number)
-{
-    uint32_t i = (uint32_t)(number * UINT64_C(0x9e3779b97f4a7c15) >> 48) % PAGE_SLOTS;
-    for (;; i = (i + 1) % PAGE_SLOTS) {
-        uint64_t key = atomic_load_explicit(&s->key[i], memory_order_relaxed);
-        if (!key && atomic_load_explicit(&s->full, memory_order_relaxed))
-            return NO_PAGE;
-        if (!key && atomic_compare_exchange_strong(&s->key[i], &key, number + 1))
-            return new_page(s, i);
-        if (key != number + 1)
-            continue;
-        uint32_t index;
-        while (!(index = atomic_load_explicit(&s->index[i], memory_order_acquire)))
-            sched_yield();
-        return index - 1;
-    }
-}
-
 /* NO_PAGE and what lies beyond PAGES_MAX: the page is not followed. */
 static uint32_t page_of(struct race_global *g, uint64_t address)
 {
     uint64_t number = address / PAGE;
     unsigned at = number % RECENT;
     if (g->recent[at].number != number + 1) {
-        g->recent[at].page = find_page(g->shadow, number);
+        g->recent[at].page = race_shadow_page(g->shadow, number);
         g->recent[at].number = number + 1;
     }
     return g->recent[at].page;
-}
-
-/* With the stripe's lock held. */
-static struct cell *cells_of(struct race_shadow *s, uint32_t page)
-{
-    if (s->tag[page] != s->launch) {
-        if (s->tag[page])
-            memset(s->pages[page], 0, sizeof(s->pages[page]));
-        s->tag[page] = s->launch;
-    }
-    return s->pages[page];
 }
 
 /* -- order ------------------------------------------------------------------------------------- */
@@ -561,31 +361,6 @@ static void note_repeat(struct touch *t, struct cell *c, uint16_t mask)
     g->repeated[g->nrepeats++] = c;
 }
 
-/* Four cells for the parts of one of `bytes` bytes. */
-static bool split(struct race_shadow *s, struct cell *c, unsigned bytes)
-{
-    uint32_t block = atomic_fetch_add(&s->splits_used, 1);
-    const unsigned part = bytes / 4;
-    if (block >= SPLITS_MAX) {
-        atomic_store(&s->splits_used, SPLITS_MAX);
-        atomic_store(&s->full, true);
-        c->split = LOST;
-        return false;
-    }
-    for (unsigned i = 0; i < 4; i++) {
-        struct cell *k = &s->splits[block][i];
-        *k = *c;
-        k->written = c->written >> i * part & ((1u << part) - 1);
-        k->read = c->read >> i * part & ((1u << part) - 1);
-        if (!k->written)
-            k->writer = 0;
-        if (!k->read)
-            k->reader = k->other = 0;
-    }
-    c->split = block;
-    return true;
-}
-
 /* A cell of `bytes` bytes, of which the access has those in `mask`. */
 static void touch(struct touch *t, struct cell *c, unsigned bytes, uint16_t mask)
 {
@@ -595,7 +370,7 @@ static void touch(struct touch *t, struct cell *c, unsigned bytes, uint16_t mask
             note_repeat(t, c, mask);
         bool fits = t->direction == MEM_READ ? note_read(t, c, mask) : note_write(t, c, mask);
         t->bad |= bad;
-        if (fits || !split(t->g->shadow, c, bytes))
+        if (fits || !race_shadow_split(t->g->shadow, c, bytes))
             return;
     }
     if (c->split == LOST)
@@ -629,7 +404,7 @@ static struct cell *enter_page(struct touch *t, uint64_t granule)
         unlock_all(g); /* only stores hold several, and those have them all */
         lock(g, stripe);
     }
-    return t->cells = cells_of(g->shadow, page);
+    return t->cells = race_shadow_cells(g->shadow, page);
 }
 
 /* The usual case: nobody else has used the granule, or has read the same part of it. */
