@@ -637,19 +637,15 @@ struct tir_value tir_arrive(struct tir_builder *b, struct tir_value address, str
     return tir_build(b, TIR_arrive, tir_scalar(TIR_I32), (struct tir_value[]){address, n}, 2, NULL);
 }
 
-struct tir_value tir_claim(struct tir_builder *b, struct tir_value address, struct tir_value n)
+struct tir_value tir_claim(struct tir_builder *b, struct tir_value address)
 {
-    return tir_build(b, TIR_claim, tir_scalar(TIR_I32), (struct tir_value[]){address, n}, 2, NULL);
+    return tir_build(b, TIR_claim, tir_scalar(TIR_I32), &address, 1, NULL);
 }
 
-struct tir_value tir_await(struct tir_builder *b, struct tir_value address, struct tir_value n,
-                           int32_t mask, unsigned polls)
+struct tir_value tir_await(struct tir_builder *b, struct tir_value address, unsigned polls)
 {
-    return tir_build(b, TIR_await, tir_scalar(TIR_I32), (struct tir_value[]){address, n}, 2,
-                     (int64_t[]){polls, mask});
+    return tir_build(b, TIR_await, tir_scalar(TIR_I32), &address, 1, &(int64_t){polls});
 }
-
-void tir_release(struct tir_builder *b) { tir_build(b, TIR_release, no_type, NULL, 0, NULL); }
 
 void tir_acquire(struct tir_builder *b) { tir_build(b, TIR_acquire, no_type, NULL, 0, NULL); }
 

@@ -238,15 +238,12 @@ void tir_barrier(struct tir_builder *b);
  * to the last, which leaves 0 there. Stores that come before are seen, on any compute unit, behind
  * tir_acquire() of a wave that arrived later or was told so by one that did. */
 struct tir_value tir_arrive(struct tir_builder *b, struct tir_value address, struct tir_value n);
-/** Adds n to the i32 at `address` (i64) and returns what it was. Orders nothing. */
-struct tir_value tir_claim(struct tir_builder *b, struct tir_value address, struct tir_value n);
-/** Reads the i32 at `address` (i64) until its bits of `mask` are 0 or n, `polls` times at most, and
- * returns what was read last. So no wave waits for another that may not have begun. */
-struct tir_value tir_await(struct tir_builder *b, struct tir_value address, struct tir_value n,
-                           int32_t mask, unsigned polls);
-/** Orders all stores of this wave before the claims that follow: waves that know of such a claim
- * and acquire see what was stored. */
-void tir_release(struct tir_builder *b);
+/** Adds 1 to the i32 at `address` (i64) and returns what it was: no two waves of the device get the
+ * same. Orders nothing. */
+struct tir_value tir_claim(struct tir_builder *b, struct tir_value address);
+/** Reads the i32 at `address` (i64) until it is 0, `polls` times at most, and returns what was read
+ * last. So no wave waits for another that may not have begun. */
+struct tir_value tir_await(struct tir_builder *b, struct tir_value address, unsigned polls);
 void tir_acquire(struct tir_builder *b);
 /** Waves of which `cond` is true do no more in the pipelined loop that comes next than to copy. */
 void tir_only_copies(struct tir_builder *b, struct tir_value cond);

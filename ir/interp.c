@@ -216,7 +216,6 @@ static bool run_flow(struct interp *x, const struct tir_op *op)
     case TIR_waitcnt:
     case TIR_barrier:
     case TIR_acquire:
-    case TIR_release:
     case TIR_set_priority:
     case TIR_align_code:
     case TIR_only_copies:

@@ -413,7 +413,7 @@ static void run_claim(struct interp *x, const struct tir_op *op, unsigned wave)
     const uint64_t address = (uint64_t)interp_scalar(x, op, 0, wave);
     const int64_t before = read_host(address, TIR_I32);
     if (op->opcode == TIR_claim)
-        write_host(address, TIR_I32, before + interp_scalar(x, op, 1, wave));
+        write_host(address, TIR_I32, before + 1);
     interp_value(x, op->result)[wave] = before;
 }
 

@@ -136,9 +136,9 @@ static LLVMValueRef arrive(struct lower *l, const struct tir_op *op, LLVMValueRe
 
 static LLVMValueRef claim(struct lower *l, const struct tir_op *op, LLVMValueRef address)
 {
-    return LLVMBuildAtomicRMWSyncScope(l->b, LLVMAtomicRMWBinOpAdd, address,
-                                       lower_value(l, op->operands[1]), LLVMAtomicOrderingMonotonic,
-                                       agent(l));
+    (void)op;
+    return LLVMBuildAtomicRMWSyncScope(l->b, LLVMAtomicRMWBinOpAdd, address, lower_i32(l, 1),
+                                       LLVMAtomicOrderingMonotonic, agent(l));
 }
 
 /* The loop sleeps between polls, which keeps them from taking the bandwidth of those who work. */
@@ -156,12 +156,9 @@ static LLVMValueRef await(struct lower *l, const struct tir_op *op, LLVMValueRef
     LLVMSetAlignment(is, 4);
     LLVMSetOrdering(is, LLVMAtomicOrderingMonotonic);
     LLVMSetAtomicSyncScopeID(is, agent(l));
-    LLVMValueRef zero = lower_i32(l, 0), n = lower_value(l, op->operands[1]);
-    LLVMValueRef bits = LLVMBuildAnd(l->b, is, lower_i32(l, (int)op->imm[1]), "");
-    LLVMValueRef other = LLVMBuildAnd(l->b, LLVMBuildICmp(l->b, LLVMIntNE, bits, zero, ""),
-                                      LLVMBuildICmp(l->b, LLVMIntNE, bits, n, ""), "");
-    LLVMValueRef more =
-        LLVMBuildAnd(l->b, other, LLVMBuildICmp(l->b, LLVMIntSGT, left, zero, ""), "");
+    LLVMValueRef zero = lower_i32(l, 0);
+    LLVMValueRef more = LLVMBuildAnd(l->b, LLVMBuildICmp(l->b, LLVMIntNE, is, zero, ""),
+                                     LLVMBuildICmp(l->b, LLVMIntSGT, left, zero, ""), "");
     LLVMBuildCondBr(l->b, more, sleep, seen);
     LLVMPositionBuilderAtEnd(l->b, sleep);
     LLVMValueRef time = lower_i32(l, SLEEP);
@@ -194,13 +191,6 @@ LLVMValueRef lower_acquire(struct lower *l, const struct tir_op *op)
 {
     (void)op;
     LLVMBuildFenceSyncScope(l->b, LLVMAtomicOrderingAcquire, agent(l), "");
-    return NULL;
-}
-
-LLVMValueRef lower_release(struct lower *l, const struct tir_op *op)
-{
-    (void)op;
-    LLVMBuildFenceSyncScope(l->b, LLVMAtomicOrderingRelease, agent(l), "");
     return NULL;
 }
 

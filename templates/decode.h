@@ -85,9 +85,8 @@ struct decode {
     struct tir_value list;    /* i32: whose items are to be found; or none: the workgroup's own */
     struct tir_value in_step; /* i1: waves meet once a tile; or none, where they never do */
     struct decode_item item;
-    struct tir_value
-        part_ends[2];           /* i32: its parts in reduce_partial_map, first and one past last */
-    struct tir_value first_row; /* of the item's queries x heads: column 0 */
+    struct tir_value part_ends[2]; /* i32: of its parts in reduce_partial_map */
+    struct tir_value first_row;    /* of the item's queries x heads: column 0 */
     struct tir_value n_rows;
     struct tir_value q;
     struct tir_value q_scales; /* of the columns, 1 x columns, where each has its own; or none */

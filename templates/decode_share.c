@@ -5,8 +5,6 @@
  * share the rows: each wave claims one, or a half of one, and then the next. Whoever has waited
  * long enough leaves. The last one never waits, and claims until no row is left: so no workgroup
  * needs another to run, and a row is the sum of all parts in their order whoever adds them up.
- * Where parts are few, rows are dealt out to their waves instead, and the last wave has those of
- * all who left.
  *
  * A lane knows a part: where its rows are, and what its lse says it counts. All lanes together have
  * a row, and read what a part counts from its lane. Few rows of many parts have more waves than
@@ -103,15 +101,14 @@ static struct tir_value await_parts(struct share *s)
     struct tir_builder *b = &d->b;
     const struct tir_type i32 = tir_scalar(TIR_I32), t = as_int(s->one, TIR_I32);
     const struct tir_layout map = tir_row_major(1, 1);
-    s->before = tir_await(b, s->claims, tir_i32(b, 0), -1, 1);
+    s->before = tir_await(b, s->claims, 1);
     tir_wait_memory(b);
     tir_barrier(b);
     struct tir_if first = tir_begin_if(b, tir_cmp_eq(b, d->wave, tir_i32(b, 0)), false, NULL, 0);
     const struct tir_value arrived = tir_arrive(b, s->ticket, s->count);
     struct tir_value missing = tir_sub(b, att_plus(b, s->count, -1), arrived);
     struct tir_if early = tir_begin_if(b, tir_cmp_gt(b, missing, tir_i32(b, 0)), false, &i32, 1);
-    const struct tir_value still =
-        tir_await(b, s->ticket, tir_i32(b, 0), -1, POLLS); /* 0 again when all are there */
+    const struct tir_value still = tir_await(b, s->ticket, POLLS); /* 0 again when all are there */
     tir_else(b, &early, &still);
     tir_end_if(b, &early, &missing);
     tir_tile_lds_store(b, d->lds, tir_splat(b, missing, t), &map);
@@ -508,7 +505,7 @@ static struct sum join_all_parts(struct share *s, const struct slice *l)
 
 static struct tir_value claim(struct share *s)
 {
-    return tir_sub(&s->d->b, tir_claim(&s->d->b, s->claims, tir_i32(&s->d->b, 1)), s->before);
+    return tir_sub(&s->d->b, tir_claim(&s->d->b, s->claims), s->before);
 }
 
 /* Sums up the slice that was claimed, if it is one, and claims another. */
@@ -562,119 +559,11 @@ static void await_and_sum_up(struct share *s, struct tir_value rows)
     tir_end_if(b, &all, NULL);
 }
 
-/* ---- Few parts: rows are dealt out ---- */
-
-/* Each wave of a part counts itself, as soon as it has written what it has, and waits by itself; so
- * none waits for its neighbours first. Who leaves says so with a bit of its own above the count,
- * and the last wave, which sees these bits, has the rows of all who did. */
-enum { COUNT = 255, COUNT_BITS = 8, MOST_WAVES = 24 };
-
-static bool deals(const struct decode *d) { return FEW * d->waves <= MOST_WAVES; }
-
-/* Is a count that a wave is in 0 again or n? */
-static struct tir_value is_full(struct tir_builder *b, struct tir_value ticket, struct tir_value n)
-{
-    const struct tir_value count = tir_and(b, ticket, tir_i32(b, COUNT));
-    return tir_or(b, tir_cmp_eq(b, count, tir_i32(b, 0)), tir_cmp_eq(b, count, n));
-}
-
-/* Waits for the others. Returns a bit for each wave whose rows this one has: its own, or none where
- * it leaves. It may have been counted out while it said so: then it stays. */
-static struct tir_value await_others(struct share *s, struct tir_value n, struct tir_value own)
-{
-    struct tir_builder *b = &s->d->b;
-    const struct tir_type i32 = tir_scalar(TIR_I32);
-    const struct tir_value seen = tir_await(b, s->ticket, n, COUNT, POLLS);
-    struct tir_if there = tir_begin_if(b, is_full(b, seen, n), false, &i32, 1);
-    tir_else(b, &there, &own);
-    const struct tir_value bit = tir_shl(b, own, tir_i32(b, COUNT_BITS));
-    const struct tir_value late = tir_claim(b, s->ticket, bit);
-    struct tir_if stays = tir_begin_if(b, is_full(b, late, n), false, &i32, 1);
-    tir_claim(b, s->ticket, tir_sub(b, tir_i32(b, 0), bit));
-    tir_else(b, &stays, &own);
-    struct tir_value bits = tir_i32(b, 0);
-    tir_end_if(b, &stays, &bits);
-    tir_end_if(b, &there, &bits);
-    return bits;
-}
-
-/* Counts this wave, the one of bit `own`. The last one leaves 0 there. */
-static struct tir_value arrive(struct share *s, struct tir_value n, struct tir_value own)
-{
-    struct tir_builder *b = &s->d->b;
-    const struct tir_type i32 = tir_scalar(TIR_I32);
-    const struct tir_value one = tir_i32(b, 1);
-    tir_anchor(b, own);
-    tir_release(b);
-    const struct tir_value before = tir_claim(b, s->ticket, one), now = tir_add(b, before, one);
-    const struct tir_value last = tir_cmp_eq(b, tir_and(b, now, tir_i32(b, COUNT)), n);
-    struct tir_if branch = tir_begin_if(b, last, false, &i32, 1);
-    tir_acquire(b); /* it would wait for the claim */
-    tir_claim(b, s->ticket, tir_sub(b, tir_i32(b, 0), now));
-    const struct tir_value all = tir_or(b, own, tir_shr(b, before, tir_i32(b, COUNT_BITS)));
-    tir_else(b, &branch, &all);
-    struct tir_value bits = await_others(s, n, own);
-    tir_acquire(b);
-    tir_end_if(b, &branch, &bits);
-    return bits;
-}
-
-/* The number of this workgroup's part. */
-static struct tir_value own_part(struct share *s)
-{
-    struct tir_builder *b = &s->d->b;
-    struct tir_value part = tir_i32(b, 0);
-    for (int i = 1; i < FEW; i++) {
-        const struct tir_value own = tir_cmp_eq(b, s->few[i], s->d->item.partial);
-        const struct tir_value first = tir_cmp_ne(b, s->few[i - 1], s->d->item.partial);
-        part = tir_select(b, tir_and(b, own, first), tir_i32(b, i), part);
-    }
-    return part;
-}
-
-/* Sums up the slices of wave `from` of n. */
-static void sum_up_dealt(struct share *s, struct tir_value from, struct tir_value n)
-{
-    struct decode *const d = s->d;
-    struct tir_builder *b = &d->b;
-    const struct tir_value all = att_times(b, d->n_rows, d->v->head_dim_v / (int)s->slice.cols);
-    struct tir_loop loop = tir_begin_for(b, from, all, n, NULL, 0);
-    const struct slice slice = find_slice(s, loop.index);
-    const struct sum sum = join_few(s, &slice);
-    write_slice(s, &slice, &sum);
-    tir_end_for(b, &loop, NULL, 0);
-}
-
-/* Those of all waves that `bits` tells, the own ones first. */
-static void deal(struct share *s)
-{
-    struct decode *const d = s->d;
-    struct tir_builder *b = &d->b;
-    const struct tir_value zero = tir_i32(b, 0), one = tir_i32(b, 1);
-    const struct tir_value n = att_times(b, s->count, (int)d->waves);
-    const struct tir_value number = tir_add(b, att_times(b, own_part(s), (int)d->waves), d->wave);
-    const struct tir_value own = tir_shl(b, one, number), bits = arrive(s, n, own);
-    const struct tir_value more = tir_cmp_ne(b, bits, own);
-    const struct tir_value turns = tir_select(b, more, n, one);
-    struct tir_loop loop = tir_begin_for(b, zero, turns, one, NULL, 0);
-    const struct tir_value at = tir_add(b, number, loop.index);
-    const struct tir_value back = tir_select(b, tir_cmp_ge(b, at, n), n, zero);
-    const struct tir_value from = tir_sub(b, at, back);
-    const struct tir_value bit = tir_and(b, tir_shr(b, bits, from), one);
-    struct tir_if has = tir_begin_if(b, tir_cmp_ne(b, bit, zero), false, NULL, 0);
-    sum_up_dealt(s, from, n);
-    tir_end_if(b, &has, NULL);
-    tir_end_for(b, &loop, NULL, 0);
-}
-
 static void sum_up_few(struct share s)
 {
     s.way = AT_ONCE;
     find_few(&s);
-    if (deals(s.d))
-        deal(&s);
-    else
-        await_and_sum_up(&s, (struct tir_value){0});
+    await_and_sum_up(&s, (struct tir_value){0});
 }
 
 static void sum_up_one_by_one(struct share s)
