@@ -210,14 +210,8 @@ void decode_write_state(struct decode *d, const struct decode_state *s);
 
 /* decode_parts.c */
 
-/** The parts of a sequence that was cut, i32: `count` entries of reduce_partial_map. */
-struct decode_cut {
-    struct tir_value first, count;
-    struct tir_if there; /* open for items that are such a part */
-};
-
-/** Opens the branch of items that are a part of their sequence's keys. The caller ends `there`. */
-struct decode_cut decode_begin_cut(struct decode *d);
+/** i1: is the item a part of its sequence's keys, with rows to be summed up? */
+struct tir_value decode_is_part(struct decode *d);
 
 /** Parts that other workgroups have of the same rows: whoever ends last adds up all of them and
  * writes the result. Behind the passes over an item. */

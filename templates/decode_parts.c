@@ -42,17 +42,11 @@ static struct tir_value load_word(struct decode *d, const char *array, struct ti
     return tir_scalar_load(b, tir_add(b, tir_arg(b, array, TIR_I64), at), tir_i32(b, 0), TIR_I32);
 }
 
-struct decode_cut decode_begin_cut(struct decode *d)
+struct tir_value decode_is_part(struct decode *d)
 {
     struct tir_builder *b = &d->b;
     const struct tir_value zero = tir_i32(b, 0);
-    const struct tir_value cut =
-        tir_and(b, tir_cmp_ge(b, d->item.partial, zero), tir_cmp_gt(b, d->n_rows, zero));
-    struct decode_cut c = {.there = tir_begin_if(b, cut, false, NULL, 0)};
-    c.first = load_word(d, ARG_REDUCE_INDPTR, d->item.sequence);
-    const struct tir_value next = att_plus(b, d->item.sequence, 1);
-    c.count = tir_sub(b, load_word(d, ARG_REDUCE_INDPTR, next), c.first);
-    return c;
+    return tir_and(b, tir_cmp_ge(b, d->item.partial, zero), tir_cmp_gt(b, d->n_rows, zero));
 }
 
 /* The parts are summed up as memory has them, neighbours of a row side by side in the lanes: a load
@@ -348,9 +342,11 @@ void decode_join_parts(struct decode *d)
                                       tir_arg(b, ARG_OUT, TIR_I64),
                                       tir_arg(b, ARG_OUT_TOKEN_STRIDE, TIR_I64),
                                       tir_arg(b, ARG_OUT_HEAD_STRIDE, TIR_I64)};
-    struct decode_cut cut = decode_begin_cut(d);
+    struct tir_if part = tir_begin_if(b, decode_is_part(d), false, NULL, 0);
+    struct parts p = {.first = load_word(d, ARG_REDUCE_INDPTR, d->item.sequence)};
+    const struct tir_value next = att_plus(b, d->item.sequence, 1);
+    p.count = tir_sub(b, load_word(d, ARG_REDUCE_INDPTR, next), p.first);
     tir_anchor_all(b, asked, sizeof(asked) / sizeof(asked[0])); /* in one round */
-    struct parts p = {.first = cut.first, .count = cut.count};
     p.map = tir_add(b, tir_arg(b, ARG_REDUCE_PARTIAL_MAP, TIR_I64),
                     tir_shl(b, att_wide(b, p.first), tir_i64(b, 2)));
     choose_sum(d, &p);
@@ -358,7 +354,7 @@ void decode_join_parts(struct decode *d)
     d->columns = columns;
     d->output = output;
     d->attention.softmax.vector = vector;
-    tir_end_if(b, &cut.there, NULL);
+    tir_end_if(b, &part, NULL);
 }
 
 /* An item that is no part reads something else, which is there too. */

@@ -632,10 +632,7 @@ void decode_ask_part_ends(struct decode *d)
 void decode_share_parts(struct decode *d)
 {
     struct tir_builder *b = &d->b;
-    const struct tir_value zero = tir_i32(b, 0);
-    const struct tir_value cut =
-        tir_and(b, tir_cmp_ge(b, d->item.partial, zero), tir_cmp_gt(b, d->n_rows, zero));
-    struct tir_if there = tir_begin_if(b, cut, false, NULL, 0);
+    struct tir_if part = tir_begin_if(b, decode_is_part(d), false, NULL, 0);
     ask_arguments(d);
     struct share s = {.d = d, .first = d->part_ends[0]};
     s.count = tir_sub(b, d->part_ends[1], s.first);
@@ -650,5 +647,5 @@ void decode_share_parts(struct decode *d)
     tir_else(b, &few, NULL);
     sum_up_many(&s);
     tir_end_if(b, &few, NULL);
-    tir_end_if(b, &there, NULL);
+    tir_end_if(b, &part, NULL);
 }

@@ -366,7 +366,7 @@ static void touch(struct touch *t, struct cell *c, unsigned bytes, uint16_t mask
 {
     if (!c->split) {
         uint16_t bad = collide(t, c, mask);
-        if (bytes == GRANULE && t->direction == MEM_WRITE)
+        if (bytes == RACE_GRANULE && t->direction == MEM_WRITE)
             note_repeat(t, c, mask);
         bool fits = t->direction == MEM_READ ? note_read(t, c, mask) : note_write(t, c, mask);
         t->bad |= bad;
@@ -437,14 +437,14 @@ static bool touch_granule(struct touch *t, uint64_t granule, uint16_t mask, unsi
     struct cell *c = granule / PAGE == t->page ? t->cells : enter_page(t, granule);
     if (!c)
         return true;
-    c += granule % PAGE / GRANULE;
+    c += granule % PAGE / RACE_GRANULE;
     if (touch_quick(t, c, mask))
         return true;
     t->bad = 0;
     t->named = false;
     t->other.address = granule;
     t->other.lane = (uint8_t)lane;
-    touch(t, c, GRANULE, mask);
+    touch(t, c, RACE_GRANULE, mask);
     if (!t->bad)
         return true;
     t->other.address = granule + (unsigned)__builtin_ctz(t->bad);
@@ -461,7 +461,7 @@ static bool touch_granule(struct touch *t, uint64_t granule, uint16_t mask, unsi
 static uint16_t byte_mask(uint64_t first, uint64_t end, uint64_t granule)
 {
     unsigned from = first > granule ? (unsigned)(first - granule) : 0;
-    unsigned to = end - granule < GRANULE ? (unsigned)(end - granule) : GRANULE;
+    unsigned to = end - granule < RACE_GRANULE ? (unsigned)(end - granule) : RACE_GRANULE;
     return (uint16_t)((1u << to) - (1u << from));
 }
 
@@ -474,7 +474,7 @@ static bool touch_lanes(struct touch *t, const struct lane_mem *m, unsigned byte
     FOR_LANES(l, m->lanes)
     {
         const uint64_t first = m->addr[l], end = first + bytes;
-        for (uint64_t at = first & ~(uint64_t)(GRANULE - 1); at < end; at += GRANULE) {
+        for (uint64_t at = first & ~(uint64_t)(RACE_GRANULE - 1); at < end; at += RACE_GRANULE) {
             if (at == granule) {
                 mask |= byte_mask(first, end, at);
                 continue;

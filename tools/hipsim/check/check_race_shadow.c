@@ -101,8 +101,8 @@ void race_shadow_walk(struct race_shadow *s, void (*tell)(void *ctx, const struc
         if (!index || index > PAGES_MAX || s->tag[index - 1] != s->launch)
             continue;
         struct race_page page = {.address = (s->key[i] - 1) * PAGE};
-        for (unsigned k = 0; k < PAGE / GRANULE; k++)
-            collect(s, &s->pages[index - 1][k], k * GRANULE, GRANULE, &page);
+        for (unsigned k = 0; k < PAGE / RACE_GRANULE; k++)
+            collect(s, &s->pages[index - 1][k], k * RACE_GRANULE, RACE_GRANULE, &page);
         tell(ctx, &page);
     }
 }

@@ -12,7 +12,6 @@
 
 #include "check_race_later.h"
 
-#define GRANULE RACE_GRANULE
 #define PAGE RACE_PAGE
 #define PAGES_MAX 32768u  /* 128 MiB of memory, 256 MiB of cells */
 #define PAGE_SLOTS 65536u /* of the hash table */
@@ -61,7 +60,7 @@ struct race_shadow {
     _Atomic uint64_t key[PAGE_SLOTS];   /* number of the page + 1 */
     _Atomic uint32_t index[PAGE_SLOTS]; /* into `pages` + 1; 0: about to be set */
     uint32_t tag[PAGES_MAX];            /* launch that the cells belong to */
-    struct cell (*pages)[PAGE / GRANULE];
+    struct cell (*pages)[PAGE / RACE_GRANULE];
     struct cell (*splits)[4];
     struct interval *intervals;
 };
