@@ -637,14 +637,18 @@ struct tir_value tir_arrive(struct tir_builder *b, struct tir_value address, str
     return tir_build(b, TIR_arrive, tir_scalar(TIR_I32), (struct tir_value[]){address, n}, 2, NULL);
 }
 
-struct tir_value tir_claim(struct tir_builder *b, struct tir_value address)
+struct tir_value tir_atomic_add(struct tir_builder *b, struct tir_value address, struct tir_value n,
+                                bool release)
 {
-    return tir_build(b, TIR_claim, tir_scalar(TIR_I32), &address, 1, NULL);
+    return tir_build(b, TIR_atomic_add, tir_scalar(TIR_I32), (struct tir_value[]){address, n}, 2,
+                     &(int64_t){release});
 }
 
-struct tir_value tir_await(struct tir_builder *b, struct tir_value address, unsigned polls)
+struct tir_value tir_await(struct tir_builder *b, struct tir_value address, struct tir_value n,
+                           unsigned polls, unsigned sleep)
 {
-    return tir_build(b, TIR_await, tir_scalar(TIR_I32), &address, 1, &(int64_t){polls});
+    return tir_build(b, TIR_await, tir_scalar(TIR_I32), (struct tir_value[]){address, n}, 2,
+                     (int64_t[]){polls, sleep});
 }
 
 void tir_acquire(struct tir_builder *b) { tir_build(b, TIR_acquire, no_type, NULL, 0, NULL); }

@@ -238,12 +238,18 @@ void tir_barrier(struct tir_builder *b);
  * to the last, which leaves 0 there. Stores that come before are seen, on any compute unit, behind
  * tir_acquire() of a wave that arrived later or was told so by one that did. */
 struct tir_value tir_arrive(struct tir_builder *b, struct tir_value address, struct tir_value n);
-/** Adds 1 to the i32 at `address` (i64) and returns what it was: no two waves of the device get the
- * same. Orders nothing. */
-struct tir_value tir_claim(struct tir_builder *b, struct tir_value address);
-/** Reads the i32 at `address` (i64) until it is 0, `polls` times at most, and returns what was read
- * last. So no wave waits for another that may not have begun. */
-struct tir_value tir_await(struct tir_builder *b, struct tir_value address, unsigned polls);
+/** Adds n (i32) to the i32 at `address` (i64) and returns what it was, in one step for all waves of
+ * the device. With `release` stores that come before are seen as those before tir_arrive() are;
+ * else it orders nothing. */
+struct tir_value tir_atomic_add(struct tir_builder *b, struct tir_value address, struct tir_value n,
+                                bool release);
+/** Waits for n waves of the device, each of which adds 1 to the i32 at `address` (i64) when it
+ * arrives; whoever sees all of them there may make it 0. Returns how many have left before all were
+ * there, or, after `polls` reads at least, -1: this wave has left. So no wave waits for another
+ * that may not have begun. It sleeps `sleep` times 64 clocks between reads, so that many who wait
+ * leave the counter's part of the L2 to those who arrive. n is less than 65536. */
+struct tir_value tir_await(struct tir_builder *b, struct tir_value address, struct tir_value n,
+                           unsigned polls, unsigned sleep);
 void tir_acquire(struct tir_builder *b);
 /** Waves of which `cond` is true do no more in the pipelined loop that comes next than to copy. */
 void tir_only_copies(struct tir_builder *b, struct tir_value cond);

@@ -408,13 +408,33 @@ static void run_arrive(struct interp *x, const struct tir_op *op, unsigned wave)
     interp_value(x, op->result)[wave] = before;
 }
 
-static void run_claim(struct interp *x, const struct tir_op *op, unsigned wave)
+static void run_atomic_add(struct interp *x, const struct tir_op *op, unsigned wave)
 {
     const uint64_t address = (uint64_t)interp_scalar(x, op, 0, wave);
     const int64_t before = read_host(address, TIR_I32);
-    if (op->opcode == TIR_claim)
-        write_host(address, TIR_I32, before + 1);
+    write_host(address, TIR_I32, before + interp_scalar(x, op, 1, wave));
     interp_value(x, op->result)[wave] = before;
+}
+
+/* Nobody else will come, so that this wave leaves where one is missing. */
+static void run_await(struct interp *x, const struct tir_op *op, unsigned wave)
+{
+    const uint64_t address = (uint64_t)interp_scalar(x, op, 0, wave);
+    const int64_t is = read_host(address, TIR_I32), left = is >> 16;
+    const bool all = !is || (is & 0xffff) == interp_scalar(x, op, 1, wave);
+    if (!all)
+        write_host(address, TIR_I32, is + (1 << 16));
+    interp_value(x, op->result)[wave] = all ? left : -1;
+}
+
+static bool run_counter(struct interp *x, const struct tir_op *op, unsigned wave)
+{
+    switch (op->opcode) {
+    case TIR_arrive: run_arrive(x, op, wave); return true;
+    case TIR_atomic_add: run_atomic_add(x, op, wave); return true;
+    case TIR_await: run_await(x, op, wave); return true;
+    default: return false;
+    }
 }
 
 bool interp_memory(struct interp *x, const struct tir_op *op)
@@ -426,14 +446,8 @@ bool interp_memory(struct interp *x, const struct tir_op *op)
             continue;
         if (run_lds_elements(x, op, w))
             continue;
-        if (op->opcode == TIR_arrive) {
-            run_arrive(x, op, w);
+        if (run_counter(x, op, w))
             continue;
-        }
-        if (op->opcode == TIR_claim || op->opcode == TIR_await) {
-            run_claim(x, op, w);
-            continue;
-        }
         if (op->opcode == TIR_scalar_load) {
             interp_value(x, op->result)[w] = read_host(
                 (uint64_t)(interp_scalar(x, op, 0, w) + interp_scalar(x, op, 1, w) + op->imm[0]),

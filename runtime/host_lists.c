@@ -108,18 +108,18 @@ static int check_items(const struct attn_op *op, const struct attn_decode_args *
     return r;
 }
 
-/* A count that an interrupted launch has left makes the wrong workgroup the last one. */
+/* A count that an interrupted launch has left makes the wrong workgroup the last one, or leaves
+ * rows that nobody sums up. */
 static int check_tickets(const struct attn_op *op, const struct attn_decode_args *a)
 {
-    enum { LINE = 32 }; /* integers of a sequence, the first of which counts parts */
+    enum { LINE = 32 }; /* integers of a sequence */
     const bool lines = op->family == &attn_family_mla_decode;
-    const int64_t step = lines ? LINE : 1;
-    const int64_t count = step * a->batch * op->desc.decode.kv_heads;
+    const int64_t count = (int64_t)(lines ? LINE : 1) * a->batch * op->desc.decode.kv_heads;
     void *copy;
     int r =
         attn_read_back(op->device, a->tickets, (size_t)count * sizeof(int32_t), a->stream, &copy);
     const int32_t *const tickets = copy;
-    for (int64_t i = 0; !r && copy && i < count; i += step)
+    for (int64_t i = 0; !r && copy && i < count; i++)
         if (tickets[i])
             r = attn_fail(ATTN_BAD_DATA, "tickets[%lld] is %d, and 0 between launches",
                           (long long)i, tickets[i]);

@@ -50,6 +50,7 @@ static void start_llvm(void)
         "-amdgpu-mfma-vgpr-form",
         "-enable-poison-reuse-guard=false",
         "-opt-disable=nary-reassociate",
+        "-amdgpu-atomic-optimizer-strategy=None",
     };
     LLVMInitializeAMDGPUTargetInfo();
     LLVMInitializeAMDGPUTarget();

@@ -134,42 +134,83 @@ static LLVMValueRef arrive(struct lower *l, const struct tir_op *op, LLVMValueRe
                                        LLVMAtomicOrderingRelease, agent(l));
 }
 
-static LLVMValueRef claim(struct lower *l, const struct tir_op *op, LLVMValueRef address)
+static LLVMValueRef atomic_add(struct lower *l, const struct tir_op *op, LLVMValueRef address)
 {
-    (void)op;
-    return LLVMBuildAtomicRMWSyncScope(l->b, LLVMAtomicRMWBinOpAdd, address, lower_i32(l, 1),
-                                       LLVMAtomicOrderingMonotonic, agent(l));
+    const LLVMAtomicOrdering order =
+        op->imm[0] ? LLVMAtomicOrderingRelease : LLVMAtomicOrderingMonotonic;
+    return LLVMBuildAtomicRMWSyncScope(l->b, LLVMAtomicRMWBinOpAdd, address,
+                                       lower_value(l, op->operands[1]), order, agent(l));
 }
 
-/* The loop sleeps between polls, which keeps them from taking the bandwidth of those who work. */
-static LLVMValueRef await(struct lower *l, const struct tir_op *op, LLVMValueRef address)
+/* ---- await ---- */
+
+enum { ARRIVED = 0xffff, LEFT = 16 /* the bit from which on */ };
+
+static LLVMValueRef poll(struct lower *l, LLVMValueRef address)
 {
-    enum { SLEEP = 2 /* times 64 clocks */ };
-    LLVMBasicBlockRef before = LLVMGetInsertBlock(l->b);
-    LLVMBasicBlockRef poll = LLVMAppendBasicBlockInContext(l->ctx, l->kernel, "poll");
-    LLVMBasicBlockRef sleep = LLVMAppendBasicBlockInContext(l->ctx, l->kernel, "sleep");
-    LLVMBasicBlockRef seen = LLVMAppendBasicBlockInContext(l->ctx, l->kernel, "seen");
-    LLVMBuildBr(l->b, poll);
-    LLVMPositionBuilderAtEnd(l->b, poll);
-    LLVMValueRef left = LLVMBuildPhi(l->b, l->i32, "");
     LLVMValueRef is = LLVMBuildLoad2(l->b, l->i32, address, "");
     LLVMSetAlignment(is, 4);
     LLVMSetOrdering(is, LLVMAtomicOrderingMonotonic);
     LLVMSetAtomicSyncScopeID(is, agent(l));
-    LLVMValueRef zero = lower_i32(l, 0);
-    LLVMValueRef more = LLVMBuildAnd(l->b, LLVMBuildICmp(l->b, LLVMIntNE, is, zero, ""),
-                                     LLVMBuildICmp(l->b, LLVMIntSGT, left, zero, ""), "");
-    LLVMBuildCondBr(l->b, more, sleep, seen);
-    LLVMPositionBuilderAtEnd(l->b, sleep);
-    LLVMValueRef time = lower_i32(l, SLEEP);
-    emit_intrinsic(l, "llvm.amdgcn.s.sleep", NULL, 0, &time, 1);
-    LLVMValueRef fewer = LLVMBuildSub(l->b, left, lower_i32(l, 1), "");
-    LLVMBuildBr(l->b, poll);
-    LLVMValueRef values[2] = {lower_i32(l, (int)op->imm[0] - 1), fewer};
-    LLVMBasicBlockRef blocks[2] = {before, sleep};
-    LLVMAddIncoming(left, values, blocks, 2);
-    LLVMPositionBuilderAtEnd(l->b, seen);
     return is;
+}
+
+/* Whoever sees all of them there may have made the counter 0. */
+static LLVMValueRef are_all_there(struct lower *l, const struct tir_op *op, LLVMValueRef is)
+{
+    LLVMValueRef arrived = LLVMBuildAnd(l->b, is, lower_i32(l, ARRIVED), "");
+    LLVMValueRef n = lower_value(l, op->operands[1]);
+    return LLVMBuildOr(l->b, LLVMBuildICmp(l->b, LLVMIntEQ, arrived, n, ""),
+                       LLVMBuildICmp(l->b, LLVMIntEQ, is, lower_i32(l, 0), ""), "");
+}
+
+/* i1: this wave has left. It has not where the counter is no more what was read: the last wave may
+ * have come. */
+static LLVMValueRef leave(struct lower *l, LLVMValueRef address, LLVMValueRef is)
+{
+    LLVMValueRef left = LLVMBuildAdd(l->b, is, lower_i32(l, 1 << LEFT), "");
+    LLVMValueRef was =
+        LLVMBuildAtomicCmpXchgSyncScope(l->b, address, is, left, LLVMAtomicOrderingMonotonic,
+                                        LLVMAtomicOrderingMonotonic, agent(l));
+    return LLVMBuildExtractValue(l->b, was, 1, "");
+}
+
+static LLVMBasicBlockRef block(struct lower *l, const char *name)
+{
+    return LLVMAppendBasicBlockInContext(l->ctx, l->kernel, name);
+}
+
+static LLVMValueRef await(struct lower *l, const struct tir_op *op, LLVMValueRef address)
+{
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(l->b);
+    LLVMBasicBlockRef polls = block(l, "poll"), more = block(l, "more"), sleeps = block(l, "sleep");
+    LLVMBasicBlockRef leaves = block(l, "leave"), seen = block(l, "seen");
+    LLVMValueRef zero = lower_i32(l, 0);
+    LLVMBuildBr(l->b, polls);
+    LLVMPositionBuilderAtEnd(l->b, polls);
+    LLVMValueRef turns = LLVMBuildPhi(l->b, l->i32, "");
+    LLVMValueRef is = poll(l, address);
+    LLVMValueRef gone = LLVMBuildLShr(l->b, is, lower_i32(l, LEFT), "");
+    LLVMBuildCondBr(l->b, are_all_there(l, op, is), seen, more);
+    LLVMPositionBuilderAtEnd(l->b, more);
+    LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntSGT, turns, zero, ""), sleeps, leaves);
+    LLVMPositionBuilderAtEnd(l->b, sleeps);
+    LLVMValueRef time = lower_i32(l, op->imm[1]);
+    if (op->imm[1])
+        emit_intrinsic(l, "llvm.amdgcn.s.sleep", NULL, 0, &time, 1);
+    LLVMValueRef fewer = LLVMBuildSub(l->b, turns, lower_i32(l, 1), "");
+    LLVMBuildBr(l->b, polls);
+    LLVMPositionBuilderAtEnd(l->b, leaves);
+    LLVMBuildCondBr(l->b, leave(l, address, is), seen, polls);
+    LLVMValueRef turn[3] = {lower_i32(l, (int)op->imm[0] - 1), fewer, zero};
+    LLVMBasicBlockRef from[3] = {before, sleeps, leaves};
+    LLVMAddIncoming(turns, turn, from, 3);
+    LLVMPositionBuilderAtEnd(l->b, seen);
+    LLVMValueRef r = LLVMBuildPhi(l->b, l->i32, "");
+    LLVMValueRef values[2] = {gone, lower_i32(l, -1)};
+    LLVMBasicBlockRef blocks[2] = {polls, leaves};
+    LLVMAddIncoming(r, values, blocks, 2);
+    return r;
 }
 
 LLVMValueRef lower_arrive(struct lower *l, const struct tir_op *op)
@@ -177,9 +218,9 @@ LLVMValueRef lower_arrive(struct lower *l, const struct tir_op *op)
     return in_one_lane(l, op, arrive);
 }
 
-LLVMValueRef lower_claim(struct lower *l, const struct tir_op *op)
+LLVMValueRef lower_atomic_add(struct lower *l, const struct tir_op *op)
 {
-    return in_one_lane(l, op, claim);
+    return in_one_lane(l, op, atomic_add);
 }
 
 LLVMValueRef lower_await(struct lower *l, const struct tir_op *op)

@@ -86,6 +86,8 @@ struct decode {
     struct tir_value in_step; /* i1: waves meet once a tile; or none, where they never do */
     struct decode_item item;
     struct tir_value part_ends[2]; /* i32: of its parts in reduce_partial_map */
+    struct tir_value ticket;       /* i64: where these count themselves */
+    struct tir_value touched;      /* i32 tile: what decode_touch_ticket() asked for */
     struct tir_value first_row;    /* of the item's queries x heads: column 0 */
     struct tir_value n_rows;
     struct tir_value q;
@@ -223,8 +225,13 @@ struct tir_value decode_ask_for_parts(struct decode *d);
 /* decode_share.c */
 
 /** Asks for the ends of the item's parts in reduce_partial_map and sets d->part_ends, to something
- * where the item is no part. The caller anchors them behind its first loads. */
+ * where the item is no part, and d->ticket. The caller anchors them behind its first loads. */
 void decode_ask_part_ends(struct decode *d);
+/** Brings the ticket's line to the L2 while the workgroup's part is being written: asks for a word
+ * of it, d->touched, for which decode_share_parts() waits. */
+void decode_touch_ticket(struct decode *d);
+/** d->touched of an item that has not asked yet. */
+struct tir_value decode_untouched(struct decode *d);
 /** The same as decode_join_parts() for parts that are too much for one workgroup: all that end
  * about when the last one does add them up. 4 bytes of d's lds are free. */
 void decode_share_parts(struct decode *d);

@@ -31,6 +31,7 @@ void decode_ask_arguments(struct decode *d, bool latent)
         {table ? ARG_BLOCK_TABLE_STRIDE : ARG_KV_INDPTR, TIR_I64, NOW},
         {ARG_WORKGROUPS, TIR_I32, NOW},
         {ARG_REDUCE_INDPTR, TIR_I64, latent ? NOW : NEVER},
+        {ARG_TICKETS, TIR_I64, latent && d->v->one_launch ? NOW : NEVER},
         {ARG_KV_HEADS, TIR_I32, d->v->one_launch ? LATER : NOW},
         {ARG_MAX_SEQLEN_Q, TIR_I32, d->v->one_launch ? LATER : NOW},
         {ARG_QO_INDPTR, TIR_I64, d->v->one_launch ? LATER : NOW},

@@ -2,9 +2,10 @@
  *
  * With `one_launch` parts of many heads are added up by all workgroups that are there. A workgroup
  * that has written its part waits a while for the others', and those that see the last one come
- * share the rows: each wave claims one, or a half of one, and then the next. Whoever has waited
- * long enough leaves. The last one never waits, and claims until no row is left: so no workgroup
- * needs another to run, and a row is the sum of all parts in their order whoever adds them up.
+ * share the rows, or halves of them. Whoever has waited long enough leaves, and the ticket says so.
+ * If nobody has, rows are dealt out: no wave asks for the number of its own. Else each wave claims
+ * one, and then the next, until no row is left. The last workgroup never waits: so none needs
+ * another to run, and a row is the sum of all parts in their order whoever adds them up.
  *
  * A lane knows a part: where its rows are, and what its lse says it counts. All lanes together have
  * a row, and read what a part counts from its lane. Few rows of many parts have more waves than
@@ -27,7 +28,9 @@ static const float LOWEST = -3e38f; /* of a part without keys */
 
 enum {
     LINE = 128,     /* bytes of memory that a sequence has for its counts */
-    POLLS = 16,     /* for the last part, some 600 clocks each: as long as one would need alone */
+    POLLS = 16,     /* for the last part, 400 to 600 clocks each: as long as one would need alone */
+    SLEEP = 2,      /* times 64 clocks between them, where many wait at one ticket */
+    FEW_POLLS = 28, /* of few parts, 260 to 400 clocks each */
     SLICES = 32,    /* that rows are cut into, at least: waves that can help */
     LEAST = 256,    /* elements of a slice: 16 bytes of each lane */
     REGISTERS = 64, /* of parts on their way */
@@ -40,11 +43,18 @@ enum {
  * part at a time, or of eight. */
 enum way { AT_ONCE, ONE_BY_ONE, SIDE_BY_SIDE };
 
+/* A row of O, or a part of one, where parts have it. */
+struct slice {
+    struct tir_value token, head, element; /* i32; the token as row of q */
+    struct tir_value lse, out;             /* i64, of the row of part 0 */
+};
 struct share {
     struct decode *d;
     struct tir_value first, count;   /* of reduce_partial_map */
     struct tir_value ticket, claims; /* i64: where parts are counted, and slices claimed */
-    struct tir_value before;         /* what was claimed there in earlier launches */
+    struct tir_value behind;         /* parts that came later than the workgroup's own */
+    struct tir_value left;           /* workgroups that did not wait for the last part; -1: this one
+                                        did not */
     struct tir_value row_bytes;      /* i64, of a part */
     struct tir_type lanes, slice;    /* f32: a part a lane, 64 x 1; elements of a row, 1 x n */
     struct tir_type one;             /* f32 1 x 1 */
@@ -93,30 +103,38 @@ static struct tir_type as_int(struct tir_type t, unsigned dtype)
     return t;
 }
 
-/* Counts the parts, waits for the last one, and returns how many are missing: 0 to those who sum
- * up. All waves have written theirs when one of them counts, and learn it from that. */
-static struct tir_value await_parts(struct share *s)
+/* Counts the parts and waits for the last one. Sets s->number, and s->left to how many have left,
+ * or to -1 where this workgroup has. All waves have written their part when one of them counts, and
+ * learn the rest from that. */
+static void await_parts(struct share *s)
 {
     struct decode *const d = s->d;
     struct tir_builder *b = &d->b;
     const struct tir_type i32 = tir_scalar(TIR_I32), t = as_int(s->one, TIR_I32);
     const struct tir_layout map = tir_row_major(1, 1);
-    s->before = tir_await(b, s->claims, 1);
+    const struct tir_value sixteen = tir_i32(b, 16);
     tir_wait_memory(b);
+    tir_anchor(b, d->touched);
     tir_barrier(b);
     struct tir_if first = tir_begin_if(b, tir_cmp_eq(b, d->wave, tir_i32(b, 0)), false, NULL, 0);
-    const struct tir_value arrived = tir_arrive(b, s->ticket, s->count);
-    struct tir_value missing = tir_sub(b, att_plus(b, s->count, -1), arrived);
-    struct tir_if early = tir_begin_if(b, tir_cmp_gt(b, missing, tir_i32(b, 0)), false, &i32, 1);
-    const struct tir_value still = tir_await(b, s->ticket, POLLS); /* 0 again when all are there */
-    tir_else(b, &early, &still);
-    tir_end_if(b, &early, &missing);
-    tir_tile_lds_store(b, d->lds, tir_splat(b, missing, t), &map);
+    const struct tir_value was = tir_atomic_add(b, s->ticket, tir_i32(b, 1), true);
+    const struct tir_value behind =
+        tir_sub(b, att_plus(b, s->count, -1), tir_and(b, was, tir_i32(b, 0xffff)));
+    struct tir_value left = tir_sar(b, was, sixteen);
+    struct tir_if early = tir_begin_if(b, tir_cmp_gt(b, behind, tir_i32(b, 0)), false, &i32, 1);
+    const struct tir_value seen =
+        tir_await(b, s->ticket, s->count, s->way == AT_ONCE ? FEW_POLLS : POLLS,
+                  s->way == AT_ONCE ? 0 : SLEEP);
+    tir_else(b, &early, &seen);
+    tir_end_if(b, &early, &left);
+    const struct tir_value said = tir_or(b, tir_shl(b, left, sixteen), behind);
+    tir_tile_lds_store(b, d->lds, tir_splat(b, said, t), &map);
     tir_end_if(b, &first, NULL);
     decode_meet(d);
     const struct tir_value all = tir_first_lane(b, tir_tile_lds_load(b, d->lds, t, &map));
     decode_meet(d);
-    return all;
+    s->left = tir_sar(b, all, sixteen);
+    s->behind = tir_and(b, all, tir_i32(b, 0xffff));
 }
 
 /* The rows of the parts from `chunk` on, a part a lane; of those behind the last, its row. */
@@ -135,13 +153,7 @@ static struct tir_value find_rows(struct share *s, struct tir_value chunk)
 /* A state: m in powers of two, l and O relative to 2^m. */
 struct sum {
     struct tir_value m, l, o;
-};
-
-/* A row of O, or a part of one, where parts have it, and where it goes. */
-struct slice {
-    struct tir_value token, head, element; /* i32; the token as row of q */
-    struct tir_value lse, out;             /* i64, of the row of part 0 */
-    struct tir_value to;                   /* i64 */
+    struct tir_value to; /* i64: O goes there; set where O has been divided already */
 };
 
 /* Address (i64) of the slice's row in a tensor whose elements have so many bytes. */
@@ -174,9 +186,15 @@ static struct slice find_slice(struct share *s, struct tir_value number)
                     tir_shl(b, tir_zext(b, at, TIR_I64), tir_i64(b, 2)));
     l.out = tir_add(b, tir_arg(b, ARG_PARTIAL_OUT, TIR_I64),
                     tir_shl(b, tir_zext(b, element, TIR_I64), tir_i64(b, 2)));
-    l.to = tir_add(b, place(s, &l, ATT_HEADS(OUT), 2),
-                   tir_shl(b, att_wide(b, l.element), tir_i64(b, 1)));
     return l;
+}
+
+/* The slice of the result begins here. */
+static struct tir_value find_result(struct share *s, const struct slice *l)
+{
+    struct tir_builder *b = &s->d->b;
+    return tir_add(b, place(s, l, ATT_HEADS(OUT), 2),
+                   tir_shl(b, att_wide(b, l->element), tir_i64(b, 1)));
 }
 
 /* log2 of what each lane's part counts. */
@@ -266,12 +284,13 @@ static struct sum join_all(struct share *s, const struct slice *l, struct tir_va
     const struct tir_value zero = tir_f32(b, 0.0f), lanes = tir_i32(b, s->lanes.rows);
     struct tir_value carried[] = {tir_f32(b, LOWEST), zero, tir_splat(b, zero, s->slice), rows};
     struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), s->count, lanes, carried, 4);
-    const struct sum before = {carried[0], carried[1], carried[2]};
+    const struct sum before = {.m = carried[0], .l = carried[1], .o = carried[2]};
     const struct sum sum = join_chunk(s, l, carried[3], loop.index, &before);
     carried[3] = find_rows(s, tir_add(b, loop.index, lanes));
-    memcpy(carried, (struct tir_value[]){sum.m, sum.l, sum.o}, sizeof(sum));
+    const struct tir_value now[] = {sum.m, sum.l, sum.o};
+    memcpy(carried, now, sizeof(now));
     tir_end_for(b, &loop, carried, 4);
-    return (struct sum){carried[0], carried[1], carried[2]};
+    return (struct sum){.m = carried[0], .l = carried[1], .o = carried[2]};
 }
 
 /* ---- The result ---- */
@@ -310,16 +329,17 @@ static void write_log(struct share *s, const struct slice *l, const struct sum *
 static void write_slice(struct share *s, const struct slice *l, const struct sum *sum)
 {
     struct tir_builder *b = &s->d->b;
-    struct tir_value o = sum->o;
-    if (s->way != AT_ONCE) /* else it has been divided */
+    struct tir_value o = sum->o, to = sum->to;
+    if (!to.id) {
+        to = find_result(s, l);
         o = tir_mul(b, o, tir_splat(b, inverse_of(b, sum->l), s->slice));
-    store_row(s, l->to, tir_convert_short(b, o, s->d->dtype));
+    }
+    store_row(s, to, tir_convert_short(b, o, s->d->dtype));
     write_log(s, l, sum);
 }
 
 /* ---- Few parts ---- */
 
-/* Entries of reduce_partial_map as scalars. */
 static void find_few(struct share *s)
 {
     struct tir_builder *b = &s->d->b;
@@ -327,8 +347,7 @@ static void find_few(struct share *s)
     const struct tir_value last = att_plus(b, s->count, -1);
     for (int i = 0; i < FEW; i++) {
         const struct tir_value entry = tir_add(b, s->first, tir_min(b, tir_i32(b, i), last));
-        const struct tir_value at = tir_shl(b, att_wide(b, entry), tir_i64(b, 2));
-        s->few[i] = tir_scalar_load(b, tir_add(b, map, at), tir_i32(b, 0), TIR_I32);
+        s->few[i] = tir_scalar_load(b, map, att_times(b, entry, 4), TIR_I32);
     }
     tir_anchor_all(b, s->few, FEW);
     const struct tir_value heads = tir_arg(b, ARG_HEADS, TIR_I32);
@@ -338,6 +357,8 @@ static void find_few(struct share *s)
         s->few_lse[i] = tir_mul(b, row, bytes);
         s->few_out[i] = tir_mul(b, row, s->row_bytes);
     }
+    tir_anchor_all(b, s->few_lse, FEW); /* while stores are under way */
+    tir_anchor_all(b, s->few_out, FEW);
 }
 
 /* All loads are under way together: none tells where another one reads. Every lane has what each
@@ -352,6 +373,8 @@ static struct sum join_few(struct share *s, const struct slice *l)
         lse[i] = tir_tile_gather(b, tir_add(b, l->lse, s->few_lse[i]), none, zero, s->one);
     for (int i = 0; i < FEW; i++)
         part[i] = tir_tile_gather(b, tir_add(b, l->out, s->few_out[i]), none, zero, s->slice);
+    const struct tir_value to = find_result(s, l);
+    tir_anchor(b, to);
     const struct tir_value lowest = tir_float_like(b, lse[0], LOWEST);
     struct tir_value top = lowest, sum = tir_float_like(b, lowest, 0.0f);
     for (int i = 0; i < FEW; i++) {
@@ -376,7 +399,7 @@ static struct sum join_few(struct share *s, const struct slice *l)
         const struct tir_value factor = tir_broadcast(b, lse[i], s->slice);
         o = i ? tir_fma(b, part[i], factor, o) : tir_mul(b, part[i], factor);
     }
-    return (struct sum){tir_first_lane(b, top), tir_first_lane(b, sum), o};
+    return (struct sum){tir_first_lane(b, top), tir_first_lane(b, sum), o, to};
 }
 
 /* ---- Many parts ---- */
@@ -495,67 +518,117 @@ static struct sum join_all_parts(struct share *s, const struct slice *l)
     struct tir_value carried[3 + MOST] = {tir_f32(b, LOWEST), zero, tir_splat(b, zero, s->some)};
     memcpy(carried + 3, s->rows_at, sizeof(s->rows_at));
     struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), s->count, chunk, carried, 3 + s->loads);
-    const struct sum before = {carried[0], carried[1], carried[2]};
+    const struct sum before = {.m = carried[0], .l = carried[1], .o = carried[2]};
     const struct sum sum = join_parts(s, l, loop.index, carried + 3, &before);
     find_more_parts(s, tir_add(b, loop.index, chunk), carried + 3);
-    memcpy(carried, (struct tir_value[]){sum.m, sum.l, sum.o}, sizeof(sum));
+    const struct tir_value now[] = {sum.m, sum.l, sum.o};
+    memcpy(carried, now, sizeof(now));
     tir_end_for(b, &loop, carried, 3 + s->loads);
-    return (struct sum){carried[0], carried[1], tir_col_sum(b, carried[2])};
+    return (struct sum){.m = carried[0], .l = carried[1], .o = tir_col_sum(b, carried[2])};
 }
 
-static struct tir_value claim(struct share *s)
+static void sum_up_slice(struct share *s, struct tir_value rows, struct tir_value number)
 {
-    return tir_sub(&s->d->b, tir_claim(&s->d->b, s->claims), s->before);
-}
-
-/* Sums up the slice that was claimed, if it is one, and claims another. */
-static struct tir_value sum_up_one(struct share *s, struct tir_value rows, struct tir_value own,
-                                   struct tir_value n)
-{
-    struct tir_builder *b = &s->d->b;
-    const struct tir_type i32 = tir_scalar(TIR_I32);
-    struct tir_if some = tir_begin_if(b, tir_cmp_lt(b, own, n), false, &i32, 1);
-    const struct slice slice = find_slice(s, own);
+    const struct slice slice = find_slice(s, number);
     const struct sum sum = s->way == AT_ONCE        ? join_few(s, &slice)
                            : s->way == SIDE_BY_SIDE ? join_all_parts(s, &slice)
                                                     : join_all(s, &slice, rows);
     write_slice(s, &slice, &sum);
+}
+
+/* ---- All are there ---- */
+
+/* Slices go round the workgroups, from the last that came: it knows first that all are there. Then
+ * it makes the ticket 0 for the next launch. */
+static void sum_up_dealt(struct share *s, struct tir_value rows, struct tir_value n)
+{
+    struct decode *const d = s->d;
+    struct tir_builder *b = &d->b;
+    const struct tir_value zero = tir_i32(b, 0);
+    const struct tir_value first = tir_add(b, tir_mul(b, d->wave, s->count), s->behind);
+    const struct tir_value waves = att_times(b, s->count, (int)d->waves);
+    struct tir_loop slice = tir_begin_for(b, first, n, waves, NULL, 0);
+    sum_up_slice(s, rows, slice.index);
+    tir_end_for(b, &slice, NULL, 0);
+    struct tir_if last = tir_begin_if(b, tir_cmp_eq(b, first, zero), false, NULL, 0);
+    tir_atomic_add(b, s->ticket, tir_sub(b, zero, s->count), false);
+    tir_end_if(b, &last, NULL);
+}
+
+/* ---- Some have left ---- */
+
+static struct tir_value claim(struct share *s)
+{
+    return tir_atomic_add(&s->d->b, s->claims, tir_i32(&s->d->b, 1), false);
+}
+
+/* Sums up the slice that was claimed, if it is one, and claims another. */
+static struct tir_value sum_up_claim(struct share *s, struct tir_value rows, struct tir_value own,
+                                     struct tir_value n)
+{
+    struct tir_builder *b = &s->d->b;
+    const struct tir_type i32 = tir_scalar(TIR_I32);
+    struct tir_if some = tir_begin_if(b, tir_cmp_lt(b, own, n), false, &i32, 1);
+    sum_up_slice(s, rows, own);
     const struct tir_value next = claim(s);
     tir_else(b, &some, &next);
     tir_end_if(b, &some, &own);
     return own;
 }
 
+/* Each wave that claims does so once in vain; the last of these makes both counters 0 for the next
+ * launch. */
+static void reset_counters(struct share *s, struct tir_value own, struct tir_value n)
+{
+    struct tir_builder *b = &s->d->b;
+    const struct tir_value zero = tir_i32(b, 0);
+    const struct tir_value waves = att_times(b, tir_sub(b, s->count, s->left), (int)s->d->waves);
+    const struct tir_value claims = tir_add(b, n, waves);
+    struct tir_if last =
+        tir_begin_if(b, tir_cmp_eq(b, att_plus(b, own, 1), claims), false, NULL, 0);
+    const struct tir_value left = tir_shl(b, s->left, tir_i32(b, 16));
+    tir_atomic_add(b, s->ticket, tir_sub(b, zero, tir_add(b, left, s->count)), false);
+    tir_atomic_add(b, s->claims, tir_sub(b, zero, claims), false);
+    tir_end_if(b, &last, NULL);
+}
+
 /* Claims grow, so that no wave has more of them than are left behind its first one. Most have one
  * or two, and pass the turns that are left in steps of TURNS. */
-static void sum_up(struct share *s, struct tir_value rows)
+static void sum_up_claimed(struct share *s, struct tir_value rows, struct tir_value n)
 {
     enum { TURNS = 6 };
-    struct decode *const d = s->d;
-    struct tir_builder *b = &d->b;
+    struct tir_builder *b = &s->d->b;
     const struct tir_type i32 = tir_scalar(TIR_I32);
     const struct tir_value turns = tir_i32(b, TURNS);
-    const struct tir_value n = att_times(b, d->n_rows, d->v->head_dim_v / (int)s->slice.cols);
     struct tir_value own = claim(s);
     struct tir_loop loop = tir_begin_for(b, own, n, turns, &own, 1);
     struct tir_if some = tir_begin_if(b, tir_cmp_lt(b, own, n), false, &i32, 1);
     struct tir_value inner = own;
     struct tir_loop turn = tir_begin_for(b, tir_i32(b, 0), turns, tir_i32(b, 1), &inner, 1);
-    inner = sum_up_one(s, rows, inner, n);
+    inner = sum_up_claim(s, rows, inner, n);
     tir_end_for(b, &turn, &inner, 1);
     tir_else(b, &some, &inner);
     tir_end_if(b, &some, &own);
     tir_end_for(b, &loop, &own, 1);
+    reset_counters(s, own, n);
 }
 
 /* Waits for all parts and adds them up, if this workgroup is there then. */
 static void await_and_sum_up(struct share *s, struct tir_value rows)
 {
-    struct tir_builder *b = &s->d->b;
-    const struct tir_value missing = await_parts(s);
-    struct tir_if all = tir_begin_if(b, tir_cmp_eq(b, missing, tir_i32(b, 0)), false, NULL, 0);
+    struct decode *const d = s->d;
+    struct tir_builder *b = &d->b;
+    const struct tir_value zero = tir_i32(b, 0);
+    const struct tir_value n = att_times(b, d->n_rows, d->v->head_dim_v / (int)s->slice.cols);
+    await_parts(s);
+    struct tir_if all = tir_begin_if(b, tir_cmp_eq(b, s->left, zero), false, NULL, 0);
     tir_acquire(b);
-    sum_up(s, rows);
+    sum_up_dealt(s, rows, n);
+    tir_else(b, &all, NULL);
+    struct tir_if some = tir_begin_if(b, tir_cmp_gt(b, s->left, zero), false, NULL, 0);
+    tir_acquire(b);
+    sum_up_claimed(s, rows, n);
+    tir_end_if(b, &some, NULL);
     tir_end_if(b, &all, NULL);
 }
 
@@ -607,13 +680,9 @@ static void ask_arguments(struct decode *d)
 {
     struct tir_builder *b = &d->b;
     const struct tir_value asked[] = {
-        tir_arg(b, ARG_TICKETS, TIR_I64),
-        tir_arg(b, ARG_REDUCE_PARTIAL_MAP, TIR_I64),
-        tir_arg(b, ARG_PARTIAL_LSE, TIR_I64),
-        tir_arg(b, ARG_PARTIAL_OUT, TIR_I64),
-        tir_arg(b, ARG_OUT, TIR_I64),
-        tir_arg(b, ARG_OUT_TOKEN_STRIDE, TIR_I64),
-        tir_arg(b, ARG_OUT_HEAD_STRIDE, TIR_I64),
+        tir_arg(b, ARG_REDUCE_PARTIAL_MAP, TIR_I64), tir_arg(b, ARG_PARTIAL_LSE, TIR_I64),
+        tir_arg(b, ARG_PARTIAL_OUT, TIR_I64),        tir_arg(b, ARG_OUT, TIR_I64),
+        tir_arg(b, ARG_OUT_TOKEN_STRIDE, TIR_I64),   tir_arg(b, ARG_OUT_HEAD_STRIDE, TIR_I64),
     };
     tir_anchor_all(b, asked, sizeof(asked) / sizeof(asked[0]));
 }
@@ -624,9 +693,33 @@ void decode_ask_part_ends(struct decode *d)
     const struct tir_value cut = tir_cmp_ge(b, d->item.partial, tir_i32(b, 0));
     const struct tir_value at = tir_shl(b, att_wide(b, d->item.sequence), tir_i64(b, 2));
     const struct tir_value ends = tir_add(b, tir_arg(b, ARG_REDUCE_INDPTR, TIR_I64), at);
-    const struct tir_value from = tir_select(b, cut, ends, tir_arg(b, ARG_Q, TIR_I64));
+    const struct tir_value q = tir_arg(b, ARG_Q, TIR_I64), from = tir_select(b, cut, ends, q);
+    const struct tir_value ticket =
+        tir_add(b, tir_arg(b, ARG_TICKETS, TIR_I64),
+                tir_mul(b, att_wide(b, d->item.sequence), tir_i64(b, LINE)));
+    d->ticket = tir_select(b, cut, ticket, q);
     for (int i = 0; i < 2; i++)
         d->part_ends[i] = tir_scalar_load(b, from, tir_i32(b, 4 * i), TIR_I32);
+}
+
+/* A word that all lanes have. */
+static struct tir_type word_type(struct decode *d)
+{
+    const struct tir_spread one = tir_spread(d->m, d->waves);
+    const struct tir_layout l = tir_spread_layout(&one);
+    return tir_tile(d->b.f, TIR_I32, 1, 1, &l);
+}
+
+struct tir_value decode_untouched(struct decode *d) { return tir_undef(&d->b, word_type(d)); }
+
+void decode_touch_ticket(struct decode *d)
+{
+    enum { LAST = LINE - 4 /* a word that counts nothing */ };
+    struct tir_builder *b = &d->b;
+    const struct tir_type t = word_type(d);
+    const struct tir_value none = tir_splat(b, tir_i64(b, 0), as_int(t, TIR_I64));
+    const struct tir_value at = tir_add(b, d->ticket, tir_i64(b, LAST));
+    d->touched = tir_tile_gather(b, at, none, tir_i32(b, 0), t);
 }
 
 void decode_share_parts(struct decode *d)
@@ -636,8 +729,7 @@ void decode_share_parts(struct decode *d)
     ask_arguments(d);
     struct share s = {.d = d, .first = d->part_ends[0]};
     s.count = tir_sub(b, d->part_ends[1], s.first);
-    s.ticket = tir_add(b, tir_arg(b, ARG_TICKETS, TIR_I64),
-                       tir_mul(b, att_wide(b, d->item.sequence), tir_i64(b, LINE)));
+    s.ticket = d->ticket;
     s.claims = tir_add(b, s.ticket, tir_i64(b, 4));
     s.row_bytes =
         tir_zext(b, att_times(b, tir_arg(b, ARG_HEADS, TIR_I32), d->v->head_dim_v * 4), TIR_I64);

@@ -474,17 +474,22 @@ static void work_on(struct mla *s, struct tir_value index)
     if (!s->alone)
         mla_find_pieces(s);
     d->n_rows = tir_mul(b, tir_sub(b, d->item.end_token, d->item.first_token), d->gqa);
-    if (d->v->one_launch)
+    const bool shares = d->v->one_launch;
+    if (shares)
         decode_ask_part_ends(d);
-    struct tir_loop pass = tir_begin_for(b, s->first_pass, d->n_rows, s->pass_step, NULL, 0);
+    d->touched = decode_untouched(d);
+    struct tir_loop pass =
+        tir_begin_for(b, s->first_pass, d->n_rows, s->pass_step, &d->touched, shares);
     d->first_row = pass.index;
     begin_attention(s);
     struct decode_state state = walk_keys(s);
     share_state(s, &state);
     d->attention.softmax.vector = tir_typeof(b->f, state.m);
+    if (shares)
+        decode_touch_ticket(d);
     decode_write_state(d, &state);
-    tir_end_for(b, &pass, NULL, 0);
-    if (d->v->one_launch) {
+    tir_end_for(b, &pass, &d->touched, shares);
+    if (shares) {
         d->lds = s->part[0].buffer;
         decode_share_parts(d);
     }

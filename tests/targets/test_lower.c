@@ -491,26 +491,44 @@ static void arrivals_release_and_acquires_invalidate(void **state)
     }
 }
 
-/* A claim does not write the L2 back; a poll reads past it, and sleeps before the next one. */
-static void claims_release_nothing_and_polls_sleep(void **state)
+/* A claim does not write the L2 back unless it is said to. */
+static void adding_releases_where_asked(void **state)
 {
     (void)state;
-    for (const struct tgt *const *t = tgt_all; *t; t++) {
-        struct kernel k = kernel_create((*t)->machine.name, 1, 1);
-        const struct tir_value at = tir_arg(&k.b, "in", TIR_I64);
-        keep(&k, tir_splat(&k.b, tir_claim(&k.b, at), i32));
-        keep(&k, tir_splat(&k.b, tir_await(&k.b, at, 9), i32));
-        struct compiled c = kernel_compile(&k);
-        const char *order[] = {"global_atomic_add ", "s_sleep "};
-        assert_sequence(&c, order, 2);
-        assert_count(&c, "buffer_wbl2", 0);
-        unsigned past_caches = 0;
-        for (size_t i = 0; i < c.code.count; i++)
-            past_caches += !strncmp(c.code.insts[i].text, "global_load_dword ", 18) &&
-                           strstr(c.code.insts[i].text, "sc1");
-        assert_int_equal(past_caches, 1);
-        compiled_free(&c);
-    }
+    for (const struct tgt *const *t = tgt_all; *t; t++)
+        for (int release = 0; release < 2; release++) {
+            struct kernel k = kernel_create((*t)->machine.name, 1, 1);
+            const struct tir_value at = tir_arg(&k.b, "in", TIR_I64);
+            const struct tir_value n = tir_i32(&k.b, 7);
+            keep(&k, tir_splat(&k.b, tir_atomic_add(&k.b, at, n, release), i32));
+            struct compiled c = kernel_compile(&k);
+            assert_count(&c, "global_atomic_add ", 1);
+            assert_count(&c, "buffer_wbl2 sc1", (unsigned)release);
+            assert_count(&c, "v_mbcnt", 0); /* one lane adds: there is nothing to sum up */
+            compiled_free(&c);
+        }
+}
+
+/* A poll reads past the caches and sleeps before the next one; who leaves swaps. */
+static void polls_sleep_and_leave(void **state)
+{
+    (void)state;
+    for (const struct tgt *const *t = tgt_all; *t; t++)
+        for (unsigned sleep = 0; sleep < 3; sleep++) {
+            struct kernel k = kernel_create((*t)->machine.name, 1, 1);
+            const struct tir_value at = tir_arg(&k.b, "in", TIR_I64);
+            keep(&k, tir_splat(&k.b, tir_await(&k.b, at, tir_i32(&k.b, 3), 9, sleep), i32));
+            struct compiled c = kernel_compile(&k);
+            assert_count(&c, "s_sleep ", sleep ? 1 : 0);
+            assert_count(&c, "global_atomic_cmpswap ", 1);
+            assert_count(&c, "buffer_wbl2", 0);
+            unsigned past_caches = 0;
+            for (size_t i = 0; i < c.code.count; i++)
+                past_caches += !strncmp(c.code.insts[i].text, "global_load_dword ", 18) &&
+                               strstr(c.code.insts[i].text, "sc1");
+            assert_int_equal(past_caches, 1);
+            compiled_free(&c);
+        }
 }
 
 static void lds_ops_take_their_offset_into_the_instruction(void **state)
@@ -603,7 +621,8 @@ int main(void)
         cmocka_unit_test(materialized_constants_stand_where_they_are_made),
         cmocka_unit_test(anchored_scalars_are_asked_for_before_a_wait),
         cmocka_unit_test(arrivals_release_and_acquires_invalidate),
-        cmocka_unit_test(claims_release_nothing_and_polls_sleep),
+        cmocka_unit_test(adding_releases_where_asked),
+        cmocka_unit_test(polls_sleep_and_leave),
         cmocka_unit_test(lds_ops_take_their_offset_into_the_instruction),
         cmocka_unit_test(transposing_reads_are_for_targets_that_have_them),
         cmocka_unit_test(what_a_target_lacks_is_refused_with_a_sentence),

@@ -184,23 +184,32 @@ static void the_last_arrival_leaves_nothing(void **state)
     }
 }
 
-/* Claims differ; a poll ends with what is there, at once where that is 0. */
-static void claims_and_polls_say_what_is_there(void **state)
+/* No two adds see the same. Who waits is done at once where all are 0 or all have arrived, and says
+ * how many have left; where one is missing it leaves after so many polls, and is counted. */
+static void who_waits_leaves_or_sees_all(void **state)
 {
     (void)state;
+    enum { LEFT = 1 << 16 };
     static const char *const targets[] = {"gfx942", "gfx950"};
     for (int t = 0; t < 2; t++) {
         static struct values v;
         struct kernel k = kernel_create(targets[t], 1, 1);
-        const struct tir_value in = tir_arg(&k.b, "in", TIR_I64);
-        keep(&k, tir_splat(&k.b, tir_await(&k.b, in, 1000000000), i32));
-        for (int i = 0; i < 3; i++)
-            keep(&k, tir_splat(&k.b, tir_claim(&k.b, in), i32));
-        keep(&k, tir_splat(&k.b, tir_await(&k.b, in, 4), i32));
+        struct tir_builder *const b = &k.b;
+        const struct tir_value in = tir_arg(b, "in", TIR_I64);
+        const struct tir_value one = tir_i32(b, 1), three = tir_i32(b, 3);
+        keep(&k, tir_splat(b, tir_await(b, in, three, 1000000000, 0), i32));
+        for (int i = 0; i < 2; i++)
+            keep(&k, tir_splat(b, tir_atomic_add(b, in, one, i), i32));
+        for (unsigned sleep = 0; sleep < 2; sleep++)
+            keep(&k, tir_splat(b, tir_await(b, in, three, 4, sleep), i32));
+        keep(&k, tir_splat(b, tir_atomic_add(b, in, one, true), i32));
+        keep(&k, tir_splat(b, tir_await(b, in, three, 1000000000, 2), i32));
+        keep(&k, tir_splat(b, tir_atomic_add(b, in, tir_i32(b, -3 - 2 * LEFT), false), i32));
+        keep(&k, tir_splat(b, tir_await(b, in, three, 1000000000, 2), i32));
         compile_and_run(&k, &v, NULL, 0);
-        static const int expected[] = {0, 0, 1, 2, 3};
+        static const int expected[] = {0, 0, 1, -1, -1, 2 + 2 * LEFT, 2, 3 + 2 * LEFT, 0};
         for (unsigned l = 0; l < 64; l++)
-            for (int i = 0; i < 5; i++)
+            for (int i = 0; i < 9; i++)
                 assert_int_equal(v.out[i][l].i[0], expected[i]);
     }
 }
@@ -345,7 +354,7 @@ int main(void)
         cmocka_unit_test(lanes_count_and_add_up_those_below),
         cmocka_unit_test(lds_elements_have_addresses_of_their_own),
         cmocka_unit_test(the_last_arrival_leaves_nothing),
-        cmocka_unit_test(claims_and_polls_say_what_is_there),
+        cmocka_unit_test(who_waits_leaves_or_sees_all),
         cmocka_unit_test(buffers_end_where_their_resource_says),
         cmocka_unit_test(loads_to_lds_land_in_lane_order),
         cmocka_unit_test(gathers_to_lds_land_in_lane_order),

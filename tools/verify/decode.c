@@ -91,8 +91,7 @@ static const struct {
     int left, right;
 } windows[] = {{127, 0}, {16, 16}, {0, 0}, {-1, 0}, {5, -1}, {-1, -1}, {64, 32}};
 
-enum { INFO = 8 };        /* integers of a work item: struct attn_decode_plan */
-enum { EARLIER = 12345 }; /* rows of a sequence that earlier launches have taken */
+enum { INFO = 8 }; /* integers of a work item: struct attn_decode_plan */
 
 struct own {
     int32_t *qo;      /* [batch + 1] */
@@ -403,11 +402,8 @@ static void fill_work(struct call *c)
     operand_set_ints(OPERAND(c, REDUCE_PARTIAL_MAP), own->plan.reduce_partial_map,
                      own->sizes.partials);
     struct operand *tickets = OPERAND(c, TICKETS);
-    for (int64_t i = 0; tickets->given && i < operand_count(tickets); i++) {
-        const int64_t count = i % tickets->dims[1];
-        operand_set_int(tickets, AT(i / tickets->dims[1], count),
-                        is_latent(c) && count == 1 ? EARLIER : 0);
-    }
+    for (int64_t i = 0; tickets->given && i < operand_count(tickets); i++)
+        operand_set_int(tickets, AT(i / tickets->dims[1], i % tickets->dims[1]), 0);
 }
 
 static bool has_q_scales(const struct call *c)
@@ -634,21 +630,12 @@ static void read_inputs(struct call *c)
         own->sinks[h] = operand_value(sinks, AT(h));
 }
 
-/* Rows are counted as they are claimed, and once more by each wave that comes too late. */
-static void allow_counts(struct call *c)
-{
-    struct operand *tickets = OPERAND(c, TICKETS);
-    for (int32_t s = 0; is_latent(c) && tickets->given && s < ARG(c, batch); s++)
-        operand_allow(tickets, AT(s, 1));
-}
-
 static void compare(struct call *c)
 {
     const struct own *own = c->own;
     const struct operand *mask = OPERAND(c, CUSTOM_MASK);
     const enum cache_part value = is_latent(c) ? CACHE_K : CACHE_V;
     read_inputs(c);
-    allow_counts(c);
     struct expectation e = {
         .call = c,
         .reference =
