@@ -86,7 +86,7 @@ static const struct scalar_case logic[] = {
     {"s_not_b64 s[0:1], s[2:3]", UINT64_MAX, 0, 1, 0, 0},
     {"s_and_b32 s0, s2, s4", 12, 10, 0, 8, 1},
     {"s_and_b32 s0, s2, s4", 12, 3, 1, 0, 0},
-    {"s_and_b64 s[0:1], s[2:3], s[4:5]", WIDE_A, WIDE_B, 0, WIDE_A &WIDE_B, 1},
+    {"s_and_b64 s[0:1], s[2:3], s[4:5]", WIDE_A, WIDE_B, 0, WIDE_A & WIDE_B, 1},
     {"s_and_b64 s[0:1], s[2:3], s[4:5]", TOP, TOP, 0, TOP, 1}, /* SCC looks at both halves */
     {"s_or_b32 s0, s2, s4", 12, 10, 0, 14, 1},
     {"s_or_b32 s0, s2, s4", 0, 0, 1, 0, 0},
@@ -293,8 +293,8 @@ static void compares_of_scalars(void **state)
         const unsigned r = i / PAIRS % RELATIONS, pair = i % PAIRS;
         const bool constant = i / (PAIRS * RELATIONS) & 1, is_signed = i < 2 * PAIRS * RELATIONS;
         const uint32_t right = constant && is_signed ? (uint32_t)(int16_t)b[pair] : b[pair];
-        const bool want = is_signed ? holds(r, (int32_t)a[pair], (int32_t)right)
-                                    : holds(r, a[pair], right);
+        const bool want =
+            is_signed ? holds(r, (int32_t)a[pair], (int32_t)right) : holds(r, a[pair], right);
         if (constant)
             snprintf(text[n], sizeof(text[n]), "s_cmpk_%s_%s s2, 0x%x", relations[r],
                      is_signed ? "i32" : "u32", b[pair]);
@@ -324,18 +324,12 @@ static void exec_is_combined(void **state)
         uint64_t now;
         bool writes;
     } forms[] = {
-        {"s_and_saveexec_b64", s & exec, false},
-        {"s_or_saveexec_b64", s | exec, false},
-        {"s_xor_saveexec_b64", s ^ exec, false},
-        {"s_andn2_saveexec_b64", s & ~exec, false},
-        {"s_orn2_saveexec_b64", s | ~exec, false},
-        {"s_nand_saveexec_b64", ~(s & exec), false},
-        {"s_nor_saveexec_b64", ~(s | exec), false},
-        {"s_xnor_saveexec_b64", ~(s ^ exec), false},
-        {"s_andn1_saveexec_b64", ~s & exec, false},
-        {"s_orn1_saveexec_b64", ~s | exec, false},
-        {"s_andn1_wrexec_b64", ~s & exec, true},
-        {"s_andn2_wrexec_b64", s & ~exec, true},
+        {"s_and_saveexec_b64", s & exec, false},    {"s_or_saveexec_b64", s | exec, false},
+        {"s_xor_saveexec_b64", s ^ exec, false},    {"s_andn2_saveexec_b64", s & ~exec, false},
+        {"s_orn2_saveexec_b64", s | ~exec, false},  {"s_nand_saveexec_b64", ~(s & exec), false},
+        {"s_nor_saveexec_b64", ~(s | exec), false}, {"s_xnor_saveexec_b64", ~(s ^ exec), false},
+        {"s_andn1_saveexec_b64", ~s & exec, false}, {"s_orn1_saveexec_b64", ~s | exec, false},
+        {"s_andn1_wrexec_b64", ~s & exec, true},    {"s_andn2_wrexec_b64", s & ~exec, true},
     };
     char text[N(forms) * 80], *at = text;
     void *machine;
@@ -383,9 +377,9 @@ static void every_row_has_a_case(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(logic_of_scalars),     cmocka_unit_test(bits_of_scalars),
+        cmocka_unit_test(logic_of_scalars),           cmocka_unit_test(bits_of_scalars),
         cmocka_unit_test(sums_and_shifts_of_scalars), cmocka_unit_test(compares_of_scalars),
-        cmocka_unit_test(exec_is_combined),     cmocka_unit_test(every_row_has_a_case),
+        cmocka_unit_test(exec_is_combined),           cmocka_unit_test(every_row_has_a_case),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
