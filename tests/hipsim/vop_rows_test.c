@@ -52,6 +52,14 @@ static void integers(void **state)
         {"v_msad_u8 v0, v2, v4, v6 clamp", 3, 1, 0xffffffff, 0xffffffff},
         {"v_mad_u32_u16 v0, v2, v4, v6 clamp", 0xffff, 0xffff, 0xffffffff, 0xffffffff},
         {"v_mad_i32_i16 v0, v2, v4, v6 clamp", 0x8000, 0x8000, 0x7fffffff, 0x7fffffff},
+    };
+    CHECK_CASES(GFX942, MODE_DEFAULT, cases);
+}
+
+static void short_integers(void **state)
+{
+    (void)state;
+    static const struct op_case cases[] = {
         {"v_sub_u16_e64 v0, v2, v4 clamp", 1, 2, 0, 0},
         {"v_subrev_u16_e64 v0, v2, v4 clamp", 2, 1, 0, 0},
         {"v_add_i16 v0, v2, v4", 0x7fff, 1, 0, 0xdead8000},
@@ -443,7 +451,7 @@ static void compares_of_integers(void **state)
     for (unsigned t = 0; t < 6; t++) {
         const unsigned bits = types[t].bits;
         const uint64_t top = UINT64_C(1) << (bits - 1), all = top | (top - 1);
-        /* What stands above 16 bits does not count. */
+        /* Bits above the lower 16 do not count. */
         const uint64_t above = bits == 16 ? 0xabcd0000 : 0;
         const uint64_t pairs[PAIRS][2] = {{1, 2},     {2 | above, 2},   {2, 1 | above},
                                           {all, 1},   {1 | above, all}, {top, top - 1},
@@ -480,7 +488,8 @@ static void compares_of_floats(void **state)
 
 #define CLASSES 10
 
-/* Bits of the mask: signalling and quiet NaN, -inf, -normal, -subnormal, -0, and so up to +inf. */
+/* Each bit of the mask is a class: signalling NaN, quiet NaN, -inf, -normal, -subnormal, -0, and so
+ * on up to +inf. */
 static void classes_of_floats(void **state)
 {
     (void)state;
@@ -501,12 +510,13 @@ static void classes_of_floats(void **state)
             program_fill(&p, 10 + l, 1u << l);
         }
         p.exec = (1 << CLASSES) - 1;
+        const char *value = t == 2 ? "v[2:3]" : "v2";
         for (unsigned c = 0; c < CLASSES; c++)
             at += sprintf(at,
                           "v_cmp_class_%s s[%u:%u], %s, v%u\nv_cmpx_class_%s s[%u:%u], %s, v%u\n"
                           "s_mov_b64 exec, 0x3ff\n",
-                          types[t], 4 * c, 4 * c + 1, t == 2 ? "v[2:3]" : "v2", 10 + c, types[t],
-                          4 * c + 2, 4 * c + 3, t == 2 ? "v[2:3]" : "v2", 10 + c);
+                          types[t], 4 * c, 4 * c + 1, value, 10 + c, types[t],
+                          4 * c + 2, 4 * c + 3, value, 10 + c);
         program_run(&p, text);
         for (unsigned c = 0; c < 2 * CLASSES; c++)
             if (program_s64(&p, 2 * c) != UINT64_C(1) << c / 2)
@@ -519,6 +529,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(integers),
+        cmocka_unit_test(short_integers),
         cmocka_unit_test(carries),
         cmocka_unit_test(halves),
         cmocka_unit_test(floats),
