@@ -128,6 +128,7 @@ static void each_atomic_computes_its_operation(void **state)
         {"ds_wrxchg_rtn_b32 v4, v0, v2", 5, 6, 0, 6},
         {"ds_wrap_rtn_b32 v4, v0, v2, v3", 9, 7, 100, 2},
         {"ds_wrap_rtn_b32 v4, v0, v2, v3", 5, 7, 100, 105},
+        {"ds_wrap_rtn_b32 v4, v0, v2, v3", 7, 7, 100, 0},
         {"ds_add_rtn_f32 v4, v0, v2", 0x3f800000, 0x40000000, 0, 0x40400000},
         {"ds_min_rtn_f32 v4, v0, v2", 0x3f800000, 0xc0000000, 0, 0xc0000000},
         {"ds_max_rtn_f32 v4, v0, v2", 0x3f800000, 0x7fc00000, 0, 0x3f800000},
@@ -153,6 +154,51 @@ static void each_atomic_computes_its_operation(void **state)
     }
 }
 
+/* offset0 and offset1 count elements, of the st64 forms 64 elements each. */
+static void pairs_of_every_form(void **state)
+{
+    (void)state;
+    struct program p = lds_program(GFX942);
+    p.exec = 1;
+    for (unsigned r = 0; r < 6; r++)
+        p.v[2 + r][0] = 100 + r;
+    program_run(&p, "ds_write2st64_b32 v0, v2, v3 offset0:1 offset1:2\n"
+                    "ds_write2st64_b64 v0, v[4:5], v[6:7] offset0:2 offset1:3\n"
+                    "ds_read_b32 v20, v0 offset:256\nds_read_b32 v21, v0 offset:512\n"
+                    "ds_read_b64 v[22:23], v0 offset:1024\nds_read_b64 v[24:25], v0 offset:1536\n"
+                    "ds_read2st64_b64 v[26:29], v0 offset0:3 offset1:2\n"
+                    "ds_wrxchg2st64_rtn_b32 v[30:31], v0, v3, v2 offset0:1 offset1:2\n"
+                    "ds_wrxchg2st64_rtn_b64 v[32:35], v0, v[6:7], v[4:5] offset0:2 offset1:3\n"
+                    "ds_wrxchg2_rtn_b32 v[36:37], v0, v4, v5 offset0:64 offset1:128\n"
+                    "ds_wrxchg2_rtn_b64 v[38:41], v0, v[4:5], v[6:7] offset0:128 offset1:192\n"
+                    "ds_read2st64_b32 v[42:43], v0 offset0:1 offset1:2\n"
+                    "ds_read2st64_b64 v[44:47], v0 offset0:2 offset1:3\ns_waitcnt lgkmcnt(0)");
+    static const uint32_t want[] = {100, 101, 102, 103, 104, 105, 104, 105, 102, 103,
+                                    100, 101, 102, 103, 104, 105, 101, 100, 104, 105,
+                                    102, 103, 102, 103, 102, 103, 104, 105};
+    for (unsigned i = 0; i < sizeof(want) / sizeof(*want); i++)
+        if (p.v[20 + i][0] != want[i])
+            fail_msg("v%u is %u, not %u", 20 + i, p.v[20 + i][0], want[i]);
+}
+
+/* DS_CONDXCHG32_RTN_B64 exchanges a dword if bit 31 of its operand is set; 30:0 are stored. */
+static void dwords_are_exchanged_on_condition(void **state)
+{
+    (void)state;
+    static const uint64_t data[] = {UINT64_C(0x0000000980000007), UINT64_C(0x8000000900000007)};
+    static const uint64_t want[] = {UINT64_C(0x0000000600000007), UINT64_C(0x0000000900000005)};
+    for (unsigned i = 0; i < 2; i++) {
+        struct program p = lds_program(GFX942);
+        p.exec = 1;
+        program_fill64(&p, 2, UINT64_C(0x0000000600000005));
+        program_fill64(&p, 4, data[i]);
+        program_run(&p, "ds_write_b64 v0, v[2:3]\nds_condxchg32_rtn_b64 v[6:7], v0, v[4:5]\n"
+                        "ds_read_b64 v[8:9], v0\ns_waitcnt lgkmcnt(0)");
+        assert_int_equal(program_v64(&p, 6, 0), UINT64_C(0x0000000600000005));
+        assert_int_equal(program_v64(&p, 8, 0), want[i]);
+    }
+}
+
 static void permutes_move_lanes(void **state)
 {
     (void)state;
@@ -169,6 +215,17 @@ static void permutes_move_lanes(void **state)
     assert_int_equal(p.v[5][3], 7);
     assert_int_equal(p.v[5][31], 62);
     assert_int_equal(p.v[5][40], 0); /* nobody pushed there */
+    p.exec = ~UINT64_C(4);
+    p.v_valid[1] = ~UINT64_C(0x84);
+    program_run(&p, "ds_bpermute_b32 v4, v2, v1 offset:8\nds_permute_b32 v5, v2, v1 offset:8\n"
+                    "s_waitcnt lgkmcnt(0)");
+    assert_int_equal(p.v[4][20], 45); /* the offset adds two lanes */
+    assert_int_equal(p.v[5][45], 20);
+    assert_int_equal(p.v[4][1], 0); /* from lane 64, which is lane 0 */
+    assert_int_equal(p.v[4][0], 1);
+    /* Lane 7 has undefined data; lane 2 is off, so that zero comes from it. */
+    assert_int_equal(p.v_valid[4] | 4, ~(UINT64_C(1) << 58) | 4);
+    assert_int_equal(p.v_valid[5] | 4, ~(UINT64_C(1) << 58) | 4);
 }
 
 static void swizzle_modes(void **state)
@@ -192,6 +249,18 @@ static void swizzle_modes(void **state)
     assert_int_equal(p.v[6][1], 16); /* table in the manual: 1, 11, 9, 19, ... from 1 */
     assert_int_equal(p.v[6][2], 8);
     assert_int_equal(p.v[6][35], 32 + 24);
+    p.exec = ~UINT64_C(0x20);
+    program_run(&p, "ds_swizzle_b32 v2, v1 offset:0xc440\n" /* back by two */
+                    "ds_swizzle_b32 v3, v1 offset:0xc038\n" /* in groups of eight */
+                    "ds_swizzle_b32 v4, v1 offset:swizzle(SWAP, 1)\ns_waitcnt lgkmcnt(0)");
+    for (unsigned l = 0; l < 64; l++) {
+        const unsigned back = (l & 32) | ((l - 2) & 31), group = (l & ~7u) | ((l + 1) & 7);
+        if (l == 5)
+            continue;
+        assert_int_equal(p.v[2][l], back == 5 ? 0 : back);
+        assert_int_equal(p.v[3][l], group == 5 ? 0 : group);
+        assert_int_equal(p.v[4][l], l == 4 ? 0 : l ^ 1); /* lane 5 is off */
+    }
 }
 
 static void append_and_addtid_use_m0(void **state)
@@ -210,6 +279,15 @@ static void append_and_addtid_use_m0(void **state)
     assert_int_equal(p.v[4][3], 100);
     assert_int_equal(p.v[5][3], 108);
     assert_int_equal(p.v[6][3], 100);
+    assert_int_equal(p.v[7][5], 35);
+    assert_int_equal(p.v[8][5], 35);
+    p.s[SGPR_M0] = 0xf0400; /* M0[15:0] counts */
+    program_run(&p,
+                "ds_write_b32 v2, v3 offset:16\nds_append v4 offset:16\nds_append v5 offset:16\n"
+                "ds_write_addtid_b32 v1 offset:64\nds_read_b32 v7, v0 offset:1088\n"
+                "ds_read_addtid_b32 v8 offset:64\ns_waitcnt lgkmcnt(0)");
+    assert_int_equal(p.v[4][3], 100);
+    assert_int_equal(p.v[5][3], 108);
     assert_int_equal(p.v[7][5], 35);
     assert_int_equal(p.v[8][5], 35);
 }
@@ -246,6 +324,35 @@ static void transposing_reads_give_columns(void **state)
                 assert_int_equal(p.v[8 + b / 32][l] >> b % 32 & 1,
                                  p.v[4 + at / 32][from] >> at % 32 & 1);
             }
+    }
+}
+
+/* EXEC has to be all ones and the address a multiple of 8, of 16 for b6 (CDNA4 ISA, 11.4). */
+static void transposing_reads_have_rules(void **state)
+{
+    (void)state;
+    struct program p = lds_program(GFX950);
+    program_lanes(&p, 1, 8);
+    program_lanes(&p, 2, 16);
+    program_fill(&p, 4, 1);
+    const char *fill = "ds_write_b128 v2, v[4:7]\ns_waitcnt lgkmcnt(0)\n";
+    char text[200];
+    static const struct {
+        const char *read;
+        uint64_t exec;
+        enum fault_kind want;
+    } cases[] = {
+        {"ds_read_b64_tr_b16 v[8:9], v1", UINT64_MAX, FAULT_NONE},
+        {"ds_read_b64_tr_b16 v[8:9], v1", UINT64_MAX - 1, FAULT_TRAP},
+        {"ds_read_b64_tr_b16 v[8:9], v1 offset:4", UINT64_MAX, FAULT_ALIGN},
+        {"ds_read_b96_tr_b6 v[8:10], v2", UINT64_MAX, FAULT_NONE},
+        {"ds_read_b96_tr_b6 v[8:10], v2 offset:8", UINT64_MAX, FAULT_ALIGN},
+    };
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        snprintf(text, sizeof(text), "%s%s\ns_waitcnt lgkmcnt(0)", fill, cases[i].read);
+        p.exec = cases[i].exec;
+        program_try(&p, text);
+        assert_int_equal(p.fault.kind, cases[i].want);
     }
 }
 
@@ -484,10 +591,13 @@ int main(void)
         cmocka_unit_test(pairs_of_writes_go_in_order),
         cmocka_unit_test(atomics_of_colliding_lanes_all_count),
         cmocka_unit_test(each_atomic_computes_its_operation),
+        cmocka_unit_test(pairs_of_every_form),
+        cmocka_unit_test(dwords_are_exchanged_on_condition),
         cmocka_unit_test(permutes_move_lanes),
         cmocka_unit_test(swizzle_modes),
         cmocka_unit_test(append_and_addtid_use_m0),
         cmocka_unit_test(transposing_reads_give_columns),
+        cmocka_unit_test(transposing_reads_have_rules),
         cmocka_unit_test(out_of_range_is_reported_or_reads_zero),
         cmocka_unit_test(nothing_is_beyond_all_the_lds_of_a_compute_unit),
         cmocka_unit_test(nans_in_float_atomics),

@@ -324,6 +324,40 @@ static void loads_to_lds_take_their_place_from_m0(void **state)
     }
 }
 
+/* A byte or half becomes a dword of LDS, by its sign or with zeros. */
+static void narrow_loads_to_lds_extend(void **state)
+{
+    static const char *const forms[] = {"ubyte", "sbyte", "ushort", "sshort"};
+
+    (void)state;
+    for (unsigned f = 0; f < 8; f++) {
+        struct program p = program_new(GFX942);
+        const bool scratch = f >= 4;
+        uint32_t *data = numbers(64);
+        char text[300];
+        p.lds_bytes = 256;
+        p.private_bytes = 8;
+        p.s[SGPR_M0] = 0x50000; /* 16 bits count */
+        program_addresses(&p, 0, data, 4);
+        program_lanes(&p, 2, 4);
+        memcpy(p.v[5], data, sizeof(p.v[5]));
+        snprintf(text, sizeof(text),
+                 "scratch_store_dword off, v5, off\ns_waitcnt vmcnt(0)\n"
+                 "%s_load_lds_%s %s\ns_waitcnt vmcnt(0)\nds_read_b32 v3, v2\ns_waitcnt lgkmcnt(0)",
+                 scratch ? "scratch" : "global", forms[f % 4],
+                 scratch ? "off, off" : "v[0:1], off");
+        program_run(&p, text);
+        for (unsigned l = 0; l < 64; l++) {
+            const uint32_t want = f % 4 == 0   ? data[l] & 0xff
+                                  : f % 4 == 1 ? (uint32_t)(int8_t)data[l]
+                                  : f % 4 == 2 ? data[l] & 0xffff
+                                               : (uint32_t)(int16_t)data[l];
+            if (p.v[3][l] != want)
+                fail_msg("%s: %08x, not %08x", text, p.v[3][l], want);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -338,6 +372,7 @@ int main(void)
         cmocka_unit_test(errors_are_found),
         cmocka_unit_test(undefined_memory_stays_undefined),
         cmocka_unit_test(loads_to_lds_take_their_place_from_m0),
+        cmocka_unit_test(narrow_loads_to_lds_extend),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

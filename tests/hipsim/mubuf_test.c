@@ -199,6 +199,80 @@ static void add_tid_indexes_by_lane(void **state)
     }
 }
 
+/* Without a stride a buffer is raw, its range counts bytes, and the index adds nothing. */
+static void an_index_without_a_stride_adds_nothing(void **state)
+{
+    (void)state;
+    struct program p = program_new(GFX942);
+    uint32_t *data = numbers(64);
+    program_resource(&p, 4, data, 0, 8);
+    program_lanes(&p, 0, 1);
+    program_run(&p, "buffer_load_dword v10, v0, s[4:7], 0 idxen offset:4\n"
+                    "buffer_load_dword v11, v0, s[4:7], 0 idxen offset:8\ns_waitcnt vmcnt(0)");
+    for (unsigned l = 0; l < 64; l++) {
+        assert_int_equal(p.v[10][l], 1001);
+        assert_int_equal(p.v[11][l], 0);
+    }
+}
+
+/* With add_tid bits 17:14 of the stride stand where the data format does otherwise. */
+static void strides_have_all_their_bits(void **state)
+{
+    (void)state;
+    struct program p = program_new(GFX942);
+    enum { STRIDE = 0x5004 };
+    uint8_t *data = device_alloc(64 * STRIDE, NULL);
+    memset(data, 1, 64 * STRIDE);
+    hipsim_mem_mark((uint64_t)(uintptr_t)data, 64 * STRIDE);
+    program_resource(&p, 4, data, STRIDE & 0x3fff, 4096);
+    p.s[7] = 1 << 23 | STRIDE >> 14 << 15;
+    program_resource(&p, 8, data, 0x3ffc, 64);
+    program_lanes(&p, 0, 1);
+    for (unsigned l = 0; l < 64; l++)
+        memcpy(data + l * STRIDE, &l, 4);
+    program_run(&p, "buffer_load_dword v10, off, s[4:7], 0\ns_waitcnt vmcnt(0)");
+    for (unsigned l = 0; l < 64; l++)
+        assert_int_equal(p.v[10][l], l);
+    for (unsigned l = 0; l < 64; l++)
+        memcpy(data + l * 0x3ffc, &l, 4);
+    program_run(&p, "buffer_load_dword v11, v0, s[8:11], 0 idxen\ns_waitcnt vmcnt(0)");
+    for (unsigned l = 0; l < 64; l++)
+        assert_int_equal(p.v[11][l], l);
+}
+
+static void undefined_operands_are_found(void **state)
+{
+    (void)state;
+    uint32_t *data = numbers(64);
+    for (unsigned reg = 3; reg < 8; reg++) {
+        struct program p = program_new(GFX942);
+        program_resource(&p, 4, data, 0, 256);
+        p.s[3] = 0;
+        p.s_valid[reg] = 0;
+        program_try(&p, "buffer_load_dword v10, off, s[4:7], s3\ns_waitcnt vmcnt(0)");
+        assert_int_equal(p.fault.kind, FAULT_UNINIT);
+    }
+    /* It may be unbound or not when its last dword is undefined. */
+    struct program p = program_new(GFX942);
+    program_resource(&p, 4, data, 0, 256);
+    p.s[7] = 0;
+    p.s_valid[7] = 0;
+    program_try(&p, "buffer_load_dword v10, off, s[4:7], 0\ns_waitcnt vmcnt(0)");
+    assert_int_equal(p.fault.kind, FAULT_UNINIT);
+}
+
+/* BUFFER_WBL2 counts in vmcnt, BUFFER_INV does not (LLVM, SIMemoryLegalizer). */
+static void a_write_back_is_waited_for(void **state)
+{
+    (void)state;
+    struct program p = program_new(GFX942);
+    program_run(&p, "buffer_wbl2 sc1\ns_getreg_b32 s0, hwreg(HW_REG_IB_STS, 0, 4)\n"
+                    "s_waitcnt vmcnt(0)\nbuffer_inv sc1\n"
+                    "s_getreg_b32 s1, hwreg(HW_REG_IB_STS, 0, 4)");
+    assert_int_equal(p.s[0], 1);
+    assert_int_equal(p.s[1], 0);
+}
+
 /* rocjitsu, measured: VGPR and instruction offset wrap at 32 bits, what the SGPR adds does not. */
 static void offsets_wrap(void **state)
 {
@@ -232,6 +306,27 @@ static void loads_to_lds(void **state)
     assert_int_equal(p.v[9][60], 1000 + 60 * 4 + 1);
     assert_int_equal(p.v[10][60], 0); /* out of range: zero arrives */
     assert_int_equal(p.v[8][61], 0);
+}
+
+/* M0 holds the place in 16 bits, in 18 on CDNA4; its two lowest bits do not count. */
+static void m0_has_as_many_bits_as_lds_needs(void **state)
+{
+    (void)state;
+    for (enum gfx_target t = GFX942; t <= GFX950; t++) {
+        struct program p = program_new(t);
+        uint32_t *data = numbers(64);
+        p.lds_bytes = t == GFX950 ? 0x10400 : 0x400;
+        p.s[SGPR_M0] = 0x10103;
+        program_resource(&p, 4, data, 0, 256);
+        program_lanes(&p, 0, 4);
+        program_lanes(&p, 2, 4);
+        for (unsigned l = 0; l < 64 && t == GFX950; l++)
+            p.v[2][l] += 0x10000;
+        program_run(&p, "buffer_load_dword v0, s[4:7], 0 offen lds\ns_waitcnt vmcnt(0)\n"
+                        "ds_read_b32 v8, v2 offset:256\ns_waitcnt lgkmcnt(0)");
+        for (unsigned l = 0; l < 64; l++)
+            assert_int_equal(p.v[8][l], 1000 + l);
+    }
 }
 
 /* A wave whose M0 is 0x7fffffff loads nothing, from wherever; the others' data stay. */
@@ -276,8 +371,13 @@ int main(void)
         cmocka_unit_test(swizzled_buffers_interleave_records),
         cmocka_unit_test(private_buffers_are_not_checked),
         cmocka_unit_test(offsets_wrap),
+        cmocka_unit_test(an_index_without_a_stride_adds_nothing),
+        cmocka_unit_test(strides_have_all_their_bits),
+        cmocka_unit_test(undefined_operands_are_found),
+        cmocka_unit_test(a_write_back_is_waited_for),
         cmocka_unit_test(add_tid_indexes_by_lane),
         cmocka_unit_test(loads_to_lds),
+        cmocka_unit_test(m0_has_as_many_bits_as_lds_needs),
         cmocka_unit_test(loads_to_no_place_of_lds_are_dropped),
     };
 
