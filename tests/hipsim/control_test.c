@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/hipsim/program.h"
+#include "tests/hipsim/device.h"
 
 static void loops_and_branches(void **state)
 {
@@ -16,6 +16,73 @@ static void loops_and_branches(void **state)
                     "s_mov_b64 vcc, 0\ns_cbranch_vccz over\ns_mov_b32 s0, 0\nover:\n"
                     "s_cbranch_execz wrong\ns_branch done\nwrong:\ns_mov_b32 s0, 1\ndone:");
     assert_int_equal(p.s[0], 55);
+}
+
+/* VCCZ and EXECZ are those of 64 bits; the debugger's conditions are never set. */
+static void branches_look_at_whole_masks(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *branch;
+        uint64_t mask; /* of VCC, or of EXEC */
+        bool taken;
+    } cases[] = {
+        {"s_cbranch_vccz", 0, true},
+        {"s_cbranch_vccz", UINT64_C(1) << 40, false},
+        {"s_cbranch_vccnz", 0, false},
+        {"s_cbranch_vccnz", UINT64_C(1) << 40, true},
+        {"s_cbranch_execz", 0, true},
+        {"s_cbranch_execz", UINT64_C(1) << 40, false},
+        {"s_cbranch_execnz", 0, false},
+        {"s_cbranch_execnz", UINT64_C(1) << 40, true},
+        {"s_cbranch_scc0", 0, true},
+        {"s_cbranch_cdbgsys", 0, false},
+        {"s_cbranch_cdbguser", 0, false},
+        {"s_cbranch_cdbgsys_or_user", 0, false},
+        {"s_cbranch_cdbgsys_and_user", 0, false},
+    };
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        struct program p = program_new(GFX942);
+        char text[200];
+        p.s[2] = (uint32_t)cases[i].mask, p.s[3] = (uint32_t)(cases[i].mask >> 32);
+        snprintf(text, sizeof(text),
+                 "s_mov_b64 %s, s[2:3]\ns_mov_b32 s0, 1\n%s over\ns_mov_b32 s0, 0\nover:",
+                 strstr(cases[i].branch, "exec") ? "exec" : "vcc", cases[i].branch);
+        program_run(&p, text);
+        if (p.s[0] != cases[i].taken)
+            fail_msg("%s of %llx", cases[i].branch, (unsigned long long)cases[i].mask);
+    }
+}
+
+/* SIMM16 of S_WAITCNT: vmcnt 15:14 and 3:0, expcnt 6:4, lgkmcnt 11:8 (CDNA3 ISA, "S_WAITCNT"). */
+static void every_bit_of_a_wait_counts(void **state)
+{
+    (void)state;
+    enum { LOADS = 34, LDS = 10 };
+    const uint32_t memory[64] = {0};
+    const void *data = device_alloc(sizeof(memory), memory);
+    char text[4096], *at;
+    static const uint8_t lefts[] = {0, 1, 2, 8, 9, 15, 16, 17, 32, 33};
+    for (unsigned i = 0; i < 2 * sizeof(lefts); i++) {
+        const unsigned left = lefts[i / 2], operations = i % 2 ? LDS : LOADS;
+        const char *load = i % 2 ? "ds_read_b32 v%u, v0\n" : "global_load_dword v%u, v0, s[2:3]\n";
+        const char *counter = i % 2 ? "lgkmcnt" : "vmcnt";
+        if (left >= operations)
+            continue;
+        at = text;
+        for (unsigned k = 0; k < operations; k++)
+            at += sprintf(at, load, 10 + k);
+        sprintf(at,
+                "s_waitcnt %s(%u)\ns_getreg_b32 s0, hwreg(HW_REG_IB_STS, 0, 24)\ns_waitcnt %s(0)",
+                counter, left, counter);
+        struct program p = program_new(GFX942);
+        p.lds_bytes = 256;
+        program_s64_set(&p, 2, (uint64_t)(uintptr_t)data);
+        program_run(&p, text);
+        /* Some more may have come by the time that the counter is read. */
+        const unsigned count = i % 2 ? p.s[0] >> 8 & 15 : (p.s[0] & 15) | (p.s[0] >> 22 & 3) << 4;
+        assert_in_range(count, left - (left + 3) / 4, left);
+    }
 }
 
 static void calls_return_behind_themselves(void **state)
@@ -34,10 +101,10 @@ static void mode_is_a_register(void **state)
     (void)state;
     struct program p = program_new(GFX942);
     program_run(&p, "s_getreg_b32 s0, hwreg(HW_REG_MODE, 4, 4)\n"
-                    "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 4), 9\ns_mov_b32 s2, 3\n"
+                    "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 4), 9\ns_mov_b32 s2, 0x43\n"
                     "s_setreg_b32 hwreg(HW_REG_MODE, 4, 2), s2");
     assert_int_equal(p.s[0], 15);
-    assert_int_equal(p.mode_after & 0xff, 0xf9);
+    assert_int_equal(p.mode_after, (MODE_DEFAULT & ~(uint32_t)15) | 9); /* two bits of s2 */
 }
 
 /* Both sides run, the one with fewer lanes first, and leave EXEC to the program: CDNA4 ISA,
@@ -93,6 +160,68 @@ static void allocations_are_readable(void **state)
     assert_int_equal((p.s[1] + 1) * 8, PROGRAM_VGPRS + PROGRAM_AGPRS);
     assert_int_equal((p.s[2] + 1) * 4, PROGRAM_VGPRS);
     assert_int_equal(p.s[3], 2);
+}
+
+/* The fields are those of the tables above: STATUS has SCC at 0, EXECZ at 9, VCCZ at 10, IN_TG at
+ * 11 and VALID at 16, SH_MEM_BASES the private base at 15:0 and the shared one at 31:16. */
+static void status_and_places_are_readable(void **state)
+{
+    (void)state;
+    static const char *const text =
+        "s_mov_b64 vcc, 0\ns_cmp_eq_u32 s2, s2\ns_getreg_b32 s3, hwreg(HW_REG_STATUS)\n"
+        "s_mov_b64 vcc, 4\ns_cmp_lg_u32 s2, s2\ns_getreg_b32 s4, hwreg(HW_REG_STATUS)\n"
+        "s_getreg_b32 s5, hwreg(HW_REG_HW_ID, 0, 6)\ns_getreg_b32 s6, hwreg(HW_REG_XCC_ID)\n"
+        "s_getreg_b32 s7, hwreg(HW_REG_SH_MEM_BASES)\ns_mov_b64 s[8:9], src_shared_base\n"
+        "s_mov_b64 s[10:11], src_private_base\n"
+        "s_setreg_imm32_b32 hwreg(HW_REG_TRAPSTS, 0, 8), 0x85\n"
+        "s_getreg_b32 s12, hwreg(HW_REG_TRAPSTS, 0, 9)\ns_mov_b64 exec, 0\n"
+        "s_getreg_b32 s13, hwreg(HW_REG_STATUS, 9, 1)\ns_mov_b64 exec, -1";
+    struct program p = program_new(GFX942);
+    program_run(&p, text);
+    assert_int_equal(p.s[3], 1 | 1 << 10 | 1 << 16);
+    assert_int_equal(p.s[4], 1 << 16);
+    assert_int_equal(p.s[5], 0);
+    assert_int_equal(p.s[7], (p.s[11] >> 16) | (p.s[9] >> 16) << 16);
+    assert_int_equal(p.s[12], 0x85);
+    assert_int_equal(p.s[13], 1);
+    p = program_new(GFX942);
+    p.block = 64 * 8;
+    p.groups = 12;
+    program_run(&p, "s_getreg_b32 s3, hwreg(HW_REG_STATUS, 11, 1)\n"
+                    "s_getreg_b32 s6, hwreg(HW_REG_XCC_ID)\n");
+    assert_int_equal(p.s[3], 1);            /* several waves */
+    assert_int_equal(p.s[6], p.s[101] % 8); /* workgroups go round the XCDs */
+}
+
+/* The scalars that decide where a program goes on have to be defined. */
+static void scalars_of_forks_and_jumps_are_defined(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "s_getpc_b64 s[2:3]\nhere:\ns_add_u32 s2, s2, over-here\ns_addc_u32 s3, s3, s20\n"
+        "s_setpc_b64 s[2:3]\nover:",
+        "s_cbranch_i_fork s[20:21], over\nover:",
+    };
+    for (unsigned i = 0; i < 4; i++) {
+        struct program p = program_new(GFX942);
+        p.s_valid[20] = i < 2 ? 0 : UINT32_MAX;
+        program_try(&p, texts[i % 2]);
+        assert_int_equal(p.fault.kind, i < 2 ? FAULT_UNINIT : FAULT_NONE);
+        p = program_new(GFX942);
+        p.s_valid[20] = 0;
+        p.checks &= ~(uint32_t)CHECK_UNINIT;
+        program_run(&p, texts[i % 2]);
+    }
+    struct program p = program_new(GFX942);
+    p.s_valid[4] = 0;
+    p.s_valid[5] = 0;
+    program_run(&p, "s_mulk_i32 s4, 3\ns_addk_i32 s5, 3\ns_bitset1_b32 s6, s5");
+    assert_int_equal(p.s_valid[4] | p.s_valid[5] | p.s_valid[6], 0);
+    assert_int_equal(p.scc_valid, 0);
+    p = program_new(GFX942);
+    p.s[SGPR_M0] = 200; /* beyond the last register */
+    program_try(&p, "s_movrels_b32 s0, s4");
+    assert_int_equal(p.fault.kind, FAULT_REGISTER);
 }
 
 static void rounding_follows_mode(void **state)
@@ -469,6 +598,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(loops_and_branches),
+        cmocka_unit_test(branches_look_at_whole_masks),
+        cmocka_unit_test(every_bit_of_a_wait_counts),
+        cmocka_unit_test(status_and_places_are_readable),
+        cmocka_unit_test(scalars_of_forks_and_jumps_are_defined),
         cmocka_unit_test(calls_return_behind_themselves),
         cmocka_unit_test(mode_is_a_register),
         cmocka_unit_test(forks_run_both_sides),
