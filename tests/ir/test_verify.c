@@ -192,6 +192,97 @@ static const struct {
      "%11 = tile_lds_load %9 {layout=#10} : tile<32x32, f32, #0> @1.0\nyield\n}",
      "stands behind a wait that ends its phase"},
     {"barrier @-.40", "phase 40"},
+    {"%9 = splat %4 : vec<1, rsrc>", "a buffer resource is a scalar"},
+    {"%9 = splat %1 : f32", "result is no tile or vec of the operand's dtype"},
+    {"%9 = splat %1 : vec<1, i32>", "result is no tile or vec of the operand's dtype"},
+    {"%9 = and %0, %3 : i32", "operand 1 has another type than operand 0"},
+    {"%9 = unit_pair %1, %8 : i32", "operand 1 has another type than operand 0"},
+    {"%9 = bitcast %1 : vec<1, i32>", "result is of another kind"},
+    {"%9 = convert %4 : i32", "is no conversion"},
+    {"%9 = convert %1 {rounding=3} : bf16", "rounding is 0, 1 or 2"},
+    {"%9 = convert %1 {rounding=2} : bf16",
+     "rounding toward zero is for 16-bit floats, with short_nan"},
+    {"%10 = convert %1 : f16\n%9 = convert %10 {short_nan=1, rounding=2} : f32",
+     "rounding toward zero is for 16-bit floats, with short_nan"},
+    {"%9 = col_max %7 : tile<1x32, i32, #3>", "result has another dtype"},
+    {"%10 = splat %1 : tile<1x32, f32, #3>\n%9 = broadcast %10 : tile<32x32, i32, #0>",
+     "result has another dtype"},
+    {"%9 = col_fold_dot %7, %7 : tile<32x32, f32, #0>", "operands are not bf16 and f32"},
+    {"%10 = convert %7 : tile<32x32, bf16, #0>\n%9 = col_fold_dot %10, %7 : tile<32x32, f32, #0>",
+     "operand 1 is not the rows that lanes hold of operand 0"},
+    {"%10 = convert %7 : tile<32x32, bf16, #0>\n%9 = col_fold_top %10 : tile<32x32, i32, #0>",
+     "result is not the rows that lanes hold of operand 0"},
+    {"%10 = convert %7 : tile<32x32, bf16, #0>\n%9 = col_fold_top %10 : tile<2x32, f32, #7>",
+     "result is not i32"},
+    {"%9 = half %7 {which=2} : tile<32x32, f32, #0>", "which is neither 0 nor 1"},
+    {"%9 = half %7 {which=0} : tile<32x32, f32, #0>",
+     "result is not half of the registers of operand 0"},
+    {"%10 = splat %1 : tile<32x32, f32, #9>\n%9 = half %10 {which=0} : tile<32x32, f32, #9>",
+     "the last register bit of operand 0 is not that of the middle row"},
+    {"%10 = convert %7 : tile<32x32, bf16, #0>\n%9 = col_flip %10 {cols=1} : "
+     "tile<32x32, bf16, #0>",
+     "operand 0 is not of 32-bit elements"},
+    {"%10 = splat %3 : tile<32x1, i64, #5>\n"
+     "%9 = tile_gather %3, %10, %0 {apart=3} : tile<32x32, f32, #0>",
+     "elements 3 bytes apart overlap"},
+    {"%10 = splat %0 : tile<32x1, i32, #5>\n"
+     "%9 = tile_fetch %4, %10 {offset=-1} : tile<32x32, f32, #0>",
+     "offset is below 0"},
+    {"gather_to_lds %3, %7, %0, %0 {group=0, shape=tile<32x32, bf16, #0>, layout=#10, offset=0}",
+     "row_addr is not an i64 or i32 of each row as the map has them"},
+    {"copy_to_lds %4, %0, %0, %0, %0 {group=8, shape=tile<32x32, bf16, #0>, layout=#10}",
+     "no such group"},
+    {"copy_to_lds %4, %0, %0, %0, %0 {group=-1, shape=tile<32x32, bf16, #0>, layout=#10}",
+     "no such group"},
+    {"wait {group=8, pending=0}", "no such group or count"},
+    {"wait {group=-3, pending=0}", "no such group or count"},
+    {"waitcnt {vm=-2, lgkm=0}", "vm is -1..63, lgkm -1..15"},
+    {"waitcnt {vm=0, lgkm=16}", "vm is -1..63, lgkm -1..15"},
+    {"waitcnt {vm=0, lgkm=-2}", "vm is -1..63, lgkm -1..15"},
+    {"set_priority {level=-1}", "level is 0..3"},
+    {"%9 = block_id {dim=-1} : i32", "no such dimension"},
+    {"%9 = arg {index=-1} : i32", "no such argument"},
+    {"%9 = extract %5 {first=-1} : vec<2, f32>", "reaches beyond its operand"},
+    {"%9 = extract %5 {first=0} : vec<2, i32>", "result has another dtype"},
+    {"%9 = lane_swap %6, %8 {half=32, which=0} : vec<1, i32>", "types differ"},
+    {"%9 = lane_swap %6, %6 {half=32, which=2} : vec<1, i32>", "half is 16 or 32, which 0 or 1"},
+    {"%9 = lane_swap %3, %3 {half=32, which=0} : i64", "operand 0 is not a vec of 32 bits"},
+    {"%10 = splat %3 : vec<1, i64>\n%9 = lane_swap %10, %10 {half=32, which=0} : vec<1, i64>",
+     "operand 0 is not a vec of 32 bits"},
+    {"%9 = lane_xor %6 {mask=0} : vec<1, i32>", "mask is 1..63"},
+    {"global_to_lds %0, %0, %6 {group=0, bytes=4, offset=0}", "operand 0 is not a scalar i64"},
+    {"%10 = cmp_eq %6, %6 : vec<1, i1>\n%11 = splat %3 : vec<1, i64>\n"
+     "lds_scatter_if %10, %6, %11 {offset=0}",
+     "value is not of 32 bits"},
+    {"%10 = cmp_eq %6, %6 : vec<1, i1>\nif %10 { yield } else { yield }",
+     "operand 0 is not a scalar i1"},
+    {"%9 = global_load %3, %0 {offset=0} : vec<1, f32>", "operand 1 is not one i32 or i64 a lane"},
+    {"%10 = splat %1 : tile<32x8, f32, #1>\n%11 = convert %10 : tile<32x8, bf16, #1>\n"
+     "%12 = splat %1 : tile<8x32, f32, #13>\n%13 = convert %12 : tile<8x32, bf16, #13>\n"
+     "%9 = mma %11, %13, %7 {instr=\"mfma_f32_32x32x8_bf16_1k\"} : tile<32x32, f32, #0>",
+     "operands are not laid out for mfma_f32_32x32x8_bf16_1k"},
+    {"%10 = splat %1 : tile<64x8, f32, #14>\n%11 = convert %10 : tile<64x8, bf16, #14>\n"
+     "%12 = transpose %11 : tile<8x64, bf16, #15>\n%13 = splat %1 : tile<64x64, f32, #16>\n"
+     "%9 = mma %11, %12, %13 {instr=\"mfma_f32_32x32x8_bf16_1k\"} : tile<64x64, f32, #16>",
+     "registers walk the blocks of operands and result differently"},
+    {"%10 = splat %1 : tile<16x8, f32, #17>\n%11 = convert %10 : tile<16x8, bf16, #17>\n"
+     "%12 = splat %1 : tile<8x32, f32, #18>\n%13 = convert %12 : tile<8x32, bf16, #18>\n"
+     "%9 = mma_halves %11, %13, %12 {instr=\"mfma_f32_16x16x16_bf16_1k\"} : tile<8x32, f32, #18>",
+     "operand 1 is not laid out for 32 columns"},
+    {"%10 = splat %1 : tile<16x8, f32, #17>\n%11 = convert %10 : tile<16x8, bf16, #17>\n"
+     "%12 = splat %1 : tile<8x32, f32, #12>\n%13 = convert %12 : tile<8x32, bf16, #12>\n"
+     "%9 = mma_halves %11, %13, %12 {instr=\"mfma_f32_16x16x16_bf16_1k\"} : tile<8x32, f32, #12>",
+     "operand 0 is not laid out for mfma_f32_16x16x16_bf16_1k"},
+    {"%10 = splat %1 : tile<16x8, f32, #17>\n%11 = convert %10 : tile<16x8, bf16, #17>\n"
+     "%12 = splat %1 : tile<8x32, f32, #12>\n%13 = convert %12 : tile<8x32, bf16, #12>\n"
+     "%9 = mma_halves %11, %13, %12 {instr=\"mfma_f32_16x16x16_bf16_1k\"} : tile<8x32, f32, #12>",
+     "operand 2 is not laid out for mfma_f32_16x16x16_bf16_1k"},
+    {"add %0, %0", "has 0 results"},
+    {"%9 = const_int {value=0} : i32\nfor %10 = %9 to %0 step %9 {\nbarrier @1.0\nyield\n}",
+     "a pipelined loop counts from 0 in steps of 1"},
+    {"%9 = const_int {value=0} : i32\n%10 = add %0, %0 : i32\n"
+     "for %11 = %9 to %0 step %10 {\nbarrier @1.0\nyield\n}",
+     "a pipelined loop counts from 0 in steps of 1"},
 };
 
 static struct tir_func *with_constants(const char *body)
@@ -211,7 +302,13 @@ static struct tir_func *with_constants(const char *body)
         "layout #9 = regs(c1 c2 c8 c16) lanes(r1 r2 r4 r8 r16 c4)\n"
         "layout #10 = regs(c1 c2 c4 c8 c16 r1 r2 r4 r8 r16)\n"
         "layout #11 = regs(c1 c2 c4 c8 c16 r1 r2 r4 r8 r16) pad(4 per 32)\n"
-        "layout #12 = regs(r1 r2) lanes(c1 c2 c4 c8 c16 r4)\n{\n" CONSTANTS;
+        "layout #12 = regs(r1 r2) lanes(c1 c2 c4 c8 c16 r4)\n"
+        "layout #13 = regs(r2 r1) lanes(c1 c2 c4 c8 c16 r4)\n"
+        "layout #14 = regs(c1 c2 r32) lanes(r1 r2 r4 r8 r16 c4)\n"
+        "layout #15 = regs(r1 r2 c32) lanes(c1 c2 c4 c8 c16 r4)\n"
+        "layout #16 = regs(r1 r2 r8 r16 c32 r32) lanes(c1 c2 c4 c8 c16 r4)\n"
+        "layout #17 = regs(c1 c2) lanes(r1 r2 r4 r8 0 c4)\n"
+        "layout #18 = regs(r1 r2) lanes(c2 c1 c4 c8 c16 r4)\n{\n" CONSTANTS;
     char *text = NULL;
     assert_true(asprintf(&text, "%s%s\n  return\n}\n", head, body) > 0);
     struct tir_func *const f = parsed(text);
