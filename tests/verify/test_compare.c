@@ -89,6 +89,214 @@ static void all_elements_fail_together(void **state)
     assert_true(row.largest < row.largest_bound);
 }
 
+/* -- the formulas ------------------------------------------------------------------------------ */
+
+/* One row whose sums of attention all count for something, and what the kernel made of it. */
+struct setting {
+    int element;        /* of out */
+    double weight_unit; /* of the weights, 0: not summed as they are rounded */
+    double roundings;
+    double got, lse; /* all elements of out are 0.5, and the LSE is 3 */
+};
+
+struct setup {
+    struct operand out, lse;
+    struct ref_row reference;
+};
+
+enum { DIM = 60, ROW_KEYS = 5 };
+#define CAP 50.0
+#define INPUTS 0x1p-20
+#define SCORE 30.0
+#define OUT 0.5
+#define LSE 3.0
+#define MAGNITUDE 0.75
+#define VALUES 2.5
+#define SQUARES 0.125
+#define MOVED 0x1p-7
+#define MOVED_SQUARES 0x1p-15
+
+static void compare_setting(struct comparison *c, int task)
+{
+    struct setup *s = (struct setup *)c->problem;
+    const struct place at = {.row = task};
+    compare_result(c, &at, &s->out, 0, &s->lse, AT(0), &s->reference);
+}
+
+static void prepare(struct operand *o, int element, int width)
+{
+    static void *pointer;
+    const struct attn_tensor schema = {
+        .name = "tensor",
+        .pointer = &pointer,
+        .element = element,
+        .needed = true,
+        .written = true,
+        .vector = 1,
+        .ndim = 3,
+        .dims = {{NULL, 1}, {NULL, 1}, {NULL, width}},
+    };
+    operand_init(o, &schema, "gfx942");
+    operand_allocate(o);
+}
+
+static struct verify_row verdict_of(const struct setting *setting, double expected_lse)
+{
+    static struct setup s;
+    const struct ref_attention attention = {.dim = DIM,
+                                            .dim_v = WIDTH,
+                                            .scale = 1,
+                                            .soft_cap = CAP,
+                                            .weight_unit = setting->weight_unit};
+    struct comparison c = {
+        .precision = find_precision("fp16"),
+        .attention = &attention,
+        .inputs = INPUTS,
+        .tasks = 1,
+        .task = compare_setting,
+        .problem = &s,
+    };
+    struct verify_row row = {0};
+    s.reference = (struct ref_row){
+        .keys = ROW_KEYS, .score = SCORE, .lse = expected_lse, .roundings = setting->roundings};
+    prepare(&s.out, setting->element, WIDTH);
+    prepare(&s.lse, ATTN_F32, 1);
+    for (int d = 0; d < WIDTH; d++) {
+        s.reference.out[d] = OUT;
+        s.reference.magnitude[d] = MAGNITUDE;
+        s.reference.values[d] = VALUES;
+        s.reference.squares[d] = SQUARES;
+        s.reference.moved[d] = MOVED;
+        s.reference.moved_squares[d] = MOVED_SQUARES;
+        operand_set(&s.out, AT(0, 0, d), d == 1 ? setting->got : OUT);
+    }
+    operand_set(&s.lse, AT(0), setting->lse);
+    s.out.result = s.out.image, s.lse.result = s.lse.image;
+    comparison_run(&c, &row);
+    s.out.result = s.lse.result = NULL;
+    operand_free(&s.out), operand_free(&s.lse);
+    return row;
+}
+
+/* The head of compare.c in its own words; the bounds of an element, of the whole and of the LSE. */
+struct bounds {
+    double element, whole, lse;
+};
+
+static struct bounds bounds_of(const struct setting *s)
+{
+    const double f = 0x1p-24, u = 0x1p-11, tiny = 0x1p-25, w = s->weight_unit;
+    const bool rounded = s->element != ATTN_F32;
+    const double score = f * ((DIM + 4) * SCORE + 8 * CAP) + INPUTS * SCORE;
+    const double e = 2 * score + (ROW_KEYS + 8) * f;
+    const double float32 = e * (MAGNITUDE + OUT) + INPUTS * MAGNITUDE + tiny * VALUES + tiny;
+    const double grown = 1 / (1 - s->roundings);
+    const double weights = w > 0 ? MOVED * grown : u * MAGNITUDE;
+    const double last = rounded ? u * OUT : 0;
+    const double squares = w > 0 ? MOVED_SQUARES * grown * grown : u * u * SQUARES;
+    return (struct bounds){
+        .element = (1 + 4 * u) * (weights + last + (1 + w) * float32),
+        .whole = (1 + 4 * u) *
+                 (sqrt(2 * (squares + last * last) / (OUT * OUT)) + (1 + w) * float32 / OUT),
+        .lse = e + 8 * f * (LSE + SCORE) + log(grown),
+    };
+}
+
+static bool near(double a, double b) { return fabs(a - b) <= 1e-12 * fabs(b); }
+
+static const struct setting settings[] = {
+    {ATTN_FP16, 0, 0, OUT, LSE},         {ATTN_F32, 0, 0, OUT, LSE},
+    {ATTN_FP16, 0x1p-4, 0.25, OUT, LSE}, {ATTN_F32, 0x1p-4, 0.25, OUT, LSE},
+    {ATTN_FP16, 0x1p-11, 0, OUT, LSE},
+};
+
+enum { SETTINGS = sizeof(settings) / sizeof(settings[0]) };
+
+static void bounds_are_those_of_the_formulas(void **state)
+{
+    (void)state;
+    for (int i = 0; i < SETTINGS; i++) {
+        struct setting s = settings[i];
+        const struct bounds want = bounds_of(&s);
+        const double off = s.element == ATTN_F32 ? 0x1p-12 : 0x1p-11;
+        s.got = OUT + off;
+        const struct verify_row row = verdict_of(&s, LSE);
+        assert_string_equal(row.fault, "");
+        assert_true(near(row.largest_bound, want.element));
+        assert_true(near(row.largest, off));
+        assert_true(near(row.relative_bound, want.whole));
+        assert_true(near(row.relative, off / (OUT * sqrt(WIDTH))));
+    }
+}
+
+/* A NaN is beyond any bound, and so is a finite LSE where no key is seen. */
+static void what_is_beyond_a_bound_is_found(void **state)
+{
+    (void)state;
+    for (int i = 0; i < SETTINGS; i++) {
+        struct setting s = settings[i];
+        const struct bounds b = bounds_of(&s);
+        s.element = ATTN_F32; /* of whose numbers some are between the bounds */
+        const double bound = bounds_of(&s).element;
+        s.got = (float)(OUT + bound * 0.999);
+        assert_string_equal(verdict_of(&s, LSE).fault, "");
+        s.got = (float)(OUT - bound * 1.001);
+        assert_non_null(strstr(verdict_of(&s, LSE).fault, "out: "));
+        s.got = NAN;
+        assert_non_null(strstr(verdict_of(&s, LSE).fault, "not written, or NaN"));
+        s = settings[i];
+        s.lse = (float)(LSE + b.lse * 0.999);
+        assert_string_equal(verdict_of(&s, LSE).fault, "");
+        s.lse = (float)(LSE - b.lse * 1.001);
+        assert_non_null(strstr(verdict_of(&s, LSE).fault, "lse: "));
+        s.lse = NAN;
+        assert_non_null(strstr(verdict_of(&s, LSE).fault, "lse: "));
+        s.lse = -INFINITY;
+        assert_non_null(strstr(verdict_of(&s, LSE).fault, "lse: "));
+        assert_string_equal(verdict_of(&s, -INFINITY).fault, "");
+        s.lse = -1e30f;
+        assert_non_null(strstr(verdict_of(&s, -INFINITY).fault, "lse: "));
+    }
+}
+
+/* Nothing bounds a row whose weights are so small that rounding takes all of them away. */
+static void vanishing_weights_bound_nothing(void **state)
+{
+    (void)state;
+    const struct setting s = {ATTN_FP16, 0x1p-4, 1.5, -40, 30};
+    assert_string_equal(verdict_of(&s, LSE).fault, "");
+}
+
+/* Weights that are cut are off by up to 2 u of what is left of them, about 1 - u on average. */
+static void cut_weights_lose_twice_as_much(void **state)
+{
+    (void)state;
+    const struct precision *p = find_precision("bf16");
+    struct ref_attention cut = {0}, rounded = {0};
+    comparison_weights_rounded(&rounded, p);
+    comparison_weights_cut(&cut, p);
+    assert_true(rounded.weight_unit == 0x1p-8 && rounded.weight_tiny == 0x1p-134);
+    assert_true(near(cut.weight_unit, 1.0 / 255));
+    assert_true(near(cut.weight_tiny, 0x1p-133 / (1 - 0x1p-8)));
+}
+
+/* Scores that come late are 2^28 to 2^57 times as likely: more than the 2^8 by which a maximum is
+ * followed, more than fp16's 2^16. */
+static void late_queries_have_large_scores(void **state)
+{
+    (void)state;
+    for (int i = 1; i < 40; i++) {
+        const double key[4] = {0.3 * i, -0.01 * i, 0.5, -2.0 / i}, scale = 0.125;
+        const double q = late_query(key, 4, scale);
+        double score = 0;
+        for (int d = 0; d < 4; d++)
+            score += scale * q * fabs(key[d]);
+        assert_true(q == exp2(round(log2(q))));
+        assert_true(score / log(2) >= 28 && score / log(2) <= 57);
+    }
+    assert_true(late_query((const double[]){0, 0}, 2, 1) == 0);
+}
+
 /* A weight of 0.8 with a value of 1, one of 0.2 with 0: out is off by d (1 - out) + d' out. */
 static struct ref_row two_keys(double sum, double lse)
 {
@@ -136,6 +344,11 @@ int main(void)
         cmocka_unit_test(what_is_right_passes),
         cmocka_unit_test(one_element_fails),
         cmocka_unit_test(all_elements_fail_together),
+        cmocka_unit_test(bounds_are_those_of_the_formulas),
+        cmocka_unit_test(what_is_beyond_a_bound_is_found),
+        cmocka_unit_test(vanishing_weights_bound_nothing),
+        cmocka_unit_test(cut_weights_lose_twice_as_much),
+        cmocka_unit_test(late_queries_have_large_scores),
         cmocka_unit_test(roundings_of_weights_move_a_mean),
         cmocka_unit_test(small_weights_lose_more),
     };
