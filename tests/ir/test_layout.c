@@ -290,6 +290,58 @@ static void dealt_registers_are_those_of_a_wave(void **state)
                     tir_layout_apply(&ACC32, reg % 2 + 2 * wave + 8 * (reg / 2), lane, 0));
 }
 
+#define ROW(n) TIR_RC(n, 0)
+#define COL(n) TIR_RC(0, n)
+
+static void expect_regs(const struct tir_layout *l, unsigned n, const uint32_t *images,
+                        const struct tir_layout *from)
+{
+    assert_int_equal(l->reg_bits, n);
+    assert_int_equal(l->lane_bits, from->lane_bits);
+    assert_int_equal(l->wave_bits, from->wave_bits);
+    for (unsigned i = 0; i < n; i++)
+        assert_int_equal(l->basis[i], images[i]);
+    for (int i = 0; i < from->lane_bits + from->wave_bits; i++) /* lanes and waves stay */
+        assert_int_equal(l->basis[n + (unsigned)i], from->basis[from->reg_bits + i]);
+}
+
+static void registers_are_put_in_order_stacked_and_halved(void **state)
+{
+    (void)state;
+    const struct tir_layout l = {.reg_bits = 4,
+                                 .lane_bits = 3,
+                                 .wave_bits = 1,
+                                 .basis = {ROW(8), COL(2), ROW(2), COL(1), /* lanes */ ROW(1),
+                                           COL(4), ROW(4), /* wave */ COL(8)}};
+    const struct tir_layout sorted = tir_layout_sort_regs(&l);
+    expect_regs(&sorted, 4, (uint32_t[]){ROW(2), ROW(8), COL(1), COL(2)}, &l);
+    const struct tir_layout columns = tir_layout_regs_first(&l, COL(0xffff));
+    expect_regs(&columns, 4, (uint32_t[]){COL(2), COL(1), ROW(8), ROW(2)}, &l);
+    const struct tir_layout stack = tir_layout_stack(&l, 16);
+    expect_regs(&stack, 5, (uint32_t[]){ROW(8), COL(2), ROW(2), COL(1), ROW(16)}, &l);
+    const struct tir_layout half = tir_layout_half(&stack);
+    assert_true(tir_layout_equal(&half, &l));
+    assert_true(tir_layout_has_halves(&stack, 32));
+    assert_false(tir_layout_has_halves(&stack, 64));
+    assert_false(tir_layout_has_halves(&l, 32));
+    const struct tir_layout none = {.lane_bits = 1, .basis = {ROW(1)}};
+    assert_false(tir_layout_has_halves(&none, 2));
+    assert_int_equal(tir_layout_find_bit(&l, ROW(4)), 6);
+    assert_int_equal(tir_layout_find_bit(&l, ROW(8)), 0);
+    assert_int_equal(tir_layout_find_bit(&l, ROW(16)), -1);
+    const struct tir_layout swapped = tir_layout_swap(&l, ROW(8), COL(8));
+    assert_int_equal(swapped.basis[0], COL(8));
+    assert_int_equal(swapped.basis[7], ROW(8));
+    const struct tir_layout same = tir_layout_swap(&l, ROW(8), ROW(16));
+    assert_true(tir_layout_equal(&same, &l));
+    static const uint8_t to[] = {1, 2, 0, 3};
+    const struct tir_layout permuted = tir_layout_permute_rows(&l, to);
+    static const uint32_t images[] = {ROW(8), COL(2), ROW(4), COL(1),
+                                      ROW(2), COL(4), ROW(1), COL(8)};
+    for (unsigned i = 0; i < 8; i++)
+        assert_int_equal(permuted.basis[i], images[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -307,6 +359,7 @@ int main(void)
         cmocka_unit_test(fold_rows_keeps_the_row_bits_of_lanes),
         cmocka_unit_test(blocks_are_joined_and_split_element_by_element),
         cmocka_unit_test(dealt_registers_are_those_of_a_wave),
+        cmocka_unit_test(registers_are_put_in_order_stacked_and_halved),
         cmocka_unit_test(contiguous_counts_the_low_register_bits_of_an_axis),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
