@@ -122,6 +122,27 @@ static void lds_widths_take_their_phases(void **state)
     assert_int_equal(lds(GFX942, false, 4, 0).clocks, 2); /* broadcast */
 }
 
+/*
+ * Lanes 0 to 7, and every eight after them, go to different banks; lanes 0 to 3 and 20 to 23 go to
+ * the same ones. Eight neighbours share a phase of a store. A phase of a wide load has four lanes
+ * of each of two rows (SHARK, empirical-lds; HipKittens, phase solver), on CDNA4 with 12 bytes.
+ */
+static void wide_loads_and_stores_have_phases_of_their_own(void **state)
+{
+    (void)state;
+    struct time_params p = time_params_default(GFX942);
+    struct time_params p950 = time_params_default(GFX950);
+    uint64_t addr[WAVE_LANES];
+    p.lds_conflict_full = p950.lds_conflict_full = WAVE_LANES;
+    for (unsigned l = 0; l < WAVE_LANES; l++)
+        addr[l] = 1024 * l + 16 * (l % 8 ^ l / 16 % 2 * 4);
+    assert_int_equal(time_lds_cost(&p, GFX942, true, 16, UINT64_MAX, addr).clocks, 8);
+    assert_int_equal(time_lds_cost(&p, GFX942, true, 12, UINT64_MAX, addr).clocks, 8);
+    assert_int_equal(time_lds_cost(&p, GFX942, false, 16, UINT64_MAX, addr).clocks, 16);
+    assert_int_equal(time_lds_cost(&p950, GFX950, true, 16, UINT64_MAX, addr).clocks, 8);
+    assert_int_equal(time_lds_cost(&p950, GFX950, false, 12, UINT64_MAX, addr).clocks, 16);
+}
+
 /* Every lane is in exactly one phase. */
 static void lds_phases_cover_the_wave(void **state)
 {
@@ -425,6 +446,7 @@ int main(void)
         cmocka_unit_test(parameters_are_numbers_from_0_on),
         cmocka_unit_test(matrix_instructions_take_their_passes),
         cmocka_unit_test(lds_widths_take_their_phases),
+        cmocka_unit_test(wide_loads_and_stores_have_phases_of_their_own),
         cmocka_unit_test(lds_phases_cover_the_wave),
         cmocka_unit_test(swizzles_are_told_apart),
         cmocka_unit_test(two_ways_take_twice),
