@@ -79,6 +79,9 @@ static void scalar_results(void **state)
                 "v_addc_co_u32 v3, vcc, v4, v5, vcc");
     expect(GFX942, "v_mov_b32 v9, s3\ns_nop 4\nv_readfirstlane_b32 s3, v9", 5,
            "global_store_dword v40, v4, s[2:3]");
+    /* A carry is a second result; without lanes its mask is no address. */
+    expect(GFX942, "s_mov_b64 exec, 0\nv_add_co_u32 v8, s[4:5], v8, v8", 5,
+           "global_store_dword v40, v4, s[4:5]");
 }
 
 /* Operands that are read without being named, or by a name of their own, need wait states as well:
@@ -117,6 +120,10 @@ static void matrices_of_doubles(void **state)
     expect(GFX942, F64, 2, "v_fma_f64 v[40:41], v[42:43], v[42:43], v[42:43]");
     expect(GFX942, F64_SMALL, 6, "v_mov_b32 v40, v3");
     expect(GFX942, F64_SMALL, 9, "global_store_dword v40, v3, s[2:3]");
+    expect(GFX942, F64_SMALL, 9, "ds_bpermute_b32 v40, v3, v41");
+    expect(GFX942, F64, 18, "ds_bpermute_b32 v40, v41, v1");
+    expect(GFX942, F64_SMALL, 6, "v_mov_b32 v3, v40");
+    expect(GFX942, F64_SMALL, 2, "v_fma_f64 v[40:41], v[42:43], v[42:43], v[42:43]");
     expect(GFX942, F64_SMALL, 4, "v_mfma_f64_4x4x4_4b_f64 v[2:3], v[32:33], v[34:35], v[2:3]");
     expect(GFX942, F64_SMALL, 6, "v_mfma_f64_4x4x4_4b_f64 v[40:41], v[2:3], v[34:35], v[42:43]");
     expect(GFX942, "v_mfma_f32_16x16x16_f16 v[0:3], v[32:33], v[34:35], v[36:39]", 5,
