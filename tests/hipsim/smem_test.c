@@ -95,6 +95,7 @@ static void buffers_of_every_width(void **state)
     uint32_t *data = numbers(64);
     program_resource(&p, 4, data, 0x2004, 3); /* 24588 bytes, but for the allocation */
     program_resource(&p, 80, data, 0, 30);
+    program_resource(&p, 84, data, 16, 4);
     program_run(&p, "s_buffer_load_dword s8, s[4:7], 0x4\n"
                     "s_buffer_load_dwordx2 s[10:11], s[4:7], 0x8\n"
                     "s_buffer_load_dwordx8 s[12:19], s[4:7], 0x10\n"
@@ -102,7 +103,8 @@ static void buffers_of_every_width(void **state)
                     "s_buffer_load_dwordx4 s[36:39], s[80:83], 0x10\n"
                     "s_buffer_load_dword s40, s[80:83], 0x1e\n"
                     "s_buffer_load_dword s41, s[80:83], 0x20\n"
-                    "s_buffer_load_dwordx2 s[42:43], s[4:7], 0xe8\ns_waitcnt lgkmcnt(0)");
+                    "s_buffer_load_dwordx2 s[42:43], s[4:7], 0xe8\n"
+                    "s_buffer_load_dwordx2 s[44:45], s[84:87], 0x3c\ns_waitcnt lgkmcnt(0)");
     assert_int_equal(p.s[8], 1001);
     assert_int_equal(p.s[11], 1003);
     assert_int_equal(p.s[19], 1011);
@@ -111,6 +113,8 @@ static void buffers_of_every_width(void **state)
     assert_int_equal(p.s[39], 0); /* two bytes of it are in range */
     assert_int_equal(p.s[40] | p.s[41], 0);
     assert_int_equal(p.s[43], 1059);
+    assert_int_equal(p.s[44], 1015);
+    assert_int_equal(p.s[45], 0);
 }
 
 static void stores_of_every_width(void **state)

@@ -231,6 +231,60 @@ static void logits_are_of_pages_of_their_kind(void **state)
     lookup(family, &d, "index_keys is not ATTN_INDEX_KEYS_FP8, and paged is false");
 }
 
+/* Sixteen tokens of a page lie together; the pages of the others are tested above. */
+static void shuffled_pages_have_sixteens_of_tokens(void **state)
+{
+    (void)state;
+    const struct attn_indexer_gather_desc gather = {.size = sizeof(gather),
+                                                    .layout = ATTN_KV_SHUFFLE};
+    struct attn_indexer_gather_args g = {.size = sizeof(g),
+                                         .keys = m,
+                                         .block_table = m,
+                                         .cu_seqlens_k = m,
+                                         .keys_out = m,
+                                         .key_scales_out = m,
+                                         .batch = 1,
+                                         .total_k = 1,
+                                         .max_seqlen_k = 1,
+                                         .page_size = 24,
+                                         .page_stride = 64 * 132,
+                                         .block_table_stride = 4};
+    call(&attn_family_indexer_gather, &gather, &g, "page_size is not a multiple of 16");
+    g.page_size = 0;
+    call(&attn_family_indexer_gather, &gather, &g, "page_size is not a multiple of 16");
+    g.page_size = 48;
+    call(&attn_family_indexer_gather, &gather, &g, NULL);
+    const struct attn_indexer_rope_cache_desc write = {.size = sizeof(write),
+                                                       .dtype = ATTN_BF16,
+                                                       .heads = 64,
+                                                       .rope = ATTN_ROPE_NEOX,
+                                                       .layout = ATTN_KV_SHUFFLE};
+    struct attn_indexer_rope_cache_args w = {.size = sizeof(w),
+                                             .k = m,
+                                             .k_weight = m,
+                                             .slot_mapping = m,
+                                             .positions = m,
+                                             .cos_sin = m,
+                                             .keys = m,
+                                             .tokens = 1,
+                                             .page_size = 24,
+                                             .page_stride = 64 * 132};
+    call(&attn_family_indexer_rope_cache, &write, &w, "page_size is not a multiple of 16");
+    w.page_size = 48;
+    call(&attn_family_indexer_rope_cache, &write, &w, NULL);
+    struct attn_indexer_topk_desc topk = {.size = sizeof(topk),
+                                          .top_k = 512,
+                                          .heads = 64,
+                                          .paged = true,
+                                          .small_pages = true,
+                                          .layout = ATTN_KV_SHUFFLE};
+    struct attn_indexer_topk_args t = indexer_args();
+    t.page_size = 24;
+    call(&attn_family_indexer_topk, &topk, &t, "page_size is not a multiple of 16");
+    t.page_size = 48;
+    call(&attn_family_indexer_topk, &topk, &t, NULL);
+}
+
 static void decode_has_work_lists_and_windows(void **state)
 {
     (void)state;
@@ -269,6 +323,15 @@ static void decode_has_work_lists_and_windows(void **state)
     a = one;
     a.batch = a.total_q = INT32_MAX / 2 + 1;
     call(&attn_family_decode, &d, &a, "more than 2^31 workgroups");
+    d.mask = ATTN_MASK_CHUNK;
+    static const int32_t chunks[] = {0, 3, 96, -8, INT32_MIN};
+    a = one;
+    for (size_t i = 0; i < sizeof(chunks) / sizeof(chunks[0]); i++) {
+        a.chunk = chunks[i];
+        call(&attn_family_decode, &d, &a, "chunk is not a power of two");
+    }
+    a.chunk = 64;
+    call(&attn_family_decode, &d, &a, NULL);
 }
 
 static void latent_decode_has_work_lists(void **state)
@@ -323,16 +386,16 @@ static void rotated_queries_of_fp8_go_elsewhere(void **state)
     call(&attn_family_rope_qk_norm_cache, &d, &a, NULL);
 }
 
-static void prefill_has_windows(void **state)
+static void prefill_has_windows_and_chunks(void **state)
 {
     (void)state;
-    const struct attn_prefill_desc d = {.size = sizeof(d),
-                                        .dtype = ATTN_BF16,
-                                        .q_dtype = ATTN_BF16,
-                                        .head_dim = 128,
-                                        .heads = 8,
-                                        .kv_heads = 2,
-                                        .mask = ATTN_MASK_WINDOW};
+    struct attn_prefill_desc d = {.size = sizeof(d),
+                                  .dtype = ATTN_BF16,
+                                  .q_dtype = ATTN_BF16,
+                                  .head_dim = 128,
+                                  .heads = 8,
+                                  .kv_heads = 2,
+                                  .mask = ATTN_MASK_WINDOW};
     const struct attn_prefill_args one = {.size = sizeof(one),
                                           .q = m,
                                           .k = m,
@@ -355,6 +418,21 @@ static void prefill_has_windows(void **state)
     a = one;
     a.window_right = -2;
     call(&attn_family_prefill, &d, &a, "a window distance is below -1");
+    d.mask = ATTN_MASK_CHUNK;
+    static const int32_t chunks[] = {0, 3, 96, -8, INT32_MIN};
+    a = one;
+    for (size_t i = 0; i < sizeof(chunks) / sizeof(chunks[0]); i++) {
+        a.chunk = chunks[i];
+        call(&attn_family_prefill, &d, &a, "chunk is not a power of two");
+    }
+    a.chunk = 64;
+    call(&attn_family_prefill, &d, &a, NULL);
+    d.qkv_scale = ATTN_QKV_SCALE_HEAD;
+    lookup(&attn_family_prefill, &d, "qkv_scale is set, q_dtype is not ATTN_FP8");
+    d.q_dtype = ATTN_FP8;
+    lookup(&attn_family_prefill, &d, NULL);
+    d.mask = ATTN_MASK_CUSTOM;
+    lookup(&attn_family_prefill, &d, "q_dtype is ATTN_FP8, mask is ATTN_MASK_CUSTOM");
 }
 
 int main(void)
@@ -365,10 +443,11 @@ int main(void)
         cmocka_unit_test(latents_rotate_where_they_have_more_columns),
         cmocka_unit_test(indexers_read_pages_of_their_kind),
         cmocka_unit_test(logits_are_of_pages_of_their_kind),
+        cmocka_unit_test(shuffled_pages_have_sixteens_of_tokens),
         cmocka_unit_test(decode_has_work_lists_and_windows),
         cmocka_unit_test(latent_decode_has_work_lists),
         cmocka_unit_test(rotated_queries_of_fp8_go_elsewhere),
-        cmocka_unit_test(prefill_has_windows),
+        cmocka_unit_test(prefill_has_windows_and_chunks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
