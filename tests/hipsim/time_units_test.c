@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The timing model's units against the tables of docs/hardware.md, section 1. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/hipsim/program.h"
 #include "tools/hipsim/core/gfx_part.h"
 #include "tools/hipsim/time/time_lds.h"
 #include "tools/hipsim/time/time_memory.h"
@@ -89,6 +88,135 @@ static void matrix_instructions_take_their_passes(void **state)
                          rows[i].gfx942);
         assert_int_equal(time_matrix_cycles(GFX950, rows[i].name, rows[i].cbsz, rows[i].blgp),
                          rows[i].gfx950);
+    }
+}
+
+static struct time_op op_of(enum gfx_target target, const char *text)
+{
+    const struct time_params p = time_params_default(target);
+    size_t bytes;
+    char line[200];
+    snprintf(line, sizeof(line), "%s\n", text);
+    void *machine = assemble(target, line, &bytes);
+    struct code *code = code_create(target, machine, bytes, (uint64_t)(uintptr_t)machine);
+    assert_non_null(code);
+    const struct time_op op = time_op_make(&p, target, code_inst(code, 0));
+    code_destroy(code);
+    free(machine);
+    return op;
+}
+
+/* The port of an instruction, and for how long it takes it, which is a parameter of the model. */
+static void instructions_have_a_port_and_a_cost(void **state)
+{
+    (void)state;
+    const struct time_params p = time_params_default(GFX950);
+    const struct {
+        const char *text;
+        enum time_unit unit;
+        enum time_kind kind;
+        double issue;
+    } cases[] = {
+        {"v_add_f32 v0, v1, v2", UNIT_VALU, KIND_PLAIN, p.valu_cycles},
+        {"v_exp_f32 v0, v1", UNIT_VALU, KIND_TRANS, p.trans_cycles},
+        {"v_pk_fma_f32 v[0:1], v[2:3], v[4:5], v[6:7]", UNIT_VALU, KIND_PACKED_F32, p.valu_cycles},
+        {"v_pk_add_f16 v0, v1, v2", UNIT_VALU, KIND_PLAIN, p.valu_cycles},
+        {"v_permlane32_swap_b32 v0, v1", UNIT_VALU, KIND_PLAIN, p.lane_swap_cycles},
+        {"v_permlane16_swap_b32 v0, v1", UNIT_VALU, KIND_PLAIN, p.lane_swap_cycles},
+        {"v_add_f64 v[0:1], v[2:3], v[4:5]", UNIT_VALU, KIND_PLAIN, p.valu_f64_cycles},
+        {"v_mul_lo_u32 v0, v1, v2", UNIT_VALU, KIND_PLAIN, p.valu_mul32_cycles},
+        {"v_mul_hi_i32 v0, v1, v2", UNIT_VALU, KIND_PLAIN, p.valu_mul32_cycles},
+        {"v_mad_u64_u32 v[0:1], vcc, v1, v2, v[4:5]", UNIT_VALU, KIND_PLAIN, p.valu_mul32_cycles},
+        {"v_mad_i64_i32 v[0:1], vcc, v1, v2, v[4:5]", UNIT_VALU, KIND_PLAIN, p.valu_mul32_cycles},
+        {"v_mul_u32_u24 v0, v1, v2", UNIT_VALU, KIND_PLAIN, p.valu_cycles},
+        {"v_mfma_f32_32x32x8_f16 v[0:15], v[16:17], v[18:19], v[0:15]", UNIT_MATRIX, KIND_PLAIN, 4},
+        {"ds_read_b32 v0, v1", UNIT_LDS, KIND_PLAIN, p.issue_period},
+        {"ds_write_b64 v0, v[2:3]", UNIT_LDS, KIND_PLAIN, p.issue_period},
+        {"ds_write_b128 v0, v[4:7]", UNIT_LDS, KIND_PLAIN, p.lds_write_b128_issue},
+        {"global_load_dword v0, v1, s[2:3]", UNIT_VMEM, KIND_PLAIN, p.issue_period},
+        {"s_load_dword s0, s[2:3], 0x0", UNIT_SMEM, KIND_PLAIN, p.issue_period},
+        {"s_branch over\nover:", UNIT_BRANCH, KIND_PLAIN, p.issue_period},
+        {"s_add_u32 s0, s1, s2", UNIT_SCALAR, KIND_PLAIN, p.scalar_cycles},
+        {"s_nop 3", UNIT_NONE, KIND_NOP, p.nop_cycles * 4},
+        {"s_waitcnt vmcnt(0)", UNIT_NONE, KIND_WAITCNT, p.issue_period},
+        {"s_barrier", UNIT_NONE, KIND_BARRIER, p.issue_period},
+        {"s_sleep 5", UNIT_NONE, KIND_SLEEP, p.sleep_cycles * 5 + p.issue_period},
+        {"s_endpgm", UNIT_NONE, KIND_END, p.issue_period},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const struct time_op op = op_of(GFX950, cases[i].text);
+        if (op.unit != cases[i].unit || op.kind != cases[i].kind || op.issue != cases[i].issue)
+            fail_msg("%s: unit %u, kind %u, %u clocks", cases[i].text, op.unit, op.kind, op.issue);
+        assert_int_equal(op.wide_store, strstr(cases[i].text, "write_b128") != NULL);
+    }
+}
+
+static void waits_and_pairs_have_their_numbers(void **state)
+{
+    (void)state;
+    const struct time_op both = op_of(GFX950, "s_waitcnt vmcnt(17) lgkmcnt(3)");
+    assert_int_equal(both.wait_vm, 17);
+    assert_int_equal(both.wait_lgkm, 3);
+    assert_int_equal(both.wait_exp, UINT16_MAX);
+    const struct time_op exports = op_of(GFX950, "s_waitcnt expcnt(2)");
+    assert_int_equal(exports.wait_vm, UINT16_MAX);
+    assert_int_equal(exports.wait_lgkm, UINT16_MAX);
+    assert_int_equal(exports.wait_exp, 2);
+    const struct {
+        const char *text;
+        bool two;
+        int second;
+    } pairs[] = {
+        {"ds_read_b64 v[0:1], v2 offset:8", false, 0},
+        {"ds_read2_b32 v[0:1], v2 offset0:1 offset1:3", true, 8},
+        {"ds_read2_b64 v[0:3], v4 offset0:3 offset1:1", true, -16},
+        {"ds_read2st64_b32 v[0:1], v2 offset0:1 offset1:3", true, 512},
+        {"ds_write2st64_b64 v0, v[2:3], v[4:5] offset0:3 offset1:1", true, -1024},
+        {"ds_wrxchg2_rtn_b32 v[0:1], v2, v3, v4 offset1:1", true, 4},
+    };
+    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+        const struct time_op op = op_of(GFX950, pairs[i].text);
+        assert_int_equal(op.two, pairs[i].two);
+        assert_int_equal(op.second, pairs[i].second);
+    }
+}
+
+/* Those of f32 and f64 admit no vector instruction; the width of the operands is the wider one. */
+static void matrix_instructions_have_a_shadow_and_a_width(void **state)
+{
+    (void)state;
+    static const struct {
+        enum gfx_target target;
+        const char *text;
+        enum time_matrix width;
+        bool full;
+    } cases[] = {
+        {GFX942, "v_mfma_f32_32x32x8_f16 a[0:15], v[16:17], v[18:19], a[0:15]", MATRIX_16, false},
+        {GFX942, "v_mfma_f32_16x16x16_bf16 a[0:3], v[16:17], v[18:19], a[0:3]", MATRIX_16, false},
+        {GFX942, "v_mfma_f32_32x32x2_f32 a[0:15], v16, v17, a[0:15]", MATRIX_32, true},
+        {GFX942, "v_mfma_f32_16x16x8_xf32 a[0:3], v[16:17], v[18:19], a[0:3]", MATRIX_32, false},
+        {GFX942, "v_mfma_f64_16x16x4_f64 a[0:7], v[16:17], v[18:19], a[0:7]", MATRIX_32, true},
+        {GFX942, "v_mfma_i32_16x16x32_i8 a[0:3], v[16:17], v[18:19], a[0:3]", MATRIX_8, false},
+        {GFX942, "v_mfma_f32_16x16x32_fp8_bf8 a[0:3], v[16:17], v[18:19], a[0:3]", MATRIX_8, false},
+        {GFX950, "v_mfma_f32_16x16x128_f8f6f4 a[0:3], v[8:15], v[16:23], a[0:3]", MATRIX_8, false},
+        {GFX950, "v_mfma_f32_16x16x128_f8f6f4 a[0:3], v[8:13], v[16:23], a[0:3] cbsz:2", MATRIX_8,
+         false},
+        {GFX950, "v_mfma_f32_16x16x128_f8f6f4 a[0:3], v[8:13], v[16:19], a[0:3] cbsz:2 blgp:4",
+         MATRIX_4, false},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const struct time_params p = time_params_default(cases[i].target);
+        const struct time_op op = op_of(cases[i].target, cases[i].text);
+        const double shadow = op.matrix <= 16 ? p.matrix_closed_short : p.matrix_closed;
+        const double closed = cases[i].full ? op.matrix : shadow;
+        const double states =
+            op.matrix <= 8 ? p.matrix_result_states_short : p.matrix_result_states;
+        assert_int_equal(op.matrix_class, cases[i].width);
+        assert_int_equal(op.closed, closed < op.matrix ? closed : op.matrix);
+        assert_int_equal(op.result, op.matrix + 4 * (states + 1));
+        assert_int_equal(op.nreads, 2);
+        assert_int_equal(op.acc.first, 256); /* a0 */
+        assert_int_equal(op.acc.count, op.writes.count);
     }
 }
 
@@ -445,6 +573,9 @@ int main(void)
         cmocka_unit_test(parameters_have_sources),
         cmocka_unit_test(parameters_are_numbers_from_0_on),
         cmocka_unit_test(matrix_instructions_take_their_passes),
+        cmocka_unit_test(instructions_have_a_port_and_a_cost),
+        cmocka_unit_test(waits_and_pairs_have_their_numbers),
+        cmocka_unit_test(matrix_instructions_have_a_shadow_and_a_width),
         cmocka_unit_test(lds_widths_take_their_phases),
         cmocka_unit_test(wide_loads_and_stores_have_phases_of_their_own),
         cmocka_unit_test(lds_phases_cover_the_wave),
