@@ -265,6 +265,11 @@ static const struct {
      "%12 = transpose %11 : tile<8x64, bf16, #15>\n%13 = splat %1 : tile<64x64, f32, #16>\n"
      "%9 = mma %11, %12, %13 {instr=\"mfma_f32_32x32x8_bf16_1k\"} : tile<64x64, f32, #16>",
      "registers walk the blocks of operands and result differently"},
+    {"%10 = splat %1 : tile<128x8, f32, #19>\n%11 = convert %10 : tile<128x8, bf16, #19>\n"
+     "%12 = splat %1 : tile<64x8, f32, #14>\n%13 = convert %12 : tile<64x8, bf16, #14>\n"
+     "%14 = transpose %13 : tile<8x64, bf16, #15>\n%15 = splat %1 : tile<128x64, f32, #20>\n"
+     "%9 = mma %11, %14, %15 {instr=\"mfma_f32_32x32x8_bf16_1k\"} : tile<128x64, f32, #20>",
+     "registers walk the blocks of operands and result differently"},
     {"%10 = splat %1 : tile<16x8, f32, #17>\n%11 = convert %10 : tile<16x8, bf16, #17>\n"
      "%12 = splat %1 : tile<8x32, f32, #18>\n%13 = convert %12 : tile<8x32, bf16, #18>\n"
      "%9 = mma_halves %11, %13, %12 {instr=\"mfma_f32_16x16x16_bf16_1k\"} : tile<8x32, f32, #18>",
@@ -308,7 +313,9 @@ static struct tir_func *with_constants(const char *body)
         "layout #15 = regs(r1 r2 c32) lanes(c1 c2 c4 c8 c16 r4)\n"
         "layout #16 = regs(r1 r2 r8 r16 c32 r32) lanes(c1 c2 c4 c8 c16 r4)\n"
         "layout #17 = regs(c1 c2) lanes(r1 r2 r4 r8 0 c4)\n"
-        "layout #18 = regs(r1 r2) lanes(c2 c1 c4 c8 c16 r4)\n{\n" CONSTANTS;
+        "layout #18 = regs(r1 r2) lanes(c2 c1 c4 c8 c16 r4)\n"
+        "layout #19 = regs(c1 c2 r32 r64) lanes(r1 r2 r4 r8 r16 c4)\n"
+        "layout #20 = regs(r1 r2 r8 r16 r64 r32 c32) lanes(c1 c2 c4 c8 c16 r4)\n{\n" CONSTANTS;
     char *text = NULL;
     assert_true(asprintf(&text, "%s%s\n  return\n}\n", head, body) > 0);
     struct tir_func *const f = parsed(text);
