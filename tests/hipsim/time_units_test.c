@@ -91,26 +91,34 @@ static void matrix_instructions_take_their_passes(void **state)
     }
 }
 
-static struct time_op op_of(enum gfx_target target, const char *text)
+static struct time_op op_with(const struct time_params *p, enum gfx_target target, const char *text)
 {
-    const struct time_params p = time_params_default(target);
     size_t bytes;
     char line[200];
     snprintf(line, sizeof(line), "%s\n", text);
     void *machine = assemble(target, line, &bytes);
     struct code *code = code_create(target, machine, bytes, (uint64_t)(uintptr_t)machine);
     assert_non_null(code);
-    const struct time_op op = time_op_make(&p, target, code_inst(code, 0));
+    const struct time_op op = time_op_make(p, target, code_inst(code, 0));
     code_destroy(code);
     free(machine);
     return op;
+}
+
+static struct time_op op_of(enum gfx_target target, const char *text)
+{
+    const struct time_params p = time_params_default(target);
+    return op_with(&p, target, text);
 }
 
 /* The port of an instruction, and for how long it takes it, which is a parameter of the model. */
 static void instructions_have_a_port_and_a_cost(void **state)
 {
     (void)state;
-    const struct time_params p = time_params_default(GFX950);
+    struct time_params p = time_params_default(GFX950);
+    p.valu_cycles = 5, p.trans_cycles = 7, p.lane_swap_cycles = 11; /* no two are alike */
+    p.valu_f64_cycles = 13, p.valu_mul32_cycles = 17, p.issue_period = 19;
+    p.lds_write_b128_issue = 23, p.scalar_cycles = 29, p.nop_cycles = 31, p.sleep_cycles = 37;
     const struct {
         const char *text;
         enum time_unit unit;
@@ -144,7 +152,7 @@ static void instructions_have_a_port_and_a_cost(void **state)
         {"s_endpgm", UNIT_NONE, KIND_END, p.issue_period},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        const struct time_op op = op_of(GFX950, cases[i].text);
+        const struct time_op op = op_with(&p, GFX950, cases[i].text);
         if (op.unit != cases[i].unit || op.kind != cases[i].kind || op.issue != cases[i].issue)
             fail_msg("%s: unit %u, kind %u, %u clocks", cases[i].text, op.unit, op.kind, op.issue);
         assert_int_equal(op.wide_store, strstr(cases[i].text, "write_b128") != NULL);
