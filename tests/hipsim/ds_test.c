@@ -490,6 +490,43 @@ static void undefined_lds_is_reported_where_it_is_stored(void **state)
     assert_int_equal(((uint32_t *)out)[63], 5);
 }
 
+static void undefined_addresses_are_found(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "ds_read_b32 v8, v1",
+        "ds_write_b32 v1, v2",
+        "ds_read2_b32 v[8:9], v1 offset1:1",
+        "ds_write2_b32 v1, v2, v2 offset1:1",
+        "ds_add_rtn_u32 v8, v1, v2",
+        "ds_wrxchg2_rtn_b32 v[8:9], v1, v2, v2 offset1:1",
+        "ds_permute_b32 v8, v1, v2",
+        "ds_bpermute_b32 v8, v1, v2",
+        "ds_read_b64_tr_b16 v[8:9], v1",
+        "ds_read_addtid_b32 v8",
+        "ds_append v8",
+    };
+    for (unsigned i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
+        struct program p = lds_program(GFX950);
+        char text[200];
+        program_lanes(&p, 1, 8);
+        p.v_valid[1] = ~(UINT64_C(1) << 33);
+        p.s_valid[SGPR_M0] = 0;
+        snprintf(text, sizeof(text),
+                 "ds_write_b32 v0, v2\nds_write_b32 v0, v2 offset:256\ns_waitcnt lgkmcnt(0)\n%s\n"
+                 "s_waitcnt lgkmcnt(0)",
+                 texts[i]);
+        program_try(&p, text);
+        if (p.fault.kind != FAULT_UNINIT)
+            fail_msg("%s passes", texts[i]);
+    }
+    /* An append to what nobody has stored; without lanes it touches nothing. */
+    struct program p = lds_program(GFX942);
+    program_try(&p, "ds_append v8\ns_waitcnt lgkmcnt(0)");
+    assert_int_equal(p.fault.kind, FAULT_UNINIT);
+    program_run(&p, "s_mov_b64 exec, 0\nds_append v8\ns_waitcnt lgkmcnt(0)");
+}
+
 /* One undefined dword of one lane spoils what is read from it, at every width, and nothing else. */
 static void undefined_bytes_spoil_what_is_read_from_them(void **state)
 {
@@ -603,6 +640,7 @@ int main(void)
         cmocka_unit_test(nans_in_float_atomics),
         cmocka_unit_test(denormals_in_float_atomics),
         cmocka_unit_test(undefined_lds_is_reported_where_it_is_stored),
+        cmocka_unit_test(undefined_addresses_are_found),
         cmocka_unit_test(undefined_bytes_spoil_what_is_read_from_them),
         cmocka_unit_test(reads_must_be_waited_for),
         cmocka_unit_test(a_full_counter_stalls_the_wave),
