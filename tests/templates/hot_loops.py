@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the modelled hot loops of shipped tiles with the recorded figures.
+"""Compares the modelled hot loops of shipped tiles, and launches of them, with the recorded figures.
 
 Usage: hot_loops.py ATTNC DESCRIPTION RECORD [--write]
 
@@ -34,25 +34,50 @@ SHAPES = {
     "cache_*": "tokens=1024",
 }
 
+# Of which the cycles of a launch are recorded too, which say how many blocks a query visits, and what stands in
+# front of a loop, behind it and between turns.
+LAUNCHES = {
+    "prefill_*_mask_window*": "q=2048,heads=8,kv_heads=1,window=300",
+    "prefill_*_mask_chunk*": "q=1024,heads=8,kv_heads=1,window=256",
+    "prefill_bf16_d128": "q=2560,heads=40,kv_heads=5",  # more tiles than compute units
+    "prefill_bf16_d128_mask_none": "q=2100,heads=40,kv_heads=5",  # the last turn's are halves
+    "prefill_*_d192_v128*": SHAPES["prefill_*_d192_v128*"],
+    "prefill_*": SHAPES["prefill_*"],
+    "decode_*_one_launch*": "batch=4,k=8192,kv_heads=2,lists=64",
+    "decode_*_mask_window*": "batch=4,k=8192,kv_heads=2,window=1000",
+    "decode_*_mask_chunk*": "batch=4,k=9000,kv_heads=2",  # 808 keys of the second chunk
+    "decode_*": SHAPES["decode_*"],
+    "combine_*": SHAPES["combine_*"],
+    "topk": SHAPES["topk"],
+    "indexer_topk_*": SHAPES["indexer_topk_*"],
+}
 
-def shape_of(kernel):
-    return next(shape for glob, shape in SHAPES.items() if fnmatch.fnmatch(kernel, glob + "_gfx???"))
+
+def shape_of(kernel, shapes):
+    return next((shape for glob, shape in shapes.items() if fnmatch.fnmatch(kernel, glob + "_gfx???")), None)
+
+
+def trace(attnc, pack, kernel, shape):
+    run = subprocess.run([attnc, "trace", pack, kernel, "--shape", shape, "--samples-only", "--json"],
+                         check=True, capture_output=True, text=True)
+    return json.loads(run.stdout)[0]
 
 
 def measure(attnc, description):
     """Lines of the record: kernel, cycles of an iteration, the bound. Where nothing loops, cycles of the launch
-    of 0. _calls are other calls of the same code."""
+    of 0; of some kernels those of a launch beside them. _calls are other calls of the same code."""
     lines = []
     with tempfile.NamedTemporaryFile(suffix=".attnpack") as pack:
         subprocess.run([attnc, "build", description, "-q", "-o", pack.name], check=True)
         listed = subprocess.run([attnc, "list", pack.name, "--json"], check=True, capture_output=True, text=True)
         for kernel in [k["name"] for k in json.loads(listed.stdout) if "_calls" not in k["name"]]:
-            run = subprocess.run(
-                [attnc, "trace", pack.name, kernel, "--shape", shape_of(kernel), "--samples-only", "--json"],
-                check=True, capture_output=True, text=True)
-            for report in json.loads(run.stdout):
-                lines.append("%-48s %9.2f of %7.2f" % (
-                    report["kernel"], report["loop_cycles"] or report["cycles"], report["loop_bound"]))
+            shape, launched = shape_of(kernel, SHAPES), shape_of(kernel, LAUNCHES)
+            report = trace(attnc, pack.name, kernel, shape)
+            lines.append("%-48s %9.2f of %7.2f" % (
+                kernel, report["loop_cycles"] or report["cycles"], report["loop_bound"]))
+            if launched and report["loop_cycles"]:
+                launch = report if launched == shape else trace(attnc, pack.name, kernel, launched)
+                lines.append("%-48s %9.0f a launch" % (kernel, launch["cycles"]))
     return sorted(lines)
 
 

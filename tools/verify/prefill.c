@@ -42,27 +42,30 @@ static const struct shape {
     struct {
         int q, k;
     } sequences[SEQUENCES_MAX];
-    int heads, page_size, growth; /* of traces */
+    struct {
+        int heads, page_size, growth, window;
+    } trace;
 } shapes[] = {
-    {{"late maximum", LATE}, 2, 1, 1, 2, {{70, 200}, {130, 130}}, 0, 0, 0},
-    {{"tails", PADDED}, 1, 3, 1, 3, {{129, 129}, {65, 65}, {31, 31}}, 0, 0, 0},
-    {{"one", 0}, 1, 2, 1, 1, {{1, 1}}, 0, 0, 0},
-    {{"small", PACKED}, 2, 2, 1, 3, {{7, 7}, {33, 33}, {64, 64}}, 0, 0, 0},
-    {{"extend", 0}, 5, 1, 1, 3, {{5, 300}, {130, 257}, {1, 513}}, 0, 0, 0},
-    {{"few keys", 0}, 12, 1, 1, 2, {{200, 40}, {3, 1}}, 0, 0, 0},
-    {{"empty", PADDED}, 4, 2, 1, 6, {{0, 0}, {0, 10}, {10, 0}, {1, 1}, {0, 0}, {2, 3}}, 0, 0, 0},
-    {{"huge logit", HUGE_LOGIT}, 2, 1, 1, 2, {{70, 70}, {20, 150}}, 0, 0, 0},
-    {{"views", VERIFY_VIEWS}, 8, 1, 1, 2, {{90, 90}, {40, 40}}, 0, 0, 0},
-    {{"beyond 4 GiB", FAR}, 1, 2, 1, 1, {{260, 72}}, 0, 0, 0},
-    {{"long", LONG}, 2, 1, 1, 1, {{260, 700}}, 0, 0, 0},
-    {{"turns", TURNS}, 3, 3, 6, 12, {{3, 40}, {257, 70}, {0, 5}}, 0, 0, 0},
-    {{"half tiles", TURNS}, 4, 2, 8, 5, {{3, 40}, {0, 5}, {70, 70}, {0, 0}, {200, 190}}, 0, 0, 0},
-    {{"no turns", NO_TURNS}, 3, 3, 6, 12, {{3, 40}, {257, 70}, {0, 5}}, 0, 0, 0},
-    {{"own scale", OWN_SCALE}, 1, 1, 1, 1, {{20, 40}}, 0, 0, 0},
+    {{"late maximum", LATE}, 2, 1, 1, 2, {{70, 200}, {130, 130}}, {0}},
+    {{"tails", PADDED}, 1, 3, 1, 3, {{129, 129}, {65, 65}, {31, 31}}, {0}},
+    {{"one", 0}, 1, 2, 1, 1, {{1, 1}}, {0}},
+    {{"small", PACKED}, 2, 2, 1, 3, {{7, 7}, {33, 33}, {64, 64}}, {0}},
+    {{"extend", 0}, 5, 1, 1, 3, {{5, 300}, {130, 257}, {1, 513}}, {0}},
+    {{"few keys", 0}, 12, 1, 1, 2, {{200, 40}, {3, 1}}, {0}},
+    {{"empty", PADDED}, 4, 2, 1, 6, {{0, 0}, {0, 10}, {10, 0}, {1, 1}, {0, 0}, {2, 3}}, {0}},
+    {{"huge logit", HUGE_LOGIT}, 2, 1, 1, 2, {{70, 70}, {20, 150}}, {0}},
+    {{"views", VERIFY_VIEWS}, 8, 1, 1, 2, {{90, 90}, {40, 40}}, {0}},
+    {{"beyond 4 GiB", FAR}, 1, 2, 1, 1, {{260, 72}}, {0}},
+    {{"long", LONG}, 2, 1, 1, 1, {{260, 700}}, {0}},
+    {{"turns", TURNS}, 3, 3, 6, 12, {{3, 40}, {257, 70}, {0, 5}}, {0}},
+    {{"half tiles", TURNS}, 4, 2, 8, 5, {{3, 40}, {0, 5}, {70, 70}, {0, 0}, {200, 190}}, {0}},
+    {{"no turns", NO_TURNS}, 3, 3, 6, 12, {{3, 40}, {257, 70}, {0, 5}}, {0}},
+    {{"own scale", OWN_SCALE}, 1, 1, 1, 1, {{20, 40}}, {0}},
 };
 
 /* A prompt that fills a GPU; heads are those of complete(). */
-static const struct shape traced = {{"trace", IN_ORDER}, 0, 0, 1, 1, {{2048, 0}}, 0, 16, 0};
+static const struct shape traced = {{"trace", IN_ORDER}, 0, 0, 1, 1, {{2048, 0}},
+                                    {.page_size = 16}};
 
 /* For kernels with a run-time window, in turn. */
 static const struct {
@@ -108,12 +111,12 @@ static void size_heads(struct call *c)
     struct attn_prefill_desc *d = &c->desc.prefill;
     const int ratio = ratio_of(c);
     d->kv_heads = c->traced || !ratio ? s->kv_heads : ratio <= 4 ? 2 : 1;
-    d->heads = c->traced ? s->heads : (ratio ? ratio : s->ratio + c->step) * d->kv_heads;
+    d->heads = c->traced ? s->trace.heads : (ratio ? ratio : s->ratio + c->step) * d->kv_heads;
     if (!d->paged || d->cache.page_size)
         return;
     const size_t turn = (c->number + (size_t)c->step) % COUNT(page_sizes);
     const int run = d->cache.dtype == ATTN_FP8 || d->cache.dtype == ATTN_INT8 ? 16 : 8;
-    d->cache.page_size = c->traced ? s->page_size : page_sizes[turn];
+    d->cache.page_size = c->traced ? s->trace.page_size : page_sizes[turn];
     if (d->cache.layout != ATTN_KV_NHD && d->cache.page_size < run)
         d->cache.page_size = run;
 }
@@ -148,6 +151,7 @@ static void set_lengths(struct call *c)
 
 static void size(struct call *c)
 {
+    const int window = ((const struct shape *)c->shape)->trace.window;
     struct own *own = c->own;
     struct attn_prefill_desc *d = &c->desc.prefill;
     struct attn_prefill_args *a = &c->args.prefill;
@@ -155,9 +159,14 @@ static void size(struct call *c)
     set_lengths(c);
     a->scale = is(c, OWN_SCALE) ? 0.3f : 1 / sqrtf((float)d->head_dim);
     a->soft_cap = is(c, HUGE_LOGIT) || c->traced ? 50 : 5;
-    a->window_left = c->traced ? -1 : windows[c->number % COUNT(windows)].left;
-    a->window_right = c->traced ? -1 : windows[c->number % COUNT(windows)].right;
-    a->chunk = c->traced ? 8192 : chunks[c->number % COUNT(chunks)];
+    a->window_left = windows[c->number % COUNT(windows)].left;
+    a->window_right = windows[c->number % COUNT(windows)].right;
+    a->chunk = chunks[c->number % COUNT(chunks)];
+    if (c->traced) {
+        a->window_left = window - 1;
+        a->window_right = window ? 0 : -1;
+        a->chunk = window ? window : 8192;
+    }
     own->lists = (struct page_lists){
         .count = a->batch,
         .lens = own->kv_lens,
@@ -311,7 +320,7 @@ static void grow_keys(struct call *c)
     const struct attn_prefill_desc *d = &c->desc.prefill;
     struct operand *q = call_operand(c, PREFILL_Q), *k = call_operand(c, PREFILL_K);
     const double step =
-        ((const struct shape *)c->shape)->growth / (64 * sqrt(d->head_dim) * 1.44269504);
+        ((const struct shape *)c->shape)->trace.growth / (64 * sqrt(d->head_dim) * 1.44269504);
     const int keys = c->args.prefill.max_seqlen_k;
     for (int64_t t = 0; t < q->dims[0]; t++)
         for (int64_t h = 0; h < q->dims[1]; h++)
@@ -348,7 +357,7 @@ static void fill(struct call *c)
     operand_set_ints(call_operand(c, PREFILL_CU_SEQLENS_Q), own->cu_q, c->args.prefill.batch + 1);
     if (is(c, HUGE_LOGIT | LATE))
         point_the_same_way(c);
-    if (((const struct shape *)c->shape)->growth)
+    if (((const struct shape *)c->shape)->trace.growth)
         grow_keys(c);
     for (int h = 0; sinks->given && h < c->desc.prefill.heads; h++)
         operand_set(sinks, AT(h), 2 * random_value(&c->random));
@@ -529,8 +538,10 @@ static const char *complete(const struct call *c, void *shape)
     struct shape *s = shape;
     const struct attn_prefill_desc *d = &c->desc.prefill;
     const int ratio = ratio_of(c);
-    if (s->growth && (d->paged || d->q_dtype == ATTN_FP8))
+    if (s->trace.growth && (d->paged || d->q_dtype == ATTN_FP8))
         return "growth is for tensors of bf16 and fp16";
+    if (s->trace.window && d->mask != ATTN_MASK_WINDOW && d->mask != ATTN_MASK_CHUNK)
+        return "this kernel has no window";
     if (!s->sequences[0].k)
         s->sequences[0].k = s->sequences[0].q;
     if (s->sequences[1].q) {
@@ -538,13 +549,14 @@ static const char *complete(const struct call *c, void *shape)
         s->count = 2;
     }
     if (!s->kv_heads)
-        s->kv_heads = !s->heads ? 8 : ratio ? s->heads / ratio : 1;
-    if (!s->heads)
-        s->heads = s->kv_heads * (ratio ? ratio : 4);
-    if (s->kv_heads && s->heads % s->kv_heads == 0 && (!ratio || s->heads / s->kv_heads == ratio))
+        s->kv_heads = !s->trace.heads ? 8 : ratio ? s->trace.heads / ratio : 1;
+    if (!s->trace.heads)
+        s->trace.heads = s->kv_heads * (ratio ? ratio : 4);
+    if (s->kv_heads && s->trace.heads % s->kv_heads == 0 &&
+        (!ratio || s->trace.heads / s->kv_heads == ratio))
         return NULL;
-    snprintf(why, sizeof(why), "%d heads over %d KV heads is not the kernel's ratio", s->heads,
-             s->kv_heads);
+    snprintf(why, sizeof(why), "%d heads over %d KV heads is not the kernel's ratio",
+             s->trace.heads, s->kv_heads);
     return why;
 }
 
@@ -569,14 +581,16 @@ const struct verify_op verify_prefill = {
              "key tokens of each; q where left out"},
             {"then_q", offsetof(struct shape, sequences[1].q), 1 << 20,
              "query and key tokens of a further sequence behind each"},
-            {"heads", offsetof(struct shape, heads), 1024,
+            {"heads", offsetof(struct shape, trace.heads), 1024,
              "query heads; what the kernel's ratio asks for"},
             {"kv_heads", offsetof(struct shape, kv_heads), 1024,
              "key/value heads; what the kernel's ratio asks for"},
-            {"page_size", offsetof(struct shape, page_size), 65536,
+            {"page_size", offsetof(struct shape, trace.page_size), 65536,
              "of a cache, for a kernel that takes any"},
-            {"growth", offsetof(struct shape, growth), 64,
+            {"growth", offsetof(struct shape, trace.growth), 64,
              "powers of two by which scores grow over 64 keys; random data where left out"},
+            {"window", offsetof(struct shape, trace.window), 1 << 20,
+             "keys that a query sees, or a chunk has; left out: all, or 8192"},
         },
     .complete = complete,
     .own_size = sizeof(struct own),
