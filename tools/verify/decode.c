@@ -49,7 +49,7 @@ static const struct shape {
         merge_rate; /* of traces, and of more parts than lanes */
 } shapes[] = {
     {{"late maximum", LATE}, 16, 8, 1, 1, 3, {100, 300, 31}, 0, 0, 0, 0, 0, 0, 0},
-    {{"ragged", UNEVEN}, 16, 8, 1, 1, 6, {31, 1, 64, 130, 17, 2}, 0, 0, 0, 0, 0, 0, 0},
+    {{"ragged", UNEVEN}, 16, 8, 1, 1, 6, {63, 1, 64, 130, 17, 2}, 0, 0, 0, 0, 0, 0, 0},
     {{"one", 0}, 16, 1, 2, 1, 1, {1}, 0, 0, 0, 0, 0, 0, 0},
     {{"page edges", 0}, 32, 4, 2, 1, 4, {31, 32, 33, 65}, 0, 0, 0, 0, 0, 0, 0},
     {{"single slots", UNEVEN}, 1, 16, 1, 1, 3, {5, 16, 70}, 0, 0, 0, 0, 0, 0, 0},
