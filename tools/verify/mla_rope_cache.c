@@ -66,7 +66,7 @@ static void size(struct call *c)
     c->desc.mla_rope_cache.heads = s->heads;
     c->desc.mla_rope_cache.cache.page_size = s->page_size;
     a->tokens = s->tokens;
-    a->eps = 1e-6f;
+    a->eps = 0.0625f; /* of which a result shows that it is there */
     a->max_position = is(c, IN_ORDER)    ? s->tokens
                       : is(c, FAR_TABLE) ? FAR_POSITIONS
                                          : NEAR_POSITIONS;

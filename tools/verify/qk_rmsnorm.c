@@ -36,7 +36,7 @@ static void size(struct call *c)
 {
     const struct shape *s = c->shape;
     c->args.qk_rmsnorm.tokens = s->tokens;
-    c->args.qk_rmsnorm.eps = 1e-6f;
+    c->args.qk_rmsnorm.eps = 0.0625f; /* of which a result shows that it is there */
 }
 
 static void place(struct call *c)

@@ -115,8 +115,8 @@ static void set_sections(struct call *c)
     struct attn_rope_qk_norm_cache_args *a = &c->args.rope_qk_norm_cache;
     const int half = d->rotary_dim / 2;
     const bool sections = d->mrope == ATTN_MROPE_SECTIONS;
-    a->sections[1] = sections ? half * 3 / 8 : (half + 1) / 3;
-    a->sections[2] = sections ? half * 3 / 8 : half / 3;
+    a->sections[1] = sections ? half * 3 / 8 : half * 5 / 16; /* some of every third are left */
+    a->sections[2] = sections ? half * 3 / 8 : half / 4;
     a->sections[0] = half - a->sections[1] - a->sections[2];
 }
 
@@ -130,7 +130,7 @@ static void size(struct call *c)
     d->kv_heads = s->kv_heads;
     d->cache.page_size = paged_size(&d->cache, s->page_size, c->step);
     a->tokens = s->tokens;
-    a->eps = 1e-6f;
+    a->eps = 0.0625f; /* of which a result shows that it is there */
     a->max_position = rope_is(c, ROPE_COUNT_UP)    ? s->tokens
                       : rope_is(c, ROPE_FAR_TABLE) ? MAX_POSITION
                                                    : NEAR_POSITIONS;

@@ -18,7 +18,7 @@ enum scores {
     EQUAL,      /* all alike */
     ZEROS,      /* of both signs */
     TWO,        /* of two values */
-    RISING,     /* sorted upwards: every chunk is above the last */
+    RISING,     /* sorted upwards, all neighbours: every chunk is above the last */
     FALLING,    /* and downwards */
     HUGE_RANGE, /* every exponent, infinities too */
     NANS,       /* most of them NaNs, and padding */
@@ -148,7 +148,7 @@ static float make_score(enum scores kind, int column, uint64_t *random)
     case EQUAL: return 0.25f;
     case ZEROS: return bits & 1 ? -0.0f : 0.0f;
     case TWO: return bits % 5 ? -3.5f : 1e-20f;
-    case RISING: return (float)column;
+    case RISING: return from_bits(0x3f800000u + (uint32_t)column);
     case FALLING: return (float)-column;
     case HUGE_RANGE: {
         const uint32_t word = (uint32_t)bits;
