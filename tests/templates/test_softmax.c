@@ -125,11 +125,33 @@ static void maximum_follows_past_the_threshold(void **state)
     check_maximum(2.01f, true);
 }
 
+/* Weights in fp8: none overflows where exp2 is a little high, the maximum has room to grow before
+ * it is followed, and weights far below the largest are normal numbers still. */
+static void fp8_has_room_and_bits(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *target;
+        double most, least; /* of fp8's normal numbers */
+    } types[] = {{"gfx942", 240, 0x1p-7}, {"gfx950", 448, 0x1p-6}};
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+        struct tir_func *f = tir_func_create("test", &tgt_find(types[i].target)->machine, 1);
+        const struct tir_builder b = tir_at_end(f, f->body);
+        struct att_softmax s = {.room = 0};
+        att_softmax_range_fp8(&b, &s);
+        assert_true(exp2((double)s.room) * 1.02 < types[i].most);
+        assert_true(s.room - s.rise >= 4);
+        assert_true(exp2((double)s.rise - 10.75) >= types[i].least);
+        tir_func_destroy(f);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(soft_cap_is_accurate_for_any_cap),
         cmocka_unit_test(maximum_follows_past_the_threshold),
+        cmocka_unit_test(fp8_has_room_and_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
