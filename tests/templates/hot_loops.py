@@ -39,6 +39,8 @@ SHAPES = {
 LAUNCHES = {
     "prefill_*_mask_window*": "q=2048,heads=8,kv_heads=1,window=300",
     "prefill_*_mask_chunk*": "q=1024,heads=8,kv_heads=1,window=256",
+    "prefill_bf16_d64_mask_none": "q=1024,heads=8,kv_heads=1,growth=5",  # where the maximum follows
+    "prefill_fp16_d64_mask_none": "q=1024,heads=8,kv_heads=1,growth=3",
     "prefill_bf16_d128": "q=2560,heads=40,kv_heads=5",  # more tiles than compute units
     "prefill_bf16_d128_mask_none": "q=2100,heads=40,kv_heads=5",  # the last turn's are halves
     "prefill_*_d192_v128*": SHAPES["prefill_*_d192_v128*"],
@@ -46,8 +48,9 @@ LAUNCHES = {
     "decode_*_one_launch*": "batch=4,k=8192,kv_heads=2,lists=64",
     "decode_*_mask_window*": "batch=4,k=8192,kv_heads=2,window=1000",
     "decode_*_mask_chunk*": "batch=4,k=9000,kv_heads=2",  # 808 keys of the second chunk
+    "decode_bf16_d128_g8_p16": "batch=32,k=2048,kv_heads=2",  # 64 workgroups are a crowd
     "decode_*": SHAPES["decode_*"],
-    "combine_*": SHAPES["combine_*"],
+    "combine_*": "tokens=1024,parts=3",
     "topk": SHAPES["topk"],
     "indexer_topk_*": SHAPES["indexer_topk_*"],
 }
