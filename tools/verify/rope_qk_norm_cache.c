@@ -32,7 +32,7 @@ static const struct shape {
     {{"beyond 4 GiB", ROPE_FAR_CACHE | ROPE_SKIPS}, 16, 2, 6, 16, PLAIN},
     {{"wide", ROPE_PACKED}, 96, 8, 2, 1024, PLAIN},
     {{"many tokens", ROPE_PACKED | ROPE_IN_ORDER}, 2, 1, 523, 16, PLAIN},
-    {{"many, gaps", ROPE_SKIPS | VERIFY_VIEWS}, 1, 3, 270, 48, PLAIN},
+    {{"many, gaps", ROPE_SKIPS | VERIFY_VIEWS}, 11, 3, 270, 48, PLAIN},
 };
 
 static const struct shape traced = {
