@@ -184,7 +184,6 @@ static void visit_tile(struct side *d)
     const struct token_tile t = load_token(d, loop.index);
     store_token(d, loop.index, &t);
     tir_end_for(b, &loop, NULL, 0);
-    tir_barrier(b); /* the next tile's maxima go to the same place */
 }
 
 static void visit_run(struct rope *p, const struct rope_source *of, bool value,
