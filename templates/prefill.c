@@ -254,9 +254,9 @@ static struct tir_view key_rows(struct prefill *p, struct tir_value key, struct 
     /* No key is below 0: two instructions less, which tell where phases are short. */
     const struct tir_value wide = p->padded ? tir_zext(b, key, TIR_I64) : att_wide(b, key);
     const struct tir_value at = tir_add(b, base, tir_mul(b, wide, stride64));
-    struct tir_value there = tir_min(b, tir_sub(b, p->kv_len, key), tir_i32(b, (int)rows));
-    if (rows < p->kv * p->groups) /* the last block may have none for this group */
-        there = tir_max(b, there, tir_i32(b, 0));
+    /* The last block may have none for a group: less than 0, which is none too. A maximum here
+     * would be v_med3 with the minimum, and the buffer no longer uniform. */
+    const struct tir_value there = tir_min(b, tir_sub(b, p->kv_len, key), tir_i32(b, (int)rows));
     struct tir_value stride = tir_convert(b, stride64, TIR_I32);
     if (p->tile->own[PREFILL_FRESH_OFFSETS])
         stride = tir_materialize(b, stride);
