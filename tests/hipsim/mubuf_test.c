@@ -130,7 +130,7 @@ static void unbound_resources_load_zero_and_drop_stores(void **state)
 }
 
 /* CDNA3 ISA, 9.1.5: buffer_offset = (index / n * stride + offset / 4 * 4) * n + index % n * 4 +
- * offset % 4, with n = 8 << index_stride. */
+ * offset % 4, with n = 8 << index_stride. It does so where add_tid is set: the next test. */
 static void swizzled_buffers_interleave_records(void **state)
 {
     (void)state;
@@ -140,8 +140,9 @@ static void swizzled_buffers_interleave_records(void **state)
         unsigned n = 8u << field;
         program_resource(&p, 4, data, 12, 62); /* records of three dwords, the last two are out */
         p.s[5] |= 0x80000000;
-        p.s[7] |= field << 21;
-        program_lanes(&p, 0, 1);
+        p.s[7] = 1 << 23 | field << 21;
+        program_fill(&p, 0, 0);
+        p.v[0][62] = p.v[0][63] = 62;
         program_fill(&p, 1, 1);
         program_run(&p, "buffer_load_dwordx3 v[8:10], v0, s[4:7], 0 idxen\n"
                         "buffer_load_ubyte v11, v[0:1], s[4:7], 0 idxen offen offset:4\n"
@@ -162,6 +163,31 @@ static void swizzled_buffers_interleave_records(void **state)
                         "buffer_atomic_add v2, v0, s[4:7], 0 idxen offset:4\ns_waitcnt vmcnt(0)");
         assert_int_equal(data[3 * n * (61 / n) + n + 61 % n], 10);
         assert_int_equal(data[3 * n * (62 / n) + n + 62 % n], 1000 + 3 * n * (62 / n) + n + 62 % n);
+    }
+}
+
+/* rocjitsu, addr_calc_buffer.h: the swizzle bit "selects the swizzled scratch layout only together
+ * with ADD_TID_ENABLE". HipKittens' make_srsrc() sets it for rows that are loaded as they lie. */
+static void swizzling_needs_add_tid(void **state)
+{
+    (void)state;
+    for (enum gfx_target target = GFX942; target <= GFX950; target++) {
+        struct program p = program_new(target);
+        uint32_t *data = numbers(256);
+        program_resource(&p, 4, data, 16, 1024);
+        p.s[5] |= 0xc0000000; /* and the cache's swizzle */
+        p.s[7] = 0x110000;
+        program_lanes(&p, 0, 16);
+        program_lanes(&p, 1, 1);
+        program_run(&p, "buffer_load_dwordx4 v[8:11], v0, s[4:7], 0 offen\n"
+                        "buffer_load_dwordx2 v[12:13], v1, s[4:7], 0 idxen offset:4\n"
+                        "s_waitcnt vmcnt(0)");
+        for (unsigned l = 0; l < 64; l++) {
+            assert_int_equal(p.v[8][l], 1000 + 4 * l);
+            assert_int_equal(p.v[11][l], 1003 + 4 * l);
+            assert_int_equal(p.v[12][l], 1001 + 4 * l);
+            assert_int_equal(p.v[13][l], 1002 + 4 * l);
+        }
     }
 }
 
@@ -369,6 +395,7 @@ int main(void)
         cmocka_unit_test(range_of_the_resource_is_not_range_of_memory),
         cmocka_unit_test(unbound_resources_load_zero_and_drop_stores),
         cmocka_unit_test(swizzled_buffers_interleave_records),
+        cmocka_unit_test(swizzling_needs_add_tid),
         cmocka_unit_test(private_buffers_are_not_checked),
         cmocka_unit_test(offsets_wrap),
         cmocka_unit_test(an_index_without_a_stride_adds_nothing),

@@ -10,7 +10,9 @@
  *                                                        (swizzled, n = the index stride)
  *
  * Swizzled elements have four bytes: GFX9 has no field for their size. The dwords of a wider access
- * are swizzled each on its own.
+ * are swizzled each on its own. Without add_tid the swizzle bit has no effect: rocjitsu's
+ * addr_calc_buffer.h says so, and HipKittens' kernels, which ran on MI325X and MI355X, set it and
+ * read rows as they are stored.
  *
  * Out of range reads return zero and writes are dropped, silently, because kernels rely on it
  * (CDNA4 ISA, 9.1.5.1):
@@ -61,7 +63,7 @@ static bool read_resource(struct wave *w, const struct inst *in, bool formatted,
         .data_format = d[3] >> 15 & 15,
         .index_stride = (uint8_t)(8 << (d[3] >> 21 & 3)),
         .add_tid = d[3] >> 23 & 1,
-        .swizzled = d[1] >> 31,
+        .swizzled = (d[1] & d[3] << 8) >> 31,
     };
     if (!r->swizzled && in->idxen)
         r->add_tid = false;
