@@ -320,6 +320,74 @@ static void memory_types(void)
     HIP(hipFree(p));
 }
 
+// HIP_MEMCPY3D of HIP 6's driver_types.h.
+struct Memcpy3D {
+    size_t src_x, src_y, src_z, src_lod;
+    int src_type;
+    const void *src_host, *src_device, *src_array;
+    size_t src_pitch, src_height, dst_x, dst_y, dst_z, dst_lod;
+    int dst_type;
+    void *dst_host, *dst_device, *dst_array;
+    size_t dst_pitch, dst_height, width, height, depth;
+};
+
+// Two layers of two of three rows of four of eight bytes.
+static void boxes()
+{
+    auto configure =
+        (bool (*)(const char *, char *, size_t))dlsym(RTLD_DEFAULT, "hipsim_configure");
+    unsigned char from[48], to[48] = {}, *p;
+    for (int i = 0; i < 48; i++)
+        from[i] = (unsigned char)(i + 1);
+    HIP(hipMalloc(&p, 48));
+    HIP(hipMemset(p, 0, 48));
+    Memcpy3D copy = {};
+    copy.src_type = 1, copy.src_host = from, copy.dst_type = 2, copy.dst_device = p;
+    copy.src_pitch = copy.dst_pitch = 8, copy.src_height = copy.dst_height = 3;
+    copy.src_x = 1, copy.src_y = 1, copy.dst_x = 3, copy.dst_y = 0;
+    copy.width = 4, copy.height = 2, copy.depth = 2;
+    CHECK(configure("hip=6", NULL, 0));
+    HIP(hipDrvMemcpy3D((const HIP_MEMCPY3D *)&copy));
+    CHECK(configure("hip=5", NULL, 0));
+    HIP(hipMemcpy(to, p, 48, hipMemcpyDeviceToHost));
+    for (int i = 0; i < 48; i++) {
+        int x = i % 8 - 3, y = i / 8 % 3, inside = x >= 0 && x < 4 && y < 2;
+        CHECK(to[i] == (inside ? from[i / 24 * 24 + (y + 1) * 8 + x + 1] : 0));
+    }
+    HIP(hipFree(p));
+}
+
+// driver_types.h: HIP 6 counts them from 0.
+static void node_types()
+{
+    auto configure =
+        (bool (*)(const char *, char *, size_t))dlsym(RTLD_DEFAULT, "hipsim_configure");
+    hipGraph_t graph;
+    hipGraphNode_t node;
+    hipGraphNodeType type;
+    HIP(hipGraphCreate(&graph, 0));
+    HIP(hipGraphAddEmptyNode(&node, graph, NULL, 0));
+    HIP(hipGraphNodeGetType(node, &type));
+    CHECK((int)type == 6);
+    CHECK(configure("hip=6", NULL, 0));
+    HIP(hipGraphNodeGetType(node, &type));
+    CHECK((int)type == 5);
+    CHECK(configure("hip=5", NULL, 0));
+    HIP(hipGraphDestroy(graph));
+}
+
+// hipEventDisableSystemFence; hipEventInterprocess "also must" have hipEventDisableTiming.
+static void event_flags()
+{
+    hipEvent_t event;
+    HIP(hipEventCreateWithFlags(&event, 0x20000000));
+    HIP(hipEventRecord(event, NULL));
+    HIP(hipEventDestroy(event));
+    EXPECT(hipErrorInvalidValue, hipEventCreateWithFlags(&event, hipEventInterprocess));
+    HIP(hipEventCreateWithFlags(&event, hipEventInterprocess | hipEventDisableTiming));
+    HIP(hipEventDestroy(event));
+}
+
 int main()
 {
     get_proc_address = (GetProcAddress *)dlsym(RTLD_DEFAULT, "hipGetProcAddress");
@@ -332,5 +400,8 @@ int main()
     user_objects();
     memory();
     memory_types();
+    boxes();
+    node_types();
+    event_flags();
     return 0;
 }

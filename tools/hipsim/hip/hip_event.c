@@ -18,13 +18,21 @@ static hipError_t invalid(hipEvent_t handle)
     return hip_fail(hipErrorInvalidHandle, "the event handle %p is invalid", (void *)handle);
 }
 
+/* hip_runtime_api.h: an event for other processes "also must" have hipEventDisableTiming. */
+static bool are_flags(unsigned flags)
+{
+    enum { DISABLE_SYSTEM_FENCE = 0x20000000 }; /* HIP 5.6 added it */
+    const unsigned known = hipEventBlockingSync | hipEventDisableTiming | hipEventInterprocess |
+                           DISABLE_SYSTEM_FENCE | hipEventReleaseToDevice | hipEventReleaseToSystem;
+
+    return !(flags & ~known) && (!(flags & hipEventInterprocess) || flags & hipEventDisableTiming);
+}
+
 static hipError_t create(hipEvent_t *handle, unsigned flags)
 {
-    const unsigned known = hipEventBlockingSync | hipEventDisableTiming | hipEventInterprocess |
-                           hipEventReleaseToDevice | hipEventReleaseToSystem;
     struct hip_device *device = hip_current_device();
 
-    if (!handle || flags & ~known)
+    if (!handle || !are_flags(flags))
         return hipErrorInvalidValue;
     if (!device)
         return hipErrorNoDevice;

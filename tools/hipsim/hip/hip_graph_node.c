@@ -519,6 +519,7 @@ HIP_EXPORT hipError_t hipGraphAddEmptyNode(hipGraphNode_t *node, hipGraph_t grap
                                               (struct hip_work){.kind = WORK_EMPTY}));
 }
 
+/* HIP 6 counts the types from 0, HIP 5 from 1. */
 static hipError_t get_type(hipGraphNode_t handle, hipGraphNodeType *type)
 {
     static const hipGraphNodeType types[] = {
@@ -531,7 +532,7 @@ static hipError_t get_type(hipGraphNode_t handle, hipGraphNodeType *type)
 
     if (!node)
         return hipErrorInvalidValue;
-    *type = types[node->work.kind];
+    *type = (hipGraphNodeType)(types[node->work.kind] - (hip_options().hip >= 6));
     hip_object_put(node);
     return hipSuccess;
 }

@@ -282,11 +282,37 @@ static hipError_t copy_box(const struct box *b, hipStream_t stream, bool wait)
     return submit((struct hip_work){.kind = WORK_COPY, .copy = copy}, stream, wait);
 }
 
-static hipError_t driver_copy_3d(const HIP_MEMCPY3D *p, hipStream_t stream, bool wait)
+/* HIP_MEMCPY3D as HIP 6 has it: what was unsigned is size_t. */
+struct memcpy_3d {
+    size_t src_x, src_y, src_z, src_lod;
+    unsigned src_type;
+    void *src_host;
+    hipDeviceptr_t src_device;
+    hipArray_t src_array;
+    size_t src_pitch, src_height, dst_x, dst_y, dst_z, dst_lod;
+    unsigned dst_type;
+    void *dst_host;
+    hipDeviceptr_t dst_device;
+    hipArray_t dst_array;
+    size_t dst_pitch, dst_height, width, height, depth;
+};
+
+static struct box box_since_6(const struct memcpy_3d *p)
 {
-    if (!p)
-        return hipErrorInvalidValue;
-    const struct box b = {
+    return (struct box){
+        .src = {hip_memory_type(p->src_type), p->src_host, p->src_device, p->src_pitch,
+                p->src_height, p->src_x, p->src_y, p->src_z},
+        .dst = {hip_memory_type(p->dst_type), p->dst_host, p->dst_device, p->dst_pitch,
+                p->dst_height, p->dst_x, p->dst_y, p->dst_z},
+        .width = p->width,
+        .height = p->height,
+        .depth = p->depth,
+    };
+}
+
+static struct box box_before_6(const HIP_MEMCPY3D *p)
+{
+    return (struct box){
         .src = {hip_memory_type(p->srcMemoryType), p->srcHost, p->srcDevice, p->srcPitch,
                 p->srcHeight, p->srcXInBytes, p->srcY, p->srcZ},
         .dst = {hip_memory_type(p->dstMemoryType), p->dstHost, p->dstDevice, p->dstPitch,
@@ -295,6 +321,13 @@ static hipError_t driver_copy_3d(const HIP_MEMCPY3D *p, hipStream_t stream, bool
         .height = p->Height,
         .depth = p->Depth,
     };
+}
+
+static hipError_t driver_copy_3d(const void *p, hipStream_t stream, bool wait)
+{
+    if (!p)
+        return hipErrorInvalidValue;
+    const struct box b = hip_options().hip < 6 ? box_before_6(p) : box_since_6(p);
     return copy_box(&b, stream, wait);
 }
 
