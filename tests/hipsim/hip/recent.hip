@@ -388,6 +388,32 @@ static void event_flags()
     HIP(hipEventDestroy(event));
 }
 
+// hipStreamLegacy of HIP 6.3 is the null stream; asked for its state while another is captured, it
+// gives hipErrorStreamCaptureImplicit (hip_runtime_api.h), as the null stream does.
+static void legacy_stream()
+{
+    hipStream_t legacy = (hipStream_t)1, stream;
+    hipStreamCaptureStatus status;
+    hipGraph_t graph;
+    int *p, back[4];
+    HIP(hipMalloc(&p, sizeof(back)));
+    HIP(hipMemsetAsync(p, 0, sizeof(back), legacy));
+    add<<<1, 4, 0, legacy>>>(p, 9);
+    HIP(hipMemcpyAsync(back, p, sizeof(back), hipMemcpyDeviceToHost, NULL));
+    HIP(hipStreamSynchronize(legacy));
+    CHECK(back[0] == 9 && back[3] == 9);
+    HIP(hipStreamCreate(&stream));
+    HIP(hipStreamIsCapturing(legacy, &status));
+    HIP(hipStreamBeginCapture(stream, hipStreamCaptureModeGlobal));
+    for (hipStream_t null : {legacy, (hipStream_t)NULL})
+        EXPECT(hipErrorStreamCaptureImplicit, hipStreamIsCapturing(null, &status));
+    HIP(hipStreamEndCapture(stream, &graph));
+    HIP(hipGraphDestroy(graph));
+    HIP(hipStreamDestroy(stream));
+    EXPECT(hipErrorInvalidHandle, hipStreamDestroy(legacy));
+    HIP(hipFree(p));
+}
+
 int main()
 {
     get_proc_address = (GetProcAddress *)dlsym(RTLD_DEFAULT, "hipGetProcAddress");
@@ -403,5 +429,6 @@ int main()
     boxes();
     node_types();
     event_flags();
+    legacy_stream();
     return 0;
 }

@@ -255,6 +255,9 @@ struct ihipEvent_t {
 /** Makes the device's legacy null stream, which lives as long as the device. */
 bool hip_stream_create_null(struct hip_device *device);
 
+/** Says whether a handle is the legacy null stream's: NULL, or HIP 6.3's hipStreamLegacy, 1. */
+static inline bool hip_stream_is_legacy(hipStream_t handle) { return (uintptr_t)handle <= 1; }
+
 /** The stream behind a handle: null, per-thread or created. NULL if invalid. Drop the reference
  *  with hip_object_put(). */
 struct ihipStream_t *hip_stream_get(hipStream_t handle);

@@ -36,7 +36,7 @@ bool hip_is_capturing(hipStream_t handle, hipError_t *error)
 {
     bool capturing = false;
 
-    if (!handle) {
+    if (hip_stream_is_legacy(handle)) {
         pthread_mutex_lock(&captures.lock);
         capturing = captures.active > 0;
         pthread_mutex_unlock(&captures.lock);
@@ -224,7 +224,7 @@ static hipError_t begin_locked(struct ihipStream_t *stream, hipStreamCaptureMode
 
 static hipError_t begin(hipStream_t handle, hipStreamCaptureMode mode)
 {
-    if (!handle)
+    if (hip_stream_is_legacy(handle))
         return hip_fail(hipErrorStreamCaptureUnsupported,
                         "the legacy null stream cannot be captured");
     if ((unsigned)mode > hipStreamCaptureModeRelaxed)
@@ -314,8 +314,10 @@ struct capture_info {
 static hipError_t info(hipStream_t handle, struct capture_info *info)
 {
     *info = (struct capture_info){.status = hipStreamCaptureStatusNone};
-    if (!handle)
-        return hipSuccess;
+    if (hip_stream_is_legacy(handle)) {
+        hipError_t error;
+        return hip_is_capturing(handle, &error) ? error : hipSuccess;
+    }
     struct ihipStream_t *stream = hip_stream_get(handle);
     if (!stream)
         return hipErrorContextIsDestroyed;

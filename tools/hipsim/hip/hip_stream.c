@@ -96,9 +96,10 @@ struct ihipStream_t *hip_stream_get(hipStream_t handle)
 
     if (!device)
         return NULL;
-    if (handle && handle != hipStreamPerThread)
+    if (!hip_stream_is_legacy(handle) && handle != hipStreamPerThread)
         return hip_object_get(handle, HIP_STREAM);
-    struct ihipStream_t *stream = handle ? per_thread_stream(device) : device->null_stream;
+    struct ihipStream_t *stream =
+        hip_stream_is_legacy(handle) ? device->null_stream : per_thread_stream(device);
     if (stream)
         hip_object_ref(stream);
     return stream;
@@ -400,7 +401,7 @@ HIP_EXPORT hipError_t hipDeviceGetStreamPriorityRange(int *least, int *greatest)
 
 static hipError_t destroy(hipStream_t handle)
 {
-    if (!handle || handle == hipStreamPerThread)
+    if (hip_stream_is_legacy(handle) || handle == hipStreamPerThread)
         return hipErrorInvalidHandle;
     struct ihipStream_t *stream = hip_object_get(handle, HIP_STREAM);
     if (!stream || stream->is_null) {
