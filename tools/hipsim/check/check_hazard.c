@@ -321,7 +321,7 @@ static bool reads_zero_flag(const struct inst *from, const struct inst *in)
 static unsigned after_valu(const struct inst *from, const struct inst *in)
 {
     uint32_t flags = in->row->flags;
-    if (flags & ROW_VMEM && (any_sgpr(from, in) || writes_exec(from)))
+    if (flags & ROW_VMEM && any_sgpr(from, in))
         return 5;
     if (flags & ROW_VALU && reads_zero_flag(from, in))
         return 5;
@@ -374,11 +374,15 @@ static unsigned required(enum gfx_target target, const struct inst *from, const 
     return after_store(from, in);
 }
 
-/* LLVM has wait states here too; kernels of AITER that are known to run on hardware have not. */
+/* LLVM has wait states here too; kernels of AITER that are known to run on hardware have not, and
+ * Composable Kernel's loads under a condition have none between v_cmpx and a buffer instruction
+ * (amd_buffer_addressing.hpp), for which the manual's table asks none. */
 static unsigned required_strictly(const struct inst *from, const struct inst *in)
 {
     const uint32_t flags = from->row->flags;
     if (flags & ROW_VALU && !(flags & ROW_MFMA)) {
+        if (in->row->flags & ROW_VMEM)
+            return writes_exec(from) ? 5 : 0;
         static const struct opnd exec = {.kind = OPND_SGPR, .reg = SGPR_EXEC, .dwords = 2};
         const bool vector = in->row->flags & ROW_VALU && !(in->row->flags & ROW_MFMA);
         return vector && (any_sgpr(from, in) || (writes_exec(from) && reads(in, &exec))) ? 2 : 0;
