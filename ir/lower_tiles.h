@@ -52,10 +52,6 @@ struct tir_pieces tir_load_pieces(struct tir_expander *x, struct tir_value lds,
                                   const struct tir_layout *map, const struct tir_layout *l,
                                   unsigned dtype, unsigned columns, unsigned first);
 
-/* The registers of a tile under another layout. */
-struct tir_pieces tir_change_layout(struct tir_expander *x, struct tir_pieces a, unsigned dtype,
-                                    const struct tir_layout *from, const struct tir_layout *to);
-
 /**
  * Gives every wave the values of all waves whose bits are set in `waves`. `part` is the
  * layout of a vector without `axis`, in which those waves repeat each other; here each has its own.

@@ -402,8 +402,9 @@ static struct tir_pieces change_truth(struct change *r)
     return p;
 }
 
-struct tir_pieces tir_change_layout(struct tir_expander *x, struct tir_pieces a, unsigned dtype,
-                                    const struct tir_layout *from, const struct tir_layout *to)
+/* The registers of a tile under another layout. */
+static struct tir_pieces change_layout(struct tir_expander *x, struct tir_pieces a, unsigned dtype,
+                                       const struct tir_layout *from, const struct tir_layout *to)
 {
     struct change r = {.x = x, .a = a, .dtype = dtype, .from = from, .to = to};
     const bool known = tir_layout_conversion(from, to, &r.c);
@@ -417,9 +418,9 @@ void tir_expand_relayout(struct tir_expander *x, const struct tir_op *op)
 {
     const struct tir_type t = tir_typeof(x->f, op->result);
     const struct tir_layout *const from = tir_layout_of(x->f, tir_typeof(x->f, op->operands[0]));
-    tir_set_pieces(x, op->result,
-                   tir_change_layout(x, tir_pieces_of(x, op->operands[0]), t.dtype, from,
-                                     tir_layout_of(x->f, t)));
+    tir_set_pieces(
+        x, op->result,
+        change_layout(x, tir_pieces_of(x, op->operands[0]), t.dtype, from, tir_layout_of(x->f, t)));
 }
 
 struct tir_pieces tir_gather_waves(struct tir_expander *x, struct tir_pieces a, unsigned dtype,
@@ -427,5 +428,5 @@ struct tir_pieces tir_gather_waves(struct tir_expander *x, struct tir_pieces a, 
 {
     const struct tir_layout own = tir_layout_name_waves(part, waves, axis);
     const struct tir_layout all = tir_layout_hold_waves(part, waves, axis);
-    return tir_change_layout(x, a, dtype, &own, &all);
+    return change_layout(x, a, dtype, &own, &all);
 }

@@ -36,7 +36,6 @@ void tir_check_op(struct tir_verifier *v);
 struct tir_op_types {
     struct tir_type a, b, c, d;
 };
-struct tir_op_types tir_op_types(const struct tir_verifier *v, const struct tir_op *op);
 
 static inline uint32_t tir_wave_image(const struct tir_layout *l, int i)
 {

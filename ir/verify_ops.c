@@ -11,7 +11,7 @@
 #include "ir/arith.h"
 #include "ir/convert.h"
 
-struct tir_op_types tir_op_types(const struct tir_verifier *v, const struct tir_op *op)
+static struct tir_op_types types_of(const struct tir_verifier *v, const struct tir_op *op)
 {
     struct tir_type t[3] = {{0}};
     for (uint32_t i = 0; i < 3 && i < op->n_operands; i++)
@@ -626,7 +626,7 @@ static void check_tile_op(struct tir_verifier *v, const struct tir_op *op, struc
 
 static void check_relations(struct tir_verifier *v, const struct tir_op *op)
 {
-    const struct tir_op_types t = tir_op_types(v, op);
+    const struct tir_op_types t = types_of(v, op);
     switch (op->opcode) {
     case TIR_select:
         tir_check(v, t.a.kind == TIR_SCALAR || same_shape(t.a, t.b),

@@ -348,7 +348,7 @@ struct tir_value mla_alone_scores(void *family, const struct att_block *block)
     return tir_named(b, "s", x);
 }
 
-void mla_alone_await_values(void *family)
+static void await_values(void *family)
 {
     struct mla *const s = family;
     mla_alone_at(s, A_VALUES, M1);
@@ -407,7 +407,7 @@ static const struct att_source source = {
     .fetch_keys = fetch_keys,
     .entries = mla_gather_entries,
     .scores = mla_alone_scores,
-    .await_values = mla_alone_await_values,
+    .await_values = await_values,
     .part_of_values = mla_alone_values,
 };
 
@@ -542,7 +542,7 @@ static void visit_fp8(struct mla *s, struct att_block block, struct tir_value ca
     mla_alone_at(s, A_VALUES, M1);
     mla_alone_follow(s, e, carried);
     const struct tir_value m = carried[ATT_CARRY_M];
-    mla_alone_await_values(s);
+    await_values(s);
     mla_alone_at(s, A_VALUES, C1);
     const struct tir_value weights = tir_convert_in_range(b, tir_named(b, "p", p), TIR_FP8);
     const struct tir_layout right =

@@ -62,7 +62,6 @@ struct tir_waves mla_alone_waves(const struct mla *s);
 /** Members of att_source. */
 struct tir_value mla_alone_first_key(void *family, struct tir_value block);
 struct tir_value mla_alone_scores(void *family, const struct att_block *block);
-void mla_alone_await_values(void *family);
 struct tir_value mla_alone_values(void *family, const struct att_block *block, unsigned part);
 /** Asks for a block and makes its weights in fp8's range, relative to 2^e: *e is one for each
  * column of the wave's own keys. */

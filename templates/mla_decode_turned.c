@@ -31,18 +31,18 @@
 enum { BEFORE, BEHIND /* groups of copies */ };
 enum { BLOCKS = 3, QUARTERS = 4, CHUNK = 16 /* elements between banks */ };
 
-static void at(struct mla *s, enum turned_stage stage, enum turned_phase phase)
-{
-    const struct att_place place = mla_turned_place(s, stage, phase);
-    s->d.b.stage = place.stage;
-    s->d.b.phase = place.phase;
-}
-
-struct att_place mla_turned_place(const struct mla *s, enum turned_stage stage,
-                                  enum turned_phase phase)
+static struct att_place place_at(const struct mla *s, enum turned_stage stage,
+                                 enum turned_phase phase)
 {
     return mla_weights_fp8(s) ? mla_split_place(s, stage, phase)
                               : (struct att_place){(uint8_t)stage, (uint8_t)phase};
+}
+
+static void at(struct mla *s, enum turned_stage stage, enum turned_phase phase)
+{
+    const struct att_place place = place_at(s, stage, phase);
+    s->d.b.stage = place.stage;
+    s->d.b.phase = place.phase;
 }
 
 bool mla_turned_takes(const struct tir_machine *m) { return !m->has_lds_read_tr; }
@@ -334,7 +334,7 @@ void mla_turned_visit(struct mla *s, struct att_block block, struct tir_value ca
 void mla_turned_attention(struct mla *s)
 {
     static const struct att_source source = {.first_key = mla_first_key};
-    s->steps[ATT_STEP_MODIFY] = mla_turned_place(s, T_SCORES, M2);
+    s->steps[ATT_STEP_MODIFY] = place_at(s, T_SCORES, M2);
     s->d.attention.source = &source;
     /* In the loop it would part what is to stand side by side. */
     s->row_stride = tir_materialize(&s->d.b, tir_convert(&s->d.b, s->d.k.c.token_stride, TIR_I32));

@@ -24,8 +24,6 @@ struct turned_piece {
 
 /* mla_decode_turned.c */
 
-struct att_place mla_turned_place(const struct mla *s, enum turned_stage stage,
-                                  enum turned_phase phase);
 void mla_turned_add_panels(struct mla *s);
 struct turned_flight mla_turned_find_rows(struct mla *s, struct tir_value block,
                                           struct tir_value page);

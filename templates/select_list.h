@@ -39,10 +39,6 @@ struct att_list att_list_of_parts(struct tir_builder *b, unsigned k);
 /** Cuts a row of `all` scores, whose columns begin at `start`, into the parts. */
 void att_list_cut(struct att_list *l, struct tir_value start, struct tir_value all);
 
-/** arg[row], i32, or `otherwise` where the array is NULL. */
-struct tir_value att_list_entry(const struct att_list *l, const char *arg,
-                                struct tir_value otherwise);
-
 /** Element `at` (i32 a lane) of an array of 32 bits at `base`. */
 struct tir_value att_list_gather(const struct att_list *l, struct tir_value base,
                                  struct tir_value at, unsigned dtype);

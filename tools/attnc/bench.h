@@ -47,8 +47,4 @@ bool bench_model(const struct bench_pair *pair, struct bench_model *model, char 
 bool bench_measure(const struct bench_pair *pair, const struct bench_options *o,
                    struct bench_measured *measured, char fault[200]);
 
-/** Tensor operations and least bytes of a session's launch, by the op's formula. */
-struct trace_run;
-struct bench_work bench_count_work(const struct trace_run *run);
-
 #endif

@@ -30,7 +30,8 @@ static double count_pairs(double q, double k, bool causal)
     return causal ? seen * k - seen * (seen - 1) / 2 : q * k;
 }
 
-struct bench_work bench_count_work(const struct trace_run *run)
+/* Tensor operations and least bytes of a session's launch, by the op's formula. */
+static struct bench_work count_work(const struct trace_run *run)
 {
     const bool prefill = !strcmp(run->info->op, "prefill");
     const bool decode = strstr(run->info->op, "decode") != NULL;
@@ -76,7 +77,7 @@ static int call_model(void *context, void *answer)
             .launch_us = r.launch_us,
             .matrix_fraction = r.matrix_fraction,
             .memory_fraction = r.memory_fraction,
-            .work = bench_count_work(&t.run),
+            .work = count_work(&t.run),
         };
     return code; /* the process ends: nothing is closed */
 }
@@ -124,7 +125,7 @@ static int call_measure(void *context, void *answer)
     if (r.figures[0].faulty || !r.figures[0].runs)
         return complain(EXIT_ENVIRONMENT, "%s", l->why);
     *m = (struct bench_measured){
-        .figure = r.figures[0], .drift = r.drift, .work = bench_count_work(&l->session.run)};
+        .figure = r.figures[0], .drift = r.drift, .work = count_work(&l->session.run)};
     snprintf(m->device, sizeof(m->device), "%.159s", l->session.gpu.title);
     if (l->clock_count) {
         double ignored;

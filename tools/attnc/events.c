@@ -36,12 +36,11 @@ static void find_clock(struct events *e, void *library, int ordinal)
 bool events_open(struct events *e, struct trace_session *t, size_t flush, char *why,
                  size_t why_size)
 {
-    *e = (struct events){.flush_size = flush, .hipFree = t->gpu.hipFree};
+    *e = (struct events){.flush_size = flush};
     struct attn_device_info info = {.size = sizeof(info)};
     attn_device_describe(t->gpu.device, &info);
     void *library = dlopen(info.hip_library, RTLD_NOW | RTLD_LOCAL);
     if (!library || !find(library, "hipEventCreate", &e->hipEventCreate) ||
-        !find(library, "hipEventDestroy", &e->hipEventDestroy) ||
         !find(library, "hipEventRecord", &e->hipEventRecord) ||
         !find(library, "hipEventSynchronize", &e->hipEventSynchronize) ||
         !find(library, "hipEventElapsedTime", &e->hipEventElapsedTime) ||
@@ -56,16 +55,6 @@ bool events_open(struct events *e, struct trace_session *t, size_t flush, char *
         return false;
     }
     return true;
-}
-
-void events_close(struct events *e)
-{
-    if (e->start)
-        e->hipEventDestroy(e->start);
-    if (e->stop)
-        e->hipEventDestroy(e->stop);
-    if (e->flush)
-        e->hipFree(e->flush);
 }
 
 static bool fail(struct trace_session *t, const char *call, int error, char *why, size_t size)

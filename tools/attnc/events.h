@@ -11,12 +11,10 @@
 /** The event functions of the library that a session's device came from. */
 struct events {
     int (*hipEventCreate)(void **event);
-    int (*hipEventDestroy)(void *event);
     int (*hipEventRecord)(void *event, void *stream);
     int (*hipEventSynchronize)(void *event);
     int (*hipEventElapsedTime)(float *milliseconds, void *start, void *stop);
     int (*hipMemsetAsync)(void *to, int value, size_t size, void *stream);
-    int (*hipFree)(void *p);
     void *start, *stop;
     void *flush;       /* device memory that is written before each launch, or NULL */
     size_t flush_size; /* bytes, more than the last cache of the target holds */
@@ -24,10 +22,10 @@ struct events {
 };
 
 /** Opens the events of a session's device. `flush` bytes are overwritten before each sample, 0:
- * none. False: `why` says what is missing. */
+ * none. False: `why` says what is missing. Measurements run in a child process, whose end releases
+ * the events and the memory. */
 bool events_open(struct events *e, struct trace_session *t, size_t flush, char *why,
                  size_t why_size);
-void events_close(struct events *e);
 
 /** One launch of a session: its time in us. False: a HIP call failed, whose name is in `why`. */
 bool events_time(struct events *e, struct trace_session *t, double *us, char *why, size_t why_size);

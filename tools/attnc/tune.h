@@ -140,9 +140,6 @@ bool tune_compile(struct tune_sweep *sweep, const struct attnc_build_options *op
 
 void tune_sweep_free(struct tune_sweep *sweep);
 
-/** "model gfx950", with the parameters that were changed. */
-void tune_device(const struct tune_sweep *sweep, const struct tune_key *key, char device[160]);
-
 /** A launch to be timed. */
 struct tune_item {
     struct tune_key *key;

@@ -29,15 +29,11 @@ struct batch {
     bool broken; /* the database cannot be written */
 };
 
+/* "model gfx950", with the parameters that were changed. */
 static void name_device(const struct tune_key *key, const char *parameters, char device[160])
 {
     snprintf(device, 160, "model %s%s%s", key->variant.target, parameters ? " " : "",
              parameters ? parameters : "");
-}
-
-void tune_device(const struct tune_sweep *sweep, const struct tune_key *key, char device[160])
-{
-    name_device(key, sweep->parameters, device);
 }
 
 struct attn_pack *tune_open_candidate(const struct tune_key *key, size_t candidate)
@@ -330,7 +326,7 @@ bool tune_verify(struct tune_sweep *sweep, struct tune_key *key, struct tune_can
     const size_t candidate = (size_t)(c - key->candidates);
     struct tune_verdict v = {0};
     char device[160];
-    tune_device(sweep, key, device);
+    name_device(key, sweep->parameters, device);
     struct tune_id id = {key->text, device, "", c->tile, c->source};
     const bool known = tune_db_find_verdict(sweep->db, &id, &v) &&
                        (v.fault[0] || (size_t)v.shapes >= sweep->verify_shapes);

@@ -54,7 +54,8 @@ static double packed_value(const struct ref_cache *c, const char *row, int d)
     return c->decode(c->type, bits) * ref_packed_decode(c->scale, scale);
 }
 
-int64_t ref_cache_scale_offset(const struct ref_cache *c, int64_t page, int token, int head)
+/* In floats. */
+static int64_t scale_offset(const struct ref_cache *c, int64_t page, int token, int head)
 {
     if (c->scale == REF_SCALE_TENSOR)
         return 0;
@@ -72,9 +73,8 @@ double ref_cache_value(const struct ref_cache *c, int64_t page, int token, int h
            (const char *)c->elements + ref_cache_offset(c, page, token, head, d) * c->element_size,
            (size_t)c->element_size);
     const double value = c->decode(c->type, bits);
-    return c->scale == REF_SCALE_NONE
-               ? value
-               : value * c->scales[ref_cache_scale_offset(c, page, token, head)];
+    return c->scale == REF_SCALE_NONE ? value
+                                      : value * c->scales[scale_offset(c, page, token, head)];
 }
 
 double ref_cache_block_scale(const double *x, int64_t count, int begin, double old, double largest)

@@ -55,9 +55,6 @@ double ref_packed_decode(enum ref_scale s, uint32_t bits);
  */
 int64_t ref_cache_offset(const struct ref_cache *c, int64_t page, int token, int head, int d);
 
-/* In floats. */
-int64_t ref_cache_scale_offset(const struct ref_cache *c, int64_t page, int token, int head);
-
 /* The element, times its scale. */
 double ref_cache_value(const struct ref_cache *c, int64_t page, int token, int head, int d);
 

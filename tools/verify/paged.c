@@ -129,7 +129,7 @@ static double scale_value(const struct paged *p, struct slot s, int d,
         kind, row_bits(p, s, ref_packed_scale(kind, d), ref_packed_scale_size(kind), of));
 }
 
-double packed_scale(const struct paged *p, struct slot s, int d)
+static double packed_scale(const struct paged *p, struct slot s, int d)
 {
     return scale_value(p, s, d, operand_bits);
 }
@@ -223,7 +223,7 @@ uint32_t paged_result_bits(const struct paged *p, enum cache_part part, struct s
                                   : operand_result_bits(p->elements[part], at);
 }
 
-void paged_set_bits(struct paged *p, enum cache_part part, struct slot s, int d, uint32_t bits)
+static void set_bits(struct paged *p, enum cache_part part, struct slot s, int d, uint32_t bits)
 {
     int64_t at[ATTN_DIMENSIONS_MAX];
     element_at(p, part, s, d, at);
@@ -258,7 +258,7 @@ double paged_value(const struct paged *p, enum cache_part part, struct slot s, i
     return decode_element(precision_of(p, part), (uint16_t)paged_bits(p, part, s, d)) * scale;
 }
 
-double paged_result(const struct paged *p, enum cache_part part, struct slot s, int d)
+static double result_value(const struct paged *p, enum cache_part part, struct slot s, int d)
 {
     const double scale = is_packed(p) && part == CACHE_K ? packed_result_scale(p, s, d)
                                                          : paged_result_scale(p, part, s);
@@ -286,7 +286,7 @@ void paged_compare(struct call *c, struct paged *p, enum cache_part part, struct
 {
     int64_t at[ATTN_DIMENSIONS_MAX];
     call_compare_value(c, p->elements[part], element_at(p, part, s, d, at),
-                       paged_result(p, part, s, d), expected, bound);
+                       result_value(p, part, s, d), expected, bound);
     at[3] += 1;
     if (has_two_bytes(p, part))
         operand_allow(p->elements[part], at);
@@ -358,9 +358,8 @@ void paged_fill_token(struct paged *p, int64_t page, int token, uint64_t *random
             for (int d = 0; is_packed(p) && part == CACHE_K && d < p->dim[part]; d += packed_run(p))
                 fill_packed_scale(p, s, d, random);
             for (int d = 0; d < p->dim[part]; d++)
-                paged_set_bits(
-                    p, part, s, d,
-                    random_element(precision_of(p, part), stored_limit(p, part), random));
+                set_bits(p, part, s, d,
+                         random_element(precision_of(p, part), stored_limit(p, part), random));
         }
     }
 }

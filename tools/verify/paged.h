@@ -43,11 +43,9 @@ struct ref_cache paged_reference(const struct paged *p, enum cache_part part, in
 /** The bits of an element as they were uploaded, or as the launch left them. */
 uint32_t paged_bits(const struct paged *p, enum cache_part part, struct slot s, int d);
 uint32_t paged_result_bits(const struct paged *p, enum cache_part part, struct slot s, int d);
-void paged_set_bits(struct paged *p, enum cache_part part, struct slot s, int d, uint32_t bits);
 
 /** Value of an element: what is stored times its scale. */
 double paged_value(const struct paged *p, enum cache_part part, struct slot s, int d);
-double paged_result(const struct paged *p, enum cache_part part, struct slot s, int d);
 
 /** The scale of a slot; 1 without one. */
 double paged_scale(const struct paged *p, enum cache_part part, struct slot s);
@@ -57,7 +55,6 @@ void paged_set_scale(struct paged *p, enum cache_part part, struct slot s, doubl
 /** Packed rows: how many elements of K share a scale, and that of element d, as it was uploaded or
  * left. */
 int packed_run(const struct paged *p);
-double packed_scale(const struct paged *p, struct slot s, int d);
 double packed_result_scale(const struct paged *p, struct slot s, int d);
 /** Compares the latter with that of a run whose largest number is `largest`, as far off as `off`;
  * the kernel may write it. */

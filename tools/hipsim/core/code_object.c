@@ -33,7 +33,7 @@ static uint32_t field(uint32_t word, unsigned shift, unsigned bits)
     return word >> shift & ((UINT32_C(1) << bits) - 1);
 }
 
-struct kernel_descriptor kernel_descriptor_read(const uint8_t bytes[64])
+static struct kernel_descriptor read_descriptor(const uint8_t bytes[64])
 {
     struct kernel_descriptor d = {
         .group_segment_bytes = read32(bytes),
@@ -160,7 +160,7 @@ static bool add_kernel(struct collect *collect, const char *name, const GElf_Sym
     *kernel = (struct kernel){
         .name = copy,
         .descriptor_address = (uintptr_t)collect->base + symbol->st_value,
-        .descriptor = kernel_descriptor_read(collect->base + symbol->st_value),
+        .descriptor = read_descriptor(collect->base + symbol->st_value),
         .object = object,
     };
     kernel->entry = kernel->descriptor_address + (uint64_t)kernel->descriptor.entry_offset;

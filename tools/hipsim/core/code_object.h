@@ -92,9 +92,6 @@ const struct kernel *code_object_kernel(const struct code_object *object, const 
 const struct global_variable *code_object_variable(const struct code_object *object,
                                                    const char *name);
 
-/** Reads 64 bytes of a kernel descriptor. */
-struct kernel_descriptor kernel_descriptor_read(const uint8_t bytes[64]);
-
 /** "gfx942", "gfx950". */
 const char *gfx_name(enum gfx_target target);
 

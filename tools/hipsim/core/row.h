@@ -139,9 +139,6 @@ uint64_t src_scalar_bits(const struct wave *w, const struct opnd *o);
  * and the wave has stopped. */
 bool m0_defined(struct wave *w, const struct inst *in, uint32_t bits, const char *what);
 
-/* The value of a source beyond the scalar file, enum special_source. */
-uint64_t special_value(const struct wave *w, unsigned reg);
-
 /*
  * Writes dwords rows from `rows` to the destination in the lanes of `mask`, with validity `valid`
  * for those lanes. `rows` may be the destination itself.

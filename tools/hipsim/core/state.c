@@ -221,7 +221,8 @@ void wave_undefine_results(struct wave *w, const struct inst *in)
         w->scc_valid = 0;
 }
 
-uint64_t special_value(const struct wave *w, unsigned reg)
+/* The value of a source beyond the scalar file, enum special_source. */
+static uint64_t special_value(const struct wave *w, unsigned reg)
 {
     switch (reg) {
     case SPECIAL_SHARED_BASE: return SHARED_APERTURE;

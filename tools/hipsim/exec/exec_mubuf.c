@@ -132,7 +132,8 @@ uint64_t buffer_in_range(const struct buffer_access *b, uint64_t lanes, unsigned
     return ok & lanes;
 }
 
-void buffer_addresses(const struct buffer_access *b, unsigned first, struct lane_mem *m)
+/* The addresses of byte `first` of each lane's access. */
+static void find_addresses(const struct buffer_access *b, unsigned first, struct lane_mem *m)
 {
     uint64_t base = b->resource.base + b->resource.soffset;
 
@@ -168,7 +169,7 @@ bool buffer_part(struct wave *w, const struct inst *in, const struct buffer_acce
 
     m->space = MEM_GLOBAL;
     m->dropped = b->lanes & ~m->lanes;
-    buffer_addresses(b, first, m);
+    find_addresses(b, first, m);
     if (!mem_resolve(w, in, m, bytes, mem_direction_of(in)))
         return false;
     if (first)
@@ -244,7 +245,7 @@ static void exec_mubuf(struct wave *w, const struct inst *in)
             buffer_issue(w, in);
         return;
     }
-    buffer_addresses(&b, 0, &m);
+    find_addresses(&b, 0, &m);
     if (move(w, in, &m, arg, reg))
         buffer_issue(w, in);
 }

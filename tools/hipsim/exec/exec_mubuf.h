@@ -38,9 +38,6 @@ bool buffer_begin(struct wave *w, const struct inst *in, bool formatted, struct 
 uint64_t buffer_in_range(const struct buffer_access *b, uint64_t lanes, unsigned first,
                          unsigned bytes);
 
-/** The addresses of byte `first` of each lane's access. */
-void buffer_addresses(const struct buffer_access *b, unsigned first, struct lane_mem *m);
-
 /** Resolves bytes [first, first + bytes) of the access for m->lanes. The observer sees one access,
  *  at the addresses of the first part. False after a report. */
 bool buffer_part(struct wave *w, const struct inst *in, const struct buffer_access *b,

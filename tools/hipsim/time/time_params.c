@@ -81,14 +81,3 @@ bool time_params_set(struct time_params *params, const char *name, double value)
     }
     return false;
 }
-
-const char *time_tag_name(enum time_tag tag)
-{
-    static const char *const names[] = {
-        [TIME_D] = "documented",
-        [TIME_M] = "measured",
-        [TIME_F] = "fitted",
-        [TIME_U] = "unresolved",
-    };
-    return names[tag];
-}

@@ -50,6 +50,4 @@ struct time_params time_params_of_part(const struct gfx_part *part);
  * a value outside of the row's range is allowed, to study one. */
 bool time_params_set(struct time_params *params, const char *name, double value);
 
-const char *time_tag_name(enum time_tag tag);
-
 #endif
