@@ -84,8 +84,7 @@ static struct tir_value find_slots(struct gather *g, const struct att_cache *c,
             att_wide(b, att_gathered_entry(b, ARG_KV_INDPTR, g->sequence));
         list = tir_add(b, tir_arg(b, ARG_KV_INDICES, TIR_I64), tir_mul(b, from, tir_i64(b, INT)));
     } else {
-        const struct tir_value row =
-            tir_mul(b, att_wide(b, g->sequence), att_stride(b, ARG_BLOCK_TABLE_STRIDE, INT));
+        const struct tir_value row = att_offset(b, g->sequence, ARG_BLOCK_TABLE_STRIDE, INT);
         list = tir_add(b, tir_arg(b, ARG_BLOCK_TABLE, TIR_I64), row);
     }
     const struct tir_value at = tir_mul(b, page, tir_int_like(b, page, INT));
@@ -149,8 +148,7 @@ static void copy_rows(struct gather *g, bool value)
     const struct tir_value ahead = tir_sub(b, g->first, g->start);
     const struct tir_value first = tir_max(b, ahead, zero), row0 = tir_min(b, ahead, zero);
     const struct tir_value token = tir_add(b, g->begin, first);
-    const struct tir_value head =
-        tir_mul(b, att_wide(b, g->head), att_stride(b, tensor.head_stride, ELEM));
+    const struct tir_value head = att_offset(b, g->head, tensor.head_stride, ELEM);
     const struct tir_value base = tir_add(b, tir_add(b, tir_arg(b, tensor.arg, TIR_I64), head),
                                           tir_mul(b, att_wide(b, token), step));
     const struct tir_value left = tir_sub(b, g->end, tir_add(b, g->start, first));

@@ -95,8 +95,7 @@ static void load(struct write *w, struct side *s)
     struct tir_builder *b = &w->b;
     const struct att_tensor tensor = s->cache.value ? ATT_HEADS(V_IN) : ATT_HEADS(K_IN);
     const struct tir_value step = att_stride(b, tensor.token_stride, ELEM);
-    const struct tir_value head =
-        tir_mul(b, att_wide(b, w->head), att_stride(b, tensor.head_stride, ELEM));
+    const struct tir_value head = att_offset(b, w->head, tensor.head_stride, ELEM);
     const struct tir_value base = tir_add(b, tir_add(b, tir_arg(b, tensor.arg, TIR_I64), head),
                                           tir_mul(b, att_wide(b, w->token), step));
     const struct tir_value row = tir_convert(b, step, TIR_I32);

@@ -275,9 +275,9 @@ static struct tir_value place(struct combine *c, struct att_tensor t, int size)
 {
     struct tir_builder *b = &c->b;
     const char *token = t.token_stride, *head = t.head_stride;
-    return tir_add(b, tir_arg(b, t.arg, TIR_I64),
-                   tir_add(b, tir_mul(b, att_wide(b, c->token), att_stride(b, token, size)),
-                           tir_mul(b, att_wide(b, c->head), att_stride(b, head, size))));
+    return tir_add(
+        b, tir_arg(b, t.arg, TIR_I64),
+        tir_add(b, att_offset(b, c->token, token, size), att_offset(b, c->head, head, size)));
 }
 
 /* Bytes from one row of a workgroup to the next: a head of a list, a token of a pair. */
@@ -285,7 +285,7 @@ static struct tir_value step(struct combine *c, struct att_tensor t, int size)
 {
     const bool pair = is_pair(c->v);
     const char *name = pair ? t.token_stride : t.head_stride;
-    return tir_convert(&c->b, att_stride(&c->b, name, size), TIR_I32);
+    return att_stride32(&c->b, name, size);
 }
 
 /* The sinks of the rows, on their way; 0 where there are none. */
@@ -320,8 +320,7 @@ static void finish(struct combine *c, struct state sum)
     const struct tir_value zero = tir_float_like(b, sum.l, 0.0f);
     struct tir_value inverse = tir_select(b, tir_cmp_gt(b, sum.l, zero), tir_rcp(b, sum.l), zero);
     if (c->out_dtype == TIR_FP8) {
-        const struct tir_value scale =
-            tir_scalar_load(b, tir_arg(b, ARG_OUT_SCALE, TIR_I64), tir_i32(b, 0), TIR_F32);
+        const struct tir_value scale = att_scale(b, ARG_OUT_SCALE);
         inverse = tir_mul(b, inverse, tir_splat(b, tir_rcp(b, scale), tir_typeof(b->f, inverse)));
     }
     const int size = c->out_dtype == TIR_FP8 ? 1 : ELEM;

@@ -535,8 +535,7 @@ static void begin_attention(struct decode *d)
         k_scale = att_cache_tensor_scale(&d->k.c);
     if (d->v->q_dtype == ATT_Q_DTYPE_FP8 && d->v->q_scale == ATT_Q_SCALE_TENSOR) {
         struct tir_builder *b = &d->b;
-        const struct tir_value q_scale =
-            tir_scalar_load(b, tir_arg(b, ARG_Q_SCALE, TIR_I64), tir_i32(b, 0), TIR_F32);
+        const struct tir_value q_scale = att_scale(b, ARG_Q_SCALE);
         k_scale = k_scale.id ? tir_mul(b, k_scale, q_scale) : q_scale;
     }
     d->attention = (struct att_attention){.b = &d->b,

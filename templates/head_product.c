@@ -154,33 +154,17 @@ static struct tir_value panel_at(struct product *p, unsigned panel)
 
 /* ---- Operands ---- */
 
-/* base + index * stride, of arguments whose strides count elements of `size` bytes. */
-static struct tir_value offset(struct product *p, struct tir_value base, struct tir_value index,
-                               const char *stride, int size)
-{
-    struct tir_builder *b = &p->b;
-    return tir_add(b, base, tir_mul(b, att_wide(b, index), att_stride(b, stride, size)));
-}
-
-/* Scale `index` of the call's list. */
-static struct tir_value load_scale(struct product *p, struct tir_value index)
-{
-    struct tir_builder *b = &p->b;
-    const struct tir_value at = tir_shl(b, index, tir_i32(b, 2));
-    return tir_scalar_load(b, tir_arg(b, ARG_W_SCALE, TIR_I64), at, TIR_F32);
-}
-
 static void load_scales(struct product *p)
 {
     struct tir_builder *b = &p->b;
     const int blocks = p->v->head_dim / BLOCK;
     if (p->v->weights == ATT_WEIGHTS_FP8)
-        p->scale[0] = load_scale(p, p->head);
+        p->scale[0] = att_entry(b, ARG_W_SCALE, p->head, TIR_F32);
     if (p->v->weights != ATT_WEIGHTS_FP8_BLOCK)
         return;
     const struct tir_value row = tir_add(b, att_times(b, p->head, slices(p)), p->slice);
     for (int i = 0; i < blocks; i++)
-        p->scale[i] = load_scale(p, att_plus(b, att_times(b, row, blocks), i));
+        p->scale[i] = att_entry(b, ARG_W_SCALE, att_plus(b, att_times(b, row, blocks), i), TIR_F32);
 }
 
 /* This wave's first row of w; it may be behind the last one. */
@@ -200,9 +184,9 @@ static void load_weights(struct product *p)
     const struct tir_value left =
         tir_min(b, tir_sub(b, tir_i32(b, p->v->head_dim_v), first), tir_i32(b, ROWS));
     const struct tir_value head =
-        offset(p, tir_arg(b, ARG_W, TIR_I64), p->head, ARG_W_HEAD_STRIDE, size);
-    const struct tir_value base = offset(p, head, first, ARG_W_ROW_STRIDE, size);
-    const struct tir_value stride = tir_convert(b, att_stride(b, ARG_W_ROW_STRIDE, size), TIR_I32);
+        att_row(b, tir_arg(b, ARG_W, TIR_I64), p->head, ARG_W_HEAD_STRIDE, size);
+    const struct tir_value base = att_row(b, head, first, ARG_W_ROW_STRIDE, size);
+    const struct tir_value stride = att_stride32(b, ARG_W_ROW_STRIDE, size);
     for (unsigned i = 0; i < panels(p) * PANEL / p->wide; i++) {
         const struct tir_view view =
             att_view(b, base, left, stride, p->v->head_dim * size, (int)(i * p->wide) * size);
@@ -247,10 +231,10 @@ static struct tir_view tile_view(struct product *p, struct att_tensor t, struct 
 {
     struct tir_builder *b = &p->b;
     const struct tir_value head =
-        offset(p, tir_arg(b, t.arg, TIR_I64), p->head, t.head_stride, ELEM);
-    const struct tir_value base = offset(p, head, token, t.token_stride, ELEM);
+        att_row(b, tir_arg(b, t.arg, TIR_I64), p->head, t.head_stride, ELEM);
+    const struct tir_value base = att_row(b, head, token, t.token_stride, ELEM);
     const struct tir_value left = tir_min(b, tir_sub(b, p->end, token), tir_i32(b, TOKENS));
-    const struct tir_value stride = tir_convert(b, att_stride(b, t.token_stride, ELEM), TIR_I32);
+    const struct tir_value stride = att_stride32(b, t.token_stride, ELEM);
     return att_view(b, base, left, stride, width * ELEM, 0);
 }
 
@@ -367,9 +351,8 @@ static void copy_tail(struct product *p, struct tir_value token)
     const struct tir_value mine =
         tir_and(b, tir_cmp_ne(b, tail, tir_i64(b, 0)), tir_cmp_eq(b, p->slice, zero));
     struct tir_if some = tir_begin_if(b, mine, false, NULL, 0);
-    const struct tir_value base = offset(p, tail, token, ARG_TAIL_TOKEN_STRIDE, ELEM);
-    const struct tir_value stride =
-        tir_convert(b, att_stride(b, ARG_TAIL_TOKEN_STRIDE, ELEM), TIR_I32);
+    const struct tir_value base = att_row(b, tail, token, ARG_TAIL_TOKEN_STRIDE, ELEM);
+    const struct tir_value stride = att_stride32(b, ARG_TAIL_TOKEN_STRIDE, ELEM);
     const struct tir_value left = tir_min(b, tir_sub(b, p->end, token), tir_i32(b, TOKENS));
     const struct tir_view from = att_view(b, base, left, stride, TAIL * ELEM, 0);
     const struct tir_value x = tir_tile_load(b, from, zero, p->staged);
@@ -396,10 +379,10 @@ static void load_own_weights(struct product *p)
     struct tir_builder *b = &p->b;
     const int size = (int)tir_dtype_bits(p->stored) / 8;
     const struct tir_value head =
-        offset(p, tir_arg(b, ARG_W, TIR_I64), p->head, ARG_W_HEAD_STRIDE, size);
+        att_row(b, tir_arg(b, ARG_W, TIR_I64), p->head, ARG_W_HEAD_STRIDE, size);
     const struct tir_value base =
-        offset(p, head, att_times(b, p->slice, ROWS), ARG_W_ROW_STRIDE, size);
-    const struct tir_value stride = tir_convert(b, att_stride(b, ARG_W_ROW_STRIDE, size), TIR_I32);
+        att_row(b, head, att_times(b, p->slice, ROWS), ARG_W_ROW_STRIDE, size);
+    const struct tir_value stride = att_stride32(b, ARG_W_ROW_STRIDE, size);
     for (unsigned i = 0; i < own_panels(p) * PANEL / p->wide; i++) {
         struct tir_view view =
             att_view(b, base, tir_i32(b, ROWS), stride, p->v->head_dim * size, 0);
@@ -419,7 +402,8 @@ static void load_own_scale(struct product *p)
     }
     const struct tir_value wide = tir_shr(b, p->slice, tir_i32(b, tir_bits(BLOCK / ROWS)));
     const struct tir_value row = tir_add(b, att_times(b, p->head, slices(p)), wide);
-    p->scale[0] = load_scale(p, tir_add(b, att_times(b, row, WAVES), tir_wave_id(b)));
+    p->scale[0] =
+        att_entry(b, ARG_W_SCALE, tir_add(b, att_times(b, row, WAVES), tir_wave_id(b)), TIR_F32);
 }
 
 static void load_own_tile(struct product *p, struct tir_value token, struct tir_value *x)

@@ -148,23 +148,16 @@ static void choose_layouts(struct up *p)
 
 /* ---- The work of a workgroup ---- */
 
-/* base + index * stride, of arguments whose strides count elements of `size` bytes. */
-static struct tir_value offset_of(struct up *p, struct tir_value base, struct tir_value index,
-                                  const char *stride, int size)
-{
-    struct tir_builder *const b = &p->b;
-    return tir_add(b, base, tir_mul(b, att_wide(b, index), att_stride(b, stride, size)));
-}
-
-static struct tir_value offset(struct up *p, struct tir_value base, struct tir_value index,
+/* Row `index` of a tensor of bf16 or fp16. */
+static struct tir_value row_at(struct up *p, struct tir_value base, struct tir_value index,
                                const char *stride)
 {
-    return offset_of(p, base, index, stride, ELEM);
+    return att_row(&p->b, base, index, stride, ELEM);
 }
 
 static struct tir_value row_stride(struct up *p, const char *stride)
 {
-    return tir_convert(&p->b, att_stride(&p->b, stride, ELEM), TIR_I32);
+    return att_stride32(&p->b, stride, ELEM);
 }
 
 /* a / n, of i32 from 0 to 2^24 - 1: numbers of tiles, workgroups and slices. A division that knows
@@ -243,10 +236,10 @@ static void find_weights(struct up *p)
     struct tir_builder *const b = &p->b;
     const int size = (int)tir_dtype_bits(p->stored) / 8;
     const struct tir_value head =
-        offset_of(p, tir_arg(b, ARG_W, TIR_I64), p->head, ARG_W_HEAD_STRIDE, size);
-    const struct tir_value base = offset_of(p, head, p->row, ARG_W_ROW_STRIDE, size);
+        att_row(b, tir_arg(b, ARG_W, TIR_I64), p->head, ARG_W_HEAD_STRIDE, size);
+    const struct tir_value base = att_row(b, head, p->row, ARG_W_ROW_STRIDE, size);
     const struct tir_value rows = if_head(p, p->head, tir_i32(b, ROWS));
-    const struct tir_value stride = tir_convert(b, att_stride(b, ARG_W_ROW_STRIDE, size), TIR_I32);
+    const struct tir_value stride = att_stride32(b, ARG_W_ROW_STRIDE, size);
     p->weights = att_view(b, base, rows, stride, p->v->head_dim * size, 0);
 }
 
@@ -287,8 +280,7 @@ static void load_scales(struct up *p)
     }
     for (unsigned i = 0; i < n; i++) {
         const struct tir_value index = att_plus(b, att_times(b, row, (int)n), (int)i);
-        const struct tir_value at = tir_shl(b, index, tir_i32(b, 2));
-        p->scale[i] = tir_scalar_load(b, tir_arg(b, ARG_W_SCALE, TIR_I64), at, TIR_F32);
+        p->scale[i] = att_entry(b, ARG_W_SCALE, index, TIR_F32);
     }
 }
 
@@ -323,7 +315,7 @@ static struct tir_view tile_view(struct up *p, struct tir_value base, const char
 {
     struct tir_builder *const b = &p->b;
     const struct tir_value left = tir_min(b, tir_sub(b, p->end, token), tir_i32(b, (int)p->tokens));
-    return att_view(b, offset(p, base, token, stride), left, row_stride(p, stride), width * ELEM,
+    return att_view(b, row_at(p, base, token, stride), left, row_stride(p, stride), width * ELEM,
                     0);
 }
 
@@ -400,10 +392,10 @@ static void store_tile(struct up *p, struct tir_value token, struct tir_value su
     struct tir_builder *const b = &p->b;
     const struct tir_value out = tir_convert_short(b, sum, p->dtype), zero = tir_i32(b, 0);
     const struct tir_value head =
-        offset(p, tir_arg(b, ARG_OUT, TIR_I64), p->head, ARG_OUT_HEAD_STRIDE);
+        row_at(p, tir_arg(b, ARG_OUT, TIR_I64), p->head, ARG_OUT_HEAD_STRIDE);
     const struct tir_value left = tir_min(b, tir_sub(b, p->end, token), tir_i32(b, (int)p->tokens));
     const struct tir_view view =
-        att_view(b, offset(p, head, token, ARG_OUT_TOKEN_STRIDE), if_head(p, p->head, left),
+        att_view(b, row_at(p, head, token, ARG_OUT_TOKEN_STRIDE), if_head(p, p->head, left),
                  row_stride(p, ARG_OUT_TOKEN_STRIDE), p->v->head_dim_v * ELEM, 0);
     struct tir_view to = view;
     to.byte = att_times(b, p->row, ELEM);
@@ -419,7 +411,7 @@ static struct tir_view tail_view(struct up *p, struct tir_value base, const char
     struct tir_builder *const b = &p->b;
     const struct tir_value end = tir_select(b, there, p->end, tir_i32(b, 0));
     const struct tir_value left = tir_min(b, tir_sub(b, end, token), tir_i32(b, TAIL_TOKENS));
-    return att_view(b, offset(p, base, token, stride), left, row_stride(p, stride), TAIL * ELEM, 0);
+    return att_view(b, row_at(p, base, token, stride), left, row_stride(p, stride), TAIL * ELEM, 0);
 }
 
 static void store_tail(struct up *p, struct tir_value token, struct tir_value x)
@@ -434,7 +426,7 @@ static void store_tail(struct up *p, struct tir_value token, struct tir_value x)
             tir_cmp_lt(b, att_times(b, head, blocks), att_plus(b, block, own));
         const struct tir_value exists = tir_cmp_lt(b, head, tir_arg(b, ARG_HEADS, TIR_I32));
         const struct tir_value base =
-            offset(p, tir_arg(b, ARG_TAIL_OUT, TIR_I64), head, ARG_TAIL_OUT_HEAD_STRIDE);
+            row_at(p, tir_arg(b, ARG_TAIL_OUT, TIR_I64), head, ARG_TAIL_OUT_HEAD_STRIDE);
         const struct tir_view to =
             tail_view(p, base, ARG_TAIL_OUT_TOKEN_STRIDE, token, tir_and(b, begins, exists));
         tir_tile_store(b, to, tir_i32(b, 0), x);

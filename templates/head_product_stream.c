@@ -157,22 +157,14 @@ static void choose_layouts(struct stream *p)
 
 /* ---- Operands ---- */
 
-/* base + index * stride, of arguments whose strides count elements of `size` bytes. */
-static struct tir_value offset(struct stream *p, struct tir_value base, struct tir_value index,
-                               const char *stride, int size)
-{
-    struct tir_builder *const b = &p->b;
-    return tir_add(b, base, tir_mul(b, att_wide(b, index), att_stride(b, stride, size)));
-}
-
 /* The head's tokens of a tensor [token, head, width]. */
 static struct tir_view tokens_of(struct stream *p, struct att_tensor t, int width)
 {
     struct tir_builder *const b = &p->b;
     const struct tir_value head =
-        offset(p, tir_arg(b, t.arg, TIR_I64), p->head, t.head_stride, ELEM);
-    const struct tir_value base = offset(p, head, p->token, t.token_stride, ELEM);
-    const struct tir_value stride = tir_convert(b, att_stride(b, t.token_stride, ELEM), TIR_I32);
+        att_row(b, tir_arg(b, t.arg, TIR_I64), p->head, t.head_stride, ELEM);
+    const struct tir_value base = att_row(b, head, p->token, t.token_stride, ELEM);
+    const struct tir_value stride = att_stride32(b, t.token_stride, ELEM);
     return att_view(b, base, p->tokens, stride, width * ELEM, 0);
 }
 
@@ -181,10 +173,10 @@ static struct tir_view weights_of(struct stream *p)
     struct tir_builder *const b = &p->b;
     const int size = (int)w_bytes(p);
     const struct tir_value head =
-        offset(p, tir_arg(b, ARG_W, TIR_I64), p->head, ARG_W_HEAD_STRIDE, size);
+        att_row(b, tir_arg(b, ARG_W, TIR_I64), p->head, ARG_W_HEAD_STRIDE, size);
     const struct tir_value base =
-        offset(p, head, att_times(b, p->part, rows(p)), ARG_W_ROW_STRIDE, size);
-    const struct tir_value stride = tir_convert(b, att_stride(b, ARG_W_ROW_STRIDE, size), TIR_I32);
+        att_row(b, head, att_times(b, p->part, rows(p)), ARG_W_ROW_STRIDE, size);
+    const struct tir_value stride = att_stride32(b, ARG_W_ROW_STRIDE, size);
     return att_view(b, base, tir_i32(b, rows(p)), stride, p->v->head_dim * size, 0);
 }
 
@@ -324,13 +316,6 @@ static struct tir_value widened(struct stream *p, struct tir_value w)
 
 /* ---- Scales of w ---- */
 
-static struct tir_value load_scale(struct stream *p, struct tir_value index)
-{
-    struct tir_builder *const b = &p->b;
-    const struct tir_value at = tir_shl(b, index, tir_i32(b, 2));
-    return tir_scalar_load(b, tir_arg(b, ARG_W_SCALE, TIR_I64), at, TIR_F32);
-}
-
 /* Columns that have one scale. */
 static unsigned scaled_columns(const struct stream *p)
 {
@@ -342,7 +327,7 @@ static void load_scales(struct stream *p)
     struct tir_builder *const b = &p->b;
     const int columns = p->v->head_dim / SCALED, high = (p->v->head_dim_v + SCALED - 1) / SCALED;
     if (p->v->weights == ATT_WEIGHTS_FP8)
-        p->scale[0] = load_scale(p, p->head);
+        p->scale[0] = att_entry(b, ARG_W_SCALE, p->head, TIR_F32);
     if (p->v->weights != ATT_WEIGHTS_FP8_BLOCK)
         return;
     const struct tir_value first =
@@ -350,7 +335,8 @@ static void load_scales(struct stream *p)
     const struct tir_value row = tir_add(b, att_times(b, p->head, high), first);
     const int n = (rows(p) + SCALED - 1) / SCALED * columns;
     for (int i = 0; i < n; i++)
-        p->scale[i] = load_scale(p, att_plus(b, att_times(b, row, columns), i));
+        p->scale[i] =
+            att_entry(b, ARG_W_SCALE, att_plus(b, att_times(b, row, columns), i), TIR_F32);
 }
 
 /* The scale of what ends with `column` in a block of rows. */
@@ -534,9 +520,8 @@ static void copy_tail(struct stream *p)
     const struct tir_value mine =
         tir_and(b, tir_cmp_ne(b, tail, tir_i64(b, 0)), tir_cmp_eq(b, p->part, zero));
     struct tir_if some = tir_begin_if(b, mine, false, NULL, 0);
-    const struct tir_value stride =
-        tir_convert(b, att_stride(b, ARG_TAIL_TOKEN_STRIDE, ELEM), TIR_I32);
-    const struct tir_value base = offset(p, tail, p->token, ARG_TAIL_TOKEN_STRIDE, ELEM);
+    const struct tir_value stride = att_stride32(b, ARG_TAIL_TOKEN_STRIDE, ELEM);
+    const struct tir_value base = att_row(b, tail, p->token, ARG_TAIL_TOKEN_STRIDE, ELEM);
     const struct tir_view from = att_view(b, base, p->tokens, stride, TAIL * ELEM, 0);
     const struct tir_value x = tir_tile_load(b, from, zero, p->tail);
     tir_tile_store(b, tokens_of(p, ATT_HEADS(TAIL_OUT), TAIL), zero, x);

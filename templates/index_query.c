@@ -160,8 +160,7 @@ void att_index_load_query(struct att_index *x, struct att_index_query *own)
     const struct tir_layout rows = tir_layout_slice(tir_layout_of(b->f, x->products), 1);
     const struct tir_type part = tir_tile(b->f, TIR_FP8, ROWS, WIDTH, &left);
     const struct tir_type weight = tir_tile(b->f, TIR_F32, ROWS, 1, &rows);
-    const struct tir_value head_stride =
-        tir_convert(b, att_stride(b, ARG_Q_HEAD_STRIDE, 1), TIR_I32);
+    const struct tir_value head_stride = att_stride32(b, ARG_Q_HEAD_STRIDE, 1);
     struct tir_view q =
         heads_of(x, own->row, ARG_Q, att_stride(b, ARG_Q_TOKEN_STRIDE, 1), head_stride, DIM);
     const struct tir_view weights = heads_of(

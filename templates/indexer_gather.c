@@ -135,9 +135,8 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     g.first = tir_add(b, g.of.start, att_times(b, tir_block_id(b, 0), (int)g.rows));
     struct tir_if some = tir_begin_if(b, tir_cmp_lt(b, g.first, g.of.end), false, NULL, 0);
     g.paging = att_paging_by_argument(b, false);
-    g.table =
-        tir_add(b, tir_arg(b, ARG_BLOCK_TABLE, TIR_I64),
-                tir_mul(b, att_wide(b, sequence), att_stride(b, ARG_BLOCK_TABLE_STRIDE, INT)));
+    g.table = tir_add(b, tir_arg(b, ARG_BLOCK_TABLE, TIR_I64),
+                      att_offset(b, sequence, ARG_BLOCK_TABLE_STRIDE, INT));
     copy_rows(&g, tir_tile(f, TIR_FP8, g.rows, DIM, &l));
     tir_else(b, &some, NULL);
     tir_end_if(b, &some, NULL);

@@ -76,8 +76,7 @@ static void find_columns(struct logits *x)
 static struct tir_view columns_of(struct logits *x, struct tir_value first, struct tir_value n)
 {
     struct tir_builder *b = &x->b;
-    const struct tir_value row =
-        tir_mul(b, att_wide(b, x->row), att_stride(b, ARG_LOGITS_ROW_STRIDE, 4));
+    const struct tir_value row = att_offset(b, x->row, ARG_LOGITS_ROW_STRIDE, 4);
     const struct tir_value at = tir_mul(b, att_wide(b, first), tir_i64(b, 4));
     const struct tir_value base = tir_add(b, tir_arg(b, ARG_LOGITS, TIR_I64), tir_add(b, row, at));
     return att_view(b, base, n, tir_i32(b, 4), 4, 0);

@@ -160,8 +160,7 @@ static struct tir_view heads_of(struct indexer_rope *k, struct att_tensor t, int
                                 struct tir_value heads)
 {
     struct tir_builder *b = &k->rope.b;
-    const struct tir_value at =
-        tir_mul(b, att_wide(b, k->rope.token), att_stride(b, t.token_stride, size));
+    const struct tir_value at = att_offset(b, k->rope.token, t.token_stride, size);
     return att_view(b, tir_add(b, tir_arg(b, t.arg, TIR_I64), at), heads, tir_i32(b, size), size,
                     0);
 }
@@ -450,8 +449,7 @@ static void visit_key(struct indexer_rope *k)
     struct tir_builder *b = &p->b;
     const struct rope_shape *s = &p->rotated;
     const struct tir_value zero = tir_i32(b, 0);
-    const struct tir_value at =
-        tir_mul(b, att_wide(b, p->token), att_stride(b, ARG_K_TOKEN_STRIDE, ROPE_ELEM));
+    const struct tir_value at = att_offset(b, p->token, ARG_K_TOKEN_STRIDE, ROPE_ELEM);
     struct tir_value raw[ROPE_MAX_SPANS];
     rope_load(p, s, tir_add(b, tir_arg(b, ARG_K, TIR_I64), at), tir_i32(b, 1), zero, zero, false,
               raw);

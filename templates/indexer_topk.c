@@ -445,12 +445,10 @@ static void open_list(struct indexer *x)
     struct att_list *const list = &x->row[0].list;
     const struct tir_value zero = tir_i32(b, 0);
     const int size = (int)x->block_size;
-    const struct tir_value row =
-        tir_mul(b, att_wide(b, list->row), att_stride(b, ARG_CANDIDATES_ROW_STRIDE, 4));
+    const struct tir_value row = att_offset(b, list->row, ARG_CANDIDATES_ROW_STRIDE, 4);
     x->index.list = tir_add(b, tir_arg(b, ARG_CANDIDATES, TIR_I64), row);
     x->index.start = list->start;
-    const struct tir_value all = tir_scalar_load(b, tir_arg(b, ARG_CANDIDATE_COUNTS, TIR_I64),
-                                                 tir_shl(b, list->row, tir_i32(b, 2)), TIR_I32);
+    const struct tir_value all = att_entry(b, ARG_CANDIDATE_COUNTS, list->row, TIR_I32);
     struct tir_value block = load_candidate(x, tir_max(b, att_plus(b, all, -1), zero));
     const struct tir_value count = drop_blocks(x, all, list->all, &block);
     const struct tir_value over = tir_sub(b, att_times(b, att_plus(b, block, 1), size), list->all);

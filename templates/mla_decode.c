@@ -320,8 +320,7 @@ static struct tir_value tensor_scale(struct mla *s)
     struct tir_builder *const b = &s->d.b;
     if (s->d.v->q_dtype != ATT_Q_DTYPE_FP8)
         return s->kv_scale;
-    const struct tir_value q_scale =
-        tir_scalar_load(b, tir_arg(b, ARG_Q_SCALE, TIR_I64), tir_i32(b, 0), TIR_F32);
+    const struct tir_value q_scale = att_scale(b, ARG_Q_SCALE);
     return s->kv_scale.id ? tir_mul(b, s->kv_scale, q_scale) : q_scale;
 }
 
@@ -607,13 +606,12 @@ static void ask_scales(struct mla *s)
 {
     struct tir_builder *const b = &s->d.b;
     const struct att_variant *const v = s->d.v;
-    const struct tir_value zero = tir_i32(b, 0);
     struct tir_value scales[2];
     unsigned n = 0;
     if (v->kv_scale == ATT_KV_SCALE_TENSOR)
-        scales[n++] = tir_scalar_load(b, tir_arg(b, ARG_K_SCALE, TIR_I64), zero, TIR_F32);
+        scales[n++] = att_scale(b, ARG_K_SCALE);
     if (v->q_dtype == ATT_Q_DTYPE_FP8)
-        scales[n++] = tir_scalar_load(b, tir_arg(b, ARG_Q_SCALE, TIR_I64), zero, TIR_F32);
+        scales[n++] = att_scale(b, ARG_Q_SCALE);
     tir_anchor_all(b, scales, n);
 }
 

@@ -106,8 +106,7 @@ static struct heads find_heads(struct mla_rope *k, struct tir_value item)
     h.first = att_times(b, h.part, WAVES * WAVE_HEADS);
     h.end = tir_arg(b, ARG_HEADS, TIR_I32);
     if (k->rope.narrow_q)
-        h.inverse = tir_rcp(
-            b, tir_scalar_load(b, tir_arg(b, ARG_OUT_SCALE, TIR_I64), tir_i32(b, 0), TIR_F32));
+        h.inverse = tir_rcp(b, att_scale(b, ARG_OUT_SCALE));
     return h;
 }
 
@@ -183,8 +182,7 @@ static struct tir_value slot_at(struct mla_rope *k, const struct att_cache *c, i
 static struct tir_value token_at(struct mla_rope *k, struct att_tensor t)
 {
     struct tir_builder *b = &k->rope.b;
-    const struct tir_value at =
-        tir_mul(b, att_wide(b, k->rope.token), att_stride(b, t.token_stride, ROPE_ELEM));
+    const struct tir_value at = att_offset(b, k->rope.token, t.token_stride, ROPE_ELEM);
     return tir_add(b, tir_arg(b, t.arg, TIR_I64), at);
 }
 

@@ -13,10 +13,8 @@ static struct tir_value table_of(struct tir_builder *b, const struct att_variant
 {
     if (v->page_table == ATT_PAGE_TABLE_BLOCKS)
         return tir_add(b, tir_arg(b, ARG_BLOCK_TABLE, TIR_I64),
-                       tir_mul(b, att_wide(b, batch), att_stride(b, ARG_BLOCK_TABLE_STRIDE, 4)));
-    const struct tir_value at = tir_shl(b, batch, tir_i32(b, 2));
-    const struct tir_value first =
-        tir_scalar_load(b, tir_arg(b, ARG_KV_INDPTR, TIR_I64), at, TIR_I32);
+                       att_offset(b, batch, ARG_BLOCK_TABLE_STRIDE, 4));
+    const struct tir_value first = att_entry(b, ARG_KV_INDPTR, batch, TIR_I32);
     return tir_add(b, tir_arg(b, ARG_KV_INDICES, TIR_I64),
                    tir_mul(b, att_wide(b, first), tir_i64(b, 4)));
 }

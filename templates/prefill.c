@@ -44,9 +44,8 @@ struct tir_value prefill_head_base(struct prefill *p, struct att_tensor t, struc
                                    struct tir_value head, unsigned bytes)
 {
     struct tir_builder *b = &p->b;
-    const struct tir_value at =
-        tir_add(b, tir_mul(b, att_wide(b, token), att_stride(b, t.token_stride, (int)bytes)),
-                tir_mul(b, att_wide(b, head), att_stride(b, t.head_stride, (int)bytes)));
+    const struct tir_value at = tir_add(b, att_offset(b, token, t.token_stride, (int)bytes),
+                                        att_offset(b, head, t.head_stride, (int)bytes));
     return tir_add(b, tir_arg(b, t.arg, TIR_I64), at);
 }
 
@@ -75,8 +74,7 @@ static struct tir_view q_view(struct prefill *p, const struct panel *n)
 {
     struct tir_builder *b = &p->b;
     const struct tir_value token = tir_add(b, p->q_begin, p->row0);
-    struct tir_value stride =
-        tir_convert(b, att_stride(b, ARG_Q_TOKEN_STRIDE, (int)p->bytes), TIR_I32);
+    struct tir_value stride = att_stride32(b, ARG_Q_TOKEN_STRIDE, (int)p->bytes);
     if (p->ahead) /* lanes' offsets are made anew, and take no registers of a turn's loop */
         stride = tir_materialize(b, stride);
     return att_view(b, prefill_head_base(p, ATT_HEADS(Q), token, p->head, p->bytes),

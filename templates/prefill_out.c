@@ -268,8 +268,7 @@ static void finish(struct prefill *p, const struct out_place *place, const struc
     struct tir_builder *b = &p->b;
     struct tir_value sink = {0};
     if (p->v->sinks)
-        sink = tir_scalar_load(b, tir_arg(b, ARG_SINKS, TIR_I64),
-                               tir_shl(b, p->head, tir_i32(b, 2)), TIR_F32);
+        sink = att_entry(b, ARG_SINKS, p->head, TIR_F32);
     const struct att_softmax_end end =
         att_softmax_finish(b, &p->attention.softmax, s->m, s->l, sink);
     const struct tir_type o_type = tir_typeof(b->f, s->o);
@@ -281,7 +280,7 @@ static void finish(struct prefill *p, const struct out_place *place, const struc
     const struct tir_value token = tir_add(b, p->q_begin, p->row0);
     const struct tir_view out =
         att_view(b, prefill_head_base(p, ATT_HEADS(OUT), token, p->head, PREFILL_OUT_BYTES), rows,
-                 tir_convert(b, att_stride(b, ARG_OUT_TOKEN_STRIDE, PREFILL_OUT_BYTES), TIR_I32),
+                 att_stride32(b, ARG_OUT_TOKEN_STRIDE, PREFILL_OUT_BYTES),
                  p->v->head_dim_v * PREFILL_OUT_BYTES, 0);
     /* Launches of many workgroups that do not take turns were 2 % longer with pieces of rows. */
     if (p->row_bytes && (p->ahead || p->dv == (unsigned)p->v->head_dim_v))

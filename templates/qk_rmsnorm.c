@@ -123,8 +123,7 @@ static struct tir_value row_at(struct norm *k, struct att_tensor t, struct tir_v
                                int size)
 {
     struct tir_builder *b = &k->b;
-    return tir_add(b, tir_arg(b, t.arg, TIR_I64),
-                   tir_mul(b, att_wide(b, token), att_stride(b, t.token_stride, size)));
+    return tir_add(b, tir_arg(b, t.arg, TIR_I64), att_offset(b, token, t.token_stride, size));
 }
 
 /* The largest |x|, or the sum of squares, of a row: of panels that are alike element by element

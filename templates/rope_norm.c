@@ -54,8 +54,7 @@ struct tir_value rope_given_inverse_rms(struct rope *p, const struct rope_source
     struct tir_builder *b = &p->b;
     if (p->v->norm != ATT_NORM_FULL || !s->weight.tensor)
         return (struct tir_value){0};
-    const struct tir_value at = tir_shl(b, p->token, tir_i32(b, 2));
-    const struct tir_value sum = tir_scalar_load(b, tir_arg(b, s->squares, TIR_I64), at, TIR_F32);
+    const struct tir_value sum = att_entry(b, s->squares, p->token, TIR_F32);
     const struct tir_value mean =
         tir_fma(b, sum, tir_arg(b, s->share, TIR_F32), tir_arg(b, ARG_EPS, TIR_F32));
     return rope_short_nan(p, tir_rsq(b, mean));

@@ -163,8 +163,7 @@ static void visit_q(struct rope *p, const struct rope_source *s, const struct ti
     const bool narrow = p->narrow_q;
     struct tir_value inverse = {0};
     if (narrow)
-        inverse = tir_rcp(
-            b, tir_scalar_load(b, tir_arg(b, ARG_OUT_SCALE, TIR_I64), tir_i32(b, 0), TIR_F32));
+        inverse = tir_rcp(b, att_scale(b, ARG_OUT_SCALE));
     struct walk w;
     begin_walk(p, s, first, &w);
     struct rope_parts x = rope_unpack(p, s->shape, w.raw);

@@ -22,8 +22,7 @@ struct rope_slot rope_open_slot(struct rope *p, bool value)
     t.head_stride = att_stride(b, value ? ARG_V_HEAD_STRIDE : ARG_K_HEAD_STRIDE, c->size);
     if (c->scaling == ATT_KV_SCALE_TOKEN) {
         t.scales = tir_add(b, c->scales, att_cache_scale_row(c, p->slot));
-        t.scale_stride =
-            tir_convert(b, att_stride(b, ARG_SCALE_HEAD_STRIDE, sizeof(float)), TIR_I32);
+        t.scale_stride = att_stride32(b, ARG_SCALE_HEAD_STRIDE, sizeof(float));
     }
     return t;
 }

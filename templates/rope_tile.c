@@ -261,7 +261,7 @@ struct rope_tensor rope_open_tensor(struct rope *p, struct att_tensor t, int siz
         .size = size,
         .base = tir_arg(&p->b, t.arg, TIR_I64),
         .token_stride = att_stride(&p->b, t.token_stride, size),
-        .head_stride = tir_convert(&p->b, att_stride(&p->b, t.head_stride, size), TIR_I32),
+        .head_stride = att_stride32(&p->b, t.head_stride, size),
     };
 }
 

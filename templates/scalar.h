@@ -43,6 +43,39 @@ static inline struct tir_value att_stride(struct tir_builder *b, const char *arg
     return tir_mul(b, tir_arg(b, arg, TIR_I64), tir_i64(b, size));
 }
 
+/** The same as i32, for the rows of an att_view(). */
+static inline struct tir_value att_stride32(struct tir_builder *b, const char *arg, int size)
+{
+    return tir_convert(b, att_stride(b, arg, size), TIR_I32);
+}
+
+/** Bytes (i64) from row 0 to row `index` (i32); `arg` is the stride in elements of `size` bytes. */
+static inline struct tir_value att_offset(struct tir_builder *b, struct tir_value index,
+                                          const char *arg, int size)
+{
+    return tir_mul(b, att_wide(b, index), att_stride(b, arg, size));
+}
+
+/** The address of that row of a tensor at `base` (i64). */
+static inline struct tir_value att_row(struct tir_builder *b, struct tir_value base,
+                                       struct tir_value index, const char *arg, int size)
+{
+    return tir_add(b, base, att_offset(b, index, arg, size));
+}
+
+/** Element `index` (i32) of the array `arg`, of 32 bits as `dtype` says; all uniform. */
+static inline struct tir_value att_entry(struct tir_builder *b, const char *arg,
+                                         struct tir_value index, unsigned dtype)
+{
+    return tir_scalar_load(b, tir_arg(b, arg, TIR_I64), tir_shl(b, index, tir_i32(b, 2)), dtype);
+}
+
+/** The f32 that `arg` points to, a scale of a whole tensor. */
+static inline struct tir_value att_scale(struct tir_builder *b, const char *arg)
+{
+    return tir_scalar_load(b, tir_arg(b, arg, TIR_I64), tir_i32(b, 0), TIR_F32);
+}
+
 /**
  * Rows of `row_bytes` at `base`, `stride` bytes apart; `rows` may be <= 0: nothing is in range.
  * Rows past the end read as 0 and are not written. All i32 but the base, which is i64.

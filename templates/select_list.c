@@ -23,8 +23,7 @@ static struct tir_value entry(const struct att_list *l, const char *arg, struct 
     struct tir_value result = otherwise;
     struct tir_if none = tir_begin_if(b, is_null(b, arg), false, &type, 1);
     tir_else(b, &none, &otherwise);
-    result =
-        tir_scalar_load(b, tir_arg(b, arg, TIR_I64), tir_shl(b, l->row, tir_i32(b, 2)), TIR_I32);
+    result = att_entry(b, arg, l->row, TIR_I32);
     tir_end_if(b, &none, &result);
     return result;
 }
@@ -50,11 +49,6 @@ struct att_list att_list_begin(struct tir_builder *b, struct tir_value columns)
 struct att_list att_list_of_row(struct tir_builder *b, struct tir_value row)
 {
     return part_of(b, row, (struct tir_value){0});
-}
-
-static struct tir_value load_i32(struct tir_builder *b, const char *arg, struct tir_value index)
-{
-    return tir_scalar_load(b, tir_arg(b, arg, TIR_I64), tir_shl(b, index, tir_i32(b, 2)), TIR_I32);
 }
 
 /* Keys behind the row's end are not read, though the plan may know another. */
@@ -87,9 +81,9 @@ struct att_list att_list_of_parts(struct tir_builder *b, unsigned k)
 {
     const struct tir_value one = tir_i32(b, 1), zero = tir_i32(b, 0);
     struct att_list l = {.b = b, .row = tir_block_id(b, 0), .part = tir_block_id(b, 1)};
-    const struct tir_value begin = load_i32(b, ARG_REDUCE_INDPTR, l.row);
+    const struct tir_value begin = att_entry(b, ARG_REDUCE_INDPTR, l.row, TIR_I32);
     const struct tir_value parts =
-        tir_sub(b, load_i32(b, ARG_REDUCE_INDPTR, att_plus(b, l.row, 1)), begin);
+        tir_sub(b, att_entry(b, ARG_REDUCE_INDPTR, att_plus(b, l.row, 1), TIR_I32), begin);
     const struct tir_value made_of = tir_arg(b, ARG_LISTS_A_RUN, TIR_I32);
     const struct tir_value of_runs = tir_cmp_gt(b, made_of, zero);
     const struct tir_value up = tir_add(b, parts, att_plus(b, made_of, -1));
@@ -138,8 +132,7 @@ struct tir_value att_list_slots(const struct att_list *l, struct tir_value at)
 {
     struct tir_builder *b = l->b;
     const struct tir_value sequence = entry(l, ARG_ROW_SEQUENCES, l->row);
-    const struct tir_value row =
-        tir_mul(b, att_wide(b, sequence), att_stride(b, ARG_BLOCK_TABLE_STRIDE, 4));
+    const struct tir_value row = att_offset(b, sequence, ARG_BLOCK_TABLE_STRIDE, 4);
     const struct tir_value table = tir_add(b, tir_arg(b, ARG_BLOCK_TABLE, TIR_I64), row);
     const struct att_paging paging = att_paging_by_argument(b, false);
     const struct tir_value entry = att_page_of(&paging, at);

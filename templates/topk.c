@@ -86,7 +86,7 @@ static struct tir_value part_of(struct topk *t, const char *arg, const char *str
     const struct tir_value base = tir_arg(b, arg, TIR_I64);
     if (t->planned)
         return tir_add(b, base, at);
-    const struct tir_value row = tir_mul(b, att_wide(b, t->list.row), att_stride(b, stride, 4));
+    const struct tir_value row = att_offset(b, t->list.row, stride, 4);
     return tir_add(b, base, tir_add(b, row, at));
 }
 
