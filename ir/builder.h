@@ -3,8 +3,9 @@
  * Building tile IR. A builder is a cursor: a block, and the pipeline stage and phase that new ops
  * carry. Misuse (wrong types, wrong arity) asserts: templates are ours.
  *
- * C leaves the order of a call's arguments open. Nested builder calls are fine for constants and
- * single expressions; ops whose order matters get a statement each.
+ * C leaves the order of a call's arguments, and of an initializer's, open. Nested builder calls are
+ * fine for constants and pure ops; an op that is not pure gets a statement of its own. The order of
+ * pure ops is still that of the C compiler that built attnc, and so is that of some instructions.
  */
 #ifndef IR_BUILDER_H
 #define IR_BUILDER_H

@@ -181,8 +181,9 @@ struct tir_value att_index_sequence(struct tir_builder *b, struct tir_value row)
 static struct tir_value find_table(struct att_index *x, struct tir_value row)
 {
     struct tir_builder *b = x->b;
-    const struct tir_value at = tir_mul(b, att_wide(b, att_index_sequence(b, row)),
-                                        att_stride(b, ARG_BLOCK_TABLE_STRIDE, 4));
+    const struct tir_value stride = att_stride(b, ARG_BLOCK_TABLE_STRIDE, 4);
+    const struct tir_value sequence = att_index_sequence(b, row);
+    const struct tir_value at = tir_mul(b, att_wide(b, sequence), stride);
     return tir_add(b, tir_arg(b, ARG_BLOCK_TABLE, TIR_I64), at);
 }
 

@@ -556,8 +556,9 @@ static struct tir_value are_alike(struct indexer *x, const struct att_list *l)
     const struct tir_value alike = tir_and(b, near, some);
     if (!x->index.paged)
         return alike;
-    return tir_and(b, alike,
-                   tir_cmp_eq(b, att_index_sequence(b, l[0].row), att_index_sequence(b, l[1].row)));
+    const struct tir_value second = att_index_sequence(b, l[1].row);
+    const struct tir_value first = att_index_sequence(b, l[0].row);
+    return tir_and(b, alike, tir_cmp_eq(b, first, second));
 }
 
 /* Rows one after the other. */

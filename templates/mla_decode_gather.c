@@ -335,8 +335,10 @@ static struct tir_value own_addresses(struct mla *s, struct tir_value block, str
 static struct slots read_block(struct mla *s, struct tir_value block)
 {
     const struct att_paged_tile own = own_tile(s), all = block_tile(s);
-    return (struct slots){.all = read_slots(s, &all, block, tir_i32(&s->d.b, 0)),
-                          .own = read_slots(s, &own, block, own_first(s))};
+    struct slots slots;
+    slots.all = read_slots(s, &all, block, tir_i32(&s->d.b, 0));
+    slots.own = read_slots(s, &own, block, own_first(s));
+    return slots;
 }
 
 void mla_gather_begin(struct mla *s) { copy_entries(s, tir_i32(&s->d.b, 0)); }

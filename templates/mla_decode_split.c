@@ -406,7 +406,9 @@ static struct tir_value multiply(struct mla *s, struct tir_value place, struct t
     const unsigned columns = s->d.columns / ROWS, bytes = columns * s->d.keys;
     const struct tir_layout l = weights(s, columns), map = tir_lane_major(&l, 16);
     const struct tir_type t = tir_tile(b->f, s->p_dtype, s->d.keys, columns, &l);
-    const struct tir_value c[] = {load_values(s, place, 0), load_values(s, place, 1)};
+    struct tir_value c[HALVES];
+    for (unsigned half = 0; half < HALVES; half++)
+        c[half] = load_values(s, place, half);
     struct tir_value part[ROWS];
     for (unsigned i = 0; i < ROWS; i++) {
         at(s, T_VALUES, (enum turned_phase)phase[i].read);

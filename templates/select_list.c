@@ -60,10 +60,10 @@ struct att_list att_list_of_item(struct tir_builder *b, struct tir_value item)
     const struct tir_value info = tir_add(b, tir_arg(b, ARG_WORK_INFO, TIR_I64), at);
     struct att_list l = {
         .b = b,
-        .row = tir_scalar_load(b, info, tir_i32(b, 4 * SEQUENCE), TIR_I32),
-        .partial = tir_scalar_load(b, info, tir_i32(b, 4 * PARTIAL), TIR_I32),
         .part = zero,
     };
+    l.row = tir_scalar_load(b, info, tir_i32(b, 4 * SEQUENCE), TIR_I32);
+    l.partial = tir_scalar_load(b, info, tir_i32(b, 4 * PARTIAL), TIR_I32);
     const struct tir_value first = tir_scalar_load(b, info, tir_i32(b, 4 * FIRST_KEY), TIR_I32);
     const struct tir_value end = tir_scalar_load(b, info, tir_i32(b, 4 * END_KEY), TIR_I32);
     l.start = tir_max(b, entry(&l, ARG_ROW_STARTS, zero), zero);
