@@ -7,6 +7,7 @@
 
 #include "ir/ir.h"
 
+/** i1 counts as an integer. */
 bool tir_is_int(unsigned dtype);
 bool tir_is_float(unsigned dtype);
 
@@ -24,15 +25,15 @@ uint64_t tir_unsigned(unsigned dtype, int64_t v);
  */
 bool tir_eval_int(unsigned opcode, unsigned dtype, const int64_t operands[3], int64_t *d);
 
-/** a0 b0 + a1 b1 + c, rounded once: two f16 in a and in b, of which subnormal ones are 0, the bits
- * of an f32 in c. */
+/** a0 b0 + a1 b1 + c, rounded once. a and b hold two f16 each, whose subnormals count as 0; c and
+ * the result are bits of an f32. */
 int64_t tir_eval_dot2(int64_t a, int64_t b, int64_t c);
 
 /** Value of a float element (its bits, in `dtype`). fnuz: fp8 is e4m3fnuz, otherwise OCP e4m3fn. */
 float tir_to_float(unsigned dtype, int64_t bits, bool fnuz);
 /** Bits of v rounded to nearest even. fp8: beyond the largest finite number it saturates to it. */
 int64_t tir_from_float(unsigned dtype, float v, bool fnuz);
-/** The same of 16-bit floats, toward zero: a finite number stays one. */
+/** Bits of v rounded toward zero, in a 16-bit dtype: a finite number stays finite. */
 int64_t tir_cut_float(unsigned dtype, float v);
 /** An elementwise op on floats of `dtype`, given as bits; comparisons give 0 or 1. */
 bool tir_eval_float(unsigned opcode, unsigned dtype, bool fnuz, const int64_t operands[3],

@@ -18,7 +18,7 @@ static inline unsigned tir_bits(unsigned x)
     return (unsigned)__builtin_ctz(x);
 }
 
-/** The same of the largest power of two that is not above x, at least 1. */
+/** The exponent of the largest power of two that is not above x; x is at least 1. */
 static inline unsigned tir_bits_floor(unsigned x)
 {
     assert(x);

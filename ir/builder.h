@@ -22,6 +22,7 @@ struct tir_builder {
 
 #define TIR_AT_END UINT32_MAX
 
+/** A builder that appends to `block`; its ops have no stage. */
 struct tir_builder tir_at_end(struct tir_func *f, struct tir_block *block);
 
 /** The general form; the result type follows from the op's row, or is `given`. */
@@ -50,28 +51,31 @@ struct tir_value tir_named(struct tir_builder *b, const char *name, struct tir_v
 #undef TIR_BUILD_three
 #undef TIR_BUILD_choice
 
+/** Scalar constants. */
 struct tir_value tir_i32(struct tir_builder *b, int32_t v);
 struct tir_value tir_i64(struct tir_builder *b, int64_t v);
 struct tir_value tir_f32(struct tir_builder *b, float v);
-/** A value of any type that whoever asks for it never looks at: of the side of a branch without it.
- * It takes no instruction. The interpreter has NaNs for it. */
+/** A value that no result may depend on, such as a branch yields on the side that has none. It
+ * takes no instruction; the interpreter fills it with NaNs. */
 struct tir_value tir_undef(struct tir_builder *b, struct tir_type t);
 struct tir_value tir_bool(struct tir_builder *b, bool v);
-/** Integer constant of the same type (scalar, vec or tile) as `like`; floats likewise. */
+/** An integer, or a float, in every element of a value of the type of `like`. */
 struct tir_value tir_int_like(struct tir_builder *b, struct tir_value like, int64_t v);
 struct tir_value tir_float_like(struct tir_builder *b, struct tir_value like, float v);
 struct tir_value tir_convert(struct tir_builder *b, struct tir_value a, unsigned dtype);
-/** convert of values computed from 16-bit data: see short_nan in ops.def. */
+/** tir_convert() of values computed from 16-bit data: see short_nan in ops.def. */
 struct tir_value tir_convert_short(struct tir_builder *b, struct tir_value a, unsigned dtype);
-/** The same where ties may be rounded either way, as is cheaper: see rounding in ops.def. */
+/** tir_convert_short() that may round ties either way, which is cheaper: see `rounding` in
+ * ops.def. */
 struct tir_value tir_convert_ties_any(struct tir_builder *b, struct tir_value a, unsigned dtype);
-/** The same, but rounded toward zero. */
+/** tir_convert_short() that rounds toward zero. */
 struct tir_value tir_convert_toward_zero(struct tir_builder *b, struct tir_value a, unsigned dtype);
-/** convert to fp8 or i8 of f32, none of which rounds beyond the dtype; a NaN is what it is. */
+/** tir_convert() of f32 to fp8 or i8, where no number rounds beyond the dtype. NaNs are converted
+ * as tir_convert() does. */
 struct tir_value tir_convert_in_range(struct tir_builder *b, struct tir_value a, unsigned dtype);
 /** Two f16 between 0 and 1 in an i32: a in its low half, c in its high one. */
 struct tir_value tir_unit_pair(struct tir_builder *b, struct tir_value a, struct tir_value c);
-/** a0 c0 + a1 c1 + sum: i32 of two f16 each, and an f32. */
+/** a0 c0 + a1 c1 + sum: a and c are i32 that hold two f16 each, sum is f32. */
 struct tir_value tir_dot2(struct tir_builder *b, struct tir_value a, struct tir_value c,
                           struct tir_value sum);
 struct tir_value tir_zext(struct tir_builder *b, struct tir_value a, unsigned dtype);
@@ -99,24 +103,27 @@ struct tir_value tir_col_sum(struct tir_builder *b, struct tir_value a);
  * one row per row bit held by lanes; col_max / col_sum finish it. */
 struct tir_value tir_col_fold_max(struct tir_builder *b, struct tir_value a);
 struct tir_value tir_col_fold_sum(struct tir_builder *b, struct tir_value a);
-/** c, of f32, plus such a sum of bf16, where a lane has rows alone and the machine has_dot_bf16. */
+/** c (f32) plus tir_col_fold_sum() of a (bf16). Registers of a lane must hold rows of one column,
+ * and the machine must have has_dot_bf16. */
 struct tir_value tir_col_fold_dot(struct tir_builder *b, struct tir_value a, struct tir_value c);
-/** The largest of 16-bit floats that are not negative, two in an i32. A lane has rows alone, and
- * the machine has_pk_max3. */
+/** tir_col_fold_max() of 16-bit floats that are not negative: an i32 has the maxima of two groups
+ * of rows, see ops.def. Registers of a lane must hold rows of one column, and the machine must have
+ * has_pk_max3. */
 struct tir_value tir_col_fold_top(struct tir_builder *b, struct tir_value a);
-/** A scalar i1: is one of such two above the limit, or a NaN, in some lane of the wave? `limit` has
- * the float twice. */
+/** A scalar i1: is a maximum of tir_col_fold_top() above the limit, or a NaN, in some lane of the
+ * wave? Both halves of `limit` hold it. */
 struct tir_value tir_any_above(struct tir_builder *b, struct tir_value top, struct tir_value limit);
 struct tir_value tir_mma(struct tir_builder *b, int instr, struct tir_value a, struct tir_value c,
                          struct tir_value acc);
-/** This product takes the first k columns of a and rows of c alone, of whole instructions. */
+/** Multiplies only the first k columns of a with the first k rows of c; k is a multiple of the
+ * instruction's. */
 struct tir_value tir_mma_first(struct tir_builder *b, int instr, struct tir_value a,
                                struct tir_value c, struct tir_value acc, unsigned k);
 /** The product of one block of 32 columns a wave with a of 16 rows, see ops.def. */
 struct tir_value tir_mma_halves(struct tir_builder *b, int instr, struct tir_value a,
                                 struct tir_value c, struct tir_value acc);
-/** tir_mma() of an accumulator that stays in accumulation registers, for waves that have a SIMD to
- * themselves: what multiplies it otherwise moves it out and back. */
+/** tir_mma() whose accumulator stays in accumulation registers, for waves that have a SIMD to
+ * themselves. Any op but such a product that reads it moves it to vector registers first. */
 struct tir_value tir_mma_in_agprs(struct tir_builder *b, int instr, struct tir_value a,
                                   struct tir_value c, struct tir_value acc);
 
@@ -125,7 +132,7 @@ struct tir_value tir_mma_in_agprs(struct tir_builder *b, int instr, struct tir_v
 struct tir_value tir_mma_scaled(struct tir_builder *b, int instr, struct tir_value a,
                                 struct tir_value c, struct tir_value acc, struct tir_value left,
                                 struct tir_value right);
-/** The same of an accumulator as tir_mma_in_agprs() has it. */
+/** The scaled product with an accumulator like that of tir_mma_in_agprs(). */
 struct tir_value tir_mma_scaled_in_agprs(struct tir_builder *b, int instr, struct tir_value a,
                                          struct tir_value c, struct tir_value acc,
                                          struct tir_value left, struct tir_value right);
@@ -177,23 +184,26 @@ void tir_tile_scatter_apart(struct tir_builder *b, struct tir_value base, struct
  * which lane copies what follows from the address map. */
 void tir_copy_to_lds(struct tir_builder *b, int group, struct tir_view v, struct tir_value row0,
                      struct tir_value lds, struct tir_type t, const struct tir_layout *address_map);
-/** The same to lds + offset, of rows at base + row_addr[i] + byte, an Mx1 tile of i64 or i32 as
- * the rows of tir_map_lanes() are laid out; each wave makes the copy that its operands say. */
+/** Copies rows at base + row_addr[i] + byte to lds + offset, asynchronously. row_addr is an Mx1
+ * tile of i64 or i32, laid out like the rows of tir_map_lanes(). Each wave makes the whole copy
+ * that its own operands describe. */
 void tir_gather_to_lds(struct tir_builder *b, int group, struct tir_value base,
                        struct tir_value row_addr, struct tir_value byte, struct tir_value lds,
                        unsigned offset, struct tir_type t, const struct tir_layout *address_map);
-/** The same of rows at addresses, `both` bytes further in memory and in LDS. */
+/** tir_gather_to_lds() of rows at row_addr[i] + both to lds + offset + both; row_addr holds i64
+ * addresses. */
 void tir_gather_both_to_lds(struct tir_builder *b, int group, struct tir_value row_addr,
                             struct tir_value lds, unsigned offset, unsigned both, struct tir_type t,
                             const struct tir_layout *address_map);
 struct tir_value tir_tile_lds_load(struct tir_builder *b, struct tir_value lds, struct tir_type t,
                                    const struct tir_layout *address_map);
-/** Columns from `columns` on are what the map's padding holds, all of it alike, and behind the last
- * span too: the buffer has that many bytes more. */
+/** tir_tile_lds_load() whose columns from `columns` on are read from the padding of the address
+ * map. All padding must hold the same, and the buffer must have one more behind its last span. */
 struct tir_value tir_tile_lds_load_first(struct tir_builder *b, struct tir_value lds,
                                          struct tir_type t, const struct tir_layout *address_map,
                                          unsigned columns);
-/** The tile begins with column `first` of the map, a multiple of its own columns. */
+/** tir_tile_lds_load() that begins with column `first` of the map, a multiple of the tile's
+ * columns. */
 struct tir_value tir_tile_lds_load_from(struct tir_builder *b, struct tir_value lds,
                                         struct tir_type t, const struct tir_layout *address_map,
                                         unsigned first);
@@ -203,20 +213,25 @@ void tir_tile_lds_store(struct tir_builder *b, struct tir_value lds, struct tir_
 struct tir_value tir_call_hook(struct tir_builder *b, const char *hook,
                                const struct tir_value *operands, unsigned n);
 
+/** A buffer resource of `bytes` (i32, unsigned) from `base` (i64) on. */
 struct tir_value tir_make_rsrc(struct tir_builder *b, struct tir_value base,
                                struct tir_value bytes);
+/** One uniform value at base (i64) + offset (i32), of memory that no kernel writes meanwhile. */
 struct tir_value tir_scalar_load(struct tir_builder *b, struct tir_value base,
                                  struct tir_value offset, unsigned dtype);
+/** A scalar i1: is `a` set in some active lane of the wave? */
 struct tir_value tir_any(struct tir_builder *b, struct tir_value a);
-/** A scalar of what every lane of the wave holds alike; see ops.def where they do not. */
+/** A scalar of the value that all lanes of the wave hold; of lanes that differ, that of the first
+ * active one. */
 struct tir_value tir_first_lane(struct tir_builder *b, struct tir_value a);
-/** Counts the elements of this wave that are set; the result is an i32 scalar. */
+/** Counts the elements of the wave that are set; the result is an i32 scalar. */
 struct tir_value tir_lane_count(struct tir_builder *b, struct tir_value a);
-/** Returns which lanes of the wave have it set, an i64 scalar; the first register of a tile. */
+/** An i64 scalar with a bit for each lane of the wave in which `a` is set; of a tile, its first
+ * register. */
 struct tir_value tir_lane_mask(struct tir_builder *b, struct tir_value a);
 /** Returns one lane's element as a scalar. */
 struct tir_value tir_lane_read(struct tir_builder *b, struct tir_value a, struct tir_value lane);
-/** In how many lanes below each one the i1 is set. */
+/** Counts, for each lane, the lanes below it in which the i1 is set. */
 struct tir_value tir_lanes_below(struct tir_builder *b, struct tir_value a);
 
 /* Elements at LDS addresses of their own: 32 bits each, in tiles that no lane repeats. */

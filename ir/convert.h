@@ -40,8 +40,8 @@ struct tir_lane_steps {
 };
 
 /** The map of a conversion of kind TIR_CONVERT_LANES or less, of registers of 2^unit_bits elements.
- * Where the source repeats elements, such that every lane of it is read where that is possible.
- * False when the low unit_bits register bits of both do not mean the same element. */
+ * Where the source repeats elements the map reads every lane of it, if one exists that does. False
+ * when the low unit_bits register bits of both do not mean the same element. */
 bool tir_lane_map(const struct tir_layout *from, const struct tir_layout *to,
                   const struct tir_conversion *c, unsigned unit_bits, struct tir_lane_map *m);
 

@@ -250,7 +250,7 @@ struct tir_value tir_add_result(struct tir_func *f, struct tir_ref op, struct ti
  */
 typedef bool tir_visitor(void *context, struct tir_block *b, struct tir_ref r);
 bool tir_walk(const struct tir_func *f, struct tir_block *b, tir_visitor *visit, void *context);
-/** The same of one op of block b, and of what is inside of it. */
+/** Visits one op of block b and what is inside of it, as tir_walk() does. */
 bool tir_walk_op(const struct tir_func *f, struct tir_block *b, struct tir_ref r,
                  tir_visitor *visit, void *context);
 

@@ -59,15 +59,15 @@ struct tir_layout tir_mma_right(const struct tir_mma *mma, unsigned cols,
 struct tir_layout tir_mma_result(const struct tir_mma *mma, unsigned rows, unsigned cols,
                                  struct tir_waves waves);
 
-/** The layouts of A[16 x k] and D[8 x cols] of mma_halves. `right` is that of B, [cols x k], as an
- * instruction of 32 columns has it. */
+/** The layouts of A[16 x k] and D[8 x cols] of mma_halves, for a B[cols x k] with the layout
+ * `right` of an instruction of 32 columns. */
 struct tir_layout tir_mma_halves_left(const struct tir_layout *right);
 struct tir_layout tir_mma_halves_result(const struct tir_mma *mma, const struct tir_layout *right);
 
 /**
- * The product's k that each bit of the instruction's k stands for where its A (`right`: its B) is
- * held as `l`, [rows x k] or [cols x k]; behind them the k of further registers. Returns how many
- * there are, or 0 where `l` is no such operand.
+ * Finds which k of the product each bit of the instruction's k stands for, when its A (`right`: its
+ * B) has layout `l`, [rows x k] or [cols x k]. k[] gets those bits and then the bits of further
+ * registers. Returns how many there are, or 0 if `l` is no operand of the instruction.
  */
 unsigned tir_mma_contraction(const struct tir_mma *mma, bool right, const struct tir_layout *l,
                              uint32_t k[TIR_MAX_K_BITS]);

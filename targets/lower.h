@@ -63,18 +63,21 @@ struct lower {
 LLVMValueRef lower_fail(struct lower *l, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/** LLVM's type of an element, and of a value: a vector where it has several elements. */
 LLVMTypeRef lower_dtype(struct lower *l, unsigned dtype);
 LLVMTypeRef lower_type(struct lower *l, struct tir_type t);
 
 /** Elements of a value: 1 unless it is a vec of more. */
 unsigned lower_count(struct tir_type t);
 
+/** Returns what a value has been lowered to. */
 LLVMValueRef lower_value(struct lower *l, struct tir_value v);
 /** Operand i, repeated if it is one value and `count` are wanted. */
 LLVMValueRef lower_operand(struct lower *l, const struct tir_op *op, unsigned i, unsigned count);
 struct tir_type lower_operand_type(const struct lower *l, const struct tir_op *op, unsigned i);
 struct tir_type lower_result_type(const struct lower *l, const struct tir_op *op);
 
+/** A constant, and a value's bits as a type of the same size. */
 LLVMValueRef lower_i32(struct lower *l, int64_t v);
 LLVMValueRef lower_bitcast(struct lower *l, LLVMValueRef v, LLVMTypeRef t);
 /** Element i; v itself when it is a single value. */
@@ -87,23 +90,24 @@ LLVMValueRef lower_slice(struct lower *l, LLVMValueRef v, unsigned first, unsign
 /** Finds the values that stay in accumulation registers. False when out of memory. */
 bool lower_agprs_begin(struct lower *l);
 void lower_agprs_end(struct lower *l);
-/** As many wait states as a matrix result can ask for. */
+/** Emits as many wait states as a matrix result can need. */
 void lower_matrix_states(struct lower *l);
 /** Notes that an instruction has been emitted which makes v. */
 void lower_note_issue(struct lower *l, struct tir_value v);
-/** A matrix instruction whose accumulator stays there. */
+/** A matrix instruction whose accumulator stays in accumulation registers. */
 LLVMValueRef lower_mfma_in_agprs(struct lower *l, const struct tir_op *op,
                                  const struct tir_mma *row);
-/** The same with registers of scales. */
+/** A scaled one; `left` and `right` are the registers of its scales. */
 LLVMValueRef lower_mfma_scaled_in_agprs(struct lower *l, const struct tir_op *op,
                                         const struct tir_mma *row, LLVMValueRef left,
                                         LLVMValueRef right);
-/** `v` as its like wants it, which is a value of this block or the next: in accumulation registers,
- * where that one stays there. */
+/** `v` in the kind of register that `like`, a value of this block or the next, has: accumulation
+ * registers or vector registers. */
 LLVMValueRef lower_value_for(struct lower *l, struct tir_value v, struct tir_value like);
-/** The phi of a value, or where that stays there, what LLVM will not have elsewhere. */
+/** Returns `phi`, which v becomes; of a v in accumulation registers, a copy of it that LLVM has to
+ * keep there. */
 LLVMValueRef lower_keep(struct lower *l, LLVMValueRef phi, struct tir_value v);
-/** A value of them in vector registers. */
+/** Reads a value of accumulation registers into vector registers. */
 LLVMValueRef lower_from_agprs(struct lower *l, struct tir_value v);
 
 /** Lanes of a wave. */
