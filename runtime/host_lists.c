@@ -7,6 +7,15 @@
 #include "runtime/host.h"
 #include "runtime/op.h"
 
+/* Checks a list of `batch` beginnings and an end, which is at most `total`. */
+static int check_indptr(const struct attn_device *device, const char *name, const int32_t *data,
+                        int32_t batch, int32_t total, void *stream)
+{
+    const struct attn_indptr indptr = {
+        .name = name, .data = data, .batch = batch, .total = total, .longest = INT32_MAX};
+    return attn_check_indptr(device, &indptr, stream);
+}
+
 static int32_t queries(const struct attn_combine_args *a) { return a->q_len ? a->q_len : 1; }
 
 /* The tokens of a tile with parts, and where its parts are. */
@@ -37,15 +46,9 @@ int attn_combine_check_lists(const struct attn_op *op, const struct attn_combine
         return ATTN_OK;
     const struct attn_device *device = op->device;
     const size_t tiles = (size_t)a->reduce_tiles;
-    const struct attn_indptr lists = {
-        .name = "reduce_indptr",
-        .data = a->reduce_indptr,
-        .batch = a->reduce_tiles,
-        .total = INT32_MAX,
-        .longest = INT32_MAX,
-    };
     void *indptr = NULL, *tokens = NULL, *map = NULL;
-    int r = attn_check_indptr(device, &lists, a->stream);
+    int r = check_indptr(device, "reduce_indptr", a->reduce_indptr, a->reduce_tiles, INT32_MAX,
+                         a->stream);
     if (!r)
         r = attn_read_back(device, a->reduce_indptr, (tiles + 1) * sizeof(int32_t), a->stream,
                            &indptr);
@@ -64,6 +67,14 @@ int attn_combine_check_lists(const struct attn_op *op, const struct attn_combine
 }
 
 enum { WORK_WORDS = 8 }; /* of an item: struct attn_decode_plan */
+
+/* A work list of an op, seen as one of decode: sequences, queries, keys and heads. */
+struct work {
+    const struct attn_device *device;
+    const struct attn_decode_desc *desc;
+    const struct attn_decode_args *args;
+    int32_t ticket_words; /* of each sequence and KV head; the first one counts parts */
+};
 
 static int bad_item(int32_t i, int word, int32_t value, const char *what, int32_t limit)
 {
@@ -97,27 +108,27 @@ static int check_item(const struct attn_decode_desc *d, const struct attn_decode
     return ATTN_OK;
 }
 
-static int check_items(const struct attn_op *op, const struct attn_decode_args *a, int32_t count)
+static int check_items(const struct work *work, int32_t count)
 {
+    const struct attn_decode_args *a = work->args;
     const size_t bytes = (size_t)count * WORK_WORDS * sizeof(int32_t);
     void *copy;
-    int r = attn_read_back(op->device, a->work_info, bytes, a->stream, &copy);
+    int r = attn_read_back(work->device, a->work_info, bytes, a->stream, &copy);
     for (int32_t i = 0; !r && copy && i < count; i++)
-        r = check_item(&op->desc.decode, a, i, (const int32_t *)copy + (size_t)i * WORK_WORDS);
+        r = check_item(work->desc, a, i, (const int32_t *)copy + (size_t)i * WORK_WORDS);
     free(copy);
     return r;
 }
 
 /* A count that an interrupted launch has left makes the wrong workgroup the last one, or leaves
  * rows that nobody sums up. */
-static int check_tickets(const struct attn_op *op, const struct attn_decode_args *a)
+static int check_tickets(const struct work *work)
 {
-    enum { LINE = 32 }; /* integers of a sequence */
-    const bool lines = op->family == &attn_family_mla_decode;
-    const int64_t count = (int64_t)(lines ? LINE : 1) * a->batch * op->desc.decode.kv_heads;
+    const struct attn_decode_args *a = work->args;
+    const int64_t count = (int64_t)work->ticket_words * a->batch * work->desc->kv_heads;
     void *copy;
     int r =
-        attn_read_back(op->device, a->tickets, (size_t)count * sizeof(int32_t), a->stream, &copy);
+        attn_read_back(work->device, a->tickets, (size_t)count * sizeof(int32_t), a->stream, &copy);
     const int32_t *const tickets = copy;
     for (int64_t i = 0; !r && copy && i < count; i++)
         if (tickets[i])
@@ -128,44 +139,40 @@ static int check_tickets(const struct attn_op *op, const struct attn_decode_args
 }
 
 /* Each sequence's parts have rows of partial_out. */
-static int check_parts(const struct attn_op *op, const struct attn_decode_args *a)
+static int check_parts(const struct work *work)
 {
-    const struct attn_indptr parts = {
-        .name = "reduce_indptr",
-        .data = a->reduce_indptr,
-        .batch = a->batch,
-        .total = a->partial_rows ? a->partial_rows : INT32_MAX,
-        .longest = INT32_MAX,
-    };
-    const int r = attn_check_indptr(op->device, &parts, a->stream);
-    return r ? r : check_tickets(op, a);
+    const struct attn_decode_args *a = work->args;
+    const int r = check_indptr(work->device, "reduce_indptr", a->reduce_indptr, a->batch,
+                               a->partial_rows ? a->partial_rows : INT32_MAX, a->stream);
+    return r ? r : check_tickets(work);
+}
+
+static int check_work(const struct work *work)
+{
+    const struct attn_decode_args *a = work->args;
+    if (!a->work_indptr)
+        return ATTN_OK;
+    int r = check_indptr(work->device, "work_indptr", a->work_indptr, a->work_lists, INT32_MAX,
+                         a->stream);
+    if (r)
+        return r;
+    void *last;
+    r = attn_read_back(work->device, a->work_indptr + a->work_lists, sizeof(int32_t), a->stream,
+                       &last);
+    if (!r && last)
+        r = check_items(work, *(const int32_t *)last);
+    free(last);
+    return r || !work->desc->one_launch ? r : check_parts(work);
 }
 
 int attn_decode_check_work(const struct attn_op *op, const struct attn_decode_args *a)
 {
-    if (!a->work_indptr)
-        return ATTN_OK;
-    const struct attn_indptr lists = {
-        .name = "work_indptr",
-        .data = a->work_indptr,
-        .batch = a->work_lists,
-        .total = INT32_MAX,
-        .longest = INT32_MAX,
-    };
-    int r = attn_check_indptr(op->device, &lists, a->stream);
-    if (r)
-        return r;
-    void *last;
-    r = attn_read_back(op->device, a->work_indptr + a->work_lists, sizeof(int32_t), a->stream,
-                       &last);
-    if (!r && last)
-        r = check_items(op, a, *(const int32_t *)last);
-    free(last);
-    return r || !op->desc.decode.one_launch ? r : check_parts(op, a);
+    return check_work(&(struct work){op->device, &op->desc.decode, a, 1});
 }
 
 int attn_mla_decode_check_work(const struct attn_op *op, const struct attn_mla_decode_args *a)
 {
+    enum { TICKET_WORDS = 32 }; /* a line of memory */
     const struct attn_mla_decode_desc *d = &op->desc.mla_decode;
     const struct attn_decode_desc decode = {
         .heads = d->heads,
@@ -189,16 +196,13 @@ int attn_mla_decode_check_work(const struct attn_op *op, const struct attn_mla_d
         .tickets = a->tickets,
         .stream = a->stream,
     };
-    struct attn_op as_decode = *op;
-    as_decode.desc.decode = decode;
-    return attn_decode_check_work(&as_decode, &args);
+    return check_work(&(struct work){op->device, &decode, &args, TICKET_WORDS});
 }
 
 /* Rows are sequences of a query and a head. */
 int attn_indexer_topk_check_work(const struct attn_op *op, const struct attn_indexer_topk_args *a)
 {
-    struct attn_op as_decode = *op;
-    as_decode.desc.decode = (struct attn_decode_desc){.heads = 1, .kv_heads = 1, .q_len = 1};
+    const struct attn_decode_desc decode = {.heads = 1, .kv_heads = 1, .q_len = 1};
     const struct attn_decode_args args = {
         .batch = a->rows,
         .total_q = a->rows,
@@ -208,7 +212,7 @@ int attn_indexer_topk_check_work(const struct attn_op *op, const struct attn_ind
         .partial_rows = a->partials,
         .stream = a->stream,
     };
-    return attn_decode_check_work(&as_decode, &args);
+    return check_work(&(struct work){op->device, &decode, &args, 1});
 }
 
 /* Each position of a stream has a row of the table. */
