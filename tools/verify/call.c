@@ -23,6 +23,23 @@ bool call_is_tuned(const struct call *c, const char *what)
     return !attn_pack_kernel(c->pack, c->n, &info) && strstr(info.tuning, what);
 }
 
+int call_ratio(const struct call *c) { return atoi(verify_field(c->pack, c->n, "gqa")); }
+
+const char *call_complete_heads(const struct call *c, int *heads, int *kv_heads, int usual)
+{
+    static char why[100];
+    const int ratio = call_ratio(c);
+    if (!*kv_heads)
+        *kv_heads = !*heads ? 8 : ratio ? *heads / ratio : 1;
+    if (!*heads)
+        *heads = *kv_heads * (ratio ? ratio : usual);
+    if (*kv_heads && *heads % *kv_heads == 0 && (!ratio || *heads / *kv_heads == ratio))
+        return NULL;
+    snprintf(why, sizeof(why), "%d heads over %d KV heads is not the kernel's ratio", *heads,
+             *kv_heads);
+    return why;
+}
+
 void *call_allocate(struct call *c, size_t count, size_t size)
 {
     struct call_block *block = verify_allocate(sizeof(*block) + count * size, 1);

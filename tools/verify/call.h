@@ -129,6 +129,15 @@ static inline struct operand *call_operand(struct call *c, unsigned number)
 /** Does the tuning of the call's kernel say so? */
 bool call_is_tuned(const struct call *c, const char *what);
 
+/** Query heads that share a KV head, as the kernel's key says; 0: any number. */
+int call_ratio(const struct call *c);
+
+/**
+ * Fills in the heads that the user of trace left out (0), by the kernel's ratio; `usual` is the
+ * ratio for a kernel that takes any. Returns NULL, or why the kernel does not take these heads.
+ */
+const char *call_complete_heads(const struct call *c, int *heads, int *kv_heads, int usual);
+
 /** Zeroed memory that lives as long as the call. */
 void *call_allocate(struct call *c, size_t count, size_t size);
 

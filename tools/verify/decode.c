@@ -145,16 +145,13 @@ static const struct page_lists *lists_of(const struct call *c)
 
 /* Sizes. */
 
-/* The key's ratio of heads; 0: any. */
-static int ratio_of(const struct call *c) { return atoi(verify_field(c->pack, c->n, "gqa")); }
-
 /* A kernel that takes any page size or ratio has the shape's own, or at each step the next ones,
  * for which the pack may have no kernel of its own that lookup would rather take. */
 static void size_heads(struct call *c)
 {
     const struct shape *s = c->shape;
     struct attn_cache_desc *cache = &DESC(c, cache);
-    const int steps = cache->page_size ? 1 : PAGE_STEPS, ratio = ratio_of(c);
+    const int steps = cache->page_size ? 1 : PAGE_STEPS, ratio = call_ratio(c);
     int kv = s->kv_heads, heads = s->heads;
     if (!c->traced) {
         kv = is_latent(c) ? 1 : is(c, MODEL) || !ratio ? kv : ratio <= 4 ? 2 : 1;
@@ -683,7 +680,7 @@ static bool takes(const struct call *c)
 {
     const struct shape *s = c->shape;
     const struct attn_decode_desc *d = &c->desc.decode;
-    const int ratio = ratio_of(c);
+    const int ratio = call_ratio(c);
     const bool extras = !is_latent(c) && (d->sinks || d->soft_cap || d->logits);
     if (is(c, MODEL))
         return s->head_dim == DESC(c, head_dim) && (!ratio || ratio == s->ratio);
@@ -698,25 +695,14 @@ static const char *complete(const struct call *c, void *shape)
 {
     static char why[100];
     struct shape *s = shape;
-    const int ratio = ratio_of(c);
     if (!s->kv_heads && is_latent(c))
         s->kv_heads = 1;
-    if (!s->kv_heads)
-        s->kv_heads = !s->heads ? 8 : ratio ? s->heads / ratio : 1;
-    if (!s->heads)
-        s->heads = s->kv_heads * (ratio ? ratio : 1);
     if (DESC(c, cache).page_size)
         s->page_size = DESC(c, cache).page_size;
     if (s->window && DESC(c, mask) != ATTN_MASK_WINDOW)
         return "this kernel has no window";
     snprintf(why, sizeof(why), "q is at most %d with this kernel", DESC(c, q_len));
-    if (s->q > DESC(c, q_len))
-        return why;
-    snprintf(why, sizeof(why), "%d heads over %d KV heads is not the kernel's ratio", s->heads,
-             s->kv_heads);
-    const bool fits =
-        s->kv_heads && s->heads % s->kv_heads == 0 && (!ratio || s->heads / s->kv_heads == ratio);
-    return fits ? NULL : why;
+    return s->q > DESC(c, q_len) ? why : call_complete_heads(c, &s->heads, &s->kv_heads, 1);
 }
 
 /* Every byte of keys that are seen, with their scales, of q, out, lists and work once. */

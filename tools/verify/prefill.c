@@ -102,25 +102,20 @@ static struct paged cache_of(struct call *c)
 
 /* Sizes. */
 
-/* The key's ratio of heads; 0: any. */
-static int ratio_of(const struct call *c) { return atoi(verify_field(c->pack, c->n, "gqa")); }
-
 /* For any ratio the shape's own, or at each step the next, for which the pack may have no kernel
  * of its own that lookup would rather take. The page size likewise. */
 static void size_heads(struct call *c)
 {
     const struct shape *s = c->shape;
     struct attn_prefill_desc *d = &c->desc.prefill;
-    const int ratio = ratio_of(c);
+    const int ratio = call_ratio(c);
     d->kv_heads = c->traced || !ratio ? s->kv_heads : ratio <= 4 ? 2 : 1;
     d->heads = c->traced ? s->trace.heads : (ratio ? ratio : s->ratio + c->step) * d->kv_heads;
     if (!d->paged || d->cache.page_size)
         return;
     const size_t turn = (c->number + (size_t)c->step) % COUNT(page_sizes);
-    const int run = d->cache.dtype == ATTN_FP8 || d->cache.dtype == ATTN_INT8 ? 16 : 8;
-    d->cache.page_size = c->traced ? s->trace.page_size : page_sizes[turn];
-    if (d->cache.layout != ATTN_KV_NHD && d->cache.page_size < run)
-        d->cache.page_size = run;
+    d->cache.page_size =
+        paged_size(&d->cache, c->traced ? s->trace.page_size : page_sizes[turn], 0);
 }
 
 static void set_lengths(struct call *c)
@@ -536,10 +531,8 @@ static bool takes(const struct call *c)
 /* Fills in what the user left out, by the kernel's ratio of heads. */
 static const char *complete(const struct call *c, void *shape)
 {
-    static char why[100];
     struct shape *s = shape;
     const struct attn_prefill_desc *d = &c->desc.prefill;
-    const int ratio = ratio_of(c);
     if (s->trace.growth && (d->paged || d->q_dtype == ATTN_FP8))
         return "growth is for tensors of bf16 and fp16";
     if (s->trace.window && d->mask != ATTN_MASK_WINDOW && d->mask != ATTN_MASK_CHUNK)
@@ -550,16 +543,7 @@ static const char *complete(const struct call *c, void *shape)
         s->sequences[1].k = s->sequences[1].q;
         s->count = 2;
     }
-    if (!s->kv_heads)
-        s->kv_heads = !s->trace.heads ? 8 : ratio ? s->trace.heads / ratio : 1;
-    if (!s->trace.heads)
-        s->trace.heads = s->kv_heads * (ratio ? ratio : 4);
-    if (s->kv_heads && s->trace.heads % s->kv_heads == 0 &&
-        (!ratio || s->trace.heads / s->kv_heads == ratio))
-        return NULL;
-    snprintf(why, sizeof(why), "%d heads over %d KV heads is not the kernel's ratio",
-             s->trace.heads, s->kv_heads);
-    return why;
+    return call_complete_heads(c, &s->trace.heads, &s->kv_heads, 4);
 }
 
 /* Keys are visited per block of queries: not worked out. */
