@@ -7,18 +7,11 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "runtime/attn.h"
+#include "tools/attnc/clock.h"
 #include "tools/attnc/command.h"
-
-double steady_seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 /* Reads what a child writes, until it ends or the time is up. */
 static size_t read_answer(int fd, void *bytes, size_t size, double seconds)

@@ -22,7 +22,4 @@ bool child_call(int (*call)(void *context, void *answer), void *context, void *a
 /** Does the HIP runtime of this machine have a GPU? If not, `why` says what libattn said. */
 bool probe_gpu(struct attn_pack *pack, char why[200]);
 
-/** Seconds of a steady clock. */
-double steady_seconds(void);
-
 #endif

@@ -5,14 +5,6 @@
 #include <dlfcn.h>
 #include <glob.h>
 #include <stdio.h>
-#include <string.h>
-
-static bool find(void *library, const char *name, void *slot)
-{
-    void *address = dlsym(library, name);
-    memcpy(slot, &address, sizeof(address));
-    return address != NULL;
-}
 
 /* The driver's hwmon of a GPU: freq1_input is the shader clock in Hz (Linux, amdgpu, "hwmon
  * Interfaces"). */
@@ -21,7 +13,7 @@ static void find_clock(struct events *e, void *library, int ordinal)
     int (*hipDeviceGetPCIBusId)(char *id, int size, int device);
     char id[32], pattern[128];
     glob_t found;
-    if (!find(library, "hipDeviceGetPCIBusId", &hipDeviceGetPCIBusId) ||
+    if (!gpu_find_function(library, "hipDeviceGetPCIBusId", &hipDeviceGetPCIBusId) ||
         hipDeviceGetPCIBusId(id, sizeof(id), ordinal))
         return;
     for (char *c = id; *c; c++)
@@ -40,11 +32,11 @@ bool events_open(struct events *e, struct trace_session *t, size_t flush, char *
     struct attn_device_info info = {.size = sizeof(info)};
     attn_device_describe(t->gpu.device, &info);
     void *library = dlopen(info.hip_library, RTLD_NOW | RTLD_LOCAL);
-    if (!library || !find(library, "hipEventCreate", &e->hipEventCreate) ||
-        !find(library, "hipEventRecord", &e->hipEventRecord) ||
-        !find(library, "hipEventSynchronize", &e->hipEventSynchronize) ||
-        !find(library, "hipEventElapsedTime", &e->hipEventElapsedTime) ||
-        !find(library, "hipMemsetAsync", &e->hipMemsetAsync)) {
+    if (!library || !gpu_find_function(library, "hipEventCreate", &e->hipEventCreate) ||
+        !gpu_find_function(library, "hipEventRecord", &e->hipEventRecord) ||
+        !gpu_find_function(library, "hipEventSynchronize", &e->hipEventSynchronize) ||
+        !gpu_find_function(library, "hipEventElapsedTime", &e->hipEventElapsedTime) ||
+        !gpu_find_function(library, "hipMemsetAsync", &e->hipMemsetAsync)) {
         snprintf(why, why_size, "%s has no events", info.hip_library);
         return false;
     }

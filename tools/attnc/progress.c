@@ -6,8 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "tools/attnc/clock.h"
 
 enum { BAR = 24, NARROW = 60, MAX_COLUMNS = 200 };
 
@@ -30,18 +31,11 @@ static int columns(void)
     return width < MAX_COLUMNS ? width : MAX_COLUMNS;
 }
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* ", 12 s left", from how long the steps before took; "" until there is something to go by. */
 static void format_rest(char text[32], size_t done, size_t total)
 {
     static double start;
-    const double time = now();
+    const double time = steady_seconds();
     if (start == 0 || done <= 1)
         start = time;
     text[0] = '\0';
@@ -55,7 +49,7 @@ void show_progress(size_t done, size_t total, const char *step)
     if (!can_redraw()) {
         /* A log is told now and then that work goes on, less often the longer it takes. */
         static double start, told;
-        const double time = now();
+        const double time = steady_seconds();
         start = start > 0 ? start : time;
         if (done < total && (time - told < 1 || time - told < (time - start) / 8))
             return;

@@ -4,7 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#include "tools/attnc/clock.h"
 
 /* The times of a race: NAN where a runner was not in a round. */
 struct track {
@@ -143,13 +144,6 @@ static double find_drift(const struct track *t, size_t reference)
     return a > 0 ? b / a : 1;
 }
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 static void warm_up(struct track *t)
 {
     for (unsigned w = 0; w < t->o->warm_up; w++) {
@@ -165,7 +159,7 @@ void race_run(const struct race_options *o, size_t count, race_sample *sample, v
               struct race_result *result)
 {
     struct track *t = calloc(1, sizeof(*t));
-    const double start = now();
+    const double start = steady_seconds();
     *result = (struct race_result){.drift = 1};
     if (!t || count > RACE_RUNNERS) {
         free(t);
@@ -178,7 +172,8 @@ void race_run(const struct race_options *o, size_t count, race_sample *sample, v
     for (unsigned round = 0; round < most; round++) {
         run_round(t, round);
         result->rounds = round + 1;
-        const bool last = round + 1 == most || (o->seconds > 0 && now() - start > o->seconds);
+        const bool last =
+            round + 1 == most || (o->seconds > 0 && steady_seconds() - start > o->seconds);
         if (!last && result->rounds < o->least)
             continue;
         const size_t reference = find_reference(t);

@@ -112,20 +112,13 @@ int trace_parse_shape(const struct verify_op *op, const char *text, int *shape)
 
 /* The launch. */
 
-static bool find(void *library, const char *name, void *slot)
-{
-    void *address = dlsym(library, name);
-    memcpy(slot, &address, sizeof(address));
-    return address != NULL;
-}
-
 static bool open_timing(const char *simulator, struct trace_timing *t)
 {
     void *library = dlopen(simulator, RTLD_NOW | RTLD_LOCAL);
-    return library && find(library, "hipsim_time_enable", &t->enable) &&
-           find(library, "hipsim_time_last", &t->last) &&
-           find(library, "hipsim_time_format", &t->format) &&
-           find(library, "hipsim_stall_name", &t->stall_name);
+    return library && gpu_find_function(library, "hipsim_time_enable", &t->enable) &&
+           gpu_find_function(library, "hipsim_time_last", &t->last) &&
+           gpu_find_function(library, "hipsim_time_format", &t->format) &&
+           gpu_find_function(library, "hipsim_stall_name", &t->stall_name);
 }
 
 int trace_time(struct trace_session *t, const struct hipsim_time_options *time,

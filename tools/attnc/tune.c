@@ -19,7 +19,7 @@
 #include "compiler/second.h"
 #include "tools/attnc/build_output.h"
 #include "tools/attnc/cache.h"
-#include "tools/attnc/child_call.h"
+#include "tools/attnc/clock.h"
 #include "tools/attnc/command.h"
 #include "tools/attnc/json.h"
 #include "tools/attnc/output.h"

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 
 #include "tools/attnc/child_call.h"
+#include "tools/attnc/clock.h"
 #include "tools/attnc/command.h"
 #include "tools/attnc/events.h"
 #include "tools/attnc/progress.h"

@@ -11,6 +11,7 @@
 #include "compiler/pack_writer.h"
 #include "compiler/workers.h"
 #include "tools/attnc/child_call.h"
+#include "tools/attnc/clock.h"
 #include "tools/attnc/command.h"
 #include "tools/attnc/progress.h"
 #include "tools/attnc/trace.h"

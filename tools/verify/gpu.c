@@ -34,7 +34,7 @@ bool gpu_find_simulator(char *path, size_t size)
     return false;
 }
 
-static bool find(void *library, const char *name, void *slot)
+bool gpu_find_function(void *library, const char *name, void *slot)
 {
     void *address = dlsym(library, name);
     memcpy(slot, &address, sizeof(address));
@@ -48,7 +48,7 @@ static bool configure(const char *path, const char *target, const char *checks, 
     bool (*hipsim_configure)(const char *text, char *why, size_t why_size);
     char text[160];
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!library || !find(library, "hipsim_configure", &hipsim_configure)) {
+    if (!library || !gpu_find_function(library, "hipsim_configure", &hipsim_configure)) {
         snprintf(why, why_size, "%s",
                  library ? "the simulator has no hipsim_configure" : dlerror());
         return false;
@@ -93,11 +93,13 @@ bool gpu_open(struct gpu *gpu, const char *simulator, const char *checks, const 
              info.hip_version, info.hip_library);
     int (*hipSetDevice)(int);
     void *library = dlopen(info.hip_library, RTLD_NOW | RTLD_LOCAL);
-    if (library && find(library, "hipMalloc", &gpu->hipMalloc) &&
-        find(library, "hipFree", &gpu->hipFree) && find(library, "hipMemcpy", &gpu->hipMemcpy) &&
-        find(library, "hipDeviceSynchronize", &gpu->hipDeviceSynchronize) &&
-        find(library, "hipGetErrorName", &gpu->hipGetErrorName) &&
-        find(library, "hipSetDevice", &hipSetDevice) && hipSetDevice(info.ordinal) == 0)
+    if (library && gpu_find_function(library, "hipMalloc", &gpu->hipMalloc) &&
+        gpu_find_function(library, "hipFree", &gpu->hipFree) &&
+        gpu_find_function(library, "hipMemcpy", &gpu->hipMemcpy) &&
+        gpu_find_function(library, "hipDeviceSynchronize", &gpu->hipDeviceSynchronize) &&
+        gpu_find_function(library, "hipGetErrorName", &gpu->hipGetErrorName) &&
+        gpu_find_function(library, "hipSetDevice", &hipSetDevice) &&
+        hipSetDevice(info.ordinal) == 0)
         return true;
     snprintf(why, why_size, "%s lacks a memory function, or GPU %d cannot be made current",
              info.hip_library, info.ordinal);

@@ -35,6 +35,10 @@ bool gpu_open(struct gpu *gpu, const char *simulator, const char *checks, const 
               struct attn_pack *pack, char *why, size_t why_size);
 void gpu_close(struct gpu *gpu);
 
+/** Sets the function pointer at `slot` to a function of a library that dlopen() gave. False where
+ * it has none of this name. */
+bool gpu_find_function(void *library, const char *name, void *slot);
+
 /** The simulator that was built or installed beside this program; false where there is none. */
 bool gpu_find_simulator(char *path, size_t size);
 
@@ -52,7 +56,7 @@ struct verify_row {
 void verify_fail(struct verify_row *row, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/** The same, and behind the reason that there is already. */
+/** Notes a reason behind one that there may be already. */
 void verify_fail_too(struct verify_row *row, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

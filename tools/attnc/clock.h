@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TOOLS_ATTNC_CLOCK_H
+#define TOOLS_ATTNC_CLOCK_H
+
+#include <time.h>
+
+/** Seconds of a steady clock, from an arbitrary start. */
+static inline double steady_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+#endif
