@@ -55,15 +55,6 @@ struct att_place mla_split_place(const struct mla *s, enum turned_stage stage,
     return (struct att_place){(uint8_t)(stage + earlier), phases[phase]};
 }
 
-static void at(struct mla *s, enum turned_stage stage, enum turned_phase phase)
-{
-    const struct att_place place = mla_split_place(s, stage, phase);
-    s->d.b.stage = place.stage;
-    s->d.b.phase = place.phase;
-}
-
-static const struct tir_mma *product(const struct mla *s) { return &s->d.m->mma[s->d.pv]; }
-
 /* ---- Layouts ---- */
 
 /* Keys of a block as the product with c takes them: what is in a lane's registers of S^T stays. An
@@ -71,33 +62,23 @@ static const struct tir_mma *product(const struct mla *s) { return &s->d.m->mma[
 static const struct tir_contraction keys_of_lanes = {4, 1, {1, 2, 8, 16}, {4}};
 static const struct tir_contraction keys_of_half = {3, 1, {1, 2, 8}, {4}};
 
-/* Columns of the latent: a lane reads 4 neighbours, 32 lanes 128, and each wave has 128. */
-static struct tir_layout with_columns(const struct tir_layout *l)
-{
-    static const uint8_t column[] = {2, 3, 4, 5, 6, 0, 1, 7, 8};
-    return tir_layout_permute_rows(l, column);
-}
-
-static struct tir_waves by_columns(const struct mla *s)
-{
-    return (struct tir_waves){.cols = (uint8_t)s->wave_bits};
-}
-
 /* O^T, whose rows the product has as columns. */
 static struct tir_layout output(const struct mla *s)
 {
-    const unsigned rows = product(s)->m;
-    struct tir_layout o = tir_mma_result(product(s), rows, s->d.value.width, by_columns(s));
+    const unsigned rows = mla_turned_mma(s)->m;
+    struct tir_layout o =
+        tir_mma_result(mla_turned_mma(s), rows, s->d.value.width, mla_turned_waves(s));
     for (unsigned n = rows; n < s->d.columns; n *= 2)
         o = tir_layout_stack(&o, n);
     o = tir_layout_transpose(&o);
-    return with_columns(&o);
+    return mla_turned_columns(&o);
 }
 
 /* P of n columns, keys x columns. */
 static struct tir_layout weights(const struct mla *s, unsigned n)
 {
-    const struct tir_layout l = tir_mma_left(product(s), n, &keys_of_lanes, by_columns(s));
+    const struct tir_layout l =
+        tir_mma_left(mla_turned_mma(s), n, &keys_of_lanes, mla_turned_waves(s));
     return tir_layout_transpose(&l);
 }
 
@@ -105,8 +86,8 @@ static struct tir_layout weights(const struct mla *s, unsigned n)
 static struct tir_layout values(const struct mla *s)
 {
     const struct tir_layout right =
-        tir_mma_right(product(s), s->d.value.width, &keys_of_half, by_columns(s));
-    const struct tir_layout l = with_columns(&right);
+        tir_mma_right(mla_turned_mma(s), s->d.value.width, &keys_of_half, mla_turned_waves(s));
+    const struct tir_layout l = mla_turned_columns(&right);
     return tir_layout_transpose(&l);
 }
 
@@ -114,7 +95,8 @@ void mla_split_choose_layouts(struct mla *s)
 {
     struct decode *const d = &s->d;
     d->qk = d->pv; /* 32 keys */
-    const struct tir_layout scores = tir_mma_result(product(s), d->keys, d->columns, by_columns(s));
+    const struct tir_layout scores =
+        tir_mma_result(mla_turned_mma(s), d->keys, d->columns, mla_turned_waves(s));
     const struct tir_layout o = output(s), all = tir_layout_slice(&o, 0);
     const struct tir_layout p = weights(s, d->columns), vector = tir_layout_of_one_wave(&all);
     mla_turned_add_panels(s);
@@ -157,22 +139,22 @@ static struct tir_value fetch(struct mla *s, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
     const struct part *const latent = s->part, *const rotated = s->part + 1;
-    at(s, T_PAGES, C3);
+    mla_turned_at(s, T_PAGES, C3);
     const struct tir_value key = mla_first_key(s, block);
     const struct tir_value i = tir_min(b, att_page_of(&s->pages.paging, key), s->pages.last);
     const struct tir_value byte = tir_shl(b, i, tir_i32(b, 2));
-    at(s, T_PAGES, LATER); /* M4 waits for LDS, and so for it as well */
+    mla_turned_at(s, T_PAGES, LATER); /* M4 waits for LDS, and so for it as well */
     const struct tir_value page = tir_scalar_load(b, s->pages.table, byte, TIR_I32);
-    at(s, T_PAGES, M4);
+    mla_turned_at(s, T_PAGES, M4);
     tir_anchor(b, page); /* LLVM would load the first one right in front of the loop */
-    at(s, T_COPY, C1);
+    mla_turned_at(s, T_COPY, C1);
     const struct turned_flight f = mla_turned_find_rows(s, block, page);
     b->stage = T_COPY + 1;
     mla_turned_copy(s, &f, (struct turned_piece){latent, 0, s->d.keys, 0, latent->width}, GROUP);
     if (s->n_parts > 1)
         mla_turned_copy(s, &f, (struct turned_piece){rotated, 0, s->d.keys, 0, rotated->width},
                         GROUP);
-    at(s, T_ARRIVE, M4);
+    mla_turned_at(s, T_ARRIVE, M4);
     tir_wait(b, GROUP, 0);
     tir_barrier(b);
     return f.place;
@@ -190,13 +172,13 @@ static struct tir_value follow(struct mla *s, struct tir_value x,
     const struct tir_value m = carried[ATT_CARRY_M], l = carried[ATT_CARRY_L];
     const struct tir_value one = tir_splat(b, tir_f32(b, 1.0f), softmax->vector);
     const struct tir_type t[] = {softmax->vector, tir_typeof(b->f, l), softmax->vector};
-    at(s, T_SCORES, C2);
+    mla_turned_at(s, T_SCORES, C2);
     const struct tir_value largest = tir_col_max(b, x);
     const struct tir_value exponent = tir_splat(b, softmax->exponent, softmax->vector);
     const struct tir_value above = tir_fma(b, largest, exponent, tir_neg(b, m));
     const struct tir_value grown =
         tir_any(b, tir_cmp_gt(b, above, tir_float_like(b, above, softmax->room)));
-    at(s, T_SCORES, M3);
+    mla_turned_at(s, T_SCORES, M3);
     struct tir_if branch = tir_begin_bare_if(b, grown, t, N);
     const struct tir_value top = att_softmax_next(b, softmax, largest, m);
     const struct tir_value far = tir_cmp_gt(b, tir_sub(b, top, m), tir_float_like(b, m, FOLLOWS));
@@ -221,9 +203,9 @@ static void tell(struct mla *s, struct tir_value place, struct tir_value block, 
     const struct tir_value used = tir_convert_in_range(b, p, TIR_FP8);
     tir_tile_lds_store(b, vector_at(s, place), alpha, &map);
     tir_tile_lds_store(b, weights_at(s, block), used, &s->p_lds);
-    at(s, T_SCORES, M4);
+    mla_turned_at(s, T_SCORES, M4);
     tir_wait(b, TIR_LDS_WRITES, 0);
-    at(s, T_VALUES, C1);
+    mla_turned_at(s, T_VALUES, C1);
     *l = tir_named(b, "l", tir_add(b, *l, tir_col_fold_sum(b, tir_convert(b, used, TIR_F32))));
 }
 
@@ -361,12 +343,12 @@ static struct tir_value rescale(struct mla *s, struct tir_value place, struct ti
 {
     struct tir_builder *const b = &s->d.b;
     const struct tir_type t = tir_typeof(b->f, o);
-    at(s, T_VALUES, C1);
+    mla_turned_at(s, T_VALUES, C1);
     const struct tir_value loaded = load_alpha(s, place);
     struct alpha alpha[] = {take_alpha(b, loaded, 0), take_alpha(b, loaded, 1)};
     const struct tir_value lanes = tir_or(b, alpha[0].lanes, alpha[1].lanes);
     struct tir_value followed = o;
-    at(s, T_VALUES, M2);
+    mla_turned_at(s, T_VALUES, M2);
     struct tir_if branch = tir_begin_bare_if(b, tir_cmp_ne(b, lanes, tir_i64(b, 0)), &t, 1);
     for (unsigned i = 0; i < ROWS; i++) {
         struct alpha *const own = &alpha[i / 2];
@@ -389,10 +371,10 @@ static struct tir_value load_values(struct mla *s, struct tir_value place, unsig
     const struct tir_type t = tir_tile(b->f, s->kq_dtype, keys, width, &along);
     struct tir_layout map = tir_row_major(keys, width);
     tir_map_pad(&map, width, CHUNK);
-    at(s, T_SCORES, half ? C3 : C2);
+    mla_turned_at(s, T_SCORES, half ? C3 : C2);
     const struct tir_value from = att_plus(b, place, (int)(half * keys * (width + CHUNK)));
     const struct tir_value c = tir_tile_lds_load(b, from, t, &map);
-    at(s, T_VALUES, C1);
+    mla_turned_at(s, T_VALUES, C1);
     return tir_relayout(b, c, &l);
 }
 
@@ -411,13 +393,13 @@ static struct tir_value multiply(struct mla *s, struct tir_value place, struct t
         c[half] = load_values(s, place, half);
     struct tir_value part[ROWS];
     for (unsigned i = 0; i < ROWS; i++) {
-        at(s, T_VALUES, (enum turned_phase)phase[i].read);
+        mla_turned_at(s, T_VALUES, (enum turned_phase)phase[i].read);
         const struct tir_value from = att_plus(b, weights_at(s, block), (int)(i * bytes));
         const struct tir_value p = tir_tile_lds_load(b, from, t, &map);
-        at(s, T_VALUES, C2);
+        mla_turned_at(s, T_VALUES, C2);
         part[i] = take_part(b, tir_transpose(b, o), i, ROWS);
         for (unsigned half = 0; half < HALVES; half++) {
-            at(s, T_VALUES, (enum turned_phase)phase[i].product[half]);
+            mla_turned_at(s, T_VALUES, (enum turned_phase)phase[i].product[half]);
             const struct tir_value own = tir_transpose(b, tir_half(b, p, (int)half));
             part[i] = tir_mma_in_agprs(b, s->d.pv, own, c[half], part[i]);
         }
@@ -434,7 +416,7 @@ void mla_split_visit(struct mla *s, struct att_block block, struct tir_value car
     const struct tir_value x =
         att_attention_modify(&s->d.attention, mla_turned_scores(s, place), &block);
     const struct tir_value alpha = follow(s, x, carried);
-    at(s, T_SCORES, C3);
+    mla_turned_at(s, T_SCORES, C3);
     const struct tir_value exponent = att_softmax_exponent(b, &s->softmax, x, carried[ATT_CARRY_M]);
     const struct tir_value p = tir_named(b, "p", tir_exp2(b, exponent));
     tell(s, place, block.index, p, alpha, &carried[ATT_CARRY_L]);

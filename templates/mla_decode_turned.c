@@ -38,7 +38,7 @@ static struct att_place place_at(const struct mla *s, enum turned_stage stage,
                               : (struct att_place){(uint8_t)stage, (uint8_t)phase};
 }
 
-static void at(struct mla *s, enum turned_stage stage, enum turned_phase phase)
+void mla_turned_at(struct mla *s, enum turned_stage stage, enum turned_phase phase)
 {
     const struct att_place place = place_at(s, stage, phase);
     s->d.b.stage = place.stage;
@@ -55,18 +55,17 @@ int mla_turned_product(const struct mla *s)
 
 /* ---- Layouts ---- */
 
-static struct tir_waves columns_of(const struct mla *s)
+struct tir_waves mla_turned_waves(const struct mla *s)
 {
     return (struct tir_waves){.cols = (uint8_t)s->wave_bits};
 }
 
-static const struct tir_mma *product(const struct mla *s) { return &s->d.m->mma[s->d.pv]; }
+const struct tir_mma *mla_turned_mma(const struct mla *s) { return &s->d.m->mma[s->d.pv]; }
 
 /* Keys of a block as the second product takes them: what is in a lane's registers of S^T stays. */
 static const struct tir_contraction keys_of_lanes = {3, 1, {1, 2, 4}, {8}};
 
-/* Rows of the product as columns of the latent: a lane reads 4 neighbours, and 32 lanes 128. */
-static struct tir_layout with_columns(const struct tir_layout *l)
+struct tir_layout mla_turned_columns(const struct tir_layout *l)
 {
     static const uint8_t column[] = {2, 3, 4, 5, 6, 0, 1, 7, 8};
     return tir_layout_permute_rows(l, column);
@@ -76,7 +75,7 @@ void mla_turned_add_panels(struct mla *s)
 {
     const struct tir_mma *const mma = &s->d.m->mma[s->d.qk];
     const struct tir_contraction k = tir_contract_rows(mma, PANEL, 16 / s->kq_bytes);
-    const struct tir_layout q = tir_mma_right(mma, s->d.columns, &k, columns_of(s));
+    const struct tir_layout q = tir_mma_right(mma, s->d.columns, &k, mla_turned_waves(s));
     for (unsigned first = 0; first < s->d.k.width; first += PANEL)
         s->panel[s->n_panels++] = (struct panel){
             .first = first,
@@ -90,15 +89,17 @@ void mla_turned_add_panels(struct mla *s)
 void mla_turned_choose_layouts(struct mla *s)
 {
     struct decode *const d = &s->d;
-    const struct tir_waves waves = columns_of(s);
+    const struct tir_waves waves = mla_turned_waves(s);
     if (mla_weights_fp8(s)) {
         mla_split_choose_layouts(s);
         return;
     }
     const struct tir_layout scores = tir_mma_result(&d->m->mma[d->qk], d->keys, d->columns, waves);
-    const struct tir_layout plain = tir_mma_result(product(s), d->value.width, d->columns, waves);
-    const struct tir_layout o = with_columns(&plain);
-    const struct tir_layout right = tir_mma_right(product(s), d->columns, &keys_of_lanes, waves);
+    const struct tir_layout plain =
+        tir_mma_result(mla_turned_mma(s), d->value.width, d->columns, waves);
+    const struct tir_layout o = mla_turned_columns(&plain);
+    const struct tir_layout right =
+        tir_mma_right(mla_turned_mma(s), d->columns, &keys_of_lanes, waves);
     const struct tir_layout weights = tir_layout_transpose(&right);
     mla_turned_add_panels(s);
     d->scores = tir_tile(d->b.f, TIR_F32, d->keys, d->columns, &scores);
@@ -187,25 +188,25 @@ static struct tir_value fetch(struct mla *s, struct tir_value block)
     struct tir_builder *const b = &s->d.b;
     const struct part *const latent = s->part, *const rotated = s->part + 1;
     const unsigned keys = s->d.keys, half = keys / 2, width = latent->width, cols = width / 2;
-    at(s, T_PAGES, C4);
+    mla_turned_at(s, T_PAGES, C4);
     const struct tir_value page = mla_alone_page(s, mla_first_key(s, block));
-    at(s, T_COPY, C1);
+    mla_turned_at(s, T_COPY, C1);
     const struct turned_flight f = mla_turned_find_rows(s, block, page);
     if (s->streams) {
-        at(s, T_COPY, C3);
+        mla_turned_at(s, T_COPY, C3);
         mla_turned_copy(s, &f, (struct turned_piece){latent, 0, keys, 0, cols}, BEFORE);
-        at(s, T_COPY, C4);
+        mla_turned_at(s, T_COPY, C4);
         mla_turned_copy(s, &f, (struct turned_piece){latent, 0, keys, cols, cols}, BEHIND);
     } else {
-        at(s, T_COPY, C4);
+        mla_turned_at(s, T_COPY, C4);
         mla_turned_copy(s, &f, (struct turned_piece){latent, 0, half, 0, width}, BEHIND);
-        at(s, T_ARRIVE, C1);
+        mla_turned_at(s, T_ARRIVE, C1);
         mla_turned_copy(s, &f, (struct turned_piece){latent, half, half, 0, width}, BEHIND);
     }
-    at(s, T_ARRIVE, C1);
+    mla_turned_at(s, T_ARRIVE, C1);
     if (s->n_parts > 1)
         mla_turned_copy(s, &f, (struct turned_piece){rotated, 0, keys, 0, rotated->width}, BEHIND);
-    at(s, T_ARRIVE, M4);
+    mla_turned_at(s, T_ARRIVE, M4);
     tir_wait(b, BEHIND, 0);
     tir_barrier(b);
     return f.place;
@@ -216,7 +217,7 @@ static struct tir_value read_panel(struct mla *s, struct tir_value place, const 
     struct tir_builder *const b = &s->d.b;
     const struct part *const p = n->first < s->part->width ? s->part : s->part + 1;
     const struct tir_layout l =
-        tir_mma_left(&s->d.m->mma[n->product], s->d.keys, &n->k, columns_of(s));
+        tir_mma_left(&s->d.m->mma[n->product], s->d.keys, &n->k, mla_turned_waves(s));
     const struct tir_type t = tir_tile(b->f, s->kq_dtype, s->d.keys, n->width, &l);
     const unsigned from = p->before + (n->first - p->first) * s->kq_bytes;
     return tir_tile_lds_load(b, att_plus(b, place, (int)from), t, &p->lds);
@@ -229,10 +230,10 @@ struct tir_value mla_turned_scores(struct mla *s, struct tir_value place)
     const unsigned early = mla_weights_fp8(s) ? 2 : 1;
     for (unsigned i = 0; i < s->n_panels; i++) {
         const bool first = i < early;
-        at(s, first ? T_ARRIVE : T_SCORES, first ? C4 : C1);
+        mla_turned_at(s, first ? T_ARRIVE : T_SCORES, first ? C4 : C1);
         k[i] = read_panel(s, place, &s->panel[i]);
     }
-    at(s, T_SCORES, C1);
+    mla_turned_at(s, T_SCORES, C1);
     struct tir_value x = tir_splat(b, tir_f32(b, 0.0f), s->d.scores);
     for (unsigned i = 0; i < s->n_panels; i++)
         x = tir_mma(b, s->panel[i].product, k[i], tir_transpose(b, s->q[i]), x);
@@ -245,9 +246,9 @@ static struct att_softmax_step follow(struct mla *s, struct tir_value x, struct 
 {
     struct tir_builder *const b = &s->d.b;
     const struct att_softmax *const softmax = &s->d.attention.softmax;
-    at(s, T_SCORES, C2);
+    mla_turned_at(s, T_SCORES, C2);
     struct att_softmax_step step = {.grown = att_softmax_grown(b, softmax, x, *m)};
-    at(s, T_SCORES, M3);
+    mla_turned_at(s, T_SCORES, M3);
     const struct tir_type t[] = {softmax->vector, softmax->vector};
     struct tir_if branch = tir_begin_if(b, step.grown, true, t, 2);
     const struct tir_value next = att_softmax_next(b, softmax, x, *m);
@@ -265,14 +266,15 @@ static struct tir_value values(struct mla *s, struct tir_value place, unsigned q
 {
     struct tir_builder *const b = &s->d.b;
     const unsigned width = s->d.value.width / QUARTERS, bytes = width * s->kq_bytes;
-    const struct tir_layout plain = tir_mma_left(product(s), width, &keys_of_lanes, columns_of(s));
-    const struct tir_layout a = with_columns(&plain), l = tir_layout_transpose(&a);
+    const struct tir_layout plain =
+        tir_mma_left(mla_turned_mma(s), width, &keys_of_lanes, mla_turned_waves(s));
+    const struct tir_layout a = mla_turned_columns(&plain), l = tir_layout_transpose(&a);
     const struct tir_layout along = tir_layout_regs_first(&l, TIR_RC(0, 3));
     const struct tir_type t = tir_tile(b->f, s->kq_dtype, s->d.keys, width, &along);
-    at(s, T_VALUES, read);
+    mla_turned_at(s, T_VALUES, read);
     const struct tir_value from = att_plus(b, place, (int)(quarter * bytes));
     const struct tir_value c = tir_tile_lds_load(b, from, t, &s->part->lds);
-    at(s, T_VALUES, turn);
+    mla_turned_at(s, T_VALUES, turn);
     return tir_transpose(b, tir_relayout(b, c, &l));
 }
 
@@ -292,14 +294,14 @@ static struct tir_value multiply(struct mla *s, struct tir_value place, struct t
     for (unsigned i = 0; i < QUARTERS; i++)
         c[i] = values(s, place, i, phase[i].read, phase[i].turn);
     if (s->streams) {
-        at(s, T_VALUES, M3);
+        mla_turned_at(s, T_VALUES, M3);
         tir_wait(b, TIR_LDS_WRITES, 0);
         tir_barrier(b);
     }
-    at(s, T_VALUES, M4);
+    mla_turned_at(s, T_VALUES, M4);
     tir_wait(b, TIR_LDS_WRITES, 0); /* and what is read: its place is free */
     for (unsigned i = 0; i < QUARTERS; i++) {
-        at(s, T_VALUES, phase[i].turn);
+        mla_turned_at(s, T_VALUES, phase[i].turn);
         part[i] = tir_mma_in_agprs(b, s->d.pv, c[i], p, part_of(b, o, i));
     }
     const struct tir_value low = tir_stack(b, part[0], part[1]);
@@ -319,12 +321,12 @@ void mla_turned_visit(struct mla *s, struct att_block block, struct tir_value ca
     const struct tir_value x =
         att_attention_modify(&s->d.attention, mla_turned_scores(s, place), &block);
     const struct att_softmax_step step = follow(s, x, &carried[ATT_CARRY_M]);
-    at(s, T_SCORES, C3);
+    mla_turned_at(s, T_SCORES, C3);
     const struct tir_value exponent = att_softmax_exponent(b, softmax, x, carried[ATT_CARRY_M]);
     const struct tir_value p = tir_named(b, "p", tir_exp2(b, exponent));
-    at(s, T_VALUES, M1);
+    mla_turned_at(s, T_VALUES, M1);
     att_softmax_rescale(b, &step, l, &carried[ATT_CARRY_O]);
-    at(s, T_VALUES, C1);
+    mla_turned_at(s, T_VALUES, C1);
     *l = tir_named(b, "l", tir_add(b, *l, tir_col_fold_sum(b, p)));
     const struct tir_value weights =
         tir_relayout(b, tir_convert_short(b, p, s->p_dtype), tir_layout_of(b->f, s->weights));

@@ -24,9 +24,21 @@ struct turned_piece {
 
 /* mla_decode_turned.c */
 
+/** Sets the stage and the phase of the ops that are built next. */
+void mla_turned_at(struct mla *s, enum turned_stage stage, enum turned_phase phase);
+/** The split of a product among the waves: each has columns of its own. */
+struct tir_waves mla_turned_waves(const struct mla *s);
+/** The matrix instruction of the product with c. */
+const struct tir_mma *mla_turned_mma(const struct mla *s);
+/** A layout of that product whose rows become columns of the latent: a lane reads 4 neighbours, and
+ * 32 lanes 128. */
+struct tir_layout mla_turned_columns(const struct tir_layout *l);
+/** Adds the panels of Q. */
 void mla_turned_add_panels(struct mla *s);
+/** Finds the rows of a block, which lie in page number `page`. */
 struct turned_flight mla_turned_find_rows(struct mla *s, struct tir_value block,
                                           struct tir_value page);
+/** Copies a piece of a block that is on its way. */
 void mla_turned_copy(struct mla *s, const struct turned_flight *f, struct turned_piece c,
                      int group);
 /** S^T of the block at that place. */
