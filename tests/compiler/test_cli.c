@@ -80,6 +80,12 @@ static void slips_on_the_command_line_are_named(void **state)
     expect("build d.yaml", 1, "", "-o says where the pack goes");
     expect("build d.yaml -o x -j 0", 1, "", "expected --jobs to be 1 to 64, saw '0'");
     expect("build d.yaml -o x -j 2x", 1, "", "expected --jobs");
+    expect("build d.yaml -o x --emit=7", 1, "", "`attnc help build` lists the kinds");
+    expect("build d.yaml -o x --cache-limit 3X", 1, "", "expected --cache-limit to be a size like");
+    expect("verify x.attnpack --shapes 0", 1, "", "expected --shapes to be 1 to");
+    expect("verify x.attnpack --seed -1", 1, "", "expected --seed to be 0 to");
+    expect("tune d.yaml -o x --kernels 13", 1, "", "expected --kernels to be 1 to 12, saw '13'");
+    expect("7", 1, "", "unknown command '7'; `attnc help` lists them");
     expect("build d.yaml -o x --emit=pakc", 1, "", "--emit cannot be 'pakc'; did you mean 'pack'?");
     expect("build d.yaml -o x --target gfx90a", 1, "",
            "unknown target 'gfx90a'; there are gfx942 (MI300X) and gfx950 (MI355X)");
@@ -463,7 +469,7 @@ static void the_cache_is_kept_small(void **state)
     expect("cache --cache c", 0, "c: 0 kernels", "");
     expect("build d.yaml -o p.pack -q --cache c", 0, "", "");
     expect("cache --cache c --clear", 0, "0 kernels, 0.0 MiB; 2 removed", "");
-    expect("cache --limit 3X", 1, "", "expected a size like 512M or 2G, saw '3X'");
+    expect("cache --limit 3X", 1, "", "expected --limit to be a size like 512M or 2G, saw '3X'");
     expect_file("c/notes", "not a kernel");
 }
 

@@ -150,7 +150,7 @@ static void slips_are_named(void **state)
     expect("tune d.yaml -o t.attnpack --parameters hbm_ns=400,hbm_ns=500", 1, "",
            "--parameters: hbm_ns is given twice");
     expect("tune -o x.attnpack", 1, "", "usage: attnc tune");
-    expect(SWEEP "-o x.attnpack --budget soon", 1, "", "--budget is 1 to");
+    expect(SWEEP "-o x.attnpack --budget soon", 1, "", "expected --budget to be 1 to");
     write_file("shapes", "decode batch=1 k=2\n");
     expect(SWEEP "-o x.attnpack", 1, "", "shapes:1: expected an op and a shape");
     write_file("shapes", "\ndecade batch=1\n");

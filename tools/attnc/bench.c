@@ -70,7 +70,8 @@ static int read_real(const char *option, const char *text, double least, double 
     *value = strtod(text, &end);
     if (end != text && !*end && *value >= least && *value <= most)
         return EXIT_GOOD;
-    return complain(EXIT_USER, "bench: --%s is %g to %g, not '%s'", option, least, most, text);
+    return complain(EXIT_USER, "bench: expected --%s to be %g to %g, saw '%s'", option, least, most,
+                    text);
 }
 
 static int choose_device(struct bench *b)

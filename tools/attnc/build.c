@@ -84,7 +84,11 @@ static const struct emit_row *find_emit(const char *name)
             return e;
         attnc_nearest_offer(&nearest, e->name);
     }
-    complain_nearest(nearest.name, "build: --emit cannot be '%s'", name);
+    if (nearest.name)
+        complain_nearest(nearest.name, "build: --emit cannot be '%s'", name);
+    else
+        complain(EXIT_USER, "build: --emit cannot be '%s'; `attnc help build` lists the kinds",
+                 name);
     return NULL;
 }
 
@@ -323,7 +327,7 @@ static void trim_cache(const char *cache)
     struct attnc_cache_size size;
     uint64_t limit = CACHE_DEFAULT_LIMIT;
     if (args.cache_limit)
-        read_cache_limit("build", args.cache_limit, &limit);
+        read_cache_limit("build", "cache-limit", args.cache_limit, &limit);
     if (!attnc_cache_trim(cache, limit, &size) && !args.quiet)
         complain(EXIT_GOOD, "warning: cannot make the cache smaller: %s: %s", cache,
                  strerror(errno));
@@ -441,7 +445,8 @@ static int run(int argc, char **argv)
     if (args.depfile && (!args.output || strcmp(args.output, "-") == 0))
         return complain(EXIT_USER, "build: --depfile needs -o FILE: the rule is about it");
     uint64_t limit;
-    if (args.cache_limit && read_cache_limit("build", args.cache_limit, &limit) != EXIT_GOOD)
+    if (args.cache_limit &&
+        read_cache_limit("build", "cache-limit", args.cache_limit, &limit) != EXIT_GOOD)
         return EXIT_USER;
     if (args.werror && strcmp(args.werror, "spill") != 0)
         return complain(EXIT_USER, "build: --werror is spill, not '%s'", args.werror);

@@ -42,7 +42,7 @@ const char *cache_directory(const char *given, char path[PATH_MAX])
     return path;
 }
 
-int read_cache_limit(const char *command, const char *text, uint64_t *bytes)
+int read_cache_limit(const char *command, const char *option, const char *text, uint64_t *bytes)
 {
     static const char letters[] = "KMGT";
     char *end;
@@ -52,7 +52,8 @@ int read_cache_limit(const char *command, const char *text, uint64_t *bytes)
     const unsigned shift = letter ? 10 * (unsigned)(letter - letters + 1) : 0;
     end += letter != NULL;
     if (end == text || *end || errno || text[0] == '-' || n > UINT64_MAX >> shift)
-        return complain(EXIT_USER, "%s: expected a size like 512M or 2G, saw '%s'", command, text);
+        return complain(EXIT_USER, "%s: expected --%s to be a size like 512M or 2G, saw '%s'",
+                        command, option, text);
     *bytes = (uint64_t)n << shift;
     return EXIT_GOOD;
 }
@@ -86,7 +87,7 @@ static int run(int argc, char **argv)
     const char *path = cache_directory(args.cache, room);
     if (!path)
         return complain(EXIT_ENVIRONMENT, "cache: HOME is not set; --cache names a directory");
-    if (args.limit && read_cache_limit("cache", args.limit, &limit) != EXIT_GOOD)
+    if (args.limit && read_cache_limit("cache", "limit", args.limit, &limit) != EXIT_GOOD)
         return EXIT_USER;
     if (!attnc_cache_trim(path, args.clear ? 0 : limit, &size))
         return complain(EXIT_ENVIRONMENT, "%s: %s", path, strerror(errno));

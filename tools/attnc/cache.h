@@ -15,6 +15,6 @@
 const char *cache_directory(const char *given, char path[PATH_MAX]);
 
 /** Reads "512M", "2G", "0"; without a letter it is bytes. Returns an exit_code after a message. */
-int read_cache_limit(const char *command, const char *text, uint64_t *bytes);
+int read_cache_limit(const char *command, const char *option, const char *text, uint64_t *bytes);
 
 #endif

@@ -121,17 +121,27 @@ bool parse_options(const struct command *c, int *argc, char **argv, bool *help)
     return true;
 }
 
-bool parse_jobs(const char *command, const char *text, unsigned *jobs)
+int read_number(const char *command, const char *option, const char *text, long least, long most,
+                long *number)
 {
     char *end;
+    if (!text)
+        return EXIT_GOOD;
     errno = 0;
     const long n = strtol(text, &end, 10);
-    if (end == text || *end || errno || n < 1 || n > MAX_JOBS) {
-        complain(EXIT_USER, "%s: expected --jobs to be 1 to %d, saw '%s'", command, MAX_JOBS, text);
-        return false;
-    }
+    if (end == text || *end || errno || n < least || n > most)
+        return complain(EXIT_USER, "%s: expected --%s to be %ld to %ld, saw '%s'", command, option,
+                        least, most, text);
+    *number = n;
+    return EXIT_GOOD;
+}
+
+bool parse_jobs(const char *command, const char *text, unsigned *jobs)
+{
+    long n = *jobs;
+    const bool good = read_number(command, "jobs", text, 1, MAX_JOBS, &n) == EXIT_GOOD;
     *jobs = (unsigned)n;
-    return true;
+    return good;
 }
 
 void print_command_help(const struct command *c)

@@ -53,6 +53,13 @@ int complain_nearest(const char *nearest, const char *format, ...)
  */
 bool parse_options(const struct command *c, int *argc, char **argv, bool *help);
 
+/**
+ * Reads the argument of --`option`, a whole number from `least` to `most`; *number stays as it is
+ * where `text` is NULL. EXIT_USER after a message with the range.
+ */
+int read_number(const char *command, const char *option, const char *text, long least, long most,
+                long *number);
+
 /** Reads the argument of -j, 1 to 64. False after a message that names the command. */
 bool parse_jobs(const char *command, const char *text, unsigned *jobs);
 

@@ -47,17 +47,6 @@ static const struct option_row options[] = {
     {0},
 };
 
-static int read_number(const char *option, const char *text, long least, long most, long *number)
-{
-    char *end;
-    errno = 0;
-    *number = strtol(text, &end, 10);
-    if (end != text && !*end && !errno && *number >= least && *number <= most)
-        return EXIT_GOOD;
-    return complain(EXIT_USER, "describe: expected --%s to be %ld to %ld, saw '%s'", option, least,
-                    most, text);
-}
-
 static int read_ranks(struct deployment *d)
 {
     char list[128];
@@ -67,7 +56,7 @@ static int read_ranks(struct deployment *d)
         if (d->rank_count == MAX_TENSOR_PARALLEL)
             return complain(EXIT_USER, "describe: --tp takes at most %d numbers",
                             MAX_TENSOR_PARALLEL);
-        int code = read_number("tp", word, 1, MAX_RANKS, &d->ranks[d->rank_count++]);
+        int code = read_number("describe", "tp", word, 1, MAX_RANKS, &d->ranks[d->rank_count++]);
         if (code != EXIT_GOOD)
             return code;
     }
@@ -85,9 +74,9 @@ static int read_deployment(struct deployment *d)
         .draft_tokens = -1,
     };
     int code = read_ranks(d);
-    if (code == EXIT_GOOD && args.draft_tokens)
-        code =
-            read_number("draft-tokens", args.draft_tokens, 0, MAX_DRAFT_TOKENS, &d->draft_tokens);
+    if (code == EXIT_GOOD)
+        code = read_number("describe", "draft-tokens", args.draft_tokens, 0, MAX_DRAFT_TOKENS,
+                           &d->draft_tokens);
     if (code == EXIT_GOOD && !check_deployment(d, why))
         code = complain(EXIT_USER, "describe: the cache: %s", why);
     return code;

@@ -35,7 +35,9 @@ static int run(const char *name, int argc, char **argv)
         print_command_help(*c);
         return EXIT_GOOD;
     }
-    return complain_nearest(nearest.name, "unknown command '%s'", name);
+    if (nearest.name)
+        return complain_nearest(nearest.name, "unknown command '%s'", name);
+    return complain(EXIT_USER, "unknown command '%s'; `attnc help` lists them", name);
 }
 
 /* Has the reader of standard output gone away, as that of `attnc list | head` does? */

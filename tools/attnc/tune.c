@@ -103,16 +103,6 @@ struct tuning_run {
     unsigned finalists;
 };
 
-static int read_count(const char *option, const char *text, long most, long *number)
-{
-    char *end;
-    errno = 0;
-    *number = strtol(text, &end, 10);
-    if (end != text && !*end && !errno && *number >= 1 && *number <= most)
-        return EXIT_GOOD;
-    return complain(EXIT_USER, "tune: --%s is 1 to %ld, not '%s'", option, most, text);
-}
-
 /* "out/x.attnpack" gives "out/x.yaml". */
 static int name_beside(char path[PATH_MAX], const char *given, const char *suffix)
 {
@@ -145,38 +135,23 @@ static int hash_model(uint64_t *hash)
 
 static int read_sweep(struct tune_sweep *s)
 {
-    long number = 0;
+    long kernels = 4, tiles = 96, verify = 0, budget = 0;
     cpu_set_t set;
     const int processors = sched_getaffinity(0, sizeof(set), &set) ? 1 : CPU_COUNT(&set);
     s->jobs = processors < MAX_JOBS ? (unsigned)processors : MAX_JOBS;
-    s->max_kernels = 4;
-    s->max_tiles = 96;
     s->parameters = args.parameters;
     s->hooks = args.hooks;
-    if (tune_check_parameters(s->parameters))
+    if (tune_check_parameters(s->parameters) ||
+        (args.jobs && !parse_jobs("tune", args.jobs, &s->jobs)) ||
+        read_number("tune", "budget", args.budget, 1, INT_MAX, &budget) ||
+        read_number("tune", "kernels", args.kernels, 1, 12, &kernels) ||
+        read_number("tune", "tiles", args.tiles, 1, INT_MAX, &tiles) ||
+        read_number("tune", "verify", args.verify, 1, INT_MAX, &verify))
         return EXIT_USER;
-    if (args.jobs && !parse_jobs("tune", args.jobs, &s->jobs))
-        return EXIT_USER;
-    if (args.budget) {
-        if (read_count("budget", args.budget, INT_MAX, &number))
-            return EXIT_USER;
-        s->deadline = steady_seconds() + (double)number;
-    }
-    if (args.kernels) {
-        if (read_count("kernels", args.kernels, 12, &number))
-            return EXIT_USER;
-        s->max_kernels = (unsigned)number;
-    }
-    if (args.tiles) {
-        if (read_count("tiles", args.tiles, INT_MAX, &number))
-            return EXIT_USER;
-        s->max_tiles = (size_t)number;
-    }
-    if (args.verify) {
-        if (read_count("verify", args.verify, INT_MAX, &number))
-            return EXIT_USER;
-        s->verify_shapes = (size_t)number;
-    }
+    s->deadline = budget ? steady_seconds() + (double)budget : 0;
+    s->max_kernels = (unsigned)kernels;
+    s->max_tiles = (size_t)tiles;
+    s->verify_shapes = (size_t)verify;
     return hash_model(&s->model);
 }
 
@@ -184,23 +159,19 @@ static int read_sweep(struct tune_sweep *s)
 static int read_device(struct tuning_run *r)
 {
     long finalists = 3, seconds = 10, flush = 512, patience = 120;
-    int code = EXIT_GOOD;
     if (args.device && strcmp(args.device, "hip") && strcmp(args.device, "sim"))
         return complain(EXIT_USER, "tune: --device is hip or sim, not '%s'", args.device);
-    if (args.finalists)
-        code = read_count("finalists", args.finalists, 15, &finalists);
-    if (code == EXIT_GOOD && args.seconds)
-        code = read_count("seconds", args.seconds, 3600, &seconds);
-    if (code == EXIT_GOOD && args.flush)
-        code = read_count("flush", args.flush, 65536, &flush);
-    if (code == EXIT_GOOD && args.patience)
-        code = read_count("patience", args.patience, 86400, &patience);
+    if (read_number("tune", "finalists", args.finalists, 1, 15, &finalists) ||
+        read_number("tune", "seconds", args.seconds, 1, 3600, &seconds) ||
+        read_number("tune", "flush", args.flush, 1, 65536, &flush) ||
+        read_number("tune", "patience", args.patience, 1, 86400, &patience))
+        return EXIT_USER;
     r->gpu = args.device && !strcmp(args.device, "hip");
     r->finalists = (unsigned)finalists;
     r->sweep.race_seconds = (double)seconds;
     r->sweep.patience = (double)patience;
     r->sweep.flush = (size_t)flush << 20;
-    return code;
+    return EXIT_GOOD;
 }
 
 /* One description; `text` NULL: the file of the unit's path. */
@@ -234,7 +205,7 @@ static int read_inputs(struct tuning_run *r, char **paths, size_t count)
 {
     long ranks = 1;
     void *seen = NULL;
-    int code = args.ranks ? read_count("tp", args.ranks, 1024, &ranks) : EXIT_GOOD;
+    int code = read_number("tune", "tp", args.ranks, 1, 1024, &ranks);
     if (code == EXIT_GOOD)
         code = tune_read_shapes(args.shapes, &r->shapes);
     if (code == EXIT_GOOD && args.model)

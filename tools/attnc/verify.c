@@ -5,6 +5,7 @@
  * HIP does not survive a fork.
  */
 #include <fnmatch.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -427,30 +428,17 @@ static int verify_all(struct plan *plan)
     return code == EXIT_GOOD ? saved : code;
 }
 
-/* Leaves *number alone where the option is not given. */
-static bool read_number(const char *option, const char *text, uint64_t *number)
-{
-    char *end = "";
-    if (!text)
-        return true;
-    *number = strtoull(text, &end, 10);
-    if (*text && !*end)
-        return true;
-    complain(EXIT_USER, "--%s is a number, not '%s'", option, text);
-    return false;
-}
-
 static int run(int argc, char **argv)
 {
     if (argc != 1)
         return complain(EXIT_USER, "usage: attnc verify PACK [OPTION]...");
     if (read_shard("verify", args.shard, &shard) != EXIT_GOOD)
         return EXIT_USER;
-    struct plan plan = {.seed = 1};
-    uint64_t shapes = 0;
-    if (!read_number("seed", args.seed, &plan.seed) || !read_number("shapes", args.shapes, &shapes))
+    long seed = 1, shapes = 0;
+    if (read_number("verify", "seed", args.seed, 0, LONG_MAX, &seed) ||
+        read_number("verify", "shapes", args.shapes, 1, INT_MAX, &shapes))
         return EXIT_USER;
-    plan.shapes = shapes;
+    struct plan plan = {.seed = (uint64_t)seed, .shapes = (size_t)shapes};
     int code = open_pack(argv[0], &plan.pack);
     if (code != EXIT_GOOD)
         return code;
