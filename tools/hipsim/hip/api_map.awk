@@ -12,7 +12,7 @@ END {
         printf "%s {\n  global:\n%s", order[i], names[order[i]]
         if (i == 1)
             print "    hipsim_configure;\n    hipsim_set_report;\n    hipsim_last_launch;\n" \
-                  "    hipsim_set_clock;\n    hipsim_device_time;\n    hipsim_fail_call;\n" \
+                  "    hipsim_device_time;\n    hipsim_fail_call;\n" \
                   "    hipsim_call_count;\n    hipsim_findings;\n    hipsim_live_bytes;\n    hipsim_time_enable;\n" \
                   "    hipsim_time_last;\n    hipsim_time_format;\n    hipsim_stall_name;\n  local:\n    *;"
         print (i == 1) ? "};" : "} " order[i - 1] ";"

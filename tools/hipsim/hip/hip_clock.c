@@ -1,36 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Modelled time; the formula is documented in hip_clock.h. */
+/* The formulas are documented in hip_clock.h. */
 #include "hip_clock.h"
 
 #define LAUNCH_MICROSECONDS 5.0
 #define COPY_MICROSECONDS 2.0
 #define SIMDS 4
 
-static struct {
-    pthread_mutex_t lock;
-    double (*clock)(void *ctx, const struct hipsim_launch_stats *stats);
-    void *ctx;
-} installed = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-HIPSIM_API void hipsim_set_clock(double (*clock)(void *ctx,
-                                                 const struct hipsim_launch_stats *stats),
-                                 void *ctx)
-{
-    pthread_mutex_lock(&installed.lock);
-    installed.clock = clock;
-    installed.ctx = ctx;
-    pthread_mutex_unlock(&installed.lock);
-}
-
 double hip_clock_launch(const struct hipsim_launch_stats *stats, const struct device_facts *facts)
 {
-    pthread_mutex_lock(&installed.lock);
-    double (*clock)(void *, const struct hipsim_launch_stats *) = installed.clock;
-    void *ctx = installed.ctx;
-    pthread_mutex_unlock(&installed.lock);
-    if (clock)
-        return clock(ctx, stats);
-
     uint64_t vector = stats->valu + stats->mfma;
     double cycles = 4.0 * (double)vector + (double)(stats->instructions - vector);
     uint64_t units = stats->workgroups < (uint64_t)facts->compute_units

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Modelled time of launches and copies, in microseconds.
+ * Time of copies, and of launches that the timing model (time/) is not asked to time, in
+ * microseconds.
  *
- * Placeholder used until a timing model is installed with hipsim_set_clock(): a launch costs 5 us,
- * then every SIMD of as many compute units as there are workgroups issues one vector instruction
- * in 4 cycles (CDNA: 16 lanes wide) and one of any other kind in 1, at the highest clock. Copies
- * run at 80 % of the memory's peak within a device and at 50 GB/s (PCIe 5.0 x16) to the host.
+ * A launch costs 5 us, then every SIMD of as many compute units as there are workgroups issues one
+ * vector instruction in 4 cycles (CDNA: 16 lanes wide) and one of any other kind in 1, at the
+ * highest clock. Copies run at 80 % of the memory's peak within a device and at 50 GB/s (PCIe 5.0
+ * x16) to the host.
  */
 #ifndef HIPSIM_HIP_CLOCK_H
 #define HIPSIM_HIP_CLOCK_H

@@ -71,14 +71,6 @@ struct hipsim_launch_stats {
 /** The calling thread's last launch. False if it has not launched anything. */
 HIPSIM_API bool hipsim_last_launch(struct hipsim_launch_stats *stats);
 
-/**
- * Replaces the model that says how long a launch takes, in microseconds. NULL: the placeholder of
- * clock.h again. `stats->microseconds` is not set yet when it is called.
- */
-HIPSIM_API void hipsim_set_clock(double (*clock)(void *ctx,
-                                                 const struct hipsim_launch_stats *stats),
-                                 void *ctx);
-
 /** Modelled time of a device: when its last submitted work ends, in microseconds from the start of
  *  the program. Negative if there is no such device. */
 HIPSIM_API double hipsim_device_time(int device);
