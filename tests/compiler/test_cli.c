@@ -350,6 +350,10 @@ static void a_file_that_is_no_description_is_told_apart(void **state)
            "--shape: batch is given twice");
     expect("trace p.pack prefill_bf16_d64_gfx942 --shape q=64 --parameters hbm_ns=1,hbm_ns=2", 1,
            "", "a timing parameter is given twice: hbm_ns");
+    expect("trace p.pack prefill_bf16_d64_gfx942 --shape q=64 --parameters hbm_ns=-1", 1, "",
+           "a timing parameter is a number from 0 on: hbm_ns=-1");
+    expect("trace p.pack prefill_bf16_d64_gfx942 --shape q=64 --parameters hbm=1", 1, "",
+           "there is no such timing parameter: hbm");
 }
 
 static size_t count_bytes(const char *text, size_t size, char c)

@@ -2,6 +2,7 @@
 /* The exported interface of hipsim_time.h: options and the last report, for the whole process. */
 #include "time_api.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -50,10 +51,10 @@ static bool set_parameters(struct time_params *params, const char *text, char *w
         if (is_set_before(list, text, length))
             return refuse(why, why_size, "a timing parameter is given twice", name);
         double value = strtod(text + length + 1, &end);
-        if (end == text + length + 1 || (*end && *end != ','))
-            return refuse(why, why_size, "not a number for a timing parameter", text);
+        if (end == text + length + 1 || (*end && *end != ',') || !(value >= 0) || isinf(value))
+            return refuse(why, why_size, "a timing parameter is a number from 0 on", text);
         if (!time_params_set(params, name, value))
-            return refuse(why, why_size, "no such timing parameter, or a value below zero", name);
+            return refuse(why, why_size, "there is no such timing parameter", name);
         text = *end ? end + 1 : end;
     }
     return true;
