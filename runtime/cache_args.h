@@ -33,7 +33,7 @@ static inline bool attn_has_scale_tensors(const struct attn_cache_desc *d)
 int32_t attn_page_shift(int32_t page_size);
 int64_t attn_page_magic(int32_t page_size);
 
-/* As a description spells it. */
+/* The name of a dtype in descriptions. */
 const char *attn_dtype_name(enum attn_dtype dtype);
 
 /* Checks it for an op of `dtype`; a dtype of 0 becomes that one. `op` begins the messages. */
@@ -44,7 +44,7 @@ int attn_cache_normalise(const char *op, enum attn_dtype dtype,
 int attn_cache_fill(const struct attn_cache_desc *desc, const struct attn_cache_heads *heads,
                     const struct attn_cache *cache, union attn_value *values);
 
-/* The same for a latent cache: rows of head_dim elements that are key and value at once, at k. */
+/* attn_cache_fill() of a latent cache, whose rows of head_dim elements at k are key and value. */
 int attn_latent_fill(const struct attn_cache_desc *d, const struct attn_cache_heads *heads,
                      const struct attn_cache *c, union attn_value *values);
 
@@ -58,7 +58,7 @@ void attn_cache_fill_none(union attn_value *values);
 int attn_pages_fill(enum attn_page_table table, const struct attn_pages *pages, const int32_t *lens,
                     union attn_value *values);
 
-/* The same where entries are slots: kv_lens may be NULL. */
+/* attn_pages_fill() of lists of slots: kv_lens may be NULL. */
 int attn_slots_fill(enum attn_page_table table, const struct attn_pages *pages,
                     union attn_value *values);
 

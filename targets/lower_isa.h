@@ -22,7 +22,8 @@ struct lower_copy {
     unsigned both; /* bytes further in memory and in LDS */
 };
 
-/** The same from an address of each lane, to lds + lds_offset + i * bytes. */
+/** A copy from an address of each lane to LDS: lane i's bytes go to lds + lds_offset + i * bytes.
+ * */
 struct lower_gather {
     LLVMValueRef base;        /* i64, uniform */
     LLVMValueRef lane_offset; /* i32, unsigned, or i64 */
@@ -55,7 +56,7 @@ struct lower_isa {
     LLVMValueRef (*make_rsrc)(struct lower *l, LLVMValueRef base, LLVMValueRef bytes);
     /* The load that goes to LDS; NULL when it failed. Of no more than to_lds_max_bytes a lane. */
     LLVMValueRef (*copy_to_lds)(struct lower *l, const struct lower_copy *c);
-    /* The same of 4 or 16 bytes, from base + lane_offset. */
+    /* The load to LDS of 4 or 16 bytes a lane from base + lane_offset. */
     void (*gather_to_lds)(struct lower *l, const struct lower_gather *g);
     /* Optional: 64 bits of an LDS address, blocks transposed over 16 lanes: 16x4 elements of 16
      * bits, 16x8 of 8. */

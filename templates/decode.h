@@ -232,8 +232,8 @@ void decode_ask_part_ends(struct decode *d);
 void decode_touch_ticket(struct decode *d);
 /** d->touched of an item that has not asked yet. */
 struct tir_value decode_untouched(struct decode *d);
-/** The same as decode_join_parts() for parts that are too much for one workgroup: all that end
- * about when the last one does add them up. 4 bytes of d's lds are free. */
+/** decode_join_parts() for parts that are too much for one workgroup: all workgroups that end about
+ * when the last one does add them up. Needs 4 free bytes of d's lds. */
 void decode_share_parts(struct decode *d);
 
 /* decode.c */

@@ -8,7 +8,7 @@
 
 #include "ir/builder.h"
 
-/** Those of one sequence: i32 scalars. */
+/** The gathered rows of one sequence: i32 scalars. */
 struct att_gathered {
     struct tir_value row;        /* of the output: the first one */
     struct tir_value start, end; /* tokens of the sequence */

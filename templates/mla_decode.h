@@ -213,7 +213,7 @@ struct decode_state mla_share_end(struct mla *s, struct tir_if *some, struct tir
 
 /** Do waves that are alone take this variant? */
 bool mla_alone_takes(const struct att_variant *v, const struct tir_machine *m);
-/** These are for such waves what mla_choose_layouts() and mla_take_lds() are for others. */
+/** mla_choose_layouts() and mla_take_lds() for waves that are alone. */
 void mla_alone_choose_layouts(struct mla *s);
 void mla_alone_take_lds(struct mla *s);
 /** Sets what att_attention_visit() needs of s->d.attention, before att_attention_scale(). */

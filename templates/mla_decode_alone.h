@@ -100,7 +100,7 @@ struct tir_value mla_halves_part(struct mla *s, struct tir_value block, unsigned
 /* mla_decode_lines.c */
 
 enum { MLA_LINES_COLUMNS = 64 /* that lie side by side in LDS */ };
-/** These are where the lanes that copy a wave's rows find them, i64 of each. */
+/** The addresses from which lanes copy a wave's rows, i64 of each lane. */
 struct mla_lines {
     struct tir_value even, middle, odd; /* of lines of these rows, and of the one they share */
 };

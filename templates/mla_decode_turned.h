@@ -52,7 +52,7 @@ struct att_place mla_split_place(const struct mla *s, enum turned_stage stage,
 /** Sets the stages and the phases of products that fp8 has. */
 void mla_split_schedule(const struct mla *s, struct tir_schedule *schedule);
 
-/** These are for fp8 what mla_turned_choose_layouts() and so on are for 16 bits. */
+/** mla_turned_choose_layouts() for fp8. */
 void mla_split_choose_layouts(struct mla *s);
 /** Allocates LDS behind the blocks. */
 void mla_split_take_lds(struct mla *s);

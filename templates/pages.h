@@ -46,8 +46,8 @@ struct att_paged_tile att_paged_tile(struct tir_builder *b, const struct att_cac
 struct tir_value att_page_numbers(struct tir_builder *b, const struct att_pages *p,
                                   const struct att_paged_tile *t, struct tir_value key);
 
-/** The same in two steps, for those who read the table themselves: i32 bytes from its first entry,
- * and the page number, or slot, of what stands there. */
+/** The two steps of att_page_numbers(), for templates that read the table themselves: the i32 byte
+ * of each row's entry from the first one on, and the page number, or slot, of what stands there. */
 struct tir_value att_entry_offsets(struct tir_builder *b, const struct att_pages *p,
                                    const struct att_paged_tile *t, struct tir_value key);
 struct tir_value att_entry_slots(struct tir_builder *b, const struct att_pages *p,
@@ -73,8 +73,9 @@ struct att_paged_data att_paged_load(struct tir_builder *b, const struct att_pag
                                      const struct att_paged_tile *t, struct tir_value key,
                                      struct tir_value page_numbers);
 
-/** As tokens x cols of `dtype`, scales of tokens and pages applied; a scale of the whole tensor is
- * the caller's. Tokens beyond the sequence hold whatever the page holds. */
+/** Converts what was loaded to tokens x cols of `dtype` and applies scales of tokens and pages; a
+ * scale of the whole tensor is left to the caller. Tokens beyond the sequence hold whatever the
+ * page holds. */
 struct tir_value att_paged_elements(struct tir_builder *b, const struct att_paged_tile *t,
                                     struct att_paged_data d, unsigned dtype);
 

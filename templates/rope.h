@@ -126,7 +126,7 @@ void rope_pack(struct rope *p, const struct rope_shape *s, const struct rope_par
 void rope_load(struct rope *p, const struct rope_shape *s, struct tir_value base,
                struct tir_value end, struct tir_value stride, struct tir_value row, bool vector,
                struct tir_value *raw);
-/** The same of elements of `size` bytes; heads from `end` on are not written. */
+/** Stores spans of heads, of elements of `size` bytes; heads from `end` on are not written. */
 void rope_store(struct rope *p, const struct rope_shape *s, struct tir_value base,
                 struct tir_value end, struct tir_value stride, int size, struct tir_value row,
                 const struct tir_value *raw);
@@ -221,7 +221,7 @@ struct rope_slot rope_open_slot(struct rope *p, bool value);
 void rope_write_cache(struct rope *p, const struct rope_source *s, const struct rope_slot *t,
                       struct tir_value row, const struct rope_parts *x,
                       const struct tir_value *raw);
-/** The same into a tensor. */
+/** Writes a tile of heads to a tensor. */
 void rope_write_dense(struct rope *p, const struct rope_source *s, const struct rope_tensor *t,
                       struct tir_value row, const struct tir_value *raw);
 

@@ -63,7 +63,7 @@ struct att_select att_select_begin(struct tir_builder *b, const struct att_selec
 struct tir_value att_select_key(struct tir_builder *b, struct tir_value score,
                                 struct tir_value there);
 
-/** The same of a score that is there and is no NaN. */
+/** The key of a score that is there and is no NaN. */
 struct tir_value att_select_number_key(struct tir_builder *b, struct tir_value score);
 
 /** Index in the chunk of the first lane's element `j`; a scalar. */
@@ -104,7 +104,8 @@ struct tir_value att_select_reserve(const struct att_select *s,
                                     struct tir_value state[ATT_SELECT_N],
                                     const struct tir_value *keys, struct tir_value own);
 
-/** The same for two selections of which each wave offers a chunk: the waves meet once. */
+/** att_select_reserve() for two selections, to each of which each wave offers a chunk: the waves
+ * meet once. */
 void att_select_reserve_both(const struct att_select *const s[2], struct tir_value *const state[2],
                              const struct tir_value *const keys[2], const struct tir_value own[2],
                              struct tir_value to[2]);
@@ -123,8 +124,8 @@ struct tir_value att_select_nan_key(const struct att_select *s);
  * may read it then. Returns how many. */
 struct tir_value att_select_end(const struct att_select *s, struct tir_value state[ATT_SELECT_N]);
 
-/** The same for a row of which all scores are in one chunk, `each` tiles of keys of each wave, in
- * place of an offer and what ends it; the buffer is empty. */
+/** Does the work of an offer and of att_select_end() for a row whose scores are all in one chunk,
+ * `each` tiles of keys of each wave; the buffer is empty. */
 struct tir_value att_select_whole(const struct att_select *s, const struct tir_value *keys);
 
 /** Positions of entries by number, and their scores, of which -0 has become 0 and every NaN the

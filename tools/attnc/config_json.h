@@ -32,10 +32,11 @@ const struct attnc_yaml_node *config_child(const struct config *c,
  */
 const struct attnc_yaml_node *config_find(const struct config *c, const char *keys);
 
-/** The same as text: of a list the first element. */
+/** The text of a value; of a list, that of its first element. */
 const char *config_text(const struct config *c, const char *keys);
 
-/** As an integer, 32.0 as well; 0 where it is absent, no number, or fractional: a fault then. */
+/** A value as an integer, 32.0 as well. 0 where it is absent; 0 and a fault where it is no number
+ * or fractional. */
 long config_number(const struct config *c, const char *keys);
 
 double config_real(const struct config *c, const char *keys, double absent);

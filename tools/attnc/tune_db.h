@@ -41,7 +41,7 @@ void tune_db_close(struct tune_db *db);
 
 /** False where there is no such row. */
 bool tune_db_find(struct tune_db *db, const struct tune_id *id, struct tune_value *v);
-/** The same of whichever GPU has measured it; id->device does not count. */
+/** Finds a row that any GPU has measured; id->device does not count. */
 bool tune_db_find_measured(struct tune_db *db, const struct tune_id *id, struct tune_value *v);
 bool tune_db_find_verdict(struct tune_db *db, const struct tune_id *id, struct tune_verdict *v);
 

@@ -148,14 +148,14 @@ void *call_allocate(struct call *c, size_t count, size_t size);
 void call_compare(struct call *c, struct operand *o, const int64_t at[], double expected,
                   double bound);
 
-/** The same of an element that is worth `got`, as with a scale. */
+/** call_compare() of an element that is worth `got`, as one with a scale is. */
 void call_compare_value(struct call *c, struct operand *o, const int64_t at[], double got,
                         double expected, double bound);
 
-/** The same of an integer. */
+/** call_compare() of an integer, which must be exact. */
 void call_compare_int(struct call *c, struct operand *o, const int64_t at[], int64_t expected);
 
-/** The same without a share in the row's errors, as for an LSE. */
+/** call_compare() that adds nothing to the row's errors, as for an LSE. */
 void call_check(struct call *c, struct operand *o, const int64_t at[], double expected,
                 double bound);
 

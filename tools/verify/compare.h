@@ -51,11 +51,11 @@ void comparison_run(struct comparison *c, struct verify_row *row);
  * 2^7.75: sets weight_unit and weight_tiny. */
 void comparison_weights_fp8(struct ref_attention *a, const char *target, bool scaled);
 
-/** The same of weights that are summed in the kernel's type; the largest one of a row is 1 or
+/** Sets them for weights that are summed in the kernel's type, where the largest of a row is 1 or
  * more. */
 void comparison_weights_rounded(struct ref_attention *a, const struct precision *p);
 
-/** The same of weights that are rounded toward zero before they are summed. */
+/** Sets them for weights that are rounded toward zero before they are summed. */
 void comparison_weights_cut(struct ref_attention *a, const struct precision *p);
 
 /** A power of two for a query's elements, whose product with a key of the same signs is then 28 to

@@ -56,12 +56,12 @@ void paged_set_scale(struct paged *p, enum cache_part part, struct slot s, doubl
  * left. */
 int packed_run(const struct paged *p);
 double packed_result_scale(const struct paged *p, struct slot s, int d);
-/** Compares the latter with that of a run whose largest number is `largest`, as far off as `off`;
- * the kernel may write it. */
+/** Compares the scale that was left with that of a run whose largest number is `largest` and may be
+ * off by `off`; the kernel may write it. */
 void packed_compare_scale(struct call *c, struct paged *p, struct slot s, int d, double largest,
                           double off);
 
-/** As call_compare(), of an element with its scale. */
+/** Compares an element, times its scale, as call_compare() does. */
 void paged_compare(struct call *c, struct paged *p, enum cache_part part, struct slot s, int d,
                    double expected, double bound);
 
@@ -118,7 +118,8 @@ void page_lists_make(struct call *c, struct page_lists *l, enum attn_page_table 
  * first operand has the number `first`: DECODE_KV_LENS. */
 void page_lists_fill(struct call *c, struct page_lists *l, struct paged *p, unsigned first);
 
-/** The same in two parts: chooses pages and gives tokens values; sets the lists. */
+/** The two parts of page_lists_fill(): the first chooses pages and gives tokens values, the second
+ * sets the lists. */
 void page_lists_fill_tokens(struct call *c, struct page_lists *l, struct paged *p);
 void page_lists_set(struct call *c, const struct page_lists *l, unsigned first);
 

@@ -118,7 +118,7 @@ bool verify_flag(const struct attn_pack *pack, uint32_t n, const char *field);
 int verify_number_of(const struct attn_pack *pack, uint32_t n, const char *field,
                      const char *const *names, int count);
 
-/** The same with the names as further arguments. */
+/** verify_number_of() with the names as further arguments. */
 #define VERIFY_NUMBER_OF(pack, n, field, ...)                            \
     verify_number_of(pack, n, field, (const char *const[]){__VA_ARGS__}, \
                      sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *))

@@ -59,7 +59,7 @@ void execute_samples(uint32_t n);
 /* Launches a kernel in time, with `bytes` of arguments, and returns its report. */
 struct hipsim_time_report launch(hipFunction_t function, const uint32_t grid[3], uint32_t block,
                                  void *args, size_t bytes);
-/* The same with `lds` bytes of LDS beside those that the kernel has of its own. */
+/* launch() with `lds` bytes of LDS beside those that the kernel has of its own. */
 struct hipsim_time_report launch_with_lds(hipFunction_t function, const uint32_t grid[3],
                                           uint32_t block, uint32_t lds, void *args, size_t bytes);
 

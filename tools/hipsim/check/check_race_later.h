@@ -40,7 +40,8 @@ struct race_spare {
     } kept[SPARE_KEPT];
 };
 
-/** As race_report(), later or never where `other->readers` have stored nothing. */
+/** Reports a race as race_report() does; where `other->readers` have stored nothing, only once they
+ * do, or never. */
 bool race_spare_report(struct race_spare *s, struct wave *w, const struct inst *in,
                        const struct race_other *other, enum mem_direction direction);
 

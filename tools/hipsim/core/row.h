@@ -132,7 +132,7 @@ uint64_t src_valid(const struct wave *w, const struct opnd *o);
 /* A scalar source's value (one or two dwords; VGPRs are not scalar) and whether it is valid. */
 uint64_t src_scalar(const struct wave *w, const struct opnd *o);
 bool src_scalar_valid(const struct wave *w, const struct opnd *o);
-/* The same bit by bit, for one or two dwords: a lane mask is defined lane by lane. */
+/* The valid bits of a scalar source of one or two dwords: a lane mask is defined lane by lane. */
 uint64_t src_scalar_bits(const struct wave *w, const struct opnd *o);
 
 /* Returns whether bits of M0 are defined, which `in` reads as `what`; false: it has been reported,

@@ -190,7 +190,7 @@ static inline uint32_t f64_to_f16_nearest(double x)
     return (uint32_t)(u >> 48 & 0x8000) | (is_nan ? nan : r);
 }
 
-/* The same from single precision. */
+/* |m| in f16, from single precision, to nearest even. */
 static inline uint32_t f16_magnitude_nearest(float m)
 {
     const float top = as_f32(f32_bits(m < 0x1p-14f ? 0x1p-14f : m) & 0x7f800000);

@@ -271,7 +271,7 @@ hipError_t hip_submit_borrowed(hipStream_t stream, const struct hip_work *work);
 
 hipError_t hip_event_record(hipEvent_t event, hipStream_t stream);
 
-/** The same, then synchronises: for the blocking calls. */
+/** Submits work, then synchronises: for the blocking calls. */
 hipError_t hip_submit_and_wait(hipStream_t stream, struct hip_work work);
 
 /** Runs work on the stream now, under its locks. */
@@ -370,7 +370,7 @@ hipError_t hip_any_function(const void *handle, struct ihipModuleSymbol_t **func
 hipError_t hip_kernel_work(struct ihipModuleSymbol_t *function, const uint32_t grid[3],
                            const uint32_t block[3], size_t dynamic_lds, void **params, void **extra,
                            struct hip_work *work);
-/** The same with a grid in blocks, as most calls have it. */
+/** hip_kernel_work() with a grid in blocks, as most calls have it. */
 hipError_t hip_kernel_work_blocks(struct ihipModuleSymbol_t *function, dim3 grid, dim3 block,
                                   size_t dynamic_lds, void **params, void **extra,
                                   struct hip_work *work);

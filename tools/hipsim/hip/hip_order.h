@@ -47,7 +47,7 @@ void hip_order_touch(const void *address, size_t size, bool writes);
 /** Makes a launch of the running operation tell what it touches, if others might race with it. */
 void hip_order_watch(struct launch *launch);
 
-/** These bytes are about to be freed: whoever gets them next comes after. */
+/** Forgets accesses to bytes that are about to be freed: later owners of them come after. */
 void hip_order_forget(const void *address, size_t size);
 
 #endif

@@ -30,7 +30,7 @@ void time_work_sample(struct time_work *work, double instructions, double clocks
 /* Has a workgroup come to its end without a store that others can see? */
 bool time_group_idle(const struct workgroup *wg);
 
-/* The same of one that has run, or of its nearest neighbour that has. */
+/* Did workgroup `index`, or the nearest one that has run, end without such a store? */
 bool time_work_idle(const struct time_work *work, uint64_t index);
 
 /* Returns how much more or less than any sample a workgroup executes, as a factor >= 1. */
