@@ -492,7 +492,7 @@ static bool add_tuned(const struct attnc_tuning *t, const struct att_variant *v,
     return true;
 }
 
-/* The same key, whatever the tile is? */
+/* Does a variant have this key, whatever its tile is? */
 static bool has_key(const struct grown *g, const struct att_variant *v)
 {
     char text[ATT_TEXT_MAX], other[ATT_TEXT_MAX];

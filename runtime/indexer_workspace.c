@@ -55,7 +55,7 @@ static int64_t partials_of(int64_t rows, int64_t lists)
     return rows + lists - 1 < 2 * (lists - 1) ? rows + lists - 1 : 2 * (lists - 1);
 }
 
-/* As many lists as compute units, or as there is room for. */
+/* Chooses as many lists as there are compute units, or fewer if there is room for fewer. */
 static int32_t choose_lists(const struct attn_indexer_topk_desc *d,
                             const struct attn_indexer_topk_shape *s)
 {

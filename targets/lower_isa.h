@@ -22,8 +22,7 @@ struct lower_copy {
     unsigned both; /* bytes further in memory and in LDS */
 };
 
-/** A copy from an address of each lane to LDS: lane i's bytes go to lds + lds_offset + i * bytes.
- * */
+/** A copy from an address of each lane; lane i's bytes go to lds + lds_offset + i * bytes. */
 struct lower_gather {
     LLVMValueRef base;        /* i64, uniform */
     LLVMValueRef lane_offset; /* i32, unsigned, or i64 */

@@ -658,9 +658,9 @@ static void accumulate(struct att_attention *a, const struct att_block *block, s
         *rest = tir_named(a->b, "rest", tir_mma_halves(a->b, a->rest_product, v, w.p16, *rest));
 }
 
-/* The same, and whether the maximum has grown is asked of the weights before V is read, but for its
- * first part: of the largest ones under the product of the phase before, which a sum, that is made
- * later, would make longer. */
+/* Accumulates like the function above, and asks the weights whether the maximum has grown before V
+ * is read, but for V's first part. It asks the largest of them, under the product of the phase
+ * before: a sum is made later and would make that phase longer. */
 static void accumulate_and_vote(struct att_attention *a, const struct att_block *block,
                                 struct tir_value s, struct tir_value p, struct tir_value carried[])
 {

@@ -115,7 +115,7 @@ static struct tir_value finish(struct gather *g, const struct att_cache *c, stru
     return tir_convert(b, tir_relayout(b, x, tir_layout_of(b->f, t)), t.dtype);
 }
 
-/* As it is stored. */
+/* A panel as the cache stores it, and its scale. */
 struct panel {
     struct tir_value a, scale;
 };

@@ -469,7 +469,7 @@ static void choose_side_rows(const struct write *w, struct side *s)
         s->rows /= 2;
 }
 
-/* As many waves as a page has work for, and no more rows than it has tokens. */
+/* Gives a workgroup as many waves as a page has work for, and no more rows than it has tokens. */
 static void choose_page_rows(struct write *w)
 {
     const int dim = w->v->head_dim > w->v->head_dim_v ? w->v->head_dim : w->v->head_dim_v;

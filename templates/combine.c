@@ -84,7 +84,7 @@ static bool is_pair(const struct att_variant *v) { return v->partials == ATT_PAR
 /* Elements of a row's widest panel that a lane has: 16 bytes of f32, or of a 16-bit type. */
 static unsigned per_lane(const struct att_variant *v) { return is_pair(v) ? 2 * VECTOR : VECTOR; }
 
-/* The same where narrower panels follow the widest. */
+/* Elements of all its panels that a lane has at most, where narrower ones follow the widest. */
 static unsigned most_per_lane(const struct att_variant *v)
 {
     return per_lane(v) + 12 - VECTOR * !is_pair(v);
@@ -490,7 +490,7 @@ static struct state add_few(struct combine *c, const struct list *l, struct tir_
     return sum;
 }
 
-/* They are added a batch after the other. */
+/* Adds all parts, a batch after the other. */
 static struct state add_batches(struct combine *c, const struct list *l, struct tir_value sink)
 {
     struct tir_builder *b = &c->b;

@@ -284,8 +284,8 @@ static void load_scales(struct up *p)
     }
 }
 
-/* As the matrix instruction takes them, by way of LDS: there a row of lanes has a row each, and a
- * load would fetch as many lines. */
+/* Weights go through LDS to the lanes whose rows the matrix instruction takes. To load them so
+ * would fetch a line for each lane of a row. */
 static void put_weights(struct up *p, unsigned i)
 {
     tir_tile_lds_store(&p->b, p->own, p->w[i], &p->w_map);

@@ -288,7 +288,8 @@ static void await_x(struct stream *p, unsigned tile, unsigned panel)
     tir_barrier(b);
 }
 
-/* The same of a wave's part of w. A block has been asked for as each block before was read. */
+/* Waits for the wave's part of a panel of w. A block has been asked for as each block before was
+ * read. */
 static void await_w(struct stream *p, unsigned block, unsigned panel)
 {
     const unsigned asked = block + p->slots < p->blocks ? block + p->slots : p->blocks;
@@ -308,7 +309,7 @@ static struct tir_value read_w(struct stream *p, unsigned block, unsigned column
                                   column % p->wide);
 }
 
-/* As it is multiplied: what has 8 bits is exact in 16. */
+/* w in the type that is multiplied: 8 bits are exact in 16. */
 static struct tir_value widened(struct stream *p, struct tir_value w)
 {
     return p->stored == p->dtype ? w : tir_convert(&p->b, w, p->dtype);

@@ -304,7 +304,7 @@ static struct tir_value part_offset(const struct att_index *x, struct tir_value 
     return tir_add(b, at, own);
 }
 
-/* Likewise of its scale, or its two scales. */
+/* Returns the offset of the scale, or the two scales, of a token inside of its page. */
 static struct tir_value scale_offset(const struct att_index *x, struct tir_value inside)
 {
     struct tir_builder *b = x->b;

@@ -340,7 +340,8 @@ static void begin_early(struct mla *s, struct tir_value inside[ATT_N_CARRY])
     b->stage = TIR_NO_STAGE;
 }
 
-/* They are near by when the first blocks have been asked for. LLVM else asks at the end. */
+/* The ends of parts arrive when the first blocks have been asked for. LLVM would ask for them at
+ * the end. */
 static void await_part_ends(struct mla *s)
 {
     s->d.b.stage = s->alone ? mla_alone_q_stage(s) : PLACES;

@@ -139,8 +139,8 @@ static struct tir_value own_first(struct mla *s)
     return att_times(&s->d.b, s->d.wave, (int)own_rows(s));
 }
 
-/* The same, below 0 where no key stands: entries of lists are, and keys behind an item's last one
- * become it. */
+/* The slots of keys, below 0 where there is no key: lists have such entries, and keys behind an
+ * item's last one become one. */
 static struct tir_value read_keys(struct mla *s, const struct att_paged_tile *t,
                                   struct tir_value block, struct tir_value first)
 {

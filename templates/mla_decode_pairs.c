@@ -50,7 +50,8 @@ static struct tir_value moved(struct mla *s, struct tir_value weights, struct ti
                              s->p_dtype);
 }
 
-/* These follow beside what a loop carries: the sum of own weights, and weights of both waves. */
+/* Values that follow a new maximum beside those that the loop carries: the sum of the wave's own
+ * weights, and the weights of both waves. */
 enum { F_SUM = ATT_N_CARRY, F_WEIGHTS, N_FOLLOW = F_WEIGHTS + 2 };
 
 /* O, l and weights follow e of this wave and the other one, where one of them is not m. */

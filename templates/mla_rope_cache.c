@@ -117,7 +117,7 @@ static struct tir_view heads_view(struct mla_rope *k, const struct heads *h,
                     width * t->size, 0);
 }
 
-/* Those of WAVE_HEADS heads from `first` on. */
+/* Copies the latents of WAVE_HEADS heads of q from `first` on. */
 static void copy_latents(struct mla_rope *k, const struct heads *h, struct tir_value first)
 {
     struct rope *p = &k->rope;
@@ -276,7 +276,7 @@ static void visit_all_rotated(struct mla_rope *k, struct tir_value block)
 
 /* ---- The latents of tokens ---- */
 
-/* Those of a token in a tensor [token, latent]. */
+/* The latent of a token in a tensor [token, latent]. */
 static struct tir_view latent_view(struct mla_rope *k, struct tir_value base, int size)
 {
     struct tir_builder *b = &k->rope.b;
@@ -335,7 +335,7 @@ static void visit_latent(struct mla_rope *k, struct tir_value weight)
     end_slot(k, &some);
 }
 
-/* Those of a run of tokens by each wave, which reads the weight of the norm once. */
+/* Each wave visits the latents of a run of tokens, and reads the weight of the norm once. */
 static void visit_latents(struct mla_rope *k, struct tir_value wave)
 {
     struct tir_builder *b = &k->rope.b;

@@ -49,7 +49,7 @@ static struct tir_layout spread(struct tir_builder *b, unsigned tokens, unsigned
     return tir_spread_layout(&s);
 }
 
-/* As many columns a lane as there are for each, at most 8: 16 bytes once they have 16 bits. */
+/* Columns that each lane has, if all are dealt out, at most 8: 16 bytes once they have 16 bits. */
 static unsigned vector_of(struct tir_builder *b, unsigned elements, unsigned run)
 {
     unsigned vector = elements / (b->f->waves << b->f->machine->lane_bits);

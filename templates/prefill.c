@@ -231,13 +231,13 @@ static struct tir_value first_key(struct prefill *p, struct tir_value tile)
     return tir_add(&p->b, p->first, att_times(&p->b, tile, (int)(p->kv * p->groups)));
 }
 
-/* So many of each group before the one that this wave is of; 0 where there is one. */
+/* Adds `of_each` for each group before the wave's own. */
 static struct tir_value of_group(struct prefill *p, struct tir_value from, int of_each)
 {
     return p->groups == 1 ? from : tir_add(&p->b, from, att_times(&p->b, p->group, of_each));
 }
 
-/* The same of the wave's group: a block has a tile for each of them. */
+/* The first key of the wave's group: a block has a tile for each group. */
 static struct tir_value own_key(struct prefill *p, struct tir_value tile)
 {
     return of_group(p, first_key(p, tile), (int)p->kv);

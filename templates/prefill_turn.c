@@ -398,8 +398,8 @@ static bool is_for_few_keys(const struct att_variant *v, const struct att_tile *
     return first.keys == LONG_ROUND && t->keys < LONG_ROUND && prefill_with_tile(v, m, &first).rest;
 }
 
-/* They are for launches that have no more tiles than compute units. The sum of groups takes as long
- * as two rounds of the loop, so that there must be four of these. */
+/* Second kernels with groups of keys are for launches that have no more tiles than compute units.
+ * The sum of groups takes as long as two rounds of the loop, so there must be four of these. */
 bool prefill_second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                     struct att_second *second)
 {

@@ -280,7 +280,7 @@ static void add_residual(struct norm *k, const struct side *s, struct tir_value 
 /* Tiles of what load_token() sends for. */
 static unsigned tile_count(const struct side *s) { return s->residual.arg ? 2 * s->n : s->n; }
 
-/* These in float. */
+/* Converts tiles that load_token() asked for to f32. */
 static void widen(struct norm *k, const struct side *s, const struct tir_value *raw,
                   struct tir_value *x)
 {

@@ -42,8 +42,8 @@ struct race_result {
 /** A launch of runner `which`: its time in us. False: it failed. */
 typedef bool race_sample(void *context, size_t which, double *us);
 
-/** Runs a race of `count` runners. Stops early when the winner is clear and every figure precise.
- * */
+/** Runs a race of `count` runners. Stops early when the winner is clear and every figure
+ * precise. */
 void race_run(const struct race_options *o, size_t count, race_sample *sample, void *context,
               struct race_result *result);
 

@@ -177,8 +177,8 @@ const struct attnc_tuned *tune_find_row(const struct tune_key *key, const struct
 bool tune_measure(struct tune_sweep *sweep);
 
 /** Races the first candidate and the `finalists` fastest on the model on the machine's GPU, for
- * each key and shape. What was measured there then decides. False: the database cannot be written.
- * */
+ * each key and shape. What was measured there then decides. False: the database cannot be
+ * written. */
 bool tune_measure_gpu(struct tune_sweep *sweep, unsigned finalists);
 
 /** Times a candidate on the machine's GPU on a shape, also a late one, or takes the time from the

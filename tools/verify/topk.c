@@ -287,7 +287,7 @@ static void fill_lists(struct call *c, int row)
     }
 }
 
-/* Those of the parts of a plan, or of runs of them. */
+/* Fills the lists of the parts of a plan, or of runs of parts. */
 static void fill_plan(struct call *c, int row)
 {
     const struct own *own = c->own;

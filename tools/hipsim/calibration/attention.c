@@ -115,7 +115,8 @@ static uint16_t to_bf16(double value)
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-/* As `attnc trace` has it with `growth`: queries are 1, and the elements of a key are alike. */
+/* Makes data like those of `attnc trace` with `growth`: queries are 1, and the elements of a key
+ * are alike. */
 static void *growing(const struct published *p, uint32_t rows_per_token, size_t tokens, bool keys)
 {
     const double step = p->growth / (64 * sqrt(HEAD_DIM) * 1.44269504);
