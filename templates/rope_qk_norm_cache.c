@@ -309,20 +309,20 @@ static void open_sources(struct rope *p, struct tir_value part, struct tir_value
     struct tir_builder *b = &p->b;
     const int dim = p->v->head_dim;
     of[ROPE_Q] = (struct rope_source){
-        .weight = {ARG_Q_WEIGHT},
+        .weight = {.tensor = ARG_Q_WEIGHT},
         .bias = {ARG_Q_BIAS, .stride = p->v->gate ? 2 * dim : 0},
         .squares = ARG_Q_SQUARES,
         .share = ARG_Q_SQUARES_SHARE,
         .shape = &p->rotated,
     };
     of[ROPE_K] = (struct rope_source){
-        .weight = {ARG_K_WEIGHT},
-        .bias = {ARG_K_BIAS},
+        .weight = {.tensor = ARG_K_WEIGHT},
+        .bias = {.tensor = ARG_K_BIAS},
         .squares = ARG_K_SQUARES,
         .share = ARG_K_SQUARES_SHARE,
         .shape = &p->rotated,
     };
-    of[ROPE_V] = (struct rope_source){.bias = {ARG_V_BIAS}, .shape = &p->values};
+    of[ROPE_V] = (struct rope_source){.bias = {.tensor = ARG_V_BIAS}, .shape = &p->values};
     of[ROPE_GATE] = (struct rope_source){
         .bias = {ARG_Q_BIAS, .first = dim, .stride = 2 * dim},
         .shape = &p->gates,
