@@ -29,8 +29,10 @@ enum {
     MAX_PANELS = 9,
     MAX_PIECES = 3
 };
-/* Vectors beside O^T that waves exchange through LDS; one for each turn where waves split keys. */
-enum { VECTOR_ALPHA, VECTOR_M = 0, VECTOR_L, N_VECTORS, VECTOR_OWN_M = N_VECTORS };
+/* Places in LDS of vectors beside O^T that waves exchange: m and l at the end of an item. In the
+ * loop, what O follows by (alpha or its logarithm) is in the place of the block's turn, 0 or 1;
+ * where waves split keys, m is VECTOR_OWN_M places behind it. */
+enum { VECTOR_M, VECTOR_L, N_VECTORS, VECTOR_OWN_M = N_VECTORS };
 
 /* Part of a cache row: the latent, or the rotated key. */
 struct part {
