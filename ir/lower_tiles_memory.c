@@ -23,19 +23,16 @@ static unsigned elem_bytes(unsigned dtype) { return tir_dtype_bits(dtype) / 8; }
 /* Row and column of each lane: what lane and wave add up to, registers left out. */
 struct place {
     struct tir_value row, col;
-    uint32_t row_mask, col_mask; /* bits that some lane or wave sets */
 };
 
 static struct place lane_place(struct tir_expander *x, const struct tir_layout *l)
 {
     uint32_t rows[TIR_LAYOUT_MAX_BITS] = {0}, cols[TIR_LAYOUT_MAX_BITS] = {0};
-    struct place p = {0};
     for (int i = 0; i < l->lane_bits + l->wave_bits; i++) {
         rows[i] = tir_rc_row(l->basis[l->reg_bits + i]);
         cols[i] = tir_rc_col(l->basis[l->reg_bits + i]);
-        p.row_mask |= rows[i];
-        p.col_mask |= cols[i];
     }
+    struct place p;
     p.row = tir_lane_index(x, rows, l->wave_bits);
     p.col = tir_lane_index(x, cols, l->wave_bits);
     return p;
