@@ -362,11 +362,13 @@ static void lines_of_tickets_are_checked_on_request(void **state)
     a.reduce_partial_map = words;
     refuse(op, &a, ATTN_BAD_ARGUMENT, "tickets is NULL");
     a.tickets = tickets[0];
-    tickets[0][1] = tickets[2][1] = 7;
     assert_int_equal(attn_mla_decode_launch(op, &a), ATTN_OK);
     tickets[2][0] = 1;
     refuse(op, &a, ATTN_BAD_DATA, "tickets[64] is 1, and 0 between launches");
     tickets[2][0] = 0;
+    tickets[1][1] = 7;
+    refuse(op, &a, ATTN_BAD_DATA, "tickets[33] is 7, and 0 between launches");
+    tickets[1][1] = 0;
     parts[3] = 5;
     refuse(op, &a, ATTN_BAD_DATA, "reduce_indptr");
     attn_op_destroy(op);

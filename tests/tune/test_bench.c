@@ -54,7 +54,7 @@ static void the_model_needs_no_gpu(void **state)
     end_run(&r);
     expect("bench x.attnpack --device sim " SHAPE, 0, "decode_bf16_d64_g8_p16_gfx950", "");
     expect("bench x.attnpack --device gpu", 1, "", "--device is hip or sim");
-    expect("bench x.attnpack --seconds none", 1, "", "--seconds is");
+    expect("bench x.attnpack --seconds none", 1, "", "--seconds to be");
     expect("bench x.attnpack --only y* --device sim", 1, "", "no kernel matches 'y*'");
     expect("bench", 1, "", "usage: attnc bench PACK");
 }
