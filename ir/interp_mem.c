@@ -420,10 +420,10 @@ static void run_atomic_add(struct interp *x, const struct tir_op *op, unsigned w
 static void run_await(struct interp *x, const struct tir_op *op, unsigned wave)
 {
     const uint64_t address = (uint64_t)interp_scalar(x, op, 0, wave);
-    const int64_t is = read_host(address, TIR_I32), left = is >> 16;
-    const bool all = !is || (is & 0xffff) == interp_scalar(x, op, 1, wave);
+    const int64_t is = read_host(address, TIR_I32), left = is >> TIR_LEFT_BIT;
+    const bool all = !is || (is & TIR_ARRIVED) == interp_scalar(x, op, 1, wave);
     if (!all)
-        write_host(address, TIR_I32, is + (1 << 16));
+        write_host(address, TIR_I32, is + (1 << TIR_LEFT_BIT));
     interp_value(x, op->result)[wave] = all ? left : -1;
 }
 

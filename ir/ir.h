@@ -181,6 +181,10 @@ static inline struct tir_value tir_result(const struct tir_op *op, unsigned i)
     return (struct tir_value){op->result.id + i};
 }
 
+/** The i32 that `await` reads counts waves that arrived in these bits, and those that left from
+ * this bit on. */
+enum { TIR_ARRIVED = 0xffff, TIR_LEFT_BIT = 16 };
+
 /** Index of the kernel argument with this name, which is appended if it is not there. */
 uint32_t tir_add_arg(struct tir_func *f, const char *name, unsigned dtype);
 

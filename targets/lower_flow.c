@@ -144,8 +144,6 @@ static LLVMValueRef atomic_add(struct lower *l, const struct tir_op *op, LLVMVal
 
 /* ---- await ---- */
 
-enum { ARRIVED = 0xffff, LEFT = 16 /* the bit from which on */ };
-
 static LLVMValueRef poll(struct lower *l, LLVMValueRef address)
 {
     LLVMValueRef is = LLVMBuildLoad2(l->b, l->i32, address, "");
@@ -158,7 +156,7 @@ static LLVMValueRef poll(struct lower *l, LLVMValueRef address)
 /* Whoever sees all of them there may have made the counter 0. */
 static LLVMValueRef are_all_there(struct lower *l, const struct tir_op *op, LLVMValueRef is)
 {
-    LLVMValueRef arrived = LLVMBuildAnd(l->b, is, lower_i32(l, ARRIVED), "");
+    LLVMValueRef arrived = LLVMBuildAnd(l->b, is, lower_i32(l, TIR_ARRIVED), "");
     LLVMValueRef n = lower_value(l, op->operands[1]);
     return LLVMBuildOr(l->b, LLVMBuildICmp(l->b, LLVMIntEQ, arrived, n, ""),
                        LLVMBuildICmp(l->b, LLVMIntEQ, is, lower_i32(l, 0), ""), "");
@@ -168,7 +166,7 @@ static LLVMValueRef are_all_there(struct lower *l, const struct tir_op *op, LLVM
  * have come. */
 static LLVMValueRef leave(struct lower *l, LLVMValueRef address, LLVMValueRef is)
 {
-    LLVMValueRef left = LLVMBuildAdd(l->b, is, lower_i32(l, 1 << LEFT), "");
+    LLVMValueRef left = LLVMBuildAdd(l->b, is, lower_i32(l, 1 << TIR_LEFT_BIT), "");
     LLVMValueRef was =
         LLVMBuildAtomicCmpXchgSyncScope(l->b, address, is, left, LLVMAtomicOrderingMonotonic,
                                         LLVMAtomicOrderingMonotonic, agent(l));
@@ -190,7 +188,7 @@ static LLVMValueRef await(struct lower *l, const struct tir_op *op, LLVMValueRef
     LLVMPositionBuilderAtEnd(l->b, polls);
     LLVMValueRef turns = LLVMBuildPhi(l->b, l->i32, "");
     LLVMValueRef is = poll(l, address);
-    LLVMValueRef gone = LLVMBuildLShr(l->b, is, lower_i32(l, LEFT), "");
+    LLVMValueRef gone = LLVMBuildLShr(l->b, is, lower_i32(l, TIR_LEFT_BIT), "");
     LLVMBuildCondBr(l->b, are_all_there(l, op, is), seen, more);
     LLVMPositionBuilderAtEnd(l->b, more);
     LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntSGT, turns, zero, ""), sleeps, leaves);

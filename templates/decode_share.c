@@ -112,29 +112,29 @@ static void await_parts(struct share *s)
     struct tir_builder *b = &d->b;
     const struct tir_type i32 = tir_scalar(TIR_I32), t = as_int(s->one, TIR_I32);
     const struct tir_layout map = tir_row_major(1, 1);
-    const struct tir_value sixteen = tir_i32(b, 16);
+    const struct tir_value left_bit = tir_i32(b, TIR_LEFT_BIT);
     tir_wait_memory(b);
     tir_anchor(b, d->touched);
     tir_barrier(b);
     struct tir_if first = tir_begin_if(b, tir_cmp_eq(b, d->wave, tir_i32(b, 0)), false, NULL, 0);
     const struct tir_value was = tir_atomic_add(b, s->ticket, tir_i32(b, 1), true);
     const struct tir_value behind =
-        tir_sub(b, att_plus(b, s->count, -1), tir_and(b, was, tir_i32(b, 0xffff)));
-    struct tir_value left = tir_sar(b, was, sixteen);
+        tir_sub(b, att_plus(b, s->count, -1), tir_and(b, was, tir_i32(b, TIR_ARRIVED)));
+    struct tir_value left = tir_sar(b, was, left_bit);
     struct tir_if early = tir_begin_if(b, tir_cmp_gt(b, behind, tir_i32(b, 0)), false, &i32, 1);
     const struct tir_value seen =
         tir_await(b, s->ticket, s->count, s->way == AT_ONCE ? FEW_POLLS : POLLS,
                   s->way == AT_ONCE ? 0 : SLEEP);
     tir_else(b, &early, &seen);
     tir_end_if(b, &early, &left);
-    const struct tir_value said = tir_or(b, tir_shl(b, left, sixteen), behind);
+    const struct tir_value said = tir_or(b, tir_shl(b, left, left_bit), behind);
     tir_tile_lds_store(b, d->lds, tir_splat(b, said, t), &map);
     tir_end_if(b, &first, NULL);
     decode_meet(d);
     const struct tir_value all = tir_first_lane(b, tir_tile_lds_load(b, d->lds, t, &map));
     decode_meet(d);
-    s->left = tir_sar(b, all, sixteen);
-    s->behind = tir_and(b, all, tir_i32(b, 0xffff));
+    s->left = tir_sar(b, all, left_bit);
+    s->behind = tir_and(b, all, tir_i32(b, TIR_ARRIVED));
 }
 
 /* The rows of the parts from `chunk` on, a part a lane; of those behind the last, its row. */
@@ -586,7 +586,7 @@ static void reset_counters(struct share *s, struct tir_value own, struct tir_val
     const struct tir_value claims = tir_add(b, n, waves);
     struct tir_if last =
         tir_begin_if(b, tir_cmp_eq(b, att_plus(b, own, 1), claims), false, NULL, 0);
-    const struct tir_value left = tir_shl(b, s->left, tir_i32(b, 16));
+    const struct tir_value left = tir_shl(b, s->left, tir_i32(b, TIR_LEFT_BIT));
     tir_atomic_add(b, s->ticket, tir_sub(b, zero, tir_add(b, left, s->count)), false);
     tir_atomic_add(b, s->claims, tir_sub(b, zero, claims), false);
     tir_end_if(b, &last, NULL);
