@@ -269,6 +269,49 @@ static void pairs_of_accesses_cost_both(void **state)
     assert_true(took[3] > 0.95 * took[2] && took[3] < 1.05 * took[2]);
 }
 
+/* A wave that stores 16 bytes a lane to LDS sends them for 20 clocks (hardware.md 4) and issues
+ * nothing meanwhile; a store of 4 bytes is a turn. */
+static void wide_stores_hold_their_wave(void **state)
+{
+    (void)state;
+    const char *wide = "ds_write_b128 v0, v[4:7]\n" ADDS(20),
+               *narrow = "ds_write_b32 v0, v4\n" ADDS(20);
+    assert_true(each(GFX942, wide, 1) == 20 + 20 * 4);
+    assert_true(each(GFX942, narrow, 1) == 4 + 20 * 4);
+}
+
+/* vmcnt counts down in order: a load that is answered at once is counted behind a slow one. */
+static void counters_go_down_in_order(void **state)
+{
+    (void)state;
+    const char *slow = "s_mov_b64 s[0:1], 0\ns_mov_b64 s[2:3], 0\nv_mov_b32 v2, 0\n"
+                       "s_mov_b32 s4, 0x10000\nscratch_load_dword v1, off, off\n";
+    const char *fast = "buffer_load_dword v3, off, s[0:3], 0\n"; /* beyond its 0 records */
+    char text[3][400];
+    snprintf(text[0], sizeof(text[0]), "%ss_nop 0\ns_waitcnt vmcnt(0)", slow);
+    snprintf(text[1], sizeof(text[1]), "%s%ss_waitcnt vmcnt(0)", slow, fast);
+    snprintf(text[2], sizeof(text[2]), "%s%ss_waitcnt vmcnt(1)", slow, fast);
+    const double one = clocks(GFX942, text[0], 1);
+    assert_true(one > 400);
+    assert_true(clocks(GFX942, text[1], 1) >= one);
+    assert_true(clocks(GFX942, text[2], 1) == one);
+}
+
+/* Each SIMD's matrix unit is busy for the passes of what its waves multiply. */
+static void a_launch_counts_its_matrix_clocks(void **state)
+{
+    (void)state;
+    struct marks m;
+    const struct time_cu_result r = run(GFX942, ".rept 3\n" MFMA942 ".endr", 5, &m);
+    assert_int_equal(r.waves, 5);
+    assert_int_equal(r.matrix_clocks, 5 * 3 * 32);
+    uint64_t classes = 0;
+    for (unsigned i = 0; i < MATRIX_CLASSES; i++)
+        classes += r.matrix_by[i];
+    assert_int_equal(classes, r.matrix_clocks);
+    assert_int_equal(r.instructions, 5 * 4);
+}
+
 static void barriers_hold_the_workgroup(void **state)
 {
     (void)state;
@@ -359,6 +402,9 @@ int main(void)
         cmocka_unit_test(blocks_of_lds_reads),
         cmocka_unit_test(lds_reads_in_steady_state),
         cmocka_unit_test(pairs_of_accesses_cost_both),
+        cmocka_unit_test(wide_stores_hold_their_wave),
+        cmocka_unit_test(counters_go_down_in_order),
+        cmocka_unit_test(a_launch_counts_its_matrix_clocks),
         cmocka_unit_test(barriers_hold_the_workgroup),
         cmocka_unit_test(priority_wins_a_tie),
         cmocka_unit_test(code_of_earlier_launches_is_cached),

@@ -209,6 +209,54 @@ static void positions_in_the_grid_matter(void **state)
     assert_true(all.cycles < 1.05 * ends.cycles && ends.cycles < 1.05 * all.cycles);
 }
 
+/* Returns how far the power law lowers a clock of 1,000 MHz, at 1 MHz a percent, while each compute
+ * unit has four waves that go 32 times through `text`, 64 times over. */
+static double lowered_by(const struct time_params *p, const char *text)
+{
+    size_t bytes;
+    char all[600];
+    snprintf(all, sizeof(all),
+             "s_movk_i32 s4, 32\n1:\n.rept 64\n%s\n.endr\ns_sub_u32 s4, s4, 1\n"
+             "s_cmp_lg_u32 s4, 0\ns_cbranch_scc1 1b\ns_endpgm\n",
+             text);
+    void *const machine = assemble(GFX942, all, &bytes);
+    struct code *const code = code_create(GFX942, machine, bytes, (uint64_t)(uintptr_t)machine);
+    assert_non_null(code);
+    struct launch launch = {
+        .code = code,
+        .kernel = "busy",
+        .entry_pc = code_address(code),
+        .grid = {(unsigned)p->cus * 256, 1, 1},
+        .block = {256, 1, 1},
+        .nvgpr = 128,
+    };
+    struct time_config config = {.params = *p, .samples_only = true};
+    config.params.law_mhz = 1000, config.params.law_slope = 1, config.params.min_mhz = 0;
+    struct hipsim_time_report r;
+    assert_int_equal(time_launch_run(&launch, &config, &r), 0);
+    assert_true(r.us_at_power == p->launch_us + r.cycles / r.power_mhz);
+    code_destroy(code);
+    free(machine);
+    return (1000 - r.power_mhz) / (1 - r.tail);
+}
+
+/* docs/timing.md, the power law: matrix units count for the time in which they are busy, by the
+ * width of what they multiply, and the VALU for its part. */
+static void the_clock_falls_with_what_is_busy(void **state)
+{
+    (void)state;
+    const char bf16[] = "v_mfma_f32_32x32x8_bf16 v[16:31], v[0:1], v[2:3], v[16:31]";
+    const char fp8[] = "v_mfma_f32_32x32x16_fp8_fp8 v[16:31], v[0:1], v[2:3], v[16:31]";
+    const char vector[] = "v_mov_b32 v0, v1", nothing[] = "s_nop 7";
+    struct time_params p = time_params_default(GFX942);
+    p.power_vector = 0.5, p.power_memory = 0, p.power_matrix_8 = 0.25;
+    assert_true(lowered_by(&p, nothing) < 1);
+    assert_in_range((int)lowered_by(&p, vector), 45, 50);
+    const double wide = lowered_by(&p, bf16), narrow = lowered_by(&p, fp8);
+    assert_true(wide > 99 && wide < 100.1);
+    assert_true(fabs(narrow - wide / 4) < 0.01);
+}
+
 static void samples_alone_say_that_results_are_missing(void **state)
 {
     struct fixture *f = *state;
@@ -346,6 +394,7 @@ int main(void)
         LAUNCH(reports_are_repeatable),
         cmocka_unit_test(pairs_that_share_are_pairs),
         LAUNCH(positions_in_the_grid_matter),
+        cmocka_unit_test(the_clock_falls_with_what_is_busy),
         LAUNCH(samples_alone_say_that_results_are_missing),
         LAUNCH(traces_and_listings_are_written),
         cmocka_unit_test(workgroups_go_round_the_device),

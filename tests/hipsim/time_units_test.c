@@ -8,7 +8,6 @@
 #include "tests/hipsim/program.h"
 #include "tools/hipsim/core/gfx_part.h"
 #include "tools/hipsim/time/time_lds.h"
-#include "tools/hipsim/time/time_memory.h"
 #include "tools/hipsim/time/time_op.h"
 #include "tools/hipsim/time/time_sharing.h"
 
@@ -400,149 +399,7 @@ static void neighbours_share_in_groups(void **state)
     assert_true(fabs(group_of(2, 0, 32, 32) - some) < near);
 }
 
-/* One compute unit alone on the device. */
-static void alone(struct time_params *p, struct time_memory *m)
-{
-    struct time_share share = {.cus_active = 1, .sharers = 1};
-    assert_true(time_memory_init(m, p, &share, p->max_mhz, NULL));
-}
-
-/* A dwordx4 takes 16 clocks of the L1; rows of 64 B double it (C5). */
-static void rows_of_half_a_line_take_twice_the_time(void **state)
-{
-    (void)state;
-    struct time_params p = time_params_default(GFX942);
-    struct time_memory m;
-    uint64_t whole[WAVE_LANES], half[WAVE_LANES], one[WAVE_LANES];
-    for (unsigned i = 0; i < WAVE_LANES; i++) {
-        whole[i] = 4096 + i * 16;
-        half[i] = (uint64_t)(i / 4) * 4096 + i % 4 * 16;
-        one[i] = 4096 + i * 4;
-    }
-    alone(&p, &m);
-    time_memory_request(&m, 0, REQUEST_LOAD, 16, UINT64_MAX, whole);
-    assert_int_equal(m.l1_free, 16);
-    time_memory_request(&m, 16, REQUEST_LOAD, 16, UINT64_MAX, half);
-    assert_int_equal(m.l1_free, 16 + 32);
-    time_memory_request(&m, 48, REQUEST_LOAD, 4, UINT64_MAX, one);
-    assert_int_equal(m.l1_free, 16 + 32 + 4);
-    time_memory_free(&m);
-}
-
-/* A10: a chain of dependent loads by working set, at 1.7 GHz as measured on MI210. */
-static void latency_grows_with_the_working_set(void **state)
-{
-    (void)state;
-    struct time_params p = time_params_default(GFX942);
-    struct time_memory m;
-    alone(&p, &m);
-    uint64_t addr[WAVE_LANES] = {0};
-    const uint64_t sizes[] = {16384, 131072};
-    double latency[2];
-    for (unsigned s = 0; s < 2; s++) {
-        uint64_t now = 0, start = 0, lines = sizes[s] / 128;
-        for (unsigned pass = 0; pass < 3; pass++) {
-            start = now;
-            for (uint64_t i = 0; i < lines; i++) {
-                addr[0] = i * 128;
-                now = time_memory_request(&m, now, REQUEST_LOAD, 4, 1, addr);
-            }
-        }
-        latency[s] = (double)(now - start) / (double)lines;
-    }
-    assert_true(latency[0] > 115 && latency[0] < 140);
-    assert_true(latency[1] > 230 && latency[1] < 260);
-    time_memory_free(&m);
-}
-
-/* Streams get their share of the bandwidth, not more; what others fetch costs less. */
-static void streams_are_bound_by_their_share(void **state)
-{
-    enum { REQUESTS = 4096 }; /* what is in flight at the end is a hundredth of them */
-    (void)state;
-    struct time_params p = time_params_default(GFX950);
-    double clocks[4];
-    const struct time_share shares[] = {
-        {p.cus, 1, 1e12, 0},
-        {p.cus, 1, 1e6, 0},
-        {p.cus, 32, 1e12, 0},
-        {p.cus, 1, 1e6, 1},
-    };
-    for (unsigned k = 0; k < 4; k++) {
-        struct time_memory m;
-        const struct time_share share = shares[k];
-        assert_true(time_memory_init(&m, &p, &share, p.max_mhz, NULL));
-        uint64_t addr[WAVE_LANES], now = 0;
-        for (unsigned i = 0; i < REQUESTS; i++) {
-            for (unsigned l = 0; l < WAVE_LANES; l++)
-                addr[l] = (uint64_t)i * 1024 + l * 16;
-            uint64_t room = time_memory_accepts(&m);
-            now = room > now ? room : now;
-            time_memory_request(&m, now, REQUEST_LOAD, 16, UINT64_MAX, addr);
-        }
-        clocks[k] = (double)m.l1_free;
-        time_memory_free(&m);
-    }
-    double hbm = p.hbm_gb_per_s / (p.max_mhz / 1000) / p.cus;
-    double reached = REQUESTS * 1024.0 / clocks[0];
-    assert_true(reached < hbm * 1.02 && reached > hbm * 0.9);
-    assert_true(clocks[1] < clocks[0] && clocks[2] < clocks[1]);
-    assert_true(clocks[3] == clocks[0]); /* nobody had it before, so it is not in the MALL */
-}
-
-/* No wave waits for its stores, but they take their time to reach memory. */
-static void stores_drain_at_the_speed_of_memory(void **state)
-{
-    (void)state;
-    struct time_params p = time_params_default(GFX942);
-    const struct time_share share = {p.cus, 1, 1e6, 1};
-    struct time_memory m;
-    assert_true(time_memory_init(&m, &p, &share, p.max_mhz, NULL));
-    assert_true(time_memory_drained(&m, 10) == 10);
-    uint64_t addr[WAVE_LANES];
-    for (unsigned i = 0; i < 1024; i++) {
-        for (unsigned l = 0; l < WAVE_LANES; l++)
-            addr[l] = (uint64_t)i * 1024 + l * 16;
-        time_memory_request(&m, 0, REQUEST_STORE, 16, UINT64_MAX, addr);
-    }
-    const double hbm = p.hbm_gb_per_s / (p.max_mhz / 1000) / p.cus;
-    const double reached = 1024 * 1024 / (double)time_memory_drained(&m, 0);
-    assert_true(reached < hbm * 1.02 && reached > hbm * 0.9);
-    time_memory_free(&m);
-}
-
 /* hardware.md 0.3: fav4's list (32 matrix instructions, 24 of 6 slots) and the eager one. */
-/* Two compute units on one memory. A request for a time that lies ahead leaves what is sent until
- * then to the other, which as a whole gets what HBM can send and no more. */
-static void requests_ahead_of_time_hold_up_nobody(void **state)
-{
-    (void)state;
-    const struct time_params p = time_params_default(GFX950);
-    const struct time_share share = {1, 1, 0, 1};
-    struct time_behind common, xcd;
-    struct time_memory ahead, now;
-    uint64_t addr[WAVE_LANES], done = 0;
-    assert_true(time_behind_init(&common, &p, p.max_mhz, false));
-    xcd = common;
-    assert_true(time_behind_init(&xcd, &p, p.max_mhz, true));
-    assert_true(time_memory_init(&ahead, &p, &share, p.max_mhz, &xcd));
-    assert_true(time_memory_init(&now, &p, &share, p.max_mhz, &xcd));
-    for (unsigned i = 0; i < WAVE_LANES; i++)
-        addr[i] = i * 16;
-    time_memory_request(&ahead, 100000, REQUEST_LOAD, 16, UINT64_MAX, addr);
-    for (unsigned n = 1; n <= 1000; n++) {
-        for (unsigned i = 0; i < WAVE_LANES; i++)
-            addr[i] = n * 1024 + i * 16;
-        done = time_memory_request(&now, 0, REQUEST_LOAD, 16, UINT64_MAX, addr);
-    }
-    const double least = 1000 * 1024 / (p.hbm_gb_per_s * 1000 / p.max_mhz);
-    assert_true((double)done > least && done < 100000);
-    time_memory_free(&ahead);
-    time_memory_free(&now);
-    time_behind_free(&xcd, true);
-    time_behind_free(&common, false);
-}
-
 static void bound_adds_what_does_not_fit(void **state)
 {
     (void)state;
@@ -591,11 +448,6 @@ int main(void)
         cmocka_unit_test(two_ways_take_twice),
         cmocka_unit_test(sharing_grows_as_a_power),
         cmocka_unit_test(neighbours_share_in_groups),
-        cmocka_unit_test(rows_of_half_a_line_take_twice_the_time),
-        cmocka_unit_test(latency_grows_with_the_working_set),
-        cmocka_unit_test(streams_are_bound_by_their_share),
-        cmocka_unit_test(stores_drain_at_the_speed_of_memory),
-        cmocka_unit_test(requests_ahead_of_time_hold_up_nobody),
         cmocka_unit_test(bound_adds_what_does_not_fit),
         cmocka_unit_test(parts_have_parameters_of_their_own),
     };
