@@ -82,6 +82,21 @@ static void a_load_of_half_a_dword_counts(void **state)
                    "ds_read_u16 v3, v2\n" WAIT "ds_write_b16 v1, v4 offset:2\n" WAIT);
 }
 
+/* Both waves store to one dword: all workgroups find it as the first one did. */
+static void workgroups_begin_anew(void **state)
+{
+    (void)state;
+    struct program p = program_new(GFX942);
+    p.block = 128;
+    p.groups = 16;
+    p.lds_bytes = 1024;
+    p.checks = CHECK_ALL;
+    program_try(&p, "v_mov_b32 v0, 64\nv_mov_b32 v1, s100\ns_cmp_eq_u32 s100, 0\n"
+                    "s_cbranch_scc1 1f\nds_write_b32 v0, v1\n1:\n" WAIT BARRIER
+                    "s_cmp_eq_u32 s100, 0\ns_cbranch_scc0 2f\nds_write_b32 v0, v1\n2:\n" WAIT);
+    assert_int_equal(p.fault.kind, FAULT_NONE);
+}
+
 static void atomics_do_not_race_with_each_other(void **state)
 {
     (void)state;
@@ -228,6 +243,7 @@ int main(void)
         cmocka_unit_test(equal_stores_are_harmless),
         cmocka_unit_test(bytes_of_a_dword_are_apart),
         cmocka_unit_test(a_load_of_half_a_dword_counts),
+        cmocka_unit_test(workgroups_begin_anew),
         cmocka_unit_test(atomics_do_not_race_with_each_other),
         cmocka_unit_test(the_load_of_a_compare_and_swap_is_no_race),
         cmocka_unit_test(stores_are_waited_for_before_the_barrier),

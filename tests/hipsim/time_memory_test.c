@@ -196,7 +196,7 @@ static void spans_that_are_full_pass_bytes_on(void **state)
     struct time_behind common, xcd[3];
     struct time_memory m[3];
     uint64_t addr[WAVE_LANES];
-    p.hbm_gb_per_s = 2 * 16; /* 1,024 bytes in a span */
+    p.hbm_gb_per_s = 2 * 15; /* 960 bytes in a span: seven lines and a half */
     assert_true(time_behind_init(&common, &p, p.max_mhz, false));
     for (unsigned i = 0; i < 3; i++) { /* XCDs of their own, so that they share HBM alone */
         xcd[i] = common;
@@ -204,8 +204,8 @@ static void spans_that_are_full_pass_bytes_on(void **state)
         assert_true(time_memory_init(&m[i], &p, &share, p.max_mhz, &xcd[i]));
     }
     const unsigned lanes[3] = {40, 40, 1}; /* five lines, five, and one */
-    /* The second request has 384 bytes in the span of the first, the rest is sent in the next. */
-    const uint64_t sent[3] = {40, 80, 88};
+    /* 640, 1,280 and 1,408 bytes at 15 a clock. */
+    const uint64_t sent[3] = {43, 85, 94};
     for (unsigned i = 0; i < 3; i++) {
         for (unsigned l = 0; l < WAVE_LANES; l++)
             addr[l] = (i + 1) * 4096 + l * 16;
