@@ -144,11 +144,10 @@ struct tir_value tir_float_like(struct tir_builder *b, struct tir_value like, fl
 static struct tir_value with_dtype(struct tir_builder *b, unsigned opcode, struct tir_value a,
                                    unsigned dtype)
 {
-    struct tir_type t = tir_typeof(b->f, a);
+    const struct tir_type t = tir_typeof(b->f, a);
     if (t.dtype == dtype)
         return a;
-    t.dtype = (uint8_t)dtype;
-    return tir_build(b, opcode, t, &a, 1, NULL);
+    return tir_build(b, opcode, tir_with_dtype(t, dtype), &a, 1, NULL);
 }
 
 struct tir_value tir_convert(struct tir_builder *b, struct tir_value a, unsigned dtype)
@@ -580,9 +579,7 @@ struct tir_value tir_lane_read(struct tir_builder *b, struct tir_value a, struct
 
 static struct tir_type like_but(struct tir_builder *b, struct tir_value like, unsigned dtype)
 {
-    struct tir_type t = tir_typeof(b->f, like);
-    t.dtype = (uint8_t)dtype;
-    return t;
+    return tir_with_dtype(tir_typeof(b->f, like), dtype);
 }
 
 struct tir_value tir_unit_pair(struct tir_builder *b, struct tir_value a, struct tir_value c)

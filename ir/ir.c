@@ -129,6 +129,12 @@ struct tir_type tir_vec(unsigned dtype, unsigned count)
     return (struct tir_type){.kind = TIR_VEC, .dtype = dtype, .count = count};
 }
 
+struct tir_type tir_with_dtype(struct tir_type t, unsigned dtype)
+{
+    t.dtype = (uint8_t)dtype;
+    return t;
+}
+
 struct tir_type tir_tile(struct tir_func *f, unsigned dtype, unsigned rows, unsigned cols,
                          const struct tir_layout *layout)
 {

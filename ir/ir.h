@@ -197,6 +197,8 @@ const char *tir_dtype_name(unsigned dtype);
 
 struct tir_type tir_scalar(unsigned dtype);
 struct tir_type tir_vec(unsigned dtype, unsigned count);
+/** A type of the same shape and layout with elements of `dtype`. */
+struct tir_type tir_with_dtype(struct tir_type t, unsigned dtype);
 /** The layout is interned: equal layouts share an index. */
 struct tir_type tir_tile(struct tir_func *f, unsigned dtype, unsigned rows, unsigned cols,
                          const struct tir_layout *layout);

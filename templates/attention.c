@@ -73,15 +73,13 @@ static struct tir_value cap_scores(struct att_attention *a, struct tir_value s)
 /* Indices of a block's elements have the shape of its scores. */
 static struct tir_type index_type(const struct att_attention *a)
 {
-    struct tir_type t = a->softmax.scores;
-    t.dtype = TIR_I32;
+    const struct tir_type t = tir_with_dtype(a->softmax.scores, TIR_I32);
     return t;
 }
 
 static struct tir_type query_type(const struct att_attention *a)
 {
-    struct tir_type t = a->softmax.vector;
-    t.dtype = TIR_I32;
+    const struct tir_type t = tir_with_dtype(a->softmax.vector, TIR_I32);
     return t;
 }
 
@@ -140,8 +138,7 @@ struct tir_value att_load_mask(struct att_attention *a, struct tir_value key)
     const struct tir_value at =
         tir_add(b, there, tir_broadcast(b, a->at.mask_row, tir_typeof(b->f, there)));
     const struct tir_value rows = tir_split_blocks(b, at, 1);
-    struct tir_type bytes = tir_typeof(b->f, rows);
-    bytes.dtype = TIR_I8;
+    const struct tir_type bytes = tir_with_dtype(tir_typeof(b->f, rows), TIR_I8);
     const struct tir_value base = a->at.mask.id ? a->at.mask : tir_arg(b, ARG_CUSTOM_MASK, TIR_I64);
     const struct tir_value mask = tir_tile_gather(b, base, rows, tir_i32(b, 0), bytes);
     return tir_join_blocks(b, mask, a->softmax.scores.rows);

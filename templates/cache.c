@@ -573,20 +573,14 @@ unsigned att_packed_scale_dtype(const struct att_cache *c)
     return c->scale_size == 1 ? TIR_I8 : TIR_F32;
 }
 
-static struct tir_type with_dtype(struct tir_type t, unsigned dtype)
-{
-    t.dtype = (uint8_t)dtype;
-    return t;
-}
-
 static struct tir_value bits_of(struct tir_builder *b, struct tir_value x)
 {
-    return tir_bitcast(b, x, with_dtype(tir_typeof(b->f, x), TIR_I32));
+    return tir_bitcast(b, x, tir_with_dtype(tir_typeof(b->f, x), TIR_I32));
 }
 
 static struct tir_value float_of(struct tir_builder *b, struct tir_value bits)
 {
-    return tir_bitcast(b, bits, with_dtype(tir_typeof(b->f, bits), TIR_F32));
+    return tir_bitcast(b, bits, tir_with_dtype(tir_typeof(b->f, bits), TIR_F32));
 }
 
 struct tir_value att_packed_encode(const struct att_cache *c, struct tir_value scale)
@@ -611,7 +605,8 @@ struct tir_value att_packed_load_scales(const struct att_cache *c, struct tir_va
                                         struct tir_type t)
 {
     const struct tir_value rows = scale_rows(c, row, t);
-    const struct tir_type type = with_dtype(tir_typeof(c->b->f, rows), att_packed_scale_dtype(c));
+    const struct tir_type type =
+        tir_with_dtype(tir_typeof(c->b->f, rows), att_packed_scale_dtype(c));
     return att_packed_decode(
         c, tir_tile_gather(c->b, c->base, rows, packed_scale_byte(c, first), type));
 }
@@ -630,8 +625,7 @@ struct tir_value att_packed_quantise(const struct att_cache *c, struct tir_value
 
 struct tir_value att_cache_load_scales(const struct att_cache *c, struct tir_value row)
 {
-    struct tir_type t = tir_typeof(c->b->f, row);
-    t.dtype = TIR_F32;
+    const struct tir_type t = tir_with_dtype(tir_typeof(c->b->f, row), TIR_F32);
     return tir_tile_gather(c->b, c->scales, row, tir_i32(c->b, 0), t);
 }
 

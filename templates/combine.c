@@ -610,9 +610,7 @@ static struct state load_state(struct combine *c, struct att_tensor out, struct 
     for (unsigned k = 0; k < c->type.n; k++) {
         const struct tir_view o =
             att_view(b, base, c->n_rows, row, c->v->head_dim * ELEM, c->type.first[k] * ELEM);
-        struct tir_type t = c->type.o[k];
-        t.dtype = (uint8_t)c->dtype;
-        s.o[k] = tir_tile_load(b, o, tir_i32(b, 0), t);
+        s.o[k] = tir_tile_load(b, o, tir_i32(b, 0), tir_with_dtype(c->type.o[k], c->dtype));
     }
     return s;
 }

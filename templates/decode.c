@@ -249,14 +249,11 @@ static struct tir_value without_first(struct decode *d, struct tir_value q, unsi
 {
     struct tir_builder *b = &d->b;
     const struct tir_type type = tir_typeof(b->f, q);
-    struct tir_type t = type;
-    t.dtype = TIR_I32;
-    const struct tir_value column = tir_col_index(b, t);
+    const struct tir_value column = tir_col_index(b, tir_with_dtype(type, TIR_I32));
     const struct tir_value twice = tir_cmp_lt(b, column, tir_int_like(b, column, columns));
     if (type.dtype != TIR_FP8)
         return tir_select(b, twice, tir_float_like(b, q, 0.0f), q);
-    t.dtype = TIR_I8;
-    const struct tir_value bits = tir_bitcast(b, q, t);
+    const struct tir_value bits = tir_bitcast(b, q, tir_with_dtype(type, TIR_I8));
     return tir_bitcast(b, tir_select(b, twice, tir_int_like(b, bits, 0), bits), type);
 }
 
@@ -321,8 +318,7 @@ void decode_find_position(struct decode *d)
     struct tir_builder *b = &d->b;
     const struct decode_item *const item = &d->item;
     struct att_position *const at = &d->attention.at;
-    struct tir_type t = d->attention.softmax.vector;
-    t.dtype = TIR_I32;
+    const struct tir_type t = tir_with_dtype(d->attention.softmax.vector, TIR_I32);
     const struct decode_rows rows = decode_rows(d, tir_col_index(b, t));
     const bool window = d->v->mask == ATT_MASK_WINDOW;
     const struct tir_value first = tir_add(b, item->diagonal, item->first_token);

@@ -57,8 +57,7 @@ static struct tir_value pair_of(const struct att_index *x, struct tir_value low,
     struct tir_builder *b = x->b;
     struct tir_value both[2] = {low, high};
     for (int i = 0; i < 2; i++) {
-        struct tir_type bits = tir_typeof(b->f, both[i]);
-        bits.dtype = TIR_I16;
+        const struct tir_type bits = tir_with_dtype(tir_typeof(b->f, both[i]), TIR_I16);
         both[i] = tir_zext(b, tir_bitcast(b, tir_convert(b, both[i], TIR_F16), bits), TIR_I32);
     }
     return tir_or(b, both[0], tir_shl(b, both[1], tir_int_like(b, both[1], F16_BITS)));

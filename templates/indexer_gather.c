@@ -105,8 +105,7 @@ static void copy_rows(struct gather *g, struct tir_type t)
     const struct tir_value base = tir_arg(b, ARG_KEYS, TIR_I64), zero = tir_i32(b, 0);
     const struct att_cache cache = att_index_keys(b, base, g->shuffle);
     const struct tir_value keys = att_cache_load(&cache, at.key, 0, t);
-    struct tir_type f32 = column;
-    f32.dtype = TIR_F32;
+    const struct tir_type f32 = tir_with_dtype(column, TIR_F32);
     const struct tir_value scales = tir_tile_gather(b, base, at.scale, zero, f32);
     const struct tir_value stride = att_stride(b, ARG_KEYS_OUT_TOKEN_STRIDE, 1);
     tir_tile_store(b, open_rows(g, ARG_KEYS_OUT, stride, DIM), zero, keys);

@@ -75,8 +75,7 @@ static struct tir_value like(struct indexer_rope *k, struct tir_value scalar,
 static struct tir_value signs_of(struct indexer_rope *k, struct tir_value x, unsigned bit)
 {
     struct tir_builder *b = &k->rope.b;
-    struct tir_type t = tir_typeof(b->f, x);
-    t.dtype = TIR_I32;
+    const struct tir_type t = tir_with_dtype(tir_typeof(b->f, x), TIR_I32);
     const struct tir_value own =
         tir_and(b, tir_col_index(b, t), tir_int_like(b, tir_col_index(b, t), (int)bit));
     const struct tir_value one = tir_float_like(b, x, 1.0f);
@@ -202,8 +201,7 @@ static struct rope_parts load_vector(struct indexer_rope *k, const char *arg)
     unsigned n = 0;
     for (unsigned i = 0; i < s->n_spans; i++) {
         const bool packed = s->packed && i < s->n_pieces;
-        struct tir_type t = s->spans[i].vector;
-        t.dtype = TIR_F32;
+        const struct tir_type t = tir_with_dtype(s->spans[i].vector, TIR_F32);
         const struct tir_layout column = tir_layout_slice(tir_layout_of(b->f, t), 1);
         const struct tir_value row =
             tir_splat(b, tir_i64(b, 0), tir_tile(b->f, TIR_I64, 1, 1, &column));
@@ -415,8 +413,7 @@ static void store_mxfp4(struct indexer_rope *k, const struct rope_parts *x)
     struct tir_builder *b = &k->rope.b;
     const struct tir_layout column = tir_spread_column(k->rope.m, 1, LANES);
     const struct tir_type lane = tir_tile(b->f, TIR_I32, LANES, 1, &column);
-    struct tir_type f32 = lane;
-    f32.dtype = TIR_F32;
+    const struct tir_type f32 = tir_with_dtype(lane, TIR_F32);
     struct tir_value bits[2], sizes[2], bytes = constant(k, 0, lane);
     deal_elements(k, x, lane, bits);
     for (int j = 0; j < 2; j++)

@@ -263,8 +263,7 @@ static void load_q(struct mla *s)
         const struct tir_layout map = mla_query_map(s, p);
         b->stage = stage;
         const struct tir_value byte = mla_own_first(s, p, bytes);
-        struct tir_type loaded = p->q;
-        loaded.dtype = (uint8_t)s->q_dtype;
+        const struct tir_type loaded = tir_with_dtype(p->q, s->q_dtype);
         struct tir_value there,
             q = tir_tile_gather(b, tir_arg(b, ARG_Q, TIR_I64), at, byte, loaded);
         if (s->q_dtype != s->kq_dtype)

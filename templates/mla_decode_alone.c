@@ -504,8 +504,7 @@ struct tir_value mla_alone_scales(struct mla *s, struct tir_value e, struct tir_
     const struct tir_value power =
         tir_max(b, above_m(b, e, m), tir_float_like(b, e, -MLA_SCALE_BIAS));
     const struct tir_value word = tir_add(b, power, tir_float_like(b, e, ONES + MLA_SCALE_BIAS));
-    struct tir_type bits = tir_typeof(b->f, word);
-    bits.dtype = TIR_I32;
+    const struct tir_type bits = tir_with_dtype(tir_typeof(b->f, word), TIR_I32);
     const struct tir_value scales = tir_convert(b, tir_bitcast(b, word, bits), TIR_I8);
     return bits.rows > 1 ? scales : tir_broadcast(b, scales, t);
 }

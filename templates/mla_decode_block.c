@@ -149,8 +149,7 @@ static struct tir_value clear_tail(struct mla *s, const struct piece *p, struct 
     if (s->pages.slots)
         edge = tir_or(b, edge, att_has_gaps(b, p->pages));
     struct tir_if branch = tir_begin_if(b, edge, true, &type, 1);
-    struct tir_type t = type;
-    t.dtype = TIR_I32;
+    const struct tir_type t = tir_with_dtype(type, TIR_I32);
     const struct tir_value row = tir_row_index(b, t);
     struct tir_value there = tir_cmp_lt(b, row, mla_like(s, left, row));
     if (s->pages.slots) {

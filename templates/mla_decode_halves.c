@@ -175,8 +175,7 @@ static struct tir_value read_weights(struct mla *s, struct tir_value block)
 static struct tir_value read_exponents(struct mla *s, struct tir_value block)
 {
     const struct tir_layout right = all_weights(s), map = tir_row_major(PARTS, s->d.columns);
-    struct tir_type t = mla_alone_scales_type(s, &right);
-    t.dtype = TIR_F32;
+    const struct tir_type t = tir_with_dtype(mla_alone_scales_type(s, &right), TIR_F32);
     return tir_tile_lds_load(&s->d.b, exponents_place(s, block), t, &map);
 }
 

@@ -107,8 +107,7 @@ static struct tir_value plus(struct tir_builder *b, struct tir_value a, int n)
 struct mla_lines mla_lines_find(struct mla *s, struct tir_value rows)
 {
     struct tir_builder *const b = &s->d.b;
-    struct tir_type t = tir_typeof(b->f, rows);
-    t.dtype = TIR_I32;
+    const struct tir_type t = tir_with_dtype(tir_typeof(b->f, rows), TIR_I32);
     const struct tir_value index = tir_row_index(b, t);
     const struct tir_value odd =
         tir_cmp_ne(b, tir_and(b, index, tir_int_like(b, index, 1)), tir_int_like(b, index, 0));

@@ -285,8 +285,7 @@ static struct tir_value scale_part(struct mla *s, struct tir_value x, struct tir
     const struct tir_layout l = tir_layout_slice(tir_layout_of(b->f, tir_typeof(b->f, x)), 1);
     const unsigned columns = tir_typeof(b->f, x).rows;
     const struct tir_type t = tir_tile(b->f, TIR_F32, columns, 1, &l);
-    struct tir_type ids = t;
-    ids.dtype = TIR_I32;
+    const struct tir_type ids = tir_with_dtype(t, TIR_I32);
     const struct tir_value id = tir_row_index(b, ids);
     const struct tir_value high = tir_cmp_ge(b, id, tir_int_like(b, id, NEIGHBOURS));
     const struct tir_value of[] = {tir_lane_read(b, alpha, tir_i32(b, (int)lane)),

@@ -307,8 +307,7 @@ static struct tir_value scaled(struct tir_builder *b, struct att_paged_data d, u
 struct tir_value att_paged_entries(struct tir_builder *b, const struct att_paged_tile *t,
                                    struct tir_value entries)
 {
-    struct tir_type type = t->gathered;
-    type.dtype = TIR_I32;
+    const struct tir_type type = tir_with_dtype(t->gathered, TIR_I32);
     const struct tir_value x = tir_broadcast(b, entries, type);
     return t->blocks ? tir_join_blocks(b, x, t->tokens) : x;
 }

@@ -53,8 +53,7 @@ struct tir_value prefill_head_base(struct prefill *p, struct att_tensor t, struc
 static struct tir_value without_others(struct prefill *p, struct tir_value q, const struct panel *n)
 {
     struct tir_builder *b = &p->b;
-    struct tir_type t = tir_typeof(b->f, q);
-    t.dtype = TIR_I32;
+    const struct tir_type t = tir_with_dtype(tir_typeof(b->f, q), TIR_I32);
     const struct tir_value col = tir_col_index(b, t);
     const struct tir_value bound =
         tir_splat(b, tir_i32(b, (int)(n->counted ? n->counted : n->there)), t);
@@ -186,8 +185,7 @@ static void find_position(struct prefill *p)
     struct att_position *const at = &p->attention.at;
     const bool window = p->v->mask == ATT_MASK_WINDOW;
     const struct tir_value first = tir_add(b, p->row0, p->offset);
-    struct tir_type t = p->attention.softmax.vector;
-    t.dtype = TIR_I32;
+    const struct tir_type t = tir_with_dtype(p->attention.softmax.vector, TIR_I32);
     *at = (struct att_position){
         .q_len = p->q_len,
         .kv_len = p->kv_len,

@@ -51,8 +51,7 @@ struct tir_value prefill_clear_unseen(struct prefill *p, struct tir_value v, str
     if (att_hides_early(p->v))
         edge = tir_or(b, edge, tir_cmp_gt(b, begin, tir_i32(b, 0)));
     struct tir_if branch = tir_begin_if(b, edge, true, &type, 1);
-    struct tir_type t = type;
-    t.dtype = TIR_I32;
+    const struct tir_type t = tir_with_dtype(type, TIR_I32);
     const struct tir_value row = tir_row_index(b, t);
     struct tir_value seen = tir_cmp_lt(b, row, tir_splat(b, left, t));
     if (att_hides_early(p->v))

@@ -88,8 +88,7 @@ static void choose_streams(struct rope *p, unsigned piece, struct tir_value of[3
 {
     struct tir_builder *b = &p->b;
     int before;
-    struct tir_type t = pairs_of(p, piece, &before);
-    t.dtype = TIR_I32;
+    const struct tir_type t = tir_with_dtype(pairs_of(p, piece, &before), TIR_I32);
     const struct tir_value column = tir_col_index(b, t);
     const struct tir_value pair = tir_add(b, column, tir_int_like(b, column, before));
     const struct tir_value h = vector_of(p, ARG_SECTION_H, pair);

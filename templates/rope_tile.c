@@ -157,9 +157,7 @@ struct tir_value rope_short_nan(struct rope *p, struct tir_value x)
 
 static struct tir_type with_dtype(struct rope *p, struct tir_value x, unsigned dtype)
 {
-    struct tir_type t = tir_typeof(p->b.f, x);
-    t.dtype = (uint8_t)dtype;
-    return t;
+    return tir_with_dtype(tir_typeof(p->b.f, x), dtype);
 }
 
 /* The 16-bit floats in the low or high half of dwords. */

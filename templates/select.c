@@ -130,8 +130,7 @@ struct att_select att_select_begin(struct tir_builder *b, const struct att_selec
 
 struct tir_value att_select_number_key(struct tir_builder *b, struct tir_value score)
 {
-    struct tir_type t = tir_typeof(b->f, score);
-    t.dtype = TIR_I32;
+    const struct tir_type t = tir_with_dtype(tir_typeof(b->f, score), TIR_I32);
     const struct tir_value bits = tir_bitcast(b, score, t);
     const struct tir_value negative = tir_sub(b, tir_int_like(b, bits, sign), bits);
     return tir_select(b, tir_cmp_lt(b, bits, tir_int_like(b, bits, 0)), negative, bits);
@@ -142,8 +141,7 @@ struct tir_value att_select_number_key(struct tir_builder *b, struct tir_value s
 struct tir_value att_select_key(struct tir_builder *b, struct tir_value score,
                                 struct tir_value there)
 {
-    struct tir_type t = tir_typeof(b->f, score);
-    t.dtype = TIR_I32;
+    const struct tir_type t = tir_with_dtype(tir_typeof(b->f, score), TIR_I32);
     const struct tir_value bits = tir_bitcast(b, score, t);
     const struct tir_value negative = tir_sar(b, bits, tir_int_like(b, bits, 31));
     const struct tir_value size = tir_and(b, bits, tir_int_like(b, bits, INT32_MAX));
@@ -722,7 +720,6 @@ struct tir_value att_select_score(const struct att_select *s, struct tir_value e
     const struct tir_value signed_size = tir_or(b, size, tir_and(b, key, constant(s, sign)));
     const struct tir_value nan = tir_cmp_eq(b, key, constant(s, NAN_KEY));
     const struct tir_value bits = tir_select(b, nan, constant(s, QUIET_NAN), signed_size);
-    struct tir_type f32 = s->lane;
-    f32.dtype = TIR_F32;
+    const struct tir_type f32 = tir_with_dtype(s->lane, TIR_F32);
     return tir_bitcast(b, bits, f32);
 }

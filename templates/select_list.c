@@ -121,8 +121,7 @@ struct tir_value att_list_gather(const struct att_list *l, struct tir_value base
                                  struct tir_value at, unsigned dtype)
 {
     struct tir_builder *b = l->b;
-    struct tir_type type = tir_typeof(b->f, at);
-    type.dtype = (uint8_t)dtype;
+    const struct tir_type type = tir_with_dtype(tir_typeof(b->f, at), dtype);
     const struct tir_value wide = tir_convert(b, at, TIR_I64);
     return tir_tile_gather(b, base, tir_mul(b, wide, tir_int_like(b, wide, 4)), tir_i32(b, 0),
                            type);
@@ -179,8 +178,7 @@ void att_list_write(const struct att_list *l, const struct att_select *s, struct
     const int k = (int)s->k;
     const struct tir_view indices = list_in(l, names->indices, names->partial_indices, k);
     const struct tir_view values = list_in(l, names->values, names->partial_values, k);
-    struct tir_type score = s->lane;
-    score.dtype = TIR_F32;
+    const struct tir_type score = tir_with_dtype(s->lane, TIR_F32);
     const struct tir_type types[] = {s->lane, score};
     const struct tir_value begin = att_times(b, s->wave, LANES);
     const struct tir_value step = tir_i32(b, LANES * (int)b->f->waves);
