@@ -525,6 +525,10 @@ def check_data(op):
 
 
 FAMILY = """\
+static const uint16_t args_{n}[] = {{
+{args}
+}};
+
 const struct attn_family attn_family_{n} = {{
     .op = "{n}",
     .desc_size = sizeof(struct attn_{n}_desc),
@@ -534,7 +538,8 @@ const struct attn_family attn_family_{n} = {{
     .fill = fill_{n},
     .check_data = check_data_{n},
     .tensors = attn_tensors_{n},
-    .sets = {{{sets}}},
+    .args = args_{n},
+    .arg_count = sizeof(args_{n}) / sizeof(args_{n}[0]),
 }};
 
 ATTN_PUBLIC int attn_{n}_lookup(struct attn_device *device, const struct attn_{n}_desc *desc,
@@ -556,6 +561,6 @@ def dispatch_source(schema):
     for op in schema.ops:
         text += f"\n/* {op.title} */\n\n"
         text += normalise(op, schema) + make_key(op, schema) + fill(op) + check_data(op)
-        sets = ", ".join(f"[{upper(n)}] = true" for n in arguments(op, schema))
-        text += FAMILY.format(n=op.name, sets=sets)
+        args = "\n".join(f"    {upper(n)}," for n in sorted(arguments(op, schema)))
+        text += FAMILY.format(n=op.name, args=args)
     return text

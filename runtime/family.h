@@ -98,7 +98,9 @@ struct attn_family {
     /* Describes the tensors of a call, at most ATTN_TENSORS_MAX, and returns how many. */
     unsigned (*tensors)(const union attn_desc *desc, void *args, struct attn_tensor *tensors);
 
-    bool sets[ATTN_ARG_COUNT]; /* the values that fill sets */
+    /* The values that fill sets, enum attn_arg ascending by name. */
+    const uint16_t *args;
+    unsigned arg_count;
 };
 
 #define OP(name) extern const struct attn_family attn_family_##name;

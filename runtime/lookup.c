@@ -228,14 +228,19 @@ static int explain_absence(const struct search *s)
 int attn_find_kernels(const struct attn_device *device, const char *op, const struct attn_key *key,
                       struct attn_matches *matches)
 {
-    struct search s = {.device = device, .op = op, .key = key, .matches = matches};
+    struct search s; /* of its hashes only the key's are written and read */
+    s.device = device;
+    s.op = op;
+    s.key = key;
+    s.matches = matches;
     s.base = attn_pack_hash_pair("op", op) + attn_pack_hash_pair("target", device->target);
     unsigned highest = 0;
     for (unsigned i = 0; i < key->count; i++) {
         const struct attn_key_field *f = &key->fields[i];
+        const uint64_t field = attn_pack_hash_field(f->field);
         unsigned most = 0;
         for (unsigned c = 0; c < f->count; c++) {
-            s.hashes[i][c] = attn_pack_hash_pair(f->field, f->choices[c]);
+            s.hashes[i][c] = attn_pack_hash_value(field, f->choices[c]);
             most = f->costs[c] > most ? f->costs[c] : most;
         }
         highest += most;

@@ -51,9 +51,18 @@ ATTN_PUBLIC bool attn_has_feature(const char *name)
 static int resolve(const struct attn_family *family, const struct attn_pack_record *record,
                    const char *name, int kind, uint32_t *value)
 {
-    uint32_t i = 0;
-    while (i < ATTN_ARG_COUNT && (!family->sets[i] || strcmp(args[i].name, name)))
-        i++;
+    unsigned low = 0, high = family->arg_count;
+    uint32_t i = ATTN_ARG_COUNT;
+    while (low < high && i == ATTN_ARG_COUNT) {
+        const unsigned middle = (low + high) / 2;
+        const int order = strcmp(name, args[family->args[middle]].name);
+        if (order == 0)
+            i = family->args[middle];
+        else if (order < 0)
+            high = middle;
+        else
+            low = middle + 1;
+    }
     if (i == ATTN_ARG_COUNT)
         return attn_fail(ATTN_BAD_PACK,
                          "pack kernels: %s takes \"%s\", which this library does "

@@ -292,9 +292,16 @@ int attn_pack_map(const struct attn_pack *pack, struct attn_pack **whole)
     return r;
 }
 
+uint64_t attn_pack_hash_field(const char *field) { return XXH3_64bits(field, strlen(field)); }
+
+uint64_t attn_pack_hash_value(uint64_t field, const char *value)
+{
+    return XXH3_64bits_withSeed(value, strlen(value), field);
+}
+
 uint64_t attn_pack_hash_pair(const char *field, const char *value)
 {
-    return XXH3_64bits_withSeed(value, strlen(value), XXH3_64bits(field, strlen(field)));
+    return attn_pack_hash_value(attn_pack_hash_field(field), value);
 }
 
 uint32_t attn_pack_find(const struct attn_pack *pack, uint64_t hash)

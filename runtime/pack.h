@@ -80,6 +80,9 @@ static inline const char *attn_pack_text(const struct attn_pack *pack, attn_pack
 
 /* The share of one (field, value) pair in the hash of a key; the hash is the sum. */
 uint64_t attn_pack_hash_pair(const char *field, const char *value);
+/* The same in two steps, for a field of many values. */
+uint64_t attn_pack_hash_field(const char *field);
+uint64_t attn_pack_hash_value(uint64_t field, const char *value);
 
 /* The first index row with this hash; kernel_count where there is none. */
 uint32_t attn_pack_find(const struct attn_pack *pack, uint64_t hash);

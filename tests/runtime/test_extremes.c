@@ -191,6 +191,15 @@ static bool sound_tensor(const struct attn_tensor *t)
     return last * element_bytes(t->element) < 0x1p62L;
 }
 
+static bool sets(const struct attn_family *family, enum attn_arg value)
+{
+    for (unsigned i = 0; i < family->arg_count; i++) {
+        if (family->args[i] == value)
+            return true;
+    }
+    return false;
+}
+
 /* Does libattn refuse it with a sentence, or take it for something sound? */
 static void answer(const struct attn_family *family, const union call *d, union call *a,
                    const char *what, long long value)
@@ -211,7 +220,7 @@ static void answer(const struct attn_family *family, const union call *d, union 
     }
     static const enum attn_arg finite[] = {ATTN_ARG_SCALE, ATTN_ARG_SCALE_LOG2, ATTN_ARG_EPS};
     for (size_t i = 0; i < sizeof(finite) / sizeof(finite[0]); i++)
-        assert_true(call.empty || !family->sets[finite[i]] || isfinite(call.values[finite[i]].f32));
+        assert_true(call.empty || !sets(family, finite[i]) || isfinite(call.values[finite[i]].f32));
     struct attn_tensor t[ATTN_TENSORS_MAX];
     const unsigned count = call.empty ? 0 : family->tensors(&normal, a, t);
     assert_true(count <= ATTN_TENSORS_MAX);
