@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The shapes that are tuned for: from a file, or a list of our own.
+ * The shapes that are tuned for: from a file, or those that each op names in tools/verify/.
  */
 #include <ctype.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,44 +14,10 @@
 #include "tools/attnc/trace.h"
 #include "tools/attnc/tune.h"
 
-/* For any key. Short and long prompts, one and many sequences, a chunk of a long prompt; decode
- * steps with few and many sequences, with work lists where a workgroup per sequence would leave
- * units idle; few and many tokens of the ops around attention. */
-static const char ours[] = "prefill batch=1,q=512\n"
-                           "prefill batch=1,q=1024\n"
-                           "prefill batch=1,q=2048\n"
-                           "prefill batch=8,q=512\n"
-                           "prefill batch=4,q=1024\n"
-                           "prefill batch=1,q=256,k=2048\n"
-                           "decode batch=1,k=1024\n"
-                           "decode batch=8,k=1024\n"
-                           "decode batch=64,k=1024\n"
-                           "decode batch=256,k=512\n"
-                           "decode batch=1,k=16384,lists=128\n"
-                           "decode batch=8,k=4096,lists=256\n"
-                           "mla_decode batch=1,k=1024\n"
-                           "mla_decode batch=64,k=1024\n"
-                           "mla_decode batch=8,k=4096,lists=128\n"
-                           "plan batch=64\n"
-                           "combine tokens=64,parts=4\n"
-                           "combine tokens=2048,parts=2\n"
-                           "rope_qk_norm_cache tokens=64\n"
-                           "rope_qk_norm_cache tokens=2048\n"
-                           "mla_rope_cache tokens=64\n"
-                           "mla_rope_cache tokens=2048\n"
-                           "head_product tokens=64\n"
-                           "head_product tokens=2048\n"
-                           "qk_rmsnorm tokens=64\n"
-                           "qk_rmsnorm tokens=4096\n"
-                           "cache_write tokens=64\n"
-                           "cache_write tokens=4096\n"
-                           "cache_gather tokens=4096\n"
-                           "cache_copy pairs=64\n"
-                           "topk rows=64,columns=16384\n"
-                           "indexer_rope_cache tokens=64\n"
-                           "indexer_topk rows=64,keys=8192\n"
-                           "indexer_logits rows=304,keys=16384\n"
-                           "indexer_gather tokens=16384\n";
+static const struct verify_op *const ops[] = {
+#define OP(op) &verify_##op,
+#include "ops/ops.def"
+};
 
 int tune_shape_number(const struct tune_shape *s, const char *name)
 {
@@ -93,29 +60,52 @@ static int parse_line(char *line, unsigned number, const char *path, struct tune
     return EXIT_GOOD;
 }
 
-int tune_read_shapes(const char *path, struct tune_shapes *shapes)
+static int parse_text(char *text, const char *path, struct tune_shapes *shapes)
 {
-    enum { MOST = 1 << 20 };
-    char *text;
-    size_t size;
     unsigned number = 0;
     int code = EXIT_GOOD;
-    *shapes = (struct tune_shapes){0};
-    if (path)
-        note_input(path);
-    if (path ? !attnc_read_file(path, MOST, &text, &size) : !(text = strdup(ours)))
-        return complain(EXIT_ENVIRONMENT, "%s: %s", path ? path : "attnc", strerror(errno));
-    char *end = path ? realloc(text, size + 1) : text;
-    if (path && end)
-        (text = end)[size] = '\0';
     for (char *next = text, *line; code == EXIT_GOOD && (line = strsep(&next, "\n"));) {
         line[strcspn(line, "#\r")] = '\0';
         number++;
         while (isspace((unsigned char)*line))
             line++;
         if (*line)
-            code = parse_line(line, number, path ? path : "attnc", shapes);
+            code = parse_line(line, number, path, shapes);
     }
+    return code;
+}
+
+/* Takes what the ops themselves say that they are tuned for. */
+static int take_usual(struct tune_shapes *shapes)
+{
+    int code = EXIT_GOOD;
+    for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
+        for (unsigned k = 0; k < VERIFY_TUNED && ops[i]->tuned[k] && code == EXIT_GOOD; k++) {
+            char
+                line[sizeof(((struct tune_shape *)0)->op) + sizeof(((struct tune_shape *)0)->text)];
+            snprintf(line, sizeof(line), "%s %s", ops[i]->op, ops[i]->tuned[k]);
+            code = parse_line(line, k + 1, "attnc", shapes);
+        }
+    }
+    return code;
+}
+
+int tune_read_shapes(const char *path, struct tune_shapes *shapes)
+{
+    enum { MOST = 1 << 20 };
+    char *text;
+    size_t size;
+    *shapes = (struct tune_shapes){0};
+    if (!path)
+        return take_usual(shapes);
+    note_input(path);
+    if (!attnc_read_file(path, MOST, &text, &size))
+        return complain(EXIT_ENVIRONMENT, "%s: %s", path, strerror(errno));
+    char *const end = realloc(text, size + 1);
+    if (end)
+        (text = end)[size] = '\0';
+    const int code =
+        end ? parse_text(text, path, shapes) : complain(EXIT_ENVIRONMENT, "out of memory");
     free(text);
     return code;
 }

@@ -152,6 +152,7 @@ const struct verify_op verify_cache_copy = {
     .shape_size = sizeof(shapes[0]),
     .shape_count = COUNT(shapes),
     .trace = &traced,
+    .tuned = {"pairs=64"},
     .dimensions =
         {
             {"pairs", offsetof(struct shape, pairs), 1 << 16, "pages that are copied"},

@@ -153,6 +153,7 @@ const struct verify_op verify_cache_gather = {
     .shape_size = sizeof(shapes[0]),
     .shape_count = COUNT(shapes),
     .trace = &traced,
+    .tuned = {"tokens=4096"},
     .dimensions =
         {
             {"tokens", offsetof(struct shape, sequences[0].tokens), 1 << 20, "of one sequence"},

@@ -371,6 +371,7 @@ const struct verify_op verify_cache_write = {
     .shape_size = sizeof(shapes[0]),
     .shape_count = COUNT(shapes),
     .trace = &traced,
+    .tuned = {"tokens=64", "tokens=4096"},
     .dimensions =
         {
             {"tokens", offsetof(struct shape, runs[0].tokens), 1 << 20, "of one sequence"},

@@ -9,7 +9,7 @@
 
 #include "tools/verify/operand.h"
 
-enum { VERIFY_DIMENSIONS = 16 };
+enum { VERIFY_DIMENSIONS = 16, VERIFY_TUNED = 8 };
 
 /** The first member of every row of a table of shapes. */
 struct verify_shape {
@@ -48,6 +48,10 @@ struct verify_op {
     /** The row that `attnc trace` begins with, and what it may change. */
     const void *trace;
     struct verify_dimension dimensions[VERIFY_DIMENSIONS];
+
+    /** Shapes that `attnc tune` measures where no file says which, as its option --shapes has them:
+     * "batch=1,q=512". None: it does not choose tiles of the op. */
+    const char *tuned[VERIFY_TUNED];
 
     /** Completes a shape for `attnc trace` where --shape left numbers out. Returns why it cannot
      * be traced, or NULL. */

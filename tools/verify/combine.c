@@ -376,6 +376,7 @@ const struct verify_op verify_combine = {
     .shape_size = sizeof(shapes[0]),
     .shape_count = COUNT(shapes),
     .trace = &traced,
+    .tuned = {"tokens=64,parts=4", "tokens=2048,parts=2"},
     .dimensions =
         {
             {"tokens", offsetof(struct shape, repeat), 1 << 20, "query tokens"},

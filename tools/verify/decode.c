@@ -731,13 +731,15 @@ static double least_bytes(const struct call *c)
     return bytes;
 }
 
-#define VERIFY_OP(name)                                                                            \
+/* Behind the name stand the shapes that `attnc tune` measures. */
+#define VERIFY_OP(name, ...)                                                                       \
     {                                                                                              \
         .op = name,                                                                                \
         .shapes = shapes,                                                                          \
         .shape_size = sizeof(shapes[0]),                                                           \
         .shape_count = COUNT(shapes),                                                              \
         .trace = &traced,                                                                          \
+        .tuned = {__VA_ARGS__},                                                                    \
         .dimensions =                                                                              \
             {                                                                                      \
                 {"batch", offsetof(struct shape, repeat), 4096, "sequences"},                      \
@@ -769,5 +771,8 @@ static double least_bytes(const struct call *c)
         .least_bytes = least_bytes,                                                                \
     }
 
-const struct verify_op verify_decode = VERIFY_OP("decode");
-const struct verify_op verify_mla_decode = VERIFY_OP("mla_decode");
+const struct verify_op verify_decode =
+    VERIFY_OP("decode", "batch=1,k=1024", "batch=8,k=1024", "batch=64,k=1024", "batch=256,k=512",
+              "batch=1,k=16384,lists=128", "batch=8,k=4096,lists=256");
+const struct verify_op verify_mla_decode =
+    VERIFY_OP("mla_decode", "batch=1,k=1024", "batch=64,k=1024", "batch=8,k=4096,lists=128");

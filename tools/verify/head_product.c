@@ -200,6 +200,7 @@ const struct verify_op verify_head_product = {
     .shape_size = sizeof(shapes[0]),
     .shape_count = COUNT(shapes),
     .trace = &traced,
+    .tuned = {"tokens=64", "tokens=2048"},
     .dimensions =
         {
             {"tokens", offsetof(struct shape, tokens), 1 << 17, "rows of x"},

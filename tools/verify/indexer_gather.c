@@ -176,6 +176,7 @@ const struct verify_op verify_indexer_gather = {
     .shape_size = sizeof(shapes[0]),
     .shape_count = COUNT(shapes),
     .trace = &traced,
+    .tuned = {"tokens=16384"},
     .dimensions =
         {
             {"tokens", offsetof(struct shape, sequences[0].rows), 1 << 20, "of one sequence"},

@@ -96,6 +96,7 @@ const struct verify_op verify_indexer_logits = {
     .shape_size = sizeof(shapes[0]),
     .shape_count = COUNT(shapes),
     .trace = &traced,
+    .tuned = {"rows=304,keys=16384"},
     .dimensions =
         {
             {"rows", offsetof(struct shape, rows), 1 << 16, "queries"},

@@ -370,6 +370,7 @@ const struct verify_op verify_indexer_rope_cache = {
     .shape_size = sizeof(shapes[0]),
     .shape_count = COUNT(shapes),
     .trace = &traced,
+    .tuned = {"tokens=64"},
     .dimensions =
         {
             {"heads", offsetof(struct shape, heads), 128, "of the indexer"},

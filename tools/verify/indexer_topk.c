@@ -631,6 +631,7 @@ const struct verify_op verify_indexer_topk = {
     .shape_size = sizeof(shapes[0]),
     .shape_count = COUNT(shapes),
     .trace = &traced,
+    .tuned = {"rows=64,keys=8192"},
     .dimensions =
         {
             {"rows", offsetof(struct shape, rows), 1 << 16, "queries"},

@@ -164,6 +164,7 @@ const struct verify_op verify_plan = {
     .shape_size = sizeof(shapes[0]),
     .shape_count = COUNT(shapes),
     .trace = &traced,
+    .tuned = {"batch=64"},
     .dimensions =
         {
             {"batch", offsetof(struct shape, batch), 1 << 16, "sequences"},

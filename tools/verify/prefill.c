@@ -559,6 +559,8 @@ const struct verify_op verify_prefill = {
     .shape_size = sizeof(shapes[0]),
     .shape_count = COUNT(shapes),
     .trace = &traced,
+    .tuned = {"batch=1,q=512", "batch=1,q=1024", "batch=1,q=2048", "batch=8,q=512",
+              "batch=4,q=1024", "batch=1,q=256,k=2048"},
     .dimensions =
         {
             {"batch", offsetof(struct shape, repeat), 4096, "sequences"},

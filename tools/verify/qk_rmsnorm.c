@@ -158,6 +158,7 @@ const struct verify_op verify_qk_rmsnorm = {
     .shape_size = sizeof(shapes[0]),
     .shape_count = COUNT(shapes),
     .trace = &traced,
+    .tuned = {"tokens=64", "tokens=4096"},
     .dimensions = {{"tokens", offsetof(struct shape, tokens), 1 << 20, "rows of q and kv"}},
     .size = size,
     .place = place,

@@ -342,6 +342,7 @@ const struct verify_op verify_rope_qk_norm_cache = {
     .shape_size = sizeof(shapes[0]),
     .shape_count = COUNT(shapes),
     .trace = &traced,
+    .tuned = {"tokens=64", "tokens=2048"},
     .dimensions =
         {
             {"tokens", offsetof(struct shape, tokens), 1 << 20, "tokens of one sequence"},

@@ -397,6 +397,7 @@ const struct verify_op verify_topk = {
     .shape_size = sizeof(shapes[0]),
     .shape_count = COUNT(shapes),
     .trace = &traced,
+    .tuned = {"rows=64,columns=16384"},
     .dimensions =
         {
             {"rows", offsetof(struct shape, rows), 1 << 16, "of scores"},
