@@ -376,6 +376,9 @@ hipError_t hip_kernel_work_blocks(struct ihipModuleSymbol_t *function, dim3 grid
                                   struct hip_work *work);
 hipError_t hip_kernel_run(const struct hip_kernel_work *work, struct hip_device *device,
                           double *time);
+/** Launches the kernel of a host function or handle with arguments as `extra` passes them. */
+hipError_t hip_launch_packed(const void *host, dim3 grid, dim3 block, size_t lds,
+                             hipStream_t stream, void **extra);
 /** Workgroups that fit on a compute unit, 0 if not even one does. */
 int hip_occupancy(const struct kernel *kernel, uint32_t threads, uint64_t dynamic_lds,
                   const struct device_facts *facts);

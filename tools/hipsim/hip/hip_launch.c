@@ -454,6 +454,21 @@ static hipError_t launch_host(const void *host, dim3 grid, dim3 block, void **pa
 
 #define NO_EVENTS ((struct launch_events){NULL, NULL})
 
+hipError_t hip_launch_packed(const void *host, dim3 grid, dim3 block, size_t lds,
+                             hipStream_t stream, void **extra)
+{
+    struct hip_work work;
+    struct ihipModuleSymbol_t *function;
+    hipError_t error = hip_any_function(host, &function);
+
+    if (error != hipSuccess)
+        return hip_fail(error, "%p is no kernel of this program", host);
+    error = hip_kernel_work_blocks(function, grid, block, lds, NULL, extra, &work);
+    if (error == hipSuccess)
+        work.kernel.host_function = host;
+    return submit_kernel(function, error, work, stream, NO_EVENTS);
+}
+
 HIP_EXPORT hipError_t hipModuleLaunchKernel(hipFunction_t function, unsigned int grid_x,
                                             unsigned int grid_y, unsigned int grid_z,
                                             unsigned int block_x, unsigned int block_y,

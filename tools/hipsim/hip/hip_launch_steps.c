@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Launches in three steps, as compilers before HIP-Clang made them: the shape, each argument, the
+ * kernel. Calls may nest, since the arguments' expressions may launch kernels themselves.
+ */
+#include "hip.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { NESTED_MAX = 16, ARGUMENTS_MAX = 1 << 20 };
+
+struct step {
+    dim3 grid, block;
+    size_t lds;
+    hipStream_t stream;
+    char *arguments; /* owned */
+    size_t bytes;
+};
+
+static _Thread_local struct step steps[NESTED_MAX];
+static _Thread_local unsigned nsteps;
+
+static hipError_t configure(dim3 grid, dim3 block, size_t lds, hipStream_t stream)
+{
+    if (nsteps == NESTED_MAX)
+        return hip_fail(hipErrorInvalidConfiguration, "%d launches are configured and not made",
+                        NESTED_MAX);
+    steps[nsteps++] = (struct step){.grid = grid, .block = block, .lds = lds, .stream = stream};
+    return hipSuccess;
+}
+
+HIP_EXPORT hipError_t hipConfigureCall(dim3 grid, dim3 block, size_t lds, hipStream_t stream)
+{
+    return HIP_CALL(hipConfigureCall, configure(grid, block, lds, stream));
+}
+
+static hipError_t set_argument(const void *argument, size_t size, size_t offset)
+{
+    size_t end;
+
+    if (!argument || __builtin_add_overflow(offset, size, &end) || end > ARGUMENTS_MAX)
+        return hipErrorInvalidValue;
+    if (!nsteps)
+        return hip_fail(hipErrorMissingConfiguration, "no call has been configured");
+    struct step *step = &steps[nsteps - 1];
+    if (end > step->bytes) {
+        char *arguments = realloc(step->arguments, end);
+        if (!arguments)
+            return hipErrorOutOfMemory;
+        memset(arguments + step->bytes, 0, end - step->bytes);
+        step->arguments = arguments;
+        step->bytes = end;
+    }
+    if (size)
+        memcpy(step->arguments + offset, argument, size);
+    return hipSuccess;
+}
+
+HIP_EXPORT hipError_t hipSetupArgument(const void *argument, size_t size, size_t offset)
+{
+    return HIP_CALL(hipSetupArgument, set_argument(argument, size, offset));
+}
+
+static hipError_t launch(const void *host)
+{
+    if (!nsteps)
+        return hip_fail(hipErrorMissingConfiguration, "no call has been configured");
+    const struct step step = steps[--nsteps];
+    size_t bytes = step.bytes;
+    void *extra[] = {HIP_LAUNCH_PARAM_BUFFER_POINTER, step.arguments, HIP_LAUNCH_PARAM_BUFFER_SIZE,
+                     &bytes, HIP_LAUNCH_PARAM_END};
+    if (!step.arguments) /* a kernel without arguments */
+        extra[0] = HIP_LAUNCH_PARAM_END;
+    const hipError_t error =
+        hip_launch_packed(host, step.grid, step.block, step.lds, step.stream, extra);
+    free(step.arguments);
+    return error;
+}
+
+HIP_EXPORT hipError_t hipLaunchByPtr(const void *function)
+{
+    return HIP_CALL(hipLaunchByPtr, launch(function));
+}
