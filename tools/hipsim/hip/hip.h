@@ -191,6 +191,8 @@ enum hip_work_kind {
     WORK_RECORD,
     WORK_WAIT,
     WORK_GRAPH,
+    WORK_ALLOC,
+    WORK_FREE,
 };
 
 struct hip_work {
@@ -203,8 +205,9 @@ struct hip_work {
             hipHostFn_t fn;
             void *data;
         } host;
-        struct ihipEvent_t *event; /* referenced */
-        struct ihipGraph *graph;   /* owned child */
+        struct ihipEvent_t *event;       /* referenced */
+        struct ihipGraph *graph;         /* owned child */
+        struct hip_graph_memory *memory; /* counts this work */
     };
 };
 
@@ -327,6 +330,7 @@ hipError_t hip_copy_symbol(const void *symbol, const void *other, size_t size, s
 hipError_t hip_fill_run(const struct hip_fill *fill, struct hip_device *device, double *time);
 /** Device memory of the current device, as hipMalloc() gives it. */
 hipError_t hip_allocate(void **pointer, size_t size);
+hipError_t hip_allocate_on(void **pointer, size_t size, const struct hip_device *device);
 hipError_t hip_release(void *pointer);
 /** Called before memory is freed, whichever call frees it: pools keep count. */
 void hip_pool_forget(const void *pointer);
@@ -437,8 +441,25 @@ struct ihipGraph *hip_graph_clone(const struct ihipGraph *graph);
 /** Positions of the nodes, each after those that it needs. NULL if there is a cycle or no memory;
  *  free it. */
 size_t *hip_graph_order(const struct ihipGraph *graph);
+/** hip_graph_add() for the API: checks the graph and the needed nodes. With an `error` it does
+ *  nothing and returns that. */
+hipError_t hip_graph_add_checked(hipGraphNode_t *out, hipGraph_t handle,
+                                 const hipGraphNode_t *needs, size_t count, hipError_t error,
+                                 struct hip_work work);
 /** Runs all nodes; *time becomes the end of the last one, independent nodes overlap. */
 hipError_t hip_graph_run(const struct ihipGraph *graph, struct hip_device *device, double *time);
+
+/** Memory that graphs allocate: counts the work that allocates or frees it. */
+void hip_graph_memory_ref(struct hip_graph_memory *memory);
+void hip_graph_memory_put(struct hip_graph_memory *memory);
+/** Runs a node that allocates (`in_use`) or frees. */
+hipError_t hip_graph_memory_run(struct hip_graph_memory *memory, bool in_use);
+/** False if the pointer is not such memory; else frees it, and *error is what hipFree() returns. */
+bool hip_graph_memory_free(const void *pointer, hipError_t *error);
+/** Work that stands for a captured hipMallocAsync(), or hipFreeAsync() of such memory. */
+hipError_t hip_graph_memory_capture(void **pointer, size_t size, const struct hip_device *device,
+                                    struct hip_work *work);
+hipError_t hip_graph_memory_capture_free(const void *pointer, struct hip_work *work);
 
 /** The copy of `node` that a graph executable holds; NULL if it has none. */
 struct hipGraphNode *hip_exec_node(hipGraphExec_t exec, const struct hipGraphNode *node);

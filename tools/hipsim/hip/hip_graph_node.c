@@ -6,9 +6,10 @@
 
 /* -- shared by all kinds ----------------------------------------------------------------------- */
 
-/* Adds a node of the user's. Takes over what the work owns. */
-static hipError_t add(hipGraphNode_t *out, hipGraph_t handle, const hipGraphNode_t *needs,
-                      size_t count, hipError_t error, struct hip_work work)
+/* Takes over what the work owns. */
+hipError_t hip_graph_add_checked(hipGraphNode_t *out, hipGraph_t handle,
+                                 const hipGraphNode_t *needs, size_t count, hipError_t error,
+                                 struct hip_work work)
 {
     struct hip_nodes wanted = {.items = (hipGraphNode_t *)(uintptr_t)needs, .count = count};
     struct ihipGraph *graph = NULL;
@@ -86,8 +87,9 @@ static struct hipGraphNode *get(hipGraphNode_t handle, enum hip_work_kind kind)
     {                                                                                              \
         struct hip_work work;                                                                      \
         hipError_t error;                                                                          \
-        return HIP_CALL(hipGraphAdd##Kind##Node, (error = convert(params, &work),                  \
-                                                  add(node, graph, needs, count, error, work)));   \
+        return HIP_CALL(hipGraphAdd##Kind##Node,                                                   \
+                        (error = convert(params, &work),                                           \
+                         hip_graph_add_checked(node, graph, needs, count, error, work)));          \
     }                                                                                              \
     HIP_EXPORT hipError_t hipGraph##Kind##NodeSetParams(hipGraphNode_t node,                       \
                                                         const params_type *params)                 \
@@ -238,7 +240,7 @@ HIP_EXPORT hipError_t hipGraphAddMemcpyNode1D(hipGraphNode_t *node, hipGraph_t g
     const struct hip_work work = copy_1d(dst, src, size, kind);
 
     return HIP_CALL(hipGraphAddMemcpyNode1D,
-                    add(node, graph, needs, count, check_copy(&work), work));
+                    hip_graph_add_checked(node, graph, needs, count, check_copy(&work), work));
 }
 
 HIP_EXPORT hipError_t hipGraphMemcpyNodeSetParams1D(hipGraphNode_t node, void *dst, const void *src,
@@ -279,7 +281,7 @@ static hipError_t symbol_work(const void *symbol, const void *other, size_t size
         hipError_t error;                                                                          \
         return HIP_CALL(hipGraphAddMemcpyNode##Way,                                                \
                         (error = symbol_work(symbol, other, size, offset, kind, to_symbol, &work), \
-                         add(node, graph, needs, count, error, work)));                            \
+                         hip_graph_add_checked(node, graph, needs, count, error, work)));          \
     }                                                                                              \
     HIP_EXPORT hipError_t hipGraphMemcpyNodeSetParams##Way(                                        \
         hipGraphNode_t node, PARAMS, size_t size, size_t offset, hipMemcpyKind kind)               \
@@ -411,8 +413,9 @@ static hipError_t get_event(hipGraphNode_t handle, enum hip_work_kind kind, hipE
     {                                                                                             \
         struct hip_work work;                                                                     \
         hipError_t error;                                                                         \
-        return HIP_CALL(hipGraphAdd##Kind##Node, (error = event_work(event, kind, &work),         \
-                                                  add(node, graph, needs, count, error, work)));  \
+        return HIP_CALL(hipGraphAdd##Kind##Node,                                                  \
+                        (error = event_work(event, kind, &work),                                  \
+                         hip_graph_add_checked(node, graph, needs, count, error, work)));         \
     }                                                                                             \
     HIP_EXPORT hipError_t hipGraph##Kind##NodeGetEvent(hipGraphNode_t node, hipEvent_t *event)    \
     {                                                                                             \
@@ -482,8 +485,9 @@ HIP_EXPORT hipError_t hipGraphAddChildGraphNode(hipGraphNode_t *node, hipGraph_t
     struct hip_work work;
     hipError_t error;
 
-    return HIP_CALL(hipGraphAddChildGraphNode, (error = child_work(child, &work),
-                                                add(node, graph, needs, count, error, work)));
+    return HIP_CALL(hipGraphAddChildGraphNode,
+                    (error = child_work(child, &work),
+                     hip_graph_add_checked(node, graph, needs, count, error, work)));
 }
 
 HIP_EXPORT hipError_t hipGraphExecChildGraphNodeSetParams(hipGraphExec_t exec, hipGraphNode_t node,
@@ -515,11 +519,15 @@ HIP_EXPORT hipError_t hipGraphChildGraphNodeGetGraph(hipGraphNode_t node, hipGra
 HIP_EXPORT hipError_t hipGraphAddEmptyNode(hipGraphNode_t *node, hipGraph_t graph,
                                            const hipGraphNode_t *needs, size_t count)
 {
-    return HIP_CALL(hipGraphAddEmptyNode, add(node, graph, needs, count, hipSuccess,
-                                              (struct hip_work){.kind = WORK_EMPTY}));
+    return HIP_CALL(hipGraphAddEmptyNode,
+                    hip_graph_add_checked(node, graph, needs, count, hipSuccess,
+                                          (struct hip_work){.kind = WORK_EMPTY}));
 }
 
-/* HIP 6 counts the types from 0, HIP 5 from 1. */
+/* HIP 6 counts the types from 0, HIP 5 from 1; it has these two, 10 and 11, since 5.4. */
+#define NODE_TYPE_ALLOC ((hipGraphNodeType)11)
+#define NODE_TYPE_FREE ((hipGraphNodeType)12)
+
 static hipError_t get_type(hipGraphNode_t handle, hipGraphNodeType *type)
 {
     static const hipGraphNodeType types[] = {
@@ -527,6 +535,7 @@ static hipError_t get_type(hipGraphNode_t handle, hipGraphNodeType *type)
         [WORK_COPY] = hipGraphNodeTypeMemcpy,    [WORK_FILL] = hipGraphNodeTypeMemset,
         [WORK_HOST] = hipGraphNodeTypeHost,      [WORK_RECORD] = hipGraphNodeTypeEventRecord,
         [WORK_WAIT] = hipGraphNodeTypeWaitEvent, [WORK_GRAPH] = hipGraphNodeTypeGraph,
+        [WORK_ALLOC] = NODE_TYPE_ALLOC,          [WORK_FREE] = NODE_TYPE_FREE,
     };
     struct hipGraphNode *node = type ? hip_object_get(handle, HIP_GRAPH_NODE) : NULL;
 

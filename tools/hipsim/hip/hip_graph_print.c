@@ -30,6 +30,8 @@ static void describe(FILE *f, const struct hip_work *work)
     case WORK_RECORD: fprintf(f, "record event %p", (void *)work->event); break;
     case WORK_WAIT: fprintf(f, "wait for event %p", (void *)work->event); break;
     case WORK_GRAPH: fprintf(f, "graph of %zu nodes", work->graph->nodes.count); break;
+    case WORK_ALLOC: fprintf(f, "allocation"); break;
+    case WORK_FREE: fprintf(f, "free"); break;
     case WORK_EMPTY: fprintf(f, "empty"); break;
     }
 }

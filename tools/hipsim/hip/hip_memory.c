@@ -26,10 +26,9 @@ static bool is_host(const struct hipsim_mem_slot *slot)
     return slot->kind == HIPSIM_MEM_HOST || slot->kind == HIPSIM_MEM_REGISTERED;
 }
 
-static hipError_t allocate(void **pointer, size_t size, enum hipsim_mem_kind kind, unsigned flags)
+static hipError_t allocate_from(const struct hip_device *device, void **pointer, size_t size,
+                                enum hipsim_mem_kind kind, unsigned flags)
 {
-    struct hip_device *device = hip_current_device();
-
     if (!pointer)
         return hipErrorInvalidValue;
     *pointer = NULL;
@@ -45,6 +44,16 @@ static hipError_t allocate(void **pointer, size_t size, enum hipsim_mem_kind kin
         .size = size, .kind = kind, .device = (unsigned)device->ordinal, .flags = flags};
     *pointer = hipsim_mem_alloc(&request);
     return *pointer ? hipSuccess : hipErrorOutOfMemory;
+}
+
+static hipError_t allocate(void **pointer, size_t size, enum hipsim_mem_kind kind, unsigned flags)
+{
+    return allocate_from(hip_current_device(), pointer, size, kind, flags);
+}
+
+hipError_t hip_allocate_on(void **pointer, size_t size, const struct hip_device *device)
+{
+    return allocate_from(device, pointer, size, HIPSIM_MEM_DEVICE, 0);
 }
 
 hipError_t hip_allocate(void **pointer, size_t size)
@@ -66,6 +75,9 @@ static hipError_t release(void *pointer, bool host)
         return hip_fail(hipErrorInvalidValue, "%p cannot be freed: it is %s", pointer, where);
     }
     hip_order_drain();
+    hipError_t error;
+    if (hip_graph_memory_free(pointer, &error))
+        return error;
     hip_order_forget(pointer, atomic_load(&slot->state) >> 2);
     hip_pool_forget(pointer);
     return hipsim_mem_free(pointer) ? hipSuccess : hipErrorInvalidValue;

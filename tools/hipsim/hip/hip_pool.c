@@ -97,6 +97,16 @@ void hip_pool_forget(const void *pointer)
     }
 }
 
+/* In a graph each launch allocates, at the same address. */
+static hipError_t capture_take(void **pointer, size_t size, const struct hip_device *device,
+                               hipStream_t stream)
+{
+    struct hip_work work;
+    const hipError_t error = hip_graph_memory_capture(pointer, size, device, &work);
+
+    return error == hipSuccess ? hip_submit(stream, work) : error;
+}
+
 /* Takes over the reference to the pool. */
 static hipError_t take(void **pointer, size_t size, struct ihipMemPoolHandle_t *pool,
                        hipStream_t stream)
@@ -107,8 +117,7 @@ static hipError_t take(void **pointer, size_t size, struct ihipMemPoolHandle_t *
     if (!pool || !taken)
         goto fail;
     if (hip_is_capturing(stream, &error)) {
-        error = hip_fail(hipErrorStreamCaptureUnsupported,
-                         "allocations cannot be captured into a graph");
+        error = capture_take(pointer, size, pool->device, stream);
         goto fail;
     }
     error = hip_allocate(pointer, size);
@@ -161,10 +170,13 @@ HIP_EXPORT hipError_t hipMallocFromPoolAsync(void **pointer, size_t size, hipMem
 
 static hipError_t free_async(void *pointer, hipStream_t stream)
 {
+    struct hip_work work;
     hipError_t error;
 
-    if (hip_is_capturing(stream, &error))
-        return hip_fail(hipErrorStreamCaptureUnsupported, "frees cannot be captured into a graph");
+    if (hip_is_capturing(stream, &error)) {
+        error = hip_graph_memory_capture_free(pointer, &work);
+        return error == hipSuccess ? hip_submit(stream, work) : error;
+    }
     return pointer ? hip_release(pointer) : hipErrorInvalidValue;
 }
 

@@ -180,6 +180,8 @@ hipError_t hip_work_run(const struct hip_work *work, struct hip_device *device, 
         pthread_mutex_unlock(&work->event->lock);
         return hipSuccess;
     case WORK_GRAPH: return hip_graph_run(work->graph, device, time);
+    case WORK_ALLOC: return hip_graph_memory_run(work->memory, true);
+    case WORK_FREE: return hip_graph_memory_run(work->memory, false);
     }
     return hipErrorUnknown;
 }
@@ -204,6 +206,8 @@ hipError_t hip_work_copy(const struct hip_work *from, struct hip_work *to)
             return hipErrorOutOfMemory;
         to->graph->is_child = true;
         return hipSuccess;
+    case WORK_ALLOC:
+    case WORK_FREE: hip_graph_memory_ref(to->memory); return hipSuccess;
     default: return hipSuccess;
     }
 }
@@ -218,6 +222,8 @@ void hip_work_release(struct hip_work *work)
     case WORK_RECORD:
     case WORK_WAIT: hip_object_put(work->event); break;
     case WORK_GRAPH: hip_graph_put(work->graph); break;
+    case WORK_ALLOC:
+    case WORK_FREE: hip_graph_memory_put(work->memory); break;
     default: break;
     }
     work->kind = WORK_EMPTY;
