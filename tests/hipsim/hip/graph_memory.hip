@@ -94,7 +94,8 @@ static void nodes(int *sum)
     CHECK((int)type == TYPE_ALLOC);
     HIP(hipGraphNodeGetType(release, &type));
     CHECK((int)type == TYPE_FREE);
-    HIP(find<hipError_t(hipGraphNode_t, Parameters *)>("hipGraphMemAllocNodeGetParams")(alloc, &read));
+    HIP(find<hipError_t(hipGraphNode_t, Parameters *)>("hipGraphMemAllocNodeGetParams")(alloc,
+                                                                                        &read));
     CHECK(read.pointer == parameters.pointer && read.size == BYTES);
     HIP(find<hipError_t(hipGraphNode_t, void *)>("hipGraphMemFreeNodeGetParams")(release, &freed));
     CHECK(freed == parameters.pointer);

@@ -58,8 +58,9 @@ int main(void)
     arguments(p, 0, 1);
     HIP(hipConfigureCall(1, 64, 0, NULL));
     arguments(p + 64, 0, 2);
-    std::thread other([] { EXPECT(hipErrorMissingConfiguration, hipLaunchByPtr((const void *)fill)); });
-    other.join();
+    std::thread([] {
+        EXPECT(hipErrorMissingConfiguration, hipLaunchByPtr((const void *)fill));
+    }).join();
     HIP(hipLaunchByPtr((const void *)fill));
     CHECK(at(p, 0) == 7 && at(p, 64) == 2);
     HIP(hipLaunchByPtr((const void *)fill));

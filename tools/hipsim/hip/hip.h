@@ -91,6 +91,7 @@ enum hip_kind {
     HIP_POOL,
     HIP_MEMORY,
     HIP_USER_OBJECT,
+    HIP_RTC_PROGRAM,
 };
 
 struct hip_object {
