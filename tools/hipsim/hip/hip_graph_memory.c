@@ -97,7 +97,7 @@ void hip_graph_memory_put(struct hip_graph_memory *memory)
     release_dead(dead);
 }
 
-/* What the bytes held is gone, both when they are allocated and when they are freed. */
+/* The bytes become undefined both when they are allocated and when they are freed. */
 static hipError_t change(struct hip_graph_memory *memory, bool in_use)
 {
     hipError_t error = hipSuccess;

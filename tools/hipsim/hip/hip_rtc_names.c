@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which symbol a name expression has become: the one at the address that its variable holds. */
+/* This file finds a name expression's symbol: the one at the address that its variable holds. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
