@@ -462,12 +462,15 @@ static struct tir_value count_blocks(struct decode *d, struct tir_value first)
     return tir_sar(b, att_plus(b, keys, step - 1), tir_i32(b, __builtin_ctz((unsigned)step)));
 }
 
-/* A wave with one tile less than the first one has meets the others once more. */
+/* A wave with one tile less than the first one has meets the others once more. A part of a sequence
+ * in front of the window has no key that is seen: counts are 0 or below, and nobody meets. */
 static void meet_last(struct decode *d, struct tir_value n)
 {
     struct tir_builder *b = &d->b;
     if (!d->in_step.id)
         return;
+    if (att_hides_early(d->v))
+        n = tir_max(b, n, tir_i32(b, 0));
     const struct tir_value fewer = tir_cmp_lt(b, n, count_blocks(d, d->item.first_key));
     meet_if(d, tir_and(b, d->in_step, fewer));
 }

@@ -28,6 +28,7 @@ enum {
     TREE = 1 << 7,       /* for custom masks: the queries are a binary tree of draft tokens */
     IN_ORDER = 1 << 8,   /* pages one after the other */
     LATE = 1 << 9,       /* a late key, another one of each head, weighs 2^40 times the others */
+    UNSEEN = 1 << 10,    /* the plan has all keys, of some parts no query sees one */
     MODEL = VERIFY_CHOSEN,
 };
 
@@ -61,6 +62,7 @@ static const struct shape {
     {{"split", SPLIT | UNEVEN | PADDED}, 16, 4, 1, 1, 5, {700, 9, 0, 333, 64}, 0, 0, 0, 0, 0, 0, 0},
     {{"split heads", SPLIT}, 128, 2, 2, 1, 2, {600, 50}, 0, 0, 0, 0, 0, 0, 0},
     {{"many parts", SPLIT | LATE}, 16, 8, 1, 1, 2, {9344, 40}, 0, 0, 0, 150, 0, 1, 256},
+    {{"parts unseen", SPLIT | UNSEEN}, 16, 8, 1, 1, 3, {700, 0, 300}, 0, 0, 0, 300, 0, 1, 256},
     {{"long", LONG}, 128, 8, 1, 1, 1, {16385}, 0, 0, 0, 0, 0, 0, 0},
     {{"own scale", OWN_SCALE}, 16, 10, 1, 1, 2, {40, 77}, 0, 0, 0, 0, 0, 0, 0},
     {{"few keys", 0}, 16, 7, 2, 1, 5, {1, 2, 3, 4, 7}, 0, 0, 0, 0, 0, 0, 0},
@@ -230,6 +232,15 @@ static int32_t *allocate_words(struct call *c, int32_t count)
     return call_allocate(c, (size_t)count + 1, sizeof(int32_t));
 }
 
+static int32_t plan_window(const struct call *c)
+{
+    if (is(c, UNSEEN))
+        return 0;
+    return DESC(c, mask) == ATTN_MASK_WINDOW  ? c->args.decode.window_left + 1
+           : DESC(c, mask) == ATTN_MASK_CHUNK ? c->args.decode.chunk
+                                              : 0;
+}
+
 /* Lists for a GPU of a few compute units, so that short sequences are cut as well. */
 static void size_work(struct call *c)
 {
@@ -243,9 +254,7 @@ static void size_work(struct call *c)
         .heads = DESC(c, heads),
         .kv_heads = kv_heads(c),
         .lists = lists,
-        .window = DESC(c, mask) == ATTN_MASK_WINDOW  ? c->args.decode.window_left + 1
-                  : DESC(c, mask) == ATTN_MASK_CHUNK ? c->args.decode.chunk
-                                                     : 0,
+        .window = plan_window(c),
         .item_cost = s->item_cost,
         .merge_rate = s->merge_rate,
     };
@@ -280,7 +289,7 @@ static float model_scale(const struct call *c)
 static void size(struct call *c)
 {
     const struct shape *s = c->shape;
-    const size_t turn = is(c, MODEL) ? 0 : c->number % COUNT(windows);
+    const size_t turn = is(c, MODEL) ? 0 : is(c, UNSEEN) ? 1 : c->number % COUNT(windows);
     size_heads(c);
     set_lengths(c);
     ARG(c, scale) = is(c, OWN_SCALE) ? 0.3f : model_scale(c);
@@ -684,6 +693,8 @@ static bool takes(const struct call *c)
     const bool extras = !is_latent(c) && (d->sinks || d->soft_cap || d->logits);
     if (is(c, MODEL))
         return s->head_dim == DESC(c, head_dim) && (!ratio || ratio == s->ratio);
+    if (is(c, UNSEEN))
+        return !is_latent(c) && (d->mask == ATTN_MASK_WINDOW || d->mask == ATTN_MASK_CHUNK);
     return !(is(c, LONG) && (extras || DESC(c, lse))) && (!s->lists || at_once(c)) &&
            !(is(c, TREE) && DESC(c, mask) != ATTN_MASK_CUSTOM);
 }
