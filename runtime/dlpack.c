@@ -147,8 +147,20 @@ static int check_dimension(struct binding *b, const struct attn_tensor *t, const
                      (long long)is, (long long)needed);
 }
 
+/* Strides of a tensor without elements are anything: numpy says 0 for all of them. */
+static bool is_empty(const DLTensor *t)
+{
+    for (int d = 0; d < t->ndim; d++) {
+        if (!t->shape[d])
+            return true;
+    }
+    return false;
+}
+
 static int check_strides(struct binding *b, const struct attn_tensor *t, const DLTensor *given)
 {
+    if (is_empty(given))
+        return ATTN_OK;
     for (int d = 0; d < t->ndim; d++) {
         const int64_t is = stride(given, d), dense = dense_stride(given, d);
         if (given->shape[d] <= 1)
@@ -192,7 +204,7 @@ static void take(const struct binding *b, const struct attn_tensor *t, const DLT
     memcpy(t->pointer, &address, sizeof(address));
     for (int d = 0; given && d < t->ndim; d++) {
         if (d < t->free && t->strides[d])
-            *t->strides[d] = stride(given, d);
+            *t->strides[d] = is_empty(given) ? 0 : stride(given, d);
         for (int i = 0; t->dims[d].count && i < b->count; i++) {
             if (b->numbers[i].where == t->dims[d].count)
                 *t->dims[d].count = (int32_t)b->numbers[i].value;

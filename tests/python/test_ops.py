@@ -95,6 +95,12 @@ class Decode(unittest.TestCase):
         self.assertFalse(op._args.q_scale)
         self.expect(out, q, keys, values)
 
+    def test_arrays_without_elements(self):
+        cache = np.zeros((3, PAGE, KV_HEADS, DIM), np.float16)
+        none = np.zeros((0, HEADS, DIM), np.float16)  # numpy's strides of it are 0
+        self.op()(q=none, out=none.copy(), k_cache=cache, v_cache=cache, kv_lens=np.zeros(0, np.int32),
+                  block_table=np.zeros((0, 3), np.int32))
+
     def test_gpu_memory_streams_and_graph(self):
         op, device = self.op(), self.device
         cache, table, keys, values = paged([40, 7], 7)

@@ -111,6 +111,25 @@ static void tensors_become_pointers_strides_and_counts(void **state)
     assert_int_equal(a.max_seqlen_q, 200); /* the caller's */
 }
 
+/* numpy says stride 0 of all dimensions. */
+static void strides_of_nothing_are_not_looked_at(void **state)
+{
+    (void)state;
+    static int64_t zeros[3];
+    struct set s;
+    make(&s);
+    for (int i = 1; i < 3; i++) { /* k and v */
+        s.shapes[i][0] = 0;
+        s.t[i].strides = zeros;
+    }
+    struct attn_prefill_args a = {.size = sizeof(a), .k_head_stride = 8};
+    assert_int_equal(attn_prefill_set_tensors(op, &s.tensors, &a), ATTN_OK);
+    assert_int_equal(a.k_token_stride, 0);
+    assert_int_equal(a.k_head_stride, 0);
+    assert_int_equal(a.total_k, 0);
+    assert_int_equal(a.q_head_stride, 128);
+}
+
 #define REFUSED(change, text)                                                              \
     do {                                                                                   \
         struct set s;                                                                      \
@@ -151,6 +170,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tensors_become_pointers_strides_and_counts),
+        cmocka_unit_test(strides_of_nothing_are_not_looked_at),
         cmocka_unit_test(what_does_not_fit_is_named),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
