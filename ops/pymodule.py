@@ -86,6 +86,12 @@ def written(op):
     return tuple(out)
 
 
+def outputs(op):
+    """Names of the tensors that every call writes that is given them."""
+    only = {a.name for a in op.args if isinstance(a, Tensor) and a.direction == "out"}
+    return tuple(n for n in written(op) if n in only or n.endswith("_cache"))
+
+
 def inferred(op):
     """Counts that are read from the tensors."""
     dims = set()
@@ -165,7 +171,7 @@ def desc_parameters(schema, op):
             texts = schema.enums[k.kind].texts()
             out.append((k.name, literal(texts), f'"{texts[0]}"', m.doc))
         elif k.kind == "int":
-            out.append((k.name, "int", "0" if k.default else None, m.doc))
+            out.append((k.name, "int", "0" if k.default or k.low == 0 else None, m.doc))
         elif k.kind == "flag":
             out.append((k.name, "bool", "False", m.doc))
         elif k.kind == "name":
@@ -227,6 +233,7 @@ def op_class(schema, op):
     text += f"    MOVING = {tuple(i for i, r in enumerate(rows) if r[3])!r}\n"
     text += "    NUMBERS = (\n" + "".join(f"        {r[1]!r},\n" for r in numbers) + "    )\n"
     text += f"    WRITTEN = {written(op)!r}\n"
+    text += f"    OUTPUTS = {outputs(op)!r}\n"
     text += f"    ENUMS = {enum_tables(schema, op)!r}\n\n"
     parameters = ["self", "device: Any"] + (["*"] if desc else []) + [
         f"{p[0]}: {p[1]}" + (f" = {p[2]}" if p[2] else "") for p in desc]

@@ -59,9 +59,9 @@ def build(description, output=None, quiet=True):
             source = pathlib.Path(folder) / "description.yaml"
             source.write_text(json.dumps(description))
         else:
-            source = description
+            source = os.fspath(description)
         path = output or os.path.join(folder, "kernels.attnpack")
-        command = [_native.compiler_path(), "build", str(source), "-o", str(path)]
+        command = [_native.compiler_path(), "build", source, "-o", path]
         run = subprocess.run(command + (["-q"] if quiet else []), capture_output=True, text=True)
         if run.returncode:
             raise AttnError("ATTN_BAD_ARGUMENT", run.stderr.strip() or run.stdout.strip())

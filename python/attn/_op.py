@@ -6,7 +6,7 @@ import typing
 
 from attn import _fast, _native
 from attn._native import AttnError, check, ffi, text
-from attn._tensors import READ, expand
+from attn._tensors import READ, expand, is_read_only
 
 __all__ = ["Op", "entry", "stream_handle"]
 
@@ -75,7 +75,7 @@ class Op:
     """An op of a layer: a kernel that was chosen and loaded. Calling it launches. Any thread
     may."""
 
-    NAME, SLOTS, PATHS, MOVING, NUMBERS, ENUMS = "", (), (), (), (), {}
+    NAME, SLOTS, PATHS, MOVING, OUTPUTS, NUMBERS, ENUMS = "", (), (), (), (), (), {}
 
     def __init__(self, device, desc):
         self.device, self.desc = device, desc
@@ -111,10 +111,10 @@ class Op:
             elif isinstance(value, str) and name == "logits":
                 self._texts.append(ffi.new("char[]", value.encode()))
                 setattr(d, name, self._texts[-1])
-            elif isinstance(value, str):
+            elif isinstance(value, str) or name == "dtype" or name.endswith("_dtype"):
                 setattr(d, name, self._number(name, value, self.device.enums["attn_dtype"]))
             else:
-                setattr(d, name, value)
+                self._set_member(d, name, value)
         return d
 
     def _cache_desc(self, d, value):
@@ -127,11 +127,11 @@ class Op:
             d.dtype = self._number("cache.dtype", value.dtype, enums["attn_dtype"])
         for name, enum in ENUM_OF_CACHE.items():
             setattr(d, name, self._number(f"cache.{name}", getattr(value, name), enums[enum]))
-        d.page_size = value.page_size
+        self._set_member(d, "page_size", value.page_size)
 
     @staticmethod
     def _number(name, value, known):
-        if value not in known:
+        if not isinstance(value, str) or value not in known:
             raise AttnError("ATTN_BAD_ARGUMENT",
                             f"{name} is {value!r}: it is one of {', '.join(known)}")
         return known[value]
@@ -211,10 +211,14 @@ class Op:
         at = self._args
         for part in path[:-1]:
             at = getattr(at, part)
+        self._set_member(at, path[-1], tuple(value) if isinstance(value, (tuple, list)) else value)
+
+    @staticmethod
+    def _set_member(struct, name, value):
         try:
-            setattr(at, path[-1], tuple(value) if isinstance(value, (tuple, list)) else value)
+            setattr(struct, name, value)
         except (TypeError, OverflowError) as e:
-            raise type(e)(f"{path[-1]}: {e}") from None
+            raise type(e)(f"{name}: {e}") from None
 
     def _bounds(self, numbers):
         """A launch's bounds, where the caller gives none: what the tensors hold."""
@@ -237,6 +241,8 @@ class Op:
             try:
                 pointer, sign = READ[x.__class__](x, self)
                 full = expand(x, sign, device) if x is not None else None
+                if name in self.OUTPUTS and is_read_only(x):
+                    raise TypeError("it is written, and the array is read-only")
             except TypeError as e:
                 raise TypeError(f"{name}: {e}") from None
             pointers.append(pointer)

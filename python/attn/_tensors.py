@@ -83,6 +83,12 @@ def read_array_interface(x, op):
     return i["data"][0], Sign((*code, tuple(i["shape"]), strides, ROCM, op.device.ordinal, None))
 
 
+def is_read_only(x):
+    """Returns whether numpy or __cuda_array_interface__ says so of a tensor."""
+    interface = getattr(x, "__cuda_array_interface__", None)
+    return interface["data"][1] if interface else not getattr(getattr(x, "flags", None), "writeable", True)
+
+
 class _DLTensor(ctypes.Structure):
     _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int32),
                 ("device_id", ctypes.c_int32), ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8),

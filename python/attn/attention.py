@@ -94,6 +94,9 @@ class Lists:
 
 def mask_of(mask, window_left, chunk):
     """The mask that these ask for, and the call's numbers for it."""
+    if (window_left >= 0) + (chunk > 0) + (mask not in ("causal", "window", "chunk")) > 1:
+        raise AttnError("ATTN_BAD_ARGUMENT",
+                        f"mask {mask}, window_left {window_left} and chunk {chunk} exclude each other")
     if window_left >= 0 or mask == "window":
         return "window", {"window_left": window_left, "window_right": 0}
     return ("chunk", {"chunk": chunk}) if chunk else (mask, {})

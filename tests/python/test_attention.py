@@ -234,6 +234,12 @@ class Decode(unittest.TestCase):
             support.close(out[rows], want, support.bound(values[s]), f"out {s}")
             support.close(lse[:, rows], want_lse, 1e-3, f"lse {s}")
 
+    def test_masks_exclude_each_other(self):
+        for more in ({"mask": "none", "window_left": 5}, {"window_left": 5, "chunk": 16},
+                     {"mask": "custom", "chunk": 16}):
+            with self.assertRaisesRegex(attn.AttnError, "exclude each other"):
+                BatchDecode(self.device, **{**SHAPE, **more}, max_batch=2)
+
     def test_without_split(self):
         decode = BatchDecode(self.device, **SHAPE, max_batch=2, split=False)
         cache, table, keys, values = paged([70, 9], 4)

@@ -170,6 +170,10 @@ class Decode(unittest.TestCase):
             op(**{**good, "kv_lens": [40, 7]})
         with self.assertRaisesRegex(TypeError, "q: .*complex64"):
             op(**{**good, "q": q.astype(np.complex64)})
+        frozen = out.copy()
+        frozen.flags.writeable = False
+        with self.assertRaisesRegex(TypeError, "out: it is written, and the array is read-only"):
+            op(**{**good, "out": frozen})
         for name, value, words in (("scale", "a", "scale: must be real number"),
                                    ("q_len", 2 ** 40, "q_len: "), ("scales", 1, "no argument scales")):
             with self.assertRaisesRegex((TypeError, OverflowError), words):
@@ -185,6 +189,17 @@ class Decode(unittest.TestCase):
             self.op(mask="diagonal")
         with self.assertRaisesRegex(TypeError, "cache is 16: an attn.CacheDesc is needed"):
             self.device.decode(dtype="fp16", head_dim=DIM, heads=HEADS, kv_heads=KV_HEADS, cache=16)
+        with self.assertRaisesRegex(attn.AttnError, "q_dtype is <.*float16'>: it is one of bf16"):
+            self.op(q_dtype=np.float16)
+        with self.assertRaisesRegex(TypeError, "q_len: an integer is required"):
+            self.op(q_len=[2])
+        with self.assertRaisesRegex(OverflowError, "page_size: "):
+            self.device.decode(dtype="fp16", head_dim=DIM, heads=HEADS, kv_heads=KV_HEADS,
+                               cache=attn.CacheDesc(page_size=2 ** 40))
+        with self.assertRaisesRegex(attn.AttnError, "no indexer_topk kernel"):
+            self.device.indexer_topk(top_k=8, heads=4)  # top_blocks may be left out
+        with self.assertRaises(TypeError):
+            attn.build([{"op": "plan"}])  # neither a description nor a path
         self.assertEqual(self.op().why, "exact")
         self.assertIn("decode_fp16_d128", self.op().kernel)
 
