@@ -117,6 +117,29 @@ void prefill_finish(struct prefill *p, const struct out_place *place);
 /** Asks for Q of the turn that p is at, and for its first tile of K, which then is in the L1. */
 void prefill_fetch(struct prefill *p);
 
+/** Copies to LDS that are waited for together. */
+enum prefill_copies { PREFILL_COPIES_OF_K, PREFILL_COPIES_OF_V, PREFILL_COPIES_OF_Q };
+
+/* prefill_query.c */
+
+/** Asks for the rows of one of p->q_parts of Q, and takes those that are there, or all of Q where
+ * it has no room in LDS. */
+void prefill_copy_q(struct prefill *p, unsigned part);
+void prefill_load_q(struct prefill *p, unsigned part);
+/** Takes all parts, the first of which has been asked for. */
+void prefill_await_q(struct prefill *p);
+
+/* prefill_keys.c */
+
+/** Attention gets keys and values from it; its family is a struct prefill. */
+extern const struct att_source prefill_source;
+
+/** Finds the rows, or the pages, of the sequence's keys and values at the workgroup's KV head. */
+void prefill_locate_keys(struct prefill *p);
+
+/** Asks for the first tile of K. */
+void prefill_copy_first_keys(struct prefill *p);
+
 /** Waits until no copy of K is under way, of tiles past the end too, and no wave reads any. */
 void prefill_await_keys(struct prefill *p);
 
