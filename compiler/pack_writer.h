@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file declares the pack writer: kernels in memory become one pack (runtime/pack_format.h),
+ * This file declares the pack writer: kernels in memory become one pack (pack/pack_format.h),
  * the same bytes for the same kernels in whatever order they came. It knows no op family.
  */
 #ifndef ATTNC_PACK_WRITER_H

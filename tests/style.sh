@@ -3,7 +3,7 @@
 # The house rules that a script can see: the dialect of .clang-format, no tabs, no trailing blanks, a
 # final newline, lines of at most 100 columns (tables in .def files apart), files of at most 800
 # lines, functions of at most 60, an SPDX line first, sizeof with parentheses, comments that begin with
-# a subject or a verb, and no question of
+# a subject or a verb, paths in comments that lead to a file, and no question of
 # "which gfx is this" outside targets/ and hipsim, which is made of them, and in templates/ no layout written
 # bit by bit and no name of a kernel's argument spelt out.
 set -eu
@@ -83,6 +83,16 @@ fi
 if grep -nE 'tir_arg\([^;]*"|att_stride\([^;]*"|printf\(.*_(stride|share)"' -r templates \
     --include='*.c' --include='*.h'; then
     echo "name the argument by its ARG_ macro"
+    status=1
+fi
+# A path in a comment leads to a file; x.def and the like stand for any.
+rooms='ops|pack|ir|templates|targets|compiler|runtime|tools|tests|examples|docs'
+# shellcheck disable=SC2086
+lost=$(grep -noE "\b($rooms)/[a-z0-9_/-]+[.](c|h|def|md|py|sh)\b" $files | grep -v '/x[.]' |
+    while IFS=: read -r file line path; do [ -e "$path" ] || echo "$file:$line: $path"; done)
+if [ -n "$lost" ]; then
+    echo "$lost"
+    echo "there is no such file"
     status=1
 fi
 exit $status

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The timing model's units against the tables of docs/hardware.md, section 1. */
+/* The timing model's units against the numbers of targets/facts/. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,9 +4,9 @@
  *           [TARGET]
  * calibrate --list TARGET
  *
- * Compares the timing model with the published figures that hardware.md lists in sections 3 and
- * 5.4. DIR is the directory `hsa` of ROCm/aiter, whose code objects the rows of section 3 are
- * about; nothing of it is kept here, and without it those rows are reported as not run. FAMILY is
+ * Compares the timing model with published figures (docs/timing.md): of loops, and of whole
+ * kernels of ROCm/aiter. DIR is its directory `hsa`, which has their code objects; nothing of it is
+ * kept here, and without it the rows of kernels are reported as not run. FAMILY is
  * loops, products, streams, attention or decode; TEXT changes parameters of the model.
  * --sensitivity runs the rows again with every parameter that sources leave open at the ends of its
  * range, which takes as many times as long; --list names these.

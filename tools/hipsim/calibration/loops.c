@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows of hardware.md 5.4 that small programs of our own stand for (loops.s). */
+/* Published figures of loops that small programs of our own stand for (loops.s). */
 #include <stdio.h>
 
 #include "tools/hipsim/calibration/calibrate.h"

@@ -66,7 +66,7 @@ lds_block lds_b64_256, 256, 64, ds_read_b64 v[100:101], v0
 
 ; --- Attention loops of gfx950 (A1, A2, C1): two tiles of 64 keys per iteration, 32 rows per wave,
 ; head dim 128, eight waves. A tile has 16 + 16 matrix instructions and, by the price list of
-; hardware.md 1.4, 16 v_max3, 32 v_fma, 32 v_exp, 32 v_add, 16 v_cvt_pk_bf16 and, eager only, 64
+; targets/facts, 16 v_max3, 32 v_fma, 32 v_exp, 32 v_add, 16 v_cvt_pk_bf16 and, eager only, 64
 ; v_mul. LDS reads, 48 per tile, lie between the matrix runs; the two halves of the workgroup are one
 ; run apart.
 .if gfx950

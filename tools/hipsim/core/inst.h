@@ -85,7 +85,7 @@ struct opnd {
     uint8_t kind;   /* enum opnd_kind */
     uint8_t dwords; /* registers that the instruction reads or writes here, from `reg` up */
     uint16_t reg;
-    uint16_t type; /* enum-like operand type of exec.h, T_* */
+    uint16_t type; /* T_* of row.h */
     bool neg;      /* float source modifiers; in VOP3P `neg` is neg_lo and `abs` is neg_hi */
     bool abs;
     bool sext;   /* SDWA */
