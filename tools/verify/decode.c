@@ -8,10 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "tools/reference/decode.h"
 #include "tools/verify/compare.h"
+#include "tools/verify/decode.h"
 #include "tools/verify/hook.h"
-#include "tools/verify/paged.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -93,34 +92,7 @@ static const struct {
     int left, right;
 } windows[] = {{127, 0}, {16, 16}, {0, 0}, {-1, 0}, {5, -1}, {-1, -1}, {64, 32}};
 
-enum { INFO = 8 }; /* integers of a work item: struct attn_decode_plan */
-
-struct own {
-    int32_t *qo;      /* [batch + 1] */
-    int32_t *cached;  /* [batch]: tokens of each sequence */
-    int32_t *kv_lens; /* [batch]: its keys: the same, or the entries of its list of slots */
-    int64_t *mask_indptr;
-    struct page_lists pages;
-    struct page_lists slots, blocks; /* of lists: each key's; what the operands have with BLOCKS */
-    uint8_t *there;                  /* of slots */
-    uint8_t *seen;                   /* of a shard: a mask that says what causality does */
-    struct paged cache;
-    double *q, *sinks; /* for the reference */
-    struct attn_decode_plan_sizes sizes;
-    struct attn_decode_plan plan;
-    int32_t items;
-};
-
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
-
-static bool is_latent(const struct call *c) { return c->op == &verify_mla_decode; }
-
-/* Members of descriptors and arguments, and tensors, that both ops have. */
-#define DESC(c, name) (*(is_latent(c) ? &(c)->desc.mla_decode.name : &(c)->desc.decode.name))
-#define ARG(c, name) (*(is_latent(c) ? &(c)->args.mla_decode.name : &(c)->args.decode.name))
-#define OPERAND(c, name) call_operand(c, is_latent(c) ? MLA_DECODE_##name : DECODE_##name)
-
-static int kv_heads(const struct call *c) { return is_latent(c) ? 1 : c->desc.decode.kv_heads; }
 
 static bool is_sparse(const struct call *c)
 {
@@ -132,14 +104,7 @@ static bool has_blocks(const struct call *c)
     return is_sparse(c) && c->desc.mla_decode.sparse == ATTN_SPARSE_BLOCKS;
 }
 
-static bool at_once(const struct call *c) { return DESC(c, one_launch); }
-
-static bool is_sharded(const struct call *c) { return is_latent(c) && c->desc.mla_decode.sharded; }
-
-static bool is_split(const struct call *c) { return ARG(c, work_lists) > 0; }
-
-/* The kernel finds its keys by pages, or by slots. */
-static const struct page_lists *lists_of(const struct call *c)
+const struct page_lists *decode_lists(const struct call *c)
 {
     const struct own *own = c->own;
     return is_sparse(c) ? &own->slots : &own->pages;
@@ -412,13 +377,7 @@ static void fill_work(struct call *c)
         operand_set_int(tickets, AT(i / tickets->dims[1], i % tickets->dims[1]), 0);
 }
 
-static bool has_q_scales(const struct call *c)
-{
-    return !is_latent(c) && c->desc.decode.q_scale == ATTN_Q_SCALE_TOKEN;
-}
-
-/* The scale of a query and head that has its own; else attention_of() has it. */
-static double q_scale_of(struct call *c, int64_t token, int64_t head)
+double decode_q_scale(struct call *c, int64_t token, int64_t head)
 {
     return has_q_scales(c) ? operand_value(OPERAND(c, Q_SCALE), AT(token, head)) : 1;
 }
@@ -436,13 +395,7 @@ static void fill_q_scales(struct call *c)
     }
 }
 
-/* Does the kernel round its weights to fp8? Of decode they have 16 bits, whatever q has. */
-static bool has_weights_fp8(const struct call *c)
-{
-    return is_latent(c) && DESC(c, q_dtype) == ATTN_FP8 && DESC(c, cache).layout == ATTN_KV_NHD;
-}
-
-static struct ref_attention attention_of(struct call *c)
+struct ref_attention decode_attention(struct call *c)
 {
     const struct operand *scale = OPERAND(c, Q_SCALE);
     struct ref_attention a = {
@@ -474,7 +427,7 @@ static void point_the_same_way(struct call *c)
             for (int d = 0; d < dim; d++)
                 key[d] = ref_cache_value(&k, slot.page, slot.token, slot.head, d);
             const int64_t token = own->qo[s + 1] - 1;
-            const double scale = attention_of(c).scale * q_scale_of(c, token, h);
+            const double scale = decode_attention(c).scale * decode_q_scale(c, token, h);
             const double size = is(c, LATE) ? late_query(key, dim, scale) : 16;
             for (int d = 0; d < dim; d++)
                 operand_set(OPERAND(c, Q), AT(token, h, d), key[d] < 0 ? -size : size);
@@ -518,164 +471,6 @@ static void fill(struct call *c)
         return;
     operand_set_random(call_operand(c, DECODE_SINKS), &c->random);
     c->args.decode.hook_arg = call_fill_hook(c);
-}
-
-/* Comparison: a task is one kv head of one sequence. */
-
-struct expectation {
-    struct call *call;
-    struct ref_decode reference;
-};
-
-/* A part of a sequence that the kernel worked through on its own, or the whole. */
-struct piece {
-    int s, kv_head;
-    int partial_row;
-    struct ref_part part;
-    double *scratch;
-};
-
-static void compare_piece(struct comparison *comparison, const struct piece *piece)
-{
-    const struct expectation *e = comparison->problem;
-    struct call *c = e->call;
-    const int32_t *qo = ((const struct own *)c->own)->qo;
-    const int s = piece->s, group = DESC(c, heads) / kv_heads(c);
-    const bool partial = piece->part.partial;
-    struct operand *out = partial ? OPERAND(c, PARTIAL_OUT) : OPERAND(c, OUT);
-    struct operand *lse = partial ? OPERAND(c, PARTIAL_LSE) : OPERAND(c, LSE);
-    const int64_t first = partial ? piece->partial_row : qo[s];
-    struct ref_row *r = verify_allocate(1, sizeof(*r));
-    for (int h = piece->kv_head * group; h < (piece->kv_head + 1) * group; h++) {
-        struct place at = {.s = s, .head = h};
-        for (; at.row < qo[s + 1] - qo[s]; at.row++) {
-            const int64_t row = first + at.row;
-            ref_decode_row(&e->reference, s, h, at.row, &piece->part, piece->scratch, r);
-            compare_result(comparison, &at, out, row, lse->given ? lse : NULL,
-                           partial ? AT(row, h) : AT(h, row), r);
-        }
-    }
-    free(r);
-}
-
-/* The pieces that the work list makes of a sequence, for one kv head. */
-static void compare_items(struct comparison *comparison, struct piece *piece)
-{
-    struct call *c = ((const struct expectation *)comparison->problem)->call;
-    const struct own *own = c->own;
-    const int group = DESC(c, heads) / kv_heads(c);
-    const int64_t keys = piece->part.end;
-    for (int32_t i = 0; i < own->items; i++) {
-        const int32_t *info = own->plan.work_info + INFO * i;
-        if (info[0] != piece->s || (info[7] & 0xffff) != piece->kv_head * group)
-            continue;
-        const bool partial = info[1] >= 0; /* else it stands for all keys that are seen */
-        piece->partial_row = info[1];
-        piece->part.partial = partial;
-        piece->part.first = partial ? info[4] : 0;
-        piece->part.end = partial && info[5] < keys ? info[5] : keys;
-        compare_piece(comparison, piece);
-    }
-}
-
-static void compare_kv_head(struct comparison *comparison, int task)
-{
-    const struct expectation *e = comparison->problem;
-    struct call *c = e->call;
-    const int s = task / kv_heads(c), kv_head = task % kv_heads(c);
-    const int keys = ((const struct own *)c->own)->kv_lens[s];
-    const size_t room = (size_t)keys + 1;
-    double *k = verify_allocate(room * (size_t)DESC(c, head_dim), sizeof(*k));
-    double *v = verify_allocate(room * (size_t)DESC(c, head_dim_v), sizeof(*v));
-    struct piece piece = {
-        .s = s,
-        .kv_head = kv_head,
-        .part = {.k = k, .v = v, .end = keys},
-        .scratch = verify_allocate(room, sizeof(double)),
-    };
-    ref_decode_gather(&e->reference, s, kv_head, k, v);
-    if (is_split(c))
-        compare_items(comparison, &piece);
-    if (!is_split(c) || at_once(c)) {
-        piece.part = (struct ref_part){.k = k, .v = v, .end = keys};
-        compare_piece(comparison, &piece);
-    }
-    free(piece.scratch);
-    free(v);
-    free(k);
-}
-
-static void set_window(const struct call *c, struct ref_decode *r)
-{
-    const struct attn_decode_args *a = &c->args.decode;
-    const bool window = !is_latent(c) && DESC(c, mask) == ATTN_MASK_WINDOW;
-    r->left = window && a->window_left >= 0 ? a->window_left : INT32_MAX;
-    r->right = window && a->window_right >= 0 ? a->window_right : INT32_MAX;
-    if (DESC(c, mask) == ATTN_MASK_CAUSAL && !is_sharded(c))
-        r->right = 0;
-    if (DESC(c, mask) == ATTN_MASK_CHUNK) {
-        r->right = 0;
-        r->chunk = a->chunk;
-    }
-}
-
-static void read_inputs(struct call *c)
-{
-    struct own *own = c->own;
-    const struct operand *q = OPERAND(c, Q), *sinks = call_operand(c, DECODE_SINKS);
-    const int64_t row = q->dims[1] * q->dims[2], count = own->qo[ARG(c, batch)] * row;
-    own->q = call_allocate(c, (size_t)count + 1, sizeof(*own->q));
-    for (int64_t i = 0; i < count; i++) {
-        const int64_t token = i / row, head = i % row / q->dims[2];
-        own->q[i] = operand_value(q, AT(token, head, i % q->dims[2])) * q_scale_of(c, token, head);
-    }
-    if (is_latent(c) || !sinks->given)
-        return;
-    own->sinks = call_allocate(c, (size_t)DESC(c, heads), sizeof(*own->sinks));
-    for (int h = 0; h < DESC(c, heads); h++)
-        own->sinks[h] = operand_value(sinks, AT(h));
-}
-
-static void compare(struct call *c)
-{
-    const struct own *own = c->own;
-    const struct operand *mask = OPERAND(c, CUSTOM_MASK);
-    const enum cache_part value = is_latent(c) ? CACHE_K : CACHE_V;
-    read_inputs(c);
-    struct expectation e = {
-        .call = c,
-        .reference =
-            {
-                .attention = attention_of(c),
-                .q = own->q,
-                .qo_indptr = own->qo,
-                .kv_lens = own->kv_lens,
-                .pages = lists_of(c)->pages,
-                .first_page = lists_of(c)->first,
-                .there = own->there,
-                .k = paged_reference(&own->cache, CACHE_K, DESC(c, head_dim)),
-                .v = paged_reference(&own->cache, value, DESC(c, head_dim_v)),
-                .heads = DESC(c, heads),
-                .kv_heads = kv_heads(c),
-                .sinks = own->sinks,
-                .mask = mask->given ? mask->image : own->seen,
-                .mask_indptr = own->mask_indptr,
-            },
-    };
-    set_window(c, &e.reference);
-    if (has_weights_fp8(c))
-        comparison_weights_fp8(&e.reference.attention, c->target,
-                               call_is_tuned(c, "weights=scaled"));
-    const struct precision *precision = OPERAND(c, OUT)->precision;
-    struct comparison comparison = {
-        .precision = precision,
-        .attention = &e.reference.attention,
-        .inputs = DESC(c, cache).layout == ATTN_KV_PACKED ? precision->unit : 0,
-        .tasks = ARG(c, batch) * kv_heads(c),
-        .task = compare_kv_head,
-        .problem = &e,
-    };
-    comparison_run(&comparison, c->row);
 }
 
 static const char *covers(const struct call *c)
@@ -735,7 +530,7 @@ static double least_bytes(const struct call *c)
     const int q_scale_size = has_q_scales(c) ? 4 : 0;
     double bytes = (double)batch * seen * kv_heads(c) * (key + scales) +
                    rows * (dim * q_size + q_scale_size + dim_v * 2 + (DESC(c, lse) ? 4 : 0)) +
-                   4.0 * (lists_of(c)->first[batch] + batch);
+                   4.0 * (decode_lists(c)->first[batch] + batch);
     if (is_split(c))
         bytes += 4.0 * (INFO * own->items + s->lists + 1) +
                  4.0 * own->plan.reduce_indptr[batch] * s->q * DESC(c, heads) * (dim_v + 1);
@@ -778,7 +573,7 @@ static double least_bytes(const struct call *c)
         .steps = PAGE_STEPS * RATIO_STEPS,                                                         \
         .place = place,                                                                            \
         .fill = fill,                                                                              \
-        .compare = compare,                                                                        \
+        .compare = decode_compare,                                                                 \
         .least_bytes = least_bytes,                                                                \
     }
 

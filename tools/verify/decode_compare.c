@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Comparison of the results of decode and mla_decode kernels with the reference: whole sequences,
+ * and the parts that a work list makes of them. A task is one kv head of one sequence.
+ */
+#include <stdlib.h>
+
+#include "tools/verify/compare.h"
+#include "tools/verify/decode.h"
+
+/* Does the kernel round its weights to fp8? Of decode they have 16 bits, whatever q has. */
+static bool has_weights_fp8(const struct call *c)
+{
+    return is_latent(c) && DESC(c, q_dtype) == ATTN_FP8 && DESC(c, cache).layout == ATTN_KV_NHD;
+}
+
+struct expectation {
+    struct call *call;
+    struct ref_decode reference;
+};
+
+/* A part of a sequence that the kernel worked through on its own, or the whole. */
+struct piece {
+    int s, kv_head;
+    int partial_row;
+    struct ref_part part;
+    double *scratch;
+};
+
+static void compare_piece(struct comparison *comparison, const struct piece *piece)
+{
+    const struct expectation *e = comparison->problem;
+    struct call *c = e->call;
+    const int32_t *qo = ((const struct own *)c->own)->qo;
+    const int s = piece->s, group = DESC(c, heads) / kv_heads(c);
+    const bool partial = piece->part.partial;
+    struct operand *out = partial ? OPERAND(c, PARTIAL_OUT) : OPERAND(c, OUT);
+    struct operand *lse = partial ? OPERAND(c, PARTIAL_LSE) : OPERAND(c, LSE);
+    const int64_t first = partial ? piece->partial_row : qo[s];
+    struct ref_row *r = verify_allocate(1, sizeof(*r));
+    for (int h = piece->kv_head * group; h < (piece->kv_head + 1) * group; h++) {
+        struct place at = {.s = s, .head = h};
+        for (; at.row < qo[s + 1] - qo[s]; at.row++) {
+            const int64_t row = first + at.row;
+            ref_decode_row(&e->reference, s, h, at.row, &piece->part, piece->scratch, r);
+            compare_result(comparison, &at, out, row, lse->given ? lse : NULL,
+                           partial ? AT(row, h) : AT(h, row), r);
+        }
+    }
+    free(r);
+}
+
+/* The pieces that the work list makes of a sequence, for one kv head. */
+static void compare_items(struct comparison *comparison, struct piece *piece)
+{
+    struct call *c = ((const struct expectation *)comparison->problem)->call;
+    const struct own *own = c->own;
+    const int group = DESC(c, heads) / kv_heads(c);
+    const int64_t keys = piece->part.end;
+    for (int32_t i = 0; i < own->items; i++) {
+        const int32_t *info = own->plan.work_info + INFO * i;
+        if (info[0] != piece->s || (info[7] & 0xffff) != piece->kv_head * group)
+            continue;
+        const bool partial = info[1] >= 0; /* else it stands for all keys that are seen */
+        piece->partial_row = info[1];
+        piece->part.partial = partial;
+        piece->part.first = partial ? info[4] : 0;
+        piece->part.end = partial && info[5] < keys ? info[5] : keys;
+        compare_piece(comparison, piece);
+    }
+}
+
+static void compare_kv_head(struct comparison *comparison, int task)
+{
+    const struct expectation *e = comparison->problem;
+    struct call *c = e->call;
+    const int s = task / kv_heads(c), kv_head = task % kv_heads(c);
+    const int keys = ((const struct own *)c->own)->kv_lens[s];
+    const size_t room = (size_t)keys + 1;
+    double *k = verify_allocate(room * (size_t)DESC(c, head_dim), sizeof(*k));
+    double *v = verify_allocate(room * (size_t)DESC(c, head_dim_v), sizeof(*v));
+    struct piece piece = {
+        .s = s,
+        .kv_head = kv_head,
+        .part = {.k = k, .v = v, .end = keys},
+        .scratch = verify_allocate(room, sizeof(double)),
+    };
+    ref_decode_gather(&e->reference, s, kv_head, k, v);
+    if (is_split(c))
+        compare_items(comparison, &piece);
+    if (!is_split(c) || at_once(c)) {
+        piece.part = (struct ref_part){.k = k, .v = v, .end = keys};
+        compare_piece(comparison, &piece);
+    }
+    free(piece.scratch);
+    free(v);
+    free(k);
+}
+
+static void set_window(const struct call *c, struct ref_decode *r)
+{
+    const struct attn_decode_args *a = &c->args.decode;
+    const bool window = !is_latent(c) && DESC(c, mask) == ATTN_MASK_WINDOW;
+    r->left = window && a->window_left >= 0 ? a->window_left : INT32_MAX;
+    r->right = window && a->window_right >= 0 ? a->window_right : INT32_MAX;
+    if (DESC(c, mask) == ATTN_MASK_CAUSAL && !is_sharded(c))
+        r->right = 0;
+    if (DESC(c, mask) == ATTN_MASK_CHUNK) {
+        r->right = 0;
+        r->chunk = a->chunk;
+    }
+}
+
+static void read_inputs(struct call *c)
+{
+    struct own *own = c->own;
+    const struct operand *q = OPERAND(c, Q), *sinks = call_operand(c, DECODE_SINKS);
+    const int64_t row = q->dims[1] * q->dims[2], count = own->qo[ARG(c, batch)] * row;
+    own->q = call_allocate(c, (size_t)count + 1, sizeof(*own->q));
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t token = i / row, head = i % row / q->dims[2];
+        own->q[i] =
+            operand_value(q, AT(token, head, i % q->dims[2])) * decode_q_scale(c, token, head);
+    }
+    if (is_latent(c) || !sinks->given)
+        return;
+    own->sinks = call_allocate(c, (size_t)DESC(c, heads), sizeof(*own->sinks));
+    for (int h = 0; h < DESC(c, heads); h++)
+        own->sinks[h] = operand_value(sinks, AT(h));
+}
+
+void decode_compare(struct call *c)
+{
+    const struct own *own = c->own;
+    const struct operand *mask = OPERAND(c, CUSTOM_MASK);
+    const enum cache_part value = is_latent(c) ? CACHE_K : CACHE_V;
+    read_inputs(c);
+    struct expectation e = {
+        .call = c,
+        .reference =
+            {
+                .attention = decode_attention(c),
+                .q = own->q,
+                .qo_indptr = own->qo,
+                .kv_lens = own->kv_lens,
+                .pages = decode_lists(c)->pages,
+                .first_page = decode_lists(c)->first,
+                .there = own->there,
+                .k = paged_reference(&own->cache, CACHE_K, DESC(c, head_dim)),
+                .v = paged_reference(&own->cache, value, DESC(c, head_dim_v)),
+                .heads = DESC(c, heads),
+                .kv_heads = kv_heads(c),
+                .sinks = own->sinks,
+                .mask = mask->given ? mask->image : own->seen,
+                .mask_indptr = own->mask_indptr,
+            },
+    };
+    set_window(c, &e.reference);
+    if (has_weights_fp8(c))
+        comparison_weights_fp8(&e.reference.attention, c->target,
+                               call_is_tuned(c, "weights=scaled"));
+    const struct precision *precision = OPERAND(c, OUT)->precision;
+    struct comparison comparison = {
+        .precision = precision,
+        .attention = &e.reference.attention,
+        .inputs = DESC(c, cache).layout == ATTN_KV_PACKED ? precision->unit : 0,
+        .tasks = ARG(c, batch) * kv_heads(c),
+        .task = compare_kv_head,
+        .problem = &e,
+    };
+    comparison_run(&comparison, c->row);
+}
