@@ -4,6 +4,7 @@
  */
 #include "compiler/pipeline.h"
 
+#include "compiler/kernel_args.h"
 #include "ir/ir.h"
 #include "ir/passes.h"
 
@@ -81,40 +82,17 @@ static bool fits(const struct tir_func *f, char why[ATTNC_WHY])
     return false;
 }
 
-/* The arguments that libattn gives to the kernels of each op: a pointer is an i64. */
-static const struct {
-    const char *op, *name;
-    unsigned dtype;
-} arguments[] = {
-#define PTR TIR_I64
-#define I64 TIR_I64
-#define I32 TIR_I32
-#define F32 TIR_F32
-#define KERNEL_ARG(op, name, kind) {#op, #name, kind},
-#include "op_kernel_args.def"
-#undef PTR
-#undef I64
-#undef I32
-#undef F32
-};
-
-/* Does the schema of the op have this argument? One without a schema is none of libattn's. */
+/* Does libattn give this argument to kernels of the op? */
 static bool is_given(const char *op, const char *name, unsigned dtype, char why[ATTNC_WHY])
 {
-    bool known = false;
-    for (size_t i = 0; i < sizeof(arguments) / sizeof(arguments[0]); i++) {
-        if (strcmp(arguments[i].op, op))
-            continue;
-        known = true;
-        if (!strcmp(arguments[i].name, name) && arguments[i].dtype == dtype)
-            return true;
-    }
-    if (known)
-        snprintf(why, ATTNC_WHY,
-                 "the template of %s names an argument '%s', which ops/%s.def does "
-                 "not give as this type",
-                 op, name, op);
-    return !known;
+    const struct attnc_kernel_arg *const a = attnc_find_kernel_arg(op, name);
+    if (!attnc_has_kernel_args(op) || (a && a->dtype == dtype))
+        return true;
+    snprintf(why, ATTNC_WHY,
+             "the template of %s names an argument '%s', which ops/%s.def does "
+             "not give as this type",
+             op, name, op);
+    return false;
 }
 
 static bool describe(const struct att_variant *v, const struct att_kernel *built,

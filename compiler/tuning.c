@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compiler/kernel_args.h"
 #include "compiler/read_file.h"
 #include "compiler/yaml.h"
 #include "targets/tgt.h"
@@ -25,26 +26,8 @@ static const struct att_loc nowhere;
 
 const char *attnc_launch_value(const char *op, const char *name)
 {
-    static const struct {
-        const char *op, *name;
-        bool integer;
-    } values[] = {
-#define PTR false
-#define I64 false
-#define I32 true
-#define F32 false
-#define KERNEL_ARG(op, name, kind) {#op, #name, kind},
-#include "op_kernel_args.def"
-#undef PTR
-#undef I64
-#undef I32
-#undef F32
-    };
-    for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
-        if (values[i].integer && !strcmp(values[i].op, op) && !strcmp(values[i].name, name))
-            return values[i].name;
-    }
-    return NULL;
+    const struct attnc_kernel_arg *const a = attnc_find_kernel_arg(op, name);
+    return a && a->dtype == TIR_I32 ? a->name : NULL;
 }
 
 struct attnc_tuned *attnc_tuning_add(struct attnc_tuning *t, const char *key, const char *tile)

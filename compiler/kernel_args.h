@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The arguments that libattn gives to the kernels of each op, as the schemas in ops/ have them.
+ */
+#ifndef COMPILER_KERNEL_ARGS_H
+#define COMPILER_KERNEL_ARGS_H
+
+#include <stdbool.h>
+
+struct attnc_kernel_arg {
+    const char *op, *name;
+    unsigned dtype; /* enum tir_dtype; a pointer is an i64 */
+};
+
+/** The argument of this name, or NULL. */
+const struct attnc_kernel_arg *attnc_find_kernel_arg(const char *op, const char *name);
+
+/** Does libattn have the op? Tests have others. */
+bool attnc_has_kernel_args(const char *op);
+
+#endif
