@@ -23,6 +23,7 @@ PAGES = {
     "SECURITY.md": "security.md",
     "ir/LANGUAGE.md": "ir.md",
     "ops/README.md": "schemas.md",
+    "templates/README.md": "templates.md",
 }
 LANGUAGES = {".c": "c", ".h": "c", ".def": "c", ".yaml": "yaml", ".py": "python", ".txt": "cmake"}
 
