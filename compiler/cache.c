@@ -191,7 +191,8 @@ bool attnc_cache_store(const char *dir, const struct attnc_cache_key *key,
     if (!made)
         return false;
 
-    struct entry e = {.magic = MAGIC, .code_size = k->code.size};
+    struct entry e = {.code_size = k->code.size};
+    memcpy(e.magic, MAGIC, sizeof(e.magic));
     memcpy(&e.kernel, k, sizeof(e.kernel));
     e.kernel.code = (struct tgt_blob){0};
     e.checksum = checksum(&e.kernel, k->code.data, k->code.size);

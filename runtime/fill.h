@@ -3,7 +3,6 @@
 #ifndef ATTN_FILL_H
 #define ATTN_FILL_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "runtime/attn.h"
@@ -14,14 +13,15 @@ static inline int64_t attn_stride(int64_t given, int64_t count, int64_t dense)
     return given && count != 1 ? given : dense;
 }
 
-/* Is a stride below `least` or above `most`, which is not less? One comparison. */
-static inline bool attn_out_of_range(int64_t stride, int64_t least, int64_t most)
+/* Is a stride below `least` or above `most`, which is not less? One comparison. An int, as the next
+ * one: fill functions join them by | without a branch, which compilers question between bools. */
+static inline int attn_out_of_range(int64_t stride, int64_t least, int64_t most)
 {
     return (uint64_t)(stride - least) > (uint64_t)(most - least);
 }
 
 /* bytes: a power of two. */
-static inline bool attn_misaligned(const void *p, uintptr_t bytes)
+static inline int attn_misaligned(const void *p, uintptr_t bytes)
 {
     return ((uintptr_t)p & (bytes - 1)) != 0;
 }
