@@ -157,16 +157,16 @@ void spin_settle(struct spin *s)
         spin_changed(s);
 }
 
-static uint32_t threads_of_process(void)
+bool spin_others_run(uint32_t own)
 {
     DIR *tasks = opendir("/proc/self/task");
     if (!tasks)
-        return UINT32_MAX;
+        return true;
     uint32_t n = 0;
     for (const struct dirent *task; (task = readdir(tasks)) != NULL;)
         n += task->d_name[0] != '.';
     closedir(tasks);
-    return n;
+    return n > own;
 }
 
 static double seconds(void)
@@ -193,7 +193,9 @@ static struct wave *waiting_wave(const struct worker *k)
 bool spin_deadlock(const struct worker *k, double since)
 {
     const struct engine *e = k->engine;
-    const bool others = threads_of_process() > e->started;
+    const struct launch *l = e->launch;
+    const bool again = l->may_wait && !__atomic_load_n(&l->stored, __ATOMIC_RELAXED);
+    const bool others = !again && spin_others_run(e->started);
     if (others && seconds() - since < SPIN_SECONDS) {
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
         return false;

@@ -44,4 +44,7 @@ enum { SPIN_SECONDS = 60 };
 
 void spin_free(struct spin *s);
 
+/** Says whether the process has more threads than `own`, which could store what is polled. */
+bool spin_others_run(uint32_t own);
+
 #endif

@@ -322,6 +322,7 @@ struct launch {
     uint32_t threads;    /* host threads, 0: one per core */
     uint32_t keep_going; /* enum check_bits: these findings are noted, see wave_finding() */
     bool cooperative;    /* all workgroups are resident together, on one host thread */
+    bool may_wait;       /* a deadlock before anything is stored ends it at once: it runs again */
     struct grid_barrier grid_barrier[GRID_BARRIERS]; /* the engine's */
     const struct gfx_part *part; /* for the timing model; NULL: target's first */
     bool timed;                  /* the timing model steps the waves */
@@ -351,6 +352,7 @@ struct launch {
                                     * the order found; launch_forget_findings() frees them */
     struct arrival_margins margins[MARGINS];
     bool race_incomplete; /* the race check ran out of memory on the way */
+    bool stored;          /* a wave has stored to global memory */
     void *engine;         /* the running engine's */
 };
 
@@ -358,6 +360,13 @@ struct launch {
 static inline bool launch_faulted(const struct launch *l)
 {
     return __atomic_load_n(&l->fault.kind, __ATOMIC_RELAXED) != FAULT_NONE;
+}
+
+/* So may they store. */
+static inline void launch_stores(struct launch *l)
+{
+    if (!__atomic_load_n(&l->stored, __ATOMIC_RELAXED))
+        __atomic_store_n(&l->stored, true, __ATOMIC_RELAXED);
 }
 
 static inline uint64_t sgpr_read64(const struct wave *w, unsigned reg)

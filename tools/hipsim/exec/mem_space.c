@@ -347,6 +347,8 @@ bool mem_resolve(struct wave *w, const struct inst *in, struct lane_mem *m, unsi
     if (!ok || m->space == MEM_SCRATCH)
         return ok;
     w->acted |= (direction & MEM_WRITE) != 0;
+    if (direction & MEM_WRITE && m->space == MEM_GLOBAL)
+        launch_stores(w->launch);
     if (m->space == MEM_LDS && loads_under_way(w->wg) && !waited(w, in, m, direction))
         return false;
     return of_the_runtime(m) || checks_accessed(w, in, m, bytes, direction);

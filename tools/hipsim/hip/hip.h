@@ -183,6 +183,13 @@ struct hip_kernel_work {
     size_t args_bytes;
 };
 
+struct hip_value { /* what a stream waits for */
+    const void *at;
+    uint64_t value, mask;
+    unsigned flags; /* hipStreamWaitValueGte and others */
+    unsigned size;  /* 4 or 8 bytes */
+};
+
 enum hip_work_kind {
     WORK_EMPTY,
     WORK_KERNEL,
@@ -194,6 +201,7 @@ enum hip_work_kind {
     WORK_GRAPH,
     WORK_ALLOC,
     WORK_FREE,
+    WORK_VALUE,
 };
 
 struct hip_work {
@@ -206,6 +214,7 @@ struct hip_work {
             hipHostFn_t fn;
             void *data;
         } host;
+        struct hip_value value;
         struct ihipEvent_t *event;       /* referenced */
         struct ihipGraph *graph;         /* owned child */
         struct hip_graph_memory *memory; /* counts this work */
@@ -329,6 +338,7 @@ hipError_t hip_copy_from_3d(const struct hipMemcpy3DParms *p, struct hip_copy *c
 hipError_t hip_copy_symbol(const void *symbol, const void *other, size_t size, size_t offset,
                            hipMemcpyKind kind, bool to_symbol, struct hip_copy *copy);
 hipError_t hip_fill_run(const struct hip_fill *fill, struct hip_device *device, double *time);
+hipError_t hip_value_run(const struct hip_value *value);
 /** Device memory of the current device, as hipMalloc() gives it. */
 hipError_t hip_allocate(void **pointer, size_t size);
 hipError_t hip_allocate_on(void **pointer, size_t size, const struct hip_device *device);

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The many spellings of copy and fill. Each builds one struct hip_copy or hip_fill. */
-#include "hip.h"
+#include "hip_order.h"
+
+#include <time.h>
+
+#include "spin.h"
 
 static struct hip_work copy_1d(void *dst, const void *src, size_t size, hipMemcpyKind kind)
 {
@@ -554,39 +558,59 @@ HIP_EXPORT hipError_t hipStreamWriteValue64(hipStream_t stream, void *dst, uint6
     return HIP_CALL(hipStreamWriteValue64, write_value(stream, dst, value, 8));
 }
 
-/* Work runs when it is submitted, so a value that is not there now would never come. */
+static bool is_there(const struct hip_value *v)
+{
+    const uint64_t value = v->value & v->mask;
+    const uint64_t found =
+        v->mask & (v->size == 4 ? __atomic_load_n((const uint32_t *)v->at, __ATOMIC_ACQUIRE)
+                                : __atomic_load_n((const uint64_t *)v->at, __ATOMIC_ACQUIRE));
+
+    switch (v->flags) {
+    case hipStreamWaitValueGte:
+        return v->size == 4 ? (int32_t)(found - value) >= 0 : (int64_t)(found - value) >= 0;
+    case hipStreamWaitValueEq: return found == value;
+    case hipStreamWaitValueAnd: return (found & value) != 0;
+    default: return (~(found | value) & v->mask) != 0;
+    }
+}
+
+hipError_t hip_value_run(const struct hip_value *v)
+{
+    enum { MILLISECONDS = 60000 };
+
+    if (is_there(v))
+        return hipSuccess;
+    if (hip_order_may_postpone())
+        return hipErrorNotReady;
+    for (unsigned i = 0; i < MILLISECONDS && spin_others_run(1); i++) {
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        if (is_there(v))
+            return hipSuccess;
+    }
+    return hip_fail(hipErrorLaunchTimeOut,
+                    "the host waits for a stream, and that for a value at %p which nobody stores",
+                    v->at);
+}
+
 static hipError_t wait_value(hipStream_t stream, const void *src, uint64_t value, uint64_t mask,
-                             unsigned flags, size_t size)
+                             unsigned flags, unsigned size)
 {
     struct hipsim_mem_cursor cursor = {0};
-    uint64_t found = 0;
     hipError_t error;
-    bool met;
 
     if (hip_is_capturing(stream, &error))
         return hipErrorStreamCaptureUnsupported;
     if ((uintptr_t)src % size ||
         hipsim_mem_check(&cursor, (uintptr_t)src, size, false) != HIPSIM_MEM_OK)
-        return hip_fail(hipErrorInvalidValue, "%p is no aligned address of %zu bytes on the device",
+        return hip_fail(hipErrorInvalidValue, "%p is no aligned address of %u bytes on the device",
                         src, size);
-    if (size == 4)
-        found = __atomic_load_n((const uint32_t *)src, __ATOMIC_ACQUIRE);
-    else
-        found = __atomic_load_n((const uint64_t *)src, __ATOMIC_ACQUIRE);
-    found &= mask;
-    value &= mask;
-    switch (flags) {
-    case hipStreamWaitValueGte:
-        met = size == 4 ? (int32_t)(found - value) >= 0 : (int64_t)(found - value) >= 0;
-        break;
-    case hipStreamWaitValueEq: met = found == value; break;
-    case hipStreamWaitValueAnd: met = (found & value) != 0; break;
-    case hipStreamWaitValueNor: met = (~(found | value) & mask) != 0; break;
-    default: return hipErrorInvalidValue;
-    }
-    return met ? hipSuccess
-               : hip_fail(hipErrorNotSupported,
-                          "the value is not there, and later work cannot bring it here");
+    if (flags > hipStreamWaitValueNor)
+        return hipErrorInvalidValue;
+    const struct hip_work work = {
+        .kind = WORK_VALUE,
+        .value = {.at = src, .value = value, .mask = mask, .flags = flags, .size = size},
+    };
+    return hip_submit(stream, work);
 }
 
 HIP_EXPORT hipError_t hipStreamWaitValue32(hipStream_t stream, void *src, uint32_t value,

@@ -23,6 +23,7 @@ struct operation {
     uint64_t number;
     char name[128];
     bool running;
+    uint64_t tried;         /* state.round in which it was postponed */
     struct operation *next; /* in the order of submission */
 };
 
@@ -45,6 +46,7 @@ static struct {
     struct hip_order host;
     struct operation *waiting;
     uint64_t seed, random;
+    uint64_t round; /* counts the operations that have ended, and the host's waits */
     struct touch *touches[BUCKETS]; /* by page */
     unsigned ntouches;
     uint64_t races[RACES_MAX]; /* hashes of those that were reported */
@@ -52,6 +54,9 @@ static struct {
 } state = {.lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER};
 
 static _Thread_local struct operation *current;
+static _Thread_local bool may_postpone;
+
+bool hip_order_may_postpone(void) { return may_postpone; }
 
 /* -- clocks ------------------------------------------------------------------------------------ */
 
@@ -334,12 +339,22 @@ static void place(struct operation *op)
     pthread_mutex_unlock(&state.lock);
 }
 
-static hipError_t run(struct operation *op)
+/* A graph is not: it would do again what it has done before it waits. */
+static bool can_run_again(const struct hip_work *work)
+{
+    return work->kind == WORK_KERNEL || work->kind == WORK_VALUE;
+}
+
+/* With `postpone` the result is hipErrorNotReady if the work waits for what the host has not stored
+ * yet. */
+static hipError_t run(struct operation *op, bool postpone)
 {
     struct operation *outer = current;
 
     current = op;
+    may_postpone = postpone && !outer && can_run_again(&op->work);
     const hipError_t error = hip_stream_run(op->stream, &op->work);
+    may_postpone = false;
     current = outer;
     return error;
 }
@@ -372,17 +387,42 @@ static bool is_ready(const struct operation *op)
     return true;
 }
 
-static struct operation *pick(void)
+/* These say which of the work that is ready may run next. */
+enum choice {
+    CHOOSE_QUERIED,  /* the host asks: what it asks for, or anything if a seed wants that */
+    CHOOSE_WANTED,   /* the host waits: the same, */
+    CHOOSE_ANY,      /* else anything: it may store what the others wait for, */
+    CHOOSE_DEADLOCK, /* else what cannot go on */
+};
+
+static bool is_candidate(const struct operation *op, const struct hip_order *order,
+                         enum choice choice)
+{
+    const bool fresh = op->tried != state.round;
+    const bool wanted = comes_before(op->slot, op->number, order);
+
+    if (!is_ready(op))
+        return false;
+    switch (choice) {
+    case CHOOSE_QUERIED: return wanted || hip_options().streams;
+    case CHOOSE_WANTED: return fresh && (wanted || hip_options().streams);
+    case CHOOSE_ANY: return fresh;
+    case CHOOSE_DEADLOCK: break;
+    }
+    return wanted;
+}
+
+static struct operation *pick(const struct hip_order *order, enum choice choice)
 {
     unsigned ready = 0;
 
     for (struct operation *op = state.waiting; op; op = op->next)
-        ready += is_ready(op);
+        ready += is_candidate(op, order, choice);
     if (!ready)
         return NULL;
     unsigned left = (unsigned)(next_random() % ready);
     for (struct operation *op = state.waiting;; op = op->next)
-        if (is_ready(op) && left-- == 0)
+        if (is_candidate(op, order, choice) && left-- == 0)
             return op;
 }
 
@@ -395,24 +435,34 @@ static bool is_needed(const struct hip_order *order)
 }
 
 /* Runs one that is ready, or waits until another thread has run one. Under the lock. */
-static void advance(void)
+static void advance(const struct hip_order *order, bool host_waits)
 {
-    struct operation *op = pick();
+    enum choice choice = host_waits ? CHOOSE_WANTED : CHOOSE_QUERIED;
+    struct operation *op = pick(order, choice);
 
+    while (!op && host_waits && choice < CHOOSE_DEADLOCK)
+        op = pick(order, ++choice);
     if (!op) {
         pthread_cond_wait(&state.ended, &state.lock);
         return;
     }
     op->running = true;
     pthread_mutex_unlock(&state.lock);
-    const hipError_t error = run(op);
-    if (error != hipSuccess)
+    const hipError_t error = run(op, choice != CHOOSE_DEADLOCK);
+    if (error != hipSuccess && error != hipErrorNotReady)
         hip_stream_fail(op->stream, error);
     pthread_mutex_lock(&state.lock);
+    if (error == hipErrorNotReady) {
+        op->running = false;
+        op->tried = state.round;
+        pthread_cond_broadcast(&state.ended);
+        return;
+    }
     struct operation **link = &state.waiting;
     while (*link != op)
         link = &(*link)->next;
     *link = op->next;
+    state.round++;
     pthread_cond_broadcast(&state.ended);
     pthread_mutex_unlock(&state.lock);
     retire(op);
@@ -423,8 +473,9 @@ static void advance(void)
  * is waited for: it would be for itself. */
 static void drain(const struct hip_order *order)
 {
+    state.round++;
     while (!current && is_needed(order))
-        advance();
+        advance(order, true);
 }
 
 /* Copies from and to memory that HIP does not know are staged at once, as the runtime does. */
@@ -472,9 +523,14 @@ hipError_t hip_order_submit(struct ihipStream_t *stream, const struct hip_work *
         return keep(&op);
     }
     pthread_mutex_lock(&state.lock);
-    drain(&op.before);
+    const bool behind = !current && is_needed(&op.before); /* something that was postponed */
+    if (!behind || must_run_now(work))
+        drain(&op.before);
     pthread_mutex_unlock(&state.lock);
-    return run(&op);
+    if (behind && !must_run_now(work))
+        return keep(&op);
+    const hipError_t error = run(&op, true);
+    return error == hipErrorNotReady ? keep(&op) : error;
 }
 
 /* -- the host waits ---------------------------------------------------------------------------- */
@@ -523,7 +579,7 @@ static bool is_done(const struct hip_order *order)
     bool needed = is_needed(order);
 
     if (needed && !current) {
-        advance();
+        advance(order, false);
         needed = is_needed(order);
     }
     if (!needed)

@@ -26,6 +26,10 @@ void hip_order_free_slot(unsigned slot);
  *  the caller's. */
 hipError_t hip_order_submit(struct ihipStream_t *stream, const struct hip_work *work);
 
+/** May the running work be put off, by returning hipErrorNotReady before it has changed anything?
+ *  It runs again when the host asks whether it has ended, or waits for it. */
+bool hip_order_may_postpone(void);
+
 /** The host waits for all that the stream, the event, or every stream of every device has been
  * given
  *  so far; what is needed for that runs. */

@@ -180,6 +180,7 @@ hipError_t hip_work_run(const struct hip_work *work, struct hip_device *device, 
         pthread_mutex_unlock(&work->event->lock);
         return hipSuccess;
     case WORK_GRAPH: return hip_graph_run(work->graph, device, time);
+    case WORK_VALUE: return hip_value_run(&work->value);
     case WORK_ALLOC: return hip_graph_memory_run(work->memory, true);
     case WORK_FREE: return hip_graph_memory_run(work->memory, false);
     }
