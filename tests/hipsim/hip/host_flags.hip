@@ -2,6 +2,8 @@
 // Kernels and streams that wait for what the host stores after it has submitted them.
 #include "check.h"
 
+#include <string>
+
 __global__ void wait_and_add(int *flag, int *out, int value)
 {
     while (__hip_atomic_load(flag, __ATOMIC_ACQUIRE, __HIP_MEMORY_SCOPE_SYSTEM) == 0)
@@ -119,6 +121,9 @@ static void deadlocks(void)
 
 int main(void)
 {
+    // A wave polls about a million times before it is found to wait.
+    const char *options = getenv("HIPSIM");
+    setenv("HIPSIM", (std::string(options ? options : "") + ",budget=0").c_str(), 1);
     HIP(hipHostMalloc((void **)&flag, 2 * sizeof(int), 0));
     HIP(hipHostMalloc((void **)&host, 64 * sizeof(int), 0));
     HIP(hipMalloc((void **)&device, 64 * sizeof(int)));

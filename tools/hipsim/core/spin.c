@@ -193,7 +193,7 @@ static struct wave *waiting_wave(const struct worker *k)
 bool spin_deadlock(const struct worker *k, double since)
 {
     const struct engine *e = k->engine;
-    const struct launch *l = e->launch;
+    struct launch *l = e->launch;
     const bool again = l->may_wait && !__atomic_load_n(&l->stored, __ATOMIC_RELAXED);
     const bool others = !again && spin_others_run(e->started);
     if (others && seconds() - since < SPIN_SECONDS) {
@@ -202,6 +202,7 @@ bool spin_deadlock(const struct worker *k, double since)
     }
     struct wave *w = waiting_wave(k);
     if (w && w->state == WAVE_RUNNING) {
+        l->polls = again;
         const struct seen *seen = &k->spin->seen[w->id];
         wave_fault(w, NULL, FAULT_DEADLOCK, 0,
                    "all waves wait: wave %u goes round a loop of %llu instructions at entry+%lld, "

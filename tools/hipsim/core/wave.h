@@ -353,6 +353,7 @@ struct launch {
     struct arrival_margins margins[MARGINS];
     bool race_incomplete; /* the race check ran out of memory on the way */
     bool stored;          /* a wave has stored to global memory */
+    bool polls;           /* the deadlock is one that may_wait allows: the launch may run again */
     void *engine;         /* the running engine's */
 };
 

@@ -335,13 +335,6 @@ static hipError_t check_residency(const struct hip_kernel_work *work,
                     blocks, fit, device->facts->compute_units);
 }
 
-/* It polls what nothing that runs can store, and has changed nothing: the host may still store it,
- * and then the launch begins anew. */
-static bool waits_for_host(const struct launch *launch)
-{
-    return launch->may_wait && launch->fault.kind == FAULT_DEADLOCK && !launch->stored;
-}
-
 hipError_t hip_kernel_run(const struct hip_kernel_work *work, struct hip_device *device,
                           double *time)
 {
@@ -369,7 +362,7 @@ hipError_t hip_kernel_run(const struct hip_kernel_work *work, struct hip_device 
     launch->threads = (uint32_t)options.threads;
     launch->keep_going = (CHECK_ALL & ~(uint32_t)options.halt) | CHECK_HINT;
     launch->cooperative = work->cooperative;
-    launch->may_wait = hip_order_may_postpone();
+    launch->may_wait = hip_order_may_postpone() && !work->cooperative;
     launch->sendmsg = hip_hostcall_message;
     hip_findings_watch(launch, work->function->module);
     hip_order_watch(launch);
@@ -377,8 +370,8 @@ hipError_t hip_kernel_run(const struct hip_kernel_work *work, struct hip_device 
         hipsim_mem_trust_existing();
     double modelled;
     const int ended = time_run(launch, options.time != 0, &modelled);
-    const bool postponed = waits_for_host(launch);
-    if (postponed) /* what it has found on the way is found */
+    const bool postponed = launch->polls; /* what the host may still store */
+    if (postponed)                        /* what it has found on the way is found */
         launch->fault.kind = FAULT_NONE;
     for (const struct finding *f = launch->first_finding; f; f = f->next)
         hip_findings_report(launch, work->function->module, &f->fault);
