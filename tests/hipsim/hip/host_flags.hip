@@ -86,6 +86,22 @@ static void streams_meet(void)
     CHECK(host[5] == 4);
 }
 
+// The host waits for one stream, which waits for what another one can do since the host's store.
+static void chain(void)
+{
+    lower();
+    wait_and_add<<<1, 64, 0, stream>>>(flag, device, 5);
+    HIP(hipStreamWaitValue32(other, flag + 1, 1, hipStreamWaitValueEq, ~0u));
+    raise<<<1, 1, 0, other>>>(flag);
+    EXPECT(hipErrorNotReady, hipStreamQuery(other));
+    *(volatile int *)(flag + 1) = 1;
+    HIP(hipStreamSynchronize(stream));
+    HIP(hipMemcpy(host, device, 64 * sizeof(int), hipMemcpyDeviceToHost));
+    CHECK(host[5] == 5);
+    HIP(hipStreamSynchronize(other));
+    flag[1] = 0;
+}
+
 static void stream_waits(void)
 {
     lower();
@@ -133,6 +149,7 @@ int main(void)
     kernel_waits();
     queried();
     streams_meet();
+    chain();
     stream_waits();
     deadlocks();
     return 0;
