@@ -168,6 +168,13 @@ class DeviceArray:
         return {"shape": self.shape, "typestr": self.dtype.str, "data": (self.pointer, False),
                 "strides": None, "version": 3}
 
+    def first(self, rows):
+        """The first rows, in the same memory."""
+        part = object.__new__(DeviceArray)
+        part.__dict__.update(self.__dict__, shape=(rows, *self.shape[1:]), whole=self)
+        part.nbytes = self.nbytes // max(self.shape[0], 1) * rows
+        return part
+
     def numpy(self):
         import numpy as np
         out = np.empty(self.shape, self.dtype)

@@ -232,9 +232,10 @@ class BatchDecode:
                     k_scale=k_scale, v_scale=v_scale, sinks=sinks, q_scale=q_scale, **self.numbers)
         if not self.lists:
             return self.op.bind(**call), None
-        plan, joined = self.lists.of(self._step["kv_lens"].shape[0]), {}
+        batch = self._step["kv_lens"].shape[0]
+        plan, joined = self.lists.of(batch), {}
         if self.tickets is not None:
-            joined = {"tickets": self.tickets, "reduce_indptr": plan["reduce_indptr"],
+            joined = {"tickets": self.tickets.first(batch), "reduce_indptr": plan["reduce_indptr"],
                       "reduce_partial_map": plan["reduce_partial_map"]}
         decode = self.op.bind(**call, work_indptr=plan["work_indptr"], work_info=plan["work_info"],
                               partial_out=self.lists.partial_out, partial_lse=self.lists.partial_lse,

@@ -167,6 +167,18 @@ class Decode(unittest.TestCase):
                 want, _ = support.attention(q[s:s + 1], keys[s][first:], values[s][first:])
                 support.close(out[s:s + 1], want, support.bound(values[s]), f"{turn} {s}")
 
+    def test_one_launch_of_fewer_sequences(self):
+        decode = BatchDecode(self.device, **SHAPE, max_batch=4, lists=8, chunk=128, one_launch=True)
+        for lengths in ([100], [90, 0, 128], [], [7, 100, 128, 1]):
+            n = len(lengths)
+            cache, table, keys, values = paged([*lengths, 1], 3)
+            decode.plan(np.array(lengths, np.int32), block_table=table[:n])
+            q = support.random((n, HEADS, DIM), 5)
+            out = decode.run(q, cache[:, 0], cache[:, 1])
+            for s in range(n):
+                want, _ = support.attention(q[s:s + 1], keys[s], values[s])
+                support.close(out[s:s + 1], want, support.bound(values[s]) if lengths[s] else 0, f"{n} {s}")
+
     def test_fp8_queries_with_scales_of_their_own(self):
         cache = attn.CacheDesc(page_size=PAGE, dtype="fp8", scale="tensor")
         decode = BatchDecode(self.device, **dict(SHAPE, cache=cache), max_batch=2, lists=8, q_dtype="fp8",

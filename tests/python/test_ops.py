@@ -248,6 +248,20 @@ class Interfaces(unittest.TestCase):
         self.assertEqual(caught.exception.status, "ATTN_NO_HIP")
 
 
+class Metadata(unittest.TestCase):
+    def test_kv_indices_of_pages_and_slots(self):
+        device = support.device({"op": "metadata", "metadata": "kv_indices"})
+        op = device.metadata(kind="kv_indices")
+        pages = np.random.default_rng(1).permutation(12).astype(np.int32).reshape(3, 4)
+        indptr = np.array([0, 4, 4, 7], np.int32)
+        slots = np.repeat(pages * PAGE, PAGE, 1) + np.tile(np.arange(PAGE, dtype=np.int32), 4)
+        for table, of_slots in ((pages, False), (slots[:, :-5], True)):  # the last page is not full
+            out = np.full(8, -7, np.int32)
+            op(block_table=np.ascontiguousarray(table), kv_indptr=indptr, kv_indices=out, page_size=PAGE,
+               table_of_slots=of_slots)
+            self.assertEqual(out.tolist(), [*pages[0], *pages[2, :3], -7])
+
+
 class Prefill(unittest.TestCase):
     def test_packed_sequences_in_a_fused_tensor(self):
         device = support.device({"op": "prefill", "head_dim": 64, "lse": True})
