@@ -72,9 +72,13 @@ static unsigned counts_bytes(unsigned waves) { return N_COUNTS * waves * 4; }
 enum { HELD_MAX = 32 /* entries of a lane */ };
 
 bool att_select_holds(unsigned room, unsigned waves) { return room <= HELD_MAX * LANES * waves; }
+
+/* Buffers begin at multiples of 16 bytes, which are 4 entries. */
+static unsigned aligned(unsigned bytes) { return (bytes + 15) / 16 * 16; }
+
 unsigned att_select_beside_bytes(unsigned room, unsigned waves)
 {
-    return 2 * 4 * room + counts_bytes(waves);
+    return 2 * aligned(4 * room) + aligned(counts_bytes(waves));
 }
 
 unsigned att_select_lds_bytes(unsigned room, unsigned waves)
@@ -88,7 +92,7 @@ struct att_select_size att_select_size(unsigned k, unsigned each, unsigned most,
 {
     const unsigned fixed = att_select_lds_bytes(0, waves);
     const unsigned least = k + most, wanted = least + most / 4;
-    const unsigned fits = lds_bytes > fixed ? (lds_bytes - fixed) / 8 : 0;
+    const unsigned fits = lds_bytes > fixed ? (lds_bytes - fixed) / 32 * 4 : 0;
     return (struct att_select_size){
         .k = k,
         .each = each,
