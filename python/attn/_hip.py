@@ -87,6 +87,8 @@ class HostMemory:
 def allocation(x):
     """(address, bytes, owner) of what a host tensor is a view of."""
     if hasattr(x, "data_ptr"):  # torch
+        if x.device.type != "cpu" or x.layout != sys.modules["torch"].strided:
+            raise TypeError(f"a tensor of {x.layout} on {x.device} has no memory that a GPU can read")
         storage = x.untyped_storage() if hasattr(x, "untyped_storage") else x.storage()
         return storage.data_ptr(), storage.nbytes(), x if x._base is None else x._base
     numpy = sys.modules["numpy"]

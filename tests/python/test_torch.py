@@ -67,6 +67,13 @@ class Torch(unittest.TestCase):
             del qkv, q, k, v
             gc.collect()
 
+    def test_tensors_without_memory(self):
+        q, k, cu = random((5, HEADS, DIM), 1), random((5, KV_HEADS, DIM), 2), torch.tensor([0, 5], dtype=torch.int32)
+        call = dict(q=q, k=k, v=k, out=q.clone(), lse=torch.zeros(HEADS, 5), cu_seqlens_q=cu, cu_seqlens_k=cu)
+        for name, x in (("q", q.to("meta")), ("lse", call["lse"].to_sparse())):
+            with self.assertRaisesRegex(TypeError, f"{name}: a tensor of .* has no memory"):
+                self.prefill()(**{**call, name: x})
+
     def test_operators(self):
         layer = torch_ops.register(self.prefill())
         q, k, v = (random((9, n, DIM), i) for i, n in enumerate((HEADS, KV_HEADS, KV_HEADS)))
