@@ -38,6 +38,7 @@ struct tir_schedule {
     uint8_t holds; /* 1: what a phase makes for another stays in it, scalars and joined registers
                       too, which LLVM else makes where they are used */
     uint8_t reads_apart; /* 1: reads for matrix instructions are not spread with the other work */
+    uint8_t bare_rounds; /* rounds that begin the prologue and have stages' barriers alone */
     uint8_t apart;       /* 1: waves share nothing in the loop, and run it without barriers */
     uint8_t memory_priority; /* s_setprio of memory phases, 0 in matrix phases; 0: never set */
     uint8_t early_priority;  /* 1: it is 0 again while waves wait for the matrix phase, not behind

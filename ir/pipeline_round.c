@@ -307,11 +307,13 @@ static void place_barrier(struct tir_round *e, int phase, bool steady)
 }
 
 /* Ping-pong: every phase ends with a barrier, so that the groups stay one phase apart. So does
- * every phase of the prologue, where the stage that would bring the barrier may not run yet. */
+ * every phase of the prologue, where the stage that would bring the barrier may not run yet;
+ * `bare_rounds` says which rounds need none. */
 static void end_phase(struct tir_round *e, int phase, bool barrier_seen, bool steady)
 {
     const struct tir_schedule *s = e->r->schedule;
-    if (barrier_seen || s->apart || (steady && s->ping_pong < 2))
+    const bool bare = (steady || e->number < s->bare_rounds) && s->ping_pong < 2;
+    if (barrier_seen || s->apart || bare)
         return;
     place_barrier(e, phase, steady);
     tir_barrier(&e->b);

@@ -48,6 +48,8 @@ struct decode_item {
     struct tir_value table;    /* i64: the sequence's page numbers */
 };
 
+enum { DECODE_BESIDE = 16 };
+
 struct decode {
     const struct att_variant *v;
     const struct tir_machine *m;
@@ -92,6 +94,17 @@ struct decode {
     struct tir_value n_rows;
     struct tir_value q;
     struct tir_value q_scales; /* of the columns, 1 x columns, where each has its own; or none */
+
+    /* A template may ask for the first n_beside of these when an item is asked for; they arrive
+     * with it. */
+    struct tir_value beside[DECODE_BESIDE];
+    unsigned n_beside;
+
+    /* O^T of own columns is written part by part. Where finish_part is set, it makes a part of
+     * what O^T has of it. `found` says where results go, if that is known before. */
+    struct tir_value (*finish_part)(void *family, struct tir_value part, unsigned number);
+    void *family;
+    const struct decode_places *found;
 
     /* The block of keys that is being built. */
     struct tir_value k_loaded, v_loaded;
@@ -207,6 +220,8 @@ struct tir_value decode_write_lse(struct decode *d, const struct decode_state *s
                                   const struct decode_places *p);
 /** Writes O, of d's type of it, which has been divided. */
 void decode_write_out(struct decode *d, struct tir_value o, const struct decode_places *p);
+/** Finds where the result of an item goes, for d->found. */
+struct decode_places decode_find_result(struct decode *d);
 /** Every wave writes what it holds of O; the log of the denominator is wave 0's to write. */
 void decode_write_state(struct decode *d, const struct decode_state *s);
 

@@ -8,6 +8,8 @@
 #include "templates/grid.h"
 #include "templates/scalar.h"
 
+#include <string.h>
+
 enum { WORK_WORDS = 8 };
 
 /* All that a workgroup needs before its first K is asked for at once, and one argument of each line
@@ -121,6 +123,22 @@ static struct tir_value count_keys(struct decode *d, struct tir_value sequence)
 /* An item as the list has it, or as it follows from the workgroup's number where there is none. */
 enum item_word { SEQUENCE, PARTIAL, FIRST_TOKEN, END_TOKEN, FIRST_KEY, END_KEY, BEHIND, HEAD };
 
+/* The item is there, and so is all that was asked for beside it: one round of loads. */
+static void await_beside(struct decode *d, const struct tir_value w[WORK_WORDS])
+{
+    struct tir_value all[WORK_WORDS + DECODE_BESIDE];
+    memcpy(all, w, WORK_WORDS * sizeof(w[0]));
+    memcpy(all + WORK_WORDS, d->beside, d->n_beside * sizeof(w[0]));
+    tir_anchor_all(&d->b, all, WORK_WORDS + d->n_beside);
+}
+
+/* The KV head whose first head an item begins with. */
+static struct tir_value kv_head(struct decode *d, struct tir_value word)
+{
+    return tir_div(&d->b, tir_and(&d->b, word, tir_i32(&d->b, 0xffff)), d->gqa);
+}
+
+/* Whatever is asked for beside a listed item is on its way before a word of that is used. */
 static void read_item(struct decode *d, struct tir_value index, struct tir_value w[WORK_WORDS])
 {
     struct tir_builder *b = &d->b;
@@ -132,16 +150,24 @@ static void read_item(struct decode *d, struct tir_value index, struct tir_value
     const struct tir_value item = tir_add(b, tir_arg(b, ARG_WORK_INFO, TIR_I64), at);
     for (int i = 0; i < WORK_WORDS; i++)
         w[i] = tir_scalar_load(b, item, tir_i32(b, 4 * i), TIR_I32);
-    w[HEAD] = tir_div(b, tir_and(b, w[HEAD], tir_i32(b, 0xffff)), d->gqa);
+    const bool beside = d->n_beside > 0;
+    if (!beside)
+        w[HEAD] = kv_head(d, w[HEAD]);
     tir_else(b, &listed, w);
     const struct tir_value kv_heads = tir_arg(b, ARG_KV_HEADS, TIR_I32);
     w[SEQUENCE] = tir_div(b, index, kv_heads);
     w[HEAD] = tir_sub(b, index, tir_mul(b, w[SEQUENCE], kv_heads));
+    if (beside)
+        w[HEAD] = tir_mul(b, w[HEAD], d->gqa);
     w[PARTIAL] = tir_i32(b, -1);
     find_queries(d, w[SEQUENCE], &w[FIRST_TOKEN]); /* and the end */
     w[FIRST_KEY] = w[BEHIND] = tir_i32(b, 0);
     w[END_KEY] = count_keys(d, w[SEQUENCE]);
     tir_end_if(b, &listed, w);
+    if (!beside)
+        return;
+    await_beside(d, w);
+    w[HEAD] = kv_head(d, w[HEAD]);
 }
 
 static struct tir_value table_of(struct decode *d, struct tir_value sequence)

@@ -267,6 +267,21 @@ static struct tir_value with_neighbours(struct tir_builder *b, struct tir_value 
     return tir_relayout(b, x, &l);
 }
 
+/* Writes rows of O^T, which begin that many bytes behind the first. */
+static void write_part(struct decode *d, struct tir_value x, int byte,
+                       const struct decode_places *p)
+{
+    struct tir_builder *b = &d->b;
+    const bool whole = p->kind == DECODE_RESULT;
+    const struct tir_layout l = tir_layout_sort_regs(tir_layout_of(b->f, tir_typeof(b->f, x)));
+    x = tir_relayout(b, x, &l);
+    if (whole)
+        x = tir_convert_short(b, x, d->dtype);
+    if (whole && d->m->has_lane_swap)
+        x = with_neighbours(b, x);
+    tir_tile_scatter(b, p->out.base, p->out_at, tir_i32(b, byte), tir_transpose(b, x));
+}
+
 /* O^T of columns that are the wave's own, and all of their rows: it takes half of all registers, so
  * that a part at a time is divided. */
 static void write_in_parts(struct decode *d, struct tir_value o, struct tir_value inverse,
@@ -280,14 +295,15 @@ static void write_in_parts(struct decode *d, struct tir_value o, struct tir_valu
         struct tir_value x = o;
         for (int n = parts; n > 1; n /= 2)
             x = tir_half(b, x, i / (n / 2) % 2);
+        if (d->finish_part)
+            x = d->finish_part(d->family, x, (unsigned)i);
         x = tir_mul(b, x, tir_broadcast(b, inverse, tir_typeof(b->f, x)));
-        const struct tir_layout l = tir_layout_sort_regs(tir_layout_of(b->f, tir_typeof(b->f, x)));
-        x = tir_relayout(b, x, &l);
-        if (whole)
-            x = tir_convert_short(b, x, d->dtype);
-        if (whole && d->m->has_lane_swap)
-            x = with_neighbours(b, x);
-        tir_tile_scatter(b, p->out.base, p->out_at, tir_i32(b, i * step), tir_transpose(b, x));
+        if (!d->finish_part) {
+            write_part(d, x, i * step, p);
+            continue;
+        }
+        for (int k = 0; k < 2; k++)
+            write_part(d, tir_half(b, x, k), i * step + k * (step / 2), p);
     }
 }
 
@@ -348,8 +364,8 @@ static void leave_columns(struct decode *d, struct tir_value inverse, const stru
     tir_barrier(b);
 }
 
-static void write_as(struct decode *d, enum decode_kind kind, struct tir_value o,
-                     struct tir_value inverse, struct tir_value lse)
+/* Asks for what says where the wave's columns of such a result go. */
+static struct decode_places ask_own_places(struct decode *d, enum decode_kind kind)
 {
     struct decode_places p = decode_ask_places(d, kind);
     if (d->first_value.id) {
@@ -357,11 +373,27 @@ static void write_as(struct decode *d, enum decode_kind kind, struct tir_value o
         const struct tir_value before = att_times(&d->b, d->first_value, size);
         p.out.base = tir_add(&d->b, p.out.base, tir_zext(&d->b, before, TIR_I64));
     }
+    return p;
+}
+
+struct decode_places decode_find_result(struct decode *d)
+{
+    struct decode_places p = ask_own_places(d, DECODE_RESULT);
+    decode_find_out(d, &p);
+    return p;
+}
+
+static void write_as(struct decode *d, enum decode_kind kind, struct tir_value o,
+                     struct tir_value inverse, struct tir_value lse)
+{
+    const bool found = d->found && kind == DECODE_RESULT;
+    struct decode_places p = found ? *d->found : ask_own_places(d, kind);
     if (d->divisors.id) {
         leave_columns(d, inverse, &p);
         write_in_blocks(d, o, &p);
     } else {
-        find_out(d, &p);
+        if (!found)
+            find_out(d, &p);
         if (d->own_columns)
             write_in_parts(d, o, inverse, &p);
         else

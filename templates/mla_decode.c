@@ -348,6 +348,32 @@ static void await_part_ends(struct mla *s)
     s->d.b.stage = TIR_NO_STAGE;
 }
 
+void mla_ask_scales(struct mla *s)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct att_variant *const v = s->d.v;
+    struct tir_value scales[2];
+    unsigned n = 0;
+    if (v->kv_scale == ATT_KV_SCALE_TENSOR)
+        scales[n++] = att_scale(b, ARG_K_SCALE);
+    if (v->q_dtype == ATT_Q_DTYPE_FP8)
+        scales[n++] = att_scale(b, ARG_Q_SCALE);
+    tir_anchor_all(b, scales, n);
+}
+
+struct tir_value mla_count_blocks(struct mla *s)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_value keys = tir_sub(b, s->d.item.end_key, s->d.item.first_key);
+    return tir_sar(b, att_plus(b, keys, (int)s->d.keys - 1), tir_i32(b, (int)tir_bits(s->d.keys)));
+}
+
+void mla_find_position(struct mla *s)
+{
+    decode_find_position(&s->d);
+    find_shard_position(s);
+}
+
 static struct decode_state walk_keys(struct mla *s)
 {
     struct tir_builder *const b = &s->d.b;
@@ -358,15 +384,12 @@ static struct decode_state walk_keys(struct mla *s)
     att_attention_begin(&own, s->d.output, carried);
     for (int i = 0; i < ATT_N_CARRY; i++)
         types[i] = s->ahead && i != ATT_CARRY_O ? s->vector : tir_typeof(b->f, carried[i]);
-    const struct tir_value keys = tir_sub(b, s->d.item.end_key, s->d.item.first_key);
-    const struct tir_value n =
-        tir_sar(b, att_plus(b, keys, (int)s->d.keys - 1), tir_i32(b, (int)tir_bits(s->d.keys)));
+    const struct tir_value n = mla_count_blocks(s);
     struct tir_if some =
         tir_begin_if(b, tir_cmp_gt(b, n, tir_i32(b, 0)), false, types, ATT_N_CARRY);
     memcpy(inside, carried, sizeof(inside));
     s->last_block = att_plus(b, n, -1);
-    decode_find_position(&s->d);
-    find_shard_position(s);
+    mla_find_position(s);
     if (s->pairs)
         mla_pairs_load_q(s);
     else if (s->q_shared)
@@ -380,8 +403,6 @@ static struct decode_state walk_keys(struct mla *s)
     struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), n, tir_i32(b, 1), inside, ATT_N_CARRY);
     if (s->turned)
         mla_turned_visit(s, (struct att_block){.index = loop.index}, inside);
-    else if (s->lines)
-        mla_halves_visit(s, (struct att_block){.index = loop.index}, inside);
     else if (s->pairs)
         mla_pairs_visit(s, (struct att_block){.index = loop.index}, inside);
     else if (s->alone)
@@ -467,6 +488,8 @@ static void work_on(struct mla *s, struct tir_value index)
 {
     struct decode *const d = &s->d;
     struct tir_builder *const b = &d->b;
+    if (s->lines)
+        mla_halves_ask(s);
     decode_find_item(d, index);
     d->k.c = d->value.c = att_cache(b, d->v, d->m, false, tir_i32(b, 0));
     s->pages = att_pages(b, d->v, d->item.sequence, asked_keys(s), d->item.first_key);
@@ -481,12 +504,16 @@ static void work_on(struct mla *s, struct tir_value index)
         tir_begin_for(b, s->first_pass, d->n_rows, s->pass_step, &d->touched, shares);
     d->first_row = pass.index;
     begin_attention(s);
-    struct decode_state state = walk_keys(s);
-    share_state(s, &state);
-    d->attention.softmax.vector = tir_typeof(b->f, state.m);
-    if (shares)
-        decode_touch_ticket(d);
-    decode_write_state(d, &state);
+    if (s->lines) {
+        mla_halves_pass(s);
+    } else {
+        struct decode_state state = walk_keys(s);
+        share_state(s, &state);
+        d->attention.softmax.vector = tir_typeof(b->f, state.m);
+        if (shares)
+            decode_touch_ticket(d);
+        decode_write_state(d, &state);
+    }
     tir_end_for(b, &pass, &d->touched, shares);
     if (shares) {
         d->lds = s->part[0].buffer;
@@ -600,21 +627,6 @@ static uint8_t matrix_phases(const struct mla *s)
 
 static uint8_t stages(const struct mla *s) { return mla_stage(s, s->late ? LATE : COMPUTE) + 1; }
 
-/* Scales are asked for beside the list's ends: a round of loads of their own would stand in front
- * of the first page number. */
-static void ask_scales(struct mla *s)
-{
-    struct tir_builder *const b = &s->d.b;
-    const struct att_variant *const v = s->d.v;
-    struct tir_value scales[2];
-    unsigned n = 0;
-    if (v->kv_scale == ATT_KV_SCALE_TENSOR)
-        scales[n++] = att_scale(b, ARG_K_SCALE);
-    if (v->q_dtype == ATT_Q_DTYPE_FP8)
-        scales[n++] = att_scale(b, ARG_Q_SCALE);
-    tir_anchor_all(b, scales, n);
-}
-
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
 {
     struct mla s;
@@ -639,8 +651,9 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     struct tir_value range[2];
     mla_find_passes(&s);
     decode_find_items(&s.d, range);
+    /* Beside the list's ends: a round of their own would stand before the first page number. */
     if (v->one_launch && s.d.columns == MFMA_ROWS)
-        ask_scales(&s);
+        mla_ask_scales(&s);
     struct tir_loop items = tir_begin_for(b, range[0], range[1], tir_i32(b, 1), NULL, 0);
     work_on(&s, items.index);
     tir_end_for(b, &items, NULL, 0);

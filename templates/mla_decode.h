@@ -112,8 +112,11 @@ struct mla {
     struct tir_type scales; /* of P^T: one for each 32 keys of a column */
     struct tir_layout scales_lds;
     struct tir_value p_buffer, vector_buffer, scale_buffer;
-    struct tir_value unread;  /* a row of LDS that nobody reads: mla_decode_gather.c */
-    struct tir_value entries; /* of sparse lists: keys x 1 of i32 in LDS, as often as blocks */
+    struct tir_value last_scales; /* of the item's last block, where its product stands behind */
+    struct tir_value first_part;  /* the loop: mla_decode_halves.c; and the first part of that */
+    struct decode_places places;  /* of its results */
+    struct tir_value unread;      /* a row of LDS that nobody reads: mla_decode_gather.c */
+    struct tir_value entries;     /* of sparse lists: keys x 1 of i32 in LDS, as often as blocks */
     struct att_pages pages;
     struct tir_value last_block; /* i32: the number of the item's last block of keys */
     unsigned q_in_lds;           /* of the panels of Q, the last */
@@ -247,6 +250,13 @@ void mla_turned_share(struct mla *s, struct decode_state *state);
 /** Returns the i64 bytes from the beginning of Q to each of these rows. */
 struct tir_value mla_query_offsets(struct mla *s, const struct decode_rows *rows);
 
+/** Asks for the scales of Q and the cache; they are there behind it. */
+void mla_ask_scales(struct mla *s);
+/** Counts the blocks of an item's keys, i32. */
+struct tir_value mla_count_blocks(struct mla *s);
+/** Finds which keys the rows of a pass see. */
+void mla_find_position(struct mla *s);
+
 /* mla_decode_block.c */
 
 /** A vector of the scores' columns as O^T has its own, which may lie in other lanes. */
@@ -260,7 +270,10 @@ bool mla_pairs_take(const struct att_variant *v);
 void mla_pairs_load_q(struct mla *s);
 /** Appends one block of keys, in program order. */
 void mla_pairs_visit(struct mla *s, struct att_block block, struct tir_value carried[ATT_N_CARRY]);
-void mla_halves_visit(struct mla *s, struct att_block block, struct tir_value carried[ATT_N_CARRY]);
+/** Asks for all that the first copies of an item need, beside the item. */
+void mla_halves_ask(struct mla *s);
+/** A pass over an item's keys and its results, of pairs that have halves of the latent. */
+void mla_halves_pass(struct mla *s);
 /** The states of two waves become one: each has half of its O then, which d.output and
  * d.first_value say. */
 void mla_halves_join(struct mla *s, struct decode_state *state);

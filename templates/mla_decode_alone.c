@@ -576,9 +576,10 @@ void mla_alone_schedule(const struct mla *s, struct tir_schedule *schedule)
                                       .interleave = 1,
                                       .ping_pong = 1,
                                       .read_ahead = parts      ? 6
-                                                    : s->lines ? 3
+                                                    : s->lines ? 2
                                                                : 4,
                                       .reads_apart = s->pairs,
+                                      .bare_rounds = s->lines,
                                       .hoist_vgprs = s->pairs ? 8 : 0,
                                       .alone = 1};
 }

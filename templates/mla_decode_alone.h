@@ -79,12 +79,15 @@ struct tir_value mla_alone_scales(struct mla *s, struct tir_value e, struct tir_
                                   struct tir_type t);
 struct tir_type mla_alone_scales_type(struct mla *s, const struct tir_layout *right);
 
+/* mla_decode_pairs.c */
+
+/** Finds where the wave's rows of Q begin in memory, i64: from the pass's row `first` on. */
+struct tir_value mla_pairs_query_rows(struct mla *s, struct tir_value first);
+
 /* mla_decode_halves.c */
 
 /** Rows of S^T and of K as keys. */
 struct tir_layout mla_halves_with_keys(const struct tir_layout *l);
-/** Reads the wave's queries from where they are as a block of keys. */
-void mla_halves_read_q(struct mla *s, struct tir_value block);
 /** Allocates LDS for so many blocks, and for what the waves of a pair tell each other. */
 void mla_halves_take_lds(struct mla *s, unsigned blocks);
 
@@ -127,6 +130,9 @@ unsigned mla_lines_piece(const struct mla *s, unsigned row, unsigned n, unsigned
 struct tir_type mla_gather_rows(struct mla *s);
 /** Copies rows at these addresses, i64, to where the wave has rows of a block. */
 void mla_gather_copy(struct mla *s, int group, struct tir_value block, struct tir_value rows);
+/** The same of all lines of the wave's rows, where these are copied line by line. */
+void mla_gather_lines(struct mla *s, int group, struct tir_value block,
+                      const struct mla_lines *lines);
 /** Allocates what rows that are found one by one need of LDS. */
 void mla_gather_take_lds(struct mla *s);
 /** Asks for the page numbers of a block's keys, a lane for each: keys x 1. */

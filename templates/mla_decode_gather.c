@@ -237,14 +237,15 @@ static void copy_rows(struct mla *s, int group, struct tir_value block, const st
 
 void mla_gather_copy(struct mla *s, int group, struct tir_value block, struct tir_value rows)
 {
-    if (s->lines) {
-        const struct mla_lines lines = mla_lines_find(s, rows);
-        for (unsigned half = 0; half < 2; half++)
-            copy_lines(s, group, block, &lines, half);
-        return;
-    }
     const struct found f = find_rows(s, rows);
     copy_rows(s, group, block, &f);
+}
+
+void mla_gather_lines(struct mla *s, int group, struct tir_value block,
+                      const struct mla_lines *lines)
+{
+    for (unsigned half = 0; half < 2; half++)
+        copy_lines(s, group, block, lines, half);
 }
 
 /* Columns of the wave's row i that are cleared at once, the n-th time, and how many bytes are in

@@ -13,14 +13,23 @@
  *           O follows the maximum, all have read P  M2    O += c P  C2
  *
  * mla_decode_gather.c says when a block is asked for.
+ *
+ * HBM waits in front of the first block and behind the last one. So an item's arguments come with
+ * it in one round of loads, and Q is asked for at once. The last block's product stands behind the
+ * loop: each part of the results is stored when its own product is there, and the first of these
+ * hides what l takes to pass between the waves.
  */
 #include "ir/address_map.h"
 #include "ir/bits.h"
 #include "templates/mla_decode_alone.h"
 #include "templates/scalar.h"
 
+#include <assert.h>
+#include <string.h>
+
 enum {
     PARTS = 2,
+    PART = 32 /* columns of the latent that an instruction makes of O */,
     EARLY = 32 /* columns of c that are read in the phase before their product */
 };
 
@@ -39,7 +48,7 @@ static struct tir_value own_columns(struct mla *s, struct tir_value buffer, unsi
 }
 
 /* The columns of all waves are twice as many rows as a block has. */
-void mla_halves_read_q(struct mla *s, struct tir_value block)
+static void read_queries(struct mla *s, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
     const unsigned bytes = mla_alone_before(s, s->part, s->d.row_columns);
@@ -213,9 +222,13 @@ static struct tir_value read_values(struct mla *s, struct tir_value block)
     return v;
 }
 
+/* Values of the last block that its product takes, which stands behind the loop: O in front of it,
+ * and its scales. */
+enum { BEFORE = ATT_N_CARRY, SCALES, N_CARRY };
+
 /* The product's instruction is assembly that needs a state or two behind its scales: l is made in
  * between. */
-void mla_halves_visit(struct mla *s, struct att_block block, struct tir_value carried[ATT_N_CARRY])
+static void visit(struct mla *s, struct att_block block, struct tir_value carried[N_CARRY])
 {
     struct tir_builder *const b = &s->d.b;
     struct tir_value *const l = &carried[ATT_CARRY_L], *const o = &carried[ATT_CARRY_O], e;
@@ -230,12 +243,14 @@ void mla_halves_visit(struct mla *s, struct att_block block, struct tir_value ca
     const struct tir_value sum = tir_col_fold_sum(b, tir_convert(b, rounded, TIR_F32));
     mla_alone_at(s, A_VALUES, M2);
     mla_alone_follow(s, all, carried);
+    carried[BEFORE] = carried[ATT_CARRY_O];
     tir_barrier(b); /* all have read P: C2 writes the next block's */
     const struct tir_value m = carried[ATT_CARRY_M];
     const struct tir_value scales = mla_alone_scales(s, all, m, tir_typeof(b->f, all));
     const struct tir_value scale = tir_exp2(b, tir_sub(b, e, m));
     *l = tir_named(b, "l", tir_fma(b, sum, tir_broadcast(b, scale, tir_typeof(b->f, *l)), *l));
     const struct tir_value c = read_values(s, block.index);
+    carried[SCALES] = scales;
     *o = tir_named(
         b, "o",
         tir_mma_scaled_in_agprs(b, s->scaled, c, weights, *o, tir_i32(b, MLA_SCALE_BIAS), scales));
@@ -250,8 +265,6 @@ void mla_halves_join(struct mla *s, struct decode_state *state)
     const struct tir_value at = s->unread, half = mla_alone_half(s);
     const struct tir_value l = mla_beside_output(s, state->l);
     tir_wait(b, GROUP, 0); /* of blocks behind the last one */
-    if (s->lines)
-        tir_wait(b, LATER, 0);
     tir_barrier(b);
     tir_tile_lds_store(b, at, l, &map);
     mla_meet(s);
@@ -263,4 +276,172 @@ void mla_halves_join(struct mla *s, struct decode_state *state)
     tir_barrier(b); /* what comes next to LDS is another item's */
     s->d.value.width = s->d.output.rows;
     s->d.first_value = att_times(b, half, s->d.output.rows);
+}
+
+/* ---- An item ---- */
+
+void mla_halves_ask(struct mla *s)
+{
+    struct decode *const d = &s->d;
+    const bool table = d->v->page_table == ATT_PAGE_TABLE_BLOCKS;
+    const char *const args[] = {
+        ARG_Q,
+        ARG_Q_TOKEN_STRIDE,
+        ARG_Q_HEAD_STRIDE,
+        table ? ARG_BLOCK_TABLE : ARG_KV_INDICES,
+        table ? ARG_BLOCK_TABLE_STRIDE : ARG_KV_INDPTR,
+        ARG_K,
+        ARG_K_PAGE_STRIDE,
+        ARG_K_TOKEN_STRIDE,
+        ARG_Q_SCALE,
+        ARG_OUT,
+        ARG_OUT_TOKEN_STRIDE,
+        ARG_OUT_HEAD_STRIDE,
+    };
+    enum { N = sizeof(args) / sizeof(args[0]) };
+    d->n_beside = 0;
+    for (unsigned i = 0; i < N; i++)
+        d->beside[d->n_beside++] = tir_arg(&d->b, args[i], TIR_I64);
+    if (d->v->kv_scale == ATT_KV_SCALE_TENSOR)
+        d->beside[d->n_beside++] = tir_arg(&d->b, ARG_K_SCALE, TIR_I64);
+    d->beside[d->n_beside++] = tir_arg(&d->b, ARG_SCALE_LOG2, TIR_F32);
+    static_assert(N + 2 <= DECODE_BESIDE, "all have room");
+}
+
+/* Q goes by way of LDS, as in mla_decode_pairs.c: to where the third block will be. It is asked for
+ * behind the first entries, and where it is was found out before they were, so that HBM has
+ * something to bring until these have come. */
+static void load_queries(struct mla *s)
+{
+    struct tir_builder *const b = &s->d.b;
+    enum { THIRD = 2 };
+    const struct tir_value block = tir_i32(b, THIRD);
+    const int own = (int)(s->d.keys / s->d.waves);
+    mla_gather_begin(s);
+    const struct mla_lines lines =
+        mla_lines_find(s, mla_pairs_query_rows(s, att_times(b, s->d.wave, own)));
+    tir_anchor_all(b, (struct tir_value[]){lines.even, lines.middle, lines.odd}, 3);
+    b->stage = mla_alone_stage(s, A_FIND);
+    mla_gather_lines(s, QUERIES, block, &lines);
+    b->stage = mla_alone_stage(s, A_SCORES);
+    s->places = decode_find_result(&s->d);
+    mla_ask_scales(s); /* for the first scores */
+    tir_wait(b, QUERIES, 0);
+    tir_barrier(b);
+    read_queries(s, block);
+    mla_meet(s);
+    b->stage = TIR_NO_STAGE;
+}
+
+/* The last block's product with c, of a part of the wave's half of the latent. */
+static struct tir_value multiply(struct mla *s, struct tir_value part, struct tir_value c,
+                                 struct tir_value weights)
+{
+    return tir_mma_scaled_in_agprs(&s->d.b, s->scaled, c, weights, part,
+                                   tir_i32(&s->d.b, MLA_SCALE_BIAS), s->last_scales);
+}
+
+static struct tir_value read_part(struct mla *s, unsigned number)
+{
+    return read_columns(s, s->last_block, number * PART, PART);
+}
+
+/* LDS has the weights still. */
+static struct tir_value finish_part(void *family, struct tir_value part, unsigned number)
+{
+    struct mla *const s = family;
+    if (!number)
+        return s->first_part;
+    return multiply(s, part, read_part(s, number), read_weights(s, s->last_block));
+}
+
+/* Makes the first part of the last block's product while l passes between the waves of a pair.
+ * Returns all of l. */
+static struct tir_value share_l(struct mla *s, struct tir_value l, struct tir_value o)
+{
+    struct tir_builder *const b = &s->d.b;
+    const int part = (int)(s->d.row_columns * sizeof(float));
+    const struct tir_layout map = tir_row_major(1, s->d.columns);
+    const struct tir_value half = att_times(b, mla_alone_half(s), PARTS * part);
+    tir_tile_lds_store(b, s->unread, l, &map);
+    while (tir_typeof(b->f, o).rows > PART)
+        o = tir_half(b, o, 0);
+    const struct tir_value c = read_part(s, 0), weights = read_weights(s, s->last_block);
+    mla_meet(s);
+    const struct tir_value at = att_plus(b, tir_sub(b, s->unread, half), part);
+    const struct tir_value other = tir_tile_lds_load(b, at, tir_typeof(b->f, l), &map);
+    s->first_part = multiply(s, o, c, weights);
+    return tir_add(b, l, other);
+}
+
+static void write(struct mla *s, const struct decode_state *state)
+{
+    s->d.attention.softmax.vector = tir_typeof(s->d.b.f, state->m);
+    decode_write_state(&s->d, state);
+}
+
+/* Results are stored part by part, each when its product is there, so that HBM need not wait for
+ * all of them. */
+static void finish(struct mla *s, const struct tir_value made[N_CARRY])
+{
+    struct decode *const d = &s->d;
+    struct tir_builder *const b = &d->b;
+    const struct tir_value l = mla_beside_output(s, tir_col_sum(b, made[ATT_CARRY_L]));
+    s->last_scales = made[SCALES];
+    tir_wait(b, GROUP, 0); /* of blocks behind the last one */
+    tir_wait(b, LATER, 0);
+    const struct decode_state state = {
+        .m = mla_beside_output(s, made[ATT_CARRY_M]),
+        .l = share_l(s, l, made[BEFORE]),
+        .o = made[BEFORE],
+    };
+    d->finish_part = finish_part;
+    d->family = s;
+    d->found = &s->places;
+    write(s, &state);
+    d->finish_part = NULL;
+    d->found = NULL;
+    tir_barrier(b); /* what comes next to LDS is another item's */
+}
+
+static void walk(struct mla *s, struct tir_value n, const struct tir_value begun[ATT_N_CARRY])
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_layout right = all_weights(s);
+    struct tir_value inside[N_CARRY] = {
+        [BEFORE] = begun[ATT_CARRY_O],
+        [SCALES] = tir_undef(b, mla_alone_scales_type(s, &right)),
+    };
+    memcpy(inside, begun, ATT_N_CARRY * sizeof(begun[0]));
+    struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), n, tir_i32(b, 1), inside, N_CARRY);
+    visit(s, (struct att_block){.index = loop.index}, inside);
+    b->stage = TIR_NO_STAGE;
+    b->phase = 0;
+    tir_end_for(b, &loop, inside, N_CARRY);
+    finish(s, inside);
+}
+
+void mla_halves_pass(struct mla *s)
+{
+    struct tir_builder *const b = &s->d.b;
+    struct tir_value begun[ATT_N_CARRY];
+    struct att_attention own = s->d.attention;
+    own.softmax = s->softmax;
+    att_attention_begin(&own, s->d.output, begun);
+    s->d.value.width = s->d.output.rows;
+    s->d.first_value = att_times(b, mla_alone_half(s), s->d.output.rows);
+    const struct tir_value n = mla_count_blocks(s);
+    struct tir_if some = tir_begin_if(b, tir_cmp_gt(b, n, tir_i32(b, 0)), false, NULL, 0);
+    s->last_block = att_plus(b, n, -1);
+    mla_find_position(s);
+    load_queries(s);
+    walk(s, n, begun);
+    tir_else(b, &some, NULL);
+    const struct decode_state none = {
+        .m = mla_beside_output(s, begun[ATT_CARRY_M]),
+        .l = mla_beside_output(s, tir_col_sum(b, begun[ATT_CARRY_L])),
+        .o = tir_materialize(b, begun[ATT_CARRY_O]),
+    };
+    write(s, &none);
+    tir_end_if(b, &some, NULL);
 }

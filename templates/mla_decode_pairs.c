@@ -128,8 +128,7 @@ void mla_pairs_visit(struct mla *s, struct att_block block, struct tir_value car
  * where the third and the fourth block will be, as rows of K do, and from there to registers.
  */
 
-/* Finds where rows of Q begin in memory, i64: from the pass's row `first` on. */
-static struct tir_value query_rows(struct mla *s, struct tir_value first)
+struct tir_value mla_pairs_query_rows(struct mla *s, struct tir_value first)
 {
     struct tir_builder *const b = &s->d.b;
     const struct tir_type t = mla_gather_rows(s);
@@ -173,22 +172,16 @@ void mla_pairs_load_q(struct mla *s)
     const unsigned own = s->d.keys / s->d.waves;
     if (!mla_alone_gathers(s)) /* behind the first block */
         b->stage = mla_alone_stage(s, A_WAIT);
-    if (s->lines) {
-        mla_gather_begin(s);
-        b->stage = mla_alone_stage(s, A_FIND);
-    }
     for (unsigned i = 0; i * s->d.keys < s->d.row_columns; i++) {
         const struct tir_value first =
             att_plus(b, att_times(b, s->d.wave, (int)own), (int)(i * s->d.keys));
-        mla_gather_copy(s, QUERIES, query_block(s, tir_i32(b, (int)i)), query_rows(s, first));
+        mla_gather_copy(s, QUERIES, query_block(s, tir_i32(b, (int)i)),
+                        mla_pairs_query_rows(s, first));
     }
     b->stage = mla_alone_stage(s, A_SCORES);
     tir_wait(b, QUERIES, 0);
     tir_barrier(b);
-    if (s->lines)
-        mla_halves_read_q(s, query_block(s, tir_i32(b, 0)));
-    else
-        read_queries(s);
+    read_queries(s);
     mla_meet(s);
     b->stage = TIR_NO_STAGE;
 }
