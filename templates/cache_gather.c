@@ -211,7 +211,9 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     }
     g.rows *= passes ? passes : 1;
     locate(&g, sides[1].x);
-    struct tir_if some = tir_begin_if(&g.b, tir_cmp_lt(&g.b, g.first, g.end), false, NULL, 0);
+    /* g.first may be before the end of a sequence without rows: nothing is read for it. */
+    const struct tir_value wanted = tir_max(&g.b, g.first, g.start);
+    struct tir_if some = tir_begin_if(&g.b, tir_cmp_lt(&g.b, wanted, g.end), false, NULL, 0);
     for (int i = 0; i < 2; i++)
         copy_side(&g, &sides[i], passes ? passes : 1);
     tir_else(&g.b, &some, NULL);

@@ -464,6 +464,8 @@ void page_lists_set(struct call *c, const struct page_lists *l, unsigned first)
             if (blocks->given)
                 operand_set_int(blocks, AT(s, i), listed_page(l, s, i));
         }
+        for (int i = page_count(l, s); blocks->given && i < blocks->dims[1]; i++)
+            operand_set_int(blocks, AT(s, i), FAR_BEHIND);
     }
 }
 
