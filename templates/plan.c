@@ -19,11 +19,12 @@
 
 enum {
     LANES = ATT_SCAN_LANES,
-    WIDE = 8,       /* lengths that a lane adds up at a time, for the units of the batch */
-    UNIT_BITS = 6,  /* log2 of the unit */
-    GRAIN_BITS = 4, /* log2 of what sequences begin at a multiple of */
-    INFO = 8,       /* integers of an item */
-    HALF = 16       /* two sums of less than 2^16 share a register */
+    WIDE = 8,         /* lengths that a lane adds up at a time, for the units of the batch */
+    UNIT_BITS = 6,    /* log2 of the unit */
+    GRAIN_BITS = 4,   /* log2 of what sequences begin at a multiple of */
+    INFO = 8,         /* integers of an item */
+    HALF = 16,        /* two sums of less than 2^16 share a register */
+    LONGEST = 1 << 25 /* units of a sequence, at most */
 };
 
 static const struct att_tile tiles[] = {
@@ -195,15 +196,16 @@ static struct tir_value pieces_of_batch(struct plan *p, struct tir_value piece)
     return total(p, sum);
 }
 
-/* The first of 1, 2, 3, 4, 6, 8, 12, ... with r times its square at least `longest`, which is below
- * 2^25. */
+/* The first of 1, 2, 3, 4, 6, 8, 12, ... with r times its square at least `longest`: LONGEST at
+ * most. A product of more is not needed and could overflow, so r is bounded for each of them. */
 static struct tir_value worthwhile_piece(struct plan *p, struct tir_value longest)
 {
     struct tir_builder *b = &p->b;
     struct tir_value piece = tir_i32(b, 1);
     for (int n = 1, next; n <= 4096; n = next) {
         next = n == 1 ? 2 : n & (n - 1) ? n / 3 * 4 : n / 2 * 3;
-        const struct tir_value more = tir_cmp_gt(b, longest, att_times(b, p->rate, n * n));
+        const struct tir_value rate = tir_min(b, p->rate, tir_i32(b, LONGEST / (n * n) + 1));
+        const struct tir_value more = tir_cmp_gt(b, longest, att_times(b, rate, n * n));
         piece = tir_select(b, more, tir_i32(b, next), piece);
     }
     return piece;

@@ -45,6 +45,8 @@ static const struct shape {
     {{"costly items", RAGGED_Q}, 2000, 90, 2, 20, 4, 304, 0, 0, 9, 1},
     {{"costly parts", 0}, 60000, 2, 1, 16, 1, 304, 0, 0, 1, 1},
     {{"cheap parts", ZEROS}, 60000, 2, 1, 16, 1, 304, 0, 0, 256, 256},
+    {{"rate of 256", ONE_LONG}, 5000, 64, 1, 12, 3, 304, 0, 0, 0, 256},
+    {{"rate of 128", EQUAL}, 15405, 1, 1, 4, 1, 100, 0, 0, 3, 128},
 };
 
 static const struct shape traced = {{"trace", EQUAL}, 4096, 64, 1, 64, 8, 304, 0, 0, 0, 0};
