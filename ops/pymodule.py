@@ -109,7 +109,9 @@ def scalars(schema, op):
     strides = {s for t in op.tensors() for s in t.row_strides}
     for a in op.args:
         if isinstance(a, Scalar):
-            if a.name not in known and a.name not in strides:
+            if a.given and a.name in known:
+                out.append((a.name, a.name, "0", f"{a.doc.removesuffix('; 0: 1')}; 0: as tensors have it"))
+            elif a.name not in known and a.name not in strides:
                 zero = "0.0" if a.ctype == "float" else "-1" if a.name in WINDOW else "0"
                 out.append((a.name, a.name, zero, a.doc))
         elif isinstance(a, Member) and a.ctype == "struct attn_decode_plan_shape":
@@ -232,6 +234,8 @@ def op_class(schema, op):
     text += "    PATHS = (\n" + "".join(f"        {r[1]!r},\n" for r in rows) + "    )\n"
     text += f"    MOVING = {tuple(i for i, r in enumerate(rows) if r[3])!r}\n"
     text += "    NUMBERS = (\n" + "".join(f"        {r[1]!r},\n" for r in numbers) + "    )\n"
+    counts = tuple(a.name for a in op.args if isinstance(a, Scalar) and a.given)
+    text += f"    COUNTS = {counts!r}\n" if counts else ""
     text += f"    WRITTEN = {written(op)!r}\n"
     text += f"    OUTPUTS = {outputs(op)!r}\n"
     text += f"    ENUMS = {enum_tables(schema, op)!r}\n\n"

@@ -81,9 +81,10 @@ class Tensor:
 
 class Scalar:
     def __init__(self, name, ctype, doc, low=0, high=INT_MAX, default=None, arg=None, when=None,
-                 size=False):
+                 size=False, given=False):
         self.name, self.ctype, self.doc, self.low, self.high = name, ctype, doc, low, high
         self.default, self.arg, self.when, self.size = default, arg, when, size
+        self.given = given  # a call may have no tensor that says it
 
 
 class Derived:
@@ -315,10 +316,10 @@ class Rows:
         """An index pointer: never falls, ends at `total` or below, no part above `longest`."""
         return {"total": total, "longest": longest}
 
-    def COUNT(self, name, doc, low=0, high=INT_MAX, arg="", default=None):
+    def COUNT(self, name, doc, low=0, high=INT_MAX, arg="", default=None, given=False):
         arg = name if arg == "" else arg
         self._op.args.append(Scalar(name, "int32_t", doc, low=low, high=high, arg=arg,
-                                    default=default, size=True))
+                                    default=default, size=True, given=given))
 
     def SCALAR(self, name, ctype, doc, arg="", default=None, low=None, high=None, when=None):
         arg = name if arg == "" else arg

@@ -75,7 +75,8 @@ class Op:
     """An op of a layer: a kernel that was chosen and loaded. Calling it launches. Any thread
     may."""
 
-    NAME, SLOTS, PATHS, MOVING, OUTPUTS, NUMBERS, ENUMS = "", (), (), (), (), (), {}
+    NAME, SLOTS, PATHS, MOVING, OUTPUTS = "", (), (), (), ()
+    NUMBERS, COUNTS, ENUMS = (), (), {}
 
     def __init__(self, device, desc):
         self.device, self.desc = device, desc
@@ -199,9 +200,13 @@ class Op:
         tensors, numbers = values[:len(self.SLOTS)], values[len(self.SLOTS):]
         self._clear()
         try:
-            self._check_tensors(tensors)
-            for path, value in zip(self._paths, numbers):
+            given = list(zip(self._paths, numbers))
+            for path, value in given:  # the shapes of tensors may depend on them
                 self._set_number(path, value)
+            self._check_tensors(tensors)
+            for path, value in given:
+                if value and path[-1] in self.COUNTS:  # 0: as the tensors have it
+                    self._set_number(path, value)
             self._bounds(numbers)
         except BaseException:
             self._clear()
@@ -231,7 +236,7 @@ class Op:
                 paged = cache is not None and hasattr(a, "pages") and a.pages.entries
                 a.max_seqlen_k = (min(a.pages.entries * cache.page_size, 2**31 - 1) if paged
                                   else a.total_k)
-        if self.NAME == "metadata" and a.kv_indices:
+        if self.NAME == "metadata" and a.kv_indices and not a.entries:
             width, step = self._slots[self.SLOTS.index("block_table")].shape[1], a.page_size
             a.entries = min(-(-width // step) if a.table_of_slots and step > 0 else width, 2**24)
 

@@ -262,6 +262,33 @@ class Metadata(unittest.TestCase):
             self.assertEqual(out.tolist(), [*pages[0], *pages[2, :3], -7])
 
 
+class Counts(unittest.TestCase):
+    """Counts that no tensor of a call has."""
+
+    def test_entries_of_page_lists(self):
+        op = support.device({"op": "metadata", "metadata": "kv_indices"}).metadata(kind="kv_indices")
+        table, indptr = np.arange(12, dtype=np.int32).reshape(3, 4), np.array([0, 3, 3, 5], np.int32)
+        out = np.full(6, -1, np.int32)
+        op(block_table=table, kv_indptr=indptr, kv_indices=out, page_size=16, entries=4)
+        self.assertEqual(out.tolist(), [0, 1, 2, 8, 9, -1])
+
+    def test_entries_that_a_tensor_has(self):
+        op = support.device({"op": "metadata", "metadata": "page_table"}).metadata(kind="page_table")
+        table, lens = np.arange(8, dtype=np.int32).reshape(2, 4), np.array([33, 16], np.int32)
+        out = np.full((2, 3), -1, np.int32)
+        op(block_table=table, kv_lens=lens, page_table=out, page_size=16)
+        self.assertEqual(out.tolist(), [[0, 1, 2], [4, -1, -1]])
+
+    def test_runs_of_planned_lists(self):
+        device = support.device({"op": "topk", "top_k": 2, "planned": True})
+        op = device.topk(top_k=2, planned=True)
+        scores = np.array([[1, 0], [5, 2], [3, 4], [6, 7], [9, 8]], np.float32)
+        source = np.arange(10, dtype=np.int32).reshape(5, 2)
+        indptr, runs = np.array([0, 5], np.int32), np.full((2, 1, 2), -1, np.int32)
+        op(scores=scores, source=source, reduce_indptr=indptr, indices=runs, run=3, splits=2)
+        self.assertEqual(runs.tolist(), [[[2, 5]], [[8, 9]]])
+
+
 class Prefill(unittest.TestCase):
     def test_packed_sequences_in_a_fused_tensor(self):
         device = support.device({"op": "prefill", "head_dim": 64, "lse": True})
