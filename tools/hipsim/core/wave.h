@@ -363,7 +363,7 @@ static inline bool launch_faulted(const struct launch *l)
     return __atomic_load_n(&l->fault.kind, __ATOMIC_RELAXED) != FAULT_NONE;
 }
 
-/* So may they store. */
+/* Notes a store to global memory. The flag is atomic, since threads run workgroups side by side. */
 static inline void launch_stores(struct launch *l)
 {
     if (!__atomic_load_n(&l->stored, __ATOMIC_RELAXED))
