@@ -82,6 +82,31 @@ static void a_load_of_half_a_dword_counts(void **state)
                    "ds_read_u16 v3, v2\n" WAIT "ds_write_b16 v1, v4 offset:2\n" WAIT);
 }
 
+/* A copy to LDS is a store of the wave that asks for it: another wave must have read before. */
+static void copies_to_lds_must_not_overtake_loads(void **state)
+{
+    (void)state;
+    static const char *const text =
+        OFFSETS "v_mov_b32 v5, v0\nds_write_b32 v1, v1\n" WAIT BARRIER
+                "s_cmp_lg_u32 s100, 0\ns_cbranch_scc1 1f\nds_read_b32 v3, v2\n" WAIT "1:\n%s"
+                "s_cmp_eq_u32 s100, 0\ns_cbranch_scc1 2f\ns_mov_b32 m0, 0x100\ns_nop 0\n"
+                "buffer_load_dword v5, s[8:11], 0 offen lds\ns_waitcnt vmcnt(0)\n2:\n" BARRIER;
+    static const uint32_t zeros[64];
+    void *const rows = device_alloc(sizeof(zeros), zeros);
+    for (unsigned i = 0; i < 2; i++) {
+        char whole[800];
+        struct program p = program_new(GFX942);
+        p.block = 128;
+        p.lds_bytes = 1024;
+        p.checks = CHECK_ALL;
+        program_resource(&p, 8, rows, 0, 256);
+        snprintf(whole, sizeof(whole), text, i ? BARRIER : "");
+        program_try(&p, whole);
+        assert_int_equal(p.fault.kind, i ? FAULT_NONE : FAULT_RACE);
+    }
+    hipsim_mem_free(rows);
+}
+
 /* Both waves store to one dword: all workgroups find it as the first one did. */
 static void workgroups_begin_anew(void **state)
 {
@@ -244,6 +269,7 @@ int main(void)
         cmocka_unit_test(bytes_of_a_dword_are_apart),
         cmocka_unit_test(a_load_of_half_a_dword_counts),
         cmocka_unit_test(workgroups_begin_anew),
+        cmocka_unit_test(copies_to_lds_must_not_overtake_loads),
         cmocka_unit_test(atomics_do_not_race_with_each_other),
         cmocka_unit_test(the_load_of_a_compare_and_swap_is_no_race),
         cmocka_unit_test(stores_are_waited_for_before_the_barrier),
