@@ -574,15 +574,18 @@ static bool is_there(const struct hip_value *v)
     }
 }
 
+/* The fuzzer of HIP calls, of which no other thread stores anything, waits for less. */
+#ifndef HIPSIM_WAIT_MS
+#    define HIPSIM_WAIT_MS 60000u
+#endif
+
 hipError_t hip_value_run(const struct hip_value *v)
 {
-    enum { MILLISECONDS = 60000 };
-
     if (is_there(v))
         return hipSuccess;
     if (hip_order_may_postpone())
         return hipErrorNotReady;
-    for (unsigned i = 0; i < MILLISECONDS && spin_others_run(1); i++) {
+    for (unsigned i = 0; i < HIPSIM_WAIT_MS && spin_others_run(1); i++) {
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
         if (is_there(v))
             return hipSuccess;
