@@ -16,6 +16,7 @@
 #define MAX_CALLS 200
 #define SLOTS 24
 #define SCRATCH 4096
+#define DEVICES 2
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -348,8 +349,19 @@ static void give_back_object(void *object)
         hipUserObjectRelease(object, INT_MAX);
 }
 
+/* A stream may wait for a value still; work behind that, such as hipFreeAsync(), is not done. */
+static void end_work(void)
+{
+    for (int d = 0; d < DEVICES; d++) {
+        hipSetDevice(d);
+        hipDeviceSynchronize();
+    }
+    hipSetDevice(0);
+}
+
 static void give_back(void)
 {
+    end_work();
     for (unsigned i = 0; i < out[STREAM].count; i++)
         hipStreamDestroy(out[STREAM].items[i]);
     for (unsigned i = 0; i < out[EXEC].count; i++)
