@@ -16,7 +16,6 @@
 #define MAX_CALLS 200
 #define SLOTS 24
 #define SCRATCH 4096
-#define DEVICES 2
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -352,7 +351,10 @@ static void give_back_object(void *object)
 /* A stream may wait for a value still; work behind that, such as hipFreeAsync(), is not done. */
 static void end_work(void)
 {
-    for (int d = 0; d < DEVICES; d++) {
+    int devices = 0;
+
+    (void)hipGetDeviceCount(&devices);
+    for (int d = 0; d < devices; d++) {
         hipSetDevice(d);
         hipDeviceSynchronize();
     }

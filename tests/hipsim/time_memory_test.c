@@ -157,20 +157,40 @@ static struct time_params telling(void)
     return p;
 }
 
+/* Compute units of XCDs of their own, which share what lies behind. */
+struct apart {
+    struct time_behind common, xcd[3];
+    struct time_memory m[3];
+};
+
+static void open_apart(struct apart *a, const struct time_params *p)
+{
+    const struct time_share share = {1, 1, 0, 1};
+    assert_true(time_behind_init(&a->common, p, p->max_mhz, false));
+    for (unsigned i = 0; i < 3; i++) {
+        a->xcd[i] = a->common;
+        assert_true(time_behind_init(&a->xcd[i], p, p->max_mhz, true));
+        assert_true(time_memory_init(&a->m[i], p, &share, p->max_mhz, &a->xcd[i]));
+    }
+}
+
+static void close_apart(struct apart *a)
+{
+    for (unsigned i = 0; i < 3; i++) {
+        time_memory_free(&a->m[i]);
+        time_behind_free(&a->xcd[i], true);
+    }
+    time_behind_free(&a->common, false);
+}
+
 /* Each level takes its latency behind the two clocks that a line takes to be sent. */
 static void a_line_takes_the_latency_of_where_it_is(void **state)
 {
     (void)state;
     struct time_params p = telling();
-    const struct time_share share = {1, 1, 0, 1};
-    struct time_behind common, xcd[2];
-    struct time_memory m[2];
-    assert_true(time_behind_init(&common, &p, p.max_mhz, false));
-    for (unsigned i = 0; i < 2; i++) {
-        xcd[i] = common;
-        assert_true(time_behind_init(&xcd[i], &p, p.max_mhz, true));
-        assert_true(time_memory_init(&m[i], &p, &share, p.max_mhz, &xcd[i]));
-    }
+    struct apart cu;
+    struct time_memory *const m = cu.m;
+    open_apart(&cu, &p);
     const uint64_t addr[WAVE_LANES] = {1 << 20};
     assert_int_equal(time_memory_request(&m[0], 0, REQUEST_LOAD, 4, 1, addr), 2 + 3000);
     assert_int_equal(time_memory_request(&m[0], 9000, REQUEST_LOAD, 4, 1, addr), 9002 + 100);
@@ -179,11 +199,7 @@ static void a_line_takes_the_latency_of_where_it_is(void **state)
     const uint64_t bytes[LEVEL_COUNT] = {128, 256, 0, 128}, others[LEVEL_COUNT] = {0, 128, 128, 0};
     assert_memory_equal(m[0].bytes, bytes, sizeof(bytes));
     assert_memory_equal(m[1].bytes, others, sizeof(others));
-    for (unsigned i = 0; i < 2; i++) {
-        time_memory_free(&m[i]);
-        time_behind_free(&xcd[i], true);
-    }
-    time_behind_free(&common, false);
+    close_apart(&cu);
 }
 
 /* Bytes that do not fit in a span of 64 clocks are sent in the next that has room, so that requests
@@ -192,17 +208,10 @@ static void spans_that_are_full_pass_bytes_on(void **state)
 {
     (void)state;
     struct time_params p = telling();
-    const struct time_share share = {1, 1, 0, 1};
-    struct time_behind common, xcd[3];
-    struct time_memory m[3];
+    struct apart cu;
     uint64_t addr[WAVE_LANES];
-    p.hbm_gb_per_s = 2 * 15; /* 960 bytes in a span: seven lines and a half */
-    assert_true(time_behind_init(&common, &p, p.max_mhz, false));
-    for (unsigned i = 0; i < 3; i++) { /* XCDs of their own, so that they share HBM alone */
-        xcd[i] = common;
-        assert_true(time_behind_init(&xcd[i], &p, p.max_mhz, true));
-        assert_true(time_memory_init(&m[i], &p, &share, p.max_mhz, &xcd[i]));
-    }
+    p.hbm_gb_per_s = 2 * 15;               /* 960 bytes in a span: seven lines and a half */
+    open_apart(&cu, &p);                   /* they share HBM alone */
     const unsigned lanes[3] = {40, 40, 1}; /* five lines, five, and one */
     /* 640, 1,280 and 1,408 bytes at 15 a clock. */
     const uint64_t sent[3] = {43, 85, 94};
@@ -210,14 +219,10 @@ static void spans_that_are_full_pass_bytes_on(void **state)
         for (unsigned l = 0; l < WAVE_LANES; l++)
             addr[l] = (i + 1) * 4096 + l * 16;
         const uint64_t active = (UINT64_C(1) << lanes[i]) - 1;
-        assert_int_equal(time_memory_request(&m[i], 0, REQUEST_LOAD, 16, active, addr),
+        assert_int_equal(time_memory_request(&cu.m[i], 0, REQUEST_LOAD, 16, active, addr),
                          sent[i] + 3000);
     }
-    for (unsigned i = 0; i < 3; i++) {
-        time_memory_free(&m[i]);
-        time_behind_free(&xcd[i], true);
-    }
-    time_behind_free(&common, false);
+    close_apart(&cu);
 }
 
 /* Lanes that change one dword take turns; those of several dwords are counted by the longest line
