@@ -47,27 +47,23 @@ ATTN_PUBLIC bool attn_has_feature(const char *name)
 
 /* Translating a record. */
 
+static int compare_names(const void *name, const void *value)
+{
+    return strcmp(name, args[*(const uint16_t *)value].name);
+}
+
 /* The number of a value that the family sets, and of `kind` where that is asked for. */
 static int resolve(const struct attn_family *family, const struct attn_pack_record *record,
                    const char *name, int kind, uint32_t *value)
 {
-    unsigned low = 0, high = family->arg_count;
-    uint32_t i = ATTN_ARG_COUNT;
-    while (low < high && i == ATTN_ARG_COUNT) {
-        const unsigned middle = (low + high) / 2;
-        const int order = strcmp(name, args[family->args[middle]].name);
-        if (order == 0)
-            i = family->args[middle];
-        else if (order < 0)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    if (i == ATTN_ARG_COUNT)
+    const uint16_t *const found =
+        bsearch(name, family->args, family->arg_count, sizeof(*found), compare_names);
+    if (!found)
         return attn_fail(ATTN_BAD_PACK,
                          "pack kernels: %s takes \"%s\", which this library does "
                          "not give to %s kernels",
                          record->name, name, family->op);
+    const uint16_t i = *found;
     if (kind >= 0 ? args[i].kind != (enum attn_arg_kind)kind : args[i].kind == ATTN_KIND_F32)
         return attn_fail(ATTN_BAD_PACK, "pack kernels: %s takes \"%s\" as another type",
                          record->name, name);
