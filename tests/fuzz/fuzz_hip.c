@@ -348,11 +348,15 @@ static void give_back_object(void *object)
         hipUserObjectRelease(object, INT_MAX);
 }
 
-/* A stream may wait for a value still; work behind that, such as hipFreeAsync(), is not done. */
+/* The thread's own stream cannot be destroyed, and what it captures has memory. A stream may wait
+ * for a value still; work behind that, such as hipFreeAsync(), is not done. */
 static void end_work(void)
 {
+    hipGraph_t graph;
     int devices = 0;
 
+    if (hipStreamEndCapture(hipStreamPerThread, &graph) == hipSuccess)
+        hipGraphDestroy(graph);
     (void)hipGetDeviceCount(&devices);
     for (int d = 0; d < devices; d++) {
         hipSetDevice(d);
