@@ -29,7 +29,7 @@ static inline bool attn_has_scale_tensors(const struct attn_cache_desc *d)
 }
 
 /* log2 of a page's tokens, rounded up, and the number that kernels divide by them with:
- * templates/paging.h. 0 tokens count as 1. */
+ * templates/cache/paging.h. 0 tokens count as 1. */
 int32_t attn_page_shift(int32_t page_size);
 int64_t attn_page_magic(int32_t page_size);
 

@@ -7,8 +7,8 @@
  * resource ends with the run, so that the last piece may be short.
  */
 #include "ir/builder.h"
-#include "templates/cache.h"
-#include "templates/scalar.h"
+#include "templates/cache/cache.h"
+#include "templates/workgroup/scalar.h"
 #include "templates/template.h"
 
 #include <stdio.h>

@@ -9,9 +9,9 @@
  * page: what is not asked for falls beyond the resource of the output.
  */
 #include "ir/builder.h"
-#include "templates/cache.h"
-#include "templates/gathered.h"
-#include "templates/scalar.h"
+#include "templates/cache/cache.h"
+#include "templates/cache/gathered.h"
+#include "templates/workgroup/scalar.h"
 #include "templates/template.h"
 
 #include <stdio.h>

@@ -9,15 +9,15 @@
  * wave that rounds as many has much to do: K and V have workgroups of their own then. So they have
  * where one is much wider than the other: it takes the workgroup's tokens in several turns.
  *
- * With a scale per page a workgroup takes whole runs of tokens instead: cache_block_scale.h. Its
+ * With a scale per page a workgroup takes whole runs of tokens instead: cache/block_scale.h. Its
  * rows are those of a page then, so that tokens stand in the registers as they do in memory.
  */
 #include "ir/address_map.h"
 #include "ir/builder.h"
 #include "ir/spread.h"
-#include "templates/cache.h"
-#include "templates/cache_block_scale.h"
-#include "templates/scalar.h"
+#include "templates/cache/cache.h"
+#include "templates/cache/block_scale.h"
+#include "templates/workgroup/scalar.h"
 #include "templates/template.h"
 
 #include <stdio.h>

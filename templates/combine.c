@@ -16,7 +16,7 @@
 #include "ir/bits.h"
 #include "ir/builder.h"
 #include "ir/spread.h"
-#include "templates/scalar.h"
+#include "templates/workgroup/scalar.h"
 #include "templates/template.h"
 
 #include <math.h>

@@ -17,11 +17,11 @@
  * so that K and V of a tile are replaced as soon as they have been used, and the loads of one tile
  * are under way while another is worked on.
  */
-#include "templates/decode.h"
+#include "templates/decode/decode.h"
 
 #include "ir/address_map.h"
-#include "templates/grid.h"
-#include "templates/scalar.h"
+#include "templates/workgroup/grid.h"
+#include "templates/workgroup/scalar.h"
 #include "templates/template.h"
 
 #include <assert.h>

@@ -17,10 +17,10 @@
 #include "ir/bits.h"
 #include "ir/matrix.h"
 #include "ir/spread.h"
-#include "templates/grid.h"
-#include "templates/head_product.h"
-#include "templates/lds_map.h"
-#include "templates/scalar.h"
+#include "templates/workgroup/grid.h"
+#include "templates/head_product/head_product.h"
+#include "templates/workgroup/lds_map.h"
+#include "templates/workgroup/scalar.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -7,11 +7,11 @@
  * lanes a key; of SHUFFLE, which keeps 16 tokens together, that is a block of 16 elements.
  */
 #include "ir/builder.h"
-#include "templates/cache.h"
-#include "templates/gathered.h"
-#include "templates/index_page.h"
-#include "templates/index_score.h"
-#include "templates/scalar.h"
+#include "templates/cache/cache.h"
+#include "templates/cache/gathered.h"
+#include "templates/index/page.h"
+#include "templates/index/score.h"
+#include "templates/workgroup/scalar.h"
 #include "templates/template.h"
 
 #include <stdio.h>

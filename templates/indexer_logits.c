@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The sparse indexer's scores, kept: a workgroup has a block of a row's columns, its waves keys of
- * their own. index_score.h makes the scores. How large a block is follows from the call: few large
+ * their own. index/score.h makes the scores. How large a block is follows from the call: few large
  * ones read q less often, many small ones keep all compute units at work.
  */
 #include "op_names.h"
 #include "ir/builder.h"
-#include "templates/index_score.h"
-#include "templates/scalar.h"
+#include "templates/index/score.h"
+#include "templates/workgroup/scalar.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -3,15 +3,15 @@
  * The step before the indexer's scores, in one pass: q and k are rotated, k normalised first, and
  * may be multiplied with the Hadamard matrix; both become fp8 with a scale for each head and token;
  * that of q joins the weights, that of k the cache. Heads are held as rope_qk_norm_cache holds its
- * own: rope.h. Keys of mxfp4 go to the lanes in order, by way of LDS, before they are rounded.
+ * own: rope/rope.h. Keys of mxfp4 go to the lanes in order, by way of LDS, before they are rounded.
  */
 #include "op_names.h"
 #include "ir/address_map.h"
 #include "ir/bits.h"
 #include "ir/spread.h"
-#include "templates/index_page.h"
-#include "templates/rope.h"
-#include "templates/scalar.h"
+#include "templates/index/page.h"
+#include "templates/rope/rope.h"
+#include "templates/workgroup/scalar.h"
 #include "templates/template.h"
 
 #include <assert.h>

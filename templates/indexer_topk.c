@@ -2,14 +2,14 @@
  *
  * The sparse indexer's scores and the selection of the largest, in one pass over the keys: a
  * workgroup has a query row, or the row and a part of its keys, or two rows of a sequence.
- * index_score.h makes the scores, select.h keeps the largest; no score goes to memory.
+ * index/score.h makes the scores, select/select.h keeps the largest; no score goes to memory.
  */
 #include "op_names.h"
 #include "ir/bits.h"
 #include "ir/builder.h"
-#include "templates/index_score.h"
-#include "templates/scalar.h"
-#include "templates/select_list.h"
+#include "templates/index/score.h"
+#include "templates/workgroup/scalar.h"
+#include "templates/select/list.h"
 
 #include <stdio.h>
 #include <string.h>

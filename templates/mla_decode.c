@@ -16,16 +16,16 @@
  * columns of S^T, 16 to a wave, and waves that are left split its keys; P and what O is rescaled
  * with go to all waves through LDS. A wave has a maximum for its own keys of a column until all
  * waves have seen that it has grown. With 16 columns every wave has all of S^T, so that P needs no
- * exchange. Where LDS is small, waves of the same columns share S^T (mla_decode_share.c): they meet
+ * exchange. Where LDS is small, waves of the same columns share S^T (mla_decode/share.c): they meet
  * once more for each block, but know one maximum of a column before they round weights, and issue
  * far fewer matrix instructions, which cost the device's clock more than the meeting does.
  * Elsewhere waves that would have the same keys and columns all compute all of it.
  *
  * Waves of gfx950 that have a SIMD to themselves have 32 of 128 columns and all of O^T for them,
- * and exchange nothing: mla_decode_alone.c. Where that is one pass they have 32 of 64 and half of
- * the keys and of O^T, and two workgroups walk a list: mla_decode_pairs.c and, for what they tell
- * each other, mla_decode_halves.c. Such waves of gfx942 turn c in registers: mla_decode_turned.c;
- * with fp8 they have all columns of O and a part of the latent: mla_decode_split.c.
+ * and exchange nothing: mla_decode/alone.c. Where that is one pass they have 32 of 64 and half of
+ * the keys and of O^T, and two workgroups walk a list: mla_decode/pairs.c and, for what they tell
+ * each other, mla_decode/halves.c. Such waves of gfx942 turn c in registers: mla_decode/turned.c;
+ * with fp8 they have all columns of O and a part of the latent: mla_decode/split.c.
  *
  *     columns  waves  registers of a wave, 4 bytes a lane      LDS (gfx942, gfx950)
  *          16      4  O 32, Q 24 or 72, S 8, block 18 or 36  23 KiB, 76 KiB
@@ -40,10 +40,10 @@
  * 32, whose operands need less; gfx950 keeps a part of Q in LDS.
  *
  * fp8 queries and keys stand in LDS as they are and take half of all that, so a block is twice as
- * many keys. Both products are of fp8 then: P is rounded to it (softmax.h says in which range;
- * mla_decode_scaled.c has what gfx950 does beyond 32 columns), and c goes into the second one
- * as it is. gfx950 transposes it on the way out of LDS, and has instructions of twice the rate, of
- * 128 columns of K and of 64 keys.
+ * many keys. Both products are of fp8 then: P is rounded to it (attention/softmax.h says in which
+ * range; mla_decode/scaled.c has what gfx950 does beyond 32 columns), and c goes into the second
+ * one as it is. gfx950 transposes it on the way out of LDS, and has instructions of twice the rate,
+ * of 128 columns of K and of 64 keys.
  *
  * A block passes to LDS in pieces, and where a piece has gone the same one of the next block is
  * asked for: memory always has most of a block to bring. The product with c of a block stands in
@@ -51,7 +51,7 @@
  * there between the first piece and the others. A barrier in front of it says that P may be read,
  * and the one behind all pieces that c is no longer needed, so two blocks of LDS will do. The
  * product is done then before the last pieces arrive, and behind the last block of an item is none
- * but its own. Q comes by way of LDS (mla_decode_query.c). Elsewhere the product stands behind the
+ * but its own. Q comes by way of LDS (mla_decode/query.c). Elsewhere the product stands behind the
  * pieces. With three blocks in LDS one barrier a block is enough, the same for it and the scores;
  * with two a second one says that c is no longer needed. With 16 columns a compute unit has two
  * workgroups, so that one loads while the other computes: the lists of a plan should be twice its
@@ -94,8 +94,8 @@
  */
 #include "op_names.h"
 #include "ir/bits.h"
-#include "templates/mla_decode.h"
-#include "templates/scalar.h"
+#include "templates/mla_decode/mla_decode.h"
+#include "templates/workgroup/scalar.h"
 #include "templates/template.h"
 
 #include <assert.h>
@@ -440,7 +440,7 @@ static void share_state(struct mla *s, struct decode_state *state)
         state->l = tir_add(b, state->l, mla_load_vector(s, tir_i32(b, VECTOR_L), part, s->vector));
 }
 
-/* attention.c builds these steps by itself; mla_visit() builds the rest of a block. */
+/* attention/attention.c builds these steps by itself; mla_visit() builds the rest of a block. */
 static const struct att_source source = {.first_key = mla_first_key};
 
 static void begin_attention(struct mla *s)

@@ -10,13 +10,13 @@
  * run of them by each wave; what rotates, 16 heads of a token by each wave, and k_pe with the first
  * of them; latents of queries, 4 heads by each wave of a workgroup that has 16. Latents are whole
  * loads of 16 bytes a lane. With many parts each workgroup has some of all three: visit_whole().
- * The 64 elements that rotate have the layout of rope_qk_norm_cache's heads: rope.h.
+ * The 64 elements that rotate have the layout of rope_qk_norm_cache's heads: rope/rope.h.
  */
 #include "ir/bits.h"
 #include "ir/spread.h"
-#include "templates/grid.h"
-#include "templates/rope.h"
-#include "templates/scalar.h"
+#include "templates/workgroup/grid.h"
+#include "templates/rope/rope.h"
+#include "templates/workgroup/scalar.h"
 #include "templates/template.h"
 
 #include <stdio.h>

@@ -11,8 +11,8 @@
 #include "op_names.h"
 #include "ir/builder.h"
 #include "ir/spread.h"
-#include "templates/scalar.h"
-#include "templates/scan.h"
+#include "templates/workgroup/scalar.h"
+#include "templates/workgroup/scan.h"
 #include "templates/template.h"
 
 #include <stdio.h>

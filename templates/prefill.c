@@ -12,8 +12,8 @@
  */
 #include "ir/builder.h"
 #include "ir/bits.h"
-#include "templates/prefill.h"
-#include "templates/scalar.h"
+#include "templates/prefill/prefill.h"
+#include "templates/workgroup/scalar.h"
 #include "templates/template.h"
 
 #include <stdio.h>

@@ -9,8 +9,8 @@
 #include "ir/address_map.h"
 #include "ir/bits.h"
 #include "ir/spread.h"
-#include "templates/grid.h"
-#include "templates/scalar.h"
+#include "templates/workgroup/grid.h"
+#include "templates/workgroup/scalar.h"
 #include "templates/template.h"
 
 #include <stdio.h>

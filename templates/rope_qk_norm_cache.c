@@ -18,8 +18,8 @@
  * in pieces that are.
  */
 #include "op_names.h"
-#include "templates/rope.h"
-#include "templates/scalar.h"
+#include "templates/rope/rope.h"
+#include "templates/workgroup/scalar.h"
 #include "templates/template.h"
 
 #include <stdio.h>

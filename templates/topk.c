@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The k largest scores of each row: one workgroup goes through a row, or a part of it, once.
- * select.h has the algorithm; here are where scores come from and where positions go.
+ * select/select.h has the algorithm; here are where scores come from and where positions go.
  */
 #include "op_names.h"
 #include "ir/bits.h"
 #include "ir/builder.h"
-#include "templates/scalar.h"
-#include "templates/select_list.h"
+#include "templates/workgroup/scalar.h"
+#include "templates/select/list.h"
 #include "templates/template.h"
 
 #include <stdio.h>

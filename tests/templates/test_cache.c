@@ -6,7 +6,7 @@
  */
 #include "compiler/pipeline.h"
 #include "ir/ir.h"
-#include "templates/cache.h"
+#include "templates/cache/cache.h"
 #include "tests/templates/kernel.h"
 
 #include <string.h>

@@ -5,8 +5,8 @@
 #include "ir/interp.h"
 #include "ir/ir.h"
 #include "targets/tgt.h"
-#include "templates/scalar.h"
-#include "templates/softmax.h"
+#include "templates/workgroup/scalar.h"
+#include "templates/attention/softmax.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

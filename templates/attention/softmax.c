@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "templates/attention/softmax.h"
+
+static const float LOG2E = 1.4426950408889634f, LN2 = 0.6931471805599453f, LOWEST = -3e38f;
+
+struct att_softmax att_softmax(struct tir_builder *b, struct tir_type scores,
+                               struct tir_value exponent)
+{
+    const struct tir_layout *l = tir_layout_of(b->f, scores);
+    const struct tir_layout column = tir_layout_slice(l, 0);
+    unsigned rows;
+    const struct tir_layout folded = tir_layout_fold_rows(l, &rows);
+    struct att_softmax s = {
+        .scores = scores,
+        .vector = tir_tile(b->f, TIR_F32, 1, scores.cols, &column),
+        .folded = tir_tile(b->f, TIR_F32, rows, scores.cols, &folded),
+        .exponent = exponent,
+        .room = 8, /* O and l grow by 2^8 at most before the maximum follows */
+    };
+    return s;
+}
+
+void att_softmax_range_fp8(const struct tir_builder *b, struct att_softmax *s)
+{
+    enum { FOLLOW = 4 };
+    const bool fnuz = b->f->machine->fp8_is_fnuz;
+    s->room = fnuz ? 7.875f : 8.75f; /* 2^7.906 is 240, 2^8.807 is 448 */
+    s->rise = s->room - FOLLOW;
+}
+
+struct tir_value att_softmax_lowest(struct tir_builder *b, const struct att_softmax *s)
+{
+    return tir_splat(b, tir_f32(b, LOWEST), s->vector);
+}
+
+static struct tir_value has_grown(struct tir_builder *b, const struct att_softmax *s,
+                                  struct tir_value top, struct tir_value m)
+{
+    const struct tir_value below = tir_broadcast(b, tir_neg(b, m), s->folded);
+    const struct tir_value above = tir_fma(b, top, tir_splat(b, s->exponent, s->folded), below);
+    return tir_cmp_gt(b, above,
+                      s->threshold.id ? tir_splat(b, s->threshold, s->folded)
+                                      : tir_float_like(b, above, s->room));
+}
+
+struct tir_value att_softmax_grown(struct tir_builder *b, const struct att_softmax *s,
+                                   struct tir_value scores, struct tir_value m)
+{
+    const struct tir_value grown = has_grown(b, s, tir_col_fold_max(b, scores), m);
+    return s->threshold.id ? tir_lane_count(b, grown) : tir_any(b, grown);
+}
+
+struct tir_value att_softmax_next(struct tir_builder *b, const struct att_softmax *s,
+                                  struct tir_value scores, struct tir_value m)
+{
+    struct tir_value top =
+        tir_mul(b, tir_col_max(b, scores),
+                s->exponents.id ? s->exponents : tir_splat(b, s->exponent, s->vector));
+    if (s->rise > 0)
+        top = tir_sub(b, top, tir_float_like(b, top, s->rise));
+    return tir_max(b, m, top);
+}
+
+struct att_softmax_step att_softmax_maximum(struct tir_builder *b, const struct att_softmax *s,
+                                            struct tir_value scores, struct tir_value alpha,
+                                            struct tir_value *m)
+{
+    const struct tir_value top = tir_col_fold_max(b, scores);
+    struct att_softmax_step r = {.grown = tir_any(b, has_grown(b, s, top, *m))};
+
+    const struct tir_type t[] = {s->vector, s->vector};
+    struct tir_if follow = tir_begin_if(b, r.grown, true, t, 2);
+    const struct tir_value next = att_softmax_next(b, s, top, *m);
+    struct tir_value behind = tir_exp2(b, tir_sub(b, *m, next));
+    if (s->from_zero) {
+        const struct tir_value first = tir_cmp_lt(b, *m, tir_float_like(b, *m, LOWEST / 2));
+        behind = tir_select(b, first, tir_float_like(b, behind, 1.0f), behind);
+    }
+    tir_else(b, &follow, (struct tir_value[]){next, behind});
+    struct tir_value both[] = {*m, alpha};
+    tir_end_if(b, &follow, both);
+    *m = tir_named(b, "m", both[0]);
+    r.alpha = both[1];
+    return r;
+}
+
+struct tir_value att_softmax_exponent(struct tir_builder *b, const struct att_softmax *s,
+                                      struct tir_value scores, struct tir_value m)
+{
+    const struct tir_value up = s->exponents.id ? tir_broadcast(b, s->exponents, s->scores)
+                                                : tir_splat(b, s->exponent, s->scores);
+    return tir_fma(b, scores, up, tir_broadcast(b, tir_neg(b, m), s->scores));
+}
+
+struct tir_value att_softmax_fall(struct tir_builder *b, const struct att_softmax *s,
+                                  struct tir_value scores, struct tir_value m)
+{
+    const struct tir_value down = s->exponents.id
+                                      ? tir_broadcast(b, tir_neg(b, s->exponents), s->scores)
+                                      : tir_splat(b, tir_neg(b, s->exponent), s->scores);
+    return tir_fma(b, scores, down, tir_broadcast(b, m, s->scores));
+}
+
+/* x times alpha, where that is not 1, of x's columns wherever lanes have these. */
+static struct tir_value follow(struct tir_builder *b, struct tir_value x, struct tir_value alpha)
+{
+    const struct tir_type t = tir_typeof(b->f, x);
+    const struct tir_layout own = tir_layout_slice(tir_layout_of(b->f, t), 0);
+    if (!tir_layout_equal(&own, tir_layout_of(b->f, tir_typeof(b->f, alpha))))
+        alpha = tir_relayout(b, alpha, &own);
+    return tir_mul(b, x, tir_broadcast(b, alpha, t));
+}
+
+void att_softmax_rescale(struct tir_builder *b, const struct att_softmax_step *step,
+                         struct tir_value *x, struct tir_value *y)
+{
+    const struct tir_type t[] = {tir_typeof(b->f, *x), tir_typeof(b->f, *y)};
+    struct tir_if branch = tir_begin_if(b, step->grown, true, t, 2);
+    const struct tir_value scaled[] = {follow(b, *x, step->alpha), follow(b, *y, step->alpha)};
+    tir_else(b, &branch, scaled);
+    struct tir_value both[] = {*x, *y};
+    tir_end_if(b, &branch, both);
+    *x = both[0];
+    *y = both[1];
+}
+
+struct att_softmax_end att_softmax_finish(struct tir_builder *b, const struct att_softmax *s,
+                                          struct tir_value m, struct tir_value l,
+                                          struct tir_value sink)
+{
+    struct att_softmax_end e = {
+        .m = m,
+        .l = tir_col_sum(b, l),
+    };
+    struct tir_value factor = tir_float_like(b, e.l, 1.0f);
+    if (sink.id) {
+        const bool one = tir_typeof(b->f, sink).kind == TIR_SCALAR;
+        const struct tir_value each = one ? tir_splat(b, sink, s->vector) : sink;
+        const struct tir_value power = tir_mul(b, each, tir_float_like(b, each, LOG2E));
+        const struct tir_value top = tir_max(b, e.m, power);
+        factor = tir_exp2(b, tir_sub(b, e.m, top));
+        e.l = tir_add(b, tir_mul(b, e.l, factor), tir_exp2(b, tir_sub(b, power, top)));
+        e.m = top;
+    }
+    const struct tir_value zero = tir_float_like(b, e.l, 0.0f);
+    e.inverse = tir_select(b, tir_cmp_gt(b, e.l, zero), tir_mul(b, factor, tir_rcp(b, e.l)), zero);
+    return e;
+}
+
+struct tir_value att_softmax_lse(struct tir_builder *b, const struct att_softmax_end *e)
+{
+    return tir_mul(b, tir_add(b, e->m, tir_log2(b, e->l)), tir_float_like(b, e->l, LN2));
+}
+
+/* tanh(y) cap = cap - 2 cap / (e^2y + 1); `rate2` takes s to log2(e^2y), `down` is -2 cap. The
+ * absolute error is that of the last bit of `cap`. */
+static struct tir_value cap_by_exp(struct tir_builder *b, struct tir_value s, struct tir_value cap,
+                                   struct tir_value rate2, struct tir_value down)
+{
+    const struct tir_type t = tir_typeof(b->f, s);
+    const struct tir_value e = tir_exp2(b, tir_mul(b, s, tir_splat(b, rate2, t)));
+    const struct tir_value r = tir_rcp(b, tir_add(b, e, tir_float_like(b, e, 1.0f)));
+    return tir_fma(b, r, tir_splat(b, down, t), tir_splat(b, cap, t));
+}
+
+/* The Taylor series of tanh, y - y^3/3 + 2 y^5/15 - 17 y^7/315 + 62 y^9/2835: for |y| < 3/8 the
+ * next term is below 1382 y^10 / 155925 = 5e-7 of the sum. */
+static struct tir_value cap_by_series(struct tir_builder *b, struct tir_value y,
+                                      struct tir_value cap)
+{
+    static const float terms[] = {62.0f / 2835, -17.0f / 315, 2.0f / 15, -1.0f / 3, 1.0f};
+    const struct tir_value square = tir_mul(b, y, y);
+    struct tir_value sum = tir_float_like(b, y, terms[0]);
+    for (unsigned i = 1; i < sizeof(terms) / sizeof(terms[0]); i++)
+        sum = tir_fma(b, sum, square, tir_float_like(b, y, terms[i]));
+    return tir_mul(b, tir_mul(b, sum, y), tir_splat(b, cap, tir_typeof(b->f, y)));
+}
+
+/* Either, as is more exact; one after the other, and both of y alone. */
+static struct tir_value cap_exactly(struct tir_builder *b, struct tir_value s, struct tir_value cap,
+                                    struct tir_value rate)
+{
+    const struct tir_value down = tir_mul(b, cap, tir_f32(b, -2.0f));
+    const struct tir_value y = tir_mul(b, s, tir_splat(b, rate, tir_typeof(b->f, s)));
+    const struct tir_value series = cap_by_series(b, y, cap);
+    const struct tir_value other = cap_by_exp(b, y, cap, tir_f32(b, 2 * LOG2E), down);
+    const struct tir_value small = tir_cmp_lt(b, tir_abs(b, y), tir_float_like(b, y, 0.375f));
+    return tir_select(b, small, series, other);
+}
+
+/* Caps the upper half of the rows and then the lower one, if a lane has both. The temporaries stand
+ * beside all registers of a loop, and halves need fewer. */
+static struct tir_value cap_by_halves(struct tir_builder *b, struct tir_value s,
+                                      struct tir_value cap, struct tir_value rate)
+{
+    const struct tir_type t = tir_typeof(b->f, s);
+    const struct tir_layout *const own = tir_layout_of(b->f, t);
+    const struct tir_layout apart = tir_layout_regs_first(own, TIR_RC(t.rows / 2 - 1, t.cols - 1));
+    if (!tir_layout_has_halves(&apart, t.rows))
+        return cap_exactly(b, s, cap, rate);
+    const struct tir_value all = tir_relayout(b, s, &apart);
+    const struct tir_value upper = cap_exactly(b, tir_half(b, all, 0), cap, rate);
+    const struct tir_value lower = cap_exactly(b, tir_half(b, all, 1), cap, rate);
+    return tir_relayout(b, tir_stack(b, upper, lower), own);
+}
+
+/* Up to a cap of 512 the last bit of `cap` is 2^-14 of a logit at most and the exponential will do;
+ * above, scores much smaller than the cap take the series. */
+struct tir_value att_soft_cap(struct tir_builder *b, struct tir_value s, struct tir_value cap,
+                              struct tir_value rate)
+{
+    const struct tir_type t = tir_typeof(b->f, s);
+    const struct tir_value rate2 = tir_mul(b, rate, tir_f32(b, 2 * LOG2E));
+    const struct tir_value down = tir_mul(b, cap, tir_f32(b, -2.0f));
+    struct tir_if large = tir_begin_if(b, tir_cmp_gt(b, cap, tir_f32(b, 512.0f)), true, &t, 1);
+    const struct tir_value exact = cap_by_halves(b, s, cap, rate);
+    tir_else(b, &large, &exact);
+    struct tir_value capped = cap_by_exp(b, s, cap, rate2, down);
+    tir_end_if(b, &large, &capped);
+    return capped;
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "templates/attention/weight_sum.h"
+
+#include <assert.h>
+
+#include "ir/bits.h"
+#include "ir/matrix.h"
+
+enum { ROWS = 16 /* of the instruction */, SUM_ROWS = ROWS / 2 /* that have a query's sum */ };
+
+static int find_product(const struct tir_machine *m, unsigned k)
+{
+    const int all = tir_find_mma(m, ROWS, ROWS, k, TIR_FP8);
+    return all >= 0 ? all : tir_find_mma(m, ROWS, ROWS, 0, TIR_FP8);
+}
+
+/* keys x queries as 2 keys x queries / 2. */
+static struct tir_layout fold_queries(const struct tir_layout *l, unsigned keys)
+{
+    const struct tir_layout blocks = tir_layout_split_blocks(l, keys, ROWS);
+    return tir_layout_join_blocks(&blocks, 2 * keys, ROWS);
+}
+
+/* A query's sum is that of row 0, or of row 8. The other rows leave some keys out, each register of
+ * them others: registers that are the same would be one, which the loop copied into all of them.
+ * Their sums are less, so that the largest of the eight is row 0's. */
+static struct tir_value make_ones(struct tir_builder *b, struct tir_type t, unsigned keys)
+{
+    t.dtype = TIR_I32;
+    const struct tir_value row = tir_row_index(b, t), key = tir_col_index(b, t);
+    const struct tir_value half = tir_shr(b, row, tir_int_like(b, row, tir_bits(SUM_ROWS)));
+    const struct tir_value block = tir_shr(b, key, tir_int_like(b, key, tir_bits(keys)));
+    const struct tir_value eights = tir_shr(b, key, tir_int_like(b, key, tir_bits(SUM_ROWS)));
+    const struct tir_value left_out =
+        tir_and(b, tir_and(b, row, eights), tir_int_like(b, row, SUM_ROWS - 1));
+    const struct tir_value none = tir_or(b, tir_xor(b, half, block), left_out);
+    t.dtype = TIR_F32;
+    const struct tir_value one = tir_splat(b, tir_f32(b, 1), t);
+    const struct tir_value chosen = tir_select(b, tir_cmp_eq(b, none, tir_int_like(b, none, 0)),
+                                               one, tir_float_like(b, one, 0));
+    return tir_named(b, "ones", tir_convert_in_range(b, chosen, TIR_FP8));
+}
+
+struct att_weight_sum att_weight_sum(struct tir_builder *b, struct tir_type scores)
+{
+    const unsigned keys = scores.rows;
+    struct att_weight_sum s = {.keys = keys, .product = find_product(b->f->machine, 2 * keys)};
+    assert(s.product >= 0);
+    const struct tir_mma *const mma = &b->f->machine->mma[s.product];
+    const struct tir_layout *const l = tir_layout_of(b->f, scores);
+    const struct tir_layout folded = fold_queries(l, keys);
+    const struct tir_contraction k = tir_contract_acc(&folded, tir_bits(ROWS));
+    const struct tir_waves waves = {.cols = l->wave_bits};
+    const struct tir_layout left = tir_mma_left(mma, ROWS, &k, waves);
+    const struct tir_layout result = tir_mma_result(mma, ROWS, scores.cols / 2, waves);
+    s.ones = make_ones(b, tir_tile(b->f, TIR_FP8, ROWS, 2 * keys, &left), keys);
+    s.sums = tir_tile(b->f, TIR_F32, ROWS, scores.cols / 2, &result);
+    return s;
+}
+
+struct tir_value att_weight_sum_add(struct tir_builder *b, const struct att_weight_sum *s,
+                                    struct tir_value weights, struct tir_value sums)
+{
+    const struct tir_value blocks = tir_split_blocks(b, weights, ROWS);
+    return tir_mma(b, s->product, s->ones, tir_join_blocks(b, blocks, 2 * s->keys), sums);
+}
+
+/* 16 x queries / 2 as 8 x queries, each row of which has the whole sum or less. */
+static struct tir_value by_query(struct tir_builder *b, struct tir_value sums)
+{
+    return tir_join_blocks(b, tir_split_blocks(b, sums, ROWS), SUM_ROWS);
+}
+
+struct tir_value att_weight_sum_scale(struct tir_builder *b, struct tir_value sums,
+                                      struct tir_value factor)
+{
+    const struct tir_value all = by_query(b, sums);
+    const struct tir_type t = tir_typeof(b->f, all);
+    const struct tir_layout vector = tir_layout_slice(tir_layout_of(b->f, t), 0);
+    const struct tir_value factors = tir_broadcast(b, tir_relayout(b, factor, &vector), t);
+    const struct tir_value scaled = tir_mul(b, all, factors);
+    return tir_join_blocks(b, tir_split_blocks(b, scaled, ROWS), ROWS);
+}
+
+struct tir_value att_weight_sum_vector(struct tir_builder *b, struct tir_value sums,
+                                       struct tir_type vector)
+{
+    return tir_relayout(b, tir_col_max(b, by_query(b, sums)), tir_layout_of(b->f, vector));
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The sum of a row's weights by the matrix unit, of the weights as the product with V takes them.
+ * The vector unit would take an instruction for each weight, and is what limits attention of fp8.
+ *
+ * A product with 32 columns would have ones in 32 rows, for one row of sums. The instruction with
+ * 16 columns takes the same registers of P^T as twice as many keys of half the queries: lanes 16 to
+ * 31 and 48 to 63, which hold queries 16 to 31, count as the second half of the keys. Its first
+ * eight rows have ones for the first half only, the others for the second.
+ */
+#ifndef TEMPLATES_ATTENTION_WEIGHT_SUM_H
+#define TEMPLATES_ATTENTION_WEIGHT_SUM_H
+
+#include "ir/builder.h"
+
+struct att_weight_sum {
+    int product;           /* the matrix instruction */
+    unsigned keys;         /* of a block */
+    struct tir_value ones; /* 16 x twice the keys, fp8; none: weights are summed otherwise */
+    struct tir_type sums;  /* f32, 16 x half of the queries: what the loop carries */
+};
+
+/** For P^T of fp8 in the layout of `scores`, keys x queries, the queries split among waves. */
+struct att_weight_sum att_weight_sum(struct tir_builder *b, struct tir_type scores);
+
+/** sums + the weights of a block, keys x queries of fp8. */
+struct tir_value att_weight_sum_add(struct tir_builder *b, const struct att_weight_sum *s,
+                                    struct tir_value weights, struct tir_value sums);
+
+/** The sums times `factor`, 1 x queries. */
+struct tir_value att_weight_sum_scale(struct tir_builder *b, struct tir_value sums,
+                                      struct tir_value factor);
+
+/** The sums as `vector`, 1 x queries, has them. */
+struct tir_value att_weight_sum_vector(struct tir_builder *b, struct tir_value sums,
+                                       struct tir_type vector);
+
+#endif

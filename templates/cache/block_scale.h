@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Scales that a page's elements of one head share, found while tokens are written. The tokens that
+ * one call has for a page are a run: neighbours in slot_mapping as they are in the page, since a
+ * sequence's new tokens follow each other. Over the elements x of a run, K and V apart,
+ *
+ *   s = max(1e-6, max |x|) / largest number of the cache
+ *
+ * becomes the page's scale where the run begins with the page's first token, or where s is more
+ * than the scale that it has, whose tokens before the run are then x * old / s; else the page keeps
+ * its scale. The run's tokens are x / scale (reshape_and_cache_with_block_quant in ROCm/aiter's
+ * csrc/kernels/cache_kernels.cu).
+ *
+ * So a run and head must have one owner: the workgroup that looks at the run's first token.
+ */
+#ifndef TEMPLATES_CACHE_BLOCK_SCALE_H
+#define TEMPLATES_CACHE_BLOCK_SCALE_H
+
+#include "templates/cache/cache.h"
+
+/** Scalars, alike in all waves of the workgroup; i32 but for the page. */
+struct att_page_run {
+    struct tir_value token;      /* of the call: the first */
+    struct tir_value page;       /* i64: slot of the page's token 0 */
+    struct tir_value begin, end; /* tokens of the page */
+};
+
+/**
+ * Finds the runs that begin with one of the tokens `first` .. `end` - 1, one after the other. The
+ * builder moves into the body, which is entered for each of them; att_end_page_runs() ends it.
+ */
+struct att_page_runs {
+    struct tir_loop loop;
+    struct tir_if inside, begins;
+    struct tir_value token, next;
+};
+struct att_page_run att_begin_page_runs(const struct att_cache *c, struct tir_value first,
+                                        struct tir_value end, struct att_page_runs *runs);
+void att_end_page_runs(const struct att_cache *c, struct att_page_runs *runs);
+
+/**
+ * Slots of the page's tokens first + i, one a row of an i64 column; negative where that is not in
+ * `begin` .. `end` - 1. All scalars are i32.
+ */
+struct tir_value att_page_run_slots(const struct att_cache *c, const struct att_page_run *run,
+                                    struct tir_value first, struct tir_value begin,
+                                    struct tir_value end, struct tir_type column);
+
+/** Puts an f32 scalar at an LDS address; what the waves of the workgroup have put side by side, of
+ * which the largest; and where they wait until all is there. */
+void att_lds_put(struct tir_builder *b, struct tir_value lds, struct tir_value scalar);
+struct tir_value att_lds_max(struct tir_builder *b, struct tir_value lds);
+void att_lds_meet(struct tir_builder *b);
+
+/** The largest of what each wave of the workgroup has, f32 scalars: n values at once. Waves meet
+ * here; lds has ATT_BLOCK_LDS bytes a wave, and is not needed for a single wave. */
+enum { ATT_BLOCK_LDS = 8 };
+void att_workgroup_max(struct tir_builder *b, struct tir_value lds, struct tir_value *v,
+                       unsigned n);
+
+/** The scale that the page has, an f32; 0 for a run that begins with the page. All waves have read
+ * it before one writes it where they meet in between, as in att_workgroup_max(). */
+struct tir_value att_block_load_scale(const struct att_cache *c, const struct att_page_run *run);
+
+/** Scale of a run: scalars. */
+struct att_block_scale {
+    struct tir_value scale;   /* f32: what the page's tokens have from now on */
+    struct tir_value grows;   /* i1: tokens before the run, if any, have another one */
+    struct tir_value shrink;  /* f32: what these are to be multiplied with */
+    struct tir_value inverse; /* f32: what new ones are multiplied with */
+};
+
+/** The scale of a run from its largest |x| and the page's old scale, both f32. */
+struct att_block_scale att_block_scale(const struct att_cache *c, struct tir_value absmax,
+                                       struct tir_value old);
+
+/** Requantises the page's tokens before the run if the scale grows, in a loop of tiles. */
+void att_block_requantise(const struct att_cache *c, const struct att_page_run *run,
+                          const struct att_block_scale *s, const struct att_cache_tiles *tiles);
+
+/** Writes the page's scale: one lane of each wave that comes here. */
+void att_block_store_scale(const struct att_cache *c, const struct att_page_run *run,
+                           const struct att_block_scale *s);
+
+#endif

@@ -1,0 +1,698 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
+
+#include "ir/bits.h"
+#include "ir/spread.h"
+#include "templates/cache/cache.h"
+#include "templates/workgroup/scalar.h"
+
+static const float LEAST_SCALE = 1e-12f;
+
+enum {
+    CHUNK = 16 /* bytes */,
+    LANES = TIR_WAVE_LANES,
+    F32_RUN = 128, /* elements of a packed row that share a scale */
+    E8M0_RUN = 32,
+    MANTISSA_BITS = 23, /* of f32 */
+};
+
+unsigned att_cache_dtype(const struct att_variant *v)
+{
+    switch (att_kv_dtype(v)) {
+    case ATT_KV_DTYPE_FP16: return TIR_F16;
+    case ATT_KV_DTYPE_FP8: return TIR_FP8;
+    case ATT_KV_DTYPE_INT8: return TIR_I8;
+    default: return TIR_BF16;
+    }
+}
+
+bool att_is_shuffled(const struct att_variant *v)
+{
+    return v->kv_layout == ATT_KV_LAYOUT_SHUFFLE || v->kv_layout == ATT_KV_LAYOUT_SHUFFLE_K;
+}
+
+bool att_cache_check(const struct att_variant *v, struct att_why *why)
+{
+    const unsigned dtype = att_cache_dtype(v);
+    const bool wide = tir_dtype_bits(dtype) == 16;
+    const int x = wide ? 8 : 16;
+    if (wide && dtype != att_dtype(v))
+        return att_reject(why, ATT_KV_DTYPE, "a cache of 16-bit numbers has the op's dtype");
+    if (wide && v->kv_scale != ATT_KV_SCALE_NONE)
+        return att_reject(why, ATT_KV_SCALE, "a cache of 16-bit numbers has no scale");
+    if (dtype == TIR_I8 && v->kv_scale == ATT_KV_SCALE_NONE)
+        return att_reject(why, ATT_KV_SCALE, "an int8 cache needs a scale");
+    const bool rows = v->head_dim == 576 && v->head_dim_v == 512;
+    const bool apart = v->head_dim == 512 && v->head_dim_v == 64;
+    const bool e8m0 = v->kv_scale == ATT_KV_SCALE_E8M0;
+    const bool packed =
+        dtype == TIR_FP8 && (e8m0 || v->kv_scale == ATT_KV_SCALE_NONE) && (rows || apart);
+    if (v->kv_layout == ATT_KV_LAYOUT_PACKED && !packed)
+        return att_reject(why, ATT_KV_LAYOUT,
+                          "packed rows have 512 + 64 elements, kv_dtype fp8 and kv_scale none or "
+                          "e8m0");
+    if (e8m0 && v->kv_layout != ATT_KV_LAYOUT_PACKED)
+        return att_reject(why, ATT_KV_SCALE, "e8m0 is of kv_layout packed");
+    if (att_is_shuffled(v) && v->page_size % x)
+        return att_reject(why, ATT_PAGE_SIZE,
+                          "page_size %d is no multiple of the %d tokens of which a SHUFFLE page "
+                          "keeps 16 bytes together",
+                          v->page_size, x);
+    return true;
+}
+
+/* Bytes from one page, token or head to the next: the argument is `key` for keys, else `value`. */
+static struct tir_value stride(struct att_cache *c, const char *key, const char *value)
+{
+    return att_stride(c->b, c->value ? value : key, c->size);
+}
+
+static void open_scales(struct att_cache *c, struct tir_value head)
+{
+    struct tir_builder *b = c->b;
+    c->scales = tir_arg(b, c->value ? ARG_V_SCALE : ARG_K_SCALE, TIR_I64);
+    if (c->scaling == ATT_KV_SCALE_TENSOR)
+        return;
+    c->scale_page_stride = att_stride(b, ARG_SCALE_PAGE_STRIDE, sizeof(float));
+    const struct tir_value head_stride = att_stride(b, ARG_SCALE_HEAD_STRIDE, sizeof(float));
+    c->scales = tir_add(b, c->scales, tir_mul(b, att_wide(b, head), head_stride));
+}
+
+struct att_cache att_cache(struct tir_builder *b, const struct att_variant *v,
+                           const struct tir_machine *m, bool value, struct tir_value head)
+{
+    const unsigned dtype = att_cache_dtype(v);
+    const int size = (int)tir_dtype_bits(dtype) / 8;
+    const bool e8m0 = v->kv_scale == ATT_KV_SCALE_E8M0;
+    struct att_cache c = {
+        .b = b,
+        .value = value,
+        .shuffle = att_is_shuffled(v),
+        .columns = value && v->kv_layout == ATT_KV_LAYOUT_SHUFFLE_K,
+        .page_size = v->page_size,
+        .packed = v->kv_layout == ATT_KV_LAYOUT_PACKED,
+        .run = e8m0 ? E8M0_RUN : F32_RUN,
+        .scale_size = e8m0 ? 1 : (int)sizeof(float),
+        .scaling = e8m0 ? ATT_KV_SCALE_NONE : v->kv_scale,
+        .dtype = dtype,
+        .size = size,
+        .x = CHUNK / size,
+        .dim = value ? v->head_dim_v : v->head_dim,
+        .widest = ATT_CACHE_DIM_MAX,
+        .largest = dtype == TIR_I8  ? 127
+                   : m->fp8_is_fnuz ? 240
+                                    : 448,
+    };
+    const struct tir_value head_at =
+        tir_mul(b, att_wide(b, head), stride(&c, ARG_K_HEAD_STRIDE, ARG_V_HEAD_STRIDE));
+    c.base = tir_add(b, tir_arg(b, value ? ARG_V : ARG_K, TIR_I64), head_at);
+    c.page_stride = stride(&c, ARG_K_PAGE_STRIDE, ARG_V_PAGE_STRIDE);
+    if (!c.shuffle)
+        c.token_stride = stride(&c, ARG_K_TOKEN_STRIDE, ARG_V_TOKEN_STRIDE);
+    c.pages = att_paging(b, v);
+    if (c.shuffle && !value)
+        c.block_stride = att_times(b, att_page_tokens(&c.pages), CHUNK);
+    else if (c.shuffle)
+        c.block_stride =
+            c.columns ? att_times(b, att_page_tokens(&c.pages), size) : tir_i32(b, CHUNK);
+    if (c.scaling != ATT_KV_SCALE_NONE)
+        open_scales(&c, head);
+    if (c.packed)
+        c.widest = F32_RUN;
+    return c.packed && value ? att_cache_rotated(&c, att_dtype(v)) : c;
+}
+
+bool att_cache_narrow_panels(struct att_cache *c)
+{
+    if (!c->shuffle || c->dim <= ATT_CACHE_DIM_MAX / 2)
+        return false;
+    c->widest = ATT_CACHE_PANEL;
+    return true;
+}
+
+struct att_cache att_cache_rotated(const struct att_cache *c, unsigned dtype)
+{
+    struct att_cache rotated = *c;
+    rotated.packed = false;
+    rotated.dtype = dtype;
+    rotated.size = (int)tir_dtype_bits(dtype) / 8;
+    rotated.x = CHUNK / rotated.size;
+    rotated.base = tir_add(c->b, c->base, tir_i64(c->b, ATT_PACKED_ROTATED));
+    return rotated;
+}
+
+struct tir_layout att_token_layout(const struct tir_machine *m, const struct att_token_tile *t,
+                                   unsigned waves, unsigned *rows)
+{
+    struct tir_spread s = tir_spread(m, waves);
+    const unsigned chunk = tir_bits(t->cols / t->lanes);
+    tir_spread_cols(&s, TIR_REGS, chunk);
+    tir_spread_rows(&s, TIR_REGS, tir_bits(t->run));
+    tir_spread_cols(&s, TIR_LANES, tir_bits(t->cols) - chunk);
+    tir_spread_rows(&s, TIR_LANES, tir_spread_room(&s, TIR_LANES));
+    tir_spread_rows(&s, TIR_WAVES, tir_bits(waves));
+    tir_spread_rows(&s, TIR_REGS, tir_bits(t->passes));
+    *rows = 1u << s.rows;
+    return tir_spread_layout(&s);
+}
+
+static unsigned largest_power(int n)
+{
+    unsigned p = 1;
+    while (2 * p <= (unsigned)n)
+        p *= 2;
+    return p;
+}
+
+static unsigned min_u(unsigned a, unsigned b) { return a < b ? a : b; }
+
+/* The tile of the widest panel. No panel has fewer columns than a row has lanes: the narrowest is
+ * the lowest bit of the head dim. Lanes have at least two different rows: rows of the whole wave
+ * would be scalars, and more of them than there are registers. */
+static struct att_token_tile token_tile_of(unsigned dim, unsigned widest, unsigned x, bool runs)
+{
+    const unsigned width = largest_power((int)min_u(dim, widest));
+    const unsigned lanes = min_u(width / (runs ? 64 / x : x), min_u(dim & -dim, LANES / 2));
+    return (struct att_token_tile){
+        .cols = width,
+        .lanes = lanes,
+        .run = runs ? x : 1,
+        .passes = 1,
+    };
+}
+
+static struct att_token_tile token_tile(const struct att_cache *c)
+{
+    return token_tile_of((unsigned)c->dim, (unsigned)c->widest, (unsigned)c->x,
+                         c->shuffle && c->value);
+}
+
+unsigned att_cache_run_elements(const struct att_variant *v)
+{
+    const unsigned x = CHUNK * 8 / tir_dtype_bits(att_cache_dtype(v)),
+                   dim = (unsigned)v->head_dim_v;
+    return dim * x / token_tile_of(dim, ATT_CACHE_DIM_MAX, x, true).lanes;
+}
+
+bool att_cache_fits_passes(const struct att_variant *v, unsigned passes, unsigned waves_per_simd,
+                           struct att_why *why)
+{
+    const bool shuffle = att_is_shuffled(v);
+    const unsigned each =
+        shuffle ? att_cache_run_elements(v) : CHUNK * 8 / tir_dtype_bits(att_cache_dtype(v));
+    const unsigned registers = 512 / waves_per_simd, most = registers / (shuffle ? 4 : 2);
+    return passes <= 1 || passes * each <= most ||
+           att_reject(why, ATT_TILE, "a lane has no registers for %u elements", passes * each);
+}
+
+unsigned att_cache_least_rows(const struct att_cache *c, unsigned waves)
+{
+    const struct att_token_tile t = token_tile(c);
+    return LANES / t.lanes * t.run * waves;
+}
+
+struct att_cache_tiles att_cache_tiles(const struct att_cache *c, unsigned dtype, unsigned waves,
+                                       unsigned rows)
+{
+    struct att_token_tile tile = token_tile(c);
+    struct att_cache_tiles t = {0};
+    tile.passes = rows / att_cache_least_rows(c, waves);
+    for (int first = 0; first < c->dim; first += (int)tile.cols, t.n++) {
+        assert(t.n < ATT_CACHE_PANELS);
+        while (first + (int)tile.cols > c->dim)
+            tile.cols /= 2;
+        const struct tir_layout l = att_token_layout(c->b->f->machine, &tile, waves, &rows);
+        t.first[t.n] = first;
+        t.panel[t.n] = tir_tile(c->b->f, dtype, rows, tile.cols, &l);
+    }
+    const struct tir_layout l = tir_layout_slice(tir_layout_of(c->b->f, t.panel[0]), 1);
+    t.column = tir_tile(c->b->f, TIR_I64, rows, 1, &l);
+    return t;
+}
+
+struct att_cache_tiles att_cache_panel(const struct att_cache_tiles *t, unsigned i)
+{
+    return (struct att_cache_tiles){
+        .n = 1,
+        .first = {t->first[i]},
+        .panel = {t->panel[i]},
+        .column = t->column,
+    };
+}
+
+unsigned att_cache_lane_elements(const struct att_cache *c, const struct att_cache_tiles *t)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < t->n; i++)
+        n += 1u << tir_layout_of(c->b->f, t->panel[i])->reg_bits;
+    return n;
+}
+
+bool att_cache_check_dims(const struct att_variant *v, struct att_why *why)
+{
+    static const enum att_field fields[] = {ATT_HEAD_DIM, ATT_HEAD_DIM_V};
+    const int step = CHUNK * 8 / (int)tir_dtype_bits(att_cache_dtype(v));
+    for (int i = 0; i < 2; i++) {
+        const int dim = att_get(v, fields[i]);
+        if (dim % step || dim > ATT_CACHE_DIM_MAX)
+            return att_reject(why, fields[i], "%d is not a multiple of %d up to %d", dim, step,
+                              ATT_CACHE_DIM_MAX);
+    }
+    return true;
+}
+
+bool att_cache_check_tile(const struct att_variant *v, const struct tir_machine *m,
+                          struct att_why *why)
+{
+    return att_cache_check_dims(v, why) && att_cache_check(v, why) && att_check_tile(v, m, why);
+}
+
+/* A scalar in the shape of `like`. */
+static struct tir_value shaped(struct tir_builder *b, struct tir_value scalar,
+                               struct tir_value like)
+{
+    const struct tir_type t = tir_typeof(b->f, like);
+    return t.kind == TIR_SCALAR ? scalar : tir_splat(b, scalar, t);
+}
+
+static struct tir_value times(struct tir_builder *b, struct tir_value a, struct tir_value scalar)
+{
+    return tir_mul(b, a, shaped(b, scalar, a));
+}
+
+/* a mod n, a power of two. */
+static struct tir_value modulo(struct tir_builder *b, struct tir_value a, int n)
+{
+    return tir_and(b, a, tir_int_like(b, a, n - 1));
+}
+
+struct tir_value att_cache_row(const struct att_cache *c, struct tir_value page,
+                               struct tir_value token)
+{
+    struct tir_builder *b = c->b;
+    const struct tir_value at = times(b, page, c->page_stride);
+    if (!c->shuffle)
+        return tir_add(b, at, times(b, token, c->token_stride));
+    if (!c->value)
+        return tir_add(b, at, tir_mul(b, token, tir_int_like(b, token, CHUNK)));
+    if (c->columns)
+        return tir_add(b, at, tir_mul(b, token, tir_int_like(b, token, c->size)));
+    const struct tir_value rest = modulo(b, token, c->x);
+    const struct tir_value group = tir_sub(b, token, rest);
+    const struct tir_value groups =
+        tir_mul(b, group, tir_int_like(b, group, (int64_t)c->dim * c->size));
+    return tir_add(b, at, tir_add(b, groups, tir_mul(b, rest, tir_int_like(b, rest, c->size))));
+}
+
+/* The sign of a slot on its address, which then stays negative whatever a row's span adds: no
+ * comparison, whose result for each of many rows would fill the scalar registers. */
+static struct tir_value unless_negative(struct tir_builder *b, struct tir_value slot,
+                                        struct tir_value at)
+{
+    return tir_or(b, at, tir_and(b, slot, tir_int_like(b, slot, INT64_MIN)));
+}
+
+struct tir_value att_cache_slot_row(const struct att_cache *c, struct tir_value slot)
+{
+    const struct att_slot s = att_slot_of(&c->pages, slot);
+    return unless_negative(c->b, slot, att_cache_row(c, s.page, s.token));
+}
+
+/* ---- Blocks of a row that lie apart ---- */
+
+/* The blocks of each row, rows x (columns / width) of i64, for a tile of type `t`. */
+static struct tir_type blocks_of(const struct att_cache *c, struct tir_type t, unsigned width)
+{
+    struct tir_func *f = c->b->f;
+    const struct tir_layout split = tir_layout_split_blocks(tir_layout_of(f, t), t.rows, width);
+    const struct tir_layout vector = tir_layout_slice(&split, 1);
+    const struct tir_layout l = tir_layout_join_blocks(&vector, t.rows, 1);
+    return tir_tile(f, TIR_I64, t.rows, t.cols / width, &l);
+}
+
+/* Addresses that split_blocks() has as rows, of blocks that lie `at` (i32) behind their rows. */
+static struct tir_value rows_at(const struct att_cache *c, struct tir_value row,
+                                struct tir_type blocks, struct tir_value at)
+{
+    struct tir_builder *b = c->b;
+    const struct tir_value each =
+        tir_add(b, tir_broadcast(b, row, blocks), tir_zext(b, at, TIR_I64));
+    return tir_split_blocks(b, each, 1);
+}
+
+/*
+ * Addresses of the blocks that split_blocks() of a tile of type `t` has as rows: block i, from
+ * column i * width on, lies i * step bytes behind its row.
+ */
+static struct tir_value block_rows(const struct att_cache *c, struct tir_value row,
+                                   struct tir_type t, unsigned width, struct tir_value step)
+{
+    const struct tir_type blocks = blocks_of(c, t, width);
+    return rows_at(c, row, blocks, times(c->b, tir_col_index(c->b, blocks), step));
+}
+
+/* Returns the bytes that column `first` adds to a row's address: i32. */
+static struct tir_value column_byte(const struct att_cache *c, int first)
+{
+    if (!c->shuffle)
+        return tir_i32(c->b, first * c->size);
+    return att_times(c->b, c->block_stride, c->value ? first : first / c->x);
+}
+
+/* Columns of K in SHUFFLE that begin within a block and reach into others: in the widest runs of
+ * which none crosses into the next block. */
+static void store_across(const struct att_cache *c, struct tir_value row, int first,
+                         struct tir_value a)
+{
+    struct tir_builder *b = c->b;
+    const struct tir_type t = tir_typeof(b->f, a);
+    const unsigned in_block = (unsigned)c->x, run = (unsigned)(first & -first);
+    const unsigned width = run < t.cols ? run : t.cols, per_block = in_block / width;
+    const struct tir_type blocks = blocks_of(c, t, width);
+    const struct tir_value column = tir_col_index(b, blocks);
+    const struct tir_value number =
+        tir_add(b, column, tir_int_like(b, column, (unsigned)first / width));
+    const struct tir_value block = tir_shr(b, number, tir_int_like(b, number, tir_bits(per_block)));
+    const struct tir_value within = tir_mul(b, modulo(b, number, (int)per_block),
+                                            tir_int_like(b, number, (int)width * c->size));
+    const struct tir_value at = tir_add(b, times(b, block, c->block_stride), within);
+    tir_tile_scatter(b, c->base, rows_at(c, row, blocks, at), tir_i32(b, 0),
+                     tir_split_blocks(b, a, width));
+}
+
+/* V in SHUFFLE, element by element. */
+static void store_elements(const struct att_cache *c, struct tir_value row, struct tir_value byte,
+                           struct tir_value a)
+{
+    struct tir_builder *b = c->b;
+    if (!c->columns || c->page_size) {
+        const unsigned apart = (unsigned)(c->columns ? c->page_size * c->size : CHUNK);
+        tir_tile_scatter_apart(b, c->base, row, byte, apart, a);
+        return;
+    }
+    const struct tir_value rows = block_rows(c, row, tir_typeof(b->f, a), 1, c->block_stride);
+    tir_tile_scatter(b, c->base, rows, byte, tir_split_blocks(b, a, 1));
+}
+
+void att_cache_store(const struct att_cache *c, struct tir_value row, int first, struct tir_value a)
+{
+    struct tir_builder *b = c->b;
+    const struct tir_value byte = column_byte(c, first);
+    if (!c->shuffle) {
+        tir_tile_scatter(b, c->base, row, byte, a);
+        return;
+    }
+    if (c->value) {
+        store_elements(c, row, byte, a);
+        return;
+    }
+    const struct tir_type t = tir_typeof(b->f, a);
+    const unsigned x = (unsigned)c->x, place = (unsigned)first % x;
+    if (place + t.cols <= x && t.cols < x) { /* within one block */
+        tir_tile_scatter(b, c->base, row, att_plus(b, byte, (int)place * c->size), a);
+        return;
+    }
+    if (place) {
+        store_across(c, row, first, a);
+        return;
+    }
+    const struct tir_value rows = block_rows(c, row, t, x, c->block_stride);
+    tir_tile_scatter(b, c->base, rows, byte, tir_split_blocks(b, a, x));
+}
+
+/* ---- Runs of tokens in V's SHUFFLE layout ---- */
+
+struct tir_value att_cache_has_runs(const struct att_cache *c, struct tir_value slot)
+{
+    struct tir_builder *b = c->b;
+    if (!c->shuffle || !c->value)
+        return tir_bool(b, false);
+    /* Computes for each slot where its group would have to begin: a multiple of x, and all agree;
+     * the same far-away number for those that are nowhere. */
+    const struct tir_value own = modulo(b, tir_row_index(b, tir_typeof(b->f, slot)), c->x);
+    const struct tir_value begin = tir_sub(b, slot, tir_convert(b, own, TIR_I64));
+    const struct tir_value nowhere = tir_int_like(b, begin, -(INT64_C(1) << 62));
+    const struct tir_value negative = tir_sar(b, slot, tir_int_like(b, slot, 63));
+    const struct tir_value first =
+        tir_add(b, begin, tir_and(b, negative, tir_sub(b, nowhere, begin)));
+    const struct tir_value groups = tir_split_blocks(b, tir_transpose(b, first), (unsigned)c->x);
+    const struct tir_value last = tir_row_max(b, groups);
+    const struct tir_value least = tir_neg(b, tir_row_max(b, tir_neg(b, groups)));
+    const struct tir_value zero = tir_int_like(b, last, 0);
+    const struct tir_value broken =
+        tir_or(b, tir_cmp_ne(b, last, least), tir_cmp_ne(b, modulo(b, last, c->x), zero));
+    return tir_xor(b, tir_any(b, broken), tir_bool(b, true));
+}
+
+/* Returns the offset of a column's run, a row of `t`, behind its group: i64. */
+static struct tir_value run_column(const struct att_cache *c, struct tir_type t)
+{
+    struct tir_builder *b = c->b;
+    const struct tir_value row = tir_row_index(b, t);
+    if (c->columns)
+        return tir_zext(b, times(b, row, c->block_stride), TIR_I64);
+    const struct tir_value column = tir_zext(b, row, TIR_I64);
+    return tir_mul(b, column, tir_int_like(b, column, CHUNK));
+}
+
+/* x tokens of a column as one row: [(T/x) D, x]. */
+static struct tir_value run_rows(const struct att_cache *c, struct tir_value row,
+                                 struct tir_type transposed)
+{
+    struct tir_builder *b = c->b;
+    const struct tir_value groups = tir_split_blocks(b, tir_transpose(b, row), (unsigned)c->x);
+    /* The first row of each group has the least address; skipped ones are all alike. */
+    const struct tir_value least = tir_neg(b, tir_row_max(b, tir_neg(b, groups)));
+    const struct tir_layout split =
+        tir_layout_split_blocks(tir_layout_of(b->f, transposed), transposed.rows, (unsigned)c->x);
+    const struct tir_layout vector = tir_layout_slice(&split, 1);
+    const struct tir_layout l = tir_layout_join_blocks(&vector, transposed.rows, 1);
+    const struct tir_type t =
+        tir_tile(b->f, TIR_I64, transposed.rows, transposed.cols / (unsigned)c->x, &l);
+    const struct tir_value at = run_column(c, t);
+    const struct tir_value both = tir_add(b, tir_broadcast(b, tir_transpose(b, least), t), at);
+    return tir_split_blocks(b, both, 1);
+}
+
+void att_cache_store_runs(const struct att_cache *c, struct tir_value row, int first,
+                          struct tir_value a)
+{
+    struct tir_builder *b = c->b;
+    const struct tir_layout turned =
+        tir_layout_regs_first(tir_layout_of(b->f, tir_typeof(b->f, a)), TIR_RC(c->x - 1, 0));
+    const struct tir_value columns = tir_transpose(b, tir_relayout(b, a, &turned));
+    const struct tir_value rows = run_rows(c, row, tir_typeof(b->f, columns));
+    tir_tile_scatter(b, c->base, rows, column_byte(c, first),
+                     tir_split_blocks(b, columns, (unsigned)c->x));
+}
+
+void att_cache_store_slots(const struct att_cache *c, const struct att_cache_tiles *t,
+                           struct tir_value slot, const struct tir_value *a)
+{
+    struct tir_builder *b = c->b;
+    const struct tir_value row = att_cache_slot_row(c, slot);
+    const bool may_run = c->shuffle && c->value;
+    struct tir_if runs;
+    if (may_run) {
+        runs = tir_begin_if(b, att_cache_has_runs(c, slot), false, NULL, 0);
+        for (unsigned i = 0; i < t->n; i++)
+            att_cache_store_runs(c, row, t->first[i], a[i]);
+        tir_else(b, &runs, NULL);
+    }
+    for (unsigned i = 0; i < t->n; i++)
+        att_cache_store(c, row, t->first[i], a[i]);
+    if (may_run)
+        tir_end_if(b, &runs, NULL);
+}
+
+struct tir_type att_cache_load_type(const struct att_cache *c, struct tir_type t)
+{
+    const struct tir_layout *l = tir_layout_of(c->b->f, t);
+    const bool by_rows = c->shuffle && c->value;
+    const struct tir_layout turned = tir_layout_regs_first(l, TIR_RC(by_rows ? c->x - 1 : 0, 0));
+    return tir_tile(c->b->f, c->dtype, t.rows, t.cols, &turned);
+}
+
+struct tir_value att_cache_load(const struct att_cache *c, struct tir_value row, int first,
+                                struct tir_type t)
+{
+    struct tir_builder *b = c->b;
+    const struct tir_value byte = column_byte(c, first);
+    const unsigned x = (unsigned)c->x;
+    const struct tir_layout l = *tir_layout_of(b->f, t);
+    if (!c->shuffle)
+        return tir_tile_gather(b, c->base, row, byte, t);
+    if (!c->value) {
+        const struct tir_layout split = tir_layout_split_blocks(&l, t.rows, x);
+        const struct tir_type blocks = tir_tile(b->f, t.dtype, t.rows * (t.cols / x), x, &split);
+        const struct tir_value rows = block_rows(c, row, t, x, c->block_stride);
+        return tir_join_blocks(b, tir_tile_gather(b, c->base, rows, byte, blocks), t.rows);
+    }
+    const struct tir_layout columns = tir_layout_transpose(&l);
+    const struct tir_layout split = tir_layout_split_blocks(&columns, t.cols, x);
+    const struct tir_value rows =
+        run_rows(c, row, tir_tile(b->f, t.dtype, t.cols, t.rows, &columns));
+    const struct tir_type runs = tir_tile(b->f, t.dtype, t.cols * (t.rows / x), x, &split);
+    const struct tir_value a =
+        tir_join_blocks(b, tir_tile_gather(b, c->base, rows, byte, runs), t.cols);
+    return tir_transpose(b, a);
+}
+
+/* ---- Scales ---- */
+
+struct tir_value att_cache_scale_at(const struct att_cache *c, struct tir_value page,
+                                    struct tir_value token)
+{
+    struct tir_builder *b = c->b;
+    const struct tir_value at = times(b, page, c->scale_page_stride);
+    if (c->scaling == ATT_KV_SCALE_BLOCK)
+        return at;
+    return tir_add(b, at, tir_mul(b, token, tir_int_like(b, token, sizeof(float))));
+}
+
+struct tir_value att_cache_scale_row(const struct att_cache *c, struct tir_value slot)
+{
+    const struct att_slot s = att_slot_of(&c->pages, slot);
+    return unless_negative(c->b, slot, att_cache_scale_at(c, s.page, s.token));
+}
+
+static struct tir_value packed_scale_byte(const struct att_cache *c, int first)
+{
+    return tir_i32(c->b, ATT_PACKED_SCALES + first / c->run * c->scale_size);
+}
+
+/* Addresses of the scales of a panel's runs, but for packed_scale_byte(). */
+static struct tir_value scale_rows(const struct att_cache *c, struct tir_value row,
+                                   struct tir_type t)
+{
+    return block_rows(c, row, t, (unsigned)c->run, tir_i32(c->b, c->scale_size));
+}
+
+unsigned att_packed_scale_dtype(const struct att_cache *c)
+{
+    return c->scale_size == 1 ? TIR_I8 : TIR_F32;
+}
+
+static struct tir_value bits_of(struct tir_builder *b, struct tir_value x)
+{
+    return tir_bitcast(b, x, tir_with_dtype(tir_typeof(b->f, x), TIR_I32));
+}
+
+static struct tir_value float_of(struct tir_builder *b, struct tir_value bits)
+{
+    return tir_bitcast(b, bits, tir_with_dtype(tir_typeof(b->f, bits), TIR_F32));
+}
+
+struct tir_value att_packed_encode(const struct att_cache *c, struct tir_value scale)
+{
+    struct tir_builder *b = c->b;
+    if (c->scale_size != 1)
+        return scale;
+    const struct tir_value bits = bits_of(b, scale);
+    return tir_convert(b, tir_shr(b, bits, tir_int_like(b, bits, MANTISSA_BITS)), TIR_I8);
+}
+
+struct tir_value att_packed_decode(const struct att_cache *c, struct tir_value stored)
+{
+    struct tir_builder *b = c->b;
+    if (c->scale_size != 1)
+        return stored;
+    const struct tir_value e = tir_zext(b, stored, TIR_I32);
+    return float_of(b, tir_shl(b, e, tir_int_like(b, e, MANTISSA_BITS)));
+}
+
+struct tir_value att_packed_load_scales(const struct att_cache *c, struct tir_value row, int first,
+                                        struct tir_type t)
+{
+    const struct tir_value rows = scale_rows(c, row, t);
+    const struct tir_type type =
+        tir_with_dtype(tir_typeof(c->b->f, rows), att_packed_scale_dtype(c));
+    return att_packed_decode(
+        c, tir_tile_gather(c->b, c->base, rows, packed_scale_byte(c, first), type));
+}
+
+struct tir_value att_packed_quantise(const struct att_cache *c, struct tir_value row, int first,
+                                     struct tir_value x)
+{
+    struct tir_builder *b = c->b;
+    const struct tir_type t = tir_typeof(b->f, x);
+    const struct tir_value runs = tir_split_blocks(b, x, (unsigned)c->run);
+    const struct tir_value scale = att_cache_scale_of(c, att_absmax(b, runs));
+    tir_tile_scatter(b, c->base, scale_rows(c, row, t), packed_scale_byte(c, first),
+                     att_packed_encode(c, scale));
+    return tir_join_blocks(b, att_cache_quantise(c, runs, att_cache_inverse(c, scale)), t.rows);
+}
+
+struct tir_value att_cache_load_scales(const struct att_cache *c, struct tir_value row)
+{
+    const struct tir_type t = tir_with_dtype(tir_typeof(c->b->f, row), TIR_F32);
+    return tir_tile_gather(c->b, c->scales, row, tir_i32(c->b, 0), t);
+}
+
+void att_cache_store_scales(const struct att_cache *c, struct tir_value row, struct tir_value scale)
+{
+    tir_tile_scatter(c->b, c->scales, row, tir_i32(c->b, 0), scale);
+}
+
+struct tir_value att_cache_tensor_scale(const struct att_cache *c)
+{
+    return tir_scalar_load(c->b, c->scales, tir_i32(c->b, 0), TIR_F32);
+}
+
+struct tir_value att_absmax(struct tir_builder *b, struct tir_value x)
+{
+    return tir_row_max(b, tir_abs(b, x));
+}
+
+struct tir_value att_cache_scale_of(const struct att_cache *c, struct tir_value absmax)
+{
+    struct tir_builder *b = c->b;
+    const struct tir_value scale = tir_mul(b, absmax, tir_float_like(b, absmax, 1 / c->largest));
+    if (!c->packed || c->scale_size != 1)
+        return scale;
+    /* The next exponent, but for a power of 2. */
+    const struct tir_value bits =
+        bits_of(b, tir_max(b, scale, tir_float_like(b, scale, LEAST_SCALE)));
+    const struct tir_value ones = tir_int_like(b, bits, (1 << MANTISSA_BITS) - 1);
+    const struct tir_value up = tir_add(b, bits, ones);
+    return float_of(b, tir_and(b, up, tir_int_like(b, up, ~((1 << MANTISSA_BITS) - 1))));
+}
+
+struct tir_value att_cache_inverse(const struct att_cache *c, struct tir_value scale)
+{
+    return tir_rcp(c->b, tir_max(c->b, scale, tir_float_like(c->b, scale, LEAST_SCALE)));
+}
+
+/* x times a scalar or a factor of each row. */
+static struct tir_value scaled(struct tir_builder *b, struct tir_value x, struct tir_value factor)
+{
+    const struct tir_type t = tir_typeof(b->f, x);
+    if (!factor.id)
+        return x;
+    return tir_mul(b, x,
+                   tir_typeof(b->f, factor).kind == TIR_SCALAR ? tir_splat(b, factor, t)
+                                                               : tir_broadcast(b, factor, t));
+}
+
+struct tir_value att_cache_quantise(const struct att_cache *c, struct tir_value x,
+                                    struct tir_value inverse)
+{
+    const struct tir_value small = scaled(c->b, x, inverse);
+    if (c->packed || c->scaling == ATT_KV_SCALE_TOKEN || c->scaling == ATT_KV_SCALE_BLOCK)
+        return tir_convert_in_range(c->b, small, c->dtype);
+    return tir_convert(c->b, small, c->dtype);
+}
+
+struct tir_value att_cache_dequantise(const struct att_cache *c, struct tir_value a,
+                                      struct tir_value scale, unsigned dtype)
+{
+    if (!scale.id)
+        return tir_convert(c->b, a, dtype);
+    if (c->packed) {
+        const unsigned rows = tir_typeof(c->b->f, a).rows;
+        const struct tir_value runs =
+            tir_convert(c->b, tir_split_blocks(c->b, a, (unsigned)c->run), TIR_F32);
+        return tir_join_blocks(c->b, tir_convert(c->b, scaled(c->b, runs, scale), dtype), rows);
+    }
+    return tir_convert(c->b, scaled(c->b, tir_convert(c->b, a, TIR_F32), scale), dtype);
+}

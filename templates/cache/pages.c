@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "templates/cache/pages.h"
+
+#include "ir/bits.h"
+#include "ir/spread.h"
+#include "templates/workgroup/scalar.h"
+
+enum { CHUNK = 16 /* bytes that SHUFFLE keeps together */ };
+
+/* Returns the address of the first page number of sequence `batch`. */
+static struct tir_value table_of(struct tir_builder *b, const struct att_variant *v,
+                                 struct tir_value batch)
+{
+    if (v->page_table == ATT_PAGE_TABLE_BLOCKS)
+        return tir_add(b, tir_arg(b, ARG_BLOCK_TABLE, TIR_I64),
+                       att_offset(b, batch, ARG_BLOCK_TABLE_STRIDE, 4));
+    const struct tir_value first = att_entry(b, ARG_KV_INDPTR, batch, TIR_I32);
+    return tir_add(b, tir_arg(b, ARG_KV_INDICES, TIR_I64),
+                   tir_mul(b, att_wide(b, first), tir_i64(b, 4)));
+}
+
+struct att_pages att_pages(struct tir_builder *b, const struct att_variant *v,
+                           struct tir_value batch, struct tir_value kv_len,
+                           struct tir_value first_key)
+{
+    const struct tir_value zero = tir_i32(b, 0);
+    struct att_pages p = {.v = v, .table = table_of(b, v, batch)};
+    p.slots = v->sparse != ATT_SPARSE_NONE;
+    p.paging = att_paging(b, v);
+    p.entries = p.slots ? att_paging_of_lists(b, v) : p.paging;
+    p.last_key = tir_max(b, att_plus(b, kv_len, -1), zero);
+    p.last = att_page_of(&p.entries, p.last_key);
+    p.first = tir_min(b, att_page_of(&p.entries, tir_max(b, first_key, zero)), p.last);
+    p.used = tir_select(b, tir_cmp_gt(b, kv_len, zero), tir_i32(b, -1), zero);
+    return p;
+}
+
+/* Runs of registers, lanes and waves over tokens x cols: `vector` columns a lane, the lanes walk
+ * what is left of the columns and then tokens. */
+static struct tir_layout spread(struct tir_builder *b, unsigned tokens, unsigned cols,
+                                unsigned vector)
+{
+    struct tir_spread s = tir_spread(b->f->machine, b->f->waves);
+    tir_spread_cols(&s, TIR_REGS, tir_bits(vector));
+    tir_spread_fill(&s, TIR_LANES, tokens, cols);
+    tir_spread_fill(&s, TIR_WAVES, tokens, cols);
+    tir_spread_rows(&s, TIR_REGS, tir_bits(tokens) - s.rows);
+    tir_spread_fill(&s, TIR_REGS, tokens, cols);
+    return tir_spread_layout(&s);
+}
+
+/* Columns that each lane has, if all are dealt out, at most 8: 16 bytes once they have 16 bits. */
+static unsigned vector_of(struct tir_builder *b, unsigned elements, unsigned run)
+{
+    unsigned vector = elements / (b->f->waves << b->f->machine->lane_bits);
+    vector = vector > 8 ? 8 : vector ? vector : 1;
+    return vector < run ? vector : run;
+}
+
+struct att_paged_tile att_paged_tile(struct tir_builder *b, const struct att_cache *cache,
+                                     unsigned tokens, unsigned cols, unsigned first,
+                                     const struct tir_layout *layout)
+{
+    struct att_paged_tile t = {.cache = *cache,
+                               .tokens = tokens,
+                               .cols = cols,
+                               .first = first,
+                               .run = cache->shuffle  ? (unsigned)cache->x
+                                      : cache->packed ? (unsigned)cache->run
+                                                      : cols,
+                               .blocks = cache->packed || (cache->shuffle && !cache->value)};
+    const unsigned elements = tokens * cols;
+    struct tir_layout l;
+    if (layout && !cache->shuffle)
+        l = t.blocks ? tir_layout_split_blocks(layout, tokens, t.run) : *layout;
+    else
+        l = spread(b, elements / t.run, t.run, vector_of(b, elements, t.run));
+    t.gathered = tir_tile(b->f, cache->dtype, elements / t.run, t.run, &l);
+    return t;
+}
+
+/* One value of `dtype` for each row of a tile. */
+static struct tir_type of_rows(struct tir_builder *b, struct tir_type t, unsigned dtype)
+{
+    const struct tir_layout l = tir_layout_slice(tir_layout_of(b->f, t), 1);
+    return tir_tile(b->f, dtype, t.rows, 1, &l);
+}
+
+static struct tir_value splat_like(struct tir_builder *b, struct tir_value scalar,
+                                   struct tir_value like)
+{
+    struct tir_type t = tir_typeof(b->f, like);
+    t.dtype = tir_typeof(b->f, scalar).dtype;
+    return tir_splat(b, scalar, t);
+}
+
+static struct tir_value and_n(struct tir_builder *b, struct tir_value a, unsigned n)
+{
+    return tir_and(b, a, tir_int_like(b, a, n));
+}
+
+/* The token, from `key` on, that a gathered row belongs to, or begins with. */
+static struct tir_value token_of(struct tir_builder *b, const struct att_paged_tile *t,
+                                 struct tir_value row, struct tir_value key)
+{
+    struct tir_value token = row;
+    if (t->blocks)
+        token = and_n(b, row, t->tokens - 1);
+    else if (t->cache.shuffle)
+        token = tir_shl(b, tir_shr(b, row, tir_int_like(b, row, tir_bits(t->cols))),
+                        tir_int_like(b, row, tir_bits(t->run)));
+    return tir_add(b, token, splat_like(b, key, token));
+}
+
+/* Bytes behind the table's first entry: those beyond the last repeat it. */
+static struct tir_value entry_offset(struct tir_builder *b, const struct att_pages *p,
+                                     struct tir_value token)
+{
+    if (p->v->sparse == ATT_SPARSE_BLOCKS)
+        token = tir_min(b, token, splat_like(b, p->last_key, token));
+    const struct tir_value page = att_page_of(&p->entries, token);
+    const struct tir_value at =
+        tir_min(b, tir_max(b, page, splat_like(b, p->first, page)), splat_like(b, p->last, page));
+    return tir_shl(b, at, tir_int_like(b, at, 2));
+}
+
+/* The slot of a token of a block, which keeps the entry's sign; else the entry. */
+static struct tir_value slot_of(struct tir_builder *b, const struct att_pages *p,
+                                struct tir_value token, struct tir_value entry)
+{
+    if (p->v->sparse != ATT_SPARSE_BLOCKS)
+        return entry;
+    token = tir_min(b, token, splat_like(b, p->last_key, token));
+    const struct tir_value sign = tir_and(b, entry, tir_int_like(b, entry, INT32_MIN));
+    const struct tir_value slot =
+        tir_add(b, att_page_first(&p->entries, entry), att_page_place(&p->entries, token));
+    return tir_or(b, slot, sign);
+}
+
+static struct tir_value token_of_rows(struct tir_builder *b, const struct att_paged_tile *t,
+                                      struct tir_value key)
+{
+    return token_of(b, t, tir_row_index(b, of_rows(b, t->gathered, TIR_I32)), key);
+}
+
+struct tir_value att_entry_offsets(struct tir_builder *b, const struct att_pages *p,
+                                   const struct att_paged_tile *t, struct tir_value key)
+{
+    return entry_offset(b, p, token_of_rows(b, t, key));
+}
+
+struct tir_value att_entry_slots(struct tir_builder *b, const struct att_pages *p,
+                                 const struct att_paged_tile *t, struct tir_value key,
+                                 struct tir_value entries)
+{
+    return slot_of(b, p, token_of_rows(b, t, key), entries);
+}
+
+struct tir_value att_page_numbers(struct tir_builder *b, const struct att_pages *p,
+                                  const struct att_paged_tile *t, struct tir_value key)
+{
+    const struct tir_value token = token_of_rows(b, t, key), at = entry_offset(b, p, token);
+    const struct tir_value entry =
+        tir_tile_gather_constant(b, p->table, tir_zext(b, at, TIR_I64), tir_typeof(b->f, at));
+    return slot_of(b, p, token, entry);
+}
+
+/* Returns which of its token's runs a gathered row is. */
+static struct tir_value block_of(struct tir_builder *b, const struct att_paged_tile *t,
+                                 struct tir_value row)
+{
+    return tir_shr(b, row, tir_int_like(b, row, tir_bits(t->tokens)));
+}
+
+/* Returns the offset of a run of V in SHUFFLE_K inside its page, in bytes. */
+static struct tir_value run_of_column(struct tir_builder *b, const struct att_paged_tile *t,
+                                      struct tir_value column, struct tir_value chunk)
+{
+    const struct tir_value step = splat_like(b, t->cache.block_stride, column);
+    return tir_add(b, tir_mul(b, column, step), tir_mul(b, chunk, tir_int_like(b, chunk, CHUNK)));
+}
+
+/* Returns the offset of a run inside its page, in bytes: 32 bits, since no page has more than 2
+ * GiB. */
+static struct tir_value run_offset(struct tir_builder *b, const struct att_pages *p,
+                                   const struct att_paged_tile *t, struct tir_value row,
+                                   struct tir_value token)
+{
+    const struct tir_value inside = att_page_place(&p->paging, token);
+    if (!t->cache.shuffle) {
+        const struct tir_value stride = tir_convert(b, t->cache.token_stride, TIR_I32);
+        struct tir_value at = tir_mul(b, inside, splat_like(b, stride, inside));
+        if (t->cache.packed) /* a page has no more than 2 GiB */
+            at = tir_add(b, at,
+                         tir_shl(b, block_of(b, t, row), tir_int_like(b, row, tir_bits(t->run))));
+        return tir_zext(b, at, TIR_I64);
+    }
+    struct tir_value run;
+    if (t->cache.value) {
+        const struct tir_value chunk =
+            tir_shr(b, inside, tir_int_like(b, inside, tir_bits(t->run)));
+        const struct tir_value in_tile = and_n(b, row, t->cols - 1);
+        const struct tir_value column = tir_add(b, in_tile, tir_int_like(b, in_tile, t->first));
+        if (t->cache.columns) /* as many runs a column as a page has */
+            return tir_zext(b, run_of_column(b, t, column, chunk), TIR_I64);
+        run = tir_add(b, tir_mul(b, chunk, tir_int_like(b, chunk, (unsigned)t->cache.dim)), column);
+    } else {
+        const struct tir_value chunk =
+            tir_add(b, block_of(b, t, row), tir_int_like(b, row, t->first / t->run));
+        run = tir_add(b, att_page_first(&p->paging, chunk), inside);
+    }
+    return tir_zext(b, tir_mul(b, run, tir_int_like(b, run, CHUNK)), TIR_I64);
+}
+
+/* libattn sees to it that strides of pages fit 32 bits: then this is one instruction. */
+static struct tir_value page_offset(struct tir_builder *b, struct tir_value page,
+                                    struct tir_value stride)
+{
+    const struct tir_value wide = tir_zext(b, page, TIR_I64);
+    const struct tir_value narrow = tir_zext(b, tir_convert(b, stride, TIR_I32), TIR_I64);
+    return tir_mul(b, wide, splat_like(b, narrow, wide));
+}
+
+/* Rows of V in SHUFFLE are runs of tokens, whose scales are neighbours as they are. */
+static struct tir_value load_scales(struct tir_builder *b, const struct att_pages *p,
+                                    const struct att_paged_tile *t, struct tir_value page,
+                                    struct tir_value token)
+{
+    struct tir_value at = page_offset(b, page, t->cache.scale_page_stride);
+    struct tir_type type = of_rows(b, t->gathered, TIR_F32);
+    if (t->cache.scaling == ATT_KV_SCALE_TOKEN) {
+        const struct tir_value inside = att_page_place(&p->paging, token);
+        const struct tir_value byte = tir_shl(b, inside, tir_int_like(b, inside, 2));
+        at = tir_add(b, at, tir_convert(b, byte, TIR_I64));
+        if (t->cache.shuffle && t->cache.value) {
+            type = t->gathered;
+            type.dtype = TIR_F32;
+        }
+    }
+    return tir_tile_gather(b, t->cache.scales, at, tir_i32(b, 0), type);
+}
+
+/* A run of a packed row is at `at`: its scale stands behind all runs. */
+static struct tir_value load_packed_scales(struct tir_builder *b, const struct att_paged_tile *t,
+                                           struct tir_value row, struct tir_value at)
+{
+    const struct tir_value block = block_of(b, t, row);
+    const struct tir_value back =
+        tir_mul(b, block, tir_int_like(b, block, t->cache.run - t->cache.scale_size));
+    const int first = (int)t->first / t->cache.run * t->cache.scale_size;
+    return tir_tile_gather(b, t->cache.base, tir_sub(b, at, tir_zext(b, back, TIR_I64)),
+                           tir_i32(b, ATT_PACKED_SCALES + first),
+                           of_rows(b, t->gathered, att_packed_scale_dtype(&t->cache)));
+}
+
+/* Finds the page of a row's token, and the token, whose number says where in that it stands. */
+static void find_token(struct tir_builder *b, const struct att_pages *p,
+                       const struct att_paged_tile *t, struct tir_value key, struct tir_value *page,
+                       struct tir_value *token)
+{
+    const struct tir_value row = tir_row_index(b, of_rows(b, t->gathered, TIR_I32));
+    *page = tir_and(b, *page, splat_like(b, p->used, *page));
+    *token = token_of(b, t, row, key);
+    if (!p->slots)
+        return;
+    *token = tir_max(b, *page, tir_int_like(b, *page, 0));
+    *page = att_page_of(&p->paging, *token);
+}
+
+struct tir_value att_paged_rows(struct tir_builder *b, const struct att_pages *p,
+                                const struct att_paged_tile *t, struct tir_value key,
+                                struct tir_value page)
+{
+    const struct tir_value row = tir_row_index(b, of_rows(b, t->gathered, TIR_I32));
+    struct tir_value token;
+    find_token(b, p, t, key, &page, &token);
+    return tir_add(b, page_offset(b, page, t->cache.page_stride), run_offset(b, p, t, row, token));
+}
+
+struct att_paged_data att_paged_load(struct tir_builder *b, const struct att_pages *p,
+                                     const struct att_paged_tile *t, struct tir_value key,
+                                     struct tir_value page)
+{
+    struct att_paged_data d = {0};
+    struct tir_value token;
+    const struct tir_value row = tir_row_index(b, of_rows(b, t->gathered, TIR_I32));
+    const struct tir_value at = att_paged_rows(b, p, t, key, page);
+    find_token(b, p, t, key, &page, &token);
+    const int byte = t->cache.shuffle ? 0 : (int)t->first * t->cache.size;
+    d.bits = tir_tile_gather(b, t->cache.base, at, tir_i32(b, byte), t->gathered);
+    if (t->cache.scaling >= ATT_KV_SCALE_TOKEN)
+        d.scale = load_scales(b, p, t, page, token);
+    if (t->cache.packed)
+        d.scale = load_packed_scales(b, t, row, at);
+    return d;
+}
+
+static struct tir_value scaled(struct tir_builder *b, struct att_paged_data d, unsigned dtype)
+{
+    const struct tir_value wide = tir_convert(b, d.bits, TIR_F32);
+    const struct tir_type t = tir_typeof(b->f, wide);
+    if (tir_typeof(b->f, d.scale).cols != t.cols)
+        d.scale = tir_broadcast(b, d.scale, t);
+    return tir_convert_short(b, tir_mul(b, wide, d.scale), dtype);
+}
+
+struct tir_value att_paged_entries(struct tir_builder *b, const struct att_paged_tile *t,
+                                   struct tir_value entries)
+{
+    const struct tir_type type = tir_with_dtype(t->gathered, TIR_I32);
+    const struct tir_value x = tir_broadcast(b, entries, type);
+    return t->blocks ? tir_join_blocks(b, x, t->tokens) : x;
+}
+
+struct tir_value att_paged_elements(struct tir_builder *b, const struct att_paged_tile *t,
+                                    struct att_paged_data d, unsigned dtype)
+{
+    struct tir_value x = d.bits;
+    if (t->cache.packed)
+        d.scale = att_packed_decode(&t->cache, d.scale);
+    if (d.scale.id)
+        x = scaled(b, d, dtype);
+    else if (tir_typeof(b->f, x).dtype != dtype)
+        x = tir_convert(b, x, dtype);
+    if (t->cache.shuffle || t->blocks)
+        x = tir_join_blocks(b, x, t->blocks ? t->tokens : t->cols);
+    return t->cache.shuffle && t->cache.value ? tir_transpose(b, x) : x;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Pages of P tokens, at most 65536: in which one a token or a slot lies, and where. P is a constant
+ * of the kernel or an argument, which is a power of two for an op whose key has page_size.
+ *
+ * LLVM makes a multiplication of a division by a constant. By an argument it is one here, of
+ * numbers below 2^31: floor(n / P) = floor(2 n M / 2^(32 + s)) with s = ceil(log2 P) and
+ * M = ceil(2^(31 + s) / P), since M P = 2^(31 + s) + e with e < P, so that n e < 2^(31 + s)
+ * (Granlund and Montgomery, Division by Invariant Integers using Multiplication, PLDI 1994,
+ * theorem 4.2).
+ *
+ * A slot is below 2^44, as it has 16 bytes or more of 2^48. Where P is no power of two it is
+ * divided in 32 bits as by hand, in two digits of base 2^14: the upper is below 2^30, and so is
+ * what is left of it, less than P <= 2^16, beside the lower one.
+ */
+#ifndef TEMPLATES_CACHE_PAGING_H
+#define TEMPLATES_CACHE_PAGING_H
+
+#include "ir/builder.h"
+#include "templates/template.h"
+
+struct att_paging {
+    struct tir_builder *b;
+    int size;               /* P, 0: an argument */
+    bool power;             /* P is a power of two */
+    struct tir_value shift; /* i32: log2 of P, rounded up */
+    struct tir_value magic; /* i32, unsigned: M, where P is an argument and need not be one */
+};
+
+struct att_paging att_paging(struct tir_builder *b, const struct att_variant *v);
+/** Pages whose tokens are an argument, for an op without a field page_size. */
+struct att_paging att_paging_by_argument(struct tir_builder *b, bool power);
+/** Pages of as many tokens as an entry of a list names: of lists of slots, or of 64 of them. */
+struct att_paging att_paging_of_lists(struct tir_builder *b, const struct att_variant *v);
+
+/** P, an i32. */
+struct tir_value att_page_tokens(const struct att_paging *p);
+
+/* Tokens of a sequence: i32 of any shape, none below 0. */
+
+/** token / P. */
+struct tir_value att_page_of(const struct att_paging *p, struct tir_value token);
+/** token mod P. */
+struct tir_value att_page_place(const struct att_paging *p, struct tir_value token);
+/** page * P. */
+struct tir_value att_page_first(const struct att_paging *p, struct tir_value page);
+
+/** Slots of a cache, page * P + token: i64 of any shape. One below 0 counts as 0, or, where P is a
+ * power of two, back from page 0. */
+struct att_slot {
+    struct tir_value page, token; /* i64 */
+};
+struct att_slot att_slot_of(const struct att_paging *p, struct tir_value slot);
+
+#endif

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * This file finds what a workgroup of decode works on: the items of its list, or the one that
+ * follows from its number. Rounds of scalar loads, each of which says where the next one reads,
+ * stand before the first K, so what a round may ask for, it does.
+ */
+#include "templates/decode/decode.h"
+#include "templates/workgroup/grid.h"
+#include "templates/workgroup/scalar.h"
+
+#include <string.h>
+
+enum { WORK_WORDS = 8 };
+
+/* All that a workgroup needs before its first K is asked for at once, and one argument of each line
+ * of memory that others are in, so that those are near when their turn comes. Where waves find the
+ * first of them in registers, they are in the order in which they are needed. They stay in scalar
+ * registers, of which one launch has fewer to spare. */
+void decode_ask_arguments(struct decode *d, bool latent)
+{
+    enum { NOW, LATER, APART /* later, of keys and values that are two tensors */, NEVER };
+    const bool tensor = d->v->kv_scale == ATT_KV_SCALE_TENSOR;
+    const bool table = d->v->page_table == ATT_PAGE_TABLE_BLOCKS;
+    const struct {
+        const char *name;
+        unsigned dtype;
+        unsigned when;
+    } args[] = {
+        {ARG_WORK_INDPTR, TIR_I64, NOW},
+        {ARG_WORK_INFO, TIR_I64, NOW},
+        {ARG_KV_LENS, TIR_I64, d->v->one_launch ? LATER : NOW},
+        {table ? ARG_BLOCK_TABLE : ARG_KV_INDICES, TIR_I64, NOW},
+        {table ? ARG_BLOCK_TABLE_STRIDE : ARG_KV_INDPTR, TIR_I64, NOW},
+        {ARG_WORKGROUPS, TIR_I32, NOW},
+        {ARG_REDUCE_INDPTR, TIR_I64, latent ? NOW : NEVER},
+        {ARG_TICKETS, TIR_I64, latent && d->v->one_launch ? NOW : NEVER},
+        {ARG_KV_HEADS, TIR_I32, d->v->one_launch ? LATER : NOW},
+        {ARG_MAX_SEQLEN_Q, TIR_I32, d->v->one_launch ? LATER : NOW},
+        {ARG_QO_INDPTR, TIR_I64, d->v->one_launch ? LATER : NOW},
+        {ARG_SCALE_LOG2, TIR_F32, NOW},
+        {ARG_K, TIR_I64, latent ? NOW : LATER},
+        {ARG_K_HEAD_STRIDE, TIR_I64, APART},
+        {ARG_K_PAGE_STRIDE, TIR_I64, latent ? NOW : LATER},
+        {ARG_K_TOKEN_STRIDE, TIR_I64, latent ? NOW : NEVER},
+        {ARG_K_SCALE, TIR_I64, latent && tensor ? NOW : NEVER},
+        {ARG_Q_SCALE, TIR_I64, latent && d->v->q_dtype == ATT_Q_DTYPE_FP8 ? NOW : NEVER},
+        {ARG_V, TIR_I64, APART},
+        {ARG_V_HEAD_STRIDE, TIR_I64, APART},
+        {ARG_V_PAGE_STRIDE, TIR_I64, APART},
+        {ARG_Q, TIR_I64, latent ? NOW : LATER},
+        {ARG_Q_TOKEN_STRIDE, TIR_I64, LATER},
+        {ARG_Q_HEAD_STRIDE, TIR_I64, LATER},
+        {ARG_OUT, TIR_I64, LATER},
+        {ARG_OUT_TOKEN_STRIDE, TIR_I64, LATER},
+        {ARG_OUT_HEAD_STRIDE, TIR_I64, LATER},
+        {ARG_HEADS, TIR_I32, NOW},
+        {ARG_PARTIAL_OUT, TIR_I64, LATER},
+        {ARG_PARTIAL_LSE, TIR_I64, latent ? NOW : NEVER},
+    };
+    enum { N = sizeof(args) / sizeof(args[0]) };
+    struct tir_value asked[N];
+    unsigned n = 0;
+    for (unsigned i = 0; i < N; i++) {
+        if (args[i].when == NEVER || (latent && args[i].when == APART))
+            continue;
+        tir_add_arg(d->b.f, args[i].name, args[i].dtype);
+        if (args[i].when == NOW)
+            asked[n++] = tir_arg(&d->b, args[i].name, args[i].dtype);
+    }
+    for (unsigned i = 0; i < n; i++)
+        tir_anchor(&d->b, asked[i]);
+}
+
+static struct tir_value load_i32(struct decode *d, const char *array, struct tir_value index)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_value at = tir_shl(b, att_wide(b, index), tir_i64(b, 2));
+    return tir_scalar_load(b, tir_add(b, tir_arg(b, array, TIR_I64), at), tir_i32(b, 0), TIR_I32);
+}
+
+static struct tir_value is_given(struct decode *d, const char *pointer)
+{
+    return tir_cmp_ne(&d->b, tir_arg(&d->b, pointer, TIR_I64), tir_i64(&d->b, 0));
+}
+
+/* First and one-past-last query of a sequence, as rows of q. */
+static void find_queries(struct decode *d, struct tir_value sequence, struct tir_value range[2])
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_type i32[] = {tir_scalar(TIR_I32), tir_scalar(TIR_I32)};
+    struct tir_if given = tir_begin_if(b, is_given(d, ARG_QO_INDPTR), false, i32, 2);
+    const struct tir_value first = load_i32(d, ARG_QO_INDPTR, sequence);
+    const struct tir_value end = load_i32(d, ARG_QO_INDPTR, att_plus(b, sequence, 1));
+    tir_else(b, &given, (struct tir_value[]){first, end});
+    const struct tir_value n = tir_arg(b, ARG_MAX_SEQLEN_Q, TIR_I32);
+    range[0] = tir_mul(b, sequence, n);
+    range[1] = tir_add(b, range[0], n);
+    tir_end_if(b, &given, range);
+}
+
+/* Keys of a sequence, or slots of a list, which may have none of kv_lens: then it has all that
+ * its row or kv_indptr has room for. */
+static struct tir_value count_keys(struct decode *d, struct tir_value sequence)
+{
+    struct tir_builder *b = &d->b;
+    if (d->v->sparse == ATT_SPARSE_NONE)
+        return load_i32(d, ARG_KV_LENS, sequence);
+    const struct tir_type i32 = tir_scalar(TIR_I32);
+    struct tir_if given = tir_begin_if(b, is_given(d, ARG_KV_LENS), false, &i32, 1);
+    const struct tir_value len = load_i32(d, ARG_KV_LENS, sequence);
+    tir_else(b, &given, &len);
+    struct tir_value room;
+    if (d->v->page_table == ATT_PAGE_TABLE_BLOCKS)
+        room = tir_arg(b, ARG_LIST_ENTRIES, TIR_I32);
+    else
+        room = tir_sub(b, load_i32(d, ARG_KV_INDPTR, att_plus(b, sequence, 1)),
+                       load_i32(d, ARG_KV_INDPTR, sequence));
+    room = att_page_first(&d->paging, room);
+    tir_end_if(b, &given, &room);
+    return room;
+}
+
+/* An item as the list has it, or as it follows from the workgroup's number where there is none. */
+enum item_word { SEQUENCE, PARTIAL, FIRST_TOKEN, END_TOKEN, FIRST_KEY, END_KEY, BEHIND, HEAD };
+
+/* The item is there, and so is all that was asked for beside it: one round of loads. */
+static void await_beside(struct decode *d, const struct tir_value w[WORK_WORDS])
+{
+    struct tir_value all[WORK_WORDS + DECODE_BESIDE];
+    memcpy(all, w, WORK_WORDS * sizeof(w[0]));
+    memcpy(all + WORK_WORDS, d->beside, d->n_beside * sizeof(w[0]));
+    tir_anchor_all(&d->b, all, WORK_WORDS + d->n_beside);
+}
+
+/* The KV head whose first head an item begins with. */
+static struct tir_value kv_head(struct decode *d, struct tir_value word)
+{
+    return tir_div(&d->b, tir_and(&d->b, word, tir_i32(&d->b, 0xffff)), d->gqa);
+}
+
+/* Whatever is asked for beside a listed item is on its way before a word of that is used. */
+static void read_item(struct decode *d, struct tir_value index, struct tir_value w[WORK_WORDS])
+{
+    struct tir_builder *b = &d->b;
+    struct tir_type i32[WORK_WORDS];
+    for (int i = 0; i < WORK_WORDS; i++)
+        i32[i] = tir_scalar(TIR_I32);
+    struct tir_if listed = tir_begin_if(b, is_given(d, ARG_WORK_INDPTR), false, i32, WORK_WORDS);
+    const struct tir_value at = tir_shl(b, att_wide(b, index), tir_i64(b, 5));
+    const struct tir_value item = tir_add(b, tir_arg(b, ARG_WORK_INFO, TIR_I64), at);
+    for (int i = 0; i < WORK_WORDS; i++)
+        w[i] = tir_scalar_load(b, item, tir_i32(b, 4 * i), TIR_I32);
+    const bool beside = d->n_beside > 0;
+    if (!beside)
+        w[HEAD] = kv_head(d, w[HEAD]);
+    tir_else(b, &listed, w);
+    const struct tir_value kv_heads = tir_arg(b, ARG_KV_HEADS, TIR_I32);
+    w[SEQUENCE] = tir_div(b, index, kv_heads);
+    w[HEAD] = tir_sub(b, index, tir_mul(b, w[SEQUENCE], kv_heads));
+    if (beside)
+        w[HEAD] = tir_mul(b, w[HEAD], d->gqa);
+    w[PARTIAL] = tir_i32(b, -1);
+    find_queries(d, w[SEQUENCE], &w[FIRST_TOKEN]); /* and the end */
+    w[FIRST_KEY] = w[BEHIND] = tir_i32(b, 0);
+    w[END_KEY] = count_keys(d, w[SEQUENCE]);
+    tir_end_if(b, &listed, w);
+    if (!beside)
+        return;
+    await_beside(d, w);
+    w[HEAD] = kv_head(d, w[HEAD]);
+}
+
+static struct tir_value table_of(struct decode *d, struct tir_value sequence)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_value four = tir_i64(b, 4);
+    if (d->v->page_table == ATT_PAGE_TABLE_BLOCKS) {
+        const struct tir_value stride =
+            tir_mul(b, tir_arg(b, ARG_BLOCK_TABLE_STRIDE, TIR_I64), four);
+        return tir_add(b, tir_arg(b, ARG_BLOCK_TABLE, TIR_I64),
+                       tir_mul(b, att_wide(b, sequence), stride));
+    }
+    const struct tir_value first = att_wide(b, load_i32(d, ARG_KV_INDPTR, sequence));
+    return tir_add(b, tir_arg(b, ARG_KV_INDICES, TIR_I64), tir_mul(b, first, four));
+}
+
+/* The first key of an item is a multiple of this. Loads of blocks or groups of keys begin where the
+ * page has them. All others begin with the first key that is seen: a page in front of it may hold
+ * anything. */
+static int alignment(const struct decode *d)
+{
+    if (!decode_by_lane(d->v) || (d->v->page_size && d->v->page_size % DECODE_BLOCK == 0))
+        return DECODE_BLOCK;
+    return att_is_shuffled(d->v) ? 16 / (int)d->kv_bytes : 1;
+}
+
+/* Keys that some query of the item sees. */
+static void narrow_to_window(struct decode *d)
+{
+    struct tir_builder *b = &d->b;
+    struct decode_item *const item = &d->item;
+    const struct tir_value first =
+        att_first_seen(b, d->v, att_reach(b, d->v), tir_add(b, item->diagonal, item->first_token));
+    item->first_key =
+        tir_max(b, item->first_key,
+                tir_and(b, tir_max(b, first, tir_i32(b, 0)), tir_i32(b, -alignment(d))));
+    if (d->v->mask != ATT_MASK_WINDOW)
+        return;
+    const struct tir_value right = tir_arg(b, ARG_WINDOW_RIGHT, TIR_I32);
+    const struct tir_value end = tir_add(b, tir_add(b, item->diagonal, item->end_token), right);
+    item->end_key = tir_min(b, item->end_key, end);
+}
+
+void decode_find_item(struct decode *d, struct tir_value index)
+{
+    struct tir_builder *b = &d->b;
+    struct tir_value w[WORK_WORDS];
+    const bool lists = d->v->sparse != ATT_SPARSE_NONE;
+    d->paging = lists ? att_paging_of_lists(b, d->v) : att_paging(b, d->v);
+    read_item(d, index, w);
+    struct decode_item *const item = &d->item;
+    *item = (struct decode_item){
+        .sequence = w[SEQUENCE],
+        .kv_head = w[HEAD],
+        .partial = w[PARTIAL],
+        .first_token = w[FIRST_TOKEN],
+        .end_token = w[END_TOKEN],
+        .first_key = w[FIRST_KEY],
+        .end_key = w[END_KEY],
+        .kv_len = tir_add(b, w[END_KEY], w[BEHIND]),
+        .table = table_of(d, w[SEQUENCE]),
+    };
+    item->diagonal = tir_sub(b, item->kv_len, item->end_token);
+    if (att_hides_early(d->v))
+        narrow_to_window(d);
+}
+
+void decode_find_items(struct decode *d, struct tir_value range[2])
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_type i32[] = {tir_scalar(TIR_I32), tir_scalar(TIR_I32)};
+    struct tir_value group = d->list.id ? d->list : tir_block_id(b, 0);
+    if (d->neighbours)
+        group = att_xcd_item(b, group, tir_i32(b, 0), tir_arg(b, ARG_WORKGROUPS, TIR_I32));
+    struct tir_if listed = tir_begin_if(b, is_given(d, ARG_WORK_INDPTR), false, i32, 2);
+    range[0] = load_i32(d, ARG_WORK_INDPTR, group);
+    range[1] = load_i32(d, ARG_WORK_INDPTR, att_plus(b, group, 1));
+    tir_else(b, &listed, range);
+    range[0] = group;
+    range[1] = att_plus(b, group, 1);
+    tir_end_if(b, &listed, range);
+}

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The end of a work item of decode: the waves' states are merged through LDS, and what the item
+ * asks for is written.
+ *
+ *     m = max(m1, m2)   l = l1 2^(m1 - m) + l2 2^(m2 - m)   O = O1 2^(m1 - m) + O2 2^(m2 - m)
+ *
+ * Where LDS has room for O of all waves, they store it and their m and l, and each adds up and
+ * writes a part of the rows. Elsewhere half of the waves hand over to the other half until one is
+ * left, which writes.
+ */
+#include "ir/address_map.h"
+#include "ir/bits.h"
+#include "templates/decode/decode.h"
+#include "templates/workgroup/scalar.h"
+
+/* O with its upper rows in a lane's first registers and its lower rows in the others, where a lane
+ * has both. */
+static struct tir_layout halves_of(const struct decode *d)
+{
+    return tir_layout_regs_first(tir_layout_of(d->b.f, d->output),
+                                 TIR_RC(d->value.width / 2 - 1, d->columns - 1));
+}
+
+/* A wave's state in LDS: 16 bytes of every lane side by side, which have no conflicts. */
+static struct tir_layout o_map(const struct decode *d)
+{
+    const struct tir_layout l = halves_of(d);
+    return tir_lane_major(&l, 4);
+}
+
+static struct tir_layout vector_map(const struct decode *d) { return tir_row_major(1, d->columns); }
+
+static unsigned o_bytes(const struct decode *d) { return d->value.width * d->columns * 4; }
+
+static unsigned slot_bytes(const struct decode *d) { return o_bytes(d) + 2 * d->columns * 4; }
+
+/* Half of the waves at once where two states fit beside other workgroups'; else one by one. */
+static unsigned slots(const struct decode *d)
+{
+    return d->waves / 2 * slot_bytes(d) <= d->m->lds_bytes / 2 ? d->waves / 2 : 1;
+}
+
+/* Have other workgroups of the compute unit as much LDS as this one? */
+static bool fits_beside(const struct decode *d, unsigned bytes)
+{
+    const unsigned groups = 4 * d->waves_per_simd / d->waves;
+    return bytes <= d->m->lds_bytes / (groups ? groups : 1);
+}
+
+/* Is there room for O of all waves? */
+static bool shares_sum(const struct decode *d)
+{
+    const unsigned regs = d->value.width * d->columns >> d->m->lane_bits;
+    return d->waves > 1 && d->k.width <= 256 && fits_beside(d, d->waves * o_bytes(d)) &&
+           regs >= 4 * d->waves;
+}
+
+/* Returns the bytes of m and l of a wave. Those who read l add up its rows. */
+static int number_bytes(const struct decode *d)
+{
+    unsigned rows;
+    tir_layout_fold_rows(tir_layout_of(d->b.f, d->scores), &rows);
+    return (int)(4 * d->columns * (1 + rows));
+}
+
+/* Is there room for m and l of all waves behind their O? */
+static bool has_room_for_numbers(const struct decode *d)
+{
+    return fits_beside(d, d->waves * (o_bytes(d) + (unsigned)number_bytes(d)));
+}
+
+static int numbers_at(const struct decode *d)
+{
+    return has_room_for_numbers(d) ? (int)(d->waves * o_bytes(d)) : 0;
+}
+
+unsigned decode_merge_bytes(const struct decode *d)
+{
+    if (shares_sum(d))
+        return d->waves * (o_bytes(d) + (has_room_for_numbers(d) ? (unsigned)number_bytes(d) : 0));
+    return d->waves > 1 ? slots(d) * slot_bytes(d) : 4 * d->columns;
+}
+
+static void store_state(struct decode *d, struct tir_value at, const struct decode_state *s)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_layout o = o_map(d), vector = vector_map(d);
+    tir_tile_lds_store(b, at, s->o, &o);
+    const struct tir_value m_at = att_plus(b, at, (int)o_bytes(d));
+    tir_tile_lds_store(b, m_at, s->m, &vector);
+    tir_tile_lds_store(b, att_plus(b, m_at, (int)d->columns * 4), s->l, &vector);
+}
+
+/* O times a factor and what another wave has in LDS, of the same type, times another. */
+static struct tir_value join_part(struct decode *d, struct tir_value at, struct tir_value own,
+                                  struct tir_value own_factor, struct tir_value factor)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_type t = tir_typeof(b->f, own);
+    const struct tir_layout map = tir_lane_major(tir_layout_of(b->f, t), 4);
+    const struct tir_value other = tir_tile_lds_load(b, at, t, &map);
+    return tir_fma(b, own, tir_broadcast(b, own_factor, t),
+                   tir_mul(b, other, tir_broadcast(b, factor, t)));
+}
+
+/* A half of the other's O is loaded when the one before has been added: two whole ones would be all
+ * registers that a wave has. */
+static struct tir_value join_output(struct decode *d, struct tir_value at, struct tir_value own,
+                                    struct tir_value own_factor, struct tir_value factor)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_layout halves = halves_of(d);
+    const struct tir_value o = tir_relayout(b, own, &halves);
+    struct tir_value joined[2];
+    if (!tir_layout_has_halves(&halves, d->value.width))
+        return tir_relayout(b, join_part(d, at, o, own_factor, factor),
+                            tir_layout_of(b->f, d->output));
+    for (int i = 0; i < 2; i++)
+        joined[i] = join_part(d, att_plus(b, at, i * (int)o_bytes(d) / 2), tir_half(b, o, i),
+                              own_factor, factor);
+    return tir_relayout(b, tir_stack(b, joined[0], joined[1]), tir_layout_of(b->f, d->output));
+}
+
+/* This wave's state and that of another in LDS. */
+static struct decode_state join(struct decode *d, const struct decode_state *x, struct tir_value at)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_type vector = d->attention.softmax.vector;
+    const struct tir_layout map = vector_map(d);
+    const struct tir_value m_at = att_plus(b, at, (int)o_bytes(d));
+    const struct tir_value m = tir_tile_lds_load(b, m_at, vector, &map);
+    const struct tir_value l =
+        tir_tile_lds_load(b, att_plus(b, m_at, (int)d->columns * 4), vector, &map);
+    struct decode_state s = {.m = tir_max(b, x->m, m)};
+    const struct tir_value fx = tir_exp2(b, tir_sub(b, x->m, s.m));
+    const struct tir_value fy = tir_exp2(b, tir_sub(b, m, s.m));
+    s.l = tir_fma(b, x->l, fx, tir_mul(b, l, fy));
+    s.o = join_output(d, at, x->o, fx, fy);
+    return s;
+}
+
+/* Waves from .. from + n hand their state to waves 0 .. n. */
+static void hand_over(struct decode *d, struct decode_state *s, unsigned from, unsigned n)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_value behind = att_plus(b, d->wave, -(int)from);
+    struct tir_if giver =
+        tir_begin_if(b, tir_cmp_ult(b, behind, tir_i32(b, (int)n)), false, NULL, 0);
+    store_state(d, tir_add(b, d->lds, att_times(b, behind, (int)slot_bytes(d))), s);
+    tir_else(b, &giver, NULL);
+    tir_end_if(b, &giver, NULL);
+    tir_wait(b, TIR_LDS_WRITES, 0);
+    tir_barrier(b);
+
+    const struct tir_type t[] = {d->attention.softmax.vector, d->attention.softmax.vector,
+                                 d->output};
+    struct tir_if taker = tir_begin_if(b, tir_cmp_lt(b, d->wave, tir_i32(b, (int)n)), false, t, 3);
+    const struct decode_state both =
+        join(d, s, tir_add(b, d->lds, att_times(b, d->wave, (int)slot_bytes(d))));
+    tir_else(b, &taker, (struct tir_value[]){both.m, both.l, both.o});
+    struct tir_value values[] = {s->m, s->l, s->o};
+    tir_end_if(b, &taker, values);
+    *s = (struct decode_state){values[0], values[1], values[2]};
+    tir_wait(b, TIR_LDS_WRITES, 0);
+    tir_barrier(b);
+}
+
+static void hand_over_all(struct decode *d, struct decode_state *s)
+{
+    const unsigned n = slots(d);
+    s->l = tir_col_sum(&d->b, s->l);
+    if (n == 1)
+        for (unsigned wave = 1; wave < d->waves; wave++)
+            hand_over(d, s, wave, 1);
+    else
+        for (unsigned half = d->waves / 2; half; half /= 2)
+            hand_over(d, s, half, half);
+}
+
+void decode_meet(struct decode *d)
+{
+    tir_wait(&d->b, TIR_LDS_WRITES, 0);
+    tir_barrier(&d->b);
+}
+
+/* m and l of each wave, and what its O counts in the sum. */
+struct numbers {
+    struct tir_value m[DECODE_MAX_WAVES], l[DECODE_MAX_WAVES], factor[DECODE_MAX_WAVES];
+};
+
+/* A column's rows of l side by side. */
+static struct tir_layout sum_map(const struct decode *d)
+{
+    const struct tir_layout l = tir_row_major(d->columns, d->attention.softmax.folded.rows);
+    return tir_layout_transpose(&l);
+}
+
+/* l with all of a column's rows in a lane. */
+static struct tir_type sum_type(struct decode *d)
+{
+    const struct tir_type folded = d->attention.softmax.folded;
+    struct tir_layout l = *tir_layout_of(d->b.f, d->attention.softmax.vector);
+    for (unsigned rows = 1; rows < folded.rows; rows *= 2)
+        l = tir_layout_stack(&l, rows);
+    return tir_tile(d->b.f, TIR_F32, folded.rows, folded.cols, &l);
+}
+
+static void store_numbers(struct decode *d, const struct decode_state *s)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_layout vector = vector_map(d), sums = sum_map(d);
+    const int bytes = number_bytes(d);
+    const struct tir_value at = att_plus(b, d->lds, numbers_at(d));
+    const struct tir_value own = tir_add(b, at, att_times(b, d->wave, bytes));
+    tir_tile_lds_store(b, own, s->l, &sums);
+    tir_tile_lds_store(b, att_plus(b, own, bytes - 4 * (int)d->columns), s->m, &vector);
+}
+
+static void load_numbers(struct decode *d, struct numbers *n)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_layout vector = vector_map(d), sums = sum_map(d);
+    const int bytes = number_bytes(d);
+    for (int i = 0; i < (int)d->waves; i++) {
+        const struct tir_value at = att_plus(b, d->lds, numbers_at(d) + i * bytes);
+        n->l[i] = tir_tile_lds_load(b, at, sum_type(d), &sums);
+        n->m[i] = tir_tile_lds_load(b, att_plus(b, at, bytes - 4 * (int)d->columns),
+                                    d->attention.softmax.vector, &vector);
+    }
+}
+
+/* The greatest m and the sum of l. */
+static void add_numbers(struct decode *d, struct numbers *n, struct decode_state *s)
+{
+    struct tir_builder *b = &d->b;
+    s->m = n->m[0];
+    for (unsigned i = 1; i < d->waves; i++)
+        s->m = tir_max(b, s->m, n->m[i]);
+    for (unsigned i = 0; i < d->waves; i++) {
+        const struct tir_value l = tir_col_sum(b, n->l[i]);
+        n->factor[i] = tir_exp2(b, tir_sub(b, n->m[i], s->m));
+        s->l = i ? tir_fma(b, l, n->factor[i], s->l) : tir_mul(b, l, n->factor[i]);
+        tir_anchor(b, n->factor[i]); /* else LLVM sinks it to where O is multiplied */
+    }
+    tir_anchor(b, s->l);
+}
+
+/* The rows that a wave adds up: those that the last registers of a lane have, in their order.
+ * Halves that overlap stay together. `whole` is of O as it is stored. */
+static struct tir_type rows_to_add(struct decode *d, struct tir_layout *whole)
+{
+    const struct tir_type t = decode_in_order(d);
+    *whole = tir_layout_regs_first(tir_layout_of(d->b.f, t), TIR_RC(0, (int)d->columns - 1));
+    const unsigned kept = d->value.overlap ? 1 : 0;
+    const struct tir_layout dealt =
+        tir_layout_deal_regs(whole, whole->reg_bits - kept, tir_bits(d->waves));
+    return tir_tile(d->b.f, TIR_F32, t.rows, t.cols, &dealt);
+}
+
+/* Each wave adds up a part of the rows and writes it. Where these go is found while O is stored. */
+static void share_sum(struct decode *d, struct decode_state *s)
+{
+    struct tir_builder *b = &d->b;
+    struct tir_layout whole;
+    const struct tir_type part = rows_to_add(d, &whole);
+    const struct tir_layout map = tir_lane_major(&whole, 4);
+    const bool room = has_room_for_numbers(d);
+    const int bytes = (int)o_bytes(d);
+    struct numbers numbers;
+    struct tir_value o[DECODE_MAX_WAVES];
+    d->output = part;
+    struct decode_places places = decode_ask_places(d, DECODE_EITHER);
+    store_numbers(d, s);
+    if (!room) { /* O takes their place */
+        decode_meet(d);
+        load_numbers(d, &numbers);
+        decode_find_out(d, &places);
+        decode_meet(d);
+    }
+    const struct tir_value own = tir_add(b, d->lds, att_times(b, d->wave, bytes));
+    tir_tile_lds_store(b, own, tir_relayout(b, s->o, &whole), &map);
+    if (room)
+        decode_find_out(d, &places);
+    decode_find_lse(d, &places);
+    if (!room)
+        add_numbers(d, &numbers, s);
+    decode_meet(d);
+    if (room)
+        load_numbers(d, &numbers);
+    for (int i = 0; i < (int)d->waves; i++)
+        o[i] = tir_tile_lds_load(b, att_plus(b, d->lds, i * bytes), part, &map);
+    if (room)
+        add_numbers(d, &numbers, s);
+    const struct tir_value inverse = decode_write_lse(d, s, &places);
+    for (unsigned i = 0; i < d->waves; i++) {
+        const struct tir_value factor =
+            tir_broadcast(b, tir_mul(b, numbers.factor[i], inverse), part);
+        s->o = i ? tir_fma(b, o[i], factor, s->o) : tir_mul(b, o[i], factor);
+    }
+    decode_write_out(d, s->o, &places);
+    decode_meet(d);
+}
+
+void decode_end_item(struct decode *d, struct decode_state *s)
+{
+    struct tir_builder *b = &d->b;
+    if (shares_sum(d)) {
+        const struct tir_type output = d->output;
+        share_sum(d, s);
+        d->output = output;
+        return;
+    }
+    hand_over_all(d, s);
+    struct tir_if first = tir_begin_if(b, tir_cmp_eq(b, d->wave, tir_i32(b, 0)), false, NULL, 0);
+    decode_write_state(d, s);
+    tir_else(b, &first, NULL);
+    tir_end_if(b, &first, NULL);
+}

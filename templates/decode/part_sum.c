@@ -1,0 +1,520 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * With `one_launch` waves add up parts of a sequence slice by slice (share.c says whose each
+ * slice is).
+ *
+ * A lane knows a part: where its rows are, and what its lse says it counts. All lanes together have
+ * a row, and read what a part counts from its lane. Few rows of many parts have more waves than
+ * slices: slices are a line of memory wide then, eight lanes each, and lanes have eight parts side
+ * by side, of which each knows its own. All loads of up to 128 parts are under way at once.
+ *
+ *     m = max_k lse_k log2(e)   w_k = 2^(lse_k log2(e) - m)   O = sum_k w_k o_k / sum_k w_k
+ */
+#include "templates/decode/part_sum.h"
+#include "ir/address_map.h"
+#include "ir/bits.h"
+#include "ir/spread.h"
+#include "templates/workgroup/scalar.h"
+
+#include <math.h>
+#include <string.h>
+
+static const float LOG2E = 1.4426950408889634f, LN2 = 0.6931471805599453f;
+static const float LOWEST = -3e38f; /* of a part without keys */
+
+enum {
+    SLICES = 32,    /* that rows are cut into, at least: waves that can help */
+    LEAST = 256,    /* elements of a slice: 16 bytes of each lane */
+    REGISTERS = 64, /* of parts on their way */
+    MOST = DECODE_PART_LOADS,
+    FEW = DECODE_FEW_PARTS,
+    FEW_BY_ONE = 32, /* parts: of more, few rows are added up side by side */
+    SIDE_BY_SIDE = 8 /* parts that lanes have at once */
+};
+
+/* A row of O, or a part of one, where parts have it. */
+struct slice {
+    struct tir_value token, head, element; /* i32; the token as row of q */
+    struct tir_value lse, out;             /* i64, of the row of part 0 */
+};
+
+static bool has_few_rows(const struct decode *d)
+{
+    const unsigned rows = (unsigned)(d->v->gqa * d->v->q_len); /* 0: not known */
+    return rows && rows < SLICES;
+}
+
+/* Few rows are cut, so that there are slices for all who help. */
+static unsigned slice_width(const struct decode *d)
+{
+    const unsigned width = (unsigned)d->v->head_dim_v;
+    return has_few_rows(d) && width > LEAST ? LEAST : width;
+}
+
+static void choose_types(struct decode_part_sum *s)
+{
+    struct decode *const d = s->d;
+    struct tir_spread rows = tir_spread(d->m, d->waves), row = rows;
+    tir_spread_rows(&rows, TIR_LANES, d->m->lane_bits);
+    tir_spread_cols(&row, TIR_REGS, 2);
+    tir_spread_cols(&row, TIR_LANES, d->m->lane_bits);
+    tir_spread_cols(&row, TIR_REGS, tir_bits(slice_width(d)) - 2 - d->m->lane_bits);
+    const struct tir_layout parts = tir_spread_layout(&rows), elements = tir_spread_layout(&row);
+    const struct tir_layout number = tir_layout_slice(&elements, 1);
+    s->lanes = tir_tile(d->b.f, TIR_F32, 1u << d->m->lane_bits, 1, &parts);
+    s->slice = tir_tile(d->b.f, TIR_F32, 1, slice_width(d), &elements);
+    s->one = tir_tile(d->b.f, TIR_F32, 1, 1, &number);
+}
+
+/* A state: m in powers of two, l and O relative to 2^m. */
+struct sum {
+    struct tir_value m, l, o;
+    struct tir_value to; /* i64: O goes there; set where O has been divided already */
+};
+
+/* Address (i64) of the slice's row in a tensor whose elements have so many bytes. */
+static struct tir_value place(struct decode_part_sum *s, const struct slice *l, struct att_tensor t,
+                              int size)
+{
+    struct tir_builder *b = &s->d->b;
+    const struct tir_value token =
+        tir_mul(b, att_wide(b, l->token), att_stride(b, t.token_stride, size));
+    const struct tir_value head =
+        tir_mul(b, att_wide(b, l->head), att_stride(b, t.head_stride, size));
+    return tir_add(b, tir_arg(b, t.arg, TIR_I64), tir_add(b, token, head));
+}
+
+static struct slice find_slice(struct decode_part_sum *s, struct tir_value number)
+{
+    struct decode *const d = s->d;
+    struct tir_builder *b = &d->b;
+    const unsigned bits = tir_bits((unsigned)d->v->head_dim_v / s->slice.cols);
+    const struct tir_value row = tir_sar(b, number, tir_i32(b, (int)bits));
+    const struct tir_value part = tir_and(b, number, tir_i32(b, (1 << bits) - 1));
+    const struct tir_value token = tir_div(b, row, d->gqa);
+    struct slice l = {.element = att_times(b, part, (int)s->slice.cols)};
+    l.head =
+        tir_add(b, tir_sub(b, row, tir_mul(b, token, d->gqa)), tir_mul(b, d->item.kv_head, d->gqa));
+    l.token = tir_add(b, d->item.first_token, token);
+    const struct tir_value heads = tir_arg(b, ARG_HEADS, TIR_I32);
+    const struct tir_value at = tir_add(b, tir_mul(b, token, heads), l.head);
+    const struct tir_value element = tir_add(b, att_times(b, at, d->v->head_dim_v), l.element);
+    l.lse = tir_add(b, tir_arg(b, ARG_PARTIAL_LSE, TIR_I64),
+                    tir_shl(b, tir_zext(b, at, TIR_I64), tir_i64(b, 2)));
+    l.out = tir_add(b, tir_arg(b, ARG_PARTIAL_OUT, TIR_I64),
+                    tir_shl(b, tir_zext(b, element, TIR_I64), tir_i64(b, 2)));
+    return l;
+}
+
+/* The slice of the result begins here. */
+static struct tir_value find_result(struct decode_part_sum *s, const struct slice *l)
+{
+    struct tir_builder *b = &s->d->b;
+    return tir_add(b, place(s, l, ATT_HEADS(OUT), 2),
+                   tir_shl(b, att_wide(b, l->element), tir_i64(b, 1)));
+}
+
+/* ---- The result ---- */
+
+static void store_row(struct decode_part_sum *s, struct tir_value base, struct tir_value a)
+{
+    struct tir_builder *b = &s->d->b;
+    const struct tir_type t = tir_with_dtype(s->one, TIR_I64);
+    tir_tile_scatter(b, base, tir_splat(b, tir_i64(b, 0), t), tir_i32(b, 0), a);
+}
+
+/* The inverse of a denominator; 0 where no part has a key. */
+static struct tir_value inverse_of(struct tir_builder *b, struct tir_value l)
+{
+    const struct tir_value zero = tir_float_like(b, l, 0.0f);
+    return tir_select(b, tir_cmp_gt(b, l, zero), tir_rcp(b, l), zero);
+}
+
+/* The log of the denominator of a row of which no part has a key is -infinity. */
+static void write_log(struct decode_part_sum *s, const struct slice *l, const struct sum *sum)
+{
+    struct decode *const d = s->d;
+    struct tir_builder *b = &d->b;
+    if (!d->v->lse)
+        return;
+    const struct tir_value some = tir_cmp_gt(b, sum->l, tir_f32(b, 0.0f));
+    const struct tir_value log =
+        tir_mul(b, tir_add(b, sum->m, tir_log2(b, sum->l)), tir_f32(b, LN2));
+    const struct tir_value lse = tir_select(b, some, log, tir_f32(b, -INFINITY));
+    const struct tir_value first = tir_cmp_eq(b, l->element, tir_i32(b, 0));
+    struct tir_if begins = tir_begin_if(b, first, false, NULL, 0);
+    store_row(s, place(s, l, ATT_HEADS(LSE), 4), tir_splat(b, lse, s->one));
+    tir_end_if(b, &begins, NULL);
+}
+
+static void write_slice(struct decode_part_sum *s, const struct slice *l, const struct sum *sum)
+{
+    struct tir_builder *b = &s->d->b;
+    struct tir_value o = sum->o, to = sum->to;
+    if (!to.id) {
+        to = find_result(s, l);
+        o = tir_mul(b, o, tir_splat(b, inverse_of(b, sum->l), s->slice));
+    }
+    store_row(s, to, tir_convert_short(b, o, s->d->dtype));
+    write_log(s, l, sum);
+}
+
+/* ---- Parts one by one ---- */
+
+/* The rows of the parts from `chunk` on, a part a lane; of those behind the last, its row. */
+static struct tir_value find_rows(struct decode_part_sum *s, struct tir_value chunk)
+{
+    struct tir_builder *b = &s->d->b;
+    const struct tir_type t = tir_with_dtype(s->lanes, TIR_I32);
+    const struct tir_value last = tir_splat(b, att_plus(b, s->count, -1), t);
+    const struct tir_value part = tir_add(b, tir_row_index(b, t), tir_splat(b, chunk, t));
+    const struct tir_value entry = tir_add(b, tir_min(b, part, last), tir_splat(b, s->first, t));
+    const struct tir_value at = tir_convert(b, entry, TIR_I64);
+    return tir_tile_gather_constant(b, tir_arg(b, ARG_REDUCE_PARTIAL_MAP, TIR_I64),
+                                    tir_shl(b, at, tir_int_like(b, at, 2)), t);
+}
+
+/* log2 of what each lane's part counts. */
+static struct tir_value load_lse(struct decode_part_sum *s, const struct slice *l,
+                                 struct tir_value rows, struct tir_value chunk)
+{
+    struct tir_builder *b = &s->d->b;
+    const struct tir_type t = tir_with_dtype(s->lanes, TIR_I32);
+    const struct tir_value wide = tir_zext(b, rows, TIR_I64);
+    const struct tir_value bytes =
+        tir_zext(b, att_times(b, tir_arg(b, ARG_HEADS, TIR_I32), (int)sizeof(float)), TIR_I64);
+    const struct tir_value at = tir_mul(b, wide, tir_splat(b, bytes, tir_typeof(b->f, wide)));
+    const struct tir_value lse = tir_tile_gather(b, l->lse, at, tir_i32(b, 0), s->lanes);
+    const struct tir_value left = tir_splat(b, tir_sub(b, s->count, chunk), t);
+    const struct tir_value there = tir_cmp_lt(b, tir_row_index(b, t), left);
+    const struct tir_value lowest = tir_float_like(b, lse, LOWEST);
+    return tir_select(b, there, tir_max(b, tir_mul(b, lse, tir_float_like(b, lse, LOG2E)), lowest),
+                      lowest);
+}
+
+/* O of a part. */
+static struct tir_value load_out(struct decode_part_sum *s, const struct slice *l,
+                                 struct tir_value row)
+{
+    struct tir_builder *b = &s->d->b;
+    const struct tir_value at = tir_mul(b, tir_zext(b, row, TIR_I64), s->row_bytes);
+    const struct tir_type t = tir_with_dtype(s->one, TIR_I64);
+    return tir_tile_gather(b, tir_add(b, l->out, at), tir_splat(b, tir_i64(b, 0), t), tir_i32(b, 0),
+                           s->slice);
+}
+
+/* o += w_k o_k of n parts from k on. */
+static struct tir_value add_outs(struct decode_part_sum *s, const struct slice *l,
+                                 struct tir_value rows, struct tir_value weights,
+                                 struct tir_value k, struct tir_value o, unsigned n)
+{
+    struct tir_builder *b = &s->d->b;
+    struct tir_value part[MOST];
+    for (unsigned i = 0; i < n; i++)
+        part[i] = load_out(s, l, tir_lane_read(b, rows, att_plus(b, k, (int)i)));
+    for (unsigned i = 0; i < n; i++) {
+        const struct tir_value w = tir_lane_read(b, weights, att_plus(b, k, (int)i));
+        o = tir_fma(b, part[i], tir_splat(b, w, s->slice), o);
+    }
+    return o;
+}
+
+/* Many parts of a chunk at once, and what is left of them few by few. */
+static struct tir_value add_chunk(struct decode_part_sum *s, const struct slice *l,
+                                  struct tir_value rows, struct tir_value weights,
+                                  struct tir_value n, struct tir_value o)
+{
+    struct tir_builder *b = &s->d->b;
+    const unsigned registers = s->slice.cols >> s->d->m->lane_bits, most = REGISTERS / registers;
+    struct tir_value done = tir_i32(b, 0);
+    for (unsigned at_once = most; at_once; at_once = at_once > FEW ? FEW : 0) {
+        const struct tir_value end = at_once > FEW ? tir_and(b, n, tir_i32(b, -(int)at_once)) : n;
+        struct tir_loop loop = tir_begin_for(b, done, end, tir_i32(b, (int)at_once), &o, 1);
+        const struct tir_value more = add_outs(s, l, rows, weights, loop.index, o, at_once);
+        o = more;
+        tir_end_for(b, &loop, &o, 1);
+        done = end;
+    }
+    return o;
+}
+
+/* The sum, and the parts from `chunk` on, as far as there are lanes for them. */
+static struct sum join_chunk(struct decode_part_sum *s, const struct slice *l,
+                             struct tir_value rows, struct tir_value chunk,
+                             const struct sum *before)
+{
+    struct tir_builder *b = &s->d->b;
+    const struct tir_value lse = load_lse(s, l, rows, chunk);
+    struct sum sum = {.m = tir_max(b, before->m, tir_first_lane(b, tir_col_max(b, lse)))};
+    const struct tir_value scale = tir_exp2(b, tir_sub(b, before->m, sum.m));
+    const struct tir_value lowest = tir_float_like(b, lse, LOWEST);
+    const struct tir_value power = tir_exp2(b, tir_sub(b, lse, tir_splat(b, sum.m, s->lanes)));
+    const struct tir_value weights =
+        tir_select(b, tir_cmp_gt(b, lse, lowest), power, tir_float_like(b, lse, 0.0f));
+    sum.l = tir_fma(b, before->l, scale, tir_first_lane(b, tir_col_sum(b, weights)));
+    const struct tir_value left = tir_sub(b, s->count, chunk), lanes = tir_i32(b, s->lanes.rows);
+    sum.o = add_chunk(s, l, rows, weights, tir_min(b, left, lanes),
+                      tir_mul(b, before->o, tir_splat(b, scale, s->slice)));
+    return sum;
+}
+
+static struct sum join_all(struct decode_part_sum *s, const struct slice *l)
+{
+    struct tir_builder *b = &s->d->b;
+    const struct tir_value zero = tir_f32(b, 0.0f), lanes = tir_i32(b, s->lanes.rows);
+    struct tir_value carried[] = {tir_f32(b, LOWEST), zero, tir_splat(b, zero, s->slice), s->rows};
+    struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), s->count, lanes, carried, 4);
+    const struct sum before = {.m = carried[0], .l = carried[1], .o = carried[2]};
+    const struct sum sum = join_chunk(s, l, carried[3], loop.index, &before);
+    carried[3] = find_rows(s, tir_add(b, loop.index, lanes));
+    const struct tir_value now[] = {sum.m, sum.l, sum.o};
+    memcpy(carried, now, sizeof(now));
+    tir_end_for(b, &loop, carried, 4);
+    return (struct sum){.m = carried[0], .l = carried[1], .o = carried[2]};
+}
+
+/* ---- Few parts at once ---- */
+
+static void find_few(struct decode_part_sum *s)
+{
+    struct tir_builder *b = &s->d->b;
+    const struct tir_value map = tir_arg(b, ARG_REDUCE_PARTIAL_MAP, TIR_I64);
+    const struct tir_value last = att_plus(b, s->count, -1);
+    struct tir_value rows[FEW];
+    for (int i = 0; i < FEW; i++) {
+        const struct tir_value entry = tir_add(b, s->first, tir_min(b, tir_i32(b, i), last));
+        rows[i] = tir_scalar_load(b, map, att_times(b, entry, 4), TIR_I32);
+    }
+    tir_anchor_all(b, rows, FEW);
+    const struct tir_value heads = tir_arg(b, ARG_HEADS, TIR_I32);
+    const struct tir_value bytes = tir_zext(b, att_times(b, heads, sizeof(float)), TIR_I64);
+    for (int i = 0; i < FEW; i++) {
+        const struct tir_value row = tir_zext(b, rows[i], TIR_I64);
+        s->few_lse[i] = tir_mul(b, row, bytes);
+        s->few_out[i] = tir_mul(b, row, s->row_bytes);
+    }
+    tir_anchor_all(b, s->few_lse, FEW); /* while stores are under way */
+    tir_anchor_all(b, s->few_out, FEW);
+}
+
+/* All loads are under way together: none tells where another one reads. Every lane has what each
+ * part counts. O has been divided. */
+static struct sum join_few(struct decode_part_sum *s, const struct slice *l)
+{
+    struct tir_builder *b = &s->d->b;
+    const struct tir_type wide = tir_with_dtype(s->one, TIR_I64);
+    const struct tir_value none = tir_splat(b, tir_i64(b, 0), wide), zero = tir_i32(b, 0);
+    struct tir_value lse[FEW], part[FEW];
+    for (int i = 0; i < FEW; i++)
+        lse[i] = tir_tile_gather(b, tir_add(b, l->lse, s->few_lse[i]), none, zero, s->one);
+    for (int i = 0; i < FEW; i++)
+        part[i] = tir_tile_gather(b, tir_add(b, l->out, s->few_out[i]), none, zero, s->slice);
+    const struct tir_value to = find_result(s, l);
+    tir_anchor(b, to);
+    const struct tir_value lowest = tir_float_like(b, lse[0], LOWEST);
+    struct tir_value top = lowest, sum = tir_float_like(b, lowest, 0.0f);
+    for (int i = 0; i < FEW; i++) {
+        const struct tir_value log =
+            tir_max(b, tir_mul(b, lse[i], tir_float_like(b, lowest, LOG2E)), lowest);
+        const struct tir_value there = tir_cmp_lt(b, tir_i32(b, i), s->count);
+        lse[i] = tir_select(b, tir_splat(b, there, tir_with_dtype(s->one, TIR_I1)), log, lowest);
+        top = tir_max(b, top, lse[i]);
+    }
+    for (int i = 0; i < FEW; i++) {
+        const struct tir_value power = tir_exp2(b, tir_sub(b, lse[i], top));
+        const struct tir_value some = tir_cmp_gt(b, lse[i], lowest);
+        lse[i] = tir_select(b, some, power, tir_float_like(b, lowest, 0.0f));
+        sum = tir_add(b, sum, lse[i]);
+    }
+    const struct tir_value inverse = inverse_of(b, sum);
+    for (int i = 0; i < FEW; i++)
+        lse[i] = tir_mul(b, lse[i], inverse);
+    tir_anchor_all(b, lse, FEW); /* while rows are under way */
+    struct tir_value o = {0};
+    for (int i = 0; i < FEW; i++) {
+        const struct tir_value factor = tir_broadcast(b, lse[i], s->slice);
+        o = i ? tir_fma(b, part[i], factor, o) : tir_mul(b, part[i], factor);
+    }
+    return (struct sum){tir_first_lane(b, top), tir_first_lane(b, sum), o, to};
+}
+
+/* ---- Parts side by side ---- */
+
+/* Lanes have several parts of a slice that is as much narrower. */
+static void choose_parts(struct decode_part_sum *s)
+{
+    struct decode *const d = s->d;
+    const unsigned bits = tir_bits(SIDE_BY_SIDE), lanes = d->m->lane_bits;
+    struct tir_spread spread = tir_spread(d->m, d->waves);
+    tir_spread_cols(&spread, TIR_REGS, 2);
+    tir_spread_cols(&spread, TIR_LANES, lanes - bits);
+    tir_spread_rows(&spread, TIR_LANES, bits);
+    const struct tir_layout l = tir_spread_layout(&spread);
+    const struct tir_layout row = tir_layout_slice(&l, 1), element = tir_layout_slice(&l, 0);
+    const struct tir_layout number = tir_layout_slice(&element, 1);
+    s->some = tir_tile(d->b.f, TIR_F32, SIDE_BY_SIDE, LEAST >> bits, &l);
+    s->parts = tir_tile(d->b.f, TIR_F32, SIDE_BY_SIDE, 1, &row);
+    s->slice = tir_tile(d->b.f, TIR_F32, 1, LEAST >> bits, &element);
+    s->one = tir_tile(d->b.f, TIR_F32, 1, 1, &number);
+}
+
+/* Finds where the rows of the parts from `chunk` on are, in bytes; those behind the last part have
+ * its row. */
+static void find_parts(struct decode_part_sum *s, struct tir_value chunk, struct tir_value at[MOST])
+{
+    struct tir_builder *b = &s->d->b;
+    const struct tir_type t = tir_with_dtype(s->parts, TIR_I32);
+    const struct tir_value last = tir_splat(b, att_plus(b, s->count, -1), t);
+    struct tir_value entry[MOST];
+    for (int i = 0; i < MOST; i++) {
+        const struct tir_value first = att_plus(b, chunk, i * s->parts.rows);
+        const struct tir_value part = tir_add(b, tir_row_index(b, t), tir_splat(b, first, t));
+        const struct tir_value n = tir_add(b, tir_min(b, part, last), tir_splat(b, s->first, t));
+        const struct tir_value wide = tir_convert(b, n, TIR_I64);
+        entry[i] = tir_tile_gather_constant(b, tir_arg(b, ARG_REDUCE_PARTIAL_MAP, TIR_I64),
+                                            tir_shl(b, wide, tir_int_like(b, wide, 2)), t);
+    }
+    for (int i = 0; i < MOST; i++) {
+        const struct tir_value row = tir_zext(b, entry[i], TIR_I64);
+        at[i] = tir_mul(b, row, tir_splat(b, s->row_bytes, tir_typeof(b->f, row)));
+    }
+}
+
+/* Returns the log2 of what each part from `chunk` on counts. */
+static void load_parts_lse(struct decode_part_sum *s, const struct slice *l, struct tir_value chunk,
+                           const struct tir_value at[MOST], struct tir_value lse[MOST])
+{
+    struct tir_builder *b = &s->d->b;
+    const struct tir_type t = tir_with_dtype(s->parts, TIR_I32);
+    const int bits = tir_bits((unsigned)s->d->v->head_dim_v);
+    for (int i = 0; i < MOST; i++) {
+        const struct tir_value byte = tir_shr(b, at[i], tir_int_like(b, at[i], bits));
+        lse[i] = tir_tile_gather(b, l->lse, byte, tir_i32(b, 0), s->parts);
+    }
+    for (int i = 0; i < MOST; i++) {
+        const struct tir_value first = att_plus(b, chunk, i * s->parts.rows);
+        const struct tir_value left = tir_splat(b, tir_sub(b, s->count, first), t);
+        const struct tir_value there = tir_cmp_lt(b, tir_row_index(b, t), left);
+        const struct tir_value lowest = tir_float_like(b, lse[i], LOWEST);
+        const struct tir_value log =
+            tir_max(b, tir_mul(b, lse[i], tir_float_like(b, lse[i], LOG2E)), lowest);
+        lse[i] = tir_select(b, there, log, lowest);
+    }
+}
+
+/* The sum, and the parts from `chunk` on. O has a row for each part that lanes have at once. */
+static struct sum join_parts(struct decode_part_sum *s, const struct slice *l,
+                             struct tir_value chunk, const struct tir_value at[MOST],
+                             const struct sum *before)
+{
+    struct tir_builder *b = &s->d->b;
+    struct tir_value lse[MOST], part[MOST];
+    load_parts_lse(s, l, chunk, at, lse);
+    for (int i = 0; i < MOST; i++)
+        part[i] = tir_tile_gather(b, l->out, at[i], tir_i32(b, 0), s->some);
+    struct tir_value top = lse[0];
+    for (int i = 1; i < MOST; i++)
+        top = tir_max(b, top, lse[i]);
+    struct sum sum = {.m = tir_max(b, before->m, tir_first_lane(b, tir_col_max(b, top)))};
+    const struct tir_value scale = tir_exp2(b, tir_sub(b, before->m, sum.m));
+    const struct tir_value zero = tir_float_like(b, top, 0.0f);
+    const struct tir_value lowest = tir_float_like(b, top, LOWEST);
+    struct tir_value l_sum = zero;
+    sum.o = tir_mul(b, before->o, tir_splat(b, scale, s->some));
+    for (int i = 0; i < MOST; i++) {
+        const struct tir_value power =
+            tir_exp2(b, tir_sub(b, lse[i], tir_splat(b, sum.m, s->parts)));
+        const struct tir_value w = tir_select(b, tir_cmp_gt(b, lse[i], lowest), power, zero);
+        l_sum = tir_add(b, l_sum, w);
+        sum.o = tir_fma(b, part[i], tir_broadcast(b, w, s->some), sum.o);
+    }
+    sum.l = tir_fma(b, before->l, scale, tir_first_lane(b, tir_col_sum(b, l_sum)));
+    return sum;
+}
+
+/* The same as find_parts(), where there are any from `chunk` on. */
+static void find_more_parts(struct decode_part_sum *s, struct tir_value chunk,
+                            struct tir_value at[MOST])
+{
+    struct tir_builder *b = &s->d->b;
+    struct tir_type types[MOST];
+    struct tir_value next[MOST];
+    for (int i = 0; i < MOST; i++)
+        types[i] = tir_typeof(b->f, at[i]);
+    struct tir_if more = tir_begin_if(b, tir_cmp_lt(b, chunk, s->count), false, types, MOST);
+    find_parts(s, chunk, next);
+    tir_else(b, &more, next);
+    tir_end_if(b, &more, at);
+}
+
+static struct sum join_all_parts(struct decode_part_sum *s, const struct slice *l)
+{
+    struct tir_builder *b = &s->d->b;
+    const struct tir_value zero = tir_f32(b, 0.0f);
+    const struct tir_value chunk = tir_i32(b, (int)(MOST * s->parts.rows));
+    struct tir_value carried[3 + MOST] = {tir_f32(b, LOWEST), zero, tir_splat(b, zero, s->some)};
+    memcpy(carried + 3, s->rows_at, sizeof(s->rows_at));
+    struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), s->count, chunk, carried, 3 + MOST);
+    const struct sum before = {.m = carried[0], .l = carried[1], .o = carried[2]};
+    const struct sum sum = join_parts(s, l, loop.index, carried + 3, &before);
+    find_more_parts(s, tir_add(b, loop.index, chunk), carried + 3);
+    const struct tir_value now[] = {sum.m, sum.l, sum.o};
+    memcpy(carried, now, sizeof(now));
+    tir_end_for(b, &loop, carried, 3 + MOST);
+    return (struct sum){.m = carried[0], .l = carried[1], .o = tir_col_sum(b, carried[2])};
+}
+
+/* ---- A sum, from its parts to its slices ---- */
+
+struct decode_part_sum decode_part_sum(struct decode *d, struct tir_value first,
+                                       struct tir_value count)
+{
+    struct tir_builder *b = &d->b;
+    struct decode_part_sum s = {.d = d, .first = first, .count = count};
+    s.row_bytes =
+        tir_zext(b, att_times(b, tir_arg(b, ARG_HEADS, TIR_I32), d->v->head_dim_v * 4), TIR_I64);
+    choose_types(&s);
+    return s;
+}
+
+struct tir_value decode_parts_lie_side_by_side(const struct decode_part_sum *s)
+{
+    struct tir_builder *b = &s->d->b;
+    if (!has_few_rows(s->d))
+        return (struct tir_value){0};
+    return tir_cmp_gt(b, s->count, tir_i32(b, FEW_BY_ONE));
+}
+
+void decode_part_sum_find(struct decode_part_sum *s, enum decode_part_way way)
+{
+    struct tir_builder *b = &s->d->b;
+    s->way = way;
+    switch (way) {
+    case DECODE_PARTS_AT_ONCE: find_few(s); break;
+    case DECODE_PARTS_ONE_BY_ONE:
+        s->rows = find_rows(s, tir_i32(b, 0));
+        tir_anchor(b, s->rows); /* else LLVM asks for them when all have come */
+        break;
+    case DECODE_PARTS_SIDE_BY_SIDE:
+        choose_parts(s);
+        find_parts(s, tir_i32(b, 0), s->rows_at);
+        for (int i = 0; i < MOST; i++)
+            tir_anchor(b, s->rows_at[i]);
+        break;
+    }
+}
+
+struct tir_value decode_part_sum_slices(const struct decode_part_sum *s)
+{
+    const struct decode *const d = s->d;
+    return att_times(&s->d->b, d->n_rows, d->v->head_dim_v / (int)s->slice.cols);
+}
+
+void decode_part_sum_slice(struct decode_part_sum *s, struct tir_value number)
+{
+    const struct slice slice = find_slice(s, number);
+    const struct sum sum = s->way == DECODE_PARTS_AT_ONCE        ? join_few(s, &slice)
+                           : s->way == DECODE_PARTS_SIDE_BY_SIDE ? join_all_parts(s, &slice)
+                                                                 : join_all(s, &slice);
+    write_slice(s, &slice, &sum);
+}

@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * With `one_launch` the parts of a sequence count themselves, and the last workgroup merges them:
+ * each wave takes some heads, or rows of O, of all parts, in their order, so that sums do not
+ * depend on who was last. A part (O, lse) is the state m = lse log2(e), l = 1.
+ */
+#include "ir/address_map.h"
+#include "ir/bits.h"
+#include "ir/spread.h"
+#include "templates/decode/decode.h"
+#include "templates/workgroup/scalar.h"
+
+#include <math.h>
+#include <string.h>
+
+static const float LOG2E = 1.4426950408889634f;
+
+/* A partial tensor of `bytes` a head: from a part's first row to the rows of a tile that is turned
+ * to be of type t. */
+struct partial {
+    struct tir_type t; /* before it is turned */
+    struct decode_tensor tensor;
+    struct tir_value row_bytes; /* i32: a product of two zero-extended ones is two instructions */
+    struct tir_value at;        /* i64 of each row */
+};
+
+/* The parts of the item's sequence, as entries of reduce_partial_map. */
+struct parts {
+    struct tir_value first, count;
+    struct tir_value map; /* i64: where the first entry is */
+    struct tir_type o;    /* of O as it is loaded: decode_parts() of them are an O */
+    bool by_column;       /* waves have columns of their own */
+    struct partial lses, outs;
+    struct decode_places places;
+    struct tir_value lse_at; /* of lses, as i32 */
+};
+
+static struct tir_value load_word(struct decode *d, const char *array, struct tir_value index)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_value at = tir_shl(b, att_wide(b, index), tir_i64(b, 2));
+    return tir_scalar_load(b, tir_add(b, tir_arg(b, array, TIR_I64), at), tir_i32(b, 0), TIR_I32);
+}
+
+struct tir_value decode_is_part(struct decode *d)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_value zero = tir_i32(b, 0);
+    return tir_and(b, tir_cmp_ge(b, d->item.partial, zero), tir_cmp_gt(b, d->n_rows, zero));
+}
+
+/* The parts are summed up as memory has them, neighbours of a row side by side in the lanes: a load
+ * of O as matrix instructions leave it would touch sixteen rows at once. Nor are there columns that
+ * no query has. Waves take columns of their own, or rows of O where these are few. Sets d's columns
+ * and its types of O and of a number for each column, and that of a load of O. */
+static void choose_sum(struct decode *d, struct parts *p)
+{
+    const unsigned width = tir_bits(decode_part_width(&d->value)), waves = tir_bits(d->waves);
+    const unsigned rows_used = (unsigned)(d->v->gqa * d->v->q_len); /* 0: not known */
+    unsigned columns = 0;
+    while (1u << columns < (rows_used ? rows_used : d->columns) && 1u << columns < d->columns)
+        columns++;
+    /* At most half of the lanes: rows that are alike in a wave would be scalars, too many. */
+    const unsigned most = d->m->lane_bits - 1;
+    p->by_column = columns > waves;
+    const unsigned row = p->by_column ? width - 2 : width - 2 - waves;
+    const unsigned lanes = row < most ? row : most, across = d->m->lane_bits - lanes;
+    const unsigned least = across + (p->by_column ? waves : 0);
+    columns = columns < least ? least : columns;
+    d->columns = 1u << columns;
+    struct tir_spread s = tir_spread(d->m, d->waves);
+    tir_spread_cols(&s, TIR_REGS, 2);
+    tir_spread_cols(&s, TIR_LANES, lanes);
+    tir_spread_cols(&s, TIR_REGS, row - lanes);
+    if (!p->by_column)
+        tir_spread_cols(&s, TIR_WAVES, waves);
+    tir_spread_rows(&s, TIR_LANES, across);
+    if (p->by_column)
+        tir_spread_rows(&s, TIR_WAVES, waves);
+    tir_spread_rows(&s, TIR_REGS, columns - least);
+    const struct tir_layout rows = tir_spread_layout(&s);
+    struct tir_layout l = tir_layout_transpose(&rows);
+    const unsigned loaded = decode_part_width(&d->value);
+    p->o = tir_tile(d->b.f, TIR_F32, loaded, d->columns, &l);
+    if (d->value.overlap)
+        l = tir_layout_stack(&l, loaded);
+    const struct tir_layout column = tir_layout_slice(&l, 0);
+    d->output = tir_tile(d->b.f, TIR_F32, d->value.width, d->columns, &l);
+    d->attention.softmax.vector = tir_tile(d->b.f, TIR_F32, 1, d->columns, &column);
+}
+
+static struct partial find_partial(struct decode *d, const char *tensor, int bytes,
+                                   struct tir_type t)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_layout l = tir_layout_transpose(tir_layout_of(b->f, t));
+    struct partial p = {.t = tir_tile(b->f, t.dtype, t.cols, t.rows, &l)};
+    p.tensor = decode_partial(d, tensor, bytes, tir_i32(b, 0));
+    p.row_bytes = att_times(b, tir_arg(b, ARG_HEADS, TIR_I32), bytes);
+    p.at = decode_offsets(d, p.t, &p.tensor);
+    return p;
+}
+
+static struct tir_value load_rows(struct decode *d, const struct partial *p, struct tir_value row,
+                                  int byte)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_value base =
+        tir_add(b, p->tensor.base,
+                tir_mul(b, tir_zext(b, row, TIR_I64), tir_zext(b, p->row_bytes, TIR_I64)));
+    return tir_transpose(b, tir_tile_gather(b, base, p->at, tir_i32(b, byte), p->t));
+}
+
+static struct tir_value load_out(struct decode *d, const struct partial *p, struct tir_value row)
+{
+    struct tir_value part[2];
+    for (unsigned i = 0; i < decode_parts(&d->value); i++)
+        part[i] = load_rows(d, p, row, 4 * decode_part_first(&d->value, i));
+    return d->value.overlap ? tir_stack(&d->b, part[0], part[1]) : part[0];
+}
+
+enum { PARTS_AT_ONCE = 16, TOGETHER = 8 /* scalars that are asked for at once */ };
+
+/* As many parts of O as fit in the registers that the loop over keys had for K and V. */
+static unsigned parts_under_way(const struct decode *d)
+{
+    const unsigned registers = d->value.width * d->columns / d->waves >> d->m->lane_bits;
+    const unsigned n = 64 / registers;
+    return n > PARTS_AT_ONCE ? PARTS_AT_ONCE : n < 1 ? 1 : n;
+}
+
+/* This says how many parts' rows and numbers are asked for at once: more than those, where the
+ * numbers take few registers. */
+static unsigned parts_at_once(const struct decode *d)
+{
+    const unsigned n = parts_under_way(d);
+    return n < PARTS_AT_ONCE / 2 ? n : PARTS_AT_ONCE;
+}
+
+/* The rows of parts k to k + n: those of `whole` chunks are there, and one load has neighbours. A
+ * part that is not there repeats the last one. */
+static void find_rows(struct decode *d, const struct parts *p, struct tir_value k,
+                      struct tir_value *row, unsigned n, bool whole)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_value last = att_plus(b, p->count, -1), two = tir_i32(b, 2);
+    const struct tir_value chunk = tir_add(b, p->map, tir_shl(b, att_wide(b, k), tir_i64(b, 2)));
+    for (unsigned i = 0; i < n; i++) {
+        const struct tir_value part = tir_min(b, att_plus(b, k, (int)i), last);
+        row[i] = whole ? tir_scalar_load(b, chunk, tir_i32(b, 4 * (int)i), TIR_I32)
+                       : tir_scalar_load(b, p->map, tir_shl(b, part, two), TIR_I32);
+    }
+    for (unsigned i = 0; i < n; i += TOGETHER)
+        tir_anchor_all(b, row + i, n - i < TOGETHER ? n - i : TOGETHER);
+}
+
+/* The logs of denominators of a row of partial_lse. It has less than 4 GiB: partial_out would have
+ * 256. */
+static struct tir_value load_lse(struct decode *d, const struct parts *p, struct tir_value row)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_type t = tir_typeof(b->f, p->lse_at);
+    const struct tir_value at =
+        tir_add(b, p->lse_at, tir_splat(b, tir_mul(b, row, p->lses.row_bytes), t));
+    return tir_transpose(b, tir_tile_gather(b, p->lses.tensor.base, tir_zext(b, at, TIR_I64),
+                                            tir_i32(b, 0), p->lses.t));
+}
+
+/* A state and n parts from k on: all small loads, then all large ones. A part that is not there
+ * counts nothing. */
+static struct decode_state add_parts(struct decode *d, const struct parts *p, struct tir_value k,
+                                     const struct decode_state *before, unsigned n, bool whole)
+{
+    struct tir_builder *b = &d->b;
+    struct tir_value row[PARTS_AT_ONCE], lse[PARTS_AT_ONCE], o[PARTS_AT_ONCE];
+    find_rows(d, p, k, row, n, whole);
+    for (unsigned i = 0; i < n; i++)
+        lse[i] = load_lse(d, p, row[i]);
+    /* Else LLVM keeps row * heads of all of them in scalar registers. */
+    for (unsigned i = 0; i < n; i += TOGETHER)
+        tir_anchor_all(b, row + i, n - i < TOGETHER ? n - i : TOGETHER);
+    const unsigned ahead = n < parts_under_way(d) ? n : parts_under_way(d);
+    for (unsigned i = 0; i < ahead; i++)
+        o[i] = load_out(d, &p->outs, row[i]);
+    const struct tir_value log2e = tir_float_like(b, before->m, LOG2E);
+    const struct tir_value none = tir_float_like(b, before->m, -INFINITY);
+    struct tir_value top = none;
+    for (unsigned i = 0; i < n; i++) {
+        if (!whole)
+            lse[i] = tir_select(b, tir_cmp_lt(b, att_plus(b, k, (int)i), p->count), lse[i], none);
+        top = tir_max(b, top, lse[i]);
+    }
+    struct decode_state sum = {.m = tir_max(b, before->m, tir_mul(b, top, log2e))};
+    const struct tir_value below = tir_neg(b, sum.m),
+                           factor = tir_exp2(b, tir_add(b, before->m, below));
+    sum.l = tir_mul(b, before->l, factor);
+    sum.o = tir_mul(b, before->o, tir_broadcast(b, factor, d->output));
+    for (unsigned i = 0; i < n; i++) {
+        const struct tir_value w = tir_exp2(b, tir_fma(b, lse[i], log2e, below));
+        sum.l = tir_add(b, sum.l, w);
+        sum.o = tir_fma(b, o[i], tir_broadcast(b, w, d->output), sum.o);
+        if (i + ahead >= n)
+            continue;
+        tir_anchor(b, sum.o); /* the next one takes its place */
+        o[i + ahead] = load_out(d, &p->outs, row[i + ahead]);
+    }
+    return sum;
+}
+
+/* All parts: many at once, and what is left of them few by few. */
+static struct decode_state add_all_parts(struct decode *d, const struct parts *p)
+{
+    struct tir_builder *b = &d->b;
+    const unsigned most = parts_at_once(d), least = most < 4 ? most : 4;
+    const struct tir_value zero = tir_f32(b, 0.0f), first = tir_i32(b, 0);
+    struct tir_value carried[] = {att_softmax_lowest(b, &d->attention.softmax),
+                                  tir_splat(b, zero, d->attention.softmax.vector),
+                                  tir_splat(b, zero, d->output)};
+    struct tir_value done = first;
+    for (unsigned n = most; n >= least; n = n > least ? least : 0) {
+        const struct tir_value end =
+            n > least ? tir_and(b, p->count, tir_i32(b, -(int)n)) : p->count;
+        struct tir_loop loop = tir_begin_for(b, done, end, tir_i32(b, (int)n), carried, 3);
+        const struct decode_state before = {carried[0], carried[1], carried[2]};
+        const struct decode_state s = add_parts(d, p, loop.index, &before, n, n > least);
+        memcpy(carried, (struct tir_value[]){s.m, s.l, s.o}, sizeof(carried));
+        tir_end_for(b, &loop, carried, 3);
+        done = end;
+    }
+    return (struct decode_state){carried[0], carried[1], carried[2]};
+}
+
+/* One number, which all lanes have. */
+static struct tir_type one_number(struct decode *d)
+{
+    const struct tir_spread s = tir_spread(d->m, 1);
+    const struct tir_layout l = tir_spread_layout(&s);
+    return tir_tile(d->b.f, TIR_I32, 1, 1, &l);
+}
+
+static struct tir_value ticket_of(struct decode *d)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_value kv_heads = tir_arg(b, ARG_KV_HEADS, TIR_I32);
+    const struct tir_value pair =
+        tir_add(b, tir_mul(b, d->item.sequence, kv_heads), d->item.kv_head);
+    return tir_add(b, tir_arg(b, ARG_TICKETS, TIR_I64),
+                   tir_shl(b, att_wide(b, pair), tir_i64(b, 2)));
+}
+
+/* Counts the parts that had been written before this one. All waves have written theirs when one of
+ * them counts, and learn it from that. */
+static struct tir_value count_parts(struct decode *d, const struct parts *p,
+                                    struct tir_value ticket)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_type t = one_number(d);
+    const struct tir_layout map = tir_row_major(1, 1);
+    tir_wait_memory(b);
+    tir_barrier(b);
+    struct tir_if first = tir_begin_if(b, tir_cmp_eq(b, d->wave, tir_i32(b, 0)), false, NULL, 0);
+    const struct tir_value before = tir_splat(b, tir_arrive(b, ticket, p->count), t);
+    tir_tile_lds_store(b, d->lds, before, &map);
+    tir_end_if(b, &first, NULL);
+    decode_meet(d);
+    const struct tir_value count = tir_first_lane(b, tir_tile_lds_load(b, d->lds, t, &map));
+    decode_meet(d);
+    return count;
+}
+
+/* This finds where the parts and the sum of them are. Much of that is waited for, so it is asked
+ * for before it is known who sums up. */
+static void find_places(struct decode *d, struct parts *p)
+{
+    struct tir_builder *b = &d->b;
+    p->lses = find_partial(d, ARG_PARTIAL_LSE, 4, d->attention.softmax.vector);
+    p->lse_at = tir_convert(b, p->lses.at, TIR_I32);
+    p->outs = find_partial(d, ARG_PARTIAL_OUT, d->v->head_dim_v * 4, p->o);
+    p->places = decode_ask_places(d, DECODE_SUM);
+    decode_find_out(d, &p->places);
+    decode_find_lse(d, &p->places);
+    p->places.own_lse = p->by_column;
+    const struct tir_value scalars[] = {p->lses.tensor.base, p->lses.row_bytes, p->outs.tensor.base,
+                                        p->outs.row_bytes};
+    tir_anchor(b, p->lse_at);
+    tir_anchor(b, p->outs.at);
+    tir_anchor_all(b, scalars, sizeof(scalars) / sizeof(scalars[0]));
+}
+
+static void sum_up(struct decode *d, const struct parts *p)
+{
+    struct tir_builder *b = &d->b;
+    const struct decode_state s = add_all_parts(d, p);
+    const struct tir_value inverse = decode_write_lse(d, &s, &p->places);
+    decode_write_out(d, tir_mul(b, s.o, tir_broadcast(b, inverse, d->output)), &p->places);
+}
+
+/* The rows of an item may need several passes. */
+static void sum_up_in_passes(struct decode *d, struct parts *p)
+{
+    struct tir_builder *b = &d->b;
+    struct tir_loop pass =
+        tir_begin_for(b, tir_i32(b, 0), d->n_rows, tir_i32(b, (int)d->columns), NULL, 0);
+    d->first_row = pass.index;
+    find_places(d, p);
+    sum_up(d, p);
+    tir_end_for(b, &pass, NULL, 0);
+}
+
+static void join(struct decode *d, struct parts *p)
+{
+    struct tir_builder *b = &d->b;
+    const unsigned rows = (unsigned)(d->v->gqa * d->v->q_len); /* 0: not known */
+    const bool once = rows && rows <= d->columns;
+    const struct tir_value ticket = ticket_of(d);
+    d->first_row = tir_i32(b, 0);
+    if (once)
+        find_places(d, p);
+    tir_anchor(b, ticket);
+    const struct tir_value before = count_parts(d, p, ticket);
+    struct tir_if last =
+        tir_begin_if(b, tir_cmp_eq(b, before, att_plus(b, p->count, -1)), false, NULL, 0);
+    tir_acquire(b);
+    if (once)
+        sum_up(d, p);
+    else
+        sum_up_in_passes(d, p);
+    tir_end_if(b, &last, NULL);
+}
+
+void decode_join_parts(struct decode *d)
+{
+    struct tir_builder *b = &d->b;
+    const struct tir_type output = d->output, vector = d->attention.softmax.vector;
+    const unsigned columns = d->columns;
+    const struct tir_value asked[] = {tir_arg(b, ARG_REDUCE_INDPTR, TIR_I64),
+                                      tir_arg(b, ARG_TICKETS, TIR_I64),
+                                      tir_arg(b, ARG_REDUCE_PARTIAL_MAP, TIR_I64),
+                                      tir_arg(b, ARG_KV_HEADS, TIR_I32),
+                                      tir_arg(b, ARG_PARTIAL_LSE, TIR_I64),
+                                      tir_arg(b, ARG_PARTIAL_OUT, TIR_I64),
+                                      tir_arg(b, ARG_OUT, TIR_I64),
+                                      tir_arg(b, ARG_OUT_TOKEN_STRIDE, TIR_I64),
+                                      tir_arg(b, ARG_OUT_HEAD_STRIDE, TIR_I64)};
+    struct tir_if part = tir_begin_if(b, decode_is_part(d), false, NULL, 0);
+    struct parts p = {.first = load_word(d, ARG_REDUCE_INDPTR, d->item.sequence)};
+    const struct tir_value next = att_plus(b, d->item.sequence, 1);
+    p.count = tir_sub(b, load_word(d, ARG_REDUCE_INDPTR, next), p.first);
+    tir_anchor_all(b, asked, sizeof(asked) / sizeof(asked[0])); /* in one round */
+    p.map = tir_add(b, tir_arg(b, ARG_REDUCE_PARTIAL_MAP, TIR_I64),
+                    tir_shl(b, att_wide(b, p.first), tir_i64(b, 2)));
+    choose_sum(d, &p);
+    join(d, &p);
+    d->columns = columns;
+    d->output = output;
+    d->attention.softmax.vector = vector;
+    tir_end_if(b, &part, NULL);
+}
+
+/* An item that is no part reads something else, which is there too. */
+struct tir_value decode_ask_for_parts(struct decode *d)
+{
+    struct tir_builder *b = &d->b;
+    if (!d->v->one_launch)
+        return (struct tir_value){0};
+    const struct tir_value cut = tir_cmp_ge(b, d->item.partial, tir_i32(b, 0));
+    const struct tir_value two = tir_i64(b, 2), sequence = tir_materialize(b, d->item.sequence);
+    const struct tir_value at = tir_shl(b, att_wide(b, sequence), two);
+    const struct tir_value other = tir_add(b, tir_arg(b, ARG_KV_LENS, TIR_I64), at);
+    const struct tir_value ends = tir_add(b, tir_arg(b, ARG_REDUCE_INDPTR, TIR_I64), at);
+    const struct tir_value first =
+        tir_scalar_load(b, tir_select(b, cut, ends, other), tir_i32(b, 0), TIR_I32);
+    const struct tir_value entry = tir_add(b, tir_arg(b, ARG_REDUCE_PARTIAL_MAP, TIR_I64),
+                                           tir_shl(b, att_wide(b, first), two));
+    return tir_scalar_load(b, tir_select(b, cut, entry, other), tir_i32(b, 0), TIR_I32);
+}

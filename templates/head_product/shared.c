@@ -1,0 +1,646 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * head_product of one x for all heads, out[t, h] = w[h] x[t]: the up-projection of gathered
+ * latents. That is one matrix product of many tokens with the rows of all heads, bound by the
+ * matrix units, or as much by what it writes.
+ *
+ * A wave keeps 32 rows of w in registers, a workgroup 256, and goes over its tokens tile by tile.
+ * While one half of the waves multiplies, the other half, a phase behind on the same SIMDs, stores
+ * its last results, reads its first panel of x and has its part of a later tile copied into LDS.
+ *
+ * Until w is there takes as long as five tiles. Two are multiplied meanwhile, panel by panel: each
+ * wave has no more than three panels under way, or those of the first waves would all come in front
+ * of the others'.
+ *
+ * One workgroup fills a compute unit, and a launch has as many: each takes an equal part of the
+ * tokens. Neighbours on an XCD have the same tokens or the same rows, which its L2 has for all.
+ */
+#include <assert.h>
+#include <stdio.h>
+
+#include "ir/address_map.h"
+#include "ir/bits.h"
+#include "ir/matrix.h"
+#include "ir/spread.h"
+#include "templates/workgroup/grid.h"
+#include "templates/head_product/head_product.h"
+#include "templates/workgroup/lds_map.h"
+#include "templates/workgroup/scalar.h"
+
+enum { WAVES = 8, ROWS = 32, WIDEST = 512, MAX_PANELS = 8, MFMA_ROWS = 16, BLOCK = 128 };
+enum { TAIL = 64, TAIL_TOKENS = 64, TAILS = 4 /* loaded at once */ };
+enum { ELEM = 2 /* bytes of bf16 and fp16 */, CHUNK = 8 /* elements of a lane's access */ };
+enum { LDS_CHUNK = 16 /* bytes of the same */ };
+enum { GROUP_X };
+/* A tile is copied two tiles ahead: the upper waves, a phase behind, have their part of it there
+ * before the lower ones read it, and what it replaces, of 4 buffers, has been read by both. */
+enum { AHEAD = 2, BUFFERS = 4, WAVES_PER_SIMD = 2 };
+enum { LINE = 128 /* bytes of a row of w that a load takes */, PANEL_BYTES = ROWS * LINE };
+enum { FIRST = 2 /* tiles that are multiplied while w arrives */ };
+enum { W_AHEAD = 3 /* panels of w that are under way */ };
+enum stage { MULTIPLY, STORE, N_STAGES };
+enum phase { MEMORY, MATRIX };
+
+struct up {
+    const struct att_variant *v;
+    const struct tir_machine *m;
+    struct tir_builder b;
+    unsigned dtype, stored;                      /* of x, and of w */
+    unsigned tokens;                             /* of a tile */
+    unsigned panel;                              /* columns of w that pass through LDS at once */
+    unsigned buffers;                            /* of tiles of x */
+    unsigned apart;                              /* of them, those in which w does not pass */
+    int instr;                                   /* matrix instruction */
+    struct tir_type staged;                      /* a tile of x, over the workgroup */
+    struct tir_type tail;                        /* the same of the tail */
+    struct tir_type rows;                        /* a panel of w, as one wave loads it */
+    struct tir_type left, right, result;         /* panels of w and x, and out^T */
+    struct tir_layout x_map, x_panel_map, w_map; /* in LDS */
+    struct tir_value lds, own;         /* i32: of the workgroup, and a wave's part of it */
+    struct tir_value slice, head, row; /* i32: which 256 rows; the wave's head, and its first row */
+    struct tir_value first, end;       /* i32: the workgroup's tokens */
+    struct tir_view weights;           /* the wave's rows of w */
+    struct tir_value w[MAX_PANELS], scale[WIDEST / BLOCK];
+};
+
+static unsigned panels(const struct up *p) { return (unsigned)p->v->head_dim / p->panel; }
+
+static unsigned buffer_bytes(const struct up *p)
+{
+    return p->tokens * (unsigned)p->v->head_dim * ELEM;
+}
+
+/* Tokens of a tile, of which LDS has room for BUFFERS. */
+static unsigned tile_tokens(const struct att_variant *v, const struct tir_machine *m)
+{
+    const unsigned room = m->lds_bytes / (BUFFERS * (unsigned)v->head_dim * ELEM);
+    return room >= 2 * MFMA_ROWS ? 2 * MFMA_ROWS : MFMA_ROWS;
+}
+
+bool head_product_shared_check(const struct att_variant *v, const struct tir_machine *m,
+                               struct att_why *why)
+{
+    (void)m;
+    if (v->activations != ATT_ACTIVATIONS_SAME)
+        return att_reject(why, ATT_SHARED, "shared is for activations of dtype");
+    if (v->head_dim != WIDEST / 2 && v->head_dim != WIDEST)
+        return att_reject(why, ATT_HEAD_DIM, "head_dim %d, with shared, is not 256 or 512",
+                          v->head_dim);
+    return true;
+}
+
+/* ---- Layouts ---- */
+
+/* A tile over all waves, a lane's elements side by side. */
+static struct tir_type over_waves(struct up *p, unsigned rows, unsigned cols)
+{
+    struct tir_spread s = tir_spread(p->m, WAVES);
+    tir_spread_cols(&s, TIR_REGS, tir_bits(CHUNK));
+    tir_spread_fill(&s, TIR_LANES, rows, cols);
+    tir_spread_rows(&s, TIR_WAVES, tir_bits(WAVES));
+    tir_spread_rows(&s, TIR_REGS, tir_bits(rows) - s.rows);
+    const struct tir_layout l = tir_spread_layout(&s);
+    return tir_tile(p->b.f, p->dtype, rows, cols, &l);
+}
+
+/* The rows of a product in another order, so that a lane's 8 follow each other: rows 0, 1 and 16
+ * are told apart by registers, rows 4 and 8 by lanes. */
+static struct tir_layout reorder(const struct tir_layout *l)
+{
+    static const uint8_t order[] = {0, 1, 3, 4, 2};
+    return tir_layout_permute_rows(l, order);
+}
+
+/* The first `cols` columns of a tile of x. Columns of 128 bytes stand apart, so that a panel is
+ * read by itself, and 8 rows tell their chunks apart. */
+static struct tir_layout x_map(const struct up *p, unsigned cols)
+{
+    enum { COLS = LINE / ELEM };
+    const struct tir_layout parts = att_lds_swizzled(p->tokens * (cols / COLS), COLS, CHUNK, 0, 3);
+    return tir_layout_join_blocks(&parts, p->tokens, COLS);
+}
+
+static void choose_layouts(struct up *p)
+{
+    struct tir_func *const f = p->b.f;
+    const struct tir_mma *const mma = &p->m->mma[p->instr];
+    const struct tir_waves alone = {0};
+    const struct tir_contraction k = tir_contract_rows(mma, p->panel, CHUNK);
+    const struct tir_layout left = tir_mma_left(mma, ROWS, &k, alone);
+    const struct tir_layout right = tir_mma_right(mma, p->tokens, &k, alone);
+    const struct tir_layout result = tir_mma_result(mma, ROWS, p->tokens, alone);
+    const struct tir_layout rows = reorder(&left), out = reorder(&result);
+    p->left = tir_tile(f, p->stored, ROWS, p->panel, &rows);
+    p->right = tir_tile(f, p->dtype, p->tokens, p->panel, &right);
+    p->result = tir_tile(f, TIR_F32, ROWS, p->tokens, &out);
+    p->staged = over_waves(p, p->tokens, (unsigned)p->v->head_dim);
+    p->tail = over_waves(p, TAIL_TOKENS, TAIL);
+    struct tir_spread s = tir_spread(p->m, 1);
+    tir_spread_cols(&s, TIR_REGS, tir_bits(16 * 8 / tir_dtype_bits(p->stored)));
+    tir_spread_fill(&s, TIR_LANES, ROWS, p->panel);
+    tir_spread_rows(&s, TIR_REGS, tir_bits(ROWS) - s.rows);
+    const struct tir_layout whole = tir_spread_layout(&s);
+    p->rows = tir_tile(f, p->stored, ROWS, p->panel, &whole);
+    p->x_map = x_map(p, (unsigned)p->v->head_dim);
+    p->x_panel_map = x_map(p, p->panel);
+    p->w_map = att_lds_swizzled(ROWS, p->panel, LDS_CHUNK * 8 / tir_dtype_bits(p->stored), 0, 3);
+}
+
+/* ---- The work of a workgroup ---- */
+
+/* Row `index` of a tensor of bf16 or fp16. */
+static struct tir_value row_at(struct up *p, struct tir_value base, struct tir_value index,
+                               const char *stride)
+{
+    return att_row(&p->b, base, index, stride, ELEM);
+}
+
+static struct tir_value row_stride(struct up *p, const char *stride)
+{
+    return att_stride32(&p->b, stride, ELEM);
+}
+
+/* a / n, of i32 from 0 to 2^24 - 1: numbers of tiles, workgroups and slices. A division that knows
+ * it takes a third of the instructions, and no load leaves before some of them are done. */
+static struct tir_value divide(struct tir_builder *b, struct tir_value a, struct tir_value n)
+{
+    const struct tir_value mask = tir_i32(b, 0xffffff);
+    return tir_div(b, tir_and(b, a, mask), tir_and(b, n, mask));
+}
+
+/* ceil(a / n), of the same. */
+static struct tir_value parts(struct tir_builder *b, struct tir_value a, struct tir_value n)
+{
+    return divide(b, att_plus(b, tir_add(b, a, n), -1), n);
+}
+
+/* Item `item` of `groups` groups of tokens and `slices` slices of 256 rows. Two groups take turns
+ * within each slice, so that of eight neighbours four share tokens and two share w. Returns the
+ * group. */
+static struct tir_value find_item(struct up *p, struct tir_value item, struct tir_value groups,
+                                  struct tir_value slices)
+{
+    struct tir_builder *const b = &p->b;
+    const struct tir_value two = tir_i32(b, 2), both = tir_mul(b, slices, two);
+    const struct tir_value pair = divide(b, item, both), before = tir_mul(b, pair, two);
+    const struct tir_value in_pair = tir_sub(b, item, tir_mul(b, pair, both));
+    const struct tir_value width = tir_min(b, tir_sub(b, groups, before), two);
+    p->slice = tir_shr(b, in_pair, att_plus(b, width, -1));
+    return tir_add(b, before, tir_sub(b, in_pair, tir_mul(b, p->slice, width)));
+}
+
+/* The workgroup's rows and tokens. Returns whether there is work. */
+static struct tir_value find_work(struct up *p)
+{
+    struct tir_builder *const b = &p->b;
+    const struct tir_value tokens = tir_arg(b, ARG_TOKENS, TIR_I32);
+    const struct tir_value heads = tir_arg(b, ARG_HEADS, TIR_I32);
+    const struct tir_value tile = tir_i32(b, (int)p->tokens);
+    const struct tir_value slices =
+        parts(b, att_times(b, heads, p->v->head_dim_v), tir_i32(b, WAVES * ROWS));
+    const struct tir_value tiles =
+        tir_shr(b, att_plus(b, tokens, (int)p->tokens - 1), tir_i32(b, tir_bits(p->tokens)));
+    const struct tir_value all = tir_i32(b, (int)p->m->cus);
+    const struct tir_value each = parts(b, tiles, divide(b, all, slices));
+    const struct tir_value groups = parts(b, tiles, each);
+    const struct tir_value used = tir_mul(b, groups, slices);
+    const struct tir_value block = tir_block_id(b, 0), zero = tir_i32(b, 0);
+    const struct tir_value item = att_xcd_item(b, block, zero, used);
+    const struct tir_value group = find_item(p, item, groups, slices);
+    const struct tir_value run = tir_mul(b, each, tile);
+    p->first = tir_mul(b, group, run);
+    p->end = tir_min(b, tir_add(b, p->first, run), tokens);
+    return tir_cmp_lt(b, block, used);
+}
+
+static void find_rows(struct up *p)
+{
+    struct tir_builder *const b = &p->b;
+    const int units = p->v->head_dim_v / ROWS;
+    const struct tir_value unit = tir_add(b, att_times(b, p->slice, WAVES), tir_wave_id(b));
+    p->head = tir_div(b, unit, tir_i32(b, units));
+    p->row = att_times(b, tir_sub(b, unit, att_times(b, p->head, units)), ROWS);
+}
+
+/* `n` if the wave's head is one, else 0. */
+static struct tir_value if_head(struct up *p, struct tir_value head, struct tir_value n)
+{
+    struct tir_builder *const b = &p->b;
+    const struct tir_value there = tir_cmp_lt(b, head, tir_arg(b, ARG_HEADS, TIR_I32));
+    return tir_select(b, there, n, tir_i32(b, 0));
+}
+
+/* This wave's rows of w. */
+static void find_weights(struct up *p)
+{
+    struct tir_builder *const b = &p->b;
+    const int size = (int)tir_dtype_bits(p->stored) / 8;
+    const struct tir_value head =
+        att_row(b, tir_arg(b, ARG_W, TIR_I64), p->head, ARG_W_HEAD_STRIDE, size);
+    const struct tir_value base = att_row(b, head, p->row, ARG_W_ROW_STRIDE, size);
+    const struct tir_value rows = if_head(p, p->head, tir_i32(b, ROWS));
+    const struct tir_value stride = att_stride32(b, ARG_W_ROW_STRIDE, size);
+    p->weights = att_view(b, base, rows, stride, p->v->head_dim * size, 0);
+}
+
+/* A panel of them, on its way. */
+static void load_weights(struct up *p, unsigned i)
+{
+    struct tir_builder *const b = &p->b;
+    struct tir_view view = p->weights;
+    if (i >= panels(p))
+        return;
+    view.byte = tir_i32(b, (int)i * LINE);
+    p->w[i] = tir_tile_load(b, view, tir_i32(b, 0), p->rows);
+}
+
+static bool is_scaled(const struct up *p) { return p->v->weights != ATT_WEIGHTS_SAME; }
+
+/* Scales of the wave's rows: one, or one for each block of columns. A wave without a head has those
+ * of the last one. */
+static unsigned scales(const struct up *p)
+{
+    if (!is_scaled(p))
+        return 0;
+    return p->v->weights == ATT_WEIGHTS_FP8_BLOCK ? (unsigned)p->v->head_dim / BLOCK : 1;
+}
+
+static void load_scales(struct up *p)
+{
+    struct tir_builder *const b = &p->b;
+    const bool block = p->v->weights == ATT_WEIGHTS_FP8_BLOCK;
+    const unsigned n = scales(p);
+    if (!n)
+        return;
+    const struct tir_value last = att_plus(b, tir_arg(b, ARG_HEADS, TIR_I32), -1);
+    struct tir_value row = tir_min(b, p->head, last);
+    if (block) {
+        const struct tir_value own = tir_shr(b, p->row, tir_i32(b, tir_bits(BLOCK)));
+        row = tir_add(b, att_times(b, row, (p->v->head_dim_v + BLOCK - 1) / BLOCK), own);
+    }
+    for (unsigned i = 0; i < n; i++) {
+        const struct tir_value index = att_plus(b, att_times(b, row, (int)n), (int)i);
+        p->scale[i] = att_entry(b, ARG_W_SCALE, index, TIR_F32);
+    }
+}
+
+/* Weights go through LDS to the lanes whose rows the matrix instruction takes. To load them so
+ * would fetch a line for each lane of a row. */
+static void put_weights(struct up *p, unsigned i)
+{
+    tir_tile_lds_store(&p->b, p->own, p->w[i], &p->w_map);
+}
+
+/* Reads them back; what is stored in 8 bits is exact in 16. */
+static void take_weights(struct up *p, unsigned i)
+{
+    struct tir_builder *const b = &p->b;
+    tir_wait(b, TIR_LDS_WRITES, 0);
+    p->w[i] = tir_tile_lds_load(b, p->own, p->left, &p->w_map);
+    if (p->stored != p->dtype)
+        p->w[i] = tir_convert(b, p->w[i], p->dtype);
+    p->w[i] = tir_named(b, "w", p->w[i]);
+}
+
+/* ---- One tile ---- */
+
+static struct tir_value tile_token(struct up *p, struct tir_value tile)
+{
+    return tir_add(&p->b, p->first, att_times(&p->b, tile, (int)p->tokens));
+}
+
+/* Rows of a tile from `token` on, `byte` behind their beginning; rows behind the last are 0. */
+static struct tir_view tile_view(struct up *p, struct tir_value base, const char *stride,
+                                 struct tir_value token, int width)
+{
+    struct tir_builder *const b = &p->b;
+    const struct tir_value left = tir_min(b, tir_sub(b, p->end, token), tir_i32(b, (int)p->tokens));
+    return att_view(b, row_at(p, base, token, stride), left, row_stride(p, stride), width * ELEM,
+                    0);
+}
+
+static struct tir_value place_of(struct up *p, struct tir_value tile)
+{
+    struct tir_builder *const b = &p->b;
+    const struct tir_value which = tir_rem(b, tile, tir_i32(b, (int)p->buffers));
+    return tir_add(b, p->lds, att_times(b, which, (int)buffer_bytes(p)));
+}
+
+static struct tir_view view_x(struct up *p, struct tir_value tile)
+{
+    return tile_view(p, tir_arg(&p->b, ARG_X, TIR_I64), ARG_X_TOKEN_STRIDE, tile_token(p, tile),
+                     p->v->head_dim);
+}
+
+static void copy_tile(struct up *p, struct tir_value tile)
+{
+    struct tir_builder *const b = &p->b;
+    tir_copy_to_lds(b, GROUP_X, view_x(p, tile), tir_i32(b, 0), place_of(p, tile), p->staged,
+                    &p->x_map);
+}
+
+static struct tir_value read_panel(struct up *p, struct tir_value tile, unsigned i)
+{
+    struct tir_builder *const b = &p->b;
+    const struct tir_value at =
+        att_plus(b, place_of(p, tile), (int)(i * p->panel * p->tokens) * ELEM);
+    return tir_tile_lds_load(b, at, p->right, &p->x_panel_map);
+}
+
+/* Products with blocks of w that have a scale each: the scaled sum of all but the last, which is
+ * scaled while the other waves multiply. */
+struct sums {
+    struct tir_value scaled, last;
+};
+
+static struct tir_value add_last(struct up *p, struct sums s)
+{
+    struct tir_builder *const b = &p->b;
+    if (!is_scaled(p))
+        return s.last;
+    const struct tir_value scale = tir_splat(b, p->scale[scales(p) - 1], p->result);
+    return s.scaled.id ? tir_fma(b, s.last, scale, s.scaled) : tir_mul(b, s.last, scale);
+}
+
+/* Adds the products of a panel. A block's sum is scaled behind the products of the next one, when
+ * it has long been there. */
+static void add_panel(struct up *p, struct sums *s, unsigned i, struct tir_value x)
+{
+    struct tir_builder *const b = &p->b;
+    const unsigned each = is_scaled(p) ? panels(p) / scales(p) : panels(p);
+    const struct tir_value before = s->last;
+    const bool begins = i % each == 0;
+    const struct tir_value sum = begins ? tir_splat(b, tir_f32(b, 0), p->result) : before;
+    s->last = tir_mma(b, p->instr, p->w[i], tir_transpose(b, x), sum);
+    if (!begins || !i)
+        return;
+    const struct tir_value scale = tir_splat(b, p->scale[i / each - 1], p->result);
+    s->scaled = s->scaled.id ? tir_fma(b, before, scale, s->scaled) : tir_mul(b, before, scale);
+}
+
+/* w x^T of a tile of which `x` is the first panel. */
+static struct sums multiply(struct up *p, struct tir_value tile, struct tir_value x)
+{
+    struct sums s = {0};
+    for (unsigned i = 0; i < panels(p); i++)
+        add_panel(p, &s, i, i ? read_panel(p, tile, i) : x);
+    return s;
+}
+
+static void store_tile(struct up *p, struct tir_value token, struct tir_value sum)
+{
+    struct tir_builder *const b = &p->b;
+    const struct tir_value out = tir_convert_short(b, sum, p->dtype), zero = tir_i32(b, 0);
+    const struct tir_value head =
+        row_at(p, tir_arg(b, ARG_OUT, TIR_I64), p->head, ARG_OUT_HEAD_STRIDE);
+    const struct tir_value left = tir_min(b, tir_sub(b, p->end, token), tir_i32(b, (int)p->tokens));
+    const struct tir_view view =
+        att_view(b, row_at(p, head, token, ARG_OUT_TOKEN_STRIDE), if_head(p, p->head, left),
+                 row_stride(p, ARG_OUT_TOKEN_STRIDE), p->v->head_dim_v * ELEM, 0);
+    struct tir_view to = view;
+    to.byte = att_times(b, p->row, ELEM);
+    tir_tile_store(b, to, zero, tir_transpose(b, out));
+}
+
+/* ---- The tail ---- */
+
+/* The next TAIL_TOKENS of a tensor [token, TAIL]; none if `there` is false. */
+static struct tir_view tail_view(struct up *p, struct tir_value base, const char *stride,
+                                 struct tir_value token, struct tir_value there)
+{
+    struct tir_builder *const b = &p->b;
+    const struct tir_value end = tir_select(b, there, p->end, tir_i32(b, 0));
+    const struct tir_value left = tir_min(b, tir_sub(b, end, token), tir_i32(b, TAIL_TOKENS));
+    return att_view(b, row_at(p, base, token, stride), left, row_stride(p, stride), TAIL * ELEM, 0);
+}
+
+static void store_tail(struct up *p, struct tir_value token, struct tir_value x)
+{
+    struct tir_builder *const b = &p->b;
+    const int blocks = p->v->head_dim_v / TAIL, own = WAVES * ROWS / TAIL;
+    const struct tir_value block = att_times(b, p->slice, own);
+    const struct tir_value first = parts(b, block, tir_i32(b, blocks));
+    for (int i = 0; i * blocks < own; i++) {
+        const struct tir_value head = att_plus(b, first, i);
+        const struct tir_value begins =
+            tir_cmp_lt(b, att_times(b, head, blocks), att_plus(b, block, own));
+        const struct tir_value exists = tir_cmp_lt(b, head, tir_arg(b, ARG_HEADS, TIR_I32));
+        const struct tir_value base =
+            row_at(p, tir_arg(b, ARG_TAIL_OUT, TIR_I64), head, ARG_TAIL_OUT_HEAD_STRIDE);
+        const struct tir_view to =
+            tail_view(p, base, ARG_TAIL_OUT_TOKEN_STRIDE, token, tir_and(b, begins, exists));
+        tir_tile_store(b, to, tir_i32(b, 0), x);
+    }
+}
+
+/* The tail of the workgroup's tokens goes to the heads whose first rows are here: of heads of 64
+ * rows there are two. */
+static void copy_tail(struct up *p)
+{
+    struct tir_builder *const b = &p->b;
+    const struct tir_value tail = tir_arg(b, ARG_TAIL, TIR_I64);
+    const struct tir_value there = tir_cmp_ne(b, tail, tir_i64(b, 0));
+    struct tir_if some = tir_begin_if(b, there, false, NULL, 0);
+    struct tir_loop loop =
+        tir_begin_for(b, p->first, p->end, tir_i32(b, TAILS * TAIL_TOKENS), NULL, 0);
+    struct tir_value x[TAILS], token[TAILS];
+    for (int i = 0; i < TAILS; i++) {
+        token[i] = att_plus(b, loop.index, i * TAIL_TOKENS);
+        const struct tir_view from = tail_view(p, tail, ARG_TAIL_TOKEN_STRIDE, token[i], there);
+        x[i] = tir_tile_load(b, from, tir_i32(b, 0), p->tail);
+    }
+    for (int i = 0; i < TAILS; i++)
+        store_tail(p, token[i], x[i]);
+    tir_end_for(b, &loop, NULL, 0);
+    tir_else(b, &some, NULL);
+    tir_end_if(b, &some, NULL);
+}
+
+/* ---- The loop ---- */
+
+static void set_stage(struct up *p, enum stage stage, enum phase phase)
+{
+    p->b.stage = (uint8_t)stage;
+    p->b.phase = (uint8_t)phase;
+}
+
+/* Waves that multiply have the priority: instructions of the others would stand in the way of
+ * theirs, which begin when all have met. */
+static void visit_tile(struct up *p, struct tir_value tile)
+{
+    struct tir_builder *const b = &p->b;
+    set_stage(p, MULTIPLY, MEMORY);
+    const struct tir_value x = read_panel(p, tile, 0);
+    copy_tile(p, att_plus(b, tile, AHEAD));
+    tir_set_priority(b, 1);
+    tir_wait(b, GROUP_X, 1); /* the copy that was begun a tile before */
+    tir_barrier(b);
+    set_stage(p, MULTIPLY, MATRIX);
+    const struct sums sums = multiply(p, tile, x);
+    set_stage(p, STORE, MEMORY);
+    tir_set_priority(b, 0);
+    store_tile(p, tile_token(p, tile), add_last(p, sums));
+}
+
+/* ---- The first tiles, while w arrives ---- */
+
+/* A wait counts the copies of a phase as one. */
+static void copy_first(struct up *p, unsigned tile)
+{
+    copy_tile(p, tir_i32(&p->b, (int)tile));
+    tir_phase(&p->b, false);
+}
+
+/* One half of the waves passes a barrier: the other has come to one, and goes on a phase before or
+ * behind it. */
+static void meet(struct up *p, bool upper)
+{
+    struct tir_builder *const b = &p->b;
+    const struct tir_value half = tir_i32(b, WAVES / 2), wave = tir_wave_id(b);
+    const struct tir_value own = upper ? tir_cmp_ge(b, wave, half) : tir_cmp_lt(b, wave, half);
+    struct tir_if some = tir_begin_if(b, own, false, NULL, 0);
+    tir_barrier(b);
+    tir_else(b, &some, NULL);
+    tir_end_if(b, &some, NULL);
+}
+
+static bool has_room(const struct up *p) { return p->apart > FIRST; }
+
+/* The tiles with which the loop begins, with `left` panels of w still to be multiplied. They come
+ * behind w, which is waited for, and in front of the first results, whose way to memory is long. If
+ * they go where w has passed, all waves have taken theirs; else the upper half has when the lower
+ * one begins the loop, which copies tile FIRST + AHEAD there. */
+static void copy_next(struct up *p, unsigned left)
+{
+    struct tir_builder *const b = &p->b;
+    const unsigned early = panels(p) > 2 ? 2 : 1;
+    if (has_room(p) ? left == early : left == 1) {
+        if (!has_room(p))
+            tir_barrier(b);
+        copy_first(p, FIRST);
+    }
+    if (left == 1)
+        copy_first(p, FIRST + 1);
+    if (left == 1 && has_room(p)) {
+        tir_wait(b, GROUP_X, 1);
+        meet(p, true);
+    }
+}
+
+/* The products of panel i with the first tiles; panel i + 1 is turned behind them. */
+static void multiply_first(struct up *p, unsigned i, struct sums sums[FIRST])
+{
+    struct tir_builder *const b = &p->b;
+    const bool more = i + 1 < panels(p);
+    for (unsigned t = 0; t < FIRST; t++) {
+        tir_phase(b, true);
+        add_panel(p, &sums[t], i, read_panel(p, tir_i32(b, (int)t), i));
+        tir_phase(b, false);
+        if (more && !t) {
+            put_weights(p, i + 1);
+            load_weights(p, i + W_AHEAD);
+        }
+    }
+    if (!more)
+        return;
+    take_weights(p, i + 1);
+    copy_next(p, panels(p) - 1 - i);
+}
+
+static void begin_tiles(struct up *p)
+{
+    struct tir_builder *const b = &p->b;
+    struct sums sums[FIRST] = {0};
+    for (unsigned i = 0; i < FIRST; i++)
+        copy_first(p, i);
+    find_weights(p);
+    load_weights(p, 0);
+    tir_barrier(b); /* what all begin with has been asked for */
+    for (unsigned i = 1; i < W_AHEAD; i++)
+        load_weights(p, i);
+    load_scales(p);
+    put_weights(p, 0);
+    take_weights(p, 0);
+    tir_wait(b, GROUP_X, 0);
+    tir_barrier(b);
+    for (unsigned i = 0; i < panels(p); i++)
+        multiply_first(p, i, sums);
+    for (unsigned t = 0; t < FIRST; t++)
+        store_tile(p, tile_token(p, tir_i32(b, (int)t)), add_last(p, sums[t]));
+    if (!has_room(p))
+        tir_wait(b, GROUP_X, 1);
+    if (has_room(p))
+        meet(p, false);
+    else
+        tir_barrier(b);
+}
+
+/* ---- The workgroup ---- */
+
+static void visit(struct up *p)
+{
+    struct tir_builder *const b = &p->b;
+    const struct tir_value first = tir_i32(b, FIRST), one = tir_i32(b, 1);
+    find_rows(p);
+    begin_tiles(p);
+    const struct tir_value tiles =
+        parts(b, tir_sub(b, p->end, p->first), tir_i32(b, (int)p->tokens));
+    const struct tir_value left = tir_max(b, tir_sub(b, tiles, first), one);
+    struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), left, one, NULL, 0);
+    visit_tile(p, tir_add(b, loop.index, first));
+    tir_end_for(b, &loop, NULL, 0);
+    copy_tail(p);
+}
+
+/* One buffer more than the loop needs takes the last copies where w has passed before. */
+static void share_lds(struct up *p)
+{
+    struct tir_builder *const b = &p->b;
+    const unsigned each = buffer_bytes(p), passing = WAVES * PANEL_BYTES, all = p->m->lds_bytes;
+    const unsigned apart = (all - passing) / each;
+    p->buffers = all >= (BUFFERS + 1) * each ? BUFFERS + 1 : BUFFERS;
+    p->apart = apart < p->buffers ? apart : p->buffers;
+    const unsigned x = p->buffers * each, at = p->apart * each, end = at + passing;
+    p->lds = tir_lds_buffer(b, x > end ? x : end, 16);
+    p->own = att_plus(b, tir_add(b, p->lds, att_times(b, tir_wave_id(b), PANEL_BYTES)), (int)at);
+}
+
+void head_product_shared_build(const struct att_variant *v, const struct tir_machine *m,
+                               struct att_kernel *k)
+{
+    const unsigned dtype = att_dtype(v);
+    struct up p = {
+        .v = v,
+        .m = m,
+        .dtype = dtype,
+        .stored = v->weights == ATT_WEIGHTS_SAME ? dtype : TIR_FP8,
+        .tokens = tile_tokens(v, m),
+    };
+    p.panel = LINE * 8 / tir_dtype_bits(p.stored);
+    p.instr = tir_find_mma(m, MFMA_ROWS, MFMA_ROWS, 0, p.dtype);
+    struct tir_func *const f = att_begin_kernel(v, m, WAVES, WAVES_PER_SIMD);
+    p.b = tir_at_end(f, f->body);
+    struct tir_builder *const b = &p.b;
+    choose_layouts(&p);
+    share_lds(&p);
+    struct tir_if some = tir_begin_if(b, find_work(&p), false, NULL, 0);
+    visit(&p);
+    tir_else(b, &some, NULL);
+    tir_end_if(b, &some, NULL);
+    tir_return(b);
+
+    *k = (struct att_kernel){
+        .func = f,
+        .schedule = {.stages = N_STAGES,
+                     .matrix_phases = 1u << MATRIX,
+                     .interleave = 1,
+                     .read_ahead = 10,
+                     .result_after = 4,
+                     .hoist_vgprs = 16,
+                     .ping_pong = 2,
+                     .part_early = 1},
+        .grid = {{NULL, 1, (int)m->cus}, {NULL, 1, 1}, {NULL, 1, 1}},
+    };
+    snprintf(k->tuning, sizeof(k->tuning), "rows=%d tokens=%u waves=%d stages=%d", WAVES * ROWS,
+             p.tokens, WAVES, N_STAGES);
+}

@@ -1,0 +1,623 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * head_product of up to 64 tokens with so many rows of w that every compute unit has 256 KB and
+ * more to read: HBM is the bound, and all that a workgroup reads is on its way before anything is
+ * multiplied. It goes to LDS by itself, so that no register waits for it: a workgroup has a compute
+ * unit to itself and starts the sooner the fewer registers it has.
+ *
+ * With a short contraction (absorbed keys) a workgroup has 256 rows of w, 64 of each wave, and x is
+ * small. Each wave copies the rows of w that it reads, so that none waits for another once x is
+ * there; waves ask one after the other and end so, and results leave while w still comes.
+ *
+ * With a long one (absorbed values) a workgroup has 64 rows, 16 of each wave, and x is as much as
+ * w. The first tile of x comes first and the second one last, in panels of which all waves have
+ * read one when the next is there: so little is left to do behind the last byte. Where LDS does not
+ * take all that, panels of w and of both tiles take turns in it.
+ */
+#include <assert.h>
+#include <stdio.h>
+
+#include "ir/address_map.h"
+#include "ir/bits.h"
+#include "ir/matrix.h"
+#include "ir/spread.h"
+#include "templates/workgroup/grid.h"
+#include "templates/head_product/head_product.h"
+#include "templates/workgroup/lds_map.h"
+#include "templates/workgroup/scalar.h"
+
+enum { WAVES = 4, WAVE_BITS = 2, ROWS = 16, BLOCK_ROWS = WAVES * ROWS, TILE = 32, TILES = 2 };
+enum { LINE = 128 /* bytes of a row that a copy takes */, SCALED = 128, TAIL = 64 };
+enum { ELEM = 2 /* bytes of bf16 and fp16 */, CHUNK = 8, LDS_CHUNK = 16 /* bytes of it */ };
+enum { PANEL = LINE / ELEM /* columns of x */, STEP = 32 /* that are read at once */ };
+enum { SHORT = 256, LONG = 512, MOST_BLOCKS = 4, MOST_SCALES = LONG / SCALED };
+enum { RING = 4 /* places of panels where not all have one */ };
+enum { GROUP_X, GROUP_W };
+
+struct stream {
+    const struct att_variant *v;
+    const struct tir_machine *m;
+    struct tir_builder b;
+    unsigned dtype, stored;              /* of x, and of w */
+    unsigned wide;                       /* columns of a panel of w */
+    unsigned blocks;                     /* of BLOCK_ROWS rows */
+    unsigned slots;                      /* for blocks in LDS */
+    bool rings;                          /* panels of a long contraction take turns in LDS */
+    int instr;                           /* matrix instruction */
+    struct tir_type x_panel, w_panel;    /* over the workgroup */
+    struct tir_type left, right, result; /* w, x and out^T of a step */
+    struct tir_type lines, tail;         /* of out, and of the tail, as they are stored */
+    struct tir_layout x_map, w_map;      /* of a panel in LDS */
+    struct tir_value x, w, out;          /* i32: in LDS */
+    struct tir_value head, part;         /* i32: which rows of which head */
+    struct tir_value token, tokens;      /* i32: the first token, and how many there are */
+    struct tir_view head_x, weights;     /* the head's tokens, and the workgroup's rows */
+    struct tir_value scale[MOST_SCALES];
+};
+
+static bool is_long(const struct stream *p) { return p->v->head_dim == LONG; }
+
+static unsigned w_bytes(const struct stream *p) { return tir_dtype_bits(p->stored) / 8; }
+
+static unsigned x_panels(const struct stream *p) { return (unsigned)p->v->head_dim / PANEL; }
+
+static unsigned w_panels(const struct stream *p) { return (unsigned)p->v->head_dim / p->wide; }
+
+static int rows(const struct stream *p) { return (int)p->blocks * BLOCK_ROWS; }
+
+static unsigned block_count(const struct att_variant *v)
+{
+    return v->head_dim == LONG ? 1 : MOST_BLOCKS;
+}
+
+/* Blocks of w for which LDS has room beside x. */
+static unsigned slots(const struct att_variant *v, const struct tir_machine *m)
+{
+    const int size = v->weights == ATT_WEIGHTS_SAME ? ELEM : 1;
+    const int x = v->head_dim * TILES * TILE * ELEM,
+              out = v->head_dim == LONG ? TILES * TILE * BLOCK_ROWS * ELEM : 0;
+    const int left = (int)m->lds_bytes - x - out, n = left / (v->head_dim * BLOCK_ROWS * size);
+    const int all = (int)block_count(v);
+    return (unsigned)(n > all ? all : n > 0 ? n : 0);
+}
+
+bool head_product_stream_fits(const struct att_variant *v, const struct tir_machine *m,
+                              struct att_why *why)
+{
+    enum { SLOTS_LEAST = 3 };
+    const int size = v->weights == ATT_WEIGHTS_SAME ? ELEM : 1, all = (int)block_count(v);
+    if (v->shared || v->activations != ATT_ACTIVATIONS_SAME)
+        return att_reject(why, ATT_TILE, "is for x of each head, which is not rounded");
+    if ((v->head_dim > SHORT && v->head_dim != LONG) || v->head_dim % (LINE / size))
+        return att_reject(why, ATT_TILE, "is not for x of %d columns", v->head_dim);
+    if (v->head_dim_v % (all * BLOCK_ROWS))
+        return att_reject(why, ATT_TILE, "is for multiples of %d rows", all * BLOCK_ROWS);
+    if (v->head_dim == LONG && m->lds_bytes >= RING * (TILES * TILE + BLOCK_ROWS) * LINE)
+        return true;
+    const int least = all < SLOTS_LEAST ? all : SLOTS_LEAST;
+    return (int)slots(v, m) >= least ||
+           att_reject(why, ATT_TILE, "has LDS for %u of %d blocks of w", slots(v, m), least);
+}
+
+/* ---- Layouts ---- */
+
+static struct tir_type over_waves(struct stream *p, unsigned dtype, unsigned rows, unsigned cols)
+{
+    struct tir_spread s = tir_spread(p->m, WAVES);
+    tir_spread_cols(&s, TIR_REGS, tir_bits(CHUNK));
+    tir_spread_fill(&s, TIR_LANES, rows, cols);
+    tir_spread_rows(&s, TIR_WAVES, WAVE_BITS);
+    tir_spread_rows(&s, TIR_REGS, tir_bits(rows) - s.rows);
+    const struct tir_layout l = tir_spread_layout(&s);
+    return tir_tile(p->b.f, dtype, rows, cols, &l);
+}
+
+/* A panel of w, lines of which 8 rows tell their chunks apart. Its rows stand in such an order that
+ * each wave copies those that it reads: a copy gives waves the bits behind those of a load. */
+static struct tir_layout weight_map(const struct stream *p)
+{
+    enum { BITS = 6, SWIZZLED = 3 };
+    static_assert(1 << BITS == BLOCK_ROWS, "a row has so many bits");
+    const unsigned loaded = tir_bits((p->m->to_lds_max_bytes << p->m->lane_bits) / LINE);
+    uint8_t order[BITS];
+    for (unsigned i = 0; i < BITS; i++)
+        order[i] = (uint8_t)(i < loaded               ? i
+                             : i < loaded + WAVE_BITS ? BITS - WAVE_BITS + i - loaded
+                                                      : i - WAVE_BITS);
+    const struct tir_layout plain = tir_row_major(BLOCK_ROWS, p->wide);
+    struct tir_layout map = tir_layout_permute_rows(&plain, order);
+    for (unsigned i = 0; i < SWIZZLED; i++)
+        tir_map_flip(&map, (unsigned)tir_layout_find_bit(&map, TIR_RC(1u << i, 0)),
+                     TIR_RC(0, LDS_CHUNK / w_bytes(p) << i));
+    return map;
+}
+
+/* A tile of out. */
+static struct tir_layout lines_map(void) { return att_lds_swizzled(TILE, BLOCK_ROWS, CHUNK, 0, 3); }
+
+static void choose_layouts(struct stream *p)
+{
+    struct tir_func *const f = p->b.f;
+    const struct tir_mma *const mma = &p->m->mma[p->instr];
+    const struct tir_waves alone = {0}, by_rows = {.rows = WAVE_BITS};
+    const struct tir_contraction k = tir_contract_rows(mma, STEP, CHUNK);
+    const struct tir_layout left = tir_mma_left(mma, BLOCK_ROWS, &k, by_rows);
+    const struct tir_layout right = tir_mma_right(mma, TILE, &k, alone);
+    const struct tir_layout result = tir_mma_result(mma, BLOCK_ROWS, TILE, by_rows);
+    p->left = tir_tile(f, p->stored, BLOCK_ROWS, STEP, &left);
+    p->right = tir_tile(f, p->dtype, TILE, STEP, &right);
+    p->result = tir_tile(f, TIR_F32, BLOCK_ROWS, TILE, &result);
+    p->x_panel = over_waves(p, p->dtype, TILE, PANEL);
+    p->w_panel = over_waves(p, p->stored, BLOCK_ROWS, p->wide);
+    p->lines = over_waves(p, p->dtype, TILE, BLOCK_ROWS);
+    p->tail = over_waves(p, p->dtype, TILES * TILE, TAIL);
+    p->x_map = att_lds_swizzled(TILE, PANEL, CHUNK, 0, 3);
+    p->w_map = weight_map(p);
+}
+
+/* ---- Operands ---- */
+
+/* The head's tokens of a tensor [token, head, width]. */
+static struct tir_view tokens_of(struct stream *p, struct att_tensor t, int width)
+{
+    struct tir_builder *const b = &p->b;
+    const struct tir_value head =
+        att_row(b, tir_arg(b, t.arg, TIR_I64), p->head, t.head_stride, ELEM);
+    const struct tir_value base = att_row(b, head, p->token, t.token_stride, ELEM);
+    const struct tir_value stride = att_stride32(b, t.token_stride, ELEM);
+    return att_view(b, base, p->tokens, stride, width * ELEM, 0);
+}
+
+static struct tir_view weights_of(struct stream *p)
+{
+    struct tir_builder *const b = &p->b;
+    const int size = (int)w_bytes(p);
+    const struct tir_value head =
+        att_row(b, tir_arg(b, ARG_W, TIR_I64), p->head, ARG_W_HEAD_STRIDE, size);
+    const struct tir_value base =
+        att_row(b, head, att_times(b, p->part, rows(p)), ARG_W_ROW_STRIDE, size);
+    const struct tir_value stride = att_stride32(b, ARG_W_ROW_STRIDE, size);
+    return att_view(b, base, tir_i32(b, rows(p)), stride, p->v->head_dim * size, 0);
+}
+
+static struct tir_value x_at(struct stream *p, unsigned tile, unsigned panel)
+{
+    const unsigned place = p->rings ? panel % RING * TILES + tile : tile * x_panels(p) + panel;
+    return att_plus(&p->b, p->x, (int)(place * TILE * LINE));
+}
+
+static struct tir_value w_at(struct stream *p, unsigned block, unsigned panel)
+{
+    const unsigned place = p->rings ? panel % RING : block % p->slots * w_panels(p) + panel;
+    return att_plus(&p->b, p->w, (int)(place * BLOCK_ROWS * LINE));
+}
+
+/* A wait counts the copies of a phase as one. */
+static void copy_x(struct stream *p, struct tir_view x, unsigned tile, unsigned panel)
+{
+    struct tir_builder *const b = &p->b;
+    x.byte = tir_i32(b, (int)panel * LINE);
+    tir_copy_to_lds(b, GROUP_X, x, tir_i32(b, (int)tile * TILE), x_at(p, tile, panel), p->x_panel,
+                    &p->x_map);
+    tir_phase(b, false);
+}
+
+static void copy_w(struct stream *p, unsigned block, unsigned panel)
+{
+    struct tir_builder *const b = &p->b;
+    struct tir_view w = p->weights;
+    w.byte = tir_i32(b, (int)panel * LINE);
+    tir_copy_to_lds(b, GROUP_W, w, tir_i32(b, (int)block * BLOCK_ROWS), w_at(p, block, panel),
+                    p->w_panel, &p->w_map);
+    tir_phase(b, false);
+}
+
+/* The panels of a block of w. */
+static void copy_block(struct stream *p, unsigned block)
+{
+    for (unsigned k = 0; k < w_panels(p); k++)
+        copy_w(p, block, k);
+}
+
+/* Finds places in LDS anew: else all that are the same would be found in front of the first load,
+ * and wait in scalars. */
+static void find_places(struct stream *p)
+{
+    p->x = tir_materialize(&p->b, p->x);
+    p->w = tir_materialize(&p->b, p->w);
+}
+
+/* A panel of x of all tokens, and of w if one begins with it. */
+static void copy_panel(struct stream *p, unsigned panel)
+{
+    if (panel >= x_panels(p))
+        return;
+    find_places(p);
+    if (panel * PANEL % p->wide == 0)
+        copy_w(p, 0, panel * PANEL / p->wide);
+    for (unsigned t = 0; t < TILES; t++)
+        copy_x(p, p->head_x, t, panel);
+}
+
+/* Addresses of what comes next are computed behind what has been asked for. */
+static void come_later(struct stream *p)
+{
+    p->head = tir_materialize(&p->b, p->head);
+    p->part = tir_materialize(&p->b, p->part);
+}
+
+/* Asks for all, in the order in which it is multiplied. Barriers keep the waves to that order: a
+ * wave alone would ask for its part of everything before the next one did. */
+static void copy_all(struct stream *p)
+{
+    struct tir_builder *const b = &p->b;
+    const struct tir_view x = tokens_of(p, ATT_HEADS(X), p->v->head_dim);
+    const unsigned early = is_long(p) ? 1 : TILES;
+    p->head_x = x;
+    if (p->rings) {
+        p->weights = weights_of(p);
+        for (unsigned k = 0; k < RING - 1; k++) {
+            copy_panel(p, k);
+            tir_barrier(b);
+        }
+        come_later(p);
+        return;
+    }
+    for (unsigned t = 0; t < early; t++)
+        for (unsigned k = 0; k < x_panels(p); k++)
+            copy_x(p, x, t, k);
+    come_later(p);
+    tir_barrier(b);
+    p->weights = weights_of(p);
+    for (unsigned i = 0; i < p->slots; i++)
+        copy_block(p, i);
+    for (unsigned t = early; t < TILES; t++)
+        for (unsigned k = 0; k < x_panels(p); k++) {
+            tir_barrier(b);
+            copy_x(p, x, t, k);
+        }
+    come_later(p);
+}
+
+/* Waits for a panel of x; all up to it are there, of all waves. */
+static void await_x(struct stream *p, unsigned tile, unsigned panel)
+{
+    struct tir_builder *const b = &p->b;
+    const unsigned all = TILES * x_panels(p);
+    tir_wait(b, GROUP_X, (int)(all - 1 - (tile * x_panels(p) + panel)));
+    tir_barrier(b);
+}
+
+/* Waits for the wave's part of a panel of w. A block has been asked for as each block before was
+ * read. */
+static void await_w(struct stream *p, unsigned block, unsigned panel)
+{
+    const unsigned asked = block + p->slots < p->blocks ? block + p->slots : p->blocks;
+    tir_wait(&p->b, GROUP_W, (int)(asked * w_panels(p) - 1 - (block * w_panels(p) + panel)));
+}
+
+/* Columns from `column` on. */
+static struct tir_value read_x(struct stream *p, unsigned tile, unsigned column)
+{
+    return tir_tile_lds_load_from(&p->b, x_at(p, tile, column / PANEL), p->right, &p->x_map,
+                                  column % PANEL);
+}
+
+static struct tir_value read_w(struct stream *p, unsigned block, unsigned column)
+{
+    return tir_tile_lds_load_from(&p->b, w_at(p, block, column / p->wide), p->left, &p->w_map,
+                                  column % p->wide);
+}
+
+/* w in the type that is multiplied: 8 bits are exact in 16. */
+static struct tir_value widened(struct stream *p, struct tir_value w)
+{
+    return p->stored == p->dtype ? w : tir_convert(&p->b, w, p->dtype);
+}
+
+/* ---- Scales of w ---- */
+
+/* Columns that have one scale. */
+static unsigned scaled_columns(const struct stream *p)
+{
+    return p->v->weights == ATT_WEIGHTS_FP8_BLOCK ? SCALED : (unsigned)p->v->head_dim;
+}
+
+static void load_scales(struct stream *p)
+{
+    struct tir_builder *const b = &p->b;
+    const int columns = p->v->head_dim / SCALED, high = (p->v->head_dim_v + SCALED - 1) / SCALED;
+    if (p->v->weights == ATT_WEIGHTS_FP8)
+        p->scale[0] = att_entry(b, ARG_W_SCALE, p->head, TIR_F32);
+    if (p->v->weights != ATT_WEIGHTS_FP8_BLOCK)
+        return;
+    const struct tir_value first =
+        tir_shr(b, att_times(b, p->part, rows(p)), tir_i32(b, tir_bits(SCALED)));
+    const struct tir_value row = tir_add(b, att_times(b, p->head, high), first);
+    const int n = (rows(p) + SCALED - 1) / SCALED * columns;
+    for (int i = 0; i < n; i++)
+        p->scale[i] =
+            att_entry(b, ARG_W_SCALE, att_plus(b, att_times(b, row, columns), i), TIR_F32);
+}
+
+/* The scale of what ends with `column` in a block of rows. */
+static struct tir_value scale_at(const struct stream *p, unsigned block, unsigned column)
+{
+    const unsigned columns = (unsigned)p->v->head_dim / scaled_columns(p);
+    const unsigned high = p->v->weights == ATT_WEIGHTS_FP8_BLOCK ? block * BLOCK_ROWS / SCALED : 0;
+    return p->scale[high * columns + column / scaled_columns(p)];
+}
+
+/* A sum of products with w that has a scale for so many columns. */
+struct sum {
+    struct tir_value part, scaled;
+};
+
+/* Adds the products of a step. */
+static void add_step(struct stream *p, struct sum *s, unsigned block, unsigned column,
+                     struct tir_value w, struct tir_value x)
+{
+    struct tir_builder *const b = &p->b;
+    const unsigned each = scaled_columns(p);
+    const struct tir_value zero = tir_splat(b, tir_f32(b, 0), p->result);
+    s->part = tir_mma(b, p->instr, w, tir_transpose(b, x), column % each ? s->part : zero);
+    if (p->stored == p->dtype || (column + STEP) % each)
+        return;
+    const struct tir_value scale = tir_splat(b, scale_at(p, block, column), p->result);
+    s->part = s->scaled.id ? tir_fma(b, s->part, scale, s->scaled) : tir_mul(b, s->part, scale);
+    s->scaled = s->part;
+}
+
+/* ---- Absorbed keys: blocks of rows with all tokens ---- */
+
+static void multiply_block(struct stream *p, unsigned block, struct sum sum[TILES])
+{
+    enum { MOST_STEPS = LINE / STEP };
+    const unsigned steps = p->wide / STEP;
+    for (unsigned k = 0; k < w_panels(p); k++) {
+        struct tir_value w[MOST_STEPS], x[TILES];
+        await_w(p, block, k);
+        for (unsigned i = 0; i < steps; i++)
+            w[i] = read_w(p, block, k * p->wide + i * STEP);
+        for (unsigned i = 0; i < steps; i++) {
+            const unsigned column = k * p->wide + i * STEP;
+            for (unsigned t = 0; t < TILES; t++)
+                x[t] = read_x(p, t, column);
+            w[i] = widened(p, w[i]);
+            for (unsigned t = 0; t < TILES; t++)
+                add_step(p, &sum[t], block, column, w[i], x[t]);
+        }
+    }
+}
+
+static void visit_blocks(struct stream *p, struct tir_view out)
+{
+    struct tir_builder *const b = &p->b;
+    await_x(p, TILES - 1, x_panels(p) - 1);
+    const struct tir_value first = att_times(b, p->part, rows(p) * ELEM);
+    for (unsigned i = 0; i < p->blocks; i++) {
+        struct sum sum[TILES] = {0};
+        multiply_block(p, i, sum);
+        if (i + p->slots < p->blocks) {
+            tir_wait(b, TIR_LDS_WRITES, 0); /* the wave has read what was there */
+            copy_block(p, i + p->slots);
+        }
+        out.byte = att_plus(b, first, (int)i * BLOCK_ROWS * ELEM);
+        for (unsigned t = 0; t < TILES; t++)
+            tir_tile_store(b, out, tir_i32(b, (int)t * TILE),
+                           tir_transpose(b, tir_convert_short(b, sum[t].part, p->dtype)));
+    }
+}
+
+/* ---- Absorbed values: tiles of tokens with all rows ---- */
+
+static struct tir_value multiply_tile(struct stream *p, unsigned tile)
+{
+    enum { STEPS = PANEL / STEP };
+    struct sum sum = {0};
+    for (unsigned k = 0; k < x_panels(p); k++) {
+        struct tir_value w[STEPS], x[STEPS];
+        for (unsigned i = 0; i < STEPS && tile; i++)
+            w[i] = read_w(p, 0, k * PANEL + i * STEP);
+        if (tile || !k)
+            await_x(p, tile, tile ? k : x_panels(p) - 1);
+        if (!tile && k * PANEL % p->wide == 0)
+            await_w(p, 0, k * PANEL / p->wide);
+        for (unsigned i = 0; i < STEPS; i++) {
+            w[i] = tile ? w[i] : read_w(p, 0, k * PANEL + i * STEP);
+            x[i] = read_x(p, tile, k * PANEL + i * STEP);
+        }
+        for (unsigned i = 0; i < STEPS; i++)
+            add_step(p, &sum, 0, k * PANEL + i * STEP, widened(p, w[i]), x[i]);
+    }
+    return sum.part;
+}
+
+/* A tile of out passes LDS, so that lines are written whole. */
+static void put_lines(struct stream *p, struct tir_value at, struct tir_value sum)
+{
+    struct tir_builder *const b = &p->b;
+    const struct tir_layout map = lines_map();
+    tir_tile_lds_store(b, at, tir_transpose(b, tir_convert_short(b, sum, p->dtype)), &map);
+}
+
+static void store_lines(struct stream *p, struct tir_view out, unsigned tile, struct tir_value at)
+{
+    struct tir_builder *const b = &p->b;
+    const struct tir_layout map = lines_map();
+    tir_tile_store(b, out, tir_i32(b, (int)tile * TILE), tir_tile_lds_load(b, at, p->lines, &map));
+}
+
+static void visit_tiles(struct stream *p, struct tir_view out)
+{
+    struct tir_builder *const b = &p->b;
+    out.byte = att_times(b, p->part, rows(p) * ELEM);
+    for (unsigned t = 0; t < TILES; t++) {
+        const struct tir_value at = att_plus(b, p->out, (int)t * TILE * BLOCK_ROWS * ELEM);
+        put_lines(p, at, multiply_tile(p, t));
+        tir_wait(b, TIR_LDS_WRITES, 0);
+        tir_barrier(b);
+        store_lines(p, out, t, at);
+    }
+}
+
+/* ---- Absorbed values where LDS does not take all: panels of all rows and tokens ---- */
+
+/* Waits for a panel, of all waves. All have read the one before, and another one comes there. */
+static void turn_ring(struct stream *p, unsigned panel)
+{
+    struct tir_builder *const b = &p->b;
+    const unsigned n = x_panels(p), each = p->wide / PANEL;
+    const unsigned asked = panel + RING - 1 < n ? panel + RING - 1 : n;
+    tir_wait(b, GROUP_W, (int)((asked + each - 1) / each - 1 - panel / each));
+    tir_wait(b, GROUP_X, (int)((asked - 1 - panel) * TILES));
+    tir_wait(b, TIR_LDS_WRITES, 0); /* of reads too */
+    tir_barrier(b);
+    copy_panel(p, panel + RING - 1);
+}
+
+static void multiply_panel(struct stream *p, unsigned panel, struct sum sum[TILES])
+{
+    enum { STEPS = PANEL / STEP };
+    struct tir_value w[STEPS], x[STEPS][TILES];
+    for (unsigned i = 0; i < STEPS; i++) {
+        const unsigned column = panel * PANEL + i * STEP;
+        w[i] = read_w(p, 0, column);
+        for (unsigned t = 0; t < TILES; t++)
+            x[i][t] = read_x(p, t, column);
+    }
+    for (unsigned i = 0; i < STEPS; i++) {
+        w[i] = widened(p, w[i]);
+        for (unsigned t = 0; t < TILES; t++)
+            add_step(p, &sum[t], 0, panel * PANEL + i * STEP, w[i], x[i][t]);
+    }
+}
+
+/* Results pass where the last panel but one was. */
+static void visit_panels(struct stream *p, struct tir_view out)
+{
+    struct tir_builder *const b = &p->b;
+    struct sum sum[TILES] = {0};
+    for (unsigned k = 0; k < x_panels(p); k++) {
+        turn_ring(p, k);
+        multiply_panel(p, k, sum);
+    }
+    out.byte = att_times(b, p->part, rows(p) * ELEM);
+    for (unsigned t = 0; t < TILES; t++)
+        put_lines(p, x_at(p, t, x_panels(p) - 2), sum[t].part);
+    tir_wait(b, TIR_LDS_WRITES, 0);
+    tir_barrier(b);
+    for (unsigned t = 0; t < TILES; t++)
+        store_lines(p, out, t, x_at(p, t, x_panels(p) - 2));
+}
+
+/* ---- The workgroup ---- */
+
+/* The tail goes to the head by the workgroup of its first rows. */
+static void copy_tail(struct stream *p)
+{
+    struct tir_builder *const b = &p->b;
+    const struct tir_value tail = tir_arg(b, ARG_TAIL, TIR_I64), zero = tir_i32(b, 0);
+    const struct tir_value mine =
+        tir_and(b, tir_cmp_ne(b, tail, tir_i64(b, 0)), tir_cmp_eq(b, p->part, zero));
+    struct tir_if some = tir_begin_if(b, mine, false, NULL, 0);
+    const struct tir_value stride = att_stride32(b, ARG_TAIL_TOKEN_STRIDE, ELEM);
+    const struct tir_value base = att_row(b, tail, p->token, ARG_TAIL_TOKEN_STRIDE, ELEM);
+    const struct tir_view from = att_view(b, base, p->tokens, stride, TAIL * ELEM, 0);
+    const struct tir_value x = tir_tile_load(b, from, zero, p->tail);
+    tir_tile_store(b, tokens_of(p, ATT_HEADS(TAIL_OUT), TAIL), zero, x);
+    tir_else(b, &some, NULL);
+    tir_end_if(b, &some, NULL);
+}
+
+/* A launch of more tokens than fit at once has them in turn. */
+static void visit(struct stream *p)
+{
+    struct tir_builder *const b = &p->b;
+    const struct tir_value all = tir_arg(b, ARG_TOKENS, TIR_I32), most = tir_i32(b, TILES * TILE);
+    struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), all, most, NULL, 0);
+    p->token = loop.index;
+    p->tokens = tir_min(b, tir_sub(b, all, p->token), most);
+    find_places(p);
+    copy_all(p);
+    load_scales(p);
+    const struct tir_view out = tokens_of(p, ATT_HEADS(OUT), p->v->head_dim_v);
+    if (p->rings)
+        visit_panels(p, out);
+    else if (is_long(p))
+        visit_tiles(p, out);
+    else
+        visit_blocks(p, out);
+    copy_tail(p);
+    tir_barrier(b); /* all has been read: its place is free */
+    tir_end_for(b, &loop, NULL, 0);
+}
+
+/* All arguments come in one round. */
+static void ask(struct stream *p)
+{
+    struct tir_builder *const b = &p->b;
+    const struct tir_value asked[] = {
+        tir_arg(b, ARG_X, TIR_I64),
+        tir_arg(b, ARG_X_HEAD_STRIDE, TIR_I64),
+        tir_arg(b, ARG_X_TOKEN_STRIDE, TIR_I64),
+        tir_arg(b, ARG_HEADS, TIR_I32),
+        tir_arg(b, ARG_TOKENS, TIR_I32),
+        tir_arg(b, ARG_W, TIR_I64),
+        tir_arg(b, ARG_W_HEAD_STRIDE, TIR_I64),
+        tir_arg(b, ARG_W_ROW_STRIDE, TIR_I64),
+        tir_arg(b, ARG_OUT, TIR_I64),
+        tir_arg(b, ARG_OUT_HEAD_STRIDE, TIR_I64),
+        tir_arg(b, ARG_OUT_TOKEN_STRIDE, TIR_I64),
+        tir_arg(b, ARG_TAIL, TIR_I64),
+    };
+    tir_anchor_all(b, asked, sizeof(asked) / sizeof(asked[0]));
+}
+
+static void walk(struct stream *p)
+{
+    struct tir_builder *const b = &p->b;
+    const int parts = p->v->head_dim_v / rows(p);
+    ask(p);
+    const struct tir_value all = att_times(b, tir_arg(b, ARG_HEADS, TIR_I32), parts);
+    const struct tir_value item = att_xcd_item(b, tir_block_id(b, 0), tir_i32(b, 0), all);
+    p->head = tir_div(b, item, tir_i32(b, parts));
+    p->part = tir_sub(b, item, att_times(b, p->head, parts));
+    visit(p);
+}
+
+void head_product_stream_build(const struct att_variant *v, const struct tir_machine *m,
+                               const struct att_tile *tile, struct att_kernel *k)
+{
+    const unsigned dtype = att_dtype(v);
+    struct stream p = {
+        .v = v,
+        .m = m,
+        .dtype = dtype,
+        .stored = v->weights == ATT_WEIGHTS_SAME ? dtype : TIR_FP8,
+        .blocks = block_count(v),
+    };
+    p.slots = slots(v, m);
+    p.rings = v->head_dim == LONG && !p.slots;
+    p.wide = LINE / w_bytes(&p);
+    p.instr = tir_find_mma(m, ROWS, ROWS, 0, p.dtype);
+    struct tir_func *const f = att_begin_kernel(v, m, WAVES, tile->waves_per_simd);
+    f->trimmed = true;
+    p.b = tir_at_end(f, f->body);
+    choose_layouts(&p);
+    const unsigned x = p.rings ? RING : x_panels(&p), w = p.rings ? RING : p.slots * w_panels(&p);
+    p.x = tir_lds_buffer(&p.b, TILES * x * TILE * LINE, LINE);
+    p.w = tir_lds_buffer(&p.b, w * BLOCK_ROWS * LINE, LINE);
+    if (is_long(&p) && !p.rings)
+        p.out = tir_lds_buffer(&p.b, TILES * TILE * BLOCK_ROWS * ELEM, LINE);
+    walk(&p);
+    tir_return(&p.b);
+
+    *k = (struct att_kernel){
+        .func = f,
+        .schedule = {.stages = 1, .hoist_vgprs = tile->hoist_vgprs},
+        .grid = {{ARG_HEADS, 1, v->head_dim_v / rows(&p)}, {NULL, 1, 1}, {NULL, 1, 1}},
+    };
+    snprintf(k->tuning, sizeof(k->tuning), "rows=%d tokens=%d waves=%d", rows(&p), TILES * TILE,
+             WAVES);
+}

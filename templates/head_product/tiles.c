@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The kernels of `head_product`: which variants there are, and which calls are for which kernel.
+ */
+#include "templates/head_product/head_product.h"
+
+#include <stddef.h>
+
+enum { ROWS = 32, PANEL = 64, MAX_PANELS = 8, BLOCK = 128 };
+
+static const struct att_tile tiles[] = {
+    {.head_dim = MAX_PANELS * PANEL,
+     .waves_per_simd = 2,
+     .own = {[HEAD_PRODUCT_ONE_X] = 1},
+     .why = "many tokens of one x: the matrix units are the bound"},
+    {.head_dim = 256, .waves_per_simd = 4, .why = "w and a tile of x leave room for a second one"},
+    {.head_dim = MAX_PANELS * PANEL, .waves_per_simd = 2, .why = "a lane has so much of w"},
+    {.head_dim = MAX_PANELS * PANEL,
+     .waves_per_simd = 4,
+     .own = {[HEAD_PRODUCT_SHARE_COLUMNS] = 1},
+     .why = "few tokens: four waves share the columns of w"},
+    {.head_dim = MAX_PANELS * PANEL,
+     .waves_per_simd = 4,
+     .own = {[HEAD_PRODUCT_STREAM] = 1},
+     .why = "two tiles of tokens of many heads: HBM is the bound, and LDS takes all that it sends"},
+};
+
+static const struct att_knob knobs[] = {
+    {"waves_per_simd", 5, {1, 2, 3, 4, 5}},
+    {"hoist_vgprs", 2, {16, 64}},
+};
+
+static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
+                 struct att_why *why)
+{
+    const bool much = v->head_dim == 256 && v->weights != ATT_WEIGHTS_SAME;
+    if (t->own[HEAD_PRODUCT_ONE_X] && (!v->shared || t->waves_per_simd != 2))
+        return att_reject(why, ATT_TILE, "is for one x, and 2 waves a SIMD");
+    if (t->own[HEAD_PRODUCT_ONE_X])
+        return true;
+    if (t->own[HEAD_PRODUCT_STREAM])
+        return head_product_stream_fits(v, m, why);
+    if (t->own[HEAD_PRODUCT_SHARE_COLUMNS] && v->head_dim != t->head_dim)
+        return att_reject(why, ATT_TILE, "is for x of %d columns", t->head_dim);
+    return v->head_dim + much <= t->head_dim ||
+           att_reject(why, ATT_TILE, "has no registers for w of %d columns", v->head_dim);
+}
+
+static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
+{
+    struct att_tile tile;
+    if (v->activations == ATT_ACTIVATIONS_FP8 && v->weights == ATT_WEIGHTS_SAME)
+        return att_reject(why, ATT_ACTIVATIONS, "activations fp8 are for weights of fp8");
+    const bool block = v->weights == ATT_WEIGHTS_FP8_BLOCK;
+    const int multiple = block ? BLOCK : PANEL;
+    if (v->head_dim % multiple || v->head_dim > MAX_PANELS * PANEL)
+        return att_reject(why, ATT_HEAD_DIM, "head_dim %d is not a multiple of %d of at most %d",
+                          v->head_dim, multiple, MAX_PANELS * PANEL);
+    if (v->head_dim_v % (2 * ROWS) || v->head_dim_v > 512)
+        return att_reject(why, ATT_HEAD_DIM_V,
+                          "head_dim_v %d is not a multiple of 64 of at most 512", v->head_dim_v);
+    if (v->shared && !head_product_shared_check(v, m, why))
+        return false;
+    return att_find_tile(v, m, &tile, why);
+}
+
+/* Finds a tile that fits, of those whose waves share columns, that stream w, or that do neither. 0:
+ * there is none. */
+static unsigned find_tile(const struct att_variant *v, const struct tir_machine *m, bool shares,
+                          bool streams)
+{
+    struct att_why why;
+    for (unsigned i = 0; i < sizeof(tiles) / sizeof(tiles[0]); i++)
+        if (!tiles[i].own[HEAD_PRODUCT_ONE_X] &&
+            tiles[i].own[HEAD_PRODUCT_SHARE_COLUMNS] == shares &&
+            tiles[i].own[HEAD_PRODUCT_STREAM] == streams && fits(v, &tiles[i], m, &why))
+            return i + 1;
+    return 0;
+}
+
+/* Two tiles of tokens, and workgroups for every compute unit: with less of either the kernels that
+ * have more workgroups take less time. */
+enum { STREAM_LEAST = 33, STREAM_MOST = 64 };
+
+static struct att_second stream_calls(const struct tir_machine *m, unsigned tile)
+{
+    return (struct att_second){.tile = tile,
+                               .calls = {.rows = {{ARG_TOKENS, STREAM_LEAST, STREAM_MOST},
+                                                  {ARG_WORKGROUPS, m->cus, INT32_MAX}},
+                                         .count = 2}};
+}
+
+/* Waves share columns where attn_head_product_fill() says so, but not where w streams. */
+static struct att_second few_calls(const struct tir_machine *m, unsigned tile, bool streams)
+{
+    const struct att_when share = {ARG_SHARE_COLUMNS, 1, 1};
+    if (!streams)
+        return (struct att_second){.tile = tile, .calls = {.rows = {share}, .count = 1}};
+    return (struct att_second){
+        .tile = tile,
+        .calls = {.rows = {share, {ARG_TOKENS, 0, STREAM_LEAST - 1}}, .count = 2},
+        .also = {{.rows = {share, {ARG_TOKENS, STREAM_MOST + 1, INT32_MAX}}, .count = 2},
+                 {.rows = {share,
+                           {ARG_TOKENS, STREAM_LEAST, STREAM_MOST},
+                           {ARG_WORKGROUPS, 0, m->cus - 1}},
+                  .count = 3}}};
+}
+
+/* The kernel for one x reads 256 rows of w for each compute unit, however few tokens there are. So
+ * it leaves launches of up to 128 to the one whose waves share columns, and to the one for x of
+ * each head those that do not give every compute unit two workgroups. */
+static bool second_of_shared(const struct att_variant *v, const struct tir_machine *m, unsigned n,
+                             struct att_second *second)
+{
+    enum { FEW_TOKENS = 128 };
+    const unsigned few = find_tile(v, m, true, false), other = find_tile(v, m, false, false);
+    const struct att_second calls[] = {
+        {.tile = few,
+         .calls = {.rows = {{ARG_SHARE_COLUMNS, 1, 1}, {ARG_TOKENS, 0, FEW_TOKENS}}, .count = 2}},
+        {.tile = other,
+         .calls = {.rows = {{ARG_SHARE_COLUMNS, 0, 0}, {ARG_WORKGROUPS, 0, m->cus}}, .count = 2}}};
+    n += !few;
+    if (n >= sizeof(calls) / sizeof(calls[0]) || !calls[n].tile)
+        return false;
+    *second = calls[n];
+    return true;
+}
+
+static bool second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
+                   struct att_second *second)
+{
+    if (v->shared)
+        return second_of_shared(v, m, n, second);
+    const unsigned few = find_tile(v, m, true, false), streams = find_tile(v, m, false, true);
+    n += !few;
+    if (n > 1 || !(n ? streams : few))
+        return false;
+    *second = n ? stream_calls(m, streams) : few_calls(m, few, streams);
+    return true;
+}
+
+static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
+{
+    struct att_tile tile;
+    att_find_tile(v, m, &tile, NULL);
+    if (tile.own[HEAD_PRODUCT_ONE_X])
+        head_product_shared_build(v, m, k);
+    else if (tile.own[HEAD_PRODUCT_STREAM])
+        head_product_stream_build(v, m, &tile, k);
+    else
+        head_product_each_build(v, m, &tile, k);
+}
+
+const struct att_template att_template_head_product = {
+    .name = "head_product",
+    .description = "a product per head: absorption and up-projection of latent attention",
+    .takes = OP_TAKES_HEAD_PRODUCT | ATT_BIT(TILE),
+    ATT_TILES(tiles, knobs),
+    .own = {"share_columns", "one_x", "stream"},
+    .fits = fits,
+    .second = second,
+    .check = check,
+    .build = build,
+};

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A page of the indexer's cache: all its keys, and behind them their scales, 4 bytes each. SHUFFLE
+ * keeps 16 tokens together, 16 bytes of each.
+ */
+#ifndef TEMPLATES_INDEX_PAGE_H
+#define TEMPLATES_INDEX_PAGE_H
+
+#include "templates/cache/cache.h"
+
+/** Byte of the page at which the key of token `token` (i32, of any shape) begins: keys have `bytes`
+ * each. */
+struct tir_value att_index_key_byte(struct tir_builder *b, struct tir_value token, int bytes,
+                                    bool shuffle);
+
+/** Byte of the page at which its scale begins. */
+struct tir_value att_index_scale_byte(const struct att_paging *p, struct tir_value token,
+                                      int bytes);
+
+/** Keys of fp8 at `base` (i64), for att_cache_load() and att_cache_store() at these bytes. */
+struct att_cache att_index_keys(struct tir_builder *b, struct tir_value base, bool shuffle);
+
+#endif

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* This file reads q and weights of a row. */
+#include "templates/index/query.h"
+
+#include "op_names.h"
+#include "templates/workgroup/scalar.h"
+
+enum {
+    DIM = ATT_INDEX_DIM,
+    GROUP = ATT_INDEX_GROUP,
+    ROWS = GROUP, /* of the matrix instruction */
+    VECTOR = ATT_INDEX_VECTOR,
+    PARTS = ATT_INDEX_PARTS,
+    WIDTH = DIM / PARTS, /* elements of a part */
+    ONE = 127,           /* the exponent of 1, biased */
+    KEY_MAX = 448,       /* the largest element of fp8 */
+    SHIFT_MAX = 25,      /* 448 * 448 * 128 is below 2^25 */
+    WEIGHT_TOP = 14,     /* weights as f16: the largest of a row is from 2^14 on, and below 2^15 */
+    EXPONENT = 23,       /* the lowest bit of an f32's */
+    EXPONENT_MAX = 254,
+    F16_BITS = 16,
+};
+
+struct tir_value att_index_slice_of(const struct att_index *x, const struct tir_value *chunks,
+                                    unsigned s)
+{
+    struct tir_builder *b = x->b;
+    if (x->slices < PARTS) {
+        const struct tir_value low = tir_transpose(b, chunks[2 * s]);
+        const struct tir_value two = tir_stack(b, low, tir_transpose(b, chunks[2 * s + 1]));
+        return tir_join_blocks(b, tir_transpose(b, two), GROUP);
+    }
+    const struct tir_value whole = tir_transpose(b, chunks[s / 2]);
+    return tir_join_blocks(b, tir_transpose(b, tir_half(b, whole, s % 2)), GROUP);
+}
+
+void att_index_cut(const struct att_index *x, struct tir_value a, struct tir_value out[PARTS])
+{
+    struct tir_builder *b = x->b;
+    for (int i = 0; i < 2; i++) {
+        const struct tir_value half = tir_half(b, a, i);
+        out[2 * i] = tir_half(b, half, 0);
+        out[2 * i + 1] = tir_half(b, half, 1);
+    }
+}
+
+void att_index_cut_rows(const struct att_index *x, struct tir_value fourth,
+                        struct tir_value out[PARTS])
+{
+    att_index_cut(x, tir_join_blocks(x->b, fourth, PARTS), out);
+}
+
+/* Two f32 as f16 of a register, nearest even. */
+static struct tir_value pair_of(const struct att_index *x, struct tir_value low,
+                                struct tir_value high)
+{
+    struct tir_builder *b = x->b;
+    struct tir_value both[2] = {low, high};
+    for (int i = 0; i < 2; i++) {
+        const struct tir_type bits = tir_with_dtype(tir_typeof(b->f, both[i]), TIR_I16);
+        both[i] = tir_zext(b, tir_bitcast(b, tir_convert(b, both[i], TIR_F16), bits), TIR_I32);
+    }
+    return tir_or(b, both[0], tir_shl(b, both[1], tir_int_like(b, both[1], F16_BITS)));
+}
+
+/* The exponent of a number that every lane holds, biased, from `least` up to `most`. */
+static struct tir_value exponent_of(const struct att_index *x, struct tir_value a, int least,
+                                    int most)
+{
+    struct tir_builder *b = x->b;
+    const struct tir_value word = tir_bitcast(b, tir_first_lane(b, a), tir_scalar(TIR_I32));
+    const struct tir_value exponent = tir_shr(b, word, tir_i32(b, EXPONENT));
+    return tir_min(b, tir_max(b, exponent, tir_i32(b, least)), tir_i32(b, most));
+}
+
+/* No q . k of the row is 2^n or more: the largest sum of a head's magnitudes, times that of keys'
+ * elements. Returns n. */
+static struct tir_value product_bits(const struct att_index *x, const struct att_index_query *own)
+{
+    struct tir_builder *b = x->b;
+    struct tir_value most = {0};
+    for (unsigned i = 0; i < x->blocks; i++) {
+        struct tir_value sum = {0};
+        for (unsigned s = 0; s < x->slices; s++) {
+            const struct tir_value size = tir_abs(b, tir_convert(b, own->q[i][s], TIR_F32));
+            sum = sum.id ? tir_add(b, sum, size) : size;
+        }
+        const struct tir_value heads = tir_row_sum(b, sum);
+        most = most.id ? tir_max(b, most, heads) : heads;
+    }
+    most = tir_mul(b, most, tir_float_like(b, most, KEY_MAX));
+    return att_plus(b, exponent_of(x, tir_col_max(b, most), ONE, ONE + SHIFT_MAX - 1), 1 - ONE);
+}
+
+/*
+ * Products are scaled by a power of two, so that none is above 1; what is below 2^-14 then counts
+ * as 0. Weights become pairs of f16, with a power of two that brings the row's largest near f16's;
+ * those from 2^116 on become infinities.
+ */
+void att_index_scale_pairs(const struct att_index *x, struct att_index_query *own)
+{
+    struct tir_builder *b = x->b;
+    const struct tir_type f32 = tir_scalar(TIR_F32);
+    const struct tir_value bits = tir_i32(b, EXPONENT);
+    struct tir_value most = tir_col_max(b, tir_abs(b, own->weights[0]));
+    for (unsigned i = 1; i < x->blocks; i++)
+        most = tir_max(b, most, tir_col_max(b, tir_abs(b, own->weights[i])));
+    const struct tir_value exponent =
+        exponent_of(x, most, WEIGHT_TOP, EXPONENT_MAX - SHIFT_MAX + WEIGHT_TOP);
+    const struct tir_value shift = product_bits(x, own);
+    own->scale = tir_sub(b, tir_i32(b, ONE), shift);
+    const struct tir_value up = tir_sub(b, tir_i32(b, WEIGHT_TOP + 2 * ONE), exponent);
+    const struct tir_value down = tir_add(b, exponent, att_plus(b, shift, -WEIGHT_TOP));
+    const struct tir_value scale = tir_bitcast(b, tir_shl(b, up, bits), f32);
+    own->unscale = tir_bitcast(b, tir_shl(b, down, bits), f32);
+    for (unsigned i = 0; i < x->blocks; i++) {
+        struct tir_value fourths[PARTS], w[PARTS];
+        att_index_cut(x, tir_mul(b, own->weights[i], tir_splat(b, scale, x->products)), fourths);
+        for (int j = 0; j < PARTS; j++) {
+            att_index_cut_rows(x, fourths[j], w);
+            own->weight_pairs[i][2 * j] = tir_named(b, "w", pair_of(x, w[0], w[1]));
+            own->weight_pairs[i][2 * j + 1] = tir_named(b, "w", pair_of(x, w[2], w[3]));
+        }
+    }
+}
+
+/* Elements 32 s and 64 + 32 s of a head on, which meet a lane's blocks s of both halves. */
+static struct tir_value query_of_blocks(struct att_index *x, struct tir_view q,
+                                        struct tir_value first, unsigned s, struct tir_type part)
+{
+    struct tir_builder *b = x->b;
+    struct tir_value halves[2];
+    for (int i = 0; i < 2; i++) {
+        q.byte = tir_i32(b, i * DIM / 2 + (int)s * WIDTH);
+        halves[i] = tir_transpose(b, tir_tile_load(b, q, first, part));
+    }
+    return tir_transpose(b, tir_stack(b, halves[0], halves[1]));
+}
+
+/* The row's view of an argument: so many bytes from head to head. */
+static struct tir_view heads_of(const struct att_index *x, struct tir_value row, const char *arg,
+                                struct tir_value row_stride, struct tir_value head_stride,
+                                int bytes)
+{
+    struct tir_builder *b = x->b;
+    const struct tir_value at = tir_mul(b, att_wide(b, row), row_stride);
+    return att_view(b, tir_add(b, tir_arg(b, arg, TIR_I64), at), tir_i32(b, (int)x->heads),
+                    head_stride, bytes, 0);
+}
+
+/* Rows beyond the last head are 0: they add nothing. */
+void att_index_load_query(struct att_index *x, struct att_index_query *own)
+{
+    struct tir_builder *b = x->b;
+    const struct tir_machine *const m = b->f->machine;
+    const struct tir_mma *const mma = &m->mma[tir_find_mma(m, ROWS, ROWS, VECTOR, TIR_FP8)];
+    const struct tir_contraction k = tir_contract_rows(mma, WIDTH, VECTOR);
+    const struct tir_layout left = tir_mma_left(mma, ROWS, &k, (struct tir_waves){0});
+    const struct tir_layout rows = tir_layout_slice(tir_layout_of(b->f, x->products), 1);
+    const struct tir_type part = tir_tile(b->f, TIR_FP8, ROWS, WIDTH, &left);
+    const struct tir_type weight = tir_tile(b->f, TIR_F32, ROWS, 1, &rows);
+    const struct tir_value head_stride = att_stride32(b, ARG_Q_HEAD_STRIDE, 1);
+    struct tir_view q =
+        heads_of(x, own->row, ARG_Q, att_stride(b, ARG_Q_TOKEN_STRIDE, 1), head_stride, DIM);
+    const struct tir_view weights = heads_of(
+        x, own->row, ARG_WEIGHTS, att_stride(b, ARG_WEIGHTS_TOKEN_STRIDE, 4), tir_i32(b, 4), 4);
+    for (unsigned i = 0; i < x->blocks; i++) {
+        const struct tir_value first = tir_i32(b, (int)(i * ROWS));
+        struct tir_value chunks[PARTS];
+        for (int g = 0; g < PARTS && !x->mxfp4; g++) {
+            q.byte = tir_i32(b, g * WIDTH);
+            chunks[g] = tir_split_blocks(b, tir_tile_load(b, q, first, part), VECTOR);
+        }
+        for (unsigned s = 0; s < x->slices; s++)
+            own->q[i][s] = tir_named(b, "q",
+                                     x->mxfp4 ? query_of_blocks(x, q, first, s, part)
+                                              : att_index_slice_of(x, chunks, s));
+        const struct tir_value w = tir_tile_load(b, weights, first, weight);
+        own->weights[i] = tir_named(b, "w", tir_broadcast(b, w, x->products));
+    }
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The rows of the sparse indexer's scores, q and weights, and how tiles of it are cut: what
+ * score.c has in a file of its own.
+ */
+#ifndef TEMPLATES_INDEX_QUERY_H
+#define TEMPLATES_INDEX_QUERY_H
+
+#include "templates/index/score.h"
+
+enum { ATT_INDEX_VECTOR = 16 /* bytes of a load */ };
+
+/** Elements of a matrix instruction's contraction, 32 x K: those of slice s, from chunks of which
+ * each lane has 16 elements. */
+struct tir_value att_index_slice_of(const struct att_index *x, const struct tir_value *chunks,
+                                    unsigned s);
+
+/** The fourths of a tile's rows, as registers tell them apart. */
+void att_index_cut(const struct att_index *x, struct tir_value a,
+                   struct tir_value out[ATT_INDEX_PARTS]);
+
+/** The rows of a fourth that each lane has, 1 x 64: the second half of the lanes has other rows
+ * than the first. */
+void att_index_cut_rows(const struct att_index *x, struct tir_value fourth,
+                        struct tir_value out[ATT_INDEX_PARTS]);
+
+/** Reads q and weights of own->row. */
+void att_index_load_query(struct att_index *x, struct att_index_query *own);
+
+/** Scales of `pairs`, and the weights as such. */
+void att_index_scale_pairs(const struct att_index *x, struct att_index_query *own);
+
+#endif

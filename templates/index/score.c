@@ -1,0 +1,663 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "templates/index/query.h"
+
+#include "op_names.h"
+#include "ir/bits.h"
+#include "ir/spread.h"
+#include "templates/workgroup/scalar.h"
+
+#include <assert.h>
+
+enum {
+    DIM = ATT_INDEX_DIM,
+    GROUP = ATT_INDEX_GROUP,
+    ROWS = 32, /* of the matrix instruction */
+    VECTOR = ATT_INDEX_VECTOR,
+    TILE = 16, /* tokens, and elements of each, that SHUFFLE keeps together */
+    LANES = TIR_WAVE_LANES,
+    PARTS = ATT_INDEX_PARTS,
+    WIDTH = DIM / PARTS, /* elements of a key's part */
+    STEPS = 2 * PARTS,   /* of what is done between matrix instructions */
+    LEVELS = 4,          /* of priority */
+    FINISH_STEPS = 6,
+    SCALES = 4, /* bytes of a key's, behind the page's keys */
+    ONE = 127,  /* the e8m0 scale that changes nothing */
+};
+static_assert(WIDTH * GROUP == LANES * VECTOR, "a part is one load");
+
+bool att_index_check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
+{
+    if (tir_find_mma(m, ROWS, ROWS, 0, TIR_FP8) < 0)
+        return att_reject(why, ATT_FIELD_COUNT, "%s has no %dx%d matrix product of fp8", m->name,
+                          ROWS, ROWS);
+    if (v->kv_layout == ATT_KV_LAYOUT_SHUFFLE && !v->paged)
+        return att_reject(why, ATT_KV_LAYOUT, "kv_layout shuffle is for pages: paged is false");
+    if (v->kv_layout == ATT_KV_LAYOUT_PACKED || v->kv_layout == ATT_KV_LAYOUT_SHUFFLE_K)
+        return att_reject(why, ATT_KV_LAYOUT, "the indexer's keys are nhd or shuffle");
+    if (v->small_pages && !v->paged)
+        return att_reject(why, ATT_SMALL_PAGES, "small_pages is set, paged is false");
+    if (v->index_keys != ATT_INDEX_KEYS_MXFP4)
+        return true;
+    if (tir_find_mma_scaled(m, ROWS, ROWS, TIR_MX_E4M3, TIR_MX_E2M1) < 0)
+        return att_reject(why, ATT_INDEX_KEYS,
+                          "index_keys mxfp4 is for targets that multiply fp4, and %s does not",
+                          m->name);
+    if (!v->paged)
+        return att_reject(why, ATT_INDEX_KEYS, "index_keys mxfp4 is for pages: paged is false");
+    return true;
+}
+
+static struct tir_value number(const struct att_index *x, struct tir_value scalar)
+{
+    return tir_splat(x->b, scalar, x->lane);
+}
+
+static struct tir_value constant(const struct att_index *x, int n)
+{
+    return number(x, tir_i32(x->b, n));
+}
+
+/* A group carries the parts of its keys, their scales, and the page of the group that will be sent
+ * for next. */
+static unsigned carried_scale(const struct att_index *x) { return x->parts; }
+
+static unsigned carried_page(const struct att_index *x) { return x->parts + 1; }
+
+static unsigned carried_each(const struct att_index *x) { return x->parts + 2; }
+
+/* A key has so many bytes, without its scales. */
+static int key_bytes(const struct att_index *x) { return x->mxfp4 ? DIM / 2 : DIM; }
+
+static struct tir_value part_offset(const struct att_index *x, struct tir_value inside);
+static struct tir_value scale_offset(const struct att_index *x, struct tir_value inside);
+
+bool att_index_has_pairs(const struct att_variant *v, const struct tir_machine *m)
+{
+    return v->index_keys != ATT_INDEX_KEYS_MXFP4 &&
+           tir_find_mma_scaled(m, ROWS, ROWS, TIR_MX_E4M3, TIR_MX_E4M3) >= 0;
+}
+
+struct att_index att_index_begin(struct tir_builder *b, const struct att_variant *v, bool pairs)
+{
+    const struct tir_machine *const m = b->f->machine;
+    const struct tir_layout lane = tir_spread_column(m, 1, LANES);
+    struct att_index x = {.b = b,
+                          .paged = v->paged,
+                          .shuffle = v->kv_layout == ATT_KV_LAYOUT_SHUFFLE,
+                          .listed = v->listed,
+                          .by_lane = v->listed || (v->paged && v->small_pages),
+                          .mxfp4 = v->index_keys == ATT_INDEX_KEYS_MXFP4,
+                          .pairs = pairs,
+                          .block_size = (unsigned)v->block_size,
+                          .heads = (unsigned)v->index_heads,
+                          .blocks = ((unsigned)v->index_heads + ROWS - 1) / ROWS};
+    assert(x.blocks <= ATT_INDEX_BLOCKS_MAX);
+    const int fast = tir_find_mma(m, ROWS, ROWS, 2 * WIDTH, TIR_FP8);
+    x.mma = fast >= 0 ? fast : tir_find_mma(m, ROWS, ROWS, VECTOR, TIR_FP8);
+    if (x.mxfp4)
+        x.mma = tir_find_mma_scaled(m, ROWS, ROWS, TIR_MX_E4M3, TIR_MX_E2M1);
+    if (pairs)
+        x.mma = tir_find_mma_scaled(m, ROWS, ROWS, TIR_MX_E4M3, TIR_MX_E4M3);
+    x.parts = x.mxfp4 ? PARTS / 2 : PARTS;
+    x.slices = DIM / m->mma[x.mma].k;
+    x.lane = tir_tile(b->f, TIR_I32, LANES, 1, &lane);
+    struct tir_spread halves = tir_spread(m, 1);
+    tir_spread_cols(&halves, TIR_REGS, 1);
+    tir_spread_rows(&halves, TIR_LANES, tir_bits(LANES));
+    x.halves = tir_spread_layout(&halves);
+    struct tir_spread s = tir_spread(m, 1);
+    tir_spread_cols(&s, TIR_REGS, tir_bits(VECTOR));
+    tir_spread_rows(&s, TIR_LANES, tir_bits(LANES));
+    const struct tir_layout chunk = tir_spread_layout(&s);
+    x.chunk = tir_tile(b->f, x.mxfp4 ? TIR_I8 : TIR_FP8, LANES, VECTOR, &chunk);
+    const struct tir_layout products =
+        tir_mma_result(&m->mma[x.mma], ROWS, GROUP, (struct tir_waves){0});
+    x.products = tir_tile(b->f, TIR_F32, ROWS, GROUP, &products);
+    x.lane_index = tir_row_index(b, x.lane);
+    x.token = tir_and(b, x.lane_index, constant(&x, GROUP - 1));
+    x.key_offset = part_offset(&x, x.token);
+    x.scale_offset = scale_offset(&x, x.token);
+    x.keys = tir_arg(b, ARG_KEYS, TIR_I64);
+    if (x.paged) {
+        x.page_stride =
+            tir_zext(b, tir_convert(b, tir_arg(b, ARG_PAGE_STRIDE, TIR_I64), TIR_I32), TIR_I64);
+        x.paging = att_paging_by_argument(b, !x.by_lane);
+        x.scales = tir_add(b, x.keys,
+                           att_wide(b, att_times(b, att_page_tokens(&x.paging), key_bytes(&x))));
+    } else {
+        x.scales = tir_arg(b, ARG_KEY_SCALES, TIR_I64);
+    }
+    return x;
+}
+
+/* A lane has two of the four blocks of a key in mxfp4, and slice s takes the s-th of these: bytes
+ * of the keys, 32 x 32, and their scales, 2 x 32. */
+static struct tir_value key_bytes_of(const struct att_index *x, const struct tir_value *chunks,
+                                     unsigned s)
+{
+    return tir_transpose(x->b, tir_join_blocks(x->b, chunks[s], GROUP));
+}
+
+static struct tir_value key_scales_of(const struct att_index *x, struct tir_value scales,
+                                      unsigned s)
+{
+    struct tir_builder *b = x->b;
+    const struct tir_value own = tir_half(b, tir_transpose(b, scales), s);
+    return tir_transpose(b, tir_join_blocks(b, tir_transpose(b, own), GROUP));
+}
+
+/* The product of slices s of a block of heads and of a group's keys, added to `sum`. */
+static struct tir_value multiply_slice(const struct att_index *x, const struct att_index_query *own,
+                                       unsigned block, unsigned s, const struct tir_value *carried,
+                                       struct tir_value sum)
+{
+    struct tir_builder *b = x->b;
+    const struct tir_value q = own->q[block][s];
+    if (x->mxfp4)
+        return tir_mma_scaled(b, x->mma, q, key_bytes_of(x, carried, s), sum, tir_i32(b, ONE),
+                              key_scales_of(x, carried[carried_scale(x)], s));
+    const struct tir_value keys = tir_transpose(b, att_index_slice_of(x, carried, s));
+    if (x->pairs)
+        return tir_mma_scaled(b, x->mma, q, keys, sum, own->scale, tir_i32(b, ONE));
+    return tir_mma(b, x->mma, q, keys, sum);
+}
+
+/* ---- The rows ---- */
+
+struct tir_value att_index_sequence(struct tir_builder *b, struct tir_value row)
+{
+    const struct tir_value rows = tir_arg(b, ARG_ROW_SEQUENCES, TIR_I64);
+    const struct tir_value null = tir_cmp_eq(b, rows, tir_i64(b, 0));
+    const struct tir_type type = tir_scalar(TIR_I32);
+    struct tir_value sequence = row;
+    struct tir_if own = tir_begin_if(b, null, false, &type, 1);
+    tir_else(b, &own, &row);
+    sequence = tir_scalar_load(b, rows, tir_shl(b, row, tir_i32(b, 2)), TIR_I32);
+    tir_end_if(b, &own, &sequence);
+    return sequence;
+}
+
+/* The row of the block table of the row's sequence. */
+static struct tir_value find_table(struct att_index *x, struct tir_value row)
+{
+    struct tir_builder *b = x->b;
+    const struct tir_value stride = att_stride(b, ARG_BLOCK_TABLE_STRIDE, 4);
+    const struct tir_value sequence = att_index_sequence(b, row);
+    const struct tir_value at = tir_mul(b, att_wide(b, sequence), stride);
+    return tir_add(b, tir_arg(b, ARG_BLOCK_TABLE, TIR_I64), at);
+}
+
+/* A product takes a group's keys as long as the next one's are on their way. */
+void att_index_rows(struct att_index *x, const struct tir_value *rows, unsigned n,
+                    struct tir_value end)
+{
+    assert(n <= ATT_INDEX_ROWS_MAX);
+    x->rows = n;
+    x->ahead = n * x->blocks > 2 ? ATT_INDEX_AHEAD_MAX / 2 : ATT_INDEX_AHEAD_MAX;
+    x->last = att_plus(x->b, end, -1);
+    if (x->paged)
+        x->table = find_table(x, rows[0]);
+    for (unsigned r = 0; r < n; r++)
+        x->query[r].row = rows[r];
+}
+
+/* ---- Keys ---- */
+
+/* A group lies together in a page of a power of two of its tokens or more: its address is a scalar.
+ * The first key is a multiple of the group. */
+
+static struct tir_value last_group(const struct att_index *x, struct tir_value key)
+{
+    struct tir_builder *b = x->b;
+    return tir_min(b, key, tir_and(b, x->last, tir_i32(b, -GROUP)));
+}
+
+static struct tir_value scalar_page(const struct att_index *x, struct tir_value key)
+{
+    struct tir_builder *b = x->b;
+    const struct tir_value entry = att_page_of(&x->paging, last_group(x, key));
+    return tir_scalar_load(b, x->table, tir_shl(b, entry, tir_i32(b, 2)), TIR_I32);
+}
+
+static struct tir_value behind(const struct att_index *x, struct tir_value base,
+                               struct tir_value index, int bytes)
+{
+    struct tir_builder *b = x->b;
+    return tir_add(b, base, att_wide(b, att_times(b, index, bytes)));
+}
+
+/* `bytes` for each key of a group, whose keys begin at `base` or, paged, at that of its page. */
+static struct tir_value find_group(const struct att_index *x, struct tir_value key,
+                                   struct tir_value page, struct tir_value base, int bytes)
+{
+    struct tir_builder *b = x->b;
+    const struct tir_value first = last_group(x, key);
+    if (x->paged) {
+        const struct tir_value inside = att_page_place(&x->paging, first);
+        const struct tir_value start = tir_mul(b, tir_zext(b, page, TIR_I64), x->page_stride);
+        return tir_make_rsrc(b, behind(x, tir_add(b, base, start), inside, bytes),
+                             tir_i32(b, GROUP * bytes));
+    }
+    const struct tir_value left = att_plus(b, tir_sub(b, x->last, first), 1);
+    const struct tir_value n = tir_min(b, left, tir_i32(b, GROUP));
+    const struct tir_value at = tir_mul(b, att_wide(b, first), tir_i64(b, bytes));
+    return tir_make_rsrc(b, tir_add(b, base, at), att_times(b, n, bytes));
+}
+
+static struct tir_value find_keys(const struct att_index *x, struct tir_value first,
+                                  struct tir_value page)
+{
+    return find_group(x, first, page, x->keys, key_bytes(x));
+}
+
+static struct tir_value find_scales(const struct att_index *x, struct tir_value first,
+                                    struct tir_value page)
+{
+    return find_group(x, first, page, x->scales, SCALES);
+}
+
+/* Each lane's key's scale, or those of its two blocks. */
+static struct tir_type scale_type(const struct att_index *x)
+{
+    struct tir_type t = x->lane;
+    if (x->mxfp4)
+        return tir_tile(x->b->f, TIR_I8, LANES, 2, &x->halves);
+    t.dtype = TIR_F32;
+    return t;
+}
+
+/* Lanes 32 apart have every other part of fp8 keys, and the first or the last half of others. Bytes
+ * from the parts of the one to those of the other, and from a lane's part to its next one. */
+static int lanes_apart(const struct att_index *x)
+{
+    return (x->shuffle ? TILE * TILE : VECTOR) * (x->mxfp4 ? 2 : 1);
+}
+
+static int apart(const struct att_index *x)
+{
+    return (x->shuffle ? TILE * TILE : VECTOR) * (x->mxfp4 ? 1 : 2);
+}
+
+/* Other pages: each lane looks its own key's up, and waits for it. */
+
+static struct tir_value wide(const struct att_index *x, struct tir_value a)
+{
+    return tir_zext(x->b, a, TIR_I64);
+}
+
+/* Byte offset of each lane's part of token `inside` of its page, or of a group, i32. */
+static struct tir_value part_offset(const struct att_index *x, struct tir_value inside)
+{
+    struct tir_builder *b = x->b;
+    const struct tir_value half = tir_shr(b, x->lane_index, constant(x, (int)tir_bits(GROUP)));
+    const struct tir_value own =
+        tir_shl(b, half, constant(x, (int)tir_bits((unsigned)lanes_apart(x))));
+    const unsigned bytes = (unsigned)key_bytes(x);
+    if (!x->shuffle)
+        return tir_add(b, tir_shl(b, inside, constant(x, (int)tir_bits(bytes))), own);
+    /* 16 tokens: their first 16 elements, their next 16 ... */
+    const struct tir_value tile = tir_shr(b, inside, constant(x, (int)tir_bits(TILE)));
+    const struct tir_value token = tir_and(b, inside, constant(x, TILE - 1));
+    const struct tir_value at =
+        tir_add(b, tir_shl(b, tile, constant(x, (int)tir_bits(TILE * bytes))),
+                tir_shl(b, token, constant(x, (int)tir_bits(TILE))));
+    return tir_add(b, at, own);
+}
+
+/* Returns the offset of the scale, or the two scales, of a token inside of its page. */
+static struct tir_value scale_offset(const struct att_index *x, struct tir_value inside)
+{
+    struct tir_builder *b = x->b;
+    const struct tir_value at = tir_shl(b, inside, constant(x, (int)tir_bits(SCALES)));
+    if (!x->mxfp4)
+        return at;
+    const struct tir_value half = tir_shr(b, x->lane_index, constant(x, (int)tir_bits(GROUP)));
+    return tir_add(b, at, tir_shl(b, half, constant(x, 1)));
+}
+
+/* Byte offsets of each lane's key, and of its scale, i64. */
+struct places {
+    struct tir_value keys, scales;
+};
+
+/* The key that stands at place `at` of a list of blocks. */
+static struct tir_value listed_key(const struct att_index *x, struct tir_value at)
+{
+    struct tir_builder *b = x->b;
+    const struct tir_value bits = constant(x, (int)tir_bits(x->block_size));
+    const struct tir_value entry = wide(x, tir_shl(b, tir_shr(b, at, bits), constant(x, 2)));
+    const struct tir_value block = tir_tile_gather(b, x->list, entry, tir_i32(b, 0), x->lane);
+    const struct tir_value inside = tir_and(b, at, constant(x, (int)x->block_size - 1));
+    const struct tir_value key = tir_add(b, tir_shl(b, block, bits), inside);
+    return tir_add(b, key, number(x, x->start));
+}
+
+static struct places find_lanes(const struct att_index *x, struct tir_value first)
+{
+    struct tir_builder *b = x->b;
+    struct tir_value key = tir_min(b, tir_add(b, x->token, number(x, first)), number(x, x->last));
+    if (x->listed)
+        key = listed_key(x, key);
+    if (!x->paged)
+        return (struct places){
+            .keys = tir_add(b, tir_shl(b, wide(x, key), wide(x, constant(x, (int)tir_bits(DIM)))),
+                            wide(x, part_offset(x, constant(x, 0)))),
+            .scales = tir_shl(b, wide(x, key), wide(x, constant(x, 2))),
+        };
+    const struct tir_value entry = att_page_of(&x->paging, key);
+    const struct tir_value page =
+        wide(x, tir_tile_gather(b, x->table, wide(x, tir_shl(b, entry, constant(x, 2))),
+                                tir_i32(b, 0), x->lane));
+    const struct tir_value inside = tir_sub(b, key, att_page_first(&x->paging, entry));
+    const struct tir_value start =
+        tir_mul(b, page, tir_splat(b, x->page_stride, tir_typeof(b->f, page)));
+    return (struct places){
+        .keys = tir_add(b, start, wide(x, part_offset(x, inside))),
+        .scales = tir_add(b, start, wide(x, scale_offset(x, inside))),
+    };
+}
+
+/* ---- Walking ---- */
+
+/* The first key of group g, counted from the first one of this round. */
+static struct tir_value key_of(const struct att_index *x, const struct att_index_walk *w,
+                               unsigned g)
+{
+    const int rounds = (int)(g / w->groups), group = (int)(g % w->groups);
+    return att_plus(x->b, w->own, rounds * w->stride + group * GROUP);
+}
+
+static struct tir_value page_of(const struct att_index *x, const struct att_index_walk *w,
+                                unsigned g)
+{
+    return x->paged && !x->by_lane ? scalar_page(x, key_of(x, w, g)) : tir_i32(x->b, 0);
+}
+
+/* Sends for the keys of group g. Returns where their scales are: the page, or each lane's place. */
+static struct tir_value send_keys(const struct att_index *x, const struct att_index_walk *w,
+                                  unsigned g, struct tir_value page, struct tir_value *carried)
+{
+    const struct tir_value first = key_of(x, w, g);
+    if (x->by_lane) {
+        const struct places at = find_lanes(x, first);
+        for (unsigned i = 0; i < x->parts; i++)
+            carried[i] =
+                tir_tile_gather(x->b, x->keys, at.keys, tir_i32(x->b, (int)i * apart(x)), x->chunk);
+        return at.scales;
+    }
+    const struct tir_value keys = find_keys(x, first, page);
+    for (unsigned i = 0; i < x->parts; i++)
+        carried[i] = tir_tile_fetch(x->b, keys, x->key_offset, i * (unsigned)apart(x), x->chunk);
+    return page;
+}
+
+static struct tir_value send_scales(const struct att_index *x, const struct att_index_walk *w,
+                                    unsigned g, struct tir_value at)
+{
+    const struct tir_type type = scale_type(x);
+    if (x->by_lane)
+        return tir_tile_gather(x->b, x->scales, at, tir_i32(x->b, 0), type);
+    return tir_tile_fetch(x->b, find_scales(x, key_of(x, w, g), at), x->scale_offset, 0, type);
+}
+
+unsigned att_index_carried(const struct att_index *x) { return x->ahead * carried_each(x); }
+
+void att_index_send(struct att_index *x, const struct att_index_walk *w, struct tir_value *carried)
+{
+    for (unsigned g = 0; g < x->ahead; g++, carried += carried_each(x)) {
+        const struct tir_value at = send_keys(x, w, g, page_of(x, w, g), carried);
+        carried[carried_scale(x)] = send_scales(x, w, g, at);
+        carried[carried_page(x)] = page_of(x, w, g + x->ahead);
+    }
+    for (unsigned row = 0; row < x->rows; row++)
+        att_index_load_query(x, &x->query[row]);
+    for (unsigned row = 0; x->pairs && row < x->rows; row++)
+        att_index_scale_pairs(x, &x->query[row]);
+}
+
+/* ---- Scores ---- */
+
+/* Products whose turn to be added up has not come: that is done between the next ones, so that
+ * both pipes are busy. */
+struct pending {
+    struct tir_value products[PARTS], weights[PARTS]; /* a fourth of a block's rows each */
+    const struct tir_value *weight_pairs;             /* of all */
+    struct tir_value positive[2];                     /* of the fourth that is being added */
+    struct tir_value *sum;                            /* of its group */
+    bool is;
+};
+
+/* The first half of a step: what is not above 0 becomes 0, as does a NaN. So the NaN is kept by a
+ * product with 0, of one head of a lane: every head's score has it. */
+static void clear_negative(const struct att_index *x, struct pending *p, int i)
+{
+    struct tir_builder *b = x->b;
+    const struct tir_value zero = tir_float_like(b, p->products[i], 0.0f);
+    struct tir_value rows[PARTS];
+    if (x->pairs || !p->sum->id)
+        att_index_cut_rows(x, p->products[i], rows);
+    if (!p->sum->id)
+        *p->sum = tir_mul(b, rows[0], tir_float_like(b, rows[0], 0.0f));
+    if (!x->pairs) {
+        p->positive[0] = tir_max(b, p->products[i], zero);
+        return;
+    }
+    p->positive[0] = tir_unit_pair(b, rows[0], rows[1]);
+    p->positive[1] = tir_unit_pair(b, rows[2], rows[3]);
+}
+
+/* One of STEPS steps: every row of a lane goes into one sum. */
+static void add_step(const struct att_index *x, struct pending *p, int step)
+{
+    struct tir_builder *b = x->b;
+    const int i = step / 2;
+    if (!p->is)
+        return;
+    if (step % 2 == 0) {
+        clear_negative(x, p, i);
+        return;
+    }
+    if (x->pairs) {
+        for (int j = 0; j < 2; j++)
+            *p->sum = tir_dot2(b, p->positive[j], p->weight_pairs[2 * i + j], *p->sum);
+        return;
+    }
+    struct tir_value scores[PARTS], weights[PARTS];
+    att_index_cut_rows(x, p->positive[0], scores);
+    att_index_cut_rows(x, p->weights[i], weights);
+    for (int j = 0; j < PARTS; j++)
+        *p->sum = tir_fma(b, scores[j], weights[j], *p->sum);
+}
+
+/* Groups of a round whose scores are not made yet. Their scales are sent for only when those
+ * before them in the same register are used. */
+struct round {
+    const struct att_index_walk *walk;
+    struct tir_value *carried;
+    const struct att_index_user *user;
+    struct pending pending;
+    struct tir_value sums[ATT_INDEX_ROWS_MAX][ATT_INDEX_GROUPS_MAX], places[ATT_INDEX_GROUPS_MAX];
+    struct tir_value keys;                    /* resource of the group that is being sent for */
+    struct tir_value set[ATT_INDEX_ROWS_MAX]; /* 64 sums */
+    struct tir_value scale;                   /* what they are to be multiplied with */
+};
+
+static struct tir_value *carried_of(const struct att_index *x, const struct round *r, unsigned g)
+{
+    return r->carried + g % x->ahead * carried_each(x);
+}
+
+/* A step of sending for what comes in the place of group g, which has been multiplied: its scales
+ * too, where the products have had them. */
+static void send_step(const struct att_index *x, struct round *r, unsigned g, int step)
+{
+    struct tir_value *const own = carried_of(x, r, g);
+    const unsigned next = g + x->ahead, part = (unsigned)step - 1;
+    if (x->by_lane) {
+        if (step == 0)
+            r->places[g] = send_keys(x, r->walk, next, own[carried_page(x)], own);
+        if (step == 0 && x->mxfp4)
+            own[carried_scale(x)] = send_scales(x, r->walk, next, r->places[g]);
+        return;
+    }
+    if (step == 0) {
+        r->places[g] = own[carried_page(x)];
+        r->keys = find_keys(x, key_of(x, r->walk, next), r->places[g]);
+    }
+    if (step > 0 && part < x->parts)
+        own[part] =
+            tir_tile_fetch(x->b, r->keys, x->key_offset, part * (unsigned)apart(x), x->chunk);
+    if (step > 0 && part == x->parts && x->mxfp4)
+        own[carried_scale(x)] = send_scales(x, r->walk, next, r->places[g]);
+    if (step == PARTS + 1)
+        own[carried_page(x)] = page_of(x, r->walk, g + 2 * x->ahead);
+}
+
+/* The sums of two groups, 64 x 1: the halves of a column's sum are in lanes 32 apart. */
+static struct tir_value add_halves(const struct att_index *x, const struct tir_value sums[2])
+{
+    struct tir_builder *b = x->b;
+    const struct tir_value low = tir_transpose(b, tir_split_blocks(b, sums[0], GROUP));
+    const struct tir_value high = tir_transpose(b, tir_split_blocks(b, sums[1], GROUP));
+    const struct tir_value halves = tir_relayout(b, tir_stack(b, low, high), &x->halves);
+    return tir_relayout(b, tir_row_sum(b, halves), tir_layout_of(b->f, x->lane));
+}
+
+/* The scales of groups g and g + 1, 64 x 1. */
+static struct tir_value scale_of_set(const struct att_index *x, const struct round *r, unsigned g)
+{
+    struct tir_builder *b = x->b;
+    const struct tir_value first = tir_cmp_lt(b, x->lane_index, constant(x, GROUP));
+    return tir_select(b, first, carried_of(x, r, g)[carried_scale(x)],
+                      carried_of(x, r, g + 1)[carried_scale(x)]);
+}
+
+/* A step of finishing set j of a row, all of whose products have been added up. All rows have the
+ * same scales of keys. */
+static void finish_step(const struct att_index *x, struct round *r, unsigned row, unsigned j,
+                        int step)
+{
+    struct tir_builder *b = x->b;
+    const unsigned g = 2 * j + (unsigned)(step == 3);
+    const bool scales = !x->mxfp4 && row == 0;
+    struct tir_value *const set = &r->set[row];
+    if (step == 0)
+        r->user->prepare(r->user->context, row, j);
+    if (step == 1) {
+        if (scales)
+            r->scale = scale_of_set(x, r, g);
+        *set = add_halves(x, &r->sums[row][g]);
+    }
+    if (scales && (step == 2 || step == 3))
+        carried_of(x, r, g)[carried_scale(x)] = send_scales(x, r->walk, g + x->ahead, r->places[g]);
+    if (step == 2 && x->pairs)
+        *set = tir_mul(b, *set, tir_splat(b, x->query[row].unscale, tir_typeof(b->f, *set)));
+    if (step == FINISH_STEPS - 1)
+        r->user->take(r->user->context, row, j, x->mxfp4 ? *set : tir_mul(b, *set, r->scale));
+}
+
+/* Product number `product` of a group, of rows and their blocks of heads; rows are finished beside
+ * those that come when theirs have been added up. */
+struct turn {
+    unsigned g, product;
+};
+
+static unsigned products_of(const struct att_index *x) { return x->rows * x->blocks; }
+
+static bool finishes(const struct att_index *x, const struct turn *t, unsigned row)
+{
+    const unsigned later = row * x->blocks + 1, last = products_of(x) - 1;
+    return last > 0 && t->g && t->g % 2 == 0 && t->product == (later < last ? later : last);
+}
+
+/* Appending ends what is scheduled together, so it stands before the matrix instructions where they
+ * are few. */
+static void prepare_rows(const struct att_index *x, struct round *r, const struct turn *t)
+{
+    for (unsigned row = 0; x->pairs && row < x->rows; row++)
+        if (finishes(x, t, row))
+            finish_step(x, r, row, t->g / 2 - 1, 0);
+}
+
+/* The work that stands behind step `step` of a product. */
+static void fill_step(const struct att_index *x, struct round *r, const struct turn *t, int step)
+{
+    /* Few requests fit in the queue, and one row's products leave them little time. */
+    const int spread = x->pairs && products_of(x) == 2 ? 2 : 1;
+    const int at = (int)t->product * STEPS + step;
+    if (step)
+        add_step(x, &r->pending, step - 1);
+    if (t->g && at % spread == 0 && at / spread < STEPS)
+        send_step(x, r, t->g - 1, at / spread);
+    for (unsigned row = 0; (step || !x->pairs) && row < x->rows; row++)
+        if (finishes(x, t, row))
+            finish_step(x, r, row, t->g / 2 - 1, step);
+}
+
+/* The products of a group with every block of heads; between them the ones before are added up, and
+ * what comes in place of the group before is sent for. */
+static void multiply(const struct att_index *x, struct round *r, unsigned g)
+{
+    struct tir_builder *b = x->b;
+    struct pending *const p = &r->pending;
+    const struct tir_value *const keys = carried_of(x, r, g);
+    const int each = STEPS / (int)x->slices; /* steps to a matrix instruction */
+    for (unsigned i = 0; i < products_of(x); i++) {
+        const struct turn turn = {g, i};
+        const unsigned row = i / x->blocks, block = i % x->blocks;
+        const struct att_index_query *const own = &x->query[row];
+        struct tir_value s = tir_splat(b, tir_f32(b, 0.0f), x->products);
+        prepare_rows(x, r, &turn);
+        for (int step = 0; step < STEPS; step++) {
+            const unsigned slice = (unsigned)(step / each);
+            if (step % each == 0)
+                s = multiply_slice(x, own, block, slice, keys, s);
+            fill_step(x, r, &turn, step);
+        }
+        add_step(x, p, STEPS - 1);
+        if (p->is)
+            tir_anchor(b, *p->sum);
+        if (x->pairs)
+            tir_anchor(b, s); /* else LLVM sinks it behind the appending that follows */
+        att_index_cut(x, tir_named(b, "s", s), p->products);
+        att_index_cut(x, own->weights[block], p->weights);
+        p->weight_pairs = own->weight_pairs[block];
+        p->sum = &r->sums[row][g];
+        p->is = true;
+    }
+}
+
+/* The priority of a fourth of a round. Waves that are behind come first; but of two rows, with as
+ * much to select, those of the workgroup that is ahead, so that one selects while another
+ * scores. */
+static unsigned priority_of(const struct att_index *x, unsigned fourth)
+{
+    return x->rows > 1 ? fourth : LEVELS - 1 - fourth;
+}
+
+static void finish_rows(const struct att_index *x, struct round *r, unsigned j)
+{
+    for (unsigned row = 0; row < x->rows; row++)
+        for (int step = 0; step < FINISH_STEPS; step++)
+            finish_step(x, r, row, j, step);
+}
+
+void att_index_score(const struct att_index *x, const struct att_index_walk *w,
+                     struct tir_value *carried, const struct att_index_user *user)
+{
+    struct round r = {.walk = w, .carried = carried, .user = user};
+    const unsigned n = w->groups;
+    assert(n <= ATT_INDEX_GROUPS_MAX && n % x->ahead == 0 && n % 2 == 0);
+    for (unsigned g = 0; g < n; g++) {
+        if (n >= LEVELS && g % (n / LEVELS) == 0)
+            tir_set_priority(x->b, (int)priority_of(x, g / (n / LEVELS)));
+        multiply(x, &r, g);
+        if (products_of(x) == 1 && g && g % 2 == 0)
+            finish_rows(x, &r, g / 2 - 1);
+    }
+    for (int step = 0; step < STEPS; step++) {
+        add_step(x, &r.pending, step);
+        send_step(x, &r, n - 1, step);
+    }
+    finish_rows(x, &r, n / 2 - 1);
+}

@@ -1,0 +1,585 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * mla_decode: waves that have a SIMD to themselves. Each has 32 columns, all keys of a block and
+ * all of O^T for these columns, so that nothing of the softmax passes between waves: they share
+ * the blocks alone. O is in accumulation registers, Q in half of the others.
+ *
+ * Rows of a block of 32 keys, of 64 where they are fp8, or of each run of 16 or more in it lie in
+ * one page: they go to LDS by themselves, through a resource that ends with the item, so that rows
+ * behind the last token are zeros whatever the page holds. Items of a plan begin with a multiple of
+ * 64 keys. There is room for four blocks: while scores are made of one and the product with the
+ * weights of the one before, the next has arrived and the one behind it is on its way.
+ *
+ *   PAGES   the page's number  M2
+ *   COPY    copy the block to LDS  BEGIN
+ *   WAIT    it has arrived  M2    read its first columns  C2
+ *   SCORES  read the rest, S = K Q  C1    mask, maximum  M2    P  C2
+ *   VALUES  rescale  M1    sum of P, P in 16 bits, read the first of c  C1    O += c P  C2
+ *
+ * M1 ends with a barrier behind the product of the block before: its place is free. Keys are
+ * permuted in the rows of S^T: what an instruction transposes of c are four keys, which are four
+ * rows and so 64 bytes of the banks apart; 16 neighbours, of which 16 lanes read K, are 16 bytes
+ * apart. Of fp8 it transposes eight keys, which are four rows and so 32 bytes of the banks apart.
+ *
+ * Both products of fp8 are of its instruction of twice the rate, which takes all keys of a block at
+ * once. The softmax has no branch then, and stands beside the product of the block before, C2.
+ */
+#include "ir/address_map.h"
+#include "ir/bits.h"
+#include "templates/workgroup/lds_map.h"
+#include "templates/mla_decode/alone.h"
+#include "templates/workgroup/scalar.h"
+
+#include <assert.h>
+
+enum {
+    MOST_KEYS = 64 /* of a block */,
+    RUN = 16 /* keys that lie in one page at the least */,
+    TOGETHER = 16 /* keys of a product of 16 bits; one of fp8 takes all of a block */,
+    BLOCKS = 4,
+    EARLY = 128 /* rows of c^T that are read in the phase before their product */
+};
+
+bool mla_alone_takes(const struct att_variant *v, const struct tir_machine *m)
+{
+    const bool lists = v->sparse != ATT_SPARSE_NONE;
+    const bool fp8 = v->kv_dtype == ATT_KV_DTYPE_FP8 && v->q_dtype == ATT_Q_DTYPE_FP8;
+    const int run = fp8 && mla_turned_takes(m) ? 2 * RUN : RUN; /* a whole block there */
+    const bool in_one_page = lists || (v->page_size && v->page_size % run == 0);
+    const bool of_q = v->kv_dtype == ATT_KV_DTYPE_SAME && v->q_dtype == ATT_Q_DTYPE_SAME;
+    const bool as_stored = (of_q || fp8) && v->kv_layout == ATT_KV_LAYOUT_NHD;
+    return v->head_dim_v == LATENT && in_one_page && as_stored && v->mask != ATT_MASK_CUSTOM &&
+           !att_scales_scores(v) &&
+           (mla_turned_takes(m) || (m->has_lds_read_tr && m->to_lds_max_bytes >= 16));
+}
+
+/* ---- Layouts ---- */
+
+struct tir_waves mla_alone_waves(const struct mla *s)
+{
+    return (struct tir_waves){.cols = (uint8_t)s->wave_bits};
+}
+
+static const struct tir_mma *product(const struct mla *s) { return &s->d.m->mma[s->d.pv]; }
+
+/* The instruction of S^T = K Q^T, which takes no scales. */
+static int keys_product(const struct mla *s)
+{
+    if (s->pairs && !s->lines)
+        return s->d.qk;
+    const struct tir_mma *const mma = product(s);
+    return s->scaled < 0 ? s->d.pv : tir_find_mma(s->d.m, mma->m, mma->n, mma->k, TIR_FP8);
+}
+
+/* Keys of a block that a wave has. */
+static unsigned own_keys(const struct mla *s) { return s->d.keys >> s->pairs; }
+
+/* Returns which of them is the wave's first. */
+static struct tir_value own_first(struct mla *s)
+{
+    struct tir_builder *const b = &s->d.b;
+    return s->pairs ? att_times(b, mla_alone_half(s), (int)own_keys(s)) : tir_i32(b, 0);
+}
+
+struct tir_value mla_alone_first_key(void *family, struct tir_value block)
+{
+    struct mla *const s = family;
+    return tir_add(&s->d.b, mla_first_key(s, block), own_first(s));
+}
+
+/* Keys of a product with c. */
+static unsigned together(const struct mla *s) { return mla_weights_fp8(s) ? s->d.keys : TOGETHER; }
+
+/* Rows of S^T and of K as keys. */
+static struct tir_layout with_keys(const struct mla *s, const struct tir_layout *l)
+{
+    static const uint8_t key[] = {2, 3, 0, 1, 4}, key_fp8[] = {2, 3, 1, 4, 0, 5};
+    if (s->lines)
+        return mla_halves_with_keys(l);
+    return tir_layout_permute_rows(l, mla_weights_fp8(s) ? key_fp8 : key);
+}
+
+/* 16 columns that registers of the scores tell apart are in another lane, and four keys the other
+ * way round. */
+struct tir_layout mla_alone_weights(const struct mla *s)
+{
+    enum { COLUMNS = 16, ROWS = 4 /* of the instruction, of which a lane has as many */ };
+    const struct tir_mma *const mma = &s->d.m->mma[keys_product(s)];
+    const struct tir_layout plain =
+        tir_mma_result(mma, own_keys(s), s->d.columns, mla_alone_waves(s));
+    const struct tir_layout l = tir_layout_swap(&plain, TIR_RC(0, COLUMNS), TIR_RC(ROWS, 0));
+    return with_keys(s, &l);
+}
+
+/* Columns of a panel as the product has them: 16 bytes of a lane side by side. */
+static struct tir_contraction panel_order(const struct mla *s)
+{
+    const struct tir_mma *const mma = &s->d.m->mma[keys_product(s)];
+    return mla_weights_fp8(s) ? tir_contract_instruction(product(s), false, PANEL)
+                              : tir_contract_rows(mma, PANEL, 16 / s->kq_bytes);
+}
+
+static void add_panels(struct mla *s)
+{
+    const struct tir_contraction k = panel_order(s);
+    const struct tir_mma *const mma = &s->d.m->mma[keys_product(s)];
+    const struct tir_layout q = tir_mma_right(mma, s->d.columns, &k, mla_alone_waves(s));
+    for (unsigned first = 0; first < s->d.k.width; first += PANEL)
+        s->panel[s->n_panels++] = (struct panel){
+            .first = first,
+            .width = PANEL,
+            .product = keys_product(s),
+            .k = k,
+            .q = tir_tile(s->d.b.f, s->kq_dtype, s->d.columns, PANEL, &q),
+        };
+}
+
+void mla_alone_choose_layouts(struct mla *s)
+{
+    struct decode *const d = &s->d;
+    const struct tir_waves waves = mla_alone_waves(s);
+    const struct tir_mma *const mma = &d->m->mma[keys_product(s)];
+    const struct tir_layout plain = tir_mma_result(mma, own_keys(s), d->columns, waves);
+    const struct tir_layout scores = with_keys(s, &plain);
+    const unsigned rows = d->value.width >> s->pairs;
+    const struct tir_layout o = tir_mma_result(product(s), rows, d->columns, waves);
+    add_panels(s);
+    d->scores = tir_tile(d->b.f, TIR_F32, own_keys(s), d->columns, &scores);
+    d->output = tir_tile(d->b.f, TIR_F32, rows, d->columns, &o);
+}
+
+/* Keys of fp8 in LDS. A wave loads two rows of the latent at once, and 16 of the rotated key. 16
+ * bytes of padding tell loads of the former apart; two bits of a row's number choose the chunk of
+ * the latter. No chunk leaves its panel. */
+struct tir_layout mla_alone_map(const struct mla *s, unsigned keys, unsigned width)
+{
+    enum { CHUNK = 16 };
+    if (!mla_weights_fp8(s))
+        return att_lds_rows(s->d.m, keys, width, s->kq_bytes);
+    if (width < LATENT)
+        return att_lds_swizzled(keys, width, CHUNK, 2, 2);
+    struct tir_layout map = tir_row_major(keys, width);
+    tir_map_pad(&map, CHUNK << s->d.m->lane_bits, CHUNK);
+    return map;
+}
+
+void mla_alone_take_lds(struct mla *s)
+{
+    struct decode *const d = &s->d;
+    s->buffers = BLOCKS;
+    for (unsigned i = 0; i < s->n_parts && !s->lines; i++) {
+        struct part *const p = &s->part[i];
+        p->lds = mla_alone_map(s, d->keys, p->width);
+        p->bytes = (att_lds_bytes(&p->lds, s->kq_bytes) + 15) & ~15u;
+        p->buffer = tir_lds_buffer(&d->b, BLOCKS * p->bytes, 16);
+    }
+    if (s->pairs)
+        mla_halves_take_lds(s, BLOCKS);
+    if (mla_alone_gathers(s))
+        mla_gather_take_lds(s);
+    else if (s->pairs) /* two vectors: mla_pairs_join() */
+        s->unread = tir_lds_buffer(&d->b, 2 * d->columns * (unsigned)sizeof(float), 16);
+}
+
+/* ---- A block ---- */
+
+struct tir_value mla_alone_place(struct mla *s, const struct part *p, struct tir_value block)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_value which = tir_and(b, block, tir_i32(b, BLOCKS - 1));
+    return tir_add(b, p->buffer, att_times(b, which, (int)p->bytes));
+}
+
+unsigned mla_alone_before(const struct mla *s, const struct part *p, unsigned rows)
+{
+    return s->lines ? rows * MLA_LINES_COLUMNS
+                    : tir_lds_address(&p->lds, rows * p->width, s->kq_bytes);
+}
+
+/* Returns where the first row of a part is that the wave has of a block. */
+static struct tir_value own_place(struct mla *s, const struct part *p, struct tir_value block)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_value place = mla_alone_place(s, p, block);
+    if (!s->pairs)
+        return place;
+    const unsigned before = mla_alone_before(s, p, own_keys(s));
+    return tir_add(b, place, att_times(b, mla_alone_half(s), (int)before));
+}
+
+/* Keys of a block that are certain to lie in one page. */
+static unsigned run_of(const struct mla *s)
+{
+    unsigned keys = s->d.keys;
+    while ((unsigned)s->d.v->page_size % keys)
+        keys /= 2;
+    return keys;
+}
+
+static struct tir_value key_of_run(struct mla *s, struct tir_value block, unsigned run)
+{
+    return att_plus(&s->d.b, mla_first_key(s, block), (int)(run * run_of(s)));
+}
+
+struct tir_value mla_alone_page(struct mla *s, struct tir_value key)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_value page = tir_min(b, att_page_of(&s->pages.paging, key), s->pages.last);
+    return tir_scalar_load(b, s->pages.table, tir_shl(b, page, tir_i32(b, 2)), TIR_I32);
+}
+
+/* Rows from `key` on, as far as the item has them, whose page is that one. */
+static struct tir_view rows_of(struct mla *s, struct tir_value key, struct tir_value page)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct att_cache *const c = &s->d.k.c;
+    const struct tir_value inside = att_page_place(&s->pages.paging, key);
+    const struct tir_value stride = tir_convert(b, c->token_stride, TIR_I32);
+    const struct tir_value at = tir_add(b, tir_mul(b, tir_zext(b, page, TIR_I64), c->page_stride),
+                                        tir_mul(b, tir_zext(b, inside, TIR_I64), c->token_stride));
+    const struct tir_value most = tir_i32(b, (int)run_of(s));
+    const struct tir_value there = tir_min(b, tir_sub(b, s->d.item.end_key, key), most);
+    /* A pair holds its multiples all through the loop. */
+    return att_view(b, tir_add(b, c->base, at), there,
+                    s->pairs ? stride : tir_materialize(b, stride),
+                    (int)(s->d.k.width * s->kq_bytes), 0);
+}
+
+/* Copies a run of a block, of which `rows` has as many as there are. */
+static void copy_run(struct mla *s, struct tir_value block, unsigned run, struct tir_view rows)
+{
+    struct tir_builder *const b = &s->d.b;
+    const unsigned keys = run_of(s);
+    /* The map says which lane copies what. */
+    const struct tir_layout any =
+        tir_mma_left(&s->d.m->mma[s->panel->product], s->d.keys, &s->panel->k, mla_alone_waves(s));
+    for (unsigned i = 0; i < s->n_parts; i++) {
+        const struct part *const p = &s->part[i];
+        const struct tir_view v = {rows.rsrc, rows.row_stride,
+                                   tir_i32(b, (int)(p->first * s->kq_bytes))};
+        const unsigned before = tir_lds_address(&p->lds, run * keys * p->width, s->kq_bytes);
+        const struct tir_layout map = mla_alone_map(s, keys, p->width);
+        struct tir_type t = tir_tile(b->f, s->kq_dtype, s->d.keys, PANEL, &any);
+        t.rows = (uint16_t)keys;
+        t.cols = (uint16_t)p->width;
+        tir_copy_to_lds(b, GROUP, v, tir_i32(b, 0),
+                        att_plus(b, mla_alone_place(s, p, block), (int)before), t, &map);
+    }
+}
+
+static void copy_block(struct mla *s, struct tir_value block)
+{
+    struct tir_value page[MOST_KEYS / RUN];
+    const unsigned runs = s->d.keys / run_of(s);
+    mla_alone_at(s, A_PAGES, M2);
+    for (unsigned i = 0; i < runs; i++)
+        page[i] = mla_alone_page(s, key_of_run(s, block, i));
+    mla_alone_at(s, A_COPY, BEGIN);
+    for (unsigned i = 0; i < runs; i++)
+        copy_run(s, block, i, rows_of(s, key_of_run(s, block, i), page[i]));
+}
+
+/* A pair's round is short: a block's rows are found beside an earlier product. Pages come to lanes,
+ * since while scalars are loaded whoever waits for anything of LDS waits for all of it. They are
+ * asked for in front of the next copies, since vmcnt counts in order. */
+static void copy_pair_block(struct mla *s, struct tir_value block)
+{
+    struct tir_builder *const b = &s->d.b;
+    struct tir_view rows[MOST_KEYS / RUN];
+    const unsigned runs = s->d.keys / run_of(s);
+    mla_alone_at(s, A_PAGES, M1);
+    const struct tir_value pages = mla_gather_pages(s, block);
+    mla_alone_at(s, A_FIND, C2);
+    for (unsigned i = 0; i < runs; i++) {
+        const struct tir_value lane = tir_i32(b, (int)(i * run_of(s)));
+        rows[i] = rows_of(s, key_of_run(s, block, i), tir_lane_read(b, pages, lane));
+    }
+    mla_alone_at(s, A_COPY, BEGIN);
+    for (unsigned i = 0; i < runs; i++)
+        copy_run(s, block, i, rows[i]);
+}
+
+static void fetch_keys(void *family, struct att_block *block)
+{
+    struct mla *const s = family;
+    if (mla_alone_gathers(s)) {
+        mla_gather_fetch(s, block);
+        return;
+    }
+    if (s->pairs)
+        copy_pair_block(s, block->index);
+    else
+        copy_block(s, block->index);
+    mla_alone_arrival(s);
+    tir_wait(&s->d.b, GROUP, 0);
+    tir_barrier(&s->d.b);
+}
+
+static struct tir_value read_panel(struct mla *s, struct tir_value block, const struct panel *n)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct part *const p = n->first < s->part->width ? s->part : s->part + 1;
+    const struct tir_mma *const mma = &s->d.m->mma[n->product];
+    const struct tir_layout plain = tir_mma_left(mma, own_keys(s), &n->k, mla_alone_waves(s));
+    const struct tir_layout l = with_keys(s, &plain);
+    const struct tir_type t = tir_tile(b->f, s->kq_dtype, own_keys(s), n->width, &l);
+    if (s->lines)
+        return mla_lines_read(s, own_place(s, s->part, block), t, s->d.keys, n->first);
+    const struct tir_layout map = mla_alone_map(s, own_keys(s), p->width);
+    const unsigned column = n->first - p->first;
+    const struct tir_value place = own_place(s, p, block);
+    return tir_tile_lds_load(b, att_plus(b, place, (int)(column * s->kq_bytes)), t, &map);
+}
+
+struct tir_value mla_alone_scores(void *family, const struct att_block *block)
+{
+    struct mla *const s = family;
+    struct tir_builder *const b = &s->d.b;
+    struct tir_value k[MAX_PANELS];
+    for (unsigned i = 0; i < s->n_panels; i++) {
+        const bool early = !i && !s->pairs;
+        mla_alone_at(s, early ? A_WAIT : A_SCORES, early ? C2 : C1);
+        k[i] = read_panel(s, block->index, &s->panel[i]);
+    }
+    mla_alone_at(s, A_SCORES, C1);
+    struct tir_value x = tir_splat(b, tir_f32(b, 0.0f), s->d.scores);
+    for (unsigned i = 0; i < s->n_panels; i++)
+        x = tir_mma(b, s->panel[i].product, k[i], tir_transpose(b, s->q[i]), x);
+    return tir_named(b, "s", x);
+}
+
+static void await_values(void *family)
+{
+    struct mla *const s = family;
+    mla_alone_at(s, A_VALUES, M1);
+    tir_barrier(&s->d.b);
+}
+
+/* c^T of some columns of the latent, columns x keys. */
+static struct tir_value read_columns(struct mla *s, struct tir_value from, unsigned first,
+                                     unsigned width)
+{
+    struct tir_builder *const b = &s->d.b;
+    struct tir_layout keys = *tir_layout_of(b->f, s->d.scores);
+    if (s->pairs)
+        keys = mla_alone_weights(s);
+    else if (together(s) < s->d.keys)
+        keys = tir_layout_half(&keys);
+    const struct tir_contraction k = tir_contract_acc(&keys, tir_bits(product(s)->n));
+    const struct tir_layout a = tir_mma_left(product(s), width, &k, mla_alone_waves(s));
+    const struct tir_layout l = tir_layout_transpose(&a);
+    const struct tir_type t = tir_tile(b->f, s->kq_dtype, together(s), width, &l);
+    const struct tir_layout map = mla_alone_map(s, together(s), s->part->width);
+    return tir_transpose(
+        b, tir_tile_lds_load(b, att_plus(b, from, (int)(first * s->kq_bytes)), t, &map));
+}
+
+/* Returns where the columns are that rows of O^T stand for, of a part's keys. A wave of a pair has
+ * half of the columns and the keys of both. */
+static struct tir_value columns_from(struct mla *s, const struct att_block *block, unsigned part)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct part *const p = s->part;
+    const unsigned before = tir_lds_address(&p->lds, part * together(s) * p->width, s->kq_bytes);
+    const struct tir_value from = att_plus(b, mla_alone_place(s, p, block->index), (int)before);
+    const int half = (int)(s->d.output.rows * s->kq_bytes);
+    return s->pairs ? tir_add(b, from, att_times(b, mla_alone_half(s), half)) : from;
+}
+
+/* The phase before the product reads the first columns of the first part; the others are stacked
+ * behind them, half by half. */
+struct tir_value mla_alone_values(void *family, const struct att_block *block, unsigned part)
+{
+    struct mla *const s = family;
+    const unsigned rows = s->d.output.rows;
+    mla_alone_at(s, A_VALUES, part ? C2 : C1);
+    if (part)
+        return read_columns(s, columns_from(s, block, part), 0, rows);
+    struct tir_value v = read_columns(s, columns_from(s, block, 0), 0, EARLY);
+    mla_alone_at(s, A_VALUES, C2);
+    for (unsigned width = EARLY; width < rows; width *= 2)
+        v = tir_stack(&s->d.b, v, read_columns(s, columns_from(s, block, 0), width, width));
+    return v;
+}
+
+static const struct att_source source = {
+    .first_key = mla_alone_first_key,
+    .fetch_keys = fetch_keys,
+    .entries = mla_gather_entries,
+    .scores = mla_alone_scores,
+    .await_values = await_values,
+    .part_of_values = mla_alone_values,
+};
+
+/* Branches must not stand among matrix instructions. */
+static const struct att_place steps[ATT_N_STEPS] = {
+    [ATT_STEP_MODIFY] = {A_SCORES, M2},   [ATT_STEP_MAXIMUM] = {A_SCORES, M2},
+    [ATT_STEP_EXPONENT] = {A_SCORES, C2}, [ATT_STEP_POWER] = {A_SCORES, C2},
+    [ATT_STEP_POWER_2] = {A_SCORES, C2},  [ATT_STEP_RESCALE] = {A_VALUES, M1},
+    [ATT_STEP_SUM] = {A_VALUES, C1},      [ATT_STEP_PRODUCT] = {A_VALUES, C2},
+};
+
+void mla_alone_attention(struct mla *s)
+{
+    struct att_attention *const a = &s->d.attention;
+    a->product = s->d.pv;
+    a->dtype = s->p_dtype;
+    a->source = &source;
+    for (unsigned i = 0; i < ATT_N_STEPS; i++)
+        s->steps[i] = (struct att_place){mla_alone_stage(s, steps[i].stage), steps[i].phase};
+    a->in_agprs = true;
+    a->value_parts = (uint8_t)(own_keys(s) / together(s));
+}
+
+/* ---- Weights of fp8 ----
+ *
+ * They are rounded relative to the largest of their own block: p = 2^(s - e), e an integer for
+ * which the largest p of a column is in (2^7.75, 2^8.75], the top of fp8's range. The instruction
+ * multiplies them with 2^(e - m), m being what O and l of the column are relative to. So m need not
+ * follow the maximum closely, whose growth would have the 256 registers of O rescaled in a third of
+ * the blocks: it follows where an e is more than MLA_GROWTH above it, as f32 has the range for, and
+ * behind the first block that is rare.
+ */
+
+/* e of all parts of the keys that have one, minus m. */
+static struct tir_value above_m(struct tir_builder *b, struct tir_value e, struct tir_value m)
+{
+    const struct tir_type t = tir_typeof(b->f, e);
+    return tir_sub(b, e, t.rows > 1 ? tir_broadcast(b, m, t) : m);
+}
+
+/* O follows in parts, each behind a branch of its own: only one of them is in vector registers at a
+ * time, and a workgroup starts the sooner the fewer of these it has. */
+void mla_alone_rescale(struct mla *s, const struct att_softmax_step *step, struct tir_value *o,
+                       struct tir_value *l, unsigned parts)
+{
+    struct tir_builder *const b = &s->d.b;
+    if (parts == 1) {
+        att_softmax_rescale(b, step, o, l);
+        return;
+    }
+    struct tir_value half[2], none = *l;
+    for (int i = 0; i < 2; i++)
+        half[i] = tir_half(b, *o, i);
+    mla_alone_rescale(s, step, &half[0], l, parts / 2);
+    mla_alone_rescale(s, step, &half[1], &none, parts / 2);
+    *o = tir_stack(b, half[0], half[1]);
+}
+
+/* O and l are relative to the largest e, where one has outgrown m. Before the first key there is
+ * nothing of them to follow. */
+void mla_alone_follow(struct mla *s, struct tir_value e, struct tir_value carried[ATT_N_CARRY])
+{
+    struct tir_builder *const b = &s->d.b;
+    struct tir_type types[ATT_N_CARRY];
+    for (int i = 0; i < ATT_N_CARRY; i++)
+        types[i] = tir_typeof(b->f, carried[i]);
+    const struct tir_value m = carried[ATT_CARRY_M], above = above_m(b, e, m);
+    const struct tir_value grown =
+        tir_any(b, tir_cmp_gt(b, above, tir_float_like(b, above, MLA_GROWTH)));
+    struct tir_if branch = tir_begin_if(b, grown, true, types, ATT_N_CARRY);
+    const struct tir_value next =
+        tir_max(b, m, tir_typeof(b->f, e).rows > 1 ? tir_col_max(b, e) : e);
+    const struct att_softmax_step step = {
+        .grown = tir_any(b, tir_cmp_gt(b, m, att_softmax_lowest(b, &s->softmax))),
+        .alpha = tir_exp2(b, tir_sub(b, m, next))};
+    struct tir_value followed[ATT_N_CARRY] = {
+        [ATT_CARRY_M] = next,
+        [ATT_CARRY_L] = carried[ATT_CARRY_L],
+        [ATT_CARRY_O] = carried[ATT_CARRY_O],
+    };
+    mla_alone_rescale(s, &step, &followed[ATT_CARRY_O], &followed[ATT_CARRY_L],
+                      s->lines ? MLA_ALONE_PARTS : 1);
+    tir_else(b, &branch, followed);
+    tir_end_if(b, &branch, carried);
+}
+
+/* 2^(e - m) as a byte of the product's, a column's for each 32 keys of the weights; what is less
+ * than 2^-MLA_SCALE_BIAS is as good as nothing. The lowest byte of 2^23 and a byte is that one. */
+struct tir_value mla_alone_scales(struct mla *s, struct tir_value e, struct tir_value m,
+                                  struct tir_type t)
+{
+    enum { ONES = 1 << 23 };
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_value power =
+        tir_max(b, above_m(b, e, m), tir_float_like(b, e, -MLA_SCALE_BIAS));
+    const struct tir_value word = tir_add(b, power, tir_float_like(b, e, ONES + MLA_SCALE_BIAS));
+    const struct tir_type bits = tir_with_dtype(tir_typeof(b->f, word), TIR_I32);
+    const struct tir_value scales = tir_convert(b, tir_bitcast(b, word, bits), TIR_I8);
+    return bits.rows > 1 ? scales : tir_broadcast(b, scales, t);
+}
+
+struct tir_type mla_alone_scales_type(struct mla *s, const struct tir_layout *right)
+{
+    struct tir_layout l;
+    const bool fits = tir_mma_scales(product(s), true, right, &l);
+    assert(fits);
+    (void)fits;
+    l = tir_layout_transpose(&l);
+    return tir_tile(s->d.b.f, TIR_I8, s->d.keys / TIR_MX_BLOCK, s->d.columns, &l);
+}
+
+struct tir_value mla_alone_scaled(struct mla *s, struct att_block *block, struct tir_value *e)
+{
+    struct tir_builder *const b = &s->d.b;
+    fetch_keys(s, block);
+    const struct tir_value x =
+        att_attention_modify(&s->d.attention, mla_alone_scores(s, block), block);
+    mla_alone_at(s, A_SCORES, C2);
+    const struct tir_value own = mla_scale_exponent(s, x);
+    *e = tir_named(b, "e", tir_max(b, own, att_softmax_lowest(b, &s->softmax)));
+    return tir_exp2(b, att_softmax_exponent(b, &s->softmax, x, *e));
+}
+
+/* The product's operands are made in front of l, since its instruction is assembly that needs a
+ * state or two behind them. */
+static void visit_fp8(struct mla *s, struct att_block block, struct tir_value carried[ATT_N_CARRY])
+{
+    struct tir_builder *const b = &s->d.b;
+    struct tir_value *const l = &carried[ATT_CARRY_L], *const o = &carried[ATT_CARRY_O], e;
+    const struct tir_value p = mla_alone_scaled(s, &block, &e);
+    mla_alone_at(s, A_VALUES, M1);
+    mla_alone_follow(s, e, carried);
+    const struct tir_value m = carried[ATT_CARRY_M];
+    await_values(s);
+    mla_alone_at(s, A_VALUES, C1);
+    const struct tir_value weights = tir_convert_in_range(b, tir_named(b, "p", p), TIR_FP8);
+    const struct tir_layout right =
+        tir_layout_transpose(tir_layout_of(b->f, tir_typeof(b->f, weights)));
+    const struct tir_value scales = mla_alone_scales(s, e, m, mla_alone_scales_type(s, &right));
+    const struct tir_value sum = tir_col_fold_sum(b, tir_convert(b, weights, TIR_F32));
+    const struct tir_value scale = tir_exp2(b, tir_sub(b, e, m));
+    *l = tir_named(b, "l", tir_fma(b, sum, tir_broadcast(b, scale, tir_typeof(b->f, *l)), *l));
+    const struct tir_value c = mla_alone_values(s, &block, 0);
+    mla_alone_at(s, A_VALUES, C2);
+    *o = tir_named(
+        b, "o",
+        tir_mma_scaled_in_agprs(b, s->scaled, c, weights, *o, tir_i32(b, MLA_SCALE_BIAS), scales));
+}
+
+void mla_alone_visit(struct mla *s, struct att_block block, struct tir_value carried[ATT_N_CARRY])
+{
+    if (mla_weights_fp8(s))
+        visit_fp8(s, block, carried);
+    else
+        att_attention_visit(&s->d.attention, block, carried);
+}
+
+uint8_t mla_alone_q_stage(const struct mla *s) { return mla_alone_stage(s, A_WAIT); }
+
+void mla_alone_schedule(const struct mla *s, struct tir_schedule *schedule)
+{
+    const bool parts = s->pairs && !s->lines; /* of 16 keys: many short instructions */
+    *schedule = (struct tir_schedule){.stages = mla_alone_stage(s, A_N_STAGES),
+                                      .matrix_phases = 1u << BEGIN | 1u << C1 | 1u << C2,
+                                      .joined_phases = 1u << BEGIN,
+                                      .interleave = 1,
+                                      .ping_pong = 1,
+                                      .read_ahead = parts      ? 6
+                                                    : s->lines ? 2
+                                                               : 4,
+                                      .reads_apart = s->pairs,
+                                      .bare_rounds = s->lines,
+                                      .hoist_vgprs = s->pairs ? 8 : 0,
+                                      .alone = 1};
+}

@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * mla_decode: lists of slots for waves that are alone. Each wave copies a part of a block's rows
+ * from wherever they lie. A lane looks up an entry and finds its row; rows of the latent, which
+ * many lanes copy, have their address moved to a scalar. Waves that have halves of the latent copy
+ * rows of pages the same way: what the table has of a key is its entry.
+ *
+ * An entry below 0 stands for no key. Slot 0 is copied in its place, and behind the copy the row of
+ * the latent is cleared, since a weight of 0 times a NaN is one. Most blocks have none, and that is
+ * a branch; so is the mask, which looks entries up again. Keys of pages behind an item's last one
+ * have rows too, which are cleared like these.
+ *
+ * A wave copies a block's entries to LDS too, a round ahead and in front of the copies of the block
+ * before: vmcnt counts in order, and behind these they would be waited for with them. They stay
+ * there until the block's scores are masked.
+ *
+ *   PAGES   copy the entries to LDS  M1
+ *   FIND    they have arrived  M1    read them  C1    find rows  C2
+ *   COPY    copy them  BEGIN
+ *   SCORES  clear rows that stand for no key; all have arrived  M1
+ *
+ * Waves that have halves of the latent (halves.c) wait for HBM all the time. So they ask
+ * for a block in two places, since the L1 has room for little more than a block in flight, and copy
+ * rows in pairs (lines.c). Their entries are asked for one block further ahead, the
+ * first ones in front of Q, so that Q is on its way while they are.
+ *
+ *   PAGES   copy the next block's entries  M1
+ *   FIND    the block's have arrived  M1    read them  C2
+ *   COPY    find rows, copy half of their lines  BEGIN    the other half  C2
+ *   SCORES  clear rows that stand for no key; all have arrived  M1
+ */
+#include "ir/address_map.h"
+#include "ir/spread.h"
+#include "templates/mla_decode/alone.h"
+#include "templates/workgroup/scalar.h"
+
+#include <assert.h>
+
+enum {
+    COPY_BYTES = 1024 /* that a wave copies at once */,
+    MOST_ROWS = 16 /* that a wave copies of a block */,
+    ENTRY_BYTES = 2048 /* of LDS for a wave's entries of as many rounds as fit */
+};
+
+/* Rows of a block that a wave copies. */
+static unsigned own_rows(const struct mla *s) { return s->d.keys / s->d.waves; }
+
+/* Rows of `t`, whatever their elements are. */
+static struct att_paged_tile rows_like(const struct mla *s, struct tir_type t)
+{
+    return (struct att_paged_tile){
+        .cache = s->d.k.c, .tokens = t.rows, .cols = t.cols, .run = t.cols, .gathered = t};
+}
+
+/* A tile that a wave copies by itself: rows x width. */
+static struct tir_type copied(struct mla *s, unsigned rows, const struct tir_layout *map)
+{
+    const struct tir_layout l = tir_map_lanes(map, s->d.m, s->d.waves, s->kq_bytes);
+    return tir_tile(s->d.b.f, s->kq_dtype, rows, (1u << map->reg_bits) / rows, &l);
+}
+
+/* A wave's own rows as copies of rotated keys have them, or of lines: a few lanes for each. */
+static struct att_paged_tile own_tile(struct mla *s)
+{
+    const struct tir_layout map = mla_alone_map(s, own_rows(s), PANEL);
+    return rows_like(s, copied(s, own_rows(s), &map));
+}
+
+struct tir_type mla_gather_rows(struct mla *s)
+{
+    const struct tir_type t = own_tile(s).gathered;
+    const struct tir_layout l = tir_layout_slice(tir_layout_of(s->d.b.f, t), 1);
+    return tir_tile(s->d.b.f, TIR_I32, t.rows, 1, &l);
+}
+
+/* All rows of a block, a lane for each. */
+static struct att_paged_tile block_tile(struct mla *s)
+{
+    const struct tir_layout l = tir_spread_column(s->d.m, s->d.waves, s->d.keys);
+    return rows_like(s, tir_tile(s->d.b.f, TIR_I32, s->d.keys, 1, &l));
+}
+
+struct tir_value mla_gather_pages(struct mla *s, struct tir_value block)
+{
+    const struct att_paged_tile keys = block_tile(s);
+    return att_page_numbers(&s->d.b, &s->pages, &keys, mla_first_key(s, block));
+}
+
+/* Entries of a block's first rows as they stand in LDS. */
+static struct tir_layout entry_map(unsigned rows) { return tir_row_major(rows, 1); }
+
+/* Returns where the wave has those of a block: 256 bytes at least are copied of them. Others may
+ * come to that place when there have been more rounds than stages. */
+static struct tir_value entry_place(struct mla *s, struct tir_value block)
+{
+    enum { COPIED = 256 };
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_value which = tir_and(b, block, tir_i32(b, ENTRY_BYTES / COPIED - 1));
+    const struct tir_value first = tir_add(b, s->entries, att_times(b, s->d.wave, ENTRY_BYTES));
+    return tir_add(b, first, att_times(b, which, COPIED));
+}
+
+void mla_gather_take_lds(struct mla *s)
+{
+    enum { UNREAD = 1024 /* a row of 16 bits, or two vectors of f32 */ };
+    struct decode *const d = &s->d;
+    s->entries = tir_lds_buffer(&d->b, d->waves * ENTRY_BYTES, 16);
+    s->unread = tir_lds_buffer(&d->b, UNREAD, 16);
+}
+
+static void copy_entries(struct mla *s, struct tir_value block)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_layout map = entry_map(s->d.keys);
+    const struct tir_layout l = tir_map_lanes(&map, s->d.m, s->d.waves, sizeof(int32_t));
+    const struct tir_type t = tir_tile(b->f, TIR_I32, s->d.keys, 1, &l);
+    const struct att_paged_tile rows = rows_like(s, t);
+    tir_gather_to_lds(b, ENTRIES, s->pages.table,
+                      att_entry_offsets(b, &s->pages, &rows, mla_first_key(s, block)),
+                      tir_i32(b, 0), entry_place(s, block), 0, t, &map);
+}
+
+/* Slots of the rows of t, the first of which is the block's row `first`. */
+static struct tir_value read_slots(struct mla *s, const struct att_paged_tile *t,
+                                   struct tir_value block, struct tir_value first)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_layout l = tir_layout_slice(tir_layout_of(b->f, t->gathered), 1);
+    const struct tir_layout map = entry_map(t->gathered.rows);
+    const struct tir_value at = tir_add(b, entry_place(s, block), tir_shl(b, first, tir_i32(b, 2)));
+    const struct tir_value entries =
+        tir_tile_lds_load(b, at, tir_tile(b->f, TIR_I32, t->gathered.rows, 1, &l), &map);
+    return att_entry_slots(b, &s->pages, t, tir_add(b, mla_first_key(s, block), first), entries);
+}
+
+/* The wave's first row of a block. */
+static struct tir_value own_first(struct mla *s)
+{
+    return att_times(&s->d.b, s->d.wave, (int)own_rows(s));
+}
+
+/* The slots of keys, below 0 where there is no key: lists have such entries, and keys behind an
+ * item's last one become one. */
+static struct tir_value read_keys(struct mla *s, const struct att_paged_tile *t,
+                                  struct tir_value block, struct tir_value first)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_value slots = read_slots(s, t, block, first);
+    if (s->d.v->sparse != ATT_SPARSE_NONE)
+        return slots;
+    const struct tir_type type = tir_typeof(b->f, slots);
+    const struct tir_value left =
+        tir_sub(b, s->d.item.end_key, tir_add(b, mla_first_key(s, block), first));
+    return tir_select(b, tir_cmp_lt(b, tir_row_index(b, type), tir_splat(b, left, type)), slots,
+                      tir_int_like(b, slots, -1));
+}
+
+/* The lane that has the wave's row i. */
+static struct tir_value lane_of(struct mla *s, unsigned row)
+{
+    return tir_i32(&s->d.b, (int)(row * ((1u << s->d.m->lane_bits) / own_rows(s))));
+}
+
+/* Row i of those that rows, i64, are: a scalar. */
+static struct tir_value row_of(struct mla *s, struct tir_value rows, unsigned i)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_value low = tir_convert(b, rows, TIR_I32);
+    const struct tir_value high =
+        tir_convert(b, tir_shr(b, rows, tir_int_like(b, rows, 32)), TIR_I32);
+    const struct tir_value l = tir_zext(b, tir_lane_read(b, low, lane_of(s, i)), TIR_I64);
+    const struct tir_value h = tir_zext(b, tir_lane_read(b, high, lane_of(s, i)), TIR_I64);
+    return tir_or(b, tir_shl(b, h, tir_i64(b, 32)), l);
+}
+
+/* Returns the LDS address of the first of the rows that the wave has of a part. */
+static struct tir_value own_place(struct mla *s, const struct part *p, struct tir_value block)
+{
+    struct tir_builder *const b = &s->d.b;
+    const unsigned of_wave = mla_alone_before(s, p, own_rows(s));
+    return tir_add(b, mla_alone_place(s, p, block), att_times(b, s->d.wave, (int)of_wave));
+}
+
+/* Rows as their copies have them: one of the latent takes all lanes, so that its address is a
+ * scalar. */
+struct found {
+    struct tir_value rows; /* i64 of each, a few lanes to a row */
+    struct tir_value row[MOST_ROWS];
+};
+
+static struct found find_rows(struct mla *s, struct tir_value rows)
+{
+    struct found f = {.rows = rows};
+    assert(s->part->width * s->kq_bytes == COPY_BYTES);
+    for (unsigned i = 0; i < own_rows(s); i++)
+        f.row[i] = row_of(s, rows, i);
+    return f;
+}
+
+/* Copies a part of rows, i64 of each as the copy has them. */
+static void copy_part(struct mla *s, int group, const struct part *p, struct tir_value block,
+                      struct tir_value rows)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_layout map = mla_alone_map(s, own_rows(s), p->width);
+    tir_gather_to_lds(b, group, tir_i64(b, 0), rows, tir_i32(b, (int)(p->first * s->kq_bytes)),
+                      own_place(s, p, block), 0, copied(s, own_rows(s), &map), &map);
+}
+
+/* Copies half of the wave's rows, which begin at these addresses. */
+static void copy_lines(struct mla *s, int group, struct tir_value block,
+                       const struct mla_lines *lines, unsigned half)
+{
+    mla_lines_copy(s, group, own_place(s, s->part, block), own_rows(s), lines, half);
+}
+
+static void copy_latent(struct mla *s, int group, struct tir_value block,
+                        const struct tir_value *row)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_layout map = mla_alone_map(s, 1, s->part->width);
+    const struct tir_type t = copied(s, 1, &map);
+    const struct tir_layout l = tir_layout_slice(tir_layout_of(b->f, t), 1);
+    const struct tir_value at = tir_splat(b, tir_i32(b, 0), tir_tile(b->f, TIR_I32, 1, 1, &l));
+    const struct tir_value place = own_place(s, s->part, block);
+    for (unsigned i = 0; i < own_rows(s); i++)
+        tir_gather_to_lds(b, group, row[i], at, tir_i32(b, 0), place,
+                          mla_alone_before(s, s->part, i), t, &map);
+}
+
+static void copy_rows(struct mla *s, int group, struct tir_value block, const struct found *f)
+{
+    copy_latent(s, group, block, f->row);
+    if (s->n_parts > 1)
+        copy_part(s, group, s->part + 1, block, f->rows);
+}
+
+void mla_gather_copy(struct mla *s, int group, struct tir_value block, struct tir_value rows)
+{
+    const struct found f = find_rows(s, rows);
+    copy_rows(s, group, block, &f);
+}
+
+void mla_gather_lines(struct mla *s, int group, struct tir_value block,
+                      const struct mla_lines *lines)
+{
+    for (unsigned half = 0; half < 2; half++)
+        copy_lines(s, group, block, lines, half);
+}
+
+/* Columns of the wave's row i that are cleared at once, the n-th time, and how many bytes are in
+ * front of them. */
+static unsigned cleared_columns(struct mla *s, unsigned row, unsigned n, unsigned *before)
+{
+    unsigned width = s->part->width;
+    if (s->lines)
+        *before = mla_lines_piece(s, row, n, &width);
+    else
+        *before = mla_alone_before(s, s->part, row);
+    return width;
+}
+
+/* Clears columns of rows of the latent that stand for no key. Stores of the others go where nobody
+ * reads. */
+static void clear_rows(struct mla *s, struct tir_value block, unsigned n)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct part *const p = s->part;
+    const struct att_paged_tile own = own_tile(s);
+    const struct tir_value entries = read_keys(s, &own, block, own_first(s));
+    for (unsigned i = 0; i < own_rows(s); i++) {
+        unsigned before;
+        const unsigned width = cleared_columns(s, i, n, &before);
+        if (!width)
+            continue;
+        const struct tir_layout map =
+            s->lines ? tir_row_major(1, width) : mla_alone_map(s, 1, width);
+        const struct tir_type t = copied(s, 1, &map);
+        const struct tir_type wide = tir_tile(b->f, TIR_F32, 1, t.cols, tir_layout_of(b->f, t));
+        const struct tir_value zero =
+            tir_convert(b, tir_splat(b, tir_f32(b, 0.0f), wide), s->kq_dtype);
+        const struct tir_value entry = tir_lane_read(b, entries, lane_of(s, i));
+        const struct tir_value row = att_plus(b, own_place(s, p, block), (int)before);
+        const struct tir_value at =
+            tir_select(b, tir_cmp_lt(b, entry, tir_i32(b, 0)), row, s->unread);
+        tir_tile_lds_store(b, at, zero, &map);
+    }
+}
+
+static void await_copies(struct mla *s)
+{
+    tir_wait(&s->d.b, GROUP, 0);
+    if (s->lines)
+        tir_wait(&s->d.b, LATER, 0);
+}
+
+static void clear_gaps(struct mla *s, struct tir_value block, struct tir_value gaps)
+{
+    struct tir_builder *const b = &s->d.b;
+    const unsigned pieces = s->lines ? MLA_LINES_PIECES : 1;
+    struct tir_if some = tir_begin_if(b, tir_cmp_ne(b, gaps, tir_i32(b, 0)), true, NULL, 0);
+    await_copies(s);
+    for (unsigned i = 0; i < pieces; i++)
+        clear_rows(s, block, i);
+    tir_wait(b, TIR_LDS_WRITES, 0);
+    tir_else(b, &some, NULL);
+    tir_end_if(b, &some, NULL);
+}
+
+/* Slots of a block: of all rows, and of the wave's own. */
+struct slots {
+    struct tir_value all, own;
+};
+
+/* Counts rows of a block that stand for no key. */
+static struct tir_value count_gaps(struct mla *s, struct tir_value block, const struct slots *slots)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_value all = slots->all, none = tir_i32(b, 0);
+    if (s->d.v->sparse != ATT_SPARSE_NONE)
+        return tir_lane_count(b, tir_cmp_lt(b, all, tir_int_like(b, all, 0)));
+    const struct tir_value end = att_plus(b, mla_first_key(s, block), (int)s->d.keys);
+    return tir_max(b, tir_sub(b, end, s->d.item.end_key), none);
+}
+
+/* Finds where the wave's own rows begin, i64. */
+static struct tir_value own_addresses(struct mla *s, struct tir_value block, struct tir_value slots)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct att_paged_tile own = own_tile(s);
+    const struct tir_value key = tir_add(b, mla_first_key(s, block), own_first(s));
+    const struct tir_value offsets = att_paged_rows(b, &s->pages, &own, key, slots);
+    return tir_add(b, offsets, tir_splat(b, s->d.k.c.base, tir_typeof(b->f, offsets)));
+}
+
+static struct slots read_block(struct mla *s, struct tir_value block)
+{
+    const struct att_paged_tile own = own_tile(s), all = block_tile(s);
+    struct slots slots;
+    slots.all = read_slots(s, &all, block, tir_i32(&s->d.b, 0));
+    slots.own = read_slots(s, &own, block, own_first(s));
+    return slots;
+}
+
+void mla_gather_begin(struct mla *s) { copy_entries(s, tir_i32(&s->d.b, 0)); }
+
+/* All copies of a block have arrived; rows that stand for no key are zeros. */
+static void await_rows(struct mla *s, struct tir_value block, struct tir_value gaps)
+{
+    clear_gaps(s, block, gaps);
+    await_copies(s);
+    tir_barrier(&s->d.b);
+}
+
+static void fetch_lines(struct mla *s, struct att_block *block)
+{
+    struct tir_builder *const b = &s->d.b;
+    mla_alone_at(s, A_PAGES, M1);
+    copy_entries(s, att_plus(b, block->index, 1));
+    mla_alone_at(s, A_FIND, M1);
+    tir_wait(b, ENTRIES, 1);
+    mla_alone_at(s, A_FIND, C2);
+    const struct slots slots = read_block(s, block->index);
+    mla_alone_at(s, A_COPY, BEGIN);
+    const struct tir_value gaps = count_gaps(s, block->index, &slots);
+    if (s->d.v->sparse != ATT_SPARSE_NONE) /* else the mask knows where keys end */
+        block->gaps = gaps;
+    const struct mla_lines lines = mla_lines_find(s, own_addresses(s, block->index, slots.own));
+    copy_lines(s, GROUP, block->index, &lines, 0);
+    mla_alone_at(s, A_COPY, C2);
+    copy_lines(s, LATER, block->index, &lines, 1);
+    mla_alone_at(s, A_SCORES, M1);
+    await_rows(s, block->index, gaps);
+}
+
+void mla_gather_fetch(struct mla *s, struct att_block *block)
+{
+    struct tir_builder *const b = &s->d.b;
+    if (s->lines) {
+        fetch_lines(s, block);
+        return;
+    }
+    mla_alone_at(s, A_PAGES, M1);
+    copy_entries(s, block->index);
+    mla_alone_at(s, A_FIND, M1);
+    tir_wait(b, ENTRIES, 0);
+    mla_alone_at(s, A_FIND, C1);
+    const struct slots slots = read_block(s, block->index);
+    mla_alone_at(s, A_FIND, C2);
+    block->gaps = count_gaps(s, block->index, &slots);
+    const struct found found = find_rows(s, own_addresses(s, block->index, slots.own));
+    mla_alone_at(s, A_COPY, BEGIN);
+    copy_rows(s, GROUP, block->index, &found);
+    mla_alone_arrival(s);
+    await_rows(s, block->index, block->gaps);
+}
+
+struct tir_value mla_gather_entries(void *family, const struct att_block *block)
+{
+    struct mla *const s = family;
+    const struct att_paged_tile keys = rows_like(s, s->d.scores);
+    const struct tir_value first =
+        tir_sub(&s->d.b, mla_alone_first_key(s, block->index), mla_first_key(s, block->index));
+    return read_slots(s, &keys, block->index, first);
+}

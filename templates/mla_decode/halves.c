@@ -1,0 +1,447 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * mla_decode: what the waves of a pair (pairs.c) tell each other, weights and at the end
+ * l, and their rounds with fp8.
+ *
+ * A block of fp8 has 64 keys, and each wave makes the scores and weights of 32 of them. The product
+ * with c takes a scale for 32 keys, so that no wave has to know what the other's weights are
+ * relative to before that product. A round has the phases of alone.c:
+ *
+ *   SCORES  the block has arrived  M1    S = K Q of own keys  C1    mask  M2
+ *           e, P, both to LDS  C2
+ *   VALUES  they are there  M1    read both waves' P and e, first of c, sum of P  C1
+ *           O follows the maximum, all have read P  M2    O += c P  C2
+ *
+ * gather.c says when a block is asked for.
+ *
+ * HBM waits in front of the first block and behind the last one. So an item's arguments come with
+ * it in one round of loads, and Q is asked for at once. The last block's product stands behind the
+ * loop: each part of the results is stored when its own product is there, and the first of these
+ * hides what l takes to pass between the waves.
+ */
+#include "ir/address_map.h"
+#include "ir/bits.h"
+#include "templates/mla_decode/alone.h"
+#include "templates/workgroup/scalar.h"
+
+#include <assert.h>
+#include <string.h>
+
+enum {
+    PARTS = 2,
+    PART = 32 /* columns of the latent that an instruction makes of O */,
+    EARLY = 32 /* columns of c that are read in the phase before their product */
+};
+
+struct tir_layout mla_halves_with_keys(const struct tir_layout *l)
+{
+    static const uint8_t key[] = {0, 1, 3, 2, 4, 5};
+    return tir_layout_permute_rows(l, key);
+}
+
+/* Returns where a wave finds its columns in a buffer of which `bytes` are those of a wave of each
+ * pair: the columns of both halves are the same. */
+static struct tir_value own_columns(struct mla *s, struct tir_value buffer, unsigned bytes)
+{
+    struct tir_builder *const b = &s->d.b;
+    return tir_sub(b, buffer, att_times(b, mla_alone_half(s), (int)bytes));
+}
+
+/* The columns of all waves are twice as many rows as a block has. */
+static void read_queries(struct mla *s, struct tir_value block)
+{
+    struct tir_builder *const b = &s->d.b;
+    const unsigned bytes = mla_alone_before(s, s->part, s->d.row_columns);
+    const struct tir_value place = own_columns(s, mla_alone_place(s, s->part, block), bytes);
+    for (unsigned i = 0; i < s->n_panels; i++)
+        s->q[i] = tir_named(
+            b, "q", mla_lines_read(s, place, s->panel[i].q, s->d.columns, s->panel[i].first));
+}
+
+/* ---- Weights and exponents pass between waves ---- */
+
+/* Keys of the other wave are behind those of the first one, in further registers. */
+static struct tir_contraction keys_order(struct mla *s)
+{
+    const struct tir_mma *const mma = &s->d.m->mma[s->d.pv];
+    const struct tir_layout held =
+        s->lines ? *tir_layout_of(s->d.b.f, s->d.scores) : mla_alone_weights(s);
+    struct tir_contraction k = tir_contract_acc(&held, tir_bits(mma->n));
+    k.reg[k.n_reg++] = s->d.scores.rows;
+    return k;
+}
+
+/* The layout of all weights of a block, [columns x keys]. */
+static struct tir_layout all_weights(struct mla *s)
+{
+    const struct tir_contraction k = keys_order(s);
+    return tir_mma_right(&s->d.m->mma[s->d.pv], s->d.columns, &k, mla_alone_waves(s));
+}
+
+/* A lane's weights of a wave lie side by side, 16 bytes. */
+static unsigned vector(const struct mla *s) { return 16 / s->kq_bytes; }
+
+static struct tir_layout weights_map(struct mla *s)
+{
+    const struct tir_layout right = all_weights(s), l = tir_layout_transpose(&right);
+    return tir_lane_major(&l, vector(s));
+}
+
+/* Returns how many bytes are in front of the second wave's weights. */
+static unsigned weights_before(struct mla *s)
+{
+    const struct tir_layout map = weights_map(s);
+    return tir_lds_address(&map, vector(s) << s->d.m->lane_bits, s->kq_bytes);
+}
+
+/* Weights and exponents of a block have a place, or blocks take turns in two; each has columns for
+ * one wave of each pair. */
+static unsigned weights_bytes(const struct mla *s)
+{
+    return s->d.keys * s->d.row_columns * s->kq_bytes;
+}
+
+static unsigned exponents_bytes(const struct mla *s)
+{
+    return (PARTS * s->d.columns - s->d.row_columns) * (unsigned)sizeof(float);
+}
+
+void mla_halves_take_lds(struct mla *s, unsigned blocks)
+{
+    struct tir_builder *const b = &s->d.b;
+    s->turns = mla_alone_gathers(s) ? 1 : 2;
+    if (s->lines) {
+        s->part->bytes = mla_lines_bytes(s);
+        s->part->buffer = tir_lds_buffer(b, blocks * s->part->bytes, 16);
+    }
+    s->p_buffer = tir_lds_buffer(b, s->turns * weights_bytes(s), 16);
+    s->scale_buffer = tir_lds_buffer(b, s->turns * exponents_bytes(s), 16);
+}
+
+static struct tir_value turn(struct mla *s, struct tir_value buffer, struct tir_value block,
+                             unsigned bytes)
+{
+    struct tir_builder *const b = &s->d.b;
+    if (s->turns < 2)
+        return buffer;
+    return tir_add(b, buffer, att_times(b, tir_and(b, block, tir_i32(b, 1)), (int)bytes));
+}
+
+static struct tir_value weights_place(struct mla *s, struct tir_value block)
+{
+    return own_columns(s, turn(s, s->p_buffer, block, weights_bytes(s)), weights_bytes(s));
+}
+
+static struct tir_value exponents_place(struct mla *s, struct tir_value block)
+{
+    return own_columns(s, turn(s, s->scale_buffer, block, exponents_bytes(s)),
+                       s->d.row_columns * sizeof(float));
+}
+
+/* Weights of own keys and the exponent that they are relative to, one for each column. */
+void mla_halves_tell(struct mla *s, struct tir_value block, struct tir_value weights,
+                     struct tir_value e)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_layout map = weights_map(s), exponents = tir_row_major(PARTS, s->d.columns);
+    const unsigned part = s->d.columns * sizeof(float);
+    const struct tir_value half = mla_alone_half(s);
+    tir_tile_lds_store(
+        b, tir_add(b, weights_place(s, block), att_times(b, half, (int)weights_before(s))), weights,
+        &map);
+    tir_tile_lds_store(b, tir_add(b, exponents_place(s, block), att_times(b, half, (int)part)), e,
+                       &exponents);
+}
+
+struct tir_value mla_halves_other(struct mla *s, struct tir_value block, struct tir_type t)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_layout map = tir_row_major(1, s->d.columns);
+    const int part = (int)(s->d.columns * sizeof(float));
+    const struct tir_value first = att_plus(b, exponents_place(s, block), part);
+    return tir_tile_lds_load(b, tir_sub(b, first, att_times(b, mla_alone_half(s), part)), t, &map);
+}
+
+struct tir_value mla_halves_part(struct mla *s, struct tir_value block, unsigned part)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_layout map = weights_map(s), held = mla_alone_weights(s);
+    const struct tir_type t = tir_tile(b->f, s->p_dtype, s->d.scores.rows, s->d.columns, &held);
+    return tir_tile_lds_load(
+        b, att_plus(b, weights_place(s, block), (int)(part * weights_before(s))), t, &map);
+}
+
+static struct tir_value read_weights(struct mla *s, struct tir_value block)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_layout right = all_weights(s), l = tir_layout_transpose(&right);
+    const struct tir_layout map = weights_map(s);
+    return tir_tile_lds_load(b, weights_place(s, block),
+                             tir_tile(b->f, s->p_dtype, s->d.keys, s->d.columns, &l), &map);
+}
+
+/* The exponents of both waves, as the product takes their scales. */
+static struct tir_value read_exponents(struct mla *s, struct tir_value block)
+{
+    const struct tir_layout right = all_weights(s), map = tir_row_major(PARTS, s->d.columns);
+    const struct tir_type t = tir_with_dtype(mla_alone_scales_type(s, &right), TIR_F32);
+    return tir_tile_lds_load(&s->d.b, exponents_place(s, block), t, &map);
+}
+
+/* Returns where the wave's half of the latent begins in a block. */
+static struct tir_value own_half(struct mla *s, struct tir_value block)
+{
+    struct tir_builder *const b = &s->d.b;
+    const int bytes = (int)mla_lines_before(s, s->d.output.rows);
+    return tir_add(b, mla_alone_place(s, s->part, block), att_times(b, mla_alone_half(s), bytes));
+}
+
+/* c^T of columns of the wave's half of the latent, columns x keys. */
+static struct tir_value read_columns(struct mla *s, struct tir_value block, unsigned first,
+                                     unsigned width)
+{
+    struct tir_builder *const b = &s->d.b;
+    if (width > MLA_LINES_COLUMNS) {
+        const struct tir_value upper = read_columns(s, block, first, width / 2);
+        return tir_stack(b, upper, read_columns(s, block, first + width / 2, width / 2));
+    }
+    const struct tir_contraction k = keys_order(s);
+    const struct tir_layout a = tir_mma_left(&s->d.m->mma[s->d.pv], width, &k, mla_alone_waves(s));
+    const struct tir_layout l = tir_layout_transpose(&a);
+    const struct tir_type t = tir_tile(b->f, s->kq_dtype, s->d.keys, width, &l);
+    return tir_transpose(b, mla_lines_read(s, own_half(s, block), t, s->d.keys, first));
+}
+
+static struct tir_value read_values(struct mla *s, struct tir_value block)
+{
+    mla_alone_at(s, A_VALUES, C1);
+    struct tir_value v = read_columns(s, block, 0, EARLY);
+    mla_alone_at(s, A_VALUES, C2);
+    for (unsigned width = EARLY; width < s->d.output.rows; width *= 2)
+        v = tir_stack(&s->d.b, v, read_columns(s, block, width, width));
+    return v;
+}
+
+/* Values of the last block that its product takes, which stands behind the loop: O in front of it,
+ * and its scales. */
+enum { BEFORE = ATT_N_CARRY, SCALES, N_CARRY };
+
+/* The product's instruction is assembly that needs a state or two behind its scales: l is made in
+ * between. */
+static void visit(struct mla *s, struct att_block block, struct tir_value carried[N_CARRY])
+{
+    struct tir_builder *const b = &s->d.b;
+    struct tir_value *const l = &carried[ATT_CARRY_L], *const o = &carried[ATT_CARRY_O], e;
+    const struct tir_value p = mla_alone_scaled(s, &block, &e);
+    const struct tir_value rounded = tir_convert_in_range(b, tir_named(b, "p", p), TIR_FP8);
+    mla_halves_tell(s, block.index, rounded, e);
+    mla_alone_at(s, A_VALUES, M1);
+    mla_meet(s);
+    mla_alone_at(s, A_VALUES, C1);
+    const struct tir_value all = read_exponents(s, block.index),
+                           weights = read_weights(s, block.index);
+    const struct tir_value sum = tir_col_fold_sum(b, tir_convert(b, rounded, TIR_F32));
+    mla_alone_at(s, A_VALUES, M2);
+    mla_alone_follow(s, all, carried);
+    carried[BEFORE] = carried[ATT_CARRY_O];
+    tir_barrier(b); /* all have read P: C2 writes the next block's */
+    const struct tir_value m = carried[ATT_CARRY_M];
+    const struct tir_value scales = mla_alone_scales(s, all, m, tir_typeof(b->f, all));
+    const struct tir_value scale = tir_exp2(b, tir_sub(b, e, m));
+    *l = tir_named(b, "l", tir_fma(b, sum, tir_broadcast(b, scale, tir_typeof(b->f, *l)), *l));
+    const struct tir_value c = read_values(s, block.index);
+    carried[SCALES] = scales;
+    *o = tir_named(
+        b, "o",
+        tir_mma_scaled_in_agprs(b, s->scaled, c, weights, *o, tir_i32(b, MLA_SCALE_BIAS), scales));
+}
+
+/* The waves of a pair know one maximum. */
+void mla_halves_join(struct mla *s, struct decode_state *state)
+{
+    struct tir_builder *const b = &s->d.b;
+    const unsigned part = s->d.row_columns * sizeof(float);
+    const struct tir_layout map = tir_row_major(1, s->d.columns);
+    const struct tir_value at = s->unread, half = mla_alone_half(s);
+    const struct tir_value l = mla_beside_output(s, state->l);
+    tir_wait(b, GROUP, 0); /* of blocks behind the last one */
+    tir_barrier(b);
+    tir_tile_lds_store(b, at, l, &map);
+    mla_meet(s);
+    const struct tir_value turned = tir_sub(b, at, att_times(b, half, PARTS * (int)part));
+    const struct tir_value other =
+        tir_tile_lds_load(b, att_plus(b, turned, (int)part), tir_typeof(b->f, l), &map);
+    state->m = mla_beside_output(s, state->m);
+    state->l = tir_add(b, l, other);
+    tir_barrier(b); /* what comes next to LDS is another item's */
+    s->d.value.width = s->d.output.rows;
+    s->d.first_value = att_times(b, half, s->d.output.rows);
+}
+
+/* ---- An item ---- */
+
+void mla_halves_ask(struct mla *s)
+{
+    struct decode *const d = &s->d;
+    const bool table = d->v->page_table == ATT_PAGE_TABLE_BLOCKS;
+    const char *const args[] = {
+        ARG_Q,
+        ARG_Q_TOKEN_STRIDE,
+        ARG_Q_HEAD_STRIDE,
+        table ? ARG_BLOCK_TABLE : ARG_KV_INDICES,
+        table ? ARG_BLOCK_TABLE_STRIDE : ARG_KV_INDPTR,
+        ARG_K,
+        ARG_K_PAGE_STRIDE,
+        ARG_K_TOKEN_STRIDE,
+        ARG_Q_SCALE,
+        ARG_OUT,
+        ARG_OUT_TOKEN_STRIDE,
+        ARG_OUT_HEAD_STRIDE,
+    };
+    enum { N = sizeof(args) / sizeof(args[0]) };
+    d->n_beside = 0;
+    for (unsigned i = 0; i < N; i++)
+        d->beside[d->n_beside++] = tir_arg(&d->b, args[i], TIR_I64);
+    if (d->v->kv_scale == ATT_KV_SCALE_TENSOR)
+        d->beside[d->n_beside++] = tir_arg(&d->b, ARG_K_SCALE, TIR_I64);
+    d->beside[d->n_beside++] = tir_arg(&d->b, ARG_SCALE_LOG2, TIR_F32);
+    static_assert(N + 2 <= DECODE_BESIDE, "all have room");
+}
+
+/* Q goes by way of LDS, as in pairs.c: to where the third block will be. It is asked for
+ * behind the first entries, and where it is was found out before they were, so that HBM has
+ * something to bring until these have come. */
+static void load_queries(struct mla *s)
+{
+    struct tir_builder *const b = &s->d.b;
+    enum { THIRD = 2 };
+    const struct tir_value block = tir_i32(b, THIRD);
+    const int own = (int)(s->d.keys / s->d.waves);
+    mla_gather_begin(s);
+    const struct mla_lines lines =
+        mla_lines_find(s, mla_pairs_query_rows(s, att_times(b, s->d.wave, own)));
+    tir_anchor_all(b, (struct tir_value[]){lines.even, lines.middle, lines.odd}, 3);
+    b->stage = mla_alone_stage(s, A_FIND);
+    mla_gather_lines(s, QUERIES, block, &lines);
+    b->stage = mla_alone_stage(s, A_SCORES);
+    s->places = decode_find_result(&s->d);
+    mla_ask_scales(s); /* for the first scores */
+    tir_wait(b, QUERIES, 0);
+    tir_barrier(b);
+    read_queries(s, block);
+    mla_meet(s);
+    b->stage = TIR_NO_STAGE;
+}
+
+/* The last block's product with c, of a part of the wave's half of the latent. */
+static struct tir_value multiply(struct mla *s, struct tir_value part, struct tir_value c,
+                                 struct tir_value weights)
+{
+    return tir_mma_scaled_in_agprs(&s->d.b, s->scaled, c, weights, part,
+                                   tir_i32(&s->d.b, MLA_SCALE_BIAS), s->last_scales);
+}
+
+static struct tir_value read_part(struct mla *s, unsigned number)
+{
+    return read_columns(s, s->last_block, number * PART, PART);
+}
+
+/* LDS has the weights still. */
+static struct tir_value finish_part(void *family, struct tir_value part, unsigned number)
+{
+    struct mla *const s = family;
+    if (!number)
+        return s->first_part;
+    return multiply(s, part, read_part(s, number), read_weights(s, s->last_block));
+}
+
+/* Makes the first part of the last block's product while l passes between the waves of a pair.
+ * Returns all of l. */
+static struct tir_value share_l(struct mla *s, struct tir_value l, struct tir_value o)
+{
+    struct tir_builder *const b = &s->d.b;
+    const int part = (int)(s->d.row_columns * sizeof(float));
+    const struct tir_layout map = tir_row_major(1, s->d.columns);
+    const struct tir_value half = att_times(b, mla_alone_half(s), PARTS * part);
+    tir_tile_lds_store(b, s->unread, l, &map);
+    while (tir_typeof(b->f, o).rows > PART)
+        o = tir_half(b, o, 0);
+    const struct tir_value c = read_part(s, 0), weights = read_weights(s, s->last_block);
+    mla_meet(s);
+    const struct tir_value at = att_plus(b, tir_sub(b, s->unread, half), part);
+    const struct tir_value other = tir_tile_lds_load(b, at, tir_typeof(b->f, l), &map);
+    s->first_part = multiply(s, o, c, weights);
+    return tir_add(b, l, other);
+}
+
+static void write(struct mla *s, const struct decode_state *state)
+{
+    s->d.attention.softmax.vector = tir_typeof(s->d.b.f, state->m);
+    decode_write_state(&s->d, state);
+}
+
+/* Results are stored part by part, each when its product is there, so that HBM need not wait for
+ * all of them. */
+static void finish(struct mla *s, const struct tir_value made[N_CARRY])
+{
+    struct decode *const d = &s->d;
+    struct tir_builder *const b = &d->b;
+    const struct tir_value l = mla_beside_output(s, tir_col_sum(b, made[ATT_CARRY_L]));
+    s->last_scales = made[SCALES];
+    tir_wait(b, GROUP, 0); /* of blocks behind the last one */
+    tir_wait(b, LATER, 0);
+    const struct decode_state state = {
+        .m = mla_beside_output(s, made[ATT_CARRY_M]),
+        .l = share_l(s, l, made[BEFORE]),
+        .o = made[BEFORE],
+    };
+    d->finish_part = finish_part;
+    d->family = s;
+    d->found = &s->places;
+    write(s, &state);
+    d->finish_part = NULL;
+    d->found = NULL;
+    tir_barrier(b); /* what comes next to LDS is another item's */
+}
+
+static void walk(struct mla *s, struct tir_value n, const struct tir_value begun[ATT_N_CARRY])
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_layout right = all_weights(s);
+    struct tir_value inside[N_CARRY] = {
+        [BEFORE] = begun[ATT_CARRY_O],
+        [SCALES] = tir_undef(b, mla_alone_scales_type(s, &right)),
+    };
+    memcpy(inside, begun, ATT_N_CARRY * sizeof(begun[0]));
+    struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), n, tir_i32(b, 1), inside, N_CARRY);
+    visit(s, (struct att_block){.index = loop.index}, inside);
+    b->stage = TIR_NO_STAGE;
+    b->phase = 0;
+    tir_end_for(b, &loop, inside, N_CARRY);
+    finish(s, inside);
+}
+
+void mla_halves_pass(struct mla *s)
+{
+    struct tir_builder *const b = &s->d.b;
+    struct tir_value begun[ATT_N_CARRY];
+    struct att_attention own = s->d.attention;
+    own.softmax = s->softmax;
+    att_attention_begin(&own, s->d.output, begun);
+    s->d.value.width = s->d.output.rows;
+    s->d.first_value = att_times(b, mla_alone_half(s), s->d.output.rows);
+    const struct tir_value n = mla_count_blocks(s);
+    struct tir_if some = tir_begin_if(b, tir_cmp_gt(b, n, tir_i32(b, 0)), false, NULL, 0);
+    s->last_block = att_plus(b, n, -1);
+    mla_find_position(s);
+    load_queries(s);
+    walk(s, n, begun);
+    tir_else(b, &some, NULL);
+    const struct decode_state none = {
+        .m = mla_beside_output(s, begun[ATT_CARRY_M]),
+        .l = mla_beside_output(s, tir_col_sum(b, begun[ATT_CARRY_L])),
+        .o = tir_materialize(b, begun[ATT_CARRY_O]),
+    };
+    write(s, &none);
+    tir_end_if(b, &some, NULL);
+}

@@ -1,0 +1,498 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * mla_decode: layouts of tiles in registers, and what stands in LDS.
+ */
+#include "ir/address_map.h"
+#include "ir/bits.h"
+#include "ir/spread.h"
+#include "templates/workgroup/lds_map.h"
+#include "templates/mla_decode/mla_decode.h"
+#include "templates/workgroup/scalar.h"
+
+/* ---- Layouts ---- */
+
+const struct tir_mma *mla_qk(const struct mla *s, const struct panel *p)
+{
+    return &s->d.m->mma[p->product];
+}
+
+const struct tir_mma *mla_pv(const struct mla *s) { return &s->d.m->mma[s->d.pv]; }
+
+/* Does an instruction transpose c on its way out of LDS? Elements of 16 bits are exchanged in
+ * registers, a few instructions for 8 bytes that a lane reads. */
+static bool reads_transposed(const struct mla *s)
+{
+    return mla_weights_fp8(s) && s->d.m->has_lds_read_tr;
+}
+
+/* Elements of a key that a lane reads from LDS at once: 16 lanes walk the wave's part of the
+ * latent, or the first of several runs of it. */
+static unsigned v_vector_bits(const struct mla *s)
+{
+    if (reads_transposed(s))
+        return 0;
+    const unsigned own = tir_bits(s->d.value.width) - s->wave_bits - tir_bits(mla_pv(s)->m);
+    return own < 2 ? own : 2;
+}
+
+/* c as it is read from LDS: along the latent. */
+static struct tir_layout values_as_read(const struct mla *s)
+{
+    const unsigned vector = v_vector_bits(s), m_bits = tir_bits(mla_pv(s)->m);
+    struct tir_spread l = tir_spread(s->d.m, s->d.waves);
+    tir_spread_cols(&l, TIR_REGS, vector);
+    tir_spread_cols(&l, TIR_LANES, m_bits);
+    tir_spread_cols(&l, TIR_REGS, tir_bits(s->d.value.width) - s->wave_bits - vector - m_bits);
+    tir_spread_cols(&l, TIR_WAVES, s->wave_bits);
+    tir_spread_rows(&l, TIR_REGS, 2);
+    tir_spread_rows(&l, TIR_LANES, 2);
+    tir_spread_rows(&l, TIR_REGS, tir_bits(s->d.keys) - 4);
+    return tir_spread_layout(&l);
+}
+
+/* O^T = c^T P^T: the rows in the order in which the lanes and registers of c were read. */
+static void choose_product(struct mla *s)
+{
+    struct decode *const d = &s->d;
+    const struct tir_waves split = {.rows = (uint8_t)s->wave_bits};
+    const unsigned vector = v_vector_bits(s), m_bits = tir_bits(mla_pv(s)->m);
+    const struct tir_layout a = tir_mma_left(mla_pv(s), d->value.width, &s->keys, split);
+    const struct tir_layout p = tir_mma_right(mla_pv(s), d->columns, &s->keys, split);
+    const struct tir_layout o = tir_mma_result(mla_pv(s), d->value.width, d->columns, split);
+    uint8_t order[TIR_LAYOUT_MAX_BITS];
+    for (unsigned i = 0; i < tir_bits(d->value.width); i++)
+        order[i] = (uint8_t)(i < m_bits ? vector + i : i < m_bits + vector ? i - m_bits : i);
+    const struct tir_layout v_t = tir_layout_permute_rows(&a, order);
+    const struct tir_layout output = tir_layout_permute_rows(&o, order);
+    const struct tir_layout weights = tir_layout_transpose(&p);
+    const struct tir_layout sliced = tir_layout_slice(&output, 0);
+    const struct tir_layout vector_layout = tir_layout_of_one_wave(&sliced);
+    s->weights = tir_tile(d->b.f, s->p_dtype, d->keys, d->columns, &weights);
+    s->v_operand = tir_layout_transpose(&v_t);
+    const struct tir_layout read = reads_transposed(s) ? s->v_operand : values_as_read(s);
+    s->v_loaded = tir_tile(d->b.f, s->kq_dtype, d->keys, d->value.width, &read);
+    d->output = tir_tile(d->b.f, TIR_F32, d->value.width, d->columns, &output);
+    s->vector = tir_tile(d->b.f, TIR_F32, 1, d->columns, &vector_layout);
+}
+
+struct tir_waves mla_split(const struct mla *s)
+{
+    return (struct tir_waves){.rows = (uint8_t)s->product_keys, .cols = (uint8_t)s->score_waves};
+}
+
+static void add_panel(struct mla *s, unsigned first, unsigned width, int product,
+                      const struct tir_contraction *k)
+{
+    struct panel *const p = &s->panel[s->n_panels++];
+    const struct tir_waves split = mla_split(s);
+    *p = (struct panel){.first = first, .width = width, .product = product, .k = *k};
+    const struct tir_layout q = tir_mma_right(mla_qk(s, p), s->d.columns, k, split);
+    p->q = tir_tile(s->d.b.f, s->kq_dtype, s->d.columns, width, &q);
+    p->divided = first < s->part->width || width < PANEL;
+}
+
+/* The rotated key is divided where a part of it is enough for an instruction, else one part of the
+ * waves has all of it. */
+static void add_rotated(struct mla *s, const struct tir_contraction *whole)
+{
+    const struct tir_mma *const mma = &s->d.m->mma[s->d.qk];
+    const unsigned latent = s->d.value.width, own = PANEL >> s->row_waves;
+    const unsigned most = 16 / s->kq_bytes, lane = own * (unsigned)mma->m / TIR_WAVE_LANES;
+    if (!s->row_waves || own < (unsigned)mma->k) {
+        add_panel(s, latent, PANEL, s->d.qk, whole);
+        return;
+    }
+    const struct tir_contraction k = tir_contract_rows(mma, own, lane < most ? lane : most);
+    add_panel(s, latent, own, s->d.qk, &k);
+}
+
+/* fp8 has an instruction of twice the rate on some targets, which takes 128 columns at once: a lane
+ * has 16 bytes of each half of them, as it has where they are scaled. */
+static void choose_panels(struct mla *s)
+{
+    enum { WIDE = 128 };
+    const struct tir_machine *const m = s->d.m;
+    const struct tir_contraction narrow =
+        tir_contract_rows(&m->mma[s->d.qk], PANEL, 16 / s->kq_bytes);
+    const int wide =
+        s->kq_dtype == TIR_FP8 ? tir_find_mma(m, MFMA_ROWS, MFMA_ROWS, WIDE, TIR_FP8) : -1;
+    for (unsigned first = 0; first < mla_own_columns(s) && wide < 0; first += PANEL)
+        add_panel(s, first, PANEL, s->d.qk, &narrow);
+    if (wide >= 0) {
+        const int scaled = tir_find_mma_scaled(m, MFMA_ROWS, MFMA_ROWS, TIR_MX_E4M3, TIR_MX_E4M3);
+        const struct tir_contraction k = tir_contract_instruction(&m->mma[scaled], false, WIDE);
+        for (unsigned first = 0; first < mla_own_columns(s); first += WIDE)
+            add_panel(s, first, WIDE, wide, &k);
+    }
+    if (s->n_parts > 1)
+        add_rotated(s, &narrow);
+}
+
+/* A part of the keys is one block that the instruction takes a scale for, or all of them are. */
+static void choose_scales(struct mla *s)
+{
+    const struct tir_layout weights = tir_layout_transpose(tir_layout_of(s->d.b.f, s->weights));
+    struct tir_layout columns;
+    const bool fits = tir_mma_scales(mla_pv(s), true, &weights, &columns);
+    assert(fits && (mla_parts(s) == 1 || s->d.keys >> s->key_waves == TIR_MX_BLOCK));
+    (void)fits;
+    const struct tir_layout scales = tir_layout_transpose(&columns);
+    s->scales = tir_tile(s->d.b.f, TIR_I8, s->d.keys / TIR_MX_BLOCK, s->d.columns, &scales);
+    const struct tir_layout one = tir_layout_slice(&scales, 0);
+    const struct tir_layout *const stored = mla_parts(s) == 1 ? &one : &scales;
+    s->scales_lds = tir_lane_major_once(stored, stored->reg_bits);
+}
+
+void mla_choose_layouts(struct mla *s)
+{
+    struct decode *const d = &s->d;
+    choose_panels(s);
+    const struct tir_mma *const mma = mla_qk(s, s->panel);
+    const struct tir_waves columns = {.cols = (uint8_t)s->score_waves};
+    const struct tir_layout product = tir_mma_result(mma, d->keys, d->columns, mla_split(s));
+    const struct tir_layout whole = tir_mma_result(mma, d->keys, d->columns, columns);
+    s->product = tir_tile(d->b.f, TIR_F32, d->keys, d->columns, &product);
+    d->scores = tir_tile(d->b.f, TIR_F32, d->keys, d->columns, s->row_waves ? &whole : &product);
+    if (s->scaled >= 0)
+        s->keys = tir_contract_instruction(mla_pv(s), false, d->keys);
+    else
+        s->keys = mla_pv(s)->m == MFMA_ROWS
+                      ? tir_contract_acc(&whole, tir_bits(mma->n))
+                      : tir_contract_rows(mla_pv(s), d->keys, tir_mma_in_regs(mla_pv(s)));
+    choose_product(s);
+    mla_choose_shared(s);
+    if (s->scaled >= 0)
+        choose_scales(s);
+}
+
+struct tir_value mla_row_part(struct mla *s)
+{
+    struct tir_builder *const b = &s->d.b;
+    const int low = (int)(s->score_waves + s->product_keys);
+    return low ? tir_shr(b, s->d.wave, tir_i32(b, low)) : s->d.wave;
+}
+
+struct tir_value mla_own_first(struct mla *s, const struct panel *p, unsigned size)
+{
+    struct tir_builder *const b = &s->d.b;
+    const unsigned own = p->first < s->part->width ? mla_own_columns(s) : p->width;
+    if (!s->row_waves || !p->divided)
+        return tir_i32(b, (int)(p->first * size));
+    if (s->ahead && p->first < s->part->width) /* each part has some of what goes ahead first */
+        return att_plus(b, att_times(b, mla_row_part(s), (int)(p->width * size)),
+                        (int)((p->first << s->row_waves) * size));
+    return att_plus(b, att_times(b, mla_row_part(s), (int)(own * size)), (int)(p->first * size));
+}
+
+struct tir_value mla_own_keys(struct mla *s, struct tir_value a)
+{
+    return s->key_waves ? tir_join_blocks(&s->d.b, a, s->d.keys >> s->key_waves) : a;
+}
+
+struct tir_value mla_all_keys(struct mla *s, struct tir_value a)
+{
+    return s->key_waves ? tir_split_blocks(&s->d.b, a, s->d.columns) : a;
+}
+
+/* ---- LDS ---- */
+
+bool mla_exchanges(const struct mla *s) { return s->score_waves != 0; }
+
+static unsigned part_bytes(const struct mla *s) { return s->d.columns * (unsigned)sizeof(float); }
+
+static unsigned n_vectors(const struct mla *s)
+{
+    if (mla_shares(s))
+        return N_VECTORS + 1;
+    return s->key_waves && s->scaled < 0 ? 2 * N_VECTORS : N_VECTORS;
+}
+
+static unsigned vector_bytes(const struct mla *s) { return mla_parts(s) * part_bytes(s); }
+
+/* Counts the bytes of a block. */
+static unsigned scale_bytes(const struct mla *s)
+{
+    return s->scaled >= 0 ? mla_parts(s) * s->d.columns : 0;
+}
+
+/* Rows 32 bytes apart from a multiple of all banks: the 16 rows that lanes read K from, 16 bytes
+ * each and 16 from one lane group to the next, then meet every bank once; so do 8 rows of 32 bytes
+ * of c, as an instruction transposes them. */
+static struct tir_layout block_map(const struct mla *s, unsigned width)
+{
+    struct tir_layout map = tir_row_major(s->d.keys, width);
+    map.pad_shift = (uint8_t)tir_bits(width);
+    map.pad = (uint8_t)(32 / s->kq_bytes);
+    return map;
+}
+
+/* P in LDS: the elements that all lanes of an operand read at once are contiguous. */
+static struct tir_layout weights_map(const struct mla *s)
+{
+    const unsigned all = 1u << s->keys.n_reg, most = 128 / tir_dtype_bits(s->p_dtype);
+    return tir_lane_major(tir_layout_of(s->d.b.f, s->weights), all < most ? all : most);
+}
+
+static unsigned weights_bytes(const struct mla *s)
+{
+    return att_lds_bytes(&s->p_lds, tir_dtype_bits(s->p_dtype) / 8);
+}
+
+struct tir_layout mla_query_map(const struct mla *s, const struct panel *p)
+{
+    const struct tir_layout *const l = tir_layout_of(s->d.b.f, p->q);
+    const unsigned most = 16 / s->kq_bytes, own = 1u << l->reg_bits;
+    return tir_lane_major(l, own < most ? own : most);
+}
+
+/* Counts the bytes that the last n panels of Q take in LDS. */
+static unsigned query_bytes(const struct mla *s, unsigned n)
+{
+    unsigned bytes = 0;
+    for (unsigned i = s->n_panels - n; i < s->n_panels; i++)
+        bytes += s->d.columns * s->panel[i].width * s->kq_bytes;
+    return bytes;
+}
+
+/* A block's part of a sparse list. */
+static unsigned entry_bytes(const struct mla *s) { return s->d.keys * (unsigned)sizeof(int32_t); }
+
+/* Does the product with c of a block stand between the first piece of the next one and the others?
+ * Masks and rows that are converted would have the loop wait. */
+static bool fits_between(const struct mla *s)
+{
+    const bool packed = s->d.v->kv_layout == ATT_KV_LAYOUT_PACKED;
+    return s->late && !s->ahead && s->d.columns <= 64 && !packed && s->most_buffers > 2 &&
+           s->d.v->mask != ATT_MASK_CUSTOM;
+}
+
+/* With three blocks in LDS one barrier a block will do: while the slowest waves work on one and
+ * the product of the one before, the fastest write the next. With two, blocks and P are free after
+ * the product with the earlier one, and a barrier says so: where the product stands between the
+ * pieces of a block, the one behind these. Waves that add up S^T have a second one anyway, and read
+ * c early. Scaled weights of 128 columns go into the product of the same round,
+ * behind a barrier of their own: registers have no room to wait. */
+static void choose_buffers(struct mla *s, unsigned room, unsigned block, unsigned other)
+{
+    const unsigned weights = mla_exchanges(s) ? weights_bytes(s) : 0;
+    const bool later = mla_exchanges(s) && !(s->scaled >= 0 && s->d.columns == 128);
+    s->buffers = s->most_buffers > 1 && 2 * block + other <= room ? 2 : 1;
+    s->late = later && s->buffers > 1;
+    s->ahead = s->late && mla_shares(s);
+    s->between = fits_between(s);
+    s->q_shared = s->between && 2 * block + other + mla_count_query(s) <= room;
+    if (s->late && !s->ahead && !s->between && s->most_buffers > 2 &&
+        3 * block + other + weights <= room)
+        s->buffers = 3;
+    s->turns = s->buffers == 3 ? 2 : 1;
+}
+
+void mla_take_lds(struct mla *s)
+{
+    struct decode *const d = &s->d;
+    unsigned block = 0, other = 0;
+    for (unsigned i = 0; i < s->n_parts; i++) {
+        struct part *const p = &s->part[i];
+        p->lds = block_map(s, p->width);
+        p->bytes = att_lds_bytes(&p->lds, s->kq_bytes);
+        block += p->bytes;
+    }
+    if (s->q_in_lds > s->n_panels) /* of a narrow latent all stand there */
+        s->q_in_lds = s->n_panels;
+    if (mla_exchanges(s)) {
+        s->p_lds = weights_map(s);
+        other = weights_bytes(s) + 2 * scale_bytes(s) + n_vectors(s) * vector_bytes(s);
+    }
+    other += query_bytes(s, s->q_in_lds);
+    other += mla_shared_bytes(s);
+    if (d->v->sparse != ATT_SPARSE_NONE)
+        block += entry_bytes(s);
+    /* Two workgroups of 4 waves share a compute unit: one loads while the other computes. */
+    const unsigned room = d->m->lds_bytes / (d->waves > 4 ? 1 : 2);
+    choose_buffers(s, room, block, other);
+    for (unsigned i = 0; i < s->n_parts; i++)
+        s->part[i].buffer = tir_lds_buffer(&d->b, s->buffers * s->part[i].bytes, 16);
+    if (s->q_in_lds)
+        s->q_buffer = tir_lds_buffer(&d->b, query_bytes(s, s->q_in_lds), 16);
+    if (s->q_shared)
+        mla_take_query(s);
+    if (mla_shares(s))
+        s->score_buffer = tir_lds_buffer(&d->b, mla_shared_bytes(s), 16);
+    if (d->v->sparse != ATT_SPARSE_NONE)
+        s->entries = tir_lds_buffer(&d->b, s->buffers * entry_bytes(s), 16);
+    if (!mla_exchanges(s))
+        return;
+    s->p_buffer = tir_lds_buffer(&d->b, s->turns * weights_bytes(s), 16);
+    s->vector_buffer = tir_lds_buffer(&d->b, n_vectors(s) * vector_bytes(s), 16);
+    if (s->scaled >= 0)
+        s->scale_buffer = tir_lds_buffer(&d->b, s->turns * scale_bytes(s), 16);
+}
+
+/* a mod 3, of a below 2^31. */
+static struct tir_value modulo_3(struct tir_builder *b, struct tir_value a)
+{
+    const struct tir_value wide = tir_mul(b, tir_zext(b, a, TIR_I64), tir_i64(b, 0x55555556));
+    const struct tir_value third = tir_convert(b, tir_shr(b, wide, tir_i64(b, 32)), TIR_I32);
+    return tir_sub(b, a, att_times(b, third, 3));
+}
+
+/* The number of the block's place in LDS. */
+static struct tir_value slot_of(struct mla *s, struct tir_value block)
+{
+    struct tir_builder *const b = &s->d.b;
+    return s->buffers == 3 ? modulo_3(b, block) : tir_and(b, block, tir_i32(b, 1));
+}
+
+struct tir_value mla_buffer_of(struct mla *s, const struct part *p, struct tir_value block)
+{
+    struct tir_builder *const b = &s->d.b;
+    if (s->buffers == 1)
+        return p->buffer;
+    const struct tir_value which = slot_of(s, block);
+    return tir_add(b, p->buffer, att_times(b, which, (int)p->bytes));
+}
+
+static struct tir_value entries_at(struct mla *s, struct tir_value block)
+{
+    struct tir_builder *const b = &s->d.b;
+    if (s->buffers == 1)
+        return s->entries;
+    const struct tir_value which = slot_of(s, block);
+    return tir_add(b, s->entries, att_times(b, which, (int)entry_bytes(s)));
+}
+
+void mla_store_entries(struct mla *s, struct tir_value block, struct tir_value entries)
+{
+    const struct tir_layout map = tir_row_major(s->d.keys, 1);
+    tir_tile_lds_store(&s->d.b, entries_at(s, block), entries, &map);
+}
+
+struct tir_value mla_load_entries(struct mla *s, struct tir_value block)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_layout map = tir_row_major(s->d.keys, 1);
+    const struct tir_layout rows = tir_layout_slice(tir_layout_of(b->f, s->d.scores), 1);
+    const struct tir_type t = tir_tile(b->f, TIR_I32, s->d.keys, 1, &rows);
+    return tir_tile_lds_load(b, entries_at(s, block), t, &map);
+}
+
+/* Does the n-th panel of Q stand in LDS, and where? */
+bool mla_find_query(struct mla *s, unsigned n, struct tir_value *at)
+{
+    const unsigned after = s->n_panels - n;
+    if (after > s->q_in_lds)
+        return false;
+    const unsigned before = query_bytes(s, s->q_in_lds) - query_bytes(s, after);
+    *at = att_plus(&s->d.b, s->q_buffer, (int)before);
+    return true;
+}
+
+/* All waves may read what the others wrote to LDS before. */
+void mla_meet(struct mla *s)
+{
+    tir_wait(&s->d.b, TIR_LDS_WRITES, 0);
+    tir_barrier(&s->d.b);
+}
+
+static bool all_write(const struct mla *s)
+{
+    return s->told && s->score_waves + s->key_waves == s->wave_bits;
+}
+
+/* Waves that hold the same part of S^T: one of them writes. */
+struct tir_if mla_begin_writers(struct mla *s)
+{
+    struct tir_builder *const b = &s->d.b;
+    if (all_write(s))
+        return (struct tir_if){0};
+    const struct tir_value writes =
+        tir_cmp_lt(b, s->d.wave, tir_i32(b, 1 << (s->score_waves + s->key_waves)));
+    return tir_begin_if(b, writes, false, NULL, 0);
+}
+
+void mla_end_writers(struct mla *s, struct tir_if *writers)
+{
+    if (all_write(s))
+        return;
+    tir_else(&s->d.b, writers, NULL);
+    tir_end_if(&s->d.b, writers, NULL);
+}
+
+struct tir_value mla_turn(struct mla *s, struct tir_value block)
+{
+    struct tir_builder *const b = &s->d.b;
+    return s->turns == 2 ? tir_and(b, block, tir_i32(b, 1)) : tir_i32(b, 0);
+}
+
+static struct tir_value weights_at(struct mla *s, struct tir_value block)
+{
+    struct tir_builder *const b = &s->d.b;
+    return tir_add(b, s->p_buffer, att_times(b, mla_turn(s, block), (int)weights_bytes(s)));
+}
+
+void mla_store_weights(struct mla *s, struct tir_value block, struct tir_value p)
+{
+    tir_tile_lds_store(&s->d.b, weights_at(s, block), p, &s->p_lds);
+}
+
+struct tir_value mla_load_weights(struct mla *s, struct tir_value block)
+{
+    return tir_tile_lds_load(&s->d.b, weights_at(s, block), s->weights, &s->p_lds);
+}
+
+static struct tir_value scales_at(struct mla *s, struct tir_value block)
+{
+    struct tir_builder *const b = &s->d.b;
+    return tir_add(b, s->scale_buffer, att_times(b, mla_turn(s, block), (int)scale_bytes(s)));
+}
+
+void mla_store_scales(struct mla *s, struct tir_value block, struct tir_value scales)
+{
+    struct tir_builder *const b = &s->d.b;
+    tir_tile_lds_store(b, scales_at(s, block), mla_all_keys(s, scales), &s->scales_lds);
+}
+
+struct tir_value mla_load_scales(struct mla *s, struct tir_value block)
+{
+    struct tir_builder *const b = &s->d.b;
+    struct tir_type t = s->scales;
+    if (mla_parts(s) == 1) {
+        const struct tir_layout one = tir_layout_slice(tir_layout_of(b->f, t), 0);
+        t = tir_tile(b->f, TIR_I8, 1, s->d.columns, &one);
+    }
+    const struct tir_value own = tir_tile_lds_load(b, scales_at(s, block), t, &s->scales_lds);
+    return mla_parts(s) == 1 ? tir_broadcast(b, own, s->scales) : own;
+}
+
+struct tir_value mla_find_high_scale(struct mla *s, struct tir_value block)
+{
+    struct tir_builder *const b = &s->d.b;
+    const unsigned n = scale_bytes(s) / sizeof(int32_t);
+    struct tir_spread l = tir_spread(s->d.m, 1);
+    tir_spread_cols(&l, TIR_LANES, tir_bits(n));
+    const struct tir_layout words = tir_spread_layout(&l), map = tir_row_major(1, n);
+    const struct tir_type t = tir_tile(b->f, TIR_I32, 1, n, &words);
+    const struct tir_value four = tir_tile_lds_load(b, scales_at(s, block), t, &map);
+    const struct tir_value high = tir_and(b, four, tir_int_like(b, four, (int32_t)0x80808080));
+    return tir_any(b, tir_cmp_ne(b, high, tir_int_like(b, high, 0)));
+}
+
+static struct tir_value vector_at(struct mla *s, struct tir_value n)
+{
+    struct tir_builder *const b = &s->d.b;
+    return tir_add(b, s->vector_buffer, att_times(b, n, (int)vector_bytes(s)));
+}
+
+void mla_store_vector(struct mla *s, struct tir_value n, struct tir_value a)
+{
+    const struct tir_layout map = tir_row_major(1, tir_typeof(s->d.b.f, a).cols);
+    tir_tile_lds_store(&s->d.b, vector_at(s, n), a, &map);
+}
+
+struct tir_value mla_load_vector(struct mla *s, struct tir_value n, unsigned part,
+                                 struct tir_type t)
+{
+    const struct tir_layout map = tir_row_major(1, s->d.columns);
+    const struct tir_value at = att_plus(&s->d.b, vector_at(s, n), (int)(part * part_bytes(s)));
+    return tir_tile_lds_load(&s->d.b, at, t, &map);
+}

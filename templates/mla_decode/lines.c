@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * mla_decode: how rows of fp8 lie in LDS where waves have halves of the latent, and how they get
+ * there.
+ *
+ * A row of 576 bytes is four and a half lines of the cache, and the next one begins in the middle
+ * of a line. The L1 counts each line that a load touches. So rows are copied in pairs, an even one
+ * and the odd one behind it, which together are nine lines where memory has them side by side:
+ * eight lanes copy a line, and all lines are touched once.
+ *
+ *     line     0 - 3                4                                  5 - 8
+ *     columns  0 - 511, even row    512 - 575, even; 0 - 63, odd       64 - 575, odd row
+ *
+ * Each row has its own address, so rows that lie apart arrive as well. Without rotated elements a
+ * row is four lines; the halves of those of odd rows are exchanged.
+ *
+ * A wave copies eight pairs. It has three addresses for them, of lines 0 to 3, 4, and 5 to 8;
+ * those differ in the instruction's own offset. In LDS there are 4 KB for each line of all pairs:
+ * 64 columns of an odd row are four or five times as far and half a line from those of its even
+ * one, depending on whether their number is even. 64 banks are two lines. So 16 lanes that read K
+ * differ in the pair's lowest bit, in the half of a line, and in two more bits of the pair's number
+ * that flip chunks of 16 bytes. What an instruction transposes of c are eight keys and two chunks
+ * side by side; the bit that flips their lowest one is not among these keys'.
+ */
+#include "ir/address_map.h"
+#include "ir/bits.h"
+#include "templates/mla_decode/alone.h"
+#include "templates/workgroup/scalar.h"
+
+#include <assert.h>
+
+enum { LINE = 128, HALF = MLA_LINES_COLUMNS, LINES = LATENT / LINE /* of a row's latent */ };
+
+/* Does a row end with half of a line? */
+static bool shares_line(const struct mla *s) { return s->d.k.width % LINE; }
+
+/* Counts the lines of a pair, those in front of the first that has only the odd row's columns, and
+ * the bytes that a line of all pairs takes. */
+static unsigned pair_lines(const struct mla *s) { return 2 * s->d.k.width / LINE; }
+static unsigned odd_line(const struct mla *s) { return pair_lines(s) - LINES; }
+static unsigned line_bytes(const struct mla *s) { return s->d.keys / 2 * LINE; }
+
+unsigned mla_lines_bytes(const struct mla *s) { return pair_lines(s) * line_bytes(s); }
+
+unsigned mla_lines_before(const struct mla *s, unsigned column)
+{
+    return column / LINE * line_bytes(s);
+}
+
+static void flip_chunks(struct tir_layout *map)
+{
+    tir_map_flip(map, tir_bits(LINE) + 1, TIR_RC(0, HALF / 2));
+    tir_map_flip(map, tir_bits(LINE) + 2, TIR_RC(0, HALF / 4));
+}
+
+/* Rows of which a line of the pairs takes as much as a block's: more of them, of fewer columns. */
+static struct tir_layout lines_map(const struct mla *s, unsigned rows, unsigned column)
+{
+    const unsigned span = LINES * line_bytes(s);
+    struct tir_layout map = tir_row_pairs(rows, 2 * span / rows, LINE);
+    flip_chunks(&map);
+    tir_map_flip(&map, tir_bits(span), TIR_RC(0, HALF));
+    if (shares_line(s) && column % LINE >= HALF)
+        tir_map_pad(&map, span, line_bytes(s));
+    return map;
+}
+
+struct tir_value mla_lines_read(struct mla *s, struct tir_value at, struct tir_type t,
+                                unsigned rows, unsigned column)
+{
+    struct tir_builder *const b = &s->d.b;
+    assert(column % LINE / HALF == (column + t.cols - 1) % LINE / HALF);
+    const unsigned inside = column % (rows > s->d.keys ? LINE : LATENT);
+    const struct tir_layout map = lines_map(s, rows, inside);
+    const int before = (int)mla_lines_before(s, column - inside);
+    return tir_tile_lds_load_from(b, att_plus(b, at, before), t, &map, inside);
+}
+
+/* A row of this map is half of a line. */
+static struct tir_layout copy_map(unsigned rows)
+{
+    struct tir_layout map = tir_row_major(rows, HALF);
+    flip_chunks(&map);
+    return map;
+}
+
+/* Returns what the lane with the other row of the pair has. */
+static struct tir_value other_of(struct tir_builder *b, struct tir_value a)
+{
+    return tir_transpose(b, tir_col_flip(b, tir_transpose(b, a), 1));
+}
+
+static struct tir_value other_row(struct tir_builder *b, struct tir_value rows)
+{
+    const struct tir_value low = tir_convert(b, rows, TIR_I32);
+    const struct tir_value high =
+        tir_convert(b, tir_shr(b, rows, tir_int_like(b, rows, 32)), TIR_I32);
+    const struct tir_value h = tir_zext(b, other_of(b, high), TIR_I64);
+    return tir_or(b, tir_shl(b, h, tir_int_like(b, h, 32)), tir_zext(b, other_of(b, low), TIR_I64));
+}
+
+static struct tir_value plus(struct tir_builder *b, struct tir_value a, int n)
+{
+    return tir_add(b, a, tir_int_like(b, a, n));
+}
+
+struct mla_lines mla_lines_find(struct mla *s, struct tir_value rows)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_type t = tir_with_dtype(tir_typeof(b->f, rows), TIR_I32);
+    const struct tir_value index = tir_row_index(b, t);
+    const struct tir_value odd =
+        tir_cmp_ne(b, tir_and(b, index, tir_int_like(b, index, 1)), tir_int_like(b, index, 0));
+    const struct tir_value other = other_row(b, rows);
+    const int back = shares_line(s) ? HALF : -HALF; /* the odd row's first column, of line 4 */
+    return (struct mla_lines){
+        .even = tir_select(b, odd, plus(b, other, HALF), rows),
+        .middle = tir_select(b, odd, rows, plus(b, rows, LATENT)),
+        .odd = tir_select(b, odd, rows, plus(b, other, -back)),
+    };
+}
+
+void mla_lines_copy(struct mla *s, int group, struct tir_value at, unsigned rows,
+                    const struct mla_lines *lines, unsigned half)
+{
+    const unsigned of_odd = odd_line(s), end = half ? pair_lines(s) : of_odd;
+    const struct tir_layout map = copy_map(rows);
+    const struct tir_layout l = tir_map_lanes(&map, s->d.m, s->d.waves, s->kq_bytes);
+    const struct tir_type t = tir_tile(s->d.b.f, s->kq_dtype, rows, HALF, &l);
+    for (unsigned i = half ? of_odd : 0; i < end; i++) {
+        const struct tir_value from = i < LINES    ? lines->even
+                                      : i < of_odd ? lines->middle
+                                                   : lines->odd;
+        const unsigned both = (i < LINES ? i : i - LINES) * LINE;
+        tir_gather_both_to_lds(&s->d.b, group, from, at, i * line_bytes(s) - both, both, t, &map);
+    }
+}
+
+unsigned mla_lines_piece(const struct mla *s, unsigned row, unsigned n, unsigned *width)
+{
+    const bool odd = row % 2;
+    const unsigned first = odd ? odd_line(s) : 0, before = row / 2 * LINE;
+    *width = n < LINES ? LINE : odd && shares_line(s) ? HALF : 0;
+    return before + (n < LINES ? (first + n) * line_bytes(s) : LINES * line_bytes(s) + HALF);
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * mla_decode: waves that are alone, in pairs. Two waves have the same 32 queries; each has half of
+ * the keys of every round in the product with K, and half of the latent in that with c. So they
+ * tell each other weights, by way of LDS, and at the end no more than l. A workgroup has 64
+ * queries, and two of them walk the same list on one XCD (passes.c): a list needs not be
+ * cut for each compute unit to have work, and nobody writes partial results.
+ *
+ * The columns are 128 as those of waves that are alone are, and the upper 64 stand for the queries
+ * of the lower ones. S^T of 16 keys is made by an instruction of 16 rows and columns. What is here
+ * of the rounds is for 16 bits; halves.c has those of fp8, and what the waves of a pair
+ * tell each other.
+ *
+ * Both waves have one m, which O and l are relative to. A wave's weights of a block are relative to
+ * its e: that is m, or the largest of its scores where this is 2^8 above. All follow the larger e
+ * of the two behind a branch, which is rare. Where LDS has the room, blocks take turns in two
+ * places for weights, so that nobody waits until all have read them.
+ *
+ * Two compute units share HBM's rate for a block, so that its bytes come for as long as a round is.
+ * It has two rounds to arrive, as LDS has room for: it is waited for where its scores begin, and
+ * none of it is read before.
+ *
+ *   PAGES   the numbers of the keys' pages  M1
+ *   FIND    the addresses of their rows  C2
+ *   COPY    copy the block to LDS  BEGIN
+ *   SCORES  it has arrived  M1    read it, S = K Q  C1    mask  M2    e  M3    P, to LDS  C2
+ *   VALUES  it is there  M1    read both waves' P and e, the first of c  C1
+ *           O, l and P follow  M2    O += c P  C2
+ */
+#include "ir/address_map.h"
+#include "ir/bits.h"
+#include "templates/mla_decode/alone.h"
+#include "templates/workgroup/scalar.h"
+
+bool mla_pairs_take(const struct att_variant *v)
+{
+    enum { ROWS = 64 };
+    const int rows = v->gqa * v->q_len;
+    return rows > ROWS && rows <= 2 * ROWS && !v->one_launch;
+}
+
+/* Returns weights that are relative to e as they are relative to m. */
+static struct tir_value moved(struct mla *s, struct tir_value weights, struct tir_value e,
+                              struct tir_value m)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_value wide = tir_convert(b, weights, TIR_F32);
+    const struct tir_value factor = mla_beside_output(s, tir_exp2(b, tir_sub(b, e, m)));
+    return tir_convert_short(b, tir_mul(b, wide, tir_broadcast(b, factor, tir_typeof(b->f, wide))),
+                             s->p_dtype);
+}
+
+/* Values that follow a new maximum beside those that the loop carries: the sum of the wave's own
+ * weights, and the weights of both waves. */
+enum { F_SUM = ATT_N_CARRY, F_WEIGHTS, N_FOLLOW = F_WEIGHTS + 2 };
+
+/* O, l and weights follow e of this wave and the other one, where one of them is not m. */
+static void follow(struct mla *s, struct tir_value e, struct tir_value other,
+                   struct tir_value x[N_FOLLOW])
+{
+    struct tir_builder *const b = &s->d.b;
+    struct tir_type types[N_FOLLOW];
+    struct tir_value followed[N_FOLLOW];
+    for (int i = 0; i < N_FOLLOW; i++) {
+        types[i] = tir_typeof(b->f, x[i]);
+        followed[i] = x[i];
+    }
+    const struct tir_value m = x[ATT_CARRY_M], next = tir_max(b, e, other);
+    const struct tir_value grown = tir_any(b, tir_cmp_gt(b, next, m));
+    struct tir_if branch = tir_begin_if(b, grown, true, types, N_FOLLOW);
+    const struct att_softmax_step step = {
+        .grown = tir_any(b, tir_cmp_gt(b, m, att_softmax_lowest(b, &s->softmax))),
+        .alpha = tir_exp2(b, tir_sub(b, m, next))};
+    followed[ATT_CARRY_M] = next;
+    mla_alone_rescale(s, &step, &followed[ATT_CARRY_O], &followed[ATT_CARRY_L], MLA_ALONE_PARTS);
+    followed[F_SUM] =
+        tir_mul(b, x[F_SUM], tir_broadcast(b, tir_exp2(b, tir_sub(b, e, next)), types[F_SUM]));
+    const struct tir_value second = tir_cmp_ne(b, mla_alone_half(s), tir_i32(b, 0));
+    const struct tir_value of_first = tir_select(b, second, other, e),
+                           of_second = tir_select(b, second, e, other);
+    followed[F_WEIGHTS] = moved(s, x[F_WEIGHTS], of_first, next);
+    followed[F_WEIGHTS + 1] = moved(s, x[F_WEIGHTS + 1], of_second, next);
+    tir_else(b, &branch, followed);
+    tir_end_if(b, &branch, x);
+}
+
+void mla_pairs_visit(struct mla *s, struct att_block block, struct tir_value carried[ATT_N_CARRY])
+{
+    struct tir_builder *const b = &s->d.b;
+    s->d.attention.source->fetch_keys(s, &block);
+    const struct tir_value x =
+        att_attention_modify(&s->d.attention, mla_alone_scores(s, &block), &block);
+    mla_alone_at(s, A_SCORES, M3);
+    struct tir_value e = carried[ATT_CARRY_M];
+    att_softmax_maximum(b, &s->softmax, x, tir_undef(b, s->softmax.vector), &e);
+    mla_alone_at(s, A_SCORES, C2);
+    const struct tir_value p =
+        tir_named(b, "p", tir_exp2(b, att_softmax_exponent(b, &s->softmax, x, e)));
+    struct tir_value all[N_FOLLOW] = {[F_SUM] = tir_col_fold_sum(b, p)};
+    mla_halves_tell(s, block.index, tir_convert_short(b, p, s->p_dtype), e);
+    mla_alone_at(s, A_VALUES, M1);
+    mla_meet(s);
+    mla_alone_at(s, A_VALUES, C1);
+    const struct tir_value other = mla_halves_other(s, block.index, tir_typeof(b->f, e));
+    for (unsigned i = 0; i < 2; i++)
+        all[F_WEIGHTS + i] = mla_halves_part(s, block.index, i);
+    for (unsigned i = 0; i < ATT_N_CARRY; i++)
+        all[i] = carried[i];
+    mla_alone_at(s, A_VALUES, M2);
+    follow(s, e, other, all);
+    if (s->turns < 2)
+        tir_barrier(b); /* all have read weights: C2 writes the next block's */
+    for (unsigned i = 0; i < ATT_N_CARRY; i++)
+        carried[i] = all[i];
+    struct tir_value *const l = &carried[ATT_CARRY_L], *const o = &carried[ATT_CARRY_O];
+    *l = tir_named(b, "l", tir_add(b, *l, all[F_SUM]));
+    for (unsigned i = 0; i < 2; i++) {
+        const struct tir_value c = mla_alone_values(s, &block, i);
+        mla_alone_at(s, A_VALUES, C2);
+        *o = tir_mma_in_agprs(b, s->d.pv, c, all[F_WEIGHTS + i], *o);
+    }
+    tir_named(b, "o", *o);
+}
+
+/* ---- Q ----
+ *
+ * Lanes that load their parts of Q take much longer than copies of its rows do. So these go to LDS
+ * where the third and the fourth block will be, as rows of K do, and from there to registers.
+ */
+
+struct tir_value mla_pairs_query_rows(struct mla *s, struct tir_value first)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_type t = mla_gather_rows(s);
+    const struct tir_value index = tir_row_index(b, t);
+    const struct decode_rows r = decode_rows(&s->d, tir_add(b, index, tir_splat(b, first, t)));
+    const struct tir_value rows = mla_query_offsets(s, &r);
+    return tir_add(b, rows, mla_like(s, tir_arg(b, ARG_Q, TIR_I64), rows));
+}
+
+/* The block that has the queries of a wave, or of its number of them. */
+static struct tir_value query_block(struct mla *s, struct tir_value number)
+{
+    enum { FIRST = 2 };
+    return att_plus(&s->d.b, number, FIRST);
+}
+
+static void read_queries(struct mla *s)
+{
+    struct tir_builder *const b = &s->d.b;
+    const unsigned own = s->d.columns / s->d.waves;
+    const struct tir_value part = tir_and(b, s->d.wave, tir_i32(b, (int)(s->d.waves / 2 - 1)));
+    for (unsigned i = 0; i < s->n_panels; i++) {
+        const struct panel *const n = &s->panel[i];
+        const struct part *const p = n->first < s->part->width ? s->part : s->part + 1;
+        const struct tir_layout map = mla_alone_map(s, s->d.columns, p->width);
+        /* The map has a place for each wave's columns. */
+        const int apart = (int)tir_lds_address(&map, own * p->width, s->kq_bytes);
+        const struct tir_value block = own < s->d.keys ? tir_i32(b, 0) : part;
+        const struct tir_value inside = own < s->d.keys ? att_times(b, part, apart) : tir_i32(b, 0);
+        const struct tir_value place =
+            tir_add(b, mla_alone_place(s, p, query_block(s, block)), inside);
+        const struct tir_value from = tir_sub(b, place, att_times(b, s->d.wave, apart));
+        const int column = (int)((n->first - p->first) * s->kq_bytes);
+        s->q[i] = tir_named(b, "q", tir_tile_lds_load(b, att_plus(b, from, column), n->q, &map));
+    }
+}
+
+void mla_pairs_load_q(struct mla *s)
+{
+    struct tir_builder *const b = &s->d.b;
+    const unsigned own = s->d.keys / s->d.waves;
+    if (!mla_alone_gathers(s)) /* behind the first block */
+        b->stage = mla_alone_stage(s, A_WAIT);
+    for (unsigned i = 0; i * s->d.keys < s->d.row_columns; i++) {
+        const struct tir_value first =
+            att_plus(b, att_times(b, s->d.wave, (int)own), (int)(i * s->d.keys));
+        mla_gather_copy(s, QUERIES, query_block(s, tir_i32(b, (int)i)),
+                        mla_pairs_query_rows(s, first));
+    }
+    b->stage = mla_alone_stage(s, A_SCORES);
+    tir_wait(b, QUERIES, 0);
+    tir_barrier(b);
+    read_queries(s);
+    mla_meet(s);
+    b->stage = TIR_NO_STAGE;
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * mla_decode: rows that do not fit the columns at once are gone through in passes over the keys. A
+ * workgroup that makes all of them reads the keys anew for each, and by then they have left the L2.
+ * So a list of items has a workgroup for each pass: they follow each other on one XCD, walk the
+ * same keys at the same time, and one of them loads what the others find in the L2. Nor need keys
+ * be split for passes to fill the device.
+ */
+#include "ir/bits.h"
+#include "templates/workgroup/grid.h"
+#include "templates/mla_decode/mla_decode.h"
+#include "templates/workgroup/scalar.h"
+
+/* Rows of a pass. */
+static unsigned pass_rows(const struct mla *s)
+{
+    return s->d.row_columns ? s->d.row_columns : s->d.columns;
+}
+
+/* Workgroups that add up parts are counted, one for each part. */
+unsigned mla_sharers(const struct mla *s)
+{
+    const struct att_variant *const v = s->d.v;
+    const unsigned rows = (unsigned)(v->gqa * v->q_len); /* 0: not known */
+    const bool shared = !v->one_launch && rows > pass_rows(s);
+    return shared ? (rows + pass_rows(s) - 1) / pass_rows(s) : 1;
+}
+
+/* Workgroups of an XCD are ATT_XCDS apart. So are those of a list; those of lists that are left
+ * over are neighbours. */
+static struct tir_value find_list(struct mla *s, int n, struct tir_value *pass)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_value own = tir_block_id(b, 0), all = tir_arg(b, ARG_WORKGROUPS, TIR_I32);
+    const struct tir_value even = tir_and(b, all, tir_i32(b, -ATT_XCDS)), by = tir_i32(b, n);
+    const struct tir_value rest = tir_sub(b, own, att_times(b, even, n));
+    const struct tir_value apart = tir_cmp_lt(b, rest, tir_i32(b, 0));
+    const struct tir_value number =
+        tir_select(b, apart, tir_shr(b, own, tir_i32(b, (int)tir_bits(ATT_XCDS))), rest);
+    const struct tir_value list = tir_div(b, number, by);
+    const struct tir_value first =
+        tir_add(b, att_times(b, list, ATT_XCDS), tir_and(b, own, tir_i32(b, ATT_XCDS - 1)));
+    *pass = tir_sub(b, number, att_times(b, list, n));
+    return tir_select(b, apart, first, tir_add(b, even, list));
+}
+
+void mla_find_passes(struct mla *s)
+{
+    struct tir_builder *const b = &s->d.b;
+    const int n = (int)mla_sharers(s), columns = (int)pass_rows(s);
+    struct tir_value pass = tir_i32(b, 0);
+    if (n > 1)
+        s->d.list = find_list(s, n, &pass);
+    s->first_pass = att_times(b, pass, columns);
+    s->pass_step = tir_i32(b, n * columns);
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * mla_decode: Q by way of LDS, where that has room for it.
+ *
+ * A wave of S^T = K Q^T has 16 rows of Q, and a load of its operand has half a line of each; waves
+ * that split keys load the same. The L1 has as many bytes in flight for each such load as for a
+ * whole line, so that HBM waits while it is asked for what is there. So every wave asks for whole
+ * rows here, in front of the first block, since that takes no page number. They go to LDS, and come
+ * back as operands, while the first block is on its way.
+ */
+#include "ir/address_map.h"
+#include "ir/bits.h"
+#include "ir/spread.h"
+#include "templates/workgroup/lds_map.h"
+#include "templates/mla_decode/mla_decode.h"
+#include "templates/workgroup/scalar.h"
+
+#include <assert.h>
+
+enum {
+    MOST_BYTES = 16, /* that a lane loads at once */
+    MOST_LOADS = 8   /* of a part of a row */
+};
+
+/* Rows 32 bytes apart from a multiple of all banks, as in the blocks of keys. */
+static struct tir_layout map_of(const struct mla *s, const struct part *q, unsigned rows)
+{
+    struct tir_layout map = tir_row_major(rows, q->width);
+    map.pad_shift = (uint8_t)tir_bits(q->width);
+    map.pad = (uint8_t)(32 / s->kq_bytes);
+    return map;
+}
+
+unsigned mla_count_query(struct mla *s)
+{
+    unsigned bytes = 0;
+    for (unsigned i = 0; i < s->n_parts; i++) {
+        struct part *const q = &s->q_part[i];
+        *q = (struct part){.first = s->part[i].first, .width = s->part[i].width};
+        q->lds = map_of(s, q, s->d.columns);
+        q->bytes = att_lds_bytes(&q->lds, s->kq_bytes);
+        bytes += q->bytes;
+    }
+    return bytes;
+}
+
+void mla_take_query(struct mla *s)
+{
+    for (unsigned i = 0; i < s->n_parts; i++)
+        s->q_part[i].buffer = tir_lds_buffer(&s->d.b, s->q_part[i].bytes, 16);
+}
+
+/* A part of as many rows as all lanes load at once: they walk along a row. */
+static struct tir_type loaded(const struct mla *s, const struct part *q)
+{
+    const unsigned lanes = s->d.waves * TIR_WAVE_LANES, all = s->d.columns * q->width / lanes;
+    const unsigned most = MOST_BYTES / (tir_dtype_bits(s->q_dtype) / 8);
+    const unsigned vector = all < most ? all : most, rows = vector * lanes / q->width;
+    struct tir_spread l = tir_spread(s->d.m, s->d.waves);
+    tir_spread_cols(&l, TIR_REGS, tir_bits(vector));
+    tir_spread_fill(&l, TIR_LANES, rows, q->width);
+    tir_spread_fill(&l, TIR_WAVES, rows, q->width);
+    const struct tir_layout layout = tir_spread_layout(&l);
+    return tir_tile(s->d.b.f, s->q_dtype, rows, q->width, &layout);
+}
+
+/* Loads of their own, since the first one then waits for no other one's address. */
+static unsigned load(struct mla *s, const struct part *q, struct tir_value *x)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_type t = loaded(s, q);
+    const struct tir_layout rows = tir_layout_slice(tir_layout_of(b->f, t), 1);
+    const struct tir_value row = tir_row_index(b, tir_tile(b->f, TIR_I32, t.rows, 1, &rows));
+    const int byte = (int)(q->first * tir_dtype_bits(s->q_dtype) / 8);
+    unsigned n = 0;
+    for (unsigned first = 0; first < s->d.columns; first += t.rows) {
+        const struct decode_rows r =
+            decode_rows(&s->d, tir_add(b, row, tir_int_like(b, row, (int)first)));
+        x[n++] = tir_tile_gather(b, tir_arg(b, ARG_Q, TIR_I64), mla_query_offsets(s, &r),
+                                 tir_i32(b, byte), t);
+    }
+    assert(n <= MOST_LOADS);
+    return n;
+}
+
+static void store(struct mla *s, const struct part *q, const struct tir_value *x, unsigned n)
+{
+    struct tir_builder *const b = &s->d.b;
+    const unsigned rows = s->d.columns / n;
+    const struct tir_layout map = map_of(s, q, rows);
+    for (unsigned i = 0; i < n; i++) {
+        const unsigned before = i * rows * (q->width + map.pad) * s->kq_bytes;
+        const struct tir_value k =
+            s->q_dtype == s->kq_dtype ? x[i] : tir_convert(b, x[i], s->kq_dtype);
+        tir_tile_lds_store(b, att_plus(b, q->buffer, (int)before), k, &map);
+    }
+}
+
+static struct tir_value read_panel(struct mla *s, const struct panel *p)
+{
+    const struct part *const q = &s->q_part[p->first < s->part->width ? 0 : 1];
+    const int before = (int)((p->first - q->first) * s->kq_bytes);
+    return tir_tile_lds_load(&s->d.b, att_plus(&s->d.b, q->buffer, before), p->q, &q->lds);
+}
+
+void mla_share_query(struct mla *s)
+{
+    struct tir_builder *const b = &s->d.b;
+    struct tir_value rows[2][MOST_LOADS];
+    unsigned n[2];
+    b->stage = LOADS;
+    for (unsigned i = 0; i < s->n_parts; i++)
+        n[i] = load(s, &s->q_part[i], rows[i]);
+    tir_barrier(b); /* else the youngest wave asks when older ones have asked for two blocks */
+    b->stage = PLACES;
+    for (unsigned i = 0; i < s->n_parts; i++)
+        store(s, &s->q_part[i], rows[i], n[i]);
+    b->phase = mla_phase(s, SCORES); /* behind the barrier that the first block has */
+    for (unsigned i = 0; i < s->n_panels; i++)
+        s->q[i] = tir_named(b, "q", read_panel(s, &s->panel[i]));
+    b->stage = TIR_NO_STAGE;
+    b->phase = 0;
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * mla_decode: weights of fp8 with scales, for the matrix instruction that takes a power of two for
+ * each column and 32 keys.
+ *
+ * A wave rounds the weights of its keys relative to their own largest: p = 2^(s - e), e an integer
+ * for which the largest p of a column is in (2^7.75, 2^8.75], the top of fp8's range. The
+ * instruction multiplies them with 2^(e - m), m being what O and l of the column are relative to.
+ * So roundings do not depend on m, which all waves have to agree about: it follows where an e is
+ * more than MLA_GROWTH above it, as f32 has the range for, and that is rare behind the first keys.
+ */
+#include "templates/mla_decode/mla_decode.h"
+#include "templates/workgroup/scalar.h"
+
+enum {
+    /* P's bytes are those of 2^(e - m - MLA_GROWTH), whose highest bit then says that e is too
+     * high; c has the scale 2^MLA_GROWTH. */
+    BYTE = MLA_SCALE_BIAS - MLA_GROWTH,
+    MOST_BYTE = 255
+};
+
+struct tir_value mla_scale_exponent(struct mla *s, struct tir_value x)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct att_softmax *const softmax = &s->softmax;
+    const struct tir_value top = tir_col_max(b, x);
+    const struct tir_value exponent = tir_splat(b, softmax->exponent, softmax->vector);
+    return tir_ceil(b, tir_fma(b, top, exponent, tir_float_like(b, top, -softmax->room)));
+}
+
+/* Finds e for the scores x of a wave's own keys. It is no less than a byte can say. */
+static struct tir_value own_exponent(struct mla *s, struct tir_value x, struct tir_value m)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_value e = mla_scale_exponent(s, x);
+    return tir_max(b, e, tir_sub(b, m, tir_float_like(b, m, BYTE)));
+}
+
+/* Weights of an e that is too low for a byte are nothing beside others, whatever scale they have:
+ * m may just have grown, or be so large that it is no multiple of 1. */
+static struct tir_value scale_bytes(struct mla *s, struct tir_value e, struct tir_value m)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_value byte = tir_add(b, tir_sub(b, e, m), tir_float_like(b, e, BYTE));
+    const struct tir_value no_less = tir_max(b, byte, tir_float_like(b, byte, 0));
+    const struct tir_value in_range = tir_min(b, no_less, tir_float_like(b, byte, MOST_BYTE));
+    return tir_convert(b, tir_convert(b, in_range, TIR_I32), TIR_I8);
+}
+
+static void store_scales(struct mla *s, struct tir_value block, struct tir_value e,
+                         struct tir_value m)
+{
+    mla_store_scales(s, block, scale_bytes(s, e, m));
+}
+
+/* All waves replace m by the largest e where some e is too far above it, and O and l follow. */
+static void agree(struct mla *s, struct tir_value block, struct tir_value e,
+                  struct tir_value carried[ATT_N_CARRY])
+{
+    struct tir_builder *const b = &s->d.b;
+    struct tir_type types[ATT_N_CARRY];
+    for (int i = 0; i < ATT_N_CARRY; i++)
+        types[i] = tir_typeof(b->f, carried[i]);
+    const struct tir_value m = carried[ATT_CARRY_M];
+    enum { OWN_M, OWN_E };
+    struct tir_if branch = tir_begin_if(b, mla_find_high_scale(s, block), true, types, ATT_N_CARRY);
+    struct tir_if writers = mla_begin_writers(s);
+    mla_store_vector(s, tir_i32(b, OWN_M), m);
+    mla_store_vector(s, tir_i32(b, OWN_E), e);
+    mla_end_writers(s, &writers);
+    mla_meet(s);
+    const struct tir_value next = tir_max(b, m, mla_largest_of_parts(s, tir_i32(b, OWN_E)));
+    const struct tir_value before = mla_load_vector(s, tir_i32(b, OWN_M), 0, s->vector);
+    const struct tir_value after = tir_max(b, before, mla_largest(s, tir_i32(b, OWN_E), s->vector));
+    const struct tir_value alpha = tir_exp2(b, tir_sub(b, m, next));
+    const struct tir_value o_alpha = tir_exp2(b, tir_sub(b, before, after));
+    writers = mla_begin_writers(s);
+    store_scales(s, block, e, next);
+    mla_end_writers(s, &writers);
+    mla_meet(s);
+    const struct tir_value followed[] = {
+        [ATT_CARRY_M] = next,
+        [ATT_CARRY_L] =
+            tir_mul(b, carried[ATT_CARRY_L], tir_broadcast(b, alpha, types[ATT_CARRY_L])),
+        [ATT_CARRY_O] =
+            tir_mul(b, carried[ATT_CARRY_O], tir_broadcast(b, o_alpha, types[ATT_CARRY_O])),
+    };
+    tir_else(b, &branch, followed);
+    tir_end_if(b, &branch, carried);
+}
+
+void mla_use_scaled_weights(struct mla *s, struct tir_value x, struct tir_value block,
+                            struct tir_value carried[ATT_N_CARRY])
+{
+    struct tir_builder *const b = &s->d.b;
+    struct tir_value *const l = &carried[ATT_CARRY_L], *const o = &carried[ATT_CARRY_O];
+    x = mla_own_keys(s, x);
+    const struct tir_value e = own_exponent(s, x, carried[ATT_CARRY_M]);
+    const struct tir_value p =
+        tir_named(b, "p", tir_exp2(b, att_softmax_exponent(b, &s->softmax, x, e)));
+    struct tir_value sum;
+    const struct tir_value used = mla_round_weights(s, p, &sum);
+    struct tir_if writers = mla_begin_writers(s);
+    mla_store_weights(s, block, mla_all_keys(s, used));
+    store_scales(s, block, e, carried[ATT_CARRY_M]);
+    mla_end_writers(s, &writers);
+    if (!s->late)
+        mla_meet(s);
+    mla_set_product_stage(s);
+    agree(s, block, e, carried);
+    const struct tir_value scale = tir_exp2(b, tir_sub(b, e, carried[ATT_CARRY_M]));
+    *l = tir_named(b, "l", tir_fma(b, sum, tir_broadcast(b, scale, tir_typeof(b->f, *l)), *l));
+    if (s->late && !s->between) /* beside the next block's softmax */
+        mla_set_stage(s, LATE, SOFTMAX);
+    const struct tir_value c = mla_read_values(s, block), weights = mla_load_weights(s, block);
+    *o = tir_named(b, "o",
+                   tir_mma_scaled(b, s->scaled, c, weights, *o,
+                                  tir_i32(b, MLA_SCALE_BIAS + MLA_GROWTH),
+                                  mla_load_scales(s, block)));
+}

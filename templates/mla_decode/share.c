@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * mla_decode: waves that share S^T where LDS is small.
+ *
+ * Waves of the same columns split the keys of a block in S^T = K Q^T, as far as there are rows for
+ * an instruction, and what is left of them its rows. Those that split rows add up their parts
+ * through LDS, and each has a softmax of all keys. Where waves only split keys, each has one of its
+ * own keys, and tells the others the largest of its scores through LDS. Either way a column has one
+ * maximum, which all know before weights are rounded: O follows it in the round of the product, and
+ * nothing else has to be done over.
+ */
+#include "ir/address_map.h"
+#include "ir/bits.h"
+#include "ir/spread.h"
+#include "templates/mla_decode/mla_decode.h"
+#include "templates/workgroup/scalar.h"
+
+/* Lanes that hold a column of S^T, as an instruction of 16 x 16 leaves it. */
+enum { LANE_BITS = 2, COLUMN_BITS = 4 };
+
+void mla_divide_scores(struct mla *s, unsigned product_keys)
+{
+    const bool small = s->d.m->lds_bytes <= 64 * 1024;
+    s->product_keys = s->key_waves = product_keys;
+    if (s->alone || !small)
+        return;
+    s->row_waves = s->wave_bits - s->score_waves - product_keys;
+    if (s->row_waves)
+        s->key_waves = 0;
+    s->told = s->key_waves != 0;
+}
+
+static unsigned part_bytes(const struct mla *s)
+{
+    return s->d.keys * s->d.columns * (unsigned)sizeof(float);
+}
+
+unsigned mla_shared_bytes(const struct mla *s)
+{
+    if (s->told)
+        return (1u << (LANE_BITS + s->key_waves)) * s->d.columns * (unsigned)sizeof(float);
+    return s->row_waves ? part_bytes(s) << s->row_waves : 0;
+}
+
+void mla_choose_shared(struct mla *s)
+{
+    struct tir_func *const f = s->d.b.f;
+    unsigned rows;
+    if (s->row_waves)
+        s->scores_lds = tir_lane_major(tir_layout_of(f, s->product), 4);
+    if (!s->told)
+        return;
+    const struct tir_layout told = tir_layout_fold_rows(tir_layout_of(f, s->product), &rows);
+    s->scores_lds = tir_lane_major(&told, 1);
+    struct tir_spread l = tir_spread(s->d.m, s->d.waves);
+    tir_spread_cols(&l, TIR_LANES, COLUMN_BITS);
+    tir_spread_rows(&l, TIR_LANES, LANE_BITS);
+    tir_spread_cols(&l, TIR_WAVES, s->score_waves);
+    tir_spread_rows(&l, TIR_REGS, s->key_waves);
+    const struct tir_layout tops = tir_spread_layout(&l);
+    s->tops = tir_tile(f, TIR_F32, rows, s->d.columns, &tops);
+}
+
+unsigned mla_early_panels(const struct mla *s)
+{
+    enum { MOST = 3 };
+    const bool halves = s->ahead && s->n_pieces > 1 && s->piece[1].part == s->part;
+    const unsigned end = halves ? s->piece[1].column >> s->row_waves : 0;
+    unsigned n = 0;
+    while (n < MOST && n < s->n_panels && s->panel[n].first + s->panel[n].width <= end)
+        n++;
+    return n;
+}
+
+/* All waves may read then what each has left in LDS. */
+static void meet(struct mla *s)
+{
+    mla_set_stage(s, COMPUTE, s->ahead ? AHEAD : SCORES);
+    mla_meet(s);
+    mla_set_stage(s, COMPUTE, SOFTMAX);
+}
+
+struct tir_value mla_sum_scores(struct mla *s, struct tir_value scores)
+{
+    enum { MOST = 4 };
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_value own = att_times(b, mla_row_part(s), (int)part_bytes(s));
+    struct tir_value part[MOST];
+    tir_tile_lds_store(b, tir_add(b, s->score_buffer, own), scores, &s->scores_lds);
+    meet(s);
+    for (unsigned i = 0; i < 1u << s->row_waves; i++) {
+        const struct tir_value at = att_plus(b, s->score_buffer, (int)(i * part_bytes(s)));
+        part[i] = tir_tile_lds_load(b, at, s->d.scores, &s->scores_lds);
+    }
+    mla_set_stage(s, COMPUTE, mla_softmax_phase(s));
+    for (unsigned i = 1; i < 1u << s->row_waves; i++)
+        part[0] = tir_add(b, part[0], part[i]);
+    return part[0];
+}
+
+struct tir_value mla_told_weights(struct mla *s, struct tir_value x, struct tir_value block,
+                                  struct tir_value carried[ATT_N_CARRY])
+{
+    struct tir_builder *const b = &s->d.b;
+    struct tir_value *const m = &carried[ATT_CARRY_M];
+    struct att_softmax all = att_softmax(b, s->tops, s->softmax.exponent);
+    all.room = s->softmax.room;
+    all.rise = s->softmax.rise;
+    all.from_zero = s->softmax.from_zero;
+    mla_set_stage(s, COMPUTE, SCORES);
+    tir_tile_lds_store(b, s->score_buffer, tir_col_fold_max(b, x), &s->scores_lds);
+    meet(s);
+    const struct tir_value tops = tir_tile_lds_load(b, s->score_buffer, s->tops, &s->scores_lds);
+    mla_set_stage(s, COMPUTE, mla_softmax_phase(s));
+    const struct att_softmax_step step =
+        att_softmax_maximum(b, &all, tops, tir_float_like(b, *m, 1.0f), m);
+    return mla_use_scores(s, &step, x, block, carried);
+}
+
+/* Behind the alpha of a round, so that they may go there while some wave reads that. */
+enum { M_BEHIND = N_VECTORS - 1, L_BEHIND };
+
+/* The last product hides what l takes to be added up and to pass through LDS. */
+struct decode_state mla_share_end(struct mla *s, struct tir_if *some, struct tir_loop *loop,
+                                  struct tir_value inside[ATT_N_CARRY])
+{
+    struct tir_builder *const b = &s->d.b;
+    b->stage = TIR_NO_STAGE;
+    b->phase = 0;
+    tir_end_for(b, loop, inside, ATT_N_CARRY);
+    b->stage = mla_stage(s, LATE); /* in front of the last product */
+    struct tir_value l = inside[ATT_CARRY_L];
+    if (s->told) /* for each part of the keys */
+        l = tir_join_blocks(b, l, tir_typeof(b->f, l).rows >> s->key_waves);
+    l = tir_col_sum(b, l);
+    struct tir_if writers = mla_begin_writers(s);
+    mla_store_vector(s, tir_i32(b, M_BEHIND), inside[ATT_CARRY_M]);
+    mla_store_vector(s, tir_i32(b, L_BEHIND), l);
+    mla_end_writers(s, &writers);
+    mla_meet(s);
+    inside[ATT_CARRY_M] = mla_load_vector(s, tir_i32(b, M_BEHIND), 0, s->vector);
+    l = mla_load_vector(s, tir_i32(b, L_BEHIND), 0, s->vector);
+    for (unsigned part = 1; part < mla_parts(s); part++)
+        l = tir_add(b, l, mla_load_vector(s, tir_i32(b, L_BEHIND), part, s->vector));
+    inside[ATT_CARRY_L] = l;
+    b->stage = TIR_NO_STAGE;
+    tir_else(b, some, inside);
+    const struct tir_value zero = tir_f32(b, 0.0f);
+    struct tir_value none[ATT_N_CARRY] = {
+        [ATT_CARRY_M] = att_softmax_lowest(b, &(struct att_softmax){.vector = s->vector}),
+        [ATT_CARRY_L] = tir_splat(b, zero, s->vector),
+        [ATT_CARRY_O] = tir_splat(b, zero, s->d.output),
+    };
+    none[ATT_CARRY_O] = tir_materialize(b, none[ATT_CARRY_O]);
+    tir_end_if(b, some, none);
+    return (struct decode_state){none[ATT_CARRY_M], none[ATT_CARRY_L], none[ATT_CARRY_O]};
+}

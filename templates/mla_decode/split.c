@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * mla_decode: waves that have a SIMD to themselves and weights of fp8, where LDS has 64 KiB
+ * (turned.c has those of 16 bits).
+ *
+ * No instruction there takes a scale for weights, so O has to follow the maximum of a column
+ * wherever that has outgrown what fp8 has room for, and one of 128 columns does in a quarter of the
+ * blocks. So that this is cheap, O is P c and not c^T P^T: a column's elements are a register of
+ * each 16 and not a lane of all, and the rest of O stays where it is. And waves split the latent of
+ * O, so that all of them have a part of what follows: none waits for the others. S^T they split by
+ * columns, and tell each other P and alpha through LDS.
+ *
+ * There is room for three blocks. c of one goes to registers in the round of its scores, and a
+ * barrier a round says that: the block behind it has come then, the place is free, and P is there.
+ *
+ *   stage 0  where the page's number is        C3    the number  LATER
+ *   stage 1  where rows are                    C1
+ *   stage 2  copy the block to LDS             C1    it has come  M4    read its first columns  C4
+ *   stage 3  S = K Q                           C1    mask  M2    largest score, read c  C2
+ *            does the maximum follow           M3    P, the rest of c  C3
+ *            P and alpha are there             M4
+ *   stage 4  sum of P, turn c, read P and alpha, which columns follow  C1    O follows  M2
+ *            O += P c, by 32 columns and half of the keys    C2, C3, LATER, C4
+ *
+ * Where a block is read once, HBM is what limits the loop: blocks are asked for a round earlier.
+ */
+#include "ir/address_map.h"
+#include "ir/bits.h"
+#include "ir/spread.h"
+#include "templates/mla_decode/turned.h"
+#include "templates/workgroup/scalar.h"
+
+enum {
+    PARTS = 16 /* of the columns, that registers of O tell apart */,
+    ROWS = 4 /* blocks of the product's rows, which are columns */,
+    NEIGHBOURS = 4 /* columns of eight that a lane has, in registers; a lane of the other half has
+                      the others */
+    ,
+    LANES = TIR_WAVE_LANES / 2 /* of each half */,
+    OF_ROWS = 16 /* registers of a block of rows, each of a column in each half of the lanes */,
+    HALVES = 2 /* of the keys, each of which an instruction takes */,
+    CHUNK = 16 /* bytes of padding behind a row in LDS */,
+    LOOP_AT = 2 /* tir_schedule.loop_at: odd words are 0.3 to 1.1 % faster */,
+    FOLLOWS = 2 /* powers of two by which a maximum has grown that follows with another one */
+};
+enum { GROUP /* of copies */ };
+
+static const uint8_t phases[] = {[C1] = 0, [M2] = 1,    [C2] = 2, [M3] = 3,
+                                 [C3] = 4, [LATER] = 5, [M4] = 6, [C4] = 7};
+
+struct att_place mla_split_place(const struct mla *s, enum turned_stage stage,
+                                 enum turned_phase phase)
+{
+    const bool earlier = s->streams && stage > T_COPY;
+    return (struct att_place){(uint8_t)(stage + earlier), phases[phase]};
+}
+
+/* ---- Layouts ---- */
+
+/* Keys of a block as the product with c takes them: what is in a lane's registers of S^T stays. An
+ * instruction has half of them. */
+static const struct tir_contraction keys_of_lanes = {4, 1, {1, 2, 8, 16}, {4}};
+static const struct tir_contraction keys_of_half = {3, 1, {1, 2, 8}, {4}};
+
+/* O^T, whose rows the product has as columns. */
+static struct tir_layout output(const struct mla *s)
+{
+    const unsigned rows = mla_turned_mma(s)->m;
+    struct tir_layout o =
+        tir_mma_result(mla_turned_mma(s), rows, s->d.value.width, mla_turned_waves(s));
+    for (unsigned n = rows; n < s->d.columns; n *= 2)
+        o = tir_layout_stack(&o, n);
+    o = tir_layout_transpose(&o);
+    return mla_turned_columns(&o);
+}
+
+/* P of n columns, keys x columns. */
+static struct tir_layout weights(const struct mla *s, unsigned n)
+{
+    const struct tir_layout l =
+        tir_mma_left(mla_turned_mma(s), n, &keys_of_lanes, mla_turned_waves(s));
+    return tir_layout_transpose(&l);
+}
+
+/* c of half of the keys, keys x latent. */
+static struct tir_layout values(const struct mla *s)
+{
+    const struct tir_layout right =
+        tir_mma_right(mla_turned_mma(s), s->d.value.width, &keys_of_half, mla_turned_waves(s));
+    const struct tir_layout l = mla_turned_columns(&right);
+    return tir_layout_transpose(&l);
+}
+
+void mla_split_choose_layouts(struct mla *s)
+{
+    struct decode *const d = &s->d;
+    d->qk = d->pv; /* 32 keys */
+    const struct tir_layout scores =
+        tir_mma_result(mla_turned_mma(s), d->keys, d->columns, mla_turned_waves(s));
+    const struct tir_layout o = output(s), all = tir_layout_slice(&o, 0);
+    const struct tir_layout p = weights(s, d->columns), vector = tir_layout_of_one_wave(&all);
+    mla_turned_add_panels(s);
+    d->scores = tir_tile(d->b.f, TIR_F32, d->keys, d->columns, &scores);
+    d->output = tir_tile(d->b.f, TIR_F32, d->value.width, d->columns, &o);
+    s->weights = tir_tile(d->b.f, s->p_dtype, d->keys, d->columns, &p);
+    s->vector = tir_tile(d->b.f, TIR_F32, 1, d->columns, &vector);
+}
+
+void mla_split_take_lds(struct mla *s)
+{
+    s->p_lds = tir_lane_major(tir_layout_of(s->d.b.f, s->weights), 16);
+    s->p_buffer = tir_lds_buffer(&s->d.b, 2 * s->d.keys * s->d.columns, 16);
+}
+
+static struct tir_value weights_at(struct mla *s, struct tir_value block)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_value turn = tir_and(b, block, tir_i32(b, 1));
+    return tir_add(b, s->p_buffer, att_times(b, turn, (int)(s->d.keys * s->d.columns)));
+}
+
+/* A vector of the columns stands in what pads the rows of a block's latent. */
+static struct tir_layout vector_map(const struct mla *s, unsigned columns)
+{
+    struct tir_layout map = tir_row_major(1, columns);
+    tir_map_pad(&map, CHUNK / sizeof(float), s->part->width / sizeof(float));
+    return map;
+}
+
+static struct tir_value vector_at(struct mla *s, struct tir_value place)
+{
+    return att_plus(&s->d.b, place, (int)s->part->width);
+}
+
+/* ---- A block ---- */
+
+/* Returns the block's place. */
+static struct tir_value fetch(struct mla *s, struct tir_value block)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct part *const latent = s->part, *const rotated = s->part + 1;
+    mla_turned_at(s, T_PAGES, C3);
+    const struct tir_value key = mla_first_key(s, block);
+    const struct tir_value i = tir_min(b, att_page_of(&s->pages.paging, key), s->pages.last);
+    const struct tir_value byte = tir_shl(b, i, tir_i32(b, 2));
+    mla_turned_at(s, T_PAGES, LATER); /* M4 waits for LDS, and so for it as well */
+    const struct tir_value page = tir_scalar_load(b, s->pages.table, byte, TIR_I32);
+    mla_turned_at(s, T_PAGES, M4);
+    tir_anchor(b, page); /* LLVM would load the first one right in front of the loop */
+    mla_turned_at(s, T_COPY, C1);
+    const struct turned_flight f = mla_turned_find_rows(s, block, page);
+    b->stage = T_COPY + 1;
+    mla_turned_copy(s, &f, (struct turned_piece){latent, 0, s->d.keys, 0, latent->width}, GROUP);
+    if (s->n_parts > 1)
+        mla_turned_copy(s, &f, (struct turned_piece){rotated, 0, s->d.keys, 0, rotated->width},
+                        GROUP);
+    mla_turned_at(s, T_ARRIVE, M4);
+    tir_wait(b, GROUP, 0);
+    tir_barrier(b);
+    return f.place;
+}
+
+/* m follows the largest score of a column where that has outgrown it, and l with it; so do other
+ * columns of the wave whose largest has grown. Returns alpha, what O has to be multiplied with.
+ * Before the first key there is nothing of it. */
+static struct tir_value follow(struct mla *s, struct tir_value x,
+                               struct tir_value carried[ATT_N_CARRY])
+{
+    enum { M, L, ALPHA, N };
+    struct tir_builder *const b = &s->d.b;
+    const struct att_softmax *const softmax = &s->softmax;
+    const struct tir_value m = carried[ATT_CARRY_M], l = carried[ATT_CARRY_L];
+    const struct tir_value one = tir_splat(b, tir_f32(b, 1.0f), softmax->vector);
+    const struct tir_type t[] = {softmax->vector, tir_typeof(b->f, l), softmax->vector};
+    mla_turned_at(s, T_SCORES, C2);
+    const struct tir_value largest = tir_col_max(b, x);
+    const struct tir_value exponent = tir_splat(b, softmax->exponent, softmax->vector);
+    const struct tir_value above = tir_fma(b, largest, exponent, tir_neg(b, m));
+    const struct tir_value grown =
+        tir_any(b, tir_cmp_gt(b, above, tir_float_like(b, above, softmax->room)));
+    mla_turned_at(s, T_SCORES, M3);
+    struct tir_if branch = tir_begin_bare_if(b, grown, t, N);
+    const struct tir_value top = att_softmax_next(b, softmax, largest, m);
+    const struct tir_value far = tir_cmp_gt(b, tir_sub(b, top, m), tir_float_like(b, m, FOLLOWS));
+    const struct tir_value next = tir_select(b, far, top, m);
+    const struct tir_value some = tir_cmp_gt(b, m, att_softmax_lowest(b, softmax));
+    const struct tir_value alpha = tir_select(b, some, tir_exp2(b, tir_sub(b, m, next)), one);
+    const struct tir_value scaled = tir_mul(b, l, tir_broadcast(b, alpha, t[L]));
+    tir_else(b, &branch, (struct tir_value[]){next, scaled, alpha});
+    struct tir_value both[] = {m, l, one};
+    tir_end_if(b, &branch, both);
+    carried[ATT_CARRY_M] = tir_named(b, "m", both[M]);
+    carried[ATT_CARRY_L] = both[L];
+    return both[ALPHA];
+}
+
+/* P and alpha of the wave's columns go to all. l is summed beside the next products. */
+static void tell(struct mla *s, struct tir_value place, struct tir_value block, struct tir_value p,
+                 struct tir_value alpha, struct tir_value *l)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_layout map = vector_map(s, s->d.columns);
+    const struct tir_value used = tir_convert_in_range(b, p, TIR_FP8);
+    tir_tile_lds_store(b, vector_at(s, place), alpha, &map);
+    tir_tile_lds_store(b, weights_at(s, block), used, &s->p_lds);
+    mla_turned_at(s, T_SCORES, M4);
+    tir_wait(b, TIR_LDS_WRITES, 0);
+    mla_turned_at(s, T_VALUES, C1);
+    *l = tir_named(b, "l", tir_add(b, *l, tir_col_fold_sum(b, tir_convert(b, used, TIR_F32))));
+}
+
+/* ---- O follows ---- */
+
+/* alpha of all columns. Lane halves differ in the column's bit that they differ in where O has it,
+ * so that a lane and the one 32 above have what a register of O is multiplied with. */
+static struct tir_value load_alpha(struct mla *s, struct tir_value place)
+{
+    struct tir_builder *const b = &s->d.b;
+    struct tir_spread spread = tir_spread(s->d.m, 1);
+    tir_spread_cols(&spread, TIR_LANES, TIR_WAVE_BITS);
+    tir_spread_cols(&spread, TIR_REGS, tir_bits(s->d.columns) - TIR_WAVE_BITS);
+    const struct tir_layout plain = tir_spread_layout(&spread), map = vector_map(s, s->d.columns);
+    const struct tir_layout columns = tir_layout_transpose(&plain);
+    static const uint8_t column[] = {0, 1, 3, 4, 5, 2, 6};
+    const struct tir_layout there = tir_layout_permute_rows(&columns, column);
+    const struct tir_layout l = tir_layout_transpose(&there);
+    const struct tir_type t = tir_tile(b->f, TIR_F32, 1, s->d.columns, &l);
+    return tir_tile_lds_load(b, vector_at(s, place), t, &map);
+}
+
+static struct tir_value is_not_one(struct tir_builder *b, struct tir_value alpha)
+{
+    return tir_cmp_ne(b, alpha, tir_float_like(b, alpha, 1.0f));
+}
+
+/* O of two blocks of rows is multiplied with `of_lanes`, columns x 1, which is not 1 in `lanes`,
+ * i64. So `registers` of O follow, i32, each of which has a column in each half of the lanes. */
+struct alpha {
+    struct tir_value of_lanes, lanes, registers;
+};
+
+static struct alpha take_alpha(struct tir_builder *b, struct tir_value alpha, unsigned which)
+{
+    const struct tir_value own = tir_half(b, tir_transpose(b, alpha), (int)which);
+    return (struct alpha){.of_lanes = own, .lanes = tir_lane_mask(b, is_not_one(b, own))};
+}
+
+static void find_registers(struct tir_builder *b, struct alpha *alpha)
+{
+    const struct tir_value high = tir_shr(b, alpha->lanes, tir_i64(b, LANES));
+    alpha->registers = tir_convert(b, tir_or(b, alpha->lanes, high), TIR_I32);
+}
+
+static struct tir_value is_set(struct tir_builder *b, struct tir_value bits, uint32_t mask)
+{
+    return tir_cmp_ne(b, tir_and(b, bits, tir_i32(b, (int32_t)mask)), tir_i32(b, 0));
+}
+
+static struct tir_value take_part(struct tir_builder *b, struct tir_value a, unsigned i,
+                                  unsigned parts)
+{
+    for (unsigned n = parts; n > 1; n /= 2)
+        a = tir_half(b, a, i / (n / 2) % 2);
+    return a;
+}
+
+/* a with another part i of `parts`. */
+static struct tir_value put_part(struct tir_builder *b, struct tir_value a, struct tir_value part,
+                                 unsigned i, unsigned parts)
+{
+    if (parts == 1)
+        return part;
+    struct tir_value half[] = {tir_half(b, a, 0), tir_half(b, a, 1)};
+    const unsigned which = i / (parts / 2);
+    half[which] = put_part(b, half[which], part, i % (parts / 2), parts / 2);
+    return tir_stack(b, half[0], half[1]);
+}
+
+/* A part of O, columns x latent, whose columns in register `which` of NEIGHBOURS are multiplied
+ * with what lane `lane` of each half has of alpha. */
+static struct tir_value scale_part(struct mla *s, struct tir_value x, struct tir_value alpha,
+                                   unsigned lane, unsigned which)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_layout l = tir_layout_slice(tir_layout_of(b->f, tir_typeof(b->f, x)), 1);
+    const unsigned columns = tir_typeof(b->f, x).rows;
+    const struct tir_type t = tir_tile(b->f, TIR_F32, columns, 1, &l);
+    const struct tir_type ids = tir_with_dtype(t, TIR_I32);
+    const struct tir_value id = tir_row_index(b, ids);
+    const struct tir_value high = tir_cmp_ge(b, id, tir_int_like(b, id, NEIGHBOURS));
+    const struct tir_value of[] = {tir_lane_read(b, alpha, tir_i32(b, (int)lane)),
+                                   tir_lane_read(b, alpha, tir_i32(b, (int)(lane + LANES)))};
+    const struct tir_value factor =
+        tir_select(b, high, tir_splat(b, of[1], t), tir_splat(b, of[0], t));
+    const struct tir_value scaled = tir_mul(b, x, tir_broadcast(b, factor, tir_typeof(b->f, x)));
+    const struct tir_value own =
+        take_part(b, tir_join_blocks(b, scaled, NEIGHBOURS), which, NEIGHBOURS);
+    const struct tir_value all =
+        put_part(b, tir_join_blocks(b, x, NEIGHBOURS), own, which, NEIGHBOURS);
+    return tir_split_blocks(b, all, s->d.value.width);
+}
+
+/* O whose register i of these columns is multiplied. */
+static struct tir_value scale_columns(struct mla *s, struct tir_value o, struct tir_value alpha,
+                                      unsigned i)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_value x = tir_transpose(b, o);
+    const struct tir_layout *const own = tir_layout_of(b->f, tir_typeof(b->f, x));
+    const struct tir_layout l = tir_layout_regs_first(own, TIR_RC(0, s->d.value.width - 1));
+    const unsigned part = i / NEIGHBOURS;
+    const struct tir_value all = tir_relayout(b, x, &l);
+    const struct tir_value scaled =
+        scale_part(s, take_part(b, all, part, PARTS), alpha, i % LANES, i % NEIGHBOURS);
+    const struct tir_value changed = put_part(b, all, scaled, part, PARTS);
+    return tir_transpose(b, tir_relayout(b, changed, own));
+}
+
+/* O where one of n registers from `first` on may follow. Most do not, so that a test of several
+ * saves their own, and what multiplies one stands out of the way. */
+static struct tir_value rescale_registers(struct mla *s, const struct alpha *alpha, unsigned first,
+                                          unsigned n, struct tir_value o)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_type t = tir_typeof(b->f, o);
+    const uint32_t mask = ((1u << n) - 1) << first % LANES;
+    const struct tir_value follow = is_set(b, alpha->registers, mask);
+    struct tir_value followed = o;
+    struct tir_if some =
+        n > 1 ? tir_begin_if(b, follow, false, &t, 1) : tir_begin_bare_if(b, follow, &t, 1);
+    if (n == 1)
+        followed = scale_columns(s, o, alpha->of_lanes, first);
+    const unsigned part = n > NEIGHBOURS ? NEIGHBOURS : 1;
+    for (unsigned i = 0; i < n && n > 1; i += part)
+        followed = rescale_registers(s, alpha, first + i, part, followed);
+    tir_else(b, &some, &followed);
+    tir_end_if(b, &some, &o);
+    return o;
+}
+
+static struct tir_value rescale(struct mla *s, struct tir_value place, struct tir_value o)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_type t = tir_typeof(b->f, o);
+    mla_turned_at(s, T_VALUES, C1);
+    const struct tir_value loaded = load_alpha(s, place);
+    struct alpha alpha[] = {take_alpha(b, loaded, 0), take_alpha(b, loaded, 1)};
+    const struct tir_value lanes = tir_or(b, alpha[0].lanes, alpha[1].lanes);
+    struct tir_value followed = o;
+    mla_turned_at(s, T_VALUES, M2);
+    struct tir_if branch = tir_begin_bare_if(b, tir_cmp_ne(b, lanes, tir_i64(b, 0)), &t, 1);
+    for (unsigned i = 0; i < ROWS; i++) {
+        struct alpha *const own = &alpha[i / 2];
+        if (i % 2 == 0)
+            find_registers(b, own);
+        followed = rescale_registers(s, own, i * OF_ROWS, OF_ROWS, followed);
+    }
+    tir_else(b, &branch, &followed);
+    tir_end_if(b, &branch, &o);
+    return o;
+}
+
+/* ---- The product with c ---- */
+
+static struct tir_value load_values(struct mla *s, struct tir_value place, unsigned half)
+{
+    struct tir_builder *const b = &s->d.b;
+    const unsigned keys = s->d.keys / HALVES, width = s->part->width;
+    const struct tir_layout l = values(s), along = tir_layout_regs_first(&l, TIR_RC(0, 3));
+    const struct tir_type t = tir_tile(b->f, s->kq_dtype, keys, width, &along);
+    struct tir_layout map = tir_row_major(keys, width);
+    tir_map_pad(&map, width, CHUNK);
+    mla_turned_at(s, T_SCORES, half ? C3 : C2);
+    const struct tir_value from = att_plus(b, place, (int)(half * keys * (width + CHUNK)));
+    const struct tir_value c = tir_tile_lds_load(b, from, t, &map);
+    mla_turned_at(s, T_VALUES, C1);
+    return tir_relayout(b, c, &l);
+}
+
+static struct tir_value multiply(struct mla *s, struct tir_value place, struct tir_value block,
+                                 struct tir_value o)
+{
+    static const struct {
+        uint8_t read, product[HALVES];
+    } phase[ROWS] = {{C1, {C2, C2}}, {C1, {C3, C3}}, {C2, {C3, C3}}, {C3, {LATER, C4}}};
+    struct tir_builder *const b = &s->d.b;
+    const unsigned columns = s->d.columns / ROWS, bytes = columns * s->d.keys;
+    const struct tir_layout l = weights(s, columns), map = tir_lane_major(&l, 16);
+    const struct tir_type t = tir_tile(b->f, s->p_dtype, s->d.keys, columns, &l);
+    struct tir_value c[HALVES];
+    for (unsigned half = 0; half < HALVES; half++)
+        c[half] = load_values(s, place, half);
+    struct tir_value part[ROWS];
+    for (unsigned i = 0; i < ROWS; i++) {
+        mla_turned_at(s, T_VALUES, (enum turned_phase)phase[i].read);
+        const struct tir_value from = att_plus(b, weights_at(s, block), (int)(i * bytes));
+        const struct tir_value p = tir_tile_lds_load(b, from, t, &map);
+        mla_turned_at(s, T_VALUES, C2);
+        part[i] = take_part(b, tir_transpose(b, o), i, ROWS);
+        for (unsigned half = 0; half < HALVES; half++) {
+            mla_turned_at(s, T_VALUES, (enum turned_phase)phase[i].product[half]);
+            const struct tir_value own = tir_transpose(b, tir_half(b, p, (int)half));
+            part[i] = tir_mma_in_agprs(b, s->d.pv, own, c[half], part[i]);
+        }
+    }
+    const struct tir_value low = tir_stack(b, part[0], part[1]);
+    const struct tir_value all = tir_stack(b, low, tir_stack(b, part[2], part[3]));
+    return tir_named(b, "o", tir_transpose(b, all));
+}
+
+void mla_split_visit(struct mla *s, struct att_block block, struct tir_value carried[ATT_N_CARRY])
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_value place = fetch(s, block.index);
+    const struct tir_value x =
+        att_attention_modify(&s->d.attention, mla_turned_scores(s, place), &block);
+    const struct tir_value alpha = follow(s, x, carried);
+    mla_turned_at(s, T_SCORES, C3);
+    const struct tir_value exponent = att_softmax_exponent(b, &s->softmax, x, carried[ATT_CARRY_M]);
+    const struct tir_value p = tir_named(b, "p", tir_exp2(b, exponent));
+    tell(s, place, block.index, p, alpha, &carried[ATT_CARRY_L]);
+    struct tir_value *const o = &carried[ATT_CARRY_O];
+    *o = multiply(s, place, block.index, rescale(s, place, *o));
+}
+
+/* P is read by then. */
+void mla_split_share(struct mla *s) { s->d.divisors = s->p_buffer; }
+
+void mla_split_schedule(const struct mla *s, struct tir_schedule *schedule)
+{
+    schedule->stages = (uint8_t)(T_N_STAGES + s->streams);
+    schedule->hoist_vgprs = 4;
+    schedule->mixed = 1;
+    schedule->exchange_ahead = 2;
+    schedule->loop_at = s->streams ? 0 : LOOP_AT;
+    schedule->matrix_phases = 1u << phases[C1] | 1u << phases[C2] | 1u << phases[C3] |
+                              1u << phases[LATER] | 1u << phases[C4];
+}

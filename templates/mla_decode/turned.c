@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * mla_decode: waves that have a SIMD to themselves (alone.c), where LDS has 64 KiB, a
+ * lane copies 4 bytes to it, and nothing transposes on the way out of it: c is turned in registers.
+ *
+ * There is room for three blocks: the product with the weights of one, the scores of the next, and
+ * one that is on its way. So waves meet in a round where that one has come and all of the first is
+ * in registers. The matrix unit has a quarter of the first one's product left then, and the first
+ * columns of the next K are read beside it. Other quarters stand where it would wait for the scores
+ * or the softmax.
+ *
+ *   stage 0  the page's number        C4
+ *   stage 1  where rows are           C1    copy half of the block to LDS  C4
+ *   stage 2  copy the other half      C1    it has come  M4    read its first columns  C4
+ *   stage 3  S = K Q                  C1    mask  M2    largest score  C2
+ *            does the maximum follow  M3    P  C3
+ *   stage 4  rescale                  M1    sum of P, P in 16 bits  C1
+ *            O += c P, by quarters    C2, C3, C3, C4
+ *
+ * Where a block is read once, HBM is what limits the loop, and must have something to bring while
+ * waves meet: they meet behind the first quarter too, and copy the columns of two from C3 on.
+ *
+ * S^T has 16 rows for 16 keys, O^T is of the instruction with 32 columns: P changes lanes.
+ */
+#include "ir/address_map.h"
+#include "ir/bits.h"
+#include "templates/workgroup/lds_map.h"
+#include "templates/mla_decode/turned.h"
+#include "templates/workgroup/scalar.h"
+
+enum { BEFORE, BEHIND /* groups of copies */ };
+enum { BLOCKS = 3, QUARTERS = 4, CHUNK = 16 /* elements between banks */ };
+
+static struct att_place place_at(const struct mla *s, enum turned_stage stage,
+                                 enum turned_phase phase)
+{
+    return mla_weights_fp8(s) ? mla_split_place(s, stage, phase)
+                              : (struct att_place){(uint8_t)stage, (uint8_t)phase};
+}
+
+void mla_turned_at(struct mla *s, enum turned_stage stage, enum turned_phase phase)
+{
+    const struct att_place place = place_at(s, stage, phase);
+    s->d.b.stage = place.stage;
+    s->d.b.phase = place.phase;
+}
+
+bool mla_turned_takes(const struct tir_machine *m) { return !m->has_lds_read_tr; }
+
+int mla_turned_product(const struct mla *s)
+{
+    enum { ROWS = 32 };
+    return tir_find_mma(s->d.m, ROWS, ROWS, 0, s->p_dtype);
+}
+
+/* ---- Layouts ---- */
+
+struct tir_waves mla_turned_waves(const struct mla *s)
+{
+    return (struct tir_waves){.cols = (uint8_t)s->wave_bits};
+}
+
+const struct tir_mma *mla_turned_mma(const struct mla *s) { return &s->d.m->mma[s->d.pv]; }
+
+/* Keys of a block as the second product takes them: what is in a lane's registers of S^T stays. */
+static const struct tir_contraction keys_of_lanes = {3, 1, {1, 2, 4}, {8}};
+
+struct tir_layout mla_turned_columns(const struct tir_layout *l)
+{
+    static const uint8_t column[] = {2, 3, 4, 5, 6, 0, 1, 7, 8};
+    return tir_layout_permute_rows(l, column);
+}
+
+void mla_turned_add_panels(struct mla *s)
+{
+    const struct tir_mma *const mma = &s->d.m->mma[s->d.qk];
+    const struct tir_contraction k = tir_contract_rows(mma, PANEL, 16 / s->kq_bytes);
+    const struct tir_layout q = tir_mma_right(mma, s->d.columns, &k, mla_turned_waves(s));
+    for (unsigned first = 0; first < s->d.k.width; first += PANEL)
+        s->panel[s->n_panels++] = (struct panel){
+            .first = first,
+            .width = PANEL,
+            .product = s->d.qk,
+            .k = k,
+            .q = tir_tile(s->d.b.f, s->kq_dtype, s->d.columns, PANEL, &q),
+        };
+}
+
+void mla_turned_choose_layouts(struct mla *s)
+{
+    struct decode *const d = &s->d;
+    const struct tir_waves waves = mla_turned_waves(s);
+    if (mla_weights_fp8(s)) {
+        mla_split_choose_layouts(s);
+        return;
+    }
+    const struct tir_layout scores = tir_mma_result(&d->m->mma[d->qk], d->keys, d->columns, waves);
+    const struct tir_layout plain =
+        tir_mma_result(mla_turned_mma(s), d->value.width, d->columns, waves);
+    const struct tir_layout o = mla_turned_columns(&plain);
+    const struct tir_layout right =
+        tir_mma_right(mla_turned_mma(s), d->columns, &keys_of_lanes, waves);
+    const struct tir_layout weights = tir_layout_transpose(&right);
+    mla_turned_add_panels(s);
+    d->scores = tir_tile(d->b.f, TIR_F32, d->keys, d->columns, &scores);
+    d->output = tir_tile(d->b.f, TIR_F32, d->value.width, d->columns, &o);
+    s->weights = tir_tile(d->b.f, s->p_dtype, d->keys, d->columns, &weights);
+}
+
+/* Rows of the latent are 32 bytes of the banks apart: 16 lanes that read K, 16 bytes each and 16
+ * from one lane group to the next, meet every bank once. Two rows of the rotated key are copied at
+ * once, so that these exchange chunks instead. */
+static struct tir_layout block_map(const struct mla *s, unsigned rows, unsigned cols,
+                                   unsigned width)
+{
+    if (width == PANEL)
+        return att_lds_swizzled(rows, PANEL, CHUNK, s->kq_bytes == 1, 2);
+    struct tir_layout map = tir_row_major(rows, cols);
+    tir_map_pad(&map, cols, width - cols + CHUNK);
+    return map;
+}
+
+void mla_turned_take_lds(struct mla *s)
+{
+    struct decode *const d = &s->d;
+    unsigned bytes = 0;
+    s->buffers = BLOCKS;
+    for (unsigned i = 0; i < s->n_parts; i++) {
+        struct part *const p = &s->part[i];
+        p->lds = block_map(s, d->keys, p->width, p->width);
+        p->before = bytes;
+        bytes += (att_lds_bytes(&p->lds, s->kq_bytes) + 31) & ~31u;
+    }
+    s->part->bytes = bytes;
+    s->part->buffer = tir_lds_buffer(&d->b, BLOCKS * bytes, 16);
+    if (mla_weights_fp8(s))
+        mla_split_take_lds(s);
+}
+
+/* ---- A block ---- */
+
+/* n times a stride. Those are less than 4 GiB: libattn checks that. A product of two numbers that
+ * are known to be of 32 bits is two instructions, one of 64 bits four: of fp8 each turn counts. */
+static struct tir_value bytes_of(struct mla *s, struct tir_value n, struct tir_value stride)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_value wide = tir_zext(b, n, TIR_I64);
+    if (!mla_weights_fp8(s))
+        return tir_mul(b, wide, stride);
+    return tir_mul(b, wide, tir_zext(b, tir_convert(b, stride, TIR_I32), TIR_I64));
+}
+
+struct turned_flight mla_turned_find_rows(struct mla *s, struct tir_value block,
+                                          struct tir_value page)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct att_cache *const c = &s->d.k.c;
+    const struct tir_value key = mla_first_key(s, block);
+    const struct tir_value inside = att_page_place(&s->pages.paging, key);
+    const struct tir_value row =
+        tir_add(b, bytes_of(s, page, c->page_stride), bytes_of(s, inside, c->token_stride));
+    const struct tir_value left = tir_sub(b, s->d.item.end_key, key);
+    return (struct turned_flight){mla_buffer_of(s, s->part, block), tir_add(b, c->base, row),
+                                  tir_min(b, left, tir_i32(b, (int)s->d.keys))};
+}
+
+void mla_turned_copy(struct mla *s, const struct turned_flight *f, struct turned_piece c, int group)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct part *const p = c.part;
+    const struct tir_view v =
+        att_view(b, f->from, f->there, s->row_stride, (int)(s->d.k.width * s->kq_bytes),
+                 (int)((p->first + c.col) * s->kq_bytes));
+    const struct tir_layout map = block_map(s, c.rows, c.cols, p->width);
+    const unsigned first = tir_lds_address(&p->lds, c.row * p->width + c.col, s->kq_bytes);
+    /* The map says which lane copies what. */
+    const struct tir_layout any = *tir_layout_of(b->f, s->d.scores);
+    struct tir_type t = tir_tile(b->f, s->kq_dtype, s->d.keys, s->d.columns, &any);
+    t.rows = (uint16_t)c.rows;
+    t.cols = (uint16_t)c.cols;
+    tir_copy_to_lds(b, group, v, tir_i32(b, (int)c.row),
+                    att_plus(b, f->place, (int)(p->before + first)), t, &map);
+}
+
+/* Returns the block's place. */
+static struct tir_value fetch(struct mla *s, struct tir_value block)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct part *const latent = s->part, *const rotated = s->part + 1;
+    const unsigned keys = s->d.keys, half = keys / 2, width = latent->width, cols = width / 2;
+    mla_turned_at(s, T_PAGES, C4);
+    const struct tir_value page = mla_alone_page(s, mla_first_key(s, block));
+    mla_turned_at(s, T_COPY, C1);
+    const struct turned_flight f = mla_turned_find_rows(s, block, page);
+    if (s->streams) {
+        mla_turned_at(s, T_COPY, C3);
+        mla_turned_copy(s, &f, (struct turned_piece){latent, 0, keys, 0, cols}, BEFORE);
+        mla_turned_at(s, T_COPY, C4);
+        mla_turned_copy(s, &f, (struct turned_piece){latent, 0, keys, cols, cols}, BEHIND);
+    } else {
+        mla_turned_at(s, T_COPY, C4);
+        mla_turned_copy(s, &f, (struct turned_piece){latent, 0, half, 0, width}, BEHIND);
+        mla_turned_at(s, T_ARRIVE, C1);
+        mla_turned_copy(s, &f, (struct turned_piece){latent, half, half, 0, width}, BEHIND);
+    }
+    mla_turned_at(s, T_ARRIVE, C1);
+    if (s->n_parts > 1)
+        mla_turned_copy(s, &f, (struct turned_piece){rotated, 0, keys, 0, rotated->width}, BEHIND);
+    mla_turned_at(s, T_ARRIVE, M4);
+    tir_wait(b, BEHIND, 0);
+    tir_barrier(b);
+    return f.place;
+}
+
+static struct tir_value read_panel(struct mla *s, struct tir_value place, const struct panel *n)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct part *const p = n->first < s->part->width ? s->part : s->part + 1;
+    const struct tir_layout l =
+        tir_mma_left(&s->d.m->mma[n->product], s->d.keys, &n->k, mla_turned_waves(s));
+    const struct tir_type t = tir_tile(b->f, s->kq_dtype, s->d.keys, n->width, &l);
+    const unsigned from = p->before + (n->first - p->first) * s->kq_bytes;
+    return tir_tile_lds_load(b, att_plus(b, place, (int)from), t, &p->lds);
+}
+
+struct tir_value mla_turned_scores(struct mla *s, struct tir_value place)
+{
+    struct tir_builder *const b = &s->d.b;
+    struct tir_value k[MAX_PANELS];
+    const unsigned early = mla_weights_fp8(s) ? 2 : 1;
+    for (unsigned i = 0; i < s->n_panels; i++) {
+        const bool first = i < early;
+        mla_turned_at(s, first ? T_ARRIVE : T_SCORES, first ? C4 : C1);
+        k[i] = read_panel(s, place, &s->panel[i]);
+    }
+    mla_turned_at(s, T_SCORES, C1);
+    struct tir_value x = tir_splat(b, tir_f32(b, 0.0f), s->d.scores);
+    for (unsigned i = 0; i < s->n_panels; i++)
+        x = tir_mma(b, s->panel[i].product, k[i], tir_transpose(b, s->q[i]), x);
+    return tir_named(b, "s", x);
+}
+
+/* m follows the largest score where that has outgrown it, and what O and l are relative to with it.
+ */
+static struct att_softmax_step follow(struct mla *s, struct tir_value x, struct tir_value *m)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct att_softmax *const softmax = &s->d.attention.softmax;
+    mla_turned_at(s, T_SCORES, C2);
+    struct att_softmax_step step = {.grown = att_softmax_grown(b, softmax, x, *m)};
+    mla_turned_at(s, T_SCORES, M3);
+    const struct tir_type t[] = {softmax->vector, softmax->vector};
+    struct tir_if branch = tir_begin_if(b, step.grown, true, t, 2);
+    const struct tir_value next = att_softmax_next(b, softmax, x, *m);
+    tir_else(b, &branch, (struct tir_value[]){next, tir_exp2(b, tir_sub(b, *m, next))});
+    struct tir_value both[] = {*m, tir_splat(b, tir_f32(b, 1.0f), softmax->vector)};
+    tir_end_if(b, &branch, both);
+    *m = tir_named(b, "m", both[0]);
+    step.alpha = both[1];
+    return step;
+}
+
+/* c^T of a quarter of the latent, columns x keys: read in one phase, turned in another. */
+static struct tir_value values(struct mla *s, struct tir_value place, unsigned quarter,
+                               enum turned_phase read, enum turned_phase turn)
+{
+    struct tir_builder *const b = &s->d.b;
+    const unsigned width = s->d.value.width / QUARTERS, bytes = width * s->kq_bytes;
+    const struct tir_layout plain =
+        tir_mma_left(mla_turned_mma(s), width, &keys_of_lanes, mla_turned_waves(s));
+    const struct tir_layout a = mla_turned_columns(&plain), l = tir_layout_transpose(&a);
+    const struct tir_layout along = tir_layout_regs_first(&l, TIR_RC(0, 3));
+    const struct tir_type t = tir_tile(b->f, s->kq_dtype, s->d.keys, width, &along);
+    mla_turned_at(s, T_VALUES, read);
+    const struct tir_value from = att_plus(b, place, (int)(quarter * bytes));
+    const struct tir_value c = tir_tile_lds_load(b, from, t, &s->part->lds);
+    mla_turned_at(s, T_VALUES, turn);
+    return tir_transpose(b, tir_relayout(b, c, &l));
+}
+
+static struct tir_value part_of(struct tir_builder *b, struct tir_value o, unsigned quarter)
+{
+    return tir_half(b, tir_half(b, o, quarter >= 2), quarter % 2);
+}
+
+static struct tir_value multiply(struct mla *s, struct tir_value place, struct tir_value p,
+                                 struct tir_value o)
+{
+    static const struct {
+        uint8_t read, turn;
+    } phase[QUARTERS] = {{C1, C2}, {C2, C3}, {C3, C3}, {C3, C4}};
+    struct tir_builder *const b = &s->d.b;
+    struct tir_value part[QUARTERS], c[QUARTERS];
+    for (unsigned i = 0; i < QUARTERS; i++)
+        c[i] = values(s, place, i, phase[i].read, phase[i].turn);
+    if (s->streams) {
+        mla_turned_at(s, T_VALUES, M3);
+        tir_wait(b, TIR_LDS_WRITES, 0);
+        tir_barrier(b);
+    }
+    mla_turned_at(s, T_VALUES, M4);
+    tir_wait(b, TIR_LDS_WRITES, 0); /* and what is read: its place is free */
+    for (unsigned i = 0; i < QUARTERS; i++) {
+        mla_turned_at(s, T_VALUES, phase[i].turn);
+        part[i] = tir_mma_in_agprs(b, s->d.pv, c[i], p, part_of(b, o, i));
+    }
+    const struct tir_value low = tir_stack(b, part[0], part[1]);
+    return tir_named(b, "o", tir_stack(b, low, tir_stack(b, part[2], part[3])));
+}
+
+void mla_turned_visit(struct mla *s, struct att_block block, struct tir_value carried[ATT_N_CARRY])
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct att_softmax *const softmax = &s->d.attention.softmax;
+    struct tir_value *const l = &carried[ATT_CARRY_L];
+    if (mla_weights_fp8(s)) {
+        mla_split_visit(s, block, carried);
+        return;
+    }
+    const struct tir_value place = fetch(s, block.index);
+    const struct tir_value x =
+        att_attention_modify(&s->d.attention, mla_turned_scores(s, place), &block);
+    const struct att_softmax_step step = follow(s, x, &carried[ATT_CARRY_M]);
+    mla_turned_at(s, T_SCORES, C3);
+    const struct tir_value exponent = att_softmax_exponent(b, softmax, x, carried[ATT_CARRY_M]);
+    const struct tir_value p = tir_named(b, "p", tir_exp2(b, exponent));
+    mla_turned_at(s, T_VALUES, M1);
+    att_softmax_rescale(b, &step, l, &carried[ATT_CARRY_O]);
+    mla_turned_at(s, T_VALUES, C1);
+    *l = tir_named(b, "l", tir_add(b, *l, tir_col_fold_sum(b, p)));
+    const struct tir_value weights =
+        tir_relayout(b, tir_convert_short(b, p, s->p_dtype), tir_layout_of(b->f, s->weights));
+    carried[ATT_CARRY_O] = multiply(s, place, weights, carried[ATT_CARRY_O]);
+}
+
+void mla_turned_attention(struct mla *s)
+{
+    static const struct att_source source = {.first_key = mla_first_key};
+    s->steps[ATT_STEP_MODIFY] = place_at(s, T_SCORES, M2);
+    s->d.attention.source = &source;
+    /* In the loop it would part what is to stand side by side. */
+    s->row_stride = tir_materialize(&s->d.b, tir_convert(&s->d.b, s->d.k.c.token_stride, TIR_I32));
+}
+
+/* The vectors of a state as O^T has its columns. */
+void mla_turned_share(struct mla *s, struct decode_state *state)
+{
+    if (mla_weights_fp8(s)) {
+        mla_split_share(s);
+        return;
+    }
+    state->m = mla_beside_output(s, state->m);
+    state->l = mla_beside_output(s, state->l);
+}
+
+void mla_turned_schedule(const struct mla *m, struct tir_schedule *s)
+{
+    *s = (struct tir_schedule){.stages = T_N_STAGES,
+                               .matrix_phases = 1u << C1 | 1u << C2 | 1u << C3 | 1u << C4,
+                               .interleave = 1,
+                               .ping_pong = 1,
+                               .read_ahead = 8,
+                               .alone = 1,
+                               .bare_last = 1,
+                               .turn_ahead = 3,
+                               .late_ahead = 3,
+                               .holds = 1};
+    if (mla_weights_fp8(m))
+        mla_split_schedule(m, s);
+}

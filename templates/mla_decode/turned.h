@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * This file declares what waves alone of gfx942 share, whose weights are of 16 bits
+ * (turned.c) or of fp8 (split.c).
+ */
+#ifndef TEMPLATES_MLA_DECODE_TURNED_H
+#define TEMPLATES_MLA_DECODE_TURNED_H
+
+#include "templates/mla_decode/mla_decode.h"
+
+enum turned_phase { M1, C1, M2, C2, M3, C3, M4, C4, LATER /* of fp8, between C3 and M4 */ };
+enum turned_stage { T_PAGES, T_COPY, T_ARRIVE, T_SCORES, T_VALUES, T_N_STAGES };
+
+/* A block on its way goes to `place`; the item has `there` of its rows, from `from` on. */
+struct turned_flight {
+    struct tir_value place, from, there;
+};
+
+/* This is copied together. */
+struct turned_piece {
+    const struct part *part;
+    unsigned row, rows, col, cols;
+};
+
+/* turned.c */
+
+/** Sets the stage and the phase of the ops that are built next. */
+void mla_turned_at(struct mla *s, enum turned_stage stage, enum turned_phase phase);
+/** The split of a product among the waves: each has columns of its own. */
+struct tir_waves mla_turned_waves(const struct mla *s);
+/** The matrix instruction of the product with c. */
+const struct tir_mma *mla_turned_mma(const struct mla *s);
+/** A layout of that product whose rows become columns of the latent: a lane reads 4 neighbours, and
+ * 32 lanes 128. */
+struct tir_layout mla_turned_columns(const struct tir_layout *l);
+/** Adds the panels of Q. */
+void mla_turned_add_panels(struct mla *s);
+/** Finds the rows of a block, which lie in page number `page`. */
+struct turned_flight mla_turned_find_rows(struct mla *s, struct tir_value block,
+                                          struct tir_value page);
+/** Copies a piece of a block that is on its way. */
+void mla_turned_copy(struct mla *s, const struct turned_flight *f, struct turned_piece c,
+                     int group);
+/** S^T of the block at that place. */
+struct tir_value mla_turned_scores(struct mla *s, struct tir_value place);
+
+/* split.c */
+
+/** Returns the stage and phase in which fp8 has these. */
+struct att_place mla_split_place(const struct mla *s, enum turned_stage stage,
+                                 enum turned_phase phase);
+/** Sets the stages and the phases of products that fp8 has. */
+void mla_split_schedule(const struct mla *s, struct tir_schedule *schedule);
+
+/** mla_turned_choose_layouts() for fp8. */
+void mla_split_choose_layouts(struct mla *s);
+/** Allocates LDS behind the blocks. */
+void mla_split_take_lds(struct mla *s);
+void mla_split_visit(struct mla *s, struct att_block block, struct tir_value carried[ATT_N_CARRY]);
+/** Sets where waves exchange a vector at the end of an item. */
+void mla_split_share(struct mla *s);
+
+#endif

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * This file declares the state and functions that the files of the `prefill` template share.
+ */
+#ifndef TEMPLATES_PREFILL_PREFILL_H
+#define TEMPLATES_PREFILL_PREFILL_H
+
+#include "ir/builder.h"
+#include "ir/matrix.h"
+#include "ir/passes.h"
+#include "templates/attention/attention.h"
+#include "templates/cache/pages.h"
+#include "templates/workgroup/scalar.h"
+#include "templates/template.h"
+
+enum { PREFILL_OUT_BYTES = 2 /* an element of out */, PREFILL_MAX_PANELS = 5 };
+enum { PREFILL_MERGE_PARTS = 4 /* of O, at most, that one group gives the other */ };
+
+/* A head dim is cut into panels of power-of-two width: 192 is 128 + 64. A rest that is less than
+ * an instruction takes comes with columns before it, which are zero in this panel's q: with 16 of
+ * them 88 is 64 + 16 + 16, of which 8 are counted already. */
+struct panel {
+    unsigned first, width, counted; /* the first `counted` columns are another panel's */
+    unsigned there, used;           /* its columns are of Q and K up to here; are multiplied */
+    struct tir_contraction k;
+    struct tir_layout lds;     /* of a tile of one group */
+    struct tir_layout lds_all; /* of the tiles of all groups, one behind the other */
+    unsigned lds_bytes;        /* of all groups */
+    struct tir_layout q_lds;
+    unsigned q_at;   /* in the workgroup's buffer of rows, */
+    unsigned q_part; /* with others of that part */
+    struct tir_value buffer, q;
+    struct att_paged_tile paged;
+    struct tir_value pages; /* of the tile that is fetched next */
+    struct att_paged_data fetched;
+};
+
+/* O on its way through LDS: queries x columns of one of so many parts, `at` row_buffer or V's, the
+ * next one `step` bytes behind it; 0: they have one place. */
+struct out_place {
+    struct tir_layout lds;
+    unsigned parts, at, step;
+    bool in_v;
+};
+
+struct prefill {
+    const struct att_variant *v;
+    const struct tir_machine *m;
+    const struct att_tile *tile;
+    const struct tir_mma *mma;
+    int instr;
+    unsigned kv, rows, waves, widest_panel;
+    unsigned groups; /* of waves, which see every so manieth tile of keys; one sees all of them */
+    unsigned dtype, bytes; /* of q, k and v as they stand in LDS and registers */
+    unsigned out_dtype;
+    unsigned dv;        /* columns of V in LDS and rows of O^T: head_dim_v, up to a power of two */
+    unsigned k_buffers; /* tiles of K in LDS, a power of two */
+    struct tir_builder b;
+
+    struct panel panels[PREFILL_MAX_PANELS];
+    unsigned n_panels;
+    bool by_columns; /* V stands transposed in LDS */
+    struct tir_layout v_lds, v_lds_all;
+    struct tir_contraction v_k;
+    unsigned v_keys; /* that one product takes of a tile; V of the first ones is read early */
+    struct tir_value v_buffer;
+    unsigned v_bytes, v_buffers, v_room; /* the last: bytes for all buffers, or for a part of O */
+    unsigned k_room;                     /* of the first panel's buffers, or a part of O */
+    struct out_place merge;              /* O of a group on its way to the other, where K was */
+    bool padded;                         /* K has one panel, up to a power of two */
+    bool rest; /* the last 8 rows of O^T are a product of their own, of mma_halves */
+    int rest_instr;
+    bool sum_rows; /* columns of V behind head_dim_v are ones in LDS: O^T has rows that are l */
+
+    /* Q arrives and O leaves by way of LDS, whole rows at a time; 0 where there is no room. */
+    unsigned row_bytes;
+    struct tir_value row_buffer;
+    bool rows_in_v;              /* both where V comes to be */
+    bool rows_in_keys;           /* both where K and V come to be, */
+    unsigned q_parts;            /* Q in so many parts, one after the other */
+    bool ahead;                  /* Q of the next turn comes to LDS while O of this one leaves */
+    struct out_place o, o_ahead; /* O's places in LDS: the second, where there is a next turn */
+
+    struct tir_type scores; /* S^T: keys x queries */
+    struct att_place steps[ATT_N_STEPS];
+    struct att_attention attention;
+
+    struct tir_value group; /* of this wave, where there are groups */
+
+    /* Uniform over the workgroup. */
+    struct tir_value sequence, head, kv_head, row0, q_len, kv_len, offset, first, q_begin, kv_begin;
+    struct tir_value k_base, v_base, k_stride, v_stride;
+    struct tir_value carried[ATT_MOST_CARRY]; /* at the end of a tile of queries */
+
+    struct tir_value q_scale;          /* of the workgroup's queries, or none */
+    struct tir_value k_scale, v_scale; /* of all its keys and values, or none */
+    struct att_cache k_cache, v_cache;
+    struct att_pages pages;
+    struct tir_value first_seen;      /* i32: of all queries of the workgroup; may be below 0 */
+    struct att_paged_tile paged_v[2]; /* prefill_v_parts() of them */
+    struct tir_value v_pages;
+    struct att_paged_data fetched_v[2];
+};
+
+/** Address of a head's part of a token in a tensor, i64; elements have so many bytes. */
+struct tir_value prefill_head_base(struct prefill *p, struct att_tensor t, struct tir_value token,
+                                   struct tir_value head, unsigned bytes);
+
+/* out.c */
+
+/** O / l and m + log l of what is carried, sinks joining the denominator; rows that saw no key give
+ * 0 and -inf. O goes by way of that place. */
+void prefill_finish(struct prefill *p, const struct out_place *place);
+
+/* prefill.c */
+
+/** Asks for Q of the turn that p is at, and for its first tile of K, which then is in the L1. */
+void prefill_fetch(struct prefill *p);
+
+/** Copies to LDS that are waited for together. */
+enum prefill_copies { PREFILL_COPIES_OF_K, PREFILL_COPIES_OF_V, PREFILL_COPIES_OF_Q };
+
+/* query.c */
+
+/** Asks for the rows of one of p->q_parts of Q, and takes those that are there, or all of Q where
+ * it has no room in LDS. */
+void prefill_copy_q(struct prefill *p, unsigned part);
+void prefill_load_q(struct prefill *p, unsigned part);
+/** Takes all parts, the first of which has been asked for. */
+void prefill_await_q(struct prefill *p);
+
+/* keys.c */
+
+/** Attention gets keys and values from it; its family is a struct prefill. */
+extern const struct att_source prefill_source;
+
+/** Finds the rows, or the pages, of the sequence's keys and values at the workgroup's KV head. */
+void prefill_locate_keys(struct prefill *p);
+
+/** Asks for the first tile of K. */
+void prefill_copy_first_keys(struct prefill *p);
+
+/** Waits until no copy of K is under way, of tiles past the end too, and no wave reads any. */
+void prefill_await_keys(struct prefill *p);
+
+/* place.c */
+
+/** The steps that move K and V. */
+enum prefill_step {
+    PREFILL_FIND_K_PAGES,
+    PREFILL_FETCH_K,      /* the first panel */
+    PREFILL_FETCH_MORE_K, /* the others */
+    PREFILL_PLACE_K,      /* through registers: to LDS */
+    PREFILL_AWAIT_K,
+    PREFILL_READ_K,      /* the first panel */
+    PREFILL_READ_MORE_K, /* the others */
+    PREFILL_SCORES,
+    PREFILL_FIND_V_PAGES,
+    PREFILL_FETCH_V,
+    PREFILL_CLEAR_V, /* paged: has a branch */
+    PREFILL_PLACE_V,
+    PREFILL_AWAIT_V,
+    PREFILL_READ_V,      /* all of it, or what the first product takes */
+    PREFILL_READ_MORE_V, /* what the others take */
+    PREFILL_HAVE_V,      /* it has been read: its place is free behind the next barrier */
+    PREFILL_N_STEPS
+};
+
+/** Ops that are built from here on are that step. */
+void prefill_place(struct prefill *p, enum prefill_step s);
+
+/** Sets p->steps. */
+void prefill_place_attention(struct prefill *p);
+
+/** Sets members of the schedule that follow from the places. */
+void prefill_schedule(const struct prefill *p, struct tir_schedule *s);
+
+/** Does the loop have two rounds? */
+bool prefill_has_round_pairs(const struct prefill *p);
+
+/** Eighths of the exponentials that are left for the next first product. */
+uint8_t prefill_late_eighths(const struct prefill *p);
+
+/** tir_schedule.hoist_vgprs. */
+uint8_t prefill_hoisted(const struct prefill *p);
+
+/** Is whether the maximum has grown asked of the weights, and scores are kept until then? */
+bool prefill_votes_late(const struct prefill *p);
+
+/** Is V of the first keys read before that? */
+bool prefill_reads_before_vote(const struct prefill *p);
+
+/* turn.c */
+
+/** Is each tile of the last turn dealt to two workgroups, where there are enough? Where a tile has
+ * no more than half of its queries, half of the waves only copy. */
+bool prefill_halves_tiles(const struct prefill *p);
+/** Has this wave no queries, as the second half of them has where the tile has no more than half of
+ * its rows? i1 */
+struct tir_value prefill_is_spare(struct prefill *p);
+
+/** Workgroups of a launch that take turns; 0: each tile of queries has its own. */
+int prefill_workgroups(const struct prefill *p);
+
+/** Do turns leave no registers for a loop of two rounds? fp8 and keys of 192 beside values of 128
+ * have no scalar ones; the padding of 120 columns, and the end of a turn that stores LSE, take the
+ * vector ones. */
+bool prefill_has_full_turns(const struct prefill *p);
+
+/** Calls `attend` once, to build what is done to a tile of queries whose places are known, up to
+ * what prefill_finish() does. */
+void prefill_take_turns(struct prefill *p, void (*attend)(struct prefill *));
+
+/** `second` of the template: a tile for launches of few tiles. */
+bool prefill_second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
+                    struct att_second *second);
+
+/* tile.c */
+
+enum { PREFILL_N_TILES = 36 };
+extern const struct att_tile prefill_tiles[PREFILL_N_TILES];
+/* Members of att_tile.own. */
+enum {
+    PREFILL_K_BUFFERS,  /* tiles of K in LDS; 0: as few as will do */
+    PREFILL_PERSISTENT, /* workgroups a compute unit, which take turns; 0: one a piece of work */
+    PREFILL_FP8,        /* is for q, k and v of fp8 */
+    PREFILL_LOOP_AT,    /* tir_schedule.loop_at, chosen for one loop; 0: wherever it comes to be */
+    PREFILL_KEYS_FIRST, /* K is read before V is written, which has a longer way to come */
+    PREFILL_LATE_EIGHTHS,   /* exponentials that are late, where late_power says so; 0: a half */
+    PREFILL_PART_EARLY,     /* tir_schedule.part_early */
+    PREFILL_KEY_GROUPS,     /* groups of waves that share the keys of a tile of queries; 0: one */
+    PREFILL_WHOLE_HEADS,    /* turns without a mask take all tiles of a head before the next one */
+    PREFILL_EARLY_PRIORITY, /* tir_schedule.early_priority */
+    PREFILL_ALONE,          /* 1: a wave has its SIMD to itself, and its own reads, copies and
+                               softmax stand beside its products */
+    PREFILL_EVEN_CODE,      /* 1: tir_schedule.even_code, as all tiles have that copy 16 bytes */
+    PREFILL_FRESH_OFFSETS,  /* 1: lanes' offsets into K and V are made anew in each round, and take
+                               no registers through it */
+};
+enum { PREFILL_N_KNOBS = 10 };
+extern const struct att_knob prefill_knobs[PREFILL_N_KNOBS];
+
+bool prefill_fits(const struct att_variant *v, const struct att_tile *t,
+                  const struct tir_machine *m, struct att_why *why);
+bool prefill_check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why);
+
+/** Everything that follows from variant, machine and tile without a function. `mma` is NULL where
+ * the machine has no such matrix instruction. */
+struct prefill prefill_with_tile(const struct att_variant *v, const struct tir_machine *m,
+                                 const struct att_tile *t);
+
+/** Has a wave its SIMD to itself, with all of its work in one stream? */
+static inline bool prefill_is_alone(const struct prefill *p) { return p->tile->own[PREFILL_ALONE]; }
+
+/** V of a cache is loaded whole or, where head_dim_v is no power of two, as the first and the last
+ * dv / 2 columns of it, side by side. How many parts there are, their columns, and where part i
+ * begins. */
+static inline unsigned prefill_v_parts(const struct prefill *p)
+{
+    return p->v->paged && p->dv != (unsigned)p->v->head_dim_v ? 2 : 1;
+}
+static inline unsigned prefill_v_width(const struct prefill *p)
+{
+    return p->dv / prefill_v_parts(p);
+}
+static inline unsigned prefill_v_first(const struct prefill *p, unsigned i)
+{
+    return i ? (unsigned)p->v->head_dim_v - p->dv / 2 : 0;
+}
+
+enum { PREFILL_REST_ROWS = 8 /* of O^T, that are a product of their own */ };
+
+/** Rows of O^T that the product of all of them makes. */
+static inline unsigned prefill_main_rows(const struct prefill *p)
+{
+    return (unsigned)p->v->head_dim_v - (p->rest ? PREFILL_REST_ROWS : 0);
+}
+
+/** Queries of a workgroup. */
+static inline unsigned prefill_queries(const struct prefill *p)
+{
+    return p->rows * p->waves / p->groups;
+}
+
+/** Each wave of a group has its own queries and sees every key of the group. */
+struct tir_waves prefill_waves(const struct prefill *p);
+
+/* values.c */
+
+/** Registers in which V of so many keys, or a part of it, is loaded; `turned`: in the order that
+ * LDS takes. */
+struct tir_type prefill_v_registers(struct prefill *p, unsigned keys, bool turned);
+
+/** V^T of a tile, dv x keys, or of part `part` of the keys. Whole parts are apart from each other
+ * in LDS as their rows are. */
+struct tir_value prefill_read_v(struct prefill *p, struct tir_value buffer);
+struct tir_value prefill_read_part_of_v(struct prefill *p, struct tir_value buffer, unsigned part);
+
+/** The type of O^T's rows behind prefill_main_rows(), and what mma_halves multiplies for them. */
+struct tir_type prefill_rest(struct prefill *p);
+struct tir_value prefill_read_rest(struct prefill *p, struct tir_value buffer);
+
+/** Clears the rows of a paged tile of V, which begins with `key`, that are behind the sequence's
+ * last token, or in front of the first key that is seen. */
+struct tir_value prefill_clear_unseen(struct prefill *p, struct tir_value v, struct tir_value key);
+
+/** Writes ones where K and V have no columns. Zeros multiply those of K, which are finite for that;
+ * those of V add up the weights. They are zeros where rows of O^T are a product of their own. */
+void prefill_fill_padding(struct prefill *p);
+
+/** Layout of S^T, keys x queries. */
+struct tir_layout prefill_scores_layout(const struct prefill *p);
+
+#endif

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The queries of prefill: Q of a tile comes straight from memory, or by way of LDS in whole rows,
+ * and stays in registers, panel by panel, as the right operand of S^T = K Q^T.
+ */
+#include "templates/prefill/prefill.h"
+
+/* Zero in columns of a panel that another one counts, or that are not there. */
+static struct tir_value without_others(struct prefill *p, struct tir_value q, const struct panel *n)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_type t = tir_with_dtype(tir_typeof(b->f, q), TIR_I32);
+    const struct tir_value col = tir_col_index(b, t);
+    const struct tir_value bound =
+        tir_splat(b, tir_i32(b, (int)(n->counted ? n->counted : n->there)), t);
+    const struct tir_value other =
+        n->counted ? tir_cmp_lt(b, col, bound) : tir_cmp_ge(b, col, bound);
+    return tir_select(b, other, tir_float_like(b, q, 0.0f), q);
+}
+
+static struct tir_type q_type(struct prefill *p, const struct panel *n)
+{
+    const unsigned queries = prefill_queries(p);
+    const struct tir_layout l = tir_mma_right(p->mma, queries, &n->k, prefill_waves(p));
+    return tir_tile(p->b.f, p->dtype, queries, n->width, &l);
+}
+
+static struct tir_view q_view(struct prefill *p, const struct panel *n)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value token = tir_add(b, p->q_begin, p->row0);
+    struct tir_value stride = att_stride32(b, ARG_Q_TOKEN_STRIDE, (int)p->bytes);
+    if (p->ahead) /* lanes' offsets are made anew, and take no registers of a turn's loop */
+        stride = tir_materialize(b, stride);
+    return att_view(b, prefill_head_base(p, ATT_HEADS(Q), token, p->head, p->bytes),
+                    tir_sub(b, p->q_len, p->row0), stride, p->v->head_dim * (int)p->bytes,
+                    (int)(n->first * p->bytes));
+}
+
+static struct tir_value q_buffer(struct prefill *p, const struct panel *n)
+{
+    return att_plus(&p->b, p->row_buffer, (int)n->q_at);
+}
+
+void prefill_copy_q(struct prefill *p, unsigned part)
+{
+    struct tir_builder *b = &p->b;
+    for (unsigned i = 0; i < p->n_panels; i++) {
+        const struct panel *n = &p->panels[i];
+        if (n->q_part == part)
+            tir_copy_to_lds(b, PREFILL_COPIES_OF_Q, q_view(p, n), tir_i32(b, 0), q_buffer(p, n),
+                            q_type(p, n), &n->q_lds);
+    }
+}
+
+void prefill_load_q(struct prefill *p, unsigned part)
+{
+    struct tir_builder *b = &p->b;
+    for (unsigned i = 0; i < p->n_panels; i++) {
+        struct panel *n = &p->panels[i];
+        if (p->row_bytes && n->q_part != part)
+            continue;
+        const struct tir_type t = q_type(p, n);
+        struct tir_value columns = p->row_bytes ? tir_tile_lds_load(b, q_buffer(p, n), t, &n->q_lds)
+                                                : tir_tile_load(b, q_view(p, n), tir_i32(b, 0), t);
+        if (n->counted || n->used > n->there)
+            columns = without_others(p, columns, n);
+        n->q = tir_named(b, "q", tir_transpose(b, columns));
+    }
+}
+
+void prefill_await_q(struct prefill *p)
+{
+    struct tir_builder *b = &p->b;
+    for (unsigned i = 0; i < p->q_parts; i++) {
+        if (i)
+            prefill_copy_q(p, i);
+        tir_wait(b, PREFILL_COPIES_OF_Q, 0);
+        tir_barrier(b);
+        prefill_load_q(p, i);
+        if (!p->rows_in_v && !p->rows_in_keys)
+            return;
+        tir_wait(b, TIR_LDS_WRITES, 0);
+        tir_barrier(b);
+    }
+}

@@ -1,0 +1,479 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * This file says what a tile of `prefill` takes of a compute unit, and how K, V and the scores lie
+ * in LDS and registers.
+ */
+#include <assert.h>
+
+#include "ir/address_map.h"
+#include "ir/bits.h"
+#include "ir/spread.h"
+#include "templates/workgroup/lds_map.h"
+#include "templates/prefill/prefill.h"
+
+/* With a custom mask: each byte of it has an address of two registers. */
+enum { MASKED_SCORES = 16 * 32 };
+
+/* Values of a lane beside their scales, where those of tokens are neighbours: V in SHUFFLE. */
+enum { SCALED_VALUES = 32 };
+
+/* Refuses fields of a cache where K and V are plain tensors. */
+static bool check_plain(const struct att_variant *v, struct att_why *why)
+{
+    static const enum att_field of_cache[] = {ATT_PAGE_SIZE, ATT_PAGE_TABLE, ATT_KV_DTYPE,
+                                              ATT_KV_LAYOUT, ATT_KV_SCALE};
+    for (size_t i = 0; i < sizeof(of_cache) / sizeof(of_cache[0]); i++)
+        if (att_get(v, of_cache[i]) != att_fields[of_cache[i]].dflt)
+            return att_reject(why, of_cache[i], "%s is for a cache: it wants paged: true",
+                              att_fields[of_cache[i]].name);
+    return true;
+}
+
+static unsigned ceiling(unsigned n) { return n > 1 ? 2 * ceiling((n + 1) / 2) : 1; }
+
+static void add_panel(struct prefill *p, struct panel n, unsigned vector)
+{
+    n.k = tir_contract_rows(p->mma, n.width, vector);
+    n.lds = att_lds_rows(p->m, p->kv, n.width, p->bytes);
+    n.lds_all = att_lds_rows(p->m, p->kv * p->groups, n.width, p->bytes);
+    n.lds_bytes = att_lds_bytes(&n.lds_all, p->bytes);
+    if (n.used > n.there)
+        n.lds_bytes += n.lds.pad * p->bytes;
+    p->panels[p->n_panels++] = n;
+}
+
+/* One panel up to a power of two, of which instructions multiply what they need: in LDS its other
+ * columns are never written by a copy. */
+static void find_padded_panel(struct prefill *p)
+{
+    const unsigned dim = (unsigned)p->v->head_dim, vector = 16 / p->bytes;
+    const unsigned step = vector << (p->mma->a.lane_bits - tir_bits(p->mma->m));
+    add_panel(
+        p,
+        (struct panel){.width = ceiling(dim), .there = dim, .used = (dim + step - 1) / step * step},
+        vector);
+}
+
+/* Leaves none where the tile's panels are too narrow for the head dim. */
+static void find_panels(struct prefill *p)
+{
+    unsigned width = 256;
+    /* K of tile n + 3 arrives while some waves still read panels of tile n + 1 under their product:
+     * then two buffers would not do. */
+    const unsigned dim = (unsigned)p->v->head_dim;
+    const bool one_panel = dim <= p->widest_panel && !(dim & (dim - 1));
+    const bool two = one_panel || p->tile->whole_keys || prefill_is_alone(p);
+    p->k_buffers = two && !p->tile->own[PREFILL_K_BUFFERS] ? 2 : 4;
+    if (p->padded) {
+        find_padded_panel(p);
+        return;
+    }
+    /* A lane has 16 bytes, or what an instruction takes if that is more, or if the rest is less. */
+    unsigned vector =
+        tir_mma_in_regs(p->mma) > 16 / p->bytes ? tir_mma_in_regs(p->mma) : 16 / p->bytes;
+    const unsigned groups = 1u << (p->mma->a.lane_bits - tir_bits(p->mma->m));
+    const unsigned narrow = p->bytes == 2 && !p->v->paged ? tir_mma_in_regs(p->mma) : vector;
+    /* Page numbers take registers for each panel, and 120 would have four, as 88 and 104 have where
+     * an instruction takes more columns than their rest: then what the first one leaves is one. */
+    const bool many = dim > 104 || dim % (groups * narrow);
+    const bool few = p->v->paged || (dim > 80 && dim % 16 && many);
+    for (unsigned first = 0; first < dim; first += width) {
+        const unsigned rest = dim - first;
+        if (rest < groups * vector)
+            vector = narrow;
+        const unsigned lanes = groups * vector;
+        const unsigned least = first && few && lanes < rest ? ceiling(rest) : lanes;
+        while (width > p->widest_panel || (width > rest && width > least))
+            width /= 2;
+        if (p->n_panels == PREFILL_MAX_PANELS) {
+            p->n_panels = 0;
+            return;
+        }
+        const unsigned counted = width > rest ? width - rest : 0;
+        add_panel(p,
+                  (struct panel){.first = first - counted,
+                                 .width = width,
+                                 .counted = counted,
+                                 .there = width,
+                                 .used = width},
+                  vector);
+    }
+}
+
+struct tir_waves prefill_waves(const struct prefill *p)
+{
+    return (struct tir_waves){.cols = (uint8_t)tir_bits(p->waves / p->groups)};
+}
+
+struct tir_layout prefill_scores_layout(const struct prefill *p)
+{
+    return tir_mma_result(p->mma, p->kv, prefill_queries(p), prefill_waves(p));
+}
+
+/* Copies of 16 bytes a lane can leave columns alone that were written before the loop. */
+static bool leaves_columns(const struct prefill *p)
+{
+    return p->tile->copy_bytes >= 16 && p->tile->whole_keys && !p->v->paged && p->bytes == 2 &&
+           p->rows == 32;
+}
+
+static bool has_sum_rows(const struct prefill *p)
+{
+    const bool ones = leaves_columns(p) || (p->by_columns && !p->v->paged);
+    return ones && p->bytes == 2 && p->rows == 32 && !p->v->lse && p->v->head_dim_v % (int)p->rows;
+}
+
+/* Eight rows of O^T behind whole blocks of 32 take half of the time that another block does, where
+ * l comes from the VALU, which fewer columns of K keep busy. A tile of 32 keys waits for its reads
+ * instead. */
+static void find_rest(struct prefill *p)
+{
+    enum { ROWS = 8, SIZE = 16, KEYS = 64, LEAST = 80, LEAST_V = 104 };
+    const struct att_variant *const v = p->v;
+    const bool fits = p->by_columns && p->bytes == 2 && p->rows == 32 && p->groups == 1 &&
+                      p->kv >= KEYS && p->tile->late_maximum && prefill_has_round_pairs(p);
+    p->rest_instr = tir_find_mma(p->m, SIZE, SIZE, SIZE, (uint8_t)p->dtype);
+    p->rest = fits && v->head_dim >= LEAST && v->head_dim_v >= LEAST_V &&
+              v->head_dim_v % (int)p->rows == ROWS && p->rest_instr >= 0;
+}
+
+/* Keys of a product that reads V of the next ones meanwhile. */
+enum { TOGETHER = 16 };
+
+static void choose_layouts(struct prefill *p)
+{
+    const struct tir_layout s = prefill_scores_layout(p);
+    const int dim = p->v->head_dim;
+    p->padded = leaves_columns(p) && ceiling((unsigned)dim) > (unsigned)dim &&
+                ceiling((unsigned)dim) <= p->widest_panel;
+    for (p->dv = 64; p->dv < (unsigned)p->v->head_dim_v; p->dv *= 2)
+        ;
+    find_rest(p);
+    p->sum_rows = has_sum_rows(p) && !p->rest;
+    find_panels(p);
+    p->v_k = tir_contract_acc(&s, tir_bits(p->mma->n));
+    const bool in_parts = prefill_is_alone(p) ? !p->by_columns : prefill_reads_before_vote(p);
+    p->v_keys = in_parts ? TOGETHER : p->kv;
+    p->v_lds = p->by_columns ? att_lds_columns(p->m, p->kv, p->dv, p->bytes, &p->v_k)
+                             : att_lds_rows(p->m, p->kv, p->dv, p->bytes);
+    if ((p->sum_rows || p->rest) && p->by_columns)
+        tir_map_pad(&p->v_lds, 1u << p->v_lds.reg_bits, 16 / p->bytes);
+    p->v_lds_all =
+        p->by_columns ? p->v_lds : att_lds_rows(p->m, p->kv * p->groups, p->dv, p->bytes);
+    p->v_bytes = att_lds_bytes(&p->v_lds_all, p->bytes) * (p->by_columns ? p->groups : 1);
+    if (p->sum_rows || p->rest)
+        p->v_bytes += p->v_lds.pad * p->bytes;
+    p->v_buffers = p->by_columns ? 1 : 2;
+    p->v_room = p->v_buffers * p->v_bytes;
+    p->k_room = p->n_panels ? p->k_buffers * p->panels[0].lds_bytes : 0;
+}
+
+static unsigned key_bytes(const struct prefill *p)
+{
+    unsigned bytes = p->v_room + p->k_room;
+    for (unsigned i = 1; i < p->n_panels; i++)
+        bytes += p->k_buffers * p->panels[i].lds_bytes;
+    return bytes;
+}
+
+static unsigned lds_bytes(const struct prefill *p)
+{
+    return key_bytes(p) + (p->rows_in_v || p->rows_in_keys ? 0 : p->row_bytes);
+}
+
+/* In a half of O rows that would begin at the same bank exchange chunks. */
+static struct tir_layout half_of_out(const struct prefill *p)
+{
+    enum { CHUNK = 16 / PREFILL_OUT_BYTES };
+    const unsigned columns = p->dv / 2, bytes = columns * PREFILL_OUT_BYTES;
+    const unsigned together = bytes < p->m->lds_bank_bytes ? p->m->lds_bank_bytes / bytes : 1;
+    return att_lds_swizzled(prefill_queries(p), columns, CHUNK, tir_bits(together),
+                            tir_bits(columns / CHUNK));
+}
+
+/* O takes the place of V, half by half; and goes in halves to that of Q in the last turn, so that
+ * lanes have the same addresses there. */
+static void place_halves(struct prefill *p)
+{
+    const unsigned half = prefill_queries(p) * p->dv / 2 * PREFILL_OUT_BYTES;
+    p->o = p->o_ahead = (struct out_place){.lds = half_of_out(p), .parts = 2};
+    p->o_ahead.in_v = true;
+    p->o.step = half;
+    p->v_room = half > p->v_room ? half : p->v_room;
+    p->row_bytes = p->row_bytes > 2 * half ? p->row_bytes : 2 * half;
+}
+
+/* O goes to LDS where Q, of `q` bytes, has been, unless Q of the next turn is there by then.
+ * Workgroups that take turns without room for that use no LDS for either. */
+static void place_out(struct prefill *p, unsigned q)
+{
+    p->o.parts = 1;
+    p->o.lds = att_lds_rows(p->m, prefill_queries(p), p->dv, PREFILL_OUT_BYTES);
+    const unsigned o = att_lds_bytes(&p->o.lds, PREFILL_OUT_BYTES), most = p->m->lds_bytes;
+    const unsigned slack = 16 * (p->n_panels + 1); /* buffers begin at multiples of 16 */
+    p->row_bytes = q > o ? q : o;
+    p->ahead = prefill_workgroups(p) != 0;
+    if (p->ahead && key_bytes(p) + slack + q + o <= most) {
+        p->o_ahead = p->o;
+        p->o_ahead.at = q;
+        p->row_bytes = q + o;
+    } else if (p->ahead) {
+        place_halves(p);
+    }
+    if (prefill_is_alone(p) && p->v_room < p->row_bytes)
+        p->v_room = p->row_bytes;
+    p->rows_in_v = (p->groups > 1 || prefill_is_alone(p)) && p->row_bytes <= p->v_room;
+    if (lds_bytes(p) + slack > most) {
+        p->row_bytes = 0;
+        p->ahead = false;
+    }
+}
+
+/* One group's O, m and l go to the other where K has been, in as many parts as it takes. */
+static void place_merge(struct prefill *p)
+{
+    const unsigned queries = prefill_queries(p), words = 2 * queries * sizeof(float);
+    const unsigned before = p->k_room;
+    if (p->groups == 1)
+        return;
+    for (p->merge.parts = 1; p->merge.parts <= PREFILL_MERGE_PARTS; p->merge.parts *= 2) {
+        p->merge.lds = att_lds_rows(p->m, queries, p->dv / p->merge.parts, sizeof(float));
+        p->merge.at = (att_lds_bytes(&p->merge.lds, sizeof(float)) + 15) & ~15u;
+        p->k_room = p->merge.at + words > before ? p->merge.at + words : before;
+        if (lds_bytes(p) <= p->m->lds_bytes)
+            return;
+    }
+}
+
+/* LDS has no room for Q beside K and V: it comes before them, in as many parts as it takes, and O
+ * goes there in halves. */
+static void place_rows_in_keys(struct prefill *p)
+{
+    const unsigned room = key_bytes(p), queries = prefill_queries(p);
+    unsigned part = 0, used = 0;
+    for (unsigned i = 0; i < p->n_panels; i++) {
+        struct panel *n = &p->panels[i];
+        n->q_lds = att_lds_rows(p->m, queries, n->width, p->bytes);
+        const unsigned bytes = (att_lds_bytes(&n->q_lds, p->bytes) + 15) & ~15u;
+        if (bytes > room)
+            return;
+        if (used + bytes > room) {
+            part++;
+            used = 0;
+        }
+        n->q_at = used;
+        n->q_part = part;
+        used += bytes;
+    }
+    p->q_parts = part + 1;
+    p->o = (struct out_place){.lds = half_of_out(p), .parts = 2};
+    p->rows_in_keys = queries * p->dv / 2 * PREFILL_OUT_BYTES <= room;
+    p->row_bytes = p->rows_in_keys ? room : 0;
+}
+
+/* Lanes that load a row of Q each touch 32 lines of memory with every instruction, and 4 rows of it
+ * with one that goes to LDS: it takes 16 bytes a lane. */
+static void place_rows(struct prefill *p)
+{
+    const unsigned queries = prefill_queries(p);
+    p->q_parts = 1;
+    if (prefill_is_alone(p) && p->m->to_lds_max_bytes < 16) {
+        place_rows_in_keys(p);
+        return;
+    }
+    if (p->tile->copy_bytes < 16 && !prefill_is_alone(p))
+        return;
+    unsigned bytes = 0;
+    for (unsigned i = 0; i < p->n_panels; i++) {
+        struct panel *n = &p->panels[i];
+        n->q_lds = att_lds_rows(p->m, queries, n->width, p->bytes);
+        n->q_at = bytes;
+        bytes += (att_lds_bytes(&n->q_lds, p->bytes) + 15) & ~15u;
+    }
+    place_out(p, bytes);
+}
+
+enum { WIDE = 64 };
+
+/* fp8 uses the shape with k = 64 where a target has it: it has twice the rate. */
+static int find_product(const struct tir_machine *m, unsigned rows, unsigned keys, unsigned dtype)
+{
+    const bool enough = dtype == TIR_FP8 && keys >= WIDE;
+    const int wide = enough ? tir_find_mma(m, rows, rows, WIDE, dtype) : -1;
+    return wide >= 0 ? wide : tir_find_mma(m, rows, rows, keys < 32 ? 16 : 0, dtype);
+}
+
+/* Everything that follows from variant, machine and tile without a function. The matrix instruction
+ * is none where the machine has no such row. */
+struct prefill prefill_with_tile(const struct att_variant *v, const struct tir_machine *m,
+                                 const struct att_tile *t)
+{
+    struct prefill p = {
+        .v = v,
+        .m = m,
+        .tile = t,
+        .rows = t->rows,
+        .waves = t->waves,
+        .groups = t->own[PREFILL_KEY_GROUPS] ? t->own[PREFILL_KEY_GROUPS] : 1,
+        .kv = t->keys,
+        .by_columns = !m->has_lds_read_tr || (v->paged && att_is_shuffled(v)),
+        .widest_panel = t->panel,
+        .out_dtype = att_dtype(v),
+    };
+    p.dtype = v->q_dtype == ATT_Q_DTYPE_FP8 ? TIR_FP8 : p.out_dtype;
+    p.bytes = tir_dtype_bits(p.dtype) / 8;
+    p.instr = find_product(m, p.rows, p.kv, p.dtype);
+    if (p.instr < 0)
+        return p;
+    p.mma = &m->mma[p.instr];
+    choose_layouts(&p);
+    place_rows(&p);
+    place_merge(&p);
+    return p;
+}
+
+/* Vector registers that a wave holds at once at the least: Q, O, the scores of a block, and V of a
+ * block as an operand. */
+static unsigned registers(const struct prefill *p)
+{
+    const unsigned q = (unsigned)p->v->head_dim, o = p->dv;
+    return (p->rows * (q / 2 + o + p->kv) + p->kv * o / 2) / TIR_WAVE_LANES;
+}
+
+/* Does a tile beyond D 128 have registers for more than tensors, and something to hide that
+ * beside? */
+static bool has_room_beside(const struct att_variant *v, const struct att_tile *t,
+                            const struct tir_machine *m, struct att_why *why)
+{
+    enum { NARROW = 128, CAPPED = 160, QUERIES = 256 };
+    if (t->rows * t->waves >= QUERIES && t->head_dim_v > NARROW && v->paged)
+        return att_reject(why, ATT_TILE, "has no registers for V of a cache in two halves");
+    if (t->own[PREFILL_FRESH_OFFSETS] && att_scales_scores(v) && v->head_dim_v > CAPPED)
+        return att_reject(why, ATT_TILE, "has no registers for a hook or a soft cap");
+    /* Copies of 40 registers a round, where the other tile has none, or the compiler's waits. */
+    if (t->own[PREFILL_ALONE] && v->paged && (m->has_lds_read_tr || att_is_shuffled(v)))
+        return att_reject(why, ATT_TILE, "has no registers for addresses of pages");
+    if (t->own[PREFILL_ALONE] && v->paged && v->kv_dtype == ATT_KV_DTYPE_INT8)
+        return att_reject(why, ATT_TILE, "has nothing to hide the conversion of int8 beside");
+    return true;
+}
+
+/* Above 96 columns causal launches of 1,024 keys were 2 to 14 % longer with tiles of 64 keys. */
+static bool is_worth_its_keys(const struct att_variant *v, const struct att_tile *t,
+                              struct att_why *why)
+{
+    enum { KEYS = 64, COLUMNS = 96, LONG = 104 };
+    const bool wide = v->head_dim > COLUMNS || v->head_dim_v > COLUMNS;
+    return t->keys < KEYS || t->head_dim != LONG || !wide || v->mask == ATT_MASK_NONE ||
+           att_reject(why, ATT_TILE, "has more than %d columns without a mask alone", COLUMNS);
+}
+
+bool prefill_fits(const struct att_variant *v, const struct att_tile *t,
+                  const struct tir_machine *m, struct att_why *why)
+{
+    if (v->head_dim > t->head_dim || v->head_dim_v > t->head_dim_v)
+        return att_reject(why, ATT_HEAD_DIM,
+                          "prefill has no tile for head_dim %d with head_dim_v %d", v->head_dim,
+                          v->head_dim_v);
+    if (t->copy_bytes > m->to_lds_max_bytes)
+        return att_reject(why, ATT_TILE, "copies %d bytes a lane to LDS, %s %d", t->copy_bytes,
+                          m->name, m->to_lds_max_bytes);
+    if (t->plain && (v->logits || v->soft_cap || v->paged))
+        return att_reject(why, ATT_TILE, "has no registers for a hook, a soft cap or pages");
+    if (v->tile && t->panel > v->head_dim && t->panel < 256)
+        return att_reject(why, ATT_TILE, "panels are as wide as the head dim already");
+    if (att_is_shuffled(v) && v->kv_scale >= ATT_KV_SCALE_TOKEN &&
+        t->keys * t->head_dim_v > SCALED_VALUES * TIR_WAVE_LANES * t->waves)
+        return att_reject(why, ATT_TILE, "has no registers for a scale beside each value");
+    if (!has_room_beside(v, t, m, why))
+        return false;
+    const unsigned together = 256u / t->rows; /* rows in a register of all lanes, and its next */
+    const unsigned late = t->own[PREFILL_LATE_EIGHTHS] ? t->own[PREFILL_LATE_EIGHTHS] : 4;
+    if (t->late_power && t->keys * (late & -late) % (8 * together))
+        return att_reject(why, ATT_TILE, "%u/8 of %d keys is no such part of a lane's scores", late,
+                          t->keys);
+    if (v->mask == ATT_MASK_CUSTOM && t->rows * t->keys > MASKED_SCORES)
+        return att_reject(why, ATT_TILE,
+                          "has no registers for a custom mask: %u scores a wave, which takes %d",
+                          t->rows * t->keys, MASKED_SCORES);
+    if (t->own[PREFILL_LOOP_AT] && (v->head_dim != t->head_dim || v->head_dim_v != t->head_dim_v ||
+                                    (v->mask != ATT_MASK_NONE && v->mask != ATT_MASK_CAUSAL)))
+        return att_reject(why, ATT_TILE, "is for head_dim %d, causal or without a mask",
+                          t->head_dim);
+    if ((v->q_dtype == ATT_Q_DTYPE_FP8) != t->own[PREFILL_FP8])
+        return att_reject(why, ATT_TILE, "is for q, k and v of %s",
+                          t->own[PREFILL_FP8] ? "fp8" : "dtype");
+    if (t->own[PREFILL_FP8] && t->waves > 4 && att_scales_scores(v))
+        return att_reject(why, ATT_TILE, "has no registers for a hook or a soft cap");
+    if (!is_worth_its_keys(v, t, why))
+        return false;
+    const struct prefill p = prefill_with_tile(v, m, t);
+    if (p.instr < 0)
+        return att_reject(why, ATT_TILE, "%s has no matrix instruction with %d rows", m->name,
+                          t->rows);
+    if (!p.n_panels)
+        return att_reject(why, ATT_TILE, "head_dim %d has more than %d panels of %d columns",
+                          v->head_dim, PREFILL_MAX_PANELS, t->panel);
+    if (lds_bytes(&p) > m->lds_bytes)
+        return att_reject(why, ATT_TILE, "needs %u bytes of LDS, %s has %u", lds_bytes(&p), m->name,
+                          m->lds_bytes);
+    if (v->head_dim_v % (int)together)
+        return att_reject(why, ATT_HEAD_DIM_V,
+                          "head_dim_v %d beside head_dim %d is not a multiple of %d", v->head_dim_v,
+                          v->head_dim, together);
+    const unsigned have = 512u / (t->waves / 4);
+    if (registers(&p) > have)
+        return att_reject(why, ATT_TILE, "needs %u vector registers, a wave has %u", registers(&p),
+                          have);
+    return true;
+}
+
+/* Above 128 a lane of an accumulator has rows of O beyond any rest of 8. */
+static bool is_a_size(int dim) { return dim >= 64 && dim <= 512 && !(dim % (dim < 128 ? 8 : 16)); }
+
+static bool check_dims(const struct att_variant *v, struct att_why *why)
+{
+    static const char sizes[] = "64 to 128 by 8, or 144 to 512 by 16";
+    const int dim = v->head_dim, dim_v = v->head_dim_v;
+    const bool fp8 = v->q_dtype == ATT_Q_DTYPE_FP8;
+    const int step = fp8 ? 16 : 128 / (int)tir_dtype_bits(att_cache_dtype(v)); /* 16 bytes */
+    const char *const what = v->paged ? "a cache" : "fp8";
+    if ((v->paged || fp8) && dim % step)
+        return att_reject(why, ATT_HEAD_DIM, "head_dim %d of %s is not a multiple of %d", dim, what,
+                          step);
+    if ((v->paged || fp8) && dim_v % step)
+        return att_reject(why, ATT_HEAD_DIM_V, "head_dim_v %d of %s is not a multiple of %d", dim_v,
+                          what, step);
+    if (!is_a_size(dim))
+        return att_reject(why, ATT_HEAD_DIM, "head_dim %d is not %s", dim, sizes);
+    if (!is_a_size(dim_v))
+        return att_reject(why, ATT_HEAD_DIM_V, "head_dim_v %d is not %s", dim_v, sizes);
+    return true;
+}
+
+static bool check_fp8(const struct att_variant *v, struct att_why *why)
+{
+    if (v->q_dtype != ATT_Q_DTYPE_FP8)
+        return v->qkv_scale == ATT_QKV_SCALE_TENSOR ||
+               att_reject(why, ATT_QKV_SCALE, "qkv_scale is for q_dtype fp8");
+    if (v->mask == ATT_MASK_CUSTOM)
+        return att_reject(why, ATT_MASK, "with q_dtype fp8 there is no custom mask");
+    if (!v->paged)
+        return true;
+    if (v->kv_dtype != ATT_KV_DTYPE_FP8)
+        return att_reject(why, ATT_Q_DTYPE, "q_dtype fp8 is for a cache of kv_dtype fp8");
+    if (v->kv_scale != ATT_KV_SCALE_NONE && v->kv_scale != ATT_KV_SCALE_TENSOR)
+        return att_reject(why, ATT_KV_SCALE,
+                          "q_dtype fp8 is for a cache of one scale: kv_scale none or tensor");
+    return true;
+}
+
+bool prefill_check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
+{
+    if (!(v->paged ? att_cache_check(v, why) : check_plain(v, why)) || !check_fp8(v, why))
+        return false;
+    if (!check_dims(v, why))
+        return false;
+    struct att_tile tile;
+    return att_find_tile(v, m, &tile, why);
+}

@@ -1,0 +1,729 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "templates/select/select.h"
+
+#include "ir/spread.h"
+#include "templates/workgroup/scalar.h"
+
+#include <assert.h>
+#include <math.h>
+
+enum {
+    LANES = ATT_SELECT_LANES,
+    DIGIT = 8,
+    LOG_LOST = 8, /* bits of a distance, and those of a float of which its logarithm is made */
+    LOG_BITS = 3,
+    LOG_SHIFT = 23 - LOG_BITS,
+    LOG_BIAS = 127 << LOG_BITS,
+    DIGITS = 5,     /* a logarithm, and the 28 bits that an octave's part has at most */
+    KEY_DIGITS = 4, /* of a key of which nothing is known */
+    HISTOGRAMS = 4, /* the fifth is the first again */
+    BINS = 1 << DIGIT,
+    BINS_A_LANE = BINS / LANES,
+    SELECTION = 2, /* the third of the counts */
+    N_COUNTS,
+    HISTOGRAM_BYTES = HISTOGRAMS * BINS * 4,
+    HALF = 16,          /* two counts share a register */
+    NO_KEY = INT32_MIN, /* below all */
+    NAN_KEY = INT32_MIN + 1,
+    QUIET_NAN = 0x7fc00000,
+};
+
+static const int sign = INT32_MIN;
+
+struct tir_value att_select_no_key(const struct att_select *s)
+{
+    return tir_splat(s->b, tir_i32(s->b, NO_KEY), s->lane);
+}
+
+struct tir_value att_select_nan_key(const struct att_select *s)
+{
+    return tir_splat(s->b, tir_i32(s->b, NAN_KEY), s->lane);
+}
+
+static struct tir_value number(const struct att_select *s, struct tir_value scalar)
+{
+    return tir_splat(s->b, scalar, s->lane);
+}
+
+static struct tir_value constant(const struct att_select *s, int n)
+{
+    return number(s, tir_i32(s->b, n));
+}
+
+/* base + 4 * index. */
+static struct tir_value address(const struct att_select *s, struct tir_value base,
+                                struct tir_value index)
+{
+    return tir_add(s->b, tir_shl(s->b, index, constant(s, 2)), number(s, base));
+}
+
+/* The two writes stand side by side: they can become one. */
+static void write_entry(const struct att_select *s, struct tir_value is, struct tir_value entry,
+                        struct tir_value key, struct tir_value position)
+{
+    const struct tir_value to_keys = address(s, s->keys, entry);
+    const struct tir_value to_positions = address(s, s->positions, entry);
+    tir_lds_scatter_if(s->b, is, to_keys, key);
+    tir_lds_scatter_if(s->b, is, to_positions, position);
+}
+
+static unsigned counts_bytes(unsigned waves) { return N_COUNTS * waves * 4; }
+
+enum { HELD_MAX = 32 /* entries of a lane */ };
+
+bool att_select_holds(unsigned room, unsigned waves) { return room <= HELD_MAX * LANES * waves; }
+
+/* Buffers begin at multiples of 16 bytes, which are 4 entries. */
+static unsigned aligned(unsigned bytes) { return (bytes + 15) / 16 * 16; }
+
+unsigned att_select_beside_bytes(unsigned room, unsigned waves)
+{
+    return 2 * aligned(4 * room) + aligned(counts_bytes(waves));
+}
+
+unsigned att_select_lds_bytes(unsigned room, unsigned waves)
+{
+    return att_select_beside_bytes(room, waves) + HISTOGRAM_BYTES;
+}
+
+/* Room beyond a chunk lets a selection stop before it knows the limit exactly. */
+struct att_select_size att_select_size(unsigned k, unsigned each, unsigned most, unsigned waves,
+                                       unsigned lds_bytes)
+{
+    const unsigned fixed = att_select_lds_bytes(0, waves);
+    const unsigned least = k + most, wanted = least + most / 4;
+    const unsigned fits = lds_bytes > fixed ? (lds_bytes - fixed) / 32 * 4 : 0;
+    return (struct att_select_size){
+        .k = k,
+        .each = each,
+        .most = most,
+        .turns = 1,
+        .room = wanted < fits  ? wanted
+                : fits > least ? fits
+                               : least,
+    };
+}
+
+struct att_select att_select_begin(struct tir_builder *b, const struct att_select_size *size,
+                                   const struct att_select *beside,
+                                   struct tir_value state[ATT_SELECT_N])
+{
+    const unsigned waves = b->f->waves, room = size->room;
+    const struct tir_layout lane = tir_spread_column(b->f->machine, 1, LANES);
+    assert(size->each <= ATT_SELECT_EACH_MAX && room < 1u << (HALF - 1));
+    assert(room >= size->k + size->most);
+    struct att_select s = {.b = b,
+                           .k = size->k,
+                           .each = size->each,
+                           .chunk = size->each * LANES * waves,
+                           .most = size->most,
+                           .turns = size->turns,
+                           .room = room};
+    s.lane = tir_tile(b->f, TIR_I32, LANES, 1, &lane);
+    s.wave = tir_wave_id(b);
+    s.lane_index = tir_row_index(b, s.lane);
+    s.keys = tir_lds_buffer(b, room * 4, 16);
+    s.positions = tir_lds_buffer(b, room * 4, 16);
+    s.counts = tir_lds_buffer(b, counts_bytes(waves), 16);
+    s.histogram = beside ? beside->histogram : tir_lds_buffer(b, HISTOGRAM_BYTES, 16);
+    state[ATT_SELECT_COUNT] = tir_i32(b, 0);
+    state[ATT_SELECT_LIMIT] = tir_i32(b, INT32_MIN);
+    state[ATT_SELECT_TURN] = tir_i32(b, 0);
+    return s;
+}
+
+struct tir_value att_select_number_key(struct tir_builder *b, struct tir_value score)
+{
+    const struct tir_type t = tir_with_dtype(tir_typeof(b->f, score), TIR_I32);
+    const struct tir_value bits = tir_bitcast(b, score, t);
+    const struct tir_value negative = tir_sub(b, tir_int_like(b, bits, sign), bits);
+    return tir_select(b, tir_cmp_lt(b, bits, tir_int_like(b, bits, 0)), negative, bits);
+}
+
+/* The magnitude with its sign as a two's complement: -0 becomes 0. NaNs become the lowest key but
+ * one; the lowest is the limit that all are above. */
+struct tir_value att_select_key(struct tir_builder *b, struct tir_value score,
+                                struct tir_value there)
+{
+    const struct tir_type t = tir_with_dtype(tir_typeof(b->f, score), TIR_I32);
+    const struct tir_value bits = tir_bitcast(b, score, t);
+    const struct tir_value negative = tir_sar(b, bits, tir_int_like(b, bits, 31));
+    const struct tir_value size = tir_and(b, bits, tir_int_like(b, bits, INT32_MAX));
+    const struct tir_value key = tir_sub(b, tir_xor(b, size, negative), negative);
+    const struct tir_value nan = tir_cmp_gt(b, size, tir_int_like(b, bits, 0x7f800000));
+    const struct tir_value any = tir_select(b, nan, tir_int_like(b, bits, NAN_KEY), key);
+    return tir_select(b, there, any, tir_int_like(b, bits, NO_KEY));
+}
+
+struct tir_value att_select_place(const struct att_select *s, unsigned j)
+{
+    const int own = (int)(s->each * LANES);
+    return att_plus(s->b, att_times(s->b, s->wave, own), (int)(j * LANES));
+}
+
+/* All that waves have written to LDS may be read by all. */
+static void meet(const struct att_select *s)
+{
+    tir_wait(s->b, TIR_LDS_WRITES, 0);
+    tir_barrier(s->b);
+}
+
+/* A number of each wave, added up. */
+struct sums {
+    struct tir_value before; /* of the waves before this one */
+    struct tir_value all;
+};
+
+static struct sums add_waves(const struct att_select *s, struct tir_value slot,
+                             struct tir_value own)
+{
+    struct tir_builder *b = s->b;
+    const unsigned waves = b->f->waves;
+    const struct tir_value at = tir_add(b, s->counts, tir_mul(b, slot, tir_i32(b, (int)waves * 4)));
+    tir_anchor(b, own); /* LLVM would count in the branch below, and keep every mask until then */
+    const struct tir_value mine = tir_cmp_eq(b, s->lane_index, number(s, s->wave));
+    tir_lds_scatter_if(b, mine, address(s, at, s->lane_index), number(s, own));
+    meet(s);
+    const struct tir_value index = tir_and(b, s->lane_index, constant(s, (int)waves - 1));
+    const struct tir_value counts = tir_lds_gather(b, address(s, at, index), TIR_I32);
+    const struct tir_value below = tir_lane_sum_below(b, counts);
+    return (struct sums){
+        .before = tir_lane_read(b, below, s->wave),
+        .all = tir_add(b, tir_lane_read(b, below, tir_i32(b, (int)waves - 1)),
+                       tir_lane_read(b, counts, tir_i32(b, (int)waves - 1))),
+    };
+}
+
+/* ---- Selection ---- */
+
+/* This wave's part of the buffer, `n` entries a lane; behind the last one NO_KEY. Lane masks
+ * are made where they are used: they would take two scalar registers each. */
+struct held {
+    unsigned n;
+    struct tir_value key[HELD_MAX], position[HELD_MAX];
+};
+
+static void hold(const struct att_select *s, struct held *h, struct tir_value count)
+{
+    struct tir_builder *b = s->b;
+    const unsigned group = LANES * b->f->waves;
+    const struct tir_value last = att_plus(b, count, -1);
+    h->n = (s->room + group - 1) / group;
+    assert(h->n <= HELD_MAX);
+    for (unsigned j = 0; j < h->n; j++) {
+        const struct tir_value first =
+            att_plus(b, att_times(b, s->wave, (int)(h->n * LANES)), (int)(j * LANES));
+        const struct tir_value entry = tir_add(b, s->lane_index, number(s, first));
+        const struct tir_value there = tir_cmp_lt(b, entry, number(s, count));
+        const struct tir_value safe = tir_select(b, there, entry, constant(s, 0));
+        const struct tir_value key = tir_lds_gather(b, address(s, s->keys, safe), TIR_I32);
+        /* Not the comparison of above: its mask would be kept while the keys are on their way. */
+        const struct tir_value still = tir_cmp_le(b, entry, number(s, last));
+        h->key[j] = tir_select(b, still, key, constant(s, NO_KEY));
+        h->position[j] = tir_lds_gather(b, address(s, s->positions, safe), TIR_I32);
+    }
+}
+
+static void clear_histograms(const struct att_select *s, int count)
+{
+    struct tir_builder *b = s->b;
+    const int all = count * BINS, group = LANES * (int)b->f->waves;
+    const struct tir_value own = tir_add(b, s->lane_index, number(s, att_times(b, s->wave, LANES)));
+    for (int first = 0; first < all; first += group) {
+        const struct tir_value bin = tir_add(b, own, constant(s, first));
+        const struct tir_value inside = tir_cmp_lt(b, bin, constant(s, all));
+        tir_lds_scatter_if(b, inside, address(s, s->histogram, bin), constant(s, 0));
+    }
+}
+
+static void begin_histograms(const struct att_select *s)
+{
+    clear_histograms(s, HISTOGRAMS);
+    meet(s);
+}
+
+/* The digit of the `need`-th largest, of a histogram whose first bin is that of the largest digit.
+ * Afterwards `need` counts within that digit, which `all` entries have. Every wave does this
+ * alike. */
+static struct tir_value find_digit(const struct att_select *s, struct tir_value histogram,
+                                   struct tir_value *need, struct tir_value *all)
+{
+    struct tir_builder *b = s->b;
+    struct tir_value up_to[BINS_A_LANE]; /* entries of a lane's bins, up to each */
+    const struct tir_value bin = tir_mul(b, s->lane_index, constant(s, BINS_A_LANE));
+    for (int i = 0; i < BINS_A_LANE; i++) {
+        const struct tir_value at = address(s, histogram, tir_add(b, bin, constant(s, i)));
+        const struct tir_value n = tir_lds_gather(b, at, TIR_I32);
+        up_to[i] = i ? tir_add(b, up_to[i - 1], n) : n;
+    }
+    const struct tir_value below = tir_lane_sum_below(b, up_to[BINS_A_LANE - 1]);
+    struct tir_value bins = tir_i32(b, 0); /* before the one */
+    for (int i = 0; i < BINS_A_LANE; i++) {
+        up_to[i] = tir_add(b, up_to[i], below);
+        const struct tir_value few = tir_cmp_lt(b, up_to[i], number(s, *need));
+        bins = tir_add(b, bins, tir_lane_count(b, few));
+    }
+    const struct tir_value in_lane = tir_and(b, bins, tir_i32(b, BINS_A_LANE - 1));
+    struct tir_value larger = below, with = up_to[0];
+    for (int i = 1; i < BINS_A_LANE; i++) {
+        const struct tir_value is = tir_cmp_eq(b, in_lane, tir_i32(b, i));
+        larger = tir_select(b, is, up_to[i - 1], larger);
+        with = tir_select(b, is, up_to[i], with);
+    }
+    const struct tir_value lane = tir_div(b, bins, tir_i32(b, BINS_A_LANE));
+    const struct tir_value before = tir_lane_read(b, larger, lane);
+    *need = tir_sub(b, *need, before);
+    *all = tir_sub(b, tir_lane_read(b, with, lane), before);
+    return tir_sub(b, tir_i32(b, BINS - 1), bins);
+}
+
+/* Knowledge of the k-th largest key: it is among the `all` keys from `low` on that are less than
+ * 1 << width above it, and of these `need` belong to the k largest. Unless `narrow`, `low` is the
+ * least of all keys. */
+struct limit {
+    struct tir_value low, width, need, all;
+    bool narrow;
+};
+
+static struct tir_value above_low(const struct att_select *s, const struct limit *limit,
+                                  struct tir_value key)
+{
+    return tir_sub(s->b, key, number(s, limit->low));
+}
+
+/*
+ * The first digit is the logarithm of how far a key is above the limit that all are above: exponent
+ * and leading bits of that distance as a float. Whatever the scores, half of the keys or so are in
+ * the last octave, so that few share a digit. The distance loses the bits that the float has not.
+ */
+static void count_logarithms(const struct att_select *s, const struct held *h,
+                             const struct limit *limit)
+{
+    struct tir_builder *b = s->b;
+    for (unsigned j = 0; j < h->n; j++) {
+        const struct tir_value distance =
+            tir_shr(b, above_low(s, limit, h->key[j]), constant(s, LOG_LOST));
+        const struct tir_value bits = tir_bitcast(b, tir_convert(b, distance, TIR_F32), s->lane);
+        const struct tir_value digit =
+            tir_max(b, tir_shr(b, bits, constant(s, LOG_SHIFT)), constant(s, LOG_BIAS - 1));
+        const struct tir_value bin = tir_sub(b, constant(s, BINS - 1 + LOG_BIAS - 1), digit);
+        tir_lds_add_if(b, tir_cmp_ge(b, h->key[j], number(s, limit->low)),
+                       address(s, s->histogram, bin), constant(s, 1));
+    }
+}
+
+static void find_logarithm(const struct att_select *s, const struct held *h, struct limit *limit)
+{
+    struct tir_builder *b = s->b;
+    count_logarithms(s, h, limit);
+    meet(s);
+    const struct tir_value digit = find_digit(s, s->histogram, &limit->need, &limit->all);
+    const struct tir_value zero = tir_i32(b, 0), from_one = att_plus(b, digit, -1);
+    const struct tir_value octave = tir_shr(b, from_one, tir_i32(b, LOG_BITS));
+    const struct tir_value part =
+        tir_or(b, tir_and(b, from_one, tir_i32(b, (1 << LOG_BITS) - 1)), tir_i32(b, 1 << LOG_BITS));
+    const struct tir_value start = tir_shl(
+        b, tir_shr(b, tir_shl(b, part, octave), tir_i32(b, LOG_BITS)), tir_i32(b, LOG_LOST));
+    const struct tir_value finer = tir_max(b, att_plus(b, octave, -LOG_BITS), zero);
+    const struct tir_value first = tir_cmp_eq(b, digit, zero);
+    limit->low = tir_add(b, limit->low, tir_select(b, first, zero, start));
+    limit->width = att_plus(b, tir_select(b, first, zero, finer), LOG_LOST);
+}
+
+/* Eight bits of the distance from `low`. All waves have read the first histogram when they meet for
+ * the second; so the third's meeting is the one for its next use. */
+static void find_bits(const struct att_select *s, const struct held *h, struct limit *limit, int d)
+{
+    struct tir_builder *b = s->b;
+    const struct tir_value histogram = att_plus(b, s->histogram, d % HISTOGRAMS * BINS * 4);
+    if (d == 2)
+        clear_histograms(s, 1);
+    const struct tir_value shift = tir_max(b, att_plus(b, limit->width, -DIGIT), tir_i32(b, 0));
+    const struct tir_value bound = tir_shl(b, tir_i32(b, 1), limit->width);
+    for (unsigned j = 0; j < h->n; j++) {
+        const struct tir_value distance = above_low(s, limit, h->key[j]);
+        const struct tir_value bin =
+            tir_sub(b, constant(s, BINS - 1), tir_shr(b, distance, number(s, shift)));
+        const struct tir_value above = tir_cmp_ge(b, h->key[j], number(s, limit->low));
+        const struct tir_value candidate =
+            d ? tir_and(b, above, tir_cmp_ult(b, distance, number(s, bound))) : above;
+        tir_lds_add_if(b, candidate, address(s, histogram, bin), constant(s, 1));
+    }
+    meet(s);
+    const struct tir_value digit = find_digit(s, histogram, &limit->need, &limit->all);
+    limit->low = tir_add(b, limit->low, tir_shl(b, digit, shift));
+    limit->width = shift;
+}
+
+/* The entries that stay: those above `above`, and the first `ties` of those equal to it. */
+struct kept {
+    struct tir_value above, ties, n;
+};
+
+/* Stops with the digits that leave `most` entries or fewer, all that may be among the k largest; at
+ * the latest with the last digit, where the k-th largest is known. */
+static struct kept find_limit(const struct att_select *s, const struct held *h, struct limit *limit,
+                              struct tir_value k, struct tir_value most, int d)
+{
+    struct tir_builder *b = s->b;
+    const struct tir_value zero = tir_i32(b, 0);
+    if (d == (limit->narrow ? DIGITS : KEY_DIGITS))
+        return (struct kept){limit->low, limit->need, k};
+    if (d == 0 && limit->narrow)
+        find_logarithm(s, h, limit);
+    else
+        find_bits(s, h, limit, d);
+    const struct tir_value n = tir_add(b, tir_sub(b, k, limit->need), limit->all);
+    const struct tir_value fits = tir_cmp_le(b, n, most);
+    struct tir_value kept[] = {att_plus(b, limit->low, -1), zero, n};
+    const struct tir_type i32 = tir_scalar(TIR_I32), types[] = {i32, i32, i32};
+    struct tir_if branch = tir_begin_if(b, fits, false, types, 3);
+    tir_else(b, &branch, kept);
+    const struct kept finer = find_limit(s, h, limit, k, most, d + 1);
+    kept[0] = finer.above, kept[1] = finer.ties, kept[2] = finer.n;
+    tir_end_if(b, &branch, kept);
+    return (struct kept){kept[0], kept[1], kept[2]};
+}
+
+static void move_entry(const struct att_select *s, const struct held *h, unsigned j,
+                       struct tir_value stays, struct tir_value to)
+{
+    write_entry(s, stays, to, h->key[j], h->position[j]);
+}
+
+/* Entries that stay move to the front and keep their order. */
+static void keep_above(const struct att_select *s, const struct held *h, struct tir_value limit)
+{
+    struct tir_builder *b = s->b;
+    struct tir_value own = tir_i32(b, 0);
+    for (unsigned j = 0; j < h->n; j++)
+        own = tir_add(b, own, att_select_passing(s, limit, h->key[j]));
+    struct tir_value before = add_waves(s, tir_i32(b, SELECTION), own).before;
+    const struct tir_value least = att_plus(b, limit, 1);
+    for (unsigned j = 0; j < h->n; j++) {
+        /* Not the comparison that has counted: all their masks would be kept. */
+        const struct tir_value stays = tir_cmp_ge(b, h->key[j], number(s, least));
+        const struct tir_value n = tir_lane_count(b, stays);
+        move_entry(s, h, j, stays, tir_add(b, number(s, before), tir_lanes_below(b, stays)));
+        before = tir_add(b, before, n);
+    }
+}
+
+static void keep_with_ties(const struct att_select *s, const struct held *h,
+                           const struct kept *kept)
+{
+    struct tir_builder *b = s->b;
+    const struct tir_value limit = kept->above, need = kept->ties;
+    struct tir_value own = tir_i32(b, 0);
+    for (unsigned j = 0; j < h->n; j++) {
+        const struct tir_value larger = tir_cmp_gt(b, h->key[j], number(s, limit));
+        const struct tir_value tie = tir_cmp_eq(b, h->key[j], number(s, limit));
+        own = tir_add(b, own, tir_lane_count(b, larger));
+        own = tir_add(b, own, tir_shl(b, tir_lane_count(b, tie), tir_i32(b, HALF)));
+    }
+    const struct sums sums = add_waves(s, tir_i32(b, SELECTION), own);
+    struct tir_value before = tir_and(b, sums.before, tir_i32(b, (1 << HALF) - 1));
+    struct tir_value ties_before = tir_shr(b, sums.before, tir_i32(b, HALF));
+    const struct tir_value above = att_plus(b, limit, 1), below = att_plus(b, limit, -1);
+    for (unsigned j = 0; j < h->n; j++) {
+        /* Not the comparisons of above: all their masks would be kept. */
+        const struct tir_value larger = tir_cmp_ge(b, h->key[j], number(s, above));
+        const struct tir_value least = tir_cmp_gt(b, h->key[j], number(s, below));
+        const struct tir_value tie = tir_xor(b, least, larger);
+        const struct tir_value ties = tir_add(b, number(s, ties_before), tir_lanes_below(b, tie));
+        const struct tir_value early = tir_cmp_lt(b, ties, number(s, need));
+        const struct tir_value stays = tir_or(b, larger, tir_and(b, tie, early));
+        const struct tir_value to =
+            tir_add(b, tir_add(b, number(s, before), tir_lanes_below(b, larger)),
+                    tir_min(b, ties, number(s, need)));
+        move_entry(s, h, j, stays, to);
+        before = tir_add(b, before, tir_lane_count(b, larger));
+        ties_before = tir_add(b, ties_before, tir_lane_count(b, tie));
+    }
+}
+
+static void keep(const struct att_select *s, const struct held *h, const struct kept *kept)
+{
+    struct tir_builder *b = s->b;
+    struct tir_if branch =
+        tir_begin_if(b, tir_cmp_eq(b, kept->ties, tir_i32(b, 0)), false, NULL, 0);
+    keep_above(s, h, kept->above);
+    tir_else(b, &branch, NULL);
+    keep_with_ties(s, h, kept);
+    tir_end_if(b, &branch, NULL);
+}
+
+static struct limit anything(const struct att_select *s, struct tir_value need)
+{
+    return (struct limit){.low = tir_i32(s->b, NAN_KEY), .width = tir_i32(s->b, 32), .need = need};
+}
+
+/* The k-th largest of what the waves hold, which is above the limit of the state, if there is one,
+ * or about that. */
+static struct kept find_kept(const struct att_select *s, const struct held *h,
+                             const struct tir_value *state, struct tir_value k,
+                             struct tir_value most)
+{
+    struct tir_builder *b = s->b;
+    const struct tir_value least = tir_i32(b, NAN_KEY);
+    struct limit limit = anything(s, k);
+    if (state) {
+        limit.low = tir_max(b, state[ATT_SELECT_LIMIT], least);
+        limit.narrow = true;
+    }
+    return find_limit(s, h, &limit, k, most, 0);
+}
+
+/* Keeps the k largest where there are more than k entries; or all that leave room for a chunk and
+ * have the k largest among them. */
+static void select_largest(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
+                           bool roughly)
+{
+    struct tir_builder *b = s->b;
+    const unsigned most = roughly ? s->room - s->most : s->k;
+    struct held h = {0};
+    hold(s, &h, state[ATT_SELECT_COUNT]);
+    begin_histograms(s);
+    const struct kept kept = find_kept(s, &h, state, tir_i32(b, (int)s->k), tir_i32(b, (int)most));
+    keep(s, &h, &kept);
+    state[ATT_SELECT_LIMIT] = kept.above;
+    state[ATT_SELECT_COUNT] = kept.n;
+}
+
+void att_select_begin_guess(const struct att_select *s) { begin_histograms(s); }
+
+void att_select_guess(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
+                      const struct tir_value *sample, unsigned n, struct tir_value rank)
+{
+    struct tir_builder *b = s->b;
+    struct held h = {.n = n};
+    for (unsigned j = 0; j < n; j++)
+        h.key[j] = sample[j];
+    const struct tir_value most = tir_add(b, rank, tir_shr(b, rank, tir_i32(b, 3)));
+    state[ATT_SELECT_LIMIT] = find_kept(s, &h, NULL, rank, most).above;
+}
+
+void att_select_restart(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
+                        struct tir_value is)
+{
+    struct tir_builder *b = s->b;
+    state[ATT_SELECT_LIMIT] = tir_select(b, is, tir_i32(b, NO_KEY), state[ATT_SELECT_LIMIT]);
+    state[ATT_SELECT_COUNT] = tir_select(b, is, tir_i32(b, 0), state[ATT_SELECT_COUNT]);
+}
+
+/* ---- Offers ---- */
+
+struct tir_value att_select_passing(const struct att_select *s, struct tir_value limit,
+                                    struct tir_value key)
+{
+    return tir_lane_count(s->b, tir_cmp_gt(s->b, key, number(s, limit)));
+}
+
+static struct tir_value count_own(const struct att_select *s, struct tir_value limit,
+                                  const struct tir_value *keys)
+{
+    struct tir_value own = tir_i32(s->b, 0);
+    for (unsigned j = 0; j < s->each; j++)
+        own = tir_add(s->b, own, att_select_passing(s, limit, keys[j]));
+    return own;
+}
+
+/* The other of the two counts: a wave may still read the one before. */
+static struct sums count_passing(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
+                                 struct tir_value own)
+{
+    const struct sums sums = add_waves(s, state[ATT_SELECT_TURN], own);
+    state[ATT_SELECT_TURN] = tir_xor(s->b, state[ATT_SELECT_TURN], tir_i32(s->b, 1));
+    return sums;
+}
+
+enum { N_YIELD = ATT_SELECT_N + 2 };
+
+/* Makes room if the chunk needs it, which raises the limit. */
+static struct sums make_room(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
+                             const struct tir_value *keys, struct sums sums)
+{
+    struct tir_builder *b = s->b;
+    const struct tir_value full =
+        tir_cmp_gt(b, tir_add(b, state[ATT_SELECT_COUNT], sums.all), tir_i32(b, (int)s->room));
+    struct tir_type types[N_YIELD];
+    for (int i = 0; i < N_YIELD; i++)
+        types[i] = tir_scalar(TIR_I32);
+    struct tir_value old[N_YIELD] = {state[0], state[1], state[2], sums.before, sums.all};
+    struct tir_if branch = tir_begin_if(b, full, true, types, N_YIELD);
+    select_largest(s, state, true);
+    const struct sums fewer = count_passing(s, state, count_own(s, state[ATT_SELECT_LIMIT], keys));
+    const struct tir_value now[N_YIELD] = {state[0], state[1], state[2], fewer.before, fewer.all};
+    tir_else(b, &branch, now);
+    tir_end_if(b, &branch, old);
+    for (int i = 0; i < ATT_SELECT_N; i++)
+        state[i] = old[i];
+    return (struct sums){.before = old[ATT_SELECT_N], .all = old[ATT_SELECT_N + 1]};
+}
+
+static struct tir_value reserve(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
+                                const struct tir_value *keys, struct sums passing)
+{
+    struct tir_builder *b = s->b;
+    const struct sums sums = make_room(s, state, keys, passing);
+    const struct tir_value to = tir_add(b, state[ATT_SELECT_COUNT], sums.before);
+    state[ATT_SELECT_COUNT] = tir_add(b, state[ATT_SELECT_COUNT], sums.all);
+    return to;
+}
+
+struct tir_value att_select_reserve(const struct att_select *s,
+                                    struct tir_value state[ATT_SELECT_N],
+                                    const struct tir_value *keys, struct tir_value own)
+{
+    return reserve(s, state, keys, count_passing(s, state, own));
+}
+
+void att_select_reserve_both(const struct att_select *const s[2], struct tir_value *const state[2],
+                             const struct tir_value *const keys[2], const struct tir_value own[2],
+                             struct tir_value to[2])
+{
+    struct tir_builder *b = s[0]->b;
+    const struct tir_value half = tir_i32(b, HALF), low = tir_i32(b, (1 << HALF) - 1);
+    const struct sums sums =
+        count_passing(s[0], state[0], tir_or(b, own[0], tir_shl(b, own[1], half)));
+    const struct sums of[] = {
+        {.before = tir_and(b, sums.before, low), .all = tir_and(b, sums.all, low)},
+        {.before = tir_shr(b, sums.before, half), .all = tir_shr(b, sums.all, half)},
+    };
+    for (int i = 0; i < 2; i++)
+        to[i] = reserve(s[i], state[i], keys[i], of[i]);
+}
+
+struct tir_value att_select_append(const struct att_select *s, struct tir_value limit,
+                                   struct tir_value key, struct tir_value first,
+                                   struct tir_value to)
+{
+    struct tir_builder *b = s->b;
+    /* Not the comparison that has counted: its mask would be kept until here. */
+    const struct tir_value is = tir_cmp_ge(b, key, number(s, att_plus(b, limit, 1)));
+    const struct tir_value n = tir_lane_count(b, is);
+    const struct tir_value entry = tir_add(b, number(s, to), tir_lanes_below(b, is));
+    write_entry(s, is, entry, key, tir_add(b, s->lane_index, number(s, first)));
+    return tir_add(b, to, n);
+}
+
+/* Appends what is above the limit of this wave's tiles of a chunk, from entry `to` on. */
+static void append_tiles(const struct att_select *s, struct tir_value limit,
+                         const struct tir_value *keys, struct tir_value first, struct tir_value to)
+{
+    struct tir_builder *b = s->b;
+    const struct tir_value some = tir_cmp_gt(b, count_own(s, limit, keys), tir_i32(b, 0));
+    struct tir_if branch = tir_begin_if(b, some, false, NULL, 0);
+    for (unsigned j = 0; j < s->each; j++)
+        to = att_select_append(s, limit, keys[j], tir_add(b, first, att_select_place(s, j)), to);
+    tir_end_if(b, &branch, NULL);
+}
+
+static void offer_at_once(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
+                          const struct tir_value *keys, struct tir_value first)
+{
+    const struct tir_value own = count_own(s, state[ATT_SELECT_LIMIT], keys);
+    const struct tir_value to = att_select_reserve(s, state, keys, own);
+    append_tiles(s, state[ATT_SELECT_LIMIT], keys, first, to);
+}
+
+/* Neighbouring waves after neighbouring waves, so that the buffer stays in order. */
+static void offer_in_turns(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
+                           const struct tir_value *keys, struct tir_value first)
+{
+    struct tir_builder *b = s->b;
+    const struct tir_value each = tir_i32(b, (int)(b->f->waves / s->turns));
+    const struct tir_value own = tir_div(b, s->wave, each);
+    struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), tir_i32(b, (int)s->turns), tir_i32(b, 1),
+                                         state, ATT_SELECT_N);
+    struct tir_value of_turn[ATT_SELECT_EACH_MAX];
+    const struct tir_value turn = number(s, tir_cmp_eq(b, own, loop.index));
+    for (unsigned j = 0; j < s->each; j++)
+        of_turn[j] = tir_select(b, turn, keys[j], att_select_no_key(s));
+    offer_at_once(s, state, of_turn, first);
+    tir_end_for(b, &loop, state, ATT_SELECT_N);
+}
+
+void att_select_offer(const struct att_select *s, struct tir_value state[ATT_SELECT_N],
+                      const struct tir_value *keys, struct tir_value first)
+{
+    struct tir_builder *b = s->b;
+    if (s->turns == 1) {
+        offer_at_once(s, state, keys, first);
+        return;
+    }
+    struct tir_type types[ATT_SELECT_N];
+    for (int i = 0; i < ATT_SELECT_N; i++)
+        types[i] = tir_scalar(TIR_I32);
+    const struct tir_value limit = state[ATT_SELECT_LIMIT];
+    const struct sums sums = count_passing(s, state, count_own(s, limit, keys));
+    const struct tir_value n = tir_add(b, state[ATT_SELECT_COUNT], sums.all);
+    struct tir_value done[ATT_SELECT_N] = {n, limit, state[ATT_SELECT_TURN]};
+    const struct tir_value full = tir_cmp_gt(b, n, tir_i32(b, (int)s->room));
+    struct tir_if branch = tir_begin_if(b, full, true, types, ATT_SELECT_N);
+    offer_in_turns(s, state, keys, first);
+    tir_else(b, &branch, state);
+    append_tiles(s, limit, keys, first, tir_sub(b, n, tir_sub(b, sums.all, sums.before)));
+    tir_end_if(b, &branch, done);
+    for (int i = 0; i < ATT_SELECT_N; i++)
+        state[i] = done[i];
+}
+
+struct tir_value att_select_whole(const struct att_select *s, const struct tir_value *keys)
+{
+    struct tir_builder *b = s->b;
+    const struct tir_value zero = tir_i32(b, 0), k = tir_i32(b, (int)s->k);
+    const struct tir_value all = tir_i32(b, NO_KEY);
+    struct held h = {.n = s->each};
+    for (unsigned j = 0; j < s->each; j++) {
+        h.key[j] = keys[j];
+        h.position[j] = tir_add(b, s->lane_index, number(s, att_select_place(s, j)));
+    }
+    clear_histograms(s, HISTOGRAMS);
+    const struct sums sums = add_waves(s, zero, count_own(s, all, keys));
+    struct tir_if many = tir_begin_if(b, tir_cmp_gt(b, sums.all, k), false, NULL, 0);
+    struct limit limit = anything(s, k);
+    const struct kept kept = find_limit(s, &h, &limit, k, k, 0);
+    keep(s, &h, &kept);
+    tir_else(b, &many, NULL);
+    append_tiles(s, all, keys, zero, sums.before);
+    tir_end_if(b, &many, NULL);
+    meet(s);
+    return tir_min(b, sums.all, k);
+}
+
+struct tir_value att_select_end(const struct att_select *s, struct tir_value state[ATT_SELECT_N])
+{
+    struct tir_builder *b = s->b;
+    const struct tir_value many = tir_cmp_gt(b, state[ATT_SELECT_COUNT], tir_i32(b, (int)s->k));
+    const struct tir_type types[ATT_SELECT_N] = {tir_scalar(TIR_I32), tir_scalar(TIR_I32),
+                                                 tir_scalar(TIR_I32)};
+    struct tir_value old[ATT_SELECT_N] = {state[0], state[1], state[2]};
+    meet(s);
+    struct tir_if branch = tir_begin_if(b, many, false, types, ATT_SELECT_N);
+    select_largest(s, state, false);
+    tir_else(b, &branch, state);
+    tir_end_if(b, &branch, old);
+    for (int i = 0; i < ATT_SELECT_N; i++)
+        state[i] = old[i];
+    meet(s);
+    return state[ATT_SELECT_COUNT];
+}
+
+struct tir_value att_select_position(const struct att_select *s, struct tir_value entry)
+{
+    return tir_lds_gather(s->b, address(s, s->positions, entry), TIR_I32);
+}
+
+struct tir_value att_select_score(const struct att_select *s, struct tir_value entry)
+{
+    struct tir_builder *b = s->b;
+    const struct tir_value key = tir_lds_gather(b, address(s, s->keys, entry), TIR_I32);
+    const struct tir_value negative = tir_cmp_lt(b, key, constant(s, 0));
+    const struct tir_value size = tir_select(b, negative, tir_neg(b, key), key);
+    const struct tir_value signed_size = tir_or(b, size, tir_and(b, key, constant(s, sign)));
+    const struct tir_value nan = tir_cmp_eq(b, key, constant(s, NAN_KEY));
+    const struct tir_value bits = tir_select(b, nan, constant(s, QUIET_NAN), signed_size);
+    const struct tir_type f32 = tir_with_dtype(s->lane, TIR_F32);
+    return tir_bitcast(b, bits, f32);
+}

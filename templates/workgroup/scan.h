@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Prefix sums over the 64 lanes of a wave, by way of LDS. Waves do not wait for each other: each
+ * has an LDS region of its own.
+ */
+#ifndef TEMPLATES_WORKGROUP_SCAN_H
+#define TEMPLATES_WORKGROUP_SCAN_H
+
+#include "ir/builder.h"
+
+enum { ATT_SCAN_LANES = TIR_WAVE_LANES };
+
+struct att_scan {
+    struct tir_type lane;  /* i32, 64 x 1: a row a lane */
+    struct tir_layout map; /* of those rows in LDS */
+    struct tir_value lds;  /* of this wave: 64 zeros, then 64 numbers */
+};
+
+/** Reserves LDS for all waves of the function, and clears it. */
+struct att_scan att_scan_begin(struct tir_builder *b);
+
+/** The value of lane i - `distance`; 0 for the first ones. */
+struct tir_value att_scan_shift(struct tir_builder *b, const struct att_scan *s, struct tir_value a,
+                                int distance);
+
+/** Sums of a over the lanes before each. */
+struct tir_value att_scan_before(struct tir_builder *b, const struct att_scan *s,
+                                 struct tir_value a);
+
+#endif
