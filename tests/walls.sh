@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Holds every folder to the folders that it may see: an #include from the project's root names one of
-# them. A row: the folder, then what its files may include, folders or headers. The rooms of the simulator have their own
-# include paths in meson, so a wrong include there does not compile.
+# them. A row: the folder, then what its files may include, folders or headers. The rooms of the
+# simulator have their own include paths in meson, so a wrong include there does not compile.
 set -eu
 cd "$1"
 status=0
