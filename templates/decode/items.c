@@ -178,7 +178,7 @@ static struct tir_value table_of(struct decode *d, struct tir_value sequence)
         const struct tir_value stride =
             tir_mul(b, tir_arg(b, ARG_BLOCK_TABLE_STRIDE, TIR_I64), four);
         return tir_add(b, tir_arg(b, ARG_BLOCK_TABLE, TIR_I64),
-                       tir_mul(b, att_wide(b, sequence), stride));
+                       tir_mul(b, tir_zext(b, sequence, TIR_I64), stride));
     }
     const struct tir_value first = att_wide(b, load_i32(d, ARG_KV_INDPTR, sequence));
     return tir_add(b, tir_arg(b, ARG_KV_INDICES, TIR_I64), tir_mul(b, first, four));
@@ -239,6 +239,8 @@ void decode_find_items(struct decode *d, struct tir_value range[2])
 {
     struct tir_builder *b = &d->b;
     const struct tir_type i32[] = {tir_scalar(TIR_I32), tir_scalar(TIR_I32)};
+    /* In the round that brings where the list's ends are, and not in one of its own behind these. */
+    tir_anchor(b, tir_arg(b, ARG_WORK_INFO, TIR_I64));
     struct tir_value group = d->list.id ? d->list : tir_block_id(b, 0);
     if (d->neighbours)
         group = att_xcd_item(b, group, tir_i32(b, 0), tir_arg(b, ARG_WORKGROUPS, TIR_I32));
