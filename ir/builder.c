@@ -627,6 +627,11 @@ void tir_wait_memory(struct tir_builder *b)
     tir_build(b, TIR_waitcnt, no_type, NULL, 0, (int64_t[]){0, -1});
 }
 
+void tir_settle(struct tir_builder *b, int states)
+{
+    tir_build(b, TIR_settle, no_type, NULL, 0, (int64_t[]){states});
+}
+
 void tir_barrier(struct tir_builder *b) { tir_build(b, TIR_barrier, no_type, NULL, 0, NULL); }
 
 struct tir_value tir_arrive(struct tir_builder *b, struct tir_value address, struct tir_value n)

@@ -250,6 +250,9 @@ void tir_wait(struct tir_builder *b, int group, int pending);
 /** All loads and stores of this wave have completed. */
 void tir_wait_memory(struct tir_builder *b);
 void tir_barrier(struct tir_builder *b);
+/** So many of the wait states until results in accumulation registers can be read stand here, where
+ * the wave waits for something else, and not in front of the first read: as many as are left. */
+void tir_settle(struct tir_builder *b, int states);
 /** Counts this wave at `address` (i64) and returns how many of n waves had arrived before it: n - 1
  * to the last, which leaves 0 there. Stores that come before are seen, on any compute unit, behind
  * tir_acquire() of a wave that arrived later or was told so by one that did. */

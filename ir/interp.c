@@ -219,6 +219,7 @@ static bool run_flow(struct interp *x, const struct tir_op *op)
     case TIR_set_priority:
     case TIR_align_code:
     case TIR_only_copies:
+    case TIR_settle:
     case TIR_anchor:
     case TIR_phase:
     case TIR_yield:

@@ -372,6 +372,7 @@ static void check_sync(struct tir_verifier *v, const struct tir_op *op)
         tir_check(v, imm[0] >= 0 && imm[0] < imm[1], "words is below `of`");
         break;
     case TIR_set_priority: tir_check(v, imm[0] >= 0 && imm[0] < 4, "level is 0..3"); break;
+    case TIR_settle: tir_check(v, imm[0] > 0 && imm[0] <= 20, "states is 1..20"); break;
     case TIR_phase: tir_check(v, imm[0] == 0 || imm[0] == 1, "kind is 0 or 1"); break;
     }
 }

@@ -49,12 +49,12 @@ struct lower {
     } *read_from_agprs;
     struct {
         LLVMValueRef of, v;
-    } held;              /* a constant and the register that has it, see lower_agprs.c */
-    uint32_t recent[2];  /* values of the last two instructions, see lower_agprs.c */
-    bool matrix_pending; /* a result in accumulation registers may be on its way */
-    unsigned loops;      /* around the op that is being lowered */
-    bool has_mma;        /* a matrix instruction has been lowered */
-    bool counts_loads;   /* the function waits for a number of loads, so none may be merged */
+    } held;                 /* a constant and the register that has it, see lower_agprs.c */
+    uint32_t recent[2];     /* values of the last two instructions, see lower_agprs.c */
+    unsigned matrix_states; /* until a result in accumulation registers can be read, at most */
+    unsigned loops;         /* around the op that is being lowered */
+    bool has_mma;           /* a matrix instruction has been lowered */
+    bool counts_loads;      /* the function waits for a number of loads, so none may be merged */
     bool failed;
     char *why;
 };
@@ -90,8 +90,10 @@ LLVMValueRef lower_slice(struct lower *l, LLVMValueRef v, unsigned first, unsign
 /** Finds the values that stay in accumulation registers. False when out of memory. */
 bool lower_agprs_begin(struct lower *l);
 void lower_agprs_end(struct lower *l);
-/** Emits as many wait states as a matrix result can need. */
-void lower_matrix_states(struct lower *l);
+/** Emits wait states until results in accumulation registers can be read: as many as are left, but
+ * no more than `most`. */
+enum { LOWER_MATRIX_STATES = 20 /* behind any matrix instruction of all targets */ };
+void lower_matrix_states(struct lower *l, unsigned most);
 /** Notes that an instruction has been emitted which makes v. */
 void lower_note_issue(struct lower *l, struct tir_value v);
 /** A matrix instruction whose accumulator stays in accumulation registers. */

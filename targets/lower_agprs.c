@@ -149,8 +149,7 @@ LLVMValueRef lower_from_agprs(struct lower *l, struct tir_value v)
     LLVMBasicBlockRef here = LLVMGetInsertBlock(l->b);
     if (read->block == here)
         return read->v;
-    if (l->matrix_pending)
-        lower_matrix_states(l);
+    lower_matrix_states(l, l->matrix_states);
     *read = (struct lower_read){pass_through(l, l->values[v.id]), here};
     return read->v;
 }
@@ -191,7 +190,7 @@ LLVMValueRef lower_mfma_in_agprs(struct lower *l, const struct tir_op *op,
     LLVMValueRef args[3] = {dwords(l, op->operands[0]), dwords(l, op->operands[1]),
                             lower_value_for(l, op->operands[2], op->result)};
     l->has_mma = true;
-    l->matrix_pending = true;
+    l->matrix_states = LOWER_MATRIX_STATES;
     lower_note_issue(l, op->result);
     return assemble(l, text, "=a,^VA,^VA,0", type, args, 3);
 }
@@ -228,6 +227,6 @@ LLVMValueRef lower_mfma_scaled_in_agprs(struct lower *l, const struct tir_op *op
                             lower_value_for(l, op->operands[2], op->result), held(l, left),
                             held(l, right)};
     l->has_mma = true;
-    l->matrix_pending = true;
+    l->matrix_states = LOWER_MATRIX_STATES;
     return assemble(l, text, "=a,^VA,^VA,0,v,v", type, args, 5);
 }

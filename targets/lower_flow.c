@@ -345,13 +345,13 @@ LLVMValueRef lower_anchor(struct lower *l, const struct tir_op *op)
 LLVMValueRef lower_materialize(struct lower *l, const struct tir_op *op)
 {
     static const char in_vgprs[] = "=v,0", in_sgprs[] = "=s,0";
-    LLVMValueRef v = lower_value(l, op->operands[0]);
+    const struct tir_type t = lower_result_type(l, op);
+    LLVMValueRef v = as_dwords(l, lower_value(l, op->operands[0]), t);
     LLVMTypeRef of = LLVMTypeOf(v), type = LLVMFunctionType(of, &of, 1, false);
-    const bool uniform = lower_result_type(l, op).kind == TIR_SCALAR;
     LLVMValueRef code =
-        LLVMGetInlineAsm(type, "", 0, uniform ? in_sgprs : in_vgprs, sizeof(in_vgprs) - 1, true,
-                         false, LLVMInlineAsmDialectATT, false);
-    return LLVMBuildCall2(l->b, type, code, &v, 1, "");
+        LLVMGetInlineAsm(type, "", 0, t.kind == TIR_SCALAR ? in_sgprs : in_vgprs,
+                         sizeof(in_vgprs) - 1, true, false, LLVMInlineAsmDialectATT, false);
+    return lower_bitcast(l, LLVMBuildCall2(l->b, type, code, &v, 1, ""), lower_type(l, t));
 }
 
 /* ---- Structure ---- */
@@ -495,14 +495,23 @@ static bool only_yields(const struct lower *l, const struct tir_block *side)
            (side->n_ops == 1 && tir_op(l->f, side->ops[0])->opcode == TIR_yield);
 }
 
-void lower_matrix_states(struct lower *l)
+void lower_matrix_states(struct lower *l, unsigned most)
 {
-    static const unsigned states[] = {16, 4};
-    for (int i = 0; i < 2; i++) {
-        LLVMValueRef n = LLVMConstInt(l->i16, states[i] - 1, false);
+    enum { OF_ONE = 16 };
+    unsigned left = most < l->matrix_states ? most : l->matrix_states;
+    l->matrix_states -= left;
+    while (left) {
+        const unsigned states = left < OF_ONE ? left : OF_ONE;
+        LLVMValueRef n = LLVMConstInt(l->i16, states - 1, false);
         emit_intrinsic(l, "llvm.amdgcn.s.nop", NULL, 0, &n, 1);
+        left -= states;
     }
-    l->matrix_pending = false;
+}
+
+LLVMValueRef lower_settle(struct lower *l, const struct tir_op *op)
+{
+    lower_matrix_states(l, (unsigned)op->imm[0]);
+    return NULL;
 }
 
 /* Wait states at the head of a cold block: LLVM, which goes back from the read of a result through
@@ -510,8 +519,10 @@ void lower_matrix_states(struct lower *l)
  * and other waves' work would lie beside their states. */
 static void lengthen(struct lower *l)
 {
-    if (l->has_mma && l->f->waves_per_simd <= 1)
-        lower_matrix_states(l);
+    if (l->has_mma && l->f->waves_per_simd <= 1) {
+        l->matrix_states = LOWER_MATRIX_STATES;
+        lower_matrix_states(l, l->matrix_states);
+    }
 }
 
 /* A side of an if hands this on to its results. */
@@ -527,11 +538,11 @@ static void lower_side(struct lower *l, const struct tir_op *op, const struct ti
                        LLVMBasicBlockRef into, LLVMBasicBlockRef merge, LLVMValueRef *phis,
                        LLVMValueRef *values)
 {
-    const bool pending = l->matrix_pending;
+    const unsigned pending = l->matrix_states;
     LLVMPositionBuilderAtEnd(l->b, into);
     const bool cold = op->imm[0] && side == op->blocks[0];
     if (cold && op->imm[1])
-        l->matrix_pending = false;
+        l->matrix_states = 0;
     else if (cold)
         lengthen(l);
     if (side)
@@ -541,7 +552,8 @@ static void lower_side(struct lower *l, const struct tir_op *op, const struct ti
     hand_on_side(l, op, side, values);
     add_incoming(phis, values, op->n_results, LLVMGetInsertBlock(l->b));
     LLVMBuildBr(l->b, merge);
-    l->matrix_pending |= pending;
+    if (l->matrix_states < pending)
+        l->matrix_states = pending;
 }
 
 LLVMValueRef lower_if(struct lower *l, const struct tir_op *op)

@@ -154,6 +154,8 @@ static const struct {
     {"align_code {words=-1, of=8}", "words is below `of`"},
     {"align_code {words=2, of=2}", "words is below `of`"},
     {"align_code {words=0, of=4}", "of is 2 or 8"},
+    {"settle {states=0}", "states is 1..20"},
+    {"settle {states=21}", "states is 1..20"},
     {"phase {kind=2}", "kind is 0 or 1"},
     {"return", "ends a block before its end"},
     {"yield", "ends the wrong kind of block"},

@@ -246,6 +246,29 @@ static void accumulators_stay_where_they_are_asked_to(void **state)
     }
 }
 
+/* States until a result can be read stand where they are asked for, and the rest in front of the
+ * read. */
+static void wait_states_stand_where_the_wave_settles(void **state)
+{
+    (void)state;
+    for (const struct tgt *const *t = tgt_all; *t; t++) {
+        struct kernel k = kernel_create((*t)->machine.name, 4, 1);
+        const int instr = mma32(&k, TIR_BF16);
+        const struct tir_value a = unknown(&k, operand_type(&k, instr));
+        const struct tir_value acc = mfma_in_agprs(&k, instr, a, a, zero_acc(&k));
+        tir_settle(&k.b, 6);
+        tir_barrier(&k.b);
+        tir_settle(&k.b, 9);
+        tir_barrier(&k.b);
+        keep_acc(&k, acc);
+        struct compiled c = kernel_compile(&k);
+        const char *expected[] = {"v_mfma",    "s_nop 5", "s_barrier",   "s_nop 8",
+                                  "s_barrier", "s_nop 4", "global_store"};
+        assert_sequence(&c, expected, 7);
+        compiled_free(&c);
+    }
+}
+
 /* A scale of a block is a register that the loop makes, without a mask on its byte; that of all is
  * one which is there before the loop: nothing stands in front of the instruction. */
 static void scales_need_nothing_in_front_of_the_instruction(void **state)
@@ -573,6 +596,7 @@ int main(void)
         cmocka_unit_test(reads_of_lds_do_not_wait_for_loads_to_lds),
         cmocka_unit_test(cold_code_is_out_of_line_and_costs_no_copies),
         cmocka_unit_test(accumulators_stay_where_they_are_asked_to),
+        cmocka_unit_test(wait_states_stand_where_the_wave_settles),
         cmocka_unit_test(turned_operands_are_old_enough_for_a_product_in_agprs),
         cmocka_unit_test(scales_need_nothing_in_front_of_the_instruction),
         cmocka_unit_test(a_short_branch_leaves_no_state_out),
