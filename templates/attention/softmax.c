@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "templates/attention/softmax.h"
 
+#include <float.h>
+
 static const float LOG2E = 1.4426950408889634f, LN2 = 0.6931471805599453f, LOWEST = -3e38f;
 
 struct att_softmax att_softmax(struct tir_builder *b, struct tir_type scores,
@@ -142,8 +144,9 @@ struct att_softmax_end att_softmax_finish(struct tir_builder *b, const struct at
         e.l = tir_add(b, tir_mul(b, e.l, factor), tir_exp2(b, tir_sub(b, power, top)));
         e.m = top;
     }
-    const struct tir_value zero = tir_float_like(b, e.l, 0.0f);
-    e.inverse = tir_select(b, tir_cmp_gt(b, e.l, zero), tir_mul(b, factor, tir_rcp(b, e.l)), zero);
+    /* Without a key l is 0 and so is what the inverse is taken times. */
+    const struct tir_value divisor = tir_max(b, e.l, tir_float_like(b, e.l, FLT_MIN));
+    e.inverse = tir_mul(b, factor, tir_rcp(b, divisor));
     return e;
 }
 

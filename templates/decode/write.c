@@ -384,7 +384,7 @@ struct decode_places decode_find_result(struct decode *d)
 }
 
 static void write_as(struct decode *d, enum decode_kind kind, struct tir_value o,
-                     struct tir_value inverse, struct tir_value lse)
+                     struct tir_value inverse, const struct att_softmax_end *end)
 {
     const bool found = d->found && kind == DECODE_RESULT;
     struct decode_places p = found ? *d->found : ask_own_places(d, kind);
@@ -400,7 +400,8 @@ static void write_as(struct decode *d, enum decode_kind kind, struct tir_value o
             decode_write_out(d, o, &p);
     }
     find_lse(d, &p);
-    write_lse(d, lse, &p);
+    if (p.lse.base.id) /* behind O, which waits for nothing of it */
+        write_lse(d, att_softmax_lse(&d->b, end), &p);
 }
 
 void decode_write_state(struct decode *d, const struct decode_state *s)
@@ -410,7 +411,6 @@ void decode_write_state(struct decode *d, const struct decode_state *s)
     const struct tir_value sink = d->v->sinks ? sinks(d, final) : (struct tir_value){0};
     const struct att_softmax_end end =
         att_softmax_finish(b, &d->attention.softmax, s->m, s->l, sink);
-    const struct tir_value lse = att_softmax_lse(b, &end);
     struct tir_value scale = {0};
     if (d->v->kv_scale == ATT_KV_SCALE_TENSOR)
         scale = att_cache_tensor_scale(&d->value.c);
@@ -419,8 +419,8 @@ void decode_write_state(struct decode *d, const struct decode_state *s)
     if (!d->own_columns)
         o = sorted(d, tir_mul(b, o, tir_broadcast(b, inverse, d->output)));
     struct tir_if whole = tir_begin_if(b, final, false, NULL, 0);
-    write_as(d, DECODE_RESULT, o, inverse, lse);
+    write_as(d, DECODE_RESULT, o, inverse, &end);
     tir_else(b, &whole, NULL);
-    write_as(d, DECODE_PART, o, inverse, lse);
+    write_as(d, DECODE_PART, o, inverse, &end);
     tir_end_if(b, &whole, NULL);
 }
