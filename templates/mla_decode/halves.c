@@ -30,7 +30,9 @@
 enum {
     PARTS = 2,
     PART = 32 /* columns of the latent that an instruction makes of O */,
-    EARLY = 32 /* columns of c that are read in the phase before their product */
+    EARLY = 32 /* columns of c that are read in the phase before their product */,
+    SETTLED_EARLY = 14 /* wait states that take as long as a store to LDS */,
+    ALL_STATES = 20 /* at most */
 };
 
 struct tir_layout mla_halves_with_keys(const struct tir_layout *l)
@@ -171,13 +173,16 @@ struct tir_value mla_halves_part(struct mla *s, struct tir_value block, unsigned
         b, att_plus(b, weights_place(s, block), (int)(part * weights_before(s))), t, &map);
 }
 
+static struct tir_type weights_type(struct mla *s)
+{
+    const struct tir_layout right = all_weights(s), l = tir_layout_transpose(&right);
+    return tir_tile(s->d.b.f, s->p_dtype, s->d.keys, s->d.columns, &l);
+}
+
 static struct tir_value read_weights(struct mla *s, struct tir_value block)
 {
-    struct tir_builder *const b = &s->d.b;
-    const struct tir_layout right = all_weights(s), l = tir_layout_transpose(&right);
     const struct tir_layout map = weights_map(s);
-    return tir_tile_lds_load(b, weights_place(s, block),
-                             tir_tile(b->f, s->p_dtype, s->d.keys, s->d.columns, &l), &map);
+    return tir_tile_lds_load(&s->d.b, weights_place(s, block), weights_type(s), &map);
 }
 
 /* The exponents of both waves, as the product takes their scales. */
@@ -196,6 +201,15 @@ static struct tir_value own_half(struct mla *s, struct tir_value block)
     return tir_add(b, mla_alone_place(s, s->part, block), att_times(b, mla_alone_half(s), bytes));
 }
 
+/* The type of so many columns of c, keys x columns. */
+static struct tir_type columns_type(struct mla *s, unsigned width)
+{
+    const struct tir_contraction k = keys_order(s);
+    const struct tir_layout a = tir_mma_left(&s->d.m->mma[s->d.pv], width, &k, mla_alone_waves(s));
+    const struct tir_layout l = tir_layout_transpose(&a);
+    return tir_tile(s->d.b.f, s->kq_dtype, s->d.keys, width, &l);
+}
+
 /* c^T of columns of the wave's half of the latent, columns x keys. */
 static struct tir_value read_columns(struct mla *s, struct tir_value block, unsigned first,
                                      unsigned width)
@@ -205,26 +219,23 @@ static struct tir_value read_columns(struct mla *s, struct tir_value block, unsi
         const struct tir_value upper = read_columns(s, block, first, width / 2);
         return tir_stack(b, upper, read_columns(s, block, first + width / 2, width / 2));
     }
-    const struct tir_contraction k = keys_order(s);
-    const struct tir_layout a = tir_mma_left(&s->d.m->mma[s->d.pv], width, &k, mla_alone_waves(s));
-    const struct tir_layout l = tir_layout_transpose(&a);
-    const struct tir_type t = tir_tile(b->f, s->kq_dtype, s->d.keys, width, &l);
+    const struct tir_type t = columns_type(s, width);
     return tir_transpose(b, mla_lines_read(s, own_half(s, block), t, s->d.keys, first));
 }
 
-static struct tir_value read_values(struct mla *s, struct tir_value block)
+/* All of c^T of the wave's half of the latent; the first columns have been read. */
+static struct tir_value read_values(struct mla *s, struct tir_value block, struct tir_value first)
 {
-    mla_alone_at(s, A_VALUES, C1);
-    struct tir_value v = read_columns(s, block, 0, EARLY);
     mla_alone_at(s, A_VALUES, C2);
+    struct tir_value v = first;
     for (unsigned width = EARLY; width < s->d.output.rows; width *= 2)
         v = tir_stack(&s->d.b, v, read_columns(s, block, width, width));
     return v;
 }
 
 /* Values of the last block that its product takes, which stands behind the loop: O in front of it,
- * and its scales. */
-enum { BEFORE = ATT_N_CARRY, SCALES, N_CARRY };
+ * its scales and weights, and the first columns of c. */
+enum { BEFORE = ATT_N_CARRY, SCALES, WEIGHTS, FIRST, N_CARRY };
 
 /* The product's instruction is assembly that needs a state or two behind its scales: l is made in
  * between. */
@@ -234,23 +245,29 @@ static void visit(struct mla *s, struct att_block block, struct tir_value carrie
     struct tir_value *const l = &carried[ATT_CARRY_L], *const o = &carried[ATT_CARRY_O], e;
     const struct tir_value p = mla_alone_scaled(s, &block, &e);
     const struct tir_value rounded = tir_convert_in_range(b, tir_named(b, "p", p), TIR_FP8);
+    mla_alone_at(s, A_SCORES, M2);
+    tir_barrier(b); /* all have read P of the block before: C2 writes */
+    mla_alone_at(s, A_SCORES, C2);
     mla_halves_tell(s, block.index, rounded, e);
     mla_alone_at(s, A_VALUES, M1);
     mla_meet(s);
     mla_alone_at(s, A_VALUES, C1);
     const struct tir_value all = read_exponents(s, block.index),
                            weights = read_weights(s, block.index);
-    const struct tir_value sum = tir_col_fold_sum(b, tir_convert(b, rounded, TIR_F32));
+    const struct tir_value sum =
+        tir_col_fold_dot(b, tir_convert(b, rounded, TIR_BF16), tir_float_like(b, *l, 0.0f));
     mla_alone_at(s, A_VALUES, M2);
+    const struct tir_value first = read_columns(s, block.index, 0, EARLY);
     mla_alone_follow(s, all, carried);
     carried[BEFORE] = carried[ATT_CARRY_O];
-    tir_barrier(b); /* all have read P: C2 writes the next block's */
     const struct tir_value m = carried[ATT_CARRY_M];
     const struct tir_value scales = mla_alone_scales(s, all, m, tir_typeof(b->f, all));
     const struct tir_value scale = tir_exp2(b, tir_sub(b, e, m));
     *l = tir_named(b, "l", tir_fma(b, sum, tir_broadcast(b, scale, tir_typeof(b->f, *l)), *l));
-    const struct tir_value c = read_values(s, block.index);
+    const struct tir_value c = read_values(s, block.index, first);
+    carried[FIRST] = first;
     carried[SCALES] = scales;
+    carried[WEIGHTS] = weights;
     *o = tir_named(
         b, "o",
         tir_mma_scaled_in_agprs(b, s->scaled, c, weights, *o, tir_i32(b, MLA_SCALE_BIAS), scales));
@@ -324,6 +341,7 @@ static void load_queries(struct mla *s)
     b->stage = mla_alone_stage(s, A_FIND);
     mla_gather_lines(s, QUERIES, block, &lines);
     b->stage = mla_alone_stage(s, A_SCORES);
+    mla_find_position(s);
     s->places = decode_find_result(&s->d);
     mla_ask_scales(s); /* for the first scores */
     tir_wait(b, QUERIES, 0);
@@ -341,37 +359,54 @@ static struct tir_value multiply(struct mla *s, struct tir_value part, struct ti
                                    tir_i32(&s->d.b, MLA_SCALE_BIAS), s->last_scales);
 }
 
-static struct tir_value read_part(struct mla *s, unsigned number)
-{
-    return read_columns(s, s->last_block, number * PART, PART);
-}
-
-/* LDS has the weights still. */
 static struct tir_value finish_part(void *family, struct tir_value part, unsigned number)
 {
     struct mla *const s = family;
     if (!number)
         return s->first_part;
-    return multiply(s, part, read_part(s, number), read_weights(s, s->last_block));
+    const struct tir_value c = read_columns(s, s->last_block, number * PART, PART);
+    return multiply(s, part, c, s->last_weights);
 }
 
-/* Makes the first part of the last block's product while l passes between the waves of a pair.
- * Returns all of l. */
-static struct tir_value share_l(struct mla *s, struct tir_value l, struct tir_value o)
+static struct tir_value first_part(struct mla *s, struct tir_value o, struct tir_value c)
+{
+    while (tir_typeof(s->d.b.f, o).rows > PART)
+        o = tir_half(&s->d.b, o, 0);
+    return multiply(s, o, c, s->last_weights);
+}
+
+/* Waves of a pair tell each other l, of which a lane has a part: that is faster than to add these up
+ * first. The first part of the last product is made in the meantime, and the states until it can be
+ * read pass where LDS is waited for. Returns all of l. */
+static struct tir_value share_l(struct mla *s, const struct tir_value made[N_CARRY],
+                                struct tir_type vector)
 {
     struct tir_builder *const b = &s->d.b;
-    const int part = (int)(s->d.row_columns * sizeof(float));
-    const struct tir_layout map = tir_row_major(1, s->d.columns);
+    const struct tir_value l = made[ATT_CARRY_L];
+    const unsigned rows = tir_typeof(b->f, l).rows;
+    const int part = (int)(s->d.row_columns * sizeof(float)), row = PARTS * part;
+    const struct tir_layout map = tir_row_major(rows, s->d.columns),
+                            one = tir_row_major(1, s->d.columns);
     const struct tir_value half = att_times(b, mla_alone_half(s), PARTS * part);
-    tir_tile_lds_store(b, s->unread, l, &map);
-    while (tir_typeof(b->f, o).rows > PART)
-        o = tir_half(b, o, 0);
-    const struct tir_value c = read_part(s, 0), weights = read_weights(s, s->last_block);
-    mla_meet(s);
     const struct tir_value at = att_plus(b, tir_sub(b, s->unread, half), part);
-    const struct tir_value other = tir_tile_lds_load(b, at, tir_typeof(b->f, l), &map);
-    s->first_part = multiply(s, o, c, weights);
-    return tir_add(b, l, other);
+    tir_tile_lds_store(b, s->unread, l, &map);
+    /* The same product as that of the loop's last round would be made with it, before l is stored. */
+    s->last_weights = tir_materialize(b, made[WEIGHTS]);
+    s->first_part = first_part(s, made[BEFORE], made[FIRST]);
+    tir_settle(b, SETTLED_EARLY);
+    tir_anchor(b, at);
+    mla_meet(s);
+    struct tir_value other[PARTS];
+    assert(rows <= PARTS);
+    for (unsigned i = 0; i < rows; i++)
+        other[i] = tir_tile_lds_load(b, att_plus(b, at, (int)i * row), vector, &one);
+    tir_wait(b, GROUP, 0); /* of blocks behind the last one */
+    tir_wait(b, LATER, 0);
+    struct tir_value all = mla_beside_output(s, tir_col_sum(b, l));
+    tir_settle(b, ALL_STATES);
+    for (unsigned i = 0; i < rows; i++)
+        all = tir_add(b, all, other[i]);
+    return all;
 }
 
 static void write(struct mla *s, const struct decode_state *state)
@@ -386,13 +421,11 @@ static void finish(struct mla *s, const struct tir_value made[N_CARRY])
 {
     struct decode *const d = &s->d;
     struct tir_builder *const b = &d->b;
-    const struct tir_value l = mla_beside_output(s, tir_col_sum(b, made[ATT_CARRY_L]));
     s->last_scales = made[SCALES];
-    tir_wait(b, GROUP, 0); /* of blocks behind the last one */
-    tir_wait(b, LATER, 0);
+    const struct tir_value m = mla_beside_output(s, made[ATT_CARRY_M]);
     const struct decode_state state = {
-        .m = mla_beside_output(s, made[ATT_CARRY_M]),
-        .l = share_l(s, l, made[BEFORE]),
+        .m = m,
+        .l = share_l(s, made, tir_typeof(b->f, m)),
         .o = made[BEFORE],
     };
     d->finish_part = finish_part;
@@ -411,6 +444,8 @@ static void walk(struct mla *s, struct tir_value n, const struct tir_value begun
     struct tir_value inside[N_CARRY] = {
         [BEFORE] = begun[ATT_CARRY_O],
         [SCALES] = tir_undef(b, mla_alone_scales_type(s, &right)),
+        [WEIGHTS] = tir_undef(b, weights_type(s)),
+        [FIRST] = tir_transpose(b, tir_undef(b, columns_type(s, EARLY))),
     };
     memcpy(inside, begun, ATT_N_CARRY * sizeof(begun[0]));
     struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), n, tir_i32(b, 1), inside, N_CARRY);
@@ -433,7 +468,6 @@ void mla_halves_pass(struct mla *s)
     const struct tir_value n = mla_count_blocks(s);
     struct tir_if some = tir_begin_if(b, tir_cmp_gt(b, n, tir_i32(b, 0)), false, NULL, 0);
     s->last_block = att_plus(b, n, -1);
-    mla_find_position(s);
     load_queries(s);
     walk(s, n, begun);
     tir_else(b, &some, NULL);

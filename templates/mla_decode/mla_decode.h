@@ -112,11 +112,11 @@ struct mla {
     struct tir_type scales; /* of P^T: one for each 32 keys of a column */
     struct tir_layout scales_lds;
     struct tir_value p_buffer, vector_buffer, scale_buffer;
-    struct tir_value last_scales; /* of the item's last block, where its product stands behind */
-    struct tir_value first_part;  /* the loop: halves.c; and the first part of that */
-    struct decode_places places;  /* of its results */
-    struct tir_value unread;      /* a row of LDS that nobody reads: gather.c */
-    struct tir_value entries;     /* of sparse lists: keys x 1 of i32 in LDS, as often as blocks */
+    /* Of the item's last block, where its product stands behind the loop: halves.c. */
+    struct tir_value last_scales, last_weights, first_part;
+    struct decode_places places; /* of its results */
+    struct tir_value unread;     /* a row of LDS that nobody reads: gather.c */
+    struct tir_value entries;    /* of sparse lists: keys x 1 of i32 in LDS, as often as blocks */
     struct att_pages pages;
     struct tir_value last_block; /* i32: the number of the item's last block of keys */
     unsigned q_in_lds;           /* of the panels of Q, the last */
