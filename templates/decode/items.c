@@ -239,7 +239,7 @@ void decode_find_items(struct decode *d, struct tir_value range[2])
 {
     struct tir_builder *b = &d->b;
     const struct tir_type i32[] = {tir_scalar(TIR_I32), tir_scalar(TIR_I32)};
-    /* In the round that brings where the list's ends are, and not in one of its own behind these. */
+    /* In the round that brings where the list's ends are, and not in one of its own behind it. */
     tir_anchor(b, tir_arg(b, ARG_WORK_INFO, TIR_I64));
     struct tir_value group = d->list.id ? d->list : tir_block_id(b, 0);
     if (d->neighbours)

@@ -375,9 +375,9 @@ static struct tir_value first_part(struct mla *s, struct tir_value o, struct tir
     return multiply(s, o, c, s->last_weights);
 }
 
-/* Waves of a pair tell each other l, of which a lane has a part: that is faster than to add these up
- * first. The first part of the last product is made in the meantime, and the states until it can be
- * read pass where LDS is waited for. Returns all of l. */
+/* Waves of a pair tell each other l, of which a lane has a part: that is faster than to add them up
+ * first. The first part of the last product is made in the meantime, and the states until it can
+ * be read pass where LDS is waited for. Returns all of l. */
 static struct tir_value share_l(struct mla *s, const struct tir_value made[N_CARRY],
                                 struct tir_type vector)
 {
@@ -390,7 +390,7 @@ static struct tir_value share_l(struct mla *s, const struct tir_value made[N_CAR
     const struct tir_value half = att_times(b, mla_alone_half(s), PARTS * part);
     const struct tir_value at = att_plus(b, tir_sub(b, s->unread, half), part);
     tir_tile_lds_store(b, s->unread, l, &map);
-    /* The same product as that of the loop's last round would be made with it, before l is stored. */
+    /* With the same weights this would be the product of the loop's last round, before the store. */
     s->last_weights = tir_materialize(b, made[WEIGHTS]);
     s->first_part = first_part(s, made[BEFORE], made[FIRST]);
     tir_settle(b, SETTLED_EARLY);
@@ -434,7 +434,7 @@ static void finish(struct mla *s, const struct tir_value made[N_CARRY])
     write(s, &state);
     d->finish_part = NULL;
     d->found = NULL;
-    tir_barrier(b); /* what comes next to LDS is another item's */
+    tir_barrier(b); /* Q of the next item may come to where others still read c */
 }
 
 static void walk(struct mla *s, struct tir_value n, const struct tir_value begun[ATT_N_CARRY])

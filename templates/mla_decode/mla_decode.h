@@ -112,7 +112,7 @@ struct mla {
     struct tir_type scales; /* of P^T: one for each 32 keys of a column */
     struct tir_layout scales_lds;
     struct tir_value p_buffer, vector_buffer, scale_buffer;
-    /* Of the item's last block, where its product stands behind the loop: halves.c. */
+    /* These are the last block's, whose product stands behind the loop: halves.c. */
     struct tir_value last_scales, last_weights, first_part;
     struct decode_places places; /* of its results */
     struct tir_value unread;     /* a row of LDS that nobody reads: gather.c */
