@@ -134,6 +134,25 @@ static void errors(void)
     RTC(hiprtcDestroyProgram(&program));
 }
 
+// The compiler's files are made below $TMPDIR.
+static void temporary_files(void)
+{
+    hiprtcProgram program;
+    const char *before = getenv("TMPDIR");
+    const std::string kept = before ? before : "";
+    setenv("TMPDIR", "/nowhere", 1);
+    RTC(hiprtcCreateProgram(&program, "__global__ void k() {}", NULL, 0, NULL, NULL));
+    EXPECT_RTC(HIPRTC_ERROR_COMPILATION, hiprtcCompileProgram(program, 0, NULL));
+    CHECK(log_of(program).find("$TMPDIR") != std::string::npos);
+    RTC(hiprtcDestroyProgram(&program));
+    setenv("TMPDIR", kept.c_str(), 1); // an empty one is none
+    RTC(hiprtcCreateProgram(&program, "__global__ void k() {}", NULL, 0, NULL, NULL));
+    RTC(hiprtcCompileProgram(program, 0, NULL));
+    RTC(hiprtcDestroyProgram(&program));
+    if (!before)
+        unsetenv("TMPDIR");
+}
+
 // Code for another GPU than the program's compiles, and does not load.
 static void other_target(void)
 {
@@ -163,6 +182,7 @@ int main(void)
     CHECK(major > 0);
     names_and_headers(p);
     errors();
+    temporary_files();
     other_target();
     HIP(hipFree(p));
     return 0;

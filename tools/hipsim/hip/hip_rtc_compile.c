@@ -177,7 +177,7 @@ static bool run(char *const *arguments, const char *log)
 static bool compile_in(const char *dir, const char *arch, const char *const *options,
                        size_t noptions)
 {
-    char offload[100], log[PATH_BYTES];
+    char offload[100], log[PATH_BYTES + 4];
     const char **arguments = calloc(noptions + 9, sizeof(*arguments));
     size_t n = 0;
 
@@ -199,16 +199,27 @@ static bool compile_in(const char *dir, const char *arch, const char *const *opt
     return compiled;
 }
 
+/* Makes a directory in $TMPDIR, else in /tmp. */
+static bool make_directory(char dir[PATH_BYTES])
+{
+    const char *root = getenv("TMPDIR");
+    const int length =
+        snprintf(dir, PATH_BYTES, "%s/hipsim-rtc-XXXXXX", root && root[0] ? root : "/tmp");
+
+    return length < PATH_BYTES && mkdtemp(dir);
+}
+
 bool rtc_compile(const struct rtc_source *source, const char *arch, const char *const *options,
                  size_t noptions, struct rtc_result *result)
 {
-    char dir[] = "/tmp/hipsim-rtc-XXXXXX";
+    char dir[PATH_BYTES];
     size_t log_size;
     bool compiled = false;
 
     *result = (struct rtc_result){0};
-    if (!mkdtemp(dir)) {
-        result->log = strdup("no temporary directory could be made in /tmp");
+    if (!make_directory(dir)) {
+        result->log =
+            strdup("no temporary directory could be made in $TMPDIR or, without it, /tmp");
         return false;
     }
     if (write_files(dir, source)) {
