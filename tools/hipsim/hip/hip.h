@@ -179,6 +179,8 @@ struct hip_kernel_work {
     uint32_t block[3];
     uint32_t dynamic_lds;
     bool cooperative;
+    int priority; /* kept for those who ask, as is hipAccessPolicyWindow */
+    uint64_t cache_window[4];
     void *args; /* owned: the explicit part of the argument segment */
     size_t args_bytes;
 };
@@ -202,6 +204,7 @@ enum hip_work_kind {
     WORK_ALLOC,
     WORK_FREE,
     WORK_VALUE,
+    WORK_BATCH,
 };
 
 struct hip_work {
@@ -218,6 +221,7 @@ struct hip_work {
         struct ihipEvent_t *event;       /* referenced */
         struct ihipGraph *graph;         /* owned child */
         struct hip_graph_memory *memory; /* counts this work */
+        struct hip_batch *batch;         /* owned */
     };
 };
 
@@ -334,11 +338,18 @@ hipError_t hip_fill_check(const struct hip_fill *fill);
 hipError_t hip_copy_run(const struct hip_copy *copy, struct hip_device *device, double *time);
 /** A 3-D copy as HIP describes it; arrays are refused. */
 hipError_t hip_copy_from_3d(const struct hipMemcpy3DParms *p, struct hip_copy *copy);
+/** The same of a HIP_MEMCPY3D, in the layout that option `hip` says, and back. */
+hipError_t hip_copy_from_driver(const void *p, struct hip_copy *copy);
+void hip_copy_to_driver(const struct hip_copy *copy, void *p);
 /** A copy to or from a registered variable of the current device. */
 hipError_t hip_copy_symbol(const void *symbol, const void *other, size_t size, size_t offset,
                            hipMemcpyKind kind, bool to_symbol, struct hip_copy *copy);
 hipError_t hip_fill_run(const struct hip_fill *fill, struct hip_device *device, double *time);
 hipError_t hip_value_run(const struct hip_value *value);
+/** Values that are written and waited for, one after the other. */
+hipError_t hip_batch_run(const struct hip_batch *batch, struct hip_device *device, double *time);
+/** NULL: no memory. */
+struct hip_batch *hip_batch_copy(const struct hip_batch *batch);
 /** Device memory of the current device, as hipMalloc() gives it. */
 hipError_t hip_allocate(void **pointer, size_t size);
 hipError_t hip_allocate_on(void **pointer, size_t size, const struct hip_device *device);
@@ -444,7 +455,8 @@ void hip_nodes_clear(struct hip_nodes *nodes);
 
 struct ihipGraph *hip_graph_create(void);
 void hip_graph_put(struct ihipGraph *graph);
-/** Adds a node and takes over what the work owns, whatever the result. */
+/** Adds a node and takes over what the work owns, whatever the result. `node` may be among
+ *  `needs`: it is written last. */
 hipError_t hip_graph_add(struct ihipGraph *graph, const struct hip_nodes *needs,
                          struct hip_work work, struct hipGraphNode **node);
 /** A deep copy whose nodes name their originals. NULL: no memory. */
@@ -457,6 +469,14 @@ size_t *hip_graph_order(const struct ihipGraph *graph);
 hipError_t hip_graph_add_checked(hipGraphNode_t *out, hipGraph_t handle,
                                  const hipGraphNode_t *needs, size_t count, hipError_t error,
                                  struct hip_work work);
+/** Replaces a node's work by other work of the same kind, in its graph or, with `in_exec`, in an
+ *  executable. Takes over what the work owns; with an `error` it does nothing and returns that. */
+hipError_t hip_graph_replace(hipGraphExec_t exec, bool in_exec, hipGraphNode_t node,
+                             hipError_t error, struct hip_work work);
+/** A reference to the node if its work is of that kind. */
+struct hipGraphNode *hip_graph_node_get(hipGraphNode_t handle, enum hip_work_kind kind);
+/** Work that runs a copy of the graph. */
+hipError_t hip_graph_child_work(hipGraph_t handle, struct hip_work *work);
 /** Runs all nodes; *time becomes the end of the last one, independent nodes overlap. */
 hipError_t hip_graph_run(const struct ihipGraph *graph, struct hip_device *device, double *time);
 

@@ -102,7 +102,6 @@ hipError_t hip_graph_add(struct ihipGraph *graph, const struct hip_nodes *needs,
 {
     struct hipGraphNode *node = calloc(1, sizeof(*node));
 
-    *out = NULL;
     if (!node) {
         hip_work_release(&work);
         return hipErrorOutOfMemory;

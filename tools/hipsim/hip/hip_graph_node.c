@@ -3,6 +3,7 @@
 #include "hip.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* -- shared by all kinds ----------------------------------------------------------------------- */
 
@@ -35,9 +36,8 @@ hipError_t hip_graph_add_checked(hipGraphNode_t *out, hipGraph_t handle,
     return error;
 }
 
-/* Replaces a node's work by other work of the same kind, in a graph or in an executable. */
-static hipError_t replace(hipGraphExec_t exec, bool in_exec, hipGraphNode_t handle,
-                          hipError_t error, struct hip_work work)
+hipError_t hip_graph_replace(hipGraphExec_t exec, bool in_exec, hipGraphNode_t handle,
+                             hipError_t error, struct hip_work work)
 {
     struct hipGraphNode *node;
 
@@ -56,6 +56,12 @@ static hipError_t replace(hipGraphExec_t exec, bool in_exec, hipGraphNode_t hand
     } else {
         hip_graph_lock();
         struct hip_work before = node->work;
+        if (work.kind == WORK_KERNEL) {
+            work.kernel.cooperative = before.kernel.cooperative;
+            work.kernel.priority = before.kernel.priority;
+            memcpy(work.kernel.cache_window, before.kernel.cache_window,
+                   sizeof(work.kernel.cache_window));
+        }
         node->work = work;
         hip_graph_unlock();
         hip_work_release(&before);
@@ -66,8 +72,7 @@ static hipError_t replace(hipGraphExec_t exec, bool in_exec, hipGraphNode_t hand
     return error;
 }
 
-/* A reference to the node if it is of that kind. */
-static struct hipGraphNode *get(hipGraphNode_t handle, enum hip_work_kind kind)
+struct hipGraphNode *hip_graph_node_get(hipGraphNode_t handle, enum hip_work_kind kind)
 {
     struct hipGraphNode *node = hip_object_get(handle, HIP_GRAPH_NODE);
 
@@ -80,32 +85,34 @@ static struct hipGraphNode *get(hipGraphNode_t handle, enum hip_work_kind kind)
 
 /* Defines hipGraphAdd*Node, hipGraph*NodeSetParams and hipGraphExec*NodeSetParams of a kind whose
  * parameters come in a struct. */
-#define NODE_KIND(Kind, params_type, exec_params_type, convert)                                    \
-    HIP_EXPORT hipError_t hipGraphAdd##Kind##Node(hipGraphNode_t *node, hipGraph_t graph,          \
-                                                  const hipGraphNode_t *needs, size_t count,       \
-                                                  const params_type *params)                       \
-    {                                                                                              \
-        struct hip_work work;                                                                      \
-        hipError_t error;                                                                          \
-        return HIP_CALL(hipGraphAdd##Kind##Node,                                                   \
-                        (error = convert(params, &work),                                           \
-                         hip_graph_add_checked(node, graph, needs, count, error, work)));          \
-    }                                                                                              \
-    HIP_EXPORT hipError_t hipGraph##Kind##NodeSetParams(hipGraphNode_t node,                       \
-                                                        const params_type *params)                 \
-    {                                                                                              \
-        struct hip_work work;                                                                      \
-        hipError_t error;                                                                          \
-        return HIP_CALL(hipGraph##Kind##NodeSetParams, (error = convert(params, &work),            \
-                                                        replace(NULL, false, node, error, work))); \
-    }                                                                                              \
-    HIP_EXPORT hipError_t hipGraphExec##Kind##NodeSetParams(                                       \
-        hipGraphExec_t exec, hipGraphNode_t node, exec_params_type *params)                        \
-    {                                                                                              \
-        struct hip_work work;                                                                      \
-        hipError_t error;                                                                          \
-        return HIP_CALL(hipGraphExec##Kind##NodeSetParams,                                         \
-                        (error = convert(params, &work), replace(exec, true, node, error, work))); \
+#define NODE_KIND(Kind, params_type, exec_params_type, convert)                                   \
+    HIP_EXPORT hipError_t hipGraphAdd##Kind##Node(hipGraphNode_t *node, hipGraph_t graph,         \
+                                                  const hipGraphNode_t *needs, size_t count,      \
+                                                  const params_type *params)                      \
+    {                                                                                             \
+        struct hip_work work;                                                                     \
+        hipError_t error;                                                                         \
+        return HIP_CALL(hipGraphAdd##Kind##Node,                                                  \
+                        (error = convert(params, &work),                                          \
+                         hip_graph_add_checked(node, graph, needs, count, error, work)));         \
+    }                                                                                             \
+    HIP_EXPORT hipError_t hipGraph##Kind##NodeSetParams(hipGraphNode_t node,                      \
+                                                        const params_type *params)                \
+    {                                                                                             \
+        struct hip_work work;                                                                     \
+        hipError_t error;                                                                         \
+        return HIP_CALL(                                                                          \
+            hipGraph##Kind##NodeSetParams,                                                        \
+            (error = convert(params, &work), hip_graph_replace(NULL, false, node, error, work))); \
+    }                                                                                             \
+    HIP_EXPORT hipError_t hipGraphExec##Kind##NodeSetParams(                                      \
+        hipGraphExec_t exec, hipGraphNode_t node, exec_params_type *params)                       \
+    {                                                                                             \
+        struct hip_work work;                                                                     \
+        hipError_t error;                                                                         \
+        return HIP_CALL(                                                                          \
+            hipGraphExec##Kind##NodeSetParams,                                                    \
+            (error = convert(params, &work), hip_graph_replace(exec, true, node, error, work)));  \
     }
 
 /* -- kernels ----------------------------------------------------------------------------------- */
@@ -149,7 +156,7 @@ static hipError_t point_at_arguments(struct hipGraphNode *node)
 
 static hipError_t get_kernel(hipGraphNode_t handle, hipKernelNodeParams *params)
 {
-    struct hipGraphNode *node = params ? get(handle, WORK_KERNEL) : NULL;
+    struct hipGraphNode *node = params ? hip_graph_node_get(handle, WORK_KERNEL) : NULL;
 
     if (!node)
         return hipErrorInvalidValue;
@@ -186,7 +193,7 @@ NODE_KIND(Memcpy, hipMemcpy3DParms, hipMemcpy3DParms, copy_work)
 
 static hipError_t get_copy(hipGraphNode_t handle, hipMemcpy3DParms *params)
 {
-    struct hipGraphNode *node = params ? get(handle, WORK_COPY) : NULL;
+    struct hipGraphNode *node = params ? hip_graph_node_get(handle, WORK_COPY) : NULL;
 
     if (!node)
         return hipErrorInvalidValue;
@@ -249,7 +256,7 @@ HIP_EXPORT hipError_t hipGraphMemcpyNodeSetParams1D(hipGraphNode_t node, void *d
     const struct hip_work work = copy_1d(dst, src, size, kind);
 
     return HIP_CALL(hipGraphMemcpyNodeSetParams1D,
-                    replace(NULL, false, node, check_copy(&work), work));
+                    hip_graph_replace(NULL, false, node, check_copy(&work), work));
 }
 
 HIP_EXPORT hipError_t hipGraphExecMemcpyNodeSetParams1D(hipGraphExec_t exec, hipGraphNode_t node,
@@ -259,7 +266,7 @@ HIP_EXPORT hipError_t hipGraphExecMemcpyNodeSetParams1D(hipGraphExec_t exec, hip
     const struct hip_work work = copy_1d(dst, src, size, kind);
 
     return HIP_CALL(hipGraphExecMemcpyNodeSetParams1D,
-                    replace(exec, true, node, check_copy(&work), work));
+                    hip_graph_replace(exec, true, node, check_copy(&work), work));
 }
 
 static hipError_t symbol_work(const void *symbol, const void *other, size_t size, size_t offset,
@@ -290,7 +297,7 @@ static hipError_t symbol_work(const void *symbol, const void *other, size_t size
         hipError_t error;                                                                          \
         return HIP_CALL(hipGraphMemcpyNodeSetParams##Way,                                          \
                         (error = symbol_work(symbol, other, size, offset, kind, to_symbol, &work), \
-                         replace(NULL, false, node, error, work)));                                \
+                         hip_graph_replace(NULL, false, node, error, work)));                      \
     }                                                                                              \
     HIP_EXPORT hipError_t hipGraphExecMemcpyNodeSetParams##Way(                                    \
         hipGraphExec_t exec, hipGraphNode_t node, PARAMS, size_t size, size_t offset,              \
@@ -300,7 +307,7 @@ static hipError_t symbol_work(const void *symbol, const void *other, size_t size
         hipError_t error;                                                                          \
         return HIP_CALL(hipGraphExecMemcpyNodeSetParams##Way,                                      \
                         (error = symbol_work(symbol, other, size, offset, kind, to_symbol, &work), \
-                         replace(exec, true, node, error, work)));                                 \
+                         hip_graph_replace(exec, true, node, error, work)));                       \
     }
 
 #define COMMA ,
@@ -311,7 +318,7 @@ SYMBOL_NODE(ToSymbol, const void *symbol COMMA const void *src, symbol, src, tru
 
 static hipError_t fill_work(const hipMemsetParams *params, struct hip_work *work)
 {
-    if (!params || !params->dst)
+    if (!params || !params->dst || params->height == 0)
         return hipErrorInvalidValue;
     *work = (struct hip_work){
         .kind = WORK_FILL,
@@ -330,7 +337,7 @@ NODE_KIND(Memset, hipMemsetParams, const hipMemsetParams, fill_work)
 
 static hipError_t get_fill(hipGraphNode_t handle, hipMemsetParams *params)
 {
-    struct hipGraphNode *node = params ? get(handle, WORK_FILL) : NULL;
+    struct hipGraphNode *node = params ? hip_graph_node_get(handle, WORK_FILL) : NULL;
 
     if (!node)
         return hipErrorInvalidValue;
@@ -366,7 +373,7 @@ NODE_KIND(Host, hipHostNodeParams, const hipHostNodeParams, host_work)
 
 static hipError_t get_host(hipGraphNode_t handle, hipHostNodeParams *params)
 {
-    struct hipGraphNode *node = params ? get(handle, WORK_HOST) : NULL;
+    struct hipGraphNode *node = params ? hip_graph_node_get(handle, WORK_HOST) : NULL;
 
     if (!node)
         return hipErrorInvalidValue;
@@ -395,7 +402,7 @@ static hipError_t event_work(hipEvent_t handle, enum hip_work_kind kind, struct 
 
 static hipError_t get_event(hipGraphNode_t handle, enum hip_work_kind kind, hipEvent_t *event)
 {
-    struct hipGraphNode *node = event ? get(handle, kind) : NULL;
+    struct hipGraphNode *node = event ? hip_graph_node_get(handle, kind) : NULL;
 
     if (!node)
         return hipErrorInvalidValue;
@@ -425,17 +432,18 @@ static hipError_t get_event(hipGraphNode_t handle, enum hip_work_kind kind, hipE
     {                                                                                             \
         struct hip_work work;                                                                     \
         hipError_t error;                                                                         \
-        return HIP_CALL(hipGraph##Kind##NodeSetEvent, (error = event_work(event, kind, &work),    \
-                                                       replace(NULL, false, node, error, work))); \
+        return HIP_CALL(hipGraph##Kind##NodeSetEvent,                                             \
+                        (error = event_work(event, kind, &work),                                  \
+                         hip_graph_replace(NULL, false, node, error, work)));                     \
     }                                                                                             \
     HIP_EXPORT hipError_t hipGraphExec##Kind##NodeSetEvent(hipGraphExec_t exec,                   \
                                                            hipGraphNode_t node, hipEvent_t event) \
     {                                                                                             \
         struct hip_work work;                                                                     \
         hipError_t error;                                                                         \
-        return HIP_CALL(                                                                          \
-            hipGraphExec##Kind##NodeSetEvent,                                                     \
-            (error = event_work(event, kind, &work), replace(exec, true, node, error, work)));    \
+        return HIP_CALL(hipGraphExec##Kind##NodeSetEvent,                                         \
+                        (error = event_work(event, kind, &work),                                  \
+                         hip_graph_replace(exec, true, node, error, work)));                      \
     }
 
 EVENT_NODE(EventRecord, WORK_RECORD)
@@ -456,7 +464,7 @@ static size_t count_nodes(const struct ihipGraph *graph)
     return count;
 }
 
-static hipError_t child_work(hipGraph_t handle, struct hip_work *work)
+hipError_t hip_graph_child_work(hipGraph_t handle, struct hip_work *work)
 {
     struct ihipGraph *graph = hip_object_get(handle, HIP_GRAPH);
 
@@ -486,7 +494,7 @@ HIP_EXPORT hipError_t hipGraphAddChildGraphNode(hipGraphNode_t *node, hipGraph_t
     hipError_t error;
 
     return HIP_CALL(hipGraphAddChildGraphNode,
-                    (error = child_work(child, &work),
+                    (error = hip_graph_child_work(child, &work),
                      hip_graph_add_checked(node, graph, needs, count, error, work)));
 }
 
@@ -497,12 +505,13 @@ HIP_EXPORT hipError_t hipGraphExecChildGraphNodeSetParams(hipGraphExec_t exec, h
     hipError_t error;
 
     return HIP_CALL(hipGraphExecChildGraphNodeSetParams,
-                    (error = child_work(child, &work), replace(exec, true, node, error, work)));
+                    (error = hip_graph_child_work(child, &work),
+                     hip_graph_replace(exec, true, node, error, work)));
 }
 
 static hipError_t get_child(hipGraphNode_t handle, hipGraph_t *graph)
 {
-    struct hipGraphNode *node = graph ? get(handle, WORK_GRAPH) : NULL;
+    struct hipGraphNode *node = graph ? hip_graph_node_get(handle, WORK_GRAPH) : NULL;
 
     if (!node)
         return hipErrorInvalidValue;
@@ -527,6 +536,7 @@ HIP_EXPORT hipError_t hipGraphAddEmptyNode(hipGraphNode_t *node, hipGraph_t grap
 /* HIP 6 counts the types from 0, HIP 5 from 1; it has these two, 10 and 11, since 5.4. */
 #define NODE_TYPE_ALLOC ((hipGraphNodeType)11)
 #define NODE_TYPE_FREE ((hipGraphNodeType)12)
+#define NODE_TYPE_BATCH ((hipGraphNodeType)15) /* 14, since 6.4 */
 
 static hipError_t get_type(hipGraphNode_t handle, hipGraphNodeType *type)
 {
@@ -536,6 +546,7 @@ static hipError_t get_type(hipGraphNode_t handle, hipGraphNodeType *type)
         [WORK_HOST] = hipGraphNodeTypeHost,      [WORK_RECORD] = hipGraphNodeTypeEventRecord,
         [WORK_WAIT] = hipGraphNodeTypeWaitEvent, [WORK_GRAPH] = hipGraphNodeTypeGraph,
         [WORK_ALLOC] = NODE_TYPE_ALLOC,          [WORK_FREE] = NODE_TYPE_FREE,
+        [WORK_BATCH] = NODE_TYPE_BATCH,
     };
     struct hipGraphNode *node = type ? hip_object_get(handle, HIP_GRAPH_NODE) : NULL;
 

@@ -32,6 +32,7 @@ static void describe(FILE *f, const struct hip_work *work)
     case WORK_GRAPH: fprintf(f, "graph of %zu nodes", work->graph->nodes.count); break;
     case WORK_ALLOC: fprintf(f, "allocation"); break;
     case WORK_FREE: fprintf(f, "free"); break;
+    case WORK_BATCH: fprintf(f, "batch of values"); break;
     case WORK_VALUE: fprintf(f, "wait for a value"); break;
     case WORK_EMPTY: fprintf(f, "empty"); break;
     }

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The many spellings of copy and fill. Each builds one struct hip_copy or hip_fill. */
-#include "hip_order.h"
+#include "hip.h"
 
-#include <time.h>
-
-#include "spin.h"
+#include <string.h>
 
 static struct hip_work copy_1d(void *dst, const void *src, size_t size, hipMemcpyKind kind)
 {
@@ -259,7 +257,7 @@ static hipError_t find_end(const struct end *e, void **at)
     return place(base, e->pitch, e->rows, e->x, e->y, e->z, at) ? hipSuccess : misplaced();
 }
 
-static hipError_t copy_box(const struct box *b, hipStream_t stream, bool wait)
+static hipError_t box_copy(const struct box *b, struct hip_copy *copy)
 {
     const hipMemoryType from = b->src.type, to = b->dst.type;
     void *dst, *src;
@@ -271,7 +269,7 @@ static hipError_t copy_box(const struct box *b, hipStream_t stream, bool wait)
         error = find_end(&b->src, &src);
     if (error != hipSuccess)
         return error;
-    const struct hip_copy copy = {
+    *copy = (struct hip_copy){
         .dst = dst,
         .src = src,
         .dst_pitch = b->dst.pitch,
@@ -283,7 +281,15 @@ static hipError_t copy_box(const struct box *b, hipStream_t stream, bool wait)
         .depth = b->depth,
         .kind = direction(from, to),
     };
-    return submit((struct hip_work){.kind = WORK_COPY, .copy = copy}, stream, wait);
+    return hipSuccess;
+}
+
+static hipError_t copy_box(const struct box *b, hipStream_t stream, bool wait)
+{
+    struct hip_work work = {.kind = WORK_COPY};
+    const hipError_t error = box_copy(b, &work.copy);
+
+    return error == hipSuccess ? submit(work, stream, wait) : error;
 }
 
 /* HIP_MEMCPY3D as HIP 6 has it: what was unsigned is size_t. */
@@ -327,12 +333,67 @@ static struct box box_before_6(const HIP_MEMCPY3D *p)
     };
 }
 
-static hipError_t driver_copy_3d(const void *p, hipStream_t stream, bool wait)
+hipError_t hip_copy_from_driver(const void *p, struct hip_copy *copy)
 {
     if (!p)
         return hipErrorInvalidValue;
     const struct box b = hip_options().hip < 6 ? box_before_6(p) : box_since_6(p);
-    return copy_box(&b, stream, wait);
+    return box_copy(&b, copy);
+}
+
+static void describe_since_6(const struct hip_copy *c, struct memcpy_3d *p)
+{
+    const bool from_device = hip_in_arena(c->src), to_device = hip_in_arena(c->dst);
+
+    *p = (struct memcpy_3d){
+        .src_type = hip_memory_type_number(from_device ? hipMemoryTypeDevice : hipMemoryTypeHost),
+        .src_host = from_device ? NULL : (void *)(uintptr_t)c->src,
+        .src_device = from_device ? (hipDeviceptr_t)(uintptr_t)c->src : NULL,
+        .src_pitch = c->src_pitch,
+        .src_height = c->src_pitch ? c->src_slice / c->src_pitch : c->height,
+        .dst_type = hip_memory_type_number(to_device ? hipMemoryTypeDevice : hipMemoryTypeHost),
+        .dst_host = to_device ? NULL : c->dst,
+        .dst_device = to_device ? c->dst : NULL,
+        .dst_pitch = c->dst_pitch,
+        .dst_height = c->dst_pitch ? c->dst_slice / c->dst_pitch : c->height,
+        .width = c->width,
+        .height = c->height,
+        .depth = c->depth,
+    };
+}
+
+void hip_copy_to_driver(const struct hip_copy *copy, void *p)
+{
+    struct memcpy_3d q;
+
+    describe_since_6(copy, &q);
+    if (hip_options().hip >= 6) {
+        memcpy(p, &q, sizeof(q));
+        return;
+    }
+    *(HIP_MEMCPY3D *)p = (HIP_MEMCPY3D){
+        .srcMemoryType = (hipMemoryType)q.src_type,
+        .srcHost = q.src_host,
+        .srcDevice = q.src_device,
+        .srcPitch = (unsigned)q.src_pitch,
+        .srcHeight = (unsigned)q.src_height,
+        .dstMemoryType = (hipMemoryType)q.dst_type,
+        .dstHost = q.dst_host,
+        .dstDevice = q.dst_device,
+        .dstPitch = (unsigned)q.dst_pitch,
+        .dstHeight = (unsigned)q.dst_height,
+        .WidthInBytes = (unsigned)q.width,
+        .Height = (unsigned)q.height,
+        .Depth = (unsigned)q.depth,
+    };
+}
+
+static hipError_t driver_copy_3d(const void *p, hipStream_t stream, bool wait)
+{
+    struct hip_work work = {.kind = WORK_COPY};
+    const hipError_t error = hip_copy_from_driver(p, &work.copy);
+
+    return error == hipSuccess ? submit(work, stream, wait) : error;
 }
 
 HIP_EXPORT hipError_t hipDrvMemcpy3D(const HIP_MEMCPY3D *p)
@@ -530,100 +591,4 @@ HIP_EXPORT hipError_t hipMemset3DAsync(hipPitchedPtr box, int value, hipExtent e
                                        hipStream_t stream)
 {
     return HIP_CALL(hipMemset3DAsync, submit(fill_3d(box, value, extent), stream, false));
-}
-
-/* -- values in stream order -------------------------------------------------------------------- */
-
-static hipError_t write_value(hipStream_t stream, void *dst, uint64_t value, size_t size)
-{
-    struct hip_work work = fill_1d(dst, (uint32_t)value, 4, 1);
-    hipError_t error = submit(work, stream, false);
-
-    if (error != hipSuccess || size == 4)
-        return error;
-    return submit(fill_1d((char *)dst + 4, (uint32_t)(value >> 32), 4, 1), stream, false);
-}
-
-HIP_EXPORT hipError_t hipStreamWriteValue32(hipStream_t stream, void *dst, uint32_t value,
-                                            unsigned int flags)
-{
-    (void)flags;
-    return HIP_CALL(hipStreamWriteValue32, write_value(stream, dst, value, 4));
-}
-
-HIP_EXPORT hipError_t hipStreamWriteValue64(hipStream_t stream, void *dst, uint64_t value,
-                                            unsigned int flags)
-{
-    (void)flags;
-    return HIP_CALL(hipStreamWriteValue64, write_value(stream, dst, value, 8));
-}
-
-static bool is_there(const struct hip_value *v)
-{
-    const uint64_t value = v->value & v->mask;
-    const uint64_t found =
-        v->mask & (v->size == 4 ? __atomic_load_n((const uint32_t *)v->at, __ATOMIC_ACQUIRE)
-                                : __atomic_load_n((const uint64_t *)v->at, __ATOMIC_ACQUIRE));
-
-    switch (v->flags) {
-    case hipStreamWaitValueGte:
-        return v->size == 4 ? (int32_t)(found - value) >= 0 : (int64_t)(found - value) >= 0;
-    case hipStreamWaitValueEq: return found == value;
-    case hipStreamWaitValueAnd: return (found & value) != 0;
-    default: return (~(found | value) & v->mask) != 0;
-    }
-}
-
-/* The fuzzer of HIP calls, of which no other thread stores anything, waits for less. */
-#ifndef HIPSIM_WAIT_MS
-#    define HIPSIM_WAIT_MS 60000u
-#endif
-
-hipError_t hip_value_run(const struct hip_value *v)
-{
-    if (is_there(v))
-        return hipSuccess;
-    if (hip_order_may_postpone())
-        return hipErrorNotReady;
-    for (unsigned i = 0; i < HIPSIM_WAIT_MS && spin_others_run(1); i++) {
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-        if (is_there(v))
-            return hipSuccess;
-    }
-    return hip_fail(hipErrorLaunchTimeOut,
-                    "the host waits for a stream, and that for a value at %p which nobody stores",
-                    v->at);
-}
-
-static hipError_t wait_value(hipStream_t stream, const void *src, uint64_t value, uint64_t mask,
-                             unsigned flags, unsigned size)
-{
-    struct hipsim_mem_cursor cursor = {0};
-    hipError_t error;
-
-    if (hip_is_capturing(stream, &error))
-        return hipErrorStreamCaptureUnsupported;
-    if ((uintptr_t)src % size ||
-        hipsim_mem_check(&cursor, (uintptr_t)src, size, false) != HIPSIM_MEM_OK)
-        return hip_fail(hipErrorInvalidValue, "%p is no aligned address of %u bytes on the device",
-                        src, size);
-    if (flags > hipStreamWaitValueNor)
-        return hipErrorInvalidValue;
-    const struct hip_work work = {
-        .kind = WORK_VALUE,
-        .value = {.at = src, .value = value, .mask = mask, .flags = flags, .size = size},
-    };
-    return hip_submit(stream, work);
-}
-
-HIP_EXPORT hipError_t hipStreamWaitValue32(hipStream_t stream, void *src, uint32_t value,
-                                           unsigned int flags, uint32_t mask)
-{
-    return HIP_CALL(hipStreamWaitValue32, wait_value(stream, src, value, mask, flags, 4));
-}
-
-HIP_EXPORT hipError_t hipStreamWaitValue64(hipStream_t stream, void *src, uint64_t value,
-                                           unsigned int flags, uint64_t mask)
-{
-    return HIP_CALL(hipStreamWaitValue64, wait_value(stream, src, value, mask, flags, 8));
 }

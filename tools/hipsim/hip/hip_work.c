@@ -181,6 +181,7 @@ hipError_t hip_work_run(const struct hip_work *work, struct hip_device *device, 
         return hipSuccess;
     case WORK_GRAPH: return hip_graph_run(work->graph, device, time);
     case WORK_VALUE: return hip_value_run(&work->value);
+    case WORK_BATCH: return hip_batch_run(work->batch, device, time);
     case WORK_ALLOC: return hip_graph_memory_run(work->memory, true);
     case WORK_FREE: return hip_graph_memory_run(work->memory, false);
     }
@@ -209,6 +210,9 @@ hipError_t hip_work_copy(const struct hip_work *from, struct hip_work *to)
         return hipSuccess;
     case WORK_ALLOC:
     case WORK_FREE: hip_graph_memory_ref(to->memory); return hipSuccess;
+    case WORK_BATCH:
+        to->batch = hip_batch_copy(from->batch);
+        return to->batch ? hipSuccess : hipErrorOutOfMemory;
     default: return hipSuccess;
     }
 }
@@ -225,6 +229,7 @@ void hip_work_release(struct hip_work *work)
     case WORK_GRAPH: hip_graph_put(work->graph); break;
     case WORK_ALLOC:
     case WORK_FREE: hip_graph_memory_put(work->memory); break;
+    case WORK_BATCH: free(work->batch); break;
     default: break;
     }
     work->kind = WORK_EMPTY;
