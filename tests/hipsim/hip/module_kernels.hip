@@ -23,3 +23,10 @@ extern "C" __global__ void meet(const unsigned long **record)
 {
     *record = ((const unsigned long *const *)__builtin_amdgcn_implicitarg_ptr())[11];
 }
+
+extern "C" __managed__ int kept[2] = {5, 6};
+
+extern "C" __global__ void keep(int value)
+{
+    kept[1] += kept[0] * value;
+}

@@ -92,6 +92,8 @@ enum hip_kind {
     HIP_MEMORY,
     HIP_USER_OBJECT,
     HIP_RTC_PROGRAM,
+    HIP_LIBRARY,
+    HIP_KERNEL,
 };
 
 struct hip_object {
@@ -364,6 +366,8 @@ struct ihipModule_t {
     struct code_object *code;
     struct source_lines *lines;           /* NULL: no debug information */
     struct ihipModuleSymbol_t *functions; /* one for each kernel, made on demand; guarded by lock */
+    struct managed_variable *managed;     /* of hip_module_manage() */
+    size_t nmanaged;
     pthread_mutex_t lock;
 };
 
@@ -380,6 +384,12 @@ hipError_t hip_module_create(struct image *image, struct hip_device *device,
                              struct ihipModule_t **module);
 void hip_module_unload(struct ihipModule_t *module);
 hipError_t hip_module_from_status(enum code_object_status status, const char *why);
+/** Gives the module's __managed__ variables memory that the host sees. Of a program's own code
+ *  the compiler registers them. */
+hipError_t hip_module_manage(struct ihipModule_t *module);
+/** Finds a variable; with `managed` one that is. `address` and `size` may be NULL. */
+bool hip_module_variable(const struct ihipModule_t *module, const char *name, bool managed,
+                         void **address, size_t *size);
 /** A reference to the function of that name. */
 struct ihipModuleSymbol_t *hip_module_function(struct ihipModule_t *module, const char *name);
 
@@ -389,7 +399,12 @@ hipError_t hip_registered_function(const void *host, struct hip_device *device,
 /** The device's copy of a registered variable. */
 hipError_t hip_registered_variable(const void *host, struct hip_device *device, void **address,
                                    size_t *size);
-/** The function behind a handle or behind a host function. References it. */
+/** The function on a device that the handle of a library's kernel stands for. References it. */
+hipError_t hip_kernel_function(const void *handle, struct hip_device *device,
+                               struct ihipModuleSymbol_t **function);
+hipError_t hip_function_attribute(int *value, hipFunction_attribute attribute,
+                                  const struct ihipModuleSymbol_t *function);
+/** The function behind a handle, a library's kernel or a host function. References it. */
 hipError_t hip_any_function(const void *handle, struct ihipModuleSymbol_t **function);
 
 /** Builds kernel work from kernelParams or `extra`. `grid` counts work-items. */

@@ -9,10 +9,21 @@
 #include "hip_entry.h"
 #include "source_line.h"
 
+struct managed_variable {
+    char *name;
+    void *memory;
+    size_t size;
+};
+
 static void destroy_module(struct hip_object *object)
 {
     struct ihipModule_t *module = (struct ihipModule_t *)object;
 
+    for (size_t i = 0; i < module->nmanaged; i++) {
+        hipsim_mem_free(module->managed[i].memory);
+        free(module->managed[i].name);
+    }
+    free(module->managed);
     code_object_destroy(module->code);
     source_lines_destroy(module->lines);
     pthread_mutex_destroy(&module->lock);
@@ -61,6 +72,72 @@ hipError_t hip_module_create(struct image *image, struct hip_device *device,
     hip_object_add(&module->object, HIP_MODULE, destroy_module);
     *out = module;
     return hipSuccess;
+}
+
+/* -- variables --------------------------------------------------------------------------------- */
+
+/* Clang makes of a __managed__ variable x its first value, x.managed, and a pointer, x. */
+static hipError_t manage(struct ihipModule_t *module, const struct global_variable *initial,
+                         size_t name_length)
+{
+    char *name = strndup(initial->name, name_length);
+    const struct global_variable *pointer = name ? code_object_variable(module->code, name) : NULL;
+    const struct hipsim_mem_request request = {
+        .size = initial->size, .kind = HIPSIM_MEM_MANAGED, .device = module->code->device};
+
+    if (!pointer || pointer->size != sizeof(void *)) {
+        free(name);
+        return name ? hipSuccess : hipErrorOutOfMemory;
+    }
+    void *memory = hipsim_mem_alloc(&request);
+    if (!memory) {
+        free(name);
+        return hipErrorOutOfMemory;
+    }
+    memcpy(memory, (const void *)(uintptr_t)initial->address, initial->size);
+    memcpy((void *)(uintptr_t)pointer->address, &memory, sizeof(memory));
+    module->managed[module->nmanaged++] =
+        (struct managed_variable){.name = name, .memory = memory, .size = initial->size};
+    return hipSuccess;
+}
+
+hipError_t hip_module_manage(struct ihipModule_t *module)
+{
+    static const char suffix[] = ".managed";
+    const struct code_object *code = module->code;
+    hipError_t error = hipSuccess;
+
+    module->managed = calloc(code->nvariables + 1, sizeof(*module->managed));
+    if (!module->managed)
+        return hipErrorOutOfMemory;
+    for (size_t i = 0; error == hipSuccess && i < code->nvariables; i++) {
+        const struct global_variable *v = &code->variables[i];
+        const size_t length = strlen(v->name);
+        if (v->size && length >= sizeof(suffix) &&
+            strcmp(v->name + length - (sizeof(suffix) - 1), suffix) == 0)
+            error = manage(module, v, length - (sizeof(suffix) - 1));
+    }
+    return error;
+}
+
+bool hip_module_variable(const struct ihipModule_t *module, const char *name, bool managed,
+                         void **address, size_t *size)
+{
+    const struct global_variable *v = managed ? NULL : code_object_variable(module->code, name);
+    void *at = v ? (void *)(uintptr_t)v->address : NULL;
+    size_t bytes = v ? v->size : 0;
+
+    for (size_t i = 0; i < module->nmanaged; i++) {
+        if (strcmp(module->managed[i].name, name) != 0)
+            continue;
+        at = module->managed[i].memory;
+        bytes = module->managed[i].size;
+    }
+    if (at && address)
+        *address = at;
+    if (at && size)
+        *size = bytes;
+    return at != NULL;
 }
 
 /* -- functions --------------------------------------------------------------------------------- */
@@ -155,6 +232,8 @@ static hipError_t load(hipModule_t *module, const char *path, const void *memory
                                     : hip_module_from_status(status, why);
     else
         error = hip_module_create(&image, device, module);
+    if (error == hipSuccess)
+        error = hip_module_manage(*module);
     image_release(&image);
     return error;
 }
@@ -241,14 +320,10 @@ static hipError_t get_global(hipDeviceptr_t *address, size_t *size, hipModule_t 
     struct ihipModule_t *module = hip_object_get(handle, HIP_MODULE);
     if (!module)
         return hip_fail(hipErrorInvalidHandle, "the module handle %p is invalid", (void *)handle);
-    const struct global_variable *variable = code_object_variable(module->code, name);
-    if (variable && address)
-        *address = (hipDeviceptr_t)(uintptr_t)variable->address;
-    if (variable && size)
-        *size = variable->size;
+    const bool found = hip_module_variable(module, name, false, address, size);
     hip_object_put(module);
-    return variable ? hipSuccess
-                    : hip_fail(hipErrorNotFound, "the module has no variable named %.200s", name);
+    return found ? hipSuccess
+                 : hip_fail(hipErrorNotFound, "the module has no variable named %.200s", name);
 }
 
 HIP_EXPORT hipError_t hipModuleGetGlobal(hipDeviceptr_t *address, size_t *size, hipModule_t module,
@@ -264,7 +339,7 @@ hipError_t hip_any_function(const void *handle, struct ihipModuleSymbol_t **func
     struct hip_device *device = hip_current_device();
 
     *function = hip_object_get(handle, HIP_FUNCTION);
-    if (*function)
+    if (*function || (device && hip_kernel_function(handle, device, function) == hipSuccess))
         return hipSuccess;
     return device ? hip_registered_function(handle, device, function) : hipErrorNoDevice;
 }
@@ -284,8 +359,8 @@ static int max_dynamic_lds(const struct ihipModuleSymbol_t *function)
     return fixed < device->facts->lds_bytes ? (int)(device->facts->lds_bytes - fixed) : 0;
 }
 
-static hipError_t get_attribute(int *value, hipFunction_attribute attribute,
-                                const struct ihipModuleSymbol_t *function)
+hipError_t hip_function_attribute(int *value, hipFunction_attribute attribute,
+                                  const struct ihipModuleSymbol_t *function)
 {
     const struct kernel *kernel = function->kernel;
 
@@ -322,7 +397,7 @@ static hipError_t function_attribute(int *value, hipFunction_attribute attribute
     struct ihipModuleSymbol_t *function = hip_object_get(handle, HIP_FUNCTION);
     if (!function)
         return hipErrorInvalidDeviceFunction;
-    hipError_t error = get_attribute(value, attribute, function);
+    hipError_t error = hip_function_attribute(value, attribute, function);
     hip_object_put(function);
     return error;
 }
