@@ -68,8 +68,8 @@ static void waves_of_a_workgroup(void **state)
            BEGIN STORE("v1") BARRIER STORE("v2") BARRIER LOAD("v1"));
 }
 
-/* Both waves load what only the first one adds to: harmless as long as the other stores nothing,
- * before or after. */
+/* Both waves load what only the first one adds to: harmless as long as the other stores nothing
+ * that comes of it. */
 static void spare_waves_may_load(void **state)
 {
     (void)state;
@@ -81,9 +81,59 @@ static void spare_waves_may_load(void **state)
 #define ELSEWHERE "v_add_u32 v5, 0x800, v1\n" STORE("v5")
     expect(2, 1, BEGIN FIRST_ADDS ELSEWHERE, BEGIN FIRST_ADDS);
     expect(2, 1, BEGIN OTHER_LATE FIRST_ADDS ELSEWHERE, BEGIN OTHER_LATE FIRST_ADDS);
-    expect(2, 1, BEGIN ELSEWHERE FIRST_ADDS, BEGIN ELSEWHERE BARRIER LOAD("v0"));
-    expect(2, 1, BEGIN ELSEWHERE OTHER_LATE FIRST_ADDS, BEGIN ELSEWHERE BARRIER LOAD("v0"));
-    expect(2, 1, BEGIN FIRST_ADDS "ds_write_b32 v1, v1\ns_waitcnt lgkmcnt(0)\n", BEGIN FIRST_ADDS);
+#define TO_LDS(v) "ds_write_b32 v1, " v "\ns_waitcnt lgkmcnt(0)\n"
+#define TWICE "s_mov_b32 s14, 2\nagain:\n"
+#define AGAIN "s_sub_u32 s14, s14, 1\ns_cmp_lg_u32 s14, 0\ns_cbranch_scc1 again\n"
+    expect(2, 1, BEGIN TWICE ELSEWHERE FIRST_ADDS AGAIN, BEGIN ELSEWHERE FIRST_ADDS);
+    expect(2, 1, BEGIN TWICE ELSEWHERE OTHER_LATE FIRST_ADDS AGAIN,
+           BEGIN ELSEWHERE OTHER_LATE FIRST_ADDS);
+    expect(2, 1, BEGIN FIRST_ADDS TO_LDS("v4"), BEGIN FIRST_ADDS TO_LDS("v1"));
+}
+
+/* A spare wave stores what comes of its load, or what does not. */
+static void spare_waves_may_store(void **state)
+{
+    (void)state;
+#define MIX(dst, a, b) "v_mad_u32_u24 " dst ", " a ", " b ", v1\n"
+    expect(2, 1, BEGIN FIRST_ADDS MIX("v6", "v4", "v0") MIX("v7", "v0", "v6") TO_LDS("v7"),
+           BEGIN FIRST_ADDS MIX("v6", "v4", "v0") MIX("v7", "v0", "v0") TO_LDS("v7"));
+    expect(2, 1, BEGIN FIRST_ADDS "v_add_u32 v4, 1, v4\n" TO_LDS("v4"),
+           BEGIN FIRST_ADDS "v_mov_b32 v4, 1\n" TO_LDS("v4"));
+    expect(2, 1, BEGIN FIRST_ADDS "v_mov_b32_sdwa v4, v0 dst_sel:BYTE_0\n" TO_LDS("v4"),
+           BEGIN FIRST_ADDS "v_mov_b32 v4, 1\n" TO_LDS("v4"));
+    /* The value chooses, is an address, or goes through a scalar register. */
+    expect(2, 1,
+           BEGIN FIRST_ADDS
+           "v_cmp_gt_u32 vcc, v4, v0\nv_cndmask_b32 v6, v0, v1, vcc\n" TO_LDS("v6"),
+           BEGIN FIRST_ADDS "v_cmp_gt_u32 vcc, v4, v0\n" TO_LDS("v6"));
+    expect(2, 1, BEGIN FIRST_ADDS "v_and_b32 v6, 0, v4\nds_write_b32 v6, v0\n", BEGIN FIRST_ADDS);
+    expect(2, 1, BEGIN FIRST_ADDS "v_readfirstlane_b32 s14, v4\nv_mov_b32 v6, s14\n" TO_LDS("v6"),
+           BEGIN FIRST_ADDS "v_readfirstlane_b32 s14, v0\nv_mov_b32 v6, s14\n" TO_LDS("v6"));
+    /* The value decides whether something is stored, and by which lanes. */
+    expect(2, 1,
+           BEGIN FIRST_ADDS "v_cmp_gt_u32 vcc, 1, v4\ns_cbranch_vccz off\n" TO_LDS("v1") "off:\n",
+           BEGIN FIRST_ADDS "v_cmp_gt_u32 vcc, 1, v0\ns_cbranch_vccz off\n" TO_LDS("v1") "off:\n");
+    expect(2, 1,
+           BEGIN FIRST_ADDS
+           "v_cmp_le_u32 vcc, 0, v4\ns_and_saveexec_b64 s[12:13], vcc\n" TO_LDS("v1"),
+           BEGIN FIRST_ADDS
+           "v_cmp_le_u32 vcc, 0, v0\ns_and_saveexec_b64 s[12:13], vcc\n" TO_LDS("v1"));
+    /* Lanes that are off while the value is overwritten keep it, and so do waves that jump. */
+#define OVERWRITE "v_mov_b32 v4, 1\n"
+    expect(2, 1,
+           BEGIN FIRST_ADDS "v_cmp_gt_u32 vcc, 8, v0\ns_and_saveexec_b64 s[12:13], vcc\n" OVERWRITE
+                            "s_or_b64 exec, exec, s[12:13]\n" TO_LDS("v4"),
+           BEGIN FIRST_ADDS "v_cmp_gt_u32 vcc, 8, v0\ns_and_saveexec_b64 s[12:13], vcc\n"
+                            "s_or_b64 exec, exec, s[12:13]\n" OVERWRITE TO_LDS("v4"));
+    expect(2, 1, BEGIN FIRST_ADDS "s_cbranch_scc1 on\n" OVERWRITE "on:\n" TO_LDS("v4"),
+           BEGIN FIRST_ADDS "s_cbranch_scc1 on\non:\n" OVERWRITE TO_LDS("v4"));
+    /* A loop sums up what it loads, and stores the sum behind it or in its next turn. */
+#define SUM "v_mov_b32 v7, 0\n" TWICE
+#define ADDS(v) "v_add_u32 v7, v7, " v "\n"
+    expect(2, 1, BEGIN SUM FIRST_ADDS ADDS("v4") AGAIN TO_LDS("v7"),
+           BEGIN SUM FIRST_ADDS ADDS("v0") AGAIN TO_LDS("v7"));
+    expect(2, 1, BEGIN SUM TO_LDS("v7") FIRST_ADDS ADDS("v4") AGAIN,
+           BEGIN SUM TO_LDS("v7") FIRST_ADDS ADDS("v0") AGAIN);
 }
 
 /* Thousands of dwords later the first one is still known. */
@@ -283,6 +333,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(waves_of_a_workgroup),
         cmocka_unit_test(spare_waves_may_load),
+        cmocka_unit_test(spare_waves_may_store),
         cmocka_unit_test(nothing_is_forgotten),
         cmocka_unit_test(workgroups),
         cmocka_unit_test(atomics_race_with_what_is_none),

@@ -119,7 +119,7 @@ static void begin(void *state, const struct workgroup *wg)
     (void)wg;
     r->base = ++r->newest;
     r->nconflicts = 0;
-    r->spare.stored = r->spare.count = 0;
+    race_spare_begin(&r->spare);
     clocks_begin(&r->clocks);
     race_global_begin(r->global);
 }
@@ -499,7 +499,7 @@ static bool accessed(void *state, struct wave *w, const struct inst *in, const s
     struct race *r = state;
     const bool several = w->wg->nwaves > 1, atomic = is_atomic(in, m, direction);
     bool ok;
-    if (direction != MEM_READ && !race_spare_stores(&r->spare, w))
+    if (direction != MEM_READ && !race_spare_stores(&r->spare, w, in))
         return false;
     if (m->space == MEM_GLOBAL)
         ok = race_global_access(r->global, w, in, m, bytes, direction);

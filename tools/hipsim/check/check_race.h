@@ -51,6 +51,9 @@ bool race_feeds_compare(const struct launch *l, uint32_t offset);
  *  turn to turn? Only another wave can end such a loop. */
 bool race_polls(const struct launch *l, uint32_t offset);
 
+/** May the store at `store` depend on what the load at `load` brings? Offsets in the code. */
+bool race_reaches(const struct launch *l, uint32_t load, uint32_t store);
+
 /** The shadow of a launch that is about to run; NULL when memory is short. */
 struct race_shadow;
 struct race_shadow *race_shadow_begin(void);

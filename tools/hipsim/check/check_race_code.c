@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "check_race.h"
+#include "check_registers.h"
 #include "decode.h"
 
 #define COMPARE_WITHIN 48 /* instructions from a load to the swap that it prepares */
@@ -19,27 +20,6 @@ bool race_feeds_compare(const struct launch *l, uint32_t offset)
         offset += in->size;
     }
     return false;
-}
-
-/* Registers as bits: SGPRs, then VGPRs, then AGPRs. */
-struct registers {
-    uint64_t bits[(SGPR_FILE + 512) / 64];
-};
-
-/* Adds the operand's, or asks whether one of them is in the set. */
-static bool registers_of(struct registers *r, const struct opnd *o, bool add)
-{
-    const unsigned first = o->kind == OPND_SGPR   ? 0
-                           : o->kind == OPND_VGPR ? SGPR_FILE
-                                                  : SGPR_FILE + 256;
-    bool found = false;
-    if (o->kind != OPND_SGPR && o->kind != OPND_VGPR && o->kind != OPND_AGPR)
-        return false;
-    for (unsigned i = first + o->reg; i < first + o->reg + o->dwords; i++) {
-        found |= r->bits[i / 64] >> i % 64 & 1;
-        r->bits[i / 64] |= (uint64_t)add << i % 64;
-    }
-    return found;
 }
 
 /* Lane masks may go from one turn of a loop to the next: they say which lanes still wait. */
@@ -63,20 +43,20 @@ static bool waits_only(const struct launch *l, uint32_t first, uint32_t last)
             return false;
         if (of_masks(in))
             continue;
-        registers_of(&written, &in->dst, true);
-        registers_of(&written, &in->dst2, true);
+        registers_of(&written, &in->dst, REGISTERS_ADD);
+        registers_of(&written, &in->dst2, REGISTERS_ADD);
     }
     for (uint32_t at = first; at <= last; at += in->size) {
         in = code_inst(l->code, at);
         for (unsigned i = 0; i < in->nsrc; i++) {
             struct registers own = {0};
-            registers_of(&own, &in->src[i], true);
+            registers_of(&own, &in->src[i], REGISTERS_ADD);
             for (unsigned k = 0; k < sizeof(own.bits) / sizeof(*own.bits); k++)
                 if (own.bits[k] & written.bits[k] & ~fresh.bits[k])
                     return false;
         }
-        registers_of(&fresh, &in->dst, true);
-        registers_of(&fresh, &in->dst2, true);
+        registers_of(&fresh, &in->dst, REGISTERS_ADD);
+        registers_of(&fresh, &in->dst2, REGISTERS_ADD);
     }
     return true;
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "check_race_later.h"
 
+#include <string.h>
+
 #include "decode.h"
 
 void collision_keep(struct collision *k, const struct race_other *other, uint64_t address,
@@ -23,6 +25,12 @@ bool collision_changed(const struct collision *k)
     return false;
 }
 
+void race_spare_begin(struct race_spare *s)
+{
+    memset(s->stores, 0, sizeof(s->stores));
+    s->lost = s->count = 0;
+}
+
 /* The race as the load sees it. */
 static struct race_other writer_of(const struct wave *w, const struct inst *in,
                                    const struct race_other *o)
@@ -35,23 +43,26 @@ static struct race_other writer_of(const struct wave *w, const struct inst *in,
     return writer;
 }
 
-/* False: there is no room. */
-static bool keep(struct race_spare *s, const struct inst *load, const struct race_other *writer,
-                 uint16_t readers)
+/* The place of that race among those that are kept, or of the next one. */
+static unsigned find(const struct race_spare *s, const struct inst *load, uint32_t writer)
 {
     unsigned i = 0;
-    while (i < s->count && (s->kept[i].load != load || s->kept[i].writer.at != writer->at))
+    while (i < s->count && (s->kept[i].load != load || s->kept[i].writer.at != writer))
         i++;
-    if (i == SPARE_KEPT)
-        return false;
-    if (i == s->count) {
-        s->kept[i].load = load;
-        s->kept[i].writer = *writer;
-        s->kept[i].readers = 0;
-        s->count++;
-    }
-    s->kept[i].readers |= readers;
-    return true;
+    return i;
+}
+
+/* Has one of the waves stored what may depend on the load? */
+static bool has_stored(const struct race_spare *s, const struct launch *l, const struct inst *load,
+                       uint16_t waves)
+{
+    if (s->lost & waves)
+        return true;
+    for (unsigned i = 0; i < STORES_KEPT; i++)
+        if (s->stores[i].waves & waves &&
+            race_reaches(l, (uint32_t)load->offset, s->stores[i].at - 1))
+            return true;
+    return false;
 }
 
 bool race_spare_report(struct race_spare *s, struct wave *w, const struct inst *in,
@@ -60,24 +71,55 @@ bool race_spare_report(struct race_spare *s, struct wave *w, const struct inst *
     const bool loads = direction == MEM_READ;
     const struct race_other writer = loads ? *o : writer_of(w, in, o);
     const struct inst *load = loads ? in : code_inst(w->launch->code, o->at);
-    if (!o->readers || o->readers & s->stored || !load || !keep(s, load, &writer, o->readers))
+    if (!o->readers || !load)
         return race_report(w, in, o, direction);
+    const unsigned i = find(s, load, writer.at);
+    const uint16_t new = (uint16_t)(i < s->count ? o->readers & ~s->kept[i].readers : o->readers);
+    if (!new)
+        return true;
+    if (i == SPARE_KEPT || has_stored(s, w->launch, load, new))
+        return race_report(w, in, o, direction);
+    if (i == s->count) {
+        s->kept[i].load = load;
+        s->kept[i].writer = writer;
+        s->kept[i].readers = 0;
+        s->count++;
+    }
+    s->kept[i].readers |= new;
     return true;
 }
 
-bool race_spare_stores(struct race_spare *s, struct wave *w)
+/* Notes that the wave has executed the store. True: it had before. */
+static bool note(struct race_spare *s, uint16_t wave, const struct inst *in)
+{
+    const uint32_t at = (uint32_t)in->offset + 1;
+    for (unsigned n = 0; n < STORES_KEPT; n++) {
+        const unsigned i = (at / 4 * 0x9e3779b1u / (1u << 25) + n) % STORES_KEPT;
+        if (s->stores[i].at && s->stores[i].at != at)
+            continue;
+        const bool before = s->stores[i].waves & wave;
+        s->stores[i].at = at;
+        s->stores[i].waves |= wave;
+        return before;
+    }
+    s->lost |= wave;
+    return false;
+}
+
+bool race_spare_stores(struct race_spare *s, struct wave *w, const struct inst *in)
 {
     const uint16_t bit = (uint16_t)(1u << w->id);
     unsigned n = 0;
     bool ok = true;
-    if (s->stored & bit)
+    if (note(s, bit, in))
         return true;
-    s->stored |= bit;
     for (unsigned i = 0; i < s->count; i++) {
-        if (!(s->kept[i].readers & bit))
+        const struct inst *load = s->kept[i].load;
+        if (!ok || !(s->kept[i].readers & bit) ||
+            !race_reaches(w->launch, (uint32_t)load->offset, (uint32_t)in->offset))
             s->kept[n++] = s->kept[i];
-        else if (ok)
-            ok = race_report(w, s->kept[i].load, &s->kept[i].writer, MEM_READ);
+        else
+            ok = race_report(w, load, &s->kept[i].writer, MEM_READ);
     }
     s->count = (uint16_t)n;
     return ok;

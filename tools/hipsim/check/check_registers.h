@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sets of registers, for checks that read code. */
+#ifndef HIPSIM_CHECK_REGISTERS_H
+#define HIPSIM_CHECK_REGISTERS_H
+
+#include "inst.h"
+
+/* A bit per register: SGPRs, then VGPRs, then AGPRs. */
+struct registers {
+    uint64_t bits[(SGPR_FILE + 512) / 64];
+};
+
+enum registers_change { REGISTERS_ASK, REGISTERS_ADD, REGISTERS_REMOVE };
+
+/** Adds or removes the operand's, or changes nothing; says whether one of them was in the set. */
+static inline bool registers_of(struct registers *r, const struct opnd *o,
+                                enum registers_change change)
+{
+    const unsigned first = o->kind == OPND_SGPR   ? 0
+                           : o->kind == OPND_VGPR ? SGPR_FILE
+                                                  : SGPR_FILE + 256;
+    bool found = false;
+
+    if (o->kind != OPND_SGPR && o->kind != OPND_VGPR && o->kind != OPND_AGPR)
+        return false;
+    for (unsigned i = first + o->reg; i < first + o->reg + o->dwords; i++) {
+        const uint64_t bit = UINT64_C(1) << i % 64;
+        found |= (r->bits[i / 64] & bit) != 0;
+        if (change == REGISTERS_ADD)
+            r->bits[i / 64] |= bit;
+        else if (change == REGISTERS_REMOVE)
+            r->bits[i / 64] &= ~bit;
+    }
+    return found;
+}
+
+/** Adds all of `from`; says whether there was something new. */
+static inline bool registers_join(struct registers *to, const struct registers *from)
+{
+    bool grown = false;
+
+    for (unsigned i = 0; i < sizeof(to->bits) / sizeof(*to->bits); i++) {
+        grown |= (from->bits[i] & ~to->bits[i]) != 0;
+        to->bits[i] |= from->bits[i];
+    }
+    return grown;
+}
+
+static inline bool registers_none(const struct registers *r)
+{
+    for (unsigned i = 0; i < sizeof(r->bits) / sizeof(*r->bits); i++)
+        if (r->bits[i])
+            return false;
+    return true;
+}
+
+#endif
