@@ -64,7 +64,7 @@ static bool more_behind(const struct flow *f, uint64_t at)
     return false;
 }
 
-/* Of what instructions read unnamed, VCC alone can be in the set: v_div_fmas, branches. */
+/* VCC is read unnamed by v_div_fmas and by branches; nothing else of that kind is in the set. */
 static bool depends(struct flow *f, const struct inst *in)
 {
     const struct opnd vcc = {.kind = OPND_SGPR, .reg = SGPR_VCC, .dwords = 2};

@@ -225,14 +225,16 @@ void *hipsim_mem_alloc(const struct hipsim_mem_request *request)
     uint64_t span = class_span(align_up(size + redzone, 256), &class);
 
     const bool reserved = request->kind == HIPSIM_MEM_RESERVED;
+    const bool counts = !reserved && request->kind != HIPSIM_MEM_OPENED;
     pthread_mutex_lock(&mem.lock);
     struct hipsim_mem_slot *slot = take_slot(span, class, alignment);
     if (slot) {
         slot->kind = (uint8_t)request->kind;
         slot->device = (uint8_t)request->device;
         slot->flags = request->flags;
-        slot->host_visible =
-            request->kind == HIPSIM_MEM_HOST || request->kind == HIPSIM_MEM_MANAGED;
+        slot->host_visible = request->kind == HIPSIM_MEM_HOST ||
+                             request->kind == HIPSIM_MEM_MANAGED ||
+                             request->kind == HIPSIM_MEM_OPENED;
         slot->read_only = request->kind == HIPSIM_MEM_KERNARG;
         slot->text_begin = slot->base;
         slot->text_end = slot->base + size;
@@ -241,7 +243,7 @@ void *hipsim_mem_alloc(const struct hipsim_mem_request *request)
         if (size & 3) /* the rest of the last dword: see check_lane() */
             hipsim_mem_mark(slot->base + size, 4 - (size & 3));
         atomic_store_explicit(&slot->serial, ++mem.last_serial, memory_order_relaxed);
-        if (!reserved)
+        if (counts)
             atomic_fetch_add_explicit(&mem.in_use[slot->device], size, memory_order_relaxed);
         atomic_store_explicit(&slot->state,
                               size << 2 | (reserved ? HIPSIM_MEM_PARTIAL : HIPSIM_MEM_LIVE),
@@ -275,7 +277,7 @@ bool hipsim_mem_free(const void *pointer)
         return false;
     }
     uint64_t size = hipsim_mem_slot_size(slot);
-    if (slot->kind != HIPSIM_MEM_RESERVED)
+    if (slot->kind != HIPSIM_MEM_RESERVED && slot->kind != HIPSIM_MEM_OPENED)
         atomic_fetch_sub_explicit(&mem.in_use[slot->device], size, memory_order_relaxed);
     atomic_store_explicit(&slot->state, size << 2 | HIPSIM_MEM_FREED, memory_order_release);
     if (size >= RETURNED_BYTES) {
@@ -500,6 +502,7 @@ static const char *const kind_names[] = {
     [HIPSIM_MEM_RUNTIME] = "runtime buffer",
     [HIPSIM_MEM_SCRATCH] = "private memory",
     [HIPSIM_MEM_RESERVED] = "hipMemAddressReserve",
+    [HIPSIM_MEM_OPENED] = "hipIpcOpenMemHandle",
 };
 
 static void describe_slot(const struct hipsim_mem_slot *slot, uint64_t address, uint64_t size,

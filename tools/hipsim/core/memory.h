@@ -33,6 +33,7 @@ enum hipsim_mem_kind {
     HIPSIM_MEM_RUNTIME,    /* hostcall and printf buffers */
     HIPSIM_MEM_SCRATCH,    /* backing of private segments */
     HIPSIM_MEM_RESERVED,   /* hipMemAddressReserve: addresses, and memory where some is mapped */
+    HIPSIM_MEM_OPENED,     /* hipIpcOpenMemHandle: another process's */
 };
 
 /* Contents of a slot: the low bits of its state word. */

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "memory_share.h"
+
 enum { WRITES_MAX = 4 * WAVE_LANES, WRITE_BYTES = 16 };
 
 /* A wave as it was at a backward branch. */
@@ -159,6 +161,8 @@ void spin_settle(struct spin *s)
 
 bool spin_others_run(uint32_t own)
 {
+    if (hipsim_mem_is_shared())
+        return true;
     DIR *tasks = opendir("/proc/self/task");
     if (!tasks)
         return true;

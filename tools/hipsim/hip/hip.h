@@ -288,6 +288,7 @@ hipError_t hip_submit(hipStream_t stream, struct hip_work work);
 /** Runs work that stays its owner's. Not for capturing streams. */
 hipError_t hip_submit_borrowed(hipStream_t stream, const struct hip_work *work);
 
+hipError_t hip_event_create(hipEvent_t *event, unsigned flags);
 hipError_t hip_event_record(hipEvent_t event, hipStream_t stream);
 
 /** Submits work, then synchronises: for the blocking calls. */

@@ -28,7 +28,7 @@ static bool are_flags(unsigned flags)
     return !(flags & ~known) && (!(flags & hipEventInterprocess) || flags & hipEventDisableTiming);
 }
 
-static hipError_t create(hipEvent_t *handle, unsigned flags)
+hipError_t hip_event_create(hipEvent_t *handle, unsigned flags)
 {
     struct hip_device *device = hip_current_device();
 
@@ -49,12 +49,12 @@ static hipError_t create(hipEvent_t *handle, unsigned flags)
 
 HIP_EXPORT hipError_t hipEventCreate(hipEvent_t *event)
 {
-    return HIP_CALL(hipEventCreate, create(event, 0));
+    return HIP_CALL(hipEventCreate, hip_event_create(event, 0));
 }
 
 HIP_EXPORT hipError_t hipEventCreateWithFlags(hipEvent_t *event, unsigned flags)
 {
-    return HIP_CALL(hipEventCreateWithFlags, create(event, flags));
+    return HIP_CALL(hipEventCreateWithFlags, hip_event_create(event, flags));
 }
 
 HIP_EXPORT hipError_t hipEventDestroy(hipEvent_t event)
@@ -72,7 +72,11 @@ hipError_t hip_event_record(hipEvent_t handle, hipStream_t stream_handle)
         return invalid(handle);
     if (!hip_is_capturing(stream_handle, &error)) {
         hip_capture_forget_event(event);
-        return hip_submit(stream_handle, (struct hip_work){.kind = WORK_RECORD, .event = event});
+        const bool shared = event->flags & hipEventInterprocess;
+        error = hip_submit(stream_handle, (struct hip_work){.kind = WORK_RECORD, .event = event});
+        if (shared)
+            hip_order_drain();
+        return error;
     }
     struct ihipStream_t *stream = hip_stream_get(stream_handle);
     error = stream ? hip_capture_record(stream, event) : hipErrorContextIsDestroyed;

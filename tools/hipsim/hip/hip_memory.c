@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "memory_share.h"
+
 static const struct hipsim_mem_slot *live_slot(const void *pointer)
 {
     const struct hipsim_mem_slot *slot = hipsim_mem_search((uintptr_t)pointer);
@@ -80,6 +82,7 @@ static hipError_t release(void *pointer, bool host)
         return error;
     hip_order_forget(pointer, atomic_load(&slot->state) >> 2);
     hip_pool_forget(pointer);
+    hipsim_mem_unshare((uintptr_t)pointer);
     return hipsim_mem_free(pointer) ? hipSuccess : hipErrorInvalidValue;
 }
 
