@@ -93,10 +93,36 @@ static void names(void)
     EXPECT(hipErrorNotSupported, hipMallocArray(&array, &format, 16, 16, 0));
 }
 
+// Flags and settings that HIP's runtime does not take, and what it keeps of those that it does.
+static void settings(void)
+{
+    hipEvent_t event;
+    hipMemPool_t pool;
+    unsigned flags;
+    uint32_t type, hops;
+    HIP(hipSetDeviceFlags(hipDeviceScheduleYield | hipDeviceMapHost | 0x10)); // LmemResizeToMax
+    HIP(hipGetDeviceFlags(&flags));
+    CHECK(flags == hipDeviceScheduleYield);
+    EXPECT(hipErrorInvalidValue, hipSetDeviceFlags(0x100));
+    EXPECT(hipErrorInvalidValue, hipDeviceSetCacheConfig((hipFuncCache_t)-1));
+    HIP(hipDeviceSetCacheConfig(hipFuncCachePreferEqual));
+    EXPECT(hipErrorInvalidValue, hipDeviceSetSharedMemConfig((hipSharedMemConfig)3));
+    HIP(hipDeviceSetSharedMemConfig(hipSharedMemBankSizeEightByte));
+    EXPECT(hipErrorInvalidValue,
+           hipEventCreateWithFlags(&event, hipEventReleaseToDevice | hipEventReleaseToSystem));
+    HIP(hipEventCreateWithFlags(&event, hipEventReleaseToDevice | hipEventBlockingSync));
+    HIP(hipEventDestroy(event));
+    EXPECT(hipErrorInvalidValue, hipExtGetLinkTypeAndHopCount(0, 0, &type, &hops));
+    EXPECT(hipErrorInvalidDevice, hipExtGetLinkTypeAndHopCount(0, 99, &type, &hops));
+    EXPECT(hipErrorInvalidValue, hipDeviceGetMemPool(&pool, 99));
+    EXPECT(hipErrorInvalidDevice, hipDeviceGetDefaultMemPool(&pool, 99));
+}
+
 int main()
 {
     launches();
     handles();
     names();
+    settings();
     return 0;
 }

@@ -337,17 +337,20 @@ HIP_EXPORT hipError_t hipDeviceSetLimit(enum hipLimit_t limit, size_t value)
     return HIP_CALL(hipDeviceSetLimit, access_limit(limit, NULL, value));
 }
 
+/* The other flags are always in force, and what is asked for is how the host waits. */
 static hipError_t access_flags(unsigned *get, unsigned set)
 {
     struct hip_device *device = hip_current_device();
 
     if (!device)
         return hipErrorNoDevice;
+    if (set & ~(unsigned)(hipDeviceScheduleMask | hipDeviceMapHost | hipDeviceLmemResizeToMax))
+        return hipErrorInvalidValue;
     pthread_mutex_lock(&device->lock);
     if (get)
         *get = device->flags;
     else
-        device->flags = set;
+        device->flags = set & hipDeviceScheduleMask;
     pthread_mutex_unlock(&device->lock);
     return hipSuccess;
 }
@@ -365,8 +368,9 @@ HIP_EXPORT hipError_t hipSetDeviceFlags(unsigned flags)
 /* Cache and bank settings have no meaning on these GPUs; as by the real runtime, they are taken. */
 HIP_EXPORT hipError_t hipDeviceSetCacheConfig(hipFuncCache_t config)
 {
-    (void)config;
-    return HIP_CALL(hipDeviceSetCacheConfig, hipSuccess);
+    return HIP_CALL(hipDeviceSetCacheConfig, (unsigned)config <= hipFuncCachePreferEqual
+                                                 ? hipSuccess
+                                                 : hipErrorInvalidValue);
 }
 
 HIP_EXPORT hipError_t hipDeviceGetCacheConfig(hipFuncCache_t *config)
@@ -377,8 +381,9 @@ HIP_EXPORT hipError_t hipDeviceGetCacheConfig(hipFuncCache_t *config)
 
 HIP_EXPORT hipError_t hipDeviceSetSharedMemConfig(hipSharedMemConfig config)
 {
-    (void)config;
-    return HIP_CALL(hipDeviceSetSharedMemConfig, hipSuccess);
+    return HIP_CALL(hipDeviceSetSharedMemConfig, (unsigned)config <= hipSharedMemBankSizeEightByte
+                                                     ? hipSuccess
+                                                     : hipErrorInvalidValue);
 }
 
 HIP_EXPORT hipError_t hipDeviceGetSharedMemConfig(hipSharedMemConfig *config)
@@ -449,9 +454,9 @@ HIP_EXPORT hipError_t hipDeviceGetP2PAttribute(int *value, hipDeviceP2PAttr attr
 /* HSA_AMD_LINK_INFO_TYPE_XGMI is 4; all devices of a node are linked directly. */
 static hipError_t link_type(int from, int to, uint32_t *type, uint32_t *hops)
 {
-    if (!type || !hops)
+    if (!type || !hops || from == to || from < 0 || to < 0)
         return hipErrorInvalidValue;
-    if (!hip_device(from) || !hip_device(to) || from == to)
+    if (!hip_device(from) || !hip_device(to))
         return hipErrorInvalidDevice;
     *type = 4;
     *hops = 1;

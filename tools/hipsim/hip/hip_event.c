@@ -25,7 +25,11 @@ static bool are_flags(unsigned flags)
     const unsigned known = hipEventBlockingSync | hipEventDisableTiming | hipEventInterprocess |
                            DISABLE_SYSTEM_FENCE | hipEventReleaseToDevice | hipEventReleaseToSystem;
 
-    return !(flags & ~known) && (!(flags & hipEventInterprocess) || flags & hipEventDisableTiming);
+    const unsigned release =
+        flags & (DISABLE_SYSTEM_FENCE | hipEventReleaseToDevice | hipEventReleaseToSystem);
+
+    return !(flags & ~known) && !(release & (release - 1)) &&
+           (!(flags & hipEventInterprocess) || flags & hipEventDisableTiming);
 }
 
 hipError_t hip_event_create(hipEvent_t *handle, unsigned flags)

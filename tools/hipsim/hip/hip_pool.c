@@ -192,7 +192,7 @@ static hipError_t get_pool(hipMemPool_t *pool, int ordinal, bool want_default)
     if (!pool)
         return hipErrorInvalidValue;
     if (!device)
-        return hipErrorInvalidDevice;
+        return want_default ? hipErrorInvalidDevice : hipErrorInvalidValue;
     *pool = device_pool(device, want_default);
     if (!*pool)
         return hipErrorOutOfMemory;
@@ -216,7 +216,7 @@ static hipError_t set_pool(int ordinal, hipMemPool_t handle)
     hipMemPool_t unused;
 
     if (!device)
-        return hipErrorInvalidDevice;
+        return hipErrorInvalidValue;
     struct ihipMemPoolHandle_t *pool = hip_object_get(handle, HIP_POOL);
     if (!pool || get_pool(&unused, ordinal, true) != hipSuccess) {
         hip_object_put(pool);
