@@ -68,6 +68,7 @@ static const struct shape {
     {{"many heads", UNEVEN}, 64, 40, 1, 1, 3, {48, 5, 1030}, 0, 0, 0, 0, 0, 0, 0},
     {{"crowded", UNEVEN}, 16, 2, 8, 13, 5, {130, 1, 0, 70, 300}, 0, 0, 0, 0, 0, 0, 0},
     {{"draft tree", TREE}, 16, 8, 1, 1, 3, {100, 1030, 8}, 0, 0, 0, 0, 0, 0, 0},
+    {{"items", SPLIT | UNEVEN}, 16, 8, 1, 2, 6, {150, 90, 0, 300, 430, 200}, 0, 0, 0, 0, 0, 0, 0},
     {{"gpt-oss", MODEL | SPLIT}, 16, 8, 1, CONTEXTS, 64, 0, 0, 0, 0, 0, 0},
     {{"Llama 8B", MODEL}, 16, 4, 1, CONTEXTS, 128, 0, 0, 0, 0, 0, 0},
     {{"Llama 70B", MODEL | SPLIT}, 16, 8, 1, CONTEXTS, 128, 0, 0, 0, 0, 0, 0},
