@@ -227,6 +227,9 @@ static void waves_hand_over(void **state)
 #define BEGIN_LDS BEGIN "ds_write_b32 v10, v10\ns_waitcnt lgkmcnt(0)\n" BARRIER IF_FIRST_WAVE
     expect(2, 1, BEGIN_LDS COUNT_LDS STORE("v1") ELSE AWAIT_LDS LOAD("v2"),
            BEGIN_LDS STORE("v1") COUNT_LDS ELSE AWAIT_LDS LOAD("v2"));
+    /* What a wave loads when it has raised the flag does not come before it. */
+    expect(2, 1, BEGIN_LDS COUNT_LDS LOAD("v1") ELSE AWAIT_LDS STORE("v2"),
+           BEGIN_LDS LOAD("v1") COUNT_LDS ELSE AWAIT_LDS STORE("v2"));
 #define AWAIT_FLAG(scope)                            \
     "poll:\nglobal_load_dword v5, v10, s[8:9]" scope \
     "\ns_waitcnt vmcnt(0)\nv_cmp_eq_u32 vcc, 0, v5\ns_cbranch_vccnz poll\n"

@@ -229,6 +229,84 @@ static void bits_that_count(void **state)
            "s_mov_b64 vcc, -1\nv_cndmask_b32 v4, v1, v10, vcc\n" STORE1("v4"));
 }
 
+/* The lower half of v3 is defined, of v9 the lowest byte. */
+#define PARTS                                                               \
+    "s_mov_b32 s4, 0xffff\ns_movk_i32 s5, 0xff\ns_mov_b32 s6, 0x03020100\n" \
+    "s_mov_b32 s7, -1\nv_mov_b32 v2, v10\n"                                 \
+    "v_bfi_b32 v3, s4, v10, v1\nv_bfi_b32 v9, s5, v10, v1\n"
+
+/* A bit of the result that comes from a defined one, and one that does not. */
+static void every_operation_keeps_bits_apart(void **state)
+{
+    static const struct {
+        const char *text;
+        unsigned defined, undefined;
+        const char *result;
+    } cases[] = {
+        {"v_mov_b32 v4, v3", 0, 16, "v4"},
+        {"v_mov_b64 v[4:5], v[2:3]", 15, 16, "v5"},
+        {"v_accvgpr_write_b32 a1, v3\ns_nop 1\nv_accvgpr_mov_b32 a2, a1\ns_nop 1\n"
+         "v_accvgpr_read_b32 v4, a2",
+         0, 16, "v4"},
+        {"v_not_b32 v4, v3", 15, 16, "v4"},
+        {"v_and_b32 v4, v3, s7", 15, 16, "v4"},
+        {"v_or_b32 v4, v3, v10", 15, 16, "v4"},
+        {"v_xor_b32 v4, v3, v10", 15, 16, "v4"},
+        {"v_xor_b32 v4, v10, v3", 15, 16, "v4"},
+        {"v_xnor_b32 v4, v3, v10", 15, 16, "v4"},
+        {"v_or3_b32 v4, v3, v10, v10", 15, 16, "v4"},
+        {"v_and_or_b32 v4, v3, -1, v10", 15, 16, "v4"},
+        {"v_bfi_b32 v4, v3, 0, -1", 15, 16, "v4"},
+        {"v_bfrev_b32 v4, v3", 16, 15, "v4"},
+        {"v_pack_b32_f16 v4, v10, v1", 15, 16, "v4"},
+        {"v_lshlrev_b32 v4, 8, v3", 23, 24, "v4"},
+        {"v_lshrrev_b32 v4, 8, v3", 7, 8, "v4"},
+        {"v_ashrrev_i32 v4, 8, v3", 7, 31, "v4"},
+        {"v_lshlrev_b16 v4, 4, v9", 11, 12, "v4"},
+        {"v_lshrrev_b16 v4, 4, v9", 3, 4, "v4"},
+        {"v_ashrrev_i16 v4, 4, v9", 3, 15, "v4"},
+        {"v_lshlrev_b64 v[4:5], 8, v[2:3]", 23, 24, "v5"},
+        {"v_lshrrev_b64 v[4:5], 8, v[2:3]", 7, 8, "v5"},
+        {"v_ashrrev_i64 v[4:5], 8, v[2:3]", 7, 24, "v5"},
+        {"v_ashrrev_i64 v[4:5], 32, v[2:3]", 15, 16, "v4"},
+        {"v_lshl_or_b32 v4, v3, 8, v10", 23, 24, "v4"},
+        {"v_alignbit_b32 v4, v10, v3, 8", 24, 23, "v4"},
+        {"v_alignbyte_b32 v4, v10, v3, 1", 24, 23, "v4"},
+        {"v_perm_b32 v4, v10, v3, s6", 15, 16, "v4"},
+        {"s_mov_b64 vcc, 0\nv_cndmask_b32 v4, v3, v10, vcc", 15, 16, "v4"},
+        {"v_bfe_u32 v4, v3, 8, 16", 7, 8, "v4"},
+        {"v_bfe_i32 v4, v3, 8, 16", 7, 31, "v4"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        static const char *const text = PARTS "%s\nv_bfe_u32 v6, %s, %u, 1\n" BRANCH_ON("v6");
+        char bad[768], good[768];
+        snprintf(bad, sizeof(bad), text, cases[i].text, cases[i].result, cases[i].undefined);
+        snprintf(good, sizeof(good), text, cases[i].text, cases[i].result, cases[i].defined);
+        expect(bad, good);
+    }
+    /* A register that was half defined is whole now, though its neighbour is not. */
+#define WHOLE_V5                                                      \
+    PARTS "v_mov_b32 v5, v3\nv_mov_b32 v12, v3\nv_mov_b32 v13, v10\n" \
+          "v_mov_b64 v[4:5], v[12:13]\n"
+    expect(WHOLE_V5 "v_bfe_u32 v6, v4, 16, 1\n" BRANCH_ON("v6"),
+           WHOLE_V5 "v_bfe_u32 v6, v5, 16, 1\n" BRANCH_ON("v6"));
+}
+
+/* Arithmetic takes a register for defined of which a bit is, but for the zeros of a mask. */
+static void a_defined_bit_will_do(void **state)
+{
+    (void)state;
+#define USED(text) PARTS "v_lshlrev_b32 v11, 16, v1\n" text "v_add_u32 v5, v4, v10\n" STORE1("v5")
+    expect(USED("v_or_b32 v4, 0, v11\n"), USED("v_or_b32 v4, v10, v11\n"));
+    expect(USED("v_or_b32 v4, v11, v11\n"), USED("v_or_b32 v4, v11, v10\n"));
+    expect(USED("v_or3_b32 v4, v11, 0, v11\n"), USED("v_or3_b32 v4, v11, 0, v10\n"));
+    expect(USED("v_mov_b32 v4, v1\n"), USED("v_mov_b32 v4, v3\n"));
+    /* Only the first lane has something to be defined. */
+    expect(USED("s_mov_b64 exec, 1\nv_or_b32 v4, v1, v11\n"),
+           USED("s_mov_b64 exec, 1\nv_mov_b32 v1, v10\nv_or_b32 v4, v1, v11\n"));
+}
+
 /* One byte of a dword has been written; compilers load the dword and use that byte. */
 static void bytes_of_a_dword(void **state)
 {
@@ -251,6 +329,14 @@ static void bytes_of_a_dword(void **state)
 #define COPY LOAD_BYTES STORE1("v4")
     expect(COPY "global_load_ubyte v5, v10, s[2:3]\n" WAIT STORE1("v5"),
            COPY "global_load_ubyte v5, v10, s[2:3] offset:1\n" WAIT STORE1("v5"));
+}
+
+/* Bits from memory stay what they are when a scalar selects them, if that is defined. */
+static void scalars_select_bits(void **state)
+{
+    (void)state;
+    expect(LOAD_BYTES S45(0) "v_and_b32 v4, s4, v4\n" STORE1("v4"),
+           LOAD_BYTES S45(-1) "v_and_b32 v4, s5, v4\n" STORE1("v4"));
 }
 
 /* 16 bytes that hold nothing are padding beside others of the same structure. */
@@ -310,6 +396,9 @@ int main(void)
         cmocka_unit_test(copies_of_padding_stay_undefined),
         cmocka_unit_test(halves_make_a_whole),
         cmocka_unit_test(bits_that_count),
+        cmocka_unit_test(every_operation_keeps_bits_apart),
+        cmocka_unit_test(a_defined_bit_will_do),
+        cmocka_unit_test(scalars_select_bits),
         cmocka_unit_test(bytes_of_a_dword),
         cmocka_unit_test(padding_fills_a_store),
         cmocka_unit_test(the_load_of_an_undefined_value_is_named),
