@@ -59,6 +59,32 @@ static void lanes_do_not_go_round(void **state)
            "s_mov_b32 exec_hi, 0\ns_barrier\ns_barrier");
 }
 
+/* Lanes that the barrier has not seen may use memory by themselves, not with those that it has. */
+static void lanes_do_not_overtake(void **state)
+{
+    (void)state;
+#define HALF "s_mov_b64 s[0:1], exec\ns_mov_b32 exec_hi, 0\ns_barrier\n"
+    expect(FAULT_DIVERGE, HALF "s_mov_b64 exec, s[0:1]\n" STORE,
+           HALF "s_not_b64 exec, exec\n" STORE);
+    expect(FAULT_DIVERGE, HALF "s_mov_b64 exec, s[0:1]\nds_read_b32 v4, v10",
+           HALF "ds_read_b32 v4, v10");
+}
+
+/* A barrier has one report, which says where it is, though lanes meet more than once behind it. */
+static void a_report_names_the_barrier(void **state)
+{
+    (void)state;
+    struct program p = program_new(GFX942);
+    p.lds_bytes = 1024;
+    p.keep_going = CHECK_ALL;
+    program_lanes(&p, 10, 4);
+    program_try(&p, HALF "s_mov_b64 exec, s[0:1]\n" STORE STORE);
+    assert_int_equal(p.findings, 1);
+    assert_int_equal(p.found[0].kind, FAULT_DIVERGE);
+    assert_non_null(strstr(p.found[0].text, "inactive at the wave's barrier at entry+8, which"));
+    assert_non_null(strstr(p.found[0].text, "lanes 0xffffffff00000000"));
+}
+
 static void waves_that_stay(void **state)
 {
     (void)state;
@@ -71,10 +97,9 @@ static void waves_that_stay(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(waves_count_alike),
-        cmocka_unit_test(waves_return_early),
-        cmocka_unit_test(lanes_do_not_go_round),
-        cmocka_unit_test(waves_that_stay),
+        cmocka_unit_test(waves_count_alike),          cmocka_unit_test(waves_return_early),
+        cmocka_unit_test(lanes_do_not_go_round),      cmocka_unit_test(lanes_do_not_overtake),
+        cmocka_unit_test(a_report_names_the_barrier), cmocka_unit_test(waves_that_stay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
