@@ -227,7 +227,7 @@ static void waves_hand_over(void **state)
 #define BEGIN_LDS BEGIN "ds_write_b32 v10, v10\ns_waitcnt lgkmcnt(0)\n" BARRIER IF_FIRST_WAVE
     expect(2, 1, BEGIN_LDS COUNT_LDS STORE("v1") ELSE AWAIT_LDS LOAD("v2"),
            BEGIN_LDS STORE("v1") COUNT_LDS ELSE AWAIT_LDS LOAD("v2"));
-    /* What a wave loads when it has raised the flag does not come before it. */
+    /* A flag orders no load that comes behind it. */
     expect(2, 1, BEGIN_LDS COUNT_LDS LOAD("v1") ELSE AWAIT_LDS STORE("v2"),
            BEGIN_LDS LOAD("v1") COUNT_LDS ELSE AWAIT_LDS STORE("v2"));
 #define AWAIT_FLAG(scope)                            \
@@ -294,6 +294,36 @@ static void a_report_names_both_accesses(void **state)
     assert_non_null(strstr(p.fault.text, "kernel program, workgroup (1, 0, 0), wave 0"));
 }
 
+/* Two loads of a wave that stores only later: each report is of the load, and names its writer. */
+static void reports_of_spare_loads_name_both_accesses(void **state)
+{
+    (void)state;
+    struct program p = program_new(GFX942);
+    void *data = device_alloc(16384, NULL);
+    p.block = 128;
+    p.checks = CHECK_RACE;
+    p.keep_going = CHECK_RACE;
+    program_s64_set(&p, 2, (uint64_t)(uintptr_t)data);
+    program_try(
+        &p, BEGIN LOAD("v0") "global_load_ushort v6, v0, s[2:3] offset:1024\n"
+                             "s_waitcnt vmcnt(0)\ns_cmp_lg_u32 s4, 0\ns_cbranch_scc1 spare\n"
+                             "v_mov_b32 v12, 7\nglobal_store_dword v0, v12, s[2:3]\n"
+                             "global_store_short v0, v12, s[2:3] offset:1024\ns_waitcnt vmcnt(0)\n"
+                             "s_endpgm\nspare:\ns_sleep 100\n" ELSEWHERE);
+    hipsim_mem_free(data);
+    assert_int_equal(p.places, 2);
+    for (unsigned i = 0; i < p.places; i++) {
+        const bool first = strstr(p.found[i].text, "global_store_dword") != NULL;
+        assert_int_equal(p.found[i].kind, FAULT_RACE);
+        assert_non_null(strstr(p.found[i].text, "data race: load at address 0x"));
+        assert_non_null(strstr(p.found[i].text, ", which wave 0 writes at entry+"));
+        assert_non_null(
+            strstr(p.found[i].text, first ? "global_load_dword" : "global_load_ushort"));
+        assert_non_null(strstr(p.found[i].text, "workgroup (0, 0, 0), wave 1"));
+    }
+    assert_string_not_equal(p.found[0].text, p.found[1].text);
+}
+
 /* Three workgroups share 16 bytes; the report names the first byte that is not its own. */
 static void a_report_names_who_wrote_the_byte(void **state)
 {
@@ -347,6 +377,7 @@ int main(void)
         cmocka_unit_test(what_one_wave_loads_is_its_own),
         cmocka_unit_test(scalar_loads_are_loads),
         cmocka_unit_test(a_report_names_both_accesses),
+        cmocka_unit_test(reports_of_spare_loads_name_both_accesses),
         cmocka_unit_test(a_report_names_who_wrote_the_byte),
         cmocka_unit_test(there_is_an_end_to_it),
     };

@@ -210,6 +210,15 @@ static void a_flag_hands_over(void **state)
                                  "s_sub_u32 s4, s4, 1\ns_cmp_lg_u32 s4, 0\n"
                                  "s_cbranch_scc1 loop\n"),
            HANDOVER(STORE RAISE, POLL("") LOAD));
+    expect(HANDOVER(STORE RAISE, "v_mov_b32 v9, 3\nloop:\nds_read_b32 v4, v5\n" WAIT
+                                 "v_sub_u32 v9, v9, v7\nv_cmp_ne_u32 vcc, 0, v9\n"
+                                 "s_cbranch_vccnz loop\n"),
+           HANDOVER(STORE RAISE, POLL("") LOAD));
+    expect(HANDOVER(STORE RAISE, "v_accvgpr_write_b32 a4, 3\nloop:\nds_read_b32 v4, v5\n" WAIT
+                                 "v_accvgpr_read_b32 v9, a4\ns_nop 1\nv_sub_u32 v9, v9, v7\n"
+                                 "v_accvgpr_write_b32 a4, v9\nv_cmp_ne_u32 vcc, 0, v9\n"
+                                 "s_cbranch_vccnz loop\n"),
+           HANDOVER(STORE RAISE, POLL("") LOAD));
     /* A scalar that counts two turns does not make it wait; masks of lanes that still wait do. */
     expect(HANDOVER(STORE RAISE, "s_mov_b32 s4, 0\nloop:\nds_read_b32 v4, v5\n" WAIT
                                  "s_xor_b32 s4, s4, 1\ns_cmp_lg_u32 s4, 0\n"
@@ -258,6 +267,13 @@ static void a_report_names_both_accesses(void **state)
     assert_non_null(strstr(f.text, "ds_read_b32"));
     assert_non_null(strstr(f.text, "relies on the order of its waves"));
     assert_non_null(strstr(f.text, "kernel program, workgroup (0, 0, 0), wave "));
+    f = run(OFFSETS "s_mov_b64 exec, 0x20\nds_write_b32 v1, v0\n" WAIT "ds_read_b32 v3, v2\n" WAIT,
+            CHECK_RACE, 0);
+    assert_non_null(strstr(f.text, "with no barrier in between"));
+    assert_non_null(strstr(f.text, "lanes 0x0000000000000020"));
+    f = run(OFFSETS "ds_write_b32 v1, v0\n" BARRIER "ds_read_b32 v3, v2\n" WAIT BARRIER, CHECK_RACE,
+            0);
+    assert_non_null(strstr(f.text, "without having waited for it before s_barrier"));
 }
 
 int main(void)

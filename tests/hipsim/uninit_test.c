@@ -372,6 +372,9 @@ static void the_load_of_an_undefined_value_is_named(void **state)
          "entry+8: global_load_dword v5"},
         {"s_load_dword s4, s[2:3], 0x800\n" WAIT "s_cmp_eq_u32 s4, 0\ns_cbranch_scc1 out\nout:",
          "entry+0: s_load_dword s4"},
+        {"global_load_dword v4, v10, s[2:3] offset:2048\n" WAIT
+         "v_add_co_u32 v6, vcc, v4, v10\nv_mov_b32 v4, 0\ns_cbranch_vccz out\nout:",
+         "entry+0: global_load_dword v4"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char wanted[100];
