@@ -332,6 +332,56 @@ static void the_last_part_takes_what_is_left(void **state)
     assert_memory_equal(c.work_indptr, indptr, sizeof(indptr));
 }
 
+/* Four sequences without keys, which cost 20 together: a part has room for two beginnings, not for
+ * a third of these. */
+static void a_part_is_worth_its_beginning(void **state)
+{
+    (void)state;
+    static struct case_ c;
+    c = (struct case_){
+        .shape = {.size = sizeof(c.shape),
+                  .batch = 4,
+                  .q_len = 1,
+                  .heads = 1,
+                  .kv_heads = 1,
+                  .lists = 3,
+                  .item_cost = 5},
+    };
+    c.lengths.kv_lens = c.kv_lens;
+    plan_case(&c);
+    /* o = 5; S = 0, 5, 10, 15; payload = 10; first = (S + 9) / 10. */
+    static const int32_t indptr[] = {0, 1, 3, 4};
+    assert_memory_equal(c.work_indptr, indptr, sizeof(indptr));
+}
+
+/* B sequences, L lists, H heads of keys, Q queries; items, partial results and their rows. */
+static void sizes_are_those_of_the_definition(void **state)
+{
+    static const struct {
+        int32_t batch, lists, kv_heads, q_len, items, partials, rows;
+    } cases[] = {
+        {1, 1, 1, 1, 1, 0, 0},     {3, 1, 1, 2, 3, 0, 0},       {0, 8, 2, 4, 0, 0, 0},
+        {1, 8, 1, 1, 8, 8, 8},     {2, 9, 4, 3, 12, 2, 6},      {100, 8, 1, 4, 107, 14, 56},
+        {100, 7, 8, 1, 800, 0, 0}, {6, 304, 8, 2, 344, 43, 86},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const struct attn_decode_plan_shape shape = {
+            .size = sizeof(shape),
+            .batch = cases[i].batch,
+            .q_len = cases[i].q_len,
+            .heads = 8,
+            .kv_heads = cases[i].kv_heads,
+            .lists = cases[i].lists,
+        };
+        struct attn_decode_plan_sizes sizes;
+        assert_int_equal(attn_decode_plan_sizes(&shape, &sizes), ATTN_OK);
+        assert_int_equal(sizes.work_items, cases[i].items);
+        assert_int_equal(sizes.partials, cases[i].partials);
+        assert_int_equal(sizes.partial_rows, cases[i].rows);
+    }
+}
+
 /* One sequence of 64 units and 64 lists: pieces of q units, with r q^2 at least 64. */
 static void the_merge_rate_bounds_pieces(void **state)
 {
@@ -412,8 +462,12 @@ static void bad_shapes_are_refused(void **state)
     REFUSED(s.item_cost = 257, "item_cost 257, merge_rate 0 are not 0 to 256");
     REFUSED(s.merge_rate = -1, "item_cost 0, merge_rate -1");
     REFUSED(s.heads = 7, "7 heads are not a multiple of 2");
+    REFUSED((s.heads = 65536), "65536 heads are not a multiple of 2 kv_heads, or above 65535");
     REFUSED((s.batch = INT32_MAX, s.q_len = 2), "more than 2^31");
 #undef REFUSED
+    struct attn_decode_plan_shape many = good;
+    many.heads = many.kv_heads = 65535;
+    assert_int_equal(attn_decode_plan_sizes(&many, &sizes), ATTN_OK);
     const struct attn_decode_plan nothing = {0};
     assert_int_equal(attn_decode_plan(&good, NULL, &nothing), ATTN_BAD_ARGUMENT);
     says("a tensor of it is NULL");
@@ -431,6 +485,8 @@ int main(void)
         cmocka_unit_test(pieces_are_equal_where_lists_suffice),
         cmocka_unit_test(costly_items_are_cut_later),
         cmocka_unit_test(the_last_part_takes_what_is_left),
+        cmocka_unit_test(a_part_is_worth_its_beginning),
+        cmocka_unit_test(sizes_are_those_of_the_definition),
         cmocka_unit_test(the_merge_rate_bounds_pieces),
         cmocka_unit_test(keys_before_a_window_are_in_no_item),
         cmocka_unit_test(bad_shapes_are_refused),
