@@ -321,6 +321,53 @@ static void slots_of_the_indexer_are_checked_too(void **state)
     close_bench(&b);
 }
 
+static void positions_are(const struct attn_op *op, const struct attn_rope_qk_norm_cache_args *a,
+                          const char *wrong)
+{
+    const int r = attn_family_rope_qk_norm_cache.check_data(op, a);
+    assert_int_equal(r, wrong ? ATTN_BAD_DATA : ATTN_OK);
+    if (wrong && !strstr(attn_last_error(), wrong))
+        fail_msg("\"%s\" does not say \"%s\"", attn_last_error(), wrong);
+}
+
+/* Rows of the table of angles are 0 to max_position - 1. Three streams stand 5 apart, and what is
+ * between them is no position. */
+static void positions_have_rows_of_the_table(void **state)
+{
+    (void)state;
+    fake_reset();
+    static const struct made none[] = {{.name = "of another op"}};
+    struct bench b = open_bench(none, 1);
+    struct attn_op op = {.device = b.device};
+    op.desc.rope_qk_norm_cache.rope = ATTN_ROPE_NEOX;
+    int64_t positions[] = {7, 0, 7, 7, -9, 7, 1, 7, 7, 8, 0, 7, 7, 7};
+    struct attn_rope_qk_norm_cache_args a = {
+        .size = sizeof(a), .positions = positions, .tokens = 4, .max_position = 8};
+    positions_are(&op, &a, NULL);
+    positions[0] = 8;
+    positions_are(&op, &a, "positions[0] is 8, not 0 to 7");
+    a.max_position = 0; /* not said */
+    positions_are(&op, &a, NULL);
+    a.max_position = 8;
+    positions[0] = -1;
+    positions_are(&op, &a, "positions[0] is -1");
+    positions[0] = 0;
+    positions[3] = 8;
+    positions_are(&op, &a, "positions[3] is 8");
+    positions[3] = 7;
+    op.desc.rope_qk_norm_cache.mrope = ATTN_MROPE_SECTIONS;
+    a.positions_stride = 5;
+    positions_are(&op, &a, NULL);
+    positions[13] = 8;
+    positions_are(&op, &a, "positions[3] is 8");
+    op.desc.rope_qk_norm_cache.mrope = ATTN_MROPE_NONE;
+    positions_are(&op, &a, NULL);
+    positions[0] = 8;
+    op.desc.rope_qk_norm_cache.rope = ATTN_ROPE_NONE; /* there is no table */
+    positions_are(&op, &a, NULL);
+    close_bench(&b);
+}
+
 /* kv_indptr is read for kv_indices alone: other kinds write it, or have none. */
 static void starts_of_index_arrays_are_checked(void **state)
 {
@@ -388,6 +435,7 @@ int main(void)
         cmocka_unit_test(a_workgroup_looks_for_runs_in_few_tokens),
         cmocka_unit_test(slots_are_checked_on_request),
         cmocka_unit_test(slots_of_the_indexer_are_checked_too),
+        cmocka_unit_test(positions_have_rows_of_the_table),
         cmocka_unit_test(starts_of_index_arrays_are_checked),
         cmocka_unit_test(items_of_a_planned_indexer_are_checked),
     };

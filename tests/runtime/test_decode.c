@@ -509,6 +509,14 @@ static void bad_arguments_are_refused(void **state)
     REFUSED(a.cache.v_page_stride = -16, "4 GiB or more, or negative");
     REFUSED((a.cache.v_token_stride = -256, a.cache.v_page_stride = 16),
             "more than 2 GiB, or less");
+    REFUSED((a.cache.k_head_stride = (1 << 30) + 16, a.cache.k_token_stride = 16,
+             a.cache.k_page_stride = 16),
+            "with k_head_stride or v_head_stride a page has more than 2 GiB");
+    REFUSED((a.cache.v_head_stride = -16, a.cache.v_token_stride = 16, a.cache.v_page_stride = 16),
+            "more than 2 GiB, or less than nothing");
+    REFUSED(a.cache.scale_head_stride = (1 << 28) + 1,
+            "with scale_head_stride the scales of a page have more than 2 GiB");
+    REFUSED(a.cache.scale_page_stride = INT64_C(1) << 30, "scale_page_stride is 4 GiB or more");
     REFUSED(a.cache.v_scale = NULL, "k_scale or v_scale is NULL");
     REFUSED(a.cache.k_scale = (float *)((char *)scale + 2), "not aligned to 4");
     REFUSED(a.cache.page_count = -1, "page_count is negative");
@@ -590,6 +598,11 @@ static void block_tables_are_checked_on_request(void **state)
     a.pages.kv_lens = lens;
     a.cache.page_count = 9;
     refuse(op, &a, "block_table[2][0] is 9, the cache has 9 pages");
+    static const int32_t first[3][4] = {{10, 0, 2, -1}, {-1, -1, -1, -1}, {9, -1, -1, -1}};
+    a.cache.page_count = 10;
+    a.pages.block_table = first[0];
+    refuse(op, &a, "block_table[0][0] is 10, the cache has 10 pages");
+    a.pages.block_table = table[0];
     a.cache.page_count = 0; /* not said */
     assert_int_equal(attn_decode_launch(op, &a), ATTN_OK);
     assert_int_equal(f->launches, 2);
@@ -622,6 +635,10 @@ static void page_lists_are_checked_on_request(void **state)
     a.pages.kv_indptr = short_one;
     refuse(op, &a, "kv_lens[0] is 40, 3 pages; it is given 2");
     a.pages.kv_indptr = indptr;
+    const int32_t last_long[] = {40, 0, 17};
+    a.pages.kv_lens = last_long;
+    refuse(op, &a, "kv_lens[2] is 17, 2 pages; it is given 1");
+    a.pages.kv_lens = lens;
     a.cache.page_count = 9;
     refuse(op, &a, "kv_indices[3] is 9, the cache has 9 pages");
     attn_op_destroy(op);
