@@ -153,6 +153,54 @@ static void a_plan_fits_its_runs(void **state)
         }
 }
 
+/* The lists of parts and of their runs, which begin at half the number of the row's first part. */
+static void lists_of_a_plan_have_memory_of_their_own(void **state)
+{
+    (void)state;
+    static const struct {
+        int32_t top_k, top_blocks, rows, keys;
+    } cases[] = {{511, 3, 5, 4096}, {512, 63, 5, 1 << 20}, {2048, 0, 64, 1 << 20}, {1, 1, 400, 9}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const struct attn_indexer_topk_workspace w =
+            plan_of(cases[i].top_k, cases[i].top_blocks, cases[i].rows, cases[i].keys, 40);
+        const struct attn_decode_plan_shape shape = {
+            .size = sizeof(shape),
+            .batch = cases[i].rows,
+            .q_len = 1,
+            .heads = 1,
+            .kv_heads = 1,
+            .lists = w.lists,
+        };
+        struct attn_decode_plan_sizes sizes;
+        assert_int_equal(attn_decode_plan_sizes(&shape, &sizes), ATTN_OK);
+        const size_t parts = (size_t)sizes.partials, runs = w.run ? parts / 2 : 0;
+        const size_t keys = 4 * (size_t)cases[i].top_k, blocks = 4 * (size_t)cases[i].top_blocks;
+        const struct {
+            size_t at, bytes;
+        } tensors[] = {
+            {w.indices, parts * keys},
+            {w.values, parts * keys},
+            {w.blocks, parts * blocks},
+            {w.block_values, parts * blocks},
+            {w.run_indices, runs * keys},
+            {w.run_values, runs * keys},
+            {w.run_blocks, runs * blocks},
+            {w.run_block_values, runs * blocks},
+            {w.work_indptr, 4 * ((size_t)w.lists + 1)},
+            {w.work_info, 32 * (size_t)sizes.work_items},
+            {w.reduce_indptr, 4 * ((size_t)cases[i].rows + 1)},
+            {w.reduce_final_map, 8 * (size_t)cases[i].rows},
+            {w.reduce_partial_map, 4 * parts},
+            {w.bytes, 0},
+        };
+        for (size_t k = 0; k + 1 < sizeof(tensors) / sizeof(tensors[0]); k++) {
+            assert_int_equal(tensors[k].at % 16, 0);
+            if (tensors[k].at + tensors[k].bytes > tensors[k + 1].at)
+                fail_msg("case %zu: tensor %zu reaches into the next one", i, k);
+        }
+    }
+}
+
 /* A row has as many parts as pieces of which the plan makes no more, or as lists: 32 are merged at
  * once, so that 33 make three runs of 16. */
 static void runs_are_as_many_as_a_row_needs(void **state)
@@ -290,6 +338,7 @@ int main(void)
         cmocka_unit_test(lists_lie_one_behind_the_other),
         cmocka_unit_test(no_shape_takes_32_mib),
         cmocka_unit_test(a_plan_fits_its_runs),
+        cmocka_unit_test(lists_of_a_plan_have_memory_of_their_own),
         cmocka_unit_test(runs_are_as_many_as_a_row_needs),
         cmocka_unit_test(no_plan_takes_32_mib),
         cmocka_unit_test(what_is_out_of_range_is_refused),
