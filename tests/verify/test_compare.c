@@ -108,6 +108,7 @@ enum { DIM = 60, ROW_KEYS = 5 };
 #define CAP 50.0
 #define INPUTS 0x1p-20
 #define SCORE 30.0
+#define ROOT 4.0
 #define OUT 0.5
 #define LSE 3.0
 #define MAGNITUDE 0.75
@@ -157,8 +158,11 @@ static struct verify_row verdict_of(const struct setting *setting, double expect
         .problem = &s,
     };
     struct verify_row row = {0};
-    s.reference = (struct ref_row){
-        .keys = ROW_KEYS, .score = SCORE, .lse = expected_lse, .roundings = setting->roundings};
+    s.reference = (struct ref_row){.keys = ROW_KEYS,
+                                   .score = SCORE,
+                                   .score_root = ROOT,
+                                   .lse = expected_lse,
+                                   .roundings = setting->roundings};
     prepare(&s.out, setting->element, WIDTH);
     prepare(&s.lse, ATTN_F32, 1);
     for (int d = 0; d < WIDTH; d++) {
@@ -187,18 +191,22 @@ static struct bounds bounds_of(const struct setting *s)
 {
     const double f = 0x1p-24, u = 0x1p-11, tiny = 0x1p-25, w = s->weight_unit;
     const bool rounded = s->element != ATTN_F32;
-    const double score = f * ((DIM + 4) * SCORE + 8 * CAP) + INPUTS * SCORE;
-    const double e = 2 * score + (ROW_KEYS + 8) * f;
-    const double float32 = e * (MAGNITUDE + OUT) + INPUTS * MAGNITUDE + tiny * VALUES + tiny;
+    const double e = 2 * f * ((DIM + 4) * SCORE + 8 * CAP) + (ROW_KEYS + 8) * f;
+    const double float32 = e * (MAGNITUDE + OUT) + tiny * VALUES + tiny;
+    const double inputs = INPUTS * (2 * SCORE * (MAGNITUDE + OUT) + MAGNITUDE);
+    const double of_keys = 2 * ROOT * (MAGNITUDE + OUT);
+    const double input_squares = INPUTS * INPUTS * (of_keys * of_keys + SQUARES);
     const double grown = 1 / (1 - s->roundings);
     const double weights = w > 0 ? MOVED * grown : u * MAGNITUDE;
     const double last = rounded ? u * OUT : 0;
     const double squares = w > 0 ? MOVED_SQUARES * grown * grown : u * u * SQUARES;
     return (struct bounds){
-        .element = (1 + 4 * u) * (weights + last + (1 + w) * float32),
-        .whole = (1 + 4 * u) *
-                 (sqrt(2 * (squares + last * last) / (OUT * OUT)) + (1 + w) * float32 / OUT),
-        .lse = e + 8 * f * (LSE + SCORE) + log(grown),
+        .element = (1 + 4 * u) * (weights + last + (1 + w) * (float32 + inputs)),
+        .whole =
+            (1 + 4 * u) *
+            (sqrt(2 * (squares + last * last + (1 + w) * (1 + w) * input_squares) / (OUT * OUT)) +
+             (1 + w) * float32 / OUT),
+        .lse = e + 2 * INPUTS * SCORE + 8 * f * (LSE + SCORE) + log(grown),
     };
 }
 

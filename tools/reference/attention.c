@@ -10,16 +10,19 @@
 #include <math.h>
 #include <stdbool.h>
 
-/* Scores and, in *magnitude, scale * sum |q k|. */
+/* Scores and, in *magnitude, scale * sum |q k|; in *root, scale * the root of sum (q k)^2. */
 static double score(const struct ref_attention *a, const double *q, const double *k,
-                    double *magnitude)
+                    double *magnitude, double *root)
 {
-    double sum = 0, absolute = 0;
+    double sum = 0, absolute = 0, squares = 0;
     for (int d = 0; d < a->dim; d++) {
-        sum += q[d] * k[d];
-        absolute += fabs(q[d] * k[d]);
+        const double product = q[d] * k[d];
+        sum += product;
+        absolute += fabs(product);
+        squares += product * product;
     }
     *magnitude = fabs(a->scale) * absolute;
+    *root = fabs(a->scale) * sqrt(squares);
     const double s = a->scale * sum;
     return a->soft_cap > 0 ? a->soft_cap * tanh(s / a->soft_cap) : s;
 }
@@ -38,7 +41,8 @@ static double score_keys(const struct ref_attention *a, const struct ref_query *
         scratch[j] = -INFINITY;
         if (is_hidden(keys, j))
             continue;
-        double magnitude, value = score(a, query->q, keys->k + j * keys->k_stride, &magnitude);
+        double magnitude, root;
+        double value = score(a, query->q, keys->k + j * keys->k_stride, &magnitude, &root);
         if (a->logits) {
             value = a->logits((float)value, (int)query->row, (int)j, query->head,
                               (int)query->queries, (int)query->keys, a->logits_arg);
@@ -47,6 +51,7 @@ static double score_keys(const struct ref_attention *a, const struct ref_query *
         scratch[j] = value;
         top = fmax(top, value);
         row->score = fmax(row->score, magnitude);
+        row->score_root = fmax(row->score_root, root);
         row->keys++;
     }
     return top;

@@ -53,6 +53,7 @@ struct ref_row {
     double moved_squares[REF_DIM_MAX]; /* sum of (rounding (v - out))^2 */
     double roundings;                  /* their sum, relative to the denominator */
     double score;                      /* largest scale * sum of |q k|, or |score| if larger */
+    double score_root;                 /* largest scale * root of the sum of (q k)^2 */
     int64_t keys;
 };
 

@@ -37,6 +37,8 @@
  * reads the same bits, and a scale is one more float32 product of a score or of a weight, which the
  * 4 and the 8 have room for. Where a kernel applies scales to the elements and rounds the products
  * to its type, keys and values are off by `inputs` = u: e_s grows by u S, the result by u sum p|v|.
+ * Over a whole tensor these roundings too are independent of each other: a score is off by the root
+ * of the sum of their squares, u R with R = scale sqrt(sum (q k)^2), rather than by u S.
  */
 #include "tools/verify/compare.h"
 
@@ -47,18 +49,33 @@ enum { THREADS_MAX = 8 };
 
 static const double f = 0x1p-24;
 
+/* What float32 arithmetic makes of weights and their sum. */
 static double relative_error_of_weights(const struct comparison *c, const struct ref_row *r)
 {
     const struct ref_attention *a = c->attention;
-    const double score = f * ((a->dim + 4) * r->score + 8 * a->soft_cap) + c->inputs * r->score;
+    const double score = f * ((a->dim + 4) * r->score + 8 * a->soft_cap);
     return 2 * score + (double)(r->keys + 8) * f;
 }
 
 /* Error of one element that float32 arithmetic and subnormal numbers add to the roundings. */
 static double arithmetic_bound(const struct comparison *c, const struct ref_row *r, double e, int d)
 {
-    return e * (r->magnitude[d] + fabs(r->out[d])) + c->inputs * r->magnitude[d] +
+    return e * (r->magnitude[d] + fabs(r->out[d])) +
            fmax(c->precision->tiny, 0x1p-126) * r->values[d] + c->precision->tiny;
+}
+
+/* What rounding keys and values adds to an element. */
+static double input_bound(const struct comparison *c, const struct ref_row *r, int d)
+{
+    const double of_keys = 2 * r->score * (r->magnitude[d] + fabs(r->out[d]));
+    return c->inputs * (of_keys + r->magnitude[d]);
+}
+
+/* The square of it as the roundings are independent. */
+static double input_squares(const struct comparison *c, const struct ref_row *r, int d)
+{
+    const double of_keys = 2 * r->score_root * (r->magnitude[d] + fabs(r->out[d]));
+    return c->inputs * c->inputs * (of_keys * of_keys + r->squares[d]);
 }
 
 /* Returns the bound of 1 / sum (p + d) relative to 1 / sum p. It is huge where so many keys
@@ -81,7 +98,8 @@ static double out_bound(const struct comparison *c, const struct ref_row *r, dou
     const double u = c->precision->unit;
     const double last = rounded ? u * fabs(r->out[d]) : 0;
     return (1 + 4 * u) * (weight_bound(c, r, d) + last +
-                          (1 + c->attention->weight_unit) * arithmetic_bound(c, r, e, d));
+                          (1 + c->attention->weight_unit) *
+                              (arithmetic_bound(c, r, e, d) + input_bound(c, r, d)));
 }
 
 /* log(L): the relative error of L, half of e and its sum, and float32 arithmetic on the result. */
@@ -122,9 +140,10 @@ static void compare_element(struct comparison *c, const struct place *at, int d,
     c->error += error * error;
     c->norm += r->out[d] * r->out[d];
     const double u = c->precision->unit, last = rounded ? u * r->out[d] : 0;
-    c->rounded +=
-        last * last + (c->attention->weight_unit > 0 ? r->moved_squares[d] * growth(r) * growth(r)
-                                                     : u * u * r->squares[d]);
+    const double more = 1 + c->attention->weight_unit;
+    c->rounded += last * last + more * more * input_squares(c, r, d) +
+                  (c->attention->weight_unit > 0 ? r->moved_squares[d] * growth(r) * growth(r)
+                                                 : u * u * r->squares[d]);
     c->arithmetic += arithmetic * arithmetic;
     if (!(error <= bound))
         note_fault(c, isnan(got) ? "not written, or NaN" : "out", at, d, got, r->out[d]);
@@ -149,7 +168,8 @@ void compare_result(struct comparison *c, const struct place *at, struct operand
     if (lse) {
         const double got = operand_result(lse, lse_at);
         operand_allow(lse, lse_at);
-        if (isinf(r->lse) ? got != r->lse : !(fabs(got - r->lse) <= lse_bound(r, e)))
+        const double bound = lse_bound(r, e + 2 * c->inputs * r->score);
+        if (isinf(r->lse) ? got != r->lse : !(fabs(got - r->lse) <= bound))
             note_fault(c, "lse", at, 0, got, r->lse);
     }
     pthread_mutex_unlock(&c->lock);
