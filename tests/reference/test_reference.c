@@ -49,6 +49,73 @@ static void fp8_is_what_the_target_says(void **state)
     exact(decode_element(find_cache_precision(ATTN_INT8, "gfx942"), 0x80), -128);
 }
 
+static void near(double got, double expected)
+{
+    if (!(fabs(got - expected) <= 1e-12 * fabs(expected)))
+        fail_msg("%.17g is not %.17g", got, expected);
+}
+
+/* Weights of 4, 1 and 2, and 1 of a sink: p is 1/2, 1/8 and 1/4. The third key is hidden. */
+static void sums_of_a_row_are_those_of_the_formula(void **state)
+{
+    (void)state;
+    static const double q[2] = {1, -2}, sink = 0;
+    static const double k[4][2] = {{2, 0}, {2, 1}, {100, 100}, {1, 0}};
+    static const double v[4][2] = {{8, -4}, {-8, 16}, {50, 50}, {4, 0}};
+    static const uint8_t visible[4] = {1, 1, 0, 1};
+    const struct ref_attention a = {
+        .dim = 2, .dim_v = 2, .scale = log(2), .weight_unit = 0x1p-4, .weight_tiny = 0x1p-5};
+    const struct ref_query query = {.q = q, .queries = 1, .keys = 4, .sink = &sink};
+    const struct ref_keys keys = {
+        .k = k[0], .v = v[0], .k_stride = 2, .v_stride = 2, .end = 4, .visible = visible};
+    static struct ref_row row;
+    double scratch[4];
+    ref_attend(&a, &query, &keys, scratch, &row);
+    static const double out[] = {4, 0}, magnitude[] = {6, 4}, squares[] = {18, 8};
+    /* d is 1/32, and 1/64 of the others, to which half of a smallest step is more. */
+    static const double moved[] = {5.0 / 16, 3.0 / 8}, moved_squares[] = {13.0 / 256, 5.0 / 64};
+    for (int d = 0; d < 2; d++) {
+        assert_true(fabs(row.out[d] - out[d]) < 1e-12);
+        near(row.magnitude[d], magnitude[d]);
+        near(row.squares[d], squares[d]);
+        near(row.values[d], 10);
+        near(row.moved[d], moved[d]);
+        near(row.moved_squares[d], moved_squares[d]);
+    }
+    exact(row.out[2], 0);
+    near(row.roundings, 1.0 / 16);
+    near(row.lse, log(8));
+    near(row.score, 4 * log(2));
+    near(row.score_root, sqrt(8) * log(2));
+    assert_int_equal(row.keys, 3);
+}
+
+static void a_cap_bounds_scores(void **state)
+{
+    (void)state;
+    static const double q = 3, k = 5, v = 1;
+    const struct ref_attention a = {.dim = 1, .dim_v = 1, .scale = 0.5, .soft_cap = 4};
+    const struct ref_query query = {.q = &q, .queries = 1, .keys = 1};
+    const struct ref_keys keys = {.k = &k, .v = &v, .k_stride = 1, .v_stride = 1, .end = 1};
+    static struct ref_row row;
+    double scratch;
+    ref_attend(&a, &query, &keys, &scratch, &row);
+    near(row.lse, 4 * tanh(7.5 / 4));
+    near(row.score, 7.5);
+}
+
+static void windows_and_chunks_have_a_first_key(void **state)
+{
+    static const struct {
+        int64_t position, left, chunk, first;
+    } cases[] = {{10, 3, 0, 7},  {2, 3, 0, 0},   {3, 3, 0, 0},   {10, 100, 4, 8}, {10, 1, 4, 9},
+                 {12, 5, 4, 12}, {4, 100, 5, 0}, {5, 100, 5, 5}, {-1, 100, 4, 0}};
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        assert_int_equal(ref_first_key(cases[i].position, cases[i].left, cases[i].chunk),
+                         cases[i].first);
+}
+
 /* An element is the number of a double. */
 static double look_up(const void *type, uint32_t bits) { return ((const double *)type)[bits]; }
 
@@ -271,6 +338,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_scale_of_a_page_starts_afresh_or_grows),
         cmocka_unit_test(fp8_is_what_the_target_says),
+        cmocka_unit_test(sums_of_a_row_are_those_of_the_formula),
+        cmocka_unit_test(a_cap_bounds_scores),
+        cmocka_unit_test(windows_and_chunks_have_a_first_key),
         cmocka_unit_test(layouts_are_their_formulas),
         cmocka_unit_test(decode_is_prefill_over_gathered_pages),
         cmocka_unit_test(states_of_parts_make_the_whole),

@@ -45,6 +45,7 @@ static void codes_are_the_numbers_of_their_format(void **state)
         assert_true(decode_element(f->p, 0) == 0);
         assert_true(decode_element(f->p, (uint16_t)f->one) == 1);
         assert_true(decode_element(f->p, (uint16_t)f->largest) == f->most);
+        assert_true(f->p->limit == (f->p->size == 1 ? f->most : INFINITY));
         for (unsigned code = 0; code < f->largest; code++) {
             const int exponent = (int)(code >> f->mantissa);
             const double step = ldexp(1, (exponent ? exponent : 1) - f->bias - f->mantissa);
