@@ -473,6 +473,25 @@ static void bad_descriptors_are_refused(void **state)
         assert_int_equal(attn_decode_launch(op, &a), ATTN_BAD_ARGUMENT); \
         says(text);                                                      \
     } while (0)
+static void refuse_strides(const struct attn_op *op, struct attn_decode_args good)
+{
+    REFUSED(a.cache.k_page_stride = 8, "a stride of k or v"); /* 8 bytes of fp8 */
+    REFUSED((a.cache.k_token_stride = (1 << 27) + 16, a.cache.k_page_stride = 16),
+            "more than 2 GiB, or less");
+    REFUSED(a.cache.k_page_stride = INT64_C(1) << 32, "k_page_stride or v_page_stride is 4 GiB");
+    REFUSED(a.cache.v_page_stride = -16, "4 GiB or more, or negative");
+    REFUSED((a.cache.v_token_stride = -256, a.cache.v_page_stride = 16),
+            "more than 2 GiB, or less");
+    REFUSED((a.cache.k_head_stride = (1 << 30) + 16, a.cache.k_token_stride = 16,
+             a.cache.k_page_stride = 16),
+            "with k_head_stride or v_head_stride a page has more than 2 GiB");
+    REFUSED((a.cache.v_head_stride = -16, a.cache.v_token_stride = 16, a.cache.v_page_stride = 16),
+            "more than 2 GiB, or less than nothing");
+    REFUSED(a.cache.scale_head_stride = (1 << 28) + 1,
+            "with scale_head_stride the scales of a page have more than 2 GiB");
+    REFUSED(a.cache.scale_page_stride = INT64_C(1) << 30, "scale_page_stride is 4 GiB or more");
+}
+
 static void bad_arguments_are_refused(void **state)
 {
     (void)state;
@@ -502,21 +521,7 @@ static void bad_arguments_are_refused(void **state)
     REFUSED(a.scale = INFINITY, "scale is not 0 to 1e30");
     REFUSED(a.cache.k = NULL, "k or v is NULL");
     REFUSED(a.cache.v = (char *)a.cache.v + 8, "k or v is NULL or not aligned");
-    REFUSED(a.cache.k_page_stride = 8, "a stride of k or v"); /* 8 bytes of fp8 */
-    REFUSED((a.cache.k_token_stride = (1 << 27) + 16, a.cache.k_page_stride = 16),
-            "more than 2 GiB, or less");
-    REFUSED(a.cache.k_page_stride = INT64_C(1) << 32, "k_page_stride or v_page_stride is 4 GiB");
-    REFUSED(a.cache.v_page_stride = -16, "4 GiB or more, or negative");
-    REFUSED((a.cache.v_token_stride = -256, a.cache.v_page_stride = 16),
-            "more than 2 GiB, or less");
-    REFUSED((a.cache.k_head_stride = (1 << 30) + 16, a.cache.k_token_stride = 16,
-             a.cache.k_page_stride = 16),
-            "with k_head_stride or v_head_stride a page has more than 2 GiB");
-    REFUSED((a.cache.v_head_stride = -16, a.cache.v_token_stride = 16, a.cache.v_page_stride = 16),
-            "more than 2 GiB, or less than nothing");
-    REFUSED(a.cache.scale_head_stride = (1 << 28) + 1,
-            "with scale_head_stride the scales of a page have more than 2 GiB");
-    REFUSED(a.cache.scale_page_stride = INT64_C(1) << 30, "scale_page_stride is 4 GiB or more");
+    refuse_strides(op, good);
     REFUSED(a.cache.v_scale = NULL, "k_scale or v_scale is NULL");
     REFUSED(a.cache.k_scale = (float *)((char *)scale + 2), "not aligned to 4");
     REFUSED(a.cache.page_count = -1, "page_count is negative");

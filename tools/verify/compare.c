@@ -49,7 +49,7 @@ enum { THREADS_MAX = 8 };
 
 static const double f = 0x1p-24;
 
-/* What float32 arithmetic makes of weights and their sum. */
+/* Float32 arithmetic is off by this in weights and their sum together, relative to these. */
 static double relative_error_of_weights(const struct comparison *c, const struct ref_row *r)
 {
     const struct ref_attention *a = c->attention;
@@ -64,14 +64,14 @@ static double arithmetic_bound(const struct comparison *c, const struct ref_row 
            fmax(c->precision->tiny, 0x1p-126) * r->values[d] + c->precision->tiny;
 }
 
-/* What rounding keys and values adds to an element. */
+/* Keys and values that are rounded add this to an element at most. */
 static double input_bound(const struct comparison *c, const struct ref_row *r, int d)
 {
     const double of_keys = 2 * r->score * (r->magnitude[d] + fabs(r->out[d]));
     return c->inputs * (of_keys + r->magnitude[d]);
 }
 
-/* The square of it as the roundings are independent. */
+/* The square of it is this where the roundings are independent of each other. */
 static double input_squares(const struct comparison *c, const struct ref_row *r, int d)
 {
     const double of_keys = 2 * r->score_root * (r->magnitude[d] + fabs(r->out[d]));
