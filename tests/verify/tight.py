@@ -1,0 +1,44 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Are the bounds of attnc verify as close as they say? Results of these ops end in a rounding to the nearest, of
+up to half a step; among thousands of elements some come near it. So the largest error of a kernel, as a part of
+its bound, is far above one half, unless the bound allows much more than the rounding.
+
+Usage: tight.py ATTNC PACK..., with kernels of all these ops for gfx942
+"""
+import json
+import subprocess
+import sys
+
+LEAST = 0.6
+OPS = ['qk_rmsnorm', 'combine', 'rope_qk_norm_cache', 'mla_rope_cache', 'indexer_rope_cache', 'cache_write',
+       'head_product']
+
+
+def rows(attnc, pack, op):
+    done = subprocess.run([attnc, 'verify', pack, '--device', 'sim', '--shapes', '1', '--json',
+                           '--only', op + '_*gfx942'], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if done.returncode and not done.stdout:
+        assert 'no kernel matches' in done.stderr, done.stderr
+        return []
+    return json.loads(done.stdout)['rows']
+
+
+def main():
+    attnc, *packs = sys.argv[1:]
+    wrong = 0
+    for op in OPS:
+        found = [row for pack in packs for row in rows(attnc, pack, op)]
+        if not found:
+            print('no pack has', op)
+            wrong += 1
+        for row in found:
+            part = row['largest_error'] / row['largest_bound']
+            if not row['passed'] or part < LEAST:
+                print('%s, %s: the largest error is %.2f of its bound' % (row['kernel'], row['shape'], part))
+                wrong += 1
+    return 1 if wrong else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
