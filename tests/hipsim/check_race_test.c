@@ -122,6 +122,25 @@ static void workgroups_begin_anew(void **state)
     assert_int_equal(p.fault.kind, FAULT_NONE);
 }
 
+/* Workgroups with an even number store before the barrier, the others behind it: none of these
+ * finds what one before it did in the other phase. */
+static void phases_of_workgroups_are_apart(void **state)
+{
+    (void)state;
+    struct program p = program_new(GFX942);
+    p.block = 128;
+    p.groups = 64;
+    p.lds_bytes = 1024;
+    p.checks = CHECK_ALL;
+    program_try(&p, "s_and_b32 s0, s101, 1\nv_mov_b32 v0, 64\nv_mov_b32 v1, s101\n"
+                    "s_xor_b32 s1, s0, s100\ns_lshl_b32 s2, s0, 1\ns_or_b32 s1, s1, s2\n"
+                    "s_cmp_lg_u32 s1, 0\ns_cbranch_scc1 1f\nds_write_b32 v0, v1\n1:\n" WAIT BARRIER
+                    "s_and_b32 s1, s0, s100\ns_cmp_eq_u32 s1, 0\ns_cbranch_scc1 2f\n"
+                    "ds_write_b32 v0, v1\n2:\n" WAIT BARRIER);
+    if (p.fault.kind != FAULT_NONE)
+        fail_msg("%s", p.fault.text);
+}
+
 static void atomics_do_not_race_with_each_other(void **state)
 {
     (void)state;
@@ -285,6 +304,7 @@ int main(void)
         cmocka_unit_test(bytes_of_a_dword_are_apart),
         cmocka_unit_test(a_load_of_half_a_dword_counts),
         cmocka_unit_test(workgroups_begin_anew),
+        cmocka_unit_test(phases_of_workgroups_are_apart),
         cmocka_unit_test(copies_to_lds_must_not_overtake_loads),
         cmocka_unit_test(atomics_do_not_race_with_each_other),
         cmocka_unit_test(the_load_of_a_compare_and_swap_is_no_race),
