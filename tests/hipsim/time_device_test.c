@@ -30,6 +30,12 @@ static double start_clocks;
 /* The HBM moves so much; 0: the table's. */
 static double hbm_gb_per_s;
 
+/* An XCD starts a workgroup each so many clocks; 0: the table's. */
+static double dispatch_clocks;
+
+/* A compute unit of each of 8 XCDs, with room for four workgroups. */
+static bool small;
+
 /* One wave a workgroup; s[0:1] points to WORDS words of zero, s2 is the workgroup. */
 static struct run run(const char *text, uint32_t groups, bool cooperative, uint32_t samples)
 {
@@ -59,6 +65,12 @@ static struct run run(const char *text, uint32_t groups, bool cooperative, uint3
         config.params.workgroup_cycles = start_clocks;
     if (hbm_gb_per_s > 0)
         config.params.hbm_gb_per_s = hbm_gb_per_s;
+    if (dispatch_clocks > 0)
+        config.params.dispatch_cycles = dispatch_clocks;
+    if (small) {
+        config.params.cus = 8;
+        config.params.wave_slots = 1;
+    }
     r.communicates = time_code_communicates(code, 0);
     r.error = time_launch_run(&launch, &config, &r.report);
     memcpy(r.words, words, WORDS * 4);
@@ -312,6 +324,51 @@ static void idle_workgroups_start_for_less(void **state)
     start_clocks = 0;
 }
 
+/* 64 workgroups on 8 XCDs: the last of each begins when seven others have been dispatched. */
+static void workgroups_of_an_xcd_are_dispatched_in_turn(void **state)
+{
+    (void)state;
+    for (unsigned together = 0; together < 2; together++) {
+        double cycles[2];
+        for (unsigned i = 0; i < 2; i++) {
+            dispatch_clocks = i ? 5001 : 1;
+            struct run r = run("v_mov_b32 v1, 0\nglobal_store_dword v1, v1, s[0:1]\ns_endpgm\n", 64,
+                               false, together ? 64 : 2);
+            fine(&r);
+            assert_true(r.report.together == together);
+            cycles[i] = r.report.cycles;
+            free(r.words);
+        }
+        dispatch_clocks = 0;
+        assert_float_equal(cycles[1] - cycles[0], 7 * 5000, 500);
+    }
+}
+
+/* A workgroup that takes another's place begins when that one has ended, with all that it costs:
+ * 500 rounds of 24 clocks, and 1,000 clocks beside these. */
+static void a_place_is_free_when_its_workgroup_has_ended(void **state)
+{
+    static const char *const count = ZERO "s_movk_i32 s4, 500\n" COUNT_AND_STORE;
+    double cycles[3];
+    (void)state;
+    small = true;
+    start_clocks = 128000; /* of all registers; a wave of 16 has 1 / 128 of them */
+    for (uint32_t i = 0; i < 3; i++) {
+        struct run r = run(count, 32 * (i + 1), false, 32 * (i + 1));
+        fine(&r);
+        assert_true(r.report.together);
+        cycles[i] = r.report.cycles;
+        free(r.words);
+    }
+    small = false;
+    start_clocks = 0;
+    print_message("%.0f %.0f %.0f\n", cycles[0], cycles[1], cycles[2]);
+    assert_true(cycles[0] > 500 * 24 + 1000);
+    for (unsigned i = 1; i < 3; i++)
+        assert_true(cycles[i] - cycles[i - 1] > 500 * 24 + 1000 &&
+                    cycles[i] - cycles[i - 1] < 500 * 24 + 3000);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -323,6 +380,8 @@ int main(void)
         cmocka_unit_test(work_that_is_shared_out_is_shared_evenly),
         cmocka_unit_test(grids_where_most_do_nothing_are_timed_by_those_that_do),
         cmocka_unit_test(idle_workgroups_start_for_less),
+        cmocka_unit_test(workgroups_of_an_xcd_are_dispatched_in_turn),
+        cmocka_unit_test(a_place_is_free_when_its_workgroup_has_ended),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
