@@ -194,6 +194,74 @@ static void pairs_that_share_are_pairs(void **state)
     assert_true(sharers_of_pairs(16384) > 4);
 }
 
+/* Workgroup n loads 64 KB: those of eight neighbours, which run on different XCDs, are the same. */
+static const char *const eights = "s_lshr_b32 s2, s2, 3\n"
+                                  "s_lshl_b32 s2, s2, 16\n"
+                                  "v_lshlrev_b32 v1, 7, v0\n"
+                                  "v_add_u32 v1, s2, v1\n"
+                                  "s_movk_i32 s4, 8\n"
+                                  "1: global_load_dword v2, v1, s[0:1]\n"
+                                  "v_add_u32 v1, 0x2000, v1\n"
+                                  "s_sub_u32 s4, s4, 1\n"
+                                  "s_cmp_lg_u32 s4, 0\n"
+                                  "s_cbranch_scc1 1b\n"
+                                  "s_waitcnt vmcnt(0)\n"
+                                  "s_endpgm\n";
+
+/* Returns the cycles of `groups` of them, few of which are timed. */
+static double cycles_of_eights(unsigned groups, const struct time_params *params)
+{
+    size_t bytes;
+    void *const machine = assemble(GFX942, eights, &bytes);
+    struct code *const code = code_create(GFX942, machine, bytes, (uint64_t)(uintptr_t)machine);
+    const struct hipsim_mem_request request = {.size = (groups / 8 + 1) << 16,
+                                               .kind = HIPSIM_MEM_DEVICE};
+    void *const rows = hipsim_mem_alloc(&request);
+    struct launch launch = {
+        .code = code,
+        .kernel = "eights",
+        .entry_pc = code_address(code),
+        .grid = {groups * 64, 1, 1},
+        .block = {64, 1, 1},
+        .nvgpr = 8,
+        .nuser_sgpr = 2,
+        .sgpr_workgroup_id = {true, false, false},
+    };
+    memcpy(launch.user_sgpr, &rows, sizeof(rows));
+    const struct time_config config = {.params = *params, .samples = 2};
+    struct hipsim_time_report report;
+    assert_int_equal(time_launch_run(&launch, &config, &report), 0);
+    assert_false(report.together);
+    hipsim_mem_free(rows);
+    code_destroy(code);
+    free(machine);
+    return report.cycles;
+}
+
+/* Lines that several XCDs load come from HBM once, and then from the MALL, if that holds all. */
+static void what_does_not_fit_comes_from_hbm(void **state)
+{
+    (void)state;
+    struct time_params p = time_params_default(GFX942);
+    p.hbm_gb_per_s = 200;
+    p.mall_bytes = 1 << 30;
+    const double fits = cycles_of_eights(512, &p);
+    p.mall_bytes = 1 << 20; /* of 4 MiB */
+    const double does_not = cycles_of_eights(512, &p);
+    assert_true(does_not > 2 * fits);
+}
+
+/* Compute units without a workgroup take no part of HBM's rate. */
+static void few_workgroups_have_all_of_hbm(void **state)
+{
+    (void)state;
+    struct time_params p = time_params_default(GFX942);
+    p.hbm_gb_per_s = 100; /* 304 compute units would have 0.16 B a clock each */
+    const double few = cycles_of_eights(8, &p);
+    const double share = p.hbm_gb_per_s * 1e3 / p.max_mhz / p.cus;
+    assert_true(few < 0.2 * 65536 / share);
+}
+
 /* Later workgroups take longer; samples at the ends and in the middle show it, and so does what the
  * workgroups that are not timed execute. */
 static void positions_in_the_grid_matter(void **state)
@@ -393,6 +461,8 @@ int main(void)
         LAUNCH(bytes_beyond_the_l2_follow_from_bytes),
         LAUNCH(reports_are_repeatable),
         cmocka_unit_test(pairs_that_share_are_pairs),
+        cmocka_unit_test(what_does_not_fit_comes_from_hbm),
+        cmocka_unit_test(few_workgroups_have_all_of_hbm),
         LAUNCH(positions_in_the_grid_matter),
         cmocka_unit_test(the_clock_falls_with_what_is_busy),
         LAUNCH(samples_alone_say_that_results_are_missing),
