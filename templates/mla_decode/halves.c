@@ -390,7 +390,7 @@ static struct tir_value share_l(struct mla *s, const struct tir_value made[N_CAR
     const struct tir_value half = att_times(b, mla_alone_half(s), PARTS * part);
     const struct tir_value at = att_plus(b, tir_sub(b, s->unread, half), part);
     tir_tile_lds_store(b, s->unread, l, &map);
-    /* With the same weights this would be the product of the loop's last round, before the store. */
+    /* With the same weights this would be the product of the last round, before the store. */
     s->last_weights = tir_materialize(b, made[WEIGHTS]);
     s->first_part = first_part(s, made[BEFORE], made[FIRST]);
     tir_settle(b, SETTLED_EARLY);
