@@ -212,6 +212,15 @@ static struct tir_value power(struct combine *c, struct tir_value a, struct tir_
     return tir_exp2(b, tir_mul(b, tir_sub(b, a, shift), tir_float_like(b, a, LOG2E)));
 }
 
+/* e^(a - shift) where a sink may be infinite: 1 where it is the shift, which has no difference to
+ * itself then. */
+static struct tir_value power_of_sum(struct combine *c, struct tir_value a, struct tir_value shift)
+{
+    struct tir_builder *b = &c->b;
+    const struct tir_value is_shift = tir_cmp_eq(b, a, shift);
+    return tir_select(b, is_shift, tir_float_like(b, a, 1.0f), power(c, a, shift));
+}
+
 /* Returns the number to which powers are relative: the largest lse, or 0 where that is
  * -infinity. */
 static struct tir_value shift_of(struct combine *c, struct tir_value top)
@@ -245,11 +254,13 @@ static struct state add_states(struct combine *c, const struct state *s, unsigne
         sum.lse = tir_max(b, sum.lse, s[i].lse);
     const struct tir_value shift = shift_of(c, sum.lse);
     for (unsigned i = 0; i < n; i++) {
-        const struct tir_value w = power(c, s[i].lse, shift);
-        const struct tir_value l = s[i].l.id ? tir_mul(b, w, s[i].l) : w;
+        const bool part = !s[i].l.id;
+        const struct tir_value w =
+            part ? power(c, s[i].lse, shift) : power_of_sum(c, s[i].lse, shift);
+        const struct tir_value l = part ? w : tir_mul(b, w, s[i].l);
         sum.l = i ? tir_add(b, sum.l, l) : l;
         for (unsigned k = 0; k < c->type.n && s[i].o[k].id; k++)
-            sum.o[k] = add_weighted(c, sum.o[k], w, s[i].o[k], !s[i].l.id);
+            sum.o[k] = add_weighted(c, sum.o[k], w, s[i].o[k], part);
     }
     return sum;
 }
@@ -424,7 +435,7 @@ static void add_batch(struct combine *c, const struct list *l, struct state *sum
     read_lse(c, p->lse, p->n);
     for (unsigned i = 0; i < p->n; i++)
         top = tir_max(b, top, p->lse[i]);
-    const struct tir_value shift = shift_of(c, top), w = power(c, sum->lse, shift);
+    const struct tir_value shift = shift_of(c, top), w = power_of_sum(c, sum->lse, shift);
     for (unsigned i = 0; i < p->n; i++)
         weight[i] = power(c, p->lse[i], shift);
     sum->lse = top;

@@ -140,8 +140,12 @@ struct att_softmax_end att_softmax_finish(struct tir_builder *b, const struct at
         const struct tir_value each = one ? tir_splat(b, sink, s->vector) : sink;
         const struct tir_value power = tir_mul(b, each, tir_float_like(b, each, LOG2E));
         const struct tir_value top = tir_max(b, e.m, power);
+        /* A sink that is the top counts 1: an infinite one has no difference to itself. */
+        const struct tir_value is_top = tir_cmp_eq(b, power, top);
+        const struct tir_value weight = tir_select(b, is_top, tir_float_like(b, power, 1.0f),
+                                                   tir_exp2(b, tir_sub(b, power, top)));
         factor = tir_exp2(b, tir_sub(b, e.m, top));
-        e.l = tir_add(b, tir_mul(b, e.l, factor), tir_exp2(b, tir_sub(b, power, top)));
+        e.l = tir_add(b, tir_mul(b, e.l, factor), weight);
         e.m = top;
     }
     /* Without a key l is 0 and so is what the inverse is taken times. */

@@ -80,7 +80,8 @@ struct att_softmax_end {
 };
 
 /** Sums l over the lanes; `sink` is the logit that joins the denominator, a scalar or one per
- * query, or no value. */
+ * query, or no value. Minus infinity is no sink; infinity takes all weight: inverse is 0, m
+ * infinite. */
 struct att_softmax_end att_softmax_finish(struct tir_builder *b, const struct att_softmax *s,
                                           struct tir_value m, struct tir_value l,
                                           struct tir_value sink);

@@ -298,6 +298,35 @@ static void states_of_parts_make_the_whole(void **state)
     free(s);
 }
 
+static void an_infinite_sink_is_none_or_takes_all_weight(void **state)
+{
+    (void)state;
+    struct sequence *s = make_sequence(false);
+    static struct ref_row none, row;
+    static struct ref_combine_row combined;
+    double scratch[KEYS], k[KEYS * DIM], v[KEYS * DIM];
+    ref_decode_gather(&s->decode, 0, 0, k, v);
+    const struct ref_part whole = {.k = k, .v = v, .end = KEYS};
+    for (int h = 0; h < HEADS; h++)
+        s->sinks[h] = h ? -INFINITY : INFINITY;
+    ref_decode_row(&s->decode, 0, 0, 1, &whole, scratch, &row);
+    exact(row.lse, INFINITY);
+    exact(row.out[0], 0);
+    ref_decode_row(&s->decode, 0, 1, 1, &whole, scratch, &row);
+    s->decode.sinks = NULL;
+    ref_decode_row(&s->decode, 0, 1, 1, &whole, scratch, &none);
+    assert_memory_equal(&row, &none, sizeof(row));
+
+    const struct ref_combine_part part = {row.out, row.lse};
+    ref_combine_row(&part, 1, INFINITY, DIM, &combined);
+    exact(combined.lse, INFINITY);
+    exact(combined.out[0], 0);
+    ref_combine_row(&part, 1, -INFINITY, DIM, &combined);
+    exact(combined.lse, row.lse);
+    exact(combined.out[0], row.out[0]);
+    free(s);
+}
+
 static void a_custom_mask_hides_keys(void **state)
 {
     (void)state;
@@ -344,6 +373,7 @@ int main(void)
         cmocka_unit_test(layouts_are_their_formulas),
         cmocka_unit_test(decode_is_prefill_over_gathered_pages),
         cmocka_unit_test(states_of_parts_make_the_whole),
+        cmocka_unit_test(an_infinite_sink_is_none_or_takes_all_weight),
         cmocka_unit_test(a_custom_mask_hides_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

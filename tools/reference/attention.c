@@ -4,6 +4,8 @@
  *
  *   s_j = scale q . k_j,  capped: c tanh(s_j / c),  then the user's function
  *   out = sum_j exp(s_j) v_j / L,  lse = log L,  L = sum_j exp(s_j) + exp(sink)
+ *
+ * An infinite sink has all the weight: out = 0, lse = infinity.
  */
 #include "tools/reference/attention.h"
 
@@ -87,6 +89,10 @@ void ref_attend(const struct ref_attention *a, const struct ref_query *query,
     const double top = score_keys(a, query, keys, scratch, row);
     if (top == -INFINITY)
         return;
+    if (query->sink && *query->sink == INFINITY) {
+        row->lse = INFINITY;
+        return;
+    }
     double denominator = query->sink ? exp(*query->sink - top) : 0;
     for (int64_t j = keys->first; j < keys->end; j++)
         denominator += exp(scratch[j] - top);

@@ -4,7 +4,7 @@
  *
  *   out = sum_k exp(lse_k) o_k / L,  lse = log L,  L = sum_k exp(lse_k) + exp(sink)
  *
- * over the parts whose lse is finite.
+ * over the parts whose lse is finite. An infinite sink has all the weight: out = 0, lse = infinity.
  */
 #include "tools/reference/combine.h"
 
@@ -21,6 +21,10 @@ void ref_combine_row(const struct ref_combine_part *parts, int count, double sin
         top = isinf(parts[k].lse) ? top : fmax(top, parts[k].lse);
     if (top == -INFINITY)
         return;
+    if (sink == INFINITY) {
+        result->lse = INFINITY;
+        return;
+    }
     double denominator = weight(sink, top);
     for (int k = 0; k < count; k++)
         denominator += weight(parts[k].lse, top);

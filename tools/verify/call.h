@@ -171,6 +171,10 @@ void verify_calls(struct verify_run *run, uint32_t n, const struct attn_kernel_i
  * kernel without one. */
 const void *call_fill_hook(struct call *c);
 
+/** Fills the sinks of query heads, if the call has them: one of the first four is minus infinity,
+ * which is no sink, another one infinity, which takes all weight. */
+void call_fill_sinks(struct call *c, struct operand *sinks);
+
 /**
  * Makes a call of `shape` on the device and leaves it there, for trace, which fills the shape in:
  * c->op, pack, n, target, shape and memory.gpu are set. False: `why` says why not.

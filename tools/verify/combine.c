@@ -346,8 +346,7 @@ static void fill(struct call *c)
 {
     fill_unwritten(c);
     fill_parts(c);
-    for (int h = 0; is(c, SINKS) && h < c->desc.combine.heads; h++)
-        operand_set(call_operand(c, COMBINE_SINKS), AT(h), (float)(2 * random_value(&c->random)));
+    call_fill_sinks(c, call_operand(c, COMBINE_SINKS));
     /* fp8 in most of its range, and beyond it where one part outweighs the others. */
     if (call_operand(c, COMBINE_OUT_SCALE)->given)
         operand_set(call_operand(c, COMBINE_OUT_SCALE), AT(0), 0.002f);

@@ -470,7 +470,7 @@ static void fill(struct call *c)
         point_the_same_way(c);
     if (is_latent(c))
         return;
-    operand_set_random(call_operand(c, DECODE_SINKS), &c->random);
+    call_fill_sinks(c, call_operand(c, DECODE_SINKS));
     c->args.decode.hook_arg = call_fill_hook(c);
 }
 

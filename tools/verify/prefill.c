@@ -343,7 +343,7 @@ static void fill_mask(struct call *c)
 static void fill(struct call *c)
 {
     struct own *own = c->own;
-    struct operand *sinks = call_operand(c, PREFILL_SINKS), *out = call_operand(c, PREFILL_OUT);
+    struct operand *out = call_operand(c, PREFILL_OUT);
     fill_mask(c);
     fill_descales(c);
     fill_tokens(c, call_operand(c, PREFILL_Q), own->cu_q[0]);
@@ -356,8 +356,7 @@ static void fill(struct call *c)
         point_the_same_way(c);
     if (((const struct shape *)c->shape)->trace.growth)
         grow_keys(c);
-    for (int h = 0; sinks->given && h < c->desc.prefill.heads; h++)
-        operand_set(sinks, AT(h), 2 * random_value(&c->random));
+    call_fill_sinks(c, call_operand(c, PREFILL_SINKS));
     c->args.prefill.hook_arg = call_fill_hook(c);
 }
 
