@@ -360,13 +360,14 @@ ATTN_PUBLIC int attn_pack_check(const struct attn_pack *pack)
     int r = attn_pack_map(pack, &whole);
     if (r)
         return r;
-    r = check_checksum(whole, ATTN_PACK_KERNELS);
+    for (uint32_t i = 0; !r && i < whole->kernel_count; i++)
+        r = check_row(whole, i); /* first, as it names the kernel */
+    if (!r)
+        r = check_checksum(whole, ATTN_PACK_KERNELS);
     if (!r)
         r = check_checksum(whole, ATTN_PACK_CODE);
     if (!r)
         r = check_padding(whole);
-    for (uint32_t i = 0; !r && i < whole->kernel_count; i++)
-        r = check_row(whole, i);
     attn_pack_close(whole);
     return r;
 }

@@ -142,6 +142,8 @@ static void damaged_code_is_never_loaded(void **state)
     bytes[size - 1] ^= 1;
     struct attn_pack *pack;
     assert_int_equal(attn_pack_open_memory(bytes, size, &pack), ATTN_OK); /* it was not read */
+    assert_int_equal(attn_pack_check(pack), ATTN_BAD_PACK);
+    says("pack code: the code object of prefill_gfx942_d128 is corrupted");
     const struct attn_device_options o = fake_options();
     struct attn_device *device;
     assert_int_equal(attn_device_open(&pack, 1, &o, &device), ATTN_OK);
