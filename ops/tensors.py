@@ -71,6 +71,9 @@ def describe(op):
             optional = "true" if c["needed"] or a.name == "from" else "false"
             text += (f"    n += attn_{what}_tensors(&d->cache, &{heads}, &a->{a.name}, {needed}, "
                      f"{optional}, t + n);\n")
+            # Pages that are copied as bytes take no scale of the whole tensor.
+            for i in [] if c["fill"] else [2, 1]:
+                text += f"    t[n - {i}].optional |= d->cache.scale == ATTN_KV_SCALE_TENSOR;\n"
         elif isinstance(a, Member) and a.ctype == "struct attn_pages":
             needed = expression(op.pages["when"], op) if op.pages["when"] else "true"
             optional = "true" if op.pages["kv_lens_optional"] else "false"

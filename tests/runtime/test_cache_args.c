@@ -233,6 +233,25 @@ static void a_page_is_copied_in_the_fewest_parts(void **state)
     refused(attn_family_cache_copy.fill(&desc, &a, &call), "pairs is negative");
 }
 
+static void a_copy_asks_for_the_scales_of_tokens_and_blocks_alone(void **state)
+{
+    (void)state;
+    for (int scale = ATTN_KV_SCALE_TENSOR; scale <= ATTN_KV_SCALE_BLOCK; scale++) {
+        const struct attn_cache_copy_desc d = {
+            .size = sizeof(d),
+            .head_dim = 64,
+            .kv_heads = 4,
+            .cache = {.dtype = ATTN_INT8, .scale = (enum attn_kv_scale)scale, .page_size = 16},
+        };
+        assert_int_equal(attn_family_cache_copy.normalise(&d, &desc), ATTN_OK);
+        struct attn_cache_copy_args a = copy_args();
+        if (scale == ATTN_KV_SCALE_TENSOR)
+            assert_int_equal(attn_family_cache_copy.fill(&desc, &a, &call), ATTN_OK);
+        else
+            refused(attn_family_cache_copy.fill(&desc, &a, &call), "k_scale or v_scale is NULL");
+    }
+}
+
 static void a_workgroup_looks_for_runs_in_few_tokens(void **state)
 {
     (void)state;
@@ -432,6 +451,7 @@ int main(void)
         cmocka_unit_test(arguments_of_cache_write_are_checked),
         cmocka_unit_test(arguments_of_cache_gather_are_checked),
         cmocka_unit_test(a_page_is_copied_in_the_fewest_parts),
+        cmocka_unit_test(a_copy_asks_for_the_scales_of_tokens_and_blocks_alone),
         cmocka_unit_test(a_workgroup_looks_for_runs_in_few_tokens),
         cmocka_unit_test(slots_are_checked_on_request),
         cmocka_unit_test(slots_of_the_indexer_are_checked_too),

@@ -57,8 +57,19 @@ static void size(struct call *c)
         is(c, HALVES) ? 2 * s->pairs : PAGES + (is(c, FAR) ? FAR_PAGES : 0);
 }
 
+/* What copies pages has no need of a tensor's scale. */
+static void leave_out_scales(struct call *c)
+{
+    static const unsigned scales[] = {CACHE_COPY_FROM_K_SCALE, CACHE_COPY_FROM_V_SCALE,
+                                      CACHE_COPY_TO_K_SCALE, CACHE_COPY_TO_V_SCALE};
+    for (unsigned i = 0; i < COUNT(scales); i++)
+        operand_leave_out(call_operand(c, scales[i]));
+}
+
 static void place(struct call *c)
 {
+    if (c->desc.cache_copy.cache.scale == ATTN_KV_SCALE_TENSOR)
+        leave_out_scales(c);
     if (is(c, WITHIN))
         paged_leave_out(c, CACHE_COPY_FROM_K_CACHE);
     if (is(c, FAR))
