@@ -330,7 +330,8 @@ int attn_pages_fill(enum attn_page_table table, const struct attn_pages *p, cons
                                "pages: page_table is BLOCKS, block_table is NULL");
     if (table == ATTN_PAGES_BLOCKS && p->entries == 0 && p->block_table_stride == 0)
         return attn_fail_fixed(ATTN_BAD_ARGUMENT,
-                               "pages: neither block_table_stride nor entries is set");
+                               "pages: neither block_table_stride nor entries is set; a table has "
+                               "one column at least, also where no sequence has keys");
     if (table == ATTN_PAGES_INDICES && (!p->kv_indptr || !p->kv_indices))
         return attn_fail_fixed(ATTN_BAD_ARGUMENT,
                                "pages: page_table is INDICES, kv_indptr or kv_indices is NULL");

@@ -19,19 +19,30 @@ static struct tir_value table_of(struct tir_builder *b, const struct att_variant
                    tir_mul(b, att_wide(b, first), tir_i64(b, 4)));
 }
 
+/* The first entry is read of a sequence without keys too, and not used. A list of none may stand at
+ * the end of its array: something else that is there takes its place. */
+static struct tir_value table_or_any(struct tir_builder *b, const struct att_variant *v,
+                                     struct tir_value table, struct tir_value some)
+{
+    if (v->page_table == ATT_PAGE_TABLE_BLOCKS)
+        return table;
+    return tir_select(b, some, table, tir_arg(b, ARG_KV_INDPTR, TIR_I64));
+}
+
 struct att_pages att_pages(struct tir_builder *b, const struct att_variant *v,
                            struct tir_value batch, struct tir_value kv_len,
                            struct tir_value first_key)
 {
     const struct tir_value zero = tir_i32(b, 0);
-    struct att_pages p = {.v = v, .table = table_of(b, v, batch)};
+    const struct tir_value some = tir_cmp_gt(b, kv_len, zero);
+    struct att_pages p = {.v = v, .table = table_or_any(b, v, table_of(b, v, batch), some)};
     p.slots = v->sparse != ATT_SPARSE_NONE;
     p.paging = att_paging(b, v);
     p.entries = p.slots ? att_paging_of_lists(b, v) : p.paging;
     p.last_key = tir_max(b, att_plus(b, kv_len, -1), zero);
     p.last = att_page_of(&p.entries, p.last_key);
     p.first = tir_min(b, att_page_of(&p.entries, tir_max(b, first_key, zero)), p.last);
-    p.used = tir_select(b, tir_cmp_gt(b, kv_len, zero), tir_i32(b, -1), zero);
+    p.used = tir_select(b, some, tir_i32(b, -1), zero);
     return p;
 }
 

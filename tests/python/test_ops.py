@@ -306,6 +306,20 @@ class Prefill(unittest.TestCase):
             support.close(out[rows], want, support.bound(v), f"out {s}")
             support.close(lse[:, rows], want_lse, 1e-3, f"lse {s}")
 
+    def test_a_list_without_pages_at_the_end_of_its_array(self):
+        device = support.device({"op": "prefill", "head_dim": 64, "paged": True, "page_size": PAGE,
+                                 "page_table": "indices"})
+        op = device.prefill(dtype="fp16", head_dim=64, heads=1, kv_heads=1, paged=True,
+                            page_table="indices", cache=attn.CacheDesc(page_size=PAGE))
+        cache, q = support.random((2, PAGE, 1, 64), 1), support.random((3, 1, 64), 2)
+        for lengths in ([0, 0, 0], [3, 0, 0]):
+            pages = [-(-n // PAGE) for n in lengths]
+            out = np.ones_like(q)
+            op(q=q, out=out, k_cache=cache, v_cache=cache, cu_seqlens_q=np.arange(4, dtype=np.int32),
+               kv_lens=np.array(lengths, np.int32), kv_indices=np.zeros(sum(pages), np.int32),
+               kv_indptr=np.cumsum([0] + pages).astype(np.int32), max_seqlen_q=1, max_seqlen_k=PAGE)
+            self.assertFalse(out[sum(pages):].any())
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -57,7 +57,7 @@ static void size(struct call *c)
         is(c, HALVES) ? 2 * s->pairs : PAGES + (is(c, FAR) ? FAR_PAGES : 0);
 }
 
-/* What copies pages has no need of a tensor's scale. */
+/* A copy of pages needs no scale of the tensor. */
 static void leave_out_scales(struct call *c)
 {
     static const unsigned scales[] = {CACHE_COPY_FROM_K_SCALE, CACHE_COPY_FROM_V_SCALE,
