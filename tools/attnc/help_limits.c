@@ -296,6 +296,46 @@ static void print_pairs(const struct op_limits *l)
     }
 }
 
+static bool is_number(const struct op_limits *l, enum att_field f)
+{
+    return (l->op->takes >> f & 1) && att_fields[f].role == ATT_ROLE_KEY &&
+           att_fields[f].kind == ATT_KIND_INT;
+}
+
+/* The largest value of an integer field that every target has; 0: there is none. */
+static int largest_of(const struct op_limits *l, enum att_field f)
+{
+    static uint8_t has[LIMITS_SAMPLES];
+    sweep(&l->base, f, false, has);
+    for (int i = LIMITS_SAMPLES - 1; i >= 0; i--) {
+        if (has[i] == l->all)
+            return limits_sample(i);
+    }
+    return 0;
+}
+
+/* Prints the values beside the largest one of every other integer field, where they differ: what
+ * shares LDS. */
+static void print_beside_numbers(const struct op_limits *l, enum att_field f,
+                                 const uint8_t base[LIMITS_SAMPLES])
+{
+    static uint8_t beside[LIMITS_SAMPLES];
+    for (int other = 0; other < ATT_FIELD_COUNT; other++) {
+        if (other == (int)f || !is_number(l, other))
+            continue;
+        const int largest = largest_of(l, other);
+        struct att_variant v = l->base;
+        set(&v, other, largest);
+        sweep(&v, f, true, beside);
+        if (!memcmp(beside, base, sizeof(beside)))
+            continue;
+        struct text t = {0};
+        text_add(&t, "with %s %d: ", att_fields[other].name, largest);
+        describe_values(l, f, beside, &t);
+        text_print(&t, "    - ", "      ");
+    }
+}
+
 /* An integer field: its values, and beside which others they are different ones. */
 static void print_integer(const struct op_limits *l, enum att_field f)
 {
@@ -329,6 +369,7 @@ static void print_integer(const struct op_limits *l, enum att_field f)
         describe_values(l, f, sets[i], &t);
         text_print(&t, "    - ", "      ");
     }
+    print_beside_numbers(l, f, base);
 }
 
 static void print_enum(const struct op_limits *l, enum att_field f)
