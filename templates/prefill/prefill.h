@@ -217,7 +217,7 @@ bool prefill_second(const struct att_variant *v, const struct tir_machine *m, un
 
 /* tile.c */
 
-enum { PREFILL_N_TILES = 36 };
+enum { PREFILL_N_TILES = 38 };
 extern const struct att_tile prefill_tiles[PREFILL_N_TILES];
 /* Members of att_tile.own. */
 enum {
@@ -236,6 +236,8 @@ enum {
     PREFILL_EVEN_CODE,      /* 1: tir_schedule.even_code, as all tiles have that copy 16 bytes */
     PREFILL_FRESH_OFFSETS,  /* 1: lanes' offsets into K and V are made anew in each round, and take
                                no registers through it */
+    PREFILL_MOST_KEYS, /* of a launch that takes a second kernel; 0: any, else the next row that
+                               fits takes those of more */
 };
 enum { PREFILL_N_KNOBS = 10 };
 extern const struct att_knob prefill_knobs[PREFILL_N_KNOBS];

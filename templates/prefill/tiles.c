@@ -128,6 +128,20 @@ const struct att_tile prefill_tiles[PREFILL_N_TILES] = {
      .whole_keys = true, .late_maximum = true,
      .own = {[PREFILL_LOOP_AT] = 1, [PREFILL_FP8] = 1, [PREFILL_KEY_GROUPS] = 2},
      .why = "few queries: half of the waves see half of the keys"},
+    {TILE(128, 128, 32, 8, 32, 256), .plain = true, .hoist_vgprs = 8, .late_power = true,
+     .late_maximum = true,
+     .own = {[PREFILL_KEYS_FIRST] = 1,
+             [PREFILL_LOOP_AT] = 3,
+             [PREFILL_FP8] = 1,
+             [PREFILL_KEY_GROUPS] = 2,
+             [PREFILL_MOST_KEYS] = 896},
+     .why = "few queries and keys: rounds of 128 would leave half of the last one unused"},
+    {TILE(128, 128, 32, 8, 64, 256), .plain = true, .hoist_vgprs = 8, .late_power = true,
+     .own = {[PREFILL_KEYS_FIRST] = 1,
+             [PREFILL_LOOP_AT] = 3,
+             [PREFILL_FP8] = 1,
+             [PREFILL_KEY_GROUPS] = 2},
+     .why = "few queries: half of the waves see half of the keys"},
 };
 
 const struct att_knob prefill_knobs[PREFILL_N_KNOBS] = {

@@ -398,31 +398,61 @@ static bool is_for_few_keys(const struct att_variant *v, const struct att_tile *
     return first.keys == LONG_ROUND && t->keys < LONG_ROUND && prefill_with_tile(v, m, &first).rest;
 }
 
-/* Second kernels with groups of keys are for launches that have no more tiles than compute units.
- * The sum of groups takes as long as two rounds of the loop, so there must be four of these. */
+/* The n-th tile that launches of few queries take, and its first and last number of keys: a row
+ * for few keys leaves more of them to the next one. The sum of groups takes as long as two rounds
+ * of the loop, so there must be four of these. */
+static const struct att_tile *find_few(const struct att_variant *v, const struct tir_machine *m,
+                                       unsigned n, int keys[2])
+{
+    enum { ROUND = 64 };
+    struct att_why why;
+    keys[1] = 0;
+    for (unsigned i = 0; i < PREFILL_N_TILES && keys[1] < INT32_MAX; i++) {
+        const struct att_tile *const t = &prefill_tiles[i];
+        if (!takes_fewer_queries(v, t, m) || !prefill_fits(v, t, m, &why))
+            continue;
+        const int least = t->own[PREFILL_KEY_GROUPS] ? 3 * ROUND + 1 : 0;
+        keys[0] = keys[1] ? keys[1] + 1 : least;
+        keys[1] = t->own[PREFILL_MOST_KEYS] ? t->own[PREFILL_MOST_KEYS] : INT32_MAX;
+        if (!n--)
+            return t;
+    }
+    return NULL;
+}
+
+static const struct att_tile *find_few_keys(const struct att_variant *v,
+                                            const struct tir_machine *m)
+{
+    struct att_why why;
+    for (unsigned i = 0; i < PREFILL_N_TILES; i++) {
+        if (is_for_few_keys(v, &prefill_tiles[i], m) && prefill_fits(v, &prefill_tiles[i], m, &why))
+            return &prefill_tiles[i];
+    }
+    return NULL;
+}
+
+/* Second kernels with groups of keys are for launches that have no more tiles than compute
+ * units. */
 bool prefill_second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                     struct att_second *second)
 {
-    enum { LEAST_KEYS = 64, FEW_KEYS = 1024 };
-    struct att_why why;
-    for (unsigned i = 0; !n && i < PREFILL_N_TILES; i++) {
-        const struct att_tile *const t = &prefill_tiles[i];
-        if (is_for_few_keys(v, t, m) && prefill_fits(v, t, m, &why)) {
-            *second = (struct att_second){
-                .tile = i + 1,
-                .calls = {.rows = {{ARG_MAX_SEQLEN_K, 0, FEW_KEYS}}, .count = 1},
-            };
-            return true;
-        }
-        if (!takes_fewer_queries(v, t, m) || !prefill_fits(v, t, m, &why))
-            continue;
-        const int least = t->own[PREFILL_KEY_GROUPS] ? 3 * LEAST_KEYS + 1 : 0;
+    enum { FEW_KEYS = 1024 };
+    int keys[2];
+    const struct att_tile *t = find_few_keys(v, m);
+    if (t) {
         *second = (struct att_second){
-            .tile = i + 1,
-            .calls = {.rows = {{ARG_TILES, 0, m->cus}, {ARG_MAX_SEQLEN_K, least, INT32_MAX}},
-                      .count = 2},
+            .tile = (unsigned)(t - prefill_tiles) + 1,
+            .calls = {.rows = {{ARG_MAX_SEQLEN_K, 0, FEW_KEYS}}, .count = 1},
         };
-        return true;
+        return !n;
     }
-    return false;
+    t = find_few(v, m, n, keys);
+    if (!t)
+        return false;
+    *second = (struct att_second){
+        .tile = (unsigned)(t - prefill_tiles) + 1,
+        .calls = {.rows = {{ARG_TILES, 0, m->cus}, {ARG_MAX_SEQLEN_K, keys[0], keys[1]}},
+                  .count = 2},
+    };
+    return true;
 }

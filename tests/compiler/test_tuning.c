@@ -226,6 +226,33 @@ static void a_key_has_a_second_kernel(void **state)
     attnc_diag_clear(&d);
 }
 
+/* On gfx942 launches of fp8 with few tiles have a kernel for few keys and one for more. */
+static void fp8_has_a_kernel_for_few_keys_of_few_queries(void **state)
+{
+    (void)state;
+    struct attnc_diag d = {.file = "test.yaml"};
+    struct attnc_description desc =
+        describe_text("targets: [gfx942, gfx950]\n"
+                      "kernels: [{ op: prefill, head_dim: 128, q_dtype: fp8 }]\n");
+    assert_true(attnc_add_seconds(&desc, &d));
+    int next[2] = {193, 193}; /* key of each target */
+    for (size_t i = 0; i < desc.count; i++) {
+        const struct att_variant *const v = &desc.variants[i];
+        if (!v->choice)
+            continue;
+        const struct att_when *const keys = &v->choice->boxes[0].rows[1];
+        const int target = !strcmp(v->target, "gfx950");
+        assert_string_equal(keys->arg, "max_seqlen_k");
+        assert_int_equal(keys->min, next[target]);
+        assert_int_equal(keys->max, next[target] > 193 || target ? INT32_MAX : 896);
+        next[target] = keys->max == INT32_MAX ? 0 : (int)keys->max + 1;
+    }
+    assert_int_equal(desc.count, 2 + 3);
+    assert_int_equal(next[0] + next[1], 0);
+    attnc_description_free(&desc);
+    attnc_diag_clear(&d);
+}
+
 static void a_tile_of_the_past_is_an_error(void **state)
 {
     (void)state;
@@ -261,6 +288,7 @@ int main(void)
         cmocka_unit_test(splits_bring_their_kernels),
         cmocka_unit_test(a_key_gets_its_kernels),
         cmocka_unit_test(a_key_has_a_second_kernel),
+        cmocka_unit_test(fp8_has_a_kernel_for_few_keys_of_few_queries),
         cmocka_unit_test(a_tile_of_the_past_is_an_error),
         cmocka_unit_test(knobs_make_candidates),
     };
