@@ -122,7 +122,7 @@ const struct att_tile prefill_tiles[PREFILL_N_TILES] = {
      .own = {[PREFILL_LOOP_AT] = 1, [PREFILL_PART_EARLY] = 1, [PREFILL_KEY_GROUPS] = 2},
      .why = "few queries: half of the waves see half of the keys"},
     {TILE(128, 128, 32, 8, 32, 256), .plain = true, .hoist_vgprs = 8,
-     .own = {[PREFILL_LOOP_AT] = 1, [PREFILL_KEY_GROUPS] = 2},
+     .own = {[PREFILL_KEYS_FIRST] = 1, [PREFILL_LOOP_AT] = 3, [PREFILL_KEY_GROUPS] = 2},
      .why = "few queries: half of the waves see half of the keys"},
     {TILE(128, 128, 32, 8, 64, 128), COPIED, .plain = true, .hoist_vgprs = 4, .late_power = true,
      .whole_keys = true, .late_maximum = true,
