@@ -125,6 +125,36 @@ static void maximum_follows_past_the_threshold(void **state)
     check_maximum(2.01f, true);
 }
 
+/* One that outweighs all keys, and one that is none, with and without keys. */
+static void sinks_may_be_infinite(void **state)
+{
+    (void)state;
+    static const struct {
+        float m, l, sink, inverse, lse;
+    } rows[] = {
+        {3, 2, INFINITY, 0, INFINITY},       {-1e30f, 0, INFINITY, 0, INFINITY},
+        {3, 2, -INFINITY, 0.5f, 2.7725887f}, {-1e30f, 0, -INFINITY, 0, -INFINITY},
+        {0, 1, 0, 0.5f, 0.6931472f},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        static float in[1], out[2 * LANES];
+        struct program p = begin();
+        struct tir_builder *const b = &p.b;
+        const struct att_softmax s = att_softmax(b, p.scores, tir_arg(b, "exponent", TIR_F32));
+        const struct att_softmax_end end = att_softmax_finish(
+            b, &s, tir_splat(b, tir_f32(b, rows[i].m), s.vector),
+            tir_splat(b, tir_f32(b, rows[i].l), s.folded), tir_arg(b, "cap", TIR_F32));
+        tir_tile_store(b, view(&p, "out", 1), tir_i32(b, 0), end.inverse);
+        tir_tile_store(b, view(&p, "out", 2), tir_i32(b, 1), att_softmax_lse(b, &end));
+        run(&p, in, out, (const float[]){rows[i].sink, 1});
+        assert_float_equal(out[17], rows[i].inverse, 1e-6);
+        if (isinf(rows[i].lse))
+            assert_true(out[LANES + 17] == rows[i].lse);
+        else
+            assert_float_equal(out[LANES + 17], rows[i].lse, 1e-6);
+    }
+}
+
 /* Weights in fp8: none overflows where exp2 is a little high, the maximum has room to grow before
  * it is followed, and weights far below the largest are normal numbers still. */
 static void fp8_has_room_and_bits(void **state)
@@ -151,6 +181,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(soft_cap_is_accurate_for_any_cap),
         cmocka_unit_test(maximum_follows_past_the_threshold),
+        cmocka_unit_test(sinks_may_be_infinite),
         cmocka_unit_test(fp8_has_room_and_bits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
