@@ -129,7 +129,7 @@ static void score_columns(struct logits *x)
     const struct tir_value own = tir_add(b, begin, place);
     struct stored s = {.x = x, .out = columns_of(x, x->scored, x->n)};
     struct att_index_walk walk = {own, x->round, OWN / ATT_INDEX_GROUP};
-    att_index_rows(&x->index, &x->row, 1, tir_add(b, x->scored, x->n));
+    att_index_rows(&x->index, &x->row, 1, x->scored, tir_add(b, x->scored, x->n));
     const unsigned n = att_index_carried(&x->index);
     att_index_send(&x->index, &walk, carried);
     struct tir_loop loop =

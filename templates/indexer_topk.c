@@ -284,8 +284,8 @@ static void append_last(struct indexer *x, struct tir_value *carried, struct tir
             append(x, carried, row, j, tir_mul(b, rounds, chunk));
 }
 
-/* The keys of all parts. Returns the key behind them. */
-static struct tir_value span(struct indexer *x)
+/* The keys of all parts: *seen is the first. Returns the key behind them. */
+static struct tir_value span(struct indexer *x, struct tir_value *seen)
 {
     struct tir_builder *b = &x->b;
     struct tir_value first = x->row[0].list.first, end = tir_add(b, first, x->row[0].list.n);
@@ -294,6 +294,7 @@ static struct tir_value span(struct indexer *x)
         first = tir_min(b, first, l->first);
         end = tir_max(b, end, tir_add(b, l->first, l->n));
     }
+    *seen = first;
     x->begin = tir_and(b, first, tir_i32(b, -ATT_INDEX_GROUP));
     x->n = tir_sub(b, end, x->begin);
     for (unsigned row = 0; row < x->rows; row++) {
@@ -305,8 +306,8 @@ static struct tir_value span(struct indexer *x)
 }
 
 /* Sets what the loop begins with. */
-static void begin_walk(struct indexer *x, const struct tir_value *state, struct tir_value end,
-                       struct tir_value *carried)
+static void begin_walk(struct indexer *x, const struct tir_value *state, struct tir_value first,
+                       struct tir_value end, struct tir_value *carried)
 {
     struct tir_value rows[ROWS_MAX];
     for (unsigned row = 0; row < x->rows; row++) {
@@ -317,7 +318,7 @@ static void begin_walk(struct indexer *x, const struct tir_value *state, struct 
         for (unsigned j = 0; j < EACH_MAX; j++)
             own[KEYS + j] = att_select_no_key(chunk_of(x));
     }
-    att_index_rows(&x->index, rows, x->rows, end);
+    att_index_rows(&x->index, rows, x->rows, first, end);
     memcpy(blocks_state(x, carried), state + x->rows * N_STATE, N_STATE * sizeof(*carried));
     const struct att_index_walk walk = walk_at(x, tir_i32(&x->b, 0));
     att_index_send(&x->index, &walk, way_of(x, carried));
@@ -330,14 +331,15 @@ static void select_keys(struct indexer *x, struct tir_value *state)
     struct tir_builder *b = &x->b;
     const struct tir_value zero = tir_i32(b, 0);
     const unsigned n_state = x->rows * N_STATE + (x->top_blocks ? N_STATE : 0);
-    const struct tir_value end = span(x);
+    struct tir_value first;
+    const struct tir_value end = span(x, &first);
     struct tir_type types[(ROWS_MAX + 1) * N_STATE];
     for (unsigned i = 0; i < n_state; i++)
         types[i] = tir_scalar(TIR_I32);
     struct tir_if some =
         tir_begin_if(b, tir_cmp_gt(b, x->row[0].list.n, zero), false, types, n_state);
     struct tir_value carried[CARRIED_MAX], done[(ROWS_MAX + 1) * N_STATE];
-    begin_walk(x, state, end, carried);
+    begin_walk(x, state, first, end, carried);
     const unsigned n = carried_before_blocks(x) + (x->top_blocks ? N_STATE : 0);
     const struct tir_value chunk = tir_i32(b, (int)chunk_of(x)->chunk);
     struct tir_loop loop = tir_begin_for(b, zero, x->n, chunk, carried, n);
@@ -541,7 +543,7 @@ static void select_items(struct indexer *x, const struct tir_value empty[N_STATE
     tir_end_for(b, &loop, NULL, 0);
 }
 
-/* Do two rows see much the same keys of one sequence? */
+/* Do two rows see much the same keys of one sequence, and none lies between theirs? */
 static struct tir_value are_alike(struct indexer *x, const struct att_list *l)
 {
     struct tir_builder *b = &x->b;
@@ -551,9 +553,10 @@ static struct tir_value are_alike(struct indexer *x, const struct att_list *l)
     const struct tir_value all =
         tir_sub(b, tir_max(b, ends[0], ends[1]), tir_min(b, l[0].first, l[1].first));
     const struct tir_value more = tir_sub(b, all, tir_max(b, l[0].n, l[1].n));
-    const struct tir_value near = tir_cmp_lt(b, more, tir_i32(b, (int)chunk_of(x)->chunk));
-    const struct tir_value some = tir_cmp_gt(b, tir_min(b, l[0].n, l[1].n), zero);
-    const struct tir_value alike = tir_and(b, near, some);
+    const struct tir_value fewer = tir_min(b, l[0].n, l[1].n);
+    const struct tir_value most = tir_min(b, fewer, tir_i32(b, (int)chunk_of(x)->chunk - 1));
+    const struct tir_value some = tir_cmp_gt(b, fewer, zero);
+    const struct tir_value alike = tir_and(b, tir_cmp_le(b, more, most), some);
     if (!x->index.paged)
         return alike;
     const struct tir_value second = att_index_sequence(b, l[1].row);

@@ -189,11 +189,12 @@ static struct tir_value find_table(struct att_index *x, struct tir_value row)
 
 /* A product takes a group's keys as long as the next one's are on their way. */
 void att_index_rows(struct att_index *x, const struct tir_value *rows, unsigned n,
-                    struct tir_value end)
+                    struct tir_value first, struct tir_value end)
 {
     assert(n <= ATT_INDEX_ROWS_MAX);
     x->rows = n;
     x->ahead = n * x->blocks > 2 ? ATT_INDEX_AHEAD_MAX / 2 : ATT_INDEX_AHEAD_MAX;
+    x->first = first;
     x->last = att_plus(x->b, end, -1);
     if (x->paged)
         x->table = find_table(x, rows[0]);
@@ -344,6 +345,9 @@ static struct places find_lanes(const struct att_index *x, struct tir_value firs
                             wide(x, part_offset(x, constant(x, 0)))),
             .scales = tir_shl(b, wide(x, key), wide(x, constant(x, 2))),
         };
+    if (!x->listed)
+        key =
+            tir_max(b, key, number(x, x->first)); /* a group may begin on a page that no row sees */
     const struct tir_value entry = att_page_of(&x->paging, key);
     const struct tir_value page =
         wide(x, tir_tile_gather(b, x->table, wide(x, tir_shl(b, entry, constant(x, 2))),

@@ -71,7 +71,8 @@ struct att_index {
     struct tir_value page_stride;              /* bytes, i64 */
     struct tir_value table;                    /* of the row's sequence */
     struct tir_value list, start;              /* of the row, if listed: address; first key */
-    struct tir_value last; /* the last key that may be read, or the last place of the list; i32 */
+    struct tir_value first; /* the first key that may be read, where it is no list's; i32 */
+    struct tir_value last;  /* the last key that may be read, or the last place of the list; i32 */
 };
 
 /** Is there a matrix instruction for so many heads? */
@@ -82,10 +83,10 @@ bool att_index_has_pairs(const struct att_variant *v, const struct tir_machine *
 
 struct att_index att_index_begin(struct tir_builder *b, const struct att_variant *v, bool pairs);
 
-/** Scores are for n rows of one sequence from now on; keys up to `end` - 1 of it may be asked for,
- * of which there is at least one. */
+/** Scores are for n rows of one sequence from now on; keys `first` up to `end` - 1 of it may be
+ * read, of which there is at least one. */
 void att_index_rows(struct att_index *x, const struct tir_value *rows, unsigned n,
-                    struct tir_value end);
+                    struct tir_value first, struct tir_value end);
 
 /** The sequence of a row, with pages. */
 struct tir_value att_index_sequence(struct tir_builder *b, struct tir_value row);

@@ -293,6 +293,18 @@ void index_data_place(const struct index_data *d, struct operand *q)
     operand_leave_out(&q[ROW_SEQUENCES]);
 }
 
+/* Entries of pages that no row sees are far outside of the cache. */
+static void fill_table(const struct index_data *d, struct operand *table)
+{
+    for (int i = 0; i < d->pages; i++)
+        operand_set_int(table, AT(i / d->table_stride, i % d->table_stride), INT32_MAX);
+    for (int r = 0; r < d->rows; r++) {
+        const int s = d->row_sequences[r];
+        for (int i = d->starts[r] / d->page; i * d->page < d->ends[r]; i++)
+            operand_set_int(table, AT(s, i), d->table[s * d->table_stride + i]);
+    }
+}
+
 static void fill_keys(const struct index_data *d, struct operand *q)
 {
     if (d->image)
@@ -302,8 +314,8 @@ static void fill_keys(const struct index_data *d, struct operand *q)
     q[KEYS].filled = true;
     for (int i = 0; q[KEY_SCALES].given && i < d->keys[0]; i++)
         operand_set(&q[KEY_SCALES], AT(i), d->image ? d->scales[0][i] : 1);
-    for (int i = 0; q[BLOCK_TABLE].given && i < d->pages; i++)
-        operand_set_int(&q[BLOCK_TABLE], AT(i / d->table_stride, i % d->table_stride), d->table[i]);
+    if (q[BLOCK_TABLE].given)
+        fill_table(d, &q[BLOCK_TABLE]);
 }
 
 void index_data_fill(const struct index_data *d, struct operand *q)
