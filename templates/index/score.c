@@ -345,9 +345,8 @@ static struct places find_lanes(const struct att_index *x, struct tir_value firs
                             wide(x, part_offset(x, constant(x, 0)))),
             .scales = tir_shl(b, wide(x, key), wide(x, constant(x, 2))),
         };
-    if (!x->listed)
-        key =
-            tir_max(b, key, number(x, x->first)); /* a group may begin on a page that no row sees */
+    if (!x->listed) /* a group may begin on a page that no row sees */
+        key = tir_max(b, key, number(x, x->first));
     const struct tir_value entry = att_page_of(&x->paging, key);
     const struct tir_value page =
         wide(x, tir_tile_gather(b, x->table, wide(x, tir_shl(b, entry, constant(x, 2))),
