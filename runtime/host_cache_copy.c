@@ -60,9 +60,10 @@ static int set_parts(const struct attn_cache_copy_desc *d, const union attn_valu
                      union attn_value *v)
 {
     const int64_t size = attn_dtype_size(d->cache.dtype);
-    struct parts k = parts_of(&d->cache, d->kv_heads, d->head_dim, to[ATTN_ARG_K_TOKEN_STRIDE].i64,
-                              to[ATTN_ARG_K_HEAD_STRIDE].i64);
-    struct parts w = parts_of(&d->cache, d->kv_heads, d->head_dim_v,
+    const bool packed = d->cache.layout == ATTN_KV_PACKED;
+    struct parts k = parts_of(&d->cache, d->kv_heads, packed ? ATTN_PACKED_ROW : d->head_dim,
+                              to[ATTN_ARG_K_TOKEN_STRIDE].i64, to[ATTN_ARG_K_HEAD_STRIDE].i64);
+    struct parts w = parts_of(&d->cache, d->kv_heads, packed ? ATTN_PACKED_ROW : d->head_dim_v,
                               to[ATTN_ARG_V_TOKEN_STRIDE].i64, to[ATTN_ARG_V_HEAD_STRIDE].i64);
     const struct parts k_joined = joined(k), v_joined = joined(w);
     /* K and V share their counts. */
@@ -70,6 +71,8 @@ static int set_parts(const struct attn_cache_copy_desc *d, const union attn_valu
         k = k_joined;
         w = v_joined;
     }
+    if (packed)
+        w.run = 0; /* values are in the rows that are keys */
     if (k.run * size > INT32_MAX || w.run * size > INT32_MAX)
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "cache_copy: a page has 2 GiB or more");
     v[ATTN_ARG_OUTER_PARTS].i64 = k.outer;

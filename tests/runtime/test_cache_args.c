@@ -252,6 +252,34 @@ static void a_copy_asks_for_the_scales_of_tokens_and_blocks_alone(void **state)
     }
 }
 
+/* Whole rows, once: they are keys and values. */
+static void packed_rows_are_copied_whole(void **state)
+{
+    (void)state;
+    static const int dims[][2] = {{512, 64}, {576, 512}};
+    for (int i = 0; i < 2; i++) {
+        const struct attn_cache_copy_desc d = {
+            .size = sizeof(d),
+            .head_dim = dims[i][0],
+            .head_dim_v = dims[i][1],
+            .kv_heads = 1,
+            .cache = {.dtype = ATTN_FP8, .layout = ATTN_KV_PACKED, .page_size = 16},
+        };
+        assert_int_equal(attn_family_cache_copy.normalise(&d, &desc), ATTN_OK);
+        struct attn_cache_copy_args a = copy_args();
+        a.to.v = NULL;
+        assert_int_equal(attn_family_cache_copy.fill(&desc, &a, &call), ATTN_OK);
+        assert_int_equal(call.values[ATTN_ARG_COPY_PARTS].i64, 1);
+        assert_int_equal(call.values[ATTN_ARG_K_RUN_BYTES].i64, 16 * 656);
+        assert_int_equal(call.values[ATTN_ARG_V_RUN_BYTES].i64, 0);
+        a.to.k_token_stride = 672;
+        assert_int_equal(attn_family_cache_copy.fill(&desc, &a, &call), ATTN_OK);
+        assert_int_equal(call.values[ATTN_ARG_COPY_PARTS].i64, 16);
+        assert_int_equal(call.values[ATTN_ARG_K_RUN_BYTES].i64, 656);
+        assert_int_equal(call.values[ATTN_ARG_V_RUN_BYTES].i64, 0);
+    }
+}
+
 static void a_workgroup_looks_for_runs_in_few_tokens(void **state)
 {
     (void)state;
@@ -452,6 +480,7 @@ int main(void)
         cmocka_unit_test(arguments_of_cache_gather_are_checked),
         cmocka_unit_test(a_page_is_copied_in_the_fewest_parts),
         cmocka_unit_test(a_copy_asks_for_the_scales_of_tokens_and_blocks_alone),
+        cmocka_unit_test(packed_rows_are_copied_whole),
         cmocka_unit_test(a_workgroup_looks_for_runs_in_few_tokens),
         cmocka_unit_test(slots_are_checked_on_request),
         cmocka_unit_test(slots_of_the_indexer_are_checked_too),

@@ -34,6 +34,13 @@ static const struct shape {
     {{"block scales", 0}, 32, 32, 5, {ATTN_FP8, ATTN_KV_NHD, ATTN_KV_SCALE_BLOCK, 16}, 6},
     {{"views", VERIFY_VIEWS}, 80, 80, 3, {ATTN_FP8, ATTN_KV_NHD, ATTN_KV_SCALE_TOKEN, 48}, 4},
     {{"views shuffle", VERIFY_VIEWS}, 96, 96, 2, {ATTN_BF16, ATTN_KV_SHUFFLE, 0, 272}, 4},
+    {{"packed rows", SKIPS}, 576, 512, 1, {ATTN_FP8, ATTN_KV_PACKED, ATTN_KV_SCALE_NONE, 16}, 5},
+    {{"packed views", VERIFY_VIEWS},
+     512,
+     64,
+     1,
+     {ATTN_FP8, ATTN_KV_PACKED, ATTN_KV_SCALE_E8M0, 3},
+     4},
     {{"beyond 4 GiB", FAR}, 64, 64, 1, {ATTN_BF16, ATTN_KV_NHD, ATTN_KV_SCALE_NONE, 8}, 3},
     {{"single slots", WITHIN}, 128, 128, 4, {ATTN_BF16, ATTN_KV_NHD, ATTN_KV_SCALE_NONE, 1}, 6},
 };
@@ -95,9 +102,17 @@ static void fill_pairs(struct call *c)
     free(pages);
 }
 
-static void fill_cache(struct call *c, unsigned first)
+/* The descriptor has no dtype: rotated elements of packed rows are of either. */
+static struct paged cache_of(struct call *c, unsigned first)
 {
     struct paged p = paged_of(c, first, &c->desc.cache_copy.cache, false);
+    p.rotated = find_cache_precision(ATTN_BF16, c->target);
+    return p;
+}
+
+static void fill_cache(struct call *c, unsigned first)
+{
+    struct paged p = cache_of(c, first);
     for (int page = is(c, HALVES) ? 0 : p.page_count - PAGES; page < p.page_count; page++)
         for (int token = 0; token < p.desc.page_size; token++)
             paged_fill_token(&p, page, token, &c->random);
@@ -109,6 +124,23 @@ static void fill(struct call *c)
     fill_cache(c, CACHE_COPY_TO_K_CACHE);
     if (!is(c, WITHIN))
         fill_cache(c, CACHE_COPY_FROM_K_CACHE);
+}
+
+/* Every byte of the packed rows, which are keys and values. */
+static void compare_rows(struct call *c, const struct paged *from, int64_t from_page,
+                         struct paged *to, int64_t to_page)
+{
+    struct operand *rows = to->elements[CACHE_K];
+    for (int token = 0; token < to->desc.page_size; token++)
+        for (int i = 0; i < REF_PACKED_ROW; i++) {
+            const int64_t target[ATTN_DIMENSIONS_MAX] = {to_page, token, 0, i};
+            operand_allow(rows, target);
+            if (operand_bits(from->elements[CACHE_K], AT(from_page, token, 0, i)) !=
+                operand_result_bits(rows, target))
+                verify_fail(c->row,
+                            "byte %d of token %d of page %lld is not what it was copied from", i,
+                            token, (long long)to_page);
+        }
 }
 
 /* A page that was written has the bits of another, and its scales. */
@@ -136,13 +168,16 @@ static void compare_page(struct call *c, const struct paged *from, int64_t from_
 static void compare(struct call *c)
 {
     const struct attn_cache_desc *desc = &c->desc.cache_copy.cache;
-    struct paged to = paged_of(c, CACHE_COPY_TO_K_CACHE, desc, false);
-    const struct paged from =
-        is(c, WITHIN) ? to : paged_of(c, CACHE_COPY_FROM_K_CACHE, desc, false);
+    struct paged to = cache_of(c, CACHE_COPY_TO_K_CACHE);
+    const struct paged from = is(c, WITHIN) ? to : cache_of(c, CACHE_COPY_FROM_K_CACHE);
     const struct operand *pairs = call_operand(c, CACHE_COPY_PAGE_PAIRS);
     for (int i = 0; i < c->args.cache_copy.pairs; i++) {
         const int64_t source = operand_int(pairs, AT(i, 0)), target = operand_int(pairs, AT(i, 1));
-        for (int part = 0; part < CACHE_PARTS && source >= 0 && target >= 0; part++)
+        if (source < 0 || target < 0)
+            continue;
+        if (desc->layout == ATTN_KV_PACKED)
+            compare_rows(c, &from, source, &to, target);
+        for (int part = 0; part < CACHE_PARTS && desc->layout != ATTN_KV_PACKED; part++)
             compare_page(c, &from, source, &to, target, part);
     }
 }
