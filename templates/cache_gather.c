@@ -44,7 +44,8 @@ struct gather {
     struct tir_value head, sequence;
     struct tir_value begin;      /* token of the output */
     struct tir_value start, end; /* positions */
-    struct tir_value first;      /* position of this workgroup, at most x - 1 before the start */
+    struct tir_value first; /* position of this workgroup; SHUFFLE: up to x - 1 before the start,
+                                    in its page */
 };
 
 static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
@@ -54,6 +55,7 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
            att_cache_fits_passes(v, t->own[PASSES], t->waves_per_simd, why);
 }
 
+/* Positions of a workgroup begin at a multiple of x. */
 static void locate(struct gather *g, int x)
 {
     struct tir_builder *b = &g->b;
@@ -210,7 +212,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
         g.rows = rows > g.rows ? rows : g.rows;
     }
     g.rows *= passes ? passes : 1;
-    locate(&g, sides[1].x);
+    locate(&g, shuffle ? sides[1].x : 1);
     /* g.first may be before the end of a sequence without rows: nothing is read for it. */
     const struct tir_value wanted = tir_max(&g.b, g.first, g.start);
     struct tir_if some = tir_begin_if(&g.b, tir_cmp_lt(&g.b, wanted, g.end), false, NULL, 0);

@@ -101,6 +101,7 @@ static void fill(struct call *c)
     struct own *own = c->own;
     const int batch = c->args.cache_gather.batch;
     struct paged p = paged_of(c, CACHE_GATHER_K_CACHE, &c->desc.cache_gather.cache, false);
+    own->lists.unseen = own->starts;
     page_lists_fill(c, &own->lists, &p, CACHE_GATHER_KV_LENS);
     operand_set_ints(call_operand(c, CACHE_GATHER_CU_SEQLENS_K), own->cu, batch + 1);
     operand_set_ints(call_operand(c, CACHE_GATHER_SEQ_STARTS), own->starts, batch);
