@@ -108,7 +108,16 @@ static struct tir_value call_logits(struct att_attention *a, struct tir_value s,
         at->kv_len,
         tir_arg(b, ARG_HOOK_ARG, TIR_I64),
     };
-    return tir_call_hook(b, "attn_logits", operands, sizeof(operands) / sizeof(operands[0]));
+    const struct tir_value x =
+        tir_call_hook(b, "attn_logits", operands, sizeof(operands) / sizeof(operands[0]));
+    if (!a->sum.ones.id)
+        return x;
+    /* Sums of fp8 weights are products of two queries' weights and of zeros: a NaN of a query that
+     * there is not would be another one's. */
+    const struct tir_type t = index_type(a);
+    const struct tir_value there =
+        tir_cmp_lt(b, tir_broadcast(b, query, t), tir_splat(b, at->q_len, t));
+    return tir_select(b, there, x, tir_float_like(b, x, -INFINITY));
 }
 
 /* ---- Mask ---- */
