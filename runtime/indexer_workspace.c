@@ -17,16 +17,27 @@ enum { ITEM_COST = 16, MERGE_RATE = 4, UNIT_KEYS = 64 };
 /* More parts of a row than MERGED_AT_ONCE are merged in two launches, runs of RUN lists first. */
 enum { RUN = 16, MERGED_AT_ONCE = 32 };
 
+/* Bytes of the lists of a call without a plan, and the most workgroups that have parts at a time. */
+enum { PARTS_BYTES = 32 << 20, UNITS_MOST = 4096 };
+
 /* Bytes of a plan's lists, and rows of a planned call, whose items take 44 bytes each: both
  * together are below 32 MiB. */
 enum { LISTS_BYTES = 24 << 20, PLANNED_ROWS = 131072 };
+
+/* Bytes of the lists of a part. */
+static int64_t part_bytes(const struct attn_indexer_topk_desc *d)
+{
+    return 8 * ((int64_t)d->top_k + d->top_blocks);
+}
 
 static int32_t choose_splits(const struct attn_indexer_topk_desc *d,
                              const struct attn_indexer_topk_shape *s)
 {
     const int32_t keys = 2 * d->top_k > PART_KEYS ? 2 * d->top_k : PART_KEYS;
     const int32_t parts = s->max_keys / keys;
-    const int32_t units = s->rows ? s->compute_units / s->rows : s->compute_units;
+    const int64_t room = PARTS_BYTES / part_bytes(d) - 1;
+    const int32_t all = s->compute_units < room ? s->compute_units : (int32_t)room;
+    const int32_t units = s->rows ? all / s->rows : all;
     const int32_t splits = parts < units ? parts : units;
     return splits < 1 ? 1 : splits;
 }
@@ -59,9 +70,8 @@ static int64_t partials_of(int64_t rows, int64_t lists)
 static int32_t choose_lists(const struct attn_indexer_topk_desc *d,
                             const struct attn_indexer_topk_shape *s)
 {
-    const int64_t each = 8 * ((int64_t)d->top_k + d->top_blocks);
     int32_t lists = s->compute_units;
-    while (lists > 1 && partials_of(s->rows, lists) * 3 / 2 * each > LISTS_BYTES)
+    while (lists > 1 && partials_of(s->rows, lists) * 3 / 2 * part_bytes(d) > LISTS_BYTES)
         lists--;
     return lists;
 }
@@ -104,11 +114,16 @@ static int check(const struct attn_indexer_topk_desc *d, const struct attn_index
                                "indexer_topk: desc or shape is NULL, or its size is not what this "
                                "library knows");
     if (d->top_k < 1 || d->top_k > 4096 || d->top_blocks < 0 || d->top_blocks > 4096)
-        return attn_fail(ATTN_BAD_ARGUMENT, "indexer_topk: top_k %d, top_blocks %d", d->top_k,
-                         d->top_blocks);
-    if (s->rows < 0 || s->max_keys < 0 || s->compute_units < 1 || s->compute_units > 512)
-        return attn_fail(ATTN_BAD_ARGUMENT, "indexer_topk: rows %d, max_keys %d, compute_units %d",
-                         s->rows, s->max_keys, s->compute_units);
+        return attn_fail(ATTN_BAD_ARGUMENT,
+                         "indexer_topk: top_k %d is not in 1 to 4096, or top_blocks %d not in 0 to "
+                         "4096",
+                         d->top_k, d->top_blocks);
+    if (s->rows < 0 || s->max_keys < 0)
+        return attn_fail(ATTN_BAD_ARGUMENT, "indexer_topk: rows %d or max_keys %d is negative",
+                         s->rows, s->max_keys);
+    if (s->compute_units < 1 || s->compute_units > UNITS_MOST)
+        return attn_fail(ATTN_BAD_ARGUMENT, "indexer_topk: compute_units %d is not in 1 to %d",
+                         s->compute_units, UNITS_MOST);
     if (d->planned && d->listed)
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "indexer_topk: planned is set, and listed");
     if (d->planned && s->rows > PLANNED_ROWS)

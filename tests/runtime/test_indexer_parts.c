@@ -57,6 +57,28 @@ static void parts_fill_the_gpu_and_stay_long(void **state)
     }
 }
 
+/* A compute unit of MI300X has two workgroups, one of MI355X three of keys of mxfp4. */
+static void workgroups_that_share_a_unit_count(void **state)
+{
+    (void)state;
+    static const struct {
+        int32_t top_k, top_blocks, rows, units, splits;
+    } cases[] = {
+        {512, 0, 64, 2 * 304, 9},  {512, 0, 1, 3 * 256, 256}, /* of 4,096 keys */
+        {64, 64, 16, 4096, 256},   {4096, 4096, 1, 512, 128},
+        {4096, 4096, 8, 4096, 63}, /* 511 parts in all have room */
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const struct attn_indexer_topk_desc d = desc_of(cases[i].top_k, cases[i].top_blocks);
+        const struct attn_indexer_topk_shape s = {sizeof(s), cases[i].rows, 1 << 20,
+                                                  cases[i].units};
+        struct attn_indexer_topk_workspace w;
+        assert_int_equal(attn_indexer_topk_workspace_size(&d, &s, &w), ATTN_OK);
+        assert_int_equal(w.splits, cases[i].splits);
+        assert_true(w.bytes < 32 << 20);
+    }
+}
+
 static void lists_lie_one_behind_the_other(void **state)
 {
     (void)state;
@@ -255,10 +277,12 @@ static void what_is_out_of_range_is_refused(void **state)
     d = desc_of(0, 0);
     REFUSED("top_k 0");
     d = desc_of(2048, 4097);
-    REFUSED("top_blocks 4097");
+    REFUSED("top_blocks 4097 not in 0 to 4096");
     d = desc_of(2048, 0);
     s.compute_units = 0;
-    REFUSED("compute_units 0");
+    REFUSED("compute_units 0 is not in 1 to 4096");
+    s.compute_units = 4097;
+    REFUSED("compute_units 4097 is not in 1 to 4096");
     s.compute_units = UNITS_MI300X;
     s.rows = -1;
     REFUSED("rows -1");
@@ -335,6 +359,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_fill_the_gpu_and_stay_long),
+        cmocka_unit_test(workgroups_that_share_a_unit_count),
         cmocka_unit_test(lists_lie_one_behind_the_other),
         cmocka_unit_test(no_shape_takes_32_mib),
         cmocka_unit_test(a_plan_fits_its_runs),
