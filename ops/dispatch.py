@@ -262,7 +262,7 @@ def dense(t, i, op):
         return f"({expression(t.dense[axes[i]], op)})"
     if i + 1 < len(axes):
         following = count_of(t.dims[i + 1], op)
-        return f"{following} * {t.stride(axes[i + 1])}"
+        return f"attn_times({following}, {t.stride(axes[i + 1])})"
     return inner(t, op)
 
 

@@ -6,6 +6,7 @@
 
 #include "runtime/check_data.h"
 #include "runtime/error.h"
+#include "runtime/fill.h"
 
 enum { PAGE_SIZE_MAX = 65536 };
 
@@ -96,9 +97,10 @@ static void set_defaults(const struct attn_cache_desc *d, int64_t kv_heads, int6
     if (strides[2] == 0)
         strides[2] = shuffle ? dim * d->page_size : dim;
     if (strides[1] == 0 || shuffle)
-        strides[1] = shuffle ? 0 : kv_heads * strides[2];
+        strides[1] = shuffle ? 0 : attn_times(kv_heads, strides[2]);
     if (strides[0] == 0)
-        strides[0] = shuffle ? kv_heads * strides[2] : d->page_size * strides[1];
+        strides[0] =
+            shuffle ? attn_times(kv_heads, strides[2]) : attn_times(d->page_size, strides[1]);
 }
 
 static int check_strides(const struct attn_cache_desc *d, int32_t kv_heads,

@@ -13,11 +13,18 @@ static inline int64_t attn_stride(int64_t given, int64_t count, int64_t dense)
     return given && count != 1 ? given : dense;
 }
 
+/* The default of a stride, which may be any number: where it does not fit, `stride` is out of range
+ * itself and refused. */
+static inline int64_t attn_times(int64_t count, int64_t stride)
+{
+    return (int64_t)((uint64_t)count * (uint64_t)stride);
+}
+
 /* Is a stride below `least` or above `most`, which is not less? One comparison. An int, as the next
  * one: fill functions join them by | without a branch, which compilers question between bools. */
 static inline int attn_out_of_range(int64_t stride, int64_t least, int64_t most)
 {
-    return (uint64_t)(stride - least) > (uint64_t)(most - least);
+    return (uint64_t)stride - (uint64_t)least > (uint64_t)most - (uint64_t)least;
 }
 
 /* bytes: a power of two. */
