@@ -19,9 +19,9 @@
 
 /**
  * Returns the score that takes the place of `logit` before the softmax. -__builtin_inff() masks it.
- * Kernels call it for keys that the mask hides too, and for queries and keys behind the last ones of
- * the sequence; their result does not count. What it reads from `arg` by `query` or `key` it reads
- * for query < q_len and key < kv_len alone.
+ * Kernels call it for keys that the mask hides too, and for queries and keys behind the last ones
+ * of the sequence; their result does not count. What it reads from `arg` by `query` or `key` it
+ * reads for query < q_len and key < kv_len alone.
  *
  * logit   scale * q . k, after soft_cap where there is one
  * query   row among the sequence's queries, from 0
