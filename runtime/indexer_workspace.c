@@ -17,7 +17,7 @@ enum { ITEM_COST = 16, MERGE_RATE = 4, UNIT_KEYS = 64 };
 /* More parts of a row than MERGED_AT_ONCE are merged in two launches, runs of RUN lists first. */
 enum { RUN = 16, MERGED_AT_ONCE = 32 };
 
-/* Bytes of the lists of a call without a plan, and the most workgroups that have parts at a time. */
+/* Bytes of the lists of a call without a plan, and the most workgroups at a time. */
 enum { PARTS_BYTES = 32 << 20, UNITS_MOST = 4096 };
 
 /* Bytes of a plan's lists, and rows of a planned call, whose items take 44 bytes each: both
