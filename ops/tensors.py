@@ -9,14 +9,16 @@ PAGES = ["kv_lens", "block_table", "kv_indptr", "kv_indices"]
 
 
 def dimension(dim, op):
-    """{count that the tensor sets or NULL, elements more than that; -1: any}"""
+    """{count that the tensor sets or NULL, elements more than that; -1: any, the least count}"""
     if dim == "any":
-        return "{NULL, -1}"
+        return "{NULL, -1, 0}"
     name, _, more = dim.partition(" + ")
-    counts = {a.name for a in op.args if isinstance(a, Scalar)}
+    counts = {a.name: a for a in op.args if isinstance(a, Scalar)}
     if name in counts or name.startswith("shape."):
-        return f"{{&a->{name}, {more or 0}}}"
-    return f"{{NULL, {expression('desc.' + dim if dim in op.desc_members() else dim, op)}}}"
+        # 0 of a count with a default is not what a tensor without elements says.
+        least = int(name in counts and counts[name].default is not None)
+        return f"{{&a->{name}, {more or 0}, {least}}}"
+    return f"{{NULL, {expression('desc.' + dim if dim in op.desc_members() else dim, op)}, 0}}"
 
 
 def element(t, op):

@@ -139,6 +139,9 @@ static int check_dimension(struct binding *b, const struct attn_tensor *t, const
         return ATTN_OK;
     if (wanted->count && is < wanted->more)
         return attn_fail(ATTN_BAD_ARGUMENT, "%s has no element", t->name);
+    if (wanted->count && is - wanted->more < wanted->least)
+        return attn_fail(ATTN_BAD_ARGUMENT, "%s: dimension %d is %lld, at least %lld is needed",
+                         t->name, d, (long long)is, (long long)(wanted->more + wanted->least));
     if (wanted->count)
         needed = settle(b, wanted->count, is - wanted->more, t->name) + wanted->more;
     if (is == needed)

@@ -8,7 +8,7 @@ static void set_cache_dims(const struct attn_cache_desc *d, int32_t kv_heads, in
                            bool value, int32_t *pages, struct attn_tensor *t)
 {
     const int64_t tokens = d->page_size, x = 16 / attn_dtype_size(d->dtype);
-    t->dims[0] = (struct attn_dimension){pages, 0};
+    t->dims[0] = (struct attn_dimension){pages, 0, 0};
     if (!attn_is_shuffled(d)) {
         const int64_t dims[] = {tokens, kv_heads, dim};
         t->ndim = 4;
@@ -35,14 +35,14 @@ static void set_cache_dims(const struct attn_cache_desc *d, int32_t kv_heads, in
 static struct attn_tensor scale_tensor(const struct attn_cache_desc *d, int32_t kv_heads,
                                        struct attn_cache *c)
 {
-    struct attn_tensor t = {.element = ATTN_F32, .vector = 1, .ndim = 1, .dims = {{NULL, 1}}};
+    struct attn_tensor t = {.element = ATTN_F32, .vector = 1, .ndim = 1, .dims = {{NULL, 1, 0}}};
     if (d->scale == ATTN_KV_SCALE_TENSOR || !attn_has_scale_tensors(d))
         return t;
     t.ndim = d->scale == ATTN_KV_SCALE_TOKEN ? 3 : 2;
     t.free = 2;
     t.strides[0] = &c->scale_page_stride;
     t.strides[1] = &c->scale_head_stride;
-    t.dims[0] = (struct attn_dimension){&c->page_count, 0};
+    t.dims[0] = (struct attn_dimension){&c->page_count, 0, 0};
     t.dims[1].more = kv_heads;
     t.dims[2].more = d->page_size;
     return t;
@@ -104,24 +104,24 @@ unsigned attn_pages_tensors(enum attn_page_table table, struct attn_pages *p, in
                                 .needed = needed,
                                 .optional = lens_optional,
                                 .ndim = 1,
-                                .dims = {{batch, 0}}};
+                                .dims = {{batch, 0, 0}}};
     t[1] = (struct attn_tensor){.name = "block_table",
                                 .pointer = &p->block_table,
                                 .needed = blocks,
                                 .ndim = 2,
-                                .dims = {{batch, 0}, {&p->entries, 0}},
+                                .dims = {{batch, 0, 0}, {&p->entries, 0, 0}},
                                 .free = 1,
                                 .strides = {&p->block_table_stride}};
     t[2] = (struct attn_tensor){.name = "kv_indptr",
                                 .pointer = &p->kv_indptr,
                                 .needed = indices,
                                 .ndim = 1,
-                                .dims = {{batch, 1}}};
+                                .dims = {{batch, 1, 0}}};
     t[3] = (struct attn_tensor){.name = "kv_indices",
                                 .pointer = &p->kv_indices,
                                 .needed = indices,
                                 .ndim = 1,
-                                .dims = {{&p->entries, 0}}};
+                                .dims = {{&p->entries, 0, 0}}};
     for (int i = 0; i < 4; i++) {
         t[i].element = ATTN_I32;
         t[i].vector = 1;

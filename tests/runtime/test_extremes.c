@@ -18,6 +18,8 @@
 #include <float.h>
 #include <math.h>
 
+#include "attn_dlpack.h"
+#include "runtime/device.h"
 #include "runtime/op.h"
 #include "runtime/tensors.h"
 
@@ -437,6 +439,37 @@ static void tensors_of_every_op_are_bound(void **state)
     }
 }
 
+/* A row without parts would have one, of which the tensor has no element. */
+static void no_parts_are_not_the_default(void **state)
+{
+    (void)state;
+    struct attn_device device = {.ordinal = 0};
+    struct attn_op *op = calloc(1, sizeof(*op));
+    const struct attn_topk_desc d = {.size = sizeof(d), .top_k = 64};
+    op->device = &device;
+    op->family = &attn_family_topk;
+    assert_int_equal(attn_family_topk.normalise(&d, &op->desc), ATTN_OK);
+    int64_t rows[] = {2, 500}, parts[] = {2, 0, 64};
+    DLTensor scores = {.data = memory,
+                       .device = {kDLROCM, 0},
+                       .ndim = 2,
+                       .dtype = {kDLFloat, 32, 1},
+                       .shape = rows};
+    DLTensor indices = {.data = memory,
+                        .device = {kDLROCM, 0},
+                        .ndim = 3,
+                        .dtype = {kDLInt, 32, 1},
+                        .shape = parts};
+    const struct attn_topk_tensors t = {.size = sizeof(t), .scores = &scores, .indices = &indices};
+    struct attn_topk_args a = {.size = sizeof(a)};
+    assert_int_equal(attn_set_tensors(op, op->family, &t, sizeof(t), &a), ATTN_BAD_ARGUMENT);
+    assert_string_equal(attn_last_error(), "indices: dimension 1 is 0, at least 1 is needed");
+    parts[1] = 3;
+    assert_int_equal(attn_set_tensors(op, op->family, &t, sizeof(t), &a), ATTN_OK);
+    assert_int_equal(a.splits, 3);
+    free(op);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -444,6 +477,7 @@ int main(void)
         cmocka_unit_test(every_member_at_its_extremes_is_refused_or_sound),
         cmocka_unit_test(two_members_at_once_are_refused_or_sound),
         cmocka_unit_test(tensors_of_every_op_are_bound),
+        cmocka_unit_test(no_parts_are_not_the_default),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
