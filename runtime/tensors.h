@@ -10,8 +10,8 @@ enum { ATTN_F32 = ATTN_INT8 + 1, ATTN_I32, ATTN_I64, ATTN_U8 };
 
 enum { ATTN_DIMENSIONS_MAX = 5, ATTN_TENSORS_MAX = 40 };
 
-/* *count + more, where *count is a count of the call, at least `least`; without one `more`, and -1 is
- * any. */
+/* *count + more, where *count is a count of the call, at least `least`; without one `more`, and -1
+ * is any. */
 struct attn_dimension {
     int32_t *count;
     int64_t more;
