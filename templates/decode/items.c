@@ -178,7 +178,7 @@ static struct tir_value table_of(struct decode *d, struct tir_value sequence)
         const struct tir_value stride =
             tir_mul(b, tir_arg(b, ARG_BLOCK_TABLE_STRIDE, TIR_I64), four);
         return tir_add(b, tir_arg(b, ARG_BLOCK_TABLE, TIR_I64),
-                       tir_mul(b, tir_zext(b, sequence, TIR_I64), stride));
+                       tir_mul(b, att_wide(b, sequence), stride));
     }
     const struct tir_value first = att_wide(b, load_i32(d, ARG_KV_INDPTR, sequence));
     return tir_add(b, tir_arg(b, ARG_KV_INDICES, TIR_I64), tir_mul(b, first, four));
