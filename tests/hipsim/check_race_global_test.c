@@ -294,7 +294,8 @@ static void a_report_names_both_accesses(void **state)
     assert_non_null(strstr(p.fault.text, "kernel program, workgroup (1, 0, 0), wave 0"));
 }
 
-/* Two loads of a wave that stores only later: each report is of the load, and names its writer. */
+/* Two loads of a wave that stores their sum later: each report is of the load, and names its
+ * writer. */
 static void reports_of_spare_loads_name_both_accesses(void **state)
 {
     (void)state;
@@ -309,7 +310,7 @@ static void reports_of_spare_loads_name_both_accesses(void **state)
                              "s_waitcnt vmcnt(0)\ns_cmp_lg_u32 s4, 0\ns_cbranch_scc1 spare\n"
                              "v_mov_b32 v12, 7\nglobal_store_dword v0, v12, s[2:3]\n"
                              "global_store_short v0, v12, s[2:3] offset:1024\ns_waitcnt vmcnt(0)\n"
-                             "s_endpgm\nspare:\ns_sleep 100\n" ELSEWHERE);
+                             "s_endpgm\nspare:\ns_sleep 100\nv_add_u32 v12, v4, v6\n" ELSEWHERE);
     hipsim_mem_free(data);
     assert_int_equal(p.places, 2);
     for (unsigned i = 0; i < p.places; i++) {

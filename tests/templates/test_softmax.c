@@ -125,7 +125,8 @@ static void maximum_follows_past_the_threshold(void **state)
     check_maximum(2.01f, true);
 }
 
-/* One that outweighs all keys, and one that is none, with and without keys. */
+/* One that outweighs all keys, and one that is none, with and without keys. Where there are none O
+ * is 0, and any finite inverse will do. */
 static void sinks_may_be_infinite(void **state)
 {
     (void)state;
@@ -133,7 +134,7 @@ static void sinks_may_be_infinite(void **state)
         float m, l, sink, inverse, lse;
     } rows[] = {
         {3, 2, INFINITY, 0, INFINITY},       {-1e30f, 0, INFINITY, 0, INFINITY},
-        {3, 2, -INFINITY, 0.5f, 2.7725887f}, {-1e30f, 0, -INFINITY, 0, -INFINITY},
+        {3, 2, -INFINITY, 0.5f, 2.7725887f}, {-1e30f, 0, -INFINITY, 0x1p126f, -INFINITY},
         {0, 1, 0, 0.5f, 0.6931472f},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
