@@ -156,18 +156,18 @@ static const char *const pairs = "s_bfe_u32 s3, s2, 0x40004\n"
                                  "s_waitcnt vmcnt(0)\n"
                                  "s_endpgm\n";
 
-/* Returns how many workgroups share a line where `groups` are launched. */
-static double sharers_of_pairs(unsigned groups)
+/* Returns the report of so many workgroups of a wave, whose s[0:1] are the address of `bytes`. */
+static struct hipsim_time_report timed_text(const char *text, const char *name, unsigned groups,
+                                            size_t bytes, const struct time_config *config)
 {
-    enum { BYTES = 128 << 16 };
-    size_t bytes;
-    void *const machine = assemble(GFX942, pairs, &bytes);
-    struct code *const code = code_create(GFX942, machine, bytes, (uint64_t)(uintptr_t)machine);
-    const struct hipsim_mem_request request = {.size = BYTES, .kind = HIPSIM_MEM_DEVICE};
+    size_t length;
+    void *const machine = assemble(GFX942, text, &length);
+    struct code *const code = code_create(GFX942, machine, length, (uint64_t)(uintptr_t)machine);
+    const struct hipsim_mem_request request = {.size = bytes, .kind = HIPSIM_MEM_DEVICE};
     void *const rows = hipsim_mem_alloc(&request);
     struct launch launch = {
         .code = code,
-        .kernel = "pairs",
+        .kernel = name,
         .entry_pc = code_address(code),
         .grid = {groups * 64, 1, 1},
         .block = {64, 1, 1},
@@ -176,13 +176,19 @@ static double sharers_of_pairs(unsigned groups)
         .sgpr_workgroup_id = {true, false, false},
     };
     memcpy(launch.user_sgpr, &rows, sizeof(rows));
-    const struct time_config config = configuration();
     struct hipsim_time_report report;
-    assert_int_equal(time_launch_run(&launch, &config, &report), 0);
+    assert_int_equal(time_launch_run(&launch, config, &report), 0);
     hipsim_mem_free(rows);
     code_destroy(code);
     free(machine);
-    return report.l2_sharers;
+    return report;
+}
+
+/* Returns how many workgroups share a line where `groups` are launched. */
+static double sharers_of_pairs(unsigned groups)
+{
+    const struct time_config config = configuration();
+    return timed_text(pairs, "pairs", groups, 128 << 16, &config).l2_sharers;
 }
 
 /* Two that read the same at the same time are two. Where others come later and ask again, eight
@@ -211,30 +217,10 @@ static const char *const eights = "s_lshr_b32 s2, s2, 3\n"
 /* Returns the cycles of `groups` of them, few of which are timed. */
 static double cycles_of_eights(unsigned groups, const struct time_params *params)
 {
-    size_t bytes;
-    void *const machine = assemble(GFX942, eights, &bytes);
-    struct code *const code = code_create(GFX942, machine, bytes, (uint64_t)(uintptr_t)machine);
-    const struct hipsim_mem_request request = {.size = (groups / 8 + 1) << 16,
-                                               .kind = HIPSIM_MEM_DEVICE};
-    void *const rows = hipsim_mem_alloc(&request);
-    struct launch launch = {
-        .code = code,
-        .kernel = "eights",
-        .entry_pc = code_address(code),
-        .grid = {groups * 64, 1, 1},
-        .block = {64, 1, 1},
-        .nvgpr = 8,
-        .nuser_sgpr = 2,
-        .sgpr_workgroup_id = {true, false, false},
-    };
-    memcpy(launch.user_sgpr, &rows, sizeof(rows));
     const struct time_config config = {.params = *params, .samples = 2};
-    struct hipsim_time_report report;
-    assert_int_equal(time_launch_run(&launch, &config, &report), 0);
+    const size_t bytes = (size_t)(groups / 8 + 1) << 16;
+    const struct hipsim_time_report report = timed_text(eights, "eights", groups, bytes, &config);
     assert_false(report.together);
-    hipsim_mem_free(rows);
-    code_destroy(code);
-    free(machine);
     return report.cycles;
 }
 

@@ -385,6 +385,8 @@ hipError_t hip_module_create(struct image *image, struct hip_device *device,
                              struct ihipModule_t **module);
 void hip_module_unload(struct ihipModule_t *module);
 hipError_t hip_module_from_status(enum code_object_status status, const char *why);
+/** Reads an image from the file or, where that is NULL, from memory; to be released in any case. */
+hipError_t hip_module_read(const char *path, const void *memory, struct image *image);
 /** Gives the module's __managed__ variables memory that the host sees. Of a program's own code
  *  the compiler registers them. */
 hipError_t hip_module_manage(struct ihipModule_t *module);

@@ -126,17 +126,11 @@ static hipError_t create(hipLibrary_t *handle, struct image *image)
 static hipError_t load(hipLibrary_t *handle, const char *path, const void *memory)
 {
     struct image image;
-    char why[600];
 
     if (!handle || (!path && !memory))
         return hipErrorInvalidValue;
-    enum code_object_status status = path ? image_from_file(path, &image, why, sizeof(why))
-                                          : image_from_memory(memory, &image, why, sizeof(why));
-    hipError_t error = hipSuccess;
-    if (status != CODE_OBJECT_OK)
-        error = path && !image.data ? hip_fail(hipErrorFileNotFound, "%s", why)
-                                    : hip_module_from_status(status, why);
-    else
+    hipError_t error = hip_module_read(path, memory, &image);
+    if (error == hipSuccess)
         error = create(handle, &image);
     image_release(&image);
     return error;

@@ -41,6 +41,18 @@ hipError_t hip_module_from_status(enum code_object_status status, const char *wh
     return hip_fail(hipErrorInvalidImage, "%s", why);
 }
 
+hipError_t hip_module_read(const char *path, const void *memory, struct image *image)
+{
+    char why[600];
+    const enum code_object_status status = path
+                                               ? image_from_file(path, image, why, sizeof(why))
+                                               : image_from_memory(memory, image, why, sizeof(why));
+
+    if (status != CODE_OBJECT_OK && path && !image->data)
+        return hip_fail(hipErrorFileNotFound, "%s", why);
+    return hip_module_from_status(status, why);
+}
+
 hipError_t hip_module_create(struct image *image, struct hip_device *device,
                              struct ihipModule_t **out)
 {
@@ -218,19 +230,13 @@ static hipError_t load(hipModule_t *module, const char *path, const void *memory
 {
     struct hip_device *device = hip_current_device();
     struct image image;
-    char why[600];
 
     if (!module || (!path && !memory))
         return hipErrorInvalidValue;
     if (!device)
         return hipErrorNoDevice;
-    enum code_object_status status = path ? image_from_file(path, &image, why, sizeof(why))
-                                          : image_from_memory(memory, &image, why, sizeof(why));
-    hipError_t error = hipSuccess;
-    if (status != CODE_OBJECT_OK)
-        error = path && !image.data ? hip_fail(hipErrorFileNotFound, "%s", why)
-                                    : hip_module_from_status(status, why);
-    else
+    hipError_t error = hip_module_read(path, memory, &image);
+    if (error == hipSuccess)
         error = hip_module_create(&image, device, module);
     if (error == hipSuccess)
         error = hip_module_manage(*module);
