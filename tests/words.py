@@ -1,0 +1,193 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks the words of comments, pages, texts of ops and commit subjects that are newer than SINCE.
+
+Usage: words.py ROOT             every line that was added since the commit SINCE, and the subjects since then
+       words.py --subject FILE   the first line of a commit message, as the hook tools/commit-msg has it
+
+A rule is a regular expression and what to write instead. The rules catch habits that made older text hard to
+read: questions, pronouns for nouns, prepositions in front of the subject, everyday words for terms that
+docs/glossary.md has. Older lines are exempt until somebody changes them. The check needs the history of git.
+"""
+import pathlib
+import re
+import subprocess
+import sys
+
+SINCE = "d07e0b60"
+MOST_WORDS = 25
+# Files whose lines are data or other people's words.
+EXEMPT = re.compile(r"(^|/)(words\.py|CHANGELOG\.md|models\.(txt|def)|LICENSE)$|^tests/(fuzz|.*/(golden|data|models))/|^debian/")
+
+RULES = [
+    (r"\?\s*$|\?\s*(\*/|[A-Z])", "a statement instead of a question: 'True if ...' for a predicate"),
+    (r"\bso (many|much)\b", "the number's name, or 'n'"),
+    (r"\b(behind|in front of) (the|it|them|that|those|a|an|each|every|this|which)\b", "'after' or 'before'"),
+    (r"\bstands? (for|in|at|there|beside|behind|here|alone|once)\b", "'is', 'represents' or 'is placed'"),
+    (r"\b(asks?|asked) (for|whether|of)\b|\bsends? for\b", "'issues', 'loads', 'requests' or 'tests'"),
+    (r"\b(those|that|these|this) of\b", "the noun"),
+    (r"\b(takes?|taking|in) turns\b", "'persistent scheduler' and 'work tile', or 'alternates'"),
+    (r"\b(is|are) told\b|\btells? of\b", "what is passed, and to whom"),
+    (r"\bof which\b|\bof whom\b", "a sentence of its own"),
+    (r"\b(vote|votes|voted)\b", "'rescale check'"),
+]
+LEADING = re.compile(r"(Of|Behind|For which|In front of|To which|With which|Whose|Where there|Nor|Lets|What|Is|Are|Does|Do|Has|Have) ")
+
+VERBS = """add adapt adopt align allow apply assert avoid balance bench bound break build bump cache calibrate call change
+    charge check choose clean clear collect combine compare complete compute convert copy correct count cover cut decode
+    define delete demand derive describe document draw drop emit enable encode end escape examine exclude execute explain
+    export expose extend extract fill find fix fold follow format free fuse generate give group guard handle hold honour
+    ignore implement import improve include infer inline install issue join keep let limit link list load lower make map
+    mark match measure merge mirror model move name note open order overlap pack parse pass pick pin place point prefer
+    prefetch print protect prove pull put quote raise read rebuild record reduce refuse register reject release remove
+    rename reorder repair repeat replace report require reserve reset resolve restore restrict retry return reuse revert
+    rewrite rotate round run say scale scan schedule select send separate serve set share shorten show shrink simplify
+    size skip sort speed split spread start state stop store strip sum support swap take teach tell test tighten time
+    trace track train translate treat trim try tune turn unify unroll update use validate verify wait warn widen wrap
+    write zero""".split()
+
+
+def git(root, *words):
+    return subprocess.run(["git", "-C", root, *words], check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def subject_faults(subject):
+    """Says what is wrong with the first line of a commit message; None: nothing."""
+    match = re.match(r"[A-Za-z0-9_, /.+-]+: ([a-z0-9'-]+)\b", subject)
+    if subject.startswith(("Merge ", "Revert ", "fixup!", "squash!")):
+        return None
+    if not match:
+        return "not 'area: verb what'"
+    if match.group(1) not in VERBS:
+        return "'%s' is no imperative verb of the list in tests/words.py" % match.group(1)
+    return "ends with a period" if subject.endswith(".") else None
+
+
+def added_lines(root):
+    """Yields each path with the numbers of the lines that were added since SINCE."""
+    path, numbers = None, set()
+    for text in git(root, "diff", "-U0", "--no-renames", "--diff-filter=AM", SINCE, "--").splitlines() + ["+++ "]:
+        if text.startswith("+++ "):
+            if path and numbers:
+                yield path, numbers
+            path, numbers = text[6:], set()
+        elif text.startswith("@@"):
+            first, _, count = text.split(" +")[1].split(" ")[0].partition(",")
+            numbers.update(range(int(first), int(first) + int(count or 1)))
+
+
+def moved(root):
+    """Lines of the tree at SINCE, which stay exempt where a file was moved or split."""
+    old = git(root, "grep", "-h", "-I", "-e", "", SINCE, "--", "*.c", "*.h", "*.def", "*.md", "*.py", "*.sh")
+    return {line.strip() for line in old.splitlines()}
+
+
+def c_comments(lines):
+    """Yields (first line number, text) of each comment."""
+    text = "".join(lines)
+    for match in re.finditer(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|/\*.*?\*/|//[^\n]*', text, re.S):
+        if match.group().startswith("/"):
+            yield text.count("\n", 0, match.start()) + 1, match.group()
+
+
+def strip_comment(line):
+    return re.sub(r"^\s*(/\*+<?|\*/?|//+|#+)\s?|\s*\*/\s*$", "", line.rstrip("\n"))
+
+
+def paragraphs_of_comments(lines):
+    for first, text in c_comments(lines):
+        yield first, [strip_comment(line) for line in text.split("\n")]
+
+
+def paragraphs_of_python(lines):
+    """Comments of whole lines, and docstrings."""
+    inside, start, block = False, 0, []
+    for number, line in enumerate(lines, 1):
+        quotes = line.count('"""')
+        if inside or quotes:
+            start = start or number
+            block.append(line.strip().replace('"""', ""))
+            inside ^= quotes == 1
+            if not inside:
+                yield start, block
+                start, block = 0, []
+        elif re.match(r"\s*#(?!!)", line):
+            yield number, [strip_comment(line)]
+
+
+def paragraphs_of_markdown(lines):
+    """Paragraphs without tables, code and headings."""
+    code, start, block = False, 0, []
+    for number, line in enumerate([*lines, "\n"], 1):
+        text = line.rstrip("\n")
+        code ^= text.lstrip().startswith("```")
+        if code or not text.strip() or text.startswith(("    ", "|", "#", "```")) or re.match(r"\s*[*-] ", text):
+            if block:
+                yield start, block
+            start, block = 0, []
+            if not code and re.match(r"\s*[*-] ", text):
+                start, block = number, [re.sub(r"^\s*[*-] ", "", text)]
+        else:
+            start = start or number
+            block.append(text)
+
+
+READERS = {".c": paragraphs_of_comments, ".h": paragraphs_of_comments, ".def": paragraphs_of_comments,
+           ".py": paragraphs_of_python, ".md": paragraphs_of_markdown}
+
+
+def long_sentences(block):
+    text = re.sub(r"`[^`]*`|\([^)]*\)|https?:\S+", "x", " ".join(block))
+    for sentence in re.split(r"[.:;!]\s+|\s{2,}", text):
+        if len(re.findall(r"[A-Za-z0-9_'-]+", sentence)) > MOST_WORDS:
+            yield sentence[:60]
+
+
+def faults(path, lines, numbers, old):
+    """Yields (line number, what) for each fault in the new text of a file."""
+    for first, block in READERS[pathlib.PurePath(path).suffix](lines):
+        touched = [n for n in range(first, first + len(block)) if n in numbers and
+                   lines[n - 1].strip() not in old]
+        if not touched:
+            continue
+        for n in touched:
+            text = re.sub(r"`[^`]*`|\"[^\"]*\"", "x", block[n - first])
+            for rule, instead in RULES:
+                if re.search(rule, text):
+                    yield n, "%r: write %s" % (re.search(rule, text).group().strip(), instead)
+        opening = next((t for t in block if t.strip()), "")
+        if first in touched and LEADING.match(opening):
+            yield first, "begins with %r: name the subject first" % opening.split()[0]
+        if len(touched) == len([t for t in block if t.strip()]):
+            for sentence in long_sentences(block):
+                yield first, "a sentence of more than %d words: %s..." % (MOST_WORDS, sentence)
+
+
+def main():
+    if sys.argv[1] == "--subject":
+        subject = pathlib.Path(sys.argv[2]).read_text().split("\n")[0]
+        wrong = subject_faults(subject)
+        if wrong:
+            print("%s: %s" % (subject, wrong))
+        return 1 if wrong else 0
+    root, bad = sys.argv[1], 0
+    for line in git(root, "log", "--format=%h %s", SINCE + "..HEAD").splitlines():
+        commit, _, subject = line.partition(" ")
+        wrong = subject_faults(subject)
+        if wrong:
+            print("%s %s: %s" % (commit, subject, wrong))
+            bad += 1
+    old = moved(root)
+    for path, numbers in added_lines(root):
+        if EXEMPT.search(path) or pathlib.PurePath(path).suffix not in READERS:
+            continue
+        lines = (pathlib.Path(root) / path).read_text().splitlines(keepends=True)
+        for number, what in faults(path, lines, numbers, old):
+            print("%s:%d: %s" % (path, number, what))
+            bad += 1
+    print("%d faults" % bad)
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
