@@ -298,6 +298,21 @@ static void counters_go_down_in_order(void **state)
 }
 
 /* Each SIMD's matrix unit is busy for the passes of what its waves multiply. */
+/* A release of the device's scope walks the L2; an acquire holds later loads and no counter has it. */
+static void fences_take_their_caches(void **state)
+{
+    (void)state;
+    const struct time_params p = time_params_default(GFX942);
+    const double none = clocks(GFX942, "s_waitcnt vmcnt(0)", 1);
+    const double release = clocks(GFX942, "buffer_wbl2 sc1\ns_waitcnt vmcnt(0)", 1) - none;
+    const double group = clocks(GFX942, "buffer_wbl2 sc0\ns_waitcnt vmcnt(0)", 1) - none;
+    const double acquire = clocks(GFX942, "buffer_inv sc1\ns_waitcnt vmcnt(0)", 1) - none;
+    assert_true(release >= p.l2_writeback_cycles + p.l2_latency);
+    assert_true(release < p.l2_writeback_cycles + p.l2_latency + 16);
+    assert_true(group < p.l2_latency);
+    assert_true(acquire == 4);
+}
+
 static void a_launch_counts_its_matrix_clocks(void **state)
 {
     (void)state;
@@ -404,6 +419,7 @@ int main(void)
         cmocka_unit_test(pairs_of_accesses_cost_both),
         cmocka_unit_test(wide_stores_hold_their_wave),
         cmocka_unit_test(counters_go_down_in_order),
+        cmocka_unit_test(fences_take_their_caches),
         cmocka_unit_test(a_launch_counts_its_matrix_clocks),
         cmocka_unit_test(barriers_hold_the_workgroup),
         cmocka_unit_test(priority_wins_a_tie),

@@ -265,6 +265,41 @@ static void scalar_loads_wait_for_their_lines(void **state)
     time_memory_free(&m);
 }
 
+/* A walk of the tags serves every request that reaches the L2 before it begins, and walks follow each other. */
+static void write_backs_share_walks(void **state)
+{
+    (void)state;
+    struct time_params p = telling();
+    p.l2_writeback_cycles = 1000;
+    struct time_memory m;
+    alone(&p, &m);
+    const uint64_t half = (uint64_t)p.l2_latency / 2;
+    assert_int_equal(time_memory_write_back(&m, 0), half + 1000 + half);
+    /* The first walk has begun: the second one serves both of these. */
+    assert_int_equal(time_memory_write_back(&m, 10), half + 2000 + half);
+    assert_int_equal(time_memory_write_back(&m, 900), half + 2000 + half);
+    assert_int_equal(time_memory_write_back(&m, 5000), 5000 + half + 1000 + half);
+    time_memory_free(&m);
+}
+
+/* Loads miss the L1 after an invalidation, and wait until it is over. */
+static void an_invalidation_empties_the_l1(void **state)
+{
+    (void)state;
+    struct time_params p = telling();
+    p.l1_invalidate_cycles = 200;
+    struct time_memory m;
+    alone(&p, &m);
+    const uint64_t addr[WAVE_LANES] = {1 << 20};
+    time_memory_request(&m, 0, REQUEST_LOAD, 4, 1, addr);
+    const uint64_t hit = time_memory_request(&m, 20000, REQUEST_LOAD, 4, 1, addr) - 20000;
+    time_memory_invalidate(&m, 30000);
+    const uint64_t missed = time_memory_request(&m, 30000, REQUEST_LOAD, 4, 1, addr) - 30000;
+    assert_true(hit < p.l2_latency);
+    assert_true(missed >= 200 + p.l2_latency);
+    time_memory_free(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -277,6 +312,8 @@ int main(void)
         cmocka_unit_test(spans_that_are_full_pass_bytes_on),
         cmocka_unit_test(atomics_take_turns),
         cmocka_unit_test(scalar_loads_wait_for_their_lines),
+        cmocka_unit_test(write_backs_share_walks),
+        cmocka_unit_test(an_invalidation_empties_the_l1),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -341,6 +341,10 @@ static uint64_t vmem_request(struct time_cu *cu, struct cu_wave *tw, uint64_t no
     const uint64_t *addr = access->addr;
     if (access->space == ACCESS_LDS) /* FLAT into the shared aperture */
         return lds_request(cu, tw, now, access);
+    if (tw->op->kind == KIND_WRITE_BACK)
+        return time_memory_write_back(&cu->memory, now);
+    if (tw->op->kind == KIND_INVALIDATE)
+        time_memory_invalidate(&cu->memory, now);
     if (access->space == ACCESS_NONE)
         return now + (uint64_t)cu->p->l1_latency;
     if (access->space == ACCESS_SCRATCH) {
@@ -425,7 +429,8 @@ static uint64_t occupy(struct time_cu *cu, struct cu_wave *tw, const struct inst
     case UNIT_VMEM:
         s->memory_free = now + op->issue;
         done = vmem_request(cu, tw, now, access);
-        counter_push(&tw->vm, done);
+        if (op->kind != KIND_INVALIDATE) /* no counter has it: later requests follow it in order */
+            counter_push(&tw->vm, done);
         if (is_flat(in))
             counter_push(&tw->lgkm, done);
         return done;

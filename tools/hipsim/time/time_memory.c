@@ -62,6 +62,11 @@ bool time_cache_touch(struct time_cache *c, uint64_t address)
     return false;
 }
 
+void time_cache_clear(struct time_cache *c)
+{
+    memset(c->tags, 0, (size_t)c->sets * c->ways * sizeof(*c->tags));
+}
+
 unsigned time_lines(unsigned bytes, uint64_t lanes, const uint64_t addr[WAVE_LANES],
                     uint64_t *lines)
 {
@@ -107,7 +112,8 @@ bool time_behind_init(struct time_behind *b, const struct time_params *p, double
     if (l2) {
         b->l2 = time_cache_create(p->l2_bytes, p->l2_ways, LINE);
         b->l2_pipe = create_pipe(p->l2_bytes_per_clk);
-        return b->l2 && b->l2_pipe;
+        b->walk = calloc(1, sizeof(*b->walk));
+        return b->l2 && b->l2_pipe && b->walk;
     }
     b->mall = time_cache_create(p->mall_bytes, MALL_WAYS, LINE);
     b->mall_pipe = create_pipe(p->mall_gb_per_s / clocks_per_ns);
@@ -121,6 +127,7 @@ void time_behind_free(struct time_behind *b, bool l2)
     if (l2) {
         time_cache_destroy(b->l2);
         destroy_pipe(b->l2_pipe);
+        free(b->walk);
         return;
     }
     time_cache_destroy(b->mall);
@@ -141,6 +148,7 @@ static void take_share(struct time_memory *m)
     for (unsigned i = 0; i < LEVEL_COUNT; i++)
         m->pipe[i] = &m->own[i];
     m->atomics = m->own_atomics;
+    m->walk = &m->own_walk;
     /* The workgroups of an XCD fill its L2 with per_xcd / sharers different sets of lines. */
     m->l2 = time_cache_create(p->l2_bytes / fmax(1, per_xcd / m->share.sharers), p->l2_ways, LINE);
 }
@@ -164,6 +172,7 @@ bool time_memory_init(struct time_memory *m, const struct time_params *p,
         m->pipe[LEVEL_MALL] = behind->mall_pipe;
         m->pipe[LEVEL_HBM] = behind->hbm_pipe;
         m->atomics = behind->atomics;
+        m->walk = behind->walk;
     } else {
         take_share(m);
     }
@@ -358,6 +367,23 @@ uint64_t time_memory_request(struct time_memory *m, uint64_t now, enum time_requ
         m->flight_bytes += total;
     }
     return at;
+}
+
+uint64_t time_memory_write_back(struct time_memory *m, uint64_t now)
+{
+    const double there = (double)now + m->latency[LEVEL_L2] / 2;
+    const double walk = m->p->l2_writeback_cycles;
+    /* A walk that has not begun yet serves this request too. */
+    if (*m->walk - walk < there)
+        *m->walk = fmax(*m->walk, there) + walk;
+    return (uint64_t)(*m->walk + m->latency[LEVEL_L2] / 2 + 0.5);
+}
+
+void time_memory_invalidate(struct time_memory *m, uint64_t now)
+{
+    const uint64_t start = now > m->l1_free ? now : m->l1_free;
+    time_cache_clear(m->l1);
+    m->l1_free = start + (uint64_t)m->p->l1_invalidate_cycles;
 }
 
 uint64_t time_memory_scalar(struct time_memory *m, uint64_t now, uint64_t address, unsigned bytes)

@@ -28,6 +28,8 @@ struct time_cache *time_cache_create(double bytes, double ways, unsigned line_by
 void time_cache_destroy(struct time_cache *cache);
 /* Brings the line of `address` to the cache. Returns whether it was there before. */
 bool time_cache_touch(struct time_cache *cache, uint64_t address);
+/* Empties the cache. */
+void time_cache_clear(struct time_cache *cache);
 
 /* The lines of 128 bytes that a wave's access touches, each once; returns how many there are.
  * `lines` has room for 2 * WAVE_LANES. */
@@ -65,6 +67,7 @@ struct time_behind {
     struct time_cache *l2, *mall;
     struct time_pipe *l2_pipe, *mall_pipe, *hbm_pipe;
     double *atomics; /* ATOMIC_LINES: when the line of this hash is free for the next operation */
+    double *walk;    /* when the L2 has ended its last walk for dirty lines */
 };
 
 /* Allocates what an XCD's compute units, or with `l2` false all of them, share; false without
@@ -93,6 +96,7 @@ struct time_memory {
     struct time_pipe *pipe[LEVEL_COUNT];
     double latency[LEVEL_COUNT];
     double own_atomics[ATOMIC_LINES], *atomics;
+    double own_walk, *walk; /* when the L2 has ended its last walk for dirty lines */
     uint64_t l1_free;
     uint64_t started[L1_FIFO_MAX]; /* when the latest requests left the queue; a ring */
     uint64_t requests;
@@ -122,6 +126,16 @@ uint64_t time_memory_accepts(const struct time_memory *m);
  * atomics) or it is acknowledged (stores). */
 uint64_t time_memory_request(struct time_memory *m, uint64_t now, enum time_request kind,
                              unsigned bytes, uint64_t lanes, const uint64_t addr[WAVE_LANES]);
+
+/*
+ * Writes the dirty lines of the L2 back, as buffer_wbl2 does: the time at which that is done. The L2 walks
+ * its tags once for all requests that came before the walk began. The lines themselves take their bandwidth
+ * when they are stored.
+ */
+uint64_t time_memory_write_back(struct time_memory *m, uint64_t now);
+
+/* Empties the L1, as buffer_inv does. Later requests wait until that is done. */
+void time_memory_invalidate(struct time_memory *m, uint64_t now);
 
 /* A scalar load of `bytes` at `address`. */
 uint64_t time_memory_scalar(struct time_memory *m, uint64_t now, uint64_t address, unsigned bytes);

@@ -200,6 +200,16 @@ static void make_control(const struct time_params *p, const struct inst *in, str
     }
 }
 
+/* A write back without SC1 has the scope of a workgroup, which shares its L2 (LLVM, memory model gfx942). */
+static void make_vmem(const struct inst *in, struct time_op *op)
+{
+    op->unit = UNIT_VMEM;
+    if (strcmp(in->row->name, "buffer_wbl2") == 0 && in->sc1)
+        op->kind = KIND_WRITE_BACK;
+    else if (strcmp(in->row->name, "buffer_inv") == 0)
+        op->kind = KIND_INVALIDATE;
+}
+
 struct time_op time_op_make(const struct time_params *p, enum gfx_target target,
                             const struct inst *in)
 {
@@ -220,7 +230,7 @@ struct time_op time_op_make(const struct time_params *p, enum gfx_target target,
     else if (flags & ROW_VALU)
         make_valu(p, in, &op);
     else if (flags & ROW_VMEM)
-        op.unit = UNIT_VMEM;
+        make_vmem(in, &op);
     else if (flags & ROW_LDS)
         make_lds(p, in, &op);
     else if (flags & ROW_SMEM)

@@ -27,6 +27,8 @@ enum time_kind {
     KIND_BARRIER,
     KIND_SLEEP,
     KIND_END,
+    KIND_WRITE_BACK, /* buffer_wbl2 of the device's or the system's scope */
+    KIND_INVALIDATE, /* buffer_inv */
 };
 
 struct time_regs {
