@@ -325,6 +325,7 @@ struct launch {
     bool may_wait;       /* a deadlock before anything is stored ends it at once: it runs again */
     struct grid_barrier grid_barrier[GRID_BARRIERS]; /* the engine's */
     const struct gfx_part *part; /* for the timing model; NULL: target's first */
+    bool follows;                /* True if it follows another kernel of its graph. */
     bool timed;                  /* the timing model steps the waves */
     const struct observer *observer;
     void (*trap)(struct wave *w, const struct inst *in);    /* s_trap; NULL faults */

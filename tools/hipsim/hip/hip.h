@@ -181,6 +181,7 @@ struct hip_kernel_work {
     uint32_t block[3];
     uint32_t dynamic_lds;
     bool cooperative;
+    bool follows; /* True if the graph that is launched has another kernel before it. */
     int priority; /* kept for those who ask, as is hipAccessPolicyWindow */
     uint64_t cache_window[4];
     void *args; /* owned: the explicit part of the argument segment */

@@ -211,6 +211,26 @@ size_t *hip_graph_order(const struct ihipGraph *graph)
     return order;
 }
 
+/* True if the node is a kernel that a kernel precedes: the command processor has it at hand. */
+static bool follows_kernel(const struct hipGraphNode *node)
+{
+    if (node->work.kind != WORK_KERNEL)
+        return false;
+    for (size_t i = 0; i < node->needs.count; i++)
+        if (node->needs.items[i]->work.kind == WORK_KERNEL)
+            return true;
+    return false;
+}
+
+/* Runs a node's work at `*end`, which becomes the time of its end. */
+static hipError_t run_node(const struct hipGraphNode *node, struct hip_device *device, double *end)
+{
+    struct hip_work work = node->work; /* borrowed */
+    if (follows_kernel(node))
+        work.kernel.follows = true;
+    return hip_work_run(&work, device, end);
+}
+
 hipError_t hip_graph_run(const struct ihipGraph *graph, struct hip_device *device, double *time)
 {
     size_t count = graph->nodes.count;
@@ -226,7 +246,7 @@ hipError_t hip_graph_run(const struct ihipGraph *graph, struct hip_device *devic
             if (ends[node->needs.items[j]->position] > end)
                 end = ends[node->needs.items[j]->position];
         if (!node->left_out)
-            error = hip_work_run(&node->work, device, &end);
+            error = run_node(node, device, &end);
         ends[order[i]] = end;
         if (end > *time)
             *time = end;

@@ -362,6 +362,7 @@ hipError_t hip_kernel_run(const struct hip_kernel_work *work, struct hip_device 
     launch->threads = (uint32_t)options.threads;
     launch->keep_going = (CHECK_ALL & ~(uint32_t)options.halt) | CHECK_HINT;
     launch->cooperative = work->cooperative;
+    launch->follows = work->follows;
     launch->may_wait = hip_order_may_postpone() && !work->cooperative;
     launch->sendmsg = hip_hostcall_message;
     hip_findings_watch(launch, work->function->module);
