@@ -248,6 +248,66 @@ static void few_workgroups_have_all_of_hbm(void **state)
     assert_true(few < 0.2 * 65536 / share);
 }
 
+/* Workgroup n loads 64 KB of its own, 8 KB at a time. */
+static const char *const streams = "s_lshl_b32 s3, s2, 16\n"
+                                   "v_lshlrev_b32 v1, 7, v0\n"
+                                   "v_add_u32 v1, s3, v1\n"
+                                   "s_movk_i32 s4, 8\n"
+                                   "1: global_load_dword v2, v1, s[0:1]\n"
+                                   "v_add_u32 v1, 0x2000, v1\n"
+                                   "s_waitcnt vmcnt(0)\n"
+                                   "s_sub_u32 s4, s4, 1\n"
+                                   "s_cmp_lg_u32 s4, 0\n"
+                                   "s_cbranch_scc1 1b\n"
+                                   "s_endpgm\n";
+
+/* Cycles of 16 compute units that hold a workgroup each, from samples and with all workgroups in time. */
+static void cycles_of_rounds(const char *text, unsigned groups, double *sampled, double *together)
+{
+    struct time_config config = configuration();
+    config.params.cus = 16;
+    config.params.hbm_gb_per_s = 400;
+    config.params.wave_slots = 1;
+    config.params.workgroup_cycles = 0;
+    for (unsigned i = 0; i < 2; i++) {
+        config.samples = i ? 2 * groups : 4;
+        const size_t bytes = (size_t)groups << 16;
+        const struct hipsim_time_report r = timed_text(text, "rounds", groups, bytes, &config);
+        assert_true(r.together == (i == 1));
+        *(i ? together : sampled) = r.cycles;
+    }
+}
+
+/* Workgroups of later rounds find memory idle where others wait or are missing; samples know that. */
+static void later_rounds_share_what_is_left(void **state)
+{
+    (void)state;
+    static const unsigned groups[] = {4 * 16, 4 * 16 + 8, 4 * 16 + 1};
+    for (unsigned i = 0; i < 3; i++) {
+        double sampled, together;
+        cycles_of_rounds(streams, groups[i], &sampled, &together);
+        print_message("%u workgroups: %.0f sampled, %.0f in time\n", groups[i], sampled, together);
+        assert_true(sampled < 1.1 * together && sampled > 0.9 * together);
+    }
+}
+
+/* Rounds that memory does not bind take the same time each. */
+static void rounds_of_arithmetic_are_alike(void **state)
+{
+    (void)state;
+    static const char *const text = "s_movk_i32 s4, 2000\n"
+                                    "1: v_add_u32 v1, v1, v0\n"
+                                    "s_sub_u32 s4, s4, 1\n"
+                                    "s_cmp_lg_u32 s4, 0\n"
+                                    "s_cbranch_scc1 1b\n"
+                                    "s_endpgm\n";
+    double two, three, together;
+    cycles_of_rounds(text, 2 * 64, &two, &together);
+    assert_true(fabs(two / together - 1) < 0.02);
+    cycles_of_rounds(text, 3 * 64, &three, &together);
+    assert_true(fabs(three / two - 1.5) < 0.02);
+}
+
 /* Later workgroups take longer; samples at the ends and in the middle show it, and so does what the
  * workgroups that are not timed execute. */
 static void positions_in_the_grid_matter(void **state)
@@ -448,6 +508,8 @@ int main(void)
         LAUNCH(reports_are_repeatable),
         cmocka_unit_test(pairs_that_share_are_pairs),
         cmocka_unit_test(what_does_not_fit_comes_from_hbm),
+        cmocka_unit_test(later_rounds_share_what_is_left),
+        cmocka_unit_test(rounds_of_arithmetic_are_alike),
         cmocka_unit_test(few_workgroups_have_all_of_hbm),
         LAUNCH(positions_in_the_grid_matter),
         cmocka_unit_test(the_clock_falls_with_what_is_busy),

@@ -31,6 +31,9 @@
 #define MAX_RESIDENT 64
 #define MAX_CANDIDATES 24
 #define ALIKE 1.02 /* workgroups whose work differs by less need no samples of their own */
+#define BOUND \
+    0.5 /* part of a workgroup's time from which memory's bandwidth is what binds the launch */
+#define MORE 2 /* times the share of bandwidth that a sample gets, to find what depends on it */
 
 /* Workgroups that are kept back, to run together in time or untimed. */
 struct candidate {
@@ -53,6 +56,7 @@ struct timed {
     unsigned nrun;
     double first;                                /* duration of the first workgroup */
     double middle[DIMENSIONS], last[DIMENSIONS]; /* what the position adds */
+    double bandwidth; /* part of a workgroup's time that is in inverse proportion to its share */
     unsigned samples;
     struct time_cu_result sum;
     double groups_timed, work_timed, moved_timed; /* moved: bytes that they load and store */
@@ -202,7 +206,8 @@ static bool probe_at(struct timed *t, uint64_t one)
 static bool probe_sharing(struct timed *t)
 {
     const struct time_params *p = &t->config->params;
-    const double active = fmin((double)t->total, p->cus);
+    /* Memory serves workgroups, not compute units: a full one has more of it where others are not full. */
+    const double active = fmin((double)t->total / t->resident, p->cus);
     t->share = (struct time_share){.cus_active = active, .sharers = 1, .first = 1};
     const uint64_t few = 2 * PROBES * (uint64_t)p->xcds;
     if (t->total < 2 * (uint64_t)p->xcds)
@@ -253,33 +258,42 @@ static bool open_trace(struct timed *t, struct time_sink *sink)
 
 static double moved(const struct counters *c) { return (double)(c->load_bytes + c->store_bytes); }
 
-/* Runs workgroups together in time. */
-static bool sample_candidate(struct timed *t, struct candidate *c, double *clocks)
+/* Runs workgroups together in time on a compute unit with this share of memory. */
+static bool run_candidate(struct timed *t, struct candidate *c, const struct time_share *share,
+                          const struct time_sink *sink, struct time_cu_result *result)
 {
     static const struct observer nothing = {0};
     const struct observer *before = t->launch->observer;
     const struct observer see = t->work ? time_work_observer(t->work) : nothing;
+    const struct time_cu_setup setup = {
+        .share = *share,
+        .mhz = t->config->params.max_mhz,
+        .warm_code = t->warm,
+        .sink = sink,
+    };
+    t->launch->observer = &see;
+    const bool ok = time_cu_run(t->launch, t->code, &setup, c->index, c->n, result);
+    t->launch->observer = before;
+    counters_add(&t->counters, &t->launch->counters);
+    c->done = true;
+    return ok;
+}
+
+/* Runs workgroups together in time, as a sample. */
+static bool sample_candidate(struct timed *t, struct candidate *c, double *clocks)
+{
     struct time_sink sink;
     if (!t->samples && !open_trace(t, &sink))
         return false;
-    struct time_cu_setup setup = {
-        .share = t->share,
-        .mhz = t->config->params.max_mhz,
-        .warm_code = t->warm,
-        .sink = !t->samples && t->trace ? &sink : NULL,
-    };
     struct time_cu_result result;
-    t->launch->observer = &see;
-    bool ok = time_cu_run(t->launch, t->code, &setup, c->index, c->n, &result);
-    t->launch->observer = before;
-    counters_add(&t->counters, &t->launch->counters);
+    const bool first = !t->samples && t->trace;
+    const bool ok = run_candidate(t, c, &t->share, first ? &sink : NULL, &result);
     t->samples++;
     t->groups_timed += c->n;
     t->work_timed += (double)t->launch->counters.instructions;
     t->moved_timed += moved(&t->launch->counters);
     time_cu_result_add(&t->sum, &result);
     *clocks = (double)result.clocks;
-    c->done = true;
     if (ok && t->work)
         time_work_sample(t->work, candidate_work(t, c), *clocks);
     return ok;
@@ -369,6 +383,45 @@ static struct candidate *next_candidate(struct timed *t, struct candidate *kept,
 }
 
 static bool run_rest(struct timed *t);
+static double sampled_clocks(const struct timed *t, uint64_t index);
+
+/* Workgroups that the device holds at once. */
+static uint64_t slots(const struct timed *t)
+{
+    return (uint64_t)t->config->params.cus * t->resident;
+}
+
+/* Finds the part of a workgroup's time that its share of memory's bandwidth decides: workgroups alike run with
+ * MORE times the share. Only later rounds of a grid need it. */
+static bool sample_bandwidth(struct timed *t, struct candidate *c)
+{
+    struct time_share more = t->share;
+    struct time_cu_result result;
+    double expected = 0;
+    more.cus_active /= MORE;
+    if (!run_candidate(t, c, &more, NULL, &result))
+        return false;
+    for (unsigned k = 0; k < c->n; k++)
+        expected = fmax(expected, sampled_clocks(t, c->index[k]));
+    const double saved = expected - (double)result.clocks;
+    t->bandwidth = fmax(0, fmin(1, saved * MORE / (MORE - 1) / expected));
+    return true;
+}
+
+/* The candidate that is most like a sample and has not run; NULL if none is left. */
+static struct candidate *spare_candidate(struct timed *t, struct candidate *kept, unsigned n)
+{
+    struct candidate *best = NULL;
+    double least = INFINITY;
+    for (unsigned i = 0; i < n; i++) {
+        const double far = time_work_distance(t->work, candidate_work(t, &kept[i]));
+        if (kept[i].done || far >= least)
+            continue;
+        least = far;
+        best = &kept[i];
+    }
+    return best;
+}
 
 /* Runs everything; how much the others execute tells which of the kept ones to time. */
 static bool sample_by_work(struct timed *t)
@@ -381,12 +434,25 @@ static bool sample_by_work(struct timed *t)
     while (t->samples < most && (c = next_candidate(t, kept, n)) != NULL)
         if (!sample_candidate(t, c, &clocks))
             return false;
+    c = t->total > slots(t) ? spare_candidate(t, kept, n) : NULL;
+    if (c && !sample_bandwidth(t, c))
+        return false;
     const struct observer see = time_work_observer(t->work);
     for (unsigned i = 0; i < n; i++)
         for (unsigned k = 0; !kept[i].done && k < kept[i].n; k++)
             if (!run_untimed(t, kept[i].index[k], 1, &see))
                 return false;
     return true;
+}
+
+/* The same beside the first workgroup, where nothing is known of what the others execute. */
+static bool sample_bandwidth_near(struct timed *t)
+{
+    struct candidate c = {0};
+    if (t->total <= slots(t))
+        return true;
+    c.n = companions(t, 1, c.index);
+    return !c.n || sample_bandwidth(t, &c);
 }
 
 static bool take_samples(struct timed *t)
@@ -396,7 +462,8 @@ static bool take_samples(struct timed *t)
     t->report->workgroup_cycles = t->first;
     if (t->work)
         return sample_by_work(t);
-    return sample_positions(t) && (t->config->samples_only || run_rest(t));
+    return sample_positions(t) && sample_bandwidth_near(t) &&
+           (t->config->samples_only || run_rest(t));
 }
 
 /* Returns the cost of a workgroup beyond its instructions, a fit to those that work. */
@@ -407,12 +474,12 @@ static double start_cost(const struct timed *t, bool idle)
     return idle ? fmin(cost, p->workgroup_idle_cycles) : cost;
 }
 
-static double duration(const void *ctx, uint64_t index)
+/* Returns the clocks of a workgroup in the first round, by what it has executed or by its position. */
+static double sampled_clocks(const struct timed *t, uint64_t index)
 {
-    const struct timed *t = ctx;
-    double clocks = t->first + start_cost(t, false);
+    double clocks = t->first;
     if (t->work)
-        return time_work_clocks(t->work, index) + start_cost(t, time_work_idle(t->work, index));
+        return time_work_clocks(t->work, index);
     for (unsigned d = 0; d < DIMENSIONS; d++) {
         double at = (double)(index % t->groups[d]), end = (double)t->groups[d] - 1;
         double half = (double)(t->groups[d] / 2);
@@ -424,6 +491,32 @@ static double duration(const void *ctx, uint64_t index)
                       : t->middle[d] + (t->last[d] - t->middle[d]) * (at - half) / (end - half);
     }
     return clocks > 0 ? clocks : 0;
+}
+
+/*
+ * Returns the time of a workgroup as a part of what it would take in the first round. Workgroups of that round start
+ * together, wait for the same units at the same time, and leave memory idle meanwhile. Later ones start when
+ * another one ends. Memory is then idle only if nobody waits for its bandwidth. A compute unit gets what the
+ * others leave, as far as its L1 takes it. A last round that is not full divides memory among fewer. Workgroups that
+ * bandwidth does not bind keep their time: the fit of workgroup_cycles contains what they wait for at their ends.
+ */
+static double round_part(const struct timed *t, uint64_t index)
+{
+    const struct time_params *const p = &t->config->params;
+    const uint64_t first = index / slots(t) * slots(t);
+    if (first == 0 || t->bandwidth < BOUND)
+        return 1;
+    const double active = fmin((double)slots(t), (double)(t->total - first));
+    const double share = p->hbm_gb_per_s / (p->max_mhz / 1000) / p->cus;
+    const double least = fmin(1, share / p->l1_bytes_per_clk);
+    return fmax(t->bandwidth * active / (double)slots(t), 1 - t->bandwidth + t->bandwidth * least);
+}
+
+static double duration(const void *ctx, uint64_t index)
+{
+    const struct timed *t = ctx;
+    const bool idle = t->work && time_work_idle(t->work, index);
+    return sampled_clocks(t, index) * round_part(t, index) + start_cost(t, idle);
 }
 
 /* Runs the workgroups that the samples left out, in order; they are observed, so that their bytes
@@ -498,13 +591,13 @@ static void fill_report(struct timed *t, struct time_dispatch d)
     r->xcds = (uint32_t)p->xcds;
     for (unsigned x = 0; x < r->xcds && x < HIPSIM_TIME_XCDS; x++)
         time_busy_parts(&t->busy, x, p->cus / p->xcds * t->resident, d.clocks, r->taken[x]);
-    r->launch_us = p->launch_us;
+    r->launch_us = t->launch->follows ? p->graph_node_us : p->launch_us;
     r->max_mhz = p->max_mhz;
     r->matrix_duty = matrix_duty(t);
     r->matrix_fraction = (double)t->sum.matrix_clocks * per_group / (4 * p->cus * d.clocks);
     r->power_mhz = power_clock(p, 100 * activity(t, r->matrix_duty) * d.busy);
-    r->us_at_max = p->launch_us + d.clocks / p->max_mhz;
-    r->us_at_power = p->launch_us + d.clocks / r->power_mhz;
+    r->us_at_max = r->launch_us + d.clocks / p->max_mhz;
+    r->us_at_power = r->launch_us + d.clocks / r->power_mhz;
     /* By bytes and not by instructions: a workgroup that does much need not load much. */
     const double far = (double)(t->sum.bytes[LEVEL_MALL] + t->sum.bytes[LEVEL_HBM]);
     r->memory_bytes =
