@@ -56,6 +56,21 @@ static void a_defined_zero_decides_a_product(void **state)
     expect("v_mul_f32 v4, 0, v1\n" STORE1("v4"), "v_mul_f32 v4, 0, v10\n" STORE1("v4"));
 }
 
+/* Compilers keep a value in the low half of a register or pair whose rest nobody has written. */
+static void the_low_half_of_a_scalar_counts_alone(void **state)
+{
+    (void)state;
+    expect("v_readfirstlane_b32 s5, v1\ns_mov_b32 s4, 7\ns_bfe_i64 s[6:7], s[4:5], 0x300000\n"
+           "v_mov_b32 v4, s7\n" STORE1("v4"),
+           "v_readfirstlane_b32 s5, v1\ns_mov_b32 s4, 7\ns_bfe_i64 s[6:7], s[4:5], 0x100000\n"
+           "v_mov_b32 v4, s7\n" STORE1("v4"));
+    expect("v_readfirstlane_b32 s4, v1\ns_pack_ll_b32_b16 s4, 3, s4\ns_add_i32 s4, s4, 5\n"
+           "v_mov_b32 v4, s4\ns_lshr_b32 s5, s4, 8\ns_cmp_eq_u32 s5, 0\ns_cbranch_scc1 out\nout:",
+           "v_readfirstlane_b32 s4, v1\ns_pack_ll_b32_b16 s4, 3, s4\ns_add_i32 s4, s4, 5\n"
+           "s_mul_i32 s4, s4, 3\ns_sext_i32_i16 s5, s4\ns_cmp_eq_u32 s5, 24\ns_cbranch_scc1 "
+           "out\nout:");
+}
+
 /* s4 is undefined, s5 as given. */
 #define S45(high) "v_readfirstlane_b32 s4, v1\ns_mov_b32 s5, " #high "\n"
 #define EXEC_S45 "s_mov_b64 exec, s[4:5]\n"
@@ -393,6 +408,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(implicit_operands_are_read),
         cmocka_unit_test(halves_of_packed_floats_are_apart),
+        cmocka_unit_test(the_low_half_of_a_scalar_counts_alone),
         cmocka_unit_test(registers_and_memory),
         cmocka_unit_test(a_defined_zero_decides_a_product),
         cmocka_unit_test(padding_is_copied),

@@ -3,10 +3,12 @@
  * Scalar ALU: SOP1, SOP2, SOPK, SOPC. Semantics from the CDNA3 ISA manual, chapter "Instructions",
  * SOP sections; a row's comment is its pseudo-code where the expression does not say it already.
  *
- * Validity: logic and shifts by a defined amount work bit by bit, because lane masks pass through
- * them; a defined zero decides a product; everything else is defined when all of its sources are.
+ * Validity: a bit of the result is defined if it is the same for all values of the undefined bits of the sources.
+ * known_bits.h has the rules for sums and comparisons. The high half of a product, counts of bits and differences
+ * without a sign are defined when all of their sources are.
  */
 #include "exec_salu.h"
+#include "known_bits.h"
 #include "tables.h"
 
 /* One scalar operation on its way: values, their defined bits, and the SCC that results. */
@@ -16,6 +18,7 @@ struct sop {
     uint64_t d, vd;
     bool scc; /* in: SCC before; out: SCC after */
     bool scc_in_valid, vscc;
+    bool nonzero; /* out: true if the result is known not to be 0, whichever it is */
 };
 
 typedef void (*sop_fn)(struct sop *s);
@@ -49,6 +52,14 @@ static uint8_t nonzero_valid(uint64_t value, uint64_t valid, uint64_t mask)
     return (valid & mask) == mask || (value & valid & mask) != 0;
 }
 
+static void keep_or_move(struct wave *w, const struct opnd *o, const struct sop *s, bool moves)
+{
+    const bool wide = o->dwords >= 2;
+    const uint64_t old = w->sgpr[o->reg] | (wide ? (uint64_t)w->sgpr[o->reg + 1] << 32 : 0);
+    const uint64_t bits = wide ? sgpr_valid64(w, o->reg) : w->s_valid[o->reg];
+    salu_write(w, o, moves ? s->d : old, s->vd & bits & ~(s->d ^ old));
+}
+
 static void exec_sop(struct wave *w, const struct inst *in)
 {
     const struct op_row *row = in->row;
@@ -69,9 +80,12 @@ static void exec_sop(struct wave *w, const struct inst *in)
     s.d &= mask;
     if (arg & SOP_SCC_NZ) {
         s.scc = s.d != 0;
-        s.vscc = nonzero_valid(s.d, s.vd, mask);
+        s.vscc = s.nonzero || nonzero_valid(s.d, s.vd, mask);
     }
-    if (!(arg & SOP_NO_DST) && (taken || !(arg & SOP_KEEPS)))
+    if (arg & SOP_KEEPS &&
+        !s.scc_in_valid) /* moved or not: what is the same both ways is defined */
+        keep_or_move(w, &in->dst, &s, taken);
+    else if (!(arg & SOP_NO_DST) && (taken || !(arg & SOP_KEEPS)))
         salu_write(w, &in->dst, s.d, s.vd & mask);
     if (arg & (SOP_SCC | SOP_SCC_NZ)) {
         w->scc = s.scc;
@@ -164,6 +178,90 @@ static uint64_t find_sign(uint64_t v, unsigned n)
     bool sign = v >> (n - 1) & 1;
     return find_high(sign ? ~v : v, n);
 }
+
+static uint64_t all_if(bool condition, uint64_t otherwise)
+{
+    return condition ? UINT64_MAX : otherwise;
+}
+
+/* The first source, or its complement, in n bits. */
+static struct known source(const struct sop *s, uint64_t a, unsigned n)
+{
+    return n == 32 ? known32(a, s->va) : (struct known){a, s->va};
+}
+
+#define A32 known32(s->a, s->va)
+#define B32 known32(s->b, s->vb)
+#define A64 ((struct known){s->a, s->va})
+#define B64 ((struct known){s->b, s->vb})
+#define NOT_B32 known32(~s->b, s->vb)
+#define A32_UP(n) ((struct known){A32.value << (n), A32.bits << (n) | low_ones(n)})
+/* In the order of unsigned numbers, as signed ones are compared. */
+#define SIGNED_A known32(s->a ^ UINT64_C(0x80000000), s->va)
+#define SIGNED_B known32(s->b ^ UINT64_C(0x80000000), s->vb)
+
+/* Defined bits of a sum in 32 bits, and whether SCC is: the carry, or the overflow of signed numbers. */
+static void sum_bits(struct sop *s, struct known a, struct known b, bool carry, bool carry_known,
+                     bool overflow)
+{
+    const uint64_t bits = known_sum(a, b, carry, carry_known);
+    const uint64_t least = known_least(a) + known_least(b) + (carry && carry_known);
+    const uint64_t most = known_most(a) + known_most(b) + (carry || !carry_known);
+    s->vd = bits;
+    s->vscc = least >> 32 || !(most >> 32);
+    if (!overflow)
+        return;
+    const uint64_t carries = known_carries(a, b, carry, carry_known);
+    const uint64_t differ = (a.value ^ b.value) & a.bits & b.bits;
+    const bool majority = bits >> 32 & 1;
+    s->vscc = differ >> 31 & 1 || (carries >> 31 & 1 && majority);
+}
+
+/* The result is the first source or the second one; a bit that both have is defined in any case. */
+static void selected_bits(struct sop *s, bool known)
+{
+    const uint64_t both = s->va & s->vb & ~(s->a ^ s->b);
+    const uint64_t chosen = s->scc ? s->va : s->vb;
+    s->vd = known ? chosen : both;
+    s->vscc = known;
+}
+
+/* A bit for each quad of the first source, its lowest: true if whether the quad is empty is defined. */
+static uint64_t quad_bits(const struct sop *s)
+{
+    const uint64_t one = s->a & s->va, all = s->va;
+    const uint64_t any = one | one >> 1 | one >> 2 | one >> 3;
+    const uint64_t every = all & all >> 1 & all >> 2 & all >> 3;
+    return (any | every) & UINT64_C(0x1111111111111111);
+}
+
+/* True if the sign of the first source and the first bit unlike it are defined. */
+static bool sign_ends(const struct sop *s, unsigned n)
+{
+    const bool negative = s->a >> (n - 1) & 1;
+    return s->va >> (n - 1) & 1 && known_highest(source(s, negative ? ~s->a : s->a, n));
+}
+
+static uint64_t magnitude_bits(const struct sop *s)
+{
+    const struct known zero = {0, UINT64_MAX};
+    if (!(s->va >> 31 & 1))
+        return 0;
+    return i32(s->a) < 0 ? known_sum(zero, known32(~s->a, s->va), 1, true) : s->va;
+}
+
+/* Each bit of `value`, an expression of `a`, is a bit of the source, or always the same. */
+#define MOVED(value)              \
+    uint64_t a = s->a;            \
+    s->d = value;                 \
+    a = s->a & s->va;             \
+    const uint64_t zeros = value; \
+    a = s->a | ~s->va;            \
+    s->vd = ~(zeros ^ (value))
+/* The same where bits of the second source say which bit; `selectors` are those that count. */
+#define SHIFTED(selectors, value) \
+    MOVED(value);                 \
+    s->vd = (s->vb & (selectors)) == (selectors) ? s->vd : 0
 
 #define AND_BITS(va, a, vb, b) (((va) & (vb)) | ((va) & ~(a)) | ((vb) & ~(b)))
 #define OR_BITS(va, a, vb, b) (((va) & (vb)) | ((va) & (a)) | ((vb) & (b)))

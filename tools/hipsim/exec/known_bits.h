@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bits of a scalar result that are defined although bits of its sources are not.
+ *
+ * A bit is defined if it is the same for all values of the undefined bits. The functions here are exact for sums
+ * and comparisons, and never call a bit defined that is not. Values and masks have 64 bits; a set bit of a mask is
+ * a defined bit. Sources of 32 bits are extended by zeros that are defined.
+ */
+#ifndef HIPSIM_KNOWN_BITS_H
+#define HIPSIM_KNOWN_BITS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A value of which some bits are defined. */
+struct known {
+    uint64_t value, bits;
+};
+
+static inline struct known known32(uint64_t value, uint64_t bits)
+{
+    return (struct known){(uint32_t)value, bits | ~(uint64_t)UINT32_MAX};
+}
+
+static inline uint64_t known_least(struct known k) { return k.value & k.bits; }
+static inline uint64_t known_most(struct known k) { return k.value | ~k.bits; }
+
+/* Carries into each bit of a + b + carry that are defined; carry is 0 or 1, or undefined. */
+static inline uint64_t known_carries(struct known a, struct known b, bool carry, bool carry_known)
+{
+    const uint64_t most = known_most(a) + known_most(b) + (uint64_t)(carry || !carry_known);
+    const uint64_t least = known_least(a) + known_least(b) + (uint64_t)(carry && carry_known);
+    const uint64_t zero = ~(most ^ known_most(a) ^ known_most(b));
+    const uint64_t one = least ^ known_least(a) ^ known_least(b);
+    return zero | one;
+}
+
+/* Defined bits of a + b + carry. The sum has to fit in 64 bits. */
+static inline uint64_t known_sum(struct known a, struct known b, bool carry, bool carry_known)
+{
+    return a.bits & b.bits & known_carries(a, b, carry, carry_known);
+}
+
+static inline unsigned known_trailing(uint64_t mask)
+{
+    return ~mask ? (unsigned)__builtin_ctzll(~mask) : 64;
+}
+
+/* Number of low bits of a * b that are defined, at most 64. */
+static inline unsigned known_product(struct known a, struct known b)
+{
+    const unsigned na = known_trailing(a.bits), nb = known_trailing(b.bits);
+    const unsigned za = known_trailing(~a.value & a.bits), zb = known_trailing(~b.value & b.bits);
+    const unsigned n = na + zb < nb + za ? na + zb : nb + za;
+    return n < 64 ? n : 64;
+}
+
+/* True if whether a < b is defined. */
+static inline bool known_less(struct known a, struct known b)
+{
+    return known_most(a) < known_least(b) || known_least(a) >= known_most(b);
+}
+
+/* True if whether a == b is defined. */
+static inline bool known_equal(struct known a, struct known b)
+{
+    return (a.bits & b.bits) == UINT64_MAX || ((a.value ^ b.value) & a.bits & b.bits) != 0;
+}
+
+/* True if the lowest bit that is set is defined. */
+static inline bool known_lowest(struct known k)
+{
+    const uint64_t first = known_most(k) & -known_most(k);
+    return first && k.bits & first;
+}
+
+/* True if the highest bit that is set is defined. */
+static inline bool known_highest(struct known k)
+{
+    const uint64_t most = known_most(k);
+    return most && k.bits >> (63 - __builtin_clzll(most)) & 1;
+}
+
+#endif
