@@ -125,6 +125,28 @@ static void waiting_for_a_flag_takes_time(void **state)
     free(b.words);
 }
 
+/* The same flag, polled by scalar loads past the scalar cache, as split-K products do. */
+static void scalar_loads_may_wait_for_a_flag(void **state)
+{
+    (void)state;
+    static const char *const text = ZERO "s_cmp_eq_u32 s2, 29\n"
+                                         "s_cbranch_scc1 2f\n"
+                                         "1: s_sleep 1\n"
+                                         "s_load_dword s4, s[0:1], 0x0 glc\n"
+                                         "s_waitcnt lgkmcnt(0)\n"
+                                         "s_cmp_eq_u32 s4, 0\n"
+                                         "s_cbranch_scc1 1b\n"
+                                         "s_endpgm\n"
+                                         "2: s_sleep 100\n"
+                                         "global_store_dword v1, v2, s[0:1] sc1\n"
+                                         "s_endpgm\n";
+    struct run a = run(text, 30, false, 0);
+    fine(&a);
+    assert_true(a.communicates && a.report.together && a.report.complete);
+    assert_int_equal(a.words[0], 1);
+    free(a.words);
+}
+
 /* Workgroups wait for others in loops: a load in front of one reads what is there. */
 static void communication_is_in_loops(void **state)
 {
@@ -375,6 +397,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(waiting_for_a_flag_takes_time),
+        cmocka_unit_test(scalar_loads_may_wait_for_a_flag),
         cmocka_unit_test(communication_is_in_loops),
         cmocka_unit_test(stores_drain_after_the_start),
         cmocka_unit_test(barriers_of_the_grid_take_time),
