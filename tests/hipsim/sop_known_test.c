@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which bits of every scalar ALU result are defined, against the definition itself: each operation runs with
- * all values of the undefined bits, and a bit that is always the same is defined.
+ * The defined bits of every scalar ALU result, against the definition itself: each operation
+ * runs with all values of the undefined bits, and a bit that is always the same is defined.
  *
- * No operation may call a bit defined that is not. Most may not miss a defined bit either: a missed one is a false
- * report for a correct program.
+ * No operation may call a bit defined that is not. Most may not miss a defined bit either: a missed
+ * one is a false report for a correct program.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,8 +23,8 @@ static bool begins_with_one_of(const char *name, const char *const *list, size_t
     return false;
 }
 
-/* True if the rule of an operation may miss defined bits: positions and counts of bits, and products; shifts and
- * fields only where the amount is not defined. */
+/* True if the rule of an operation may miss defined bits: positions and counts of bits, and
+ * products; shifts and fields only where the amount is not defined. */
 static bool is_loose(const char *name, uint64_t undefined_b)
 {
     static const char *const loose[] = {"s_mul", "s_bcnt", "s_ff",  "s_flbit",
@@ -46,7 +46,8 @@ struct sources {
     bool scc, scc_undefined;
 };
 
-/* Values that are often small, often all ones above, and few undefined bits of the `bits[i]` that a source has. */
+/* Values that are often small, often all ones above, and few undefined bits of the `bits[i]`
+ * that a source has. */
 static struct sources draw(uint64_t *seed, const unsigned bits[2], bool reads_scc)
 {
     struct sources s = {{0}, {0}, random64(seed) & 1, false};

@@ -298,7 +298,8 @@ static void counters_go_down_in_order(void **state)
 }
 
 /* Each SIMD's matrix unit is busy for the passes of what its waves multiply. */
-/* A release of the device's scope walks the L2; an acquire holds later loads and no counter has it. */
+/* A release of the device's scope walks the L2; an acquire holds later loads and no counter has
+ * it. */
 static void fences_take_their_caches(void **state)
 {
     (void)state;

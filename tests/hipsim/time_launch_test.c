@@ -261,7 +261,8 @@ static const char *const streams = "s_lshl_b32 s3, s2, 16\n"
                                    "s_cbranch_scc1 1b\n"
                                    "s_endpgm\n";
 
-/* Cycles of 16 compute units that hold a workgroup each, from samples and with all workgroups in time. */
+/* Cycles of 16 compute units that hold a workgroup each, from samples and with all workgroups in
+ * time. */
 static void cycles_of_rounds(const char *text, unsigned groups, double *sampled, double *together)
 {
     struct time_config config = configuration();
@@ -278,7 +279,8 @@ static void cycles_of_rounds(const char *text, unsigned groups, double *sampled,
     }
 }
 
-/* Workgroups of later rounds find memory idle where others wait or are missing; samples know that. */
+/* Workgroups of later rounds find memory idle where others wait or are missing; samples know
+ * that. */
 static void later_rounds_share_what_is_left(void **state)
 {
     (void)state;

@@ -265,7 +265,8 @@ static void scalar_loads_wait_for_their_lines(void **state)
     time_memory_free(&m);
 }
 
-/* A walk of the tags serves every request that reaches the L2 before it begins, and walks follow each other. */
+/* A walk of the tags serves every request that reaches the L2 before it begins, and walks follow
+ * each other. */
 static void write_backs_share_walks(void **state)
 {
     (void)state;

@@ -74,6 +74,33 @@ static void check_trace(const std::string &json)
     CHECK(json.find("thread_name") != std::string::npos);
 }
 
+// A kernel of a graph after another one is at hand: it costs less than a launch by itself.
+static void check_graph(double by_itself, int n, float *a, float *b, float *c, long long *clocks)
+{
+    struct hipsim_time_options options = {};
+    struct hipsim_time_report r;
+    char why[200];
+    CHECK(hipsim_time_enable(&options, why, sizeof(why)));
+    hipStream_t stream;
+    hipGraph_t graph;
+    hipGraphExec_t exec;
+    HIP(hipStreamCreate(&stream));
+    for (int kernels = 1; kernels <= 2; kernels++) {
+        HIP(hipStreamBeginCapture(stream, hipStreamCaptureModeGlobal));
+        for (int i = 0; i < kernels; i++)
+            triad<<<n / 256, 256, 0, stream>>>(a, b, c, clocks);
+        HIP(hipStreamEndCapture(stream, &graph));
+        HIP(hipGraphInstantiate(&exec, graph, NULL, NULL, 0));
+        HIP(hipGraphLaunch(exec, stream));
+        HIP(hipStreamSynchronize(stream));
+        CHECK(hipsim_time_last(&r));
+        CHECK(kernels == 1 ? r.launch_us == by_itself : r.launch_us < by_itself);
+        HIP(hipGraphExecDestroy(exec));
+        HIP(hipGraphDestroy(graph));
+    }
+    HIP(hipStreamDestroy(stream));
+}
+
 int main()
 {
     const int n = 1 << 14;
@@ -119,28 +146,7 @@ int main()
     const std::string text = slurp(listing);
     CHECK(text.find("v_fma") != std::string::npos && text.find("worst stall") != std::string::npos);
 
-    // A kernel of a graph after another one is at hand: it costs less than a launch by itself.
-    CHECK(hipsim_time_enable(&(options = {}), why, sizeof(why)));
-    const double by_itself = r.launch_us;
-    hipStream_t stream;
-    hipGraph_t graph;
-    hipGraphExec_t exec;
-    HIP(hipStreamCreate(&stream));
-    for (int kernels = 1; kernels <= 2; kernels++) {
-        HIP(hipStreamBeginCapture(stream, hipStreamCaptureModeGlobal));
-        for (int i = 0; i < kernels; i++)
-            triad<<<n / 256, 256, 0, stream>>>(a, b, c, clocks);
-        HIP(hipStreamEndCapture(stream, &graph));
-        HIP(hipGraphInstantiate(&exec, graph, NULL, NULL, 0));
-        HIP(hipGraphLaunch(exec, stream));
-        HIP(hipStreamSynchronize(stream));
-        CHECK(hipsim_time_last(&r));
-        CHECK(kernels == 1 ? r.launch_us == by_itself : r.launch_us < by_itself);
-        HIP(hipGraphExecDestroy(exec));
-        HIP(hipGraphDestroy(graph));
-    }
-    HIP(hipStreamDestroy(stream));
-
+    check_graph(r.launch_us, n, a, b, c, clocks);
     // Blocks that meet are modelled together, and twice as many rounds take about twice as long.
     CHECK(hipsim_time_enable(&(options = {}), why, sizeof(why)));
     double took[2];

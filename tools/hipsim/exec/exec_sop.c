@@ -3,9 +3,9 @@
  * Scalar ALU: SOP1, SOP2, SOPK, SOPC. Semantics from the CDNA3 ISA manual, chapter "Instructions",
  * SOP sections; a row's comment is its pseudo-code where the expression does not say it already.
  *
- * Validity: a bit of the result is defined if it is the same for all values of the undefined bits of the sources.
- * known_bits.h has the rules for sums and comparisons. The high half of a product, counts of bits and differences
- * without a sign are defined when all of their sources are.
+ * Validity: a bit of the result is defined if it is the same for all values of the undefined bits
+ * of the sources. known_bits.h has the rules for sums and comparisons. The high half of a product,
+ * counts of bits and differences without a sign are defined when all of their sources are.
  */
 #include "exec_salu.h"
 #include "known_bits.h"
@@ -200,7 +200,8 @@ static struct known source(const struct sop *s, uint64_t a, unsigned n)
 #define SIGNED_A known32(s->a ^ UINT64_C(0x80000000), s->va)
 #define SIGNED_B known32(s->b ^ UINT64_C(0x80000000), s->vb)
 
-/* Defined bits of a sum in 32 bits, and whether SCC is: the carry, or the overflow of signed numbers. */
+/* Defined bits of a sum in 32 bits, and whether SCC is: the carry, or the overflow of signed
+ * numbers. */
 static void sum_bits(struct sop *s, struct known a, struct known b, bool carry, bool carry_known,
                      bool overflow)
 {
@@ -226,7 +227,8 @@ static void selected_bits(struct sop *s, bool known)
     s->vscc = known;
 }
 
-/* A bit for each quad of the first source, its lowest: true if whether the quad is empty is defined. */
+/* A bit for each quad of the first source, its lowest: true if whether the quad is empty is
+ * defined. */
 static uint64_t quad_bits(const struct sop *s)
 {
     const uint64_t one = s->a & s->va, all = s->va;

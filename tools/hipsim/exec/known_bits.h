@@ -2,9 +2,10 @@
 /*
  * Bits of a scalar result that are defined although bits of its sources are not.
  *
- * A bit is defined if it is the same for all values of the undefined bits. The functions here are exact for sums
- * and comparisons, and never call a bit defined that is not. Values and masks have 64 bits; a set bit of a mask is
- * a defined bit. Sources of 32 bits are extended by zeros that are defined.
+ * A bit is defined if it is the same for all values of the undefined bits. The functions here are
+ * exact for sums and comparisons, and never call a bit defined that is not. Values and masks have
+ * 64 bits; a set bit of a mask is a defined bit. Sources of 32 bits are extended by zeros that are
+ * defined.
  */
 #ifndef HIPSIM_KNOWN_BITS_H
 #define HIPSIM_KNOWN_BITS_H

@@ -210,8 +210,8 @@ bool time_device_run(struct launch *launch, struct time_code *code,
 
 /* -- whether workgroups communicate ------------------------------------------------------------ */
 
-/* True if another workgroup may have stored what the instruction reads: loads of the device's scope, scalar ones
- * with glc among them, and atomics that return. */
+/* True if another workgroup may have stored what the instruction reads: loads of the device's
+ * scope, scalar ones with glc among them, and atomics that return. */
 static bool is_communication(const struct inst *in)
 {
     if (in->row && in->row->flags & ROW_SMEM && in->row->flags & ROW_LOAD)

@@ -206,7 +206,8 @@ static bool probe_at(struct timed *t, uint64_t one)
 static bool probe_sharing(struct timed *t)
 {
     const struct time_params *p = &t->config->params;
-    /* Memory serves workgroups, not compute units: a full one has more of it where others are not full. */
+    /* Memory serves workgroups, not compute units: a full one has more of it where others are
+     * not full. */
     const double active = fmin((double)t->total / t->resident, p->cus);
     t->share = (struct time_share){.cus_active = active, .sharers = 1, .first = 1};
     const uint64_t few = 2 * PROBES * (uint64_t)p->xcds;
@@ -391,8 +392,8 @@ static uint64_t slots(const struct timed *t)
     return (uint64_t)t->config->params.cus * t->resident;
 }
 
-/* Finds the part of a workgroup's time that its share of memory's bandwidth decides: workgroups alike run with
- * MORE times the share. Only later rounds of a grid need it. */
+/* Finds the part of a workgroup's time that its share of memory's bandwidth decides: workgroups
+ * alike run with MORE times the share. Only later rounds of a grid need it. */
 static bool sample_bandwidth(struct timed *t, struct candidate *c)
 {
     struct time_share more = t->share;
@@ -474,7 +475,8 @@ static double start_cost(const struct timed *t, bool idle)
     return idle ? fmin(cost, p->workgroup_idle_cycles) : cost;
 }
 
-/* Returns the clocks of a workgroup in the first round, by what it has executed or by its position. */
+/* Returns the clocks of a workgroup in the first round, by what it has executed or by its
+ * position. */
 static double sampled_clocks(const struct timed *t, uint64_t index)
 {
     double clocks = t->first;
@@ -494,11 +496,12 @@ static double sampled_clocks(const struct timed *t, uint64_t index)
 }
 
 /*
- * Returns the time of a workgroup as a part of what it would take in the first round. Workgroups of that round start
- * together, wait for the same units at the same time, and leave memory idle meanwhile. Later ones start when
- * another one ends. Memory is then idle only if nobody waits for its bandwidth. A compute unit gets what the
- * others leave, as far as its L1 takes it. A last round that is not full divides memory among fewer. Workgroups that
- * bandwidth does not bind keep their time: the fit of workgroup_cycles contains what they wait for at their ends.
+ * Returns the time of a workgroup as a part of what it would take in the first round. Workgroups of
+ * that round start together, wait for the same units at the same time, and leave memory idle
+ * meanwhile. Later ones start when another one ends. Memory is then idle only if nobody waits for
+ * its bandwidth. A compute unit gets what the others leave, as far as its L1 takes it. A last round
+ * that is not full divides memory among fewer. Workgroups that bandwidth does not bind keep their
+ * time: the fit of workgroup_cycles contains what they wait for at their ends.
  */
 static double round_part(const struct timed *t, uint64_t index)
 {

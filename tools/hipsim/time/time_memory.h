@@ -128,9 +128,9 @@ uint64_t time_memory_request(struct time_memory *m, uint64_t now, enum time_requ
                              unsigned bytes, uint64_t lanes, const uint64_t addr[WAVE_LANES]);
 
 /*
- * Writes the dirty lines of the L2 back, as buffer_wbl2 does: the time at which that is done. The L2 walks
- * its tags once for all requests that came before the walk began. The lines themselves take their bandwidth
- * when they are stored.
+ * Writes the dirty lines of the L2 back, as buffer_wbl2 does: the time at which that is done. The
+ * L2 walks its tags once for all requests that came before the walk began. The lines themselves
+ * take their bandwidth when they are stored.
  */
 uint64_t time_memory_write_back(struct time_memory *m, uint64_t now);
 

@@ -200,7 +200,8 @@ static void make_control(const struct time_params *p, const struct inst *in, str
     }
 }
 
-/* A write back without SC1 has the scope of a workgroup, which shares its L2 (LLVM, memory model gfx942). */
+/* A write back without SC1 has the scope of a workgroup, which shares its L2 (LLVM, memory model
+ * gfx942). */
 static void make_vmem(const struct inst *in, struct time_op *op)
 {
     op->unit = UNIT_VMEM;
