@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A value of which some bits are defined. */
+/* A value and its defined bits. */
 struct known {
     uint64_t value, bits;
 };
