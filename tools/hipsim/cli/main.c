@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * hipsim: runs a program on the simulated GPU, or compiles HIP sources for it.
+ *
+ * The options are the rows of core/options.def. They are checked here, before the program starts,
+ * and passed in the environment variable HIPSIM, which the simulator's library reads at the first
+ * HIP call.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "options.h"
+
+enum { USAGE = 2, PATH_BYTES = 4096, SETTINGS_BYTES = 4096, COLUMNS = 96 };
+
+/* Rows of options.def: a switch takes no value on the command line. */
+static const struct row {
+    const char *key;
+    bool is_switch;
+    const char *help;
+} rows[] = {
+#define PARSE_NUMBER false
+#define PARSE_TARGETS false
+#define PARSE_CHECKS false
+#define PARSE_SWITCH true
+#define PARSE_TEXT false
+#define OPTION(key, field, parser, smallest, largest, fixed, help) {#key, parser, help},
+#include "options.def"
+};
+
+/* Prints `text` from column `indent` on, broken at blanks. */
+static void print_wrapped(const char *text, int indent)
+{
+    int column = indent;
+    for (const char *word = text; *word;) {
+        const int n = (int)strcspn(word, " ");
+        if (column > indent && column + 1 + n > COLUMNS) {
+            printf("\n%*s", indent, "");
+            column = indent;
+        }
+        column += printf("%s%.*s", column > indent ? " " : "", n, word);
+        word += n + (word[n] == ' ');
+    }
+    putchar('\n');
+}
+
+static void print_help(void)
+{
+    puts("Usage: hipsim [OPTION]... [--] PROGRAM [ARGUMENT]...\n"
+         "       hipsim cc [--target GFX[,GFX]] [--clang CLANG++] SOURCE... -o PROGRAM [FLAG]...\n"
+         "Run a HIP program on a simulated MI300X or MI355X, without a GPU.\n");
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char left[40];
+        snprintf(left, sizeof(left), "--%s%s", rows[i].key,
+                 rows[i].is_switch ? "[=off]" : " VALUE");
+        printf("  %-24s", left);
+        print_wrapped(rows[i].help, 26);
+    }
+    puts("\nhipsim cc calls Clang with the distribution's HIP headers and device libraries, for "
+         "gfx942 and\n"
+         "gfx950 unless --target names others. An option may also be written --KEY=VALUE.\n"
+         "Every time is modelled: no figure was measured on hardware. HIPSIM=KEY=VALUE,... in the\n"
+         "environment does the same for programs that are not started by this command.");
+}
+
+static int fail(const char *what, const char *which)
+{
+    fprintf(stderr, "hipsim: %s%s; hipsim --help lists the options\n", what, which);
+    return USAGE;
+}
+
+static const struct row *find_row(const char *key, size_t length)
+{
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        if (strlen(rows[i].key) == length && strncmp(rows[i].key, key, length) == 0)
+            return &rows[i];
+    return NULL;
+}
+
+/* Appends the option at argv[*at] to `settings`, and moves *at to its last word. Returns 0 or
+ * USAGE. */
+static int add_option(char **argv, int *at, char *settings)
+{
+    const char *key = argv[*at] + 2, *equals = strchr(key, '=');
+    const size_t length = equals ? (size_t)(equals - key) : strlen(key);
+    const struct row *row = find_row(key, length);
+    const char *value = equals ? equals + 1 : NULL;
+    if (!row)
+        return fail("there is no option ", argv[*at]);
+    if (!value && row->is_switch)
+        value = "on";
+    if (!value && !(value = argv[++*at]))
+        return fail("no value of --", row->key);
+    if (strchr(value, ','))
+        return fail("a comma in the value of --", row->key);
+    const size_t used = strlen(settings);
+    const int n = snprintf(settings + used, SETTINGS_BYTES - used, "%s%s=%s", used ? "," : "",
+                           row->key, value);
+    return n > 0 && (size_t)n < SETTINGS_BYTES - used ? 0 : fail("too long: --", row->key);
+}
+
+/* Finds the folder of libamdhip64: in the build tree or where `meson install` puts it. False:
+ * there is none. */
+static bool find_library(char folder[PATH_BYTES])
+{
+    static const char *const places[] = {"../hip", "../" HIPSIM_LIBDIR "/attnc/hipsim"};
+    char self[PATH_BYTES], path[2 * PATH_BYTES];
+    const ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    if (n < 0)
+        return false;
+    self[n] = 0;
+    *strrchr(self, '/') = 0;
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        snprintf(path, sizeof(path), "%s/%s/libamdhip64.so.5", self, places[i]);
+        char *real = realpath(path, NULL);
+        if (!real)
+            continue;
+        *strrchr(real, '/') = 0;
+        snprintf(folder, PATH_BYTES, "%s", real);
+        free(real);
+        return true;
+    }
+    return false;
+}
+
+static int execute(char **argv)
+{
+    execvp(argv[0], argv);
+    fprintf(stderr, "hipsim: %s: %s\n", argv[0], strerror(errno));
+    return errno == ENOENT ? 127 : 126;
+}
+
+/* Replaces this process by the compiler's wrapper; `argv` are the words after "cc". */
+static int compile(char **argv, int argc, char *folder)
+{
+    static char wrapper[PATH_BYTES + 16];
+    char **words = calloc((size_t)argc + 3, sizeof(*words));
+    if (!words)
+        return fail("out of memory", "");
+    snprintf(wrapper, sizeof(wrapper), "%s/hipsim-cc", folder);
+    if (access(wrapper, X_OK) != 0) /* in the build tree */
+        snprintf(wrapper, sizeof(wrapper), "%s", HIPSIM_CC);
+    words[0] = wrapper;
+    words[1] = folder;
+    memcpy(words + 2, argv, (size_t)argc * sizeof(*words));
+    return execute(words);
+}
+
+/* Replaces this process by the program, with the simulator's library in front of the machine's. */
+static int start(char **argv, const char *settings, const char *folder)
+{
+    char path[2 * PATH_BYTES];
+    const char *before = getenv("LD_LIBRARY_PATH");
+    snprintf(path, sizeof(path), "%s%s%s", folder, before && *before ? ":" : "",
+             before ? before : "");
+    if (setenv("LD_LIBRARY_PATH", path, 1) != 0 || setenv("HIPSIM", settings, 1) != 0)
+        return fail("out of memory", "");
+    return execute(argv);
+}
+
+int main(int argc, char **argv)
+{
+    char settings[SETTINGS_BYTES] = "", folder[PATH_BYTES], why[600];
+    const char *given = getenv("HIPSIM");
+    struct options options = options_default();
+    int i = 1;
+    if (given && snprintf(settings, sizeof(settings), "%s", given) >= (int)sizeof(settings))
+        return fail("too long: HIPSIM", "");
+    for (; i < argc && strncmp(argv[i], "--", 2) == 0; i++) {
+        if (strcmp(argv[i], "--help") == 0) {
+            print_help();
+            return 0;
+        }
+        if (strcmp(argv[i], "--") == 0) {
+            i++;
+            break;
+        }
+        const int error = add_option(argv, &i, settings);
+        if (error)
+            return error;
+    }
+    if (!options_parse(&options, settings, false, why, sizeof(why)))
+        return fail(why, "");
+    if (i >= argc)
+        return fail("no program", "");
+    if (!find_library(folder))
+        return fail("no libamdhip64.so.5 beside ", argv[0]);
+    if (strcmp(argv[i], "cc") == 0)
+        return compile(argv + i + 1, argc - i - 1, folder);
+    return start(argv + i, settings, folder);
+}
