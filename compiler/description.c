@@ -250,6 +250,25 @@ static void read_top_key(struct reader *r, uint32_t key, uint32_t value,
     }
 }
 
+/* The key that shows the map to be a model's config.json, which `attnc describe` reads: 0 where there
+ * is none, or where there are kernels. */
+static uint32_t find_model_key(const struct reader *r, const struct attnc_yaml_node *top)
+{
+    static const char *const names[] = {"model_type", "architectures", "hidden_size",
+                                        "num_attention_heads"};
+    uint32_t found = 0;
+    for (uint32_t key = top->first; key;) {
+        const struct attnc_yaml_node *n = attnc_yaml_node(&r->yaml, key);
+        const char *name = n->kind == ATTNC_YAML_SCALAR ? attnc_yaml_text(&r->yaml, n) : "";
+        if (strcmp(name, "kernels") == 0)
+            return 0;
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && !found; i++)
+            found = strcmp(name, names[i]) == 0 ? key : 0;
+        key = r->yaml.nodes[r->yaml.nodes[key].next].next;
+    }
+    return found;
+}
+
 static bool read_top(struct reader *r)
 {
     if (r->yaml.count < 2) {
@@ -261,6 +280,14 @@ static bool read_top(struct reader *r)
     const struct attnc_yaml_node *top = attnc_yaml_node(&r->yaml, 1);
     if (top->kind != ATTNC_YAML_MAP) {
         attnc_diag_error(r->d, top->at, "expected a map with targets, defaults and kernels");
+        return false;
+    }
+    const uint32_t model_key = find_model_key(r, top);
+    if (model_key) {
+        attnc_diag_error(r->d, at(r, model_key),
+                         "a model's config.json, not a description; `attnc describe %s -o "
+                         "model.yaml` makes one of it",
+                         r->d->file);
         return false;
     }
     struct attnc_setting targets = {0};

@@ -7,6 +7,7 @@
 #include "compiler/driver.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -170,6 +171,19 @@ static void read_answer(struct build *b, size_t i, const struct answer *a, const
         b->result->cache_error = a->cache_error;
 }
 
+/* Says what a worker's death was: Linux kills with SIGKILL where memory runs out. */
+static void fail_by_signal(struct job *job, int signal)
+{
+    if (signal == SIGKILL)
+        fail(job, "the compiler was killed at this kernel, as Linux does where memory runs out: "
+                  "fewer jobs (-j 1) take less");
+    else
+        fail(job,
+             "the compiler died of signal %d (%s) at this kernel: an error of attnc; please report "
+             "it with the description",
+             signal, strsignal(signal));
+}
+
 /* Tells of one variant that is done. */
 static void finish(void *context, size_t i, const uint8_t *result, size_t size, int status)
 {
@@ -180,13 +194,12 @@ static void finish(void *context, size_t i, const uint8_t *result, size_t size, 
         memcpy(&a, result, sizeof(a));
         read_answer(b, i, &a, result + sizeof(a));
     } else if (WIFSIGNALED(status)) {
-        fail(job, "the compiler died of signal %d (%s) at this kernel: an error of attnc",
-             WTERMSIG(status), strsignal(WTERMSIG(status)));
+        fail_by_signal(job, WTERMSIG(status));
     } else if (status) {
         fail(job, "the compiler ended with status %d at this kernel: an error of attnc",
              WEXITSTATUS(status));
     } else {
-        fail(job, "out of memory");
+        fail(job, "out of memory: fewer jobs (-j 1) or a larger limit (ulimit -v) help");
     }
     b->result->failed += job->failed;
     b->done++;
@@ -253,7 +266,9 @@ static void report(struct build *b, struct attnc_diag *d)
             continue;
         char name[ATT_NAME_MAX];
         att_variant_name(job->variant, name);
-        attnc_diag_error(d, job->variant->at, "%s: %s", name, job->why);
+        /* The user's own part of a kernel is its hook. */
+        const struct att_variant *v = job->variant;
+        attnc_diag_error(d, job->hook ? v->loc[ATT_LOGITS] : v->at, "%s: %s", name, job->why);
     }
 }
 

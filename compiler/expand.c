@@ -15,6 +15,7 @@
 #include <xxhash.h>
 
 #include "compiler/nearest.h"
+#include "compiler/op_words.h"
 #include "compiler/refuse.h"
 #include "targets/tgt.h"
 
@@ -427,14 +428,13 @@ static const struct att_template *find_template(struct attnc_expander *x, uint32
         return NULL;
     }
     const char *name = attnc_yaml_text(x->yaml, n);
-    struct attnc_nearest nearest = attnc_nearest_to(name);
     for (const struct att_template *const *t = x->templates; *t; t++) {
         if (strcmp((*t)->name, name) == 0)
             return *t;
-        attnc_nearest_offer(&nearest, (*t)->name);
     }
-    if (nearest.name)
-        attnc_diag_error(x->d, at, "unknown op '%.40s'; did you mean '%s'?", name, nearest.name);
+    char ops[160];
+    if (attnc_suggest_ops(x->templates, name, ops, sizeof(ops)))
+        attnc_diag_error(x->d, at, "unknown op '%.40s'; did you mean %s?", name, ops);
     else
         attnc_diag_error(x->d, at, "unknown op '%.40s'; `attnc help ops` lists them", name);
     return NULL;

@@ -9,19 +9,36 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "compiler/process.h"
+
+#define HOOK_HEADER "/attn_hook.h"
 
 /* The options with which Clang reads a hook, for every target. Integers and pointers wrap, so that
  * no value of a hook is poison: targets/codegen.c counts on it. */
 #define HOOK_DIALECT                                                                            \
     ATTNC_CLANG, "-x", "c", "-std=c11", "-Wall", "-Wextra", "-Wno-unused-parameter", "-fwrapv", \
-        "-fwrapv-pointer"
+        "-fwrapv-pointer", "-I", ATTNC_HOOK_INCLUDE, "-I", ATTNC_HOOK_INCLUDE_INSTALLED
+
+/* The header with the prototype of attn_logits(), or NULL where it is not installed. It is included
+ * before each hook, so that Clang points at the hook's parameters where they differ from it. */
+static const char *prototype_header(void)
+{
+    static const char *const paths[] = {ATTNC_HOOK_INCLUDE HOOK_HEADER,
+                                        ATTNC_HOOK_INCLUDE_INSTALLED HOOK_HEADER};
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+        if (access(paths[i], R_OK) == 0)
+            return paths[i];
+    }
+    return NULL;
+}
 
 /* `debug` is Clang's option for debug information. */
 static enum attnc_hook_result compile(const char *path, const char *target, const char *debug,
                                       struct tgt_blob *bitcode, struct tgt_blob *messages)
 {
+    const char *prototype = prototype_header();
     char cpu[64];
     snprintf(cpu, sizeof(cpu), "-mcpu=%s", target);
     const char *const argv[] = {
@@ -37,15 +54,13 @@ static enum attnc_hook_result compile(const char *path, const char *target, cons
         "-fno-vectorize",
         "-fno-slp-vectorize",
         "-mcode-object-version=5", /* as the kernels: a mixed pair does not link */
-        "-I",
-        ATTNC_HOOK_INCLUDE,
-        "-I",
-        ATTNC_HOOK_INCLUDE_INSTALLED,
         "-emit-llvm",
         "-c",
         "-o",
         "-",
         path,
+        prototype ? "-include" : NULL,
+        prototype,
         NULL,
     };
     int status;
@@ -94,6 +109,7 @@ enum attnc_hook_result attnc_compile_hook(const char *path, const char *target,
 enum attnc_hook_result attnc_compile_hook_for_host(const char *path, const char *output,
                                                    struct tgt_blob *messages)
 {
+    const char *prototype = prototype_header();
     const char *const argv[] = {
         HOOK_DIALECT,
         "-O2",
@@ -103,13 +119,11 @@ enum attnc_hook_result attnc_compile_hook_for_host(const char *path, const char 
         "-shared",
         "-nostdlib",
         "-fuse-ld=lld",
-        "-I",
-        ATTNC_HOOK_INCLUDE,
-        "-I",
-        ATTNC_HOOK_INCLUDE_INSTALLED,
         "-o",
         output,
         path,
+        prototype ? "-include" : NULL,
+        prototype,
         NULL,
     };
     struct tgt_blob nothing = {0};

@@ -7,8 +7,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <spawn.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -50,20 +51,48 @@ static bool collect(int out_fd, int err_fd, struct tgt_blob *out, struct tgt_blo
     return true;
 }
 
+void attnc_die_with(pid_t parent)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(128 + SIGKILL);
+}
+
+/* In the child: becomes the program. What keeps it from that goes to `failed`. */
+_Noreturn static void become(const char *const argv[], const int fds[3], pid_t parent, int failed)
+{
+    attnc_die_with(parent);
+    const bool ready = fds[0] >= 0 && dup2(fds[0], STDIN_FILENO) >= 0 &&
+                       dup2(fds[1], STDOUT_FILENO) >= 0 && dup2(fds[2], STDERR_FILENO) >= 0;
+    if (ready)
+        execv(argv[0], (char *const *)argv);
+    const int error = errno;
+    _exit(write(failed, &error, sizeof(error)) == sizeof(error) ? 127 : 126);
+}
+
+/* Starts the program; returns 0 or an errno. posix_spawn() cannot bind a child to its parent. */
 static int start(const char *const argv[], int out_fd, int err_fd, pid_t *pid)
 {
-    posix_spawn_file_actions_t actions;
-    int error = posix_spawn_file_actions_init(&actions);
-    if (error)
+    int report[2], error = 0;
+    const int fds[3] = {open("/dev/null", O_RDONLY | O_CLOEXEC), out_fd, err_fd};
+    const pid_t parent = getpid();
+    if (fds[0] < 0 || pipe2(report, O_CLOEXEC) != 0) {
+        error = errno;
+        if (fds[0] >= 0)
+            close(fds[0]);
         return error;
-    error = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    if (!error)
-        error = posix_spawn_file_actions_adddup2(&actions, out_fd, STDOUT_FILENO);
-    if (!error)
-        error = posix_spawn_file_actions_adddup2(&actions, err_fd, STDERR_FILENO);
-    if (!error)
-        error = posix_spawn(pid, argv[0], &actions, NULL, (char *const *)argv, environ);
-    posix_spawn_file_actions_destroy(&actions);
+    }
+    *pid = fork();
+    if (*pid == 0)
+        become(argv, fds, parent, report[1]);
+    if (*pid < 0)
+        error = errno;
+    close(report[1]);
+    close(fds[0]);
+    /* The pipe closes without a word where the program runs. */
+    if (*pid > 0 && read(report[0], &error, sizeof(error)) == sizeof(error))
+        waitpid(*pid, NULL, 0);
+    close(report[0]);
     return error;
 }
 
@@ -82,7 +111,7 @@ bool attnc_run_process(const char *const argv[], struct tgt_blob *out, struct tg
     int out_pipe[2] = {-1, -1}, err_pipe[2] = {-1, -1};
     *out = *err = (struct tgt_blob){0};
     int error = 0;
-    pid_t pid;
+    pid_t pid = 0;
     if (pipe2(out_pipe, O_CLOEXEC) != 0 || pipe2(err_pipe, O_CLOEXEC) != 0)
         error = errno;
     else

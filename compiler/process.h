@@ -6,6 +6,7 @@
 #define COMPILER_PROCESS_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include "targets/codegen.h"
 
@@ -16,5 +17,11 @@
  */
 bool attnc_run_process(const char *const argv[], struct tgt_blob *out, struct tgt_blob *err,
                        int *status);
+
+/**
+ * Makes the calling child process end with the thread that forked it, by SIGKILL where `parent`, its
+ * process, is killed. Ends the child at once where the parent has gone already.
+ */
+void attnc_die_with(pid_t parent);
 
 #endif

@@ -7,18 +7,23 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "compiler/process.h"
+
 enum {
     MAX_WORKERS = 64,
-    NO_MEMORY = 99,        /* a child's exit status */
-    STACK_BYTES = 64 << 20 /* LLVM recurses deeply on large blocks */
+    NO_MEMORY = 99,         /* a child's exit status */
+    STACK_BYTES = 64 << 20, /* LLVM recurses deeply on large blocks */
+    PROBE_BYTES = 32 << 20, /* LLVM's largest requests while it compiles a kernel are below it */
 };
 
 struct worker {
@@ -71,9 +76,30 @@ static void grow_stack(void)
     setrlimit(RLIMIT_STACK, &r);
 }
 
-_Noreturn static void serve(const struct attnc_workers *w, int fd)
+/* LLVM aborts, or follows a null pointer, where it gets no memory. A process that cannot get even a
+ * little more has died of that. */
+static void on_fatal_signal(int number)
 {
+    const void *probe =
+        mmap(NULL, PROBE_BYTES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (probe == MAP_FAILED)
+        _exit(NO_MEMORY);
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+static void watch_memory(void)
+{
+    static const int signals[] = {SIGABRT, SIGSEGV, SIGBUS};
+    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+        signal(signals[i], on_fatal_signal);
+}
+
+_Noreturn static void serve(const struct attnc_workers *w, int fd, pid_t parent)
+{
+    attnc_die_with(parent);
     grow_stack();
+    watch_memory();
     for (size_t item; transfer_all(fd, &item, sizeof(item), false);) {
         size_t size = 0;
         char *result = do_item(w, item, &size);
@@ -91,6 +117,7 @@ static bool start(struct loop *l, struct worker *k)
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
         return false;
+    const pid_t parent = getpid();
     k->pid = fork();
     if (k->pid == 0) {
         /* Another child's end would keep that child from seeing that ours has gone. */
@@ -98,7 +125,7 @@ static bool start(struct loop *l, struct worker *k)
             if (l->workers[i].fd >= 0)
                 close(l->workers[i].fd);
         close(ends[0]);
-        serve(l->w, ends[1]);
+        serve(l->w, ends[1], parent);
     }
     close(ends[1]);
     k->fd = k->pid < 0 ? -1 : ends[0];

@@ -50,13 +50,13 @@ static int bind(struct attn_device *device, const char *hip_library)
     int count = 0;
     int error = hip->hipInit(0);
     if (error)
-        return attn_hip_fail(hip, "hipInit", error);
+        return attn_hip_fail_to_start(hip, "hipInit", error);
     error = hip->hipRuntimeGetVersion(&device->hip_version);
     if (error)
         return attn_hip_fail(hip, "hipRuntimeGetVersion", error);
     error = hip->hipGetDeviceCount(&count);
     if (error)
-        return attn_hip_fail(hip, "hipGetDeviceCount", error);
+        return attn_hip_fail_to_start(hip, "hipGetDeviceCount", error);
     if (device->ordinal < 0 || device->ordinal >= count)
         return attn_fail(ATTN_NO_DEVICE, "GPU %d was asked for, %s sees %d", device->ordinal,
                          hip->path, count);

@@ -100,6 +100,15 @@ int attn_hip_fail(const struct attn_hip *hip, const char *call, int error)
     return attn_fail_call(status_of(error), call, hip->hipGetErrorName(error));
 }
 
+int attn_hip_fail_to_start(const struct attn_hip *hip, const char *call, int error)
+{
+    Dl_info found;
+    void *address;
+    memcpy(&address, &hip->hipInit, sizeof(address));
+    const char *file = dladdr(address, &found) && found.dli_fname ? found.dli_fname : hip->path;
+    return attn_fail(status_of(error), "%s of %s: %s", call, file, hip->hipGetErrorName(error));
+}
+
 /*
  * hipDeviceProp_t up to its last byte, by version: only name (at 0) and gcnArchName are read.
  * Offsets: hip_runtime_api.h of HIP 5.2 (struct of 792 bytes) and of HIP 6.0 (1472 bytes).

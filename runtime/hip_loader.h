@@ -39,6 +39,10 @@ void attn_hip_unload(struct attn_hip *hip);
 /* Notes a failed call for attn_last_error() and returns its status. May be used by a launch. */
 int attn_hip_fail(const struct attn_hip *hip, const char *call, int error);
 
+/* The same for a call without which there is no GPU: names the file of the library too, since a
+ * machine may have several. */
+int attn_hip_fail_to_start(const struct attn_hip *hip, const char *call, int error);
+
 struct attn_hip_properties {
     char name[256];
     char arch[256]; /* "gfx942:sramecc+:xnack-" */

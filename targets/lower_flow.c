@@ -624,7 +624,7 @@ LLVMValueRef lower_call_hook(struct lower *l, const struct tir_op *op)
     const char *name = l->f->hooks[op->imm[0]];
     LLVMValueRef hook = LLVMGetNamedFunction(l->module, name), out[TIR_MAX_VEC];
     if (!hook || LLVMIsDeclaration(hook))
-        return lower_fail(l, "no function %s in the hook's bitcode", name);
+        return lower_fail(l, "the hook's file defines no function %s", name);
     if (!signature_fits(l, op, hook))
         return lower_fail(l, "function %s does not have the parameters of a hook", name);
 

@@ -56,6 +56,7 @@ struct bench {
     struct tune_shapes shapes;
     struct bench_options o;
     bool hip;
+    struct gpu_identity gpu; /* where `hip` */
     int name_width;
     struct json json;
     size_t rows, failures, begun;
@@ -81,7 +82,7 @@ static int choose_device(struct bench *b)
         return complain(EXIT_USER, "--device is hip or sim, not '%s'", args.device);
     if (args.device && !strcmp(args.device, "sim"))
         return EXIT_GOOD;
-    b->hip = probe_gpu(b->pack, why);
+    b->hip = probe_gpu(b->pack, &b->gpu, why);
     if (args.device && !b->hip)
         return complain(EXIT_ENVIRONMENT,
                         "there is no AMD GPU to measure on (%s); --device sim is "
@@ -272,16 +273,26 @@ static int prepare(struct bench *b, const char *path)
     return code == EXIT_GOOD ? choose_device(b) : code;
 }
 
+extern const struct command command_bench;
+
+static void device_json(struct bench *b)
+{
+    json_string(&b->json, "device", b->hip ? "hip" : "model");
+    json_flag(&b->json, "simulated", !b->hip || b->gpu.simulated);
+    json_string(&b->json, "gpu", b->hip ? b->gpu.name : NULL);
+    json_string(&b->json, "hip_library", b->hip ? b->gpu.library : NULL);
+}
+
 static int run(int argc, char **argv)
 {
     struct bench b = {0};
     if (argc != 1)
-        return complain(EXIT_USER, "usage: attnc bench PACK [OPTION]...");
+        return wrong_operands(&command_bench, argc, argv);
     int code = prepare(&b, argv[0]);
     if (code == EXIT_GOOD && args.json) {
         b.json = (struct json){.out = stdout};
         json_begin_object(&b.json, NULL);
-        json_string(&b.json, "device", b.hip ? "hip" : "model");
+        device_json(&b);
         json_begin_list(&b.json, "rows");
     }
     const bool begun = code == EXIT_GOOD;

@@ -421,10 +421,12 @@ static int read_and_build(char **paths, size_t count, const struct attnc_read_op
     return code;
 }
 
+extern const struct command command_build;
+
 static int run(int argc, char **argv)
 {
     if (argc == 0)
-        return complain(EXIT_USER, "usage: attnc build DESC... -o PACK; see attnc build --help");
+        return wrong_operands(&command_build, argc, argv);
     const struct emit_row *emit = args.emit ? find_emit(args.emit) : emits;
     if (!emit || read_shard("build", args.shard, &shard) != EXIT_GOOD)
         return EXIT_USER;

@@ -9,9 +9,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "compiler/process.h"
 #include "runtime/attn.h"
 #include "tools/attnc/clock.h"
 #include "tools/attnc/command.h"
+#include "tools/verify/verify.h"
 
 /* Reads what a child writes, until it ends or the time is up. */
 static size_t read_answer(int fd, void *bytes, size_t size, double seconds)
@@ -67,8 +69,9 @@ bool child_call(int (*call)(void *context, void *answer), void *context, void *a
     }
     const double end = steady_seconds() + seconds;
     fflush(NULL);
-    const pid_t pid = fork();
+    const pid_t parent = getpid(), pid = fork();
     if (pid == 0) {
+        attnc_die_with(parent);
         close(ends[0]);
         dup2(fileno(log), STDERR_FILENO);
         int code = call(context, answer);
@@ -98,15 +101,14 @@ static int call_open(void *context, void *answer)
 {
     struct attn_pack *pack = context;
     struct attn_device *device;
-    *(char *)answer = 1;
     if (attn_device_open(&pack, 1, NULL, &device))
         return complain(EXIT_ENVIRONMENT, "%s", attn_last_error());
+    gpu_identify(device, answer);
     return EXIT_GOOD;
 }
 
-bool probe_gpu(struct attn_pack *pack, char why[200])
+bool probe_gpu(struct attn_pack *pack, struct gpu_identity *id, char why[200])
 {
     enum { SECONDS = 120 }; /* the first start of a driver takes long */
-    char answer;
-    return child_call(call_open, pack, &answer, sizeof(answer), SECONDS, why);
+    return child_call(call_open, pack, id, sizeof(*id), SECONDS, why);
 }

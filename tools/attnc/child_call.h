@@ -10,6 +10,7 @@
 #include <stddef.h>
 
 struct attn_pack;
+struct gpu_identity;
 
 /**
  * Runs `call` in a child and takes the `size` bytes that it leaves in `answer`. False where it
@@ -19,7 +20,8 @@ struct attn_pack;
 bool child_call(int (*call)(void *context, void *answer), void *context, void *answer, size_t size,
                 double seconds, char fault[200]);
 
-/** Does the HIP runtime of this machine have a GPU? If not, `why` says what libattn said. */
-bool probe_gpu(struct attn_pack *pack, char why[200]);
+/** True if the HIP runtime of this machine has a GPU, which *id then names; else `why` has what libattn
+ * said. */
+bool probe_gpu(struct attn_pack *pack, struct gpu_identity *id, char why[200]);
 
 #endif

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "compiler/process.h"
 #include "tools/attnc/command.h"
 #include "tools/attnc/progress.h"
 
@@ -72,8 +73,10 @@ static bool start(const struct children *c, size_t part, struct child *child)
         return false;
     }
     fflush(stdout);
+    const pid_t parent = getpid();
     child->pid = fork();
     if (child->pid == 0) {
+        attnc_die_with(parent); /* a simulator goes on for long, and nobody waits for it */
         struct child_report report = {.fd = ends[1]};
         close(ends[0]);
         dup2(fileno(child->printed), STDOUT_FILENO);

@@ -36,6 +36,43 @@ int complain_nearest(const char *nearest, const char *format, ...)
     return EXIT_USER;
 }
 
+/* The next word of a command's usage that has to be given: neither optional nor of an option. False
+ * at the end. */
+static bool next_required(const char **at, char *word, size_t size)
+{
+    bool argument = false; /* of an option */
+    while (**at) {
+        const char *const start = *at;
+        const bool optional = *start == '[';
+        const size_t length = strcspn(start, optional ? "]" : " ");
+        *at += length;
+        *at += strspn(*at, "]. ");
+        const bool option = *start == '-';
+        if (!optional && !option && !argument) {
+            snprintf(word, size, "%.*s", (int)length, start);
+            return true;
+        }
+        argument = option;
+    }
+    return false;
+}
+
+int wrong_operands(const struct command *c, int argc, char **argv)
+{
+    const char *at = c->usage;
+    char word[40] = "";
+    bool missing = next_required(&at, word, sizeof(word));
+    for (int i = 0; i < argc && missing; i++)
+        missing = next_required(&at, word, sizeof(word));
+    word[strcspn(word, ".")] = '\0';
+    if (missing)
+        complain(EXIT_USER, "%s: no %s is given", c->name, word);
+    else if (argc)
+        complain(EXIT_USER, "%s: unexpected operand '%s'", c->name, argv[argc - 1]);
+    return complain(EXIT_USER, "usage: attnc %s %s\n`attnc %s --help` says more", c->name, c->usage,
+                    c->name);
+}
+
 /* The row that `text` ("output=x", length of the name given) or a letter names. */
 static const struct option_row *find_option(const struct command *c, const char *name,
                                             size_t length, char letter)

@@ -48,6 +48,12 @@ int complain_nearest(const char *nearest, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /**
+ * Says which operand of `c` is missing, or that argv[argc - 1] is one too many, and how the command is
+ * used. Returns EXIT_USER.
+ */
+int wrong_operands(const struct command *c, int argc, char **argv);
+
+/**
  * Takes the options of `c` out of argv[0..*argc): what is left are operands. Sets *help at --help
  * and stops there. False after a message about an option that is unknown or lacks its argument.
  */

@@ -153,11 +153,13 @@ static int compare(const struct side *a, const struct side *b)
     return differences ? EXIT_USER : EXIT_GOOD;
 }
 
+extern const struct command command_diff;
+
 static int run(int argc, char **argv)
 {
     struct side sides[2] = {0};
     if (argc != 2)
-        return complain(EXIT_USER, "usage: attnc diff PACK PACK [--json]");
+        return wrong_operands(&command_diff, argc, argv);
     int code = EXIT_GOOD;
     for (int i = 0; i < 2 && code == EXIT_GOOD; i++)
         code = open_side(&sides[i], argv[i]);

@@ -63,10 +63,14 @@ static int find_and_extract(const struct attn_pack *pack, const char *path, cons
                             path, name);
 }
 
+extern const struct command command_extract;
+
 static int run(int argc, char **argv)
 {
-    if (argc != 2 || !args.output)
-        return complain(EXIT_USER, "usage: attnc extract PACK KERNEL -o FILE");
+    if (argc == 2 && !args.output)
+        return complain(EXIT_USER, "extract: -o says where the code object goes");
+    if (argc != 2)
+        return wrong_operands(&command_extract, argc, argv);
     if (args.json && strcmp(args.output, "-") == 0)
         return complain(EXIT_USER, "extract: --json and -o - both write to standard output");
     struct attn_pack *pack;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "compiler/nearest.h"
+#include "compiler/op_words.h"
 #include "ir/passes.h"
 #include "targets/tgt.h"
 #include "templates/template.h"
@@ -321,8 +322,11 @@ static int run(int argc, char **argv)
         return EXIT_GOOD;
     }
     struct attnc_nearest nearest = attnc_nearest_to(argv[0]);
+    char ops[160];
     if (print_topic(argv[0], &nearest))
         return EXIT_GOOD;
+    if (!nearest.name && attnc_suggest_ops(att_templates, argv[0], ops, sizeof(ops)))
+        return complain(EXIT_USER, "no help on '%s'; did you mean %s?", argv[0], ops);
     return complain_nearest(nearest.name, "no help on '%s'", argv[0]);
 }
 

@@ -77,10 +77,14 @@ static void print_json(size_t packs, size_t kernels, size_t size)
     json_end(&j);
 }
 
+extern const struct command command_join;
+
 static int run(int argc, char **argv)
 {
-    if (argc < 1 || !args.output)
-        return complain(EXIT_USER, "usage: attnc join PACK... -o PACK");
+    if (argc >= 1 && !args.output)
+        return complain(EXIT_USER, "join: -o says where the pack goes");
+    if (argc < 1)
+        return wrong_operands(&command_join, argc, argv);
     if (args.json && !strcmp(args.output, "-"))
         return complain(EXIT_USER, "join: --json and -o - both write to standard output");
     struct attnc_pack_writer *w = attnc_pack_writer_create();

@@ -121,10 +121,12 @@ static int print_json(const struct attn_pack *pack)
     return EXIT_GOOD;
 }
 
+extern const struct command command_list;
+
 static int run(int argc, char **argv)
 {
     if (argc != 1)
-        return complain(EXIT_USER, "usage: attnc list PACK [--json]");
+        return wrong_operands(&command_list, argc, argv);
     struct attn_pack *pack;
     int code = open_pack(argv[0], &pack);
     if (code != EXIT_GOOD)

@@ -83,6 +83,8 @@ int check_output(const char *path)
             return refuse_input(path);
         return S_ISREG(st.st_mode) ? claim(path, &st, NULL) : EXIT_GOOD;
     }
+    if (errno != ENOENT) /* a name that is too long, a directory that is a file */
+        return complain(EXIT_ENVIRONMENT, "%s: %s", path, strerror(errno));
     char directory[PATH_MAX] = ".";
     const char *slash = strrchr(path, '/');
     if (slash)
@@ -114,7 +116,10 @@ static mode_t default_mode(void)
 static bool write_by_rename(const char *path, const void *bytes, size_t size)
 {
     char temporary[PATH_MAX];
-    if (snprintf(temporary, sizeof(temporary), "%s.XXXXXX", path) >= (int)sizeof(temporary)) {
+    const char *slash = strrchr(path, '/'); /* in its directory, so that a rename does */
+    const int length = slash ? (int)(slash + 1 - path) : 0;
+    if (snprintf(temporary, sizeof(temporary), "%.*s.attnc-XXXXXX", length, path) >=
+        (int)sizeof(temporary)) {
         errno = ENAMETOOLONG;
         return false;
     }

@@ -245,17 +245,20 @@ static int embed_traces(struct json *j, struct attn_pack *pack, const char *path
 static int embed_pack(struct json *j, const char *path, unsigned jobs)
 {
     struct attn_pack *pack;
-    const char *list[] = {self(), "list", path, "--json", NULL};
+    const char *file;
     int code = open_pack(path, &pack);
+    if (code == EXIT_GOOD)
+        code = pack_for_children(path, &file);
     if (code != EXIT_GOOD)
         return code;
+    const char *list[] = {self(), "list", file, "--json", NULL};
     json_begin_object(j, NULL);
     json_string(j, "path", path);
     code = embed_command(j, "kernels", list);
     if (code == EXIT_GOOD)
-        code = embed_verification(j, path);
+        code = embed_verification(j, file);
     if (code == EXIT_GOOD)
-        code = embed_traces(j, pack, path, jobs);
+        code = embed_traces(j, pack, file, jobs);
     json_end(j);
     attn_pack_close(pack);
     return code;
@@ -274,12 +277,14 @@ static int report(int count, char **paths, const char *output, unsigned jobs)
     return end_page(&page, report_page, output, code);
 }
 
+extern const struct command command_report;
+
 static int run(int argc, char **argv)
 {
     const char *output = args.output ? args.output : "report.html";
     unsigned jobs = 1;
     if (argc < 1 || argc > MAX_PACKS)
-        return complain(EXIT_USER, "usage: attnc report PACK [PACK] [-o FILE] [OPTION]...");
+        return wrong_operands(&command_report, argc, argv);
     if (args.jobs && !parse_jobs("report", args.jobs, &jobs))
         return EXIT_USER;
     if (args.verified && argc > 1)

@@ -327,10 +327,12 @@ static int check_file(const char *path)
     return check_output(path);
 }
 
+extern const struct command command_trace;
+
 static int run(int argc, char **argv)
 {
     if (argc != 2)
-        return complain(EXIT_USER, "usage: attnc trace PACK KERNEL [OPTION]...");
+        return wrong_operands(&command_trace, argc, argv);
     struct selection s = {0};
     int code = open_pack(argv[0], &s.pack);
     if (code != EXIT_GOOD)

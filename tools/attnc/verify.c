@@ -65,6 +65,7 @@ struct summary {
 enum {
     SUMMARY_MARK = '\001', /* begins a line that is not for people: a kernel's sums */
     ROW_MARK = '\002',     /* a row as JSON */
+    DEVICE_MARK = '\003',  /* a target's device as JSON */
     MAX_SUMMARIES = 256,
     TARGETS_MAX = 16,
     PART_KERNELS = 8, /* a child verifies at most so many on a simulated GPU */
@@ -84,9 +85,13 @@ struct plan {
     char *bytes; /* of the pack */
     const char *targets[TARGETS_MAX];
     size_t target_count;
-    size_t kernels;        /* that --only leaves */
-    int name_width;        /* of the longest of their names */
-    const char *simulator; /* path, or NULL: the HIP runtime */
+    size_t kernels;            /* that --only leaves */
+    size_t hooked;             /* of them, whose logits functions' files are not known */
+    char hooks[200];           /* names of the functions */
+    struct gpu_identity found; /* without a simulator */
+    char *devices;             /* JSON objects, a comma between two */
+    int name_width;            /* of the longest of their names */
+    const char *simulator;     /* path, or NULL: the HIP runtime */
     uint64_t seed;
     size_t shapes; /* of a kernel; 0: all */
     struct part *parts;
@@ -135,18 +140,38 @@ static bool wanted(const struct attn_kernel_info *info)
     return (!args.only || fnmatch(args.only, info->name, 0) == 0) && in_shard(&shard, info->name);
 }
 
+/* The logits function of a kernel without a reference, since its C file is not known; else NULL. */
+static const char *unknown_hook(const struct attn_pack *pack, uint32_t n)
+{
+    const char *name = args.hooks ? "none" : verify_field(pack, n, "logits");
+    return name[0] && strcmp(name, "none") != 0 ? name : NULL;
+}
+
 static bool is_of(const struct attn_pack *pack, uint32_t n, const char *target,
                   struct attn_kernel_info *info)
 {
     *info = (struct attn_kernel_info){.size = sizeof(*info)};
     return attn_pack_kernel(pack, n, info) == ATTN_OK && !strcmp(info->target, target) &&
-           wanted(info);
+           wanted(info) && !unknown_hook(pack, n);
 }
 
 static void print_heading(const struct plan *plan, const struct gpu *gpu)
 {
     printf("\nDevice: %s\n%-*s  %-12s  %9s  %9s  %9s  %9s  %s\n", gpu->title, plan->name_width,
            "KERNEL", "SHAPE", "REL.ERR", "BOUND", "MAX.ERR", "BOUND", "VERDICT");
+}
+
+static void print_device_json(const struct gpu_identity *id)
+{
+    struct json j = {.out = stdout, .compact = true};
+    putchar(DEVICE_MARK);
+    json_begin_object(&j, NULL);
+    json_string(&j, "target", id->target);
+    json_string(&j, "name", id->name);
+    json_flag(&j, "simulated", id->simulated);
+    json_string(&j, "hip_library", id->library);
+    json_integer(&j, "hip_version", id->hip_version);
+    json_end(&j);
 }
 
 /* In the child: the pack becomes one of a single kernel that every call takes. Which calls it is
@@ -177,6 +202,8 @@ static int verify_part(void *context, size_t n, struct child_report *report)
     const uint32_t first = part->alone ? 0 : part->first, end = part->alone ? 1 : part->end;
     if (!gpu_open(&gpu, plan->simulator, "on", part->target, plan->pack, why, sizeof(why)))
         return complain(EXIT_ENVIRONMENT, "%s: %s", part->target, why);
+    if (part->heads_table && (args.json || args.save))
+        print_device_json(&gpu.id);
     if (part->heads_table && !args.json && !args.quiet)
         print_heading(plan, &gpu);
     struct verify_run run = {
@@ -241,11 +268,23 @@ static void print_summaries(const struct plan *plan)
     }
 }
 
+static void add_device(struct plan *plan, const char *line)
+{
+    char *longer = NULL;
+    if (asprintf(&longer, "%s%s%s", plan->devices ? plan->devices : "", plan->devices ? ", " : "",
+                 line) < 0)
+        return;
+    free(plan->devices);
+    plan->devices = longer;
+}
+
 /* A line that a child printed: with --json a row. */
 static void take_line(void *context, char *line)
 {
     struct plan *plan = context;
-    if (args.json)
+    if (line[0] == DEVICE_MARK)
+        add_device(plan, line + 1);
+    else if (args.json)
         json_raw(&plan->json, NULL, line);
     else if (line[0] == ROW_MARK)
         json_raw(&plan->json, NULL, line + 1);
@@ -281,7 +320,7 @@ static int choose_device(struct plan *plan)
     if (args.device && strcmp(args.device, "hip") && strcmp(args.device, "sim"))
         return complain(EXIT_USER, "--device is hip or sim, not '%s'", args.device);
     const bool sim_only = args.device && !strcmp(args.device, "sim");
-    if (!sim_only && probe_gpu(plan->pack, why))
+    if (!sim_only && probe_gpu(plan->pack, &plan->found, why))
         return EXIT_GOOD;
     if (args.device && !sim_only)
         return complain(EXIT_ENVIRONMENT,
@@ -296,6 +335,17 @@ static int choose_device(struct plan *plan)
     return EXIT_GOOD;
 }
 
+/* Adds a function's file to the list, once. */
+static void note_hook(struct plan *plan, const char *name)
+{
+    char file[80];
+    const size_t length = strlen(plan->hooks);
+    snprintf(file, sizeof(file), ", %s.c", name);
+    plan->hooked++;
+    if (!strstr(plan->hooks, file))
+        snprintf(plan->hooks + length, sizeof(plan->hooks) - length, "%s", file);
+}
+
 /* Counts the kernels that --only leaves, by target. */
 static int survey(struct plan *plan)
 {
@@ -306,6 +356,11 @@ static int survey(struct plan *plan)
         if (!wanted(&info))
             continue;
         plan->kernels++;
+        const char *hook = unknown_hook(plan->pack, n);
+        if (hook)
+            note_hook(plan, hook);
+        if (hook)
+            continue;
         if (plan->name_width < (int)strlen(info.name))
             plan->name_width = (int)strlen(info.name);
         size_t t = 0;
@@ -314,6 +369,11 @@ static int survey(struct plan *plan)
         if (t == plan->target_count && t < TARGETS_MAX)
             plan->targets[plan->target_count++] = info.target;
     }
+    if (plan->kernels && plan->hooked == plan->kernels)
+        return complain(EXIT_USER,
+                        "verify: the kernels call logits functions, which the reference needs too: "
+                        "--hooks DIR names the folder of %s",
+                        plan->hooks + 2);
     if (plan->kernels)
         return EXIT_GOOD;
     if (shard.count > 1) {
@@ -373,6 +433,11 @@ static int run_parts(struct plan *plan, unsigned jobs)
 static void finish_json(struct plan *plan)
 {
     json_end(&plan->json);
+    json_begin_list(&plan->json, "devices");
+    if (plan->devices)
+        json_raw(&plan->json, NULL, plan->devices);
+    json_end(&plan->json);
+    json_integer(&plan->json, "without_hook", (int64_t)plan->hooked);
     json_integer(&plan->json, "kernels", (int64_t)plan->kernels);
     json_integer(&plan->json, "verified", (int64_t)plan->sums[0]);
     json_integer(&plan->json, "shapes", (int64_t)plan->sums[1]);
@@ -383,12 +448,17 @@ static void finish_json(struct plan *plan)
 /* Kernels of a child that died, or whose device did not open, are counted by themselves. */
 static void print_sums(const struct plan *plan)
 {
-    const size_t left = plan->kernels - plan->sums[0];
+    const size_t left = plan->kernels - plan->hooked - plan->sums[0];
     printf("\n%zu of %zu kernels verified, %zu shapes, %zu failed", plan->sums[0], plan->kernels,
            plan->sums[1], plan->sums[2]);
     if (left)
         printf(", %zu NOT VERIFIED: their device ended first", left);
     putchar('\n');
+    if (plan->hooked)
+        printf(
+            "%zu NOT VERIFIED: they call logits functions, which the reference needs too; --hooks "
+            "DIR names the folder of %s\n",
+            plan->hooked, plan->hooks + 2);
 }
 
 static int verify_all(struct plan *plan)
@@ -412,10 +482,12 @@ static int verify_all(struct plan *plan)
     if (!plan->json.out)
         return complain(EXIT_ENVIRONMENT, "out of memory");
     json_begin_object(&plan->json, NULL);
-    json_flag(&plan->json, "simulated", plan->simulator != NULL);
+    json_flag(&plan->json, "simulated", plan->simulator || plan->found.simulated);
     json_begin_list(&plan->json, "rows");
     /* The simulator has threads of its own: a GPU of each target is enough to begin with. */
     code = run_parts(plan, jobs ? jobs : (unsigned)plan->target_count);
+    if (code == EXIT_GOOD && plan->hooked)
+        code = EXIT_PARTIAL;
     finish_json(plan);
     if (args.json)
         return code;
@@ -428,10 +500,12 @@ static int verify_all(struct plan *plan)
     return code == EXIT_GOOD ? saved : code;
 }
 
+extern const struct command command_verify;
+
 static int run(int argc, char **argv)
 {
     if (argc != 1)
-        return complain(EXIT_USER, "usage: attnc verify PACK [OPTION]...");
+        return wrong_operands(&command_verify, argc, argv);
     if (read_shard("verify", args.shard, &shard) != EXIT_GOOD)
         return EXIT_USER;
     long seed = 1, shapes = 0;
@@ -449,6 +523,7 @@ static int run(int argc, char **argv)
         code = verify_all(&plan);
     free(plan.parts);
     free(plan.summaries);
+    free(plan.devices);
     free(plan.bytes);
     attn_pack_close(plan.pack);
     return code;
@@ -462,7 +537,8 @@ const struct command command_verify = {
         "Each kernel runs on a matrix of shapes: small, tails, long, more or fewer keys than\n"
         "queries, empty sequences, views with strides, offsets beyond 4 GiB, a huge logit. Its\n"
         "output is compared with plain C in double precision; every element must have been\n"
-        "written, and nothing else. Exit status: 0 all passed, 1 a kernel failed, 2 no device.",
+        "written, and nothing else. Exit status: 0 all passed, 1 a kernel failed, 2 no device,\n"
+        "3 kernels with a logits function were left out, since --hooks was not given.",
     .options = options,
     .run = run,
 };

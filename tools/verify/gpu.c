@@ -57,6 +57,22 @@ static bool configure(const char *path, const char *target, const char *checks, 
     return hipsim_configure(text, why, why_size);
 }
 
+void gpu_identify(const struct attn_device *device, struct gpu_identity *id)
+{
+    struct attn_device_info info = {.size = sizeof(info)};
+    attn_device_describe(device, &info);
+    *id = (struct gpu_identity){.hip_version = info.hip_version};
+    snprintf(id->name, sizeof(id->name), "%s", info.name);
+    snprintf(id->target, sizeof(id->target), "%s", info.target);
+    snprintf(id->library, sizeof(id->library), "%s", info.hip_library);
+    void *library = dlopen(info.hip_library, RTLD_NOW | RTLD_LOCAL);
+    void *init = library ? dlsym(library, "hipInit") : NULL;
+    Dl_info found;
+    if (init && dladdr(init, &found) && found.dli_fname)
+        snprintf(id->library, sizeof(id->library), "%s", found.dli_fname);
+    id->simulated = library && dlsym(library, "hipsim_configure");
+}
+
 /* The GPUs of a machine may differ: takes the first of this target. */
 static bool open_device(struct gpu *gpu, const char *path, const char *target,
                         struct attn_pack *pack, char *why, size_t why_size)
@@ -89,8 +105,10 @@ bool gpu_open(struct gpu *gpu, const char *simulator, const char *checks, const 
         return false;
     struct attn_device_info info = {.size = sizeof(info)};
     attn_device_describe(gpu->device, &info);
-    snprintf(gpu->title, sizeof(gpu->title), "%s (%s), HIP %d from %s", info.name, info.target,
-             info.hip_version, info.hip_library);
+    gpu_identify(gpu->device, &gpu->id);
+    snprintf(gpu->title, sizeof(gpu->title), "%s (%s%s), HIP %d from %s", gpu->id.name,
+             gpu->id.target, gpu->id.simulated ? ", simulated" : "", gpu->id.hip_version,
+             gpu->id.library);
     int (*hipSetDevice)(int);
     void *library = dlopen(info.hip_library, RTLD_NOW | RTLD_LOCAL);
     if (library && gpu_find_function(library, "hipMalloc", &gpu->hipMalloc) &&

@@ -14,11 +14,24 @@
 
 struct verify_schema;
 
+/** A GPU as reports name it. */
+struct gpu_identity {
+    char name[128];    /* what HIP calls it */
+    char target[16];   /* "gfx942" */
+    char library[256]; /* the file of the HIP runtime */
+    int hip_version;   /* hipRuntimeGetVersion() */
+    bool simulated;    /* the library is hipsim, under whatever name it was found */
+};
+
+/** Says which GPU a device is; asks the HIP library that is loaded, not the environment. */
+void gpu_identify(const struct attn_device *device, struct gpu_identity *id);
+
 /** A GPU for verification: libattn's device, and HIP's memory functions from the same library. */
 struct gpu {
     const char *target; /* "gfx942" */
     struct attn_device *device;
-    char title[400]; /* "simulated gfx942 (hipsim)", as the report says it */
+    struct gpu_identity id;
+    char title[480]; /* the identity in a line */
     int (*hipMalloc)(void **p, size_t size);
     int (*hipFree)(void *p);
     int (*hipMemcpy)(void *to, const void *from, size_t size, int kind);
