@@ -273,21 +273,23 @@ def inner(t, op):
 
 
 def stride_check(t, op):
-    """The test of a tensor's strides and the sentence of its failure."""
+    """Returns the test of a tensor's strides, the sentence of its failure and the limits in it."""
     names = [t.stride(x) for x in t.strides]
     # The rows of an output do not overlap.
     least = inner(t, op) if t.direction != "in" else "0"
-    bad = []
+    bad, limits = [], []
     if t.vector > 1:
         bad.append(f"((({' | '.join(names)}) & {t.vector - 1}) != 0)")
     for axis, name in zip(t.strides, names):
         limit = t.limits.get(axis)
         limit = expression(limit, op) if limit else LIMITS.get(axis, LIMIT)
-        bad.append(f"attn_out_of_range({name}, {least}, ({limit}) >> {size_bits(t, op)})")
+        limits.append(f"({limit}) >> {size_bits(t, op)}")
+        bad.append(f"attn_out_of_range({name}, {least}, {limits[-1]})")
     low = "negative" if t.direction == "in" else "below a row"
-    what = (f"{low}, too large, or not a multiple of {t.vector} elements" if t.vector > 1
-            else f"{low} or too large")
-    return " | ".join(bad), f"{' or '.join(names)} is {what}"
+    most = f"(at most {' and '.join(['%lld'] * len(names))})"
+    what = (f"{low}, too large {most}, or not a multiple of {t.vector} elements" if t.vector > 1
+            else f"{low} or too large {most}")
+    return " | ".join(bad), f"{' or '.join(names)} is {what}", limits
 
 
 def fill_strides(t, op):
@@ -301,10 +303,12 @@ def fill_strides(t, op):
             axis = t.strides[i]
             value = f"a->{t.name} ? {value} : {t.fallback}_{axis}_stride"
         text += f"    const int64_t {name} = {value};\n"
-    test, sentence = stride_check(t, op)
+    test, sentence, limits = stride_check(t, op)
     if t.optional and not t.fallback:
         test = f"a->{t.path} && ({test})"
-    text += f"    if ({test})\n" + fail(op, sentence)
+    text += (f"    if ({test})\n        return attn_fail(ATTN_BAD_ARGUMENT,\n"
+             f"                         {quoted(op.name + ': ' + sentence)},\n                         "
+             + ", ".join(f"(long long)({limit})" for limit in limits) + ");\n")
     for axis in t.strides:
         text += f"    v[{upper(t.stride_arg(axis))}].i64 = {t.stride(axis)};\n"
     return text

@@ -25,6 +25,7 @@ struct facts {
     const char *name;
     int64_t values[8];
     uint64_t code;
+    bool damaged; /* its code object does not match its checksum */
 };
 
 static const char *const value_names[] = {"vgprs",  "agprs",   "sgprs",     "lds",
@@ -43,17 +44,24 @@ static int compare_names(const void *a, const void *b)
     return strcmp(((const struct facts *)a)->name, ((const struct facts *)b)->name);
 }
 
-/* FNV-1a: equal code objects have equal numbers. */
-static uint64_t hash_code(const struct attn_pack *pack, uint32_t n, size_t size)
+/* Sets the kernel's FNV-1a number, which equal code objects share. A damaged one is reported and marked.
+ * Returns an exit_code. */
+static int hash_code(const struct attn_pack *pack, const char *path, uint32_t n, size_t size,
+                     struct facts *f)
 {
-    uint64_t hash = UINT64_C(14695981039346656037);
+    f->code = UINT64_C(14695981039346656037);
     uint8_t *code = malloc(size + 1);
-    if (code && attn_pack_kernel_code(pack, n, code, size, &size) == ATTN_OK) {
-        for (size_t i = 0; i < size; i++)
-            hash = (hash ^ code[i]) * UINT64_C(1099511628211);
+    if (!code)
+        return complain(EXIT_ENVIRONMENT, "out of memory");
+    if (attn_pack_kernel_code(pack, n, code, size, &size) != ATTN_OK) {
+        complain(EXIT_USER, "%s: %s", path, attn_last_error());
+        f->damaged = true;
+        size = 0;
     }
+    for (size_t i = 0; i < size; i++)
+        f->code = (f->code ^ code[i]) * UINT64_C(1099511628211);
     free(code);
-    return hash;
+    return EXIT_GOOD;
 }
 
 static int open_side(struct side *s, const char *path)
@@ -73,8 +81,10 @@ static int open_side(struct side *s, const char *path)
             .name = k.name,
             .values = {k.vgprs, k.agprs, k.sgprs, (int64_t)k.lds_static + k.lds_dynamic, k.spills,
                        k.scratch, k.occupancy, k.code_bytes},
-            .code = hash_code(s->pack, n, k.object_bytes),
         };
+        code = hash_code(s->pack, path, n, k.object_bytes, &s->kernels[n]);
+        if (code != EXIT_GOOD)
+            return code;
     }
     qsort(s->kernels, s->count, sizeof(*s->kernels), compare_names);
     return EXIT_GOOD;
@@ -82,6 +92,13 @@ static int open_side(struct side *s, const char *path)
 
 static void print_change(const struct facts *a, const struct facts *b)
 {
+    if (a->damaged || b->damaged) {
+        printf("! %s: corrupted in %s\n", a->name,
+               a->damaged && b->damaged ? "both packs"
+               : a->damaged             ? "the first pack"
+                                        : "the second pack");
+        return;
+    }
     printf("~ %s:", a->name);
     bool any = false;
     for (int i = 0; i < VALUES; i++) {
@@ -98,7 +115,8 @@ static void change_json(struct json *j, const struct facts *a, const struct fact
 {
     json_begin_object(j, NULL);
     json_string(j, "kernel", (a ? a : b)->name);
-    json_string(j, "change", !a ? "added" : !b ? "removed" : "changed");
+    const bool damaged = (a && a->damaged) || (b && b->damaged);
+    json_string(j, "change", damaged ? "corrupted" : !a ? "added" : !b ? "removed" : "changed");
     for (int i = 0; a && b && i < VALUES; i++) {
         if (a->values[i] == b->values[i])
             continue;
@@ -136,7 +154,7 @@ static int compare(const struct side *a, const struct side *b)
         g = order >= 0 ? g : NULL;
         x += f != NULL;
         y += g != NULL;
-        if (f && g && f->code == g->code) {
+        if (f && g && f->code == g->code && !f->damaged && !g->damaged) {
             same++;
             continue;
         }
@@ -179,7 +197,8 @@ const struct command command_diff = {
     .options = options,
     .details =
         "+ is a kernel of the second pack alone, - one of the first, ~ one that both have with\n"
-        "other code. Exit code: 0 all are the same, 1 some differ. `attnc report A B` draws "
-        "both.\n",
+        "other code, ! one whose code is corrupted in either. Exit code: 0 all are the same, 1 "
+        "some\n"
+        "differ. `attnc report A B` draws both.\n",
     .run = run,
 };

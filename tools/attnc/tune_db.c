@@ -31,7 +31,12 @@ static const char schema[] =
 
 static bool fail(const struct tune_db *db)
 {
-    complain(EXIT_ENVIRONMENT, "%s: %s", db->path, sqlite3_errmsg(db->handle));
+    const int code = sqlite3_errcode(db->handle);
+    const bool damaged = code == SQLITE_CORRUPT || code == SQLITE_NOTADB;
+    complain(EXIT_ENVIRONMENT, "%s: %s%s", db->path, sqlite3_errmsg(db->handle),
+             damaged ? "; delete or move it, and the next run measures all anew; `sqlite3 FILE "
+                       ".recover` may save what it has"
+                     : "");
     return false;
 }
 

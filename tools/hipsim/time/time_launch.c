@@ -22,9 +22,10 @@
 #include "time_device.h"
 #include "time_dispatch.h"
 #include "time_sharing.h"
+#include "time_whole.h"
 #include "time_work.h"
 
-#define DIMENSIONS 3
+#define DIMENSIONS TIME_DIMENSIONS
 #define MAX_RUN 1024 /* workgroups that samples and neighbours may take */
 #define SAMPLES_DEFAULT 8
 #define PROBES 8
@@ -54,8 +55,8 @@ struct timed {
     bool warm;             /* the code is in the instruction cache */
     uint64_t run[MAX_RUN]; /* workgroups that have executed, ascending */
     unsigned nrun;
-    double first;                                /* duration of the first workgroup */
-    double middle[DIMENSIONS], last[DIMENSIONS]; /* what the position adds */
+    struct time_figures latest; /* of a workgroup of the latest sample */
+    struct time_whole whole;    /* the samples by their position */
     double bandwidth; /* part of a workgroup's time that is in inverse proportion to its share */
     unsigned samples;
     struct time_cu_result sum;
@@ -295,20 +296,16 @@ static bool sample_candidate(struct timed *t, struct candidate *c, double *clock
     t->moved_timed += moved(&t->launch->counters);
     time_cu_result_add(&t->sum, &result);
     *clocks = (double)result.clocks;
+    t->latest = (struct time_figures){
+        .clocks = *clocks,
+        .matrix_clocks = (double)result.matrix_clocks / c->n,
+        .far_bytes = (double)(result.bytes[LEVEL_MALL] + result.bytes[LEVEL_HBM]) / c->n,
+        .load_bytes = (double)t->launch->counters.load_bytes / c->n,
+        .store_bytes = (double)t->launch->counters.store_bytes / c->n,
+    };
     if (ok && t->work)
         time_work_sample(t->work, candidate_work(t, c), *clocks);
     return ok;
-}
-
-/* Times the workgroup at `index`, or one near it that has not run, with its companions. */
-static bool sample(struct timed *t, uint64_t index, double *clocks)
-{
-    struct candidate c = {0};
-    c.n = companions(t, index, c.index);
-    if (c.n)
-        return sample_candidate(t, &c, clocks);
-    *clocks = t->first; /* everything has run: the grid is small and known */
-    return true;
 }
 
 static uint64_t position(const struct timed *t, unsigned d, uint64_t at)
@@ -317,6 +314,25 @@ static uint64_t position(const struct timed *t, unsigned d, uint64_t at)
     for (unsigned i = 0; i < d; i++)
         stride *= t->groups[i];
     return at * stride;
+}
+
+/* Times the workgroup at `index`, or one near it that has not run, with its companions. */
+static bool sample(struct timed *t, uint64_t index, struct time_figures *figures)
+{
+    struct candidate c = {0};
+    double clocks;
+    c.n = companions(t, index, c.index);
+    if (c.n && !sample_candidate(t, &c, &clocks))
+        return false;
+    *figures = c.n ? t->latest : t->whole.first; /* all have run: the grid is small and known */
+    return true;
+}
+
+/* Samples a position of dimension `d`, which is then one of `positions`. */
+static bool sample_at(struct timed *t, unsigned d, uint64_t at, struct time_position *positions)
+{
+    positions[d].sampled = true;
+    return sample(t, position(t, d, at), &positions[d].figures);
 }
 
 static unsigned most_samples(const struct timed *t)
@@ -329,21 +345,16 @@ static bool sample_positions(struct timed *t)
 {
     const unsigned most = most_samples(t);
     for (unsigned d = 0; d < DIMENSIONS && t->samples < most; d++) {
-        double clocks;
-        if (t->groups[d] < 2)
-            continue;
-        if (!sample(t, position(t, d, t->groups[d] - 1), &clocks))
+        if (t->groups[d] >= 2 && !sample_at(t, d, t->groups[d] - 1, t->whole.last))
             return false;
-        t->last[d] = clocks - t->first;
-        t->middle[d] = t->last[d] / 2;
     }
     for (unsigned d = 0; d < DIMENSIONS && t->samples < most; d++) {
-        double clocks;
-        if (t->groups[d] < 4 || fabs(t->last[d]) < 0.01 * t->first)
+        const double first = t->whole.first.clocks;
+        const struct time_position *const last = &t->whole.last[d];
+        if (t->groups[d] < 4 || !last->sampled || fabs(last->figures.clocks - first) < 0.01 * first)
             continue;
-        if (!sample(t, position(t, d, t->groups[d] / 2), &clocks))
+        if (!sample_at(t, d, t->groups[d] / 2, t->whole.middle))
             return false;
-        t->middle[d] = clocks - t->first;
     }
     return true;
 }
@@ -458,9 +469,9 @@ static bool sample_bandwidth_near(struct timed *t)
 
 static bool take_samples(struct timed *t)
 {
-    if (!sample(t, 0, &t->first))
+    if (!sample(t, 0, &t->whole.first))
         return false;
-    t->report->workgroup_cycles = t->first;
+    t->report->workgroup_cycles = t->whole.first.clocks;
     if (t->work)
         return sample_by_work(t);
     return sample_positions(t) && sample_bandwidth_near(t) &&
@@ -479,18 +490,12 @@ static double start_cost(const struct timed *t, bool idle)
  * position. */
 static double sampled_clocks(const struct timed *t, uint64_t index)
 {
-    double clocks = t->first;
+    double clocks = t->whole.first.clocks;
     if (t->work)
         return time_work_clocks(t->work, index);
     for (unsigned d = 0; d < DIMENSIONS; d++) {
-        double at = (double)(index % t->groups[d]), end = (double)t->groups[d] - 1;
-        double half = (double)(t->groups[d] / 2);
+        clocks += time_whole_added(&t->whole, d, index % t->groups[d], t->groups[d]);
         index /= t->groups[d];
-        if (end < 1)
-            continue;
-        clocks += at <= half
-                      ? t->middle[d] * at / half
-                      : t->middle[d] + (t->last[d] - t->middle[d]) * (at - half) / (end - half);
     }
     return clocks > 0 ? clocks : 0;
 }
@@ -580,13 +585,31 @@ static double matrix_duty(struct timed *t)
     return fmax(all, fmin(duty, 1));
 }
 
+/* True if only samples run, of which each stands for the workgroups around its position. */
+static bool is_by_position(const struct timed *t) { return !t->work && !t->report->together; }
+
+/* What all workgroups take: their bytes are counted before. */
+static struct time_figures sum_up(const struct timed *t)
+{
+    if (is_by_position(t))
+        return time_whole_sum(&t->whole, t->groups);
+    /* The work of all workgroups as a multiple of that of the timed ones. */
+    const double per_group =
+        t->work ? time_work_total(t->work) / t->work_timed : (double)t->total / t->groups_timed;
+    /* By bytes and not by instructions: a workgroup that does much need not load much. */
+    const double far = (double)(t->sum.bytes[LEVEL_MALL] + t->sum.bytes[LEVEL_HBM]);
+    const double all = t->report->load_bytes + t->report->store_bytes;
+    return (struct time_figures){
+        .matrix_clocks = (double)t->sum.matrix_clocks * per_group,
+        .far_bytes = t->moved_timed > 0 ? far * all / t->moved_timed : 0,
+    };
+}
+
 static void fill_report(struct timed *t, struct time_dispatch d)
 {
     const struct time_params *p = &t->config->params;
     struct hipsim_time_report *r = t->report;
-    /* The work of all workgroups as a multiple of that of the timed ones. */
-    const double per_group =
-        t->work ? time_work_total(t->work) / t->work_timed : (double)t->total / t->groups_timed;
+    const struct time_figures sums = sum_up(t);
     r->workgroups = t->total;
     r->sampled = (uint64_t)t->groups_timed;
     r->cycles = d.clocks;
@@ -597,14 +620,11 @@ static void fill_report(struct timed *t, struct time_dispatch d)
     r->launch_us = t->launch->follows ? p->graph_node_us : p->launch_us;
     r->max_mhz = p->max_mhz;
     r->matrix_duty = matrix_duty(t);
-    r->matrix_fraction = (double)t->sum.matrix_clocks * per_group / (4 * p->cus * d.clocks);
+    r->matrix_fraction = sums.matrix_clocks / (4 * p->cus * d.clocks);
     r->power_mhz = power_clock(p, 100 * activity(t, r->matrix_duty) * d.busy);
     r->us_at_max = r->launch_us + d.clocks / p->max_mhz;
     r->us_at_power = r->launch_us + d.clocks / r->power_mhz;
-    /* By bytes and not by instructions: a workgroup that does much need not load much. */
-    const double far = (double)(t->sum.bytes[LEVEL_MALL] + t->sum.bytes[LEVEL_HBM]);
-    r->memory_bytes =
-        t->moved_timed > 0 ? far * (r->load_bytes + r->store_bytes) / t->moved_timed : 0;
+    r->memory_bytes = sums.far_bytes;
     r->memory_fraction = r->memory_bytes / (r->us_at_power * 1e3 * p->hbm_peak_gb_per_s);
     r->memory_gb_per_s = p->hbm_gb_per_s;
     r->l2_sharers = t->share.sharers;
@@ -650,6 +670,12 @@ static bool prepare(struct timed *t)
 /* Exact when every workgroup ran, else from those that did. */
 static void count_bytes(struct timed *t)
 {
+    if (is_by_position(t)) {
+        const struct time_figures sums = time_whole_sum(&t->whole, t->groups);
+        t->report->load_bytes = sums.load_bytes;
+        t->report->store_bytes = sums.store_bytes;
+        return;
+    }
     const double ran = (double)t->counters.workgroups;
     const double scale = ran > 0 ? (double)t->total / ran : 0;
     t->report->load_bytes = scale * (double)t->counters.load_bytes;
