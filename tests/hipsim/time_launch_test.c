@@ -11,6 +11,7 @@
 #include "tools/hipsim/core/memory.h"
 #include "tools/hipsim/time/time_dispatch.h"
 #include "tools/hipsim/time/time_launch.h"
+#include "tools/hipsim/time/time_whole.h"
 
 #define GROUPS 100
 #define WORDS (GROUPS * 64)
@@ -325,6 +326,48 @@ static void positions_in_the_grid_matter(void **state)
     assert_true(all.cycles < 1.05 * ends.cycles && ends.cycles < 1.05 * all.cycles);
 }
 
+/* Figures that are linear on either side of the middle of each dimension. */
+static struct time_figures bent_figures(const uint64_t at[3], const uint64_t groups[3])
+{
+    double x = 100;
+    for (unsigned d = 0; d < 3; d++) {
+        const double half = (double)(groups[d] / 2), here = (double)at[d];
+        x += (d + 1) * (here <= half ? 7 * here : 7 * half - 2 * (here - half));
+    }
+    return (struct time_figures){x, 2 * x, 3 * x, 5 * x, 1};
+}
+
+/* Samples that lie at the ends and middles are not alike; their mean is not that of the grid. */
+static void figures_of_a_grid_follow_the_position(void **state)
+{
+    (void)state;
+    const uint64_t groups[3] = {9, 1, 6};
+    struct time_whole w = {.first = bent_figures((uint64_t[3]){0, 0, 0}, groups)};
+    for (unsigned d = 0; d < 3; d += 2) {
+        uint64_t at[3] = {0, 0, 0};
+        at[d] = groups[d] - 1;
+        w.last[d] = (struct time_position){true, bent_figures(at, groups)};
+        at[d] = groups[d] / 2;
+        w.middle[d] = (struct time_position){true, bent_figures(at, groups)};
+    }
+    double sum = 0;
+    for (uint64_t x = 0; x < groups[0]; x++) {
+        for (uint64_t z = 0; z < groups[2]; z++) {
+            const struct time_figures f = bent_figures((uint64_t[3]){x, 0, z}, groups);
+            assert_true(fabs(f.clocks - w.first.clocks - time_whole_added(&w, 0, x, groups[0]) -
+                             time_whole_added(&w, 2, z, groups[2])) < 1e-9);
+            sum += f.clocks;
+        }
+    }
+    const struct time_figures all = time_whole_sum(&w, groups);
+    assert_true(fabs(all.clocks - sum) < 1e-6 && fabs(all.matrix_clocks - 2 * sum) < 1e-6);
+    assert_true(fabs(all.far_bytes - 3 * sum) < 1e-6 && fabs(all.load_bytes - 5 * sum) < 1e-6);
+    assert_true(fabs(all.store_bytes - 54) < 1e-9);
+    w.middle[0].sampled = w.middle[2].sampled = false;
+    w.last[0].figures.clocks = w.last[2].figures.clocks = -1e6;
+    assert_true(time_whole_sum(&w, groups).clocks == 0);
+}
+
 /* Returns how far the power law lowers a clock of 1,000 MHz, at 1 MHz a percent, while each compute
  * unit has four waves that go 32 times through `text`, 64 times over. */
 static double lowered_by(const struct time_params *p, const char *text)
@@ -514,6 +557,7 @@ int main(void)
         cmocka_unit_test(rounds_of_arithmetic_are_alike),
         cmocka_unit_test(few_workgroups_have_all_of_hbm),
         LAUNCH(positions_in_the_grid_matter),
+        cmocka_unit_test(figures_of_a_grid_follow_the_position),
         cmocka_unit_test(the_clock_falls_with_what_is_busy),
         LAUNCH(samples_alone_say_that_results_are_missing),
         LAUNCH(traces_and_listings_are_written),
