@@ -150,7 +150,7 @@ def write_ops():
         ops = json.load(file)["ops"]
     page = (
         "# Ops\n\nWhat each op takes, and its limits, as libattn checks them; "
-        "the [C API](api/index.html) has the functions.\n"
+        "the [C API](api-ops.md) has the functions.\n"
     )
     for op in ops:
         page += f"\n## {op['name']}\n\n{escaped(op['title'])}.\n\n"
@@ -175,4 +175,3 @@ write_sources()
 write_commands()
 write_fields()
 write_ops()
-shutil.copy(f"{source}/docs/site/site.css", stage)
