@@ -74,43 +74,64 @@ static size_t read_lines(FILE *in, struct line **lines)
     return count;
 }
 
-/* The innermost loop around most clocks: of loops that nest, the outer one has to add a tenth. */
-static bool find_loop(const struct line *lines, size_t count, size_t *first, size_t *last)
+struct loop {
+    size_t first, last; /* lines */
+    double share;       /* of all clocks, in percent; 0: there is no loop */
+};
+
+/* The loop whose branch back is line i; one without a share where the line is no such branch. */
+static struct loop loop_at(const struct line *lines, size_t i)
 {
-    double best = 0;
-    for (size_t i = 0; i < count; i++) {
-        unsigned long target;
-        if (!branch_target(&lines[i], &target) || target > lines[i].address)
-            continue;
-        size_t begin = i;
-        double share = 0;
-        while (begin > 0 && lines[begin].address > target)
-            begin--;
-        for (size_t k = begin; k <= i; k++)
-            share += lines[k].share;
-        const bool around = best > 0 && begin <= *first && i >= *last;
-        if (share > best * (around ? 1.1 : 1)) {
-            best = share;
-            *first = begin;
-            *last = i;
-        }
+    struct loop l = {i, i, 0};
+    unsigned long target;
+    if (!branch_target(&lines[i], &target) || target > lines[i].address)
+        return l;
+    while (l.first > 0 && lines[l.first].address > target)
+        l.first--;
+    for (size_t k = l.first; k <= i; k++)
+        l.share += lines[k].share;
+    return l;
+}
+
+/* Returns the loop with the largest share of those inside `outer` that are smaller than it. */
+static struct loop largest_inside(const struct line *lines, struct loop outer)
+{
+    struct loop best = {0};
+    for (size_t i = outer.first; i <= outer.last; i++) {
+        const struct loop l = loop_at(lines, i);
+        const bool inside = l.first >= outer.first && l.last - l.first < outer.last - outer.first;
+        if (inside && l.share > best.share)
+            best = l;
     }
-    return best > 0;
+    return best;
+}
+
+/* Finds the loop in which a kernel spends its time: from the largest one into inner ones, as long as
+ * one of them has half of the outer one's clocks. A loop over tiles is around that over keys. */
+static struct loop find_loop(const struct line *lines, size_t count)
+{
+    struct loop best = largest_inside(lines, (struct loop){0, count - 1, 100});
+    for (struct loop inner = best; best.share > 0; best = inner) {
+        inner = largest_inside(lines, best);
+        if (inner.share < best.share / 2)
+            break;
+    }
+    return best;
 }
 
 void print_hot_loop(const char *annotated, const char *name, FILE *out)
 {
     struct line *lines = NULL;
-    size_t first = 0, last = 0;
     FILE *in = fopen(annotated, "r");
     const size_t count = in ? read_lines(in, &lines) : 0;
     if (in)
         fclose(in);
-    if (find_loop(lines, count, &first, &last)) {
+    const struct loop loop = count ? find_loop(lines, count) : (struct loop){0};
+    if (loop.share > 0) {
         struct json j = {.out = out, .compact = true};
         fprintf(out, "%s\t", name);
         json_begin_list(&j, NULL);
-        for (size_t i = first; i <= last; i++) {
+        for (size_t i = loop.first; i <= loop.last; i++) {
             json_begin_list(&j, NULL);
             json_real(&j, NULL, lines[i].share);
             json_string(&j, NULL, lines[i].stall);

@@ -21,7 +21,7 @@
 #include "tools/attnc/pack_file.h"
 #include "tools/attnc/page.h"
 
-enum { MAX_PACKS = 2, MAX_SHAPES = 2, MAX_JSON = 256 << 20 };
+enum { MAX_PACKS = 2, MAX_LAUNCHES = 2, MAX_SHAPES = 7, MAX_JSON = 256 << 20 };
 
 /* The lines of report_page.html, NULL at the end. */
 extern const char *const report_page[];
@@ -44,14 +44,21 @@ static const struct option_row options[] = {
 };
 
 /*
- * Launches that are modelled, the largest last; %d is the number of query heads. Other ops have
+ * Launches of an op: of a kernel the first two are modelled that the pack gives to it, since kernels
+ * of one key are for different numbers of queries. %d is the number of query heads. Other ops have
  * what `attnc trace` launches by itself.
  */
-static const struct {
+static const struct op_shapes {
     const char *op, *shapes[MAX_SHAPES];
 } shapes[] = {
-    {"prefill", {"q=512,kv_heads=8,heads=%d", "q=1024,kv_heads=8,heads=%d"}},
-    {"decode", {"batch=4,k=1024,kv_heads=8,heads=%d", "batch=16,k=1024,kv_heads=8,heads=%d"}},
+    {"prefill",
+     {"q=512,kv_heads=8,heads=%d", "q=1024,kv_heads=8,heads=%d", "q=2048,kv_heads=8,heads=%d",
+      "q=4096,kv_heads=8,heads=%d", "q=256,kv_heads=8,heads=%d", "q=64,kv_heads=8,heads=%d",
+      "q=16,kv_heads=8,heads=%d"}},
+    {"decode",
+     {"batch=4,k=1024,kv_heads=8,heads=%d", "batch=16,k=1024,kv_heads=8,heads=%d",
+      "batch=1,k=4096,kv_heads=8,heads=%d", "batch=64,k=1024,kv_heads=8,heads=%d",
+      "batch=64,k=256,kv_heads=8,heads=%d"}},
 };
 
 /* A pack while its launches are modelled. */
@@ -127,26 +134,45 @@ static int query_heads(const struct attn_pack *pack, uint32_t n, uint32_t field_
     return 32;
 }
 
-/* One launch: its report goes to standard output in a line. */
+/* One launch: its report goes to standard output in a line. `chosen`: only where the pack gives it to
+ * the kernel. */
 static bool model_launch(const struct modelled *m, const char *kernel, const char *shape,
-                         const char *annotate)
+                         bool chosen, const char *annotate)
 {
     struct tgt_blob out, err;
     int status;
-    const char *argv[] = {self(),       "trace",  m->path,
-                          kernel,       "--json", "--samples-only",
-                          "--annotate", annotate, shape ? "--shape" : NULL,
-                          shape,        NULL};
+    const char *argv[13] = {self(),   "trace",          m->path,      kernel,
+                            "--json", "--samples-only", "--annotate", annotate};
+    int count = 8;
+    if (chosen)
+        argv[count++] = "--chosen";
+    if (shape) {
+        argv[count++] = "--shape";
+        argv[count++] = shape;
+    }
     if (!attnc_run_process(argv, &out, &err, &status))
         return false;
     /* A list of one report, in the second line. */
     const char *line = strchr((const char *)out.data, '{');
     const char *end = line ? strrchr(line, '}') : NULL;
     if (status == 0 && end)
-        printf("%.*s\n", (int)(end + 1 - line), line);
+        printf("{\"chosen\": %s, %.*s\n", chosen ? "true" : "false", (int)(end - line), line + 1);
     tgt_blob_free(&out);
     tgt_blob_free(&err);
     return status == 0 && end;
+}
+
+/* Models up to two launches of the list. Returns how many there were. */
+static int model_shapes(const struct modelled *m, uint32_t n, const struct attn_kernel_info *info,
+                        const struct op_shapes *list, bool chosen, const char *annotate)
+{
+    int count = 0;
+    for (int s = 0; s < MAX_SHAPES && list->shapes[s] && count < MAX_LAUNCHES; s++) {
+        char shape[100];
+        snprintf(shape, sizeof(shape), list->shapes[s], query_heads(m->pack, n, info->field_count));
+        count += model_launch(m, info->name, shape, chosen, annotate);
+    }
+    return count;
 }
 
 /* In a child: a kernel on its shapes, then its hot loop. */
@@ -162,15 +188,12 @@ static int model_kernel(void *context, size_t n, struct child_report *report)
     close(fd);
     child_step(report, info.name);
     for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
-        for (int s = 0; s < MAX_SHAPES && !strcmp(shapes[i].op, info.op); s++) {
-            char shape[100];
-            snprintf(shape, sizeof(shape), shapes[i].shapes[s],
-                     query_heads(m->pack, (uint32_t)n, info.field_count));
-            modelled = model_launch(m, info.name, shape, annotated) || modelled;
-        }
+        for (int chosen = 1; chosen >= 0 && !modelled && !strcmp(shapes[i].op, info.op); chosen--)
+            modelled = model_shapes(m, (uint32_t)n, &info, &shapes[i], chosen, annotated) > 0;
     }
     if (!modelled)
-        modelled = model_launch(m, info.name, NULL, annotated);
+        modelled = model_launch(m, info.name, NULL, true, annotated) ||
+                   model_launch(m, info.name, NULL, false, annotated);
     if (modelled)
         print_hot_loop(annotated, info.name, stdout);
     unlink(annotated);

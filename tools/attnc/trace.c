@@ -28,7 +28,7 @@ static struct {
     const char *annotate;
     const char *parameters;
     const char *jobs;
-    bool samples_only, json;
+    bool samples_only, chosen, json;
 } args;
 
 static const struct option_row options[] = {
@@ -43,6 +43,8 @@ static const struct option_row options[] = {
      NULL},
     {"samples-only", 0, NULL, "execute only the workgroups that are timed, for large shapes", NULL,
      &args.samples_only},
+    {"chosen", 0, NULL, "fail where the pack gives the launch to another kernel", NULL,
+     &args.chosen},
     {"jobs", 'j', "N", "kernels at once, where KERNEL matches several (default: 1)", &args.jobs,
      NULL},
     {"json", 0, NULL, "print a JSON list of reports", NULL, &args.json},
@@ -205,7 +207,8 @@ static int trace_kernel(struct attn_pack *pack, uint32_t n, struct attn_pack *al
         return EXIT_GOOD;
     }
     struct hipsim_time_report report;
-    int code = trace_open(&t, alone, 0, args.shape, NULL);
+    int code = args.chosen ? trace_open(&t, pack, n, args.shape, NULL)
+                           : trace_open(&t, alone, 0, args.shape, NULL);
     if (code == EXIT_GOOD)
         code = time_and_write(&t, pack, n, &report);
     if (code == EXIT_GOOD && args.json)
