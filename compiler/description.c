@@ -250,8 +250,8 @@ static void read_top_key(struct reader *r, uint32_t key, uint32_t value,
     }
 }
 
-/* The key that shows the map to be a model's config.json, which `attnc describe` reads: 0 where there
- * is none, or where there are kernels. */
+/* Returns the key that only a model's config.json has, which `attnc describe` reads. 0: there is
+ * none, or there are kernels. */
 static uint32_t find_model_key(const struct reader *r, const struct attnc_yaml_node *top)
 {
     static const char *const names[] = {"model_type", "architectures", "hidden_size",

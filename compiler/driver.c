@@ -175,8 +175,9 @@ static void read_answer(struct build *b, size_t i, const struct answer *a, const
 static void fail_by_signal(struct job *job, int signal)
 {
     if (signal == SIGKILL)
-        fail(job, "the compiler was killed at this kernel, as Linux does where memory runs out: "
-                  "fewer jobs (-j 1) take less");
+        fail(job,
+             "the compiler died of signal 9 at this kernel, by which Linux ends processes where "
+             "memory runs out: fewer jobs (-j 1) take less");
     else
         fail(job,
              "the compiler died of signal %d (%s) at this kernel: an error of attnc; please report "

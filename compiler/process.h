@@ -19,8 +19,8 @@ bool attnc_run_process(const char *const argv[], struct tgt_blob *out, struct tg
                        int *status);
 
 /**
- * Makes the calling child process end with the thread that forked it, by SIGKILL where `parent`, its
- * process, is killed. Ends the child at once where the parent has gone already.
+ * Makes the calling child process end with the thread that forked it, by SIGKILL where `parent`,
+ * its process, is killed. Ends the child at once where the parent has gone already.
  */
 void attnc_die_with(pid_t parent);
 

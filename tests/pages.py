@@ -3,9 +3,9 @@
 
     pages.py SITE ATTNC
 
-First every link of the site is followed without a browser: it leads to a page that is there, and to a
-place in it. Then no page may write an error, its menu has to open on a phone, no page may be wider
-than that, the search has to find, and the report has to draw what its text promises.
+Every link of the site leads to a page and to a place in it: this needs no browser. No page may write an
+error. On a phone no page is wider than the screen, and the menu opens. The search finds sections. The
+report draws what its text promises.
 """
 import html.parser
 import json

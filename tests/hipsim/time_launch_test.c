@@ -337,7 +337,8 @@ static struct time_figures bent_figures(const uint64_t at[3], const uint64_t gro
     return (struct time_figures){x, 2 * x, 3 * x, 5 * x, 1};
 }
 
-/* Samples that lie at the ends and middles are not alike; their mean is not that of the grid. */
+/* Samples at the ends and middles of dimensions differ, and their mean is not the mean of the
+ * grid. */
 static void figures_of_a_grid_follow_the_position(void **state)
 {
     (void)state;

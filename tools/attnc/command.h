@@ -48,8 +48,8 @@ int complain_nearest(const char *nearest, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /**
- * Says which operand of `c` is missing, or that argv[argc - 1] is one too many, and how the command is
- * used. Returns EXIT_USER.
+ * Says which operand of `c` is missing, or that argv[argc - 1] is one too many, and how the
+ * command is used. Returns EXIT_USER.
  */
 int wrong_operands(const struct command *c, int argc, char **argv);
 

@@ -44,8 +44,8 @@ static int compare_names(const void *a, const void *b)
     return strcmp(((const struct facts *)a)->name, ((const struct facts *)b)->name);
 }
 
-/* Sets the kernel's FNV-1a number, which equal code objects share. A damaged one is reported and marked.
- * Returns an exit_code. */
+/* Sets the kernel's FNV-1a number, which equal code objects share. A damaged one is reported and
+ * marked. Returns an exit_code. */
 static int hash_code(const struct attn_pack *pack, const char *path, uint32_t n, size_t size,
                      struct facts *f)
 {

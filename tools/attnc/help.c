@@ -87,14 +87,39 @@ static void print_op(const struct att_template *t)
     fputs("\n\n", stdout);
 }
 
-/* Prints the op by its schema: its fields with their limits, and the arguments of a call. */
+/* Prints what a kernel of the op may say in a description: what `attnc build` takes. */
 static void help_op(const struct att_template *t)
 {
-    print_op(t);
-    for (const char *const *line = op_help(t->name); line && *line; line++)
-        puts(*line);
-    puts("\nKernels that can be built:\n");
+    printf("%s: %s\n\nKernels that can be built, by the fields of a description:\n\n", t->name,
+           t->description);
     print_limits(t);
+    printf("\n`attnc help FIELD` explains a field; `attnc help %s --call` has the tensors and "
+           "numbers of "
+           "a call.\n",
+           t->name);
+}
+
+/* Prints the call of an op as its schema has it. Fields of a description are left out, except
+ * those that are set at run time: `attnc help OP` has their values. */
+static void help_call(const struct att_template *t)
+{
+    bool fields = false, shown = false, any = false, blank = false;
+    for (const char *const *line = op_help(t->name); line && *line; line++) {
+        const size_t indent = strspn(*line, " ");
+        if (!indent && **line)
+            fields = !strcmp(*line, "Fields of a kernel:");
+        if (fields && indent == 4)
+            shown = strstr(*line, "at run time") ||
+                    (line[1] && strspn(line[1], " ") > 4 && strstr(line[1], "at run time"));
+        if (fields && (!shown || !indent) && **line)
+            continue;
+        if (fields && shown && !any)
+            puts("Set at run time:");
+        any = any || (fields && shown);
+        if (**line || !blank)
+            puts(*line);
+        blank = !**line;
+    }
 }
 
 /* Prints a schema's sentences about a call's tensors and numbers as Markdown. */
@@ -159,10 +184,11 @@ static void help_passes(void)
 }
 
 static struct {
-    bool json;
+    bool json, call;
 } args;
 
 static const struct option_row options[] = {
+    {"call", 0, NULL, "of an op: the tensors and numbers of a call", NULL, &args.call},
     {"json", 0, NULL, "print all commands, ops and fields as a JSON object", NULL, &args.json},
     {0},
 };
@@ -302,7 +328,7 @@ static bool print_topic(const char *name, struct attnc_nearest *nearest)
     for (const struct att_template *const *t = att_templates; *t; t++) {
         attnc_nearest_offer(nearest, (*t)->name);
         if (strcmp((*t)->name, name) == 0) {
-            help_op(*t);
+            (args.call ? help_call : help_op)(*t);
             found = true;
         }
     }

@@ -173,6 +173,32 @@ static void find_choices(struct op_limits *l)
         find_helper(l, i % l->count);
 }
 
+/* The other choices that a choice needs. */
+struct chain {
+    int choices[4], count;
+};
+
+static struct chain chain_of(const struct op_limits *l, int n)
+{
+    struct chain c = {.count = 0};
+    uint64_t done = UINT64_C(1) << l->choices[n].field;
+    for (int h = l->choices[n].helper; c.count < 4 && (h = next_of_chain(l, h, &done)) >= 0;)
+        c.choices[c.count++] = h;
+    return c;
+}
+
+/* True if a choice needs another choice among `in` that itself needs fewer: naming that one is
+ * enough. */
+static bool is_implied(const struct op_limits *l, const bool in[MOST_CHOICES], int n)
+{
+    const struct chain c = chain_of(l, n);
+    for (int i = 0; i < c.count; i++) {
+        if (in[c.choices[i]] && chain_of(l, c.choices[i]).count < c.count)
+            return true;
+    }
+    return false;
+}
+
 /* ---- Printing ---- */
 
 static void name_value(const struct choice *c, struct text *t)
@@ -185,18 +211,57 @@ static void name_value(const struct choice *c, struct text *t)
 
 static void name_helper(const struct op_limits *l, const struct choice *c, struct text *t)
 {
-    uint64_t done = UINT64_C(1) << c->field;
-    const char *word = " beside ";
-    for (int h = c->helper; (h = next_of_chain(l, h, &done)) >= 0; word = " and ") {
-        text_add(t, "%s", word);
-        name_value(&l->choices[h], t);
+    const struct chain chain = chain_of(l, (int)(c - l->choices));
+    for (int i = 0; i < chain.count; i++) {
+        text_add(t, "%s", i ? " and " : " with ");
+        name_value(&l->choices[chain.choices[i]], t);
     }
 }
 
-static void name_choice(const struct op_limits *l, int n, struct text *t)
+/* Words for several values of a field. */
+static const struct {
+    enum att_field field;
+    const char *values, *words;
+} phrases[] = {
+    {ATT_KV_DTYPE, " fp8 int8", "an 8-bit cache"},
+    {ATT_KV_LAYOUT, " shuffle shuffle_k", "a SHUFFLE cache"},
+};
+
+/* Names the choices among `in` that are of one field: "mask window or chunk". */
+static void name_field(const struct op_limits *l, const bool in[MOST_CHOICES], enum att_field f,
+                       struct text *t)
 {
-    name_value(&l->choices[n], t);
-    name_helper(l, &l->choices[n], t);
+    const struct att_field_info *info = &att_fields[f];
+    struct text all = {0}, values = {0};
+    for (int i = 0; i < l->count; i++) {
+        if (l->choices[i].field != f || !in[i] || is_implied(l, in, i) ||
+            info->kind != ATT_KIND_ENUM)
+            continue;
+        const char *name = info->values[l->choices[i].value].name;
+        text_add(&values, "%s%s", values.length ? " or " : " ", name);
+        text_add(&all, " %s", name);
+    }
+    for (size_t i = 0; i < sizeof(phrases) / sizeof(phrases[0]); i++) {
+        if (phrases[i].field == f && !strcmp(phrases[i].values, all.at)) {
+            text_add(t, "%s", phrases[i].words);
+            return;
+        }
+    }
+    text_add(t, "%s%s", info->name, values.at);
+}
+
+/* Names the choices among `in`. What they need is named in the line of their own field. */
+static void name_choices(const struct op_limits *l, const bool in[MOST_CHOICES], struct text *t)
+{
+    uint64_t done = 0;
+    for (int i = 0; i < l->count; i++) {
+        const enum att_field f = l->choices[i].field;
+        if (!in[i] || done >> f & 1 || is_implied(l, in, i))
+            continue;
+        text_add(t, "%s", done ? ", " : "");
+        done |= UINT64_C(1) << f;
+        name_field(l, in, f, t);
+    }
 }
 
 static void name_targets(const struct op_limits *l, uint8_t targets, struct text *t)
@@ -258,8 +323,26 @@ static void describe_values(const struct op_limits *l, enum att_field f,
     }
 }
 
-/* Prints the sizes of a value's head beside each size of a key's, where they differ. */
-static void print_pairs(const struct op_limits *l)
+/* Returns the largest head_dim_v as a multiple of head_dim, where no other limit beside `base`
+ * holds; 0 where one does. */
+static int ratio_of_pairs(uint8_t sets[LIMITS_DENSE][LIMITS_SAMPLES],
+                          const uint8_t base[LIMITS_SAMPLES])
+{
+    static const uint8_t none[LIMITS_SAMPLES];
+    for (int ratio = 1; ratio <= 4; ratio *= 2) {
+        bool same = true;
+        for (int d = 1; d < LIMITS_DENSE && same; d++) {
+            for (int i = 0; i < LIMITS_SAMPLES && same && memcmp(sets[d], none, sizeof(none)); i++)
+                same = sets[d][i] == (limits_sample(i) <= ratio * d ? base[i] : 0);
+        }
+        if (same)
+            return ratio;
+    }
+    return 0;
+}
+
+/* Prints the sizes of a value's head beside each size of a key's, where they are not `base`. */
+static void print_pairs(const struct op_limits *l, const uint8_t base[LIMITS_SAMPLES])
 {
     static uint8_t sets[LIMITS_DENSE][LIMITS_SAMPLES], same[LIMITS_SAMPLES];
     static const uint8_t none[LIMITS_SAMPLES];
@@ -269,6 +352,11 @@ static void print_pairs(const struct op_limits *l)
         memset(sets[d], 0, sizeof(sets[d]));
         if (targets_of_pair(&v, ATT_HEAD_DIM_V))
             sweep(&v, ATT_HEAD_DIM_V, false, sets[d]);
+    }
+    const int ratio = ratio_of_pairs(sets, base);
+    if (ratio) {
+        printf("    - at most %d times head_dim\n", ratio);
+        return;
     }
     int first = 1, last = LIMITS_DENSE - 1;
     while (first < last && !memcmp(sets[first], none, sizeof(none)))
@@ -287,6 +375,8 @@ static void print_pairs(const struct op_limits *l)
             if (other > d)
                 memset(sets[other], 0, sizeof(none));
         }
+        if (!memcmp(sets[d], base, sizeof(none)))
+            continue;
         struct text t = {0};
         text_add(&t, "with head_dim ");
         describe_values(l, ATT_HEAD_DIM, same, &t);
@@ -346,7 +436,7 @@ static void print_integer(const struct op_limits *l, enum att_field f)
     describe_values(l, f, base, &t);
     text_print(&t, "- ", "  ");
     if (f == ATT_HEAD_DIM_V)
-        print_pairs(l);
+        print_pairs(l, base);
     bool done[MOST_CHOICES] = {0};
     for (int i = 0; i < l->count; i++) {
         const struct att_variant v = with_choice(l, i);
@@ -356,15 +446,13 @@ static void print_integer(const struct op_limits *l, enum att_field f)
     for (int i = 0; i < l->count; i++) {
         if (done[i])
             continue;
-        text_add(&t, "with ");
+        bool same[MOST_CHOICES] = {0};
         for (int j = i; j < l->count; j++) {
-            if (done[j] || memcmp(sets[i], sets[j], sizeof(base)))
-                continue;
-            if (j > i)
-                text_add(&t, ", ");
-            name_choice(l, j, &t);
-            done[j] = true;
+            same[j] = !done[j] && !memcmp(sets[i], sets[j], sizeof(base));
+            done[j] = done[j] || same[j];
         }
+        text_add(&t, "with ");
+        name_choices(l, same, &t);
         text_add(&t, ": ");
         describe_values(l, f, sets[i], &t);
         text_print(&t, "    - ", "      ");
@@ -372,18 +460,39 @@ static void print_integer(const struct op_limits *l, enum att_field f)
     print_beside_numbers(l, f, base);
 }
 
+/* Targets and companions of a choice: values that have the same ones are named together. */
+static struct text conditions_of(const struct op_limits *l, const struct choice *c)
+{
+    struct text t = {0};
+    name_targets(l, c->targets, &t);
+    name_helper(l, c, &t);
+    return t;
+}
+
 static void print_enum(const struct op_limits *l, enum att_field f)
 {
     const struct att_field_info *info = &att_fields[f];
     struct text t = {0};
+    bool done[MOST_CHOICES] = {0};
     text_add(&t, "`%s`: %s", info->name, info->values[info->dflt].name);
-    for (int i = 0; i < l->count; i++) {
-        const struct choice *c = &l->choices[i];
-        if (c->field != f || !c->targets)
-            continue;
-        text_add(&t, ", %s", info->values[c->value].name);
-        name_targets(l, c->targets, &t);
-        name_helper(l, c, &t);
+    for (int pass = 0; pass < 2; pass++) { /* first those without a condition */
+        for (int i = 0; i < l->count; i++) {
+            const struct choice *c = &l->choices[i];
+            const struct text conditions = conditions_of(l, c);
+            if (c->field != f || !c->targets || done[i] || (!pass && conditions.length))
+                continue;
+            const char *comma = pass ? "; " : ", ";
+            for (int j = i; j < l->count; j++) {
+                const struct choice *other = &l->choices[j];
+                const struct text its = conditions_of(l, other);
+                if (other->field != f || !other->targets || strcmp(conditions.at, its.at))
+                    continue;
+                text_add(&t, "%s%s", comma, info->values[other->value].name);
+                comma = ", ";
+                done[j] = true;
+            }
+            text_add(&t, "%s", conditions.at);
+        }
     }
     text_print(&t, "- ", "  ");
 }
@@ -423,25 +532,38 @@ static bool clash(const struct op_limits *l, int a, int b, struct att_why *why)
     return !targets_of_any(l, &v, why);
 }
 
+/* True if two choices clash for a reason of their own, and not because `a` needs a third one. */
+static bool clash_itself(const struct op_limits *l, int a, int b, struct att_why *why)
+{
+    struct att_why other;
+    if (!clash(l, a, b, why))
+        return false;
+    const struct chain c = chain_of(l, a);
+    for (int i = 0; i < c.count; i++) {
+        if (chain_of(l, c.choices[i]).count < c.count && clash(l, c.choices[i], b, &other) &&
+            !strcmp(why->text, other.text))
+            return false;
+    }
+    return true;
+}
+
 /* Prints the choices that clash with a choice, a line for each reason. */
 static void print_clashes(const struct op_limits *l, int a, bool *any)
 {
     bool done[MOST_CHOICES] = {0};
     struct att_why why = {0}, other = {0};
     for (int i = a + 1; i < l->count; i++) {
-        if (done[i] || !clash(l, a, i, &why))
+        if (done[i] || !clash_itself(l, a, i, &why))
             continue;
         struct text t = {0};
-        name_choice(l, a, &t);
-        text_add(&t, " with ");
+        bool same[MOST_CHOICES] = {0};
         for (int j = i; j < l->count; j++) {
-            if (done[j] || !clash(l, a, j, &other) || strcmp(why.text, other.text))
-                continue;
-            if (j > i)
-                text_add(&t, ", ");
-            name_choice(l, j, &t);
-            done[j] = true;
+            same[j] = !done[j] && clash_itself(l, a, j, &other) && !strcmp(why.text, other.text);
+            done[j] = done[j] || same[j];
         }
+        name_value(&l->choices[a], &t);
+        text_add(&t, " with ");
+        name_choices(l, same, &t);
         text_add(&t, ": %s", why.text);
         if (!*any)
             puts("\nNo kernel has:\n");

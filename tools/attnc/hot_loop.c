@@ -106,8 +106,8 @@ static struct loop largest_inside(const struct line *lines, struct loop outer)
     return best;
 }
 
-/* Finds the loop in which a kernel spends its time: from the largest one into inner ones, as long as
- * one of them has half of the outer one's clocks. A loop over tiles is around that over keys. */
+/* Finds the loop in which a kernel spends its time. Starts with the largest loop and descends while
+ * an inner loop has half of the clocks: the loop over tiles contains the loop over keys. */
 static struct loop find_loop(const struct line *lines, size_t count)
 {
     struct loop best = largest_inside(lines, (struct loop){0, count - 1, 100});

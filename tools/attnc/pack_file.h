@@ -4,8 +4,8 @@
 
 #include "runtime/attn.h"
 
-/** Opens a pack that the user named; "-" is standard input. Returns an exit_code, after a message with
- * the path. */
+/** Opens a pack that the user named; "-" is standard input. Returns an exit_code, after a message
+ * with the path. */
 int open_pack(const char *path, struct attn_pack **pack);
 
 /** Reads the bytes of a pack that open_pack() has accepted; the caller frees them. Checks every
@@ -13,9 +13,8 @@ int open_pack(const char *path, struct attn_pack **pack);
 int read_pack(const char *path, char **bytes);
 
 /**
- * The name under which this process and the programs that it starts can read the pack at `path`,
- * where standard input and pipes can be read once: it lives as long as the process. Returns an
- * exit_code, after a message.
+ * Sets *name to a path under which child processes can read the pack at `path`, which may be "-"
+ * or a pipe. The path lives as long as the process. Returns an exit_code, after a message.
  */
 int pack_for_children(const char *path, const char **name);
 

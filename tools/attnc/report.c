@@ -44,9 +44,9 @@ static const struct option_row options[] = {
 };
 
 /*
- * Launches of an op: of a kernel the first two are modelled that the pack gives to it, since kernels
- * of one key are for different numbers of queries. %d is the number of query heads. Other ops have
- * what `attnc trace` launches by itself.
+ * Launches of an op: of a kernel the first two are modelled that the pack gives to it, since
+ * kernels of one key are for different numbers of queries. %d is the number of query heads. Other
+ * ops have what `attnc trace` launches by itself.
  */
 static const struct op_shapes {
     const char *op, *shapes[MAX_SHAPES];
@@ -134,8 +134,8 @@ static int query_heads(const struct attn_pack *pack, uint32_t n, uint32_t field_
     return 32;
 }
 
-/* One launch: its report goes to standard output in a line. `chosen`: only where the pack gives it to
- * the kernel. */
+/* One launch: its report goes to standard output in a line. `chosen`: only where the pack gives
+ * it to the kernel. */
 static bool model_launch(const struct modelled *m, const char *kernel, const char *shape,
                          bool chosen, const char *annotate)
 {

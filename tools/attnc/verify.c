@@ -421,7 +421,7 @@ static int run_parts(struct plan *plan, unsigned jobs)
     const struct children children = {
         .parts = plan->part_count,
         .jobs = plan->simulator ? jobs : 1, /* of the real kind there is only one */
-        .steps = plan->kernels,
+        .steps = plan->kernels - plan->hooked,
         .work = verify_part,
         .collect = collect_part,
         .name = name_part,

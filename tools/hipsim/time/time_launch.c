@@ -585,10 +585,10 @@ static double matrix_duty(struct timed *t)
     return fmax(all, fmin(duty, 1));
 }
 
-/* True if only samples run, of which each stands for the workgroups around its position. */
+/* True if only samples run: figures of the grid are then interpolated by position. */
 static bool is_by_position(const struct timed *t) { return !t->work && !t->report->together; }
 
-/* What all workgroups take: their bytes are counted before. */
+/* Sums over all workgroups. Their bytes have been counted before. */
 static struct time_figures sum_up(const struct timed *t)
 {
     if (is_by_position(t))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Figures of a whole grid from those of a few workgroups: at the first, the last and the middle
- * one of each dimension, linear between them, as durations are.
+ * Interpolates the figures of a whole grid between a few workgroups: the first, the last and the
+ * middle one of each dimension. Durations are interpolated in the same way.
  */
 #ifndef HIPSIM_TIME_WHOLE_H
 #define HIPSIM_TIME_WHOLE_H
@@ -30,8 +30,8 @@ struct time_whole {
     struct time_position middle[TIME_DIMENSIONS], last[TIME_DIMENSIONS];
 };
 
-/* What the position `at` of `groups` in a dimension adds to the duration: nothing where none of its
- * positions is sampled. */
+/* Clocks that position `at` of `groups` in a dimension adds to the duration; 0 where the
+ * dimension has no samples. */
 double time_whole_added(const struct time_whole *w, unsigned dimension, uint64_t at,
                         uint64_t groups);
 
