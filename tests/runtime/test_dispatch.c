@@ -511,7 +511,9 @@ static void bad_arguments_are_refused(void **state)
     REFUSED(a.scale = -0.1f, "scale is not 0 to 1e30"); /* the softmax would be of -q . k */
     REFUSED(a.out_token_stride = 16 << 20,
             "out_token_stride or out_head_stride is below a row, too");
-    REFUSED(a.q_token_stride = 32 << 20, "q_token_stride or q_head_stride is negative, too large");
+    REFUSED(a.q_token_stride = 32 << 20,
+            "q_token_stride or q_head_stride is negative, too large (at most 2097152 and "
+            "1073741823), or not a multiple of 8 elements");
     REFUSED(a.k_token_stride = -8, "k_token_stride or k_head_stride is negative");
     REFUSED(a.lse = (float *)((char *)a.lse + 2), "lse is not aligned to 4 bytes");
     REFUSED(a.cu_seqlens_q = (const int32_t *)((const char *)a.cu_seqlens_q + 1),
