@@ -144,13 +144,11 @@ static void print_call_limits(const char *const *line)
 static void help_limits(void)
 {
     puts("# Limits of the ops\n\n"
-         "`attnc help limits` writes this page. What a description may say is found by asking for "
-         "every\n"
-         "kernel, so these are the values that `attnc build` takes; a line \"with\" says which "
-         "other values\n"
-         "a field has beside those. Tensors and numbers of a call are the schema's: libattn checks "
-         "them\n"
-         "in every launch.");
+         "`attnc help limits` writes this page. The values of a field are those that `attnc build` "
+         "takes. A line that\n"
+         "begins with \"with\" has the values that go together with another field. libattn checks "
+         "the tensors and numbers\n"
+         "of a call in every launch.");
     for (const struct att_template *const *t = att_templates; *t; t++) {
         printf("\n## %s\n\nKernels that can be built:\n\n", (*t)->name);
         print_limits(*t);
