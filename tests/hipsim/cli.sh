@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # cli.sh HIPSIM CLANG: compiles a HIP program with `hipsim cc`, and runs it with the options of the command.
 set -eu
-hipsim=$1 clang=$2
+hipsim=$(readlink -f "$1") clang=$2
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 cd "$root"

@@ -149,7 +149,7 @@ static int compile(char **argv, int argc, char *folder)
     return execute(words);
 }
 
-/* Replaces this process by the program, with the simulator's library in front of the machine's. */
+/* Replaces this process by the program; the simulator's library hides the machine's. */
 static int start(char **argv, const char *settings, const char *folder)
 {
     char path[2 * PATH_BYTES];
