@@ -134,7 +134,8 @@ struct device_facts {
 
 struct hip_device {
     const struct device_facts *facts;
-    int ordinal;
+    int ordinal;  /* as the process counts */
+    unsigned gpu; /* its number among all simulated GPUs, visible or not */
     uint64_t memory_bytes;
     struct ihipStream_t *null_stream;         /* heads the list of the device's streams */
     struct ihipMemPoolHandle_t *default_pool; /* guarded by lock */
@@ -281,6 +282,9 @@ static inline bool hip_stream_is_legacy(hipStream_t handle) { return (uintptr_t)
 /** The stream behind a handle: null, per-thread or created. NULL if invalid. Drop the reference
  *  with hip_object_put(). */
 struct ihipStream_t *hip_stream_get(hipStream_t handle);
+/** The device of a stream; the current one for those that every device has, and for an invalid
+ *  handle. */
+struct hip_device *hip_stream_device(hipStream_t handle);
 
 /** Runs the work on the stream, or adds it to the graph that the stream is capturing. Takes over
  *  what the work owns. */
@@ -408,8 +412,12 @@ hipError_t hip_kernel_function(const void *handle, struct hip_device *device,
                                struct ihipModuleSymbol_t **function);
 hipError_t hip_function_attribute(int *value, hipFunction_attribute attribute,
                                   const struct ihipModuleSymbol_t *function);
-/** The function behind a handle, a library's kernel or a host function. References it. */
+/** The function behind a handle, a library's kernel or a host function: the latter two on the current
+ *  device. References it. */
 hipError_t hip_any_function(const void *handle, struct ihipModuleSymbol_t **function);
+/** hip_any_function() with the latter two on this device; NULL: there is none. */
+hipError_t hip_function_on(const void *handle, struct hip_device *device,
+                           struct ihipModuleSymbol_t **function);
 
 /** Builds kernel work from kernelParams or `extra`. `grid` counts work-items. */
 hipError_t hip_kernel_work(struct ihipModuleSymbol_t *function, const uint32_t grid[3],

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hip_visible.h"
 #include "time_params.h"
 
 /* HIP's own default for hipLimitPrintfFifoSize and hipLimitMallocHeapSize. */
@@ -52,12 +53,15 @@ bool hip_devices_create(const struct options *options)
     all.devices = calloc(HIP_MAX_DEVICES, sizeof(*all.devices));
     if (!all.devices)
         return false;
-    for (int i = 0; i < (int)options->devices; i++) {
+    unsigned gpus[HIP_MAX_DEVICES];
+    const unsigned visible = hip_visible_devices((unsigned)options->devices, gpus);
+    for (int i = 0; i < (int)visible; i++) {
         struct hip_device *device = &all.devices[i];
-        if (!make_facts(&facts[i], options_part(options, (unsigned)i)))
+        if (!make_facts(&facts[i], options_part(options, gpus[i])))
             return false;
         device->facts = &facts[i];
         device->ordinal = i;
+        device->gpu = gpus[i];
         device->memory_bytes =
             options->memory_gib ? options->memory_gib << 30 : device->facts->memory_bytes;
         device->limits[LIMIT_STACK] = DEFAULT_STACK;
@@ -234,7 +238,7 @@ static hipError_t get_uuid(hipUUID *uuid, int ordinal)
     if (!hip_device(ordinal))
         return hipErrorInvalidDevice;
     memset(uuid, 0, sizeof(*uuid));
-    snprintf(uuid->bytes, sizeof(uuid->bytes), "hipsim-%08x", (unsigned)ordinal);
+    hip_device_uuid(hip_device(ordinal)->gpu, uuid->bytes);
     return hipSuccess;
 }
 
@@ -243,14 +247,14 @@ HIP_EXPORT hipError_t hipDeviceGetUuid(hipUUID *uuid, hipDevice_t ordinal)
     return HIP_CALL(hipDeviceGetUuid, get_uuid(uuid, ordinal));
 }
 
-/* The n-th device sits on bus n + 1, device 0, function 0. */
+/* GPU n sits on bus n + 1, device 0, function 0, whether those before it are visible or not. */
 static hipError_t get_bus_id(char *text, int size, int ordinal)
 {
     char id[16];
 
     if (!hip_device(ordinal))
         return hipErrorInvalidDevice;
-    snprintf(id, sizeof(id), "0000:%02x:00.0", (unsigned)(ordinal + 1) & 0xff);
+    snprintf(id, sizeof(id), "0000:%02x:00.0", (hip_device(ordinal)->gpu + 1) & 0xff);
     return size < (int)sizeof "0000:00:00.0" ? hipErrorInvalidValue : write_text(text, size, id);
 }
 
@@ -265,10 +269,13 @@ static hipError_t device_by_bus_id(int *ordinal, const char *text)
 
     if (!ordinal || !text || sscanf(text, "%x:%x:%x.%x", &domain, &bus, &slot, &function) != 4)
         return hipErrorInvalidValue;
-    if (domain || slot || function || bus == 0 || !hip_device((int)bus - 1))
-        return hipErrorInvalidDevice;
-    *ordinal = (int)bus - 1;
-    return hipSuccess;
+    for (int i = 0; i < all.count; i++) {
+        if (domain || slot || function || all.devices[i].gpu + 1 != bus)
+            continue;
+        *ordinal = i;
+        return hipSuccess;
+    }
+    return hipErrorInvalidDevice;
 }
 
 HIP_EXPORT hipError_t hipDeviceGetByPCIBusId(int *ordinal, const char *text)

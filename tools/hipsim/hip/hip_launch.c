@@ -422,14 +422,35 @@ static hipError_t submit_kernel(struct ihipModuleSymbol_t *function, hipError_t 
     return error == hipSuccess ? record(events.stop, stream) : error;
 }
 
+/*
+ * Refuses what clr's hipModuleLaunchKernel refuses before it looks at the kernel: more than INT32_MAX
+ * blocks in x, or more than UINT16_MAX + 1 in y or z (ROCm/clr f9f995c6d, hipamd/src/hip_module.cpp,
+ * lines 501 to 505). Its launches of host functions, and those whose grid is in work-items, have no
+ * such limit before gfx12 (hip_platform.cpp, ihipLaunchKernel).
+ */
+static hipError_t check_blocks(const uint32_t grid[3])
+{
+    const uint32_t most_yz = UINT16_MAX + 1;
+
+    if (grid[0] <= INT32_MAX && grid[1] <= most_yz && grid[2] <= most_yz)
+        return hipSuccess;
+    return hip_fail(hipErrorInvalidValue,
+                    "a grid of %u x %u x %u blocks: at most %d in x, and %u in y and in z, are "
+                    "launched",
+                    grid[0], grid[1], grid[2], INT32_MAX, most_yz);
+}
+
 static hipError_t launch_module(hipFunction_t handle, const uint32_t grid[3], dim3 block,
                                 bool grid_in_items, size_t lds, hipStream_t stream, void **params,
                                 void **extra, struct launch_events events)
 {
     struct hip_work work;
     struct ihipModuleSymbol_t *function;
-    hipError_t error = hip_any_function(handle, &function);
+    hipError_t error = grid_in_items ? hipSuccess : check_blocks(grid);
 
+    if (error != hipSuccess)
+        return error;
+    error = hip_function_on(handle, hip_stream_device(stream), &function);
     if (error != hipSuccess)
         return hip_fail(hipErrorInvalidHandle, "the function handle %p is invalid", (void *)handle);
     if (grid_in_items)
@@ -443,12 +464,14 @@ static hipError_t launch_module(hipFunction_t handle, const uint32_t grid[3], di
     return submit_kernel(function, error, work, stream, events);
 }
 
+/* Launches a kernel of the program on the device of the stream, whichever is current: clr's
+ * ihipLaunchKernel() takes the function of that device. */
 static hipError_t launch_host(const void *host, dim3 grid, dim3 block, void **params, size_t lds,
                               hipStream_t stream, bool cooperative, struct launch_events events)
 {
     struct hip_work work;
     struct ihipModuleSymbol_t *function;
-    hipError_t error = hip_any_function(host, &function);
+    hipError_t error = hip_function_on(host, hip_stream_device(stream), &function);
 
     if (error != hipSuccess)
         return hip_fail(error, "%p is no kernel of this program", host);
@@ -467,7 +490,7 @@ hipError_t hip_launch_packed(const void *host, dim3 grid, dim3 block, size_t lds
 {
     struct hip_work work;
     struct ihipModuleSymbol_t *function;
-    hipError_t error = hip_any_function(host, &function);
+    hipError_t error = hip_function_on(host, hip_stream_device(stream), &function);
 
     if (error != hipSuccess)
         return hip_fail(error, "%p is no kernel of this program", host);

@@ -342,8 +342,12 @@ HIP_EXPORT hipError_t hipModuleGetGlobal(hipDeviceptr_t *address, size_t *size, 
 
 hipError_t hip_any_function(const void *handle, struct ihipModuleSymbol_t **function)
 {
-    struct hip_device *device = hip_current_device();
+    return hip_function_on(handle, hip_current_device(), function);
+}
 
+hipError_t hip_function_on(const void *handle, struct hip_device *device,
+                           struct ihipModuleSymbol_t **function)
+{
     *function = hip_object_get(handle, HIP_FUNCTION);
     if (*function || (device && hip_kernel_function(handle, device, function) == hipSuccess))
         return hipSuccess;

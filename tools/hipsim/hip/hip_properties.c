@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "hip_properties.h"
+#include "hip_visible.h"
 
 #define MAX_THREADS 1024
 #define THREADS_PER_UNIT 2048 /* 4 SIMDs of 8 waves of 64 lanes */
@@ -94,7 +95,7 @@ static bool attribute(const struct hip_device *device, int which, int *value)
         {hipDeviceAttributeMemoryBusWidth, facts->memory_bus_bits},
         {hipDeviceAttributeMemoryClockRate, facts->memory_clock_khz},
         {hipDeviceAttributeMultiprocessorCount, facts->compute_units},
-        {hipDeviceAttributePciBusId, device->ordinal + 1},
+        {hipDeviceAttributePciBusId, (int)device->gpu + 1},
         {hipDeviceAttributeMaxSharedMemoryPerBlock, (int)facts->lds_bytes},
         {hipDeviceAttributeSharedMemPerBlockOptin, (int)facts->lds_bytes},
         {hipDeviceAttributeSharedMemPerMultiprocessor, (int)facts->lds_bytes},
@@ -184,7 +185,7 @@ static hipDeviceArch_t arch_features(void)
         (p)->clockInstructionRate = CLOCK_COUNTER_KHZ;                                       \
         (p)->arch = arch_features();                                                         \
         (p)->concurrentKernels = 1;                                                          \
-        (p)->pciBusID = (device)->ordinal + 1;                                               \
+        (p)->pciBusID = (int)(device)->gpu + 1;                                              \
         (p)->canMapHostMemory = 1;                                                           \
         (p)->cooperativeLaunch = 1;                                                          \
         (p)->memPitch = MAX_PITCH;                                                           \
@@ -230,7 +231,7 @@ static hipError_t properties_r0600(struct hip_properties_r0600 *p, int ordinal)
     if (error != hipSuccess)
         return error;
     COMMON_PROPERTIES(p, device);
-    snprintf(p->uuid, sizeof(p->uuid), "hipsim-%08x", (unsigned)ordinal);
+    hip_device_uuid(device->gpu, p->uuid);
     p->asyncEngineCount = 2;
     p->deviceOverlap = 1;
     p->unifiedAddressing = 1;

@@ -105,6 +105,17 @@ struct ihipStream_t *hip_stream_get(hipStream_t handle)
     return stream;
 }
 
+struct hip_device *hip_stream_device(hipStream_t handle)
+{
+    struct ihipStream_t *stream =
+        handle == hipStreamPerThread ? NULL : hip_object_get(handle, HIP_STREAM);
+    struct hip_device *device = stream ? stream->device : hip_current_device();
+
+    if (stream)
+        hip_object_put(stream);
+    return device;
+}
+
 /* -- running work ------------------------------------------------------------------------------ */
 
 static bool is_blocking(const struct ihipStream_t *stream)
