@@ -272,24 +272,39 @@ def inner(t, op):
     return " * ".join(f if simple(f) else f"({f})" for f in factors) if factors else "1"
 
 
+def stride_most(t, axis, op):
+    """The largest stride of an axis in elements, as C."""
+    limit = t.limits.get(axis)
+    limit = expression(limit, op) if limit else LIMITS.get(axis, LIMIT)
+    return f"({limit}) >> {size_bits(t, op)}"
+
+
 def stride_check(t, op):
-    """Returns the test of a tensor's strides, the sentence of its failure and the limits in it."""
+    """The test of a tensor's strides and the sentence of its failure."""
     names = [t.stride(x) for x in t.strides]
     # The rows of an output do not overlap.
     least = inner(t, op) if t.direction != "in" else "0"
-    bad, limits = [], []
+    bad = []
     if t.vector > 1:
         bad.append(f"((({' | '.join(names)}) & {t.vector - 1}) != 0)")
     for axis, name in zip(t.strides, names):
-        limit = t.limits.get(axis)
-        limit = expression(limit, op) if limit else LIMITS.get(axis, LIMIT)
-        limits.append(f"({limit}) >> {size_bits(t, op)}")
-        bad.append(f"attn_out_of_range({name}, {least}, {limits[-1]})")
+        bad.append(f"attn_out_of_range({name}, {least}, {stride_most(t, axis, op)})")
     low = "negative" if t.direction == "in" else "below a row"
-    most = f"(at most {' and '.join(['%lld'] * len(names))})"
-    what = (f"{low}, too large {most}, or not a multiple of {t.vector} elements" if t.vector > 1
-            else f"{low} or too large {most}")
-    return " | ".join(bad), f"{' or '.join(names)} is {what}", limits
+    what = (f"{low}, too large, or not a multiple of {t.vector} elements" if t.vector > 1
+            else f"{low} or too large")
+    return " | ".join(bad), f"{' or '.join(names)} is {what}"
+
+
+def clamps(t, i):
+    """True if the default of a stride is made of others, and may be too large where there is one element."""
+    return i + 1 < len(t.strides) and t.dims[i] != "any"
+
+
+def clamp_strides(t, op):
+    """Strides of dimensions of one element, which nobody looks at, become such as are in range."""
+    return "".join(f"        attn_clamp_stride(&{t.stride(axis)}, {count_of(t.dims[i], op)}, "
+                   f"{stride_most(t, axis, op)}, {t.vector});\n"
+                   for i, axis in enumerate(t.strides) if clamps(t, i))
 
 
 def fill_strides(t, op):
@@ -302,13 +317,16 @@ def fill_strides(t, op):
         if t.fallback:
             axis = t.strides[i]
             value = f"a->{t.name} ? {value} : {t.fallback}_{axis}_stride"
-        text += f"    const int64_t {name} = {value};\n"
-    test, sentence, limits = stride_check(t, op)
-    if t.optional and not t.fallback:
-        test = f"a->{t.path} && ({test})"
-    text += (f"    if ({test})\n        return attn_fail(ATTN_BAD_ARGUMENT,\n"
-             f"                         {quoted(op.name + ': ' + sentence)},\n                         "
-             + ", ".join(f"(long long)({limit})" for limit in limits) + ");\n")
+        text += f"    {'' if clamps(t, i) else 'const '}int64_t {name} = {value};\n"
+    test, sentence = stride_check(t, op)
+    there = f"a->{t.path} && " if t.optional and not t.fallback else ""
+    clamped = clamp_strides(t, op)
+    if not clamped:
+        text += f"    if ({there}({test}))\n" if there else f"    if ({test})\n"
+        text += fail(op, sentence)
+    else:
+        text += f"    if ({there}({test})) {{\n" if there else f"    if ({test}) {{\n"
+        text += f"{clamped}        if ({test})\n" + fail(op, sentence, " " * 12) + "    }\n"
     for axis in t.strides:
         text += f"    v[{upper(t.stride_arg(axis))}].i64 = {t.stride(axis)};\n"
     return text
@@ -478,6 +496,46 @@ def arguments(op, schema):
     return {name: (kind, help) for name, kind, help in rows}
 
 
+# Pieces of a batch.
+
+def skip_row(t, dims, op):
+    """Elements from the row of a sequence to the next, as C."""
+    if t.strides:
+        return f"v[{upper(t.stride_arg(t.strides[0]))}].i64"
+    return " * ".join(expression(x, op) for x in dims[1:])
+
+
+def skip_tensor(t, op):
+    """Advances the pointer of a tensor whose first dimension is the batch: a NULL stays NULL."""
+    text = ""
+    for when, dims in [(None, t.dims), *t.dims_when.items()]:
+        if not dims or dims[0] not in ("batch", "batch + 1"):
+            continue
+        row = skip_row(t, dims, op)
+        rows = f"(count * {row})" if row else "count"
+        lead = f"    if ({expression(when, op)})\n    " if when else ""
+        text += f"{lead}    attn_advance(&v[{upper(t.arg)}].ptr, {rows} << {size_bits(t, op)});\n"
+    return text
+
+
+def skip(op):
+    """A function that takes sequences off the beginning of a batch, where SPLIT() says so."""
+    if op.split is None:
+        return ""
+    text = (f"static void skip_{op.name}(const union attn_desc *desc, const void *args, int64_t count,\n"
+            "                      union attn_value *v)\n{\n"
+            f"    const struct attn_{op.name}_desc *const d = &desc->{op.name};\n"
+            f"    const struct attn_{op.name}_args *const a = args;\n")
+    text += "".join(skip_tensor(t, op) for t in op.tensors())
+    for name, step in op.split.items():
+        text += f"    attn_advance(&v[{upper(name)}].ptr, count * ({expression(step, op)}) << 2);\n"
+    if op.pages:
+        when = op.pages["when"]
+        text += f"    if ({expression(when, op)})\n    " if when else ""
+        text += "    attn_pages_skip(count, v);\n"
+    return text + "    (void)d;\n    (void)a;\n}\n\n"
+
+
 # ATTN_CHECK_DATA.
 
 def check_tensor(t, op):
@@ -488,7 +546,7 @@ def check_tensor(t, op):
         count = expression(t.dims[0].replace(" + 1", ""), op)
         total, longest = (expression(t.indptr[x], op) for x in ("total", "longest"))
         return (lead + "        r = attn_check_indptr(op->device, &(const struct attn_indptr){"
-                f".name = \"{t.name}\", .data = a->{t.path}, .batch = {count}, .total = {total}, "
+                f".name = \"{t.name}\", .data = a->{t.path}, .rows = true, .batch = {count}, .total = {total}, "
                 f".longest = {longest}}}, a->stream);\n")
     if isinstance(t.slots, str):
         return (lead + f"        r = attn_check_slots(op->device, a->{t.path}, "
@@ -540,6 +598,7 @@ const struct attn_family attn_family_{n} = {{
     .normalise = normalise_{n},
     .make_key = make_key_{n},
     .fill = fill_{n},
+    .skip = {skip},
     .check_data = check_data_{n},
     .tensors = attn_tensors_{n},
     .args = args_{n},
@@ -564,7 +623,7 @@ def dispatch_source(schema):
     text = HEAD + text_tables(schema)
     for op in schema.ops:
         text += f"\n/* {op.title} */\n\n"
-        text += normalise(op, schema) + make_key(op, schema) + fill(op) + check_data(op)
+        text += normalise(op, schema) + make_key(op, schema) + fill(op) + skip(op) + check_data(op)
         args = "\n".join(f"    {upper(n)}," for n in sorted(arguments(op, schema)))
-        text += FAMILY.format(n=op.name, args=args)
+        text += FAMILY.format(n=op.name, args=args, skip="NULL" if op.split is None else f"skip_{op.name}")
     return text

@@ -13,14 +13,15 @@ HEAD = '''\
 An object is one op of one layer shape: the constructor looks its kernel up, `why` says which was
 taken. Tensors are those of torch, numpy arrays (simulated GPUs only), or anything with
 __cuda_array_interface__ or __dlpack__; their counts and strides are read from them, and a wrong
-dtype, shape or stride is an AttnError with libattn's sentence. A call allocates nothing on the GPU
+dtype, shape or stride is an AttnError with libattn's sentence. A dtype of a descriptor may be torch's or
+numpy's, or have their name: torch.bfloat16, numpy.float16, "float8_e4m3fn". A call allocates nothing on the GPU
 and does not wait, unless a tensor is in host memory: then it returns when the result is there.
 """
 import dataclasses
-from typing import Any, Literal, Optional
+from typing import Any, Literal, Optional, Union
 
 from attn._op import Op, entry
-from attn._types import Stream, Tensor
+from attn._types import DType, Stream, Tensor
 
 '''
 
@@ -139,7 +140,7 @@ class CacheDesc:
     scale: which elements share a scale, for fp8 and int8
     page_size: tokens in a page
     """
-    dtype: Optional[{dtypes}] = None
+    dtype: Optional[Union[{dtypes}, DType]] = None
     layout: {layouts} = "nhd"
     scale: {scales} = "none"
     page_size: int = 1
@@ -167,7 +168,8 @@ def desc_parameters(schema, op):
             names = [n for n in known if n] or ["bf16", "fp16"]
             if "dtype" in k.only:
                 names = ["bf16", "fp16"] + [n for n in names if n not in ("bf16", "fp16")]
-            out.append((k.name, literal(names) if not k.default else f"Optional[{literal(names)}]",
+            kind = f"Union[{literal(names)}, DType]"
+            out.append((k.name, kind if not k.default else f"Optional[{kind}]",
                         "None" if k.default else None, m.doc))
         elif k.kind.startswith("enum "):
             texts = schema.enums[k.kind].texts()

@@ -112,6 +112,7 @@ class Op:
         self.pages = None
         self.set_args = []  # (name, kind, help) that set_calls fill in
         self.first, self.overrides = [], []
+        self.split = None  # int32 arrays of SPLIT(): entries from a sequence to the next
 
     def tensors(self):
         return [a for a in self.args if isinstance(a, Tensor)]
@@ -313,7 +314,7 @@ class Rows:
         self._op.args.append(Tensor(name, "inout", dtype, dims, doc, **more))
 
     def ROWS(self, total, longest, data=True):
-        """An index pointer: never falls, ends at `total` or below, no part above `longest`."""
+        """An index pointer: begins at 0, never falls, ends at `total` or below, no part above `longest`."""
         return {"total": total, "longest": longest}
 
     def COUNT(self, name, doc, low=0, high=INT_MAX, arg="", default=None, given=False):
@@ -341,6 +342,11 @@ class Rows:
 
     def EMPTY(self, expression):
         self._op.empty = expression
+
+    def SPLIT(self, **rows):
+        """The batch is in y or z of the grid: one of more sequences than these have is launched in pieces. Tensors whose
+        first dimension is the batch move with it; `rows` are int32 arrays that do without saying so, and their step."""
+        self._op.split = rows
 
     def DESC_RULE(self, expression, sentence):
         self._op.desc_rules.append((expression, sentence))

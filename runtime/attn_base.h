@@ -134,7 +134,8 @@ ATTN_PUBLIC int attn_pack_kernel_code(const struct attn_pack *pack, uint32_t n, 
 enum {
     /**
      * Launches also read lengths and indices back from the device and check them: for debugging,
-     * since that waits for the stream. Skipped on a stream that is being captured.
+     * since that waits for the stream. First tokens of packed sequences (cu_seqlens_q, qo_indptr)
+     * begin at 0 then. Skipped on a stream that is being captured.
      */
     ATTN_CHECK_DATA = 1u << 0
 };

@@ -346,6 +346,15 @@ int attn_pages_fill(enum attn_page_table table, const struct attn_pages *p, cons
     return ATTN_OK;
 }
 
+void attn_pages_skip(int64_t count, union attn_value *values)
+{
+    const int64_t bytes = count * (int64_t)sizeof(int32_t);
+    attn_advance(&values[ATTN_ARG_KV_LENS].ptr, bytes);
+    attn_advance(&values[ATTN_ARG_KV_INDPTR].ptr, bytes);
+    attn_advance(&values[ATTN_ARG_BLOCK_TABLE].ptr,
+                 bytes * values[ATTN_ARG_BLOCK_TABLE_STRIDE].i64);
+}
+
 /* ATTN_CHECK_DATA. */
 
 static int64_t count_pages(const struct attn_cache_desc *d, int32_t tokens)

@@ -18,6 +18,10 @@ static int check(const struct attn_indptr *p, const int32_t *values)
 {
     if (values[0] < 0)
         return attn_fail(ATTN_BAD_DATA, "%s[0] is %d", p->name, values[0]);
+    if (p->rows && values[0] > 0)
+        return attn_fail(ATTN_BAD_DATA,
+                         "%s[0] is %d, not 0: the tokens before would belong to no sequence",
+                         p->name, values[0]);
     for (int32_t i = 0; i < p->batch; i++) {
         if (values[i + 1] < values[i])
             return attn_fail(ATTN_BAD_DATA, "%s[%d] is %d, below %s[%d], which is %d", p->name,

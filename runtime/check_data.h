@@ -5,10 +5,11 @@
 
 #include "runtime/device.h"
 
-/* int32 [batch + 1] on the device: starts at 0 or above, never falls, ends at `total` or below. */
+/* int32 [batch + 1] on the device: never negative, never falls, ends at `total` or below. */
 struct attn_indptr {
     const char *name;
     const int32_t *data;
+    bool rows; /* of packed tokens: it starts at 0, since those before would have no sequence */
     int32_t batch, total, longest;
 };
 

@@ -92,6 +92,13 @@ struct attn_family {
      */
     int (*fill)(const union attn_desc *desc, const void *args, struct attn_call *call);
 
+    /*
+     * Makes the values of a call those of a call without its first `count` sequences; the number
+     * of sequences stays. NULL where the batch is not in y or z of the grid.
+     */
+    void (*skip)(const union attn_desc *desc, const void *args, int64_t count,
+                 union attn_value *values);
+
     /* ATTN_CHECK_DATA: reads lengths and indices back. */
     int (*check_data)(const struct attn_op *op, const void *args);
 

@@ -123,7 +123,10 @@ static int translate_grid(const struct attn_family *family, const struct attn_pa
                 return r;
             out->narrow = out->value != ATTN_ARG_COUNT && args[out->value].kind == ATTN_KIND_I32;
         }
+        const uint32_t most = d ? ATTN_GRID_YZ_MAX : INT32_MAX;
         kernel->grid_max[d] = UINT32_MAX / kernel->workgroup[d];
+        if (kernel->grid_max[d] > most)
+            kernel->grid_max[d] = most;
     }
     kernel->workgroups_most = record->k->workgroups_most;
     return ATTN_OK;
@@ -252,6 +255,10 @@ ATTN_PUBLIC int attn_op_describe(const struct attn_op *op, struct attn_op_info *
 
 /* Launch. */
 
+static const char too_many_workgroups[] =
+    "launch: the grid is larger than HIP takes, which is 2^31 - 1 workgroups in x, 65,536 in y and "
+    "65,536 in z";
+
 static int64_t integer(const union attn_value *values, uint32_t i, bool narrow)
 {
     return narrow ? (int32_t)values[i].i64 : values[i].i64;
@@ -278,9 +285,9 @@ static const struct attn_kernel *choose(const struct attn_op *op, const union at
     return NULL;
 }
 
-/* False where the grid does not fit 32 bits of work items, as HIP demands. */
+/* Works out the grid of a launch. False if a dimension has more than `most` workgroups. */
 static bool make_grid(const struct attn_kernel *kernel, const union attn_value *values,
-                      uint32_t grid[3])
+                      const uint32_t most[3], uint32_t grid[3])
 {
     for (int d = 0; d < 3; d++) {
         uint64_t product = 1;
@@ -295,7 +302,7 @@ static bool make_grid(const struct attn_kernel *kernel, const union attn_value *
                 n = f->shift == ATTN_NO_SHIFT ? n / f->number : n >> f->shift;
             }
             product *= n; /* both below 2^32 */
-            if (product > kernel->grid_max[d])
+            if (product > most[d])
                 return false;
         }
         grid[d] = (uint32_t)product;
@@ -345,16 +352,9 @@ static void pack_kernargs(const struct attn_kernel *kernel, const union attn_val
         memset(kernargs + kernel->holes[i], 0, 4);
 }
 
-static int launch(const struct attn_op *op, const struct attn_kernel *kernel,
-                  struct attn_call *call)
+static int submit(const struct attn_op *op, const struct attn_kernel *kernel,
+                  const struct attn_call *call, const uint32_t grid[3])
 {
-    uint32_t grid[3];
-    if (!make_grid(kernel, call->values, grid))
-        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "launch: more than 2^32 work items");
-    if (!grid[0] || !grid[1] || !grid[2])
-        return ATTN_OK;
-    if (kernel->workgroups_most)
-        limit_grid(kernel->workgroups_most, call->values, grid);
     union {
         uint8_t bytes[ATTN_PACK_KERNARG_BYTES_MAX];
         uint64_t align;
@@ -368,6 +368,59 @@ static int launch(const struct attn_op *op, const struct attn_kernel *kernel,
         kernel->function, grid[0], grid[1], grid[2], kernel->workgroup[0], kernel->workgroup[1],
         kernel->workgroup[2], kernel->lds_dynamic, call->stream, NULL, extra);
     return error ? attn_hip_fail(&op->device->hip, "hipModuleLaunchKernel", error) : ATTN_OK;
+}
+
+/* Launches a batch of more sequences than a grid may have in pieces, one behind the other. */
+static int launch_pieces(const struct attn_op *op, const struct attn_kernel *kernel,
+                         const void *args, const struct attn_call *call)
+{
+    const int64_t batch = integer(call->values, ATTN_ARG_BATCH, true);
+    for (int64_t first = 0; first < batch; first += ATTN_GRID_YZ_MAX) {
+        const int64_t rest = batch - first;
+        struct attn_call piece = *call;
+        uint32_t grid[3];
+        op->family->skip(&op->desc, args, first, piece.values);
+        piece.values[ATTN_ARG_BATCH].i64 = rest < ATTN_GRID_YZ_MAX ? rest : ATTN_GRID_YZ_MAX;
+        if (!make_grid(kernel, piece.values, kernel->grid_max, grid))
+            return attn_fail_fixed(ATTN_BAD_ARGUMENT, too_many_workgroups);
+        const int r = submit(op, kernel, &piece, grid);
+        if (r)
+            return r;
+    }
+    return ATTN_OK;
+}
+
+/* Launches a grid that HIP does not take as it is: fewer workgroups with more work each, or pieces
+ * of the batch. */
+static int launch_large(const struct attn_op *op, const struct attn_kernel *kernel,
+                        const void *args, struct attn_call *call)
+{
+    uint32_t grid[3], most[3];
+    for (int d = 0; d < 3; d++)
+        most[d] = UINT32_MAX / kernel->workgroup[d];
+    if (!make_grid(kernel, call->values, most, grid))
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "launch: more than 2^32 work items");
+    if (!grid[0] || !grid[1] || !grid[2])
+        return ATTN_OK;
+    if (kernel->workgroups_most)
+        limit_grid(kernel->workgroups_most, call->values, grid);
+    if (grid[0] <= INT32_MAX && grid[1] <= ATTN_GRID_YZ_MAX && grid[2] <= ATTN_GRID_YZ_MAX)
+        return submit(op, kernel, call, grid);
+    return op->family->skip ? launch_pieces(op, kernel, args, call)
+                            : attn_fail_fixed(ATTN_BAD_ARGUMENT, too_many_workgroups);
+}
+
+static int launch(const struct attn_op *op, const struct attn_kernel *kernel, const void *args,
+                  struct attn_call *call)
+{
+    uint32_t grid[3];
+    if (!make_grid(kernel, call->values, kernel->grid_max, grid))
+        return launch_large(op, kernel, args, call);
+    if (!grid[0] || !grid[1] || !grid[2])
+        return ATTN_OK;
+    if (kernel->workgroups_most)
+        limit_grid(kernel->workgroups_most, call->values, grid);
+    return submit(op, kernel, call, grid);
 }
 
 static int check_size(const struct attn_op *op, const void *given)
@@ -404,7 +457,7 @@ int attn_launch(const struct attn_op *op, const struct attn_family *family, cons
             return r;
     }
     const struct attn_kernel *kernel = choose(op, call.values);
-    return kernel ? launch(op, kernel, &call) : no_kernel();
+    return kernel ? launch(op, kernel, given, &call) : no_kernel();
 }
 
 /* "; row 1 of 3: max_seqlen_q 64 is 1 to 64", where there is a choice. */

@@ -23,6 +23,10 @@ struct attn_factor {
 
 enum { ATTN_NO_SHIFT = 255 };
 
+/* Workgroups of a launch in y, and in z: hipModuleLaunchKernel of ROCm's clr refuses more, and more
+ * than INT32_MAX in x. */
+enum { ATTN_GRID_YZ_MAX = 65536 };
+
 struct attn_condition {
     uint32_t value;
     bool narrow;
@@ -36,7 +40,7 @@ struct attn_kernel {
     uint32_t number; /* in its pack */
     uint32_t kernarg_size;
     uint32_t workgroup[3];
-    uint32_t grid_max[3];     /* workgroups: HIP wants less than 2^32 work items */
+    uint32_t grid_max[3];     /* workgroups that HIP takes: fewer than 2^32 work items, too */
     uint32_t workgroups_most; /* of a launch; 0: no limit */
     uint32_t lds_dynamic;
     uint16_t wide_count, narrow_count; /* 8-byte and 4-byte slots */

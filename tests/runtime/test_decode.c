@@ -409,7 +409,7 @@ static void tensors_that_are_no_cache_are_named(void **state)
     } while (0)
     int64_t apart[] = {8192, 4096, 1024, 32, 1}, wide[] = {128, 64, 1};
     REFUSED(p.tensors.k_cache = NULL, "k_cache is NULL");
-    REFUSED(p.t[D_K].dtype.code = 10, "k_cache is float8_e4m3fn of 8 bits, 1 lanes; uint of 8");
+    REFUSED(p.t[D_K].dtype.code = 10, "k_cache is of float8_e4m3fn; uint8 is needed");
     REFUSED(p.shapes[D_K][3] = 16, "k_cache: dimension 3 is 16, 32 is needed");
     REFUSED(p.shapes[D_V][0] = 9, "v_cache: dimension 0 is 9, 10 is needed");
     REFUSED(p.t[D_V].strides = apart, "v_cache: its inner dimension has stride 1024, not 2048");
@@ -591,6 +591,9 @@ static void block_tables_are_checked_on_request(void **state)
     const int32_t many[] = {0, 3, 3, 3};
     a.qo_indptr = many;
     refuse(op, &a, "qo_indptr: sequence 0 has 3 tokens, the bound is 2");
+    const int32_t late[] = {1, 2, 2, 3};
+    a.qo_indptr = late;
+    refuse(op, &a, "qo_indptr[0] is 1, not 0");
     a.qo_indptr = qo;
     const int32_t negative[] = {40, -1, 16}, too_long[] = {40, 65, 16};
     a.pages.kv_lens = negative;

@@ -224,6 +224,59 @@ static void a_grid_has_a_limit(void **state)
     }
 }
 
+/* Launches a batch over `arg`, an array of the sequences; returns how far the last launch moved it. */
+static int64_t launch_batch(const char *arg, int32_t batch, struct attn_prefill_args a,
+                            struct attn_prefill_desc d, const void *array)
+{
+    struct fakehip *f = fake_reset();
+    const struct made kernels[] = {{.extra_arg = arg}};
+    struct bench b = open_bench(kernels, 1);
+    struct attn_op *op;
+    assert_int_equal(attn_prefill_lookup(b.device, &d, &op), ATTN_OK);
+    a.batch = batch;
+    assert_int_equal(attn_prefill_launch(op, &a), ATTN_OK);
+    const int64_t moved = i64_at(f, MADE_EXTRA) - (intptr_t)array;
+    attn_op_destroy(op);
+    close_bench(&b);
+    return moved;
+}
+
+/* HIP takes 65,536 workgroups in y and z of a grid: more sequences are several launches, each with
+ * the arrays of its own. */
+static void large_batches_are_launched_in_pieces(void **state)
+{
+    (void)state;
+    enum { MOST = 65536 };
+    static const struct {
+        int32_t batch;
+        int launches;
+        uint32_t last;
+    } cases[] = {
+        {MOST - 1, 1, MOST - 1},        {MOST, 1, MOST}, {MOST + 1, 2, 1}, {2 * MOST, 2, MOST},
+        {150000, 3, 150000 - 2 * MOST},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        const struct attn_prefill_args a = plain_args();
+        const struct fakehip *f = fake_reset();
+        const int64_t moved =
+            launch_batch("cu_seqlens_q", cases[i].batch, a, plain_desc(), a.cu_seqlens_q);
+        assert_int_equal(f->launches, cases[i].launches);
+        assert_int_equal(f->grid[2], cases[i].last);
+        assert_int_equal(moved, INT64_C(4) * MOST * (cases[i].launches - 1));
+    }
+}
+
+static void every_array_of_sequences_moves_with_a_piece(void **state)
+{
+    (void)state;
+    enum { MOST = 65536 };
+    struct attn_prefill_args a = plain_args();
+    const struct attn_prefill_desc d = plain_desc();
+    assert_int_equal(launch_batch("cu_seqlens_k", MOST + 1, a, d, a.cu_seqlens_k), 4 * MOST);
+    assert_int_equal(launch_batch("out", MOST + 1, a, d, a.out), 0); /* sequences say where */
+    assert_int_equal(launch_batch("lse", MOST + 1, a, d, a.lse), 0);
+}
+
 static void a_launch_packs_what_the_record_asks_for(void **state)
 {
     (void)state;
@@ -528,6 +581,45 @@ static void bad_arguments_are_refused(void **state)
     close_bench(&b);
 }
 
+/* A stride of one element is not looked at, also where its default follows from strides that are
+ * larger than those of a contiguous tensor. */
+static void a_stride_of_one_element_has_no_range(void **state)
+{
+    (void)state;
+    struct fakehip *f = fake_reset();
+    const struct made kernels[] = {{.extra_arg = "lse_head_stride", .lse = "true"}};
+    struct bench b = open_bench(kernels, 1);
+    struct attn_prefill_desc d = plain_desc();
+    d.lse = true;
+    d.heads = d.kv_heads = 1;
+    struct attn_op *op;
+    assert_int_equal(attn_prefill_lookup(b.device, &d, &op), ATTN_OK);
+    struct attn_prefill_args a = plain_args();
+    a.lse = (float *)a.out;
+    a.total_q = 1100;
+    a.lse_token_stride = 1 << 20;
+    assert_int_equal(attn_prefill_launch(op, &a), ATTN_OK);
+    assert_int_equal(i64_at(f, MADE_EXTRA), INT32_MAX >> 2);
+    a.lse_head_stride = -5;
+    assert_int_equal(attn_prefill_launch(op, &a), ATTN_OK);
+    a.lse_token_stride = (1 << 20) + 1;
+    assert_int_equal(attn_prefill_launch(op, &a), ATTN_BAD_ARGUMENT);
+    says("lse_head_stride or lse_token_stride is below a row or too large");
+    attn_op_destroy(op);
+    d.heads = d.kv_heads = 2;
+    assert_int_equal(attn_prefill_lookup(b.device, &d, &op), ATTN_OK);
+    a.lse_token_stride = a.lse_head_stride = 0;
+    a.batch = a.total_q = 1;
+    a.q_head_stride = 1 << 24;
+    assert_int_equal(attn_prefill_launch(op, &a), ATTN_OK);
+    assert_int_equal(i64_at(f, MADE_Q_STRIDE), 1 << 21);
+    a.total_q = 2;
+    assert_int_equal(attn_prefill_launch(op, &a), ATTN_BAD_ARGUMENT);
+    says("q_token_stride or q_head_stride is negative, too large");
+    attn_op_destroy(op);
+    close_bench(&b);
+}
+
 static void records_that_ask_for_unknown_values_are_refused(void **state)
 {
     (void)state;
@@ -578,6 +670,10 @@ static void device_side_lengths_are_checked_on_request(void **state)
     a.cu_seqlens_q = negative;
     assert_int_equal(attn_prefill_launch(op, &a), ATTN_BAD_DATA);
     says("cu_seqlens_q[0] is -1");
+    const int32_t late[] = {1, 100, 200};
+    a.cu_seqlens_q = late;
+    assert_int_equal(attn_prefill_launch(op, &a), ATTN_BAD_DATA);
+    says("cu_seqlens_q[0] is 1, not 0");
     assert_int_equal(f->launches, 1);
     f->capturing = 1; /* reading back would end the capture */
     assert_int_equal(attn_prefill_launch(op, &a), ATTN_OK);
@@ -606,6 +702,8 @@ int main(void)
         cmocka_unit_test(mixed_gpus_get_their_own_kernels),
         cmocka_unit_test(hip_5_properties_are_read_too),
         cmocka_unit_test(a_grid_has_a_limit),
+        cmocka_unit_test(large_batches_are_launched_in_pieces),
+        cmocka_unit_test(every_array_of_sequences_moves_with_a_piece),
         cmocka_unit_test(a_launch_packs_what_the_record_asks_for),
         cmocka_unit_test(a_window_reaches_the_kernel),
         cmocka_unit_test(a_call_chooses_by_the_packs_table),
@@ -616,6 +714,7 @@ int main(void)
         cmocka_unit_test(a_mask_of_zero_is_causal_in_a_window_kernel),
         cmocka_unit_test(bad_descriptors_are_refused),
         cmocka_unit_test(bad_arguments_are_refused),
+        cmocka_unit_test(a_stride_of_one_element_has_no_range),
         cmocka_unit_test(records_that_ask_for_unknown_values_are_refused),
         cmocka_unit_test(device_side_lengths_are_checked_on_request),
         cmocka_unit_test(the_library_says_what_it_is),
