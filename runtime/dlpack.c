@@ -4,6 +4,7 @@
  * pointers, strides and counts over.
  */
 #include <dlpack/dlpack.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "runtime/error.h"
@@ -41,6 +42,9 @@ static DLDataType element_type(int element)
 /* Codes of DLPack 1.0 and later, which Debian's header does not name. */
 enum { CODE_BOOL = 6 };
 
+/* DLPack's types whose names say how wide they are, from float8_e3m4 on. */
+enum { CODE_FLOAT8 = 7 };
+
 static const char *code_name(unsigned code)
 {
     static const char *const names[] = {
@@ -66,15 +70,27 @@ static const char *code_name(unsigned code)
     return code < sizeof(names) / sizeof(names[0]) ? names[code] : "unknown type";
 }
 
+/* Writes the name of a type as numpy and torch have it: "int64", "bfloat16", "bool". */
+static void name_type(DLDataType t, char *text, size_t size)
+{
+    const bool plain = t.code == CODE_BOOL ? t.bits == 8 : t.code >= CODE_FLOAT8;
+    int n = snprintf(text, size, "%s", code_name(t.code));
+    if (!plain)
+        n += snprintf(text + n, size - (size_t)n, "%u", t.bits);
+    if (t.lanes != 1)
+        snprintf(text + n, size - (size_t)n, " in vectors of %u", t.lanes);
+}
+
 static int check_type(const struct attn_tensor *t, const DLTensor *given)
 {
     const DLDataType is = given->dtype, wanted = element_type(t->element);
     const bool byte = t->element == ATTN_U8 && is.code == CODE_BOOL;
     if ((is.code == wanted.code || byte) && is.bits == wanted.bits && is.lanes == 1)
         return ATTN_OK;
-    return attn_fail(ATTN_BAD_ARGUMENT, "%s is %s of %u bits, %u lanes; %s of %u is needed",
-                     t->name, code_name(is.code), is.bits, is.lanes, code_name(wanted.code),
-                     wanted.bits);
+    char is_name[64], wanted_name[64];
+    name_type(is, is_name, sizeof(is_name));
+    name_type(wanted, wanted_name, sizeof(wanted_name));
+    return attn_fail(ATTN_BAD_ARGUMENT, "%s is of %s; %s is needed", t->name, is_name, wanted_name);
 }
 
 /* ROCm's own device type, or CUDA's, by which ROCm builds of frameworks may call it. */
@@ -133,10 +149,14 @@ static int check_dimension(struct binding *b, const struct attn_tensor *t, const
     const struct attn_dimension *wanted = &t->dims[d];
     const int64_t is = given->shape[d];
     int64_t needed = wanted->more;
-    if (is < 0 || is > INT32_MAX)
+    if (is < 0)
         return attn_fail(ATTN_BAD_ARGUMENT, "%s: dimension %d is %lld", t->name, d, (long long)is);
     if (!wanted->count && wanted->more < 0)
-        return ATTN_OK;
+        return ATTN_OK; /* kernels have 64-bit addresses: any size */
+    if (wanted->count && is - wanted->more > INT32_MAX)
+        return attn_fail(ATTN_BAD_ARGUMENT,
+                         "%s: dimension %d is %lld, at most %lld is served: a call counts in int32",
+                         t->name, d, (long long)is, INT32_MAX + (long long)wanted->more);
     if (wanted->count && is < wanted->more)
         return attn_fail(ATTN_BAD_ARGUMENT, "%s has no element", t->name);
     if (wanted->count && is - wanted->more < wanted->least)

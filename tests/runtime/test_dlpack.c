@@ -146,16 +146,20 @@ static void what_does_not_fit_is_named(void **state)
     (void)state;
     static int64_t apart[3] = {2048, 256, 2};
     REFUSED(s.tensors.q = NULL, "q is NULL");
-    REFUSED(s.t[0].dtype.code = kDLFloat, "q is float of 16 bits, 1 lanes; bfloat of 16");
-    REFUSED(s.t[1].dtype.bits = 8; s.t[1].dtype.code = 10, "k is float8_e4m3fn of 8 bits");
-    REFUSED(s.t[1].dtype.code = 200, "k is unknown type");
-    REFUSED(s.t[0].dtype.lanes = 2, "2 lanes");
+    REFUSED(s.t[0].dtype.code = kDLFloat, "q is of float16; bfloat16 is needed");
+    REFUSED(s.t[1].dtype.bits = 8;
+            s.t[1].dtype.code = 10, "k is of float8_e4m3fn; bfloat16 is needed");
+    REFUSED(s.t[1].dtype.code = 200, "k is of unknown type");
+    REFUSED(s.t[0].dtype.lanes = 2, "q is of bfloat16 in vectors of 2");
     REFUSED(s.t[2].device.device_type = kDLCPU, "v is on a device of DLPack's type 1");
     REFUSED(s.t[2].device.device_id = 3, "v is on GPU 3, the op on GPU 0");
     REFUSED(s.t[3].ndim = 2, "out has 2 dimensions, 3 are needed");
     REFUSED(s.shapes[1][1] = 4, "k: dimension 1 is 4, 2 is needed");
     REFUSED(s.shapes[2][0] = 299, "v: dimension 0 is 299, 300 is needed");
-    REFUSED(s.shapes[0][0] = INT64_C(1) << 40, "q: dimension 0 is 1099511627776");
+    REFUSED(s.shapes[0][0] = INT64_C(1) << 40,
+            "q: dimension 0 is 1099511627776, at most 2147483647 is served");
+    REFUSED(s.shapes[6][0] = (INT64_C(1) << 31) + 1,
+            "cu_seqlens_q: dimension 0 is 2147483649, at most 2147483648 is served");
     REFUSED(s.shapes[0][0] = -2, "q: dimension 0 is -2");
     REFUSED(s.t[0].strides = apart, "q: its last dimension has stride 2");
     apart[1] = 0;
@@ -166,12 +170,45 @@ static void what_does_not_fit_is_named(void **state)
     REFUSED(s.tensors.size = 8, "a size that is not set");
 }
 
+/* No count is made of a mask's bytes: there may be more than an int32 has. */
+static void dimensions_that_are_not_counted_have_64_bits(void **state)
+{
+    (void)state;
+    fake_reset();
+    const struct made kernels[] = {{.lse = "true", .mask = "custom"}};
+    struct bench b = open_bench(kernels, 1);
+    struct attn_prefill_desc d = plain_desc();
+    d.lse = true;
+    d.mask = ATTN_MASK_CUSTOM;
+    struct attn_op *masked;
+    assert_int_equal(attn_prefill_lookup(b.device, &d, &masked), ATTN_OK);
+    struct set s;
+    make(&s);
+    DLTensor mask = s.t[6], starts = s.t[6];
+    int64_t bytes = INT64_C(9) << 31, three = 3;
+    mask.dtype = (DLDataType){6, 8, 1}; /* bool */
+    mask.shape = &bytes;
+    starts.dtype.bits = 64;
+    starts.shape = &three;
+    s.tensors.custom_mask = &mask;
+    s.tensors.mask_indptr = &starts;
+    struct attn_prefill_args a = {.size = sizeof(a)};
+    assert_int_equal(attn_prefill_set_tensors(masked, &s.tensors, &a), ATTN_OK);
+    assert_ptr_equal(a.custom_mask, memory);
+    bytes = -1;
+    assert_int_equal(attn_prefill_set_tensors(masked, &s.tensors, &a), ATTN_BAD_ARGUMENT);
+    says("custom_mask: dimension 0 is -1");
+    attn_op_destroy(masked);
+    close_bench(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tensors_become_pointers_strides_and_counts),
         cmocka_unit_test(strides_of_nothing_are_not_looked_at),
         cmocka_unit_test(what_does_not_fit_is_named),
+        cmocka_unit_test(dimensions_that_are_not_counted_have_64_bits),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
