@@ -9,6 +9,7 @@ import tempfile
 from attn import _native, _ops
 from attn._hip import DeviceArray, DeviceStream, Graph, Hip, HostMemory
 from attn._native import AttnError, check, ffi, text
+from attn._tensors import dtype_name
 
 
 class Pack:
@@ -50,19 +51,36 @@ class Pack:
         return out
 
 
+def spelled(x):
+    """A description in which dtypes of torch and numpy have attnc's names."""
+    def value(name, v):
+        if name != "dtype" and not name.endswith("_dtype"):
+            return spelled(v)
+        return [dtype_name(one) for one in v] if isinstance(v, (list, tuple)) else dtype_name(v)
+
+    if isinstance(x, dict):
+        return {name: value(str(name), v) for name, v in x.items()}
+    return [spelled(v) for v in x] if isinstance(x, (list, tuple)) else x
+
+
 def build(description, output=None, quiet=True):
     """Compiles a description, a dict or the path of a YAML file, and opens the pack. Without
     `output` the pack's file is gone when the process ends; the compiler's cache keeps the
-    kernels."""
+    kernels. In a dict dtypes may be torch's and numpy's, or have their names."""
     with tempfile.TemporaryDirectory(prefix="attn-") as folder:
         if isinstance(description, dict):
             source = pathlib.Path(folder) / "description.yaml"
-            source.write_text(json.dumps(description))
+            source.write_text(json.dumps(spelled(description)))
         else:
             source = os.fspath(description)
         path = output or os.path.join(folder, "kernels.attnpack")
         command = [_native.compiler_path(), "build", source, "-o", path]
-        run = subprocess.run(command + (["-q"] if quiet else []), capture_output=True, text=True)
+        try:
+            run = subprocess.run(command + (["-q"] if quiet else []), capture_output=True, text=True)
+        except (FileNotFoundError, PermissionError):
+            raise AttnError("ATTN_BAD_ARGUMENT", f"attn.build needs the compiler, and {command[0]} is no command here: "
+                            "install attnc (Debian's package attnc, or the wheel with the compiler), or set ATTN_ATTNC to "
+                            "its path; packs that were built elsewhere open without it") from None
         if run.returncode:
             raise AttnError("ATTN_BAD_ARGUMENT", run.stderr.strip() or run.stdout.strip())
         return Pack(path)
@@ -107,7 +125,7 @@ class Device:
         self.ordinal, self.compute_units = info.ordinal, info.compute_units
         self.hip_library, self.hip_version = text(info.hip_library), info.hip_version
         self.hip = Hip(self.hip_library, self.ordinal)
-        self.host = HostMemory(self.hip)
+        self.host = HostMemory.of(self.hip)
 
     @staticmethod
     def _aim(packs):

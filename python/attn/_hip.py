@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The few functions of HIP that the package calls: host memory, streams, graphs."""
 import sys
+import threading
 import weakref
 
 from attn._native import AttnError, ffi, text
@@ -14,6 +15,8 @@ int hipFree(uintptr_t);
 int hipMemcpy(uintptr_t, uintptr_t, size_t, int);
 int hipHostRegister(uintptr_t, size_t, unsigned);
 int hipHostUnregister(uintptr_t);
+int hipMemGetAddressRange(uintptr_t *, size_t *, uintptr_t);
+int hipGetLastError(void);
 int hipStreamCreate(uintptr_t *);
 int hipStreamDestroy(uintptr_t);
 int hipStreamSynchronize(uintptr_t);
@@ -33,7 +36,7 @@ class Hip:
     """The HIP library that libattn found; a failing call is an AttnError."""
 
     def __init__(self, path, ordinal):
-        self.lib, self.ordinal = ffi.dlopen(path), ordinal
+        self.lib, self.path, self.ordinal = ffi.dlopen(path), path, ordinal
 
     def call(self, name, *args):
         status = getattr(self.lib, name)(*args)
@@ -43,6 +46,14 @@ class Hip:
     def current(self):
         """Makes the device the thread's current one."""
         self.call("hipSetDevice", self.ordinal)
+
+    def covers(self, base, size):
+        """Returns whether host memory is all in one piece that HIP knows."""
+        start, bytes_of_it = ffi.new("uintptr_t *"), ffi.new("size_t *")
+        if self.lib.hipMemGetAddressRange(start, bytes_of_it, base):
+            self.lib.hipGetLastError()  # which torch would report as its own
+            return False
+        return start[0] <= base and base + size <= start[0] + bytes_of_it[0]
 
     def capturing(self, stream):
         answer = ffi.new("int *")
@@ -56,27 +67,76 @@ class Hip:
         return number[0] if answer[0] == 1 else 0
 
 
+class Span:
+    """Host memory that was registered in one piece, and the objects that it is kept for."""
+
+    def __init__(self, size, owners):
+        self.size, self.owners = size, owners  # {id: weak reference}
+
+
 class HostMemory:
-    """Host memory that the GPU was told of, so that numpy arrays and torch's CPU tensors are
-    arguments like others. A tensor's whole allocation is registered when the tensor is first used,
-    and given up when the object that was used is gone."""
+    """Host memory that a HIP library was told of, so that numpy arrays and torch's CPU tensors are arguments
+    like others. It belongs to the process: all devices of the library share it. A tensor's whole allocation is
+    registered when the tensor is first used, and given up when the last object that was used of it is gone.
+    Memory that somebody else has pinned or registered is left to them, and looked at in every call."""
+
+    _shared, _lock = {}, threading.RLock()  # a weak reference may be called at any time
+
+    @classmethod
+    def of(cls, hip):
+        """The memory of the library of `hip`."""
+        with cls._lock:
+            return cls._shared.setdefault(hip.path, cls(hip))
 
     def __init__(self, hip):
         self.hip, self.spans, self.known = hip, {}, {}
 
-    def hold(self, x):
+    def hold(self, x, hip):
+        """Registers the memory of a host tensor for calls of the device of `hip`."""
         if self.known.get(id(x)) is not None:
             return
-        base, size, owner = allocation(x)
-        if size and not any(b <= base and base + size <= b + n for b, n in self.spans.items()):
-            for b in [b for b, n in self.spans.items() if b < base + size and base < b + n]:
-                self.release(b)
-            self.hip.current()
-            self.hip.call("hipHostRegister", base, size, 0)
-            self.spans[base] = size
-            weakref.finalize(owner, self.release, base).atexit = False
-        key = id(x)
-        self.known[key] = weakref.ref(x, lambda _: self.known.pop(key, None))
+        with self._lock:
+            base, size, owner = allocation(x)
+            if size and not self.kept(base, size, owner):
+                hip.current()
+                if hip.covers(base, size):
+                    return
+                self.register(base, size, owner)
+            key = id(x)
+            self.known[key] = weakref.ref(x, lambda _: self.known.pop(key, None))
+
+    def kept(self, base, size, owner):
+        """True if a span has all of it, which is then kept for its owner, too."""
+        for start, span in list(self.spans.items()):
+            if start <= base and base + size <= start + span.size:
+                self.own(start, span, owner)
+                return self.spans.get(start) is span  # its last owner may have gone meanwhile
+        return False
+
+    def own(self, start, span, owner):
+        key = id(owner)
+        if key not in span.owners:
+            span.owners[key] = weakref.ref(owner, lambda _: self.leave(start, span, key))
+
+    def leave(self, start, span, key):
+        with self._lock:
+            span.owners.pop(key, None)
+            if not span.owners and self.spans.get(start) is span:
+                self.release(start)
+
+    def register(self, base, size, owner):
+        """Registers it, joined with the spans that it overlaps: these are views of the same memory."""
+        end, owners = base + size, {}
+        for start in [b for b, s in self.spans.items() if b < end and base < b + s.size]:
+            span = self.spans[start]
+            base, end = min(base, start), max(end, start + span.size)
+            owners.update((key, ref()) for key, ref in span.owners.items())
+            self.release(start)
+        self.hip.call("hipHostRegister", base, end - base, 0)
+        span = self.spans[base] = Span(end - base, {})
+        for one in [owner, *owners.values()]:
+            if one is not None:
+                self.own(base, span, one)
 
     def release(self, base):
         if self.spans.pop(base, None) is not None:
@@ -94,8 +154,13 @@ def allocation(x):
     numpy = sys.modules["numpy"]
     while isinstance(x.base, numpy.ndarray):
         x = x.base
+    inside = getattr(x.base, "base", None)  # as_strided's view of an array
+    if isinstance(inside, numpy.ndarray) and hasattr(x.base, "__array_interface__"):
+        return allocation(inside)
     if x.base is None:
         return x.ctypes.data, x.nbytes, x
+    if hasattr(x.base, "data_ptr"):  # torch's numpy()
+        return allocation(x.base)
     low, high = numpy.lib.array_utils.byte_bounds(x) if hasattr(numpy.lib, "array_utils") else (
         numpy.byte_bounds(x))
     return low, high - low, x

@@ -6,7 +6,7 @@ import typing
 
 from attn import _fast, _native
 from attn._native import AttnError, check, ffi, text
-from attn._tensors import READ, expand, is_read_only
+from attn._tensors import READ, dtype_name, expand, is_read_only
 
 __all__ = ["Op", "entry", "stream_handle"]
 
@@ -113,7 +113,7 @@ class Op:
                 self._texts.append(ffi.new("char[]", value.encode()))
                 setattr(d, name, self._texts[-1])
             elif isinstance(value, str) or name == "dtype" or name.endswith("_dtype"):
-                setattr(d, name, self._number(name, value, self.device.enums["attn_dtype"]))
+                setattr(d, name, self._dtype(name, value))
             else:
                 self._set_member(d, name, value)
         return d
@@ -125,10 +125,14 @@ class Op:
         if not hasattr(value, "page_size"):
             raise TypeError(f"cache is {value!r}: an attn.CacheDesc is needed")
         if value.dtype is not None:
-            d.dtype = self._number("cache.dtype", value.dtype, enums["attn_dtype"])
+            d.dtype = self._dtype("cache.dtype", value.dtype)
         for name, enum in ENUM_OF_CACHE.items():
             setattr(d, name, self._number(f"cache.{name}", getattr(value, name), enums[enum]))
         self._set_member(d, "page_size", value.page_size)
+
+    def _dtype(self, name, value):
+        known = self.device.enums["attn_dtype"]
+        return self._number(name, dtype_name(value, self.device.target), known)
 
     @staticmethod
     def _number(name, value, known):

@@ -4,6 +4,8 @@ and device. A reader for each class of tensors; others are asked for an interfac
 import ctypes
 import sys
 
+from attn._native import AttnError
+
 # DLPack's codes of element types.
 INT, UINT, FLOAT, BFLOAT, BOOL = 0, 1, 2, 4, 6
 CPU, ROCM = 1, 10
@@ -20,6 +22,29 @@ FP8 = {"float8_e4m3fn": "gfx950", "float8_e4m3fnuz": "gfx942"}
 TYPESTR = {"|u1": (UINT, 8), "|i1": (INT, 8), "|b1": (BOOL, 8), "<f2": (FLOAT, 16),
            "<f4": (FLOAT, 32), "<f8": (FLOAT, 64), "<i4": (INT, 32), "<i8": (INT, 64),
            "<u2": (BFLOAT, 16), "<i2": (INT, 16), "<u4": (UINT, 32), "<u8": (UINT, 64)}
+
+
+# Element types of descriptors by the names that torch and numpy have for them. numpy's own bf16 are uint16.
+DTYPES = {"bfloat16": "bf16", "float16": "fp16", "half": "fp16", "float8_e4m3fn": "fp8",
+          "float8_e4m3fnuz": "fp8"}
+
+
+def dtype_name(value, target=None):
+    """The element type of a descriptor that torch, numpy or their names for it say; other values as they are. Of two fp8
+    the one that a target does not have is refused."""
+    name = value
+    if not isinstance(value, str):
+        numpy = sys.modules.get("numpy")
+        if str(value).startswith("torch."):
+            name = str(value)[len("torch."):]
+        elif numpy and (isinstance(value, numpy.dtype) or isinstance(value, type) and issubclass(
+                value, numpy.generic)):
+            name = numpy.dtype(value).name
+        else:
+            name = getattr(value, "__name__", None) if isinstance(value, type) else None
+    if target and FP8.get(name, target) != target:
+        raise AttnError("ATTN_BAD_ARGUMENT", f"{name} is the fp8 of {FP8[name]}, which {target} does not have")
+    return DTYPES.get(name, value if isinstance(value, str) else name or value)
 
 
 class Sign(tuple):
@@ -41,12 +66,12 @@ def read_none(_, op):
 def read_torch(x, op):
     if x.is_cuda:
         return x.data_ptr(), (x.dtype, x.shape, x.stride(), True)
-    op.device.host.hold(x)
+    op.device.host.hold(x, op.device.hip)
     return x.data_ptr(), (x.dtype, x.shape, x.stride(), False)
 
 
 def read_numpy(x, op):
-    op.device.host.hold(x)
+    op.device.host.hold(x, op.device.hip)
     return x.ctypes.data, (x.dtype, x.shape, x.strides, False)
 
 

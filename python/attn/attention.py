@@ -11,6 +11,7 @@ import sys
 from attn._native import AttnError, check, ffi
 from attn import _native
 from attn._op import Bound, stream_handle
+from attn._tensors import dtype_name
 
 LAYERS = 1024  # that a planned step remembers
 
@@ -125,7 +126,7 @@ class BatchDecode:
                     lse=lse, logits=logits, cache=cache, page_table=page_table, q_dtype=q_dtype,
                     q_scale=q_scale)
         self.op = device.decode(**desc, one_launch=bool(one_launch))
-        self.made = dtype if q_dtype else None  # the output's type, where it is not q's
+        self.made = dtype_name(dtype) if q_dtype else None  # the output's type, where it is not q's
         self.combine = self.lists = self.tickets = self.split = None
         if split or one_launch:
             self.split = Split(lists, one_launch=bool(one_launch)) if lists else choose_split(

@@ -121,10 +121,42 @@ def cast(x, name):
 def view(x, *shape):
     """Other dimensions of the same memory; a tensor whose strides do not allow it is refused."""
     if is_torch(x):
-        return x.view(*shape)
+        try:
+            return x.view(*shape)
+        except RuntimeError:
+            raise no_view(x, shape) from None
     out = x.view()
-    out.shape = shape
+    try:
+        out.shape = shape
+    except AttributeError:
+        raise no_view(x, shape) from None
     return out
+
+
+def no_view(x, shape):
+    """The refusal of a tensor whose strides do not allow these dimensions."""
+    return AttnError("ATTN_BAD_ARGUMENT", f"a tensor of dimensions {tuple(x.shape)} with gaps, strides {tuple(strides(x))}, "
+                     f"cannot be read as one of {tuple(shape)} without a copy")
+
+
+def rows_of(x, dim):
+    """A cache of rows of `dim` elements as pages of one row, or as its own [pages, P, ...] where these lie apart."""
+    apart = x.ndim > 2 and x.shape[0] > 1 and strides(x)[0] != (1 if is_torch(x) else itemsize(x)) * (
+        count(x) // x.shape[0])
+    return view(x, x.shape[0], -1, 1, dim) if apart else view(x, count(x) // dim, 1, 1, dim)
+
+
+def flat_pages(call, name, x):
+    """(bytes from the first page to the end of the last, bytes from a page to the next) of a cache of bytes whose pages
+    may lie apart."""
+    size = count(x) // max(x.shape[0], 1)
+    step = strides(x)[0] if x.shape[0] > 1 else size
+    inner = x[0] if x.shape[0] else x
+    solid = inner.is_contiguous() if is_torch(x) else inner.flags.c_contiguous
+    refuse(call, **{name: (itemsize(x) != 1 or not solid or step < size,
+                           f"pages of dimensions {tuple(x.shape[1:])} and strides {tuple(strides(x)[1:])}: the bytes of a "
+                           "page are neighbours, and pages do not overlap")})
+    return widened(x, (max(x.shape[0] - 1, 0) * step + size * (x.shape[0] > 0),)), step
 
 
 def reinterpret(x, name):

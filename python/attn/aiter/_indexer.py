@@ -6,10 +6,12 @@ from attn.aiter._common import NotServed
 DIM = 128  # elements of a key
 
 
-def stride_of(call, kv_cache):
-    """Bytes from a page to the next: what lies behind a page's keys and their scales is not used."""
+def pages_of(call, kv_cache):
+    """The cache as arguments: what lies behind a page's keys and their scales is not used."""
     c.refuse(call, kv_cache=(kv_cache.shape[-1] < DIM + 4, f"{kv_cache.shape[-1]} bytes for a key and its scale"))
-    return kv_cache.shape[1] * kv_cache.shape[-1]
+    keys, step = c.flat_pages(call, "kv_cache", kv_cache)
+    c.refuse(call, kv_cache=(step % 16 != 0, f"its pages are {step} bytes apart, which is no multiple of 16"))
+    return {"keys": keys, "page_size": kv_cache.shape[1], "page_stride": step}
 
 
 def check_dim(call, q):
@@ -55,10 +57,9 @@ def deepgemm_fp8_paged_mqa_logits(q_fp8, kv_cache, weights, out_logits, context_
         more["row_sequences"] = c.repeated(table, batch, next_n)
     c.session(q_fp8).op("indexer_logits", heads=heads, paged=True, small_pages=page < 32 or page & (page - 1) != 0,
                         layout="shuffle" if Preshuffle else "nhd")(
-        q=c.view(q_fp8, rows, heads, DIM), weights=weights[:rows], keys=c.view(kv_cache, -1),
+        q=c.view(q_fp8, rows, heads, DIM), weights=weights[:rows],
         row_ends=row_ends(context_lens[:batch], next_n), block_table=table,
-        logits=out_logits[:rows, :max_model_len], page_size=page, page_stride=stride_of(call, kv_cache),
-        stream=c.stream(q_fp8), **more)
+        logits=out_logits[:rows, :max_model_len], stream=c.stream(q_fp8), **pages_of(call, kv_cache), **more)
 
 
 def row_ends(lens, next_n):
@@ -117,7 +118,7 @@ def indexer_k_quant_and_cache(k, kv_cache, slot_mapping, quant_block_size, scale
     call = "indexer_k_quant_and_cache"
     check_dim(call, k)
     c.refuse(call, quant_block_size=(quant_block_size != DIM, f"{quant_block_size}: a key has one scale"))
-    s, page = c.session(k), kv_cache.shape[1]
+    s = c.session(k)
     tokens = min(k.shape[0], slot_mapping.shape[0])
     table, weight = (s.made.of((name, type(k)), (), make) for name, make in (
         ("no rotation", lambda: c.cast(c.arange(k, DIM // 2) < DIM // 4, "float32")),
@@ -126,9 +127,8 @@ def indexer_k_quant_and_cache(k, kv_cache, slot_mapping, quant_block_size, scale
     s.op("indexer_rope_cache", dtype=c.dtype(k), heads=64, rope="neox", layer_norm=False,
          layout="shuffle" if preshuffle else "nhd")(
         k=k[:tokens], k_weight=weight, slot_mapping=slots, positions=slots * 0, cos_sin=c.view(table, 1, -1),
-        keys=c.view(kv_cache, -1), page_size=page, page_stride=stride_of(call, kv_cache),
         page_count=kv_cache.shape[0], eps=EPS, power_of_two_scales=scale_fmt == "ue8m0",
-        stream=c.stream(k))
+        stream=c.stream(k), **pages_of(call, kv_cache))
 
 
 def indexer_qk_rope_quant_and_cache(q, q_out, weights, weights_out, k, kv_cache, slot_mapping,
@@ -141,7 +141,7 @@ def indexer_qk_rope_quant_and_cache(q, q_out, weights, weights_out, k, kv_cache,
     call = "indexer_qk_rope_quant_and_cache"
     check_dim(call, q)
     c.refuse(call, quant_block_size=(quant_block_size != DIM, f"{quant_block_size}: a key has one scale"))
-    s, page, tokens = c.session(q), kv_cache.shape[1], min(k.shape[0], slot_mapping.shape[0])
+    s, tokens = c.session(q), min(k.shape[0], slot_mapping.shape[0])
     q, weights, q_out, weights_out = (x[:tokens] for x in (q, weights, q_out, weights_out))
     if c.dtype(cos_cache) == "f32":
         table = c.cosines(s, cos_cache, sin_cache)
@@ -153,10 +153,9 @@ def indexer_qk_rope_quant_and_cache(q, q_out, weights, weights_out, k, kv_cache,
          layer_norm=True, layout="shuffle" if preshuffle else "nhd")(
         q=q, weights=weights, q_out=q_out, weights_out=weights_out, k=k[:tokens], k_weight=norm[0],
         k_bias=norm[1], slot_mapping=c.cast(slot_mapping[:tokens], "int64"),
-        positions=c.cast(positions, "int64")[:tokens], cos_sin=table, keys=c.view(kv_cache, -1),
-        page_size=page, page_stride=stride_of(call, kv_cache), page_count=kv_cache.shape[0],
-        weight_scale=float(weights_scale), eps=float(epsilon),
-        power_of_two_scales=scale_fmt == "ue8m0", stream=c.stream(q))
+        positions=c.cast(positions, "int64")[:tokens], cos_sin=table,
+        page_count=kv_cache.shape[0], weight_scale=float(weights_scale), eps=float(epsilon),
+        power_of_two_scales=scale_fmt == "ue8m0", stream=c.stream(q), **pages_of(call, kv_cache))
 
 
 def cp_gather_indexer_k_quant_cache(kv_cache, dst_k, dst_scale, block_table, cu_seq_lens, preshuffle=False):
@@ -164,11 +163,11 @@ def cp_gather_indexer_k_quant_cache(kv_cache, dst_k, dst_scale, block_table, cu_
     their scales into dst_scale, [tokens, 1] of float32 or [tokens, 4] of bytes."""
     call = "cp_gather_indexer_k_quant_cache"
     check_dim(call, dst_k)
-    tokens, page, batch = dst_k.shape[0], kv_cache.shape[1], cu_seq_lens.shape[0] - 1
+    tokens, batch = dst_k.shape[0], cu_seq_lens.shape[0] - 1
     scales = dst_scale if c.dtype(dst_scale) == "f32" else c.reinterpret(dst_scale, "float32")
     c.refuse(call, dst_scale=(c.count(scales) < tokens or scales.shape[-1] != 1 and scales.ndim > 1,
                               f"it has dimensions {tuple(dst_scale.shape)}: a key has one scale"))
     c.session(dst_k).op("indexer_gather", layout="shuffle" if preshuffle else "nhd")(
-        keys=c.view(kv_cache, -1), block_table=block_table[:batch], cu_seqlens_k=cu_seq_lens, keys_out=dst_k,
-        key_scales_out=c.view(scales, -1)[:tokens], max_seqlen_k=tokens, page_size=page,
-        page_stride=stride_of(call, kv_cache), stream=c.stream(dst_k))
+        block_table=block_table[:batch], cu_seqlens_k=cu_seq_lens, keys_out=dst_k,
+        key_scales_out=c.view(scales, -1)[:tokens], max_seqlen_k=tokens, stream=c.stream(dst_k),
+        **pages_of(call, kv_cache))

@@ -72,6 +72,6 @@ def insert_index(call, key, index_cache, index_cache_dtype, slots):
     stored, dim = c.dtype(index_cache), key.shape[2]
     c.refuse(call, index_cache_dtype=(index_cache_dtype is not None and index_cache_dtype.startswith("fp8") != (stored == "fp8"),
                                       f"it is {index_cache_dtype!r}, the cache is {stored}"))
-    rows = c.view(index_cache, c.count(index_cache) // dim, 1, 1, dim)
+    rows = c.rows_of(index_cache, dim)
     half = dim // 2
     write(call, key[..., :half], key[..., half:], rows[..., :half], rows[..., half:], slots[:key.shape[0]], shuffled=False)

@@ -38,13 +38,15 @@ def mla_decode_fwd(q, kv_buffer, o, qo_indptr, kv_indptr, kv_indices, kv_last_pa
                    work_info_set=None, reduce_indptr=None, reduce_final_map=None,
                    reduce_partial_map=None, q_scale=None, kv_scale=None, intra_batch_mode=False,
                    return_logits=False, return_lse=False, g_kv_indptr=None, cp_world_size=1,
-                   cp_rank=0, causal=True):
+                   cp_rank=0, causal=True, shuffled_kv_cache=False):
     """Decode over rows [pages, P, 1, latent + rope]. With cp_world_size the cache has every
     cp_world_size-th token of a context from cp_rank on; g_kv_indptr is of whole contexts. Keys are
     split by the work lists of get_mla_metadata_v1(), and without them over num_kv_splits workgroups
     for each sequence, or as many as the GPU has. Returns the parts, or None, and the LSE [queries,
-    heads], or None."""
+    heads], or None. shuffled_kv_cache is of Triton's form of the call, which is refused."""
     call = "mla_decode_fwd"
+    c.refuse(call, shuffled_kv_cache=(shuffled_kv_cache, "this is the call of aiter.ops.triton.attention.mla, whose latent "
+                                      "caches of fragments, [page, 1, P / 16, ...], are not read"))
     c.refuse(call, logit_cap=(logit_cap != 0, CAP),
              cp_world_size=(cp_world_size != 1 and (g_kv_indptr is None or page_size != 1),
                             "the shares of ranks need g_kv_indptr, and pages of one token"),

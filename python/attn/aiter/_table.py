@@ -97,7 +97,7 @@ ROWS = (
       "get_meta_param", "decode_update_mla_metadata_v1"), "ATOM, SGLang, vLLM",
      "any number of heads up to 128, pages of any size, fp8 caches and queries, LSE, lists of slots, contexts "
      "that ranks share (`cp_world_size`); `topk` in the metadata, of one query a sequence: lists are rows of so many slots",
-     "`logit_cap`, `return_logits`, `cp_world_size` with pages of several tokens"),
+     "`logit_cap`, `return_logits`, `cp_world_size` with pages of several tokens, `shuffled_kv_cache` of Triton's form"),
     (("mla_prefill_ps_asm_fwd", "get_ps_metadata_info_v1", "get_ps_metadata_v1"), "ATOM, SGLang, vLLM",
      "fp8 prefill over listed keys, causal or not, on both targets; any number of heads; LSE with `need_lse`, or if "
      "it is not said where the pack has kernels with it, else NaN. The plan has no parts, and `splitData` is not used", "pages of several tokens"),

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Host memory as arguments: it belongs to the process, whoever has registered it, and whichever device uses it."""
+import ctypes
+import gc
+import threading
+import unittest
+import unittest.mock
+
+import numpy as np
+
+import attn
+import attn.aiter as aiter
+import support
+from attn._hip import allocation
+
+DIM = 64
+KERNEL = {"op": "prefill", "head_dim": DIM}
+
+
+def hip_of(device):
+    hip = ctypes.CDLL(device.hip_library)
+    for name in ("hipHostMalloc", "hipHostRegister"):
+        getattr(hip, name).argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint]
+    hip.hipHostUnregister.argtypes = hip.hipHostFree.argtypes = [ctypes.c_void_p]
+    return hip
+
+
+def without_base(x):
+    """A view whose base is no array: numpy does not see what it is a view of."""
+    return np.ndarray(x.shape, x.dtype, memory_of(x), strides=x.strides)
+
+
+def memory_of(x):
+    low, high = np.byte_bounds(x) if hasattr(np, "byte_bounds") else np.lib.array_utils.byte_bounds(x)
+    return (ctypes.c_char * (high - low)).from_address(low)
+
+
+class HostMemory(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.device = support.device(KERNEL)
+        cls.hip = hip_of(cls.device)
+        cls.cu = np.array([0, 4], np.int32)
+
+    def op(self, device=None):
+        return (device or self.device).prefill(dtype="fp16", head_dim=DIM, heads=1, kv_heads=1)
+
+    def run_ones(self, q, k, v, device=None):
+        """Attention over values of 1 is 1."""
+        out = np.zeros((4, 1, DIM), np.float16)
+        self.op(device)(q=q, k=k, v=v, out=out, cu_seqlens_q=self.cu, cu_seqlens_k=self.cu)
+        np.testing.assert_array_equal(out, np.ones_like(out))
+
+    def columns(self):
+        """q, k and v side by side in rows: views that lie between each other."""
+        row = np.ones((4, 1, 3 * DIM), np.float16)
+        return row, [row[..., i * DIM:(i + 1) * DIM] for i in range(3)]
+
+    def test_strided_views_of_one_array(self):
+        row, _ = self.columns()
+        self.run_ones(*(np.lib.stride_tricks.as_strided(row[..., i * DIM:], (4, 1, DIM), (row.strides[0], 2 * DIM, 2))
+                        for i in range(3)))
+        self.assertIs(allocation(np.lib.stride_tricks.as_strided(row, (2,), (2,)))[2], row)
+
+    def test_overlapping_views_without_a_base(self):
+        row, views = self.columns()
+        parts = [without_base(x) for x in views]
+        for _ in range(2):
+            self.run_ones(*parts)
+        held = [s for b, s in self.device.host.spans.items() if b <= parts[0].ctypes.data < b + s.size]
+        self.assertEqual(len(held), 1)
+        self.assertEqual(len(held[0].owners), 3)
+        del parts[0]  # the others keep the memory that is theirs, too
+        gc.collect()
+        self.assertEqual(len(held[0].owners), 2)
+        self.run_ones(without_base(views[0]), *parts)
+        size = len(self.device.host.spans)
+        del parts
+        gc.collect()
+        self.assertEqual(len(self.device.host.spans), size - 1)
+
+    def test_pinned_memory_is_not_registered(self):
+        p = ctypes.c_void_p()
+        self.assertEqual(self.hip.hipHostMalloc(ctypes.byref(p), 512, 0), 0)
+        q = np.frombuffer((ctypes.c_char * 512).from_address(p.value), np.float16).reshape(4, 1, DIM)
+        q[:] = 1
+        spans = set(self.device.host.spans)
+        self.run_ones(q, q, q)
+        self.assertFalse(any(b <= p.value < b + s.size for b, s in self.device.host.spans.items() if b not in spans))
+        self.assertEqual(self.hip.hipHostFree(p), 0)
+
+    def test_registered_memory_stays_the_engines(self):
+        q = np.ones((4, 1, DIM), np.float16)
+        self.assertEqual(self.hip.hipHostRegister(q.ctypes.data, q.nbytes, 0), 0)
+        self.run_ones(q, q, q)
+        self.assertEqual(self.hip.hipHostUnregister(q.ctypes.data), 0)
+        self.run_ones(q, q, q)  # which registers it now
+        self.assertNotEqual(self.hip.hipHostRegister(q.ctypes.data, q.nbytes, 0), 0)
+
+    def test_a_failed_question_is_not_left_as_an_error(self):
+        self.hip.hipGetLastError()
+        q = np.ones((4, 1, DIM), np.float16)
+        self.run_ones(q, q, q)
+        self.assertEqual(self.hip.hipGetLastError(), 0)
+
+    def test_two_devices(self):
+        q = np.ones((4, 1, DIM), np.float16)
+        other = attn.Device(*self.device.packs, hip="sim")
+        self.assertIs(other.host, self.device.host)
+        for device in (self.device, other, self.device):
+            self.run_ones(q, q, q, device)
+        del other, device
+        gc.collect()
+        self.run_ones(q, q, q)
+
+    def test_a_device_beside_aiter(self):
+        q = np.ones((4, 1, DIM), np.float16)
+        self.run_ones(q, q, q)
+        aiter.use(*self.device.packs, hip="sim")
+        out = aiter.flash_attn_varlen_func(q, q, q, self.cu, self.cu, 4, 4, causal=True)
+        np.testing.assert_array_equal(out, np.ones_like(out))
+        self.run_ones(q, q, q)
+
+    def test_threads_with_views_of_one_array(self):
+        row, views = self.columns()
+        failed = []
+
+        def work():
+            try:
+                for _ in range(4):
+                    self.run_ones(*views)
+            except BaseException as e:
+                failed.append(e)
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertEqual(failed, [])
+
+
+class Dtypes(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.device = support.device(KERNEL)
+
+    def test_names_of_numpy(self):
+        for name in (np.float16, np.dtype("float16"), "float16", "half", "fp16"):
+            self.assertIn("fp16", self.device.prefill(dtype=name, head_dim=DIM, heads=1, kv_heads=1).kernel)
+
+    def test_others_are_refused_by_name(self):
+        for name, text in (("float32", "'float32'"), (np.float32, "'float32'"), (7, "7"), (int, "'int'")):
+            with self.assertRaisesRegex(attn.AttnError, f"dtype is {text}: it is one of bf16, fp16"):
+                self.device.prefill(dtype=name, head_dim=DIM, heads=1, kv_heads=1)
+
+    def test_the_fp8_of_another_target(self):
+        other = {"gfx942": "float8_e4m3fn", "gfx950": "float8_e4m3fnuz"}[self.device.target]
+        with self.assertRaisesRegex(attn.AttnError, f"{other} is the fp8 of gfx9.., which {self.device.target} does not"):
+            self.device.prefill(dtype="fp16", head_dim=DIM, heads=1, kv_heads=1, q_dtype=other)
+
+    def test_descriptions(self):
+        pack = attn.build({"targets": [self.device.target], "defaults": {"dtype": np.float16},
+                           "kernels": [{"op": "prefill", "head_dim": DIM, "dtype": ["float16"]}]})
+        self.assertEqual({k["key"]["dtype"] for k in pack.kernels()}, {"fp16"})
+
+    def test_a_build_without_the_compiler(self):
+        with unittest.mock.patch.dict("os.environ", {"ATTN_ATTNC": "/no/attnc"}):
+            with self.assertRaisesRegex(attn.AttnError, "/no/attnc is no command here: install attnc"):
+                attn.build({"kernels": [KERNEL]})
+
+
+if __name__ == "__main__":
+    unittest.main()
