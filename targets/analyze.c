@@ -104,8 +104,12 @@ bool tgt_find_code(const void *code_object, size_t object_size, const char *name
     struct image i = {.data = code_object, .size = object_size, .name = name};
     i.elf = tgt_open_elf(code_object, object_size);
     bool found = i.elf && find_in_image(&i, code, size);
+    size_t sections = 0;
+    const bool bare = i.elf && (elf_getshdrnum(i.elf, &sections) || !sections);
     elf_end(i.elf);
-    if (!found)
+    if (!found && bare)
+        snprintf(why, TGT_WHY, "%s: the code object has no section headers", name);
+    else if (!found)
         snprintf(why, TGT_WHY, "%s: no such function in the code object", name);
     return found;
 }

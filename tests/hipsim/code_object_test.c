@@ -257,6 +257,27 @@ static void symbols_outside_of_the_file_are_no_symbols(void **state)
     assert_int_equal(relocated, header->e_shnum);
 }
 
+/* Kernels and relocations are found by them. */
+static void an_image_without_section_headers_is_refused(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        uint8_t *bytes = copy(kernels.size);
+        Elf64_Ehdr *header = (Elf64_Ehdr *)bytes;
+        Elf64_Shdr *sections = (Elf64_Shdr *)(bytes + header->e_shoff);
+        for (unsigned j = 0; i == 2 && j < header->e_shnum; j++)
+            if (sections[j].sh_type == SHT_DYNSYM || sections[j].sh_type == SHT_SYMTAB)
+                sections[j].sh_type = SHT_PROGBITS;
+        if (i < 2)
+            header->e_shnum = header->e_shstrndx = 0;
+        if (i == 0)
+            header->e_shoff = 0;
+        assert_int_equal(load(bytes, kernels.size, GFX942), CODE_OBJECT_INVALID);
+        assert_non_null(strstr(why, i < 2 ? "no section headers" : "no table of symbols"));
+        free(bytes);
+    }
+}
+
 static void unknown_extents_are_found(void **state)
 {
     (void)state;
@@ -307,6 +328,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(truncation_at_any_byte_is_an_answer),
         cmocka_unit_test(damage_at_any_byte_is_an_answer),
         cmocka_unit_test(symbols_outside_of_the_file_are_no_symbols),
+        cmocka_unit_test(an_image_without_section_headers_is_refused),
         cmocka_unit_test(unknown_extents_are_found),
         cmocka_unit_test(bundles_are_searched),
     };

@@ -7,6 +7,7 @@
  */
 #include "tests/targets/harness.h"
 
+#include <elf.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -241,6 +242,12 @@ static void damaged_code_objects_are_refused_with_a_sentence(void **state)
     char why[TGT_WHY] = "";
     assert_false(tgt_analyze(c.code_object.data, c.code_object.size, "other", t, &facts, why));
     assert_non_null(strstr(why, "other: "));
+    Elf64_Ehdr *header = (Elf64_Ehdr *)c.code_object.data, whole = *header;
+    header->e_shnum = header->e_shstrndx = 0;
+    header->e_shoff = 0;
+    assert_false(tgt_analyze(c.code_object.data, c.code_object.size, "k", t, &facts, why));
+    assert_non_null(strstr(why, "k: the code object has no section headers"));
+    *header = whole;
     for (size_t size = 0; size < c.code_object.size; size += 61) {
         uint8_t *part = malloc(size + 1); /* of its own, so that a sanitizer sees overreads */
         memcpy(part, c.code_object.data, size);

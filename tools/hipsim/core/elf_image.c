@@ -166,10 +166,37 @@ static enum code_object_status check_segment(struct elf_image *image, size_t ind
     return CODE_OBJECT_OK;
 }
 
+static bool find_section(const struct elf_image *image, uint32_t type, GElf_Shdr *found)
+{
+    Elf_Scn *section = NULL;
+
+    while ((section = elf_nextscn(image->elf, section)))
+        if (gelf_getshdr(section, found) && found->sh_type == type)
+            return true;
+    return false;
+}
+
+/* Symbols and relocations are found by section headers. Without them no kernel would be, and addresses
+ * in data would stay as they are. */
+static enum code_object_status check_sections(const struct elf_image *image)
+{
+    GElf_Shdr section;
+    size_t count;
+
+    if (elf_getshdrnum(image->elf, &count) != 0 || count == 0)
+        return refuse(image, CODE_OBJECT_INVALID,
+                      "the code object has no section headers, by which its symbols are found");
+    if (!find_section(image, SHT_DYNSYM, &section) && !find_section(image, SHT_SYMTAB, &section))
+        return refuse(image, CODE_OBJECT_INVALID, "the code object has no table of symbols");
+    return CODE_OBJECT_OK;
+}
+
 enum code_object_status elf_image_open(struct elf_image *image, enum gfx_target target)
 {
     enum code_object_status status = check_header(image, target);
 
+    if (status == CODE_OBJECT_OK)
+        status = check_sections(image);
     if (status != CODE_OBJECT_OK)
         return status;
     if (elf_getphdrnum(image->elf, &image->nsegments) != 0 || image->nsegments == 0)
@@ -219,16 +246,6 @@ struct symbol_table {
     const char *strings;
     uint64_t strings_size;
 };
-
-static bool find_section(const struct elf_image *image, uint32_t type, GElf_Shdr *found)
-{
-    Elf_Scn *section = NULL;
-
-    while ((section = elf_nextscn(image->elf, section)))
-        if (gelf_getshdr(section, found) && found->sh_type == type)
-            return true;
-    return false;
-}
 
 static bool symbol_table(const struct elf_image *image, struct symbol_table *table)
 {
