@@ -279,32 +279,44 @@ def stride_most(t, axis, op):
     return f"({limit}) >> {size_bits(t, op)}"
 
 
-def stride_check(t, op):
-    """The test of a tensor's strides and the sentence of its failure."""
-    names = [t.stride(x) for x in t.strides]
+def strides_test(t, op, axes):
+    """The test of strides of some axes, as C that is not 0 where one is out of range."""
     # The rows of an output do not overlap.
     least = inner(t, op) if t.direction != "in" else "0"
-    bad = []
-    if t.vector > 1:
-        bad.append(f"((({' | '.join(names)}) & {t.vector - 1}) != 0)")
-    for axis, name in zip(t.strides, names):
-        bad.append(f"attn_out_of_range({name}, {least}, {stride_most(t, axis, op)})")
+    names = [t.stride(axis) for axis in axes]
+    bad = [f"((({' | '.join(names)}) & {t.vector - 1}) != 0)"] if t.vector > 1 else []
+    bad += [f"attn_out_of_range({t.stride(axis)}, {least}, {stride_most(t, axis, op)})" for axis in axes]
+    return " | ".join(bad)
+
+
+def strides_sentence(t):
+    """What is said of strides that are out of range."""
     low = "negative" if t.direction == "in" else "below a row"
     what = (f"{low}, too large, or not a multiple of {t.vector} elements" if t.vector > 1
             else f"{low} or too large")
-    return " | ".join(bad), f"{' or '.join(names)} is {what}"
+    return f"{' or '.join(t.stride(axis) for axis in t.strides)} is {what}"
 
 
-def clamps(t, i):
-    """True if the default of a stride is made of others, and may be too large where there is one element."""
-    return i + 1 < len(t.strides) and t.dims[i] != "any"
+def may_exceed(t):
+    """True if the default of the first stride may be too large though those it is made of are in range."""
+    if len(t.strides) < 2 or t.dims[0] == "any":
+        return False
+    limits = [t.limits.get(axis) for axis in t.strides[:2]]
+    return limits != [LIMIT, f"{LIMIT} / desc.{t.dims[1]}"]
 
 
-def clamp_strides(t, op):
-    """Strides of dimensions of one element, which nobody looks at, become such as are in range."""
-    return "".join(f"        attn_clamp_stride(&{t.stride(axis)}, {count_of(t.dims[i], op)}, "
-                   f"{stride_most(t, axis, op)}, {t.vector});\n"
-                   for i, axis in enumerate(t.strides) if clamps(t, i))
+def check_strides(t, op):
+    """Strides are in range; the first one, where it is of one element and nobody looks at it, is made so."""
+    test, sentence = strides_test(t, op, t.strides), strides_sentence(t)
+    if t.optional and not t.fallback:
+        test = f"a->{t.path} && ({test})"
+    if not may_exceed(t):
+        return f"    if ({test})\n" + fail(op, sentence)
+    first, rest = t.strides[0], t.strides[1:]
+    return (f"    if (__builtin_expect({test}, 0)) {{\n"
+            f"        if ({count_of(t.dims[0], op)} != 1 || ({strides_test(t, op, rest)}))\n"
+            + fail(op, sentence, " " * 12)
+            + f"        {t.stride(first)} = {stride_most(t, first, op)} & -{t.vector};\n    }}\n")
 
 
 def fill_strides(t, op):
@@ -317,16 +329,8 @@ def fill_strides(t, op):
         if t.fallback:
             axis = t.strides[i]
             value = f"a->{t.name} ? {value} : {t.fallback}_{axis}_stride"
-        text += f"    {'' if clamps(t, i) else 'const '}int64_t {name} = {value};\n"
-    test, sentence = stride_check(t, op)
-    there = f"a->{t.path} && " if t.optional and not t.fallback else ""
-    clamped = clamp_strides(t, op)
-    if not clamped:
-        text += f"    if ({there}({test}))\n" if there else f"    if ({test})\n"
-        text += fail(op, sentence)
-    else:
-        text += f"    if ({there}({test})) {{\n" if there else f"    if ({test}) {{\n"
-        text += f"{clamped}        if ({test})\n" + fail(op, sentence, " " * 12) + "    }\n"
+        text += f"    {'' if i == 0 and may_exceed(t) else 'const '}int64_t {name} = {value};\n"
+    text += check_strides(t, op)
     for axis in t.strides:
         text += f"    v[{upper(t.stride_arg(axis))}].i64 = {t.stride(axis)};\n"
     return text
@@ -522,8 +526,8 @@ def skip(op):
     """A function that takes sequences off the beginning of a batch, where SPLIT() says so."""
     if op.split is None:
         return ""
-    text = (f"static void skip_{op.name}(const union attn_desc *desc, const void *args, int64_t count,\n"
-            "                      union attn_value *v)\n{\n"
+    text = (f"static __attribute__((cold)) void skip_{op.name}(const union attn_desc *desc, const void *args,\n"
+            "                      int64_t count, union attn_value *v)\n{\n"
             f"    const struct attn_{op.name}_desc *const d = &desc->{op.name};\n"
             f"    const struct attn_{op.name}_args *const a = args;\n")
     text += "".join(skip_tensor(t, op) for t in op.tensors())
@@ -564,7 +568,8 @@ def check_tensor(t, op):
 
 
 def check_data(op):
-    text = (f"static int check_data_{op.name}(const struct attn_op *op, const void *args)\n{{\n"
+    text = (f"static __attribute__((cold)) int check_data_{op.name}(const struct attn_op *op,\n"
+            f"    const void *args)\n{{\n"
             f"    const struct attn_{op.name}_desc *const d = &op->desc.{op.name};\n"
             f"    const struct attn_{op.name}_args *const a = args;\n    int r = ATTN_OK;\n")
     for t in op.tensors():

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/abi.h"
 #include "runtime/error.h"
 
 /* HIP does not survive fork(): a child must not touch what its parent opened. */
@@ -80,8 +81,6 @@ static int bind(struct attn_device *device, const char *hip_library)
 static int check_options(const struct attn_device_options *o, struct attn_pack *const *packs,
                          size_t pack_count)
 {
-    if (o->size != sizeof(*o))
-        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "attn_device_options.size is not set");
     if (o->flags & ~(uint32_t)ATTN_CHECK_DATA)
         return attn_fail(ATTN_BAD_ARGUMENT, "attn_device_options.flags has unknown bits: 0x%x",
                          o->flags);
@@ -98,11 +97,14 @@ ATTN_PUBLIC int attn_device_open(struct attn_pack *const *packs, size_t pack_cou
                                  const struct attn_device_options *options,
                                  struct attn_device **out)
 {
-    const struct attn_device_options defaults = {.size = sizeof(defaults)};
-    const struct attn_device_options *o = options ? options : &defaults;
+    struct attn_device_options known = {.size = sizeof(known)};
+    const struct attn_device_options *o = &known;
     if (!out)
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "attn_device_open: device is NULL");
-    int r = check_options(o, packs, pack_count);
+    int r =
+        options ? attn_adopt_named("attn_device_options", &known, sizeof(known), options) : ATTN_OK;
+    if (!r)
+        r = check_options(o, packs, pack_count);
     if (r)
         return r;
     struct attn_device *device = calloc(1, sizeof(*device) + pack_count * sizeof(packs[0]));
@@ -159,11 +161,11 @@ ATTN_PUBLIC void attn_device_close(struct attn_device *device)
 ATTN_PUBLIC int attn_device_describe(const struct attn_device *device,
                                      struct attn_device_info *info)
 {
-    if (!device || !info || info->size != sizeof(*info))
+    if (!device || !info || !attn_can_give(info))
         return attn_fail_fixed(ATTN_BAD_ARGUMENT,
                                "attn_device_describe: NULL, or info->size is not set");
-    *info = (struct attn_device_info){
-        .size = sizeof(*info),
+    const struct attn_device_info i = {
+        .size = sizeof(i),
         .name = device->name,
         .target = device->target,
         .hip_library = device->hip.path,
@@ -171,6 +173,7 @@ ATTN_PUBLIC int attn_device_describe(const struct attn_device *device,
         .ordinal = device->ordinal,
         .compute_units = device->compute_units,
     };
+    attn_give(info, &i, sizeof(i));
     return ATTN_OK;
 }
 

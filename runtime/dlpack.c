@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/abi.h"
 #include "runtime/error.h"
 #include "runtime/op.h"
 #include "runtime/tensors.h"
@@ -238,21 +239,28 @@ static void take(const struct binding *b, const struct attn_tensor *t, const DLT
 int attn_set_tensors(const struct attn_op *op, const struct attn_family *family,
                      const void *tensors, size_t size, void *args)
 {
-    if (!op || !tensors || !args || op->family != family || *(const size_t *)tensors != size ||
-        *(const size_t *)args != family->args_size)
-        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "set_tensors: NULL, an op of another family, or "
-                                                  "a size that is not set");
-    const DLTensor *const *given =
-        (const DLTensor *const *)((const char *)tensors + sizeof(size_t));
+    if (!op || !tensors || !args || op->family != family)
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "set_tensors: NULL, or an op of another family");
+    struct {
+        size_t size;
+        const DLTensor *given[ATTN_TENSORS_MAX];
+    } known;
+    union attn_args known_args;
+    int r = attn_adopt_named("set_tensors: tensors", &known, size, tensors);
+    if (!r)
+        r = attn_adopt_named("set_tensors: args", &known_args, family->args_size, args);
+    if (r)
+        return r;
     struct attn_tensor t[ATTN_TENSORS_MAX];
-    const unsigned count = family->tensors(&op->desc, args, t);
+    const unsigned count = family->tensors(&op->desc, &known_args, t);
     struct binding b = {.ordinal = op->device->ordinal};
     for (unsigned i = 0; i < count; i++) {
-        int r = check(&b, &t[i], given[i]);
+        r = check(&b, &t[i], known.given[i]);
         if (r)
             return r;
     }
     for (unsigned i = 0; i < count; i++)
-        take(&b, &t[i], given[i]);
+        take(&b, &t[i], known.given[i]);
+    attn_give(args, &known_args, family->args_size);
     return ATTN_OK;
 }

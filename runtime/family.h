@@ -71,6 +71,12 @@ union attn_desc {
 #include "ops/ops.def"
 };
 
+/* The arguments of a call of any op. */
+union attn_args {
+#define OP(name) struct attn_##name##_args name;
+#include "ops/ops.def"
+};
+
 /* The values of a launch, its stream, and whether there is nothing to do. */
 struct attn_call {
     union attn_value values[ATTN_ARG_COUNT];

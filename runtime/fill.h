@@ -13,14 +13,6 @@ static inline int64_t attn_stride(int64_t given, int64_t count, int64_t dense)
     return given && count != 1 ? given : dense;
 }
 
-/* Limits the stride of a dimension of one element to a multiple of `vector` elements, a power of two:
- * it is the default, made of strides that are larger than a contiguous tensor has. */
-static inline void attn_clamp_stride(int64_t *stride, int64_t count, int64_t most, int64_t vector)
-{
-    if (count == 1 && (*stride > most || *stride < 0))
-        *stride = most & -vector;
-}
-
 /* The default of a stride, which may be any number: where it does not fit, `stride` is out of range
  * itself and refused. */
 static inline int64_t attn_times(int64_t count, int64_t stride)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* This file chooses how many parts the keys of a row of the indexer are cut into, and how a plan
  * cuts them. */
+#include "runtime/abi.h"
 #include "runtime/error.h"
 #include "runtime/host.h"
 #include "runtime/op.h"
@@ -109,10 +110,6 @@ static void plan_workspace(const struct attn_indexer_topk_desc *d,
 
 static int check(const struct attn_indexer_topk_desc *d, const struct attn_indexer_topk_shape *s)
 {
-    if (!d || d->size != sizeof(*d) || !s || s->size != sizeof(*s))
-        return attn_fail_fixed(ATTN_BAD_ARGUMENT,
-                               "indexer_topk: desc or shape is NULL, or its size is not what this "
-                               "library knows");
     if (d->top_k < 1 || d->top_k > 4096 || d->top_blocks < 0 || d->top_blocks > 4096)
         return attn_fail(ATTN_BAD_ARGUMENT,
                          "indexer_topk: top_k %d is not in 1 to 4096, or top_blocks %d not in 0 to "
@@ -132,9 +129,10 @@ static int check(const struct attn_indexer_topk_desc *d, const struct attn_index
     return ATTN_OK;
 }
 
-ATTN_PUBLIC int attn_indexer_topk_workspace_size(const struct attn_indexer_topk_desc *desc,
-                                                 const struct attn_indexer_topk_shape *shape,
-                                                 struct attn_indexer_topk_workspace *workspace)
+/* workspace_size() of structs of the sizes that the library knows. */
+static int find_workspace(const struct attn_indexer_topk_desc *desc,
+                          const struct attn_indexer_topk_shape *shape,
+                          struct attn_indexer_topk_workspace *workspace)
 {
     int r = check(desc, shape);
     if (r)
@@ -156,4 +154,18 @@ ATTN_PUBLIC int attn_indexer_topk_workspace_size(const struct attn_indexer_topk_
     workspace->block_values = 2 * keys + blocks;
     workspace->bytes = 2 * keys + 2 * blocks;
     return ATTN_OK;
+}
+
+ATTN_PUBLIC int attn_indexer_topk_workspace_size(const struct attn_indexer_topk_desc *given_desc,
+                                                 const struct attn_indexer_topk_shape *given_shape,
+                                                 struct attn_indexer_topk_workspace *workspace)
+{
+    struct attn_indexer_topk_desc desc;
+    struct attn_indexer_topk_shape shape;
+    if (!given_desc || !given_shape)
+        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "indexer_topk: desc or shape is NULL");
+    int r = attn_adopt_named("indexer_topk: desc", &desc, sizeof(desc), given_desc);
+    if (!r)
+        r = attn_adopt_named("indexer_topk: shape", &shape, sizeof(shape), given_shape);
+    return r ? r : find_workspace(&desc, &shape, workspace);
 }

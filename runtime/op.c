@@ -10,24 +10,36 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/abi.h"
 #include "runtime/error.h"
 #include "runtime/lookup.h"
 
+/* The names of all values side by side: pointers to them would take more room, and relocations. */
+static const struct arg_names {
+#define ARG(ID, name, kind, help) char ID[sizeof(name)];
+#include "op_args.def"
+} arg_names = {
+#define ARG(ID, name, kind, help) .ID = name,
+#include "op_args.def"
+};
+
 static const struct {
-    const char *name;
-    enum attn_arg_kind kind;
+    uint16_t name; /* byte of arg_names */
+    uint8_t kind;  /* enum attn_arg_kind */
 } args[ATTN_ARG_COUNT] = {
 #define PTR ATTN_KIND_I64
 #define I64 ATTN_KIND_I64
 #define I32 ATTN_KIND_I32
 #define F32 ATTN_KIND_F32
-#define ARG(ID, name_, kind_, help) [ATTN_ARG_##ID] = {name_, kind_},
+#define ARG(ID, name_, kind_, help) [ATTN_ARG_##ID] = {offsetof(struct arg_names, ID), kind_},
 #include "op_args.def"
 #undef PTR
 #undef I64
 #undef I32
 #undef F32
 };
+
+static const char *arg_name(uint32_t arg) { return (const char *)&arg_names + args[arg].name; }
 
 static const struct attn_family *const families[] = {
 #define OP(name) &attn_family_##name,
@@ -49,7 +61,7 @@ ATTN_PUBLIC bool attn_has_feature(const char *name)
 
 static int compare_names(const void *name, const void *value)
 {
-    return strcmp(name, args[*(const uint16_t *)value].name);
+    return strcmp(name, arg_name(*(const uint16_t *)value));
 }
 
 /* The number of a value that the family sets, and of `kind` where that is asked for. */
@@ -123,7 +135,7 @@ static int translate_grid(const struct attn_family *family, const struct attn_pa
                 return r;
             out->narrow = out->value != ATTN_ARG_COUNT && args[out->value].kind == ATTN_KIND_I32;
         }
-        const uint32_t most = d ? ATTN_GRID_YZ_MAX : INT32_MAX;
+        const uint32_t most = d && !record->k->workgroups_most ? ATTN_GRID_YZ_MAX : INT32_MAX;
         kernel->grid_max[d] = UINT32_MAX / kernel->workgroup[d];
         if (kernel->grid_max[d] > most)
             kernel->grid_max[d] = most;
@@ -201,13 +213,16 @@ int attn_lookup(struct attn_device *device, const struct attn_family *family, co
 {
     if (!device || !desc || !out)
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "lookup: device, desc or op is NULL");
-    if (*(const size_t *)desc != family->desc_size)
-        return attn_fail(ATTN_BAD_ARGUMENT, "%s lookup: desc.size is %zu, this library knows %zu",
-                         family->op, *(const size_t *)desc, family->desc_size);
+    char what[48];
+    union attn_desc known;
+    snprintf(what, sizeof(what), "%s lookup: desc", family->op);
+    int r = attn_adopt_named(what, &known, family->desc_size, desc);
+    if (r)
+        return r;
     if (device->forks != attn_forks())
         return attn_fail_fixed(ATTN_FORKED, "lookup: the device was opened before fork()");
     union attn_desc normal;
-    int r = family->normalise(desc, &normal);
+    r = family->normalise(&known, &normal);
     if (r)
         return r;
     struct attn_key key;
@@ -241,13 +256,13 @@ static int describe(const struct attn_op *op, const struct attn_kernel *kernel,
     if (r)
         return r;
     memcpy(i.why, op->why, sizeof(i.why));
-    *info = i;
+    attn_give(info, &i, sizeof(i));
     return ATTN_OK;
 }
 
 ATTN_PUBLIC int attn_op_describe(const struct attn_op *op, struct attn_op_info *info)
 {
-    if (!op || !info || info->size != sizeof(*info))
+    if (!op || !info || !attn_can_give(info))
         return attn_fail_fixed(ATTN_BAD_ARGUMENT,
                                "attn_op_describe: NULL, or info->size is not set");
     return describe(op, &op->kernels[0], info);
@@ -255,9 +270,8 @@ ATTN_PUBLIC int attn_op_describe(const struct attn_op *op, struct attn_op_info *
 
 /* Launch. */
 
-static const char too_many_workgroups[] =
-    "launch: the grid is larger than HIP takes, which is 2^31 - 1 workgroups in x, 65,536 in y and "
-    "65,536 in z";
+/* Part of every launch, and of the pieces of a large one, which is a copy for size. */
+#define ON_LAUNCH static inline __attribute__((always_inline))
 
 static int64_t integer(const union attn_value *values, uint32_t i, bool narrow)
 {
@@ -285,9 +299,9 @@ static const struct attn_kernel *choose(const struct attn_op *op, const union at
     return NULL;
 }
 
-/* Works out the grid of a launch. False if a dimension has more than `most` workgroups. */
-static bool make_grid(const struct attn_kernel *kernel, const union attn_value *values,
-                      const uint32_t most[3], uint32_t grid[3])
+/* Works out the grid of a launch. False if HIP does not take it. */
+ON_LAUNCH bool make_grid(const struct attn_kernel *kernel, const union attn_value *values,
+                         uint32_t grid[3])
 {
     for (int d = 0; d < 3; d++) {
         uint64_t product = 1;
@@ -302,7 +316,7 @@ static bool make_grid(const struct attn_kernel *kernel, const union attn_value *
                 n = f->shift == ATTN_NO_SHIFT ? n / f->number : n >> f->shift;
             }
             product *= n; /* both below 2^32 */
-            if (product > most[d])
+            if (product > kernel->grid_max[d])
                 return false;
         }
         grid[d] = (uint32_t)product;
@@ -321,26 +335,28 @@ static bool is_even(const union attn_value *values, unsigned total, unsigned lon
  * So many workgroups in a row stand for a grid that has more than the kernel wants. Each then has
  * its work from the start, which balances only where there is about as much of it in every
  * sequence. Where no sequence has more keys than the longest has queries, keys are as even as
- * queries. The kernel learns from ATTN_ARG_WORKGROUPS that there are turns.
+ * queries. The kernel learns from ATTN_ARG_WORKGROUPS that there are turns. False if the grid has more
+ * in y or z than HIP takes.
  */
-static void limit_grid(uint32_t most, union attn_value *values, uint32_t grid[3])
+ON_LAUNCH bool limit_grid(uint32_t most, union attn_value *values, bool whole, uint32_t grid[3])
 {
     const uint64_t layer = (uint64_t)grid[0] * grid[1];
     const bool alone = integer(values, ATTN_ARG_BATCH, true) == 1;
     const bool of_itself = integer(values, ATTN_ARG_MAX_SEQLEN_K, true) <=
                            integer(values, ATTN_ARG_MAX_SEQLEN_Q, true);
     if (layer <= most && layer * grid[2] <= most)
-        return;
-    if (!is_even(values, ATTN_ARG_TOTAL_Q, ATTN_ARG_MAX_SEQLEN_Q) ||
+        return true;
+    if (!whole || !is_even(values, ATTN_ARG_TOTAL_Q, ATTN_ARG_MAX_SEQLEN_Q) ||
         !(alone || of_itself || is_even(values, ATTN_ARG_TOTAL_K, ATTN_ARG_MAX_SEQLEN_K)))
-        return;
+        return grid[1] <= ATTN_GRID_YZ_MAX && grid[2] <= ATTN_GRID_YZ_MAX;
     values[ATTN_ARG_WORKGROUPS].i64 = most;
     grid[0] = most;
     grid[1] = grid[2] = 1;
+    return true;
 }
 
-static void pack_kernargs(const struct attn_kernel *kernel, const union attn_value *values,
-                          uint8_t *kernargs)
+ON_LAUNCH void pack_kernargs(const struct attn_kernel *kernel, const union attn_value *values,
+                             uint8_t *kernargs)
 {
     const struct attn_slot *slot = kernel->wide;
     for (const struct attn_slot *end = slot + kernel->wide_count; slot < end; slot++)
@@ -352,9 +368,21 @@ static void pack_kernargs(const struct attn_kernel *kernel, const union attn_val
         memset(kernargs + kernel->holes[i], 0, 4);
 }
 
-static int submit(const struct attn_op *op, const struct attn_kernel *kernel,
-                  const struct attn_call *call, const uint32_t grid[3])
+/* What launch() returns besides a status: the grid is larger than HIP takes. */
+enum { GRID_TOO_LARGE = 1 };
+
+/* Launches a kernel. `whole`: the totals of the call are those of its batch. */
+static inline __attribute__((always_inline)) int launch(const struct attn_op *op,
+                                                        const struct attn_kernel *kernel,
+                                                        struct attn_call *call, bool whole)
 {
+    uint32_t grid[3];
+    if (!make_grid(kernel, call->values, grid))
+        return GRID_TOO_LARGE;
+    if (!grid[0] || !grid[1] || !grid[2])
+        return ATTN_OK;
+    if (kernel->workgroups_most && !limit_grid(kernel->workgroups_most, call->values, whole, grid))
+        return GRID_TOO_LARGE;
     union {
         uint8_t bytes[ATTN_PACK_KERNARG_BYTES_MAX];
         uint64_t align;
@@ -370,65 +398,37 @@ static int submit(const struct attn_op *op, const struct attn_kernel *kernel,
     return error ? attn_hip_fail(&op->device->hip, "hipModuleLaunchKernel", error) : ATTN_OK;
 }
 
-/* Launches a batch of more sequences than a grid may have in pieces, one behind the other. */
-static int launch_pieces(const struct attn_op *op, const struct attn_kernel *kernel,
-                         const void *args, const struct attn_call *call)
+/* Launches a batch of more sequences than the grid may have in pieces, one after the other. */
+__attribute__((cold, noinline)) static int launch_pieces(const struct attn_op *op,
+                                                         const struct attn_kernel *kernel,
+                                                         const void *args, struct attn_call *call)
 {
-    const int64_t batch = integer(call->values, ATTN_ARG_BATCH, true);
-    for (int64_t first = 0; first < batch; first += ATTN_GRID_YZ_MAX) {
-        const int64_t rest = batch - first;
-        struct attn_call piece = *call;
-        uint32_t grid[3];
-        op->family->skip(&op->desc, args, first, piece.values);
-        piece.values[ATTN_ARG_BATCH].i64 = rest < ATTN_GRID_YZ_MAX ? rest : ATTN_GRID_YZ_MAX;
-        if (!make_grid(kernel, piece.values, kernel->grid_max, grid))
-            return attn_fail_fixed(ATTN_BAD_ARGUMENT, too_many_workgroups);
-        const int r = submit(op, kernel, &piece, grid);
-        if (r)
-            return r;
+    int64_t left = integer(call->values, ATTN_ARG_BATCH, true);
+    int r = op->family->skip && left > ATTN_GRID_YZ_MAX ? ATTN_OK : GRID_TOO_LARGE;
+    for (bool first = true; !r && left > 0; first = false, left -= ATTN_GRID_YZ_MAX) {
+        if (!first)
+            op->family->skip(&op->desc, args, ATTN_GRID_YZ_MAX, call->values);
+        call->values[ATTN_ARG_BATCH].i64 = left < ATTN_GRID_YZ_MAX ? left : ATTN_GRID_YZ_MAX;
+        r = launch(op, kernel, call, false);
     }
-    return ATTN_OK;
+    return r == GRID_TOO_LARGE
+               ? attn_fail_fixed(ATTN_BAD_ARGUMENT,
+                                 "launch: the grid is larger than HIP takes: more than 2^32 work "
+                                 "items, 2^31 - 1 workgroups in x, or 65,536 in y or z")
+               : r;
 }
 
-/* Launches a grid that HIP does not take as it is: fewer workgroups with more work each, or pieces
- * of the batch. */
-static int launch_large(const struct attn_op *op, const struct attn_kernel *kernel,
-                        const void *args, struct attn_call *call)
+/* Copies the arguments of a caller that was built with other headers. */
+static int adopt_args(const struct attn_op *op, const void *given, union attn_args *known)
 {
-    uint32_t grid[3], most[3];
-    for (int d = 0; d < 3; d++)
-        most[d] = UINT32_MAX / kernel->workgroup[d];
-    if (!make_grid(kernel, call->values, most, grid))
-        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "launch: more than 2^32 work items");
-    if (!grid[0] || !grid[1] || !grid[2])
-        return ATTN_OK;
-    if (kernel->workgroups_most)
-        limit_grid(kernel->workgroups_most, call->values, grid);
-    if (grid[0] <= INT32_MAX && grid[1] <= ATTN_GRID_YZ_MAX && grid[2] <= ATTN_GRID_YZ_MAX)
-        return submit(op, kernel, call, grid);
-    return op->family->skip ? launch_pieces(op, kernel, args, call)
-                            : attn_fail_fixed(ATTN_BAD_ARGUMENT, too_many_workgroups);
-}
-
-static int launch(const struct attn_op *op, const struct attn_kernel *kernel, const void *args,
-                  struct attn_call *call)
-{
-    uint32_t grid[3];
-    if (!make_grid(kernel, call->values, kernel->grid_max, grid))
-        return launch_large(op, kernel, args, call);
-    if (!grid[0] || !grid[1] || !grid[2])
-        return ATTN_OK;
-    if (kernel->workgroups_most)
-        limit_grid(kernel->workgroups_most, call->values, grid);
-    return submit(op, kernel, call, grid);
-}
-
-static int check_size(const struct attn_op *op, const void *given)
-{
-    if (*(const size_t *)given != op->family->args_size)
-        return attn_fail_fixed(ATTN_BAD_ARGUMENT, "launch: args.size is not what this library "
-                                                  "knows");
-    return ATTN_OK;
+    switch (attn_adopt(known, op->family->args_size, given)) {
+    case ATTN_FITS: return ATTN_OK;
+    case ATTN_SIZE_UNSET: return attn_fail_fixed(ATTN_BAD_ARGUMENT, "launch: args.size is not set");
+    case ATTN_SURPLUS_SET: break;
+    }
+    return attn_fail_fixed(ATTN_BAD_ARGUMENT,
+                           "launch: args.size is above what this library knows, and a member "
+                           "behind that is set");
 }
 
 static int no_kernel(void)
@@ -437,18 +437,27 @@ static int no_kernel(void)
                            "launch: no kernel of the op is meant for these arguments");
 }
 
+/* Launches with arguments of another size than the library knows. */
+__attribute__((cold, noinline)) static int launch_other(const struct attn_op *op,
+                                                        const struct attn_family *family,
+                                                        const void *given)
+{
+    union attn_args known;
+    const int r = adopt_args(op, given, &known);
+    return r ? r : attn_launch(op, family, &known);
+}
+
 int attn_launch(const struct attn_op *op, const struct attn_family *family, const void *given)
 {
     if (!op || !given || op->family != family)
         return attn_fail_fixed(ATTN_BAD_ARGUMENT,
                                "launch: op or args is NULL, or the op is of another family");
-    int r = check_size(op, given);
-    if (r)
-        return r;
+    if (*(const size_t *)given != family->args_size)
+        return launch_other(op, family, given);
     if (op->device->forks != attn_forks())
         return attn_fail_fixed(ATTN_FORKED, "launch: the device was opened before fork()");
     struct attn_call call;
-    r = family->fill(&op->desc, given, &call);
+    int r = family->fill(&op->desc, given, &call);
     if (r || call.empty)
         return r;
     if (op->device->flags & ATTN_CHECK_DATA) {
@@ -457,7 +466,10 @@ int attn_launch(const struct attn_op *op, const struct attn_family *family, cons
             return r;
     }
     const struct attn_kernel *kernel = choose(op, call.values);
-    return kernel ? launch(op, kernel, given, &call) : no_kernel();
+    if (!kernel)
+        return no_kernel();
+    r = launch(op, kernel, &call, true);
+    return r == GRID_TOO_LARGE ? launch_pieces(op, kernel, given, &call) : r;
 }
 
 /* "; row 1 of 3: max_seqlen_q 64 is 1 to 64", where there is a choice. */
@@ -472,7 +484,7 @@ static void explain_choice(const struct attn_op *op, const struct attn_kernel *k
     for (uint32_t i = 0; i < kernel->condition_count && used < size; i++) {
         const struct attn_condition *c = &kernel->conditions[i];
         used += snprintf(why + used, size - used, "%s %s %lld is %lld to %lld", i ? "," : ":",
-                         args[c->value].name, (long long)integer(values, c->value, c->narrow),
+                         arg_name(c->value), (long long)integer(values, c->value, c->narrow),
                          (long long)c->min, (long long)c->max);
     }
 }
@@ -480,19 +492,25 @@ static void explain_choice(const struct attn_op *op, const struct attn_kernel *k
 ATTN_PUBLIC int attn_op_describe_launch(const struct attn_op *op, const void *given,
                                         struct attn_op_info *info)
 {
-    if (!op || !given || !info || info->size != sizeof(*info))
+    if (!op || !given || !info || !attn_can_give(info))
         return attn_fail_fixed(ATTN_BAD_ARGUMENT,
                                "attn_op_describe_launch: NULL, or info->size is not set");
-    int r = check_size(op, given);
+    union attn_args args;
+    int r = adopt_args(op, given, &args);
     if (r)
         return r;
     struct attn_call call;
-    r = op->family->fill(&op->desc, given, &call);
+    r = op->family->fill(&op->desc, &args, &call);
     if (r)
         return r;
     const struct attn_kernel *kernel = call.empty ? &op->kernels[0] : choose(op, call.values);
-    r = kernel ? describe(op, kernel, info) : no_kernel();
+    if (!kernel)
+        return no_kernel();
+    struct attn_op_info i = {.size = sizeof(i)};
+    r = describe(op, kernel, &i);
     if (!r && !call.empty)
-        explain_choice(op, kernel, call.values, info->why, sizeof(info->why));
+        explain_choice(op, kernel, call.values, i.why, sizeof(i.why));
+    if (!r)
+        attn_give(info, &i, sizeof(i));
     return r;
 }

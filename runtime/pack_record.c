@@ -13,6 +13,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "runtime/abi.h"
 #include "runtime/error.h"
 
 #define bad(...) attn_fail(ATTN_BAD_PACK, __VA_ARGS__)
@@ -268,10 +269,10 @@ ATTN_PUBLIC uint32_t attn_pack_kernel_count(const struct attn_pack *pack)
 int attn_pack_describe(const struct attn_pack_record *record, struct attn_kernel_info *info)
 {
     const struct attn_pack_kernel *k = record->k;
-    if (info->size != sizeof(*info))
+    if (!attn_can_give(info))
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "attn_kernel_info.size is not set");
-    *info = (struct attn_kernel_info){
-        .size = sizeof(*info),
+    struct attn_kernel_info i = {
+        .size = sizeof(i),
         .name = record->name,
         .symbol = record->symbol,
         .op = record->op,
@@ -285,7 +286,8 @@ int attn_pack_describe(const struct attn_pack_record *record, struct attn_kernel
         .object_bytes = k->code_size,
     };
     if (k->mfma_duty == UINT16_MAX)
-        info->mfma_duty = -1;
+        i.mfma_duty = -1;
+    attn_give(info, &i, sizeof(i));
     return ATTN_OK;
 }
 

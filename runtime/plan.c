@@ -5,6 +5,7 @@
  */
 #include "runtime/plan.h"
 
+#include "runtime/abi.h"
 #include "runtime/error.h"
 #include "runtime/host.h"
 
@@ -252,10 +253,22 @@ int attn_plan_check(const struct attn_decode_plan_shape *s)
     return ATTN_OK;
 }
 
-ATTN_PUBLIC int attn_decode_plan_sizes(const struct attn_decode_plan_shape *shape,
+/* Copies the shape of a caller, and checks it. */
+static int adopt_shape(const struct attn_decode_plan_shape *given,
+                       struct attn_decode_plan_shape *known)
+{
+    if (!given)
+        return attn_plan_check(given);
+    const int r = attn_adopt_named("plan: shape", known, sizeof(*known), given);
+    return r ? r : attn_plan_check(known);
+}
+
+ATTN_PUBLIC int attn_decode_plan_sizes(const struct attn_decode_plan_shape *given,
                                        struct attn_decode_plan_sizes *sizes)
 {
-    int r = attn_plan_check(shape);
+    struct attn_decode_plan_shape known;
+    const struct attn_decode_plan_shape *const shape = &known;
+    int r = adopt_shape(given, &known);
     if (r)
         return r;
     if (!sizes)
@@ -270,11 +283,13 @@ ATTN_PUBLIC int attn_decode_plan_sizes(const struct attn_decode_plan_shape *shap
     return ATTN_OK;
 }
 
-ATTN_PUBLIC int attn_decode_plan(const struct attn_decode_plan_shape *shape,
+ATTN_PUBLIC int attn_decode_plan(const struct attn_decode_plan_shape *given,
                                  const struct attn_decode_plan_lengths *lengths,
                                  const struct attn_decode_plan *plan)
 {
-    int r = attn_plan_check(shape);
+    struct attn_decode_plan_shape known;
+    const struct attn_decode_plan_shape *const shape = &known;
+    int r = adopt_shape(given, &known);
     if (r)
         return r;
     if (!plan || !plan->work_indptr || !plan->work_info || !plan->reduce_indptr ||

@@ -6,6 +6,7 @@
  */
 #include <stdlib.h>
 
+#include "runtime/abi.h"
 #include "runtime/error.h"
 #include "runtime/op.h"
 #include "runtime/pack.h"
@@ -89,17 +90,22 @@ static int choose_usual(const struct attn_op *op, const struct wanted *w,
 }
 
 ATTN_PUBLIC int attn_decode_choose_split(const struct attn_op *op,
-                                         const struct attn_decode_step *step,
-                                         struct attn_decode_split *split)
+                                         const struct attn_decode_step *given,
+                                         struct attn_decode_split *given_split)
 {
+    struct attn_decode_step known;
+    struct attn_decode_split split;
+    const struct attn_decode_step *const step = &known;
     if (!op || (op->family != &attn_family_decode && op->family != &attn_family_mla_decode))
         return attn_fail_fixed(ATTN_BAD_ARGUMENT,
                                "attn_decode_choose_split: op is NULL, or neither decode nor "
                                "mla_decode");
-    if (!step || step->size != sizeof(*step) || !split || split->size != sizeof(*split))
+    if (!given || !given_split || !attn_can_give(given_split))
         return attn_fail_fixed(ATTN_BAD_ARGUMENT,
-                               "attn_decode_choose_split: NULL, or a size is not what this library "
-                               "knows");
+                               "attn_decode_choose_split: NULL, or split->size is not set");
+    int r = attn_adopt_named("attn_decode_choose_split: step", &known, sizeof(known), given);
+    if (r)
+        return r;
     if (step->batch < 0 || step->kv_len < 0)
         return attn_fail(ATTN_BAD_ARGUMENT, "attn_decode_choose_split: batch %d, kv_len %d",
                          step->batch, step->kv_len);
@@ -110,16 +116,19 @@ ATTN_PUBLIC int attn_decode_choose_split(const struct attn_op *op,
         .kv_heads = is_mla(op) ? 1 : op->desc.decode.kv_heads,
     };
     const struct attn_pack_split *nearest;
-    int r = find_nearest(op, &w, &nearest);
-    if (r || !nearest)
-        return r ? r : choose_usual(op, &w, split);
-    *split = (struct attn_decode_split){
-        .size = sizeof(*split),
-        .lists = nearest->lists,
-        .item_cost = nearest->item_cost,
-        .merge_rate = nearest->merge_rate,
-        .one_launch = nearest->one_launch,
-        .tuned = true,
-    };
-    return ATTN_OK;
+    r = find_nearest(op, &w, &nearest);
+    if (!r && !nearest)
+        r = choose_usual(op, &w, &split);
+    else if (!r)
+        split = (struct attn_decode_split){
+            .size = sizeof(split),
+            .lists = nearest->lists,
+            .item_cost = nearest->item_cost,
+            .merge_rate = nearest->merge_rate,
+            .one_launch = nearest->one_launch,
+            .tuned = true,
+        };
+    if (!r)
+        attn_give(given_split, &split, sizeof(split));
+    return r;
 }

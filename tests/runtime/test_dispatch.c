@@ -571,7 +571,7 @@ static void bad_arguments_are_refused(void **state)
     REFUSED(a.lse = (float *)((char *)a.lse + 2), "lse is not aligned to 4 bytes");
     REFUSED(a.cu_seqlens_q = (const int32_t *)((const char *)a.cu_seqlens_q + 1),
             "cu_seqlens_q is not aligned to 4 bytes");
-    REFUSED(a.max_seqlen_q = INT32_MAX, "more than 2^32 work items");
+    REFUSED(a.max_seqlen_q = INT32_MAX, "larger than HIP takes: more than 2^32 work items");
 #undef REFUSED
     assert_int_equal(attn_prefill_launch(NULL, &good), ATTN_BAD_ARGUMENT);
     assert_int_equal(attn_prefill_launch(op, NULL), ATTN_BAD_ARGUMENT);
