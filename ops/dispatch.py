@@ -290,7 +290,7 @@ def strides_test(t, op, axes):
 
 
 def strides_sentence(t):
-    """What is said of strides that are out of range."""
+    """The sentence for strides that are out of range."""
     low = "negative" if t.direction == "in" else "below a row"
     what = (f"{low}, too large, or not a multiple of {t.vector} elements" if t.vector > 1
             else f"{low} or too large")

@@ -2,8 +2,8 @@
 /*
  * This file declares how structs of callers are read that were built with other headers. Each begins with
  * its size. One of fewer bytes is an older caller's: the members that it lacks are 0. One of more bytes is a
- * newer caller's: it is taken if all that is behind the known bytes is 0. New members therefore go to the
- * end of a struct, behind its padding, and 0 means what the library did without them.
+ * newer caller's: it is taken if all bytes after the known ones are 0. New members therefore go to the
+ * end of a struct, after its padding, and 0 means what the library did without them.
  */
 #ifndef ATTN_ABI_H
 #define ATTN_ABI_H
@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What attn_adopt() finds. */
+/* The result of attn_adopt(). */
 enum attn_fit { ATTN_FITS, ATTN_SIZE_UNSET, ATTN_SURPLUS_SET };
 
 /* Copies a struct of a caller to one of `size` bytes, which the library knows. */

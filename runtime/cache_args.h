@@ -58,7 +58,7 @@ void attn_cache_fill_none(union attn_value *values);
 int attn_pages_fill(enum attn_page_table table, const struct attn_pages *pages, const int32_t *lens,
                     union attn_value *values);
 
-/* Makes the lists of a call those of a call without its first `count` sequences. */
+/* Removes the first `count` sequences from the lists of a call. */
 void attn_pages_skip(int64_t count, union attn_value *values);
 
 /* attn_pages_fill() of lists of slots: kv_lens may be NULL. */

@@ -99,8 +99,8 @@ struct attn_family {
     int (*fill)(const union attn_desc *desc, const void *args, struct attn_call *call);
 
     /*
-     * Makes the values of a call those of a call without its first `count` sequences; the number
-     * of sequences stays. NULL where the batch is not in y or z of the grid.
+     * Removes the first `count` sequences from the values of a call, and leaves their number. NULL
+     * where the batch is not in y or z of the grid.
      */
     void (*skip)(const union attn_desc *desc, const void *args, int64_t count,
                  union attn_value *values);

@@ -368,10 +368,10 @@ ON_LAUNCH void pack_kernargs(const struct attn_kernel *kernel, const union attn_
         memset(kernargs + kernel->holes[i], 0, 4);
 }
 
-/* What launch() returns besides a status: the grid is larger than HIP takes. */
+/* The result of launch(), besides a status, for a grid that is larger than HIP takes. */
 enum { GRID_TOO_LARGE = 1 };
 
-/* Launches a kernel. `whole`: the totals of the call are those of its batch. */
+/* Launches a kernel. `whole`: the batch of the call is no piece of the one that its totals count. */
 static inline __attribute__((always_inline)) int launch(const struct attn_op *op,
                                                         const struct attn_kernel *kernel,
                                                         struct attn_call *call, bool whole)

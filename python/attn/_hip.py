@@ -75,10 +75,10 @@ class Span:
 
 
 class HostMemory:
-    """Host memory that a HIP library was told of, so that numpy arrays and torch's CPU tensors are arguments
-    like others. It belongs to the process: all devices of the library share it. A tensor's whole allocation is
-    registered when the tensor is first used, and given up when the last object that was used of it is gone.
-    Memory that somebody else has pinned or registered is left to them, and looked at in every call."""
+    """Host memory that was registered with a HIP library, so that numpy arrays and torch's CPU tensors may be arguments.
+    All devices of the library share it. The first use of a tensor registers its whole allocation. The allocation is
+    unregistered when no object that was used of it is left. Memory that somebody else has pinned or registered is theirs,
+    and every call checks it again."""
 
     _shared, _lock = {}, threading.RLock()  # a weak reference may be called at any time
 

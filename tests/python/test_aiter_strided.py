@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """attn.aiter's calls over caches whose pages lie further apart than they are long: a layer's part of a pool of all layers,
-or pages that are padded to the size of another layer's. The result is that of pages without gaps."""
+or pages that are padded to the size of another layer's. The result does not depend on gaps."""
 import unittest
 
 import numpy as np

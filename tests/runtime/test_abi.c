@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file tests structs of callers that were built with other headers: shorter ones, whose missing
- * members are 0, and longer ones, which are taken where what is behind the known bytes is 0.
+ * This file tests structs of callers that were built with other headers: shorter ones, whose
+ * missing members are 0, and longer ones, whose bytes after the known ones are 0.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +18,7 @@
 
 enum { ROOM = 4096 + 64 };
 
-/* A struct of a caller with room behind it. */
+/* A struct of a caller with room after it. */
 union room {
     _Alignas(16) unsigned char bytes[ROOM];
     size_t size;
@@ -67,7 +67,7 @@ static void members_are_copied_and_missing_ones_are_0(void **state)
     given.c = 0;
     known.c = 7;
     assert_int_equal(attn_adopt(&known, 24, &given), ATTN_FITS);
-    assert_int_equal(known.c, 7); /* nothing is written behind what is known */
+    assert_int_equal(known.c, 7); /* nothing is written after the known bytes */
 }
 
 static void results_keep_the_size_of_the_caller(void **state)
@@ -91,7 +91,7 @@ static const struct attn_family *const families[] = {
 #include "ops/ops.def"
 };
 
-/* What lookup says of a descriptor that is 0 but for its size: the same at any size that fits. */
+/* Compares what lookup says of a descriptor of zeros at several sizes. */
 static void every_descriptor_may_be_shorter_and_longer(void **state)
 {
     (void)state;

@@ -224,7 +224,7 @@ static void a_grid_has_a_limit(void **state)
     }
 }
 
-/* Launches a batch over `arg`, an array of the sequences; returns how far the last launch moved it. */
+/* Launches a batch over the array `arg`; returns how far the last piece moved it. */
 static int64_t launch_batch(const char *arg, int32_t batch, struct attn_prefill_args a,
                             struct attn_prefill_desc d, const void *array)
 {
@@ -582,7 +582,7 @@ static void bad_arguments_are_refused(void **state)
 }
 
 /* A stride of one element is not looked at, also where its default follows from strides that are
- * larger than those of a contiguous tensor. */
+ * larger than a contiguous tensor has. */
 static void a_stride_of_one_element_has_no_range(void **state)
 {
     (void)state;

@@ -7,7 +7,7 @@ DIM = 128  # elements of a key
 
 
 def pages_of(call, kv_cache):
-    """The cache as arguments: what lies behind a page's keys and their scales is not used."""
+    """The cache as arguments: bytes of a page after its keys and scales are not used."""
     c.refuse(call, kv_cache=(kv_cache.shape[-1] < DIM + 4, f"{kv_cache.shape[-1]} bytes for a key and its scale"))
     keys, step = c.flat_pages(call, "kv_cache", kv_cache)
     c.refuse(call, kv_cache=(step % 16 != 0, f"its pages are {step} bytes apart, which is no multiple of 16"))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Several GPUs: which of them a process sees, and on which of them a launch runs. Without arguments the
-// program runs itself with each set of variables and compares the buses that it prints then.
+// Several GPUs: which of them a process sees, and on which of them a launch runs. Without arguments
+// the program runs itself with each set of variables and compares the buses that it prints then.
 #include "check.h"
 #include <dlfcn.h>
 #include <string.h>
@@ -19,7 +19,7 @@ static const struct {
     {NULL, NULL, NULL, "1 2 3 4"},
     {NULL, "2", NULL, "3"},
     {NULL, "3,0", NULL, "4 1"},
-    {NULL, "1,1,0", NULL, "2 1"}, // HIP goes on behind one that is named again
+    {NULL, "1,1,0", NULL, "2 1"}, // HIP goes on after one that is named again
     {NULL, "1,9,0", NULL, "2"},
     {NULL, "0,x,1", NULL, "1"},
     {NULL, "-1", NULL, ""},
@@ -158,7 +158,7 @@ static void streams()
     HIP(hipStreamDestroy(second));
 }
 
-// What clr's hipModuleLaunchKernel refuses of a grid; its launches of host functions have no such limit.
+// Grids that clr's hipModuleLaunchKernel refuses. Launches of host functions have no such limit.
 static void grids()
 {
     hipFunction_t function;
@@ -169,7 +169,8 @@ static void grids()
     HIP(hipSetDevice(0));
     HIP(hipMalloc(&out, sizeof(*out)));
     // Debian 12's HIP does not have it.
-    auto find = (hipError_t(*)(hipFunction_t *, const void *))dlsym(RTLD_DEFAULT, "hipGetFuncBySymbol");
+    using by_symbol = hipError_t (*)(hipFunction_t *, const void *);
+    auto find = (by_symbol)dlsym(RTLD_DEFAULT, "hipGetFuncBySymbol");
     HIP(find(&function, (const void *)count));
     for (unsigned i = 0; i < 2; i++) {
         const unsigned y = i ? 1 : most, z = i ? most : 1;

@@ -31,7 +31,7 @@ static bool is_chosen(const struct choice *c, unsigned gpu)
     return false;
 }
 
-/* Copies the next entry of a comma-separated list; returns what follows it, NULL behind the last. */
+/* Copies the next entry of a comma-separated list; returns what follows it, NULL after the last. */
 static const char *next_token(const char *list, char token[TOKEN])
 {
     const size_t length = strcspn(list, ",");
