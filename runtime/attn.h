@@ -14,8 +14,9 @@
  * results only on success; attn_last_error() then says in a sentence what was wrong. The library
  * never prints, never exits and never reads the environment. HIP is loaded at run time.
  *
- * Structs begin with their size, sizeof of the caller's headers. Members that an older caller's struct
- * lacks are 0; a newer caller's is taken if all bytes after the known ones are 0.
+ * Structs begin with their size, sizeof of the caller's headers. Members that the struct of an
+ * older caller lacks are 0. The struct of a newer one is taken if all bytes after the known ones
+ * are 0.
  *
  * Threads: packs, devices and ops may be used by any number of threads at once; each object is
  * destroyed once, when no other call uses it.

@@ -335,8 +335,8 @@ static bool is_even(const union attn_value *values, unsigned total, unsigned lon
  * So many workgroups in a row stand for a grid that has more than the kernel wants. Each then has
  * its work from the start, which balances only where there is about as much of it in every
  * sequence. Where no sequence has more keys than the longest has queries, keys are as even as
- * queries. The kernel learns from ATTN_ARG_WORKGROUPS that there are turns. False if the grid has more
- * in y or z than HIP takes.
+ * queries. The kernel learns from ATTN_ARG_WORKGROUPS that there are turns. False if the
+ * grid has more in y or z than HIP takes.
  */
 ON_LAUNCH bool limit_grid(uint32_t most, union attn_value *values, bool whole, uint32_t grid[3])
 {
@@ -371,7 +371,7 @@ ON_LAUNCH void pack_kernargs(const struct attn_kernel *kernel, const union attn_
 /* The result of launch(), besides a status, for a grid that is larger than HIP takes. */
 enum { GRID_TOO_LARGE = 1 };
 
-/* Launches a kernel. `whole`: the batch of the call is no piece of the one that its totals count. */
+/* Launches a kernel. `whole`: the batch of the call is the one that its totals count, no piece. */
 static inline __attribute__((always_inline)) int launch(const struct attn_op *op,
                                                         const struct attn_kernel *kernel,
                                                         struct attn_call *call, bool whole)

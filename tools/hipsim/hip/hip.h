@@ -412,8 +412,8 @@ hipError_t hip_kernel_function(const void *handle, struct hip_device *device,
                                struct ihipModuleSymbol_t **function);
 hipError_t hip_function_attribute(int *value, hipFunction_attribute attribute,
                                   const struct ihipModuleSymbol_t *function);
-/** Finds the function of a handle, of a library's kernel or of a host function: the latter two on the
- *  current device. References it. */
+/** Finds the function of a handle, of a library's kernel or of a host function, the latter two on
+ *  the current device. References it. */
 hipError_t hip_any_function(const void *handle, struct ihipModuleSymbol_t **function);
 /** hip_any_function() with the latter two on this device; NULL: there is none. */
 hipError_t hip_function_on(const void *handle, struct hip_device *device,

@@ -423,10 +423,10 @@ static hipError_t submit_kernel(struct ihipModuleSymbol_t *function, hipError_t 
 }
 
 /*
- * Refuses what clr's hipModuleLaunchKernel refuses before it looks at the kernel: more than INT32_MAX
- * blocks in x, or more than UINT16_MAX + 1 in y or z (ROCm/clr f9f995c6d, hipamd/src/hip_module.cpp,
- * lines 501 to 505). Its launches of host functions, and those whose grid is in work-items, have no
- * such limit before gfx12 (hip_platform.cpp, ihipLaunchKernel).
+ * Refuses what clr's hipModuleLaunchKernel refuses before it looks at the kernel: more than
+ * INT32_MAX blocks in x, or UINT16_MAX + 1 in y or z (ROCm/clr f9f995c6d, lines 501 to 505 of
+ * hipamd/src/hip_module.cpp). Its launches of host functions, and those whose grid is in
+ * work-items, have no such limit before gfx12 (hip_platform.cpp, ihipLaunchKernel).
  */
 static hipError_t check_blocks(const uint32_t grid[3])
 {

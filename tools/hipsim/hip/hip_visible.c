@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file chooses the simulated GPUs that a process sees, by the variables of ROCm. The lists are read
- * as ROCm reads them: ROCR_VISIBLE_DEVICES first (ROCR-Runtime, core/runtime/amd_filter_device.cpp),
- * then HIP_VISIBLE_DEVICES, or CUDA_VISIBLE_DEVICES where that is empty, among those that are left
- * (ROCm/clr f9f995c6d, rocclr/device/rocm/rocdevice.cpp, Device::init). Both end at the first entry that
- * names no GPU.
+ * This file chooses the simulated GPUs that a process sees, by the variables of ROCm. The lists are
+ * read as ROCm reads them: ROCR_VISIBLE_DEVICES first (ROCR-Runtime, RvdFilter), then
+ * HIP_VISIBLE_DEVICES, or CUDA_VISIBLE_DEVICES where that is empty, among the GPUs that are left
+ * (ROCm/clr f9f995c6d, rocclr/device/rocm/rocdevice.cpp, Device::init). Both end at the first entry
+ * that names no GPU.
  */
 #include "hip_visible.h"
 
