@@ -503,17 +503,17 @@ def arguments(op, schema):
 # Pieces of a batch.
 
 def skip_row(t, dims, op):
-    """Elements from the row of a sequence to the next, as C."""
+    """Elements from a row to the next, as C."""
     if t.strides:
         return f"v[{upper(t.stride_arg(t.strides[0]))}].i64"
     return " * ".join(expression(x, op) for x in dims[1:])
 
 
 def skip_tensor(t, op):
-    """Advances the pointer of a tensor whose first dimension is the batch: a NULL stays NULL."""
+    """Advances the pointer of a tensor whose first dimension is the count: a NULL stays NULL."""
     text = ""
     for when, dims in [(None, t.dims), *t.dims_when.items()]:
-        if not dims or dims[0] not in ("batch", "batch + 1"):
+        if not dims or dims[0].removesuffix(" + 1") != op.split.count:
             continue
         row = skip_row(t, dims, op)
         rows = f"(count * {row})" if row else "count"
@@ -523,7 +523,7 @@ def skip_tensor(t, op):
 
 
 def skip(op):
-    """A function that takes sequences off the beginning of a batch, where SPLIT() says so."""
+    """A function that removes the first of a count, where SPLIT() has one."""
     if op.split is None:
         return ""
     text = (f"static __attribute__((cold)) void skip_{op.name}(const union attn_desc *desc, const void *args,\n"
@@ -531,13 +531,18 @@ def skip(op):
             f"    const struct attn_{op.name}_desc *const d = &desc->{op.name};\n"
             f"    const struct attn_{op.name}_args *const a = args;\n")
     text += "".join(skip_tensor(t, op) for t in op.tensors())
-    for name, step in op.split.items():
+    for name, step in op.split.rows.items():
         text += f"    attn_advance(&v[{upper(name)}].ptr, count * ({expression(step, op)}) << 2);\n"
     if op.pages:
         when = op.pages["when"]
         text += f"    if ({expression(when, op)})\n    " if when else ""
         text += "    attn_pages_skip(count, v);\n"
     return text + "    (void)d;\n    (void)a;\n}\n\n"
+
+
+def split_of(op):
+    """struct attn_split of an op, as C."""
+    return "{0}" if op.split is None else f"{{{upper(op.split.count)}, {op.split.each}, skip_{op.name}}}"
 
 
 # ATTN_CHECK_DATA.
@@ -603,7 +608,7 @@ const struct attn_family attn_family_{n} = {{
     .normalise = normalise_{n},
     .make_key = make_key_{n},
     .fill = fill_{n},
-    .skip = {skip},
+    .split = {split},
     .check_data = check_data_{n},
     .tensors = attn_tensors_{n},
     .args = args_{n},
@@ -630,5 +635,5 @@ def dispatch_source(schema):
         text += f"\n/* {op.title} */\n\n"
         text += normalise(op, schema) + make_key(op, schema) + fill(op) + skip(op) + check_data(op)
         args = "\n".join(f"    {upper(n)}," for n in sorted(arguments(op, schema)))
-        text += FAMILY.format(n=op.name, args=args, skip="NULL" if op.split is None else f"skip_{op.name}")
+        text += FAMILY.format(n=op.name, args=args, split=split_of(op))
     return text

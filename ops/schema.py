@@ -94,6 +94,11 @@ class Derived:
         self.name, self.kind, self.value, self.help, self.when = name, kind, value, help, when
 
 
+class Split:
+    def __init__(self, count, each, rows):
+        self.count, self.each, self.rows = count, each, rows
+
+
 class Cover:
     def __init__(self, value, cost, when=None):
         self.value, self.cost, self.when = value, cost, when
@@ -112,7 +117,7 @@ class Op:
         self.pages = None
         self.set_args = []  # (name, kind, help) that set_calls fill in
         self.first, self.overrides = [], []
-        self.split = None  # int32 arrays of SPLIT(): entries from a sequence to the next
+        self.split = None  # of SPLIT()
 
     def tensors(self):
         return [a for a in self.args if isinstance(a, Tensor)]
@@ -343,10 +348,10 @@ class Rows:
     def EMPTY(self, expression):
         self._op.empty = expression
 
-    def SPLIT(self, **rows):
-        """The batch is in y or z of the grid: one of more sequences than these have is launched in pieces. Tensors whose
-        first dimension is the batch move with it; `rows` are int32 arrays that do without saying so, and their step."""
-        self._op.split = rows
+    def SPLIT(self, count, each=1, **rows):
+        """`count` is in y or z of the grid, with `each` workgroups for one: a larger one is launched in pieces. Tensors
+        whose first dimension is the count move with it. `rows` are int32 arrays that also do, and their steps."""
+        self._op.split = Split(count, each, rows)
 
     def DESC_RULE(self, expression, sentence):
         self._op.desc_rules.append((expression, sentence))

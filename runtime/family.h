@@ -84,6 +84,16 @@ struct attn_call {
     bool empty; /* nothing to do */
 };
 
+/* A count in y or z of the grid: a call of more than fit there is launched in pieces. */
+struct attn_split {
+    enum attn_arg count;
+    int each; /* workgroups in y or z; 0: no call of the op is split */
+
+    /* Removes the first `count` from the values of a call, and leaves their number. */
+    void (*skip)(const union attn_desc *desc, const void *args, int64_t count,
+                 union attn_value *values);
+};
+
 struct attn_family {
     const char *op;
     size_t desc_size, args_size;
@@ -98,12 +108,7 @@ struct attn_family {
      */
     int (*fill)(const union attn_desc *desc, const void *args, struct attn_call *call);
 
-    /*
-     * Removes the first `count` sequences from the values of a call, and leaves their number. NULL
-     * where the batch is not in y or z of the grid.
-     */
-    void (*skip)(const union attn_desc *desc, const void *args, int64_t count,
-                 union attn_value *values);
+    struct attn_split split;
 
     /* ATTN_CHECK_DATA: reads lengths and indices back. */
     int (*check_data)(const struct attn_op *op, const void *args);

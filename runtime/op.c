@@ -398,17 +398,20 @@ static inline __attribute__((always_inline)) int launch(const struct attn_op *op
     return error ? attn_hip_fail(&op->device->hip, "hipModuleLaunchKernel", error) : ATTN_OK;
 }
 
-/* Launches a batch of more sequences than the grid may have in pieces, one after the other. */
+/* Launches a call whose grid is too large in pieces, one after the other. */
 __attribute__((cold, noinline)) static int launch_pieces(const struct attn_op *op,
                                                          const struct attn_kernel *kernel,
                                                          const void *args, struct attn_call *call)
 {
-    int64_t left = integer(call->values, ATTN_ARG_BATCH, true);
-    int r = op->family->skip && left > ATTN_GRID_YZ_MAX ? ATTN_OK : GRID_TOO_LARGE;
-    for (bool first = true; !r && left > 0; first = false, left -= ATTN_GRID_YZ_MAX) {
+    const struct attn_split *const split = &op->family->split;
+    const int64_t most = split->each ? ATTN_GRID_YZ_MAX / split->each : INT32_MAX;
+    union attn_value *const count = &call->values[split->count];
+    int64_t left = integer(call->values, split->count, true);
+    int r = left > most ? ATTN_OK : GRID_TOO_LARGE;
+    for (bool first = true; !r && left > 0; first = false, left -= most) {
         if (!first)
-            op->family->skip(&op->desc, args, ATTN_GRID_YZ_MAX, call->values);
-        call->values[ATTN_ARG_BATCH].i64 = left < ATTN_GRID_YZ_MAX ? left : ATTN_GRID_YZ_MAX;
+            split->skip(&op->desc, args, most, call->values);
+        count->i64 = left < most ? left : most;
         r = launch(op, kernel, call, false);
     }
     return r == GRID_TOO_LARGE

@@ -30,7 +30,7 @@ class LargeBatch(unittest.TestCase):
     def setUpClass(cls):
         cls.device = support.device(
             {"op": "metadata", "metadata": ["kv_indices", "page_table"]}, {"op": "indexer_gather"},
-            {"op": "cache_gather", "head_dim": DIM}, {"op": "prefill", "head_dim": DIM, "mask": ["causal", "custom"]},
+            {"op": "cache_gather", "head_dim": DIM}, {"op": "cache_copy"}, {"op": "prefill", "head_dim": DIM, "mask": ["causal", "custom"]},
             {"op": "prefill", "head_dim": DIM, "paged": True, "page_size": PAGE, "page_table": ["blocks", "indices"]})
         cls.n = lengths()
         cls.cu = starts(cls.n)
@@ -93,6 +93,17 @@ class LargeBatch(unittest.TestCase):
             k_out=k, v_out=v, cu_seqlens_k=self.cu, block_table=self.table, k_cache=k_cache, v_cache=v_cache, max_seqlen_k=40)
         np.testing.assert_array_equal(k, np.concatenate(keys))
         np.testing.assert_array_equal(v, np.concatenate(values))
+
+    def test_cache_copy(self):
+        """Four workgroups in z for each pair of pages."""
+        pages = MOST // 4 + 3
+        caches = np.random.default_rng(12).integers(0, 2 ** 15, (2, 2 * pages, 1, 1, 8)).astype(np.float16)
+        pairs = np.stack([np.arange(pages), pages + np.random.default_rng(13).permutation(pages)], 1)
+        want = caches.copy()
+        want[:, pairs[:, 1]] = caches[:, pairs[:, 0]]
+        self.device.cache_copy(head_dim=8, kv_heads=1, cache=attn.CacheDesc(dtype="fp16", page_size=1))(
+            page_pairs=pairs, to_k_cache=caches[0], to_v_cache=caches[1])
+        np.testing.assert_array_equal(caches, want)
 
     def check(self, out, q, keys, values, **more):
         for s, k, v in zip(LENGTHS, keys, values):
