@@ -30,8 +30,8 @@ class LargeBatch(unittest.TestCase):
     def setUpClass(cls):
         cls.device = support.device(
             {"op": "metadata", "metadata": ["kv_indices", "page_table"]}, {"op": "indexer_gather"},
-            {"op": "cache_gather", "head_dim": DIM}, {"op": "cache_copy"}, {"op": "prefill", "head_dim": DIM, "mask": ["causal", "custom"]},
-            {"op": "prefill", "head_dim": DIM, "paged": True, "page_size": PAGE, "page_table": ["blocks", "indices"]})
+            {"op": "cache_gather", "head_dim": DIM}, {"op": "cache_copy"}, {"op": "prefill", "head_dim": DIM, "mask": "custom"},
+            {"op": "prefill", "head_dim": DIM, "paged": True, "page_size": PAGE, "page_table": "indices"})
         cls.n = lengths()
         cls.cu = starts(cls.n)
         cls.pages = -(-cls.n // PAGE)
@@ -112,15 +112,6 @@ class LargeBatch(unittest.TestCase):
             want, _ = support.attention(q[own], k, v, causal=not more, mask=mask)
             support.close(out[own], want, support.bound(v), f"sequence {s}")
 
-    def test_prefill(self):
-        q = support.random((int(self.cu[-1]), HEADS, DIM), 6)
-        k, v = support.random((2, int(self.cu[-1]), KV_HEADS, DIM), 7)
-        out = np.zeros_like(q)
-        op = self.device.prefill(dtype="fp16", head_dim=DIM, heads=HEADS, kv_heads=KV_HEADS)
-        op(q=q, k=k, v=v, out=out, cu_seqlens_q=self.cu, cu_seqlens_k=self.cu, max_seqlen_q=40, max_seqlen_k=40)
-        cut = [slice(self.cu[s], self.cu[s + 1]) for s in LENGTHS]
-        self.check(out, q, [k[x] for x in cut], [v[x] for x in cut])
-
     def test_prefill_with_a_mask(self):
         q = support.random((int(self.cu[-1]), HEADS, DIM), 8)
         k, v = support.random((2, int(self.cu[-1]), KV_HEADS, DIM), 9)
@@ -138,15 +129,12 @@ class LargeBatch(unittest.TestCase):
     def test_prefill_over_pages(self):
         (k_cache, v_cache), keys, values = self.caches()
         q = support.random((int(self.cu[-1]), HEADS, DIM), 11)
-        lists = {"blocks": {"block_table": self.table},
-                 "indices": {"kv_indptr": starts(self.pages), "kv_indices": self.listed()}}
-        for kind, more in lists.items():
-            out = np.zeros_like(q)
-            op = self.device.prefill(dtype="fp16", head_dim=DIM, heads=HEADS, kv_heads=KV_HEADS, paged=True,
-                                     cache=attn.CacheDesc(page_size=PAGE), page_table=kind)
-            op(q=q, out=out, cu_seqlens_q=self.cu, kv_lens=self.n, k_cache=k_cache, v_cache=v_cache, max_seqlen_q=40,
-               max_seqlen_k=40, **more)
-            self.check(out, q, keys, values)
+        out = np.zeros_like(q)
+        op = self.device.prefill(dtype="fp16", head_dim=DIM, heads=HEADS, kv_heads=KV_HEADS, paged=True,
+                                 cache=attn.CacheDesc(page_size=PAGE), page_table="indices")
+        op(q=q, out=out, cu_seqlens_q=self.cu, kv_lens=self.n, k_cache=k_cache, v_cache=v_cache, max_seqlen_q=40,
+           max_seqlen_k=40, kv_indptr=starts(self.pages), kv_indices=self.listed())
+        self.check(out, q, keys, values)
 
     def test_a_graph_has_all_pieces(self):
         device, out = self.device, np.full((BATCH, 3), -7, np.int32)
