@@ -408,8 +408,10 @@ static void every_command_speaks_json(void **state)
     expect_json("version --json", 0, "\"product\": \"MI300X\"");
     expect_json("help --json", 0, "\"name\": \"cache_gather\"");
     expect_json("cache --cache c --json", 0, "\"kernels\": 2");
+    setenv("HIP_VISIBLE_DEVICES", "7", 1); /* of the machine's GPUs: the simulated one is none */
     expect_json("trace p.pack *gfx942 --shape batch=1,heads=1,kv_heads=1,q=64 --json", 0,
                 "\"stall_cycles\": {");
+    unsetenv("HIP_VISIBLE_DEVICES");
 }
 
 static void packs_are_compared(void **state)

@@ -41,6 +41,15 @@ bool gpu_find_function(void *library, const char *name, void *slot)
     return address != NULL;
 }
 
+/* Shows the simulated GPU, whichever of the machine's GPUs the environment chooses. */
+static void show_all_gpus(void)
+{
+    static const char *const names[] = {"ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
+                                        "CUDA_VISIBLE_DEVICES"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        unsetenv(names[i]);
+}
+
 /* Tells the simulator which GPU to be, before anything asks it for one. */
 static bool configure(const char *path, const char *target, const char *checks, char *why,
                       size_t why_size)
@@ -53,6 +62,7 @@ static bool configure(const char *path, const char *target, const char *checks, 
                  library ? "the simulator has no hipsim_configure" : dlerror());
         return false;
     }
+    show_all_gpus();
     snprintf(text, sizeof(text), "target=%s,checks=%s,halt=on", target, checks);
     return hipsim_configure(text, why, why_size);
 }
