@@ -266,6 +266,31 @@ static void large_batches_are_launched_in_pieces(void **state)
     }
 }
 
+/* Pieces of a batch do not help where each has too many work items of its own. */
+static void pieces_that_are_too_large_are_refused(void **state)
+{
+    (void)state;
+    struct fakehip *f = fake_reset();
+    const struct made kernels[] = {{0}};
+    struct bench b = open_bench(kernels, 1);
+    const struct attn_prefill_desc d = plain_desc();
+    struct attn_op *op;
+    assert_int_equal(attn_prefill_lookup(b.device, &d, &op), ATTN_OK);
+    struct attn_prefill_args a = plain_args();
+    a.batch = 65537;
+    a.max_seqlen_q = INT32_MAX;
+    assert_int_equal(attn_prefill_launch(op, &a), ATTN_BAD_ARGUMENT);
+    says("launch: the grid is larger than HIP takes");
+    assert_int_equal(f->launches, 0);
+    a.max_seqlen_q = 128;
+    f->fail_at = 2; /* the second piece */
+    f->fail_with = 1;
+    assert_int_equal(attn_prefill_launch(op, &a), ATTN_HIP_FAILED);
+    assert_int_equal(f->launches, 1);
+    attn_op_destroy(op);
+    close_bench(&b);
+}
+
 static void every_array_of_sequences_moves_with_a_piece(void **state)
 {
     (void)state;
@@ -704,6 +729,7 @@ int main(void)
         cmocka_unit_test(a_grid_has_a_limit),
         cmocka_unit_test(large_batches_are_launched_in_pieces),
         cmocka_unit_test(every_array_of_sequences_moves_with_a_piece),
+        cmocka_unit_test(pieces_that_are_too_large_are_refused),
         cmocka_unit_test(a_launch_packs_what_the_record_asks_for),
         cmocka_unit_test(a_window_reaches_the_kernel),
         cmocka_unit_test(a_call_chooses_by_the_packs_table),
