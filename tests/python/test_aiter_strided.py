@@ -114,6 +114,13 @@ class Strided:
             return [out]
         self.both(self.latent(), call)
 
+    def test_mla_decode_fwd_of_fragments(self):
+        """Triton's form of the call, by position, as ATOM makes it."""
+        q, cache, out = self.half(2, 16, LATENT + ROPE), self.t(self.latent()), self.half(2, 16, LATENT)
+        with self.assertRaisesRegex(aiter.NotServed, "^mla_decode_fwd: shuffled_kv_cache: .*fragments"):
+            aiter.mla_decode_fwd(q, cache, out, self.t(np.array([0, 1, 2], np.int32)), self.t(LENS), 40, self.t(TABLE), 0.07,
+                                 LATENT, ROPE, True, None, None, shuffled_kv_cache=True)
+
     def test_concat_and_cache_mla(self):
         kv_c, k_pe, slots = self.half(3, LATENT, seed=7), self.half(3, ROPE, seed=8), self.t(SLOTS)
 
