@@ -289,12 +289,17 @@ def strides_test(t, op, axes):
     return " | ".join(bad)
 
 
-def strides_sentence(t):
-    """The sentence for strides that are out of range."""
+def refuse_strides(t, op, indent):
+    """The failure of strides that are out of range, which names their limits."""
+    names = [t.stride(axis) for axis in t.strides]
     low = "negative" if t.direction == "in" else "below a row"
-    what = (f"{low}, too large, or not a multiple of {t.vector} elements" if t.vector > 1
-            else f"{low} or too large")
-    return f"{' or '.join(t.stride(axis) for axis in t.strides)} is {what}"
+    most = f"(at most {' and '.join(['%lld'] * len(names))})"
+    what = (f"{low}, too large {most}, or not a multiple of {t.vector} elements" if t.vector > 1
+            else f"{low} or too large {most}")
+    limits = ", ".join(f"(long long)({stride_most(t, axis, op)})" for axis in t.strides)
+    sentence = quoted(f"{op.name}: {' or '.join(names)} is {what}")
+    return (f"{indent}return attn_fail(ATTN_BAD_ARGUMENT,\n{indent}                 {sentence},\n"
+            f"{indent}                 {limits});\n")
 
 
 def may_exceed(t):
@@ -307,15 +312,15 @@ def may_exceed(t):
 
 def check_strides(t, op):
     """Strides are in range; the first one, where it is of one element and nobody looks at it, is made so."""
-    test, sentence = strides_test(t, op, t.strides), strides_sentence(t)
+    test = strides_test(t, op, t.strides)
     if t.optional and not t.fallback:
         test = f"a->{t.path} && ({test})"
     if not may_exceed(t):
-        return f"    if ({test})\n" + fail(op, sentence)
+        return f"    if ({test})\n" + refuse_strides(t, op, " " * 8)
     first, rest = t.strides[0], t.strides[1:]
     return (f"    if (__builtin_expect({test}, 0)) {{\n"
             f"        if ({count_of(t.dims[0], op)} != 1 || ({strides_test(t, op, rest)}))\n"
-            + fail(op, sentence, " " * 12)
+            + refuse_strides(t, op, " " * 12)
             + f"        {t.stride(first)} = {stride_most(t, first, op)} & -{t.vector};\n    }}\n")
 
 

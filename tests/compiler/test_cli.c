@@ -430,41 +430,6 @@ static void packs_are_compared(void **state)
     expect("diff a.pack d.yaml", 1, "", "d.yaml: ");
 }
 
-/* Changes a byte in the middle of a kernel's code in a pack. */
-static void damage_kernel(const char *pack, const char *kernel)
-{
-    char command[200];
-    size_t size, code_size;
-    snprintf(command, sizeof(command), "extract %s %s -o damage.co", pack, kernel);
-    expect(command, 0, "", "");
-    char *bytes = read_file(pack, &size), *code = read_file("damage.co", &code_size);
-    char *at = memmem(bytes, size, code, code_size);
-    assert_non_null(at);
-    at[code_size / 2] ^= 1;
-    FILE *f = fopen(pack, "wb");
-    assert_non_null(f);
-    assert_int_equal(fwrite(bytes, 1, size, f), size);
-    assert_int_equal(fclose(f), 0);
-    free(bytes);
-    free(code);
-}
-
-static void damaged_kernels_are_not_other_code(void **state)
-{
-    (void)state;
-    write_file("d.yaml", good);
-    expect("build d.yaml -o whole.pack -q --cache c", 0, "", "");
-    expect("build d.yaml -o damaged.pack -q --cache c", 0, "", "");
-    damage_kernel("damaged.pack", "prefill_bf16_d64_gfx942");
-    expect("diff whole.pack damaged.pack", 1,
-           "~ prefill_bf16_d64_gfx942: corrupted in the second pack\n1 kernels differ, 1 are", "");
-    expect("diff damaged.pack whole.pack", 1, "corrupted in the first pack\n", "");
-    expect("diff damaged.pack damaged.pack", 1, "corrupted in both packs\n", "");
-    expect_json("diff whole.pack damaged.pack --json", 1, "\"corrupted_in\": \"the second pack\"");
-    expect("build d.yaml -o other.pack -q --cache c --only *950", 0, "", "");
-    expect("diff damaged.pack other.pack", 1, "- prefill_bf16_d64_gfx942 (corrupted)\n", "");
-}
-
 /* One page that needs nothing else, with the launches and hot loops of every kernel. */
 static void a_report_is_one_page(void **state)
 {
@@ -661,7 +626,6 @@ int main(int argc, char **argv)
         TEST(a_file_that_is_no_description_is_told_apart),
         TEST(every_command_speaks_json),
         TEST(packs_are_compared),
-        TEST(damaged_kernels_are_not_other_code),
         TEST(a_report_is_one_page),
         TEST(the_cache_is_kept_small),
         TEST(a_depfile_names_every_input),
