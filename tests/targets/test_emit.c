@@ -192,7 +192,7 @@ static void a_hook_that_does_not_fit_is_refused_with_a_sentence(void **state)
 {
     (void)state;
     struct tgt_blob bitcode = read_file(bitcode_path);
-    check_hook_refused("nowhere", true, bitcode, "no function nowhere in the hook's bitcode");
+    check_hook_refused("nowhere", true, bitcode, "the hook's file defines no function nowhere");
     check_hook_refused("scale_by_distance", false, bitcode,
                        "function scale_by_distance does not have the parameters of a hook");
     check_hook_refused("calls_outside", false, bitcode,
