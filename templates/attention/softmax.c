@@ -25,9 +25,9 @@ struct att_softmax att_softmax(struct tir_builder *b, struct tir_type scores,
 void att_softmax_range_fp8(const struct tir_builder *b, struct att_softmax *s)
 {
     enum { FOLLOW = 4 };
-    const bool fnuz = b->f->machine->fp8_is_fnuz;
-    s->room = fnuz ? 7.875f : 8.75f; /* 2^7.906 is 240, 2^8.807 is 448 */
-    s->rise = s->room - FOLLOW;
+    static const float LOG2_15 = 3.9068906f, LOG2_28 = 4.8073549f;
+    s->rise = b->f->machine->fp8_is_fnuz ? LOG2_15 : LOG2_28;
+    s->room = s->rise + FOLLOW; /* 240 and 448, the largest numbers */
 }
 
 struct tir_value att_softmax_lowest(struct tir_builder *b, const struct att_softmax *s)

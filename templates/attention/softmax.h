@@ -25,11 +25,14 @@ struct att_softmax att_softmax(struct tir_builder *b, struct tir_type scores,
                                struct tir_value exponent);
 
 /**
- * For weights in fp8. The largest p is 2^room: within fp8's range, also where exp2 is a little
- * high. m follows to rise below the maximum, so that p of the largest score is 2^rise to 2^room,
- * and weights down to 2^-10.75 of the largest one have all of fp8's bits: its normal numbers begin
- * at 2^-6, and 2^-7 of fnuz. There are 4 powers of two by which the maximum may grow before m
- * follows again.
+ * Sets room and rise for weights in fp8. m follows to rise below the maximum: the largest weight of
+ * a row is then 28, or 15 of fnuz, which fp8 has exactly. Any other number would be rounded the
+ * same way in all rows, and all outputs would shrink or grow with it.
+ *
+ * The maximum may grow by 4 powers of two before m follows again: 28 * 16 is fp8's largest number,
+ * 448, and 15 * 16 is 240. Where exp2 is a little high, these are the nearest numbers still: the
+ * next ones would be 480 and 256. Weights down to 2^-10.8 of the largest have all of fp8's bits:
+ * its normal numbers begin at 2^-6, and 2^-7 of fnuz.
  */
 void att_softmax_range_fp8(const struct tir_builder *b, struct att_softmax *s);
 

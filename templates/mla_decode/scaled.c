@@ -19,13 +19,18 @@ enum {
     MOST_BYTE = 255
 };
 
+/* log2 of the largest weight before e is one more. It is 2^0.06 below 448, since a large score has
+ * lost its last bits where e is made of it: up to 2^-5 of scores below 2^20. The weights of a row
+ * are rounded by an e of each block and wave, so that no number is the largest of all rows. */
+static const float MOST_WEIGHT = 8.75f;
+
 struct tir_value mla_scale_exponent(struct mla *s, struct tir_value x)
 {
     struct tir_builder *const b = &s->d.b;
     const struct att_softmax *const softmax = &s->softmax;
     const struct tir_value top = tir_col_max(b, x);
     const struct tir_value exponent = tir_splat(b, softmax->exponent, softmax->vector);
-    return tir_ceil(b, tir_fma(b, top, exponent, tir_float_like(b, top, -softmax->room)));
+    return tir_ceil(b, tir_fma(b, top, exponent, tir_float_like(b, top, -MOST_WEIGHT)));
 }
 
 /* Finds e for the scores x of a wave's own keys. It is no less than a byte can say. */

@@ -331,8 +331,8 @@ static void roundings_of_weights_move_a_mean(void **state)
     assert_true(fabs(row.moved_squares[0] - squares) < 1e-12);
 }
 
-/* Half of the smallest step of fp8 where the largest weight is scaled to 2^4.75, 2^3.875, or with
- * scales of blocks 2^7.75. */
+/* Half of the smallest step of fp8 where the largest weight is scaled to 28, 15, or with scales of
+ * blocks 2^7.75. */
 static void small_weights_lose_more(void **state)
 {
     (void)state;
@@ -341,8 +341,8 @@ static void small_weights_lose_more(void **state)
     comparison_weights_fp8(&ocp, "gfx950", false);
     comparison_weights_fp8(&fnuz, "gfx942", false);
     assert_true(ocp.weight_unit == 0x1p-4 && fnuz.weight_unit == 0x1p-4);
-    assert_true(fabs(ocp.weight_tiny * exp2(14.75) - 1) < 1e-12);
-    assert_true(fabs(fnuz.weight_tiny * exp2(14.875) - 1) < 1e-12);
+    assert_true(fabs(ocp.weight_tiny * 28 * 0x1p10 - 1) < 1e-12);
+    assert_true(fabs(fnuz.weight_tiny * 15 * 0x1p11 - 1) < 1e-12);
     assert_true(fabs(scaled.weight_tiny * exp2(17.75) - 1) < 1e-12);
 }
 

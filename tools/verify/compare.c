@@ -218,7 +218,7 @@ void comparison_weights_fp8(struct ref_attention *a, const char *target, bool sc
     const struct precision *p = find_cache_precision(ATTN_FP8, target);
     const bool fnuz = p->target != NULL;
     a->weight_unit = p->unit;
-    a->weight_tiny = p->tiny / exp2(fnuz ? 3.875 : scaled ? 7.75 : 4.75);
+    a->weight_tiny = p->tiny / (scaled ? exp2(7.75) : fnuz ? 15 : 28);
 }
 
 void comparison_weights_rounded(struct ref_attention *a, const struct precision *p)
