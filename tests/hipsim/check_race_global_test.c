@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The race check of global memory: each kernel that trips it, and one that differs in the cure. */
+#include <stdio.h>
+
 #include "tests/hipsim/device.h"
 
 /*
@@ -340,26 +342,54 @@ static void a_report_names_who_wrote_the_byte(void **state)
     assert_non_null(strstr(p.fault.text, "4 bytes into the 65536 B allocation #"));
 }
 
-/* One dword of each of 40,000 pages: too many, and said so; what was there before still counts. */
-static void there_is_an_end_to_it(void **state)
+static void *pages_alloc(int pages) { return device_alloc(((size_t)pages + 64) * 4096, NULL); }
+
+/* Stores one dword to each page, a multiple of 64 of them. Returns true if some were not followed. */
+static bool store_pages(void *data, int pages)
 {
-    (void)state;
-    const size_t pages = 40000;
+    char text[1000];
     struct program p = program_new(GFX942);
-    void *data = device_alloc((pages + 64) * 4096, NULL);
     p.block = 128;
     p.checks = CHECK_RACE;
     program_s64_set(&p, 2, (uint64_t)(uintptr_t)data);
-    program_try(&p, BEGIN "v_lshlrev_b32 v6, 10, v0\ns_cmp_lg_u32 s4, 0\ns_cbranch_scc1 out\n"
-                          "s_movk_i32 s14, 625\nmore:\nglobal_store_dword v6, v12, s[2:3]\n"
-                          "v_add_u32 v6, 0x40000, v6\ns_sub_u32 s14, s14, 1\ns_cmp_lg_u32 s14, 0\n"
-                          "s_cbranch_scc1 more\ns_waitcnt vmcnt(0)\nout:\n");
-    hipsim_mem_free(data);
+    snprintf(text, sizeof(text),
+             BEGIN "v_lshlrev_b32 v6, 10, v0\ns_cmp_lg_u32 s4, 0\ns_cbranch_scc1 out\n"
+                   "s_movk_i32 s14, %d\nmore:\nglobal_store_dword v6, v12, s[2:3]\n"
+                   "v_add_u32 v6, 0x40000, v6\ns_sub_u32 s14, s14, 1\ns_cmp_lg_u32 s14, 0\n"
+                   "s_cbranch_scc1 more\ns_waitcnt vmcnt(0)\nout:\n",
+             pages / 64);
+    program_try(&p, text);
     assert_int_equal(p.fault.kind, FAULT_NONE);
-    assert_true(p.race_incomplete);
-    p = run(BEGIN STORE("v0"), 1, 2, CHECK_RACE);
+    return p.race_incomplete;
+}
+
+/* 70,000 pages are too many, and that is said; what was there before still counts. */
+static void there_is_an_end_to_it(void **state)
+{
+    (void)state;
+    enum { PAGES = 70016 };
+    void *data = pages_alloc(PAGES);
+    assert_true(store_pages(data, PAGES));
+    hipsim_mem_free(data);
+    const struct program p = run(BEGIN STORE("v0"), 1, 2, CHECK_RACE);
     assert_int_equal(p.fault.kind, FAULT_RACE);
     assert_false(p.race_incomplete);
+}
+
+/* A launch over 192 MiB is followed, whatever pages the one before has used. */
+static void launches_before_take_no_room(void **state)
+{
+    (void)state;
+    static const int before[] = {16320, 20032};
+    enum { PAGES = 49152 - 64 };
+    void *data = pages_alloc(PAGES);
+    for (int i = 0; i < 2; i++) {
+        void *elsewhere = pages_alloc(before[i]);
+        assert_false(store_pages(elsewhere, before[i]));
+        assert_false(store_pages(data, PAGES));
+        hipsim_mem_free(elsewhere);
+    }
+    hipsim_mem_free(data);
 }
 
 int main(void)
@@ -381,6 +411,7 @@ int main(void)
         cmocka_unit_test(reports_of_spare_loads_name_both_accesses),
         cmocka_unit_test(a_report_names_who_wrote_the_byte),
         cmocka_unit_test(there_is_an_end_to_it),
+        cmocka_unit_test(launches_before_take_no_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

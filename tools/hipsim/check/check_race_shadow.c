@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "check_race_shadow.h"
 
+#include <assert.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
+
+static_assert(PAGE_SLOTS >= 2 * PAGES_MAX, "a search ends soon");
 
 /* The last launch's, for the next one. */
 static struct race_shadow *_Atomic spare;
@@ -53,7 +56,7 @@ struct race_shadow *race_shadow_begin(void)
     if (!s)
         return NULL;
     s->launch++;
-    if (s->pages_used > PAGES_MAX / 2) { /* the last launches were elsewhere, perhaps */
+    if (s->pages_used > PAGES_KEPT) { /* the last launches were elsewhere, perhaps */
         madvise(s->pages, PAGES_MAX * sizeof(*s->pages), MADV_DONTNEED);
         memset(s->key, 0, sizeof(s->key));
         memset(s->index, 0, sizeof(s->index));
@@ -122,7 +125,7 @@ static uint32_t new_page(struct race_shadow *s, uint32_t i)
 
 uint32_t race_shadow_page(struct race_shadow *s, uint64_t number)
 {
-    uint32_t i = (uint32_t)(number * UINT64_C(0x9e3779b97f4a7c15) >> 48) % PAGE_SLOTS;
+    uint32_t i = (uint32_t)(number * UINT64_C(0x9e3779b97f4a7c15) >> (64 - PAGE_SLOT_BITS));
     for (;; i = (i + 1) % PAGE_SLOTS) {
         uint64_t key = atomic_load_explicit(&s->key[i], memory_order_relaxed);
         if (!key && atomic_load_explicit(&s->full, memory_order_relaxed))

@@ -13,8 +13,10 @@
 #include "check_race_later.h"
 
 #define PAGE RACE_PAGE
-#define PAGES_MAX 32768u  /* 128 MiB of memory, 256 MiB of cells */
-#define PAGE_SLOTS 65536u /* of the hash table */
+#define PAGES_MAX 65536u  /* 256 MiB of memory, 640 MiB of cells */
+#define PAGES_KEPT 16384u /* at most, of launches before: a launch has room for 192 MiB or more */
+#define PAGE_SLOT_BITS 17
+#define PAGE_SLOTS (1u << PAGE_SLOT_BITS) /* of the hash table */
 #define NO_PAGE UINT32_MAX
 #define SPLITS_MAX 524288u /* blocks of four cells: 64 MiB */
 #define INTERVALS_MAX 4194304u
