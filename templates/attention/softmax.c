@@ -55,11 +55,12 @@ struct tir_value att_softmax_grown(struct tir_builder *b, const struct att_softm
 struct tir_value att_softmax_next(struct tir_builder *b, const struct att_softmax *s,
                                   struct tir_value scores, struct tir_value m)
 {
-    struct tir_value top =
-        tir_mul(b, tir_col_max(b, scores),
-                s->exponents.id ? s->exponents : tir_splat(b, s->exponent, s->vector));
-    if (s->rise > 0)
-        top = tir_sub(b, top, tir_float_like(b, top, s->rise));
+    const struct tir_value max = tir_col_max(b, scores);
+    const struct tir_value exponents =
+        s->exponents.id ? s->exponents : tir_splat(b, s->exponent, s->vector);
+    const struct tir_value top = s->rise > 0
+                                     ? tir_fma(b, max, exponents, tir_float_like(b, max, -s->rise))
+                                     : tir_mul(b, max, exponents);
     return tir_max(b, m, top);
 }
 
