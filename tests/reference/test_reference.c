@@ -55,6 +55,12 @@ static void near(double got, double expected)
         fail_msg("%.17g is not %.17g", got, expected);
 }
 
+static void drift_is(const struct ref_drift *d, double squares, double mean)
+{
+    near(d->squares, squares);
+    near(d->mean, mean);
+}
+
 /* Weights of 4, 1 and 2, and 1 of a sink: p is 1/2, 1/8 and 1/4. The third key is hidden. */
 static void sums_of_a_row_are_those_of_the_formula(void **state)
 {
@@ -84,10 +90,67 @@ static void sums_of_a_row_are_those_of_the_formula(void **state)
     }
     exact(row.out[2], 0);
     near(row.roundings, 1.0 / 16);
+    /* v - out is (4, -4), (-12, 16) and (0, 0); of many roundings d^2 / p is left. */
+    drift_is(&row.drift[REF_ALONG_OUT], 13.0 / 16, 1.0 / 8);
+    drift_is(&row.drift[REF_UP], 1.0 / 256, 1.0 / 128);
+    drift_is(&row.drift[REF_TO_LARGEST], 65.0 / 16, 9.0 / 32);
+    drift_is(&row.sum, 6.0 / 4096, 5.0 / 1024);
+    near(row.absolute.squares, 65.0 / 256);
+    near(row.mean_squares[0], 13.0 / 256 / 3);
+    near(row.mean_squares[1], 5.0 / 64 / 3);
+    near(row.largest, 0.5);
+    near(row.to_largest[0], 4);
     near(row.lse, log(8));
     near(row.score, 4 * log(2));
     near(row.score_root, sqrt(8) * log(2));
     assert_int_equal(row.keys, 3);
+}
+
+/* Weights of 3/4 and 1/4, whose values are 8 and 0. */
+static struct ref_row two_keys(double unit, double tiny, double drift)
+{
+    static const double q = 1, k[2] = {1, 0}, v[2] = {8, 0};
+    const struct ref_attention a = {.dim = 1,
+                                    .dim_v = 1,
+                                    .scale = log(3),
+                                    .weight_unit = unit,
+                                    .weight_tiny = tiny,
+                                    .weight_drift = drift};
+    const struct ref_query query = {.q = &q, .queries = 1, .keys = 2};
+    const struct ref_keys keys = {.k = k, .v = v, .k_stride = 1, .v_stride = 1, .end = 2};
+    static struct ref_row row;
+    double scratch[2];
+    ref_attend(&a, &query, &keys, scratch, &row);
+    return row;
+}
+
+/* A weight below half of the smallest step is lost, and all of these are. */
+static void small_weights_are_lost(void **state)
+{
+    (void)state;
+    const struct ref_row row = two_keys(0x1p-4, 0.5, 0);
+    drift_is(&row.sum, 9.0 / 64 + 1.0 / 16, 3.0 / 16 + 1.0 / 4);
+    near(row.mean_squares[0], 9.0 / 64 * 4 / 3 + 1.0 / 16 * 36);
+    near(row.roundings, 3.0 / 4);
+}
+
+/* Where roundings are all the same way, their sum is up to all of them. */
+static void roundings_may_drift(void **state)
+{
+    (void)state;
+    const struct ref_row row = two_keys(0x1p-4, 0, 0.5);
+    drift_is(&row.sum, 10.0 / 16 / 256, 1.0 / 32);
+}
+
+/* Where weights are summed before they are rounded, roundings move out by v, not by v - out. */
+static void exact_sums_leave_values(void **state)
+{
+    (void)state;
+    const struct ref_row row = two_keys(0, 0, 0);
+    drift_is(&row.drift[REF_UP], 36, 6);
+    near(row.mean_squares[0], 12);
+    exact(row.roundings, 0);
+    exact(row.moved[0], 0);
 }
 
 static void a_cap_bounds_scores(void **state)
@@ -368,6 +431,9 @@ int main(void)
         cmocka_unit_test(the_scale_of_a_page_starts_afresh_or_grows),
         cmocka_unit_test(fp8_is_what_the_target_says),
         cmocka_unit_test(sums_of_a_row_are_those_of_the_formula),
+        cmocka_unit_test(small_weights_are_lost),
+        cmocka_unit_test(roundings_may_drift),
+        cmocka_unit_test(exact_sums_leave_values),
         cmocka_unit_test(a_cap_bounds_scores),
         cmocka_unit_test(windows_and_chunks_have_a_first_key),
         cmocka_unit_test(layouts_are_their_formulas),

@@ -162,7 +162,11 @@ static struct verify_row verdict_of(const struct setting *setting, double expect
                                    .score = SCORE,
                                    .score_root = ROOT,
                                    .lse = expected_lse,
-                                   .roundings = setting->roundings};
+                                   .roundings = setting->roundings,
+                                   .absolute = {.squares = 1},
+                                   .sum = {.squares = 1}};
+    for (int i = 0; i < REF_DIRECTIONS; i++) /* bounds of sums are test_mean.c's */
+        s.reference.drift[i].squares = 1;
     prepare(&s.out, setting->element, WIDTH);
     prepare(&s.lse, ATTN_F32, 1);
     for (int d = 0; d < WIDTH; d++) {

@@ -8,6 +8,7 @@
  * An infinite sink has all the weight: out = 0, lse = infinity.
  */
 #include "tools/reference/attention.h"
+#include "tools/reference/roundings.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -59,29 +60,6 @@ static double score_keys(const struct ref_attention *a, const struct ref_query *
     return top;
 }
 
-/* Rounded weights w + d with their own sum for a denominator give sum (w + d) v / sum (w + d): it
- * differs from out by sum d (v - out) / sum (w + d). */
-static void add_roundings(const struct ref_attention *a, const struct ref_keys *keys,
-                          const double *scores, double denominator, double top, struct ref_row *row)
-{
-    double largest = 0;
-    for (int64_t j = keys->first; j < keys->end; j++)
-        largest = fmax(largest, exp(scores[j] - top) / denominator);
-    for (int64_t j = keys->first; j < keys->end; j++) {
-        if (is_hidden(keys, j))
-            continue;
-        const double weight = exp(scores[j] - top) / denominator;
-        const double rounding = fmax(a->weight_unit * weight, a->weight_tiny * largest);
-        const double *v = keys->v + j * keys->v_stride;
-        row->roundings += rounding;
-        for (int d = 0; d < a->dim_v; d++) {
-            const double moved = rounding * fabs(v[d] - row->out[d]);
-            row->moved[d] += moved;
-            row->moved_squares[d] += moved * moved;
-        }
-    }
-}
-
 void ref_attend(const struct ref_attention *a, const struct ref_query *query,
                 const struct ref_keys *keys, double *scratch, struct ref_row *row)
 {
@@ -109,8 +87,9 @@ void ref_attend(const struct ref_attention *a, const struct ref_query *query,
         }
     }
     row->lse = top + log(denominator);
-    if (a->weight_unit > 0)
-        add_roundings(a, keys, scratch, denominator, top, row);
+    for (int64_t j = keys->first; j < keys->end; j++)
+        scratch[j] = exp(scratch[j] - top) / denominator;
+    ref_add_roundings(a, keys, scratch, row);
 }
 
 int64_t ref_first_key(int64_t position, int64_t left, int64_t chunk)

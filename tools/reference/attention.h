@@ -21,6 +21,25 @@ struct ref_attention {
     /* By how much a kernel may round a weight before it sums it: relative to the weight, and where
      * that is more, relative to the largest one of the row. 0: it sums what it has. */
     double weight_unit, weight_tiny;
+    /* How far all of them may be off the same way, as a part of that: weights of one size that are
+     * cut. 0: they are rounded to the nearest. */
+    double weight_drift;
+};
+
+/* Directions that the errors of a row's elements are multiplied with and summed: a sum over many
+ * rows finds what is rounded the same way in all of them. */
+enum ref_direction {
+    REF_ALONG_OUT,  /* out: all of it is too large, or too small */
+    REF_UP,         /* 1: all of it is too high, or too low */
+    REF_TO_LARGEST, /* the value of the largest weight - out: that weight is too large */
+    REF_DIRECTIONS
+};
+
+/* What the roundings of weights may add to such a sum, or to another: of roundings that are
+ * independent of each other the sum of the squares of their most, and how far their means may be
+ * from 0 together. */
+struct ref_drift {
+    double squares, mean;
 };
 
 /* A query among `queries` of a sequence with `keys` keys. */
@@ -52,8 +71,16 @@ struct ref_row {
     double moved[REF_DIM_MAX];         /* weights rounded: sum of rounding |v - out| */
     double moved_squares[REF_DIM_MAX]; /* sum of (rounding (v - out))^2 */
     double roundings;                  /* their sum, relative to the denominator */
-    double score;                      /* largest scale * sum of |q k|, or |score| if larger */
-    double score_root;                 /* largest scale * root of the sum of (q k)^2 */
+    /* Of many roundings that are independent. Where weights are not summed as they are rounded, it
+     * is those of v that count, not of v - out, and each is 1 times the weight. */
+    double mean_squares[REF_DIM_MAX];       /* sum of the mean of (rounding (v - out))^2 */
+    struct ref_drift drift[REF_DIRECTIONS]; /* of the sums in these directions */
+    struct ref_drift absolute;              /* of the sum of |errors|, without its mean */
+    struct ref_drift sum;                   /* of the denominator, relative to it */
+    double to_largest[REF_DIM_MAX];         /* REF_TO_LARGEST */
+    double largest;                         /* weight of that key */
+    double score;                           /* largest scale * sum of |q k|, or |score| if larger */
+    double score_root;                      /* largest scale * root of the sum of (q k)^2 */
     int64_t keys;
 };
 

@@ -7,6 +7,7 @@
 #ifndef TOOLS_VERIFY_CALL_H
 #define TOOLS_VERIFY_CALL_H
 
+#include "tools/verify/mean.h"
 #include "tools/verify/operand.h"
 
 enum { VERIFY_DIMENSIONS = 16, VERIFY_TUNED = 8 };
@@ -121,6 +122,7 @@ struct call {
 
     double error, norm, bound; /* sums of squares */
     double closest;            /* an error as a part of its bound */
+    struct mean means[MEAN_KINDS];
     struct call_block *blocks; /* of call_allocate() */
 };
 

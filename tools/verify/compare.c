@@ -39,10 +39,15 @@
  * to its type, keys and values are off by `inputs` = u: e_s grows by u S, the result by u sum p|v|.
  * Over a whole tensor these roundings too are independent of each other: a score is off by the root
  * of the sum of their squares, u R with R = scale sqrt(sum (q k)^2), rather than by u S.
+ *
+ * All of these bounds hold for single elements, and allow 2^-4 of every weight in fp8. The errors of
+ * all elements are summed up in several ways too (struct mean): roundings that are independent do
+ * not add up there, what is rounded the same way in every row does.
  */
 #include "tools/verify/compare.h"
 
 #include <math.h>
+#include <string.h>
 #include <unistd.h>
 
 enum { THREADS_MAX = 8 };
@@ -103,9 +108,14 @@ static double out_bound(const struct comparison *c, const struct ref_row *r, dou
 }
 
 /* log(L): the relative error of L, half of e and its sum, and float32 arithmetic on the result. */
+static double lse_arithmetic(const struct ref_row *r, double e)
+{
+    return e + 8 * f * (fabs(r->lse) + r->score);
+}
+
 static double lse_bound(const struct ref_row *r, double e)
 {
-    return e + 8 * f * (fabs(r->lse) + r->score) + log(growth(r));
+    return lse_arithmetic(r, e) + log(growth(r));
 }
 
 static void note_fault(struct comparison *c, const char *what, const struct place *at, int d,
@@ -154,6 +164,63 @@ static void compare_element(struct comparison *c, const struct place *at, int d,
     }
 }
 
+/* What roundings of the row's weights add to a sum over all rows. */
+static void add_drift(struct mean *m, const struct comparison *c, const struct ref_row *r,
+                      const struct ref_drift *d)
+{
+    const bool summed = c->attention->weight_unit > 0;
+    const double u = c->precision->unit, most = summed ? growth(r) : u;
+    m->squares += d->squares * most * most;
+    m->drift += d->mean * most * (summed ? 1 : u);
+}
+
+/* Adds an element to the sums. Keys and values that are rounded are the same for all queries, so
+ * that their roundings are not independent. */
+static void add_element(struct comparison *c, int d, double got, const struct ref_row *r, double e,
+                        bool rounded)
+{
+    const bool summed = c->attention->weight_unit > 0;
+    const double u = c->precision->unit, error = got - r->out[d];
+    const double last = rounded ? u * fabs(r->out[d]) : 0;
+    const double drift =
+        (1 + c->attention->weight_unit) * (arithmetic_bound(c, r, e, d) + input_bound(c, r, d));
+    mean_add_element(c->means, error, r->out[d], last, drift);
+    c->means[MEAN_ABSOLUTE].drift += sqrt(r->mean_squares[d]) * (summed ? growth(r) : u);
+    c->to_largest.sum += error * r->to_largest[d];
+    c->to_largest.squares += last * r->to_largest[d] * last * r->to_largest[d];
+    c->to_largest.drift += (drift + u * last) * fabs(r->to_largest[d]);
+    c->to_largest.scale += r->largest * r->to_largest[d] * r->to_largest[d];
+}
+
+/* True if the row's roundings are its own. The output of a row with nearly all weight at one key is
+ * that key's value, and is rounded as that of other queries with the same key is. */
+static bool is_own(const struct ref_row *r) { return r->largest < 0.9375; }
+
+/* Adds what roundings of a row's weights do to the sums of its elements. */
+static void add_row(struct comparison *c, const struct ref_row *r)
+{
+    const struct ref_drift absolute = {.squares = r->absolute.squares};
+    add_drift(&c->means[MEAN_ALONG], c, r, &r->drift[REF_ALONG_OUT]);
+    add_drift(&c->means[MEAN_UP], c, r, &r->drift[REF_UP]);
+    add_drift(&c->to_largest, c, r, &r->drift[REF_TO_LARGEST]);
+    add_drift(&c->means[MEAN_ABSOLUTE], c, r, &absolute); /* its mean is that of the elements */
+}
+
+/* Adds an LSE. log(1 + x) is x - x^2 / 2 for the sum x of the roundings, of which the mean of x^2
+ * is below the sum of their squares. */
+static void add_lse(struct comparison *c, double got, const struct ref_row *r, double e)
+{
+    if (isinf(r->lse))
+        return;
+    c->lse.sum += got - r->lse;
+    c->lse.drift += lse_arithmetic(r, e);
+    c->lse.scale++;
+    if (c->attention->weight_unit > 0) {
+        add_drift(&c->lse, c, r, &r->sum);
+        c->lse.drift += r->sum.squares;
+    }
+}
+
 void compare_result(struct comparison *c, const struct place *at, struct operand *out,
                     int64_t token, struct operand *lse, const int64_t lse_at[],
                     const struct ref_row *r)
@@ -163,12 +230,20 @@ void compare_result(struct comparison *c, const struct place *at, struct operand
     for (int d = 0; d < c->attention->dim_v; d++) {
         const int64_t *element = AT(token, at->head, d);
         operand_allow(out, element);
-        compare_element(c, at, d, operand_result(out, element), r, e, out->precision != NULL);
+        const double got = operand_result(out, element);
+        compare_element(c, at, d, got, r, e, out->precision != NULL);
+        if (is_own(r))
+            add_element(c, d, got, r, e, out->precision != NULL);
     }
+    if (is_own(r))
+        add_row(c, r);
     if (lse) {
         const double got = operand_result(lse, lse_at);
         operand_allow(lse, lse_at);
-        const double bound = lse_bound(r, e + 2 * c->inputs * r->score);
+        const double of_weights = e + 2 * c->inputs * r->score;
+        const double bound = lse_bound(r, of_weights);
+        if (is_own(r))
+            add_lse(c, got, r, of_weights);
         if (isinf(r->lse) ? got != r->lse : !(fabs(got - r->lse) <= bound))
             note_fault(c, "lse", at, 0, got, r->lse);
     }
@@ -202,6 +277,8 @@ void comparison_run(struct comparison *c, struct verify_row *row)
     pthread_mutex_init(&c->lock, NULL);
     c->error = c->norm = c->rounded = c->arithmetic = 0;
     c->closest = c->largest = c->largest_bound = 0;
+    memset(c->means, 0, sizeof(c->means));
+    c->to_largest = c->lse = (struct mean){0};
     c->row = row;
     run(c);
     pthread_mutex_destroy(&c->lock);
@@ -211,6 +288,10 @@ void comparison_run(struct comparison *c, struct verify_row *row)
     row->largest_bound = c->largest_bound;
     if (!(row->relative <= row->relative_bound))
         verify_fail(row, "the relative error of the whole is beyond its bound");
+    mean_check_one(&c->to_largest,
+                   "the largest weights of rows are too large, as a part of themselves,", row);
+    mean_check_one(&c->lse, "lse is too high", row);
+    mean_check(c->means, row);
 }
 
 void comparison_weights_fp8(struct ref_attention *a, const char *target, bool scaled)
@@ -227,8 +308,15 @@ void comparison_weights_rounded(struct ref_attention *a, const struct precision 
     a->weight_tiny = p->tiny;
 }
 
+/* A weight of 2^k 2^x, 0 <= x < 1, is cut by u 2^-x of itself in the mean, 0.72 u over all x, which
+ * leaves the mean of values alone. Scores that spread by half a power of two or more, as those of
+ * random queries and keys do, have any x: the first harmonic of 2^-x is 0.16, and a normal
+ * distribution of 0.5 leaves exp(-2 (0.5 pi)^2) of it, 0.007. */
+static const double CUT_DRIFT = 0.16 * 0.007;
+
 void comparison_weights_cut(struct ref_attention *a, const struct precision *p)
 {
+    a->weight_drift = CUT_DRIFT;
     a->weight_unit = p->unit / (1 - p->unit);
     a->weight_tiny = 2 * p->tiny / (1 - p->unit);
 }

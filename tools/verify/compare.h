@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "tools/verify/mean.h"
 #include "tools/verify/operand.h"
 #include "tools/reference/attention.h"
 
@@ -33,6 +34,8 @@ struct comparison {
     pthread_mutex_t lock;
     double error, norm, rounded, arithmetic;
     double closest, largest, largest_bound;
+    struct mean means[MEAN_KINDS], to_largest,
+        lse; /* of elements; see struct ref_row; of the LSE */
 };
 
 /**

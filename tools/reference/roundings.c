@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * This file sums up what roundings of weights can do to a row of attention.
+ *
+ * Rounded weights p + d with their own sum for a denominator give sum (p + d) v / sum (p + d), which
+ * differs from out by sum d x / sum (p + d), x = v - out. Where the denominator is the sum of the
+ * weights before they are rounded, it is sum d x with x = v.
+ *
+ * Many roundings to the nearest do not add up: a weight is as likely above the middle of two
+ * numbers as below it. What is left of their mean follows from the density of weights, which is
+ * not the same at both ends of a step h: its slope g' makes h^2 g' / 12 of that. A density that
+ * falls as p^-3 has g' = 3 / p, and with h = 2 d, d being the most that p is rounded by, the mean
+ * is d^2 / p. A weight below d becomes 0, and all of these do.
+ */
+#include "tools/reference/roundings.h"
+
+#include <math.h>
+#include <stdbool.h>
+
+/* By how much a weight may be rounded. */
+struct rounding {
+    double bound;  /* as the bounds of single elements take it; 0: these need none */
+    double most;   /* never more than the weight itself */
+    double square; /* mean of its square: a rounding is as likely anywhere up to `most` */
+    double mean;   /* of many of its size */
+};
+
+static struct rounding rounding_of(const struct ref_attention *a, double weight, double largest)
+{
+    if (a->weight_unit == 0)
+        return (struct rounding){0, weight, weight * weight / 3, weight};
+    const double bound = fmax(a->weight_unit * weight, a->weight_tiny * largest);
+    const bool vanishes = weight < bound;
+    const double most = vanishes ? weight : bound;
+    return (struct rounding){
+        .bound = bound,
+        .most = most,
+        .square = vanishes ? most * most : most * most / 3,
+        .mean = fmax(vanishes ? weight : bound * bound / weight, a->weight_drift * most),
+    };
+}
+
+static void add_drift(struct ref_drift *d, const struct rounding *r, double factor)
+{
+    d->squares += r->most * factor * r->most * factor;
+    d->mean += r->mean * fabs(factor);
+}
+
+static void add_rounding(const struct ref_attention *a, const struct rounding *r, const double *v,
+                         struct ref_row *row)
+{
+    double along[REF_DIRECTIONS] = {0}, absolute = 0;
+    for (int d = 0; d < a->dim_v; d++) {
+        const double x = a->weight_unit > 0 ? v[d] - row->out[d] : v[d];
+        along[REF_ALONG_OUT] += x * row->out[d];
+        along[REF_UP] += x;
+        along[REF_TO_LARGEST] += x * row->to_largest[d];
+        absolute += fabs(x);
+        row->moved[d] += r->bound * fabs(x);
+        row->moved_squares[d] += r->bound * x * r->bound * x;
+        row->mean_squares[d] += r->square * x * x;
+    }
+    for (int i = 0; i < REF_DIRECTIONS; i++)
+        add_drift(&row->drift[i], r, along[i]);
+    add_drift(&row->absolute, r, absolute);
+    add_drift(&row->sum, r, 1);
+    row->roundings += r->bound;
+}
+
+/* Returns the key with the largest weight, or -1. */
+static int64_t find_largest(const struct ref_keys *keys, const double *weights,
+                            struct ref_row *row)
+{
+    int64_t at = -1;
+    for (int64_t j = keys->first; j < keys->end; j++) {
+        if (weights[j] > row->largest) {
+            row->largest = weights[j];
+            at = j;
+        }
+    }
+    return at;
+}
+
+void ref_add_roundings(const struct ref_attention *a, const struct ref_keys *keys,
+                       const double *weights, struct ref_row *row)
+{
+    const int64_t top = find_largest(keys, weights, row);
+    for (int d = 0; top >= 0 && d < a->dim_v; d++)
+        row->to_largest[d] = keys->v[top * keys->v_stride + d] - row->out[d];
+    for (int64_t j = keys->first; j < keys->end; j++) {
+        if (keys->visible && !keys->visible[j])
+            continue;
+        const struct rounding r = rounding_of(a, weights[j], row->largest);
+        add_rounding(a, &r, keys->v + j * keys->v_stride, row);
+    }
+}

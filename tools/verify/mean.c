@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * This file bounds sums of errors. Independent numbers X_i with a mean of 0 and |X_i| <= a_i have
+ *
+ *   P(|sum X_i| >= t) <= 2 exp(-t^2 / (2 sum a_i^2))
+ *
+ * (Hoeffding, Probability Inequalities for Sums of Bounded Random Variables, 1963, theorem 2), and
+ * so has a function of independent numbers that each of them changes by 2 a_i at most, as a sum of
+ * absolute values, around its own mean (McDiarmid, On the Method of Bounded Differences, 1989). With
+ * t = 6.55 sqrt(sum a_i^2) that is 10^-9: a sum beyond it is no accident.
+ *
+ * A rounding to the nearest has a mean of nearly 0: see tools/reference/roundings.c, whose d^2 / p
+ * is unit^2 |x| here, as d is unit |x|. Its absolute value has a mean of half of the most: it is as
+ * likely anywhere up to there.
+ */
+#include "tools/verify/mean.h"
+
+#include <math.h>
+
+#include "tools/verify/verify.h"
+
+static const double DEVIATIONS = 6.55;
+
+double mean_bound(const struct mean *m) { return m->drift + DEVIATIONS * sqrt(m->squares); }
+
+bool mean_is_off(const struct mean *m) { return !(fabs(m->sum) <= mean_bound(m)); }
+
+static void add(struct mean *m, double error, double factor, double rounding, double drift)
+{
+    m->sum += error * factor;
+    m->squares += rounding * factor * rounding * factor;
+    m->drift += drift * fabs(factor);
+}
+
+void mean_add_element(struct mean means[MEAN_KINDS], double error, double expected, double rounding,
+                      double drift)
+{
+    const double tilt = expected == 0 ? rounding : fmin(rounding * rounding / fabs(expected), rounding);
+    add(&means[MEAN_ALONG], error, expected, rounding, drift + tilt);
+    add(&means[MEAN_UP], error, 1, rounding, drift + tilt);
+    add(&means[MEAN_ABSOLUTE], fabs(error), 1, rounding, drift + rounding / 2);
+    means[MEAN_ALONG].scale += expected * expected;
+    means[MEAN_UP].scale++;
+    means[MEAN_ABSOLUTE].scale++;
+}
+
+void mean_check_one(const struct mean *m, const char *what, struct verify_row *row)
+{
+    if (mean_is_off(m))
+        verify_fail(row, "%s by %.2e on the average, independent roundings by %.2e at most", what,
+                    m->sum / m->scale, mean_bound(m) / m->scale);
+}
+
+void mean_check(const struct mean means[MEAN_KINDS], struct verify_row *row)
+{
+    static const char *const what[] = {
+        [MEAN_ALONG] = "results are too large, as a part of themselves,",
+        [MEAN_UP] = "results are too high",
+        [MEAN_ABSOLUTE] = "results are off, without regard to sign,",
+    };
+    for (int i = 0; i < MEAN_KINDS; i++)
+        mean_check_one(&means[i], what[i], row);
+}
