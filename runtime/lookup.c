@@ -137,6 +137,14 @@ static int try_combinations(const struct search *s, unsigned i, unsigned cost, u
     return ATTN_OK;
 }
 
+/* Returns the value as a message has it. A page size of `any` is a power of two. */
+static const char *value_text(const char *field, const char *value)
+{
+    if (!value)
+        return "(unsaid)";
+    return !strcmp(field, "page_size") && !strcmp(value, "any") ? "any power of two" : value;
+}
+
 /* Counts the fields of a kernel that are none of the key's choices. */
 static unsigned count_mismatches(const struct search *s, const struct attn_pack *pack,
                                  const struct attn_pack_record *record, char *text, size_t size)
@@ -158,7 +166,7 @@ static unsigned count_mismatches(const struct search *s, const struct attn_pack 
         mismatches++;
         if (used < size)
             used += snprintf(text + used, size - used, "%s%s %s instead of %s",
-                             mismatches > 1 ? ", " : "", f->field, value ? value : "(unsaid)",
+                             mismatches > 1 ? ", " : "", f->field, value_text(f->field, value),
                              f->choices[0]);
     }
     return mismatches;

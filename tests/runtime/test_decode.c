@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -189,9 +190,14 @@ static void the_cheapest_kernel_that_covers_a_layer_is_taken(void **state)
            "the cheapest that covers it: gqa any covers 3, page_size any "
            "covers 64, q_len 8 covers 3");
     struct attn_op *op;
-    d.cache.page_size = 48; /* any is a power of two */
-    assert_int_equal(attn_decode_lookup(b.device, &d, &op), ATTN_NO_KERNEL);
-    says("has page_size any instead of 48");
+    static const int others[] = {3, 48, 272};
+    for (size_t i = 0; i < COUNT(others); i++) {
+        char text[80];
+        d.cache.page_size = others[i];
+        assert_int_equal(attn_decode_lookup(b.device, &d, &op), ATTN_NO_KERNEL);
+        snprintf(text, sizeof(text), "has page_size any power of two instead of %d", others[i]);
+        says(text);
+    }
     d.cache.page_size = 64;
     d.q_len = 9;
     assert_int_equal(attn_decode_lookup(b.device, &d, &op), ATTN_NO_KERNEL);

@@ -28,7 +28,7 @@ static const struct shape {
     {{"prefill", ROPE_PACKED | ROPE_IN_ORDER}, 16, 8, 70, 272, LLAMA3},
     {{"slots < 0", ROPE_SKIPS | VERIFY_VIEWS}, 5, 1, 11, 1, PLAIN},
     {{"no cache", ROPE_NO_CACHE | VERIFY_VIEWS}, 3, 2, 6, 16, YARN},
-    {{"far position", ROPE_FAR_TABLE | ROPE_PACKED}, 40, 8, 3, 32, YARN},
+    {{"far position", ROPE_FAR_TABLE | ROPE_PACKED}, 40, 8, 5, 3, YARN},
     {{"beyond 4 GiB", ROPE_FAR_CACHE | ROPE_SKIPS}, 16, 2, 6, 16, PLAIN},
     {{"wide", ROPE_PACKED}, 96, 8, 2, 1024, PLAIN},
     {{"many tokens", ROPE_PACKED | ROPE_IN_ORDER}, 2, 1, 523, 16, PLAIN},
