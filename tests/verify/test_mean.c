@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "tools/verify/call.h"
 #include "tools/verify/compare.h"
 #include "tools/verify/verify.h"
 
@@ -93,6 +94,40 @@ static void bounds_are_those_of_hoeffding(void **state)
     const struct mean m = {.drift = 3, .squares = 16};
     const double t = (mean_bound(&m) - 3) / 4;
     assert_true(2 * exp(-t * t / 2) < 1e-9 && 2 * exp(-t * t / 2) > 0.9e-9);
+}
+
+/* Results of one size are rounded the same way: 255 integers times one scale say no more than 255
+ * roundings, whatever their number. */
+static void results_that_come_again_count_once(void **state)
+{
+    (void)state;
+    static void *pointer;
+    static const struct attn_tensor schema = {
+        .name = "out",
+        .pointer = &pointer,
+        .element = ATTN_BF16,
+        .needed = true,
+        .written = true,
+        .vector = 1,
+        .ndim = 1,
+        .dims = {{NULL, 8}},
+    };
+    struct verify_row row = {0};
+    struct call *const c = calloc(1, sizeof(*c));
+    struct operand out;
+    c->row = &row;
+    operand_init(&out, &schema, "gfx942");
+    operand_allocate(&out);
+    for (int i = 0; i < 80; i++) {
+        const double expected = (i % 8 + 1) * (i % 16 < 8 ? 1 : -1);
+        call_compare_value(c, &out, AT(i % 8), expected + 0x1p-10, expected, 0x1p-8);
+    }
+    assert_true(c->means[MEAN_UP].scale == 8);
+    assert_true(c->means[MEAN_UP].sum == 8 * 0x1p-10);
+    assert_true(c->means[MEAN_ALONG].sum == 36 * 0x1p-10);
+    operand_free(&out);
+    call_free(c);
+    free(c);
 }
 
 /* ---- Rows of attention ---- */
@@ -265,7 +300,8 @@ static void lse_that_is_off_in_all_rows_is_found(void **state)
     (void)state;
     struct comparison c = {.attention = &(const struct ref_attention){.dim = 1}};
     struct verify_row row = {0};
-    c.lse = (struct mean){.sum = -0.01 * ROWS, .drift = 0.001 * ROWS, .squares = 0.01, .scale = ROWS};
+    c.lse =
+        (struct mean){.sum = -0.01 * ROWS, .drift = 0.001 * ROWS, .squares = 0.01, .scale = ROWS};
     mean_check_one(&c.lse, "lse is too high", &row);
     assert_non_null(strstr(row.fault, "lse is too high by -1.00e-02 on the average"));
 }
@@ -276,6 +312,7 @@ int main(void)
         cmocka_unit_test(errors_of_one_sign_are_found),
         cmocka_unit_test(what_is_no_number_is_found),
         cmocka_unit_test(bounds_are_those_of_hoeffding),
+        cmocka_unit_test(results_that_come_again_count_once),
         cmocka_unit_test(largest_weights_of_fp8_are_exact_or_found),
         cmocka_unit_test(largest_weights_of_bf16_are_exact_or_found),
         cmocka_unit_test(lse_that_is_off_in_all_rows_is_found),

@@ -68,8 +68,7 @@ static void add_rounding(const struct ref_attention *a, const struct rounding *r
 }
 
 /* Returns the key with the largest weight, or -1. */
-static int64_t find_largest(const struct ref_keys *keys, const double *weights,
-                            struct ref_row *row)
+static int64_t find_largest(const struct ref_keys *keys, const double *weights, struct ref_row *row)
 {
     int64_t at = -1;
     for (int64_t j = keys->first; j < keys->end; j++) {

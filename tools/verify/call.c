@@ -258,14 +258,32 @@ void call_compare(struct call *c, struct operand *o, const int64_t at[], double 
     call_compare_value(c, o, at, operand_result(o, at), expected, bound);
 }
 
-/* Adds an element to the sums over all. What float32 has been off by before the last rounding is not
- * independent of what it is in other elements; 4 units of it are nothing beside a rounding to 8
- * bits. */
+/* True if a result of this size was there before: where there are more of them than the table has
+ * places, some are forgotten. */
+static bool was_there(struct call *c, double size)
+{
+    enum { BITS = 16 };
+    uint64_t bits;
+    if (!c->sizes)
+        c->sizes = call_allocate(c, 1 << BITS, sizeof(*c->sizes));
+    memcpy(&bits, &size, sizeof(bits));
+    double *const place = &c->sizes[bits * UINT64_C(0x9e3779b97f4a7c15) >> (64 - BITS)];
+    const bool before = *place == size;
+    *place = size;
+    return before;
+}
+
+/* Adds an element to the sums over all. One that comes again, as products of 255 integers with a
+ * scale do, is rounded the same way again and counts once. What float32 has been off by before the
+ * last rounding is not independent of what it is in other elements; 4 units of it are nothing beside
+ * a rounding to 8 bits. */
 static void add_element(struct call *c, const struct operand *o, double error, double expected,
                         double bound)
 {
     const struct precision *p = o->precision;
     double rounding = 0;
+    if (was_there(c, fabs(expected)))
+        return;
     if (p)
         rounding = p->size == 1 ? bound : fmin(bound, p->unit * fabs(expected));
     mean_add_element(c->means, error, expected, rounding, bound - rounding);

@@ -123,6 +123,7 @@ struct call {
     double error, norm, bound; /* sums of squares */
     double closest;            /* an error as a part of its bound */
     struct mean means[MEAN_KINDS];
+    double *sizes;             /* table of results that are in `means`, by hash; NULL: none is */
     struct call_block *blocks; /* of call_allocate() */
 };
 

@@ -35,7 +35,8 @@ static void add(struct mean *m, double error, double factor, double rounding, do
 void mean_add_element(struct mean means[MEAN_KINDS], double error, double expected, double rounding,
                       double drift)
 {
-    const double tilt = expected == 0 ? rounding : fmin(rounding * rounding / fabs(expected), rounding);
+    const double tilt =
+        expected == 0 ? rounding : fmin(rounding * rounding / fabs(expected), rounding);
     add(&means[MEAN_ALONG], error, expected, rounding, drift + tilt);
     add(&means[MEAN_UP], error, 1, rounding, drift + tilt);
     add(&means[MEAN_ABSOLUTE], fabs(error), 1, rounding, drift + rounding / 2);

@@ -11,9 +11,10 @@
 /** A sum of errors, and what bounds it. */
 struct mean {
     double sum;
-    double drift;   /* of what may have the same sign everywhere, the sum of the most */
-    double squares; /* of independent roundings, whose mean is in `drift`, the squares of the most */
-    double scale;   /* what messages divide the sum by */
+    double drift; /* of what may have the same sign everywhere, the sum of the most */
+    double
+        squares;  /* of independent roundings, whose mean is in `drift`, the squares of the most */
+    double scale; /* what messages divide the sum by */
 };
 
 /** Returns how far `sum` may be from 0. */
