@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Buffer instructions: expectations from section 9.1 of the CDNA3 ISA manual. */
 #include <stdio.h>
+#include <string.h>
 
 #include "tests/hipsim/device.h"
 
@@ -314,6 +315,41 @@ static void offsets_wrap(void **state)
     assert_int_equal(p.v[11][0], 0);
 }
 
+/* Which of two offsets wraps, `strict` reports: the instruction's, where the sum is in range. */
+static void offsets_that_wrap_into_range_are_found(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t offset;
+        const char *text;
+        bool found;
+    } rows[] = {
+        {0xfffffffc, "buffer_load_dword v10, v0, s[4:7], 0 offen offset:8", true},
+        {0xfffffffc, "buffer_store_dword v1, v0, s[4:7], 0 offen offset:4", true},
+        {0xfffffffc, "buffer_load_dword v10, v0, s[4:7], 0 offen", false},
+        {0xfffffff8, "buffer_load_dword v10, v0, s[4:7], 0 offen offset:4", false},
+        {0xfffffffc, "buffer_load_dword v10, v0, s[4:7], 0 offen offset:260", false},
+        {4, "buffer_load_dword v10, v0, s[4:7], 0 offen offset:8", false},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        for (int strict = 0; strict < 2; strict++) {
+            struct program p = program_new(GFX942);
+            char text[200];
+            p.checks = CHECK_ALL & ~(uint32_t)(CHECK_HAZARD | (strict ? 0 : CHECK_STRICT));
+            program_resource(&p, 4, numbers(64), 0, 256);
+            program_fill(&p, 0, rows[i].offset);
+            program_fill(&p, 1, 0);
+            snprintf(text, sizeof(text), "s_nop 4\n%s\ns_waitcnt vmcnt(0)", rows[i].text);
+            program_try(&p, text);
+            const bool found = p.fault.kind == FAULT_STRICT;
+            if (found != (strict && rows[i].found))
+                fail_msg("%s: \"%s\"", rows[i].text, p.fault.text);
+            if (found)
+                assert_non_null(strstr(p.fault.text, "of lane 0 is 0xfffffffc"));
+        }
+    }
+}
+
 static void loads_to_lds(void **state)
 {
     (void)state;
@@ -398,6 +434,7 @@ int main(void)
         cmocka_unit_test(swizzling_needs_add_tid),
         cmocka_unit_test(private_buffers_are_not_checked),
         cmocka_unit_test(offsets_wrap),
+        cmocka_unit_test(offsets_that_wrap_into_range_are_found),
         cmocka_unit_test(an_index_without_a_stride_adds_nothing),
         cmocka_unit_test(strides_have_all_their_bits),
         cmocka_unit_test(undefined_operands_are_found),

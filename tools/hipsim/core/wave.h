@@ -191,7 +191,7 @@ enum fault_kind {
     FAULT_UNINIT, /* undefined value reaches a store, an address or a branch */
     FAULT_WAIT,   /* register read or overwritten before its s_waitcnt */
     FAULT_HAZARD, /* wait states missing */
-    FAULT_STRICT, /* the same, where hardware is known to do without */
+    FAULT_STRICT, /* against a rule of LLVM's, where hardware is known to do without */
     FAULT_RACE,
     FAULT_BARRIER, /* unequal barriers */
     FAULT_DIVERGE, /* lanes went round a barrier */

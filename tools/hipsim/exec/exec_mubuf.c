@@ -22,7 +22,9 @@
  * Each dword of a wide access is checked on its own; format accesses (exec_format.c) and atomics
  * go all or nothing. The manual says no more. From rocjitsu's measurements (addr_calc_buffer.h):
  * the SGPR's offset takes part in the check of raw buffers, `offset` wraps at 32 bits and what is
- * added to it does not, and linear buffers with idxen ignore add_tid.
+ * added to it does not, and linear buffers with idxen ignore add_tid. LLVM has a negative offset in
+ * the register be illegal even if the instruction's makes it positive (splitBufferOffsets() of its
+ * AMDGPU backend): CHECK_STRICT reports that.
  * Through a resource whose last dword is zero everything is out of range: the manual calls one
  * that is all zeros unbound, and MIOpen's Winograd kernels clear that dword to drop stores.
  * What is in range of the resource and yet outside of an allocation is an error like any other.
@@ -99,10 +101,32 @@ static bool lane_offsets(struct wave *w, const struct inst *in, struct buffer_ac
     return true;
 }
 
+/* Finds lanes that are in range only because the sum of the offsets wraps. False: it ends the wave.
+ */
+static bool check_wrapping(struct wave *w, const struct inst *in, const struct buffer_access *b)
+{
+    const uint32_t own = (uint32_t)in->imm_offset;
+    uint64_t lanes = 0;
+
+    if (!mem_checks(w, CHECK_STRICT) || b->range != RANGE_BYTES || !own)
+        return true;
+    for (unsigned l = 0; l < WAVE_LANES; l++)
+        lanes |= (uint64_t)(b->offset[l] < own) << l;
+    lanes = buffer_in_range(b, lanes & b->lanes, 0, 1);
+    if (!lanes)
+        return true;
+    const unsigned first = (unsigned)__builtin_ctzll(lanes);
+    return wave_finding(w, in, FAULT_STRICT, lanes,
+                        "the register's offset of lane %u is %#x, and with the instruction's %u it "
+                        "wraps into the range of the resource: LLVM takes that for out of range",
+                        first, (uint32_t)b->offset[first] - own, own);
+}
+
 bool buffer_begin(struct wave *w, const struct inst *in, bool formatted, struct buffer_access *b)
 {
     b->lanes = wave_exec(w);
-    return read_resource(w, in, formatted, &b->resource) && lane_offsets(w, in, b);
+    return read_resource(w, in, formatted, &b->resource) && lane_offsets(w, in, b) &&
+           check_wrapping(w, in, b);
 }
 
 static uint64_t swizzled(const struct buffer_access *b, unsigned l, unsigned first)
