@@ -42,6 +42,9 @@ struct indexer {
     struct tir_value n;     /* keys of the walk */
 };
 
+/* att_tile.own: 1: scores are of single precision where they could be made in pairs. */
+enum { SINGLE };
+
 static const struct att_tile tiles[] = {
     {.rows = 2, .waves = 4, .waves_per_simd = 2, .why = "two rows share the keys that are read"},
     {.rows = 1,
@@ -53,7 +56,19 @@ static const struct att_tile tiles[] = {
      .waves = 4,
      .waves_per_simd = 1,
      .why = "a wave a SIMD: it has registers for the q of 128 heads"},
+    {.rows = 1,
+     .waves = 4,
+     .waves_per_simd = 2,
+     .own = {[SINGLE] = 1},
+     .why = "scores as indexer_logits has them, and no clamp of v_cvt_pk_f16_f32"},
 };
+
+/* Are scores made in pairs? */
+static bool has_pairs(const struct att_variant *v, const struct att_tile *t,
+                      const struct tir_machine *m)
+{
+    return att_index_has_pairs(v, m) && !t->own[SINGLE];
+}
 
 /* Workgroups that share a compute unit. */
 static unsigned beside(const struct att_tile *t) { return 4u * t->waves_per_simd / t->waves; }
@@ -114,6 +129,8 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
                           t->waves_per_simd, v->index_heads);
     if (!fits_rows(v, t, m, why))
         return false;
+    if (t->own[SINGLE] && !att_index_has_pairs(v, m))
+        return att_reject(why, ATT_TILE, "scores are of single precision in any case");
     const struct sizes s = sizes_of(v, t, m);
     const unsigned most = s.keys.room > s.blocks.room ? s.keys.room : s.blocks.room;
     if (!att_select_holds(most, t->waves))
@@ -642,7 +659,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     x.top_blocks = (unsigned)v->top_blocks;
     x.block_size = (unsigned)v->block_size;
     x.listed = v->listed;
-    x.index = att_index_begin(&x.b, v, att_index_has_pairs(v, m));
+    x.index = att_index_begin(&x.b, v, has_pairs(v, &tile, m));
     for (unsigned row = 0; row < tile.rows; row++)
         x.row[row].select = att_select_begin(&x.b, &sizes.keys, row ? chunk_of(&x) : NULL, state);
     if (x.top_blocks)
@@ -656,8 +673,9 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     };
     if (tile.rows > 1)
         k->grid[0] = (struct att_grid){ARG_ROW_HALVES, 2, 1};
-    snprintf(k->tuning, sizeof(k->tuning), "rows=%d waves=%d keys=%d", tile.rows, tile.waves,
-             tile.waves * (int)sizes.keys.each * LANES);
+    snprintf(k->tuning, sizeof(k->tuning), "rows=%d waves=%d keys=%d%s", tile.rows, tile.waves,
+             tile.waves * (int)sizes.keys.each * LANES,
+             tile.own[SINGLE] ? " precision=single" : "");
 }
 
 const struct att_template att_template_indexer_topk = {
@@ -666,6 +684,7 @@ const struct att_template att_template_indexer_topk = {
     .takes = OP_TAKES_INDEXER_TOPK | ATT_BIT(TILE),
     .tiles = tiles,
     .n_tiles = sizeof(tiles) / sizeof(tiles[0]),
+    .own = {"single"},
     .fits = fits,
     .check = check,
     .build = build,

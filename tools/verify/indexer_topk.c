@@ -233,7 +233,8 @@ static void size(struct call *c)
         s->trace.page ? s->trace.page : index_data_page(desc->small_pages, (unsigned)c->number);
     const struct index_cache cache = {desc->paged ? page : 0, desc->layout, desc->index_keys};
     *d = index_data_of(c, desc->heads, s->rows, &cache, s->keys);
-    d->pairs = !d->mxfp4 && strcmp(c->target, "gfx950") == 0;
+    d->pairs =
+        !d->mxfp4 && strcmp(c->target, "gfx950") == 0 && !call_is_tuned(c, "precision=single");
     make_rows(c, d);
     index_data_make(d);
     for (int r = 0; desc->listed && r < s->rows; r++) {
