@@ -129,8 +129,6 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
                           t->waves_per_simd, v->index_heads);
     if (!fits_rows(v, t, m, why))
         return false;
-    if (t->own[SINGLE] && !att_index_has_pairs(v, m))
-        return att_reject(why, ATT_TILE, "scores are of single precision in any case");
     const struct sizes s = sizes_of(v, t, m);
     const unsigned most = s.keys.room > s.blocks.room ? s.keys.room : s.blocks.room;
     if (!att_select_holds(most, t->waves))
@@ -139,6 +137,8 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
     if (s.bytes * beside(t) > m->lds_bytes)
         return att_reject(why, ATT_TOP_K, "top_k %d takes %u bytes of LDS, %s has %u", v->top_k,
                           s.bytes, m->name, m->lds_bytes);
+    if (t->own[SINGLE] && !att_index_has_pairs(v, m))
+        return att_reject(why, ATT_TILE, "scores are of single precision in any case");
     return true;
 }
 

@@ -189,9 +189,9 @@ static bool has_even_code(const struct prefill *p)
            !(p->v->paged && p->dtype == TIR_FP8);
 }
 
-/* Weights of bf16 are added two at a time, as the product has them, where an instruction does that:
- * out is a mean of values with just these weights, and loops are up to 4 % shorter. LSE would be off
- * by what was rounded. */
+/* Weights of bf16 are added two at a time, as the product has them, where an instruction does
+ * that. So out is a mean of values with just these weights, and loops are up to 4 % shorter. LSE
+ * would be off by what was rounded. */
 static bool sums_pairs(const struct prefill *p) { return p->bytes == 2 && !p->v->lse; }
 
 /* Waves in memory phases come first. Not on gfx942 where sums come for nothing, or many columns

@@ -344,7 +344,7 @@ static void a_report_names_who_wrote_the_byte(void **state)
 
 static void *pages_alloc(int pages) { return device_alloc(((size_t)pages + 64) * 4096, NULL); }
 
-/* Stores one dword to each page, a multiple of 64 of them. Returns true if some were not followed. */
+/* Stores one dword to each page, a multiple of 64 of them. True if some were not followed. */
 static bool store_pages(void *data, int pages)
 {
     char text[1000];

@@ -315,7 +315,7 @@ static void offsets_wrap(void **state)
     assert_int_equal(p.v[11][0], 0);
 }
 
-/* Which of two offsets wraps, `strict` reports: the instruction's, where the sum is in range. */
+/* The check `strict` reports offsets of registers that the instruction's brings into range. */
 static void offsets_that_wrap_into_range_are_found(void **state)
 {
     (void)state;

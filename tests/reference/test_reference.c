@@ -134,7 +134,7 @@ static void small_weights_are_lost(void **state)
     near(row.roundings, 3.0 / 4);
 }
 
-/* Where roundings are all the same way, their sum is up to all of them. */
+/* Roundings that are all the same way add up to a part of all of them. */
 static void roundings_may_drift(void **state)
 {
     (void)state;
@@ -142,7 +142,7 @@ static void roundings_may_drift(void **state)
     drift_is(&row.sum, 10.0 / 16 / 256, 1.0 / 32);
 }
 
-/* Where weights are summed before they are rounded, roundings move out by v, not by v - out. */
+/* Roundings of weights that are summed before move out by v, not by v - out. */
 static void exact_sums_leave_values(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file tests the bounds of sums of errors: roundings that are independent pass, what is rounded
- * the same way everywhere does not, though each error is within its own bound.
+ * This file tests the bounds of sums of errors. Roundings that are independent pass. What is
+ * rounded the same way everywhere does not, though each error is within its own bound.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -170,7 +170,7 @@ static void fill_row(struct attention *a, uint64_t *random)
     a->q = 1;
 }
 
-/* What a kernel makes of it that sums the weights as it has rounded them. */
+/* Attends as a kernel does that sums the weights as it has rounded them. */
 static void run_kernel(struct attention *a, int row)
 {
     double top = -INFINITY, sum = 0, out[DIM] = {0};

@@ -21,8 +21,8 @@ struct ref_attention {
     /* By how much a kernel may round a weight before it sums it: relative to the weight, and where
      * that is more, relative to the largest one of the row. 0: it sums what it has. */
     double weight_unit, weight_tiny;
-    /* How far all of them may be off the same way, as a part of that: weights of one size that are
-     * cut. 0: they are rounded to the nearest. */
+    /* The part of that by which all weights may be off the same way, where they are cut. 0: they
+     * are rounded to the nearest. */
     double weight_drift;
 };
 
@@ -35,11 +35,10 @@ enum ref_direction {
     REF_DIRECTIONS
 };
 
-/* What the roundings of weights may add to such a sum, or to another: of roundings that are
- * independent of each other the sum of the squares of their most, and how far their means may be
- * from 0 together. */
+/* The share of the roundings of weights in a sum of errors. */
 struct ref_drift {
-    double squares, mean;
+    double squares; /* the sum of the squares of the most of each, as they are independent */
+    double mean;    /* the sum of their means, whose sign may be the same everywhere */
 };
 
 /* A query among `queries` of a sequence with `keys` keys. */
@@ -71,8 +70,8 @@ struct ref_row {
     double moved[REF_DIM_MAX];         /* weights rounded: sum of rounding |v - out| */
     double moved_squares[REF_DIM_MAX]; /* sum of (rounding (v - out))^2 */
     double roundings;                  /* their sum, relative to the denominator */
-    /* Of many roundings that are independent. Where weights are not summed as they are rounded, it
-     * is those of v that count, not of v - out, and each is 1 times the weight. */
+    /* The sums below are those of many roundings that are independent. Where weights are not summed
+     * as they are rounded they have v in place of v - out, and each rounding is the weight. */
     double mean_squares[REF_DIM_MAX];       /* sum of the mean of (rounding (v - out))^2 */
     struct ref_drift drift[REF_DIRECTIONS]; /* of the sums in these directions */
     struct ref_drift absolute;              /* of the sum of |errors|, without its mean */

@@ -2,9 +2,9 @@
 /*
  * This file sums up what roundings of weights can do to a row of attention.
  *
- * Rounded weights p + d with their own sum for a denominator give sum (p + d) v / sum (p + d), which
- * differs from out by sum d x / sum (p + d), x = v - out. Where the denominator is the sum of the
- * weights before they are rounded, it is sum d x with x = v.
+ * Rounded weights p + d with their own sum for a denominator give sum (p + d) v / sum (p + d).
+ * That differs from out by sum d x / sum (p + d), x = v - out. Where the denominator is the sum of
+ * the weights before they are rounded, it is sum d x with x = v.
  *
  * Many roundings to the nearest do not add up: a weight is as likely above the middle of two
  * numbers as below it. What is left of their mean follows from the density of weights, which is

@@ -274,9 +274,9 @@ static bool was_there(struct call *c, double size)
 }
 
 /* Adds an element to the sums over all. One that comes again, as products of 255 integers with a
- * scale do, is rounded the same way again and counts once. What float32 has been off by before the
- * last rounding is not independent of what it is in other elements; 4 units of it are nothing beside
- * a rounding to 8 bits. */
+ * scale do, is rounded the same way again and counts once. The errors of float32 before the last
+ * rounding are not independent of those in other elements. Beside a rounding to 8 bits they are
+ * nothing. */
 static void add_element(struct call *c, const struct operand *o, double error, double expected,
                         double bound)
 {

@@ -40,9 +40,9 @@
  * Over a whole tensor these roundings too are independent of each other: a score is off by the root
  * of the sum of their squares, u R with R = scale sqrt(sum (q k)^2), rather than by u S.
  *
- * All of these bounds hold for single elements, and allow 2^-4 of every weight in fp8. The errors of
- * all elements are summed up in several ways too (struct mean): roundings that are independent do
- * not add up there, what is rounded the same way in every row does.
+ * All of these bounds hold for single elements, and allow 2^-4 of every weight in fp8. The errors
+ * of all elements are summed up in several ways too (struct mean): roundings that are independent
+ * do not add up there, what is rounded the same way in every row does.
  */
 #include "tools/verify/compare.h"
 
@@ -164,7 +164,7 @@ static void compare_element(struct comparison *c, const struct place *at, int d,
     }
 }
 
-/* What roundings of the row's weights add to a sum over all rows. */
+/* Adds what roundings of the row's weights do to a sum over all rows. */
 static void add_drift(struct mean *m, const struct comparison *c, const struct ref_row *r,
                       const struct ref_drift *d)
 {

@@ -6,8 +6,8 @@
  *
  * (Hoeffding, Probability Inequalities for Sums of Bounded Random Variables, 1963, theorem 2), and
  * so has a function of independent numbers that each of them changes by 2 a_i at most, as a sum of
- * absolute values, around its own mean (McDiarmid, On the Method of Bounded Differences, 1989). With
- * t = 6.55 sqrt(sum a_i^2) that is 10^-9: a sum beyond it is no accident.
+ * absolute values, around its own mean (McDiarmid, On the Method of Bounded Differences, 1989).
+ * With t = 6.55 sqrt(sum a_i^2) that is 10^-9: a sum beyond it is no accident.
  *
  * A rounding to the nearest has a mean of nearly 0: see tools/reference/roundings.c, whose d^2 / p
  * is unit^2 |x| here, as d is unit |x|. Its absolute value has a mean of half of the most: it is as
