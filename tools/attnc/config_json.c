@@ -2,6 +2,7 @@
 #include "tools/attnc/config_json.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,18 @@
 
 /* Doubles hold every whole number up to it. */
 #define LARGEST 0x1p53
+
+static const struct {
+    const char *kinds, *spellings;
+} keys[] = {
+#define KEY(name, kinds, spellings) {kinds, spellings},
+#include "tools/attnc/config_keys.def"
+};
+
+struct config_found {
+    const struct attnc_yaml_node *value;
+    const char *name; /* NULL: not looked for yet */
+};
 
 static const struct {
     const char *type, *key, *value;
@@ -19,19 +32,58 @@ static const struct {
 
 /* The maps in which models that see or hear keep their language model. */
 static const char *const inner_maps[] = {
-    "text_config",
-    "llm_config",
-    "language_config",
-    "thinker_config.text_config",
+    "text_config", "llm_config",    "language_config", "thinker_config.text_config",
+    "llama_config", "decoder_config", "text_model_config", "language_model_config",
 };
 
-static const char *scalar(const struct config *c, const struct attnc_yaml_node *n)
+void config_fault(const struct config *c, const char *format, ...)
 {
-    if (n && n->kind == ATTNC_YAML_LIST && n->first)
-        n = attnc_yaml_node(c->yaml, n->first);
-    return n && n->kind == ATTNC_YAML_SCALAR ? attnc_yaml_text(c->yaml, n) : NULL;
+    va_list args;
+    if (c->fault[0])
+        return;
+    va_start(args, format);
+    vsnprintf(c->fault, CONFIG_FAULT, format, args);
+    va_end(args);
 }
 
+bool config_is_null(const struct config *c, const struct attnc_yaml_node *n)
+{
+    return n->kind == ATTNC_YAML_SCALAR && n->plain &&
+           strcasecmp(attnc_yaml_text(c->yaml, n), "null") == 0;
+}
+
+static bool is_flag(const char *text)
+{
+    return strcasecmp(text, "true") == 0 || strcasecmp(text, "false") == 0;
+}
+
+bool config_parse(const struct config *c, const struct attnc_yaml_node *n, double *number)
+{
+    if (n->kind != ATTNC_YAML_SCALAR || !n->plain)
+        return false;
+    const char *text = attnc_yaml_text(c->yaml, n);
+    char *end;
+    *number = strtod(text, &end);
+    return end != text && !*end && isfinite(*number);
+}
+
+bool config_is(const struct config *c, const struct attnc_yaml_node *n, const char *kinds)
+{
+    double number;
+    if (n->kind == ATTNC_YAML_LIST)
+        return strchr(kinds, 'l') != NULL;
+    if (n->kind == ATTNC_YAML_MAP)
+        return strchr(kinds, 'm') != NULL;
+    if (config_is_null(c, n))
+        return true;
+    if (!n->plain)
+        return strchr(kinds, 't') != NULL;
+    if (is_flag(attnc_yaml_text(c->yaml, n)))
+        return strchr(kinds, 'b') != NULL;
+    return strpbrk(kinds, "nb") && config_parse(c, n, &number);
+}
+
+/* Marks the name of the child that it finds. */
 const struct attnc_yaml_node *config_child(const struct config *c,
                                            const struct attnc_yaml_node *map, const char *key)
 {
@@ -40,8 +92,9 @@ const struct attnc_yaml_node *config_child(const struct config *c,
         const uint32_t value = c->yaml->nodes[id].next;
         if (name->kind == ATTNC_YAML_SCALAR && strcmp(attnc_yaml_text(c->yaml, name), key) == 0) {
             const struct attnc_yaml_node *n = attnc_yaml_node(c->yaml, value);
-            const char *text = n->kind == ATTNC_YAML_SCALAR ? attnc_yaml_text(c->yaml, n) : "";
-            return n->plain && strcasecmp(text, "null") == 0 ? NULL : n;
+            if (c->was_read)
+                c->was_read[id] = true;
+            return config_is_null(c, n) ? NULL : n;
         }
         id = c->yaml->nodes[value].next;
     }
@@ -65,9 +118,10 @@ static const struct attnc_yaml_node *walk(const struct config *c, const struct a
     return map;
 }
 
-bool config_open(struct config *c, const struct attnc_yaml *y)
+bool config_open(struct config *c, const struct attnc_yaml *y, char *fault)
 {
-    *c = (struct config){.yaml = y, .type = ""};
+    *c = (struct config){.yaml = y, .type = "", .fault = fault};
+    fault[0] = '\0';
     if (y->count < 2)
         return false;
     c->top = c->model = attnc_yaml_node(y, 1);
@@ -80,96 +134,234 @@ bool config_open(struct config *c, const struct attnc_yaml *y)
             break;
         }
     }
-    const char *type = scalar(c, config_child(c, c->model, "model_type"));
-    c->type = type ? type : "";
-    return true;
+    c->was_read = calloc(y->count, sizeof(*c->was_read));
+    const struct attnc_yaml_node *type = config_child(c, c->model, "model_type");
+    if (type && type->kind == ATTNC_YAML_SCALAR)
+        c->type = attnc_yaml_text(y, type);
+    c->found = calloc(CONFIG_KEYS, sizeof(*c->found));
+    return c->was_read && c->found;
 }
 
-/* Moves `keys` to the alternative that the map has. */
-static const struct attnc_yaml_node *find(const struct config *c, const char **keys)
+void config_close(struct config *c)
 {
-    for (const char *at = *keys; *at;) {
-        const size_t length = strcspn(at, "|");
-        const struct attnc_yaml_node *n = walk(c, c->model, at, length);
-        if (n) {
-            *keys = at;
-            return n;
+    free(c->was_read);
+    free(c->found);
+    c->was_read = NULL;
+    c->found = NULL;
+}
+
+static bool same_value(const struct config *c, const struct attnc_yaml_node *a,
+                       const struct attnc_yaml_node *b)
+{
+    double x, y;
+    if (a->kind != b->kind)
+        return false;
+    if (a->kind != ATTNC_YAML_SCALAR) {
+        uint32_t i = a->first, j = b->first;
+        while (i && j &&
+               same_value(c, attnc_yaml_node(c->yaml, i), attnc_yaml_node(c->yaml, j))) {
+            i = c->yaml->nodes[i].next;
+            j = c->yaml->nodes[j].next;
         }
+        return !i && !j;
+    }
+    if (config_parse(c, a, &x) && config_parse(c, b, &y))
+        return x == y;
+    return strcmp(attnc_yaml_text(c->yaml, a), attnc_yaml_text(c->yaml, b)) == 0;
+}
+
+/* The first alternative that the map has, and its name, which else stays. Others of the same value
+ * count as read, and so do nulls. */
+static const struct attnc_yaml_node *search(const struct config *c, enum config_key key,
+                                            const char **name)
+{
+    const struct config quiet = {.yaml = c->yaml};
+    const struct attnc_yaml_node *found = NULL;
+    for (const char *at = keys[key].spellings; *at;) {
+        const size_t length = strcspn(at, "|");
+        const struct attnc_yaml_node *n = walk(&quiet, c->model, at, length);
+        if (n && !found)
+            *name = at;
+        if (!n || !found || same_value(c, n, found))
+            walk(c, c->model, at, length);
+        found = found ? found : n;
+        at += length + (at[length] == '|');
+    }
+    return found;
+}
+
+static const struct attnc_yaml_node *find(const struct config *c, enum config_key key,
+                                          const char **name)
+{
+    *name = keys[key].spellings;
+    if (!c->found)
+        return search(c, key, name);
+    struct config_found *const f = &c->found[key];
+    if (!f->name) {
+        f->name = keys[key].spellings;
+        f->value = search(c, key, &f->name);
+    }
+    *name = f->name;
+    return f->value;
+}
+
+static const char *kind_text(const char *kinds)
+{
+    switch (kinds[0]) {
+    case 'b': return "true or false";
+    case 't': return "text";
+    case 'l': return "a list";
+    case 'm': return "a map";
+    default: return strchr(kinds, 'l') ? "a number, or a list of them" : "a whole number";
+    }
+}
+
+static const char *show(const struct config *c, const struct attnc_yaml_node *n)
+{
+    return n->kind == ATTNC_YAML_LIST  ? "[...]"
+           : n->kind == ATTNC_YAML_MAP ? "{...}"
+                                       : attnc_yaml_text(c->yaml, n);
+}
+
+const struct attnc_yaml_node *config_find(const struct config *c, enum config_key key)
+{
+    const char *name;
+    const struct attnc_yaml_node *n = find(c, key, &name);
+    if (!n || config_is(c, n, keys[key].kinds))
+        return n;
+    const bool quoted = n->kind == ATTNC_YAML_SCALAR && !n->plain;
+    config_fault(c, "%.*s is %s%.40s%s, expected %s", (int)strcspn(name, "|"), name,
+                 quoted ? "\"" : "", show(c, n), quoted ? "\"" : "", kind_text(keys[key].kinds));
+    return NULL;
+}
+
+bool config_given(const struct config *c, enum config_key key)
+{
+    return config_find(c, key) != NULL;
+}
+
+const char *config_name(const struct config *c, enum config_key key, char name[CONFIG_PATH])
+{
+    const char *at;
+    find(c, key, &at);
+    snprintf(name, CONFIG_PATH, "%.*s", (int)strcspn(at, "|"), at);
+    return name;
+}
+
+const char *config_default(const struct config *c, const char *name)
+{
+    for (size_t i = 0; i < sizeof(defaults) / sizeof(defaults[0]); i++) {
+        if (strcmp(defaults[i].type, c->type) == 0 && strcmp(defaults[i].key, name) == 0)
+            return defaults[i].value;
+    }
+    return NULL;
+}
+
+static const char *default_value(const struct config *c, enum config_key key)
+{
+    for (const char *at = keys[key].spellings; *at;) {
+        char name[CONFIG_PATH];
+        const size_t length = strcspn(at, "|");
+        snprintf(name, sizeof(name), "%.*s", (int)length, at);
+        const char *value = config_default(c, name);
+        if (value)
+            return value;
         at += length + (at[length] == '|');
     }
     return NULL;
 }
 
-const struct attnc_yaml_node *config_find(const struct config *c, const char *keys)
+const char *config_text(const struct config *c, enum config_key key)
 {
-    return find(c, &keys);
+    const struct attnc_yaml_node *n = config_find(c, key);
+    if (n && n->kind == ATTNC_YAML_SCALAR)
+        return attnc_yaml_text(c->yaml, n);
+    return n ? NULL : default_value(c, key);
 }
 
-static const char *default_value(const struct config *c, const char *keys)
-{
-    for (size_t i = 0; i < sizeof(defaults) / sizeof(defaults[0]); i++) {
-        if (strcmp(defaults[i].type, c->type) != 0)
-            continue;
-        const size_t length = strlen(defaults[i].key);
-        for (const char *at = keys; *at;) {
-            const size_t part = strcspn(at, "|");
-            if (part == length && strncmp(at, defaults[i].key, length) == 0)
-                return defaults[i].value;
-            at += part + (at[part] == '|');
-        }
-    }
-    return NULL;
-}
+static bool is_whole(double number) { return fabs(number) <= LARGEST && number == floor(number); }
 
-const char *config_text(const struct config *c, const char *keys)
+long config_number(const struct config *c, enum config_key key)
 {
-    const char *text = scalar(c, config_find(c, keys));
-    return text ? text : default_value(c, keys);
-}
-
-long config_number(const struct config *c, const char *keys)
-{
-    const char *text = config_text(c, keys);
-    if (!text)
-        return 0;
-    char *end;
-    const double number = strtod(text, &end);
-    if (end == text)
-        return 0;
-    if (!*end && fabs(number) <= LARGEST && number == floor(number))
+    char name[CONFIG_PATH];
+    const char *text = config_text(c, key);
+    const double number = text ? strtod(text, NULL) : 0;
+    if (is_whole(number))
         return (long)number;
-    find(c, &keys);
-    if (c->fault && !c->fault[0])
-        snprintf(c->fault, CONFIG_FAULT, "%.*s is '%.40s', no whole number",
-                 (int)strcspn(keys, "|"), keys, text);
+    config_fault(c, "%s is '%.40s', no whole number", config_name(c, key, name), text);
     return 0;
 }
 
-double config_real(const struct config *c, const char *keys, double absent)
+double config_real(const struct config *c, enum config_key key, double absent)
 {
-    const char *text = config_text(c, keys);
+    const char *text = config_text(c, key);
     return text ? strtod(text, NULL) : absent;
 }
 
-bool config_flag(const struct config *c, const char *keys, bool absent)
+bool config_flag(const struct config *c, enum config_key key, bool absent)
 {
-    const char *text = config_text(c, keys);
-    return text ? strcasecmp(text, "true") == 0 : absent;
+    const char *text = config_text(c, key);
+    if (!text)
+        return absent;
+    return is_flag(text) ? strcasecmp(text, "true") == 0 : strtod(text, NULL) != 0;
 }
 
-const char *config_element(const struct config *c, const struct attnc_yaml_node *list, long i)
+double config_of_layer(const struct config *c, enum config_key key, long layer, long layers)
+{
+    char name[CONFIG_PATH];
+    double number;
+    const struct attnc_yaml_node *n = config_find(c, key);
+    if (!n || n->kind != ATTNC_YAML_LIST) {
+        const char *text = config_text(c, key);
+        return text ? strtod(text, NULL) : -1;
+    }
+    const long length = config_length(c, n);
+    if (length < layers) {
+        config_fault(c, "%s has %ld entries, the model %ld layers", config_name(c, key, name),
+                     length, layers);
+        return -1;
+    }
+    const struct attnc_yaml_node *item = config_item(c, n, layer);
+    if (config_is_null(c, item))
+        return -1;
+    if (config_parse(c, item, &number))
+        return number;
+    config_fault(c, "%s: entry %ld is %.40s, expected a number", config_name(c, key, name), layer,
+                 show(c, item));
+    return -1;
+}
+
+const struct attnc_yaml_node *config_item(const struct config *c,
+                                          const struct attnc_yaml_node *list, long i)
 {
     uint32_t id = list && list->kind == ATTNC_YAML_LIST ? list->first : 0;
     while (id && i--)
         id = c->yaml->nodes[id].next;
-    return id ? scalar(c, attnc_yaml_node(c->yaml, id)) : NULL;
+    return id ? attnc_yaml_node(c->yaml, id) : NULL;
+}
+
+const char *config_element(const struct config *c, const struct attnc_yaml_node *list, long i)
+{
+    const struct attnc_yaml_node *n = config_item(c, list, i);
+    return n && n->kind == ATTNC_YAML_SCALAR && !config_is_null(c, n) ? attnc_yaml_text(c->yaml, n)
+                                                                      : NULL;
+}
+
+long config_length(const struct config *c, const struct attnc_yaml_node *list)
+{
+    long length = 0;
+    for (uint32_t id = list && list->kind == ATTNC_YAML_LIST ? list->first : 0; id;
+         id = c->yaml->nodes[id].next)
+        length++;
+    return length;
 }
 
 bool config_holds(const struct config *c, const struct attnc_yaml_node *list, long n)
 {
-    const char *text;
-    for (long i = 0; (text = config_element(c, list, i)) != NULL; i++) {
-        if (strtol(text, NULL, 10) == n)
+    double number;
+    for (uint32_t id = list && list->kind == ATTNC_YAML_LIST ? list->first : 0; id;
+         id = c->yaml->nodes[id].next) {
+        if (config_parse(c, attnc_yaml_node(c->yaml, id), &number) && number == (double)n)
             return true;
     }
     return false;

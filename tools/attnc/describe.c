@@ -15,8 +15,7 @@
 #include "compiler/yaml.h"
 #include "targets/tgt.h"
 #include "tools/attnc/command.h"
-#include "tools/attnc/describe_kernels.h"
-#include "tools/attnc/json.h"
+#include "tools/attnc/describe_model.h"
 #include "tools/attnc/output.h"
 
 enum { MAX_RANKS = 1024, MAX_DRAFT_TOKENS = 63 };
@@ -72,6 +71,7 @@ static int read_deployment(struct deployment *d)
         .kv_scale = args.kv_scale ? args.kv_scale : "none",
         .kv_layout = args.kv_layout ? args.kv_layout : "nhd",
         .draft_tokens = -1,
+        .one_launch = true,
     };
     int code = read_ranks(d);
     if (code == EXIT_GOOD)
@@ -80,66 +80,6 @@ static int read_deployment(struct deployment *d)
     if (code == EXIT_GOOD && !check_deployment(d, why))
         code = complain(EXIT_USER, "describe: the cache: %s", why);
     return code;
-}
-
-static void print_group(const struct model_group *g, const struct deployment *d, FILE *out)
-{
-    fprintf(out, "# %ld layers: ", g->layers);
-    if (g->window)
-        fprintf(out, "a window of %ld keys", g->window);
-    else if (g->chunk)
-        fprintf(out, "chunks of %ld keys", g->chunk);
-    else
-        fputs("all keys up to the query's own", out);
-    fprintf(out, "%s%s; %ld query heads, %ld key/value heads of %ld", g->sinks ? ", sinks" : "",
-            g->rotates ? "" : ", no rotation", g->heads, g->kv_heads, g->head_dim);
-    fprintf(out, g->head_dim_v == g->head_dim ? "\n" : " (values %ld)\n", g->head_dim_v);
-    for (unsigned i = 0; i < d->rank_count; i++) {
-        struct rank_heads r;
-        if (share_heads(g, d->ranks[i], &r))
-            fprintf(out, "#   TP %ld: %ld query heads and %ld key/value heads a rank%s\n",
-                    d->ranks[i], r.heads, r.kv_heads, r.copies ? " (copies)" : "");
-    }
-}
-
-static long count_index_layers(const struct model *m)
-{
-    long count = 0;
-    for (long i = 0; i < m->layers; i++)
-        count += m->latent.scores[i];
-    return count;
-}
-
-/* "0-2, 6, 10" */
-static void print_index_layers(const struct model *m, FILE *out)
-{
-    const char *comma = "";
-    for (long i = 0; i < m->layers; i++) {
-        const long first = i;
-        while (m->latent.scores[first] && i + 1 < m->layers && m->latent.scores[i + 1])
-            i++;
-        if (m->latent.scores[first])
-            fprintf(out, i > first ? "%s%ld-%ld" : "%s%ld", comma, first, i);
-        comma = m->latent.scores[first] ? ", " : comma;
-    }
-}
-
-static void print_indexer(const struct model *m, FILE *out)
-{
-    const struct model_latent *const l = &m->latent;
-    if (!l->scores)
-        return;
-    const long own = count_index_layers(m);
-    fprintf(out, "# Sparse indexer: %ld heads of %ld choose %ld keys a query, in ", l->index_heads,
-            l->index_dim, l->index_topk);
-    if (own == m->layers) {
-        fputs("every layer\n", out);
-        return;
-    }
-    fprintf(out, "%ld layers: ", own);
-    print_index_layers(m, out);
-    fprintf(out, ".\n#   The other %ld take the keys that the layer before them has\n",
-            m->layers - own);
 }
 
 /* TP sizes that the heads do not allow. False: none is left. */
@@ -163,13 +103,8 @@ static bool check_ranks(struct model *m, const struct deployment *d)
 static void print_description(const struct model *m, const struct deployment *d, const char *body,
                               FILE *out)
 {
-    fprintf(out, "# %s (model_type %s), %ld layers\n", m->architecture[0] ? m->architecture : "?",
-            m->type[0] ? m->type : "?", m->layers);
-    for (unsigned i = 0; i < m->group_count; i++)
-        print_group(&m->groups[i], d, out);
-    print_indexer(m, out);
-    for (unsigned i = 0; i < m->gap_count; i++)
-        fprintf(out, "# MISSING: %s\n", m->gaps[i]);
+    print_model(m, d, out);
+    print_settings(m, out);
     fputs("targets: [", out);
     for (const struct tgt *const *t = tgt_all; *t; t++)
         fprintf(out, "%s%s", t == tgt_all ? "" : ", ", (*t)->machine.name);
@@ -178,73 +113,16 @@ static void print_description(const struct model *m, const struct deployment *d,
 
 static int report_gaps(const struct model *m, const char *path)
 {
-    for (unsigned i = 0; i < m->gap_count; i++)
-        complain(EXIT_PARTIAL, "%s: missing: %s", path, m->gaps[i]);
-    return m->gap_count ? EXIT_PARTIAL : EXIT_GOOD;
-}
-
-static void group_json(struct json *j, const struct model_group *g, const struct deployment *d)
-{
-    json_begin_object(j, NULL);
-    json_integer(j, "layers", g->layers);
-    json_integer(j, "heads", g->heads);
-    json_integer(j, "kv_heads", g->kv_heads);
-    json_integer(j, "head_dim", g->head_dim);
-    json_integer(j, "head_dim_v", g->head_dim_v);
-    json_integer(j, "window", g->window);
-    json_integer(j, "chunk", g->chunk);
-    json_flag(j, "rotates", g->rotates);
-    json_flag(j, "sinks", g->sinks);
-    json_begin_list(j, "ranks");
-    for (unsigned i = 0; i < d->rank_count; i++) {
-        struct rank_heads r;
-        if (!share_heads(g, d->ranks[i], &r))
-            continue;
-        json_begin_object(j, NULL);
-        json_integer(j, "tp", d->ranks[i]);
-        json_integer(j, "heads", r.heads);
-        json_integer(j, "kv_heads", r.kv_heads);
-        json_flag(j, "copies", r.copies);
-        json_end(j);
-    }
-    json_end(j);
-    json_end(j);
-}
-
-static void indexer_json(struct json *j, const struct model *m)
-{
-    const struct model_latent *const l = &m->latent;
-    if (!l->scores)
-        return;
-    json_begin_object(j, "indexer");
-    json_integer(j, "heads", l->index_heads);
-    json_integer(j, "head_dim", l->index_dim);
-    json_integer(j, "top_k", l->index_topk);
-    json_begin_list(j, "layers");
-    for (long i = 0; i < m->layers; i++) {
-        if (l->scores[i])
-            json_integer(j, NULL, i);
-    }
-    json_end(j);
-    json_end(j);
+    for (unsigned i = 0; i < m->gaps.count; i++)
+        complain(EXIT_PARTIAL, "%s: missing: %s", path, m->gaps.texts[i]);
+    return m->gaps.count ? EXIT_PARTIAL : EXIT_GOOD;
 }
 
 static void print_json(const struct model *m, const struct deployment *d, unsigned entries)
 {
     struct json j = {.out = stdout};
     json_begin_object(&j, NULL);
-    json_string(&j, "architecture", m->architecture);
-    json_string(&j, "model_type", m->type);
-    json_integer(&j, "layers", m->layers);
-    json_begin_list(&j, "attention");
-    for (unsigned i = 0; i < m->group_count; i++)
-        group_json(&j, &m->groups[i], d);
-    json_end(&j);
-    indexer_json(&j, m);
-    json_begin_list(&j, "missing");
-    for (unsigned i = 0; i < m->gap_count; i++)
-        json_string(&j, NULL, m->gaps[i]);
-    json_end(&j);
+    model_json(&j, m, d);
     json_integer(&j, "entries", entries);
     json_string(&j, "output", args.output);
     json_end(&j);
@@ -292,7 +170,7 @@ static int parse_and_describe(const char *bytes, size_t size, const char *path,
     struct attnc_diag d = {.file = path, .text = bytes, .size = size};
     struct attnc_yaml y;
     struct model m = {0};
-    char why[200];
+    char why[MODEL_WHY];
     int code = EXIT_USER;
     const bool parsed = attnc_yaml_parse(&y, bytes, size, &d);
     attnc_diag_print(&d, stderr);
@@ -352,6 +230,7 @@ const struct command command_describe = {
         "than key/value heads, ranks have copies of a head.\n"
         "\n"
         "A comment in the file and a line on standard error name what the model needs and attnc\n"
-        "lacks; the exit code is 3 then.\n",
+        "lacks, and every setting whose name concerns attention and that attnc does not know; the\n"
+        "exit code is 3 then. Comments give the scale that a call has to pass.\n",
     .run = run,
 };

@@ -72,16 +72,23 @@ static bool is_accepted(const char *entry, const char *dtype, const char *target
 
 static const char *dtype(const struct model *m) { return m->fp16 ? "fp16" : "bf16"; }
 
-/* Ends an entry: it is written for the targets that take it, and a gap for the others. */
-static void end(struct writer *w, const char *label, const char *comment)
+/* Names of the targets that take the entry, and of the others; `why` is the last refusal. */
+static void sort_targets(const struct writer *w, char good[64], char bad[64], char why[200])
 {
-    char good[64] = "", bad[64] = "", why[200] = "";
+    good[0] = bad[0] = why[0] = '\0';
     for (const struct tgt *const *t = tgt_all; *t; t++) {
         const char *name = (*t)->machine.name;
         char *list = is_accepted(w->entry, dtype(w->m), name, why) ? good : bad;
         const size_t at = strlen(list);
-        snprintf(list + at, sizeof(good) - at, "%s%s", at ? ", " : "", name);
+        snprintf(list + at, 64 - at, "%s%s", at ? ", " : "", name);
     }
+}
+
+/* Ends an entry: it is written for the targets that take it, and a gap for the others. */
+static void end(struct writer *w, const char *label, const char *comment)
+{
+    char good[64], bad[64], why[200];
+    sort_targets(w, good, bad, why);
     if (bad[0] && good[0])
         model_lacks(w->m, "%s on %s: %s", label, bad, why);
     else if (bad[0])
@@ -94,6 +101,25 @@ static void end(struct writer *w, const char *label, const char *comment)
         fprintf(w->out, "  # %s\n", comment);
     fputs(w->entry, w->out);
     w->entries++;
+}
+
+/*
+ * Adds one_launch to an entry of a decode: a step of few sequences then takes one launch, and splits
+ * that are summed by `combine` stay. Only where all targets of the entry have the kernel.
+ */
+static void add_one_launch(struct writer *w)
+{
+    char good[64], alone[64], bad[64], why[200];
+    const size_t length = w->length;
+    if (!w->d->one_launch)
+        return;
+    sort_targets(w, good, bad, why);
+    field(w, "one_launch: true");
+    sort_targets(w, alone, bad, why);
+    w->length = length;
+    w->entry[length] = '\0';
+    if (good[0] && strcmp(good, alone) == 0)
+        field(w, "one_launch: [false, true] # true: no combine, for steps of few sequences");
 }
 
 /* "8", or "[8, 16]": the ratios of heads that the ranks have. False: no rank can run the model. */
@@ -143,17 +169,21 @@ static void cache_fields(struct writer *w)
 static void score_fields(struct writer *w, const struct model_group *g)
 {
     head_fields(w, g);
-    field(w, "mask: %s", g->window ? "window" : g->chunk ? "chunk" : "causal");
+    field(w, "mask: %s", g->window      ? "window"
+                         : g->chunk     ? "chunk"
+                         : g->both_ways ? "none"
+                                        : "causal");
     if (g->sinks)
         field(w, "sinks: true");
-    if (w->m->soft_cap)
+    if (w->m->soft_cap > 0)
         field(w, "soft_cap: true");
 }
 
 static bool same_attention(const struct model_group *a, const struct model_group *b)
 {
     return !a->window == !b->window && !a->chunk == !b->chunk && a->heads == b->heads &&
-           a->kv_heads == b->kv_heads && a->sinks == b->sinks && a->head_dim == b->head_dim;
+           a->kv_heads == b->kv_heads && a->sinks == b->sinks && a->head_dim == b->head_dim &&
+           a->head_dim_v == b->head_dim_v && a->both_ways == b->both_ways;
 }
 
 /* A group whose kernels an earlier one has too: it differs in the rotation or the distance. */
@@ -171,8 +201,8 @@ static void write_decode(struct writer *w, const struct model_group *g, const ch
 {
     char label[80], comment[200];
     snprintf(label, sizeof(label), "decode of %ld queries at head_dim %ld", q_len, g->head_dim);
-    snprintf(comment, sizeof(comment), "Decode%s, %s.",
-             q_len > 1 ? " that verifies draft tokens" : "", seen);
+    snprintf(comment, sizeof(comment), "Decode%s, %s; pass scale %.9g.",
+             q_len > 1 ? " that verifies draft tokens" : "", seen, g->scale);
     begin(w, "decode");
     score_fields(w, g);
     field(w, "gqa: %s", ratios);
@@ -180,7 +210,34 @@ static void write_decode(struct writer *w, const struct model_group *g, const ch
         field(w, "q_len: %ld", q_len);
     field(w, "page_size: %s", w->d->page_size);
     cache_fields(w);
+    add_one_launch(w);
     end(w, label, comment);
+}
+
+static void seen_text(const struct model_group *g, char seen[80])
+{
+    const char *sides = g->both_ways ? " on each side" : "";
+    if (g->window)
+        snprintf(seen, 80, "a window of %ld keys%s", g->window, sides);
+    else if (g->chunk)
+        snprintf(seen, 80, "chunks of %ld keys", g->chunk);
+    else
+        snprintf(seen, 80, g->both_ways ? "every key" : "every key up to the query's own");
+}
+
+/* Prompts with images or a prefix, whose tokens see each other. */
+static void write_prefix(struct writer *w, const struct model_group *g)
+{
+    char label[80];
+    snprintf(label, sizeof(label), "prefill with a custom mask at head_dim %ld", g->head_dim);
+    begin(w, "prefill");
+    head_fields(w, g);
+    field(w, "mask: custom");
+    if (g->sinks)
+        field(w, "sinks: true");
+    if (w->m->soft_cap > 0)
+        field(w, "soft_cap: true");
+    end(w, label, "Prompts with images or a prefix, whose tokens see each other.");
 }
 
 /*
@@ -189,21 +246,21 @@ static void write_decode(struct writer *w, const struct model_group *g, const ch
  */
 static void write_group(struct writer *w, const struct model_group *g)
 {
-    char ratios[MAX_LIST], label[80], comment[200], seen[80] = "every key up to the query's own";
+    char ratios[MAX_LIST], label[80], comment[200], seen[80];
     if (!list_ratios(w, g, ratios))
         return;
-    if (g->window)
-        snprintf(seen, sizeof(seen), "a window of %ld keys", g->window);
-    else if (g->chunk)
-        snprintf(seen, sizeof(seen), "chunks of %ld keys", g->chunk);
+    seen_text(g, seen);
     snprintf(label, sizeof(label), "prefill at head_dim %ld", g->head_dim);
-    snprintf(comment, sizeof(comment), "Prefill, %s; lse: true merges chunks of a long prompt.",
-             seen);
+    snprintf(comment, sizeof(comment),
+             "Prefill, %s; pass scale %.9g; lse: true merges chunks of a long prompt.", seen,
+             g->scale);
     begin(w, "prefill");
     score_fields(w, g);
-    field(w, "lse: [false, true]");
+    field(w, g->both_ways ? "lse: false" : "lse: [false, true]");
     end(w, label, comment);
-    if (w->m->latent.kv_lora_rank)
+    if (w->m->image_prefix)
+        write_prefix(w, g);
+    if (w->m->latent.kv_lora_rank || g->both_ways)
         return;
 
     snprintf(label, sizeof(label), "paged prefill at head_dim %ld", g->head_dim);
@@ -226,7 +283,7 @@ static void write_context_chunk(struct writer *w, const struct model_group *g)
     begin(w, "prefill");
     head_fields(w, g);
     field(w, "mask: none");
-    if (w->m->soft_cap)
+    if (w->m->soft_cap > 0)
         field(w, "soft_cap: true");
     field(w, "lse: true");
     end(w, label, "Chunks of the context before a prompt's newest chunk.");
@@ -251,8 +308,8 @@ static void write_rope(struct writer *w, const struct model_group *g)
     begin(w, "rope_qk_norm_cache");
     head_fields(w, g);
     field(w, "rope: %s", ropes[g->rotates ? w->m->rope : MODEL_ROPE_NO_ROPE]);
-    if (g->rotates && w->m->rotary_dim != g->head_dim)
-        field(w, "rotary_dim: %ld", w->m->rotary_dim);
+    if (g->rotates && g->rotary_dim != g->head_dim)
+        field(w, "rotary_dim: %ld", g->rotary_dim);
     if (g->rotates && w->m->mrope)
         field(w, "mrope: [none, %s] # none: text alone", mropes[w->m->mrope]);
     if (w->m->norm)
@@ -268,14 +325,23 @@ static void write_rope(struct writer *w, const struct model_group *g)
                    : "The same for layers without rotation.");
 }
 
+static bool same_rope(const struct model_group *a, const struct model_group *b)
+{
+    return a->rotates == b->rotates && a->rotary_dim == b->rotary_dim &&
+           a->head_dim == b->head_dim && a->head_dim_v == b->head_dim_v;
+}
+
+/* One entry for each size of heads and of what rotates, those that rotate first. */
 static void write_ropes(struct writer *w)
 {
+    const struct model_group *const groups = w->m->groups;
     for (int rotates = 1; rotates >= 0; rotates--) {
         for (unsigned i = 0; i < w->m->group_count; i++) {
-            if (w->m->groups[i].rotates == rotates) {
-                write_rope(w, &w->m->groups[i]);
-                break;
-            }
+            unsigned before = 0;
+            while (before < i && !same_rope(&groups[before], &groups[i]))
+                before++;
+            if (groups[i].rotates == rotates && before == i)
+                write_rope(w, &groups[i]);
         }
     }
 }
@@ -285,7 +351,7 @@ static void write_latent_decode(struct writer *w, const struct model_latent *l, 
                                 bool sparse)
 {
     struct model_group latent = w->m->groups[0];
-    char ratios[MAX_LIST], label[80];
+    char ratios[MAX_LIST], label[80], comment[120];
     latent.kv_heads = 1;
     if (!list_ratios(w, &latent, ratios))
         return;
@@ -301,9 +367,12 @@ static void write_latent_decode(struct writer *w, const struct model_latent *l, 
     cache_fields(w);
     if (sparse)
         field(w, "sparse: slots");
-    end(w, label,
-        sparse ? "The same over the keys that the indexer chose for each query."
-               : "Decode over the latent cache, absorbed.");
+    add_one_launch(w);
+    snprintf(comment, sizeof(comment), "%s; pass scale %.9g.",
+             sparse ? "The same over the keys that the indexer chose for each query"
+                    : "Decode over the latent cache, absorbed",
+             w->m->groups[0].scale);
+    end(w, label, comment);
 }
 
 /* Pages that the indexer finds key by key: below 32 tokens, or no power of two. */
@@ -343,7 +412,7 @@ static void write_latent_rope(struct writer *w, const struct model_latent *l)
     begin(w, "mla_rope_cache");
     field(w, "head_dim: %ld", l->kv_lora_rank + l->rope);
     field(w, "head_dim_v: %ld", l->kv_lora_rank);
-    field(w, "rope: %s", ropes[w->m->rope]);
+    field(w, "rope: %s", ropes[w->m->groups[0].rotates ? w->m->rope : MODEL_ROPE_NO_ROPE]);
     field(w, "norm: rms");
     cache_fields(w);
     field(w, "keep_kv: [false, true] # true: the prefill of the same step reads the row");
@@ -420,7 +489,7 @@ static void write_latent(struct writer *w)
         write_indexer(w, l);
 }
 
-static void write_shared(struct writer *w, const struct model_group *g)
+static void write_combine(struct writer *w, const struct model_group *g)
 {
     char label[80];
     snprintf(label, sizeof(label), "combine at head_dim %ld", g->head_dim_v);
@@ -428,6 +497,10 @@ static void write_shared(struct writer *w, const struct model_group *g)
     field(w, "head_dim: %ld", g->head_dim_v);
     field(w, "partials: %s", w->m->latent.kv_lora_rank ? "pair" : "[csr, pair]");
     end(w, label, "Sums of parts: csr of a split decode, pair of two chunks of a prompt.");
+}
+
+static void write_shared(struct writer *w)
+{
     begin(w, "plan");
     end(w, "plan", "Work lists of decode, made on the device.");
     begin(w, "metadata");
@@ -450,19 +523,39 @@ static void write_vision(struct writer *w)
     end(w, label, "The vision encoder.");
 }
 
+/* Whether an earlier group has heads of the same size, so that what depends on it is written. */
+static bool has_size_before(const struct model *m, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++) {
+        if (m->groups[i].head_dim == m->groups[n].head_dim &&
+            m->groups[i].head_dim_v == m->groups[n].head_dim_v && !m->groups[i].both_ways)
+            return true;
+    }
+    return false;
+}
+
 unsigned write_kernels(struct model *m, const struct deployment *d, FILE *out)
 {
     struct writer w = {.m = m, .d = d, .out = out};
+    const bool causal = !m->groups[0].both_ways; /* else there is no decode, and no chunk */
     for (unsigned i = 0; i < m->group_count; i++) {
         if (!is_repeated(m, i))
             write_group(&w, &m->groups[i]);
     }
-    write_context_chunk(&w, &m->groups[0]);
+    for (unsigned i = 0; causal && i < m->group_count; i++) {
+        if (!has_size_before(m, i))
+            write_context_chunk(&w, &m->groups[i]);
+    }
     if (m->latent.kv_lora_rank)
         write_latent(&w);
     else
         write_ropes(&w);
-    write_shared(&w, &m->groups[0]);
+    for (unsigned i = 0; causal && i < m->group_count; i++) {
+        if (!has_size_before(m, i))
+            write_combine(&w, &m->groups[i]);
+    }
+    if (causal)
+        write_shared(&w);
     if (m->vision.heads)
         write_vision(&w);
     return w.entries;

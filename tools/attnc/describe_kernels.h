@@ -18,6 +18,7 @@ struct deployment {
     unsigned rank_count;
     const char *page_size, *kv_dtype, *kv_scale, *kv_layout; /* as a description says them */
     long draft_tokens;
+    bool one_launch; /* decode is to be had as one launch too, without a combine */
 };
 
 /** A rank's share; kv_heads is 1 where more ranks than KV heads have copies of one. */

@@ -6,27 +6,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/attnc/config_json.h"
-#include "tools/attnc/model_layers.h"
+#include "tools/attnc/config_unread.h"
+#include "tools/attnc/model_read.h"
 
-enum { MAX_LAYERS = 4096, MAX_HEADS = 65536 };
-
-enum { BIAS = 1, SINKS = 2, GATE = 4, ALIBI = 8, ALTERNATE = 16, FULL_NOPE = 32 };
-
-static const struct model_class {
-    const char *type;
-    enum model_rope rope;
-    enum model_norm norm;
-    const char *norm_key;
-    unsigned traits;
-} classes[] = {
-#define MODEL(type, rope, norm, norm_key, traits) \
-    {type, MODEL_ROPE_##rope, MODEL_NORM_##norm, norm_key, traits},
+static const struct model_class classes[] = {
+#define MODEL(type, rope, norm, norm_by_key, traits) \
+    {type, MODEL_ROPE_##rope, MODEL_NORM_##norm, norm_by_key, traits},
 #include "tools/attnc/models.def"
 };
 
 static const struct model_class unknown_class = {
     .type = "", .rope = MODEL_ROPE_NEOX, .norm = MODEL_NORM_NONE};
+
+static const struct {
+    const char *type;
+    enum layer_kind kind;
+} linear_kinds[] = {
+#define LINEAR_KIND(type, name) {type, LAYER_##name},
+#include "tools/attnc/models.def"
+};
 
 static const struct model_class *find_class(const char *type)
 {
@@ -37,72 +35,74 @@ static const struct model_class *find_class(const char *type)
     return &unknown_class;
 }
 
+static enum layer_kind find_linear(const char *type)
+{
+    for (size_t i = 0; i < sizeof(linear_kinds) / sizeof(linear_kinds[0]); i++) {
+        if (strcmp(linear_kinds[i].type, type) == 0)
+            return linear_kinds[i].kind;
+    }
+    return LAYER_LINEAR;
+}
+
+static void add_text(struct model_texts *t, const char *text)
+{
+    for (unsigned i = 0; i < t->count; i++) {
+        if (strcmp(t->texts[i], text) == 0)
+            return;
+    }
+    if (t->count == MODEL_MAX_GAPS)
+        return;
+    if (t->count == MODEL_MAX_GAPS - 1)
+        text = "more than is listed here";
+    t->texts[t->count] = strdup(text);
+    t->count += t->texts[t->count] != NULL;
+}
+
 void model_lacks(struct model *m, const char *format, ...)
 {
-    char text[300];
+    char text[400];
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    for (unsigned i = 0; i < m->gap_count; i++) {
-        if (strcmp(m->gaps[i], text) == 0)
-            return;
-    }
-    if (m->gap_count < MODEL_MAX_GAPS)
-        m->gaps[m->gap_count++] = strdup(text);
+    add_text(&m->gaps, text);
+}
+
+void model_note(struct model *m, const char *format, ...)
+{
+    char text[400];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    add_text(&m->notes, text);
+}
+
+static void free_texts(struct model_texts *t)
+{
+    for (unsigned i = 0; i < t->count; i++)
+        free(t->texts[i]);
+    t->count = 0;
 }
 
 void model_free(struct model *m)
 {
-    for (unsigned i = 0; i < m->gap_count; i++)
-        free(m->gaps[i]);
-    m->gap_count = 0;
+    free_texts(&m->gaps);
+    free_texts(&m->notes);
     free(m->latent.scores);
+    free(m->read);
+    free(m->neutral);
     m->latent.scores = NULL;
-}
-
-/* KV heads: most keys count them; Falcon's first and GPT-BigCode say that there is only one. */
-static long read_kv_heads(const struct config *c, long heads)
-{
-    const long given = config_number(c, "num_key_value_heads|num_kv_heads|n_head_kv|"
-                                        "multi_query_group_num|attn_config.kv_n_heads|"
-                                        "num_attention_groups");
-    const bool falcon = strcmp(c->type, "falcon") == 0;
-    if (falcon && !config_flag(c, "new_decoder_architecture", false))
-        return config_flag(c, "multi_query", true) ? 1 : heads;
-    if (given > 0)
-        return given;
-    return config_flag(c, "multi_query", false) ? 1 : heads;
-}
-
-static struct model_group read_heads(const struct config *c)
-{
-    struct model_group g = {
-        .heads = config_number(c, "num_attention_heads|n_head|n_heads|num_heads"),
-        .head_dim = config_number(c, "head_dim|kv_channels|attention_head_dim"),
-        .head_dim_v = config_number(c, "v_head_dim"),
-    };
-    g.kv_heads = read_kv_heads(c, g.heads);
-    if (g.head_dim <= 0 && g.heads > 0)
-        g.head_dim = config_number(c, "hidden_size|n_embd|d_model") / g.heads;
-    if (g.head_dim_v <= 0)
-        g.head_dim_v = g.head_dim;
-    return g;
-}
-
-/* MiMo's layers with a window have KV heads of their own number. */
-static void apply_window_heads(const struct config *c, struct model_group *g)
-{
-    const long kv_heads = config_number(c, "swa_num_key_value_heads");
-    const long heads = config_number(c, "swa_num_attention_heads");
-    g->kv_heads = kv_heads > 0 ? kv_heads : g->kv_heads;
-    g->heads = heads > 0 ? heads : g->heads;
+    m->read = m->neutral = NULL;
 }
 
 static bool same_group(const struct model_group *a, const struct model_group *b)
 {
     return a->window == b->window && a->chunk == b->chunk && a->heads == b->heads &&
-           a->kv_heads == b->kv_heads && a->rotates == b->rotates && a->sinks == b->sinks;
+           a->kv_heads == b->kv_heads && a->head_dim == b->head_dim &&
+           a->head_dim_v == b->head_dim_v && a->rotates == b->rotates &&
+           a->rotary_dim == b->rotary_dim && a->sinks == b->sinks &&
+           a->both_ways == b->both_ways && a->scale == b->scale;
 }
 
 static void add_layer(struct model *m, const struct model_group *layer)
@@ -122,150 +122,148 @@ static void add_layer(struct model *m, const struct model_group *layer)
     m->groups[m->group_count++].layers = 1;
 }
 
-static void report_other_layers(struct model *m, const long count[], const char *unknown)
+void lacks_in_layers(struct reader *r, const bool set[], const char *sentence)
 {
-    static const char *const texts[LAYER_KINDS] = {
-        [LAYER_DELTA_NET] = "gated delta net: causal_conv1d and the gated delta rule",
-        [LAYER_KDA] = "Kimi delta attention: causal_conv1d and the delta rule with a gate per "
-                      "channel",
-        [LAYER_MAMBA] = "Mamba: causal_conv1d and the state space scan",
-        [LAYER_LIGHTNING] = "lightning (linear) attention",
-        [LAYER_CONVOLUTION] = "short convolutions",
-    };
+    char layers[100];
+    long count = 0;
+    for (long i = 0; i < r->m->layers; i++)
+        count += set[i];
+    layers_text(set, r->m->layers, layers, sizeof(layers));
+    model_lacks(r->m, "%ld layers of %s (layers %s)", count, sentence, layers);
+}
+
+static void report_kinds(struct reader *r, const enum layer_kind kinds[])
+{
+    bool set[MAX_LAYERS];
     for (int k = 0; k < LAYER_KINDS; k++) {
-        if (count[k] && texts[k])
-            model_lacks(m, "%ld layers of %s", count[k], texts[k]);
+        bool any = false;
+        for (long i = 0; i < r->m->layers; i++) {
+            set[i] = (int)kinds[i] == k;
+            any = any || set[i];
+        }
+        r->kinds[k] = r->kinds[k] || any;
+        if (any && (k == LAYER_DELTA_NET || k == LAYER_KDA || k == LAYER_LIGHTNING))
+            r->kinds[LAYER_LINEAR] = true; /* their settings have names of linear attention */
+        if (any && (k == LAYER_HYBRID || k == LAYER_HYBRID_WINDOW))
+            r->kinds[LAYER_MAMBA] = true;
+        if (any && layer_gap((enum layer_kind)k))
+            lacks_in_layers(r, set, layer_gap((enum layer_kind)k));
     }
-    if (count[LAYER_UNKNOWN])
-        model_lacks(m, "%ld layers of kind '%s', which is not known", count[LAYER_UNKNOWN],
-                    unknown);
 }
 
-/* Sorts the layers into groups of equal attention. */
-static void read_layers(struct model *m, const struct config *c, const struct model_class *class,
-                        const struct model_group *heads)
+/* Sinks of a layer: the class has them, or a setting for all layers or for layers of this shape. */
+static bool has_sinks(const struct reader *r, bool window)
 {
-    long count[LAYER_KINDS] = {0};
-    char unknown[64] = "";
-    const bool sinks = class->traits & SINKS;
-    for (long i = 0; i < m->layers; i++) {
-        const enum layer_kind kind = layer_kind(c, i, class->traits & ALTERNATE, unknown);
-        count[kind]++;
-        if (kind > LAYER_CHUNK)
-            continue;
-        struct model_group g = *heads;
-        g.window = kind == LAYER_WINDOW ? config_window(c) : 0;
-        g.chunk = kind == LAYER_CHUNK ? config_number(c, "attention_chunk_size") : 0;
-        g.rotates = m->rope != MODEL_ROPE_NO_ROPE && layer_rotates(c, i);
-        if (class->traits & FULL_NOPE && kind == LAYER_FULL && config_window(c) > 0)
-            g.rotates = false;
-        g.sinks =
-            sinks &&
-            config_flag(
-                c, g.window ? "add_swa_attention_sink_bias" : "add_full_attention_sink_bias", true);
-        if (g.window)
-            apply_window_heads(c, &g);
-        add_layer(m, &g);
-    }
-    report_other_layers(m, count, unknown);
+    const bool class = r->class->traits & SINKS;
+    const bool all = config_flag(&r->c, CONFIG_SINKS, class);
+    const bool windows = config_flag(&r->c, CONFIG_WINDOW_SINKS, all);
+    const bool full = config_flag(&r->c, CONFIG_FULL_SINKS, all);
+    return window ? windows : full;
 }
 
-static void read_rotation(struct model *m, const struct config *c, const struct model_group *heads)
+static long window_of(const struct reader *r, long i, const struct model_group *g)
 {
-    const double part = config_real(c,
-                                    "partial_rotary_factor|rope_parameters.partial_rotary_factor|"
-                                    "rotary_pct|rope_pct|"
-                                    "rope_parameters.full_attention.partial_rotary_factor",
-                                    1);
-    m->rotary_dim = config_number(c, "rotary_dim");
-    if (m->rotary_dim <= 0)
-        m->rotary_dim = (long)((double)heads->head_dim * part);
-    m->rotary_dim &= ~1L;
-    if (config_find(c, "rope_scaling.mrope_section|rope_parameters.mrope_section"))
-        m->mrope = config_flag(c,
-                               "rope_scaling.mrope_interleaved|"
-                               "rope_parameters.mrope_interleaved",
-                               strncmp(c->type, "qwen3_5", 7) == 0)
-                       ? MODEL_MROPE_INTERLEAVED
-                       : MODEL_MROPE_SECTIONS;
+    const long window = g->window ? g->window : layer_window(&r->c, i, r->m->layers);
+    if (!g->both_ways)
+        return window;
+    /* Gemma's encoders halve the window, ModernBERT's counts both sides. */
+    return r->class->traits & HALF_WINDOW ? window / 2 : window / 2 + 1;
 }
 
-/* Reads the steps that q, k and the scores go through. */
-static void read_scores(struct model *m, const struct config *c, const struct model_class *class)
+/* Reads layer i; its kind is adjusted by settings that it has of its own. */
+static void read_layer(struct reader *r, long i, enum layer_kind *kind)
 {
-    m->norm = class->norm;
-    if (class->norm_key && !config_flag(c, class->norm_key, false))
-        m->norm = MODEL_NORM_NONE;
-    m->bias = config_flag(c,
-                          "attention_bias|qkv_bias|use_qkv_bias|add_qkv_bias|use_bias|"
-                          "attention_qkv_bias",
-                          class->traits & BIAS);
-    m->gate = class->traits & GATE;
-    m->soft_cap = config_real(c, "attn_logit_softcapping|attn_logit_softcap", 0) > 0;
-    if (class->traits & ALIBI || config_flag(c, "alibi|use_alibi|attn_config.alibi", false)) {
-        m->rope = MODEL_ROPE_NO_ROPE;
-        model_lacks(m, "ALiBi as a field: add `logits: hooks/alibi.c` (examples/hooks) to prefill "
-                       "and decode");
-    }
-    if (m->norm == MODEL_NORM_LAYER_NORM)
-        model_lacks(m, "LayerNorm of q and k: it has to run before rope_qk_norm_cache");
-    if (m->norm == MODEL_NORM_AFTER_ROPE)
-        model_lacks(m, "a norm of q and k behind the rotation: rope_qk_norm_cache has it before");
-    if (config_real(c, "clip_qkv|attn_config.clip_qkv", 0) > 0)
-        model_lacks(m, "clip_qkv: q, k and v have to be clamped before rope_qk_norm_cache");
-    if (config_flag(c, "attn_temperature_tuning", false))
-        model_lacks(m, "temperature tuning: q of layers without rotation has to be scaled before "
-                       "attention");
-}
-
-/* Multi-head latent attention: not absorbed, each query head has a key and a value of its own. */
-static void read_latent(struct model *m, const struct config *c, struct model_group *heads)
-{
-    struct model_latent l = {
-        .q_lora_rank = config_number(c, "q_lora_rank"),
-        .kv_lora_rank = config_number(c, "kv_lora_rank"),
-        .nope = config_number(c, "qk_nope_head_dim"),
-        .rope = config_number(c, "qk_rope_head_dim"),
-        .value = config_number(c, "v_head_dim"),
-        .index_heads = config_number(c, "index_n_heads"),
-        .index_dim = config_number(c, "index_head_dim"),
-        .index_topk = config_number(c, "index_topk"),
-    };
-    if (l.kv_lora_rank <= 0)
+    struct model_group g = read_heads_of(r, i, kind);
+    const enum layer_shape shape = layer_shape(*kind);
+    if (shape == SHAPE_NONE || r->c.fault[0])
         return;
-    l.index_rope =
-        config_flag(c, "indexer_rope_interleave", false) ? MODEL_ROPE_GPTJ : MODEL_ROPE_NEOX;
-    m->latent = l;
-    heads->head_dim = l.nope + l.rope;
-    heads->head_dim_v = l.value;
-    heads->kv_heads = heads->heads;
+    if (g.kv_heads <= 0 || g.heads % g.kv_heads) {
+        config_fault(&r->c, "layer %ld: %ld query heads are no multiple of %ld key/value heads", i,
+                     g.heads, g.kv_heads);
+        return;
+    }
+    g.both_ways = sees_both_ways(r);
+    g.window = shape == SHAPE_WINDOW ? window_of(r, i, &g) : 0;
+    g.chunk = shape == SHAPE_CHUNK ? config_number(&r->c, CONFIG_CHUNK) : 0;
+    g.rotary_dim = read_rotation_of(r, i, *kind, &g);
+    if (r->class->traits & FULL_NOPE && shape == SHAPE_FULL && layer_window(&r->c, i, r->m->layers))
+        g.rotary_dim = 0;
+    g.rotates = g.rotary_dim > 0;
+    g.sinks = has_sinks(r, g.window > 0);
+    g.scale = read_scale(r, &g);
+    r->softmax[i] = true;
+    add_layer(r->m, &g);
+}
+
+void read_layers(struct reader *r)
+{
+    enum layer_kind kinds[MAX_LAYERS];
+    char disagrees[CONFIG_PATH] = "", unknown[CONFIG_PATH] = "";
+    bool set[MAX_LAYERS];
+    bool any = false;
+    for (long i = 0; i < r->m->layers && !r->c.fault[0]; i++) {
+        kinds[i] = r->class->traits & COMPRESSED
+                       ? LAYER_COMPRESSED
+                       : layer_kind(&r->c, &r->rules, i, disagrees, unknown);
+        set[i] = kinds[i] == LAYER_UNKNOWN;
+        any = any || set[i];
+        read_layer(r, i, &kinds[i]);
+    }
+    if (r->c.fault[0])
+        return;
+    report_kinds(r, kinds);
+    long count = 0;
+    for (long i = 0; i < r->m->layers; i++)
+        count += set[i];
+    if (any)
+        model_lacks(r->m, "%ld layers of kind '%.40s', which is not known", count, unknown);
+    if (disagrees[0])
+        model_lacks(r->m, "%s: it says other kinds of layers than the setting that counts",
+                    disagrees);
 }
 
 /* Layers that choose keys; without memory no layer is said to take another's. */
-static void read_index_layers(struct model *m, const struct config *c)
+static void read_index_layers(struct reader *r)
 {
-    struct model_latent *const l = &m->latent;
-    l->scores = l->index_topk > 0 ? calloc((size_t)m->layers, sizeof(*l->scores)) : NULL;
-    for (long i = 0; l->scores && i < m->layers; i++)
-        l->scores[i] = layer_indexes(c, i);
+    struct model_latent *const l = &r->m->latent;
+    char disagrees[CONFIG_PATH] = "";
+    l->scores = l->index_topk > 0 ? calloc((size_t)r->m->layers, sizeof(*l->scores)) : NULL;
+    for (long i = 0; l->scores && i < r->m->layers; i++)
+        l->scores[i] = r->softmax[i] && layer_indexes(&r->c, i, disagrees);
+    if (disagrees[0])
+        model_lacks(r->m, "%s: it says other layers than the setting that counts", disagrees);
 }
 
-static void read_vision(struct model *m, const struct config *c)
+/* The number that a map has under one of `names`; 0: none. */
+static long number_in(const struct config *c, const struct attnc_yaml_node *map,
+                      const char *const names[])
 {
-    struct config v = *c;
-    const struct attnc_yaml_node *map = config_child(c, c->top, "vision_config");
+    double number;
+    for (size_t i = 0; names[i]; i++) {
+        const struct attnc_yaml_node *n = config_child(c, map, names[i]);
+        if (n && config_parse(c, n, &number) && number > 0 && number < MAX_LAYERS * 64)
+            return (long)number;
+    }
+    return 0;
+}
+
+static void read_vision(struct reader *r)
+{
+    static const char *const heads[] = {"num_attention_heads", "num_heads", "n_heads", NULL};
+    static const char *const dims[] = {"head_dim", NULL};
+    /* Qwen2-VL's hidden_size is that of the language model, embed_dim the encoder's own. */
+    static const char *const widths[] = {"embed_dim", "hidden_size", NULL};
+    struct model_encoder *const v = &r->m->vision;
+    const struct attnc_yaml_node *map = config_child(&r->c, r->c.top, "vision_config");
     if (!map || map->kind != ATTNC_YAML_MAP)
         return;
-    v.model = map;
-    v.type = "";
-    m->vision.heads = config_number(&v, "num_attention_heads|num_heads|n_heads");
-    m->vision.head_dim = config_number(&v, "head_dim");
-    /* Qwen2-VL's hidden_size is that of the language model, embed_dim the encoder's own. */
-    if (m->vision.heads > 0 && !m->vision.head_dim)
-        m->vision.head_dim = config_number(&v, "embed_dim|hidden_size") / m->vision.heads;
-    if (m->vision.heads <= 0 || m->vision.head_dim <= 0) {
-        m->vision = (struct model_encoder){0};
-        model_lacks(m, "the vision encoder: vision_config does not say its heads");
+    v->heads = number_in(&r->c, map, heads);
+    v->head_dim = number_in(&r->c, map, dims);
+    if (v->heads > 0 && !v->head_dim)
+        v->head_dim = number_in(&r->c, map, widths) / v->heads;
+    if (v->heads <= 0 || v->head_dim <= 0) {
+        *v = (struct model_encoder){0};
+        model_lacks(r->m, "the vision encoder: vision_config does not say its heads");
     }
 }
 
@@ -278,57 +276,95 @@ static void copy_name(char to[MODEL_MAX_NAME], const char *from)
     }
 }
 
-static bool are_sane(const struct model *m, const struct model_group *g)
+static const char *text_in(const struct config *c, const struct attnc_yaml_node *map,
+                           const char *name)
 {
-    return m->layers > 0 && m->layers <= MAX_LAYERS && g->heads > 0 && g->heads <= MAX_HEADS &&
-           g->kv_heads > 0 && g->heads % g->kv_heads == 0 && g->head_dim > 0 && g->head_dim_v > 0;
+    const struct attnc_yaml_node *n = config_child(c, map, name);
+    if (n && n->kind == ATTNC_YAML_LIST)
+        n = config_item(c, n, 0);
+    return n && n->kind == ATTNC_YAML_SCALAR ? attnc_yaml_text(c->yaml, n) : NULL;
 }
 
-static void read_names(struct model *m, const struct config *c)
+static void read_names(struct reader *r)
 {
-    const struct config top = {.yaml = c->yaml, .top = c->top, .model = c->top, .type = ""};
-    const char *dtype = config_text(c, "dtype|torch_dtype");
-    copy_name(m->architecture, config_text(&top, "architectures"));
-    copy_name(m->type, c->type);
-    dtype = dtype ? dtype : config_text(&top, "dtype|torch_dtype");
-    m->fp16 = dtype && strcmp(dtype, "float16") == 0;
+    const struct config *const c = &r->c;
+    const struct attnc_yaml_node *const maps[] = {c->model, c->top};
+    const char *dtype = NULL;
+    for (size_t i = 0; i < 2 && !dtype; i++) {
+        dtype = text_in(c, maps[i], "dtype");
+        dtype = dtype ? dtype : text_in(c, maps[i], "torch_dtype");
+    }
+    copy_name(r->m->architecture, text_in(c, c->top, "architectures"));
+    copy_name(r->m->type, c->type);
+    r->m->fp16 = dtype && strcmp(dtype, "float16") == 0;
 }
 
-bool model_read(struct model *m, const struct attnc_yaml *y, char why[200])
+static void report_unknown(void *context, const char *sentence)
 {
-    *m = (struct model){0};
-    struct config c;
-    if (!config_open(&c, y)) {
-        snprintf(why, 200, "not a model's config.json: expected a map of settings");
-        return false;
-    }
-    why[0] = '\0';
-    c.fault = why;
-    const struct model_class *class = find_class(c.type);
-    read_names(m, &c);
-    m->known = class != &unknown_class;
-    m->rope = class->rope;
-    m->layers = config_number(&c, "num_hidden_layers|n_layer|n_layers|num_layers");
-    struct model_group heads = read_heads(&c);
-    read_latent(m, &c, &heads);
-    if (why[0])
-        return false;
-    if (!are_sane(m, &heads)) {
-        snprintf(why, 200,
-                 "not a model's config.json? It says %ld layers (num_hidden_layers), %ld query "
-                 "heads (num_attention_heads), %ld key/value heads of %ld elements",
-                 m->layers, heads.heads, heads.kv_heads, heads.head_dim);
-        return false;
-    }
-    read_rotation(m, &c, &heads);
-    read_scores(m, &c, class);
-    read_layers(m, &c, class, &heads);
-    read_index_layers(m, &c);
-    read_vision(m, &c);
-    m->draft_tokens = config_number(&c, "num_nextn_predict_layers|mtp_num_hidden_layers|"
-                                        "num_mtp_modules");
+    struct model *const m = context;
+    model_lacks(m, "%s", sentence);
+}
+
+static char *list_settings(const struct reader *r, bool neutral)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    if (!out)
+        return NULL;
+    config_list(&r->c, r->kinds, neutral, out);
+    fclose(out);
+    return text;
+}
+
+static void set_rules(struct reader *r)
+{
+    const unsigned traits = r->class->traits;
+    r->rules = (struct layer_rules){
+        .alternate = traits & ALTERNATE,
+        .global_first = traits & GLOBAL_FIRST,
+        .local = traits & LOCAL,
+        .beside = traits & BESIDE,
+        .linear = find_linear(r->c.type),
+    };
+}
+
+static void read_all(struct reader *r)
+{
+    struct model *const m = r->m;
+    r->class = find_class(r->c.type);
+    m->known = r->class != &unknown_class;
+    m->rope = r->class->rope;
+    read_names(r);
+    set_rules(r);
+    read_sizes(r);
+    if (r->c.fault[0])
+        return;
+    read_position(r);
+    read_scores(r);
+    read_layers(r);
+    if (r->c.fault[0])
+        return;
+    read_index_layers(r);
+    read_vision(r);
+    m->draft_tokens = config_number(&r->c, CONFIG_DRAFT_LAYERS);
     if (!m->known)
         model_lacks(m, "knowledge of model_type '%s': bias, norm and rotation are those of Llama",
                     m->type);
+    config_report_unread(&r->c, r->kinds, report_unknown, m);
+    m->read = list_settings(r, false);
+    m->neutral = list_settings(r, true);
+}
+
+bool model_read(struct model *m, const struct attnc_yaml *y, char why[MODEL_WHY])
+{
+    struct reader r = {.m = m};
+    *m = (struct model){0};
+    why[0] = '\0';
+    if (config_open(&r.c, y, why))
+        read_all(&r);
+    else
+        snprintf(why, MODEL_WHY, "not a model's config.json: expected a map of settings");
+    config_close(&r.c);
     return !why[0];
 }

@@ -10,7 +10,7 @@
 
 #include "compiler/yaml.h"
 
-enum { MODEL_MAX_GAPS = 24, MODEL_MAX_GROUPS = 4, MODEL_MAX_NAME = 64 };
+enum { MODEL_MAX_GAPS = 128, MODEL_MAX_GROUPS = 8, MODEL_MAX_NAME = 64, MODEL_WHY = 200 };
 
 enum model_rope { MODEL_ROPE_NO_ROPE, MODEL_ROPE_NEOX, MODEL_ROPE_GPTJ };
 
@@ -31,7 +31,10 @@ struct model_group {
     long window; /* tokens that a query sees, its own among them; 0: all */
     long chunk;  /* of so many tokens of which a query sees its own only; 0: none */
     long heads, kv_heads, head_dim, head_dim_v;
+    long rotary_dim; /* elements of a head that rotate; 0: none */
     bool rotates, sinks;
+    bool both_ways; /* no causal mask: keys on both sides, of which `window` has each */
+    double scale;   /* of the scores before the softmax */
 };
 
 /** An encoder beside the language model, whose attention has no mask and no cache. */
@@ -48,6 +51,12 @@ struct model_latent {
     bool *scores; /* [layers]: it chooses keys; else it reads what the one before chose */
 };
 
+/** Sentences of a model, each once. */
+struct model_texts {
+    char *texts[MODEL_MAX_GAPS];
+    unsigned count;
+};
+
 struct model {
     char architecture[MODEL_MAX_NAME], type[MODEL_MAX_NAME];
     bool known; /* the type is in models.def */
@@ -57,21 +66,27 @@ struct model {
     unsigned group_count;
     struct model_latent latent;
     struct model_encoder vision;
-    long rotary_dim; /* elements of a head that rotate; 0: none */
     enum model_rope rope;
     enum model_norm norm;
     enum model_mrope mrope;
-    bool bias, gate, soft_cap;
+    bool bias, gate;
+    bool image_prefix;          /* tokens of an image, or of a prefix, see each other */
+    double soft_cap;            /* of the scores; 0: none */
+    char scale_from[MODEL_MAX_NAME]; /* the setting or the rule that the scale follows */
     long draft_tokens;          /* of multi-token prediction; 0: none */
-    char *gaps[MODEL_MAX_GAPS]; /* sentences: what the model needs and attnc lacks */
-    unsigned gap_count;
+    struct model_texts gaps;    /* what the model needs and attnc lacks */
+    struct model_texts notes;   /* what the caller has to do besides launching kernels */
+    char *read, *neutral;       /* settings that were read, and those without effect; may be NULL */
 };
 
-/** Reads a parsed config.json. False: it is none, `why` says what is not there. */
-bool model_read(struct model *m, const struct attnc_yaml *y, char why[200]);
+/** Reads a parsed config.json. False: it is none, or lacks something; `why` says what. */
+bool model_read(struct model *m, const struct attnc_yaml *y, char why[MODEL_WHY]);
 
 /** Adds a sentence to the gaps; one that is there already counts once. */
 void model_lacks(struct model *m, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/** Adds a sentence to the notes. */
+void model_note(struct model *m, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 void model_free(struct model *m);
 

@@ -1,152 +1,301 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Finds the kind of attention of each layer. Every model family has a key of its own for it.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/attnc/model_layers.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+
+enum method {
+    METHOD_WORDS,
+    METHOD_CYCLE,
+    METHOD_LETTERS,
+    METHOD_BITS,
+    METHOD_HOLDS,
+    METHOD_HOLDS_1,
+    METHOD_LAST,
+    METHOD_FIRST,
+    METHOD_GLOBAL,
+    METHOD_PERIOD,
+    METHOD_PATTERN,
+    METHOD_ALL,
+};
+
+/* A miss that depends on the model: a window where it has one, else the class's linear kind. */
+enum { LAYER_REST = LAYER_KINDS };
+
+static const struct {
+    enum layer_shape shape;
+    const char *gap;
+} kinds[] = {
+#define LAYER_KIND(name, shape, gap) {SHAPE_##shape, gap},
+#include "tools/attnc/model_layers.def"
+};
 
 static const struct {
     const char *word;
     enum layer_kind kind;
 } words[] = {
-    {"full_attention", LAYER_FULL},
-    {"attention", LAYER_FULL},
-    {"sliding_attention", LAYER_WINDOW},
-    {"sliding_window_attention", LAYER_WINDOW},
-    {"chunked_attention", LAYER_CHUNK},
-    {"linear_attention", LAYER_DELTA_NET},
-    {"gated_delta_net", LAYER_DELTA_NET},
-    {"kda", LAYER_KDA},
-    {"mamba", LAYER_MAMBA},
-    {"mamba2", LAYER_MAMBA},
-    {"lightning", LAYER_LIGHTNING},
-    {"conv", LAYER_CONVOLUTION},
-    {"mlp", LAYER_NOTHING},
-    {"moe", LAYER_NOTHING},
+#define LAYER_WORD(word, name) {word, LAYER_##name},
+#include "tools/attnc/model_layers.def"
 };
 
-long config_window(const struct config *c)
+static const struct {
+    enum config_key key;
+    enum method method;
+    int hit, miss;
+} sources[] = {
+#define LAYER_SOURCE(key, method, hit, miss) \
+    {CONFIG_##key, METHOD_##method, LAYER_##hit, LAYER_##miss},
+#include "tools/attnc/model_layers.def"
+};
+
+static const struct {
+    enum config_key key;
+    enum method method;
+    enum layer_kind kind;
+} overlays[] = {
+#define LAYER_OVERLAY(key, method, name) {CONFIG_##key, METHOD_##method, LAYER_##name},
+#include "tools/attnc/model_layers.def"
+};
+
+enum layer_shape layer_shape(enum layer_kind kind) { return kinds[kind].shape; }
+const char *layer_gap(enum layer_kind kind) { return kinds[kind].gap; }
+
+long layer_window(const struct config *c, long i, long layers)
 {
-    const long window = config_number(c, "sliding_window|sliding_window_size");
-    const long longest = config_number(c, "max_position_embeddings|seq_length");
-    if (!config_flag(c, "use_sliding_window", true))
+    const double window = config_of_layer(c, CONFIG_WINDOW, i, layers);
+    const long longest = config_number(c, CONFIG_LONGEST);
+    const bool on = config_flag(c, CONFIG_WINDOW_ON, true);
+    config_number(c, CONFIG_WINDOW_FROM); /* without a window it has no effect */
+    if (!on || window <= 0 || (longest > 0 && window >= (double)longest))
         return 0;
-    return window > 0 && (longest == 0 || window < longest) ? window : 0;
+    return (long)window;
 }
 
-static enum layer_kind by_word(const struct config *c, const char *word, char unknown[64])
+static enum layer_kind by_word(const char *word, char *unknown)
 {
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-        if (strcmp(words[i].word, word) != 0)
-            continue;
-        if (words[i].kind == LAYER_DELTA_NET && strncmp(c->type, "minimax", 7) == 0)
-            return LAYER_LIGHTNING;
-        /* A window that holds every sequence masks nothing. */
-        const bool full = words[i].kind == LAYER_WINDOW && config_window(c) == 0;
-        return full ? LAYER_FULL : words[i].kind;
+        if (strcasecmp(words[i].word, word) == 0)
+            return words[i].kind;
     }
-    snprintf(unknown, 64, "%s", word);
+    snprintf(unknown, CONFIG_PATH, "%s", word);
     return LAYER_UNKNOWN;
 }
 
 /* NVIDIA's pattern: M Mamba, * attention, - MLP, E experts. */
-static enum layer_kind by_letter(char letter)
+static enum layer_kind by_letter(char letter, char *unknown)
 {
     switch (letter) {
     case 'M': return LAYER_MAMBA;
     case '*': return LAYER_FULL;
-    default: return LAYER_NOTHING;
+    case '-':
+    case 'E': return LAYER_NOTHING;
+    default: snprintf(unknown, CONFIG_PATH, "%c", letter); return LAYER_UNKNOWN;
     }
 }
 
-/* Hybrids that name neither layer: an interval, a period, or the indices of one kind. */
-static bool by_index(const struct config *c, long i, enum layer_kind *kind)
+/* "LLLG", local and global, or the number of layers from one global one to the next. */
+static bool pattern_hits(const struct config *c, const char *pattern, long i)
 {
-    const struct attnc_yaml_node *list;
-    const long interval = config_number(c, "full_attention_interval");
-    const long period = config_number(c, "attn_layer_period");
-    if (interval > 0) {
-        *kind = (i + 1) % interval == 0 ? LAYER_FULL : LAYER_DELTA_NET;
-    } else if (period > 0) {
-        const bool attends = i % period == config_number(c, "attn_layer_offset");
-        *kind = attends ? LAYER_FULL : LAYER_MAMBA;
-    } else if ((list = config_find(c, "linear_attn_config.full_attn_layers")) != NULL) {
-        *kind = config_holds(c, list, i + 1) ? LAYER_FULL : LAYER_KDA; /* counted from 1 */
-    } else if ((list = config_find(c, "attn_layer_indices")) != NULL) {
-        *kind = config_holds(c, list, i) ? LAYER_FULL : LAYER_MAMBA;
-    } else if ((list = config_find(c, "full_attn_idxs")) != NULL) {
-        *kind = config_holds(c, list, i) ? LAYER_FULL : LAYER_CONVOLUTION;
-    } else {
-        return false;
-    }
-    return true;
+    if (strspn(pattern, "LG") == strlen(pattern))
+        return pattern[(size_t)i % strlen(pattern)] == 'G';
+    const long every = atol(pattern);
+    if (every <= 0)
+        config_fault(c, "sliding_window_pattern is '%.40s', expected a number above 0, or letters "
+                        "L and G", pattern);
+    return every > 0 && (i + 1) % every == 0;
 }
 
-static enum layer_kind by_window(const struct config *c, long i, bool alternate)
+static bool every_hits(const struct config *c, enum config_key key, long i, long offset)
 {
-    const char *pattern = config_text(c, "sliding_window_pattern");
-    if (config_window(c) == 0)
+    const long every = config_number(c, key);
+    return every > 0 && i % every == offset % every;
+}
+
+/* Whether layer i is one of the layers that `key` names. */
+static bool hits(const struct config *c, const struct layer_rules *r, enum config_key key,
+                 enum method method, long i)
+{
+    const long every = method == METHOD_LAST || method == METHOD_GLOBAL ? config_number(c, key) : 0;
+    switch (method) {
+    case METHOD_BITS: return config_of_layer(c, key, i, r->layers) != 0;
+    case METHOD_HOLDS: return config_holds(c, config_find(c, key), i);
+    case METHOD_HOLDS_1: return config_holds(c, config_find(c, key), i + 1);
+    case METHOD_LAST: return every_hits(c, key, i, every - 1);
+    case METHOD_FIRST: return every_hits(c, key, i, 0);
+    case METHOD_GLOBAL: return every_hits(c, key, i, r->global_first ? 0 : every - 1);
+    case METHOD_PERIOD: return every_hits(c, key, i, config_number(c, CONFIG_KIND_OFFSET));
+    case METHOD_PATTERN: return pattern_hits(c, config_text(c, key), i);
+    default: return true;
+    }
+}
+
+static enum layer_kind by_list(const struct config *c, const struct layer_rules *r,
+                               enum config_key key, bool repeats, long i, char *unknown)
+{
+    char name[CONFIG_PATH];
+    const struct attnc_yaml_node *list = config_find(c, key);
+    const long length = config_length(c, list);
+    const char *word = length ? config_element(c, list, repeats ? i % length : i) : NULL;
+    if (word)
+        return by_word(word, unknown);
+    config_fault(c, "%s has %ld entries, the model %ld layers", config_name(c, key, name), length,
+                 r->layers);
+    return LAYER_UNKNOWN;
+}
+
+static enum layer_kind by_source(const struct config *c, const struct layer_rules *r, size_t s,
+                                 long i, char *unknown)
+{
+    const enum config_key key = sources[s].key;
+    if (sources[s].method == METHOD_WORDS || sources[s].method == METHOD_CYCLE)
+        return by_list(c, r, key, sources[s].method == METHOD_CYCLE, i, unknown);
+    if (sources[s].method == METHOD_LETTERS) {
+        const char *letters = config_text(c, key);
+        if ((size_t)i < strlen(letters))
+            return by_letter(letters[i], unknown);
+        config_fault(c, "hybrid_override_pattern has %zu letters, the model %ld layers",
+                     strlen(letters), r->layers);
+        return LAYER_UNKNOWN;
+    }
+    const int kind = hits(c, r, key, sources[s].method, i) ? sources[s].hit : sources[s].miss;
+    if (kind == LAYER_REST)
+        return layer_window(c, i, r->layers) ? LAYER_WINDOW : LAYER_LINEAR;
+    return (enum layer_kind)kind;
+}
+
+/* A source whose value switches it off counts as absent: an interval of 0, a null. */
+static bool has_source(const struct config *c, size_t s)
+{
+    const char *text = config_text(c, sources[s].key);
+    if (sources[s].method == METHOD_WORDS || sources[s].method == METHOD_CYCLE ||
+        sources[s].method == METHOD_BITS || sources[s].method == METHOD_HOLDS ||
+        sources[s].method == METHOD_HOLDS_1 || sources[s].method == METHOD_ALL)
+        return config_find(c, sources[s].key) != NULL;
+    return text && strcmp(text, "0") != 0;
+}
+
+/* Names of the same thing become the one that the model's class has for it. */
+static enum layer_kind settle(const struct config *c, const struct layer_rules *r,
+                              enum layer_kind kind, long i)
+{
+    const struct attnc_yaml_node *windows = config_find(c, CONFIG_WINDOW);
+    const bool listed = windows && windows->kind == ATTNC_YAML_LIST;
+    const bool window = layer_window(c, i, r->layers) > 0;
+    if (kind == LAYER_LINEAR)
+        kind = r->linear;
+    if (kind == LAYER_FULL && window && (r->local || listed))
+        kind = LAYER_WINDOW;
+    /* A window that holds every sequence masks nothing. */
+    if (kind == LAYER_WINDOW && !window)
+        kind = LAYER_FULL;
+    return kind;
+}
+
+/* Without a word for each layer: every one has the window, or from one layer on, or every other. */
+static enum layer_kind by_window(const struct config *c, const struct layer_rules *r, long i)
+{
+    if (layer_window(c, i, r->layers) == 0)
         return LAYER_FULL;
-    if (pattern && strspn(pattern, "LG") == strlen(pattern)) /* "LLLG": local, global */
-        return pattern[(size_t)i % strlen(pattern)] == 'L' ? LAYER_WINDOW : LAYER_FULL;
-    if (pattern && atol(pattern) > 0)
-        return (i + 1) % atol(pattern) ? LAYER_WINDOW : LAYER_FULL;
-    if (alternate)
+    if (r->alternate)
         return i % 2 == 0 ? LAYER_WINDOW : LAYER_FULL;
-    return i >= config_number(c, "max_window_layers") || !config_find(c, "use_sliding_window")
+    return i >= config_number(c, CONFIG_WINDOW_FROM) || !config_given(c, CONFIG_WINDOW_ON)
                ? LAYER_WINDOW
                : LAYER_FULL;
 }
 
-enum layer_kind layer_kind(const struct config *c, long i, bool alternate, char unknown[64])
+static enum layer_kind overlay(const struct config *c, const struct layer_rules *r,
+                               enum layer_kind kind, long i)
 {
-    enum layer_kind kind;
-    const char *word = config_element(c, config_find(c, "layer_types|layers_block_type"), i);
-    if (word)
-        return by_word(c, word, unknown);
-    const char *pattern = config_text(c, "hybrid_override_pattern");
-    if (pattern)
-        return (size_t)i < strlen(pattern) ? by_letter(pattern[i]) : LAYER_NOTHING;
-    word = config_element(c, config_find(c, "attn_type_list"), i);
-    if (word)
-        return strcmp(word, "0") == 0 ? LAYER_LIGHTNING : LAYER_FULL;
-    word = config_element(c, config_find(c, "hybrid_layer_pattern"), i);
-    if (word)
-        return strcmp(word, "1") == 0 ? LAYER_WINDOW : LAYER_FULL;
-    if (by_index(c, i, &kind))
-        return kind;
-    if (config_number(c, "attention_chunk_size") > 0)
-        return layer_rotates(c, i) ? LAYER_CHUNK : LAYER_FULL;
-    return by_window(c, i, alternate);
+    const bool sparse = config_flag(c, CONFIG_SPARSE_ON, true);
+    for (size_t s = 0; s < sizeof(overlays) / sizeof(overlays[0]); s++) {
+        const bool hit = config_find(c, overlays[s].key) &&
+                         hits(c, r, overlays[s].key, overlays[s].method, i);
+        if (hit && kind == LAYER_FULL && (sparse || overlays[s].kind != LAYER_BLOCKS))
+            kind = overlays[s].kind;
+    }
+    return kind;
 }
 
-bool layer_rotates(const struct config *c, long i)
+enum layer_kind layer_kind(const struct config *c, const struct layer_rules *r, long i,
+                           char *disagrees, char *unknown)
 {
-    const char *position = config_text(c, "position_embedding_type");
+    enum layer_kind kind = LAYER_KINDS;
+    for (size_t s = 0; s < sizeof(sources) / sizeof(sources[0]); s++) {
+        if (!has_source(c, s))
+            continue;
+        const enum layer_kind other = settle(c, r, by_source(c, r, s, i, unknown), i);
+        if (kind == LAYER_KINDS)
+            kind = other;
+        else if (kind != other && config_given(c, sources[s].key))
+            config_name(c, sources[s].key, disagrees);
+    }
+    if (kind == LAYER_KINDS && config_number(c, CONFIG_CHUNK) > 0)
+        kind = layer_rotates(c, i, r->layers) ? LAYER_CHUNK : LAYER_FULL;
+    if (kind == LAYER_KINDS)
+        kind = by_window(c, r, i);
+    kind = overlay(c, r, kind, i);
+    if (r->beside && kind <= LAYER_WINDOW)
+        kind = kind == LAYER_FULL ? LAYER_HYBRID : LAYER_HYBRID_WINDOW;
+    return kind;
+}
+
+bool layer_rotates(const struct config *c, long i, long layers)
+{
+    const char *position = config_text(c, CONFIG_POSITION);
     if (position && strcmp(position, "nope") == 0)
         return false;
-    const char *flag = config_element(c, config_find(c, "no_rope_layers"), i);
-    if (flag)
-        return strcmp(flag, "0") != 0; /* the list says which layers rotate, despite its name */
-    const long interval = config_number(c, "no_rope_layer_interval");
+    const double theta = config_of_layer(c, CONFIG_LAYER_THETA, i, layers);
+    if (theta == 0)
+        return false;
+    const struct attnc_yaml_node *list = config_find(c, CONFIG_NO_ROPE_LAYERS);
+    if (list && config_length(c, list) > 0) /* it says which layers rotate, despite its name */
+        return config_of_layer(c, CONFIG_NO_ROPE_LAYERS, i, layers) != 0;
+    const long interval = config_number(c, CONFIG_NO_ROPE_EVERY);
     return interval <= 0 || (i + 1) % interval != 0;
 }
 
-/* A word for each layer, a letter, or every n-th: max(i - offset + 1, 0) mod n is 0. */
-bool layer_indexes(const struct config *c, long i)
+/* Every n-th layer: max(i - offset + 1, 0) mod n is 0. */
+static bool indexes_by_number(const struct config *c, long i)
 {
-    const char *word = config_element(c, config_find(c, "indexer_types"), i);
-    if (word)
-        return strcmp(word, "shared") != 0;
-    const char *pattern = config_text(c, "index_topk_pattern");
-    if (pattern)
-        return (size_t)i >= strlen(pattern) || pattern[i] != 'S';
-    const long every = config_number(c, "index_topk_freq");
-    const bool given = config_find(c, "index_skip_topk_offset") != NULL;
-    const long offset = given ? config_number(c, "index_skip_topk_offset") : 2;
+    const long every = config_number(c, CONFIG_INDEX_EVERY);
+    const bool given = config_given(c, CONFIG_INDEX_OFFSET);
+    const long offset = given ? config_number(c, CONFIG_INDEX_OFFSET) : 2;
     const long from = offset > 1 ? offset - 1 : 0;
     return every <= 1 || i < from || (i - from) % every == 0;
+}
+
+/* A word for each layer counts before a letter, and a letter before the number. */
+bool layer_indexes(const struct config *c, long i, char *disagrees)
+{
+    const char *word = config_element(c, config_find(c, CONFIG_INDEX_TYPES), i);
+    const char *pattern = config_text(c, CONFIG_INDEX_PATTERN);
+    const bool number = indexes_by_number(c, i);
+    const bool letter = pattern ? (size_t)i >= strlen(pattern) || pattern[i] != 'S' : number;
+    const bool indexes = word ? strcmp(word, "shared") != 0 : letter;
+    if (pattern && letter != indexes)
+        config_name(c, CONFIG_INDEX_PATTERN, disagrees);
+    if (config_given(c, CONFIG_INDEX_EVERY) && number != indexes)
+        config_name(c, CONFIG_INDEX_EVERY, disagrees);
+    return indexes;
+}
+
+void layers_text(const bool set[], long layers, char *text, size_t size)
+{
+    size_t length = 0;
+    text[0] = '\0';
+    for (long i = 0; i < layers; i++) {
+        const long first = i;
+        if (!set[i])
+            continue;
+        while (i + 1 < layers && set[i + 1])
+            i++;
+        if (length + 32 > size) {
+            snprintf(text + length, size - length, ", ...");
+            return;
+        }
+        length += (size_t)snprintf(text + length, size - length, i > first ? "%s%ld-%ld" : "%s%ld",
+                                   length ? ", " : "", first, i);
+    }
 }

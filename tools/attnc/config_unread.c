@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/attnc/config_unread.h"
+
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+enum { MAX_SHOWN = 60 };
+
+static const char *const words[] = {
+#define CONCERNS(word) word,
+#include "tools/attnc/config_keys.def"
+};
+
+static const struct {
+    const char *pattern, *kinds;
+} neutrals[] = {
+#define NEUTRAL(pattern, kinds) {pattern, kinds},
+#include "tools/attnc/config_keys.def"
+};
+
+static const struct {
+    const char *pattern;
+    enum layer_kind kind;
+} owned[] = {
+#define OWNED(pattern, kind) {pattern, LAYER_##kind},
+#include "tools/attnc/config_keys.def"
+};
+
+static const struct {
+    const char *type, *setting;
+} ignored[] = {
+#define IGNORES(type, setting) {type, setting},
+#include "tools/attnc/models.def"
+};
+
+struct walk {
+    const struct config *c;
+    const bool *kinds;
+    config_report *report;
+    void *context;
+    FILE *out; /* of config_list */
+    bool neutral;
+    const char *comma;
+};
+
+static bool concerns_attention(const char *name)
+{
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        if (strstr(name, words[i]))
+            return true;
+    }
+    return false;
+}
+
+/* The kinds of value that a neutral setting takes; NULL: the setting is not neutral. */
+static const char *neutral_kinds(const char *path)
+{
+    for (size_t i = 0; i < sizeof(neutrals) / sizeof(neutrals[0]); i++) {
+        if (fnmatch(neutrals[i].pattern, path, 0) == 0)
+            return neutrals[i].kinds;
+    }
+    return NULL;
+}
+
+static bool is_owned(const bool kinds[], const char *path)
+{
+    for (size_t i = 0; i < sizeof(owned) / sizeof(owned[0]); i++) {
+        if (kinds[owned[i].kind] && fnmatch(owned[i].pattern, path, 0) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool is_ignored(const char *type, const char *path)
+{
+    for (size_t i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++) {
+        if (strcmp(ignored[i].type, type) == 0 && strcmp(ignored[i].setting, path) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool is_empty(const struct config *c, const struct attnc_yaml_node *n)
+{
+    if (n->kind != ATTNC_YAML_SCALAR)
+        return !n->first;
+    return n->plain && (config_is_null(c, n) ||
+                        strcasecmp(attnc_yaml_text(c->yaml, n), "false") == 0);
+}
+
+/* Whether a scalar has the value that the class gives it anyway. */
+static bool is_default(const struct config *c, const char *path, const struct attnc_yaml_node *n)
+{
+    const char *value = config_default(c, path);
+    double number;
+    if (!value || n->kind != ATTNC_YAML_SCALAR)
+        return false;
+    if (config_parse(c, n, &number))
+        return number == strtod(value, NULL);
+    return strcasecmp(value, attnc_yaml_text(c->yaml, n)) == 0;
+}
+
+static bool any_read(const struct config *c, const struct attnc_yaml_node *n)
+{
+    for (uint32_t id = n->kind == ATTNC_YAML_SCALAR ? 0 : n->first; id;
+         id = c->yaml->nodes[id].next) {
+        if (c->was_read[id] || any_read(c, attnc_yaml_node(c->yaml, id)))
+            return true;
+    }
+    return false;
+}
+
+/* "4", "\"LLLG\"", "[1, 2, 3]" cut after some letters, "{ 3 settings }". */
+static void show(const struct config *c, const struct attnc_yaml_node *n, char *text, size_t size)
+{
+    size_t length = 0;
+    if (n->kind == ATTNC_YAML_SCALAR) {
+        const char *quote = n->plain ? "" : "\"";
+        snprintf(text, size, "%s%s%s", quote, attnc_yaml_text(c->yaml, n), quote);
+    } else if (n->kind == ATTNC_YAML_MAP) {
+        long count = 0;
+        for (uint32_t id = n->first; id; id = c->yaml->nodes[id].next)
+            count++;
+        snprintf(text, size, "{ %ld settings }", count / 2);
+    } else {
+        length = (size_t)snprintf(text, size, "[");
+        for (uint32_t id = n->first; id && length + 8 < size; id = c->yaml->nodes[id].next) {
+            char item[24];
+            show(c, attnc_yaml_node(c->yaml, id), item, sizeof(item));
+            length += (size_t)snprintf(text + length, size - length, "%s%s", item,
+                                       c->yaml->nodes[id].next ? ", " : "");
+        }
+        length = length < size - 6 ? length : size - 6;
+        snprintf(text + length, size - length, length >= size - 8 ? "...]" : "]");
+    }
+    for (char *at = text; *at; at++)
+        *at = *at < ' ' || *at > '~' ? '?' : *at; /* it goes into a comment */
+}
+
+static void say(const struct walk *w, const char *path, const struct attnc_yaml_node *n,
+                const char *fault)
+{
+    char text[CONFIG_PATH + MAX_SHOWN + 80], value[MAX_SHOWN];
+    show(w->c, n, value, sizeof(value));
+    if (strstr(path, "[]"))
+        snprintf(text, sizeof(text), "%s, of one block or more: %s", path, fault);
+    else
+        snprintf(text, sizeof(text), "%s: %s, %s", path, value, fault);
+    w->report(w->context, text);
+}
+
+static void check(const struct walk *w, const char *path, const struct attnc_yaml_node *n)
+{
+    const char *kinds = neutral_kinds(path);
+    if (is_empty(w->c, n) || (kinds && config_is(w->c, n, kinds)) || is_owned(w->kinds, path) ||
+        is_ignored(w->c->type, path))
+        return;
+    if (kinds)
+        say(w, path, n, "a value of a kind that attnc does not know there");
+    else if (!is_default(w->c, path, n))
+        say(w, path, n, "a setting that attnc does not know");
+}
+
+static void list_one(struct walk *w, const char *path, const struct attnc_yaml_node *n, bool read)
+{
+    char value[MAX_SHOWN];
+    if (n->kind == ATTNC_YAML_MAP || read == w->neutral)
+        return;
+    if (w->neutral && !neutral_kinds(path) && !is_owned(w->kinds, path) &&
+        !is_ignored(w->c->type, path))
+        return;
+    show(w->c, n, value, sizeof(value));
+    fprintf(w->out, "%s%s %s", w->comma, path, value);
+    w->comma = ", ";
+}
+
+static void walk_map(struct walk *w, const struct attnc_yaml_node *map, const char *prefix,
+                     bool inherited);
+
+static void walk_value(struct walk *w, const char *path, const struct attnc_yaml_node *n, bool read,
+                       bool concerns)
+{
+    const struct config *const c = w->c;
+    const char *kinds = neutral_kinds(path);
+    if (n->kind == ATTNC_YAML_MAP) {
+        if (!kinds || !strchr(kinds, 'm'))
+            walk_map(w, n, path, concerns);
+    } else if (n->kind == ATTNC_YAML_LIST && any_read(c, n)) {
+        char inner[CONFIG_PATH + 4];
+        snprintf(inner, sizeof(inner), "%s[]", path);
+        for (uint32_t id = n->first; id && !w->out; id = c->yaml->nodes[id].next)
+            walk_map(w, attnc_yaml_node(c->yaml, id), inner, concerns);
+    } else if (w->out) {
+        list_one(w, path, n, read);
+    } else if (!read && concerns) {
+        check(w, path, n);
+    }
+}
+
+/* Maps of other models: encoders, quantization. Their settings are not those of attention. */
+static bool is_apart(const char *name)
+{
+    const size_t length = strlen(name);
+    return length > 7 && strcmp(name + length - 7, "_config") == 0 && !concerns_attention(name);
+}
+
+static void walk_map(struct walk *w, const struct attnc_yaml_node *map, const char *prefix,
+                     bool inherited)
+{
+    const struct config *const c = w->c;
+    for (uint32_t id = map->kind == ATTNC_YAML_MAP ? map->first : 0; id;) {
+        const struct attnc_yaml_node *name = attnc_yaml_node(c->yaml, id);
+        const uint32_t value = c->yaml->nodes[id].next;
+        if (name->kind == ATTNC_YAML_SCALAR) {
+            char path[CONFIG_PATH];
+            const char *text = attnc_yaml_text(c->yaml, name);
+            const struct attnc_yaml_node *n = attnc_yaml_node(c->yaml, value);
+            snprintf(path, sizeof(path), "%s%s%s", prefix, *prefix ? "." : "", text);
+            if (!(n->kind == ATTNC_YAML_MAP && is_apart(text)))
+                walk_value(w, path, n, c->was_read[id], inherited || concerns_attention(text));
+        }
+        id = c->yaml->nodes[value].next;
+    }
+}
+
+void config_report_unread(const struct config *c, const bool kinds[LAYER_KINDS],
+                          config_report *report, void *context)
+{
+    struct walk w = {.c = c, .kinds = kinds, .report = report, .context = context};
+    walk_map(&w, c->model, "", false);
+}
+
+void config_list(const struct config *c, const bool kinds[LAYER_KINDS], bool neutral, FILE *out)
+{
+    struct walk w = {.c = c, .kinds = kinds, .out = out, .neutral = neutral, .comma = ""};
+    walk_map(&w, c->model, "", false);
+}

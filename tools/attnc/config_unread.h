@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The settings of a config.json that concern attention and that nobody read: without this a
+ * description that leaves one of them out looks like a whole one.
+ */
+#ifndef TOOLS_ATTNC_CONFIG_UNREAD_H
+#define TOOLS_ATTNC_CONFIG_UNREAD_H
+
+#include <stdio.h>
+
+#include "tools/attnc/config_json.h"
+#include "tools/attnc/model_layers.h"
+
+/** Takes one sentence about a setting. */
+typedef void config_report(void *context, const char *sentence);
+
+/**
+ * Reports every setting of the model's map that concerns attention by its name, has another value
+ * than null, false or its class's default, and was not read, and is neither neutral nor a setting of
+ * one of `kinds`, the kinds of layers that the model has.
+ */
+void config_report_unread(const struct config *c, const bool kinds[LAYER_KINDS],
+                          config_report *report, void *context);
+
+/** Writes the settings that were read, or, with `neutral`, those that have no effect on kernels, as
+ * "name value, name value". */
+void config_list(const struct config *c, const bool kinds[LAYER_KINDS], bool neutral, FILE *out);
+
+#endif
