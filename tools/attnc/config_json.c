@@ -20,7 +20,8 @@ static const struct {
 
 struct config_found {
     const struct attnc_yaml_node *value;
-    const char *name; /* NULL: not looked for yet */
+    const char *name;     /* NULL: not looked for yet */
+    const char *fallback; /* the class's default; NULL: none */
 };
 
 static const struct {
@@ -83,34 +84,44 @@ bool config_is(const struct config *c, const struct attnc_yaml_node *n, const ch
     return strpbrk(kinds, "nb") && config_parse(c, n, &number);
 }
 
-/* Marks the name of the child that it finds. */
-const struct attnc_yaml_node *config_child(const struct config *c,
-                                           const struct attnc_yaml_node *map, const char *key)
+/* The node of a name in a map; 0: it is not there. */
+static uint32_t name_in(const struct config *c, const struct attnc_yaml_node *map, const char *key)
 {
     for (uint32_t id = map && map->kind == ATTNC_YAML_MAP ? map->first : 0; id;) {
         const struct attnc_yaml_node *name = attnc_yaml_node(c->yaml, id);
-        const uint32_t value = c->yaml->nodes[id].next;
-        if (name->kind == ATTNC_YAML_SCALAR && strcmp(attnc_yaml_text(c->yaml, name), key) == 0) {
-            const struct attnc_yaml_node *n = attnc_yaml_node(c->yaml, value);
-            if (c->was_read)
-                c->was_read[id] = true;
-            return config_is_null(c, n) ? NULL : n;
-        }
-        id = c->yaml->nodes[value].next;
+        if (name->kind == ATTNC_YAML_SCALAR && strcmp(attnc_yaml_text(c->yaml, name), key) == 0)
+            return id;
+        id = c->yaml->nodes[c->yaml->nodes[id].next].next;
     }
-    return NULL;
+    return 0;
 }
 
-/* "a.b" from a map. */
+const struct attnc_yaml_node *config_child(const struct config *c,
+                                           const struct attnc_yaml_node *map, const char *key)
+{
+    const uint32_t id = name_in(c, map, key);
+    if (!id)
+        return NULL;
+    const struct attnc_yaml_node *n = attnc_yaml_node(c->yaml, c->yaml->nodes[id].next);
+    if (c->was_read)
+        c->was_read[id] = true;
+    return config_is_null(c, n) ? NULL : n;
+}
+
+/* "a.b" from a map. A value on the way is marked only if it is a map, or null. */
 static const struct attnc_yaml_node *walk(const struct config *c, const struct attnc_yaml_node *map,
                                           const char *path, size_t length)
 {
+    const struct config quiet = {.yaml = c->yaml};
     while (map && length) {
         char key[64];
         size_t part = strcspn(path, ".|");
         part = part < length ? part : length;
         snprintf(key, sizeof(key), "%.*s", (int)part, path);
-        map = config_child(c, map, key);
+        const struct attnc_yaml_node *n = config_child(&quiet, map, key);
+        if (part == length || !n || n->kind == ATTNC_YAML_MAP)
+            config_child(c, map, key);
+        map = n;
         part += part < length;
         path += part;
         length -= part;
@@ -190,6 +201,29 @@ static const struct attnc_yaml_node *search(const struct config *c, enum config_
     return found;
 }
 
+const char *config_default(const struct config *c, const char *name)
+{
+    for (size_t i = 0; i < sizeof(defaults) / sizeof(defaults[0]); i++) {
+        if (strcmp(defaults[i].type, c->type) == 0 && strcmp(defaults[i].key, name) == 0)
+            return defaults[i].value;
+    }
+    return NULL;
+}
+
+static const char *search_default(const struct config *c, enum config_key key)
+{
+    for (const char *at = keys[key].spellings; *at;) {
+        char name[CONFIG_PATH];
+        const size_t length = strcspn(at, "|");
+        snprintf(name, sizeof(name), "%.*s", (int)length, at);
+        const char *value = config_default(c, name);
+        if (value)
+            return value;
+        at += length + (at[length] == '|');
+    }
+    return NULL;
+}
+
 static const struct attnc_yaml_node *find(const struct config *c, enum config_key key,
                                           const char **name)
 {
@@ -200,6 +234,7 @@ static const struct attnc_yaml_node *find(const struct config *c, enum config_ke
     if (!f->name) {
         f->name = keys[key].spellings;
         f->value = search(c, key, &f->name);
+        f->fallback = search_default(c, key);
     }
     *name = f->name;
     return f->value;
@@ -248,35 +283,12 @@ const char *config_name(const struct config *c, enum config_key key, char name[C
     return name;
 }
 
-const char *config_default(const struct config *c, const char *name)
-{
-    for (size_t i = 0; i < sizeof(defaults) / sizeof(defaults[0]); i++) {
-        if (strcmp(defaults[i].type, c->type) == 0 && strcmp(defaults[i].key, name) == 0)
-            return defaults[i].value;
-    }
-    return NULL;
-}
-
-static const char *default_value(const struct config *c, enum config_key key)
-{
-    for (const char *at = keys[key].spellings; *at;) {
-        char name[CONFIG_PATH];
-        const size_t length = strcspn(at, "|");
-        snprintf(name, sizeof(name), "%.*s", (int)length, at);
-        const char *value = config_default(c, name);
-        if (value)
-            return value;
-        at += length + (at[length] == '|');
-    }
-    return NULL;
-}
-
 const char *config_text(const struct config *c, enum config_key key)
 {
     const struct attnc_yaml_node *n = config_find(c, key);
     if (n && n->kind == ATTNC_YAML_SCALAR)
         return attnc_yaml_text(c->yaml, n);
-    return n ? NULL : default_value(c, key);
+    return n ? NULL : c->found ? c->found[key].fallback : search_default(c, key);
 }
 
 static bool is_whole(double number) { return fabs(number) <= LARGEST && number == floor(number); }

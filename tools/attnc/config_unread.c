@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/attnc/config_unread.h"
 
-#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -21,10 +20,10 @@ static const struct {
 };
 
 static const struct {
-    const char *pattern;
-    enum layer_kind kind;
+    const char *pattern, *kinds;
+    enum layer_kind layers;
 } owned[] = {
-#define OWNED(pattern, kind) {pattern, LAYER_##kind},
+#define OWNED(pattern, kinds, layers) {pattern, kinds, LAYER_##layers},
 #include "tools/attnc/config_keys.def"
 };
 
@@ -45,7 +44,7 @@ struct walk {
     const char *comma;
 };
 
-static bool concerns_attention(const char *name)
+bool config_concerns(const char *name)
 {
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
         if (strstr(name, words[i]))
@@ -54,23 +53,41 @@ static bool concerns_attention(const char *name)
     return false;
 }
 
+/* Whether a path is as a pattern has it, in which '*' is any text of one name. */
+static bool matches(const char *pattern, const char *path)
+{
+    for (; *pattern; pattern++, path++) {
+        if (*pattern == '*') {
+            for (; !matches(pattern + 1, path); path++) {
+                if (!*path || *path == '.')
+                    return false;
+            }
+            return true;
+        }
+        if (*pattern != *path)
+            return false;
+    }
+    return !*path;
+}
+
 /* The kinds of value that a neutral setting takes; NULL: the setting is not neutral. */
 static const char *neutral_kinds(const char *path)
 {
     for (size_t i = 0; i < sizeof(neutrals) / sizeof(neutrals[0]); i++) {
-        if (fnmatch(neutrals[i].pattern, path, 0) == 0)
+        if (matches(neutrals[i].pattern, path))
             return neutrals[i].kinds;
     }
     return NULL;
 }
 
-static bool is_owned(const bool kinds[], const char *path)
+/* The same of a setting of layers that the model has and attnc lacks. */
+static const char *owned_kinds(const bool layers[], const char *path)
 {
     for (size_t i = 0; i < sizeof(owned) / sizeof(owned[0]); i++) {
-        if (kinds[owned[i].kind] && fnmatch(owned[i].pattern, path, 0) == 0)
-            return true;
+        if (layers[owned[i].layers] && matches(owned[i].pattern, path))
+            return owned[i].kinds;
     }
-    return false;
+    return NULL;
 }
 
 static bool is_ignored(const char *type, const char *path)
@@ -151,11 +168,18 @@ static void say(const struct walk *w, const char *path, const struct attnc_yaml_
     w->report(w->context, text);
 }
 
-static void check(const struct walk *w, const char *path, const struct attnc_yaml_node *n)
+/* The kinds of value with which a setting has no effect; NULL: it may have one. */
+static const char *idle_kinds(const struct walk *w, const char *path)
 {
     const char *kinds = neutral_kinds(path);
-    if (is_empty(w->c, n) || (kinds && config_is(w->c, n, kinds)) || is_owned(w->kinds, path) ||
-        is_ignored(w->c->type, path))
+    kinds = kinds ? kinds : owned_kinds(w->kinds, path);
+    return kinds || !is_ignored(w->c->type, path) ? kinds : "nbtl";
+}
+
+static void check(const struct walk *w, const char *path, const struct attnc_yaml_node *n)
+{
+    const char *kinds = idle_kinds(w, path);
+    if (is_empty(w->c, n) || (kinds && config_is(w->c, n, kinds)))
         return;
     if (kinds)
         say(w, path, n, "a value of a kind that attnc does not know there");
@@ -168,8 +192,7 @@ static void list_one(struct walk *w, const char *path, const struct attnc_yaml_n
     char value[MAX_SHOWN];
     if (n->kind == ATTNC_YAML_MAP || read == w->neutral)
         return;
-    if (w->neutral && !neutral_kinds(path) && !is_owned(w->kinds, path) &&
-        !is_ignored(w->c->type, path))
+    if (w->neutral && !idle_kinds(w, path))
         return;
     show(w->c, n, value, sizeof(value));
     fprintf(w->out, "%s%s %s", w->comma, path, value);
@@ -199,11 +222,10 @@ static void walk_value(struct walk *w, const char *path, const struct attnc_yaml
     }
 }
 
-/* Maps of other models: encoders, quantization. Their settings are not those of attention. */
-static bool is_apart(const char *name)
+bool config_is_apart(const char *name)
 {
     const size_t length = strlen(name);
-    return length > 7 && strcmp(name + length - 7, "_config") == 0 && !concerns_attention(name);
+    return length > 7 && strcmp(name + length - 7, "_config") == 0 && !config_concerns(name);
 }
 
 static void walk_map(struct walk *w, const struct attnc_yaml_node *map, const char *prefix,
@@ -218,8 +240,8 @@ static void walk_map(struct walk *w, const struct attnc_yaml_node *map, const ch
             const char *text = attnc_yaml_text(c->yaml, name);
             const struct attnc_yaml_node *n = attnc_yaml_node(c->yaml, value);
             snprintf(path, sizeof(path), "%s%s%s", prefix, *prefix ? "." : "", text);
-            if (!(n->kind == ATTNC_YAML_MAP && is_apart(text)))
-                walk_value(w, path, n, c->was_read[id], inherited || concerns_attention(text));
+            if (!(n->kind == ATTNC_YAML_MAP && config_is_apart(text)))
+                walk_value(w, path, n, c->was_read[id], inherited || config_concerns(text));
         }
         id = c->yaml->nodes[value].next;
     }

@@ -14,6 +14,12 @@
 /** Takes one sentence about a setting. */
 typedef void config_report(void *context, const char *sentence);
 
+/** True if a setting of this name concerns attention. */
+bool config_concerns(const char *name);
+
+/** True for maps of other models, encoders, and of quantization: their settings are not looked at. */
+bool config_is_apart(const char *name);
+
 /**
  * Reports every setting of the model's map that concerns attention by its name, has another value
  * than null, false or its class's default, and was not read, and is neither neutral nor a setting of

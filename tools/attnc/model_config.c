@@ -277,12 +277,16 @@ static void copy_name(char to[MODEL_MAX_NAME], const char *from)
 }
 
 static const char *text_in(const struct config *c, const struct attnc_yaml_node *map,
-                           const char *name)
+                           const char *name, bool lists)
 {
     const struct attnc_yaml_node *n = config_child(c, map, name);
-    if (n && n->kind == ATTNC_YAML_LIST)
+    if (n && n->kind == ATTNC_YAML_LIST && lists)
         n = config_item(c, n, 0);
-    return n && n->kind == ATTNC_YAML_SCALAR ? attnc_yaml_text(c->yaml, n) : NULL;
+    if (n && config_is(c, n, "t"))
+        return attnc_yaml_text(c->yaml, n);
+    if (n)
+        config_fault(c, "%s is no text", name);
+    return NULL;
 }
 
 static void read_names(struct reader *r)
@@ -291,10 +295,10 @@ static void read_names(struct reader *r)
     const struct attnc_yaml_node *const maps[] = {c->model, c->top};
     const char *dtype = NULL;
     for (size_t i = 0; i < 2 && !dtype; i++) {
-        dtype = text_in(c, maps[i], "dtype");
-        dtype = dtype ? dtype : text_in(c, maps[i], "torch_dtype");
+        dtype = text_in(c, maps[i], "dtype", false);
+        dtype = dtype ? dtype : text_in(c, maps[i], "torch_dtype", false);
     }
-    copy_name(r->m->architecture, text_in(c, c->top, "architectures"));
+    copy_name(r->m->architecture, text_in(c, c->top, "architectures", true));
     copy_name(r->m->type, c->type);
     r->m->fp16 = dtype && strcmp(dtype, "float16") == 0;
 }

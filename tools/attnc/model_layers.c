@@ -100,7 +100,8 @@ static bool pattern_hits(const struct config *c, const char *pattern, long i)
 {
     if (strspn(pattern, "LG") == strlen(pattern))
         return pattern[(size_t)i % strlen(pattern)] == 'G';
-    const long every = atol(pattern);
+    const struct attnc_yaml_node *n = config_find(c, CONFIG_KIND_PATTERN);
+    const long every = !n || n->plain ? atol(pattern) : 0;
     if (every <= 0)
         config_fault(c, "sliding_window_pattern is '%.40s', expected a number above 0, or letters "
                         "L and G", pattern);
@@ -266,7 +267,8 @@ static bool indexes_by_number(const struct config *c, long i)
     return every <= 1 || i < from || (i - from) % every == 0;
 }
 
-/* A word for each layer counts before a letter, and a letter before the number. */
+/* A word for each layer counts before a letter, and a letter before the number, which files that
+ * have letters leave at its default. */
 bool layer_indexes(const struct config *c, long i, char *disagrees)
 {
     const char *word = config_element(c, config_find(c, CONFIG_INDEX_TYPES), i);
@@ -274,10 +276,10 @@ bool layer_indexes(const struct config *c, long i, char *disagrees)
     const bool number = indexes_by_number(c, i);
     const bool letter = pattern ? (size_t)i >= strlen(pattern) || pattern[i] != 'S' : number;
     const bool indexes = word ? strcmp(word, "shared") != 0 : letter;
+    if (pattern && strspn(pattern, "FS") != strlen(pattern))
+        config_fault(c, "index_topk_pattern is '%.40s', expected letters F and S", pattern);
     if (pattern && letter != indexes)
         config_name(c, CONFIG_INDEX_PATTERN, disagrees);
-    if (config_given(c, CONFIG_INDEX_EVERY) && number != indexes)
-        config_name(c, CONFIG_INDEX_EVERY, disagrees);
     return indexes;
 }
 

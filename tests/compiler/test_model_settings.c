@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Settings of a model's config.json that change: each setting of each model of models.txt is
+ * renamed, dropped, given another value or another kind of value. The comments of the description
+ * change then, or a gap is named, or the file is refused. None of it is silent.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "compiler/read_file.h"
+#include "compiler/yaml.h"
+#include "tools/attnc/config_unread.h"
+#include "tools/attnc/describe_model.h"
+
+enum { LEAST_MUTATIONS = 10000, MAX_SETTINGS = 512 };
+
+enum mutation {
+    RENAME,
+    DROP,
+    LIST,     /* the value alone in a list */
+    MAP,      /* a map in its place */
+    TEXT,     /* a word in its place */
+    QUOTE,    /* a number or a choice in quotes */
+    OTHER,    /* another number, another choice, another length of a list */
+    MUTATIONS,
+};
+
+static const char *const names[] = {"rename", "drop", "list", "map", "text", "quote", "other"};
+
+/* A setting inside the language model's map; ids are of its name and its value. */
+struct setting {
+    uint32_t name, value;
+    bool concerns; /* attention, by its own name or that of the map that it is in */
+};
+
+/* What a config.json gives. */
+struct outcome {
+    bool refused;
+    unsigned gaps;
+    char *text; /* the comments, without gaps and settings; the sentence of a refusal */
+    char *settings;
+};
+
+static char *models; /* models.txt */
+static size_t faults;
+
+static void free_outcome(struct outcome *o)
+{
+    free(o->text);
+    free(o->settings);
+}
+
+static struct outcome read_outcome(const char *bytes, size_t size)
+{
+    static const struct deployment one = {.ranks = {1}, .rank_count = 1};
+    struct outcome o = {.refused = true};
+    struct attnc_diag d = {.file = "config.json", .text = bytes, .size = size};
+    struct attnc_yaml y;
+    struct model m = {0};
+    char why[MODEL_WHY];
+    size_t length;
+    if (!attnc_yaml_parse(&y, bytes, size, &d))
+        fail_msg("the mutated file is no JSON: %.*s", (int)size, bytes);
+    FILE *out = open_memstream(&o.text, &length), *settings = open_memstream(&o.settings, &length);
+    assert_true(out && settings);
+    if (model_read(&m, &y, why)) {
+        o.refused = m.group_count == 0;
+        o.gaps = m.gaps.count;
+        print_model(&m, &one, out);
+        print_settings(&m, settings);
+    } else {
+        assert_true(why[0]);
+        fputs(why, out);
+    }
+    fclose(out);
+    fclose(settings);
+    model_free(&m);
+    attnc_yaml_free(&y);
+    attnc_diag_clear(&d);
+    return o;
+}
+
+/* A document with one setting changed. */
+struct writer {
+    const struct attnc_yaml *y;
+    const struct setting *setting;
+    enum mutation mutation;
+    FILE *out;
+};
+
+static void write_node(const struct writer *w, uint32_t id);
+
+static bool is_flag(const char *text)
+{
+    return strcmp(text, "true") == 0 || strcmp(text, "false") == 0;
+}
+
+/* Another value of the same kind. */
+static void write_other(const struct writer *w, uint32_t id)
+{
+    const struct attnc_yaml_node *n = attnc_yaml_node(w->y, id);
+    const char *text = n->kind == ATTNC_YAML_SCALAR ? attnc_yaml_text(w->y, n) : "";
+    if (n->kind != ATTNC_YAML_SCALAR)
+        fputs(n->kind == ATTNC_YAML_LIST ? "[]" : "{}", w->out);
+    else if (!n->plain)
+        fprintf(w->out, "\"%sx\"", text);
+    else if (is_flag(text))
+        fputs(text[0] == 't' ? "false" : "true", w->out);
+    else
+        fprintf(w->out, "%.17g", 2 * strtod(text, NULL) + 8);
+}
+
+static void write_mutated(const struct writer *w, uint32_t id)
+{
+    const struct attnc_yaml_node *n = attnc_yaml_node(w->y, id);
+    switch (w->mutation) {
+    case LIST:
+        fputc('[', w->out);
+        write_node(w, id);
+        fputc(']', w->out);
+        break;
+    case MAP: fputs("{\"a\": 1}", w->out); break;
+    case TEXT: fputs("\"dream\"", w->out); break;
+    case QUOTE: fprintf(w->out, "\"%s\"", attnc_yaml_text(w->y, n)); break;
+    case OTHER: write_other(w, id); break;
+    default: write_node(w, id);
+    }
+}
+
+static void write_map(const struct writer *w, const struct attnc_yaml_node *n)
+{
+    const char *comma = "";
+    for (uint32_t id = n->first; id;) {
+        const uint32_t value = w->y->nodes[id].next;
+        const bool here = w->setting && w->setting->name == id;
+        const char *text = attnc_yaml_text(w->y, attnc_yaml_node(w->y, id));
+        if (!here || w->mutation != DROP) {
+            fprintf(w->out, "%s\"%s%s\": ", comma, text, here && w->mutation == RENAME ? "_x" : "");
+            comma = ", ";
+        }
+        if (!here)
+            write_node(w, value);
+        else if (w->mutation != DROP)
+            write_mutated(w, value);
+        id = w->y->nodes[value].next;
+    }
+}
+
+static void write_node(const struct writer *w, uint32_t id)
+{
+    const struct attnc_yaml_node *n = attnc_yaml_node(w->y, id);
+    if (n->kind == ATTNC_YAML_SCALAR) {
+        const char *quote = n->plain ? "" : "\"";
+        fprintf(w->out, "%s%s%s", quote, attnc_yaml_text(w->y, n), quote);
+        return;
+    }
+    fputc(n->kind == ATTNC_YAML_LIST ? '[' : '{', w->out);
+    if (n->kind == ATTNC_YAML_MAP)
+        write_map(w, n);
+    for (uint32_t i = n->kind == ATTNC_YAML_LIST ? n->first : 0; i; i = w->y->nodes[i].next) {
+        write_node(w, i);
+        fputs(w->y->nodes[i].next ? ", " : "", w->out);
+    }
+    fputc(n->kind == ATTNC_YAML_LIST ? ']' : '}', w->out);
+}
+
+static struct outcome mutate(const struct attnc_yaml *y, const struct setting *s, enum mutation kind)
+{
+    char *text = NULL;
+    size_t size;
+    struct writer w = {.y = y, .setting = s, .mutation = kind};
+    w.out = open_memstream(&text, &size);
+    assert_non_null(w.out);
+    write_node(&w, 1);
+    fclose(w.out);
+    struct outcome o = read_outcome(text, size);
+    free(text);
+    return o;
+}
+
+static size_t list_settings(const struct attnc_yaml *y, const struct attnc_yaml_node *map,
+                            bool concerns, struct setting out[], size_t count)
+{
+    for (uint32_t id = map->kind == ATTNC_YAML_MAP ? map->first : 0; id;) {
+        const char *name = attnc_yaml_text(y, attnc_yaml_node(y, id));
+        const uint32_t value = y->nodes[id].next;
+        const struct attnc_yaml_node *n = attnc_yaml_node(y, value);
+        if (!(n->kind == ATTNC_YAML_MAP && config_is_apart(name))) {
+            assert_true(count < MAX_SETTINGS);
+            const bool own = concerns || config_concerns(name);
+            out[count++] = (struct setting){.name = id, .value = value, .concerns = own};
+            count = list_settings(y, n, own, out, count);
+        }
+        id = y->nodes[value].next;
+    }
+    return count;
+}
+
+/* True if a value says something: not null, not false, not empty. */
+static bool is_said(const struct attnc_yaml *y, uint32_t value)
+{
+    const struct attnc_yaml_node *n = attnc_yaml_node(y, value);
+    const char *text = n->kind == ATTNC_YAML_SCALAR ? attnc_yaml_text(y, n) : "";
+    if (n->kind != ATTNC_YAML_SCALAR)
+        return n->first != 0;
+    return !n->plain || (strcmp(text, "null") && strcmp(text, "false"));
+}
+
+/* Quotes need a number or a choice, and another value of null is one. */
+static bool applies(const struct attnc_yaml *y, const struct setting *s, enum mutation kind)
+{
+    const struct attnc_yaml_node *n = attnc_yaml_node(y, s->value);
+    const bool scalar = n->kind == ATTNC_YAML_SCALAR;
+    const bool null = scalar && n->plain && strcmp(attnc_yaml_text(y, n), "null") == 0;
+    if (kind == QUOTE)
+        return scalar && n->plain && !null;
+    if (kind == OTHER)
+        return !null && (scalar || n->first);
+    return kind != TEXT || !scalar || n->plain;
+}
+
+static bool is_louder(const struct outcome *o, const struct outcome *plain)
+{
+    return o->refused || o->gaps > plain->gaps;
+}
+
+/* What was read, or is known to have no effect, is named among the settings. */
+static bool is_listed(const struct outcome *plain, const char *name)
+{
+    char word[80];
+    snprintf(word, sizeof(word), "%s ", name);
+    return plain->settings && strstr(plain->settings, word);
+}
+
+static void check(const char *model, const struct attnc_yaml *y, const struct setting *s,
+                  enum mutation kind, const struct outcome *plain)
+{
+    const char *name = attnc_yaml_text(y, attnc_yaml_node(y, s->name));
+    struct outcome o = mutate(y, s, kind);
+    const bool changes = strcmp(o.text, plain->text) != 0;
+    const bool silent = !is_louder(&o, plain) && !changes &&
+                        strcmp(o.settings, plain->settings) == 0;
+    const bool wrong_kind = kind == MAP || kind == TEXT || kind == QUOTE || kind == LIST;
+    const char *fault = NULL;
+    if (silent)
+        fault = "is silent";
+    else if (kind == RENAME && s->concerns && is_said(y, s->value) && !is_louder(&o, plain) && !changes)
+        fault = "changes nothing and is no gap";
+    else if (wrong_kind && !is_louder(&o, plain) && !changes && kind != LIST)
+        fault = "is taken for a value";
+    if (fault)
+        print_error("%s: %s of %s %s\n%s", model, names[kind], name, fault, o.text);
+    faults += fault != NULL;
+    free_outcome(&o);
+}
+
+static size_t check_model(const char *model, const char *config)
+{
+    struct attnc_diag d = {.file = "config.json", .text = config, .size = strlen(config)};
+    struct attnc_yaml y;
+    struct setting settings[MAX_SETTINGS];
+    struct config c;
+    char fault[CONFIG_FAULT];
+    size_t done = 0;
+    assert_true(attnc_yaml_parse(&y, config, strlen(config), &d));
+    assert_true(config_open(&c, &y, fault));
+    const size_t count = list_settings(&y, c.model, false, settings, 0);
+    struct outcome plain = read_outcome(config, strlen(config));
+    for (size_t i = 0; i < count; i++) {
+        const char *name = attnc_yaml_text(&y, attnc_yaml_node(&y, settings[i].name));
+        if (!settings[i].concerns && !is_listed(&plain, name))
+            continue;
+        for (int kind = 0; kind < MUTATIONS; kind++) {
+            if (!applies(&y, &settings[i], (enum mutation)kind))
+                continue;
+            check(model, &y, &settings[i], (enum mutation)kind, &plain);
+            done++;
+        }
+    }
+    free_outcome(&plain);
+    config_close(&c);
+    attnc_yaml_free(&y);
+    attnc_diag_clear(&d);
+    return done;
+}
+
+static void no_change_of_a_setting_is_silent(void **state)
+{
+    (void)state;
+    size_t done = 0;
+    char name[80] = "";
+    for (char *line = strtok(models, "\n"); line; line = strtok(NULL, "\n")) {
+        if (strncmp(line, "model ", 6) == 0)
+            snprintf(name, sizeof(name), "%s", line + 6);
+        else if (strncmp(line, "  config ", 9) == 0)
+            done += check_model(name, line + 9);
+    }
+    print_message("%zu mutations\n", done);
+    assert_int_equal(faults, 0);
+    assert_true(done >= LEAST_MUTATIONS);
+}
+
+int main(int argc, char **argv)
+{
+    size_t size;
+    if (argc != 2 || !attnc_read_file(argv[1], ATTNC_MAX_BYTES, &models, &size))
+        return 1;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_change_of_a_setting_is_silent),
+    };
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    free(models);
+    return failed;
+}
