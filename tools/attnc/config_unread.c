@@ -103,6 +103,8 @@ static bool is_empty(const struct config *c, const struct attnc_yaml_node *n)
 {
     if (n->kind != ATTNC_YAML_SCALAR)
         return !n->first;
+    if (!attnc_yaml_text(c->yaml, n)[0])
+        return true;
     return n->plain && (config_is_null(c, n) ||
                         strcasecmp(attnc_yaml_text(c->yaml, n), "false") == 0);
 }
@@ -239,7 +241,10 @@ static void walk_map(struct walk *w, const struct attnc_yaml_node *map, const ch
             char path[CONFIG_PATH];
             const char *text = attnc_yaml_text(c->yaml, name);
             const struct attnc_yaml_node *n = attnc_yaml_node(c->yaml, value);
-            snprintf(path, sizeof(path), "%s%s%s", prefix, *prefix ? "." : "", text);
+            if (*prefix && strspn(text, "0123456789") == strlen(text)) /* a layer's number */
+                snprintf(path, sizeof(path), "%s[]", prefix);
+            else
+                snprintf(path, sizeof(path), "%s%s%s", prefix, *prefix ? "." : "", text);
             if (!(n->kind == ATTNC_YAML_MAP && config_is_apart(text)))
                 walk_value(w, path, n, c->was_read[id], inherited || config_concerns(text));
         }

@@ -26,6 +26,14 @@ static const struct {
 #include "tools/attnc/models.def"
 };
 
+static const struct {
+    const char *type;
+    unsigned traits;
+} outers[] = {
+#define OUTER(type, traits) {type, traits},
+#include "tools/attnc/models.def"
+};
+
 static const struct model_class *find_class(const char *type)
 {
     for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]); i++) {
@@ -42,6 +50,18 @@ static enum layer_kind find_linear(const char *type)
             return linear_kinds[i].kind;
     }
     return LAYER_LINEAR;
+}
+
+/* What the whole file's model_type adds to the class of the language model in it. */
+static unsigned outer_traits(const struct config *c)
+{
+    const struct attnc_yaml_node *type = config_child(c, c->top, "model_type");
+    for (size_t i = 0; type && i < sizeof(outers) / sizeof(outers[0]); i++) {
+        if (type->kind == ATTNC_YAML_SCALAR &&
+            strcmp(attnc_yaml_text(c->yaml, type), outers[i].type) == 0)
+            return outers[i].traits;
+    }
+    return 0;
 }
 
 static void add_text(struct model_texts *t, const char *text)
@@ -154,7 +174,7 @@ static void report_kinds(struct reader *r, const enum layer_kind kinds[])
 /* Sinks of a layer: the class has them, or a setting for all layers or for layers of this shape. */
 static bool has_sinks(const struct reader *r, bool window)
 {
-    const bool class = r->class->traits & SINKS;
+    const bool class = r->class.traits & SINKS;
     const bool all = config_flag(&r->c, CONFIG_SINKS, class);
     const bool windows = config_flag(&r->c, CONFIG_WINDOW_SINKS, all);
     const bool full = config_flag(&r->c, CONFIG_FULL_SINKS, all);
@@ -164,10 +184,7 @@ static bool has_sinks(const struct reader *r, bool window)
 static long window_of(const struct reader *r, long i, const struct model_group *g)
 {
     const long window = g->window ? g->window : layer_window(&r->c, i, r->m->layers);
-    if (!g->both_ways)
-        return window;
-    /* Gemma's encoders halve the window, ModernBERT's counts both sides. */
-    return r->class->traits & HALF_WINDOW ? window / 2 : window / 2 + 1;
+    return g->both_ways && r->class.traits & HALF_WINDOW ? window / 2 + 1 : window;
 }
 
 /* Reads layer i; its kind is adjusted by settings that it has of its own. */
@@ -186,7 +203,7 @@ static void read_layer(struct reader *r, long i, enum layer_kind *kind)
     g.window = shape == SHAPE_WINDOW ? window_of(r, i, &g) : 0;
     g.chunk = shape == SHAPE_CHUNK ? config_number(&r->c, CONFIG_CHUNK) : 0;
     g.rotary_dim = read_rotation_of(r, i, *kind, &g);
-    if (r->class->traits & FULL_NOPE && shape == SHAPE_FULL && layer_window(&r->c, i, r->m->layers))
+    if (r->class.traits & FULL_NOPE && shape == SHAPE_FULL && layer_window(&r->c, i, r->m->layers))
         g.rotary_dim = 0;
     g.rotates = g.rotary_dim > 0;
     g.sinks = has_sinks(r, g.window > 0);
@@ -202,7 +219,7 @@ void read_layers(struct reader *r)
     bool set[MAX_LAYERS];
     bool any = false;
     for (long i = 0; i < r->m->layers && !r->c.fault[0]; i++) {
-        kinds[i] = r->class->traits & COMPRESSED
+        kinds[i] = r->class.traits & COMPRESSED
                        ? LAYER_COMPRESSED
                        : layer_kind(&r->c, &r->rules, i, disagrees, unknown);
         set[i] = kinds[i] == LAYER_UNKNOWN;
@@ -249,7 +266,8 @@ static long number_in(const struct config *c, const struct attnc_yaml_node *map,
 
 static void read_vision(struct reader *r)
 {
-    static const char *const heads[] = {"num_attention_heads", "num_heads", "n_heads", NULL};
+    static const char *const heads[] = {"num_attention_heads", "num_heads", "n_heads",
+                                        "attention_heads", NULL};
     static const char *const dims[] = {"head_dim", NULL};
     /* Qwen2-VL's hidden_size is that of the language model, embed_dim the encoder's own. */
     static const char *const widths[] = {"embed_dim", "hidden_size", NULL};
@@ -323,7 +341,7 @@ static char *list_settings(const struct reader *r, bool neutral)
 
 static void set_rules(struct reader *r)
 {
-    const unsigned traits = r->class->traits;
+    const unsigned traits = r->class.traits;
     r->rules = (struct layer_rules){
         .alternate = traits & ALTERNATE,
         .global_first = traits & GLOBAL_FIRST,
@@ -336,9 +354,11 @@ static void set_rules(struct reader *r)
 static void read_all(struct reader *r)
 {
     struct model *const m = r->m;
-    r->class = find_class(r->c.type);
-    m->known = r->class != &unknown_class;
-    m->rope = r->class->rope;
+    const struct model_class *const class = find_class(r->c.type);
+    m->known = class != &unknown_class;
+    m->rope = class->rope;
+    r->class = *class;
+    r->class.traits |= outer_traits(&r->c);
     read_names(r);
     set_rules(r);
     read_sizes(r);

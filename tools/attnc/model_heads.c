@@ -2,7 +2,7 @@
  *
  * Sizes of a model's attention: heads of each layer, latent attention, elements that rotate.
  */
-#include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -94,15 +94,38 @@ static double number_of(const struct config *c, const struct attnc_yaml_node *ma
     double number = 0;
     const struct attnc_yaml_node *n = config_child(c, map, key);
     if (n && !config_parse(c, n, &number))
-        config_fault(c, "block_configs: %s is no number", key);
+        config_fault(c, "%s of a single layer is no number", key);
     return number;
+}
+
+/* Transformers' per_layer_config: sizes of single layers, by the layer's number in digits. */
+static void apply_per_layer(struct reader *r, long i, struct model_group *g)
+{
+    static const struct {
+        const char *name;
+        size_t offset;
+    } sizes[] = {
+        {"num_attention_heads", offsetof(struct model_group, heads)},
+        {"num_key_value_heads", offsetof(struct model_group, kv_heads)},
+        {"head_dim", offsetof(struct model_group, head_dim)},
+        {"v_head_dim", offsetof(struct model_group, head_dim_v)},
+    };
+    static const char *const formats[] = {"%ld", "%02ld", "%03ld"};
+    const struct attnc_yaml_node *map = config_find(&r->c, CONFIG_PER_LAYER);
+    for (size_t f = 0; map && f < sizeof(formats) / sizeof(formats[0]); f++) {
+        char name[24];
+        snprintf(name, sizeof(name), formats[f], i);
+        const struct attnc_yaml_node *own = config_child(&r->c, map, name);
+        for (size_t s = 0; own && s < sizeof(sizes) / sizeof(sizes[0]); s++)
+            set_if((long *)((char *)g + sizes[s].offset), number_of(&r->c, own, sizes[s].name));
+    }
 }
 
 static bool flag_of(const struct config *c, const struct attnc_yaml_node *map, const char *key)
 {
     const struct attnc_yaml_node *n = config_child(c, map, key);
     if (n && !config_is(c, n, "b"))
-        config_fault(c, "block_configs: %s is neither true nor false", key);
+        config_fault(c, "%s of a single layer is neither true nor false", key);
     return n && config_is(c, n, "b") && strcmp(attnc_yaml_text(c->yaml, n), "true") == 0;
 }
 
@@ -141,6 +164,7 @@ struct model_group read_heads_of(struct reader *r, long i, enum layer_kind *kind
     apply_block(r, i, kind, &g);
     apply_overrides(r, *kind, &g);
     apply_other(r, *kind, &g);
+    apply_per_layer(r, i, &g);
     if (l->kv_lora_rank) { /* not absorbed, each query head has a key and a value of its own */
         g.head_dim = l->nope + l->rope;
         g.head_dim_v = l->value;
@@ -211,6 +235,18 @@ static void check_heads(const struct reader *r, const struct model_group *g)
                      g->head_dim_v, MAX_DIM);
 }
 
+/* Without their number, as many layers as the list of their kinds has. */
+static long count_layers(const struct config *c)
+{
+    const char *letters = config_text(c, CONFIG_KIND_LETTERS);
+    if (config_text(c, CONFIG_LAYERS))
+        return config_number(c, CONFIG_LAYERS);
+    if (letters)
+        return (long)strlen(letters);
+    const long words = config_length(c, config_find(c, CONFIG_KIND_WORDS));
+    return words ? words : config_length(c, config_find(c, CONFIG_BLOCKS));
+}
+
 void read_sizes(struct reader *r)
 {
     const struct config *const c = &r->c;
@@ -219,10 +255,10 @@ void read_sizes(struct reader *r)
     if (nothing)
         config_fault(c, "not a model's config.json: it has neither num_hidden_layers nor "
                         "num_attention_heads nor model_type");
-    const long layers = config_number(c, CONFIG_LAYERS);
+    const long layers = count_layers(c);
     if (!is_size(layers, MAX_LAYERS))
         config_fault(c, "num_hidden_layers is not there, or not 1 to %d", MAX_LAYERS);
-    r->m->layers = r->class->traits & DOUBLE ? 2 * layers : layers;
+    r->m->layers = r->class.traits & DOUBLE ? 2 * layers : layers;
     r->rules.layers = is_size(layers, MAX_LAYERS) ? r->m->layers : 0;
     read_latent(r);
     for (long i = 0; i < r->rules.layers && !c->fault[0]; i++) {

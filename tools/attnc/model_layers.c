@@ -9,6 +9,7 @@
 enum method {
     METHOD_WORDS,
     METHOD_CYCLE,
+    METHOD_PAIRS,
     METHOD_LETTERS,
     METHOD_BITS,
     METHOD_HOLDS,
@@ -64,7 +65,9 @@ const char *layer_gap(enum layer_kind kind) { return kinds[kind].gap; }
 
 long layer_window(const struct config *c, long i, long layers)
 {
-    const double window = config_of_layer(c, CONFIG_WINDOW, i, layers);
+    const long whole = config_number(c, CONFIG_WINDOW_WHOLE); /* ModernBERT's, of both sides */
+    const double given = config_of_layer(c, CONFIG_WINDOW, i, layers);
+    const double window = given < 0 && whole > 0 ? (double)(whole / 2) : given;
     const long longest = config_number(c, CONFIG_LONGEST);
     const bool on = config_flag(c, CONFIG_WINDOW_ON, true);
     config_number(c, CONFIG_WINDOW_FROM); /* without a window it has no effect */
@@ -146,12 +149,33 @@ static enum layer_kind by_list(const struct config *c, const struct layer_rules 
     return LAYER_UNKNOWN;
 }
 
+/* GPT-Neo's [[["global", "local"], 12]]: words, and how often they repeat. */
+static enum layer_kind by_pairs(const struct config *c, const struct layer_rules *r, long i,
+                                char *unknown)
+{
+    const struct attnc_yaml_node *list = config_find(c, CONFIG_KIND_PAIRS), *pair;
+    for (long p = 0, first = 0; (pair = config_item(c, list, p)) != NULL; p++) {
+        const struct attnc_yaml_node *group = config_item(c, pair, 0);
+        const char *times = config_element(c, pair, 1);
+        const long length = config_length(c, group);
+        const long last = first + length * (times ? atol(times) : 0);
+        const char *word = i < last ? config_element(c, group, (i - first) % length) : NULL;
+        if (word)
+            return by_word(word, unknown);
+        first = last;
+    }
+    config_fault(c, "attention_types has no word for layer %ld of %ld", i, r->layers);
+    return LAYER_UNKNOWN;
+}
+
 static enum layer_kind by_source(const struct config *c, const struct layer_rules *r, size_t s,
                                  long i, char *unknown)
 {
     const enum config_key key = sources[s].key;
     if (sources[s].method == METHOD_WORDS || sources[s].method == METHOD_CYCLE)
         return by_list(c, r, key, sources[s].method == METHOD_CYCLE, i, unknown);
+    if (sources[s].method == METHOD_PAIRS)
+        return by_pairs(c, r, i, unknown);
     if (sources[s].method == METHOD_LETTERS) {
         const char *letters = config_text(c, key);
         if ((size_t)i < strlen(letters))
@@ -170,8 +194,7 @@ static enum layer_kind by_source(const struct config *c, const struct layer_rule
 static bool has_source(const struct config *c, size_t s)
 {
     const char *text = config_text(c, sources[s].key);
-    if (sources[s].method == METHOD_WORDS || sources[s].method == METHOD_CYCLE ||
-        sources[s].method == METHOD_BITS || sources[s].method == METHOD_HOLDS ||
+    if (sources[s].method <= METHOD_PAIRS || sources[s].method == METHOD_BITS || sources[s].method == METHOD_HOLDS ||
         sources[s].method == METHOD_HOLDS_1 || sources[s].method == METHOD_ALL)
         return config_find(c, sources[s].key) != NULL;
     return text && strcmp(text, "0") != 0;

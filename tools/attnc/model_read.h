@@ -46,7 +46,7 @@ struct model_class {
 struct reader {
     struct model *m;
     struct config c;
-    const struct model_class *class;
+    struct model_class class; /* with what the whole file's type adds */
     struct layer_rules rules;
     bool kinds[LAYER_KINDS];   /* the model has layers of that kind */
     bool softmax[MAX_LAYERS]; /* layer i has softmax attention */

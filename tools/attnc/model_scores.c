@@ -46,6 +46,10 @@ static const struct {
 
 static void report_needs(struct reader *r)
 {
+    if (config_flag(&r->c, CONFIG_TEMPERATURE, false)) { /* its sentence covers them */
+        config_number(&r->c, CONFIG_TEMPERATURE_FLOOR);
+        config_real(&r->c, CONFIG_TEMPERATURE_SCALE, 0);
+    }
     for (size_t i = 0; i < sizeof(needs) / sizeof(needs[0]); i++) {
         const bool idle = needs[i].idle != 0 &&
                           config_real(&r->c, needs[i].key, 0) == needs[i].idle;
@@ -88,15 +92,15 @@ static void read_norm(struct reader *r)
     char name[CONFIG_PATH];
     const bool given = config_text(&r->c, CONFIG_QK_NORM) != NULL;
     const bool on = config_flag(&r->c, CONFIG_QK_NORM, false);
-    m->norm = r->class->norm;
-    if (r->class->norm_by_key && !on)
+    m->norm = r->class.norm;
+    if (r->class.norm_by_key && !on)
         m->norm = MODEL_NORM_NONE;
-    if (given && on && r->class->norm == MODEL_NORM_NONE) {
+    if (given && on && r->class.norm == MODEL_NORM_NONE) {
         m->norm = MODEL_NORM_RMS;
         model_lacks(m, "knowledge of the norm of q and k (%s): it is taken for RMS of each head",
                     config_name(&r->c, CONFIG_QK_NORM, name));
     }
-    if (given && !on && !r->class->norm_by_key && r->class->norm != MODEL_NORM_NONE)
+    if (given && !on && !r->class.norm_by_key && r->class.norm != MODEL_NORM_NONE)
         model_lacks(m, "%s is false, models of type %s have the norm",
                     config_name(&r->c, CONFIG_QK_NORM, name), r->c.type);
     const char *type = config_text(&r->c, CONFIG_QK_NORM_TYPE);
@@ -116,12 +120,12 @@ static void read_gate(struct reader *r)
     static const char *const apart[] = {"per-element", "per_element", "elementwise", "true", NULL};
     struct model *const m = r->m;
     const char *word = config_text(&r->c, CONFIG_GATING);
-    const bool known = r->class->traits & (GATE | GATE_APART | GATE_HEADS);
+    const bool known = r->class.traits & (GATE | GATE_APART | GATE_HEADS);
     const bool apart_key = config_flag(&r->c, CONFIG_GATE_APART, false);
     const bool elements = config_flag(&r->c, CONFIG_GATE_ELEMENTS, false);
-    bool beside = r->class->traits & GATE_APART || apart_key || elements;
-    bool heads = r->class->traits & GATE_HEADS;
-    m->gate = config_flag(&r->c, CONFIG_GATE, r->class->traits & GATE);
+    bool beside = r->class.traits & GATE_APART || apart_key || elements;
+    bool heads = r->class.traits & GATE_HEADS;
+    m->gate = config_flag(&r->c, CONFIG_GATE, r->class.traits & GATE);
     if (word && strcmp(word, "false") == 0)
         heads = beside = false;
     else if (word && (is_word(word, per_head) || (strcmp(word, "true") == 0 && heads)))
@@ -162,12 +166,12 @@ static void read_sight(struct reader *r)
     const bool vision = word && strcmp(word, "vision") == 0;
     const bool prefix = config_flag(c, CONFIG_PREFIX, false);
     const bool added = config_flag(c, CONFIG_CROSS_ADDED, false);
-    m->image_prefix = vision || prefix || r->class->traits & IMAGE_PREFIX;
+    m->image_prefix = vision || prefix || r->class.traits & IMAGE_PREFIX;
     if (word && !vision && strcmp(word, "all") != 0 && strcasecmp(word, "true") != 0 &&
         strcasecmp(word, "false") != 0)
         model_lacks(m, "bidirectional attention of kind '%s'", word);
     config_flag(c, CONFIG_SEQUENCES, false);
-    if (config_flag(c, CONFIG_ENCODER_DECODER, r->class->traits & CROSS) || added) {
+    if (config_flag(c, CONFIG_ENCODER_DECODER, r->class.traits & CROSS) || added) {
         r->kinds[LAYER_CROSS] = true;
         model_lacks(m, "%ld layers' %s", m->layers, layer_gap(LAYER_CROSS));
     }
@@ -179,7 +183,7 @@ bool sees_both_ways(const struct reader *r)
     const struct config *const c = &r->c;
     const char *word = config_text(c, CONFIG_BOTH_WAYS);
     const bool decoder = config_flag(c, CONFIG_DECODER, false);
-    const bool encoder = r->class->traits & ENCODER && !decoder;
+    const bool encoder = r->class.traits & ENCODER && !decoder;
     const bool causal = config_flag(c, CONFIG_CAUSAL, true);
     const bool given = word && (strcmp(word, "all") == 0 || strcasecmp(word, "true") == 0);
     return given || encoder || !causal;
@@ -187,7 +191,7 @@ bool sees_both_ways(const struct reader *r)
 
 void read_position(struct reader *r)
 {
-    static const char *const plain[] = {"nope", "rope", "rotary", "absolute", "learned", "none",
+    static const char *const plain[] = {"nope", "rope", "rope_gptj", "rotary", "absolute", "learned", "none",
                                         "learned_absolute", "alibi", "sinusoidal", NULL};
     static const char *const still[] = {"absolute", "learned", "learned_absolute", "none", "alibi",
                                         "sinusoidal", NULL};
@@ -199,7 +203,7 @@ void read_position(struct reader *r)
     const bool off = !config_flag(&r->c, CONFIG_ROPE_ON, true);
     const bool latent_off = config_flag(&r->c, CONFIG_LATENT_NOPE, false);
     const bool neighbours = config_flag(&r->c, CONFIG_ROPE_INTERLEAVE, false);
-    const bool alibi = config_flag(&r->c, CONFIG_ALIBI, r->class->traits & ALIBI);
+    const bool alibi = config_flag(&r->c, CONFIG_ALIBI, r->class.traits & ALIBI);
     if (off || latent_off)
         r->m->rope = MODEL_ROPE_NO_ROPE;
     if (r->m->rope != MODEL_ROPE_NO_ROPE && config_given(&r->c, CONFIG_ROPE_INTERLEAVE))
@@ -252,7 +256,7 @@ void read_scores(struct reader *r)
     read_gate(r);
     read_sight(r);
     read_sharing(r);
-    m->bias = config_flag(&r->c, CONFIG_BIAS, r->class->traits & BIAS);
+    m->bias = config_flag(&r->c, CONFIG_BIAS, r->class.traits & BIAS);
     if (m->bias && m->latent.kv_lora_rank)
         model_note(m, "biases of the projections (attention_bias) belong to the matrix products");
     m->soft_cap = config_real(&r->c, CONFIG_SOFT_CAP, 0);
@@ -276,11 +280,11 @@ double read_scale(const struct reader *r, const struct model_group *g)
     const struct config *const c = &r->c;
     char name[CONFIG_PATH], from[MODEL_MAX_NAME] = "1 / sqrt(head_dim)";
     double scale = 1 / sqrt((double)g->head_dim);
-    if (r->class->traits & SCALE_HALF) {
+    if (r->class.traits & SCALE_HALF) {
         scale *= sqrt(2);
         snprintf(from, sizeof(from), "1 / sqrt(head_dim / 2)");
     }
-    if (r->class->traits & SCALE_ONE || !config_flag(c, CONFIG_SCALED, true)) {
+    if (r->class.traits & SCALE_ONE || !config_flag(c, CONFIG_SCALED, true)) {
         scale = 1;
         snprintf(from, sizeof(from), "no scale");
     }
@@ -296,8 +300,8 @@ double read_scale(const struct reader *r, const struct model_group *g)
     }
     if (given < 0 || root < 0)
         config_fault(c, "the scale of the scores is not above 0");
-    const double times = config_real(c, CONFIG_SCALE_TIMES, 1) *
-                         (m->latent.kv_lora_rank ? yarn_scale(c) : 1);
+    const double yarn = yarn_scale(c); /* others have it in their tables of cosines */
+    const double times = config_real(c, CONFIG_SCALE_TIMES, 1) * (m->latent.kv_lora_rank ? yarn : 1);
     if (times != 1) {
         const size_t length = strlen(from);
         snprintf(from + length, sizeof(from) - length, " times %g", times);
