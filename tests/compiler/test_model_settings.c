@@ -44,8 +44,8 @@ struct setting {
 struct outcome {
     bool refused;
     unsigned gaps;
-    char *text; /* the comments, without gaps and settings; the sentence of a refusal */
-    char *settings;
+    char *text; /* the comments without the settings; the sentence of a refusal */
+    char *read, *neutral;
 };
 
 static char *models; /* models.txt */
@@ -54,7 +54,8 @@ static size_t faults;
 static void free_outcome(struct outcome *o)
 {
     free(o->text);
-    free(o->settings);
+    free(o->read);
+    free(o->neutral);
 }
 
 static struct outcome read_outcome(const char *bytes, size_t size)
@@ -68,19 +69,20 @@ static struct outcome read_outcome(const char *bytes, size_t size)
     size_t length;
     if (!attnc_yaml_parse(&y, bytes, size, &d))
         fail_msg("the mutated file is no JSON: %.*s", (int)size, bytes);
-    FILE *out = open_memstream(&o.text, &length), *settings = open_memstream(&o.settings, &length);
-    assert_true(out && settings);
+    FILE *out = open_memstream(&o.text, &length);
+    assert_non_null(out);
     if (model_read(&m, &y, why)) {
         o.refused = m.group_count == 0;
         o.gaps = m.gaps.count;
         print_model(&m, &one, out);
-        print_settings(&m, settings);
+        assert_true(m.read && m.neutral);
+        o.read = strdup(m.read);
+        o.neutral = strdup(m.neutral);
     } else {
         assert_true(why[0]);
         fputs(why, out);
     }
     fclose(out);
-    fclose(settings);
     model_free(&m);
     attnc_yaml_free(&y);
     attnc_diag_clear(&d);
@@ -210,7 +212,7 @@ static bool is_said(const struct attnc_yaml *y, uint32_t value)
     const char *text = n->kind == ATTNC_YAML_SCALAR ? attnc_yaml_text(y, n) : "";
     if (n->kind != ATTNC_YAML_SCALAR)
         return n->first != 0;
-    return !n->plain || (strcmp(text, "null") && strcmp(text, "false"));
+    return text[0] && (!n->plain || (strcmp(text, "null") && strcmp(text, "false")));
 }
 
 /* Quotes need a number or a choice, and another value of null is one. */
@@ -226,37 +228,48 @@ static bool applies(const struct attnc_yaml *y, const struct setting *s, enum mu
     return kind != TEXT || !scalar || n->plain;
 }
 
-static bool is_louder(const struct outcome *o, const struct outcome *plain)
+/* True if a list of settings has one of this name, in whatever map. */
+static bool is_listed(const char *list, const char *name)
 {
-    return o->refused || o->gaps > plain->gaps;
+    const size_t length = strlen(name);
+    for (const char *at = list; at && (at = strstr(at, name)) != NULL; at += length) {
+        if (at[length] == ' ' && (at == list || at[-1] == ' ' || at[-1] == '.'))
+            return true;
+    }
+    return false;
 }
 
-/* What was read, or is known to have no effect, is named among the settings. */
-static bool is_listed(const struct outcome *plain, const char *name)
+static bool same_text(const char *a, const char *b) { return a && b && strcmp(a, b) == 0; }
+
+/*
+ * What is wrong with a mutation's outcome; NULL: nothing. A setting that was read, concerns attention
+ * and says something cannot be renamed or become a value of another kind without a gap or another
+ * description. Of others the list of settings tells.
+ */
+static const char *judge(const struct attnc_yaml *y, const struct setting *s, enum mutation kind,
+                         const struct outcome *plain, const struct outcome *o)
 {
-    char word[80];
-    snprintf(word, sizeof(word), "%s ", name);
-    return plain->settings && strstr(plain->settings, word);
+    const char *name = attnc_yaml_text(y, attnc_yaml_node(y, s->name));
+    const bool wrong_kind = kind == MAP || kind == TEXT || kind == QUOTE;
+    if (o->refused || o->gaps > plain->gaps || !same_text(o->text, plain->text))
+        return NULL;
+    if (same_text(o->read, plain->read) && same_text(o->neutral, plain->neutral))
+        return "is silent";
+    if (!s->concerns || !is_listed(plain->read, name))
+        return NULL;
+    if (kind == RENAME && is_said(y, s->value))
+        return "changes nothing and is no gap";
+    return wrong_kind ? "is taken for a value" : NULL;
 }
 
 static void check(const char *model, const struct attnc_yaml *y, const struct setting *s,
                   enum mutation kind, const struct outcome *plain)
 {
-    const char *name = attnc_yaml_text(y, attnc_yaml_node(y, s->name));
     struct outcome o = mutate(y, s, kind);
-    const bool changes = strcmp(o.text, plain->text) != 0;
-    const bool silent = !is_louder(&o, plain) && !changes &&
-                        strcmp(o.settings, plain->settings) == 0;
-    const bool wrong_kind = kind == MAP || kind == TEXT || kind == QUOTE || kind == LIST;
-    const char *fault = NULL;
-    if (silent)
-        fault = "is silent";
-    else if (kind == RENAME && s->concerns && is_said(y, s->value) && !is_louder(&o, plain) && !changes)
-        fault = "changes nothing and is no gap";
-    else if (wrong_kind && !is_louder(&o, plain) && !changes && kind != LIST)
-        fault = "is taken for a value";
+    const char *fault = judge(y, s, kind, plain, &o);
     if (fault)
-        print_error("%s: %s of %s %s\n%s", model, names[kind], name, fault, o.text);
+        print_error("%s: %s of %s %s\n", model, names[kind],
+                    attnc_yaml_text(y, attnc_yaml_node(y, s->name)), fault);
     faults += fault != NULL;
     free_outcome(&o);
 }
@@ -275,7 +288,7 @@ static size_t check_model(const char *model, const char *config)
     struct outcome plain = read_outcome(config, strlen(config));
     for (size_t i = 0; i < count; i++) {
         const char *name = attnc_yaml_text(&y, attnc_yaml_node(&y, settings[i].name));
-        if (!settings[i].concerns && !is_listed(&plain, name))
+        if (!settings[i].concerns && !is_listed(plain.read, name))
             continue;
         for (int kind = 0; kind < MUTATIONS; kind++) {
             if (!applies(&y, &settings[i], (enum mutation)kind))

@@ -15,13 +15,13 @@
 
 #include "tests/compiler/command.h"
 
-enum { MAX_LINES = 40 };
+enum { MAX_LINES = 40, LEAST_MODELS = 200 };
 
 /* A record of models.txt; the lines are parts of its text. */
 struct model {
-    const char *name, *config, *ranks;
-    const char *kernels[MAX_LINES], *missing[MAX_LINES], *says[MAX_LINES];
-    size_t kernel_count, missing_count, says_count;
+    const char *name, *config, *ranks, *refused;
+    const char *kernels[MAX_LINES], *missing[MAX_LINES], *says[MAX_LINES], *layers[MAX_LINES];
+    size_t kernel_count, missing_count, says_count, layers_count;
 };
 
 static char *table, *table_copy; /* models.txt, cut into lines as it is read */
@@ -53,10 +53,14 @@ static bool next_model(char **at, struct model *m)
         } else if (take(line, "  says ", &value)) {
             assert_true(m->says_count < MAX_LINES);
             m->says[m->says_count++] = value;
+        } else if (take(line, "  layers ", &value)) {
+            assert_true(m->layers_count < MAX_LINES);
+            m->layers[m->layers_count++] = value;
         } else if (take(line, "  missing ", &value)) {
             assert_true(m->missing_count < MAX_LINES);
             m->missing[m->missing_count++] = value;
-        } else if (!take(line, "model ", &m->name) && !take(line, "  config ", &m->config)) {
+        } else if (!take(line, "model ", &m->name) && !take(line, "  config ", &m->config) &&
+                   !take(line, "  refused ", &m->refused)) {
             take(line, "  ranks ", &m->ranks);
         }
     }
@@ -100,12 +104,72 @@ static void check_ranks(const struct model *m, const char *description)
     }
 }
 
+/* Which keys a query sees, in the words of the description. */
+static void write_seen(const char *seen, bool both, char *text, size_t size)
+{
+    long number;
+    const char *sides = both ? " on each side" : "";
+    if (sscanf(seen, "window=%ld", &number) == 1)
+        snprintf(text, size, "a window of %ld keys%s", number, sides);
+    else if (sscanf(seen, "chunk=%ld", &number) == 1)
+        snprintf(text, size, "chunks of %ld keys", number);
+    else
+        snprintf(text, size, both ? "all keys, no causal mask" : "all keys up to the query's own");
+}
+
+/* The comment that a line of layers stands for. */
+static void write_layers(const char *line, char *text, size_t size)
+{
+    long count, heads, kv_heads, dim, dim_v, rotary;
+    char seen[32], scale[32], keys[80], values[40] = "", rotates[40] = "";
+    const bool both = strstr(line, " both") != NULL;
+    assert_int_equal(sscanf(line, "%ld %31s %ld/%ld %ld/%ld %ld %31s", &count, seen, &heads,
+                            &kv_heads, &dim, &dim_v, &rotary, scale),
+                     8);
+    write_seen(seen, both, keys, sizeof(keys));
+    if (dim_v != dim)
+        snprintf(values, sizeof(values), " (values %ld)", dim_v);
+    if (rotary)
+        snprintf(rotates, sizeof(rotates), ", %ld rotate", rotary);
+    snprintf(text, size,
+             "\n# %ld layers: %s%s%s; %ld query heads, %ld key/value heads of %ld%s%s; scale %s\n",
+             count, keys, strstr(line, " sinks") ? ", sinks" : "", rotary ? "" : ", no rotation",
+             heads, kv_heads, dim, values, rotates, scale);
+}
+
+/* Every kind of layers that the table has, and no other. */
+static void check_layers(const struct model *m, const char *description)
+{
+    for (size_t i = 0; i < m->layers_count; i++) {
+        char text[300];
+        write_layers(m->layers[i], text, sizeof(text));
+        if (!strstr(description, text))
+            fail_msg("%s: expected '%s'\n%.2000s", m->name, text, description);
+    }
+    if (m->layers_count && count_of(description, " layers: ") != m->layers_count)
+        fail_msg("%s: expected %zu kinds of layers\n%.2000s", m->name, m->layers_count, description);
+}
+
 static void check_comments(const struct model *m, const char *description)
 {
     for (size_t i = 0; i < m->says_count; i++) {
         if (!strstr(description, m->says[i]))
             fail_msg("%s: expected '%s'\n%s", m->name, m->says[i], description);
     }
+}
+
+static void check_refusal(const struct model *m)
+{
+    struct run r = run("describe model.json -o model.yaml");
+    const char *said = (char *)r.err.data;
+    if (r.status != 1 || !strstr(said, m->refused))
+        fail_msg("%s: exit code %d, expected '%s'\n%s", m->name, r.status, m->refused, said);
+    for (size_t i = 0; i < m->missing_count; i++) {
+        if (!strstr(said, m->missing[i]))
+            fail_msg("%s: nothing is said of '%s'\n%s", m->name, m->missing[i], said);
+    }
+    assert_false(exists("model.yaml"));
+    end_run(&r);
 }
 
 /* Exactly what the table says is missing, on the terminal and in the file. */
@@ -168,9 +232,14 @@ static void every_model_is_described_whole_or_says_what_is_missing(void **state)
     size_t count = 0;
     for (char *at = table; next_model(&at, &m); count++) {
         size_t size;
-        assert_true(m.config && m.ranks);
+        assert_true(m.config && (m.ranks || m.refused));
         char describe[80];
         write_file("model.json", m.config);
+        remove("model.yaml");
+        if (m.refused) {
+            check_refusal(&m);
+            continue;
+        }
         snprintf(describe, sizeof(describe), "describe model.json --tp %s -o model.yaml",
                  rank_counts(&m));
         struct run r = run(describe);
@@ -179,13 +248,14 @@ static void every_model_is_described_whole_or_says_what_is_missing(void **state)
         char *description = read_file("model.yaml", &size);
         assert_non_null(description);
         check_ranks(&m, description);
+        check_layers(&m, description);
         check_comments(&m, description);
         check_missing(&m, description, (char *)r.err.data);
         check_kernels(&m);
         free(description);
         end_run(&r);
     }
-    assert_true(count >= 60);
+    assert_true(count >= LEAST_MODELS);
 }
 
 /*
@@ -196,10 +266,12 @@ static void all_descriptions_build(void **state)
 {
     (void)state;
     struct model m;
-    char args[4096] = "build";
+    static char args[1 << 14] = "build";
     size_t length = strlen(args);
     for (char *at = table_copy; next_model(&at, &m);) {
         char describe[200];
+        if (m.refused)
+            continue;
         write_file("model.json", m.config);
         snprintf(describe, sizeof(describe), "describe model.json --tp %s -o %s.yaml",
                  rank_counts(&m), m.name);

@@ -31,6 +31,13 @@ static const struct {
 #include "tools/attnc/models.def"
 };
 
+static const struct {
+    const char *type, *setting;
+} ignored[] = {
+#define IGNORES(type, setting) {type, setting},
+#include "tools/attnc/models.def"
+};
+
 /* The maps in which models that see or hear keep their language model. */
 static const char *const inner_maps[] = {
     "text_config", "llm_config",    "language_config", "thinker_config.text_config",
@@ -77,8 +84,8 @@ bool config_is(const struct config *c, const struct attnc_yaml_node *n, const ch
         return strchr(kinds, 'm') != NULL;
     if (config_is_null(c, n))
         return true;
-    if (!n->plain)
-        return strchr(kinds, 't') != NULL;
+    if (!n->plain) /* a quoted "true" is neither text nor a choice */
+        return strchr(kinds, 't') && !(strchr(kinds, 'b') && is_flag(attnc_yaml_text(c->yaml, n)));
     if (is_flag(attnc_yaml_text(c->yaml, n)))
         return strchr(kinds, 'b') != NULL;
     return strpbrk(kinds, "nb") && config_parse(c, n, &number);
@@ -178,7 +185,23 @@ static bool same_value(const struct config *c, const struct attnc_yaml_node *a,
     }
     if (config_parse(c, a, &x) && config_parse(c, b, &y))
         return x == y;
-    return strcmp(attnc_yaml_text(c->yaml, a), attnc_yaml_text(c->yaml, b)) == 0;
+    return a->plain == b->plain &&
+           strcmp(attnc_yaml_text(c->yaml, a), attnc_yaml_text(c->yaml, b)) == 0;
+}
+
+bool config_is_ignored(const struct config *c, const char *path)
+{
+    for (size_t i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++) {
+        if (strcmp(ignored[i].type, c->type) == 0 && strcmp(ignored[i].setting, path) == 0)
+            return true;
+    }
+    return false;
+}
+
+static const char *next_spelling(const char *at)
+{
+    const size_t length = strcspn(at, "|");
+    return at + length + (at[length] == '|');
 }
 
 /* The first alternative that the map has, and its name, which else stays. Others of the same value
@@ -188,15 +211,18 @@ static const struct attnc_yaml_node *search(const struct config *c, enum config_
 {
     const struct config quiet = {.yaml = c->yaml};
     const struct attnc_yaml_node *found = NULL;
-    for (const char *at = keys[key].spellings; *at;) {
+    for (const char *at = keys[key].spellings; *at; at = next_spelling(at)) {
+        char path[CONFIG_PATH];
         const size_t length = strcspn(at, "|");
+        snprintf(path, sizeof(path), "%.*s", (int)length, at);
+        if (config_is_ignored(c, path))
+            continue;
         const struct attnc_yaml_node *n = walk(&quiet, c->model, at, length);
         if (n && !found)
             *name = at;
         if (!n || !found || same_value(c, n, found))
             walk(c, c->model, at, length);
         found = found ? found : n;
-        at += length + (at[length] == '|');
     }
     return found;
 }
@@ -212,14 +238,12 @@ const char *config_default(const struct config *c, const char *name)
 
 static const char *search_default(const struct config *c, enum config_key key)
 {
-    for (const char *at = keys[key].spellings; *at;) {
+    for (const char *at = keys[key].spellings; *at; at = next_spelling(at)) {
         char name[CONFIG_PATH];
-        const size_t length = strcspn(at, "|");
-        snprintf(name, sizeof(name), "%.*s", (int)length, at);
+        snprintf(name, sizeof(name), "%.*s", (int)strcspn(at, "|"), at);
         const char *value = config_default(c, name);
         if (value)
             return value;
-        at += length + (at[length] == '|');
     }
     return NULL;
 }

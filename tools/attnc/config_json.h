@@ -91,6 +91,9 @@ void config_fault(const struct config *c, const char *format, ...)
  */
 bool config_is(const struct config *c, const struct attnc_yaml_node *n, const char *kinds);
 
+/** True if files of the model's type have this setting and its class does not read it. */
+bool config_is_ignored(const struct config *c, const char *path);
+
 /** True for null, in a scalar without quotes. */
 bool config_is_null(const struct config *c, const struct attnc_yaml_node *n);
 

@@ -27,20 +27,13 @@ static const struct {
 #include "tools/attnc/config_keys.def"
 };
 
-static const struct {
-    const char *type, *setting;
-} ignored[] = {
-#define IGNORES(type, setting) {type, setting},
-#include "tools/attnc/models.def"
-};
-
 struct walk {
     const struct config *c;
     const bool *kinds;
     config_report *report;
     void *context;
     FILE *out; /* of config_list */
-    bool neutral;
+    bool neutral, idle; /* idle: inside a map that is neutral as a whole */
     const char *comma;
 };
 
@@ -88,15 +81,6 @@ static const char *owned_kinds(const bool layers[], const char *path)
             return owned[i].kinds;
     }
     return NULL;
-}
-
-static bool is_ignored(const char *type, const char *path)
-{
-    for (size_t i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++) {
-        if (strcmp(ignored[i].type, type) == 0 && strcmp(ignored[i].setting, path) == 0)
-            return true;
-    }
-    return false;
 }
 
 static bool is_empty(const struct config *c, const struct attnc_yaml_node *n)
@@ -175,7 +159,7 @@ static const char *idle_kinds(const struct walk *w, const char *path)
 {
     const char *kinds = neutral_kinds(path);
     kinds = kinds ? kinds : owned_kinds(w->kinds, path);
-    return kinds || !is_ignored(w->c->type, path) ? kinds : "nbtl";
+    return kinds || !config_is_ignored(w->c, path) ? kinds : "nbtl";
 }
 
 static void check(const struct walk *w, const char *path, const struct attnc_yaml_node *n)
@@ -189,12 +173,14 @@ static void check(const struct walk *w, const char *path, const struct attnc_yam
         say(w, path, n, "a setting that attnc does not know");
 }
 
-static void list_one(struct walk *w, const char *path, const struct attnc_yaml_node *n, bool read)
+/* Lists a setting that was read or, among the neutral ones, one that is no gap. */
+static void list_one(struct walk *w, const char *path, const struct attnc_yaml_node *n, bool read,
+                     bool concerns)
 {
     char value[MAX_SHOWN];
-    if (n->kind == ATTNC_YAML_MAP || read == w->neutral)
-        return;
-    if (w->neutral && !idle_kinds(w, path))
+    const bool idle = w->idle || idle_kinds(w, path) ||
+                      (concerns && (is_empty(w->c, n) || is_default(w->c, path, n)));
+    if (w->neutral ? read || !idle : !read)
         return;
     show(w->c, n, value, sizeof(value));
     fprintf(w->out, "%s%s %s", w->comma, path, value);
@@ -210,15 +196,18 @@ static void walk_value(struct walk *w, const char *path, const struct attnc_yaml
     const struct config *const c = w->c;
     const char *kinds = neutral_kinds(path);
     if (n->kind == ATTNC_YAML_MAP) {
-        if (!kinds || !strchr(kinds, 'm'))
+        const bool outside = w->idle;
+        w->idle = w->idle || (kinds && strchr(kinds, 'm'));
+        if (w->out || !w->idle)
             walk_map(w, n, path, concerns);
+        w->idle = outside;
     } else if (n->kind == ATTNC_YAML_LIST && any_read(c, n)) {
         char inner[CONFIG_PATH + 4];
         snprintf(inner, sizeof(inner), "%s[]", path);
         for (uint32_t id = n->first; id && !w->out; id = c->yaml->nodes[id].next)
             walk_map(w, attnc_yaml_node(c->yaml, id), inner, concerns);
     } else if (w->out) {
-        list_one(w, path, n, read);
+        list_one(w, path, n, read, concerns);
     } else if (!read && concerns) {
         check(w, path, n);
     }

@@ -514,13 +514,13 @@ static void write_vision(struct writer *w)
 {
     const struct model_encoder *v = &w->m->vision;
     char label[80];
-    snprintf(label, sizeof(label), "the vision encoder's attention (%ld heads of %ld, no mask)",
+    snprintf(label, sizeof(label), "the encoder's attention (%ld heads of %ld, no mask)",
              v->heads, v->head_dim);
     begin(w, "prefill");
     field(w, "head_dim: %ld", v->head_dim);
     field(w, "gqa: 1");
     field(w, "mask: none");
-    end(w, label, "The vision encoder.");
+    end(w, label, "The encoder.");
 }
 
 /* Whether an earlier group has heads of the same size, so that what depends on it is written. */

@@ -88,7 +88,10 @@ static void print_scores(const struct model *m, FILE *out)
         fprintf(out, "# Cap of the scores: %.9g\n", m->soft_cap);
     if (m->image_prefix)
         fputs("# Tokens of an image or a prefix see each other: prefill with a mask of its own\n", out);
-    if (m->vision.heads)
+    if (m->vision.layers)
+        fprintf(out, "# Encoder: %ld layers of %ld heads of %ld, no mask\n", m->vision.layers,
+                m->vision.heads, m->vision.head_dim);
+    else if (m->vision.heads)
         fprintf(out, "# Encoder: %ld heads of %ld, no mask\n", m->vision.heads, m->vision.head_dim);
     if (m->draft_tokens > 0)
         fprintf(out, "# Multi-token prediction: %ld layers\n", m->draft_tokens);

@@ -285,6 +285,20 @@ static void read_vision(struct reader *r)
     }
 }
 
+/* The encoder of a model that attends to one: Whisper's, BART's. */
+static void read_encoder(struct reader *r)
+{
+    struct model_encoder *const v = &r->m->vision;
+    const long heads = config_number(&r->c, CONFIG_ENCODER_HEADS);
+    const long layers = config_number(&r->c, CONFIG_ENCODER_LAYERS);
+    const long hidden = config_number(&r->c, CONFIG_HIDDEN);
+    if (heads <= 0 || v->heads > 0)
+        return;
+    if (hidden % heads)
+        config_fault(&r->c, "hidden_size %ld is no multiple of the encoder's %ld heads", hidden, heads);
+    *v = (struct model_encoder){.layers = layers, .heads = heads, .head_dim = hidden / heads};
+}
+
 static void copy_name(char to[MODEL_MAX_NAME], const char *from)
 {
     snprintf(to, MODEL_MAX_NAME, "%s", from ? from : "");
@@ -371,6 +385,7 @@ static void read_all(struct reader *r)
         return;
     read_index_layers(r);
     read_vision(r);
+    read_encoder(r);
     m->draft_tokens = config_number(&r->c, CONFIG_DRAFT_LAYERS);
     if (!m->known)
         model_lacks(m, "knowledge of model_type '%s': bias, norm and rotation are those of Llama",

@@ -39,6 +39,7 @@ struct model_group {
 
 /** An encoder beside the language model, whose attention has no mask and no cache. */
 struct model_encoder {
+    long layers; /* 0: not known */
     long heads, head_dim; /* heads 0: there is none */
 };
 

@@ -50,6 +50,8 @@ static void report_needs(struct reader *r)
         config_number(&r->c, CONFIG_TEMPERATURE_FLOOR);
         config_real(&r->c, CONFIG_TEMPERATURE_SCALE, 0);
     }
+    if (config_number(&r->c, CONFIG_RELATIVE) > 0)
+        config_number(&r->c, CONFIG_RELATIVE_MOST);
     for (size_t i = 0; i < sizeof(needs) / sizeof(needs[0]); i++) {
         const bool idle = needs[i].idle != 0 &&
                           config_real(&r->c, needs[i].key, 0) == needs[i].idle;
