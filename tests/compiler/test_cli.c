@@ -244,7 +244,8 @@ static void what_is_no_config_is_refused(void **state)
            "missing: 1 layers of kind 'dream', which is not known");
     write_file("unread.json", "{ \"model_type\": \"llama\", \"attn_wobble\": 4,\n"
                               "  \"rope_scaling\": { \"wobble\": true } }");
-    expect("describe unread.json", 3, "# MISSING: attn_wobble: 4, a setting that attnc does not know",
+    expect("describe unread.json", 3,
+           "# MISSING: attn_wobble: 4, a setting that attnc does not know",
            "missing: rope_scaling.wobble: true, a setting that attnc does not know");
 }
 

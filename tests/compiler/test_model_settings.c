@@ -28,14 +28,17 @@ enum mutation {
     MAP,      /* a map in its place */
     TEXT,     /* a word in its place */
     QUOTE,    /* a number or a choice in quotes */
+    FRACTION, /* a number and a half */
     OTHER,    /* another number, another choice, another length of a list */
     MUTATIONS,
 };
 
-static const char *const names[] = {"rename", "drop", "list", "map", "text", "quote", "other"};
+static const char *const names[] = {"rename", "drop",  "list",     "map",
+                                    "text",   "quote", "fraction", "other"};
 
 /* A setting inside the language model's map; ids are of its name and its value. */
 struct setting {
+    char path[CONFIG_PATH]; /* as the lists of settings have it */
     uint32_t name, value;
     bool concerns; /* attention, by its own name or that of the map that it is in */
 };
@@ -131,6 +134,7 @@ static void write_mutated(const struct writer *w, uint32_t id)
     case MAP: fputs("{\"a\": 1}", w->out); break;
     case TEXT: fputs("\"dream\"", w->out); break;
     case QUOTE: fprintf(w->out, "\"%s\"", attnc_yaml_text(w->y, n)); break;
+    case FRACTION: fprintf(w->out, "%.17g", strtod(attnc_yaml_text(w->y, n), NULL) + 0.5); break;
     case OTHER: write_other(w, id); break;
     default: write_node(w, id);
     }
@@ -173,7 +177,8 @@ static void write_node(const struct writer *w, uint32_t id)
     fputc(n->kind == ATTNC_YAML_LIST ? ']' : '}', w->out);
 }
 
-static struct outcome mutate(const struct attnc_yaml *y, const struct setting *s, enum mutation kind)
+static struct outcome mutate(const struct attnc_yaml *y, const struct setting *s,
+                             enum mutation kind)
 {
     char *text = NULL;
     size_t size;
@@ -188,7 +193,7 @@ static struct outcome mutate(const struct attnc_yaml *y, const struct setting *s
 }
 
 static size_t list_settings(const struct attnc_yaml *y, const struct attnc_yaml_node *map,
-                            bool concerns, struct setting out[], size_t count)
+                            const struct setting *inside, struct setting out[], size_t count)
 {
     for (uint32_t id = map->kind == ATTNC_YAML_MAP ? map->first : 0; id;) {
         const char *name = attnc_yaml_text(y, attnc_yaml_node(y, id));
@@ -196,9 +201,12 @@ static size_t list_settings(const struct attnc_yaml *y, const struct attnc_yaml_
         const struct attnc_yaml_node *n = attnc_yaml_node(y, value);
         if (!(n->kind == ATTNC_YAML_MAP && config_is_apart(name))) {
             assert_true(count < MAX_SETTINGS);
-            const bool own = concerns || config_concerns(name);
-            out[count++] = (struct setting){.name = id, .value = value, .concerns = own};
-            count = list_settings(y, n, own, out, count);
+            struct setting *s = &out[count++];
+            *s = (struct setting){.name = id, .value = value};
+            s->concerns = (inside && inside->concerns) || config_concerns(name);
+            snprintf(s->path, sizeof(s->path), "%.70s%s%.80s", inside ? inside->path : "",
+                     inside ? "." : "", name);
+            count = list_settings(y, n, s, out, count);
         }
         id = y->nodes[value].next;
     }
@@ -223,17 +231,32 @@ static bool applies(const struct attnc_yaml *y, const struct setting *s, enum mu
     const bool null = scalar && n->plain && strcmp(attnc_yaml_text(y, n), "null") == 0;
     if (kind == QUOTE)
         return scalar && n->plain && !null;
+    if (kind == FRACTION)
+        return scalar && n->plain && !null && !is_flag(attnc_yaml_text(y, n));
     if (kind == OTHER)
         return !null && (scalar || n->first);
     return kind != TEXT || !scalar || n->plain;
 }
 
-/* True if a list of settings has one of this name, in whatever map. */
-static bool is_listed(const char *list, const char *name)
+static bool is_listed(const char *list, const char *path)
 {
-    const size_t length = strlen(name);
-    for (const char *at = list; at && (at = strstr(at, name)) != NULL; at += length) {
-        if (at[length] == ' ' && (at == list || at[-1] == ' ' || at[-1] == '.'))
+    const size_t length = strlen(path);
+    for (const char *at = list; at && (at = strstr(at, path)) != NULL; at += length) {
+        if (at[length] == ' ' && (at == list || at[-1] == ' '))
+            return true;
+    }
+    return false;
+}
+
+/* Settings that are read as real numbers, and that some models have without an effect. */
+static bool takes_fractions(const char *path)
+{
+    static const char *const names[] = {
+        "factor",   "mscale_all_dim",       "partial_rotary_factor", "llama_4_scaling_beta",
+        "clip_qkv", "attention_value_scale"};
+    const char *dot = strrchr(path, '.');
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (strcmp(names[i], dot ? dot + 1 : path) == 0)
             return true;
     }
     return false;
@@ -249,13 +272,13 @@ static bool same_text(const char *a, const char *b) { return a && b && strcmp(a,
 static const char *judge(const struct attnc_yaml *y, const struct setting *s, enum mutation kind,
                          const struct outcome *plain, const struct outcome *o)
 {
-    const char *name = attnc_yaml_text(y, attnc_yaml_node(y, s->name));
-    const bool wrong_kind = kind == MAP || kind == TEXT || kind == QUOTE;
+    const bool wrong_kind = kind == MAP || kind == TEXT || kind == QUOTE ||
+                            (kind == FRACTION && !takes_fractions(s->path));
     if (o->refused || o->gaps > plain->gaps || !same_text(o->text, plain->text))
         return NULL;
     if (same_text(o->read, plain->read) && same_text(o->neutral, plain->neutral))
         return "is silent";
-    if (!s->concerns || !is_listed(plain->read, name))
+    if (!s->concerns || !is_listed(plain->read, s->path))
         return NULL;
     if (kind == RENAME && is_said(y, s->value))
         return "changes nothing and is no gap";
@@ -268,8 +291,7 @@ static void check(const char *model, const struct attnc_yaml *y, const struct se
     struct outcome o = mutate(y, s, kind);
     const char *fault = judge(y, s, kind, plain, &o);
     if (fault)
-        print_error("%s: %s of %s %s\n", model, names[kind],
-                    attnc_yaml_text(y, attnc_yaml_node(y, s->name)), fault);
+        print_error("%s: %s of %s %s\n", model, names[kind], s->path, fault);
     faults += fault != NULL;
     free_outcome(&o);
 }
@@ -284,11 +306,10 @@ static size_t check_model(const char *model, const char *config)
     size_t done = 0;
     assert_true(attnc_yaml_parse(&y, config, strlen(config), &d));
     assert_true(config_open(&c, &y, fault));
-    const size_t count = list_settings(&y, c.model, false, settings, 0);
+    const size_t count = list_settings(&y, c.model, NULL, settings, 0);
     struct outcome plain = read_outcome(config, strlen(config));
     for (size_t i = 0; i < count; i++) {
-        const char *name = attnc_yaml_text(&y, attnc_yaml_node(&y, settings[i].name));
-        if (!settings[i].concerns && !is_listed(plain.read, name))
+        if (!settings[i].concerns && !is_listed(plain.read, settings[i].path))
             continue;
         for (int kind = 0; kind < MUTATIONS; kind++) {
             if (!applies(&y, &settings[i], (enum mutation)kind))

@@ -147,7 +147,8 @@ static void check_layers(const struct model *m, const char *description)
             fail_msg("%s: expected '%s'\n%.2000s", m->name, text, description);
     }
     if (m->layers_count && count_of(description, " layers: ") != m->layers_count)
-        fail_msg("%s: expected %zu kinds of layers\n%.2000s", m->name, m->layers_count, description);
+        fail_msg("%s: expected %zu kinds of layers\n%.2000s", m->name, m->layers_count,
+                 description);
 }
 
 static void check_comments(const struct model *m, const char *description)

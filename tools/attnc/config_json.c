@@ -40,7 +40,7 @@ static const struct {
 
 /* The maps in which models that see or hear keep their language model. */
 static const char *const inner_maps[] = {
-    "text_config", "llm_config",    "language_config", "thinker_config.text_config",
+    "text_config",  "llm_config",     "language_config",   "thinker_config.text_config",
     "llama_config", "decoder_config", "text_model_config", "language_model_config",
 };
 
@@ -176,8 +176,7 @@ static bool same_value(const struct config *c, const struct attnc_yaml_node *a,
         return false;
     if (a->kind != ATTNC_YAML_SCALAR) {
         uint32_t i = a->first, j = b->first;
-        while (i && j &&
-               same_value(c, attnc_yaml_node(c->yaml, i), attnc_yaml_node(c->yaml, j))) {
+        while (i && j && same_value(c, attnc_yaml_node(c->yaml, i), attnc_yaml_node(c->yaml, j))) {
             i = c->yaml->nodes[i].next;
             j = c->yaml->nodes[j].next;
         }
@@ -364,6 +363,18 @@ double config_of_layer(const struct config *c, enum config_key key, long layer, 
         return number;
     config_fault(c, "%s: entry %ld is %.40s, expected a number", config_name(c, key, name), layer,
                  show(c, item));
+    return -1;
+}
+
+long config_whole_of_layer(const struct config *c, enum config_key key, long layer, long layers)
+{
+    char name[CONFIG_PATH];
+    const double number = config_of_layer(c, key, layer, layers);
+    if (is_whole(number))
+        return (long)number;
+    const char *text = config_text(c, key); /* NULL: a list */
+    config_fault(c, "%s is '%.40s', no whole number", config_name(c, key, name),
+                 text ? text : "[...]");
     return -1;
 }
 

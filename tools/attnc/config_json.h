@@ -23,9 +23,10 @@ struct config {
     const struct attnc_yaml_node *top;   /* the whole file */
     const struct attnc_yaml_node *model; /* the language model's map: top, or one inside it */
     const char *type;                    /* model_type of that map; "" where it has none */
-    char *fault;     /* CONFIG_FAULT bytes: the first value of a wrong kind; "" where there is none */
-    bool *was_read;  /* [yaml->count], by the node of the name; NULL: nothing is marked */
-    struct config_found *found; /* [CONFIG_KEYS], so that a key is looked for once; NULL: each time */
+    char *fault; /* CONFIG_FAULT bytes: the first value of a wrong kind; "" where there is none */
+    bool *was_read; /* [yaml->count], by the node of the name; NULL: nothing is marked */
+    struct config_found
+        *found; /* [CONFIG_KEYS], so that a key is looked for once; NULL: each time */
 };
 
 /**
@@ -66,6 +67,9 @@ bool config_flag(const struct config *c, enum config_key key, bool absent);
  * it is absent, or null for this layer. A list that is too short is a fault.
  */
 double config_of_layer(const struct config *c, enum config_key key, long layer, long layers);
+
+/** The same of a whole number; -1 and a fault where it is none. */
+long config_whole_of_layer(const struct config *c, enum config_key key, long layer, long layers);
 
 /** The text of element i of a list; NULL past its end, or where it is null. */
 const char *config_element(const struct config *c, const struct attnc_yaml_node *list, long i);

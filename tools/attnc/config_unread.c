@@ -32,7 +32,7 @@ struct walk {
     const bool *kinds;
     config_report *report;
     void *context;
-    FILE *out; /* of config_list */
+    FILE *out;          /* of config_list */
     bool neutral, idle; /* idle: inside a map that is neutral as a whole */
     const char *comma;
 };
@@ -89,8 +89,8 @@ static bool is_empty(const struct config *c, const struct attnc_yaml_node *n)
         return !n->first;
     if (!attnc_yaml_text(c->yaml, n)[0])
         return true;
-    return n->plain && (config_is_null(c, n) ||
-                        strcasecmp(attnc_yaml_text(c->yaml, n), "false") == 0);
+    return n->plain &&
+           (config_is_null(c, n) || strcasecmp(attnc_yaml_text(c->yaml, n), "false") == 0);
 }
 
 /* Whether a scalar has the value that the class gives it anyway. */

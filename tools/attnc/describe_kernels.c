@@ -169,10 +169,11 @@ static void cache_fields(struct writer *w)
 static void score_fields(struct writer *w, const struct model_group *g)
 {
     head_fields(w, g);
-    field(w, "mask: %s", g->window      ? "window"
-                         : g->chunk     ? "chunk"
-                         : g->both_ways ? "none"
-                                        : "causal");
+    field(w, "mask: %s",
+          g->window      ? "window"
+          : g->chunk     ? "chunk"
+          : g->both_ways ? "none"
+                         : "causal");
     if (g->sinks)
         field(w, "sinks: true");
     if (w->m->soft_cap > 0)
@@ -514,8 +515,8 @@ static void write_vision(struct writer *w)
 {
     const struct model_encoder *v = &w->m->vision;
     char label[80];
-    snprintf(label, sizeof(label), "the encoder's attention (%ld heads of %ld, no mask)",
-             v->heads, v->head_dim);
+    snprintf(label, sizeof(label), "the encoder's attention (%ld heads of %ld, no mask)", v->heads,
+             v->head_dim);
     begin(w, "prefill");
     field(w, "head_dim: %ld", v->head_dim);
     field(w, "gqa: 1");

@@ -3,10 +3,12 @@
 
 #include "tools/attnc/model_layers.h"
 
-static const char *const ropes[] = {"no rotation", "pairs of halves (neox)", "pairs of neighbours "
-                                                                             "(gptj)"};
-static const char *const norms[] = {"none", "RMS of each head", "RMS of each head, times 1 + w",
-                                    "RMS over all heads", "LayerNorm", "behind the rotation"};
+static const char *const ropes[] = {"no rotation", "pairs of halves (neox)",
+                                    "pairs of neighbours "
+                                    "(gptj)"};
+static const char *const norms[] = {
+    "none",      "RMS of each head",   "RMS of each head, times 1 + w", "RMS over all heads",
+    "LayerNorm", "behind the rotation"};
 static const char *const mropes[] = {"", ", positions in sections", ", positions interleaved"};
 
 static void print_keys(const struct model_group *g, FILE *out)
@@ -62,14 +64,15 @@ static void print_indexer(const struct model *m, FILE *out)
     if (!l->scores)
         return;
     const long own = count_index_layers(m);
-    fprintf(out, "# Sparse indexer: %ld heads of %ld choose %ld keys a query, in ",
-            l->index_heads, l->index_dim, l->index_topk);
+    fprintf(out, "# Sparse indexer: %ld heads of %ld choose %ld keys a query, in ", l->index_heads,
+            l->index_dim, l->index_topk);
     if (own == count_softmax_layers(m)) {
         fputs(own == m->layers ? "every layer\n" : "every layer with this attention\n", out);
         return;
     }
     layers_text(l->scores, m->layers, layers, sizeof(layers));
-    fprintf(out, "%ld layers: %s.\n#   The other %ld take the keys that the layer before them has\n",
+    fprintf(out,
+            "%ld layers: %s.\n#   The other %ld take the keys that the layer before them has\n",
             own, layers, count_softmax_layers(m) - own);
 }
 
@@ -77,8 +80,10 @@ static void print_scores(const struct model *m, FILE *out)
 {
     const struct model_latent *const l = &m->latent;
     if (l->kv_lora_rank)
-        fprintf(out, "# Latent attention: q of rank %ld, keys and values of rank %ld and %ld rotated "
-                     "elements\n", l->q_lora_rank, l->kv_lora_rank, l->rope);
+        fprintf(out,
+                "# Latent attention: q of rank %ld, keys and values of rank %ld and %ld rotated "
+                "elements\n",
+                l->q_lora_rank, l->kv_lora_rank, l->rope);
     if (l->scores)
         fprintf(out, "# Rotation of the indexer: %s\n", ropes[l->index_rope]);
     fprintf(out, "# Scale of the scores: %s. Rotation: %s%s. Norm of q and k: %s%s%s\n",
@@ -87,7 +92,8 @@ static void print_scores(const struct model *m, FILE *out)
     if (m->soft_cap > 0)
         fprintf(out, "# Cap of the scores: %.9g\n", m->soft_cap);
     if (m->image_prefix)
-        fputs("# Tokens of an image or a prefix see each other: prefill with a mask of its own\n", out);
+        fputs("# Tokens of an image or a prefix see each other: prefill with a mask of its own\n",
+              out);
     if (m->vision.layers)
         fprintf(out, "# Encoder: %ld layers of %ld heads of %ld, no mask\n", m->vision.layers,
                 m->vision.heads, m->vision.head_dim);
@@ -100,8 +106,9 @@ static void print_scores(const struct model *m, FILE *out)
 void print_model(const struct model *m, const struct deployment *d, FILE *out)
 {
     const char *name = m->architecture[0] ? m->architecture : "A model";
-    fprintf(out, "# %s (%s%s), %ld layers, %s\n", name, m->type[0] ? "model_type " : "no model_type",
-            m->type, m->layers, m->fp16 ? "fp16" : "bf16");
+    fprintf(out, "# %s (%s%s), %ld layers, %s\n", name,
+            m->type[0] ? "model_type " : "no model_type", m->type, m->layers,
+            m->fp16 ? "fp16" : "bf16");
     for (unsigned i = 0; i < m->group_count; i++)
         print_group(&m->groups[i], d, out);
     print_indexer(m, out);

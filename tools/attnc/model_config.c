@@ -121,8 +121,8 @@ static bool same_group(const struct model_group *a, const struct model_group *b)
     return a->window == b->window && a->chunk == b->chunk && a->heads == b->heads &&
            a->kv_heads == b->kv_heads && a->head_dim == b->head_dim &&
            a->head_dim_v == b->head_dim_v && a->rotates == b->rotates &&
-           a->rotary_dim == b->rotary_dim && a->sinks == b->sinks &&
-           a->both_ways == b->both_ways && a->scale == b->scale;
+           a->rotary_dim == b->rotary_dim && a->sinks == b->sinks && a->both_ways == b->both_ways &&
+           a->scale == b->scale;
 }
 
 static void add_layer(struct model *m, const struct model_group *layer)
@@ -295,7 +295,8 @@ static void read_encoder(struct reader *r)
     if (heads <= 0 || v->heads > 0)
         return;
     if (hidden % heads)
-        config_fault(&r->c, "hidden_size %ld is no multiple of the encoder's %ld heads", hidden, heads);
+        config_fault(&r->c, "hidden_size %ld is no multiple of the encoder's %ld heads", hidden,
+                     heads);
     *v = (struct model_encoder){.layers = layers, .heads = heads, .head_dim = hidden / heads};
 }
 

@@ -39,7 +39,7 @@ struct model_group {
 
 /** An encoder beside the language model, whose attention has no mask and no cache. */
 struct model_encoder {
-    long layers; /* 0: not known */
+    long layers;          /* 0: not known */
     long heads, head_dim; /* heads 0: there is none */
 };
 
@@ -71,13 +71,13 @@ struct model {
     enum model_norm norm;
     enum model_mrope mrope;
     bool bias, gate;
-    bool image_prefix;          /* tokens of an image, or of a prefix, see each other */
-    double soft_cap;            /* of the scores; 0: none */
+    bool image_prefix;               /* tokens of an image, or of a prefix, see each other */
+    double soft_cap;                 /* of the scores; 0: none */
     char scale_from[MODEL_MAX_NAME]; /* the setting or the rule that the scale follows */
-    long draft_tokens;          /* of multi-token prediction; 0: none */
-    struct model_texts gaps;    /* what the model needs and attnc lacks */
-    struct model_texts notes;   /* what the caller has to do besides launching kernels */
-    char *read, *neutral;       /* settings that were read, and those without effect; may be NULL */
+    long draft_tokens;               /* of multi-token prediction; 0: none */
+    struct model_texts gaps;         /* what the model needs and attnc lacks */
+    struct model_texts notes;        /* what the caller has to do besides launching kernels */
+    char *read, *neutral; /* settings that were read, and those without effect; may be NULL */
 };
 
 /** Reads a parsed config.json. False: it is none, or lacks something; `why` says what. */

@@ -3,6 +3,7 @@
  * Sizes of a model's attention: heads of each layer, latent attention, elements that rotate.
  */
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,19 +22,19 @@ static const struct {
      CONFIG_GLOBAL_VALUE_DIM},
 };
 
-static void set_if(long *to, double value)
+static void set_if(long *to, long value)
 {
     if (value > 0 && value <= MAX_HEADS)
-        *to = (long)value;
+        *to = value;
 }
 
 static void set_size(const struct config *c, long *to, enum config_key key)
 {
-    set_if(to, (double)config_number(c, key));
+    set_if(to, config_number(c, key));
 }
 
 /* KV heads where no list has them: Falcon's first and GPT-BigCode say that there is only one. */
-static long default_kv_heads(const struct reader *r, long heads, double given)
+static long default_kv_heads(const struct reader *r, long heads, long given)
 {
     const struct config *const c = &r->c;
     const bool falcon = strcmp(c->type, "falcon") == 0;
@@ -41,7 +42,7 @@ static long default_kv_heads(const struct reader *r, long heads, double given)
         return config_flag(c, CONFIG_MULTI_QUERY, true) ? 1 : heads;
     const bool one = config_flag(c, CONFIG_MULTI_QUERY, false);
     if (given > 0)
-        return given <= MAX_HEADS ? (long)given : 0;
+        return given <= MAX_HEADS ? given : 0;
     return one ? 1 : heads;
 }
 
@@ -51,15 +52,15 @@ static struct model_group base_heads(struct reader *r, long i)
     const struct config *const c = &r->c;
     const long layers = r->rules.layers;
     struct model_group g = {0};
-    set_if(&g.heads, config_of_layer(c, CONFIG_HEADS, i, layers));
-    set_if(&g.heads, config_of_layer(c, CONFIG_LAYER_HEADS, i, layers));
-    g.kv_heads = default_kv_heads(r, g.heads, config_of_layer(c, CONFIG_KV_HEADS, i, layers));
-    set_if(&g.kv_heads, config_of_layer(c, CONFIG_LAYER_KV_HEADS, i, layers));
+    set_if(&g.heads, config_whole_of_layer(c, CONFIG_HEADS, i, layers));
+    set_if(&g.heads, config_whole_of_layer(c, CONFIG_LAYER_HEADS, i, layers));
+    g.kv_heads = default_kv_heads(r, g.heads, config_whole_of_layer(c, CONFIG_KV_HEADS, i, layers));
+    set_if(&g.kv_heads, config_whole_of_layer(c, CONFIG_LAYER_KV_HEADS, i, layers));
     const long hidden = config_number(c, CONFIG_HIDDEN);
-    set_if(&g.head_dim, config_of_layer(c, CONFIG_HEAD_DIM, i, layers));
+    set_if(&g.head_dim, config_whole_of_layer(c, CONFIG_HEAD_DIM, i, layers));
     if (g.head_dim <= 0 && g.heads > 0)
         g.head_dim = hidden / g.heads;
-    set_if(&g.head_dim_v, config_of_layer(c, CONFIG_VALUE_DIM, i, layers));
+    set_if(&g.head_dim_v, config_whole_of_layer(c, CONFIG_VALUE_DIM, i, layers));
     return g;
 }
 
@@ -89,13 +90,15 @@ static void apply_other(struct reader *r, enum layer_kind kind, struct model_gro
     set_size(c, &g->head_dim_v, CONFIG_OTHER_VALUE_DIM);
 }
 
-static double number_of(const struct config *c, const struct attnc_yaml_node *map, const char *key)
+static long number_of(const struct config *c, const struct attnc_yaml_node *map, const char *key)
 {
     double number = 0;
     const struct attnc_yaml_node *n = config_child(c, map, key);
-    if (n && !config_parse(c, n, &number))
-        config_fault(c, "%s of a single layer is no number", key);
-    return number;
+    if (!n || (config_parse(c, n, &number) && number >= 0 && number <= INT32_MAX &&
+               number == (double)(long)number))
+        return (long)number;
+    config_fault(c, "%s of a single layer is no whole number", key);
+    return 0;
 }
 
 /* Transformers' per_layer_config: sizes of single layers, by the layer's number in digits. */
@@ -144,14 +147,14 @@ static void apply_block(struct reader *r, long i, enum layer_kind *kind, struct 
     }
     const struct attnc_yaml_node *a = config_child(c, block, "attention");
     config_child(c, block, "ffn"); /* the MLP's */
-    const double shared = number_of(c, a, "n_heads_in_group");
-    const double window = number_of(c, a, "window_length");
+    const long shared = number_of(c, a, "n_heads_in_group");
+    const long window = number_of(c, a, "window_length");
     if (shared > 0)
-        g->kv_heads = g->heads / (long)shared;
+        g->kv_heads = g->heads / shared;
     set_if(&g->kv_heads, number_of(c, a, "num_key_value_heads"));
     if (window > 0) {
         *kind = LAYER_WINDOW;
-        g->window = (long)window;
+        g->window = window;
     }
     if (flag_of(c, a, "no_op") | flag_of(c, a, "replace_with_linear"))
         *kind = LAYER_NOTHING;
@@ -196,14 +199,16 @@ static void read_latent(struct reader *r)
     l.index_dim = config_number(c, CONFIG_INDEX_DIM);
     l.index_topk = config_number(c, CONFIG_INDEX_TOPK);
     config_text(c, CONFIG_ATTENTION_METHOD);
-    l.index_rope = config_flag(c, CONFIG_INDEX_INTERLEAVE, false) ? MODEL_ROPE_GPTJ
-                                                                  : MODEL_ROPE_NEOX;
+    l.index_rope =
+        config_flag(c, CONFIG_INDEX_INTERLEAVE, false) ? MODEL_ROPE_GPTJ : MODEL_ROPE_NEOX;
     need(r, l.nope, CONFIG_NOPE_DIM, ", which latent attention (kv_lora_rank) needs");
     need(r, l.value, CONFIG_VALUE_DIM, ", which latent attention (kv_lora_rank) needs");
     if (!config_text(c, CONFIG_ROPE_DIM))
-        config_fault(c, "qk_rope_head_dim is not there, which latent attention (kv_lora_rank) needs");
+        config_fault(c,
+                     "qk_rope_head_dim is not there, which latent attention (kv_lora_rank) needs");
     if (config_given(c, CONFIG_QK_DIM) && config_number(c, CONFIG_QK_DIM) != l.nope + l.rope)
-        config_fault(c, "qk_head_dim is %ld, qk_nope_head_dim and qk_rope_head_dim are %ld together",
+        config_fault(c,
+                     "qk_head_dim is %ld, qk_nope_head_dim and qk_rope_head_dim are %ld together",
                      config_number(c, CONFIG_QK_DIM), l.nope + l.rope);
     r->m->latent = l;
 }
@@ -223,10 +228,10 @@ static void check_heads(const struct reader *r, const struct model_group *g)
     else if (g->kv_heads <= 0 || g->heads % g->kv_heads)
         config_fault(c, "%ld query heads (%s) are no multiple of %ld key/value heads (%s)",
                      g->heads, heads, g->kv_heads, kv_heads);
-    else if (!r->m->latent.kv_lora_rank && config_of_layer(c, CONFIG_HEAD_DIM, 0, 1) <= 0 &&
+    else if (!r->m->latent.kv_lora_rank && config_whole_of_layer(c, CONFIG_HEAD_DIM, 0, 1) <= 0 &&
              hidden <= 0)
         config_fault(c, "neither head_dim nor hidden_size is there");
-    else if (!r->m->latent.kv_lora_rank && config_of_layer(c, CONFIG_HEAD_DIM, 0, 1) <= 0 &&
+    else if (!r->m->latent.kv_lora_rank && config_whole_of_layer(c, CONFIG_HEAD_DIM, 0, 1) <= 0 &&
              hidden % g->heads)
         config_fault(c, "hidden_size %ld is no multiple of %ld heads, and head_dim is not there",
                      hidden, g->heads);
@@ -250,8 +255,8 @@ static long count_layers(const struct config *c)
 void read_sizes(struct reader *r)
 {
     const struct config *const c = &r->c;
-    const bool nothing = !config_text(c, CONFIG_LAYERS) && !config_given(c, CONFIG_HEADS) &&
-                         !c->type[0];
+    const bool nothing =
+        !config_text(c, CONFIG_LAYERS) && !config_given(c, CONFIG_HEADS) && !c->type[0];
     if (nothing)
         config_fault(c, "not a model's config.json: it has neither num_hidden_layers nor "
                         "num_attention_heads nor model_type");

@@ -66,14 +66,14 @@ const char *layer_gap(enum layer_kind kind) { return kinds[kind].gap; }
 long layer_window(const struct config *c, long i, long layers)
 {
     const long whole = config_number(c, CONFIG_WINDOW_WHOLE); /* ModernBERT's, of both sides */
-    const double given = config_of_layer(c, CONFIG_WINDOW, i, layers);
-    const double window = given < 0 && whole > 0 ? (double)(whole / 2) : given;
+    const long given = config_whole_of_layer(c, CONFIG_WINDOW, i, layers);
+    const long window = given < 0 && whole > 0 ? whole / 2 : given;
     const long longest = config_number(c, CONFIG_LONGEST);
     const bool on = config_flag(c, CONFIG_WINDOW_ON, true);
     config_number(c, CONFIG_WINDOW_FROM); /* without a window it has no effect */
-    if (!on || window <= 0 || (longest > 0 && window >= (double)longest))
+    if (!on || window <= 0 || (longest > 0 && window >= longest))
         return 0;
-    return (long)window;
+    return window;
 }
 
 static enum layer_kind by_word(const char *word, char *unknown)
@@ -104,10 +104,14 @@ static bool pattern_hits(const struct config *c, const char *pattern, long i)
     if (strspn(pattern, "LG") == strlen(pattern))
         return pattern[(size_t)i % strlen(pattern)] == 'G';
     const struct attnc_yaml_node *n = config_find(c, CONFIG_KIND_PATTERN);
-    const long every = !n || n->plain ? atol(pattern) : 0;
+    char *end;
+    long every = strtol(pattern, &end, 10);
+    every = (n && !n->plain) || *end ? 0 : every;
     if (every <= 0)
-        config_fault(c, "sliding_window_pattern is '%.40s', expected a number above 0, or letters "
-                        "L and G", pattern);
+        config_fault(c,
+                     "sliding_window_pattern is '%.40s', expected a number above 0, or letters "
+                     "L and G",
+                     pattern);
     return every > 0 && (i + 1) % every == 0;
 }
 
@@ -194,8 +198,9 @@ static enum layer_kind by_source(const struct config *c, const struct layer_rule
 static bool has_source(const struct config *c, size_t s)
 {
     const char *text = config_text(c, sources[s].key);
-    if (sources[s].method <= METHOD_PAIRS || sources[s].method == METHOD_BITS || sources[s].method == METHOD_HOLDS ||
-        sources[s].method == METHOD_HOLDS_1 || sources[s].method == METHOD_ALL)
+    if (sources[s].method <= METHOD_PAIRS || sources[s].method == METHOD_BITS ||
+        sources[s].method == METHOD_HOLDS || sources[s].method == METHOD_HOLDS_1 ||
+        sources[s].method == METHOD_ALL)
         return config_find(c, sources[s].key) != NULL;
     return text && strcmp(text, "0") != 0;
 }
@@ -233,9 +238,10 @@ static enum layer_kind overlay(const struct config *c, const struct layer_rules 
                                enum layer_kind kind, long i)
 {
     const bool sparse = config_flag(c, CONFIG_SPARSE_ON, true);
+    config_number(c, CONFIG_SPARSE_BUDGET); /* of keys: it has to be whole */
     for (size_t s = 0; s < sizeof(overlays) / sizeof(overlays[0]); s++) {
-        const bool hit = config_find(c, overlays[s].key) &&
-                         hits(c, r, overlays[s].key, overlays[s].method, i);
+        const bool hit =
+            config_find(c, overlays[s].key) && hits(c, r, overlays[s].key, overlays[s].method, i);
         if (hit && kind == LAYER_FULL && (sparse || overlays[s].kind != LAYER_BLOCKS))
             kind = overlays[s].kind;
     }

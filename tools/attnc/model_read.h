@@ -48,7 +48,7 @@ struct reader {
     struct config c;
     struct model_class class; /* with what the whole file's type adds */
     struct layer_rules rules;
-    bool kinds[LAYER_KINDS];   /* the model has layers of that kind */
+    bool kinds[LAYER_KINDS];  /* the model has layers of that kind */
     bool softmax[MAX_LAYERS]; /* layer i has softmax attention */
 };
 

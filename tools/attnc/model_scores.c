@@ -23,9 +23,11 @@ static const struct {
      "temperature tuning: q of layers without rotation has to be scaled before attention"},
     {CONFIG_TEMPERATURE_BETA, 0,
      "q scaled by its position (llama_4_scaling_beta): it has to be multiplied before attention"},
-    {CONFIG_LOGN, 0, "q scaled by the log of its position: it has to be multiplied before attention"},
+    {CONFIG_LOGN, 0,
+     "q scaled by the log of its position: it has to be multiplied before attention"},
     {CONFIG_RELATIVE, 0, "relative position buckets: a bias that is added to the scores"},
-    {CONFIG_SCALE_BY_LAYER, 0, "a scale divided by the number of the layer: pass each layer its own"},
+    {CONFIG_SCALE_BY_LAYER, 0,
+     "a scale divided by the number of the layer: pass each layer its own"},
     {CONFIG_V_NORM, 0, "a norm of v: it has to run before rope_qk_norm_cache"},
     {CONFIG_LATENT_GATE, 0,
      "an output gate of latent attention (mla_use_output_gate): multiply the output"},
@@ -53,8 +55,8 @@ static void report_needs(struct reader *r)
     if (config_number(&r->c, CONFIG_RELATIVE) > 0)
         config_number(&r->c, CONFIG_RELATIVE_MOST);
     for (size_t i = 0; i < sizeof(needs) / sizeof(needs[0]); i++) {
-        const bool idle = needs[i].idle != 0 &&
-                          config_real(&r->c, needs[i].key, 0) == needs[i].idle;
+        const bool idle =
+            needs[i].idle != 0 && config_real(&r->c, needs[i].key, 0) == needs[i].idle;
         if (config_flag(&r->c, needs[i].key, false) && !idle)
             model_lacks(r->m, "%s", needs[i].sentence);
     }
@@ -147,10 +149,23 @@ static void read_gate(struct reader *r)
 /* Words of attention_type and attn_type. */
 static void read_attention_type(struct reader *r)
 {
-    static const char *const plain[] = {"multihead_attention", "grouped_query_attention", "full",
-                                        "multiquery_attention", "original_full", "softmax",
-                                        "causal", "GQA", "MHA", "MLA", "gqa", "mha", "mla", "MQA",
-                                        "uni", "default", NULL};
+    static const char *const plain[] = {"multihead_attention",
+                                        "grouped_query_attention",
+                                        "full",
+                                        "multiquery_attention",
+                                        "original_full",
+                                        "softmax",
+                                        "causal",
+                                        "GQA",
+                                        "MHA",
+                                        "MLA",
+                                        "gqa",
+                                        "mha",
+                                        "mla",
+                                        "MQA",
+                                        "uni",
+                                        "default",
+                                        NULL};
     const enum config_key keys[] = {CONFIG_ATTENTION_TYPE, CONFIG_ATTENTION_IN_ATTN};
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
         const char *word = config_text(&r->c, keys[i]);
@@ -193,10 +208,11 @@ bool sees_both_ways(const struct reader *r)
 
 void read_position(struct reader *r)
 {
-    static const char *const plain[] = {"nope", "rope", "rope_gptj", "rotary", "absolute", "learned", "none",
-                                        "learned_absolute", "alibi", "sinusoidal", NULL};
-    static const char *const still[] = {"absolute", "learned", "learned_absolute", "none", "alibi",
-                                        "sinusoidal", NULL};
+    static const char *const plain[] = {"nope",     "rope",       "rope_gptj", "rotary",
+                                        "absolute", "learned",    "none",      "learned_absolute",
+                                        "alibi",    "sinusoidal", NULL};
+    static const char *const still[] = {
+        "absolute", "learned", "learned_absolute", "none", "alibi", "sinusoidal", NULL};
     const char *word = config_text(&r->c, CONFIG_POSITION);
     if (word && !is_word(word, plain))
         model_lacks(r->m, "positions of kind '%s': a bias that is added to the scores", word);
@@ -213,11 +229,12 @@ void read_position(struct reader *r)
     config_number(&r->c, CONFIG_ALIBI_MAX);
     if (alibi || (word && strcmp(word, "alibi") == 0)) {
         r->m->rope = MODEL_ROPE_NO_ROPE;
-        model_lacks(r->m, "ALiBi as a field: add `logits: hooks/alibi.c` (examples/hooks) to prefill "
-                          "and decode");
+        model_lacks(r->m,
+                    "ALiBi as a field: add `logits: hooks/alibi.c` (examples/hooks) to prefill "
+                    "and decode");
     }
-    const bool interleaved = config_flag(&r->c, CONFIG_MROPE_INTERLEAVED,
-                                         strncmp(r->c.type, "qwen3_5", 7) == 0);
+    const bool interleaved =
+        config_flag(&r->c, CONFIG_MROPE_INTERLEAVED, strncmp(r->c.type, "qwen3_5", 7) == 0);
     if (config_given(&r->c, CONFIG_MROPE))
         r->m->mrope = interleaved ? MODEL_MROPE_INTERLEAVED : MODEL_MROPE_SECTIONS;
 }
@@ -239,8 +256,9 @@ static void read_sharing(struct reader *r)
         any = any || set[i];
     }
     if (any)
-        lacks_in_layers(r, set, "attention over the cache of an earlier layer: they rotate q and "
-                                "write nothing");
+        lacks_in_layers(r, set,
+                        "attention over the cache of an earlier layer: they rotate q and "
+                        "write nothing");
     if (config_flag(&r->c, CONFIG_K_IS_V, false))
         model_note(m, "layers without a window have no projection of v (attention_k_eq_v): pass "
                       "k's before its norm");
@@ -303,7 +321,8 @@ double read_scale(const struct reader *r, const struct model_group *g)
     if (given < 0 || root < 0)
         config_fault(c, "the scale of the scores is not above 0");
     const double yarn = yarn_scale(c); /* others have it in their tables of cosines */
-    const double times = config_real(c, CONFIG_SCALE_TIMES, 1) * (m->latent.kv_lora_rank ? yarn : 1);
+    const double times =
+        config_real(c, CONFIG_SCALE_TIMES, 1) * (m->latent.kv_lora_rank ? yarn : 1);
     if (times != 1) {
         const size_t length = strlen(from);
         snprintf(from + length, sizeof(from) - length, " times %g", times);
