@@ -16,13 +16,13 @@
 #include "compiler/process.h"
 #include "compiler/yaml.h"
 
-enum { MAX_ARGS = 128 };
+enum { MAX_ARGS = 512, MAX_TEXT = 1 << 14 };
 
 char *command_path;
 
 struct run run(const char *args)
 {
-    char copy[4096];
+    char copy[MAX_TEXT];
     const char *argv[MAX_ARGS + 2] = {command_path};
     size_t count = 1;
     assert_true(snprintf(copy, sizeof(copy), "%s", args) < (int)sizeof(copy));

@@ -43,7 +43,7 @@ struct setting {
     bool concerns; /* attention, by its own name or that of the map that it is in */
 };
 
-/* What a config.json gives. */
+/* The result of reading a config.json. */
 struct outcome {
     bool refused;
     unsigned gaps;
@@ -265,9 +265,9 @@ static bool takes_fractions(const char *path)
 static bool same_text(const char *a, const char *b) { return a && b && strcmp(a, b) == 0; }
 
 /*
- * What is wrong with a mutation's outcome; NULL: nothing. A setting that was read, concerns attention
- * and says something cannot be renamed or become a value of another kind without a gap or another
- * description. Of others the list of settings tells.
+ * Returns what is wrong with a mutation's outcome; NULL: nothing. A setting that was read and
+ * concerns attention cannot be renamed, or become a value of another kind, without a gap or another
+ * description. Other mutations show in the lists of settings at least.
  */
 static const char *judge(const struct attnc_yaml *y, const struct setting *s, enum mutation kind,
                          const struct outcome *plain, const struct outcome *o)

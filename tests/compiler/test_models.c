@@ -104,7 +104,7 @@ static void check_ranks(const struct model *m, const char *description)
     }
 }
 
-/* Which keys a query sees, in the words of the description. */
+/* Writes which keys a query sees, in the words of the description. */
 static void write_seen(const char *seen, bool both, char *text, size_t size)
 {
     long number;

@@ -46,7 +46,7 @@ bool config_concerns(const char *name)
     return false;
 }
 
-/* Whether a path is as a pattern has it, in which '*' is any text of one name. */
+/* True if a path is as a pattern has it, in which '*' is any text of one name. */
 static bool matches(const char *pattern, const char *path)
 {
     for (; *pattern; pattern++, path++) {
@@ -93,7 +93,7 @@ static bool is_empty(const struct config *c, const struct attnc_yaml_node *n)
            (config_is_null(c, n) || strcasecmp(attnc_yaml_text(c->yaml, n), "false") == 0);
 }
 
-/* Whether a scalar has the value that the class gives it anyway. */
+/* True if a scalar has the value that the class gives it anyway. */
 static bool is_default(const struct config *c, const char *path, const struct attnc_yaml_node *n)
 {
     const char *value = config_default(c, path);

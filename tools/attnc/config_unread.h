@@ -17,13 +17,13 @@ typedef void config_report(void *context, const char *sentence);
 /** True if a setting of this name concerns attention. */
 bool config_concerns(const char *name);
 
-/** True for maps of other models, encoders, and of quantization: their settings are not looked at. */
+/** True for maps of encoders and of quantization, whose settings are not looked at. */
 bool config_is_apart(const char *name);
 
 /**
  * Reports every setting of the model's map that concerns attention by its name, has another value
- * than null, false or its class's default, and was not read, and is neither neutral nor a setting of
- * one of `kinds`, the kinds of layers that the model has.
+ * than null, false or its class's default, and was not read. Neutral settings are left out, and
+ * those of `kinds`, the kinds of layers that the model has.
  */
 void config_report_unread(const struct config *c, const bool kinds[LAYER_KINDS],
                           config_report *report, void *context);

@@ -104,8 +104,8 @@ static void end(struct writer *w, const char *label, const char *comment)
 }
 
 /*
- * Adds one_launch to an entry of a decode: a step of few sequences then takes one launch, and splits
- * that are summed by `combine` stay. Only where all targets of the entry have the kernel.
+ * Adds one_launch to an entry of a decode, where all targets of the entry have that kernel. A step
+ * of few sequences then takes one launch. Splits that `combine` sums stay possible.
  */
 static void add_one_launch(struct writer *w)
 {
@@ -524,7 +524,7 @@ static void write_vision(struct writer *w)
     end(w, label, "The encoder.");
 }
 
-/* Whether an earlier group has heads of the same size, so that what depends on it is written. */
+/* True if an earlier group has heads of the same size, for which its entries are written. */
 static bool has_size_before(const struct model *m, unsigned n)
 {
     for (unsigned i = 0; i < n; i++) {

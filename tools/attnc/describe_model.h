@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What was read from a model's config.json, as comments of a description and as JSON.
+ * Prints a model that was read from its config.json, as comments of a description and as JSON.
  */
 #ifndef TOOLS_ATTNC_DESCRIBE_MODEL_H
 #define TOOLS_ATTNC_DESCRIBE_MODEL_H

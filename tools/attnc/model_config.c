@@ -52,7 +52,7 @@ static enum layer_kind find_linear(const char *type)
     return LAYER_LINEAR;
 }
 
-/* What the whole file's model_type adds to the class of the language model in it. */
+/* Traits that the whole file's model_type adds to the class of the language model in it. */
 static unsigned outer_traits(const struct config *c)
 {
     const struct attnc_yaml_node *type = config_child(c, c->top, "model_type");

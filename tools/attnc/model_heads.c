@@ -132,7 +132,7 @@ static bool flag_of(const struct config *c, const struct attnc_yaml_node *map, c
     return n && config_is(c, n, "b") && strcmp(attnc_yaml_text(c->yaml, n), "true") == 0;
 }
 
-/* NVIDIA's block_configs (Nemotron-NAS, arXiv 2411.19146): each layer has heads of its own, or none. */
+/* Applies NVIDIA's block_configs (Nemotron-NAS, arXiv 2411.19146): heads of each layer, or none. */
 static void apply_block(struct reader *r, long i, enum layer_kind *kind, struct model_group *g)
 {
     const struct config *const c = &r->c;
@@ -215,7 +215,7 @@ static void read_latent(struct reader *r)
 
 static bool is_size(long value, long most) { return value > 0 && value <= most; }
 
-/* What every model needs. Layers may differ, so that single ones are checked once more. */
+/* Checks what every model needs. Layers may differ, so each is checked once more. */
 static void check_heads(const struct reader *r, const struct model_group *g)
 {
     char heads[CONFIG_PATH], kv_heads[CONFIG_PATH];

@@ -121,7 +121,7 @@ static bool every_hits(const struct config *c, enum config_key key, long i, long
     return every > 0 && i % every == offset % every;
 }
 
-/* Whether layer i is one of the layers that `key` names. */
+/* True if layer i is one of the layers that `key` names. */
 static bool hits(const struct config *c, const struct layer_rules *r, enum config_key key,
                  enum method method, long i)
 {

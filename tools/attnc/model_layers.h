@@ -18,7 +18,7 @@ enum layer_kind {
 /** The softmax attention in a layer. */
 enum layer_shape { SHAPE_FULL, SHAPE_WINDOW, SHAPE_CHUNK, SHAPE_NONE };
 
-/** What the kinds of a model's layers follow from besides its settings. */
+/** Rules of a class for the kinds of layers, which its settings leave open. */
 struct layer_rules {
     long layers;
     bool alternate;         /* every other layer has the window, from the first one on */
@@ -37,18 +37,18 @@ enum layer_kind layer_kind(const struct config *c, const struct layer_rules *r, 
 
 enum layer_shape layer_shape(enum layer_kind kind);
 
-/** What attnc lacks for layers of a kind, behind "N layers of "; NULL: nothing. */
+/** Returns what attnc lacks for layers of a kind, after "N layers of "; NULL: nothing. */
 const char *layer_gap(enum layer_kind kind);
 
 /** True if layer i rotates q and k, by the settings that switch rotation off for single layers. */
 bool layer_rotates(const struct config *c, long i, long layers);
 
 /** True if layer i has a sparse indexer of its own; others take the keys that the layer before
- * them has chosen (GLM-5.2's IndexShare). `disagrees` takes the name of a setting that says otherwise
- * than the one that counts, CONFIG_PATH bytes, and else stays. */
+ * them has chosen (GLM-5.2's IndexShare). `disagrees` takes the name of a setting that says
+ * otherwise than the one that counts, CONFIG_PATH bytes, and else stays. */
 bool layer_indexes(const struct config *c, long i, char *disagrees);
 
-/** Tokens of layer i's sliding window; 0: there is none, or it holds every sequence of the model. */
+/** Tokens of layer i's sliding window; 0: there is none, or it holds every sequence. */
 long layer_window(const struct config *c, long i, long layers);
 
 /** Writes "0-2, 6, 10" for the layers that are set, cut with "..." where `size` is too small. */

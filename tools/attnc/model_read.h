@@ -12,7 +12,7 @@
 
 enum { MAX_LAYERS = 4096 };
 
-/** What a class decides; models.def says what each means. */
+/** Traits of a class; models.def says what each means. */
 enum {
     BIAS = 1 << 0,
     SINKS = 1 << 1,

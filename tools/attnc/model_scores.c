@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What happens to q, k, v and the scores besides the product: norms, biases, gates, scale, caps,
- * and which keys a query sees.
+ * Reads what happens to q, k, v and the scores besides the product: norms, biases, gates, scale,
+ * caps, and which keys a query sees.
  */
 #include <math.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 #include "tools/attnc/model_read.h"
 
-/* Settings that attnc has no field for, and what they need. Null, false, 0 and `idle` need nothing. */
+/* Settings for which attnc has no field. Null, false, 0 and `idle` need nothing. */
 static const struct {
     enum config_key key;
     double idle;
@@ -38,7 +38,7 @@ static const struct {
     {CONFIG_CROSS_SHARES, 0, "layers that read the cache of an earlier layer (use_cla)"},
 };
 
-/* What a class needs and its config.json does not say. */
+/* Sentences on what a class needs and its config.json does not say. */
 static const struct {
     const char *type, *sentence;
 } class_needs[] = {
