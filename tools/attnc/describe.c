@@ -90,11 +90,12 @@ static bool check_ranks(struct model *m, const struct deployment *d)
         bool good = true;
         for (unsigned g = 0; g < m->group_count; g++) {
             struct rank_heads r;
-            good = good && share_heads(&m->groups[g], d->ranks[i], &r);
-        }
-        if (!good)
+            if (share_heads(&m->groups[g], d->ranks[i], &r))
+                continue;
             model_lacks(m, "TP %ld: %ld query heads and %ld key/value heads cannot be shared out",
-                        d->ranks[i], m->groups[0].heads, m->groups[0].kv_heads);
+                        d->ranks[i], m->groups[g].heads, m->groups[g].kv_heads);
+            good = false;
+        }
         any = any || good;
     }
     return any;

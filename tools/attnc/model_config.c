@@ -212,6 +212,23 @@ static void read_layer(struct reader *r, long i, enum layer_kind *kind)
     add_layer(r->m, &g);
 }
 
+/* Reports lists by layers that are longer than the model, its layers for drafts included. */
+static void report_long_lists(struct reader *r)
+{
+    static const enum config_key keys[] = {
+        CONFIG_KIND_WORDS, CONFIG_KIND_WINDOW_BITS, CONFIG_KIND_BITS, CONFIG_HEADS,
+        CONFIG_KV_HEADS,   CONFIG_WINDOW,           CONFIG_BLOCKS,    CONFIG_LAYER_HEADS,
+    };
+    const long most = r->m->layers + config_number(&r->c, CONFIG_DRAFT_LAYERS);
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+        char name[CONFIG_PATH];
+        const long length = config_length(&r->c, config_find(&r->c, keys[i]));
+        if (length > most)
+            model_lacks(r->m, "%s: it has %ld entries, the model %ld layers",
+                        config_name(&r->c, keys[i], name), length, r->m->layers);
+    }
+}
+
 void read_layers(struct reader *r)
 {
     enum layer_kind kinds[MAX_LAYERS];
@@ -229,6 +246,7 @@ void read_layers(struct reader *r)
     if (r->c.fault[0])
         return;
     report_kinds(r, kinds);
+    report_long_lists(r);
     long count = 0;
     for (long i = 0; i < r->m->layers; i++)
         count += set[i];

@@ -41,7 +41,7 @@ static long default_kv_heads(const struct reader *r, long heads, long given)
     if (falcon && !config_flag(c, CONFIG_FALCON_NEW, false))
         return config_flag(c, CONFIG_MULTI_QUERY, true) ? 1 : heads;
     const bool one = config_flag(c, CONFIG_MULTI_QUERY, false);
-    if (given > 0)
+    if (given >= 0)
         return given <= MAX_HEADS ? given : 0;
     return one ? 1 : heads;
 }
@@ -272,7 +272,8 @@ void read_sizes(struct reader *r)
         if (kind != LAYER_NOTHING && g.heads + g.kv_heads > 0)
             check_heads(r, &g);
     }
-    if (!config_given(c, CONFIG_LAYER_HEADS) && !config_text(c, CONFIG_HEADS))
+    if (!config_given(c, CONFIG_LAYER_HEADS) && !config_given(c, CONFIG_HEADS) &&
+        !config_text(c, CONFIG_HEADS))
         config_fault(c, "num_attention_heads is not there");
 }
 
@@ -285,7 +286,9 @@ static double part_of(const struct reader *r, long i, enum layer_shape shape)
     const double window = config_real(c, CONFIG_PARTIAL_WINDOW, -1);
     const char *full_type = config_text(c, CONFIG_ROPE_TYPE_FULL);
     const char *window_type = config_text(c, CONFIG_ROPE_TYPE_WINDOW);
-    const char *type = shape == SHAPE_WINDOW ? window_type : full_type;
+    const char *general = config_text(c, CONFIG_ROPE_TYPE);
+    const char *own_type = shape == SHAPE_WINDOW ? window_type : full_type;
+    const char *type = own_type ? own_type : general;
     const double own = shape == SHAPE_WINDOW ? window : full;
     if (type && strcmp(type, "proportional") == 0)
         return 1; /* every pair rotates, the further ones by an angle of 0 */

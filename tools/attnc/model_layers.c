@@ -15,6 +15,7 @@ enum method {
     METHOD_HOLDS,
     METHOD_HOLDS_1,
     METHOD_LAST,
+    METHOD_GROUP,
     METHOD_FIRST,
     METHOD_GLOBAL,
     METHOD_PERIOD,
@@ -125,12 +126,15 @@ static bool every_hits(const struct config *c, enum config_key key, long i, long
 static bool hits(const struct config *c, const struct layer_rules *r, enum config_key key,
                  enum method method, long i)
 {
-    const long every = method == METHOD_LAST || method == METHOD_GLOBAL ? config_number(c, key) : 0;
+    const bool counts = method == METHOD_LAST || method == METHOD_GROUP || method == METHOD_GLOBAL;
+    const long every = counts ? config_number(c, key) : 0;
     switch (method) {
     case METHOD_BITS: return config_of_layer(c, key, i, r->layers) != 0;
     case METHOD_HOLDS: return config_holds(c, config_find(c, key), i);
     case METHOD_HOLDS_1: return config_holds(c, config_find(c, key), i + 1);
     case METHOD_LAST: return every_hits(c, key, i, every - 1);
+    case METHOD_GROUP:
+        return every > 0 && (i % every == every - 1 || i >= r->layers / every * every);
     case METHOD_FIRST: return every_hits(c, key, i, 0);
     case METHOD_GLOBAL: return every_hits(c, key, i, r->global_first ? 0 : every - 1);
     case METHOD_PERIOD: return every_hits(c, key, i, config_number(c, CONFIG_KIND_OFFSET));
@@ -148,8 +152,11 @@ static enum layer_kind by_list(const struct config *c, const struct layer_rules 
     const char *word = length ? config_element(c, list, repeats ? i % length : i) : NULL;
     if (word)
         return by_word(word, unknown);
-    config_fault(c, "%s has %ld entries, the model %ld layers", config_name(c, key, name), length,
-                 r->layers);
+    if (i < length)
+        config_fault(c, "%s: entry %ld is no word", config_name(c, key, name), i);
+    else
+        config_fault(c, "%s has %ld entries, the model %ld layers", config_name(c, key, name),
+                     length, r->layers);
     return LAYER_UNKNOWN;
 }
 

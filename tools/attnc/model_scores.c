@@ -206,6 +206,21 @@ bool sees_both_ways(const struct reader *r)
     return given || encoder || !causal;
 }
 
+/* Reports types of rotation that may differ in more than the caller's table of cosines. */
+static void read_rope_types(struct reader *r)
+{
+    static const char *const tables[] = {"default", "linear", "dynamic", "yarn", "longrope", "su",
+                                         "llama3", "ntk", "mrope", "proportional", "original",
+                                         "deepseek_yarn", "deepseek_llama_scaling", "xdrope", NULL};
+    static const enum config_key keys[] = {CONFIG_ROPE_TYPE, CONFIG_ROPE_TYPE_OLD,
+                                           CONFIG_ROPE_TYPE_FULL, CONFIG_ROPE_TYPE_WINDOW};
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+        const char *word = config_text(&r->c, keys[i]);
+        if (word && !is_word(word, tables))
+            model_lacks(r->m, "rotation of type '%s'", word);
+    }
+}
+
 void read_position(struct reader *r)
 {
     static const char *const plain[] = {"nope",     "rope",       "rope_gptj", "rotary",
@@ -227,6 +242,7 @@ void read_position(struct reader *r)
     if (r->m->rope != MODEL_ROPE_NO_ROPE && config_given(&r->c, CONFIG_ROPE_INTERLEAVE))
         r->m->rope = neighbours ? MODEL_ROPE_GPTJ : MODEL_ROPE_NEOX;
     config_number(&r->c, CONFIG_ALIBI_MAX);
+    read_rope_types(r);
     if (alibi || (word && strcmp(word, "alibi") == 0)) {
         r->m->rope = MODEL_ROPE_NO_ROPE;
         model_lacks(r->m,
