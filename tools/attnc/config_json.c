@@ -136,6 +136,16 @@ static const struct attnc_yaml_node *walk(const struct config *c, const struct a
     return map;
 }
 
+bool config_is_null_at(const struct config *c, const char *path)
+{
+    const struct config quiet = {.yaml = c->yaml};
+    const char *dot = strrchr(path, '.');
+    const size_t length = dot ? (size_t)(dot - path) : 0;
+    const struct attnc_yaml_node *map = length ? walk(&quiet, c->model, path, length) : c->model;
+    const char *name = dot ? dot + 1 : path;
+    return name_in(c, map, name) && !config_child(c, map, name);
+}
+
 bool config_open(struct config *c, const struct attnc_yaml *y, char *fault)
 {
     *c = (struct config){.yaml = y, .type = "", .fault = fault};

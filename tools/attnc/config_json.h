@@ -44,6 +44,9 @@ const struct attnc_yaml_node *config_child(const struct config *c,
  * of a kind that the key does not take is a fault, and absent. */
 const struct attnc_yaml_node *config_find(const struct config *c, enum config_key key);
 
+/** True if the file has a null at a path, as "rope_parameters.full_attention"; marks it as read. */
+bool config_is_null_at(const struct config *c, const char *path);
+
 /** True if the file itself has the key; a class's default does not count. */
 bool config_given(const struct config *c, enum config_key key);
 

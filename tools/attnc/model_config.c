@@ -207,6 +207,8 @@ static void read_layer(struct reader *r, long i, enum layer_kind *kind)
         g.rotary_dim = 0;
     g.rotates = g.rotary_dim > 0;
     g.sinks = has_sinks(r, g.window > 0);
+    if (g.sinks && r->m->latent.kv_lora_rank)
+        model_lacks(r->m, "sinks of absorbed decode: mla_decode has none");
     g.scale = read_scale(r, &g);
     r->softmax[i] = true;
     add_layer(r->m, &g);
@@ -407,7 +409,9 @@ static void read_all(struct reader *r)
     read_encoder(r);
     m->draft_tokens = config_number(&r->c, CONFIG_DRAFT_LAYERS);
     if (!m->known)
-        model_lacks(m, "knowledge of model_type '%s': bias, norm and rotation are those of Llama",
+        model_lacks(m,
+                    "knowledge of model_type '%s': bias, norm, gate, scale, mask and rotation are "
+                    "those of Llama where no setting says otherwise",
                     m->type);
     config_report_unread(&r->c, r->kinds, report_unknown, m);
     m->read = list_settings(r, false);

@@ -300,7 +300,10 @@ long read_rotation_of(const struct reader *r, long i, enum layer_kind kind,
 {
     const double part = part_of(r, i, layer_shape(kind));
     const long dim = config_number(&r->c, CONFIG_ROTARY_DIM);
-    const bool rotates = layer_rotates(&r->c, i, r->rules.layers);
+    const bool off = config_is_null_at(&r->c, layer_shape(kind) == SHAPE_WINDOW
+                                                  ? "rope_parameters.sliding_attention"
+                                                  : "rope_parameters.full_attention");
+    const bool rotates = layer_rotates(&r->c, i, r->rules.layers) && !off;
     if (r->m->rope == MODEL_ROPE_NO_ROPE || !rotates)
         return 0;
     if (r->m->latent.kv_lora_rank)

@@ -209,9 +209,21 @@ bool sees_both_ways(const struct reader *r)
 /* Reports types of rotation that may differ in more than the caller's table of cosines. */
 static void read_rope_types(struct reader *r)
 {
-    static const char *const tables[] = {"default", "linear", "dynamic", "yarn", "longrope", "su",
-                                         "llama3", "ntk", "mrope", "proportional", "original",
-                                         "deepseek_yarn", "deepseek_llama_scaling", "xdrope", NULL};
+    static const char *const tables[] = {"default",
+                                         "linear",
+                                         "dynamic",
+                                         "yarn",
+                                         "longrope",
+                                         "su",
+                                         "llama3",
+                                         "ntk",
+                                         "mrope",
+                                         "proportional",
+                                         "original",
+                                         "deepseek_yarn",
+                                         "deepseek_llama_scaling",
+                                         "xdrope",
+                                         NULL};
     static const enum config_key keys[] = {CONFIG_ROPE_TYPE, CONFIG_ROPE_TYPE_OLD,
                                            CONFIG_ROPE_TYPE_FULL, CONFIG_ROPE_TYPE_WINDOW};
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
