@@ -40,8 +40,10 @@ static const struct {
 
 /* The maps in which models that see or hear keep their language model. */
 static const char *const inner_maps[] = {
-    "text_config",  "llm_config",     "language_config",   "thinker_config.text_config",
-    "llama_config", "decoder_config", "text_model_config", "language_model_config",
+    "text_config",
+    "llm_config",
+    "language_config",
+    "thinker_config.text_config",
 };
 
 void config_fault(const struct config *c, const char *format, ...)

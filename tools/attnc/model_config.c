@@ -386,6 +386,16 @@ static void set_rules(struct reader *r)
     };
 }
 
+/* Files of hybrids have the settings of their linear layers where there is no such layer, too. */
+static void own_linear_settings(struct reader *r)
+{
+    const enum layer_kind linear = r->rules.linear;
+    if (linear == LAYER_LINEAR)
+        return;
+    r->kinds[linear] = true;
+    r->kinds[LAYER_LINEAR] = r->kinds[LAYER_LINEAR] || linear != LAYER_MAMBA;
+}
+
 static void read_all(struct reader *r)
 {
     struct model *const m = r->m;
@@ -413,6 +423,7 @@ static void read_all(struct reader *r)
                     "knowledge of model_type '%s': bias, norm, gate, scale, mask and rotation are "
                     "those of Llama where no setting says otherwise",
                     m->type);
+    own_linear_settings(r);
     config_report_unread(&r->c, r->kinds, report_unknown, m);
     m->read = list_settings(r, false);
     m->neutral = list_settings(r, true);
