@@ -24,7 +24,7 @@ enum { LEAST_MUTATIONS = 10000, MAX_SETTINGS = 512 };
 enum mutation {
     RENAME,
     DROP,
-    LIST,     /* the value alone in a list */
+    LIST,     /* the value in a list of one */
     MAP,      /* a map in its place */
     TEXT,     /* a word in its place */
     QUOTE,    /* a number or a choice in quotes */

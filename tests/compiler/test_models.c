@@ -117,7 +117,7 @@ static void write_seen(const char *seen, bool both, char *text, size_t size)
         snprintf(text, size, both ? "all keys, no causal mask" : "all keys up to the query's own");
 }
 
-/* The comment that a line of layers stands for. */
+/* Writes the comment that a line of layers describes. */
 static void write_layers(const char *line, char *text, size_t size)
 {
     long count, heads, kv_heads, dim, dim_v, rotary;

@@ -22,8 +22,8 @@ bool config_is_apart(const char *name);
 
 /**
  * Reports every setting of the model's map that concerns attention by its name, has another value
- * than null, false or its class's default, and was not read. Neutral settings are left out, and
- * those of `kinds`, the kinds of layers that the model has.
+ * than null, false or its class's default, and was not read. Neutral settings are left out,
+ * and so are settings of `kinds`, the kinds of layers that the model has.
  */
 void config_report_unread(const struct config *c, const bool kinds[LAYER_KINDS],
                           config_report *report, void *context);

@@ -109,16 +109,16 @@ static void end(struct writer *w, const char *label, const char *comment)
  */
 static void add_one_launch(struct writer *w)
 {
-    char good[64], alone[64], bad[64], why[200];
+    char good[64], single[64], bad[64], why[200];
     const size_t length = w->length;
     if (!w->d->one_launch)
         return;
     sort_targets(w, good, bad, why);
     field(w, "one_launch: true");
-    sort_targets(w, alone, bad, why);
+    sort_targets(w, single, bad, why);
     w->length = length;
     w->entry[length] = '\0';
-    if (good[0] && strcmp(good, alone) == 0)
+    if (good[0] && strcmp(good, single) == 0)
         field(w, "one_launch: [false, true] # true: no combine, for steps of few sequences");
 }
 

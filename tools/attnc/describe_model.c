@@ -7,8 +7,8 @@ static const char *const ropes[] = {"no rotation", "pairs of halves (neox)",
                                     "pairs of neighbours "
                                     "(gptj)"};
 static const char *const norms[] = {
-    "none",      "RMS of each head",   "RMS of each head, times 1 + w", "RMS over all heads",
-    "LayerNorm", "behind the rotation"};
+    "none",      "RMS of each head",  "RMS of each head, times 1 + w", "RMS over all heads",
+    "LayerNorm", "after the rotation"};
 static const char *const mropes[] = {"", ", positions in sections", ", positions interleaved"};
 
 static void print_keys(const struct model_group *g, FILE *out)

@@ -25,15 +25,15 @@ enum model_norm {
 
 enum model_mrope { MODEL_MROPE_NONE, MODEL_MROPE_SECTIONS, MODEL_MROPE_INTERLEAVED };
 
-/** Layers whose attention is the same; heads are those of all ranks together. */
+/** Layers whose attention is the same; heads of all ranks together. */
 struct model_group {
     long layers;
     long window; /* tokens that a query sees, its own among them; 0: all */
-    long chunk;  /* of so many tokens of which a query sees its own only; 0: none */
+    long chunk;  /* tokens of a chunk; a query sees its own chunk only; 0: none */
     long heads, kv_heads, head_dim, head_dim_v;
     long rotary_dim; /* elements of a head that rotate; 0: none */
     bool rotates, sinks;
-    bool both_ways; /* no causal mask: keys on both sides, of which `window` has each */
+    bool both_ways; /* no causal mask: `window` keys on each side, or all */
     double scale;   /* of the scores before the softmax */
 };
 

@@ -115,7 +115,7 @@ static void read_norm(struct reader *r)
     if (m->norm == MODEL_NORM_LAYER_NORM)
         model_lacks(m, "LayerNorm of q and k: it has to run before rope_qk_norm_cache");
     if (m->norm == MODEL_NORM_AFTER_ROPE)
-        model_lacks(m, "a norm of q and k behind the rotation: rope_qk_norm_cache has it before");
+        model_lacks(m, "a norm of q and k after the rotation: rope_qk_norm_cache has it before");
 }
 
 static void read_gate(struct reader *r)
@@ -141,8 +141,8 @@ static void read_gate(struct reader *r)
     if (heads)
         model_lacks(m, "a gate per head: the output of each head has to be multiplied by a number");
     if (beside && !m->gate)
-        model_note(m, "gate: true takes each head's gate behind its q: interleave the rows of the "
-                      "gate's own projection with those of q");
+        model_note(m, "gate: true takes each head's gate after its q: interleave the rows of the "
+                      "gate's own projection and q's");
     m->gate = m->gate || beside;
 }
 
@@ -293,7 +293,7 @@ static void read_sharing(struct reader *r)
     const bool q_scale = config_flag(&r->c, CONFIG_LATENT_Q_SCALE, false);
     const bool kv_scale = config_flag(&r->c, CONFIG_LATENT_KV_SCALE, false);
     if (q_scale || kv_scale)
-        model_note(m, "q_a and kv_a are scaled behind their norms (mla_scale_q_lora, "
+        model_note(m, "q_a and kv_a are scaled after their norms (mla_scale_q_lora, "
                       "mla_scale_kv_lora): fold that into the weights of the norms");
 }
 
