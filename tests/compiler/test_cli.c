@@ -138,6 +138,7 @@ static void a_models_config_becomes_a_description(void **state)
            "gqa=16 q_len=1 "
            "mask=causal",
            "");
+    expect("describe . --tp 8", 0, "# A model (model_type qwen3_moe), 94 layers", "");
     expect("describe . --tp 8", 0, "TP 8: 8 query heads and 1 key/value heads a rank (copies)", "");
     expect("describe config.json --tp 2,8", 0, "gqa: [16, 8]", "");
     expect("describe config.json --tp 3", 1, "", "missing: TP 3: 64 query heads and 4 key/value");
@@ -242,6 +243,10 @@ static void what_is_no_config_is_refused(void **state)
                            "  \"layer_types\": [\"attention\", \"dream\"] }");
     expect("describe new.json", 3, "# MISSING: knowledge of model_type 'new'",
            "missing: 1 layers of kind 'dream', which is not known");
+    write_file("circle.yaml", "model_type: llama\nrope_scaling: &x\n  attn: *x\n"
+                              "head_list: &l [*l, *l]\n");
+    expect("describe circle.yaml", 3, "",
+           "missing: head_list: [*, *], a setting that attnc does not");
     write_file("unread.json", "{ \"model_type\": \"llama\", \"attn_wobble\": 4,\n"
                               "  \"rope_scaling\": { \"wobble\": true } }");
     expect("describe unread.json", 3,

@@ -82,8 +82,8 @@ bool config_is(const struct config *c, const struct attnc_yaml_node *n, const ch
     double number;
     if (n->kind == ATTNC_YAML_LIST)
         return strchr(kinds, 'l') != NULL;
-    if (n->kind == ATTNC_YAML_MAP)
-        return strchr(kinds, 'm') != NULL;
+    if (n->kind != ATTNC_YAML_SCALAR)
+        return n->kind == ATTNC_YAML_MAP && strchr(kinds, 'm');
     if (config_is_null(c, n))
         return true;
     if (!n->plain) /* a quoted "true" is neither text nor a choice */
@@ -184,11 +184,11 @@ static bool same_value(const struct config *c, const struct attnc_yaml_node *a,
                        const struct attnc_yaml_node *b)
 {
     double x, y;
-    if (a->kind != b->kind)
+    if (a->kind != b->kind || a->kind == ATTNC_YAML_ALIAS)
         return false;
     if (a->kind != ATTNC_YAML_SCALAR) {
         uint32_t i = a->first, j = b->first;
-        while (i && j && same_value(c, attnc_yaml_node(c->yaml, i), attnc_yaml_node(c->yaml, j))) {
+        while (i && j && same_value(c, &c->yaml->nodes[i], &c->yaml->nodes[j])) {
             i = c->yaml->nodes[i].next;
             j = c->yaml->nodes[j].next;
         }

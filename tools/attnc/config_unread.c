@@ -105,11 +105,18 @@ static bool is_default(const struct config *c, const char *path, const struct at
     return strcasecmp(value, attnc_yaml_text(c->yaml, n)) == 0;
 }
 
+/* Returns a node; aliases are followed to scalars only, since others may lead back to it. */
+static const struct attnc_yaml_node *node_of(const struct config *c, uint32_t id)
+{
+    const struct attnc_yaml_node *n = attnc_yaml_node(c->yaml, id);
+    return n->kind == ATTNC_YAML_SCALAR ? n : &c->yaml->nodes[id];
+}
+
 static bool any_read(const struct config *c, const struct attnc_yaml_node *n)
 {
-    for (uint32_t id = n->kind == ATTNC_YAML_SCALAR ? 0 : n->first; id;
-         id = c->yaml->nodes[id].next) {
-        if (c->was_read[id] || any_read(c, attnc_yaml_node(c->yaml, id)))
+    const bool holds = n->kind == ATTNC_YAML_LIST || n->kind == ATTNC_YAML_MAP;
+    for (uint32_t id = holds ? n->first : 0; id; id = c->yaml->nodes[id].next) {
+        if (c->was_read[id] || any_read(c, node_of(c, id)))
             return true;
     }
     return false;
@@ -122,6 +129,8 @@ static void show(const struct config *c, const struct attnc_yaml_node *n, char *
     if (n->kind == ATTNC_YAML_SCALAR) {
         const char *quote = n->plain ? "" : "\"";
         snprintf(text, size, "%s%s%s", quote, attnc_yaml_text(c->yaml, n), quote);
+    } else if (n->kind == ATTNC_YAML_ALIAS) {
+        snprintf(text, size, "*");
     } else if (n->kind == ATTNC_YAML_MAP) {
         long count = 0;
         for (uint32_t id = n->first; id; id = c->yaml->nodes[id].next)
@@ -131,7 +140,7 @@ static void show(const struct config *c, const struct attnc_yaml_node *n, char *
         length = (size_t)snprintf(text, size, "[");
         for (uint32_t id = n->first; id && length + 8 < size; id = c->yaml->nodes[id].next) {
             char item[24];
-            show(c, attnc_yaml_node(c->yaml, id), item, sizeof(item));
+            show(c, node_of(c, id), item, sizeof(item));
             length += (size_t)snprintf(text + length, size - length, "%s%s", item,
                                        c->yaml->nodes[id].next ? ", " : "");
         }
@@ -205,7 +214,7 @@ static void walk_value(struct walk *w, const char *path, const struct attnc_yaml
         char inner[CONFIG_PATH + 4];
         snprintf(inner, sizeof(inner), "%s[]", path);
         for (uint32_t id = n->first; id && !w->out; id = c->yaml->nodes[id].next)
-            walk_map(w, attnc_yaml_node(c->yaml, id), inner, concerns);
+            walk_map(w, node_of(c, id), inner, concerns);
     } else if (w->out) {
         list_one(w, path, n, read, concerns);
     } else if (!read && concerns) {
@@ -229,7 +238,7 @@ static void walk_map(struct walk *w, const struct attnc_yaml_node *map, const ch
         if (name->kind == ATTNC_YAML_SCALAR) {
             char path[CONFIG_PATH];
             const char *text = attnc_yaml_text(c->yaml, name);
-            const struct attnc_yaml_node *n = attnc_yaml_node(c->yaml, value);
+            const struct attnc_yaml_node *n = node_of(c, value);
             if (*prefix && strspn(text, "0123456789") == strlen(text)) /* a layer's number */
                 snprintf(path, sizeof(path), "%s[]", prefix);
             else
