@@ -257,8 +257,27 @@ void config_report_unread(const struct config *c, const bool kinds[LAYER_KINDS],
     walk_map(&w, c->model, "", false);
 }
 
+/* Lists what was read beside the language model's map: names, and the type of the whole file. */
+static void list_outside(struct walk *w)
+{
+    const struct config *const c = w->c;
+    for (uint32_t id = c->top->first; id;) {
+        const struct attnc_yaml_node *name = attnc_yaml_node(c->yaml, id);
+        const uint32_t value = c->yaml->nodes[id].next;
+        const struct attnc_yaml_node *n = node_of(c, value);
+        if (name->kind == ATTNC_YAML_SCALAR && n->kind != ATTNC_YAML_MAP) {
+            char path[CONFIG_PATH];
+            snprintf(path, sizeof(path), "file.%s", attnc_yaml_text(c->yaml, name));
+            list_one(w, path, n, c->was_read[id], false);
+        }
+        id = c->yaml->nodes[value].next;
+    }
+}
+
 void config_list(const struct config *c, const bool kinds[LAYER_KINDS], bool neutral, FILE *out)
 {
     struct walk w = {.c = c, .kinds = kinds, .out = out, .neutral = neutral, .comma = ""};
     walk_map(&w, c->model, "", false);
+    if (c->top != c->model)
+        list_outside(&w);
 }
