@@ -107,7 +107,7 @@ static void clear_others(struct logits *x)
 struct stored {
     struct logits *x;
     struct tir_view out;
-    struct tir_value first; /* below 0 for columns in front of those that are scored */
+    struct tir_value first; /* below 0 for columns before the first one that is scored */
 };
 
 /* A row below 0 is beyond the view, since its offset is above all others as an unsigned number. An

@@ -63,7 +63,7 @@ static const struct att_tile tiles[] = {
      .why = "scores as indexer_logits has them, and no clamp of v_cvt_pk_f16_f32"},
 };
 
-/* Are scores made in pairs? */
+/* True if scores are made in pairs. */
 static bool has_pairs(const struct att_variant *v, const struct att_tile *t,
                       const struct tir_machine *m)
 {

@@ -37,8 +37,8 @@ VERBS = """add adapt adopt align allow apply assert avoid balance bench bound br
     charge check choose clean clear collect combine compare complete compute convert copy correct count cover cut decode
     define delete demand derive describe document draw drop emit enable encode end escape examine exclude execute explain
     export expose extend extract fill find fix fold follow format free fuse generate give group guard handle hold honour
-    ignore implement import improve include infer inline install issue join keep let limit link list load lower make map
-    mark match measure merge mirror model move name note open order overlap pack parse pass pick pin place point prefer
+    ignore implement import improve include infer inline install issue join keep know let limit link list load lower make map
+    mark match measure merge mirror model move mutate name note open order overlap pack parse pass pick pin place point prefer
     prefetch print protect prove pull put quote raise read rebuild record reduce refuse register reject release remove
     rename reorder repair repeat replace report require reserve reset resolve restore restrict retry return reuse revert
     rewrite rotate round run say scale scan schedule select send separate serve set share shorten show shrink simplify

@@ -47,10 +47,10 @@ static void keep_limits(struct att_attention *a)
         s->exponents = tir_materialize(b, tir_splat(b, s->exponent, s->vector));
 }
 
-/* Returns log2 of the largest weight where weights are cut. A weight loses up to a step: 0.7213 of
- * half a step at 1 in the mean, as a part of itself, since the mean of 2^-x over 0 <= x < 1 is
- * 1 / (2 ln 2). The largest one of each row would lose nothing at 1, and outputs would come nearer
- * to its value. That much above 1 it loses what the others do. */
+/* Returns log2 of the largest weight where weights are truncated. A weight loses up to a step.
+ * The mean loss is 0.7213 of half a step at 1, relative to the weight: the mean of 2^-x over 0
+ * <= x < 1 is 1 / (2 ln 2). The largest weight of a row would lose nothing at 1, and outputs
+ * would move towards its value. That much above 1 it loses as much as the others. */
 static float rise_of_cut(const struct att_attention *a)
 {
     const float half_step = a->dtype == TIR_BF16 ? 0x1p-8f : 0x1p-11f;

@@ -15,7 +15,7 @@ struct att_softmax {
     struct tir_value exponents;     /* the same as 1 x queries, where a loop keeps it in lanes */
     float room;                     /* log2 of the largest p: where one is above, m follows */
     struct tir_value threshold;     /* f32: room, where the loop keeps it in a register */
-    float rise;     /* log2 of the largest p behind that: m is so far below the maximum */
+    float rise;     /* log2 of the largest p after that: m is this far below the maximum */
     bool from_zero; /* l and O are 0 while m is the lowest: alpha is 1 where it first follows */
 };
 

@@ -40,7 +40,7 @@ static const char *const names[] = {"rename", "drop",  "list",     "map",
 struct setting {
     char path[CONFIG_PATH]; /* as the lists of settings have it */
     uint32_t name, value;
-    bool concerns; /* attention, by its own name or that of the map that it is in */
+    bool concerns; /* attention, by its own name or the name of its map */
 };
 
 /* The result of reading a config.json. */

@@ -336,8 +336,8 @@ static int64_t argument(const void *problem, const char *name)
     return known_value(known, sizeof(known) / sizeof(known[0]), name);
 }
 
-/* P is rounded to fp8, by up to 2^-4 of a weight or 2^-14.8 of the largest, and its sum is that of
- * the rounded ones. Roundings are as likely anywhere up to there: 2^-4 / sqrt(3) in the mean. */
+/* P is rounded to fp8, by up to 2^-4 of a weight or 2^-14.8 of the largest. The sum is of rounded
+ * weights. Roundings are as likely anywhere up to there: 2^-4 / sqrt(3) in the mean. */
 static bool weights_are_fp8(const struct problem *p) { return q_is_fp8(p) && !is_packed(p); }
 
 static double rounding(const struct problem *p)

@@ -164,9 +164,9 @@ static double round_fp8(double x)
     return ldexp(nearbyint(ldexp(fraction, 4)), exponent - 4);
 }
 
-/* The largest weight of a row is a number of fp8, none overflows where exp2 is a little high, the
- * maximum has room to grow before it is followed, and weights far below the largest are normal
- * numbers still. */
+/* The largest weight of a row is a number of fp8, and none overflows if exp2 is a little high. The
+ * maximum has room to grow before O is rescaled, and weights far below the largest are normal
+ * numbers. */
 static void fp8_has_room_and_bits(void **state)
 {
     (void)state;

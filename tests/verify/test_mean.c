@@ -87,7 +87,7 @@ static void what_is_no_number_is_found(void **state)
     assert_true(mean_is_off(&all));
 }
 
-/* The bound is that of sums of independent numbers, 10^-9 of which are beyond it. */
+/* Sums of independent numbers exceed the bound with a probability of 10^-9. */
 static void bounds_are_those_of_hoeffding(void **state)
 {
     (void)state;

@@ -21,9 +21,9 @@ bool config_concerns(const char *name);
 bool config_is_apart(const char *name);
 
 /**
- * Reports every setting of the model's map that concerns attention by its name, has another value
- * than null, false or its class's default, and was not read. Neutral settings are left out,
- * and so are settings of `kinds`, the kinds of layers that the model has.
+ * Reports every setting of the model's map that nobody read and whose name concerns attention. A
+ * value of null, false or the class's default is not reported. Neutral settings are left out, and
+ * so are settings of `kinds`, the kinds of layers that the model has.
  */
 void config_report_unread(const struct config *c, const bool kinds[LAYER_KINDS],
                           config_report *report, void *context);

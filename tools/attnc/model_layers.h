@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The kind of each layer: model_layers.def has the kinds, their words, and the settings that say
- * which layer is of which kind.
+ * the kind of each layer.
  */
 #ifndef TOOLS_ATTNC_MODEL_LAYERS_H
 #define TOOLS_ATTNC_MODEL_LAYERS_H

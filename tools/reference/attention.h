@@ -70,8 +70,8 @@ struct ref_row {
     double moved[REF_DIM_MAX];         /* weights rounded: sum of rounding |v - out| */
     double moved_squares[REF_DIM_MAX]; /* sum of (rounding (v - out))^2 */
     double roundings;                  /* their sum, relative to the denominator */
-    /* The sums below are those of many roundings that are independent. Where weights are not summed
-     * as they are rounded they have v in place of v - out, and each rounding is the weight. */
+    /* Sums of many independent roundings. If the weights are summed before they are rounded, v
+     * takes the place of v - out, and each rounding is the weight. */
     double mean_squares[REF_DIM_MAX];       /* sum of the mean of (rounding (v - out))^2 */
     struct ref_drift drift[REF_DIRECTIONS]; /* of the sums in these directions */
     struct ref_drift absolute;              /* of the sum of |errors|, without its mean */

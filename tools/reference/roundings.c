@@ -7,10 +7,10 @@
  * the weights before they are rounded, it is sum d x with x = v.
  *
  * Many roundings to the nearest do not add up: a weight is as likely above the middle of two
- * numbers as below it. What is left of their mean follows from the density of weights, which is
- * not the same at both ends of a step h: its slope g' makes h^2 g' / 12 of that. A density that
- * falls as p^-3 has g' = 3 / p, and with h = 2 d, d being the most that p is rounded by, the mean
- * is d^2 / p. A weight below d becomes 0, and all of these do.
+ * numbers as below it. The rest of their mean follows from the density of weights, which differs
+ * between the ends of a step h: a slope g' gives h^2 g' / 12. A density that falls as p^-3 has
+ * g' = 3 / p. Let d be the largest rounding of p, so that h = 2 d: the mean is d^2 / p. Every
+ * weight below d becomes 0.
  */
 #include "tools/reference/roundings.h"
 

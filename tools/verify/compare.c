@@ -192,8 +192,8 @@ static void add_element(struct comparison *c, int d, double got, const struct re
     c->to_largest.scale += r->largest * r->to_largest[d] * r->to_largest[d];
 }
 
-/* True if the row's roundings are its own. The output of a row with nearly all weight at one key is
- * that key's value, and is rounded as that of other queries with the same key is. */
+/* True if the row's roundings are its own. A row with nearly all weight at one key has that key's
+ * value as its output. It is rounded alike for every query with this key. */
 static bool is_own(const struct ref_row *r) { return r->largest < 0.9375; }
 
 /* Adds what roundings of a row's weights do to the sums of its elements. */
@@ -203,11 +203,11 @@ static void add_row(struct comparison *c, const struct ref_row *r)
     add_drift(&c->means[MEAN_ALONG], c, r, &r->drift[REF_ALONG_OUT]);
     add_drift(&c->means[MEAN_UP], c, r, &r->drift[REF_UP]);
     add_drift(&c->to_largest, c, r, &r->drift[REF_TO_LARGEST]);
-    add_drift(&c->means[MEAN_ABSOLUTE], c, r, &absolute); /* its mean is that of the elements */
+    add_drift(&c->means[MEAN_ABSOLUTE], c, r, &absolute); /* its mean is counted by element */
 }
 
-/* Adds an LSE. log(1 + x) is x - x^2 / 2 for the sum x of the roundings, of which the mean of x^2
- * is below the sum of their squares. */
+/* Adds an LSE. log(1 + x) is x - x^2 / 2 for the sum x of the roundings. The mean of x^2 is below
+ * the sum of the squares of the roundings. */
 static void add_lse(struct comparison *c, double got, const struct ref_row *r, double e)
 {
     if (isinf(r->lse))
@@ -308,10 +308,10 @@ void comparison_weights_rounded(struct ref_attention *a, const struct precision 
     a->weight_tiny = p->tiny;
 }
 
-/* A weight of 2^k 2^x, 0 <= x < 1, is cut by u 2^-x of itself in the mean, 0.72 u over all x, which
- * leaves the mean of values alone. Scores that spread by half a power of two or more, as those of
- * random queries and keys do, have any x: the first harmonic of 2^-x is 0.16, and a normal
- * distribution of 0.5 leaves exp(-2 (0.5 pi)^2) of it, 0.007. */
+/* Truncation takes u 2^-x of a weight 2^k 2^x, 0 <= x < 1, in the mean. Over all x that is 0.72
+ * u, and leaves the mean of values unchanged. Scores of random queries and keys spread by half a
+ * power of two or more, so that x takes all values. The first harmonic of 2^-x is 0.16, and a
+ * normal distribution of 0.5 leaves exp(-2 (0.5 pi)^2) of it, 0.007. */
 static const double CUT_DRIFT = 0.16 * 0.007;
 
 void comparison_weights_cut(struct ref_attention *a, const struct precision *p)

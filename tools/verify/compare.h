@@ -49,8 +49,8 @@ void compare_result(struct comparison *c, const struct place *at, struct operand
 /** Runs all tasks; fills the numbers of `row`, and its fault where something is beyond a bound. */
 void comparison_run(struct comparison *c, struct verify_row *row);
 
-/** Sets the roundings of weights in fp8, as the target has it. Kernels scale the largest weight of
- * a row to 28 or more (fnuz: 15), or with `scaled` the largest of a block of keys to 2^7.75. */
+/** Sets the roundings of weights in the target's fp8. Kernels scale the largest weight of a row
+ * to 28 or more (fnuz: 15). With `scaled` they scale the largest of a block of keys to 2^7.75. */
 void comparison_weights_fp8(struct ref_attention *a, const char *target, bool scaled);
 
 /** Sets them for weights that are summed in the kernel's type, where the largest of a row is 1 or

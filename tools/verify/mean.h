@@ -1,8 +1,6 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * attnc verify: sums over many errors, each of which may be within its own bound. Roundings that
- * are independent of each other do not add up; what is rounded the same way everywhere does.
- */
+/* SPDX-License-Identifier: Apache-2.0 attnc verify: bounds on sums over many errors. Each error
+ * may be within its own bound. Roundings that are independent of each other do not add up; what
+ * is rounded the same way everywhere does. */
 #ifndef TOOLS_VERIFY_MEAN_H
 #define TOOLS_VERIFY_MEAN_H
 
