@@ -17,7 +17,7 @@
 #include "tools/attnc/output.h"
 #include "tools/attnc/pack_file.h"
 #include "tools/attnc/progress.h"
-#include "tools/attnc/tune.h"
+#include "tools/attnc/tune/tune.h"
 
 static struct {
     const char *shape, *shapes, *device, *only, *seconds, *flush, *patience;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/attnc/tune.h"
+#include "tools/attnc/tune/tune.h"
 
 enum { MOST_LEAVES = 12 };
 

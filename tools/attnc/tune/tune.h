@@ -3,13 +3,13 @@
  * attnc tune: what its parts share. A sweep is a list of keys; each has candidates, the tiles that
  * its kernel may have, and shapes, on which every candidate is timed.
  */
-#ifndef TOOLS_ATTNC_TUNE_H
-#define TOOLS_ATTNC_TUNE_H
+#ifndef TOOLS_ATTNC_TUNE_TUNE_H
+#define TOOLS_ATTNC_TUNE_TUNE_H
 
 #include "compiler/driver.h"
 #include "compiler/tuning.h"
 #include "tools/attnc/shard.h"
-#include "tools/attnc/tune_db.h"
+#include "tools/attnc/tune/db.h"
 
 enum { TUNE_SHAPE_TEXT = 128, TUNE_VALUES = 4, TUNE_SOURCE = 33, TUNE_SPLITS = 6 };
 

@@ -24,7 +24,7 @@
 #include "tools/attnc/json.h"
 #include "tools/attnc/output.h"
 #include "tools/attnc/progress.h"
-#include "tools/attnc/tune_model.h"
+#include "tools/attnc/tune/model.h"
 #include "tools/verify/verify.h"
 
 static struct {

@@ -3,7 +3,7 @@
 #define TOOLS_ATTNC_TUNE_MODEL_H
 
 #include "tools/attnc/model_config.h"
-#include "tools/attnc/tune.h"
+#include "tools/attnc/tune/tune.h"
 
 /** A rank of a model. */
 struct tune_model {

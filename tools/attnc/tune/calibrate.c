@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "tools/attnc/command.h"
-#include "tools/attnc/tune.h"
+#include "tools/attnc/tune/tune.h"
 
 enum { MOST_PAIRS = 48, MOST_PARAMETERS = 128, TRIES = 5, STEPS = 8, TEXT = 2048 };
 

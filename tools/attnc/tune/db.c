@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tools/attnc/tune_db.h"
+#include "tools/attnc/tune/db.h"
 
 #include <errno.h>
 #include <limits.h>

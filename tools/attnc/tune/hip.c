@@ -15,7 +15,7 @@
 #include "tools/attnc/events.h"
 #include "tools/attnc/progress.h"
 #include "tools/attnc/race.h"
-#include "tools/attnc/tune.h"
+#include "tools/attnc/tune/tune.h"
 
 /* A race of one key and shape. */
 struct heat {

@@ -15,7 +15,7 @@
 #include "tools/attnc/command.h"
 #include "tools/attnc/progress.h"
 #include "tools/attnc/trace.h"
-#include "tools/attnc/tune.h"
+#include "tools/attnc/tune/tune.h"
 
 enum {
     EXHAUSTIVE = 512, /* measurements of a key; where there would be more, candidates are halved */

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/attnc/tune.h"
+#include "tools/attnc/tune/tune.h"
 
 enum { MOST_SHAPES = 4, RIVALS = 3 }; /* the winner, the first candidate, the best of the others */
 

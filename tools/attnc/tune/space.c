@@ -8,7 +8,7 @@
 #include <xxhash.h>
 
 #include "targets/tgt.h"
-#include "tools/attnc/tune.h"
+#include "tools/attnc/tune/tune.h"
 
 static bool same_tile(const struct tune_key *key, const char *tile)
 {

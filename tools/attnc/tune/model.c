@@ -12,7 +12,7 @@
 #include "tools/attnc/command.h"
 #include "tools/attnc/describe_kernels.h"
 #include "tools/attnc/output.h"
-#include "tools/attnc/tune_model.h"
+#include "tools/attnc/tune/model.h"
 
 static int describe(struct model *m, long ranks, const char *path, struct tune_model *out)
 {

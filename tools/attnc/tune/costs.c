@@ -9,7 +9,7 @@
 
 #include "runtime/attn.h"
 #include "tools/attnc/trace.h"
-#include "tools/attnc/tune.h"
+#include "tools/attnc/tune/tune.h"
 
 enum { INFO = 8 /* integers of an item */, TRIALS = 20 };
 

@@ -9,7 +9,7 @@
 #include "tools/attnc/command.h"
 #include "tools/attnc/json.h"
 #include "tools/attnc/page.h"
-#include "tools/attnc/tune.h"
+#include "tools/attnc/tune/tune.h"
 
 /* The lines of tune_page.html, NULL at the end. */
 extern const char *const tune_page[];

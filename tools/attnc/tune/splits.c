@@ -10,7 +10,7 @@
 #include "runtime/attn.h"
 #include "targets/tgt.h"
 #include "tools/attnc/trace.h"
-#include "tools/attnc/tune.h"
+#include "tools/attnc/tune/tune.h"
 
 enum { LISTS_A_UNIT = 4, COMBINE_TILES = 4 };
 

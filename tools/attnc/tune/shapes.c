@@ -12,7 +12,7 @@
 #include "tools/attnc/command.h"
 #include "tools/attnc/output.h"
 #include "tools/attnc/trace.h"
-#include "tools/attnc/tune.h"
+#include "tools/attnc/tune/tune.h"
 
 static const struct verify_op *const ops[] = {
 #define OP(op) &verify_##op,
