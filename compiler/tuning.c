@@ -2,12 +2,17 @@
  *
  * Reads, writes and applies tuning files:
  *
- *     tuning: 1
+ *     tuning: 2
  *     kernels:
- *       - key: gfx950 prefill dtype=bf16 head_dim=128 ... tile=auto
- *         tile: head_dim=128 rows=32 keys=64 ...
+ *       - key: gfx950 prefill head_dim=128 lse=true
+ *         tile: rows=32 keys=64 ...
  *         calls:
  *           - { batch: [1, 2], max_seqlen_q: [1, 1448] }
+ *       - key: gfx950 prefill head_dim=128 lse=true
+ *         tile: auto
+ *
+ * Keys of version 1 say every field that an op had then, defaults included, and the last of a key's
+ * kernels has a tile. Both can be read.
  */
 #include "compiler/tuning.h"
 
@@ -17,10 +22,11 @@
 
 #include "compiler/kernel_args.h"
 #include "compiler/read_file.h"
+#include "compiler/tuning_key.h"
 #include "compiler/yaml.h"
 #include "targets/tgt.h"
 
-enum { FORMAT = 1 };
+enum { OLDEST = 1, FORMAT = 2 };
 
 static const struct att_loc nowhere;
 
@@ -43,6 +49,36 @@ struct attnc_tuned *attnc_tuning_add(struct attnc_tuning *t, const char *key, co
     struct attnc_tuned *row = &t->rows[t->count++];
     *row = (struct attnc_tuned){.key = strdup(key), .tile = strdup(tile)};
     return row->key && row->tile ? row : NULL;
+}
+
+static void free_row(struct attnc_tuned *row)
+{
+    free(row->key);
+    free(row->tile);
+    free(row->open);
+    free(row->choice.boxes);
+    free(row->choice.splits);
+}
+
+void attnc_tuning_remove(struct attnc_tuning *t, const char *key)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < t->count; i++) {
+        if (strcmp(t->rows[i].key, key))
+            t->rows[kept++] = t->rows[i];
+        else
+            free_row(&t->rows[i]);
+    }
+    t->count = kept;
+}
+
+void attnc_tuning_remove_splits(struct attnc_tuning *t)
+{
+    for (size_t i = 0; i < t->split_count; i++) {
+        free(t->splits[i].key);
+        free(t->splits[i].call);
+    }
+    t->split_count = 0;
 }
 
 struct attnc_split *attnc_tuning_add_split(struct attnc_tuning *t, const struct attnc_split *split)
@@ -75,17 +111,9 @@ struct att_box *attnc_choice_add(struct att_choice *choice)
 
 void attnc_tuning_free(struct attnc_tuning *t)
 {
-    for (size_t i = 0; i < t->count; i++) {
-        free(t->rows[i].key);
-        free(t->rows[i].tile);
-        free(t->rows[i].open);
-        free(t->rows[i].choice.boxes);
-        free(t->rows[i].choice.splits);
-    }
-    for (size_t i = 0; i < t->split_count; i++) {
-        free(t->splits[i].key);
-        free(t->splits[i].call);
-    }
+    for (size_t i = 0; i < t->count; i++)
+        free_row(&t->rows[i]);
+    attnc_tuning_remove_splits(t);
     free(t->rows);
     free(t->splits);
     free(t->bytes);
@@ -210,12 +238,16 @@ static bool read_kernel(struct reader *r, uint32_t id)
                          "tile");
         return true;
     }
-    struct attnc_tuned *row = attnc_tuning_add(r->t, key, tile);
+    char normal[ATT_TEXT_MAX], why[ATTNC_KEY_WHY];
+    const bool known = attnc_key_normalise(key, normal, why);
+    struct attnc_tuned *row = attnc_tuning_add(r->t, known ? normal : key, tile);
     if (!row)
         return attnc_diag_no_memory(r->d);
     row->at = place(r, id);
     row->open = open ? strdup(open) : NULL;
     const uint32_t calls = get(r, id, "calls");
+    if (calls && !strcmp(tile, ATTNC_AUTO))
+        attnc_diag_error(r->d, place(r, calls), "tile auto is for all other calls: it has none");
     return !calls || read_calls(r, calls, op, &row->choice);
 }
 
@@ -289,11 +321,12 @@ static bool read_split(struct reader *r, uint32_t id)
     enum { COST_MAX = 256 };
     if (!check_keys(r, id, names))
         return true;
-    const char *one = get_text(r, id, "one_launch");
+    char normal[ATT_TEXT_MAX], why[ATTNC_KEY_WHY];
+    const char *one = get_text(r, id, "one_launch"), *key = get_text(r, id, "key");
     const size_t errors = r->d->errors;
     struct att_split call;
     struct attnc_split s = {
-        .key = (char *)get_text(r, id, "key"),
+        .key = key && attnc_key_normalise(key, normal, why) ? normal : (char *)key,
         .call = (char *)get_text(r, id, "call"),
         .one_launch = one && !strcmp(one, "true"),
     };
@@ -331,8 +364,8 @@ static bool read_document(struct reader *r)
     if (!check_keys(r, 1, names))
         return true;
     const uint32_t version = get(r, 1, "tuning"), kernels = get(r, 1, "kernels");
-    if (!version || !read_number(r, version, &format) || format != FORMAT) {
-        attnc_diag_error(r->d, place(r, 1), "expected 'tuning: %d'", FORMAT);
+    if (!version || !read_number(r, version, &format) || format < OLDEST || format > FORMAT) {
+        attnc_diag_error(r->d, place(r, 1), "expected 'tuning: %d', or %d", FORMAT, OLDEST);
         return true;
     }
     const struct attnc_yaml_node *list = attnc_yaml_node(&r->yaml, kernels);
@@ -451,21 +484,31 @@ static bool add_variant(struct grown *g, const struct att_variant *v)
     return true;
 }
 
+/* Notes that a description may have the kernels of a key. */
+static void match(struct attnc_tuning *t, const struct att_variant *v)
+{
+    char key[ATT_TEXT_MAX];
+    attnc_key_text(v, key);
+    for (size_t i = 0; i < t->count; i++)
+        t->rows[i].matched = t->rows[i].matched || !strcmp(t->rows[i].key, key);
+}
+
 /* Adds the file's kernels of a variant's key, or the variant. */
 static bool add_tuned(const struct attnc_tuning *t, const struct att_variant *v, struct grown *g)
 {
     char key[ATT_TEXT_MAX];
-    att_variant_text(v, key);
-    if (!has_kernel(t, key))
+    attnc_key_text(v, key);
+    if (v->tile || v->choice || !has_kernel(t, key))
         return add_variant(g, v);
     for (size_t i = 0; i < t->count; i++) {
         const struct attnc_tuned *row = &t->rows[i];
         if (strcmp(row->key, key))
             continue;
         struct att_variant tuned = *v;
-        tuned.tile = attnc_find_candidate(v, row->tile);
+        const bool own = !strcmp(row->tile, ATTNC_AUTO);
+        tuned.tile = own ? 0 : attnc_find_candidate(v, row->tile);
         tuned.choice = &row->choice;
-        if (!tuned.tile)
+        if (!tuned.tile && !own)
             attnc_diag_error(g->d, row->at,
                              "%s on %s has no tile '%.200s' that fits; run attnc tune again",
                              v->op->name, v->target, row->tile);
@@ -475,15 +518,13 @@ static bool add_tuned(const struct attnc_tuning *t, const struct att_variant *v,
     return true;
 }
 
-/* Does a variant have this key, whatever its tile is? */
+/* True if a variant has this key, whatever its tile is. */
 static bool has_key(const struct grown *g, const struct att_variant *v)
 {
     char text[ATT_TEXT_MAX], other[ATT_TEXT_MAX];
-    att_variant_text(v, text);
+    attnc_key_text(v, text);
     for (size_t i = 0; i < g->desc.count; i++) {
-        struct att_variant one = g->desc.variants[i];
-        one.tile = 0;
-        att_variant_text(&one, other);
+        attnc_key_text(&g->desc.variants[i], other);
         if (!strcmp(text, other))
             return true;
     }
@@ -506,7 +547,22 @@ static bool add_needed(const struct attnc_tuning *t, size_t number, struct grown
             add_tuned(t, &combine, g));
 }
 
-bool attnc_tuning_apply(const struct attnc_tuning *t, struct attnc_description *desc,
+/* Matches a variant's key, and those of the kernels that its splits may need. */
+static void match_all(struct attnc_tuning *t, const struct att_variant *v)
+{
+    struct att_variant other;
+    if (v->tile)
+        return;
+    match(t, v);
+    if (v->op->takes & ATT_BIT(ONE_LAUNCH)) {
+        if (attnc_split_sibling(v, &other))
+            match(t, &other);
+        if (attnc_split_combine(v, &other))
+            match(t, &other);
+    }
+}
+
+bool attnc_tuning_apply(struct attnc_tuning *t, struct attnc_description *desc,
                         struct attnc_diag *d)
 {
     const size_t errors = d->errors;
@@ -514,12 +570,42 @@ bool attnc_tuning_apply(const struct attnc_tuning *t, struct attnc_description *
     g.desc.variants = NULL;
     g.desc.count = 0;
     bool good = true;
-    for (size_t i = 0; good && i < desc->count; i++)
+    for (size_t i = 0; good && i < desc->count; i++) {
+        match_all(t, &desc->variants[i]);
         good = add_tuned(t, &desc->variants[i], &g);
+    }
     const size_t own = g.desc.count;
     for (size_t i = 0; good && i < own; i++)
         good = add_needed(t, i, &g);
     free(desc->variants);
     *desc = g.desc;
     return good && d->errors == errors;
+}
+
+/* True if a key is of one of the targets. */
+static bool is_of(const char *key, const char *const *targets)
+{
+    const size_t length = strcspn(key, " ");
+    for (; *targets; targets++) {
+        if (strlen(*targets) == length && !strncmp(*targets, key, length))
+            return true;
+    }
+    return false;
+}
+
+bool attnc_tuning_check_matched(const struct attnc_tuning *t, const char *const *targets,
+                                struct attnc_diag *d)
+{
+    bool good = true;
+    for (size_t i = 0; i < t->count; i++) {
+        const struct attnc_tuned *row = &t->rows[i];
+        char normal[ATT_TEXT_MAX], why[ATTNC_KEY_WHY];
+        const bool possible = attnc_key_normalise(row->key, normal, why);
+        if (row->matched || (possible && targets && !is_of(row->key, targets)))
+            continue;
+        good = false;
+        attnc_diag_error(d, row->at, "no kernel has this key: %s; --allow-stale passes over it",
+                         possible ? "no description does" : why);
+    }
+    return good;
 }

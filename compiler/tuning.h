@@ -11,16 +11,19 @@
 
 /** A kernel of a key. */
 struct attnc_tuned {
-    char *key;  /* att_variant_text() with tile=auto */
-    char *tile; /* att_tile_text() */
+    char *key;  /* attnc_key_text(), or as the file has it where no kernel has such a key */
+    char *tile; /* att_tile_text(), or ATTNC_AUTO: what a build makes by itself */
     char *open; /* timing parameters within whose range another tile would win, or NULL */
     struct att_choice choice; /* arg of each row is attnc_launch_value()'s, not owned */
     struct att_loc at;
+    bool matched; /* a description has the key: attnc_tuning_apply() */
 };
+
+#define ATTNC_AUTO "auto"
 
 /** The best split of a call's keys. libattn tells it to callers, who make the plan. */
 struct attnc_split {
-    char *key, *call;              /* att_variant_text(); a shape: "batch=16,k=4096" */
+    char *key, *call;              /* attnc_key_text(); a shape: "batch=16,k=4096" */
     int64_t lists;                 /* of the plan; 0: no work list */
     int64_t item_cost, merge_rate; /* of the plan; 0: what it has by itself */
     bool one_launch;     /* parts are added up in the kernel of this descriptor; else by combine */
@@ -42,6 +45,12 @@ const char *attnc_launch_value(const char *op, const char *name);
 
 /** Adds an empty row; NULL: out of memory. */
 struct attnc_tuned *attnc_tuning_add(struct attnc_tuning *t, const char *key, const char *tile);
+
+/** Removes the kernels of a key. */
+void attnc_tuning_remove(struct attnc_tuning *t, const char *key);
+
+/** Removes all splits. */
+void attnc_tuning_remove_splits(struct attnc_tuning *t);
 
 /** Adds a copy; NULL: out of memory. */
 struct attnc_split *attnc_tuning_add_split(struct attnc_tuning *t, const struct attnc_split *split);
@@ -80,8 +89,14 @@ void attnc_tuning_write(const struct attnc_tuning *t, FILE *out);
  * file's kernels, and adds those that its splits need. Their choices point into `t`. A tile that no
  * table has any more, or that does not fit, is an error in `d`.
  */
-bool attnc_tuning_apply(const struct attnc_tuning *t, struct attnc_description *desc,
+bool attnc_tuning_apply(struct attnc_tuning *t, struct attnc_description *desc,
                         struct attnc_diag *d);
+
+/** Reports each key that no description had to which attnc_tuning_apply() was applied, as an error
+ * with the reason. `targets`, NULL at its end, are those that were built, whose keys count; NULL:
+ * all do. False where there are any. */
+bool attnc_tuning_check_matched(const struct attnc_tuning *t, const char *const *targets,
+                                struct attnc_diag *d);
 
 /** The number of the candidate with this text for a variant, 0 where none fits that has it. */
 int attnc_find_candidate(const struct att_variant *v, const char *tile);

@@ -6,7 +6,7 @@
 #include "runtime/device.h"
 #include "runtime/family.h"
 
-enum { ATTN_MATCHES_MAX = 16 };
+enum { ATTN_MATCHES_MAX = ATTN_PACK_MATCHES_MAX };
 
 /* The kernels of one pack that share the key that was found: those with conditions first. */
 struct attn_matches {

@@ -13,10 +13,15 @@
 
 #include <cmocka.h>
 
+#include "compiler/boxes.h"
 #include "compiler/second.h"
 #include "compiler/tuning.h"
+#include "compiler/tuning_key.h"
+#include "targets/tgt.h"
 
-#define KEY                                                                                       \
+#define KEY "gfx950 decode head_dim=64 gqa=1 page_size=16"
+/* The same as version 1 has it. */
+#define LONG_KEY                                                                                  \
     "gfx950 decode dtype=bf16 q_dtype=same q_scale=tensor head_dim=64 head_dim_v=64 gqa=1 "       \
     "q_len=1 "                                                                                    \
     "mask=causal sinks=false soft_cap=false lse=false one_launch=false logits=none page_size=16 " \
@@ -24,7 +29,7 @@
     "kv_dtype=same kv_layout=nhd kv_scale=none tile=auto"
 #define FIRST "rows=16 keys=64 keys_by_row=32 waves=4 waves_per_simd=2"
 #define SECOND "rows=32 keys=64 keys_by_row=32 waves=4 waves_per_simd=2"
-#define HEAD "tuning: 1\nkernels:\n"
+#define HEAD "tuning: 2\nkernels:\n"
 #define ROW(tile) "  - key: " KEY "\n    tile: " tile "\n"
 
 #define SPLIT(call, lists) "splits:\n  - key: " KEY "\n    call: " call "\n    lists: " lists "\n"
@@ -63,7 +68,8 @@ static void errors_say_what_is_wrong(void **state)
 {
     (void)state;
     expect_error("", "empty");
-    expect_error("tuning: 2\nkernels: []\n", "tuning: 1");
+    expect_error("tuning: 3\nkernels: []\n", "tuning: 2', or 1");
+    expect_error("tuning: 0\nkernels: []\n", "tuning: 2");
     expect_error("tuning: 1\nkernels: 3\n", "list of kernels");
     expect_error("tuning: 1\nkernel: []\n", "unknown key 'kernel'");
     expect_error(HEAD "  - tile: x\n", "a kernel has a key");
@@ -197,6 +203,171 @@ static void a_key_gets_its_kernels(void **state)
     end(&r);
 }
 
+static void a_key_names_fields(void **state)
+{
+    (void)state;
+    char text[ATT_TEXT_MAX], why[ATTNC_KEY_WHY];
+    static const char *const same[] = {LONG_KEY, KEY,
+                                       "gfx950 decode page_size=16 gqa=1 head_dim=64",
+                                       KEY " kv_dtype=bf16 head_dim_v=64"};
+    for (size_t i = 0; i < sizeof(same) / sizeof(same[0]); i++) {
+        assert_true(attnc_key_normalise(same[i], text, why));
+        assert_string_equal(text, KEY);
+    }
+    assert_true(attnc_key_normalise(KEY " logits=alibi lse=true page_table=indices", text, why));
+    assert_string_equal(text, "gfx950 decode head_dim=64 gqa=1 lse=true logits=alibi page_size=16 "
+                              "page_table=indices");
+    static const char *const wrong[][2] = {
+        {"gfx950 nothing", "no op 'nothing'"},
+        {"gfx950", "no op ''"},
+        {"", "no target ''"},
+        {"gfx9 decode head_dim=64", "no target 'gfx9'"},
+        {"gfx950 decode gqa=1", "decode needs head_dim"},
+        {KEY " paged=true", "decode has no field 'paged'"},
+        {KEY " gqa=1", "gqa is given twice"},
+        {KEY " lse", "'lse' is not FIELD=VALUE"},
+        {KEY " lse=maybe", "lse has no value 'maybe'"},
+        {KEY " mask=some", "mask has no value 'some'"},
+        {KEY " q_len=65", "q_len has no value '65'"},
+        {KEY " q_len=2x", "q_len has no value '2x'"},
+        {KEY " tile=3", "no tile but auto"},
+    };
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        assert_false(attnc_key_normalise(wrong[i][0], text, why));
+        if (!strstr(why, wrong[i][1]))
+            fail_msg("%s: expected '%s', saw '%s'", wrong[i][0], wrong[i][1], why);
+    }
+}
+
+/* A field that came later changes no key of version 1, and what is written is version 2. */
+static void an_old_file_is_read(void **state)
+{
+    (void)state;
+    struct reading r =
+        read_text("tuning: 1\nkernels:\n  - key: " LONG_KEY "\n    tile: " SECOND
+                  "\nsplits:\n  - key: " LONG_KEY "\n    call: batch=4,k=96\n    lists: 512\n",
+                  true);
+    struct attnc_description desc = describe();
+    assert_true(attnc_tuning_apply(&r.t, &desc, &r.d));
+    assert_true(attnc_tuning_check_matched(&r.t, NULL, &r.d));
+    assert_int_equal(desc.variants[0].tile, 2);
+    assert_int_equal(desc.variants[0].choice->split_count, 1);
+    attnc_description_free(&desc);
+    end(&r);
+}
+
+/* Keys that no description has are errors, those of other targets than were built are not. */
+static void a_stale_key_is_refused(void **state)
+{
+    (void)state;
+    static const char *const targets[] = {"gfx950", NULL};
+    struct reading r =
+        read_text(HEAD "  - key: gfx950 nothing\n    tile: rows=16\n"
+                       "  - key: gfx950 decode head_dim=80\n    tile: rows=16\n"
+                       "  - key: gfx942 decode head_dim=80\n    tile: rows=16\n" ROW(FIRST),
+                  true);
+    struct attnc_description desc = describe();
+    assert_true(attnc_tuning_apply(&r.t, &desc, &r.d));
+    assert_int_equal(r.d.errors, 0);
+    assert_false(attnc_tuning_check_matched(&r.t, targets, &r.d));
+    assert_int_equal(r.d.errors, 2);
+    assert_non_null(strstr(r.d.messages[0].text, "there is no op 'nothing'; --allow-stale"));
+    assert_int_equal(r.d.messages[0].at.line, 3);
+    assert_non_null(strstr(r.d.messages[1].text, "no description does"));
+    assert_false(attnc_tuning_check_matched(&r.t, NULL, &r.d));
+    assert_int_equal(r.d.errors, 3);
+    attnc_description_free(&desc);
+    end(&r);
+}
+
+/* True if a call lies in one of the kernel's boxes. */
+static bool takes(const struct att_variant *v, int64_t tiles, int64_t keys, int64_t batch)
+{
+    for (unsigned b = 0; v->choice && b < v->choice->count; b++) {
+        const struct att_box *const box = &v->choice->boxes[b];
+        bool in = true;
+        for (unsigned i = 0; i < box->count; i++) {
+            const struct att_when *const w = &box->rows[i];
+            const int64_t value = !strcmp(w->arg, "tiles")          ? tiles
+                                  : !strcmp(w->arg, "max_seqlen_k") ? keys
+                                                                    : batch;
+            in = in && value >= w->min && value <= w->max;
+        }
+        if (in)
+            return true;
+    }
+    return false;
+}
+
+/* A tuned kernel's calls are its own; all others are whose they were without the file. */
+static void tuned_calls_are_cut_out_of_a_second_kernels(void **state)
+{
+    (void)state;
+    static const char plain[] = "targets: [gfx942]\nkernels: [{ op: prefill, head_dim: 128 }]\n";
+    static const int64_t calls[][3] = {{16, 512, 1},  {16, 512, 4},   {16, 300, 2},   {16, 193, 2},
+                                       {16, 1024, 2}, {304, 1024, 2}, {305, 1024, 2}, {16, 192, 2},
+                                       {16, 1025, 2}, {9999, 512, 2}};
+    struct reading r =
+        read_text(HEAD "  - key: gfx942 prefill head_dim=128\n"
+                       "    tile: rows=16 keys=32 panel=256 waves=4 hoist_vgprs=8 whole_keys=1\n"
+                       "    calls: [{ max_seqlen_k: [300, 1024], batch: [2, 3] }]\n"
+                       "  - key: gfx942 prefill head_dim=128\n    tile: auto\n",
+                  true);
+    struct attnc_description before = describe_text(plain), after = describe_text(plain);
+    const bool applied = attnc_tuning_apply(&r.t, &after, &r.d);
+    if (!applied)
+        fail_msg("%s", r.d.messages[0].text);
+    assert_true(attnc_add_seconds(&before, &r.d) && attnc_add_seconds(&after, &r.d));
+    assert_int_equal(before.count, 2);
+    assert_int_equal(after.count, 3);
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        const int64_t *const c = calls[i];
+        const bool tuned = c[1] >= 300 && c[1] <= 1024 && c[2] >= 2 && c[2] <= 3;
+        const bool second = takes(&before.variants[1], c[0], c[1], c[2]);
+        assert_true(takes(&after.variants[0], c[0], c[1], c[2]) == tuned);
+        assert_true(takes(&after.variants[2], c[0], c[1], c[2]) == (second && !tuned));
+    }
+    assert_int_equal(after.variants[1].tile, 0);
+    assert_int_equal(after.variants[1].choice->count, 0);
+    attnc_description_free(&before);
+    attnc_description_free(&after);
+    end(&r);
+}
+
+/* A tuned kernel with the second one's tile is one kernel, for the calls of both. */
+static void a_tuned_second_kernel_is_built_once(void **state)
+{
+    (void)state;
+    static const char plain[] = "targets: [gfx942]\nkernels: [{ op: prefill, head_dim: 128 }]\n";
+    struct attnc_diag d = {.file = "test.yaml"};
+    struct attnc_description before = describe_text(plain), after = describe_text(plain);
+    assert_true(attnc_add_seconds(&before, &d));
+    const struct att_variant *const second = &before.variants[1];
+    struct att_tile tile;
+    char text[ATT_TILE_TEXT_MAX], file[1024];
+    assert_true(att_find_tile(second, &tgt_find("gfx942")->machine, &tile, NULL));
+    att_tile_text(second->op, &tile, text);
+    snprintf(file, sizeof(file),
+             HEAD "  - key: gfx942 prefill head_dim=128\n    tile: %s\n"
+                  "    calls: [{ batch: [7, 8] }]\n"
+                  "  - key: gfx942 prefill head_dim=128\n    tile: auto\n",
+             text);
+    struct reading r = read_text(file, true);
+    assert_true(attnc_tuning_apply(&r.t, &after, &r.d) && attnc_add_seconds(&after, &r.d));
+    assert_int_equal(after.count, 2);
+    const struct att_variant *const v = &after.variants[0];
+    assert_int_equal(v->tile, second->tile);
+    assert_true(takes(v, 9999, 1, 7) && takes(v, 16, 512, 7) && takes(v, 16, 512, 9));
+    assert_false(takes(v, 9999, 1, 9));
+    for (unsigned a = 0; a < v->choice->count; a++)
+        for (unsigned b = 0; b < a; b++)
+            assert_false(attnc_boxes_meet(&v->choice->boxes[a], &v->choice->boxes[b]));
+    attnc_description_free(&before);
+    attnc_description_free(&after);
+    attnc_diag_clear(&d);
+    end(&r);
+}
+
 /* A kernel for few tiles stands behind the first one of its key, unless the tile is chosen. */
 static void a_key_has_a_second_kernel(void **state)
 {
@@ -287,6 +458,11 @@ int main(void)
         cmocka_unit_test(splits_are_read_again),
         cmocka_unit_test(splits_bring_their_kernels),
         cmocka_unit_test(a_key_gets_its_kernels),
+        cmocka_unit_test(a_key_names_fields),
+        cmocka_unit_test(an_old_file_is_read),
+        cmocka_unit_test(a_stale_key_is_refused),
+        cmocka_unit_test(tuned_calls_are_cut_out_of_a_second_kernels),
+        cmocka_unit_test(a_tuned_second_kernel_is_built_once),
         cmocka_unit_test(a_key_has_a_second_kernel),
         cmocka_unit_test(fp8_has_a_kernel_for_few_keys_of_few_queries),
         cmocka_unit_test(a_tile_of_the_past_is_an_error),

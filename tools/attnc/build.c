@@ -33,7 +33,7 @@ enum { MAX_TARGETS = 16 };
 static struct {
     const char *output, *jobs, *targets, *only, *cache, *emit, *name, *print, *stop_after, *disable,
         *depfile, *cache_limit, *werror, *tuning, *shard;
-    bool no_cache, quiet, json, lines;
+    bool no_cache, quiet, json, lines, allow_stale;
 } args;
 
 static struct shard shard;
@@ -72,6 +72,8 @@ static const struct option_row options[] = {
      &args.shard, NULL},
     {"tuning", 0, "FILE", "tiles that attnc tune has found, and which calls each is for",
      &args.tuning, NULL},
+    {"allow-stale", 0, NULL, "pass over kernels of --tuning that no description has", NULL,
+     &args.allow_stale},
     {"quiet", 'q', NULL, "no progress, no summary", NULL, &args.quiet},
     {0},
 };
@@ -232,13 +234,16 @@ static int read_units(struct build_unit *units, size_t count, const struct attnc
 }
 
 /* --tuning: the file's tiles in place of those that descriptions leave open. */
-static int tune_units(struct build_unit *units, size_t count, struct attnc_tuning *tuning)
+static int tune_units(struct build_unit *units, size_t count, const char *const *targets,
+                      struct attnc_tuning *tuning)
 {
     struct attnc_diag d;
     note_input(args.tuning);
     bool good = attnc_tuning_read(args.tuning, tuning, &d);
     for (size_t i = 0; good && i < count; i++)
         good = attnc_tuning_apply(tuning, &units[i].desc, &d);
+    if (good && !args.allow_stale)
+        good = attnc_tuning_check_matched(tuning, targets, &d);
     report(&d);
     const int code = good ? EXIT_GOOD : d.no_memory || d.unreadable ? EXIT_ENVIRONMENT : EXIT_USER;
     attnc_diag_clear(&d);
@@ -251,7 +256,7 @@ static int add_seconds(struct build_unit *units, size_t count, const struct emit
     int code = EXIT_GOOD;
     for (size_t i = 0; i < count && emit->container != TEXT && code == EXIT_GOOD; i++) {
         if (!attnc_add_seconds(&units[i].desc, &units[i].d))
-            code = EXIT_ENVIRONMENT;
+            code = units[i].d.no_memory ? EXIT_ENVIRONMENT : EXIT_USER;
         report(&units[i].d);
         attnc_diag_clear(&units[i].d);
     }
@@ -396,7 +401,7 @@ static int read_and_build(char **paths, size_t count, const struct attnc_read_op
     }
     int code = read_units(units, count, read);
     if (code == EXIT_GOOD && args.tuning)
-        code = tune_units(units, count, &tuning);
+        code = tune_units(units, count, read->targets, &tuning);
     if (code == EXIT_GOOD)
         code = add_seconds(units, count, emit);
     if (code == EXIT_GOOD)

@@ -57,6 +57,7 @@ static void write_rules(FILE *f, const struct ninja_options *o)
     fputs("\n\nrule kernel\n  command = $attnc build $desc --only $kernel", f);
     put_option(f, "target", o->targets);
     put_option(f, "tuning", o->tuning);
+    fputs(o->tuning ? " --allow-stale" : "", f); /* an edge reads one of the descriptions */
     fputs(" --no-cache -q -j 1 -o $out\n  description = $kernel\n\n"
           "rule join\n  command = $attnc join @$out.rsp -o $out\n  description = $out\n"
           "  rspfile = $out.rsp\n  rspfile_content = $in_newline\n\n",

@@ -14,7 +14,7 @@ struct tune_db;
 
 /** Identity of a measurement: two with the same values are the same measurement. */
 struct tune_id {
-    const char *key;    /* att_variant_text() with tile=auto */
+    const char *key;    /* attnc_key_text() */
     const char *device; /* "model gfx950", or a GPU's name */
     const char *shape;  /* "batch=1,q=512"; "" of a verification */
     const char *tile;   /* att_tile_text() */

@@ -106,7 +106,7 @@ static bool add_candidates(struct tune_key *key, size_t most)
 bool tune_add_key(struct tune_sweep *sweep, const struct att_variant *v)
 {
     struct tune_key key = {.variant = *v};
-    att_variant_text(v, key.text);
+    attnc_key_text(v, key.text);
     if (v->tile || !att_count_tiles(v->op) || !is_new(sweep, key.text))
         return true;
     const bool good = add_candidates(&key, sweep->max_tiles);

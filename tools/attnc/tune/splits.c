@@ -94,7 +94,7 @@ bool tune_find_combine(const struct tune_shape *s, struct tune_shape *out)
 struct tune_key *tune_find_key(const struct tune_sweep *sweep, const struct att_variant *v)
 {
     char text[ATT_TEXT_MAX];
-    att_variant_text(v, text);
+    attnc_key_text(v, text);
     for (size_t i = 0; i < sweep->key_count; i++) {
         if (!strcmp(sweep->keys[i].text, text))
             return &sweep->keys[i];

@@ -8,6 +8,7 @@
 
 #include "compiler/driver.h"
 #include "compiler/tuning.h"
+#include "compiler/tuning_key.h"
 #include "tools/attnc/shard.h"
 #include "tools/attnc/tune/db.h"
 
