@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <sqlite3.h>
 
 #include "tests/compiler/command.h"
 
@@ -155,6 +156,11 @@ static void slips_are_named(void **state)
     expect(SWEEP "-o x.attnpack", 1, "", "shapes:1: expected an op and a shape");
     write_file("shapes", "\ndecade batch=1\n");
     expect(SWEEP "-o x.attnpack", 1, "", "shapes:2: there is no op 'decade'");
+    write_file("shapes", "# nothing\n");
+    expect(SWEEP "-o x.attnpack", 1, "", "shapes: no shape; a line is");
+    write_file("shapes", "prefill batch=1,q=64\n");
+    expect(SWEEP "-o x.attnpack", 1, "", "shapes: no shape is for any of the kernels");
+    expect(SWEEP "-o x.attnpack --only nothing*", 1, "", "whose name matches nothing*");
     write_file("shapes", "decode bitch=1\n");
     expect(SWEEP "-o x.attnpack", 1, "", "did you mean 'batch'");
     expect("tune --show --db none.sqlite", 2, "", "none.sqlite");
@@ -243,6 +249,132 @@ static void workgroups_in_another_order_are_right(void **state)
     expect("verify p.attnpack --device sim --shapes 4", 0, "4 shapes, 0 failed", "");
 }
 
+static void write_prefill(void)
+{
+    write_file("p.yaml", "targets: [gfx942]\nkernels: [{ op: prefill, head_dim: 128 }]\n");
+}
+
+/* A launch longer than the budget: nothing can be compared, and the pack is that of a build. */
+static void a_spent_budget_leaves_the_build(void **state)
+{
+    (void)state;
+    write_prefill();
+    write_file("shapes", "prefill batch=2,q=16384,heads=64,kv_heads=8\n");
+    expect("tune p.yaml --shapes shapes --cache cache --budget 1 -o b.attnpack", 3,
+           "0 keys measured, 0 in part, 1 left to the build", "; the budget is 1 s");
+    expect("build p.yaml --cache cache -q -o plain.attnpack", 0, "", "");
+    expect_same("b.attnpack", "plain.attnpack");
+}
+
+/* What was tuned for one size has the kernels of a build for all others, the second one too. */
+static void other_calls_keep_their_kernels(void **state)
+{
+    (void)state;
+    write_prefill();
+    write_file("shapes", "prefill batch=1,q=512,heads=32,kv_heads=8\n");
+    expect("tune p.yaml --shapes shapes --cache cache --tiles 12 --verify 1 -o t.attnpack --json",
+           0, "\"slower\": 0,", "");
+    size_t size;
+    char *yaml = read_file("t.yaml", &size);
+    const char *const box = strstr(yaml, "      - { tiles: [91, 181], max_seqlen_q: [363, 724], "
+                                         "max_seqlen_k: [363, 724] }\n");
+    assert_non_null(box);
+    assert_non_null(strstr(box, "    tile: auto\n"));
+    free(yaml);
+    expect("build p.yaml --cache cache -q -o plain.attnpack", 0, "", "");
+    expect("build p.yaml --tuning t.yaml --cache cache -q -o built.attnpack", 0, "", "");
+    expect_same("t.attnpack", "built.attnpack");
+    struct run r = run("list plain.attnpack");
+    for (char *next = (char *)r.out.data, *line; (line = strsep(&next, "\n"));) {
+        char name[64];
+        if (sscanf(line, "%63[a-z0-9_]", name) == 1)
+            expect("list t.attnpack", 0, name, "");
+    }
+    end_run(&r);
+}
+
+/* Ops whose shapes have no heads, or not both kinds, are measured for a model. */
+static void a_models_heads_go_where_they_belong(void **state)
+{
+    (void)state;
+    write_file("c.json", "{\"model_type\": \"llama\", \"num_attention_heads\": 32, "
+                         "\"num_key_value_heads\": 8, \"hidden_size\": 4096, \"head_dim\": 128, "
+                         "\"num_hidden_layers\": 32, \"torch_dtype\": \"bfloat16\"}");
+    const char *const globs[][2] = {{"combine*", "parts=4,heads=4"},
+                                    {"cache_gather*", "tokens=4096,kv_heads=1"},
+                                    {"cache_copy*", "pairs=64,kv_heads=1,head_dim=128"},
+                                    {"plan*", "batch=64,heads=4,kv_heads=1"}};
+    for (size_t i = 0; i < sizeof(globs) / sizeof(globs[0]); i++) {
+        char line[256];
+        snprintf(
+            line, sizeof(line),
+            "tune --model c.json --tp 8 --target gfx942 --only %s --tiles 2 --verify 1 --cache "
+            "cache -o m.attnpack",
+            globs[i][0]);
+        expect(line, 0, " 0 failed", "");
+        expect("tune --show --db m.sqlite", 0, globs[i][1], "");
+    }
+}
+
+/* Launches that fail are said, and the rest is written. */
+static void a_failed_launch_fails_the_run(void **state)
+{
+    (void)state;
+    write_inputs();
+    write_file("shapes", "decode batch=1,k=64,heads=8,kv_heads=1\n"
+                         "decode batch=1,k=64,heads=8,kv_heads=2\n");
+    expect(SWEEP "-o f.attnpack", 1, " 3 failed", "warning: a launch failed: gfx950 decode");
+    assert_true(exists("f.attnpack") && exists("f.yaml"));
+    expect(SWEEP "-o f.attnpack", 1, "0 measured, 6 known", "warning: a launch failed");
+}
+
+static void stale_keys_are_refused(void **state)
+{
+    (void)state;
+    write_inputs();
+    write_file("t.yaml", "tuning: 2\nkernels:\n"
+                         "  - key: gfx942 decode head_dim=64 gqa=8 page_size=16\n    tile: auto\n"
+                         "  - key: gfx950 decode head_dim=96 gqa=8 page_size=16\n    tile: auto\n"
+                         "  - key: gfx950 decode head_dim=64 gqa=8 page_size=16 wings=2\n"
+                         "    tile: auto\n");
+    const char line[] = "build d.yaml --tuning t.yaml --cache cache -q -o t.attnpack";
+    expect(line, 1, "", "t.yaml:5:5: error: no kernel has this key: no description does");
+    expect(line, 1, "", "t.yaml:7:5: error: no kernel has this key: decode has no field 'wings'");
+    expect(line, 1, "", "t.yaml:3:5");
+    assert_false(exists("t.attnpack"));
+    expect("build d.yaml --tuning t.yaml --cache cache -q -o t.attnpack --allow-stale", 0, "", "");
+    expect("build d.yaml --cache cache -q -o plain.attnpack", 0, "", "");
+    expect_same("t.attnpack", "plain.attnpack");
+}
+
+/* Databases of version 0, whose keys say every field, are brought up to date. */
+static void an_old_database_is_read(void **state)
+{
+    (void)state;
+    sqlite3 *db;
+    write_inputs();
+    expect(SWEEP "-o one.attnpack", 0, "6 measured", "");
+    assert_int_equal(sqlite3_open("one.sqlite", &db), SQLITE_OK);
+    assert_int_equal(
+        sqlite3_exec(db,
+                     "UPDATE results SET key='gfx950 decode dtype=bf16 q_dtype=same q_scale=tensor "
+                     "head_dim=64 head_dim_v=64 gqa=8 q_len=1 mask=causal sinks=false "
+                     "soft_cap=false lse=false one_launch=false logits=none page_size=16 "
+                     "page_table=blocks kv_dtype=same kv_layout=nhd kv_scale=none tile=auto';"
+                     "PRAGMA user_version=0",
+                     NULL, NULL, NULL),
+        SQLITE_OK);
+    sqlite3_close(db);
+    expect("tune --merge one.sqlite --db merged.sqlite", 0, "", "");
+    expect("tune --show --db merged.sqlite", 0, "gfx950 decode head_dim=64 gqa=8 page_size=16\n",
+           "");
+    expect(SWEEP "-o one.attnpack", 0, "0 measured, 6 known", "");
+    assert_int_equal(sqlite3_open("one.sqlite", &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "PRAGMA user_version=2", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+    expect(SWEEP "-o one.attnpack", 2, "", "one.sqlite: a database of a later attnc");
+}
+
 int main(int argc, char **argv)
 {
     command_path = argc == 2 ? realpath(argv[1], NULL) : NULL; /* tests change the directory */
@@ -254,6 +386,12 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(splits_are_found, setup, teardown),
         cmocka_unit_test_setup_teardown(shared_lists_may_be_few, setup, teardown),
         cmocka_unit_test_setup_teardown(slips_are_named, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_spent_budget_leaves_the_build, setup, teardown),
+        cmocka_unit_test_setup_teardown(other_calls_keep_their_kernels, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_models_heads_go_where_they_belong, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_failed_launch_fails_the_run, setup, teardown),
+        cmocka_unit_test_setup_teardown(stale_keys_are_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_old_database_is_read, setup, teardown),
         cmocka_unit_test_setup_teardown(workgroups_in_another_order_are_right, setup, teardown),
         cmocka_unit_test_setup_teardown(killed_at_any_moment_it_goes_on, setup, teardown),
     };

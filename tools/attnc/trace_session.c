@@ -140,15 +140,23 @@ int trace_time(struct trace_session *t, const struct hipsim_time_options *time,
     return EXIT_GOOD;
 }
 
-/* Does the pack give these arguments to the kernel? */
-static int check_choice(const struct trace_run *run)
+/* Finds the kernel that the pack gives these arguments to. */
+static int find_choice(const struct trace_run *run, struct attn_kernel_info *kernel)
 {
     struct attn_op_info info = {.size = sizeof(info)};
     if (attn_op_describe_launch(run->op, &run->call.args, &info))
         return complain(EXIT_USER, "%s", attn_last_error());
-    if (!strcmp(info.kernel.name, run->info->name))
-        return EXIT_GOOD;
-    return complain(EXIT_USER, "for this shape lookup takes another kernel: %s", info.kernel.name);
+    *kernel = info.kernel;
+    return EXIT_GOOD;
+}
+
+static int check_choice(const struct trace_run *run)
+{
+    struct attn_kernel_info kernel;
+    const int code = find_choice(run, &kernel);
+    if (code != EXIT_GOOD || !strcmp(kernel.name, run->info->name))
+        return code;
+    return complain(EXIT_USER, "for this shape lookup takes another kernel: %s", kernel.name);
 }
 
 /* Races are what attnc verify looks for; shapes that are traced are too large to follow. */
@@ -166,8 +174,9 @@ static int open_gpu(struct trace_session *t, struct attn_pack *pack, const char 
     return t->opened ? EXIT_GOOD : complain(EXIT_ENVIRONMENT, "%s", why);
 }
 
-int trace_open(struct trace_session *t, struct attn_pack *pack, uint32_t n, const char *shape,
-               const char *hip)
+/* Opens the device and makes the arguments, whichever kernel is for them. */
+static int open_shape(struct trace_session *t, struct attn_pack *pack, uint32_t n,
+                      const char *shape, const char *hip)
 {
     *t = (struct trace_session){.info = {.size = sizeof(t->info)}};
     t->run = (struct trace_run){.pack = pack, .n = n, .info = &t->info};
@@ -187,7 +196,21 @@ int trace_open(struct trace_session *t, struct attn_pack *pack, uint32_t n, cons
     if (code == EXIT_GOOD && t->run.call.memory.error)
         code = complain(EXIT_ENVIRONMENT, "no memory for the shape: %s",
                         t->gpu.hipGetErrorName(t->run.call.memory.error));
+    return code;
+}
+
+int trace_open(struct trace_session *t, struct attn_pack *pack, uint32_t n, const char *shape,
+               const char *hip)
+{
+    const int code = open_shape(t, pack, n, shape, hip);
     return code == EXIT_GOOD ? check_choice(&t->run) : code;
+}
+
+int trace_open_any(struct trace_session *t, struct attn_pack *pack, const char *shape,
+                   const char *hip)
+{
+    const int code = open_shape(t, pack, 0, shape, hip);
+    return code == EXIT_GOOD ? find_choice(&t->run, &t->info) : code;
 }
 
 void trace_close(struct trace_session *t)

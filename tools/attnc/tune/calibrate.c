@@ -45,7 +45,7 @@ static void find_pairs(struct fit *f, const char *target)
     struct tune_sweep *s = f->sweep;
     for (size_t k = 0; k < s->key_count; k++) {
         struct tune_key *key = &s->keys[k];
-        if (strcmp(key->variant.target, target))
+        if (strcmp(key->variant.target, target) || !key->shape_count)
             continue;
         for (size_t c = 0; c < key->candidate_count; c++) {
             for (size_t i = 0; i < key->shape_count && f->count < MOST_PAIRS; i++) {
@@ -244,6 +244,11 @@ int tune_calibrate(struct tune_sweep *sweep)
 {
     size_t measured = 0;
     const char *last = "";
+    for (size_t k = 0; k < sweep->key_count; k++) {
+        struct tune_key *const key = &sweep->keys[k];
+        if (key->shape_count && !tune_compile(sweep, key, 0, key->candidate_count))
+            return complain(EXIT_ENVIRONMENT, "out of memory");
+    }
     for (size_t k = 0; k < sweep->key_count; k++) {
         const char *target = sweep->keys[k].variant.target;
         bool done = false;

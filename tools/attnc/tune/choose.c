@@ -2,7 +2,8 @@
  *
  * From times to kernels: the calls of a key are cut by launch values, at the geometric mean of two
  * neighbouring shapes, where that gains most, and each part has the candidate that is fastest on it
- * among those that are slower than the first on none of its shapes.
+ * among those that are slower than what a build makes on none of its shapes. A candidate gets the
+ * calls around its shapes; all others are left to the build.
  */
 #include <limits.h>
 #include <math.h>
@@ -19,9 +20,16 @@ struct leaf {
     struct att_box box;
     bool *in; /* per shape */
     size_t shapes;
-    size_t candidate;
-    double cost; /* sum of the logarithms of its shapes' times */
+    size_t candidate; /* the count of candidates: what a build makes */
+    double cost;      /* sum of the logarithms of its shapes' times */
+    double own_cost;  /* the same by what a build makes */
 };
+
+/* True if what a build makes runs the calls of a leaf. */
+static bool is_own(const struct tune_key *key, const struct leaf *l)
+{
+    return l->candidate == key->candidate_count;
+}
 
 struct cut {
     size_t leaf;
@@ -39,36 +47,51 @@ static const struct tune_launch_value *find_value(const struct tune_shape *s, co
     return NULL;
 }
 
-const struct tune_value *tune_times(const struct tune_key *key, size_t candidate)
-{
-    const struct tune_candidate *c = &key->candidates[candidate];
-    return key->on_gpu ? c->measured : c->times;
-}
-
 static bool is_timed(const struct tune_value *v) { return v->runs && !v->fault[0] && v->us > 0; }
 
-/* The best candidate for the shapes of `in`, and what they cost then. */
+/* What a build costs on the shapes of `in`, and how many of them have a time. */
+static double find_own_cost(const struct tune_key *key, const bool *in, size_t *count)
+{
+    double cost = 0;
+    *count = 0;
+    for (size_t s = 0; s < key->shape_count; s++) {
+        const double us = in[s] ? tune_own_time(key, s) : 0;
+        cost += us > 0 ? log(us) : 0;
+        *count += us > 0;
+    }
+    return cost;
+}
+
+/* What a candidate costs; INFINITY where it is slower than what a build makes, or not timed. */
+static double find_cost(const struct tune_key *key, size_t candidate, const bool *in)
+{
+    const struct tune_value *const times = tune_times(key, candidate);
+    double cost = 0;
+    for (size_t s = 0; s < key->shape_count && cost < INFINITY; s++) {
+        const double own = in[s] ? tune_own_time(key, s) : 0;
+        if (own <= 0)
+            continue;
+        cost += is_timed(&times[s]) && times[s].us <= own ? log(times[s].us) : INFINITY;
+    }
+    return cost;
+}
+
+/* The best candidate for the shapes of `in`, if one gains, and what they cost then. */
 static double find_best(const struct tune_key *key, const bool *in, size_t *best)
 {
-    double least = INFINITY;
-    *best = 0;
-    for (size_t c = 0; c < key->candidate_count; c++) {
-        const struct tune_candidate *const k = &key->candidates[c];
-        const struct tune_value *const times = tune_times(key, c);
-        double cost = 0;
-        for (size_t s = 0; s < key->shape_count && cost < INFINITY; s++) {
-            const struct tune_value *first = &tune_times(key, 0)[s];
-            if (!in[s] || !is_timed(first))
-                continue;
-            const bool good = is_timed(&times[s]) && times[s].us <= first->us;
-            cost += good ? log(times[s].us) : INFINITY;
-        }
-        if ((!k->dropped || c == 0) && cost < least) {
+    size_t count;
+    const double own = find_own_cost(key, in, &count);
+    double least = own - WORTH * (double)count;
+    *best = key->candidate_count;
+    for (size_t c = 1; c < key->candidate_count; c++) {
+        const bool takes_part = key->candidates[c].kernel && !key->candidates[c].dropped;
+        const double cost = takes_part ? find_cost(key, c, in) : INFINITY;
+        if (cost < least) {
             least = cost;
             *best = c;
         }
     }
-    return least;
+    return *best == key->candidate_count ? own : least;
 }
 
 static void split(const struct tune_key *key, const struct leaf *l, const char *arg, int64_t last,
@@ -81,9 +104,18 @@ static void split(const struct tune_key *key, const struct leaf *l, const char *
     }
 }
 
-/* Tries to cut a leaf behind each value of one argument that its shapes have. */
+/* The kernels that come with a cut, into parts with these candidates. */
+static size_t count_new(const struct tune_key *key, const struct leaf *l, size_t a, size_t b)
+{
+    const size_t own = key->candidate_count;
+    const size_t now = (a != own) + (b != own && b != a), before = !is_own(key, l);
+    return now > before ? now - before : 0;
+}
+
+/* Tries to cut a leaf after each value of one argument that its shapes have, if that takes no more
+ * than `spare` kernels. */
 static void try_argument(const struct tune_key *key, const struct leaf *l, size_t number,
-                         const char *arg, bool *room, struct cut *best)
+                         const char *arg, size_t spare, bool *room, struct cut *best)
 {
     bool *low = room, *high = room + key->shape_count;
     for (size_t s = 0; s < key->shape_count; s++) {
@@ -100,7 +132,8 @@ static void try_argument(const struct tune_key *key, const struct leaf *l, size_
         size_t a, b;
         split(key, l, arg, last, low, high);
         const double gain = l->cost - find_best(key, low, &a) - find_best(key, high, &b);
-        if (gain > WORTH * (double)l->shapes && (!best->arg || gain > best->gain + 1e-9))
+        if (gain > WORTH * (double)l->shapes && count_new(key, l, a, b) <= spare &&
+            (!best->arg || gain > best->gain + 1e-9))
             *best = (struct cut){number, arg, last, gain};
     }
 }
@@ -131,7 +164,9 @@ static bool narrow(struct att_box *box, const char *arg, int64_t min, int64_t ma
 
 static void settle(const struct tune_key *key, struct leaf *l)
 {
+    size_t count;
     l->shapes = count_shapes(key, l->in);
+    l->own_cost = find_own_cost(key, l->in, &count);
     l->cost = find_best(key, l->in, &l->candidate);
 }
 
@@ -170,12 +205,14 @@ static size_t count_kernels(const struct tune_key *key, const struct leaf *leave
 }
 
 static struct cut find_cut(const struct tune_key *key, const struct leaf *leaves, size_t count,
-                           bool *room)
+                           size_t most, bool *room)
 {
     struct cut best = {0};
+    const size_t kernels = count_kernels(key, leaves, count);
+    const size_t spare = most > kernels ? most - kernels : 0;
     for (size_t i = 0; i < count; i++) {
-        for (unsigned v = 0; v < (key->shape_count ? key->shapes[0].value_count : 0); v++)
-            try_argument(key, &leaves[i], i, key->shapes[0].values[v].arg, room, &best);
+        for (unsigned v = 0; v < key->shapes[0].value_count; v++)
+            try_argument(key, &leaves[i], i, key->shapes[0].values[v].arg, spare, room, &best);
     }
     return best;
 }
@@ -188,12 +225,11 @@ static bool grow(const struct tune_sweep *sweep, const struct tune_key *key, str
     bool good = room && (leaves[0].in = calloc(key->shape_count + 1, sizeof(bool)));
     *count = 1;
     for (size_t s = 0; good && s < key->shape_count; s++)
-        leaves[0].in[s] = true;
+        leaves[0].in[s] = tune_own_time(key, s) > 0;
     if (good)
         settle(key, &leaves[0]);
-    while (good && *count < MOST_LEAVES &&
-           count_kernels(key, leaves, *count) < sweep->max_kernels) {
-        const struct cut cut = find_cut(key, leaves, *count, room);
+    while (good && *count < MOST_LEAVES) {
+        const struct cut cut = find_cut(key, leaves, *count, sweep->max_kernels, room);
         if (!cut.arg)
             break;
         good = carry_out(key, leaves, count, &cut);
@@ -202,53 +238,113 @@ static bool grow(const struct tune_sweep *sweep, const struct tune_key *key, str
     return good;
 }
 
-/* Verifies the kernels of all leaves. False where one was wrong, which is then out of the race. */
+/* Verifies the kernels of all leaves. False where one was wrong or had to stay unverified, which is
+ * then out of the race. */
 static bool verify_leaves(struct tune_sweep *sweep, struct tune_key *key, const struct leaf *leaves,
                           size_t count)
 {
     bool good = true;
     for (size_t i = 0; i < count; i++) {
         struct tune_candidate *c = &key->candidates[leaves[i].candidate];
-        if (!c->dropped)
-            good = tune_verify(sweep, key, c) && good;
+        if (!is_own(key, &leaves[i]) && !c->dropped)
+            good = tune_verify(sweep, key, c) == TUNE_RIGHT && good;
     }
     return good;
 }
 
-/* The candidate that most shapes take: calls that no box names are its. */
-static size_t find_rest(const struct tune_key *key, const struct leaf *leaves, size_t count)
+/* Narrows a box to the calls around a leaf's shapes: half an octave beyond the least and the most
+ * of each value. */
+static bool close_in(const struct tune_key *key, const struct leaf *l, struct att_box *box)
 {
-    size_t rest = leaves[0].candidate, most = 0;
-    for (size_t c = 0; c < key->candidate_count; c++) {
-        size_t shapes = 0;
-        for (size_t i = 0; i < count; i++)
-            shapes += leaves[i].candidate == c ? leaves[i].shapes : 0;
-        if (shapes > most) {
-            most = shapes;
-            rest = c;
+    const double margin = sqrt(2);
+    const struct tune_shape *const shapes = key->shapes;
+    for (unsigned v = 0; v < shapes[0].value_count; v++) {
+        const char *const arg = shapes[0].values[v].arg;
+        double least = INFINITY, most = 0;
+        for (size_t s = 0; s < key->shape_count; s++) {
+            const struct tune_launch_value *const value =
+                l->in[s] ? find_value(&shapes[s], arg) : NULL;
+            least = value && (double)value->value < least ? (double)value->value : least;
+            most = value && (double)value->value > most ? (double)value->value : most;
         }
+        const double high = floor(most * margin);
+        if (most <= 0)
+            continue;
+        if (!narrow(box, arg, (int64_t)ceil(least / margin),
+                    high < INT_MAX ? (int64_t)high : INT_MAX))
+            return false;
     }
-    return rest;
+    return true;
 }
 
+/* The rows of a candidate: a box for each of its leaves, none where calls cannot be told apart. */
+static bool write_candidate(const struct tune_key *key, const struct leaf *leaves, size_t count,
+                            size_t candidate, struct attnc_tuning *out)
+{
+    struct attnc_tuned *row = NULL;
+    for (size_t i = 0; i < count; i++) {
+        struct att_box box = leaves[i].box;
+        if (leaves[i].candidate != candidate)
+            continue;
+        row = row ? row : attnc_tuning_add(out, key->text, key->candidates[candidate].tile);
+        if (!row || !close_in(key, &leaves[i], &box))
+            return false;
+        struct att_box *const added = box.count ? attnc_choice_add(&row->choice) : NULL;
+        if (box.count && !added)
+            return false;
+        if (added)
+            *added = box;
+    }
+    return true;
+}
+
+/* Writes the key's rows; the last one is for all other calls. */
 static bool write_result(const struct tune_key *key, const struct leaf *leaves, size_t count,
                          struct attnc_tuning *out)
 {
-    const size_t rest = find_rest(key, leaves, count);
+    bool all = false; /* a row takes all calls */
+    const size_t before = out->count;
     for (size_t c = 0; c < key->candidate_count; c++) {
-        struct attnc_tuned *row = NULL;
-        for (size_t i = 0; i < count; i++) {
-            if (leaves[i].candidate != c)
-                continue;
-            row = row ? row : attnc_tuning_add(out, key->text, key->candidates[c].tile);
-            struct att_box *box = row && c != rest ? attnc_choice_add(&row->choice) : NULL;
-            if (!row || (c != rest && !box))
-                return false;
-            if (box)
-                *box = leaves[i].box;
-        }
+        if (!write_candidate(key, leaves, count, c, out))
+            return false;
     }
+    for (size_t i = before; i < out->count; i++)
+        all = all || !out->rows[i].choice.count;
+    return all || attnc_tuning_add(out, key->text, ATTNC_AUTO);
+}
+
+/* Leaves the calls of the leaf that gains least to the build. False: all are. */
+static bool give_up_one(const struct tune_key *key, struct leaf *leaves, size_t count)
+{
+    size_t worst = count;
+    for (size_t i = 0; i < count; i++) {
+        if (!is_own(key, &leaves[i]) &&
+            (worst == count ||
+             leaves[i].own_cost - leaves[i].cost < leaves[worst].own_cost - leaves[worst].cost))
+            worst = i;
+    }
+    if (worst == count)
+        return false;
+    leaves[worst].candidate = key->candidate_count;
+    leaves[worst].cost = leaves[worst].own_cost;
     return true;
+}
+
+/* Writes as many of the leaves as a pack has room for. */
+static bool write_what_fits(const struct tune_key *key, struct leaf *leaves, size_t count,
+                            struct attnc_tuning *out)
+{
+    for (bool more = true; more; more = give_up_one(key, leaves, count)) {
+        struct attnc_description desc;
+        attnc_tuning_remove(out, key->text);
+        if (!write_result(key, leaves, count, out))
+            return false;
+        const bool fits = tune_describe(key, out, &desc);
+        attnc_description_free(&desc);
+        if (fits)
+            return true;
+    }
+    return false;
 }
 
 bool tune_choose(struct tune_sweep *sweep, struct tune_key *key, struct attnc_tuning *out)
@@ -260,52 +356,9 @@ bool tune_choose(struct tune_sweep *sweep, struct tune_key *key, struct attnc_tu
         good = grow(sweep, key, leaves, &count);
         right = good && verify_leaves(sweep, key, leaves, count);
         if (right)
-            good = write_result(key, leaves, count, out);
+            good = write_what_fits(key, leaves, count, out);
         for (size_t i = 0; i < MOST_LEAVES; i++)
             free(leaves[i].in);
     }
     return good;
-}
-
-static bool holds(const struct att_box *box, const struct tune_shape *s)
-{
-    for (unsigned i = 0; i < box->count; i++) {
-        const struct tune_launch_value *v = find_value(s, box->rows[i].arg);
-        if (!v || v->value < box->rows[i].min || v->value > box->rows[i].max)
-            return false;
-    }
-    return true;
-}
-
-const struct attnc_tuned *tune_find_row(const struct tune_key *key, const struct attnc_tuning *t,
-                                        const struct tune_shape *s)
-{
-    const struct attnc_tuned *rest = NULL;
-    for (size_t i = 0; i < t->count; i++) {
-        const struct attnc_tuned *row = &t->rows[i];
-        if (strcmp(row->key, key->text))
-            continue;
-        for (unsigned b = 0; b < row->choice.count; b++) {
-            if (holds(&row->choice.boxes[b], s))
-                return row;
-        }
-        rest = row->choice.count ? rest : row;
-    }
-    return rest;
-}
-
-size_t tune_chosen_candidate(const struct tune_key *key, const struct attnc_tuning *t,
-                             const struct tune_shape *s)
-{
-    const struct attnc_tuned *row = tune_find_row(key, t, s);
-    size_t c = 0;
-    while (c < key->candidate_count && (!row || strcmp(key->candidates[c].tile, row->tile)))
-        c++;
-    return c;
-}
-
-double tune_chosen_time(const struct tune_key *key, const struct attnc_tuning *t, size_t shape)
-{
-    const size_t c = tune_chosen_candidate(key, t, &key->shapes[shape]);
-    return c < key->candidate_count ? tune_times(key, c)[shape].us : 0;
 }

@@ -81,7 +81,7 @@ struct trial {
     struct part own, combine;
 };
 
-/* Puts a shape behind those of a key that were swept. False: out of memory. */
+/* Puts a shape after those of a key that were swept. False: out of memory. */
 static bool add_late(struct part *p, struct tune_key *key, const struct attnc_tuning *tuning,
                      const struct tune_shape *s)
 {
@@ -131,7 +131,8 @@ static size_t find_trials(const struct tune_shape *base, struct trial trials[TRI
 static bool time_part(struct tune_sweep *sweep, struct part *p)
 {
     const struct tune_item item = {p->key, p->candidate, p->shape, sweep->parameters, &p->value};
-    if (!p->key || p->candidate == p->key->candidate_count)
+    if (!p->key || p->candidate == p->key->candidate_count ||
+        !p->key->candidates[p->candidate].kernel)
         return true;
     return p->key->on_gpu ? tune_time_gpu(sweep, p->key, p->candidate, p->shape, &p->value)
                           : tune_time_items(sweep, &item, 1);

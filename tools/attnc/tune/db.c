@@ -8,9 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "compiler/tuning_key.h"
 #include "tools/attnc/command.h"
 
-enum { BUSY_MS = 60000 };
+/* Keys of version 0 say every field of their op; since 1 they are attnc_key_text()'s. */
+enum { BUSY_MS = 60000, VERSION = 1 };
 
 struct tune_db {
     sqlite3 *handle;
@@ -45,6 +47,51 @@ static bool execute(struct tune_db *db, const char *sql)
     return sqlite3_exec(db->handle, sql, NULL, NULL, NULL) == SQLITE_OK || fail(db);
 }
 
+/* SQL's own_key(key): the key as this version writes it; one that no kernel has as it is. */
+static void own_key(sqlite3_context *context, int count, sqlite3_value **values)
+{
+    const char *const key = (const char *)sqlite3_value_text(values[0]);
+    char text[ATT_TEXT_MAX], why[ATTNC_KEY_WHY];
+    (void)count;
+    if (key && attnc_key_normalise(key, text, why))
+        sqlite3_result_text(context, text, -1, SQLITE_TRANSIENT);
+    else
+        sqlite3_result_value(context, values[0]);
+}
+
+/* -1 after a message. */
+static int read_version(struct tune_db *db)
+{
+    sqlite3_stmt *s;
+    int version = 0;
+    if (sqlite3_prepare_v2(db->handle, "PRAGMA user_version", -1, &s, NULL) != SQLITE_OK) {
+        fail(db);
+        return -1;
+    }
+    if (sqlite3_step(s) == SQLITE_ROW)
+        version = sqlite3_column_int(s, 0);
+    sqlite3_finalize(s);
+    return version;
+}
+
+/* Brings a database of an earlier version up to this one. */
+static bool bring_up(struct tune_db *db)
+{
+    if (sqlite3_create_function(db->handle, "own_key", 1, SQLITE_UTF8 | SQLITE_DETERMINISTIC, NULL,
+                                own_key, NULL, NULL) != SQLITE_OK)
+        return fail(db);
+    const int version = read_version(db);
+    if (version > VERSION)
+        complain(EXIT_ENVIRONMENT, "%s: a database of a later attnc", db->path);
+    if (version < 0 || version > VERSION)
+        return false;
+    return version == VERSION || execute(db, "BEGIN IMMEDIATE;"
+                                             "UPDATE OR REPLACE results SET key=own_key(key);"
+                                             "UPDATE OR REPLACE verified SET key=own_key(key);"
+                                             "PRAGMA user_version=1;"
+                                             "COMMIT;");
+}
+
 struct tune_db *tune_db_open(const char *path, bool create)
 {
     struct tune_db *db = calloc(1, sizeof(*db));
@@ -57,7 +104,7 @@ struct tune_db *tune_db_open(const char *path, bool create)
     bool good = sqlite3_open_v2(path, &db->handle, flags, NULL) == SQLITE_OK || fail(db);
     if (good)
         sqlite3_busy_timeout(db->handle, BUSY_MS);
-    if (good && execute(db, schema))
+    if (good && execute(db, schema) && bring_up(db))
         return db;
     tune_db_close(db);
     return NULL;
@@ -208,17 +255,21 @@ bool tune_db_merge(struct tune_db *db, const char *path)
         return false;
     /* A row wins where its tuple of merits is the smaller. */
     const bool good = execute(
-        db,
-        "BEGIN IMMEDIATE;"
-        "INSERT OR REPLACE INTO results SELECT o.* FROM other.results o LEFT JOIN main.results m"
-        " USING(key, device, shape, tile, source) WHERE m.key IS NULL OR"
-        " (o.fault <> '', o.us_high - o.us_low, -o.runs, o.us, o.cycles, o.fault) <"
-        " (m.fault <> '', m.us_high - m.us_low, -m.runs, m.us, m.cycles, m.fault);"
-        "INSERT OR REPLACE INTO verified SELECT o.* FROM other.verified o LEFT JOIN main.verified m"
-        " USING(key, device, tile, source) WHERE m.key IS NULL OR"
-        " (o.fault = '', -o.shapes, o.worst, o.fault) <"
-        " (m.fault = '', -m.shapes, m.worst, m.fault);"
-        "COMMIT;");
+        db, "BEGIN IMMEDIATE;"
+            "INSERT OR REPLACE INTO results SELECT o.* FROM (SELECT own_key(key) AS key, target, "
+            "device,"
+            " shape, tile, source, cycles, us, us_low, us_high, runs, matrix_duty, memory_fraction,"
+            " fault FROM other.results) o LEFT JOIN main.results m"
+            " USING(key, device, shape, tile, source) WHERE m.key IS NULL OR"
+            " (o.fault <> '', o.us_high - o.us_low, -o.runs, o.us, o.cycles, o.fault) <"
+            " (m.fault <> '', m.us_high - m.us_low, -m.runs, m.us, m.cycles, m.fault);"
+            "INSERT OR REPLACE INTO verified SELECT o.* FROM (SELECT own_key(key) AS key, target, "
+            "device,"
+            " tile, source, shapes, worst, fault FROM other.verified) o LEFT JOIN main.verified m"
+            " USING(key, device, tile, source) WHERE m.key IS NULL OR"
+            " (o.fault = '', -o.shapes, o.worst, o.fault) <"
+            " (m.fault = '', -m.shapes, m.worst, m.fault);"
+            "COMMIT;");
     if (!good)
         sqlite3_exec(db->handle, "ROLLBACK", NULL, NULL, NULL);
     return execute(db, "DETACH other") && good;

@@ -24,7 +24,7 @@ struct heat {
     size_t shape;
     struct tune_value
         *alone; /* where the time of one candidate goes; NULL: its place of the shape */
-    size_t candidates[RACE_RUNNERS]; /* the first is the key's first, unless it cannot run */
+    size_t candidates[RACE_RUNNERS]; /* the first is what a build takes, unless it cannot run */
     size_t count;
     volatile size_t *running; /* shared with the child: who is at work */
 };
@@ -85,7 +85,7 @@ static int call_race(void *context, void *out)
     return EXIT_GOOD;
 }
 
-/* Writes a row: the time as a multiple of the first candidate's in the same rounds. */
+/* Writes a row: the time as a multiple of the first runner's in the same rounds. */
 static bool keep(const struct heat *h, size_t i, const struct race_figure *f, double base,
                  const char *fault)
 {
@@ -102,7 +102,9 @@ static bool keep(const struct heat *h, size_t i, const struct race_figure *f, do
     }
     *(h->alone ? h->alone : &c->measured[h->shape]) = v;
     h->sweep->measured++;
-    h->sweep->failed += fault[0] != '\0';
+    if (fault[0] && !h->sweep->failed++)
+        complain(EXIT_USER, "warning: a launch failed: %s, %s, on %s: %s", h->key->text, c->tile,
+                 id.shape, fault);
     return tune_db_put(h->sweep->db, &id, &v);
 }
 
@@ -147,24 +149,25 @@ static bool race(struct heat *h)
     return good;
 }
 
-/* The first candidate, and the fastest on the model, up to `finalists` more. */
-static void choose_finalists(struct heat *h, unsigned finalists)
+/* What a build gives the shape to, and the fastest on the model, up to `finalists` more. */
+static void choose_finalists(struct heat *h)
 {
     const struct tune_key *key = h->key;
+    const size_t none = key->candidate_count;
     h->count = 0;
-    h->candidates[h->count++] = 0;
-    while (h->count <= finalists && h->count < RACE_RUNNERS) {
-        size_t best = 0;
-        for (size_t c = 1; c < key->candidate_count; c++) {
+    h->candidates[h->count++] = tune_own_candidate(key, &key->shapes[h->shape]);
+    while (h->count <= h->sweep->finalists && h->count < RACE_RUNNERS) {
+        size_t best = none;
+        for (size_t c = 0; c < key->candidate_count; c++) {
             const struct tune_value *v = &key->candidates[c].times[h->shape];
             bool in = false;
             for (size_t i = 0; i < h->count; i++)
                 in = in || h->candidates[i] == c;
             if (!in && !key->candidates[c].dropped && v->runs && !v->fault[0] &&
-                (!best || v->us < key->candidates[best].times[h->shape].us))
+                (best == none || v->us < key->candidates[best].times[h->shape].us))
                 best = c;
         }
-        if (!best)
+        if (best == none)
             return;
         h->candidates[h->count++] = best;
     }
@@ -218,7 +221,7 @@ static void find_gpu(struct tune_sweep *sweep, const struct tune_key *key)
                  key->variant.target, call.pack ? why : "no pack");
 }
 
-static bool measure_key(struct heat *h, unsigned finalists)
+static bool measure_key(struct heat *h)
 {
     struct tune_key *key = h->key;
     for (size_t c = 0; c < key->candidate_count; c++) {
@@ -228,18 +231,19 @@ static bool measure_key(struct heat *h, unsigned finalists)
             return false;
     }
     for (h->shape = 0; h->shape < key->shape_count; h->shape++) {
-        if (h->sweep->deadline && steady_seconds() > h->sweep->deadline) {
-            h->sweep->skipped++;
+        if (tune_is_late(h->sweep)) {
+            key->left++;
             continue;
         }
         if (!tune_is_ours(h->sweep, key, h->shape))
             continue;
-        choose_finalists(h, finalists);
+        choose_finalists(h);
         show_progress(h->shape, key->shape_count, key->shapes[h->shape].text);
         if (!recall(h) && h->sweep->gpu[0] && !race(h))
             return false;
-        key->on_gpu = key->on_gpu || key->candidates[0].measured[h->shape].runs;
+        key->on_gpu = key->on_gpu || key->candidates[h->candidates[0]].measured[h->shape].runs;
     }
+    key->whole = key->whole && !key->left;
     clear_progress();
     return true;
 }
@@ -265,23 +269,19 @@ bool tune_time_gpu(struct tune_sweep *sweep, struct tune_key *key, size_t candid
     return good;
 }
 
-bool tune_measure_gpu(struct tune_sweep *sweep, unsigned finalists)
+bool tune_measure_gpu(struct tune_sweep *sweep, struct tune_key *key)
 {
-    const char *target = NULL;
-    bool good = true;
-    struct heat h = {.sweep = sweep};
+    const char *const target = key->variant.target;
+    struct heat h = {.sweep = sweep, .key = key};
+    if (!key->candidates[0].kernel)
+        return true;
     if (!open_heat(&h))
         return false;
-    for (size_t k = 0; k < sweep->key_count && good; k++) {
-        h.key = &sweep->keys[k];
-        if (!h.key->candidates[0].kernel)
-            continue;
-        if (!target || strcmp(target, h.key->variant.target)) {
-            target = h.key->variant.target;
-            find_gpu(sweep, h.key);
-        }
-        good = measure_key(&h, finalists);
+    if (!sweep->gpu_target || strcmp(sweep->gpu_target, target)) {
+        sweep->gpu_target = target;
+        find_gpu(sweep, key);
     }
+    const bool good = measure_key(&h);
     close_heat(&h);
     return good;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Timing and verification of candidates. Each launch is a process of its own: what a simulator has
- * done before must not show in a figure, and a launch that dies or hangs costs one row.
+ * Timing of candidates. Each launch is a process of its own: what a simulator has done before must
+ * not show in a figure, and a launch that dies or hangs costs one row.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -20,48 +20,105 @@
 enum {
     EXHAUSTIVE = 512, /* measurements of a key; where there would be more, candidates are halved */
     SURVIVORS = 4,
+    CHUNK = 8, /* candidates that are compiled and timed before the next are */
     HANG_SECONDS = 1800,
+    GRACE_SECONDS = 5, /* for a launch that has begun when the budget ends */
 };
 
 struct batch {
     struct tune_sweep *sweep;
     struct tune_item *items;
     size_t count, done;
-    bool broken; /* the database cannot be written */
+    double until;   /* of steady_seconds(): no launch starts later; 0: none */
+    size_t skipped; /* because of it */
+    bool broken;    /* the database cannot be written */
 };
 
-/* "model gfx950", with the parameters that were changed. */
-static void name_device(const struct tune_key *key, const char *parameters, char device[160])
+static bool is_past(double end) { return end > 0 && steady_seconds() > end; }
+
+bool tune_is_late(const struct tune_sweep *sweep) { return is_past(sweep->deadline); }
+
+double tune_launch_patience(const struct tune_sweep *sweep)
+{
+    const double left = sweep->deadline - steady_seconds() + GRACE_SECONDS;
+    return sweep->deadline <= 0 || left > HANG_SECONDS ? HANG_SECONDS : left > 1 ? left : 1;
+}
+
+void tune_name_device(const struct tune_key *key, const char *parameters, char device[160])
 {
     snprintf(device, 160, "model %s%s%s", key->variant.target, parameters ? " " : "",
              parameters ? parameters : "");
 }
 
-struct attn_pack *tune_open_candidate(const struct tune_key *key, size_t candidate)
+static struct attn_pack *open_pack(const struct attnc_description *desc,
+                                   const struct attnc_build_result *built)
 {
-    struct attnc_description desc = {.variants = &key->desc.variants[candidate], .count = 1};
-    const struct attnc_build_result built = {.kernels = &key->built.kernels[candidate], .count = 1};
     struct attnc_pack_writer *w = attnc_pack_writer_create();
     struct attn_pack *pack = NULL;
     void *bytes;
     size_t size;
-    if (w && attnc_package(w, &desc, &built) && attnc_pack_writer_finish(w, &bytes, &size) &&
+    if (w && attnc_package(w, desc, built) && attnc_pack_writer_finish(w, &bytes, &size) &&
         attn_pack_open_memory(bytes, size, &pack))
         pack = NULL;
     attnc_pack_writer_destroy(w);
     return pack; /* for the rest of this process's life */
 }
 
+struct attn_pack *tune_open_candidate(const struct tune_key *key, size_t candidate)
+{
+    struct tune_candidate *const c = &key->candidates[candidate];
+    const struct attnc_description desc = {.variants = &c->variant, .count = 1};
+    const struct attnc_build_result built = {.kernels = c->kernel, .count = 1};
+    return open_pack(&desc, &built);
+}
+
+struct attn_pack *tune_open_own(const struct tune_key *key)
+{
+    struct attnc_build_result built = {.kernels = calloc(key->own_count, sizeof(*built.kernels)),
+                                       .count = key->own_count};
+    struct attn_pack *pack = NULL;
+    bool good = built.kernels != NULL;
+    for (size_t i = 0; good && i < key->own_count; i++) {
+        good = key->candidates[i].kernel;
+        if (good)
+            built.kernels[i] = *key->candidates[i].kernel;
+    }
+    if (good)
+        pack = open_pack(&key->own, &built);
+    free(built.kernels);
+    return pack;
+}
+
+/* Opens a build's own kernels of the key and lets libattn choose: it must be the candidate. */
+static int open_own(const struct tune_item *item, struct trace_session *t)
+{
+    const char *const name = item->key->candidates[item->candidate].kernel->name;
+    struct attn_pack *const pack = tune_open_own(item->key);
+    if (!pack)
+        return complain(EXIT_ENVIRONMENT, "no pack: %s", attn_last_error());
+    const int code = trace_open_any(t, pack, item->key->shapes[item->shape].text, NULL);
+    if (code != EXIT_GOOD || !strcmp(t->info.symbol, name))
+        return code;
+    return complain(EXIT_ENVIRONMENT, "libattn takes %s, not %s", t->info.symbol, name);
+}
+
+static int open_alone(const struct tune_item *item, struct trace_session *t)
+{
+    struct attn_pack *const pack = tune_open_candidate(item->key, item->candidate);
+    if (!pack)
+        return complain(EXIT_ENVIRONMENT, "no pack: %s", attn_last_error());
+    return trace_open(t, pack, 0, item->key->shapes[item->shape].text, NULL);
+}
+
 /* In a process of its own, whose standard error is the fault. */
 static int time_launch(const struct tune_item *item, struct tune_value *v)
 {
-    struct attn_pack *pack = tune_open_candidate(item->key, item->candidate);
+    const struct tune_shape *const s = &item->key->shapes[item->shape];
     struct trace_session t;
     struct hipsim_time_report r;
-    if (!pack)
-        return complain(EXIT_ENVIRONMENT, "no pack: %s", attn_last_error());
     const struct hipsim_time_options time = {.samples_only = true, .parameters = item->parameters};
-    int code = trace_open(&t, pack, 0, item->key->shapes[item->shape].text, NULL);
+    int code = item->candidate == tune_own_candidate(item->key, s) ? open_own(item, &t)
+                                                                   : open_alone(item, &t);
     if (code == EXIT_GOOD)
         code = trace_time(&t, &time, &r);
     if (code == EXIT_GOOD)
@@ -84,10 +141,13 @@ static void work(void *context, size_t i, FILE *out)
 {
     const struct batch *b = context;
     struct tune_value v = {0};
-    if (b->sweep->deadline && steady_seconds() > b->sweep->deadline)
+    if (is_past(b->until))
         return; /* an empty answer: not measured */
     char fault[200];
-    if (!child_call(call_time, &b->items[i], &v, sizeof(v), HANG_SECONDS, fault)) {
+    if (!child_call(call_time, &b->items[i], &v, sizeof(v), tune_launch_patience(b->sweep),
+                    fault)) {
+        if (tune_is_late(b->sweep))
+            return;
         v = (struct tune_value){.runs = 1};
         memcpy(v.fault, fault, sizeof(fault));
     }
@@ -106,6 +166,14 @@ static struct tune_id make_id(const struct tune_key *key, size_t candidate, size
     };
 }
 
+/* Says why a launch has failed: the first of a run, since others tend to say the same. */
+static void note_failure(struct tune_sweep *sweep, const struct tune_id *id, const char *fault)
+{
+    if (!sweep->failed++)
+        complain(EXIT_USER, "warning: a launch failed: %s, %s, on %s: %s", id->key, id->tile,
+                 id->shape, fault);
+}
+
 /* In the parent: one measurement is there. */
 static void done(void *context, size_t i, const uint8_t *result, size_t size, int status)
 {
@@ -115,7 +183,7 @@ static void done(void *context, size_t i, const uint8_t *result, size_t size, in
     (void)status;
     b->done++;
     if (result && size == 0) {
-        b->sweep->skipped++;
+        b->skipped++;
         return;
     }
     if (size == sizeof(v))
@@ -123,24 +191,27 @@ static void done(void *context, size_t i, const uint8_t *result, size_t size, in
     else
         snprintf(v.fault, sizeof(v.fault), "the worker ended");
     char device[160];
-    name_device(item->key, item->parameters, device);
+    tune_name_device(item->key, item->parameters, device);
     const struct tune_id id = make_id(item->key, item->candidate, item->shape, device);
     *item->value = v;
     b->sweep->measured++;
-    b->sweep->failed += v.fault[0] != '\0';
+    if (v.fault[0])
+        note_failure(b->sweep, &id, v.fault);
     b->broken = !tune_db_put(b->sweep->db, &id, &v) || b->broken;
     char step[ATT_TILE_TEXT_MAX + TUNE_SHAPE_TEXT];
-    snprintf(step, sizeof(step), "%s %s: %.1f us", item->key->variant.op->name, id.shape, v.us);
+    snprintf(step, sizeof(step), "key %zu of %zu: %s %s: %.1f us", b->sweep->place,
+             b->sweep->key_count, item->key->variant.op->name, id.shape, v.us);
     show_progress(b->done, b->count, step);
 }
 
-/* A candidate whose loop, by its instructions, cannot keep the matrix units as busy as the first
- * candidate's did. */
+/* True of a candidate whose loop, by its instructions, cannot keep the matrix units as busy as what
+ * a build gives the shape to did. */
 static bool is_hopeless(const struct tune_key *key, size_t candidate, size_t shape)
 {
-    const struct tune_value *first = &key->candidates[0].times[shape];
+    const size_t own = tune_own_candidate(key, &key->shapes[shape]);
+    const struct tune_value *first = &key->candidates[own].times[shape];
     const struct tgt_kernel_facts *f = &key->candidates[candidate].kernel->facts;
-    return candidate && f->loop.mfma && first->runs && !first->fault[0] &&
+    return candidate != own && f->loop.mfma && first->runs && !first->fault[0] &&
            f->mfma_duty / 1000.0 < first->matrix_duty;
 }
 
@@ -161,10 +232,12 @@ bool tune_is_ours(const struct tune_sweep *sweep, const struct tune_key *key, si
 static bool add(struct batch *b, const struct tune_item *item)
 {
     char device[160];
-    name_device(item->key, item->parameters, device);
+    tune_name_device(item->key, item->parameters, device);
     const struct tune_id id = make_id(item->key, item->candidate, item->shape, device);
     if (tune_db_find(b->sweep->db, &id, item->value)) {
         b->sweep->known++;
+        if (item->value->fault[0])
+            note_failure(b->sweep, &id, item->value->fault);
         return true;
     }
     struct tune_item *grown = realloc(b->items, (b->count + 1) * sizeof(*grown));
@@ -178,14 +251,16 @@ static bool add(struct batch *b, const struct tune_item *item)
 static bool add_item(struct batch *b, struct tune_key *key, size_t candidate, size_t shape)
 {
     struct tune_candidate *c = &key->candidates[candidate];
-    if (c->dropped || c->times[shape].runs || !tune_is_ours(b->sweep, key, shape) ||
-        is_hopeless(key, candidate, shape))
+    const bool own = candidate == tune_own_candidate(key, &key->shapes[shape]);
+    if (!c->kernel || (c->dropped && !own) || c->times[shape].runs ||
+        !tune_is_ours(b->sweep, key, shape) || is_hopeless(key, candidate, shape))
         return true;
     return add(b,
                &(struct tune_item){key, candidate, shape, b->sweep->parameters, &c->times[shape]});
 }
 
-static bool run_batch(struct batch *b)
+/* Times what is in a batch; adds what its end has left out to *left. */
+static bool run_batch(struct batch *b, size_t *left)
 {
     const unsigned jobs = b->count < b->sweep->jobs ? (unsigned)b->count : b->sweep->jobs;
     if (b->count)
@@ -193,16 +268,17 @@ static bool run_batch(struct batch *b)
                           &(struct attnc_workers){.context = b, .work = work, .done = done});
     clear_progress();
     free(b->items);
+    *left += b->skipped;
     return !b->broken;
 }
 
 bool tune_time_items(struct tune_sweep *sweep, const struct tune_item *items, size_t count)
 {
-    struct batch b = {.sweep = sweep};
+    struct batch b = {.sweep = sweep, .until = sweep->deadline};
     bool good = true;
     for (size_t i = 0; good && i < count; i++)
         good = add(&b, &items[i]);
-    return run_batch(&b) && good;
+    return run_batch(&b, &sweep->skipped) && good;
 }
 
 struct rank {
@@ -218,137 +294,141 @@ static int by_score(const void *a, const void *b)
     return x->candidate < y->candidate ? -1 : 1;
 }
 
-/* Drops the worse half of a key's candidates by the shapes below `shapes`; the first stays. */
-static bool halve(struct tune_key *key, size_t shapes)
+/* Ranks the candidates that are left by the shapes below `shapes`, the fastest first. Returns their
+ * count; the caller frees *ranks, NULL: out of memory. */
+static size_t rank_all(const struct tune_key *key, size_t shapes, struct rank **ranks)
 {
-    struct rank *ranks = calloc(key->candidate_count, sizeof(*ranks));
     size_t count = 0;
-    if (!ranks)
-        return false;
-    for (size_t i = 1; i < key->candidate_count; i++) {
-        struct tune_candidate *c = &key->candidates[i];
+    *ranks = calloc(key->candidate_count + 1, sizeof(**ranks));
+    for (size_t i = 0; *ranks && i < key->candidate_count; i++) {
+        const struct tune_candidate *c = &key->candidates[i];
         if (c->dropped)
             continue;
         double score = 0;
         for (size_t s = 0; s < shapes; s++)
             score += c->times[s].us > 0 ? log(c->times[s].us) : INFINITY;
-        ranks[count++] = (struct rank){i, score};
+        (*ranks)[count++] = (struct rank){i, score};
     }
-    qsort(ranks, count, sizeof(*ranks), by_score);
+    if (*ranks)
+        qsort(*ranks, count, sizeof(**ranks), by_score);
+    return count;
+}
+
+/* Drops the worse half of a key's candidates by the shapes below `shapes`. */
+static bool halve(struct tune_key *key, size_t shapes)
+{
+    struct rank *ranks;
+    const size_t count = rank_all(key, shapes, &ranks);
     const size_t keep = (count + 1) / 2 > SURVIVORS ? (count + 1) / 2 : SURVIVORS;
-    for (size_t i = keep; i < count; i++)
+    for (size_t i = keep; ranks && i < count; i++)
         key->candidates[ranks[i].candidate].dropped = "slower than half of the others";
+    const bool good = ranks;
     free(ranks);
-    return true;
+    return good;
 }
 
-/* The first candidates alone: they are what others are compared with. */
-static bool measure_first(struct tune_sweep *sweep)
+/* Times what a build makes, on all shapes: the others are compared with it. */
+static bool measure_own(struct tune_sweep *sweep, struct tune_key *key, double until)
 {
-    struct batch b = {.sweep = sweep};
+    struct batch b = {.sweep = sweep, .until = until};
+    bool good = tune_compile(sweep, key, 0, key->own_count);
+    for (size_t s = 0; good && s < key->shape_count; s++)
+        good = add_item(&b, key, tune_own_candidate(key, &key->shapes[s]), s);
+    return run_batch(&b, &key->left) && good;
+}
+
+/* Times candidates that are left on shapes up to `shapes`. */
+static bool measure_some(struct tune_sweep *sweep, struct tune_key *key, size_t first, size_t end,
+                         size_t shapes, double until)
+{
+    struct batch b = {.sweep = sweep, .until = until};
     bool good = true;
-    for (size_t k = 0; k < sweep->key_count; k++) {
-        for (size_t s = 0; good && s < sweep->keys[k].shape_count; s++)
-            good = add_item(&b, &sweep->keys[k], 0, s);
+    for (size_t s = 0; s < shapes; s++) {
+        for (size_t c = first; good && c < end; c++)
+            good = add_item(&b, key, c, s);
     }
-    return run_batch(&b) && good;
+    const size_t left = key->left;
+    good = run_batch(&b, &key->left) && good;
+    key->begun = key->begun || key->left == left;
+    return good;
 }
 
-/* All candidates that are left, on shapes up to where this round goes: one, two, four, ... */
-static bool measure_round(struct tune_sweep *sweep, size_t round, bool *more)
+/* Compiles and times all candidates on shapes up to `shapes`, some at a time. */
+static bool measure_all(struct tune_sweep *sweep, struct tune_key *key, size_t shapes, double until)
 {
-    struct batch b = {.sweep = sweep};
     bool good = true;
-    *more = false;
-    for (size_t k = 0; k < sweep->key_count; k++) {
-        struct tune_key *key = &sweep->keys[k];
-        const size_t end = is_small(key) || round > key->shape_count ? key->shape_count : round;
-        for (size_t s = 0; s < end; s++) {
-            for (size_t c = 1; good && c < key->candidate_count; c++)
-                good = add_item(&b, key, c, s);
+    for (size_t c = 0; good && c < key->candidate_count; c += CHUNK) {
+        const size_t end = c + CHUNK < key->candidate_count ? c + CHUNK : key->candidate_count;
+        if (is_past(until)) {
+            key->left += (key->candidate_count - c) * shapes;
+            break;
         }
-        *more = *more || end < key->shape_count;
-    }
-    good = run_batch(&b) && good;
-    for (size_t k = 0; k < sweep->key_count; k++) {
-        struct tune_key *key = &sweep->keys[k];
-        if (!is_small(key) && round < key->shape_count && tune_is_ours(sweep, key, 0))
-            good = good && halve(key, round);
+        good = tune_compile(sweep, key, c, end) && measure_some(sweep, key, c, end, shapes, until);
     }
     return good;
 }
 
-bool tune_measure(struct tune_sweep *sweep)
+/* Times the better half of the candidates on twice as many shapes, and so on. */
+static bool measure_halves(struct tune_sweep *sweep, struct tune_key *key, double until)
 {
-    bool good = measure_first(sweep), more = true;
-    for (size_t round = 1; good && more; round *= 2)
-        good = measure_round(sweep, round, &more);
+    bool good = true;
+    for (size_t shapes = 1; good && !key->left && shapes < key->shape_count; shapes *= 2) {
+        if (key->halved < shapes && tune_is_ours(sweep, key, 0))
+            good = halve(key, shapes);
+        key->halved = shapes > key->halved ? shapes : key->halved;
+        const size_t next = 2 * shapes < key->shape_count ? 2 * shapes : key->shape_count;
+        good = good && measure_some(sweep, key, 0, key->candidate_count, next, until);
+    }
     return good;
 }
 
-/* Verification. */
-
-struct verify_call {
-    const struct tune_key *key;
-    size_t candidate, shapes;
-    const char *hooks;
-};
-
-static void ignore_row(const struct verify_run *run, const struct verify_row *row)
+/* Launches of a key that are left to do. */
+static size_t count_left(const struct tune_sweep *sweep, const struct tune_key *key)
 {
-    (void)run;
-    if (row->fault[0])
-        complain(EXIT_USER, "%s: %s", row->shape, row->fault);
-}
-
-static int call_verify(void *context, void *answer)
-{
-    const struct verify_call *c = context;
-    struct attn_pack *pack = tune_open_candidate(c->key, c->candidate);
-    struct attn_kernel_info info = {.size = sizeof(info)};
-    char simulator[4096], why[600];
-    struct gpu gpu;
-    if (!pack || attn_pack_kernel(pack, 0, &info))
-        return complain(EXIT_ENVIRONMENT, "no pack: %s", attn_last_error());
-    if (!gpu_find_simulator(simulator, sizeof(simulator)))
-        return complain(EXIT_ENVIRONMENT, "the simulator is not installed beside attnc");
-    if (!gpu_open(&gpu, simulator, "on", info.target, pack, why, sizeof(why)))
-        return complain(EXIT_ENVIRONMENT, "%s", why);
-    struct verify_run run = {
-        .pack = pack, .gpu = &gpu, .seed = 1, .print = ignore_row, .hooks = c->hooks};
-    verify_kernel(&run, 0, &info, c->shapes);
-    *(struct tune_verdict *)answer =
-        (struct tune_verdict){.shapes = (int64_t)run.rows, .worst = run.worst};
-    return run.failures ? EXIT_USER : EXIT_GOOD;
-}
-
-bool tune_verify(struct tune_sweep *sweep, struct tune_key *key, struct tune_candidate *c)
-{
-    const size_t candidate = (size_t)(c - key->candidates);
-    struct tune_verdict v = {0};
-    char device[160];
-    name_device(key, sweep->parameters, device);
-    struct tune_id id = {key->text, device, "", c->tile, c->source};
-    const bool known = tune_db_find_verdict(sweep->db, &id, &v) &&
-                       (v.fault[0] || (size_t)v.shapes >= sweep->verify_shapes);
-    if (!known) {
-        struct verify_call call = {key, candidate, sweep->verify_shapes, sweep->hooks};
-        char fault[200];
-        char step[ATT_NAME_MAX + 16];
-        snprintf(step, sizeof(step), "verify %s", c->kernel->name);
-        show_progress(0, 1, step);
-        if (!child_call(call_verify, &call, &v, sizeof(v), HANG_SECONDS, fault)) {
-            v = (struct tune_verdict){0};
-            memcpy(v.fault, fault, sizeof(fault));
-        }
-        clear_progress();
-        if (!key->variant.logits || sweep->hooks) /* else it says nothing of the kernel */
-            tune_db_put_verdict(sweep->db, &id, &v);
+    size_t left = 0;
+    for (size_t c = 0; c < key->candidate_count; c++) {
+        const struct tune_candidate *const k = &key->candidates[c];
+        for (size_t s = 0; s < key->shape_count && !k->dropped; s++)
+            left += !(k->times && k->times[s].runs) && tune_is_ours(sweep, key, s) &&
+                    !(k->kernel && is_hopeless(key, c, s));
     }
-    if (!v.fault[0])
-        return true;
-    c->dropped = "its results are wrong";
-    sweep->wrong++;
-    complain(EXIT_USER, "warning: %s is out of the race: %s", c->kernel->name, v.fault);
-    return false;
+    return left;
+}
+
+/* Times the fastest on the first shape on all shapes: a budget leaves no time for halving. */
+static bool measure_best(struct tune_sweep *sweep, struct tune_key *key, double until)
+{
+    struct batch b = {.sweep = sweep, .until = until};
+    struct rank *ranks;
+    const size_t count = rank_all(key, 1, &ranks);
+    bool good = ranks;
+    for (size_t i = 0; good && i < count && i < SURVIVORS && isfinite(ranks[i].score); i++) {
+        for (size_t s = 0; good && s < key->shape_count; s++)
+            good = add_item(&b, key, ranks[i].candidate, s);
+    }
+    free(ranks);
+    return run_batch(&b, &key->left) && good;
+}
+
+/* Halves candidates; with a budget only if the first round leaves half of the time. */
+static bool measure_large(struct tune_sweep *sweep, struct tune_key *key, double until)
+{
+    const double now = steady_seconds();
+    const double half = until > 0 && until > now ? now + (until - now) / 2 : until;
+    if (!measure_all(sweep, key, 1, half))
+        return false;
+    return key->left ? measure_best(sweep, key, until) : measure_halves(sweep, key, until);
+}
+
+bool tune_measure(struct tune_sweep *sweep, struct tune_key *key, double until)
+{
+    key->left = 0;
+    bool good = measure_own(sweep, key, until);
+    if (good && is_small(key))
+        good = measure_all(sweep, key, key->shape_count, until);
+    else if (good)
+        good = measure_large(sweep, key, until);
+    key->whole = good && !key->left;
+    key->left = key->whole ? 0 : count_left(sweep, key);
+    return good;
 }

@@ -10,7 +10,7 @@
 
 #include "tools/attnc/tune/tune.h"
 
-enum { MOST_SHAPES = 4, RIVALS = 3 }; /* the winner, the first candidate, the best of the others */
+enum { MOST_SHAPES = 4, RIVALS = 3 }; /* the winner, what a build takes, the best of the others */
 
 /* A winner and who it has to beat, on up to MOST_SHAPES of its shapes. */
 struct trial {
@@ -22,7 +22,7 @@ struct trial {
 
 static size_t find_candidate(const struct tune_key *key, const char *tile)
 {
-    size_t c = 0;
+    size_t c = 1; /* as tune_chosen_candidate() */
     while (c + 1 < key->candidate_count && strcmp(key->candidates[c].tile, tile))
         c++;
     return c;
@@ -41,10 +41,12 @@ static double cost(const struct trial *t, size_t candidate)
 
 static void find_rivals(struct trial *t, size_t winner)
 {
+    const size_t own = tune_own_candidate(t->key, &t->key->shapes[t->shapes[0]]);
     size_t best = winner;
     double least = INFINITY;
-    for (size_t c = 1; c < t->key->candidate_count; c++) {
-        const double sum = c == winner || t->key->candidates[c].dropped ? INFINITY : cost(t, c);
+    for (size_t c = 0; c < t->key->candidate_count; c++) {
+        const bool out = c == winner || t->key->candidates[c].dropped;
+        const double sum = out || !t->key->candidates[c].kernel ? INFINITY : cost(t, c);
         if (sum < least) {
             least = sum;
             best = c;
@@ -52,9 +54,9 @@ static void find_rivals(struct trial *t, size_t winner)
     }
     t->rival_count = 0;
     t->rivals[t->rival_count++] = winner;
-    if (winner)
-        t->rivals[t->rival_count++] = 0;
-    if (best != winner)
+    if (own != winner)
+        t->rivals[t->rival_count++] = own;
+    if (best != winner && best != own)
         t->rivals[t->rival_count++] = best;
 }
 
@@ -66,11 +68,12 @@ static bool prepare(struct trial *t, struct tune_key *key, struct attnc_tuned *r
         if (tune_find_row(key, tuning, &key->shapes[s]) == row)
             t->shapes[t->shape_count++] = s;
     }
-    find_rivals(t, find_candidate(key, row->tile));
+    if (t->shape_count)
+        find_rivals(t, find_candidate(key, row->tile));
     return t->shape_count && t->rival_count > 1;
 }
 
-/* Does the winner still win with these parameters? Equal is good enough. */
+/* True if the winner still wins with these parameters, or is as fast as another. */
 static bool holds(struct tune_sweep *sweep, const struct trial *t, const char *parameters,
                   bool *good)
 {
@@ -131,6 +134,8 @@ bool tune_find_open(struct tune_sweep *sweep, struct attnc_tuning *tuning)
     for (size_t i = 0; i < tuning->count && good; i++) {
         struct trial t;
         struct tune_key *key = sweep->keys;
+        if (!strcmp(tuning->rows[i].tile, ATTNC_AUTO))
+            continue;
         while (strcmp(key->text, tuning->rows[i].key))
             key++;
         if (prepare(&t, key, &tuning->rows[i], tuning))

@@ -19,9 +19,12 @@ static void write_shapes(struct json *j, const struct tune_key *key, const struc
     json_begin_list(j, "shapes");
     for (size_t s = 0; s < key->shape_count; s++) {
         const struct attnc_tuned *row = tune_find_row(key, t, &key->shapes[s]);
+        const size_t own = tune_own_candidate(key, &key->shapes[s]);
+        const size_t chosen = tune_chosen_candidate(key, t, &key->shapes[s]);
         json_begin_object(j, NULL);
         json_string(j, "text", key->shapes[s].text);
-        json_string(j, "tile", row ? row->tile : NULL);
+        json_integer(j, "own", (int64_t)own); /* numbers of candidates */
+        json_integer(j, "chosen", (int64_t)chosen);
         json_string(j, "open", row ? row->open : NULL);
         json_end(j);
     }

@@ -107,6 +107,11 @@ int tune_read_shapes(const char *path, struct tune_shapes *shapes)
     const int code =
         end ? parse_text(text, path, shapes) : complain(EXIT_ENVIRONMENT, "out of memory");
     free(text);
+    if (code == EXIT_GOOD && !shapes->count)
+        return complain(EXIT_USER,
+                        "%s: no shape; a line is an op and a shape, \"prefill "
+                        "batch=1,q=512\"",
+                        path);
     return code;
 }
 
@@ -120,6 +125,14 @@ static int dimension(const struct verify_op *op, const int *sizes, const char *n
     return 0;
 }
 
+/* True if a key's kernels have heads of this size, or of any. */
+static bool has_heads(const struct tune_key *key, const struct tune_heads *h)
+{
+    const struct att_variant *const v = &key->variant;
+    const bool sized = v->op->takes & ATT_BIT(HEAD_DIM);
+    return (!sized || h->head_dim == v->head_dim) && (!v->gqa || h->heads == v->gqa * h->kv_heads);
+}
+
 /* Heads that the model has for this key; else few enough that a rank could have them. */
 static struct tune_heads find_heads(const struct tune_key *key, const struct tune_heads *heads,
                                     size_t count)
@@ -127,8 +140,7 @@ static struct tune_heads find_heads(const struct tune_key *key, const struct tun
     enum { USUAL = 32 };
     const int gqa = key->variant.gqa;
     for (size_t i = 0; i < count; i++) {
-        if (heads[i].head_dim == key->variant.head_dim &&
-            (!gqa || heads[i].heads == gqa * heads[i].kv_heads))
+        if (has_heads(key, &heads[i]))
             return heads[i];
     }
     if (!(key->variant.op->takes & ATT_BIT(GQA)))
@@ -143,7 +155,34 @@ static void add_value(struct tune_shape *s, const char *arg, int64_t value)
 {
     const char *name = attnc_launch_value(s->op, arg);
     if (name && value > 0 && s->value_count < TUNE_VALUES)
-        s->values[s->value_count++] = (struct tune_launch_value){name, value};
+        s->values[s->value_count++] = (struct tune_launch_value){.arg = name, .value = value};
+}
+
+/* Adds the values of ops that have no queries. */
+static void add_counts(struct tune_shape *s, const struct verify_op *op, const int *sizes)
+{
+    const int tokens = dimension(op, sizes, "tokens");
+    add_value(s, "rows", dimension(op, sizes, "rows"));
+    add_value(s, "pairs", dimension(op, sizes, "pairs"));
+    add_value(s, "tokens", tokens);
+    if (!strcmp(s->op, "combine"))
+        add_value(s, "total_q", tokens);
+    if (!strcmp(s->op, "cache_gather") || !strcmp(s->op, "indexer_gather"))
+        add_value(s, "max_seqlen_k", tokens);
+}
+
+/* Adds the values of prefill: tiles of 128 queries of all heads stand for batch and heads. */
+static void add_prefill(struct tune_shape *s, const struct verify_op *op, const int *sizes)
+{
+    enum { TILE_QUERIES = 128 };
+    const int first_q = dimension(op, sizes, "q"), then_q = dimension(op, sizes, "then_q");
+    const int first_k = dimension(op, sizes, "k") ? dimension(op, sizes, "k") : first_q;
+    const int q = then_q > first_q ? then_q : first_q, k = then_q > first_k ? then_q : first_k;
+    const int64_t batch = dimension(op, sizes, "batch") * (then_q ? 2 : 1);
+    const int64_t tiles = (q + TILE_QUERIES - 1) / TILE_QUERIES;
+    add_value(s, "tiles", batch * dimension(op, sizes, "heads") * tiles);
+    add_value(s, "max_seqlen_q", q);
+    add_value(s, "max_seqlen_k", k);
 }
 
 void tune_find_values(struct tune_shape *s)
@@ -152,39 +191,52 @@ void tune_find_values(struct tune_shape *s)
     int sizes[VERIFY_DIMENSIONS];
     if (trace_parse_shape(op, s->text, sizes) != EXIT_GOOD)
         return;
-    const int q = dimension(op, sizes, "q"), k = dimension(op, sizes, "k");
     const int lists = dimension(op, sizes, "lists"), batch = dimension(op, sizes, "batch");
     const int kv_heads = dimension(op, sizes, "kv_heads");
-    const bool decodes = attnc_launch_value(s->op, "workgroups") != NULL;
-    add_value(s, "batch", batch);
-    if (decodes) {
-        add_value(s, "workgroups", lists ? lists : (int64_t)batch * (kv_heads ? kv_heads : 1));
-    } else {
-        add_value(s, "max_seqlen_q", q);
-        add_value(s, "max_seqlen_k", k ? k : q);
+    s->value_count = 0;
+    if (attnc_launch_value(s->op, "tiles")) {
+        add_prefill(s, op, sizes);
+        return;
     }
-    add_value(s, "tokens", dimension(op, sizes, "tokens"));
-    add_value(s, "total_q", dimension(op, sizes, "tokens"));
-    add_value(s, "rows", dimension(op, sizes, "rows"));
-    add_value(s, "pairs", dimension(op, sizes, "pairs"));
+    add_value(s, "batch", batch);
+    add_value(s, "workgroups", lists ? lists : (int64_t)batch * (kv_heads ? kv_heads : 1));
+    add_counts(s, op, sizes);
     add_value(s, "heads", dimension(op, sizes, "heads"));
 }
 
-/* With the heads, and with `lists` where these are open. */
+/* Adds ",name=number" where the op has the dimension and the shape does not say it. */
+static void add_dimension(struct tune_shape *s, const char *name, int number)
+{
+    const struct verify_op *const op = trace_find_op(s->op);
+    char word[48];
+    const int word_length = snprintf(word, sizeof(word), ",%s=", name);
+    const bool first = !strncmp(s->text, word + 1, (size_t)word_length - 1);
+    const size_t length = strlen(s->text);
+    unsigned i = 0;
+    while (i < VERIFY_DIMENSIONS && op->dimensions[i].name && strcmp(op->dimensions[i].name, name))
+        i++;
+    if (number > 0 && i < VERIFY_DIMENSIONS && op->dimensions[i].name && !first &&
+        !strstr(s->text, word))
+        snprintf(s->text + length, sizeof(s->text) - length, "%s%d", word, number);
+}
+
+/* Adds a shape with the heads, and with `lists` where these are open. */
 static void add_shape(struct tune_key *key, const struct tune_shape *row, struct tune_heads h,
                       int lists)
 {
     struct tune_shape *s = &key->shapes[key->shape_count++];
     *s = *row;
-    size_t length = strlen(s->text);
-    if (h.heads && !strstr(s->text, "heads="))
-        snprintf(s->text + length, sizeof(s->text) - length, ",heads=%d,kv_heads=%d", h.heads,
-                 h.kv_heads);
+    if (!strstr(s->text, "heads=")) {
+        add_dimension(s, "heads", h.heads);
+        add_dimension(s, "kv_heads", h.kv_heads);
+    }
+    if (!(key->variant.op->takes & ATT_BIT(HEAD_DIM)))
+        add_dimension(s, "head_dim", h.head_dim);
     if (s->any_lists) {
         memcpy(s->call, s->text, sizeof(s->call));
         s->lists = lists;
     }
-    length = strlen(s->text);
+    const size_t length = strlen(s->text);
     if (s->lists)
         snprintf(s->text + length, sizeof(s->text) - length, ",lists=%d", lists);
     tune_find_values(s);

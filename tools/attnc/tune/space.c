@@ -1,42 +1,68 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The space of a sweep: keys, and the tiles that each may have. Tiles that do not fit, spill or
- * cannot reach what the first candidate has shown are out before anything is timed.
+ * The space of a sweep: keys, and the tiles that each may have. The first candidates of a key are
+ * the kernels that a build makes by itself.
  */
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
+#include "compiler/second.h"
 #include "targets/tgt.h"
 #include "tools/attnc/tune/tune.h"
 
+/* True if a candidate has the tile. The first one of several that a build makes does not count: a
+ * row of a tuning file cannot name it. */
 static bool same_tile(const struct tune_key *key, const char *tile)
 {
-    for (size_t i = 0; i < key->candidate_count; i++) {
+    for (size_t i = key->own_count > 1; i < key->candidate_count; i++) {
         if (!strcmp(key->candidates[i].tile, tile))
             return true;
     }
     return false;
 }
 
-/* Adds a tile that fits and that no candidate has yet. False: out of memory. */
-static bool add_candidate(struct tune_key *key, int number)
+static bool append(struct tune_key *key, const struct tune_candidate *c)
 {
-    const struct tgt *target = tgt_find(key->variant.target);
-    struct tune_candidate c = {.variant = key->variant};
-    struct att_tile tile;
-    c.variant.tile = number;
-    if (!att_find_tile(&c.variant, &target->machine, &tile, NULL))
-        return true;
-    att_tile_text(key->variant.op, &tile, c.tile);
-    if (same_tile(key, c.tile))
-        return true;
     struct tune_candidate *grown =
         realloc(key->candidates, (key->candidate_count + 1) * sizeof(*grown));
     if (!grown)
         return false;
     key->candidates = grown;
-    grown[key->candidate_count++] = c;
+    grown[key->candidate_count++] = *c;
+    return true;
+}
+
+/* Writes the tile of a variant. False: it has none. */
+static bool write_tile(const struct att_variant *v, char text[ATT_TILE_TEXT_MAX])
+{
+    struct att_tile tile;
+    if (!att_find_tile(v, &tgt_find(v->target)->machine, &tile, NULL))
+        return false;
+    att_tile_text(v->op, &tile, text);
+    return true;
+}
+
+/* Adds a tile that fits and that no candidate has yet. False: out of memory. */
+static bool add_candidate(struct tune_key *key, int number)
+{
+    struct tune_candidate c = {.variant = key->variant};
+    c.variant.tile = number;
+    return !write_tile(&c.variant, c.tile) || same_tile(key, c.tile) || append(key, &c);
+}
+
+/* Adds what a build makes of the key. */
+static bool add_own(struct tune_key *key)
+{
+    struct attnc_tuning none = {0};
+    if (!tune_describe(key, &none, &key->own))
+        return false;
+    for (size_t i = 0; i < key->own.count; i++) {
+        struct tune_candidate c = {.variant = key->own.variants[i]};
+        c.variant.choice = NULL;
+        if (write_tile(&c.variant, c.tile) && !append(key, &c))
+            return false;
+    }
+    key->own_count = key->candidate_count;
     return true;
 }
 
@@ -68,31 +94,25 @@ static int by_distance(const void *a, const void *b)
 /* The row that a build takes by itself; 0 where none fits. */
 static unsigned find_own_row(const struct att_variant *v)
 {
-    const struct tgt *target = tgt_find(v->target);
     struct att_variant row = *v;
-    struct att_tile tile;
     char own[ATT_TILE_TEXT_MAX], text[ATT_TILE_TEXT_MAX];
-    if (!att_find_tile(v, &target->machine, &tile, NULL))
+    if (!write_tile(v, own))
         return 0;
-    att_tile_text(v->op, &tile, own);
     for (row.tile = 1; (unsigned)row.tile <= v->op->n_tiles; row.tile++) {
-        if (!att_find_tile(&row, &target->machine, &tile, NULL))
-            continue;
-        att_tile_text(v->op, &tile, text);
-        if (!strcmp(text, own))
+        if (write_tile(&row, text) && !strcmp(text, own))
             return (unsigned)row.tile - 1;
     }
     return 0;
 }
 
-/* The row that a build takes, the other rows, then what differs from these in one knob, in two, and
+/* Adds what a build makes, then the row that it takes, the other rows, then what differs from these in one knob, in two, and
  * so on: the first are the likeliest to win, and a small number of them is a sample of all. */
 static bool add_candidates(struct tune_key *key, size_t most)
 {
     const struct att_template *op = key->variant.op;
     const unsigned count = att_count_tiles(op), own = find_own_row(&key->variant);
     struct place *places = calloc(count, sizeof(*places));
-    bool good = places && add_candidate(key, 0);
+    bool good = places && add_own(key);
     for (unsigned n = 0; good && n < count; n++)
         places[n] = (struct place){n + 1, att_count_turned(op, n + 1), n % op->n_tiles != own};
     if (good)
@@ -113,6 +133,7 @@ bool tune_add_key(struct tune_sweep *sweep, const struct att_variant *v)
     struct tune_key *grown =
         good ? realloc(sweep->keys, (sweep->key_count + 1) * sizeof(*grown)) : NULL;
     if (!grown) {
+        attnc_description_free(&key.own);
         free(key.candidates);
         return false;
     }
@@ -130,67 +151,6 @@ bool tune_add_keys(struct tune_sweep *sweep, const struct attnc_description *des
     return true;
 }
 
-/* A measurement holds for this code, on this model. */
-static void hash_source(const struct tune_sweep *sweep, struct tune_candidate *c)
-{
-    struct attnc_kernel plain = *c->kernel;
-    plain.code.data = NULL;
-    memset(plain.name, 0, sizeof(plain.name));
-    const XXH64_hash_t code = XXH3_64bits(c->kernel->code.data, c->kernel->code.size);
-    const XXH64_hash_t record = XXH3_64bits_withSeed(&plain, sizeof(plain), sweep->model);
-    const XXH64_hash_t plainly = XXH3_64bits(&plain, sizeof(plain));
-    snprintf(c->source, sizeof(c->source), "%016llx%016llx", (unsigned long long)code,
-             (unsigned long long)record);
-    snprintf(c->code, sizeof(c->code), "%016llx%016llx", (unsigned long long)code,
-             (unsigned long long)plainly);
-}
-
-static void judge(struct tune_sweep *sweep, struct tune_key *key, size_t i)
-{
-    struct tune_candidate *c = &key->candidates[i];
-    const struct attnc_kernel *k = &key->built.kernels[i];
-    if (!k->code.size) {
-        c->dropped = "does not compile";
-        return;
-    }
-    c->kernel = k;
-    hash_source(sweep, c);
-    if (i && (k->facts.vgpr_spills || k->facts.scratch_bytes))
-        c->dropped = "spills registers";
-}
-
-static bool compile_key(struct tune_sweep *sweep, struct tune_key *key,
-                        const struct attnc_build_options *options)
-{
-    struct attnc_diag d = {.file = "candidates"};
-    key->desc.variants = calloc(key->candidate_count, sizeof(*key->desc.variants));
-    key->desc.count = key->desc.variants ? key->candidate_count : 0;
-    for (size_t i = 0; i < key->desc.count; i++) {
-        struct tune_candidate *c = &key->candidates[i];
-        key->desc.variants[i] = c->variant;
-        c->times = calloc(key->shape_count + 1, sizeof(*c->times));
-        if (!c->times)
-            return false;
-    }
-    attnc_build(&key->desc, options, &key->built, &d); /* what fails is dropped */
-    const bool good = key->desc.count && !d.no_memory;
-    attnc_diag_clear(&d);
-    for (size_t i = 0; good && i < key->desc.count; i++) {
-        judge(sweep, key, i);
-        sweep->pruned += key->candidates[i].dropped != NULL;
-    }
-    return good;
-}
-
-bool tune_compile(struct tune_sweep *sweep, const struct attnc_build_options *options)
-{
-    for (size_t i = 0; i < sweep->key_count; i++) {
-        if (sweep->keys[i].shape_count && !compile_key(sweep, &sweep->keys[i], options))
-            return false;
-    }
-    return true;
-}
-
 void tune_sweep_free(struct tune_sweep *sweep)
 {
     for (size_t i = 0; i < sweep->key_count; i++) {
@@ -198,9 +158,11 @@ void tune_sweep_free(struct tune_sweep *sweep)
         for (size_t c = 0; c < key->candidate_count; c++) {
             free(key->candidates[c].times);
             free(key->candidates[c].measured);
+            if (key->candidates[c].kernel)
+                attnc_kernel_free(key->candidates[c].kernel);
+            free(key->candidates[c].kernel);
         }
-        attnc_build_result_free(&key->built);
-        free(key->desc.variants);
+        attnc_description_free(&key->own);
         free(key->candidates);
         free(key->shapes);
     }

@@ -204,6 +204,15 @@ static bool is_wanted(const struct tune_sweep *sweep, const struct attnc_tuning 
     return wanted;
 }
 
+/* True if the tuning has a kernel of the key: the budget may have ended before. */
+static bool has_row(const struct attnc_tuning *tuning, const struct tune_key *key)
+{
+    size_t i = 0;
+    while (i < tuning->count && strcmp(tuning->rows[i].key, key->text))
+        i++;
+    return i < tuning->count;
+}
+
 static bool choose_splits(const struct tune_sweep *sweep, const struct tune_key *key,
                           struct attnc_tuning *tuning)
 {
@@ -228,7 +237,8 @@ bool tune_choose_splits(const struct tune_sweep *sweep, struct attnc_tuning *tun
     for (int alone = 0; alone < 2; alone++) { /* those with one_launch are wanted by the others */
         for (size_t i = 0; good && i < sweep->key_count; i++) {
             const struct tune_key *key = &sweep->keys[i];
-            if (key->variant.one_launch == alone && is_wanted(sweep, tuning, key))
+            if (key->variant.one_launch == alone && has_row(tuning, key) &&
+                is_wanted(sweep, tuning, key))
                 good = choose_splits(sweep, key, tuning);
         }
     }

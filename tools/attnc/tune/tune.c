@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <fnmatch.h>
 #include <limits.h>
-#include <math.h>
 #include <sched.h>
 #include <search.h>
 #include <stdlib.h>
@@ -21,9 +20,7 @@
 #include "tools/attnc/cache.h"
 #include "tools/attnc/clock.h"
 #include "tools/attnc/command.h"
-#include "tools/attnc/json.h"
 #include "tools/attnc/output.h"
-#include "tools/attnc/progress.h"
 #include "tools/attnc/tune/model.h"
 #include "tools/verify/verify.h"
 
@@ -57,7 +54,7 @@ static const struct option_row options[] = {
      &args.patience, NULL},
     {"only", 0, "GLOB", "only the kernels whose names match", &args.only, NULL},
     {"jobs", 'j', "N", "launches at once (default: the processors there are)", &args.jobs, NULL},
-    {"budget", 0, "SECONDS", "start no launch after so long; what is missing stays as it is",
+    {"budget", 0, "SECONDS", "of the whole run; keys that are not reached stay as a build has them",
      &args.budget, NULL},
     {"kernels", 0, "N", "kernels of a key at most (default: 4)", &args.kernels, NULL},
     {"tiles", 0, "N",
@@ -99,8 +96,6 @@ struct tuning_run {
     size_t unit_count;
     struct attnc_tuning tuning;
     char db[PATH_MAX], yaml[PATH_MAX];
-    bool gpu;
-    unsigned finalists;
 };
 
 /* "out/x.attnpack" gives "out/x.yaml". */
@@ -148,7 +143,8 @@ static int read_sweep(struct tune_sweep *s)
         read_number("tune", "tiles", args.tiles, 1, INT_MAX, &tiles) ||
         read_number("tune", "verify", args.verify, 1, INT_MAX, &verify))
         return EXIT_USER;
-    s->deadline = budget ? steady_seconds() + (double)budget : 0;
+    s->started = steady_seconds();
+    s->deadline = budget ? s->started + (double)budget : 0;
     s->max_kernels = (unsigned)kernels;
     s->max_tiles = (size_t)tiles;
     s->verify_shapes = (size_t)verify;
@@ -166,8 +162,8 @@ static int read_device(struct tuning_run *r)
         read_number("tune", "flush", args.flush, 1, 65536, &flush) ||
         read_number("tune", "patience", args.patience, 1, 86400, &patience))
         return EXIT_USER;
-    r->gpu = args.device && !strcmp(args.device, "hip");
-    r->finalists = (unsigned)finalists;
+    r->sweep.gpu_races = args.device && !strcmp(args.device, "hip");
+    r->sweep.finalists = (unsigned)finalists;
     r->sweep.race_seconds = (double)seconds;
     r->sweep.patience = (double)patience;
     r->sweep.flush = (size_t)flush << 20;
@@ -199,6 +195,21 @@ static int read_unit(struct build_unit *u, const char *text, size_t size)
     }
     u->desc.count = args.only ? kept : u->desc.count;
     return code;
+}
+
+/* Refuses a sweep without a key, or whose shapes are for none of them. */
+static int check_work(const struct tune_sweep *s)
+{
+    size_t shapes = 0;
+    for (size_t k = 0; k < s->key_count; k++)
+        shapes += s->keys[k].shape_count;
+    if (!s->key_count)
+        return complain(EXIT_USER, "tune: no kernel%s%s has a choice of tiles",
+                        args.only ? " whose name matches " : "", args.only ? args.only : "");
+    if (!shapes)
+        return complain(EXIT_USER, "%s: no shape is for any of the kernels",
+                        args.shapes ? args.shapes : "tune");
+    return EXIT_GOOD;
 }
 
 static int read_inputs(struct tuning_run *r, char **paths, size_t count)
@@ -234,226 +245,12 @@ static int read_inputs(struct tuning_run *r, char **paths, size_t count)
     }
     if (code == EXIT_GOOD && !tune_add_combine_shapes(&r->sweep))
         code = complain(EXIT_ENVIRONMENT, "out of memory");
-    return code;
+    return code == EXIT_GOOD ? check_work(&r->sweep) : code;
 }
 
-/* Logarithms of what tuning gained, of some pairs of key and shape. */
-struct gain {
-    double sum;
-    size_t pairs, slower;
-};
-
-static double mean(const struct gain *g) { return g->pairs ? exp(g->sum / (double)g->pairs) : 1; }
-
-static struct gain find_gain(const struct tuning_run *r, const struct tune_key *key)
+static int write_tuning(void *context)
 {
-    struct gain g = {0};
-    for (size_t s = 0; s < key->shape_count && !key->extra; s++) {
-        const double first = tune_times(key, 0)[s].us;
-        const double tuned = tune_chosen_time(key, &r->tuning, s);
-        if (first > 0 && tuned > 0) {
-            g.sum += log(first / tuned);
-            g.pairs++;
-            g.slower += tuned > first;
-        }
-    }
-    return g;
-}
-
-static void add_gain(struct gain *to, const struct gain *g)
-{
-    to->sum += g->sum;
-    to->pairs += g->pairs;
-    to->slower += g->slower;
-}
-
-/* Kernels that the key has in the pack. */
-static size_t count_kernels(const struct tuning_run *r, const struct tune_key *key)
-{
-    size_t kernels = 0;
-    for (size_t i = 0; i < r->tuning.count; i++)
-        kernels += !strcmp(r->tuning.rows[i].key, key->text);
-    return kernels;
-}
-
-static void print_key(const struct tuning_run *r, const struct tune_key *key)
-{
-    const struct gain g = find_gain(r, key);
-    const size_t kernels = count_kernels(r, key);
-    char name[ATT_NAME_MAX];
-    att_variant_name(&key->variant, name);
-    printf("%-56s %5zu %6zu %7zu  %.3f\n", name, key->candidate_count, g.pairs, kernels, mean(&g));
-}
-
-/* A line for each op and target. */
-static void print_families(const struct tuning_run *r)
-{
-    const struct tune_sweep *s = &r->sweep;
-    for (size_t i = 0; i < s->key_count; i++) {
-        const struct att_variant *v = &s->keys[i].variant;
-        struct gain g = {0};
-        bool first = true;
-        for (size_t k = 0; k < s->key_count; k++) {
-            const struct att_variant *w = &s->keys[k].variant;
-            if (v->op != w->op || strcmp(v->target, w->target) || s->keys[k].extra)
-                continue;
-            first = first && k >= i;
-            const struct gain one = find_gain(r, &s->keys[k]);
-            add_gain(&g, &one);
-        }
-        if (first && g.pairs && !s->keys[i].extra)
-            printf("%s on %s: %zu pairs, %.3f\n", v->op->name, v->target, g.pairs, mean(&g));
-    }
-}
-
-static void print_summary(const struct tuning_run *r)
-{
-    struct gain all = {0};
-    const struct tune_sweep *s = &r->sweep;
-    printf("%-56s %5s %6s %7s  %s\n", "KEY", "TILES", "SHAPES", "KERNELS", "GAIN");
-    for (size_t i = 0; i < s->key_count; i++) {
-        const struct gain g = find_gain(r, &s->keys[i]);
-        if (!s->keys[i].extra)
-            print_key(r, &s->keys[i]);
-        add_gain(&all, &g);
-    }
-    print_families(r);
-    printf("%zu pairs of key and shape: %.3f times as fast on the %s, geometric mean; %zu slower\n",
-           all.pairs, mean(&all), r->gpu ? "GPU" : "model", all.slower);
-    printf(
-        "%zu measured, %zu known, %zu left out by the budget, %zu failed; %zu candidates pruned, "
-        "%zu wrong\n",
-        s->measured, s->known, s->skipped, s->failed, s->pruned, s->wrong);
-}
-
-static void key_json(struct json *j, const struct tuning_run *r, const struct tune_key *key,
-                     const struct gain *g)
-{
-    char name[ATT_NAME_MAX];
-    att_variant_name(&key->variant, name);
-    json_begin_object(j, NULL);
-    json_string(j, "kernel", name);
-    json_string(j, "key", key->text);
-    json_integer(j, "tiles", (int64_t)key->candidate_count);
-    json_integer(j, "shapes", (int64_t)g->pairs);
-    json_integer(j, "kernels", (int64_t)count_kernels(r, key));
-    json_real(j, "gain", mean(g));
-    json_end(j);
-}
-
-static void open_json(struct json *j, const struct tuning_run *r)
-{
-    json_begin_list(j, "for_hardware");
-    for (size_t i = 0; i < r->tuning.count; i++) {
-        const struct attnc_tuned *row = &r->tuning.rows[i];
-        if (!row->open)
-            continue;
-        json_begin_object(j, NULL);
-        json_string(j, "key", row->key);
-        json_string(j, "tile", row->tile);
-        json_string(j, "unless", row->open);
-        json_end(j);
-    }
-    json_end(j);
-}
-
-static void splits_json(struct json *j, const struct tuning_run *r)
-{
-    json_begin_list(j, "splits");
-    for (size_t i = 0; i < r->tuning.split_count; i++) {
-        const struct attnc_split *row = &r->tuning.splits[i];
-        json_begin_object(j, NULL);
-        json_string(j, "key", row->key);
-        json_string(j, "call", row->call);
-        json_integer(j, "lists", row->lists);
-        json_integer(j, "one_launch", row->one_launch);
-        json_integer(j, "item_cost", row->item_cost);
-        json_integer(j, "merge_rate", row->merge_rate);
-        json_real(j, "us", row->us);
-        json_real(j, "whole_us", row->whole_us);
-        json_end(j);
-    }
-    json_end(j);
-}
-
-static void print_json(const struct tuning_run *r)
-{
-    struct json j = {.out = stdout};
-    struct gain all = {0};
-    const struct tune_sweep *s = &r->sweep;
-    json_begin_object(&j, NULL);
-    json_string(&j, "device", r->gpu ? "hip" : "sim");
-    json_begin_list(&j, "keys");
-    for (size_t i = 0; i < s->key_count; i++) {
-        if (s->keys[i].extra)
-            continue;
-        const struct gain g = find_gain(r, &s->keys[i]);
-        key_json(&j, r, &s->keys[i], &g);
-        add_gain(&all, &g);
-    }
-    json_end(&j);
-    json_integer(&j, "pairs", (int64_t)all.pairs);
-    json_integer(&j, "slower", (int64_t)all.slower);
-    json_real(&j, "gain", mean(&all));
-    json_integer(&j, "measured", (int64_t)s->measured);
-    json_integer(&j, "known", (int64_t)s->known);
-    json_integer(&j, "left_out", (int64_t)s->skipped);
-    json_integer(&j, "failed", (int64_t)s->failed);
-    json_integer(&j, "pruned", (int64_t)s->pruned);
-    json_integer(&j, "wrong", (int64_t)s->wrong);
-    open_json(&j, r);
-    splits_json(&j, r);
-    json_end(&j);
-}
-
-/* Decisions that need a GPU. */
-static void print_open(const struct tuning_run *r)
-{
-    for (size_t i = 0; i < r->tuning.count; i++) {
-        const struct attnc_tuned *row = &r->tuning.rows[i];
-        if (row->open)
-            printf("for hardware: %s\n    %s wins, unless %s\n", row->key, row->tile, row->open);
-    }
-}
-
-static void print_split(const struct attnc_split *row)
-{
-    if (!row->lists) {
-        printf("    %s: no lists: %.1f us\n", row->call, row->us);
-        return;
-    }
-    printf("    %s: %lld lists, added up %s", row->call, (long long)row->lists,
-           row->one_launch ? "in one launch" : "by combine");
-    if (row->item_cost)
-        printf(", item_cost %lld", (long long)row->item_cost);
-    if (row->merge_rate)
-        printf(", merge_rate %lld", (long long)row->merge_rate);
-    printf(": %.1f us", row->us);
-    if (row->whole_us > 0)
-        printf(", %.1f without", row->whole_us);
-    printf("\n");
-}
-
-/* Prints the best splits of calls' keys, which the caller chooses. */
-static void print_splits(const struct tuning_run *r)
-{
-    for (size_t k = 0; r->tuning.split_count && k < r->sweep.key_count; k++) {
-        const struct tune_key *key = &r->sweep.keys[k];
-        char name[ATT_NAME_MAX];
-        size_t printed = 0;
-        att_variant_name(&key->variant, name);
-        for (size_t i = 0; i < r->tuning.split_count; i++) {
-            if (strcmp(r->tuning.splits[i].key, key->text))
-                continue;
-            if (!printed++)
-                printf("splits of %s:\n", name);
-            print_split(&r->tuning.splits[i]);
-        }
-    }
-}
-
-static int write_tuning(struct tuning_run *r)
-{
+    struct tuning_run *r = context;
     char *text = NULL;
     size_t size;
     FILE *f = open_memstream(&text, &size);
@@ -475,7 +272,7 @@ static int write_pack(struct tuning_run *r, const struct attnc_build_options *o)
         struct build_unit *u = &r->units[i];
         code = attnc_tuning_apply(&r->tuning, &u->desc, &u->d) ? EXIT_GOOD : EXIT_USER;
         if (code == EXIT_GOOD && !attnc_add_seconds(&u->desc, &u->d))
-            code = EXIT_ENVIRONMENT;
+            code = u->d.no_memory ? EXIT_ENVIRONMENT : EXIT_USER;
         if (code == EXIT_GOOD)
             code = drop_seen("tune", &u->desc, &seen);
         if (code == EXIT_GOOD && !attnc_build(&u->desc, o, &u->built, &u->d))
@@ -489,12 +286,9 @@ static int write_pack(struct tuning_run *r, const struct attnc_build_options *o)
     return write_build(r->units, r->unit_count, &emits[0], args.output, NULL, &bytes);
 }
 
-static int choose(struct tuning_run *r)
+/* Finds the splits of calls, by the kernels that were chosen. */
+static int choose_splits(struct tuning_run *r)
 {
-    for (size_t i = 0; i < r->sweep.key_count; i++) {
-        if (r->sweep.keys[i].shape_count && !tune_choose(&r->sweep, &r->sweep.keys[i], &r->tuning))
-            return complain(EXIT_ENVIRONMENT, "out of memory");
-    }
     if (!tune_choose_splits(&r->sweep, &r->tuning))
         return complain(EXIT_ENVIRONMENT, "out of memory");
     if (!tune_choose_costs(&r->sweep, &r->tuning))
@@ -504,14 +298,38 @@ static int choose(struct tuning_run *r)
     return EXIT_GOOD;
 }
 
+/* The exit code of a sweep that has written all that it could. */
+static int judge(const struct tune_sweep *s)
+{
+    return s->failed || s->refused ? EXIT_USER : tune_count_left(s) ? EXIT_PARTIAL : EXIT_GOOD;
+}
+
 /* A share measures; what wins is decided when all are merged. */
 static int finish_share(const struct tuning_run *r)
 {
     const struct tune_sweep *s = &r->sweep;
     if (!args.quiet)
         printf("share %u of %u: %zu measured, %zu known, %zu left out by the budget: %s\n",
-               s->shard.index + 1, s->shard.count, s->measured, s->known, s->skipped, r->db);
-    return s->skipped ? EXIT_PARTIAL : EXIT_GOOD;
+               s->shard.index + 1, s->shard.count, s->measured, s->known, tune_count_left(s),
+               r->db);
+    return judge(s);
+}
+
+/* What follows when all keys were swept. */
+static int finish(struct tuning_run *r)
+{
+    int code = choose_splits(r);
+    if (code == EXIT_GOOD && args.sensitivity && !tune_find_open(&r->sweep, &r->tuning))
+        code = complain(EXIT_ENVIRONMENT, "the sweep has stopped");
+    if (code == EXIT_GOOD)
+        code = write_tuning(r);
+    if (code == EXIT_GOOD && args.output)
+        code = write_pack(r, r->sweep.build);
+    if (code == EXIT_GOOD && args.report)
+        code = tune_write_report(&r->sweep, &r->tuning, args.report);
+    if (code == EXIT_GOOD && (args.json || !args.quiet))
+        tune_print_summary(&r->sweep, &r->tuning, args.json);
+    return code == EXIT_GOOD ? judge(&r->sweep) : code;
 }
 
 static int sweep(struct tuning_run *r)
@@ -525,36 +343,18 @@ static int sweep(struct tuning_run *r)
         .identity = attnc_compiler_identity(),
         .log = stderr,
     };
+    r->sweep.build = &o;
     r->sweep.db = tune_db_open(r->db, true);
     if (!r->sweep.db)
         return EXIT_ENVIRONMENT;
-    if (!tune_compile(&r->sweep, &o))
-        return complain(EXIT_ENVIRONMENT, "out of memory");
     if (args.calibrate)
         return tune_calibrate(&r->sweep);
-    if (!tune_measure(&r->sweep))
-        return complain(EXIT_ENVIRONMENT, "the sweep has stopped");
-    if (r->gpu && !tune_measure_gpu(&r->sweep, r->finalists))
-        return complain(EXIT_ENVIRONMENT, "the race has stopped");
-    if (r->sweep.shard.count > 1)
-        return finish_share(r);
-    int code = choose(r);
-    if (code == EXIT_GOOD && args.sensitivity && !tune_find_open(&r->sweep, &r->tuning))
-        code = complain(EXIT_ENVIRONMENT, "the sweep has stopped");
-    if (code == EXIT_GOOD)
-        code = write_tuning(r);
-    if (code == EXIT_GOOD && args.output)
-        code = write_pack(r, &o);
-    if (code == EXIT_GOOD && args.report)
-        code = tune_write_report(&r->sweep, &r->tuning, args.report);
-    if (code == EXIT_GOOD && args.json) {
-        print_json(r);
-    } else if (code == EXIT_GOOD && !args.quiet) {
-        print_summary(r);
-        print_open(r);
-        print_splits(r);
-    }
-    return code == EXIT_GOOD && r->sweep.skipped ? EXIT_PARTIAL : code;
+    if (!args.quiet)
+        tune_print_estimate(&r->sweep);
+    const int code = tune_run(&r->sweep, &r->tuning, write_tuning, r);
+    if (code != EXIT_GOOD)
+        return code;
+    return r->sweep.shard.count > 1 ? finish_share(r) : finish(r);
 }
 
 static void free_run(struct tuning_run *r)
@@ -640,10 +440,11 @@ const struct command command_tune = {
     .summary = "Find the fastest tiles of a description's kernels on the timing model",
     .options = options,
     .details =
-        "Every tile that fits a kernel is timed on every shape, in modelled time; the fastest are\n"
-        "verified and become the pack's kernels, with rows that tell libattn which calls each is\n"
-        "for. The tuning file says the same for `attnc build --tuning`. Results stay in the\n"
-        "database: what it has is not measured again, and a run that was ended goes on where it\n"
-        "was. docs/tuning.md is the manual. Exit status 3: the budget was too small for all.\n",
+        "One key after the other: every tile that fits is timed on every shape, in modelled time,\n"
+        "and the fastest are verified and take the calls around the shapes on which they won. All\n"
+        "other calls have the kernels of a plain build. The tuning file says the same for `attnc\n"
+        "build --tuning`. Results stay in the database: what it has is not measured again, and a\n"
+        "run that was ended goes on where it was. docs/tuning.md is the manual. Exit status 1:\n"
+        "launches failed, the rest is written; 3: the budget was too small for all.\n",
     .run = run,
 };

@@ -12,7 +12,7 @@
 #include "tools/attnc/shard.h"
 #include "tools/attnc/tune/db.h"
 
-enum { TUNE_SHAPE_TEXT = 128, TUNE_VALUES = 4, TUNE_SOURCE = 33, TUNE_SPLITS = 6 };
+enum { TUNE_SHAPE_TEXT = 128, TUNE_VALUES = 8, TUNE_SOURCE = 33, TUNE_SPLITS = 6 };
 
 /** A launch value that a tuning file may choose by. */
 struct tune_launch_value {
@@ -38,7 +38,8 @@ struct tune_shapes {
 
 struct tune_candidate {
     struct att_variant variant;
-    const struct attnc_kernel *kernel; /* NULL: it did not compile */
+    struct attnc_kernel *kernel; /* owned; NULL: it was not compiled, or did not compile */
+    bool tried;                  /* to compile it */
     char tile[ATT_TILE_TEXT_MAX];
     char source[TUNE_SOURCE];    /* hash of the kernel and of the timing model */
     char code[TUNE_SOURCE];      /* of the kernel alone */
@@ -50,13 +51,15 @@ struct tune_candidate {
 struct tune_key {
     struct att_variant variant; /* its tile is open */
     char text[ATT_TEXT_MAX];
-    struct tune_candidate *candidates; /* the first is what a build takes by itself */
-    size_t candidate_count;
+    struct tune_candidate *candidates; /* the first ones are what a build makes by itself */
+    size_t candidate_count, own_count; /* all, and what a build makes */
+    struct attnc_description own;      /* variants of the first `own_count` candidates */
     struct tune_shape *shapes;
     size_t shape_count;
-    size_t late_count;             /* shapes behind these, with other costs of the planner */
-    struct attnc_description desc; /* the candidates' variants, as they were built */
-    struct attnc_build_result built;
+    size_t late_count;       /* shapes after these, with other costs of the planner */
+    size_t halved;           /* the last round after which the worse half was dropped; 0: none */
+    size_t left;             /* launches that the budget has left out */
+    bool begun, whole;       /* some tile was timed beside a build's own; all were */
     bool on_gpu;             /* what was measured there decides */
     int splits[TUNE_SPLITS]; /* counts of lists that are tried where these are open; 0: none */
     unsigned split_count;
@@ -72,23 +75,29 @@ struct tune_sweep {
     struct tune_key *keys;
     size_t key_count;
     struct tune_db *db;
+    const struct attnc_build_options *build; /* how candidates are compiled */
     unsigned jobs;
     size_t verify_shapes;          /* of each winner; 0: all */
     const char *parameters;        /* of the timing model, or NULL */
     const char *hooks;             /* where users' logits functions are, or NULL */
-    double deadline;               /* of steady_seconds(); 0: none */
+    double started, deadline;      /* of steady_seconds(); deadline 0: none */
     unsigned max_kernels;          /* of a key */
     size_t max_tiles;              /* of a key */
     struct shard shard;            /* measures only what is its own */
     uint64_t model;                /* hash of the timing model */
+    bool gpu_races;                /* --device hip */
+    unsigned finalists;            /* of the model's fastest, in a race on a GPU */
     double race_seconds, patience; /* of a race on a GPU; of a launch until it counts as hung */
     size_t flush;                  /* bytes that are overwritten before each launch there */
     char gpu[160];                 /* the name of the one that was opened last */
+    const char *gpu_target;        /* the target that it was looked for; NULL: none yet */
+    size_t place;                  /* from 1: of the key at work, for messages */
     size_t measured, known, skipped, failed, wrong, pruned;
+    size_t refused; /* keys whose result was slower than a build, or another than was chosen */
 };
 
-/** The file's lines, "prefill batch=1,q=512"; a path of NULL: a list that fits any key. Returns an
- * exit code after a message. */
+/** Reads a file's lines, "prefill batch=1,q=512"; a path of NULL: a list that fits any key. A file
+ * without any is an error. Returns an exit code after a message. */
 int tune_read_shapes(const char *path, struct tune_shapes *shapes);
 
 /** The shapes that are for a key, with what libattn will know of them at a launch. */
@@ -136,8 +145,9 @@ void tune_find_values(struct tune_shape *s);
 /** A number of a shape by name. */
 int tune_shape_number(const struct tune_shape *s, const char *name);
 
-/** Compiles every candidate; those that fail or spill are dropped. */
-bool tune_compile(struct tune_sweep *sweep, const struct attnc_build_options *options);
+/** Compiles the candidates from number `first` on to `end` that were not; those that fail or spill
+ * are dropped. False: out of memory. */
+bool tune_compile(struct tune_sweep *sweep, struct tune_key *key, size_t first, size_t end);
 
 void tune_sweep_free(struct tune_sweep *sweep);
 
@@ -149,11 +159,20 @@ struct tune_item {
     struct tune_value *value; /* where the time goes */
 };
 
-/** Does this share measure the key on this shape? */
+/** True if this share measures the key on this shape. */
 bool tune_is_ours(const struct tune_sweep *sweep, const struct tune_key *key, size_t shape);
 
 /** Times these, or takes them from the database. False when it could not be written. */
 bool tune_time_items(struct tune_sweep *sweep, const struct tune_item *items, size_t count);
+
+/** Seconds after which a launch that has not ended counts as hung, or as left out by the budget. */
+double tune_launch_patience(const struct tune_sweep *sweep);
+
+/** Writes the device of a modelled time, "model gfx950" and the parameters that were changed. */
+void tune_name_device(const struct tune_key *key, const char *parameters, char device[160]);
+
+/** True where the budget is spent. */
+bool tune_is_late(const struct tune_sweep *sweep);
 
 /**
  * Times every winner of `tuning` again, beside the key's first candidate and the best other, with
@@ -163,24 +182,44 @@ bool tune_time_items(struct tune_sweep *sweep, const struct tune_item *items, si
  */
 bool tune_find_open(struct tune_sweep *sweep, struct attnc_tuning *tuning);
 
-/** Are these settings of the timing model, each once? Returns an exit code after a message. */
+/** Checks that these are settings of the timing model, each once. Returns an exit code after a
+ * message. */
 int tune_check_parameters(const char *list);
 
 /** Fits the model's open and fitted parameters to what the database has of GPUs, and prints them.
  * Returns an exit code after a message. */
 int tune_calibrate(struct tune_sweep *sweep);
 
+/** The candidate that a plain build gives a shape to: the first, or a second kernel of the key. */
+size_t tune_own_candidate(const struct tune_key *key, const struct tune_shape *s);
+
 /** The row of a tuning file that a shape of a key takes; NULL: it has none for the key. */
 const struct attnc_tuned *tune_find_row(const struct tune_key *key, const struct attnc_tuning *t,
                                         const struct tune_shape *s);
 
-/** Times what the database does not have; false when it could not be written. */
-bool tune_measure(struct tune_sweep *sweep);
+/** The candidate that a shape takes under a tuning file, dispatched as libattn does it; the count
+ * of candidates: the file names a tile that is none of them. */
+size_t tune_chosen_candidate(const struct tune_key *key, const struct attnc_tuning *t,
+                             const struct tune_shape *s);
 
-/** Races the first candidate and the `finalists` fastest on the model on the machine's GPU, for
- * each key and shape. What was measured there then decides. False: the database cannot be
- * written. */
-bool tune_measure_gpu(struct tune_sweep *sweep, unsigned finalists);
+/** The time of a key's shape under a tuning file, us; 0: not known. */
+double tune_chosen_time(const struct tune_key *key, const struct attnc_tuning *t, size_t shape);
+
+/** The time of a key's shape by what a plain build gives it to, us; 0: not known. */
+double tune_own_time(const struct tune_key *key, size_t shape);
+
+/** The kernels of a key alone under a tuning file, as a build has them. False after a message, also
+ * where they are more than a pack holds. Free `out` in any case. */
+bool tune_describe(const struct tune_key *key, struct attnc_tuning *t,
+                   struct attnc_description *out);
+
+/** Times what the database does not have of a key, until `until` of steady_seconds(): 0: all of
+ * it. False when the database could not be written. */
+bool tune_measure(struct tune_sweep *sweep, struct tune_key *key, double until);
+
+/** Races the kernel of a build and the fastest on the model on the machine's GPU, on each shape of
+ * a key. What was measured there then decides. False: the database cannot be written. */
+bool tune_measure_gpu(struct tune_sweep *sweep, struct tune_key *key);
 
 /** Times a candidate on the machine's GPU on a shape, also a late one, or takes the time from the
  * database. False: the database cannot be written. */
@@ -195,25 +234,49 @@ const struct tune_value *tune_times(const struct tune_key *key, size_t candidate
 struct attn_pack;
 struct attn_pack *tune_open_candidate(const struct tune_key *key, size_t candidate);
 
-/** Verifies a candidate, or takes the verdict from the database. True: it is right. */
-bool tune_verify(struct tune_sweep *sweep, struct tune_key *key, struct tune_candidate *c);
+/** The same with a build's own kernels of the key, among which libattn chooses. */
+struct attn_pack *tune_open_own(const struct tune_key *key);
+
+enum tune_verdict_kind { TUNE_RIGHT, TUNE_WRONG, TUNE_UNVERIFIED /* the budget is spent */ };
+
+/** Verifies a candidate, or takes the verdict from the database. One that is wrong, or that the
+ * budget leaves unverified, is dropped. */
+enum tune_verdict_kind tune_verify(struct tune_sweep *sweep, struct tune_key *key,
+                                   struct tune_candidate *c);
 
 /**
- * Cuts the calls of a key into boxes and gives each the candidate that is fastest on its shapes and
- * on none of them slower than the first candidate. Adds the result to `out`; every kernel of it is
- * verified. False: out of memory.
+ * Cuts the calls of a key into boxes around its shapes and gives each the candidate that is fastest
+ * on its shapes and on none of them slower than what a build makes, if that gains. Replaces the
+ * key's rows in `out`; every kernel of them is verified. All other calls are left to the build.
+ * False: out of memory.
  */
 bool tune_choose(struct tune_sweep *sweep, struct tune_key *key, struct attnc_tuning *out);
+
+/** Builds a key as `attnc build --tuning` would and lets libattn dispatch each shape. Where it takes
+ * another kernel than was chosen, or a slower one than without tuning, the key is left to the build,
+ * with a message. False: out of memory, or the database cannot be written. */
+bool tune_check(struct tune_sweep *sweep, struct tune_key *key, struct attnc_tuning *tuning);
+
+/** Called after each key whose rows in the tuning have changed. Returns an exit code. */
+typedef int tune_write_fn(void *context);
+
+/** Sweeps one key after the other, until all is measured or the budget spent, and leaves the result
+ * in `tuning`. A share of a sweep only measures. Returns an exit code after a message. */
+int tune_run(struct tune_sweep *sweep, struct attnc_tuning *tuning, tune_write_fn *write,
+             void *context);
+
+/** Prints how much there is to do to standard error: keys, tiles, launches, about how long. */
+void tune_print_estimate(const struct tune_sweep *sweep);
+
+/** Prints what was found: a table, or with `json` a JSON object. */
+void tune_print_summary(const struct tune_sweep *sweep, const struct attnc_tuning *tuning,
+                        bool json);
+
+/** Launches that were left out by the budget, keys that it has not reached included. */
+size_t tune_count_left(const struct tune_sweep *sweep);
 
 /** Writes the page about a sweep. Returns an exit code after a message. */
 int tune_write_report(const struct tune_sweep *sweep, const struct attnc_tuning *tuning,
                       const char *path);
-
-/** The candidate of a key that a shape takes under a choice; the count of candidates: none. */
-size_t tune_chosen_candidate(const struct tune_key *key, const struct attnc_tuning *t,
-                             const struct tune_shape *s);
-
-/** The time of a key's shape under a choice, us; for the summary. */
-double tune_chosen_time(const struct tune_key *key, const struct attnc_tuning *t, size_t shape);
 
 #endif

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Checks a tuned key against a plain build: its kernels are built as `attnc build --tuning` would,
+ * and libattn says which of them each shape takes. That one must be the one whose time decided, and
+ * no slower than what a build without tuning dispatches.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "compiler/pack_writer.h"
+#include "compiler/package.h"
+#include "compiler/workers.h"
+#include "tools/attnc/child_call.h"
+#include "tools/attnc/command.h"
+#include "tools/attnc/progress.h"
+#include "tools/attnc/trace.h"
+#include "tools/attnc/tune/tune.h"
+
+/* A key's pack and what libattn took from it. */
+struct check {
+    struct tune_sweep *sweep;
+    struct tune_key *key;
+    struct attnc_tuning *tuning;
+    void *bytes;
+    size_t size;
+    char hash[TUNE_SOURCE];
+    size_t number; /* of the shape that a child looks at */
+    size_t done, wrong;
+    bool late;
+    char why[400]; /* about the first that is wrong */
+};
+
+/* The symbol of a kernel, or why there is none. */
+struct dispatch {
+    bool known;
+    char kernel[ATT_NAME_MAX], fault[200];
+};
+
+/* A verdict holds for this pack, these shapes and this simulator. */
+static void hash_check(struct check *c)
+{
+    XXH64_hash_t shapes = c->sweep->model;
+    for (size_t s = 0; s < c->key->shape_count; s++)
+        shapes =
+            XXH3_64bits_withSeed(c->key->shapes[s].text, strlen(c->key->shapes[s].text), shapes);
+    snprintf(c->hash, sizeof(c->hash), "%016llx%016llx",
+             (unsigned long long)XXH3_64bits(c->bytes, c->size), (unsigned long long)shapes);
+}
+
+/* Makes the pack of the key alone. False: it cannot be built. */
+static bool build(struct check *c)
+{
+    struct attnc_description desc;
+    struct attnc_build_result built = {0};
+    struct attnc_diag d = {.file = "tuning"};
+    struct attnc_pack_writer *w = attnc_pack_writer_create();
+    const bool good = w && tune_describe(c->key, c->tuning, &desc) &&
+                      attnc_build(&desc, c->sweep->build, &built, &d) &&
+                      attnc_package(w, &desc, &built) &&
+                      attnc_pack_writer_finish(w, &c->bytes, &c->size);
+    if (good)
+        hash_check(c);
+    attnc_diag_print(&d, stderr);
+    attnc_diag_clear(&d);
+    attnc_pack_writer_destroy(w);
+    attnc_build_result_free(&built);
+    if (w)
+        attnc_description_free(&desc);
+    return good;
+}
+
+/* In a process of its own. */
+static int call_dispatch(void *context, void *answer)
+{
+    const struct check *c = context;
+    struct attn_pack *pack;
+    struct trace_session t;
+    if (attn_pack_open_memory(c->bytes, c->size, &pack))
+        return complain(EXIT_ENVIRONMENT, "%s", attn_last_error());
+    const int code = trace_open_any(&t, pack, c->key->shapes[c->number].text, NULL);
+    if (code == EXIT_GOOD)
+        snprintf(answer, ATT_NAME_MAX, "%s", t.info.symbol);
+    return code;
+}
+
+/* In a worker. */
+static void work(void *context, size_t i, FILE *out)
+{
+    struct check c = *(struct check *)context;
+    struct dispatch d = {0};
+    c.number = i;
+    if (tune_is_late(c.sweep) || tune_own_time(c.key, i) <= 0)
+        return;
+    d.known = child_call(call_dispatch, &c, d.kernel, sizeof(d.kernel),
+                         tune_launch_patience(c.sweep), d.fault);
+    fwrite(&d, sizeof(d), 1, out);
+}
+
+/* The kernel that a build gives a shape to under the tuning. */
+static void name_kernel(const struct check *c, const struct tune_shape *s, char name[ATT_NAME_MAX])
+{
+    const struct tune_key *const key = c->key;
+    const struct attnc_tuned *const row = tune_find_row(key, c->tuning, s);
+    struct att_variant v = key->variant;
+    if (!row || !strcmp(row->tile, ATTNC_AUTO))
+        v = key->own.variants[tune_own_candidate(key, s)];
+    else
+        v.tile = attnc_find_candidate(&v, row->tile);
+    att_variant_name(&v, name);
+}
+
+static void note(struct check *c, size_t shape, const char *what, const char *kernel)
+{
+    if (!c->wrong++)
+        snprintf(c->why, sizeof(c->why), "%s: %s%s", c->key->shapes[shape].text, what, kernel);
+}
+
+/* In the parent: one shape was looked at. */
+static void done(void *context, size_t i, const uint8_t *result, size_t size, int status)
+{
+    struct check *c = context;
+    struct dispatch d = {.fault = "the worker ended"};
+    char expected[ATT_NAME_MAX];
+    (void)status;
+    c->done++;
+    if (result && !size) {
+        c->late = c->late || tune_is_late(c->sweep);
+        return;
+    }
+    if (result && size == sizeof(d))
+        memcpy(&d, result, sizeof(d));
+    name_kernel(c, &c->key->shapes[i], expected);
+    if (!d.known)
+        note(c, i, d.fault, "");
+    else if (strcmp(d.kernel, expected))
+        note(c, i, "libattn takes ", d.kernel);
+    show_progress(c->done, c->key->shape_count, "check what libattn takes");
+}
+
+/* True if the database has the verdict of this pack on these shapes. */
+static bool recall(const struct check *c, struct tune_id *id, struct tune_verdict *v)
+{
+    *id = (struct tune_id){c->key->text, "dispatch", "", c->hash, c->hash};
+    return tune_db_find_verdict(c->sweep->db, id, v) && !v->fault[0] &&
+           (size_t)v->shapes == c->key->shape_count;
+}
+
+static bool look(struct check *c)
+{
+    struct tune_id id;
+    struct tune_verdict v = {0};
+    if (recall(c, &id, &v))
+        return true;
+    const size_t count = c->key->shape_count;
+    attnc_run_workers(c->sweep->jobs < count ? c->sweep->jobs : (unsigned)count, count,
+                      &(struct attnc_workers){.context = c, .work = work, .done = done});
+    clear_progress();
+    v = (struct tune_verdict){.shapes = (int64_t)count};
+    return c->wrong || c->late || tune_db_put_verdict(c->sweep->db, &id, &v);
+}
+
+/* True if a row gives the key's calls to a tile. */
+static bool is_tuned(const struct tune_key *key, const struct attnc_tuning *t)
+{
+    for (size_t i = 0; i < t->count; i++) {
+        if (!strcmp(t->rows[i].key, key->text) && strcmp(t->rows[i].tile, ATTNC_AUTO))
+            return true;
+    }
+    return false;
+}
+
+/* Compares the times of what was chosen with those of a plain build. */
+static void compare(struct check *c)
+{
+    for (size_t s = 0; s < c->key->shape_count; s++) {
+        const double own = tune_own_time(c->key, s), us = tune_chosen_time(c->key, c->tuning, s);
+        if (own > 0 && (us <= 0 || us > own))
+            note(c, s, us > 0 ? "slower than a build" : "not timed", "");
+    }
+}
+
+bool tune_check(struct tune_sweep *sweep, struct tune_key *key, struct attnc_tuning *tuning)
+{
+    struct check c = {.sweep = sweep, .key = key, .tuning = tuning};
+    if (!is_tuned(key, tuning))
+        return true;
+    compare(&c);
+    if (!build(&c))
+        snprintf(c.why, sizeof(c.why), "it cannot be built");
+    const bool good = !c.bytes || look(&c);
+    free(c.bytes);
+    if (!c.why[0] && !c.late)
+        return good;
+    attnc_tuning_remove(tuning, key->text);
+    if (c.late) {
+        key->left++;
+        key->whole = false;
+    } else {
+        sweep->refused++;
+        complain(EXIT_USER, "warning: %s is left to the build: %s", key->text, c.why);
+    }
+    return good && attnc_tuning_add(tuning, key->text, ATTNC_AUTO);
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The order of a sweep: one key after the other is compiled, timed, chosen for, verified, checked
+ * and written. With a budget each key has a share of the time that is left; keys that had too
+ * little come again while there is any.
+ */
+#include <stdio.h>
+
+#include "tools/attnc/clock.h"
+#include "tools/attnc/command.h"
+#include "tools/attnc/tune/tune.h"
+
+/* About how long a tile takes to compile and a launch to be modelled, on one processor; the
+ * estimate's unit, from the sweep of docs/tuning.md. */
+static const double COMPILE_SECONDS = 0.1, LAUNCH_SECONDS = 0.2;
+
+/* The part of a key's share after which nothing new is timed: the rest is for verification. */
+static const double SEARCH_PART = 0.8;
+
+static bool is_open(const struct tune_key *key) { return key->shape_count && !key->whole; }
+
+static size_t count_open(const struct tune_sweep *sweep, size_t first)
+{
+    size_t count = 0;
+    for (size_t k = first; k < sweep->key_count; k++)
+        count += is_open(&sweep->keys[k]);
+    return count;
+}
+
+size_t tune_count_left(const struct tune_sweep *sweep)
+{
+    size_t left = sweep->skipped;
+    for (size_t k = 0; k < sweep->key_count; k++) {
+        const struct tune_key *const key = &sweep->keys[k];
+        const bool reached = key->begun || key->left || key->whole;
+        left += reached ? key->left : key->candidate_count * key->shape_count;
+    }
+    return left;
+}
+
+/* What the end of a sweep takes: kernels that no key has compiled yet, and the pack. */
+static double reserve(const struct tune_sweep *sweep)
+{
+    double seconds = 1;
+    for (size_t k = 0; k < sweep->key_count; k++) {
+        if (!sweep->keys[k].candidates[0].tried)
+            seconds += COMPILE_SECONDS * (double)sweep->keys[k].own_count;
+    }
+    const double most = (sweep->deadline - sweep->started) / 5;
+    return seconds < most ? seconds : most;
+}
+
+/* The end of a key's share of the time, which `keys` share; 0: there is no budget. */
+static double end_of_share(const struct tune_sweep *sweep, size_t keys)
+{
+    const double now = steady_seconds();
+    const double left = sweep->deadline - reserve(sweep) - now;
+    if (sweep->deadline <= 0)
+        return 0;
+    return now + (left > 0 ? SEARCH_PART * left / (double)keys : 0);
+}
+
+static int finish_key(struct tune_sweep *sweep, struct tune_key *key, struct attnc_tuning *tuning,
+                      tune_write_fn *write, void *context)
+{
+    if (!key->begun || sweep->shard.count > 1)
+        return EXIT_GOOD;
+    if (!tune_choose(sweep, key, tuning))
+        return complain(EXIT_ENVIRONMENT, "out of memory");
+    if (!tune_check(sweep, key, tuning))
+        return complain(EXIT_ENVIRONMENT, "the sweep has stopped");
+    return write(context);
+}
+
+static int sweep_key(struct tune_sweep *sweep, struct tune_key *key, double until,
+                     struct attnc_tuning *tuning, tune_write_fn *write, void *context)
+{
+    if (!tune_measure(sweep, key, until))
+        return complain(EXIT_ENVIRONMENT, "the sweep has stopped");
+    if (sweep->gpu_races && !tune_measure_gpu(sweep, key))
+        return complain(EXIT_ENVIRONMENT, "the race has stopped");
+    return finish_key(sweep, key, tuning, write, context);
+}
+
+int tune_run(struct tune_sweep *sweep, struct attnc_tuning *tuning, tune_write_fn *write,
+             void *context)
+{
+    int code = EXIT_GOOD;
+    for (size_t open = count_open(sweep, 0); open && code == EXIT_GOOD && !tune_is_late(sweep);
+         open = count_open(sweep, 0)) {
+        for (size_t k = 0; k < sweep->key_count && code == EXIT_GOOD; k++) {
+            if (!is_open(&sweep->keys[k]) || tune_is_late(sweep))
+                continue;
+            sweep->place = k + 1;
+            code = sweep_key(sweep, &sweep->keys[k], end_of_share(sweep, count_open(sweep, k)),
+                             tuning, write, context);
+        }
+    }
+    return code;
+}
+
+/* Writes a time as one has it on a clock. */
+static void write_time(double seconds, char text[32])
+{
+    if (seconds < 120)
+        snprintf(text, 32, "%.0f s", seconds);
+    else if (seconds < 7200)
+        snprintf(text, 32, "%.0f min", seconds / 60);
+    else
+        snprintf(text, 32, "%.1f h", seconds / 3600);
+}
+
+void tune_print_estimate(const struct tune_sweep *sweep)
+{
+    size_t keys = 0, tiles = 0, launches = 0;
+    char time[32], budget[64] = "";
+    for (size_t k = 0; k < sweep->key_count; k++) {
+        const struct tune_key *const key = &sweep->keys[k];
+        keys += key->shape_count > 0;
+        tiles += key->shape_count ? key->candidate_count : 0;
+        launches += key->candidate_count * key->shape_count;
+    }
+    const double seconds = (COMPILE_SECONDS * (double)tiles + LAUNCH_SECONDS * (double)launches) /
+                           (double)sweep->jobs / sweep->shard.count;
+    write_time(seconds, time);
+    if (sweep->deadline > 0)
+        snprintf(budget, sizeof(budget), "; the budget is %.0f s",
+                 sweep->deadline - sweep->started);
+    fprintf(
+        stderr,
+        "attnc: tune: %zu keys, %zu tiles, at most %zu launches: about %s on %u processor%s%s\n",
+        keys, tiles, launches, time, sweep->jobs, sweep->jobs == 1 ? "" : "s", budget);
+    if (keys < sweep->key_count)
+        fprintf(stderr, "attnc: tune: %zu keys have no shape and are left to the build\n",
+                sweep->key_count - keys);
+}
