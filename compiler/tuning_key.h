@@ -12,8 +12,9 @@
 
 enum { ATTNC_KEY_WHY = 160 };
 
-/** Writes a variant's key: the target, the op, and each field of the dispatch key that is not at its
- * default, in the order of fields.def: "gfx950 decode head_dim=64 gqa=8". Its tile is no part. */
+/** Writes a variant's key: the target, the op, and each field of the dispatch key that is not at
+ * its default, in the order of fields.def: "gfx950 decode head_dim=64 gqa=8". Its tile is no part.
+ */
 void attnc_key_text(const struct att_variant *v, char text[ATT_TEXT_MAX]);
 
 /** Rewrites a key as attnc_key_text() has it, whatever the order of its fields is and whether it

@@ -266,7 +266,7 @@ static void a_spent_budget_leaves_the_build(void **state)
     expect_same("b.attnpack", "plain.attnpack");
 }
 
-/* What was tuned for one size has the kernels of a build for all others, the second one too. */
+/* A pack tuned for one size has the kernels of a build for all others, the second one too. */
 static void other_calls_keep_their_kernels(void **state)
 {
     (void)state;

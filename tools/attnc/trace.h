@@ -47,7 +47,8 @@ struct trace_session {
 int trace_open(struct trace_session *t, struct attn_pack *pack, uint32_t n, const char *shape,
                const char *hip);
 
-/** The same for a pack of one key's kernels: t->info is the one that libattn takes for the shape. */
+/** The same for a pack of one key's kernels: t->info is the one that libattn takes for the shape.
+ */
 int trace_open_any(struct trace_session *t, struct attn_pack *pack, const char *shape,
                    const char *hip);
 void trace_close(struct trace_session *t);

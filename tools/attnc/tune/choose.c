@@ -49,7 +49,7 @@ static const struct tune_launch_value *find_value(const struct tune_shape *s, co
 
 static bool is_timed(const struct tune_value *v) { return v->runs && !v->fault[0] && v->us > 0; }
 
-/* What a build costs on the shapes of `in`, and how many of them have a time. */
+/* The cost of a build's kernels on the shapes of `in`; *count: how many of these have a time. */
 static double find_own_cost(const struct tune_key *key, const bool *in, size_t *count)
 {
     double cost = 0;
@@ -62,7 +62,7 @@ static double find_own_cost(const struct tune_key *key, const bool *in, size_t *
     return cost;
 }
 
-/* What a candidate costs; INFINITY where it is slower than what a build makes, or not timed. */
+/* The cost of a candidate; INFINITY where it is slower than what a build makes, or not timed. */
 static double find_cost(const struct tune_key *key, size_t candidate, const bool *in)
 {
     const struct tune_value *const times = tune_times(key, candidate);

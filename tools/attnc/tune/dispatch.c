@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which kernel of a key a shape takes: under a plain build, and under a tuning file. libattn decides
- * the same by the pack's rows; check.c and the timed launches hold this file to it.
+ * This file says which kernel of a key a shape takes: under a plain build, and under a tuning file.
+ * libattn decides the same by the pack's rows; check.c and the timed launches hold this file to it.
  */
 #include <stdlib.h>
 #include <string.h>

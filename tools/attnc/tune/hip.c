@@ -149,7 +149,7 @@ static bool race(struct heat *h)
     return good;
 }
 
-/* What a build gives the shape to, and the fastest on the model, up to `finalists` more. */
+/* Takes the kernel of a build, and the fastest on the model, up to `finalists` more. */
 static void choose_finalists(struct heat *h)
 {
     const struct tune_key *key = h->key;

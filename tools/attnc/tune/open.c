@@ -20,14 +20,6 @@ struct trial {
     size_t shapes[MOST_SHAPES], shape_count;
 };
 
-static size_t find_candidate(const struct tune_key *key, const char *tile)
-{
-    size_t c = 1; /* as tune_chosen_candidate() */
-    while (c + 1 < key->candidate_count && strcmp(key->candidates[c].tile, tile))
-        c++;
-    return c;
-}
-
 /* The sum of the logarithms of the modelled times; INFINITY where one is missing. */
 static double cost(const struct trial *t, size_t candidate)
 {
@@ -64,12 +56,17 @@ static bool prepare(struct trial *t, struct tune_key *key, struct attnc_tuned *r
                     const struct attnc_tuning *tuning)
 {
     *t = (struct trial){.key = key, .row = row};
+    size_t winner = key->candidate_count;
     for (size_t s = 0; s < key->shape_count && t->shape_count < MOST_SHAPES; s++) {
-        if (tune_find_row(key, tuning, &key->shapes[s]) == row)
-            t->shapes[t->shape_count++] = s;
+        const size_t chosen = tune_chosen_candidate(key, tuning, &key->shapes[s]);
+        if (tune_find_row(key, tuning, &key->shapes[s]) != row ||
+            (t->shape_count && chosen != winner))
+            continue;
+        winner = chosen;
+        t->shapes[t->shape_count++] = s;
     }
-    if (t->shape_count)
-        find_rivals(t, find_candidate(key, row->tile));
+    if (winner < key->candidate_count)
+        find_rivals(t, winner);
     return t->shape_count && t->rival_count > 1;
 }
 
@@ -134,8 +131,6 @@ bool tune_find_open(struct tune_sweep *sweep, struct attnc_tuning *tuning)
     for (size_t i = 0; i < tuning->count && good; i++) {
         struct trial t;
         struct tune_key *key = sweep->keys;
-        if (!strcmp(tuning->rows[i].tile, ATTNC_AUTO))
-            continue;
         while (strcmp(key->text, tuning->rows[i].key))
             key++;
         if (prepare(&t, key, &tuning->rows[i], tuning))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What attnc tune says at its end: gains against what a plain build dispatches, splits, what only
+ * The summary of attnc tune: gains against what a plain build dispatches, splits, what only
  * hardware can decide, and how far the budget reached.
  */
 #include <math.h>
@@ -89,7 +89,7 @@ static void print_families(const struct summary *r)
     }
 }
 
-/* How far a sweep came. */
+/* Counts keys by how much of them was measured. */
 static struct reach find_reach(const struct tune_sweep *s)
 {
     struct reach reach = {0};

@@ -38,7 +38,8 @@ size_t tune_count_left(const struct tune_sweep *sweep)
     return left;
 }
 
-/* What the end of a sweep takes: kernels that no key has compiled yet, and the pack. */
+/* Estimates the seconds that the end of a sweep takes: kernels that no key has compiled yet, and
+ * the pack. */
 static double reserve(const struct tune_sweep *sweep)
 {
     double seconds = 1;

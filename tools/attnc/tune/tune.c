@@ -315,7 +315,7 @@ static int finish_share(const struct tuning_run *r)
     return judge(s);
 }
 
-/* What follows when all keys were swept. */
+/* Finds splits and writes everything, when all keys were swept. */
 static int finish(struct tuning_run *r)
 {
     int code = choose_splits(r);

@@ -252,9 +252,9 @@ enum tune_verdict_kind tune_verify(struct tune_sweep *sweep, struct tune_key *ke
  */
 bool tune_choose(struct tune_sweep *sweep, struct tune_key *key, struct attnc_tuning *out);
 
-/** Builds a key as `attnc build --tuning` would and lets libattn dispatch each shape. Where it takes
- * another kernel than was chosen, or a slower one than without tuning, the key is left to the build,
- * with a message. False: out of memory, or the database cannot be written. */
+/** Builds a key as `attnc build --tuning` would and lets libattn dispatch each shape. Where it
+ * takes another kernel than was chosen, or a slower one than without tuning, the key is left to the
+ * build, with a message. False: out of memory, or the database cannot be written. */
 bool tune_check(struct tune_sweep *sweep, struct tune_key *key, struct attnc_tuning *tuning);
 
 /** Called after each key whose rows in the tuning have changed. Returns an exit code. */
