@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Boxes of calls: ranges of launch arguments, all of which hold.
+ * Boxes of calls: a box is a list of ranges of launch arguments, and a call in it is in all of them.
  */
 #ifndef COMPILER_BOXES_H
 #define COMPILER_BOXES_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Adds the second kernels of keys. The calls of tuned kernels are cut out of those of second ones,
- * so that no call is for two kernels and the order of a pack's kernels does not matter.
+ * Adds the second kernels of keys. The calls of tuned kernels are cut out of the calls of second
+ * kernels. So no call is for two kernels, and the order of a pack's kernels does not matter.
  */
 #include "compiler/second.h"
 
@@ -62,7 +62,7 @@ static bool same_key(const struct att_variant *a, const struct att_variant *b)
     return att_variant_same(&x, &y);
 }
 
-/* Adds a second kernel's calls to `row`, but those of the key's tuned kernels. */
+/* Adds a second kernel's calls to `row`, without the calls of the key's tuned kernels. */
 static bool add_calls(const struct rows *l, size_t first, size_t tuned, struct row *row,
                       const struct att_second *second)
 {

@@ -7,9 +7,9 @@
 
 #include "compiler/description.h"
 
-/** Adds the second kernels of each variant that leaves its tile open and has some, for the calls
- * that no tuned kernel of the key has. False: out of memory, or a key has more kernels than fit,
- * which `d` says. */
+/** Adds the second kernels of each variant that leaves its tile open and has some. They get the
+ * calls that no tuned kernel of the key has. False: out of memory, or a key has more kernels than
+ * fit; `d` says which. */
 bool attnc_add_seconds(struct attnc_description *desc, struct attnc_diag *d);
 
 #endif

@@ -547,7 +547,7 @@ static bool add_needed(const struct attnc_tuning *t, size_t number, struct grown
             add_tuned(t, &combine, g));
 }
 
-/* Matches a variant's key, and those of the kernels that its splits may need. */
+/* Matches the keys of a variant and of the kernels that its splits may need. */
 static void match_all(struct attnc_tuning *t, const struct att_variant *v)
 {
     struct att_variant other;

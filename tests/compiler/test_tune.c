@@ -254,7 +254,7 @@ static void write_prefill(void)
     write_file("p.yaml", "targets: [gfx942]\nkernels: [{ op: prefill, head_dim: 128 }]\n");
 }
 
-/* A launch longer than the budget: nothing can be compared, and the pack is that of a build. */
+/* A launch longer than the budget: nothing can be compared, and the pack is what a build makes. */
 static void a_spent_budget_leaves_the_build(void **state)
 {
     (void)state;

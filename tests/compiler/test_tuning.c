@@ -256,7 +256,7 @@ static void an_old_file_is_read(void **state)
     end(&r);
 }
 
-/* Keys that no description has are errors, those of other targets than were built are not. */
+/* Keys that no description has are errors, unless their target was not built. */
 static void a_stale_key_is_refused(void **state)
 {
     (void)state;

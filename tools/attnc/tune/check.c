@@ -170,7 +170,7 @@ static bool is_tuned(const struct tune_key *key, const struct attnc_tuning *t)
     return false;
 }
 
-/* Compares the times of what was chosen with those of a plain build. */
+/* Compares the times of what was chosen with the times of a plain build. */
 static void compare(struct check *c)
 {
     for (size_t s = 0; s < c->key->shape_count; s++) {

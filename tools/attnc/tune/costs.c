@@ -81,7 +81,7 @@ struct trial {
     struct part own, combine;
 };
 
-/* Puts a shape after those of a key that were swept. False: out of memory. */
+/* Puts a shape after the swept ones of a key. False: out of memory. */
 static bool add_late(struct part *p, struct tune_key *key, const struct attnc_tuning *tuning,
                      const struct tune_shape *s)
 {

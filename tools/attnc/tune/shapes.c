@@ -171,7 +171,7 @@ static void add_counts(struct tune_shape *s, const struct verify_op *op, const i
         add_value(s, "max_seqlen_k", tokens);
 }
 
-/* Adds the values of prefill: tiles of 128 queries of all heads stand for batch and heads. */
+/* Adds the values of prefill: tiles of 128 queries of all heads represent batch and heads. */
 static void add_prefill(struct tune_shape *s, const struct verify_op *op, const int *sizes)
 {
     enum { TILE_QUERIES = 128 };

@@ -245,10 +245,10 @@ enum tune_verdict_kind tune_verify(struct tune_sweep *sweep, struct tune_key *ke
                                    struct tune_candidate *c);
 
 /**
- * Cuts the calls of a key into boxes around its shapes and gives each the candidate that is fastest
- * on its shapes and on none of them slower than what a build makes, if that gains. Replaces the
- * key's rows in `out`; every kernel of them is verified. All other calls are left to the build.
- * False: out of memory.
+ * Cuts the calls of a key into boxes around its shapes. A box gets the fastest candidate that is on
+ * none of its shapes slower than what a build makes, if that gains. Replaces the key's rows in
+ * `out`, whose kernels are all verified. All other calls are left to the build. False: out of
+ * memory.
  */
 bool tune_choose(struct tune_sweep *sweep, struct tune_key *key, struct attnc_tuning *out);
 
