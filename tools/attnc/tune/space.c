@@ -50,7 +50,7 @@ static bool add_candidate(struct tune_key *key, int number)
     return !write_tile(&c.variant, c.tile) || same_tile(key, c.tile) || append(key, &c);
 }
 
-/* Adds what a build makes of the key. */
+/* Adds what a build makes of the key; nothing where a build can make none of it. */
 static bool add_own(struct tune_key *key)
 {
     struct attnc_tuning none = {0};
@@ -59,7 +59,9 @@ static bool add_own(struct tune_key *key)
     for (size_t i = 0; i < key->own.count; i++) {
         struct tune_candidate c = {.variant = key->own.variants[i]};
         c.variant.choice = NULL;
-        if (write_tile(&c.variant, c.tile) && !append(key, &c))
+        if (!write_tile(&c.variant, c.tile))
+            return true;
+        if (!append(key, &c))
             return false;
     }
     key->own_count = key->candidate_count;
@@ -131,12 +133,13 @@ bool tune_add_key(struct tune_sweep *sweep, const struct att_variant *v)
     if (v->tile || !att_count_tiles(v->op) || !is_new(sweep, key.text))
         return true;
     const bool good = add_candidates(&key, sweep->max_tiles);
+    const bool possible = key.own_count > 0; /* else the build says why it is not */
     struct tune_key *grown =
-        good ? realloc(sweep->keys, (sweep->key_count + 1) * sizeof(*grown)) : NULL;
+        good && possible ? realloc(sweep->keys, (sweep->key_count + 1) * sizeof(*grown)) : NULL;
     if (!grown) {
         attnc_description_free(&key.own);
         free(key.candidates);
-        return false;
+        return good && !possible;
     }
     sweep->keys = grown;
     grown[sweep->key_count++] = key;
