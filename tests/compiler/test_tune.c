@@ -293,6 +293,29 @@ static void other_calls_keep_their_kernels(void **state)
     end_run(&r);
 }
 
+/* Shapes at the edges of a second kernel's calls: a wrong value would name another kernel than
+ * libattn takes. */
+static void values_are_what_libattn_sees(void **state)
+{
+    (void)state;
+    write_prefill();
+    write_file("shapes", "prefill batch=2,q=1280,then_q=1100,heads=8,kv_heads=2\n"
+                         "prefill batch=1,q=1100,then_q=1280,heads=8,kv_heads=2\n"
+                         "prefill batch=1,q=100,k=192,heads=8,kv_heads=2\n"
+                         "prefill batch=1,q=100,k=193,heads=8,kv_heads=2\n");
+    expect("tune p.yaml --shapes shapes --cache cache --tiles 1 --verify 1 -o v.attnpack", 0,
+           "4 pairs of key and shape", "");
+    struct run r = run("tune --csv --db v.sqlite");
+    unsigned rows[2] = {0};
+    for (char *next = (char *)r.out.data, *line; (line = strsep(&next, "\n"));) {
+        const bool second = strstr(line, "key_groups=") != NULL;
+        rows[second] += strstr(line, ",model gfx942,") != NULL;
+    }
+    end_run(&r);
+    assert_int_equal(rows[0], 4); /* each shape */
+    assert_int_equal(rows[1], 4);
+}
+
 /* Ops whose shapes have no heads, or not both kinds, are measured for a model. */
 static void a_models_heads_go_where_they_belong(void **state)
 {
@@ -388,6 +411,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(slips_are_named, setup, teardown),
         cmocka_unit_test_setup_teardown(a_spent_budget_leaves_the_build, setup, teardown),
         cmocka_unit_test_setup_teardown(other_calls_keep_their_kernels, setup, teardown),
+        cmocka_unit_test_setup_teardown(values_are_what_libattn_sees, setup, teardown),
         cmocka_unit_test_setup_teardown(a_models_heads_go_where_they_belong, setup, teardown),
         cmocka_unit_test_setup_teardown(a_failed_launch_fails_the_run, setup, teardown),
         cmocka_unit_test_setup_teardown(stale_keys_are_refused, setup, teardown),
