@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The order of a sweep: one key after the other is compiled, timed, chosen for, verified, checked
- * and written. With a budget each key has a share of the time that is left; keys that had too
- * little come again while there is any.
+ * and written. Keys with few launches come first, so that a budget measures as many as it can. Each
+ * key has a share of the time that is left; keys that had too little come again while there is any.
  */
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "tools/attnc/clock.h"
 #include "tools/attnc/command.h"
@@ -19,10 +21,10 @@ static const double SEARCH_PART = 0.8;
 
 static bool is_open(const struct tune_key *key) { return key->shape_count && !key->whole; }
 
-static size_t count_open(const struct tune_sweep *sweep, size_t first)
+static size_t count_open(const struct tune_sweep *sweep)
 {
     size_t count = 0;
-    for (size_t k = first; k < sweep->key_count; k++)
+    for (size_t k = 0; k < sweep->key_count; k++)
         count += is_open(&sweep->keys[k]);
     return count;
 }
@@ -61,12 +63,30 @@ static double end_of_share(const struct tune_sweep *sweep, size_t keys)
     return now + (left > 0 ? SEARCH_PART * left / (double)keys : 0);
 }
 
+/* Brings the kernels of a tuning into the order of the sweep's keys. False: out of memory. */
+static bool sort_rows(const struct tune_sweep *sweep, struct attnc_tuning *tuning)
+{
+    struct attnc_tuned *const rows = malloc((tuning->count + 1) * sizeof(*rows));
+    size_t count = 0;
+    for (size_t k = 0; rows && k < sweep->key_count; k++) {
+        for (size_t i = 0; i < tuning->count; i++) {
+            if (!strcmp(tuning->rows[i].key, sweep->keys[k].text))
+                rows[count++] = tuning->rows[i];
+        }
+    }
+    if (!rows)
+        return false;
+    memcpy(tuning->rows, rows, count * sizeof(*rows));
+    free(rows);
+    return true;
+}
+
 static int finish_key(struct tune_sweep *sweep, struct tune_key *key, struct attnc_tuning *tuning,
                       tune_write_fn *write, void *context)
 {
     if (!key->begun || sweep->shard.count > 1)
         return EXIT_GOOD;
-    if (!tune_choose(sweep, key, tuning))
+    if (!tune_choose(sweep, key, tuning) || !sort_rows(sweep, tuning))
         return complain(EXIT_ENVIRONMENT, "out of memory");
     if (!tune_check(sweep, key, tuning))
         return complain(EXIT_ENVIRONMENT, "the sweep has stopped");
@@ -83,20 +103,45 @@ static int sweep_key(struct tune_sweep *sweep, struct tune_key *key, double unti
     return finish_key(sweep, key, tuning, write, context);
 }
 
+static int by_work(const void *a, const void *b)
+{
+    const struct tune_key *const *const x = a, *const *const y = b;
+    const int target = strcmp((*x)->variant.target, (*y)->variant.target);
+    const size_t m = (*x)->candidate_count * (*x)->shape_count;
+    const size_t n = (*y)->candidate_count * (*y)->shape_count;
+    if (target || m != n)
+        return target ? target : m < n ? -1 : 1;
+    return *x < *y ? -1 : 1;
+}
+
+/* Sweeps each key that is not whole yet; `order` is as long as the sweep's keys. */
+static int pass(struct tune_sweep *sweep, struct tune_key **order, struct attnc_tuning *tuning,
+                tune_write_fn *write, void *context)
+{
+    int code = EXIT_GOOD;
+    size_t open = count_open(sweep);
+    for (size_t k = 0; k < sweep->key_count && code == EXIT_GOOD; k++) {
+        if (!is_open(order[k]) || tune_is_late(sweep))
+            continue;
+        sweep->place = k + 1;
+        code = sweep_key(sweep, order[k], end_of_share(sweep, open--), tuning, write, context);
+    }
+    return code;
+}
+
 int tune_run(struct tune_sweep *sweep, struct attnc_tuning *tuning, tune_write_fn *write,
              void *context)
 {
+    struct tune_key **const order = calloc(sweep->key_count, sizeof(struct tune_key *));
     int code = EXIT_GOOD;
-    for (size_t open = count_open(sweep, 0); open && code == EXIT_GOOD && !tune_is_late(sweep);
-         open = count_open(sweep, 0)) {
-        for (size_t k = 0; k < sweep->key_count && code == EXIT_GOOD; k++) {
-            if (!is_open(&sweep->keys[k]) || tune_is_late(sweep))
-                continue;
-            sweep->place = k + 1;
-            code = sweep_key(sweep, &sweep->keys[k], end_of_share(sweep, count_open(sweep, k)),
-                             tuning, write, context);
-        }
-    }
+    if (!order)
+        return complain(EXIT_ENVIRONMENT, "out of memory");
+    for (size_t k = 0; k < sweep->key_count; k++)
+        order[k] = &sweep->keys[k];
+    qsort(order, sweep->key_count, sizeof(struct tune_key *), by_work);
+    while (code == EXIT_GOOD && count_open(sweep) && !tune_is_late(sweep))
+        code = pass(sweep, order, tuning, write, context);
+    free(order);
     return code;
 }
 
