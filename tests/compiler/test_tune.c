@@ -314,6 +314,12 @@ static void values_are_what_libattn_sees(void **state)
     end_run(&r);
     assert_int_equal(rows[0], 4); /* each shape */
     assert_int_equal(rows[1], 4);
+    /* values that only libattn works out */
+    write_file("h.yaml", "targets: [gfx942]\n"
+                         "kernels: [{ op: head_product, head_dim: 512, head_dim_v: 128 }]\n");
+    write_file("shapes", "head_product tokens=64\nhead_product tokens=512\n");
+    expect("tune h.yaml --shapes shapes --cache cache --tiles 1 --verify 1 -o h.attnpack", 0,
+           "2 pairs of key and shape", "");
 }
 
 /* Ops whose shapes have no heads, or not both kinds, are measured for a model. */

@@ -27,7 +27,7 @@ struct check {
     char hash[TUNE_SOURCE];
     size_t number; /* of the shape that a child looks at */
     size_t done, wrong;
-    bool late;
+    bool late;     /* the budget is spent; of tune_find_own(): the database cannot be written */
     char why[400]; /* about the first that is wrong */
 };
 
@@ -84,17 +84,25 @@ static int call_dispatch(void *context, void *answer)
     return code;
 }
 
-/* In a worker. */
-static void work(void *context, size_t i, FILE *out)
+/* Makes libattn choose for a shape, in a worker. */
+static void dispatch(void *context, size_t i, FILE *out)
 {
     struct check c = *(struct check *)context;
     struct dispatch d = {0};
     c.number = i;
-    if (tune_is_late(c.sweep) || tune_own_time(c.key, i) <= 0)
+    if (tune_is_late(c.sweep))
         return;
     d.known = child_call(call_dispatch, &c, d.kernel, sizeof(d.kernel),
                          tune_launch_patience(c.sweep), d.fault);
     fwrite(&d, sizeof(d), 1, out);
+}
+
+/* The same for shapes that have a time. */
+static void work(void *context, size_t i, FILE *out)
+{
+    const struct check *c = context;
+    if (tune_own_time(c->key, i) > 0)
+        dispatch(context, i, out);
 }
 
 /* The kernel that a build gives a shape to under the tuning. */
@@ -168,6 +176,67 @@ static bool is_tuned(const struct tune_key *key, const struct attnc_tuning *t)
             return true;
     }
     return false;
+}
+
+/* The database's name for what a plain build takes for a shape. */
+static struct tune_id own_id(const struct check *c, size_t shape, char device[160])
+{
+    snprintf(device, 160, "own %.150s", c->key->shapes[shape].text);
+    return (struct tune_id){c->key->text, device, "", c->hash, c->hash};
+}
+
+/* In the parent: libattn has chosen for a shape. */
+static void own_done(void *context, size_t i, const uint8_t *result, size_t size, int status)
+{
+    struct check *c = context;
+    struct dispatch d = {0};
+    char device[160];
+    const struct tune_id id = own_id(c, i, device);
+    (void)status;
+    if (result && size == sizeof(d))
+        memcpy(&d, result, sizeof(d));
+    for (size_t k = 0; d.known && k < c->key->own_count; k++) {
+        const struct tune_verdict v = {.shapes = (int64_t)k + 1};
+        if (strcmp(c->key->candidates[k].kernel->name, d.kernel))
+            continue;
+        c->key->shapes[i].own = (unsigned)k + 1;
+        c->late = !tune_db_put_verdict(c->sweep->db, &id, &v) || c->late;
+    }
+}
+
+/* Takes what the database knows. True where that is all. */
+static bool recall_own(struct check *c)
+{
+    bool all = true;
+    for (size_t s = 0; s < c->key->shape_count; s++) {
+        char device[160];
+        struct tune_verdict v = {0};
+        const struct tune_id id = own_id(c, s, device);
+        const bool known = tune_db_find_verdict(c->sweep->db, &id, &v) && v.shapes > 0 &&
+                           (size_t)v.shapes <= c->key->own_count;
+        c->key->shapes[s].own = known ? (unsigned)v.shapes : 0;
+        all = all && known;
+    }
+    return all;
+}
+
+bool tune_find_own(struct tune_sweep *sweep, struct tune_key *key)
+{
+    struct attnc_tuning none = {0};
+    struct check c = {.sweep = sweep, .key = key, .tuning = &none};
+    const size_t count = key->shape_count;
+    for (size_t i = 0; i < key->own_count; i++) {
+        if (!key->candidates[i].kernel)
+            return true; /* nothing to ask: it does not compile */
+    }
+    if (key->own_count < 2 || !build(&c))
+        return true;
+    if (!recall_own(&c))
+        attnc_run_workers(
+            sweep->jobs < count ? sweep->jobs : (unsigned)count, count,
+            &(struct attnc_workers){.context = &c, .work = dispatch, .done = own_done});
+    free(c.bytes);
+    return !c.late;
 }
 
 /* Compares the times of what was chosen with the times of a plain build. */

@@ -33,6 +33,8 @@ static bool takes(const struct att_choice *choice, const struct tune_shape *s)
 
 size_t tune_own_candidate(const struct tune_key *key, const struct tune_shape *s)
 {
+    if (s->own)
+        return s->own - 1;
     for (size_t c = 1; c < key->own_count; c++) {
         if (takes(key->own.variants[c].choice, s))
             return c;

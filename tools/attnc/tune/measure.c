@@ -331,7 +331,7 @@ static bool halve(struct tune_key *key, size_t shapes)
 static bool measure_own(struct tune_sweep *sweep, struct tune_key *key, double until)
 {
     struct batch b = {.sweep = sweep, .until = until};
-    bool good = tune_compile(sweep, key, 0, key->own_count);
+    bool good = tune_compile(sweep, key, 0, key->own_count) && tune_find_own(sweep, key);
     for (size_t s = 0; good && s < key->shape_count; s++)
         good = add_item(&b, key, tune_own_candidate(key, &key->shapes[s]), s);
     return run_batch(&b, &key->left) && good;

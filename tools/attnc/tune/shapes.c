@@ -199,7 +199,8 @@ void tune_find_values(struct tune_shape *s)
         return;
     }
     add_value(s, "batch", batch);
-    add_value(s, "workgroups", lists ? lists : (int64_t)batch * (kv_heads ? kv_heads : 1));
+    if (batch) /* of decode: others have lists with a plan only */
+        add_value(s, "workgroups", lists ? lists : (int64_t)batch * (kv_heads ? kv_heads : 1));
     add_counts(s, op, sizes);
     add_value(s, "heads", dimension(op, sizes, "heads"));
 }

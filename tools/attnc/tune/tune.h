@@ -25,8 +25,9 @@ struct tune_shape {
     char text[TUNE_SHAPE_TEXT]; /* "batch=1,q=512" */
     struct tune_launch_value values[TUNE_VALUES];
     unsigned value_count;
-    bool any_lists;             /* "lists=*": how keys are split is to be found */
-    int lists;                  /* where it was: of this shape */
+    unsigned own;   /* 1 + the candidate that libattn takes from a plain build; 0: not known */
+    bool any_lists; /* "lists=*": how keys are split is to be found */
+    int lists;      /* where it was: of this shape */
     int item_cost, merge_rate;  /* of its plan; 0: the usual ones */
     char call[TUNE_SHAPE_TEXT]; /* where it was: the shape without them; else empty */
 };
@@ -251,6 +252,10 @@ enum tune_verdict_kind tune_verify(struct tune_sweep *sweep, struct tune_key *ke
  * memory.
  */
 bool tune_choose(struct tune_sweep *sweep, struct tune_key *key, struct attnc_tuning *out);
+
+/** Finds which kernel of a plain build libattn takes for each shape, where the key has several. It
+ * may choose by values that only it works out. False: the database cannot be written. */
+bool tune_find_own(struct tune_sweep *sweep, struct tune_key *key);
 
 /** Builds a key as `attnc build --tuning` would and lets libattn dispatch each shape. Where it
  * takes another kernel than was chosen, or a slower one than without tuning, the key is left to the
