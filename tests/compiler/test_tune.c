@@ -318,7 +318,7 @@ static void values_are_what_libattn_sees(void **state)
     write_file("h.yaml", "targets: [gfx942]\n"
                          "kernels: [{ op: head_product, head_dim: 512, head_dim_v: 128 }]\n");
     write_file("shapes", "head_product tokens=64\nhead_product tokens=512\n");
-    expect("tune h.yaml --shapes shapes --cache cache --tiles 1 --verify 1 -o h.attnpack", 0,
+    expect("tune h.yaml --shapes shapes --cache cache --tiles 1 --verify 1 -o head.attnpack", 0,
            "2 pairs of key and shape", "");
 }
 
