@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Boxes of calls: a box is a list of ranges of launch arguments, and a call in it is in all of them.
+ * Boxes of calls: a box is a list of ranges of launch arguments, and a call in it is in all of
+ * them.
  */
 #ifndef COMPILER_BOXES_H
 #define COMPILER_BOXES_H

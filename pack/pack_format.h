@@ -35,7 +35,7 @@ enum {
     ATTN_PACK_WHENS_MAX = 8,
     ATTN_PACK_SPLITS_MAX = 128,
     ATTN_PACK_MATCHES_MAX = 16, /* kernels of one key: a box of calls counts as one */
-    ATTN_PACK_TEXT_MAX = 4096, /* the longest string, with its NUL */
+    ATTN_PACK_TEXT_MAX = 4096,  /* the longest string, with its NUL */
     ATTN_PACK_RECORD_MAX = 32768,
 };
 

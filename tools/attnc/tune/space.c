@@ -108,8 +108,8 @@ static unsigned find_own_row(const struct att_variant *v)
 }
 
 /* Adds what a build makes, then the row that it takes, then the other rows. Rows with one knob
- * turned follow, with two, and so on. The first are the likeliest to win, and a small number of them
- * is a sample of all. */
+ * turned follow, with two, and so on. The first are the likeliest to win, and a small number of
+ * them is a sample of all. */
 static bool add_candidates(struct tune_key *key, size_t most)
 {
     const struct att_template *op = key->variant.op;
