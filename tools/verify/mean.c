@@ -2,11 +2,11 @@
 /*
  * This file bounds sums of errors. Independent numbers X_i with a mean of 0 and |X_i| <= a_i have
  *
- * P(|sum X_i| >= t) <= 2 exp(-t^2 / (2 sum a_i^2))
+ *   P(|sum X_i| >= t) <= 2 exp(-t^2 / (2 sum a_i^2))
  *
  * (Hoeffding, Probability Inequalities for Sums of Bounded Random Variables, 1963, theorem 2). A
  * function of independent numbers, such as a sum of absolute values, has the same bound around its
- * mean if number i changes it by 2 a_i at most (McDiarmid, On the Method of Bounded Differences,
+ * mean. Number i may change it by 2 a_i at most (McDiarmid, On the Method of Bounded Differences,
  * 1989). With t = 6.55 sqrt(sum a_i^2) the probability is 10^-9: a sum beyond it is no accident.
  *
  * A rounding to the nearest has a mean of nearly 0. tools/reference/roundings.c derives d^2 / p,
