@@ -103,7 +103,7 @@ def help_lines(op, schema):
 def help_source(schema):
     text = ("/* SPDX-License-Identifier: Apache-2.0 */\n/* Made from the .def files of ops/ by "
             "help.py. */\n#include <stddef.h>\n#include <string.h>\n\n"
-            "#include \"tools/attnc/op_help.h\"\n\n")
+            "#include \"tools/attnc/cli/op_help.h\"\n\n")
     for op in schema.ops:
         rows = "".join(f"    {quoted(line)},\n" for line in help_lines(op, schema))
         text += f"static const char *const help_{op.name}[] = {{\n{rows}    NULL,\n}};\n\n"

@@ -34,6 +34,12 @@ runtime ops pack runtime
 tools/hipsim targets/facts tools/hipsim
 tools/reference ir tools/reference
 tools/verify ops compiler runtime targets tools/reference tools/verify
-tools/attnc ops pack ir templates targets compiler runtime tools
+tools/attnc/cli ops pack ir templates targets compiler runtime tools/verify tools/reference tools/hipsim tools/attnc/cli
+tools/attnc/compile ops pack ir templates targets compiler runtime tools/verify tools/reference tools/hipsim tools/attnc/cli tools/attnc/compile
+tools/attnc/describe ops pack ir templates targets compiler runtime tools/verify tools/reference tools/hipsim tools/attnc/cli tools/attnc/describe
+tools/attnc/trace ops pack ir templates targets compiler runtime tools/verify tools/reference tools/hipsim tools/attnc/cli tools/attnc/trace
+tools/attnc/report ops pack ir templates targets compiler runtime tools/verify tools/reference tools/hipsim tools/attnc/cli tools/attnc/trace tools/attnc/report
+tools/attnc/tune ops pack ir templates targets compiler runtime tools/verify tools/reference tools/hipsim tools/attnc/cli tools/attnc/compile tools/attnc/describe tools/attnc/trace tools/attnc/report tools/attnc/tune
+tools/attnc/bench ops pack ir templates targets compiler runtime tools/verify tools/reference tools/hipsim tools/attnc/cli tools/attnc/trace tools/attnc/tune tools/attnc/bench
 ROWS
 exit $status

@@ -64,7 +64,7 @@ static void every_command_has_help(void **state)
     (void)state;
     static const char *const names[] = {
 #define COMMAND(name) #name,
-#include "tools/attnc/commands.def"
+#include "tools/attnc/cli/commands.def"
     };
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         char args[64], usage[64];

@@ -16,8 +16,8 @@
 
 #include "compiler/read_file.h"
 #include "compiler/yaml.h"
-#include "tools/attnc/config_unread.h"
-#include "tools/attnc/describe_model.h"
+#include "tools/attnc/describe/config_unread.h"
+#include "tools/attnc/describe/describe_model.h"
 
 enum { LEAST_MUTATIONS = 10000, MAX_SETTINGS = 512 };
 

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "tools/attnc/race.h"
+#include "tools/attnc/tune/race.h"
 
 struct device {
     double us[RACE_RUNNERS];

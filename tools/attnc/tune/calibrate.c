@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/attnc/command.h"
+#include "tools/attnc/cli/command.h"
 #include "tools/attnc/tune/tune.h"
 
 enum { MOST_PAIRS = 48, MOST_PARAMETERS = 128, TRIES = 5, STEPS = 8, TEXT = 2048 };

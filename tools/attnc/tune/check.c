@@ -11,10 +11,10 @@
 #include "compiler/pack_writer.h"
 #include "compiler/package.h"
 #include "compiler/workers.h"
-#include "tools/attnc/child_call.h"
-#include "tools/attnc/command.h"
-#include "tools/attnc/progress.h"
-#include "tools/attnc/trace.h"
+#include "tools/attnc/cli/child_call.h"
+#include "tools/attnc/cli/command.h"
+#include "tools/attnc/cli/progress.h"
+#include "tools/attnc/trace/trace.h"
 #include "tools/attnc/tune/tune.h"
 
 /* A key's pack and what libattn took from it. */

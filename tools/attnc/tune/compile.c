@@ -6,7 +6,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-#include "tools/attnc/progress.h"
+#include "tools/attnc/cli/progress.h"
 #include "tools/attnc/tune/tune.h"
 
 /* A measurement holds for this code, on this model. */

@@ -8,7 +8,7 @@
 #include <xxhash.h>
 
 #include "runtime/attn.h"
-#include "tools/attnc/trace.h"
+#include "tools/attnc/trace/trace.h"
 #include "tools/attnc/tune/tune.h"
 
 enum { INFO = 8 /* integers of an item */, TRIALS = 20 };

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "compiler/tuning_key.h"
-#include "tools/attnc/command.h"
+#include "tools/attnc/cli/command.h"
 
 /* Keys of version 0 say every field of their op; since 1 they are attnc_key_text()'s. */
 enum { BUSY_MS = 60000, VERSION = 1 };

@@ -9,12 +9,12 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "tools/attnc/child_call.h"
-#include "tools/attnc/clock.h"
-#include "tools/attnc/command.h"
-#include "tools/attnc/events.h"
-#include "tools/attnc/progress.h"
-#include "tools/attnc/race.h"
+#include "tools/attnc/cli/child_call.h"
+#include "tools/attnc/cli/clock.h"
+#include "tools/attnc/cli/command.h"
+#include "tools/attnc/trace/events.h"
+#include "tools/attnc/cli/progress.h"
+#include "tools/attnc/tune/race.h"
 #include "tools/attnc/tune/tune.h"
 
 /* A race of one key and shape. */

@@ -10,11 +10,11 @@
 #include "compiler/package.h"
 #include "compiler/pack_writer.h"
 #include "compiler/workers.h"
-#include "tools/attnc/child_call.h"
-#include "tools/attnc/clock.h"
-#include "tools/attnc/command.h"
-#include "tools/attnc/progress.h"
-#include "tools/attnc/trace.h"
+#include "tools/attnc/cli/child_call.h"
+#include "tools/attnc/cli/clock.h"
+#include "tools/attnc/cli/command.h"
+#include "tools/attnc/cli/progress.h"
+#include "tools/attnc/trace/trace.h"
 #include "tools/attnc/tune/tune.h"
 
 enum {

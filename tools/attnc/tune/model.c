@@ -9,9 +9,9 @@
 #include "compiler/read_file.h"
 #include "compiler/yaml.h"
 #include "targets/tgt.h"
-#include "tools/attnc/command.h"
-#include "tools/attnc/describe_kernels.h"
-#include "tools/attnc/output.h"
+#include "tools/attnc/cli/command.h"
+#include "tools/attnc/describe/describe_kernels.h"
+#include "tools/attnc/cli/output.h"
 #include "tools/attnc/tune/model.h"
 
 static int describe(struct model *m, long ranks, const char *path, struct tune_model *out)

@@ -2,7 +2,7 @@
 #ifndef TOOLS_ATTNC_TUNE_MODEL_H
 #define TOOLS_ATTNC_TUNE_MODEL_H
 
-#include "tools/attnc/model_config.h"
+#include "tools/attnc/describe/model_config.h"
 #include "tools/attnc/tune/tune.h"
 
 /** A rank of a model. */

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/attnc/command.h"
-#include "tools/attnc/json.h"
-#include "tools/attnc/page.h"
+#include "tools/attnc/cli/command.h"
+#include "tools/attnc/cli/json.h"
+#include "tools/attnc/report/page.h"
 #include "tools/attnc/tune/tune.h"
 
 /* The lines of tune_page.html, NULL at the end. */

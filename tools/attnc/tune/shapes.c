@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "compiler/read_file.h"
-#include "tools/attnc/command.h"
-#include "tools/attnc/output.h"
-#include "tools/attnc/trace.h"
+#include "tools/attnc/cli/command.h"
+#include "tools/attnc/cli/output.h"
+#include "tools/attnc/trace/trace.h"
 #include "tools/attnc/tune/tune.h"
 
 static const struct verify_op *const ops[] = {

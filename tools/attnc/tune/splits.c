@@ -9,7 +9,7 @@
 
 #include "runtime/attn.h"
 #include "targets/tgt.h"
-#include "tools/attnc/trace.h"
+#include "tools/attnc/trace/trace.h"
 #include "tools/attnc/tune/tune.h"
 
 enum { LISTS_A_UNIT = 4, COMBINE_TILES = 4 };

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "tools/attnc/json.h"
+#include "tools/attnc/cli/json.h"
 #include "tools/attnc/tune/tune.h"
 
 struct summary {

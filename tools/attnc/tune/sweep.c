@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/attnc/clock.h"
-#include "tools/attnc/command.h"
+#include "tools/attnc/cli/clock.h"
+#include "tools/attnc/cli/command.h"
 #include "tools/attnc/tune/tune.h"
 
 /* About how long a tile takes to compile and a launch to be modelled, on one processor; the

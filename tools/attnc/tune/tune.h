@@ -9,7 +9,7 @@
 #include "compiler/driver.h"
 #include "compiler/tuning.h"
 #include "compiler/tuning_key.h"
-#include "tools/attnc/shard.h"
+#include "tools/attnc/cli/shard.h"
 #include "tools/attnc/tune/db.h"
 
 enum { TUNE_SHAPE_TEXT = 128, TUNE_VALUES = 8, TUNE_SOURCE = 33, TUNE_SPLITS = 6 };

@@ -4,9 +4,9 @@
  */
 #include <string.h>
 
-#include "tools/attnc/child_call.h"
-#include "tools/attnc/command.h"
-#include "tools/attnc/progress.h"
+#include "tools/attnc/cli/child_call.h"
+#include "tools/attnc/cli/command.h"
+#include "tools/attnc/cli/progress.h"
 #include "tools/attnc/tune/tune.h"
 #include "tools/verify/verify.h"
 

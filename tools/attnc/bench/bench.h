@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * attnc bench: what its parts share. bench.c chooses kernels, shapes and the device, and prints;
+ * bench_measure.c measures one pair.
+ */
+#ifndef TOOLS_ATTNC_BENCH_H
+#define TOOLS_ATTNC_BENCH_H
+
+#include "tools/attnc/tune/race.h"
+#include "tools/verify/verify.h"
+
+/** A kernel on a shape. */
+struct bench_pair {
+    struct attn_pack *pack; /* that has this kernel alone, for every call */
+    const char *shape;      /* as --shape says it, or NULL: the family's own */
+};
+
+/** The least that a launch computes and moves. 0: not known for this op. */
+struct bench_work {
+    double flops, bytes;
+};
+
+struct bench_model {
+    double us, cycles, launch_us;
+    double matrix_fraction, memory_fraction; /* of the rooflines, at `us` */
+    struct bench_work work;
+};
+
+struct bench_measured {
+    struct race_figure figure;
+    struct bench_work work;
+    double drift;        /* see struct race_result */
+    double mhz_low, mhz; /* clock as the driver says it: least and median, 0: not said */
+    char device[160];
+};
+
+struct bench_options {
+    struct race_options race;
+    size_t flush;    /* bytes that are overwritten before each launch */
+    double patience; /* seconds after which a launch that has not ended counts as hung */
+};
+
+/** The modelled time of a pair, in a process of its own. False: `fault` says why not. */
+bool bench_model(const struct bench_pair *pair, struct bench_model *model, char fault[200]);
+
+/** The measured time of a pair on the machine's GPU, likewise. */
+bool bench_measure(const struct bench_pair *pair, const struct bench_options *o,
+                   struct bench_measured *measured, char fault[200]);
+
+#endif

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/attnc/cli/children.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "compiler/process.h"
+#include "tools/attnc/cli/command.h"
+#include "tools/attnc/cli/progress.h"
+
+/* A record that a child writes to its pipe; it is below PIPE_BUF, so that it arrives whole. */
+struct record {
+    bool last;
+    char step[160];
+    size_t results[CHILD_MAX_RESULTS];
+};
+
+struct child {
+    pid_t pid; /* 0: not started yet */
+    int fd;    /* the reading end of its pipe; -1: it has ended */
+    int code;
+    FILE *printed;
+    size_t results[CHILD_MAX_RESULTS];
+};
+
+void child_step(struct child_report *report, const char *name)
+{
+    struct record r = {0};
+    snprintf(r.step, sizeof(r.step), "%s", name);
+    if (write(report->fd, &r, sizeof(r)) != sizeof(r))
+        _exit(EXIT_ENVIRONMENT);
+}
+
+void child_result(struct child_report *report, const size_t *results, size_t count)
+{
+    struct record r = {.last = true};
+    memcpy(r.results, results, count * sizeof(*results));
+    if (write(report->fd, &r, sizeof(r)) != sizeof(r))
+        _exit(EXIT_ENVIRONMENT);
+}
+
+void each_printed_line(FILE *printed, void (*take)(void *context, char *line), void *context)
+{
+    char *line = NULL;
+    size_t size = 0;
+    for (ssize_t length; (length = getline(&line, &size, printed)) > 0;) {
+        line[length - 1] = '\0';
+        take(context, line);
+    }
+    free(line);
+}
+
+void copy_printed(FILE *printed)
+{
+    char buffer[4096];
+    for (size_t n; (n = fread(buffer, 1, sizeof(buffer), printed)) > 0;)
+        fwrite(buffer, 1, n, stdout);
+    fflush(stdout);
+}
+
+/* Starts the child of a part. False after a message. */
+static bool start(const struct children *c, size_t part, struct child *child)
+{
+    int ends[2];
+    child->printed = tmpfile();
+    if (!child->printed || pipe(ends) != 0) {
+        complain(EXIT_ENVIRONMENT, "cannot run a child process: %s", strerror(errno));
+        return false;
+    }
+    fflush(stdout);
+    const pid_t parent = getpid();
+    child->pid = fork();
+    if (child->pid == 0) {
+        attnc_die_with(parent); /* a simulator goes on for long, and nobody waits for it */
+        struct child_report report = {.fd = ends[1]};
+        close(ends[0]);
+        dup2(fileno(child->printed), STDOUT_FILENO);
+        int code = c->work(c->context, part, &report);
+        fflush(stdout);
+        _exit(code);
+    }
+    close(ends[1]);
+    child->fd = ends[0];
+    if (child->pid > 0)
+        return true;
+    close(child->fd);
+    complain(EXIT_ENVIRONMENT, "cannot run a child process: %s", strerror(errno));
+    return false;
+}
+
+/* A child has closed its pipe: it has ended or died. */
+static void finish(const struct children *c, size_t part, struct child *child)
+{
+    int status = 0;
+    close(child->fd);
+    child->fd = -1;
+    if (waitpid(child->pid, &status, 0) != child->pid)
+        child->code = complain(EXIT_ENVIRONMENT, "waitpid: %s", strerror(errno));
+    else if (WIFSIGNALED(status))
+        child->code = complain(EXIT_USER, "%s: died of signal %d", c->name(c->context, part),
+                               WTERMSIG(status));
+    else
+        child->code = WEXITSTATUS(status);
+}
+
+/* Takes one record. A step counts when it begins: the one before it is done. */
+static void take_record(const struct children *c, size_t part, struct child *child, size_t *begun)
+{
+    struct record r;
+    if (read(child->fd, &r, sizeof(r)) != sizeof(r)) {
+        finish(c, part, child);
+    } else if (r.last) {
+        memcpy(child->results, r.results, sizeof(r.results));
+    } else if (c->steps) {
+        show_progress(++*begun, c->steps, r.step);
+    }
+}
+
+/* Waits until one of the running children says something. */
+static bool wait_for_any(const struct children *c, struct child *children, size_t started,
+                         size_t *begun)
+{
+    struct pollfd fds[CHILDREN_MAX_JOBS];
+    size_t parts[CHILDREN_MAX_JOBS];
+    nfds_t count = 0;
+    for (size_t i = 0; i < started; i++) {
+        if (children[i].fd < 0)
+            continue;
+        fds[count] = (struct pollfd){.fd = children[i].fd, .events = POLLIN};
+        parts[count++] = i;
+    }
+    if (count == 0)
+        return false;
+    if (poll(fds, count, -1) < 0)
+        return errno == EINTR;
+    for (nfds_t i = 0; i < count; i++) {
+        if (fds[i].revents)
+            take_record(c, parts[i], &children[parts[i]], begun);
+    }
+    return true;
+}
+
+static size_t count_running(const struct child *children, size_t started)
+{
+    size_t running = 0;
+    for (size_t i = 0; i < started; i++)
+        running += children[i].fd >= 0;
+    return running;
+}
+
+/* A verdict on the work weighs more than a device that is not there. */
+static int worse(int a, int b)
+{
+    if (a == EXIT_USER || b == EXIT_USER)
+        return EXIT_USER;
+    return a != EXIT_GOOD ? a : b;
+}
+
+int run_children(const struct children *c)
+{
+    struct child *children = calloc(c->parts + 1, sizeof(*children));
+    size_t started = 0, collected = 0, begun = 0;
+    const size_t jobs = c->jobs < CHILDREN_MAX_JOBS ? c->jobs : CHILDREN_MAX_JOBS;
+    int code = children ? EXIT_GOOD : complain(EXIT_ENVIRONMENT, "out of memory");
+    for (bool go_on = children != NULL; go_on;) {
+        while (started < c->parts && count_running(children, started) < jobs) {
+            if (!start(c, started, &children[started])) {
+                children[started].fd = -1;
+                code = EXIT_ENVIRONMENT;
+                break;
+            }
+            started++;
+        }
+        go_on = wait_for_any(c, children, started, &begun);
+        for (; collected < started && children[collected].fd < 0; collected++) {
+            struct child *child = &children[collected];
+            rewind(child->printed);
+            clear_progress();
+            c->collect(c->context, collected, child->printed, child->results);
+            fclose(child->printed);
+            code = worse(code, child->code);
+        }
+    }
+    clear_progress();
+    free(children);
+    return code;
+}

@@ -1,0 +1,600 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * This file finds the limits of an op by asking its template: every field's values, alone and
+ * beside every value of every other field. They are therefore those of `attnc build`.
+ */
+#include "tools/attnc/cli/help_limits.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "targets/tgt.h"
+#include "templates/template.h"
+#include "tools/attnc/cli/help_limits_text.h"
+
+/* A value of a field other than its default, and what it cannot be without. */
+struct choice {
+    enum att_field field;
+    int value;
+    int helper;      /* the number of another choice that has to stand beside it, or -1 */
+    uint8_t targets; /* that have it: a bit for each of tgt_all */
+};
+
+enum { MOST_CHOICES = 64 };
+
+struct op_limits {
+    const struct att_template *op;
+    struct att_variant base; /* takes nothing but what has to be given */
+    struct choice choices[MOST_CHOICES];
+    int count;
+    uint8_t all; /* targets */
+};
+
+static void set(struct att_variant *v, enum att_field f, int value)
+{
+    v->loc[f].line = 1; /* given: it follows no other field */
+    if (att_fields[f].kind == ATT_KIND_FILE)
+        att_set_file(v, f, value ? "hook.c" : NULL);
+    else
+        att_set(v, f, value);
+}
+
+/* The targets on which the variant can be built; the last reason why not. */
+static uint8_t targets_of(const struct att_variant *v, struct att_why *why)
+{
+    uint8_t found = 0;
+    for (unsigned i = 0; tgt_all[i]; i++) {
+        struct att_variant there = *v;
+        struct att_why no = {.field = ATT_FIELD_COUNT};
+        there.target = tgt_all[i]->machine.name;
+        att_variant_resolve(&there);
+        if (there.op->check(&there, &tgt_all[i]->machine, &no))
+            found |= (uint8_t)(1 << i);
+        else if (why)
+            *why = no;
+    }
+    return found;
+}
+
+/* Head sizes with which most of an op's kernels exist, those that have to be given. */
+static bool find_base(struct op_limits *l)
+{
+    static const int sizes[] = {128, 64, 192, 256, 512, 576, 1024, 1536};
+    enum { SIZES = sizeof(sizes) / sizeof(sizes[0]) };
+    static const enum att_field pairs[][2] = {{ATT_HEAD_DIM, ATT_HEAD_DIM_V},
+                                              {ATT_WIDTH, ATT_WIDTH_KV}};
+    const int pair = l->op->takes & ATT_BIT(WIDTH) ? 1 : 0;
+    for (int i = 0; i < SIZES * SIZES; i++) {
+        att_variant_init(&l->base, l->op, tgt_all[0]->machine.name);
+        set(&l->base, pairs[pair][0], sizes[i / SIZES]);
+        set(&l->base, pairs[pair][1], sizes[(i + i / SIZES) % SIZES]); /* equal ones first */
+        if (targets_of(&l->base, NULL) == l->all) {
+            if (att_get(&l->base, pairs[pair][0]) == att_get(&l->base, pairs[pair][1]))
+                l->base.loc[pairs[pair][1]].line = 0;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The next of a choice and of what has to stand beside it, -1 behind the last: of fields that are
+ * not in `done` yet. A chain may run into itself. */
+static int next_of_chain(const struct op_limits *l, int choice, uint64_t *done)
+{
+    for (int steps = 0; choice >= 0 && steps < 4; steps++) {
+        const enum att_field f = l->choices[choice].field;
+        if (!(*done >> f & 1)) {
+            *done |= UINT64_C(1) << f;
+            return choice;
+        }
+        choice = l->choices[choice].helper;
+    }
+    return -1;
+}
+
+/* Sets a choice and what stands beside it. */
+static void apply(const struct op_limits *l, struct att_variant *v, int choice)
+{
+    uint64_t done = 0;
+    while ((choice = next_of_chain(l, choice, &done)) >= 0)
+        set(v, l->choices[choice].field, l->choices[choice].value);
+}
+
+/* Gives the variant the next of the head sizes that are common; false behind the last ones. */
+static bool resize(const struct op_limits *l, struct att_variant *v, int i)
+{
+    static const int sizes[][2] = {{64, 64}, {128, 128}, {192, 128}, {256, 256}, {576, 512}};
+    if (i == (int)(sizeof(sizes) / sizeof(sizes[0])) || !(l->op->takes & ATT_BIT(HEAD_DIM)))
+        return false;
+    set(v, ATT_HEAD_DIM, sizes[i][0]);
+    set(v, ATT_HEAD_DIM_V, sizes[i][1]);
+    return true;
+}
+
+/* The targets of a variant with any of these head sizes. */
+static uint8_t targets_of_any(const struct op_limits *l, const struct att_variant *v,
+                              struct att_why *why)
+{
+    struct att_variant sized = *v;
+    uint8_t found = targets_of(v, why);
+    for (int i = 0; found != l->all && resize(l, &sized, i); i++)
+        found |= targets_of(&sized, NULL);
+    return found;
+}
+
+/* A choice and what it needs: other head sizes, where those of the base do not do. */
+static struct att_variant with_choice(const struct op_limits *l, int choice)
+{
+    struct att_variant v = l->base;
+    apply(l, &v, choice);
+    struct att_variant sized = v;
+    for (int i = 0; !targets_of(&sized, NULL); i++) {
+        if (!resize(l, &sized, i))
+            return v;
+    }
+    return sized;
+}
+
+/* A choice that is not there alone may be beside another, best one that is. */
+static void find_helper(struct op_limits *l, int n)
+{
+    struct choice *c = &l->choices[n];
+    for (int i = 0; i < 2 * l->count && !c->targets; i++) {
+        const struct choice *other = &l->choices[i % l->count];
+        const bool alone = other->targets && other->helper < 0;
+        if (other->field == c->field || alone != (i < l->count) || other->helper == n)
+            continue;
+        struct att_variant v = l->base;
+        c->helper = i % l->count; /* and what that one needs */
+        apply(l, &v, n);
+        c->targets = targets_of_any(l, &v, NULL);
+        if (!c->targets)
+            c->helper = -1;
+    }
+}
+
+static void find_choices(struct op_limits *l)
+{
+    for (int f = 0; f < ATT_FIELD_COUNT; f++) {
+        const struct att_field_info *info = &att_fields[f];
+        if (!(l->op->takes >> f & 1) || info->role != ATT_ROLE_KEY || info->kind == ATT_KIND_INT)
+            continue;
+        const int values = info->kind == ATT_KIND_ENUM ? info->value_count : 2;
+        for (int value = 0; value < values && l->count < MOST_CHOICES; value++) {
+            if (value == info->dflt)
+                continue;
+            struct att_variant v = l->base;
+            set(&v, f, value);
+            l->choices[l->count++] = (struct choice){f, value, -1, targets_of_any(l, &v, NULL)};
+        }
+    }
+    for (int i = 0; i < 2 * l->count; i++) /* twice: a helper's own is known then */
+        find_helper(l, i % l->count);
+}
+
+/* The other choices that a choice needs. */
+struct chain {
+    int choices[4], count;
+};
+
+static struct chain chain_of(const struct op_limits *l, int n)
+{
+    struct chain c = {.count = 0};
+    uint64_t done = UINT64_C(1) << l->choices[n].field;
+    for (int h = l->choices[n].helper; c.count < 4 && (h = next_of_chain(l, h, &done)) >= 0;)
+        c.choices[c.count++] = h;
+    return c;
+}
+
+/* True if a choice needs another choice among `in` that itself needs fewer: naming that one is
+ * enough. */
+static bool is_implied(const struct op_limits *l, const bool in[MOST_CHOICES], int n)
+{
+    const struct chain c = chain_of(l, n);
+    for (int i = 0; i < c.count; i++) {
+        if (in[c.choices[i]] && chain_of(l, c.choices[i]).count < c.count)
+            return true;
+    }
+    return false;
+}
+
+/* ---- Printing ---- */
+
+static void name_value(const struct choice *c, struct text *t)
+{
+    const struct att_field_info *info = &att_fields[c->field];
+    text_add(t, "%s", info->name);
+    if (info->kind == ATT_KIND_ENUM)
+        text_add(t, " %s", info->values[c->value].name);
+}
+
+static void name_helper(const struct op_limits *l, const struct choice *c, struct text *t)
+{
+    const struct chain chain = chain_of(l, (int)(c - l->choices));
+    for (int i = 0; i < chain.count; i++) {
+        text_add(t, "%s", i ? " and " : " with ");
+        name_value(&l->choices[chain.choices[i]], t);
+    }
+}
+
+/* Words for several values of a field. */
+static const struct {
+    enum att_field field;
+    const char *values, *words;
+} phrases[] = {
+    {ATT_KV_DTYPE, " fp8 int8", "an 8-bit cache"},
+    {ATT_KV_LAYOUT, " shuffle shuffle_k", "a SHUFFLE cache"},
+};
+
+/* Names the choices among `in` that are of one field: "mask window or chunk". */
+static void name_field(const struct op_limits *l, const bool in[MOST_CHOICES], enum att_field f,
+                       struct text *t)
+{
+    const struct att_field_info *info = &att_fields[f];
+    struct text all = {0}, values = {0};
+    for (int i = 0; i < l->count; i++) {
+        if (l->choices[i].field != f || !in[i] || is_implied(l, in, i) ||
+            info->kind != ATT_KIND_ENUM)
+            continue;
+        const char *name = info->values[l->choices[i].value].name;
+        text_add(&values, "%s%s", values.length ? " or " : " ", name);
+        text_add(&all, " %s", name);
+    }
+    for (size_t i = 0; i < sizeof(phrases) / sizeof(phrases[0]); i++) {
+        if (phrases[i].field == f && !strcmp(phrases[i].values, all.at)) {
+            text_add(t, "%s", phrases[i].words);
+            return;
+        }
+    }
+    text_add(t, "%s%s", info->name, values.at);
+}
+
+/* Names the choices among `in`. What they need is named in the line of their own field. */
+static void name_choices(const struct op_limits *l, const bool in[MOST_CHOICES], struct text *t)
+{
+    uint64_t done = 0;
+    for (int i = 0; i < l->count; i++) {
+        const enum att_field f = l->choices[i].field;
+        if (!in[i] || done >> f & 1 || is_implied(l, in, i))
+            continue;
+        text_add(t, "%s", done ? ", " : "");
+        done |= UINT64_C(1) << f;
+        name_field(l, in, f, t);
+    }
+}
+
+static void name_targets(const struct op_limits *l, uint8_t targets, struct text *t)
+{
+    if (targets == l->all)
+        return;
+    for (unsigned i = 0; tgt_all[i]; i++) {
+        if (targets >> i & 1)
+            text_add(t, " (%s)", tgt_all[i]->machine.name);
+    }
+}
+
+/* A head of values may have another size than one of keys: the targets that have it with any of the
+ * sizes that are common. */
+static uint8_t targets_of_pair(const struct att_variant *v, enum att_field other)
+{
+    static const int sizes[] = {64, 128, 192, 256, 320, 512, 576};
+    uint8_t found = targets_of(v, NULL);
+    for (int i = 0; i < 7 && v->op->takes >> other & 1; i++) {
+        struct att_variant changed = *v;
+        set(&changed, other, sizes[i]);
+        found |= targets_of(&changed, NULL);
+    }
+    return found;
+}
+
+/* The targets of every sample of an integer field. */
+static void sweep(const struct att_variant *v, enum att_field f, bool pairs,
+                  uint8_t has[LIMITS_SAMPLES])
+{
+    for (int i = 0; i < LIMITS_SAMPLES; i++) {
+        const int value = limits_sample(i);
+        has[i] = 0;
+        if (value < att_fields[f].min || value > att_fields[f].max)
+            continue;
+        struct att_variant changed = *v;
+        set(&changed, f, value);
+        if (pairs && f == ATT_HEAD_DIM)
+            has[i] = targets_of_pair(&changed, ATT_HEAD_DIM_V);
+        else if (pairs && f == ATT_HEAD_DIM_V)
+            has[i] = targets_of_pair(&changed, ATT_HEAD_DIM);
+        else
+            has[i] = targets_of(&changed, NULL);
+    }
+}
+
+static void describe_values(const struct op_limits *l, enum att_field f,
+                            const uint8_t has[LIMITS_SAMPLES], struct text *t)
+{
+    bool same = true;
+    for (int i = 0; i < LIMITS_SAMPLES; i++)
+        same = same && (has[i] == 0 || has[i] == l->all);
+    for (unsigned i = 0; tgt_all[i]; i++) {
+        if (!same)
+            text_add(t, "%s%s: ", i ? "; " : "", tgt_all[i]->machine.name);
+        limits_describe(has, (uint8_t)(1 << i), att_fields[f].zero, t);
+        if (same)
+            return;
+    }
+}
+
+/* Returns the largest head_dim_v as a multiple of head_dim, where no other limit beside `base`
+ * holds; 0 where one does. */
+static int ratio_of_pairs(uint8_t sets[LIMITS_DENSE][LIMITS_SAMPLES],
+                          const uint8_t base[LIMITS_SAMPLES])
+{
+    static const uint8_t none[LIMITS_SAMPLES];
+    for (int ratio = 1; ratio <= 4; ratio *= 2) {
+        bool same = true;
+        for (int d = 1; d < LIMITS_DENSE && same; d++) {
+            for (int i = 0; i < LIMITS_SAMPLES && same && memcmp(sets[d], none, sizeof(none)); i++)
+                same = sets[d][i] == (limits_sample(i) <= ratio * d ? base[i] : 0);
+        }
+        if (same)
+            return ratio;
+    }
+    return 0;
+}
+
+/* Prints the sizes of a value's head beside each size of a key's, where they are not `base`. */
+static void print_pairs(const struct op_limits *l, const uint8_t base[LIMITS_SAMPLES])
+{
+    static uint8_t sets[LIMITS_DENSE][LIMITS_SAMPLES], same[LIMITS_SAMPLES];
+    static const uint8_t none[LIMITS_SAMPLES];
+    for (int d = 1; d < LIMITS_DENSE; d++) {
+        struct att_variant v = l->base;
+        set(&v, ATT_HEAD_DIM, d);
+        memset(sets[d], 0, sizeof(sets[d]));
+        if (targets_of_pair(&v, ATT_HEAD_DIM_V))
+            sweep(&v, ATT_HEAD_DIM_V, false, sets[d]);
+    }
+    const int ratio = ratio_of_pairs(sets, base);
+    if (ratio) {
+        printf("    - at most %d times head_dim\n", ratio);
+        return;
+    }
+    int first = 1, last = LIMITS_DENSE - 1;
+    while (first < last && !memcmp(sets[first], none, sizeof(none)))
+        first++;
+    while (last > first && (!memcmp(sets[last], none, sizeof(none)) ||
+                            !memcmp(sets[last], sets[first], sizeof(none))))
+        last--;
+    for (int d = first; first < last && d < LIMITS_DENSE; d++) {
+        if (!memcmp(sets[d], none, sizeof(none)))
+            continue;
+        memset(same, 0, sizeof(same));
+        for (int other = LIMITS_DENSE - 1; other >= d; other--) {
+            if (memcmp(sets[d], sets[other], sizeof(none)))
+                continue;
+            same[other] = l->all;
+            if (other > d)
+                memset(sets[other], 0, sizeof(none));
+        }
+        if (!memcmp(sets[d], base, sizeof(none)))
+            continue;
+        struct text t = {0};
+        text_add(&t, "with head_dim ");
+        describe_values(l, ATT_HEAD_DIM, same, &t);
+        text_add(&t, ": ");
+        describe_values(l, ATT_HEAD_DIM_V, sets[d], &t);
+        text_print(&t, "    - ", "      ");
+    }
+}
+
+static bool is_number(const struct op_limits *l, enum att_field f)
+{
+    return (l->op->takes >> f & 1) && att_fields[f].role == ATT_ROLE_KEY &&
+           att_fields[f].kind == ATT_KIND_INT;
+}
+
+/* The largest value of an integer field that every target has; 0: there is none. */
+static int largest_of(const struct op_limits *l, enum att_field f)
+{
+    static uint8_t has[LIMITS_SAMPLES];
+    sweep(&l->base, f, false, has);
+    for (int i = LIMITS_SAMPLES - 1; i >= 0; i--) {
+        if (has[i] == l->all)
+            return limits_sample(i);
+    }
+    return 0;
+}
+
+/* Prints the values beside the largest one of every other integer field, where they differ: what
+ * shares LDS. */
+static void print_beside_numbers(const struct op_limits *l, enum att_field f,
+                                 const uint8_t base[LIMITS_SAMPLES])
+{
+    static uint8_t beside[LIMITS_SAMPLES];
+    for (int other = 0; other < ATT_FIELD_COUNT; other++) {
+        if (other == (int)f || !is_number(l, other))
+            continue;
+        const int largest = largest_of(l, other);
+        struct att_variant v = l->base;
+        set(&v, other, largest);
+        sweep(&v, f, true, beside);
+        if (!memcmp(beside, base, sizeof(beside)))
+            continue;
+        struct text t = {0};
+        text_add(&t, "with %s %d: ", att_fields[other].name, largest);
+        describe_values(l, f, beside, &t);
+        text_print(&t, "    - ", "      ");
+    }
+}
+
+/* An integer field: its values, and beside which others they are different ones. */
+static void print_integer(const struct op_limits *l, enum att_field f)
+{
+    static uint8_t base[LIMITS_SAMPLES], sets[MOST_CHOICES][LIMITS_SAMPLES];
+    struct text t = {0};
+    sweep(&l->base, f, true, base);
+    text_add(&t, "`%s`: ", att_fields[f].name);
+    describe_values(l, f, base, &t);
+    text_print(&t, "- ", "  ");
+    if (f == ATT_HEAD_DIM_V)
+        print_pairs(l, base);
+    bool done[MOST_CHOICES] = {0};
+    for (int i = 0; i < l->count; i++) {
+        const struct att_variant v = with_choice(l, i);
+        sweep(&v, f, true, sets[i]);
+        done[i] = !l->choices[i].targets || !memcmp(sets[i], base, sizeof(base));
+    }
+    for (int i = 0; i < l->count; i++) {
+        if (done[i])
+            continue;
+        bool same[MOST_CHOICES] = {0};
+        for (int j = i; j < l->count; j++) {
+            same[j] = !done[j] && !memcmp(sets[i], sets[j], sizeof(base));
+            done[j] = done[j] || same[j];
+        }
+        text_add(&t, "with ");
+        name_choices(l, same, &t);
+        text_add(&t, ": ");
+        describe_values(l, f, sets[i], &t);
+        text_print(&t, "    - ", "      ");
+    }
+    print_beside_numbers(l, f, base);
+}
+
+/* Targets and companions of a choice: values that have the same ones are named together. */
+static struct text conditions_of(const struct op_limits *l, const struct choice *c)
+{
+    struct text t = {0};
+    name_targets(l, c->targets, &t);
+    name_helper(l, c, &t);
+    return t;
+}
+
+static void print_enum(const struct op_limits *l, enum att_field f)
+{
+    const struct att_field_info *info = &att_fields[f];
+    struct text t = {0};
+    bool done[MOST_CHOICES] = {0};
+    text_add(&t, "`%s`: %s", info->name, info->values[info->dflt].name);
+    for (int pass = 0; pass < 2; pass++) { /* first those without a condition */
+        for (int i = 0; i < l->count; i++) {
+            const struct choice *c = &l->choices[i];
+            const struct text conditions = conditions_of(l, c);
+            if (c->field != f || !c->targets || done[i] || (!pass && conditions.length))
+                continue;
+            const char *comma = pass ? "; " : ", ";
+            for (int j = i; j < l->count; j++) {
+                const struct choice *other = &l->choices[j];
+                const struct text its = conditions_of(l, other);
+                if (other->field != f || !other->targets || strcmp(conditions.at, its.at))
+                    continue;
+                text_add(&t, "%s%s", comma, info->values[other->value].name);
+                comma = ", ";
+                done[j] = true;
+            }
+            text_add(&t, "%s", conditions.at);
+        }
+    }
+    text_print(&t, "- ", "  ");
+}
+
+static void print_flags(const struct op_limits *l)
+{
+    struct text t = {0};
+    for (int i = 0; i < l->count; i++) {
+        const struct choice *c = &l->choices[i];
+        if (att_fields[c->field].kind == ATT_KIND_ENUM || !c->targets)
+            continue;
+        text_add(&t, "%s`%s`", t.length ? ", " : "", att_fields[c->field].name);
+        name_targets(l, c->targets, &t);
+        name_helper(l, c, &t);
+    }
+    if (t.length)
+        text_print(&t, "- true or false: ", "  ");
+}
+
+/* Why two choices have no kernel together; false where they have. */
+static bool clash(const struct op_limits *l, int a, int b, struct att_why *why)
+{
+    const struct choice *x = &l->choices[a], *y = &l->choices[b];
+    if (x->field == y->field || !x->targets || !y->targets)
+        return false;
+    const struct choice *helpers[] = {x->helper < 0 ? NULL : &l->choices[x->helper],
+                                      y->helper < 0 ? NULL : &l->choices[y->helper]};
+    for (int i = 0; i < 2; i++) { /* no clash of its own: what the helper says is said there */
+        const struct choice *other = i ? x : y, *second = helpers[!i];
+        if (helpers[i] && (helpers[i]->field == other->field ||
+                           (second && second->field == helpers[i]->field && second != helpers[i])))
+            return false;
+    }
+    struct att_variant v = l->base;
+    apply(l, &v, a);
+    apply(l, &v, b);
+    return !targets_of_any(l, &v, why);
+}
+
+/* True if two choices clash for a reason of their own, and not because `a` needs a third one. */
+static bool clash_itself(const struct op_limits *l, int a, int b, struct att_why *why)
+{
+    struct att_why other;
+    if (!clash(l, a, b, why))
+        return false;
+    const struct chain c = chain_of(l, a);
+    for (int i = 0; i < c.count; i++) {
+        if (chain_of(l, c.choices[i]).count < c.count && clash(l, c.choices[i], b, &other) &&
+            !strcmp(why->text, other.text))
+            return false;
+    }
+    return true;
+}
+
+/* Prints the choices that clash with a choice, a line for each reason. */
+static void print_clashes(const struct op_limits *l, int a, bool *any)
+{
+    bool done[MOST_CHOICES] = {0};
+    struct att_why why = {0}, other = {0};
+    for (int i = a + 1; i < l->count; i++) {
+        if (done[i] || !clash_itself(l, a, i, &why))
+            continue;
+        struct text t = {0};
+        bool same[MOST_CHOICES] = {0};
+        for (int j = i; j < l->count; j++) {
+            same[j] = !done[j] && clash_itself(l, a, j, &other) && !strcmp(why.text, other.text);
+            done[j] = done[j] || same[j];
+        }
+        name_value(&l->choices[a], &t);
+        text_add(&t, " with ");
+        name_choices(l, same, &t);
+        text_add(&t, ": %s", why.text);
+        if (!*any)
+            puts("\nNo kernel has:\n");
+        *any = true;
+        text_print(&t, "- ", "  ");
+    }
+}
+
+void print_limits(const struct att_template *op)
+{
+    static struct op_limits l;
+    l = (struct op_limits){.op = op};
+    for (unsigned i = 0; tgt_all[i]; i++)
+        l.all |= (uint8_t)(1 << i);
+    if (!find_base(&l))
+        return;
+    find_choices(&l);
+    bool has_fields = false;
+    for (int f = 0; f < ATT_FIELD_COUNT; f++) {
+        if (!(op->takes >> f & 1) || att_fields[f].role != ATT_ROLE_KEY)
+            continue;
+        has_fields = true;
+        if (att_fields[f].kind == ATT_KIND_INT)
+            print_integer(&l, f);
+        else if (att_fields[f].kind == ATT_KIND_ENUM)
+            print_enum(&l, f);
+    }
+    print_flags(&l);
+    if (!has_fields)
+        puts("- one, which has no fields");
+    bool any = false;
+    for (int i = 0; i < l.count; i++)
+        print_clashes(&l, i, &any);
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/attnc/cli/progress.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "tools/attnc/cli/clock.h"
+
+enum { BAR = 24, NARROW = 60, MAX_COLUMNS = 200 };
+
+/* Returns whether the bar can be redrawn: the output is a terminal that moves its cursor. */
+static bool can_redraw(void)
+{
+    const char *term = getenv("TERM");
+    return isatty(STDERR_FILENO) && term && *term && strcmp(term, "dumb") != 0;
+}
+
+/* COLUMNS, or what the terminal says, or 80. */
+static int columns(void)
+{
+    const char *text = getenv("COLUMNS");
+    int width = text ? atoi(text) : 0;
+    struct winsize size;
+    if (width <= 0 && ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0)
+        width = size.ws_col;
+    width = width > 0 ? width : 80;
+    return width < MAX_COLUMNS ? width : MAX_COLUMNS;
+}
+
+/* ", 12 s left", from how long the steps before took; "" until there is something to go by. */
+static void format_rest(char text[32], size_t done, size_t total)
+{
+    static double start;
+    const double time = steady_seconds();
+    if (start == 0 || done <= 1)
+        start = time;
+    text[0] = '\0';
+    const double passed = time - start;
+    if (passed > 2 && done > 1 && done < total)
+        snprintf(text, 32, ", %.0f s left", passed / (double)(done - 1) * (double)(total - done));
+}
+
+void show_progress(size_t done, size_t total, const char *step)
+{
+    if (!can_redraw()) {
+        /* A log is told now and then that work goes on, less often the longer it takes. */
+        static double start, told;
+        const double time = steady_seconds();
+        start = start > 0 ? start : time;
+        if (done < total && (time - told < 1 || time - told < (time - start) / 8))
+            return;
+        told = time;
+        fprintf(stderr, "[%zu/%zu] %s\n", done, total, step);
+        return;
+    }
+    char bar[BAR + 2] = "", line[MAX_COLUMNS + 1], rest[32];
+    const int width = columns();
+    format_rest(rest, done, total);
+    if (width >= NARROW) {
+        const size_t full = total ? done * BAR / total : BAR;
+        for (size_t i = 0; i < BAR; i++)
+            bar[i] = i < full ? '#' : '.';
+        bar[BAR] = ' ';
+    }
+    snprintf(line, sizeof(line), "%s%zu/%zu%s %s", bar, done, total, rest, step);
+    /* One column less: some terminals wrap at the last. \033[K clears what was there. */
+    fprintf(stderr, "\r%.*s\033[K", width - 1, line);
+    fflush(stderr);
+}
+
+void clear_progress(void)
+{
+    if (can_redraw())
+        fputs("\r\033[K", stderr);
+}

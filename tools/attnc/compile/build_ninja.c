@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * attnc build --emit=ninja: a build file with an edge per kernel, for ninja and for executors that
+ * read its files and run edges on many machines. An edge is a build of one kernel without a cache,
+ * so that it needs its inputs only; the last edge joins the packs.
+ */
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/attnc/compile/build_ninja.h"
+#include "tools/attnc/cli/command.h"
+#include "tools/attnc/cli/output.h"
+
+/* A path as ninja wants it: '$', ':', ' ' escaped. */
+static void put_path(FILE *f, const char *path)
+{
+    for (; *path; path++) {
+        if (strchr("$: ", *path))
+            putc('$', f);
+        putc(*path, f);
+    }
+}
+
+/* A word of a command: quoted for the shell, '$' for ninja. */
+static void put_word(FILE *f, const char *word)
+{
+    putc('\'', f);
+    for (; *word; word++) {
+        if (*word == '\'')
+            fputs("'\\'", f);
+        else if (*word == '$')
+            putc('$', f);
+        putc(*word, f);
+    }
+    putc('\'', f);
+}
+
+static void put_option(FILE *f, const char *name, const char *value)
+{
+    if (!value)
+        return;
+    fprintf(f, " --%s ", name);
+    put_word(f, value);
+}
+
+static void write_rules(FILE *f, const struct ninja_options *o)
+{
+    char self[PATH_MAX];
+    const ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    self[length > 0 ? length : 0] = '\0';
+    fputs("# Written by attnc build --emit=ninja: an edge per kernel.\n"
+          "ninja_required_version = 1.5\n\nattnc = ",
+          f);
+    put_path(f, length > 0 ? self : "attnc");
+    fputs("\n\nrule kernel\n  command = $attnc build $desc --only $kernel", f);
+    put_option(f, "target", o->targets);
+    put_option(f, "tuning", o->tuning);
+    fputs(o->tuning ? " --allow-stale" : "", f); /* an edge reads one of the descriptions */
+    fputs(" --no-cache -q -j 1 -o $out\n  description = $kernel\n\n"
+          "rule join\n  command = $attnc join @$out.rsp -o $out\n  description = $out\n"
+          "  rspfile = $out.rsp\n  rspfile_content = $in_newline\n\n",
+          f);
+}
+
+static void put_kernel(FILE *f, const char *directory, const struct att_variant *v)
+{
+    char name[ATT_NAME_MAX];
+    att_variant_name(v, name);
+    put_path(f, directory);
+    fprintf(f, "/%s.attnpack", name);
+}
+
+static void write_edge(FILE *f, const struct ninja_options *o, const char *directory,
+                       const struct build_unit *unit, const struct att_variant *v)
+{
+    char name[ATT_NAME_MAX];
+    att_variant_name(v, name);
+    fputs("build ", f);
+    put_kernel(f, directory, v);
+    fputs(": kernel ", f);
+    put_path(f, unit->path);
+    fputs(" |", f);
+    if (v->logits) {
+        putc(' ', f);
+        put_path(f, v->logits);
+    }
+    if (o->tuning) {
+        putc(' ', f);
+        put_path(f, o->tuning);
+    }
+    fputs(" $attnc\n  desc = ", f);
+    put_word(f, unit->path);
+    fprintf(f, "\n  kernel = %s\n", name);
+}
+
+int write_ninja(const struct build_unit *units, size_t count, const struct ninja_options *o,
+                const char *path)
+{
+    char *text = NULL, stem[PATH_MAX], directory[PATH_MAX + 8];
+    size_t size;
+    const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
+    snprintf(stem, sizeof(stem), "%.*s",
+             dot && (!slash || dot > slash) ? (int)(dot - path) : (int)strlen(path), path);
+    snprintf(directory, sizeof(directory), "%s.kernels", stem);
+    FILE *f = open_memstream(&text, &size);
+    if (!f)
+        return complain(EXIT_ENVIRONMENT, "out of memory");
+    write_rules(f, o);
+    for (size_t u = 0; u < count; u++) {
+        for (size_t i = 0; i < units[u].desc.count; i++)
+            write_edge(f, o, directory, &units[u], &units[u].desc.variants[i]);
+    }
+    fputs("\nbuild ", f);
+    put_path(f, stem);
+    fputs(".attnpack: join", f);
+    for (size_t u = 0; u < count; u++) {
+        for (size_t i = 0; i < units[u].desc.count; i++) {
+            fputs(" $\n    ", f);
+            put_kernel(f, directory, &units[u].desc.variants[i]);
+        }
+    }
+    fputs("\n", f);
+    fclose(f);
+    const int code = write_output(path, text, size);
+    free(text);
+    return code;
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * attnc join: the kernels of several packs in one.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compiler/pack_writer.h"
+#include "tools/attnc/cli/command.h"
+#include "tools/attnc/cli/json.h"
+#include "tools/attnc/cli/output.h"
+#include "tools/attnc/cli/pack_file.h"
+
+static struct {
+    const char *output;
+    bool json;
+} args;
+
+static const struct option_row options[] = {
+    {"output", 'o', "PACK", "where to write the pack (required)", &args.output, NULL},
+    {"json", 0, NULL, "print what was written as a JSON object", NULL, &args.json},
+    {0},
+};
+
+/* Adds all kernels of one pack; the writer refuses a name that it has. */
+static int add_pack(struct attnc_pack_writer *w, const char *path, size_t *kernels)
+{
+    struct attn_pack *pack;
+    char *bytes;
+    int code = open_pack(path, &pack);
+    if (code != EXIT_GOOD)
+        return code;
+    code = read_pack(path, &bytes);
+    const uint32_t count = attn_pack_kernel_count(pack);
+    attn_pack_close(pack);
+    for (uint32_t n = 0; code == EXIT_GOOD && n < count; n++) {
+        if (!attnc_pack_copy(w, bytes, n, false))
+            code = complain(EXIT_USER, "%s: %s", path, attnc_pack_writer_error(w));
+    }
+    *kernels += count;
+    if (code == EXIT_GOOD)
+        free(bytes);
+    return code;
+}
+
+/* "@FILE" names a file with a pack's path in each line: commands have a longest length. */
+static int add_operand(struct attnc_pack_writer *w, const char *operand, size_t *kernels)
+{
+    char path[PATH_MAX];
+    if (operand[0] != '@')
+        return add_pack(w, operand, kernels);
+    note_input(operand + 1);
+    FILE *list = fopen(operand + 1, "r");
+    if (!list)
+        return complain(EXIT_ENVIRONMENT, "%s: %s", operand + 1, strerror(errno));
+    int code = EXIT_GOOD;
+    while (code == EXIT_GOOD && fgets(path, sizeof(path), list)) {
+        path[strcspn(path, "\n")] = '\0';
+        if (path[0])
+            code = add_pack(w, path, kernels);
+    }
+    fclose(list);
+    return code;
+}
+
+static void print_json(size_t packs, size_t kernels, size_t size)
+{
+    struct json j = {.out = stdout};
+    json_begin_object(&j, NULL);
+    json_string(&j, "output", args.output);
+    json_integer(&j, "packs", (int64_t)packs);
+    json_integer(&j, "kernels", (int64_t)kernels);
+    json_integer(&j, "pack_bytes", (int64_t)size);
+    json_end(&j);
+}
+
+extern const struct command command_join;
+
+static int run(int argc, char **argv)
+{
+    if (argc >= 1 && !args.output)
+        return complain(EXIT_USER, "join: -o says where the pack goes");
+    if (argc < 1)
+        return wrong_operands(&command_join, argc, argv);
+    if (args.json && !strcmp(args.output, "-"))
+        return complain(EXIT_USER, "join: --json and -o - both write to standard output");
+    struct attnc_pack_writer *w = attnc_pack_writer_create();
+    if (!w)
+        return complain(EXIT_ENVIRONMENT, "out of memory");
+    int code = EXIT_GOOD;
+    size_t kernels = 0, size = 0;
+    void *bytes = NULL;
+    for (int i = 0; i < argc && code == EXIT_GOOD; i++)
+        code = add_operand(w, argv[i], &kernels);
+    if (code == EXIT_GOOD)
+        code = check_output(args.output);
+    if (code == EXIT_GOOD && !attnc_pack_writer_finish(w, &bytes, &size))
+        code = complain(EXIT_USER, "%s", attnc_pack_writer_error(w));
+    if (code == EXIT_GOOD)
+        code = write_output(args.output, bytes, size);
+    if (code == EXIT_GOOD && args.json)
+        print_json((size_t)argc, kernels, size);
+    free(bytes);
+    attnc_pack_writer_destroy(w);
+    return code;
+}
+
+const struct command command_join = {
+    .name = "join",
+    .usage = "PACK... -o PACK",
+    .summary = "Put the kernels of several packs into one",
+    .details = "The pack is the one that a single build of all kernels would have written. Two\n"
+               "kernels of one name are an error. @FILE in place of PACK has a path in each line.",
+    .options = options,
+    .run = run,
+};

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Settings of a model's config.json. Models name the same number differently, keep it one or two
+ * maps down, or leave it to their class's default (models.def). Every setting that is read is
+ * marked, so that config_unread.c can report the others.
+ */
+#ifndef TOOLS_ATTNC_CONFIG_JSON_H
+#define TOOLS_ATTNC_CONFIG_JSON_H
+
+#include "compiler/yaml.h"
+
+enum { CONFIG_FAULT = 200, CONFIG_PATH = 160 };
+
+/** One number or choice of a model, under any of its spellings. */
+enum config_key {
+#define KEY(name, kinds, spellings) CONFIG_##name,
+#include "tools/attnc/describe/config_keys.def"
+    CONFIG_KEYS,
+};
+
+struct config {
+    const struct attnc_yaml *yaml;
+    const struct attnc_yaml_node *top;   /* the whole file */
+    const struct attnc_yaml_node *model; /* the language model's map: top, or one inside it */
+    const char *type;                    /* model_type of that map; "" where it has none */
+    char *fault; /* CONFIG_FAULT bytes: the first value of a wrong kind; "" where there is none */
+    bool *was_read; /* [yaml->count], by the node of the name; NULL: nothing is marked */
+    struct config_found
+        *found; /* [CONFIG_KEYS], so that a key is looked for once; NULL: each time */
+};
+
+/**
+ * Finds the language model's map. False where the document is no map, or without memory. `fault`
+ * has CONFIG_FAULT bytes and outlives `c`. Close it in either case.
+ */
+bool config_open(struct config *c, const struct attnc_yaml *y, char *fault);
+void config_close(struct config *c);
+
+/** A value of a map, marked as read; NULL where there is none, or it is null. */
+const struct attnc_yaml_node *config_child(const struct config *c,
+                                           const struct attnc_yaml_node *map, const char *key);
+
+/** The value of a key in the model's map, marked as read; NULL where it is absent or null. A value
+ * of a kind that the key does not take is a fault, and absent. */
+const struct attnc_yaml_node *config_find(const struct config *c, enum config_key key);
+
+/** True if the file has a null at a path, as "rope_parameters.full_attention"; marks it as read. */
+bool config_is_null_at(const struct config *c, const char *path);
+
+/** True if the file itself has the key; a class's default does not count. */
+bool config_given(const struct config *c, enum config_key key);
+
+/** The spelling that the file has, or the first one. */
+const char *config_name(const struct config *c, enum config_key key, char name[CONFIG_PATH]);
+
+/** The text of a scalar, of the file or of the class's default; NULL where there is none. */
+const char *config_text(const struct config *c, enum config_key key);
+
+/** A value as an integer, 32.0 as well. 0 where it is absent; 0 and a fault where it is no whole
+ * number. */
+long config_number(const struct config *c, enum config_key key);
+
+double config_real(const struct config *c, enum config_key key, double absent);
+
+/** A value as a choice: true, or a number other than 0. */
+bool config_flag(const struct config *c, enum config_key key, bool absent);
+
+/**
+ * A number that a model has for all layers, or as a list with one for each of `layers`. -1 where
+ * it is absent, or null for this layer. A list that is too short is a fault.
+ */
+double config_of_layer(const struct config *c, enum config_key key, long layer, long layers);
+
+/** The same of a whole number; -1 and a fault where it is none. */
+long config_whole_of_layer(const struct config *c, enum config_key key, long layer, long layers);
+
+/** The text of element i of a list; NULL past its end, or where it is null. */
+const char *config_element(const struct config *c, const struct attnc_yaml_node *list, long i);
+
+/** Element i of a list; NULL past its end. */
+const struct attnc_yaml_node *config_item(const struct config *c,
+                                          const struct attnc_yaml_node *list, long i);
+
+/** Elements of a list. */
+long config_length(const struct config *c, const struct attnc_yaml_node *list);
+
+/** True if a list of numbers holds n. */
+bool config_holds(const struct config *c, const struct attnc_yaml_node *list, long n);
+
+/** A scalar's number. False: it is none, or not a finite one. */
+bool config_parse(const struct config *c, const struct attnc_yaml_node *n, double *number);
+
+/** Records the first fault. */
+void config_fault(const struct config *c, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/** Returns whether a value is of one of `kinds`: n number, b true or false, t text, l list, m map.
+ */
+bool config_is(const struct config *c, const struct attnc_yaml_node *n, const char *kinds);
+
+/** True if files of the model's type have this setting and its class does not read it. */
+bool config_is_ignored(const struct config *c, const char *path);
+
+/** True for null, in a scalar without quotes. */
+bool config_is_null(const struct config *c, const struct attnc_yaml_node *n);
+
+/** The value that an absent setting has by the model's class; NULL: none is known. */
+const char *config_default(const struct config *c, const char *name);
+
+#endif

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From a model to the kernels that one step of it launches, as the entries of a description. Every
+ * entry is read back by the description reader for every target: what it refuses becomes a gap.
+ */
+#ifndef TOOLS_ATTNC_DESCRIBE_KERNELS_H
+#define TOOLS_ATTNC_DESCRIBE_KERNELS_H
+
+#include <stdio.h>
+
+#include "tools/attnc/describe/model_config.h"
+
+enum { MAX_TENSOR_PARALLEL = 8 };
+
+/** The way in which an engine runs the model. */
+struct deployment {
+    long ranks[MAX_TENSOR_PARALLEL]; /* sizes of the tensor-parallel group */
+    unsigned rank_count;
+    const char *page_size, *kv_dtype, *kv_scale, *kv_layout; /* as a description says them */
+    long draft_tokens;
+    bool one_launch; /* decode is to be had as one launch too, without a combine */
+};
+
+/** A rank's share; kv_heads is 1 where more ranks than KV heads have copies of one. */
+struct rank_heads {
+    long heads, kv_heads;
+    bool copies;
+};
+
+/** Heads of one of `ranks` ranks. False: they cannot be shared out. */
+bool share_heads(const struct model_group *g, long ranks, struct rank_heads *out);
+
+/** Returns whether the cache that `d` names is valid; if not, `why` has the reader's sentence. */
+bool check_deployment(const struct deployment *d, char why[200]);
+
+/**
+ * Writes the entries of `kernels:` to `out`, and adds to the gaps of `m` what no kernel covers.
+ * Returns how many entries there are.
+ */
+unsigned write_kernels(struct model *m, const struct deployment *d, FILE *out);
+
+#endif

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/attnc/describe/describe_model.h"
+
+#include "tools/attnc/describe/model_layers.h"
+
+static const char *const ropes[] = {"no rotation", "pairs of halves (neox)",
+                                    "pairs of neighbours "
+                                    "(gptj)"};
+static const char *const norms[] = {
+    "none",      "RMS of each head",  "RMS of each head, times 1 + w", "RMS over all heads",
+    "LayerNorm", "after the rotation"};
+static const char *const mropes[] = {"", ", positions in sections", ", positions interleaved"};
+
+static void print_keys(const struct model_group *g, FILE *out)
+{
+    const char *sides = g->both_ways ? " on each side" : "";
+    if (g->window)
+        fprintf(out, "a window of %ld keys%s", g->window, sides);
+    else if (g->chunk)
+        fprintf(out, "chunks of %ld keys", g->chunk);
+    else
+        fputs(g->both_ways ? "all keys, no causal mask" : "all keys up to the query's own", out);
+}
+
+static void print_group(const struct model_group *g, const struct deployment *d, FILE *out)
+{
+    fprintf(out, "# %ld layers: ", g->layers);
+    print_keys(g, out);
+    fprintf(out, "%s%s; %ld query heads, %ld key/value heads of %ld", g->sinks ? ", sinks" : "",
+            g->rotates ? "" : ", no rotation", g->heads, g->kv_heads, g->head_dim);
+    if (g->head_dim_v != g->head_dim)
+        fprintf(out, " (values %ld)", g->head_dim_v);
+    if (g->rotates)
+        fprintf(out, ", %ld rotate", g->rotary_dim);
+    fprintf(out, "; scale %.9g\n", g->scale);
+    for (unsigned i = 0; i < d->rank_count; i++) {
+        struct rank_heads r;
+        if (share_heads(g, d->ranks[i], &r))
+            fprintf(out, "#   TP %ld: %ld query heads and %ld key/value heads a rank%s\n",
+                    d->ranks[i], r.heads, r.kv_heads, r.copies ? " (copies)" : "");
+    }
+}
+
+static long count_index_layers(const struct model *m)
+{
+    long count = 0;
+    for (long i = 0; i < m->layers; i++)
+        count += m->latent.scores[i];
+    return count;
+}
+
+static long count_softmax_layers(const struct model *m)
+{
+    long count = 0;
+    for (unsigned i = 0; i < m->group_count; i++)
+        count += m->groups[i].layers;
+    return count;
+}
+
+static void print_indexer(const struct model *m, FILE *out)
+{
+    const struct model_latent *const l = &m->latent;
+    char layers[2000];
+    if (!l->scores)
+        return;
+    const long own = count_index_layers(m);
+    fprintf(out, "# Sparse indexer: %ld heads of %ld choose %ld keys a query, in ", l->index_heads,
+            l->index_dim, l->index_topk);
+    if (own == count_softmax_layers(m)) {
+        fputs(own == m->layers ? "every layer\n" : "every layer with this attention\n", out);
+        return;
+    }
+    layers_text(l->scores, m->layers, layers, sizeof(layers));
+    fprintf(out,
+            "%ld layers: %s.\n#   The other %ld take the keys that the layer before them has\n",
+            own, layers, count_softmax_layers(m) - own);
+}
+
+static void print_scores(const struct model *m, FILE *out)
+{
+    const struct model_latent *const l = &m->latent;
+    if (l->kv_lora_rank)
+        fprintf(out,
+                "# Latent attention: q of rank %ld, keys and values of rank %ld and %ld rotated "
+                "elements\n",
+                l->q_lora_rank, l->kv_lora_rank, l->rope);
+    if (l->scores)
+        fprintf(out, "# Rotation of the indexer: %s\n", ropes[l->index_rope]);
+    fprintf(out, "# Scale of the scores: %s. Rotation: %s%s. Norm of q and k: %s%s%s\n",
+            m->scale_from, ropes[m->rope], mropes[m->mrope], norms[m->norm],
+            m->bias ? ". Bias" : "", m->gate ? ". Output gate" : "");
+    if (m->soft_cap > 0)
+        fprintf(out, "# Cap of the scores: %.9g\n", m->soft_cap);
+    if (m->image_prefix)
+        fputs("# Tokens of an image or a prefix see each other: prefill with a mask of its own\n",
+              out);
+    if (m->vision.layers)
+        fprintf(out, "# Encoder: %ld layers of %ld heads of %ld, no mask\n", m->vision.layers,
+                m->vision.heads, m->vision.head_dim);
+    else if (m->vision.heads)
+        fprintf(out, "# Encoder: %ld heads of %ld, no mask\n", m->vision.heads, m->vision.head_dim);
+    if (m->draft_tokens > 0)
+        fprintf(out, "# Multi-token prediction: %ld layers\n", m->draft_tokens);
+}
+
+void print_model(const struct model *m, const struct deployment *d, FILE *out)
+{
+    const char *name = m->architecture[0] ? m->architecture : "A model";
+    fprintf(out, "# %s (%s%s), %ld layers, %s\n", name,
+            m->type[0] ? "model_type " : "no model_type", m->type, m->layers,
+            m->fp16 ? "fp16" : "bf16");
+    for (unsigned i = 0; i < m->group_count; i++)
+        print_group(&m->groups[i], d, out);
+    print_indexer(m, out);
+    print_scores(m, out);
+    for (unsigned i = 0; i < m->notes.count; i++)
+        fprintf(out, "# NOTE: %s\n", m->notes.texts[i]);
+    for (unsigned i = 0; i < m->gaps.count; i++)
+        fprintf(out, "# MISSING: %s\n", m->gaps.texts[i]);
+}
+
+void print_settings(const struct model *m, FILE *out)
+{
+    if (m->read && m->read[0])
+        fprintf(out, "# Settings read: %s\n", m->read);
+    if (m->neutral && m->neutral[0])
+        fprintf(out, "# Settings without effect on kernels: %s\n", m->neutral);
+}
+
+static void group_json(struct json *j, const struct model_group *g, const struct deployment *d)
+{
+    json_begin_object(j, NULL);
+    json_integer(j, "layers", g->layers);
+    json_integer(j, "heads", g->heads);
+    json_integer(j, "kv_heads", g->kv_heads);
+    json_integer(j, "head_dim", g->head_dim);
+    json_integer(j, "head_dim_v", g->head_dim_v);
+    json_integer(j, "window", g->window);
+    json_integer(j, "chunk", g->chunk);
+    json_flag(j, "causal", !g->both_ways);
+    json_flag(j, "rotates", g->rotates);
+    json_integer(j, "rotary_dim", g->rotary_dim);
+    json_flag(j, "sinks", g->sinks);
+    json_real(j, "scale", g->scale);
+    json_begin_list(j, "ranks");
+    for (unsigned i = 0; i < d->rank_count; i++) {
+        struct rank_heads r;
+        if (!share_heads(g, d->ranks[i], &r))
+            continue;
+        json_begin_object(j, NULL);
+        json_integer(j, "tp", d->ranks[i]);
+        json_integer(j, "heads", r.heads);
+        json_integer(j, "kv_heads", r.kv_heads);
+        json_flag(j, "copies", r.copies);
+        json_end(j);
+    }
+    json_end(j);
+    json_end(j);
+}
+
+static void indexer_json(struct json *j, const struct model *m)
+{
+    const struct model_latent *const l = &m->latent;
+    if (!l->scores)
+        return;
+    json_begin_object(j, "indexer");
+    json_integer(j, "heads", l->index_heads);
+    json_integer(j, "head_dim", l->index_dim);
+    json_integer(j, "top_k", l->index_topk);
+    json_begin_list(j, "layers");
+    for (long i = 0; i < m->layers; i++) {
+        if (l->scores[i])
+            json_integer(j, NULL, i);
+    }
+    json_end(j);
+    json_end(j);
+}
+
+static void texts_json(struct json *j, const char *name, const struct model_texts *t)
+{
+    json_begin_list(j, name);
+    for (unsigned i = 0; i < t->count; i++)
+        json_string(j, NULL, t->texts[i]);
+    json_end(j);
+}
+
+void model_json(struct json *j, const struct model *m, const struct deployment *d)
+{
+    json_string(j, "architecture", m->architecture);
+    json_string(j, "model_type", m->type);
+    json_integer(j, "layers", m->layers);
+    json_begin_list(j, "attention");
+    for (unsigned i = 0; i < m->group_count; i++)
+        group_json(j, &m->groups[i], d);
+    json_end(j);
+    indexer_json(j, m);
+    texts_json(j, "notes", &m->notes);
+    texts_json(j, "missing", &m->gaps);
+}

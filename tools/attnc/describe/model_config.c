@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/attnc/describe/model_config.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/attnc/describe/config_unread.h"
+#include "tools/attnc/describe/model_read.h"
+
+static const struct model_class classes[] = {
+#define MODEL(type, rope, norm, norm_by_key, traits) \
+    {type, MODEL_ROPE_##rope, MODEL_NORM_##norm, norm_by_key, traits},
+#include "tools/attnc/describe/models.def"
+};
+
+static const struct model_class unknown_class = {
+    .type = "", .rope = MODEL_ROPE_NEOX, .norm = MODEL_NORM_NONE};
+
+static const struct {
+    const char *type;
+    enum layer_kind kind;
+} linear_kinds[] = {
+#define LINEAR_KIND(type, name) {type, LAYER_##name},
+#include "tools/attnc/describe/models.def"
+};
+
+static const struct {
+    const char *type;
+    unsigned traits;
+} outers[] = {
+#define OUTER(type, traits) {type, traits},
+#include "tools/attnc/describe/models.def"
+};
+
+static const struct model_class *find_class(const char *type)
+{
+    for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]); i++) {
+        if (strcmp(classes[i].type, type) == 0)
+            return &classes[i];
+    }
+    return &unknown_class;
+}
+
+static enum layer_kind find_linear(const char *type)
+{
+    for (size_t i = 0; i < sizeof(linear_kinds) / sizeof(linear_kinds[0]); i++) {
+        if (strcmp(linear_kinds[i].type, type) == 0)
+            return linear_kinds[i].kind;
+    }
+    return LAYER_LINEAR;
+}
+
+/* Traits that the whole file's model_type adds to the class of the language model in it. */
+static unsigned outer_traits(const struct config *c)
+{
+    const struct attnc_yaml_node *type = config_child(c, c->top, "model_type");
+    for (size_t i = 0; type && i < sizeof(outers) / sizeof(outers[0]); i++) {
+        if (type->kind == ATTNC_YAML_SCALAR &&
+            strcmp(attnc_yaml_text(c->yaml, type), outers[i].type) == 0)
+            return outers[i].traits;
+    }
+    return 0;
+}
+
+static void add_text(struct model_texts *t, const char *text)
+{
+    for (unsigned i = 0; i < t->count; i++) {
+        if (strcmp(t->texts[i], text) == 0)
+            return;
+    }
+    if (t->count == MODEL_MAX_GAPS)
+        return;
+    if (t->count == MODEL_MAX_GAPS - 1)
+        text = "more than is listed here";
+    t->texts[t->count] = strdup(text);
+    t->count += t->texts[t->count] != NULL;
+}
+
+void model_lacks(struct model *m, const char *format, ...)
+{
+    char text[400];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    add_text(&m->gaps, text);
+}
+
+void model_note(struct model *m, const char *format, ...)
+{
+    char text[400];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    add_text(&m->notes, text);
+}
+
+static void free_texts(struct model_texts *t)
+{
+    for (unsigned i = 0; i < t->count; i++)
+        free(t->texts[i]);
+    t->count = 0;
+}
+
+void model_free(struct model *m)
+{
+    free_texts(&m->gaps);
+    free_texts(&m->notes);
+    free(m->latent.scores);
+    free(m->read);
+    free(m->neutral);
+    m->latent.scores = NULL;
+    m->read = m->neutral = NULL;
+}
+
+static bool same_group(const struct model_group *a, const struct model_group *b)
+{
+    return a->window == b->window && a->chunk == b->chunk && a->heads == b->heads &&
+           a->kv_heads == b->kv_heads && a->head_dim == b->head_dim &&
+           a->head_dim_v == b->head_dim_v && a->rotates == b->rotates &&
+           a->rotary_dim == b->rotary_dim && a->sinks == b->sinks && a->both_ways == b->both_ways &&
+           a->scale == b->scale;
+}
+
+static void add_layer(struct model *m, const struct model_group *layer)
+{
+    for (unsigned i = 0; i < m->group_count; i++) {
+        if (same_group(&m->groups[i], layer)) {
+            m->groups[i].layers++;
+            return;
+        }
+    }
+    if (m->group_count == MODEL_MAX_GROUPS) {
+        model_lacks(m, "more than %d kinds of attention layers: the others are left out",
+                    MODEL_MAX_GROUPS);
+        return;
+    }
+    m->groups[m->group_count] = *layer;
+    m->groups[m->group_count++].layers = 1;
+}
+
+void lacks_in_layers(struct reader *r, const bool set[], const char *sentence)
+{
+    char layers[100];
+    long count = 0;
+    for (long i = 0; i < r->m->layers; i++)
+        count += set[i];
+    layers_text(set, r->m->layers, layers, sizeof(layers));
+    model_lacks(r->m, "%ld layers of %s (layers %s)", count, sentence, layers);
+}
+
+static void report_kinds(struct reader *r, const enum layer_kind kinds[])
+{
+    bool set[MAX_LAYERS];
+    for (int k = 0; k < LAYER_KINDS; k++) {
+        bool any = false;
+        for (long i = 0; i < r->m->layers; i++) {
+            set[i] = (int)kinds[i] == k;
+            any = any || set[i];
+        }
+        r->kinds[k] = r->kinds[k] || any;
+        if (any && (k == LAYER_DELTA_NET || k == LAYER_KDA || k == LAYER_LIGHTNING))
+            r->kinds[LAYER_LINEAR] = true; /* their settings have names of linear attention */
+        if (any && (k == LAYER_HYBRID || k == LAYER_HYBRID_WINDOW))
+            r->kinds[LAYER_MAMBA] = true;
+        if (any && layer_gap((enum layer_kind)k))
+            lacks_in_layers(r, set, layer_gap((enum layer_kind)k));
+    }
+}
+
+/* Sinks of a layer: the class has them, or a setting for all layers or for layers of this shape. */
+static bool has_sinks(const struct reader *r, bool window)
+{
+    const bool class = r->class.traits & SINKS;
+    const bool all = config_flag(&r->c, CONFIG_SINKS, class);
+    const bool windows = config_flag(&r->c, CONFIG_WINDOW_SINKS, all);
+    const bool full = config_flag(&r->c, CONFIG_FULL_SINKS, all);
+    return window ? windows : full;
+}
+
+static long window_of(const struct reader *r, long i, const struct model_group *g)
+{
+    const long window = g->window ? g->window : layer_window(&r->c, i, r->m->layers);
+    return g->both_ways && r->class.traits & HALF_WINDOW ? window / 2 + 1 : window;
+}
+
+/* Reads layer i; its kind is adjusted by settings that it has of its own. */
+static void read_layer(struct reader *r, long i, enum layer_kind *kind)
+{
+    struct model_group g = read_heads_of(r, i, kind);
+    const enum layer_shape shape = layer_shape(*kind);
+    if (shape == SHAPE_NONE || r->c.fault[0])
+        return;
+    if (g.kv_heads <= 0 || g.heads % g.kv_heads) {
+        config_fault(&r->c, "layer %ld: %ld query heads are no multiple of %ld key/value heads", i,
+                     g.heads, g.kv_heads);
+        return;
+    }
+    g.both_ways = sees_both_ways(r);
+    g.window = shape == SHAPE_WINDOW ? window_of(r, i, &g) : 0;
+    g.chunk = shape == SHAPE_CHUNK ? config_number(&r->c, CONFIG_CHUNK) : 0;
+    g.rotary_dim = read_rotation_of(r, i, *kind, &g);
+    if (r->class.traits & FULL_NOPE && shape == SHAPE_FULL && layer_window(&r->c, i, r->m->layers))
+        g.rotary_dim = 0;
+    g.rotates = g.rotary_dim > 0;
+    g.sinks = has_sinks(r, g.window > 0);
+    if (g.sinks && r->m->latent.kv_lora_rank)
+        model_lacks(r->m, "sinks of absorbed decode: mla_decode has none");
+    g.scale = read_scale(r, &g);
+    r->softmax[i] = true;
+    add_layer(r->m, &g);
+}
+
+/* Reports lists by layers that are longer than the model, its layers for drafts included. */
+static void report_long_lists(struct reader *r)
+{
+    static const enum config_key keys[] = {
+        CONFIG_KIND_WORDS, CONFIG_KIND_WINDOW_BITS, CONFIG_KIND_BITS, CONFIG_HEADS,
+        CONFIG_KV_HEADS,   CONFIG_WINDOW,           CONFIG_BLOCKS,    CONFIG_LAYER_HEADS,
+    };
+    const long most = r->m->layers + config_number(&r->c, CONFIG_DRAFT_LAYERS);
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+        char name[CONFIG_PATH];
+        const long length = config_length(&r->c, config_find(&r->c, keys[i]));
+        if (length > most)
+            model_lacks(r->m, "%s: it has %ld entries, the model %ld layers",
+                        config_name(&r->c, keys[i], name), length, r->m->layers);
+    }
+}
+
+void read_layers(struct reader *r)
+{
+    enum layer_kind kinds[MAX_LAYERS];
+    char disagrees[CONFIG_PATH] = "", unknown[CONFIG_PATH] = "";
+    bool set[MAX_LAYERS];
+    bool any = false;
+    for (long i = 0; i < r->m->layers && !r->c.fault[0]; i++) {
+        kinds[i] = r->class.traits & COMPRESSED
+                       ? LAYER_COMPRESSED
+                       : layer_kind(&r->c, &r->rules, i, disagrees, unknown);
+        set[i] = kinds[i] == LAYER_UNKNOWN;
+        any = any || set[i];
+        read_layer(r, i, &kinds[i]);
+    }
+    if (r->c.fault[0])
+        return;
+    report_kinds(r, kinds);
+    report_long_lists(r);
+    long count = 0;
+    for (long i = 0; i < r->m->layers; i++)
+        count += set[i];
+    if (any)
+        model_lacks(r->m, "%ld layers of kind '%.40s', which is not known", count, unknown);
+    if (disagrees[0])
+        model_lacks(r->m, "%s: it says other kinds of layers than the setting that counts",
+                    disagrees);
+}
+
+/* Layers that choose keys; without memory no layer is said to take another's. */
+static void read_index_layers(struct reader *r)
+{
+    struct model_latent *const l = &r->m->latent;
+    char disagrees[CONFIG_PATH] = "";
+    l->scores = l->index_topk > 0 ? calloc((size_t)r->m->layers, sizeof(*l->scores)) : NULL;
+    for (long i = 0; l->scores && i < r->m->layers; i++)
+        l->scores[i] = r->softmax[i] && layer_indexes(&r->c, i, disagrees);
+    if (disagrees[0])
+        model_lacks(r->m, "%s: it says other layers than the setting that counts", disagrees);
+}
+
+/* The number that a map has under one of `names`; 0: none. */
+static long number_in(const struct config *c, const struct attnc_yaml_node *map,
+                      const char *const names[])
+{
+    double number;
+    for (size_t i = 0; names[i]; i++) {
+        const struct attnc_yaml_node *n = config_child(c, map, names[i]);
+        if (n && config_parse(c, n, &number) && number > 0 && number < MAX_LAYERS * 64)
+            return (long)number;
+    }
+    return 0;
+}
+
+static void read_vision(struct reader *r)
+{
+    static const char *const heads[] = {"num_attention_heads", "num_heads", "n_heads",
+                                        "attention_heads", NULL};
+    static const char *const dims[] = {"head_dim", NULL};
+    /* Qwen2-VL's hidden_size is that of the language model, embed_dim the encoder's own. */
+    static const char *const widths[] = {"embed_dim", "hidden_size", NULL};
+    struct model_encoder *const v = &r->m->vision;
+    const struct attnc_yaml_node *map = config_child(&r->c, r->c.top, "vision_config");
+    if (!map || map->kind != ATTNC_YAML_MAP)
+        return;
+    v->heads = number_in(&r->c, map, heads);
+    v->head_dim = number_in(&r->c, map, dims);
+    if (v->heads > 0 && !v->head_dim)
+        v->head_dim = number_in(&r->c, map, widths) / v->heads;
+    if (v->heads <= 0 || v->head_dim <= 0) {
+        *v = (struct model_encoder){0};
+        model_lacks(r->m, "the vision encoder: vision_config does not say its heads");
+    }
+}
+
+/* The encoder of a model that attends to one: Whisper's, BART's. */
+static void read_encoder(struct reader *r)
+{
+    struct model_encoder *const v = &r->m->vision;
+    const long heads = config_number(&r->c, CONFIG_ENCODER_HEADS);
+    const long layers = config_number(&r->c, CONFIG_ENCODER_LAYERS);
+    const long hidden = config_number(&r->c, CONFIG_HIDDEN);
+    if (heads <= 0 || v->heads > 0)
+        return;
+    if (hidden % heads)
+        config_fault(&r->c, "hidden_size %ld is no multiple of the encoder's %ld heads", hidden,
+                     heads);
+    *v = (struct model_encoder){.layers = layers, .heads = heads, .head_dim = hidden / heads};
+}
+
+static void copy_name(char to[MODEL_MAX_NAME], const char *from)
+{
+    snprintf(to, MODEL_MAX_NAME, "%s", from ? from : "");
+    for (char *c = to; *c; c++) {
+        if (*c < ' ' || *c > '~')
+            *c = '?'; /* it goes into a comment */
+    }
+}
+
+static const char *text_in(const struct config *c, const struct attnc_yaml_node *map,
+                           const char *name, bool lists)
+{
+    const struct attnc_yaml_node *n = config_child(c, map, name);
+    if (n && n->kind == ATTNC_YAML_LIST && lists)
+        n = config_item(c, n, 0);
+    if (n && config_is(c, n, "t"))
+        return attnc_yaml_text(c->yaml, n);
+    if (n)
+        config_fault(c, "%s is no text", name);
+    return NULL;
+}
+
+static void read_names(struct reader *r)
+{
+    const struct config *const c = &r->c;
+    const struct attnc_yaml_node *const maps[] = {c->model, c->top};
+    const char *dtype = NULL;
+    for (size_t i = 0; i < 2 && !dtype; i++) {
+        dtype = text_in(c, maps[i], "dtype", false);
+        dtype = dtype ? dtype : text_in(c, maps[i], "torch_dtype", false);
+    }
+    copy_name(r->m->architecture, text_in(c, c->top, "architectures", true));
+    copy_name(r->m->type, c->type);
+    r->m->fp16 = dtype && strcmp(dtype, "float16") == 0;
+}
+
+static void report_unknown(void *context, const char *sentence)
+{
+    struct model *const m = context;
+    model_lacks(m, "%s", sentence);
+}
+
+static char *list_settings(const struct reader *r, bool neutral)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    if (!out)
+        return NULL;
+    config_list(&r->c, r->kinds, neutral, out);
+    fclose(out);
+    return text;
+}
+
+static void set_rules(struct reader *r)
+{
+    const unsigned traits = r->class.traits;
+    r->rules = (struct layer_rules){
+        .alternate = traits & ALTERNATE,
+        .global_first = traits & GLOBAL_FIRST,
+        .local = traits & LOCAL,
+        .beside = traits & BESIDE,
+        .linear = find_linear(r->c.type),
+    };
+}
+
+/* Files of hybrids have the settings of their linear layers where there is no such layer, too. */
+static void own_linear_settings(struct reader *r)
+{
+    const enum layer_kind linear = r->rules.linear;
+    if (linear == LAYER_LINEAR)
+        return;
+    r->kinds[linear] = true;
+    r->kinds[LAYER_LINEAR] = r->kinds[LAYER_LINEAR] || linear != LAYER_MAMBA;
+}
+
+static void read_all(struct reader *r)
+{
+    struct model *const m = r->m;
+    const struct model_class *const class = find_class(r->c.type);
+    m->known = class != &unknown_class;
+    m->rope = class->rope;
+    r->class = *class;
+    r->class.traits |= outer_traits(&r->c);
+    read_names(r);
+    set_rules(r);
+    read_sizes(r);
+    if (r->c.fault[0])
+        return;
+    read_position(r);
+    read_scores(r);
+    read_layers(r);
+    if (r->c.fault[0])
+        return;
+    read_index_layers(r);
+    read_vision(r);
+    read_encoder(r);
+    m->draft_tokens = config_number(&r->c, CONFIG_DRAFT_LAYERS);
+    if (!m->known)
+        model_lacks(m,
+                    "knowledge of model_type '%s': bias, norm, gate, scale, mask and rotation are "
+                    "those of Llama where no setting says otherwise",
+                    m->type);
+    own_linear_settings(r);
+    config_report_unread(&r->c, r->kinds, report_unknown, m);
+    m->read = list_settings(r, false);
+    m->neutral = list_settings(r, true);
+}
+
+bool model_read(struct model *m, const struct attnc_yaml *y, char why[MODEL_WHY])
+{
+    struct reader r = {.m = m};
+    *m = (struct model){0};
+    why[0] = '\0';
+    if (config_open(&r.c, y, why))
+        read_all(&r);
+    else
+        snprintf(why, MODEL_WHY, "not a model's config.json: expected a map of settings");
+    config_close(&r.c);
+    return !why[0];
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The kind of each layer: model_layers.def has the kinds, their words, and the settings that say
+ * the kind of each layer.
+ */
+#ifndef TOOLS_ATTNC_MODEL_LAYERS_H
+#define TOOLS_ATTNC_MODEL_LAYERS_H
+
+#include "tools/attnc/describe/config_json.h"
+
+/** The ops of one layer between its projections. */
+enum layer_kind {
+#define LAYER_KIND(name, shape, gap) LAYER_##name,
+#include "tools/attnc/describe/model_layers.def"
+    LAYER_KINDS,
+};
+
+/** The softmax attention in a layer. */
+enum layer_shape { SHAPE_FULL, SHAPE_WINDOW, SHAPE_CHUNK, SHAPE_NONE };
+
+/** Rules of a class for the kinds of layers, which its settings leave open. */
+struct layer_rules {
+    long layers;
+    bool alternate;         /* every other layer has the window, from the first one on */
+    bool global_first;      /* layer 0 is the first of KIND_GLOBAL_EVERY, not the n-th */
+    bool local;             /* what the class calls attention has the window */
+    bool beside;            /* Mamba runs beside attention in every layer */
+    enum layer_kind linear; /* the kind of a linear layer of this class */
+};
+
+/**
+ * The kind of layer i. `disagrees` takes the name of a setting that says another kind than the one
+ * that counts, `unknown` a word that no kind has; both are CONFIG_PATH bytes and else stay.
+ */
+enum layer_kind layer_kind(const struct config *c, const struct layer_rules *r, long i,
+                           char *disagrees, char *unknown);
+
+enum layer_shape layer_shape(enum layer_kind kind);
+
+/** Returns what attnc lacks for layers of a kind, after "N layers of "; NULL: nothing. */
+const char *layer_gap(enum layer_kind kind);
+
+/** True if layer i rotates q and k, by the settings that switch rotation off for single layers. */
+bool layer_rotates(const struct config *c, long i, long layers);
+
+/** True if layer i has a sparse indexer of its own; others take the keys that the layer before
+ * them has chosen (GLM-5.2's IndexShare). `disagrees` takes the name of a setting that says
+ * otherwise than the one that counts, CONFIG_PATH bytes, and else stays. */
+bool layer_indexes(const struct config *c, long i, char *disagrees);
+
+/** Tokens of layer i's sliding window; 0: there is none, or it holds every sequence. */
+long layer_window(const struct config *c, long i, long layers);
+
+/** Writes "0-2, 6, 10" for the layers that are set, cut with "..." where `size` is too small. */
+void layers_text(const bool set[], long layers, char *text, size_t size);
+
+#endif
