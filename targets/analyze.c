@@ -21,7 +21,7 @@
 
 #include "targets/elf_image.h"
 
-/* A code object in memory, and the function that is looked for. */
+/* A code object in memory and the function to find. */
 struct image {
     const uint8_t *data;
     size_t size;
@@ -29,7 +29,7 @@ struct image {
     const char *name;
 };
 
-/* The bytes of a symbol, if its section has them within the image. */
+/* Finds the bytes of a symbol. False: its section does not contain them within the image. */
 static bool bytes_of_symbol(const struct image *i, const GElf_Sym *sym, const uint8_t **code,
                             size_t *size)
 {

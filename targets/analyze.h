@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Inside of the analysis of code objects; for targets/analyze*.c only.
+ * Internal interface of the code object analysis, for targets/analyze*.c only.
  */
 #ifndef TARGETS_ANALYZE_H
 #define TARGETS_ANALYZE_H
@@ -10,10 +10,10 @@
 /** One machine instruction. */
 struct tgt_inst {
     uint32_t offset, size; /* bytes from the function's start */
-    int64_t target;        /* of a direct branch, in the same unit; -1 if it is none */
-    bool ends_block;       /* control does not simply go on behind it */
-    bool falls_through;    /* control may go on behind it */
-    char text[116];        /* as LLVM prints it, blanks squeezed */
+    int64_t target;        /* branch target in bytes from the start; -1: no direct branch */
+    bool ends_block;       /* last of its basic block: a branch or s_endpgm */
+    bool falls_through;    /* the next instruction can execute after it */
+    char text[116];        /* LLVM's assembly text with runs of blanks reduced to one */
 };
 
 /** The instructions of a function, in order. */
@@ -22,11 +22,11 @@ struct tgt_code {
     size_t count;
 };
 
-/** The code of function `name` within a code object. False: a sentence in why. */
+/** Finds the machine code of function `name` in a code object. False: a sentence in why. */
 bool tgt_find_code(const void *code_object, size_t object_size, const char *name,
                    const uint8_t **code, size_t *size, char why[TGT_WHY]);
 
-/** Disassembles. False: a sentence in why, nothing to free. */
+/** Disassembles the code of a function. False: a sentence in why, and nothing to free. */
 bool tgt_disassemble(const uint8_t *code, size_t size, const struct tgt *t, struct tgt_code *out,
                      char why[TGT_WHY]);
 
@@ -36,18 +36,19 @@ struct tgt_range {
 };
 
 /**
- * The hot loop: of the loops that hold matrix instructions and no smaller such loop, the one with
- * most of them; without matrix instructions the longest innermost loop. Blocks behind its last
- * branch back are cold and left out. False: there is no loop (or no memory: the caller cannot
- * do better than to say there is none).
+ * Finds the hot loop: the innermost loop with matrix instructions that has most of them. Without
+ * matrix instructions it is the longest innermost loop. Cold blocks after the last backward branch
+ * are left out. False: the function has no loop, or memory ran out; callers report both as "no
+ * loop".
  */
 bool tgt_find_hot_loop(const struct tgt_code *code, struct tgt_range *loop);
 
-/** Counts the instructions of a range. False: a sentence in why. */
+/** Counts the instructions of a range by kind. False: a sentence in why. */
 bool tgt_count(const struct tgt_code *code, struct tgt_range range, const struct tgt *t,
                struct tgt_loop_facts *facts, char why[TGT_WHY]);
 
-/** Registers, LDS, spills and so on from the code object's metadata, by comgr. */
+/** Reads registers, LDS, spills and the like from the code object's metadata with comgr. False: a
+ * sentence in why. */
 bool tgt_read_metadata(const void *code_object, size_t size, const char *name,
                        struct tgt_kernel_facts *facts, char why[TGT_WHY]);
 

@@ -27,7 +27,7 @@ static bool starts(const char *text, const char *prefix)
     return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-/* Branches have the distance in words from the next instruction in their low 16 bits. */
+/* Reads a branch's target, relative to the next instruction in words, from the low 16 bits. */
 static void read_control_flow(struct tgt_inst *inst, uint32_t word)
 {
     const bool always = starts(inst->text, "s_branch"), ends = starts(inst->text, "s_endpgm");
@@ -92,17 +92,17 @@ bool tgt_disassemble(const uint8_t *code, size_t size, const struct tgt *t, stru
 struct block {
     size_t first, end; /* instructions */
     int next[2];       /* successors, -1 for none */
-    int dominator;     /* immediate; -1 for a block that is not reached */
+    int dominator;     /* immediate dominator; -1: the block is unreachable */
 };
 
 struct graph {
     struct block *blocks; /* in address order; 0 is the entry */
     int count;
-    bool *in_loop; /* scratch: one flag a block */
+    bool *in_loop; /* scratch: one flag per block */
     int *stack;
 };
 
-/* Index of the instruction at a byte offset, or -1. */
+/* Returns the index of the instruction at a byte offset, or -1. */
 static ptrdiff_t inst_at(const struct tgt_code *code, int64_t offset)
 {
     size_t low = 0, high = code->count;
@@ -173,7 +173,7 @@ static bool dominates(const struct graph *g, int a, int b)
     return b == a;
 }
 
-/* Nearest common dominator of two reached blocks. */
+/* Returns the nearest common dominator of two reachable blocks. */
 static int common_dominator(const struct graph *g, int a, int b)
 {
     while (!dominates(g, a, b))
@@ -181,7 +181,7 @@ static int common_dominator(const struct graph *g, int a, int b)
     return a;
 }
 
-/* Iterates to the fixed point. */
+/* Computes immediate dominators by iterating to the fixed point. */
 static void find_dominators(struct graph *g)
 {
     bool changed = g->count > 0;
@@ -205,8 +205,8 @@ static void find_dominators(struct graph *g)
 
 static bool goes_to(const struct block *b, int to) { return b->next[0] == to || b->next[1] == to; }
 
-/* Flags the blocks of the natural loop of the edge latch -> head: those that reach the latch
- * without passing the head. */
+/* Sets the flags of the natural loop of the back edge latch -> head: the blocks that reach the
+ * latch without passing the head. */
 static void collect_loop(struct graph *g, int head, int latch)
 {
     int depth = 0;
@@ -235,8 +235,8 @@ static size_t count_matrix(const struct tgt_code *code, struct tgt_range r)
     return n;
 }
 
-/* The last block in address order that branches back to `head`, or -1. LLVM may put it in front of
- * the head, which the loop is then entered at from the middle. */
+/* Returns the last block in address order that branches back to `head`, or -1. LLVM may place the
+ * latch before the head; such a loop is entered in its middle. */
 static int latch_of(const struct graph *g, int head)
 {
     for (int b = g->count - 1; b >= 0; b--) {
@@ -247,14 +247,14 @@ static int latch_of(const struct graph *g, int head)
     return -1;
 }
 
-/* A loop's blocks [first, last], in address order, without its cold ones. */
+/* The contiguous hot blocks [first, last] of a loop, in address order. */
 struct loop {
     int head, first, last;
     struct tgt_range range;
     size_t matrix;
 };
 
-/* Does control go from `b` to a flagged block that stands no later than `head`? */
+/* True if `b` branches to a flagged block at or before `head`. */
 static bool goes_back(const struct graph *g, int b, int head)
 {
     for (int k = 0; k < 2; k++) {
@@ -265,9 +265,10 @@ static bool goes_back(const struct graph *g, int b, int head)
     return false;
 }
 
-/* The loop of the edge latch -> head, whose blocks are flagged. A latch behind the head ends it.
- * One in front begins it, with what of the loop stands next to the two; it ends with the last block
- * there that goes back as far as the head. */
+/* Finds the contiguous blocks of the loop latch -> head, whose blocks are flagged. If the latch is
+ * after the head, they are head .. latch. If it is before the head, they extend down over adjacent
+ * flagged blocks. They then end with the last adjacent block that branches back to the head or
+ * further. */
 static struct loop extent_of(const struct tgt_code *code, const struct graph *g, int head,
                              int latch)
 {
@@ -285,7 +286,7 @@ static struct loop extent_of(const struct tgt_code *code, const struct graph *g,
     return l;
 }
 
-/* Does another loop with at least `least` matrix instructions stand inside of this one? */
+/* True if loop `outer` contains another loop with at least `least` matrix instructions. */
 static bool holds_another(const struct graph *g, const struct loop *loops, int n, int outer,
                           size_t least)
 {

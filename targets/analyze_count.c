@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file counts the cost of each instruction of a loop by its mnemonic. The first row whose
- * prefix fits counts.
+ * Classifies each instruction of a loop by its mnemonic and adds up the counts. The first row with
+ * a matching prefix applies.
  */
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +15,7 @@ enum kind {
     SWAP,
     PACKED,
     MATRIX,
-    MOVE, /* a copy if it moves a vector register */
+    MOVE, /* a copy only if it moves a vector register */
     COPY,
     LDS_READ,
     LDS_WRITE,
@@ -78,8 +78,8 @@ static enum kind kind_of(const char *text)
     return kinds[i].kind;
 }
 
-/* A row of a matrix instruction: the first with its mnemonic, without "v_". Those with other
- * modifiers take as long. */
+/* Returns the first matrix row with the mnemonic of `text`, without "v_". Rows with other
+ * modifiers have the same cycles. */
 static const struct tir_mma *row_of(const char *text, const struct tgt *t)
 {
     size_t length = strcspn(text, " ") - 2;
@@ -91,7 +91,8 @@ static const struct tir_mma *row_of(const char *text, const struct tgt *t)
     return NULL;
 }
 
-/* "v_mov_b32_e32 v1, v2" moves a vector register, "v_mov_b32_e32 v1, s2" or "..., 0" does not. */
+/* True if the move reads a vector register: "v_mov_b32_e32 v1, v2", but not "..., s2" or "...,
+ * 0". */
 static bool moves_vector_register(const char *text)
 {
     const char *source = strchr(text, ',');
@@ -154,9 +155,11 @@ static void count_one(const char *text, enum kind kind, const struct tgt *t,
 }
 
 /*
- * v_permlane*_swap exchanges halves of two registers, so to bring a value together with that of
- * another lane takes a second register of the same value: the move that makes it belongs to the
- * swap and is no copy. `move` is the last copy that was seen.
+ * True if `move` only duplicates a value for `swap`.
+ *
+ * v_permlane*_swap exchanges halves of two registers, so combining a value with another lane's
+ * needs a second register with the same value. The move that makes it is part of the swap and no
+ * copy. `move` is the most recent copy.
  */
 static bool makes_operand_of(const char *move, const char *swap)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One function through LLVM: a module with one kernel, lowered, its hooks inlined, emitted. Each
- * call has a context of its own; nothing is shared but LLVM's command line, set once.
+ * Compiles one function with LLVM: builds a module with one kernel, lowers it, inlines its hooks
+ * and emits the result. Each call has its own context. Calls share only LLVM's command line
+ * options, which are set once.
  */
 #include <llvm-c/Analysis.h>
 #include <llvm-c/BitReader.h>
@@ -27,16 +28,18 @@ void tgt_blob_free(struct tgt_blob *b)
     *b = (struct tgt_blob){0};
 }
 
-/* Both machine schedulers are off, because the order of the IR is the schedule; merging of loads in
- * the IR is off, because waits count them; loop strength reduction is off, because it would put
- * address arithmetic in the way of the loop's own. All branches are uniform: with the structurizer
- * off a cold block is one jump away, with it a flag is carried through blocks in between. Matrix
- * instructions accumulate in VGPRs, where a cold branch multiplies.
+/* Sets LLVM's options.
  *
- * Two options save a seventh of LLVM's time. Straight-line strength reduction asks of each value
- * whether it may be poison, and looks at the 32 instructions behind it; none of ours may be, since
- * only loop counters are nsw, and hooks wrap (compiler/hooks.c). N-ary reassociation finds nothing
- * that opt_cse has left. */
+ * Both machine schedulers are off, because the order of the IR is the schedule. Merging of loads
+ * is off, because waits count them. Loop strength reduction is off, because it would add address
+ * arithmetic to the loop. All branches are uniform: without the structurizer a cold block is one
+ * jump away; with it a flag is carried through the blocks in between. Matrix instructions
+ * accumulate in VGPRs, where cold branches rescale the accumulators.
+ *
+ * Two options save a seventh of LLVM's time. Straight-line strength reduction tests whether each
+ * value may be poison, and scans the next 32 instructions to do so. No value of ours may be
+ * poison, since only loop counters are nsw and hooks wrap (compiler/hooks.c). N-ary reassociation
+ * finds nothing that opt_cse has left. */
 static void start_llvm(void)
 {
     static const char *const options[] = {
@@ -60,7 +63,7 @@ static void start_llvm(void)
     LLVMParseCommandLineOptions(sizeof(options) / sizeof(options[0]), options, NULL);
 }
 
-/* LLVM's own words, shortened to fit. */
+/* Writes LLVM's message to `why`, truncated to fit. Returns false. */
 static bool llvm_says(char why[TGT_WHY], char *message)
 {
     snprintf(why, TGT_WHY, "LLVM: %s", message ? message : "no reason given");
@@ -82,7 +85,7 @@ static void on_diagnostic(LLVMDiagnosticInfoRef info, void *context)
     llvm_says(d->why, LLVMGetDiagInfoDescription(info));
 }
 
-/* An alias-scope list of one scope; strings stand for self-referring nodes (LangRef). */
+/* Makes an alias-scope list of one scope. Strings replace the self-referring nodes of LangRef. */
 static LLVMValueRef make_scope(struct lower *l, const char *name)
 {
     LLVMMetadataRef domain_name = LLVMMDStringInContext2(l->ctx, "lds", 3);
@@ -137,7 +140,7 @@ static void add_number_attribute(struct lower *l, const char *key, const char *f
 
 static void set_kernel_attributes(struct lower *l)
 {
-    /* State that a kernel can ask for and that ours never need: hidden arguments, other ids. */
+    /* Launch state that our kernels never use: hidden arguments, other ids. */
     static const char *const unused[] = {
         "amdgpu-no-dispatch-ptr",    "amdgpu-no-queue-ptr",         "amdgpu-no-dispatch-id",
         "amdgpu-no-implicitarg-ptr", "amdgpu-no-hostcall-ptr",      "amdgpu-no-heap-ptr",
@@ -157,7 +160,8 @@ static void set_kernel_attributes(struct lower *l)
         add_number_attribute(l, "amdgpu-lds-size", "%u", l->f->lds_bytes);
 }
 
-/* LLVM gives parameters their natural offsets in order; the runtime packs by the IR's record. */
+/* Checks the parameters' offsets. LLVM assigns natural offsets in order; the runtime packs
+ * arguments at the offsets in the IR. */
 static bool check_offsets(struct lower *l)
 {
     unsigned offset = 0;
@@ -174,7 +178,7 @@ static bool check_offsets(struct lower *l)
     return true;
 }
 
-/* A count of how often the kernel runs makes LLVM believe the branch weights. */
+/* Sets an entry count, without which LLVM ignores the branch weights. */
 static void set_entry_count(struct lower *l)
 {
     LLVMMetadataRef parts[2] = {
@@ -208,8 +212,8 @@ static bool declare_kernel(struct lower *l)
     return check_offsets(l);
 }
 
-/* Lane and wave number, where every op can see them. The wave number is read from the first lane,
- * so that LLVM knows that it is uniform. */
+/* Computes lane and wave number in the entry block. The wave number is read from the first lane,
+ * which makes it uniform for LLVM. */
 static void build_entry(struct lower *l)
 {
     LLVMPositionBuilderAtEnd(l->b, LLVMAppendBasicBlockInContext(l->ctx, l->kernel, "entry"));
@@ -293,7 +297,8 @@ static void set_always_inline(struct lower *l, LLVMValueRef fn)
     LLVMSetLinkage(fn, LLVMInternalLinkage);
 }
 
-/* Everything that the hook's file defines is inlined; what it only declares must not be called. */
+/* Inlines every function that the hook's file defines. Fails if it calls a function that it only
+ * declares. */
 static bool inline_hooks(struct lower *l, LLVMTargetMachineRef machine, char why[TGT_WHY])
 {
     for (LLVMValueRef f = LLVMGetFirstFunction(l->module); f; f = LLVMGetNextFunction(f)) {
@@ -376,7 +381,7 @@ static bool build_module(struct lower *l, const struct tgt_codegen_options *o,
                          LLVMTargetMachineRef machine, const struct diagnostics *d,
                          char why[TGT_WHY])
 {
-    set_code_object_version(l); /* first: a hook's own flag has to agree with it */
+    set_code_object_version(l); /* first, because a hook's own flag has to agree with it */
     if (o->hooks && !link_hooks(l, o, d))
         return false;
     if (!lower_function(l, &o->ir))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From register-level tile IR to a code object, and back to what became of it. No type of LLVM
- * appears here. Every function may be called from several threads at once.
+ * Code generation: compiles register-level tile IR to a code object, links it, and analyses the
+ * result. No type of LLVM appears here. Every function may be called from several threads at once.
  */
 #ifndef TARGETS_CODEGEN_H
 #define TARGETS_CODEGEN_H
@@ -31,16 +31,17 @@ enum tgt_emit_kind {
 
 struct tgt_codegen_options {
     enum tgt_emit_kind kind;
-    /* LLVM bitcode (made by clang 22 for this target) that defines the functions which call_hook
-     * names; NULL when the kernel calls none. Not kept. */
+    /* LLVM bitcode (made by clang 22 for this target) that defines the functions that the IR's
+     * call_hook ops name. NULL: the kernel calls none. Not kept. */
     const void *hooks;
     size_t hooks_size;
-    /* The text whose lines the ops carry (tir_number_lines()), to go into the object with debug
-     * information that names them; empty: neither. Not kept. */
+    /* The printed IR whose lines the ops carry (tir_number_lines()). It is stored in the object
+     * along with debug information that refers to its lines. Empty: neither is stored. Not kept. */
     struct tgt_blob ir;
 };
 
-/** The section of a code object that holds the text: in no segment, so nobody loads it. */
+/** The section of a code object that holds this text. No segment contains it, so it is not
+ * loaded. */
 #define TGT_IR_SECTION ".attnc.ir"
 
 /**
@@ -50,13 +51,13 @@ struct tgt_codegen_options {
 bool tgt_emit(const struct tir_func *f, const struct tgt *t, const struct tgt_codegen_options *o,
               struct tgt_blob *out, char why[TGT_WHY]);
 
-/** A variable of a hook that keeps its value from call to call. */
+/** A variable that keeps its value between calls of a hook. */
 struct tgt_hook_variable {
     char name[64];
-    unsigned line; /* 0: the bitcode has no debug information */
+    unsigned line; /* line of its declaration; 0: the bitcode has no debug information */
 };
 
-/** The first such variable in a hook's bitcode; false where there is none. Any thread. */
+/** Finds the first such variable in a hook's bitcode. False: the hook has none. Any thread. */
 bool tgt_find_hook_variable(const struct tgt_blob *bitcode, struct tgt_hook_variable *v);
 
 /**
@@ -66,13 +67,13 @@ bool tgt_find_hook_variable(const struct tgt_blob *bitcode, struct tgt_hook_vari
  */
 bool tgt_link(const struct tgt_blob *object, struct tgt_blob *code_object, char why[TGT_WHY]);
 
-/** The work of one wave in one pass through a kernel's hot loop. */
+/** Work of one wave in one iteration of a kernel's hot loop. */
 struct tgt_loop_facts {
     unsigned instructions;
     unsigned mfma, mfma_cycles;
-    unsigned valu_slots;   /* 4-clock slots of vector instructions that may hide under an MFMA */
-    unsigned shadow_slots; /* slots that the MFMAs leave open */
-    unsigned trans, packed, permlane; /* instructions, counted in valu_slots but for packed */
+    unsigned valu_slots;   /* 4-clock issue slots of vector instructions that can overlap an MFMA */
+    unsigned shadow_slots; /* 4-clock issue slots that are open while the MFMAs run */
+    unsigned trans, packed, permlane; /* instructions; trans, permlane are part of valu_slots */
     unsigned lds_reads, lds_writes, loads, stores, loads_to_lds;
     unsigned waits, waits_vm0, barriers;
     unsigned copies;     /* v_mov between registers, v_accvgpr_* */
@@ -81,18 +82,19 @@ struct tgt_loop_facts {
 };
 
 struct tgt_kernel_facts {
-    unsigned vgprs, agprs, sgprs; /* vgprs without agprs */
+    unsigned vgprs, agprs, sgprs; /* VGPRs without AGPRs */
     unsigned vgpr_spills, sgpr_spills, scratch_bytes;
     unsigned lds_bytes, kernarg_bytes, workgroup_size;
     unsigned code_bytes;
-    unsigned occupancy;         /* waves a SIMD */
+    unsigned occupancy;         /* waves per SIMD */
     struct tgt_loop_facts loop; /* all 0 in a kernel without a loop */
-    /* MFMA cycles over the first-order bound of the loop's cycles at this occupancy, in permille;
-     * the formula stands in analyze.c. A bound: hardware reaches 93-96 % of it. */
+    /* MFMA cycles divided by the first-order bound of the loop's cycles at this occupancy, in
+     * permille. analyze.c has the formula. Hardware reaches 93-96 % of the bound. */
     unsigned mfma_duty;
 };
 
-/** Reads kernel `name` of a code object back: its metadata and its disassembled hot loop. */
+/** Reads the metadata of kernel `name` from a code object and analyses its hot loop. False: a
+ * sentence in why. */
 bool tgt_analyze(const void *code_object, size_t size, const char *name, const struct tgt *t,
                  struct tgt_kernel_facts *facts, char why[TGT_WHY]);
 

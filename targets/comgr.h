@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * comgr's header: versions later than Debian 12's warn of the place that it had.
+ * Includes comgr's header from either of its two places. Versions later than Debian 12's warn about
+ * the old place.
  */
 #ifndef TARGETS_COMGR_H
 #define TARGETS_COMGR_H

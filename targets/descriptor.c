@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file changes how many registers a launch gets, in the kernel descriptor of an object of
- * LLVM's (AMDGPUUsage, "Kernel Descriptor"). LLVM gives a kernel as many as its LDS keeps from
- * other workgroups of the compute unit, whatever it uses, so that no more waves come than it said.
+ * Trims the register allocation in the kernel descriptor of LLVM's object (AMDGPUUsage, "Kernel
+ * Descriptor").
+ *
+ * LLVM allocates as many registers as the occupancy that its LDS size permits, even if the kernel
+ * uses fewer, so that occupancy cannot exceed what LLVM reports.
  */
 #include "targets/descriptor.h"
 
@@ -13,8 +15,8 @@
 #include "targets/elf_image.h"
 
 enum { RSRC3 = 44, RSRC1 = 48, DESCRIPTOR_BYTES = 64 };
-/* gfx90a and later count VGPRs and AGPRs in eights, in the low bits of compute_pgm_rsrc1, and those
- * in front of the AGPRs in fours, in the low bits of compute_pgm_rsrc3. */
+/* gfx90a and later count VGPRs and AGPRs in units of 8, in the low bits of compute_pgm_rsrc1. The
+ * VGPRs before the first AGPR are counted in units of 4, in the low bits of compute_pgm_rsrc3. */
 enum { FIELD = 63, EIGHT = 8, FOUR = 4 };
 
 static bool is_descriptor(const char *symbol, const char *kernel)
@@ -23,7 +25,7 @@ static bool is_descriptor(const char *symbol, const char *kernel)
     return symbol && !strncmp(symbol, kernel, n) && !strcmp(symbol + n, ".kd");
 }
 
-/* Returns where a symbol's bytes begin, or 0 where the image does not have them. */
+/* Returns the offset of a symbol's bytes, or 0 if the image does not contain them. */
 static size_t place_of(Elf *elf, const struct tgt_blob *object, const GElf_Sym *sym)
 {
     GElf_Shdr h;

@@ -4,8 +4,8 @@
 
 #include "targets/codegen.h"
 
-/** Gives a kernel that has no AGPRs the registers that it uses and no more, in a relocatable object
- * of LLVM's. False: a sentence in why. */
+/** Reduces a kernel's register allocation to the registers that it uses, in the kernel descriptor
+ * of a relocatable object. The kernel must have no AGPRs. False: a sentence in why. */
 bool tgt_trim_registers(struct tgt_blob *object, const char *kernel, char why[TGT_WHY]);
 
 #endif

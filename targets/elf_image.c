@@ -10,6 +10,6 @@ Elf *tgt_open_elf(const void *data, size_t size)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, start_libelf);
-    /* libelf takes an image that is not const, but only reads it. */
+    /* libelf takes a pointer to mutable memory, but only reads it. */
     return elf_memory((char *)(uintptr_t)data, size);
 }

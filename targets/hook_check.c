@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Looks for variables in the bitcode of a hook.
+ * Finds static variables in the bitcode of a hook.
  */
 #include <llvm-c/BitReader.h>
 #include <llvm-c/Core.h>
@@ -11,7 +11,7 @@
 
 #include "targets/codegen.h"
 
-/* DWARF's line of a global variable; 0 where the module has no debug information. */
+/* Returns the line where a global variable is declared; 0: the module has no debug information. */
 static unsigned line_of(LLVMValueRef global)
 {
     size_t count;

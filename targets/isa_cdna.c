@@ -8,9 +8,9 @@
 #include <string.h>
 
 /*
- * With two or more waves a SIMD a wave has at most 256 registers, all of which can be VGPRs; LLVM
- * would rather split them with AGPRs and copy between the two, so AGPRs are forbidden. A wave that
- * has a SIMD to itself gets both.
+ * Sets the kernel's register attributes. With two or more waves per SIMD a wave has at most 256
+ * registers, and all of them can be VGPRs. LLVM would split them into VGPRs and AGPRs and copy
+ * between the two, so AGPRs are forbidden. A wave with a SIMD to itself has both.
  */
 void cdna_set_registers(struct lower *l, unsigned waves)
 {
@@ -19,7 +19,7 @@ void cdna_set_registers(struct lower *l, unsigned waves)
 }
 
 /* s_waitcnt's immediate on gfx9 (LLVM AMDGPUBaseInfo, encodeWaitcnt): vmcnt in bits 3:0 and 15:14,
- * expcnt in 6:4, lgkmcnt in 11:8. A counter at its maximum is not waited for. */
+ * expcnt in 6:4, lgkmcnt in 11:8. A counter at its maximum means no wait. */
 enum { MAX_EXP = 7 };
 
 void cdna_wait(struct lower *l, int64_t vm, int64_t lgkm)
@@ -49,7 +49,7 @@ LLVMValueRef cdna_make_rsrc(struct lower *l, LLVMValueRef base, LLVMValueRef byt
     return emit_intrinsic(l, "llvm.amdgcn.make.buffer.rsrc", types, 2, args, 4);
 }
 
-/* The instruction's own offset counts in memory and in LDS. */
+/* The instruction offset applies to the memory address and to the LDS address. */
 LLVMValueRef cdna_copy_to_lds(struct lower *l, const struct lower_copy *c)
 {
     LLVMValueRef zero = lower_i32(l, 0);
@@ -59,9 +59,10 @@ LLVMValueRef cdna_copy_to_lds(struct lower *l, const struct lower_copy *c)
     return emit_intrinsic(l, "llvm.amdgcn.raw.ptr.buffer.load.lds", NULL, 0, args, 7);
 }
 
-/* LLVM counts such loads among accesses of LDS, which would leave later reads too short a wait:
- * see ERRATA.md. Assembly is not counted, and nobody puts wait states in front of it: m0 has its
- * own, and a base that a VALU instruction made must be five instructions old. */
+/* Emits global_load_lds as inline assembly. LLVM counts its own such loads as LDS accesses, which
+ * makes later waits for LDS reads too short (ERRATA.md). LLVM adds no wait states before assembly:
+ * the text has the one that m0 needs. A base made by a VALU instruction must be five instructions
+ * old. */
 void cdna_gather_to_lds(struct lower *l, const struct lower_gather *g)
 {
     const bool wide = LLVMTypeOf(g->lane_offset) == l->i64;
@@ -90,7 +91,7 @@ enum {
     DPP_QUAD_XOR2 = 0x4e,        /* quad_perm:[2,3,0,1] */
     DPP_QUAD_XOR3 = 0x1b,        /* quad_perm:[3,2,1,0] */
     DPP_ROW_ROR8 = 0x128,        /* lane xor 8 of a row of 16 */
-    DPP_ROW_SHR1 = 0x111,        /* from the lane 1 below, of a row of 16; 0x112 from 2 ... */
+    DPP_ROW_SHR1 = 0x111,        /* lane 1 below in a row of 16; 0x112: 2 below; ... */
     DPP_ROW_MIRROR = 0x140,      /* lane xor 15 */
     DPP_ROW_HALF_MIRROR = 0x141, /* lane xor 7 */
     DPP_ROW_BCAST15 = 0x142,     /* lane 15 of each row to the next row */
@@ -105,7 +106,7 @@ static LLVMValueRef dpp(struct lower *l, LLVMValueRef dword, unsigned ctrl)
     return emit_intrinsic(l, "llvm.amdgcn.update.dpp", &l->i32, 1, args, 6);
 }
 
-/* Every mask is one or two DPP moves, which may fold into what follows. */
+/* Emits one or two DPP moves, which may fold into the next instruction. */
 LLVMValueRef cdna_xor_in_row(struct lower *l, LLVMValueRef dword, unsigned mask)
 {
     static const uint16_t quad[4] = {0, DPP_QUAD_XOR1, DPP_QUAD_XOR2, DPP_QUAD_XOR3};
@@ -129,7 +130,7 @@ LLVMValueRef cdna_lane_gather(struct lower *l, LLVMValueRef byte_address, LLVMVa
     return emit_intrinsic(l, "llvm.amdgcn.ds.bpermute", NULL, 0, args, 2);
 }
 
-/* Adds what other lanes have, 0 where `ctrl` names no lane or the row is not in `rows`. */
+/* Adds the value of another lane: 0 if `ctrl` names no lane or the row is not in `rows`. */
 static LLVMValueRef add_dpp(struct lower *l, LLVMValueRef v, unsigned ctrl, unsigned rows)
 {
     LLVMValueRef args[6] = {lower_i32(l, 0),    v,
@@ -139,8 +140,9 @@ static LLVMValueRef add_dpp(struct lower *l, LLVMValueRef v, unsigned ctrl, unsi
     return LLVMBuildAdd(l->b, v, moved, "");
 }
 
-/* Within rows of 16 by shifts, then the sum of row 0 to row 1 and of row 2 to row 3, and that of
- * the lower half to the upper: LLVM's AMDGPUAtomicOptimizer scans a wave of gfx9 so. */
+/* Adds within rows of 16 by shifts. Adds row 0's sum to row 1 and row 2's to row 3, then
+ * the lower half's sum to the upper half. LLVM's AMDGPUAtomicOptimizer scans a gfx9 wave
+ * the same way. */
 LLVMValueRef cdna_lane_sum(struct lower *l, LLVMValueRef sum)
 {
     for (unsigned distance = 1; distance < 16; distance *= 2)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The pieces that CDNA3 and CDNA4 share, for their tables in isa_cdna3.c and isa_cdna4.c.
+ * Instructions that CDNA3 and CDNA4 share, for their tables in isa_cdna3.c and isa_cdna4.c.
+ * lower_isa.h describes the functions.
  */
 #ifndef TARGETS_ISA_CDNA_H
 #define TARGETS_ISA_CDNA_H

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * CDNA3's own instructions: bf16 is rounded by integer arithmetic, lanes further than a row of 16
- * apart exchange by way of LDS's crossbar.
+ * CDNA3's own instructions: bf16 is rounded by integer arithmetic, and lanes in different rows of
+ * 16 exchange values through the LDS crossbar.
  */
 #include "targets/isa_cdna.h"
 
-/* ds_swizzle's bit mode: and-mask 31, or-mask 0, xor-mask; within halves of 32 lanes. */
+/* ds_swizzle in bit mode: and-mask 31, or-mask 0, xor-mask. It acts within halves of 32 lanes. */
 static LLVMValueRef swizzle(struct lower *l, LLVMValueRef dword, unsigned mask)
 {
     LLVMValueRef args[2] = {dword, lower_i32(l, 0x1f | mask << 10)};
@@ -23,11 +23,12 @@ static LLVMValueRef lane_xor(struct lower *l, LLVMValueRef dword, unsigned mask)
 }
 
 /*
- * The high half of the result is x rounded to bf16, nearest even: 0x7fff plus the lowest bit that
- * stays is added below it. v_bfe and v_add3, where LLVM's own expansion of fptrunc takes five. A
- * NaN could overflow into a zero that way; unless it is known to have a zero low half, it is kept
- * as it is by v_cmp_u and v_cndmask (what arithmetic makes is quiet: its highest fraction bit
- * remains). Where ties may go either way all of them go up, which one v_add does.
+ * Rounds x to bf16, nearest even, into the high half of the result. It adds 0x7fff plus the lowest
+ * kept bit: v_bfe and v_add3, where LLVM's expansion of fptrunc takes five instructions.
+ *
+ * A NaN could overflow to zero by the addition, so v_cmp_u and v_cndmask keep a NaN unchanged. A
+ * NaN with a zero low half needs no such care. NaNs from arithmetic are quiet: their highest
+ * fraction bit survives. If ties may go either way, all go up, which takes one v_add.
  */
 static LLVMValueRef round_to_high_half(struct lower *l, LLVMValueRef x, struct lower_rounding how)
 {
@@ -50,7 +51,7 @@ static LLVMValueRef one_to_bf16(struct lower *l, LLVMValueRef x, struct lower_ro
     return lower_bitcast(l, LLVMBuildTrunc(l->b, high, l->i16, ""), l->bf16);
 }
 
-/* Two f32 as the low and high half of a dword. */
+/* Rounds two f32 to bf16, as the low and high half of a dword. */
 static LLVMValueRef pair_to_bf16(struct lower *l, LLVMValueRef a, LLVMValueRef b,
                                  struct lower_rounding how)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * CDNA4's own instructions: swaps of lanes, transposing LDS reads, conversions of bf16 and fp8.
+ * CDNA4's own instructions: lane swaps, transposing LDS reads, conversions of bf16 and fp8.
  */
 #include "targets/isa_cdna.h"
 
@@ -20,8 +20,9 @@ static LLVMValueRef lane_swap(struct lower *l, unsigned half, LLVMValueRef a, LL
     return emit_intrinsic(l, name, NULL, 0, args, 4);
 }
 
-/* Swapping a value with itself leaves the even halves' data in the first result and the odd ones'
- * in the second: even lanes take the second, odd ones the first. */
+/* Exchanges adjacent groups of `half` lanes. A swap of a value with itself leaves the data of even
+ * groups in the first result and of odd groups in the second. Even lanes select the second result,
+ * odd lanes the first. */
 static LLVMValueRef xor_by_swap(struct lower *l, LLVMValueRef dword, unsigned half)
 {
     LLVMValueRef both = lane_swap(l, half, dword, dword);
@@ -42,7 +43,7 @@ static LLVMValueRef lane_xor(struct lower *l, LLVMValueRef dword, unsigned mask)
     return dword ? cdna_xor_in_row(l, dword, mask & 15) : NULL;
 }
 
-/* v_cvt_pk_bf16_f32, which LLVM selects. */
+/* Emits fptrunc, for which LLVM selects v_cvt_pk_bf16_f32. */
 static LLVMValueRef to_bf16(struct lower *l, LLVMValueRef v, unsigned count,
                             struct lower_rounding how)
 {
@@ -50,8 +51,9 @@ static LLVMValueRef to_bf16(struct lower *l, LLVMValueRef v, unsigned count,
     return LLVMBuildFPTrunc(l->b, v, count == 1 ? l->bf16 : LLVMVectorType(l->bf16, count), "");
 }
 
-/* fp8 in dwords as a 16-bit float, two elements an instruction: v_cvt_scalef32_pk_bf16_fp8 and
- * v_cvt_scalef32_pk_f16_fp8 multiply with a power of two, which is 1 here. Nothing is rounded. */
+/* Converts fp8 in dwords to a 16-bit float type, two elements per instruction.
+ * v_cvt_scalef32_pk_bf16_fp8 and v_cvt_scalef32_pk_f16_fp8 multiply by a power of two, here 1. The
+ * result is exact. */
 static LLVMValueRef fp8_to_half(struct lower *l, LLVMValueRef v, struct tir_type to)
 {
     const unsigned count = lower_count(to);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Object to code object, in this process: the image that `ld.lld -shared` makes of one object of
- * LLVM's, address by address; tests/targets/test_link.c compares both. LLD's own library would set
- * back LLVM's options, which are this process's. Relocations: LLVM's AMDGPUUsage, "Relocation
- * Records".
+ * Links an object to a code object in this process. The image equals what `ld.lld -shared` makes of
+ * one object from LLVM, address by address; tests/targets/test_link.c compares both. LLD's library
+ * is not used: it would reset LLVM's options, which are global to the process. Relocations: LLVM's
+ * AMDGPUUsage, "Relocation Records".
  */
 #include "targets/link.h"
 
@@ -34,7 +34,7 @@ static bool fail(const struct link *l, const char *sentence)
 
 /* ---- Reading the object ---- */
 
-/* Finds the rank of a section. False: the file does not have the section. */
+/* Finds the output rank of a section. False: the section is left out. */
 static bool rank_of(const Elf64_Shdr *h, const char *name, enum link_rank *rank)
 {
     if ((h->sh_type != SHT_PROGBITS && h->sh_type != SHT_NOTE) || h->sh_flags & SHF_EXCLUDE ||
@@ -140,7 +140,7 @@ Elf64_Sym link_move_symbol(const struct link *l, const Elf64_Sym *s)
 
 typedef bool visit_fn(struct link *, const struct link_section *, const Elf64_Rela *);
 
-/* Visits the relocations of all sections that the file has. */
+/* Calls `visit` for the relocations of all sections in the output. False: a visit failed. */
 static bool for_relocations(struct link *l, Elf *object, visit_fn *visit)
 {
     for (Elf_Scn *s = elf_nextscn(object, NULL); s; s = elf_nextscn(object, s)) {
@@ -159,7 +159,7 @@ static bool for_relocations(struct link *l, Elf *object, visit_fn *visit)
 
 static unsigned bytes_of(unsigned type) { return type == R_ABS64 || type == R_REL64 ? 8 : 4; }
 
-/* An address in the image is only known once the loader has placed it. */
+/* True if the loader has to add the image's address, which is unknown until then. */
 static bool is_relative(const struct link_section *s, const Elf64_Rela *r)
 {
     return ELF64_R_TYPE(r->r_info) == R_ABS64 && s->header.sh_flags & SHF_ALLOC;

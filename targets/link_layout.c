@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Places and addresses of a code object's sections, as LLD gives them, and the file around them.
+ * Assigns file offsets and addresses to a code object's sections as LLD does, and writes the file's
+ * headers and names.
  */
 #include "targets/link.h"
 
@@ -9,12 +10,13 @@
 
 enum { SEGMENTS = 8 };
 
-/* The linker makes these, by rank; `link` is the rank of the section that entries point into. */
+/* Sections that the linker makes, by rank. `link` is the rank of the section that their entries
+ * refer to. */
 static const struct made {
     const char *name;
     Elf64_Word type;
     Elf64_Xword flags, alignment, entry;
-    enum link_rank link; /* LINK_NOTE: nowhere */
+    enum link_rank link; /* LINK_NOTE: none */
 } made[] = {
     [LINK_DYNSYM] = {".dynsym", SHT_DYNSYM, SHF_ALLOC, 8, sizeof(Elf64_Sym), LINK_DYNSTR},
     [LINK_GNU_HASH] = {".gnu.hash", SHT_GNU_HASH, SHF_ALLOC, 8, 0, LINK_DYNSYM},
@@ -81,14 +83,15 @@ static uint64_t align_to(uint64_t n, uint64_t alignment)
     return alignment ? (n + alignment - 1) / alignment * alignment : n;
 }
 
-/* The loader maps sections with the same rights as one segment. */
+/* Returns the segment of a rank: the loader maps sections with equal rights as one segment. */
 static unsigned segment_of(enum link_rank rank)
 {
     return rank < LINK_CODE ? 0 : rank == LINK_CODE ? 1 : 2;
 }
 
-/* A segment begins on a page of its own in memory, and right behind the one before it in the file:
- * address and place in the file are equal modulo a page. */
+/* Assigns offsets and addresses to the mapped sections. A segment starts on a new page in memory
+ * and directly after the previous one in the file. Address and file offset are equal modulo a
+ * page. */
 static uint64_t place_mapped(struct link *l)
 {
     uint64_t at = sizeof(Elf64_Ehdr) + SEGMENTS * sizeof(Elf64_Phdr), address = at;
@@ -126,7 +129,7 @@ void link_lay_out(struct link *l)
 
 /* ---- The file ---- */
 
-/* A segment from the first section of one rank to the last of another. */
+/* Makes a program header for the sections from one rank to another. */
 static Elf64_Phdr segment(const struct link *l, Elf64_Word type, Elf64_Word flags,
                           Elf64_Xword alignment, enum link_rank from, enum link_rank to)
 {
@@ -152,7 +155,7 @@ static void write_segments(const struct link *l)
 {
     const uint64_t size = SEGMENTS * sizeof(Elf64_Phdr), at = sizeof(Elf64_Ehdr);
     Elf64_Phdr read = segment(l, PT_LOAD, PF_R, LINK_PAGE, LINK_NOTE, LINK_READ);
-    read.p_filesz = read.p_memsz += read.p_offset; /* the headers as well */
+    read.p_filesz = read.p_memsz += read.p_offset; /* include the headers */
     read.p_offset = read.p_vaddr = read.p_paddr = 0;
     const Elf64_Phdr all[SEGMENTS] = {
         {PT_PHDR, PF_R, at, at, at, size, size, 8},
@@ -189,7 +192,7 @@ static void write_sections(struct link *l)
     }
 }
 
-/* All symbols of the object; the first that is not local is the section's sh_info. */
+/* Writes all symbols of the object. The index of the first global one is the section's sh_info. */
 static void write_symtab(const struct link *l)
 {
     Elf64_Shdr *h = &link_find(l, LINK_SYMTAB)->header;
@@ -206,7 +209,7 @@ static void write_symtab(const struct link *l)
 
 void link_write_file(struct link *l, const Elf64_Ehdr *object)
 {
-    Elf64_Ehdr e = *object; /* machine, its flags and the ABI are the object's */
+    Elf64_Ehdr e = *object; /* keeps machine, flags and ABI of the object */
     e.e_type = ET_DYN;
     e.e_phoff = sizeof(e);
     e.e_phentsize = sizeof(Elf64_Phdr);

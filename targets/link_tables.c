@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The tables of a code object that its loader reads: symbols, their two hash tables, and the list
- * of all of them. Formats: System V ABI, "Dynamic Linking"; .gnu.hash as glibc reads it.
+ * Writes the tables that a code object's loader reads: symbols, their two hash tables, and the
+ * dynamic section. Formats: System V ABI, "Dynamic Linking"; .gnu.hash as glibc reads it.
  */
 #include "targets/link.h"
 
@@ -16,7 +16,8 @@ bool link_exports(const struct link *l, const Elf64_Sym *s)
            visibility != STV_HIDDEN && visibility != STV_INTERNAL && s->st_name < l->names_size;
 }
 
-/* The loader sorts nothing, so a table may have one bucket: a code object has two symbols. */
+/* A code object has two symbols, so the hash tables have one bucket and the symbols stay
+ * unsorted. */
 void link_size_tables(struct link *l)
 {
     const size_t n = l->n_exported;
@@ -58,7 +59,7 @@ struct tables {
     char *names;
     uint32_t *gnu;   /* buckets, first symbol, Bloom words, shift; Bloom word; bucket; hashes */
     uint32_t *sysv;  /* buckets, symbols; buckets; next of each symbol */
-    size_t n, count; /* symbols written, null symbol among them, of how many */
+    size_t n, count; /* symbols written, including the null symbol; all symbols */
     size_t named;    /* bytes of names written */
 };
 
@@ -76,7 +77,7 @@ static void write_symbol(const struct link *l, struct tables *t, const Elf64_Sym
     memcpy(&bloom, t->gnu + GNU_HASH_HEADER, sizeof(bloom));
     bloom |= 1ull << gnu % BLOOM_BITS | 1ull << (gnu >> BLOOM_SHIFT) % BLOOM_BITS;
     memcpy(t->gnu + GNU_HASH_HEADER, &bloom, sizeof(bloom));
-    /* The lowest bit of a hash says that it ends its bucket. */
+    /* The lowest bit of a hash marks the last symbol of a bucket. */
     const uint32_t ends = t->n + 1 == t->count;
     t->gnu[GNU_HASH_HEADER + 3 + t->n - 1] = (gnu & ~1u) | ends;
 
@@ -97,7 +98,7 @@ static void write_symbols(const struct link *l)
         .named = 1,
     };
     t.gnu[0] = 1; /* buckets */
-    t.gnu[1] = 1; /* first symbol that is hashed */
+    t.gnu[1] = 1; /* first hashed symbol */
     t.gnu[2] = 1; /* Bloom words */
     t.gnu[3] = BLOOM_SHIFT;
     t.gnu[GNU_HASH_HEADER + 2] = t.count > 1; /* first symbol of the bucket, if any */

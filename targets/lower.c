@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The core of the lowering: types, values, intrinsics, and the table that says which family lowers
- * which op.
+ * Core of the lowering: types, values, intrinsics, and the table of lowering functions by op.
  */
 #include "targets/lower_isa.h"
 
@@ -31,7 +30,7 @@ const struct lower_isa *lower_isa_of(const struct tgt *t)
     while (strcmp(rows[i].target, t->machine.name))
         i++;
     const struct lower_isa *const isa = rows[i].isa;
-    /* Passes and templates ask the machine. */
+    /* Passes and templates read these capabilities from the machine. */
     assert(!isa->lane_swap == !t->machine.has_lane_swap);
     assert(!isa->read_transposed == !t->machine.has_lds_read_tr);
     assert(!isa->fp8_to_half == !t->machine.has_cvt_scale);
@@ -166,7 +165,7 @@ LLVMValueRef emit_intrinsic(struct lower *l, const char *name, LLVMTypeRef *over
     return LLVMBuildCall2(l->b, type, fn, args, n_args, "");
 }
 
-/* Bits of a type that vectors and numbers of the IR lower to. */
+/* Returns the bits of a type that the lowering makes of vectors and numbers. */
 static unsigned bits_of(LLVMTypeRef t)
 {
     switch (LLVMGetTypeKind(t)) {

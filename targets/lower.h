@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Inside of the lowering from register-level tile IR to LLVM IR; for targets/lower*.c only.
+ * Internal interface of the lowering from register-level tile IR to LLVM IR, for targets/lower*.c
+ * only.
  *
- * One op becomes one machine instruction (or the few that the target needs for it), in the order of
+ * Each op becomes one machine instruction, or the few that the target needs for it, in the order of
  * the ops. Measured on LLVM 22.1: with both machine schedulers off, instruction selection keeps the
- * order of the IR within a block exactly, so nothing here asks for an order.
+ * order of the IR within a block exactly. The lowering therefore emits no ordering constraints.
  */
 #ifndef TARGETS_LOWER_H
 #define TARGETS_LOWER_H
@@ -20,28 +21,28 @@ enum { AS_GLOBAL = 1, AS_LDS = 3, AS_CONSTANT = 4, AS_BUFFER_RESOURCE = 8 };
 struct lower {
     const struct tir_func *f;
     const struct tgt *t;
-    const struct lower_isa *isa; /* the generation's own instructions */
+    const struct lower_isa *isa; /* instructions of the target's generation */
     LLVMContextRef ctx;
     LLVMModuleRef module;
     LLVMBuilderRef b;
     LLVMValueRef kernel;
-    LLVMDIBuilderRef di; /* NULL: the object carries no lines */
+    LLVMDIBuilderRef di; /* NULL: the object has no debug lines */
     LLVMMetadataRef scope;
     LLVMTypeRef void_, i1, i8, i16, i32, i64, f16, bf16, f32;
-    LLVMTypeRef lanes; /* integer with a bit for each lane */
+    LLVMTypeRef lanes; /* integer with one bit per lane */
     LLVMTypeRef global_ptr, lds_ptr, constant_ptr, rsrc;
-    const struct tir_op *next; /* behind the one that is being lowered, or NULL */
-    LLVMValueRef *values;      /* by id of the tir_value */
+    const struct tir_op *next; /* the op after the current one; NULL: the current one is the last */
+    LLVMValueRef *values;      /* by tir_value id */
     LLVMValueRef lane, wave;   /* computed at the kernel's entry */
-    /* Metadata that tells LDS accesses from direct-to-LDS loads; see lower_mem.c. */
+    /* Alias scopes that separate LDS accesses from direct-to-LDS loads; see lower_mem.c. */
     LLVMValueRef lds_scope, dma_scope;
     struct {
         LLVMValueRef mask;
         LLVMBasicBlockRef lanes, after;
-    } masked; /* the last access by some of the lanes */
+    } masked; /* block of the last masked access, see lower_mem.c */
     unsigned md_alias_scope, md_noalias, md_invariant, md_prof;
-    /* By id of the tir_value: does it live in accumulation registers, and what was it read into?
-     * See lower_agprs.c. */
+    /* By tir_value id: true if the value lives in accumulation registers, and its last copy in
+     * vector registers with the block of that copy. See lower_agprs.c. */
     bool *in_agprs;
     struct lower_read {
         LLVMValueRef v;
@@ -49,101 +50,105 @@ struct lower {
     } *read_from_agprs;
     struct {
         LLVMValueRef of, v;
-    } held;                 /* a constant and the register that has it, see lower_agprs.c */
-    uint32_t recent[2];     /* values of the last two instructions, see lower_agprs.c */
-    unsigned matrix_states; /* until a result in accumulation registers can be read, at most */
-    unsigned loops;         /* around the op that is being lowered */
-    bool has_mma;           /* a matrix instruction has been lowered */
-    bool counts_loads;      /* the function waits for a number of loads, so none may be merged */
+    } held;                 /* a constant scale and the register that holds it, see lower_agprs.c */
+    uint32_t recent[2];     /* tir_value ids of the last two instructions, see lower_agprs.c */
+    unsigned matrix_states; /* upper bound of the wait states until a result in AGPRs can be read */
+    unsigned loops;         /* depth of loops around the current op */
+    bool has_mma;           /* waits count loads, so loads must not be merged */
+    bool counts_loads;      /* waits count loads, so loads must not be merged */
     bool failed;
     char *why;
 };
 
-/** The first failure's sentence wins; returns NULL: a lowering reads `return lower_fail()`. */
+/** Records why the lowering fails; only the first failure is kept. Returns NULL, so that a lowering
+ * can `return lower_fail()`. */
 LLVMValueRef lower_fail(struct lower *l, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/** LLVM's type of an element, and of a value: a vector where it has several elements. */
+/** Return LLVM's type of an element and of a value. A value with several elements is a vector. */
 LLVMTypeRef lower_dtype(struct lower *l, unsigned dtype);
 LLVMTypeRef lower_type(struct lower *l, struct tir_type t);
 
-/** Elements of a value: 1 unless it is a vec of more. */
+/** Returns the number of elements of a value: 1 unless it is a vec of more. */
 unsigned lower_count(struct tir_type t);
 
-/** Returns what a value has been lowered to. */
+/** Returns the LLVM value of a tir_value. */
 LLVMValueRef lower_value(struct lower *l, struct tir_value v);
-/** Operand i, repeated if it is one value and `count` are wanted. */
+/** Returns operand i. A single value is repeated if `count` elements are wanted. */
 LLVMValueRef lower_operand(struct lower *l, const struct tir_op *op, unsigned i, unsigned count);
 struct tir_type lower_operand_type(const struct lower *l, const struct tir_op *op, unsigned i);
 struct tir_type lower_result_type(const struct lower *l, const struct tir_op *op);
 
-/** A constant, and a value's bits as a type of the same size. */
+/** Return an i32 constant, and a value's bits as another type of the same size. */
 LLVMValueRef lower_i32(struct lower *l, int64_t v);
 LLVMValueRef lower_bitcast(struct lower *l, LLVMValueRef v, LLVMTypeRef t);
-/** Element i; v itself when it is a single value. */
+/** Returns element i, or v itself if it is a single value. */
 LLVMValueRef lower_element(struct lower *l, LLVMValueRef v, unsigned i);
-/** A vector of n values of one type; the value itself for n = 1. */
+/** Builds a vector from n values of one type. For n = 1 returns the value itself. */
 LLVMValueRef lower_gather(struct lower *l, LLVMValueRef *elements, unsigned n);
-/** Elements first .. first + count. */
+/** Returns elements first .. first + count - 1. */
 LLVMValueRef lower_slice(struct lower *l, LLVMValueRef v, unsigned first, unsigned count);
 
 /** Finds the values that stay in accumulation registers. False when out of memory. */
 bool lower_agprs_begin(struct lower *l);
 void lower_agprs_end(struct lower *l);
-/** Emits wait states until results in accumulation registers can be read: as many as are left, but
- * no more than `most`. */
-enum { LOWER_MATRIX_STATES = 20 /* behind any matrix instruction of all targets */ };
+/** Emits wait states until results in accumulation registers can be read. It emits the remaining
+ * ones, but no more than `most`. */
+enum { LOWER_MATRIX_STATES = 20 /* enough after any matrix instruction of every target */ };
 void lower_matrix_states(struct lower *l, unsigned most);
-/** Notes that an instruction has been emitted which makes v. */
+/** Records that an instruction with result v has been emitted. */
 void lower_note_issue(struct lower *l, struct tir_value v);
-/** A matrix instruction whose accumulator stays in accumulation registers. */
+/** Emits a matrix instruction whose accumulator stays in accumulation registers. */
 LLVMValueRef lower_mfma_in_agprs(struct lower *l, const struct tir_op *op,
                                  const struct tir_mma *row);
-/** A scaled one; `left` and `right` are the registers of its scales. */
+/** Emits a scaled matrix instruction whose accumulator stays in accumulation registers. `left` and
+ * `right` are the registers of its scales. */
 LLVMValueRef lower_mfma_scaled_in_agprs(struct lower *l, const struct tir_op *op,
                                         const struct tir_mma *row, LLVMValueRef left,
                                         LLVMValueRef right);
-/** `v` in the kind of register that `like`, a value of this block or the next, has: accumulation
- * registers or vector registers. */
+/** Returns `v` in the kind of register that `like` has: accumulation or vector registers. `like` is
+ * a value of this block or the next. */
 LLVMValueRef lower_value_for(struct lower *l, struct tir_value v, struct tir_value like);
-/** Returns `phi`, which v becomes; of a v in accumulation registers, a copy of it that LLVM has to
- * keep there. */
+/** Returns `phi`, which has v's value. If v is in accumulation registers, returns a copy that LLVM
+ * has to keep there. */
 LLVMValueRef lower_keep(struct lower *l, LLVMValueRef phi, struct tir_value v);
-/** Reads a value of accumulation registers into vector registers. */
+/** Copies a value from accumulation registers to vector registers. */
 LLVMValueRef lower_from_agprs(struct lower *l, struct tir_value v);
 
-/** Lanes of a wave. */
+/** Returns the lanes of a wave. */
 unsigned lower_lanes(const struct lower *l);
-/** The lanes in which an i1 is set, as bits. */
+/** Returns a mask with one bit per lane: the lane's value of the i1 `set`. */
 LLVMValueRef lower_ballot(struct lower *l, LLVMValueRef set);
 
 /** Gives the kernel a string attribute. */
 void lower_attribute(struct lower *l, const char *key, const char *value);
 
 /**
- * The only way to an intrinsic: fails the lowering if LLVM has none of this name. `overload` are
- * the types that stand in its name.
+ * Calls an intrinsic; fails the lowering if LLVM has none of this name. `overload` are the types in
+ * its mangled name. All intrinsics of the lowering are called through this function.
  */
 LLVMValueRef emit_intrinsic(struct lower *l, const char *name, LLVMTypeRef *overload,
                             unsigned n_overload, LLVMValueRef *args, unsigned n_args);
 
-/** Applies `piece` to each dword of v and gives the results v's type again. Elements of 16 bits
- * that do not fill a dword are extended. */
+/** Applies `piece` to each dword of v and returns the results as v's type. 16-bit elements that do
+ * not fill a dword are extended. */
 LLVMValueRef lower_by_dword(struct lower *l, LLVMValueRef v,
                             LLVMValueRef (*piece)(struct lower *l, LLVMValueRef dword, void *data),
                             void *data);
 
-/** Debug information: the function's text, and the line of what is built from now on (0: none). */
+/** Debug information: begins with the function's printed text, sets the line of the next
+ * instructions (0: none), ends. */
 void lower_lines_begin(struct lower *l, const struct tgt_blob *ir);
 void lower_line(struct lower *l, unsigned line);
 void lower_lines_end(struct lower *l);
 
-/** Lowers the ops of a block at the builder's position; a yield ends it without a trace. */
+/** Lowers the ops of a block at the builder's position. A yield emits nothing. */
 void lower_block(struct lower *l, const struct tir_block *block);
-/** The operands that the block's yield gives its owner; NULL if there are none. */
+/** Returns the block's yield, whose operands become results of the owner; NULL: the block has
+ * none. */
 const struct tir_op *lower_yield_of(const struct lower *l, const struct tir_block *block);
 
-/* Op families: each returns the op's value, NULL if it has none (or failed). */
+/* Op families: each returns the op's value, or NULL if it has none or the lowering failed. */
 typedef LLVMValueRef lower_fn(struct lower *l, const struct tir_op *op);
 #define OP(name, operands, result, level, flags, attrs, signature, builder, expand, lower, ...) \
     lower_fn lower_##lower;

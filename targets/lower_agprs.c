@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Accumulators that stay in accumulation registers. A wave that has a SIMD to itself has 256 of
- * them beside its 256 vector registers, but the VALU reads only these, and LLVM chooses one kind
- * for all matrix instructions of a kernel: then either the scores or O are copied in each round.
- * Here `mma` says which products have theirs there. They are assembly, with LLVM's register
- * allocation, and what else takes such a value copies it in a cold block or behind the loop.
+ * Keeps accumulators in accumulation registers (AGPRs).
  *
- * LLVM sees no hazard of assembly. Of those that there are (its GCNHazardRecognizer,
- * checkMAIHazards90A and checkMAIVALUHazards, for gfx942 and gfx950) two can occur: the VALU reads
- * a result that is on its way, which takes 19 states at most, and writes an operand less than 2
- * states before. Sums in place wait for nothing.
+ * A wave with a SIMD to itself has 256 AGPRs besides its 256 vector registers, but the VALU reads
+ * vector registers only. LLVM chooses one kind for the results of all matrix instructions of a
+ * kernel, so either the scores or O would be copied in every iteration. `mma` names the products
+ * that accumulate in AGPRs. They are inline assembly with LLVM's register allocation. Other users
+ * of such a value copy it, in a cold block or after the loop.
+ *
+ * LLVM handles no hazards of assembly. Two of them can occur (GCNHazardRecognizer,
+ * checkMAIHazards90A and checkMAIVALUHazards, for gfx942 and gfx950): the VALU reads a result in
+ * flight, at most 19 states, or writes an operand less than 2 states before. Products that
+ * accumulate in place need no wait.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +28,7 @@ static void mark_yielded(struct lower *l, const struct tir_block *side, unsigned
         mark(l, yield->operands[i]);
 }
 
-/* Value i that a loop carries. */
+/* Marks value i that a loop carries: parameter, result, initial and yielded value. */
 static void mark_carried(struct lower *l, const struct tir_op *loop, unsigned i)
 {
     struct tir_block *const body = loop->blocks[0];
@@ -36,7 +38,7 @@ static void mark_carried(struct lower *l, const struct tir_op *loop, unsigned i)
     mark_yielded(l, body, i);
 }
 
-/* v, and what it is handed on from, as far as no op computes it. */
+/* Marks v and the values that loops and ifs pass on to it. Stops at ops that compute a value. */
 static void mark(struct lower *l, struct tir_value v)
 {
     const struct tir_value_info *const info = &l->f->values[v.id];
@@ -75,21 +77,23 @@ static bool visit(void *context, struct tir_block *b, struct tir_ref r)
     return false;
 }
 
-static bool is_there(const struct lower *l, const struct tir_block *side, unsigned i)
+static bool yields_agprs(const struct lower *l, const struct tir_block *side, unsigned i)
 {
     const struct tir_op *const yield = lower_yield_of(l, side);
     return yield && l->in_agprs[yield->operands[i].id];
 }
 
-/* A value that a branch hands on stays there too: the vector registers might not hold all of it. */
-static bool hand_on(void *context, struct tir_block *b, struct tir_ref r)
+/* Marks results of an if that passes on a marked value: the vector registers might not hold all of
+ * it. */
+static bool mark_if_results(void *context, struct tir_block *b, struct tir_ref r)
 {
     struct lower *const l = context;
     const struct tir_op *const op = tir_op(l->f, r);
     (void)b;
     for (unsigned i = 0; op->opcode == TIR_if && i < op->n_results; i++) {
         const struct tir_value v = tir_result(op, i);
-        if (!l->in_agprs[v.id] && (is_there(l, op->blocks[0], i) || is_there(l, op->blocks[1], i)))
+        if (!l->in_agprs[v.id] &&
+            (yields_agprs(l, op->blocks[0], i) || yields_agprs(l, op->blocks[1], i)))
             mark(l, v);
     }
     return false;
@@ -102,7 +106,7 @@ bool lower_agprs_begin(struct lower *l)
     if (!l->in_agprs || !l->read_from_agprs)
         return false;
     tir_walk(l->f, l->f->body, visit, l);
-    tir_walk(l->f, l->f->body, hand_on, l);
+    tir_walk(l->f, l->f->body, mark_if_results, l);
     return true;
 }
 
@@ -129,7 +133,8 @@ static LLVMValueRef pass_through(struct lower *l, LLVMValueRef v)
     return assemble(l, "", "=a,0", LLVMTypeOf(v), &v, 1);
 }
 
-/* A phi goes where all its users want it, and phis among them count as others. */
+/* A direct phi would get the register class of its users, which include other phis. The copy fixes
+ * the class. */
 LLVMValueRef lower_keep(struct lower *l, LLVMValueRef phi, struct tir_value v)
 {
     return l->in_agprs[v.id] ? pass_through(l, phi) : phi;
@@ -142,7 +147,7 @@ LLVMValueRef lower_value_for(struct lower *l, struct tir_value v, struct tir_val
     return l->in_agprs[v.id] ? l->values[v.id] : pass_through(l, lower_value(l, v));
 }
 
-/* The states stand in front of the assembly, since LLVM may copy what goes into it. */
+/* The wait states come before the assembly, since LLVM may copy its operand. */
 LLVMValueRef lower_from_agprs(struct lower *l, struct tir_value v)
 {
     struct lower_read *const read = &l->read_from_agprs[v.id];
@@ -161,8 +166,8 @@ static LLVMValueRef dwords(struct lower *l, struct tir_value v)
     return lower_bitcast(l, lower_value(l, v), LLVMVectorType(l->i32, n));
 }
 
-/* Is v, or a part of it, one of the last that the VALU made, with less than two instructions behind
- * it that are certain to be some? */
+/* True if one of the last two instructions made v or a part of it: fewer than two certain
+ * instructions separate v from its use. */
 static bool is_fresh(const struct lower *l, struct tir_value v)
 {
     const struct tir_ref def = l->f->values[v.id].def;
@@ -195,8 +200,8 @@ LLVMValueRef lower_mfma_in_agprs(struct lower *l, const struct tir_op *op,
     return assemble(l, text, "=a,^VA,^VA,0", type, args, 3);
 }
 
-/* A constant scale in a register that is made at the kernel's entry. LLVM would make it in front of
- * each instruction, with no wait state in between. */
+/* Returns a register that holds a constant scale from the kernel's entry on. LLVM would write the
+ * constant before each instruction, without the wait states. */
 static LLVMValueRef held(struct lower *l, LLVMValueRef scale)
 {
     if (!LLVMIsConstant(scale))
@@ -217,7 +222,7 @@ LLVMValueRef lower_mfma_scaled_in_agprs(struct lower *l, const struct tir_op *op
                                         LLVMValueRef right)
 {
     char text[160];
-    const int name = (int)strcspn(row->name, " "); /* modifiers are behind it */
+    const int name = (int)strcspn(row->name, " "); /* without modifiers */
     const int byte[] = {(int)op->imm[1], (int)op->imm[2]};
     snprintf(text, sizeof(text),
              "v_%.*s $0, $1, $2, $0, $4, $5 op_sel:[%d,%d,0] op_sel_hi:[%d,%d,0]%s", name,

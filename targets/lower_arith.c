@@ -61,7 +61,7 @@ LLVMValueRef lower_constant(struct lower *l, const struct tir_op *op)
 
 typedef LLVMValueRef build_fn(LLVMBuilderRef, LLVMValueRef, LLVMValueRef, const char *);
 
-/* Ops that are one LLVM instruction. */
+/* Ops that become one LLVM instruction. */
 static const struct {
     build_fn *on_int, *on_float;
 } binaries[TIR_N_OPCODES] = {
@@ -78,8 +78,8 @@ static const struct {
     [TIR_sar] = {LLVMBuildAShr, NULL},
 };
 
-/* Ops that are an intrinsic of LLVM. AMDGPU's own ones for exp2, log2, rcp and rsq are the raw
- * instructions, without the scaling that a denormal argument or result would need. */
+/* Ops that become an intrinsic of LLVM. For exp2, log2, rcp and rsq these are AMDGPU's raw
+ * instructions, without the scaling that denormal arguments or results would need. */
 static const struct {
     const char *on_int, *on_float;
 } intrinsics[TIR_N_OPCODES] = {
@@ -112,7 +112,7 @@ static LLVMValueRef one_element(struct lower *l, const struct tir_op *op, const 
     return call_elementwise(l, op, name, args, op->n_operands);
 }
 
-/* AMDGPU's intrinsics take no vectors, LLVM's own do. */
+/* True if the intrinsic accepts vectors: LLVM's generic ones do, AMDGPU's do not. */
 static bool takes_vectors(const char *name) { return strncmp(name, "llvm.amdgcn.", 12) != 0; }
 
 static LLVMValueRef lower_by_intrinsic(struct lower *l, const struct tir_op *op, const char *name)
@@ -154,7 +154,7 @@ LLVMValueRef lower_elementwise(struct lower *l, const struct tir_op *op)
     }
     if (op->opcode == TIR_abs && !on_float)
         return lower_int_abs(l, lower_operand(l, op, 0, count));
-    if (op->opcode == TIR_fma && !on_float) { /* v_mad_u32_u24 and the like are LLVM's to find */
+    if (op->opcode == TIR_fma && !on_float) { /* LLVM selects v_mad_u32_u24 and the like */
         LLVMValueRef product =
             LLVMBuildMul(l->b, lower_operand(l, op, 0, count), lower_operand(l, op, 1, count), "");
         return LLVMBuildAdd(l->b, product, lower_operand(l, op, 2, count), "");
@@ -173,7 +173,8 @@ LLVMValueRef lower_elementwise(struct lower *l, const struct tir_op *op)
     return lower_by_intrinsic(l, op, name);
 }
 
-/* LLVM makes the maximum and the minimum the clamp of v_cvt_pk_f16_f32, by which a NaN is 0. */
+/* Emits maximum and minimum, which LLVM folds into the clamp of v_cvt_pk_f16_f32. The clamp turns
+ * NaN into 0. */
 LLVMValueRef lower_unit_pair(struct lower *l, const struct tir_op *op)
 {
     const unsigned count = lower_count(lower_result_type(l, op));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Changes of type, and how elements are put together and taken apart.
+ * Type conversions, and the ops that build vecs from elements and extract elements.
  */
 #include "targets/lower_isa.h"
 
@@ -14,8 +14,8 @@ static bool is_int(unsigned dtype)
 
 static bool is_half(unsigned dtype) { return dtype == TIR_F16 || dtype == TIR_BF16; }
 
-/* Two f32 toward zero, as a dword: to f16 by v_cvt_pkrtz_f16_f32; of bf16 they are the high
- * halves. */
+/* Rounds two f32 toward zero to 16 bits, as a dword: v_cvt_pkrtz_f16_f32 for f16, the high halves
+ * for bf16. */
 static LLVMValueRef cut_pair(struct lower *l, LLVMValueRef a, LLVMValueRef b, unsigned dtype)
 {
     if (dtype == TIR_F16) {
@@ -46,7 +46,7 @@ static LLVMValueRef cut_to_half(struct lower *l, LLVMValueRef v, struct tir_type
     return count % 2 ? lower_slice(l, all, 0, count) : all;
 }
 
-/* `v` is one f32, or a vector of them. */
+/* Converts one f32 or a vector of them to a 16-bit float type. */
 static LLVMValueRef f32_to_half(struct lower *l, LLVMValueRef v, struct tir_type to,
                                 struct lower_rounding how)
 {
@@ -64,9 +64,10 @@ LLVMValueRef lower_convert_pair(struct lower *l, const struct tir_op *op)
     return f32_to_half(l, lower_gather(l, both, 2), lower_result_type(l, op), how);
 }
 
-/* Beyond its range fp8 is NaN while MODE.fp16_ovfl is 0, so values are clamped first; v_med3_f32
- * takes NaN to the lower bound (CDNA3 ISA), and a NaN is to stay one. Step by step, not element by
- * element: two wait states lie between a v_cmp and its v_cndmask. */
+/* Clamps x to fp8's range. While MODE.fp16_ovfl is 0, out-of-range conversions give NaN.
+ * v_med3_f32 turns NaN into the lower bound (CDNA3 ISA), so a v_cndmask restores NaN. The loops
+ * run step by step over all elements, because v_cmp and its v_cndmask need two wait states between
+ * them. */
 static bool clamp_to_fp8(struct lower *l, LLVMValueRef *x, unsigned n)
 {
     const double top = l->t->machine.fp8_is_fnuz ? 240 : 448;
@@ -84,10 +85,10 @@ static bool clamp_to_fp8(struct lower *l, LLVMValueRef *x, unsigned n)
     return true;
 }
 
-/* Up to four f32 in the bytes of a dword. */
+/* Packs up to four f32 as fp8 into the bytes of a dword. */
 static LLVMValueRef fp8_dword(struct lower *l, LLVMValueRef *x, unsigned n, bool in_range)
 {
-    /* More than two elements write both halves, so the old value does not matter. */
+    /* More than two elements write both halves, so the old value is irrelevant. */
     LLVMValueRef dword = n > 2 ? LLVMGetUndef(l->i32) : lower_i32(l, 0);
     if (!in_range && !clamp_to_fp8(l, x, n))
         return NULL;
@@ -150,7 +151,7 @@ static LLVMValueRef clamp_to_i8(struct lower *l, LLVMValueRef x)
     return emit_intrinsic(l, "llvm.smin", &l->i32, 1, most, 2);
 }
 
-/* The low bytes of four integers as one dword. */
+/* Packs the low bytes of four integers into a dword. */
 static LLVMValueRef join_low_bytes(struct lower *l, const LLVMValueRef x[4])
 {
     LLVMValueRef low[3] = {x[1], x[0], lower_i32(l, 0x0c0c0400)};
@@ -161,8 +162,8 @@ static LLVMValueRef join_low_bytes(struct lower *l, const LLVMValueRef x[4])
     return emit_intrinsic(l, "llvm.amdgcn.perm", NULL, 0, both, 3);
 }
 
-/* v_rndne_f32 and v_cvt_i32_f32, which saturates and takes NaN to 0; v_med3_i32 for bytes, since
- * LLVM 22.1 compares and selects to saturate those. */
+/* Emits v_rndne_f32 and v_cvt_i32_f32, which saturates and turns NaN into 0. Bytes saturate by
+ * v_med3_i32, because LLVM 22.1 would compare and select. */
 static LLVMValueRef f32_to_int(struct lower *l, LLVMValueRef v, struct tir_type to, bool in_range)
 {
     const unsigned count = lower_count(to);
@@ -184,7 +185,7 @@ static LLVMValueRef f32_to_int(struct lower *l, LLVMValueRef v, struct tir_type 
     return lower_bitcast(l, lower_gather(l, x, count / 4), lower_type(l, to));
 }
 
-/* f32 that a 16-bit float holds exactly: nothing is rounded. */
+/* Converts f32 values that are exact in the 16-bit float type; nothing is rounded. */
 static LLVMValueRef short_f32_to_half(struct lower *l, LLVMValueRef v, struct tir_type to)
 {
     const unsigned count = lower_count(to);
@@ -228,7 +229,7 @@ LLVMValueRef lower_convert(struct lower *l, const struct tir_op *op)
         return v;
     if (is_int(from.dtype) && is_int(to.dtype))
         return LLVMBuildIntCast2(l->b, v, lower_type(l, to), true, "");
-    from.kind = to.kind; /* a scalar operand stands for every element */
+    from.kind = to.kind; /* a scalar operand is used for every element */
     from.count = to.count;
     if (is_half(to.dtype) && from.dtype == TIR_FP8 && count % 4 == 0 && l->isa->fp8_to_half)
         return l->isa->fp8_to_half(l, v, to);
@@ -268,8 +269,8 @@ LLVMValueRef lower_extract(struct lower *l, const struct tir_op *op)
                        lower_count(lower_result_type(l, op)));
 }
 
-/* The vec in accumulation registers that operand i is an element of, in its place, or none. */
-static struct tir_value kept_from(const struct lower *l, const struct tir_op *op, uint32_t i)
+/* Returns the vec in accumulation registers whose element i is operand i, or a zero value. */
+static struct tir_value element_of_agprs(const struct lower *l, const struct tir_op *op, uint32_t i)
 {
     const struct tir_value none = {0};
     const struct tir_ref def = l->f->values[op->operands[i].id].def;
@@ -281,14 +282,14 @@ static struct tir_value kept_from(const struct lower *l, const struct tir_op *op
     return l->in_agprs[v.id] && tir_typeof(l->f, v).count == op->n_operands ? v : none;
 }
 
-/* Some elements of such a vec are replaced. LLVM leaves the others where they are either way, but
- * wants 32 more vector registers for a whole concat. NULL where it is something else. */
+/* Lowers a concat that replaces some elements of a vec in accumulation registers. LLVM would use
+ * 32 more vector registers for a whole concat. NULL: the concat has another form. */
 static LLVMValueRef replace_elements(struct lower *l, const struct tir_op *op)
 {
     struct tir_value from = {0};
     uint32_t kept = 0;
     for (uint32_t i = 0; i < op->n_operands; i++) {
-        const struct tir_value v = kept_from(l, op, i);
+        const struct tir_value v = element_of_agprs(l, op, i);
         if (from.id && v.id && v.id != from.id)
             return NULL;
         kept += v.id != 0;
@@ -298,7 +299,7 @@ static LLVMValueRef replace_elements(struct lower *l, const struct tir_op *op)
         return NULL;
     LLVMValueRef v = lower_value(l, from);
     for (uint32_t i = 0; i < op->n_operands; i++)
-        if (!kept_from(l, op, i).id)
+        if (!element_of_agprs(l, op, i).id)
             v = LLVMBuildInsertElement(
                 l->b, v, lower_element(l, lower_value(l, op->operands[i]), 0), lower_i32(l, i), "");
     return v;
@@ -339,8 +340,8 @@ static LLVMValueRef exchange_halves(struct lower *l, LLVMValueRef pair)
                                   LLVMConstVector(order, 2), "");
 }
 
-/* Is it the next op that takes this one's result, as another maximum? */
-static bool is_taken_at_once(const struct lower *l, const struct tir_op *op)
+/* True if the next op is a maximum that takes this op's result. */
+static bool next_takes_result(const struct lower *l, const struct tir_op *op)
 {
     bool taken = false;
     for (uint32_t i = 0; l->next && l->next->opcode == op->opcode && i < l->next->n_operands; i++)
@@ -348,16 +349,17 @@ static bool is_taken_at_once(const struct lower *l, const struct tir_op *op)
     return taken;
 }
 
-/* LLVM forms v_pk_maximum3_f16 from the two. It takes op_sel_hi of the first operand for the bit
- * that moves the result of other instructions to the high half, and puts an s_nop in front of what
- * reads such a result at once (getDstSelForwardingOperand in GCNHazardRecognizer.cpp of LLVM 22.1).
- * A first operand whose halves are exchanged has that bit clear. So a maximum that the next one
- * takes is one of exchanged halves, exchanged itself, and the next one takes it as it was: all of
- * this is op_sel. */
+/* Lowers max3 to two maxima, which LLVM combines to v_pk_maximum3_f16.
+ *
+ * LLVM mistakes op_sel_hi of the first operand for the bit that moves a result to the high half.
+ * It then inserts an s_nop before an instruction that reads the result directly
+ * (getDstSelForwardingOperand in GCNHazardRecognizer.cpp of LLVM 22.1). A first operand with
+ * exchanged halves has that bit clear. A maximum that the next op takes is therefore computed on
+ * exchanged halves and exchanged back; op_sel does both at no cost. */
 LLVMValueRef lower_max3_pair(struct lower *l, const struct tir_op *op)
 {
     LLVMTypeRef pair = LLVMVectorType(l->f16, 2);
-    const bool exchanged = is_taken_at_once(l, op);
+    const bool exchanged = next_takes_result(l, op);
     LLVMValueRef d = NULL;
     for (unsigned i = 0; i < 3; i++) {
         LLVMValueRef v = lower_bitcast(l, lower_value(l, op->operands[i]), pair);

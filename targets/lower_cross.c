@@ -27,7 +27,8 @@ static LLVMValueRef swap_dword(struct lower *l, LLVMValueRef dword, void *data)
     return both ? LLVMBuildExtractValue(l->b, both, r->which, "") : NULL;
 }
 
-/* The ops for both results of a swap name the same intrinsic call; LLVM merges the two. */
+/* Lowers one result of a swap. The ops for both results make identical intrinsic calls, which LLVM
+ * merges. */
 LLVMValueRef lower_lane_swap(struct lower *l, const struct tir_op *op)
 {
     if (!l->isa->lane_swap)

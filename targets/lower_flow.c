@@ -10,9 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* LLVM reads all parameters at the kernel's entry and keeps them in registers from there on. One
- * that is used in a loop alone, where no pass of ours has moved it out, is read when its turn
- * comes. */
+/* Reads a kernel parameter. LLVM reads all parameters at the kernel's entry and keeps them in
+ * registers. A parameter used only in a loop, and not hoisted by our passes, is loaded at its use
+ * instead. */
 static LLVMValueRef lower_arg(struct lower *l, const struct tir_op *op)
 {
     const struct tir_arg *a = &l->f->args[op->imm[0]];
@@ -53,9 +53,9 @@ static void inline_asm(struct lower *l, LLVMTypeRef *types, LLVMValueRef *args, 
     LLVMBuildCall2(l->b, type, code, args, n, "");
 }
 
-/* Memory accesses are not moved across: waits and barriers of our own stand between two of these. A
- * fence of a single thread orders LLVM and costs no instruction; a wider one would wait for every
- * load to LDS. */
+/* Emits a fence that memory accesses do not cross; our waits and barriers are placed between two
+ * of them. A single-thread fence costs no instruction. A wider one would wait for every load to
+ * LDS. */
 static void fence_memory(struct lower *l)
 {
     LLVMBuildFence(l->b, LLVMAtomicOrderingSequentiallyConsistent, true, "");
@@ -75,7 +75,7 @@ LLVMValueRef lower_waitcnt(struct lower *l, const struct tir_op *op)
     return NULL;
 }
 
-/* Waits for copies are counted by a pass, which leaves waitcnt ops; LDS writes wait for all. */
+/* Waits for copies become waitcnt ops in a pass. This waits for all LDS writes. */
 LLVMValueRef lower_wait(struct lower *l, const struct tir_op *op)
 {
     if (op->imm[0] >= 0)
@@ -99,7 +99,7 @@ static unsigned agent(struct lower *l)
     return LLVMGetSyncScopeID(l->ctx, scope, sizeof(scope) - 1);
 }
 
-/* One lane does what `build` makes of the address, and all lanes have what it got. */
+/* Runs `build` on the address in one lane and broadcasts its result to all lanes. */
 static LLVMValueRef in_one_lane(struct lower *l, const struct tir_op *op,
                                 LLVMValueRef (*build)(struct lower *l, const struct tir_op *op,
                                                       LLVMValueRef address))
@@ -113,19 +113,19 @@ static LLVMValueRef in_one_lane(struct lower *l, const struct tir_op *op,
     LLVMBuildCondBr(l->b, first, one, all);
     LLVMPositionBuilderAtEnd(l->b, one);
     LLVMValueRef own = build(l, op, address);
-    LLVMBasicBlockRef behind = LLVMGetInsertBlock(l->b);
+    LLVMBasicBlockRef built = LLVMGetInsertBlock(l->b);
     LLVMBuildBr(l->b, all);
     LLVMPositionBuilderAtEnd(l->b, all);
     LLVMValueRef phi = LLVMBuildPhi(l->b, l->i32, "");
     LLVMValueRef values[2] = {lower_i32(l, 0), own};
-    LLVMBasicBlockRef blocks[2] = {before, behind};
+    LLVMBasicBlockRef blocks[2] = {before, built};
     LLVMAddIncoming(phi, values, blocks, 2);
     return emit_intrinsic(l, "llvm.amdgcn.readfirstlane", &l->i32, 1, &phi, 1);
 }
 
-/* It releases for the whole agent what its wave wrote. What that takes on gfx942 and gfx950 LLVM
- * knows (AMDGPUUsage, "Memory Model gfx942"): buffer_wbl2 sc1 and a wait for all stores, then the
- * atomic. Acquiring, buffer_inv sc1, is left to those who read: it empties caches that other
+/* Increments the counter and releases the wave's writes for the agent. LLVM emits the sequence for
+ * gfx942 and gfx950 (AMDGPUUsage, "Memory Model gfx942"): buffer_wbl2 sc1, a wait for all stores,
+ * the atomic. Readers acquire themselves by buffer_inv sc1, since it empties caches that other
  * workgroups use. uinc_wrap: d >= n - 1 ? 0 : d + 1. */
 static LLVMValueRef arrive(struct lower *l, const struct tir_op *op, LLVMValueRef address)
 {
@@ -153,8 +153,9 @@ static LLVMValueRef poll(struct lower *l, LLVMValueRef address)
     return is;
 }
 
-/* Whoever sees all of them there may have made the counter 0. */
-static LLVMValueRef are_all_there(struct lower *l, const struct tir_op *op, LLVMValueRef is)
+/* True if all have arrived. The counter may be 0 by then: a workgroup that saw all of them may
+ * have reset it. */
+static LLVMValueRef all_arrived(struct lower *l, const struct tir_op *op, LLVMValueRef is)
 {
     LLVMValueRef arrived = LLVMBuildAnd(l->b, is, lower_i32(l, TIR_ARRIVED), "");
     LLVMValueRef n = lower_value(l, op->operands[1]);
@@ -162,8 +163,8 @@ static LLVMValueRef are_all_there(struct lower *l, const struct tir_op *op, LLVM
                        LLVMBuildICmp(l->b, LLVMIntEQ, is, lower_i32(l, 0), ""), "");
 }
 
-/* i1: this wave has left. It has not where the counter is no more what was read: the last wave may
- * have come. */
+/* Returns an i1: this wave has left. It has not if the counter changed since the read: the last
+ * wave may have arrived. */
 static LLVMValueRef leave(struct lower *l, LLVMValueRef address, LLVMValueRef is)
 {
     LLVMValueRef left = LLVMBuildAdd(l->b, is, lower_i32(l, 1 << TIR_LEFT_BIT), "");
@@ -189,7 +190,7 @@ static LLVMValueRef await(struct lower *l, const struct tir_op *op, LLVMValueRef
     LLVMValueRef turns = LLVMBuildPhi(l->b, l->i32, "");
     LLVMValueRef is = poll(l, address);
     LLVMValueRef gone = LLVMBuildLShr(l->b, is, lower_i32(l, TIR_LEFT_BIT), "");
-    LLVMBuildCondBr(l->b, are_all_there(l, op, is), seen, more);
+    LLVMBuildCondBr(l->b, all_arrived(l, op, is), seen, more);
     LLVMPositionBuilderAtEnd(l->b, more);
     LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntSGT, turns, zero, ""), sleeps, leaves);
     LLVMPositionBuilderAtEnd(l->b, sleeps);
@@ -239,8 +240,8 @@ LLVMValueRef lower_set_priority(struct lower *l, const struct tir_op *op)
     return NULL;
 }
 
-/* No pass of LLVM looks into it, so what it counts as does not matter: 32 bytes at most. Its
- * padding is s_nop. */
+/* Emits an aligned code window as assembly. No pass of LLVM looks inside, so its assumed size, at
+ * most 32 bytes, is harmless. The padding is s_nop. */
 LLVMValueRef lower_align_code(struct lower *l, const struct tir_op *op)
 {
     static const char window[] =
@@ -264,7 +265,7 @@ LLVMValueRef lower_phase(struct lower *l, const struct tir_op *op)
     return NULL;
 }
 
-/* Assembly takes no vectors of bytes: they are dwords to it. */
+/* Inline assembly takes no vectors of bytes, so they become dwords. */
 static LLVMValueRef as_dwords(struct lower *l, LLVMValueRef v, struct tir_type t)
 {
     const unsigned bits = tir_dtype_bits(t.dtype) * lower_count(t);
@@ -274,7 +275,8 @@ static LLVMValueRef as_dwords(struct lower *l, LLVMValueRef v, struct tir_type t
     return lower_bitcast(l, v, n > 1 ? LLVMVectorType(l->i32, n) : l->i32);
 }
 
-/* Constants need no assembly, and conditions and resources cannot have any. */
+/* True if the value can pass through assembly. Constants need none; conditions and resources have
+ * no register class. */
 static bool takes_assembly(LLVMValueRef v, struct tir_type t)
 {
     return !LLVMIsConstant(v) && t.dtype != TIR_I1 && t.dtype != TIR_RSRC;
@@ -282,8 +284,8 @@ static bool takes_assembly(LLVMValueRef v, struct tir_type t)
 
 enum { MOST_TOGETHER = 8 };
 
-/* Scalars of this block go through one empty assembly, and what comes behind uses its results: LLVM
- * would load each right before its first use, with a wait. */
+/* Passes scalars of this block through one empty assembly, and later code uses its results. LLVM
+ * would otherwise load each directly before its first use and wait for it. */
 static void pass_through(struct lower *l, const struct tir_value *values, unsigned n)
 {
     static const char outputs[] = "=s,=s,=s,=s,=s,=s,=s,=s", inputs[] = ",0,1,2,3,4,5,6,7";
@@ -311,7 +313,7 @@ static bool is_of_this_block(struct lower *l, LLVMValueRef v)
     return LLVMIsAInstruction(v) && LLVMGetInstructionParent(v) == LLVMGetInsertBlock(l->b);
 }
 
-/* Empty assembly that uses the values: what computes them stays above. */
+/* Uses the values in empty assembly, so that their computation stays above it. */
 LLVMValueRef lower_anchor(struct lower *l, const struct tir_op *op)
 {
     struct tir_value together[MOST_TOGETHER];
@@ -340,8 +342,8 @@ LLVMValueRef lower_anchor(struct lower *l, const struct tir_op *op)
     return NULL;
 }
 
-/* Empty assembly whose result stands where its operand does: LLVM would make a constant in front of
- * its first use. */
+/* Passes the operand through empty assembly to fix its place. LLVM would otherwise make a constant
+ * directly before its first use. */
 LLVMValueRef lower_materialize(struct lower *l, const struct tir_op *op)
 {
     static const char in_vgprs[] = "=v,0", in_sgprs[] = "=s,0";
@@ -368,7 +370,7 @@ LLVMValueRef lower_return(struct lower *l, const struct tir_op *op)
     return NULL;
 }
 
-/* A phi for each of n types, at the builder's position. */
+/* Builds n phis at the builder's position, with the types of `like`. */
 static void build_phis(struct lower *l, LLVMValueRef *phis, const struct tir_value *like,
                        unsigned n)
 {
@@ -383,22 +385,22 @@ static void add_incoming(LLVMValueRef *phis, const LLVMValueRef *values, unsigne
         LLVMAddIncoming(phis[i], (LLVMValueRef *)&values[i], &from, 1);
 }
 
-/* A block hands this on, at its end, to values like `like`. */
-static void hand_on(struct lower *l, LLVMValueRef *out, const struct tir_value *values,
+/* Appends a block's values to `out`, in the register kinds of `like`. */
+static void pass_on(struct lower *l, LLVMValueRef *out, const struct tir_value *values,
                     const struct tir_value *like, unsigned n)
 {
     for (unsigned i = 0; i < n; i++)
         out[i] = lower_value_for(l, values[i], like[i]);
 }
 
-/* Result values of an op have consecutive ids. */
+/* Sets an op's result values, which have consecutive ids, to the phis. */
 static void define_results(struct lower *l, const struct tir_op *op, LLVMValueRef *phis)
 {
     for (uint32_t i = 0; i < op->n_results; i++)
         l->values[tir_result(op, i).id] = lower_keep(l, phis[i], tir_result(op, i));
 }
 
-/* Phis of an op's results are built where the types of its results say, in its last block. */
+/* Builds phis for an op's results, in its last block. */
 static void result_phis(struct lower *l, const struct tir_op *op, LLVMValueRef *phis)
 {
     for (uint32_t i = 0; i < op->n_results; i++) {
@@ -407,8 +409,8 @@ static void result_phis(struct lower *l, const struct tir_op *op, LLVMValueRef *
     }
 }
 
-/* Marks a loop's latch: LLVM is not to move invariants out of it. Ours are hoisted already; what is
- * left stands in cold branches, and would take registers all along. */
+/* Disables LICM for the loop of this latch. Our passes hoist already. Remaining invariants are in
+ * cold branches and would occupy registers for the whole loop. */
 static void keep_invariants(struct lower *l, LLVMValueRef latch)
 {
     LLVMMetadataRef name = LLVMMDStringInContext2(l->ctx, "llvm.licm.disable", 17);
@@ -437,7 +439,7 @@ LLVMValueRef lower_for(struct lower *l, const struct tir_op *op)
     LLVMValueRef first = lower_value(l, op->operands[0]);
     LLVMValueRef bound = lower_value(l, op->operands[1]), step = lower_value(l, op->operands[2]);
 
-    hand_on(l, given, inits, body->params + 1, n);
+    pass_on(l, given, inits, body->params + 1, n);
     LLVMBasicBlockRef guard = LLVMGetInsertBlock(l->b);
     LLVMBasicBlockRef loop = new_block(l, "loop"), done = new_block(l, "done");
     LLVMBuildCondBr(l->b, LLVMBuildICmp(l->b, LLVMIntSLT, first, bound, ""), loop, done);
@@ -458,7 +460,7 @@ LLVMValueRef lower_for(struct lower *l, const struct tir_op *op)
 
     const struct tir_op *yield = lower_yield_of(l, body);
     if (n)
-        hand_on(l, made, yield->operands, body->params + 1, n);
+        pass_on(l, made, yield->operands, body->params + 1, n);
     LLVMBasicBlockRef latch = LLVMGetInsertBlock(l->b);
     LLVMValueRef next = LLVMBuildNSWAdd(l->b, index, step, "");
     keep_invariants(
@@ -475,8 +477,7 @@ out:
     return NULL;
 }
 
-/* The odds of a branch whose then-block is expected not to run: block placement moves it out of
- * line. */
+/* Gives the branch odds of 1 to 2^20, so that block placement moves the then-block out of line. */
 static void expect_else(struct lower *l, LLVMValueRef branch)
 {
     LLVMMetadataRef odds[3] = {
@@ -488,7 +489,7 @@ static void expect_else(struct lower *l, LLVMValueRef branch)
     LLVMSetMetadata(branch, l->md_prof, LLVMMetadataAsValue(l->ctx, node));
 }
 
-/* Does a side only hand on values? Then it needs no block. */
+/* True if a side of an if only yields values, so that it needs no block. */
 static bool only_yields(const struct lower *l, const struct tir_block *side)
 {
     return !side || side->n_ops == 0 ||
@@ -514,9 +515,9 @@ LLVMValueRef lower_settle(struct lower *l, const struct tir_op *op)
     return NULL;
 }
 
-/* Wait states at the head of a cold block: LLVM, which goes back from the read of a result through
- * each block once, finds the way past it then. Blocks of waves that share a SIMD are long enough,
- * and other waves' work would lie beside their states. */
+/* Emits wait states at the head of a cold block. LLVM searches back from the read of a result and
+ * visits each block once; a long block makes it find the path around the block. Kernels with
+ * several waves per SIMD have long blocks, and their states would delay other waves. */
 static void lengthen(struct lower *l)
 {
     if (l->has_mma && l->f->waves_per_simd <= 1) {
@@ -525,15 +526,15 @@ static void lengthen(struct lower *l)
     }
 }
 
-/* A side of an if hands this on to its results. */
-static void hand_on_side(struct lower *l, const struct tir_op *op, const struct tir_block *side,
+/* Passes the values that a side of an if yields to the if's results. */
+static void pass_on_side(struct lower *l, const struct tir_op *op, const struct tir_block *side,
                          LLVMValueRef *out)
 {
     for (uint32_t i = 0; i < op->n_results; i++)
         out[i] = lower_value_for(l, lower_yield_of(l, side)->operands[i], tir_result(op, i));
 }
 
-/* Lowers one side of an if into a block of its own and hands its values to the phis in `merge`. */
+/* Lowers one side of an if into its own block and passes its values to the phis in `merge`. */
 static void lower_side(struct lower *l, const struct tir_op *op, const struct tir_block *side,
                        LLVMBasicBlockRef into, LLVMBasicBlockRef merge, LLVMValueRef *phis,
                        LLVMValueRef *values)
@@ -549,7 +550,7 @@ static void lower_side(struct lower *l, const struct tir_op *op, const struct ti
         lower_block(l, side);
     if (l->failed)
         return;
-    hand_on_side(l, op, side, values);
+    pass_on_side(l, op, side, values);
     add_incoming(phis, values, op->n_results, LLVMGetInsertBlock(l->b));
     LLVMBuildBr(l->b, merge);
     if (l->matrix_states < pending)
@@ -565,7 +566,7 @@ LLVMValueRef lower_if(struct lower *l, const struct tir_op *op)
     const bool plain = only_yields(l, op->blocks[1]);
     LLVMBasicBlockRef yes = new_block(l, "then"), merge = new_block(l, "merge");
     if (plain)
-        hand_on_side(l, op, op->blocks[1], values);
+        pass_on_side(l, op, op->blocks[1], values);
     LLVMBasicBlockRef before = LLVMGetInsertBlock(l->b);
     LLVMBasicBlockRef no = plain ? merge : new_block(l, "else");
     LLVMValueRef branch = LLVMBuildCondBr(l->b, condition, yes, no);
@@ -587,8 +588,8 @@ LLVMValueRef lower_if(struct lower *l, const struct tir_op *op)
 
 /* ---- User functions ---- */
 
-/* One call for one element; scalar operands are the same for every element. Addresses are i64 in
- * the IR and pointers in the C of a hook. */
+/* Calls the hook for one element; scalar operands are the same for every element. Addresses are
+ * i64 in the IR and pointers in a hook's C code. */
 static LLVMValueRef call_once(struct lower *l, const struct tir_op *op, LLVMValueRef hook,
                               unsigned element)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Lines of the tile IR as debug information: DWARF says of each instruction from which line of the
- * printed function it comes, and the code object carries that text in a section of its own, which
- * is not loaded. No line changes an instruction: LLVM's passes do not read them.
+ * Emits lines of the tile IR as debug information. DWARF maps each instruction to a line of the
+ * printed function, and an unloaded section of the code object holds that text. LLVM's passes
+ * ignore the lines, so they change no instruction.
  */
 #include <llvm-c/DebugInfo.h>
 
@@ -18,7 +18,7 @@ static void add_flag(struct lower *l, const char *key, unsigned value)
                       LLVMValueAsMetadata(lower_i32(l, value)));
 }
 
-/* The text as data of an assembler. */
+/* Returns assembler text that stores the IR in its section. */
 static char *section_of(const struct tgt_blob *ir)
 {
     static const char head[] = ".section " TGT_IR_SECTION ",\"\",@progbits\n.ascii \"";

@@ -8,7 +8,7 @@
 
 enum { MAX_OPERANDS = 9, PLAIN_OPERANDS = 6 };
 
-/* Calls a row's intrinsic, of a, b, c and what else it takes: `others`, of 6 numbers at most. */
+/* Calls a row's intrinsic with a, b, c and up to 6 further numbers, `others`. */
 static LLVMValueRef multiply(struct lower *l, const struct tir_op *op, const struct tir_mma *row,
                              LLVMValueRef const *others)
 {
@@ -16,8 +16,8 @@ static LLVMValueRef multiply(struct lower *l, const struct tir_op *op, const str
     if (id == 0)
         return lower_fail(l, "LLVM has no intrinsic %s", row->intrinsic);
 
-    /* The operands' types differ between shapes: <8 x bfloat>, <4 x i16>, i64, ... The f8f6f4 ones
-     * are overloaded, by how many registers a format takes. */
+    /* Operand types differ between shapes: <8 x bfloat>, <4 x i16>, i64, ... The f8f6f4 intrinsics
+     * are overloaded by the number of registers of a format. */
     const bool overloaded = LLVMIntrinsicIsOverloaded(id);
     LLVMTypeRef words[2];
     for (unsigned i = 0; i < 2 && overloaded; i++)
@@ -44,7 +44,8 @@ static const struct tir_mma *row_of(struct lower *l, const struct tir_op *op)
     return NULL;
 }
 
-/* No broadcast, no permutation; of f8f6f4 fp8, and no scales. */
+/* Lowers an unscaled product, without broadcast or permutation. The f8f6f4 instructions get fp8
+ * operands. */
 LLVMValueRef lower_mfma(struct lower *l, const struct tir_op *op)
 {
     LLVMValueRef zeros[MAX_OPERANDS - 3];
@@ -56,8 +57,8 @@ LLVMValueRef lower_mfma(struct lower *l, const struct tir_op *op)
     return row ? multiply(l, op, row, zeros) : NULL;
 }
 
-/* A register with the scales' bytes in its low ones. What is above a byte is not looked at, so that
- * a word which was cut to it will do. */
+/* Returns a register with the scales in its low bytes. The hardware ignores the upper bits, so a
+ * truncated word suffices. */
 static LLVMValueRef scale_word(struct lower *l, struct tir_value scale)
 {
     const struct tir_type t = tir_typeof(l->f, scale);
@@ -78,7 +79,7 @@ LLVMValueRef lower_mfma_scaled(struct lower *l, const struct tir_op *op)
     LLVMValueRef left = scale_word(l, op->operands[3]), right = scale_word(l, op->operands[4]);
     if (op->imm[3])
         return lower_mfma_scaled_in_agprs(l, op, row, left, right);
-    /* LLVM takes two such constants for no scales. */
+    /* LLVM treats two such constants as "no scales". */
     if (LLVMIsConstant(left) && LLVMIsNull(left) && LLVMIsConstant(right) && LLVMIsNull(right))
         return lower_fail(l, "%s with two scales that are 2^-127", row->name);
     LLVMValueRef others[] = {lower_i32(l, row->left_format), lower_i32(l, row->right_format),

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory: buffers, global memory, LDS, and direct-to-LDS loads.
+ * Lowers memory accesses: buffers, global memory, LDS, and direct-to-LDS loads.
  *
- * LDS is addressed by number: the function's buffers stand at the offsets that the IR gave them,
- * the attribute amdgpu-lds-size reserves the whole, and address 0 is its start.
+ * LDS is addressed by number: buffers have the offsets that the IR assigned, the attribute
+ * amdgpu-lds-size reserves the total, and address 0 is its start.
  *
  * While direct-to-LDS loads are in flight, LLVM 22.1 (SIInsertWaitcnts) puts vmcnt(0) before any
  * LDS access that may alias them, which would undo every prefetch. Alias scopes say that they do
- * not: all direct-to-LDS loads are in one scope, all other LDS accesses in another. That is true
- * between two of our own waits and barriers, and LLVM moves neither across those, for they stand
- * between fences of a single thread. Waits for what a load returns in registers stay LLVM's.
+ * not alias: all direct-to-LDS loads are in one scope, all other LDS accesses in another. That is
+ * true between two of our own waits and barriers. LLVM moves no access across them, because
+ * single-thread fences enclose them. LLVM still inserts the waits for loads to registers.
  */
 #include "targets/lower_isa.h"
 
@@ -35,7 +35,8 @@ static unsigned bytes_of(struct tir_type t)
     return (tir_dtype_bits(t.dtype) * lower_count(t) + 7) / 8;
 }
 
-/* The type that a load or store of so many bytes has: integers, so that every dtype is one case. */
+/* Returns the integer type for a load or store of this value's bytes. Integers make every dtype
+ * one case. */
 static LLVMTypeRef memory_type(struct lower *l, const struct tir_op *op, struct tir_type t)
 {
     switch (bytes_of(t)) {
@@ -52,8 +53,8 @@ static LLVMTypeRef memory_type(struct lower *l, const struct tir_op *op, struct 
     }
 }
 
-/* LLVM merges adjacent narrow loads, and then a wait that counts loads would wait for too few.
- * Empty assembly with side effects keeps SILoadStoreOptimizer from looking past it. */
+/* Keeps a load from being merged with its neighbour. A wait that counts loads would wait for too
+ * few after a merge. SILoadStoreOptimizer does not look past empty assembly with side effects. */
 static void keep_apart(struct lower *l, struct tir_type t)
 {
     if (!l->counts_loads || bytes_of(t) >= 16)
@@ -121,7 +122,8 @@ LLVMValueRef lower_buffer_to_lds(struct lower *l, const struct tir_op *op)
     return NULL;
 }
 
-/* base (operand `first`) + lane offset + constant; the lane offset is an unsigned i32 or an i64. */
+/* Returns base (operand `first`) + lane offset + constant. The lane offset is an unsigned i32 or
+ * an i64. */
 static LLVMValueRef global_address(struct lower *l, const struct tir_op *op, unsigned first)
 {
     LLVMValueRef base =
@@ -185,8 +187,8 @@ LLVMValueRef lower_global_store(struct lower *l, const struct tir_op *op)
     return NULL;
 }
 
-/* LLVM's sinking pass would move the load of a value that only one branch uses into that branch,
- * where nothing hides it: empty assembly uses the value before. */
+/* Uses a loaded value in empty assembly. LLVM's sinking pass would otherwise move a load into the
+ * only branch that uses its value, where nothing hides its latency. */
 static void keep_before(struct lower *l, struct tir_value value)
 {
     const struct tir_type t = tir_typeof(l->f, value);
@@ -265,7 +267,7 @@ LLVMValueRef lower_lds_write(struct lower *l, const struct tir_op *op)
     return NULL;
 }
 
-/* Elements at LDS addresses of their own. */
+/* Accesses of elements at their own LDS addresses. */
 
 static LLVMValueRef element_address(struct lower *l, const struct tir_op *op, unsigned operand,
                                     unsigned i)
@@ -287,11 +289,11 @@ LLVMValueRef lower_lds_gather(struct lower *l, const struct tir_op *op)
     return lower_gather(l, out, lower_count(t));
 }
 
-/* The access of element i, made by the lanes whose mask says so. */
+/* Makes the access of one element, in the lanes whose mask is set. */
 typedef LLVMValueRef masked_access(struct lower *l, LLVMValueRef address, LLVMValueRef value);
 
-/* Goes to a block of the lanes with `mask`. That is the one of the access before, if nothing stands
- * between the two: what they write may be one instruction then. */
+/* Enters a block for the lanes with `mask`. It reuses the previous access's block if no
+ * instruction was emitted since; their writes may then become one instruction. */
 static void begin_masked(struct lower *l, LLVMValueRef mask)
 {
     const LLVMBasicBlockRef now = LLVMGetInsertBlock(l->b);
@@ -327,7 +329,8 @@ static LLVMValueRef store_dword(struct lower *l, LLVMValueRef address, LLVMValue
     return r;
 }
 
-/* Atomic for the threads of the device, ordered against nothing: one instruction and no wait. */
+/* Adds a dword atomically for all threads of the device, without ordering: one instruction and no
+ * wait. */
 static LLVMValueRef add_dword(struct lower *l, LLVMValueRef address, LLVMValueRef value)
 {
     return LLVMBuildAtomicRMW(l->b, LLVMAtomicRMWBinOpAdd, address, value,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The matrix instructions of the facts as rows of struct tir_machine.
+ * Macros that make rows of struct tir_machine from the matrix instructions in targets/facts/.
  */
 #ifndef TARGETS_SHAPES_H
 #define TARGETS_SHAPES_H
@@ -8,7 +8,7 @@
 #include "ir/ir.h"
 #include "ir/mma_operands.h"
 
-/* The facts name a shape by its side and its operands. */
+/* Rows and columns, and operand layouts, of the shapes that the facts name. */
 enum { SIDE_32x32x = 32, SIDE_32x32x64_f8f6f4 = 32, SIDE_16x16x = 16, SIDE_16x16x128_f8f6f4 = 16 };
 #define OPERANDS_32x32x(bits) MMA32_OPERANDS(bits)
 #define OPERANDS_32x32x64_f8f6f4(bits) MMA32_OPERANDS(bits)
@@ -18,20 +18,20 @@ enum { SIDE_32x32x = 32, SIDE_32x32x64_f8f6f4 = 32, SIDE_16x16x = 16, SIDE_16x16
 #define SCALED_32x32x64_f8f6f4(right) MMA32_SCALED(right)
 #define SCALED_16x16x128_f8f6f4(right) MMA16_SCALED(right)
 
-/* The IR has operands of these formats as dtypes: e2m1 goes in pairs, as bytes. */
+/* dtypes of these formats in the IR. E2M1 elements are stored in pairs, one pair per byte. */
 enum { DTYPE_E4M3 = TIR_FP8, DTYPE_E2M1 = TIR_I8 };
 
-/* Clocks in which an instruction admits no other one, by its length. FACT_<name> and
- * CLOCKS_<shape> are the rows of the facts. */
+/* Clocks in which a matrix instruction of this length admits no other instruction. FACT_<name> and
+ * CLOCKS_<shape> are rows of the facts. */
 #define SHAPES_CLOSED(clocks) ((clocks) > 16 ? FACT_matrix_closed : FACT_matrix_closed_short)
 
-/* All rows of a shape have these. */
+/* Members that all rows of a shape share. */
 #define SHAPES_ROW(shape, depth, mnemonic, llvm)                                              \
     .name = mnemonic, .intrinsic = "llvm.amdgcn." llvm, .m = SIDE_##shape, .n = SIDE_##shape, \
     .k = depth, .cycles = CLOCKS_##shape,                                                     \
     .shadow_slots = (CLOCKS_##shape - SHAPES_CLOSED(CLOCKS_##shape)) / FACT_issue_period
 
-/* A row MMA or MMA_LONG of the facts, as struct tir_mma. */
+/* struct tir_mma of a row MMA or MMA_LONG. */
 #define SHAPES_MMA(long_, shape, depth, bits, in, acc, mnemonic, llvm) \
     {SHAPES_ROW(shape, depth, mnemonic, llvm),                         \
      .by_k = long_,                                                    \
@@ -40,7 +40,7 @@ enum { DTYPE_E4M3 = TIR_FP8, DTYPE_E2M1 = TIR_I8 };
      .acc_dtype = TIR_##acc,                                           \
      OPERANDS_##shape(bits)}
 
-/* A row MMA_SCALED. */
+/* struct tir_mma of a row MMA_SCALED. */
 #define SHAPES_SCALED(shape, depth, left, right, mnemonic, llvm) \
     {SHAPES_ROW(shape, depth, mnemonic, llvm),                   \
      .scaled = true,                                             \

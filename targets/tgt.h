@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Facts about the GPUs that attnc compiles for. One const struct per gfx, made of its file in
- * targets/facts/, which has the source of each number beside it. Everybody asks for a capability or
- * a number; nobody asks which gfx it is.
+ * Facts about the GPUs that attnc compiles for: one const struct per gfx, made from its file in
+ * targets/facts/, which names the source of each number. Code tests capabilities and numbers and
+ * never the name of a gfx.
  */
 #ifndef TARGETS_TGT_H
 #define TARGETS_TGT_H
@@ -19,44 +19,44 @@ enum tgt_tag { TGT_TAG_D, TGT_TAG_M, TGT_TAG_F, TGT_TAG_U };
 /** A parameter of the timing model: a row P of targets/facts/. */
 struct tgt_parameter {
     const char *name;
-    double value, low, high; /* the range that sources leave */
+    double value, low, high; /* low .. high is the range that the sources leave open */
     enum tgt_tag tag;
 };
 
 struct tgt {
-    struct tir_machine machine; /* .name is LLVM's name of the CPU and that of a description */
-    const char *product;        /* for people: "MI300X" */
+    struct tir_machine machine; /* .name is the name in LLVM and in descriptions */
+    const char *product;        /* marketing name, "MI300X" */
 
     /* One compute unit. */
-    unsigned simds;        /* SIMDs of a CU */
-    unsigned wave_slots;   /* waves a SIMD can hold */
-    unsigned vgpr_granule; /* VGPR + AGPR are allocated in this many */
+    unsigned simds;        /* SIMDs per CU */
+    unsigned wave_slots;   /* waves that a SIMD can hold */
+    unsigned vgpr_granule; /* allocation unit of VGPR + AGPR */
     unsigned max_vgprs;    /* VGPR + AGPR that one wave can address */
-    unsigned max_waves;    /* waves of a workgroup */
-    unsigned code_bytes;   /* instruction cache, shared by two CUs */
+    unsigned max_waves;    /* waves per workgroup */
+    unsigned code_bytes;   /* bytes of the instruction cache that two CUs share */
 
-    /* The whole part. */
+    /* The whole GPU. */
     unsigned xcds;
     unsigned clock_mhz;    /* peak engine clock */
-    unsigned l2_bytes;     /* one XCD's */
+    unsigned l2_bytes;     /* per XCD */
     unsigned hbm_gb_per_s; /* peak, 10^9 bytes a second */
 
     /* Matrix pipe. */
-    unsigned bf16_flop_per_clk; /* dense, one SIMD, a multiply-add counts 2 */
+    unsigned bf16_flop_per_clk; /* dense, per SIMD; a multiply-add counts 2 */
     bool pk_f32_stalls_mfma;    /* v_pk_*_f32 cannot issue under a running MFMA */
 
-    const struct tgt_parameter *parameters; /* a row without a name ends them */
+    const struct tgt_parameter *parameters; /* ends with a row without a name */
 };
 
 /** Every target, in the order of targets.def; NULL at the end. */
 extern const struct tgt *const tgt_all[];
 
-/** The target of this name ("gfx942"), or NULL. */
+/** Returns the target of this name ("gfx942"), or NULL. */
 const struct tgt *tgt_find(const char *name);
 
 /**
- * Waves that a SIMD holds at once when every wave takes `vgprs` registers (VGPR + AGPR) and a
- * workgroup has `waves` waves and `lds_bytes` of LDS. 0 when not even one workgroup fits.
+ * Returns the waves that a SIMD holds at once if every wave uses `vgprs` registers (VGPR + AGPR)
+ * and a workgroup has `waves` waves and `lds_bytes` of LDS. 0: not even one workgroup fits.
  */
 unsigned tgt_occupancy(const struct tgt *t, unsigned vgprs, unsigned lds_bytes, unsigned waves);
 
