@@ -6,8 +6,8 @@
 
 #include "runtime/error.h"
 
-/* Bytes of a struct: one has a member besides its size, unless the library knows none, and none
- * has more than a page. */
+/* Limits of a struct's size in bytes. A struct has at least one member besides its size, unless
+ * all its members are unknown, and at most a page. */
 enum { SMALLEST = 2 * sizeof(size_t), LARGEST = 4096 };
 
 static size_t size_of(const void *given) { return *(const size_t *)given; }

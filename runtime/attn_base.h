@@ -22,7 +22,7 @@ extern "C" {
 #    define ATTN_PUBLIC
 #endif
 
-/** The interface that these headers declare; attn_version() is that of the library. */
+/** Version of the interface that these headers declare; attn_version() returns the library's. */
 #define ATTN_VERSION_MAJOR 0
 #define ATTN_VERSION_MINOR 1
 
@@ -42,7 +42,7 @@ enum attn_status {
     ATTN_NO_DEVICE = -8,  /**< HIP sees no such GPU */
     ATTN_HIP_FAILED = -9, /**< a HIP call failed: the message names call and error */
     ATTN_NO_DEVICE_MEMORY = -10, /**< the GPU has no memory */
-    ATTN_DEVICE_LOST = -11,      /**< the GPU faulted or is gone; the process has to start anew */
+    ATTN_DEVICE_LOST = -11,      /**< the GPU faulted or is gone; the process must be restarted */
     ATTN_BAD_DATA = -12,         /**< ATTN_CHECK_DATA found an inconsistent length or index */
     ATTN_FORKED = -13 /**< the device was opened before fork(): HIP does not survive it */
 };
@@ -51,44 +51,46 @@ enum attn_status {
 ATTN_PUBLIC const char *attn_status_name(int status);
 
 /**
- * Returns the message of this thread's last call that failed. Valid until the thread's next call of
- * the library; never NULL.
+ * Returns the message of this thread's last failed call. Valid until the thread's next call of the
+ * library; never NULL.
  */
 ATTN_PUBLIC const char *attn_last_error(void);
 
 /** The library's version, major * 1000 + minor. */
 ATTN_PUBLIC int attn_version(void);
 
-/** Returns whether this library has a feature: an op ("prefill"), "dlpack", "check-data". */
+/** True if this library has a feature: an op ("prefill"), "dlpack", "check-data". */
 ATTN_PUBLIC bool attn_has_feature(const char *name);
 
 enum attn_log_level {
-    ATTN_LOG_WARNING = 1, /**< it works, but somebody should look */
+    ATTN_LOG_WARNING = 1, /**< a problem that does not make the call fail */
     ATTN_LOG_INFO = 2     /**< a device was bound, a kernel chosen or loaded */
 };
 
-/** Called from the thread that caused it, never from a launch. `message` is gone afterwards. */
+/** Receives log messages in the thread that caused them, never during a launch. `message` is valid
+ * only during the call. */
 typedef void (*attn_log_function)(void *user, enum attn_log_level level, const char *message);
 
 /* ---- Packs ---- */
 
 /**
- * Opens the pack at `path`. Header, shared strings and index are read and checked; a kernel when it
- * is asked for, so that nothing is read that is not needed. The file must not change while the pack
- * is open. Release with attn_pack_close().
+ * Opens the pack at `path`. Header, shared strings and index are read and checked at once, a kernel
+ * only when it is needed. The file must not change while the pack is open. Release with
+ * attn_pack_close().
  */
 ATTN_PUBLIC int attn_pack_open(const char *path, struct attn_pack **pack);
 
-/** The same for a pack in memory, 8-byte aligned, which stays the caller's and must outlive it. */
+/** Opens a pack in memory like attn_pack_open(). The bytes are 8-byte aligned, remain the caller's
+ * and must outlive the pack. */
 ATTN_PUBLIC int attn_pack_open_memory(const void *bytes, size_t size, struct attn_pack **pack);
 
-/** Devices that were given the pack keep it alive. NULL is allowed. */
+/** Closes a pack. Devices that were opened with the pack keep it alive. NULL is allowed. */
 ATTN_PUBLIC void attn_pack_close(struct attn_pack *pack);
 
 /** Reads the whole pack and checks every checksum and every record. */
 ATTN_PUBLIC int attn_pack_check(const struct attn_pack *pack);
 
-/** Number of kernels. */
+/** Returns the number of kernels. */
 ATTN_PUBLIC uint32_t attn_pack_kernel_count(const struct attn_pack *pack);
 
 /** A kernel as the pack describes it. Strings live as long as the pack. */
@@ -98,9 +100,9 @@ struct attn_kernel_info {
     const char *symbol; /**< in the code object, without ".kd" */
     const char *op;
     const char *target;     /**< "gfx942" */
-    const char *tuning;     /**< what the compiler chose: "q=128 kv=64 ..." */
-    const char *provenance; /**< which compiler made it, from what */
-    uint32_t field_count;   /**< of its dispatch key: attn_pack_kernel_field() */
+    const char *tuning;     /**< tile and schedule that the compiler chose: "q=128 kv=64 ..." */
+    const char *provenance; /**< compiler version and input that produced the kernel */
+    uint32_t field_count;   /**< number of fields of its dispatch key: attn_pack_kernel_field() */
     uint32_t workgroup[3];
     uint32_t lds_static;  /**< bytes */
     uint32_t lds_dynamic; /**< bytes */
@@ -113,18 +115,18 @@ struct attn_kernel_info {
     size_t object_bytes; /**< code object */
 };
 
-/** The n-th kernel, in the order of names. Checks its record. */
+/** Describes the n-th kernel, in the order of names, and checks its record. */
 ATTN_PUBLIC int attn_pack_kernel(const struct attn_pack *pack, uint32_t n,
                                  struct attn_kernel_info *info);
 
-/** The i-th field of the n-th kernel's dispatch key, spelt as in a description. */
+/** Returns the i-th field of the n-th kernel's dispatch key, spelt as in a description. */
 ATTN_PUBLIC int attn_pack_kernel_field(const struct attn_pack *pack, uint32_t n, uint32_t i,
                                        const char **field, const char **value);
 
 /**
- * Copies the n-th kernel's code object, checked, into `buffer`, which has room for `buffer_size`
- * bytes; attn_kernel_info.object_bytes says how many are needed, and so does *size. With a NULL
- * buffer it is checked only.
+ * Checks the n-th kernel's code object and copies it to `buffer`, which has room for `buffer_size`
+ * bytes. *size becomes the size of the code object, which is also attn_kernel_info.object_bytes. A
+ * NULL buffer only checks it.
  */
 ATTN_PUBLIC int attn_pack_kernel_code(const struct attn_pack *pack, uint32_t n, void *buffer,
                                       size_t buffer_size, size_t *size);
@@ -133,44 +135,44 @@ ATTN_PUBLIC int attn_pack_kernel_code(const struct attn_pack *pack, uint32_t n, 
 
 enum {
     /**
-     * Launches also read lengths and indices back from the device and check them: for debugging,
-     * since that waits for the stream. First tokens of packed sequences (cu_seqlens_q, qo_indptr)
-     * begin at 0 then. Skipped on a stream that is being captured.
+     * Launches also read lengths and indices from the device and check them. For debugging: each
+     * launch waits for the stream. The first tokens of packed sequences (cu_seqlens_q, qo_indptr)
+     * must then begin at 0. No check on a stream that is being captured.
      */
     ATTN_CHECK_DATA = 1u << 0
 };
 
 struct attn_device_options {
     size_t size;             /**< sizeof(struct attn_device_options) */
-    int ordinal;             /**< of the GPU, as HIP counts */
+    int ordinal;             /**< HIP's number of the GPU */
     uint32_t flags;          /**< ATTN_CHECK_DATA or 0 */
-    const char *hip_library; /**< path; NULL: what is loaded already, else libamdhip64.so.7 to .5 */
-    attn_log_function log;   /**< or NULL */
+    const char *hip_library; /**< path; NULL: the loaded library, else libamdhip64.so.7 to .5 */
+    attn_log_function log;   /**< NULL: no log */
     void *log_user;
 };
 
 /**
- * Binds a GPU to packs. Where several packs have a kernel for the same key, the later one's is
- * taken. options may be NULL: GPU 0, no checks, no log. Release with attn_device_close().
+ * Binds a GPU to packs. If several packs have a kernel for the same key, the last such pack is
+ * used. options may be NULL: GPU 0, no checks, no log. Release with attn_device_close().
  */
 ATTN_PUBLIC int attn_device_open(struct attn_pack *const *packs, size_t pack_count,
                                  const struct attn_device_options *options,
                                  struct attn_device **device);
 
-/** All ops of the device must be gone. NULL is allowed. */
+/** Closes a device, whose ops must all be destroyed. NULL is allowed. */
 ATTN_PUBLIC void attn_device_close(struct attn_device *device);
 
 struct attn_device_info {
     size_t size;             /**< in: sizeof(struct attn_device_info) */
-    const char *name;        /**< what HIP calls it */
+    const char *name;        /**< HIP's name of the GPU */
     const char *target;      /**< "gfx942" */
     const char *hip_library; /**< the name under which HIP was found */
     int hip_version;         /**< hipRuntimeGetVersion() */
     int ordinal;
-    int32_t compute_units; /**< workgroups of a plan's lists are a multiple of them */
+    int32_t compute_units; /**< a plan's number of lists is a multiple of them */
 };
 
-/** Strings live as long as the device. */
+/** Describes a device. Strings live as long as the device. */
 ATTN_PUBLIC int attn_device_describe(const struct attn_device *device,
                                      struct attn_device_info *info);
 

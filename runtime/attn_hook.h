@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * @file
- * This file is for C files that a description names in `logits:`. Such a file defines
- * attn_logits(); attnc compiles it for the target and inlines it into the kernel, once per score.
- * It compiles for the host as well, so that a reference can call the very same function.
+ * For C files that a description names in `logits:`. Such a file defines attn_logits(); attnc
+ * compiles it for the target and inlines it into the kernel, once per score. It also compiles for
+ * the host, so that a reference can call the same function.
  *
- * It is compiled freestanding: no library, but Clang's builtins (__builtin_exp2f, ...). Signed
+ * It is compiled freestanding: only Clang's builtins (__builtin_exp2f, ...), no library. Signed
  * integers wrap.
  */
 #ifndef ATTN_HOOK_H
@@ -18,12 +18,11 @@
 #endif
 
 /**
- * Returns the score that takes the place of `logit` before the softmax. -__builtin_inff() masks it.
- * Kernels call it for keys that the mask hides too, and for queries and keys behind the last ones
- * of the sequence; their result does not count. What it reads from `arg` by `query` or `key` it
- * reads for query < q_len and key < kv_len alone.
+ * Returns the score that replaces `logit` before the softmax. -__builtin_inff() masks it. Kernels
+ * also call it for masked keys, and for queries and keys past the end of the sequence, and ignore
+ * the result. It must not read `arg` at a `query` >= q_len or a `key` >= kv_len.
  *
- * logit   scale * q . k, after soft_cap where there is one
+ * logit   scale * q . k, after soft_cap if there is one
  * query   row among the sequence's queries, from 0
  * key     row among the sequence's keys, from 0; the query's own key is query + kv_len - q_len
  * head    query head, from 0

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file checks paged caches and the lists of their pages, and hands them to kernels. */
+/* Checks paged caches and page lists, and sets the values that kernels take of them. */
 #include "runtime/cache_args.h"
 
 #include <stdlib.h>
@@ -10,13 +10,13 @@
 
 enum { PAGE_SIZE_MAX = 65536 };
 
-/* A kernel reaches what is in a page by 32-bit byte offsets from the page. */
+/* Most bytes of a page: kernels address it with 32-bit byte offsets. */
 #define PAGE_BYTES_MAX (INT64_C(1) << 31)
 
-/* And multiplies the number of a page with a stride of 32 bits. */
+/* Limit of the page stride: kernels multiply page numbers by a 32-bit stride. */
 #define PAGE_STRIDE_MAX (INT64_C(1) << 32)
 
-/* Elements in 16 bytes. */
+/* Returns the elements in 16 bytes. */
 static int chunk(const struct attn_cache_desc *d) { return 16 / attn_dtype_size(d->dtype); }
 
 static int check_layout(const char *op, const struct attn_cache_heads *h,
@@ -89,7 +89,7 @@ int attn_cache_normalise(const char *op, enum attn_dtype dtype,
 
 /* Launch. */
 
-/* The strides of k or v: [0] page, [1] token, [2] head, contiguous where 0. */
+/* Replaces strides of 0 of k or v by contiguous ones: [0] page, [1] token, [2] head. */
 static void set_defaults(const struct attn_cache_desc *d, int64_t kv_heads, int64_t dim,
                          int64_t strides[3])
 {
@@ -208,7 +208,7 @@ static int fill_sides(const struct attn_cache_desc *d, const struct attn_cache_h
     return ATTN_OK;
 }
 
-/* Without slots the kernel reads what belongs to the cache, but never goes there. */
+/* Without slots the kernel loads these values but does not use them. */
 void attn_cache_fill_none(union attn_value *values)
 {
     static const enum attn_arg args[] = {
@@ -244,7 +244,7 @@ int attn_latent_fill(const struct attn_cache_desc *d, const struct attn_cache_he
     return fill_sides(d, heads, &both, values);
 }
 
-/* Keys and values of packed rows are parts of the same ones. */
+/* Packed rows contain keys and values, so k and v share a pointer. */
 int attn_cache_fill(const struct attn_cache_desc *d, const struct attn_cache_heads *heads,
                     const struct attn_cache *c, union attn_value *values)
 {
@@ -253,7 +253,7 @@ int attn_cache_fill(const struct attn_cache_desc *d, const struct attn_cache_hea
     return fill_sides(d, heads, c, values);
 }
 
-/* A page's tokens follow each other, so that its scale is found once. */
+/* Checks that the tokens of a page are consecutive: the kernel computes a page's scale once. */
 static int check_runs(const struct attn_cache_desc *d, const int64_t *slot, int32_t tokens,
                       int32_t page_count)
 {
@@ -276,8 +276,8 @@ static int check_runs(const struct attn_cache_desc *d, const int64_t *slot, int3
     return r;
 }
 
-/* Reads them back and checks that the cache has them; *copy is NULL where there was nothing to
- * read. free() it in any case. */
+/* Reads slots from the device and checks that the cache contains them. *copy is NULL if nothing
+ * could be read. Free it in any case. */
 static int read_slots(const struct attn_device *device, const int64_t *slots, int32_t tokens,
                       int64_t count, void *stream, void **copy)
 {

@@ -1,87 +1,93 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file declares what op families with a paged cache share: its checks and its values. */
+/* Checks and kernel values that the op families with a paged cache share. */
 #ifndef ATTN_CACHE_ARGS_H
 #define ATTN_CACHE_ARGS_H
 
 #include "runtime/family.h"
 
-/* The heads that a cache holds. */
+/* Heads of a cache: number and row lengths in elements. */
 struct attn_cache_heads {
     int32_t kv_heads, head_dim, head_dim_v;
 };
 
-/* Bytes of a latent row with layout PACKED: 512 fp8, 4 float32 or 16 e8m0, 64 of 16 bits. */
+/* Bytes of a latent row with layout PACKED: 512 fp8 elements, 4 float32 or 16 e8m0 scales, 64
+ * elements of 16 bits. */
 enum { ATTN_PACKED_ROW = 512 + 4 * 4 + 64 * 2 };
 
-/* Bytes of an element; 0 for no dtype. */
+/* Returns the bytes of an element; 0: unknown dtype. */
 int attn_dtype_size(enum attn_dtype dtype);
 
-/** Does a page have heads outside of tokens, K with x elements of a token side by side? */
+/** True if a page stores the tokens of a head together, and x elements of a token's K side by
+ * side. */
 static inline bool attn_is_shuffled(const struct attn_cache_desc *d)
 {
     return d->layout == ATTN_KV_SHUFFLE || d->layout == ATTN_KV_SHUFFLE_K;
 }
 
-/** Do scales stand in tensors of their own, and not in the rows? */
+/** True if the scales are separate tensors instead of part of the rows. */
 static inline bool attn_has_scale_tensors(const struct attn_cache_desc *d)
 {
     return d->scale != ATTN_KV_SCALE_NONE && d->scale != ATTN_KV_SCALE_E8M0;
 }
 
-/* log2 of a page's tokens, rounded up, and the number that kernels divide by them with:
- * templates/cache/paging.h. 0 tokens count as 1. */
+/* Return ceil(log2) of a page's tokens, and the multiplier by which kernels divide by the page
+ * size: templates/cache/paging.h. A page size of 0 counts as 1. */
 int32_t attn_page_shift(int32_t page_size);
 int64_t attn_page_magic(int32_t page_size);
 
-/* The name of a dtype in descriptions. */
+/* Returns the name of a dtype in descriptions. */
 const char *attn_dtype_name(enum attn_dtype dtype);
 
-/* Checks it for an op of `dtype`; a dtype of 0 becomes that one. `op` begins the messages. */
+/* Checks a cache descriptor for an op of `dtype`, which replaces a dtype of 0. `op` begins the
+ * messages. */
 int attn_cache_normalise(const char *op, enum attn_dtype dtype,
                          const struct attn_cache_heads *heads, struct attn_cache_desc *desc);
 
-/* Launch: checks the cache of a call and sets the values of CACHE_ARGS() in ops/types.def. */
+/* Checks the cache of a call and sets the values of CACHE_ARGS() in ops/types.def. Launch path. */
 int attn_cache_fill(const struct attn_cache_desc *desc, const struct attn_cache_heads *heads,
                     const struct attn_cache *cache, union attn_value *values);
 
-/* attn_cache_fill() of a latent cache, whose rows of head_dim elements at k are key and value. */
+/* Like attn_cache_fill(), for a latent cache: each row of head_dim elements at k is both key and
+ * value. */
 int attn_latent_fill(const struct attn_cache_desc *d, const struct attn_cache_heads *heads,
                      const struct attn_cache *c, union attn_value *values);
 
-/* For a call that leaves the cache alone: sets them to zero. */
+/* Sets the cache's values to zero, for a call that does not access the cache. */
 void attn_cache_fill_none(union attn_value *values);
 
 /*
- * Launch: checks the lists of a call and sets the values of PAGES_ARGS(). `lens` stands for a
- * kv_lens that is not given, where that is allowed.
+ * Checks the page lists of a call and sets the values of PAGES_ARGS(). `lens` replaces a missing
+ * kv_lens, where that is allowed; NULL: it is not. Launch path.
  */
 int attn_pages_fill(enum attn_page_table table, const struct attn_pages *pages, const int32_t *lens,
                     union attn_value *values);
 
-/* Removes the first `count` sequences from the lists of a call. */
+/* Removes the first `count` sequences from the page lists of a call. */
 void attn_pages_skip(int64_t count, union attn_value *values);
 
-/* attn_pages_fill() of lists of slots: kv_lens may be NULL. */
+/* Like attn_pages_fill(), for lists of slots, where kv_lens may be NULL. */
 int attn_slots_fill(enum attn_page_table table, const struct attn_pages *pages,
                     union attn_value *values);
 
-/* ATTN_CHECK_DATA: lengths, enough entries, page numbers below cache->page_count. */
+/* ATTN_CHECK_DATA: checks lengths, numbers of entries, and page numbers against
+ * cache->page_count. */
 int attn_pages_check(const struct attn_device *device, const struct attn_cache_desc *desc,
                      enum attn_page_table table, const struct attn_cache *cache,
                      const struct attn_pages *pages, int32_t batch, void *stream);
 
-/* ATTN_CHECK_DATA: lengths, enough entries of so many slots, slots below those of
- * cache->page_count pages. */
+/* ATTN_CHECK_DATA: checks lengths and that each list has entries for `slots` slots. Slots must lie
+ * in cache->page_count pages. */
 int attn_slots_check(const struct attn_device *device, const struct attn_cache_desc *desc,
                      enum attn_page_table table, const struct attn_cache *cache,
                      const struct attn_pages *pages, int32_t slots, int32_t batch, void *stream);
 
-/* ATTN_CHECK_DATA: slots lie in cache->page_count pages, and in runs where these have scales. */
+/* ATTN_CHECK_DATA: checks that slots lie in cache->page_count pages. Where pages have scales, the
+ * slots of a page must form a run. */
 int attn_cache_check_slots(const struct attn_device *device, const struct attn_cache_desc *desc,
                            const struct attn_cache *cache, const int64_t *slots, int32_t tokens,
                            void *stream);
 
-/* ATTN_CHECK_DATA: slots lie below `count`, unless that is 0. */
+/* ATTN_CHECK_DATA: checks that slots are below `count`; a count of 0 checks nothing. */
 int attn_check_slots(const struct attn_device *device, const int64_t *slots, int32_t tokens,
                      int64_t count, void *stream);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file reads index arrays back from the device and names the element that is wrong. */
+/* Reads index arrays from the device; messages name the faulty element. */
 #include "runtime/check_data.h"
 
 #include <stdlib.h>
@@ -86,9 +86,9 @@ int attn_check_elements(const struct attn_device *device, const struct attn_elem
     return r;
 }
 
-/* Lists of pages. */
+/* Page lists. */
 
-/* NULL where the call has no such array. */
+/* Reads an int32 array; *array is NULL if the call has none. */
 static int read_array(const struct attn_device *device, const int32_t *data, int64_t count,
                       void *stream, int32_t **array)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file binds a GPU and keeps the code objects that are loaded on it. */
+/* Binds a GPU and keeps the code objects loaded on it. */
 #include "runtime/device.h"
 
 #include <stdarg.h>
@@ -10,12 +10,13 @@
 #include "runtime/abi.h"
 #include "runtime/error.h"
 
-/* HIP does not survive fork(): a child must not touch what its parent opened. */
+/* Number of forks. HIP does not survive fork(): a child must not use its parent's objects. */
 static atomic_uint forks;
 
 static void note_fork(void) { atomic_fetch_add_explicit(&forks, 1, memory_order_relaxed); }
 
-/* Two threads that are first at once both register: a fork then counts twice, which is as good. */
+/* Registers a fork handler once. Two threads may both register at first; a fork then counts twice,
+ * which does no harm. */
 static int watch_forks(void)
 {
     static atomic_bool watching;
@@ -148,7 +149,7 @@ ATTN_PUBLIC void attn_device_close(struct attn_device *device)
         return;
     for (size_t i = 0; i < device->pack_count; i++)
         attn_pack_close(device->packs[i]);
-    /* None is left but in a forked child, whose ops could not unload theirs. */
+    /* Modules remain only in a forked child, whose ops could not unload them. */
     for (struct attn_module *m = device->modules, *next; m; m = next) {
         next = m->next;
         free(m);
@@ -177,7 +178,8 @@ ATTN_PUBLIC int attn_device_describe(const struct attn_device *device,
     return ATTN_OK;
 }
 
-/* HIP loads code objects on the current GPU; the caller's choice of it is put back. */
+/* Makes the device current, since HIP loads code objects on the current GPU. leave() restores the
+ * caller's device. */
 static int enter(const struct attn_device *device, int *previous)
 {
     int error = device->hip.hipGetDevice(previous);
@@ -214,7 +216,7 @@ static int load_code(const struct attn_device *device, const struct attn_pack *p
     int r = attn_pack_map_code(pack, record, &code, &mapping);
     if (r)
         return r;
-    int error = device->hip.hipModuleLoadData(handle, code); /* which copies it */
+    int error = device->hip.hipModuleLoadData(handle, code); /* copies the code */
     attn_pack_unmap(&mapping);
     return error ? attn_hip_fail(&device->hip, "hipModuleLoadData", error) : ATTN_OK;
 }
@@ -238,7 +240,7 @@ static int load_module(struct attn_device *device, const struct attn_pack *pack,
     return ATTN_OK;
 }
 
-/* Under the lock, on the device. */
+/* Unloads a module without references. Call under the lock, with the device current. */
 static void release_module(struct attn_device *device, struct attn_module *module)
 {
     if (--module->refs)
@@ -299,7 +301,7 @@ int attn_device_load(struct attn_device *device, const struct attn_pack *pack,
 
 void attn_device_unload(struct attn_device *device, struct attn_module *module)
 {
-    /* In a forked child HIP must not be called, and the lock may be held by a lost thread. */
+    /* A forked child must not call HIP, and a thread that no longer exists may hold the lock. */
     if (device->forks != attn_forks())
         return;
     int previous = device->ordinal;

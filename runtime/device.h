@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file declares a bound GPU: its packs, HIP, and the code objects that are loaded on it. */
+/* A bound GPU: its packs, the HIP functions, and the code objects loaded on it. */
 #ifndef ATTN_DEVICE_H
 #define ATTN_DEVICE_H
 
@@ -9,7 +9,7 @@
 #include "runtime/hip_loader.h"
 #include "runtime/pack.h"
 
-/* A loaded code object, shared by the ops that use it; guarded by the device's lock. */
+/* A loaded code object, shared by the ops that use it; the device's lock guards it. */
 struct attn_module {
     struct attn_module *next;
     const struct attn_pack *pack;
@@ -25,18 +25,18 @@ struct attn_device {
     int hip_version;
     int compute_units;
     char name[256];
-    char target[64]; /* "gfx942", without the features behind it */
+    char target[64]; /* "gfx942", without feature suffixes */
     attn_log_function log;
     void *log_user;
-    unsigned forks;   /* attn_forks() when it was opened */
-    atomic_uint refs; /* the caller and each op */
+    unsigned forks;   /* attn_forks() when the device was opened */
+    atomic_uint refs; /* references: the caller's and one per op */
     pthread_mutex_t lock;
     struct attn_module *modules;
     size_t pack_count;
     struct attn_pack *packs[];
 };
 
-/* Returns how many times this process was fork()ed by one that had opened a device. */
+/* Returns how often this process or an ancestor forked after a device had been opened. */
 unsigned attn_forks(void);
 
 void attn_device_ref(struct attn_device *device);
@@ -45,8 +45,8 @@ void attn_device_log(const struct attn_device *device, enum attn_log_level level
                      const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /*
- * Loads a kernel's code object, or takes the loaded one, and gives its function. What `module` is
- * given, attn_device_unload() takes back.
+ * Loads a kernel's code object, unless it is loaded already, and returns its function. Release
+ * *module with attn_device_unload().
  */
 int attn_device_load(struct attn_device *device, const struct attn_pack *pack,
                      const struct attn_pack_record *record, struct attn_module **module,

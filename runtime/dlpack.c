@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file checks DLPack tensors against the tensors of an op, as its schema lists them, and takes
- * pointers, strides and counts over.
+ * Checks DLPack tensors against the tensors in an op's schema, and copies their pointers, strides
+ * and counts to the arguments.
  */
 #include <dlpack/dlpack.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "runtime/op.h"
 #include "runtime/tensors.h"
 
-/* Counts and shared strides that tensors of this call have set. */
+/* Counts and shared strides that earlier tensors of this call have set. */
 enum { NUMBERS_MAX = 24 };
 
 struct binding {
@@ -20,12 +20,13 @@ struct binding {
     struct {
         const void *where;
         int64_t value;
-        const char *name; /* of the tensor that set it */
+        const char *name; /* the tensor that set it */
     } numbers[NUMBERS_MAX];
     int count;
 };
 
-/* ATTN_FP8 is the GPU's own of two e4m3, which DLPack tells apart and HIP does not: bytes. */
+/* Returns the DLPack type of an element type. ATTN_FP8 is the GPU's own e4m3 variant: DLPack
+ * distinguishes the two variants, HIP does not, so tensors pass it as bytes. */
 static DLDataType element_type(int element)
 {
     switch (element) {
@@ -40,10 +41,10 @@ static DLDataType element_type(int element)
     }
 }
 
-/* Codes of DLPack 1.0 and later, which Debian's header does not name. */
+/* DLPack codes from 1.0 on, which Debian's header lacks. */
 enum { CODE_BOOL = 6 };
 
-/* DLPack's types whose names say how wide they are, from float8_e3m4 on. */
+/* First code of the DLPack types whose names include their width, from float8_e3m4 on. */
 enum { CODE_FLOAT8 = 7 };
 
 static const char *code_name(unsigned code)
@@ -71,7 +72,7 @@ static const char *code_name(unsigned code)
     return code < sizeof(names) / sizeof(names[0]) ? names[code] : "unknown type";
 }
 
-/* Writes the name of a type as numpy and torch have it: "int64", "bfloat16", "bool". */
+/* Writes the name of a type in numpy and torch: "int64", "bfloat16", "bool". */
 static void name_type(DLDataType t, char *text, size_t size)
 {
     const bool plain = t.code == CODE_BOOL ? t.bits == 8 : t.code >= CODE_FLOAT8;
@@ -94,7 +95,7 @@ static int check_type(const struct attn_tensor *t, const DLTensor *given)
     return attn_fail(ATTN_BAD_ARGUMENT, "%s is of %s; %s is needed", t->name, is_name, wanted_name);
 }
 
-/* ROCm's own device type, or CUDA's, by which ROCm builds of frameworks may call it. */
+/* Checks the device. ROCm builds of frameworks may use ROCm's device type or CUDA's. */
 static int check_device(const struct attn_tensor *t, const DLTensor *given, int ordinal)
 {
     const int type = (int)given->device.device_type;
@@ -120,7 +121,7 @@ static int64_t stride(const DLTensor *t, int dimension)
     return t->strides ? t->strides[dimension] : dense_stride(t, dimension);
 }
 
-/* The number at `where`: the first tensor sets it, `value` is what this one says. */
+/* Returns the value of the count or stride at `where`. The first tensor sets it to `value`. */
 static int64_t settle(struct binding *b, const void *where, int64_t value, const char *name)
 {
     for (int i = 0; i < b->count; i++) {
@@ -153,7 +154,7 @@ static int check_dimension(struct binding *b, const struct attn_tensor *t, const
     if (is < 0)
         return attn_fail(ATTN_BAD_ARGUMENT, "%s: dimension %d is %lld", t->name, d, (long long)is);
     if (!wanted->count && wanted->more < 0)
-        return ATTN_OK; /* kernels have 64-bit addresses: any size */
+        return ATTN_OK; /* any size: kernels have 64-bit addresses */
     if (wanted->count && is - wanted->more > INT32_MAX)
         return attn_fail(ATTN_BAD_ARGUMENT,
                          "%s: dimension %d is %lld, at most %lld is served: a call counts in int32",
@@ -171,7 +172,7 @@ static int check_dimension(struct binding *b, const struct attn_tensor *t, const
                      (long long)is, (long long)needed);
 }
 
-/* Strides of a tensor without elements are anything: numpy says 0 for all of them. */
+/* True if the tensor has no elements; its strides are then arbitrary (numpy: all 0). */
 static bool is_empty(const DLTensor *t)
 {
     for (int d = 0; d < t->ndim; d++) {
@@ -189,7 +190,7 @@ static int check_strides(struct binding *b, const struct attn_tensor *t, const D
         const int64_t is = stride(given, d), dense = dense_stride(given, d);
         if (given->shape[d] <= 1)
             continue;
-        if (is == 0) /* which stands for a contiguous tensor in the argument structs */
+        if (is == 0) /* 0 means contiguous in the argument structs */
             return attn_fail(ATTN_BAD_ARGUMENT, "%s is expanded: dimension %d has stride 0",
                              t->name, d);
         if (d >= t->free && is != dense)

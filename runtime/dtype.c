@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file is the names and sizes of element types. */
+/* Names and sizes of element types. */
 #include "runtime/cache_args.h"
 
 static const struct {

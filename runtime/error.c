@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file keeps each thread's last error, and the names and facts of the library itself. */
+/* Keeps each thread's last error, and the library's version and features. */
 #include "runtime/error.h"
 
 #include <errno.h>
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* `fixed` and `name` wait to be formatted; `text` is used when `fixed` is NULL. */
+/* `text` is the message if `fixed` is NULL; else attn_last_error() formats `fixed` and `name`. */
 static _Thread_local struct {
     const char *fixed;
     const char *name;

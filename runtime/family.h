@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file declares an op family: how its descriptor becomes a dispatch key, and its arguments the
- * values that kernels take. Families are made from the schemas in ops/; lookup, kernarg packing,
- * grid and launch are op.c's and know no family.
+ * An op family: how its descriptor becomes a dispatch key, and its arguments the values that
+ * kernels take. Families are generated from the schemas in ops/. op.c implements lookup, kernarg
+ * packing, grid and launch for all of them.
  */
 #ifndef ATTN_FAMILY_H
 #define ATTN_FAMILY_H
@@ -21,23 +21,23 @@ enum attn_arg {
 
 union attn_value {
     const void *ptr;
-    int64_t i64; /* also what an i32 is set through: little-endian, the low half is packed */
+    int64_t i64; /* also sets an i32: little-endian, the low half is packed */
     float f32;
 };
 
 enum { ATTN_KEY_FIELDS = 24, ATTN_KEY_CHOICES = 12 };
 
 /*
- * One field of a key: `choices` in order of preference, the first being what the descriptor says,
- * the others what a kernel may have that covers it, each at its cost. The kernel with the smallest
- * sum of costs is taken.
+ * One field of a key. `choices` are values in order of preference: first the descriptor's value,
+ * then values of more general kernels that cover it, each with a cost. Lookup chooses the kernel
+ * with the smallest sum of costs.
  */
 struct attn_key_field {
     const char *field;
     const char *choices[ATTN_KEY_CHOICES];
     uint8_t costs[ATTN_KEY_CHOICES]; /* costs[0] is 0 */
     uint8_t count;
-    char number[12]; /* a choice's text, where it is a number */
+    char number[12]; /* text of a choice that is a number */
 };
 
 struct attn_key {
@@ -45,7 +45,7 @@ struct attn_key {
     unsigned count;
 };
 
-/* Helpers of make_key: fields are added in the order of their names. */
+/* Helpers of make_key. Fields must be added in the order of their names. */
 struct attn_key_field *attn_key_add(struct attn_key *key, const char *field, const char *value);
 struct attn_key_field *attn_key_add_number(struct attn_key *key, const char *field, int value);
 struct attn_key_field *attn_key_add_flag(struct attn_key *key, const char *field, bool value);
@@ -61,7 +61,8 @@ struct attn_key_step {
     const char *text;
 };
 
-/* Every step above `number` covers it: the next one at `cost` + 1, each further one at 1 more. */
+/* Adds every step above `number` as a covering choice: the next one at `cost` + 1, each further
+ * one at 1 more. */
 void attn_key_cover_up(struct attn_key_field *field, const struct attn_key_step *steps,
                        unsigned count, int number, unsigned cost);
 
@@ -77,19 +78,21 @@ union attn_args {
 #include "ops/ops.def"
 };
 
-/* The values of a launch, its stream, and whether there is nothing to do. */
+/* A launch: its values, stream, and whether it has any work. */
 struct attn_call {
     union attn_value values[ATTN_ARG_COUNT];
     void *stream;
-    bool empty; /* nothing to do */
+    bool empty; /* no work */
 };
 
-/* A count in y or z of the grid: a call of more than fit there is launched in pieces. */
+/* The count that determines y or z of the grid. A call with too large a count is launched in
+ * pieces. */
 struct attn_split {
     enum attn_arg count;
-    int each; /* workgroups in y or z; 0: no call of the op is split */
+    int each; /* workgroups in y or z per element; 0: calls of the op are never split */
 
-    /* Removes the first `count` from the values of a call, and leaves their number. */
+    /* Removes the first `count` elements from the values of a call. The caller adjusts the count
+     * itself. */
     void (*skip)(const union attn_desc *desc, const void *args, int64_t count,
                  union attn_value *values);
 };
@@ -98,25 +101,25 @@ struct attn_family {
     const char *op;
     size_t desc_size, args_size;
 
-    /* Checks a descriptor and writes it with its defaults. */
+    /* Checks a descriptor and copies it with its defaults filled in. */
     int (*normalise)(const void *desc, union attn_desc *out);
     void (*make_key)(const union attn_desc *desc, struct attn_key *key);
 
     /*
-     * Checks the arguments and sets every value that a kernel of the family may name; on the
-     * launch path: fixed error sentences only.
+     * Checks the arguments and sets every value that a kernel of the family can take. Launch path:
+     * only fixed error sentences.
      */
     int (*fill)(const union attn_desc *desc, const void *args, struct attn_call *call);
 
     struct attn_split split;
 
-    /* ATTN_CHECK_DATA: reads lengths and indices back. */
+    /* ATTN_CHECK_DATA: reads lengths and indices from the device and checks them. */
     int (*check_data)(const struct attn_op *op, const void *args);
 
-    /* Describes the tensors of a call, at most ATTN_TENSORS_MAX, and returns how many. */
+    /* Describes the tensors of a call, at most ATTN_TENSORS_MAX; returns their number. */
     unsigned (*tensors)(const union attn_desc *desc, void *args, struct attn_tensor *tensors);
 
-    /* The values that fill sets, enum attn_arg ascending by name. */
+    /* The values that fill() sets, enum attn_arg ascending by name. */
     const uint16_t *args;
     unsigned arg_count;
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file finds the HIP runtime and bridges what differs between its versions. */
+/* Finds the HIP runtime and hides the differences between its versions. */
 #include "runtime/hip_loader.h"
 
 #include <dlfcn.h>
@@ -8,7 +8,7 @@
 
 #include "runtime/error.h"
 
-/* Newest first. */
+/* newest first */
 static const char *const names[] = {
     "libamdhip64.so.7",
     "libamdhip64.so.6",
@@ -16,7 +16,8 @@ static const char *const names[] = {
     "libamdhip64.so",
 };
 
-/* An engine brings its own HIP: a second one in the process would not know its streams. */
+/* Prefers the loaded library: an engine brings its own HIP, and a second one in the process would
+ * not know its streams. */
 static void *find_library(const char **found)
 {
     for (int flag = RTLD_NOLOAD; flag >= 0; flag = flag ? 0 : -1) {
@@ -78,7 +79,7 @@ void attn_hip_unload(struct attn_hip *hip)
     hip->library = NULL;
 }
 
-/* The numbers are those of hipError_t, the same in HIP 5 to 7. */
+/* Returns the status of a hipError_t; the numbers are the same in HIP 5 to 7. */
 static int status_of(int error)
 {
     switch (error) {

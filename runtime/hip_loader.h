@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file declares the HIP runtime as libattn sees it: loaded with dlopen(), any version from 5
- * to 7, without HIP's headers.
+ * The HIP runtime as libattn uses it: loaded with dlopen(), any version from 5 to 7, without HIP's
+ * headers.
  */
 #ifndef ATTN_HIP_LOADER_H
 #define ATTN_HIP_LOADER_H
@@ -21,26 +21,27 @@ enum { HIP_ATTRIBUTE_COMPUTE_UNITS = 63 };
 
 struct attn_hip {
     void *library;
-    char path[4096]; /* the name under which it was found */
+    char path[4096]; /* the name under which the library was found */
 #define HIP(needed, name, parameters) int(*name) parameters;
 #include "runtime/hip_functions.def"
     const char *(*hipGetErrorName)(int error);
 };
 
 /*
- * Loads `path`, or with NULL what the process has loaded already, else libamdhip64.so.7, .6, .5 or
- * no suffix. The library stays in the process: HIP's own threads outlive every handle.
+ * Loads `path`. With NULL it uses the library that the process has already loaded, else
+ * libamdhip64.so.7, .6, .5 or without suffix. The library is never unloaded: HIP's own threads
+ * outlive every handle.
  */
 int attn_hip_load(struct attn_hip *hip, const char *path);
 
-/* Gives the handle back; may be called after a failure and twice. */
+/* Releases the handle; may be called twice and after a failure. */
 void attn_hip_unload(struct attn_hip *hip);
 
-/* Notes a failed call for attn_last_error() and returns its status. May be used by a launch. */
+/* Records a failed HIP call for attn_last_error() and returns its status. Launch path. */
 int attn_hip_fail(const struct attn_hip *hip, const char *call, int error);
 
-/* The same for a call without which there is no GPU: names the file of the library too, since a
- * machine may have several. */
+/* Like attn_hip_fail(), for calls without which no GPU is usable. The message also names the
+ * library's file, since a machine may have several. */
 int attn_hip_fail_to_start(const struct attn_hip *hip, const char *call, int error);
 
 struct attn_hip_properties {

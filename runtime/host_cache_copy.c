@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file divides pages of a cache into parts without gaps, which cache_copy copies as bytes. */
+/* Divides cache pages into contiguous runs, which cache_copy copies as bytes. */
 #include <stdlib.h>
 
 #include "runtime/cache_args.h"
@@ -8,12 +8,12 @@
 #include "runtime/host.h"
 #include "runtime/op.h"
 
-/* A workgroup copies this much of K or V, and an eighth of it of scales. */
+/* A workgroup copies this many times more bytes of K or V than of scales. */
 enum { SCALE_WEIGHT = 8 };
 
-/* A page of K or V in parts that have no gaps. */
+/* A page of K or V as outer x inner contiguous runs. */
 struct parts {
-    int64_t outer, inner;                /* how many */
+    int64_t outer, inner;                /* numbers of runs */
     int64_t outer_step, inner_step, run; /* elements */
 };
 
@@ -25,7 +25,7 @@ static struct parts parts_of(const struct attn_cache_desc *c, int32_t kv_heads, 
     return (struct parts){c->page_size, kv_heads, token, head, dim};
 }
 
-/* Parts that follow each other without a gap become one. */
+/* Merges runs that follow each other without a gap. */
 static void join(struct parts *p)
 {
     if (p->inner > 1 && p->inner_step != p->run)
@@ -38,7 +38,8 @@ static void join(struct parts *p)
     p->outer = 1;
 }
 
-/* Heads outside of tokens, as some pools have them: the tokens of a head may follow each other. */
+/* Exchanges the two levels: in pools that store heads outside of tokens, the tokens of a head may
+ * be contiguous. */
 static void exchange(struct parts *p)
 {
     const int64_t count = p->outer, step = p->outer_step;
@@ -72,7 +73,7 @@ static int set_parts(const struct attn_cache_copy_desc *d, const union attn_valu
         w = v_joined;
     }
     if (packed)
-        w.run = 0; /* values are in the rows that are keys */
+        w.run = 0; /* the rows of K contain the values */
     if (k.run * size > INT32_MAX || w.run * size > INT32_MAX)
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "cache_copy: a page has 2 GiB or more");
     v[ATTN_ARG_OUTER_PARTS].i64 = k.outer;
@@ -130,7 +131,7 @@ static int set_grid(union attn_value *v)
     return ATTN_OK;
 }
 
-/* Within a page both caches are alike. */
+/* Checks that both caches have equal strides within a page. */
 static int check_strides(const union attn_value *from, const union attn_value *to)
 {
     static const enum attn_arg strides[] = {
@@ -152,7 +153,7 @@ int attn_cache_copy_fill(const struct attn_cache_copy_desc *d, const struct attn
     const struct attn_cache_heads heads = {d->kv_heads, d->head_dim, d->head_dim_v};
     struct attn_cache_desc cache = d->cache;
     if (cache.scale == ATTN_KV_SCALE_TENSOR)
-        cache.scale = ATTN_KV_SCALE_NONE; /* a tensor's scale is of no page */
+        cache.scale = ATTN_KV_SCALE_NONE; /* a scale per tensor needs no copy */
     int r = attn_cache_fill(&cache, &heads, &a->to, to);
     if (!r)
         r = attn_cache_fill(&cache, &heads, a->from.k ? &a->from : &a->to, from);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file chooses how many columns of the indexer's scores a workgroup has. */
+/* Chooses how many columns of the indexer's scores a workgroup computes. */
 #include "runtime/host.h"
 
-/* A workgroup begins by reading q: it has as many columns as leave a workgroup for each of 256
- * compute units, within bounds. On the model no other power of two is faster, on either target. */
+/* A workgroup begins with a read of q. It gets as many columns as leave work for 256 compute
+ * units, within bounds. In the timing model no other power of two is faster on either target. */
 int attn_indexer_logits_fill(const struct attn_indexer_logits_desc *d,
                              const struct attn_indexer_logits_args *a, union attn_value *v)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file reads work lists and reduce lists back from the device and checks their entries. */
+/* Reads work lists and reduce lists from the device and checks their entries. */
 #include <stdlib.h>
 
 #include "runtime/check_data.h"
@@ -7,7 +7,7 @@
 #include "runtime/host.h"
 #include "runtime/op.h"
 
-/* Checks a list of `batch` beginnings and an end, which is at most `total`. */
+/* Checks an indptr array with `batch` + 1 elements, at most `total`. */
 static int check_indptr(const struct attn_device *device, const char *name, const int32_t *data,
                         int32_t batch, int32_t total, void *stream)
 {
@@ -18,7 +18,7 @@ static int check_indptr(const struct attn_device *device, const char *name, cons
 
 static int32_t queries(const struct attn_combine_args *a) { return a->q_len ? a->q_len : 1; }
 
-/* The tokens of a tile with parts, and where its parts are. */
+/* Checks the tokens of a tile with parts, and the rows of its parts. */
 static int check_tile(const struct attn_combine_args *a, int32_t tile, const int32_t *indptr,
                       const int32_t *tokens, const int32_t *map)
 {
@@ -66,14 +66,14 @@ int attn_combine_check_lists(const struct attn_op *op, const struct attn_combine
     return r;
 }
 
-enum { WORK_WORDS = 8 }; /* of an item: struct attn_decode_plan */
+enum { WORK_WORDS = 8 }; /* integers per item: struct attn_decode_plan */
 
-/* A work list of an op, seen as one of decode: sequences, queries, keys and heads. */
+/* A work list of any op, described like decode's: sequences, queries, keys and heads. */
 struct work {
     const struct attn_device *device;
     const struct attn_decode_desc *desc;
     const struct attn_decode_args *args;
-    int32_t ticket_words; /* of each sequence and KV head; the first one counts parts */
+    int32_t ticket_words; /* words per sequence and KV head; the first one counts parts */
 };
 
 static int bad_item(int32_t i, int word, int32_t value, const char *what, int32_t limit)
@@ -120,8 +120,8 @@ static int check_items(const struct work *work, int32_t count)
     return r;
 }
 
-/* A count that an interrupted launch has left makes the wrong workgroup the last one, or leaves
- * rows that nobody sums up. */
+/* Checks that ticket counters are 0. A count left by an interrupted launch makes the wrong
+ * workgroup the last one, or leaves rows that are never summed. */
 static int check_tickets(const struct work *work)
 {
     const struct attn_decode_args *a = work->args;
@@ -138,7 +138,7 @@ static int check_tickets(const struct work *work)
     return r;
 }
 
-/* Each sequence's parts have rows of partial_out. */
+/* Checks that each sequence's parts have rows of partial_out. */
 static int check_parts(const struct work *work)
 {
     const struct attn_decode_args *a = work->args;
@@ -172,7 +172,7 @@ int attn_decode_check_work(const struct attn_op *op, const struct attn_decode_ar
 
 int attn_mla_decode_check_work(const struct attn_op *op, const struct attn_mla_decode_args *a)
 {
-    enum { TICKET_WORDS = 32 }; /* a line of memory */
+    enum { TICKET_WORDS = 32 }; /* a cache line */
     const struct attn_mla_decode_desc *d = &op->desc.mla_decode;
     const struct attn_decode_desc decode = {
         .heads = d->heads,
@@ -199,7 +199,7 @@ int attn_mla_decode_check_work(const struct attn_op *op, const struct attn_mla_d
     return check_work(&(struct work){op->device, &decode, &args, TICKET_WORDS});
 }
 
-/* Rows are sequences of a query and a head. */
+/* Each row counts as a sequence of one query and one head. */
 int attn_indexer_topk_check_work(const struct attn_op *op, const struct attn_indexer_topk_args *a)
 {
     const struct attn_decode_desc decode = {.heads = 1, .kv_heads = 1, .q_len = 1};
@@ -215,7 +215,7 @@ int attn_indexer_topk_check_work(const struct attn_op *op, const struct attn_ind
     return check_work(&(struct work){op->device, &decode, &args, 1});
 }
 
-/* Each position of a stream has a row of the table. */
+/* Checks that each position of a stream has a row of the table. */
 static int check_stream(const struct attn_op *op, const struct attn_rope_qk_norm_cache_args *a,
                         const int64_t *positions)
 {

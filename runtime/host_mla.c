@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file divides the work of the ops around latent attention among workgroups. */
+/* Divides the work of the ops around latent attention among workgroups. */
 #include "runtime/fill.h"
 #include "runtime/host.h"
 
-/* mla_rope_cache: templates/mla_rope_cache.c has as many waves, and as many heads of each. */
+/* mla_rope_cache: waves per workgroup and heads per part, as in templates/mla_rope_cache.c. */
 enum { WAVES = 4, PART_HEADS = 16 };
 
-/* Tokens of a wave that writes latents: it reads the weight of the norm, as much as one, once. */
+/* Returns the tokens per wave that writes latents. The wave reads the norm's weight once, as many
+ * bytes as a token has. */
 static int64_t run_tokens(int32_t tokens)
 {
     enum { WAVES_WANTED = 1024, MOST = 8 };
@@ -14,15 +15,16 @@ static int64_t run_tokens(int32_t tokens)
     return run < 1 ? 1 : run < MOST ? run : MOST;
 }
 
-/* Parts of a wave that has latents too: 0, apart, where waves would be few, or have few heads. Many
- * parts are for as many waves as a device holds: a last round would take as long as a whole one. */
+/* Returns the parts per wave for waves that process queries and latents. 0: separate waves, if
+ * there would be few waves, or few heads per wave. With several parts per wave a device holds all
+ * waves at once: a partial last round would cost as much as a full one. */
 static int64_t run_parts(int64_t parts, int32_t heads)
 {
     enum { LEAST = 4096, WAVES_WANTED = 8192 };
     return parts < LEAST || heads < PART_HEADS ? 0 : attn_parts(parts, WAVES_WANTED);
 }
 
-/* The rotated part of q: behind the latent in q_out, or in place. */
+/* Sets the output of q's rotated part: after the latent in q_out, or in place. */
 static void fill_rotated(const struct attn_mla_rope_cache_desc *d,
                          const struct attn_mla_rope_cache_args *a, union attn_value *v)
 {
@@ -57,11 +59,11 @@ int attn_mla_rope_fill(const struct attn_mla_rope_cache_desc *d,
     return ATTN_OK;
 }
 
-/* head_product: rows of w that a workgroup keeps. */
+/* head_product: rows of w per workgroup. */
 enum { KEPT_ROWS = 128, SHARED_ROWS = 32 };
 
-/* With few tokens waves share the longest contraction, for 32 rows of w. With all heads of a model
- * on one rank there is more of w, and more tokens are few. */
+/* True if the waves of a workgroup split the longest contraction over 32 rows of w. That is faster
+ * with few tokens. All heads of a model on one rank have more rows of w, so the limit is higher. */
 static bool shares_columns(const struct attn_head_product_desc *d, int32_t tokens)
 {
     enum { FEW_TOKENS = 128, ALL_HEADS = 128, SHARED_COLUMNS = 512 };
@@ -69,8 +71,8 @@ static bool shares_columns(const struct attn_head_product_desc *d, int32_t token
     return tokens <= few && d->head_dim == SHARED_COLUMNS;
 }
 
-/* A workgroup reads its rows of w once, and then as many tokens at least. The kernel takes fewer
- * groups than these where its device does not hold them all at once. */
+/* Divides tokens into groups. A workgroup reads its rows of w once, then at least TOKENS_LEAST
+ * tokens. The kernel uses fewer groups if the device cannot hold all of them at once. */
 int attn_head_product_fill(const struct attn_head_product_desc *d,
                            const struct attn_head_product_args *a, union attn_value *v)
 {
@@ -88,8 +90,9 @@ int attn_head_product_fill(const struct attn_head_product_desc *d,
     return ATTN_OK;
 }
 
-/* qk_rmsnorm: a wave reads the weight, as much as a row, once for its tokens. Where a device holds
- * all of them, and is full, a workgroup reads both weights once for two tokens of each wave. */
+/* qk_rmsnorm: a wave reads the weight, as many bytes as a row, once for all its tokens. For token
+ * counts that fill a device exactly once, a workgroup reads both weights once for two tokens of
+ * each wave. */
 int attn_qk_rmsnorm_fill(const struct attn_qk_rmsnorm_desc *d, const struct attn_qk_rmsnorm_args *a,
                          union attn_value *v)
 {

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file says how many tokens a workgroup of cache_write and of rope_qk_norm_cache takes. */
+/* Chooses the tokens per workgroup of cache_write and of rope_qk_norm_cache. */
 #include "runtime/cache_args.h"
 #include "runtime/fill.h"
 #include "runtime/host.h"
 
 /* cache_write. */
 
-/* Waves that keep a device busy; the tokens of a page that are worth one, and a workgroup's most;
- * tokens that a workgroup looks through one by one. */
+/* Waves that keep a device busy; tokens of a page per wave; most waves of a workgroup; most tokens
+ * per wave. */
 enum { WAVES_WANTED = 2048, WAVE_TOKENS = 32, WAVES_MOST = 8, RUN_TOKENS_MOST = 16 };
 
-/* Returns among how many tokens a workgroup looks for beginnings of runs, if it owns whole runs.
- * There are more where pages are large, since fewer runs begin there. */
+/* Returns the tokens in which a workgroup searches for starts of runs, if workgroups own whole
+ * runs. Larger pages give more tokens, since they contain fewer starts. */
 int32_t attn_cache_write_run(int32_t page_size, int32_t kv_heads, int32_t tokens)
 {
     const int32_t page = page_size / WAVE_TOKENS;
@@ -24,20 +24,21 @@ int32_t attn_cache_write_run(int32_t page_size, int32_t kv_heads, int32_t tokens
 /* rope_qk_norm_cache. */
 
 enum {
-    WORKGROUPS = 256, /* keep the memory of every GPU busy; each goes on over its run of tokens */
-    WAVES = 8,        /* of a workgroup */
-    HEADS_LEAST = 8,  /* of a token that are worth a wave of their own */
-    TOKENS_SHARE = 32 /* that make what a workgroup reads for each head once a small part */
+    WORKGROUPS = 256, /* enough to saturate the memory of every GPU */
+    WAVES = 8,        /* per workgroup */
+    HEADS_LEAST = 8,  /* heads of a token per wave, at least */
+    TOKENS_SHARE = 32 /* tokens that make the reads per head a small part */
 };
 
-/* Values of so many tokens are neighbours in the cache. */
+/* Returns how many tokens have their values side by side in the cache. */
 static int32_t tokens_together(const struct attn_cache_desc *cache)
 {
     return attn_is_shuffled(cache) ? 16 / attn_element_size(cache->dtype) : 1;
 }
 
-/* Tokens of a workgroup. It reads biases and the weights of a full norm for itself, as many bytes
- * as a token has: half the workgroups then take runs twice as long, unless there are too few. */
+/* Returns the tokens of a workgroup. Each workgroup reads the biases and the weights of a full
+ * norm, as many bytes as a token has. With such vectors half the workgroups process runs of twice
+ * the length, unless that leaves too few. */
 static int32_t run_tokens(const struct attn_rope_qk_norm_cache_desc *d, int32_t tokens)
 {
     const int32_t even = (int32_t)(((int64_t)tokens + WORKGROUPS - 1) / WORKGROUPS);
@@ -51,7 +52,7 @@ static int32_t run_tokens(const struct attn_rope_qk_norm_cache_desc *d, int32_t 
     return (run + x - 1) / x * x;
 }
 
-/* log2 of the waves that share the heads of a token where a workgroup has more waves than
+/* Returns log2 of the waves that share the heads of a token, if a workgroup has more waves than
  * tokens. */
 static int32_t head_part_shift(const struct attn_rope_qk_norm_cache_desc *d, int32_t run)
 {

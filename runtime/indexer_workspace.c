@@ -1,31 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file chooses how many parts the keys of a row of the indexer are cut into, and how a plan
- * cuts them. */
+/* Chooses into how many parts the keys of an indexer row are cut, and the constants of a plan. */
 #include "runtime/abi.h"
 #include "runtime/error.h"
 #include "runtime/host.h"
 #include "runtime/op.h"
 
-/* The fewest keys of a part. With a row of 65,536 keys on either target, 16 parts take the least
- * modelled time together with the launch that merges them, with a top_k of 512 and of 2,048. */
+/* Fewest keys of a part. For a row of 65,536 keys, 16 parts and the launch that merges them take
+ * the least modelled time. That holds on both targets, with a top_k of 512 and of 2,048. */
 enum { PART_KEYS = 4096 };
 
-/* A plan's constants, in units of 64 keys. To begin an item and to end it takes as long as about
- * 1,000 keys do where every compute unit reads some. A row of 1,048,576 keys among short ones, its
- * merge included, takes 101 us with a rate of 4 on the model of MI300X, and 129 with 1. */
+/* Constants of a plan, in units of 64 keys. Beginning and ending an item takes as long as about
+ * 1,000 keys if every compute unit reads some. The rate was chosen by a row of 1,048,576 keys
+ * among short ones. Modelled on MI300X with its merge, it takes 101 us at a rate of 4 and 129 us
+ * at 1. */
 enum { ITEM_COST = 16, MERGE_RATE = 4, UNIT_KEYS = 64 };
 
-/* More parts of a row than MERGED_AT_ONCE are merged in two launches, runs of RUN lists first. */
+/* Rows of more parts than MERGED_AT_ONCE are merged in two launches: first runs of RUN lists, then
+ * the runs. */
 enum { RUN = 16, MERGED_AT_ONCE = 32 };
 
-/* Bytes of the lists of a call without a plan, and the most workgroups at a time. */
+/* Limit of the list bytes of a call without a plan, and of its workgroups. */
 enum { PARTS_BYTES = 32 << 20, UNITS_MOST = 4096 };
 
-/* Bytes of a plan's lists, and rows of a planned call, whose items take 44 bytes each: both
- * together are below 32 MiB. */
+/* Limits of a plan's list bytes, and of the rows of a planned call, whose items take 44 bytes
+ * each. The total stays below 32 MiB. */
 enum { LISTS_BYTES = 24 << 20, PLANNED_ROWS = 131072 };
 
-/* Bytes of the lists of a part. */
+/* Returns the bytes of the lists of a part. */
 static int64_t part_bytes(const struct attn_indexer_topk_desc *d)
 {
     return 8 * ((int64_t)d->top_k + d->top_blocks);
@@ -43,7 +44,7 @@ static int32_t choose_splits(const struct attn_indexer_topk_desc *d,
     return splits < 1 ? 1 : splits;
 }
 
-/* The most parts that a plan makes of a row, and those that a plan has of all rows. */
+/* Returns the largest number of parts that a plan makes of one row. */
 static int32_t row_parts(const struct attn_indexer_topk_shape *s, int32_t lists)
 {
     const int64_t units = ((int64_t)s->max_keys + UNIT_KEYS - 1) / UNIT_KEYS;
@@ -54,7 +55,7 @@ static int32_t row_parts(const struct attn_indexer_topk_shape *s, int32_t lists)
     return (int32_t)(parts < lists ? parts : lists);
 }
 
-/* Reserves `bytes` for a tensor of the workspace; returns where it begins. */
+/* Reserves `bytes` for a tensor of the workspace; returns its offset. */
 static size_t reserve(struct attn_indexer_topk_workspace *w, size_t bytes)
 {
     const size_t at = w->bytes;
@@ -67,7 +68,7 @@ static int64_t partials_of(int64_t rows, int64_t lists)
     return rows + lists - 1 < 2 * (lists - 1) ? rows + lists - 1 : 2 * (lists - 1);
 }
 
-/* Chooses as many lists as there are compute units, or fewer if there is room for fewer. */
+/* Chooses one list per compute unit, or fewer if the lists would exceed LISTS_BYTES. */
 static int32_t choose_lists(const struct attn_indexer_topk_desc *d,
                             const struct attn_indexer_topk_shape *s)
 {
@@ -129,7 +130,7 @@ static int check(const struct attn_indexer_topk_desc *d, const struct attn_index
     return ATTN_OK;
 }
 
-/* workspace_size() of structs of the sizes that the library knows. */
+/* Computes the workspace; both structs have the library's size. */
 static int find_workspace(const struct attn_indexer_topk_desc *desc,
                           const struct attn_indexer_topk_shape *shape,
                           struct attn_indexer_topk_workspace *workspace)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file finds the kernel for a key. Every combination of the fields' choices is a probe of the
- * packs' indices; they are tried by ascending cost, equal costs in the order of the fields, and of
- * several packs the last comes first. So the answer depends on packs and key alone.
+ * Finds the kernels for a key. Every combination of the fields' choices is a probe of the packs'
+ * indices. Combinations are tried by ascending cost, equal costs in the order of the fields, and
+ * later packs before earlier ones. The result therefore depends only on packs and key.
  */
 #include "runtime/lookup.h"
 
@@ -53,7 +53,7 @@ void attn_key_cover_up(struct attn_key_field *field, const struct attn_key_step 
     }
 }
 
-/* A search in progress: hashes[i][c] is the share of field i with choice c. */
+/* A search in progress. hashes[i][c] is what field i with choice c adds to the hash. */
 struct search {
     const struct attn_device *device;
     const char *op;
@@ -63,7 +63,7 @@ struct search {
     struct attn_matches *matches;
 };
 
-/* Does a kernel have exactly the chosen values? Both sides ascend by field name. */
+/* True if a kernel has exactly the chosen values. Both sides are sorted by field name. */
 static bool same_key(const struct search *s, const struct attn_pack *pack,
                      const struct attn_pack_record *record)
 {
@@ -137,7 +137,7 @@ static int try_combinations(const struct search *s, unsigned i, unsigned cost, u
     return ATTN_OK;
 }
 
-/* Returns the value as a message has it. A page size of `any` is a power of two. */
+/* Returns a value's text in messages. A page size of `any` is a power of two. */
 static const char *value_text(const char *field, const char *value)
 {
     if (!value)
@@ -145,7 +145,7 @@ static const char *value_text(const char *field, const char *value)
     return !strcmp(field, "page_size") && !strcmp(value, "any") ? "any power of two" : value;
 }
 
-/* Counts the fields of a kernel that are none of the key's choices. */
+/* Counts the fields of a kernel whose value is none of the key's choices. */
 static unsigned count_mismatches(const struct search *s, const struct attn_pack *pack,
                                  const struct attn_pack_record *record, char *text, size_t size)
 {
@@ -236,7 +236,7 @@ static int explain_absence(const struct search *s)
 int attn_find_kernels(const struct attn_device *device, const char *op, const struct attn_key *key,
                       struct attn_matches *matches)
 {
-    struct search s; /* of its hashes only the key's are written and read */
+    struct search s; /* only the key's hashes are written and read */
     s.device = device;
     s.op = op;
     s.key = key;

@@ -84,12 +84,12 @@ def print_about(element):
 
 
 def remark(element):
-    """What is said of a member or a value, in one line."""
+    """Returns the description of a member or a value as one line."""
     return " ".join(p if isinstance(p, str) else " ".join(p) for p in paragraphs(element))
 
 
 def with_remark(code, text):
-    """The line of a member, with its remark behind it or below it."""
+    """Returns the lines of a member: its remark follows on the same line or below."""
     if not text:
         return [code]
     if len(code) + len(text) + 7 <= WIDTH:

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file turns a descriptor into an op and an op into a launch. All that can be decided once is
- * decided at lookup: the record's names become numbers of enum attn_arg, so that a launch is a copy
- * of values to offsets, a few divisions and one call.
+ * Turns a descriptor into an op and an op into a launch. Lookup decides all that does not depend on
+ * arguments: the record's names become numbers of enum attn_arg. A launch is then a copy of values
+ * to offsets, a few divisions and one call.
  */
 #include "runtime/op.h"
 
@@ -14,7 +14,8 @@
 #include "runtime/error.h"
 #include "runtime/lookup.h"
 
-/* The names of all values side by side: pointers to them would take more room, and relocations. */
+/* The names of all values in one object: pointers to them would need more space, and
+ * relocations. */
 static const struct arg_names {
 #define ARG(ID, name, kind, help) char ID[sizeof(name)];
 #include "op_args.def"
@@ -24,7 +25,7 @@ static const struct arg_names {
 };
 
 static const struct {
-    uint16_t name; /* byte of arg_names */
+    uint16_t name; /* offset in arg_names */
     uint8_t kind;  /* enum attn_arg_kind */
 } args[ATTN_ARG_COUNT] = {
 #define PTR ATTN_KIND_I64
@@ -57,14 +58,15 @@ ATTN_PUBLIC bool attn_has_feature(const char *name)
     return !strcmp(name, "dlpack") || !strcmp(name, "check-data");
 }
 
-/* Translating a record. */
+/* Translation of a record. */
 
 static int compare_names(const void *name, const void *value)
 {
     return strcmp(name, arg_name(*(const uint16_t *)value));
 }
 
-/* The number of a value that the family sets, and of `kind` where that is asked for. */
+/* Finds the number of a value that the family sets. Fails if its kind differs from `kind`, unless
+ * that is negative: then every kind but F32 is accepted. */
 static int resolve(const struct attn_family *family, const struct attn_pack_record *record,
                    const char *name, int kind, uint32_t *value)
 {
@@ -83,7 +85,7 @@ static int resolve(const struct attn_family *family, const struct attn_pack_reco
     return ATTN_OK;
 }
 
-/* The words of the kernarg segment from `first` up to `end` have no value. */
+/* Adds the words of the kernarg segment in [first, end) as holes. */
 static void add_holes(struct attn_kernel *kernel, uint32_t first, uint32_t end)
 {
     for (; first < end; first += 4)
@@ -93,7 +95,7 @@ static void add_holes(struct attn_kernel *kernel, uint32_t first, uint32_t end)
 static int translate_kernargs(const struct attn_family *family, const struct attn_pack *pack,
                               const struct attn_pack_record *record, struct attn_kernel *kernel)
 {
-    uint32_t covered = 0; /* bytes up to here have a value or are holes */
+    uint32_t covered = 0; /* end of the bytes that have a value or are holes */
     for (uint32_t i = 0; i < record->k->kernarg_count; i++) {
         const struct attn_pack_kernarg *a = &record->kernargs[i];
         uint32_t value;
@@ -104,7 +106,7 @@ static int translate_kernargs(const struct attn_family *family, const struct att
         struct attn_slot *slots = a->size == 8 ? kernel->wide : kernel->narrow;
         slots[(*count)++] = (struct attn_slot){(uint16_t)value, a->offset};
         add_holes(kernel, covered, a->offset);
-        covered = a->offset + a->size; /* they ascend and are aligned: the record was checked */
+        covered = a->offset + a->size; /* the record's check ensures ascending, aligned offsets */
     }
     add_holes(kernel, covered, kernel->kernarg_size);
     return ATTN_OK;
@@ -270,7 +272,7 @@ ATTN_PUBLIC int attn_op_describe(const struct attn_op *op, struct attn_op_info *
 
 /* Launch. */
 
-/* Part of every launch, and of the pieces of a large one, which is a copy for size. */
+/* Inlined into the launch and into the launch of pieces; a copy each is faster than a call. */
 #define ON_LAUNCH static inline __attribute__((always_inline))
 
 static int64_t integer(const union attn_value *values, uint32_t i, bool narrow)
@@ -299,7 +301,7 @@ static const struct attn_kernel *choose(const struct attn_op *op, const union at
     return NULL;
 }
 
-/* Works out the grid of a launch. False if HIP does not take it. */
+/* Computes the grid of a launch. False: HIP does not accept it. */
 ON_LAUNCH bool make_grid(const struct attn_kernel *kernel, const union attn_value *values,
                          uint32_t grid[3])
 {
@@ -324,7 +326,7 @@ ON_LAUNCH bool make_grid(const struct attn_kernel *kernel, const union attn_valu
     return true;
 }
 
-/* Are 7/8 of the places taken that a batch would have were each sequence the longest? */
+/* True if `total` is at least 7/8 of what a batch of the longest sequence would have. */
 static bool is_even(const union attn_value *values, unsigned total, unsigned longest)
 {
     const int64_t places = integer(values, ATTN_ARG_BATCH, true) * integer(values, longest, true);
@@ -332,11 +334,12 @@ static bool is_even(const union attn_value *values, unsigned total, unsigned lon
 }
 
 /*
- * So many workgroups in a row stand for a grid that has more than the kernel wants. Each then has
- * its work from the start, which balances only where there is about as much of it in every
- * sequence. Where no sequence has more keys than the longest has queries, keys are as even as
- * queries. The kernel learns from ATTN_ARG_WORKGROUPS that there are turns. False if the
- * grid has more in y or z than HIP takes.
+ * Replaces a grid of more workgroups than the kernel wants by `most` workgroups in x.
+ *
+ * Each workgroup then has a fixed share of the work. Shares are only balanced if all sequences are
+ * about equally long, so other calls keep their grid. If no sequence has more keys than the longest
+ * has queries, even queries imply even keys. ATTN_ARG_WORKGROUPS informs the kernel of the change.
+ * False: the kept grid has more in y or z than HIP accepts.
  */
 ON_LAUNCH bool limit_grid(uint32_t most, union attn_value *values, bool whole, uint32_t grid[3])
 {
@@ -368,10 +371,10 @@ ON_LAUNCH void pack_kernargs(const struct attn_kernel *kernel, const union attn_
         memset(kernargs + kernel->holes[i], 0, 4);
 }
 
-/* The result of launch(), besides a status, for a grid that is larger than HIP takes. */
+/* Result of launch() for a grid that is larger than HIP accepts. */
 enum { GRID_TOO_LARGE = 1 };
 
-/* Launches a kernel. `whole`: the batch of the call is the one that its totals count, no piece. */
+/* Launches a kernel. `whole` is false for a piece of a call, whose totals count the whole batch. */
 static inline __attribute__((always_inline)) int launch(const struct attn_op *op,
                                                         const struct attn_kernel *kernel,
                                                         struct attn_call *call, bool whole)
@@ -398,7 +401,7 @@ static inline __attribute__((always_inline)) int launch(const struct attn_op *op
     return error ? attn_hip_fail(&op->device->hip, "hipModuleLaunchKernel", error) : ATTN_OK;
 }
 
-/* Launches a call whose grid is too large in pieces, one after the other. */
+/* Launches a call whose grid is too large in successive pieces. */
 __attribute__((cold, noinline)) static int launch_pieces(const struct attn_op *op,
                                                          const struct attn_kernel *kernel,
                                                          const void *args, struct attn_call *call)
@@ -421,7 +424,7 @@ __attribute__((cold, noinline)) static int launch_pieces(const struct attn_op *o
                : r;
 }
 
-/* Copies the arguments of a caller that was built with other headers. */
+/* Copies the arguments of a caller with other headers. */
 static int adopt_args(const struct attn_op *op, const void *given, union attn_args *known)
 {
     switch (attn_adopt(known, op->family->args_size, given)) {
@@ -440,7 +443,7 @@ static int no_kernel(void)
                            "launch: no kernel of the op is meant for these arguments");
 }
 
-/* Launches with arguments of another size than the library knows. */
+/* Launches with arguments of a size other than the library's. */
 __attribute__((cold, noinline)) static int launch_other(const struct attn_op *op,
                                                         const struct attn_family *family,
                                                         const void *given)
@@ -475,7 +478,7 @@ int attn_launch(const struct attn_op *op, const struct attn_family *family, cons
     return r == GRID_TOO_LARGE ? launch_pieces(op, kernel, given, &call) : r;
 }
 
-/* "; row 1 of 3: max_seqlen_q 64 is 1 to 64", where there is a choice. */
+/* Appends the chosen row, "; row 1 of 3: max_seqlen_q 64 is 1 to 64", if the op has several. */
 static void explain_choice(const struct attn_op *op, const struct attn_kernel *kernel,
                            const union attn_value *values, char *why, size_t size)
 {

@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file declares an op: a descriptor, the kernel or kernels chosen for it, and their launch. */
+/* An op: a descriptor, the kernels chosen for it, and their launch. */
 #ifndef ATTN_OP_H
 #define ATTN_OP_H
 
 #include "runtime/device.h"
 #include "runtime/family.h"
 
-/* The place of a value in the kernarg segment. */
+/* Offset of a value in the kernarg segment, in bytes. */
 struct attn_slot {
     uint16_t value;
     uint16_t offset;
 };
 
-/* ceil(value / number); `number` alone where value is ATTN_ARG_COUNT. A number that is a power
- * of two is divided by with a shift: a launch has no division then. */
+/* Factor of a grid dimension: ceil(value / number), or `number` if value is ATTN_ARG_COUNT. Powers
+ * of two divide by a shift, so most launches divide nothing. */
 struct attn_factor {
     uint32_t value;
     uint32_t number;
-    bool narrow;   /* of value: an int32 */
-    uint8_t shift; /* log2 of number, ATTN_NO_SHIFT where it is no power of two */
+    bool narrow;   /* value is an int32 */
+    uint8_t shift; /* log2 of number; ATTN_NO_SHIFT: not a power of two */
 };
 
 enum { ATTN_NO_SHIFT = 255 };
 
-/* Workgroups of a launch in y, and in z: hipModuleLaunchKernel of ROCm's clr refuses more, and more
- * than INT32_MAX in x. */
+/* Most workgroups in y and z: hipModuleLaunchKernel of ROCm's clr refuses more, and more than
+ * INT32_MAX in x. */
 enum { ATTN_GRID_YZ_MAX = 65536 };
 
 struct attn_condition {
@@ -33,23 +33,23 @@ struct attn_condition {
     int64_t min, max;
 };
 
-/* A loaded kernel with its record translated for the launch. */
+/* A loaded kernel, with its record translated for launches. */
 struct attn_kernel {
     void *function;
     struct attn_module *module;
-    uint32_t number; /* in its pack */
+    uint32_t number; /* number in its pack */
     uint32_t kernarg_size;
     uint32_t workgroup[3];
-    uint32_t grid_max[3];     /* workgroups that HIP takes: fewer than 2^32 work items, too */
-    uint32_t workgroups_most; /* of a launch; 0: no limit */
+    uint32_t grid_max[3];     /* most workgroups: HIP limits work items to below 2^32 */
+    uint32_t workgroups_most; /* most workgroups of a launch; 0: no limit */
     uint32_t lds_dynamic;
     uint16_t wide_count, narrow_count; /* 8-byte and 4-byte slots */
-    uint16_t hole_count;               /* words of the kernarg segment that no value goes to */
+    uint16_t hole_count;               /* words of the kernarg segment without a value */
     uint16_t factor_count[3];
     uint16_t condition_count;
     struct attn_slot wide[ATTN_PACK_KERNARGS_MAX];
     struct attn_slot narrow[ATTN_PACK_KERNARGS_MAX];
-    uint16_t holes[ATTN_PACK_KERNARG_BYTES_MAX / 4]; /* their offsets */
+    uint16_t holes[ATTN_PACK_KERNARG_BYTES_MAX / 4]; /* offsets of the holes in bytes */
     struct attn_factor factors[3][ATTN_PACK_FACTORS_MAX];
     struct attn_condition conditions[ATTN_PACK_WHENS_MAX];
 };
@@ -58,7 +58,7 @@ struct attn_op {
     struct attn_device *device;
     const struct attn_family *family;
     union attn_desc desc;
-    uint32_t pack; /* number of the pack that the kernels are from */
+    uint32_t pack; /* number of the kernels' pack */
     char why[200];
     uint32_t kernel_count;
     struct attn_kernel kernels[];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file opens packs. A pack is untrusted: every offset, count and string is checked before it
- * is followed, and what fails is named with its section. Of a file, header, strings and index are
- * read when it is opened, and nothing else before it is asked for: not even by mapping it, since a
- * page of a mapping can bring 2 MiB of page cache with it (ext4, Linux 6).
+ * Opens packs. A pack is untrusted: every offset, count and string is checked before use, and
+ * messages name the section of a fault. Opening a file reads its header, strings and index; kernels
+ * are read on demand. The file is not mapped for this, since one page of a mapping can bring 2 MiB
+ * into the page cache (ext4, Linux 6).
  */
 #include "runtime/pack.h"
 
@@ -33,13 +33,13 @@ static const char *const section_names[ATTN_PACK_SECTIONS] = {
 
 #define bad(...) attn_fail(ATTN_BAD_PACK, __VA_ARGS__)
 
-/* Bytes of a section that is in memory: those of a file are strings and index only. */
+/* Returns the bytes of a section in memory. Of a file only strings and index are in memory. */
 static const uint8_t *section(const struct attn_pack *pack, enum attn_pack_section_id id)
 {
     return (pack->bytes ? pack->bytes : pack->copy) + pack->sections[id].offset;
 }
 
-/* `h` is in memory as far as the pack reaches. */
+/* Checks a header, which is in memory as far as the pack reaches. */
 static int check_header(const struct attn_pack *pack, const struct attn_pack_header *h)
 {
     if (pack->size < sizeof(*h))
@@ -134,7 +134,7 @@ static int check_index(const struct attn_pack *pack)
     return ATTN_OK;
 }
 
-/* Header, strings and index are in memory; header and bounds have been checked. */
+/* Checks strings and index, which are in memory. Header and bounds have been checked. */
 static int check_contents(struct attn_pack *pack)
 {
     pack->strings = (const char *)section(pack, ATTN_PACK_STRINGS);
@@ -210,7 +210,7 @@ int attn_pack_fetch(const struct attn_pack *pack, uint64_t offset, size_t size, 
     return ATTN_OK;
 }
 
-/* Reads and checks what lies before the kernel records. */
+/* Reads and checks everything before the kernel records. */
 static int read_front(struct attn_pack *pack)
 {
     struct attn_pack_header h;
@@ -230,7 +230,7 @@ static int read_front(struct attn_pack *pack)
     r = attn_pack_fetch(pack, 0, size, pack->copy);
     if (r)
         return r;
-    memcpy(pack->copy, &h, sizeof(h)); /* what was checked, whatever became of the file */
+    memcpy(pack->copy, &h, sizeof(h)); /* the checked bytes, even if the file has changed since */
     pack->sections = ((const struct attn_pack_header *)pack->copy)->sections;
     return check_contents(pack);
 }
@@ -334,7 +334,7 @@ static int check_padding(const struct attn_pack *pack)
     return ATTN_OK;
 }
 
-/* A row of the index must lead to a kernel whose key has the row's hash. */
+/* Checks that a row of the index leads to a kernel whose key has the row's hash. */
 static int check_row(const struct attn_pack *pack, uint32_t row)
 {
     struct attn_pack_record record;
@@ -361,7 +361,7 @@ ATTN_PUBLIC int attn_pack_check(const struct attn_pack *pack)
     if (r)
         return r;
     for (uint32_t i = 0; !r && i < whole->kernel_count; i++)
-        r = check_row(whole, i); /* first, as it names the kernel */
+        r = check_row(whole, i); /* first, because its message names the kernel */
     if (!r)
         r = check_checksum(whole, ATTN_PACK_KERNELS);
     if (!r)

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * This file reads one kernel of a pack: its record, checked field by field before anything in it is
- * followed, and its code object.
- */
+/* Reads one kernel of a pack: its record, each field checked before use, and its code object. */
 #include "runtime/pack.h"
 
 #include <errno.h>
@@ -23,7 +20,7 @@ static bool is_string(const struct attn_pack *pack, attn_pack_string s)
     return s < pack->sections[ATTN_PACK_STRINGS].size;
 }
 
-/* Are the counts within their limits, and do they fit the record? Gives where the text starts. */
+/* True if the counts are within their limits and fit the record. Returns the text's offset. */
 static bool counts_fit(const struct attn_pack_kernel *k, size_t *text_start)
 {
     if (k->pair_count > ATTN_PACK_PAIRS_MAX || k->kernarg_count > ATTN_PACK_KERNARGS_MAX ||
@@ -90,7 +87,8 @@ static bool check_tables(const struct attn_pack *pack, const struct attn_pack_re
     return ok;
 }
 
-/* The record's own text starts at `start` and ends, NUL included, with the record. */
+/* Checks the record's own text, which starts at `start` and ends, including NUL, with the
+ * record. */
 static bool check_text(struct attn_pack_record *r, size_t start)
 {
     const struct attn_pack_kernel *k = r->k;
@@ -107,7 +105,7 @@ static bool check_text(struct attn_pack_record *r, size_t start)
     return true;
 }
 
-/* Finds the record, and checks that its fixed part and its stated size lie inside the section. */
+/* Finds the record. Checks that its fixed part and its stated size lie inside the section. */
 static int locate(const struct attn_pack *pack, uint32_t n, uint64_t *offset)
 {
     const struct attn_pack_section *s = &pack->sections[ATTN_PACK_KERNELS];
@@ -128,7 +126,7 @@ static int check_size(const struct attn_pack *pack, uint32_t n, uint32_t size)
     return ATTN_OK;
 }
 
-/* Checks the record `k`, all of whose bytes are in memory. */
+/* Checks record `k`, whose bytes are all in memory. */
 static int check_record(const struct attn_pack *pack, uint32_t n, const struct attn_pack_kernel *k,
                         struct attn_pack_record *record)
 {
@@ -167,7 +165,7 @@ int attn_pack_view(const struct attn_pack *pack, uint32_t n, struct attn_pack_re
     return r ? r : check_record(pack, n, k, record);
 }
 
-/* A record with the bytes that it points into behind it. */
+/* Copies a record and the bytes that it points into to one allocation. */
 static int copy_record(const struct attn_pack *pack, uint32_t n, struct attn_pack_record **out)
 {
     uint64_t offset = 0;
@@ -259,7 +257,7 @@ void attn_pack_unmap(struct attn_pack_mapping *mapping)
     mapping->bytes = NULL;
 }
 
-/* The functions that show the contents of a pack. */
+/* Public functions that show the contents of a pack. */
 
 ATTN_PUBLIC uint32_t attn_pack_kernel_count(const struct attn_pack *pack)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file cuts a batch into work lists on the host: docs/planning.md is the definition, of which
- * the names here are, and which the plan kernel follows to the same integers.
+ * Cuts a batch into work lists on the host. docs/planning.md is the definition and has the names
+ * used here. The plan kernel follows it too and computes identical integers.
  */
 #include "runtime/plan.h"
 
@@ -10,33 +10,33 @@
 #include "runtime/host.h"
 
 enum {
-    UNIT = 64,          /* [unit] keys, the least that is worth a cut */
-    USUAL_COST = 2,     /* [o] where the shape says nothing */
-    USUAL_RATE = 4,     /* [r] where the shape says nothing */
-    CONSTANT_MAX = 256, /* of both */
-    GRAIN = 16,         /* keys that decode kernels load at once */
-    HEADS_MAX = 65535,  /* a head range has 16 bits for each end */
-    INFO = 8            /* integers of an item */
+    UNIT = 64,          /* [unit] keys, the smallest unit of a cut */
+    USUAL_COST = 2,     /* [o] default */
+    USUAL_RATE = 4,     /* [r] default */
+    CONSTANT_MAX = 256, /* limit of both */
+    GRAIN = 16,         /* keys that decode kernels load at once: windows start at a multiple */
+    HEADS_MAX = 65535,  /* a head range has 16 bits for each bound */
+    INFO = 8            /* integers per item */
 };
 
-/* The numbers of a batch: the names of docs/planning.md in brackets. */
+/* Numbers of a batch; the brackets contain their names in docs/planning.md. */
 struct batch {
     const struct attn_decode_plan_shape *shape;
     const struct attn_decode_plan_lengths *lengths;
     struct attn_plan_numbers n;
     int64_t payload;
-    int64_t piece; /* [p] 0: none, sequences are cut as a line */
-    int64_t items; /* [T] of a head */
+    int64_t piece; /* [p] 0: none, the batch is cut as one line */
+    int64_t items; /* [T] items per head */
 };
 
-/* A sequence of it. */
+/* A sequence of the batch. */
 struct sequence {
     int32_t b;
     int64_t skip;         /* keys before the window */
-    int64_t keys, units;  /* [keys, u] from there on */
+    int64_t keys, units;  /* [keys, u] after `skip` */
     int64_t start;        /* [S] */
     int64_t first, count; /* [first, n] parts */
-    int64_t length;       /* [l] units of each piece but the last; 0: cut where parts end */
+    int64_t length;       /* [l] units of each piece but the last; 0: cut at the ends of parts */
     int64_t item, row;    /* [I, R] */
 };
 
@@ -49,7 +49,7 @@ static int64_t parts_of(const struct attn_decode_plan_shape *s)
     return s->lists > s->kv_heads ? s->lists / s->kv_heads : 1;
 }
 
-/* Measures how much of sequence q->b there is to read. */
+/* Computes the keys and units of sequence q->b that kernels read. */
 static void measure(const struct batch *p, struct sequence *q)
 {
     const int64_t all = larger(p->lengths->kv_lens[q->b], 0);
@@ -70,13 +70,13 @@ struct attn_plan_numbers attn_plan_numbers(const struct attn_decode_plan_shape *
     };
 }
 
-/* Pieces of at most `piece` units that a sequence makes. */
+/* Returns the number of pieces of at most `piece` units in a sequence. */
 static int64_t count_pieces(int64_t units, int64_t piece)
 {
     return larger(ceil_div(units, piece), 1);
 }
 
-/* Has every piece of the batch a part of its own, if none is longer than `piece`? */
+/* True if the batch has at most as many pieces as parts when pieces have at most `piece` units. */
 static bool pieces_fit(const struct batch *p, int64_t piece)
 {
     int64_t pieces = 0;
@@ -87,8 +87,8 @@ static bool pieces_fit(const struct batch *p, int64_t piece)
     return pieces <= p->n.parts;
 }
 
-/* The first of 1, 2, 3, 4, 6, 8, 12, ... units with which adding up the parts of a sequence takes
- * no longer than reading one of them. */
+/* Returns the first of 1, 2, 3, 4, 6, 8, 12, ... units for which summing the parts of a sequence
+ * takes no longer than reading one part. */
 static int64_t worthwhile_piece(int64_t rate, int64_t longest)
 {
     int64_t piece = 1;
@@ -116,7 +116,8 @@ static void choose_pieces(struct batch *p)
         p->piece = pieces_fit(p, piece) ? piece : 0;
 }
 
-/* The place of sequence q->b, whose start, item and row are known. */
+/* Computes length, first part and number of parts of sequence q->b, whose start, item and row are
+ * known. */
 static void place(const struct batch *p, struct sequence *q)
 {
     measure(p, q);
@@ -140,7 +141,7 @@ static void step(const struct batch *p, struct sequence *q)
     q->row += q->count > 1 ? q->count : 0;
 }
 
-/* Keys of a sequence before piece j. */
+/* Returns the keys of a sequence before piece j. */
 static int64_t cut(const struct batch *p, const struct sequence *q, int64_t j)
 {
     if (j == 0)
@@ -157,7 +158,7 @@ static int32_t query_start(const struct batch *p, int32_t b)
     return p->lengths->qo_indptr ? p->lengths->qo_indptr[b] : b * p->shape->q_len;
 }
 
-/* Piece j of a sequence for every head. */
+/* Writes piece j of a sequence as an item of every head. */
 static void write_item(const struct batch *p, const struct sequence *q, int64_t j, int32_t *info)
 {
     const struct attn_decode_plan_shape *s = p->shape;
@@ -176,7 +177,8 @@ static void write_item(const struct batch *p, const struct sequence *q, int64_t 
     }
 }
 
-/* Every list that begins with part `part` of a head begins with that head's item `item`. */
+/* Sets where lists begin: every list whose first part is `part` of a head begins with that head's
+ * item `item`. */
 static void begin_lists(const struct batch *p, int64_t part, int64_t item, int32_t *indptr)
 {
     const struct attn_decode_plan_shape *s = p->shape;
@@ -201,7 +203,7 @@ static void write_plan(const struct batch *p, const struct attn_decode_plan *pla
 {
     const struct attn_decode_plan_shape *s = p->shape;
     struct sequence q = {0};
-    int64_t part = 0; /* whose lists are to begin */
+    int64_t part = 0; /* the next part whose lists begin */
     while (q.b < s->batch) {
         place(p, &q);
         for (int64_t j = 0; j < q.count; j++) {
@@ -253,7 +255,7 @@ int attn_plan_check(const struct attn_decode_plan_shape *s)
     return ATTN_OK;
 }
 
-/* Copies the shape of a caller, and checks it. */
+/* Copies the caller's shape and checks it. */
 static int adopt_shape(const struct attn_decode_plan_shape *given,
                        struct attn_decode_plan_shape *known)
 {
@@ -304,7 +306,7 @@ ATTN_PUBLIC int attn_decode_plan(const struct attn_decode_plan_shape *given,
     return ATTN_OK;
 }
 
-/* Two counts of a chunk of 64 sequences share a register: 64 + parts pieces are below 2^16. */
+/* Two counts of a chunk of 64 sequences share a register, so 64 + parts must be below 2^16. */
 enum { PARTS_MAX = 65536 - 64 - 1 };
 
 int attn_plan_fill(const struct attn_plan_desc *d, const struct attn_plan_args *a,

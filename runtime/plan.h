@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file declares what the host planner and the plan kernel's family share. */
+/* Declarations that the host planner and the plan kernel's family share. */
 #ifndef ATTN_PLAN_H
 #define ATTN_PLAN_H
 
 #include "runtime/attn.h"
 
-/* Numbers that follow from a shape alone; brackets: their names in docs/planning.md. */
+/* Numbers that follow from the shape; the brackets contain their names in docs/planning.md. */
 struct attn_plan_numbers {
     int64_t parts;          /* [N] */
     int64_t pairs_per_list; /* [per] */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file checks lists of slots, which sparse attention has in the place of page lists. */
+/* Checks lists of slots, which sparse attention has in place of page lists. */
 #include "runtime/cache_args.h"
 #include "runtime/check_data.h"
 #include "runtime/error.h"
@@ -19,7 +19,7 @@ int attn_slots_fill(enum attn_page_table table, const struct attn_pages *p,
 
 /* ATTN_CHECK_DATA. */
 
-/* Entries of `slots` slots. */
+/* Checks the entries of `slots` slots. */
 static int check_list(const struct attn_page_lists *l, int32_t s, int64_t slots, int64_t limit)
 {
     const int64_t first = attn_page_list_first(l, s), room = attn_page_list_room(l, s) * slots;

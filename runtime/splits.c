@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file tells callers how the keys of a decode step are best split, from the rows that a tuned
- * pack has with a decode kernel. A step is like the row whose numbers are the fewest doublings
- * away.
+ * Recommends how to split the keys of a decode step. The answer is the nearest row of a tuned
+ * pack's table: the row whose numbers differ from the step's by the fewest doublings.
  */
 #include <stdlib.h>
 
@@ -11,21 +10,21 @@
 #include "runtime/op.h"
 #include "runtime/pack.h"
 
-/* The call with which rows are compared. */
+/* The call to compare with rows. */
 struct wanted {
     int32_t batch, keys, heads, kv_heads;
 };
 
 static bool is_mla(const struct attn_op *op) { return op->family == &attn_family_mla_decode; }
 
-/* 16 times the logarithm to base 2 of n > 0: exact for powers of two, a line between them. */
+/* Returns 16 log2(n) for n > 0: exact for powers of two, interpolated linearly between them. */
 static int logarithm(int32_t n)
 {
     const int power = 31 - __builtin_clz((unsigned)n);
     return 16 * power + (int)(((int64_t)n << 4 >> power) - 16);
 }
 
-/* Returns the distance of two numbers; it is 0 if the row or the step leaves one open. */
+/* Returns the distance of two numbers; 0 if either is unset. */
 static int distance(int32_t a, int32_t b)
 {
     return a > 0 && b > 0 ? abs(logarithm(a) - logarithm(b)) : 0;
@@ -37,7 +36,7 @@ static int distance_of(const struct attn_pack_split *s, const struct wanted *w)
            distance(s->heads, w->heads) + distance(s->kv_heads, w->kv_heads);
 }
 
-/* The nearest of the rows of the op's kernels; NULL: they have none. */
+/* Finds the nearest row of the op's kernels; NULL: they have none. */
 static int find_nearest(const struct attn_op *op, const struct wanted *w,
                         const struct attn_pack_split **nearest)
 {
@@ -60,7 +59,7 @@ static int find_nearest(const struct attn_op *op, const struct wanted *w,
     return ATTN_OK;
 }
 
-/* Returns how many workgroups walk a list together: the grid multiplies lists with it. */
+/* Returns how many workgroups process one list: the grid multiplies lists by it. */
 static int32_t workgroups_of_list(const struct attn_op *op)
 {
     uint32_t most = 1;
@@ -74,7 +73,7 @@ static int32_t workgroups_of_list(const struct attn_op *op)
     return (int32_t)most;
 }
 
-/* Chooses the split without any tuning: a workgroup for each compute unit. */
+/* Chooses the split without tuning data: one workgroup per compute unit. */
 static int choose_usual(const struct attn_op *op, const struct wanted *w,
                         struct attn_decode_split *split)
 {

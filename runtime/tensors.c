@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file describes the tensors of a paged cache and of the lists of its pages. */
+/* Describes the tensors of a paged cache and of its page lists. */
 #include "runtime/tensors.h"
 
 /* NHD and PACKED: [page, token, head, element]. SHUFFLE, with x elements in 16 bytes: K [page,
@@ -31,7 +31,7 @@ static void set_cache_dims(const struct attn_cache_desc *d, int32_t kv_heads, in
         t->dims[i + 1].more = dims[i];
 }
 
-/* [1], [page, head, token] or [page, head]. */
+/* Returns the scale tensor: [1], [page, head, token] or [page, head]. */
 static struct attn_tensor scale_tensor(const struct attn_cache_desc *d, int32_t kv_heads,
                                        struct attn_cache *c)
 {
@@ -75,7 +75,7 @@ unsigned attn_cache_tensors(const struct attn_cache_desc *desc,
     }
     for (int i = 0; i < 4; i++) {
         t[i].needed = needed && (i < 2 || attn_has_scale_tensors(desc));
-        t[i].needed &= i != 1 || !packed; /* values are a part of the rows at k */
+        t[i].needed &= i != 1 || !packed; /* values are part of the rows at k */
         t[i].optional = optional;
         t[i].written = true;
         t[i].paged = true;

@@ -1,39 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file declares the tensors of a call as data: what DLPack is checked against. */
+/* Tensor descriptions of a call, against which DLPack tensors are checked. */
 #ifndef ATTN_TENSORS_H
 #define ATTN_TENSORS_H
 
 #include "runtime/cache_args.h"
 
-/* Element types besides those of enum attn_dtype. */
+/* Element types that enum attn_dtype lacks. */
 enum { ATTN_F32 = ATTN_INT8 + 1, ATTN_I32, ATTN_I64, ATTN_U8 };
 
 enum { ATTN_DIMENSIONS_MAX = 5, ATTN_TENSORS_MAX = 40 };
 
-/* *count + more, where *count is a count of the call, at least `least`; without one `more`, and -1
- * is any. */
+/* Size of a dimension: *count + more, where *count is a count of the call, at least `least`.
+ * Without a count it is `more`, and -1 accepts any size. */
 struct attn_dimension {
     int32_t *count;
     int64_t more;
-    int64_t least; /* 1 where a count of 0 stands for another */
+    int64_t least; /* 1 where a count of 0 has another meaning */
 };
 
 struct attn_tensor {
     const char *name;
-    void *pointer; /* of the pointer in the arguments */
-    int element;   /* enum attn_dtype, or of those above */
-    bool needed;   /* by this descriptor */
-    bool optional; /* may be NULL all the same */
-    bool written;  /* by the kernel */
-    bool paged;    /* the first dimension is the pages of a cache */
-    int vector;    /* elements that are aligned together */
+    void *pointer; /* address of the pointer in the arguments */
+    int element;   /* enum attn_dtype, or an element type above */
+    bool needed;   /* required by this descriptor */
+    bool optional; /* may be NULL even if needed */
+    bool written;  /* the kernel writes it */
+    bool paged;    /* the first dimension counts pages of a cache */
+    int vector;    /* elements of one vector access, which sets the alignment */
     int ndim;
     struct attn_dimension dims[ATTN_DIMENSIONS_MAX]; /* outermost first */
     int free;                                        /* leading dimensions with free strides */
-    int64_t *strides[ATTN_DIMENSIONS_MAX];           /* theirs, in the arguments; NULL: unused */
+    int64_t *strides[ATTN_DIMENSIONS_MAX];           /* addresses of these strides in the arguments;
+                                                      * NULL: unused */
 };
 
-/* Describe what struct attn_cache and struct attn_pages hold; they return how many tensors. */
+/* Describe the tensors of struct attn_cache and struct attn_pages; return their number. */
 unsigned attn_cache_tensors(const struct attn_cache_desc *desc,
                             const struct attn_cache_heads *heads, struct attn_cache *cache,
                             bool needed, bool optional, struct attn_tensor *t);

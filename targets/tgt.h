@@ -55,8 +55,10 @@ extern const struct tgt *const tgt_all[];
 const struct tgt *tgt_find(const char *name);
 
 /**
- * Returns the waves that a SIMD holds at once if every wave uses `vgprs` registers (VGPR + AGPR)
- * and a workgroup has `waves` waves and `lds_bytes` of LDS. 0: not even one workgroup fits.
+ * Returns the waves that a SIMD holds at once, 0 if not even one workgroup fits.
+ *
+ * Every wave uses `vgprs` registers (VGPR + AGPR). A workgroup has `waves` waves and `lds_bytes` of
+ * LDS.
  */
 unsigned tgt_occupancy(const struct tgt *t, unsigned vgprs, unsigned lds_bytes, unsigned waves);
 
