@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One file per kernel: DIR/ab/cdef..., a header with a checksum, struct attnc_kernel as it is, and
- * the code object. The layout of the struct may change freely: the compiler's identity is part of
- * the key.
+ * The cache has one file per kernel, DIR/ab/cdef...: a header with a checksum, struct attnc_kernel
+ * as raw bytes, and the code object. The struct's layout may change freely, because the compiler's
+ * identity is part of the key.
  */
 #include "compiler/cache.h"
 
@@ -50,7 +50,7 @@ static void hash_file(XXH3_state_t *state, const char *path)
         close(fd);
 }
 
-/* Size and time of change stand for the contents of what is too large to read each time. */
+/* Hashes size and modification time instead of contents, for files too large to read each time. */
 static void hash_stat(XXH3_state_t *state, const char *path)
 {
     struct stat st;
@@ -151,7 +151,7 @@ bool attnc_cache_load(const char *dir, const struct attnc_cache_key *key, struct
         code = malloc(e.code_size);
     bool good = code && read_exactly(fd, code, e.code_size) && is_whole(&e, code);
     if (good)
-        futimens(fd, NULL); /* the time of its last use, for attnc_cache_trim() */
+        futimens(fd, NULL); /* the time of last use, for attnc_cache_trim() */
     close(fd);
     if (!good) {
         free(code);
@@ -162,7 +162,7 @@ bool attnc_cache_load(const char *dir, const struct attnc_cache_key *key, struct
     return true;
 }
 
-/* Creates `path` and what is missing above it. */
+/* Creates `path` and its missing parents. */
 static bool make_directories(char *path)
 {
     for (char *slash = path + 1; (slash = strchr(slash, '/')) != NULL; slash++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The size of the cache: what it holds, and removal of what was not used for longest. A kernel that
- * another process reads meanwhile stays readable for it, since it has the file open.
+ * Counts the cache's contents and removes the least recently used entries. Another process that
+ * reads a removed kernel has its file open and can finish.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -26,7 +26,8 @@ struct listing {
     size_t count, cap;
 };
 
-/* Entries are two hexadecimal digits, a slash, and 30 of them; nothing else is ever touched. */
+/* True if s has only hexadecimal digits. Entries are two digits, a slash, and 30 digits; other
+ * files are never touched. */
 static bool is_hex(const char *s, size_t length)
 {
     return strlen(s) == length && strspn(s, "0123456789abcdef") == length;

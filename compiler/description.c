@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The first half of the description reader: the file, its three top-level keys, and the settings of
- * each kernel entry with defaults and merge keys applied. expand.c makes variants of them.
+ * First half of the description reader: reads the file and its three top-level keys, and applies
+ * defaults and merge keys to each kernel entry. expand.c makes variants from the result.
  */
 #include "compiler/description.h"
 
@@ -26,15 +26,15 @@ struct reader {
     struct attnc_expander x;
     struct attnc_diag *d;
     const struct tgt *targets[MAX_TARGETS + 1]; /* NULL at the end */
-    bool targets_given;                         /* by the caller: the file's do not count */
+    bool targets_given;                         /* the caller gave targets, ignore the file's */
     struct attnc_setting defaults, kernels;
-    bool misspelt; /* a top-level key was reported with what it may have been meant to be */
-    struct attnc_settings base; /* what `defaults` says */
+    bool misspelt;              /* a misspelt top-level key was reported with a suggestion */
+    struct attnc_settings base; /* the settings in `defaults` */
 };
 
 static struct att_loc at(const struct reader *r, uint32_t id) { return r->yaml.nodes[id].at; }
 
-/* The text of a mapping's key, or NULL after an error. */
+/* Returns the text of a mapping's key, or NULL after an error. */
 static const char *key_text(struct reader *r, uint32_t key)
 {
     const struct attnc_yaml_node *n = attnc_yaml_node(&r->yaml, key);
@@ -44,7 +44,7 @@ static const char *key_text(struct reader *r, uint32_t key)
     return NULL;
 }
 
-/* Places a key into its slot; the second use of a key in one map is an error. */
+/* Stores a key in its slot. A second use of the key in one map is an error. */
 static void set(struct reader *r, struct attnc_setting *slot, uint32_t key, uint32_t value,
                 const char *name)
 {
@@ -56,7 +56,8 @@ static void set(struct reader *r, struct attnc_setting *slot, uint32_t key, uint
     *slot = (struct attnc_setting){.key = key, .value = value};
 }
 
-/* A field that was meant is not reported as missing, too. */
+/* Reports an unknown key. A field suggested for it is recorded, so that it is not also reported as
+ * missing. */
 static void report_unknown_field(struct reader *r, uint32_t key, const char *name,
                                  struct attnc_settings *s)
 {
@@ -99,7 +100,7 @@ static void fill_slot(struct attnc_setting *slot, const struct attnc_setting *fr
     slot->from_defaults = defaults;
 }
 
-/* Copies settings that `into` leaves open from `from`. */
+/* Copies the settings that `into` leaves open from `from`. */
 static void fill(struct attnc_settings *into, const struct attnc_settings *from, bool defaults)
 {
     into->misspelt |= from->misspelt;
@@ -112,7 +113,8 @@ static void fill(struct attnc_settings *into, const struct attnc_settings *from,
 
 static bool collect(struct reader *r, uint32_t id, unsigned depth, struct attnc_settings *s);
 
-/* `<<: *base` or `<<: [*a, *b]`: earlier maps win over later ones, the map itself over all. */
+/* Merges `<<: *base` or `<<: [*a, *b]`. The map's own keys take precedence, then earlier maps over
+ * later ones. */
 static bool merge(struct reader *r, uint32_t id, unsigned depth, struct attnc_settings *s)
 {
     const struct attnc_yaml_node *n = attnc_yaml_node(&r->yaml, id);
@@ -127,7 +129,7 @@ static bool merge(struct reader *r, uint32_t id, unsigned depth, struct attnc_se
     return true;
 }
 
-/* The settings of one map. False only when it makes no sense to go on. */
+/* Reads the settings of one map. False: reading cannot continue. */
 static bool collect(struct reader *r, uint32_t id, unsigned depth, struct attnc_settings *s)
 {
     const struct attnc_yaml_node *map = attnc_yaml_node(&r->yaml, id);
@@ -177,7 +179,7 @@ static void report_unknown_target(struct reader *r, uint32_t id, const char *nam
     attnc_diag_error(r->d, at(r, id), "unknown target '%.40s'; there are %s", name, all);
 }
 
-/* Adds to a NULL-terminated list of targets; one that is there already counts once. */
+/* Adds a target to a NULL-terminated list, unless it is in the list. */
 static bool add_target(struct reader *r, uint32_t id, const struct tgt **list, size_t *count)
 {
     const struct attnc_yaml_node *n = attnc_yaml_node(&r->yaml, id);
@@ -218,7 +220,8 @@ static bool read_targets(struct reader *r, uint32_t id, const struct tgt **list)
     return good;
 }
 
-/* The three top-level keys; a field at this level is a common slip. */
+/* Reads one of the three top-level keys. A field at this level is a common mistake, with a message
+ * of its own. */
 static void read_top_key(struct reader *r, uint32_t key, uint32_t value,
                          struct attnc_setting *targets)
 {
@@ -250,8 +253,8 @@ static void read_top_key(struct reader *r, uint32_t key, uint32_t value,
     }
 }
 
-/* Returns the key that only a model's config.json has, which `attnc describe` reads. 0: there is
- * none, or there are kernels. */
+/* Returns a key that only a model's config.json has, which `attnc describe` reads. 0: the file has
+ * none, or it has kernels. */
 static uint32_t find_model_key(const struct reader *r, const struct attnc_yaml_node *top)
 {
     static const char *const names[] = {"model_type", "architectures", "hidden_size",
@@ -308,7 +311,7 @@ static bool read_top(struct reader *r)
     return true;
 }
 
-/* One entry of `kernels`. False only when it makes no sense to go on. */
+/* Reads one entry of `kernels`. False: reading cannot continue. */
 static bool read_kernel(struct reader *r, uint32_t id)
 {
     struct attnc_settings s;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A description: which kernels an engine wants, as YAML or JSON, expanded to variants.
- * docs/description.md is its manual.
+ * Reads a description, which lists in YAML or JSON the kernels that an engine needs, and expands it
+ * to variants. docs/description.md is its manual.
  */
 #ifndef COMPILER_DESCRIPTION_H
 #define COMPILER_DESCRIPTION_H
@@ -9,41 +9,42 @@
 #include "compiler/diag.h"
 #include "templates/template.h"
 
-/** Kernels of one description, before equal ones are merged and after. */
+/** Most kernels of one description, before and after equal ones are merged. */
 enum { ATTNC_MAX_VARIANTS = 1 << 16 };
 
 struct attnc_description {
-    struct att_variant *variants; /* all different, each accepted by its template's check */
+    struct att_variant *variants; /* no two equal, each accepted by its template's check */
     size_t count;
-    void *seconds; /* what attnc_add_seconds() has added points to: it is called once */
-    char **paths;  /* what variants' file fields point to */
+    void *seconds; /* memory of the kernels that attnc_add_seconds(), called once, has added */
+    char **paths;  /* memory of the variants' file fields */
     size_t path_count;
-    char *bytes; /* the file, for messages about it */
+    char *bytes; /* the file's text, for messages */
     size_t size;
 };
 
 struct attnc_read_options {
-    const char *const *targets; /* NULL-terminated, in place of the file's; or NULL */
+    const char *const *targets; /* NULL-terminated, replaces the file's targets; NULL: use the
+                                 * file's */
     const struct att_template *const *templates; /* NULL: att_templates */
 };
 
 /**
- * Reads `path` ("-": standard input). All that is wrong is collected in `d`; false when anything
- * is, and then `out` holds no variants. Free with attnc_description_free() after the last use of
- * `d`, in either case.
+ * Reads `path` ("-": standard input) and collects all errors in `d`. False: `d` has errors and
+ * `out` has no variants. In either case free `out` with attnc_description_free() after the last use
+ * of `d`.
  */
 bool attnc_read_description(const char *path, const struct attnc_read_options *options,
                             struct attnc_description *out, struct attnc_diag *d);
 
 /**
- * The same for bytes in memory, which stay with the caller; `directory` is where relative paths
- * start. `out` and `d` begin zeroed, but for d->file.
+ * Like attnc_read_description(), for bytes in memory, which remain the caller's. Relative paths
+ * start at `directory`. `out` and `d` begin zeroed, except d->file.
  */
 bool attnc_read_description_bytes(const char *bytes, size_t size, const char *directory,
                                   const struct attnc_read_options *options,
                                   struct attnc_description *out, struct attnc_diag *d);
 
-/** "gfx942 (MI300X) and gfx950 (MI355X)": what there is to compile for. */
+/** Writes the targets with their products: "gfx942 (MI300X) and gfx950 (MI355X)". */
 void attnc_list_targets(char *text, size_t size);
 
 void attnc_description_free(struct attnc_description *desc);

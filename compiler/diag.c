@@ -73,7 +73,7 @@ bool attnc_diag_no_memory(struct attnc_diag *d)
     return false;
 }
 
-/* Insertion sort: short, stable, and the list is nearly sorted already. */
+/* Sorts the messages by place. Insertion sort: short, stable, and the list is nearly sorted. */
 static void sort(struct attnc_diag *d)
 {
     for (size_t i = 1; i < d->count; i++) {
@@ -90,7 +90,7 @@ static void sort(struct attnc_diag *d)
     }
 }
 
-/* The line's first byte and its length without the line break; NULL past the end. */
+/* Returns the line's first byte and its length without the line break; NULL: past the end. */
 static const char *find_line(const struct attnc_diag *d, uint32_t line, size_t *length)
 {
     const char *at = d->text, *end = d->text + d->size;
@@ -127,7 +127,7 @@ size_t attnc_utf8_length(const char *bytes, size_t size)
     return overlong || surrogate || too_large ? 0 : length;
 }
 
-/* Prints the part of the line around the caret, and under it the caret. */
+/* Prints the part of the line around the caret, and the caret below it. */
 static void print_source(const struct attnc_diag *d, struct att_loc at, FILE *out)
 {
     size_t length;
@@ -135,7 +135,8 @@ static void print_source(const struct attnc_diag *d, struct att_loc at, FILE *ou
     if (!line || length == 0)
         return;
 
-    /* Columns count characters. A long line starts half a window before the caret. */
+    /* Columns count characters. The shown part of a long line begins half a window before the
+     * caret. */
     uint32_t caret = at.column ? at.column - 1 : 0;
     uint32_t first = caret > SHOWN_MAX ? caret - SHOWN_MAX / 2 : 0;
     char under[SHOWN_MAX + 1];

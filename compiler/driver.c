@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The build driver. Variants are built in child processes: LLVM may die of one without harm to the
- * others. Each answers with a struct answer, the kernel's code and its log, which are kept with the
- * variant and reported in order when all are done.
+ * Build driver. Variants are built in child processes, so that a crash of LLVM harms no other
+ * variant. Each child sends a struct answer, the kernel's code and its log. The driver keeps them
+ * and reports them in order when all are done.
  */
 #include "compiler/driver.h"
 
@@ -51,7 +51,7 @@ struct answer {
     bool failed, cached;
     int cache_error;
     char why[ATTNC_WHY];
-    struct attnc_kernel kernel; /* .code.size counts, .code.data does not */
+    struct attnc_kernel kernel; /* .code.size is valid, .code.data is not */
     size_t log_size;
 };
 
@@ -90,7 +90,7 @@ static bool compile(const struct build *b, const struct att_variant *v,
     return fclose(out) == 0 && good;
 }
 
-/* From the cache or through the pipeline. */
+/* Loads the variant from the cache or compiles it. */
 static void build_variant(const struct build *b, size_t i, struct answer *a, char **log)
 {
     static const struct tgt_blob no_bitcode;
@@ -129,7 +129,7 @@ static void work(void *context, size_t i, FILE *out)
     free(log);
 }
 
-/* A copy of `size` bytes, or NULL; of none NULL too. */
+/* Copies `size` bytes. NULL: out of memory, or size is 0. */
 static void *keep(const uint8_t *bytes, size_t size)
 {
     void *copy = size ? malloc(size) : NULL;
@@ -147,7 +147,7 @@ static void fail(struct job *job, const char *format, ...)
     job->failed = true;
 }
 
-/* A worker's answer becomes the job's and the result's. */
+/* Moves a worker's answer to the job and the result. */
 static void read_answer(struct build *b, size_t i, const struct answer *a, const uint8_t *rest)
 {
     struct job *job = &b->jobs[i];
@@ -171,7 +171,7 @@ static void read_answer(struct build *b, size_t i, const struct answer *a, const
         b->result->cache_error = a->cache_error;
 }
 
-/* Says what a worker's death was: Linux kills with SIGKILL where memory runs out. */
+/* Explains a worker's death by a signal: Linux uses SIGKILL when memory runs out. */
 static void fail_by_signal(struct job *job, int signal)
 {
     if (signal == SIGKILL)
@@ -185,7 +185,7 @@ static void fail_by_signal(struct job *job, int signal)
              signal, strsignal(signal));
 }
 
-/* Tells of one variant that is done. */
+/* Records the end of one variant and reports progress. */
 static void finish(void *context, size_t i, const uint8_t *result, size_t size, int status)
 {
     struct build *b = context;
@@ -231,8 +231,8 @@ static void report_hooks(struct build *b, struct attnc_diag *d)
     }
 }
 
-/* A kernel that spills is right and slow; one that spills more registers than there are is no
- * kernel. An array that is indexed lies in scratch without a spill. */
+/* Reports spills. A kernel that spills is correct but slow, a warning; more spilled registers than
+ * a wave has is an error. Indexed arrays are in scratch without spills. */
 static void report_spills(struct build *b, size_t i, struct attnc_diag *d)
 {
     enum { HOPELESS = 512 };
@@ -267,7 +267,7 @@ static void report(struct build *b, struct attnc_diag *d)
             continue;
         char name[ATT_NAME_MAX];
         att_variant_name(job->variant, name);
-        /* The user's own part of a kernel is its hook. */
+        /* An error in the hook, the user's own part, is reported at `logits`. */
         const struct att_variant *v = job->variant;
         attnc_diag_error(d, job->hook ? v->loc[ATT_LOGITS] : v->at, "%s: %s", name, job->why);
     }

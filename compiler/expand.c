@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Values of fields, their product, merging of equal variants, and each template's own check.
+ * Reads the values of fields, forms their product, merges equal variants, and applies each
+ * template's check.
  */
 #include "compiler/expand.h"
 
@@ -31,7 +32,7 @@ struct attnc_choice {
     const char *path;
 };
 
-/* The choices for one field: x->choices[first] and on; `next` counts through them. */
+/* The choices for one field, from x->choices[first] on; `next` is the current one. */
 struct dimension {
     enum att_field field;
     size_t first, count, next;
@@ -68,7 +69,7 @@ static bool read_int(struct attnc_expander *x, const struct att_field_info *info
                          info->zero ? "'" : "", text);
         return false;
     }
-    const int least = info->zero && info->min == 0 ? 1 : info->min; /* 0 has a word */
+    const int least = info->zero && info->min == 0 ? 1 : info->min; /* 0 has a word of its own */
     if (errno || value < least || value > info->max) {
         attnc_diag_error(x->d, c->at, "expected %s to be %d to %d%s%s, saw %.40s", info->name,
                          least, info->max, info->zero ? " or " : "", info->zero ? info->zero : "",
@@ -111,7 +112,8 @@ static bool read_flag(struct attnc_expander *x, const struct att_field_info *inf
     return false;
 }
 
-/* "hooks/alibi.c": the stem is what an engine asks for, so it must be a name. */
+/* Checks the stem of a path such as "hooks/alibi.c". Engines look kernels up by it, so it must be
+ * a name. */
 static bool check_stem(struct attnc_expander *x, const char *path, struct att_loc at,
                        const char **stem, size_t *length)
 {
@@ -130,7 +132,8 @@ static bool check_stem(struct attnc_expander *x, const char *path, struct att_lo
     return good;
 }
 
-/* Keeps one copy of each path; two files of one stem would have the same dispatch key. */
+/* Stores one copy of each path. Two files with the same stem would have the same dispatch key and
+ * are an error. */
 static bool keep_path(struct attnc_expander *x, const char *path, struct attnc_choice *c)
 {
     struct attnc_description *out = x->out;
@@ -224,7 +227,7 @@ static bool add_choice(struct attnc_expander *x, enum att_field f, uint32_t id)
     return true;
 }
 
-/* All values of a field, though some are wrong: each is reported. */
+/* Reads all values of a field and reports each wrong one. */
 static bool read_choices(struct attnc_expander *x, enum att_field f, uint32_t id,
                          struct dimension *dim)
 {
@@ -246,7 +249,7 @@ static bool read_choices(struct attnc_expander *x, enum att_field f, uint32_t id
     return good;
 }
 
-/* Returns the table's place of this variant, or the free place where it belongs. */
+/* Returns the variant's entry in the hash table, or the free entry for it. */
 static uint32_t *find_place(struct attnc_expander *x, const struct att_variant *v)
 {
     char text[ATT_TEXT_MAX];
@@ -257,7 +260,7 @@ static uint32_t *find_place(struct attnc_expander *x, const struct att_variant *
     return &x->table[i];
 }
 
-/* Adds the variant unless it is there already or cannot be built. False: no room. */
+/* Adds the variant unless it is a duplicate or cannot be built. False: out of memory or limits. */
 static bool add_variant(struct attnc_expander *x, const struct att_variant *v,
                         const struct tgt *target, bool together)
 {
@@ -294,7 +297,7 @@ static bool add_variant(struct attnc_expander *x, const struct att_variant *v,
     return true;
 }
 
-/* The next combination, the last dimension fastest; false after the last one. */
+/* Advances to the next combination, last dimension fastest. False after the last one. */
 static bool advance(struct dimension *dims, size_t count)
 {
     for (size_t i = count; i-- > 0;) {
@@ -305,7 +308,7 @@ static bool advance(struct dimension *dims, size_t count)
     return false;
 }
 
-/* The combination that the dimensions stand at. */
+/* Makes the variant of the current combination. */
 static struct att_variant combine(const struct attnc_expander *x, const struct att_template *op,
                                   struct att_loc at, const struct tgt *target,
                                   const struct dimension *dims, size_t count)
@@ -338,8 +341,8 @@ static bool add_product(struct attnc_expander *x, const struct att_template *op,
 }
 
 /*
- * Reads the fields that `op` takes. Returns those that are missing, wrong or not taken; of a wrong
- * one no dimension is made.
+ * Reads the fields that `op` takes into dimensions. Returns the bits of missing, wrong and
+ * unsupported fields; wrong ones get no dimension.
  */
 static uint64_t read_fields(struct attnc_expander *x, const struct attnc_settings *s,
                             const struct att_template *op, struct att_loc at,
@@ -386,7 +389,8 @@ static bool expand_op(struct attnc_expander *x, const struct attnc_settings *s,
     }
     size_t product = 1;
     for (size_t i = 0; i < count; i++) {
-        product *= dims[i].count; /* both are at most MAX_WORK, checked before the next */
+        product *= dims[i].count; /* no overflow: both are at most MAX_WORK, and the product is
+                                   * checked each time */
         if (product > ATTNC_MAX_VARIANTS) {
             attnc_diag_error(x->d, at, "the product of these lists is more than %d kernels",
                              ATTNC_MAX_VARIANTS);
@@ -405,7 +409,7 @@ static bool expand_op(struct attnc_expander *x, const struct attnc_settings *s,
     return add_product(x, op, at, targets[0], dims, count, product);
 }
 
-/* Reads `where`: impossible combinations are left out. False if it says something else. */
+/* Reads `where`: "possible" leaves out impossible combinations. False: another word. */
 static bool read_where(struct attnc_expander *x, const struct attnc_setting *where)
 {
     x->leaves_out = false;

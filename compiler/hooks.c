@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Runs Clang on a hook file. Never cached: what a file includes is known only to Clang, a run takes
- * less than 50 ms, and the bitcode is what kernels' cache keys are made of.
+ * Runs Clang on a hook file. Results are not cached: only Clang knows the included files, a run
+ * takes less than 50 ms, and the kernels' cache keys need the bitcode.
  */
 #include "compiler/hooks.h"
 
@@ -15,14 +15,15 @@
 
 #define HOOK_HEADER "/attn_hook.h"
 
-/* The options with which Clang reads a hook, for every target. Integers and pointers wrap, so that
- * no value of a hook is poison: targets/codegen.c counts on it. */
+/* Clang's options for a hook, for every target. Integers and pointers wrap, so that no value of a
+ * hook is poison; targets/codegen.c relies on it. */
 #define HOOK_DIALECT                                                                            \
     ATTNC_CLANG, "-x", "c", "-std=c11", "-Wall", "-Wextra", "-Wno-unused-parameter", "-fwrapv", \
         "-fwrapv-pointer", "-I", ATTNC_HOOK_INCLUDE, "-I", ATTNC_HOOK_INCLUDE_INSTALLED
 
-/* The header with the prototype of attn_logits(), or NULL where it is not installed. It is included
- * before each hook, so that Clang points at the hook's parameters where they differ from it. */
+/* Returns the path of the header with the prototype of attn_logits(), or NULL if it is not
+ * installed. It is included before each hook, so that Clang reports a mismatch at the hook's
+ * parameters. */
 static const char *prototype_header(void)
 {
     static const char *const paths[] = {ATTNC_HOOK_INCLUDE HOOK_HEADER,
@@ -34,7 +35,7 @@ static const char *prototype_header(void)
     return NULL;
 }
 
-/* `debug` is Clang's option for debug information. */
+/* Compiles a hook. `debug` is Clang's option for debug information. */
 static enum attnc_hook_result compile(const char *path, const char *target, const char *debug,
                                       struct tgt_blob *bitcode, struct tgt_blob *messages)
 {
@@ -53,7 +54,7 @@ static enum attnc_hook_result compile(const char *path, const char *target, cons
         "-fno-math-errno",
         "-fno-vectorize",
         "-fno-slp-vectorize",
-        "-mcode-object-version=5", /* as the kernels: a mixed pair does not link */
+        "-mcode-object-version=5", /* the kernels' version, or they would not link */
         "-emit-llvm",
         "-c",
         "-o",
@@ -72,7 +73,7 @@ static enum attnc_hook_result compile(const char *path, const char *target, cons
     return ATTNC_HOOK_REJECTED;
 }
 
-/* Refuses the file for `v`, whose line a second run of Clang finds. */
+/* Rejects the file because of variable `v`; a second run of Clang finds its line. */
 static enum attnc_hook_result refuse_variable(const char *path, const char *target,
                                               struct tgt_hook_variable *v, struct tgt_blob *bitcode,
                                               struct tgt_blob *messages)
@@ -144,7 +145,7 @@ enum attnc_hook_result attnc_hook_dependencies(const char *path, struct tgt_blob
         "-nogpulib", "-ffreestanding",
         "-I",        ATTNC_HOOK_INCLUDE,
         "-I",        ATTNC_HOOK_INCLUDE_INSTALLED,
-        "-MM", /* without the system's own headers */
+        "-MM", /* without system headers */
         "-MT",       "x",
         path,        NULL,
     };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A user's C file, compiled by Clang to bitcode that the lowering inlines (runtime/attn_hook.h).
+ * Compiles a user's C file with Clang to bitcode, which the lowering inlines (runtime/attn_hook.h).
  */
 #ifndef COMPILER_HOOKS_H
 #define COMPILER_HOOKS_H
@@ -11,25 +11,25 @@
 
 enum attnc_hook_result {
     ATTNC_HOOK_COMPILED,
-    ATTNC_HOOK_REJECTED, /* `messages` is what Clang says about the file */
-    ATTNC_HOOK_NO_CLANG, /* errno says why it does not run */
+    ATTNC_HOOK_REJECTED, /* `messages` has Clang's errors */
+    ATTNC_HOOK_NO_CLANG, /* Clang cannot be run; errno says why */
 };
 
-/** Compiles `path` for `target`. `bitcode` and `messages` (warnings, too) are the caller's to free.
+/** Compiles `path` for `target`. The caller frees `bitcode` and `messages`, which include warnings.
  * Any thread. */
 enum attnc_hook_result attnc_compile_hook(const char *path, const char *target,
                                           struct tgt_blob *bitcode, struct tgt_blob *messages);
 
 /**
- * Compiles `path` for this machine, as the shared object `output`, so that a reference can call the
- * function that a kernel inlines. `messages` as above.
+ * Compiles `path` for this machine to the shared object `output`, so that a reference can call the
+ * kernel's function. `messages` as in attnc_compile_hook().
  */
 enum attnc_hook_result attnc_compile_hook_for_host(const char *path, const char *output,
                                                    struct tgt_blob *messages);
 
 /**
- * The files that a hook depends on, itself first, as the right-hand side of a rule of make: spaces
- * and backslashes at line ends between them. `text` and `messages` are the caller's to free.
+ * Lists the files that a hook depends on, itself first, in the syntax of a make rule's right-hand
+ * side: separated by spaces and backslashes at line ends. The caller frees `text` and `messages`.
  */
 enum attnc_hook_result attnc_hook_dependencies(const char *path, struct tgt_blob *text,
                                                struct tgt_blob *messages);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The arguments that libattn gives to the kernels of each op, as the schemas in ops/ have them.
+ * The arguments that libattn passes to the kernels of each op, from the schemas in ops/.
  */
 #ifndef COMPILER_KERNEL_ARGS_H
 #define COMPILER_KERNEL_ARGS_H
@@ -12,10 +12,10 @@ struct attnc_kernel_arg {
     unsigned dtype; /* enum tir_dtype; a pointer is an i64 */
 };
 
-/** The argument of this name, or NULL. */
+/** Returns the argument of this name, or NULL. */
 const struct attnc_kernel_arg *attnc_find_kernel_arg(const char *op, const char *name);
 
-/** Does libattn have the op? Tests have others. */
+/** True if libattn has the op; tests use further ops. */
 bool attnc_has_kernel_args(const char *op);
 
 #endif

@@ -11,7 +11,8 @@ enum { LONGEST = 127 };
 
 static size_t min(size_t a, size_t b) { return a < b ? a : b; }
 
-/* Three rows of the distance matrix are enough: a swap looks two rows back. */
+/* Returns the edit distance. Three rows of the matrix suffice, because a swap looks two rows
+ * back. */
 static size_t distance(const char *a, size_t n, const char *b, size_t m)
 {
     size_t rows[3][LONGEST + 1];
@@ -32,7 +33,8 @@ static size_t distance(const char *a, size_t n, const char *b, size_t m)
 
 struct attnc_nearest attnc_nearest_to(const char *wanted)
 {
-    /* Up to a third of the letters may be wrong, and one in any name of two letters or more. */
+    /* Tolerates errors in a third of the letters, and at least one if the name has two letters or
+     * more. */
     size_t length = strlen(wanted);
     size_t too_far = length < 2 || length > LONGEST ? 0 : length / 3 + (length < 3) + 1;
     return (struct attnc_nearest){.wanted = wanted, .distance = too_far};

@@ -10,7 +10,7 @@
 
 enum { MOST_OPS = 3 };
 
-/* Names of engines and kernel libraries, and the ops that do the same work. */
+/* Names in engines and kernel libraries, and the ops that do the same work. */
 static const struct {
     const char *name, *ops[MOST_OPS];
 } common_names[] = {
@@ -63,7 +63,7 @@ static const struct {
     {"mqa_logits", {"indexer_logits"}},
 };
 
-/* True if the names are equal: '-' and '_' count as one, and so do capital and small letters. */
+/* True if the names are equal; '-' equals '_', and letter case is ignored. */
 static bool is_same(const char *a, const char *b)
 {
     while (*a && (tolower((unsigned char)*a) == *b || (*a == '-' && *b == '_')))
@@ -80,7 +80,7 @@ static const char *find(const struct att_template *const *templates, const char 
     return NULL;
 }
 
-/* True if `word`, `length` letters long, is one of the words that '_' joins to `name`. */
+/* True if `word`, of `length` letters, is one of the '_'-separated words of `name`. */
 static bool has_word(const char *name, const char *word, size_t length)
 {
     for (;;) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Kernels of an existing pack as the pack writer takes them, so that packs can be joined and taken
- * apart without their descriptions.
+ * Converts kernels of an existing pack to the pack writer's input, so that packs can be joined and
+ * split without their descriptions.
  */
 #include <string.h>
 
@@ -22,7 +22,7 @@ static const char *text(const struct pack *p, attn_pack_string s)
     return (const char *)section(p, ATTN_PACK_STRINGS) + s;
 }
 
-/* Behind the index's rows lie the offsets of the records. */
+/* Returns the n-th record. The records' offsets follow the index's rows. */
 static const struct attn_pack_kernel *record(const struct pack *p, uint32_t n)
 {
     const struct attn_pack_index_row *rows = section(p, ATTN_PACK_INDEX);
@@ -32,7 +32,7 @@ static const struct attn_pack_kernel *record(const struct pack *p, uint32_t n)
     return (const void *)((const uint8_t *)section(p, ATTN_PACK_KERNELS) + offset);
 }
 
-/* The tables of a record in the writer's terms. */
+/* The tables of a record in the writer's types. */
 struct tables {
     struct attnc_pack_pair pairs[ATTN_PACK_PAIRS_MAX];
     struct attnc_pack_kernarg kernargs[ATTN_PACK_KERNARGS_MAX];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file writes a pack as a C header and as an ELF object of the machine that the compiler runs
- * on, for engines that carry their kernels inside their binary.
+ * Writes a pack as a C header, or as an ELF object of the host, for engines that embed their
+ * kernels in their binary.
  */
 #include <ctype.h>
 #include <gelf.h>
@@ -61,7 +61,7 @@ bool attnc_pack_to_header(const void *pack, size_t size, const char *name, void 
     return true;
 }
 
-/* Section header names and symbol names share one string table. */
+/* Section names and symbol names in one string table. */
 struct names {
     char text[512];
     size_t size;
@@ -105,7 +105,7 @@ static bool add_section(Elf *elf, const struct section *s)
     return gelf_update_shdr(scn, &header) != 0;
 }
 
-/* The header and the sections of a relocatable file; the names are in section 4. */
+/* Writes the header and the sections of a relocatable file; section 4 has the names. */
 static bool write_sections(Elf *elf, const struct section *sections, size_t count)
 {
     if (!gelf_newehdr(elf, ELFCLASS64))
@@ -125,7 +125,8 @@ static bool write_sections(Elf *elf, const struct section *sections, size_t coun
     return gelf_update_ehdr(elf, &header) && elf_update(elf, ELF_C_WRITE) > 0;
 }
 
-/* Sections 1 to 4: .rodata, symbols, their names, and the mark that the stack is not executable. */
+/* Writes sections 1 to 4: .rodata, symbols, their names, and the mark for a non-executable
+ * stack. */
 static bool write_elf(Elf *elf, void *pack, size_t size, const char *name)
 {
     struct names n = {.size = 1};
@@ -183,7 +184,7 @@ static bool write_elf(Elf *elf, void *pack, size_t size, const char *name)
     return write_sections(elf, sections, sizeof(sections) / sizeof(sections[0]));
 }
 
-/* libelf writes to a file only. */
+/* Reads the file back, since libelf can write to files only. */
 static bool read_back(int fd, void **out, size_t *out_size)
 {
     off_t size = lseek(fd, 0, SEEK_END);

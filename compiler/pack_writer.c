@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file lays a pack out. Kernels are copied as they come and serialised at the end, in the
- * order of their names, so that neither the order of a parallel build nor an address shows in the
- * bytes.
+ * Lays out packs. Kernels are copied when they are added and serialised at the end in the order of
+ * their names. The bytes thus depend neither on the order of a parallel build nor on addresses.
  */
 #include "compiler/pack_writer.h"
 
@@ -14,7 +13,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-/* A copy of a caller's struct, which is freed with the writer. */
+/* A copy of caller's data, freed with the writer. */
 struct chunk {
     struct chunk *next;
     max_align_t bytes[];
@@ -40,7 +39,7 @@ struct attnc_pack_writer {
     char error[256];
 };
 
-/* The sections while they grow, and the offsets in `strings` of what is in there (0: free). */
+/* The growing sections, and a hash table of the offsets in `strings` (0: free). */
 struct layout {
     struct attnc_pack_writer *w;
     struct buffer strings, index, records, code;
@@ -85,7 +84,7 @@ void attnc_pack_writer_destroy(struct attnc_pack_writer *w)
 
 const char *attnc_pack_writer_error(const struct attnc_pack_writer *w) { return w->error; }
 
-/* Copies: NULL after a failure, which is noted. */
+/* Copies of caller's data. They return NULL after a failure, which they record. */
 
 static void *copy(struct attnc_pack_writer *w, const void *bytes, size_t size)
 {
@@ -130,7 +129,7 @@ static const char *copy_name(struct attnc_pack_writer *w, const char *what, cons
     return copy_string(w, what, s);
 }
 
-/* The bytes that an argument of each kind takes in the kernarg segment. */
+/* Bytes of each kind of argument in the kernarg segment. */
 static const uint8_t kind_size[ATTN_KIND_COUNT] = {
     [ATTN_KIND_I64] = 8,
     [ATTN_KIND_I32] = 4,
@@ -265,7 +264,7 @@ bool attnc_pack_writer_add(struct attnc_pack_writer *w, const struct attnc_pack_
     return true;
 }
 
-/* Growing sections. */
+/* Sections that grow. */
 
 static bool append(struct layout *l, struct buffer *b, const void *bytes, size_t size)
 {
@@ -319,7 +318,7 @@ static bool grow_slots(struct layout *l)
     return true;
 }
 
-/* The offset of `s` in the strings section; 0 for "" and after a failure. */
+/* Returns the offset of `s` in the strings section; 0 for "" and after a failure. */
 static attn_pack_string intern(struct layout *l, const char *s)
 {
     if (!*s || l->w->failed)
@@ -350,7 +349,7 @@ static uint64_t hash_key(const struct attnc_pack_kernel *k)
     return hash;
 }
 
-/* A code object that several kernels share is stored once. */
+/* Places a code object; kernels with equal code share it. */
 static bool place_code(struct layout *l, struct kernel *kernels, size_t index)
 {
     struct kernel *kernel = &kernels[index];
@@ -369,7 +368,7 @@ static bool place_code(struct layout *l, struct kernel *kernels, size_t index)
     return append(l, &l->code, kernel->k.code, kernel->k.code_size);
 }
 
-/* The record's tables behind its fixed part. */
+/* Appends the record's tables after its fixed part. */
 static bool append_tables(struct layout *l, const struct attnc_pack_kernel *k)
 {
     struct buffer *out = &l->records;
@@ -495,7 +494,7 @@ static bool lay_out(struct layout *l)
     return append_index(l);
 }
 
-/* The sections one behind the other; the header at the front, last. */
+/* Assembles the sections in file order, and fills in the header at the end. */
 static bool assemble(struct layout *l, struct buffer *out)
 {
     const struct buffer *parts[ATTN_PACK_SECTIONS] = {

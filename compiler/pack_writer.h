@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file declares the pack writer: kernels in memory become one pack (pack/pack_format.h),
- * the same bytes for the same kernels in whatever order they came. It knows no op family.
+ * Pack writer: makes one pack (pack/pack_format.h) from kernels in memory. The bytes do not depend
+ * on the order in which kernels are added. It knows no op family.
  */
 #ifndef ATTNC_PACK_WRITER_H
 #define ATTNC_PACK_WRITER_H
@@ -12,32 +12,32 @@
 
 #include "pack/pack_format.h"
 
-/** A field of the dispatch key as descriptions spell it: ("head_dim", "128"). */
+/** A field of the dispatch key, spelt as in descriptions: ("head_dim", "128"). */
 struct attnc_pack_pair {
     const char *field;
     const char *value;
 };
 
-/** A kernel argument: the value `arg`, an argument of ops/, at `offset` of the kernarg segment. */
+/** A kernel argument: the value `arg` of ops/ at `offset` of the kernarg segment. */
 struct attnc_pack_kernarg {
     const char *arg;
     uint16_t offset;
     enum attn_arg_kind kind;
 };
 
-/** ceil(arg / number); where arg is NULL, number itself. */
+/** A factor of a grid dimension: ceil(arg / number), or `number` if arg is NULL. */
 struct attnc_pack_factor {
     const char *arg;
     uint32_t number;
 };
 
-/** The kernel is meant for calls with min <= arg <= max. */
+/** A condition on the calls that the kernel is for: min <= arg <= max. */
 struct attnc_pack_when {
     const char *arg;
     int64_t min, max;
 };
 
-/** One kernel. Strings are printable ASCII; NULL means empty where "may be empty" is said. */
+/** One kernel. Strings are printable ASCII; those marked "may be empty" may be NULL. */
 struct attnc_pack_kernel {
     const char *name;       /* unique in the pack */
     const char *symbol;     /* in the code object, without ".kd" */
@@ -50,13 +50,13 @@ struct attnc_pack_kernel {
     size_t key_count;
     const struct attnc_pack_kernarg *kernargs;
     size_t kernarg_count;
-    uint32_t kernarg_size; /* bytes of the segment that the code object declares */
-    const struct attnc_pack_factor *grid[3]; /* workgroups in x, y, z: a product; none: 1 */
+    uint32_t kernarg_size; /* of the segment in bytes, as the code object declares it */
+    const struct attnc_pack_factor *grid[3]; /* factors of the workgroups in x, y, z; none: 1 */
     size_t grid_count[3];
-    uint16_t workgroups_most; /* as in the file */
+    uint16_t workgroups_most; /* as in struct attn_pack_kernel */
     const struct attnc_pack_when *when;
     size_t when_count;
-    const struct attn_pack_split *splits; /* as they are in the file */
+    const struct attn_pack_split *splits; /* as in the file */
     size_t split_count;
     uint32_t workgroup[3];
 
@@ -69,37 +69,39 @@ struct attnc_pack_kernel {
 
 struct attnc_pack_writer;
 
-/** An empty pack. NULL: out of memory. */
+/** Creates an empty writer. NULL: out of memory. */
 struct attnc_pack_writer *attnc_pack_writer_create(void);
 void attnc_pack_writer_destroy(struct attnc_pack_writer *w);
 
 /**
- * Adds a kernel; everything is copied. False: a sentence in attnc_pack_writer_error(), and the
- * writer refuses all that follows. One thread at a time.
+ * Copies a kernel into the pack. False: attnc_pack_writer_error() has a sentence, and all later
+ * calls fail. One thread at a time.
  */
 bool attnc_pack_writer_add(struct attnc_pack_writer *w, const struct attnc_pack_kernel *kernel);
 
 /**
- * Adds the n-th kernel of a pack in memory, 8-byte aligned, all of which libattn has accepted
- * (attn_pack_check() and attn_pack_kernel()); `every_call` leaves out its conditions. False as
- * above.
+ * Adds the n-th kernel of a pack in memory, 8-byte aligned. libattn must have accepted the whole
+ * pack (attn_pack_check() and attn_pack_kernel()). `every_call` drops the kernel's conditions.
+ * False as in attnc_pack_writer_add().
  */
 bool attnc_pack_copy(struct attnc_pack_writer *w, const void *bytes, uint32_t n, bool every_call);
 
-/** Does the n-th kernel of such a pack share its key with others, so that each call chooses? */
+/** True if the n-th kernel of such a pack shares its key with others, so that each call chooses
+ * one. */
 bool attnc_pack_shares_key(const void *bytes, uint32_t n);
 
-/** Lays the pack out. On success *bytes (free()) and *size are set; false as above. */
+/** Lays out the pack. On success sets *size and *bytes, which the caller frees. False as in
+ * attnc_pack_writer_add(). */
 bool attnc_pack_writer_finish(struct attnc_pack_writer *w, void **bytes, size_t *size);
 
-/** The message of the first refusal, or "". */
+/** Returns the message of the first failure, or "". */
 const char *attnc_pack_writer_error(const struct attnc_pack_writer *w);
 
 /**
- * The other shapes of a pack, for engines that want it inside their binary. `name` is a C
- * identifier; the symbols are attn_pack_<name> (4 KiB aligned) and attn_pack_<name>_size (size_t).
- * On success *out (free()) and *out_size are set; false: out of memory or not an identifier of at
- * most 128 characters.
+ * Convert a pack to a C header or an object file, for engines that embed it in their binary. `name`
+ * is a C identifier; the symbols are attn_pack_<name> (4 KiB aligned) and attn_pack_<name>_size
+ * (size_t). On success *out (freed by the caller) and *out_size are set. False: out of memory, or
+ * not an identifier of at most 128 characters.
  */
 bool attnc_pack_to_header(const void *pack, size_t size, const char *name, void **out,
                           size_t *out_size);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Translates variants and kernels into the pack writer's terms.
+ * Converts variants and kernels to the pack writer's types.
  */
 #include "compiler/package.h"
 
@@ -12,7 +12,7 @@
 #include "ir/ir.h"
 #include "targets/tgt.h"
 
-/* A value of a key, spelt out. */
+/* Text of a key's value. */
 struct spelling {
     char text[ATT_NAME_MAX];
 };
@@ -40,7 +40,7 @@ static enum attn_arg_kind arg_kind(const struct attnc_arg *arg)
     }
 }
 
-/* A dimension is ceil(arg / divide) * times: up to two factors. */
+/* Makes up to two factors of the dimension ceil(arg / divide) * times. */
 static size_t make_grid(const struct attnc_grid *g, struct attnc_pack_factor factors[2])
 {
     size_t count = 0;
@@ -51,7 +51,7 @@ static size_t make_grid(const struct attnc_grid *g, struct attnc_pack_factor fac
     return count;
 }
 
-/* A record for each box of calls that the kernel is meant for; they share its code. */
+/* Adds a record for each box of calls that the kernel is for; the records share its code. */
 static bool add_records(struct attnc_pack_writer *w, struct attnc_pack_kernel *p,
                         const struct att_choice *choice)
 {
@@ -75,7 +75,7 @@ static bool add_records(struct attnc_pack_writer *w, struct attnc_pack_kernel *p
     return true;
 }
 
-/* The splits of the kernel's key, in the pack's terms. */
+/* Converts the splits of the kernel's key to the pack's type. */
 static size_t make_splits(const struct att_choice *choice, struct attn_pack_split *rows)
 {
     const unsigned count = choice ? choice->split_count : 0;

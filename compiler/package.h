@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From built kernels to the pack writer: the place where fields of a description become a
- * dispatch key.
+ * Passes built kernels to the pack writer, and converts fields of a description to dispatch keys.
  */
 #ifndef COMPILER_PACKAGE_H
 #define COMPILER_PACKAGE_H
@@ -10,9 +9,7 @@
 
 struct attnc_pack_writer;
 
-/**
- * Adds every kernel of a build that succeeded to a pack. False: see attnc_pack_writer_error().
- */
+/** Adds all successfully built kernels to a pack. False: see attnc_pack_writer_error(). */
 bool attnc_package(struct attnc_pack_writer *w, const struct attnc_description *desc,
                    const struct attnc_build_result *built);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A loop whose iterations run on several threads.
+ * A parallel loop on threads.
  */
 #ifndef COMPILER_PARALLEL_H
 #define COMPILER_PARALLEL_H
@@ -8,9 +8,9 @@
 #include <stddef.h>
 
 /**
- * Calls body(context, i) once for every i < count, in rising order of start, on up to `jobs`
- * threads, the caller's among them. Returns when all are done. Fewer threads where the system has
- * no more.
+ * Calls body(context, i) once for every i < count, started in ascending order, on up to `jobs`
+ * threads including the caller's. Returns when all are done. Uses fewer threads if the system
+ * provides no more.
  */
 void attnc_parallel(unsigned jobs, size_t count, void (*body)(void *context, size_t i),
                     void *context);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The way of one variant: template, passes, lowering, link, analysis.
+ * Compiles one variant: template, passes, lowering, link, analysis.
  */
 #include "compiler/pipeline.h"
 
@@ -17,7 +17,7 @@ static bool fail(char why[ATTNC_WHY], const char *sentence)
     return false;
 }
 
-/* The function as text, in a blob. */
+/* Prints the function to a blob. */
 static bool print_function(const struct tir_func *f, struct tgt_blob *out)
 {
     char *text = NULL;
@@ -34,7 +34,7 @@ static bool print_function(const struct tir_func *f, struct tgt_blob *out)
     return true;
 }
 
-/* AGPRs are behind the registers that a trimmed kernel keeps: tgt_trim_registers(). */
+/* Fails if a trimmed kernel uses AGPRs: tgt_trim_registers() would cut them off. */
 static bool has_its_registers(const struct tir_func *f, const struct tgt_kernel_facts *facts,
                               char why[ATTNC_WHY])
 {
@@ -72,7 +72,7 @@ static bool emit(const struct tir_func *f, const struct tgt *t, const struct tgt
     return false;
 }
 
-/* LLVM would say this in other words. */
+/* Checks the LDS size, for a clearer message than LLVM's. */
 static bool fits(const struct tir_func *f, char why[ATTNC_WHY])
 {
     if (f->lds_bytes <= f->machine->lds_bytes)
@@ -82,7 +82,7 @@ static bool fits(const struct tir_func *f, char why[ATTNC_WHY])
     return false;
 }
 
-/* Does libattn give this argument to kernels of the op? */
+/* Checks that libattn passes this argument to kernels of the op. */
 static bool is_given(const char *op, const char *name, unsigned dtype, char why[ATTNC_WHY])
 {
     const struct attnc_kernel_arg *const a = attnc_find_kernel_arg(op, name);
@@ -134,7 +134,7 @@ bool attnc_compile(const struct att_variant *v, const struct tgt_blob *hooks,
     v->op->build(v, &t->machine, &built);
 
     struct attnc_kernel k;
-    memset(&k, 0, sizeof(k)); /* the cache stores the struct: no stray bytes */
+    memset(&k, 0, sizeof(k)); /* the cache stores the struct with its padding */
     char *tiles = NULL;
     size_t tiles_size = 0;
     const struct tir_pass_options passes = {.schedule = &built.schedule,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One variant in, one kernel out: template, passes, lowering, link. The build driver calls it from
- * its worker threads; what it returns is what the cache keeps and the pack writer writes.
+ * Compiles one variant to one kernel: template, passes, lowering, link. The build driver calls it
+ * in its workers. The cache and the pack writer store its result.
  */
 #ifndef COMPILER_PIPELINE_H
 #define COMPILER_PIPELINE_H
@@ -31,29 +31,29 @@ struct attnc_compile_options {
     bool lines;             /* keep the tile IR in the code object, and the lines of instructions */
 };
 
-/** A kernel argument as the runtime packs it. */
+/** A kernel argument that the runtime packs. */
 struct attnc_arg {
-    char name[ATTNC_ARG_NAME]; /* as in op_args.def, which is made from ops/ */
+    char name[ATTNC_ARG_NAME]; /* as in op_args.def, generated from ops/ */
     uint8_t dtype;             /* enum tir_dtype; pointers are i64 */
     uint16_t offset;           /* bytes in the kernarg segment */
 };
 
-/** A dimension of the grid: ceil(argument / divide) * times; without an argument, times. */
+/** A dimension of the grid: ceil(argument / divide) * times, or `times` without an argument. */
 struct attnc_grid {
     char arg[ATTNC_ARG_NAME];
     uint32_t divide, times;
 };
 
 /**
- * A compiled kernel. Plain data but for `code`, whose bytes the holder frees with
- * attnc_kernel_free(): the cache stores the struct as it is.
+ * A compiled kernel. Everything but `code` is plain data, so that the cache can store the struct.
+ * Free the bytes of `code` with attnc_kernel_free().
  */
 struct attnc_kernel {
     char name[ATT_NAME_MAX]; /* the symbol; its descriptor is NAME.kd */
     struct attnc_arg args[ATTNC_MAX_ARGS];
     uint32_t arg_count;
     struct attnc_grid grid[3];
-    uint16_t workgroups_most; /* of att_kernel */
+    uint16_t workgroups_most; /* as in struct att_kernel */
     char tuning[128];
     struct tgt_kernel_facts facts; /* all 0 unless the stage is ATTNC_STAGE_LINKED */
     struct tgt_blob code;
@@ -63,17 +63,17 @@ static inline void attnc_kernel_free(struct attnc_kernel *k) { tgt_blob_free(&k-
 
 /**
  * Compiles `v`, which its template's check has accepted. `hooks` is LLVM bitcode for the variant's
- * target that defines attn_logits(), empty when the variant names no file. What --print asks for
- * goes to `log`. On failure: false, a sentence in `why`, `out` untouched. Any thread.
+ * target that defines attn_logits(); empty: the variant has no hook. The output of --print goes to
+ * `log`. On failure: false, a sentence in `why`, `out` unchanged. Any thread.
  */
 bool attnc_compile(const struct att_variant *v, const struct tgt_blob *hooks,
                    const struct attnc_compile_options *o, FILE *log, struct attnc_kernel *out,
                    char why[ATTNC_WHY]);
 
 /**
- * attnc_compile(), but a kernel that spills is compiled again with other tiles, where the variant
- * does not name one: the rows that fit, then rows with one knob turned, SPARE_TILES of them at the
- * most. The first that spills nothing is taken; where each spills, the one that spills least.
+ * Compiles like attnc_compile(), but retries a kernel that spills with other tiles, unless the
+ * variant names one. It tries rows that fit, then rows with one knob changed, at most SPARE_TILES.
+ * It takes the first without spills, else the one that spills least.
  */
 bool attnc_compile_unspilled(const struct att_variant *v, const struct tgt_blob *hooks,
                              const struct attnc_compile_options *o, FILE *log,

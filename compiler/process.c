@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A child process whose output and errors come back through two pipes.
+ * A child process whose output and errors return through two pipes.
  */
 #include "compiler/process.h"
 
@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Appends what can be read now; false at the end of the file or on an error. */
+/* Appends the available bytes. False: end of file or an error. */
 static bool drain(int fd, struct tgt_blob *b, size_t *cap)
 {
     if (*cap - b->size < 4096) {
@@ -58,7 +58,7 @@ void attnc_die_with(pid_t parent)
         _exit(128 + SIGKILL);
 }
 
-/* In the child: becomes the program. What keeps it from that goes to `failed`. */
+/* Runs in the child: replaces it by the program. Writes errno to `failed` if that is impossible. */
 _Noreturn static void become(const char *const argv[], const int fds[3], pid_t parent, int failed)
 {
     attnc_die_with(parent);
@@ -70,7 +70,8 @@ _Noreturn static void become(const char *const argv[], const int fds[3], pid_t p
     _exit(write(failed, &error, sizeof(error)) == sizeof(error) ? 127 : 126);
 }
 
-/* Starts the program; returns 0 or an errno. posix_spawn() cannot bind a child to its parent. */
+/* Starts the program; returns 0 or an errno. fork() is used because posix_spawn() cannot bind a
+ * child's life to its parent's. */
 static int start(const char *const argv[], int out_fd, int err_fd, pid_t *pid)
 {
     int report[2], error = 0;
@@ -89,7 +90,7 @@ static int start(const char *const argv[], int out_fd, int err_fd, pid_t *pid)
         error = errno;
     close(report[1]);
     close(fds[0]);
-    /* The pipe closes without a word where the program runs. */
+    /* If the program runs, exec closes the pipe and the read returns nothing. */
     if (*pid > 0 && read(report[0], &error, sizeof(error)) == sizeof(error))
         waitpid(*pid, NULL, 0);
     close(report[0]);
@@ -122,7 +123,7 @@ bool attnc_run_process(const char *const argv[], struct tgt_blob *out, struct tg
         out_pipe[1] = err_pipe[1] = -1;
         if (!collect(out_pipe[0], err_pipe[0], out, err))
             error = errno;
-        close_both(out_pipe); /* a child that still writes gets SIGPIPE, so waiting ends */
+        close_both(out_pipe); /* a child that still writes gets SIGPIPE, so the wait ends */
         close_both(err_pipe);
         int code;
         while (waitpid(pid, &code, 0) < 0 && errno == EINTR) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Runs another program and collects what it writes.
+ * Runs another program and collects its output.
  */
 #ifndef COMPILER_PROCESS_H
 #define COMPILER_PROCESS_H
@@ -11,16 +11,16 @@
 #include "targets/codegen.h"
 
 /**
- * Runs argv[0] (a path, not searched for) with standard input empty. On success `out` and `err`
- * hold what it wrote, both with a NUL behind their last byte, and *status is its exit code, or 128
- * + the signal that ended it. False with errno when it could not be run. Any thread.
+ * Runs argv[0] (a path, no search) with empty standard input. On success `out` and `err` hold its
+ * output, each followed by a NUL. *status is its exit code, or 128 + the signal that ended it.
+ * False with errno: it could not be run. Any thread.
  */
 bool attnc_run_process(const char *const argv[], struct tgt_blob *out, struct tgt_blob *err,
                        int *status);
 
 /**
- * Makes the calling child process end with the thread that forked it, by SIGKILL where `parent`,
- * its process, is killed. Ends the child at once where the parent has gone already.
+ * Makes the calling child die with the thread that forked it: by SIGKILL if its process `parent` is
+ * killed. Ends the child at once if the parent is already gone.
  */
 void attnc_die_with(pid_t parent);
 

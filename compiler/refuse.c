@@ -4,12 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Stand-ins for a number that is wrong: what some template takes. */
+/* Replacements for a wrong number: values that some template takes. */
 static const int numbers[] = {64, 128, 256, 16, 32, 1, 2, 4};
 
 enum { NUMBERS = sizeof(numbers) / sizeof(numbers[0]) };
 
-/* The i-th value that a field could have had. False behind the last one. */
+/* Returns the i-th possible value of a field. False: no more values. */
 static bool alternative(enum att_field f, int i, int *value)
 {
     const struct att_field_info *info = &att_fields[f];
@@ -27,7 +27,8 @@ static bool accepts(const struct att_variant *v, const struct tir_machine *m, st
     return v->op->check(v, m, why);
 }
 
-/* `v` with defaults in place of the wrong fields; one without a default gets a likely number. */
+/* Returns `v` with the wrong fields set to their defaults, or to a likely number if they have
+ * none. */
 static struct att_variant without(const struct att_variant *v, uint64_t wrong)
 {
     struct att_variant good = *v;
@@ -45,7 +46,7 @@ static struct att_variant without(const struct att_variant *v, uint64_t wrong)
     return good;
 }
 
-/* `v` is refused at `other`: whether it is so with every value that `f` could have. */
+/* True if `v` is refused at `other` for every value of `f`. */
 static bool is_wrong_for_all(const struct att_variant *v, const struct tir_machine *m,
                              enum att_field f, enum att_field other, const char *text)
 {
@@ -53,20 +54,20 @@ static bool is_wrong_for_all(const struct att_variant *v, const struct tir_machi
     int value;
     for (int i = 0; alternative(f, i, &value); i++) {
         struct att_variant changed = *v;
-        changed.loc[f].line = v->at.line; /* given, for the fields that follow it */
+        changed.loc[f].line = v->at.line; /* counts as given, for fields that default to it */
         att_set(&changed, f, value);
         att_variant_resolve(&changed);
         if (accepts(&changed, m, &why))
             return false;
         if (why.field == f)
-            continue; /* no value of this field either */
+            continue; /* this value of `f` is invalid itself */
         if (why.field != other || strcmp(why.text, text) != 0)
             return false;
     }
     return true;
 }
 
-/* Returns whether another value of another field would make this one good. */
+/* True if another value of another field would make this one valid. */
 static bool depends_on_others(const struct att_variant *v, const struct tir_machine *m,
                               const struct att_why *why)
 {
@@ -79,7 +80,8 @@ static bool depends_on_others(const struct att_variant *v, const struct tir_mach
     return false;
 }
 
-/* The place of the last field of which another value would do; the entry, if there is none. */
+/* Returns the place of the last field with a value that would fix the refusal; the entry, if none
+ * would. */
 static struct att_loc decisive_place(const struct att_variant *v, const struct tir_machine *m)
 {
     struct att_why why;
@@ -90,7 +92,7 @@ static struct att_loc decisive_place(const struct att_variant *v, const struct t
         for (int i = 0; alternative(f, i, &value); i++) {
             struct att_variant changed = *v;
             if (value == att_fields[f].dflt)
-                changed.loc[f] = (struct att_loc){0}; /* it may follow another field */
+                changed.loc[f] = (struct att_loc){0}; /* it may default to another field */
             att_set(&changed, f, value);
             att_variant_resolve(&changed);
             if (accepts(&changed, m, &why))

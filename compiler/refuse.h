@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Messages about kernels that a template refuses. A template names the first thing that is wrong;
- * what is wrong beside it, whatever the first was meant to be, is found here.
+ * Reports kernels that a template refuses. A template names only its first objection; this finds
+ * further errors that do not depend on how the first is corrected.
  */
 #ifndef COMPILER_REFUSE_H
 #define COMPILER_REFUSE_H
@@ -12,16 +12,16 @@
 struct tir_machine;
 
 /**
- * Reports why `v` was refused at the value that is wrong: the one that the template names, or the
- * last one given that could be another, or the entry if there is none. Where a value is wrong
- * only beside the others, `together` (a product of lists) adds the kernel's name.
+ * Reports the refusal of `v` at the wrong value: the one that the template names, or the last given
+ * value that could be changed to fix it, or the entry. If the value is wrong only in combination
+ * with others, `together` (a product of lists) adds the kernel's name.
  */
 void attnc_report_refusal(struct attnc_diag *d, const struct att_variant *v,
                           const struct tir_machine *m, const struct att_why *why, bool together);
 
 /**
- * Reports what is wrong with `v` whatever the fields in `wrong` (ATT_BIT() of each) were meant to
- * be. Those have been reported; their values in `v` do not count.
+ * Reports the errors of `v` that remain for all values of the fields in `wrong` (ATT_BIT() of
+ * each). Those fields have been reported, so their values in `v` are ignored.
  */
 void attnc_report_others(struct attnc_diag *d, const struct att_variant *v,
                          const struct tir_machine *m, uint64_t wrong);

@@ -30,7 +30,8 @@ static const struct att_box *boxes_of(const struct att_variant *v, unsigned *cou
     return *count ? v->choice->boxes : NULL;
 }
 
-/* The n-th kernel beside the first one of a key, unless the variant has a tile or calls. */
+/* Finds the n-th alternative kernel of a key. False: it has no more, or the variant names a tile or
+ * calls. */
 static bool find_second(const struct att_variant *v, unsigned n, struct att_second *second)
 {
     const struct tgt *const target = tgt_find(v->target);

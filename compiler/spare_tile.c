@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Another tile for a variant whose first tile spills.
+ * Finds another tile for a variant whose first tile spills.
  */
 #include "compiler/pipeline.h"
 
@@ -14,17 +14,19 @@ struct spare {
     const struct attnc_compile_options *options;
     struct att_tile tried[SPARE_TILES + 1];
     unsigned n_tried;
-    int best; /* candidate, or 0: the first row that fits */
+    int best; /* candidate number; 0: the first row that fits */
     uint64_t best_cost;
 };
 
-/* Registers that go to memory weigh more than scalars, which go to lanes of a vector register. */
+/* Returns the cost of spills. Vector registers spill to memory and weigh more than scalars, which
+ * spill to lanes of a vector register. */
 static uint64_t spill_cost(const struct tgt_kernel_facts *f)
 {
     return ((uint64_t)(f->vgpr_spills + f->scratch_bytes) << 32) + f->sgpr_spills;
 }
 
-/* Is there a tile of this number that fits and that no earlier number has? */
+/* Adds the variant's tile to those tried. False: no tile has this number, or it equals an earlier
+ * one. */
 static bool add_tile(struct spare *s, const struct att_variant *v)
 {
     struct att_tile *const tile = &s->tried[s->n_tried];
@@ -41,7 +43,7 @@ static bool add_tile(struct spare *s, const struct att_variant *v)
     return true;
 }
 
-/* Compiles candidate n and keeps its number if it is the best so far. */
+/* Compiles candidate n and records it if it is the best so far. */
 static void try_tile(struct spare *s, int n)
 {
     const struct attnc_compile_options plain = {.stage = ATTNC_STAGE_LINKED,

@@ -128,7 +128,7 @@ struct reader {
     struct attnc_tuning *t;
 };
 
-/* A map's value for a name, 0 where it has none. */
+/* Returns the node of a map's value, or 0 if the map lacks it. */
 static uint32_t get(const struct reader *r, uint32_t map, const char *name)
 {
     const struct attnc_yaml_node *n = attnc_yaml_node(&r->yaml, map);
@@ -182,7 +182,7 @@ static bool read_number(struct reader *r, uint32_t id, int64_t *number)
     return false;
 }
 
-/* One "batch: [1, 8]" of a box. */
+/* Reads one range "batch: [1, 8]" of a box. */
 static void read_range(struct reader *r, uint32_t key, const char *op, struct att_box *box)
 {
     const struct attnc_yaml_node *k = attnc_yaml_node(&r->yaml, key);
@@ -276,7 +276,7 @@ static bool clash(const struct attnc_tuned *a, const struct attnc_tuned *b)
     return false;
 }
 
-/* Every call has exactly one kernel. */
+/* Checks that every call has exactly one kernel. */
 static void check_choices(struct reader *r)
 {
     const struct attnc_tuning *t = r->t;
@@ -297,7 +297,7 @@ static void check_choices(struct reader *r)
     }
 }
 
-/* A number of a split that may be left out. */
+/* Reads an optional number of a split. */
 static void read_split_number(struct reader *r, uint32_t map, const char *name, int64_t most,
                               int64_t *number)
 {
@@ -463,7 +463,7 @@ int attnc_find_candidate(const struct att_variant *v, const char *tile)
     return 0;
 }
 
-/* A description that grows. */
+/* A description under construction. */
 struct grown {
     struct attnc_description desc;
     size_t cap;
@@ -484,7 +484,7 @@ static bool add_variant(struct grown *g, const struct att_variant *v)
     return true;
 }
 
-/* Notes that a description may have the kernels of a key. */
+/* Records that a description has the kernels of a key. */
 static void match(struct attnc_tuning *t, const struct att_variant *v)
 {
     char key[ATT_TEXT_MAX];
@@ -493,7 +493,7 @@ static void match(struct attnc_tuning *t, const struct att_variant *v)
         t->rows[i].matched = t->rows[i].matched || !strcmp(t->rows[i].key, key);
 }
 
-/* Adds the file's kernels of a variant's key, or the variant. */
+/* Adds the file's kernels for a variant's key, or the variant itself. */
 static bool add_tuned(const struct attnc_tuning *t, const struct att_variant *v, struct grown *g)
 {
     char key[ATT_TEXT_MAX];
@@ -518,7 +518,7 @@ static bool add_tuned(const struct attnc_tuning *t, const struct att_variant *v,
     return true;
 }
 
-/* True if a variant has this key, whatever its tile is. */
+/* True if a variant has the same key with any tile. */
 static bool has_key(const struct grown *g, const struct att_variant *v)
 {
     char text[ATT_TEXT_MAX], other[ATT_TEXT_MAX];
@@ -531,7 +531,7 @@ static bool has_key(const struct grown *g, const struct att_variant *v)
     return false;
 }
 
-/* Adds the kernels that a variant's splits take besides its own. */
+/* Adds the further kernels that a variant's splits need. */
 static bool add_needed(const struct attnc_tuning *t, size_t number, struct grown *g)
 {
     const struct att_variant v = g->desc.variants[number];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A tuning file: which tiles the kernels of a key have, and which calls each is meant for. `attnc
- * tune` writes it, people commit it, `attnc build --tuning` honours it. docs/tuning.md is its
- * manual.
+ * Tuning files: the tiles of each key's kernels, and the calls that each kernel is for. `attnc
+ * tune` writes them, users commit them, `attnc build --tuning` applies them. docs/tuning.md is
+ * their manual.
  */
 #ifndef COMPILER_TUNING_H
 #define COMPILER_TUNING_H
@@ -11,36 +11,36 @@
 
 /** A kernel of a key. */
 struct attnc_tuned {
-    char *key;  /* attnc_key_text(), or as the file has it where no kernel has such a key */
-    char *tile; /* att_tile_text(), or ATTNC_AUTO: what a build makes by itself */
-    char *open; /* timing parameters within whose range another tile would win, or NULL */
-    struct att_choice choice; /* arg of each row is attnc_launch_value()'s, not owned */
+    char *key;  /* attnc_key_text(); the file's text if no kernel has such a key */
+    char *tile; /* att_tile_text(); ATTNC_AUTO: a build chooses it */
+    char *open; /* timing parameters whose uncertainty could change the best tile; NULL: none */
+    struct att_choice choice; /* arg of each row is from attnc_launch_value(), not owned */
     struct att_loc at;
     bool matched; /* a description has the key: attnc_tuning_apply() */
 };
 
 #define ATTNC_AUTO "auto"
 
-/** The best split of a call's keys. libattn tells it to callers, who make the plan. */
+/** The best split of a call's keys. libattn recommends it to callers, who make the plan. */
 struct attnc_split {
     char *key, *call;              /* attnc_key_text(); a shape: "batch=16,k=4096" */
     int64_t lists;                 /* of the plan; 0: no work list */
-    int64_t item_cost, merge_rate; /* of the plan; 0: what it has by itself */
-    bool one_launch;     /* parts are added up in the kernel of this descriptor; else by combine */
-    double us, whole_us; /* modelled or measured, and without lists; not in the file */
+    int64_t item_cost, merge_rate; /* of the plan; 0: its default */
+    bool one_launch;     /* the kernel of this descriptor sums the parts; else combine does */
+    double us, whole_us; /* modelled or measured time, with and without lists; not in the file */
 };
 
 struct attnc_tuning {
-    struct attnc_tuned *rows; /* those of a key stand together */
+    struct attnc_tuned *rows; /* rows of a key are adjacent */
     size_t count, cap;
     struct attnc_split *splits;
     size_t split_count;
-    char *bytes; /* the file, for messages about it */
+    char *bytes; /* the file's text, for messages */
     size_t size;
 };
 
-/** The values of a call that a choice may look at: the i32 arguments of the op's kernels. The name
- * as the compiler's own tables have it, or NULL where the op has none of this name. */
+/** Returns the name of a call's value that a choice may test, as in the compiler's tables. These
+ * are the i32 arguments of the op's kernels. NULL: the op has no such argument. */
 const char *attnc_launch_value(const char *op, const char *name);
 
 /** Adds an empty row; NULL: out of memory. */
@@ -55,50 +55,52 @@ void attnc_tuning_remove_splits(struct attnc_tuning *t);
 /** Adds a copy; NULL: out of memory. */
 struct attnc_split *attnc_tuning_add_split(struct attnc_tuning *t, const struct attnc_split *split);
 
-/** Reads the numbers of a call, "batch=4,k=8192,heads=32,kv_heads=4", and passes over others.
- * False: it is none, or has no batch or k. */
+/** Reads the numbers of a call, "batch=4,k=8192,heads=32,kv_heads=4", and ignores others. False:
+ * not a call, or batch or k is missing. */
 bool attnc_split_call(const char *call, struct att_split *out);
 
-/** Gives each key's kernel for all other calls the splits of the key: before attnc_tuning_apply(),
- * of a tuning that no file was read for. False: out of memory. */
+/** Assigns each key's splits to its kernel for all other calls. Call before attnc_tuning_apply(),
+ * for a tuning that was not read from a file. False: out of memory. */
 bool attnc_tuning_link(struct attnc_tuning *t);
 
-/** The kernels that a decode kernel's splits may need besides it: its sibling that adds up parts
- * itself, and the combine kernel of its parts. False: there is none. */
+/** Return the kernels that a decode kernel's splits may need in addition: its sibling that sums
+ * parts itself, and the combine kernel of its parts. False: no such kernel. */
 bool attnc_split_sibling(const struct att_variant *v, struct att_variant *sibling);
 bool attnc_split_combine(const struct att_variant *v, struct att_variant *combine);
 
 /** Adds a box without rows to a choice; NULL: out of memory. */
 struct att_box *attnc_choice_add(struct att_choice *choice);
 
-/** Reads a file. All that is wrong is in `d`: unknown keys, ranges the wrong way round, boxes of
- * one key that overlap, a key without a kernel for all other calls. Free in either case. */
+/** Reads a file and collects all errors in `d`: unknown keys, reversed ranges, overlapping boxes of
+ * one key, a key without a kernel for all other calls. Free `t` in either case. */
 bool attnc_tuning_read(const char *path, struct attnc_tuning *t, struct attnc_diag *d);
 
-/** The same for bytes in memory, which stay with the caller. */
+/** Like attnc_tuning_read(), for bytes in memory, which remain the caller's. */
 bool attnc_tuning_read_bytes(const char *bytes, size_t size, struct attnc_tuning *t,
                              struct attnc_diag *d);
 
 void attnc_tuning_free(struct attnc_tuning *t);
 
-/** Writes what attnc_tuning_read() reads. */
+/** Writes a file that attnc_tuning_read() can read. */
 void attnc_tuning_write(const struct attnc_tuning *t, FILE *out);
 
 /**
- * Replaces each variant of `desc` that leaves its tile open and whose key the file has by the
- * file's kernels, and adds those that its splits need. Their choices point into `t`. A tile that no
+ * Replaces each variant of `desc` that leaves its tile open by the kernels that the file has for
+ * its key. Adds the kernels that their splits need. Their choices point into `t`. A tile that no
  * table has any more, or that does not fit, is an error in `d`.
  */
 bool attnc_tuning_apply(struct attnc_tuning *t, struct attnc_description *desc,
                         struct attnc_diag *d);
 
-/** Reports each key that no description had to which attnc_tuning_apply() was applied, as an error
- * with the reason. `targets`, NULL at its end, are those that were built, whose keys count; NULL:
- * all do. False where there are any. */
+/**
+ * Reports each key that matched no description in attnc_tuning_apply() as an error with the reason.
+ * Only keys of `targets`, NULL at its end, count; `targets` NULL: all keys. False: an error was
+ * reported.
+ */
 bool attnc_tuning_check_matched(const struct attnc_tuning *t, const char *const *targets,
                                 struct attnc_diag *d);
 
-/** The number of the candidate with this text for a variant, 0 where none fits that has it. */
+/** Returns the number of the candidate with this tile text for a variant; 0: none fits. */
 int attnc_find_candidate(const struct att_variant *v, const char *tile);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The splits of a tuning file: how the keys of decode calls are best cut. They become rows of the
- * key's kernel in the pack, and may need kernels that the description does not have.
+ * The splits of a tuning file: the best division of decode calls' keys. They become rows of the
+ * key's kernel in the pack, and may need kernels that the description lacks.
  */
 #include "compiler/tuning.h"
 
@@ -36,7 +36,7 @@ bool attnc_split_call(const char *call, struct att_split *out)
     return out->batch > 0 && out->keys > 0;
 }
 
-/* Gives a kernel for all other calls the splits of its key. */
+/* Assigns the splits of a key to its kernel for all other calls. */
 static bool link_row(const struct attnc_tuning *t, struct attnc_tuned *row)
 {
     struct att_choice *c = &row->choice;

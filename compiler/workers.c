@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Each child has one end of a socket: it reads an item's index and writes the result's size and the
- * result, until the other end is closed.
+ * Each child has one end of a socket. It reads an item's index and writes the size of the result
+ * and the result, until the other end is closed.
  */
 #include "compiler/workers.h"
 
@@ -23,12 +23,12 @@ enum {
     MAX_WORKERS = 64,
     NO_MEMORY = 99,         /* a child's exit status */
     STACK_BYTES = 64 << 20, /* LLVM recurses deeply on large blocks */
-    PROBE_BYTES = 32 << 20, /* LLVM's largest requests while it compiles a kernel are below it */
+    PROBE_BYTES = 32 << 20, /* more than LLVM's largest request while it compiles a kernel */
 };
 
 struct worker {
     pid_t pid;
-    int fd; /* -1: there is none */
+    int fd; /* -1: no child */
     size_t item;
 };
 
@@ -38,7 +38,7 @@ struct loop {
     struct worker workers[MAX_WORKERS];
 };
 
-/* Sends (`out`) or receives `size` bytes, in as many calls as that takes. */
+/* Sends (`out`) or receives all `size` bytes, in as many calls as needed. */
 static bool transfer_all(int fd, void *data, size_t size, bool out)
 {
     for (char *at = data; size;) {
@@ -53,7 +53,7 @@ static bool transfer_all(int fd, void *data, size_t size, bool out)
     return true;
 }
 
-/* The result of an item, which the caller frees; NULL when memory ran out. */
+/* Returns the result of an item, which the caller frees; NULL: memory ran out. */
 static char *do_item(const struct attnc_workers *w, size_t i, size_t *size)
 {
     char *result = NULL;
@@ -76,8 +76,8 @@ static void grow_stack(void)
     setrlimit(RLIMIT_STACK, &r);
 }
 
-/* LLVM aborts, or follows a null pointer, where it gets no memory. A process that cannot get even a
- * little more has died of that. */
+/* Handles a fatal signal. LLVM aborts, or follows a null pointer, if it gets no memory, so a
+ * process that cannot get a little more memory died of that. */
 static void on_fatal_signal(int number)
 {
     const void *probe =
@@ -120,7 +120,8 @@ static bool start(struct loop *l, struct worker *k)
     const pid_t parent = getpid();
     k->pid = fork();
     if (k->pid == 0) {
-        /* Another child's end would keep that child from seeing that ours has gone. */
+        /* Close inherited sockets: open ones would hide from the other children that the parent
+         * has gone. */
         for (int i = 0; i < MAX_WORKERS; i++)
             if (l->workers[i].fd >= 0)
                 close(l->workers[i].fd);
@@ -152,11 +153,10 @@ static void feed(struct loop *l, struct worker *k)
         return;
     }
     k->item = l->next++;
-    transfer_all(k->fd, &k->item, sizeof(k->item),
-                 true); /* of a dead one the answer will not come */
+    transfer_all(k->fd, &k->item, sizeof(k->item), true); /* a dead worker sends no answer */
 }
 
-/* Takes the answer of a worker; one that has died makes room for another. */
+/* Takes the answer of a worker. Replaces a worker that has died. */
 static void take(struct loop *l, struct worker *k)
 {
     size_t size;
@@ -215,7 +215,7 @@ void attnc_run_workers(unsigned jobs, size_t count, const struct attnc_workers *
     struct loop l = {.w = w, .count = count};
     for (int i = 0; i < MAX_WORKERS; i++)
         l.workers[i].fd = -1;
-    fflush(NULL); /* what is buffered would be written by every child that ends abnormally */
+    fflush(NULL); /* children that end abnormally would write buffered output again */
     for (unsigned i = 0; i < MAX_WORKERS && i < jobs && l.next < count; i++)
         if (start(&l, &l.workers[i]))
             feed(&l, &l.workers[i]);

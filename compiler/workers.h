@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A loop whose iterations run in child processes, so that one that dies takes nothing with it.
+ * A parallel loop in child processes, so that a crash ends only one item.
  */
 #ifndef COMPILER_WORKERS_H
 #define COMPILER_WORKERS_H
@@ -12,18 +12,19 @@
 struct attnc_workers {
     void *context;
 
-    /** In a child: does item i and writes its result to `out`. What else it changes is lost. */
+    /** Runs in a child: processes item i and writes its result to `out`. Other changes of the
+     * child's memory are lost. */
     void (*work)(void *context, size_t i, FILE *out);
 
-    /** In the caller, once for every item, in the order in which they end: what work() has written.
-     * NULL: the child died, and `status` is what waitpid() said of it; 0: memory ran out. */
+    /** Runs in the caller, once per item, in the order of completion: receives what work() wrote.
+     * NULL: the child died with `status` from waitpid(), or memory ran out (status 0). */
     void (*done)(void *context, size_t i, const uint8_t *result, size_t size, int status);
 };
 
 /**
- * Does every item i < count, in rising order of start, in up to `jobs` children at a time. Returns
- * when all are done. A child that dies ends its item only. Where the system gives no child the
- * caller does the work itself. The caller must have no other threads.
+ * Processes every item i < count, started in ascending order, in up to `jobs` children at a time.
+ * Returns when all are done. A child that dies fails only its item. If the system starts no child,
+ * the caller does the work itself. The caller must have no other threads.
  */
 void attnc_run_workers(unsigned jobs, size_t count, const struct attnc_workers *w);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Turns libfyaml's events into the flat tree. Events, not libfyaml's documents: those resolve
- * aliases by copying, and a few lines of nested aliases would take all memory.
+ * Turns libfyaml's events into the flat tree. libfyaml's documents would resolve aliases by
+ * copying, so that a few lines of nested aliases could exhaust memory.
  */
 #include "compiler/yaml.h"
 
@@ -30,14 +30,14 @@ struct parse {
     unsigned anchor_count;
     unsigned documents;
 
-    /* The text that libfyaml has been given, and how much of it stands before the newest event. */
+    /* The text, how much of it libfyaml has been given, and how much it had at the newest event. */
     const char *bytes;
     size_t size, given, given_before;
     struct att_loc newest;
-    bool starved; /* no event for ATTNC_MAX_VALUE bytes: it gets no more */
+    bool starved; /* no event for ATTNC_MAX_VALUE bytes, so no more text is given */
 };
 
-/* Room for `extra` more elements in a growable array. */
+/* Reserves room for `extra` more elements in a growable array. */
 static bool reserve(void **array, size_t size, size_t count, size_t *cap, size_t extra)
 {
     if (extra <= *cap - count)
@@ -75,7 +75,7 @@ static bool keep_text(struct parse *p, const char *text, size_t length, uint32_t
     return true;
 }
 
-/* Appends a node to the innermost open list or map. 0 when there is no room. */
+/* Appends a node to the innermost open list or map. 0: out of memory. */
 static uint32_t add_node(struct parse *p, struct attnc_yaml_node node)
 {
     struct attnc_yaml *y = p->y;
@@ -113,7 +113,8 @@ static struct anchor *find_anchor(struct parse *p, const char *name)
     return NULL;
 }
 
-/* The newest definition of a name counts, as YAML says; older ones are forgotten. */
+/* Adds an anchor. The newest definition of a name applies, as YAML requires; older ones are
+ * dropped. */
 static bool add_anchor(struct parse *p, struct fy_token *token, uint32_t node)
 {
     if (!token)
@@ -164,7 +165,7 @@ static bool add_scalar(struct parse *p, struct fy_event *e)
     const char *text = fy_token_get_text(e->scalar.value, &length);
     if (!text)
         length = 0;
-    /* A value that is not there stands at its key. */
+    /* A missing value has its key's place. */
     if (length == 0 && node.plain && p->depth && p->open[p->depth - 1].last_child)
         node.at = p->y->nodes[p->open[p->depth - 1].last_child].at;
     if (length && memchr(text, '\0', length)) {
@@ -211,7 +212,7 @@ static bool add_event(struct parse *p, struct fy_event *e)
     }
 }
 
-/* UTF-8 without NUL; libfyaml itself reports such a fault far from where it is. */
+/* Checks for UTF-8 without NUL; libfyaml would report such a fault far from its place. */
 static bool check_encoding(const char *bytes, size_t size, struct attnc_diag *d)
 {
     struct att_loc at = {1, 1};
@@ -232,7 +233,7 @@ static bool check_encoding(const char *bytes, size_t size, struct attnc_diag *d)
     return true;
 }
 
-/* libfyaml takes time by the square of a directive's length. */
+/* Limits directives, because libfyaml's time is quadratic in their length. */
 static bool check_directives(const char *bytes, size_t size, struct attnc_diag *d)
 {
     const char *end = bytes + size;
@@ -250,7 +251,7 @@ static bool check_directives(const char *bytes, size_t size, struct attnc_diag *
     return true;
 }
 
-/* Notes that a list or map in brackets is open, since its end may be missing. */
+/* Adds a note about an open [ or {, since its end may be missing. */
 static void note_open_bracket(const struct parse *p, struct attnc_diag *d)
 {
     for (unsigned i = p->depth; i-- > 0;) {
@@ -265,7 +266,8 @@ static void note_open_bracket(const struct parse *p, struct attnc_diag *d)
     }
 }
 
-/* libfyaml's own complaints; it goes on after some, and the first is the one that counts. */
+/* Reports libfyaml's first message; it continues after some errors, and later ones are
+ * consequences. */
 static void report_syntax(struct parse *p, struct fy_diag *diag, struct attnc_diag *d)
 {
     size_t first = 0;
@@ -285,8 +287,8 @@ static void report_syntax(struct parse *p, struct fy_diag *diag, struct attnc_di
 }
 
 /*
- * Hands the text over piece by piece. While libfyaml looks for the end of a [...] or {...}, which
- * might turn out to be a key, it keeps some 400 bytes for every byte and emits nothing.
+ * Feeds libfyaml the text in pieces. While it looks for the end of a [...] or {...}, which could be
+ * a key, it keeps some 400 bytes per byte of text and emits nothing.
  */
 static ssize_t give(void *user, void *buffer, size_t count)
 {
@@ -322,7 +324,7 @@ static bool parse_events(struct parse *p, struct fy_parser *parser)
     return good;
 }
 
-/* Runs libfyaml over the bytes; its parser and diagnostics live only here. */
+/* Runs libfyaml over the bytes; its parser and diagnostics exist only here. */
 static bool run_parser(struct parse *p)
 {
     struct fy_diag_cfg diag_config;
@@ -366,7 +368,7 @@ bool attnc_yaml_parse(struct attnc_yaml *y, const char *bytes, size_t size, stru
     struct parse p = {.y = y, .d = d, .bytes = bytes, .size = size};
     p.anchors = malloc(ATTNC_MAX_ANCHORS * sizeof(*p.anchors));
     bool good = p.anchors ? true : attnc_diag_no_memory(d);
-    /* Node 0 is no node. */
+    /* Reserve node 0, which means "no node". */
     good = good && (add_node(&p, (struct attnc_yaml_node){0}), y->count == 1);
     good = good && run_parser(&p);
     for (unsigned i = 0; i < p.anchor_count; i++)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A YAML document as a flat tree with the place of every node. libfyaml parses; this keeps only
- * what a description needs, within limits: aliases stay references, so nothing grows by expansion.
+ * A YAML document as a flat tree with the place of every node. libfyaml parses it; the tree keeps
+ * only what a description needs, within limits. Aliases remain references, so expansion cannot
+ * multiply memory.
  */
 #ifndef COMPILER_YAML_H
 #define COMPILER_YAML_H
@@ -12,7 +13,7 @@
 
 #include "compiler/diag.h"
 
-/** Limits of a description; passing one is an error that names it. */
+/** Limits of a description; exceeding one is an error that names it. */
 enum {
     ATTNC_MAX_BYTES = 16 << 20,
     ATTNC_MAX_VALUE = 1 << 20, /* bytes of one scalar, comment, [...] or {...} */
@@ -29,15 +30,15 @@ enum attnc_yaml_kind {
     ATTNC_YAML_ALIAS,
 };
 
-/** Ids index attnc_yaml.nodes; 0 is no node, 1 the document. */
+/** Ids index attnc_yaml.nodes; 0: no node, 1: the document. */
 struct attnc_yaml_node {
     struct att_loc at;
     uint32_t text;  /* scalar: offset into attnc_yaml.text, NUL-terminated there */
-    uint32_t first; /* list, map: first child; alias: the node it stands for */
+    uint32_t first; /* list, map: first child; alias: the node it refers to */
     uint32_t next;  /* next child of the same parent */
     uint8_t kind;
-    bool plain; /* scalar without quotes: may be null */
-    bool flow;  /* list or map in brackets */
+    bool plain; /* scalar without quotes, which may mean null */
+    bool flow;  /* list or map in [...] or {...} */
 };
 
 struct attnc_yaml {
@@ -48,13 +49,13 @@ struct attnc_yaml {
 };
 
 /**
- * Parses `size` bytes that hold one YAML 1.2 (or JSON) document. False, with at least one error in
- * `d`, when they do not or a limit is passed. An empty document has count 1. Free in either case.
+ * Parses `size` bytes that hold one YAML 1.2 (or JSON) document. False: the bytes do not, or exceed
+ * a limit, and `d` has an error. An empty document has count 1. Free `y` in either case.
  */
 bool attnc_yaml_parse(struct attnc_yaml *y, const char *bytes, size_t size, struct attnc_diag *d);
 void attnc_yaml_free(struct attnc_yaml *y);
 
-/** The node itself, or what it stands for if it is an alias. */
+/** Returns the node, or the node that it refers to if it is an alias. */
 const struct attnc_yaml_node *attnc_yaml_node(const struct attnc_yaml *y, uint32_t id);
 
 static inline const char *attnc_yaml_text(const struct attnc_yaml *y,

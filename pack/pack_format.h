@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file is the pack format: what compiler/pack_writer.c writes and runtime/pack.c reads, byte
- * for byte. docs/pack-format.md explains it. Little-endian, every field naturally aligned.
+ * The pack format: compiler/pack_writer.c writes it and runtime/pack.c reads it, byte for byte.
+ * docs/pack-format.md explains it. Little-endian, every field naturally aligned.
  *
  *   header | strings | index | kernel records | code objects, each on a 4 KiB boundary
  *
- * Opening a pack reads the header, the strings that kernels share and the index. A kernel's record
- * carries its own checksum and its private text, its code object has another: neither is touched
- * before the kernel is asked for.
+ * Opening a pack reads the header, the strings that kernels share, and the index. A kernel's record
+ * contains a checksum and private text, and its code object has a checksum of its own. Neither is
+ * read before the kernel is needed.
  */
 #ifndef ATTN_PACK_FORMAT_H
 #define ATTN_PACK_FORMAT_H
@@ -18,11 +18,11 @@
 #define ATTN_PACK_MAGIC "attnpack"
 
 enum {
-    /* The format, and what kernels read: work items name keys since 2, pages before; kernels have
-     * splits since 3, and plan's reads two costs; a grid has a limit since 4; workgroups of
-     * mla_rope_cache and of qk_rmsnorm may have both kinds of rows since 5. */
+    /* Version of the format and of what kernels read. 2: work items contain keys, not pages. 3:
+     * kernels have splits, and plan's read two costs. 4: a grid has a limit. 5: workgroups of
+     * mla_rope_cache and of qk_rmsnorm may have both kinds of rows. */
     ATTN_PACK_VERSION = 5,
-    ATTN_PACK_CODE_ALIGN = 4096, /* a page: a code object can be handed out as it lies */
+    ATTN_PACK_CODE_ALIGN = 4096, /* a page, so that code objects can be mapped */
 };
 
 /* Limits, so that a reader's work on one kernel is bounded. */
@@ -31,7 +31,7 @@ enum {
     ATTN_PACK_PAIRS_MAX = 64,
     ATTN_PACK_KERNARGS_MAX = 128,
     ATTN_PACK_KERNARG_BYTES_MAX = 1024,
-    ATTN_PACK_FACTORS_MAX = 4, /* of one grid dimension */
+    ATTN_PACK_FACTORS_MAX = 4, /* per grid dimension */
     ATTN_PACK_WHENS_MAX = 8,
     ATTN_PACK_SPLITS_MAX = 128,
     ATTN_PACK_MATCHES_MAX = 16, /* kernels of one key: a box of calls counts as one */
@@ -51,7 +51,7 @@ enum attn_pack_section_id {
 /* Checksums are XXH3, 64 bits, seed 0. */
 struct attn_pack_section {
     uint64_t offset;   /* from the start of the file; sections do not overlap */
-    uint64_t size;     /* without the padding behind it, which is zero */
+    uint64_t size;     /* without the zero padding after it */
     uint64_t checksum; /* of the section's bytes */
 };
 
@@ -73,11 +73,11 @@ struct attn_pack_header {
 typedef uint32_t attn_pack_string;
 
 /*
- * The index section: kernel_count rows ascending by (hash, kernel), then kernel_count 32-bit
- * record offsets (from the start of the kernel records), one per kernel, in the order of names.
+ * The index section has kernel_count rows, ascending by (hash, kernel). Then follow kernel_count
+ * 32-bit record offsets from the start of the kernel records, one per kernel, in the order of names.
  *
  * The hash of a kernel is the sum, modulo 2^64, of XXH3(value, seed XXH3(field)) over its key's
- * pairs and the pairs ("op", op) and ("target", target), so that a probe that changes one field
+ * pairs and the pairs ("op", op) and ("target", target). A lookup that changes one field therefore
  * costs one subtraction and one addition.
  */
 struct attn_pack_index_row {
@@ -99,7 +99,7 @@ enum attn_arg_kind {
     ATTN_KIND_COUNT
 };
 
-/* One kernel argument: where the value that ops/ name `arg` goes in the kernarg segment. */
+/* One kernel argument: the offset in the kernarg segment of the value that ops/ names `arg`. */
 struct attn_pack_kernarg {
     attn_pack_string arg;
     uint16_t offset;
@@ -107,15 +107,15 @@ struct attn_pack_kernarg {
     uint8_t kind; /* enum attn_arg_kind */
 };
 
-/* A factor of a grid dimension: ceil(arg / number); with the empty string, `number` itself. */
+/* A factor of a grid dimension: ceil(arg / number), or `number` if arg is the empty string. */
 struct attn_pack_factor {
     attn_pack_string arg;
     uint32_t number;
 };
 
 /*
- * Several kernels may share one key; they are then told apart per call. This one is taken when
- * min <= arg <= max for each of its rows; a kernel without rows is taken when no other is.
+ * A condition for choosing among kernels with the same key, per call: min <= arg <= max must hold
+ * for each row of the chosen kernel. A kernel without rows is chosen if no other matches.
  */
 struct attn_pack_when {
     attn_pack_string arg;
@@ -124,33 +124,34 @@ struct attn_pack_when {
 };
 
 /*
- * The best split of a decode call's keys, as it was tuned: the call, and what a caller that makes
- * the plan for one like it should say. No launch reads them.
+ * The tuned best split of a decode call's keys: the call, and what a caller should plan for similar
+ * calls. Launches do not read it.
  */
 struct attn_pack_split {
-    int32_t batch, keys;           /* sequences, keys of each; above 0 */
-    int32_t heads, kv_heads;       /* 0: not said */
+    int32_t batch, keys;           /* sequences and keys per sequence; above 0 */
+    int32_t heads, kv_heads;       /* 0: unspecified */
     int32_t lists;                 /* 0: no work list */
     int16_t item_cost, merge_rate; /* of attn_decode_plan_shape; 0 to 256 */
-    int32_t one_launch;            /* 1: by the kernel of the key with one_launch */
+    int32_t one_launch;            /* 1: use the kernel of the key with one_launch */
     int32_t zero;
 };
 
 /*
  * A kernel record: this struct, then pairs (ascending by field name), kernargs (ascending by
- * offset), factors (those of x, y, z), whens, splits, and the record's own text: NUL-terminated
- * printable ASCII that name, symbol, tuning and provenance point into, as offsets from the record's
- * start.
+ * offset), factors (x, then y, then z), whens and splits. The record's own text follows:
+ * NUL-terminated printable ASCII. Name, symbol, tuning and provenance are offsets into it from the
+ * record's start.
  */
 struct attn_pack_kernel {
-    uint64_t checksum; /* of the record's bytes behind this field */
+    uint64_t checksum; /* of the record's bytes after this field */
     uint32_t size;     /* of the record, a multiple of 8 */
     attn_pack_string op;
     attn_pack_string target; /* "gfx942" */
     uint32_t name;           /* unique in the pack */
     uint32_t symbol;         /* the kernel's symbol in its code object, without ".kd" */
-    uint32_t tuning;         /* "block_q=128 block_kv=64 ...": what the compiler chose */
-    uint32_t provenance;     /* which compiler made it, from what */
+    uint32_t tuning;         /* tile and schedule that the compiler chose: "block_q=128 block_kv=64
+                              * ..." */
+    uint32_t provenance;     /* compiler version and input that produced the kernel */
     uint16_t pair_count;
     uint16_t kernarg_count;
     uint16_t factor_count[3];
@@ -160,8 +161,8 @@ struct attn_pack_kernel {
 #define NUMBER(type, name) type name;
 #include "pack/kernel_numbers.def"
     uint16_t split_count;
-    /* A launch has no more where its sequences are about as long as the longest: so many in one
-     * row stand for a larger grid. 0: no limit. */
+    /* Most workgroups of a launch whose sequences are about equally long: a larger grid becomes
+     * this many workgroups in x. 0: no limit. */
     uint16_t workgroups_most;
     uint64_t code_offset; /* from the start of the code section, a multiple of 4096 */
     uint64_t code_size;
