@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Measures builds: processor time per kernel, peak memory, a second build with nothing
- * changed, and the time of `clang -O3` on an equivalent kernel's source in the same run. Times are
- * those of the child processes and all that they start, as wait4() has them.
+ * Measures builds: processor time per kernel, peak memory, a second build with nothing changed, and
+ * `clang -O3` on an equivalent kernel's source in the same run. Times include the child processes
+ * and all that they start, as wait4() reports them.
  *
  * Usage: bench_compile ATTNC CLANG FLASH_C DESC...
  */
@@ -30,7 +30,7 @@ static double now(void)
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* Runs a NULL-terminated command; a failure ends the benchmark. */
+/* Runs a NULL-terminated command. A failure ends the benchmark. */
 static struct cost run(char *const argv[])
 {
     double start = now();
@@ -51,7 +51,7 @@ static struct cost run(char *const argv[])
                          (double)usage.ru_maxrss / 1024};
 }
 
-/* `attnc build DESC... EXTRA...`. */
+/* Runs `attnc build DESC... EXTRA...`. */
 static struct cost build(char *attnc, char **descriptions, char *const extra[])
 {
     char *argv[MAX_WORDS + 1] = {attnc, "build", "--quiet"};
@@ -74,7 +74,7 @@ static int count_lines(const char *path)
     return lines;
 }
 
-/* The fastest of some runs: what the machine can do, not what else it had to do. */
+/* Returns the fastest of several runs, to exclude other load of the machine. */
 static double time_clang(char *clang, char *source, char *cpu, char *object)
 {
     double best = 1e9;

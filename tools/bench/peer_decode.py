@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Paged decode, head dim 128, beside AITER's `pa` objects, for tools/bench/peers."""
+"""Compares paged decode at head dim 128 with AITER's `pa` objects, for tools/bench/peers."""
 import csv
 import os
 
-# Type, heads, KV heads, keys of a sequence, batch; pages of 16.
+# Type, heads, KV heads, keys per sequence, batch; pages of 16.
 SHAPES = [("bf16", 8, 1, 1024, 1), ("bf16", 8, 1, 4096, 8), ("bf16", 8, 1, 4096, 64),
           ("bf16", 8, 1, 16384, 1)]
 SHAPES += [("bf16", 64, 8, 1024, batch) for batch in (1, 8, 64, 128)]
@@ -26,8 +26,8 @@ kernels:
 
 
 def objects(hsa, target):
-    """Object and kernel by type and ratio of heads: those that get_heuristic_kernel() of
-    csrc/py_itfs_cu/asm_pa.cu finds for one query."""
+    """Returns object and kernel by type and head ratio, as get_heuristic_kernel() of
+    csrc/py_itfs_cu/asm_pa.cu finds them for one query."""
     with open(os.path.join(hsa, target, "pa", "pa_asm.csv")) as f:
         return {(row["kvType"], int(row["Gqa"])): (row["co_name"][:-len(".co")], row["knl_name"])
                 for row in csv.DictReader(f)
@@ -36,20 +36,20 @@ def objects(hsa, target):
 
 
 def theirs(calibrate, names, kind, heads, kv_heads, keys, batch):
-    """Their figures, from calibrate(SHAPE)."""
+    """Returns the figures of AITER's object, from calibrate(SHAPE)."""
     name, symbol = names[kind, heads // kv_heads]
     return calibrate("pa:%s,%s,%d,%d,%d,%d,%d,%d" % (name, symbol, 2 if kind == "bf16" else 1, heads,
                                                      kv_heads, batch, keys, PAGE))
 
 
 def ways(trace, target, kind, heads, kv_heads, keys, batch):
-    """Every way in which an engine may launch ours: (what it is, figures of its launches)."""
+    """Yields every way in which an engine may launch our kernel: (its name, figures of its launches)."""
     kernel = "decode_bf16_d128_g%d%%s_p16%s_shuffle%s_%s" % (
         heads // kv_heads, *(("_kv_fp8", "_scale_token") if kind == "fp8" else ("", "")), target)
     shape = "batch=%d,k=%d,kv_heads=%d" % (batch, keys, kv_heads)
     cus = 256 if target == "gfx950" else 304
     if keys <= 1024 or batch * kv_heads >= cus // 5:
-        # Workgroups of equal work: of many a few are enough.
+        # Workgroups with equal work: timing a few of many suffices.
         options = ["--samples-only"] if batch * kv_heads > cus else []
         yield "no list", [trace(kernel % "", shape, *options)]
     if batch * kv_heads >= 4 * cus:
@@ -67,7 +67,7 @@ def ways(trace, target, kind, heads, kv_heads, keys, batch):
 
 
 def ours(trace, target, shape):
-    """The fastest way: what it is, and its figures."""
+    """Returns the fastest way: its name and its figures."""
     best = None
     for what, launches in ways(trace, target, *shape):
         us = sum(launch["us_at_power_clock"] for launch in launches)

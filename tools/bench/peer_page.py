@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The comparison of tools/bench/peers as one HTML page: a bar for each row, and the tables."""
+"""Writes the comparison of tools/bench/peers as one HTML page: a bar for each row, and the tables."""
 import html
 import os
 
@@ -29,7 +29,7 @@ def cell(value):
 
 
 def table(title, note, columns, rows):
-    """Rows are (what, ratio, values); columns name the values."""
+    """Returns a table. Rows are (name, ratio, values); `columns` names the values."""
     head = "".join("<th>%s</th>" % html.escape(c) for c in ["", "ratio"] + columns)
     body = "".join("<tr><td>%s</td>%s%s</tr>\n" %
                    (html.escape(what), bar(ratio), "".join(cell(v) for v in values))
@@ -39,7 +39,7 @@ def table(title, note, columns, rows):
 
 
 def page(tables):
-    """Tables are what table() takes."""
+    """Returns the page; `tables` are arguments of table()."""
     style = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../attnc/page_style.css")
     with open(style) as f:
         return ("<!doctype html><meta charset=utf-8><title>attnc beside its peers</title>"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Says whether a comparison of peers holds in the ranges of the parameters that sources leave open.
+"""Tests whether a comparison of peers holds for all parameter values that the sources leave open.
 
-All comparisons run again with every such parameter of the timing model at the ends of its range, for
-both sides alike. A ratio that comes to lie on the other side of 1 says nothing about hardware.
+All comparisons are repeated with every such parameter of the timing model at the ends of its range, for
+both sides. A ratio that crosses 1 says nothing about hardware.
 """
 import contextlib
 import io
@@ -11,7 +11,7 @@ import sys
 
 
 def ends(calibrate, target):
-    """Settings of the lowest values, and of the highest, where they are not what the table has."""
+    """Returns the settings of the lowest values, and of the highest, where they differ from the table's."""
     listed = subprocess.run([calibrate, "--list", target], capture_output=True, text=True, check=True)
     lowest, highest = [], []
     for line in listed.stdout.splitlines():
@@ -27,8 +27,8 @@ BLOCK = 6  # settings that are tried at once
 
 
 def felt(settings, ratios_with, base):
-    """Yields each setting and the ratios with it, but those that nothing feels: a block of neighbours in
-    the table which changes no ratio at all, to the last digit, has none that does."""
+    """Yields each setting that changes a ratio, with the ratios. Neighbours in the table are tried as a block
+    first: a block that changes no digit of any ratio is skipped."""
     for at in range(0, len(settings), BLOCK):
         block = settings[at:at + BLOCK]
         if len(block) > 1 and ratios_with(",".join(block)) == base:
@@ -38,8 +38,8 @@ def felt(settings, ratios_with, base):
 
 
 def show(calibrate, target, compare, set_parameters):
-    """Prints a line for each row, and on the way what each setting makes of them to standard error.
-    compare() returns a table, whose rows begin with name and ratio."""
+    """Prints a line for each row, and meanwhile the ratios with each setting to standard error. compare()
+    returns a table whose rows begin with name and ratio."""
     rows = compare()[-1]
     base = [ratio for _, ratio, *_ in rows]
     found = [[(ratio, "")] for ratio in base]

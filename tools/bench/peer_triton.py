@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Triton's kernels for tools/bench/peers: those of ROCm/aiter, compiled as its wrappers would.
+"""Triton kernels of ROCm/aiter for tools/bench/peers, compiled as its wrappers would.
 
-Triton compiles for a GPU that is not there. The kernels' modules are loaded from a checkout without
-the packages around them, which want torch and a GPU; torch itself is used for annotations alone.
+Triton compiles for an absent GPU. The kernels' modules are loaded from a checkout without
+the packages around them, which need torch and a GPU; torch itself is used only for annotations.
 A module is loaded for one target, so peers runs this as a program, once for each launch:
 
     peer_triton.py prefill|decode CHECKOUT TARGET DIRECTORY NUMBER...
@@ -27,7 +27,7 @@ PART = 1024  # keys of a part of a sequence
 
 
 def import_kernels(checkout, target, name):
-    """A module of kernels below aiter.ops.triton, as it is on `target`."""
+    """Loads a module of kernels below aiter.ops.triton, for `target`."""
     package = "aiter.ops.triton._triton_kernels.attention"
     parts = package.split(".")
     for i in range(1, len(parts) + 1):
@@ -45,10 +45,10 @@ def import_kernels(checkout, target, name):
 
 
 def compile_kernel(kernel, target, values, options):
-    """The compiled kernel, and its arguments as lines for `calibrate --shape object:`. `values` are
-    those of a call by name, where a buffer is (form of the line, text, Triton's type); what is
-    missing is None. Numbers of 1 and None are constants of the kernel, as Triton's launcher has it,
-    and so are parameters that the kernel calls constants; multiples of 16 are known to be ones."""
+    """Returns the compiled kernel, and its arguments as lines for `calibrate --shape object:`. `values` are
+    the call's arguments by name; a buffer is (form of the line, text, Triton's type), and a missing one is
+    None. As in Triton's launcher, 1 and None are constants of the kernel, and so are its constexpr
+    parameters. Multiples of 16 are marked as such."""
     import triton
     from triton.backends.compiler import GPUTarget
 
@@ -74,8 +74,8 @@ def compile_kernel(kernel, target, values, options):
 
 
 def write_launch(compiled, lines, grid, samples, directory, name):
-    """Writes the code object and the file that describes its launch; the path of this. 0 samples:
-    all workgroups run."""
+    """Writes the code object and the file that describes its launch; returns the file's path. 0 samples: all
+    workgroups run."""
     path = os.path.join(directory, name)
     with open(path + ".hsaco", "wb") as f:
         f.write(compiled.asm["hsaco"])
@@ -92,9 +92,9 @@ def buffer(nbytes, kind="*bf16"):
 
 
 def prefill(checkout, target, directory, batch, heads, kv_heads, length, causal):
-    """Forward attention of [batch, length, heads, 128] with the defaults of mha.py. Causal, its
-    workgroups differ, and samples tell of the others where these lie in order: the heads of all
-    sequences are then heads of one, which is the same work on tensors of the same size."""
+    """Writes the launch of forward attention of [batch, length, heads, 128] with the defaults of mha.py.
+    Causal workgroups differ, and sampling them needs a regular order. The heads of all sequences therefore
+    become heads of one sequence, which is the same work on tensors of the same size."""
     if causal:
         batch, heads, kv_heads = 1, batch * heads, batch * kv_heads
     mha = import_kernels(checkout, target, "mha")
@@ -133,8 +133,8 @@ def int32_file(directory, name, numbers):
 
 
 def decode(checkout, target, directory, heads, kv_heads, keys, batch):
-    """Decode over pages [page, head, token, 128], as paged_attention_decode() of pa_decode.py
-    launches it: one launch, or parts of 1,024 keys and a second one that adds them up."""
+    """Writes the launches of decode over pages [page, head, token, 128], like paged_attention_decode() of
+    pa_decode.py: one launch, or parts of 1,024 keys and a second launch that sums them."""
     import triton.language as tl
 
     module = import_kernels(checkout, target, "pa_decode")
@@ -178,7 +178,7 @@ def decode(checkout, target, directory, heads, kv_heads, keys, batch):
 
 
 def launches(op, hsa, target, directory, *numbers):
-    """The files of a call's launches, which another process writes."""
+    """Returns the files of a call's launches, which another process writes."""
     checkout = os.path.dirname(os.path.abspath(hsa))
     environment = dict(os.environ, TRITON_CACHE_DIR=os.path.join(directory, "triton"),
                        TRITON_DEFAULT_FP_FUSION="1")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""This file launches kernels of code objects on hipsim, through HIP, and reads what it says of them."""
+"""Launches kernels of code objects on hipsim through HIP, and reads hipsim's statistics."""
 import ctypes
 import re
 
@@ -39,18 +39,18 @@ REPORT = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.POINTER(Report))
 
 
 class Failure(Exception):
-    """A HIP call failed."""
+    """Reports a failed HIP call."""
 
 
 def kernel_of(path):
-    """The kernel of a code object that has one."""
+    """Returns the name of the only kernel of a code object."""
     with open(path, "rb") as f:
         names = sorted(set(re.findall(rb"(\w+)\.kd\0", f.read())))
     return names[0].decode() if names else None
 
 
 class Device:
-    """One process has one: HIP is loaded once."""
+    """A HIP device; only one per process, because HIP is loaded once."""
 
     def __init__(self, library, options):
         self.hip = ctypes.CDLL(library)
@@ -72,7 +72,7 @@ class Device:
             raise Failure("%s: error %d %s" % (name, error, text))
 
     def room(self, count, kind, value=None):
-        """Memory for `count` numbers; without a value it is undefined."""
+        """Allocates memory for `count` numbers. Without a value its contents are undefined."""
         p = ctypes.c_void_p()
         size = max(16, int(count) * np.dtype(kind).itemsize)
         self.call("hipMalloc", ctypes.byref(p), ctypes.c_size_t(size))
@@ -111,13 +111,13 @@ class Device:
         self.launches.append(stats)
 
     def margins(self):
-        """Returns those of each launch: clocks, or None."""
+        """Returns the margins of each launch: clocks, or None."""
         return [{m: getattr(s, m).clocks if getattr(s, m).any else None for m in MARGINS}
                 for s in self.launches]
 
 
 def slots(*values):
-    """Arguments of AITER's kernels: 16 bytes each."""
+    """Packs arguments of AITER's kernels, 16 bytes each."""
     out = b""
     for v in values:
         if isinstance(v, float):

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""This file has the number formats of attention and products: numpy lacks those of 16 and 8 bits."""
+"""Number formats of attention and products: numpy lacks bf16 and the 8-bit ones."""
 import numpy as np
 
 
 def bf16(x):
-    """float32 to bits, to nearest even."""
+    """Rounds float32 to bf16 bits, nearest even."""
     u = np.asarray(x, np.float32).view(np.uint32)
     return ((u + 0x7fff + (u >> 16 & 1)) >> 16).astype(np.uint16)
 
@@ -15,7 +15,8 @@ def from_bf16(bits):
 
 
 def small_float(exponent_bits, mantissa_bits, bias):
-    """The values of all codes of a sign, exponent and mantissa; the caller masks what is NaN."""
+    """Returns the values of all codes of a format by exponent and mantissa bits; the caller masks the
+    NaNs."""
     codes = np.arange(1 << (1 + exponent_bits + mantissa_bits))
     mantissa = codes & (1 << mantissa_bits) - 1
     exponent = codes >> mantissa_bits & (1 << exponent_bits) - 1
@@ -35,7 +36,7 @@ FP6 = small_float(2, 3, 1)
 
 
 def nearest(x, values):
-    """Codes of the nearest of `values`, NaN among them left out."""
+    """Returns the codes of the nearest of `values`, never NaN."""
     known = np.flatnonzero(~np.isnan(values))
     order = known[np.argsort(values[known], kind="stable")]
     table = values[order]
@@ -45,14 +46,14 @@ def nearest(x, values):
 
 
 class Kind:
-    """A type of elements: bits, and what they are worth."""
+    """An element type: conversions between values and bits."""
 
     def __init__(self, name, target):
         self.name, self.target = name, target
         self.bytes = {"bf16": 2, "fp16": 2, "fp8": 1, "i8": 1, "fp32": 4}[name]
 
     def make(self, x):
-        """Bits of x, and the values that they have."""
+        """Returns the bits of x, and the values that these bits have."""
         if self.name == "bf16":
             bits = bf16(x)
             return bits, from_bf16(bits)
@@ -74,7 +75,8 @@ class Kind:
 
 
 def softmax(scores):
-    """Weights of each row, and the logarithm of their sum; a row that sees nothing has zeros."""
+    """Returns the weights of each row and the logarithm of their sum. A row without visible keys has weights
+    0."""
     top = np.max(scores, axis=-1, keepdims=True)
     top = np.where(np.isinf(top), 0, top)
     p = np.exp(scores - top)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""This file runs attention forward: arguments are those of fmha_fwd_v3_args in csrc/include/mha_fwd.h."""
+"""Runs forward attention. Arguments as in fmha_fwd_v3_args of csrc/include/mha_fwd.h."""
 import csv
 import os
 
@@ -12,7 +12,7 @@ HEADS, KV_HEADS = 4, 2
 
 
 class Shape:
-    """Says what a kernel is for, by its row of fmha_fwd.csv."""
+    """The problem that a kernel solves, from its row of fmha_fwd.csv."""
 
     def __init__(self, path, row):
         self.path = path
@@ -23,7 +23,7 @@ class Shape:
         self.narrow = self.qk == 192  # workgroups of four waves
 
     def grid(self, target, queries, batch):
-        """As get_grid_dim() of csrc/cpp_itfs/mha_fwd.cu."""
+        """Returns the grid, as get_grid_dim() of csrc/cpp_itfs/mha_fwd.cu computes it."""
         tiles = -(-queries // self.tile)
         if self.causal and not (target == "gfx942" and self.narrow):
             tiles = (tiles + 1) // 2
@@ -38,7 +38,7 @@ class Shape:
 
 
 def reference(s, q, k, v, scale):
-    """Returns rows [query, head, V] of one sequence and their logarithms of sums."""
+    """Returns rows [query, head, V] of one sequence and the logarithms of their sums."""
     k, v = (np.repeat(x, HEADS // KV_HEADS, axis=1) for x in (k, v))
     scores = np.einsum("qhd,khd->qhk", q, k) * scale
     if s.causal:
@@ -49,7 +49,8 @@ def reference(s, q, k, v, scale):
 
 
 def run(device, s, lengths, seed):
-    """`lengths`: queries and keys of each sequence; all the same unless the kernel takes groups."""
+    """Runs a kernel. `lengths` are queries and keys per sequence; they are all equal unless the kernel takes
+    groups."""
     random = np.random.default_rng(seed)
     kind = Kind(s.kind, device.target)
     queries, keys = (np.array(x) for x in zip(*lengths))

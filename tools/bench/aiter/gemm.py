@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""This file runs products: arguments are those of KernelArgs in csrc/py_itfs_cu/asm_gemm_a16w16.cu
-and asm_gemm_a8w8.cu."""
+"""Runs matrix products. Arguments as in KernelArgs of csrc/py_itfs_cu/asm_gemm_a16w16.cu and
+asm_gemm_a8w8.cu."""
 import csv
 import os
 
@@ -13,8 +13,8 @@ K = 512
 
 
 def shuffled(bits):
-    """Lays a matrix [N, K] out in blocks of 16 rows and 32 columns, as shuffle_weight() does: pieces of
-    16 bytes, of all rows one after the other."""
+    """Lays out a matrix [N, K] in blocks of 16 rows and 32 columns, as shuffle_weight() does. A block has
+    pieces of 16 bytes; pieces of consecutive rows are adjacent."""
     size = 16 // bits.itemsize
     n, k = bits.shape
     return bits.reshape(n // 16, 16, k // 32, 32 // size, size).transpose(0, 2, 3, 1, 4)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""This file runs decode of latent attention: arguments are those of csrc/py_itfs_cu/asm_mla.cu."""
+"""Runs decode of latent attention. Arguments as in csrc/py_itfs_cu/asm_mla.cu."""
 import csv
 import os
 
@@ -10,15 +10,15 @@ from formats import Kind, softmax
 
 QK, V = 576, 512
 WORKGROUPS = 8
-SPARE = 256  # rows behind those of sequences: kernels load ahead, and beyond the end of a row
+SPARE = 256  # rows after the sequences' rows: kernels prefetch, and load past the end of a row
 OLDER = ("mla_a8w8_qh64_qseqlen4_gqaratio16", "mla_a8w8_qh64_qseqlen4_gqaratio16_msk0")
-# Whatever the table says: the first shares its key with an object that has a mask.
+# Kernels without a mask, whatever the table says: the first shares its key with an object that has a mask.
 UNMASKED = ("mla_a16w16_qh8_qseqlen2_gqaratio8", "MLA_A16W16_1TG_4W_64mx1_16nx1_Coex0_Msk1_QH16")
-RANKS, RANK = 2, 1  # of kernels for keys that lie on several devices in turn
+RANKS, RANK = 2, 1  # of kernels for keys that are interleaved over several devices
 
 
 class Shape:
-    """Says what a kernel is for, by its row of mla_asm.csv and by its name."""
+    """The problem that a kernel solves, from its row of mla_asm.csv and its name."""
 
     def __init__(self, folder, row):
         self.name = row["co_name"][:-3]
@@ -26,25 +26,26 @@ class Shape:
         self.q, self.kv = row["qType"], row["kvType"]
         self.heads, self.queries = int(row["Gqa"]), int(row["qSeqLen"]) or 1
         self.listed = row["ps"] == "1"
-        # The host takes the row of 64 heads and 0 queries for more than one; that of 32 for any.
+        # The host uses the row of 64 heads and 0 queries for several queries, and the row of 32 heads for any
+        # number.
         if (self.q, self.heads, row["qSeqLen"], self.listed) == ("bf16", 64, "0", False):
             self.queries = 2
         self.causal = row["causal"] == "1" and self.name not in UNMASKED
         self.causal |= self.queries == 1
-        # These read rows behind the last of q, of the sequence that follows or of nobody.
+        # These kernels read past the last rows of q: rows of the next sequence, or unused ones.
         self.past_q = self.q == "bf16" and self.heads == 8 and self.queries == 2
         self.lse, self.ranks = row["lse"] == "1", row.get("cprr") == "1"
         self.page = 1
-        # These write partial rows in float32 even if nothing is split: mla.py adds them up.
+        # These write partial rows in float32 even without splits; mla.py sums them.
         self.float_out = (self.q == "bf16" and self.heads in (8, 16) and self.queries == 1 and
                           not self.listed)
-        # The word that says whether bf16 is wanted is where the host has had ptr_RP for long.
+        # Older kernels have the flag for bf16 where the host now has ptr_RP.
         self.flag_first = self.name in OLDER and "gfx950" in folder
-        # It reads the scale of the cache alone, and as that of the product.
+        # These read only the scale of the cache, as the scale of the product.
         self.one_scale = self.name in ("mla_a8w8_qh64_qseqlen4_gqaratio16_ps",
                                        "mla_a8w8_qh8_qseqlen1_gqaratio8_v1")
     def rows(self):
-        """The argument that asm_mla.cu calls s_MQA."""
+        """Returns the argument that asm_mla.cu calls s_MQA."""
         queries_apart = self.listed and (
             (self.q == "fp8" and self.heads in (16, 32) and self.queries == 4 and
              "gqaratio" in self.name and "qh64" not in self.name) or
@@ -54,7 +55,7 @@ class Shape:
         return self.heads if queries_apart else self.heads * self.queries
 
     def tile(self):
-        """Rows of Q of a workgroup, of kernels without a work list."""
+        """Returns the rows of Q per workgroup, for kernels without a work list."""
         if self.heads == 16 and self.q == "bf16":
             return 16 if self.queries == 1 else 128
         if self.heads in (32, 64) and self.q == "bf16":
@@ -67,7 +68,7 @@ class Shape:
 
 
 def reference(s, q, kv, lengths, scale):
-    """Returns of each sequence: rows [query, head, V] and their logarithms of sums."""
+    """Returns rows [query, head, V] and the logarithms of their sums, per sequence."""
     out, at = [], 0
     for n, keys in enumerate(lengths):
         k = kv[at:at + keys]
@@ -85,7 +86,7 @@ def reference(s, q, kv, lengths, scale):
 
 
 def work_list(s, lengths, cut):
-    """Sequence `cut` goes to two workgroups, others to one. Returns info, first, parts."""
+    """Assigns sequence `cut` to two workgroups, the others to one. Returns info, first, parts."""
     info, parts, at, row = [], [], 0, 0
     for n, keys in enumerate(lengths):
         middle = keys // 2 // 64 * 64
@@ -105,8 +106,8 @@ def work_list(s, lengths, cut):
 
 
 def join(parts, out, lse):
-    """Adds partial rows up. parts: indices into the first dimension. An LSE of NaN is one that the
-    kernel has not written, as that of a part without keys."""
+    """Sums partial rows. `parts` are indices into the first dimension. A NaN as LSE marks a part that the
+    kernel has not written, such as a part without keys."""
     known = [np.where(np.isnan(lse[i]), -np.inf, lse[i]) for i in parts]
     top = np.max(known, axis=0)
     weights = [np.exp(x - top) for x in known]
@@ -188,7 +189,7 @@ def run(device, s, lengths, splits, seed):
 
 
 def parts_of(device, s, lengths, splits, partial, partial_lse):
-    """The sum of what a launch without a work list has split, as _fwd_kernel_stage2_asm adds it."""
+    """Sums the splits of a launch without a work list, like _fwd_kernel_stage2_asm."""
     shape = (len(lengths), s.queries, splits, s.heads)
     o = np.swapaxes(device.get(partial, shape + (V,), np.float32).astype(float), 1, 2)
     lse = np.swapaxes(device.get(partial_lse, shape, np.float32).astype(float), 1, 2)
@@ -197,14 +198,15 @@ def parts_of(device, s, lengths, splits, partial, partial_lse):
 
 
 def least_part(s):
-    """Keys of the smallest part, by mgc of aiter/mla.py."""
+    """Returns the keys of the smallest part: mgc of aiter/mla.py."""
     if s.heads == 128 and s.q == "fp8" or s.heads == 64 and s.q == "bf16" and s.queries == 1:
         return 32
     return 64 if s.heads in (8, 16) and (s.queries == 1 or s.heads == 8 and s.queries == 2) else 16
 
 
 def left_out(row, splits, target):
-    """Why the host never launches this, or what is not modelled here; None: it is run."""
+    """Returns the reason why a row is not run: the host never launches it, or this model lacks it. None: it
+    is run."""
     if row["prefill"] == "1":
         return "prefill"
     if row["kvType"] == "byte":

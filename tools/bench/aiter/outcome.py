@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""This file compares results, and prints what came of cases and of objects."""
+"""Compares results, and prints the outcome of cases and objects."""
 import numpy as np
 
 MARGINS = ("lds_before", "lds_after", "vector_before", "vector_after")
@@ -8,7 +8,7 @@ HEADER = ("| target | object | cases | right | error | LDS before | after | vect
 
 
 def compare(got, want):
-    """The largest difference as a part of the largest value; infinities must be the same."""
+    """Returns the largest difference relative to the largest value; infinities must be equal."""
     got, want = np.asarray(got, float), np.asarray(want, float)
     same = np.isinf(want) & (got == want)
     difference = np.where(same, 0, np.abs(np.where(same, 0, got) - np.where(same, 0, want)))
@@ -24,7 +24,7 @@ def outcome(verdict="ok", note=""):
 
 
 def judge(result, checks):
-    """Adds what a run has computed: (name, got, want, bound); without a bound it is a remark."""
+    """Adds a run's checks (name, got, want, bound) to its result. A check without a bound is only a note."""
     for name, got, want, bound in checks:
         if bound is None:
             result["note"] += name + "; " if name not in result["note"] else ""
@@ -37,12 +37,12 @@ def judge(result, checks):
 
 
 def orderly(result):
-    """Does no finding say that the kernel relies on the order of its waves or on latencies?"""
+    """True if the result is right and no finding is a dependence on wave order or latency."""
     return result["verdict"] == "ok" and not {"race", "wait"} & set(result["kinds"])
 
 
 def least(results):
-    """The least margins of several runs: clocks, or None."""
+    """Returns the smallest margins of several runs: clocks, or None."""
     found = {m: [r["margins"][m] for r in results if r["margins"].get(m) is not None]
              for m in MARGINS}
     return {m: min(v) if v else None for m, v in found.items()}
@@ -53,7 +53,7 @@ def text_of(margins):
 
 
 def line(target, name, r):
-    """A case."""
+    """Formats one case as a line."""
     return "%-6s %-76s %-6s %8.2e %s %6d %s%s %s" % (
         target, name, r["verdict"], r["error"], " ".join("%5s" % t for t in text_of(r["margins"])),
         r["findings"], ",".join(r["kinds"]), "" if r["seeds"] is None else " seeds: %s" % r["seeds"],
@@ -61,7 +61,7 @@ def line(target, name, r):
 
 
 def row(target, name, results):
-    """An object: its cases together, a row of the table of HEADER."""
+    """Formats an object's cases together as a row of the table of HEADER."""
     right = sum(r["verdict"] == "ok" for r in results)
     seeds = [r["seeds"] for r in results if r["seeds"] is not None]
     cells = [target, "`%s`" % name, str(len(results)), str(right),

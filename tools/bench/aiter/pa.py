@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""This file runs paged attention: arguments are those of KernelArgs in csrc/py_itfs_cu/asm_pa.cu."""
+"""Runs paged attention. Arguments as in KernelArgs of csrc/py_itfs_cu/asm_pa.cu."""
 import csv
 import os
 
@@ -12,7 +12,7 @@ DIM, KV_HEADS = 128, 2
 
 
 class Shape:
-    """Says what a kernel is for, by its row of pa_asm.csv."""
+    """The problem that a kernel solves, from its row of pa_asm.csv."""
 
     def __init__(self, folder, row):
         self.path = os.path.join(folder, row["co_name"])
@@ -33,7 +33,7 @@ def reference(s, q, k, v):
 
 
 def rounded(kind, q):
-    """Returns q as kernels of 8-bit caches multiply it: each row of a head in the cache's numbers."""
+    """Returns q as kernels of 8-bit caches use it: each row of a head rounded to the cache's format."""
     if kind.bytes > 1:
         return q
     top = 127 if kind.name == "i8" else np.nanmax(fp8_values(kind.target))
@@ -42,7 +42,7 @@ def rounded(kind, q):
 
 
 def paged(kind, k, v):
-    """Lays bits [page, head, token, DIM] of K and V out as the kernels read them."""
+    """Lays out the bits [page, head, token, DIM] of K and V as the kernels read them."""
     pages, heads, page, _ = k.shape
     x = 16 // kind.bytes
     k = k.reshape(pages, heads, page, DIM // x, x).swapaxes(2, 3)
@@ -75,7 +75,7 @@ def run(device, s, lengths, seed):
         device.put(np.arange(batch + 1, dtype=np.int32) * s.queries) if s.listed else 0))
     got = q_kind.read(device, out, (batch, s.queries, KV_HEADS, s.gqa, DIM))
     q = rounded(kind, q).reshape(batch, s.queries, KV_HEADS, s.gqa, DIM)
-    # Weights are rounded too: of int8 by 1/254 of the largest, however many keys there are.
+    # Weights are rounded too: int8 weights to 1/254 of the largest one, for any number of keys.
     bound = {"fp8": 0.04, "i8": 0.08}.get(s.kv, 0.02)
     checks = []
     for n, keys in enumerate(lengths):
