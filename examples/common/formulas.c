@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file checks results against the formulas. With u = 2^-8, the relative error of rounding to
- * bf16, and f = 2^-24, that of float32:
+ * Checks results against the formulas. The relative rounding errors of bf16 and float32 are
+ * u = 2^-8 and f = 2^-24.
  *
- * An element behind the rotation is a cos - b sin. Root and products are off by less than 8 f of
- * |a cos| + |b sin|, with a norm before it by DIM f, its sum of squares included, and the result is
- * rounded once.
+ * A rotated element is a cos - b sin. Root and products have an error below
+ * 8 f (|a cos| + |b sin|). A norm adds DIM f, including its sum of squares. The result is rounded
+ * once.
  *
- * A score is a scaled sum of DIM products: it is off by (DIM + 4) f S, S being the sum of their
- * absolute values. So is exp(score), relatively, of which weights and their sum consist; n of them
- * are added. The weights are rounded to bf16 for the product with V, and so is the result. Where
- * pieces of a sequence are combined, each has the exponential of the logarithm of its sum for a
- * weight: off by what the sum is, by 8 f of the logarithm, and by as many f as there are pieces. A
- * sink is one more term of the sum of exponentials, which adds no error of its own.
+ * A score is a scaled sum of DIM products. Its error is (DIM + 4) f S, where S is the sum of their
+ * absolute values. exp(score) has the same error, relatively, and so have the weights and the sum
+ * of n of them. The weights are rounded to bf16 for the product with V, and so is the result. If a
+ * sequence's parts are combined, the weight of each is the exponential of the logarithm of its sum.
+ * Its error is the sum's, plus 8 f of the logarithm, plus f per part. A sink is one more term of
+ * the sum and adds no error of its own.
  */
 #include "formulas.h"
 
@@ -34,7 +34,7 @@ void note_error(double *worst, double got, double expected, double bound)
         *worst = ratio;
 }
 
-/* The numbers of a head, behind the norm if there is one. */
+/* Computes a head's elements after the norm, if it has one. */
 static void normalise_head(const struct rotation *r, const uint16_t *given, double x[MOST_DIM])
 {
     double squares = 0;

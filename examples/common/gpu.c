@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file wraps calls of HIP and libattn. */
+/* Wraps calls of HIP and libattn. */
 #include "gpu.h"
 
 #include <stdio.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file declares what all calls of HIP and libattn here have in common: failure ends the
- * program with a message. */
+/* Wrappers for calls of HIP and libattn. A failure ends the program with a message. */
 #ifndef GPU_H
 #define GPU_H
 
@@ -17,12 +16,13 @@
 void gpu_check_hip(hipError_t error, const char *call);
 void gpu_check_attn(int status, const char *call);
 
-/* Device memory full of NaN, so that what is read without having been written shows. */
+/* Allocates device memory filled with NaN, so that reads of unwritten memory show. */
 void *gpu_allocate(size_t size);
 
 void gpu_upload(void *to, const void *from, size_t size);
 
-/* Captures what is launched to a stream; the end of that returns what can be replayed. */
+/* Captures launches on a stream; gpu_captured() ends the capture and returns the graph to
+ * replay. */
 void gpu_capture(hipStream_t stream);
 hipGraphExec_t gpu_captured(hipStream_t stream);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file makes up weights and multiplies with them. */
+/* Makes weights and multiplies by them. */
 #include "numbers.h"
 
 #include <math.h>
@@ -43,7 +43,7 @@ void embed(int token, float *hidden, int count)
         hidden[i] = (float)random_byte(&state) / 64;
 }
 
-/* Weights are bytes of a standard deviation of 74. */
+/* The random weights have a standard deviation of 74. */
 float dot(const int8_t *w, const float *x, int count)
 {
     enum { LANES = 16 };

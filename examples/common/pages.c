@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file gives sequences their pages and slots. */
+/* Assigns pages and slots to sequences. */
 #include "pages.h"
 
 #include <math.h>

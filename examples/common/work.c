@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file takes memory for plans of decode steps, and plans steps on the host. */
+/* Allocates memory for plans of decode steps, and plans steps on the host. */
 #include "work.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* The five arrays of a plan, and how many integers each has room for. */
+/* A plan's five arrays and their capacities in integers. */
 enum { ARRAYS = 5 };
 
 static void list_arrays(struct work *w, struct attn_decode_plan *plan, int32_t **arrays[ARRAYS],

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An engine in miniature: its kernels are inside it (attnc build --emit=object), and it says which
- * it has. Build it with any of the three build files beside it.
+ * A minimal engine with embedded kernels (attnc build --emit=object), which prints what kernels it
+ * has. Any of the three build files in this directory builds it.
  */
 #include <attn.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The first launch: one prefill over a pack. All queries and keys are zero, so that every query
- * weighs the keys that it sees alike; value t is t, so that output t is the mean of 0 to t, t / 2.
+ * The first launch: one prefill with a pack. All queries and keys are zero, so each query weighs
+ * all visible keys equally. Value t is t, so output t is the mean of 0 to t, which is t / 2.
  */
 #include <attn.h>
 #include <hip/hip_runtime_api.h>
@@ -18,7 +18,7 @@ static int fail(const char *what)
     return 1;
 }
 
-static uint16_t to_bf16(float f) /* of numbers that have no more bits */
+static uint16_t to_bf16(float f) /* exact for numbers with no more bits */
 {
     uint32_t bits;
     memcpy(&bits, &f, sizeof(bits));
@@ -33,7 +33,7 @@ static float from_bf16(uint16_t b)
     return f;
 }
 
-/* Device memory with these bytes, or zeros. */
+/* Allocates device memory with these bytes, or zeros. */
 static void *upload(const void *bytes, size_t size)
 {
     void *p;
@@ -53,7 +53,7 @@ int main(int argc, char **argv)
     if (argc != 2 || attn_pack_open(argv[1], &pack) || attn_device_open(&pack, 1, NULL, &device))
         return fail("opening");
 
-    /* Once for every layer shape. */
+    /* Once per layer shape. */
     const struct attn_prefill_desc desc = {
         .size = sizeof(desc),
         .dtype = ATTN_BF16,
@@ -82,7 +82,7 @@ int main(int argc, char **argv)
         .max_seqlen_q = TOKENS,
         .max_seqlen_k = TOKENS,
     };
-    /* Every step: no allocation, no lock; args.stream says where. */
+    /* In every step: no allocation, no lock, on args.stream. */
     if (attn_prefill_launch(op, &args))
         return fail("launch");
     if (hipMemcpy(out, args.out, sizeof(out), hipMemcpyDeviceToHost) != hipSuccess)

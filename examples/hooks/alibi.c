@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ALiBi (Press et al., arXiv 2108.12409): every step away from the query, before or behind it,
- * costs slope[head]. The launch's hook_arg points to one float32 slope per query head.
+ * ALiBi (Press et al., arXiv 2108.12409): subtracts slope[head] for every step between query and
+ * key, in both directions. The launch's hook_arg points to one float32 slope per query head.
  */
 #include <attn_hook.h>
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A decode step of two layers over a paged cache, planned once and replayed as a graph, on a
-simulated GPU. Every key is zero, so that a query gets the mean of the values of its sequence."""
+"""Runs a decode step of two layers over a paged cache on a simulated GPU. The step is planned once and
+replayed as a graph. Every key is zero, so each query gets the mean of its sequence's values."""
 import attn
 import numpy as np
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first launch, on a simulated GPU. All queries and keys are zero, so that every query weighs
-the keys that it sees alike; value t is t, so that output t is the mean of 0 to t, t / 2."""
+"""The first launch, on a simulated GPU. All queries and keys are zero, so each query weighs all visible keys
+equally. Value t is t, so output t is the mean of 0 to t, which is t / 2."""
 import attn
 import numpy as np
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file checks a token's heads against the formulas; ../common/formulas.c says how exactly. */
+/* Checks a token's heads against the formulas; ../common/formulas.c derives the bounds. */
 #include "check.h"
 
 #include "formulas.h"
@@ -12,7 +12,7 @@ void check_rotated(struct verdict *verdict, const uint16_t *given, int position,
         check_head(&verdict->rotated, &r, given + h * DIM, position, q + h * DIM);
     for (int h = 0; h < KV_HEADS; h++)
         check_head(&verdict->rotated, &r, given + QUERY + h * DIM, position, k + h * DIM);
-    for (int i = 0; i < KEY; i++) /* a copy, bit by bit */
+    for (int i = 0; i < KEY; i++) /* an exact copy */
         note_error(&verdict->rotated, v[i], given[QUERY + KEY + i], 0);
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two ranks, two kinds of layer: prompts go through a paged prefill, then decode steps are replays
- * of one graph per rank. It counts the tokens, finds their slots and plans the work by itself; the
- * host brings the new queries, keys and values and nothing else. They are made-up numbers here:
- * ../tiny-llama has the rest of a layer. After every call all that the GPUs wrote is checked.
- * Exit status: 0 all right, 1 something is off, 2 no GPU or no memory.
+ * Runs two ranks with two kinds of layer. Prompts go through a paged prefill; each decode step
+ * replays one graph per rank. The graph counts tokens, finds slots and plans the work on the
+ * device. The host only uploads new queries, keys and values. Those are made-up numbers:
+ * ../tiny-llama has the rest of a layer. All results of the GPUs are checked after every call. Exit
+ * status: 0 all right, 1 wrong results, 2 no GPU or no memory.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +27,7 @@ struct engine {
     uint16_t queries[TOKENS * QUERY], keys[LONGEST * KEY], values[LONGEST * KEY];
 };
 
-/* Numbers from -1 to 1 with the seven bits that bf16 has behind the first. */
+/* Returns a random number from -1 to 1 that bf16 represents exactly. */
 static uint16_t random_bf16(uint64_t *state)
 {
     return bf16_from_float((float)random_byte(state) / 128);
@@ -40,7 +40,7 @@ static void fill(uint16_t *row, uint64_t seed)
         row[i] = random_bf16(&state);
 }
 
-/* Checks the `count` last tokens of a sequence, whose rows are from `first` on. */
+/* Checks the last `count` tokens of a sequence, whose rows begin at `first`. */
 static void check_sequence(struct engine *e, int rank, int layer, int s, int first, int count,
                            struct verdict *verdict)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file launches a rank's attention, through libattn only. */
+/* Launches a rank's attention, through libattn only. */
 #include "rank.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@
 extern const unsigned char attn_pack_tensor_parallel[]; /* kernels.yaml, in this program */
 extern const size_t attn_pack_tensor_parallel_size;
 
-enum { KINDS = 2 }; /* of layers: 0 without a window, 1 with */
+enum { KINDS = 2 }; /* kinds of layers: 0 without a window, 1 with one */
 
 struct layer {
     uint16_t *qkv, *q, *out; /* [TOKENS, QKV], [TOKENS, QUERY] twice */
@@ -26,10 +26,10 @@ struct rank {
     struct attn_device *device;
     struct attn_op *advance, *plan, *rotate, *prefill[KINDS], *decode[KINDS];
     struct layer layers[LAYERS];
-    struct work work[KINDS];    /* with a window there are fewer keys to cut */
-    int32_t *tickets[KINDS];    /* [BATCH, KV_HEADS]: parts that are done */
+    struct work work[KINDS];    /* with a window fewer keys are cut */
+    int32_t *tickets[KINDS];    /* [BATCH, KV_HEADS]: numbers of finished parts */
     int64_t *positions, *slots; /* [TOKENS] */
-    int32_t *kv_lens;           /* [BATCH]: a step counts them up itself */
+    int32_t *kv_lens;           /* [BATCH]: each step increments them */
     int32_t *cu_seqlens;        /* [BATCH + 1], of a prefill */
     int32_t *block_table;       /* [BATCH, PAGES] */
     float *cos_sin;             /* [LONGEST, DIM] */
@@ -100,7 +100,7 @@ static void free_all(struct rank *r)
     }
 }
 
-/* Kernels: what is fixed for a layer, by its kind. */
+/* Kernels: the choices that are fixed for a kind of layer. */
 
 static const struct attn_cache_desc cache_desc = {.page_size = PAGE};
 
@@ -167,7 +167,7 @@ static struct attn_pages pages_of(const struct rank *r)
         .kv_lens = r->kv_lens, .block_table = r->block_table, .entries = PAGES};
 }
 
-/* One more token for each sequence that has any: its length, position and slot. */
+/* Advances every live sequence by a token: length, position and slot. */
 static void launch_advance(const struct rank *r)
 {
     const struct attn_metadata_args args = {
@@ -271,8 +271,8 @@ static void launch_decode(const struct rank *r, int layer)
     ATTN(attn_decode_launch(r->decode[kind], &args));
 }
 
-/* A step of all layers. Layers of a kind share a plan, and what one of them leaves for the merge
- * is done with when the next one begins. */
+/* Captures a step of all layers. Layers of a kind share a plan and the memory of its partial
+ * results, because each layer merges them before the next one begins. */
 static void capture_step(struct rank *r)
 {
     gpu_capture(r->stream);
@@ -286,7 +286,7 @@ static void capture_step(struct rank *r)
     r->step = gpu_captured(r->stream);
 }
 
-/* Each rank on its GPU; on a machine with one GPU they share it. */
+/* Returns the GPU of a rank; ranks share it on a machine with one GPU. */
 static int gpu_of(int rank)
 {
     int count;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file has the shapes of gpt-oss-20b's attention, shared by two ranks. */
+/* Shapes of gpt-oss-20b's attention, divided between two ranks. */
 #ifndef SHAPES_H
 #define SHAPES_H
 
@@ -8,24 +8,24 @@
 
 enum {
     RANKS = 2,
-    LAYERS = 2,         /* of each kind one */
-    HEADS = 64 / RANKS, /* of a rank */
+    LAYERS = 2,         /* one of each kind */
+    HEADS = 64 / RANKS, /* per rank */
     KV_HEADS = 8 / RANKS,
     DIM = 64,
-    QUERY = HEADS * DIM, /* elements of a token on a rank */
+    QUERY = HEADS * DIM, /* elements per token on a rank */
     KEY = KV_HEADS * DIM,
     QKV = QUERY + 2 * KEY,
-    WINDOW = 128, /* keys that a query of a layer with a window sees, its own among them */
+    WINDOW = 128, /* keys that a query sees in a layer with a window, including its own */
     BATCH = 5,
     PAGE = 16,
-    PAGES = 24, /* that a sequence may have */
+    PAGES = 24, /* most pages of a sequence */
     LONGEST = PAGE * PAGES,
     TOKENS = BATCH * LONGEST
 };
 
 static const double rope_base = 150000;
 
-/* gpt-oss begins with a window, and every other layer has one. */
+/* True for layers with a window: gpt-oss begins with one, and every other layer has one. */
 static inline bool has_window(int layer) { return layer % 2 == 0; }
 
 #endif

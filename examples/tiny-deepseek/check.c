@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file checks results against the formulas. With u = 2^-8, the relative error of rounding to
- * bf16, and f = 2^-24, that of float32:
+ * Checks results against the formulas. The relative rounding errors of bf16 and float32 are
+ * u = 2^-8 and f = 2^-24.
  *
- * A sum of n products is off by n f of the sum of their absolute values, in any order, and the
- * result is rounded once; so is an element behind a norm or a rotation.
+ * A sum of n products has an error of n f times the sum of their absolute values, in any order. The
+ * result is rounded once, like an element after a norm or a rotation.
  *
- * An element of an fp8 cache is off by half a step: 1/16 of it, since there are three bits behind
- * the leading one, or, near 0, half of the smallest step, 2^-10 of the scale.
+ * An element of an fp8 cache has an error of half a step: 1/16 of it, since there are three bits
+ * after the leading one. Near 0 it is half of the smallest step, 2^-10 of the scale.
  *
- * A score is a scaled sum of n products, S the largest sum of absolute values: it is off by
- * (n + 4) f S. So is exp(score), relatively, of which weights and their sum consist; as many are
- * added as there are keys. The weights are rounded to bf16 for the product with V. A result of
- * several parts is the sum of rounded results with the exponentials of their log-sum-exp for
- * weights, which are off by what the sums are and by 8 f of the logarithm; each merge rounds again.
+ * A score is a scaled sum of n products, and S is the largest sum of absolute values. Its error is
+ * (n + 4) f S. exp(score) has the same error, relatively, and so have the weights and their sum
+ * over all keys. The weights are rounded to bf16 for the product with V. A result of several parts
+ * is the sum of rounded results, weighted by the exponentials of their log-sum-exp. These weights
+ * have the error of the sums plus 8 f of the logarithm, and each merge rounds again.
  */
 #include "check.h"
 
@@ -40,7 +40,7 @@ void check_norm(struct verdict *verdict, const uint16_t *x, const uint16_t *weig
     }
 }
 
-/* Pair i of `x`, rotated, and the sums of the absolute values of what is added up. */
+/* Rotates pair i of `x`, and sums the absolute values of the terms. */
 static void rotate(const struct shape *s, const uint16_t *x, int position, int i,
                    double expected[2], double terms[2])
 {
@@ -101,7 +101,7 @@ void check_product(struct verdict *verdict, const uint16_t *x, const uint16_t *w
     }
 }
 
-/* The weights of the keys before they are divided by their sum; returns S. */
+/* Computes the keys' weights before their division by the sum; returns S. */
 static double weigh(const uint16_t *q, double scale, const struct seen *seen, double *weights)
 {
     double wide[ROW], magnitude = 0, top = -INFINITY;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file checks the indexer. With f = 2^-24, a sum of 128 numbers is off by 128 f of the sum of
- * their absolute values, and so is a mean, by one rounding more; a difference from the mean by that
- * and f of itself. The sum of the squares of what is off by e is off by 2 |d| e and 130 f of
- * itself, and its inverse root by half of its share and 5 f. Products, sums and rotations add a few
- * f.
+ * Checks the indexer. With f = 2^-24, a sum of 128 numbers has an error of 128 f times the sum of
+ * their absolute values. A mean has one rounding more, and a difference from the mean f of itself
+ * more. The sum of the squares of numbers d with error e has an error of 2 |d| e and 130 f of
+ * itself. Its inverse root has half of that relative error and 5 f. Products, sums and rotations
+ * add a few f.
  *
- * An element of fp8 is off by 1/16 of itself or, near 0, by 2^-10 of the scale, and the scale is
- * the largest element, or 1e-4, over the largest number.
+ * An fp8 element has an error of 1/16 of itself or, near 0, 2^-10 of the scale. The scale is the
+ * largest element, or 1e-4, divided by the largest fp8 number.
  *
- * Products of fp8 are exact. A score is a sum of 128 of them, and of as many terms as there are
- * heads: it is off by (heads + 132) f of the sum of all absolute values. Chosen is a key that could
- * have the larger score within these bounds.
+ * Products of fp8 numbers are exact. A score is a sum of 128 of them and of one term per head. Its
+ * error is (heads + 132) f times the sum of all absolute values. A chosen key is right if its score
+ * could be among the largest within these bounds.
  */
 #include "check_index.h"
 
@@ -25,14 +25,14 @@ struct expected {
     double y[INDEX], error[INDEX];
 };
 
-/* NeoX: elements i and i + 32 rotate together. */
+/* Rotates in NeoX order: elements i and i + 32 are a pair. */
 static void rotate(const struct shape *s, int position, struct expected *r)
 {
     for (int i = 0; i < ROPE / 2; i++) {
         const int j = i + ROPE / 2;
         const double angle = rope_angle(s, position, i), c = cos(angle), sine = sin(angle);
         const double x = r->y[i], y = r->y[j], ex = r->error[i], ey = r->error[j];
-        const double more = 4 * f * (fabs(x) + fabs(y)); /* cosine and sine are rounded too */
+        const double more = 4 * f * (fabs(x) + fabs(y)); /* cosine and sine are also rounded */
         r->y[i] = x * c - y * sine;
         r->y[j] = y * c + x * sine;
         r->error[i] = ex * fabs(c) + ey * fabs(sine) + more;
@@ -80,8 +80,9 @@ static void check_scaled(struct verdict *verdict, const struct expected *r,
     }
 }
 
-/* The largest of a block is 4 scales or more, and below 8 of them. Numbers of e2m1 are at most half
- * of 2 apart from 4 to 6, half of 1 from 2 on, and so on; what is above 6 becomes 6. */
+/* Checks a head in mxfp4. The largest element of a block is at least 4 and below 8 scales. e2m1
+ * numbers have steps of 2 from 4 to 6, of 1 from 2 on, and so on; the error is half a step. Values
+ * above 6 become 6. */
 static void check_mxfp4(struct verdict *verdict, const struct expected *r,
                         const struct scaled_head *got)
 {
@@ -122,7 +123,7 @@ void check_index_key(struct verdict *verdict, const struct model *m, const uint1
         check_scaled(verdict, &r, got);
 }
 
-/* The score of a key, and the sum of the absolute values of what is added up. */
+/* Returns the score of a key, and the sum of the absolute values of its terms. */
 static double score(const struct scored *scored, const struct scaled_head *k, double *terms)
 {
     double sum = 0;
@@ -160,7 +161,7 @@ void check_chosen(struct verdict *verdict, const struct scored *scored, const in
             most = x;
             most_bound = bound;
         }
-        if (n + 1 == scored->keys && i != count) /* positions that do not ascend, or are none */
+        if (n + 1 == scored->keys && i != count) /* positions that do not ascend, or are invalid */
             verdict->chosen = INFINITY;
     }
     if (most > least)

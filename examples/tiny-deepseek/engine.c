@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An engine with one decoder layer of DeepSeek-V3, GLM-5 or DeepSeek-V3.2, as a rank of TP 8 has
- * it. Prompts
- * fill the cache; a second turn continues them, over what is cached; then steps generate, each
- * sequence with some drafts, of which it keeps some, until one sequence ends and its row becomes
- * padding. After every call all that the GPU wrote is checked. Exit status: 0 all right, 1
- * something is off, 2 no GPU or no memory.
+ * An engine with one decoder layer of DeepSeek-V3, GLM-5 or DeepSeek-V3.2, as on a rank of TP 8.
+ * Prompts fill the cache, and a second turn continues them over the cached tokens. Steps then
+ * generate: each sequence has drafts and keeps some of them. Finally one sequence ends and its row
+ * becomes padding. All results of the GPU are checked after every call. Exit status: 0 all right, 1
+ * wrong results, 2 no GPU or no memory.
  */
 #include <math.h>
 #include <stdio.h>
@@ -17,10 +16,11 @@
 
 enum { STEPS = 6, LAST_STEP_OF_1 = 3, MOST_HEADS = 16 };
 
-static const struct call prompts = {{70, 5, 83, 0}, {70, 5, 83, 0}}; /* the last row comes later */
+static const struct call prompts = {{70, 5, 83, 0}, {70, 5, 83, 0}}; /* the last sequence begins in
+                                                                      * the second turn */
 static const struct call turn = {{83, 5, 88, 20}, {13, 0, 5, 20}};
 
-/* A token's numbers on the host, before and after the kernels. */
+/* The tokens' numbers on the host, before and after the kernels. */
 struct engine {
     struct model model;
     const struct shape *shape;
@@ -48,7 +48,7 @@ static void download(struct engine *e, uint16_t *to, const uint16_t *from, size_
     layer_download(e->layer, to, from, count * sizeof(*to));
 }
 
-/* Norms and first projections of what is in `hidden`. */
+/* Computes norms and first projections of `hidden`. */
 static void project(struct engine *e, int tokens, struct verdict *verdict)
 {
     const int lora = e->shape->q_lora;
@@ -61,12 +61,13 @@ static void project(struct engine *e, int tokens, struct verdict *verdict)
         check_norm(verdict, e->raw_q_a + t * lora, e->model.q_norm, lora, e->q_a + t * lora);
         check_norm(verdict, e->raw_kv_a + t * ROW, e->model.kv_norm, LATENT, e->kv_a + t * ROW);
         if (memcmp(e->raw_kv_a + t * ROW + LATENT, e->kv_a + t * ROW + LATENT, 2 * ROPE) != 0)
-            verdict->norm = INFINITY; /* what is not of a latent stays as it is */
+            verdict->norm = INFINITY; /* everything but the latent must be unchanged */
         model_project_q(&e->model, e->q_a + t * lora, e->q + t * query_size(e->shape));
     }
 }
 
-/* Keys and values of `tokens` rows, which go with those that their sequence has from `first` on. */
+/* Checks keys and values of `tokens` rows, which belong to tokens of the sequence from `first`
+ * on. */
 static void check_up(struct engine *e, const uint16_t *rows, int tokens, int sequence, int first,
                      struct verdict *verdict, int from)
 {
@@ -90,7 +91,7 @@ static void check_up(struct engine *e, const uint16_t *rows, int tokens, int seq
     }
 }
 
-/* The row that a token has in the cache now, which e->cache keeps. */
+/* Checks the row that a token has in the cache and keeps it in e->cache. */
 static void check_cache(struct engine *e, int sequence, int position, int row,
                         struct verdict *verdict)
 {
@@ -98,7 +99,7 @@ static void check_cache(struct engine *e, int sequence, int position, int row,
     check_cached(verdict, e->shape, e->kv_a + row * ROW, position, scale, e->cache[position]);
 }
 
-/* Rotation, cache, keys and values of a prefill's new tokens. */
+/* Checks rotation, cache, keys and values of a prefill's new tokens. */
 static void check_new(struct engine *e, const struct call *call, struct verdict *verdict)
 {
     const struct shape *s = e->shape;
@@ -124,7 +125,7 @@ static void check_new(struct engine *e, const struct call *call, struct verdict 
     }
 }
 
-/* The sources of a chunk: the cache, and the same products. */
+/* Checks a chunk: the rows gathered from the cache, and their products. */
 static void check_chunk(struct engine *e, const struct call *call, int number,
                         struct verdict *verdict)
 {
@@ -139,7 +140,7 @@ static void check_chunk(struct engine *e, const struct call *call, int number,
         const int count = call_chunk(call, b, number);
         for (int i = 0; i < count; i++) {
             layer_read_row(e->layer, b, number * CHUNK + i, e->cache[0]);
-            for (int d = 0; d < ROW; d++) { /* rounded to bf16, once from the number stored */
+            for (int d = 0; d < ROW; d++) { /* the stored number, rounded once to bf16 */
                 const double stored = e->cache[0][d];
                 if (!(fabs(bf16_to_float(e->rows[(n + i) * ROW + d]) - stored) <=
                       0x1p-8 * fabs(stored)))
@@ -176,7 +177,7 @@ static void check_prefill(struct engine *e, const struct call *call, int parts,
     }
 }
 
-/* An absorbed token: everything from its query to its output, over rows of the cache. */
+/* Checks an absorbed token from its query to its output, over rows of the cache. */
 static void check_token(struct engine *e, int position, int n, const double *rows, int keys,
                         struct verdict *verdict)
 {
@@ -223,7 +224,7 @@ static bool report(const char *what, int number, const struct call *call, struct
     return ok;
 }
 
-/* New tokens of prompts, over what their sequences have in the cache. */
+/* Runs new tokens of prompts over the cached tokens of their sequences. */
 static bool prefill(struct engine *e, int number, const struct call *call)
 {
     int tokens = 0, parts = 1;
@@ -249,14 +250,14 @@ static bool prefill(struct engine *e, int number, const struct call *call)
         e->lengths[b] = call->lengths[b];
         if (call->added[b] == 0)
             continue;
-        const int last = n + call->added[b] - 1; /* what goes on: as a model samples from it */
+        const int last = n + call->added[b] - 1; /* a model would sample from it */
         memcpy(e->last[b], e->hidden[last], sizeof(e->last[b]));
         model_add_output(&e->model, e->out + last * out_size(e->shape), e->last[b]);
     }
     return report("prefill", number, call, verdict);
 }
 
-/* A token of each sequence, and drafts of which it keeps some: the others' rows are overwritten. */
+/* Generates a token per sequence, and drafts. The rows of rejected drafts are overwritten later. */
 static bool step(struct engine *e, int number)
 {
     struct call call = {{0}, {0}};
@@ -316,7 +317,8 @@ static void download_sparse(struct engine *e, size_t tokens)
     layer_download(e->layer, e->counts, x->counts, tokens * sizeof(int32_t));
 }
 
-/* Each byte has two elements of e2m1, the even one in its low half, and each 32 a scale of e8m0. */
+/* Reads a key in mxfp4: each byte has two elements of e2m1, the even one in its low half, and each
+ * 32 elements have a scale of e8m0. */
 static void read_mxfp4_key(struct engine *e, int sequence, int token, struct scaled_head *key)
 {
     static const double e2m1[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
@@ -345,7 +347,7 @@ static void read_index_key(struct engine *e, int sequence, int token, struct sca
             layer_fp8(e->layer, e->index_cache[layer_index_key(e->layer, sequence, token, d)]);
 }
 
-/* The queries of token n, as numbers of fp8: their scales have gone into the weights. */
+/* Checks the queries of token n as fp8 numbers; their scales are part of the weights. */
 static void check_queries(struct engine *e, int position, int n, double (*q)[INDEX],
                           struct verdict *verdict)
 {
@@ -364,7 +366,7 @@ static void check_queries(struct engine *e, int position, int n, double (*q)[IND
     }
 }
 
-/* The positions of a token's slots, which are those of its sequence; returns how many. */
+/* Converts a token's slots to positions in its sequence; returns their number. */
 static int find_positions(struct engine *e, int sequence, int n, int keys, int *positions)
 {
     const int32_t *const slots = e->slots + n * e->shape->chosen;
@@ -403,7 +405,8 @@ static void check_sparse_token(struct engine *e, int sequence, int position, int
         check_token(e, position, n, e->chosen[0], count, verdict);
 }
 
-/* The new tokens of a sequence: of a prompt, of what continues it, or generated, with drafts. */
+/* Returns the new tokens of a sequence: of a prompt, of its continuation, or generated with
+ * drafts. */
 static int new_tokens(const struct engine *e, int b, int number, bool *prompt)
 {
     const int first = prompts.added[b], next = turn.added[b], late = b == 1 ? 40 : 0;
@@ -441,7 +444,7 @@ static void keep_mixed(struct engine *e, int number, const struct call *call,
     }
 }
 
-/* Prompts and generated tokens beside each other, in one replay of one graph. */
+/* Runs prompts and generated tokens together in one replay of one graph. */
 static bool mixed(struct engine *e, int number)
 {
     struct call call = {{0}, {0}};

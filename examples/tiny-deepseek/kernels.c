@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file chooses the kernels: what is fixed for the layer. */
+/* Chooses the kernels: everything that is fixed for the layer. */
 #include <stdio.h>
 
 #include "parts.h"
@@ -154,7 +154,7 @@ static void look_up_sparse(struct kernels *k, const struct shape *s)
     ATTN(attn_mla_decode_lookup(k->device, &sparse, &k->sparse));
 }
 
-enum { OPS = 18 }; /* the last four where there is an indexer */
+enum { OPS = 18 }; /* the last four need an indexer */
 
 static void list_ops(const struct kernels *k, struct attn_op *ops[OPS])
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file launches the layer's kernels. */
+/* Launches the layer's kernels. */
 #include "parts.h"
 
-/* An fp8 cache counts bytes, another 16 bits an element. */
+/* Returns the latent cache; an fp8 cache is addressed in bytes, a bf16 one in 16-bit elements. */
 struct attn_cache latent_cache(const struct layer *l)
 {
     return (struct attn_cache){
@@ -63,7 +63,7 @@ void launch_rotate(const struct layer *l, int tokens, bool step)
         .stream = l->stream,
     };
     if (step) {
-        args.q_out = m->t.absorbed; /* whose latent part the absorption wrote */
+        args.q_out = m->t.absorbed; /* the absorption wrote its latent part */
     } else {
         args.kv_c_out = m->t.kv_a;
         args.k_pe_out = m->t.kv_a + LATENT;
@@ -193,7 +193,7 @@ void launch_chunk(const struct layer *l, const struct call *call)
     ATTN(attn_combine_launch(l->kernels.merge, &merge));
 }
 
-/* The plan of a step, from the lengths in device memory. */
+/* Launches the plan of a step, from the lengths in device memory. */
 static void launch_plan(const struct layer *l)
 {
     const struct memory *m = &l->memory;

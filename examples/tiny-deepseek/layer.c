@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file has the layer's device memory, and what a call brings there. */
+/* The layer's device memory, and the uploads of a call. */
 #include "layer.h"
 
 #include <math.h>
@@ -118,8 +118,8 @@ static void free_all(struct memory *m)
     work_free(&m->work);
 }
 
-/* Lengths, positions, slots and plan are read whenever the step is replayed; and, with an indexer,
- * each token's sequence and how many keys it sees. */
+/* Captures a step. Each replay reads lengths, positions, slots and plan, and, with an indexer,
+ * each token's sequence and number of visible keys. */
 static void capture_step(struct layer *l)
 {
     gpu_capture(l->stream);
@@ -162,7 +162,7 @@ void layer_close(struct layer *l)
 
 /* Calls. */
 
-/* `room` rows: those behind the new tokens are padding, which goes nowhere. */
+/* Uploads a call in `room` rows. Rows after the new tokens are padding, with slot -1. */
 static void upload_call(struct layer *l, const struct call *call, int room)
 {
     int64_t positions[TOKENS] = {0}, slots[TOKENS];
@@ -234,7 +234,7 @@ void layer_sparse(struct layer *l, const struct call *call, const uint16_t *q,
 {
     const size_t tokens = (size_t)call_tokens(call), heads = (size_t)l->shape->index_heads;
     const size_t element = sizeof(uint16_t);
-    int32_t sequences[TOKENS] = {0}, ends[TOKENS] = {0}; /* padding sees nothing */
+    int32_t sequences[TOKENS] = {0}, ends[TOKENS] = {0}; /* padding sees no keys */
     for (int s = 0, n = 0; s < BATCH; s++) {
         for (int i = 0; i < call->added[s]; i++, n++) {
             sequences[n] = s;
@@ -262,7 +262,8 @@ void layer_download(struct layer *l, void *to, const void *from, size_t size)
     HIP(hipMemcpy(to, from, size, hipMemcpyDeviceToHost));
 }
 
-/* e4m3: OCP's has a bias of 7 and NaN in all ones, gfx942's FNUZ a bias of 8 and one NaN, -0. */
+/* Returns the value of e4m3 bits. OCP's format has bias 7 and NaN in all ones; gfx942's FNUZ has
+ * bias 8 and one NaN, -0. */
 double layer_fp8(const struct layer *l, uint8_t bits)
 {
     const bool fnuz = l->fnuz;
@@ -281,7 +282,7 @@ int64_t layer_slot(const struct layer *l, int sequence, int token)
     return slot_of(paging_of(l), sequence, token);
 }
 
-/* Bytes of a key, without its scale or scales, which take 4. */
+/* Returns the bytes of a key without its 4 bytes of scales. */
 static size_t key_bytes(const struct layer *l) { return l->shape->mxfp4 ? INDEX / 2 : INDEX; }
 
 size_t layer_index_page(const struct layer *l)
@@ -289,7 +290,8 @@ size_t layer_index_page(const struct layer *l)
     return (size_t)l->shape->page * (key_bytes(l) + sizeof(float));
 }
 
-/* 16 tokens are together: the first 16 bytes of each, the next 16 ... */
+/* Returns an offset in the layout that interleaves 16 tokens: the first 16 bytes of each, the next
+ * 16 ... */
 size_t layer_index_key(const struct layer *l, int sequence, int token, int byte)
 {
     const size_t page = (size_t)l->shape->page;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file is a decoder layer without its attention. */
+/* A decoder layer without its attention. */
 #include "model.h"
 
 #include <math.h>
@@ -19,9 +19,9 @@ double softmax_scale(const struct shape *s)
 }
 
 /*
- * YaRN: pairs that turn more than 32 times within the context that the model was trained with,
- * 4,096 tokens, keep their frequency; those that turn less than once have it divided; a ramp lies
- * between.
+ * Returns an angle with YaRN: within the 4,096 tokens of the training context, pairs that rotate
+ * more than 32 times keep their frequency. Pairs that rotate less than once have it divided by
+ * yarn. Between them is a ramp.
  */
 double rope_angle(const struct shape *s, int position, int i)
 {
@@ -36,7 +36,7 @@ double rope_angle(const struct shape *s, int position, int i)
     return position * frequency * (1 - ramp + ramp / s->yarn);
 }
 
-/* Weights of kv_b, scaled so that what they make of a normalised latent is about as large. */
+/* Makes weights of kv_b, scaled so that products with a normalised latent have about its size. */
 static void make_kv_b(struct model *m)
 {
     const struct shape *s = m->shape;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file is attention over the keys that an indexer chooses: its memory, and all launches of a
- * call. A token is a sequence of its own in the attention, with a list of slots, so that prompts
- * and generated tokens are alike.
+ * Attention over the keys that an indexer chooses: its memory, and all launches of a call. The
+ * attention treats each token as a sequence of its own with a list of slots, so that prompts and
+ * generated tokens need the same kernels.
  */
 #include <math.h>
 
@@ -11,7 +11,7 @@
 
 static int32_t page_count(const struct layer *l) { return BATCH * LONGEST / l->shape->page; }
 
-/* A token's keys are cut into as many parts as they need: contexts differ. */
+/* Allocates the plan: a token's keys are cut into parts, depending on its context. */
 static void allocate_plan(struct layer *l)
 {
     struct attn_device_info device = {.size = sizeof(device)};
@@ -114,7 +114,7 @@ static float *numbers(const struct layer *l, size_t place)
     return (float *)(l->index.workspace + place);
 }
 
-/* All layers of a model would share it. */
+/* Launches the plan of the indexer, which all layers of a model would share. */
 static void launch_index_plan(const struct layer *l)
 {
     const struct attn_indexer_topk_workspace *w = &l->memory.places;
@@ -145,7 +145,7 @@ static void launch_index_plan(const struct layer *l)
     ATTN(attn_plan_launch(l->kernels.plan, &args));
 }
 
-/* Makes one list of those of a token's parts; the contexts are too short for two launches. */
+/* Merges the lists of each token's parts; the contexts are too short for two launches. */
 static void launch_join(const struct layer *l)
 {
     const struct attn_indexer_topk_workspace *w = &l->memory.places;
@@ -166,7 +166,7 @@ static void launch_join(const struct layer *l)
     ATTN(attn_topk_launch(l->kernels.join, &args));
 }
 
-/* Slots of the best keys of each token's own sequence, up to itself. */
+/* Launches the choice: slots of the best keys of each token's sequence, up to itself. */
 static void launch_choose(const struct layer *l)
 {
     const struct memory *m = &l->memory;

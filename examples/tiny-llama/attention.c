@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file launches the layer's attention. */
+/* Launches the layer's attention. */
 #include "attention.h"
 
 #include <stdio.h>
@@ -12,14 +12,14 @@
 extern const unsigned char attn_pack_tiny_llama[]; /* kernels.yaml, in this program */
 extern const size_t attn_pack_tiny_llama_size;
 
-/* Inputs that both kinds of call read from device memory, so that a graph finds new values
- * there. */
+/* Inputs that both kinds of call read from device memory, so that a replayed graph sees new
+ * values. */
 struct inputs {
     uint16_t *qkv;       /* [token, QKV] */
     int64_t *positions;  /* [token] */
-    int64_t *slots;      /* [token]: where its key and value go; -1: nowhere */
-    int32_t *cu_seqlens; /* [BATCH + 1], of a prefill */
-    int32_t *kv_lens;    /* [BATCH], of a decode step */
+    int64_t *slots;      /* [token]: slot of its key and value; -1: none */
+    int32_t *cu_seqlens; /* [BATCH + 1], for a prefill */
+    int32_t *kv_lens;    /* [BATCH], for a decode step */
 };
 
 struct attention {
@@ -28,7 +28,7 @@ struct attention {
     struct attn_op *rotate, *prefill, *decode, *combine;
     struct inputs in;
     struct work work;
-    uint16_t *q, *k, *v, *out; /* behind the rotation; what attention makes of it */
+    uint16_t *q, *k, *v, *out; /* q, k, v: rotated; out: the attention's result */
     uint16_t *q_norm, *k_norm;
     float *cos_sin;              /* [LONGEST, DIM] */
     uint16_t *k_cache, *v_cache; /* [page, PAGE, KV_HEADS, DIM] */
@@ -83,7 +83,7 @@ static void free_all(struct attention *a)
     work_free(&a->work);
 }
 
-/* Kernels: what is fixed for the layer. */
+/* Kernels: everything that is fixed for the layer. */
 
 static const struct attn_cache_desc cache_desc = {.page_size = PAGE};
 
@@ -220,7 +220,7 @@ static void launch_decode(const struct attention *a)
     ATTN(attn_decode_launch(a->decode, &args));
 }
 
-/* Combines the parts of sequences that were cut; the others' results are final. */
+/* Combines the parts of sequences that were cut; other results are final. */
 static void launch_combine(const struct attention *a)
 {
     const struct work *w = &a->work;
@@ -240,7 +240,7 @@ static void launch_combine(const struct attention *a)
     ATTN(attn_combine_launch(a->combine, &args));
 }
 
-/* A decode step: lengths, positions, slots and plan are read whenever it is replayed. */
+/* Captures a decode step. Each replay reads lengths, positions, slots and plan. */
 static void capture_step(struct attention *a)
 {
     gpu_capture(a->stream);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An engine with one decoder layer of Qwen3-8B: it fills the cache from prompts of several lengths,
- * then generates, each step's result being the next step's input, while the contexts grow, one
- * sequence ends and its row becomes padding. After every call all that the GPU wrote is checked.
- * Exit status: 0 all right, 1 something is off, 2 no GPU or no memory.
+ * An engine with one decoder layer of Qwen3-8B. It fills the cache from prompts of several lengths,
+ * then generates: each step's result is the next step's input. The contexts grow, then one sequence
+ * ends and its row becomes padding. All results of the GPU are checked after every call. Exit
+ * status: 0 all right, 1 wrong results, 2 no GPU or no memory.
  */
 #include <stdbool.h>
 #include <string.h>
@@ -27,7 +27,7 @@ struct engine {
     uint16_t keys[LONGEST * KEY], values[LONGEST * KEY]; /* of one sequence */
 };
 
-/* Checks `count` new tokens at the end of a sequence, whose rows are from `first` on. */
+/* Checks `count` new tokens at the end of a sequence, whose rows begin at `first`. */
 static void check_sequence(struct engine *e, int s, int first, int count, struct verdict *verdict)
 {
     const int length = e->lengths[s];
@@ -60,7 +60,7 @@ static bool prefill(struct engine *e)
         check_sequence(e, s, first, prompts[s], &verdict);
         if (prompts[s] == 0)
             continue;
-        const int last = first + prompts[s] - 1; /* what goes on: as a model samples from it */
+        const int last = first + prompts[s] - 1; /* a model would sample from it */
         memcpy(e->hidden[s], hidden[last], sizeof(e->hidden[s]));
         model_add_output(&e->model, e->out + last * QUERY, e->hidden[s]);
     }
@@ -81,7 +81,7 @@ static bool step(struct engine *e, int number)
     attention_read_queries(e->attention, BATCH, e->queries);
     struct verdict verdict = {0};
     for (int s = 0; s < BATCH; s++) {
-        if (e->lengths[s] == 0) { /* nothing was seen: zeros */
+        if (e->lengths[s] == 0) { /* no visible keys: zeros */
             check_attention(&verdict, e->queries + s * QUERY, 0, NULL, NULL, e->out + s * QUERY);
             continue;
         }

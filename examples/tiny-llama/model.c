@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file is a decoder layer without its attention. */
+/* A decoder layer without its attention. */
 #include "model.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file declares the host's half of the layer: what is not attention, in plain C, with made-up
- * weights. The shapes are those of Qwen3-8B.
+ * The host's part of the layer: everything outside attention, in plain C with made-up weights. The
+ * shapes are Qwen3-8B's.
  */
 #ifndef MODEL_H
 #define MODEL_H
@@ -15,7 +15,7 @@ enum {
     HEADS = 32,
     KV_HEADS = 8,
     DIM = 128,
-    QUERY = HEADS * DIM, /* elements of a token's queries, and of the layer's attention output */
+    QUERY = HEADS * DIM, /* elements of a token's queries and of its attention output */
     KEY = KV_HEADS * DIM,
     QKV = QUERY + 2 * KEY
 };
@@ -32,10 +32,10 @@ struct model {
 struct model model_make(void);
 void model_free(struct model *m);
 
-/* RMSNorm and QKV projection: bf16, as the kernels take it. */
+/* Computes RMSNorm and the QKV projection in bf16, the kernels' format. */
 void model_project(const struct model *m, const float *hidden, uint16_t *qkv);
 
-/* Output projection of the attention result, added to the hidden state. */
+/* Adds the output projection of the attention result to the hidden state. */
 void model_add_output(const struct model *m, const uint16_t *attention, float *hidden);
 
 #endif
