@@ -287,8 +287,8 @@ static void report_syntax(struct parse *p, struct fy_diag *diag, struct attnc_di
 }
 
 /*
- * Feeds libfyaml the text in pieces. While it looks for the end of a [...] or {...}, which could be
- * a key, it keeps some 400 bytes per byte of text and emits nothing.
+ * Feeds libfyaml the text in pieces. A [...] or {...} could be a key: until its end libfyaml emits
+ * nothing and keeps about 400 bytes per byte of text.
  */
 static ssize_t give(void *user, void *buffer, size_t count)
 {

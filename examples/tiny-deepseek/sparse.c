@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attention over the keys that an indexer chooses: its memory, and all launches of a call. The
- * attention treats each token as a sequence of its own with a list of slots, so that prompts and
- * generated tokens need the same kernels.
+ * Attention over the keys that an indexer chooses: its memory, and all launches of a call. Each
+ * token is a sequence of its own with a list of slots. Prompts and generated tokens therefore need
+ * the same kernels.
  */
 #include <math.h>
 

@@ -102,7 +102,7 @@ struct tir_value make(struct kernel *k, unsigned opcode, struct tir_type t,
     return tir_build(&k->b, opcode, t, operands, n, imm);
 }
 
-/* A byte offset of its own for each lane. */
+/* Returns a different byte offset for each lane. */
 static struct tir_value lane_offset(struct kernel *k)
 {
     struct tir_value lane = tir_lane_id(&k->b);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Shared by the tests of targets/: a small kernel is built with the IR builder, compiled, linked
- * and disassembled, so that a test can look at its instructions.
+ * Shared by the tests of targets/: builds a small kernel with the IR builder, compiles, links and
+ * disassembles it, so that a test can check its instructions.
  */
 #ifndef TESTS_TARGETS_HARNESS_H
 #define TESTS_TARGETS_HARNESS_H
@@ -20,10 +20,10 @@ struct kernel {
     const struct tgt *t;
     struct tir_func *f;
     struct tir_builder b;
-    unsigned inputs, outputs; /* that unknown() and keep() have made, each at its own place */
+    unsigned inputs, outputs; /* numbers of unknown() and keep() so far; each has its own memory */
 };
 
-/** An empty kernel "k" of `waves` waves for the target of this name. */
+/** Creates an empty kernel "k" of `waves` waves for the target of this name. */
 struct kernel kernel_create(const char *target, unsigned waves, unsigned waves_per_simd);
 
 enum { MAX_ARGS = 8 };
@@ -39,12 +39,12 @@ struct compiled {
     struct tgt_kernel_facts facts;
 };
 
-/** Ends the kernel with a return if nothing has, compiles and frees it; fails the test when
- * something refuses. */
+/** Compiles and frees the kernel, ended by a return if it has none. Fails the test if a step
+ * fails. */
 struct compiled kernel_compile(struct kernel *k);
 void compiled_free(struct compiled *c);
 
-/** Instructions whose text begins with `prefix`. */
+/** Returns the number of instructions whose text begins with `prefix`. */
 unsigned count_of(const struct compiled *c, const char *prefix);
 
 /** Fails the test, with the disassembly, unless exactly n instructions begin with `prefix`. */
@@ -53,13 +53,13 @@ void assert_count(const struct compiled *c, const char *prefix, unsigned n);
 /** Fails the test, with the disassembly, unless the mnemonics occur in this order. */
 void assert_sequence(const struct compiled *c, const char *const *prefixes, size_t n);
 
-/** A result that cannot be optimised away: stores `v` of this lane to global memory. */
+/** Stores `v` of this lane to global memory, so that it cannot be optimised away. */
 void keep(struct kernel *k, struct tir_value v);
 
-/** A value that nothing is known about: loads one of type t from global memory. */
+/** Loads a value of type t from global memory, about which the compiler knows nothing. */
 struct tir_value unknown(struct kernel *k, struct tir_type t);
 
-/** General form of an op that the builder has no function for. */
+/** Builds an op that has no builder function. */
 struct tir_value make(struct kernel *k, unsigned opcode, struct tir_type t,
                       const struct tir_value *operands, unsigned n, int64_t imm0, int64_t imm1,
                       int64_t imm2);

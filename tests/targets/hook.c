@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A user's functions for test_emit.c: one that is right, one that calls what nobody defines.
+ * User functions for test_emit.c: a valid one, and one that calls an undefined function.
  */
 static float half_of(float x) { return 0.5f * x; }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Input of test_link.c: a kernel with tables, one of them of addresses, which the loader relocates.
- * With OUTSIDE it also asks for what no one has, with VARIABLE it has data that change.
+ * Input of test_link.c: a kernel with tables, one of them with addresses, which the loader
+ * relocates. OUTSIDE adds an undefined symbol, VARIABLE adds mutable data.
  */
 static const float first[8] = {0.5f, -1, 2, 3, -4, 5, 6, 7};
 static const float second[8] = {1.5f, -1, 2, 3, -4, 5, 6, 8};

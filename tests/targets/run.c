@@ -37,7 +37,8 @@ static enum gfx_target gfx_of(const struct tgt *t)
     return strcmp(t->machine.name, "gfx950") == 0 ? GFX950 : GFX942;
 }
 
-/* The registers that the kernel's descriptor asks for: kernarg pointer, workgroup id x. */
+/* Returns the launch state that the kernel's descriptor requests: kernarg pointer, workgroup id
+ * x. */
 static struct launch launch_of(const struct compiled *c, struct code *code, const void *kernarg)
 {
     struct launch l = {

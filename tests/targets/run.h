@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Runs a test's kernel on the simulator's engine, all of its checks on: hazards, waits, races,
- * undefined values. What unknown() reads and keep() writes is at hand as arrays.
+ * Runs a test's kernel on the simulator's engine with all its checks: hazards, waits, races,
+ * undefined values. The values that unknown() reads and keep() writes are arrays.
  */
 #ifndef TESTS_TARGETS_RUN_H
 #define TESTS_TARGETS_RUN_H
@@ -10,7 +10,7 @@
 
 enum { MAX_VALUES = 24 };
 
-/** The n-th unknown() and keep(): 16 bytes for each lane. */
+/** Memory of the n-th unknown() or keep(): 16 bytes per lane. */
 struct values {
     union {
         uint32_t u[4];
@@ -21,17 +21,17 @@ struct values {
     } in[MAX_VALUES][64], out[MAX_VALUES][64];
 };
 
-/** A value for an argument other than "in" and "out", which run() knows. */
+/** Value of an argument. run() itself sets "in" and "out". */
 struct setting {
     const char *name;
     int64_t value; /* bits */
 };
 
-/** One workgroup of the kernel on v->in; v->out starts as 0xaa in every byte. Fails the test, with
- * the simulator's report, on any fault. */
+/** Runs one workgroup of the kernel on v->in. v->out starts as 0xaa in every byte. A fault fails
+ * the test with the simulator's report. */
 void run(const struct compiled *c, struct values *v, const struct setting *settings, unsigned n);
 
-/** The same of a kernel that is compiled for it, and freed. */
+/** Compiles, runs and frees a kernel. */
 void compile_and_run(struct kernel *k, struct values *v, const struct setting *settings,
                      unsigned n);
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The way of a whole kernel: text, object, code object, facts; a user's functions; threads; bad
- * input.
+ * Compiles whole kernels: text, object, code object, facts; hooks; threads; bad input.
  *
  * argv: bitcode of hook.c for gfx942.
  */
@@ -29,7 +28,7 @@ static struct tgt_blob read_file(const char *path)
     return b;
 }
 
-/* out = in + n, four elements a lane. */
+/* Builds out = in + n, with four elements per lane. */
 static struct kernel small_kernel(const char *target)
 {
     struct kernel k = kernel_create(target, 4, 4);
@@ -56,7 +55,7 @@ static bool contains(struct tgt_blob text, const char *word)
     return memmem(text.data, text.size, word, strlen(word)) != NULL;
 }
 
-static void every_form_of_output_is_what_it_says(void **state)
+static void every_kind_of_output_has_its_format(void **state)
 {
     (void)state;
     struct kernel k = small_kernel("gfx950");
@@ -73,11 +72,11 @@ static void every_form_of_output_is_what_it_says(void **state)
     tir_func_destroy(k.f);
 }
 
-/* LDS for one workgroup makes LLVM give it more than half of the registers. */
-static void a_trimmed_kernel_gets_what_it_uses(void **state)
+/* With LDS for only one workgroup per CU, LLVM allocates more than half of the registers. */
+static void a_trimmed_kernel_gets_the_registers_it_uses(void **state)
 {
     (void)state;
-    enum { WORD = 4, REGISTERS = 63 /* in eights, less one */, HALF = 32 };
+    enum { WORD = 4, REGISTERS = 63 /* units of 8 registers, less one */, HALF = 32 };
     struct tgt_blob object[2];
     for (int i = 0; i < 2; i++) {
         struct kernel k = small_kernel("gfx950");
@@ -111,7 +110,7 @@ static void facts_are_those_of_the_code_object(void **state)
     for (const struct tgt *const *t = tgt_all; *t; t++) {
         struct kernel k = small_kernel((*t)->machine.name);
         struct compiled c = kernel_compile(&k);
-        assert_int_equal(c.facts.kernarg_bytes, 8 + 8 + 8); /* in, n, out: nothing hidden */
+        assert_int_equal(c.facts.kernarg_bytes, 8 + 8 + 8); /* in, n, out; no hidden ones */
         assert_int_equal(c.facts.workgroup_size, 256);
         assert_int_equal(c.facts.lds_bytes, 512);
         assert_int_equal(c.facts.scratch_bytes, 0);
@@ -139,7 +138,7 @@ static void offsets_of_arguments_must_be_natural(void **state)
     tir_func_destroy(k.f);
 }
 
-/* A kernel that calls `hook` on four logits. */
+/* Builds a kernel that calls `hook` on four logits. */
 static struct kernel hooked_kernel(const char *hook, bool whole)
 {
     struct kernel k = kernel_create("gfx942", 1, 1);
@@ -249,7 +248,8 @@ static void damaged_code_objects_are_refused_with_a_sentence(void **state)
     assert_non_null(strstr(why, "k: the code object has no section headers"));
     *header = whole;
     for (size_t size = 0; size < c.code_object.size; size += 61) {
-        uint8_t *part = malloc(size + 1); /* of its own, so that a sanitizer sees overreads */
+        uint8_t *part = malloc(size + 1); /* allocated separately, so that a sanitizer sees
+                                           * overreads */
         memcpy(part, c.code_object.data, size);
         why[0] = 0;
         if (!tgt_analyze(part, size, "k", t, &facts, why))
@@ -262,8 +262,8 @@ static void damaged_code_objects_are_refused_with_a_sentence(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_form_of_output_is_what_it_says),
-        cmocka_unit_test(a_trimmed_kernel_gets_what_it_uses),
+        cmocka_unit_test(every_kind_of_output_has_its_format),
+        cmocka_unit_test(a_trimmed_kernel_gets_the_registers_it_uses),
         cmocka_unit_test(facts_are_those_of_the_code_object),
         cmocka_unit_test(offsets_of_arguments_must_be_natural),
         cmocka_unit_test(a_hook_is_inlined),

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The facts of every target: tables agree with themselves, lane maps with AMD's published ones.
+ * Tests the facts of every target: tables are consistent, lane maps agree with AMD's published
+ * ones.
  */
 #include "tests/targets/harness.h"
 
 #include <string.h>
 
 /*
- * Finds the register and the lane of element (i, k) of A, from the formulas that AMD's matrix
- * instruction calculator prints for dense MFMA of one block (--register-layout): lane = i + m * (k
- * / per_lane), item = k mod per_lane.
+ * Finds the register and the lane of element (i, k) of A. Formulas: AMD's matrix instruction
+ * calculator (--register-layout), dense MFMA of one block: lane = i + m * (k / per_lane), item = k
+ * mod per_lane.
  */
 static void a_map(const struct tir_mma *mma, unsigned i, unsigned k, unsigned *reg, unsigned *lane)
 {
@@ -18,8 +19,8 @@ static void a_map(const struct tir_mma *mma, unsigned i, unsigned k, unsigned *r
     *reg = k % per_lane;
 }
 
-/* Likewise D[i][j]: item = 4 * (i / (4 * groups)) + i mod 4, lane = j + n * (i / 4 mod groups),
- * with groups = 64 / n. */
+/* Finds the register and the lane of D[i][j]: item = 4 * (i / (4 * groups)) + i mod 4, lane = j +
+ * n * (i / 4 mod groups), with groups = 64 / n. */
 static void d_map(const struct tir_mma *mma, unsigned i, unsigned j, unsigned *reg, unsigned *lane)
 {
     unsigned groups = 64 / mma->n;
@@ -27,9 +28,9 @@ static void d_map(const struct tir_mma *mma, unsigned i, unsigned j, unsigned *r
     *reg = 4 * (i / (4 * groups)) + i % 4;
 }
 
-/* Scaled products: a lane's 32 elements of e4m3 are 16 of each half of k, those of e2m1 follow each
- * other, two in a byte. Source: the kernels of the ROCm blog "Matrix Core Programming on AMD CDNA3
- * and CDNA4". */
+/* Finds the register and the lane of an element of a scaled product. A lane's 32 elements of e4m3
+ * are 16 of each half of k. Elements of e2m1 are consecutive, two per byte. Source: the kernels of
+ * the ROCm blog "Matrix Core Programming on AMD CDNA3 and CDNA4". */
 static void scaled_map(const struct tir_mma *mma, unsigned format, unsigned i, unsigned k,
                        unsigned *reg, unsigned *lane)
 {
@@ -91,7 +92,7 @@ static void matrix_instructions_hold_operands_as_published(void **state)
     }
 }
 
-/* The documented maps of v_mfma_f32_32x32x8_f16, a few elements written out by hand. */
+/* Checks a few elements of the documented maps of v_mfma_f32_32x32x8_f16, written out by hand. */
 static void accumulator_of_32x32_goes_in_groups_of_four_rows(void **state)
 {
     (void)state;
@@ -149,7 +150,7 @@ static void occupancy_follows_registers_and_lds(void **state)
 {
     (void)state;
     const struct tgt *t = tgt_find("gfx942");
-    /* 512 registers a SIMD in granules of 8, at most 8 waves. */
+    /* 512 registers per SIMD in granules of 8, at most 8 waves. */
     assert_int_equal(tgt_occupancy(t, 64, 0, 4), 8);
     assert_int_equal(tgt_occupancy(t, 65, 0, 4), 7);
     assert_int_equal(tgt_occupancy(t, 128, 0, 4), 4);
@@ -158,11 +159,11 @@ static void occupancy_follows_registers_and_lds(void **state)
     assert_int_equal(tgt_occupancy(t, 257, 0, 4), 1);
     assert_int_equal(tgt_occupancy(t, 257, 0, 8), 0);
     assert_int_equal(tgt_occupancy(t, 513, 0, 4), 0);
-    /* Two workgroups of 4 waves fit in LDS, of 64 KiB. */
+    /* Two workgroups of 4 waves fit into 64 KiB of LDS. */
     assert_int_equal(tgt_occupancy(t, 64, 32768, 4), 2);
     assert_int_equal(tgt_occupancy(t, 64, 32769, 4), 1);
     assert_int_equal(tgt_occupancy(t, 64, 65537, 4), 0);
-    /* gfx950: granules of 1280 bytes of 160 KiB. */
+    /* gfx950: 160 KiB of LDS in granules of 1280 bytes. */
     assert_int_equal(tgt_occupancy(tgt_find("gfx950"), 64, 40960, 4), 4);
     assert_int_equal(tgt_occupancy(tgt_find("gfx950"), 64, 40961, 4), 3);
     /* Workgroups of one wave fill every SIMD. */

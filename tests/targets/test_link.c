@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tgt_link() beside ld.lld: what a loader maps is the same, byte by byte, and so are the sections
- * that debuggers read. Damaged and unfit objects are refused with a sentence.
+ * Compares tgt_link() with ld.lld: everything that a loader maps is equal byte by byte, and so are
+ * the sections that debuggers read. Damaged and unsupported objects are refused with a sentence.
  *
- * argv: ld.lld, then link_tables.c as an object: as it is, with OUTSIDE, with VARIABLE.
+ * argv: ld.lld, then link_tables.c as objects: plain, with OUTSIDE, with VARIABLE.
  */
 #include "tests/targets/harness.h"
 
@@ -53,7 +53,7 @@ static const Elf64_Phdr *segments_of(const struct tgt_blob *b, size_t *n)
     return (const Elf64_Phdr *)(b->data + e->e_phoff);
 }
 
-/* Headers of segments, and all bytes that a loader maps but for the ELF header. */
+/* Compares program headers and all mapped bytes except the ELF header. */
 static void assert_same_image(const struct tgt_blob *a, const struct tgt_blob *b)
 {
     size_t n, m;
@@ -97,7 +97,7 @@ static void assert_same_section(const struct tgt_blob *a, const struct tgt_blob 
     assert_memory_equal(a->data + x->sh_offset, b->data + y->sh_offset, x->sh_size);
 }
 
-/* The name that .debug_str_offsets has at a place; LLD puts names in an order of its own. */
+/* Returns the name at an entry of .debug_str_offsets; LLD orders names differently. */
 static const char *debug_name(const struct tgt_blob *b, size_t place)
 {
     uint32_t offset;
@@ -168,7 +168,7 @@ static void assert_refused(const struct tgt_blob *object, const char *sentence)
         fail_msg("'%s' does not say '%s'", why, sentence);
 }
 
-static void what_no_one_has_and_what_changes_is_refused(void **state)
+static void undefined_symbols_and_variables_are_refused(void **state)
 {
     (void)state;
     struct tgt_blob outside = read_file(arguments[3]), variable = read_file(arguments[4]);
@@ -178,7 +178,7 @@ static void what_no_one_has_and_what_changes_is_refused(void **state)
     tgt_blob_free(&variable);
 }
 
-/* The first relocation of .rela.text, so that a test can damage it. */
+/* Returns the first relocation of .rela.text, which tests damage. */
 static Elf64_Rela *relocation_of(struct tgt_blob *object)
 {
     const Elf64_Shdr *s = section_of(object, ".rela.text");
@@ -211,7 +211,8 @@ static void bad_relocations_are_refused(void **state)
     tgt_blob_free(&object);
 }
 
-/* Every part of an object is linked or refused with a sentence, and read within its bounds. */
+/* Damages every part of an object: it is linked or refused with a sentence, without out-of-bounds
+ * reads. */
 static void damaged_objects_are_refused(void **state)
 {
     (void)state;
@@ -244,7 +245,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_kernel_is_linked_as_lld_links_it),
         cmocka_unit_test(tables_and_lines_are_linked_as_lld_links_them),
-        cmocka_unit_test(what_no_one_has_and_what_changes_is_refused),
+        cmocka_unit_test(undefined_symbols_and_variables_are_refused),
         cmocka_unit_test(bad_relocations_are_refused),
         cmocka_unit_test(damaged_objects_are_refused),
     };

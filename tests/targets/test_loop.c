@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file tests what LLVM must not undo in a loop: the order of the ops, counted waits, registers
- * that are carried without copies, cold code out of the way.
+ * Tests what LLVM must preserve in a loop: the order of the ops, counted waits, values carried in
+ * registers without copies, and cold code out of line.
  */
 #include "tests/targets/harness.h"
 
@@ -14,7 +14,7 @@ static const struct tir_type f32 = {.kind = TIR_VEC, .dtype = TIR_F32, .count = 
 static const struct tir_type acc32 = {.kind = TIR_VEC, .dtype = TIR_F32, .count = 16};
 static const struct tir_type no_type = {0};
 
-/* A loop from 0 to the argument n that carries `carried`. */
+/* Begins a loop from 0 to the argument n that carries `carried`. */
 static struct tir_loop begin_loop(struct kernel *k, struct tir_value *carried, unsigned n)
 {
     struct tir_value zero = tir_i32(&k->b, 0), one = tir_i32(&k->b, 1);
@@ -62,7 +62,7 @@ static void keep_acc(struct kernel *k, struct tir_value acc)
         keep(k, make(k, TIR_extract, tir_vec(TIR_F32, 4), &acc, 1, e, 0, 0));
 }
 
-/* One letter for each instruction of the hot loop that is a matrix or vector instruction. */
+/* Writes one letter for each matrix or vector instruction of the hot loop. */
 static void loop_letters(const struct compiled *c, char *letters, size_t size)
 {
     size_t n = 0;
@@ -75,7 +75,7 @@ static void loop_letters(const struct compiled *c, char *letters, size_t size)
     letters[n] = 0;
 }
 
-/* Each MFMA of a chain over two accumulators, with seven independent multiplications behind it. */
+/* An MFMA chain over two accumulators, with seven independent multiplications after each MFMA. */
 static void order_of_matrix_and_vector_instructions_is_kept(void **state)
 {
     (void)state;
@@ -158,7 +158,7 @@ static void reads_of_lds_do_not_wait_for_loads_to_lds(void **state)
     }
 }
 
-/* The rescale of an online softmax: a branch that is hardly ever taken changes the accumulator. */
+/* Compiles the rescale of an online softmax: a rarely taken branch changes the accumulator. */
 static void rescale_in_a_cold_branch(const char *target, unsigned waves_per_simd)
 {
     struct kernel k = kernel_create(target, 4 * waves_per_simd, waves_per_simd);
@@ -184,14 +184,14 @@ static void rescale_in_a_cold_branch(const char *target, unsigned waves_per_simd
     struct compiled c = kernel_compile(&k);
     char letters[64];
     loop_letters(&c, letters, sizeof(letters));
-    assert_string_equal(letters, "MvM"); /* the comparison alone */
+    assert_string_equal(letters, "MvM"); /* only the comparison */
     assert_true(count_of(&c, "v_mul_f32") + 2 * count_of(&c, "v_pk_mul_f32") >= 16);
     assert_int_equal(c.facts.loop.copies, 0);
     compiled_free(&c);
 }
 
-/* A wave that has a SIMD to itself could keep the accumulator in AGPRs, and would have to copy all
- * of it to VGPRs and back in every round, since the branch multiplies it there. */
+/* One wave per SIMD could keep the accumulator in AGPRs. It would then be copied to VGPRs and back
+ * in every iteration, since the branch multiplies it there. */
 static void cold_code_is_out_of_line_and_costs_no_copies(void **state)
 {
     (void)state;
@@ -200,9 +200,9 @@ static void cold_code_is_out_of_line_and_costs_no_copies(void **state)
             rescale_in_a_cold_branch((*t)->machine.name, waves);
 }
 
-/* Eight accumulators in AGPRs beside ten in VGPRs, and a branch that multiplies the former: none is
- * copied in the loop. What takes one first waits until all have arrived. */
-static void accumulators_stay_where_they_are_asked_to(void **state)
+/* Eight accumulators are in AGPRs, ten in VGPRs, and a branch multiplies the former. The loop
+ * copies none of them. The first reader waits for all results. */
+static void accumulators_stay_in_agprs(void **state)
 {
     (void)state;
     enum { THERE = 8, ALL = 18 };
@@ -241,14 +241,14 @@ static void accumulators_stay_where_they_are_asked_to(void **state)
         assert_int_equal(c.facts.loop.copies, 0);
         const char *expected[] = {"v_mfma", "s_nop 15", "s_nop 3", "v_accvgpr_read"};
         assert_sequence(&c, expected, 4);
-        assert_int_equal(count_of(&c, "s_nop 15"), 2); /* in the branch and behind the loop */
+        assert_int_equal(count_of(&c, "s_nop 15"), 2); /* in the branch and after the loop */
         compiled_free(&c);
     }
 }
 
-/* States until a result can be read stand where they are asked for, and the rest in front of the
+/* Each settle emits some of the wait states until a result can be read; the rest comes before the
  * read. */
-static void wait_states_stand_where_the_wave_settles(void **state)
+static void settle_emits_wait_states(void **state)
 {
     (void)state;
     for (const struct tgt *const *t = tgt_all; *t; t++) {
@@ -269,9 +269,9 @@ static void wait_states_stand_where_the_wave_settles(void **state)
     }
 }
 
-/* A scale of a block is a register that the loop makes, without a mask on its byte; that of all is
- * one which is there before the loop: nothing stands in front of the instruction. */
-static void scales_need_nothing_in_front_of_the_instruction(void **state)
+/* A scale per block is in a register that the loop writes, without a mask for its byte. A constant
+ * scale is in a register from before the loop. Neither needs an instruction before the product. */
+static void scales_need_no_further_instruction(void **state)
 {
     (void)state;
     for (const struct tgt *const *t = tgt_all; *t; t++) {
@@ -303,7 +303,7 @@ static void scales_need_nothing_in_front_of_the_instruction(void **state)
     }
 }
 
-/* Around a branch of few instructions the result is read as soon as the way past it allows. */
+/* Around a short branch the result is read no earlier than the path past the branch allows. */
 static void a_short_branch_leaves_no_state_out(void **state)
 {
     (void)state;
@@ -321,15 +321,15 @@ static void a_short_branch_leaves_no_state_out(void **state)
     tir_end_if(&k.b, &cold, &merged);
     keep(&k, tir_add(&k.b, element(&k, acc, 0), merged));
     struct compiled c = kernel_compile(&k);
-    /* 8 passes and 3 states more: the barrier, the branch, a load and 8 of the nop. */
+    /* 8 passes and 3 more states: the barrier, the branch, a load and 8 of the nop. */
     const char *expected[] = {"v_mfma",         "s_barrier", "s_cbranch",
                               "s_load_dwordx2", "s_nop 7",   "v_add_f32"};
     assert_sequence(&c, expected, 6);
     compiled_free(&c);
 }
 
-/* A cold branch of accumulators begins with wait states for them, and a bare one with none: its
- * author says that nothing in it or behind it is on its way. */
+/* A cold branch with accumulators begins with wait states; a bare one has none, because its author
+ * asserts that no result is in flight. */
 static void a_bare_branch_has_no_states(void **state)
 {
     (void)state;
@@ -352,16 +352,15 @@ static void a_bare_branch_has_no_states(void **state)
         tir_end_for(&k.b, &loop, &acc, 1);
         keep_acc(&k, acc);
         struct compiled c = kernel_compile(&k);
-        assert_int_equal(count_of(&c, "s_nop 15"), 2 - bare); /* one is behind the loop */
+        assert_int_equal(count_of(&c, "s_nop 15"), 2 - bare); /* one is after the loop */
         compiled_free(&c);
     }
 }
 
-/* A wave with 240 registers of accumulators at two waves a SIMD: no AGPR, no spill. */
-/* LLVM sees no hazards beside assembly: bytes that are turned for a product in AGPRs are two wait
- * states old when it takes them (docs/hipsim-checks.md: VALU writes a VGPR, MFMA reads it). Two
- * other products stand for as many. */
-static void turned_operands_are_old_enough_for_a_product_in_agprs(void **state)
+/* LLVM handles no hazards of assembly. A permuted operand must be two wait states old when a
+ * product in AGPRs reads it (docs/hipsim-checks.md: VALU writes a VGPR, MFMA reads it). Two other
+ * products replace these states. */
+static void permuted_operands_wait_for_a_product_in_agprs(void **state)
 {
     (void)state;
     unsigned states[3];
@@ -393,6 +392,7 @@ static void turned_operands_are_old_enough_for_a_product_in_agprs(void **state)
     assert_int_equal(states[1], states[2] + 1);
 }
 
+/* Waves with 224 accumulator registers, two per SIMD, have no AGPRs and no spills. */
 static void two_waves_a_simd_have_256_registers_each_without_agprs(void **state)
 {
     (void)state;
@@ -420,7 +420,7 @@ static void two_waves_a_simd_have_256_registers_each_without_agprs(void **state)
     }
 }
 
-/* Both loops are there, the inner one is the hot one. */
+/* The kernel has both loops, and the inner one is hot. */
 static void the_hot_loop_is_the_innermost_with_matrix_instructions(void **state)
 {
     (void)state;
@@ -445,15 +445,15 @@ static void the_hot_loop_is_the_innermost_with_matrix_instructions(void **state)
 
 enum { BLOCK_INSTS = 4, MAX_BLOCKS = 16 };
 
-/* A block of BLOCK_INSTS instructions of 4 bytes, of which `matrix` are matrix instructions and the
- * last may branch to a block. */
+/* A block of BLOCK_INSTS instructions of 4 bytes. `matrix` of them are matrix instructions, and
+ * the last may branch to a block. */
 struct drawn {
     unsigned matrix;
-    int to; /* -1: does not branch */
+    int to; /* -1: no branch */
     bool falls_through;
 };
 
-/* Draws the blocks one after the other; the hot loop, as the first and the last of its blocks. */
+/* Builds code from the blocks; checks the first and the last block of its hot loop. */
 static void assert_hot_loop(const struct drawn *blocks, size_t n, size_t first, size_t last)
 {
     struct tgt_inst insts[MAX_BLOCKS * BLOCK_INSTS] = {{0}};
@@ -475,28 +475,28 @@ static void assert_hot_loop(const struct drawn *blocks, size_t n, size_t first, 
     assert_int_equal(loop.end, (last + 1) * BLOCK_INSTS);
 }
 
-/* LLVM's layout of a loop whose cold branch stands at its end: a block in front of the head takes
- * both ways back, and the loop is entered behind it. The loop around it is laid out alike. */
+/* LLVM's layout of loops with a cold branch at the end. A block before the head is the target of
+ * both ways back, and the loop is entered after that block. The outer loop has the same layout. */
 static void a_hot_loop_may_begin_with_its_latch(void **state)
 {
     (void)state;
     static const struct drawn blocks[] = {
         {0, 2, false},  /* 0: enters the outer loop at 2 */
-        {0, 9, true},   /* 1: latch of the outer loop: ends it, or goes on */
+        {0, 9, true},   /* latch of the outer loop: ends or repeats it */
         {0, -1, true},  /* 2: head of the outer loop */
         {1, 5, false},  /* 3: enters the inner one at 5 */
-        {0, 8, true},   /* 4: latch of the inner loop: ends it, or goes on */
-        {0, 10, true},  /* 5: its head, to a cold block */
-        {3, 4, true},   /* 6: back, by either way */
+        {0, 8, true},   /* latch of the inner loop: ends or repeats it */
+        {0, 10, true},  /* its head, branches to a cold block */
+        {3, 4, true},   /* both ways lead back */
         {0, 4, false},  /* 7 */
-        {1, 1, false},  /* 8: behind the inner loop */
+        {1, 1, false},  /* after the inner loop */
         {0, -1, false}, /* 9: the end */
         {0, 6, false},  /* 10: cold, back to 6 */
     };
     assert_hot_loop(blocks, sizeof(blocks) / sizeof(blocks[0]), 4, 7);
 }
 
-/* The usual order: the latch ends the loop, cold blocks stand behind it. */
+/* The usual layout: the latch ends the loop, and cold blocks follow it. */
 static void cold_blocks_are_no_part_of_the_hot_loop(void **state)
 {
     (void)state;
@@ -510,7 +510,7 @@ static void cold_blocks_are_no_part_of_the_hot_loop(void **state)
     assert_hot_loop(blocks, sizeof(blocks) / sizeof(blocks[0]), 1, 2);
 }
 
-/* Anchors, priorities and phases cost no instruction but s_setprio. */
+/* Anchors, priorities and phases emit no instruction except s_setprio. */
 static void anchors_and_phases_cost_nothing(void **state)
 {
     (void)state;
@@ -537,8 +537,8 @@ static void anchors_and_phases_cost_nothing(void **state)
     compiled_free(&c);
 }
 
-/* Whatever stands in front: the next instruction is where the op says, past at most 32 + 28 bytes
- * of s_nop, and what LLVM does is around them. */
+/* Checks that the next instruction has the alignment of the op after any number of instructions.
+ * It follows at most 32 + 28 bytes of s_nop, and LLVM's passes leave them together. */
 static void check_place(const char *machine, unsigned words, unsigned of, unsigned before)
 {
     struct kernel k = kernel_create(machine, 1, 1);
@@ -562,7 +562,7 @@ static void check_place(const char *machine, unsigned words, unsigned of, unsign
     compiled_free(&c);
 }
 
-static void code_stands_in_its_window(void **state)
+static void code_is_aligned_to_its_window(void **state)
 {
     (void)state;
     static const unsigned sizes[] = {TIR_FETCH_WORDS, TIR_PAIR_WORDS};
@@ -573,7 +573,7 @@ static void code_stands_in_its_window(void **state)
                     check_place((*t)->machine.name, words, sizes[i], before);
 }
 
-/* A loop that may not run at all gives back what went in. */
+/* A loop with no iterations returns its initial values. */
 static void a_loop_guards_its_first_round(void **state)
 {
     (void)state;
@@ -595,10 +595,10 @@ int main(void)
         cmocka_unit_test(order_of_matrix_and_vector_instructions_is_kept),
         cmocka_unit_test(reads_of_lds_do_not_wait_for_loads_to_lds),
         cmocka_unit_test(cold_code_is_out_of_line_and_costs_no_copies),
-        cmocka_unit_test(accumulators_stay_where_they_are_asked_to),
-        cmocka_unit_test(wait_states_stand_where_the_wave_settles),
-        cmocka_unit_test(turned_operands_are_old_enough_for_a_product_in_agprs),
-        cmocka_unit_test(scales_need_nothing_in_front_of_the_instruction),
+        cmocka_unit_test(accumulators_stay_in_agprs),
+        cmocka_unit_test(settle_emits_wait_states),
+        cmocka_unit_test(permuted_operands_wait_for_a_product_in_agprs),
+        cmocka_unit_test(scales_need_no_further_instruction),
         cmocka_unit_test(a_short_branch_leaves_no_state_out),
         cmocka_unit_test(a_bare_branch_has_no_states),
         cmocka_unit_test(two_waves_a_simd_have_256_registers_each_without_agprs),
@@ -606,7 +606,7 @@ int main(void)
         cmocka_unit_test(a_hot_loop_may_begin_with_its_latch),
         cmocka_unit_test(cold_blocks_are_no_part_of_the_hot_loop),
         cmocka_unit_test(anchors_and_phases_cost_nothing),
-        cmocka_unit_test(code_stands_in_its_window),
+        cmocka_unit_test(code_is_aligned_to_its_window),
         cmocka_unit_test(a_loop_guards_its_first_round),
     };
     return cmocka_run_group_tests_name("loop", tests, NULL, NULL);

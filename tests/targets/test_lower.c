@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Each register-level op alone: the instructions that it becomes on each target.
+ * Tests the instructions of each single register-level op on each target.
  */
 #include "tests/targets/harness.h"
 
@@ -11,7 +11,7 @@ static const struct tir_type f32 = {.kind = TIR_VEC, .dtype = TIR_F32, .count = 
 static const struct tir_type i32 = {.kind = TIR_VEC, .dtype = TIR_I32, .count = 1};
 static const struct tir_type no_type = {0};
 
-/* An op on unknown f32 or i32 values, kept; the caller says which instruction it should be. */
+/* An op on unknown f32 or i32 values whose result is kept, and its expected instruction. */
 struct elementwise {
     unsigned opcode;
     bool on_int;
@@ -54,7 +54,7 @@ static void elementwise_ops_are_one_instruction(void **state)
             check_elementwise((*t)->machine.name, &cases[i]);
 }
 
-/* Operands of fixed shape, so that max has no NaN to make quiet first: no v_max x, x. */
+/* Operands need no v_max x, x to quiet NaNs before the maximum. */
 static void maximum_needs_no_canonical_operand(void **state)
 {
     (void)state;
@@ -81,7 +81,7 @@ static void multiply_and_add_are_rounded_apart(void **state)
     compiled_free(&r);
 }
 
-/* Clamped halves and their products: LLVM has to find the clamp. */
+/* Clamped halves and their products: LLVM must find the clamp. */
 static void pairs_of_f16_are_one_instruction_each(void **state)
 {
     (void)state;
@@ -98,8 +98,9 @@ static void pairs_of_f16_are_one_instruction_each(void **state)
     compiled_free(&c);
 }
 
-/* LLVM takes the first operand of a plain maximum for what makes its result late. */
-static void maxima_of_pairs_follow_each_other_at_once(void **state)
+/* The workaround keeps LLVM from adding an s_nop between dependent maxima; see
+ * lower_max3_pair(). */
+static void dependent_maxima_of_pairs_need_no_nop(void **state)
 {
     (void)state;
     struct kernel k = kernel_create("gfx950", 1, 1);
@@ -124,7 +125,7 @@ static void packing_two_bf16_is_one_instruction_where_there_is_one(void **state)
     compiled_free(&c);
 }
 
-/* bfe, add3, cmp, cndmask for each element and one perm for the pair. */
+/* Each element takes bfe, add3, cmp and cndmask, the pair one perm. */
 static void packing_two_bf16_in_software_takes_nine_instructions(void **state)
 {
     (void)state;
@@ -140,7 +141,7 @@ static void packing_two_bf16_in_software_takes_nine_instructions(void **state)
     compiled_free(&c);
 }
 
-/* add for each element and one perm for the pair; a NaN that may have a low half is still kept. */
+/* Each element takes one add, the pair one perm. NaNs with a non-zero low half are still kept. */
 static void packing_two_bf16_takes_three_where_ties_go_up(void **state)
 {
     (void)state;
@@ -157,7 +158,7 @@ static void packing_two_bf16_takes_three_where_ties_go_up(void **state)
     }
 }
 
-/* bf16 are the high halves, and f16 have an instruction that rounds no other way. */
+/* bf16 results are the high halves; f16 has an instruction with this rounding. */
 static void packing_two_toward_zero_is_one_instruction(void **state)
 {
     (void)state;
@@ -231,7 +232,7 @@ static void conversions_use_the_conversion_instructions(void **state)
     }
 }
 
-/* A load has 16 bytes a lane at most; an operand may have twice that. */
+/* A load has at most 16 bytes per lane; an operand may have twice as many. */
 static struct tir_value unknown_operand(struct kernel *k, struct tir_type t)
 {
     const struct tir_type half = tir_vec(t.dtype, t.count / 2);
@@ -241,7 +242,7 @@ static struct tir_value unknown_operand(struct kernel *k, struct tir_type t)
     return make(k, TIR_concat, t, halves, 2, 0, 0, 0);
 }
 
-/* A row's instruction of operands that nothing is known about, scales among them. */
+/* Builds a row's instruction with unknown operands and scales. */
 static struct tir_value unknown_product(struct kernel *k, const struct tir_mma *row, unsigned index)
 {
     struct tir_type acc = tir_vec(row->acc_dtype, row->m * row->n / 64);
@@ -411,8 +412,8 @@ static void scalar_loads_are_scalar(void **state)
     compiled_free(&c);
 }
 
-/* LLVM would make one zero, behind the barrier, and copy it. */
-static void materialized_constants_stand_where_they_are_made(void **state)
+/* LLVM would make one zero after the barrier and copy it. */
+static void materialized_constants_are_not_moved(void **state)
 {
     (void)state;
     const struct tir_type t = tir_vec(TIR_F32, 4);
@@ -436,8 +437,8 @@ static void materialized_constants_stand_where_they_are_made(void **state)
     }
 }
 
-/* LLVM would wait for those that a branch needs, and ask for the others behind it. */
-static void anchored_scalars_are_asked_for_before_a_wait(void **state)
+/* LLVM would load and wait for those that a branch needs first, and load the others after it. */
+static void anchored_scalars_are_loaded_before_a_wait(void **state)
 {
     (void)state;
     for (const struct tgt *const *t = tgt_all; *t; t++) {
@@ -466,8 +467,8 @@ static void anchored_scalars_are_asked_for_before_a_wait(void **state)
     }
 }
 
-/* LLVM's AMDGPUUsage, "Memory Model gfx942": a release for the agent writes the L2 back, and waits,
- * before the atomic; an acquire drops what caches hold. Arriving does not. */
+/* LLVM's AMDGPUUsage, "Memory Model gfx942": a release for the agent writes back the L2 and waits
+ * before the atomic; an acquire invalidates caches. An arrival does not acquire. */
 static void arrivals_release_and_acquires_invalidate(void **state)
 {
     (void)state;
@@ -491,8 +492,8 @@ static void arrivals_release_and_acquires_invalidate(void **state)
     }
 }
 
-/* A claim does not write the L2 back unless it is said to. */
-static void adding_releases_where_asked(void **state)
+/* An atomic add writes back the L2 only if its op requests a release. */
+static void adding_releases_on_request(void **state)
 {
     (void)state;
     for (const struct tgt *const *t = tgt_all; *t; t++)
@@ -504,12 +505,12 @@ static void adding_releases_where_asked(void **state)
             struct compiled c = kernel_compile(&k);
             assert_count(&c, "global_atomic_add ", 1);
             assert_count(&c, "buffer_wbl2 sc1", (unsigned)release);
-            assert_count(&c, "v_mbcnt", 0); /* one lane adds: there is nothing to sum up */
+            assert_count(&c, "v_mbcnt", 0); /* one lane adds, so there is no sum over lanes */
             compiled_free(&c);
         }
 }
 
-/* A poll reads past the caches and sleeps before the next one; who leaves swaps. */
+/* A poll reads past the caches and sleeps before the next one; leaving is a compare-and-swap. */
 static void polls_sleep_and_leave(void **state)
 {
     (void)state;
@@ -603,7 +604,7 @@ int main(void)
         cmocka_unit_test(maximum_needs_no_canonical_operand),
         cmocka_unit_test(multiply_and_add_are_rounded_apart),
         cmocka_unit_test(pairs_of_f16_are_one_instruction_each),
-        cmocka_unit_test(maxima_of_pairs_follow_each_other_at_once),
+        cmocka_unit_test(dependent_maxima_of_pairs_need_no_nop),
         cmocka_unit_test(packing_two_bf16_is_one_instruction_where_there_is_one),
         cmocka_unit_test(packing_two_bf16_in_software_takes_nine_instructions),
         cmocka_unit_test(packing_two_bf16_takes_three_where_ties_go_up),
@@ -618,10 +619,10 @@ int main(void)
         cmocka_unit_test(narrow_loads_stay_apart_when_a_wait_counts_them),
         cmocka_unit_test(global_ops_use_a_scalar_base),
         cmocka_unit_test(scalar_loads_are_scalar),
-        cmocka_unit_test(materialized_constants_stand_where_they_are_made),
-        cmocka_unit_test(anchored_scalars_are_asked_for_before_a_wait),
+        cmocka_unit_test(materialized_constants_are_not_moved),
+        cmocka_unit_test(anchored_scalars_are_loaded_before_a_wait),
         cmocka_unit_test(arrivals_release_and_acquires_invalidate),
-        cmocka_unit_test(adding_releases_where_asked),
+        cmocka_unit_test(adding_releases_on_request),
         cmocka_unit_test(polls_sleep_and_leave),
         cmocka_unit_test(lds_ops_take_their_offset_into_the_instruction),
         cmocka_unit_test(transposing_reads_are_for_targets_that_have_them),

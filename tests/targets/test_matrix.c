@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Every matrix instruction of every target on the simulator: operands spread as the table's layouts
- * say give the product spread as its layout says.
+ * Tests every matrix instruction of every target on the simulator: operands in the table's layouts
+ * give the product in its layout.
  */
 #include "tests/targets/run.h"
 
@@ -13,7 +13,7 @@ static int small_number(unsigned row, unsigned col)
     return (int)((row * 5 + col * 3 + row * col) % 4) - 1; /* -1 .. 2 */
 }
 
-/* -1, 0, 1, 2 in a dtype. */
+/* Returns the code of -1, 0, 1 or 2 in a dtype. */
 static uint32_t encode(const struct tgt *t, unsigned dtype, int x)
 {
     static const uint32_t bf16[4] = {0xbf80, 0, 0x3f80, 0x4000};
@@ -40,7 +40,7 @@ static void fill_operand(const struct tgt *t, const struct tir_layout *l, unsign
     }
 }
 
-/* B of a scaled product in e2m1: two of k in a byte, the even one in its low half. */
+/* Fills B of a scaled product in e2m1: two k per byte, the even one in the low half. */
 static void fill_pairs(const struct tir_layout *l, struct values *v, unsigned slot)
 {
     static const uint8_t e2m1[4] = {0xa, 0, 2, 4}; /* -1, 0, 1, 2 */
@@ -53,14 +53,15 @@ static void fill_pairs(const struct tir_layout *l, struct values *v, unsigned sl
         }
 }
 
-/* Exponents of the scales of A's rows, and with `right` of B's columns. */
+/* Returns the exponent of the scale of a row of A or, with `right`, of a column of B. */
 static int exponent(bool right, unsigned outer, unsigned block)
 {
     return (int)((outer * 3 + block * 5 + (right ? 4 : 0)) % 7) - 3;
 }
 
-/* Lane i + m * b has the scale of row or column i and of block b of 32 k, as Triton lays scales out
- * for gfx950 (accelerate-amd-matmul-mfma-gfx950.mlir). The other bytes have other scales. */
+/* Fills the scales: lane i + m * b has the scale of row or column i and of block b of 32 k. Triton
+ * uses the same layout on gfx950 (accelerate-amd-matmul-mfma-gfx950.mlir). The other bytes have
+ * other scales. */
 static void fill_scales(const struct tir_mma *row, bool right, unsigned byte, struct values *v,
                         unsigned slot)
 {
@@ -87,7 +88,7 @@ static unsigned operand_slots(const struct tir_layout *l, unsigned dtype)
     return bytes > 16 ? bytes / 16 : 1;
 }
 
-/* An operand from the 16 bytes a lane that each slot has, of one slot or two. */
+/* Loads an operand from one or two slots of 16 bytes per lane. */
 static struct tir_value unknown_operand(struct kernel *k, const struct tir_layout *l,
                                         unsigned dtype)
 {
@@ -100,7 +101,7 @@ static struct tir_value unknown_operand(struct kernel *k, const struct tir_layou
     return make(k, TIR_concat, tir_vec(dtype, count), parts, slots, 0, 0, 0);
 }
 
-/* The instruction of `row`, whose operands stand at these slots. */
+/* The slots of the operands of `row`'s instruction. */
 struct places {
     unsigned right, acc, scales;
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file compares kernels whose lanes exchange values, among themselves and by way of memory,
- * with C. They run on the simulator's engine.
+ * Compares kernels whose lanes exchange values, directly and through memory, with C. They run on
+ * the simulator's engine.
  */
 #include "tests/targets/run.h"
 
@@ -57,7 +57,7 @@ static void lane_swap_exchanges_halves(void **state)
     }
 }
 
-static void lane_gather_reads_the_lane_it_is_told(void **state)
+static void lane_gather_reads_the_given_lane(void **state)
 {
     (void)state;
     static struct values v;
@@ -118,15 +118,15 @@ static void check_lanes(const char *target)
     }
 }
 
-static void lanes_count_and_add_up_those_below(void **state)
+static void lanes_count_and_sum_lower_lanes(void **state)
 {
     (void)state;
     check_lanes("gfx942");
     check_lanes("gfx950");
 }
 
-/* A histogram of 5 bins, of the lanes whose bit 0 is set; then each lane stores to its place, and
- * reads another's. */
+/* Builds a histogram of 5 bins over lanes with bit 0 set. Then each lane stores to its own element
+ * and reads another's. */
 static void lds_elements_have_addresses_of_their_own(void **state)
 {
     (void)state;
@@ -165,8 +165,8 @@ static void lds_elements_have_addresses_of_their_own(void **state)
     }
 }
 
-/* Three arrivals of three leave the counter as it was, for the next three. */
-static void the_last_arrival_leaves_nothing(void **state)
+/* After three arrivals of three the counter is as before, for the next three. */
+static void the_last_arrival_resets_the_counter(void **state)
 {
     (void)state;
     static const char *const targets[] = {"gfx942", "gfx950"};
@@ -184,9 +184,10 @@ static void the_last_arrival_leaves_nothing(void **state)
     }
 }
 
-/* No two adds see the same. Who waits is done at once where all are 0 or all have arrived, and says
- * how many have left; where one is missing it leaves after so many polls, and is counted. */
-static void who_waits_leaves_or_sees_all(void **state)
+/* Every add sees a different value. An await returns at once if the counter is 0 or all have
+ * arrived, and returns how many have left. If an arrival is missing, it leaves after the given
+ * number of polls and is counted. */
+static void await_sees_all_arrivals_or_leaves(void **state)
 {
     (void)state;
     enum { LEFT = 1 << 16 };
@@ -214,7 +215,7 @@ static void who_waits_leaves_or_sees_all(void **state)
     }
 }
 
-static void buffers_end_where_their_resource_says(void **state)
+static void buffers_end_at_the_size_of_their_resource(void **state)
 {
     (void)state;
     static struct values v;
@@ -239,7 +240,7 @@ static void buffers_end_where_their_resource_says(void **state)
         assert_int_equal(v.out[1][i].u[2], i < 32 ? 0xaaaaaaaa : i - 32 <= 20 ? 1 + i - 32 : 0);
 }
 
-/* Lane i's bytes land at base + i * bytes, wherever in memory they come from. */
+/* Lane i's bytes land at base + i * bytes, from any address in memory. */
 static void loads_to_lds_land_in_lane_order(void **state)
 {
     (void)state;
@@ -260,17 +261,17 @@ static void loads_to_lds_land_in_lane_order(void **state)
         make(&k, TIR_waitcnt, no_type, NULL, 0, 0, -1, 0);
         make(&k, TIR_barrier, no_type, NULL, 0, 0, 0, 0);
         struct tir_value at = tir_mul(&k.b, lane, tir_int_like(&k.b, lane, bytes));
-        keep(&k, make(&k, TIR_lds_read, i32, &at, 1, 1024 + 2048, 0, 0)); /* what wave 1 loaded */
+        keep(&k, make(&k, TIR_lds_read, i32, &at, 1, 1024 + 2048, 0, 0)); /* loaded by wave 1 */
         for (unsigned i = 0; i < 64; i++)
-            v.in[3][i].u[0] = 500 + i; /* 2048 of the op and 1024 of the wave */
+            v.in[3][i].u[0] = 500 + i; /* 2048 from the op and 1024 from the wave */
         compile_and_run(&k, &v, NULL, 0);
         for (unsigned i = 0; i < 64; i++)
             assert_int_equal(v.out[0][i].u[0], 500 + (i ^ 5));
     }
 }
 
-/* The same from an address of each lane, of 32 bits or 64. A read of LDS that is under way when
- * they begin is waited for as it would be without them. */
+/* Loads from an address per lane, of 32 bits or 64, land in the same order. An earlier LDS read is
+ * waited for as it would be without them. */
 static void gathers_to_lds_land_in_lane_order(void **state)
 {
     (void)state;
@@ -304,7 +305,7 @@ static void gathers_to_lds_land_in_lane_order(void **state)
     }
 }
 
-/* Each lane writes 8 bytes and reads them back transposed. */
+/* Writes 8 bytes per lane and reads them back transposed. */
 static void read_transposed(struct values *v, struct tir_type t)
 {
     struct kernel k = kernel_create("gfx950", 1, 1);
@@ -318,9 +319,9 @@ static void read_transposed(struct values *v, struct tir_type t)
     compile_and_run(&k, v, NULL, 0);
 }
 
-/* Within each block of 16 lanes: element e of lane l is element l mod 4 of what lane 4 e + l / 4
- * would have read (CDNA4 ISA manual, DS_READ_B64_TR_B16); of bytes, element l mod 8 of lane
- * 2 e + l / 8. */
+/* Within each block of 16 lanes: element e of lane l is element l mod 4 of the 8 bytes at lane 4 e
+ * + l / 4 (CDNA4 ISA manual, DS_READ_B64_TR_B16). For bytes it is element l mod 8 of lane 2 e + l
+ * / 8. */
 static void transposing_read_exchanges_elements_and_lanes(void **state)
 {
     (void)state;
@@ -350,12 +351,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lane_xor_reaches_every_lane),
         cmocka_unit_test(lane_swap_exchanges_halves),
-        cmocka_unit_test(lane_gather_reads_the_lane_it_is_told),
-        cmocka_unit_test(lanes_count_and_add_up_those_below),
+        cmocka_unit_test(lane_gather_reads_the_given_lane),
+        cmocka_unit_test(lanes_count_and_sum_lower_lanes),
         cmocka_unit_test(lds_elements_have_addresses_of_their_own),
-        cmocka_unit_test(the_last_arrival_leaves_nothing),
-        cmocka_unit_test(who_waits_leaves_or_sees_all),
-        cmocka_unit_test(buffers_end_where_their_resource_says),
+        cmocka_unit_test(the_last_arrival_resets_the_counter),
+        cmocka_unit_test(await_sees_all_arrivals_or_leaves),
+        cmocka_unit_test(buffers_end_at_the_size_of_their_resource),
         cmocka_unit_test(loads_to_lds_land_in_lane_order),
         cmocka_unit_test(gathers_to_lds_land_in_lane_order),
         cmocka_unit_test(transposing_read_exchanges_elements_and_lanes),

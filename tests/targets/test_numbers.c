@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file compares kernels of a few ops, run on the simulator's engine, with C.
+ * Compares kernels of a few ops on the simulator's engine with C.
  */
 #include "ir/arith.h"
 #include "tests/targets/run.h"
@@ -20,8 +20,8 @@ static float float_of(uint32_t bits)
 
 /* ---- Conversions ---- */
 
-/* Values around every rounding decision of bf16: ties to both sides, carries into the exponent, the
- * largest finite number, infinities, NaNs with all sorts of fractions. */
+/* Returns values around every rounding decision of bf16: ties to both sides, carries into the
+ * exponent, the largest finite number, infinities, NaNs with various fractions. */
 static uint32_t interesting_bits(unsigned i)
 {
     static const uint32_t bits[] = {
@@ -68,7 +68,7 @@ static void two_f32_become_bf16_by_nearest_even(void **state)
     }
 }
 
-/* The short form may lose a NaN whose fraction is in the low half only: none of these is. */
+/* The short form may lose a NaN with a fraction in the low half only; 16-bit data have none. */
 static void rounding_without_a_check_keeps_the_nans_of_16_bit_data(void **state)
 {
     (void)state;
@@ -87,7 +87,7 @@ static void rounding_without_a_check_keeps_the_nans_of_16_bit_data(void **state)
     }
 }
 
-/* Either neighbour of a tie will do; all else is rounded as ever. */
+/* A tie may be rounded to either neighbour; other values are rounded to nearest. */
 static void ties_may_be_rounded_either_way(void **state)
 {
     (void)state;
@@ -140,7 +140,7 @@ static float float_of_half(uint16_t h)
     return (float)(h & 0x8000 ? -m : m);
 }
 
-/* x to 11 significant bits, ties to even; x in the normal range of f16. */
+/* Rounds x, in the normal range of f16, to 11 significant bits, ties to even. */
 static float round_to_half(float x)
 {
     int exponent;
@@ -194,7 +194,7 @@ static void integers_and_floats_convert_by_value(void **state)
         assert_int_equal(v.out[1][lane].i[0], (int)nearbyintf(v.in[1][lane].f[0]));
 }
 
-/* Bytes to f32 and back are the same bytes, NaN apart. */
+/* Converting bytes to f32 and back gives the same bytes, except for NaN. */
 static void fp8_survives_the_way_through_f32(void **state)
 {
     (void)state;
@@ -218,7 +218,7 @@ static void fp8_survives_the_way_through_f32(void **state)
     }
 }
 
-/* Halfway cases, what saturates, infinities, NaN, and what is too small. */
+/* Returns halfway cases, saturating and underflowing values, infinities, NaN. */
 static float interesting_float(unsigned i)
 {
     static const float floats[] = {
@@ -265,7 +265,7 @@ static float interesting_float(unsigned i)
     return i < N ? floats[i] : ldexpf(1 + (float)(i * 37 % 64) / 64, (int)(i % 12) - 4);
 }
 
-/* The interpreter's tables are another way to the same bytes. */
+/* Compares with the interpreter's tables, an independent computation. */
 static void check_fp8(const struct tgt *t, float from, uint8_t to)
 {
     const bool fnuz = t->machine.fp8_is_fnuz;
@@ -314,7 +314,7 @@ static void bytes_made_of_f32_are_rounded_and_saturate(void **state)
     }
 }
 
-/* Every fp8 and every int8 is a bf16 and an f16, so nothing is rounded. */
+/* Every fp8 and int8 value is a bf16 and an f16 value, so nothing is rounded. */
 static void bytes_become_halves_exactly(void **state)
 {
     (void)state;
@@ -344,7 +344,7 @@ static void bytes_become_halves_exactly(void **state)
     }
 }
 
-/* Each half stays in its place, of a maximum that the next one takes too. */
+/* Each half keeps its place, also in a maximum that the next one reads. */
 static void halves_of_maxima_keep_their_places(void **state)
 {
     (void)state;
@@ -371,7 +371,7 @@ static void halves_of_maxima_keep_their_places(void **state)
 
 /* ---- Flow ---- */
 
-/* sum of index * x over the rounds; where the flag is set, negated by a cold branch each round. */
+/* Sums index * x over the iterations; if the flag is set, a cold branch negates the sum in each. */
 static void loops_and_branches_carry_their_values(void **state)
 {
     (void)state;

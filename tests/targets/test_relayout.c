@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Changes of layout on the simulator, its checks on, on every target: tiles are loaded under one
- * random layout, changed and stored under another, within a lane, a wave and a workgroup.
+ * Tests changes of layout on the simulator with its checks, on every target. Tiles are loaded in
+ * one random layout, converted and stored in another, within a lane, a wave and a workgroup.
  */
 #include <string.h>
 
