@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The front end when memory runs out: the first allocation fails, then the second, and so on until
- * everything succeeds. Each time the answer is "out of memory", nothing leaks (ASan looks) and
- * nothing is half done. Linked with --wrap for malloc, calloc, realloc and strdup: that reaches our
- * own calls, not those inside shared libraries.
+ * Tests the front end when memory runs out: the first allocation fails, then the second, and so on
+ * until everything succeeds. Each time the error is "out of memory", nothing leaks (ASan checks)
+ * and nothing is half done. Linked with --wrap for malloc, calloc, realloc and strdup, which
+ * affects our calls but not those inside shared libraries.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +18,7 @@
 #include "compiler/driver.h"
 #include "tests/compiler/toy.h"
 
-/* Shared with the processes that compile, one at a time. */
+/* Shared with the compiling processes, one at a time. */
 static struct {
     long until_failure; /* -1: never */
     bool failed;
@@ -54,7 +54,7 @@ void *__wrap_realloc(void *old, size_t size) { return fails() ? NULL : __real_re
 
 char *__wrap_strdup(const char *s) { return fails() ? NULL : __real_strdup(s); }
 
-/* From the n-th allocation on, all fail. */
+/* Makes the n-th and all later allocations fail. */
 static void fail_from(long n)
 {
     memory->until_failure = n;

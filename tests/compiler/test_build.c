@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The build driver with a compile function that costs nothing: order, failures, cache and hooks.
+ * Tests the build driver with a trivial compile function: order, failures, cache and hooks.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,11 +24,11 @@
 #include "compiler/driver.h"
 #include "tests/compiler/toy.h"
 
-/* Shared with the processes that compile. */
+/* Shared with the compiling processes. */
 static atomic_uint *compiled;
 
-/* "Compiles" to the variant's text and its hook's size; gqa 13 brings bad luck, gqa 11 and 12
- * death. */
+/* "Compiles" to the variant's text and its hook's size. gqa 13 fails, gqa 11 and 12 kill the
+ * process. */
 static bool compile_text(const struct att_variant *v, const struct tgt_blob *hooks,
                          const struct attnc_compile_options *o, FILE *log, struct attnc_kernel *out,
                          char why[ATTNC_WHY])
@@ -58,7 +58,7 @@ static bool compile_text(const struct att_variant *v, const struct tgt_blob *hoo
     return true;
 }
 
-/* A directory that is removed with all that is in it. */
+/* A directory that is removed with its contents. */
 struct fixture {
     char dir[64], cache[96];
     struct attnc_description desc;
@@ -109,7 +109,7 @@ static void write_file(const struct fixture *f, const char *name, const char *te
     fclose(out);
 }
 
-/* Builds and counts how many were compiled; end_build() frees. */
+/* Builds, and checks how many variants were compiled; end_build() frees. */
 static bool start_build(struct fixture *f, const char *text, unsigned expected)
 {
     f->desc = (struct attnc_description){0};
@@ -131,7 +131,7 @@ static void end_build(struct fixture *f)
     attnc_description_free(&f->desc);
 }
 
-/* Every kernel is that of its variant. */
+/* Checks that every kernel belongs to its variant. */
 static void check_order(const struct fixture *f)
 {
     for (size_t i = 0; i < f->desc.count; i++) {
@@ -223,8 +223,9 @@ static int find_entry(const char *path, const struct stat *st, int kind, struct 
     return 0;
 }
 
-/* Each byte of an entry flipped, each length cut: compiled and written anew, never believed. */
-static void a_damaged_entry_is_no_entry(void **state)
+/* Flips each byte of an entry and truncates it at each length: it is compiled and written anew,
+ * never used. */
+static void a_damaged_entry_is_rebuilt(void **state)
 {
     struct fixture *f = *state;
     static const char one[] = "targets: gfx942\nkernels: [{ op: toy, head_dim: 64 }]\n";
@@ -289,7 +290,7 @@ static void a_compile_that_dies_is_named_and_the_others_built(void **state)
                                "  - { op: toy, head_dim: [32, 48], gqa: [4, 12] }\n";
     for (unsigned jobs = 1; jobs <= 4; jobs *= 2) {
         f->o.jobs = jobs;
-        assert_false(start_build(f, text, jobs == 1 ? 7 : 3)); /* then from the cache */
+        assert_false(start_build(f, text, jobs == 1 ? 7 : 3)); /* the second time from the cache */
         assert_int_equal(f->result.failed, 3);
         assert_int_equal(f->d.errors, 3);
         assert_int_equal(f->d.messages[0].at.line, 3);
@@ -376,7 +377,7 @@ static void a_hook_is_part_of_what_is_cached(void **state)
     end_build(f);
     assert_true(start_build(f, hooked, 0));
     end_build(f);
-    write_file(f, "shift.h", "#define SHIFT 2\n"); /* what it includes counts as well */
+    write_file(f, "shift.h", "#define SHIFT 2\n"); /* included files count as well */
     assert_true(start_build(f, hooked, 4));
     end_build(f);
 }
@@ -388,7 +389,7 @@ static void a_hook_that_does_not_compile_shows_what_clang_says(void **state)
     write_file(f, "hook.c", HOOK("return logit + kye;"));
     assert_false(start_build(f, hooked, 0));
     assert_int_equal(f->result.failed, 4);
-    assert_int_equal(f->d.errors, 2); /* one for each target */
+    assert_int_equal(f->d.errors, 2); /* one per target */
     assert_int_equal(f->d.messages[0].at.line, 2);
     assert_non_null(strstr(f->d.messages[0].text, "hook.c does not compile for gfx942"));
     assert_non_null(strstr(f->d.messages[0].attached, "'kye'"));
@@ -412,7 +413,7 @@ static void a_hook_that_keeps_a_value_is_refused_with_its_line(void **state)
     write_file(f, "shift.h", "");
     write_file(f, "hook.c", HOOK("static int seen;\n    return logit + seen++;"));
     assert_false(start_build(f, hooked, 0));
-    assert_int_equal(f->d.errors, 2); /* one for each target */
+    assert_int_equal(f->d.errors, 2); /* one per target */
     assert_non_null(strstr(f->d.messages[0].attached, "hook.c:6: error: 'seen' keeps its value"));
     end_build(f);
     write_file(f, "hook.c",
@@ -448,7 +449,7 @@ int main(void)
         TEST(another_compiler_compiles_again),
         TEST(the_identity_is_stable),
         TEST(only_whole_kernels_are_kept),
-        TEST(a_damaged_entry_is_no_entry),
+        TEST(a_damaged_entry_is_rebuilt),
         TEST(a_cache_that_cannot_be_written_costs_only_time),
         TEST(failures_are_reported_and_the_others_built),
         TEST(a_compile_that_dies_is_named_and_the_others_built),

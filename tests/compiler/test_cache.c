@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The cache of compiled kernels: what its keys tell apart and which entries it gives up first. And
- * the records of a kernel beside another one, of which each has calls of its own.
+ * Tests the cache of compiled kernels: what its keys distinguish, and which entries it removes
+ * first. Also tests the alternative kernels of a key, which have disjoint calls.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -50,7 +50,7 @@ static void all_that_decides_a_kernel_is_in_its_key(void **state)
             assert_string_not_equal(keys[i].text, keys[j].text);
 }
 
-/* An entry that was last used at `seconds` and `nanoseconds`. */
+/* Writes an entry last used at `seconds` and `nanoseconds`. */
 static void put(const char *dir, const char *name, long seconds, long nanoseconds)
 {
     char path[128];
@@ -97,7 +97,7 @@ static void what_was_not_used_for_longest_goes_first(void **state)
     rmdir(dir);
 }
 
-/* head_product: one kernel streams, the other takes few tokens, more of them, and few heads. */
+/* head_product: one kernel streams; the others are for few tokens, more tokens, and few heads. */
 static void a_second_kernel_has_all_its_calls(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The attnc command as its user meets it: exit codes, messages, and what happens to the output.
+ * Tests the attnc command from the user's side: exit codes, messages, and effects on the output.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -254,7 +254,7 @@ static void what_is_no_config_is_refused(void **state)
            "missing: rope_scaling.wobble: true, a setting that attnc does not know");
 }
 
-/* A description with errors leaves an older output alone and makes none where there was none. */
+/* A description with errors leaves an old output unchanged and creates none. */
 static void errors_touch_no_output(void **state)
 {
     (void)state;
@@ -273,7 +273,7 @@ static void errors_touch_no_output(void **state)
     expect("build missing.yaml -o fresh.pack", 2, "", "missing.yaml: error: No such file");
 }
 
-/* An input is the same file under another spelling, a symbolic or a hard link. */
+/* An output is the input under another spelling, a symbolic link or a hard link. */
 static void no_output_replaces_an_input(void **state)
 {
     (void)state;
@@ -323,7 +323,7 @@ static void no_output_replaces_an_input(void **state)
     free(same);
 }
 
-/* Build systems look at the time of change. */
+/* Build systems compare modification times. */
 static void an_output_with_the_same_bytes_is_left_alone(void **state)
 {
     (void)state;
@@ -340,7 +340,7 @@ static void an_output_with_the_same_bytes_is_left_alone(void **state)
     assert_int_not_equal(st.st_mtime, 1000);
 }
 
-/* One run tells of all that is wrong, and of nothing that another fault makes wrong. */
+/* One run reports all independent errors, and none that follows from another. */
 static void independent_errors_are_found_together(void **state)
 {
     (void)state;
@@ -357,7 +357,7 @@ static void independent_errors_are_found_together(void **state)
     assert_non_null(strstr(err, "d.yaml:4:29: error: head_dim 520 is not"));
     assert_non_null(strstr(err, "d.yaml:4:45: error: expected page_size to be 1 to 65536 or any"));
     assert_non_null(strstr(err, "d.yaml:5:44: error: unknown kv_dtype 'fp9'"));
-    assert_null(strstr(err, "has no scale")); /* it depends on what kv_dtype was meant to be */
+    assert_null(strstr(err, "has no scale")); /* it depends on the intended kv_dtype */
     assert_non_null(strstr(err, "d.yaml:6:39: error: expected gqa to be 1 to 256 or any, saw 0"));
     assert_non_null(strstr(err, "attnc: 6 errors in 1 file; nothing was built"));
     end_run(&r);
@@ -419,7 +419,8 @@ static size_t count_bytes(const char *text, size_t size, char c)
     return count;
 }
 
-/* Runs, and expects JSON on standard output: a YAML parser reads it, brackets are as many. */
+/* Runs attnc and expects JSON on standard output: a YAML parser reads it, and its brackets
+ * balance. */
 static void expect_json(const char *args, int status, const char *word)
 {
     struct run r = run(args);
@@ -456,7 +457,8 @@ static void every_command_speaks_json(void **state)
     expect_json("version --json", 0, "\"product\": \"MI300X\"");
     expect_json("help --json", 0, "\"name\": \"cache_gather\"");
     expect_json("cache --cache c --json", 0, "\"kernels\": 2");
-    setenv("HIP_VISIBLE_DEVICES", "7", 1); /* of the machine's GPUs: the simulated one is none */
+    setenv("HIP_VISIBLE_DEVICES", "7", 1); /* for the machine's GPUs; the simulated one is not
+                                            * affected */
     expect_json("trace p.pack *gfx942 --shape batch=1,heads=1,kv_heads=1,q=64 --json", 0,
                 "\"stall_cycles\": {");
     unsetenv("HIP_VISIBLE_DEVICES");
@@ -472,13 +474,13 @@ static void packs_are_compared(void **state)
     expect("diff a.pack b.pack", 1, "- prefill_bf16_d64_gfx942\n1 kernels differ, 1 are", "");
     expect("diff b.pack a.pack", 1, "+ prefill_bf16_d64_gfx942\n", "");
     expect_json("diff a.pack b.pack --json", 1, "\"change\": \"removed\"");
-    /* A pass left out makes other code of the same name. */
+    /* Leaving out a pass makes other code under the same name. */
     expect("build d.yaml -o c.pack -q --no-cache --disable opt_schedule", 0, "", "");
     expect("diff a.pack c.pack", 1, "~ prefill_bf16_d64_gfx942:", "");
     expect("diff a.pack d.yaml", 1, "", "d.yaml: ");
 }
 
-/* One page that needs nothing else, with the launches and hot loops of every kernel. */
+/* The page is self-contained and has the launches and hot loops of every kernel. */
 static void a_report_is_one_page(void **state)
 {
     (void)state;
@@ -515,11 +517,11 @@ static void the_cache_is_kept_small(void **state)
     expect("build d.yaml -o p.pack -q --cache c", 0, "", "");
     write_file("c/notes", "not a kernel");
     expect("cache --cache c", 0, "c: 2 kernels", "");
-    /* The kernel that was used last stays. */
+    /* The last used kernel remains. */
     const struct timespec pause = {.tv_nsec = 20000000};
     nanosleep(&pause, NULL);
     expect("build d.yaml -o p.pack -q --cache c --only *942", 0, "", "");
-    /* There is room for either kernel and not for both. */
+    /* The limit has room for either kernel, but not for both. */
     largest_bytes = 0;
     assert_int_equal(nftw("c", find_largest, 8, FTW_PHYS), 0);
     char limited[64];
@@ -534,7 +536,7 @@ static void the_cache_is_kept_small(void **state)
     expect_file("c/notes", "not a kernel");
 }
 
-/* Build systems: what a pack depends on, hooks and their includes among it. */
+/* The depfile lists what a pack depends on, including hooks and their includes. */
 static void a_depfile_names_every_input(void **state)
 {
     (void)state;
@@ -574,7 +576,7 @@ static void a_pack_is_built_listed_and_extracted(void **state)
     write_file("d.yaml", good);
     write_file("again.yaml", "targets: gfx942\nkernels: [{ op: prefill, head_dim: 64 }]\n");
     expect("build d.yaml again.yaml -o one.pack --cache c", 0, "",
-           "[2/2]"); /* the kernel of both is built once */
+           "[2/2]"); /* a kernel of both descriptions is built once */
     expect("build d.yaml -o two.pack --cache c -j 1", 0, "", "2 kernels, ");
     expect("build d.yaml -o three.pack --cache c", 0, "", "0 compiled, 2 from the cache");
     expect("build d.yaml -o four.pack --no-cache --quiet", 0, "", "");
@@ -620,7 +622,7 @@ static void every_step_can_be_looked_at(void **state)
     free(header);
 }
 
-/* Runs a shell's command line, `%s` being attnc, and returns its exit status. */
+/* Runs a shell command line with `%s` replaced by attnc, and returns its exit status. */
 static int shell(const char *line, char *err, size_t size)
 {
     char text[4096];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Descriptions that are too large, too deep or not even text: a clear error or success, in bounded
- * memory. What is right or wrong with ordinary ones is golden/.
+ * Tests descriptions that are too large, too deep or not text: a clear error or success, in bounded
+ * memory. Ordinary descriptions are tested by golden/.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -54,7 +54,7 @@ static void end_reading(struct reading *r)
     attnc_description_free(&r->desc);
 }
 
-/* Reads, expects an error with these words, prints it to see that printing copes, and frees. */
+/* Reads a description, expects an error with these words, prints and frees it. */
 static void expect_error(const char *bytes, size_t size, const char *words)
 {
     struct reading r = read_bytes(bytes, size);
@@ -113,7 +113,7 @@ static void ten_thousand_kernels_by_product(void **state)
     expect_ten_thousand(&t);
 }
 
-/* Equal variants merge, whatever way they came: the same product twice, and a third time listed. */
+/* Equal variants merge: the same product twice, and listed a third time. */
 static void equal_variants_merge_in_the_order_of_their_first(void **state)
 {
     (void)state;
@@ -179,7 +179,7 @@ static void a_merge_bomb_is_an_error(void **state)
     expect_text_error(&t, "come to more than");
 }
 
-/* Many kernels that are one anchor, each a product of its own: the sum is what is bounded. */
+/* Many kernels that are one anchor, each with a product of its own: their sum is bounded. */
 static void repeated_products_are_bounded(void **state)
 {
     (void)state;
@@ -227,7 +227,7 @@ static void a_large_file_is_an_error(void **state)
     memset(bytes, '#', size);
     expect_error(bytes, size, "larger than 16 MiB");
 
-    /* As much as is allowed, as one comment, word, list and line each. */
+    /* The largest allowed comment, word, list and line. */
     static const char words[] = "no value ends in the 1048576 bytes from here on";
     memcpy(bytes, "kernels: [] ", 12);
     expect_error(bytes, ATTNC_MAX_BYTES, words);
@@ -276,7 +276,7 @@ static void what_cannot_be_read_is_an_error(void **state)
     }
 }
 
-/* More errors than are kept: the first hundred are printed, the others counted. */
+/* With more errors than are kept, the first hundred are printed and the others counted. */
 static void many_errors_are_counted(void **state)
 {
     (void)state;
@@ -319,7 +319,8 @@ static void a_long_line_is_cut_around_the_caret(void **state)
     free(t.bytes);
 }
 
-/* Every prefix of a valid file, and every byte of it replaced by each of some with a meaning. */
+/* Reads every prefix of a valid file, and the file with every byte replaced by special
+ * characters. */
 static void damaged_files_never_crash(void **state)
 {
     (void)state;
@@ -346,13 +347,13 @@ static void damaged_files_never_crash(void **state)
     }
 }
 
-/* Stands last: the peak of everything above. */
+/* Must run last: measures the peak of all tests above. */
 static void memory_stays_bounded(void **state)
 {
     (void)state;
     struct rusage usage;
     assert_int_equal(getrusage(RUSAGE_SELF, &usage), 0);
-    /* 64 MiB are this test's own; a sanitizer's shadow and quarantine come on top. */
+    /* 64 MiB are for this test; a sanitizer's shadow and quarantine come on top. */
     long limit_kib = 512 << 10;
 #ifdef __SANITIZE_ADDRESS__
     limit_kib *= 4;

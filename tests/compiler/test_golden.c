@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Golden pairs: for every golden/NAME.yaml (or .json), what stands beside it decides. NAME.err: the
- * reader refuses it with exactly these messages. NAME.variants: it accepts it, and these are the
- * variants and warnings. A new case is two files; nothing registers it.
+ * Golden pairs: for each golden/NAME.yaml (or .json), a second file decides. NAME.err: the reader
+ * refuses the description with exactly these messages. NAME.variants: it accepts the description
+ * with these variants and warnings. A new case is two files; no registration is needed.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -35,7 +35,7 @@ static char *read_file(const char *path)
     return text;
 }
 
-/* Reads the file and returns what that prints: messages first, then the variants. */
+/* Reads the file and returns the printed messages, then the variants. */
 static char *run(const char *path, bool *good)
 {
     struct attnc_description desc;
@@ -81,7 +81,7 @@ static void check_golden(void **state)
 
 /*
  * Usage: test_golden DIRECTORY [--update]; paths in messages are relative to it. --update writes
- * what the reader says now, to be reviewed as a diff.
+ * the reader's current output, to be reviewed as a diff.
  */
 int main(int argc, char **argv)
 {

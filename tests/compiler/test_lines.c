@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Kernels with the lines of their tile IR (attnc build -g): not an instruction differs from those
- * without, the code object holds the IR as the passes give it to lower_tiles, and each matrix
- * instruction comes from a line that says mma.
+ * Tests kernels with the lines of their tile IR (attnc build -g). Their instructions are the same
+ * as without; the code object contains the IR before lower_tiles; each matrix instruction comes
+ * from a line with mma.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -48,7 +48,7 @@ static void end(struct object *o)
     attnc_kernel_free(&o->kernel);
 }
 
-/* A section's bytes; none where there is no such section. */
+/* Returns a section's bytes; empty: no such section. */
 static Elf_Data section(const struct object *o, const char *name)
 {
     size_t names;
@@ -68,7 +68,7 @@ static void the_code_is_the_same(const struct object *with, const struct object 
     assert_int_equal(section(without, TGT_IR_SECTION).d_size, 0);
 }
 
-/* Finds line `number` of the text; the line ends where the text or the line does. */
+/* Finds line `number` of the text, which ends at a line break or at the end of the text. */
 static const char *line_of(const Elf_Data *text, int number, size_t *length)
 {
     const char *at = text->d_buf, *const limit = at + text->d_size;
@@ -82,16 +82,16 @@ static const char *line_of(const Elf_Data *text, int number, size_t *length)
     return at;
 }
 
-/* Matrix instructions are VOP3P (bits 31:23 are 110100111) with an opcode (22:16) from 0x34, above
- * the packed arithmetic, but for v_accvgpr_read and v_accvgpr_write (CDNA3 ISA, "VOP3P Opcodes";
- * gfx950's are from 0x34 in LLVM's VOP3PInstructions.td). */
+/* True for matrix instructions: VOP3P (bits 31:23 are 110100111) with an opcode (22:16) from 0x34,
+ * above packed arithmetic. v_accvgpr_read and v_accvgpr_write are excluded (CDNA3 ISA, "VOP3P
+ * Opcodes"; gfx950's are from 0x34 in LLVM's VOP3PInstructions.td). */
 static bool is_matrix(uint32_t word)
 {
     const uint32_t opcode = word >> 16 & 0x7f;
     return word >> 23 == 0x1a7 && opcode >= 0x34 && opcode != 0x58 && opcode != 0x59;
 }
 
-/* Matrix instructions among the dwords of [begin, end) of the code. */
+/* Counts the matrix instructions among the dwords of [begin, end). */
 static unsigned count_matrix(const Elf_Data *code, Dwarf_Addr begin, Dwarf_Addr end)
 {
     unsigned n = 0;

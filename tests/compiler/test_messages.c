@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Mistakes that users make, and what attnc says to each: the place, what is wrong, what to do.
+ * Tests attnc's messages for users' mistakes: the place, what is wrong, what to do.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -96,7 +96,7 @@ static void a_hook_without_its_file_is_left_out(void **state)
            "");
 }
 
-/* The device is what the loaded library says, whatever way it was found. */
+/* The loaded library determines the device, in whatever way it was found. */
 static void reports_name_the_device(void **state)
 {
     (void)state;
@@ -133,8 +133,7 @@ static void operands_that_are_missing_are_named(void **state)
     expect("join a", 1, "", "join: -o says where");
 }
 
-/* Runs a line of the shell with the command's path in it. Returns its exit code; -1: it did not
- * end. */
+/* Runs a shell command line with attnc's path in it. Returns its exit code; -1: it did not exit. */
 static int shell(const char *format)
 {
     char line[1000];
@@ -187,7 +186,7 @@ static void long_names_are_names(void **state)
     end_run(&r);
 }
 
-/* The numbers of the processes whose parent is `pid`. */
+/* Lists the processes whose parent is `pid`. */
 static size_t children_of(pid_t pid, pid_t *list, size_t most)
 {
     char path[64];
@@ -201,7 +200,7 @@ static size_t children_of(pid_t pid, pid_t *list, size_t most)
     return count;
 }
 
-/* True if the process runs: one that has ended and waits to be collected does not. */
+/* True if the process runs; zombies do not. */
 static bool runs(pid_t pid)
 {
     char path[64], line[200] = "";
@@ -216,7 +215,7 @@ static bool runs(pid_t pid)
 
 static void doze(void) { nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL); }
 
-/* Starts attnc, kills it as soon as it has a child, and waits for the child to go, too. */
+/* Starts attnc, kills it as soon as it has a child, and waits until the child is gone too. */
 static void kill_with_children(const char *const argv[])
 {
     pid_t children[16];
@@ -264,7 +263,7 @@ static void want_of_memory_is_no_error_of_attnc(void **state)
     assert_int_equal(setrlimit(RLIMIT_AS, &limit), 0);
     struct run r = run("build d.yaml -o x --no-cache");
     assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
-    /* A machine on which this is enough has nothing to say. */
+    /* A machine with enough memory reports nothing. */
     if (r.status) {
         assert_non_null(strstr((char *)r.err.data, "out of memory"));
         assert_null(strstr((char *)r.err.data, "an error of attnc"));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attnc describe on the configs of published models (models.txt): the heads of every rank, the
- * kernels, and all that is missing. Every description that comes out is one that builds.
+ * Tests attnc describe on the configs of published models (models.txt): the heads of every rank,
+ * the kernels, and everything that is missing. Every resulting description must build.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,14 +17,14 @@
 
 enum { MAX_LINES = 40, LEAST_MODELS = 200 };
 
-/* A record of models.txt; the lines are parts of its text. */
+/* A record of models.txt; its lines are parts of the text. */
 struct model {
     const char *name, *config, *ranks, *refused;
     const char *kernels[MAX_LINES], *missing[MAX_LINES], *says[MAX_LINES], *layers[MAX_LINES];
     size_t kernel_count, missing_count, says_count, layers_count;
 };
 
-static char *table, *table_copy; /* models.txt, cut into lines as it is read */
+static char *table, *table_copy; /* models.txt, cut into lines while it is read */
 
 static bool take(const char *line, const char *key, const char **value)
 {
@@ -35,7 +35,7 @@ static bool take(const char *line, const char *key, const char **value)
     return true;
 }
 
-/* The next record; *at goes to the one behind it. False at the end. */
+/* Reads the next record and advances *at past it. False: the end. */
 static bool next_model(char **at, struct model *m)
 {
     *m = (struct model){0};
@@ -75,13 +75,13 @@ static size_t count_of(const char *text, const char *word)
     return count;
 }
 
-/* Numbers of ranks for which the table says what they hold: up to 8, or 16. */
+/* Returns the numbers of ranks that the table covers: up to 8, or 16. */
 static const char *rank_counts(const struct model *m)
 {
     return count_of(m->ranks, " ") == 4 ? "1,2,4,8,16" : "1,2,4,8";
 }
 
-/* "32/8 16/4 - 4/1": each as a line of the description. */
+/* Checks "32/8 16/4 - 4/1": each is a line of the description. */
 static void check_ranks(const struct model *m, const char *description)
 {
     char copy[128], *state, *word = copy;
@@ -173,7 +173,7 @@ static void check_refusal(const struct model *m)
     end_run(&r);
 }
 
-/* Exactly what the table says is missing, on the terminal and in the file. */
+/* Checks that exactly what the table lists is missing, on the terminal and in the file. */
 static void check_missing(const struct model *m, const char *description, const char *said)
 {
     for (size_t i = 0; i < m->missing_count; i++) {
@@ -186,7 +186,7 @@ static void check_missing(const struct model *m, const char *description, const 
                  said);
 }
 
-/* Is there a line for this target with the op and every field? */
+/* True if a line for this target has the op and every field. */
 static bool has_kernel(const char *variants, const char *target, const char *kernel)
 {
     char first[64];
@@ -260,8 +260,8 @@ static void every_model_is_described_whole_or_says_what_is_missing(void **state)
 }
 
 /*
- * The kernels of all models, each once. Compiling takes seconds of every processor: one target is
- * enough to see that a shape that the reader accepts is one that the compiler can make.
+ * Builds the kernels of all models, each once. Compiling takes seconds of every processor. One
+ * target suffices to show that the compiler can make every shape that the reader accepts.
  */
 static void all_descriptions_build(void **state)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Random descriptions: one that is refused says why; one that is accepted builds, without a word of
- * LLVM, says of itself what it spills, is listed, is found by the descriptor that asks for it, and
- * computes what the reference does.
+ * Tests random descriptions. A refused one has a reason. An accepted one builds without messages of
+ * LLVM, reports its spills, is listed, is found by its descriptor, and computes the reference's
+ * results.
  *
  *     test_property ATTNC HOOKS [COUNT [SEED [VERIFIED]]]
  *
- * makes COUNT kernels that a template accepts, for all targets in turn, from SEED, and verifies
+ * makes COUNT kernels that a template accepts, for all targets alternately, from SEED, and verifies
  * VERIFIED of them on two shapes.
  */
 #include <stdarg.h>
@@ -27,17 +27,18 @@ enum {
     COUNT = 300,
     VERIFIED = 24,
     SHAPES = 2,
-    SPILLING_PERCENT = 1, /* kernels that may spill, having said so */
+    SPILLING_PERCENT = 1, /* kernels that may spill if the build reports it */
     LINE = 1024,
-    MOST_SECONDS = 32, /* records of the kernels beside one */
+    MOST_SECONDS = 32, /* records of alternative kernels per key */
 };
 
 struct made {
     struct att_variant v;
     char name[ATT_NAME_MAX + 16];
-    bool second;  /* the build adds it to the one before: att_template.second */
-    bool refused; /* by the build, with a sentence of ours */
-    char *spills; /* what the build says of that, or NULL */
+    bool second;  /* an alternative kernel that the build adds to the previous one:
+                   * att_template.second */
+    bool refused; /* by the build, with our sentence */
+    char *spills; /* the build's message about spills, or NULL */
 };
 
 static struct {
@@ -69,7 +70,7 @@ static unsigned below(unsigned n)
     return (unsigned)((z ^ z >> 31) % n);
 }
 
-/* Numbers of models first, and of those who try what happens. */
+/* Returns a number that models use, or that users might try. */
 static int random_number(enum att_field f)
 {
     static const int dims[] = {64,  64,  80,  96,  112, 128, 128, 128, 192, 256, 256,
@@ -100,7 +101,7 @@ static int random_number(enum att_field f)
 #undef ONE_OF
 }
 
-/* Half of the fields are left as they are. */
+/* Sets a field randomly; half of the optional fields keep their defaults. */
 static void choose_field(struct att_variant *v, enum att_field f)
 {
     const struct att_field_info *info = &att_fields[f];
@@ -115,8 +116,8 @@ static void choose_field(struct att_variant *v, enum att_field f)
     }
 }
 
-/* Kernels that differ in their tile alone are found by the same descriptor: one will do. */
-static bool is_there(const struct att_variant *v)
+/* True if a kernel with the same descriptor, of any tile, is known. */
+static bool is_known(const struct att_variant *v)
 {
     struct att_variant other = *v;
     for (size_t i = 0; i < test.count; i++) {
@@ -134,8 +135,8 @@ static void add(const struct att_variant *v, bool second)
     att_variant_name(v, made->name);
 }
 
-/* Adds the kernels that the build puts beside this one. A pack has a record of one for each box of
- * calls, and names those behind the first by their number. */
+/* Adds the alternative kernels that the build makes for this one. A pack has a record for each box
+ * of calls; further records have a number in their names. */
 static void add_seconds(const struct att_variant *v, const struct tgt *target)
 {
     struct att_second second;
@@ -153,7 +154,7 @@ static void add_seconds(const struct att_variant *v, const struct tgt *target)
     }
 }
 
-/* Adds a random variant if its template takes it, and the other kernels that it may have. */
+/* Adds a random variant if its template accepts it, with its alternative kernels. */
 static void try_one(const struct att_template *op, const struct tgt *target)
 {
     struct att_variant v;
@@ -171,7 +172,7 @@ static void try_one(const struct att_template *op, const struct tgt *target)
             fail("refused without a reason: %s", text);
         return;
     }
-    if (is_there(&v))
+    if (is_known(&v))
         return;
     add(&v, false);
     add_seconds(&v, target);
@@ -188,7 +189,7 @@ static void make(size_t count)
         try_one(att_templates[below((unsigned)ops)], tgt_all[test.count % (size_t)targets]);
 }
 
-/* "  - {op: prefill, head_dim: 128}": the fields that are not at their default. */
+/* Prints "  - {op: prefill, head_dim: 128}" with the fields that differ from their defaults. */
 static void print_entry(const struct att_variant *v, FILE *out)
 {
     struct att_variant plain;
@@ -212,7 +213,8 @@ static void print_entry(const struct att_variant *v, FILE *out)
     fputs("}\n", out);
 }
 
-/* Every `step`-th kernel of the target that no build has refused; how many they are. */
+/* Writes a description of every `step`-th kernel of the target that no build has refused; returns
+ * their number. */
 static size_t write_description(const char *path, const char *target, size_t step)
 {
     size_t n = 0, written = 0;
@@ -233,7 +235,7 @@ static size_t write_description(const char *path, const char *target, size_t ste
     return written;
 }
 
-/* Runs attnc; what it prints, both streams. */
+/* Runs attnc and returns its output of both streams. */
 static char *run(const char *const argv[], int *status)
 {
     struct tgt_blob out, err;
@@ -257,7 +259,8 @@ static struct made *find(const char *name)
     return NULL;
 }
 
-/* One line that the build says: of a kernel that spills, or that needs more than the target has. */
+/* Reads one line of the build's output about a kernel that spills, or that needs more than the
+ * target has. */
 static void read_message(char *line, size_t *refused)
 {
     char *text = strstr(line, "warning: "), name[ATT_NAME_MAX];
@@ -281,7 +284,7 @@ static void read_message(char *line, size_t *refused)
     *refused += error;
 }
 
-/* Builds the target's kernels; those that are refused are left out of a second build. */
+/* Builds the target's kernels; a second build leaves out those that the first refuses. */
 static bool build(const char *target, size_t step, const char *pack, size_t *kernels)
 {
     char path[128], cache[128];
@@ -308,7 +311,7 @@ static bool build(const char *target, size_t step, const char *pack, size_t *ker
     return false;
 }
 
-/* Every kernel is in the pack under its name, and spills only what the build has said. */
+/* Checks that every kernel is in the pack under its name, and that its spills were reported. */
 static void check_pack(const char *path, size_t kernels)
 {
     struct attn_pack *pack;
@@ -330,7 +333,7 @@ static void check_pack(const char *path, size_t kernels)
     attn_pack_close(pack);
 }
 
-/* Looks each kernel of the pack up, and runs it. */
+/* Looks up and runs each kernel of the pack. */
 static void verify(const char *pack, size_t kernels)
 {
     char shapes[16], hooks[512], good[64];
@@ -362,7 +365,7 @@ static void run_target(const char *target, size_t step)
         verify(pack, kernels);
 }
 
-/* Counts the kernels that spill, prints a line for each, and fails if they are too many. */
+/* Counts the kernels that spill, prints a line for each, and fails if there are too many. */
 static size_t check_spills(void)
 {
     size_t spilling = 0;

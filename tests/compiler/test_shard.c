@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Work in shares: whatever their number, what they make together is what one run makes.
+ * Tests shards: for any number of shards, their results together equal the result of one run.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -73,7 +73,7 @@ static void slips_are_named(void **state)
     expect("join -o x", 1, "", "usage: attnc join");
 }
 
-/* The variables that Slurm and MPI set, and the share that follows from them. */
+/* Slurm and MPI set variables that determine the shard. */
 static void ranks_take_their_share(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attnc_compile_unspilled(): the rope kernel below spills a scalar with its first tile.
+ * Tests attnc_compile_unspilled(): the rope kernel below spills a scalar with its first tile.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +23,7 @@ static struct att_variant rope(int head_dim, int head_dim_v)
     att_variant_init(&v, &att_template_rope_qk_norm_cache, "gfx942");
     att_set(&v, ATT_HEAD_DIM, head_dim);
     att_set(&v, ATT_HEAD_DIM_V, head_dim_v);
-    v.loc[ATT_HEAD_DIM_V].line = 1; /* it is said, and does not follow head_dim */
+    v.loc[ATT_HEAD_DIM_V].line = 1; /* given, so that it does not follow head_dim */
     att_set(&v, ATT_BIAS, 1);
     att_set(&v, ATT_GATE, 1);
     att_set(&v, ATT_OUT_DTYPE, ATT_OUT_DTYPE_FP8);
@@ -86,7 +86,7 @@ static void one_that_does_not_spill_keeps_its_tile(void **state)
     attnc_kernel_free(&same);
 }
 
-/* The assembly that --emit=asm shows is that of the kernel in the pack. */
+/* --emit=asm shows the assembly of the kernel that the pack contains. */
 static void assembly_is_of_the_same_tile(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attnc tune as its user runs it: the same result whatever the number of jobs, nothing measured
- * twice, nothing lost when it is killed.
+ * Tests attnc tune from the user's side: the result does not depend on the number of jobs, nothing
+ * is measured twice, and nothing is lost when it is killed.
  */
 #include <setjmp.h>
 #include <signal.h>
@@ -32,7 +32,7 @@ static void write_inputs(void)
                          "decode batch=4,k=96,heads=8,kv_heads=1 # more\n");
 }
 
-/* All candidates' times are in the page. */
+/* Checks that the page has the times of all candidates. */
 static void expect_page(const char *path)
 {
     char *data = page_data(path);
@@ -44,7 +44,7 @@ static void expect_page(const char *path)
     free(data);
 }
 
-/* Each shape's tiles, so many in all, do not get faster from line to line. */
+/* Checks that each shape's tiles, `tiles` in total, are sorted from fastest to slowest. */
 static void expect_fastest_first(const char *line, unsigned tiles)
 {
     struct run r = run(line);
@@ -77,7 +77,7 @@ static void a_sweep_is_deterministic_and_measures_once(void **state)
     expect(SWEEP "-o one.attnpack --json", 0, "\"known\": 6,", "");
     expect("build d.yaml --tuning one.yaml --cache cache -o built.attnpack -q", 0, "", "");
     expect_same("one.attnpack", "built.attnpack");
-    /* a kernel that two descriptions have is one */
+    /* a kernel of two descriptions counts once */
     write_file("e.yaml", "targets: [gfx950]\n"
                          "kernels: [{ op: decode, head_dim: 64, gqa: 8, page_size: 16 }]\n");
     expect(SWEEP "e.yaml -o one.attnpack", 0, "decode on gfx950: 2 pairs", "");
@@ -87,7 +87,7 @@ static void a_sweep_is_deterministic_and_measures_once(void **state)
     expect_fastest_first("tune --show --db one.sqlite", 6);
 }
 
-/* Few long sequences are cut, and their combine launch counts; the same decision another time. */
+/* Few long sequences are cut, and their combine launch counts; a second run decides the same. */
 static void splits_are_found(void **state)
 {
     (void)state;
@@ -98,7 +98,7 @@ static void splits_are_found(void **state)
     const char line[] = "tune d.yaml --shapes shapes --tiles 1 --verify 1 --cache cache ";
     char text[256];
     snprintf(text, sizeof(text), "%s-o s.attnpack", line);
-    /* five counts of lists and the sibling's four, of each call; and combine's shapes */
+    /* per call five numbers of lists, and four of the sibling; and combine's shapes */
     expect(text, 0, "batch=1,k=4096,heads=8,kv_heads=1: 256 lists, added up", "");
     expect(text, 0, "batch=512,k=16,heads=8,kv_heads=1: ", "");
     expect(text, 0, "decode on gfx950: 15 pairs", "");
@@ -121,12 +121,12 @@ static void splits_are_found(void **state)
     expect(text, 0, "\"measured\": 0,", "");
     expect("build d.yaml --tuning s.yaml --cache cache -o built.attnpack -q", 0, "", "");
     expect_same("s.attnpack", "built.attnpack");
-    /* another plan, and the kernel that adds up parts by itself */
+    /* another plan, and the kernel that sums parts itself */
     expect("list built.attnpack", 0, "one_launch", "");
     expect("tune --show --db s.sqlite", 0, "lists=256,merge_rate=1\n", "");
 }
 
-/* Workgroups share a list: a plan for half of the compute units is tried too. */
+/* Workgroups can share a list, so half as many lists as compute units is also tried. */
 static void shared_lists_may_be_few(void **state)
 {
     (void)state;
@@ -167,7 +167,7 @@ static void slips_are_named(void **state)
     assert_false(exists("x.attnpack"));
 }
 
-/* Runs SWEEP into killed.* and kills it after so many milliseconds. */
+/* Runs SWEEP into killed.* and kills it after the given milliseconds. */
 static void run_and_kill(unsigned milliseconds)
 {
     const pid_t pid = fork();
@@ -187,7 +187,7 @@ static void run_and_kill(unsigned milliseconds)
     assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
-/* The database is sound and has no fewer rows than before. Returns how many. */
+/* Checks that the database is valid and has no fewer rows than before. Returns their number. */
 static unsigned expect_rows(const char *path, unsigned before)
 {
     char line[256];
@@ -207,7 +207,7 @@ static unsigned expect_rows(const char *path, unsigned before)
 static void killed_at_any_moment_it_goes_on(void **state)
 {
     (void)state;
-    const char *kills = getenv("ATTNC_TEST_KILLS"); /* 50 on request: docs/tuning.md */
+    const char *kills = getenv("ATTNC_TEST_KILLS"); /* 50 for the long test: docs/tuning.md */
     unsigned random = 12345, rows = 0;
     struct timespec begin, end;
     write_inputs();
@@ -229,7 +229,7 @@ static void killed_at_any_moment_it_goes_on(void **state)
     expect_same("whole.csv", "killed.csv");
 }
 
-/* A knob that no row of a table has: what a tuning file asks for is built, and right. */
+/* A tuning file may set a knob that no row of a table has; the kernel is built and correct. */
 static void workgroups_in_another_order_are_right(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tuning files: what is wrong with one is said at its place, what is written is read again, and the
- * kernels of a key take the place of the one that a description asks for.
+ * Tests tuning files: errors have their place, written files can be read again, and the file's
+ * kernels replace the kernel of a description.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -100,7 +100,7 @@ static void errors_say_what_is_wrong(void **state)
                  "a split whose key no kernel has");
 }
 
-static void what_is_written_is_read_again(void **state)
+static void a_written_file_reads_back_equal(void **state)
 {
     (void)state;
     static const char text[] = HEAD ROW(FIRST) "    open: hbm_ns\n" ROW(
@@ -154,7 +154,7 @@ static void splits_are_read_again(void **state)
     end(&r);
 }
 
-/* The kernel for all other calls has the splits, and the kernels that these take are built, too. */
+/* The kernel for all other calls gets the splits, and the kernels that these need are built too. */
 static void splits_bring_their_kernels(void **state)
 {
     (void)state;
@@ -178,7 +178,7 @@ static void splits_bring_their_kernels(void **state)
     assert_int_equal(desc.variants[3].page_size, 16);
     assert_string_equal(desc.variants[4].op->name, "combine");
     assert_int_equal(desc.variants[4].partials, ATT_PARTIALS_CSR);
-    assert_true(attnc_tuning_apply(&r.t, &desc, &r.d)); /* once is enough */
+    assert_true(attnc_tuning_apply(&r.t, &desc, &r.d)); /* further kernels are added once */
     assert_int_equal(desc.count, 5);
     attnc_description_free(&desc);
     end(&r);
@@ -196,7 +196,7 @@ static void a_key_gets_its_kernels(void **state)
     assert_int_equal(desc.variants[0].choice->count, 0);
     assert_int_equal(desc.variants[1].choice->boxes[0].rows[0].max, 9);
     assert_string_equal(desc.variants[1].choice->boxes[0].rows[0].arg, "batch");
-    assert_null(desc.variants[2].choice); /* the file says nothing of it */
+    assert_null(desc.variants[2].choice); /* the file has no row for it */
     att_variant_name(&desc.variants[1], name);
     assert_string_equal(name, "decode_bf16_d64_g1_p16_tile2_gfx950");
     attnc_description_free(&desc);
@@ -368,7 +368,7 @@ static void a_tuned_second_kernel_is_built_once(void **state)
     end(&r);
 }
 
-/* A kernel for few tiles stands behind the first one of its key, unless the tile is chosen. */
+/* A key has a second kernel for few tiles after its first, unless the tile is chosen. */
 static void a_key_has_a_second_kernel(void **state)
 {
     (void)state;
@@ -397,7 +397,7 @@ static void a_key_has_a_second_kernel(void **state)
     attnc_diag_clear(&d);
 }
 
-/* On gfx942 launches of fp8 with few tiles have a kernel for few keys and one for more. */
+/* On gfx942 fp8 launches with few tiles have a kernel for few keys and one for more. */
 static void fp8_has_a_kernel_for_few_keys_of_few_queries(void **state)
 {
     (void)state;
@@ -435,7 +435,7 @@ static void a_tile_of_the_past_is_an_error(void **state)
     end(&r);
 }
 
-/* Beyond the rows come rows with members changed; each is found again by what it is. */
+/* Candidates past the rows are rows with changed members; each is found again by its text. */
 static void knobs_make_candidates(void **state)
 {
     (void)state;
@@ -454,7 +454,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(errors_say_what_is_wrong),
-        cmocka_unit_test(what_is_written_is_read_again),
+        cmocka_unit_test(a_written_file_reads_back_equal),
         cmocka_unit_test(splits_are_read_again),
         cmocka_unit_test(splits_bring_their_kernels),
         cmocka_unit_test(a_key_gets_its_kernels),

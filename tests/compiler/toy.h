@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Two small op families for tests of the front end, which must not depend on what the real ones
- * accept: `toy` takes the fields of a prefill, `paged` those of a cache.
+ * Two small op families for tests of the front end, which must not depend on the real ones: `toy`
+ * takes the fields of a prefill, `paged` the fields of a cache.
  */
 #ifndef TESTS_COMPILER_TOY_H
 #define TESTS_COMPILER_TOY_H

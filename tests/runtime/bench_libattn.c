@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file measures what libattn adds, in front of a HIP runtime whose launch returns at once:
- * a launch as a ratio to the bare hipModuleLaunchKernel() call in the same run, a lookup, and
- * opening a pack of 2,000 kernels, warm. Exit status 1 beyond a limit.
+ * Measures libattn's own cost with a HIP runtime whose launch returns at once. A launch is compared
+ * with a bare hipModuleLaunchKernel() call in the same run. Lookups and opening a pack of 2,000
+ * kernels are timed warm. Exit status 1: a limit is exceeded.
  */
 #include <dlfcn.h>
 #include <malloc.h>
@@ -89,7 +89,8 @@ static bool measure_launch(struct attn_device *device)
     return limit("  of it libattn's own", launch - bare_ns, "ns", 150);
 }
 
-/* Eight kernels of one key with three conditions each, the last of which is taken, against one. */
+/* Compares a choice among eight kernels of one key, three conditions each, with a single kernel.
+ * The last of the eight is chosen. */
 static bool measure_choice(void)
 {
     enum { CHOICES = 8 };
@@ -135,7 +136,7 @@ static bool measure_choice(void)
 
 static bool measure_lookup(struct attn_device *device)
 {
-    struct attn_op *keep; /* the code object stays loaded, as between layers */
+    struct attn_op *keep; /* keeps the code object loaded, as between layers */
     struct attn_prefill_desc d = plain_desc();
     d.head_dim = 256;
     require(attn_prefill_lookup(device, &d, &keep));
@@ -153,7 +154,7 @@ static bool measure_lookup(struct attn_device *device)
     return limit("attn_prefill_lookup and destroy", median(samples, ROUNDS), "ns", 2000);
 }
 
-/* Resident pages of this process, in KiB. */
+/* Returns the resident memory of this process in KiB. */
 static double resident(void)
 {
     long pages = 0, ignored;
@@ -177,7 +178,7 @@ static bool measure_open(const char *path)
         attn_pack_close(pack);
     }
     bool ok = limit("attn_pack_open of 2000 kernels", median(samples, ROUNDS), "us", 1000);
-    malloc_trim(0); /* so that the heap must grow again */
+    malloc_trim(0); /* makes the heap grow again */
     const double before = resident();
     require(attn_pack_open(path, &pack));
     const struct attn_device_options o = fake_options();

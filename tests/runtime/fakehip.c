@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file is the test double of the HIP runtime: see fakehip.h. */
+/* The test double of the HIP runtime: see fakehip.h. */
 #include "tests/runtime/fakehip.h"
 
 #include <stdbool.h>
@@ -14,7 +14,7 @@ static struct fakehip state = {.device_count = 1, .fail_with = 999};
 
 EXPORT struct fakehip *fakehip_state(void) { return &state; }
 
-/* Counts a call; the demanded one fails. */
+/* Counts a call, and fails it if a test has requested that. */
 static int enter(const char *name)
 {
     atomic_fetch_add(&state.calls, 1);
@@ -70,7 +70,7 @@ int hipGetDeviceCount(int *count)
     return 0;
 }
 
-/* Answers only for compute units: the first GPU has 304, the second 256. */
+/* Supports only the number of compute units: 304 for the first GPU, 256 for the second. */
 int hipDeviceGetAttribute(int *value, int attribute, int ordinal)
 {
     ENTER();
@@ -96,7 +96,7 @@ int hipSetDevice(int ordinal)
     return 0;
 }
 
-/* The struct of HIP 6 (gcnArchName at 1160) or, compiled so, of HIP 5 (at 396). */
+/* Fills the properties of HIP 6 (gcnArchName at 1160) or, by a macro, of HIP 5 (at 396). */
 int FAKEHIP_PROPERTIES(void *properties, int ordinal)
 {
     ENTER();
@@ -112,7 +112,8 @@ int hipModuleLoadData(void **module, const void *image)
     if (!image)
         return OUT_OF_MEMORY;
     atomic_fetch_add(&state.modules, 1);
-    *module = (char *)&state + atomic_fetch_add(&state.loads, 1) + 1; /* a number, never followed */
+    *module = (char *)&state + atomic_fetch_add(&state.loads, 1) + 1; /* a number that is never
+                                                                       * dereferenced */
     return 0;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file declares the test double of the HIP runtime: it runs nothing, notes what it was asked
- * and fails on demand. The launch benchmark measures against it, since its launch returns at once.
+ * Test double of the HIP runtime: it runs nothing, records its calls and fails on demand. The
+ * launch benchmark uses it, since its launch returns at once.
  */
 #ifndef FAKEHIP_H
 #define FAKEHIP_H
@@ -16,10 +16,10 @@ struct fakehip {
     atomic_int device_count;
     atomic_int fail_at;   /* the n-th call from now fails (1: the next); 0: none */
     atomic_int fail_with; /* hipError_t */
-    atomic_int capturing; /* what hipStreamIsCapturing() says */
-    atomic_int quiet;     /* launches are not noted, for benchmarks and many threads */
+    atomic_int capturing; /* result of hipStreamIsCapturing() */
+    atomic_int quiet;     /* launches are not recorded, for benchmarks and many threads */
 
-    /* Noted. */
+    /* Recorded. */
     atomic_int calls;
     atomic_int modules; /* loaded and not unloaded */
     atomic_int loads;
@@ -30,7 +30,7 @@ struct fakehip {
     void *function;
     size_t kernarg_size;
     uint8_t kernargs[1024];
-    char failed[64]; /* which call the demanded failure hit */
+    char failed[64]; /* the call that failed on demand */
 };
 
 /* Exported by the library; a test finds it with dlsym("fakehip_state"). */

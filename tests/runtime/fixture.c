@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file binds made packs to the fake HIP runtime. */
+/* Binds generated packs to the fake HIP runtime. */
 #include "tests/runtime/fixture.h"
 
 #include <dlfcn.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file opens packs on the simulator and captures graphs there. */
+/* Opens packs on the simulator and captures graphs. */
 #include "tests/runtime/graph.h"
 
 #include <setjmp.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file declares what tests share that capture launches into a HIP graph on the simulator: HIP
- * itself, a pack on the simulated GPU with a stream, and how a graph is ended and replayed. Their
- * arguments are the simulator's HIP library and a pack.
+ * Shared by tests that capture launches into a HIP graph on the simulator: HIP's functions, a pack
+ * on the simulated GPU with a stream, and the end and replay of a capture. The tests' arguments are
+ * the simulator's HIP library and a pack.
  */
 #ifndef TESTS_RUNTIME_GRAPH_H
 #define TESTS_RUNTIME_GRAPH_H
@@ -13,7 +13,7 @@
 /* HIP of the library that graph_begin() has loaded. */
 extern struct simulator hip;
 
-/* Loads the HIP library that the command line names; false where the arguments are too few. */
+/* Loads the HIP library that the command line names. False: an argument is missing. */
 bool graph_begin(int argc, char **argv);
 
 struct graph_bench {
@@ -28,7 +28,7 @@ struct graph_bench graph_open(uint32_t flags);
 /* Destroys the graph, the stream, the device and the pack. */
 void graph_close(struct graph_bench *b, void *exec);
 
-/* Begins to capture the stream; graph_captured() ends that and returns what can be launched. */
+/* Begin a capture on the stream, and end it. graph_captured() returns the executable graph. */
 void graph_capture(void *stream);
 void *graph_captured(void *stream);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file makes packs for tests. */
+/* Makes packs for tests. */
 #include "tests/runtime/packs.h"
 
 #include <stdio.h>
@@ -34,7 +34,7 @@ void add_made(struct attnc_pack_writer *w, const struct made *m)
     const char *head_dim = or(m->head_dim, "128");
     char name[128];
     snprintf(name, sizeof(name), "prefill_%s_d%s", target, head_dim);
-    /* Not in the order of names: the writer sorts. */
+    /* Unsorted names: the writer sorts. */
     const struct attnc_pack_pair key[] = {
         {"sinks", "false"},         {"dtype", "bf16"},
         {"head_dim", head_dim},     {"head_dim_v", head_dim},
@@ -178,7 +178,7 @@ void reseal(void *pack, size_t size)
 {
     struct attn_pack_header *h = pack;
     for (int s = 0; s < ATTN_PACK_SECTIONS; s++) {
-        /* A copy: records that lie over the header overwrite its sections. */
+        /* A copy: records that overlap the header overwrite its sections. */
         const struct attn_pack_section section = h->sections[s];
         if (section.offset > size || section.size > size - section.offset)
             continue;

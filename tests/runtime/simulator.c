@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file loads the simulated GPU. */
+/* Loads the simulated GPU. */
 #include "tests/runtime/simulator.h"
 
 #include <dlfcn.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file declares the simulated GPU to tests of libattn: HIP and hipsim's own functions, found
- * with dlsym() in the library that libattn is given too.
+ * The simulated GPU for tests of libattn: functions of HIP and of hipsim, found with dlsym() in the
+ * library that libattn also gets.
  */
 #ifndef TESTS_RUNTIME_SIMULATOR_H
 #define TESTS_RUNTIME_SIMULATOR_H
@@ -47,7 +47,7 @@ struct simulator {
 #undef SIMULATED
 };
 
-/* Loads the library at `path`; ends the test where it cannot. */
+/* Loads the library at `path`; a failure ends the test. */
 struct simulator simulator_load(const char *path);
 
 #endif

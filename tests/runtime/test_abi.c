@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file tests structs of callers that were built with other headers: shorter ones, whose
- * missing members are 0, and longer ones, whose bytes after the known ones are 0.
+ * Tests structs of callers with other headers: shorter ones, whose missing members are 0, and
+ * longer ones, whose further bytes must be 0.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -58,7 +58,7 @@ static void members_are_copied_and_missing_ones_are_0(void **state)
         assert_int_equal(attn_adopt(&known, sizeof(known), &given), ATTN_SIZE_UNSET);
         assert_false(attn_can_give(&given));
     }
-    given.size = 8; /* of the descriptor of plan, which has nothing else */
+    given.size = 8; /* plan's descriptor, whose only member is size */
     assert_int_equal(attn_adopt(&known, 8, &given), ATTN_FITS);
     given.size = sizeof(given); /* known: without c */
     assert_int_equal(attn_adopt(&known, 24, &given), ATTN_SURPLUS_SET);
@@ -67,7 +67,7 @@ static void members_are_copied_and_missing_ones_are_0(void **state)
     given.c = 0;
     known.c = 7;
     assert_int_equal(attn_adopt(&known, 24, &given), ATTN_FITS);
-    assert_int_equal(known.c, 7); /* nothing is written after the known bytes */
+    assert_int_equal(known.c, 7); /* nothing is written past the known bytes */
 }
 
 static void results_keep_the_size_of_the_caller(void **state)
@@ -91,7 +91,7 @@ static const struct attn_family *const families[] = {
 #include "ops/ops.def"
 };
 
-/* Compares what lookup says of a descriptor of zeros at several sizes. */
+/* Compares lookups of a zero descriptor at several sizes. */
 static void every_descriptor_may_be_shorter_and_longer(void **state)
 {
     (void)state;
@@ -141,7 +141,7 @@ static void arguments_may_be_shorter_and_longer(void **state)
     args = of_size(&a, sizeof(a), offsetof(struct attn_prefill_args, stream));
     memset(args.bytes + args.size, 0x55, 64);
     assert_int_equal(attn_prefill_launch(op, (const void *)&args), ATTN_OK);
-    assert_null(f->stream); /* which is a member of later headers, then */
+    assert_null(f->stream); /* a later header has it; here it is missing */
     assert_int_equal(f->launches, 2);
     args = of_size(&a, sizeof(a), sizeof(a) + 512);
     args.bytes[sizeof(a) + 511] = 1;

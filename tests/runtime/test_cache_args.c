@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file tests what cache_write, cache_gather and cache_copy refuse before anything is launched,
- * what cache_copy makes of a page's strides, and what ATTN_CHECK_DATA says of slots.
+ * Tests what cache_write, cache_gather and cache_copy refuse before a launch, how cache_copy
+ * divides a page by its strides, and how ATTN_CHECK_DATA checks slots.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,7 +20,7 @@
 static struct attn_call call;
 static union attn_desc desc;
 
-/* An address that is aligned, for no one to read. */
+/* Returns an aligned address that is never read. */
 static void *at(uintptr_t address) { return (void *)address; }
 
 static void refused(int status, const char *message)
@@ -89,7 +89,7 @@ static void descriptors_that_no_cache_has_are_refused(void **state)
     refused(normalise_write(d), "page_size 8");
 }
 
-/* Rows as a whole, or the latent and the rest of it apart, in fp8 and of one head. */
+/* Packed rows: whole rows, or latent and rest separately; fp8 with one head only. */
 static void packed_rows_have_their_sizes(void **state)
 {
     (void)state;
@@ -115,7 +115,7 @@ static void packed_rows_have_their_sizes(void **state)
     refused(normalise_write(d), "layout PACKED has one head");
 }
 
-/* A packed cache has all of a row at k, and nobody is asked for values. */
+/* A packed cache has whole rows at k, so no tensor of values is needed. */
 static void packed_rows_are_one_tensor(void **state)
 {
     (void)state;
@@ -186,7 +186,7 @@ static void arguments_of_cache_gather_are_checked(void **state)
         .pages = {.block_table = at(8), .entries = 1},
     };
     assert_int_equal(attn_family_cache_gather.fill(&desc, &a, &call), ATTN_OK);
-    /* A workgroup begins at a multiple of the 8 tokens that take 16 bytes. */
+    /* A workgroup begins at a multiple of the 8 tokens in 16 bytes. */
     assert_int_equal(call.values[ATTN_ARG_MAX_SEQLEN_K].i64, 9 + 7);
     a.pages.block_table = NULL;
     refused(attn_family_cache_gather.fill(&desc, &a, &call), "block_table is NULL");
@@ -220,7 +220,7 @@ static void a_page_is_copied_in_the_fewest_parts(void **state)
     assert_int_equal(attn_family_cache_copy.fill(&desc, &a, &call), ATTN_OK);
     assert_int_equal(call.values[ATTN_ARG_COPY_PARTS].i64, 1);
     assert_int_equal(call.values[ATTN_ARG_K_RUN_BYTES].i64, 16 * 4 * 64 * 2);
-    a.to.k_token_stride = a.to.v_token_stride = 4 * 64 + 8; /* a gap behind each token */
+    a.to.k_token_stride = a.to.v_token_stride = 4 * 64 + 8; /* a gap after each token */
     assert_int_equal(attn_family_cache_copy.fill(&desc, &a, &call), ATTN_OK);
     assert_int_equal(call.values[ATTN_ARG_COPY_PARTS].i64, 16);
     assert_int_equal(call.values[ATTN_ARG_K_RUN_BYTES].i64, 4 * 64 * 2);
@@ -252,7 +252,7 @@ static void a_copy_asks_for_the_scales_of_tokens_and_blocks_alone(void **state)
     }
 }
 
-/* Whole rows, once: they are keys and values. */
+/* Packed rows are keys and values and are copied once. */
 static void packed_rows_are_copied_whole(void **state)
 {
     (void)state;
@@ -302,7 +302,7 @@ static void a_workgroup_looks_for_runs_in_few_tokens(void **state)
     }
 }
 
-/* The fake's device memory is the host's. */
+/* The fake's device memory is host memory. */
 static void slots_are_checked_on_request(void **state)
 {
     (void)state;
@@ -313,7 +313,7 @@ static void slots_are_checked_on_request(void **state)
     d.cache.scale = ATTN_KV_SCALE_BLOCK;
     const struct attn_op block = {.device = b.device, .desc.cache_write = d};
     const struct attn_op token = {.device = b.device, .desc.cache_write = write_desc()};
-    /* The end of page 1 and the beginning of page 2, of page 4, some that go nowhere, page 3. */
+    /* The end of page 1, the beginning of page 2, page 4, two unused slots, page 3. */
     int64_t slots[] = {30, 31, 32, 33, 64, 65, -1, INT64_MIN, 50};
     struct attn_cache_write_args a = write_args();
     a.slot_mapping = slots;
@@ -337,7 +337,7 @@ static void slots_are_checked_on_request(void **state)
     close_bench(&b);
 }
 
-/* Keys and scales of its pages are no cache of K and V: how many there are is said apart. */
+/* The indexer's cache is no cache of K and V; its number of pages is an argument of its own. */
 static void slots_of_the_indexer_are_checked_too(void **state)
 {
     (void)state;
@@ -359,7 +359,7 @@ static void slots_of_the_indexer_are_checked_too(void **state)
     slots[3] = 95;
     assert_int_equal(attn_family_indexer_rope_cache.check_data(&op, &a), ATTN_OK);
     slots[3] = INT64_MAX;
-    a.page_count = 0; /* not said */
+    a.page_count = 0; /* not given */
     assert_int_equal(attn_family_indexer_rope_cache.check_data(&op, &a), ATTN_OK);
     slots[3] = 2;
     a.page_size = 0; /* 1 */
@@ -377,8 +377,8 @@ static void positions_are(const struct attn_op *op, const struct attn_rope_qk_no
         fail_msg("\"%s\" does not say \"%s\"", attn_last_error(), wrong);
 }
 
-/* Rows of the table of angles are 0 to max_position - 1. Three streams stand 5 apart, and what is
- * between them is no position. */
+/* The table of angles has rows 0 to max_position - 1. Three streams are 5 elements apart; the
+ * elements in between are no positions. */
 static void positions_have_rows_of_the_table(void **state)
 {
     (void)state;
@@ -393,7 +393,7 @@ static void positions_have_rows_of_the_table(void **state)
     positions_are(&op, &a, NULL);
     positions[0] = 8;
     positions_are(&op, &a, "positions[0] is 8, not 0 to 7");
-    a.max_position = 0; /* not said */
+    a.max_position = 0; /* not given */
     positions_are(&op, &a, NULL);
     a.max_position = 8;
     positions[0] = -1;
@@ -410,12 +410,12 @@ static void positions_have_rows_of_the_table(void **state)
     op.desc.rope_qk_norm_cache.mrope = ATTN_MROPE_NONE;
     positions_are(&op, &a, NULL);
     positions[0] = 8;
-    op.desc.rope_qk_norm_cache.rope = ATTN_ROPE_NONE; /* there is no table */
+    op.desc.rope_qk_norm_cache.rope = ATTN_ROPE_NONE; /* no table */
     positions_are(&op, &a, NULL);
     close_bench(&b);
 }
 
-/* kv_indptr is read for kv_indices alone: other kinds write it, or have none. */
+/* kv_indptr is only read for kv_indices: other kinds write it or have none. */
 static void starts_of_index_arrays_are_checked(void **state)
 {
     (void)state;
@@ -436,7 +436,7 @@ static void starts_of_index_arrays_are_checked(void **state)
     close_bench(&b);
 }
 
-/* Rows are sequences of a plan, with one query and one head. */
+/* The plan's sequences are rows with one query and one head. */
 static void items_of_a_planned_indexer_are_checked(void **state)
 {
     (void)state;
@@ -460,7 +460,7 @@ static void items_of_a_planned_indexer_are_checked(void **state)
     info[0][1] = 1;
     assert_int_equal(attn_family_indexer_topk.check_data(&op, &a), ATTN_BAD_DATA);
     assert_non_null(strstr(attn_last_error(), "work_info[0][1] is 1, partial rows are 1"));
-    a.partials = 0; /* not said */
+    a.partials = 0; /* not given */
     assert_int_equal(attn_family_indexer_topk.check_data(&op, &a), ATTN_OK);
     info[1][0] = 2;
     assert_int_equal(attn_family_indexer_topk.check_data(&op, &a), ATTN_BAD_DATA);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file tests what libattn says to a combine call that cannot be right, what ATTN_CHECK_DATA
- * finds in its lists, and what it makes of one that is right: the family's own functions, without a
- * kernel.
+ * Tests libattn's messages for wrong combine calls, what ATTN_CHECK_DATA finds in their lists, and
+ * the values of correct calls. Only the family's functions run, no kernel.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -98,7 +97,7 @@ static void descriptors_out_of_range_are_refused(void **state)
     }
 }
 
-/* A change to plain arguments, and what is said to it. */
+/* A change to valid arguments, and the message for it. */
 static const struct {
     enum attn_partials partials;
     enum attn_dtype out_dtype;
@@ -177,7 +176,7 @@ static void nothing_to_do_needs_no_pointers(void **state)
     assert_true(fill(&csr, &no_tiles).empty);
 }
 
-/* The fake's device memory is the host's. */
+/* The fake's device memory is host memory. */
 static void lists_are_checked_on_request(void **state)
 {
     (void)state;
@@ -185,7 +184,7 @@ static void lists_are_checked_on_request(void **state)
     static const struct made none[] = {{.name = "of another op"}};
     struct bench b = open_bench(none, 1);
     const struct attn_op op = {.device = b.device, .desc.combine = layer(ATTN_PARTIALS_CSR)};
-    /* Three tiles of up to two tokens; the second has no parts, and so may say anything. */
+    /* Three tiles of up to two tokens; the second has no parts, so its tokens are ignored. */
     int32_t indptr[] = {0, 2, 2, 3}, tokens[] = {0, 2, 77, -5, 2, 3}, map[] = {4, 0, 7};
     struct attn_combine_args a = call_args();
     a.reduce_indptr = indptr;

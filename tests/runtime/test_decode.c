@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file tests decode's side of libattn: which kernel covers a layer, what a launch hands to it,
- * which arguments are refused, and what ATTN_CHECK_DATA finds in lengths and page lists.
+ * Tests decode in libattn: which kernel covers a layer, what a launch passes to it, which arguments
+ * are refused, and what ATTN_CHECK_DATA finds in lengths and page lists.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -17,7 +17,7 @@
 #include "attn_dlpack.h"
 #include "tests/runtime/fixture.h"
 
-/* A decode kernel; NULL stands for the defaults in brackets. */
+/* A decode kernel; NULL selects the defaults in brackets. */
 struct kernel {
     const char *name;
     const char *gqa;        /* ["any"] */
@@ -31,7 +31,7 @@ struct kernel {
     const char *one_launch; /* ["false"] */
 };
 
-/* The offsets of the made kernels' arguments. */
+/* Offsets of the generated kernels' arguments. */
 enum {
     AT_K = 0,
     AT_K_PAGE = 8,
@@ -174,7 +174,7 @@ static void the_cheapest_kernel_that_covers_a_layer_is_taken(void **state)
     d.cache.page_size = 64;
     choose(&b, &d, "plain",
            "the cheapest that covers it: gqa any covers 3, page_size any covers 64");
-    d.mask = ATTN_MASK_NONE; /* of one query the same */
+    d.mask = ATTN_MASK_NONE; /* equivalent for one query */
     choose(&b, &d, "plain",
            "the cheapest that covers it: gqa any covers 3, mask causal covers "
            "none, page_size any covers 64");
@@ -219,7 +219,7 @@ static void caches_have_kernels_of_their_own(void **state)
     struct attn_decode_desc d = desc();
     static const char any[] =
         "the cheapest that covers it: gqa any covers 4, page_size any covers 16";
-    d.cache.dtype = ATTN_BF16; /* the op's own */
+    d.cache.dtype = ATTN_BF16; /* the op's dtype */
     choose(&b, &d, "bf16", any);
     d.cache.dtype = ATTN_FP16;
     choose(&b, &d, "fp16", any);
@@ -374,7 +374,7 @@ static void tensors_become_a_cache_and_its_pages(void **state)
     assert_int_equal(a.batch, 3);
     assert_int_equal(a.total_q, 3);
     assert_null(a.qo_indptr);
-    assert_true(a.scale == 0.5f); /* the caller's */
+    assert_true(a.scale == 0.5f); /* set by the caller */
     attn_op_destroy(op);
 
     d.cache = (struct attn_cache_desc){ATTN_FP8, ATTN_KV_SHUFFLE, ATTN_KV_SCALE_TOKEN, 32};
@@ -617,7 +617,7 @@ static void block_tables_are_checked_on_request(void **state)
     a.pages.block_table = first[0];
     refuse(op, &a, "block_table[0][0] is 10, the cache has 10 pages");
     a.pages.block_table = table[0];
-    a.cache.page_count = 0; /* not said */
+    a.cache.page_count = 0; /* not given */
     assert_int_equal(attn_decode_launch(op, &a), ATTN_OK);
     assert_int_equal(f->launches, 2);
     attn_op_destroy(op);
@@ -713,7 +713,7 @@ static void work_lists_are_checked_on_request(void **state)
     close_bench(&b);
 }
 
-/* A kernel that combines needs what it counts with, but only with a work list. */
+/* A kernel that combines needs ticket counters, but only with a work list. */
 static void one_launch_takes_tickets(void **state)
 {
     (void)state;
@@ -743,7 +743,7 @@ static void one_launch_takes_tickets(void **state)
     close_bench(&b);
 }
 
-/* A count that a launch was interrupted at, and parts without rows. */
+/* A count left by an interrupted launch, and parts without rows. */
 static void tickets_are_checked_on_request(void **state)
 {
     (void)state;

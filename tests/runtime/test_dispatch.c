@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file tests lookup and launch: which kernel is chosen, and what HIP is asked to run. */
+/* Tests lookup and launch: which kernel is chosen, and what HIP runs. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,7 +26,7 @@ static void why(const struct attn_op *op, const char *text)
     assert_string_equal(info.why, text);
 }
 
-/* Looks up and compares the name of what was chosen. */
+/* Looks up an op and compares the chosen kernel's name. */
 static void choose(const struct bench *b, const struct attn_prefill_desc *d, const char *name)
 {
     struct attn_op *op;
@@ -141,7 +141,7 @@ static void mixed_gpus_get_their_own_kernels(void **state)
     const struct attn_prefill_desc d = plain_desc();
     choose(&b, &d, "prefill_gfx942_d128");
     choose(&second, &d, "prefill_gfx950_d128");
-    assert_int_equal(f->current, 0); /* the caller's choice was put back */
+    assert_int_equal(f->current, 0); /* the caller's GPU is current again */
     o.ordinal = 2;
     struct attn_device *none;
     assert_int_equal(attn_device_open(&b.pack, 1, &o, &none), ATTN_NO_DEVICE);
@@ -170,9 +170,9 @@ static void hip_5_properties_are_read_too(void **state)
     close_bench(&b);
 }
 
-/* A grid that has more workgroups than the kernel wants is a row of so many where sequences are
- * about as long as the longest, of 200 queries, and have about as many keys; others stay. The
- * kernel learns how many there are in the row, and that there is one turn where it is none. */
+/* A larger grid than the kernel wants becomes `most` workgroups in x if sequences are about as
+ * long as the longest. That holds for their queries, here up to 200, and for their keys; other
+ * grids stay. The kernel gets the number of workgroups in x, or INT32_MAX if the grid stays. */
 static void a_grid_has_a_limit(void **state)
 {
     (void)state;
@@ -241,8 +241,8 @@ static int64_t launch_batch(const char *arg, int32_t batch, struct attn_prefill_
     return moved;
 }
 
-/* HIP takes 65,536 workgroups in y and z of a grid: more sequences are several launches, each with
- * the arrays of its own. */
+/* HIP accepts 65,536 workgroups in y and z of a grid. More sequences take several launches, each
+ * with its own part of the arrays. */
 static void large_batches_are_launched_in_pieces(void **state)
 {
     (void)state;
@@ -266,7 +266,7 @@ static void large_batches_are_launched_in_pieces(void **state)
     }
 }
 
-/* Pieces of a batch do not help where each has too many work items of its own. */
+/* Batches are refused if each piece still has too many work items. */
 static void pieces_that_are_too_large_are_refused(void **state)
 {
     (void)state;
@@ -298,7 +298,7 @@ static void every_array_of_sequences_moves_with_a_piece(void **state)
     struct attn_prefill_args a = plain_args();
     const struct attn_prefill_desc d = plain_desc();
     assert_int_equal(launch_batch("cu_seqlens_k", MOST + 1, a, d, a.cu_seqlens_k), 4 * MOST);
-    assert_int_equal(launch_batch("out", MOST + 1, a, d, a.out), 0); /* sequences say where */
+    assert_int_equal(launch_batch("out", MOST + 1, a, d, a.out), 0); /* placed by cu_seqlens_q */
     assert_int_equal(launch_batch("lse", MOST + 1, a, d, a.lse), 0);
 }
 
@@ -412,7 +412,7 @@ static void a_call_chooses_by_the_packs_table(void **state)
     assert_int_equal(f->modules, 0);
 }
 
-/* Tiles of 128 queries: a part of one counts, and so do all heads and sequences. */
+/* Tiles of 128 queries: a partial one counts, and so do all heads and sequences. */
 static void a_call_chooses_by_its_tiles(void **state)
 {
     (void)state;
@@ -459,7 +459,7 @@ static void a_code_object_is_loaded_once(void **state)
     assert_int_equal(f->loads, 1);
     attn_op_destroy(ops[0]);
     assert_int_equal(f->modules, 1);
-    attn_device_close(b.device); /* the op keeps it */
+    attn_device_close(b.device); /* the op keeps the device */
     const struct attn_prefill_args a = plain_args();
     assert_int_equal(attn_prefill_launch(ops[1], &a), ATTN_OK);
     attn_op_destroy(ops[1]);
@@ -484,7 +484,7 @@ static void empty_batches_launch_nothing(void **state)
     close_bench(&b);
 }
 
-/* A descriptor that does not say which mask means what a description means that does not. */
+/* A descriptor with mask 0 means causal, like a description without a mask. */
 static void a_mask_of_zero_is_causal(void **state)
 {
     (void)state;
@@ -506,7 +506,7 @@ static void a_mask_of_zero_is_causal(void **state)
     close_bench(&b);
 }
 
-/* So it is where a kernel for any window is all that there is. */
+/* Mask 0 also means causal if only a kernel for any window exists. */
 static void a_mask_of_zero_is_causal_in_a_window_kernel(void **state)
 {
     (void)state;
@@ -554,7 +554,7 @@ static void bad_descriptors_are_refused(void **state)
     d = plain_desc();
     d.head_dim = -128;
     assert_int_equal(attn_prefill_lookup(b.device, &d, &op), ATTN_BAD_ARGUMENT);
-    assert_ptr_equal(op, &b); /* outputs are written on success only */
+    assert_ptr_equal(op, &b); /* outputs are only written on success */
     close_bench(&b);
 }
 
@@ -586,7 +586,7 @@ static void bad_arguments_are_refused(void **state)
     REFUSED(a.batch = -1, "batch is negative");
     REFUSED(a.k_head_stride = 4, "not a multiple of 8 elements");
     REFUSED(a.scale = NAN, "scale is not 0 to 1e30");
-    REFUSED(a.scale = -0.1f, "scale is not 0 to 1e30"); /* the softmax would be of -q . k */
+    REFUSED(a.scale = -0.1f, "scale is not 0 to 1e30"); /* the softmax would use -q . k */
     REFUSED(a.out_token_stride = 16 << 20,
             "out_token_stride or out_head_stride is below a row, too");
     REFUSED(a.q_token_stride = 32 << 20,
@@ -606,8 +606,8 @@ static void bad_arguments_are_refused(void **state)
     close_bench(&b);
 }
 
-/* A stride of one element is not looked at, also where its default follows from strides that are
- * larger than a contiguous tensor has. */
+/* The stride of a dimension with one element is ignored, even if its default follows from other
+ * strides that are larger than contiguous. */
 static void a_stride_of_one_element_has_no_range(void **state)
 {
     (void)state;
@@ -700,7 +700,7 @@ static void device_side_lengths_are_checked_on_request(void **state)
     assert_int_equal(attn_prefill_launch(op, &a), ATTN_BAD_DATA);
     says("cu_seqlens_q[0] is 1, not 0");
     assert_int_equal(f->launches, 1);
-    f->capturing = 1; /* reading back would end the capture */
+    f->capturing = 1; /* a read-back would end the capture */
     assert_int_equal(attn_prefill_launch(op, &a), ATTN_OK);
     attn_op_destroy(op);
     close_bench(&b);

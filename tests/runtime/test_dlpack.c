@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file tests what DLPack tensors become, and what is said about those that do not fit. */
+/* Tests the conversion of DLPack tensors, and the messages for tensors that do not fit. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +11,7 @@
 #include "attn_dlpack.h"
 #include "tests/runtime/fixture.h"
 
-/* The tensors of a call with 300 tokens, 8 heads over 2; each may be spoilt by a test. */
+/* The tensors of a call with 300 tokens, 8 heads over 2; tests change them. */
 struct set {
     int64_t shapes[8][3];
     int64_t strides[8][3];
@@ -108,11 +108,11 @@ static void tensors_become_pointers_strides_and_counts(void **state)
     assert_int_equal(a.batch, 2);
     assert_int_equal(a.total_q, 300);
     assert_int_equal(a.total_k, 300);
-    assert_int_equal(a.max_seqlen_q, 200); /* the caller's */
+    assert_int_equal(a.max_seqlen_q, 200); /* set by the caller */
 }
 
-/* numpy says stride 0 of all dimensions. */
-static void strides_of_nothing_are_not_looked_at(void **state)
+/* numpy gives stride 0 for all dimensions. */
+static void strides_of_empty_tensors_are_ignored(void **state)
 {
     (void)state;
     static int64_t zeros[3];
@@ -170,7 +170,7 @@ static void what_does_not_fit_is_named(void **state)
     REFUSED(s.tensors.size = 8, "set_tensors: tensors.size is 8, this library knows");
 }
 
-/* No count is made of a mask's bytes: there may be more than an int32 has. */
+/* The bytes of a mask are not a count of the call: they may exceed int32. */
 static void dimensions_that_are_not_counted_have_64_bits(void **state)
 {
     (void)state;
@@ -206,7 +206,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tensors_become_pointers_strides_and_counts),
-        cmocka_unit_test(strides_of_nothing_are_not_looked_at),
+        cmocka_unit_test(strides_of_empty_tensors_are_ignored),
         cmocka_unit_test(what_does_not_fit_is_named),
         cmocka_unit_test(dimensions_that_are_not_counted_have_64_bits),
     };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file carries a pack twice, as a C header and as an object, and both must be the pack. */
+/* Embeds a pack as a C header and as an object; both must equal the pack. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

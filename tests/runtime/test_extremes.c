@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file drives every member of every descriptor and argument struct, as the schemas list
- * them, to its extremes: libattn answers with a sentence, or what a kernel would get is sound.
- * Sound means that pointers are aligned, that no stride is negative, that the rows of an output
- * do not coincide and that the last element is less than 2^62 bytes away.
+ * Sets every member of every descriptor and argument struct in the schemas to extreme values.
+ * libattn must refuse the call with a sentence, or a kernel must get sound values. Sound means:
+ * pointers are aligned, no stride is negative, rows of an output do not coincide, and the last
+ * element is less than 2^62 bytes away.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -71,11 +71,11 @@ static void put(char *at, enum kind kind, int64_t i, double f, const void *p)
     }
 }
 
-/* The value of a member in a call that is right; enums not named here are 0, strides too. */
+/* The values of members in a valid call. Enums and strides without a row are 0. */
 static const struct {
     const char *path;
     int value;
-    const char *op; /* NULL: every op without a row of its own before */
+    const char *op; /* NULL: every op without an earlier row of its own */
 } plain[] = {
     {"head_dim", 576, "mla_decode"},
     {"head_dim_v", 512, "mla_decode"},
@@ -202,7 +202,7 @@ static bool sets(const struct attn_family *family, enum attn_arg value)
     return false;
 }
 
-/* Does libattn refuse it with a sentence, or take it for something sound? */
+/* Checks that libattn refuses the call with a sentence, or accepts it with sound values. */
 static void answer(const struct attn_family *family, const union call *d, union call *a,
                    const char *what, long long value)
 {
@@ -272,7 +272,7 @@ static void drive(const struct attn_family *family, unsigned variant, const stru
     }
 }
 
-/* Puts one of the extremes into a member, a pointer to an odd address. */
+/* Sets a member to its n-th extreme value; a pointer becomes an odd address. */
 static long long disturb(const struct row *r, unsigned n, union call *d, union call *a)
 {
     static const size_t count = sizeof(integers) / sizeof(integers[0]);
@@ -284,7 +284,7 @@ static long long disturb(const struct row *r, unsigned n, union call *d, union c
     return (long long)value;
 }
 
-/* The n-th member of an op, counted round. */
+/* Returns the n-th member of an op, modulo their number. */
 static const struct row *member(const struct attn_family *family, unsigned n)
 {
     int first = 0, count = 0;
@@ -297,8 +297,9 @@ static const struct row *member(const struct attn_family *family, unsigned n)
     return &members[first + (int)(n % (unsigned)count)];
 }
 
-/* Products of a count and a stride, of heads and a dimension: what each member alone may be. No
- * pointer is NULL, since what goes with that is not looked at then. */
+/* Sets two members, each at most to its own limit: products of a count and a stride, or of heads
+ * and a dimension, become extreme. No pointer is NULL, since libattn ignores the strides of
+ * missing tensors. */
 static void two_members_at_once_are_refused_or_sound(void **state)
 {
     (void)state;
@@ -353,7 +354,7 @@ static void every_member_at_its_extremes_is_refused_or_sound(void **state)
     }
 }
 
-/* DLPack, for every op: the tensors of a plain call give its pointers, strides and counts back. */
+/* DLPack, for every op: the tensors of a valid call give its pointers, strides and counts. */
 
 struct given {
     size_t size;
@@ -439,8 +440,8 @@ static void tensors_of_every_op_are_bound(void **state)
     }
 }
 
-/* A row without parts would have one, of which the tensor has no element. */
-static void no_parts_are_not_the_default(void **state)
+/* Parts of 0 must not become the default of 1: the tensor has no element for that part. */
+static void zero_parts_are_not_replaced_by_the_default(void **state)
 {
     (void)state;
     struct attn_device device = {.ordinal = 0};
@@ -477,7 +478,7 @@ int main(void)
         cmocka_unit_test(every_member_at_its_extremes_is_refused_or_sound),
         cmocka_unit_test(two_members_at_once_are_refused_or_sound),
         cmocka_unit_test(tensors_of_every_op_are_bound),
-        cmocka_unit_test(no_parts_are_not_the_default),
+        cmocka_unit_test(zero_parts_are_not_replaced_by_the_default),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file tests libattn when HIP or the process misbehaves: every HIP call fails in turn, the
- * device is lost, the process forks.
+ * Tests libattn when HIP or the process misbehaves: every HIP call fails once, the device is lost,
+ * the process forks.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +18,8 @@
 
 static const struct made one[] = {{.gqa = "4"}};
 
-/* Opens, looks up, launches and releases on GPU 1 while GPU 0 is current; the first error. */
+/* Opens, looks up, launches and releases on GPU 1 while GPU 0 is current; returns the first
+ * error. */
 static int whole_life(struct attn_pack *pack)
 {
     struct attn_device_options o = fake_options();
@@ -66,8 +67,7 @@ static void each_hip_call_may_fail(void **state)
         }
         assert_int_equal(f->modules, 0);
     }
-    /* Six calls may fail unnoticed: two questions whether a capture runs, four calls while
-     * releasing. */
+    /* Six calls may fail unnoticed: two tests for a capture, and four calls during release. */
     assert_int_equal(refused, calls - 6);
     attn_pack_close(pack);
     free(bytes);
@@ -141,7 +141,7 @@ static void damaged_code_is_never_loaded(void **state)
     char *bytes = make_pack(one, 1, &size);
     bytes[size - 1] ^= 1;
     struct attn_pack *pack;
-    assert_int_equal(attn_pack_open_memory(bytes, size, &pack), ATTN_OK); /* it was not read */
+    assert_int_equal(attn_pack_open_memory(bytes, size, &pack), ATTN_OK); /* code is not read */
     assert_int_equal(attn_pack_check(pack), ATTN_BAD_PACK);
     says("pack code: the code object of prefill_gfx942_d128 is corrupted");
     const struct attn_device_options o = fake_options();
@@ -184,7 +184,7 @@ static void a_missing_or_wrong_library_is_named(void **state)
     free(bytes);
 }
 
-/* In the child: 0 where everything behaves, else the line. */
+/* Runs in the child: 0 if everything behaves, else a number for the failed step. */
 static int child(struct attn_pack *pack, struct attn_device *device, struct attn_op *op)
 {
     const struct attn_prefill_desc d = plain_desc();
@@ -200,7 +200,7 @@ static int child(struct attn_pack *pack, struct attn_device *device, struct attn
     attn_op_destroy(op);
     attn_device_close(device);
     if (f->calls != 0)
-        return 4; /* HIP was called with what belongs to the parent */
+        return 4; /* HIP was called with the parent's objects */
     const struct attn_device_options o = fake_options();
     if (attn_device_open(&pack, 1, &o, &device) != ATTN_OK ||
         attn_prefill_lookup(device, &d, &op) != ATTN_OK || attn_prefill_launch(op, &a) != ATTN_OK)
@@ -224,7 +224,7 @@ static void a_forked_child_is_told_and_may_open_its_own(void **state)
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);
     const struct attn_prefill_args a = plain_args();
-    assert_int_equal(attn_prefill_launch(op, &a), ATTN_OK); /* the parent goes on */
+    assert_int_equal(attn_prefill_launch(op, &a), ATTN_OK); /* the parent continues */
     attn_op_destroy(op);
     close_bench(&b);
 }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file captures one launch into a HIP graph on the simulator and replays it with other lengths
- * and other values, which the kernel must find in device memory. Arguments: the simulator's HIP
- * library, a pack of one causal bf16 prefill kernel of head_dim 128, and, for another number than
- * 1,000, how many replays.
+ * Captures one launch into a HIP graph on the simulator. Replays have other lengths and values, which
+ * the kernel must read from device memory. Arguments: the simulator's HIP library, a pack of one
+ * causal bf16 prefill kernel of head_dim 128, and optionally the number of replays (default 1,000).
  */
 #include <math.h>
 #include <setjmp.h>
@@ -23,10 +22,10 @@ enum { BATCH = 2, LONGEST = 40, ROOM = BATCH * LONGEST, DIM = 128, HEADS = 1 };
 
 static int replays = 1000;
 
-/* Device memory of a launch, and the values that are in it. */
+/* Device memory of a launch, and its contents. */
 struct step {
     void *device[4]; /* q, k, v, out */
-    void *cu;        /* lengths, of queries and keys alike */
+    void *cu;        /* lengths of queries and of keys */
     double values[3][ROOM * HEADS * DIM];
     uint16_t bits[ROOM * HEADS * DIM];
     int32_t lengths[BATCH + 1];
@@ -56,7 +55,7 @@ static void change(struct step *s, const struct precision *bf16, uint64_t *rando
     assert_int_equal(hip.hipMemcpy(s->cu, s->lengths, sizeof(s->lengths), HIP_TO_DEVICE), 0);
 }
 
-/* Two roundings of at most 2^-8 each, and a little for float32, as in tools/verify/. */
+/* The bound: two roundings of at most 2^-8 each, and a little for float32, as in tools/verify/. */
 static void check_row(const struct step *s, const struct precision *bf16, int64_t token, int head,
                       const struct ref_row *r)
 {
@@ -95,7 +94,7 @@ static void check(struct step *s, const struct precision *bf16)
         }
     }
     for (int i = s->lengths[BATCH] * HEADS * DIM; i < ROOM * HEADS * DIM; i++)
-        assert_int_equal(s->bits[i], bf16->poison); /* rows of no sequence */
+        assert_int_equal(s->bits[i], bf16->poison); /* rows that belong to no sequence */
 }
 
 static void *capture(const struct attn_op *op, const struct step *s, void *stream)

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file captures the life of a page into a HIP graph on the simulator: new keys and values are
- * written to it, it is swapped out to pinned host memory, back in as another page, and its sequence
- * is gathered. Replays have other tokens, slots, pages and lengths, which the kernels must find in
- * device memory; after each, every byte of both caches and of the gathered rows is compared with
- * what plain copies make of them. Arguments: the simulator's HIP library, the pack of
- * graph_cache.yaml.
+ * Captures the life of a page into a HIP graph on the simulator. New keys and values are written.
+ * The page is swapped out to pinned host memory and back in as another page. Its sequence is
+ * gathered. Replays have other tokens, slots, pages and lengths, which the kernels must read from
+ * device memory. After each replay every byte of both caches and of the gathered rows is compared
+ * with plain copies. Arguments: the simulator's HIP library, the pack of graph_cache.yaml.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,11 +20,11 @@
 
 enum { DIM = 64, KV_HEADS = 2, ROW = KV_HEADS * DIM, PAGE = 16 };
 enum { PAGES = 12, HOST_PAGES = 5, MOVED = 4, TOKENS = 40, BATCH = 2, REPLAYS = 25 };
-enum { FRESH = PAGES - MOVED, ROWS = MOVED * PAGE }; /* written pages, behind them the swapped in */
+enum { FRESH = PAGES - MOVED, ROWS = MOVED * PAGE }; /* written pages; the swapped-in ones follow */
 
 typedef uint16_t page[PAGE][ROW];
 
-/* All that is in device memory; the same struct on the host says what it should be. */
+/* All device memory; the host's copy has the expected contents. */
 struct step {
     _Alignas(16) page k[PAGES];
     page v[PAGES];
@@ -102,7 +101,7 @@ static void *capture(const struct ops *ops, struct step *d, struct host *pinned,
     return graph_captured(stream);
 }
 
-/* 0 .. n - 1 in random order. */
+/* Fills `numbers` with 0 .. n - 1 in random order. */
 static void shuffle(int32_t *numbers, int n, uint64_t *random)
 {
     for (int i = 0; i < n; i++) {
@@ -112,8 +111,8 @@ static void shuffle(int32_t *numbers, int n, uint64_t *random)
     }
 }
 
-/* Tokens for pages below FRESH; some of these pages go out and come back; some pairs and slots are
- * to be skipped. */
+/* Changes tokens for pages below FRESH. Some of these pages are swapped out and in; some pairs and
+ * slots are to be skipped. */
 static void change(struct step *s, uint64_t *random)
 {
     int32_t slots[FRESH * PAGE], fresh[FRESH], host[HOST_PAGES], back[MOVED];
@@ -152,7 +151,7 @@ static void copy_pages(page *to_k, page *to_v, page *from_k, page *from_v, int64
     }
 }
 
-/* The same with plain copies. */
+/* Computes the expected contents with plain copies. */
 static void expect(struct step *s, struct host *host)
 {
     for (int t = 0; t < TOKENS; t++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file captures a decode by work lists and the combine behind it into a HIP graph on the
- * simulator, and replays it with other lengths, queries, pages and plans, which the kernels must
- * find in device memory. Arguments: the simulator's HIP library, the pack of graph_decode.yaml.
+ * Captures decode with work lists and its combine into a HIP graph on the simulator. Replays have
+ * other lengths, queries, pages and plans, which the kernels must read from device memory.
+ * Arguments: the simulator's HIP library, the pack of graph_decode.yaml.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -23,7 +23,7 @@ enum { LISTS = 9, TOKENS = BATCH * Q_LEN, ROW_PAGES = LONGEST / PAGE, REPLAYS = 
 enum { PARTS = LISTS / KV_HEADS, ITEMS = (BATCH + PARTS - 1) * KV_HEADS };
 enum { PARTIALS = BATCH + PARTS - 1, ROWS = PARTIALS * Q_LEN };
 
-/* The data that change from replay to replay; the same struct is on the host and on the device. */
+/* The data that change between replays; the same struct is on host and device. */
 struct step {
     _Alignas(16) uint16_t q[TOKENS * HEADS * DIM];
     uint16_t out[TOKENS * HEADS * DIM];
@@ -33,9 +33,9 @@ struct step {
     int32_t kv_lens[BATCH], qo[BATCH + 1], pages[BATCH * ROW_PAGES];
 };
 
-/* The data that stay. */
+/* The constant data. */
 struct bench {
-    struct gpu gpu; /* the simulator's memory, as tools/verify takes it */
+    struct gpu gpu; /* the simulator's memory, in tools/verify's form */
     struct device_memory memory;
     const struct precision *bf16;
     uint16_t cache[CACHE_PARTS][BATCH * ROW_PAGES * PAGE * KV_HEADS * DIM];
@@ -93,7 +93,7 @@ static void plan(struct step *s)
     assert_int_equal(attn_decode_plan(&shape, &lengths, &plan), ATTN_OK);
 }
 
-/* A padding row now and then: no queries, no keys. */
+/* Some rows are padding: no queries, no keys. */
 static void change(struct bench *b, struct step *s, uint64_t *random)
 {
     memset(s, 0, sizeof(*s));
@@ -116,8 +116,8 @@ static void change(struct bench *b, struct step *s, uint64_t *random)
 }
 
 /*
- * Two roundings of at most 2^-8 each, and a little for float32, as in tools/verify/: the parts'
- * weights are float32 as well.
+ * The bound: two roundings of at most 2^-8 each, and a little for float32, as in tools/verify/. The
+ * parts' weights are float32.
  */
 static void check_row(const struct bench *b, const struct step *s, int64_t token, int head,
                       const struct ref_row *r)
@@ -181,7 +181,7 @@ static void check(const struct bench *b, struct step *s)
         }
     }
     for (int i = s->qo[BATCH] * HEADS * DIM; i < TOKENS * HEADS * DIM; i++)
-        assert_int_equal(s->out[i], b->bf16->poison); /* rows of no sequence */
+        assert_int_equal(s->out[i], b->bf16->poison); /* rows that belong to no sequence */
 }
 
 static struct attn_decode_args decode_args(const struct bench *b, void *stream)

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file captures what an engine makes before the layers of a decode step into one HIP graph on
- * the simulator: lengths that grow by a token, the slot of that token, indptr, page numbers, last
- * page lengths, and the work lists of all that. Each launch reads what those before it wrote; every
- * replay is compared with the host's planner and the reference. Arguments: the simulator's HIP
- * library, a pack of the kernels.
+ * Captures an engine's work before the layers of a decode step into one HIP graph on the simulator:
+ * lengths that grow by a token, the slot of that token, indptr, page numbers, last page lengths,
+ * and the work lists. Each launch reads what earlier ones wrote. Every replay is compared with the
+ * host's planner and the reference. Arguments: the simulator's HIP library, a pack of the kernels.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -41,7 +40,7 @@ static const struct attn_decode_plan_shape shape = {
     .lists = LISTS,
 };
 
-/* All that is in device memory, and on the host what it should be. */
+/* All device memory; the host's copy has the expected contents. */
 struct step {
     int32_t kv_lens[BATCH], table[BATCH * ENTRIES], kv_indptr[BATCH + 1];
     int32_t kv_indices[BATCH * ENTRIES], last_page_lens[BATCH];
@@ -57,7 +56,7 @@ static struct attn_decode_plan plan_of(struct step *s)
                                      s->partial_map};
 }
 
-/* `d` is on the device. */
+/* Returns the arguments; `d` is on the device. */
 static struct attn_metadata_args metadata_of(struct step *d, void *stream)
 {
     return (struct attn_metadata_args){
@@ -102,7 +101,7 @@ static void *capture(struct attn_op *const *ops, struct step *d, void *stream)
     return graph_captured(stream);
 }
 
-/* Computes the contents of memory after the next replay, from those before it. */
+/* Computes the contents of memory after the next replay from the current ones. */
 static void expect(struct step *s)
 {
     int32_t before[BATCH];
@@ -148,7 +147,7 @@ static void compare(const struct step *got, const struct step *expected)
 #undef SAME
 }
 
-/* Lengths of another batch, padding among them, and pages in another order. */
+/* Changes to another batch with padding, and pages in another order. */
 static void change(struct step *s, uint64_t *random)
 {
     for (int b = 0; b < BATCH; b++)
@@ -165,7 +164,7 @@ static void replay(void *exec, void *stream, struct step *d)
     for (int i = 0; i < REPLAYS; i++) {
         if (i % 20 == 0)
             change(&expected, &random);
-        /* The host's copy is also what was in memory before, where nothing is to be written. */
+        /* The host's copy also supplies the initial contents of memory that is not written. */
         assert_int_equal(hip.hipMemcpy(d, &expected, sizeof(*d), HIP_TO_DEVICE), 0);
         expect(&expected);
         graph_replay(exec, stream);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file tests libattn when the host gives out: every call that allocates, opens, reads, maps or
- * loads fails in turn. Each failure has its status, nothing is leaked, and the very call that
- * failed succeeds when it is repeated on the same handles. It links the static library with
- * --wrap, so that no one else's calls are counted.
+ * Tests libattn when host calls fail: every call that allocates, opens, reads, maps or loads fails
+ * once. Each failure has its status, nothing leaks, and the failed call succeeds when repeated on
+ * the same handles. The static library is linked with --wrap, so that only its calls are counted.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -25,9 +24,9 @@
 
 static struct {
     long fail_at;       /* the n-th call from now fails (1: the next); 0: none */
-    const char *only;   /* calls of this name alone count; NULL: all */
-    const char *failed; /* which one did */
-    long held;          /* blocks, mappings, files and libraries not given back */
+    const char *only;   /* only calls of this name count; NULL: all */
+    const char *failed; /* the call that failed */
+    long held;          /* blocks, mappings, files and libraries that are not released */
 } host;
 
 static bool fails(const char *name)
@@ -38,7 +37,8 @@ static bool fails(const char *name)
     return true;
 }
 
-/* Defines a wrapper: `refusal` when it is made to fail, else the call, and what it holds then. */
+/* Defines a wrapper: it returns `refusal` if it must fail, else makes the call and counts what it
+ * holds. */
 #define WRAP(type, name, parameters, arguments, error, refusal, holds) \
     type __real_##name parameters;                                     \
     type __wrap_##name parameters;                                     \
@@ -68,7 +68,7 @@ WRAP(int, pthread_atfork, (void (*before)(void), void (*parent)(void), void (*ch
 WRAP(int, pthread_mutex_init, (pthread_mutex_t * lock, const pthread_mutexattr_t *attributes),
      (lock, attributes), 0, ENOMEM, 0)
 
-/* Defines the wrapper of what gives back. */
+/* Defines the wrapper of a function that releases. */
 #define GIVES_BACK(type, name, parameters, arguments, gives) \
     type __real_##name parameters;                           \
     type __wrap_##name parameters;                           \
@@ -115,7 +115,8 @@ static int status_of(const char *name)
     return 0;
 }
 
-/* A call of the library: when it is the one that is made to fail, it is repeated and succeeds. */
+/* Checks the status of a library call. If it is the call that fails, it is repeated and must
+ * succeed. */
 static void require(int status)
 {
     if (status)
@@ -136,7 +137,7 @@ static void require(int status)
 
 static const char *pack_path;
 
-/* Everything that a program does with the library; how many calls failed. */
+/* Uses every function of the library; returns how many calls failed. */
 static int whole_life(void)
 {
     int refused = 0;
@@ -156,7 +157,7 @@ static int whole_life(void)
     struct attn_op *op, *none;
     SURVIVES(attn_prefill_lookup(device, &d, &op));
     d.head_dim = 96;
-    const int absent = attn_prefill_lookup(device, &d, &none); /* walks the whole pack */
+    const int absent = attn_prefill_lookup(device, &d, &none); /* searches the whole pack */
     if (absent != ATTN_NO_KERNEL) {
         assert_int_equal(absent, status_of(host.failed));
         assert_int_equal(attn_prefill_lookup(device, &d, &none), ATTN_NO_KERNEL);
@@ -176,7 +177,7 @@ static void forks_that_cannot_be_watched_refuse_the_device(void **state)
 {
     (void)state;
     struct fakehip *f = fake_reset();
-    host.only = "pthread_atfork"; /* called once per process: this test is the first */
+    host.only = "pthread_atfork"; /* once per process, so this test must run first */
     host.fail_at = 1;
     host.failed = NULL;
     assert_int_equal(whole_life(), 1);
@@ -206,8 +207,7 @@ static void each_host_call_may_fail(void **state)
             assert_string_equal(host.failed, "dlsym");
     }
     assert_true(refused > 30);
-    /* The fake has one of two functions for properties; the other, and whether a stream captures,
-     * may be missing. */
+    /* The fake lacks one of the two functions for properties; the test for a capture is optional. */
     assert_int_equal(unnoticed, 2);
 }
 
@@ -223,7 +223,7 @@ int main(void)
     __real_close(fd);
     free(bytes);
     pack_path = path;
-    fake_reset(); /* opens the fake for good */
+    fake_reset(); /* opens the fake permanently */
     host.held = 0;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(forks_that_cannot_be_watched_refuse_the_device),

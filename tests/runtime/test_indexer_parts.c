@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file tests how many parts libattn cuts the keys of an indexer's row into, the memory of
- * their lists, and how head_product shares out its rows. */
+/* Tests into how many parts libattn cuts the keys of an indexer row, the memory of their lists,
+ * and how head_product divides its rows. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -41,7 +41,7 @@ static void parts_fill_the_gpu_and_stay_long(void **state)
     static const struct {
         int32_t top_k, rows, keys, splits;
     } cases[] = {
-        {2048, 64, 65536, 4}, /* 256 workgroups; 5 parts would take two rounds */
+        {2048, 64, 65536, 4}, /* 256 workgroups; 5 parts would need two rounds */
         {2048, 1, 65536, 16}, /* 4,096 keys each */
         {512, 1, 65536, 16},     {2048, 1, 4096, 1},      {2048, 1, 8192, 2},
         {2048, 152, 65536, 2},   {2048, 153, 65536, 1},   {2048, 4096, 1 << 20, 1},
@@ -57,7 +57,7 @@ static void parts_fill_the_gpu_and_stay_long(void **state)
     }
 }
 
-/* A compute unit of MI300X has two workgroups, one of MI355X three of keys of mxfp4. */
+/* A compute unit of MI300X holds two workgroups; one of MI355X holds three with mxfp4 keys. */
 static void workgroups_that_share_a_unit_count(void **state)
 {
     (void)state;
@@ -66,7 +66,7 @@ static void workgroups_that_share_a_unit_count(void **state)
     } cases[] = {
         {512, 0, 64, 2 * 304, 9},  {512, 0, 1, 3 * 256, 256}, /* of 4,096 keys */
         {64, 64, 16, 4096, 256},   {4096, 4096, 1, 512, 128},
-        {4096, 4096, 8, 4096, 63}, /* 511 parts in all have room */
+        {4096, 4096, 8, 4096, 63}, /* all 511 parts have memory */
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         const struct attn_indexer_topk_desc d = desc_of(cases[i].top_k, cases[i].top_blocks);
@@ -118,8 +118,8 @@ static struct attn_indexer_topk_workspace plan_of(int32_t top_k, int32_t top_blo
     return w;
 }
 
-/* Makes a plan of `keys` for the first row and of one key for the others; returns the most parts
- * of a row. */
+/* Makes a plan for a first row of `keys` keys and other rows of one key. Returns the largest
+ * number of parts of a row. */
 static int32_t parts_of_plan(const struct attn_indexer_topk_workspace *w, int32_t rows,
                              int32_t keys)
 {
@@ -159,7 +159,7 @@ static int32_t parts_of_plan(const struct attn_indexer_topk_workspace *w, int32_
     return parts;
 }
 
-/* Whatever the lengths are, no row has more parts than its runs hold. */
+/* For any lengths, no row has more parts than its runs hold. */
 static void a_plan_fits_its_runs(void **state)
 {
     (void)state;
@@ -175,7 +175,8 @@ static void a_plan_fits_its_runs(void **state)
         }
 }
 
-/* The lists of parts and of their runs, which begin at half the number of the row's first part. */
+/* The lists of parts and of their runs are disjoint. A row's runs begin at half the number of its
+ * first part. */
 static void lists_of_a_plan_have_memory_of_their_own(void **state)
 {
     (void)state;
@@ -223,8 +224,8 @@ static void lists_of_a_plan_have_memory_of_their_own(void **state)
     }
 }
 
-/* A row has as many parts as pieces of which the plan makes no more, or as lists: 32 are merged at
- * once, so that 33 make three runs of 16. */
+/* A row has at most as many parts as the plan's smallest pieces, and at most as many as lists. 32
+ * parts are merged at once; 33 make three runs of 16. */
 static void runs_are_as_many_as_a_row_needs(void **state)
 {
     (void)state;
@@ -304,7 +305,7 @@ static void what_is_out_of_range_is_refused(void **state)
     assert_int_equal(attn_indexer_topk_workspace_size(&d, &s, NULL), ATTN_BAD_ARGUMENT);
 }
 
-/* Workgroups of indexer_logits: few with many columns where there are rows enough. */
+/* Workgroups of indexer_logits: fewer with more columns each if there are enough rows. */
 static void columns_of_logits_are_shared_out(void **state)
 {
     (void)state;
@@ -332,7 +333,8 @@ static void columns_of_logits_are_shared_out(void **state)
     }
 }
 
-/* head_product: few tokens get a workgroup for 32 rows of w, others groups of tokens for 128. */
+/* head_product: with few tokens a workgroup has 32 rows of w, otherwise groups of tokens share 128
+ * rows. */
 static void few_tokens_share_columns(void **state)
 {
     (void)state;

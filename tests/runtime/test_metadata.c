@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file tests what libattn says to a metadata call that cannot be right, and what it makes of
- * one that is: the family's own functions, without a kernel. */
+/* Tests libattn's messages for wrong metadata calls, and the values of correct ones. Only the
+ * family's functions run, no kernel. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -124,7 +124,7 @@ static void a_table_of_slots_is_read_page_by_page(void **state)
     assert_int_equal(call.values[ATTN_ARG_ENTRY_DIVISOR].i64, 1);
 }
 
-/* No sequence: an indptr still has its 0. */
+/* Without sequences an indptr still has its first element, 0. */
 static void empty_batches_need_no_pointers(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file tests mla_decode's side of libattn: what a descriptor and a launch with lists of slots
- * may say, and what ATTN_CHECK_DATA finds in them.
+ * Tests mla_decode in libattn: descriptors and launches with lists of slots, and what
+ * ATTN_CHECK_DATA finds in the lists.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -206,7 +206,7 @@ static void a_shard_is_one_of_several(void **state)
     close_bench(&b);
 }
 
-/* The n-th argument that a launch handed over. */
+/* Returns the n-th argument of the last launch. */
 static int64_t handed(const struct fakehip *fake, int at, size_t size)
 {
     int64_t v = 0;
@@ -291,7 +291,7 @@ static void slots_are_checked_on_request(void **state)
     refuse(op, &a, ATTN_BAD_DATA, "slot 3 of list 0 is 7000, the cache has 160");
     a.pages.kv_lens = NULL;
     refuse(op, &a, ATTN_BAD_DATA, "slot 3 of list 0 is 7000, the cache has 160");
-    a.cache.page_count = 0; /* not said */
+    a.cache.page_count = 0; /* not given */
     assert_int_equal(attn_mla_decode_launch(op, &a), ATTN_OK);
     attn_op_destroy(op);
     op = look_up(&b, ATTN_PAGES_INDICES, "lists");
@@ -335,7 +335,7 @@ static void blocks_are_checked_on_request(void **state)
     close_bench(&b);
 }
 
-/* A sequence has a line of memory; only the first count of it is 0 between launches. */
+/* A sequence has a cache line of tickets; only its first count must be 0 between launches. */
 static void lines_of_tickets_are_checked_on_request(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file tests the pack format: what is written is read, and what is damaged is refused. */
+/* Tests the pack format: written packs can be read, damaged ones are refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -169,7 +169,7 @@ static void the_writer_refuses_what_no_reader_would_take(void **state)
     refuses(&bad, "grid factor of 0");
 }
 
-/* Asks for every kernel's record and code, then for the rest. */
+/* Reads every kernel's record and code, then checks the rest. */
 static int read_kernels(struct attn_pack *pack)
 {
     int r = ATTN_OK;
@@ -186,7 +186,7 @@ static int read_kernels(struct attn_pack *pack)
     return r;
 }
 
-/* Opens and reads everything, from memory and from a file; a sound pack gives ATTN_OK. */
+/* Opens and reads everything, from memory and from a file. A valid pack gives ATTN_OK. */
 static int read_all(const void *bytes, size_t size)
 {
     struct attn_pack *pack;
@@ -211,7 +211,7 @@ static void every_truncation_is_refused(void **state)
     size_t size;
     void *bytes = make_pack(three, COUNT(three), &size);
     for (size_t n = 0; n < size; n++) {
-        void *copy = malloc(n ? n : 1); /* exact, so that a read beyond it is seen */
+        void *copy = malloc(n ? n : 1); /* exact size: a sanitizer sees reads past the end */
         memcpy(copy, bytes, n);
         assert_int_equal(read_all(copy, n), ATTN_BAD_PACK);
         assert_non_null(strstr(attn_last_error(), "pack header"));
@@ -248,7 +248,7 @@ static void another_version_is_named(void **state)
     free(bytes);
 }
 
-/* Hostile packs: everything but one field is right, checksums included. */
+/* Hostile packs: everything but one field is valid, including the checksums. */
 
 static struct attn_pack_kernel *record(void *pack)
 {
@@ -302,7 +302,7 @@ SPOIL(pairs_behind_record, record(h)->pair_count = 64)
 SPOIL(many_kernargs, record(h)->kernarg_count = UINT16_MAX)
 SPOIL(many_factors, record(h)->factor_count[1] = 5)
 SPOIL(many_whens, record(h)->when_count = UINT16_MAX)
-/* The text lies behind the splits. */
+/* The text follows the splits. */
 SPOIL(wild_split, ((struct attn_pack_split *)((char *)record(h) + record(h)->name))[-1].batch = 0)
 SPOIL(costly_split,
       ((struct attn_pack_split *)((char *)record(h) + record(h)->name))[-1].item_cost = 257)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file holds the host planner to what docs/planning.md promises of any batch: every key of
- * every sequence once and in order, no more items than there is room for, balanced lists, and the
- * partial rows that the reduction names. Random batches, and the closed form written out once more.
+ * Tests the host planner's guarantees in docs/planning.md on random batches. Every key of every
+ * sequence occurs once and in order, items do not exceed their memory, lists are balanced, and the
+ * reduction's rows are right. The closed form is computed independently.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -42,7 +42,7 @@ static int32_t keys_of(const struct case_ *c, int32_t b)
     return c->kv_lens[b] > 0 ? c->kv_lens[b] : 0;
 }
 
-/* Key by key: the first that a query sees, or one of the 15 before it. */
+/* Counts key by key the keys before the first visible one, rounded down to 16. */
 static int32_t skipped_keys(const struct case_ *c, int32_t b)
 {
     int32_t first = keys_of(c, b) - c->shape.q_len - (c->shape.window - 1);
@@ -100,7 +100,7 @@ static int32_t start_of(const struct case_ *c, int32_t b)
     return c->lengths.qo_indptr ? c->qo[b] : b * c->shape.q_len;
 }
 
-/* The pieces of a sequence for a head: from item `at` on. Returns the item behind them. */
+/* Checks the pieces of a sequence for a head, from item `at` on. Returns the next item. */
 static int32_t check_sequence(const struct case_ *c, int32_t b, int32_t head, int32_t at)
 {
     const int32_t group = c->shape.heads / c->shape.kv_heads;
@@ -152,7 +152,7 @@ static void check_reduction(const struct case_ *c)
     assert_int_equal(c->partial_map[partials], UNWRITTEN);
     assert_true(c->sizes.partial_rows >= partials * c->shape.q_len);
     for (int32_t k = 0; k < partials; k++)
-        assert_int_equal(c->partial_map[k], k * c->shape.q_len); /* no two share a row */
+        assert_int_equal(c->partial_map[k], k * c->shape.q_len); /* no two parts share a row */
     for (int32_t b = 0; b < c->shape.batch; b++) {
         assert_int_equal(c->final_map[b][0], start_of(c, b));
         assert_int_equal(c->final_map[b][1], start_of(c, b + 1));
@@ -160,7 +160,7 @@ static void check_reduction(const struct case_ *c)
     assert_int_equal(c->final_map[c->shape.batch][0], UNWRITTEN);
 }
 
-/* Pieces of a batch of which none has more than `most` units. */
+/* Returns the number of pieces in a batch if none has more than `most` units. */
 static int64_t count_pieces(const struct case_ *c, int64_t most)
 {
     int64_t n = 0;
@@ -172,10 +172,10 @@ static int64_t count_pieces(const struct case_ *c, int64_t most)
 }
 
 /*
- * With a part to each list, a list costs no more than the payload and what cuts shift into it: less
- * than o that remained of a sequence behind its end, and before its beginning less than 2 o, of a
- * sequence of which no more fitted there, or the o that it takes to go on with one. Where pieces of
- * one size fit, it has one of these.
+ * Checks the load of each list, if each list has one part: less than the payload plus 3 o. Cuts can
+ * shift less than o of the previous sequence's rest into a list. They can also shift less than 2 o
+ * before the next sequence, which no longer fits, or the o to continue it. If pieces of one size
+ * fit, each list has one piece.
  */
 static void check_balance(const struct case_ *c)
 {
@@ -228,7 +228,7 @@ static void plans_of_random_batches_keep_their_promises(void **state)
     free(c);
 }
 
-/* One long sequence and three short ones, 4 lists for one head: worked out by hand. */
+/* One long sequence and three short ones, 4 lists for one head: computed by hand. */
 static void a_long_sequence_is_cut(void **state)
 {
     (void)state;
@@ -244,8 +244,8 @@ static void a_long_sequence_is_cut(void **state)
     };
     c.lengths.kv_lens = c.kv_lens;
     plan_case(&c);
-    /* u = 2, 16, 0, 1, 1; o = 2; S = 0, 4, 22, 24, 27, 30; payload = 8. Cuts of the second one,
-     * whose keys begin at 6: at 8 and 16, which are 2 and 10 units of 64 keys. */
+    /* u = 2, 16, 0, 1, 1; o = 2; S = 0, 4, 22, 24, 27, 30; payload = 8. The second sequence, whose
+     * keys begin at 6, is cut at 8 and 16: after 2 and 10 units of 64 keys. */
     static const int32_t expected[][INFO] = {
         {0, -1, 0, 2, 0, 100, 0, 4 << 16},    {1, 0, 2, 4, 0, 128, 872, 4 << 16},
         {1, 2, 2, 4, 128, 640, 360, 4 << 16}, {1, 4, 2, 4, 640, 1000, 0, 4 << 16},
@@ -259,7 +259,7 @@ static void a_long_sequence_is_cut(void **state)
     assert_memory_equal(c.reduce_indptr, reduce, sizeof(reduce));
 }
 
-/* Two sequences of 9 and 2 units, 5 lists: with pieces of at most 3 units they make 4. */
+/* Two sequences of 9 and 2 units, 5 lists: pieces of at most 3 units make 4 pieces. */
 static void pieces_are_equal_where_lists_suffice(void **state)
 {
     (void)state;
@@ -286,7 +286,7 @@ static void pieces_are_equal_where_lists_suffice(void **state)
     assert_memory_equal(c.work_indptr, indptr, sizeof(indptr));
 }
 
-/* The batch of a_long_sequence_is_cut(), where an item costs as much as four units. */
+/* The batch of a_long_sequence_is_cut(), with items that cost as much as four units. */
 static void costly_items_are_cut_later(void **state)
 {
     (void)state;
@@ -303,16 +303,17 @@ static void costly_items_are_cut_later(void **state)
     };
     c.lengths.kv_lens = c.kv_lens;
     plan_case(&c);
-    /* u = 2, 16, 0, 1, 1; o = 4; S = 0, 6, 26, 30, 35, 40; payload = 10. Keys of the second one
-     * begin at 10: a cut at 10 would leave nothing before it, the one at 20 is 10 units on. */
+    /* u = 2, 16, 0, 1, 1; o = 4; S = 0, 6, 26, 30, 35, 40; payload = 10. The second sequence's
+     * keys begin at 10: a cut at 10 would leave nothing before it, and the cut at 20 is after 10
+     * units. */
     static const int32_t reduce[] = {0, 0, 2, 2, 2, 2};
     assert_memory_equal(c.reduce_indptr, reduce, sizeof(reduce));
     assert_int_equal(c.work_info[1][5], 640);
 }
 
-/* Eight sequences without keys, which are more than there are parts of a head: the last begins
- * where a fifth part would, and the second head's lists begin with its first. */
-static void the_last_part_takes_what_is_left(void **state)
+/* Eight sequences without keys, more than a head has parts. The last part takes the rest, and the
+ * second head's lists begin with its first part. */
+static void the_last_part_takes_the_rest(void **state)
 {
     (void)state;
     static struct case_ c;
@@ -332,9 +333,9 @@ static void the_last_part_takes_what_is_left(void **state)
     assert_memory_equal(c.work_indptr, indptr, sizeof(indptr));
 }
 
-/* Four sequences without keys, which cost 20 together: a part has room for two beginnings, not for
- * a third of these. */
-static void a_part_is_worth_its_beginning(void **state)
+/* Four sequences without keys, which cost 20 together: a part has room for two item costs, not for
+ * a third. */
+static void a_part_has_room_for_two_item_costs(void **state)
 {
     (void)state;
     static struct case_ c;
@@ -354,8 +355,9 @@ static void a_part_is_worth_its_beginning(void **state)
     assert_memory_equal(c.work_indptr, indptr, sizeof(indptr));
 }
 
-/* B sequences, L lists, H heads of keys, Q queries; items, partial results and their rows. */
-static void sizes_are_those_of_the_definition(void **state)
+/* Counts B sequences, L lists, H heads of keys, Q queries; items, partial results and their
+ * rows. */
+static void sizes_follow_the_definition(void **state)
 {
     static const struct {
         int32_t batch, lists, kv_heads, q_len, items, partials, rows;
@@ -382,7 +384,7 @@ static void sizes_are_those_of_the_definition(void **state)
     }
 }
 
-/* One sequence of 64 units and 64 lists: pieces of q units, with r q^2 at least 64. */
+/* One sequence of 64 units and 64 lists: pieces have q units with r q^2 at least 64. */
 static void the_merge_rate_bounds_pieces(void **state)
 {
     (void)state;
@@ -407,8 +409,8 @@ static void the_merge_rate_bounds_pieces(void **state)
     }
 }
 
-/* 32 sequences of 16k keys with a window of 128, four queries each: 131 keys, of which the first is
- * number 16253. */
+/* 32 sequences of 16k keys with a window of 128 and four queries each: 131 visible keys, from
+ * number 16253 on. */
 static void keys_before_a_window_are_in_no_item(void **state)
 {
     (void)state;
@@ -484,9 +486,9 @@ int main(void)
         cmocka_unit_test(a_long_sequence_is_cut),
         cmocka_unit_test(pieces_are_equal_where_lists_suffice),
         cmocka_unit_test(costly_items_are_cut_later),
-        cmocka_unit_test(the_last_part_takes_what_is_left),
-        cmocka_unit_test(a_part_is_worth_its_beginning),
-        cmocka_unit_test(sizes_are_those_of_the_definition),
+        cmocka_unit_test(the_last_part_takes_the_rest),
+        cmocka_unit_test(a_part_has_room_for_two_item_costs),
+        cmocka_unit_test(sizes_follow_the_definition),
         cmocka_unit_test(the_merge_rate_bounds_pieces),
         cmocka_unit_test(keys_before_a_window_are_in_no_item),
         cmocka_unit_test(bad_shapes_are_refused),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file tests what libattn says to a plan call that cannot be right, and what it makes of one
- * that is: the family's own functions, without a kernel. */
+/* Tests libattn's messages for wrong plan calls, and the values of correct ones. Only the family's
+ * functions run, no kernel. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file uses libattn as a plug-in does: opened with dlopen() by a program that does not link
- * it, used down to a launch, closed, and opened again. Arguments: the HIP library and a pack of one
- * causal bf16 prefill kernel of head_dim 128; none: the fake, and a pack that is made here.
+ * Uses libattn as a plug-in: a program that does not link it opens it with dlopen(), uses it up to
+ * a launch, closes it and opens it again. Arguments: the HIP library and a pack of one causal bf16
+ * prefill kernel of head_dim 128. Without arguments: the fake, and a generated pack.
  */
 #include <dlfcn.h>
 #include <setjmp.h>
@@ -18,7 +18,7 @@
 #include "runtime/attn.h"
 #include "tests/runtime/packs.h"
 
-/* The functions of libattn that are called, by name. */
+/* The called functions of libattn, by name. */
 struct library {
     void *handle;
     int (*attn_pack_open)(const char *, struct attn_pack **);
@@ -72,7 +72,7 @@ static void use(const void *bytes, size_t size)
     l.attn_device_close(device);
     l.attn_pack_close(pack);
     assert_int_equal(dlclose(l.handle), 0);
-    assert_null(dlopen(ATTN_LIBRARY, RTLD_NOW | RTLD_NOLOAD)); /* it is really gone */
+    assert_null(dlopen(ATTN_LIBRARY, RTLD_NOW | RTLD_NOLOAD)); /* it is unloaded */
 }
 
 static void a_plug_in_may_be_opened_again_and_again(void **state)
@@ -83,7 +83,7 @@ static void a_plug_in_may_be_opened_again_and_again(void **state)
     void *bytes = make_pack(kernels, 1, &size);
     for (int round = 0; round < 3; round++)
         use(bytes, size);
-    /* The handler that notes forks went with the library. */
+    /* The handler that counts forks was unloaded with the library. */
     pid_t pid = fork();
     if (pid == 0)
         _exit(0);

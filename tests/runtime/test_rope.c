@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file tests what libattn says to a rope_qk_norm_cache call that cannot be right, and what it
- * makes of one that is: the family's own functions, without a kernel.
+ * Tests libattn's messages for wrong rope_qk_norm_cache calls, and the values of correct ones. Only
+ * the family's functions run, no kernel.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -83,7 +83,7 @@ static void fails(const struct attn_rope_qk_norm_cache_desc *d,
         fail_msg("\"%s\" does not say \"%s\"", attn_last_error(), text);
 }
 
-/* One field of a plain descriptor or of plain arguments is wrong. */
+/* Sets one field of a valid descriptor or of valid arguments to a wrong value. */
 #define DESC(text, ...)                                       \
     do {                                                      \
         struct attn_rope_qk_norm_cache_desc d = plain_desc(); \
@@ -163,7 +163,7 @@ static void strides_follow_from_the_shape(void **state)
     assert_int_equal(fill(&d, &a, &call), ATTN_OK);
     assert_ptr_equal(call.values[ATTN_ARG_OUT].ptr, a.q);
     assert_int_equal(call.values[ATTN_ARG_OUT_HEAD_STRIDE].i64, 256);
-    d.kv_heads = 1; /* the stride between heads of one head is anything */
+    d.kv_heads = 1; /* with one head the head stride is ignored */
     a.k_head_stride = 3;
     assert_int_equal(fill(&d, &a, &call), ATTN_OK);
     assert_int_equal(call.values[ATTN_ARG_K_IN_HEAD_STRIDE].i64, 128);

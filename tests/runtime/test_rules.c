@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file tests the rules of ops that relate one argument to another: a call that follows them
- * is filled in, and one that breaks a rule is refused by its sentence. No kernel is involved.
+ * Tests the rules of ops that relate arguments to each other: valid calls are filled in, and calls
+ * that break a rule are refused with its sentence. No kernel runs.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,7 +28,7 @@ static void says(int status, const char *text)
         fail_msg("\"%s\" does not say \"%s\"", attn_last_error(), text);
 }
 
-/* The call of `a` on an op of `d` is refused and says `text`; NULL: it is filled in. */
+/* Fills a call; it must be refused with `text`, or succeed if `text` is NULL. */
 static void call(const struct attn_family *family, const void *d, const void *a, const char *text)
 {
     union attn_desc desc;
@@ -231,7 +231,7 @@ static void logits_are_of_pages_of_their_kind(void **state)
     lookup(family, &d, "index_keys is not ATTN_INDEX_KEYS_FP8, and paged is false");
 }
 
-/* Sixteen tokens of a page lie together; the pages of the others are tested above. */
+/* Sixteen tokens of a page are interleaved; other page layouts are tested above. */
 static void shuffled_pages_have_sixteens_of_tokens(void **state)
 {
     (void)state;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file proves what a launch does not do: allocate, lock, read the environment (all three are
- * counted, by functions of this program that stand before libc's), or call the kernel (a child
- * that launches under strict seccomp would be killed).
+ * Proves that a launch does not allocate, lock, read the environment or call the kernel. Functions
+ * of this program that replace libc's count the first three. For the last, a child launches under
+ * strict seccomp, which kills it at any other system call.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -88,7 +88,7 @@ static void a_launch_allocates_and_locks_nothing(void **state)
     const struct attn_prefill_desc d = plain_desc();
     struct attn_op *op;
     assert_int_equal(attn_prefill_lookup(b.device, &d, &op), ATTN_OK);
-    assert_true(allocations > 0); /* the counters count */
+    assert_true(allocations > 0); /* the counters work */
     assert_true(locks > 0);
     assert_int_equal(environment_reads, 0);
 
@@ -107,7 +107,7 @@ static void a_launch_allocates_and_locks_nothing(void **state)
     struct attn_prefill_args bad = a;
     bad.q = NULL;
     set_zero();
-    assert_int_equal(attn_prefill_launch(op, &bad), ATTN_BAD_ARGUMENT); /* nor when it refuses */
+    assert_int_equal(attn_prefill_launch(op, &bad), ATTN_BAD_ARGUMENT); /* refusals do not either */
     assert_int_equal(allocations + locks, 0);
     attn_op_destroy(op);
     close_bench(&b);
@@ -139,7 +139,7 @@ static void a_launch_makes_no_system_call(void **state)
         launch_under_seccomp();
     int status;
     assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_true(WIFEXITED(status)); /* else: killed, for a system call */
+    assert_true(WIFEXITED(status)); /* a system call would have killed it */
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 

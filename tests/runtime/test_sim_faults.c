@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file tests libattn on the simulated GPU when it fails: each HIP call in turn, a launch that
- * faults, device memory that is full, code for another GPU, GPUs of two kinds, a fork. Whatever
- * happened, the next launch on the same handles must be right. Arguments: the simulator's HIP
- * library, a pack of one causal bf16 prefill kernel of head_dim 128 for gfx942 and for gfx950.
+ * Tests libattn on the simulated GPU under failures: each HIP call once, a launch that faults, full
+ * device memory, code for another GPU, GPUs of two kinds, a fork. After each the next launch on the
+ * same handles must be right. Arguments: the simulator's HIP library, a pack of one causal bf16
+ * prefill kernel of head_dim 128 for gfx942 and for gfx950.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,7 +27,7 @@ static const char *library_path, *pack_path;
 static struct simulator hip;
 static struct attn_pack *pack;
 
-/* Device memory of a launch: one token, whose output is its own row of V, bit by bit. */
+/* Device memory of a launch with one token, whose output is exactly its row of V. */
 struct problem {
     int ordinal;
     void *stream;
@@ -153,7 +153,7 @@ static void says(const char *text)
         fail_msg("\"%s\" does not say \"%s\"", attn_last_error(), text);
 }
 
-/* Each HIP call in turn. */
+/* Each HIP call fails once. */
 
 #define SURVIVES(call)                          \
     do {                                        \
@@ -166,7 +166,7 @@ static void says(const char *text)
         }                                       \
     } while (0)
 
-/* Opens, looks up and launches while another GPU is current; how many calls failed. */
+/* Opens, looks up and launches while another GPU is current; returns how many calls failed. */
 static int whole_life(const struct problem *p, int expected)
 {
     int refused = 0;
@@ -180,7 +180,7 @@ static int whole_life(const struct problem *p, int expected)
     const struct attn_prefill_args a = arguments(p);
     SURVIVES(attn_prefill_launch(op, &a));
     hip.hipsim_fail_call(0, 0);
-    assert_int_equal(hip.hipSetDevice(0), 0); /* what failed may have been to go back to it */
+    assert_int_equal(hip.hipSetDevice(0), 0); /* the return to GPU 0 may have failed */
     attn_op_destroy(op);
     attn_device_close(device);
     return refused;
@@ -212,7 +212,7 @@ static void each_hip_call_may_fail(void **state)
             check_result(&p);
             assert_int_equal(hip.hipsim_live_bytes(1), live);
         }
-        assert_int_equal(refused, calls - 2); /* whether a stream captures is asked in vain twice */
+        assert_int_equal(refused, calls - 2); /* the test for a capture may fail unnoticed twice */
     }
     free_problem(&p);
 }
@@ -239,7 +239,7 @@ static void a_module_that_stays_is_logged(void **state)
     attn_device_close(device);
 }
 
-/* Launches that go wrong on the simulated GPU itself. */
+/* Launches that fail on the simulated GPU itself. */
 
 static char report[4096];
 
@@ -262,7 +262,7 @@ static void a_launch_that_faults_loses_the_device(void **state)
     hip.hipsim_set_report(NULL, NULL);
     assert_string_equal(attn_last_error(), "hipModuleLaunchKernel: hipErrorIllegalAddress");
     assert_non_null(strstr(report, "workgroup"));
-    launch_and_check(op, &p); /* the simulator's device is back at once */
+    launch_and_check(op, &p); /* the simulator's device recovers at once */
     attn_op_destroy(op);
     attn_device_close(device);
     free_problem(&p);
@@ -312,7 +312,7 @@ static void *read_file(const char *path, size_t *size)
     return bytes;
 }
 
-/* A pack whose gfx942 record was given the code of gfx950, checksums and all. */
+/* The gfx942 record of this pack has gfx950's code, with valid checksums. */
 static void code_for_another_gpu_is_refused(void **state)
 {
     (void)state;
@@ -359,7 +359,7 @@ static void gpus_of_two_kinds_run_their_own_kernels(void **state)
         assert_string_equal(info.kernel.target, targets[i]);
     }
     for (int i = 0; i < 4; i++)
-        launch_and_check(ops[i % 2], &problems[i % 2]); /* GPU 0 is current all along */
+        launch_and_check(ops[i % 2], &problems[i % 2]); /* GPU 0 stays current */
     for (int i = 0; i < 2; i++) {
         attn_op_destroy(ops[i]);
         attn_device_close(devices[i]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file tests how libattn tells callers to split the keys of a decode step: what a tuning file
- * says of the call that is the most like it, and what an untuned kernel begins with.
+ * Tests how libattn recommends splits of a decode step's keys: from the tuning file's most similar
+ * call, and for an untuned kernel.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -91,7 +91,7 @@ static void the_call_that_is_most_alike_decides(void **state)
     close_op(&b);
 }
 
-/* As many keys a list, but heads differ: a row of the same heads is nearer. */
+/* With equal keys per list a row with the same heads is nearer. */
 static void heads_count(void **state)
 {
     (void)state;
@@ -104,8 +104,8 @@ static void heads_count(void **state)
     close_op(&b);
 }
 
-/* The kernel that a split asks for is in the pack, though the description has none. */
-static void what_a_split_takes_is_there(void **state)
+/* The kernel that a split needs is in the pack although the description lacks it. */
+static void kernels_of_a_split_are_in_the_pack(void **state)
 {
     (void)state;
     struct attn_decode_desc desc = describe(8, 1, 16);
@@ -115,7 +115,7 @@ static void what_a_split_takes_is_there(void **state)
     close_op(&b);
     b = open_op(&desc);
     const struct attn_decode_split s = choose(b.op, 1, 1024);
-    assert_true(s.one_launch); /* nothing was tuned for it, and it stays what it is */
+    assert_true(s.one_launch); /* not tuned, so it keeps its kind */
     assert_false(s.tuned);
     const struct attn_combine_desc combine = {.size = sizeof(combine),
                                               .dtype = ATTN_BF16,
@@ -188,7 +188,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_call_that_is_most_alike_decides),
         cmocka_unit_test(heads_count),
-        cmocka_unit_test(what_a_split_takes_is_there),
+        cmocka_unit_test(kernels_of_a_split_are_in_the_pack),
         cmocka_unit_test(without_tuning_it_is_a_list_for_each_unit),
         cmocka_unit_test(lists_that_workgroups_share_are_fewer),
         cmocka_unit_test(bad_calls_are_refused),

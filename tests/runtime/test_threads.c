@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file shares handles between 16 threads; under -Db_sanitize=thread it is the race check. */
+/* Shares handles between 16 threads; with -Db_sanitize=thread it is the race check. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -45,7 +45,7 @@ static void *look_up_often(void *arg)
             continue;
         }
         w->failures += attn_prefill_launch(op, &a) != ATTN_OK;
-        d.head_dim = 72; /* errors are each thread's own */
+        d.head_dim = 72; /* errors are per thread */
         struct attn_op *none;
         w->failures += attn_prefill_lookup(w->bench->device, &d, &none) != ATTN_NO_KERNEL;
         w->failures += strstr(attn_last_error(), "head_dim") == NULL;

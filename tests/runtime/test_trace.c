@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file tests `attnc trace`: its report, the trace as JSON whose slices do not overlap within a
- * wave, the annotated disassembly, what it says about a bad shape. Arguments: attnc, a pack of one
- * prefill kernel, a directory to write to.
+ * Tests `attnc trace`: its report; the JSON trace, whose slices do not overlap within a wave; the
+ * annotated disassembly; messages for bad shapes. Arguments: attnc, a pack of one prefill kernel, a
+ * directory to write to.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +21,7 @@ static char output[1 << 14];
 
 static const char kernel[] = "prefill_bf16_d128_gfx942";
 
-/* Runs trace with these options; what it prints goes to `output`. Returns the exit code. */
+/* Runs trace with these options and stores its output in `output`. Returns the exit code. */
 static int trace(const char *options)
 {
     char command[4096];
@@ -92,7 +92,7 @@ static void test_events(void **state)
     assert_true(counters > 0);
 }
 
-/* 70 queries of 2 heads, and their output, are loaded and stored once. */
+/* 70 queries of 2 heads are loaded once, and their output is stored once. */
 static void test_bytes(void **state)
 {
     (void)state;

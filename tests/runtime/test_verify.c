@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file tests the tester: `attnc verify` passes a sound kernel, and fails the same kernel when
- * its record hands it the wrong values. Arguments: attnc, a pack of one prefill kernel.
+ * Tests `attnc verify`: it passes a correct kernel, and fails the same kernel if its record passes
+ * wrong values. Arguments: attnc, a pack of one prefill kernel.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,7 +32,7 @@ static uint8_t *read_file(const char *path, size_t *size)
     return bytes;
 }
 
-/* The kernel's argument of this name, in the record of a pack with one kernel. */
+/* Finds the kernel's argument of this name in the record of a pack with one kernel. */
 static struct attn_pack_kernarg *find_argument(uint8_t *pack, const char *name)
 {
     const struct attn_pack_header *h = (const void *)pack;
@@ -48,7 +48,7 @@ static struct attn_pack_kernarg *find_argument(uint8_t *pack, const char *name)
     return NULL;
 }
 
-/* Runs verify on the simulator; its standard output goes to `text`. Returns the exit code. */
+/* Runs verify on the simulator and stores its standard output in `text`. Returns the exit code. */
 static int verify(const char *path, char *text, size_t size)
 {
     char command[4096];
@@ -70,7 +70,7 @@ static void expect(const char *text)
         fail_msg("verify does not print \"%s\":\n%s", text, output);
 }
 
-/* Verifies a copy of the pack in which two arguments have changed places. */
+/* Verifies a copy of the pack with two arguments exchanged. */
 static void verify_swapped(const char *a, const char *b)
 {
     size_t size;
@@ -108,7 +108,7 @@ static void wrong_results_fail(void **state)
     expect("expected");
 }
 
-/* The kernel reads the poison of out, and writes q. */
+/* The kernel reads the poison of out and writes q. */
 static void writing_an_input_fails(void **state)
 {
     (void)state;
@@ -120,13 +120,13 @@ static void writing_an_input_fails(void **state)
 static void strides_of_another_tensor_fail(void **state)
 {
     (void)state;
-    verify_swapped("v_head_stride", "out_head_stride"); /* differ in views only */
+    verify_swapped("v_head_stride", "out_head_stride"); /* they only differ in views */
     expect("views");
     expect("FAIL");
 }
 
-/* A copy of the pack's kernel under another name, for calls that `when` is for; with `broken`, its
- * K and V change places. */
+/* Adds a copy of the pack's kernel under another name, for the calls of `when`; `broken` exchanges
+ * its K and V. */
 static void add_copy(struct attnc_pack_writer *w, const uint8_t *pack, const char *name,
                      const struct attnc_pack_when *when, bool broken)
 {
@@ -216,7 +216,7 @@ static void each_kernel_of_a_key_is_verified(void **state)
     (void)state;
     if (verify_two(false, false) != 0)
         fail_msg("%s", output);
-    expect("2 of 2 kernels verified, 24 shapes, 0 failed"); /* whichever calls they are for */
+    expect("2 of 2 kernels verified, 24 shapes, 0 failed"); /* for any calls */
     expect("\nfew ");
     expect("\nmany ");
     assert_int_equal(verify_two(true, false), 1);

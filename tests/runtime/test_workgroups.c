@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file tests how the work of the ops around latent attention is divided among workgroups, on
- * both sides of every number of tokens where that changes.
+ * Tests how the work of the ops around latent attention is divided among workgroups, at both sides
+ * of every threshold in the number of tokens.
  */
 #include <setjmp.h>
 #include <stdarg.h>

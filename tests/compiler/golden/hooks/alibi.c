@@ -1,2 +1,2 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A file that descriptions here name; it is never compiled. */
+/* A file that the descriptions here name; it is never compiled. */
