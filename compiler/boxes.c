@@ -15,7 +15,7 @@ bool attnc_boxes_add(struct attnc_boxes *list, const struct att_box *box)
     return true;
 }
 
-/* The range of an argument: all values of 32 bits where the box does not name it. */
+/* Returns the range of an argument; all 32-bit values if the box does not name it. */
 static struct att_when range_of(const struct att_box *box, const char *arg)
 {
     for (unsigned i = 0; i < box->count; i++) {
@@ -47,7 +47,8 @@ static bool set_range(struct att_box *box, const char *arg, int64_t min, int64_t
     return true;
 }
 
-/* Adds what of a box lies below and above one range of the hole, and narrows the box to it. */
+/* Adds the parts of a box below and above one range of the hole, and narrows the box to that
+ * range. */
 static bool slice(struct attnc_boxes *list, struct att_box *box, const struct att_when *hole)
 {
     const struct att_when own = range_of(box, hole->arg);

@@ -30,7 +30,7 @@ struct attnc_diag {
     size_t count;
     size_t left_out; /* errors beyond the capacity of messages[] */
     size_t errors;   /* all errors */
-    bool no_memory;  /* the machine's fault, not the user's */
+    bool no_memory;  /* out of memory, not an error of the user */
     bool unreadable; /* the file is missing or unreadable */
 };
 

@@ -12,7 +12,8 @@
 #include "pack/pack_format.h"
 #include "targets/tgt.h"
 
-/* A kernel of the description and the calls that it is for; without boxes as its variant says. */
+/* A kernel of the description and the calls that it is for; without boxes the variant's own choice
+ * applies. */
 struct row {
     struct att_variant variant;
     struct attnc_boxes boxes;
@@ -55,7 +56,7 @@ static struct row *add_row(struct rows *l, const struct att_variant *v)
     return &l->rows[l->count++];
 }
 
-/* True if two variants differ by no more than their tiles. */
+/* True if two variants differ at most in their tiles. */
 static bool same_key(const struct att_variant *a, const struct att_variant *b)
 {
     struct att_variant x = *a, y = *b;
@@ -80,7 +81,7 @@ static bool add_calls(const struct rows *l, size_t first, size_t tuned, struct r
     return good;
 }
 
-/* The tuned kernel among rows `first` to `end` that has a tile; NULL: none has. */
+/* Returns the tuned kernel with this tile among rows `first` to `end`; NULL: none. */
 static struct row *find_tile(const struct rows *l, size_t first, size_t end, int tile)
 {
     for (size_t i = first; i < end; i++) {
@@ -104,7 +105,7 @@ static bool add_seconds(struct rows *l, size_t own, size_t first, size_t tuned)
             return false;
         if (!add_calls(l, first, tuned, row, &second))
             return false;
-        if (!row->boxes.count) { /* tuned kernels have all of its calls */
+        if (!row->boxes.count) { /* tuned kernels cover all of its calls */
             free(row->boxes.rows);
             l->count--;
         }
@@ -112,7 +113,7 @@ static bool add_seconds(struct rows *l, size_t own, size_t first, size_t tuned)
     return true;
 }
 
-/* Refuses a key with more kernels than libattn looks at. */
+/* Reports a key with more kernels than libattn considers. */
 static void check_count(const struct rows *l, size_t first)
 {
     size_t records = 0;
@@ -147,7 +148,7 @@ static bool add_key(struct rows *l, const struct attnc_description *desc, size_t
     return true;
 }
 
-/* Choices and their boxes in one allocation, which the description keeps. */
+/* Choices and their boxes in one allocation, owned by the description. */
 struct block {
     struct att_choice *choices;
     struct att_box *boxes;

@@ -582,7 +582,7 @@ bool attnc_tuning_apply(struct attnc_tuning *t, struct attnc_description *desc,
     return good && d->errors == errors;
 }
 
-/* True if a key is of one of the targets. */
+/* True if a key's target is in the list. */
 static bool is_of(const char *key, const char *const *targets)
 {
     const size_t length = strcspn(key, " ");

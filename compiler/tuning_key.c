@@ -63,7 +63,7 @@ static bool parse_flag(const char *text, int *value)
     return *value || !strcmp(text, "false");
 }
 
-/* Sets a field to the value that a key spells. */
+/* Sets a field to the value in a key. */
 static bool set_value(struct att_variant *v, int f, const char *text)
 {
     const struct att_field_info *const info = &att_fields[f];
@@ -89,7 +89,7 @@ static int find_field(const struct att_variant *v, const char *name)
     return ATT_FIELD_COUNT;
 }
 
-/* Reads one "gqa=8", which it cuts in two. */
+/* Reads one "gqa=8", which it splits in place. */
 static bool read_word(struct att_variant *v, char *word, char why[ATTNC_KEY_WHY])
 {
     char *const value = strchr(word, '=');
@@ -108,7 +108,7 @@ static bool read_word(struct att_variant *v, char *word, char why[ATTNC_KEY_WHY]
     } else if (!set_value(v, f, value + 1)) {
         snprintf(why, ATTNC_KEY_WHY, "%s has no value '%.40s'", word, value + 1);
     } else {
-        v->loc[f].line = 1; /* given: att_variant_resolve() leaves it as it is */
+        v->loc[f].line = 1; /* counts as given, so that att_variant_resolve() keeps it */
         return true;
     }
     return false;

@@ -12,7 +12,7 @@
 struct attn_op;
 struct attn_tensor;
 
-/* The values that kernels may take, of all ops, by number. */
+/* Numbers of all values that kernels of any op can take. */
 enum attn_arg {
 #define ARG(ID, name, kind, help) ATTN_ARG_##ID,
 #include "op_args.def"
@@ -35,7 +35,7 @@ enum { ATTN_KEY_FIELDS = 24, ATTN_KEY_CHOICES = 12 };
 struct attn_key_field {
     const char *field;
     const char *choices[ATTN_KEY_CHOICES];
-    uint8_t costs[ATTN_KEY_CHOICES]; /* costs[0] is 0 */
+    uint8_t costs[ATTN_KEY_CHOICES]; /* costs[0] is 0: the first choice is exact */
     uint8_t count;
     char number[12]; /* text of a choice that is a number */
 };
@@ -66,7 +66,7 @@ struct attn_key_step {
 void attn_key_cover_up(struct attn_key_field *field, const struct attn_key_step *steps,
                        unsigned count, int number, unsigned cost);
 
-/* A descriptor as an op keeps it: checked, defaults filled in. */
+/* A checked descriptor of any op, with its defaults filled in. */
 union attn_desc {
 #define OP(name) struct attn_##name##_desc name;
 #include "ops/ops.def"

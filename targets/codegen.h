@@ -14,7 +14,7 @@
 
 struct tir_func;
 
-/** Bytes on the heap, owned by whoever holds the struct. */
+/** Bytes on the heap, owned by the holder of the struct. */
 struct tgt_blob {
     uint8_t *data;
     size_t size;

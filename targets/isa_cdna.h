@@ -23,10 +23,10 @@ LLVMValueRef cdna_to_fp8(struct lower *l, LLVMValueRef x, LLVMValueRef y, LLVMVa
 LLVMValueRef cdna_fp8_to_f32(struct lower *l, LLVMValueRef dword);
 LLVMValueRef cdna_fp8_pair_to_f32(struct lower *l, LLVMValueRef dword, bool high);
 
-/** Reads the dword of a lane of the same row of 16: mask 0 to 15. */
+/** Returns the dword of lane ^ mask; mask is 0 to 15, so the lane is in the same row of 16. */
 LLVMValueRef cdna_xor_in_row(struct lower *l, LLVMValueRef dword, unsigned mask);
 
-/** The members of struct lower_isa that are the same in both. */
+/** Members of struct lower_isa with the same value in both tables. */
 #define LOWER_ISA_CDNA                                                                           \
     .set_registers = cdna_set_registers, .wait = cdna_wait, .barrier = cdna_barrier,             \
     .set_priority = cdna_set_priority, .make_rsrc = cdna_make_rsrc,                              \

@@ -47,7 +47,7 @@ struct setting {
 struct outcome {
     bool refused;
     unsigned gaps;
-    char *text; /* the comments without the settings; the sentence of a refusal */
+    char *text; /* comments without the settings, or the sentence of a refusal */
     char *read, *neutral;
 };
 
@@ -213,7 +213,7 @@ static size_t list_settings(const struct attnc_yaml *y, const struct attnc_yaml_
     return count;
 }
 
-/* True if a value says something: not null, not false, not empty. */
+/* True if a value is given: not null, not false, not empty. */
 static bool is_said(const struct attnc_yaml *y, uint32_t value)
 {
     const struct attnc_yaml_node *n = attnc_yaml_node(y, value);
@@ -223,7 +223,7 @@ static bool is_said(const struct attnc_yaml *y, uint32_t value)
     return text[0] && (!n->plain || (strcmp(text, "null") && strcmp(text, "false")));
 }
 
-/* Quotes need a number or a choice, and another value of null is one. */
+/* True if a mutation applies: quotes need a number or a choice; null has no other value. */
 static bool applies(const struct attnc_yaml *y, const struct setting *s, enum mutation kind)
 {
     const struct attnc_yaml_node *n = attnc_yaml_node(y, s->value);
@@ -248,7 +248,7 @@ static bool is_listed(const char *list, const char *path)
     return false;
 }
 
-/* Settings that are read as real numbers, and that some models have without an effect. */
+/* True for settings that may be fractions, or that have no effect in some models. */
 static bool takes_fractions(const char *path)
 {
     static const char *const names[] = {

@@ -137,7 +137,7 @@ static void write_layers(const char *line, char *text, size_t size)
              heads, kv_heads, dim, values, rotates, scale);
 }
 
-/* Every kind of layers that the table has, and no other. */
+/* Checks that exactly the table's kinds of layers are described. */
 static void check_layers(const struct model *m, const char *description)
 {
     for (size_t i = 0; i < m->layers_count; i++) {

@@ -254,7 +254,7 @@ static void write_prefill(void)
     write_file("p.yaml", "targets: [gfx942]\nkernels: [{ op: prefill, head_dim: 128 }]\n");
 }
 
-/* A launch longer than the budget: nothing can be compared, and the pack is what a build makes. */
+/* If a launch exceeds the budget, nothing is compared, and the pack is the untuned one. */
 static void a_spent_budget_leaves_the_build(void **state)
 {
     (void)state;
@@ -314,7 +314,7 @@ static void values_are_what_libattn_sees(void **state)
     end_run(&r);
     assert_int_equal(rows[0], 4); /* each shape */
     assert_int_equal(rows[1], 4);
-    /* values that only libattn works out */
+    /* values that only libattn computes */
     write_file("h.yaml", "targets: [gfx942]\n"
                          "kernels: [{ op: head_product, head_dim: 512, head_dim_v: 128 }]\n");
     write_file("shapes", "head_product tokens=64\nhead_product tokens=512\n");
@@ -345,7 +345,7 @@ static void a_models_heads_go_where_they_belong(void **state)
     }
 }
 
-/* Launches that fail are said, and the rest is written. */
+/* Failed launches are reported, and the other results are written. */
 static void a_failed_launch_fails_the_run(void **state)
 {
     (void)state;
@@ -376,7 +376,7 @@ static void stale_keys_are_refused(void **state)
     expect_same("t.attnpack", "plain.attnpack");
 }
 
-/* Databases of version 0, whose keys say every field, are brought up to date. */
+/* Databases of version 0, whose keys include every field, are migrated. */
 static void an_old_database_is_read(void **state)
 {
     (void)state;

@@ -20,7 +20,7 @@
 #include "targets/tgt.h"
 
 #define KEY "gfx950 decode head_dim=64 gqa=1 page_size=16"
-/* The same as version 1 has it. */
+/* The same key in version 1. */
 #define LONG_KEY                                                                                  \
     "gfx950 decode dtype=bf16 q_dtype=same q_scale=tensor head_dim=64 head_dim_v=64 gqa=1 "       \
     "q_len=1 "                                                                                    \
@@ -239,7 +239,7 @@ static void a_key_names_fields(void **state)
     }
 }
 
-/* A field that came later changes no key of version 1, and what is written is version 2. */
+/* A later field changes no key of version 1; files are written in version 2. */
 static void an_old_file_is_read(void **state)
 {
     (void)state;
@@ -299,7 +299,7 @@ static bool takes(const struct att_variant *v, int64_t tiles, int64_t keys, int6
     return false;
 }
 
-/* A tuned kernel's calls are its own; all others are whose they were without the file. */
+/* A tuned kernel takes its own calls; other calls keep the kernels that they have without the file. */
 static void tuned_calls_are_cut_out_of_a_second_kernels(void **state)
 {
     (void)state;
@@ -334,7 +334,7 @@ static void tuned_calls_are_cut_out_of_a_second_kernels(void **state)
     end(&r);
 }
 
-/* A tuned kernel with the second one's tile is one kernel, for the calls of both. */
+/* A tuned kernel and a second kernel with the same tile become one kernel, for the calls of both. */
 static void a_tuned_second_kernel_is_built_once(void **state)
 {
     (void)state;

@@ -24,7 +24,7 @@ struct attn_device_options fake_options(void)
 
 struct fakehip *fake_reset(void)
 {
-    static void *library; /* stays */
+    static void *library; /* loaded permanently */
     if (!library)
         library = dlopen(fake_path(), RTLD_NOW);
     struct fakehip *(*state)(void);

@@ -12,7 +12,7 @@ QK, V = 576, 512
 WORKGROUPS = 8
 SPARE = 256  # rows after the sequences' rows: kernels prefetch, and load past the end of a row
 OLDER = ("mla_a8w8_qh64_qseqlen4_gqaratio16", "mla_a8w8_qh64_qseqlen4_gqaratio16_msk0")
-# Kernels without a mask, whatever the table says: the first shares its key with an object that has a mask.
+# Kernels that the table wrongly lists as masked: the first shares its key with an object that has a mask.
 UNMASKED = ("mla_a16w16_qh8_qseqlen2_gqaratio8", "MLA_A16W16_1TG_4W_64mx1_16nx1_Coex0_Msk1_QH16")
 RANKS, RANK = 2, 1  # of kernels for keys that are interleaved over several devices
 
