@@ -8,8 +8,8 @@
 #include "compiler/description.h"
 
 /** Adds the alternative kernels of each variant that leaves its tile open. They get the calls for
- * which no tuned kernel of the key is. False: out of memory, or a key has more kernels than fit; `d`
- * says which. */
+ * which no tuned kernel of the key is. False: out of memory, or a key has more kernels than fit;
+ * `d` says which. */
 bool attnc_add_seconds(struct attnc_description *desc, struct attnc_diag *d);
 
 #endif

@@ -74,7 +74,8 @@ typedef uint32_t attn_pack_string;
 
 /*
  * The index section has kernel_count rows, ascending by (hash, kernel). Then follow kernel_count
- * 32-bit record offsets from the start of the kernel records, one per kernel, in the order of names.
+ * 32-bit record offsets from the start of the kernel records: one per kernel, in the order of
+ * names.
  *
  * The hash of a kernel is the sum, modulo 2^64, of XXH3(value, seed XXH3(field)) over its key's
  * pairs and the pairs ("op", op) and ("target", target). A lookup that changes one field therefore

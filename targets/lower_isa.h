@@ -31,7 +31,7 @@ struct lower_gather {
     unsigned both; /* instruction offset in bytes, added in memory and in LDS */
 };
 
-/** How f32 is rounded to 16-bit floats: see `convert` in ops.def. to_bf16() never gets rounding
+/** Rounding of f32 to 16-bit floats: see `convert` in ops.def. to_bf16() never gets rounding
  * toward zero. */
 struct lower_rounding {
     bool short_nan;

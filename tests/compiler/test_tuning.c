@@ -299,7 +299,7 @@ static bool takes(const struct att_variant *v, int64_t tiles, int64_t keys, int6
     return false;
 }
 
-/* A tuned kernel takes its own calls; other calls keep the kernels that they have without the file. */
+/* A tuned kernel takes its own calls; other calls keep the kernels of a build without the file. */
 static void tuned_calls_are_cut_out_of_a_second_kernels(void **state)
 {
     (void)state;
@@ -334,7 +334,7 @@ static void tuned_calls_are_cut_out_of_a_second_kernels(void **state)
     end(&r);
 }
 
-/* A tuned kernel and a second kernel with the same tile become one kernel, for the calls of both. */
+/* A tuned kernel and a second kernel with the same tile become one, for the calls of both. */
 static void a_tuned_second_kernel_is_built_once(void **state)
 {
     (void)state;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Captures one launch into a HIP graph on the simulator. Replays have other lengths and values, which
- * the kernel must read from device memory. Arguments: the simulator's HIP library, a pack of one
- * causal bf16 prefill kernel of head_dim 128, and optionally the number of replays (default 1,000).
+ * Captures one launch into a HIP graph on the simulator. Replays have other lengths and values,
+ * which the kernel must read from device memory. Arguments: the simulator's HIP library, a pack of
+ * one causal bf16 prefill kernel of head_dim 128, and optionally the number of replays.
  */
 #include <math.h>
 #include <setjmp.h>

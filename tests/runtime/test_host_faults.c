@@ -207,7 +207,8 @@ static void each_host_call_may_fail(void **state)
             assert_string_equal(host.failed, "dlsym");
     }
     assert_true(refused > 30);
-    /* The fake lacks one of the two functions for properties; the test for a capture is optional. */
+    /* The fake lacks one of the two functions for properties; the test for a capture is
+     * optional. */
     assert_int_equal(unnoticed, 2);
 }
 
