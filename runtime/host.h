@@ -42,6 +42,8 @@ int attn_combine_check_lists(const struct attn_op *op, const struct attn_combine
  * rows. */
 int attn_decode_check_work(const struct attn_op *op, const struct attn_decode_args *args);
 
+int attn_prefill_check_work(const struct attn_op *op, const struct attn_prefill_args *args);
+
 int attn_mla_decode_check_work(const struct attn_op *op, const struct attn_mla_decode_args *args);
 
 int attn_indexer_topk_check_work(const struct attn_op *op, const struct attn_indexer_topk_args *a);

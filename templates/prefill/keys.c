@@ -23,9 +23,10 @@ static void locate_pages(struct prefill *p)
     struct tir_builder *b = &p->b;
     p->first_seen = tir_i32(b, 0);
     if (att_hides_early(p->v))
-        p->first_seen =
-            att_first_seen(b, p->v, p->attention.at.reach, tir_add(b, p->row0, p->offset));
+        p->first_seen = att_first_seen(b, p->v, p->attention.at.reach, prefill_first_position(p));
     p->pages = att_pages(b, p->v, p->sequence, p->kv_len, p->first_seen);
+    if (p->page_copies)
+        return;
     for (unsigned i = 0; i < p->n_panels; i++) {
         struct panel *n = &p->panels[i];
         n->paged = att_paged_tile(b, &p->k_cache, p->kv, n->width, n->first, NULL);
@@ -99,6 +100,10 @@ static struct tir_value k_buffer(struct prefill *p, const struct panel *n, struc
 /* The page numbers of a tile of K, and of V. Pages of tiles past the end are those of the last. */
 static void find_k_pages(struct prefill *p, struct tir_value tile)
 {
+    if (p->page_copies) {
+        p->k_page = prefill_find_page(p, tile);
+        return;
+    }
     for (unsigned i = 0; i < p->n_panels; i++)
         p->panels[i].pages =
             att_page_numbers(&p->b, &p->pages, &p->panels[i].paged, first_key(p, tile));
@@ -112,6 +117,13 @@ static void copy_k(struct prefill *p, struct tir_value tile, bool in_loop)
         struct panel *n = &p->panels[i];
         if (in_loop)
             prefill_place(p, i ? PREFILL_FETCH_MORE_K : PREFILL_FETCH_K);
+        if (p->page_copies) {
+            const struct prefill_page_copy copy = {
+                &p->k_cache,          p->k_page,   n->first,           n->width,
+                k_buffer(p, n, tile), &n->lds_all, PREFILL_COPIES_OF_K};
+            prefill_copy_page(p, &copy, tile);
+            continue;
+        }
         if (p->v->paged) {
             n->fetched = att_paged_load(b, &p->pages, &n->paged, key, n->pages);
             continue;
@@ -130,7 +142,7 @@ static void copy_k(struct prefill *p, struct tir_value tile, bool in_loop)
 static void place_k(struct prefill *p, struct tir_value tile)
 {
     struct tir_builder *b = &p->b;
-    if (!p->v->paged) {
+    if (!p->v->paged || p->page_copies) {
         tir_wait(b, PREFILL_COPIES_OF_K, 0);
         return;
     }
@@ -186,6 +198,13 @@ static void fetch_v(struct prefill *p, struct tir_value tile)
 {
     struct tir_builder *b = &p->b;
     struct tir_value key = first_key(p, tile);
+    if (p->page_copies) {
+        const struct prefill_page_copy copy = {
+            &p->v_cache,   p->v_page,          0, p->dv, v_buffer(p, tile),
+            &p->v_lds_all, PREFILL_COPIES_OF_V};
+        prefill_copy_page(p, &copy, tile);
+        return;
+    }
     for (unsigned i = 0; p->v->paged && i < prefill_v_parts(p); i++)
         p->fetched_v[i] = att_paged_load(b, &p->pages, &p->paged_v[i], key, p->v_pages);
     if (p->v->paged)
@@ -242,7 +261,13 @@ static void place_v(struct prefill *p, struct tir_value tile)
     tir_tile_lds_store(b, own_v_buffer(p, tile), v, &p->v_lds);
 }
 
-void prefill_copy_first_keys(struct prefill *p) { copy_k(p, tir_i32(&p->b, 0), false); }
+void prefill_copy_first_keys(struct prefill *p)
+{
+    const struct tir_value first = tir_i32(&p->b, 0);
+    if (p->page_copies)
+        find_k_pages(p, first);
+    copy_k(p, first, false);
+}
 
 void prefill_await_keys(struct prefill *p)
 {
@@ -270,7 +295,11 @@ static void fetch_keys(void *family, struct att_block *block)
     place_k(p, block->index);
     if (p->v->paged) {
         prefill_place(p, PREFILL_FIND_V_PAGES);
-        p->v_pages = att_page_numbers(&p->b, &p->pages, &p->paged_v[0], first_key(p, block->index));
+        if (p->page_copies)
+            p->v_page = prefill_find_page(p, block->index);
+        else
+            p->v_pages =
+                att_page_numbers(&p->b, &p->pages, &p->paged_v[0], first_key(p, block->index));
     }
     prefill_place(p, PREFILL_AWAIT_K);
     if (p->v->mask == ATT_MASK_CUSTOM)

@@ -90,6 +90,9 @@ static struct att_place place_of(const struct prefill *p, enum prefill_step s)
             place.phase = READ;
         if (s == PREFILL_READ_V && prefill_reads_before_vote(p))
             place.phase = EDGE;
+        /* Scalars, which nothing waits for there: reads of LDS would wait for them too. */
+        if (p->page_copies && (s == PREFILL_FIND_K_PAGES || s == PREFILL_FIND_V_PAGES))
+            place.phase = C1;
         if (s == PREFILL_READ_MORE_K && p->tile->whole_keys)
             return place_of(p, PREFILL_READ_K);
         return place;
@@ -117,7 +120,8 @@ bool prefill_has_round_pairs(const struct prefill *p)
     const bool square = p->v->head_dim == 128 && p->v->head_dim_v == 128;
     const unsigned values = p->kv * p->dv / (p->waves * TIR_WAVE_LANES);
     const bool fits = p->m->has_lds_read_tr || (!square && values <= 32);
-    return !p->v->paged && !att_scales_scores(p->v) && !full && fits;
+    const bool moves = p->v->paged && !p->page_copies;
+    return !moves && !att_scales_scores(p->v) && !full && fits;
 }
 
 /* Scores that are kept until the weights are made take 32 registers, and no moves where a loop has
