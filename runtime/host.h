@@ -30,6 +30,10 @@ int attn_mla_rope_fill(const struct attn_mla_rope_cache_desc *d,
  */
 int32_t attn_cache_write_run(int32_t page_size, int32_t kv_heads, int32_t tokens);
 
+/* Tokens of a workgroup of gated_rmsnorm: more than it takes at once where there are many, since it
+ * reads the weight once for all of them. */
+int32_t attn_gated_rmsnorm_run(int32_t tokens, int32_t groups, int32_t width);
+
 /* Checks the shape of a plan: ATTN_BAD_ARGUMENT if it is invalid. */
 int attn_plan_check(const struct attn_decode_plan_shape *shape);
 

@@ -98,6 +98,8 @@ static const struct {
     {"cache.scale", ATTN_KV_SCALE_TENSOR, "mla_rope_cache"},
     {"norm", ATTN_NORM_RMS, "mla_rope_cache"},
     {"width", 1536, "qk_rmsnorm"},
+    {"width", 128, "gated_rmsnorm"},
+    {"act", ATTN_ACT_SILU, "gated_rmsnorm"},
     {"width_kv", 512, "qk_rmsnorm"},
     {"dtype", ATTN_BF16, NULL},
     {"cache.dtype", ATTN_FP8, NULL},
