@@ -62,4 +62,7 @@ int attn_metadata_check_indptr(const struct attn_op *op, const struct attn_metad
 /* Checks that copied pages exist in their caches. */
 int attn_cache_copy_check_pairs(const struct attn_op *op, const struct attn_cache_copy_args *args);
 
+/* Slots of states exist, and no two sequences write one. */
+int attn_conv1d_check_slots(const struct attn_op *op, const struct attn_conv1d_args *args);
+
 #endif

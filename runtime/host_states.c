@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* This file checks slots of recurrent states for ATTN_CHECK_DATA. */
+#include <stdlib.h>
+
+#include "runtime/check_data.h"
+#include "runtime/error.h"
+#include "runtime/host.h"
+#include "runtime/op.h"
+
+/* int32 [rows, columns] on the device, of which entries from `first` on are slots. */
+struct slots {
+    const char *name;
+    const int32_t *data;
+    int64_t rows, columns, row_stride, column_stride; /* strides in entries */
+    int32_t first, count;                             /* count: slots of the pool; 0: not known */
+    bool written;                                     /* each by one sequence only */
+};
+
+static int compare_slots(const void *a, const void *b)
+{
+    const int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Sorts `found`, n slots that are written. */
+static int check_alone(const struct slots *s, int32_t *found, size_t n)
+{
+    qsort(found, n, sizeof(*found), compare_slots);
+    for (size_t i = 1; i < n; i++)
+        if (found[i] == found[i - 1])
+            return attn_fail(ATTN_BAD_DATA, "%s has slot %d twice", s->name, found[i]);
+    return ATTN_OK;
+}
+
+static int check_range(const struct slots *s, const int32_t *data, int32_t *found, size_t *n)
+{
+    for (int64_t i = 0; i < s->rows; i++)
+        for (int64_t k = 0; k < s->columns; k++) {
+            const int32_t slot = data[i * s->row_stride + k * s->column_stride];
+            if (s->count && slot >= s->count)
+                return attn_fail(ATTN_BAD_DATA, "%s[%lld] is %d, the state has %d slots", s->name,
+                                 (long long)i, slot, s->count);
+            if (slot >= s->first)
+                found[(*n)++] = slot;
+        }
+    return ATTN_OK;
+}
+
+static int check_slots(const struct attn_device *device, const struct slots *s, void *stream)
+{
+    const int64_t last = (s->rows - 1) * s->row_stride + (s->columns - 1) * s->column_stride;
+    void *copy;
+    int r = attn_read_back(device, s->data, (size_t)(last + 1) * sizeof(int32_t), stream, &copy);
+    int32_t *found = malloc((size_t)(s->rows * s->columns) * sizeof(*found));
+    size_t n = 0;
+    if (!r && copy && !found)
+        r = attn_fail_fixed(ATTN_NO_MEMORY, "ATTN_CHECK_DATA: out of memory");
+    if (!r && copy)
+        r = check_range(s, copy, found, &n);
+    if (!r && copy && s->written)
+        r = check_alone(s, found, n);
+    free(found);
+    free(copy);
+    return r;
+}
+
+int attn_conv1d_check_slots(const struct attn_op *op, const struct attn_conv1d_args *a)
+{
+    struct slots s = {
+        .name = "state_slots",
+        .data = a->state_slots,
+        .rows = a->batch,
+        .columns = 1,
+        .row_stride = a->state_slots_sequence_stride ? a->state_slots_sequence_stride : 1,
+        .first = a->first_slot,
+        .count = a->state_slot_count,
+        .written = true,
+    };
+    const int r = check_slots(op->device, &s, a->stream);
+    if (r || !a->state_slots_in)
+        return r;
+    const int64_t stride = a->state_slots_in_sequence_stride;
+    s.name = "state_slots_in";
+    s.data = a->state_slots_in;
+    s.row_stride = stride ? stride : 1;
+    s.written = false;
+    return check_slots(op->device, &s, a->stream);
+}
