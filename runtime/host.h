@@ -62,6 +62,9 @@ int attn_metadata_check_indptr(const struct attn_op *op, const struct attn_metad
 /* Checks that copied pages exist in their caches. */
 int attn_cache_copy_check_pairs(const struct attn_op *op, const struct attn_cache_copy_args *args);
 
+/* Spans are multiples of 16 and lie in their memory. */
+int attn_state_copy_check_spans(const struct attn_op *op, const struct attn_state_copy_args *args);
+
 /* Slots of states exist, and no two sequences write one. */
 int attn_conv1d_check_slots(const struct attn_op *op, const struct attn_conv1d_args *args);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file checks slots of recurrent states for ATTN_CHECK_DATA. */
+/* This file checks slots and spans of recurrent states for ATTN_CHECK_DATA. */
 #include <stdlib.h>
 
 #include "runtime/check_data.h"
@@ -85,4 +85,34 @@ int attn_conv1d_check_slots(const struct attn_op *op, const struct attn_conv1d_a
     s.row_stride = stride ? stride : 1;
     s.written = false;
     return check_slots(op->device, &s, a->stream);
+}
+
+/* A number of a span: an offset, with its bytes behind it, in memory of `room` bytes. */
+static int check_span(const int64_t *span, int64_t i, int64_t room, int64_t most)
+{
+    const int64_t bytes = span[2], at = span[i];
+    if (at % 16 || bytes % 16)
+        return attn_fail_fixed(ATTN_BAD_DATA, "spans has a number that is no multiple of 16");
+    if (bytes > most)
+        return attn_fail(ATTN_BAD_DATA, "spans has %lld bytes, max_bytes is %lld", (long long)bytes,
+                         (long long)most);
+    if (room && (at > room || bytes > room - at))
+        return attn_fail(ATTN_BAD_DATA, "spans has %lld bytes at %lld, there are %lld",
+                         (long long)bytes, (long long)at, (long long)room);
+    return ATTN_OK;
+}
+
+int attn_state_copy_check_spans(const struct attn_op *op, const struct attn_state_copy_args *a)
+{
+    const int64_t room[] = {a->source ? a->source_bytes : 0, a->target ? a->target_bytes : 0};
+    void *copy;
+    int r = attn_read_back(op->device, a->spans, (size_t)a->span_count * 3 * sizeof(int64_t),
+                           a->stream, &copy);
+    const int64_t *span = copy;
+    for (int64_t i = 0; !r && copy && i < a->span_count; i++, span += 3)
+        for (int k = 0; !r && k < 2; k++)
+            if (span[0] >= 0 && span[1] >= 0 && span[2] >= 0)
+                r = check_span(span, k, room[k], a->max_bytes);
+    free(copy);
+    return r;
 }
