@@ -87,6 +87,31 @@ int attn_conv1d_check_slots(const struct attn_op *op, const struct attn_conv1d_a
     return check_slots(op->device, &s, a->stream);
 }
 
+int attn_gated_delta_check_slots(const struct attn_op *op, const struct attn_gated_delta_args *a)
+{
+    const int64_t steps = a->state_steps ? a->state_steps : 1;
+    struct slots s = {
+        .name = "state_slots",
+        .data = a->state_slots,
+        .rows = a->batch,
+        .columns = steps,
+        .row_stride = a->state_slots_sequence_stride ? a->state_slots_sequence_stride : steps,
+        .column_stride = a->state_slots_step_stride ? a->state_slots_step_stride : 1,
+        .first = a->first_slot,
+        .count = a->state_slot_count,
+        .written = true,
+    };
+    const int r = check_slots(op->device, &s, a->stream);
+    if (r || !a->state_slots_in)
+        return r;
+    s.name = "state_slots_in";
+    s.data = a->state_slots_in;
+    s.row_stride = a->state_slots_in_sequence_stride ? a->state_slots_in_sequence_stride : steps;
+    s.column_stride = a->state_slots_in_step_stride ? a->state_slots_in_step_stride : 1;
+    s.written = false;
+    return check_slots(op->device, &s, a->stream);
+}
+
 /* A number of a span: an offset, with its bytes behind it, in memory of `room` bytes. */
 static int check_span(const int64_t *span, int64_t i, int64_t room, int64_t most)
 {

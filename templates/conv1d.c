@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * y[t][d] = act(bias[d] + sum_j w[d][j] x[t - W + 1 + j][d]): the short convolution in front of linear
- * attention, with the last W - 1 inputs of each sequence kept in a pool.
+ * y[t][d] = act(bias[d] + sum_j w[d][j] x[t - W + 1 + j][d]): the short convolution in front of
+ * linear attention, with the last W - 1 inputs of each sequence kept in a pool.
  *
  * A wave has 64 channels of one sequence. With one token a lane has a channel, its history in
  * registers. With more a lane has 8 channels of several tokens, and each tap is a load of its own,
@@ -10,6 +10,7 @@
  */
 #include "ir/bits.h"
 #include "ir/spread.h"
+#include "templates/linear/gates.h"
 #include "templates/linear/sequence.h"
 #include "templates/template.h"
 
@@ -210,11 +211,8 @@ static struct tir_view inputs_view(struct conv *c)
 static void store_outputs(struct conv *c, struct tir_value first, struct tir_value y)
 {
     struct tir_builder *b = &c->b;
-    if (c->v->act == ATT_ACT_SILU) {
-        const float log2_e = 1.44269504f;
-        const struct tir_value e = tir_exp2(b, tir_mul(b, y, tir_float_like(b, y, -log2_e)));
-        y = tir_mul(b, y, tir_rcp(b, tir_add(b, e, tir_float_like(b, e, 1))));
-    }
+    if (c->v->act == ATT_ACT_SILU)
+        y = att_silu(b, y);
     const struct tir_value kept = tir_select(b, c->real, tir_f32(b, 1), tir_f32(b, 0));
     y = tir_mul(b, y, tir_splat(b, kept, tir_typeof(b->f, y)));
     const struct tir_view view =

@@ -10,6 +10,7 @@
  */
 #include "ir/bits.h"
 #include "ir/spread.h"
+#include "templates/linear/gates.h"
 #include "templates/workgroup/scalar.h"
 #include "templates/template.h"
 
@@ -38,7 +39,7 @@ static const struct att_knob knobs[] = {
     {"waves_per_simd", 2, {2, 8}},
 };
 
-/* A step of a workgroup: `rows` rows of a group's width, in panels of power-of-two width. */
+/* Rows of a group's width that a workgroup takes at once, in panels of power-of-two width. */
 struct norm {
     const struct att_variant *v;
     const struct tir_machine *m;
@@ -47,7 +48,7 @@ struct norm {
     unsigned rows, n;
     int first[MAX_PANELS]; /* column */
     struct tir_type panel[MAX_PANELS];
-    /* Of the rows: tokens of one group, or groups of one token. */
+    /* Rows are tokens of one group, or groups of one token. */
     struct tir_value token, group; /* i32: of row 0 */
     struct tir_value left;         /* i32: rows that exist, from row 0 on */
 };
@@ -75,7 +76,7 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_find_tile(v, m, &tile, why);
 }
 
-/* The panel of `width` columns: 16 bytes a lane, lanes along the row, the others on further rows. */
+/* Returns the type of a panel: 16 bytes a lane, lanes along the row, the others on more rows. */
 static struct tir_type panel_type(struct norm *k, unsigned width)
 {
     struct tir_spread l = tir_spread(k->m, k->tile.waves);
@@ -145,22 +146,12 @@ static struct tir_value load_weight(struct norm *k, unsigned i)
     return k->v->gemma ? tir_add(b, w, tir_float_like(b, w, 1)) : w;
 }
 
-/* 1 / (1 + exp(-z)): infinity where exp overflows makes it 0. */
-static struct tir_value sigmoid(struct norm *k, struct tir_value z)
-{
-    struct tir_builder *b = &k->b;
-    const float log2_e = 1.44269504f;
-    const struct tir_value e = tir_exp2(b, tir_mul(b, z, tir_float_like(b, z, -log2_e)));
-    return tir_rcp(b, tir_add(b, e, tir_float_like(b, e, 1)));
-}
-
 static struct tir_value gate_of(struct norm *k, struct tir_value z)
 {
-    const struct tir_value s = sigmoid(k, z);
-    return k->v->act == ATT_ACT_SIGMOID ? s : tir_mul(&k->b, z, s);
+    return k->v->act == ATT_ACT_SIGMOID ? att_sigmoid(&k->b, z) : att_silu(&k->b, z);
 }
 
-/* Of the row that each panel has a part of: the largest |x|, or the sum of squares. */
+/* Returns the largest |x| of each row, or its sum of squares. */
 static struct tir_value over_row(struct norm *k, const struct tir_value *x, bool largest)
 {
     struct tir_builder *b = &k->b;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Spans of bytes from one place to another, which a list on the device names: checkpoints of the
- * states of all layers in one launch. A workgroup copies a piece of one span; the resource ends with
- * the span, so that its last piece may be short.
+ * states of all layers in one launch. A workgroup copies a piece of one span; the resource ends
+ * with the span, so that its last piece may be short.
  */
 #include "ir/bits.h"
 #include "ir/spread.h"

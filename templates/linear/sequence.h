@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file declares what ops with a state for each sequence read of it: where its tokens are, which slot
- * of the pool its state is read from and which ones it is written to.
+ * This file declares what ops with a state for each sequence read of it: where its tokens are,
+ * which slot of the pool its state is read from and which ones it is written to.
  */
 #ifndef TEMPLATES_LINEAR_SEQUENCE_H
 #define TEMPLATES_LINEAR_SEQUENCE_H

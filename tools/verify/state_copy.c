@@ -34,7 +34,7 @@ struct own {
 
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
 
-/* Spans lie in the reverse order in the target, each in as much room as the longest and 32 bytes. */
+/* Sets spans, in reverse order in the target, each with room for the longest and 32 bytes. */
 static void size(struct call *c)
 {
     const struct shape *s = c->shape;

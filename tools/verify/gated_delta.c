@@ -1,0 +1,537 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Verification of gated_delta kernels against the recurrence, token by token.
+ */
+#include <float.h>
+#include <math.h>
+
+#include "tools/reference/gated_delta.h"
+#include "tools/reference/gated_rmsnorm.h"
+#include "tools/verify/call.h"
+#include "tools/verify/stored.h"
+
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
+enum { SEQUENCES = 6, SEQUENCES_MAX = 1024, STEPS_MAX = 8, DIM_MAX = 256 };
+
+enum {
+    UNIFORM = 1 << 0,    /* cu_seqlens is NULL */
+    ACCEPTED = 1 << 1,   /* accepted is given */
+    FORKS = 1 << 2,      /* states are read from other slots than they are written to */
+    FRESH = 1 << 3,      /* some sequences have no state yet */
+    PADDED = 1 << 4,     /* some slots are padding, slot 0 too */
+    FUSED = 1 << 5,      /* q, k and v are parts of one row */
+    FAR = 1 << 6,        /* slots GiB apart */
+    WIDE_LISTS = 1 << 7, /* slots are parts of a wider array */
+    EXTREMES = 1 << 8, /* zero keys, keys that are alike, gates at their bounds, betas of 0 and 1 */
+    PLAIN = 1 << 9,    /* a_log and dt_bias are NULL */
+};
+
+static const struct shape {
+    struct verify_shape is;
+    int heads, value_heads, batch, length; /* length: of all sequences, where `lengths` has none */
+    int steps;                             /* columns of state_slots */
+    int lengths[SEQUENCES];
+} shapes[] = {
+    {{"decode", UNIFORM}, 1, 2, 3, 1, 1, {0}},
+    {{"decode of a rank", UNIFORM | FUSED | PADDED}, 2, 4, 4, 1, 1, {0}},
+    {{"forks", UNIFORM | FORKS | FRESH | WIDE_LISTS}, 1, 1, 4, 1, 1, {0}},
+    {{"verify", UNIFORM | ACCEPTED}, 1, 3, 3, 4, 4, {0}},
+    {{"verify ragged", ACCEPTED | PADDED | FUSED | WIDE_LISTS}, 1, 2, 6, 0, 8, {8, 1, 3, 0, 5, 2}},
+    {{"verify forks", ACCEPTED | FORKS}, 1, 1, 3, 0, 3, {1, 3, 2}},
+    {{"extremes", EXTREMES | FRESH}, 1, 1, 3, 0, 1, {70, 1, 33}},
+    {{"views", VERIFY_VIEWS | FORKS | PADDED | PLAIN}, 2, 6, 4, 0, 2, {2, 1, 0, 2}},
+    {{"beyond 4 GiB", FAR}, 1, 1, 2, 0, 1, {2, 1}},
+    {{"prompts", FRESH}, 1, 2, 3, 0, 1, {130, 0, 65}},
+};
+
+static const struct shape traced = {{"trace", UNIFORM | FUSED}, 16, 32, 64, 1, 1, {0}};
+
+struct own {
+    int32_t cu[SEQUENCES_MAX + 1];
+};
+
+static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
+
+static int length_of(const struct shape *s, int i) { return s->length ? s->length : s->lengths[i]; }
+
+static void size(struct call *c)
+{
+    const struct shape *s = c->shape;
+    struct own *own = c->own;
+    struct attn_gated_delta_args *a = &c->args.gated_delta;
+    c->desc.gated_delta.heads = s->heads;
+    c->desc.gated_delta.value_heads = s->value_heads;
+    a->batch = s->batch;
+    for (int i = 0; i < s->batch; i++) {
+        const int length = length_of(s, i);
+        own->cu[i + 1] = own->cu[i] + length;
+        a->max_seqlen = length > a->max_seqlen ? length : a->max_seqlen;
+    }
+    a->tokens = own->cu[s->batch] + (c->traced ? 0 : 2); /* rows that no sequence has */
+    a->state_steps = s->steps;
+    a->first_slot = is(c, PADDED);
+    a->scale = 0.375f;
+    a->l2_eps = is(c, EXTREMES) ? 0 : 0.0078125f; /* a result shows that it is there */
+    a->lower_bound = -5;
+}
+
+/* Enough slots to read from and to write to, and one that is nobody's. */
+static int slot_count(const struct call *c)
+{
+    const struct attn_gated_delta_args *a = &c->args.gated_delta;
+    return c->traced ? a->batch + 1 : 2 * a->batch * a->state_steps + 1;
+}
+
+static void place_fused(struct call *c)
+{
+    const struct attn_gated_delta_desc *d = &c->desc.gated_delta;
+    struct operand *q = call_operand(c, GATED_DELTA_Q);
+    struct operand *parts[] = {call_operand(c, GATED_DELTA_K), call_operand(c, GATED_DELTA_V)};
+    const int keys = d->heads * d->head_dim;
+    const int row = 2 * keys + d->value_heads * d->head_dim_v;
+    operand_set_stride(q, 0, row);
+    for (int i = 0; i < 2; i++) {
+        operand_set_stride(parts[i], 0, row);
+        operand_place_inside(parts[i], q, keys * (i + 1));
+    }
+}
+
+static void set_wide(struct operand *o, int steps)
+{
+    operand_set_stride(o, 0, 3 * steps + 1);
+    operand_set_stride(o, 1, 3);
+}
+
+static void place(struct call *c)
+{
+    const struct attn_gated_delta_desc *d = &c->desc.gated_delta;
+    struct operand *state = call_operand(c, GATED_DELTA_STATE);
+    static const unsigned gates[] = {GATED_DELTA_GATE_IN, GATED_DELTA_BETA_IN,
+                                     GATED_DELTA_LOG_DECAY, GATED_DELTA_BETA};
+    operand_resize(state, 0, slot_count(c));
+    if (is(c, FAR)) {
+        state->far = true;
+        operand_set_stride(state, 0, 1 << 29);
+    }
+    for (unsigned i = 0; i < COUNT(gates); i++) { /* those of channels are aligned */
+        struct operand *o = call_operand(c, gates[i]);
+        const bool wide = i % 2 ? d->beta_wide : d->decay == ATTN_DECAY_CHANNEL;
+        if (wide && o->given)
+            o->align = 16;
+        if (wide && o->given && is(c, VERIFY_VIEWS))
+            operand_set_stride(o, 0, o->dims[1] * o->dims[2] + 24);
+    }
+    if (d->decay == ATTN_DECAY_CHANNEL)
+        call_operand(c, GATED_DELTA_DT_BIAS)->align = 16;
+    if (is(c, FUSED))
+        place_fused(c);
+    if (is(c, WIDE_LISTS))
+        set_wide(call_operand(c, GATED_DELTA_STATE_SLOTS), c->args.gated_delta.state_steps);
+    if (is(c, UNIFORM))
+        operand_leave_out(call_operand(c, GATED_DELTA_CU_SEQLENS));
+    if (!is(c, ACCEPTED))
+        operand_leave_out(call_operand(c, GATED_DELTA_ACCEPTED));
+    if (!is(c, FORKS))
+        operand_leave_out(call_operand(c, GATED_DELTA_STATE_SLOTS_IN));
+    if (!is(c, FRESH))
+        operand_leave_out(call_operand(c, GATED_DELTA_HAS_STATE));
+    if (is(c, PLAIN)) {
+        operand_leave_out(call_operand(c, GATED_DELTA_A_LOG));
+        operand_leave_out(call_operand(c, GATED_DELTA_DT_BIAS));
+    }
+}
+
+/* The slot that entry [i][step] names, of those that are read or written. Padding: all entries of
+ * every third sequence, slot 0 and a negative one in turn; and one step of another. */
+static int slot_of(const struct call *c, int i, int step, bool read)
+{
+    const struct attn_gated_delta_args *a = &c->args.gated_delta;
+    if (c->traced)
+        return 1 + i;
+    if (is(c, PADDED) && i % 3 == 1)
+        return i % 2 ? 0 : -1;
+    if (is(c, PADDED) && !read && i == 2 && step == 1)
+        return -1;
+    const int n = 2 * (i * a->state_steps + step);
+    return read && is(c, FORKS) ? n + 1 : 2 * a->batch * a->state_steps - n;
+}
+
+static void fill_lists(struct call *c)
+{
+    const struct own *own = c->own;
+    const struct attn_gated_delta_args *a = &c->args.gated_delta;
+    for (int i = 0; i < a->batch; i++)
+        for (int step = 0; step < a->state_steps; step++) {
+            operand_set_int(call_operand(c, GATED_DELTA_STATE_SLOTS), AT(i, step),
+                            slot_of(c, i, step, false));
+            if (is(c, FORKS))
+                operand_set_int(call_operand(c, GATED_DELTA_STATE_SLOTS_IN), AT(i, step),
+                                slot_of(c, i, step, true));
+        }
+    for (int i = 0; i < a->batch; i++) {
+        if (is(c, ACCEPTED))
+            operand_set_int(call_operand(c, GATED_DELTA_ACCEPTED), AT(i),
+                            (i + 2) % (a->state_steps + 1));
+        if (is(c, FRESH))
+            operand_set_int(call_operand(c, GATED_DELTA_HAS_STATE), AT(i), i % 2);
+    }
+    if (!is(c, UNIFORM))
+        operand_set_ints(call_operand(c, GATED_DELTA_CU_SEQLENS), own->cu, a->batch + 1);
+}
+
+/* Keys that are short enough for a state not to grow, where nothing divides them by their length;
+ * with EXTREMES keys of zeros, and keys that are nearly one another. */
+static double key_value(struct call *c, int token)
+{
+    const double x = random_value(&c->random);
+    if (is(c, EXTREMES) && token % 5 == 2)
+        return 0;
+    if (is(c, EXTREMES) && token % 5 > 2)
+        return 1 + ldexp(x, -6) - fmod(ldexp(x, -6), 0x1p-7);
+    return c->desc.gated_delta.l2_norm ? x : ldexp(x, -4);
+}
+
+static void fill_row(struct call *c, unsigned number, int token)
+{
+    struct operand *o = call_operand(c, number);
+    for (int head = 0; head < o->dims[1]; head++)
+        for (int i = 0; i < o->dims[2]; i++)
+            operand_set(o, AT(token, head, i),
+                        number == GATED_DELTA_K ? key_value(c, token) : random_value(&c->random));
+}
+
+/* A gate's input: with EXTREMES far beyond both ends of what it passes through. */
+static double gate_value(struct call *c, int token)
+{
+    const double x = 2 * random_value(&c->random);
+    if (!is(c, EXTREMES))
+        return x;
+    return token % 4 == 0 ? 96 : token % 4 == 1 ? -96 : x;
+}
+
+static double given_value(struct call *c, unsigned number, int token)
+{
+    const double x = fabs(random_value(&c->random));
+    if (number == GATED_DELTA_BETA)
+        return is(c, EXTREMES) && token % 4 < 2 ? token % 4 : x / 2;
+    return is(c, EXTREMES) && token % 4 < 2 ? token % 4 * -80 : -x;
+}
+
+static void fill_gates(struct call *c, int token)
+{
+    static const unsigned gates[] = {GATED_DELTA_GATE_IN, GATED_DELTA_BETA_IN,
+                                     GATED_DELTA_LOG_DECAY, GATED_DELTA_BETA};
+    for (unsigned i = 0; i < COUNT(gates); i++) {
+        struct operand *o = call_operand(c, gates[i]);
+        const int64_t wide = o->schema.ndim > 2 ? o->dims[2] : 1;
+        for (int head = 0; o->given && head < o->dims[1]; head++)
+            for (int k = 0; k < wide; k++)
+                operand_set(o, AT(token, head, k),
+                            i < 2 ? gate_value(c, token) : given_value(c, gates[i], token));
+    }
+}
+
+static void fill_states(struct call *c)
+{
+    struct operand *state = call_operand(c, GATED_DELTA_STATE);
+    if (c->traced) {
+        operand_set_table(state, 1, &c->random);
+        return;
+    }
+    for (int slot = 0; slot < slot_count(c); slot++)
+        for (int head = 0; head < state->dims[1]; head++)
+            for (int i = 0; i < state->dims[2]; i++)
+                for (int k = 0; k < state->dims[3]; k++)
+                    operand_set(state, AT(slot, head, i, k), random_value(&c->random));
+}
+
+static void fill(struct call *c)
+{
+    const struct own *own = c->own;
+    fill_lists(c);
+    for (int t = 0; t < own->cu[c->args.gated_delta.batch]; t++) {
+        fill_row(c, GATED_DELTA_Q, t);
+        fill_row(c, GATED_DELTA_K, t);
+        fill_row(c, GATED_DELTA_V, t);
+        fill_gates(c, t);
+    }
+    if (call_operand(c, GATED_DELTA_A_LOG)->given)
+        operand_set_random(call_operand(c, GATED_DELTA_A_LOG), &c->random);
+    if (call_operand(c, GATED_DELTA_DT_BIAS)->given)
+        operand_set_random(call_operand(c, GATED_DELTA_DT_BIAS), &c->random);
+    fill_states(c);
+}
+
+/*
+ * Bounds. With f = 2^-24 and every number relative to the exact one:
+ *
+ *   exp(x) of a float is off by (2 |x| + 2) f: a constant, a product and an ulp;
+ *   sigmoid(x) by (2 |x| + 6) f; softplus(x) by (3 |x| + 12) f, where x is a sum: what x is off by
+ *     counts once, since the slope of log softplus is no more than 1;
+ *   g by the sum of these and that of exp(a_log), and exp(g) by |g| of that and exp's own;
+ *   a key divided by its length by (K + 5) f / 2 + 4 f: rope_compare.c says why.
+ *
+ * A step is linear in the column S of a value element: what S is off by is multiplied with a matrix
+ * (1 - beta k k^T) exp(g), which makes no vector longer where beta |k|^2 is at most 2 and g not
+ * positive. So the length e of the error of a column grows by what a step adds:
+ *
+ *   f + the decay's for the product with exp(g), of |S|;
+ *   (K f + the key's) beta |k| |k| |S| for S k; K counts the products and all sums;
+ *   beta's + the key's + 3 f of |u| |k|, and 2 f beta (|v| + |S| |k|) |k|, for k u;
+ *   f |S| for the sum.
+ *
+ * S q is off by |q| e, and by K f + that of q of the terms' sum.
+ */
+struct bounds {
+    double decay[DIM_MAX]; /* of exp(g), for each element of a key */
+    double key, query, beta;
+};
+
+/* A token of a value head. */
+struct token {
+    double q[DIM_MAX], k[DIM_MAX], decay[DIM_MAX], beta[DIM_MAX], v[DIM_MAX];
+    struct bounds off;
+};
+
+static double given_or(const struct operand *o, const int64_t at[])
+{
+    return o->given ? operand_value(o, at) : 0;
+}
+
+/* Computes exp(g) of an element of a key. */
+static void compute_decay(struct call *c, int t, int head, int i, struct token *out)
+{
+    const struct attn_gated_delta_desc *d = &c->desc.gated_delta;
+    const bool wide = d->decay == ATTN_DECAY_CHANNEL;
+    double g, off = 0;
+    if (d->gates == ATTN_GATES_GIVEN) {
+        g = operand_value(call_operand(c, GATED_DELTA_LOG_DECAY),
+                          wide ? AT(t, head, i) : AT(t, head));
+    } else {
+        const double a_log = given_or(call_operand(c, GATED_DELTA_A_LOG), AT(head));
+        const double x =
+            operand_value(call_operand(c, GATED_DELTA_GATE_IN),
+                          wide ? AT(t, head, i) : AT(t, head)) +
+            given_or(call_operand(c, GATED_DELTA_DT_BIAS), wide ? AT(head, i) : AT(head));
+        const double a = exp(a_log), of_a = 2 * fabs(a_log) + 3;
+        if (d->gates == ATTN_GATES_SOFTPLUS) {
+            g = -a * ref_softplus(x);
+            off = of_a + 3 * fabs(x) + 12;
+        } else {
+            g = c->args.gated_delta.lower_bound * ref_sigmoid(a * x);
+            off = (of_a + 2) * fabs(a * x) + 2 * fabs(a * x) + 7;
+        }
+    }
+    out->decay[i] = exp(g);
+    out->off.decay[i] = (fabs(g) * (off + 2) + 2) * STORED_F;
+}
+
+static void compute_beta(struct call *c, int t, int head, int i, struct token *out)
+{
+    const struct attn_gated_delta_desc *d = &c->desc.gated_delta;
+    const bool given = d->gates == ATTN_GATES_GIVEN;
+    const struct operand *o = call_operand(c, given ? GATED_DELTA_BETA : GATED_DELTA_BETA_IN);
+    const double x = operand_value(o, d->beta_wide ? AT(t, head, i) : AT(t, head));
+    out->beta[i] = given ? x : ref_sigmoid(x);
+    out->off.beta = fmax(out->off.beta, given ? 0 : (2 * fabs(x) + 6) * STORED_F);
+}
+
+static double length_of_vector(const double *x, int n)
+{
+    double sum = 0;
+    for (int i = 0; i < n; i++)
+        sum += x[i] * x[i];
+    return sqrt(sum);
+}
+
+/* Divides a vector by its length, with eps; a vector of zeros stays one. */
+static void make_unit(struct call *c, double *x)
+{
+    const int n = c->desc.gated_delta.head_dim;
+    const double square = pow(length_of_vector(x, n), 2) + (double)c->args.gated_delta.l2_eps;
+    for (int i = 0; i < n && c->desc.gated_delta.l2_norm; i++)
+        x[i] /= sqrt(fmax(square, DBL_MIN));
+}
+
+static void compute_token(struct call *c, int t, int value_head, struct token *out)
+{
+    const struct attn_gated_delta_desc *d = &c->desc.gated_delta;
+    const int head = value_head / (d->value_heads / d->heads);
+    out->off = (struct bounds){.key = 0};
+    out->off.key = d->l2_norm ? ((d->head_dim + 5) / 2.0 + 4) * STORED_F : 0;
+    out->off.query = out->off.key + STORED_F;
+    for (int i = 0; i < d->head_dim; i++) {
+        out->q[i] = operand_value(call_operand(c, GATED_DELTA_Q), AT(t, head, i));
+        out->k[i] = operand_value(call_operand(c, GATED_DELTA_K), AT(t, head, i));
+        compute_decay(c, t, value_head, i, out);
+    }
+    make_unit(c, out->q);
+    make_unit(c, out->k);
+    for (int i = 0; i < d->head_dim; i++)
+        out->q[i] *= (double)c->args.gated_delta.scale;
+    for (int i = 0; i < d->head_dim_v; i++) {
+        out->v[i] = operand_value(call_operand(c, GATED_DELTA_V), AT(t, value_head, i));
+        compute_beta(c, t, value_head, i, out);
+    }
+}
+
+/* Advances a column and the length of its error; returns the output and how far it may be off. */
+static double advance(const struct token *t, int key, int i, double *column, double *error,
+                      double *off)
+{
+    const double f = STORED_F, sums = key * f, k = length_of_vector(t->k, key);
+    double faded = 0, decay = 0, known = 0, terms = 0;
+    for (int n = 0; n < key; n++) {
+        const double s = t->decay[n] * column[n];
+        faded += s * s;
+        decay += pow(s * (t->off.decay[n] + f), 2);
+        known += s * t->k[n];
+    }
+    faded = sqrt(faded);
+    const double beta = fabs(t->beta[i]), u = beta * fabs(t->v[i] - known);
+    const double out = ref_delta_step(column, t->decay, t->k, t->q, key, t->v[i], t->beta[i]);
+    *error += sqrt(decay) + (sums + t->off.key) * beta * k * k * faded +
+              (t->off.beta + t->off.key + 3 * f) * u * k +
+              2 * f * beta * (fabs(t->v[i]) + faded * k) * k + f * length_of_vector(column, key);
+    for (int n = 0; n < key; n++)
+        terms += fabs(column[n] * t->q[n]);
+    *off = length_of_vector(t->q, key) * *error + (sums + t->off.query) * terms;
+    return out;
+}
+
+/* Returns where element (k, v) of a head's state is. */
+static void find_element(struct call *c, int slot, int head, int v, int k, int64_t at[])
+{
+    const enum attn_state_layout order = c->desc.gated_delta.state_layout;
+    at[0] = slot;
+    at[1] = head;
+    at[2] = order == ATTN_STATE_V_MAJOR ? v : order == ATTN_STATE_K_MAJOR ? k : k / 4;
+    at[3] = order == ATTN_STATE_V_MAJOR ? k : order == ATTN_STATE_K_MAJOR ? v : 4 * v + k % 4;
+}
+
+/* A value head of a sequence: its state [v][k] and the length of the error of each column. */
+struct head {
+    double state[DIM_MAX][DIM_MAX], error[DIM_MAX];
+    struct token token;
+};
+
+static void load_state(struct call *c, int slot, int value_head, bool there, struct head *h)
+{
+    const struct attn_gated_delta_desc *d = &c->desc.gated_delta;
+    int64_t at[ATTN_DIMENSIONS_MAX] = {0};
+    for (int v = 0; v < d->head_dim_v; v++) {
+        h->error[v] = 0;
+        for (int k = 0; k < d->head_dim; k++) {
+            find_element(c, slot, value_head, v, k, at);
+            h->state[v][k] = there ? operand_value(call_operand(c, GATED_DELTA_STATE), at) : 0;
+        }
+    }
+}
+
+/* Rounded once to the state's type; of float a number is what it is off by. */
+static void compare_state(struct call *c, int slot, int value_head, const struct head *h)
+{
+    const struct attn_gated_delta_desc *d = &c->desc.gated_delta;
+    struct operand *state = call_operand(c, GATED_DELTA_STATE);
+    int64_t at[ATTN_DIMENSIONS_MAX] = {0};
+    for (int v = 0; v < d->head_dim_v; v++)
+        for (int k = 0; k < d->head_dim; k++) {
+            double bound = h->error[v], expected = h->state[v][k];
+            find_element(c, slot, value_head, v, k, at);
+            if (state->precision)
+                expected = stored_value(state->precision, 1, expected, h->error[v], &bound);
+            call_compare(c, state, at, expected, bound);
+        }
+}
+
+static void compare_token(struct call *c, int t, int value_head, struct head *h)
+{
+    const struct attn_gated_delta_desc *d = &c->desc.gated_delta;
+    struct operand *out = call_operand(c, GATED_DELTA_OUT);
+    compute_token(c, t, value_head, &h->token);
+    for (int v = 0; v < d->head_dim_v; v++) {
+        double off, bound;
+        const double y = advance(&h->token, d->head_dim, v, h->state[v], &h->error[v], &off);
+        const double expected = stored_value(out->precision, 1, y, off, &bound);
+        call_compare(c, out, AT(t, value_head, v), expected, bound);
+    }
+}
+
+static void compare_padding(struct call *c, int i)
+{
+    const struct own *own = c->own;
+    const struct attn_gated_delta_desc *d = &c->desc.gated_delta;
+    for (int t = own->cu[i]; t < own->cu[i + 1]; t++)
+        for (int head = 0; head < d->value_heads; head++)
+            for (int v = 0; v < d->head_dim_v; v++)
+                call_compare(c, call_operand(c, GATED_DELTA_OUT), AT(t, head, v), 0, 0);
+}
+
+static void compare_sequence(struct call *c, int i, struct head *h)
+{
+    const struct own *own = c->own;
+    const struct attn_gated_delta_args *a = &c->args.gated_delta;
+    const int count = own->cu[i + 1] - own->cu[i];
+    int step = 0;
+    if (is(c, ACCEPTED))
+        step = (int)operand_int(call_operand(c, GATED_DELTA_ACCEPTED), AT(i)) - 1;
+    const int slot = slot_of(c, i, step > 0 ? step : 0, true);
+    if (slot < a->first_slot) {
+        compare_padding(c, i);
+        return;
+    }
+    for (int head = 0; head < c->desc.gated_delta.value_heads && count; head++) {
+        load_state(c, slot, head, !is(c, FRESH) || i % 2, h);
+        for (int t = 0; t < count; t++) {
+            compare_token(c, own->cu[i] + t, head, h);
+            const int to = slot_of(c, i, a->state_steps > 1 ? t : 0, false);
+            if ((a->state_steps > 1 || t == count - 1) && to >= a->first_slot)
+                compare_state(c, to, head, h);
+        }
+    }
+}
+
+static void compare(struct call *c)
+{
+    struct head *h = call_allocate(c, 1, sizeof(*h));
+    for (int i = 0; i < c->args.gated_delta.batch; i++)
+        compare_sequence(c, i, h);
+}
+
+/* States in and out, and the rows of all tokens. */
+static double least_bytes(const struct call *c)
+{
+    const struct attn_gated_delta_desc *d = &c->desc.gated_delta;
+    const struct attn_gated_delta_args *a = &c->args.gated_delta;
+    const double states = d->state_dtype == ATTN_STATE_F32 ? 4 : 2;
+    const double stored = a->state_steps > 1 ? a->tokens : a->batch;
+    const double gates = d->gates == ATTN_GATES_GIVEN ? 4 : 2;
+    const double row = 2.0 * (2 * d->heads * d->head_dim + 2 * d->value_heads * d->head_dim_v);
+    const double decays = d->decay == ATTN_DECAY_CHANNEL ? d->head_dim : 1;
+    const double betas = d->beta_wide ? d->head_dim_v : 1;
+    return states * (a->batch + stored) * d->value_heads * d->head_dim * d->head_dim_v +
+           a->tokens * (row + gates * d->value_heads * (decays + betas));
+}
+
+const struct verify_op verify_gated_delta = {
+    .op = "gated_delta",
+    .shapes = shapes,
+    .shape_size = sizeof(shapes[0]),
+    .shape_count = COUNT(shapes),
+    .trace = &traced,
+    .tuned = {"batch=64", "batch=4"},
+    .dimensions =
+        {
+            {"heads", offsetof(struct shape, heads), 1024, "of q and k"},
+            {"value_heads", offsetof(struct shape, value_heads), 1024, "of v, a multiple of heads"},
+            {"batch", offsetof(struct shape, batch), SEQUENCES_MAX, "sequences"},
+            {"length", offsetof(struct shape, length), 1 << 16, "tokens of each"},
+        },
+    .own_size = sizeof(struct own),
+    .size = size,
+    .place = place,
+    .fill = fill,
+    .compare = compare,
+    .least_bytes = least_bytes,
+};
