@@ -87,29 +87,45 @@ int attn_conv1d_check_slots(const struct attn_op *op, const struct attn_conv1d_a
     return check_slots(op->device, &s, a->stream);
 }
 
-int attn_gated_delta_check_slots(const struct attn_op *op, const struct attn_gated_delta_args *a)
+/* The slots of a recurrence, which struct attn_gated_delta_args has under the names of others. */
+static int check_steps(const struct attn_op *op, struct slots s, const int32_t *data_in,
+                       int64_t row_stride, int64_t column_stride, void *stream)
 {
-    const int64_t steps = a->state_steps ? a->state_steps : 1;
-    struct slots s = {
-        .name = "state_slots",
-        .data = a->state_slots,
-        .rows = a->batch,
-        .columns = steps,
-        .row_stride = a->state_slots_sequence_stride ? a->state_slots_sequence_stride : steps,
-        .column_stride = a->state_slots_step_stride ? a->state_slots_step_stride : 1,
-        .first = a->first_slot,
-        .count = a->state_slot_count,
-        .written = true,
-    };
-    const int r = check_slots(op->device, &s, a->stream);
-    if (r || !a->state_slots_in)
+    s.name = "state_slots";
+    s.columns = s.columns ? s.columns : 1;
+    s.row_stride = s.row_stride ? s.row_stride : s.columns;
+    s.column_stride = s.column_stride ? s.column_stride : 1;
+    s.written = true;
+    const int r = check_slots(op->device, &s, stream);
+    if (r || !data_in)
         return r;
     s.name = "state_slots_in";
-    s.data = a->state_slots_in;
-    s.row_stride = a->state_slots_in_sequence_stride ? a->state_slots_in_sequence_stride : steps;
-    s.column_stride = a->state_slots_in_step_stride ? a->state_slots_in_step_stride : 1;
+    s.data = data_in;
+    s.row_stride = row_stride ? row_stride : s.columns;
+    s.column_stride = column_stride ? column_stride : 1;
     s.written = false;
-    return check_slots(op->device, &s, a->stream);
+    return check_slots(op->device, &s, stream);
+}
+
+#define SLOTS_OF(a)                                                 \
+    ((struct slots){.data = (a)->state_slots,                       \
+                    .rows = (a)->batch,                             \
+                    .columns = (a)->state_steps,                    \
+                    .row_stride = (a)->state_slots_sequence_stride, \
+                    .column_stride = (a)->state_slots_step_stride,  \
+                    .first = (a)->first_slot,                       \
+                    .count = (a)->state_slot_count})
+
+int attn_gated_delta_check_slots(const struct attn_op *op, const struct attn_gated_delta_args *a)
+{
+    return check_steps(op, SLOTS_OF(a), a->state_slots_in, a->state_slots_in_sequence_stride,
+                       a->state_slots_in_step_stride, a->stream);
+}
+
+int attn_ssd_check_slots(const struct attn_op *op, const struct attn_ssd_args *a)
+{
+    return check_steps(op, SLOTS_OF(a), a->state_slots_in, a->state_slots_in_sequence_stride,
+                       a->state_slots_in_step_stride, a->stream);
 }
 
 /* A number of a span: an offset, with its bytes behind it, in memory of `room` bytes. */

@@ -66,6 +66,8 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
         if (!tir_is_power(dim) || dim < LEAST_DIM || dim > MOST_DIM)
             return att_reject(why, dims[i], "%d is not 64, 128 or 256", dim);
     }
+    if (v->gates == ATT_GATES_CONSTANT)
+        return att_reject(why, ATT_GATES, "the delta rule has decays of each token");
     return att_find_tile(v, m, &tile, why);
 }
 

@@ -7,32 +7,14 @@
 
 #include "tools/reference/gated_delta.h"
 #include "tools/reference/gated_rmsnorm.h"
-#include "tools/verify/call.h"
+#include "tools/verify/recurrent.h"
 #include "tools/verify/stored.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-enum { SEQUENCES = 6, SEQUENCES_MAX = 1024, STEPS_MAX = 8, DIM_MAX = 256 };
+enum { DIM_MAX = RECURRENT_DIM_MAX };
 
-enum {
-    UNIFORM = 1 << 0,    /* cu_seqlens is NULL */
-    ACCEPTED = 1 << 1,   /* accepted is given */
-    FORKS = 1 << 2,      /* states are read from other slots than they are written to */
-    FRESH = 1 << 3,      /* some sequences have no state yet */
-    PADDED = 1 << 4,     /* some slots are padding, slot 0 too */
-    FUSED = 1 << 5,      /* q, k and v are parts of one row */
-    FAR = 1 << 6,        /* slots GiB apart */
-    WIDE_LISTS = 1 << 7, /* slots are parts of a wider array */
-    EXTREMES = 1 << 8, /* zero keys, keys that are alike, gates at their bounds, betas of 0 and 1 */
-    PLAIN = 1 << 9,    /* a_log and dt_bias are NULL */
-};
-
-static const struct shape {
-    struct verify_shape is;
-    int heads, value_heads, batch, length; /* length: of all sequences, where `lengths` has none */
-    int steps;                             /* columns of state_slots */
-    int lengths[SEQUENCES];
-} shapes[] = {
+static const struct recurrent_shape shapes[] = {
     {{"decode", UNIFORM}, 1, 2, 3, 1, 1, {0}},
     {{"decode of a rank", UNIFORM | FUSED | PADDED}, 2, 4, 4, 1, 1, {0}},
     {{"forks", UNIFORM | FORKS | FRESH | WIDE_LISTS}, 1, 1, 4, 1, 1, {0}},
@@ -45,42 +27,22 @@ static const struct shape {
     {{"prompts", FRESH}, 1, 2, 3, 0, 1, {130, 0, 65}},
 };
 
-static const struct shape traced = {{"trace", UNIFORM | FUSED}, 16, 32, 64, 1, 1, {0}};
-
-struct own {
-    int32_t cu[SEQUENCES_MAX + 1];
-};
+static const struct recurrent_shape traced = {{"trace", UNIFORM | FUSED}, 16, 32, 64, 1, 1, {0}};
 
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
 
-static int length_of(const struct shape *s, int i) { return s->length ? s->length : s->lengths[i]; }
+static struct recurrent of(struct call *c) { return RECURRENT_OF(c, gated_delta, GATED_DELTA); }
 
 static void size(struct call *c)
 {
-    const struct shape *s = c->shape;
-    struct own *own = c->own;
+    const struct recurrent r = of(c);
     struct attn_gated_delta_args *a = &c->args.gated_delta;
-    c->desc.gated_delta.heads = s->heads;
-    c->desc.gated_delta.value_heads = s->value_heads;
-    a->batch = s->batch;
-    for (int i = 0; i < s->batch; i++) {
-        const int length = length_of(s, i);
-        own->cu[i + 1] = own->cu[i] + length;
-        a->max_seqlen = length > a->max_seqlen ? length : a->max_seqlen;
-    }
-    a->tokens = own->cu[s->batch] + (c->traced ? 0 : 2); /* rows that no sequence has */
-    a->state_steps = s->steps;
-    a->first_slot = is(c, PADDED);
+    c->desc.gated_delta.heads = r.shape->heads;
+    c->desc.gated_delta.value_heads = r.shape->value_heads;
+    recurrent_size(&r);
     a->scale = 0.375f;
     a->l2_eps = is(c, EXTREMES) ? 0 : 0.0078125f; /* a result shows that it is there */
     a->lower_bound = -5;
-}
-
-/* Enough slots to read from and to write to, and one that is nobody's. */
-static int slot_count(const struct call *c)
-{
-    const struct attn_gated_delta_args *a = &c->args.gated_delta;
-    return c->traced ? a->batch + 1 : 2 * a->batch * a->state_steps + 1;
 }
 
 static void place_fused(struct call *c)
@@ -97,23 +59,13 @@ static void place_fused(struct call *c)
     }
 }
 
-static void set_wide(struct operand *o, int steps)
-{
-    operand_set_stride(o, 0, 3 * steps + 1);
-    operand_set_stride(o, 1, 3);
-}
-
 static void place(struct call *c)
 {
     const struct attn_gated_delta_desc *d = &c->desc.gated_delta;
-    struct operand *state = call_operand(c, GATED_DELTA_STATE);
+    const struct recurrent r = of(c);
     static const unsigned gates[] = {GATED_DELTA_GATE_IN, GATED_DELTA_BETA_IN,
                                      GATED_DELTA_LOG_DECAY, GATED_DELTA_BETA};
-    operand_resize(state, 0, slot_count(c));
-    if (is(c, FAR)) {
-        state->far = true;
-        operand_set_stride(state, 0, 1 << 29);
-    }
+    recurrent_place(&r);
     for (unsigned i = 0; i < COUNT(gates); i++) { /* those of channels are aligned */
         struct operand *o = call_operand(c, gates[i]);
         const bool wide = i % 2 ? d->beta_wide : d->decay == ATTN_DECAY_CHANNEL;
@@ -126,58 +78,10 @@ static void place(struct call *c)
         call_operand(c, GATED_DELTA_DT_BIAS)->align = 16;
     if (is(c, FUSED))
         place_fused(c);
-    if (is(c, WIDE_LISTS))
-        set_wide(call_operand(c, GATED_DELTA_STATE_SLOTS), c->args.gated_delta.state_steps);
-    if (is(c, UNIFORM))
-        operand_leave_out(call_operand(c, GATED_DELTA_CU_SEQLENS));
-    if (!is(c, ACCEPTED))
-        operand_leave_out(call_operand(c, GATED_DELTA_ACCEPTED));
-    if (!is(c, FORKS))
-        operand_leave_out(call_operand(c, GATED_DELTA_STATE_SLOTS_IN));
-    if (!is(c, FRESH))
-        operand_leave_out(call_operand(c, GATED_DELTA_HAS_STATE));
     if (is(c, PLAIN)) {
         operand_leave_out(call_operand(c, GATED_DELTA_A_LOG));
         operand_leave_out(call_operand(c, GATED_DELTA_DT_BIAS));
     }
-}
-
-/* The slot that entry [i][step] names, of those that are read or written. Padding: all entries of
- * every third sequence, slot 0 and a negative one in turn; and one step of another. */
-static int slot_of(const struct call *c, int i, int step, bool read)
-{
-    const struct attn_gated_delta_args *a = &c->args.gated_delta;
-    if (c->traced)
-        return 1 + i;
-    if (is(c, PADDED) && i % 3 == 1)
-        return i % 2 ? 0 : -1;
-    if (is(c, PADDED) && !read && i == 2 && step == 1)
-        return -1;
-    const int n = 2 * (i * a->state_steps + step);
-    return read && is(c, FORKS) ? n + 1 : 2 * a->batch * a->state_steps - n;
-}
-
-static void fill_lists(struct call *c)
-{
-    const struct own *own = c->own;
-    const struct attn_gated_delta_args *a = &c->args.gated_delta;
-    for (int i = 0; i < a->batch; i++)
-        for (int step = 0; step < a->state_steps; step++) {
-            operand_set_int(call_operand(c, GATED_DELTA_STATE_SLOTS), AT(i, step),
-                            slot_of(c, i, step, false));
-            if (is(c, FORKS))
-                operand_set_int(call_operand(c, GATED_DELTA_STATE_SLOTS_IN), AT(i, step),
-                                slot_of(c, i, step, true));
-        }
-    for (int i = 0; i < a->batch; i++) {
-        if (is(c, ACCEPTED))
-            operand_set_int(call_operand(c, GATED_DELTA_ACCEPTED), AT(i),
-                            (i + 2) % (a->state_steps + 1));
-        if (is(c, FRESH))
-            operand_set_int(call_operand(c, GATED_DELTA_HAS_STATE), AT(i), i % 2);
-    }
-    if (!is(c, UNIFORM))
-        operand_set_ints(call_operand(c, GATED_DELTA_CU_SEQLENS), own->cu, a->batch + 1);
 }
 
 /* Keys that are short enough for a state not to grow, where nothing divides them by their length;
@@ -232,25 +136,11 @@ static void fill_gates(struct call *c, int token)
     }
 }
 
-static void fill_states(struct call *c)
-{
-    struct operand *state = call_operand(c, GATED_DELTA_STATE);
-    if (c->traced) {
-        operand_set_table(state, 1, &c->random);
-        return;
-    }
-    for (int slot = 0; slot < slot_count(c); slot++)
-        for (int head = 0; head < state->dims[1]; head++)
-            for (int i = 0; i < state->dims[2]; i++)
-                for (int k = 0; k < state->dims[3]; k++)
-                    operand_set(state, AT(slot, head, i, k), random_value(&c->random));
-}
-
 static void fill(struct call *c)
 {
-    const struct own *own = c->own;
-    fill_lists(c);
-    for (int t = 0; t < own->cu[c->args.gated_delta.batch]; t++) {
+    const struct recurrent r = of(c);
+    recurrent_fill(&r);
+    for (int t = 0; t < r.starts[*r.batch]; t++) {
         fill_row(c, GATED_DELTA_Q, t);
         fill_row(c, GATED_DELTA_K, t);
         fill_row(c, GATED_DELTA_V, t);
@@ -260,7 +150,6 @@ static void fill(struct call *c)
         operand_set_random(call_operand(c, GATED_DELTA_A_LOG), &c->random);
     if (call_operand(c, GATED_DELTA_DT_BIAS)->given)
         operand_set_random(call_operand(c, GATED_DELTA_DT_BIAS), &c->random);
-    fill_states(c);
 }
 
 /*
@@ -400,16 +289,6 @@ static double advance(const struct token *t, int key, int i, double *column, dou
     return out;
 }
 
-/* Returns where element (k, v) of a head's state is. */
-static void find_element(struct call *c, int slot, int head, int v, int k, int64_t at[])
-{
-    const enum attn_state_layout order = c->desc.gated_delta.state_layout;
-    at[0] = slot;
-    at[1] = head;
-    at[2] = order == ATTN_STATE_V_MAJOR ? v : order == ATTN_STATE_K_MAJOR ? k : k / 4;
-    at[3] = order == ATTN_STATE_V_MAJOR ? k : order == ATTN_STATE_K_MAJOR ? v : 4 * v + k % 4;
-}
-
 /* A value head of a sequence: its state [v][k] and the length of the error of each column. */
 struct head {
     double state[DIM_MAX][DIM_MAX], error[DIM_MAX];
@@ -423,7 +302,7 @@ static void load_state(struct call *c, int slot, int value_head, bool there, str
     for (int v = 0; v < d->head_dim_v; v++) {
         h->error[v] = 0;
         for (int k = 0; k < d->head_dim; k++) {
-            find_element(c, slot, value_head, v, k, at);
+            recurrent_element(d->state_layout, slot, value_head, v, k, at);
             h->state[v][k] = there ? operand_value(call_operand(c, GATED_DELTA_STATE), at) : 0;
         }
     }
@@ -438,7 +317,7 @@ static void compare_state(struct call *c, int slot, int value_head, const struct
     for (int v = 0; v < d->head_dim_v; v++)
         for (int k = 0; k < d->head_dim; k++) {
             double bound = h->error[v], expected = h->state[v][k];
-            find_element(c, slot, value_head, v, k, at);
+            recurrent_element(d->state_layout, slot, value_head, v, k, at);
             if (state->precision)
                 expected = stored_value(state->precision, 1, expected, h->error[v], &bound);
             call_compare(c, state, at, expected, bound);
@@ -458,11 +337,10 @@ static void compare_token(struct call *c, int t, int value_head, struct head *h)
     }
 }
 
-static void compare_padding(struct call *c, int i)
+static void compare_padding(struct call *c, const struct recurrent_sequence *s)
 {
-    const struct own *own = c->own;
     const struct attn_gated_delta_desc *d = &c->desc.gated_delta;
-    for (int t = own->cu[i]; t < own->cu[i + 1]; t++)
+    for (int t = s->start; t < s->start + s->count; t++)
         for (int head = 0; head < d->value_heads; head++)
             for (int v = 0; v < d->head_dim_v; v++)
                 call_compare(c, call_operand(c, GATED_DELTA_OUT), AT(t, head, v), 0, 0);
@@ -470,23 +348,16 @@ static void compare_padding(struct call *c, int i)
 
 static void compare_sequence(struct call *c, int i, struct head *h)
 {
-    const struct own *own = c->own;
-    const struct attn_gated_delta_args *a = &c->args.gated_delta;
-    const int count = own->cu[i + 1] - own->cu[i];
-    int step = 0;
-    if (is(c, ACCEPTED))
-        step = (int)operand_int(call_operand(c, GATED_DELTA_ACCEPTED), AT(i)) - 1;
-    const int slot = slot_of(c, i, step > 0 ? step : 0, true);
-    if (slot < a->first_slot) {
-        compare_padding(c, i);
-        return;
-    }
-    for (int head = 0; head < c->desc.gated_delta.value_heads && count; head++) {
-        load_state(c, slot, head, !is(c, FRESH) || i % 2, h);
-        for (int t = 0; t < count; t++) {
-            compare_token(c, own->cu[i] + t, head, h);
-            const int to = slot_of(c, i, a->state_steps > 1 ? t : 0, false);
-            if ((a->state_steps > 1 || t == count - 1) && to >= a->first_slot)
+    const struct recurrent r = of(c);
+    const struct recurrent_sequence s = recurrent_sequence(&r, i);
+    if (s.padding)
+        compare_padding(c, &s);
+    for (int head = 0; head < c->desc.gated_delta.value_heads && s.count && !s.padding; head++) {
+        load_state(c, s.slot, head, !s.zero, h);
+        for (int t = 0; t < s.count; t++) {
+            compare_token(c, s.start + t, head, h);
+            const int to = recurrent_target(&r, i, t);
+            if (to >= 0)
                 compare_state(c, to, head, h);
         }
     }
@@ -523,12 +394,13 @@ const struct verify_op verify_gated_delta = {
     .tuned = {"batch=64", "batch=4"},
     .dimensions =
         {
-            {"heads", offsetof(struct shape, heads), 1024, "of q and k"},
-            {"value_heads", offsetof(struct shape, value_heads), 1024, "of v, a multiple of heads"},
-            {"batch", offsetof(struct shape, batch), SEQUENCES_MAX, "sequences"},
-            {"length", offsetof(struct shape, length), 1 << 16, "tokens of each"},
+            {"heads", offsetof(struct recurrent_shape, heads), 1024, "of q and k"},
+            {"value_heads", offsetof(struct recurrent_shape, value_heads), 1024,
+             "of v, a multiple of heads"},
+            {"batch", offsetof(struct recurrent_shape, batch), RECURRENT_BATCH_MAX, "sequences"},
+            {"length", offsetof(struct recurrent_shape, length), 1 << 16, "tokens of each"},
         },
-    .own_size = sizeof(struct own),
+    .own_size = sizeof(struct recurrent_own),
     .size = size,
     .place = place,
     .fill = fill,
