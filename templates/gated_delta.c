@@ -9,6 +9,7 @@
  */
 #include "ir/bits.h"
 #include "templates/linear/gates.h"
+#include "templates/linear/record.h"
 #include "templates/linear/recurrence.h"
 #include "templates/template.h"
 
@@ -148,22 +149,22 @@ static void load_head(struct att_recurrence *r)
     d->bias = load_bias(r);
 }
 
-/* Computes exp(g). */
-static struct tir_value decay_of(struct delta *d, struct tir_value raw)
+/* Computes g. */
+static struct tir_value log_decay_of(struct delta *d, struct tir_value raw)
 {
     struct tir_builder *b = &d->r.b;
     const bool wide = has_channels(d->r.v);
     const struct tir_value in =
         wide ? att_state_keys(b, &d->r.state, raw) : tir_convert(b, raw, TIR_F32);
     if (d->r.v->gates == ATT_GATES_GIVEN)
-        return att_exp(b, in);
+        return in;
     const struct tir_value x = tir_add(b, in, d->bias);
     const struct tir_type t = tir_typeof(b->f, x);
     const struct tir_value a = wide ? tir_broadcast(b, d->a, t) : d->a;
     if (d->r.v->gates == ATT_GATES_SOFTPLUS)
-        return att_exp(b, tir_neg(b, tir_mul(b, a, att_softplus(b, x))));
+        return tir_neg(b, tir_mul(b, a, att_softplus(b, x)));
     const struct tir_value bound = tir_splat(b, tir_arg(b, ARG_LOWER_BOUND, TIR_F32), t);
-    return att_exp(b, tir_mul(b, bound, att_sigmoid(b, tir_mul(b, a, x))));
+    return tir_mul(b, bound, att_sigmoid(b, tir_mul(b, a, x)));
 }
 
 static struct tir_value beta_of(struct delta *d, struct tir_value raw)
@@ -188,6 +189,30 @@ static struct tir_value unit(struct delta *d, struct tir_value x)
     return tir_mul(b, x, tir_broadcast(b, tir_rsq(b, square), tir_typeof(b->f, x)));
 }
 
+/* ---- Records ---- */
+
+/* Records what a token does to the state: u of the wave's value elements; k and g by the first. */
+static void record(struct delta *d, struct tir_value u, struct tir_value k, struct tir_value g)
+{
+    struct att_recurrence *r = &d->r;
+    struct tir_builder *b = &r->b;
+    const int bytes = att_record_bytes(r->v);
+    const struct tir_value row =
+        att_row(b, tir_arg(b, ARG_RECORDS, TIR_I64), r->slot, ARG_RECORDS_SLOT_STRIDE, FLOAT);
+    const struct tir_value at =
+        att_record(b, row, r->value_head, tir_sub(b, r->token, r->sequence.start), bytes);
+    const struct tir_value first = tir_and(b, r->real, tir_cmp_eq(b, r->first, tir_i32(b, 0)));
+    const struct tir_value key = tir_add(b, at, tir_i64(b, FLOAT * r->v->head_dim_v));
+    const struct tir_value gate = tir_add(b, key, tir_i64(b, FLOAT * r->v->head_dim));
+    const struct tir_value own = att_wide(b, att_times(b, r->first, FLOAT));
+    att_state_store_values(b, tir_add(b, at, own), r->real, u);
+    att_state_store_keys(b, &r->state, key, first, k);
+    if (has_channels(r->v))
+        att_state_store_keys(b, &r->state, gate, first, g);
+    else
+        att_state_store_one(b, gate, first, g);
+}
+
 /* ---- The recurrence ---- */
 
 static struct tir_value advance(struct att_recurrence *r, const struct tir_value *raw,
@@ -201,10 +226,13 @@ static struct tir_value advance(struct att_recurrence *r, const struct tir_value
     const struct tir_value scale =
         tir_splat(b, tir_arg(b, ARG_SCALE, TIR_F32), tir_typeof(b->f, direction));
     const struct tir_value q = tir_mul(b, direction, scale);
-    const struct tir_value old = att_recurrence_scaled(r, *state, decay_of(d, raw[GATE]));
+    const struct tir_value g = log_decay_of(d, raw[GATE]);
+    const struct tir_value old = att_recurrence_scaled(r, *state, att_exp(b, g));
     const struct tir_value v = tir_convert(b, raw[V], TIR_F32);
     const struct tir_value missed = tir_sub(b, v, att_recurrence_product(r, old, k));
     const struct tir_value u = tir_mul(b, beta_of(d, raw[BETA]), missed);
+    if (r->v->replay)
+        record(d, u, k, g);
     *state = tir_fma(b, att_state_spread(b, s, u), att_state_spread(b, s, k), old);
     return att_recurrence_product(r, *state, q);
 }
@@ -214,6 +242,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     struct delta d = {.r = {.v = v,
                             .dtype = att_dtype(v),
                             .vectors = VECTORS,
+                            .keeps_state = v->replay,
                             .load = load_token,
                             .begin = load_head,
                             .advance = advance}};

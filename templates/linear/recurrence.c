@@ -130,8 +130,10 @@ static void visit_tokens(struct att_recurrence *r, struct tir_value *carried)
     struct tir_loop loop = tir_begin_for(b, r->sequence.start, r->sequence.end, tir_i32(b, 1),
                                          carried, r->vectors + 1);
     load_token(r, att_plus(b, loop.index, 1), next);
+    r->token = loop.index;
     store_out(r, loop.index, r->advance(r, carried, &carried[r->vectors]));
-    store_state(r, loop.index, carried[r->vectors]);
+    if (!r->keeps_state)
+        store_state(r, loop.index, carried[r->vectors]);
     for (unsigned i = 0; i < r->vectors; i++)
         carried[i] = next[i];
     tir_end_for(b, &loop, carried, r->vectors + 1);
@@ -143,13 +145,13 @@ void att_recurrence_run(struct att_recurrence *r)
     struct tir_value carried[ATT_RECURRENCE_VECTORS + 1];
     const struct tir_value some = tir_cmp_gt(b, r->sequence.count, tir_i32(b, 0));
     struct tir_if has_tokens = tir_begin_if(b, some, false, NULL, 0);
-    const struct tir_value slot = slot_at(r, ARG_STATE_SLOTS_IN, ARG_STATE_SLOTS_IN_SEQUENCE_STRIDE,
-                                          ARG_STATE_SLOTS_IN_STEP_STRIDE, r->sequence.accepted);
-    r->real = att_is_slot(b, slot);
+    r->slot = slot_at(r, ARG_STATE_SLOTS_IN, ARG_STATE_SLOTS_IN_SEQUENCE_STRIDE,
+                      ARG_STATE_SLOTS_IN_STEP_STRIDE, r->sequence.accepted);
+    r->real = att_is_slot(b, r->slot);
     load_token(r, r->sequence.start, carried);
     if (r->begin)
         r->begin(r);
-    carried[r->vectors] = att_state_load(b, &r->state, state_at(r, slot), r->first,
+    carried[r->vectors] = att_state_load(b, &r->state, state_at(r, r->slot), r->first,
                                          tir_and(b, r->real, r->sequence.has_state));
     visit_tokens(r, carried);
     tir_end_if(b, &has_tokens, NULL);

@@ -25,8 +25,11 @@ struct att_recurrence {
     struct tir_value first;            /* i32: value element of the wave */
     struct tir_value real;             /* i1: no padding */
 
-    /* What an op does with a token. `vectors`: how many it loads. */
-    unsigned vectors;
+    struct tir_value slot;  /* i32: that the state is read from */
+    struct tir_value token; /* i32: of advance() */
+    bool keeps_state;       /* nothing is written to the pool */
+
+    unsigned vectors; /* that load() loads of a token */
     void (*load)(struct att_recurrence *r, struct tir_value token, struct tir_value there,
                  struct tir_value *raw);
     /* Advances the state; returns the output, rows x 1. */

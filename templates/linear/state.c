@@ -173,6 +173,24 @@ struct tir_value att_state_keys(struct tir_builder *b, const struct att_state *s
     return tir_join_blocks(b, tir_transpose(b, tir_split_blocks(b, a, FOUR)), 1);
 }
 
+void att_state_store_keys(struct tir_builder *b, const struct att_state *s, struct tir_value base,
+                          struct tir_value there, struct tir_value keys)
+{
+    if (s->order == ATT_STATE_LAYOUT_K_FOURS) {
+        const struct tir_value split = tir_split_blocks(b, keys, (unsigned)s->key / FOUR);
+        keys = tir_join_blocks(b, tir_transpose(b, split), 1);
+    }
+    const struct tir_view view = line_view(b, base, there, TIR_F32, (unsigned)s->key);
+    tir_tile_store(b, view, tir_i32(b, 0), keys);
+}
+
+void att_state_store_one(struct tir_builder *b, struct tir_value base, struct tir_value there,
+                         struct tir_value a)
+{
+    const unsigned dtype = tir_typeof(b->f, a).dtype;
+    tir_tile_store(b, line_view(b, base, there, dtype, 1), tir_i32(b, 0), a);
+}
+
 struct tir_value att_state_load_values(struct tir_builder *b, const struct att_state *s,
                                        struct tir_value base, unsigned dtype,
                                        struct tir_value there)

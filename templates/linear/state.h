@@ -43,12 +43,20 @@ struct tir_value att_state_load_keys(struct tir_builder *b, const struct att_sta
 struct tir_value att_state_keys(struct tir_builder *b, const struct att_state *s,
                                 struct tir_value raw);
 
+/** Stores keys beside the state, f32, as they lie in memory. */
+void att_state_store_keys(struct tir_builder *b, const struct att_state *s, struct tir_value base,
+                          struct tir_value there, struct tir_value keys);
+
 /** Loads `rows` x 1 elements that lie side by side at `base`: zeros where not `there`. */
 struct tir_value att_state_load_values(struct tir_builder *b, const struct att_state *s,
                                        struct tir_value base, unsigned dtype,
                                        struct tir_value there);
 void att_state_store_values(struct tir_builder *b, struct tir_value base, struct tir_value there,
                             struct tir_value a);
+
+/** Stores one element. */
+void att_state_store_one(struct tir_builder *b, struct tir_value base, struct tir_value there,
+                         struct tir_value a);
 
 /** Loads one element: zero where not `there`. */
 struct tir_value att_state_load_one(struct tir_builder *b, const struct att_state *s,

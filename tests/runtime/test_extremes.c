@@ -109,6 +109,8 @@ static const struct {
     {"k_channels", 64, "conv1d"},
     {"state_columns", 8, "conv1d"},
     {"first_slot", 0, NULL},
+    {"replay", 0, NULL},
+    {"record_steps", 4, NULL},
     {"max_bytes", 64, "state_copy"},
     {"taps", 4, "conv1d"},
     {"width", 128, "gated_rmsnorm"},

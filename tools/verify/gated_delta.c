@@ -29,6 +29,12 @@ static const struct recurrent_shape shapes[] = {
 
 static const struct recurrent_shape traced = {{"trace", UNIFORM | FUSED}, 16, 32, 64, 1, 1, {0}};
 
+/* A call that records writes no state of a step. */
+static bool takes(const struct call *c)
+{
+    return !c->desc.gated_delta.replay || ((const struct recurrent_shape *)c->shape)->steps == 1;
+}
+
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
 
 static struct recurrent of(struct call *c) { return RECURRENT_OF(c, gated_delta, GATED_DELTA); }
@@ -40,6 +46,7 @@ static void size(struct call *c)
     c->desc.gated_delta.heads = r.shape->heads;
     c->desc.gated_delta.value_heads = r.shape->value_heads;
     recurrent_size(&r);
+    a->record_steps = a->max_seqlen + 1;
     a->scale = 0.375f;
     a->l2_eps = is(c, EXTREMES) ? 0 : 0.0078125f; /* a result shows that it is there */
     a->lower_bound = -5;
@@ -66,6 +73,8 @@ static void place(struct call *c)
     static const unsigned gates[] = {GATED_DELTA_GATE_IN, GATED_DELTA_BETA_IN,
                                      GATED_DELTA_LOG_DECAY, GATED_DELTA_BETA};
     recurrent_place(&r);
+    if (d->replay)
+        operand_resize(call_operand(c, GATED_DELTA_RECORDS), 0, r.state->dims[0]);
     for (unsigned i = 0; i < COUNT(gates); i++) { /* those of channels are aligned */
         struct operand *o = call_operand(c, gates[i]);
         const bool wide = i % 2 ? d->beta_wide : d->decay == ATTN_DECAY_CHANNEL;
@@ -170,16 +179,21 @@ static void fill(struct call *c)
  *   beta's + the key's + 3 f of |u| |k|, and 2 f beta (|v| + |S| |k|) |k|, for k u;
  *   f |S| for the sum.
  *
+ * A beta below the smallest normal number may be 0.
+ *
  * S q is off by |q| e, and by K f + that of q of the terms' sum.
  */
 struct bounds {
     double decay[DIM_MAX]; /* of exp(g), for each element of a key */
+    double log[DIM_MAX];   /* of g */
     double key, query, beta;
 };
 
 /* A token of a value head. */
 struct token {
     double q[DIM_MAX], k[DIM_MAX], decay[DIM_MAX], beta[DIM_MAX], v[DIM_MAX];
+    double log[DIM_MAX];                 /* g */
+    double u[DIM_MAX], u_error[DIM_MAX]; /* of advance() */
     struct bounds off;
 };
 
@@ -212,6 +226,8 @@ static void compute_decay(struct call *c, int t, int head, int i, struct token *
             off = (of_a + 2) * fabs(a * x) + 2 * fabs(a * x) + 7;
         }
     }
+    out->log[i] = g;
+    out->off.log[i] = off * STORED_F;
     out->decay[i] = exp(g);
     out->off.decay[i] = (fabs(g) * (off + 2) + 2) * STORED_F;
 }
@@ -266,8 +282,7 @@ static void compute_token(struct call *c, int t, int value_head, struct token *o
 }
 
 /* Advances a column and the length of its error; returns the output and how far it may be off. */
-static double advance(const struct token *t, int key, int i, double *column, double *error,
-                      double *off)
+static double advance(struct token *t, int key, int i, double *column, double *error, double *off)
 {
     const double f = STORED_F, sums = key * f, k = length_of_vector(t->k, key);
     double faded = 0, decay = 0, known = 0, terms = 0;
@@ -280,6 +295,10 @@ static double advance(const struct token *t, int key, int i, double *column, dou
     faded = sqrt(faded);
     const double beta = fabs(t->beta[i]), u = beta * fabs(t->v[i] - known);
     const double out = ref_delta_step(column, t->decay, t->k, t->q, key, t->v[i], t->beta[i]);
+    t->u[i] = t->beta[i] * (t->v[i] - known);
+    t->u_error[i] = beta * k * (*error + sqrt(decay) + (sums + t->off.key) * faded) +
+                    (t->off.beta + 3 * f) * u + 2 * f * beta * (fabs(t->v[i]) + faded * k) +
+                    FLT_MIN * (fabs(t->v[i]) + faded * k);
     *error += sqrt(decay) + (sums + t->off.key) * beta * k * k * faded +
               (t->off.beta + t->off.key + 3 * f) * u * k +
               2 * f * beta * (fabs(t->v[i]) + faded * k) * k + f * length_of_vector(column, key);
@@ -324,6 +343,23 @@ static void compare_state(struct call *c, int slot, int value_head, const struct
         }
 }
 
+/* The record of token `step` of a sequence: u, k and g, float. */
+static void compare_record(struct call *c, int slot, int value_head, int step,
+                           const struct token *t)
+{
+    const struct attn_gated_delta_desc *d = &c->desc.gated_delta;
+    const int gates = d->decay == ATTN_DECAY_CHANNEL ? d->head_dim : 1;
+    struct operand *o = call_operand(c, GATED_DELTA_RECORDS);
+    for (int i = 0; i < d->head_dim_v; i++)
+        call_compare(c, o, AT(slot, value_head, step, i), t->u[i], t->u_error[i]);
+    for (int i = 0; i < d->head_dim; i++)
+        call_compare(c, o, AT(slot, value_head, step, d->head_dim_v + i), t->k[i],
+                     t->off.key * fabs(t->k[i]));
+    for (int i = 0; i < gates; i++)
+        call_compare(c, o, AT(slot, value_head, step, d->head_dim_v + d->head_dim + i), t->log[i],
+                     t->off.log[i] * fabs(t->log[i]) + FLT_MIN);
+}
+
 static void compare_token(struct call *c, int t, int value_head, struct head *h)
 {
     const struct attn_gated_delta_desc *d = &c->desc.gated_delta;
@@ -357,7 +393,9 @@ static void compare_sequence(struct call *c, int i, struct head *h)
         for (int t = 0; t < s.count; t++) {
             compare_token(c, s.start + t, head, h);
             const int to = recurrent_target(&r, i, t);
-            if (to >= 0)
+            if (c->desc.gated_delta.replay)
+                compare_record(c, s.slot, head, t, &h->token);
+            else if (to >= 0)
                 compare_state(c, to, head, h);
         }
     }
@@ -401,6 +439,7 @@ const struct verify_op verify_gated_delta = {
             {"length", offsetof(struct recurrent_shape, length), 1 << 16, "tokens of each"},
         },
     .own_size = sizeof(struct recurrent_own),
+    .takes = takes,
     .size = size,
     .place = place,
     .fill = fill,

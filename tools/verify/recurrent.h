@@ -32,7 +32,7 @@ struct recurrent_shape {
     int lengths[RECURRENT_SEQUENCES];
 };
 
-/** What an op has of all calls of recurrences; `starts` lies in call->own. */
+/** The counts, lists and states that every call of a recurrence has; `starts` is of call->own. */
 struct recurrent {
     struct call *c;
     const struct recurrent_shape *shape;

@@ -108,10 +108,10 @@ static void fill(struct call *c)
 /*
  * Bounds, with f = 2^-24 and numbers relative to the exact ones. A time step is off by the
  * (3 |y| + 12) f of a softplus of y, or by f; g by that and f; exp(g) by |g| of that and
- * (2 |g| + 2) f. A step of the recurrence fades what the column S of a value element is off by, and
- * adds, to the length of that error: f and the decay's of |S|; the time step's and 2 f of |w x b|; f
- * of the new |S|. S c is off by |c| of that length and by N f of the terms' sum; the product with
- * scale, d x and their sum have 3 f more, and silu(z) (2 |z| + 7) f.
+ * (2 |g| + 2) f. A step of the recurrence fades what the column S of a value element is off by,
+ * and adds, to the length of that error: f and the decay's of |S|; the time step's and 2 f of
+ * |w x b|; f of the new |S|. S c is off by |c| of that length and by N f of the terms' sum; the
+ * product with scale, d x and their sum have 3 f more, and silu(z) (2 |z| + 7) f.
  */
 struct step {
     double w, decay;         /* time step, exp(g) */
