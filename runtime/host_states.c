@@ -7,7 +7,7 @@
 #include "runtime/host.h"
 #include "runtime/op.h"
 
-/* int32 [rows, columns] on the device, of which entries from `first` on are slots. */
+/* int32 [rows, columns] on the device, where entries from `first` on are slots. */
 struct slots {
     const char *name;
     const int32_t *data;
@@ -128,7 +128,7 @@ int attn_ssd_check_slots(const struct attn_op *op, const struct attn_ssd_args *a
                        a->state_slots_in_step_stride, a->stream);
 }
 
-/* A number of a span: an offset, with its bytes behind it, in memory of `room` bytes. */
+/* Checks one offset of a span, and that its bytes end within `room` bytes. */
 static int check_span(const int64_t *span, int64_t i, int64_t room, int64_t most)
 {
     const int64_t bytes = span[2], at = span[i];

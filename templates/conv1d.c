@@ -51,8 +51,8 @@ struct conv {
     struct target out;
 };
 
-/* The types of 1 x 64 channels and of `rows` x 64, of x's dtype, and of 64 x 1 in memory that has
- * them any distance apart. */
+/* The types of tiles, of x's dtype: `rows` x 64 channels, 1 x 64, and 64 x 1 for memory that has
+ * channels any distance apart. */
 struct shape {
     unsigned lanes; /* that share the channels */
     struct tir_type tile, row, column;
@@ -199,7 +199,7 @@ static void store_column(struct conv *c, struct tir_value column, struct tir_val
 
 /* ---- Tokens ---- */
 
-/* Tokens of x, of which padding has none. */
+/* Views the tokens of x; padding has none. */
 static struct tir_view inputs_view(struct conv *c)
 {
     struct tir_builder *b = &c->b;
@@ -240,8 +240,8 @@ static void visit_token(struct conv *c)
     store_outputs(c, zero, y);
 }
 
-/* Returns input i of the sequence, or where that is negative column i + W - 1 of the history: what
- * is not asked for is read as 0. */
+/* Returns input i of the sequence, or where that is negative column i + W - 1 of the history: the
+ * other one is read as 0. */
 static struct tir_value load_either(struct conv *c, const struct shape *s, struct tir_value i)
 {
     struct tir_builder *b = &c->b;

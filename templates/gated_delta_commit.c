@@ -59,7 +59,7 @@ static bool check(const struct att_variant *v, const struct tir_machine *m, stru
     return att_find_tile(v, m, &tile, why);
 }
 
-/* Loads the vectors of a record; zeros of one behind the last. */
+/* Loads the vectors of a record; zeros after the last. */
 static void load_record(struct commit *c, struct tir_value step, struct tir_value *raw)
 {
     struct tir_builder *b = &c->b;

@@ -20,7 +20,7 @@
 enum { CHUNK = 8, ELEM = 2, GROUP = 128, LEAST = 32, WAVE_ROW = CHUNK * TIR_WAVE_LANES };
 enum { MAX_PANELS = 12 };
 
-/* Members of att_tile.own: do the waves share a row? */
+/* Members of att_tile.own: 1 where the waves share a row. */
 enum { SHARED };
 
 static const struct att_tile tiles[] = {

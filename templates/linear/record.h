@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Records of what a token does to a state of the gated delta rule, [slot, value head, step], float:
- * u, V numbers, k, K numbers, and g, K numbers or one with three of padding behind it.
+ * u, V numbers, k, K numbers, and g, K numbers or one and three of padding.
  */
 #ifndef TEMPLATES_LINEAR_RECORD_H
 #define TEMPLATES_LINEAR_RECORD_H

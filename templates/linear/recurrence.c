@@ -90,7 +90,7 @@ static struct tir_value state_at(struct att_recurrence *r, struct tir_value slot
     return tir_add(b, base, tir_mul(b, att_wide(b, r->value_head), bytes));
 }
 
-/* Stores the state after a token where the call asks for it. */
+/* Stores the state after a token where state_slots has a slot for it. */
 static void store_state(struct att_recurrence *r, struct tir_value token, struct tir_value state)
 {
     struct tir_builder *b = &r->b;
@@ -109,7 +109,7 @@ static void store_state(struct att_recurrence *r, struct tir_value token, struct
 
 /* ---- Tokens ---- */
 
-/* Loads the vectors of a token; zeros of one behind the last, and of padding. */
+/* Loads the vectors of a token; zeros after the last, and for padding. */
 static void load_token(struct att_recurrence *r, struct tir_value token, struct tir_value *raw)
 {
     struct tir_builder *b = &r->b;

@@ -5,7 +5,7 @@
  * sequence's tokens. The vectors of the next token are under way while it works on one.
  *
  * The ops have the same arguments for it: q and k_in of a head, v_in and out of a value head, the
- * state and its slots, and those of att_sequence().
+ * state and its slots, and what att_sequence() reads.
  */
 #ifndef TEMPLATES_LINEAR_RECURRENCE_H
 #define TEMPLATES_LINEAR_RECURRENCE_H

@@ -28,7 +28,7 @@ struct tir_value att_is_given(struct tir_builder *b, const char *arg);
 struct tir_value att_strided_entry(struct tir_builder *b, const char *arg, const char *stride,
                                    struct tir_value index);
 
-/** True if a slot is that of a sequence and not of padding. */
+/** True if a slot belongs to a sequence, not to padding. */
 struct tir_value att_is_slot(struct tir_builder *b, struct tir_value slot);
 
 #endif

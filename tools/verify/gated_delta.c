@@ -75,7 +75,7 @@ static void place(struct call *c)
     recurrent_place(&r);
     if (d->replay)
         operand_resize(call_operand(c, GATED_DELTA_RECORDS), 0, r.state->dims[0]);
-    for (unsigned i = 0; i < COUNT(gates); i++) { /* those of channels are aligned */
+    for (unsigned i = 0; i < COUNT(gates); i++) { /* wide gates are aligned */
         struct operand *o = call_operand(c, gates[i]);
         const bool wide = i % 2 ? d->beta_wide : d->decay == ATTN_DECAY_CHANNEL;
         if (wide && o->given)
@@ -167,12 +167,12 @@ static void fill(struct call *c)
  *   exp(x) of a float is off by (2 |x| + 2) f: a constant, a product and an ulp;
  *   sigmoid(x) by (2 |x| + 6) f; softplus(x) by (3 |x| + 12) f, where x is a sum: what x is off by
  *     counts once, since the slope of log softplus is no more than 1;
- *   g by the sum of these and that of exp(a_log), and exp(g) by |g| of that and exp's own;
+ *   g by the sum of these and exp(a_log)'s, and exp(g) by |g| times that and exp's own;
  *   a key divided by its length by (K + 5) f / 2 + 4 f: rope_compare.c says why.
  *
- * A step is linear in the column S of a value element: what S is off by is multiplied with a matrix
- * (1 - beta k k^T) exp(g), which makes no vector longer where beta |k|^2 is at most 2 and g not
- * positive. So the length e of the error of a column grows by what a step adds:
+ * A step is linear in the column S of a value element. It multiplies what S is off by with the
+ * matrix (1 - beta k k^T) exp(g). That makes no vector longer where beta |k|^2 is at most 2 and g
+ * is not positive. So the length e of the error of a column grows by what a step adds:
  *
  *   f + the decay's for the product with exp(g), of |S|;
  *   (K f + the key's) beta |k| |k| |S| for S k; K counts the products and all sums;
@@ -181,7 +181,7 @@ static void fill(struct call *c)
  *
  * A beta below the smallest normal number may be 0.
  *
- * S q is off by |q| e, and by K f + that of q of the terms' sum.
+ * S q is off by |q| e, and by K f and q's own of the terms' sum.
  */
 struct bounds {
     double decay[DIM_MAX]; /* of exp(g), for each element of a key */

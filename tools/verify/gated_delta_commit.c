@@ -11,7 +11,7 @@
 
 enum { LAYERS_MAX = 128, BATCH_MAX = 6, DIM_MAX = RECURRENT_DIM_MAX };
 
-enum { SOME = 1 << 10 /* sequences of which nothing was accepted */ };
+enum { SOME = 1 << 10 /* nothing was accepted of some sequences */ };
 
 static const struct shape {
     struct verify_shape is;
@@ -57,7 +57,7 @@ static void size(struct call *c)
     a->first_slot = is(c, PADDED);
 }
 
-/* The slots of all layers are those of one operand, layer after layer. */
+/* Gives all layers slots of one operand, layer after layer. */
 static void place(struct call *c)
 {
     const int layers = c->args.gated_delta_commit.layers;
@@ -128,8 +128,8 @@ static void fill(struct call *c)
         }
 }
 
-/* A step fades an element and adds a product, with f = 2^-24 for the product with exp(g), which is
- * itself off by (2 |g| + 2) f, and f for the sum. */
+/* A step fades an element and adds a product. With f = 2^-24 exp(g) is off by (2 |g| + 2) f, and
+ * its product and the sum have f each. */
 static void compare_element(struct call *c, int from, int to, int head, int v, int k, int accepted)
 {
     const struct attn_gated_delta_commit_desc *d = &c->desc.gated_delta_commit;

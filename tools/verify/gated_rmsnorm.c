@@ -108,9 +108,9 @@ static void fill(struct call *c)
 }
 
 /*
- * With f = 2^-24, exp(-z) is off by 2 |z| f in its argument, which has a constant and a product,
- * and an ulp, 2 f; the sum with 1 and its inverse, good to an ulp, have 3 f more, a product with z
- * one. Exponentials below the smallest normal number may be 0, as may their products.
+ * With f = 2^-24: the argument of exp(-z) has a constant and a product, 2 |z| f, and exp an ulp,
+ * 2 f. The sum with 1 and its inverse, good to an ulp, have 3 f more, a product with z one.
+ * Exponentials below the smallest normal number may be 0, as may their products.
  */
 static double gate_error(const struct attn_gated_rmsnorm_desc *d, double z)
 {
@@ -129,8 +129,8 @@ struct group {
 
 /*
  * With f as above the norm is off by (D + 5) f / 2 + 5 f of the result: rope_compare.c says why. A
- * gate in front of the norm adds the error of the element's own, and half that of the squares,
- * which is no more than twice the largest; one behind it adds its own and a product.
+ * gate before the norm adds its own error, and half the error of the squares. That is no more than
+ * twice the largest error of a gate. A gate after the norm adds its own and a product.
  */
 static void compute_group(struct call *c, int t, int g, struct group *out)
 {
