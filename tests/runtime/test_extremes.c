@@ -107,6 +107,7 @@ static const struct {
     {"state_steps", 4, "gated_delta"},
     {"q_channels", 64, "conv1d"},
     {"k_channels", 64, "conv1d"},
+    {"out_channels", 64, "conv1d"},
     {"state_columns", 8, "conv1d"},
     {"first_slot", 0, NULL},
     {"replay", 0, NULL},

@@ -131,6 +131,7 @@ static void windows_have_columns(void **state)
         .batch = 2,
         .max_seqlen = 4,
         .state_columns = 2,
+        .out_channels = 192,
     };
     expect(f, &d, &a, "state_columns is below taps - 1");
     a.state_columns = 5;
@@ -140,11 +141,13 @@ static void windows_have_columns(void **state)
     a.state_columns = 6;
     expect(f, &d, &a, NULL);
     a.q_channels = 64;
+    expect(f, &d, &a, "do not add up to channels");
+    a.out_channels = 128;
     expect(f, &d, &a, "q_channels is positive, q_out is NULL");
     a.q_out = m;
-    a.q_channels = 192;
-    expect(f, &d, &a, "leave no channel of out");
+    expect(f, &d, &a, NULL);
     a.q_channels = 0;
+    a.out_channels = 192;
     a.accepted = NULL;
     a.tokens = 66;
     a.max_seqlen = 33;

@@ -76,6 +76,7 @@ static void size(struct call *c)
     a->state_columns = c->desc.conv1d.taps - 1 + s->extra;
     a->q_channels = is(c, SPLIT) ? 64 : 0;
     a->k_channels = is(c, SPLIT) ? s->channels / 128 * 64 - (s->channels < 256 ? 0 : 64) : 0;
+    a->out_channels = s->channels - a->q_channels - a->k_channels;
     a->first_slot = is(c, PADDED);
 }
 

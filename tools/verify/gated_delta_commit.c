@@ -62,6 +62,7 @@ static void place(struct call *c)
 {
     const int layers = c->args.gated_delta_commit.layers;
     operand_resize(call_operand(c, GATED_DELTA_COMMIT_STATE), 0, layers * slot_count(c));
+    recurrent_align(c, call_operand(c, GATED_DELTA_COMMIT_STATE));
     operand_resize(call_operand(c, GATED_DELTA_COMMIT_RECORDS), 0, layers * slot_count(c));
     if (!is(c, FORKS))
         operand_leave_out(call_operand(c, GATED_DELTA_COMMIT_STATE_SLOTS_IN));

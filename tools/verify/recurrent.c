@@ -30,9 +30,18 @@ static int slot_count(const struct recurrent *r)
     return r->c->traced ? *r->batch + 1 : 2 * *r->batch * *r->state_steps + 1;
 }
 
+void recurrent_align(const struct call *c, struct operand *state)
+{
+    enum { GAP = 24 };
+    state->align = 16;
+    if (c->flags & VERIFY_VIEWS)
+        operand_set_stride(state, 0, state->dims[1] * state->dims[2] * state->dims[3] + GAP);
+}
+
 void recurrent_place(const struct recurrent *r)
 {
     operand_resize(r->state, 0, slot_count(r));
+    recurrent_align(r->c, r->state);
     if (is(r, FAR)) {
         r->state->far = true;
         operand_set_stride(r->state, 0, 1 << 29);

@@ -70,6 +70,9 @@ void recurrent_size(const struct recurrent *r);
 /** Places the state and the lists. */
 void recurrent_place(const struct recurrent *r);
 
+/** Aligns a pool of states, and the slots of one with gaps, to 16 bytes. */
+void recurrent_align(const struct call *c, struct operand *state);
+
 /** Fills the lists and the states. */
 void recurrent_fill(const struct recurrent *r);
 
