@@ -109,11 +109,28 @@ static void store_state(struct att_recurrence *r, struct tir_value token, struct
 
 /* ---- Tokens ---- */
 
-/* Loads the vectors of a token; zeros after the last, and for padding. */
+/* Loads the vectors of a token that the sequence has; zeros for padding. */
 static void load_token(struct att_recurrence *r, struct tir_value token, struct tir_value *raw)
 {
+    r->load(r, token, r->real, raw);
+}
+
+/* Loads those of the next token where there is one, into values like `raw`. */
+static void load_next(struct att_recurrence *r, struct tir_value token, const struct tir_value *raw,
+                      struct tir_value *next)
+{
     struct tir_builder *b = &r->b;
-    r->load(r, token, tir_and(b, r->real, tir_cmp_lt(b, token, r->sequence.end)), raw);
+    struct tir_type types[ATT_RECURRENCE_VECTORS];
+    const struct tir_value after = att_plus(b, token, 1);
+    for (unsigned i = 0; i < r->vectors; i++)
+        types[i] = tir_typeof(b->f, raw[i]);
+    struct tir_if more =
+        tir_begin_if(b, tir_cmp_lt(b, after, r->sequence.end), false, types, r->vectors);
+    load_token(r, after, next);
+    tir_else(b, &more, next);
+    for (unsigned i = 0; i < r->vectors; i++)
+        next[i] = tir_undef(b, types[i]);
+    tir_end_if(b, &more, next);
 }
 
 static void store_out(struct att_recurrence *r, struct tir_value token, struct tir_value out)
@@ -129,7 +146,7 @@ static void visit_tokens(struct att_recurrence *r, struct tir_value *carried)
     struct tir_value next[ATT_RECURRENCE_VECTORS];
     struct tir_loop loop = tir_begin_for(b, r->sequence.start, r->sequence.end, tir_i32(b, 1),
                                          carried, r->vectors + 1);
-    load_token(r, att_plus(b, loop.index, 1), next);
+    load_next(r, loop.index, carried, next);
     r->token = loop.index;
     store_out(r, loop.index, r->advance(r, carried, &carried[r->vectors]));
     if (!r->keeps_state)
