@@ -181,7 +181,7 @@ static struct tir_value unit(struct delta *d, struct tir_value x)
     struct tir_builder *b = &d->r.b;
     if (!d->r.v->l2_norm)
         return x;
-    const struct tir_value sum = tir_row_sum(b, tir_mul(b, x, x));
+    const struct tir_value sum = tir_row_dot(b, x, x);
     const struct tir_value eps =
         tir_splat(b, tir_arg(b, ARG_L2_EPS, TIR_F32), tir_typeof(b->f, sum));
     const struct tir_value least = tir_float_like(b, sum, FLT_MIN);

@@ -60,7 +60,7 @@ struct tir_value att_recurrence_scaled(struct att_recurrence *r, struct tir_valu
 struct tir_value att_recurrence_product(struct att_recurrence *r, struct tir_value state,
                                         struct tir_value key)
 {
-    return tir_row_sum(&r->b, att_recurrence_scaled(r, state, key));
+    return tir_row_dot(&r->b, att_state_spread(&r->b, &r->state, key), state);
 }
 
 /* ---- Slots ---- */
