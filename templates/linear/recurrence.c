@@ -115,7 +115,7 @@ static void load_token(struct att_recurrence *r, struct tir_value token, struct 
     r->load(r, token, r->real, raw);
 }
 
-/* Loads those of the next token where there is one, into values like `raw`. */
+/* Loads the vectors of the next token where there is one, into values like `raw`. */
 static void load_next(struct att_recurrence *r, struct tir_value token, const struct tir_value *raw,
                       struct tir_value *next)
 {
