@@ -62,9 +62,9 @@ def causal_conv1d_fn(x, weight, bias, conv_states, query_start_loc, cache_indice
                      has_initial_state=None, activation="silu", pad_slot_id=-1,
                      block_idx_first_scheduled_token=None, block_idx_last_scheduled_token=None,
                      initial_state_idx=None, num_computed_tokens=None, block_size_to_align=0,
-                     metadata=None, validate_data=False):
+                     metadata=None, validate_data=False, null_block_id=None):
     """The convolution of prompts: x is [channels, tokens], the transpose of a contiguous tensor; the
-    result is new, of the same dimensions."""
+    result is new, of the same dimensions. null_block_id is the newer name of pad_slot_id."""
     call = "causal_conv1d_fn"
     if block_idx_last_scheduled_token is not None:
         raise NotServed(call, "states at the boundaries of blocks")
@@ -73,7 +73,8 @@ def causal_conv1d_fn(x, weight, bias, conv_states, query_start_loc, cache_indice
     rows = x.T
     out = new_like(rows, tuple(rows.shape))
     _convolve(call, rows, weight, bias, conv_states, _indices(cache_indices), activation,
-              _first_slot(call, pad_slot_id), cu_seqlens=_indices(query_start_loc),
+              _first_slot(call, pad_slot_id if null_block_id is None else null_block_id),
+              cu_seqlens=_indices(query_start_loc),
               has_state=None if has_initial_state is None else c.reinterpret(has_initial_state, "uint8"), max_seqlen=rows.shape[0], out=out)
     return out.T
 
@@ -81,7 +82,7 @@ def causal_conv1d_fn(x, weight, bias, conv_states, query_start_loc, cache_indice
 def causal_conv1d_update(x, conv_state, weight, bias=None, activation=None, conv_state_indices=None,
                          num_accepted_tokens=None, query_start_loc=None, max_query_len=-1,
                          pad_slot_id=-1, block_idx_last_scheduled_token=None, initial_state_idx=None,
-                         validate_data=False):
+                         validate_data=False, null_block_id=None):
     """A step: x is [batch, channels], or with query_start_loc [tokens, channels]. The result is x
     itself, which it overwrites."""
     call = "causal_conv1d_update"
@@ -93,8 +94,9 @@ def causal_conv1d_update(x, conv_state, weight, bias=None, activation=None, conv
         raise NotServed(call, "x of three dimensions")
     longest = 1 if query_start_loc is None else max_query_len
     _convolve(call, x, weight, bias, conv_state, _indices(conv_state_indices), activation,
-              _first_slot(call, pad_slot_id), cu_seqlens=_indices(query_start_loc),
-              accepted=_indices(num_accepted_tokens), max_seqlen=longest, out=x)
+              _first_slot(call, pad_slot_id if null_block_id is None else null_block_id),
+              cu_seqlens=_indices(query_start_loc), accepted=_indices(num_accepted_tokens),
+              max_seqlen=longest, out=x)
     return x
 
 

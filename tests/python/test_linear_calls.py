@@ -12,13 +12,15 @@ from test_linear import Layer, sigmoid, softplus
 K, HEADS, VALUE_HEADS, TAPS, SLOTS = 128, 1, 2, 4, 9
 CHANNELS = 2 * HEADS * K + VALUE_HEADS * K
 
-# Parameters as vLLM has them, in order: causal_conv1d.py, ssu_dispatch.py and fused_recurrent.py.
+# Parameters as vLLM has them, in order: causal_conv1d.py, ssu_dispatch.py and fused_recurrent.py. The last of the
+# convolutions is pad_slot_id by its newer name.
 SIGNATURES = {
     "causal_conv1d_fn": "x weight bias conv_states query_start_loc cache_indices has_initial_state activation pad_slot_id "
                         "block_idx_first_scheduled_token block_idx_last_scheduled_token initial_state_idx "
-                        "num_computed_tokens block_size_to_align metadata validate_data",
+                        "num_computed_tokens block_size_to_align metadata validate_data null_block_id",
     "causal_conv1d_update": "x conv_state weight bias activation conv_state_indices num_accepted_tokens query_start_loc "
-                            "max_query_len pad_slot_id block_idx_last_scheduled_token initial_state_idx validate_data",
+                            "max_query_len pad_slot_id block_idx_last_scheduled_token initial_state_idx validate_data "
+                            "null_block_id",
     "fused_recurrent_gated_delta_rule": "q k v g beta scale initial_state inplace_final_state cu_seqlens ssm_state_indices "
                                         "num_accepted_tokens retrieve_parent_token use_qk_l2norm_in_kernel",
     "selective_state_update": "state x dt A B C D dt_bias z dt_softplus state_batch_indices dst_state_batch_indices "
