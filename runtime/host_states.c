@@ -92,7 +92,6 @@ static int check_steps(const struct attn_op *op, struct slots s, const int32_t *
                        int64_t row_stride, int64_t column_stride, void *stream)
 {
     s.name = "state_slots";
-    s.columns = s.columns ? s.columns : 1;
     s.row_stride = s.row_stride ? s.row_stride : s.columns;
     s.column_stride = s.column_stride ? s.column_stride : 1;
     s.written = true;

@@ -75,7 +75,8 @@ def causal_conv1d_fn(x, weight, bias, conv_states, query_start_loc, cache_indice
     _convolve(call, rows, weight, bias, conv_states, _indices(cache_indices), activation,
               _first_slot(call, pad_slot_id if null_block_id is None else null_block_id),
               cu_seqlens=_indices(query_start_loc),
-              has_state=None if has_initial_state is None else c.reinterpret(has_initial_state, "uint8"), max_seqlen=rows.shape[0], out=out)
+              has_state=None if has_initial_state is None else c.reinterpret(has_initial_state, "uint8"),
+              max_seqlen=rows.shape[0], out=out)
     return out.T
 
 

@@ -71,6 +71,8 @@ static void steps_have_slots(void **state)
     expect(f, &delta, &a, NULL);
     a.max_seqlen = 3;
     expect(f, &delta, &a, "max_seqlen is above state_steps");
+    a.state_steps = 0;
+    expect(f, &delta, &a, "state_steps is not 1 to 65535");
     a.state_steps = 1;
     a.tokens = 5;
     expect(f, &delta, &a, "cu_seqlens is NULL, tokens is below batch * max_seqlen");
