@@ -51,7 +51,7 @@ class Layer:
 class Steps(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        device = support.device(
+        cls.device = device = support.device(
             {"op": "conv1d", "act": "silu"},
             {"op": "gated_delta", "head_dim": K, "l2_norm": True, "replay": [False, True]},
             {"op": "gated_delta_commit", "head_dim": K},
@@ -122,6 +122,45 @@ class Steps(unittest.TestCase):
             drafted.append(out[:right])
             at, accepted = at + right, right
         np.testing.assert_array_equal(np.concatenate(drafted), np.concatenate(plain))
+
+    def test_a_graph_follows_lengths_and_slots(self):
+        """One captured step of two sequences, replayed with other lengths, slots and accepted counts."""
+        x, a, b, z = self.tokens(8, 60)
+        self.window[:], self.state[:] = support.random(self.window.shape, 61), support.random(self.state.shape, 62)
+        window, state = self.window.copy(), self.state.copy()
+        q, k = (np.zeros((8, 1, K), np.float16) for _ in range(2))
+        v, out = (np.zeros((8, VALUE_HEADS, K), np.float16) for _ in range(2))
+        cu, slots, accepted = np.zeros(3, np.int32), np.zeros(2, np.int32), np.zeros(2, np.int32)
+        columns = np.zeros((2, DRAFTS), np.int32)
+        steps = (([0, 4, 8], [1, 2], [[1, 2, 3, 4], [5, 6, 7, 8]], [1, 4]),
+                 ([0, 3, 3], [2, -1], [[5, 6, 7, 8], [-1, -1, -1, -1]], [2, 1]),
+                 ([0, 1, 5], [1, 2], [[1, 2, 3, 4], [5, 6, 7, 8]], [3, 3]))
+
+        def say(step):
+            for array, values in zip((cu, slots, columns, accepted), step):
+                array[...] = values
+
+        say(steps[0])
+        with self.device.graph() as graph:
+            self.conv1d(x=x, weight=self.layer.weight, state=self.window, state_slots=slots, cu_seqlens=cu, accepted=accepted,
+                        q_out=q[:, 0], k_out=k[:, 0], out=v.reshape(8, -1), max_seqlen=DRAFTS, stream=graph.stream)
+            self.delta(q=q, k=k, v=v, gate_in=a, beta_in=b, a_log=self.layer.a_log, dt_bias=self.layer.dt_bias,
+                       state=self.state, state_slots=columns, cu_seqlens=cu, accepted=accepted, out=out,
+                       max_seqlen=DRAFTS, scale=SCALE, l2_eps=1e-6, stream=graph.stream)
+            self.norm(x=out, z=z, weight=self.layer.norm, out=out, eps=1e-6, stream=graph.stream)
+        for step in steps:
+            say(step)
+            out[:] = 0
+            graph.replay()
+            got, end = out.copy(), step[0][-1]
+            graphed, self.window, self.state = (self.window, self.state), window, state
+            counts = np.array(step[3], np.int32)
+            want = self.step([t[:end] for t in (x, a, b, z)], step[1], np.diff(step[0]), step[2],
+                             conv={"accepted": counts}, accepted=counts)
+            window, state, (self.window, self.state) = self.window, self.state, graphed
+            np.testing.assert_array_equal(got[:end], want)
+            np.testing.assert_array_equal(self.state, state)
+            np.testing.assert_array_equal(self.window, window)
 
     def test_a_commit_is_what_the_step_would_have_stored(self):
         tokens, drafts = self.tokens(4, 40), self.tokens(DRAFTS, 50)
