@@ -13,8 +13,8 @@ static unsigned dtype_of(enum att_state_dtype dtype)
                                            : TIR_F16;
 }
 
-/* A tile of memory: 16 bytes a lane, and eight lanes a line of 128 bytes where rows are as long. With
- * `rows_first` a lane has four rows side by side, so that keys are loads of 8 bytes. LLVM 22.1
+/* A tile of memory: 16 bytes a lane, and eight lanes a line of 128 bytes where rows are as long.
+ * With `rows_first` a lane has four rows side by side, so that keys are loads of 8 bytes. LLVM 22.1
  * crashes where it has eight of 16 bits. */
 static struct tir_type memory_type(struct tir_builder *b, const struct att_state *s, unsigned rows,
                                    unsigned cols, bool rows_first)
