@@ -15,15 +15,14 @@ void att_recurrence_open(struct att_recurrence *r, unsigned rows, int waves)
     r->sequence = att_sequence(b, tir_block_id(b, 2));
 }
 
-/* ---- Addresses ---- */
+/* ---- Addresses: what tokens share comes first, so that loops need not keep its parts ---- */
 
 static struct tir_value head_at(struct att_recurrence *r, struct att_tensor t,
                                 struct tir_value token, struct tir_value head)
 {
     struct tir_builder *b = &r->b;
-    const struct tir_value row =
-        att_row(b, tir_arg(b, t.arg, TIR_I64), token, t.token_stride, ELEM);
-    return tir_add(b, row, att_offset(b, head, t.head_stride, ELEM));
+    const struct tir_value base = att_row(b, tir_arg(b, t.arg, TIR_I64), head, t.head_stride, ELEM);
+    return att_row(b, base, token, t.token_stride, ELEM);
 }
 
 struct tir_value att_recurrence_key(struct att_recurrence *r, struct att_tensor t,
@@ -36,17 +35,18 @@ struct tir_value att_recurrence_value(struct att_recurrence *r, struct att_tenso
                                       struct tir_value token)
 {
     struct tir_builder *b = &r->b;
-    return tir_add(b, head_at(r, t, token, r->value_head),
-                   att_wide(b, att_times(b, r->first, ELEM)));
+    const struct tir_value part = att_wide(b, att_times(b, r->first, ELEM));
+    const struct tir_value first = tir_add(b, tir_arg(b, t.arg, TIR_I64), part);
+    const struct tir_value base = att_row(b, first, r->value_head, t.head_stride, ELEM);
+    return att_row(b, base, token, t.token_stride, ELEM);
 }
 
 struct tir_value att_recurrence_element(struct att_recurrence *r, struct att_tensor t, int size,
                                         struct tir_value token, struct tir_value element)
 {
     struct tir_builder *b = &r->b;
-    const struct tir_value row =
-        att_row(b, tir_arg(b, t.arg, TIR_I64), token, t.token_stride, size);
-    return tir_add(b, row, tir_mul(b, att_wide(b, element), tir_i64(b, size)));
+    const struct tir_value at = tir_mul(b, att_wide(b, element), tir_i64(b, size));
+    return att_row(b, tir_add(b, tir_arg(b, t.arg, TIR_I64), at), token, t.token_stride, size);
 }
 
 /* ---- Products ---- */
