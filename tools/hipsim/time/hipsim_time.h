@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The timing model's interface, exported by the library that exports HIP. Everything here is
- * modelled, never measured: it compares kernels on one model. docs/timing.md describes it.
+ * The timing model's interface, exported by the library that exports HIP. All figures are modelled,
+ * not measured: they compare kernels with each other within this one model. docs/timing.md
+ * describes it.
  */
 #ifndef HIPSIM_TIME_H
 #define HIPSIM_TIME_H
@@ -19,43 +20,43 @@ extern "C" {
 /* Why a wave did not issue. */
 enum hipsim_stall {
     HIPSIM_STALL_NONE,
-    HIPSIM_STALL_DEPENDENCY, /* the previous instruction of the wave: s_nop and the like */
-    HIPSIM_STALL_VALU,       /* VALU port taken */
-    HIPSIM_STALL_MATRIX,     /* matrix unit taken */
-    HIPSIM_STALL_SHADOW,     /* VALU port closed by a matrix instruction */
-    HIPSIM_STALL_RESULT,     /* result of a matrix instruction */
-    HIPSIM_STALL_SCALAR,     /* scalar or branch port */
-    HIPSIM_STALL_LDS_QUEUE,  /* memory port, or the LDS queue of the SIMD pair is full */
-    HIPSIM_STALL_VMEM_QUEUE, /* the queue of the L1 is full */
-    HIPSIM_STALL_COUNTER,    /* as many outstanding operations as the counter can count */
+    HIPSIM_STALL_DEPENDENCY, /* the wave's previous instruction, such as s_nop */
+    HIPSIM_STALL_VALU,       /* VALU port busy */
+    HIPSIM_STALL_MATRIX,     /* matrix unit busy */
+    HIPSIM_STALL_SHADOW,     /* VALU port blocked by a matrix instruction */
+    HIPSIM_STALL_RESULT,     /* waits for the result of a matrix instruction */
+    HIPSIM_STALL_SCALAR,     /* scalar or branch port busy */
+    HIPSIM_STALL_LDS_QUEUE,  /* memory port busy, or the SIMD pair's LDS queue full */
+    HIPSIM_STALL_VMEM_QUEUE, /* L1 queue full */
+    HIPSIM_STALL_COUNTER,    /* counter of outstanding operations at its maximum */
     HIPSIM_STALL_WAIT_LDS,   /* s_waitcnt lgkmcnt */
     HIPSIM_STALL_WAIT_VMEM,  /* s_waitcnt vmcnt */
     HIPSIM_STALL_BARRIER,
-    HIPSIM_STALL_FETCH, /* instruction cache miss, branch refill */
+    HIPSIM_STALL_FETCH, /* instruction cache miss, or refill after a branch */
     HIPSIM_STALL_SLEEP,
     HIPSIM_STALL_COUNT,
 };
 
-/** Short name, "vmem wait". */
+/** Returns the short name of a stall, such as "vmem wait". */
 HIPSIM_API const char *hipsim_stall_name(enum hipsim_stall stall);
 
 struct hipsim_time_options {
-    /** Workgroups that are executed in time, at most; the others follow from them. 0: 8. */
+    /** Maximum number of workgroups that are timed; the others are extrapolated. 0: 8. */
     uint32_t samples;
-    /** Execute only the sampled workgroups: what the others would have written is missing. For
-     *  studies of grids too large to execute. */
+    /** Executes only the sampled workgroups, for grids too large to execute. The output of the
+     *  other workgroups is then missing. */
     bool samples_only;
-    /** Changes to the parameters, "trans_cycles=8,hbm_ns=400". NULL: none. */
+    /** Changed parameters, such as "trans_cycles=8,hbm_ns=400". NULL: none. */
     const char *parameters;
-    /** Write a trace of the first sampled workgroups to this file, for Perfetto or Chrome's
-     *  about:tracing: a track per wave, counters of the units. NULL: none. */
+    /** Trace file of the first sampled workgroups, for Perfetto or Chrome's about:tracing: one
+     *  track per wave and counters of the units. NULL: none. */
     const char *trace_path;
-    /** Write the disassembly with cycles and stalls per line to this file. NULL: none. */
+    /** File for the disassembly with cycles and stalls per line. NULL: none. */
     const char *annotate_path;
 };
 
-/** Times the launches from now on; NULL stops. False with a sentence in `why` (may be NULL) when
- *  `parameters` names something unknown. */
+/** Times all launches from now on; NULL stops timing. Returns false, with a sentence in `why` (may
+ *  be NULL), if `parameters` names an unknown parameter. */
 HIPSIM_API bool hipsim_time_enable(const struct hipsim_time_options *options, char *why,
                                    size_t why_size);
 
@@ -66,35 +67,37 @@ struct hipsim_time_report {
     char kernel[128];
     char target[16];
     uint64_t workgroups;
-    uint64_t sampled;           /* of them executed in time */
+    uint64_t sampled;           /* number of workgroups that were timed */
     bool complete;              /* all workgroups were executed */
-    bool together;              /* and all in time, on all compute units at once */
+    bool together;              /* all workgroups were timed, on all compute units at once */
     uint32_t workgroups_per_cu; /* occupancy */
     uint32_t waves_per_simd;
     double cycles;           /* of the launch on the device, without launch overhead */
-    double workgroup_cycles; /* of the first sample */
-    double launch_us;        /* overhead, part of both times */
+    double workgroup_cycles; /* of the first timed workgroup */
+    double launch_us;        /* launch overhead, included in both times */
     double max_mhz, us_at_max;
-    double power_mhz, us_at_power;  /* the clock of the power law */
-    double matrix_duty;             /* of the hottest loop's time: matrix units busy */
-    double matrix_fraction;         /* of the device's matrix roofline, whole launch */
-    double memory_fraction;         /* of the peak HBM bandwidth, at the power clock */
-    double memory_gb_per_s;         /* what the model attains of HBM: first loads, and stores */
-    double memory_bytes;            /* that reach MALL or HBM */
-    double load_bytes, store_bytes; /* that instructions asked for; lanes at one address once */
-    double l2_sharers;              /* workgroups of an XCD that read the same lines; 0: together */
+    double power_mhz, us_at_power;  /* at the clock of the power law */
+    double matrix_duty;             /* part of the hottest loop's time in which the matrix units
+                                     * are busy */
+    double matrix_fraction;         /* part of the device's matrix roofline, whole launch */
+    double memory_fraction;         /* part of the peak HBM bandwidth, at the power clock */
+    double memory_gb_per_s;         /* attainable HBM bandwidth in the model */
+    double memory_bytes;            /* bytes that reach MALL or HBM */
+    double load_bytes, store_bytes; /* accessed by instructions; lanes at one address count once */
+    double l2_sharers;              /* workgroups of an XCD that read the same lines; 0 if
+                                     * `together` */
     double tail;                    /* 1 - busy / (compute units * cycles) */
-    /* Over the time of the launch, cut into equal parts: how much of each XCD's room for workgroups
-     * was taken, 0 to 1. All 0 beyond 2^22 workgroups. */
+    /* Occupancy of each XCD over the launch, which is cut into equal parts: used workgroup slots as
+     * a fraction, 0 to 1. All 0 for more than 2^22 workgroups. */
     uint32_t xcds;
     float taken[HIPSIM_TIME_XCDS][HIPSIM_TIME_PARTS];
-    double loop_bound;     /* of the hottest loop, clocks per iteration; 0: no loop */
-    double loop_cycles;    /* modelled clocks per iteration of it */
-    uint64_t issue_cycles; /* wave cycles of the samples */
+    double loop_bound;     /* lower bound of the hottest loop, clocks per iteration; 0: no loop */
+    double loop_cycles;    /* modelled clocks per iteration of the hottest loop */
+    uint64_t issue_cycles; /* wave cycles of the timed workgroups */
     uint64_t stall_cycles[HIPSIM_STALL_COUNT];
 };
 
-/** The last timed launch of the process. False if there is none. */
+/** Copies the report of the process's last timed launch. Returns false if there is none. */
 HIPSIM_API bool hipsim_time_last(struct hipsim_time_report *report);
 
 /** Writes a report as text, a dozen lines. Returns what snprintf() would. */

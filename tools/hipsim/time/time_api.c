@@ -19,7 +19,7 @@ static struct {
     bool timed;
     struct hipsim_time_report last;
     struct hipsim_time_options options;
-    char *parameters, *trace_path, *annotate_path; /* copies; options points to them */
+    char *parameters, *trace_path, *annotate_path; /* copies that `options` points to */
 } state = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static bool refuse(char *why, size_t why_size, const char *text, const char *what)
@@ -29,7 +29,7 @@ static bool refuse(char *why, size_t why_size, const char *text, const char *wha
     return false;
 }
 
-/* Does the list set the parameter that `text`, a place in it, begins with? */
+/* True if the list sets the parameter at `text` (a position in the list) earlier as well. */
 static bool is_set_before(const char *list, const char *text, size_t length)
 {
     for (; list < text; list += strcspn(list, ",") + 1)
@@ -38,7 +38,7 @@ static bool is_set_before(const char *list, const char *text, size_t length)
     return false;
 }
 
-/* Sets "name=value,name=value" in `params`. */
+/* Applies "name=value,name=value" to `params`. */
 static bool set_parameters(struct time_params *params, const char *text, char *why, size_t why_size)
 {
     for (const char *list = text; text && *text;) {
@@ -112,8 +112,8 @@ int time_run(struct launch *launch, bool always, double *microseconds)
         pthread_mutex_unlock(&state.lock);
         return engine_run(launch);
     }
-    /* One timed launch at a time: the files are the process's. Options that nobody has set are
-     * zero, the defaults. */
+    /* Times one launch at a time, since the output files belong to the process. Unset options are
+     * zero, which selects the defaults. */
     struct time_config config = {
         .params = time_params_of_part(launch->part ? launch->part
                                                    : gfx_part_of(code_target(launch->code))),
@@ -134,7 +134,8 @@ int time_run(struct launch *launch, bool always, double *microseconds)
     return error;
 }
 
-/* Appends to text[0 .. size) at *used, which may pass the end as snprintf()'s result does. */
+/* Appends formatted text to text[0 .. size) at *used. Like the result of snprintf(), *used may
+ * exceed size. */
 static void add(char *text, size_t size, int *used, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 static void add(char *text, size_t size, int *used, const char *format, ...)

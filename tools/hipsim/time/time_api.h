@@ -6,8 +6,8 @@
 #include "wave.h"
 
 /*
- * Runs the launch, in time if hipsim_time_enable() or `always` says so: then *microseconds is its
- * modelled time at the power-limited clock, else it is negative. Returns as engine_run().
+ * Runs the launch, timed if hipsim_time_enable() or `always` requests it. *microseconds is then the
+ * modelled time at the power-limited clock, otherwise negative. Returns the value of engine_run().
  */
 int time_run(struct launch *launch, bool always, double *microseconds);
 

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Windows become twice as long. */
+/* Doubles the length of the windows. */
 static void widen(struct time_busy *b)
 {
     for (unsigned x = 0; x < HIPSIM_TIME_XCDS; x++) {
@@ -16,7 +16,8 @@ static void widen(struct time_busy *b)
     b->window *= 2;
 }
 
-/* The part of window or part `i`, each `length` long, that [start, end) covers, in clocks. */
+/* Returns the clocks of [start, end) that lie in interval `i`, each interval being `length` clocks
+ * long. */
 static double covered(unsigned i, double length, double start, double end)
 {
     return fmax(fmin(end, (i + 1) * length) - fmax(start, i * length), 0);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A code range as the timing model sees it: costs made once, a profile, and the names of stalls. */
+/* Per-code state of the timing model: the cost and the profile of each instruction, and the names
+ * of stalls. */
 #include <stdlib.h>
 
 #include "decode.h"

@@ -17,7 +17,7 @@
 #define LGKM_MAX 15
 #define REGS (2 * VGPR_FILE)
 
-/* Times at which outstanding operations return, in order: entry i of all that were ever issued. */
+/* Completion times of outstanding operations. Entry i belongs to the i-th operation issued. */
 struct counter {
     uint64_t done[COUNTER_RING];
     uint64_t issued;
@@ -28,19 +28,20 @@ struct cu_wave {
     unsigned group; /* index of its workgroup */
     unsigned simd, slot;
     const struct inst *next;
-    struct time_op *op; /* of next */
-    uint64_t at;        /* no earlier than this can `next` issue; NEVER: blocked */
+    struct time_op *op; /* cost of `next` */
+    uint64_t at;        /* lower bound of the clock at which `next` can issue; NEVER: blocked */
     enum hipsim_stall cause;
-    uint64_t ready; /* the previous instruction lets it go on */
+    uint64_t ready; /* clock at which the previous instruction allows the next issue */
     enum hipsim_stall ready_cause;
-    uint64_t came;       /* when the wave came to `next`: one issue period after the last */
-    uint64_t fetched;    /* when the line of `next` is there */
-    uint64_t line;       /* code line in the instruction buffer */
-    uint64_t behind;     /* offset behind `next` */
-    uint64_t matrix_end; /* of its last matrix instruction */
+    uint64_t came;       /* clock at which the wave reached `next`: one issue period after the
+                          * last */
+    uint64_t fetched;    /* clock at which the code line of `next` has arrived */
+    uint64_t line;       /* code line in the wave's instruction buffer */
+    uint64_t behind;     /* code offset after `next` */
+    uint64_t matrix_end; /* end of the wave's last matrix instruction */
     uint64_t result_end; /* no matrix result is pending after this */
     struct counter vm, lgkm;
-    uint64_t result[REGS]; /* when a register that a matrix instruction writes can be read */
+    uint64_t result[REGS]; /* clock at which a matrix result register can be read */
     uint16_t owner[REGS];  /* first register of that instruction's result */
 };
 
@@ -50,8 +51,8 @@ struct simd {
 };
 
 struct lds_pair {
-    uint64_t bus_free[2];           /* towards the SIMDs, towards the LDS */
-    uint64_t started[LDS_FIFO_MAX]; /* when the latest requests left the FIFO; a ring */
+    uint64_t bus_free[2];           /* buses from and to the LDS */
+    uint64_t started[LDS_FIFO_MAX]; /* start times of the latest requests in the FIFO; a ring */
     uint64_t requests;
 };
 
@@ -62,18 +63,18 @@ struct time_cu {
     enum gfx_target target;
     struct engine_group **groups;
     unsigned ngroups;
-    unsigned *left; /* by group: waves that have not ended */
+    unsigned *left; /* waves that have not ended, by group */
     unsigned waves_per_group;
-    struct cu_wave *waves; /* those of group g from g * waves_per_group on */
+    struct cu_wave *waves; /* group g has the entries from g * waves_per_group on */
     unsigned nwaves;
-    struct cu_wave *best; /* goes next; NULL: to be found */
+    struct cu_wave *best; /* wave that issues next; NULL: unknown */
     struct simd simds[SIMDS];
     struct lds_pair pairs[SIMDS / 2];
     uint64_t lds_free;
     struct time_memory memory;
     struct time_cache *icache;
-    uint64_t *line_ready; /* by code line: when it is in the instruction cache */
-    bool *fetched;        /* by code line */
+    uint64_t *line_ready; /* arrival in the instruction cache, by code line */
+    bool *fetched;        /* line was requested, by code line */
     size_t nfetched;
     bool warm_code;
     uint64_t end;
@@ -102,7 +103,7 @@ static void raise_to(uint64_t *t, enum hipsim_stall *cause, uint64_t to, enum hi
     }
 }
 
-/* When at most `left` of the operations that a counter counts are outstanding. */
+/* Returns the clock from which at most `left` operations of the counter are outstanding. */
 static uint64_t counter_time(const struct counter *c, unsigned left)
 {
     if (c->issued <= left || left >= COUNTER_RING)
@@ -124,7 +125,8 @@ static uint64_t regs_ready(const struct cu_wave *tw, struct time_regs r)
     return t;
 }
 
-/* A chain that accumulates into the same registers waits for the matrix unit only. */
+/* True if the matrix instruction accumulates into the previous one's registers, so it only waits
+ * for the matrix unit. */
 static bool accumulates(const struct cu_wave *tw, const struct time_op *op)
 {
     return op->unit == UNIT_MATRIX && op->acc.count && tw->owner[op->acc.first] == op->acc.first;
@@ -175,7 +177,7 @@ static void port_times(struct time_cu *cu, const struct cu_wave *tw, uint64_t *t
         raise_to(t, cause, counter_time(&tw->lgkm, LGKM_MAX - 1), HIPSIM_STALL_COUNTER);
         break;
     case UNIT_LDS:
-        if (op->wide_store) /* its data do not leave beside the wave's own matrix instruction */
+        if (op->wide_store) /* its data cannot leave during the wave's own matrix instruction */
             raise_to(t, cause, tw->matrix_end, HIPSIM_STALL_MATRIX);
         raise_to(t, cause, s->memory_free, HIPSIM_STALL_LDS_QUEUE);
         raise_to(t, cause, fifo_room(cu, &cu->pairs[tw->simd / 2]), HIPSIM_STALL_LDS_QUEUE);
@@ -190,7 +192,8 @@ static void port_times(struct time_cu *cu, const struct cu_wave *tw, uint64_t *t
     }
 }
 
-/* When the wave's next instruction can issue as things stand, and what decides it. */
+/* Returns the clock at which the wave's next instruction can issue, and what delays it in `cause`.
+ */
 static uint64_t earliest(struct time_cu *cu, const struct cu_wave *tw, enum hipsim_stall *cause)
 {
     const struct time_op *op = tw->op;
@@ -213,7 +216,8 @@ static uint64_t earliest(struct time_cu *cu, const struct cu_wave *tw, enum hips
     return t;
 }
 
-/* An earlier launch has left what it executed, which is what this one does, as far as it fits. */
+/* True if the code line is in the instruction cache. With warm code, the first access to a line
+ * also hits, as long as all accessed lines fit into the cache. */
 static bool has_code(struct time_cu *cu, uint64_t line)
 {
     if (time_cache_touch(cu->icache, line * FETCH_LINE))
@@ -224,7 +228,7 @@ static bool has_code(struct time_cu *cu, uint64_t line)
     return first && cu->warm_code && bytes <= cu->p->icache_bytes;
 }
 
-/* The line of code that holds the next instruction; a miss also brings the line after it. */
+/* Fetches the code line of the next instruction; a miss also fetches the following line. */
 static void fetch_line(struct time_cu *cu, struct cu_wave *tw, uint64_t now)
 {
     uint64_t line = tw->next->offset / FETCH_LINE;
@@ -238,8 +242,8 @@ static void fetch_line(struct time_cu *cu, struct cu_wave *tw, uint64_t now)
     tw->fetched = cu->line_ready[line];
 }
 
-/* The sequencer fetches aligned windows into a buffer per wave: an instruction in two of them is
- * there when the second one is. */
+/* Fetches aligned windows into the wave's instruction buffer. An instruction that straddles two
+ * windows waits for the second one. */
 static void fetch_window(struct time_cu *cu, struct cu_wave *tw)
 {
     const uint64_t window = (uint64_t)cu->p->fetch_bytes;
@@ -284,7 +288,7 @@ static struct time_lds_cost lds_cost(const struct time_cu *cu, const struct time
     return cost;
 }
 
-/* An LDS request in the order of arrival: banks, then the bus of the SIMD pair. */
+/* Queues an LDS request in order of arrival, first on the banks, then on the SIMD pair's bus. */
 static uint64_t lds_request(struct time_cu *cu, const struct cu_wave *tw, uint64_t now,
                             const struct mem_access *access)
 {
@@ -300,7 +304,7 @@ static uint64_t lds_request(struct time_cu *cu, const struct cu_wave *tw, uint64
     double bus = cost.bus_bytes / cu->p->lds_pair_bytes;
     uint64_t *bus_free = &pair->bus_free[is_store];
     uint64_t start, done;
-    if (is_store) { /* the data come first */
+    if (is_store) { /* store data cross the bus first */
         *bus_free = later(now, *bus_free) + (uint64_t)(bus + 0.5);
         start = later(*bus_free, cu->lds_free);
         done = start + cost.clocks;
@@ -317,7 +321,8 @@ static uint64_t lds_request(struct time_cu *cu, const struct cu_wave *tw, uint64
     return done + (uint64_t)cu->p->lds_latency;
 }
 
-/* Scratch is interleaved by lane, a dword at a time, and every wave has its own. */
+/* Computes scratch addresses: interleaved by lane in dwords, in a separate region for every wave.
+ */
 static void scratch_addresses(const struct cu_wave *tw, const struct mem_access *access,
                               uint64_t addr[WAVE_LANES])
 {
@@ -326,7 +331,8 @@ static void scratch_addresses(const struct cu_wave *tw, const struct mem_access 
         addr[l] = base + access->addr[l] / 4 * 4 * WAVE_LANES + l * (uint64_t)access->bytes;
 }
 
-/* SC1: scope of the device or the system, so that the L1 has no say (LLVM, memory model gfx942). */
+/* Classifies a vector memory request. SC1 means device or system scope, which bypasses the L1
+ * (LLVM, memory model gfx942). */
 static enum time_request request_kind(const struct cu_wave *tw, const struct mem_access *access)
 {
     if (access->is_store)
@@ -391,7 +397,8 @@ static bool is_flat(const struct inst *in)
     return in->row && strncmp(in->row->name, "flat_", 5) == 0;
 }
 
-/* Occupies the units that an executed instruction takes. Returns when its result is there. */
+/* Occupies the units that an executed instruction uses. Returns the clock at which its result is
+ * available. */
 static uint64_t occupy(struct time_cu *cu, struct cu_wave *tw, const struct inst *in, uint64_t now)
 {
     const struct time_op *op = tw->op;
@@ -429,7 +436,8 @@ static uint64_t occupy(struct time_cu *cu, struct cu_wave *tw, const struct inst
     case UNIT_VMEM:
         s->memory_free = now + op->issue;
         done = vmem_request(cu, tw, now, access);
-        if (op->kind != KIND_INVALIDATE) /* no counter has it: later requests follow it in order */
+        if (op->kind != KIND_INVALIDATE) /* counted by no counter: later requests follow it in
+                                          * order */
             counter_push(&tw->vm, done);
         if (is_flat(in))
             counter_push(&tw->lgkm, done);
@@ -438,7 +446,7 @@ static uint64_t occupy(struct time_cu *cu, struct cu_wave *tw, const struct inst
     }
 }
 
-/* s_nop and s_sleep hold back their own wave and nothing else. */
+/* Delays the wave after s_nop or s_sleep, which affect no other wave. */
 static void pause_wave(struct cu_wave *tw, uint64_t now)
 {
     const struct time_op *op = tw->op;
@@ -485,7 +493,7 @@ static void emit(struct time_cu *cu, const struct cu_wave *tw, const struct inst
     cu->sink->event(cu->sink->ctx, &event);
 }
 
-/* Waves of a group that a barrier has let go on, which they do at `at`. */
+/* Resumes at clock `at` the waves of a group that a barrier has released. */
 static bool wake(struct time_cu *cu, unsigned group, uint64_t now, uint64_t at)
 {
     struct cu_wave *waves = cu->waves + (size_t)group * cu->waves_per_group;
@@ -501,7 +509,7 @@ static bool wake(struct time_cu *cu, unsigned group, uint64_t now, uint64_t at)
     return true;
 }
 
-/* Opens the barrier if the wave that has just come or ended was the last. */
+/* Opens the group's barrier if every wave has reached it or ended. */
 static bool release(struct time_cu *cu, unsigned group, uint64_t now)
 {
     if (!engine_group_release(cu->groups[group]))
@@ -523,19 +531,20 @@ bool time_cu_grid_opened(struct time_cu *cu, uint64_t now)
     return true;
 }
 
-/* Does a issue before b, where both could at the same clock? */
+/* True if `a` issues before `b` when both could issue at the same clock. */
 static bool goes_first(const struct cu_wave *a, const struct cu_wave *b)
 {
     if (a->at != b->at)
         return a->at < b->at;
     if (a->w->priority != b->w->priority)
         return a->w->priority > b->w->priority;
-    return a < b; /* the order in which they came */
+    return a < b; /* lower slot */
 }
 
 /*
- * The wave that issues next, with `at` and `cause` up to date. A wave's `at` is a lower bound until
- * it is looked at: ports only fill up. NULL when no wave can go on.
+ * Returns the wave that issues next, with `at` and `cause` up to date; NULL if all are blocked. A
+ * wave's `at` is only a lower bound until it is recomputed, since ports are only ever occupied
+ * further.
  */
 static struct cu_wave *next_wave(struct time_cu *cu)
 {
@@ -617,7 +626,7 @@ bool time_cu_start(struct time_cu *cu, unsigned group, uint64_t index, uint64_t 
     return true;
 }
 
-/* Memory instructions say what they touch while there is somebody who listens. */
+/* Empty callback: memory instructions report their accesses only while an observer is set. */
 static void ignore(void *ctx, const struct wave *w, const struct inst *in,
                    const struct mem_access *access)
 {
@@ -678,7 +687,7 @@ void time_cu_destroy(struct time_cu *cu)
 {
     if (!cu)
         return;
-    for (unsigned g = cu->ngroups; g-- > 0;) /* the others borrow from the first */
+    for (unsigned g = cu->ngroups; g-- > 0;) /* the first group owns what the others share */
         engine_group_destroy(cu->groups[g]);
     free(cu->groups);
     free(cu->left);
@@ -712,7 +721,7 @@ void time_cu_result_add(struct time_cu_result *sum, const struct time_cu_result 
 bool time_cu_finish(struct time_cu *cu, bool ok, struct time_cu_result *result)
 {
     for (unsigned g = 0; g < cu->ngroups; g++) {
-        if (ok && cu->left[g]) /* nobody can run, and yet it has not ended */
+        if (ok && cu->left[g]) /* deadlock: no wave can issue, but the workgroup has not ended */
             ok = engine_group_finish(cu->groups[g]);
         counters_add(&cu->launch->counters, engine_group_counters(cu->groups[g]));
     }

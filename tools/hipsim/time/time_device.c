@@ -11,22 +11,22 @@
 
 struct unit {
     struct time_cu *cu;
-    uint64_t next; /* when it issues next */
+    uint64_t next; /* clock at which it issues next */
     unsigned xcd;
-    uint64_t *started; /* by slot */
-    uint64_t *index;   /* by slot: its workgroup */
+    uint64_t *started; /* start clocks, by slot */
+    uint64_t *index;   /* workgroup numbers, by slot */
 };
 
 struct device {
     const struct time_device_setup *setup;
     const struct time_params *p;
-    struct time_behind common, *behind; /* `behind`: of each XCD */
+    struct time_behind common, *behind; /* `behind`: one per XCD */
     unsigned xcds;
     struct unit *units;
     unsigned nunits;
-    unsigned *heap;           /* units, the one that issues next on top */
-    uint64_t *next_workgroup; /* by XCD */
-    uint64_t *dispatched;     /* by XCD: when it can start another */
+    unsigned *heap;           /* heap of compute units; the one that issues next is on top */
+    uint64_t *next_workgroup; /* next workgroup to start, by XCD */
+    uint64_t *dispatched;     /* clock at which the XCD can start another workgroup */
     double busy, end, first;
     struct time_busy *over_time;
 };
@@ -63,7 +63,7 @@ static void order_all(struct device *d)
         sift(d, i);
 }
 
-/* The next workgroup of the unit's XCD, if there is one, takes the slot at `at` or later. */
+/* Starts the next workgroup of the unit's XCD, if any, in the slot at clock `at` or later. */
 static bool start_next(struct device *d, struct unit *u, unsigned slot, uint64_t at)
 {
     const uint64_t index = d->next_workgroup[u->xcd];
@@ -196,7 +196,7 @@ bool time_device_run(struct launch *launch, struct time_code *code,
         struct time_cu_result one;
         ok = time_cu_finish(d.units[i].cu, ok, &one);
         time_cu_result_add(&result->sum, &one);
-        /* The start of a workgroup lies before its stores. */
+        /* The start-up cost of a workgroup precedes its stores. */
         d.end = fmax(d.end, (double)one.clocks + (one.drain ? setup->extra : 0));
     }
     const double slots = d.p->cus * setup->resident;
@@ -210,8 +210,8 @@ bool time_device_run(struct launch *launch, struct time_code *code,
 
 /* -- whether workgroups communicate ------------------------------------------------------------ */
 
-/* True if another workgroup may have stored what the instruction reads: loads of the device's
- * scope, scalar ones with glc among them, and atomics that return. */
+/* True if the instruction may observe another workgroup: a load of device scope (for scalar loads,
+ * glc) or an atomic that returns. */
 static bool is_communication(const struct inst *in)
 {
     if (in->row && in->row->flags & ROW_SMEM && in->row->flags & ROW_LOAD)
@@ -222,7 +222,7 @@ static bool is_communication(const struct inst *in)
     return returns && (in->sc1 || strstr(in->row->name, "atomic"));
 }
 
-/* Marks what can be reached from `entry`; false where code is entered through a register. */
+/* Marks the code reachable from `entry`. False if code is entered through a register. */
 static bool reach(struct code *code, uint64_t entry, uint8_t *reached, uint64_t *stack)
 {
     uint64_t depth = 0;
@@ -246,7 +246,7 @@ static bool reach(struct code *code, uint64_t entry, uint8_t *reached, uint64_t 
     return true;
 }
 
-/* Calls: everything may be reached. What is no instruction stays out. */
+/* Marks all instructions of the range, since calls through registers may reach any. */
 static void reach_all(struct code *code, uint8_t *reached)
 {
     const uint64_t n = code_size(code) / 4;
@@ -266,7 +266,7 @@ bool time_code_communicates(struct code *code, uint64_t entry)
     if (reached && stack && before) {
         if (!reach(code, entry, reached, stack))
             reach_all(code, reached);
-        for (uint64_t i = 0; i < n; i++) /* how many lie before i */
+        for (uint64_t i = 0; i < n; i++) /* prefix sums of the communicating instructions */
             before[i + 1] = before[i] + (reached[i] && is_communication(code_inst(code, i * 4)));
         for (uint64_t i = 0; i < n && !found; i++) {
             const struct inst *in = reached[i] ? code_inst(code, i * 4) : NULL;

@@ -35,7 +35,7 @@ struct time_occupancy time_occupancy(const struct time_params *p, const struct l
     };
 }
 
-/* Puts the first slot's new time where it belongs: a heap with the earliest on top. */
+/* Restores the heap (earliest time on top) after its first element changed. */
 static void sift(double *heap, size_t n)
 {
     for (size_t i = 0;;) {

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The way of a timed launch: neighbours on an XCD run untimed and tell what they share; the
- * first workgroup runs in time on a compute unit that is as full as it would be; all but a few run
- * untimed; of these few those run in time whose neighbours have executed most, least, or something
- * in between that no sample has; the dispatch model puts the durations together.
+ * The steps of a timed launch:
+ * 1. Neighbours on an XCD run untimed, to measure which lines they share.
+ * 2. The first workgroup runs timed on a compute unit that is as full as in the launch.
+ * 3. All workgroups but a few candidates run untimed.
+ * 4. Candidates whose instruction counts are least like any sample run timed.
+ * 5. The dispatch model combines the durations.
  *
- * The duration of a workgroup follows from what it has executed, linear between samples. When only
- * samples run, it follows from its position: they lie at the first, last and middle workgroup of
+ * The duration of a workgroup is interpolated linearly between samples by its instruction count. If
+ * only samples run, it is interpolated by position between the first, last and middle workgroup of
  * every dimension of the grid.
  *
- * Workgroups that depend on each other all run in time, and so do those of small grids.
+ * If workgroups depend on each other, or the grid is small, all of them run timed.
  */
 #include "time_launch.h"
 
@@ -26,17 +28,16 @@
 #include "time_work.h"
 
 #define DIMENSIONS TIME_DIMENSIONS
-#define MAX_RUN 1024 /* workgroups that samples and neighbours may take */
+#define MAX_RUN 1024 /* maximum number of workgroups in samples and probes */
 #define SAMPLES_DEFAULT 8
 #define PROBES 8
 #define MAX_RESIDENT 64
 #define MAX_CANDIDATES 24
-#define ALIKE 1.02 /* workgroups whose work differs by less need no samples of their own */
-#define BOUND \
-    0.5 /* part of a workgroup's time from which memory's bandwidth is what binds the launch */
-#define MORE 2 /* times the share of bandwidth that a sample gets, to find what depends on it */
+#define ALIKE 1.02 /* factor of work below which a workgroup needs no sample of its own */
+#define BOUND 0.5  /* bandwidth part of a workgroup's time from which the launch is memory bound */
+#define MORE 2 /* factor on a sample's share of bandwidth, to find the bandwidth part of its time */
 
-/* Workgroups that are kept back, to run together in time or untimed. */
+/* Workgroups that are held back until the others have run, to be timed together if needed. */
 struct candidate {
     uint64_t index[MAX_RESIDENT];
     unsigned n;
@@ -55,15 +56,15 @@ struct timed {
     bool warm;             /* the code is in the instruction cache */
     uint64_t run[MAX_RUN]; /* workgroups that have executed, ascending */
     unsigned nrun;
-    struct time_figures latest; /* of a workgroup of the latest sample */
-    struct time_whole whole;    /* the samples by their position */
-    double bandwidth; /* part of a workgroup's time that is in inverse proportion to its share */
+    struct time_figures latest; /* per workgroup, of the latest sample */
+    struct time_whole whole;    /* samples by position */
+    double bandwidth;           /* fraction of a workgroup's time that scales with 1 / bandwidth */
     unsigned samples;
     struct time_cu_result sum;
-    double groups_timed, work_timed, moved_timed; /* moved: bytes that they load and store */
-    struct time_work *work;                       /* NULL: durations follow from the position */
+    double groups_timed, work_timed, moved_timed; /* moved: bytes loaded and stored */
+    struct time_work *work;                       /* NULL: durations are interpolated by position */
     struct time_busy busy;
-    struct time_trace *trace; /* NULL: none is asked for, or not yet */
+    struct time_trace *trace; /* NULL: not requested, or not open yet */
     struct counters counters;
 };
 
@@ -104,13 +105,13 @@ static bool run_untimed(struct timed *t, uint64_t first, uint64_t count,
     return ok;
 }
 
-/* Lines that neighbours load: each has a set. */
+/* Lines that neighbouring workgroups load, one set for each. */
 struct probes {
     struct time_lines *lines[PROBES + 1];
     unsigned n;
 };
 
-/* Workgroup `index` runs untimed, and what it loads becomes one of `p`. */
+/* Runs workgroup `index` untimed and appends the lines it loads to `p`. */
 static bool probe(struct timed *t, uint64_t index, struct probes *p)
 {
     struct time_lines *const lines = time_lines_create();
@@ -122,14 +123,15 @@ static bool probe(struct timed *t, uint64_t index, struct probes *p)
     return run_untimed(t, index, 1, &see);
 }
 
-static void forget(struct probes *p)
+static void free_probes(struct probes *p)
 {
     for (unsigned i = 0; i < p->n; i++)
         time_lines_destroy(p->lines[i]);
 }
 
-/* Finds how what they load grows with their number, and what one loads on average. */
-static bool find_growth(const struct probes *p, double *growth, double *average)
+/* Computes how the loaded lines grow with the number of workgroups, and the average per workgroup.
+ */
+static bool measure_growth(const struct probes *p, double *growth, double *average)
 {
     struct time_lines *const all = time_lines_create();
     double sum = 0;
@@ -146,10 +148,10 @@ static bool find_growth(const struct probes *p, double *growth, double *average)
 }
 
 /*
- * Workgroups i, i + xcds, i + 2 xcds ... run on the same XCD at the same time. Where n load n^b
- * times what one does, n^(1 - b) of them share a line. Where the device holds all workgroups at
- * once and they share in groups, nobody else ever asks for a group's lines, and one more workgroup
- * tells how large groups are.
+ * Finds the number of workgroups on an XCD that share lines. Workgroups i, i + xcds, i + 2 xcds ...
+ * run on the same XCD at the same time. If n workgroups load n^b times the lines of one, n^(1 - b)
+ * of them share a line. Exception: the device holds the whole grid and workgroups share in groups.
+ * No other workgroup then loads a group's lines, and one more probe gives the size of the groups.
  */
 static bool probe_xcd(struct timed *t, uint64_t one, double *average)
 {
@@ -163,7 +165,7 @@ static bool probe_xcd(struct timed *t, uint64_t one, double *average)
     uint64_t next = one;
     for (; ok && next < t->total && near.n < PROBES; next += step)
         ok = probe(t, next, &near);
-    if (ok && (ok = find_growth(&near, &growth, average)))
+    if (ok && (ok = measure_growth(&near, &growth, average)))
         t->share.sharers = pow(n, 1 - growth);
     const bool alone = near.n == PROBES && next < t->total && total <= held;
     if (ok && alone && time_lines_in_groups(near.lines, PROBES)) {
@@ -171,11 +173,11 @@ static bool probe_xcd(struct timed *t, uint64_t one, double *average)
         if (ok)
             t->share.sharers = fmin(n, time_lines_group(near.lines, near.n));
     }
-    forget(&near);
+    free_probes(&near);
     return ok;
 }
 
-/* The workgroup `one` and its neighbours run on different XCDs. */
+/* Finds the part of the lines that other XCDs do not load, from neighbours of workgroup `one`. */
 static bool probe_device(struct timed *t, uint64_t one)
 {
     const struct time_params *const p = &t->config->params;
@@ -185,9 +187,9 @@ static bool probe_device(struct timed *t, uint64_t one)
     for (uint64_t i = one + 1; ok && i < one + (uint64_t)p->xcds && i < t->total; i++)
         if (far.n < PROBES / 2)
             ok = probe(t, i, &far);
-    if (ok && (ok = find_growth(&far, &growth, &average)))
+    if (ok && (ok = measure_growth(&far, &growth, &average)))
         t->share.first = pow(p->xcds, growth - 1);
-    forget(&far);
+    free_probes(&far);
     return ok;
 }
 
@@ -203,12 +205,12 @@ static bool probe_at(struct timed *t, uint64_t one)
     return true;
 }
 
-/* Probes several workgroups, since one that loads nothing does not stand for the others. */
+/* Probes several positions of the grid until one loads something. */
 static bool probe_sharing(struct timed *t)
 {
     const struct time_params *p = &t->config->params;
-    /* Memory serves workgroups, not compute units: a full one has more of it where others are
-     * not full. */
+    /* Memory bandwidth is divided among workgroups, not compute units: a full compute unit gets
+     * more if others are not full. */
     const double active = fmin((double)t->total / t->resident, p->cus);
     t->share = (struct time_share){.cus_active = active, .sharers = 1, .first = 1};
     const uint64_t few = 2 * PROBES * (uint64_t)p->xcds;
@@ -220,7 +222,7 @@ static bool probe_sharing(struct timed *t)
     return true;
 }
 
-/* The workgroups that would be on one compute unit with `index`, of those that have not run. */
+/* Lists the workgroups that share a compute unit with `index` and have not run. */
 static unsigned companions(struct timed *t, uint64_t index, uint64_t *list)
 {
     uint64_t step =
@@ -238,7 +240,8 @@ static unsigned companions(struct timed *t, uint64_t index, uint64_t *list)
     return n;
 }
 
-/* The most that one of them has executed, or seems to from its neighbours. */
+/* Returns the largest instruction count of the candidate's workgroups, estimated from neighbours if
+ * they have not run. */
 static double candidate_work(const struct timed *t, const struct candidate *c)
 {
     double most = 0;
@@ -247,7 +250,7 @@ static double candidate_work(const struct timed *t, const struct candidate *c)
     return most;
 }
 
-/* Opens the trace that is asked for, if any. False if its file cannot be made. */
+/* Opens the trace file if one is configured. False if it cannot be created. */
 static bool open_trace(struct timed *t, struct time_sink *sink)
 {
     if (!t->config->trace_path)
@@ -260,7 +263,7 @@ static bool open_trace(struct timed *t, struct time_sink *sink)
 
 static double moved(const struct counters *c) { return (double)(c->load_bytes + c->store_bytes); }
 
-/* Runs workgroups together in time on a compute unit with this share of memory. */
+/* Times the candidate's workgroups together on a compute unit with this share of memory. */
 static bool run_candidate(struct timed *t, struct candidate *c, const struct time_share *share,
                           const struct time_sink *sink, struct time_cu_result *result)
 {
@@ -281,7 +284,7 @@ static bool run_candidate(struct timed *t, struct candidate *c, const struct tim
     return ok;
 }
 
-/* Runs workgroups together in time, as a sample. */
+/* Times the candidate's workgroups together and records them as a sample. */
 static bool sample_candidate(struct timed *t, struct candidate *c, double *clocks)
 {
     struct time_sink sink;
@@ -316,7 +319,7 @@ static uint64_t position(const struct timed *t, unsigned d, uint64_t at)
     return at * stride;
 }
 
-/* Times the workgroup at `index`, or one near it that has not run, with its companions. */
+/* Times the workgroup at `index`, or one near it that has not run, together with its companions. */
 static bool sample(struct timed *t, uint64_t index, struct time_figures *figures)
 {
     struct candidate c = {0};
@@ -324,11 +327,11 @@ static bool sample(struct timed *t, uint64_t index, struct time_figures *figures
     c.n = companions(t, index, c.index);
     if (c.n && !sample_candidate(t, &c, &clocks))
         return false;
-    *figures = c.n ? t->latest : t->whole.first; /* all have run: the grid is small and known */
+    *figures = c.n ? t->latest : t->whole.first; /* all have run: the grid is small */
     return true;
 }
 
-/* Samples a position of dimension `d`, which is then one of `positions`. */
+/* Times the workgroup at position `at` of dimension `d` and stores its figures in `positions`. */
 static bool sample_at(struct timed *t, unsigned d, uint64_t at, struct time_position *positions)
 {
     positions[d].sampled = true;
@@ -340,7 +343,7 @@ static unsigned most_samples(const struct timed *t)
     return t->config->samples ? t->config->samples : SAMPLES_DEFAULT;
 }
 
-/* The ends and middles of the grid's dimensions, when nothing else is known of its workgroups. */
+/* Times the ends and middles of the grid's dimensions. Used if only samples run. */
 static bool sample_positions(struct timed *t)
 {
     const unsigned most = most_samples(t);
@@ -359,7 +362,7 @@ static bool sample_positions(struct timed *t)
     return true;
 }
 
-/* Keeps the ends and middles of the dimensions, and others here and there over the grid. */
+/* Selects candidates: ends and middles of the dimensions, and others spread over the grid. */
 static unsigned keep_candidates(struct timed *t, struct candidate kept[MAX_CANDIDATES])
 {
     const unsigned most =
@@ -379,7 +382,8 @@ static unsigned keep_candidates(struct timed *t, struct candidate kept[MAX_CANDI
     return n;
 }
 
-/* The candidate that is least like any sample; NULL if each is like one. */
+/* Returns the candidate whose work differs most from every sample; NULL if each is like a sample.
+ */
 static struct candidate *next_candidate(struct timed *t, struct candidate *kept, unsigned n)
 {
     struct candidate *best = NULL;
@@ -397,14 +401,14 @@ static struct candidate *next_candidate(struct timed *t, struct candidate *kept,
 static bool run_rest(struct timed *t);
 static double sampled_clocks(const struct timed *t, uint64_t index);
 
-/* Workgroups that the device holds at once. */
+/* Returns the number of workgroups that the device holds at once. */
 static uint64_t slots(const struct timed *t)
 {
     return (uint64_t)t->config->params.cus * t->resident;
 }
 
-/* Finds the part of a workgroup's time that its share of memory's bandwidth decides: workgroups
- * alike run with MORE times the share. Only later rounds of a grid need it. */
+/* Finds the fraction of a workgroup's time that depends on memory bandwidth: times similar
+ * workgroups with MORE times the share. Only later rounds of a grid need it. */
 static bool sample_bandwidth(struct timed *t, struct candidate *c)
 {
     struct time_share more = t->share;
@@ -420,7 +424,7 @@ static bool sample_bandwidth(struct timed *t, struct candidate *c)
     return true;
 }
 
-/* The candidate that is most like a sample and has not run; NULL if none is left. */
+/* Returns the unused candidate whose work is most like a sample; NULL if there is none. */
 static struct candidate *spare_candidate(struct timed *t, struct candidate *kept, unsigned n)
 {
     struct candidate *best = NULL;
@@ -435,7 +439,7 @@ static struct candidate *spare_candidate(struct timed *t, struct candidate *kept
     return best;
 }
 
-/* Runs everything; how much the others execute tells which of the kept ones to time. */
+/* Runs all workgroups. Candidates are timed according to the instruction counts of the others. */
 static bool sample_by_work(struct timed *t)
 {
     struct candidate kept[MAX_CANDIDATES], *c;
@@ -457,7 +461,8 @@ static bool sample_by_work(struct timed *t)
     return true;
 }
 
-/* The same beside the first workgroup, where nothing is known of what the others execute. */
+/* Finds the bandwidth fraction from neighbours of workgroup 0, for launches that run only samples.
+ */
 static bool sample_bandwidth_near(struct timed *t)
 {
     struct candidate c = {0};
@@ -478,7 +483,7 @@ static bool take_samples(struct timed *t)
            (t->config->samples_only || run_rest(t));
 }
 
-/* Returns the cost of a workgroup beyond its instructions, a fit to those that work. */
+/* Returns the clocks of a workgroup beyond its instructions, a fitted cost. */
 static double start_cost(const struct timed *t, bool idle)
 {
     const struct time_params *p = &t->config->params;
@@ -486,8 +491,7 @@ static double start_cost(const struct timed *t, bool idle)
     return idle ? fmin(cost, p->workgroup_idle_cycles) : cost;
 }
 
-/* Returns the clocks of a workgroup in the first round, by what it has executed or by its
- * position. */
+/* Returns the clocks of a workgroup in the first round, by instruction count or by position. */
 static double sampled_clocks(const struct timed *t, uint64_t index)
 {
     double clocks = t->whole.first.clocks;
@@ -501,12 +505,12 @@ static double sampled_clocks(const struct timed *t, uint64_t index)
 }
 
 /*
- * Returns the time of a workgroup as a part of what it would take in the first round. Workgroups of
- * that round start together, wait for the same units at the same time, and leave memory idle
- * meanwhile. Later ones start when another one ends. Memory is then idle only if nobody waits for
- * its bandwidth. A compute unit gets what the others leave, as far as its L1 takes it. A last round
- * that is not full divides memory among fewer. Workgroups that bandwidth does not bind keep their
- * time: the fit of workgroup_cycles contains what they wait for at their ends.
+ * Returns the time of a workgroup relative to the same workgroup in the first round. In that round,
+ * workgroups start together and wait for the same units at the same time, so memory is idle
+ * meanwhile. Later workgroups start one by one. Memory is then idle only if no workgroup waits for
+ * bandwidth. A compute unit gets the bandwidth that others leave, up to the rate of its L1. A
+ * partial last round divides bandwidth among fewer. Workgroups that are not memory bound keep their
+ * time: the fit of workgroup_cycles already contains their waits at the end.
  */
 static double round_part(const struct timed *t, uint64_t index)
 {
@@ -527,8 +531,7 @@ static double duration(const void *ctx, uint64_t index)
     return sampled_clocks(t, index) * round_part(t, index) + start_cost(t, idle);
 }
 
-/* Runs the workgroups that the samples left out, in order; they are observed, so that their bytes
- * are counted. */
+/* Runs, in order, the workgroups that are in no sample. An observer counts their bytes. */
 static bool run_rest(struct timed *t)
 {
     static const struct observer nothing = {0};
@@ -542,14 +545,15 @@ static bool run_rest(struct timed *t)
     return next >= t->total || run_untimed(t, next, t->total - next, &see);
 }
 
-/* The clock that the power law gives for an activity, in percent, of the whole device: that of
- * bf16 matrices which are busy all the time is 100. */
+/* Returns the clock in MHz that the power law gives for an activity of the device in percent. 100
+ * is bf16 matrix instructions all the time. */
 static double power_clock(const struct time_params *p, double percent)
 {
     return fmax(p->min_mhz, fmin(p->max_mhz, p->law_mhz - p->law_slope * percent));
 }
 
-/* The matrix duty weighted by what a clock of each class takes, and the other units' part. */
+/* Returns the activity: matrix duty weighted by the power of each operand class, plus vector units
+ * and memory. */
 static double activity(const struct timed *t, double duty)
 {
     const struct time_params *p = &t->config->params;
@@ -572,7 +576,8 @@ static double activity(const struct timed *t, double duty)
            p->power_memory * memory;
 }
 
-/* The part of a loop's time in which the matrix units are busy; of all of it without a loop. */
+/* Returns the fraction of the hottest loop's time in which the matrix units are busy; without a
+ * loop, of the whole time. */
 static double matrix_duty(struct timed *t)
 {
     struct time_loop loop;
@@ -585,18 +590,19 @@ static double matrix_duty(struct timed *t)
     return fmax(all, fmin(duty, 1));
 }
 
-/* True if only samples run: figures of the grid are then interpolated by position. */
+/* True if only samples run, so the grid's figures are interpolated by position. */
 static bool is_by_position(const struct timed *t) { return !t->work && !t->report->together; }
 
-/* Sums over all workgroups. Their bytes have been counted before. */
-static struct time_figures sum_up(const struct timed *t)
+/* Computes the figures of the whole grid. Needs the byte counts of count_bytes(). */
+static struct time_figures grid_figures(const struct timed *t)
 {
     if (is_by_position(t))
         return time_whole_sum(&t->whole, t->groups);
-    /* The work of all workgroups as a multiple of that of the timed ones. */
+    /* Ratio of the work of all workgroups to the work of the timed ones. */
     const double per_group =
         t->work ? time_work_total(t->work) / t->work_timed : (double)t->total / t->groups_timed;
-    /* By bytes and not by instructions: a workgroup that does much need not load much. */
+    /* Scales by bytes, not by instructions: a workgroup with many instructions need not load much.
+     */
     const double far = (double)(t->sum.bytes[LEVEL_MALL] + t->sum.bytes[LEVEL_HBM]);
     const double all = t->report->load_bytes + t->report->store_bytes;
     return (struct time_figures){
@@ -609,7 +615,7 @@ static void fill_report(struct timed *t, struct time_dispatch d)
 {
     const struct time_params *p = &t->config->params;
     struct hipsim_time_report *r = t->report;
-    const struct time_figures sums = sum_up(t);
+    const struct time_figures sums = grid_figures(t);
     r->workgroups = t->total;
     r->sampled = (uint64_t)t->groups_timed;
     r->cycles = d.clocks;
@@ -667,7 +673,7 @@ static bool prepare(struct timed *t)
     return true;
 }
 
-/* Exact when every workgroup ran, else from those that did. */
+/* Counts the bytes of the launch: exact if every workgroup ran, otherwise extrapolated. */
 static void count_bytes(struct timed *t)
 {
     if (is_by_position(t)) {
@@ -682,7 +688,7 @@ static void count_bytes(struct timed *t)
     t->report->store_bytes = scale * (double)t->counters.store_bytes;
 }
 
-/* All workgroups in time, on all compute units. */
+/* Times all workgroups at once on all compute units. */
 static bool run_together(struct timed *t, struct time_dispatch *d)
 {
     struct time_sink sink;
@@ -729,7 +735,7 @@ int time_launch_run(struct launch *launch, const struct time_config *config,
 {
     struct timed t = {.launch = launch, .config = config, .report = report};
     struct time_dispatch dispatch;
-    /* The engine says what is wrong; a part of a grid is not timed. */
+    /* The engine reports invalid launches; a part of a grid is not timed. */
     if (!prepare(&t) || launch->count_workgroup)
         return engine_run(launch);
     t.code = time_code_create(launch->code, &config->params);

@@ -52,12 +52,12 @@ unsigned time_lds_phases(enum gfx_target target, bool is_store, unsigned bytes,
         return sequential(gfx950 && !is_store ? 2 : 4, phases);
     if (is_store)
         return sequential(MAX_PHASES, phases);
-    if (!gfx950) /* b96 is not measured there */
+    if (!gfx950) /* b96 was not measured on gfx950 */
         return table(b128_gfx942, MAX_PHASES, phases);
     return bytes <= 12 ? table(b96_gfx950, MAX_PHASES, phases) : table(b128_gfx950, 4, phases);
 }
 
-/* Rounds that the lanes of a phase need: the most different dwords of any bank. */
+/* Returns the number of rounds a phase needs: the maximum number of different dwords in a bank. */
 static unsigned rounds(uint64_t lanes, const uint64_t addr[WAVE_LANES], unsigned dwords,
                        unsigned banks)
 {
@@ -87,7 +87,7 @@ struct time_lds_cost time_lds_cost(const struct time_params *p, enum gfx_target 
 {
     uint64_t phases[MAX_PHASES];
     unsigned n = time_lds_phases(target, is_store, bytes, phases);
-    /* Writes and b96 reads of gfx950 go by 32 banks (HipKittens phase solver). */
+    /* Writes, and b96 reads of gfx950, use 32 banks (HipKittens phase solver). */
     unsigned banks = is_store || (bytes > 8 && bytes <= 12) ? 32 : (unsigned)p->lds_banks;
     unsigned dwords = bytes < 4 ? 1 : bytes / 4;
     double clocks = 0;

@@ -75,7 +75,7 @@ unsigned time_lines(unsigned bytes, uint64_t lanes, const uint64_t addr[WAVE_LAN
         uint64_t at = addr[__builtin_ctzll(lanes)];
         uint64_t last = (at + (bytes ? bytes - 1 : 0)) / LINE;
         for (uint64_t line = at / LINE; line <= last && n < 2 * WAVE_LANES; line++) {
-            unsigned i = n; /* the newest are the likeliest */
+            unsigned i = n; /* newest first: most hits are there */
             while (i > 0 && lines[i - 1] != line)
                 i--;
             if (i == 0)
@@ -85,7 +85,7 @@ unsigned time_lines(unsigned bytes, uint64_t lanes, const uint64_t addr[WAVE_LAN
     return n;
 }
 
-/* One that several compute units share; NULL without memory. */
+/* Creates a pipe that several compute units share; NULL without memory. */
 static struct time_pipe *create_pipe(double bytes_per_clk)
 {
     struct time_pipe *pipe = calloc(1, sizeof(*pipe));
@@ -136,7 +136,7 @@ void time_behind_free(struct time_behind *b, bool l2)
     free(b->atomics);
 }
 
-/* A compute unit's part of each level. */
+/* Sets the compute unit's private share of each level. */
 static void take_share(struct time_memory *m)
 {
     const struct time_params *p = m->p;
@@ -149,7 +149,8 @@ static void take_share(struct time_memory *m)
         m->pipe[i] = &m->own[i];
     m->atomics = m->own_atomics;
     m->walk = &m->own_walk;
-    /* The workgroups of an XCD fill its L2 with per_xcd / sharers different sets of lines. */
+    /* Each group of sharers has its own set of lines in the L2, so the XCD holds per_xcd / sharers
+     * sets. */
     m->l2 = time_cache_create(p->l2_bytes / fmax(1, per_xcd / m->share.sharers), p->l2_ways, LINE);
 }
 
@@ -193,16 +194,17 @@ void time_memory_free(struct time_memory *m)
     m->l1 = m->l2 = m->scalar = NULL;
 }
 
-/* A number from 0 to 1, always the same for a line; another one for each `salt`. */
+/* Returns a number in [0, 1) that depends only on the line and `salt`. */
 static double hash(uint64_t line, unsigned salt)
 {
     uint64_t h = (line * UINT64_C(0x9e3779b97f4a7c15)) >> (40 - 16 * salt);
     return (double)(h & 0xffff) / 65536.0;
 }
 
-/* One of the workgroups that share a line fetches it into the L2, where the others find it; one of
- * the XCDs that share it fetches it from HBM, and the others find it in the MALL. */
-static enum time_level find(struct time_memory *m, uint64_t line)
+/* Returns the level that serves a line. Without shared caches this is statistical: one of the
+ * workgroups that share a line loads it into the L2. One of the XCDs that share it loads it from
+ * HBM, the others hit the MALL. */
+static enum time_level serving_level(struct time_memory *m, uint64_t line)
 {
     if (m->shares)
         return time_cache_touch(m->l2, line * LINE)     ? LEVEL_L2
@@ -220,7 +222,7 @@ uint64_t time_memory_drained(const struct time_memory *m, uint64_t now)
     return last > (double)now ? (uint64_t)last : now;
 }
 
-/* The span `number`; one of a time that the ring has forgotten counts as full. */
+/* Returns the span `number`, or NULL if its ring entry has been reused; it then counts as full. */
 static struct time_span *find_span(struct time_pipe *pipe, uint64_t number)
 {
     struct time_span *span = &pipe->spans[number % PIPE_SPANS];
@@ -229,7 +231,8 @@ static struct time_span *find_span(struct time_pipe *pipe, uint64_t number)
     return span->number == number ? span : NULL;
 }
 
-/* Takes `bytes` of the first spans with room from `now` on: when the last of them has been sent. */
+/* Reserves `bytes` in the first spans with room from `now` on. Returns the clock at which the last
+ * byte is sent. */
 static double take_spans(struct time_pipe *pipe, double now, double bytes)
 {
     const double room = pipe->bytes_per_clk * PIPE_CLOCKS;
@@ -251,7 +254,7 @@ static double take_spans(struct time_pipe *pipe, double now, double bytes)
     return sent;
 }
 
-/* Takes a level's bandwidth for `bytes`: when the last of them has been sent. */
+/* Reserves a level's bandwidth for `bytes`. Returns the clock at which the last byte is sent. */
 static double transfer(struct time_memory *m, enum time_level level, double now, unsigned bytes)
 {
     struct time_pipe *pipe = m->pipe[level];
@@ -269,7 +272,8 @@ uint64_t time_memory_accepts(const struct time_memory *m)
     return m->requests < size ? 0 : m->started[(m->requests - size) % L1_FIFO_MAX];
 }
 
-/* Drops requests that are done by `now`, then waits until `bytes` more may be in flight. */
+/* Waits until `bytes` more fit into the requests in flight and retires the finished ones. Returns
+ * the clock from `now` on at which they fit. */
 static uint64_t flight_room(struct time_memory *m, uint64_t now, unsigned bytes)
 {
     while (m->flight_first < m->flight_end) {
@@ -284,7 +288,8 @@ static uint64_t flight_room(struct time_memory *m, uint64_t now, unsigned bytes)
     return now;
 }
 
-/* dwordx2 is as slow as dwordx4 (GLUON memory_bandwidth_model). */
+/* Returns the clocks for which a request occupies the L1. dwordx2 is as slow as dwordx4 (GLUON
+ * memory_bandwidth_model). */
 static double request_clocks(const struct time_memory *m, unsigned bytes, unsigned lanes,
                              unsigned nlines)
 {
@@ -295,7 +300,8 @@ static double request_clocks(const struct time_memory *m, unsigned bytes, unsign
     return clocks < 1 ? 1 : clocks;
 }
 
-/* The L2 writes back at the latest when the kernel ends; no wave waits for that. */
+/* Returns the clock at which the store of a line is acknowledged. The L2 writes a missed line to
+ * HBM at the end of the kernel at the latest, and no wave waits for that. */
 static double store_line(struct time_memory *m, double start, uint64_t line)
 {
     const double sent = transfer(m, LEVEL_L2, start, LINE) + m->latency[LEVEL_L2];
@@ -309,14 +315,15 @@ static double store_line(struct time_memory *m, double start, uint64_t line)
 
 static double load_line(struct time_memory *m, double start, uint64_t line)
 {
-    const enum time_level level = find(m, line);
+    const enum time_level level = serving_level(m, line);
     double sent = transfer(m, LEVEL_L2, start, LINE);
     if (level != LEVEL_L2)
         sent = fmax(sent, transfer(m, level, start, LINE));
     return sent + m->latency[level];
 }
 
-/* Lanes at the same address take turns, and so do all that want the line. */
+/* Returns the completion of an atomic on a line. Lanes at the same address are serialised, and so
+ * are all requests for the line. */
 static double atomic_line(struct time_memory *m, double start, uint64_t line, uint64_t lanes,
                           const uint64_t addr[WAVE_LANES])
 {
@@ -330,7 +337,7 @@ static double atomic_line(struct time_memory *m, double start, uint64_t line, ui
     }
     const double there = load_line(m, start, line);
     double *busy = &m->atomics[line * UINT64_C(0x9e3779b97f4a7c15) >> 54];
-    /* The operation itself is done half way between request and answer. */
+    /* The operation executes half way between request and answer. */
     const double begin = fmax(*busy, (start + there) / 2);
     *busy = begin + turns * m->p->atomic_cycles;
     return *busy + (there - start) / 2;
@@ -373,7 +380,7 @@ uint64_t time_memory_write_back(struct time_memory *m, uint64_t now)
 {
     const double there = (double)now + m->latency[LEVEL_L2] / 2;
     const double walk = m->p->l2_writeback_cycles;
-    /* A walk that has not begun yet serves this request too. */
+    /* A walk that has not begun yet covers this request too. */
     if (*m->walk - walk < there)
         *m->walk = fmax(*m->walk, there) + walk;
     return (uint64_t)(*m->walk + m->latency[LEVEL_L2] / 2 + 0.5);
@@ -393,7 +400,8 @@ uint64_t time_memory_scalar(struct time_memory *m, uint64_t now, uint64_t addres
     for (uint64_t line = address / SCALAR_LINE; line <= last; line++) {
         if (time_cache_touch(m->scalar, line * SCALAR_LINE))
             continue;
-        double miss = m->p->scalar_latency + m->latency[find(m, line * SCALAR_LINE / LINE)];
+        double miss =
+            m->p->scalar_latency + m->latency[serving_level(m, line * SCALAR_LINE / LINE)];
         latency = miss > latency ? miss : latency;
     }
     return now + (uint64_t)latency;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Instructions as costs: which port for how long, and when the result can be read. */
+/* Computes the cost of an instruction: its port, for how long, and when its result can be read. */
 #include "time_op.h"
 
 #include <string.h>
@@ -31,8 +31,8 @@ bool time_is_jump(const struct inst *in)
            (starts(in->row->name, "s_branch") || starts(in->row->name, "s_cbranch"));
 }
 
-/* Clocks by shape and operand types; the first prefix that fits is taken. f8f6f4 takes half of it
- * when both operands are narrower than fp8. */
+/* Clocks by shape and operand types. The first matching prefix applies. f8f6f4 takes half the
+ * clocks if both operands are narrower than fp8. */
 static const struct matrix_clocks {
     const char *shape;
     unsigned clocks;
@@ -54,7 +54,7 @@ unsigned time_matrix_cycles(enum gfx_target target, const char *mnemonic, unsign
     bool sparse = starts(mnemonic, "v_smfmac_");
     if (!sparse && !starts(mnemonic, "v_mfma_"))
         return 0;
-    /* After the result type stands the shape, then the operand types. */
+    /* Mnemonics have the result type, then the shape, then the operand types. */
     const char *shape = mnemonic + strlen(sparse ? "v_smfmac_" : "v_mfma_");
     if (starts(shape, "scale_"))
         shape += strlen("scale_");
@@ -84,7 +84,8 @@ static struct time_regs vector_regs(const struct opnd *o)
                               .count = o->dwords};
 }
 
-/* The f8f6f4 forms run at the rate of the wider operand: cbsz and blgp are 0 and 1 for 8 bits. */
+/* Returns the operand class. f8f6f4 forms run at the rate of the wider operand; cbsz and blgp 0 and
+ * 1 are 8-bit formats. */
 static enum time_matrix matrix_class(const struct inst *in)
 {
     const char *name = in->row->name;
@@ -104,7 +105,8 @@ static void make_matrix(const struct time_params *p, enum gfx_target target, con
     if (!op->matrix)
         op->matrix = 8 * TURN;
     op->matrix_class = (uint8_t)matrix_class(in);
-    /* Matrices of f32 and f64 admit no VALU at all (calculator). */
+    /* f32 and f64 matrix instructions admit no VALU instruction (AMD matrix instruction
+     * calculator). */
     const char *name = in->row->name;
     size_t length = strlen(name);
     bool full = contains(name, "f64") || (length > 4 && strcmp(name + length - 4, "_f32") == 0);
@@ -117,7 +119,7 @@ static void make_matrix(const struct time_params *p, enum gfx_target target, con
     op->nreads = 0;
     add_read(op, &in->src[0]);
     add_read(op, &in->src[1]);
-    if (starts(name, "v_smfmac_")) { /* accumulates into its destination; the third is an index */
+    if (starts(name, "v_smfmac_")) { /* accumulates into its destination; src[2] is the index */
         add_read(op, &in->src[2]);
         op->acc = op->writes;
     } else {
@@ -150,7 +152,8 @@ static void make_valu(const struct time_params *p, const struct inst *in, struct
     }
 }
 
-/* ds_read2, ds_write2 and their kin access two places. */
+/* Fills in the cost of an LDS instruction. ds_read2, ds_write2 and similar ones access two
+ * locations. */
 static void make_lds(const struct time_params *p, const struct inst *in, struct time_op *op)
 {
     const char *name = in->row->name;
@@ -166,7 +169,7 @@ static void make_lds(const struct time_params *p, const struct inst *in, struct 
     op->second = (in->offset1 - in->offset0) * unit;
 }
 
-/* SIMM16: vmcnt {15:14, 3:0}, expcnt 6:4, lgkmcnt 11:8; all ones wait for nothing. */
+/* Decodes SIMM16 of s_waitcnt: vmcnt {15:14, 3:0}, expcnt 6:4, lgkmcnt 11:8. All ones: no wait. */
 static void make_waitcnt(const struct inst *in, struct time_op *op)
 {
     unsigned s = in->simm16;
@@ -200,8 +203,8 @@ static void make_control(const struct time_params *p, const struct inst *in, str
     }
 }
 
-/* A write back without SC1 has the scope of a workgroup, which shares its L2 (LLVM, memory model
- * gfx942). */
+/* Fills in the cost of a vector memory instruction. buffer_wbl2 without SC1 has workgroup scope, so
+ * the shared L2 makes it free (LLVM, memory model gfx942). */
 static void make_vmem(const struct inst *in, struct time_op *op)
 {
     op->unit = UNIT_VMEM;

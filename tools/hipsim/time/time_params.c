@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parameter tables as data. */
+/* Turns the parameter tables into C arrays. */
 #include "time_params.h"
 
 #include <assert.h>

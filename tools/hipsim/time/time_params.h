@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The parameters of the timing model: one table per target (gfx942.def, gfx950.def in
- * targets/facts/) with value, unit, origin and, for what sources leave open, a range.
+ * targets/facts/). Rows have a value, a unit, a source and, if sources leave it open, a range.
  * docs/timing.md explains the model.
  */
 #ifndef HIPSIM_TIME_PARAMS_H
@@ -23,8 +23,8 @@ enum { SIMDS = 4 };
 enum time_tag {
     TIME_D, /* documented */
     TIME_M, /* measured on hardware by the source */
-    TIME_F, /* fitted by us to published results */
-    TIME_U, /* unresolved: anything in the range */
+    TIME_F, /* fitted by this project to published results */
+    TIME_U, /* unresolved: any value in the range */
 };
 
 struct time_param_row {
@@ -36,18 +36,18 @@ struct time_param_row {
     size_t offset; /* in struct time_params */
 };
 
-/* The rows of a target's table, in its order. */
+/* Returns the rows of a target's table, in table order. */
 const struct time_param_row *time_param_rows(enum gfx_target target, size_t *count);
 
-/* The values of a target's table. */
+/* Returns the values of a target's table. */
 struct time_params time_params_default(enum gfx_target target);
 
 struct gfx_part;
-/* The values of a part: its target's, changed where it differs from the target's first part. */
+/* Returns the values of a part: its target's table with the part's differences applied. */
 struct time_params time_params_of_part(const struct gfx_part *part);
 
-/* Sets a parameter by name. False if there is none of that name or `value` is no number >= 0;
- * a value outside of the row's range is allowed, to study one. */
+/* Sets a parameter by name. Returns false if the name is unknown or `value` is not a number >= 0.
+ * Values outside the row's range are allowed, for studies. */
 bool time_params_set(struct time_params *params, const char *name, double value);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Line sets by sampling: of all 128-byte lines those whose hash ends in two zero bits are kept, the
- * same ones in every set.
+ * Line sets by sampling: a set keeps the 128-byte lines with a hash that ends in two zero bits. All
+ * sets keep the same ones.
  */
 #include "time_sharing.h"
 
@@ -10,12 +10,12 @@
 
 #include "time_memory.h"
 
-#define SAMPLED 4 /* one line in so many */
+#define SAMPLED 4 /* one line in SAMPLED is kept */
 #define LINE 128
 #define MAX_SLOTS (UINT64_C(1) << 22)
 
 struct time_lines {
-    uint64_t *slots; /* line + 1, 0: empty; open addressing */
+    uint64_t *slots; /* line + 1; 0: empty; open addressing */
     uint64_t size, used;
 };
 
@@ -53,7 +53,8 @@ static bool find(const struct time_lines *set, uint64_t line, uint64_t *at)
     return false;
 }
 
-/* A set that cannot grow stays as it is: beyond 2 GB of lines the rest looks like what came. */
+/* Doubles the set's capacity. False if that fails: above 2 GB of lines, further lines are assumed
+ * to be similar and dropped. */
 static bool grow(struct time_lines *set)
 {
     struct time_lines larger = {.size = set->size * 2, .used = set->used};
@@ -129,7 +130,7 @@ static double common_bytes(const struct time_lines *a, const struct time_lines *
     return (double)n * SAMPLED * LINE;
 }
 
-/* The largest part of their lines that workgroups `distance` apart have in common. */
+/* Returns the largest fraction of lines that two workgroups `distance` apart have in common. */
 static double overlap(struct time_lines *const *lines, unsigned n, unsigned distance)
 {
     double most = 0;
@@ -142,7 +143,8 @@ static double overlap(struct time_lines *const *lines, unsigned n, unsigned dist
 
 bool time_lines_in_groups(struct time_lines *const *lines, unsigned n)
 {
-    const double shared = 1.0 / 8, few = 1.0 / 32; /* arguments and tables are everybody's */
+    const double shared = 1.0 / 8, few = 1.0 / 32; /* tolerance for arguments and tables that all
+                                                    * workgroups read */
     double near = 0, far = 0;
     for (unsigned d = 1; d < n; d++)
         if (2 * d < n)

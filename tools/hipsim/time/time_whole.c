@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "time_whole.h"
 
-/* The parts of the middle and of the last position in a position between them. */
+/* Interpolation weights of the middle and the last position. */
 struct parts {
     double middle, last;
 };
 
-/* Without a middle, what is between the ends is linear. */
+/* Returns the weights at position `at`. Without a sampled middle, interpolation between the ends is
+ * linear. */
 static struct parts parts_of(const struct time_whole *w, unsigned d, uint64_t at, uint64_t groups)
 {
     struct parts p = {0};

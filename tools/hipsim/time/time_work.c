@@ -9,8 +9,8 @@
 
 struct time_work {
     uint64_t workgroups;
-    uint32_t *executed; /* by workgroup; 0: it has not run */
-    uint8_t *idle;      /* by workgroup: it has stored nothing */
+    uint32_t *executed; /* instruction counts by workgroup; 0: has not run */
+    uint8_t *idle;      /* by workgroup: has stored nothing */
     unsigned nsamples;
     struct {
         double instructions, clocks;
@@ -68,7 +68,8 @@ struct observer time_work_observer(struct time_work *w)
     return (struct observer){.ctx = w, .workgroup_end = ended};
 }
 
-/* The workgroup itself, or its nearest neighbour that has run; w->workgroups if none has. */
+/* Returns `index` if that workgroup has run, otherwise its nearest neighbour that has;
+ * w->workgroups if none has. */
 static uint64_t known(const struct time_work *w, uint64_t index)
 {
     for (uint64_t away = 0; away < w->workgroups; away++) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes what a modelled compute unit did: a trace that Perfetto and Chrome's about:tracing open,
- * and the disassembly with cycles per line. In a trace one microsecond stands for one
- * modelled clock; there is a track for each wave, and counters say in percent how busy the units
- * were in windows of 64 clocks; counters of the whole device say how much of each XCD was taken.
+ * Writes the trace of a modelled compute unit for Perfetto and Chrome's about:tracing, and the
+ * disassembly with cycles per line. A microsecond of the trace is one modelled clock. Each wave has
+ * a track; counters give the load of the units in percent per window of 64 clocks. Counters of the
+ * whole device give the occupancy of each XCD.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -20,7 +20,7 @@
 
 enum track_counter { BUSY_MATRIX, BUSY_VALU, BUSY_LDS, BUSY_VMEM, BUSY_COUNT };
 
-/* The capacity of each unit of a compute unit in one window. */
+/* Busy clocks or bytes of a window that are 100 %. */
 static const double capacity[BUSY_COUNT] = {
     [BUSY_MATRIX] = 4 * WINDOW,
     [BUSY_VALU] = 4 * WINDOW,
@@ -35,7 +35,7 @@ struct time_trace {
     bool any;
     uint64_t windows;
     double (*busy)[BUSY_COUNT]; /* by window */
-    uint64_t named[16];         /* tracks that have a name, a bit each */
+    uint64_t named[16];         /* bit per track: its name was written */
 };
 
 static void put(struct time_trace *t, const char *format, ...)
@@ -49,7 +49,8 @@ static void put(struct time_trace *t, const char *format, ...)
     va_end(args);
 }
 
-/* Text of ours and of LLVM: quotes and backslashes are all that JSON minds. */
+/* Writes a JSON string. Only quotes, backslashes and control characters need care, since all text
+ * is ASCII. */
 static void put_string(struct time_trace *t, const char *text)
 {
     fputc('"', t->file);
@@ -92,7 +93,7 @@ static void name_track(struct time_trace *t, const struct time_event *e)
         e->slot, e->slot % 4, e->wg->index, e->wave->id);
 }
 
-/* Spreads `amount` over the windows of [from, to). */
+/* Adds `amount` to the windows of [from, to), in proportion to their overlap. */
 static void add_busy(struct time_trace *t, enum track_counter counter, uint64_t from, uint64_t to,
                      double amount)
 {
@@ -180,7 +181,7 @@ static void put_counters(struct time_trace *t)
     }
 }
 
-/* The whole device is a process of its own. */
+/* Writes the occupancy of the device's XCDs as a second process of the trace. */
 static void put_device(struct time_trace *t, const struct hipsim_time_report *r)
 {
     put(t, ",\n{\"ph\":\"M\",\"pid\":2,\"name\":\"process_name\",\"args\":{\"name\":\"device: room "
