@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An access of a wave to memory, lane by lane, and registers as rows of lanes. */
+/* This file declares a wave's memory access, lane by lane, and registers as rows of lanes. */
 #ifndef HIPSIM_ACCESS_H
 #define HIPSIM_ACCESS_H
 
@@ -16,17 +16,17 @@ static inline enum mem_direction mem_direction_of(const struct inst *in)
     return load && store ? MEM_MODIFY : store ? MEM_WRITE : MEM_READ;
 }
 
-/* The memory that a lane's address lies in, and the bytes of all lanes. */
+/* Memory that the lanes of an access touch: each lane's bytes, and the range of all lanes. */
 struct lane_mem {
     enum mem_space space;
     uint64_t lanes;            /* lanes that access memory */
     uint64_t dropped;          /* lanes whose access is out of range: load 0, do not store */
     uint64_t addr[WAVE_LANES]; /* device address, LDS byte or byte of the lane's private segment */
     uint8_t *ptr[WAVE_LANES];
-    uint64_t low, span; /* global: the range that all lanes touch */
-    uint8_t bytes;      /* per lane, as mem_resolve() was told */
-    bool tracked;       /* some byte may be uninitialised, */
-    bool scanned;       /* and all of them have been looked at together */
+    uint64_t low, span; /* global: the range of all lanes */
+    uint8_t bytes;      /* per lane, as passed to mem_resolve() */
+    bool tracked;       /* some bytes may be uninitialised */
+    bool scanned;       /* the initialised bits of all bytes were tested at once */
 };
 
 /* Registers as rows with their validity. */

@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Registers that are defined in some bits only.
+ * This file declares the tracking of registers that are defined in some bits only.
  *
- * wave->v_valid says whether a lane is to be taken as defined. A lane of which only some bits are
- * stands in wave->v_part as well (it is *partial*), with the bits in wave->bits. It counts as
- * defined where it holds data, since compilers load dwords of which they use some bytes, and build
- * vectors and bit-fields piece by piece; it does not where all that is defined of it are the zeros
- * of a mask or a shift. check_uninit.c follows the bits through operations.
+ * wave->v_valid says whether a lane counts as defined. A lane with only some defined bits is
+ * *partial*: it is also set in wave->v_part, and wave->bits has the bits. A partial lane that holds
+ * data counts as defined, for two reasons: compilers load dwords and use some of their bytes, and
+ * they build vectors and bit-fields piece by piece. A partial lane counts as undefined if its
+ * defined bits are only the zeros of a mask or a shift. check_uninit.c tracks the bits through
+ * operations.
  */
 #ifndef HIPSIM_BITS_H
 #define HIPSIM_BITS_H
 
 #include "wave.h"
 
-/** The destination's lanes are about to be loaded: forgets which bits of them are defined. */
+/** Forgets the partial lanes of the destination, which is about to be loaded. */
 void bits_forget(struct wave *w, const struct opnd *o);
 
-/** Lane `l` of a register is defined in `bits` only, which are neither none nor all. */
+/** Marks lane `l` of a register as defined in `bits` only. `bits` is neither 0 nor all ones. */
 void bits_set(struct wave *w, const struct opnd *o, unsigned dword, unsigned l, uint32_t bits);
 
-/** The defined bits of lane `l` of register `dword` of a vector operand. */
+/** Returns the defined bits of lane `l` of register `dword` of a vector operand. */
 uint32_t bits_of_lane(const struct wave *w, const struct opnd *o, unsigned dword, unsigned l);
 
 #endif

@@ -59,8 +59,8 @@ static uint16_t read16(const uint8_t *p)
 
 /* -- images in memory -------------------------------------------------------------------------- */
 
-/* Copies as much of [from, from + size) as is mapped and returns the number of bytes. The kernel
- * does the copying, because it answers a bad address with a count instead of a signal. */
+/* Copies the mapped part of [from, from + size) and returns its number of bytes. The kernel does
+ * the copying, since it answers a bad address with a count instead of a signal. */
 static size_t copy_mapped(void *to, const void *from, size_t size)
 {
     size_t done = 0;
@@ -76,7 +76,7 @@ static size_t copy_mapped(void *to, const void *from, size_t size)
             got = process_vm_readv(getpid(), &local, 1, &remote, 1, 0);
         }
         if (got < 0 && (errno == ENOSYS || errno == EPERM)) {
-            /* Forbidden by a sandbox: then the caller's pointer has to be trusted. */
+            /* a sandbox forbids the call: trust the caller's pointer */
             memcpy((char *)to + done, (const char *)from + done, want);
             got = (ssize_t)want;
         }
@@ -286,7 +286,7 @@ static enum code_object_status decompress(struct image *image, char *why, size_t
     if (end < header.header_bytes)
         return invalid(why, why_size, "the compressed bundle is truncated");
     size_t frame_bytes = ZSTD_findFrameCompressedSize(frame, end - header.header_bytes);
-    /* The stated size is only believed once the frame confirms it. */
+    /* The size in the header counts only if the frame confirms it. */
     if (ZSTD_isError(frame_bytes) ||
         ZSTD_getFrameContentSize(frame, frame_bytes) != header.plain_bytes)
         return invalid(why, why_size, "the compressed bundle is truncated or corrupt");

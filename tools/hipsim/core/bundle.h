@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds the code object for a target in what a program hands to HIP: a bare ELF file, a Clang
- * offload bundle, or a compressed one. Formats: Clang's "ClangOffloadBundler" documentation.
+ * Finds the code object for a target in an image that a program passes to HIP: a bare ELF file, a
+ * Clang offload bundle, or a compressed bundle. Formats: Clang's "ClangOffloadBundler"
+ * documentation.
  */
 #ifndef HIPSIM_BUNDLE_H
 #define HIPSIM_BUNDLE_H
@@ -11,11 +12,11 @@
 struct image {
     const uint8_t *data;
     size_t size;
-    uint8_t *owned; /* to be freed by image_release(), or NULL */
+    uint8_t *owned; /* buffer that image_release() frees, or NULL */
 };
 
-/** Copies an image whose size is not known from memory that may end early: never faults. The
- *  extent comes from the image's own headers. */
+/** Copies an image of unknown size; its own headers give the extent. Never faults, even if the
+ *  memory ends early. */
 enum code_object_status image_from_memory(const void *pointer, struct image *image, char *why,
                                           size_t why_size);
 

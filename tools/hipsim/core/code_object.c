@@ -71,10 +71,10 @@ static unsigned enabled_user_sgprs(const struct kernel_descriptor *d)
 }
 
 /*
- * Registers and MODE as the descriptor asks for them. gfx90a and later: VGPRs are allocated in
- * eights from one file of 512, the first 4 * (ACCUM_OFFSET + 1) are architectural; SGPRs in
- * sixteens, of which the field holds twice the count less two. AMDGPUUsage, compute_pgm_rsrc1
- * and compute_pgm_rsrc3 for GFX90A and GFX940.
+ * Computes register counts and MODE from the descriptor. gfx90a and later: VGPRs are allocated in
+ * units of 8 from one file of 512; the first 4 * (ACCUM_OFFSET + 1) are architectural. SGPRs are
+ * allocated in units of 16; the field is 2 * units - 2. AMDGPUUsage, compute_pgm_rsrc1 and
+ * compute_pgm_rsrc3 for GFX90A and GFX940.
  */
 static void derive(struct kernel *kernel)
 {
@@ -90,7 +90,7 @@ static void derive(struct kernel *kernel)
         kernel->vgprs = 256;
     kernel->sgprs = (field(d->rsrc1, 6, 4) / 2 + 1) * 16;
     kernel->user_sgprs = field(d->rsrc2, 1, 5);
-    kernel->mode = field(d->rsrc1, 12, 8); /* rounding and denormals, in MODE's own order */
+    kernel->mode = field(d->rsrc1, 12, 8); /* rounding and denormals, in the order of MODE */
     if (field(d->rsrc1, 21, 1))
         kernel->mode |= MODE_DX10_CLAMP;
     if (field(d->rsrc1, 23, 1))
@@ -310,7 +310,7 @@ enum code_object_status code_object_load(const void *image_bytes, size_t size,
     enum code_object_status status;
 
     *object = NULL;
-    /* libelf wants its tables aligned; an image inside a bundle need not be. */
+    /* libelf needs aligned tables, but an image in a bundle may be unaligned. */
     if ((uintptr_t)image_bytes & 7) {
         aligned = malloc(size ? size : 1);
         if (!aligned)

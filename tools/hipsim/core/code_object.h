@@ -3,8 +3,8 @@
  * Loads code objects into simulated device memory.
  *
  * A code object is an ELF64 shared object for amdgcn-amd-amdhsa, code object version 4, 5 or 6
- * (LLVM, AMDGPUUsage, "ELF Code Object"). It is untrusted: a malformed one is a status and a
- * sentence. A loaded object does not change any more, so every host thread may read it.
+ * (LLVM, AMDGPUUsage, "ELF Code Object"). It is untrusted: a malformed one yields a status and a
+ * sentence. A loaded object never changes, so every host thread may read it.
  */
 #ifndef HIPSIM_CODE_OBJECT_H
 #define HIPSIM_CODE_OBJECT_H
@@ -15,7 +15,7 @@
 enum code_object_status {
     CODE_OBJECT_OK,
     CODE_OBJECT_INVALID,      /* not a code object, truncated or corrupt */
-    CODE_OBJECT_OTHER_TARGET, /* sound, but for a GPU that is not simulated here */
+    CODE_OBJECT_OTHER_TARGET, /* valid, but for a GPU that is not simulated here */
     CODE_OBJECT_OUT_OF_MEMORY,
 };
 
@@ -24,7 +24,7 @@ struct kernel_descriptor {
     uint32_t group_segment_bytes;
     uint32_t private_segment_bytes;
     uint32_t kernarg_bytes;
-    int64_t entry_offset; /* from the descriptor */
+    int64_t entry_offset; /* relative to the descriptor */
     uint32_t rsrc1, rsrc2, rsrc3;
     uint16_t properties; /* enum kernel_code_properties */
     uint8_t preload_dwords;
@@ -44,11 +44,11 @@ enum kernel_code_properties {
 };
 
 struct kernel {
-    char *name; /* of the symbol, without ".kd" */
+    char *name; /* symbol name without ".kd" */
     uint64_t descriptor_address;
     uint64_t entry; /* address of the first instruction */
     struct kernel_descriptor descriptor;
-    struct kernel_metadata metadata; /* kernarg_bytes and nothing else if the note lacks it */
+    struct kernel_metadata metadata; /* only kernarg_bytes is set if the note lacks the kernel */
     const struct code_object *object;
 
     /* Derived from the descriptor for gfx942 and gfx950. */
@@ -76,8 +76,8 @@ struct code_object {
     size_t nkernels;
     struct global_variable *variables; /* sorted by name */
     size_t nvariables;
-    bool has_metadata;        /* the note is there, whatever it names */
-    struct metadata metadata; /* what is left of it: printf formats, target */
+    bool has_metadata;        /* the object has a metadata note, even if it names no kernel */
+    struct metadata metadata; /* without the kernels: printf formats, target */
 };
 
 /** Loads an ELF image of `size` bytes for `target` into memory of `device`. The image may be freed
@@ -87,12 +87,12 @@ enum code_object_status code_object_load(const void *image, size_t size, enum gf
                                          size_t why_size);
 void code_object_destroy(struct code_object *object);
 
-/** NULL if there is none of that name. */
+/** Returns the kernel of that name, or NULL. */
 const struct kernel *code_object_kernel(const struct code_object *object, const char *name);
 const struct global_variable *code_object_variable(const struct code_object *object,
                                                    const char *name);
 
-/** "gfx942", "gfx950". */
+/** Returns "gfx942" or "gfx950". */
 const char *gfx_name(enum gfx_target target);
 
 #endif

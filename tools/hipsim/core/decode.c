@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Code ranges: which instruction lies at an offset, and its op row. LLVM's disassembler gives the
- * mnemonic and the length; decode_fields.c reads the operands from the raw dwords.
+ * Code ranges: decodes the instruction at an offset and finds its op row. LLVM's disassembler
+ * provides the mnemonic and the length; decode_fields.c reads the operands from the raw dwords.
  */
 #include "decode.h"
 
@@ -18,7 +18,7 @@
 #include "parts.h"
 
 #define TEXT_MAX 512
-/* Codes of operands, and opcodes, that disassemble() must know. */
+/* Operand codes and opcodes that disassemble() must recognise. */
 enum {
     CODE_SDWA = 0xf9,
     CODE_LITERAL = 0xff,
@@ -28,7 +28,7 @@ enum {
     V_READLANE = 0x289, /* VOP3, and VOP3P from 0x380 */
     V_MFMA_16X16_F8F6F4 = 0x3ad,
     V_MFMA_32X32_F8F6F4 = 0x3ae,
-    VOP3PX = 0xd3ac, /* the leading half of a scaled matrix instruction */
+    VOP3PX = 0xd3ac, /* first half of a scaled matrix instruction */
 };
 
 struct code {
@@ -37,7 +37,7 @@ struct code {
     size_t size;
     uint64_t va;
     LLVMDisasmContextRef disasm;
-    pthread_mutex_t lock;    /* LLVM's context, and publication of slots */
+    pthread_mutex_t lock;    /* guards LLVM's context and the publication of slots */
     _Atomic uint32_t *found; /* per slot: kinds of findings */
     struct inst *_Atomic slots[];
 };
@@ -79,7 +79,7 @@ static void rows_collect(void)
     LLVMInitializeAMDGPUDisassembler();
 }
 
-/* Length of a mnemonic without its encoding suffix. */
+/* Returns the length of a mnemonic without its encoding suffix. */
 static size_t base_length(const char *mnemonic)
 {
     static const char *const suffixes[] = {"_e32", "_e64", "_dpp", "_sdwa"};
@@ -141,7 +141,7 @@ void code_destroy(struct code *code)
     free(code);
 }
 
-/* A bit per kind that was noted, and above them one per kind that is suppressed. */
+/* found[] has a bit per recorded kind in its lower half, a bit per suppressed kind above. */
 #define SUPPRESSED 16
 
 static _Atomic uint32_t *found_at(const struct code *code, uint64_t offset)
@@ -177,9 +177,9 @@ struct code_slots code_slots(struct code *code)
 }
 
 /*
- * Words that LLVM's disassembler takes for instructions and crashes on: reserved selects of SDWA
- * (CDNA3 ISA, "SDWA"), the code of a literal where the encoding has no room for one or as a scalar
- * destination, and sources of *_f8f6f4 that are no vector registers.
+ * True for words that LLVM's disassembler accepts as instructions and then crashes on. These are
+ * reserved SDWA selects (CDNA3 ISA, "SDWA"); a literal code if the encoding has no room for it, or
+ * as scalar destination; and *_f8f6f4 sources other than vector registers.
  */
 static bool reserved_sdwa(const uint32_t *w)
 {
@@ -211,8 +211,8 @@ static bool crashes_llvm(const uint32_t *w)
 }
 
 /*
- * Disassembles with the lock held: 0 when LLVM refuses, else the length in bytes. LLVM gets a copy
- * with room for any literal, since it crashes on those beyond the end, and on the constant 255 of
+ * Disassembles with the lock held. Returns the length in bytes, 0 if LLVM refuses. LLVM gets a copy
+ * with room for any literal. It would crash on a literal after the end, and on the constant 255 of
  * v_madmk_f16 and v_madak_f16.
  */
 static size_t disassemble(struct code *code, uint64_t offset, char *text, size_t bytes)

@@ -10,9 +10,9 @@
 struct code;
 
 /*
- * A range of machine code of `bytes` bytes at `bytes_at`, which kernels see at address `va` (the
- * simulator maps code where it lies, so va usually equals the pointer). The bytes are borrowed and
- * must outlive the range. NULL when there is no memory or LLVM lacks the AMDGPU disassembler.
+ * Creates a code range for the `bytes` bytes at `bytes_at`, which kernels see at address `va`. The
+ * simulator maps code in place, so va usually equals the pointer. The bytes are borrowed and must
+ * outlive the range. NULL without memory or if LLVM lacks the AMDGPU disassembler.
  */
 struct code *code_create(enum gfx_target target, const void *bytes_at, size_t bytes, uint64_t va);
 void code_destroy(struct code *code);
@@ -22,15 +22,15 @@ uint64_t code_address(const struct code *code);
 size_t code_size(const struct code *code);
 
 /*
- * The instruction at byte `offset`, decoded at the first call; safe from several threads. Always
- * returns an instruction unless `offset` is outside or misaligned (NULL): what does not decode
- * gets an `exec` that faults, because data may lie between functions.
+ * Returns the instruction at byte `offset`, decoding it at the first call; safe from several
+ * threads. NULL if `offset` is outside or misaligned. Undecodable words, such as data between
+ * functions, yield an instruction with an `exec` that faults.
  */
 const struct inst *code_inst(struct code *code, uint64_t offset);
 
 /*
- * The decoded instructions of a range, one slot per dword, NULL where code_inst() has not been yet:
- * the way past the call for who steps through code.
+ * The decoded instructions of a range, one slot per dword; NULL if code_inst() has not decoded it.
+ * A fast path past code_inst() for the engine.
  */
 struct code_slots {
     struct inst *_Atomic *slots;
@@ -40,19 +40,22 @@ struct code_slots {
 
 struct code_slots code_slots(struct code *code);
 
-/* Notes a finding of this kind at `offset`, and whether it is suppressed. True the first time. */
+/* Records a finding of this kind at `offset`, and whether it is suppressed. True for the first
+ * one. */
 bool code_note(struct code *code, uint64_t offset, enum fault_kind kind, bool suppressed);
 
-/* Has a finding of this kind been noted at `offset`, and is it suppressed? */
+/* The result of code_noted(): whether a finding of the kind was recorded at `offset`, and whether
+ * it is suppressed. */
 struct code_noted {
     bool any, suppressed;
 };
 struct code_noted code_noted(const struct code *code, uint64_t offset, enum fault_kind kind);
 
-/* The disassembly of the instruction at `offset`, for reports. Returns `text`. */
+/* Writes the disassembly of the instruction at `offset`, for reports. Returns `text`. */
 const char *code_text(struct code *code, uint64_t offset, char *text, size_t bytes);
 
-/* The row of a mnemonic (encoding suffix allowed) on `target`, NULL when there is none. */
+/* Returns the row of a mnemonic, with or without encoding suffix, on `target`; NULL if there is
+ * none. */
 const struct op_row *row_find(enum gfx_target target, const char *mnemonic);
 
 #endif

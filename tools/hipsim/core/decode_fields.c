@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Microcode formats: raw dwords to operands. The layouts are those of the CDNA3 ISA manual, chapter
- * "Microcode Formats", and of the CDNA4 manual for what it adds.
+ * Decodes microcode formats: raw dwords to operands. The layouts follow the CDNA3 ISA manual,
+ * chapter "Microcode Formats", and the CDNA4 manual for its additions.
  */
 #include "decode_fields.h"
 
@@ -48,7 +48,8 @@ static enum encoding encoding_of(const struct inst *in)
     }
 }
 
-/* Encodings 240 .. 248 in each float format: 0.5, -0.5, 1, -1, 2, -2, 4, -4, 1/(2 pi). */
+/* Returns the inline constants 240 .. 248 in a float format: 0.5, -0.5, 1, -1, 2, -2, 4, -4, 1/(2
+ * pi). */
 static uint64_t float_constant(enum type_class class, unsigned dwords, unsigned code)
 {
     static const uint16_t f16[9] = {
@@ -75,7 +76,7 @@ static uint64_t float_constant(enum type_class class, unsigned dwords, unsigned 
     case CLASS_F64: return f64[code];
     case CLASS_F32:
     case CLASS_PK_F32:
-    case CLASS_INT16: /* the low half of the f32, as LLVM's getInlineEncodingV216() says */
+    case CLASS_INT16: /* low half of the f32, as in LLVM's getInlineEncodingV216() */
     case CLASS_PK_INT16: return f32[code];
     default: return dwords == 2 ? f64[code] : f32[code];
     }
@@ -99,7 +100,7 @@ static void set_register(struct opnd *o, enum opnd_kind kind, unsigned reg, uint
     o->sel = SDWA_DWORD;
 }
 
-/* A 9-bit source field: scalars, constants, VGPRs. */
+/* Decodes a 9-bit source field: scalar, constant or VGPR. */
 static bool set_source(struct inst *in, struct opnd *o, unsigned code, uint16_t type)
 {
     set_register(o, OPND_SGPR, code, type);
@@ -214,7 +215,7 @@ static void set_sdwa(struct inst *in, uint32_t w)
     }
 }
 
-/* VOP1, VOP2, VOPC in their 32-bit form, with literal, DPP or SDWA dword. */
+/* Decodes the 32-bit forms of VOP1, VOP2 and VOPC with their literal, DPP or SDWA dword. */
 static bool decode_vop_short(struct inst *in)
 {
     const struct op_row *row = in->row;
@@ -240,7 +241,7 @@ static bool decode_vop_short(struct inst *in)
             set_register(&in->dst, OPND_VGPR, vdst, row->dst);
     }
     if (row->flags & ROW_LITERAL_K) {
-        /* v_fmamk: D = S0 * K + S1; v_fmaak: D = S0 * S1 + K. `arg` is K's place. */
+        /* v_fmamk: D = S0 * K + S1; v_fmaak: D = S0 * S1 + K. `arg` is the position of K. */
         in->literal = in->raw[1];
         if (row->arg == 1)
             in->src[2] = in->src[1];
@@ -254,7 +255,7 @@ static bool decode_vop_short(struct inst *in)
             if (in->src[i].kind == OPND_SGPR)
                 if (!set_source(in, &in->src[i], i ? vsrc1 : bits(in->raw[1], 7, 0), row->src[i]))
                     return false;
-        /* set_source() resets the selects. */
+        /* after set_source(), which resets the selects */
         set_sdwa(in, in->raw[1]);
     }
     if (dpp)
@@ -296,8 +297,9 @@ static bool decode_vop3(struct inst *in)
 }
 
 /*
- * A source of packed f32 of which both results take the same dword, and any source of v_pk_mov_b32,
- * is that one register: Clang broadcasts a scalar this way and leaves its neighbour undefined.
+ * Shrinks a 64-bit source to one register: a packed f32 source if both results take the same dword,
+ * and any source of v_pk_mov_b32. Clang broadcasts a scalar this way and leaves its neighbour
+ * undefined.
  */
 static void narrow_pair(struct inst *in, unsigned k)
 {
@@ -325,7 +327,8 @@ static bool decode_vop3p(struct inst *in)
     for (unsigned i = 0; i < 3; i++) {
         if (!row->src[i])
             continue;
-        /* The mix instructions read an f16, constants included, where op_sel_hi says so. */
+        /* The mix instructions read an f16 (or f16 constant) if the source's op_sel_hi bit is
+         * set. */
         bool half = row->flags & ROW_OP_SEL && row->src[i] == T_B32 && in->op_sel_hi >> i & 1;
         uint16_t type = half ? T_F16 : row->src[i];
         if (!set_source(in, &in->src[i], bits(w1, 9 * i + 8, 9 * i), type))
@@ -338,7 +341,7 @@ static bool decode_vop3p(struct inst *in)
     return true;
 }
 
-/* Matrix instructions; the scaled ones are led by a VOP3P pair that carries the scales. */
+/* Decodes matrix instructions. Scaled ones are preceded by a VOP3P pair with the scales. */
 static bool decode_mai(struct inst *in)
 {
     const struct op_row *row = in->row;
@@ -351,7 +354,7 @@ static bool decode_mai(struct inst *in)
     in->cbsz = (uint8_t)bits(w, 10, 8);
     in->abid = (uint8_t)bits(w, 14, 11);
     in->blgp = (uint8_t)bits(w1, 31, 29);
-    if (row->src[0] == T_B256) { /* *_f8f6f4: the formats take 8, 6 or 4 registers */
+    if (row->src[0] == T_B256) { /* *_f8f6f4: 8, 6 or 4 registers by format */
         static const uint8_t dwords[] = {8, 8, 6, 6, 4, 8, 8, 8};
         in->src[0].dwords = dwords[in->cbsz];
         in->src[1].dwords = dwords[in->blgp];
@@ -396,7 +399,7 @@ static bool decode_ds(struct inst *in)
     return true;
 }
 
-/* FLAT, GLOBAL and SCRATCH; bits 15:14 name the segment. */
+/* Decodes FLAT, GLOBAL and SCRATCH; bits 15:14 are the segment. */
 static bool decode_flat(struct inst *in)
 {
     const struct op_row *row = in->row;
@@ -455,8 +458,9 @@ static bool decode_mubuf(struct inst *in)
 }
 
 /*
- * V_CVT_F32_FP8 and _BF8 know SDWA's selects of a byte, V_CVT_PK_F32_FP8 and _BF8 that of the upper
- * word; any other select means the lowest byte, the lower word (pseudo-code of CDNA3 ISA, VOP1).
+ * Restricts SDWA selects to valid ones. V_CVT_F32_FP8 and _BF8 accept the byte selects,
+ * V_CVT_PK_F32_FP8 and _BF8 the upper word. Any other select means the lowest byte or word
+ * (pseudo-code of CDNA3 ISA, VOP1).
  */
 static void limit_selects(struct inst *in)
 {
@@ -469,7 +473,7 @@ static void limit_selects(struct inst *in)
         o->sel = SDWA_DWORD;
 }
 
-/* Operands that no field names. */
+/* Adds the operands that no field encodes. */
 static void set_implicit(struct inst *in)
 {
     const struct op_row *row = in->row;
@@ -504,14 +508,14 @@ static bool track_operand(struct inst *in, const struct opnd *o)
     }
     if (last >= (o->kind == OPND_SGPR ? SGPR_FILE : VGPR_FILE))
         return false;
-    if (o->kind == OPND_SGPR && last >= SGPR_FLAT_SCRATCH) /* always there */
+    if (o->kind == OPND_SGPR && last >= SGPR_FLAT_SCRATCH) /* always allocated */
         return true;
     if (last > *max)
         *max = (int16_t)last;
     return true;
 }
 
-/* Counts sources, notes modifiers and checks that all registers exist. */
+/* Counts sources, sets the form bits and checks that all registers exist. */
 static bool summarize(struct inst *in)
 {
     bool packed = in->encoding == ENC_VOP3P || in->encoding == ENC_MAI;

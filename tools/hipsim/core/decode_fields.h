@@ -5,8 +5,8 @@
 #include "row.h"
 
 /*
- * Fills in encoding, form, operands and modifiers of an instruction whose row, size and raw dwords
- * are set. False when the dwords do not fit the row.
+ * Fills in encoding, form, operands and modifiers of an instruction with known row, size and raw
+ * dwords. False if the dwords do not fit the row.
  */
 bool decode_fields(struct inst *in);
 

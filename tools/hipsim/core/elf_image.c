@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens AMDGPU ELF files. libelf reads the tables; every offset that leads into the image or into
- * device memory is checked here, because libelf trusts what section headers say.
+ * Opens AMDGPU ELF files. libelf reads the tables. It trusts section headers, so this file checks
+ * every offset into the image or into device memory.
  *
  * Numbers are from LLVM's AMDGPUUsage, "ELF Code Object": header, note and relocation records.
  */
@@ -38,8 +38,8 @@ enum relocation {
     R_RELATIVE64 = 13
 };
 
-/* EF_AMDGPU_MACH values. Columns: value, name, targets that it runs on. Only names that a user may
- * meet beside ours are listed; any other value is printed as a number. */
+/* EF_AMDGPU_MACH values. Columns: value, name, targets that can run it. Only names that users are
+ * likely to meet are listed; other values are printed as numbers. */
 static const struct {
     uint32_t value;
     const char *name;
@@ -229,7 +229,8 @@ void elf_image_copy(const struct elf_image *image, uint8_t *base)
     }
 }
 
-/* The contents of a section, checked against the file. NULL for one that holds no bytes. */
+/* Returns the contents of a section, checked against the file size. NULL if the section holds no
+ * bytes. */
 static const void *section_bytes(const struct elf_image *image, const GElf_Shdr *section)
 {
     if (section->sh_type == SHT_NOBITS || section->sh_offset > image->size ||
@@ -344,7 +345,8 @@ enum code_object_status elf_image_relocate(const struct elf_image *image, uint8_
 
     symbol_table(image, &table);
     while ((section = elf_nextscn(image->elf, section))) {
-        /* Only dynamic relocations are loaded; those of debug sections are the linker's. */
+        /* Only dynamic relocations apply at load time; relocations of debug sections belong to the
+         * linker. */
         if (!gelf_getshdr(section, &header) || header.sh_type != SHT_RELA ||
             !(header.sh_flags & SHF_ALLOC))
             continue;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The checked view of an AMDGPU ELF file that the loader works on. */
+/* This file declares a validated view of an AMDGPU ELF file, for the loader. */
 #ifndef HIPSIM_ELF_IMAGE_H
 #define HIPSIM_ELF_IMAGE_H
 
@@ -12,11 +12,11 @@ struct elf_image {
     GElf_Ehdr header;
     size_t nsegments;
     uint64_t span;       /* bytes of address space from virtual address 0 to the last segment */
-    uint64_t text_begin; /* the executable segments' virtual addresses */
+    uint64_t text_begin; /* virtual addresses of the executable segments */
     uint64_t text_end;
     const uint8_t *bytes;
     size_t size;
-    char *why; /* where a failure writes its sentence */
+    char *why; /* buffer for the sentence of a failure */
     size_t why_size;
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs dispatches: host threads take workgroups in order, and the waves of a workgroup take turns
- * on one thread (turn.c).
+ * Runs dispatches: host threads take workgroups in order. One thread runs all waves of a workgroup,
+ * alternating between them (turn.c).
  */
 #include "engine.h"
 
@@ -19,25 +19,26 @@
 #include "worker.h"
 
 /*
- * A host thread and the workgroups that are resident on it. Normally that is one after the other.
- * Workgroups of a cooperative launch are all resident, since they wait for each other; and one
- * that waits or has run for very long may need another too, so from then on it takes turns with
- * further ones.
+ * A host thread and its resident workgroups. Normally a host runs one workgroup at a time.
+ * Workgroups of a cooperative launch are all resident, since they wait for each other. A workgroup
+ * that waits, or that has run for very long, may need another workgroup to progress. The host then
+ * adds further workers and alternates between them.
  */
 struct host {
     struct engine *engine;
     struct worker **workers;
     uint32_t n;
-    bool alone;       /* other threads have not been started yet, */
-    double alone_for; /* and are not before this many seconds of CLOCK_MONOTONIC */
-    /* One more than engine.changes was when a round began in which all of its workgroups only
-     * waited; 0: its last round was none; UINT64_MAX: it has nothing left to do. */
+    bool alone;       /* other threads have not been started yet */
+    double alone_for; /* CLOCK_MONOTONIC in seconds; the others start then */
+    /* 1 + engine.changes at the start of the latest round, if all workgroups only waited in that
+     * round. 0: some progressed; UINT64_MAX: the host has finished. */
     _Atomic uint64_t waits;
-    double waits_since; /* CLOCK_MONOTONIC, when all hosts were seen to wait; 0: they were not */
+    double waits_since; /* CLOCK_MONOTONIC at which all hosts were first found waiting; 0: they
+                         * are not */
 };
 
-#define ALONE_SECONDS 40e-6 /* what it takes to start a thread and to wait for its end */
-#define RESIDENTS_MAX 256u  /* of a thread, if the launch is not cooperative */
+#define ALONE_SECONDS 40e-6 /* cost of starting and joining a thread */
+#define RESIDENTS_MAX 256u  /* per host thread, unless the launch is cooperative */
 
 void counters_add(struct counters *sum, const struct counters *c)
 {
@@ -88,7 +89,8 @@ static bool begin_next(struct worker *k)
     return true;
 }
 
-/* Nobody has executed anything since all were asked: a barrier of the grid that cannot open. */
+/* Reports a grid barrier that cannot open. Called if no wave has executed an instruction in a
+ * round. */
 static void report_grid_deadlock(struct host *h)
 {
     for (uint32_t i = 0; i < h->n; i++) {
@@ -114,7 +116,8 @@ static double seconds(void)
 
 static void start_others(struct host *first);
 
-/* Workgroups that a GPU can hold at most: 32 waves of a compute unit (CDNA3 ISA, 3.1). */
+/* Returns the number of workgroups that a GPU can hold: 32 waves per compute unit (CDNA3 ISA,
+ * 3.1). */
 static uint32_t residents_of_hardware(const struct launch *l)
 {
     const struct gfx_part *part = l->part ? l->part : gfx_part_of(code_target(l->code));
@@ -132,13 +135,13 @@ static bool all_wait(const struct engine *e, uint64_t changes)
     return atomic_load(&e->changes) == changes;
 }
 
-/* All workgroups of this host have only waited since engine.changes was read. True: the dispatch is
- * in deadlock. */
+/* Handles a round in which all workgroups of this host only waited since `changes` was read. True
+ * if the dispatch is in deadlock. */
 static bool wait_for_others(struct host *h, uint64_t changes)
 {
     struct engine *e = h->engine;
     if (atomic_load(&e->next) < e->last && h->n < residents_of_hardware(e->launch)) {
-        add_worker(h); /* for a workgroup that may bring what the others wait for */
+        add_worker(h); /* one that may produce what the others wait for */
         atomic_store(&h->waits, 0);
         return false;
     }
@@ -156,9 +159,9 @@ static bool wait_for_others(struct host *h, uint64_t changes)
     return false;
 }
 
-/* A turn of one worker; `waits` becomes false if it did more than wait. False: the dispatch
+/* Runs a worker for one time slice. Clears `waits` if the worker progressed. False if the dispatch
  * ends. */
-static bool take_turns(struct host *h, struct worker *k, bool *waits)
+static bool run_slice(struct host *h, struct worker *k, bool *waits)
 {
     struct engine *e = h->engine;
     while (k->busy || begin_next(k)) {
@@ -178,7 +181,7 @@ static bool take_turns(struct host *h, struct worker *k, bool *waits)
     return true;
 }
 
-/* A turn for each resident workgroup. False when there is nothing left to do. */
+/* Runs each resident workgroup for one time slice. False if nothing is left to do. */
 static bool run_round(struct host *h)
 {
     struct engine *e = h->engine;
@@ -189,7 +192,7 @@ static bool run_round(struct host *h)
     for (uint32_t i = 0; i < h->n; i++) {
         struct worker *k = h->workers[i];
         before += k->counters.instructions;
-        if (!take_turns(h, k, &waits)) {
+        if (!run_slice(h, k, &waits)) {
             atomic_store(&e->stop, true);
             return false;
         }
@@ -233,7 +236,7 @@ static int refuse(struct launch *l, const char *why)
     return -1;
 }
 
-/* Threads beyond the first are a matter of speed only: those that cannot start are done without. */
+/* Starts the other host threads. Threads only save time, so failures to start one are ignored. */
 static void start_others(struct host *first)
 {
     struct engine *e = first->engine;
@@ -252,8 +255,9 @@ static void start_others(struct host *first)
 }
 
 /*
- * The caller is the first thread. The others are started when the launch turns out to take longer
- * than that does; the order of waves by a seed must not depend on the clock.
+ * Runs the launch on up to `threads` threads; the caller is the first. The others start once the
+ * launch has taken longer than starting them does. They start at once for a seeded wave order,
+ * which must not depend on the clock.
  */
 static int run_hosts(struct engine *e, uint32_t threads)
 {
@@ -284,7 +288,7 @@ static int run_hosts(struct engine *e, uint32_t threads)
     return runs ? 0 : -1;
 }
 
-/* Checks the launch and prepares its engine. 0, or -1 with the reason in launch->fault. */
+/* Checks the launch and prepares its engine. Returns 0, or -1 with the reason in launch->fault. */
 static int prepare(struct engine *e, struct launch *l)
 {
     *e = (struct engine){.launch = l, .lock = PTHREAD_MUTEX_INITIALIZER};
@@ -304,7 +308,8 @@ static int prepare(struct engine *e, struct launch *l)
     }
     if (l->nvgpr > VGPR_FILE || l->nagpr > VGPR_FILE || l->nuser_sgpr > 32)
         return refuse(l, "the launch asks for more registers than a wave has");
-    for (uint32_t i = 0; i < GRID_BARRIERS; i++) /* as the runtime's own kernel sets them */
+    for (uint32_t i = 0; i < GRID_BARRIERS; i++) /* the initial state that the runtime's own
+                                                  * kernel sets */
         l->grid_barrier[i] = (struct grid_barrier){.left = (uint32_t)groups - 1};
     e->next = l->first_workgroup;
     e->last = groups;
@@ -323,7 +328,7 @@ static void finish(struct engine *e)
 
 static uint64_t cores(void)
 {
-    static _Atomic uint64_t known; /* to ask takes longer than a short launch */
+    static _Atomic uint64_t known; /* cached, since the query takes longer than a short launch */
     if (!known)
         known = (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
     return known;
@@ -347,10 +352,10 @@ int engine_run(struct launch *l)
     return l->fault.kind == FAULT_NONE ? 0 : -1;
 }
 
-/* A workgroup that the caller steps: a worker without a thread, and an engine of its own. */
+/* A workgroup that the caller steps: a worker without a thread. */
 struct engine_group {
     struct engine own;
-    struct engine *engine; /* own, or that of a group of the same launch */
+    struct engine *engine; /* its own, or the engine of another group of the launch */
     struct worker worker;
 };
 

@@ -5,7 +5,7 @@
 
 #include "code_object.h"
 
-/* The facts of each target's first part. */
+/* Facts of each target's first part. */
 enum {
 #define P(field, value, ...) GFX942_##field = (int)(value),
 #include "gfx942.def"

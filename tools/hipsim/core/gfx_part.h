@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parts that can be simulated, by name; gfx_parts.def has the table and the sources. */
+/* The GPU models ("parts") that can be simulated, by name. gfx_parts.def has the table and the
+ * sources. */
 #ifndef HIPSIM_GFX_PART_H
 #define HIPSIM_GFX_PART_H
 
 #include "wave.h"
 
 struct gfx_part {
-    const char *name; /* as option `target` has it */
+    const char *name; /* as in option `target` */
     enum gfx_target target;
     const char *product;
     unsigned compute_units, xcds;
     unsigned mhz, hbm_gib, hbm_mhz;
     double hbm_peak_gb_per_s, hbm_gb_per_s;
-    double law, law_low, law_high; /* of the clock by power, see gfx_parts.def */
+    double law, law_low, law_high; /* power-law clock as a multiple, with its range; see
+                                    * gfx_parts.def */
 };
 
 enum {
@@ -23,11 +25,11 @@ enum {
 
 extern const struct gfx_part gfx_parts[PARTS];
 
-/** The part of this name, or the first one of a target's: gfx942 is MI300X, gfx950 is MI355X. NULL
- *  if there is none. The name need not end there. */
+/** Returns the part with this name of `length` bytes. A target's name means its first part: gfx942
+ *  is MI300X, gfx950 is MI355X. NULL if there is none. */
 const struct gfx_part *gfx_part_find(const char *name, size_t length);
 
-/** The first one of a target's. */
+/** Returns the first part of a target. */
 const struct gfx_part *gfx_part_of(enum gfx_target target);
 
 #endif

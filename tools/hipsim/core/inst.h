@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One decoded instruction.
+ * A decoded instruction.
  *
- * An instruction is decoded once per code object (decode.h) and then executed as often as waves
- * meet it. LLVM's disassembler says which instruction it is and how long; the fields come from the
- * raw dwords by the encoding formats of the CDNA3 and CDNA4 ISA manuals, chapter "Microcode
- * Formats". Nothing in here changes after decoding, so every host thread may read it.
+ * An instruction is decoded once per code object (decode.h) and then executed by all waves that
+ * reach it. LLVM's disassembler provides the mnemonic and the length. The fields are read from the
+ * raw dwords according to the CDNA3 and CDNA4 ISA manuals, chapter "Microcode Formats". A decoded
+ * instruction never changes, so every host thread may read it.
  */
 #ifndef HIPSIM_INST_H
 #define HIPSIM_INST_H
@@ -16,7 +16,7 @@
 struct wave;
 struct op_row;
 
-/* Register numbers of the scalar file as they are encoded: one array sgpr[128] holds them all. */
+/* Register numbers of the scalar file, as encoded. The array sgpr[128] holds all of them. */
 enum sgpr_number {
     SGPR_FLAT_SCRATCH = 102, /* 102, 103 */
     SGPR_XNACK_MASK = 104,   /* 104, 105 */
@@ -27,7 +27,7 @@ enum sgpr_number {
     SGPR_FILE = 128,
 };
 
-/* Sources beyond the scalar file (OPND_SPECIAL), as encoded. */
+/* Encoded sources after the scalar file (OPND_SPECIAL). */
 enum special_source {
     SPECIAL_SHARED_BASE = 235,
     SPECIAL_SHARED_LIMIT = 236,
@@ -83,7 +83,7 @@ enum sdwa_unused { SDWA_UNUSED_PAD, SDWA_UNUSED_SEXT, SDWA_UNUSED_PRESERVE };
 
 struct opnd {
     uint8_t kind;   /* enum opnd_kind */
-    uint8_t dwords; /* registers that the instruction reads or writes here, from `reg` up */
+    uint8_t dwords; /* number of registers, from `reg` on */
     uint16_t reg;
     uint16_t type; /* T_* of row.h */
     bool neg;      /* float source modifiers; in VOP3P `neg` is neg_lo and `abs` is neg_hi */
@@ -93,7 +93,7 @@ struct opnd {
     uint64_t imm;
 };
 
-/* Reasons why an instruction cannot take the plain lane path; see exec_valu.c. */
+/* Reasons why an instruction cannot use the plain lane path; see exec_valu.c. */
 enum inst_form {
     FORM_PLAIN = 0,
     FORM_DPP = 1 << 0,
@@ -109,7 +109,7 @@ enum inst_form {
 
 struct inst {
     void (*exec)(struct wave *w, const struct inst *in);
-    const struct op_row *row; /* NULL: does not decode; `exec` faults when it is reached */
+    const struct op_row *row; /* NULL: does not decode; `exec` faults when a wave reaches it */
     struct opnd dst;          /* vdst, sdst; the data register of loads */
     struct opnd dst2;         /* second result: VOP3B sdst, carry-out, vcc of VOPC */
     /*
@@ -141,30 +141,31 @@ struct inst {
     bool bound_ctrl;             /* set: a lane without a source reads zero */
     uint8_t dst_sel, dst_unused; /* SDWA */
     uint8_t cbsz, abid, blgp;    /* MAI; byte selects of the f8f6f4 scales are op_sel, op_sel_hi */
-    uint8_t bitop3;              /* V_BITOP3_*: the truth table */
-    uint32_t literal;            /* the 32-bit constant that follows, also of VOP2 mk and ak */
+    uint8_t bitop3;              /* V_BITOP3_*: truth table */
+    uint32_t literal;            /* the 32-bit constant, including K of v_fmamk and v_fmaak */
 
     /* SALU */
     uint16_t simm16;
-    uint64_t target; /* direct branches: offset of the destination in the code range */
+    uint64_t target; /* direct branches: offset of the target in the code range */
 
     /* Memory */
     int32_t imm_offset;       /* SMEM, FLAT, MUBUF: sign-extended as the format says */
-    uint8_t offset0, offset1; /* DS; imm_offset is the 16-bit whole */
+    uint8_t offset0, offset1; /* DS; imm_offset is the combined 16-bit value */
     bool offen, idxen, lds, gds, sc0, sc1, nt;
 
-    /* Highest register of each file that is touched, -1 for none: checked against the kernel's. */
+    /* Highest register used in each file, -1 for none; compared with the kernel's allocation. */
     int16_t max_vgpr, max_agpr, max_sgpr;
 
-    uint16_t clocks;       /* until the wave may issue the next one */
-    uint8_t matrix_passes; /* of a matrix instruction, of four clocks each */
+    uint16_t clocks;       /* until the wave may issue its next instruction */
+    uint8_t matrix_passes; /* passes of a matrix instruction, 4 clocks each */
 
-    /* The checks' own: classes that they assign when the instruction is decoded. */
-    uint16_t hazard_traits; /* what check_hazard.c asks of the mnemonic */
-    uint8_t hazard_reach;   /* wait states that an ordinary vector instruction may need after it */
-    uint16_t hazard_free; /* atomic; enum check_bits: nothing found where code before it runs on, */
-    uint16_t hazard_others_free; /* the same of what is no matrix instruction */
-    uint8_t bit_op;              /* check_uninit.c's number of the operation, 0: none */
+    /* Private to the checks, which set these when the instruction is decoded. */
+    uint16_t hazard_traits; /* check_hazard.c: properties of the mnemonic */
+    uint8_t hazard_reach;   /* wait states that a plain vector instruction may need after it */
+    uint16_t hazard_free;   /* atomic; enum check_bits: straight-line code up to here was found free
+                           * of hazards */
+    uint16_t hazard_others_free; /* the same, if no matrix instruction is among the last ones */
+    uint8_t bit_op;              /* check_uninit.c: operation for bit tracking, 0: none */
 };
 
 #endif

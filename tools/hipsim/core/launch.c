@@ -14,13 +14,13 @@
 #define PACKET_BYTES 64
 #define GRID_SYNC_BYTES 48
 #define GRID_SYNC_WORKGROUPS 40
-#define STACK_MIN 16384u /* what LLVM reserved for calls of unknown depth before code object v5 */
+#define STACK_MIN 16384u /* reserved by LLVM for calls of unknown depth before code object v5 */
 
-/* amd_queue_t: the words that code reads through the queue pointer to build flat addresses. */
+/* Words of amd_queue_t that code reads through the queue pointer to build flat addresses. */
 #define QUEUE_GROUP_APERTURE_HI 0x40
 #define QUEUE_PRIVATE_APERTURE_HI 0x44
 
-/* Saturates, because three sizes of 32 bits may not fit their product. */
+/* Returns the number of workgroups, saturated: the product of three 32-bit sizes may overflow. */
 static uint64_t workgroups(const struct dispatch_request *r)
 {
     uint64_t count = 1;
@@ -71,7 +71,7 @@ static enum dispatch_status check_shape(const struct dispatch_request *r, char *
     return DISPATCH_OK;
 }
 
-/* All waves of a workgroup must be resident together. */
+/* Checks that all waves of a workgroup fit on a compute unit together. */
 static enum dispatch_status check_resources(const struct dispatch_request *r, char *why,
                                             size_t why_size)
 {
@@ -107,7 +107,7 @@ static void *device_block(const struct dispatch_request *r, size_t size, enum hi
 
 /* -- arguments --------------------------------------------------------------------------------- */
 
-/* "Hidden arguments": what the runtime writes, by kind. */
+/* Returns the value of a hidden argument, AMDGPUUsage "Hidden arguments". */
 static uint64_t hidden_value(const struct dispatch_request *r, const struct dispatch *d,
                              enum argument_kind kind)
 {
@@ -127,7 +127,7 @@ static uint64_t hidden_value(const struct dispatch_request *r, const struct disp
         unsigned i = kind - ARG_REMAINDER_X;
         return r->grid[i] % r->block[i];
     }
-    case ARG_GRID_DIMS: return 3; /* HIP dispatches three dimensions always */
+    case ARG_GRID_DIMS: return 3; /* HIP always dispatches three dimensions */
     case ARG_HOSTCALL_BUFFER: return r->hostcall_buffer;
     case ARG_DYNAMIC_LDS_SIZE: return r->dynamic_lds;
     case ARG_PRIVATE_BASE: return PRIVATE_APERTURE >> 32;
@@ -135,9 +135,9 @@ static uint64_t hidden_value(const struct dispatch_request *r, const struct disp
     case ARG_QUEUE_PTR: return (uintptr_t)d->queue;
     case ARG_MULTIGRID_SYNC: return (uintptr_t)d->grid_sync;
     default:
-        /* HIP has no global offsets, no device-side queues, and leaves the heap to a runtime
-         * that offers malloc() in kernels, which this one does not. Kernels that print into a
-         * buffer are refused before they come here. */
+        /* HIP has no global offsets and no device-side queues. The heap is for runtimes that
+         * support malloc() in kernels; this one does not. Kernels that print into a buffer were
+         * refused earlier. */
         return 0;
     }
 }
@@ -155,7 +155,7 @@ static enum dispatch_status write_arguments(const struct dispatch_request *r, st
                  r->args_bytes, size);
         return DISPATCH_BAD_ARGUMENTS;
     }
-    /* "Kernel Argument": the segment's address and size are multiples of 16. */
+    /* "Kernel Argument": the segment's address and size must be multiples of 16. */
     d->kernarg = device_block(r, (size + 16u) & ~15u, HIPSIM_MEM_KERNARG);
     if (!d->kernarg)
         return DISPATCH_OUT_OF_MEMORY;
@@ -200,10 +200,10 @@ static void write_packet(const struct dispatch_request *r, struct dispatch *d)
     hipsim_mem_mark((uintptr_t)p, PACKET_BYTES);
 }
 
-/* The record by which workgroups of a cooperative launch meet where the device libraries do not use
- * GWS (their struct mg_info, from ROCm 5.7 on): a pair of counters that begin at 0, then how many
- * workgroups there are. What is for several devices stays 0, as HIP's runtime leaves it. Plain
- * memory: its atomics order what the workgroups do. */
+/* Adds the record with which workgroups of a cooperative launch synchronise if the device libraries
+ * do not use GWS (their struct mg_info, ROCm 5.7 or later). It has a pair of counters that begin at
+ * 0, then the number of workgroups. Fields for several devices stay 0, as in HIP's runtime. It is
+ * plain memory: its atomics order the workgroups. */
 static bool add_grid_sync(const struct dispatch_request *r, struct dispatch *d)
 {
     if (!r->cooperative)
@@ -239,9 +239,9 @@ static void push64(struct launch *launch, uint32_t *at, uint64_t value)
 }
 
 /*
- * "SGPR Register Set Up Order". gfx942 and gfx950 have architected flat scratch, so the buffer
- * resource and the flat scratch words carry no address: hipsim's private memory has none. They
- * read as zero, and a buffer access through a zero resource is out of bounds.
+ * Writes the user SGPRs in "SGPR Register Set Up Order". gfx942 and gfx950 have architected flat
+ * scratch, so the buffer resource and the flat scratch words need no address: hipsim's private
+ * memory has none. They read as zero, and a buffer access through a zero resource is out of bounds.
  */
 static void write_user_sgprs(const struct dispatch_request *r, struct dispatch *d)
 {
@@ -280,8 +280,8 @@ static void describe_launch(const struct dispatch_request *r, struct launch *lau
 
     launch->code = kernel->object->code;
     launch->kernel = kernel->name;
-    /* "Preloaded Kernel Arguments": firmware that preloads starts behind the 256 bytes which
-     * load the arguments on firmware that does not. */
+    /* "Preloaded Kernel Arguments": firmware that preloads skips the first 256 bytes. Those load
+     * the arguments on other firmware. */
     launch->entry_pc = kernel->entry;
     launch->entry_skip = kernel->descriptor.preload_dwords ? 256 : 0;
     for (unsigned i = 0; i < 3; i++) {

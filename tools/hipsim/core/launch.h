@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The state in which a kernel starts: LLVM's AMDGPUUsage, "Kernel Dispatch", "Initial Kernel
+ * Builds the state in which a kernel starts: LLVM's AMDGPUUsage, "Kernel Dispatch", "Initial Kernel
  * Execution State" and "Kernel Argument Metadata".
  */
 #ifndef HIPSIM_LAUNCH_H
@@ -13,35 +13,35 @@ struct dispatch_request {
     uint32_t grid[3]; /* work-items; the last workgroup of a dimension may be partial */
     uint32_t block[3];
     uint32_t dynamic_lds;
-    const void *args; /* the explicit part of the kernel argument segment */
+    const void *args; /* explicit part of the kernel argument segment */
     size_t args_bytes;
     uint32_t stack_bytes; /* per work-item, for kernels with a dynamic stack */
-    uint32_t lds_limit;   /* of the device */
+    uint32_t lds_limit;   /* of the device, in bytes */
     unsigned device;
     uint64_t dispatch_id;
     uint64_t hostcall_buffer;
     bool cooperative; /* the workgroups may wait for each other */
 };
 
-/* A prepared dispatch: the engine's input and the device memory that backs it. */
+/* A prepared dispatch: the engine's input and the device memory it uses. */
 struct dispatch {
     struct launch launch;
     uint8_t *kernarg;
     uint8_t *packet;    /* hsa_kernel_dispatch_packet_t */
     uint8_t *queue;     /* amd_queue_t */
-    uint8_t *grid_sync; /* of a cooperative launch, or NULL */
+    uint8_t *grid_sync; /* cooperative launches only, else NULL */
 };
 
 enum dispatch_status {
     DISPATCH_OK,
-    DISPATCH_BAD_CONFIGURATION, /* grid or block */
-    DISPATCH_TOO_LARGE,         /* LDS or registers */
+    DISPATCH_BAD_CONFIGURATION, /* invalid grid or block */
+    DISPATCH_TOO_LARGE,         /* too much LDS or too many registers */
     DISPATCH_BAD_ARGUMENTS,
     DISPATCH_OUT_OF_MEMORY,
 };
 
 /** Checks the request and builds user SGPRs, arguments and packet. On failure `why` holds a
- *  sentence and there is nothing to release. */
+ *  sentence, and nothing needs to be released. */
 enum dispatch_status dispatch_prepare(const struct dispatch_request *request,
                                       struct dispatch *dispatch, char *why, size_t why_size);
 void dispatch_release(struct dispatch *dispatch);

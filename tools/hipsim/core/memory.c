@@ -20,9 +20,9 @@
 #define PAGE UINT64_C(4096)
 
 /*
- * 0x200000000000 is above AddressSanitizer's shadow (up to 0x10007fff8000 on x86-64) and far
- * below the region that the kernel gives to mmap(), and a fixed address keeps runs alike.
- * ThreadSanitizer knows three narrow windows only, so there the kernel chooses.
+ * 0x200000000000 is above AddressSanitizer's shadow (up to 0x10007fff8000 on x86-64) and far below
+ * the region that the kernel uses for mmap(). A fixed address makes runs repeatable.
+ * ThreadSanitizer allows only three narrow windows, so the kernel chooses the address there.
  */
 #if defined(__SANITIZE_THREAD__) || HAS_FEATURE(thread_sanitizer)
 #    define ARENA_HINT UINT64_C(0)
@@ -37,12 +37,12 @@
 #define MAX_REGISTERED 65536u
 #define MAX_DEVICES 256
 
-/* A freed slot rests until this many slots of its size class have been freed after it. */
+/* A freed slot is reusable after this many further frees in its size class. */
 #define QUARANTINE 64
 #define NO_SLOT UINT32_MAX
 
-/* From this size on a resting slot gives its pages, and those of its shadow, back to the host: 64
- * slots of every class below it hold 50 MiB at most. */
+/* Minimum size at which a quarantined slot returns its pages and its shadow to the host. 64 slots
+ * of every smaller class hold 50 MiB at most. */
 #define RETURNED_BYTES UINT64_C(65536)
 
 /* Eight size classes per power of two. */
@@ -62,12 +62,12 @@ static struct {
     _Atomic uint32_t slot_count;
     struct hipsim_mem_slot *registered; /* in the order of registration */
     _Atomic uint32_t registered_count;
-    uint64_t mapped; /* bytes of the arena that are readable and writable */
+    uint64_t mapped; /* readable and writable bytes of the arena */
     uint64_t last_serial;
     struct queue freed[CLASSES];
     _Atomic uint64_t in_use[MAX_DEVICES];
     uint64_t arena_size;
-    _Atomic uint64_t *readable; /* a bit per granule of the arena; matters to reservations */
+    _Atomic uint64_t *readable; /* a bit per granule of the arena; used for reservations only */
     _Atomic uint64_t *writable;
     bool ready;
 } mem = {.lock = PTHREAD_MUTEX_INITIALIZER, .arena_size = ARENA_SIZE};
@@ -106,7 +106,7 @@ static bool reserve_all(void)
     return true;
 }
 
-/* Freed memory rests in the arena before it is used again, so that is a multiple. */
+/* The arena is a multiple of the memory, since freed memory is quarantined before reuse. */
 void hipsim_mem_expect(uint64_t bytes)
 {
     const uint64_t resting = 256;
@@ -132,7 +132,7 @@ static uint64_t align_up(uint64_t value, uint64_t alignment)
     return (value + alignment - 1) & ~(alignment - 1);
 }
 
-/* Rounds a span up to its size class, one eighth of a power of two. */
+/* Rounds a span up to its size class, in steps of one eighth of a power of two, and returns it. */
 static uint64_t class_span(uint64_t span, unsigned *class)
 {
     unsigned log = 63 - (unsigned)__builtin_clzll(span);
@@ -156,7 +156,7 @@ static bool map_up_to(uint64_t end)
     char *shadow = (char *)hipsim_arena.shadow;
     if (mprotect(arena + mem.mapped, grown - mem.mapped, PROT_READ | PROT_WRITE) != 0)
         return false;
-    /* One page more, because a mask that ends at the last byte looks at the next word. */
+    /* One extra page, because a mask that ends at the last byte reads the next word. */
     if (mprotect(shadow, grown / 8 + PAGE, PROT_READ | PROT_WRITE) != 0)
         return false;
     mem.mapped = grown;
@@ -167,7 +167,7 @@ static struct hipsim_mem_slot *append_slot(uint64_t span, uint64_t alignment)
 {
     uint32_t index = atomic_load_explicit(&mem.slot_count, memory_order_relaxed);
     uint64_t used = atomic_load_explicit(&hipsim_arena.used, memory_order_relaxed);
-    /* Nothing is placed in the first page, so that every allocation has a redzone before it. */
+    /* The first page stays empty, so that every allocation has a redzone before it. */
     const uint64_t first = hipsim_arena.base + (used ? used : PAGE);
     uint64_t begin = align_up(first, alignment) - hipsim_arena.base;
 
@@ -220,7 +220,7 @@ void *hipsim_mem_alloc(const struct hipsim_mem_request *request)
         return NULL;
     if (alignment == 0)
         alignment = size >= PAGE ? PAGE : 256;
-    /* The redzone grows with the allocation: a stride off by one row should still hit it. */
+    /* The redzone grows with the allocation, to catch a stride that is off by one row. */
     uint64_t redzone = size < 1024 ? 256 : size < 4 * 65536 ? size / 4 : 65536;
     uint64_t span = class_span(align_up(size + redzone, 256), &class);
 
@@ -253,7 +253,7 @@ void *hipsim_mem_alloc(const struct hipsim_mem_request *request)
     return slot ? (void *)(uintptr_t)slot->base : NULL;
 }
 
-/* The slot of the live allocation that starts at `pointer`. */
+/* Returns the slot of the live allocation that starts at `pointer`. */
 static struct hipsim_mem_slot *live_slot(const void *pointer)
 {
     const struct hipsim_mem_slot *slot = hipsim_mem_search((uintptr_t)pointer);
@@ -429,7 +429,7 @@ bool hipsim_mem_unregister(const void *pointer)
 
 /* -- looking up -------------------------------------------------------------------------------- */
 
-/* Ranges of dead registrations may overlap live ones: the live one wins. */
+/* Finds a registration. Dead ones may overlap live ones; the live one has priority. */
 static const struct hipsim_mem_slot *search_registered(uint64_t address)
 {
     const struct hipsim_mem_slot *dead = NULL;
@@ -542,7 +542,7 @@ void hipsim_mem_describe(uint64_t address, uint64_t size, char *text, size_t len
     uint64_t offset = address - hipsim_arena.base;
 
     if (slot && slot->kind != HIPSIM_MEM_REGISTERED) {
-        /* In a redzone the next allocation may be the nearer one. */
+        /* Inside a redzone, the next allocation may be nearer. */
         const struct hipsim_mem_slot *next = hipsim_mem_search(slot->limit);
         uint64_t end = slot->base + hipsim_mem_slot_size(slot);
         if (next && address >= end && next->base - address < address - end)
@@ -606,7 +606,7 @@ void hipsim_mem_mark(uint64_t address, uint64_t size) { set_range(address, size,
 
 void hipsim_mem_unmark(uint64_t address, uint64_t size)
 {
-    /* Whole shadow pages are given back, so that a huge allocation stays free of cost. */
+    /* Whole shadow pages are returned to the host, so that a huge allocation costs nothing. */
     const uint64_t covered = PAGE * 8;
 
     if (!clip(&address, &size))

@@ -2,18 +2,18 @@
 /*
  * The simulated device memory.
  *
- * One arena of address space is reserved for the whole process and shared by all simulated
- * devices. A device pointer is a host virtual address inside it, so a checked access is a plain
- * load or store. Pages appear when they are touched: an allocation of many GiB costs nothing.
+ * One arena of address space is reserved for the whole process and shared by all simulated devices.
+ * A device pointer is a host virtual address inside it, so a checked access is a plain load or
+ * store. Pages are backed when first touched, so an allocation of many GiB costs nothing.
  *
  * The arena is a sequence of *slots*, in ascending address order and never moved. A slot holds at
- * most one allocation, followed by a redzone. A freed slot is quarantined before it is used
- * again, so that a use after free is seen as one. The slot table only grows, and the state of a
- * slot is one atomic word: lookups take no lock and may run while other threads allocate and free.
+ * most one allocation, followed by a redzone. A freed slot is quarantined before reuse, to detect
+ * use after free. The slot table only grows, and the state of a slot is one atomic word. Lookups
+ * therefore take no lock and may run while other threads allocate and free.
  *
- * A shadow holds one bit per byte of the arena: has it been written? Host memory that was
- * registered lies outside the arena; it can be looked up and checked, but has no shadow. Memory
- * that the host may write behind our back (pinned, managed, registered) counts as initialised.
+ * A shadow holds one bit per byte of the arena: 1 if the byte has been written. Registered host
+ * memory lies outside the arena: it can be looked up and checked, but has no shadow. Memory that
+ * the host may write directly (pinned, managed, registered) counts as initialised.
  */
 #ifndef HIPSIM_MEMORY_H
 #define HIPSIM_MEMORY_H
@@ -36,12 +36,12 @@ enum hipsim_mem_kind {
     HIPSIM_MEM_OPENED,     /* hipIpcOpenMemHandle: another process's */
 };
 
-/* Contents of a slot: the low bits of its state word. */
+/* State of a slot: the low bits of its state word. */
 enum hipsim_mem_state {
     HIPSIM_MEM_EMPTY,
     HIPSIM_MEM_LIVE,
     HIPSIM_MEM_FREED,
-    HIPSIM_MEM_PARTIAL, /* live, but only the granules that hipsim_mem_permit() named */
+    HIPSIM_MEM_PARTIAL, /* live; only the granules set by hipsim_mem_permit() are accessible */
 };
 
 /* Granule in which access to reservations is permitted. */
@@ -51,15 +51,15 @@ struct hipsim_mem_slot {
     uint64_t base;           /* first byte; constant once published */
     uint64_t limit;          /* first byte of the next slot; constant once published */
     _Atomic uint64_t state;  /* size << 2 | enum hipsim_mem_state */
-    _Atomic uint64_t serial; /* allocations are numbered from 1 in the order they were made */
-    uint64_t text_begin;     /* HIPSIM_MEM_CODE: the bytes that a kernel may not write */
+    _Atomic uint64_t serial; /* allocations are numbered from 1 in order of creation */
+    uint64_t text_begin;     /* HIPSIM_MEM_CODE: range that a kernel may not write */
     uint64_t text_end;
     uint32_t next_free; /* quarantine queue, guarded by the allocator's lock */
     uint8_t kind;       /* enum hipsim_mem_kind */
     uint8_t device;
-    uint8_t host_visible; /* the host writes it directly: always initialised */
+    uint8_t host_visible; /* the host writes it directly, so it counts as initialised */
     uint8_t read_only;    /* for kernels */
-    uint32_t flags;       /* the API call's own */
+    uint32_t flags;       /* flags of the API call */
 };
 
 static inline uint64_t hipsim_mem_slot_size(const struct hipsim_mem_slot *slot)
@@ -72,30 +72,31 @@ struct hipsim_arena {
     uint64_t size;
     _Atomic uint64_t *shadow;          /* one bit per byte, word i covers bytes [64 i, 64 i + 64) */
     _Atomic uint64_t used;             /* bytes handed out to slots; all of them are mapped */
-    _Atomic uint64_t untracked_serial; /* allocations up to this number count as initialised */
+    _Atomic uint64_t untracked_serial; /* allocations with serials up to this one count as
+                                        * initialised */
 };
 
-/** The process's arena. All zero until hipsim_mem_init(). */
+/** The process's arena. All zero before hipsim_mem_init(). */
 extern struct hipsim_arena hipsim_arena;
 
-/** Says how much memory the devices have, so that the arena need not be larger than that takes;
- *  valgrind needs time in proportion to it. Without effect after hipsim_mem_init(). */
+/** Limits the arena to what devices with `bytes` of memory in total need; valgrind needs time in
+ *  proportion to it. No effect after hipsim_mem_init(). */
 void hipsim_mem_expect(uint64_t bytes);
 
-/** Reserves the arena; later calls do nothing. Thread-safe. False if the address space cannot be
- *  had; the reason is in errno. */
+/** Reserves the arena; later calls do nothing. Thread-safe. False with errno set if the address
+ *  space is not available. */
 bool hipsim_mem_init(void);
 
 struct hipsim_mem_request {
     uint64_t size;      /* bytes; 0 is refused */
-    uint64_t alignment; /* power of two; 0: what hipMalloc guarantees */
+    uint64_t alignment; /* power of two; 0: the guarantee of hipMalloc */
     enum hipsim_mem_kind kind;
     unsigned device;
     uint32_t flags; /* kept in the slot for the caller */
 };
 
-/** Allocates; never touches the pages. The bytes count as uninitialised unless the host may write
- *  them. NULL when the arena or the slot table is exhausted. Thread-safe. */
+/** Allocates without touching the pages. The bytes count as uninitialised unless the host may write
+ *  them. NULL if the arena or the slot table is exhausted. Thread-safe. */
 void *hipsim_mem_alloc(const struct hipsim_mem_request *request);
 
 /** Frees the allocation that starts at `pointer`. False if there is none. Thread-safe. */
@@ -105,33 +106,34 @@ bool hipsim_mem_free(const void *pointer);
  *  reservation. Whole granules only. Thread-safe. */
 void hipsim_mem_permit(uint64_t address, uint64_t size, bool reads, bool writes);
 
-/** Counts memory that is in no slot, or is gone, as the device's. */
+/** Adds `bytes` to the device's memory in use, for memory that has no slot or whose slot is
+ *  free. */
 void hipsim_mem_account(unsigned device, int64_t bytes);
 
-/** Zeroes bytes of the arena. Whole pages are given back instead of written. */
+/** Zeroes bytes of the arena; whole pages are returned to the host instead. */
 void hipsim_mem_clear(void *pointer, uint64_t size);
 
 /** Makes [begin, end) of a code allocation read-only for kernels. */
 void hipsim_mem_protect_text(const void *pointer, uint64_t begin, uint64_t end);
 
-/** Makes caller's memory known to the device. False if it overlaps the arena or another
- *  registration, or if the table is full. */
+/** Makes host memory of the caller accessible to the device. False if it overlaps the arena or
+ *  another registration, or if the table is full. */
 bool hipsim_mem_register(void *pointer, uint64_t size, unsigned device, uint32_t flags);
 
-/** Forgets a registration that starts at `pointer`. False if there is none. */
+/** Removes the registration that starts at `pointer`. False if there is none. */
 bool hipsim_mem_unregister(const void *pointer);
 
-/** Bytes of live allocations that count against the memory of `device`. */
+/** Returns the bytes of live allocations that count against the memory of `device`. */
 uint64_t hipsim_mem_in_use(unsigned device);
 
-/* -- looking up and checking: lock-free, for use while kernels run ------------------------- */
+/* -- lookup and checks: lock-free, for use while kernels run ----------------------------------- */
 
-/* The last slot that a thread hit. Zero-initialise; one per thread. */
+/* The last slot that a thread has hit. Zero-initialise; one per thread. */
 struct hipsim_mem_cursor {
     const struct hipsim_mem_slot *slot;
 };
 
-/** The slot whose span (allocation and redzone) holds `address`, or NULL. */
+/** Returns the slot whose span (allocation and redzone) holds `address`, or NULL. */
 const struct hipsim_mem_slot *hipsim_mem_search(uint64_t address);
 
 static inline const struct hipsim_mem_slot *hipsim_mem_find(struct hipsim_mem_cursor *cursor,
@@ -151,16 +153,17 @@ enum hipsim_mem_verdict {
     HIPSIM_MEM_OK,
     HIPSIM_MEM_OUT_OF_BOUNDS, /* in or across the redzone of an allocation */
     HIPSIM_MEM_USE_AFTER_FREE,
-    HIPSIM_MEM_NOT_MAPPED, /* no allocation has ever been here */
+    HIPSIM_MEM_NOT_MAPPED, /* no allocation has ever been at this address */
     HIPSIM_MEM_READ_ONLY,  /* a store to code or to kernel arguments */
 };
 
-/** hipsim_mem_check() for what its fast path does not allow: looks the address up afresh. */
+/** Slow path of hipsim_mem_check(): looks the address up again. */
 enum hipsim_mem_verdict hipsim_mem_check_again(struct hipsim_mem_cursor *cursor, uint64_t address,
                                                uint64_t size, bool is_store);
 
-/** May a kernel access `size` bytes at `address`? Only HIPSIM_MEM_OK and HIPSIM_MEM_READ_ONLY
- *  promise that the bytes can be touched; see hipsim_mem_mapped() for the others. */
+/** Checks a kernel's access of `size` bytes at `address`. Only HIPSIM_MEM_OK and
+ *  HIPSIM_MEM_READ_ONLY guarantee that the bytes can be touched; see hipsim_mem_mapped() for the
+ *  others. */
 static inline enum hipsim_mem_verdict hipsim_mem_check(struct hipsim_mem_cursor *cursor,
                                                        uint64_t address, uint64_t size,
                                                        bool is_store)
@@ -177,8 +180,8 @@ static inline enum hipsim_mem_verdict hipsim_mem_check(struct hipsim_mem_cursor 
     return hipsim_mem_check_again(cursor, address, size, is_store);
 }
 
-/** Can [address, address + size) be touched without a fault, allocated or not? This is what is left
- *  to ask when the checks are off. True for everything below the arena's high-water mark. */
+/** True if [address, address + size) can be touched without a fault, allocated or not: everything
+ *  below the arena's high-water mark. The only test when the checks are off. */
 static inline bool hipsim_mem_mapped(uint64_t address, uint64_t size)
 {
     uint64_t used = atomic_load_explicit(&hipsim_arena.used, memory_order_acquire);
@@ -187,13 +190,14 @@ static inline bool hipsim_mem_mapped(uint64_t address, uint64_t size)
     return offset < used && size <= used - offset;
 }
 
-/** Writes one sentence about `address` and what is near it, such as
- *  "16 bytes past the end of the 4096 B allocation #3 at 0x200000001000 (hipMalloc)". */
+/** Writes a sentence about `address` and the nearest allocation, such as "16 bytes past the end of
+ *  the 4096 B allocation #3 at 0x200000001000 (hipMalloc)". */
 void hipsim_mem_describe(uint64_t address, uint64_t size, char *text, size_t length);
 
 /* -- the shadow of initialised bytes ----------------------------------------------------------- */
 
-/** Bit i: is byte address + i initialised? `bytes` <= 32. `address` must be inside the arena. */
+/** Returns a mask with bit i set if byte address + i is initialised. `bytes` <= 32. `address` must
+ *  be inside the arena. */
 static inline uint32_t hipsim_mem_written_mask(uint64_t address, unsigned bytes)
 {
     uint64_t offset = address - hipsim_arena.base;
@@ -206,7 +210,7 @@ static inline uint32_t hipsim_mem_written_mask(uint64_t address, unsigned bytes)
     return (uint32_t)(bits & ((UINT64_C(1) << bytes) - 1));
 }
 
-/** Does the slot's allocation keep a shadow, or does everything in it count as initialised? */
+/** True if the slot's allocation keeps a shadow; false if all of it counts as initialised. */
 static inline bool hipsim_mem_tracked(const struct hipsim_mem_slot *slot)
 {
     return !slot->host_visible &&
@@ -235,19 +239,19 @@ static inline void hipsim_mem_mark_small(uint64_t address, unsigned bytes)
         hipsim_mem_mark_line(address - shift + 64, mask >> (64 - shift));
 }
 
-/** Marks any range as (un)initialised. Parts outside the arena are ignored. */
+/** Marks any range as initialised or uninitialised. Parts outside the arena are ignored. */
 void hipsim_mem_mark(uint64_t address, uint64_t size);
 void hipsim_mem_unmark(uint64_t address, uint64_t size);
 
-/** Copies the shadow along with a copy of the bytes, so that copying uninitialised memory is no
- *  error but its use still is. A source outside the arena counts as initialised. */
+/** Copies the shadow of a copied range, so that copying uninitialised memory is allowed and using
+ *  it is still detected. A source outside the arena counts as initialised. */
 void hipsim_mem_copy_marks(uint64_t destination, uint64_t source, uint64_t size);
 
-/** Is every byte initialised? Answers true for memory that keeps no shadow. */
+/** True if every byte is initialised or in memory without a shadow. */
 bool hipsim_mem_is_written(struct hipsim_mem_cursor *cursor, uint64_t address, uint64_t size);
 
-/** From here on, all allocations that exist now count as initialised: called before a kernel runs
- *  with the checks off, because its stores are not marked. */
+/** Makes all existing allocations count as initialised. Called before a kernel runs with the checks
+ *  off, since its stores are not marked. */
 void hipsim_mem_trust_existing(void);
 
 #endif

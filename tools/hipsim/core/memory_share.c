@@ -16,7 +16,7 @@
 
 #define PAGE UINT64_C(4096)
 
-struct range { /* of shared pages, by their offset in the arena */
+struct range { /* shared pages, by their offset in the arena */
     uint64_t begin, end;
     struct range *next;
 };
@@ -54,7 +54,7 @@ static bool make_file(void)
     return true;
 }
 
-/* Copies the pages that were ever touched to the file: what proc(5) calls present or swapped. */
+/* Copies to the file all pages that were ever touched: present or swapped according to proc(5). */
 static bool save(uint64_t begin, uint64_t end)
 {
     const int map = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
@@ -88,7 +88,7 @@ static bool share_pages(uint64_t begin, uint64_t end)
     return true;
 }
 
-/* Shares those pages that are not shared yet. Under the lock. */
+/* Shares the pages of the range that are not shared yet. Needs the lock. */
 static bool share_missing(uint64_t begin, uint64_t end)
 {
     bool ok = make_file();
@@ -138,7 +138,7 @@ bool hipsim_mem_share(uint64_t address, struct hipsim_mem_place *place)
     return ok;
 }
 
-/* Replaces a mapping by private pages of zeros, as the arena had there. */
+/* Replaces a mapping with zeroed private pages, the arena's original state. */
 static void map_private(uint64_t address, uint64_t size)
 {
     if (size)
@@ -146,7 +146,7 @@ static void map_private(uint64_t address, uint64_t size)
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
 
-/* Cuts [begin, end) out of the list of shared pages. A range in two parts takes a new one. */
+/* Removes [begin, end) from the list of shared pages. Splitting a range uses another entry. */
 static void cut(uint64_t begin, uint64_t end)
 {
     for (struct range **link = &shared.ranges; *link;) {
@@ -171,7 +171,7 @@ static void cut(uint64_t begin, uint64_t end)
     }
 }
 
-/* Pages that others' allocations have bytes in stay shared: their owners need what is there. */
+/* Pages that contain bytes of other allocations stay shared: their owners need the contents. */
 void hipsim_mem_unshare(uint64_t address)
 {
     const struct hipsim_mem_slot *slot = live(address);

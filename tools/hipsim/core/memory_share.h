@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Device memory that other processes see.
+ * Device memory that other processes can map.
  *
- * A process has one sparse file in memory, as large as its arena. A page that is shared is a part
- * of it, at its offset in the arena, from then on until what is allocated there is freed; all
- * others stay private. Another process opens the file by /proc and maps the part.
+ * A process has one sparse memory file, as large as its arena. A shared page is a mapping of that
+ * file, at the page's offset in the arena, until its allocation is freed. All other pages are
+ * private. Another process opens the file through /proc and maps the part.
  */
 #ifndef HIPSIM_MEMORY_SHARE_H
 #define HIPSIM_MEMORY_SHARE_H
@@ -13,29 +13,30 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Bytes of another process. */
+/* A range of bytes in another process. */
 struct hipsim_mem_place {
     pid_t process;
-    int file;        /* its descriptor there */
+    int file;        /* file descriptor in that process */
     uint64_t offset; /* in the file */
     uint64_t size;
 };
 
-/** Shares the allocation from `address`, inside of it, to its end: its bytes count as written,
- *  since others may write them. False: errno says why. */
+/** Shares the allocation around `address` from there to its end. Its bytes count as written, since
+ *  other processes may write them. False with errno set on failure. */
 bool hipsim_mem_share(uint64_t address, struct hipsim_mem_place *place);
 
-/** Makes an allocation's pages private again; called before it is freed. */
+/** Makes an allocation's pages private again. Call it before freeing the allocation. */
 void hipsim_mem_unshare(uint64_t address);
 
-/** Maps another process's bytes as memory of `device`, of whose memory they take none. NULL: errno
- *  says why. */
+/** Maps another process's bytes as memory of `device`, without using up memory of the device. NULL
+ *  with errno set on failure. */
 void *hipsim_mem_open(const struct hipsim_mem_place *place, unsigned device);
 
-/** Ends what hipsim_mem_open() began. */
+/** Unmaps what hipsim_mem_open() has mapped. */
 void hipsim_mem_close(void *pointer);
 
-/** Has this process shared memory, or opened another's? What it polls may change then. */
+/** True if this process shares memory or has opened another's. Memory that a kernel polls may then
+ *  change at any time. */
 bool hipsim_mem_is_shared(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads kernel metadata from MessagePack. The input is untrusted: everything is bounded here. */
+/* Reads kernel metadata from MessagePack. The input is untrusted, so all sizes are bounded here. */
 #include "metadata.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 #include <msgpack.h>
 
-/* A kernel argument segment is small on real devices; this is far above any compiler's. */
+/* Kernel argument segments are small on real devices; no compiler comes near this limit. */
 #define MAX_KERNARG_BYTES (64u * 1024)
 #define MAX_DOCUMENT_BYTES (64u * 1024 * 1024)
 
@@ -33,8 +33,9 @@ static uint64_t big_endian(const uint8_t *p, unsigned bytes)
     return value;
 }
 
-/* Extent of the MessagePack item at `p`; see the format table of the MessagePack specification.
- * `left` bytes follow. Returns false if the header does not fit or the tag is unknown. */
+/* Finds the extent of the MessagePack item at `p`, with `left` bytes to the end; see the format
+ * table of the MessagePack specification. Returns false if the header does not fit or the tag is
+ * unknown. */
 static bool item_extent(const uint8_t *p, uint64_t left, struct item *item)
 {
     /* Tags 0xc0 .. 0xdf: bytes of the length field, fixed payload, and what the length counts. */
@@ -84,8 +85,8 @@ static bool item_extent(const uint8_t *p, uint64_t left, struct item *item)
     return item->bytes <= left;
 }
 
-/* msgpack-c allocates what an array's header promises before it has seen the elements, so a
- * document is accepted only if every promised item can exist in the bytes that are left. */
+/* True if the rest of the document has room for all items that array headers announce. msgpack-c
+ * allocates the announced number before it reads the elements. */
 static bool is_plausible(const uint8_t *data, uint64_t size)
 {
     uint64_t pending = 1;
@@ -147,7 +148,7 @@ static enum argument_kind argument_kind(const msgpack_object *argument)
     for (unsigned i = ARG_DYNAMIC_LDS + 1; i < ARG_KINDS; i++)
         if (equals(value, hidden_names[i]))
             return (enum argument_kind)i;
-    /* A hidden argument that is not known yet is one that nobody fills. */
+    /* Hidden arguments of unknown kinds are left unfilled. */
     if (value->type == MSGPACK_OBJECT_STR && value->via.str.size >= 7 &&
         memcmp(value->via.str.ptr, "hidden_", 7) == 0)
         return ARG_NONE;
@@ -172,7 +173,7 @@ static bool read_arguments(const msgpack_object *list, struct kernel_metadata *k
             *problem = "an argument lies outside any kernel argument segment";
             return false;
         }
-        /* Runtimes do not compare the two, and hand-written metadata is not always right. */
+        /* Runtimes do not compare the two, and hand-written metadata may be inconsistent. */
         if (offset + size > kernel->kernarg_bytes)
             kernel->kernarg_bytes = (uint32_t)(offset + size);
         kernel->args[kernel->nargs++] = (struct kernel_argument){

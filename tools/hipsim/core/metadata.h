@@ -28,10 +28,10 @@ struct kernel_metadata {
     char *symbol; /* of the kernel descriptor: name.kd */
     char *name;
     uint32_t kernarg_bytes;
-    uint32_t max_workgroup;         /* work-items, 0: not stated */
+    uint32_t max_workgroup;         /* work-items; 0: unspecified */
     uint32_t required_workgroup[3]; /* 0: any */
-    bool uniform_workgroup;         /* the kernel must not meet a smaller last workgroup */
-    struct kernel_argument *args;   /* ascending offsets as the compiler wrote them */
+    bool uniform_workgroup;         /* the grid must be a multiple of the workgroup */
+    struct kernel_argument *args;   /* in the compiler's order, ascending offsets */
     uint32_t nargs;
 };
 
@@ -40,7 +40,7 @@ struct metadata {
     size_t nkernels;
     char **printf_formats; /* "id:argument sizes:format" of the buffered printf */
     size_t nprintf_formats;
-    char *target; /* "amdgcn-amd-amdhsa--gfx942", NULL if not stated */
+    char *target; /* "amdgcn-amd-amdhsa--gfx942"; NULL: unspecified */
 };
 
 /** Reads the note's descriptor. False with a sentence in `why` if it is malformed; `metadata` is
@@ -50,7 +50,7 @@ bool metadata_read(const void *data, size_t size, struct metadata *metadata, cha
 void metadata_free(struct metadata *metadata);
 void kernel_metadata_clear(struct kernel_metadata *kernel);
 
-/** Bytes of the arguments that the caller passes, without the hidden ones. */
+/** Returns the size of the arguments that the caller passes, without the hidden ones, in bytes. */
 uint32_t metadata_explicit_bytes(const struct kernel_metadata *kernel);
 
 static inline bool argument_is_hidden(enum argument_kind kind) { return kind > ARG_DYNAMIC_LDS; }

@@ -9,7 +9,7 @@
 
 enum parser { PARSE_NUMBER, PARSE_TARGETS, PARSE_CHECKS, PARSE_SWITCH, PARSE_TEXT };
 
-enum { TARGET_BITS = 4 }; /* of each GPU in struct options.targets */
+enum { TARGET_BITS = 4 }; /* bits per GPU in struct options.targets */
 
 struct option {
     const char *key;
@@ -28,7 +28,7 @@ static const struct option table[] = {
 
 #define OPTIONS (sizeof(table) / sizeof(*table))
 
-/* Ten times what a wave of the largest attention kernels that we know executes. */
+/* Ten times the instruction count of a wave in the largest known attention kernels. */
 #define DEFAULT_BUDGET UINT64_C(100000000)
 
 struct options options_default(void)
@@ -56,7 +56,8 @@ static bool parse_number(const char *text, uint64_t *value)
     return errno == 0 && *end == 0;
 }
 
-/* A list of parts, the first in the lowest bits: their numbers in gfx_parts and 1. */
+/* Parses a list of parts into TARGET_BITS bits each, the first in the lowest bits: 1 + index in
+ * gfx_parts. */
 static bool parse_targets(const char *text, uint64_t *value)
 {
     *value = 0;

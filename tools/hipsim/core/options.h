@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The options of the simulator; options.def says what each means. */
+/* The options of the simulator; options.def describes each. */
 #ifndef HIPSIM_OPTIONS_H
 #define HIPSIM_OPTIONS_H
 
 #include "gfx_part.h"
 
-#define OPTION_TEXT 256 /* bytes of a text, with its end */
+#define OPTION_TEXT 256 /* buffer size of a text option in bytes */
 
 struct options {
     uint64_t targets; /* see options_part() */
     uint64_t devices;
-    uint64_t memory_gib; /* 0: as the real part */
+    uint64_t memory_gib; /* 0: as the real GPU */
     uint64_t checks;     /* enum check_bits */
     uint64_t seed;
     uint64_t streams;
@@ -30,14 +30,15 @@ struct options {
     char json[OPTION_TEXT];
 };
 
-/** The part that GPU `ordinal` is: the listed part of that number, or else the last one. */
+/** Returns the part that GPU `ordinal` simulates: the listed part of that number, or the last
+ *  one. */
 const struct gfx_part *options_part(const struct options *options, unsigned ordinal);
 
-/** The defaults. */
+/** Returns the default options. */
 struct options options_default(void);
 
-/** Applies "key=value,key=value" to `options`. With `frozen`, keys that need a fresh process are
- *  refused. On failure nothing is changed and `why` holds a sentence. */
+/** Applies "key=value,key=value" to `options`. With `frozen`, refuses keys that can only be set
+ *  before a device exists. On failure nothing changes and `why` holds a sentence. */
 bool options_parse(struct options *options, const char *text, bool frozen, char *why,
                    size_t why_size);
 

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Functions and tables that the core takes from the rooms above. parts.c, beside the rooms, fills
- * them in. */
+/* Functions and tables that the core uses from the folders above it. parts.c fills them in. */
 #ifndef HIPSIM_PARTS_H
 #define HIPSIM_PARTS_H
 
 #include "check.h"
 
 struct parts {
-    /** The tables of op rows. A table ends with a row without a name, the list with NULL. */
+    /** Returns the tables of op rows. A table ends with a row without a name, the list with
+     *  NULL. */
     const struct op_row *const *(*rows)(void);
     /** Sets in->clocks and in->matrix_passes of a decoded instruction. */
     void (*clocks)(enum gfx_target target, struct inst *in);
-    /** Runs in->exec() and follows what is undefined through it. */
+    /** Runs in->exec() and tracks undefined values through it. */
     void (*execute)(struct wave *w, const struct inst *in);
     const struct check *checks[CHECKS_MAX];
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Op rows: a row describes an instruction, and nothing else does. The rooms above have the tables
- * of rows (parts.h); decode.c finds a row by mnemonic.
+ * Op rows: a row is the only description of an instruction. The folders above the core have the
+ * tables of rows (parts.h); decode.c finds a row by mnemonic.
  */
 #ifndef HIPSIM_ROW_H
 #define HIPSIM_ROW_H
@@ -77,31 +77,32 @@ enum row_flags {
     ROW_SMEM = 1 << 4,
     ROW_LDS = 1 << 5, /* DS */
     ROW_BRANCH = 1 << 6,
-    ROW_SHARED = 1 << 7, /* seen by other waves or ordered with them: the scheduler's unit */
+    ROW_SHARED = 1 << 7, /* visible to other waves or ordered with their instructions: the wave
+                          * scheduler stops there */
     ROW_TRANS = 1 << 8,
-    ROW_ROUNDS = 1 << 9, /* the result obeys MODE's rounding */
+    ROW_ROUNDS = 1 << 9, /* MODE's rounding applies to the result */
     ROW_LOAD = 1 << 10,
     ROW_STORE = 1 << 11,      /* atomics have both */
     ROW_DST_IS_SRC = 1 << 12, /* reads its destination: v_fmac, d16_hi loads, s_bitset */
     ROW_ADDR64 = 1 << 13,
-    ROW_LDS_DMA = 1 << 14,   /* load straight into LDS: no destination register */
+    ROW_LDS_DMA = 1 << 14,   /* loads into LDS directly: no destination register */
     ROW_PARTIAL = 1 << 15,   /* writes 16 bits of the destination and keeps the rest */
     ROW_NO_EXEC = 1 << 16,   /* ignores EXEC: v_readlane, v_writelane, v_readfirstlane, swaps */
     ROW_CMPX = 1 << 17,      /* writes EXEC as well */
-    ROW_NO_FLUSH = 1 << 18,  /* float result or sources that keep denormals whatever MODE says */
+    ROW_NO_FLUSH = 1 << 18,  /* float result or sources keep denormals regardless of MODE */
     ROW_SGPR_DST = 1 << 19,  /* VALU that writes a scalar register: v_readlane, v_readfirstlane */
-    ROW_INT_CLAMP = 1 << 20, /* clamp saturates an integer; the lane kernel does it */
+    ROW_INT_CLAMP = 1 << 20, /* clamp saturates an integer, in the lane kernel */
     ROW_OP_SEL = 1 << 21,    /* the row's own handler interprets op_sel */
     ROW_LITERAL_K = 1 << 22, /* VOP2 with a constant dword as source `arg`: v_fmamk, v_fmaak */
     ROW_BITOP3 = 1 << 23,    /* abs, neg and omod bits are a truth table */
     ROW_ACC_MOV = 1 << 24,   /* VOP1 between AGPRs: v_accvgpr_mov */
-    ROW_GFX950 = 1 << 25,    /* the same as targets = GFX950, for rows made by macros */
-    ROW_LOW_ALONE = 1 << 26, /* 64-bit result whose low dword depends on low dwords only */
-    /* A defined source may decide the result whatever the others hold: */
+    ROW_GFX950 = 1 << 25,    /* targets = GFX950, for rows made by macros */
+    ROW_LOW_ALONE = 1 << 26, /* 64-bit result with a low dword that depends on low dwords only */
+    /* A defined source may decide the result, whatever the other sources are: */
     ROW_SELECTS = 1 << 27,   /* the mask, source 2, chooses one of the others */
     ROW_ZERO_WINS = 1 << 28, /* a source of all zeros */
     ROW_ONES_WIN = 1 << 29,  /* a source of all ones */
-    ROW_PACKS = 1 << 30,     /* puts pieces of sources 0 and 1 together: one of them is enough */
+    ROW_PACKS = 1 << 30,     /* combines pieces of sources 0 and 1: one defined source suffices */
     ROW_DECIDED = ROW_SELECTS | ROW_ZERO_WINS | ROW_ONES_WIN | ROW_PACKS,
 };
 
@@ -112,41 +113,42 @@ struct op_row {
     uint16_t src[INST_MAX_SRC];
     uint32_t flags;       /* enum row_flags */
     uint8_t targets;      /* enum gfx_target bits, 0: both */
-    uint8_t wait;         /* 1 + enum wait_counter that the operation counts in, 0: none */
+    uint8_t wait;         /* 1 + enum wait_counter that counts the operation, 0: none */
     uint8_t wait_also;    /* the same for a second counter */
-    uint32_t arg;         /* the table's own: a shape, a size, an index */
-    void (*kernel)(void); /* the table's own: a function that `exec` calls */
-    const void *lanes;    /* the table's own: a record, a shape */
+    uint32_t arg;         /* table-specific: a shape, a size, an index */
+    void (*kernel)(void); /* table-specific: a function that `exec` calls */
+    const void *lanes;    /* table-specific: a record, a shape */
 };
 
 /*
- * The 64-lane row(s) of a source: the register row itself for a VGPR or AGPR, else `tmp` with the
- * scalar or constant in every lane (dwords * 64 words). 64-bit operands: low row, then high row.
- * Modifiers are not applied. The row may be the destination's.
+ * Returns the 64-lane rows of a source. A VGPR or AGPR yields the register rows themselves. A
+ * scalar or constant is broadcast to `tmp`, which has room for dwords * 64 words. 64-bit operands:
+ * low row, then high row. Modifiers are not applied. The rows may be the destination's.
  */
 const uint32_t *src_rows(const struct wave *w, const struct opnd *o, uint32_t *tmp);
 
-/* Lanes in which all registers of a source are valid. */
+/* Returns the lanes in which all registers of a source are valid. */
 uint64_t src_valid(const struct wave *w, const struct opnd *o);
 
-/* A scalar source's value (one or two dwords; VGPRs are not scalar) and whether it is valid. */
+/* Returns a scalar source's value of one or two dwords, and its validity. VGPRs are not scalar. */
 uint64_t src_scalar(const struct wave *w, const struct opnd *o);
 bool src_scalar_valid(const struct wave *w, const struct opnd *o);
-/* The valid bits of a scalar source of one or two dwords: a lane mask is defined lane by lane. */
+/* Returns the valid bits of a scalar source of one or two dwords. A lane mask is valid lane by
+ * lane. */
 uint64_t src_scalar_bits(const struct wave *w, const struct opnd *o);
 
-/* Returns whether bits of M0 are defined, which `in` reads as `what`; false: it has been reported,
- * and the wave has stopped. */
+/* True if the `bits` of M0 that `in` reads as `what` are defined. Otherwise reports the error and
+ * stops the wave. */
 bool m0_defined(struct wave *w, const struct inst *in, uint32_t bits, const char *what);
 
 /*
- * Writes dwords rows from `rows` to the destination in the lanes of `mask`, with validity `valid`
- * for those lanes. `rows` may be the destination itself.
+ * Writes dwords rows from `rows` to the destination in the lanes of `mask`, and sets their validity
+ * to `valid`. `rows` may be the destination itself.
  */
 void dst_write_rows(struct wave *w, const struct opnd *o, const uint32_t *rows, uint64_t mask,
                     uint64_t valid);
 
-/* Rows to write into directly; NULL when the operand is no vector register. */
+/* Returns the rows of a vector register for direct writes; NULL for any other operand. */
 static inline uint32_t *dst_rows(struct wave *w, const struct opnd *o)
 {
     return o->kind == OPND_VGPR ? w->v[o->reg] : o->kind == OPND_AGPR ? w->a[o->reg] : NULL;

@@ -10,29 +10,30 @@
 
 enum { WRITES_MAX = 4 * WAVE_LANES, WRITE_BYTES = 16 };
 
-/* A wave as it was at a backward branch. */
-struct seen {
+/* State of a wave at a backward branch. */
+struct snapshot {
     bool saved, repeats;
     uint64_t pc, changes;
-    uint64_t executed;      /* then */
-    uint64_t begun;         /* w->executed at the start of the turn */
-    uint64_t period;        /* instructions from there to the same state */
-    uint64_t visits, limit; /* the state is saved anew after `limit` branches (Brent's algorithm) */
+    uint64_t executed; /* w->executed at that branch */
+    uint64_t begun;    /* w->executed at the start of the time slice */
+    uint64_t period;   /* instructions between that branch and the same state */
+    uint64_t visits,
+        limit; /* the state is saved again after `limit` branches (Brent's algorithm) */
     uint32_t sgpr[SGPR_FILE], mode;
     uint8_t scc;
     uint32_t *rows;
 };
 
 struct spin {
-    uint64_t changes; /* of memory, by this turn */
+    uint64_t changes; /* number of changes to memory in this time slice */
     uint32_t nwrites;
     struct {
         const uint8_t *at;
         uint8_t bytes, old[WRITE_BYTES];
     } writes[WRITES_MAX];
-    size_t row_bytes; /* all vector registers of a wave */
+    size_t row_bytes; /* bytes of all vector registers of a wave */
     uint32_t *rows;
-    struct seen seen[WAVES_MAX];
+    struct snapshot snapshot[WAVES_MAX];
 };
 
 static struct spin *spin_new(const struct worker *k)
@@ -48,7 +49,7 @@ static struct spin *spin_new(const struct worker *k)
         return NULL;
     }
     for (uint32_t i = 0; i < k->nwaves; i++)
-        s->seen[i].rows = s->rows + i * (s->row_bytes / sizeof(uint32_t));
+        s->snapshot[i].rows = s->rows + i * (s->row_bytes / sizeof(uint32_t));
     return s;
 }
 
@@ -67,11 +68,11 @@ void spin_watch(struct worker *k)
         return;
     k->spin->changes = 0;
     for (uint32_t i = 0; i < k->wg.nwaves; i++) {
-        struct seen *seen = &k->spin->seen[i];
-        seen->saved = seen->repeats = false;
-        seen->visits = 0;
-        seen->limit = 1;
-        seen->begun = k->waves[i].executed;
+        struct snapshot *snapshot = &k->spin->snapshot[i];
+        snapshot->saved = snapshot->repeats = false;
+        snapshot->visits = 0;
+        snapshot->limit = 1;
+        snapshot->begun = k->waves[i].executed;
         k->waves[i].spin = k->spin;
     }
 }
@@ -84,48 +85,49 @@ void spin_leave(struct worker *k)
 
 bool spin_waits(struct worker *k)
 {
-    const struct spin *s = k->waves[0].spin; /* NULL: nobody watched */
+    const struct spin *s = k->waves[0].spin; /* NULL: not watched */
     if (!s || s->changes)
         return false;
     for (uint32_t i = 0; i < k->wg.nwaves; i++) {
-        if (k->waves[i].state == WAVE_RUNNING && !s->seen[i].repeats)
+        if (k->waves[i].state == WAVE_RUNNING && !s->snapshot[i].repeats)
             return false;
     }
     for (uint32_t i = 0; i < k->wg.nwaves; i++)
-        k->waves[i].executed = s->seen[i].begun;
+        k->waves[i].executed = s->snapshot[i].begun;
     return true;
 }
 
-static bool is_as_seen(const struct spin *s, const struct seen *seen, const struct wave *w)
+static bool is_as_seen(const struct spin *s, const struct snapshot *snapshot, const struct wave *w)
 {
-    return seen->saved && seen->pc == w->pc && seen->changes == s->changes && seen->scc == w->scc &&
-           seen->mode == w->mode && !memcmp(seen->sgpr, w->sgpr, sizeof(seen->sgpr)) &&
-           !memcmp(seen->rows, w->v, s->row_bytes);
+    return snapshot->saved && snapshot->pc == w->pc && snapshot->changes == s->changes &&
+           snapshot->scc == w->scc && snapshot->mode == w->mode &&
+           !memcmp(snapshot->sgpr, w->sgpr, sizeof(snapshot->sgpr)) &&
+           !memcmp(snapshot->rows, w->v, s->row_bytes);
 }
 
 void spin_went_back(struct worker *k, struct wave *w)
 {
     struct spin *s = k->spin;
-    struct seen *seen = &s->seen[w->id];
-    if (seen->repeats || w->held) /* held data would change registers when they arrive */
+    struct snapshot *snapshot = &s->snapshot[w->id];
+    if (snapshot->repeats || w->held) /* held data would change registers on arrival */
         return;
-    if (is_as_seen(s, seen, w)) {
-        seen->period = w->executed - seen->executed;
-        seen->repeats = true;
+    if (is_as_seen(s, snapshot, w)) {
+        snapshot->period = w->executed - snapshot->executed;
+        snapshot->repeats = true;
         return;
     }
-    if (seen->saved && ++seen->visits < seen->limit)
+    if (snapshot->saved && ++snapshot->visits < snapshot->limit)
         return;
-    seen->limit *= 2;
-    seen->visits = 0;
-    seen->saved = true;
-    seen->pc = w->pc;
-    seen->changes = s->changes;
-    seen->executed = w->executed;
-    seen->scc = w->scc;
-    seen->mode = w->mode;
-    memcpy(seen->sgpr, w->sgpr, sizeof(seen->sgpr));
-    memcpy(seen->rows, w->v, s->row_bytes);
+    snapshot->limit *= 2;
+    snapshot->visits = 0;
+    snapshot->saved = true;
+    snapshot->pc = w->pc;
+    snapshot->changes = s->changes;
+    snapshot->executed = w->executed;
+    snapshot->scc = w->scc;
+    snapshot->mode = w->mode;
+    memcpy(snapshot->sgpr, w->sgpr, sizeof(snapshot->sgpr));
+    memcpy(snapshot->rows, w->v, s->row_bytes);
 }
 
 void spin_changed(struct spin *s) { s->changes++; }
@@ -180,7 +182,7 @@ static double seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* The wave that a report names: one that polls, else one that is blocked. */
+/* Returns the wave to name in a report: preferably a polling one, else a blocked one. */
 static struct wave *waiting_wave(const struct worker *k)
 {
     struct wave *blocked = NULL;
@@ -207,12 +209,12 @@ bool spin_deadlock(const struct worker *k, double since)
     struct wave *w = waiting_wave(k);
     if (w && w->state == WAVE_RUNNING) {
         l->polls = again;
-        const struct seen *seen = &k->spin->seen[w->id];
+        const struct snapshot *snapshot = &k->spin->snapshot[w->id];
         wave_fault(w, NULL, FAULT_DEADLOCK, 0,
                    "all waves wait: wave %u goes round a loop of %llu instructions at entry+%lld, "
                    "and %s changes what it reads",
-                   w->id, (unsigned long long)seen->period,
-                   (long long)(seen->pc - w->launch->entry_pc),
+                   w->id, (unsigned long long)snapshot->period,
+                   (long long)(snapshot->pc - w->launch->entry_pc),
                    others ? "for a minute nobody" : "no wave that can run");
     } else if (w) {
         wave_fault(w, NULL, FAULT_DEADLOCK, 0, "all waves wait: wave %u is blocked", w->id);

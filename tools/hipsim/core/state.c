@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Faults, undefined results, and access to operands. */
+/* Reports faults, makes results undefined, and accesses operands. */
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -33,7 +33,7 @@ const char *fault_name(enum fault_kind kind)
     return kind < FAULT_KINDS ? fault_names[kind] : "?";
 }
 
-/* Appends to the report; what does not fit is cut. */
+/* Appends to the report, truncating at its size. */
 static void append(struct fault *f, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void append(struct fault *f, const char *format, ...)
 {
@@ -44,10 +44,11 @@ static void append(struct fault *f, const char *format, ...)
     va_end(args);
 }
 
-/* launch->fault and launch->first_finding. */
+/* Guards launch->fault and launch->first_finding. */
 static pthread_mutex_t report_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* An undefined value may come from a load that was not waited for: that is what is wrong then. */
+/* Returns the kind to report: the wait fault if an undefined value comes from a load without a
+ * wait. */
 static enum fault_kind cause(const struct wave *w, enum fault_kind kind)
 {
     return kind == FAULT_UNINIT && w->stale.any ? FAULT_WAIT : kind;
@@ -117,7 +118,7 @@ void wave_fault(struct wave *w, const struct inst *in, enum fault_kind kind, uin
     va_end(args);
 }
 
-/* Keeps a finding for the end of the launch. */
+/* Keeps a finding until the end of the launch. */
 static void keep(struct launch *l, const struct fault *fault)
 {
     struct finding *f = calloc(1, sizeof(*f));
@@ -142,8 +143,8 @@ static void count_finding(struct launch *l, enum fault_kind kind, bool suppresse
     __atomic_fetch_add(&l->found[kind], 1, __ATOMIC_RELAXED);
 }
 
-/* The first finding of its cause at a place: is it suppressed? If the launch goes on after it, it
- * is noted. */
+/* Handles the first finding of its kind at a place: tests whether it is suppressed, and records it
+ * if the launch goes on. */
 static bool judge(struct wave *w, const struct inst *in, enum fault_kind kind, uint64_t at,
                   uint64_t lanes, bool go_on, const char *format, va_list args)
 {
@@ -221,7 +222,7 @@ void wave_undefine_results(struct wave *w, const struct inst *in)
         w->scc_valid = 0;
 }
 
-/* The value of a source beyond the scalar file, enum special_source. */
+/* Returns the value of a source after the scalar file, enum special_source. */
 static uint64_t special_value(const struct wave *w, unsigned reg)
 {
     switch (reg) {
@@ -242,7 +243,7 @@ uint64_t src_scalar(const struct wave *w, const struct opnd *o)
     case OPND_SGPR: return o->dwords >= 2 ? sgpr_read64(w, o->reg) : w->sgpr[o->reg];
     case OPND_IMM: return o->dwords >= 2 ? o->imm : (uint32_t)o->imm;
     case OPND_SPECIAL: {
-        /* As a 32-bit operand an aperture is its high half: the low one is zero. */
+        /* A 32-bit read of an aperture returns its high half; the low half is zero. */
         uint64_t value = special_value(w, o->reg);
         bool aperture = o->reg <= SPECIAL_PRIVATE_LIMIT;
         return o->dwords >= 2 ? value : (uint32_t)(aperture ? value >> 32 : value);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Order of waves. By default a workgroup behaves as if its waves ran side by side, each by its own
- * clock, which is what some hand-written kernels need. Other waves see only instructions with
- * ROW_SHARED, so a wave runs ahead through everything else and stops at a shared one until no
- * runnable wave is behind it (clock, then id). The outcome is that of stepping every instruction in
- * its time, without the cost of changing waves at each.
+ * Schedules the waves of a workgroup. By default they behave as if they ran in parallel, each by
+ * its own clock, which some hand-written kernels depend on. Other waves only see instructions with
+ * ROW_SHARED. A wave therefore executes all other instructions ahead of time. It stops at a shared
+ * one until no runnable wave is earlier (by clock, then id). The outcome is the same as stepping
+ * all instructions in the order of the clocks, without switching waves at each.
  */
 #include "turn.h"
 
@@ -17,7 +17,7 @@
 
 #define LONG_STEP 4096u
 #define SHORT_STEP 64u
-#define LONG_TURN 256u /* 1 M instructions, and then a short turn that is watched */
+#define LONG_TURN 256u /* 1 M instructions, then a short slice that is watched */
 #define SHORT_TURN 16u
 #define TURNS_ALONE 64u /* 32 M instructions: more than workgroups of attention kernels execute */
 
@@ -42,7 +42,7 @@ static void count(struct counters *c, const struct inst *in)
     c->branch += (f & ROW_BRANCH) != 0;
 }
 
-/* Lanes with an address that no earlier lane has. */
+/* Returns the number of different addresses. */
 static unsigned distinct_lanes(const struct mem_access *a)
 {
     enum { SLOTS = 2 * WAVE_LANES };
@@ -60,7 +60,7 @@ static unsigned distinct_lanes(const struct mem_access *a)
     return n;
 }
 
-/* Only where an observer has accesses recorded. */
+/* Counts the bytes of an access. Accesses are recorded only for observers. */
 static void count_bytes(struct counters *c, const struct mem_access *a)
 {
     const uint64_t bytes = (uint64_t)distinct_lanes(a) * a->bytes;
@@ -69,8 +69,9 @@ static void count_bytes(struct counters *c, const struct mem_access *a)
 }
 
 /*
- * The register file is unified: v[nvgpr + i] is a[i], and hand-written kernels use it so. Their
- * rows are adjacent; validity is kept under the name that was used.
+ * True if the kernel has allocated all registers of the instruction. The register file is unified:
+ * v[nvgpr + i] is a[i], and hand-written kernels rely on it. Their rows are adjacent; validity is
+ * kept per name.
  */
 static bool registers_exist(struct wave *w, const struct inst *in)
 {
@@ -91,8 +92,9 @@ static bool registers_exist(struct wave *w, const struct inst *in)
 }
 
 /*
- * s_set_gpr_idx_on: vector registers that M0[15:12] selects are relative to M0[7:0], those of
- * v_accvgpr_read as well: the register file is one. `moved` becomes `in` with the registers meant.
+ * Applies s_set_gpr_idx_on: M0[15:12] selects vector operands to which M0[7:0] is added, including
+ * the source of v_accvgpr_read, since the register file is unified. `moved` becomes `in` with the
+ * indexed registers.
  */
 static bool index_registers(struct wave *w, const struct inst *in, struct inst *moved)
 {
@@ -108,7 +110,7 @@ static bool index_registers(struct wave *w, const struct inst *in, struct inst *
             continue;
         o->reg = (uint16_t)(o->reg + (m0 & 0xff));
         bool exists = o->reg + o->dwords <= (is_agpr ? nagpr : nvgpr + nagpr);
-        if (!is_agpr && o->reg + o->dwords > VGPR_FILE) { /* v256 has no other name than a0's */
+        if (!is_agpr && o->reg + o->dwords > VGPR_FILE) { /* v256 and up have AGPR names only */
             exists &= o->reg >= nvgpr;
             o->kind = OPND_AGPR;
             o->reg = (uint16_t)(o->reg - nvgpr);
@@ -122,7 +124,7 @@ static bool index_registers(struct wave *w, const struct inst *in, struct inst *
             return false;
         }
     }
-    if (in->row->flags & ROW_DST_IS_SRC) { /* what is read of a destination is where it lies */
+    if (in->row->flags & ROW_DST_IS_SRC) { /* the destination is also read, at its new register */
         struct opnd *read = &moved->src[in->row->src[3] ? 3 : 2];
         read->kind = moved->dst.kind;
         read->reg = moved->dst.reg;
@@ -130,11 +132,11 @@ static bool index_registers(struct wave *w, const struct inst *in, struct inst *
     return true;
 }
 
-/* Instructions that S_SETVSKIP keeps from being issued (CDNA3 ISA, SOPC). */
+/* Instructions that S_SETVSKIP skips (CDNA3 ISA, SOPC). */
 #define VECTOR_ROWS (ROW_VALU | ROW_MFMA | ROW_VMEM | ROW_LDS)
 
-/* Advances the wave's time by the instruction. A matrix instruction is done beside what follows,
- * unless that is another one. */
+/* Advances the wave's clock by the instruction. A matrix instruction overlaps what follows, unless
+ * that is another matrix instruction. */
 static void advance(struct wave *w, const struct inst *in)
 {
     if (in->matrix_passes) {
@@ -150,14 +152,14 @@ static bool is_skipped(const struct wave *w, const struct inst *in)
     return w->mode & MODE_VSKIP && in->row->flags & VECTOR_ROWS;
 }
 
-/* Waits for room in the counters of `in`, before the order of waves is decided and `in` starts. */
+/* Waits until the counters of `in` have room. Must happen before the waves are ordered and before
+ * `in` starts. */
 static void make_room(struct wave *w, const struct inst *in)
 {
     if (w->outstanding && in->row && in->row->wait && !is_skipped(w, in))
         wave_make_room(w, in);
 }
 
-/* Executes one instruction that has been fetched. */
 void turn_step(struct worker *k, struct wave *w, const struct inst *in)
 {
     const struct launch *l = w->launch;
@@ -221,8 +223,8 @@ static bool before(const struct wave *a, const struct wave *b)
     return a->clock < b->clock || (a->clock == b->clock && a->id < b->id);
 }
 
-/* The running wave that is furthest behind, other than `not`. */
-static struct wave *behind(const struct workgroup *wg, const struct wave *not)
+/* Returns the running wave with the earliest clock, except `not`. */
+static struct wave *earliest_wave(const struct workgroup *wg, const struct wave *not)
 {
     struct wave *best = NULL;
     for (uint32_t i = 0; i < wg->nwaves; i++) {
@@ -247,8 +249,8 @@ static struct wave *random_wave(struct worker *k)
 }
 
 /*
- * Runs `w` until it leaves the running state or meets a shared instruction at which it must let
- * `other` go first. In seeded order it stops after a random number of shared instructions.
+ * Runs `w` until it leaves the running state or reaches a shared instruction before which `other`
+ * must run. In seeded order it stops after a random number of shared instructions.
  */
 static void run_wave(struct worker *k, struct wave *w, const struct wave *other)
 {
@@ -280,8 +282,8 @@ static void run_wave(struct worker *k, struct wave *w, const struct wave *other)
     }
 }
 
-/* All work-items of the wave have returned before it did anything: `if (i >= n) return;`. The
- * hardware's barrier, which counts the waves that have not ended, allows for that. */
+/* True if all work-items of the wave returned before they did anything: `if (i >= n) return;`. A
+ * hardware barrier counts only waves that have not ended, so it allows that. */
 static bool left_early(const struct wave *w) { return w->went_round && !w->acted; }
 
 static void report_unequal(struct workgroup *wg, struct wave *first, const struct wave *ended,
@@ -297,7 +299,6 @@ static void report_unequal(struct workgroup *wg, struct wave *first, const struc
                  (long long)(ended->pc - 4 - l->entry_pc));
 }
 
-/* Opens the barrier when every wave that has not ended is at it. */
 void turn_release(struct workgroup *wg)
 {
     uint64_t clock = 0;
@@ -346,7 +347,6 @@ static void report_deadlock(struct workgroup *wg)
     }
 }
 
-/* Waves whose barrier of the grid has opened go on. True if one waits still. */
 bool turn_wait_for_grid(struct workgroup *wg)
 {
     bool waits = false;
@@ -375,7 +375,6 @@ void turn_begin(struct worker *k, uint64_t index)
     k->turns = 0;
 }
 
-/* No wave can run: has the workgroup ended? If not, that is a deadlock. */
 bool turn_end(struct worker *k)
 {
     struct workgroup *wg = &k->wg;
@@ -394,8 +393,6 @@ bool turn_end(struct worker *k)
     return !launch_faulted(l);
 }
 
-/* Runs the workgroup until it has ended, waits for others, or its turn is over, which is one step
- * if it is `brief`. False when the dispatch has come to its end. */
 bool turn_take(struct worker *k, bool brief)
 {
     struct workgroup *wg = &k->wg;
@@ -409,10 +406,10 @@ bool turn_take(struct worker *k, bool brief)
     else
         spin_leave(k);
     while (k->turn > 0) {
-        struct wave *w = l->order == ORDER_SEEDED ? random_wave(k) : behind(wg, NULL);
+        struct wave *w = l->order == ORDER_SEEDED ? random_wave(k) : earliest_wave(wg, NULL);
         if (!w)
             break;
-        run_wave(k, w, behind(wg, w));
+        run_wave(k, w, earliest_wave(wg, w));
         if (atomic_load_explicit(&k->engine->stop, memory_order_relaxed) ||
             w->state == WAVE_FAULTED)
             return false;

@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Turns of a workgroup on its host thread: the waves of one worker, instruction by instruction. */
+/* Runs the waves of a worker's workgroup in time slices ("turns") on its host thread. */
 #ifndef HIPSIM_TURN_H
 #define HIPSIM_TURN_H
 
 #include "worker.h"
 
-/** Starts the workgroup of this index on the worker. */
+/** Starts workgroup `index` on the worker. */
 void turn_begin(struct worker *k, uint64_t index);
 
 /**
- * Runs the workgroup until it has ended, waits for others, or its turn is over, which is one step
- * if it is `brief`. False when the dispatch has come to its end.
+ * Runs the workgroup until it ends, waits for others, or has used up its time slice, which is one
+ * step if `brief`. False if the dispatch ends.
  */
 bool turn_take(struct worker *k, bool brief);
 
-/** No wave can run: ends the workgroup. False after a fault; waves that have not ended are one. */
+/** Ends a workgroup in which no wave can run. False after a fault, including a deadlock. */
 bool turn_end(struct worker *k);
 
-/** The instruction that the wave executes next, NULL after a fault. */
+/** Returns the wave's next instruction, NULL after a fault. */
 const struct inst *turn_fetch(const struct code_slots *code, struct wave *w);
 
-/** Executes one instruction that has been fetched. */
+/** Executes a fetched instruction. */
 void turn_step(struct worker *k, struct wave *w, const struct inst *in);
 
-/** Opens the barrier when every wave that has not ended is at it. */
+/** Opens the barrier if every wave that has not ended has reached it. */
 void turn_release(struct workgroup *wg);
 
-/** Resumes waves whose barrier of the grid has opened. True if one waits still. */
+/** Resumes waves whose grid barrier has opened. True if a wave is still waiting. */
 bool turn_wait_for_grid(struct workgroup *wg);
 
 #endif

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory operations that are under way: what the wait counters count, when data arrive in
- * registers, and the check that nobody uses a register before its s_waitcnt.
+ * Memory operations in flight: the wait counters, the arrival of data in registers, and the check
+ * that no register is used before its s_waitcnt.
  *
- * A load samples memory when it is issued; its registers hold the old values until the data arrive,
- * some hundred clocks later, or until an s_waitcnt has waited for them. Hand-written kernels count
- * on both. Correct programs cannot tell, so handlers write the destination at once, and what was
- * there before is kept. Only an instruction that touches a register before its data have arrived
- * makes the load a held one: new and old values change places, and the new ones are delivered in
- * time.
+ * A load samples memory at issue. Its registers keep the old values until the data arrive some
+ * hundred clocks later, or until an s_waitcnt has waited for them. Hand-written kernels rely on
+ * both. Correct programs cannot observe the difference, so handlers write the destination at once
+ * and save the old values. A load becomes *held* only if an instruction touches its registers
+ * before arrival: old and new values are exchanged, and the new ones are delivered on time.
  *
- * The waits are those of a clock per wave that counts what its instructions cost to issue and its
- * waits for data. It is coarse, and the same under the timing model.
+ * Each wave has a clock that counts the issue costs of its instructions and its waits for data. It
+ * is coarse, and does not depend on the timing model.
  */
 #include <assert.h>
 #include <string.h>
@@ -20,34 +19,33 @@
 #include "wait.h"
 
 /*
- * Clocks from issue to the data's arrival when nothing else is in the way. LDS: 50 to 70 are
- * measured (gfx942.def, lds_latency). AITER's gfx942 dq_convert kernels store what they have
- * read 56 clocks before, across a barrier, and its gfx950 MLA kernels read old values 48 clocks
- * after the fifth of six 128-bit reads. Vector memory: between L2 and HBM. Scalars: a miss of their
- * cache.
+ * Clocks from issue to arrival without contention. LDS: 50 to 70 are measured (gfx942.def,
+ * lds_latency). AITER's gfx942 dq_convert kernels store data 56 clocks after reading them, across a
+ * barrier. Its gfx950 MLA kernels read old values 48 clocks after the fifth of six 128-bit reads.
+ * Vector memory: between L2 and HBM. Scalars: a miss of the scalar cache.
  */
 enum { LDS_LATENCY = 50, VECTOR_LATENCY = 500, SCALAR_LATENCY = 200 };
 
 /*
- * Clocks in which LDS delivers the data of a wave, by target and dwords per lane: the phases of
- * the access, one per clock. gfx942 has 32 banks and serves 128 bytes per clock. gfx950 has 64
- * banks and serves 256, but three dwords by the rule of 32 banks, in 8 phases (SHARK,
- * empirical-lds; GLUON, lds_throughput). Nobody has published the phases of three dwords on gfx942:
- * they take 128 bytes per clock here.
+ * Clocks for which LDS transfers the data of a wave, by target and dwords per lane: one per phase
+ * of the access. gfx942 has 32 banks and serves 128 bytes per clock. gfx950 has 64 banks and serves
+ * 256, except three dwords, which need 8 phases of 32 banks (SHARK, empirical-lds; GLUON,
+ * lds_throughput). The phases of three dwords on gfx942 are unpublished; 128 bytes per clock are
+ * assumed.
  */
 static const uint8_t lds_phases[2][5] = {
     {0, 2, 4, 6, 8}, /* gfx942 */
     {0, 1, 2, 8, 4}, /* gfx950 */
 };
 
-/* Counters of 6, 4 and 3 bits (CDNA3 ISA, S_WAITCNT). */
+/* Maxima of the counters, 6, 4 and 3 bits (CDNA3 ISA, S_WAITCNT). */
 static const uint8_t counter_max[WAIT_COUNTERS] = {
     [WAIT_VM] = 63,
     [WAIT_LGKM] = 15,
     [WAIT_EXP] = 7,
 };
 
-/* The register file is unified: a[i] is v[nvgpr + i]. */
+/* Returns the row of a register. The file is unified: a[i] is v[nvgpr + i]. */
 static unsigned row_of(const struct wave *w, unsigned kind, unsigned reg)
 {
     return kind == OPND_AGPR ? w->launch->nvgpr + reg : reg;
@@ -83,7 +81,8 @@ static bool operand_busy(const struct wave *w, const struct opnd *o)
     return word & UINT64_MAX >> (64 - o->dwords);
 }
 
-/* -- late delivery ----------------------------------------------------------------------------- */
+/* -- delayed delivery
+ * --------------------------------------------------------------------------- */
 
 static unsigned free_slot(const struct wave *w)
 {
@@ -113,7 +112,7 @@ void wave_keep(struct wave *w, const struct inst *in)
     memcpy(k->copied, (agpr ? w->a_copied : w->v_copied) + d->reg, d->dwords * sizeof(*k->copied));
 }
 
-/* Masked exchange or copy of 32-bit words. */
+/* Copies the masked bits of a word, or exchanges them if `swap`. */
 static void put_word(uint32_t *to, uint32_t *from, uint32_t bits, bool swap)
 {
     const uint32_t old = *to;
@@ -130,7 +129,7 @@ static void put_mask(uint64_t *to, uint64_t *from, uint64_t lanes, bool swap)
         *from = (*from & ~lanes) | (old & lanes);
 }
 
-/* The bits that a load writes of its last register. */
+/* Returns the bits that a load writes in its last register. */
 static uint32_t last_bits(const struct inst *in)
 {
     if (!(in->row->flags & ROW_PARTIAL))
@@ -138,7 +137,7 @@ static uint32_t last_bits(const struct inst *in)
     return strstr(in->row->name, "d16_hi") ? 0xffff0000 : 0x0000ffff;
 }
 
-/* Writes the kept data to the registers; `swap` exchanges the two. */
+/* Writes the saved data to the registers; `swap` exchanges the two. */
 static void put(struct wave *w, const struct pending *p, bool swap)
 {
     struct kept *k = &w->kept[p->slot];
@@ -159,11 +158,11 @@ static void put(struct wave *w, const struct pending *p, bool swap)
         put_word(&r.row[i][l], &k->row[i][l], bits, swap);
         put_mask(&r.valid[i], &k->valid[i], p->lanes, swap);
         put_mask(&r.copied[i], &k->copied[i], p->lanes, swap);
-        r.part[i] &= ~p->lanes; /* what is defined in some bits is taken as valid says */
+        r.part[i] &= ~p->lanes; /* lanes become defined or undefined as a whole */
     }
 }
 
-/* The registers get their old values back; the data wait for their time. */
+/* Restores the old register values and keeps the new ones for delivery. */
 static void hold(struct wave *w, struct pending *p)
 {
     put(w, p, true);
@@ -171,7 +170,7 @@ static void hold(struct wave *w, struct pending *p)
     w->held++;
 }
 
-/* The held load whose data come next. */
+/* Returns the held load that arrives next; NULL if there is none. */
 static struct pending *next_held(struct wave *w)
 {
     struct pending *next = NULL;
@@ -197,8 +196,7 @@ static void deliver(struct wave *w)
     }
 }
 
-/* An instruction is about to use registers of `o`, which loads will write: those have to wait whose
- * data have not arrived. */
+/* Holds the loads that write registers of `o` and have not arrived: an instruction uses `o` now. */
 static void touch(struct wave *w, const struct opnd *o)
 {
     for (unsigned c = 0; c < WAIT_COUNTERS; c++) {
@@ -210,7 +208,7 @@ static void touch(struct wave *w, const struct opnd *o)
     }
 }
 
-/* Two loads under way to the same registers: neither has written them yet. */
+/* Holds `load` if an earlier held load writes the same registers. */
 static void hold_above(struct wave *w, struct pending *load)
 {
     const struct opnd o = {.kind = load->kind, .reg = load->first, .dwords = (uint8_t)load->count};
@@ -226,7 +224,7 @@ static void hold_above(struct wave *w, struct pending *load)
 
 /* -- counters ---------------------------------------------------------------------------------- */
 
-/* Clocks in which the data of `dwords` per lane come once the first of them are there. */
+/* Returns the clocks that the transfer of `dwords` per lane takes. */
 static unsigned transfer_clocks(const struct wave *w, const struct inst *in,
                                 enum wait_counter counter, unsigned dwords)
 {
@@ -244,7 +242,8 @@ static unsigned latency_of(const struct inst *in, enum wait_counter counter)
     return in->row->flags & ROW_SMEM ? SCALAR_LATENCY : LDS_LATENCY;
 }
 
-/* Data of one counter come one after the other, unless they are in no order at all. */
+/* Returns the clock at which the data arrive. Ordered operations of a counter arrive one after the
+ * other. */
 static uint64_t arrival_of(struct wave *w, const struct inst *in, enum wait_counter counter,
                            unsigned dwords, bool unordered)
 {
@@ -257,7 +256,7 @@ static uint64_t arrival_of(struct wave *w, const struct inst *in, enum wait_coun
     return *last;
 }
 
-/* A full counter stalls the wave until an operation has returned. */
+/* Stalls the wave until a full counter has room. */
 static void make_room(struct wave *w, enum wait_counter counter)
 {
     wave_wait(w, counter, counter_max[counter] - 1u);
@@ -318,9 +317,9 @@ uint64_t wave_issue_to_lds(struct wave *w, const struct inst *in, uint32_t first
     return p->arrival;
 }
 
-/* Returns the operations that are known to have returned when at most `left` are under way, a bit
- * each. Those that return in order are then at most the last `left` of their kind, however many
- * others there are; which ones of the others have returned is known only of all. */
+/* Returns a bit mask of the operations that must have returned if at most `left` are outstanding.
+ * Ordered operations: all but the last `left` of them. Unordered ones have certainly returned only
+ * if `left` is 0. */
 static uint64_t returned(const struct wave *w, enum wait_counter counter, unsigned left)
 {
     const struct pending *queue = w->pending[counter];
@@ -404,9 +403,9 @@ static const struct pending *find_pending(const struct wave *w, const struct opn
     return NULL;
 }
 
-/* Loads of one counter return in order (scalar memory does not), so a load may overwrite what an
- * earlier one of its own kind will write: the later data stays. AITER's gfx950 kernels drop reads
- * that way. */
+/* True if the write cannot race with outstanding loads. Loads of one counter return in order
+ * (except scalar ones), so a load may overwrite an earlier one's destination: the later data
+ * remain. AITER's gfx950 kernels discard reads that way. */
 static bool returns_after(const struct wave *w, const struct inst *in, const struct opnd *o)
 {
     const struct op_row *row = in->row;
@@ -422,7 +421,8 @@ static bool returns_after(const struct wave *w, const struct inst *in, const str
     return true;
 }
 
-/* The half that a load keeps: the one before it writes that, and returns before it. */
+/* True if `o` is only the half register that the load `in` preserves. An earlier load writes that
+ * half and returns first. */
 static bool kept_half(const struct wave *w, const struct inst *in, const struct opnd *o)
 {
     return in->row->flags & ROW_PARTIAL && o->kind == in->dst.kind && o->reg == in->dst.reg &&
@@ -447,8 +447,7 @@ void wave_note_margin(struct wave *w, enum margin_of which, uint64_t arrival, ui
         note_margin(&m->after, w->clock - arrival, offset);
 }
 
-/* `in` uses a register of `o` at a time that decides what it holds: how near is that to the arrival
- * of data? */
+/* Records the distance between a use of `o` without a wait and the arrival of its data. */
 static void note_margins(struct wave *w, const struct inst *in, const struct opnd *o)
 {
     for (unsigned i = 0; i < w->npending[WAIT_LGKM]; i++) {

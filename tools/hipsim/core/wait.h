@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Late data of loads: wait.c delivers to registers, wait_lds.c to LDS. Handlers of instructions use
- * wave_issue() and its kin in wave.h.
+ * Delivery of loaded data after their latency: wait.c for registers, wait_lds.c for LDS.
+ * Instruction handlers use wave_issue() and related functions of wave.h.
  */
 #ifndef HIPSIM_WAIT_H
 #define HIPSIM_WAIT_H
 
 #include "access.h"
 
-/* The old contents of a load's destination; of a held load, the new contents. */
+/* The old contents of a load's destination. While the load is `held`: its new contents. */
 struct kept {
     union {
         struct {
@@ -22,7 +22,7 @@ struct kept {
     };
 };
 
-/* Slots of a wave: one per load that it can have outstanding. */
+/* Slots per wave, one per outstanding load. */
 #define KEPT_SLOTS 128u
 #define NO_SLOT 255u
 
@@ -32,41 +32,43 @@ struct kept {
  */
 void wave_make_room(struct wave *w, const struct inst *in);
 
-/** Saves the destination registers of the load `in`, which is about to run. */
+/** Saves the destination registers of the load `in` before it runs. */
 void wave_keep(struct wave *w, const struct inst *in);
 
-/* A load to LDS whose data may not have arrived for every wave: lane l has `size` bytes at
- * first + l * size. A workgroup has room for LATE_LOADS per wave. */
+/* A load to LDS that may not have arrived for every wave. Lane l has `size` bytes at first + l *
+ * size. A workgroup has room for LATE_LOADS per wave. */
 struct late_lds {
-    uint64_t arrival; /* on any wave's clock */
+    uint64_t arrival; /* clock of arrival, the same for all waves */
     uint64_t lanes;
     uint32_t first;
     uint8_t size;
-    bool held; /* LDS has the old bytes and this entry the new ones; else the reverse */
+    bool held; /* true: LDS has the old bytes and this entry the new ones; false: the reverse */
     uint8_t bytes[WAVE_LANES * 16], states[WAVE_LANES * 16];
 };
 #define LATE_LOADS 64u
 
-/** Saves the LDS bytes that a load with the lanes of `to` is about to overwrite. NULL if it has no
- *  lanes. */
+/** Saves the LDS bytes that a load with the lanes of `to` is about to overwrite. NULL if no lane
+ *  loads. */
 struct late_lds *lds_keep(struct wave *w, const struct lane_mem *to, uint32_t first, unsigned size);
 
-/** Issues the load, which has written its data. `e` is the result of lds_keep(). */
+/** Issues a load to LDS that has already written its data. `e` is the result of lds_keep(). */
 void lds_issue(struct wave *w, const struct inst *in, struct late_lds *e);
 
-/** Notes that the instruction at `offset` uses what arrives at `arrival`, with no wait between. */
+/** Records how close the instruction at `offset` came to data that arrive at `arrival` without a
+ *  wait. */
 void wave_note_margin(struct wave *w, enum margin_of which, uint64_t arrival, uint64_t offset);
 
-/** Prepares LDS for an access of the wave: the bytes become those of the wave's time. */
+/** Prepares LDS for an access of the wave: its bytes become the ones at the wave's clock. */
 void lds_touch(struct wave *w, const struct inst *in, const struct lane_mem *m);
 
-/** Delivers all loads that arrive up to `clock`, which the clocks of all waves have reached. */
+/** Delivers all loads that arrive by `clock`. The clocks of all waves must have reached it. */
 void lds_deliver(struct workgroup *wg, uint64_t clock);
 
-/** The load to this byte of LDS that has not been waited for, and its wave; NULL: none is. */
+/** Returns the load to this byte of LDS that has no wait yet, and its wave; NULL if there is
+ *  none. */
 const struct pending *lds_outstanding(const struct workgroup *wg, uint64_t byte, uint32_t *wave);
 
-/** Called when the wave has waited for the load `p` to LDS. */
+/** Updates LDS after the wave has waited for the load `p`. */
 void lds_waited(struct wave *w, const struct pending *p);
 
 #endif

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loads to LDS that are under way. As with registers (wait.c) the data are written when the load is
- * issued, what was there is kept, and only an access before the data's arrival makes them change
- * places. By whose clock? By that of the wave that looks, whichever wave loads: the data are there
- * for all from one time on, in whatever order the simulator runs the waves. So it does not matter
- * when the loading wave waits for them; s_barrier makes the waves' times one.
+ * Loads to LDS in flight. As with registers (wait.c), the data are written at issue and the old
+ * bytes are saved. Only an access before the arrival exchanges the two.
+ *
+ * The clock of the accessing wave decides, not the loading wave's: the data arrive for all waves at
+ * one time, in whatever order the simulator runs them. It does not matter when the loading wave
+ * waits for its data. s_barrier synchronises the clocks of the waves.
  */
 #include <string.h>
 
 #include "wait.h"
 
-/* States that come and go with the data. */
+/* States that are exchanged together with the data. */
 enum { OF_THE_DATA = LDS_DEFINED | LDS_STALE };
 
 static bool meets(const struct late_lds *e, uint64_t first, uint64_t end)
@@ -18,11 +19,11 @@ static bool meets(const struct late_lds *e, uint64_t first, uint64_t end)
     return e->first < end && first < e->first + (uint64_t)WAVE_LANES * e->size;
 }
 
-/* The states of an entry's bytes lose the bits of `without` and get those of `with`. */
+/* Clears the bits `without` and sets the bits `with` in the states of an entry's bytes. */
 static void mark(struct workgroup *wg, const struct late_lds *e, uint8_t without, uint8_t with)
 {
     const unsigned size = e->lanes == UINT64_MAX ? WAVE_LANES * e->size : e->size;
-    const uint64_t starts = e->lanes == UINT64_MAX ? 1 : e->lanes; /* usually one piece */
+    const uint64_t starts = e->lanes == UINT64_MAX ? 1 : e->lanes; /* contiguous in most cases */
     unsigned l;
     FOR_LANES(l, starts)
     {
@@ -32,7 +33,7 @@ static void mark(struct workgroup *wg, const struct late_lds *e, uint8_t without
     }
 }
 
-/* Writes the kept data of an entry to LDS; `swap` exchanges the two. */
+/* Writes the saved data of an entry to LDS; `swap` exchanges the two. */
 static void put(struct workgroup *wg, struct late_lds *e, bool swap)
 {
     unsigned l;
@@ -57,7 +58,7 @@ static void hold(struct workgroup *wg, struct late_lds *e)
     e->held = true;
 }
 
-/* The data of entry `n` are there. */
+/* Delivers the data of entry `n`. */
 static void deliver(struct workgroup *wg, unsigned n)
 {
     struct late_lds *e = wg->late[n];
@@ -108,7 +109,8 @@ struct late_lds *lds_keep(struct wave *w, const struct lane_mem *to, uint32_t fi
     unsigned l;
     if (!to->lanes)
         return NULL;
-    if (wg->nlate == LATE_LOADS * wg->nwaves) /* waited for long ago, and nobody has looked */
+    if (wg->nlate == LATE_LOADS * wg->nwaves) /* the oldest was waited for long ago, and not
+                                               * accessed since */
         deliver(wg, 0);
     struct late_lds *e = wg->late[wg->nlate];
     e->lanes = to->lanes;
@@ -135,7 +137,7 @@ void lds_issue(struct wave *w, const struct inst *in, struct late_lds *e)
     wg->lds_in_flight++;
     mark(wg, e, 0, LDS_IN_FLIGHT | LDS_LATE);
     for (unsigned i = 0; i < wg->nlate && !e->held; i++)
-        if (meets(wg->late[i], e->first, e->first + bytes)) /* neither is there yet */
+        if (meets(wg->late[i], e->first, e->first + bytes)) /* neither load has arrived */
             hold(wg, e);
     unsigned n = wg->nlate;
     for (; n > 0 && wg->late[n - 1]->arrival > e->arrival; n--)

@@ -2,17 +2,16 @@
 /*
  * The state of a running kernel: dispatch, workgroup, wave.
  *
- * Ownership: the caller owns `struct launch` and everything it points to for the length of
- * engine_run(); the engine owns workgroups and waves. A wave and its workgroup are touched by one
- * host thread at a time.
+ * Ownership: the caller owns `struct launch` and everything it points to during engine_run(); the
+ * engine owns workgroups and waves. One host thread at a time accesses a wave and its workgroup.
  *
- * Validity. Each register has a mask of the lanes (VGPR, AGPR) or bits (SGPR) that hold a defined
+ * Validity: each register has a mask of the lanes (VGPR, AGPR) or bits (SGPR) that hold a defined
  * value. As in memcheck, a program may move undefined values and compute with them; the masks
  * follow the data. A store, an address or a branch that uses an undefined value is an error. The
- * result of an operation is valid in the lanes in which all sources are. A write of half a register
- * makes the lane as valid as the written half; bits.h has single bits. A store of several dwords
- * may include undefined ones that were only moved since they were loaded: compilers copy padding
- * like that.
+ * result of an operation is valid in the lanes in which all sources are valid. A write of half a
+ * register makes the lane as valid as the written half; bits.h tracks single bits. A store of
+ * several dwords may include undefined ones that were only moved since they were loaded: compilers
+ * copy padding like that.
  */
 #ifndef HIPSIM_WAVE_H
 #define HIPSIM_WAVE_H
@@ -27,14 +26,14 @@
 #define WAVE_LANES 64
 #define VGPR_FILE 256
 
-/* 64-bit apertures of the flat address space; host addresses lie below both. */
+/* 64-bit apertures of the flat address space, above all host addresses. */
 #define SHARED_APERTURE UINT64_C(0x0001000000000000)
 #define PRIVATE_APERTURE UINT64_C(0x0002000000000000)
 #define APERTURE_BYTES UINT64_C(0x100000000)
 
 enum gfx_target { GFX942 = 1, GFX950 = 2 };
 
-/* MODE register, as hwreg(HW_REG_MODE) shows it. */
+/* MODE register, in the layout of hwreg(HW_REG_MODE). */
 enum mode_bits {
     MODE_ROUND_F32 = 0x3, /* 0 nearest even, 1 +inf, 2 -inf, 3 zero */
     MODE_ROUND_F16_F64 = 0xc,
@@ -43,11 +42,11 @@ enum mode_bits {
     MODE_DX10_CLAMP = 1 << 8,
     MODE_IEEE = 1 << 9,
     MODE_FP16_OVFL = 1 << 23,
-    MODE_GPR_IDX_EN = 1 << 27, /* M0[7:0] is the index, M0[15:12] the operands */
+    MODE_GPR_IDX_EN = 1 << 27, /* M0[7:0] is the index, M0[15:12] selects the operands */
     MODE_VSKIP = 1 << 28,      /* vector instructions are skipped */
 };
 
-#define MODE_CSP_SHIFT 29 /* depth of the stack of s_cbranch_g_fork, three bits */
+#define MODE_CSP_SHIFT 29 /* stack depth of s_cbranch_g_fork, three bits */
 
 enum wave_state {
     WAVE_RUNNING,
@@ -63,142 +62,144 @@ enum wait_counter { WAIT_VM, WAIT_LGKM, WAIT_EXP, WAIT_COUNTERS };
 /* One outstanding memory operation and the registers that it writes. */
 struct pending {
     uint8_t kind;      /* enum opnd_kind of the destination, OPND_NONE for a store */
-    uint8_t unordered; /* scalar memory: may return out of order, only a count of 0 waits for it */
-    uint8_t slot;      /* in wave->kept, see wait.h */
-    bool held;         /* it has run, but the registers still have their old values */
+    uint8_t unordered; /* scalar memory: may return out of order, so only a count of 0 waits for
+                        * it */
+    uint8_t slot;      /* index in wave->kept, see wait.h */
+    bool held;         /* it has executed, but the registers still have their old values */
     uint16_t first, count;
-    uint32_t number;               /* `issued` before it */
-    uint32_t lds_first, lds_bytes; /* loads to LDS: the bytes that are in flight */
-    uint64_t lanes;                /* EXEC when it was issued */
-    uint64_t arrival;              /* time on the wave's clock at which the data arrive */
+    uint32_t number;               /* value of `issued` before it */
+    uint32_t lds_first, lds_bytes; /* loads to LDS: the bytes in flight */
+    uint64_t lanes;                /* EXEC at issue */
+    uint64_t arrival;              /* clock of the wave at which the data arrive */
     const struct inst *in;
 };
 
 #define PENDING_MAX 64
 
-/* The memory access of an instruction. Memory handlers fill it while launch->observer is set. */
+/* The memory access of an instruction. Handlers fill it in while launch->observer is set. */
 struct mem_access {
     enum { ACCESS_NONE, ACCESS_GLOBAL, ACCESS_LDS, ACCESS_SCRATCH, ACCESS_SCALAR } space;
     bool is_store; /* atomics: both this and `is_load` */
     bool is_load;
     uint8_t bytes;             /* per lane */
-    uint64_t lanes;            /* those that made an access */
+    uint64_t lanes;            /* lanes that access memory */
     uint64_t addr[WAVE_LANES]; /* LDS: byte offset; scalar: lane 0 only */
 };
 
 struct wave {
-    /* Rows of 64 lanes; 64-bit operands are two rows, low first. */
+    /* Registers as rows of 64 lanes; 64-bit operands are two rows, low first. */
     uint32_t (*v)[WAVE_LANES];
     uint32_t (*a)[WAVE_LANES];
     alignas(64) uint32_t sgpr[SGPR_FILE];
     uint64_t v_valid[VGPR_FILE]; /* bit per lane */
     uint64_t a_valid[VGPR_FILE];
     uint32_t s_valid[SGPR_FILE]; /* bit per bit: a lane mask is valid lane by lane */
-    /* Lanes whose undefined value came from memory and has only been moved since. */
+    /* Lanes with an undefined value from memory that was only moved since. */
     uint64_t v_copied[VGPR_FILE], a_copied[VGPR_FILE];
-    uint64_t s_copied[SGPR_FILE]; /* all ones or none */
-    /* Lanes that are defined in some bits only, and those bits; bits.h. */
+    uint64_t s_copied[SGPR_FILE]; /* all ones or 0 */
+    /* Partial lanes, see bits.h. */
     uint64_t v_part[VGPR_FILE], a_part[VGPR_FILE];
-    uint32_t (*bits)[WAVE_LANES]; /* VGPRs, then AGPRs; NULL until there is such a lane */
-    bool copies;                  /* there are copied or partial lanes */
+    uint32_t (*bits)[WAVE_LANES]; /* VGPRs, then AGPRs; NULL while no lane is partial */
+    bool copies;                  /* copied or partial lanes exist */
     uint8_t scc;
     uint8_t scc_valid;
     uint8_t state; /* enum wave_state */
     uint8_t priority;
     uint32_t mode; /* enum mode_bits */
     uint32_t trapsts;
-    uint64_t pc;          /* of the next instruction, absolute */
-    uint64_t clock;       /* clocks that its instructions and waits have taken; orders the waves
-                             * of a workgroup and decides when data arrive */
-    uint64_t matrix_free; /* end of the last matrix instruction on that clock */
-    uint64_t tick;        /* launch->timed: modelled clock at which the last one was issued */
-    uint64_t executed;    /* instructions */
-    uint32_t id;          /* in the workgroup */
-    uint64_t lanes;       /* EXEC at launch: lanes that exist in a partial wave */
+    uint64_t pc;          /* address of the next instruction */
+    uint64_t clock;       /* clocks of its instructions and waits so far; orders the waves of a
+                           * workgroup and decides when data arrive */
+    uint64_t matrix_free; /* end of the last matrix instruction, on `clock` */
+    uint64_t tick;        /* launch->timed: modelled clock of the last issue */
+    uint64_t executed;    /* number of instructions */
+    uint32_t id;          /* index in the workgroup */
+    uint64_t lanes;       /* EXEC at launch: the lanes that a partial wave has */
 
-    /* WAVE_AT_GRID_BARRIER: index of the barrier, and how often it had opened before. */
+    /* WAVE_AT_GRID_BARRIER: index of the barrier, and its count of openings at arrival. */
     uint32_t grid_barrier;
     uint64_t grid_opened;
 
     bool acted;               /* the wave has stored to global memory or LDS */
-    bool went_round;          /* the wave has branched because EXEC was zero */
+    bool went_round;          /* the wave has taken a branch on EXEC being zero */
     uint64_t skipped_barrier; /* lanes that were inactive at the wave's last barrier */
-    uint64_t barrier_at;      /* offset of that barrier in the code */
+    uint64_t barrier_at;      /* code offset of that barrier */
 
     struct pending pending[WAIT_COUNTERS][PENDING_MAX];
     uint8_t npending[WAIT_COUNTERS];
-    uint32_t issued[WAIT_COUNTERS]; /* operations so far */
+    uint32_t issued[WAIT_COUNTERS]; /* number of operations so far */
     uint16_t outstanding;           /* sum of npending */
-    /* The last read of a register whose load had not been waited for. */
+    /* The last read of a register before the wait for its load. */
     struct stale_read {
         bool any;
         char file; /* 'v', 'a', 's' */
         uint16_t reg;
-        uint64_t read, load; /* offsets of the two instructions */
+        uint64_t read, load; /* code offsets of the two instructions */
     } stale;
-    uint64_t busy[2 * VGPR_FILE / 64]; /* rows that an outstanding operation writes, v[0] up */
+    uint64_t busy[2 * VGPR_FILE / 64]; /* rows that an outstanding operation writes, from v[0] on */
     uint64_t busy_s[SGPR_FILE / 64];
-    uint64_t last_arrival[WAIT_COUNTERS]; /* of operations that return in order */
+    uint64_t last_arrival[WAIT_COUNTERS]; /* of the ordered operations */
     struct kept *kept;                    /* wait.h */
-    uint64_t kept_used[2];                /* a bit per slot */
-    uint8_t keeping;                      /* slot of the running load */
+    uint64_t kept_used[2];                /* bit per slot */
+    uint8_t keeping;                      /* slot of the load that is executing */
     uint16_t held;                        /* number of operations with `held` set */
 
-    uint8_t *scratch;       /* private segments: 64 * launch->private_bytes, lane after lane */
-    uint8_t *scratch_valid; /* a byte per byte: 1 defined */
+    uint8_t *scratch;       /* private segments: 64 * launch->private_bytes, lane by lane */
+    uint8_t *scratch_valid; /* one byte per byte: 1 defined */
     struct workgroup *wg;
     struct launch *launch;
     struct mem_access access;
-    struct spin *spin; /* spin.h; NULL: the wave is not watched */
+    struct spin *spin; /* NULL: the wave is not watched */
 };
 
-/* LDS_IN_FLIGHT: a load to LDS has been issued for this byte and not been waited for; LDS_LATE: it
- * may not have arrived for every wave; LDS_STALE: it is undefined, and the wave that stored it had
- * read a register before its s_waitcnt. */
+/* State of an LDS byte. LDS_IN_FLIGHT: a load to it was issued and not waited for. LDS_LATE: that
+ * load may not have arrived for every wave. LDS_STALE: it is undefined, because the wave that
+ * stored it had read a register before its s_waitcnt. */
 enum lds_state { LDS_DEFINED = 1, LDS_IN_FLIGHT = 2, LDS_LATE = 4, LDS_STALE = 8 };
 
-#define WAVES_MAX 16 /* of a workgroup: it has 1024 work-items at most */
+#define WAVES_MAX 16 /* per workgroup: it has 1024 work-items at most */
 
-/* Checks of the simulator, at most. */
+/* Maximum number of checks. */
 enum { CHECKS_MAX = 4 };
 
 struct workgroup {
     struct launch *launch;
     uint32_t id[3];
-    uint64_t index; /* in dispatch order: x fastest */
+    uint64_t index; /* dispatch order: x fastest */
     struct wave **waves;
     uint32_t nwaves;
     uint32_t lds_bytes;
-    uint8_t *lds;           /* lds_bytes, plus padding that no access may reach */
-    uint8_t *lds_valid;     /* a byte per byte: enum lds_state bits */
-    uint32_t lds_in_flight; /* outstanding loads to LDS of all waves */
-    struct late_lds **late; /* wait.h: `nlate` that are LDS_LATE, by arrival, then spare ones */
+    uint8_t *lds;           /* lds_bytes, plus padding outside of any access */
+    uint8_t *lds_valid;     /* one byte per byte: enum lds_state bits */
+    uint32_t lds_in_flight; /* number of outstanding loads to LDS, all waves */
+    struct late_lds **late; /* wait.h: the first `nlate` are LDS_LATE, by arrival; the others are
+                             * free */
     uint32_t nlate;
-    struct stale_read stale; /* of the wave that last stored an LDS_STALE byte */
-    void *check[CHECKS_MAX]; /* states of checks (check.h); NULL: the check does not watch */
-    bool unsettled;          /* call checks_settle() after the running instruction */
+    struct stale_read stale; /* by the wave that last stored an LDS_STALE byte */
+    void *check[CHECKS_MAX]; /* states of the checks (check.h); NULL: the check does not watch */
+    bool unsettled;          /* call checks_settle() after the current instruction */
     uint32_t at_barrier;
-    uint64_t barriers; /* passed so far: the workgroup's epoch */
+    uint64_t barriers; /* number of barriers so far: the workgroup's epoch */
 };
 
-/* The classes of faults, so that a test can demand one and a user can turn one off. */
+/* Classes of faults. Tests expect one of them, and users can disable a class. */
 enum fault_kind {
     FAULT_NONE,
-    FAULT_DECODE,   /* unknown instruction or operand, pc outside of the code */
-    FAULT_REGISTER, /* register beyond what the kernel allocated */
+    FAULT_DECODE,   /* unknown instruction or operand, or pc outside the code */
+    FAULT_REGISTER, /* register outside the kernel's allocation */
     FAULT_MEMORY,   /* out of bounds, unmapped, use after free */
     FAULT_ALIGN,
     FAULT_UNINIT, /* undefined value reaches a store, an address or a branch */
     FAULT_WAIT,   /* register read or overwritten before its s_waitcnt */
-    FAULT_HAZARD, /* wait states missing */
-    FAULT_STRICT, /* against a rule of LLVM's, where hardware is known to do without */
+    FAULT_HAZARD, /* missing wait states */
+    FAULT_STRICT, /* against a rule of LLVM that hardware is known to tolerate */
     FAULT_RACE,
-    FAULT_BARRIER, /* unequal barriers */
-    FAULT_DIVERGE, /* lanes went round a barrier */
-    FAULT_HINT,    /* no mistake, but slow */
+    FAULT_BARRIER, /* different numbers of barriers */
+    FAULT_DIVERGE, /* lanes skipped a barrier */
+    FAULT_HINT,    /* correct, but slow */
     FAULT_DEADLOCK,
     FAULT_BUDGET,
-    FAULT_TRAP, /* s_trap, or an operation that this simulator refuses */
+    FAULT_TRAP, /* s_trap, or an operation that the simulator does not support */
     FAULT_KINDS,
 };
 
@@ -208,11 +209,11 @@ struct fault {
     uint32_t wave;
     uint64_t lanes;
     uint64_t pc;
-    int64_t offset;  /* of it, from the kernel's entry */
+    int64_t offset;  /* offset from the kernel's entry */
     char text[1024]; /* the whole report, several lines */
 };
 
-/* A finding of a check after which the launch went on. */
+/* A finding of a check that did not stop the launch. */
 struct finding {
     struct fault fault;
     struct finding *next;
@@ -220,14 +221,14 @@ struct finding {
 
 struct counters {
     uint64_t instructions, salu, valu, mfma, vmem, smem, lds, branch, workgroups, waves;
-    /* Global memory that instructions asked for; neighbouring lanes at one address count once. */
+    /* Global memory accessed by instructions; neighbouring lanes at one address count once. */
     uint64_t load_bytes, store_bytes;
 };
 
 /*
- * Called after every executed instruction. Within a wave calls come in program order; between
- * waves of a workgroup only shared instructions (memory, barriers, messages) are ordered. Called
- * from several host threads at once, one per workgroup.
+ * Called after every executed instruction. Calls for one wave come in program order. Between waves
+ * of a workgroup only shared instructions (memory, barriers, messages) are ordered. Several host
+ * threads call at once, one per workgroup.
  */
 struct observer {
     void *ctx;
@@ -248,40 +249,39 @@ enum check_bits {
     CHECK_RACE = 1 << FAULT_RACE,
     CHECK_BARRIER = 1 << FAULT_BARRIER,
     CHECK_DIVERGE = 1 << FAULT_DIVERGE,
-    CHECK_HINT = 1 << FAULT_HINT, /* performance hints, which are apart from the checks */
+    CHECK_HINT = 1 << FAULT_HINT, /* performance hints, not part of the checks */
     CHECK_ALL = CHECK_MEMORY | CHECK_ALIGN | CHECK_UNINIT | CHECK_WAIT | CHECK_HAZARD |
                 CHECK_STRICT | CHECK_RACE | CHECK_BARRIER | CHECK_DIVERGE,
     CHECK_DEFAULT = CHECK_ALL & ~CHECK_STRICT,
-    /* Findings that end a launch by default. Hardware continues after the others, and some
-     * hand-written kernels rely on it: on waves that advance together, on LDS that answers in
+    /* Findings that stop a launch by default. Hardware continues after the others, and some
+     * hand-written kernels rely on it: waves that advance together, LDS data that arrive in
      * time. */
     CHECK_HALTS = CHECK_MEMORY | CHECK_ALIGN | CHECK_UNINIT,
 };
 
 enum wave_order {
-    ORDER_BY_CLOCK, /* as if the waves ran side by side */
+    ORDER_BY_CLOCK, /* as if the waves ran in parallel */
     ORDER_SEEDED,   /* pseudo-random from launch->seed */
 };
 
-/* The closest that an instruction came to the arrival of data which nobody had waited for: clocks
- * in the upper bits, its offset in the code in the lower MARGIN_OFFSET_BITS. All ones: none did. */
+/* The minimum distance between an instruction and the arrival of data that it used without a wait.
+ * Upper bits: clocks; lower MARGIN_OFFSET_BITS: code offset of the instruction. All ones: none. */
 typedef uint64_t arrival_margin;
 enum { MARGIN_OFFSET_BITS = 40 };
 
-/* Margins are kept apart for data out of LDS, and for those of vector memory, which go to registers
- * and to LDS. */
+/* Separate margins for data from LDS and for vector memory loads, to registers or to LDS. */
 enum margin_of { MARGIN_LDS, MARGIN_VECTOR, MARGINS };
 
 struct arrival_margins {
-    arrival_margin before; /* of uses that the data had not reached yet, */
-    arrival_margin after;  /* and of those that they had */
+    arrival_margin before; /* uses before the arrival */
+    arrival_margin after;  /* uses after the arrival */
 };
 
 struct code;      /* decode.h */
 struct race_page; /* check_race.h */
 struct memory;    /* the simulated address space; owned and defined by the memory side */
 
-/* A resource of global wave sync: how many waves it waits for besides the one that opens it. */
+/* A barrier of global wave sync. The expected number of waves excludes the one that opens it. */
 struct grid_barrier {
     uint32_t left;
     uint64_t opened;
@@ -290,28 +290,29 @@ enum { GRID_BARRIERS = 64 };
 
 struct gfx_part; /* gfx_part.h */
 
-/* One dispatch. Zero-initialise, fill, hand to engine_run(). */
+/* One dispatch. Zero-initialise, fill in, pass to engine_run(). */
 struct launch {
     struct code *code;
     const char *kernel;  /* name for reports */
-    uint64_t entry_pc;   /* absolute, of the kernel's symbol: reports count from here */
-    uint32_t entry_skip; /* bytes from there to the first instruction of a wave */
+    uint64_t entry_pc;   /* address of the kernel's symbol, to which reports are relative */
+    uint32_t entry_skip; /* bytes from there to a wave's first instruction */
     uint32_t grid[3];    /* work-items */
-    uint32_t block[3];   /* work-items of a workgroup, product 1 .. 1024 */
+    uint32_t block[3];   /* work-items per workgroup, product 1 .. 1024 */
 
-    /* Registers. User SGPRs are the same for all waves; the engine adds the system SGPRs. */
+    /* Registers. User SGPRs are equal in all waves; the engine adds the system SGPRs. */
     uint32_t user_sgpr[32];
     uint32_t nuser_sgpr;
     bool sgpr_workgroup_id[3];
     bool sgpr_workgroup_info;
-    bool sgpr_private_offset; /* private segment wave byte offset, before architected scratch */
+    bool sgpr_private_offset; /* the wave's private segment offset is in an SGPR: before
+                               * architected scratch */
     uint32_t nvgpr;           /* architectural VGPRs allocated (accum_offset if AGPRs are used) */
     uint32_t nagpr;
     uint32_t nsgpr; /* 0: all */
     uint32_t mode;  /* initial MODE */
 
     uint32_t lds_bytes;     /* static and dynamic */
-    uint32_t lds_limit;     /* of a compute unit; 0: not told */
+    uint32_t lds_limit;     /* per compute unit; 0: unknown */
     uint32_t private_bytes; /* per work-item */
 
     struct memory *memory;
@@ -320,51 +321,53 @@ struct launch {
     uint64_t seed;
     uint64_t budget;     /* instructions per wave, 0: none */
     uint32_t threads;    /* host threads, 0: one per core */
-    uint32_t keep_going; /* enum check_bits: these findings are noted, see wave_finding() */
+    uint32_t keep_going; /* enum check_bits: findings that do not stop the launch, see
+                          * wave_finding() */
     bool cooperative;    /* all workgroups are resident together, on one host thread */
-    bool may_wait;       /* a deadlock before anything is stored ends it at once: it runs again */
-    struct grid_barrier grid_barrier[GRID_BARRIERS]; /* the engine's */
-    const struct gfx_part *part; /* for the timing model; NULL: target's first */
-    bool follows;                /* True if it follows another kernel of its graph. */
+    bool may_wait;       /* a deadlock before any store ends the launch early, with `polls` set:
+                          * the caller runs it again */
+    struct grid_barrier grid_barrier[GRID_BARRIERS]; /* private to the engine */
+    const struct gfx_part *part; /* for the timing model; NULL: the target's first part */
+    bool follows;                /* it follows another kernel of its graph */
     bool timed;                  /* the timing model steps the waves */
     const struct observer *observer;
     void (*trap)(struct wave *w, const struct inst *in);    /* s_trap; NULL faults */
     void (*sendmsg)(struct wave *w, const struct inst *in); /* s_sendmsg; NULL ignores */
-    /* True: the finding is not reported, and the launch goes on. Called once per place of the
-     * code, from any thread. NULL: nothing is suppressed. */
+    /* True suppresses the finding: it is not reported, and the launch goes on. Called once per
+     * place of the code, from any thread. NULL: nothing is suppressed. */
     bool (*suppress)(const struct launch *launch, const struct fault *fault);
     const void *suppress_ctx;
 
-    /* Called at the end of the launch for every page of global memory that it has touched. Needs
+    /* Called at the end of the launch for every page of global memory it has accessed. Needs
      * CHECK_RACE. May be NULL. */
     void (*touched)(void *ctx, const struct race_page *page);
     void *touched_ctx;
 
-    /* Workgroups [first, first + count) of the grid only; count 0: all of them. */
+    /* Limits the launch to workgroups [first, first + count) of the grid; count 0: all of them. */
     uint64_t first_workgroup, count_workgroup;
 
     /* Results. */
     struct counters counters;
-    struct fault fault;            /* kind FAULT_NONE when the dispatch ran to its end */
-    uint64_t findings;             /* number of findings after which the launch went on */
-    uint64_t found[FAULT_KINDS];   /* the same by kind */
+    struct fault fault;            /* kind FAULT_NONE if the dispatch has completed */
+    uint64_t findings;             /* number of findings that did not stop the launch */
+    uint64_t found[FAULT_KINDS];   /* number of findings by kind */
     uint64_t suppressed;           /* number of suppressed findings */
     struct finding *first_finding; /* the first finding of each kind at each place of the code, in
                                     * the order found; launch_forget_findings() frees them */
     struct arrival_margins margins[MARGINS];
-    bool race_incomplete; /* the race check ran out of memory on the way */
+    bool race_incomplete; /* the race check ran out of memory */
     bool stored;          /* a wave has stored to global memory */
-    bool polls;           /* the deadlock is one that may_wait allows: the launch may run again */
-    void *engine;         /* the running engine's */
+    bool polls;           /* the deadlock may resolve (see may_wait): run the launch again */
+    void *engine;         /* the engine that runs the launch */
 };
 
-/* Other host threads may report a fault at the same time. */
+/* True if a host thread has reported a fault. Atomic, since other threads may report one now. */
 static inline bool launch_faulted(const struct launch *l)
 {
     return __atomic_load_n(&l->fault.kind, __ATOMIC_RELAXED) != FAULT_NONE;
 }
 
-/* Notes a store to global memory. The flag is atomic, since threads run workgroups side by side. */
+/* Records a store to global memory. Atomic, since threads run workgroups in parallel. */
 static inline void launch_stores(struct launch *l)
 {
     if (!__atomic_load_n(&l->stored, __ATOMIC_RELAXED))
@@ -390,7 +393,8 @@ static inline uint64_t sgpr_valid64(const struct wave *w, unsigned reg)
     return w->s_valid[reg] | (uint64_t)w->s_valid[reg + 1] << 32;
 }
 
-/* Returns whether it is known if VCC or EXEC is zero: all lanes are defined, or one that is set. */
+/* True if it is known whether VCC or EXEC is zero: all lanes are defined, or one defined lane is
+ * set. */
 static inline bool mask_known(const struct wave *w, unsigned reg)
 {
     const uint64_t valid = sgpr_valid64(w, reg);
@@ -399,34 +403,34 @@ static inline bool mask_known(const struct wave *w, unsigned reg)
 
 /*
  * Stops the dispatch: marks the wave and records the first fault with kernel, workgroup, wave, pc,
- * raw dwords and disassembly. The handler returns as soon as it can; its wave does not run again.
- * `lanes` are the lanes at fault, 0 if the fault has none in particular.
+ * raw dwords and disassembly. The caller should return soon; its wave does not run again. `lanes`
+ * are the lanes at fault, 0 if no lane in particular.
  */
 void wave_fault(struct wave *w, const struct inst *in, enum fault_kind kind, uint64_t lanes,
                 const char *format, ...) __attribute__((format(printf, 5, 6)));
 
 /*
- * Reports a finding after which a launch can go on: any finding of a check but a misaligned access.
- * If launch->keep_going has the kind, counts the finding, notes it once per place of the code and
- * returns true: the handler goes on with the values that are there, and with zeros for memory that
- * does not exist. If launch->suppress accepts the finding, returns true and notes nothing.
- * Otherwise stops the dispatch like wave_fault() and returns false.
+ * Reports a finding that need not stop a launch: any check but misalignment. If launch->keep_going
+ * has the kind, counts it, records it once per place of the code and returns true. The handler then
+ * continues with the present values, and zeros for memory that does not exist. If launch->suppress
+ * accepts the finding, returns true and records nothing. Otherwise stops the dispatch like
+ * wave_fault() and returns false.
  */
 bool wave_finding(struct wave *w, const struct inst *in, enum fault_kind kind, uint64_t lanes,
                   const char *format, ...) __attribute__((format(printf, 5, 6)));
 
 /*
- * Counts the finding and returns true if `in` has had one of this kind and the launch goes on after
- * it. Lets callers skip the cost of writing a report that nobody will see.
+ * Counts the finding and returns true if `in` already had one of this kind and the launch goes on.
+ * Callers then skip formatting a report that nobody would see.
  */
 bool wave_found_before(struct wave *w, const struct inst *in, enum fault_kind kind);
 
 void launch_forget_findings(struct launch *launch);
 
 /*
- * Notes that `in` has issued a memory operation under `counter` that writes `count` registers of
- * `kind` from `first` up (OPND_NONE and 0 for stores). The handler has already written the data. An
- * instruction that reads the registers before the data arrive, or before an s_waitcnt has waited
+ * Records that `in` has issued a memory operation counted by `counter`. It writes `count` registers
+ * of `kind` from `first` on (OPND_NONE and 0 for stores). The handler has already written the data.
+ * An instruction that reads the registers before the data arrive, or before an s_waitcnt has waited
  * for them, still gets the old values.
  */
 void wave_issue(struct wave *w, const struct inst *in, enum wait_counter counter,
@@ -437,27 +441,28 @@ const char *fault_name(enum fault_kind kind);
 /*
  * Called by the engine before `in` while operations are outstanding. Delivers the data that have
  * arrived. If `in` reads a register that an outstanding operation writes, its result is undefined
- * (`WAIT_STALE`); that is an error only when the result is used, since kernels do read and drop
- * such values. A store, an address or a branch with such a register is an error at once, and so is
- * overwriting it by anything but a later load of the same kind.
+ * (`WAIT_STALE`). That is an error only if the result is used, since kernels do read and discard
+ * such values. A store, an address or a branch with such a register is an error at once. So is
+ * overwriting it, except by a later load of the same kind.
  */
 enum wait_verdict { WAIT_FINE, WAIT_STALE, WAIT_FAULTED };
 enum wait_verdict wave_check_wait(struct wave *w, const struct inst *in);
 
-/* Makes the results of `in`, which has just run, undefined. */
+/* Marks the results of `in`, which has just executed, as undefined. */
 void wave_undefine_results(struct wave *w, const struct inst *in);
 
-/* wave_issue() for a load to LDS bytes [first, first + bytes). Returns the time of its arrival. */
+/* Issues a load to LDS bytes [first, first + bytes) like wave_issue(). Returns the clock of
+ * arrival. */
 uint64_t wave_issue_to_lds(struct wave *w, const struct inst *in, uint32_t first, uint32_t bytes);
 
-/* Waits until at most `left` operations of `counter` are outstanding (s_waitcnt). Retires those
+/* Waits until at most `left` operations of `counter` are outstanding (s_waitcnt). Retires the ones
  * that must have returned by then. */
 void wave_wait(struct wave *w, enum wait_counter counter, unsigned left);
 
-/* True if the operation that was issued as `number` of `counter` may still be outstanding. */
+/* True if operation `number` of `counter` may still be outstanding. */
 bool wave_outstanding(const struct wave *w, enum wait_counter counter, uint32_t number);
 
-/* The value of the counter: the number of operations that have not returned. */
+/* Returns the value of the counter: the number of operations that have not returned. */
 unsigned wave_count(const struct wave *w, enum wait_counter counter);
 
 #endif

@@ -30,7 +30,7 @@ void worker_free(struct worker *k)
     checks_group_destroy(&k->wg);
 }
 
-/* LDS and row padding let a lane kernel read a whole vector at the last row. */
+/* Padding of LDS and of the rows lets a lane kernel read a whole vector at the last row. */
 bool worker_init(struct worker *k, struct engine *e)
 {
     const struct launch *l = e->launch;
@@ -66,7 +66,7 @@ bool worker_init(struct worker *k, struct engine *e)
     return true;
 }
 
-/* User SGPRs first, then the system SGPRs in the order of the AMDGPU ABI. */
+/* Initialises the SGPRs: user SGPRs, then the system SGPRs in the order of the AMDGPU ABI. */
 static void init_sgprs(struct wave *w)
 {
     const struct launch *l = w->launch;
@@ -89,7 +89,7 @@ static void init_sgprs(struct wave *w)
     sgpr_write64(w, SGPR_EXEC, w->lanes, true);
 }
 
-/* The last workgroup of a dimension has only the work-items that the grid has left. */
+/* Computes the workgroup's size; the last one of a dimension may be partial. */
 static void group_extent(const struct workgroup *wg, uint32_t extent[3])
 {
     const struct launch *l = wg->launch;
@@ -99,7 +99,7 @@ static void group_extent(const struct workgroup *wg, uint32_t extent[3])
     }
 }
 
-/* v0 holds the work-item id packed as x, y, z of 10 bits each. */
+/* Initialises v0 with the work-item id: x, y, z of 10 bits each. */
 static void init_lanes(struct wave *w)
 {
     uint32_t extent[3];
@@ -149,7 +149,7 @@ void worker_begin(struct worker *k, uint64_t index)
     struct workgroup *wg = &k->wg;
     const uint32_t *groups = k->engine->groups;
     wg->index = index;
-    k->random = wg->launch->seed ^ index << 32; /* the same order whichever thread runs it */
+    k->random = wg->launch->seed ^ index << 32; /* independent of the thread that runs it */
     wg->id[0] = (uint32_t)(index % groups[0]);
     wg->id[1] = (uint32_t)(index / groups[0] % groups[1]);
     wg->id[2] = (uint32_t)(index / groups[0] / groups[1]);
