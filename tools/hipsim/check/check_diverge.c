@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lanes that went round a barrier and act together with those that passed it. A lane that has
- * returned early never does, and neither does the other side of the branch that it returned by: its
- * code runs for such lanes alone. Private memory is left out, since compilers spill with EXEC all
- * ones.
+ * The diverge check: finds lanes that skipped a barrier and then act together with lanes that
+ * passed it.
+ *
+ * A lane that returned early never acts again, so it causes no finding. Neither does the other side
+ * of a branch: its code runs only for the lanes that skipped the barrier. Private memory is
+ * excluded, since compilers spill with EXEC all ones.
  */
 #include "check_diverge.h"
 
@@ -11,7 +13,7 @@
 
 #include "decode.h"
 
-/* The check keeps its state in the wave; the core wants to see one. */
+/* Returns a dummy state, which the core requires; the real state is in the wave. */
 static void *create(const struct launch *l, void *launch_state)
 {
     (void)l;
@@ -30,7 +32,7 @@ static bool accessed(void *state, struct wave *w, const struct inst *in, const s
     (void)direction;
     if (!skipped || skipped == m->lanes || m->space == MEM_SCRATCH)
         return true;
-    w->skipped_barrier = 0; /* one report for a barrier */
+    w->skipped_barrier = 0; /* one report per barrier */
     return wave_finding(w, in, FAULT_DIVERGE, skipped,
                         "these lanes were inactive at the wave's barrier at entry%+lld, which "
                         "other lanes of this access have passed",

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Divergent barriers that no second barrier follows; exec_control.c compares two barriers. */
+/* The check for divergent barriers without a second barrier after them; exec_control.c compares two
+ * barriers. */
 #ifndef HIPSIM_CHECK_DIVERGE_H
 #define HIPSIM_CHECK_DIVERGE_H
 

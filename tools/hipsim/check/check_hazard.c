@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Missing wait states. A wait state is an issued instruction of the same wave; s_nop N is N + 1. A
- * matrix instruction that finds the matrix core busy waits until the passes of the one before it
- * are through. A branch that is taken is TAKEN_BRANCH of them.
+ * The hazard check: finds missing wait states.
+ *
+ * A wait state is an issued instruction of the same wave; s_nop N counts as N + 1, a taken branch
+ * as TAKEN_BRANCH. A matrix instruction waits while the matrix core is busy with the passes of the
+ * previous one.
  *
  * The rules are LLVM's GCNHazardRecognizer for gfx942 and gfx950 (checkMAIHazards90A,
  * checkMAIVALUHazards, checkVALUHazards, checkVMEMHazards, checkDPPHazards, checkDivFMasHazards,
  * checkRWLaneHazards, checkReadM0Hazards, checkSetRegHazards, checkGetRegHazards,
- * checkPermlaneHazards, createsVALUHazard) with the figures that its pass post-RA-hazard-rec of
- * LLVM 22 inserts. Only what is in there is reported, one case that was measured later
- * (github.com/llvm/llvm-project/pull/197267), buffer stores with an offset in a register, and what
- * the manual adds (CDNA4 ISA, 4.5, table 11): VCCZ and EXECZ as sources.
+ * checkPermlaneHazards, createsVALUHazard). The numbers are what its pass post-RA-hazard-rec of
+ * LLVM 22 inserts. There are two additions. Buffer stores with an offset in a register were
+ * measured later (github.com/llvm/llvm-project/pull/197267). VCCZ and EXECZ as sources are in the
+ * manual (CDNA4 ISA, 4.5, table 11).
  */
 #include "check_hazard.h"
 
@@ -19,31 +21,32 @@
 
 #include "decode.h"
 
-#define LONGEST 20      /* wait states after a matrix instruction of 16 passes, */
-#define LONGEST_OTHER 5 /* and after anything else */
+#define LONGEST 20      /* maximum wait states after a matrix instruction (16 passes) */
+#define LONGEST_OTHER 5 /* maximum wait states after any other instruction */
 #define TAKEN_BRANCH 8  /* LLVM's SISchedModel, WriteBranch */
 
-/* The number of instructions over which the rules look back. */
+/* Number of instructions that the rules consider. */
 #define HAZARD_HISTORY 32
 
-/* The instructions that a wave issued last; a ring. */
+/* The last instructions that a wave issued; a ring. */
 struct hazard_history {
     const struct inst *in[HAZARD_HISTORY];
-    uint32_t at[HAZARD_HISTORY]; /* `states` when it was issued */
+    uint32_t at[HAZARD_HISTORY]; /* value of `states` at issue */
     uint32_t count, states;
-    uint32_t quiet_at;          /* `states` from which on nothing in the ring demands a wait, */
-    uint32_t quiet_for_most_at; /* and from which on not of an ordinary vector instruction */
-    uint32_t matrix_free_at;    /* `states` when the matrix core can take another instruction, */
-    uint32_t matrix_quiet_at;   /* and from which on none in the ring demands a wait */
-    uint64_t next_offset;       /* of the instruction that follows if no branch is taken */
-    uint32_t straight_at;       /* `states` when one was */
+    uint32_t quiet_at;          /* `states` from which nothing in the ring requires a wait */
+    uint32_t quiet_for_most_at; /* the same for a TRAIT_ORDINARY instruction */
+    uint32_t matrix_free_at;    /* `states` at which the matrix core is free */
+    uint32_t matrix_quiet_at;   /* `states` from which no matrix instruction in the ring requires
+                                 * a wait */
+    uint64_t next_offset;       /* code offset that follows if no branch is taken */
+    uint32_t straight_at;       /* `states` at the last taken branch */
 };
 
 enum hazard_trait {
     TRAIT_F64 = 1 << 0,
-    TRAIT_XDL = 1 << 1, /* matrix, neither f32 nor f64: those write back one state earlier */
+    TRAIT_XDL = 1 << 1, /* matrix, except f32 and f64, which write back one state earlier */
     TRAIT_DOT = 1 << 2,
-    TRAIT_LANE = 1 << 3,    /* reads or writes the lane that a scalar operand names */
+    TRAIT_LANE = 1 << 3,    /* reads or writes a lane selected by a scalar operand */
     TRAIT_TO_SGPR = 1 << 4, /* v_readlane, v_readfirstlane */
     TRAIT_DIV_FMAS = 1 << 5,
     TRAIT_CALL = 1 << 6,
@@ -52,10 +55,10 @@ enum hazard_trait {
     TRAIT_FMA64 = 1 << 9,
     TRAIT_SETREG = 1 << 10,
     TRAIT_GETREG = 1 << 11,
-    TRAIT_M0 = 1 << 12,       /* reads M0 without naming it */
-    TRAIT_PART = 1 << 13,     /* writes the upper half, or a selected part, of its result */
+    TRAIT_M0 = 1 << 12,       /* reads M0 implicitly */
+    TRAIT_PART = 1 << 13,     /* writes the upper half, or a selected part, of its destination */
     TRAIT_WIDE = 1 << 14,     /* stores more than 64 bits per lane */
-    TRAIT_ORDINARY = 1 << 15, /* vector, waits only after what has a hazard_reach */
+    TRAIT_ORDINARY = 1 << 15, /* vector; waits only after instructions with a hazard_reach */
 };
 
 static bool overlap(const struct opnd *a, const struct opnd *b)
@@ -85,7 +88,8 @@ static bool named(const struct inst *in, const char *name)
     return strncmp(in->row->name, name, strlen(name)) == 0;
 }
 
-/* The parts of results that are not forwarded to the next instruction in time. */
+/* True if the instruction writes part of a register. Such results are forwarded too late for the
+ * next instruction. */
 static bool writes_part(const struct inst *in)
 {
     if (in->form & FORM_SDWA)
@@ -113,8 +117,8 @@ static bool zero_flag(const struct opnd *o)
     return o->kind == OPND_SPECIAL && (o->reg == SPECIAL_VCCZ || o->reg == SPECIAL_EXECZ);
 }
 
-/* After most vector instructions only some others, which read lanes, EXEC or scalar registers in
- * their own ways, must wait. */
+/* True for plain vector instructions. Unlike those that read lanes, EXEC or scalar registers in
+ * special ways, they must wait only after a few kinds of instructions. */
 static bool ordinary(const struct inst *in)
 {
     for (unsigned i = 0; i < in->nsrc; i++)
@@ -125,7 +129,7 @@ static bool ordinary(const struct inst *in)
            !(in->hazard_traits & special);
 }
 
-/* The longest that required() asks of an ordinary instruction after this one. */
+/* Returns the maximum of required() for a TRAIT_ORDINARY instruction after this one. */
 static uint8_t reach(const struct inst *in)
 {
     if (in->row->flags & ROW_MFMA)
@@ -185,14 +189,14 @@ static bool same(const struct opnd *a, const struct opnd *b)
     return a->reg == b->reg && a->dwords == b->dwords;
 }
 
-/* Does the matrix instruction read `d` as A, B or the index of a sparse A? */
-static bool multiplies(const struct inst *in, const struct opnd *d)
+/* True if the matrix instruction reads `d` as A, B or the index of a sparse A. */
+static bool reads_as_factor(const struct inst *in, const struct opnd *d)
 {
     return overlap(&in->src[0], d) || overlap(&in->src[1], d) ||
            (in->row->flags & ROW_DST_IS_SRC && overlap(&in->src[2], d));
 }
 
-/* Wait states between a matrix instruction of doubles, 4x4x4 or 16x16x4, and `in`. */
+/* Returns the wait states between an f64 matrix instruction, 4x4x4 or 16x16x4, and `in`. */
 static unsigned after_f64(enum gfx_target target, const struct inst *from, const struct inst *in)
 {
     const struct opnd *d = &from->dst;
@@ -200,7 +204,7 @@ static unsigned after_f64(enum gfx_target target, const struct inst *from, const
     const unsigned result = small ? 6 : late ? 19 : 11;
     const uint32_t flags = in->row->flags;
     if (flags & ROW_MFMA) {
-        if (multiplies(in, d))
+        if (reads_as_factor(in, d))
             return result;
         if (!overlap(addend(in), d) || is(in, TRAIT_XDL))
             return 0;
@@ -217,8 +221,8 @@ static unsigned after_f64(enum gfx_target target, const struct inst *from, const
     return is(in, TRAIT_FMA64) ? 2 : 0;
 }
 
-/* Wait states between another matrix instruction and `in`, which uses its result or overwrites
- * what it adds to. */
+/* Returns the wait states between any other matrix instruction and `in`, which uses its result or
+ * overwrites its addend. */
 static unsigned after_matrix(enum gfx_target target, const struct inst *from, const struct inst *in)
 {
     if (!vector(&from->dst))
@@ -236,7 +240,7 @@ static unsigned after_matrix(enum gfx_target target, const struct inst *from, co
                    ? (passes < 16 ? passes : 16) - 1
                    : 0;
     }
-    if (multiplies(in, d))
+    if (reads_as_factor(in, d))
         return result;
     if (!overlap(addend(in), d))
         return 0;
@@ -264,7 +268,8 @@ static bool writes_exec(const struct inst *from)
     return from->row->flags & ROW_CMPX || overlap(&from->dst, &exec);
 }
 
-/* A dot product's result goes on to the addend of the same instruction only. */
+/* Returns the wait states after a dot product. Its result is only forwarded to the addend of the
+ * same instruction. */
 static unsigned after_dot(const struct inst *from, const struct inst *in)
 {
     const struct opnd *d = &from->dst;
@@ -273,7 +278,7 @@ static unsigned after_dot(const struct inst *from, const struct inst *in)
     return reads(in, d) || writes(in, d) ? 3 : 0;
 }
 
-/* Returns the wait states of `in`, a vector instruction, after one that wrote EXEC. */
+/* Returns the wait states of the vector instruction `in` after an instruction that wrote EXEC. */
 static unsigned after_exec(const struct inst *in)
 {
     if (in->form & FORM_DPP)
@@ -286,7 +291,8 @@ static unsigned after_exec(const struct inst *in)
 
 static unsigned most(unsigned a, unsigned b) { return a > b ? a : b; }
 
-/* Wait states between a vector instruction and another that reads or overwrites its result `d`. */
+/* Returns the wait states between a vector instruction and another that reads or overwrites its
+ * result `d`. */
 static unsigned after_result(const struct inst *from, const struct opnd *d, const struct inst *in)
 {
     const bool read = reads(in, d), part = is(from, TRAIT_PART);
@@ -304,7 +310,7 @@ static unsigned after_result(const struct inst *from, const struct opnd *d, cons
            (from->row->flags & ROW_TRANS && !(in->row->flags & ROW_TRANS));
 }
 
-/* VCCZ or EXECZ as a source, after a vector instruction that wrote VCC or EXEC. */
+/* True if `in` reads VCCZ or EXECZ after a vector instruction that wrote VCC or EXEC. */
 static bool reads_zero_flag(const struct inst *from, const struct inst *in)
 {
     static const struct opnd vcc = {.kind = OPND_SGPR, .reg = SGPR_VCC, .dwords = 2};
@@ -317,7 +323,7 @@ static bool reads_zero_flag(const struct inst *from, const struct inst *in)
     return false;
 }
 
-/* Wait states between a vector instruction and `in`. */
+/* Returns the wait states between a vector instruction and `in`. */
 static unsigned after_valu(const struct inst *from, const struct inst *in)
 {
     uint32_t flags = in->row->flags;
@@ -354,7 +360,8 @@ static unsigned after_salu(const struct inst *from, const struct inst *in)
     return hands_m0(from, in) && !loads_to_lds(in) ? 1 : 0;
 }
 
-/* The data of a buffer store with an offset in a register is read one state earlier. */
+/* Returns the wait states after a wide store. A buffer store with an offset in a register reads its
+ * data one state earlier. */
 static unsigned after_store(const struct inst *from, const struct inst *in)
 {
     if (!(in->row->flags & (ROW_VALU | ROW_MFMA)) || !writes(in, &from->src[1]))
@@ -374,9 +381,10 @@ static unsigned required(enum gfx_target target, const struct inst *from, const 
     return after_store(from, in);
 }
 
-/* LLVM has wait states here too; kernels of AITER that are known to run on hardware have not, and
- * Composable Kernel's loads under a condition have none between v_cmpx and a buffer instruction
- * (amd_buffer_addressing.hpp), for which the manual's table asks none. */
+/* Returns the wait states for the check `strict`. LLVM inserts these as well, but kernels that are
+ * known to work on hardware lack them. Examples are AITER's kernels, and Composable Kernel's
+ * conditional loads, which have none between v_cmpx and a buffer instruction
+ * (amd_buffer_addressing.hpp). The manual's table requires none there. */
 static unsigned required_strictly(const struct inst *from, const struct inst *in)
 {
     const uint32_t flags = from->row->flags;
@@ -390,8 +398,9 @@ static unsigned required_strictly(const struct inst *from, const struct inst *in
     return flags & ROW_SALU && hands_m0(from, in) && loads_to_lds(in) ? 1 : 0;
 }
 
-/* Strictly, every reader of a scalar register that a vector instruction has written waits. */
-static bool waits_rarely(const struct wave *w, const struct inst *in)
+/* True if the instruction only waits after instructions with a hazard_reach. Not for `strict`,
+ * where every reader of a scalar register written by a vector instruction waits. */
+static bool waits_by_reach(const struct wave *w, const struct inst *in)
 {
     return is(in, TRAIT_ORDINARY) && !(w->launch->checks & CHECK_STRICT);
 }
@@ -400,7 +409,7 @@ static bool check(const struct hazard_history *h, struct wave *w, const struct i
                   bool *found)
 {
     const struct launch *l = w->launch;
-    const bool rarely = waits_rarely(w, in);
+    const bool rarely = waits_by_reach(w, in);
     for (unsigned i = 1; i <= HAZARD_HISTORY && i <= h->count; i++) {
         unsigned slot = (h->count - i) % HAZARD_HISTORY;
         uint32_t states = h->states - h->at[slot] - 1;
@@ -431,8 +440,8 @@ static bool check(const struct hazard_history *h, struct wave *w, const struct i
 }
 
 /*
- * check(), unless it was fine before: what is not further back than LONGEST, or LONGEST_OTHER if
- * there is no matrix instruction, is always the same where no branch has been taken since.
+ * Memoised check(). The result for an instruction depends only on the last LONGEST wait states, or
+ * LONGEST_OTHER without matrix instructions. It is cached if no branch was taken among them.
  */
 static bool check_once(const struct hazard_history *h, struct wave *w, const struct inst *in)
 {
@@ -455,22 +464,21 @@ static bool check_once(const struct hazard_history *h, struct wave *w, const str
     return go_on;
 }
 
-/* Compares `in`, which is about to run, with the instructions that its wave issued last, and notes
- * it. */
+/* Checks `in` against the instructions that its wave issued last, and adds it to them. */
 static bool step(void *state, struct wave *w, const struct inst *in)
 {
     struct hazard_history *h = (struct hazard_history *)state + w->id;
     uint32_t flags = in->row->flags;
-    const bool asks = flags & (ROW_VALU | ROW_MFMA | ROW_VMEM | ROW_LDS) ||
-                      in->hazard_traits & (TRAIT_SETREG | TRAIT_GETREG | TRAIT_M0);
+    const bool has_hazards = flags & (ROW_VALU | ROW_MFMA | ROW_VMEM | ROW_LDS) ||
+                             in->hazard_traits & (TRAIT_SETREG | TRAIT_GETREG | TRAIT_M0);
     if (in->offset != h->next_offset) {
         h->states += TAKEN_BRANCH - 1;
         h->straight_at = h->states;
     }
     if (flags & ROW_MFMA && (int32_t)(h->matrix_free_at - h->states) > 0)
         h->states = h->matrix_free_at;
-    const uint32_t quiet_at = waits_rarely(w, in) ? h->quiet_for_most_at : h->quiet_at;
-    if (asks && h->states < quiet_at && !check_once(h, w, in))
+    const uint32_t quiet_at = waits_by_reach(w, in) ? h->quiet_for_most_at : h->quiet_at;
+    if (has_hazards && h->states < quiet_at && !check_once(h, w, in))
         return false;
     if (flags & (ROW_VALU | ROW_MFMA) || (flags & ROW_SALU && in->dst.kind == OPND_SGPR) ||
         in->hazard_traits & (TRAIT_SETREG | TRAIT_WIDE)) {
@@ -486,7 +494,7 @@ static bool step(void *state, struct wave *w, const struct inst *in)
         h->matrix_free_at = h->states + in->matrix_passes;
         h->matrix_quiet_at = h->states + 1 + LONGEST;
     }
-    /* Compilers do not look across calls, which take longer than any of this. */
+    /* Compilers do not look across calls, which take longer than any hazard. */
     if (is(in, TRAIT_CALL))
         h->count = 0;
     h->states += is(in, TRAIT_NOP) ? (in->simm16 & 0xfu) + 1 : 1;

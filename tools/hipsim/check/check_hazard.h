@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The hazard check: wait states that the hardware does not insert by itself. */
+/* The hazard check: finds wait states that the hardware does not insert by itself. */
 #ifndef HIPSIM_CHECK_HAZARD_H
 #define HIPSIM_CHECK_HAZARD_H
 

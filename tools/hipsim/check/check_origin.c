@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file finds the origin of undefined values: reports of `uninit` name the load. */
+/* This file tracks the origin of undefined values, so that reports of `uninit` can name the
+ * load. */
 #include "check_origin.h"
 
 #include <stdlib.h>
@@ -8,14 +9,14 @@
 #include "check_slots.h"
 #include "row.h"
 
-/* For every register the load that its undefined lanes come from: its offset in the code and 1, or
- * 0 where no load is known. Rows as of wave->bits, then SGPRs, then SCC. */
+/* For every register, the load that its undefined lanes come from: 1 + code offset, or 0 if
+ * unknown. Rows as in wave->bits, then SGPRs, then SCC. */
 #define ORIGIN_ROWS (2 * VGPR_FILE + SGPR_FILE + 1)
 struct origins {
     uint32_t load[ORIGIN_ROWS];
 };
 
-/* The first row of an operand, ORIGIN_ROWS for operands that are no registers. */
+/* Returns the first row of an operand; ORIGIN_ROWS if it is no register. */
 static unsigned origin_row(const struct opnd *o)
 {
     switch (o->kind) {
@@ -76,8 +77,8 @@ void origins_follow(const struct wave *w, const struct inst *in)
     if (!of || (!of[w->id] && !(of[w->id] = calloc(1, sizeof(**of)))))
         return;
     struct origins *from = of[w->id];
-    /* The sources still hold what they held, unless the destination is one of them: then its own
-     * row says where they came from. */
+    /* Uses the sources' rows, which are still valid: if the destination is also a source, its own
+     * row still has its old origin. */
     const uint32_t load =
         in->row->flags & ROW_LOAD ? (uint32_t)in->offset + 1 : load_of_sources(from, w, in);
     set_origin(from, w, &in->dst, load);

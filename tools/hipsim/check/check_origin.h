@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The origins of undefined values: check_uninit's state of a workgroup. */
+/* The origins of undefined values: check_uninit's state per workgroup. */
 #ifndef HIPSIM_CHECK_ORIGIN_H
 #define HIPSIM_CHECK_ORIGIN_H
 
 #include "check.h"
 
-/** Follows undefined values through `in`, which has run: from the memory that it has loaded, or
- *  from its sources, into its results. While w->copies. */
+/** Tracks undefined values through `in`, which has executed: from loaded memory or from its sources
+ *  to its results. Call it only if w->copies. */
 void origins_follow(const struct wave *w, const struct inst *in);
 
-/** The offset of the load that undefined values among the sources of `in` come from. False if none
- *  is known. */
+/** Finds the code offset of the load that undefined sources of `in` come from. False if none is
+ *  known. */
 bool origins_find(void *state, const struct wave *w, const struct inst *in, uint64_t *offset);
 
 void *origins_create(const struct launch *l, void *launch_state);

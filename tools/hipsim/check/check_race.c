@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Data races in LDS, and what the check of global memory shares with it.
+ * The race check for LDS, and the parts it shares with the check of global memory.
  *
- * LDS has a cell per dword: who wrote it and who read it since the last barrier. Cells carry the
- * epoch (barriers passed, counted on from one workgroup to the next), so nothing is ever cleared.
+ * LDS has a cell per dword: its writers and readers since the last barrier. A cell carries its
+ * epoch, the number of barriers, which continues across workgroups. An old epoch marks an empty
+ * cell, so cells are never cleared.
  */
 #include "check_race.h"
 
@@ -18,37 +19,38 @@
 
 #define WHOLE 0xf /* all bytes of a dword */
 #define CONFLICTS_MAX (WAVE_LANES * 8)
-#define POLLS_KEPT 16u /* loads of which it is known whether they poll */
+#define POLLS_KEPT 16u /* number of loads with a cached result of race_polls() */
 
 enum site_flags {
     SITE_ATOMIC = 1 << 0,      /* only atomics have written */
-    SITE_MIXED = 1 << 1,       /* waves share the dword byte-wise: not followed any further */
-    SITE_DS = 1 << 2,          /* last written by an LDS instruction, `seq` tells which */
+    SITE_MIXED = 1 << 1,       /* waves share the dword byte-wise: no longer tracked */
+    SITE_DS = 1 << 2,          /* last written by an LDS instruction, see `seq` */
     SITE_READ_ATOMIC = 1 << 3, /* only atomics have read */
-    SITE_WRITE_TIME = 1 << 4,  /* the site has it; else it was before the first release */
+    SITE_WRITE_TIME = 1 << 4,  /* write_time is set; otherwise the write precedes the first
+                                * release */
     SITE_READ_TIME = 1 << 5,
 };
 
-/* The part of a cell that every access needs. */
+/* The part of a cell that every access uses. */
 struct cell {
     uint32_t epoch;
-    uint32_t read_at;          /* offset in the code */
-    uint16_t writers, readers; /* a bit per wave; all writers wrote the same bytes */
-    uint8_t written, read;     /* bytes */
-    uint8_t last;              /* wave that wrote last */
+    uint32_t read_at;          /* code offset */
+    uint16_t writers, readers; /* bit per wave; all writers wrote the same bytes */
+    uint8_t written, read;     /* byte masks */
+    uint8_t last;              /* last wave that wrote */
     uint8_t flags;
 };
 
-/* The part that stores leave for reports and for reads after the next barrier. */
+/* The part of a cell for reports and for reads after the next barrier. */
 struct site {
-    uint32_t write_at;              /* offset in the code */
-    uint32_t seq;                   /* of the last write among the wave's LGKM operations */
-    uint32_t write_time, read_time; /* clocks.now; the earliest where several waves did it */
-    uint32_t swap_epoch;            /* of `swappers`: waves that have swapped its value */
+    uint32_t write_at;              /* code offset */
+    uint32_t seq;                   /* number of the last write among the wave's LGKM operations */
+    uint32_t write_time, read_time; /* clocks.now; the earliest of several waves */
+    uint32_t swap_epoch;            /* epoch of `swappers`, the waves that have swapped the value */
     uint16_t swappers;
 };
 
-/* A store that changed bytes which another wave uses, if it did change them. */
+/* A store to bytes that another wave uses. It is a race if it changed them. */
 struct conflict {
     struct race_other other;
     const uint8_t *p;
@@ -56,22 +58,22 @@ struct conflict {
 };
 
 struct race {
-    uint32_t base;   /* epoch of the workgroup's beginning */
-    uint32_t newest; /* largest epoch used */
+    uint32_t base;   /* epoch at which the workgroup began */
+    uint32_t newest; /* largest epoch so far */
     struct cell *cells;
     struct site *sites;
     struct race_global *global;
     struct race_clocks clocks;
     struct race_spare spare;
     struct {
-        uint32_t offset; /* + 1 */
+        uint32_t offset; /* code offset + 1 */
         bool polls;
     } loads[POLLS_KEPT];
     unsigned nconflicts;
     struct conflict conflicts[CONFLICTS_MAX];
 };
 
-/* One lane's dword of an access. */
+/* One dword of one lane's access. */
 struct probe {
     struct wave *w;
     const struct inst *in;
@@ -81,11 +83,11 @@ struct probe {
     uint32_t epoch;
     uint16_t self;
     uint8_t lane;
-    uint8_t mask; /* bytes */
+    uint8_t mask; /* byte mask */
     enum mem_direction direction;
     bool atomic;
-    bool swap;    /* an atomic that puts a value in place, as those of locks do */
-    bool pending; /* some wave has LGKM operations outstanding */
+    bool swap;    /* an atomic exchange or compare-and-swap, as locks use */
+    bool pending; /* another wave has outstanding LGKM operations */
 };
 
 static void destroy(void *state)
@@ -112,7 +114,7 @@ static void *create(const struct launch *l, void *shadow)
     return NULL;
 }
 
-/* Forgets what the last workgroup did in LDS. */
+/* Clears the state of the previous workgroup. */
 static void begin(void *state, const struct workgroup *wg)
 {
     struct race *r = state;
@@ -139,7 +141,7 @@ static void grid_pass(void *state, struct wave *w)
     race_global_acquire(((struct race *)state)->global, w);
 }
 
-/* The other workgroup, as far as it is another one. */
+/* Writes the name of the other workgroup, or nothing if it is this one. */
 static void name_group(const struct workgroup *wg, uint64_t index, char *text, size_t size)
 {
     const struct launch *l = wg->launch;
@@ -196,7 +198,7 @@ static struct race_other other_of(const struct probe *a, const struct cell *c, c
     };
 }
 
-/* Is the last write of the dword, by another wave before the barrier, still on its way? */
+/* True if the last write of the dword, by another wave before the barrier, is still outstanding. */
 static bool outstanding(const struct probe *a, const struct cell *c, const struct site *s)
 {
     if (c->epoch < a->race->base || !(c->flags & SITE_DS) || c->writers & a->self || !c->writers ||
@@ -231,14 +233,15 @@ static void note_read(const struct probe *a, struct cell *c, struct site *s)
     c->read_at = (uint32_t)a->in->offset;
 }
 
-/* A plain store to what only atomics write, and the wave has swapped itself, gives back a lock. */
-static bool gives_back(const struct probe *a, const struct cell *c, const struct site *s)
+/* True for the release of a lock: a plain store to a dword that only atomics write and that this
+ * wave has swapped. */
+static bool releases_lock(const struct probe *a, const struct cell *c, const struct site *s)
 {
     return a->direction == MEM_WRITE && c->flags & SITE_ATOMIC && s->swap_epoch == a->epoch &&
            s->swappers & a->self;
 }
 
-/* True when it gives back a lock. */
+/* Records an access in its cell. True if it releases a lock. */
 static bool note(const struct probe *a, struct cell *c, struct site *s, bool shared)
 {
     const struct race_clocks *k = &a->race->clocks;
@@ -246,8 +249,8 @@ static bool note(const struct probe *a, struct cell *c, struct site *s, bool sha
         note_read(a, c, s);
         return false;
     }
-    const bool given_back = gives_back(a, c, s);
-    const bool atomic = given_back || (a->atomic && (!c->writers || c->flags & SITE_ATOMIC));
+    const bool released = releases_lock(a, c, s);
+    const bool atomic = released || (a->atomic && (!c->writers || c->flags & SITE_ATOMIC));
     const bool ds = a->in->row->flags & ROW_LDS;
     const uint8_t kept =
         SITE_MIXED | SITE_READ_ATOMIC | SITE_READ_TIME | (shared ? SITE_WRITE_TIME : 0);
@@ -265,10 +268,10 @@ static bool note(const struct probe *a, struct cell *c, struct site *s, bool sha
     s->write_at = (uint32_t)a->in->offset;
     c->last = (uint8_t)a->w->id;
     s->seq = a->w->issued[WAIT_LGKM];
-    return given_back;
+    return released;
 }
 
-/* race_polls(), which takes its time. */
+/* Returns race_polls(), from a cache since it is slow. */
 static bool polls(const struct probe *a, uint32_t offset)
 {
     const unsigned i = offset / 4 % POLLS_KEPT;
@@ -279,16 +282,16 @@ static bool polls(const struct probe *a, uint32_t offset)
     return a->race->loads[i].polls;
 }
 
-/* Does the plain store give back a lock, or set a flag for which others have waited? */
+/* True if the plain store releases a lock or sets a flag that others have polled. */
 static bool sets_flag(const struct probe *a, const struct cell *c, const struct site *s,
                       uint16_t readers)
 {
     return a->direction == MEM_WRITE && !a->atomic &&
-           (gives_back(a, c, s) || (readers && polls(a, c->read_at)));
+           (releases_lock(a, c, s) || (readers && polls(a, c->read_at)));
 }
 
-/* Releases what the wave did before a store that raises a flag. */
-static void raise_flag(const struct probe *a, bool raised)
+/* Releases the wave's accesses up to a store that sets a flag. */
+static void release_by_flag(const struct probe *a, bool raised)
 {
     if (!raised)
         return;
@@ -297,11 +300,12 @@ static void raise_flag(const struct probe *a, bool raised)
 }
 
 /*
- * Accesses that are meant to meet: a wave waits for what the other stores, which orders what comes
- * after, or a compare-and-swap finds out itself. Stores see sets_flag().
+ * True for intended conflicts: polling a value that another wave stores, which orders later
+ * accesses, or a compare-and-swap, which detects the conflict itself. Plain stores: see
+ * sets_flag().
  */
-static bool excused(const struct probe *a, const struct cell *c, const struct site *s,
-                    uint16_t writers)
+static bool is_intended(const struct probe *a, const struct cell *c, const struct site *s,
+                        uint16_t writers)
 {
     const uint32_t at = (uint32_t)a->in->offset;
     if (a->direction == MEM_READ) {
@@ -320,7 +324,8 @@ static bool excused(const struct probe *a, const struct cell *c, const struct si
             race_feeds_compare(a->w->launch, c->read_at));
 }
 
-/* Forgets accesses that are over for the wave, for it and, where it writes, for all. */
+/* Removes accesses that are ordered before the wave's. For a store, removes them from the cell as
+ * well. */
 static void settle_order(const struct probe *a, struct cell *c, const struct site *s,
                          uint16_t *writers, uint16_t *readers)
 {
@@ -337,7 +342,7 @@ static void settle_order(const struct probe *a, struct cell *c, const struct sit
         c->read = 0;
 }
 
-/* One dword. False after a report. */
+/* Checks and records an access to one dword. False after a report that stops the wave. */
 static bool touch(const struct probe *a, struct cell *c, struct site *s)
 {
     if (c->epoch != a->epoch) {
@@ -350,7 +355,7 @@ static bool touch(const struct probe *a, struct cell *c, struct site *s)
         *c = (struct cell){.epoch = a->epoch};
     }
     if (!((c->writers | c->readers) & (uint16_t)~a->self)) {
-        raise_flag(a, note(a, c, s, false));
+        release_by_flag(a, note(a, c, s, false));
         return true;
     }
     uint16_t writers = c->writers & (uint16_t)~a->self, readers = c->readers & (uint16_t)~a->self;
@@ -367,7 +372,7 @@ static bool touch(const struct probe *a, struct cell *c, struct site *s)
     const bool flag = sets_flag(a, c, s, readers);
     if (c->flags & SITE_MIXED) {
         writers = readers = 0;
-    } else if ((writers || readers) && !flag && !excused(a, c, s, writers)) {
+    } else if ((writers || readers) && !flag && !is_intended(a, c, s, writers)) {
         struct conflict f = {.other = other_of(a, c, s, writers, readers), .p = a->p};
         struct race *r = a->race;
         if (a->direction != MEM_WRITE) {
@@ -383,11 +388,11 @@ static bool touch(const struct probe *a, struct cell *c, struct site *s)
     } else if (others && partial) {
         c->flags |= SITE_MIXED;
     }
-    raise_flag(a, note(a, c, s, others) || flag);
+    release_by_flag(a, note(a, c, s, others) || flag);
     return true;
 }
 
-/* All dwords of a lane's access. */
+/* Checks and records all dwords of a lane's access. */
 static bool touch_lane(struct probe *a, uint64_t first, const uint8_t *p, unsigned bytes)
 {
     struct race *r = a->race;
@@ -404,8 +409,8 @@ static bool touch_lane(struct probe *a, uint64_t first, const uint8_t *p, unsign
     return true;
 }
 
-/* The common case: whole dwords of LDS that nobody has written since the barrier. True when it
- * was one. */
+/* Fast path: records a read of whole LDS dwords that nobody has written since the barrier. False if
+ * it does not apply. */
 static bool read_plain(struct race *r, const struct probe *a, uint64_t first, unsigned bytes)
 {
     if ((first | bytes) & 3)
@@ -434,7 +439,7 @@ static bool read_plain(struct race *r, const struct probe *a, uint64_t first, un
     return true;
 }
 
-/* Atomics that locks are made of. */
+/* True for atomics that implement locks. */
 static bool swaps(const struct inst *in)
 {
     const char *name = in->row->name;
@@ -470,14 +475,15 @@ static bool lds_access(struct race *r, struct wave *w, const struct inst *in,
     return true;
 }
 
-/* Scope bits tell what loads and stores are; LDS instructions have none. */
+/* True for atomic accesses. Scope bits mark atomic loads and stores to global memory; LDS
+ * instructions have none. */
 static bool is_atomic(const struct inst *in, const struct lane_mem *m, enum mem_direction direction)
 {
     const bool scoped = !(in->row->flags & (ROW_LDS | (m->space == MEM_LDS ? ROW_LDS_DMA : 0)));
     return direction == MEM_MODIFY || (scoped && (in->sc0 || in->sc1));
 }
 
-/* An atomic that reads acquires, one that writes releases; called when it has been compared. */
+/* Orders waves by an atomic that was already checked: a read acquires, a write releases. */
 static void synchronize(struct race *r, const struct wave *w, const struct inst *in,
                         const struct lane_mem *m, enum mem_direction direction)
 {
@@ -522,7 +528,7 @@ static void settle(void *state, struct wave *w, const struct inst *in)
     r->nconflicts = 0;
 }
 
-/* A single wave that runs alone races with nobody. */
+/* Begins a launch. A single wave cannot race, so it is not watched. */
 static void *launch_begin(const struct launch *l, uint64_t first, uint64_t last, bool *watches)
 {
     *watches =

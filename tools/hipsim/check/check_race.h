@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The race check: two waves touch the same bytes of LDS or global memory, nothing orders the one
- * access before the other, at least one of them writes, and not both are atomic.
- * docs/hipsim-checks.md says what orders accesses, and what is left alone.
+ * The race check. A race is a pair of accesses by two waves to the same bytes of LDS or global
+ * memory. Nothing orders one before the other, at least one writes, and not both are atomic.
+ * docs/hipsim-checks.md describes what orders accesses, and which races are ignored.
  *
- * Stores that collide are only remembered when they are resolved: settle() judges them when their
- * data are in memory, and leaves alone those that left all bytes as they were, since waves that
- * repeat another wave's copy do no harm.
+ * A colliding store is only recorded when its address is resolved. settle() evaluates it once its
+ * data are in memory, and ignores stores that changed no byte, since waves that repeat another
+ * wave's copy are harmless.
  *
- * `struct race` belongs to one host thread, which runs one workgroup after the other with it.
- * `struct race_shadow` is what a launch knows of global memory, shared by its threads.
+ * One host thread uses a `struct race` for all workgroups that it runs, one after the other.
+ * `struct race_shadow` is a launch's record of global memory, shared by its threads.
  */
 #ifndef HIPSIM_CHECK_RACE_H
 #define HIPSIM_CHECK_RACE_H
@@ -18,52 +18,54 @@
 
 extern const struct check check_race;
 
-/* Accesses of a launch to a page of global memory, a bit per byte. */
+/* Accesses of a launch to a page of global memory, one bit per byte. */
 #define RACE_PAGE 4096u
 struct race_page {
     uint64_t address;
     uint64_t read[RACE_PAGE / 64], written[RACE_PAGE / 64];
-    uint64_t atomic[RACE_PAGE / 64]; /* those of them that atomics alone have touched */
+    uint64_t atomic[RACE_PAGE / 64]; /* the part of both that only atomics have accessed */
 };
 
-/* -- among check_race*.c ----------------------------------------------------------------------- */
+/* -- internal to check_race*.c
+ * ------------------------------------------------------------------ */
 
-/* The access with which another one races. */
+/* The other access of a race. */
 struct race_other {
-    uint64_t address; /* where they meet */
+    uint64_t address; /* first address they share */
     uint64_t group;   /* index of its workgroup */
-    uint32_t at;      /* offset in the code */
-    uint16_t readers; /* that repeat a load of the wave that stores (check_race_later.h) */
+    uint32_t at;      /* code offset */
+    uint16_t readers; /* waves that repeat a load of the storing wave (check_race_later.h) */
     uint8_t wave, lane;
     bool wrote, lds;
-    bool unwaited; /* it was not waited for before the barrier */
+    bool unwaited; /* a write from before the barrier, without a wait for it */
 };
 
-/** Reports `in`'s race with `other`; as wave_finding(). */
+/** Reports a race between `in` and `other`. Returns the result of wave_finding(). */
 bool race_report(struct wave *w, const struct inst *in, const struct race_other *other,
                  enum mem_direction direction);
 
-/** Does the load at `offset` read what a compare-and-swap then expects? Clang begins the atomics
- *  that the machine lacks with such a load; the swap itself finds out what has changed since. */
+/** True if a compare-and-swap uses the value of the load at `offset` as its expected value. Clang
+ *  begins atomics that the machine lacks with such a load. The swap detects intermediate changes
+ *  itself. */
 bool race_feeds_compare(const struct launch *l, uint32_t offset);
 
-/** Is the load at `offset` in a loop that stores nothing and carries nothing but lane masks from
- *  turn to turn? Only another wave can end such a loop. */
+/** True if the load at `offset` is in a loop that stores nothing and carries only lane masks
+ *  between iterations. Only another wave can end such a loop. */
 bool race_polls(const struct launch *l, uint32_t offset);
 
-/** May the store at `store` depend on what the load at `load` brings? Offsets in the code. */
+/** True if the store at code offset `store` may depend on the value of the load at `load`. */
 bool race_reaches(const struct launch *l, uint32_t load, uint32_t store);
 
-/** The shadow of a launch that is about to run; NULL when memory is short. */
+/** A launch's record of global memory. race_shadow_begin() returns NULL without memory. */
 struct race_shadow;
 struct race_shadow *race_shadow_begin(void);
-/** Tells of all pages that the launch has touched and the check could follow. */
+/** Calls `tell` for all pages that the launch has accessed and that were tracked. */
 void race_shadow_walk(struct race_shadow *shadow,
                       void (*tell)(void *ctx, const struct race_page *page), void *ctx);
-/** The launch has ended. True if its accesses were too many to be followed to the end. */
+/** Ends the launch. True if it had too many accesses to track all of them. */
 bool race_shadow_end(struct race_shadow *shadow);
 
-/* State of a workgroup's host thread for global memory. */
+/* A host thread's state for global memory. */
 struct race_global;
 struct race_clocks;
 struct race_spare;
@@ -71,16 +73,17 @@ struct race_global *race_global_create(struct race_shadow *shadow, const struct 
                                        struct race_spare *spare);
 void race_global_destroy(struct race_global *g);
 void race_global_begin(struct race_global *g);
-/** Releases what the workgroup did before its last barrier and the wave since; the stamp. */
+/** Releases what the workgroup did before its last barrier and the wave since then. Returns the
+ *  stamp. */
 uint64_t race_global_release(struct race_global *g, const struct wave *w);
-/** The wave has acquired all that was released up to now. */
+/** Makes the wave acquire all releases so far. */
 void race_global_acquire(struct race_global *g, const struct wave *w);
-/** The workgroup's barrier has opened: its waves share what they have acquired. */
+/** Merges what the workgroup's waves have acquired, when its barrier opens. */
 void race_global_barrier(struct race_global *g, const struct workgroup *wg);
-/** The check's accessed() for global memory. */
+/** Checks an access to global memory: accessed() of the race check. */
 bool race_global_access(struct race_global *g, struct wave *w, const struct inst *in,
                         const struct lane_mem *m, unsigned bytes, enum mem_direction direction);
-/** The check's settle() for global memory. */
+/** Decides the stores to global memory: settle() of the race check. */
 void race_global_settle(struct race_global *g, struct wave *w, const struct inst *in);
 
 #endif

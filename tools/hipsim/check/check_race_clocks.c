@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The order that atomics and flags make among the waves of a workgroup. */
+/* The order that atomics and flags create among the waves of a workgroup. */
 #include "check_race_clocks.h"
 
 #include <string.h>
 
-#define RENEW (UINT32_C(1) << 31) /* the counter starts anew before it could wrap */
+#define RENEW (UINT32_C(1) << 31) /* reset the counter before it could wrap */
 
 static void join(uint32_t *into, const uint32_t *from)
 {

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file reads the code around a load: does it prepare a compare-and-swap, does it poll? */
+/* This file analyses the code around a load: whether it prepares a compare-and-swap, and whether it
+ * polls. */
 #include <string.h>
 
 #include "check_race.h"
 #include "check_registers.h"
 #include "decode.h"
 
-#define COMPARE_WITHIN 48 /* instructions from a load to the swap that it prepares */
-#define POLL_WITHIN 48    /* from a load to the end of the loop that waits for its value */
+#define COMPARE_WITHIN 48 /* maximum instructions from a load to the swap it prepares */
+#define POLL_WITHIN 48    /* maximum instructions from a load to the end of its polling loop */
 
 bool race_feeds_compare(const struct launch *l, uint32_t offset)
 {
@@ -22,8 +23,9 @@ bool race_feeds_compare(const struct launch *l, uint32_t offset)
     return false;
 }
 
-/* Lane masks may go from one turn of a loop to the next: they say which lanes still wait. */
-static bool of_masks(const struct inst *in)
+/* True for operations on lane masks. A polling loop may carry these between iterations: they are
+ * the lanes that still wait. */
+static bool combines_masks(const struct inst *in)
 {
     static const char *const names[] = {"s_and", "s_or", "s_xor", "s_andn2", "s_orn2"};
     for (unsigned i = 0; i < sizeof(names) / sizeof(*names) && in->row->flags & ROW_SALU; i++)
@@ -32,8 +34,9 @@ static bool of_masks(const struct inst *in)
     return false;
 }
 
-/* Does the loop from `first` to `last` store nothing and carry nothing from turn to turn? */
-static bool waits_only(const struct launch *l, uint32_t first, uint32_t last)
+/* True if the loop from `first` to `last` stores nothing and carries nothing but lane masks between
+ * iterations. */
+static bool only_polls(const struct launch *l, uint32_t first, uint32_t last)
 {
     struct registers written = {0}, fresh = {0};
     const struct inst *in;
@@ -41,7 +44,7 @@ static bool waits_only(const struct launch *l, uint32_t first, uint32_t last)
         in = code_inst(l->code, at);
         if (!in || !in->row || in->row->flags & ROW_STORE)
             return false;
-        if (of_masks(in))
+        if (combines_masks(in))
             continue;
         registers_of(&written, &in->dst, REGISTERS_ADD);
         registers_of(&written, &in->dst2, REGISTERS_ADD);
@@ -61,7 +64,7 @@ static bool waits_only(const struct launch *l, uint32_t first, uint32_t last)
     return true;
 }
 
-/* The load may stand in front of the loop, where compilers put its first turn. */
+/* The load may precede the loop: compilers peel the first iteration. */
 bool race_polls(const struct launch *l, uint32_t offset)
 {
     const struct inst *load = code_inst(l->code, offset), *again = load;
@@ -73,7 +76,7 @@ bool race_polls(const struct launch *l, uint32_t offset)
         if (in->row == load->row && in->dst.reg == load->dst.reg)
             again = in;
         if (in->row->flags & ROW_BRANCH && in->target <= again->offset)
-            return waits_only(l, (uint32_t)in->target, at);
+            return only_polls(l, (uint32_t)in->target, at);
         at += in->size;
     }
     return false;

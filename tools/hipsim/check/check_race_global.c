@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Data races in global memory, between the waves of a workgroup and between workgroups.
+ * The race check for global memory, between the waves of a workgroup and between workgroups.
  *
- * Every 16 bytes of memory that a launch touches have a cell: who wrote them last and who has read
- * them since. Where waves share them piecewise the cell splits into four of 4 bytes, and those
- * into bytes. Who: an *interval*, the accesses of a workgroup between two of its barriers, and a
- * bit per wave.
+ * Every 16 bytes of memory that a launch accesses have a cell: the last writer, and the readers
+ * since. A cell splits into four of 4 bytes, and those into bytes, if waves share it in pieces. A
+ * writer or reader is an *interval* plus a bit per wave. An interval is the accesses of a workgroup
+ * between two of its barriers.
  *
- * Order. Within a workgroup barriers order. Beyond, atomics do, and loads and stores with sc1,
- * which is how agent-scope atomic ones look: each that writes is a release of what its wave has
- * done and of what the workgroup did before its last barrier, each that reads and returns an
- * acquire. Releases draw stamps from one clock. A location remembers the stamp of its last
- * release, a wave the largest stamp that it has acquired (`acquired`, shared at barriers);
- * an access is ordered before all that comes when its interval was released at or before that,
- * whoever did it: coarser than vector clocks. Fences are not asked for, since caches write through.
- * check_race_shadow.c keeps cells and intervals.
+ * Order: barriers order the waves of a workgroup. Atomics order all waves, and so do loads and
+ * stores with sc1, the encoding of agent-scope atomic ones. One that writes is a release: of what
+ * its wave has done, and of what the workgroup did before its last barrier. One that reads or
+ * returns a value is an acquire. Releases draw stamps from one clock. A location remembers the
+ * stamp of its last release. A wave remembers the largest stamp that it has acquired (`acquired`,
+ * merged at barriers). An access is ordered before a wave's if its interval was released at or
+ * before that stamp, by whatever wave: coarser than vector clocks. Fences are not required, since
+ * caches write through. check_race_shadow.c stores cells and intervals.
  */
 #include "check_race.h"
 
@@ -26,46 +26,47 @@
 #include "check_race_clocks.h"
 #include "check_race_shadow.h"
 
-#define INTERVAL_CHUNK 64u /* a thread takes this many at a time */
+#define INTERVAL_CHUNK 64u /* number of intervals that a thread reserves at a time */
 #define RECENT 64u         /* pages that a thread finds without the hash table */
-#define OPEN_MAX 64u       /* intervals of a workgroup that wait for a release */
+#define OPEN_MAX 64u       /* maximum number of a workgroup's unreleased intervals */
 #define COLLISIONS_MAX (2 * WAVE_LANES)
 
-/* Swizzled buffers, formats and loads to LDS access up to four dwords of a lane one by one. */
+/* Swizzled buffers, formats and loads to LDS access up to four dwords per lane separately. */
 #define ACQUIRES_MAX (4 * WAVE_LANES)
 
 struct race_global {
     struct race_shadow *shadow;
     const struct race_clocks *clocks;
     struct race_spare *spare;
-    uint32_t current, epoch; /* interval of the workgroup, 0: none yet in this epoch */
-    uint32_t open, nopen;    /* list of intervals not released */
+    uint32_t current, epoch; /* the workgroup's interval; 0: none yet in this epoch */
+    uint32_t open, nopen;    /* list of unreleased intervals, and its length */
     uint32_t chunk, chunk_end;
-    uint64_t held;                  /* stripes */
-    uint64_t acquire[ACQUIRES_MAX]; /* locations that the running instruction reads */
+    uint64_t held;                  /* bit mask of locked stripes */
+    uint64_t acquire[ACQUIRES_MAX]; /* locations that the current instruction acquires */
     unsigned nacquire, ncollisions, nrepeats;
-    uint64_t acquired[WAVES_MAX]; /* by wave: releases up to here are ordered before what comes */
+    uint64_t acquired[WAVES_MAX]; /* by wave: releases up to this stamp are ordered before its
+                                   * accesses */
     struct {
         uint64_t number; /* + 1 */
         uint32_t page;
     } recent[RECENT];
     struct collision collisions[COLLISIONS_MAX];
-    struct collision repeats[WAVE_LANES]; /* stores over what has been read, the first ones of */
-    struct cell *repeated[WAVE_LANES];    /* these cells */
+    struct collision repeats[WAVE_LANES]; /* stores to cells that were read: old bytes */
+    struct cell *repeated[WAVE_LANES];    /* the cells of `repeats` */
 };
 
-/* One granule of an access. */
+/* An access to one granule. */
 struct touch {
     struct race_global *g;
     struct wave *w;
     const struct inst *in;
     enum mem_direction direction;
-    uint32_t self;      /* interval, with ATOMIC */
+    uint32_t self;      /* interval, with ATOMIC or LOCAL */
     uint16_t bit;       /* of the wave */
-    uint16_t bad;       /* out: bytes that collide */
-    bool named;         /* `other` is who collides with the first of them */
-    uint64_t page;      /* number of the one that `cells` belong to, whose lock is held */
-    struct cell *cells; /* NULL: not followed */
+    uint16_t bad;       /* result: colliding bytes */
+    bool named;         /* `other` is set, for the first colliding byte */
+    uint64_t page;      /* number of the page of `cells`; its lock is held */
+    struct cell *cells; /* NULL: not tracked */
     struct race_other other;
 };
 
@@ -105,7 +106,8 @@ static void unlock_all(struct race_global *g)
                               memory_order_release);
 }
 
-/* NO_PAGE and what lies beyond PAGES_MAX: the page is not followed. */
+/* Returns the index of an address's page. NO_PAGE, or an index from PAGES_MAX on, means that the
+ * page is not tracked. */
 static uint32_t page_of(struct race_global *g, uint64_t address)
 {
     uint64_t number = address / PAGE;
@@ -139,7 +141,7 @@ static uint32_t new_interval(struct race_global *g, const struct workgroup *wg)
     return g->chunk++;
 }
 
-/* The workgroup's interval, which `w` now touches; 0 when there are no more. */
+/* Returns the workgroup's interval and adds `w` to it; 0 if no interval is left. */
 static uint32_t touch_interval(struct race_global *g, const struct wave *w)
 {
     if (!g->current || g->epoch != (uint32_t)w->wg->barriers) {
@@ -152,7 +154,7 @@ static uint32_t touch_interval(struct race_global *g, const struct wave *w)
     return g->current;
 }
 
-/* Releases what it may of one interval. True when nothing of it is left. */
+/* Releases the part of an interval that `w` may release. True if nothing unreleased remains. */
 static bool release_interval(struct race_global *g, struct interval *j, const struct wave *w,
                              uint64_t stamp)
 {
@@ -169,7 +171,7 @@ static bool release_interval(struct race_global *g, struct interval *j, const st
     return past || j->touched == bit;
 }
 
-/* The wave's next access begins another interval, lest it be taken for a released one. */
+/* The wave's next access begins a new interval, so that it does not count as released. */
 uint64_t race_global_release(struct race_global *g, const struct wave *w)
 {
     struct race_shadow *s = g->shadow;
@@ -224,7 +226,8 @@ static void release_at(struct race_global *g, const struct lane_mem *m, uint64_t
     }
 }
 
-/* Are the accesses of these waves in interval `id` over for `t`'s wave? */
+/* True if the accesses of `waves` in interval `id` are ordered before those that `t`'s wave makes
+ * now. */
 static bool ordered(const struct touch *t, uint32_t id, uint16_t waves, uint32_t time)
 {
     const struct interval *j = &t->g->shadow->intervals[id & NUMBER];
@@ -267,8 +270,9 @@ static bool same_group(const struct touch *t, uint32_t id)
     return t->g->shadow->intervals[id & NUMBER].group == (uint32_t)t->w->wg->index;
 }
 
-/* A pair of atomics never races within their scope, nor what a compare-and-swap checks itself. */
-static bool excused(const struct touch *t, uint32_t id, uint32_t at, bool wrote)
+/* True for conflicts that are no race: two atomics within their scope, or a value that a
+ * compare-and-swap verifies. */
+static bool is_no_race(const struct touch *t, uint32_t id, uint32_t at, bool wrote)
 {
     if ((id & t->self & ATOMIC) ||
         (id & (ATOMIC | LOCAL) && t->self & (ATOMIC | LOCAL) && same_group(t, id)))
@@ -278,7 +282,8 @@ static bool excused(const struct touch *t, uint32_t id, uint32_t at, bool wrote)
     return !wrote && t->direction == MEM_MODIFY && race_feeds_compare(t->w->launch, at);
 }
 
-/* The waves whose load it is, if they repeat one of the wave of their workgroup that stores. */
+/* Returns the waves with a redundant load: another wave of their workgroup makes the same load and
+ * stores to the location. 0: none. */
 static uint16_t repeats(const struct touch *t, const struct cell *c)
 {
     const bool loads = t->direction == MEM_READ;
@@ -289,13 +294,13 @@ static uint16_t repeats(const struct touch *t, const struct cell *c)
     return c->read_at == (uint32_t)t->in->offset && same_group(t, c->writer) ? t->bit : 0;
 }
 
-/* Bytes of `mask` that race with what the cell remembers. */
+/* Returns the bytes of `mask` that race with the accesses in the cell. */
 static uint16_t collide(struct touch *t, const struct cell *c, uint16_t mask)
 {
     const bool harmless = t->direction == MEM_READ && c->quiet;
     if (c->writer && c->written & mask && !harmless &&
         !ordered(t, c->writer, c->writers, c->write_time) &&
-        !excused(t, c->writer, c->write_at, true)) {
+        !is_no_race(t, c->writer, c->write_at, true)) {
         const uint16_t readers = t->direction == MEM_READ ? repeats(t, c) : 0;
         note_other(t, c->writer, c->writers, c->write_at, readers, true);
         return c->written & mask;
@@ -303,18 +308,19 @@ static uint16_t collide(struct touch *t, const struct cell *c, uint16_t mask)
     if (t->direction == MEM_READ || !(c->read & mask))
         return 0;
     if (c->reader && !ordered(t, c->reader, c->readers, c->read_time) &&
-        !excused(t, c->reader, c->read_at, false)) {
+        !is_no_race(t, c->reader, c->read_at, false)) {
         note_other(t, c->reader, c->readers, c->read_at, repeats(t, c), false);
         return c->read & mask;
     }
-    if (c->other && !ordered(t, c->other, 0, 0) && !excused(t, c->other, c->read_at, false)) {
+    if (c->other && !ordered(t, c->other, 0, 0) && !is_no_race(t, c->other, c->read_at, false)) {
         note_other(t, c->other, 0, c->read_at, 0, false);
         return c->read & mask;
     }
     return 0;
 }
 
-/* False: the cell must split, because it would say something of bytes that were not read. */
+/* Records a read. False if the cell must be split first, because it would cover bytes that were not
+ * read. */
 static bool note_read(const struct touch *t, struct cell *c, uint16_t mask)
 {
     const bool mine = c->reader == t->self && c->readers == t->bit && !c->other;
@@ -351,7 +357,7 @@ static bool note_write(const struct touch *t, struct cell *c, uint16_t mask)
     return true;
 }
 
-/* Remembers a store that may be to put back what was there. */
+/* Saves the old bytes under a store that may write back what was read. */
 static void note_repeat(struct touch *t, struct cell *c, uint16_t mask)
 {
     struct race_global *g = t->g;
@@ -361,7 +367,8 @@ static void note_repeat(struct touch *t, struct cell *c, uint16_t mask)
     g->repeated[g->nrepeats++] = c;
 }
 
-/* A cell of `bytes` bytes, of which the access has those in `mask`. */
+/* Checks and records an access to the bytes `mask` of a cell that covers `bytes` bytes. Splits the
+ * cell if needed. */
 static void touch(struct touch *t, struct cell *c, unsigned bytes, uint16_t mask)
 {
     if (!c->split) {
@@ -390,7 +397,7 @@ static void touch(struct touch *t, struct cell *c, unsigned bytes, uint16_t mask
 
 /* -- accesses ---------------------------------------------------------------------------------- */
 
-/* The cells of the granule's page, with its lock held; NULL when it is not followed. */
+/* Returns the cells of the granule's page and locks it; NULL if the page is not tracked. */
 static struct cell *enter_page(struct touch *t, uint64_t granule)
 {
     struct race_global *g = t->g;
@@ -401,13 +408,14 @@ static struct cell *enter_page(struct touch *t, uint64_t granule)
         return NULL;
     unsigned stripe = page % STRIPES;
     if (!(g->held >> stripe & 1)) {
-        unlock_all(g); /* only stores hold several, and those have them all */
+        unlock_all(g); /* only stores hold several locks, and they hold all they need */
         lock(g, stripe);
     }
     return t->cells = race_shadow_cells(g->shadow, page);
 }
 
-/* The usual case: nobody else has used the granule, or has read the same part of it. */
+/* Fast path: records the access if nobody else has used the granule, or all have read the same
+ * bytes. */
 static inline bool touch_quick(const struct touch *t, struct cell *c, uint16_t mask)
 {
     if (c->split || c->writer || (c->reader && (c->reader != t->self || c->read != mask)))
@@ -431,7 +439,8 @@ static inline bool touch_quick(const struct touch *t, struct cell *c, uint16_t m
     return true;
 }
 
-/* Bytes `mask` of the granule; `lane` has the first of them. False after a report. */
+/* Checks and records the bytes `mask` of a granule; `lane` accesses the first of them. False after
+ * a report that stops the wave. */
 static bool touch_granule(struct touch *t, uint64_t granule, uint16_t mask, unsigned lane)
 {
     struct cell *c = granule / PAGE == t->page ? t->cells : enter_page(t, granule);
@@ -465,7 +474,8 @@ static uint16_t byte_mask(uint64_t first, uint64_t end, uint64_t granule)
     return (uint16_t)((1u << to) - (1u << from));
 }
 
-/* Neighbouring lanes mostly share a granule, which is then one access. */
+/* Checks and records the granules of an access. Neighbouring lanes in the same granule are
+ * merged. */
 static bool touch_lanes(struct touch *t, const struct lane_mem *m, unsigned bytes)
 {
     uint64_t granule = 0;
@@ -490,8 +500,8 @@ static bool touch_lanes(struct touch *t, const struct lane_mem *m, unsigned byte
 }
 
 /*
- * A store keeps its locks until its data is in memory, so that what others have stored before is
- * there to compare with. In ascending order, against deadlock.
+ * Locks all stripes that a store needs, in ascending order to avoid deadlock. The locks are held
+ * until the data are in memory, so that earlier stores of other waves can be compared.
  */
 static void lock_lanes(struct race_global *g, const struct lane_mem *m, unsigned bytes)
 {
@@ -520,7 +530,7 @@ bool race_global_access(struct race_global *g, struct wave *w, const struct inst
     unsigned l;
     if (atomic_load_explicit(&g->shadow->full, memory_order_relaxed))
         return true;
-    if (g->held) /* the part before of an instruction that stores in several */
+    if (g->held) /* the previous part of an instruction that stores in several parts */
         race_global_settle(g, w, in);
     if (atomic && direction & MEM_WRITE)
         release_at(g, m, race_global_release(g, w));

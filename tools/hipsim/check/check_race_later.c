@@ -31,7 +31,7 @@ void race_spare_begin(struct race_spare *s)
     s->lost = s->count = 0;
 }
 
-/* The race as the load sees it. */
+/* Returns the race from the load's point of view. */
 static struct race_other writer_of(const struct wave *w, const struct inst *in,
                                    const struct race_other *o)
 {
@@ -43,7 +43,7 @@ static struct race_other writer_of(const struct wave *w, const struct inst *in,
     return writer;
 }
 
-/* The place of that race among those that are kept, or of the next one. */
+/* Returns the index of the race in `kept`, or the next free one. */
 static unsigned find(const struct race_spare *s, const struct inst *load, uint32_t writer)
 {
     unsigned i = 0;
@@ -52,7 +52,7 @@ static unsigned find(const struct race_spare *s, const struct inst *load, uint32
     return i;
 }
 
-/* Has one of the waves stored what may depend on the load? */
+/* True if one of the waves has executed a store that may depend on the load. */
 static bool has_stored(const struct race_spare *s, const struct launch *l, const struct inst *load,
                        uint16_t waves)
 {
@@ -89,7 +89,7 @@ bool race_spare_report(struct race_spare *s, struct wave *w, const struct inst *
     return true;
 }
 
-/* Notes that the wave has executed the store. True: it had before. */
+/* Records that the wave has executed the store. True if it had before. */
 static bool note(struct race_spare *s, uint16_t wave, const struct inst *in)
 {
     const uint32_t at = (uint32_t)in->offset + 1;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Races in global memory that are judged later.
+ * Races in global memory that are decided later.
  *
- * Stores that collide: when their data are in memory, by whether they have changed anything.
+ * Colliding stores are decided when their data are in memory: they race only if they have changed a
+ * byte.
  *
- * Loads of which nothing comes. Triton lets all waves of a workgroup load what fewer lanes hold,
- * and keeps the spare ones from storing. Where the others then store to the same place, such a load
- * meets a store, and does no harm. So where a wave repeats a load of the wave that stores, the race
- * is kept until it stores something that may depend on the load (race_reaches()), anywhere, and
- * is forgotten if it never does.
+ * Redundant loads are decided by their use. Triton lets all waves of a workgroup load data that
+ * fewer lanes need, and masks the stores of the redundant ones. If the others store to the same
+ * location, the redundant load conflicts with the store but is harmless. A race between a store and
+ * a load that repeats one of the storing wave is therefore kept. It is reported when the loading
+ * wave stores anything that may depend on the load (race_reaches()), and dropped if it never does.
  */
 #ifndef HIPSIM_CHECK_RACE_LATER_H
 #define HIPSIM_CHECK_RACE_LATER_H
@@ -21,23 +22,23 @@
 
 struct collision {
     struct race_other other;
-    uint16_t mask; /* bytes of the granule */
+    uint16_t mask; /* byte mask within the granule */
     uint8_t old[RACE_GRANULE];
 };
 
-/** Keeps what the granule at `address` holds before the store. */
+/** Saves the bytes of the granule at `address` before the store. */
 void collision_keep(struct collision *k, const struct race_other *other, uint64_t address,
                     uint16_t mask);
 bool collision_changed(const struct collision *k);
 
-/* The state of a workgroup. */
+/* State of a workgroup. */
 struct race_spare {
-    uint16_t lost; /* a bit per wave of whose stores some are not among these: */
+    uint16_t lost; /* bit per wave: not all of its stores are in `stores` */
     uint16_t count;
     struct {
-        uint32_t at; /* offset in the code, + 1 */
+        uint32_t at; /* code offset + 1 */
         uint16_t waves;
-    } stores[STORES_KEPT]; /* by a hash of the offset */
+    } stores[STORES_KEPT]; /* hash table by the offset */
     struct {
         const struct inst *load;
         struct race_other writer;
@@ -47,12 +48,13 @@ struct race_spare {
 
 void race_spare_begin(struct race_spare *s);
 
-/** Reports a race as race_report() does; where `other->readers` have stored nothing that may depend
- *  on the load, only once they do, or never. */
+/** Reports a race like race_report(). If waves in `other->readers` have not stored anything that
+ *  depends on the load, defers the report until they do. */
 bool race_spare_report(struct race_spare *s, struct wave *w, const struct inst *in,
                        const struct race_other *other, enum mem_direction direction);
 
-/** The wave stores something. False: it has been stopped. */
+/** Records a store of the wave and reports the deferred races that it decides. False if the wave
+ *  was stopped. */
 bool race_spare_stores(struct race_spare *s, struct wave *w, const struct inst *in);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file follows what a load brings through the code, to see whether a store can depend on it.
+ * This file tests whether a store can depend on the value of a load.
  *
- * The registers that depend on the load are carried from instruction to instruction and along
- * branches, until nothing is added any more. What cannot be followed counts as reaching the store:
- * scalar operations, by which waves decide where to go and which lanes work, calls, and long code.
+ * It propagates the set of dependent registers over instructions and branches until a fixed point.
+ * Anything that cannot be tracked counts as a dependence: scalar operations, with which waves
+ * decide branches and active lanes, calls, and long code.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,27 +13,27 @@
 #include "check_registers.h"
 #include "decode.h"
 
-#define WITHIN 8192u /* instructions behind the load that are read */
+#define WITHIN 8192u /* maximum instructions to read after the load */
 #define JOINS 256u
 #define ROUNDS 16u
-#define DEPTH 8u /* of conditions */
+#define DEPTH 8u /* maximum nesting of conditions */
 
-struct join { /* where a branch leads */
+struct join { /* target of a branch */
     uint64_t target;
     struct registers set;
 };
 
 struct flow {
     const struct launch *launch;
-    struct registers set; /* what depends on the load, where the walk is */
+    struct registers set; /* registers that depend on the load at this point */
     unsigned njoins;
-    bool grown;                    /* a branch has brought something new */
-    struct registers outer[DEPTH]; /* of lanes that conditions have turned off */
+    bool grown;                    /* a branch has added registers */
+    struct registers outer[DEPTH]; /* sets of the lanes that conditions have disabled */
     unsigned depth;
     struct join joins[JOINS];
 };
 
-/* Carries the set to a branch's target. False: there are too many. */
+/* Merges the set into the set at a branch's target. False if there are too many targets. */
 static bool carry(struct flow *f, uint64_t target)
 {
     unsigned i = 0;
@@ -55,8 +55,8 @@ static void meet(struct flow *f, uint64_t at)
             registers_join(&f->set, &f->joins[i].set);
 }
 
-/* Says whether a branch leads behind `at` with something in the set. */
-static bool more_behind(const struct flow *f, uint64_t at)
+/* True if a branch leads to code after `at` with a non-empty set. */
+static bool live_after(const struct flow *f, uint64_t at)
 {
     for (unsigned i = 0; i < f->njoins; i++)
         if (f->joins[i].target > at && !registers_none(&f->joins[i].set))
@@ -64,7 +64,8 @@ static bool more_behind(const struct flow *f, uint64_t at)
     return false;
 }
 
-/* VCC is read unnamed by v_div_fmas and by branches; nothing else of that kind is in the set. */
+/* True if the instruction reads the set. v_div_fmas and branches read VCC implicitly; no other
+ * implicit operand can be in the set. */
 static bool depends(struct flow *f, const struct inst *in)
 {
     const struct opnd vcc = {.kind = OPND_SGPR, .reg = SGPR_VCC, .dwords = 2};
@@ -79,14 +80,15 @@ static bool depends(struct flow *f, const struct inst *in)
     return any;
 }
 
-/* Does it write all of its destination, whatever was there, in the lanes that are active? */
+/* True if the instruction overwrites all of its destination in the active lanes. */
 static bool replaces(const struct inst *in)
 {
     return !(in->row->flags & (ROW_DST_IS_SRC | ROW_PARTIAL)) &&
            !(in->form & (FORM_DPP | FORM_SDWA | FORM_OP_SEL));
 }
 
-/* Lanes that a condition turns off keep what they had, which is there when they are on again. */
+/* Tracks disabled lanes: they keep their register values, which count again when the lanes are
+ * enabled. */
 static void follow_lanes(struct flow *f, const struct inst *in)
 {
     if (strstr(in->row->name, "saveexec")) {
@@ -99,7 +101,7 @@ static void follow_lanes(struct flow *f, const struct inst *in)
     }
 }
 
-/* Carries the set over an instruction. False: it can no longer be followed. */
+/* Propagates the set over an instruction. False if it cannot be tracked any more. */
 static bool pass(struct flow *f, const struct inst *in)
 {
     const bool any = depends(f, in);
@@ -117,7 +119,7 @@ static bool pass(struct flow *f, const struct inst *in)
     return true;
 }
 
-/* Carries the set along a branch. False: it cannot be followed. */
+/* Propagates the set along a branch. False if it cannot be tracked. */
 static bool branch(struct flow *f, const struct inst *in)
 {
     static const char *const names[] = {"s_branch",        "s_cbranch_scc0",  "s_cbranch_scc1",
@@ -134,7 +136,7 @@ static bool branch(struct flow *f, const struct inst *in)
     return true;
 }
 
-/* Walks over the code from `begin`. True if the store may depend on the load. */
+/* Propagates over the code from `begin` once. True if the store may depend on the load. */
 static bool walk(struct flow *f, uint64_t begin, uint64_t load, uint64_t store)
 {
     uint64_t at = begin;
@@ -154,7 +156,7 @@ static bool walk(struct flow *f, uint64_t begin, uint64_t load, uint64_t store)
             registers_of(&f->set, &in->dst, REGISTERS_ADD);
         if (strcmp(in->row->name, "s_endpgm") == 0)
             f->set = (struct registers){0};
-        if (at >= load && registers_none(&f->set) && !more_behind(f, at))
+        if (at >= load && registers_none(&f->set) && !live_after(f, at))
             return false;
         at += in->size;
     }

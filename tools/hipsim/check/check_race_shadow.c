@@ -8,7 +8,7 @@
 
 static_assert(PAGE_SLOTS >= 2 * PAGES_MAX, "a search ends soon");
 
-/* The last launch's, for the next one. */
+/* Shadow of the last launch, for reuse. */
 static struct race_shadow *_Atomic spare;
 
 static void *reserve(size_t bytes)
@@ -56,7 +56,7 @@ struct race_shadow *race_shadow_begin(void)
     if (!s)
         return NULL;
     s->launch++;
-    if (s->pages_used > PAGES_KEPT) { /* the last launches were elsewhere, perhaps */
+    if (s->pages_used > PAGES_KEPT) { /* the last launches may have used other memory */
         madvise(s->pages, PAGES_MAX * sizeof(*s->pages), MADV_DONTNEED);
         memset(s->key, 0, sizeof(s->key));
         memset(s->index, 0, sizeof(s->index));
@@ -79,7 +79,7 @@ bool race_shadow_end(struct race_shadow *s)
     return full;
 }
 
-/* Adds what a cell of `bytes` bytes from `first` on says of them. */
+/* Adds the accesses in a cell, which covers `bytes` bytes from `first` on, to the page's bits. */
 static void collect(const struct race_shadow *s, const struct cell *c, unsigned first,
                     unsigned bytes, struct race_page *page)
 {
@@ -110,7 +110,7 @@ void race_shadow_walk(struct race_shadow *s, void (*tell)(void *ctx, const struc
     }
 }
 
-/* A new page at slot `i`; that slot keeps NO_PAGE when none are left. */
+/* Creates a page at slot `i`; the slot gets NO_PAGE if none are left. */
 static uint32_t new_page(struct race_shadow *s, uint32_t i)
 {
     uint32_t page = atomic_fetch_add(&s->pages_used, 1);

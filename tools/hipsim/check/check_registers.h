@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sets of registers, for checks that read code. */
+/* Sets of registers, for checks that analyse code. */
 #ifndef HIPSIM_CHECK_REGISTERS_H
 #define HIPSIM_CHECK_REGISTERS_H
 
@@ -12,7 +12,8 @@ struct registers {
 
 enum registers_change { REGISTERS_ASK, REGISTERS_ADD, REGISTERS_REMOVE };
 
-/** Adds or removes the operand's, or changes nothing; says whether one of them was in the set. */
+/** Adds or removes the operand's registers, or only tests them. True if any of them was in the
+ *  set. */
 static inline bool registers_of(struct registers *r, const struct opnd *o,
                                 enum registers_change change)
 {
@@ -34,7 +35,7 @@ static inline bool registers_of(struct registers *r, const struct opnd *o,
     return found;
 }
 
-/** Adds all of `from`; says whether there was something new. */
+/** Adds all of `from`. True if the set has grown. */
 static inline bool registers_join(struct registers *to, const struct registers *from)
 {
     bool grown = false;

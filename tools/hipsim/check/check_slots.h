@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The places of the checks in simulator_parts.checks, and so in workgroup->check. */
+/* Indices of the checks in simulator_parts.checks and in workgroup->check. */
 #ifndef HIPSIM_CHECK_SLOTS_H
 #define HIPSIM_CHECK_SLOTS_H
 

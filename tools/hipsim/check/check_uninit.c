@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Undefined bits. What an operation makes of them is found by running it: with the undefined bits
- * of its sources as zeros and as ones, in all combinations, a result bit that is always the same
- * is defined. It is data if it changes with the defined bits of a source, whatever the undefined
- * ones are; the zeros that a mask leaves are not. This serves operations whose result bits depend
- * on one bit of each source at most, carries would escape it.
+ * Tracks undefined bits through operations.
+ *
+ * The defined bits of a result are found by running the operation with the undefined source bits as
+ * zeros and as ones, in all combinations. A result bit that never changes is defined. A defined bit
+ * is data if it changes with the defined bits of a source, whatever the undefined ones are; the
+ * zeros that a mask leaves are not data.
+ *
+ * This works for operations with result bits that depend on at most one bit of each source. Carries
+ * would be missed.
  */
 #include "check_uninit.h"
 
@@ -15,12 +19,12 @@
 #include "check_origin.h"
 #include "row.h"
 
-/* Columns: mnemonic; sources that select or count, a bit each: where they are undefined, so is all
- * of the result. */
+/* Columns: mnemonic; bit mask of the sources that select or count. If one of those is undefined, so
+ * is the whole result. */
 static const struct bit_op {
     const char *name;
     uint8_t selectors;
-    bool moves; /* whole dwords, to the same lanes */
+    bool moves; /* copies whole dwords within each lane */
 } bit_ops[] = {
     {"v_mov_b32", 0, true},          {"v_mov_b64", 0, true},
     {"v_accvgpr_read_b32", 0, true}, {"v_accvgpr_write_b32", 0, true},
@@ -44,7 +48,7 @@ static const struct bit_op {
     {"v_cvt_f32_ubyte2", 0, false},  {"v_cvt_f32_ubyte3", 0, false},
 };
 
-/* Sets in->bit_op: 0 for operations that do not follow bits. */
+/* Sets in->bit_op; 0 for operations that are not tracked by bits. */
 static void classify(enum gfx_target target, struct inst *in)
 {
     (void)target;
@@ -62,13 +66,13 @@ const struct check check_uninit = {
     .origin = origins_find,
 };
 
-/* The result that an instruction which follows bits is about to leave in its destination. */
+/* The tracked result of an instruction that is about to execute. */
 struct traced {
-    uint64_t valid[2], part[2], copied[2]; /* lanes, by dword */
+    uint64_t valid[2], part[2], copied[2]; /* lane masks, by dword */
     uint32_t bits[2][WAVE_LANES];
 };
 
-/* The rows of a vector operand, NULL for others. */
+/* Returns the per-register rows of a vector operand, NULL for others. */
 static uint64_t *lanes_of(const struct opnd *o, uint64_t *v, uint64_t *a)
 {
     return o->kind == OPND_VGPR ? v + o->reg : o->kind == OPND_AGPR ? a + o->reg : NULL;
@@ -89,16 +93,17 @@ static uint64_t *copied_rows(struct wave *w, const struct opnd *o)
     return o->kind == OPND_SGPR ? w->s_copied + o->reg : lanes_of(o, w->v_copied, w->a_copied);
 }
 
-/* -- trying an operation ----------------------------------------------------------------------- */
+/* -- trial runs of an operation
+ * ------------------------------------------------------------------ */
 
-/* One register that the operation reads. */
+/* A register that the operation reads. */
 struct piece {
     uint32_t *row;
-    unsigned n;      /* lanes: 64, or 1 of a scalar */
-    unsigned source; /* SOURCE_DST: what the result keeps of its register */
-    int slot;        /* bit of the combination that its undefined bits follow, -1: it has none */
+    unsigned n;      /* 64 lanes, or 1 for a scalar */
+    unsigned source; /* source number; SOURCE_DST: the destination, which the result partly keeps */
+    int slot;        /* bit of the combination that gives its undefined bits; -1: fully defined */
     uint32_t keep[WAVE_LANES], known[WAVE_LANES];
-    uint64_t data; /* lanes that hold any: whose defined bits are more than a mask's zeros */
+    uint64_t data; /* lanes with data, not only the zeros of a mask */
 };
 
 enum { SOURCE_DST = 3, PIECES_MAX = 8 };
@@ -108,7 +113,7 @@ struct trial {
     const struct inst *in;
     struct piece pieces[PIECES_MAX];
     unsigned npieces, slots;
-    unsigned dwords; /* of the result */
+    unsigned dwords; /* dwords of the result */
     uint32_t *dst;
     uint32_t old[2][WAVE_LANES];
 };
@@ -134,7 +139,7 @@ static void add_piece(struct trial *t, const struct opnd *o, unsigned dword, uns
     if (p->slot < 0)
         return;
     p->slot = (int)t->slots;
-    for (unsigned i = 0; i + 1 < t->npieces; i++) /* the dwords of a source go together */
+    for (unsigned i = 0; i + 1 < t->npieces; i++) /* the dwords of a source share a slot */
         if (t->pieces[i].source == source && t->pieces[i].slot >= 0)
             p->slot = t->pieces[i].slot;
     t->slots += p->slot == (int)t->slots;
@@ -165,8 +170,8 @@ static void put_back(const struct trial *t)
         memcpy(t->pieces[i].row, t->pieces[i].keep, t->pieces[i].n * sizeof(uint32_t));
 }
 
-/* The result with undefined bits as `combination` says and the defined bits of one source flipped
- * (-1: of none). */
+/* Runs the operation with undefined bits set by `combination` and the defined bits of source
+ * `flipped` inverted (-1: none). */
 static void run_with(const struct trial *t, unsigned combination, int flipped,
                      uint32_t result[2][WAVE_LANES])
 {
@@ -184,7 +189,7 @@ static void run_with(const struct trial *t, unsigned combination, int flipped,
     memcpy(result, t->dst, t->dwords * sizeof(result[0]));
 }
 
-/* Bits of the result that are defined, and those that are data; by dword and lane. */
+/* Bits of the result that are defined, and bits that are data, by dword and lane. */
 struct outcome {
     uint32_t defined[2][WAVE_LANES], data[2][WAVE_LANES];
 };
@@ -225,7 +230,7 @@ static void try_all(const struct trial *t, uint8_t selectors, struct outcome *ou
 
 /* -- operations -------------------------------------------------------------------------------- */
 
-/* Lanes in which an operand is defined in all bits. */
+/* Returns the lanes in which all bits of an operand are defined. */
 static uint64_t whole_lanes(struct wave *w, const struct opnd *o)
 {
     const uint64_t *valid = valid_rows(w, o), *part = part_rows(w, o);
@@ -237,7 +242,7 @@ static uint64_t whole_lanes(struct wave *w, const struct opnd *o)
     return valid || src_scalar_valid(w, o) ? whole : 0;
 }
 
-/* Lanes in which an operand is defined or has been copied from memory. */
+/* Returns the lanes in which an operand is defined or was copied from memory. */
 static uint64_t whole_or_copied(struct wave *w, const struct inst *in, const struct opnd *o)
 {
     const uint64_t *copied = o->type == T_MASK ? NULL : copied_rows(w, o);
@@ -257,7 +262,8 @@ static uint64_t copied_lanes(struct wave *w, const struct inst *in)
     return all;
 }
 
-/* True if an operand is not quite defined, and then *t is what after() wants. */
+/* Traces the operation if an operand is not fully defined. True if it did; `traced` is then the
+ * input of after(). */
 static bool before(struct wave *w, const struct inst *in, struct traced *traced)
 {
     const struct bit_op *op = &bit_ops[in->bit_op - 1];
@@ -268,7 +274,7 @@ static bool before(struct wave *w, const struct inst *in, struct traced *traced)
         return false;
     for (unsigned k = 0; k < in->nsrc; k++) {
         const uint64_t these = whole_lanes(w, &in->src[k]);
-        if (!these && in->src[k].kind == OPND_SPECIAL) /* has no bits to try */
+        if (!these && in->src[k].kind == OPND_SPECIAL) /* no bits to vary */
             return false;
         whole &= these;
         if (op->selectors >> k & 1)
@@ -318,7 +324,7 @@ static void after(struct wave *w, const struct inst *in, const struct traced *t)
     }
 }
 
-/* Follows copies of undefined values through `in`, which has run without after(). */
+/* Tracks copies of undefined values through `in`, which was executed without after(). */
 static void track_copies(struct wave *w, const struct inst *in)
 {
     uint64_t *to = copied_rows(w, &in->dst);
