@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Scalar instructions that do more than compute: EXEC, branches and calls, waits, barriers,
- * hardware registers, indexed registers (CDNA3 ISA, SOP1, SOPK, SOPC and SOPP sections).
+ * Scalar instructions with side effects: EXEC, branches and calls, waits, barriers, hardware
+ * registers, indexed registers (CDNA3 ISA, SOP1, SOPK, SOPC and SOPP sections).
  */
 #include "exec_salu.h"
 #include "spin.h"
@@ -11,7 +11,7 @@ static void jump(struct wave *w, uint64_t pc) { w->pc = pc; }
 
 static uint64_t code_base(const struct wave *w) { return code_address(w->launch->code); }
 
-/* Branches test SCC, VCC or EXEC; the row's arg says which, and the sense. */
+/* Branch conditions on SCC, VCC or EXEC, in the row's arg. */
 enum branch_on { ON_ALWAYS, ON_SCC0, ON_SCC1, ON_VCCZ, ON_VCCNZ, ON_EXECZ, ON_EXECNZ, ON_NEVER };
 
 static bool condition_valid(const struct wave *w, enum branch_on on)
@@ -53,7 +53,7 @@ static void exec_branch(struct wave *w, const struct inst *in)
     jump(w, code_base(w) + in->target);
 }
 
-/* S_GETPC, S_SETPC, S_SWAPPC, S_CALL: the saved address is that of the next instruction. */
+/* S_GETPC, S_SETPC, S_SWAPPC, S_CALL: the saved address is the address of the next instruction. */
 static void exec_getpc(struct wave *w, const struct inst *in)
 {
     salu_write(w, &in->dst, w->pc, UINT64_MAX);
@@ -109,7 +109,7 @@ static uint64_t combine(enum exec_op op, uint64_t s, uint64_t exec)
     }
 }
 
-/* Lanes of the result that are the same whatever the undefined lanes of S0 and EXEC hold. */
+/* Returns the lanes of the result that do not depend on undefined lanes of S0 and EXEC. */
 static uint64_t combine_valid(enum exec_op op, const uint64_t s[2], const uint64_t exec[2])
 {
     uint64_t changes = 0;
@@ -201,9 +201,9 @@ static void exec_movrel(struct wave *w, const struct inst *in)
 }
 
 /*
- * S_CBRANCH_G_FORK, _I_FORK, _JOIN: both sides of a divergent branch, one after the other. The side
- * with fewer lanes runs first; the other waits as { PC, EXEC } in four SGPRs of a stack whose depth
- * is MODE.CSP (CDNA4 ISA, 4.6 "Arbitrary divergent control flow").
+ * S_CBRANCH_G_FORK, _I_FORK, _JOIN: run both sides of a divergent branch, one after the other. The
+ * side with fewer lanes runs first. The other is saved as { PC, EXEC } in four SGPRs of a stack;
+ * MODE.CSP is its depth (CDNA4 ISA, 4.6 "Arbitrary divergent control flow").
  */
 static unsigned stack_depth(const struct wave *w) { return w->mode >> MODE_CSP_SHIFT; }
 
@@ -255,7 +255,7 @@ static void exec_fork(struct wave *w, const struct inst *in)
 
 static void exec_join(struct wave *w, const struct inst *in)
 {
-    if (stack_depth(w) == src_scalar(w, &in->src[0])) /* both sides have been here */
+    if (stack_depth(w) == src_scalar(w, &in->src[0])) /* both sides have run */
         return;
     set_stack_depth(w, stack_depth(w) - 1);
     struct opnd mask = stack_entry(w, 0), address = stack_entry(w, 1);
@@ -264,7 +264,7 @@ static void exec_join(struct wave *w, const struct inst *in)
     jump(w, pc);
 }
 
-/* Hardware registers, by their number in hwreg(). */
+/* Hardware registers by their hwreg() number. */
 enum hwreg {
     HWREG_MODE = 1,
     HWREG_STATUS = 2,
@@ -292,7 +292,7 @@ static bool hwreg_read(const struct wave *w, unsigned id, uint32_t *value)
     case HWREG_HW_ID: /* wave slot 3:0, SIMD 5:4 */
         *value = (w->id / 4 & 15) | (w->id & 3) << 4;
         return true;
-    case HWREG_GPR_ALLOC: /* sizes less one: all VGPRs 11:6, ArchVGPRs 17:12, SGPRs 27:24 */
+    case HWREG_GPR_ALLOC: /* sizes minus 1: all VGPRs 11:6, ArchVGPRs 17:12, SGPRs 27:24 */
         *value =
             ((l->nvgpr + l->nagpr + 7) / 8 - 1) << 6 | ((l->nvgpr + 3) / 4 - 1) << 12 | 6u << 24;
         return true;
@@ -323,7 +323,7 @@ static void exec_getreg(struct wave *w, const struct inst *in)
     salu_write(w, &in->dst, value >> offset & mask, UINT32_MAX);
 }
 
-/* Programs may write MODE and TRAPSTS; other writes are dropped, as for HwRegWriteMask = 0. */
+/* Programs may write MODE and TRAPSTS; other writes are ignored, as for HwRegWriteMask = 0. */
 static void exec_setreg(struct wave *w, const struct inst *in)
 {
     unsigned id = in->simm16 & 63, offset = in->simm16 >> 6 & 31;
@@ -405,9 +405,9 @@ static void exec_setkill(struct wave *w, const struct inst *in)
 }
 
 /*
- * A barrier counts waves, whatever EXEC is; to a program of work items it is one that all of them
- * reach. Lanes that have ended by an early return never come back; lanes that do had gone round a
- * barrier.
+ * Checks that no lane skips a barrier. The hardware's barrier counts waves, whatever EXEC is, but
+ * in the program all work-items must reach it. Lanes that ended by an early return never become
+ * active again; lanes that do have skipped the barrier.
  */
 static void check_divergence(struct wave *w, const struct inst *in)
 {
@@ -444,7 +444,7 @@ static void exec_trap(struct wave *w, const struct inst *in)
         w->launch->trap(w, in);
         return;
     }
-    /* The AMDGPU ABI: 2 is llvm.trap, an abort; 3 is llvm.debugtrap, ignored without a debugger. */
+    /* AMDGPU ABI: 2 is llvm.trap, an abort; 3 is llvm.debugtrap, ignored without a debugger. */
     if ((in->simm16 & 0xff) == 3)
         return;
     wave_fault(w, in, FAULT_TRAP, wave_exec(w), "the kernel executed s_trap %u", in->simm16 & 0xff);

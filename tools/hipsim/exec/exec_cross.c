@@ -30,12 +30,13 @@ void sdwa_merge(const struct inst *in, const uint32_t *old, uint32_t *d)
         if (in->dst_unused == SDWA_UNUSED_PRESERVE)
             rest = old[i] & ~mask;
         else if (in->dst_unused == SDWA_UNUSED_SEXT && d[i] >> (width - 1) & 1)
-            rest = at + width < 32 ? ~0u << (at + width) : 0; /* only above the field */
+            rest = at + width < 32 ? ~0u << (at + width) : 0; /* no higher than the dword */
         d[i] = value | rest;
     }
 }
 
-/* V_READFIRSTLANE, V_READLANE: lane number modulo 64, EXEC ignored. */
+/* Writes a lane of src0 to an SGPR: V_READFIRSTLANE, V_READLANE; lane number modulo 64, EXEC
+ * ignored. */
 static void write_scalar(struct wave *w, const struct inst *in, unsigned lane)
 {
     uint32_t tmp[WAVE_LANES];
@@ -44,7 +45,7 @@ static void write_scalar(struct wave *w, const struct inst *in, unsigned lane)
     w->s_valid[in->dst.reg] = src_valid(w, &in->src[0]) >> lane & 1 ? UINT32_MAX : 0;
 }
 
-/* The lane is known if all up to the first set one are. */
+/* The lane number is defined if all lanes up to the first set one are. */
 static void exec_readfirstlane(struct wave *w, const struct inst *in)
 {
     const uint64_t exec = wave_exec(w), unknown = ~sgpr_valid64(w, SGPR_EXEC);
@@ -58,8 +59,8 @@ static void exec_readlane(struct wave *w, const struct inst *in)
     write_scalar(w, in, (unsigned)src_scalar(w, &in->src[1]) & 63);
 }
 
-/* Clang spills lane masks into lanes of a VGPR. Their bits for absent lanes may be undefined, which
- * a lane's one bit cannot tell: it counts as defined when any of them is. */
+/* Clang spills lane masks into lanes of a VGPR. Bits for absent lanes may be undefined, but a VGPR
+ * lane has one valid bit: it counts as defined if any bit of the mask is. */
 static void exec_writelane(struct wave *w, const struct inst *in)
 {
     unsigned lane = (unsigned)src_scalar(w, &in->src[1]) & 63;
@@ -90,7 +91,7 @@ static void exec_swap(struct wave *w, const struct inst *in)
             swap_lane(w, in, i, i);
 }
 
-/* V_PERMLANE16_SWAP: odd rows of vdst change places with even rows of src0. */
+/* V_PERMLANE16_SWAP: swaps odd rows of vdst with even rows of src0. */
 static void exec_permlane16_swap(struct wave *w, const struct inst *in)
 {
     for (unsigned lane = 0; lane < 16; lane++) {
@@ -99,7 +100,7 @@ static void exec_permlane16_swap(struct wave *w, const struct inst *in)
     }
 }
 
-/* V_PERMLANE32_SWAP: the upper half of vdst changes places with the lower half of src0. */
+/* V_PERMLANE32_SWAP: swaps the upper half of vdst with the lower half of src0. */
 static void exec_permlane32_swap(struct wave *w, const struct inst *in)
 {
     for (unsigned lane = 0; lane < 32; lane++)
@@ -112,7 +113,8 @@ static void exec_nothing(struct wave *w, const struct inst *in)
     (void)in;
 }
 
-/* A lookup table for the rasteriser, which the manual does not print. */
+/* V_SCREEN_PARTITION: a lookup table for the rasteriser, whose contents the manual does not
+ * give. */
 static void exec_screen_partition(struct wave *w, const struct inst *in)
 {
     wave_fault(w, in, FAULT_TRAP, 0, "only graphics shaders use this instruction");

@@ -25,7 +25,7 @@ enum dpp_ctrl {
     DPP_ROW_NEWBCAST = 0x150, /* 0x150 .. 0x15f */
 };
 
-/* The lane that `lane` reads, or -1 when there is none. */
+/* Returns the lane that `lane` reads, or -1 if there is none. */
 static int dpp_source(unsigned ctrl, int lane)
 {
     int row = lane & ~15, in_row = lane & 15, n = (int)(ctrl & 15);
@@ -53,7 +53,7 @@ static int dpp_source(unsigned ctrl, int lane)
 
 #define DPP_CTRLS (DPP_ROW_NEWBCAST + 16)
 
-/* The lane that each lane reads, itself where there is none, and the lanes that have one. */
+/* The lane that each lane reads (itself if there is none), and the mask of lanes with a source. */
 static struct dpp_map {
     uint8_t source[WAVE_LANES];
     uint64_t there;
@@ -78,7 +78,7 @@ static const struct dpp_map *dpp_map(unsigned ctrl)
     return ctrl < DPP_CTRLS ? &dpp_maps[ctrl] : &none;
 }
 
-/* Bit i of the result is bit source[i] of `mask`. */
+/* Permutes a lane mask: bit i of the result is bit source[i] of `mask`. */
 static uint64_t permute_mask(const struct dpp_map *map, uint64_t mask)
 {
     uint64_t out = 0;
@@ -89,7 +89,7 @@ static uint64_t permute_mask(const struct dpp_map *map, uint64_t mask)
     return out;
 }
 
-/* The lanes of the rows and banks that may be written. */
+/* Returns the lanes of the rows and banks that are enabled for writing. */
 static uint64_t dpp_enabled(const struct inst *in)
 {
     uint64_t row = 0, enabled = 0;
@@ -102,11 +102,12 @@ static uint64_t dpp_enabled(const struct inst *in)
     return enabled;
 }
 
-/* A row as the lanes read it. */
+/* Permutes a row: to[i] = from[source[i]]. */
 static void permute_row(const struct dpp_map *map, const uint32_t *from, uint32_t *to)
 {
 #ifdef __AVX2__
-    /* Eight neighbours read from two blocks of eight at most, the first's and the last's. */
+    /* Eight neighbours read from at most two blocks of eight: the first lane's and the last
+     * lane's. */
     for (unsigned i = 0; i < WAVE_LANES; i += 8) {
         const unsigned a = map->source[i] & ~7u, b = map->source[i + 7] & ~7u;
         const __m256i source =

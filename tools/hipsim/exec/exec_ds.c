@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * LDS instructions that access memory (CDNA3 ISA, chapter 11 "Data share operations"; pseudo-code
- * in 12.16). The address is the 32-bit sum of the address register and the 16-bit offset; the
+ * in 12.16). The address is the 32-bit sum of the address register and the 16-bit offset. The
  * two-address forms scale two 8-bit offsets by the element size, times 64 for "st64".
- * exec_ds_lanes.c has what moves data between lanes.
+ * exec_ds_lanes.c has the instructions that move data between lanes.
  */
 #include <string.h>
 
@@ -15,7 +15,7 @@
 #define SRC_DATA 1
 #define SRC_DATA2 2
 
-/* Bit 24 of the row's arg: the two-address form; bit 25: its st64 variant. */
+/* Flags in the row's arg. Bit 24: two-address form; bit 25: its st64 variant. */
 #define TWO 1u << 24
 #define ST64 1u << 25
 
@@ -73,7 +73,7 @@ static uint32_t pair_offset(const struct inst *in, unsigned which)
     return unit * (which ? in->offset1 : in->offset0);
 }
 
-/* Half `which` of a destination that holds two elements. */
+/* Returns the registers of element `which` in a destination of two elements. */
 static struct opnd half_of(const struct opnd *o, unsigned which)
 {
     struct opnd half = *o;
@@ -83,8 +83,8 @@ static struct opnd half_of(const struct opnd *o, unsigned which)
     return half;
 }
 
-/* Both addresses are formed before the first result is written: the destination may overlap the
- * address register. */
+/* Both addresses are computed before the first result is written, since the destination may overlap
+ * the address register. */
 static void exec_read2(struct wave *w, const struct inst *in)
 {
     struct lane_mem m[2];
@@ -131,7 +131,7 @@ static void exec_atomic(struct wave *w, const struct inst *in)
         ds_issue(w, in);
 }
 
-/* Two exchanges in one instruction. */
+/* Executes the instructions with two exchanges. */
 static void exec_exchange2(struct wave *w, const struct inst *in)
 {
     struct lane_mem m[2];
@@ -207,7 +207,7 @@ static void exec_exchange2(struct wave *w, const struct inst *in)
      .flags = FLAGS | ROW_LOAD | ROW_STORE, \
      .wait = LGKM,                          \
      .arg = MEM_ARG(bytes, 0, 0, op)}
-/* Elements of `bits` change places between lanes on their way. */
+/* Reads that transpose elements of `bits` between lanes. */
 #define TRANSPOSE(n, d, bits)   \
     {.name = "ds_read_" n,      \
      .exec = ds_exec_transpose, \
@@ -224,7 +224,7 @@ static void exec_exchange2(struct wave *w, const struct inst *in)
      .src = {T_B32, T_B32},  \
      .flags = ROW_LDS,       \
      .wait = LGKM}
-/* Without and with return: ds_add_u32, ds_add_rtn_u32. */
+/* Rows without and with return: ds_add_u32, ds_add_rtn_u32. */
 #define ATOMIC(n, suffix, t, bytes, op) \
     RMW(n "_" suffix, T_NONE, t, T_NONE, bytes, op), RMW(n "_rtn_" suffix, t, t, T_NONE, bytes, op)
 #define ATOMIC2(n, suffix, t, bytes, op) \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The handlers of exec_ds_lanes.c, for the table in exec_ds.c. */
+/* Declares the handlers of exec_ds_lanes.c, for the table in exec_ds.c. */
 #ifndef HIPSIM_EXEC_DS_H
 #define HIPSIM_EXEC_DS_H
 

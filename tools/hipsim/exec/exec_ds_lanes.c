@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * LDS instructions that exchange data between lanes, address by lane number, or transpose
- * (CDNA3 and CDNA4 ISA, 12.16, pseudo-code of the instructions named).
+ * LDS instructions that exchange data between lanes, address by lane number, or transpose. Sources:
+ * CDNA3 and CDNA4 ISA, 12.16, pseudo-code of each instruction.
  */
 #include <string.h>
 
@@ -26,7 +26,7 @@ struct lane_move {
     uint64_t exec;
 };
 
-/* False where the lane addresses are not defined. */
+/* Reads the operands. False after a report that the lane addresses are undefined. */
 static bool read_move(struct wave *w, const struct inst *in, struct lane_move *m)
 {
     m->exec = wave_exec(w);
@@ -37,13 +37,13 @@ static bool read_move(struct wave *w, const struct inst *in, struct lane_move *m
     return true;
 }
 
-/* The lane that a lane's address names. */
+/* Returns the lane that a lane's address selects. */
 static unsigned named_lane(const struct inst *in, const struct lane_move *m, unsigned lane)
 {
     return (m->addr[lane] + (uint32_t)in->imm_offset) / 4 % WAVE_LANES;
 }
 
-/* DS_PERMUTE_B32: push; the highest lane wins, lanes that nobody pushes to get zero. */
+/* DS_PERMUTE_B32 (push): the highest source lane wins; lanes without a source get zero. */
 void ds_exec_permute(struct wave *w, const struct inst *in)
 {
     uint32_t out[WAVE_LANES] = {0};
@@ -62,7 +62,7 @@ void ds_exec_permute(struct wave *w, const struct inst *in)
     write_lanes(w, in, out, valid);
 }
 
-/* DS_BPERMUTE_B32: pull; lanes outside of EXEC give zero. */
+/* DS_BPERMUTE_B32 (pull): source lanes outside EXEC read as zero. */
 void ds_exec_bpermute(struct wave *w, const struct inst *in)
 {
     uint32_t out[WAVE_LANES] = {0};
@@ -88,9 +88,9 @@ static unsigned reverse5(unsigned i)
 }
 
 /*
- * Source lane of lane `l`. The modes by offset (Vega ISA, "DS_SWIZZLE_B32 details"; LLVM's
+ * Returns the source of lane `l`. The modes by offset (Vega ISA, "DS_SWIZZLE_B32 details"; LLVM's
  * swizzle() operands): >= 0xe000 FFT, >= 0xc000 rotation, >= 0x8000 permutation in quads, else
- * and/or/xor masks; all but the quads work in groups of 32 lanes.
+ * and/or/xor masks. All but the quads operate on groups of 32 lanes.
  */
 static unsigned swizzle_source(unsigned l, uint32_t offset)
 {
@@ -126,7 +126,7 @@ void ds_exec_swizzle(struct wave *w, const struct inst *in)
     write_lanes(w, in, out, valid);
 }
 
-/* MEM[offset + M0[15:0] + lane * 4] */
+/* Computes the addresses of the _addtid_ forms: MEM[offset + M0[15:0] + lane * 4]. */
 static bool addtid_addresses(struct wave *w, const struct inst *in, struct lane_mem *m)
 {
     if (!m0_defined(w, in, UINT32_MAX, "the LDS address"))
@@ -158,8 +158,8 @@ void ds_exec_write_addtid(struct wave *w, const struct inst *in)
 }
 
 /*
- * DS_APPEND adds the number of active lanes to the dword at M0[15:0] + offset and DS_CONSUME
- * subtracts it; every active lane gets the old value (CDNA3 ISA, "DS_APPEND", "DS_CONSUME").
+ * DS_APPEND adds the number of active lanes to the dword at M0[15:0] + offset; DS_CONSUME subtracts
+ * it. Every active lane gets the old value (CDNA3 ISA, "DS_APPEND", "DS_CONSUME").
  */
 void ds_exec_append(struct wave *w, const struct inst *in)
 {
@@ -198,18 +198,19 @@ static inline unsigned element(const uint32_t *words, unsigned index, unsigned b
 
 /*
  * DS_READ_B64_TR_B16, _TR_B8, _TR_B4 and DS_READ_B96_TR_B6 (CDNA4). Sixteen lanes load n elements
- * each, n = 4, 8, 16, 16, which are the rows of an n x 16 matrix one after the other; lane c of
- * the sixteen receives column c. So element e of lane c is number e * 16 + c, which lane
- * (e * 16 + c) / n has loaded. For b16 this is what FlyDSL documents: element c % 4 of lane
- * e * 4 + c / 4; for b8 it is Mojo's "two interleaved 8 x 8 byte transposes per 16 lanes". The
- * address is aligned to 8 bytes (b6: 16) and EXEC must be all ones (CDNA4 ISA, 11.4).
+ * each, n = 4, 8, 16, 16: the n x 16 matrix row by row. Lane c of the sixteen receives column c.
+ * Element e of lane c is therefore number e * 16 + c, loaded by lane (e * 16 + c) / n. For b16,
+ * FlyDSL documents the same: element c % 4 of lane e * 4 + c / 4. For b8 it is Mojo's "two
+ * interleaved 8 x 8 byte transposes per 16 lanes". The address is aligned to 8 bytes (b6: 16) and
+ * EXEC must be all ones (CDNA4 ISA, 11.4).
  */
 struct transpose {
     uint32_t loaded[WAVE_LANES][4];
     uint32_t out[3][WAVE_LANES];
 };
 
-/* Fills the results of all lanes; `bits` of an element and how many a lane loads are constants. */
+/* Fills the results of all lanes. `bits` per element and elements `per_lane` are compile-time
+ * constants. */
 static inline __attribute__((always_inline)) void gather_columns(struct transpose *t, unsigned bits,
                                                                  unsigned per_lane)
 {
@@ -235,7 +236,7 @@ static void gather(struct transpose *t, unsigned bits)
     }
 }
 
-/* Lanes whose column consists of defined data, when the lanes of `whole` have loaded such. */
+/* Returns the lanes whose column is defined, if the lanes of `whole` have loaded defined data. */
 static uint64_t columns_defined(uint64_t whole, unsigned per_lane)
 {
     uint64_t defined = 0;
@@ -301,14 +302,14 @@ void ds_exec_transpose(struct wave *w, const struct inst *in)
 
 void ds_exec_nop(struct wave *w, const struct inst *in) { ds_issue(w, in); }
 
-/* M0[21:16] + offset: the resource. */
+/* Returns the barrier resource, number M0[21:16] + offset. */
 static struct grid_barrier *grid_barrier(const struct wave *w, const struct inst *in, uint32_t *id)
 {
     *id = ((w->sgpr[SGPR_M0] >> 16 & 63) + (uint32_t)in->imm_offset) % GRID_BARRIERS;
     return &w->launch->grid_barrier[*id];
 }
 
-/* The operand of global wave sync: the register that the address field names, first active lane. */
+/* Reads the operand of global wave sync: the address register in the first active lane. */
 static bool gws_value(struct wave *w, const struct inst *in, uint32_t *value)
 {
     const uint64_t exec = wave_exec(w), lane = exec ? exec & -exec : 1;
@@ -332,8 +333,8 @@ void ds_exec_gws_init(struct wave *w, const struct inst *in)
 }
 
 /*
- * DS_GWS_BARRIER: the wave that finds nobody left to wait for opens the barrier and sets how many
- * the next one waits for; the others count down and wait.
+ * DS_GWS_BARRIER: a wave that finds the count at zero opens the barrier and sets the count for the
+ * next one. All others decrement it and wait.
  */
 void ds_exec_gws_barrier(struct wave *w, const struct inst *in)
 {

@@ -3,8 +3,9 @@
  * FLAT, GLOBAL and SCRATCH instructions (CDNA3 ISA, chapter 10 "Flat memory instructions").
  *
  * FLAT addresses fall into apertures: shared (LDS of the workgroup), private (the lane's own
- * segment), anything else is global; lanes of one instruction may differ. The private segment is
- * laid out lane after lane here; the hardware's interleaving of it is invisible to a kernel.
+ * segment), and global for all other addresses. Lanes of one instruction may differ. The private
+ * segment is laid out lane by lane here; the hardware's interleaving of it is invisible to a
+ * kernel.
  */
 #include <string.h>
 
@@ -20,7 +21,8 @@ static bool has(const struct opnd *o) { return o->kind != OPND_NONE; }
 
 static bool is_load(const struct inst *in) { return in->row->flags & ROW_LOAD; }
 
-/* GLOBAL: vaddr64 + offset, or saddr64 + vaddr32 + offset. FLAT: vaddr64 + offset. */
+/* Computes addresses. GLOBAL: vaddr64 + offset, or saddr64 + vaddr32 + offset. FLAT: vaddr64 +
+ * offset. */
 static bool wide_addresses(struct wave *w, const struct inst *in, uint64_t lanes,
                            uint64_t addr[WAVE_LANES])
 {
@@ -47,7 +49,7 @@ static bool wide_addresses(struct wave *w, const struct inst *in, uint64_t lanes
     return true;
 }
 
-/* SCRATCH: offset into the private segment = vaddr32 + saddr32 + offset, either may be absent. */
+/* Computes offsets into the private segment: vaddr32 + saddr32 + offset; either may be absent. */
 static bool scratch_addresses(struct wave *w, const struct inst *in, uint64_t lanes,
                               uint64_t addr[WAVE_LANES])
 {
@@ -91,7 +93,7 @@ static void issue(struct wave *w, const struct inst *in, enum wait_counter count
 {
     const struct opnd *d = &in->dst;
 
-    if (in->row->flags & ROW_LDS_DMA) /* mem_load_to_lds() has */
+    if (in->row->flags & ROW_LDS_DMA) /* mem_load_to_lds() has issued it */
         return;
     if (has(d) && delivers)
         wave_issue(w, in, counter, d->kind, d->reg, d->dwords, unordered);
@@ -116,9 +118,9 @@ static void exec_scratch(struct wave *w, const struct inst *in)
 }
 
 /*
- * FLAT counts in both counters and returns in no order with either (CDNA3 ISA, 10.4 "Ordering").
- * The data come with the counter of the memory they are in: of code that cannot reach LDS, that of
- * -mtgsplit, Clang waits for vmcnt only, and counts on the order.
+ * Executes FLAT. It counts in both counters and is unordered in both (CDNA3 ISA, 10.4 "Ordering").
+ * Data arrive in order with the counter of the memory that the addresses are in. For code that
+ * cannot reach LDS (-mtgsplit), Clang waits for vmcnt only and relies on that order.
  */
 static void exec_flat(struct wave *w, const struct inst *in)
 {
@@ -154,7 +156,7 @@ static void exec_flat(struct wave *w, const struct inst *in)
 #define VM (1 + WAIT_VM)
 #define FLAGS (ROW_VMEM | ROW_SHARED)
 
-/* One row per space: the exec function, the flags of the address operand, its type. */
+/* Rows per space: the exec function, the flags of the address operand, its type. */
 #define GLOBAL(n, d, data, f, a)        \
     {.name = "global_" n,               \
      .exec = exec_global,               \

@@ -19,7 +19,7 @@
 #include "smallfloat.h"
 #include "tables.h"
 
-/* op_row.arg: components in registers, and where those have 16 bits. */
+/* op_row.arg: number of register components, and flags for 16-bit ones. */
 #define COMPONENTS(arg) ((arg) & 7)
 #define D16 (1u << 3)
 #define D16_HIGH (1u << 4) /* one component, in the upper half */
@@ -55,17 +55,17 @@ static const struct data_format {
 enum select { SELECT_0, SELECT_1, SELECT_X = 4 };
 
 struct component {
-    uint8_t bits; /* 0: the format has no such component */
+    uint8_t bits; /* 0: the format lacks the component */
     uint8_t at;   /* first bit */
 };
 
 struct format {
     struct component component[4];
-    uint8_t select[4]; /* of register i: enum select */
+    uint8_t select[4]; /* enum select, by register */
     uint8_t number, bytes;
 };
 
-/* The format of an access; false: there is none, which has been reported. */
+/* Finds the format of an access. False if there is none, which is then reported. */
 static bool find_format(struct wave *w, const struct inst *in, const struct buffer_resource *r,
                         struct format *f)
 {
@@ -102,7 +102,7 @@ static int32_t sign_extended(uint32_t code, unsigned bits)
 
 static double largest_code(unsigned bits) { return (double)((UINT64_C(1) << bits) - 1); }
 
-/* Floats of 10 and 11 bits have the exponents of f16 and no sign. */
+/* Decodes a float of 10 or 11 bits: f16's exponent and no sign. */
 static uint32_t float_from_code(uint32_t code, unsigned bits)
 {
     if (bits == 32)
@@ -167,7 +167,8 @@ static uint32_t code_from_register(uint32_t value, unsigned bits, enum number_fo
     return value;
 }
 
-/* A 32-bit value as 16 bits, and back. f16 of memory passes as it is, signalling NaNs too. */
+/* Converts a 32-bit value to 16 bits. An f16 in memory passes unchanged, including signalling
+ * NaNs. */
 static uint32_t narrowed(const struct format *f, uint32_t value)
 {
     return is_integer(f) ? value & 0xffff : f16_from_f32(float_from_bits(value));
@@ -182,7 +183,8 @@ static uint32_t widened(const struct format *f, uint32_t half)
 
 /* -- elements in memory ------------------------------------------------------------------------ */
 
-/* The parts of at most a dword that are resolved apart: swizzled buffers scatter them. */
+/* An element in parts of at most a dword. Each part is resolved separately, since swizzled buffers
+ * scatter them. */
 struct element {
     struct lane_mem part[4];
     unsigned parts, part_bytes;
@@ -208,7 +210,7 @@ static uint8_t *component_bytes(const struct element *e, struct component c, uns
     return e->part[c.at / 32].ptr[l] + c.at % 32 / 8;
 }
 
-/* Bytes that hold some of the component's bits. */
+/* Returns the number of bytes that hold any bit of the component. */
 static unsigned component_size(struct component c) { return (c.at % 8 + c.bits + 7u) / 8; }
 
 static uint32_t read_component(const struct element *e, struct component c, unsigned l)
@@ -309,7 +311,7 @@ static uint32_t stored(struct wave *w, const struct inst *in, const struct forma
     return code_from_register(widened(f, half), c.bits, (enum number_format)f->number);
 }
 
-/* The element of lane l, and which of its bytes are written. */
+/* Builds the element of lane l and marks which of its bytes are written. */
 static void build_element(struct wave *w, const struct inst *in, const struct format *f, unsigned l,
                           uint8_t bytes[20], bool written[16])
 {

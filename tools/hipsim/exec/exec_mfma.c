@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * V_MFMA_* and V_SMFMAC_* (CDNA3 ISA, chapter 7 "Matrix arithmetic instructions"): operands and
- * validity; the arithmetic is mfma.h's. EXEC has no say here, all 64 lanes take part, and of MODE
- * only FP16_OVFL and the denormals of F32 inputs: results round to nearest even.
+ * validity; mfma.h has the arithmetic. EXEC is ignored: all 64 lanes take part. Only FP16_OVFL and
+ * the denormals of F32 inputs in MODE matter: results round to nearest even.
  */
 #include <string.h>
 
@@ -11,7 +11,7 @@
 #include "mfma.h"
 #include "tables.h"
 
-/* FP8 of the table means the target's own: FNUZ on gfx942, OCP on gfx950. */
+/* Operand formats. FP8 in the table means the target's own: FNUZ on gfx942, OCP on gfx950. */
 struct kind {
     struct mfma_shape shape;
     uint8_t a, b;
@@ -31,7 +31,7 @@ static enum mfma_format target_format(const struct wave *w, uint8_t format)
                                   : (enum mfma_format)format;
 }
 
-/* CBSZ and BLGP of the F8F6F4 instructions. */
+/* Returns the format that CBSZ or BLGP of an F8F6F4 instruction selects. */
 static enum mfma_format selected_format(unsigned select)
 {
     static const uint8_t formats[] = {FORMAT_FP8, FORMAT_BF8, FORMAT_FP6, FORMAT_BF6, FORMAT_FP4};
@@ -44,8 +44,9 @@ static bool overlaps(const struct opnd *a, const struct opnd *b)
     return a->kind == b->kind && a->reg < b->reg + b->dwords && b->reg < a->reg + a->dwords;
 }
 
-/* The rows of an operand; copied when the result overwrites some of them, filled for constants. C
- * may be where the result goes: an element is added to before it is written. */
+/* Prepares the rows of an operand. They are copied if the result overwrites some of them, and
+ * filled for constants. C may be in the result's registers: each element is read before it is
+ * written. */
 static void operand(const struct wave *w, const struct inst *in, const struct opnd *o,
                     struct operand_rows *r)
 {
@@ -77,7 +78,8 @@ static uint64_t moved_lanes(uint64_t lanes, unsigned blgp)
     return moved;
 }
 
-/* Bit i: every lane that holds row (column) i of block `block` is in `lanes`. */
+/* Returns a mask with bit i set if every lane that holds row (column) i of `block` is in
+ * `lanes`. */
 static uint32_t lines_defined(uint64_t lanes, unsigned width, unsigned blocks, unsigned block)
 {
     uint32_t defined = UINT32_MAX;
@@ -123,7 +125,7 @@ static bool all_defined(const struct wave *w, const struct opnd *o)
     return (o->kind != OPND_VGPR && o->kind != OPND_AGPR) || src_valid(w, o) == UINT64_MAX;
 }
 
-/* Before the run: the lanes of A and B that are defined. */
+/* Lanes of A and B that are defined, taken before execution. */
 struct defined {
     bool all;
     uint64_t a, b;
@@ -173,7 +175,8 @@ static struct mfma_job job_of(struct wave *w, const struct inst *in)
     };
 }
 
-/* F32 inputs but C obey MODE's input denormals (CDNA4 ISA, 7.4); all narrower formats keep them. */
+/* Flushes F32 inputs other than C by MODE's input denormals (CDNA4 ISA, 7.4). Narrower formats keep
+ * denormals. */
 static void flush_inputs(const struct opnd *o, struct operand_rows *r)
 {
     for (unsigned i = 0; i < o->dwords; i++)
@@ -211,14 +214,14 @@ static void exec_mfma(struct wave *w, const struct inst *in)
     finish(w, in, &job, &d);
 }
 
-/* A holds two of every four k; the index says which. C is D. */
+/* Executes V_SMFMAC: A holds two of every four k, selected by the index; C is D. */
 static void exec_smfmac(struct wave *w, const struct inst *in)
 {
     struct operand_rows a, b;
     uint32_t tmp[WAVE_LANES];
     struct mfma_job job = job_of(w, in);
     struct defined d = defined_lanes(w, in, false);
-    unsigned set = 2 * mfma_a_per_lane(&job.shape); /* bits of index that a lane needs */
+    unsigned set = 2 * mfma_a_per_lane(&job.shape); /* index bits per lane */
 
     operand(w, in, &in->src[0], &a);
     operand(w, in, &in->src[1], &b);
@@ -226,13 +229,13 @@ static void exec_smfmac(struct wave *w, const struct inst *in)
     job.b = b.rows;
     job.c = (const uint32_t (*)[WAVE_LANES])job.d;
     job.index = src_rows(w, &in->src[2], tmp);
-    /* CBSZ = 0: ABID selects one of the sets in the register; else the first one counts. */
+    /* CBSZ = 0: ABID selects a set of the register; otherwise the first set applies. */
     job.index_shift = in->cbsz ? 0 : (uint8_t)(in->abid * set % 32);
     mfma_run(&job);
     finish(w, in, &job, &d);
 }
 
-/* A copy, as the results, which may go to the registers of the scales, are written one by one. */
+/* Returns a copy of the scales if needed: results are written one by one and may overwrite them. */
 static const uint32_t *scales(const struct wave *w, const struct opnd *o,
                               uint32_t copy[static WAVE_LANES])
 {
@@ -242,8 +245,8 @@ static const uint32_t *scales(const struct wave *w, const struct opnd *o,
     return copy;
 }
 
-/* Formats by CBSZ (A) and BLGP (B); the scaled form has an E8M0 per 32 k in a byte that OP_SEL and
- * OP_SEL_HI choose. */
+/* Executes F8F6F4. CBSZ (A) and BLGP (B) select the formats. The scaled form has one E8M0 scale per
+ * 32 k, in a byte selected by OP_SEL and OP_SEL_HI. */
 static void exec_f8f6f4(struct wave *w, const struct inst *in)
 {
     struct operand_rows a, b, c;
@@ -303,7 +306,7 @@ static void exec_f8f6f4(struct wave *w, const struct inst *in)
      .flags = ROW_MFMA,                  \
      .targets = GFX950,                  \
      .lanes = kind}
-/* 8-bit formats mix. */
+/* Mixed 8-bit formats. */
 #define MFMA_FP8(n, d, m, k)                                         \
     MFMA(n "_fp8_fp8", d, T_B64, 0, KIND(m, m, k, 1, FP8, FP8)),     \
         MFMA(n "_fp8_bf8", d, T_B64, 0, KIND(m, m, k, 1, FP8, BF8)), \

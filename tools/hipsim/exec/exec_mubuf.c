@@ -9,7 +9,7 @@
  *   buffer_offset = (index / n * stride + offset / 4 * 4) * n + index % n * 4 + offset % 4
  *                                                        (swizzled, n = the index stride)
  *
- * Swizzled elements have four bytes: GFX9 has no field for their size. The dwords of a wider access
+ * Swizzled elements have four bytes, since GFX9 has no field for their size. The dwords of a wider
  * are swizzled each on its own. Without add_tid the swizzle bit has no effect: rocjitsu's
  * addr_calc_buffer.h says so, and HipKittens' kernels, which ran on MI325X and MI355X, set it and
  * read rows as they are stored.
@@ -58,7 +58,7 @@ static bool read_resource(struct wave *w, const struct inst *in, bool formatted,
     *r = (struct buffer_resource){
         .base = d[0] | (uint64_t)(d[1] & 0xffff) << 32,
         .stride = d[1] >> 16 & 0x3fff,
-        .num_records = d[3] ? d[2] : 0, /* no format: unbound */
+        .num_records = d[3] ? d[2] : 0, /* format 0: unbound */
         .soffset = has(soffset) ? (uint32_t)src_scalar(w, soffset) : 0,
         .select = d[3] & 0xfff,
         .num_format = d[3] >> 12 & 7,
@@ -69,7 +69,7 @@ static bool read_resource(struct wave *w, const struct inst *in, bool formatted,
     };
     if (!r->swizzled && in->idxen)
         r->add_tid = false;
-    if (r->add_tid && !formatted) /* data_format then holds bits 17:14 of the stride */
+    if (r->add_tid && !formatted) /* data_format then has bits 17:14 of the stride */
         r->stride |= (uint32_t)r->data_format << 14;
     return true;
 }
@@ -82,7 +82,7 @@ static bool lane_offsets(struct wave *w, const struct inst *in, struct buffer_ac
     uint32_t tmp[2 * WAVE_LANES];
 
     if (in->idxen || in->offen) {
-        /* An access reaches no address if everything is out of range. */
+        /* If everything is out of range, no address is used. */
         bool reached = r->num_records || r->add_tid;
         if (!mem_defined(w, in, v, reached ? b->lanes : 0, "the address"))
             return false;
@@ -156,7 +156,7 @@ uint64_t buffer_in_range(const struct buffer_access *b, uint64_t lanes, unsigned
     return ok & lanes;
 }
 
-/* The addresses of byte `first` of each lane's access. */
+/* Computes the address of byte `first` of each lane's access. */
 static void find_addresses(const struct buffer_access *b, unsigned first, struct lane_mem *m)
 {
     uint64_t base = b->resource.base + b->resource.soffset;
@@ -215,7 +215,7 @@ static bool dwords_to_lds(struct wave *w, const struct inst *in, const struct bu
     return mem_load_to_lds(w, in, m, dwords, in->row->arg);
 }
 
-/* Dword after dword: where some lane is partly out of range, and in swizzled buffers. */
+/* Moves dword by dword. Used if some lane is partly out of range, and for swizzled buffers. */
 static bool move_dwords(struct wave *w, const struct inst *in, const struct buffer_access *b,
                         const struct opnd *reg)
 {
@@ -240,7 +240,7 @@ void buffer_issue(struct wave *w, const struct inst *in)
 {
     const struct opnd *d = &in->dst;
 
-    if (in->lds) /* mem_load_to_lds() has */
+    if (in->lds) /* mem_load_to_lds() has issued it */
         return;
     if (has(d))
         wave_issue(w, in, WAIT_VM, d->kind, d->reg, d->dwords, false);
@@ -274,7 +274,7 @@ static void exec_mubuf(struct wave *w, const struct inst *in)
         buffer_issue(w, in);
 }
 
-/* Caches hold nothing back in this simulator: every store is visible at once. */
+/* Executes cache control. The simulator has no caches to flush: every store is visible at once. */
 static void exec_cache(struct wave *w, const struct inst *in)
 {
     if (in->row->wait)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Vector operands as rows of 64 lanes, for handlers outside of the lane kernels. */
+/* Access to vector operands as rows of 64 lanes, for handlers that use no lane kernel. */
 #include <string.h>
 
 #include "row.h"

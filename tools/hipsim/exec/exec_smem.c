@@ -49,8 +49,8 @@ static bool operands_valid(struct wave *w, const struct inst *in)
                         soffset->reg);
 }
 
-/* Bytes of a buffer resource that scalar accesses may reach: num_records, in units of the stride
- * if there is one (CDNA3 ISA, 8.2.1.1). */
+/* Returns the size of a buffer resource for scalar accesses: num_records, in units of the stride if
+ * there is one (CDNA3 ISA, 8.2.1.1). */
 static uint64_t buffer_size(const uint32_t *d)
 {
     uint32_t stride = d[1] >> 16 & 0x3fff;
@@ -92,7 +92,7 @@ static bool address(struct wave *w, const struct inst *in, struct lane_mem *m)
     return true;
 }
 
-/* Dwords of the access that lie in the buffer's range; all of them for the other kinds. */
+/* Returns the number of dwords in the buffer's range; all of them for other instructions. */
 static unsigned dwords_in_range(struct wave *w, const struct inst *in, const struct lane_mem *m)
 {
     unsigned dwords = MEM_BYTES(in->row->arg) / 4;
@@ -180,7 +180,7 @@ static void exec_atomic(struct wave *w, const struct inst *in)
     uint64_t data = scalar_value(w, reg, bytes), data2 = 0, old = 0;
     struct lane_mem m = {.lanes = 0};
 
-    if (compare) { /* the new value first, then the comparand */
+    if (compare) { /* the new value comes first, then the comparand */
         data2 = data;
         data = scalar_value(w, reg + bytes / 4, bytes);
     }
@@ -204,7 +204,7 @@ static void exec_atomic(struct wave *w, const struct inst *in)
                returns ? bytes / 4 : 0, true);
 }
 
-/* Write-backs and invalidations of the scalar cache: nothing is held back here. */
+/* Executes scalar cache control, which has no effect here: the simulator has no caches. */
 static void exec_cache(struct wave *w, const struct inst *in)
 {
     (void)w;
@@ -217,9 +217,9 @@ static void exec_probe(struct wave *w, const struct inst *in)
 }
 
 /*
- * S_MEMTIME counts core clocks and S_MEMREALTIME 100 MHz ticks (CDNA3 ISA, 8.2.4). The reading
- * itself counts as 128, about its latency: a program that watches the clock until some time has
- * passed need not execute as many instructions as hardware would in that time.
+ * S_MEMTIME counts core clocks, S_MEMREALTIME 100 MHz ticks (CDNA3 ISA, 8.2.4). Reading one
+ * advances the clock by 128, about its latency. A program that polls the clock then needs no more
+ * instructions than on hardware.
  */
 static void exec_time(struct wave *w, const struct inst *in)
 {

@@ -11,14 +11,14 @@
 #include "known_bits.h"
 #include "tables.h"
 
-/* One scalar operation on its way: values, their defined bits, and the SCC that results. */
+/* A scalar operation in progress: values, their defined bits, and the resulting SCC. */
 struct sop {
     uint64_t a, b;
-    uint64_t va, vb; /* defined bits */
+    uint64_t va, vb; /* masks of defined bits */
     uint64_t d, vd;
     bool scc; /* in: SCC before; out: SCC after */
     bool scc_in_valid, vscc;
-    bool nonzero; /* out: true if the result is known not to be 0, whichever it is */
+    bool nonzero; /* out: the result is known not to be 0, even if its bits are undefined */
 };
 
 typedef void (*sop_fn)(struct sop *s);
@@ -27,8 +27,8 @@ enum sop_arg {
     SOP_SCC = 1 << 0,    /* SCC = s->scc */
     SOP_SCC_NZ = 1 << 1, /* SCC = result != 0 */
     SOP_READS_SCC = 1 << 2,
-    SOP_KEEPS = 1 << 3,  /* conditional move: without SCC the destination stays */
-    SOP_NO_DST = 1 << 4, /* the destination is not written: compares */
+    SOP_KEEPS = 1 << 3,  /* conditional move: the destination keeps its value if SCC is 0 */
+    SOP_NO_DST = 1 << 4, /* the destination is not written (compares) */
 };
 
 static uint64_t type_mask(uint16_t type)
@@ -46,7 +46,7 @@ void salu_write(struct wave *w, const struct opnd *o, uint64_t value, uint64_t v
     }
 }
 
-/* A nonzero test is decided by one defined bit that is set, or by all bits. */
+/* Returns whether a nonzero test is defined: one defined bit is set, or all bits are defined. */
 static uint8_t nonzero_valid(uint64_t value, uint64_t valid, uint64_t mask)
 {
     return (valid & mask) == mask || (value & valid & mask) != 0;
@@ -83,7 +83,7 @@ static void exec_sop(struct wave *w, const struct inst *in)
         s.vscc = s.nonzero || nonzero_valid(s.d, s.vd, mask);
     }
     if (arg & SOP_KEEPS &&
-        !s.scc_in_valid) /* moved or not: what is the same both ways is defined */
+        !s.scc_in_valid) /* moved or not is unknown: bits that are equal both ways are defined */
         keep_or_move(w, &in->dst, &s, taken);
     else if (!(arg & SOP_NO_DST) && (taken || !(arg & SOP_KEEPS)))
         salu_write(w, &in->dst, s.d, s.vd & mask);
@@ -106,15 +106,15 @@ static uint64_t product_bits(const struct sop *s)
 
 static uint64_t low_ones(unsigned n) { return n >= 64 ? UINT64_MAX : (UINT64_C(1) << n) - 1; }
 
-/* The bit mask of a field of the given width moved up, in 32 bits. */
+/* Returns a 32-bit mask of `width` bits at position `at`. */
 static uint32_t field_mask32(unsigned width, unsigned at)
 {
     return ((1u << (width & 31)) - 1) << (at & 31);
 }
 
 /*
- * S_BFE: offset S1[4:0] or [5:0], width S1[22:16]. A width beyond the register takes all of it, and
- * a width of zero gives zero.
+ * S_BFE: offset S1[4:0] or [5:0], width S1[22:16]. A width beyond the end extends to it; a width of
+ * zero yields zero.
  */
 static uint64_t bit_field(uint64_t value, uint64_t b, unsigned bits_of_offset, bool is_signed)
 {
@@ -136,7 +136,7 @@ static uint64_t reverse(uint64_t v, unsigned n)
     return r;
 }
 
-/* S_WQM: every quad with a bit set becomes whole. */
+/* S_WQM: sets all bits of every quad that has a bit set. */
 static uint64_t whole_quads(uint64_t v)
 {
     uint64_t any = (v | v >> 1 | v >> 2 | v >> 3) & UINT64_C(0x1111111111111111);
@@ -159,7 +159,7 @@ static uint64_t doubled(uint64_t v)
     return r;
 }
 
-/* Index of the first bit equal to `want`, or -1. */
+/* Returns the index of the first bit equal to `want`, or -1. */
 static uint64_t find_low(uint64_t v, unsigned n, bool want)
 {
     v = (want ? v : ~v) & low_ones(n);
@@ -172,7 +172,7 @@ static uint64_t find_high(uint64_t v, unsigned n)
     return v ? (uint64_t)__builtin_clzll(v) - (64 - n) : UINT64_MAX;
 }
 
-/* Distance from the top of the first bit unlike the sign, or -1. */
+/* Returns the distance from the top to the first bit that differs from the sign, or -1. */
 static uint64_t find_sign(uint64_t v, unsigned n)
 {
     bool sign = v >> (n - 1) & 1;
@@ -184,7 +184,7 @@ static uint64_t all_if(bool condition, uint64_t otherwise)
     return condition ? UINT64_MAX : otherwise;
 }
 
-/* The first source, or its complement, in n bits. */
+/* Returns the first source, or its complement, as n bits. */
 static struct known source(const struct sop *s, uint64_t a, unsigned n)
 {
     return n == 32 ? known32(a, s->va) : (struct known){a, s->va};
@@ -196,12 +196,12 @@ static struct known source(const struct sop *s, uint64_t a, unsigned n)
 #define B64 ((struct known){s->b, s->vb})
 #define NOT_B32 known32(~s->b, s->vb)
 #define A32_UP(n) ((struct known){A32.value << (n), A32.bits << (n) | low_ones(n)})
-/* In the order of unsigned numbers, as signed ones are compared. */
+/* Signed operands mapped to the order of unsigned numbers. */
 #define SIGNED_A known32(s->a ^ UINT64_C(0x80000000), s->va)
 #define SIGNED_B known32(s->b ^ UINT64_C(0x80000000), s->vb)
 
-/* Defined bits of a sum in 32 bits, and whether SCC is: the carry, or the overflow of signed
- * numbers. */
+/* Sets the defined bits of a 32-bit sum, and whether SCC is defined: the carry, or the signed
+ * overflow. */
 static void sum_bits(struct sop *s, struct known a, struct known b, bool carry, bool carry_known,
                      bool overflow)
 {
@@ -218,7 +218,8 @@ static void sum_bits(struct sop *s, struct known a, struct known b, bool carry, 
     s->vscc = differ >> 31 & 1 || (carries >> 31 & 1 && majority);
 }
 
-/* The result is the first source or the second one; a bit that both have is defined in any case. */
+/* Sets the defined bits of a selection between the two sources; equal defined bits need no known
+ * selector. */
 static void selected_bits(struct sop *s, bool known)
 {
     const uint64_t both = s->va & s->vb & ~(s->a ^ s->b);
@@ -227,8 +228,7 @@ static void selected_bits(struct sop *s, bool known)
     s->vscc = known;
 }
 
-/* A bit for each quad of the first source, its lowest: true if whether the quad is empty is
- * defined. */
+/* Returns the lowest bit of each quad whose emptiness is defined. */
 static uint64_t quad_bits(const struct sop *s)
 {
     const uint64_t one = s->a & s->va, all = s->va;
@@ -237,7 +237,7 @@ static uint64_t quad_bits(const struct sop *s)
     return (any | every) & UINT64_C(0x1111111111111111);
 }
 
-/* True if the sign of the first source and the first bit unlike it are defined. */
+/* True if the sign of the first source and the first bit that differs from it are defined. */
 static bool sign_ends(const struct sop *s, unsigned n)
 {
     const bool negative = s->a >> (n - 1) & 1;
@@ -252,7 +252,7 @@ static uint64_t magnitude_bits(const struct sop *s)
     return i32(s->a) < 0 ? known_sum(zero, known32(~s->a, s->va), 1, true) : s->va;
 }
 
-/* Each bit of `value`, an expression of `a`, is a bit of the source, or always the same. */
+/* Result bits that are each a bit of the source, or constant; `value` is an expression of `a`. */
 #define MOVED(value)              \
     uint64_t a = s->a;            \
     s->d = value;                 \
@@ -260,7 +260,7 @@ static uint64_t magnitude_bits(const struct sop *s)
     const uint64_t zeros = value; \
     a = s->a | ~s->va;            \
     s->vd = ~(zeros ^ (value))
-/* The same where bits of the second source say which bit; `selectors` are those that count. */
+/* The same if the second source selects the bits; `selectors` are the bits of it that matter. */
 #define SHIFTED(selectors, value) \
     MOVED(value);                 \
     s->vd = (s->vb & (selectors)) == (selectors) ? s->vd : 0

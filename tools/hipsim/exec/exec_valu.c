@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The way of a vector instruction: fetch the sources as rows, apply what the encoding asks for
- * (DPP, SDWA, abs, neg, op_sel, denormal flush), call the row's lane kernel, apply clamp, omod and
- * flush, write the lanes that EXEC enables. Compiled once per host instruction set (lanes.h).
+ * Executes vector instructions. Sources are fetched as rows and get the modifiers of the encoding:
+ * DPP, SDWA, abs, neg, op_sel, denormal flush. The row's lane kernel computes the result, to which
+ * clamp, omod and flush apply. Lanes enabled by EXEC are written. This file is compiled once per
+ * host instruction set (lanes.h).
  */
 #include <fenv.h>
 
@@ -56,7 +57,7 @@ static inline void mask_to_row(uint64_t mask, uint32_t *row)
         row[32 + i] = 0u - (high >> i & 1);
 }
 
-/* Bit i is the top bit of row[i]. */
+/* Returns the top bits of the lanes as a mask. */
 static inline uint64_t row_to_mask(const uint32_t *row)
 {
     uint64_t mask = 0;
@@ -104,7 +105,8 @@ static inline uint64_t fetch_valid(const struct wave *w, const struct opnd *o)
     return src_valid(w, o);
 }
 
-/* The lanes in which dword `r` of a source is defined; `all` where dwords are not told apart. */
+/* Returns the lanes in which dword `r` of a source is defined; `all` if its dwords share one
+ * mask. */
 static inline uint64_t dword_valid(const struct wave *w, const struct opnd *o, unsigned r,
                                    uint64_t all)
 {
@@ -115,7 +117,7 @@ static inline uint64_t dword_valid(const struct wave *w, const struct opnd *o, u
     return all;
 }
 
-/* Returns whether MODE flushes denormal sources (`bit` 0) or results (`bit` 1) of a type. */
+/* True if MODE flushes denormal sources (`bit` 0) or results (`bit` 1) of a type. */
 static inline bool flushes(const struct wave *w, uint16_t type, unsigned bit)
 {
     switch (TYPE_CLASS(type)) {
@@ -159,8 +161,8 @@ static void flush_rows(uint16_t type, const uint32_t *from, uint32_t *to)
     }
 }
 
-/* The places of the signs in a row of a type; two in the packed operands that VOP2's encodings
- * have: v_dot2c, v_pk_fmac. */
+/* Returns the sign bits of a dword of a type. Packed operands of VOP2 encodings (v_dot2c,
+ * v_pk_fmac) have two. */
 static uint32_t sign_bits(uint16_t type)
 {
     switch (TYPE_CLASS(type)) {
@@ -173,7 +175,7 @@ static uint32_t sign_bits(uint16_t type)
     }
 }
 
-/* abs and neg of one operand. */
+/* Applies abs and neg to one operand. */
 static void sign_rows(const struct opnd *o, const uint32_t *from, uint32_t *to)
 {
     uint32_t sign = sign_bits(o->type);
@@ -184,7 +186,8 @@ static void sign_rows(const struct opnd *o, const uint32_t *from, uint32_t *to)
     EACH_LANE to[top + i] = (from[top + i] & keep) ^ flip;
 }
 
-/* VOP3P: op_sel and op_sel_hi choose the half for each result, neg_lo and neg_hi flip it. */
+/* Applies VOP3P modifiers: op_sel and op_sel_hi select the half for each result, neg_lo and neg_hi
+ * negate it. */
 static const uint32_t *pack_rows(const struct inst *in, unsigned k, const uint32_t *from,
                                  uint32_t *to)
 {
@@ -226,7 +229,7 @@ static bool is_half(uint16_t type)
     return class == CLASS_F16 || class == CLASS_BF16 || class == CLASS_INT16;
 }
 
-/* Everything between a register and a lane kernel, for an instruction that is not plain. */
+/* Applies all source modifiers of an instruction that is not plain. */
 static const uint32_t *prepare(const struct wave *w, const struct inst *in, unsigned k,
                                const uint32_t *rows, uint32_t *tmp)
 {
@@ -251,8 +254,8 @@ static const uint32_t *prepare(const struct wave *w, const struct inst *in, unsi
     return rows;
 }
 
-/* clamp to [0, 1] and omod, which turns -0 into +0. A NaN clamps to 0 with DX10_CLAMP, else it
- * stays. */
+/* Applies clamp to [0, 1] and omod, which changes -0 to +0. A NaN clamps to 0 with DX10_CLAMP,
+ * otherwise it stays. */
 static inline uint32_t modify32(uint32_t u, float scale, bool clamp, bool nan_to_zero)
 {
     const bool nan = nan32(u);
@@ -284,7 +287,7 @@ static inline uint64_t modify64(uint64_t u, double scale, bool clamp, bool nan_t
     return clamp ? (nan & !nan_to_zero ? r : bound) : r;
 }
 
-/* The host's name of MODE's rounding of results of a type. */
+/* Returns the host's constant for MODE's rounding of results of a type. */
 static int host_rounding(const struct wave *w, uint16_t type)
 {
     static const int host[4] = {FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO};
@@ -293,7 +296,7 @@ static int host_rounding(const struct wave *w, uint16_t type)
 }
 
 /*
- * Output modifiers of float results. The hardware ignores omod in IEEE mode and where output
+ * Applies output modifiers of float results. The hardware ignores omod in IEEE mode and if output
  * denormals are kept (CDNA3 ISA, "Output modifiers").
  */
 static void modify_rows(const struct wave *w, const struct inst *in, uint32_t *d)
@@ -342,7 +345,7 @@ static void write_rows(uint32_t *to, const uint32_t *from, unsigned rows, uint64
     }
 }
 
-/* Half-register results: op_sel[3] says which half, the other one stays. */
+/* Merges half-register results: op_sel[3] selects the half, the other one is kept. */
 static void merge_halves(const struct inst *in, const uint32_t *old, uint32_t *d)
 {
     if (in->op_sel & 8) {
@@ -359,7 +362,7 @@ static void write_mask(struct wave *w, const struct opnd *o, uint64_t lanes, uin
     w->s_valid[o->reg + 1] = (uint32_t)(valid >> 32);
 }
 
-/* Calls the kernel under MODE's rounding. f16 kernels round by themselves. */
+/* Calls the kernel with MODE's rounding. f16 kernels round by themselves. */
 static void call_kernel(struct lanes *x)
 {
     const struct op_row *row = x->in->row;
@@ -373,7 +376,7 @@ static void call_kernel(struct lanes *x)
     fesetround(FE_TONEAREST);
 }
 
-/* Results of a compare or a carry: bits of lanes that are off read zero. */
+/* Writes the lane mask of a compare or a carry; disabled lanes read zero. */
 static void finish_mask(struct wave *w, const struct inst *in, const uint32_t *row, uint64_t lanes,
                         uint64_t valid)
 {
@@ -386,8 +389,8 @@ static void finish_mask(struct wave *w, const struct inst *in, const uint32_t *r
     }
 }
 
-/* Lanes whose result follows from their defined sources alone; `valid` is a mask per source.
- * Vectors of halves or bytes are built piece by piece in registers that hold nothing at first. */
+/* Returns the lanes whose result is defined by their defined sources only; `valid` has a mask per
+ * source. Programs build vectors of halves or bytes piece by piece in uninitialised registers. */
 static uint64_t decided_lanes(const struct lanes *x, uint32_t flags, const uint64_t *valid)
 {
     if (flags & ROW_PACKS)
@@ -401,11 +404,11 @@ static uint64_t decided_lanes(const struct lanes *x, uint32_t flags, const uint6
     for (unsigned k = 0; k < 2; k++) {
         EACH_LANE decided |= (uint64_t)(x->s[k][i] == winner) << i & valid[k];
     }
-    return x->in->nsrc > 2 ? decided & valid[2] : decided; /* the addend of a product */
+    return x->in->nsrc > 2 ? decided & valid[2] : decided; /* src 2 is the addend of a product */
 }
 
-/* Each of two packed f32 results depends on the dwords that op_sel picks for it. Clang's vectorizer
- * leaves the other half undefined where it needs only one. */
+/* Computes the validity of two packed f32 results: each depends on the dwords selected by op_sel.
+ * Clang's vectorizer leaves the other half undefined if it needs only one. */
 static void packed_valid(const struct wave *w, const struct inst *in, const uint64_t *valid_of,
                          uint64_t *half)
 {
@@ -419,23 +422,23 @@ static void packed_valid(const struct wave *w, const struct inst *in, const uint
     }
 }
 
-/* Facts of an instruction's sources about its result, lane by lane. */
+/* Facts about an instruction's sources, as lane masks. */
 struct fetched {
-    uint64_t lanes;                  /* that are written, */
-    uint64_t known;                  /* and of which it is known whether they are */
-    uint64_t valid;                  /* in which all sources are defined */
-    uint64_t low_valid;              /* in which their low dwords are */
+    uint64_t lanes;                  /* lanes that are written */
+    uint64_t known;                  /* lanes for which it is defined whether they are written */
+    uint64_t valid;                  /* lanes in which all sources are defined */
+    uint64_t low_valid;              /* lanes in which the low dwords of all sources are defined */
     uint64_t valid_of[INST_MAX_SRC]; /* by source */
-    bool alias;                      /* the destination is among the sources */
+    bool alias;                      /* the destination overlaps a source */
 };
 
-/* Rows for sources that are no registers, or are changed on the way to the kernel. */
+/* Rows for sources that are no registers or have modifiers. */
 struct source_rows {
     alignas(64) uint32_t row[3][MAX_SRC_ROWS * WAVE_LANES];
     alignas(64) uint32_t mask[WAVE_LANES];
 };
 
-/* Fills x->s. */
+/* Fetches the sources into x->s and returns their lane masks. */
 static inline __attribute__((always_inline)) struct fetched fetch_sources(struct lanes *x,
                                                                           struct source_rows *t)
 {
@@ -458,7 +461,7 @@ static inline __attribute__((always_inline)) struct fetched fetch_sources(struct
         if (prepares && o->type != T_MASK && k < 3)
             x->s[k] = prepare(w, in, k, x->s[k], tmp);
         f.valid_of[k] = v;
-        /* The bytes that a byte-wise result keeps of its register do not make it undefined. */
+        /* Bytes that a byte-wise result keeps of its register do not make it undefined. */
         f.valid &= k == 3 && flags & ROW_DST_IS_SRC ? UINT64_MAX : v;
         f.low_valid &= k == 0 && in->form & FORM_DPP ? v : dword_valid(w, o, 0, v);
         f.alias |= o->kind == in->dst.kind && o->reg < in->dst.reg + in->dst.dwords &&
@@ -471,7 +474,7 @@ static inline __attribute__((always_inline)) struct fetched fetch_sources(struct
     return f;
 }
 
-/* Calls the kernel and writes what output modifiers, flushing, op_sel and SDWA make of it. */
+/* Calls the kernel and writes the result after output modifiers, flushing, op_sel and SDWA. */
 static inline __attribute__((always_inline)) void write_result(struct wave *w, struct lanes *x,
                                                                const struct fetched *f)
 {
@@ -481,9 +484,9 @@ static inline __attribute__((always_inline)) void write_result(struct wave *w, s
     alignas(64) uint32_t out[MAX_DST_ROWS * WAVE_LANES];
     uint32_t *dst = dst_rows(w, &in->dst);
     const bool flush = !(flags & ROW_NO_FLUSH) && flushes(w, row->dst, 1);
-    /* Bit operations may work in place; float kernels look at their sources again for NaNs. */
+    /* Bit operations may work in place; float kernels read their sources again for NaNs. */
     const bool alias = f->alias && TYPE_CLASS(row->dst) >= CLASS_F16;
-    /* op_sel[3] means nothing to results of a whole register: v_mad_u32_u16, v_pack_b32_f16. */
+    /* op_sel[3] has no effect on whole-register results: v_mad_u32_u16, v_pack_b32_f16. */
     const bool high = in->form & FORM_OP_SEL && in->op_sel & 8 && is_half(row->dst);
     const bool merge = flags & ROW_PARTIAL || high;
     const bool direct = !alias && !flush && !merge && f->lanes == UINT64_MAX &&
@@ -494,7 +497,7 @@ static inline __attribute__((always_inline)) void write_result(struct wave *w, s
     if (direct)
         return;
     if (in->form & FORM_OUT_MODS && !(flags & ROW_INT_CLAMP)) {
-        if (flush) /* omod scales what was flushed */
+        if (flush) /* omod scales the flushed value */
             flush_rows(row->dst, out, out);
         modify_rows(w, in, out);
     }
@@ -507,7 +510,8 @@ static inline __attribute__((always_inline)) void write_result(struct wave *w, s
     write_rows(dst, out, in->dst.dwords, f->lanes);
 }
 
-/* `half`: where the dwords of a packed result are defined, NULL for other results. */
+/* Updates the validity of the result. `half`: validity of the two dwords of a packed result, else
+ * NULL. */
 static inline __attribute__((always_inline)) void track_validity(struct wave *w,
                                                                  const struct inst *in,
                                                                  const struct fetched *f,
@@ -521,7 +525,7 @@ static inline __attribute__((always_inline)) void track_validity(struct wave *w,
         valid[r] = ((valid[r] & ~lanes) | ((half ? half[r] : f->valid) & lanes)) & f->known;
     if (!(flags & ROW_LOW_ALONE))
         return;
-    /* LLVM leaves the high dword of an addend undefined where it wants the low one of the sum. */
+    /* LLVM leaves the high dword of an addend undefined if it only needs the low one of the sum. */
     valid[0] = (valid[0] & ~lanes) | (f->low_valid & lanes);
     /* It also leaves either dword of a 64-bit move undefined if it does not need it. */
     if (in->nsrc == 1 && !(in->form & FORM_DPP))

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bits of a scalar result that are defined although bits of its sources are not.
+ * Bits of a scalar result that are defined although some source bits are not.
  *
- * A bit is defined if it is the same for all values of the undefined bits. The functions here are
- * exact for sums and comparisons, and never call a bit defined that is not. Values and masks have
- * 64 bits; a set bit of a mask is a defined bit. Sources of 32 bits are extended by zeros that are
- * defined.
+ * A bit is defined if it is the same for all values of the undefined source bits. The functions are
+ * exact for sums and comparisons, and never report an undefined bit as defined. Values and masks
+ * have 64 bits; a set bit of a mask is a defined bit. 32-bit sources are zero-extended with defined
+ * zeros.
  */
 #ifndef HIPSIM_KNOWN_BITS_H
 #define HIPSIM_KNOWN_BITS_H
@@ -26,7 +26,7 @@ static inline struct known known32(uint64_t value, uint64_t bits)
 static inline uint64_t known_least(struct known k) { return k.value & k.bits; }
 static inline uint64_t known_most(struct known k) { return k.value | ~k.bits; }
 
-/* Carries into each bit of a + b + carry that are defined; carry is 0 or 1, or undefined. */
+/* Returns the defined carries into each bit of a + b + carry; carry is 0 or 1, or undefined. */
 static inline uint64_t known_carries(struct known a, struct known b, bool carry, bool carry_known)
 {
     const uint64_t most = known_most(a) + known_most(b) + (uint64_t)(carry || !carry_known);
@@ -36,7 +36,7 @@ static inline uint64_t known_carries(struct known a, struct known b, bool carry,
     return zero | one;
 }
 
-/* Defined bits of a + b + carry. The sum has to fit in 64 bits. */
+/* Returns the defined bits of a + b + carry. The sum has to fit in 64 bits. */
 static inline uint64_t known_sum(struct known a, struct known b, bool carry, bool carry_known)
 {
     return a.bits & b.bits & known_carries(a, b, carry, carry_known);
@@ -47,7 +47,7 @@ static inline unsigned known_trailing(uint64_t mask)
     return ~mask ? (unsigned)__builtin_ctzll(~mask) : 64;
 }
 
-/* Number of low bits of a * b that are defined, at most 64. */
+/* Returns the number of defined low bits of a * b, at most 64. */
 static inline unsigned known_product(struct known a, struct known b)
 {
     const unsigned na = known_trailing(a.bits), nb = known_trailing(b.bits);
@@ -56,26 +56,26 @@ static inline unsigned known_product(struct known a, struct known b)
     return n < 64 ? n : 64;
 }
 
-/* True if whether a < b is defined. */
+/* True if the outcome of a < b is defined. */
 static inline bool known_less(struct known a, struct known b)
 {
     return known_most(a) < known_least(b) || known_least(a) >= known_most(b);
 }
 
-/* True if whether a == b is defined. */
+/* True if the outcome of a == b is defined. */
 static inline bool known_equal(struct known a, struct known b)
 {
     return (a.bits & b.bits) == UINT64_MAX || ((a.value ^ b.value) & a.bits & b.bits) != 0;
 }
 
-/* True if the lowest bit that is set is defined. */
+/* True if the position of the lowest set bit is defined. */
 static inline bool known_lowest(struct known k)
 {
     const uint64_t first = known_most(k) & -known_most(k);
     return first && k.bits & first;
 }
 
-/* True if the highest bit that is set is defined. */
+/* True if the position of the highest set bit is defined. */
 static inline bool known_highest(struct known k)
 {
     const uint64_t most = known_most(k);

@@ -2,11 +2,11 @@
 /*
  * Lane kernels: one function per vector operation, a loop over 64 lanes that the compiler
  * vectorises. Every file that includes this header is compiled once per host instruction set, with
- * -DISA=<name>; LOCAL() gives its global names that suffix. All variants give the same bits:
- * contraction is off, fused operations are explicit, and NaN results are chosen by fix_nan().
+ * -DISA=<name>; LOCAL() adds that suffix to global names. All variants give the same bits:
+ * contraction is off, fused operations are explicit, and fix_nan() selects NaN results.
  *
- * Operations stand in .def files, one line each, which are included twice: for the kernels and for
- * the op rows. In an expression a, b, c are the sources of one lane.
+ * The .def files have one line per operation and are included twice: for the kernels and for the op
+ * rows. In an expression a, b, c are the sources of one lane.
  */
 #ifndef HIPSIM_LANES_H
 #define HIPSIM_LANES_H
@@ -24,9 +24,9 @@
 #define ISA_JOIN(name, isa) ISA_JOIN2(name, isa)
 #define LOCAL(name) ISA_JOIN(name, ISA)
 
-/* A vector operation with its sources prepared: modifiers, selects and permutations applied. */
+/* A vector operation with prepared sources: modifiers, selects and permutations are applied. */
 struct lanes {
-    uint32_t *d;          /* result rows; aliases no source of a float operation */
+    uint32_t *d;          /* result rows; do not alias a source of a float operation */
     uint32_t *d2;         /* row of the second result: 0 or ~0 per lane */
     const uint32_t *s[4]; /* T_MASK sources are rows of 0 or ~0 */
     struct wave *w;
@@ -39,8 +39,8 @@ typedef void (*lane_fn)(struct lanes *x);
 #define EACH_LANE _Pragma("GCC ivdep") for (unsigned i = 0; i < WAVE_LANES; i++)
 
 /*
- * The head of a kernel that rounds halves by MODE: its body is compiled for round to nearest, which
- * vectorises, and once more for the rest.
+ * Head of a kernel that rounds halves by MODE. The body is compiled twice: for round to nearest,
+ * which vectorises, and for the other modes.
  */
 #define ROUNDING_KERNEL(op)                                                                \
     static inline __attribute__((always_inline)) void body_##op(struct lanes *x,           \
@@ -56,15 +56,15 @@ typedef void (*lane_fn)(struct lanes *x);
                                                                 const enum rounding mode)
 
 /*
- * Source 0 of a DPP instruction, a register, moved between lanes into `to` (one or two rows): zero
- * where bound_ctrl says so for lanes without a source. *lanes loses the lanes that row_mask,
- * bank_mask or a missing source keep from being written; *valid moves along.
+ * Moves source 0 of a DPP instruction, a register, between lanes into `to` (one or two rows). With
+ * bound_ctrl, lanes without a source get zero. Removes from *lanes the lanes that row_mask,
+ * bank_mask or a missing source exclude. Permutes *valid in the same way.
  */
 const uint32_t *LOCAL(dpp_permute)(const struct wave *w, const struct inst *in,
                                    const uint32_t *from, uint32_t *to, uint64_t *lanes,
                                    uint64_t *valid);
 
-/* Executes a row whose kernel is a lane_fn: exec_valu.c. */
+/* Executes a row whose kernel is a lane_fn; see exec_valu.c. */
 void LOCAL(exec_lanes)(struct wave *w, const struct inst *in);
 
 static inline float as_f32(uint32_t u)
@@ -125,20 +125,20 @@ static inline bool snan64(uint64_t u) { return nan64(u) & !(u >> 51 & 1); }
 #define QUIET32 0x400000u
 #define QUIET64 (UINT64_C(1) << 51)
 #define QUIET_NAN32 0x7fc00000u
-/* The NaN of operations that have no NaN among their sources: V_LOG_F32(0xbf800000) => 0xffc00000
- * and the manual's other examples. */
+/* NaN results of operations without a NaN source: V_LOG_F32(0xbf800000) => 0xffc00000 and the
+ * manual's other examples. */
 #define DEFAULT_NAN16 0xfe00u
 #define DEFAULT_NAN32 0xffc00000u
 #define DEFAULT_NAN64 UINT64_C(0xfff8000000000000)
 
 /*
- * IEEE 754 half to double: exact. Subnormals come out normal; a NaN keeps its payload in the top
- * bits.
+ * Converts an IEEE 754 half to double, exactly. Subnormals become normal; a NaN keeps its payload
+ * in the top bits.
  */
 static inline double f16_to_f64(uint32_t h)
 {
     uint32_t em = h & 0x7fff;
-    /* Scale by 2^112 what looks like an f32 with an f16's exponent: exact for subnormals too. */
+    /* Scales an f32 with an f16's exponent by 2^112: exact for subnormals too. */
     float f = as_f32(em << 13) * 0x1p112f;
     uint32_t u = em >= 0x7c00 ? 0x7f800000 | em << 13 : f32_bits(f);
     return (double)as_f32(u | (h & 0x8000) << 16);
@@ -154,7 +154,8 @@ static inline float f16_to_f32(uint32_t h)
 
 static inline float bf16_to_f32(uint32_t h) { return as_f32(h << 16); }
 
-/* Rounding as MODE encodes it; of the f16 modes bit 2 is FP16_OVFL: overflow gives the largest. */
+/* Rounding as encoded in MODE. Bit 2 of the f16 modes is FP16_OVFL: overflow gives the largest
+ * finite number. */
 enum rounding { ROUND_NEAREST, ROUND_UP, ROUND_DOWN, ROUND_ZERO, ROUND_SATURATES };
 
 static inline enum rounding round_f32_mode(const struct wave *w)
@@ -167,15 +168,16 @@ static inline enum rounding round_f16_mode(const struct wave *w)
     return (enum rounding)((w->mode >> 2 & 3) | (w->mode & MODE_FP16_OVFL ? ROUND_SATURATES : 0u));
 }
 
-/* Overflow under directed rounding, or with ROUND_SATURATES, stops at the largest finite number. */
+/* True if an overflow gives infinity. Under directed rounding, or with ROUND_SATURATES, it may give
+ * the largest finite number. */
 static inline bool overflow_is_inf(enum rounding mode, bool negative)
 {
     return mode == ROUND_NEAREST || mode == (negative ? ROUND_DOWN : ROUND_UP);
 }
 
 /*
- * To nearest even by the rounding of an addition in double, which vectorises where 64-bit integers
- * hardly do: `magic` is such that the last bit of x + magic is the last one of the result.
+ * Rounds to nearest even with an addition in double, which vectorises better than 64-bit integers.
+ * `magic` aligns the last bit of x + magic with the last bit of the result.
  */
 static inline uint32_t f64_to_f16_nearest(double x)
 {
@@ -183,14 +185,14 @@ static inline uint32_t f64_to_f16_nearest(double x)
     double m = fabs(x);
     const uint32_t nan = 0x7e00 | (uint32_t)(u >> 42 & 0x1ff);
     const bool is_nan = m != m;
-    m = m < 0x1p16 ? m : 0x1p16; /* of these, 65520 and above become infinity */
+    m = m < 0x1p16 ? m : 0x1p16; /* 65520 and above become infinity */
     const double top = as_f64(f64_bits(m < 0x1p-14 ? 0x1p-14 : m) & UINT64_C(0x7ff0000000000000));
     const double magic = top * 0x1.8p42;
     const uint32_t r = f32_bits((float)((m + magic) - magic) * 0x1p-112f) >> 13;
     return (uint32_t)(u >> 48 & 0x8000) | (is_nan ? nan : r);
 }
 
-/* |m| in f16, from single precision, to nearest even. */
+/* Returns |m| in f16, from single precision, rounded to nearest even. */
 static inline uint32_t f16_magnitude_nearest(float m)
 {
     const float top = as_f32(f32_bits(m < 0x1p-14f ? 0x1p-14f : m) & 0x7f800000);
@@ -198,22 +200,23 @@ static inline uint32_t f16_magnitude_nearest(float m)
     return f32_bits(((m + magic) - magic) * 0x1p-112f) >> 13;
 }
 
-/* Cut, and one up where that is inexact and rounding goes away from zero. */
+/* Truncates to f16 and adds 1 if that is inexact and `away` (rounding away from zero). */
 static inline uint32_t f16_magnitude_directed(float m, bool away)
 {
     const uint32_t normal = (f32_bits(m) - (112u << 23)) >> 13;
-    const float in_units = m < 0x1p-14f ? m * 0x1p24f : 0.0f; /* of a subnormal's last bit */
+    const float in_units = m < 0x1p-14f ? m * 0x1p24f : 0.0f; /* subnormal: in units of its last
+                                                               * bit */
     const uint32_t r = m < 0x1p-14f ? (uint32_t)(int32_t)in_units : normal;
     return r + (away & (f16_to_f32(r) < m));
 }
 
-/* A NaN keeps sign and top payload bits and becomes quiet. */
+/* Converts to f16. A NaN keeps sign and top payload bits and becomes quiet. */
 static inline uint32_t f32_to_f16(float x, enum rounding mode)
 {
     const uint32_t u = f32_bits(x), sign = u >> 16 & 0x8000;
     const unsigned way = mode & 3;
     float m = fabsf(x);
-    m = m < 0x1p16f ? m : 0x1p16f; /* which is infinity's code; NaNs come last */
+    m = m < 0x1p16f ? m : 0x1p16f; /* 2^16 has infinity's code; NaNs are handled last */
     uint32_t r = way == ROUND_NEAREST
                      ? f16_magnitude_nearest(m)
                      : f16_magnitude_directed(m, way == (sign ? ROUND_DOWN : ROUND_UP));
@@ -227,7 +230,7 @@ static inline uint32_t f32_to_f16(float x, enum rounding mode)
 
 #define ROW_HALVES (2 * WAVE_LANES)
 
-/* A row as halves, low ones first; a NaN may become quiet. */
+/* Splits a row into halves, low ones first; a NaN may become quiet. */
 static inline void widen_halves(const uint32_t *row, float *f)
 {
 #if defined(__AVX512F__)
@@ -245,7 +248,8 @@ static inline void widen_halves(const uint32_t *row, float *f)
 #endif
 }
 
-/* The other way, rounded as f32_to_f16() does; `mode` is a constant where this is inlined. */
+/* Reverses widen_halves(), rounding like f32_to_f16(); `mode` is a constant where this is
+ * inlined. */
 static inline __attribute__((always_inline)) void narrow_halves(const float *f, uint32_t *row,
                                                                 const enum rounding mode)
 {
@@ -272,21 +276,23 @@ static inline uint32_t f32_to_bf16(float x)
     return nan32(u) ? u >> 16 | 0x40 : r;
 }
 
-/* a + b in double, rounded to odd: rounding the result again to a narrower format is exact. */
+/* Adds a + b in double, rounded to odd: rounding the result again to a narrower format is then
+ * exact. */
 static inline double add_to_odd(double a, double b)
 {
     double s = a + b;
     double bb = s - a;
     double error = (a - (s - bb)) + (b - bb);
     uint64_t u = f64_bits(s);
-    /* Inexact and even: step towards the true value. */
+    /* Inexact and even: step towards the exact value. */
     bool step = error != 0 && !(u & 1) && !isinf(s);
     bool away = (error > 0) == (s > 0);
     u += step ? (away ? 1 : UINT64_MAX) : 0;
     return as_f64(u);
 }
 
-/* In single precision. Written with integers where comparisons would keep it from vectorising. */
+/* Adds in single precision, rounded to odd. Uses integers where comparisons would prevent
+ * vectorisation. */
 static inline float add_to_odd32(float a, float b)
 {
     float s = a + b;
@@ -298,7 +304,8 @@ static inline float add_to_odd32(float a, float b)
     return as_f32(u + step - 2 * (step & against));
 }
 
-/* Integers that order like floats, -0 below +0; its own inverse on NaN-free values. */
+/* Maps floats to integers of the same order, -0 below +0; its own inverse for values other than
+ * NaN. */
 static inline int32_t order32(uint32_t u)
 {
     return (int32_t)(u ^ (uint32_t)((int32_t)u >> 31 & 0x7fffffff));
@@ -310,8 +317,8 @@ static inline int64_t order64(uint64_t u)
 }
 
 /*
- * V_MIN_F32, V_MAX_F32: a number wins over a NaN; in IEEE mode a signalling NaN wins over all and
- * comes out quiet; -0 is less than +0.
+ * V_MIN_F32, V_MAX_F32: a number wins over a NaN. In IEEE mode a signalling NaN wins and becomes
+ * quiet. -0 is less than +0.
  */
 static inline uint32_t minmax32(uint32_t a, uint32_t b, bool max, bool ieee)
 {
@@ -335,7 +342,7 @@ static inline uint64_t minmax64(uint64_t a, uint64_t b, bool max, bool ieee)
 
 static inline bool ieee_mode(const struct lanes *x) { return x->w->mode & MODE_IEEE; }
 
-/* Bits that are set in a NaN that an operation hands on: MODE.IEEE makes it quiet. */
+/* Returns the bits to set in a NaN that an operation propagates: MODE.IEEE makes it quiet. */
 static inline uint32_t quiet32(const struct lanes *x) { return ieee_mode(x) ? QUIET32 : 0; }
 
 static inline uint64_t quiet64(const struct lanes *x) { return ieee_mode(x) ? QUIET64 : 0; }
@@ -343,9 +350,9 @@ static inline uint64_t quiet64(const struct lanes *x) { return ieee_mode(x) ? QU
 static inline uint32_t quiet16(const struct lanes *x) { return ieee_mode(x) ? 0x200 : 0; }
 
 /*
- * Float results that are NaN: the first NaN among the sources, else the default NaN; of three
- * sources the product of the first two comes first, infinity times zero before a NaN to be added.
- * Host instruction sets differ in which they deliver.
+ * Fixes float results that are NaN, since host instruction sets differ in the NaN they deliver. The
+ * result is the first NaN among the sources, else the default NaN. With three sources the product
+ * of the first two has priority: infinity times zero before a NaN addend.
  */
 void LOCAL(fix_nan32)(struct lanes *x, unsigned nsrc);
 void LOCAL(fix_nan64)(struct lanes *x, unsigned nsrc);

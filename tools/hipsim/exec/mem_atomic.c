@@ -2,7 +2,7 @@
 /*
  * Arithmetic of atomics. Pseudo-code: CDNA3 ISA, chapter 13, DS_*, BUFFER_ATOMIC_*, FLAT_ATOMIC_*:
  * `tmp` is the old value, `src` the operand. Floats: CDNA4 ISA, 9.2 "Float memory atomics". Sums
- * round to nearest even. Formats are told apart by the bits of their infinity.
+ * round to nearest even. Functions identify a format by the bits of its infinity.
  */
 #include <string.h>
 
@@ -35,7 +35,7 @@ static uint64_t flushed(uint64_t bits, uint64_t infinity, bool keep)
     return keep || bits & infinity ? bits : bits & sign_of(infinity);
 }
 
-/* MODE's bits for the format. */
+/* True if MODE keeps denormal inputs of the format. */
 static bool keeps_inputs(uint64_t infinity, uint32_t mode)
 {
     return mode & (infinity == INFINITY32 ? MODE_DENORM_F32 : MODE_DENORM_F16_F64) & 0x50;
@@ -65,7 +65,8 @@ static uint64_t plain_sum(uint64_t a, uint64_t b, uint64_t infinity)
     }
 }
 
-/* A sum's NaN: the first of its sources, quiet, else the default one. F64 sums flush nothing. */
+/* Adds floats. A NaN result is the first NaN source, made quiet, else the default NaN. F64 sums
+ * flush nothing. */
 static uint64_t add_float(uint64_t old, uint64_t data, uint64_t infinity, uint32_t mode)
 {
     bool keep_in = infinity == INFINITY64 || keeps_inputs(infinity, mode);
@@ -80,7 +81,7 @@ static uint64_t add_float(uint64_t old, uint64_t data, uint64_t infinity, uint32
     return quiet_of(infinity) | (is_nan(data, infinity) ? data : sign_of(infinity) | infinity);
 }
 
-/* Orders numbers, -0 below +0. */
+/* Maps floats to integers of the same order, -0 below +0. */
 static uint64_t rank(uint64_t bits, uint64_t infinity)
 {
     uint64_t sign = sign_of(infinity);
@@ -88,8 +89,8 @@ static uint64_t rank(uint64_t bits, uint64_t infinity)
     return bits & sign ? sign - 1 - (bits & ~sign) : bits | sign;
 }
 
-/* A signaling NaN wins and becomes quiet, a quiet one loses; what is flushed to be compared is
- * delivered as it was. */
+/* Returns the minimum or maximum. A signalling NaN wins and becomes quiet, a quiet one loses.
+ * Inputs are flushed for the comparison only. */
 static uint64_t select_float(uint64_t old, uint64_t data, uint64_t infinity, bool max, bool keep)
 {
     uint64_t a = rank(flushed(old, infinity, keep), infinity);
@@ -119,7 +120,7 @@ static uint64_t add_pairs(uint64_t old, uint64_t data, uint64_t infinity, uint32
            add_float(old >> 16 & 0xffff, data >> 16 & 0xffff, infinity, mode) << 16;
 }
 
-/* DS_CONDXCHG32_RTN_B64: two dwords, each exchanged if bit 31 of its operand is set. */
+/* DS_CONDXCHG32_RTN_B64: exchanges each of two dwords if bit 31 of its operand is set. */
 static uint64_t conditional_exchange(uint64_t old, uint64_t data)
 {
     uint64_t low = data & 0x80000000 ? data & 0x7fffffff : old & 0xffffffff;

@@ -36,7 +36,8 @@ static void load_part(struct lane_mem *m, uint32_t arg, uint32_t *row)
     }
 }
 
-/* Padding is copied by dwords at least: what is smaller and undefined is no copy. */
+/* Records the validity of a loaded dword. Clang copies padding in dwords or more, so smaller
+ * undefined pieces do not count as copies. */
 static void note_loaded(struct wave *w, struct reg_rows *r, unsigned i, uint64_t lanes,
                         uint64_t valid, bool whole)
 {
@@ -47,7 +48,7 @@ static void note_loaded(struct wave *w, struct reg_rows *r, unsigned i, uint64_t
     w->copies = true;
 }
 
-/* Notes dwords that hold initialised bytes and others too. */
+/* Records dwords with both initialised and uninitialised bytes. */
 static void note_partial(struct wave *w, const struct lane_mem *m, const struct opnd *o, unsigned i,
                          uint64_t valid)
 {
@@ -110,8 +111,8 @@ static void store_part(struct lane_mem *m, uint32_t arg, const uint32_t *row)
     }
 }
 
-/* Lanes that are defined in all bits which a store of `bytes` takes from a register, or in some of
- * those where that is all that counts. */
+/* Returns the lanes in which the stored part of a register counts as defined. Either all stored
+ * bits are, or some are and the register counts as defined. */
 static uint64_t stored_whole(const struct wave *w, const struct reg_rows *r, const struct opnd *o,
                              unsigned i, uint32_t arg)
 {
@@ -131,12 +132,13 @@ static uint64_t stored_whole(const struct wave *w, const struct reg_rows *r, con
     return whole;
 }
 
-#define BLOCK_BYTES 256 /* of code, before and after a store, in which its block's others lie */
+#define BLOCK_BYTES \
+    256 /* code bytes before and after a store that are searched for stores of the
+                         * same block */
 
 /*
- * Lanes for which the store of 16 bytes belongs to the copy of a larger block, by stores like it
- * and with the same address registers, of which a neighbour stores something defined. That is how
- * Clang copies structures; these 16 bytes are padding then.
+ * Detects a 16-byte store of padding, as in Clang's copies of structures. Such a store is one of
+ * several with the same opcode and address registers, and another one stores something defined.
  */
 static bool of_one_block(const struct inst *a, const struct inst *b)
 {
@@ -155,7 +157,7 @@ static uint64_t block_lanes(struct wave *w, const struct inst *in, const struct 
     uint64_t found = 0;
     unsigned l;
 
-    for (uint64_t at = begin; at < in->offset; at += 4) { /* what has run is decoded */
+    for (uint64_t at = begin; at < in->offset; at += 4) { /* executed code is decoded */
         other = atomic_load_explicit(&slots.slots[at / 4], memory_order_acquire);
         if (!other || !of_one_block(in, other))
             continue;
@@ -179,8 +181,8 @@ static uint64_t block_lanes(struct wave *w, const struct inst *in, const struct 
     return found & lanes;
 }
 
-/* Is what the lanes store fit for global memory? `partly`: lanes that store undefined bytes, all
- * of them copies, among defined ones. */
+/* True if the lanes may store their data to global memory. `partly`: lanes whose data are partly
+ * undefined and partly defined, with all undefined bytes being copies. */
 static bool storable(struct wave *w, const struct inst *in, const struct lane_mem *m,
                      const struct reg_rows *r, const struct opnd *o, uint32_t arg, uint64_t *partly)
 {
@@ -203,7 +205,7 @@ static bool storable(struct wave *w, const struct inst *in, const struct lane_me
     return !bad || mem_undefined(w, in, o, bad, "the stored data");
 }
 
-/* Marks as undefined the bytes of memory to which undefined data go. */
+/* Marks the bytes of memory that receive undefined data. */
 static void mark_parts(struct wave *w, struct lane_mem *m, const struct reg_rows *r,
                        const struct opnd *o, unsigned n, uint64_t partly)
 {
@@ -231,7 +233,7 @@ bool mem_store(struct wave *w, const struct inst *in, struct lane_mem *m, uint32
         mem_mark(w, m, 0, bytes, stored_whole(w, &r, o, 0, arg));
         return true;
     }
-    /* Lane after lane: where lanes collide, the highest one wins, in every dword of it. */
+    /* Lane by lane: if lanes collide, the highest one wins, in all its dwords. */
     FOR_LANES(l, m->lanes)
     for (unsigned i = 0; i < n; i++)
         mem_put32(m->ptr[l] + 4 * i, r.row[i][l]);
@@ -268,7 +270,7 @@ uint64_t mem_modify(void *p, enum atomic_op op, unsigned bytes, uint64_t data, u
     return old;
 }
 
-/* L2 flushes the inputs of ADD_F32 and nothing else: CDNA4 ISA, 9.2.2, table 53. */
+/* L2 flushes the inputs of ADD_F32 only: CDNA4 ISA, 9.2.2, table 53. */
 #define L2_DENORMALS (MODE_DENORM_F16_F64 | (MODE_DENORM_F32 & 0x20))
 
 bool mem_atomic(struct wave *w, const struct inst *in, struct lane_mem *m, uint32_t arg,
@@ -318,7 +320,7 @@ bool mem_atomic_split(struct wave *w, const struct inst *in, struct lane_mem *m,
     return mem_atomic(w, in, m, arg, &comparand, &value, dst);
 }
 
-/* Copies the dword at byte `from` of each lane's access to byte `at` of LDS, validity too. */
+/* Copies the dword at byte `from` of each lane's access to byte `at` of LDS, with its validity. */
 static void dword_to_lds(struct wave *w, struct lane_mem *m, unsigned from, struct lane_mem *to,
                          unsigned at, uint32_t arg)
 {
@@ -336,9 +338,9 @@ static void dword_to_lds(struct wave *w, struct lane_mem *m, unsigned from, stru
     mem_mark(w, to, at, 4, valid);
 }
 
-/* M0 holds the LDS offset in bytes, a multiple of four, in 16 bits (18 on CDNA4 with its 160 KiB);
- * the instruction's offset and a place per lane are added (CDNA3 ISA, "Memory buffer load to
- * LDS"). */
+/* Returns the LDS offset of a load to LDS. M0 has the base in bytes, a multiple of four, in 16 bits
+ * (18 on CDNA4 with its 160 KiB). The instruction's offset is added (CDNA3 ISA, "Memory buffer load
+ * to LDS"). */
 static uint32_t lds_offset(const struct wave *w, const struct inst *in)
 {
     uint32_t m0_mask = code_target(w->launch->code) == GFX950 ? 0x3fffc : 0xfffc;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From lane addresses to host bytes, for the three memories that a kernel sees: global (any device
- * allocation), LDS of the workgroup, private segments. One range check covers a whole wave when
- * its lanes fall into one allocation, which is the normal case.
+ * Translates lane addresses to host bytes for the three memories that a kernel sees: global (any
+ * device allocation), LDS of the workgroup, private segments. Usually all lanes of a wave are in
+ * one allocation, and one range check covers them.
  *
- * Alignment: ROCm runs compute waves with SH_MEM_CONFIG.alignment_mode = UNALIGNED, and Clang
- * relies on it (it merges byte accesses of packed structures into unaligned dword and 128-bit
- * accesses of global memory and LDS). So loads and stores may have any alignment; atomics must be
+ * Alignment: ROCm runs compute waves with SH_MEM_CONFIG.alignment_mode = UNALIGNED. Clang relies on
+ * it: it merges byte accesses of packed structures into unaligned dword and 128-bit accesses of
+ * global memory and LDS. Loads and stores may therefore have any alignment; atomics must be
  * naturally aligned (CDNA3 ISA, "Alignment").
  */
 #include <string.h>
@@ -16,10 +16,10 @@
 #include "spin.h"
 #include "wait.h"
 
-/* The slot that a host thread looked up last; slots are never moved or unmapped. */
+/* Last slot that a host thread looked up; slots are never moved or unmapped. */
 static _Thread_local struct hipsim_mem_cursor cursor;
 
-#define SCAN_MAX 8192 /* bytes of shadow that are worth one scan instead of 64 look-ups */
+#define SCAN_MAX 8192 /* maximum bytes of shadow for which one scan is cheaper than 64 look-ups */
 
 static const char *access_name(enum mem_direction direction)
 {
@@ -41,8 +41,8 @@ static void record(struct wave *w, const struct lane_mem *m, unsigned bytes,
     memcpy(a->addr, m->addr, sizeof(a->addr));
 }
 
-/* Loads and stores of 8 and 16 bytes work at any address; the vector memory path and the LDS serve
- * them in one piece only at multiples of their size. Other memory accesses have nothing to say. */
+/* Reports a performance hint for misaligned loads and stores of 8 and 16 bytes. They work at any
+ * address, but vector memory and LDS need a multiple of the size to serve them at once. */
 static bool hint_wide(struct wave *w, const struct inst *in, const struct lane_mem *m,
                       unsigned bytes, enum mem_direction direction)
 {
@@ -100,8 +100,8 @@ static bool report_global(struct wave *w, const struct inst *in, const struct la
 }
 
 /*
- * Clang does atomics of 8 and 16 bits on the aligned dword around them, which may reach past the
- * end of an allocation into bytes that belong to nobody else.
+ * Checks one lane. Clang implements 8- and 16-bit atomics on the aligned dword around them. That
+ * dword may extend past the end of an allocation into bytes that belong to no other.
  */
 static enum hipsim_mem_verdict check_lane(uint64_t address, unsigned bytes, bool is_store)
 {
@@ -112,8 +112,8 @@ static enum hipsim_mem_verdict check_lane(uint64_t address, unsigned bytes, bool
     return hipsim_mem_check(&cursor, address, 1, is_store) == HIPSIM_MEM_OK ? HIPSIM_MEM_OK : v;
 }
 
-/* Each lane on its own: only after the check of the whole range has failed. Where the launch goes
- * on after it, lanes outside of memory read zero and store nothing. */
+/* Resolves each lane separately, after the check of the whole range has failed. If the launch goes
+ * on, lanes outside of memory read zero and store nothing. */
 static bool resolve_lanes(struct wave *w, const struct inst *in, struct lane_mem *m, unsigned bytes,
                           enum mem_direction direction)
 {
@@ -164,15 +164,15 @@ static bool resolve_global(struct wave *w, const struct inst *in, struct lane_me
     return resolve_lanes(w, in, m, bytes, direction);
 }
 
-/* Whoever has all the LDS of a compute unit knows that nothing is beyond its end: MIOpen's Winograd
- * kernels send lanes there that shall not store. */
+/* True if the workgroup has allocated all LDS of a compute unit, so that nothing is after its end.
+ * MIOpen's Winograd kernels use such addresses for lanes that must not store. */
 static bool owns_lds(const struct wave *w)
 {
     return w->wg->lds_bytes >= w->launch->lds_limit && w->launch->lds_limit;
 }
 
-/* LDS and private segments are arrays; a lane beyond the end reads zero and stores nothing (CDNA3
- * ISA, 3.6.1 "Out-of-Range behavior"), and is reported. */
+/* Resolves LDS and private segments, which are arrays. A lane past the end reads zero and stores
+ * nothing (CDNA3 ISA, 3.6.1 "Out-of-Range behavior"), and is reported. */
 static bool resolve_array(struct wave *w, const struct inst *in, struct lane_mem *m, unsigned bytes,
                           enum mem_direction direction)
 {
@@ -218,7 +218,7 @@ static uint8_t *valid_bytes(const struct wave *w, const struct lane_mem *m, unsi
     return w->scratch_valid + (size_t)l * w->launch->private_bytes + m->addr[l];
 }
 
-/* The states that all bytes of an access have, and those that any of them has, by byte. */
+/* States of an access, by byte: bits that all bytes have, and bits that any byte has. */
 struct states {
     uint64_t all, any;
 };
@@ -233,8 +233,8 @@ static inline __attribute__((always_inline)) void join_states(struct states *s, 
     s->all &= pattern | (bytes < 8 ? UINT64_MAX << 8 * bytes % 64 : 0);
 }
 
-/* States of all lanes' bytes, in LDS or private segments. Usual sizes are constants to the
- * compiler. */
+/* Returns the states of all lanes' bytes in LDS or private segments. Common sizes are
+ * specialised. */
 static struct states states_of(const struct wave *w, const struct lane_mem *m)
 {
     struct states s = {.all = UINT64_MAX};
@@ -269,7 +269,7 @@ static struct states states_of(const struct wave *w, const struct lane_mem *m)
 
 static bool loads_under_way(const struct workgroup *wg) { return wg->lds_in_flight || wg->nlate; }
 
-/* The lanes `early` use bytes of LDS whose load has not been waited for. */
+/* Reports that the lanes `early` use bytes of LDS without waiting for their load. */
 static bool report_early(struct wave *w, const struct inst *in, const struct lane_mem *m,
                          uint64_t early, enum mem_direction direction)
 {
@@ -289,9 +289,9 @@ static bool report_early(struct wave *w, const struct inst *in, const struct lan
                         load ? (long long)(load->in->offset - entry) : 0, wave);
 }
 
-/* Has every load to the LDS bytes of the access been waited for? */
-static bool waited(struct wave *w, const struct inst *in, const struct lane_mem *m,
-                   enum mem_direction direction)
+/* True if every load to the LDS bytes of the access has been waited for. Reports the others. */
+static bool check_waited(struct wave *w, const struct inst *in, const struct lane_mem *m,
+                         enum mem_direction direction)
 {
     const uint64_t any = states_of(w, m).any;
     uint64_t early = 0;
@@ -311,14 +311,15 @@ static bool waited(struct wave *w, const struct inst *in, const struct lane_mem 
     return report_early(w, in, m, early, direction);
 }
 
-/* Arguments are read only, and hostcall buffers are handed over by the host. */
+/* True for kernel arguments, which are read only, and hostcall buffers, which the host
+ * synchronises. */
 static bool of_the_runtime(const struct lane_mem *m)
 {
     return m->space == MEM_GLOBAL && m->span && cursor.slot &&
            (cursor.slot->kind == HIPSIM_MEM_KERNARG || cursor.slot->kind == HIPSIM_MEM_RUNTIME);
 }
 
-/* Returns whether it is known of all lanes if they store to global memory. */
+/* True if it is defined for all lanes whether they store to global memory. Otherwise reports it. */
 static bool exec_defined(struct wave *w, const struct inst *in, const struct lane_mem *m)
 {
     const uint64_t bad = w->lanes & ~sgpr_valid64(w, SGPR_EXEC);
@@ -349,7 +350,7 @@ bool mem_resolve(struct wave *w, const struct inst *in, struct lane_mem *m, unsi
     w->acted |= (direction & MEM_WRITE) != 0;
     if (direction & MEM_WRITE && m->space == MEM_GLOBAL)
         launch_stores(w->launch);
-    if (m->space == MEM_LDS && loads_under_way(w->wg) && !waited(w, in, m, direction))
+    if (m->space == MEM_LDS && loads_under_way(w->wg) && !check_waited(w, in, m, direction))
         return false;
     return of_the_runtime(m) || checks_accessed(w, in, m, bytes, direction);
 }
@@ -372,7 +373,7 @@ static bool range_written(uint64_t low, uint64_t span)
     return true;
 }
 
-/* Returns whether no byte of the access is uninitialised. */
+/* True if every byte of the access is initialised. */
 static bool all_written(const struct wave *w, const struct lane_mem *m)
 {
     unsigned l;
@@ -387,7 +388,7 @@ static bool all_written(const struct wave *w, const struct lane_mem *m)
     return true;
 }
 
-/* Returns whether a lane's dword, or the access's part of it, holds an initialised byte. */
+/* True if a lane's dword, or the access's part of it, holds an initialised byte. */
 static bool dword_written(const struct wave *w, const struct lane_mem *m, unsigned l,
                           unsigned first, unsigned bytes)
 {
@@ -425,7 +426,7 @@ uint32_t mem_defined_bits(const struct wave *w, const struct lane_mem *m, unsign
     return bits;
 }
 
-/* The state of undefined bytes that the wave stores. */
+/* Returns the state for undefined bytes that the wave stores. */
 static int undefined_state(struct wave *w)
 {
     if (!w->stale.any)
@@ -450,8 +451,9 @@ void mem_mark_bits(struct wave *w, const struct lane_mem *m, unsigned l, unsigne
     }
 }
 
-/* Undefined bytes of LDS may be what another wave has made of a register that it read too early. */
-static void take_blame(struct wave *w, const struct lane_mem *m)
+/* Copies the cause of undefined LDS bytes to the reading wave: another wave may have stored a
+ * register that it had read too early. */
+static void inherit_stale_read(struct wave *w, const struct lane_mem *m)
 {
     if (m->space == MEM_LDS && !w->stale.any && states_of(w, m).any & EVERY_BYTE * LDS_STALE)
         w->stale = w->wg->stale;
@@ -466,7 +468,7 @@ uint64_t mem_written(struct wave *w, struct lane_mem *m, unsigned first, unsigne
         m->tracked = !all_written(w, m);
         m->scanned = true;
         if (m->tracked)
-            take_blame(w, m);
+            inherit_stale_read(w, m);
     }
     if (!m->tracked || !mem_checks(w, CHECK_UNINIT))
         return m->lanes;
@@ -500,7 +502,7 @@ static void mark_global(const struct lane_mem *m, unsigned first, unsigned bytes
     }
 }
 
-/* Sets whether bytes are defined; what is known of loads to them stays. */
+/* Sets or clears the defined state of bytes and keeps their state of loads. */
 static inline __attribute__((always_inline)) void define(uint8_t *state, unsigned bytes, int is)
 {
     for (unsigned i = 0; i < bytes; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Matrix instructions: layouts, the exact step, and the choice of kernels. */
+/* Matrix instructions: layouts, the exact fused step, and the selection of kernels. */
 #include "mfma.h"
 
 #include <math.h>
@@ -33,7 +33,7 @@ unsigned mfma_block_of_a(const struct mfma_job *job, unsigned block)
 
 /* -- the fused step ---------------------------------------------------------------------------- */
 
-/* floor(log2 |x|), not below the least normal exponent of binary32, which zero has as well. */
+/* Returns floor(log2 |x|), at least the minimum normal exponent of binary32, also for zero. */
 static int exponent_of(float x)
 {
     uint32_t field = bits_from_float(x) >> 23 & 255;
@@ -46,8 +46,8 @@ struct partial {
     int exponent;
 };
 
-/* The products `first`, first + step, ... aligned to the largest exponent, truncated to 24
- * fractional bits there, and added. */
+/* Adds the products `first`, first + step, ... after aligning them to the largest exponent and
+ * truncating them to 24 fractional bits. */
 static struct partial add_products(const double *product, const int *exponent, unsigned n,
                                    unsigned first, unsigned step)
 {
@@ -115,7 +115,7 @@ void mfma_run(const struct mfma_job *job)
         run(job);
         return;
     }
-    /* D may lie where A, B or C do, which mfma_clamp() needs again. */
+    /* mfma_clamp() needs A, B and C again, and D may overlap them. */
     _Alignas(64) uint32_t d[32][MFMA_LANES];
     const struct mfma_shape *s = &job->shape;
     struct mfma_job aside = *job;

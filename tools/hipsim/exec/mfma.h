@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Matrix instructions as pure functions over register rows: no wave, no validity, no faults.
- * docs/hipsim-matrix.md has the arithmetic and where it is known from.
+ * docs/hipsim-matrix.md describes the arithmetic and its sources.
  */
 #ifndef HIPSIM_MFMA_H
 #define HIPSIM_MFMA_H
@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #define MFMA_LANES 64
-#define MFMA_MAX_PER_LANE 32 /* elements of A or B that one lane holds */
+#define MFMA_MAX_PER_LANE 32 /* elements of A or B per lane */
 
 enum mfma_format {
     FORMAT_F64,
@@ -29,7 +29,7 @@ enum mfma_format {
     FORMAT_COUNT,
 };
 
-/* m x k by k x n, `blocks` times; sparse: A holds two of every four k. */
+/* Shape m x k by k x n, `blocks` times. Sparse: A holds two of every four k. */
 struct mfma_shape {
     uint8_t m, n, k, blocks;
     bool sparse;
@@ -48,19 +48,20 @@ struct mfma_job {
     uint8_t a_format, b_format;      /* enum mfma_format */
     const uint32_t (*a)[MFMA_LANES]; /* register rows of the operands */
     const uint32_t (*b)[MFMA_LANES];
-    const uint32_t (*c)[MFMA_LANES]; /* the same rows as d, or disjoint from them */
+    const uint32_t (*c)[MFMA_LANES]; /* the same rows as d, or no row of d */
     uint32_t (*d)[MFMA_LANES];
-    uint8_t cbsz, abid, blgp;          /* broadcast controls; zero where they mean a format */
+    uint8_t cbsz, abid, blgp;          /* broadcast controls; 0 if they encode a format */
     uint8_t negate;                    /* f64: bit 0 A, bit 1 B, bit 2 C */
     const uint32_t *index;             /* sparse: two bits per stored element of A, */
-    uint8_t index_shift;               /* from this bit up */
-    const uint32_t *scale_a, *scale_b; /* E8M0 exponents, lane i + m * (k / 32), or NULL */
+    uint8_t index_shift;               /* starting at this bit */
+    const uint32_t *scale_a, *scale_b; /* E8M0 exponents, in lane i + m * (k / 32), or NULL */
     uint8_t scale_a_shift, scale_b_shift;
-    bool saturate; /* MODE.FP16_OVFL: an overflow gives the largest number; f64 ignores it */
+    bool saturate; /* MODE.FP16_OVFL: an overflow gives the largest number; ignored for f64 */
 };
 
-#define EXPONENT_OF_ZERO (-126) /* what the hardware is taken to use for a zero operand */
-/* The codes of a small format that are infinities or NaN. */
+#define EXPONENT_OF_ZERO \
+    (-126) /* exponent that the hardware is assumed to use for a zero operand */
+/* Codes of a small format that are infinities or NaNs. */
 enum mfma_special {
     SPECIAL_NONE,
     SPECIAL_TOP_FIELD,  /* the largest exponent, as in IEEE 754 */
@@ -72,7 +73,7 @@ struct mfma_small {
     uint8_t exponent_bits, mantissa_bits, bias, special;
 };
 
-/** The layout of a format of at most 16 bits other than bf16 and i8. */
+/** Returns the layout of a format of at most 16 bits, except bf16 and i8. */
 static inline struct mfma_small mfma_small_format(enum mfma_format format)
 {
     switch (format) {
@@ -87,7 +88,7 @@ static inline struct mfma_small mfma_small_format(enum mfma_format format)
     }
 }
 
-/** Bits of one element of `format`. */
+/** Returns the bits per element of `format`. */
 static inline unsigned mfma_element_bits(enum mfma_format format)
 {
     switch (format) {
@@ -103,7 +104,8 @@ static inline unsigned mfma_element_bits(enum mfma_format format)
     }
 }
 
-/** Elements of A (sparse: stored ones) that one lane holds; the same for B below. */
+/** Returns the elements of A per lane (stored ones if sparse); the function below does the same for
+ *  B. */
 static inline unsigned mfma_a_per_lane(const struct mfma_shape *s)
 {
     return (unsigned)s->k * s->m * s->blocks / MFMA_LANES / (s->sparse ? 2 : 1);
@@ -114,9 +116,9 @@ static inline unsigned mfma_b_per_lane(const struct mfma_shape *s)
     return (unsigned)s->k * s->n * s->blocks / MFMA_LANES;
 }
 
-/** Logical k of element `e` in lane group `group` (of m or n times blocks lanes). For a sparse A
- *  it counts the stored elements. Eight registers are two stripes of four, which all groups share,
- *  but those of six-bit elements, which are contiguous. */
+/** Returns the logical k of element `e` in lane group `group` (of m or n times blocks lanes). For a
+ *  sparse A, k counts the stored elements. Operands of eight registers are two stripes of four that
+ *  all groups share, except 6-bit elements, which are contiguous. */
 static inline unsigned mfma_k(const struct mfma_shape *s, enum mfma_format format, bool is_a,
                               unsigned group, unsigned e)
 {
@@ -128,7 +130,7 @@ static inline unsigned mfma_k(const struct mfma_shape *s, enum mfma_format forma
     return group * per_lane + e;
 }
 
-/** The k of element `k` among those that row i of a sparse A stores. */
+/** Returns the k of the `k`-th element that row i of a sparse A stores. */
 static inline unsigned mfma_sparse_k(const struct mfma_job *job, unsigned i, unsigned k)
 {
     unsigned per_lane = mfma_a_per_lane(&job->shape);
@@ -137,7 +139,7 @@ static inline unsigned mfma_sparse_k(const struct mfma_job *job, unsigned i, uns
     return k / 2 * 4 + (bits >> (2 * (k % per_lane)) & 3);
 }
 
-/** Values of k that a fused step adds; the shapes of four k have steps of four. */
+/** Returns the number of k that a fused step adds; shapes with four k have steps of four. */
 static inline unsigned mfma_step_size(enum mfma_format format)
 {
     switch (format) {
@@ -148,8 +150,8 @@ static inline unsigned mfma_step_size(enum mfma_format format)
     }
 }
 
-/** The register, and the lane of column 0, that hold row i of D or C of a block; 64-bit elements
- *  take register pairs 2r and 2r + 1. */
+/** Finds the register, and the lane of column 0, that hold row i of C or D in a block. 64-bit
+ *  elements use the register pair 2r, 2r + 1. */
 static inline void mfma_d_place(const struct mfma_shape *s, bool is_f64, unsigned block, unsigned i,
                                 unsigned *reg, unsigned *lane)
 {
@@ -168,22 +170,23 @@ static inline void mfma_d_place(const struct mfma_shape *s, bool is_f64, unsigne
     }
 }
 
-/** One fused step: n products, their exponents without the scale, c. Exact and slow; the vector
- *  kernels fall back to it where they cannot tell. */
+/** Computes a fused step: n products, their exponents without the scale, and c. It is exact and
+ *  slow; the vector kernels call it for cases they cannot handle. */
 float mfma_fused_step(const double *product, const int *exponent, unsigned n, int scale, float c,
                       bool two_stage);
 
-/** The block whose A serves `block`: A of one block serves 2^CBSZ neighbours, ABID says which. */
+/** Returns the block whose A is used for `block`: one A serves 2^CBSZ neighbours, ABID selects
+ *  it. */
 unsigned mfma_block_of_a(const struct mfma_job *job, unsigned block);
 
-/** Source lane of B for BLGP = 0 .. 7 (legacy broadcast controls). */
+/** Returns the source lane of B for BLGP = 0 .. 7 (legacy broadcast controls). */
 unsigned mfma_blgp_lane(unsigned lane, unsigned blgp);
 
 /** Runs the job with the kernels for host_isa(). */
 void mfma_run(const struct mfma_job *job);
 
-/** Puts the largest number into `d` wherever an overflow has left something else: mfma_saturate.c.
- *  `d` is what the job has given, and its own operands are still there. */
+/** Replaces results that have overflowed by the largest number; see mfma_saturate.c. `d` is the
+ *  job's result. The job's operands must be unchanged. */
 void mfma_clamp(const struct mfma_job *job, uint32_t (*d)[MFMA_LANES]);
 
 void mfma_run_plain(const struct mfma_job *job);

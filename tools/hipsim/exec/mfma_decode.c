@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From register rows to operands: PART_COLS lanes at a time, one k after the other. */
+/* Decodes register rows to operands: PART_COLS lanes at a time, one k after the other. */
 #include "mfma_decode.h"
 
 #include <stddef.h>
@@ -7,20 +7,20 @@
 #include "mfma_vec.h"
 #include "smallfloat.h"
 
-/* The lanes of one register that hold the elements of one k. */
+/* The lanes of one register that hold the elements for one k. */
 struct run {
-    const uint32_t *from;      /* the words that hold the element, */
-    const uint32_t *from_high; /* where it crosses a word also the next ones */
+    const uint32_t *from;      /* words that hold the element */
+    const uint32_t *from_high; /* the following words, if it crosses a word boundary */
     unsigned shift;
     float *value;
-    uint32_t *ea; /* one of these two */
+    uint32_t *ea; /* exactly one of ea and eb is used */
     int8_t *eb;
 };
 
-/* The values of a vector of codes. */
+/* Decoded values of a vector of codes. */
 struct decoded {
     vec_f value;
-    vec_i exponent, special; /* special: ~0 for infinities and NaN, whose exponent is 0 */
+    vec_i exponent, special; /* special: ~0 for infinities and NaNs, whose exponent is 0 */
 };
 
 static inline struct decoded decode_f32(vec_u bits)
@@ -34,7 +34,7 @@ static inline struct decoded decode_f32(vec_u bits)
     };
 }
 
-/* xf32 reads the upper 19 bits of its inputs; a NaN must not turn into an infinity by that. */
+/* Decodes xf32, the upper 19 bits of a binary32. A NaN must stay a NaN. */
 static inline struct decoded decode_xf32(vec_u bits)
 {
     const vec_u nan = (vec_u)((vec_i)(bits & 0x7fffffff) > 0x7f800000);
@@ -42,7 +42,8 @@ static inline struct decoded decode_xf32(vec_u bits)
     return decode_f32((bits & 0xffffe000) | (nan & 0x400000));
 }
 
-/* The formats below binary32: their bits where binary32 has them, scaled. */
+/* Decodes a format narrower than binary32 by moving its bits to binary32's positions and
+ * scaling. */
 static inline __attribute__((always_inline)) struct decoded decode_small(struct mfma_small f,
                                                                          vec_u code)
 {
@@ -82,7 +83,8 @@ static inline __attribute__((always_inline)) struct decoded decode(enum mfma_for
     }
 }
 
-/* Returns which were infinities or NaN. The arguments are constants where this is inlined. */
+/* Decodes a run. Returns the mask of infinities and NaNs. The arguments are constants where this is
+ * inlined. */
 static inline __attribute__((always_inline)) vec_i decode_run(const struct run *r,
                                                               enum mfma_format format, bool is_a,
                                                               unsigned lanes)
@@ -143,7 +145,7 @@ static inline __attribute__((always_inline)) bool decode_operand(struct operands
                 special |= decode_run(&r, format, is_a, LINE);
                 continue;
             }
-            if (width < COLS) { /* a vector would reach beyond the row */
+            if (width < COLS) { /* a full vector would exceed the row */
                 memcpy(narrow, r.from, width * sizeof(*r.from));
                 r.from = narrow;
             }

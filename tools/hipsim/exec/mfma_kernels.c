@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The matrix instructions, compiled once per instruction set (ISA is plain, avx2, avx512).
+ * The matrix kernels, compiled once per instruction set (ISA is plain, avx2, avx512).
  *
- * A fused step adds to C the products of 4, 8 or 16 values of k (docs/hipsim-matrix.md): products
- * are aligned to their largest exponent e and truncated to 24 fractional bits, summed, aligned with
- * C, and rounded once. Per output element the order of k is the hardware's; the vectors run along
- * the columns.
+ * A fused step adds to C the products of 4, 8 or 16 values of k (docs/hipsim-matrix.md). The
+ * products are aligned to their largest exponent e and truncated to 24 fractional bits, summed,
+ * aligned with C, and rounded once. The order of k per output element is the hardware's; vectors
+ * run along the columns.
  *
- * What makes it fast is that float instructions do the alignment. p * 2^(24 - e), converted with
- * truncation, is the aligned product as an integer; the sum of a step fits 31 bits. C joins in
- * units of 2^(e - 24), or of 2^(ec - 29) if its exponent ec exceeds e by more than 5: so it always
- * fits, and what the sum loses counts as rounding to odd. Conversion to float rounds the total.
- * Exponents are bytes that saturate; those in question are far from it. Steps with exponents beyond
- * what single precision can scale go through mfma_fused_step(). Infinities and NaN are sums of
- * their own (settle_special()), so that they cost little more than finite numbers.
+ * For speed, float instructions do the alignment. p * 2^(24 - e), converted with truncation, is the
+ * aligned product as an integer; the sum of a step fits in 31 bits. C is added in units of 2^(e -
+ * 24), or of 2^(ec - 29) if its exponent ec exceeds e by more than 5. It then always fits, and bits
+ * that the sum loses are rounded to odd. Conversion to float rounds the total. Exponents are
+ * saturating bytes; exponents that matter are far from saturation. Steps with exponents that single
+ * precision cannot scale go through mfma_fused_step(). Infinities and NaNs are summed separately
+ * (settle_special()), at little extra cost.
  */
 #include <math.h>
 #include <stddef.h>
@@ -22,40 +22,40 @@
 #include "mfma_vec.h"
 #include "smallfloat.h"
 
-/* Exponents of a step that the vector path handles. */
+/* Range of a step's exponents in the vector path. */
 #define E_MIN (-100)
 #define E_MAX 122
-#define E_NEAR 24      /* up to here no C is so small that the scale makes it zero */
-#define BIAS 132       /* binary32's, and the 5 that C's exponent may exceed e by */
-#define SCALE_NAN 1000 /* beyond what exponents and another scale add up to */
+#define E_NEAR 24      /* up to this exponent no C is so small that the scale makes it zero */
+#define BIAS 132       /* bias of binary32, plus the 5 by which C's exponent may exceed e */
+#define SCALE_NAN 1000 /* larger than any sum of exponents and another scale */
 
 /* -- one row of the result --------------------------------------------------------------------- */
 
-/* The NaN of a step in which nothing is infinite: what they are multiplied with does not matter. */
+/* NaNs of a step without infinities: any product with a NaN is NaN, whatever the other factor
+ * is. */
 struct nans {
-    uint32_t rows;        /* of A, a bit each */
-    vec_i columns[PARTS]; /* of B, from the step's first column on */
+    uint32_t rows;        /* a bit per row of A */
+    vec_i columns[PARTS]; /* columns of B, from the step's first column on */
 };
 
-/* One fused step of a row: `count` lines of A, whose row is set in the pointers, and of B. A sparse
- * A takes the lines of B that `lines` names. */
+/* One fused step of a row: `count` lines of A (the pointers select the row) and of B. A sparse A
+ * uses the lines of B in `lines`. */
 struct step {
     const float *a;
     const uint32_t *ea;
-    const float *b;   /* from the first of 16 columns */
+    const float *b;   /* from the first of 16 columns on */
     const int8_t *eb; /* of all columns */
     const uint8_t *lines;
     const int16_t *scale; /* exponents to add per column, or NULL; 16 columns like b */
     unsigned count;
     bool two_stage;
-    bool far;                /* some exponents may be above E_NEAR */
-    bool wide;               /* products of the formats may lie beyond binary32 */
+    bool far;                /* some exponents may exceed E_NEAR */
+    bool wide;               /* products of the formats may exceed binary32's range */
     const struct nans *nans; /* NULL: there may be infinities */
 };
 
-/* The exponents that a row's products are aligned to, plus BIAS, even and odd k apart in the
- * two-stage formats. What lies below E_MIN, or at it, is E_MIN; what lies above E_MAX is one
- * more. */
+/* Exponents to which a row's products are aligned, plus BIAS. The two-stage formats have separate
+ * ones for even and odd k. Values are clamped to [E_MIN, E_MAX + 1]. */
 struct exponents {
     _Alignas(BYTE_COLS) uint8_t e[BYTE_COLS], odd[BYTE_COLS];
 };
@@ -79,7 +79,7 @@ static inline __attribute__((always_inline)) vec_b largest_exponent(const struct
     return e;
 }
 
-/* Products that are all zero have a sum of zero with any exponent. */
+/* Stores clamped exponents. If all products are zero, the sum is zero with any exponent. */
 static inline __attribute__((always_inline)) void store_exponents(uint8_t *to, vec_b e)
 {
     const vec_b bound = vec_min_b(vec_max_b(e, (vec_b){0} + E_MIN), (vec_b){0} + (E_MAX + 1));
@@ -88,7 +88,7 @@ static inline __attribute__((always_inline)) void store_exponents(uint8_t *to, v
     memcpy(to, &biased, sizeof(biased));
 }
 
-/* First pass. `least` and `most` follow the exponents of all rows. */
+/* First pass: finds the exponents. `least` and `most` track the exponents of all rows. */
 static inline __attribute__((always_inline)) void find_exponents(const struct step *s,
                                                                  struct exponents *x, vec_b *least,
                                                                  vec_b *most)
@@ -106,7 +106,7 @@ static inline __attribute__((always_inline)) void find_exponents(const struct st
     }
 }
 
-/* Does a row have columns whose products may all be below E_MIN, or some above E_MAX? */
+/* True if a row has columns in which all products may be below E_MIN, or some above E_MAX. */
 static bool out_of_range(const struct exponents *x, bool two_stage)
 {
     bool out = false;
@@ -117,18 +117,18 @@ static bool out_of_range(const struct exponents *x, bool two_stage)
     return out;
 }
 
-/* Lines of B in registers, for the steps in which all rows use the same. */
+/* Lines of B in registers, for steps in which all rows use the same lines. */
 struct columns {
     vec_f b[16][PARTS];
 };
 
-/* Biased exponents, shifted to where binary32 has them: they stay below its sign. */
+/* Shifts biased exponents to binary32's exponent field; they stay below its sign. */
 static inline vec_i in_place(const uint8_t *e, unsigned part)
 {
     return vec_shl(widen_ub(e, part), 23);
 }
 
-/* 2^(exponent + e), 2^(exponent - e) of biased e */
+/* Return 2^(exponent + e) and 2^(exponent - e) for biased e. */
 static inline vec_f power(int exponent, vec_i e)
 {
     return (vec_f)vec_add(e, (vec_i){0} + (exponent + 127 - BIAS) * (1 << 23));
@@ -139,7 +139,7 @@ static inline vec_f inverse_power(int exponent, vec_i e)
     return (vec_f)((uint32_t)(exponent + 127 + BIAS) * (1u << 23) - (vec_u)e);
 }
 
-/* The aligned products of 16 columns of a row, added, and the exponent of the sum, shifted like
+/* Sums of the aligned products of 16 columns of a row, and their exponents, shifted like
  * in_place(). */
 struct sums {
     vec_i sum[PARTS], e[PARTS];
@@ -165,7 +165,7 @@ static inline __attribute__((always_inline)) struct sums add_products(
     return w;
 }
 
-/* Second pass, for the 16 columns from j. */
+/* Second pass: sums the products of the 16 columns from j on. */
 static inline __attribute__((always_inline)) struct sums find_sums(const struct step *s,
                                                                    const struct columns *c,
                                                                    const struct exponents *x,
@@ -184,8 +184,8 @@ static inline __attribute__((always_inline)) struct sums find_sums(const struct 
     return even;
 }
 
-/* floor(c * up), up a power of two; in the two-stage formats a C wholly below the last bit is
- * dropped. */
+/* Returns floor(c * up), with up a power of two. The two-stage formats drop a C that is entirely
+ * below the last bit. */
 static inline vec_i floor_c(vec_f c, vec_f up, bool two_stage, bool far)
 {
     const vec_f scaled = c * up;
@@ -199,12 +199,12 @@ static inline vec_i floor_c(vec_f c, vec_f up, bool two_stage, bool far)
 }
 
 /*
- * The sum in units 2^by times as large. The hardware floors it 2 bits below them, here the bits
- * below them are joined into the last one, which is rounding to odd.
+ * Converts the sum to units 2^by times as large. The hardware keeps 2 more bits and floors there;
+ * this function merges all lower bits into the last one, which is rounding to odd.
  */
 static inline vec_i lower_sum(vec_i sum, vec_i by, bool two_stage)
 {
-    if (!two_stage) /* two bits above it are free */
+    if (!two_stage) /* the two bits above it are unused */
         return vec_quarter_to_odd(vec_shr(vec_shl(sum, 2), by));
     vec_i more = by - 2, kept = 2 + (more & (more < 0));
     vec_i q = vec_shr(sum, more & ~(more < 0)), mask = kept + (kept >> 1);
@@ -213,7 +213,7 @@ static inline vec_i lower_sum(vec_i sum, vec_i by, bool two_stage)
 
 #define FIELD 0x7f800000
 
-/* c + sum * 2^(e - 24), as the hardware aligns and rounds; c is finite. */
+/* Returns c + sum * 2^(e - 24), aligned and rounded like the hardware; c is finite. */
 static inline vec_f add_c(vec_f c, vec_i sum, vec_i e, bool two_stage, bool far)
 {
     const vec_i top = vec_max_i((vec_i)c & FIELD, e); /* the larger of e and ec - 5 */
@@ -224,7 +224,7 @@ static inline vec_f add_c(vec_f c, vec_i sum, vec_i e, bool two_stage, bool far)
            power(-24, top);
 }
 
-/* Column `i` of the 16 from `j`, exactly. */
+/* Computes column `i` of the 16 from `j` on exactly. */
 static __attribute__((noinline)) float step_exactly(const struct step *s, unsigned j, unsigned i,
                                                     float c)
 {
@@ -245,8 +245,8 @@ static inline vec_i scale_of(const struct step *s, unsigned p)
     return s->scale ? widen_s(s->scale, p) : (vec_i){0};
 }
 
-/* Third pass: C joins. False if the row needs another look; then the result goes to `aside`,
- * because d may be where c is. */
+/* Third pass: adds C. False if the row needs special handling. The result then goes to `aside`,
+ * because d may overlap c. */
 static inline __attribute__((always_inline)) bool find_result(const struct step *s,
                                                               const struct columns *columns,
                                                               const struct exponents *x, unsigned j,
@@ -276,7 +276,7 @@ static inline __attribute__((always_inline)) bool find_result(const struct step 
     return done;
 }
 
-/* Columns all of whose products are zero. */
+/* Returns the mask of columns in which all products are zero. */
 static inline __attribute__((always_inline)) vec_i without_products(const struct step *s,
                                                                     unsigned p)
 {
@@ -289,9 +289,9 @@ static inline __attribute__((always_inline)) vec_i without_products(const struct
 }
 
 /*
- * Products below E_MIN: masked keys, padding. The result is C where that is larger by so much that
- * the sum is less than half of its last bit, or where all products are zero and C is not cut. Sets
- * `lost` where neither holds. `sum_e` is the exponent without the scale.
+ * Handles products below E_MIN (masked keys, padding). The result is C in two cases. First, C is so
+ * large that the sum is less than half of its last bit. Second, all products are zero and C loses
+ * no bits. Otherwise sets `lost`. `sum_e` is the exponent without the scale.
  */
 static inline __attribute__((always_inline)) vec_f add_low(const struct step *s, vec_i sum_e,
                                                            unsigned p, vec_f c, vec_f result,
@@ -309,7 +309,7 @@ static inline __attribute__((always_inline)) vec_f add_low(const struct step *s,
     return vec_pick(low, c + vec_f_from(0), result); /* -0 becomes +0 */
 }
 
-/* Sums the infinities and NaN among an element's products and C; sets `any` where there is one. */
+/* Sums the infinities and NaNs among an element's products and C; sets `any` if there are any. */
 static inline __attribute__((always_inline)) vec_f add_special(const struct step *s, unsigned p,
                                                                vec_f c, vec_i *any)
 {
@@ -332,8 +332,8 @@ static inline __attribute__((always_inline)) vec_f add_special(const struct step
 }
 
 /*
- * Elements with an infinity or NaN among their products, C and scales: the sum of those alone
- * decides. Sets `settled` where there is one.
+ * Handles elements with an infinity or NaN among products, C and scales: the sum of these decides.
+ * Sets `settled` for such elements.
  */
 static inline __attribute__((always_inline)) vec_f settle_special(const struct step *s, unsigned i,
                                                                   unsigned p, vec_f c, vec_f result,
@@ -357,8 +357,8 @@ static inline __attribute__((always_inline)) vec_f settle_special(const struct s
 }
 
 /*
- * The other look, at products below E_MIN, at infinities and NaN, and at what only step_exactly()
- * can do. `result` is as if all were in range.
+ * Special handling of products below E_MIN, infinities and NaNs, and cases that need
+ * step_exactly(). `result` assumes that everything is in range.
  */
 static __attribute__((noinline)) void look_again(const struct step *s, const struct exponents *x,
                                                  unsigned row, unsigned j, const uint32_t *c,
@@ -386,7 +386,7 @@ static __attribute__((noinline)) void look_again(const struct step *s, const str
 
 /* -- whole matrices ---------------------------------------------------------------------------- */
 
-/* The line of B for each stored element of row i of a sparse A. */
+/* Lists the line of B for each stored element of row i of a sparse A. */
 static void select_lines(const struct mfma_job *job, unsigned i, uint8_t *lines)
 {
     for (unsigned k = 0; k < job->shape.k / 2u; k++)
@@ -400,7 +400,7 @@ static int scale_exponent(const uint32_t *row, unsigned shift, unsigned lane)
     return code == 255 ? SCALE_NAN : (int)code - 127;
 }
 
-/* Sums of the scale exponents of row i and the columns, for block `kb` of 32 k. */
+/* Adds the scale exponents of row i and of the columns, for block `kb` of 32 k. */
 static void add_scales(const struct mfma_job *job, unsigned i, unsigned kb, int16_t *scale)
 {
     const struct mfma_shape *s = &job->shape;
@@ -410,12 +410,12 @@ static void add_scales(const struct mfma_job *job, unsigned i, unsigned kb, int1
         scale[j] = (int16_t)(a + scale_exponent(job->scale_b, job->scale_b_shift, kb * s->n + j));
 }
 
-/* The data that the rows of a block share besides A and B. */
+/* Data that the rows of a block share, besides A and B. */
 struct rows {
-    const uint32_t *c[LINE]; /* from column 0 */
+    const uint32_t *c[LINE]; /* from column 0 on */
     uint32_t *d[LINE];
-    uint8_t lines[LINE][MAX_K / 2]; /* sparse */
-    int16_t scale[LINE][LINE];      /* scaled: of the current 32 k */
+    uint8_t lines[LINE][MAX_K / 2]; /* sparse only */
+    int16_t scale[LINE][LINE];      /* scaled only: the current 32 k */
 };
 
 static inline __attribute__((always_inline)) void place_rows(const struct mfma_job *job,
@@ -434,7 +434,7 @@ static inline __attribute__((always_inline)) void place_rows(const struct mfma_j
 
 static bool infinite(float x) { return x - x != 0 && x == x; }
 
-/* Finds the NaN of A's rows. False: something is infinite. */
+/* Finds the NaNs in A's rows. False if there is an infinity. */
 static bool find_nan_rows(const struct operands *o, unsigned k, unsigned count, unsigned rows,
                           struct nans *nans)
 {
@@ -449,7 +449,7 @@ static bool find_nan_rows(const struct operands *o, unsigned k, unsigned count, 
     return true;
 }
 
-/* Finds the NaN of B's columns at `b`. False: something is infinite. */
+/* Finds the NaNs in B's columns at `b`. False if there is an infinity. */
 static bool find_nan_columns(const float *b, unsigned count, struct nans *nans)
 {
     vec_i infinity = {0};
@@ -464,8 +464,8 @@ static bool find_nan_columns(const float *b, unsigned count, struct nans *nans)
     return !vec_any_i(infinity);
 }
 
-/* A step of all rows and columns. All arguments from `size` on are constants where this is
- * inlined. */
+/* Computes a step for all rows and columns. All arguments from `size` on are constants where this
+ * is inlined. */
 static inline __attribute__((always_inline)) void run_step(const struct operands *o,
                                                            const struct rows *r, unsigned rows,
                                                            unsigned columns, unsigned k,
@@ -544,7 +544,7 @@ static inline __attribute__((always_inline)) void run_columns(const struct mfma_
     }
 }
 
-/* The 4x4 shapes: too narrow for the vectors. */
+/* Computes the 4x4 shapes, which are too narrow for the vectors. */
 static void run_small(const struct mfma_job *job, const struct operands *o, unsigned block)
 {
     const struct mfma_shape *s = &job->shape;
@@ -591,7 +591,7 @@ static void run_fused(const struct mfma_job *job)
     }
 }
 
-/* FP32: a chain of fused multiply-adds along k. */
+/* Computes FP32: a chain of fused multiply-adds along k. */
 static void run_f32(const struct mfma_job *job)
 {
     const struct mfma_shape *s = &job->shape;
@@ -621,7 +621,7 @@ static double pair_f64(const uint32_t (*rows)[MFMA_LANES], unsigned pair, unsign
     return d;
 }
 
-/* FP64: the same; BLGP negates A, B, C. */
+/* Computes FP64: a chain of fused multiply-adds; BLGP negates A, B, C. */
 static void run_f64(const struct mfma_job *job)
 {
     const struct mfma_shape *s = &job->shape;
@@ -671,7 +671,8 @@ static void decode_bytes(int16_t (*out)[LINE], const struct mfma_job *job, bool 
     }
 }
 
-/* Two neighbouring k in the 16-bit halves of a dword, which are multiplied and added at once. */
+/* Two neighbouring k in the 16-bit halves of a dword, for instructions that multiply and add
+ * both. */
 struct pairs {
     uint32_t a[MAX_K / 2][LINE], b[MAX_K / 2][LINE];
 };
@@ -698,7 +699,7 @@ static void decode_pairs(uint32_t (*out)[LINE], const struct mfma_job *job, bool
     }
 }
 
-/* Dense INT8 of 16 columns and more: exact, wraps. */
+/* Computes dense INT8 with 16 columns or more: exact, wraps. */
 static void run_i8_dense(const struct mfma_job *job)
 {
     const struct mfma_shape *s = &job->shape;
@@ -726,7 +727,7 @@ static void run_i8_dense(const struct mfma_job *job)
     }
 }
 
-/* The 4x4 shapes and the sparse ones. */
+/* Computes the 4x4 and the sparse INT8 shapes. */
 static void run_i8(const struct mfma_job *job)
 {
     const struct mfma_shape *s = &job->shape;

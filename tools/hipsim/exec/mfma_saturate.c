@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Matrix instructions with MODE.FP16_OVFL: "If set, F32 Result on overflow is clamped to +/- MAX",
- * and so are the 32 bits of integer results (CDNA4 ISA, 7.1.2, 7.1.5, 7.5). The kernels run as
- * without it. A float element that has overflowed in some step is an infinity or NaN after the
- * last one, so only those are done again here, one by one, with every step clamped that is
- * infinite though nothing that it adds is.
+ * Matrix instructions with MODE.FP16_OVFL: "If set, F32 Result on overflow is clamped to +/- MAX".
+ * The same holds for the 32 bits of integer results (CDNA4 ISA, 7.1.2, 7.1.5, 7.5). The kernels run
+ * without it. A float element that overflows in some step is an infinity or NaN at the end. Only
+ * such elements are computed again, one by one. An infinite step without an infinite input is then
+ * clamped.
  */
 #include <float.h>
 #include <math.h>
@@ -21,7 +21,7 @@ static float clamped(float r, bool finite)
     return finite && isinf(r) ? copysignf(FLT_MAX, r) : r;
 }
 
-/* One element of the result. */
+/* An element of the result. */
 struct element {
     const struct mfma_job *job;
     const struct operands *o;
@@ -37,7 +37,7 @@ static float chain(const struct element *e, float c)
     return c;
 }
 
-/* The sum of the exponents of the scales for 32 k; false: one is NaN. */
+/* Adds the scale exponents for 32 k. False if a scale is NaN. */
 static bool scale_of(const struct element *e, unsigned k, int *scale)
 {
     const struct mfma_job *job = e->job;
@@ -69,7 +69,7 @@ static float one_step(const struct element *e, unsigned from, unsigned size, flo
     return clamped(mfma_fused_step(product, exponent, size, scale, c, bits <= 8), finite);
 }
 
-static float again(const struct element *e, float c)
+static float recompute(const struct element *e, float c)
 {
     const struct mfma_shape *s = &e->job->shape;
     const unsigned count = s->sparse ? s->k / 2u : s->k;
@@ -101,7 +101,7 @@ static void clamp_floats(const struct mfma_job *job, uint32_t (*d)[MFMA_LANES])
                 decoded = true;
                 const struct element e = {job, &o, i, j};
                 const float c = float_from_bits(job->c[reg][lane + j]);
-                d[reg][lane + j] = bits_from_float(again(&e, c));
+                d[reg][lane + j] = bits_from_float(recompute(&e, c));
             }
         }
     }
@@ -130,7 +130,7 @@ static void decode_bytes(int8_t (*out)[LINE], const struct mfma_job *job, bool i
     }
 }
 
-/* No sum of products leaves the 32 bits if C keeps this far from their ends. */
+/* True if C is so far from the ends of the 32-bit range that no sum of products can leave it. */
 static bool far_from_ends(const struct mfma_job *job)
 {
     const struct mfma_shape *s = &job->shape;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Columns of a matrix as compiler vectors: bytes of 32 columns in SPANS vectors, 32-bit lanes of 16
- * columns in PARTS vectors of the machine's width. The same source gives the same bits for every
- * width, because each operation is exact or rounds as IEEE 754 says.
+ * columns in PARTS vectors of the machine's width. The results are bit-identical for every width,
+ * because each operation is exact or rounds according to IEEE 754.
  */
 #ifndef HIPSIM_MFMA_VEC_H
 #define HIPSIM_MFMA_VEC_H
@@ -30,7 +30,8 @@
 typedef float vec_f __attribute__((vector_size(VEC_BYTES)));
 typedef int32_t vec_i __attribute__((vector_size(VEC_BYTES)));
 typedef uint32_t vec_u __attribute__((vector_size(VEC_BYTES)));
-typedef uint8_t part_ub __attribute__((vector_size(VEC_BYTES / 4))); /* as many as a vec_i */
+typedef uint8_t part_ub __attribute__((vector_size(VEC_BYTES / 4))); /* number of elements of a
+                                                                      * vec_i */
 typedef int16_t part_s __attribute__((vector_size(VEC_BYTES / 2)));
 
 #define BYTE_COLS 32
@@ -65,7 +66,7 @@ static inline vec_b load_b(const int8_t *p)
     return v;
 }
 
-/* The bytes, and the 16-bit numbers, of part `part`, widened. */
+/* Load part `part` of bytes or 16-bit numbers, widened to 32 bits. */
 static inline vec_i widen_ub(const uint8_t *p, unsigned part)
 {
     part_ub h;
@@ -114,7 +115,7 @@ static inline vec_b vec_min_b(vec_b a, vec_b b)
 #endif
 }
 
-/* Saturates. */
+/* Adds with saturation. */
 static inline vec_b vec_add_b(vec_b a, vec_b b)
 {
 #if defined(__AVX2__)
@@ -150,7 +151,7 @@ static inline bool vec_any_i(vec_i m)
 #endif
 }
 
-/* The four bytes of a dword, again and again. */
+/* Repeats the four bytes of a dword over a vector. */
 static inline vec_b vec_quad(uint32_t bytes)
 {
     typedef uint32_t quads __attribute__((vector_size(SPAN_COLS)));
@@ -158,7 +159,7 @@ static inline vec_b vec_quad(uint32_t bytes)
     return (vec_b)((quads){0} + bytes);
 }
 
-/* Arithmetic shift; 31 or more leaves the sign. */
+/* Shifts arithmetically; 31 or more leaves the sign. */
 static inline vec_i vec_shr(vec_i v, vec_i by)
 {
 #if defined(__AVX512F__)
@@ -183,7 +184,7 @@ static inline vec_i vec_max_i(vec_i a, vec_i b)
 #endif
 }
 
-/* floor(v / 4), made odd where that is inexact. */
+/* Returns floor(v / 4), rounded to odd if inexact. */
 static inline vec_i vec_quarter_to_odd(vec_i v)
 {
 #if defined(__AVX512F__)
@@ -195,7 +196,7 @@ static inline vec_i vec_quarter_to_odd(vec_i v)
 #endif
 }
 
-/* Stores the lanes, which fit, as bytes. */
+/* Stores the lanes as bytes; they must fit. */
 static inline void narrow_b(int8_t *p, vec_i v)
 {
 #if defined(__AVX512F__)
@@ -210,7 +211,7 @@ static inline void narrow_b(int8_t *p, vec_i v)
 #endif
 }
 
-/* The low byte of each lane in all four of its bytes. */
+/* Copies the low byte of each lane to all four of its bytes. */
 static inline vec_u vec_four_times(vec_i v)
 {
 #if defined(__AVX512F__)
@@ -232,7 +233,7 @@ static inline vec_f vec_pick(vec_i mask, vec_f yes, vec_f no)
     return (vec_f)((mask & (vec_i)yes) | (~mask & (vec_i)no));
 }
 
-/* Through the bits: 0 + x would be an addition to the compiler. */
+/* Broadcasts x. Uses its bits, because the compiler would treat 0 + x as an addition. */
 static inline vec_f vec_f_from(float x)
 {
     int32_t bits;
@@ -241,10 +242,10 @@ static inline vec_f vec_f_from(float x)
     return (vec_f)((vec_i){0} + bits);
 }
 
-/* Arithmetic that may wrap in lanes whose result is not used. */
+/* Adds with wrap-around, which is allowed in lanes with unused results. */
 static inline vec_i vec_add(vec_i a, vec_i b) { return (vec_i)((vec_u)a + (vec_u)b); }
 
-/* Sums of the products of both 16-bit halves. */
+/* Adds the products of both 16-bit halves. */
 static inline vec_i vec_dot_halves(vec_u a, vec_u b)
 {
 #if defined(__AVX512F__)
@@ -261,7 +262,7 @@ static inline vec_i vec_shl(vec_i v, int by) { return (vec_i)((vec_u)v << by); }
 
 static inline vec_f vec_to_f(vec_i v) { return __builtin_convertvector(v, vec_f); }
 
-/* Truncates; the caller sees to the range. */
+/* Truncates; the caller guarantees the range. */
 static inline vec_i vec_to_i(vec_f v) { return __builtin_convertvector(v, vec_i); }
 
 /* Rounds down. */

@@ -13,10 +13,10 @@ struct narrow {
     unsigned bits, mbits;
     int bias;
     uint32_t max; /* code of the largest finite number */
-    uint32_t inf; /* what infinity and overflow become, without the sign */
+    uint32_t inf; /* code for infinity and overflow, without the sign */
     uint32_t nan;
-    bool fnuz;   /* NaN is the sign bit alone; no negative zero */
-    bool finite; /* neither infinity nor NaN: all of it saturates */
+    bool fnuz;   /* NaN is the sign bit only; no negative zero */
+    bool finite; /* no infinity and no NaN: conversions saturate */
 };
 
 static const struct narrow fp8_fnuz = {8, 3, 8, 0x7f, 0x80, 0x80, true, false};
@@ -27,7 +27,7 @@ static const struct narrow fp6_mx = {6, 3, 1, 0x1f, 0x1f, 0x1f, false, true};
 static const struct narrow bf6_mx = {6, 2, 3, 0x1f, 0x1f, 0x1f, false, true};
 static const struct narrow fp4_mx = {4, 1, 1, 0x7, 0x7, 0x7, false, true};
 
-/* The value of a code, exact. */
+/* Returns the value of a code, exactly. */
 static inline float narrow_decode(const struct narrow *f, uint32_t code)
 {
     uint32_t sign = code >> (f->bits - 1) & 1;
@@ -38,7 +38,7 @@ static inline float narrow_decode(const struct narrow *f, uint32_t code)
     uint32_t normal = (uint32_t)(e - f->bias + 127) << 23 | m << (23 - f->mbits);
     const uint32_t subnormal = f32_bits((float)(int)m * unit);
     uint32_t u = e ? normal : subnormal;
-    if (f->fnuz) { /* whose sign ROCm's to_float() takes along */
+    if (f->fnuz) { /* ROCm's to_float() keeps the sign */
         u = (mag | (sign ^ 1)) == 0 ? QUIET_NAN32 : u;
         return as_f32(u | sign << 31);
     }
@@ -49,7 +49,7 @@ static inline float narrow_decode(const struct narrow *f, uint32_t code)
     return as_f32(u | sign << 31);
 }
 
-/* Sign, infinities and NaNs around a rounded magnitude. */
+/* Adds the sign, infinities and NaNs to a rounded magnitude. */
 static inline uint32_t narrow_finish(const struct narrow *f, float x, uint64_t r, bool saturate)
 {
     uint32_t u = f32_bits(x), sign = u >> 31, mag = u & 0x7fffffff;
@@ -63,15 +63,16 @@ static inline uint32_t narrow_finish(const struct narrow *f, float x, uint64_t r
 }
 
 /*
- * Round to nearest even, by an addition as in f16_magnitude_nearest(). `saturate` is
+ * Rounds to nearest even by an addition, like f16_magnitude_nearest(). `saturate` is
  * MODE.FP16_OVFL: overflow and infinity give the largest number (CDNA4 ISA, 7.3).
  */
 static inline uint32_t narrow_encode(const struct narrow *f, float x, bool saturate)
 {
-    const float least = as_f32((uint32_t)(128 - f->bias) << 23); /* normal number */
+    const float least = as_f32((uint32_t)(128 - f->bias) << 23); /* smallest normal number */
     const float scale = as_f32((uint32_t)f->bias << 23);         /* 2^(bias - 127) */
     float m = fabsf(x);
-    m = m < 0x1p20f ? m : 0x1p20f; /* beyond every format, as NaN, which come last */
+    m = m < 0x1p20f ? m : 0x1p20f; /* larger than any format's range; NaNs too, which are handled
+                                    * last */
     const float top = as_f32(f32_bits(m < least ? least : m) & 0x7f800000);
     const float magic = top * as_f32((uint32_t)(127 + 23 - f->mbits) << 23 | 0x400000);
     const uint32_t r = f32_bits(((m + magic) - magic) * scale) >> (23 - f->mbits);
@@ -79,11 +80,11 @@ static inline uint32_t narrow_encode(const struct narrow *f, float x, bool satur
 }
 
 /*
- * The magnitude of x, a number of a format with `from` bits of mantissa, with `mbits` of them,
- * rounded stochastically: a subnormal result's mantissa is shifted and cut first, then the top bits
- * of `random`, as many as the formats differ by, are added before the cut. So does ROCm's
- * from_float_sr() (amd_hip_ocp_host.hpp). The manual's pseudo-code lets the sum wrap inside of the
- * mantissa, which would turn 1.99 into 1.0; the carry reaches the exponent.
+ * Rounds the magnitude of x stochastically from `from` to `mbits` bits of mantissa. A subnormal
+ * result's mantissa is shifted and truncated first. Then as many top bits of `random` as the
+ * formats differ by are added, and the sum is truncated. ROCm's from_float_sr()
+ * (amd_hip_ocp_host.hpp) does the same. The manual's pseudo-code lets the sum wrap within the
+ * mantissa, which would change 1.99 to 1.0; here the carry reaches the exponent.
  */
 static inline uint32_t stochastic_bits(float x, unsigned from, unsigned mbits, int bias,
                                        uint32_t random)
@@ -105,7 +106,7 @@ static inline uint32_t narrow_stochastic(const struct narrow *f, float x, unsign
     return narrow_finish(f, x, stochastic_bits(x, from, f->mbits, f->bias, random), saturate);
 }
 
-/* The sequence of V_PRNG_B32. */
+/* Returns the next number of V_PRNG_B32's sequence. */
 static inline uint32_t next_prng(uint32_t v) { return v << 1 ^ (v >> 31 ? 197u : 0u); }
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The narrow float formats as binary32 values. Every one of them is exact in binary32, so decoding
+ * The narrow float formats as binary32 values. All their values are exact in binary32, so decoding
  * never rounds. Formats: IEEE 754 binary16; bfloat16; OCP 8-bit E4M3 and E5M2 and their FNUZ
- * variants (no negative zero, one NaN, bias one larger: CDNA3 ISA, "FP8 and BF8 data formats");
+ * variants (no negative zero, one NaN, bias larger by 1: CDNA3 ISA, "FP8 and BF8 data formats");
  * OCP MX E2M3, E3M2, E2M1 and the scale E8M0.
  */
 #ifndef HIPSIM_SMALLFLOAT_H
@@ -61,7 +61,7 @@ static inline uint16_t f16_from_f32(float f)
         return (uint16_t)(sign | 0x7e00 | (a >> 13 & 0x1ff));
     if (a >= 0x477ff000)
         return (uint16_t)(sign | 0x7c00);
-    if (a < 0x38800000) /* below 2^-14: units of 2^-24, which adding 0.5 brings to the low bits */
+    if (a < 0x38800000) /* below 2^-14: units of 2^-24, which adding 0.5 moves to the low bits */
         return (uint16_t)(sign | (bits_from_float(float_from_bits(a) + 0.5f) - 0x3f000000));
     a += 0xfff + (a >> 13 & 1);
     return (uint16_t)(sign | (a - 0x38000000) >> 13);

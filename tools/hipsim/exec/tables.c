@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The list of op-row tables, with lane kernels in the best variant that this CPU can run. */
+/* The list of op-row tables, with the best variant of the lane kernels for this CPU. */
 #include <stddef.h>
 
 #include "tables.h"

@@ -7,22 +7,22 @@
 /* Instruction sets of the host for which the lane kernels are compiled. */
 enum host_isa { HOST_BEST, HOST_PLAIN, HOST_AVX2, HOST_AVX512 };
 
-/* Can this CPU run the kernels of `isa`? */
+/* True if this CPU can run the kernels of `isa`. */
 bool host_isa_supported(enum host_isa isa);
 
 /*
- * Makes all later decoding use the kernels of `isa`, which this CPU must support; for tests and
- * benchmarks, before the first row_find() or code_create() of the process.
+ * Makes all later decoding use the kernels of `isa`, which this CPU must support. For tests and
+ * benchmarks; call it before the process's first row_find() or code_create().
  */
 void host_isa_force(enum host_isa isa);
 
-/* The one in use. */
+/* Returns the instruction set in use. */
 enum host_isa host_isa(void);
 
 /*
- * All tables of op rows. A table ends with a row whose name is NULL, the list with NULL. Files of
- * lane kernels are compiled once per instruction set of the host, and the list holds those that
- * suit this CPU.
+ * Returns all tables of op rows. A table ends with a row whose name is NULL, the list with NULL.
+ * Files of lane kernels are compiled once per host instruction set; the list has the best variant
+ * for this CPU.
  */
 const struct op_row *const *exec_tables(void);
 extern const struct op_row exec_sop_rows[];

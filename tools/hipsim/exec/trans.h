@@ -8,14 +8,14 @@
 
 #include "lanes.h"
 
-/* To the nearest integer; what is 2^51 or more is one already, in binary32. */
+/* Rounds to the nearest integer. From 2^51 on every binary32 value is an integer already. */
 static inline double nearest(double a)
 {
     const double magic = 0x1.8p52, r = (a + magic) - magic;
     return fabs(a) < 0x1p51 ? r : a;
 }
 
-/* 2^f for |f| <= 0.5 */
+/* Returns 2^f for |f| <= 0.5. */
 static inline double exp2_fraction(double f)
 {
     double t = f * 0x1.62e42fefa39efp-1; /* ln 2 */
@@ -33,7 +33,7 @@ static inline double exp2_fraction(double f)
     return p * t + 1.0;
 }
 
-/* 2^x; overflow to inf, underflow to zero far below f32's smallest subnormal. */
+/* Returns 2^x; overflows to infinity, and to zero far below f32's smallest subnormal. */
 static inline double exp2_wide(double x)
 {
     double c = x > 1000.0 ? 1000.0 : x;
@@ -41,17 +41,17 @@ static inline double exp2_wide(double x)
     c = c == c ? c : 0.0;
     double n = nearest(c);
     double p = exp2_fraction(c - n);
-    /* n + magic holds n in its low mantissa bits. */
+    /* n + magic has n in its low mantissa bits. */
     uint64_t exponent = (f64_bits(n + 0x1.8p52) & 0xfff) << 52;
     double r = as_f64(f64_bits(p) + exponent);
-    return x < INFINITY ? r : x; /* a NaN, or infinity, which no mode turns into the largest f16 */
+    return x < INFINITY ? r : x; /* NaN or infinity, which no mode changes to the largest f16 */
 }
 
-/* log2 x; zero gives -inf, negative numbers NaN. x is an f32 or an f16 widened. */
+/* Returns log2 x; zero gives -inf, negative numbers NaN. x is an f32 or an f16 widened. */
 static inline double log2_wide(double x)
 {
     uint64_t u = f64_bits(x);
-    /* Exponent such that the mantissa lies in [sqrt(1/2), sqrt(2)). */
+    /* The exponent is chosen so that the mantissa is in [sqrt(1/2), sqrt(2)). */
     uint64_t shifted = u - UINT64_C(0x3fe6a09e667f3bcd);
     int64_t e = (int64_t)shifted >> 52;
     double m = as_f64(u - ((uint64_t)e << 52));
@@ -73,7 +73,8 @@ static inline double log2_wide(double x)
     return x < 0 || x != x ? NAN : r;
 }
 
-/* sin(2 pi r) for |r| <= 0.25; at the ends exactly, for halves that MODE rounds towards zero. */
+/* Returns sin(2 pi r) for |r| <= 0.25. The ends are exact, for halves that MODE rounds towards
+ * zero. */
 static inline double sin_quarter(double r)
 {
     double t = r * 0x1.921fb54442d18p+2; /* 2 pi */
@@ -98,7 +99,8 @@ static inline double fold_turns(double x)
 }
 
 /*
- * V_SIN, V_COS: the argument in turns, of full range; NaN for infinities. (CDNA4 ISA, V_SIN_F32.)
+ * V_SIN, V_COS: the argument is in revolutions, of any magnitude; NaN for infinities (CDNA4 ISA,
+ * V_SIN_F32).
  */
 static inline double sin_turns(double x)
 {
@@ -114,8 +116,8 @@ static inline double cos_turns(double x)
 }
 
 /*
- * Shorter forms for results that are rounded to binary32, with relative errors below 2^-43, whether
- * the host fuses their operations or not. Polynomials interpolate at Chebyshev's points.
+ * Shorter forms for results that are rounded to binary32. Their relative errors are below 2^-43,
+ * whether the host fuses their operations or not. The polynomials interpolate at Chebyshev points.
  */
 #ifdef __FMA__
 #    define FUSED(a, b, c) fma(a, b, c)
@@ -123,8 +125,8 @@ static inline double cos_turns(double x)
 #    define FUSED(a, b, c) ((a) * (b) + (c))
 #endif
 
-/* Not zero if y is so close to the middle of two neighbours in binary32, above its subnormal
- * numbers, that an error of 2^12 units of the last place could matter. */
+/* Nonzero if y may round wrongly to binary32: it is within 2^12 units of its last place of the
+ * middle of two neighbours. Not for subnormal results. */
 static inline uint32_t next_to_middle(double y)
 {
     const uint32_t middle = 1u << 28, near = 1u << 12;
@@ -132,7 +134,7 @@ static inline uint32_t next_to_middle(double y)
     return (off & (2 * middle - 2 * near)) == 0 ? ~0u : 0;
 }
 
-/* 2^f for |f| <= 0.5 */
+/* Returns 2^f for |f| <= 0.5. */
 static inline double short_exp2_fraction(double f)
 {
     double p = 0x1.b6571de2f2351p-24;
@@ -147,7 +149,7 @@ static inline double short_exp2_fraction(double f)
     return FUSED(p, f, 1.0);
 }
 
-/* log2 (m * 2^e) for m in [sqrt(1/2), sqrt(2)) */
+/* Returns log2 (m * 2^e) for m in [sqrt(1/2), sqrt(2)). */
 static inline double short_log2(double m, float e)
 {
     const double s = (m - 1.0) / (m + 1.0), z = s * s;
@@ -160,7 +162,7 @@ static inline double short_log2(double m, float e)
     return FUSED(p, s, (double)e);
 }
 
-/* sin(2 pi r) for |r| <= 0.25 */
+/* Returns sin(2 pi r) for |r| <= 0.25. */
 static inline double short_sin_quarter(double r)
 {
     const double z = r * r;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Conversions (CDNA3 and CDNA4 ISA, VOP1, VOP2 and VOP3 sections). Float to integer truncates,
- * saturates, and takes NaN to zero.
+ * saturates, and converts NaN to zero.
  */
 #include "lanes.h"
 #include "narrow.h"
@@ -32,7 +32,7 @@ static inline uint32_t to_u32(double a)
     return (uint32_t)(int64_t)c;
 }
 
-/* Saturating conversion to small ranges, truncating. */
+/* Converts to a small range: truncates and saturates. */
 static inline uint32_t to_range(double a, int low, int high)
 {
     double c = a == a ? a : 0.0;
@@ -41,7 +41,7 @@ static inline uint32_t to_range(double a, int low, int high)
 }
 
 
-/* 0 .. 255, rounded by the host's mode. */
+/* Converts to 0 .. 255, rounded by the host's mode. */
 static inline uint32_t rounded_u8(double a)
 {
     double c = a > 0.0 ? a : 0.0;
@@ -49,7 +49,7 @@ static inline uint32_t rounded_u8(double a)
     return (uint32_t)(int32_t)((c + 0x1.8p52) - 0x1.8p52);
 }
 
-/* [-1, 1] to 16 bits signed, [0, 1] to 16 bits unsigned, rounded to nearest even. */
+/* Converts [-1, 1] to signed, [0, 1] to unsigned 16 bits, rounded to nearest even. */
 static inline uint32_t to_snorm(double a)
 {
     double c = a == a ? a : 0.0;
@@ -86,7 +86,7 @@ CVT(u32_f32, d[i] = to_u32((double)A32))
 CVT(f64_i32, set_row64(d, i, f64_bits((double)(int32_t)s0[i])))
 CVT(f64_u32, set_row64(d, i, f64_bits((double)s0[i])))
 CVT(f32_i32, d[i] = f32_bits((float)(int32_t)s0[i]))
-/* In two exact halves, so that the one rounding is that of the last addition. */
+/* Two exact halves: only the last addition rounds. */
 CVT(f32_u32, d[i] = f32_bits((float)(int32_t)(s0[i] >> 16) * 65536.0f
                              + (float)(int32_t)(s0[i] & 0xffff)))
 CVT(f32_f64, d[i] = f32_bits((float)A64))
@@ -94,7 +94,7 @@ CVT(f64_f32, uint32_t u = s0[i]; uint64_t q = f64_bits((double)as_f32(u));
     set_row64(d, i, nan32(u) ? q | QUIET64 : q))
 CVT(f16_f32, d[i] = f32_to_f16(A32, mode))
 CVT(f32_f16, d[i] = f16_widened(s0[i] & 0xffff, quiet32(x)))
-/* The sum is exact and MODE's rounding ignored (CDNA4 ISA, V_CVT_RPI_I32_F32). */
+/* The sum is exact; MODE's rounding is ignored (CDNA4 ISA, V_CVT_RPI_I32_F32). */
 CVT(rpi, d[i] = to_i32(floor((double)A32 + 0.5)))
 CVT(flr, d[i] = to_i32((double)floorf(A32)))
 /* Sixteenths from -0.5: 0 .. 7 are 0 .. 0.4375, 8 .. 15 are -0.5 .. -0.0625. */
@@ -132,7 +132,7 @@ CVT(pk_u8, uint32_t at = 8 * (s1[i] & 3);
 CVT(pk_bf16, d[i] = f32_to_bf16(A32) | f32_to_bf16(B32) << 16)
 CVT(f32_bf16, d[i] = s0[i] << 16)
 
-/* Stochastic rounding to 16 bits, overflow to `over`; the half is op_sel's. */
+/* Rounds stochastically to 16 bits, overflow to `over`; op_sel selects the half. */
 static inline uint32_t stochastic16(uint32_t u, uint32_t random, unsigned mbits, int bias,
                                     uint32_t inf, uint32_t over)
 {

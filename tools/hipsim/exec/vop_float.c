@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* f32 and f64 arithmetic; the operations themselves stand in vop_float.def. */
+/* f32 and f64 arithmetic; vop_float.def has the operations. */
 #include "lanes.h"
 
 static inline float rint_even32(float a)
 {
-    /* Adding and taking away 2^23 rounds to an integer; larger values are integers. */
+    /* Adding and subtracting 2^23 rounds to an integer; larger values are integers. */
     float magic = copysignf(0x1p23f, a);
     float sum = a + magic;
     float r = copysignf(sum - magic, a);
@@ -19,11 +19,11 @@ static inline double rint_even64(double a)
     return fabs(a) < 0x1p52 ? r : a;
 }
 
-/* S0 - floor(S0), kept below 1: the sum of a tiny negative value and 1 would round up to it. */
+/* Returns S0 - floor(S0), kept below 1: a tiny negative value plus 1 would round up to 1. */
 static inline float fract32(float a)
 {
     float r = a - floorf(a);
-    r = r == 0 ? 0.0f : r; /* not -0, whichever way MODE rounds */
+    r = r == 0 ? 0.0f : r; /* not -0, in any rounding mode */
     return r >= 1.0f ? 0x1.fffffep-1f : r;
 }
 
@@ -35,8 +35,8 @@ static inline double fract64(double a)
 }
 
 /*
- * V_MED3_F32: with a NaN it is V_MIN3; else the source that is the maximum leaves the larger of the
- * other two.
+ * V_MED3_F32: with a NaN it is V_MIN3. Otherwise it is the larger of the two sources that are not
+ * the maximum.
  */
 static inline uint32_t med32(uint32_t a, uint32_t b, uint32_t c, bool ieee)
 {
@@ -48,7 +48,7 @@ static inline uint32_t med32(uint32_t a, uint32_t b, uint32_t c, bool ieee)
     return nan32(a) | nan32(b) | nan32(c) ? min3 : r;
 }
 
-/* IEEE 754-2019 minimum, maximum: a NaN wins and comes out quiet. */
+/* IEEE 754-2019 minimum, maximum: a NaN wins and becomes quiet. */
 static inline uint32_t minimum32(uint32_t a, uint32_t b, bool max)
 {
     uint32_t r = (order32(a) < order32(b)) != max ? a : b;
@@ -56,7 +56,8 @@ static inline uint32_t minimum32(uint32_t a, uint32_t b, bool max)
     return nan32(a) ? a | QUIET32 : r;
 }
 
-/* Mantissa in [0.5, 1) and the exponent that goes with it; zero has exponent zero. */
+/* Returns the mantissa in [0.5, 1); the next function returns its exponent. Zero has exponent
+ * zero. */
 static inline uint32_t frexp_mant32(uint32_t u)
 {
     uint32_t mag = u & 0x7fffffff, sign = u & 0x80000000;
@@ -100,7 +101,7 @@ static inline int clamp_exponent(int32_t e, int limit)
     return e < -limit ? -limit : e > limit ? limit : e;
 }
 
-/* S0 * 2 ** S1: exact in double, then rounded by the host's mode. */
+/* Returns S0 * 2 ** S1: exact in double, then rounded by the host's mode. */
 static inline uint32_t ldexp32(uint32_t u, int32_t e)
 {
     const int c = clamp_exponent(e, 600);
@@ -113,7 +114,7 @@ static inline uint64_t ldexp64(const struct wave *w, uint64_t u, int32_t e)
     (void)w;
     if (nan64(u))
         return u | QUIET64;
-    return f64_bits(ldexp(as_f64(u), clamp_exponent(e, 4200))); /* libm rounds by the host mode */
+    return f64_bits(ldexp(as_f64(u), clamp_exponent(e, 4200))); /* libm rounds by the host's mode */
 }
 
 static inline int exponent32(uint32_t u)
@@ -127,8 +128,8 @@ static inline int exponent64(uint64_t u)
 }
 
 /*
- * V_DIV_FIXUP: a the quotient, b the denominator, c the numerator. A NaN quotient of numbers is an
- * overflow on the way: docs/hipsim.md, "Division".
+ * V_DIV_FIXUP: a is the quotient, b the denominator, c the numerator. A NaN quotient of two numbers
+ * comes from an intermediate overflow: docs/hipsim.md, "Division".
  */
 static inline uint32_t div_fixup32(uint32_t a, uint32_t b, uint32_t c)
 {
@@ -158,7 +159,7 @@ static inline uint64_t div_fixup64(uint64_t a, uint64_t b, uint64_t c)
     return nan64(c) ? c | QUIET64 : r;
 }
 
-/* The cube-map face helpers: z wins ties over y, y over x. */
+/* Cube-map face selection: z wins ties over y, y over x. */
 static inline bool z_major(float x, float y, float z)
 {
     return fabsf(z) >= fabsf(x) && fabsf(z) >= fabsf(y);
@@ -205,7 +206,7 @@ static const uint32_t two_over_pi[38] = {
     0x3d0739f7, 0x8a5292ea, 0x6bfb5fb1, 0x1f8d5d08, 0x56033046, 0xfc7b6bab,
 };
 
-/* V_TRIG_PREOP_F64: 53 bits of 2/pi from bit `shift` on, scaled to their place. */
+/* V_TRIG_PREOP_F64: 53 bits of 2/pi from bit `shift` on, scaled to their position. */
 static inline uint64_t trig_preop(uint64_t a, uint32_t b)
 {
     int e = exponent64(a);
@@ -227,7 +228,7 @@ static inline uint64_t trig_preop(uint64_t a, uint32_t b)
         const uint32_t *s0 = x->s[0], *s1 = x->s[1], *s2 = x->s[2]; \
         (void)s0, (void)s1, (void)s2;
 
-/* f32 with NaN selection afterwards, which is rarely needed. */
+/* f32 kernel with NaN selection afterwards, which is rarely needed. */
 #define F32_KERNEL(op, n, load, expr) \
     HEAD(op) \
         uint32_t nan = 0; \
@@ -272,7 +273,7 @@ static inline int32_t pick(int32_t a, int32_t b, bool max)
     return (a < b) != max ? a : b;
 }
 
-/* Minimum and maximum are hot, and NaNs rare: without one an integer comparison does. */
+/* Minimum and maximum are frequent and NaNs rare: without NaNs, an integer comparison suffices. */
 #define ORDER_KERNEL(op, max, load, any, ordered, general) \
     HEAD(op) \
         const bool ieee = ieee_mode(x); \

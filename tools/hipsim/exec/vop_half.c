@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * f16 arithmetic in single precision; the operations stand in vop_half.def. Products of halves are
- * exact there and sums are kept to odd, so the one rounding at the end is the operation's own,
- * whatever MODE asks for.
+ * f16 arithmetic in single precision; vop_half.def has the operations. Products of halves are exact
+ * in single precision, and sums are rounded to odd. The final rounding, in any mode, is then the
+ * only one.
  */
 #include "lanes.h"
 
-/* Kernels and rows keep a line each. */
+/* Kernels and rows have one line each. */
 /* clang-format off */
 
 static inline bool nan16(uint32_t h)
@@ -92,13 +92,14 @@ static inline float through_f16(float a, enum rounding mode)
     return f16_to_f32(f32_to_f16(a, mode));
 }
 
-/* An exact sum of zero from addends of unlike signs is -0 when rounding down (IEEE 754, 6.3). */
+/* Corrects the sign of a zero sum: addends of unlike signs give -0 when rounding down (IEEE 754,
+ * 6.3). */
 static inline float signed_zero(float sum, float a, float b, enum rounding mode)
 {
     return mode == ROUND_DOWN && sum == 0 && signbit(a) != signbit(b) ? -0.0f : sum;
 }
 
-/* Adds halves. 24 bits are so many that rounding twice to nearest is as good as once. */
+/* Adds halves. For round to nearest, 24 bits suffice to make double rounding harmless. */
 static inline float sum16(float a, float b, enum rounding mode)
 {
     return signed_zero(mode == ROUND_NEAREST ? a + b : add_to_odd32(a, b), a, b, mode);
@@ -114,7 +115,8 @@ static inline float flushed16(float a)
     return fabsf(a) < 0x1p-14f ? copysignf(0.0f, a) : a;
 }
 
-/* V_MAD_F16 and its kin always flush denormals: LLVM, SITargetLowering::isFMADLegal(). */
+/* V_MAD_F16 and related instructions always flush denormals: LLVM,
+ * SITargetLowering::isFMADLegal(). */
 static inline float unfused(float a, float b, float c, enum rounding mode)
 {
     float product = flushed16(through_f16(flushed16(a) * flushed16(b), mode));
@@ -134,14 +136,14 @@ static inline float fract16(float a)
     return r > 0x1.ffcp-1f ? 0x1.ffcp-1f : r; /* stays below 1 when rounded */
 }
 
-/* Exact: the smallest half is 2^-24. */
+/* Scales by 2^e, exactly: the smallest half is 2^-24. */
 static inline float scale_f16(float a, int e)
 {
     e = e < -100 ? -100 : e > 100 ? 100 : e;
     return a * as_f32((uint32_t)(127 + e) << 23);
 }
 
-/* The NaN that a half operation delivers, as fix_nan32() has it; `product` is that of a and b. */
+/* Returns the NaN of a half operation, by the rules of fix_nan32(). `product` is a * b. */
 static inline uint32_t pick_nan16(uint32_t r, uint32_t a, uint32_t b, uint32_t c, float product,
                                   uint32_t quiet)
 {
@@ -151,7 +153,7 @@ static inline uint32_t pick_nan16(uint32_t r, uint32_t a, uint32_t b, uint32_t c
     return nan16(r) ? n : r;
 }
 
-/* The results and the sources of which some are NaN, in both halves of a row. */
+/* Selects the NaN results in both halves of a row. */
 static __attribute__((noinline)) void fix_nan16(struct lanes *x, unsigned nsrc)
 {
     const uint32_t quiet = quiet16(x);
@@ -177,13 +179,13 @@ static __attribute__((noinline)) void fix_nan16(struct lanes *x, unsigned nsrc)
         const uint32_t quiet = quiet16(x); \
         (void)s0, (void)s1, (void)s2, (void)mode, (void)ieee, (void)quiet;
 
-/* One half: `sh` is where it lies in the sources. */
+/* Declares a source half; `sh` is its bit position. */
 #define HALF(name, k, sh) \
     uint32_t name##_bits = s##k[i] >> (sh) & 0xffff; \
     float name = f16_to_f32(name##_bits);
 #define RAW(name, k, sh) uint32_t name = s##k[i] >> (sh) & 0xffff;
 
-/* The same expression for both halves of the rows, of which `keep` are the result. */
+/* Applies the same expression to both halves of the rows; `keep` masks the halves of the result. */
 #define FLOAT_KERNEL(op, n, keep, e) \
     HEAD(op) \
         alignas(64) float f[3][ROW_HALVES], r[ROW_HALVES]; \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Integer and bit operations; the operations themselves stand in vop_int.def. */
+/* Integer and bit operations; vop_int.def has the operations. */
 #include "lanes.h"
 
 static inline uint32_t reverse32(uint32_t v)
@@ -18,7 +18,8 @@ static inline uint32_t popcount32(uint32_t v)
     return v * 0x01010101 >> 24;
 }
 
-/* V_FFBH_I32: place of the first bit from the top unlike the sign, -1 if there is none. */
+/* V_FFBH_I32: distance from the top to the first bit that differs from the sign, -1 if there is
+ * none. */
 static inline uint32_t sign_run(uint32_t v)
 {
     uint32_t u = v ^ (uint32_t)((int32_t)v >> 31);
@@ -87,8 +88,8 @@ static inline uint32_t field_i32(uint32_t v, uint32_t offset, uint32_t width)
 }
 
 /*
- * V_PERM_B32 on { high, low }: selectors 0 .. 7 bytes, 8 .. 11 the sign of bytes 1, 3, 5, 7, 12
- * zero, above ones.
+ * V_PERM_B32 on { high, low }: selectors 0 .. 7 are bytes, 8 .. 11 the sign of bytes 1, 3, 5, 7, 12
+ * zero, larger ones 0xff.
  */
 static inline uint32_t permute_bytes(uint32_t high, uint32_t low, uint32_t select)
 {
@@ -148,7 +149,7 @@ static inline uint32_t sad_u8(uint32_t a, uint32_t b)
     return sum;
 }
 
-/* As V_SAD_U8, but a byte of b that is zero does not count. */
+/* V_MSAD_U8: like V_SAD_U8, but ignores bytes that are zero in b. */
 static inline uint32_t msad_u8(uint32_t a, uint32_t b)
 {
     uint32_t sum = 0;
@@ -165,7 +166,7 @@ static inline uint32_t lerp_u8(uint32_t a, uint32_t b, uint32_t c)
     return r;
 }
 
-/* V_PACK_B32_F16 canonicalises its halves: LLVM selects it where they are known to be canonical. */
+/* V_PACK_B32_F16 canonicalises its halves: LLVM selects it if they are known to be canonical. */
 static inline uint32_t quiet_f16(uint32_t h)
 {
     return (h & 0x7fff) > 0x7c00 ? h | 0x200 : h;
@@ -179,7 +180,7 @@ static inline uint32_t truth3(uint32_t a, uint32_t b, uint32_t c, const uint32_t
         | (a & b & ~c & table[6]) | (a & b & c & table[7]);
 }
 
-/* Bit k of the table spread over a dword. */
+/* Bit k of the table, broadcast to a dword. */
 #define SPREAD(k) (0u - (x->in->bitop3 >> (k) & 1u))
 
 #define KERNEL(op, load, expr) \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * VOP3P: packed 16-bit integers, packed f32, mixed-precision fma and dot products, and the moves to
- * and from AGPRs (CDNA3 and CDNA4 ISA, VOP3P section). op_sel and neg have been applied to packed
- * operands by the driver; the mix instructions read them themselves.
+ * VOP3P: packed 16-bit integers, packed f32, mixed-precision fma and dot products, and moves to and
+ * from AGPRs (CDNA3 and CDNA4 ISA, VOP3P section). The driver has applied op_sel and neg to packed
+ * operands; the mix instructions interpret them here.
  */
 #include <fenv.h>
 
@@ -28,7 +28,7 @@ static inline uint32_t sat16u(int64_t v, bool clamp)
     return (uint32_t)(clamp ? c : v) & 0xffff;
 }
 
-/* One expression for both halves; a, b, c are int64_t of the given 16-bit type. */
+/* Applies one expression to both halves; a, b, c are int64_t of the given 16-bit type. */
 #define HALVES(t, sh) \
     int64_t a = (t)(s0[i] >> (sh)); \
     int64_t b = (t)(s1[i] >> (sh)); \
@@ -60,7 +60,7 @@ PACK(pk_min_i16, int16_t, (uint32_t)(a < b ? a : b))
 PACK(pk_max_u16, uint16_t, (uint32_t)(a >= b ? a : b))
 PACK(pk_min_u16, uint16_t, (uint32_t)(a < b ? a : b))
 
-/* Packed f32: two rows, each with the NaN selection of the scalar operation. */
+/* Packed f32: two rows, each with the scalar operation's NaN selection. */
 #define PK_F32(op, n, expr) \
     HEAD(op) \
         for (unsigned half = 0; half < 2; half++) { \
@@ -84,7 +84,7 @@ PK_F32(pk_fma_f32, 3, fmaf(a, b, c))
 PK_F32(pk_mul_f32, 2, a * b)
 PK_F32(pk_add_f32, 2, a + b)
 
-/* The low result is a dword of S0, the high one of S1; op_sel says which. */
+/* The low result is a dword of S0, the high one of S1; op_sel selects them. */
 HEAD(pk_mov_b32)
     s0 += x->in->op_sel & 1 ? WAVE_LANES : 0;
     s1 += x->in->op_sel & 2 ? WAVE_LANES : 0;
@@ -100,8 +100,8 @@ HEAD(mov)
 }
 
 /*
- * Mixed-precision fma: op_sel_hi makes a source an f16, of which op_sel takes the high half. neg_hi
- * is abs here. f16 results are those of the f32 fma rounded again.
+ * Mixed-precision fma: a source is an f16 if op_sel_hi is set, and op_sel selects its half. neg_hi
+ * means abs. An f16 result is the result of the f32 fma, rounded again.
  */
 static void mix_source(const struct lanes *x, unsigned k, uint32_t *to)
 {
@@ -135,11 +135,11 @@ static void mix(struct lanes *x, uint32_t *d)
 static void k_fma_mix_f32(struct lanes *x)
 {
     mix(x, x->d);
-    if (!(x->w->mode & 0x20)) /* ROW_NO_FLUSH: halves among the sources flush by their own bit */
+    if (!(x->w->mode & 0x20)) /* ROW_NO_FLUSH: f16 sources have their own flush bit */
         EACH_LANE x->d[i] = x->d[i] & 0x7f800000 ? x->d[i] : x->d[i] & 0x80000000;
 }
 
-/* Clamp and flush are done here, in f16, because the row's result is a merged register. */
+/* Clamps and flushes in f16, because the row's result is a merged register. */
 static void mix_half(struct lanes *x, bool high)
 {
     uint32_t r[WAVE_LANES];
@@ -171,8 +171,8 @@ static void k_fma_mixhi_f16(struct lanes *x)
     mix_half(x, true);
 }
 
-/* Dot products: products are exact in f32, the sums round in the manual's order. Those of floats
- * round to nearest and flush denormals whatever MODE says (CDNA4 ISA, 6.4). */
+/* Dot products: products are exact in f32, sums round in the manual's order. Float dot products
+ * round to nearest and flush denormals regardless of MODE (CDNA4 ISA, 6.4). */
 static inline float half_at(uint32_t u, unsigned shift)
 {
     uint32_t h = u >> shift & 0xffff;

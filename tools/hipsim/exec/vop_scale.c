@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * V_CVT_SCALEF32_*: conversions between f32, f16, bf16 and the narrow formats with a block scale
- * (CDNA4 ISA, VOP3 section). The scale is the exponent field of an f32 operand, an E8M0 number:
- * narrowing divides by it, widening multiplies. A scale of 255 is NaN.
+ * (CDNA4 ISA, VOP3 section). The scale is the exponent field of an f32 operand, an E8M0 number.
+ * Narrowing divides by it, widening multiplies. A scale of 255 is NaN.
  *
- * A row's `lanes` is a struct scale_op; one kernel per shape of operands.
+ * A row's `lanes` is a struct scale_op; there is one kernel per shape of operands.
  */
 #include <float.h>
 
@@ -19,7 +19,7 @@ struct scale_op {
     bool stochastic;
 };
 
-/* Element `e` of an operand of packed wide numbers, as f32, which holds every one exactly. */
+/* Returns element `e` of an operand of packed wide numbers as f32, which is exact. */
 static inline float wide_get(const uint32_t *rows, unsigned i, unsigned e, enum wide_type t)
 {
     if (t == WIDE_F32)
@@ -40,8 +40,8 @@ static inline void wide_put(uint32_t *rows, unsigned i, unsigned e, enum wide_ty
 }
 
 /*
- * v * 2^(scale - 127) or its inverse, in f32: rounds only where f32 runs out of range. A quotient
- * that does is no infinity yet; it overflows in the narrow format.
+ * Returns v * 2^(scale - 127), or divides by it, in f32. Rounds only if f32's range is exceeded. A
+ * quotient that exceeds it stays finite and overflows in the narrow format.
  */
 static inline float scaled(float v, uint32_t scale, bool divide)
 {
@@ -75,8 +75,9 @@ static void put_bits(uint32_t *d, unsigned at, unsigned width, uint32_t value)
 }
 
 /*
- * Two elements into a word (fp8) or byte (fp4) that op_sel chooses: f32 sources are S0 and S1, or
- * the pair S0 in the stochastic form; 16-bit ones the halves of S0. x->s[3] is the old destination.
+ * Converts two elements to a word (fp8) or byte (fp4) that op_sel selects. f32 sources are S0 and
+ * S1, or the pair S0 in the stochastic form; 16-bit ones are the halves of S0. x->s[3] is the old
+ * destination.
  */
 static void k_narrow_pair(struct lanes *x)
 {
@@ -97,7 +98,7 @@ static void k_narrow_pair(struct lanes *x)
     }
 }
 
-/* One element into the byte that op_sel[3:2] chooses; S1 random bits, S2 the scale. */
+/* Converts one element to the byte that op_sel[3:2] selects; S1 has random bits, S2 the scale. */
 static void k_narrow_one(struct lanes *x)
 {
     const struct scale_op *op = x->in->row->lanes;
@@ -111,7 +112,7 @@ static void k_narrow_one(struct lanes *x)
     }
 }
 
-/* Two elements from a word (fp8, op_sel[0]) or byte (fp4, op_sel[1:0]) of S0. */
+/* Converts two elements from a word (fp8, op_sel[0]) or byte (fp4, op_sel[1:0]) of S0. */
 static void k_widen_pair(struct lanes *x)
 {
     const struct scale_op *op = x->in->row->lanes;
@@ -124,7 +125,7 @@ static void k_widen_pair(struct lanes *x)
     }
 }
 
-/* One element from the byte that op_sel[1:0] chooses; an f16 goes to the half op_sel[3]. */
+/* Converts one element from the byte that op_sel[1:0] selects; an f16 goes to half op_sel[3]. */
 static void k_widen_one(struct lanes *x)
 {
     const struct scale_op *op = x->in->row->lanes;
@@ -141,7 +142,7 @@ static void k_widen_one(struct lanes *x)
     }
 }
 
-/* Six-bit element `e` of 192 bits. */
+/* Returns 6-bit element `e` of 192 bits. */
 static uint32_t six_get(const uint32_t *words, unsigned e)
 {
     unsigned bit = 6 * e, word = bit / 32, at = bit % 32;
@@ -159,7 +160,7 @@ static void six_put(uint32_t *words, unsigned e, uint32_t code)
         words[word + 1] |= code >> (32 - at);
 }
 
-/* 32 elements to six bits each; the 2xpk16 forms interleave S0 and S1. */
+/* Converts 32 elements to 6 bits each; the 2xpk16 forms interleave S0 and S1. */
 static void k_narrow_32(struct lanes *x)
 {
     const struct scale_op *op = x->in->row->lanes;
@@ -178,7 +179,7 @@ static void k_narrow_32(struct lanes *x)
     }
 }
 
-/* The source is read whole before the result, which may overlap it. */
+/* Reads the whole source before the result is written, since they may overlap. */
 static void k_widen_32(struct lanes *x)
 {
     const struct scale_op *op = x->in->row->lanes;
@@ -207,7 +208,7 @@ FORMAT_OPS(bf6, &bf6_mx)
      .kernel = (void (*)(void))k_##fn, .lanes = &op_##rec, .targets = GFX950, \
      .flags = ROW_VALU | ROW_NO_FLUSH | ROW_OP_SEL | (fl)},
 #define KEEP ROW_DST_IS_SRC
-/* The operands that stand before the scale, then the scale, then the old destination. */
+/* Operand types: sources before the scale, then the scale, then the old destination. */
 #define PAIR_ROWS(n) \
     ROW(pk_##n##_f32, narrow_pair, n##_f32, KEEP, T_B32, T_F32, T_F32, T_F32, T_B32) \
     ROW(pk_##n##_f16, narrow_pair, n##_f16, KEEP, T_B32, T_PKF16, T_F32, 0, T_B32) \

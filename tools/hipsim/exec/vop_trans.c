@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Transcendental operations. The manual gives 1 ulp and leaves the bits open; here they are
- * computed in double, good to about 2^-48, and rounded once to nearest, so that results are
- * correctly rounded in all but some 1 of 10^6 cases and the same on every host. As the manual
- * says, the f32 forms but V_SIN and V_COS flush denormal sources and results whatever MODE says.
+ * Transcendental operations. The manual guarantees 1 ulp and does not specify the bits. Here they
+ * are computed in double with an error of about 2^-48 and rounded once to nearest. Results are
+ * correctly rounded except for about 1 in 10^6, and the same on every host. As the manual says, the
+ * f32 forms except V_SIN and V_COS flush denormal sources and results regardless of MODE.
  */
 #include "lanes.h"
 #include "trans.h"
@@ -18,15 +18,15 @@ static inline uint32_t keep32(uint32_t u)
     return u;
 }
 
-/* Selects the NaN of a one-source operation. */
+/* Returns the NaN of a one-source operation. */
 static inline uint32_t nan_of(uint32_t source, uint32_t r, uint32_t quiet)
 {
     r = nan32(r) ? DEFAULT_NAN32 : r;
     return nan32(source) ? source | quiet : r;
 }
 
-/* As exp2_wide(), with all but the polynomial in single precision, where it is exact as well: what
- * would be subnormal is flushed, so the mantissa can be rounded before it is scaled. */
+/* Computes exp2_wide() with all but the polynomial in single precision, where it is exact as well.
+ * Subnormal results are flushed, so the mantissa can be rounded before it is scaled. */
 static inline uint32_t exp_f32(uint32_t u)
 {
     const float x = as_f32(u), magic = 0x1.8p23f;
@@ -71,9 +71,9 @@ static inline uint32_t cos_f32(uint32_t u)
 }
 
 /*
- * The same by shorter polynomials, good to 2^-43. Rounded, that is the same number unless it lies
- * next to the middle of two: then *doubt is set, about once in 2^16, and the row is done again.
- * Sources are as they come: what is subnormal counts as zero.
+ * Computes the same with shorter polynomials, accurate to 2^-43. Rounded, the result is the same
+ * unless it is near the middle of two numbers. Then *doubt is set, about once in 2^16, and the row
+ * is computed again. Subnormal sources count as zero.
  */
 static inline uint32_t short_exp_f32(uint32_t u, uint32_t *doubt)
 {
@@ -100,7 +100,7 @@ static inline uint32_t short_log_f32(uint32_t u, uint32_t *doubt)
     return (int32_t)(u & 0x7fffffff) < 0x00800000 ? 0xff800000 : r;
 }
 
-/* A subnormal result is rounded elsewhere. */
+/* Subnormal results are rounded elsewhere. */
 static inline uint32_t short_sin_f32(uint32_t u, uint32_t *doubt)
 {
     const double y = short_sin_quarter(fold_turns((double)as_f32(u)));
@@ -165,8 +165,8 @@ TRANS64(rcp_f64, 1.0 / a)
 TRANS64(sqrt_f64, sqrt(a))
 TRANS64(rsq_f64, 1.0 / sqrt(a))
 
-/* Halves: the double result is rounded once, to nearest. rocjitsu has measured that MODE's rounding
- * has no say and that FP16_OVFL holds for the reciprocal of zero. */
+/* f16 operations: the double result is rounded once, to nearest. rocjitsu has measured that MODE's
+ * rounding has no effect and that FP16_OVFL applies to the reciprocal of zero. */
 #define TRANS16(op, expr) \
     static void k_##op(struct lanes *x) \
     { \

@@ -8,7 +8,7 @@
 
 #include "lanes.h"
 
-/* Kernels and rows keep a line each. */
+/* Kernels and rows have one line each. */
 /* clang-format off */
 
 #define WIDE(op, ...) \
@@ -27,14 +27,14 @@ WIDE(mov_b64, set_row64(d, i, row64(s0, i)))
 WIDE(lshlrev_b64, set_row64(d, i, row64(s1, i) << (s0[i] & 63)))
 WIDE(lshrrev_b64, set_row64(d, i, row64(s1, i) >> (s0[i] & 63)))
 WIDE(ashrrev_i64, set_row64(d, i, (uint64_t)((int64_t)row64(s1, i) >> (s0[i] & 63))))
-/* "The design treats unsupported shift counts as a shift of zero": those above 4. */
+/* "The design treats unsupported shift counts as a shift of zero": counts above 4. */
 WIDE(lshl_add_u64, uint32_t by = s1[i] & 7;
      set_row64(d, i, (row64(s0, i) << (by > 4 ? 0 : by)) + row64(s2, i)))
 
-/* D = carry mask ? S1 : S0. */
+/* Returns S1 if the lane's mask bit is set, else S0. */
 WIDE(cndmask, d[i] = s2[i] ? s1[i] : s0[i])
 
-/* Additions with carry out, in the lane mask of the second result, and in. */
+/* Additions with a lane mask as carry out (second result) and carry in. */
 WIDE(add_co, uint32_t a = s0[i]; uint32_t r = a + s1[i]; uint32_t c = r < a ? ~0u : 0;
      d2[i] = c; d[i] = clamp && c ? ~0u : r)
 WIDE(sub_co, uint32_t a = s0[i]; uint32_t b = s1[i]; uint32_t c = b > a ? ~0u : 0;
@@ -103,8 +103,8 @@ static void k_mqsad_u32_u8(struct lanes *x)
 
 /*
  * V_DIV_SCALE: a is the operand to scale (numerator or denominator), b the denominator, c the
- * numerator. Where only one of the two is scaled, VCC tells V_DIV_FMAS to scale the quotient back.
- * The manual's "== DENORM" of a quotient is a comparison of exponents: docs/hipsim.md, "Division".
+ * numerator. If only one of them is scaled, VCC makes V_DIV_FMAS scale the quotient back. The
+ * manual's "== DENORM" of a quotient is a comparison of exponents: docs/hipsim.md, "Division".
  */
 static inline int exp32(float f)
 {
@@ -117,12 +117,13 @@ static inline int exp64(double f)
 }
 
 struct div_limits {
-    int far;       /* exponent difference from which the quotient needs care, either way */
+    int far;       /* exponent difference from which the quotient needs scaling, in either
+                    * direction */
     int bias;
-    int numerator; /* exponent up to which a numerator is tiny */
+    int numerator; /* maximum exponent of a tiny numerator */
 };
 
-/* Returns the direction in which S0 is scaled: 1 up, -1 down, 0 not. */
+/* Returns the direction in which S0 is scaled: 1 up, -1 down, 0 none. */
 static inline int div_scale(const struct div_limits *l, int eb, int ec, bool is_b, uint32_t *flag)
 {
     const bool tiny = ec - eb <= -l->far;
@@ -178,10 +179,10 @@ static void k_div_scale_f64(struct lanes *x)
 }
 
 /*
- * V_DIV_FMAS: undoes V_DIV_SCALE, whose factor is 2^64 (2^128 in double), not the 2^32 that the
- * manual prints: up when S2, the scaled quotient, is at least 2, else down. The whole is rounded
- * once, or subnormal quotients would not be the nearest numbers. Subnormal sources count whatever
- * MODE says, which is why their types are those of plain bits.
+ * V_DIV_FMAS: undoes V_DIV_SCALE. The factor is 2^64 (2^128 in double), not the manual's 2^32: up
+ * if S2, the scaled quotient, is at least 2, else down. The result is rounded once; otherwise
+ * subnormal quotients would not be the nearest numbers. Subnormal sources count regardless of MODE,
+ * which is why the types are plain bits.
  */
 static bool any_scaled(const struct lanes *x)
 {
@@ -204,7 +205,7 @@ static void k_div_fmas_f32(struct lanes *x)
     double wide[WAVE_LANES] = {0};
     if (any_scaled(x)) {
         const int mode = fegetround();
-        fesetround(FE_TONEAREST); /* which rounding to odd is built on */
+        fesetround(FE_TONEAREST); /* rounding to odd requires this mode */
         fused_wide_f32(x, wide);
         fesetround(mode);
     }
@@ -215,7 +216,7 @@ static void k_div_fmas_f32(struct lanes *x)
     LOCAL(fix_nan32)(x, 3);
 }
 
-/* a * b + c rounded to odd, where long double is wider than double. */
+/* Returns a * b + c rounded to odd, for a long double wider than double. */
 static long double fused_to_odd(double a, double b, double c)
 {
     double product = a * b, rest = fma(a, b, -product);
