@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Forward attention of ROCm/aiter, head dim 128: the kernels that the published rows are about,
- * which are those of bf16, and of fp8 or of keys of 192 elements, from the directory that the user
- * names. Their arguments are those of fmha_fwd_v3_args in csrc/include/mha_fwd.h: 16 bytes each.
- * The file csrc/cpp_itfs/mha_fwd.cu launches them.
+ * Times forward attention of ROCm/aiter, head dim 128. The published rows are about its bf16
+ * kernels. Kernels for fp8, or for keys of 192 elements, run on request. Code objects come from the
+ * directory that the user names. The arguments are fmha_fwd_v3_args of csrc/include/mha_fwd.h, 16
+ * bytes each; the launches follow csrc/cpp_itfs/mha_fwd.cu.
  */
 #include <math.h>
 #include <stdio.h>
@@ -14,16 +14,16 @@
 #include "tools/hipsim/calibration/calibrate.h"
 
 #define HEAD_DIM 128
-#define OUT_BYTES (HEAD_DIM * 2) /* of a row of a head */
-#define WIDE_DIM 192             /* of q and k beside values of 128 */
+#define OUT_BYTES (HEAD_DIM * 2) /* per row and head */
+#define WIDE_DIM 192             /* elements of q and k per row, if values have 128 */
 #define PATTERN_BYTES (1u << 20)
 
 static const struct published {
     uint32_t batch, heads, kv_heads, length;
     bool causal, fp8;
     double gfx942, gfx950;
-    double growth; /* powers of two by which scores grow over 64 keys; 0: data are random */
-    bool wide;     /* q and k have 192 elements, of bf16 */
+    double growth; /* binary exponent by which scores grow over 64 keys; 0: random data */
+    bool wide;     /* q and k have 192 elements, bf16 */
 } published[] = {
 #define R(b, h, hk, s, causal, mi300x, mi355x) \
     {b, h, hk, s, causal, false, mi300x, mi355x, 0, false},
@@ -71,14 +71,14 @@ enum argument_index {
     ARG_Q_DESCALE,
     ARG_K_DESCALE,
     ARG_V_DESCALE,
-    ARG_COUNT = 41, /* strides of these three are last: 0 */
+    ARG_COUNT = 41, /* last argument; the strides of the three scales are 0 */
 };
 
-/* Rows of Q of a workgroup. */
+/* Returns the rows of Q per workgroup. */
 static uint32_t tile_of(const struct published *p) { return p->wide ? 128 : 256; }
 
-/* Values like those of attention, so that no shortcut for zeros is taken: of 1/8 to 2, either
- * sign. */
+/* Fills in values like those in attention, 1/8 to 2 with either sign, so that no shortcut for zeros
+ * applies. */
 static void make_pattern(uint16_t pattern[PATTERN_BYTES / 2], bool fp8)
 {
     uint32_t x = 12345;
@@ -115,8 +115,8 @@ static uint16_t to_bf16(double value)
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-/* Makes data like those of `attnc trace` with `growth`: queries are 1, and the elements of a key
- * are alike. */
+/* Creates data like `attnc trace` with `growth`: queries are 1, and all elements of a key are
+ * equal. */
 static void *growing(const struct published *p, uint32_t rows_per_token, size_t tokens, bool keys)
 {
     const double step = p->growth / (64 * sqrt(HEAD_DIM) * 1.44269504);
@@ -135,7 +135,7 @@ static void *growing(const struct published *p, uint32_t rows_per_token, size_t 
     return device;
 }
 
-/* One scale for all of a tensor: its strides are 0. */
+/* Sets one scale per tensor: its strides are 0. */
 static void fill_scales(struct argument a[ARG_COUNT])
 {
     const float one = 1;
@@ -145,8 +145,8 @@ static void fill_scales(struct argument a[ARG_COUNT])
     a[ARG_Q_DESCALE].value = a[ARG_K_DESCALE].value = a[ARG_V_DESCALE].value = (uintptr_t)p;
 }
 
-/* Q and O of all batches are one, which no workgroups of one time see. by_heads: the grid's first
- * dimension is the head. */
+/* Fills in the arguments. All batches share Q and O; concurrent workgroups do not notice. by_heads:
+ * the grid's first dimension is the head. */
 static void fill_arguments(const struct published *p, bool by_heads, struct argument a[ARG_COUNT])
 {
     const uint32_t dim = p->wide ? WIDE_DIM : HEAD_DIM;
@@ -198,8 +198,8 @@ static void free_arguments(const struct argument a[ARG_COUNT])
         check(hipFree((void *)(uintptr_t)a[buffers[i]].value), "hipFree");
 }
 
-/* The kernel of a code object has the name of its file, as C++ mangles it. gfx950's of fp8 has the
- * target's behind it, and a length that is one short. */
+/* Finds a code object's path and kernel. The kernel has the file's name, mangled as in C++. The fp8
+ * one of gfx950 also has the target as suffix, with a length that is 1 too small. */
 static bool code_object(const struct target *t, const struct published *p, const char *rounding,
                         char *path, size_t size, char *kernel, size_t kernel_size)
 {
@@ -217,7 +217,7 @@ static bool code_object(const struct target *t, const struct published *p, const
     return access(path, R_OK) == 0;
 }
 
-/* False if the code object is not there. */
+/* Times one row. False if the code object does not exist. */
 static bool time_attention(const struct target *t, const struct published *p, const char *rounding,
                            struct hipsim_time_report *report)
 {
@@ -229,7 +229,7 @@ static bool time_attention(const struct target *t, const struct published *p, co
     struct argument arguments[ARG_COUNT];
     const uint32_t tiles = (p->length + tile_of(p) - 1) / tile_of(p);
     const bool by_heads = p->wide && !t->gfx950;
-    /* Causal: a workgroup takes a tile from the head and one from the tail. */
+    /* Causal: a workgroup processes a tile from the head and one from the tail. */
     const uint32_t pairs = p->causal ? (tiles + 1) / 2 : tiles;
     const uint32_t grid[3] = {by_heads ? p->heads : pairs, by_heads ? tiles : p->heads, p->batch};
     check(hipModuleLoad(&module, path), path);
@@ -247,7 +247,7 @@ static void attention_row(struct target *t, const struct published *p)
     struct hipsim_time_report r;
     snprintf(what, sizeof(what), "attention b%u h%u/%u S%u%s", p->batch, p->heads, p->kv_heads,
              p->length, p->causal ? " causal" : "");
-    /* The published rows do not say which rounding; nearest-even is the default of the API. */
+    /* The published rows do not state the rounding; nearest-even is the API's default. */
     if (!t->hsa || !time_attention(t, p, t->gfx950 ? "" : "_rtne", &r)) {
         print_not_run(t, "B", what,
                       t->hsa ? "no code object in the directory of --hsa"
@@ -293,8 +293,8 @@ void calibrate_attention(struct target *t)
         roundings(t);
 }
 
-/* "batch,heads,kv_heads,length,causal[,growth]"; of fp8 behind "fp8:" and of keys of 192 elements
- * behind "d192:", both without growth */
+/* Times a shape: "batch,heads,kv_heads,length,causal[,growth]". The prefixes "fp8:" and "d192:"
+ * select fp8 or keys of 192 elements; these accept no growth. */
 void time_attention_shape(struct target *t)
 {
     struct published p = {0};
@@ -327,7 +327,7 @@ void time_attention_shape(struct target *t)
         _exit(2);
     }
     p.causal = causal;
-    if (p.wide) /* gfx942's workgroups do not pair a tile of the head with one of the tail */
+    if (p.wide) /* gfx942's workgroups do not pair tiles of the head with tiles of the tail */
         execute_samples(6);
     if (!t->hsa || !time_attention(t, &p, t->gfx950 ? "" : "_rtne", &r)) {
         fprintf(stderr, "calibrate: --shape wants --hsa, a directory with the attention kernels\n");

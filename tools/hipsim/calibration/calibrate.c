@@ -4,13 +4,12 @@
  *           [TARGET]
  * calibrate --list TARGET
  *
- * Compares the timing model with published figures (docs/timing.md): of loops, and of whole
- * kernels of ROCm/aiter. DIR is its directory `hsa`, which has their code objects; nothing of it is
- * kept here, and without it the rows of kernels are reported as not run. FAMILY is
- * loops, products, streams, attention or decode; TEXT changes parameters of the model.
- * --sensitivity runs the rows again with every parameter that sources leave open at the ends of its
- * range, which takes as many times as long; --list names these.
- * Exit status: 0, or 1 when an ordering is wrong or the attention rows are over 6 % off on average.
+ * Compares the timing model with published figures (docs/timing.md), of loops and of whole kernels
+ * of ROCm/aiter. DIR is aiter's directory `hsa`, which has the code objects; this repository has
+ * none of them. Without it the rows of kernels are reported as not run. FAMILY is loops, products,
+ * streams, attention or decode; TEXT changes parameters of the model. --sensitivity runs the rows
+ * again for both ends of the range of each parameter that sources leave open. --list prints these.
+ * Exit status: 0, or 1 if an ordering is wrong or the mean error of the attention rows is over 6 %.
  */
 #include "tools/hipsim/calibration/calibrate.h"
 
@@ -21,7 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define BOUND 0.06 /* mean error that the attention rows may have */
+#define BOUND 0.06 /* maximum mean error of the attention rows */
 
 void print_row(const char *id, const char *what, double published, double modelled,
                const char *unit, bool fitted, const char *source)
@@ -47,7 +46,7 @@ void print_order(struct target *t, const char *id, const char *what, bool right)
     printf("%-4s %-46s order %s\n", id, what, right ? "right" : "WRONG");
 }
 
-static const char *all_parameters = ""; /* changes that hold for all rows */
+static const char *all_parameters = ""; /* parameter changes for all rows */
 
 static bool all_workgroups;
 static uint32_t samples = 1;
@@ -122,7 +121,7 @@ static const struct {
     {"decode", calibrate_decode},
 };
 
-/* A process has one target, so every target has a process. */
+/* Runs a target's rows in a process of its own, since a process simulates one target. */
 static struct tally run_target(struct target t)
 {
     const char *name = t.name;
@@ -196,7 +195,7 @@ static bool summarise(const char *name, const struct tally *t)
     return t->orders_wrong == 0 && mean <= BOUND;
 }
 
-/* The request of the command line. */
+/* The parsed command line. */
 struct request {
     const char *hsa, *only, *family, *shape;
     bool sensitivity;
@@ -210,7 +209,7 @@ static int usage(void)
     return 2;
 }
 
-/* False: the program ends with *status. */
+/* Parses the command line. False if the program must end with *status. */
 static bool read_request(int argc, char **argv, struct request *r, int *status)
 {
     for (int i = 1; i < argc; i++) {

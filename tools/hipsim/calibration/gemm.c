@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows A7, A9 and the swizzles of C6: matrix products whose loops GLUON describes (gemm.s). */
+/* Times rows A7, A9 and the swizzles of C6: matrix products with loops as GLUON describes them
+ * (gemm.s). */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -10,9 +11,9 @@
 
 struct product {
     uint32_t rows, columns; /* of workgroups */
-    uint32_t bm, bn;        /* a workgroup's tile */
+    uint32_t bm, bn;        /* tile of a workgroup */
     uint32_t k;             /* elements of 2 bytes */
-    uint32_t group;         /* rows of workgroups that are run through before the next column */
+    uint32_t group;         /* rows of workgroups per column group, in the order of dispatch */
 };
 
 static void *buffer(size_t bytes)
@@ -22,8 +23,8 @@ static void *buffer(size_t bytes)
     return p;
 }
 
-/* The rows of each workgroup. Those of an XCD, every eighth, are neighbours: the products that the
- * rows are about number theirs so. */
+/* Creates the table with each workgroup's rows. Workgroups of an XCD (every eighth) are neighbours,
+ * as in the numbering of the published products. */
 static void *table_of(const struct product *p)
 {
     const uint32_t n = p->rows * p->columns, stride = p->k * 2;
@@ -65,14 +66,15 @@ static struct hipsim_time_report run(hipModule_t module, const char *name, const
     return r;
 }
 
-/* Cycles of a K step of 64. */
+/* Returns the cycles of a K step of 64. */
 static double step_cycles(hipModule_t module, const char *name, const struct product *p,
                           uint32_t block)
 {
     return run(module, name, p, block).loop_cycles;
 }
 
-/* LDS clocks of an instruction: four waves keep it busy with 4 x `count` of them a step. */
+/* Returns the LDS clocks per instruction: four waves keep the LDS busy with 4 * `count`
+ * instructions per step. */
 static double lds_clocks(hipModule_t module, const char *name, const struct product *p,
                          unsigned count)
 {
@@ -88,7 +90,7 @@ static void swizzles(struct target *t, hipModule_t module)
     const double intra = lds_clocks(module, "swizzle_2_intra", &one, 48);
     print_row("C6", "LDS, swizzle (8,1,8), 24 reads to 8 writes", 8, clean, "cycles", false,
               SOURCE_942);
-    /* lds_conflict_full is what these say. */
+    /* lds_conflict_full was fitted to these rows. */
     print_row("C6", "LDS, swizzle (8,2,8), 24 reads to 8 writes", 14, inter, "cycles", true,
               SOURCE_942);
     print_row("C6", "LDS, swizzle (8,2,8), 32 reads to 16 writes", 13.33, intra, "cycles", true,
@@ -103,7 +105,7 @@ static void gfx942_products(struct target *t, hipModule_t module)
     const double none = step_cycles(module, "intra_wave_no_writes", &p, 256);
     const double clean = step_cycles(module, "inter_wave", &p, 512);
     const double conflicts = step_cycles(module, "inter_wave_conflicts", &p, 512);
-    /* That an LDS write does not overlap the wave's own MFMA was concluded from this row. */
+    /* This row shows that an LDS write does not overlap the wave's own MFMA. */
     print_row("A7", "GEMM, 4 waves: 256 MFMAs", 4588, writes, "cycles", true, SOURCE_942);
     print_row("A7", "the same without its LDS writes", 4096 / 0.963, none, "cycles", false,
               SOURCE_942);
@@ -120,7 +122,7 @@ static void gfx950_tiles(struct target *t, hipModule_t module)
     static const struct {
         const char *kernel, *what;
         uint32_t bm, bn;
-        double published; /* percent; the mean of a tile and its transpose */
+        double published; /* percent; mean of a tile and its transpose */
     } rows[] = {
         {"tile_256_256", "MFMA efficiency, tile 256 x 256", 256, 256, 96},
         {"tile_256_128", "MFMA efficiency, tile 256 x 128", 256, 128, 83.5},
@@ -133,12 +135,12 @@ static void gfx950_tiles(struct target *t, hipModule_t module)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         const struct product p = {16, 16, rows[i].bm, rows[i].bn, 4096, 4};
         const double matrix = 16.0 * rows[i].bm * rows[i].bn / 512;
-        char clock[32]; /* latencies are in nanoseconds; cycles were counted at the law's clock */
+        char clock[32]; /* latencies are in nanoseconds, but cycles were counted at the law's
+                         * clock */
         snprintf(clock, sizeof(clock), "max_mhz=%.0f", 2714 - 12.42 * rows[i].published);
         set_parameters(clock);
         const double got = 100 * matrix / step_cycles(module, rows[i].kernel, &p, 256);
-        /* The value of l1_inflight, 44 of the possible 32 to 48 KB, was chosen with these rows in
-         * view. */
+        /* l1_inflight, 44 of the possible 32 to 48 KB, was chosen with the help of these rows. */
         print_row("A9", rows[i].what, rows[i].published, got, "%", true, SOURCE_950);
         falls = falls && got < before;
         before = got;

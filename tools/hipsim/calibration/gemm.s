@@ -1,7 +1,7 @@
 ; SPDX-License-Identifier: Apache-2.0
 ; Loops of matrix products from their published descriptions (GLUON): what they load, read from LDS,
-; write to it and multiply per K step, and in what order; no code of the kernels they stand for, and
-; the results are of no interest. Arguments: A, B, a table with the byte offsets of every
+; write to it and multiply per K step, and in what order. They contain no code of the described kernels,
+; and their results are meaningless. Arguments: A, B, a table with the byte offsets of every
 ; workgroup's rows of A and B, the number of K steps, the bytes of a row.
 
 .macro kernel name, vgprs, items ; items: work-items of a workgroup
@@ -139,7 +139,7 @@ tile_loop tile_128_64, 128, 64, 6
   v_add_u32 v3, v4, v5
 .endm
 
-; LDS alone, four waves: so many reads of operands and writes of whole rows.
+; LDS only, four waves: \reads reads of operands and \writes writes of whole rows per iteration.
 .macro swizzle_loop name, per_phase, reads, writes
   kernel \name, 256, 256
   setup 1, 1
@@ -218,8 +218,8 @@ swizzle_loop swizzle_2_intra, 2, 32, 16
 intra intra_wave, 1
 intra intra_wave_no_writes, 0
 
-; --- Eight waves on gfx942 (inter_wave): eight regions, memory and matrix in turn, and the upper
-; half of the workgroup one region behind.
+; --- Eight waves on gfx942 (inter_wave): eight regions that alternate between memory and matrix; the
+; upper half of the workgroup runs one region later than the lower half.
 .macro inter_dot
   .set i, 0
   .rept 32

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Published figures of loops that small programs of our own stand for (loops.s). */
+/* Times published loops, represented by small programs (loops.s). */
 #include <stdio.h>
 
 #include "tools/hipsim/calibration/calibrate.h"
@@ -13,7 +13,7 @@ static struct hipsim_time_report run(hipModule_t module, const char *name, uint3
     return launch(function, grid, block, NULL, 0);
 }
 
-/* Clocks of a wave from start to end, averaged; four waves of one workgroup. */
+/* Returns the average clocks of a wave from start to end; one workgroup of four waves. */
 static double wave_clocks(const struct hipsim_time_report *r)
 {
     uint64_t sum = r->issue_cycles;
@@ -48,7 +48,7 @@ static void lds_blocks(struct target *t, hipModule_t module)
     }
 }
 
-/* The matrix rate of a loop of one instruction, in multiply-adds of a wave per clock. */
+/* Returns the matrix rate of a single-instruction loop, in multiply-adds per wave and clock. */
 static double rate(hipModule_t module, const char *name, double macs)
 {
     struct hipsim_time_report r = run(module, name, 1, 256);
@@ -57,12 +57,13 @@ static double rate(hipModule_t module, const char *name, double macs)
 
 static bool near(double a, double b) { return a > 0.97 * b && a < 1.03 * b; }
 
-/* Peaks at the maximum clock: operations of a wave's instruction, TFLOP/s of the data sheets. */
+/* Compares peaks at the maximum clock with the TFLOP/s of the data sheets. */
 static void peaks(struct target *t, hipModule_t module)
 {
     static const struct {
         const char *kernel, *what;
-        double operations, gfx942, gfx950; /* 0: not on this target */
+        double operations, gfx942, gfx950; /* operations per wave instruction; 0: not on this
+                                            * target */
     } rows[] = {
         {"peak_fma_f64", "vector f64", 2 * 64, 81.7, 78.6},
         {"peak_pk_fma_f32", "vector f32, packed", 4 * 64, 163.4, 157.3},
@@ -80,7 +81,7 @@ static void peaks(struct target *t, hipModule_t module)
         if (published == 0)
             continue;
         const struct hipsim_time_report r = run(module, rows[i].kernel, 1, 256);
-        /* gfx950 does twice, in low precision four times the depth in one instruction. */
+        /* gfx950 has twice the rate, in low precision by four times the depth per instruction. */
         const bool narrow = rows[i].operations == 2 * 32 * 32 * 16 && rows[i].kernel[5] == 'f';
         const double deeper = !t->gfx950 || i < 5 ? 1 : narrow ? 4 : 2;
         print_row("D", rows[i].what, published,

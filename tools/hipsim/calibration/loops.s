@@ -1,7 +1,7 @@
 ; SPDX-License-Identifier: Apache-2.0
-; Loops from their published descriptions: counts of instructions and how they are interleaved, no
-; code of the kernels they stand for. Assembled once per target. Every kernel takes at most 512
-; work-items, no arguments, and computes nothing of interest.
+; Loops written from published descriptions: numbers of instructions and their order. They contain no
+; code of the described kernels. Assembled once per target. Every kernel runs at most 512 work-items,
+; has no arguments, and its results are meaningless.
 
 .set gfx950, 0
 .ifdef TARGET_GFX950
@@ -65,10 +65,10 @@ lds_block lds_b128_128, 128, 64, ds_read_b128 v[100:103], v0
 lds_block lds_b64_256, 256, 64, ds_read_b64 v[100:101], v0
 
 ; --- Attention loops of gfx950 (A1, A2, C1): two tiles of 64 keys per iteration, 32 rows per wave,
-; head dim 128, eight waves. A tile has 16 + 16 matrix instructions and, by the price list of
+; head dim 128, eight waves. A tile has 16 + 16 matrix instructions and, by the instruction counts of
 ; targets/facts, 16 v_max3, 32 v_fma, 32 v_exp, 32 v_add, 16 v_cvt_pk_bf16 and, eager only, 64
-; v_mul. LDS reads, 48 per tile, lie between the matrix runs; the two halves of the workgroup are one
-; run apart.
+; v_mul. LDS reads, 48 per tile, are between the matrix runs. The upper half of the workgroup runs one
+; run later than the lower half.
 .if gfx950
 .macro matrix reg
   v_mfma_f32_32x32x16_bf16 v[\reg:\reg+15], v[200:203], v[204:207], v[\reg:\reg+15]
@@ -193,10 +193,10 @@ lds_block lds_b64_256, 256, 64, ds_read_b64 v[100:101], v0
   clear_from_16
   s_cmp_lt_u32 s2, 256
   s_cbranch_scc1 1f
-  s_barrier            ; the upper half stays half a tile behind
+  s_barrier            ; delays the upper half by half a tile
 1:
   s_movk_i32 s0, 16
-  .p2align 5           ; a fetch window: how long one turn is must not depend on what is before it
+  .p2align 5           ; a fetch window, so that the iteration time does not depend on preceding code
 2:
   \tile
   \tile
@@ -217,7 +217,7 @@ lds_block lds_b64_256, 256, 64, ds_read_b64 v[100:101], v0
   .endr
 .endm
 
-; --- The matrix instructions alone (A6), barriers and LDS reads as before.
+; --- Only the matrix instructions (A6), with the same barriers and LDS reads.
 .macro bare_tile
   .rept 16
     matrix 16
@@ -231,9 +231,10 @@ lds_block lds_b64_256, 256, 64, ds_read_b64 v[100:101], v0
   memory_phase 24
 .endm
 
-; --- A5: the first run of a tile as published, with packed instructions between the matrix ones
-; before and behind them after; where the publication has an ellipsis (four matrix instructions), six
-; instructions each. The second run: its 54 + 33 instructions evenly, in both.
+; --- A5: the first run of a tile as published. Packed instructions are between the matrix instructions in
+; the version before, and after them in the version after. Where the publication has an ellipsis (four
+; matrix instructions), six instructions follow each. The second run spreads its 54 + 33 instructions
+; evenly, in both versions.
 .macro singles count
   .rept \count
     v_add_f32 v224, v225, v226
@@ -302,7 +303,7 @@ attention_loop fa_apart, apart_tile
 
 .endif
 
-; --- Rates (C4, and peaks of the data sheets): the same instruction over and over.
+; --- Rates (C4, and peaks of the data sheets): one instruction, repeated.
 .macro rate name, text:vararg
   kernel \name, 0
   clear

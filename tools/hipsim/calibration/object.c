@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One launch of any code object, as a file describes it: for kernels that are made while a
- * comparison runs, such as Triton's. The first line of the file is
+ * Times one launch of any code object, described by a file. It serves kernels that are compiled
+ * during a comparison, such as Triton's. The first line of the file is
  *
  *     OBJECT KERNEL GRID_X GRID_Y GRID_Z THREADS DYNAMIC_LDS_BYTES SAMPLES
  *
- * with 0 samples for all workgroups; each other line is an argument, in order, at its natural
- * alignment:
+ * where 0 samples means all workgroups. Every other line is an argument, in order and naturally
+ * aligned:
  *
  *     b BYTES   buffer of bf16 numbers of 1/8 to 2, either sign
  *     f FILE    buffer with the contents of a file
@@ -55,7 +55,7 @@ static void *device_file(const char *path)
     return p;
 }
 
-/* False: there is no room, or the form is unknown. */
+/* Adds an argument. False if there is no room or the form is unknown. */
 static bool add_argument(struct object_launch *o, char form, const char *text)
 {
     union {

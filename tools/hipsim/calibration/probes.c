@@ -3,12 +3,11 @@
  * probes measure [-o FILE] [--target GFX] [--library PATH] [--parameters LIST]
  * probes fit FILE [--simulator PATH]
  *
- * `measure` runs small loops (probes.s) on the machine's GPU, each of which shows one number of the
- * timing model that sources leave open, and writes what it saw: clocks by s_memtime, and for whole
- * launches microseconds by events. `fit` runs the same loops on the simulator and changes the
- * parameters, one at a time, until the simulator shows the same; it prints what to give to
- * --parameters. The simulator may be the GPU of `measure` too, with other parameters by
- * --parameters: then `fit` has to find these.
+ * `measure` runs small loops (probes.s) on the machine's GPU and writes what they took: clocks by
+ * s_memtime, and microseconds by events for whole launches. Each loop measures one number of the
+ * timing model that sources leave open. `fit` runs the same loops on the simulator and changes one
+ * parameter at a time until the results agree; it prints the value for --parameters. `measure` can
+ * also run on the simulator with other --parameters, which `fit` must then find.
  */
 #include <dlfcn.h>
 #include <math.h>
@@ -23,16 +22,16 @@
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 enum { RUNS = 15, STEPS = 14, PASSES = 4, LAW_PASSES = 8, TEXT = 2048 };
 enum { LINK_STRIDE = (16 << 20) + 4352, LINKS = 32, ROOM = LINK_STRIDE * LINKS };
-enum { COPIED = 64 << 20 /* bytes, of each of two buffers */ };
-enum { AGAIN = 256 /* workgroups, 32 for each XCD */ };
-/* Workgroups that take milliseconds, so that the clock is that of the power law. */
+enum { COPIED = 64 << 20 /* bytes in each of two buffers */ };
+enum { AGAIN = 256 /* workgroups, 32 per XCD */ };
+/* Number of workgroups that takes milliseconds, so that the power law decides the clock. */
 enum { HOT = 262144 };
-enum { MET = 256 /* workgroups of a cooperative launch, all resident on either target */ };
+enum { MET = 256 /* workgroups of a cooperative launch; all are resident on both targets */ };
 
-/* The rows of targets/facts/. */
+/* A row of targets/facts/. */
 struct row {
     const char *name;
-    double value, low, high; /* the range that sources leave */
+    double value, low, high; /* range that sources leave open */
 };
 #define P(field, value, unit, tag, low, high, source) {#field, value, low, high},
 static const struct row gfx942[] = {
@@ -45,7 +44,7 @@ static const struct row gfx950[] = {
     {0},
 };
 
-/* A loop, and the parameter that it is for. An `event` is a whole launch, in microseconds. */
+/* A loop and the parameter it measures. An `event` measures a whole launch, in microseconds. */
 static const struct probe {
     const char *kernel, *parameter, *target; /* target NULL: any */
     unsigned waves, groups;
@@ -84,7 +83,7 @@ static const struct probe {
     {"heat_4", "power_matrix_4", "gfx950", 4, HOT, true},
 };
 
-/* HIP, from a library that is opened at run time: the machine's or the simulator. */
+/* HIP functions of a library that is loaded at run time: the machine's or the simulator. */
 static struct {
     int (*init)(unsigned);
     int (*load)(void **, const char *);
@@ -105,7 +104,7 @@ static struct {
 
 enum { TO_DEVICE = 1, TO_HOST = 2 };
 
-/* The device's side of a run. */
+/* Device objects of a run. */
 static struct {
     void *module, *results, *data, *links, *start, *stop, *flush;
 } gpu;
@@ -161,7 +160,7 @@ static void bind(void *library)
     }
 }
 
-/* Probes of which only the workgroups that are timed need be executed. */
+/* True for probes that need execute only the timed workgroups. */
 static bool is_sampled(const struct probe *p) { return p->groups == HOT || p->groups == AGAIN; }
 
 static void set_parameters(const char *text, bool sampled)
@@ -172,7 +171,8 @@ static void set_parameters(const char *text, bool sampled)
         stop(why);
 }
 
-/* Scalars go from an address to itself, vectors along a chain of links that nobody has visited. */
+/* Prepares the data: scalar loads repeat one address, vector loads follow a chain of links that was
+ * never visited. */
 static void prepare(const char *target)
 {
     check(hip.init(0), "no device");
@@ -192,7 +192,8 @@ static void prepare(const char *target)
     }
 }
 
-/* More than every cache holds, so that data are in memory again; the simulator has none before. */
+/* Evicts all data from the caches by writing more than they hold. The simulator starts with empty
+ * caches. */
 static void flush(void)
 {
     enum { MORE = 512 << 20 };
@@ -203,7 +204,8 @@ static void flush(void)
     check(hip.set(gpu.flush, 1, MORE), "hipMemset");
 }
 
-/* Workgroups that meet need a cooperative launch, which takes no buffer of arguments. */
+/* Launches a probe. Workgroups that synchronise need a cooperative launch, which accepts no buffer
+ * of arguments. */
 static int launch(const struct probe *p, void *function, void **extra)
 {
     if (!strcmp(p->kernel, "meet"))
@@ -211,7 +213,7 @@ static int launch(const struct probe *p, void *function, void **extra)
     return hip.launch(function, p->groups, 1, 1, 64 * p->waves, 1, 1, 0, NULL, NULL, extra);
 }
 
-/* One launch: clocks, or microseconds. */
+/* Runs one launch. Returns clocks or microseconds. */
 static double run_once(const struct probe *p)
 {
     void *function, *args[2] = {gpu.results, gpu.data};
@@ -247,8 +249,8 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The median, and what bounds it: that of all runs there could be lies between the third and the
- * thirteenth of 15 with 99.3 % (both tails of a binomial distribution: 242 of 32,768). */
+/* Returns the median of the runs and its bounds. The true median is between the 3rd and the 13th of
+ * 15 runs with 99.3 % confidence (both tails of a binomial distribution: 242 of 32,768). */
 static void run(const struct probe *p, unsigned runs, double out[3])
 {
     double values[RUNS];
@@ -274,9 +276,9 @@ static int measure(const char *target, const char *parameters, FILE *out)
         if (!is_for(&probes[i], target))
             continue;
         set_parameters(parameters, is_sampled(&probes[i]));
-        const double first = run_once(&probes[i]); /* warms up */
+        const double first = run_once(&probes[i]); /* warm-up */
         run(&probes[i], 1, v);
-        if (!hip.time || v[0] != first) /* the simulator alone always shows the same */
+        if (!hip.time || v[0] != first) /* only the simulator repeats exactly */
             run(&probes[i], RUNS, v);
         fprintf(out, "%-24s %14.4f %14.4f %14.4f %s\n", probes[i].parameter, v[0], v[1], v[2],
                 probes[i].event ? "us" : "clk");
@@ -284,11 +286,11 @@ static int measure(const char *target, const char *parameters, FILE *out)
     return 0;
 }
 
-/* ---- The fit ---- */
+/* ---- fit ---- */
 
 struct fit {
     const struct row *rows;
-    double measured[COUNT(probes)], low[COUNT(probes)], high[COUNT(probes)]; /* 0: not there */
+    double measured[COUNT(probes)], low[COUNT(probes)], high[COUNT(probes)]; /* 0: missing */
     double values[COUNT(probes)];
 };
 
@@ -300,7 +302,8 @@ static const struct row *find_row(const struct fit *f, size_t i)
     return row;
 }
 
-/* The probe's result with one parameter at a value and the others where they are. */
+/* Returns the simulated result of a probe with its parameter set to `value` and the others
+ * unchanged. */
 static double model(const struct fit *f, size_t which, double value)
 {
     char text[TEXT];
@@ -315,16 +318,16 @@ static double model(const struct fit *f, size_t which, double value)
     return shown[0];
 }
 
-/* Within what measurements differ by, or a part in a thousand. */
+/* True if `shown` is within the bounds of the measurement, or within 0.1 %. */
 static bool agrees(const struct fit *f, size_t i, double shown)
 {
     const double slack = 0.001 * f->measured[i];
     return shown >= f->low[i] - slack && shown <= f->high[i] + slack;
 }
 
-/* Halves the range until the simulator shows what was measured: more of a parameter is always more
- * of what its probe shows, or always less. A whole number is taken where it does as well: most are
- * clocks, and parts of them do nothing. False: nothing has changed. */
+/* Bisects a parameter's range until the simulator reproduces the measurement; every probe is
+ * monotonic in its parameter. Prefers a whole number that fits as well, since most parameters are
+ * whole clocks. False if nothing has changed. */
 static bool fit_one(struct fit *f, size_t i)
 {
     const struct row *row = find_row(f, i);
@@ -395,7 +398,7 @@ static void read_line(struct fit *f, const char *line)
     }
 }
 
-/* Fits the first `count` probes in turn until nothing changes. */
+/* Fits the first `count` probes repeatedly until nothing changes. */
 static void fit_in_turn(struct fit *f, size_t count, unsigned passes)
 {
     bool changed = true;
@@ -409,8 +412,9 @@ static void fit_in_turn(struct fit *f, size_t count, unsigned passes)
     }
 }
 
-/* Parameters show in each other's probes a little, so that all are fitted again. The two of the
- * clock law do so a lot, and are alone at first. */
+/* Fits all parameters. They influence each other's probes a little, so all are fitted
+ * repeatedly. The two parameters of the clock law interact strongly and are fitted first,
+ * without the others. */
 static int fit(const char *path, const char *simulator)
 {
     char line[256], target[16];

@@ -1,6 +1,6 @@
 ; SPDX-License-Identifier: Apache-2.0
-; Loops that each measure one number of the timing model. A kernel goes through its body twice, so that
-; code and data are where they stay, and stores the clocks of the last time. Arguments: where to, and
+; Loops that each measure one number of the timing model. A kernel runs its body twice: once to warm the
+; caches, once to measure. It stores the clocks of the second run. Arguments: address of the result, and
 ; data. Only work-item 0 stores.
 
 .set gfx950, 0
@@ -151,10 +151,10 @@ probe branch_straddle, 64, jump_late
 
 probe barrier, 64, s_barrier
 
-; Code that is larger than the instruction cache: 96 KiB.
+; Code larger than the instruction cache: 96 KiB.
 probe fetch, 12288, v_add_f32 v10, 0x40490fdb, v11
 
-; 8 KiB of code, gone through once: do earlier launches leave it in the instruction cache?
+; 8 KiB of code, executed once: tests whether earlier launches leave it in the instruction cache.
 kernel code
   begin 1
   .rept 1024
@@ -213,10 +213,10 @@ kernel \name
 chain near_chain, 2
 chain far_chain, 1
 
-; All lanes add to one address, which takes them one by one.
+; All lanes add to one address and are serialised.
 probe atomic, 32, global_atomic_add v2, v3, s[6:7]
 
-; --- Power: matrices of a class all the time, on all SIMDs at once, for so long that the clock follows.
+; --- Power: matrix instructions of a class all the time, on all SIMDs, long enough for the clock to adapt.
 .macro heat name, text:vararg
 kernel \name
   s_movk_i32 s10, 16
@@ -230,8 +230,8 @@ kernel \name
   s_cbranch_scc1 1b
   s_endpgm
 .endm
-; The clock law: 16-bit matrices, whose duty the law is of, all the time and in 4 clocks of 10. A wave
-; has a SIMD for itself there, and nothing else to do.
+; The clock law is a function of the duty of 16-bit matrix instructions: all the time, and in 4 of 10
+; clocks. There is one wave per SIMD, without other work.
 heat heat_16, v_mfma_f32_32x32x8_f16 v[16:31], v[32:33], v[34:35], v[16:31]
 kernel warm_16, 0, 512, 256
   s_movk_i32 s10, 16
@@ -252,8 +252,8 @@ heat heat_32, v_mfma_f32_32x32x2_f32 v[16:31], v32, v33, v[16:31]
 heat heat_4, v_mfma_f32_32x32x64_f8f6f4 v[16:31], v[32:35], v[36:39], v[16:31] cbsz:4 blgp:4
 .endif
 
-; A cooperative launch, which has no arguments: workgroups of a wave meet. There are 256, and a barrier is
-; told how many others it waits for; the runtime has told it so for the first time.
+; A cooperative launch, which has no arguments: 256 workgroups of one wave synchronise. Each barrier sets
+; the number of others for the next one; the runtime has set it for the first.
 .set kernarg, 0
 kernel meet, 0, 64, 64, s_mov_b32 m0, 0
   v_mov_b32 v2, 255
@@ -278,7 +278,7 @@ kernel full, 0, 512, 256
   global_store_dword v3, v2, s[4:5]
   s_endpgm
 
-; 16 bytes a work-item from data to where results go.
+; Copies 16 bytes per work-item from data to results.
 kernel copy, 0, 64, 64
   s_lshl_b32 s3, s2, 8
   v_add_u32 v3, s3, v1
@@ -288,8 +288,8 @@ kernel copy, 0, 64, 64
   global_store_dwordx4 v3, v[4:7], s[4:5]
   s_endpgm
 
-; A workgroup of each XCD goes through the same 512 KiB: one has them from memory and the others from the
-; MALL, while the workgroups of an XCD have none in common.
+; One workgroup of each XCD reads the same 512 KiB: the first gets them from memory, the others from the
+; MALL. The workgroups of an XCD share nothing.
 kernel again, 0, 64, 64
   s_lshr_b32 s3, s2, 3
   s_lshl_b32 s3, s3, 19

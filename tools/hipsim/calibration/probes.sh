@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# probes.sh PROBES SIMULATOR: the simulator as the GPU, as it is and with other parameters, which have to be
-# found from what the loops saw.
+# probes.sh PROBES SIMULATOR: measures the simulator instead of a GPU, with its own parameters and with
+# changed ones. `fit` must find the changes from the measured loops.
 set -eu
 probes=$1 simulator=$2
 work=$(mktemp -d)
@@ -16,7 +16,7 @@ measure gfx942 "$work/own"
 "$probes" fit "$work/own" >"$work/fit"
 grep -q -- "gfx942 --parameters (nothing changes)" "$work/fit" || { cat "$work/fit"; exit 1; }
 
-# expect_found TARGET NAME=VALUE,...: measured with these, they are what the fit finds, within a hundredth.
+# expect_found TARGET NAME=VALUE,...: measures with these parameters; the fit must find them within 1 %.
 expect_found() {
     target=$1 other=$2
     measure "$target" "$work/other" --parameters "$other"

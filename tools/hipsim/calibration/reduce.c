@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The second step of split decode, for rows whose published times include one: the sum of partial
- * results, weighted by their log-sum-exp. A workgroup of 128 work items has a row of 512 values, of
- * one head of one query. The library that was measured has a kernel of its own for this, as
- * source; ours does the same loads and stores.
+ * The second step of split decode, for rows whose published times include it: the sum of partial
+ * results, weighted by their log-sum-exp. A workgroup of 128 work-items reduces a row of 512
+ * values, one head of one query. The measured library has its own kernel for this; this one does
+ * the same loads and stores.
  */
 #define GLOBAL __attribute__((address_space(1)))
 
@@ -48,8 +48,8 @@ reduce(GLOBAL const float *partial, GLOBAL const float *lse, GLOBAL unsigned sho
     ((GLOBAL u16x4 *)(out + ((unsigned long)query * heads + head) * 512))[lane] = packed;
 }
 
-/* A workgroup of that library's kernel, where no row was cut, compares the place of its partial
- * results in a list with the list's end, and does no more. */
+/* Models a workgroup of the measured library's kernel if no row was split. It compares the position
+ * of its partial results with the end of the list, and ends. */
 __attribute__((amdgpu_kernel, amdgpu_flat_work_group_size(128, 128), visibility("protected"))) void
 reduce_nothing(GLOBAL const unsigned *places, GLOBAL unsigned *out, unsigned rows, unsigned heads)
 {

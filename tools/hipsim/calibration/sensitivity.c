@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shows how far rows depend on parameters that sources leave open: runs all rows again with each
- * parameter at the ends of its range.
+ * Shows how rows depend on parameters that sources leave open: runs all rows again with each
+ * parameter at both ends of its range.
  */
 #include <stdio.h>
 #include <string.h>
@@ -41,7 +41,7 @@ double parameter_value(bool gfx950, const char *name)
 
 static double percent(double sum, unsigned rows) { return rows ? 100 * sum / rows : 0; }
 
-/* A line of what the parameter at this value changes. */
+/* Prints what changes with the parameter at this value. */
 static void print_changes(const struct parameter *p, double value, const struct tally *base,
                           const struct tally *t)
 {

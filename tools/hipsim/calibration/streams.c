@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Streams on an MI300A, six of MI300X's XCDs over the same memory: the times of MGPUSim's
- * gpu_perf_scripts/mi300a.csv, least of 51 launches. The same data again and again, so most of it
- * is in the MALL before every launch, wherever it fits; and yet loads and stores together come to
- * 4.0 to 4.4 TB/s, as from HBM.
+ * Streams on an MI300A, which has six of MI300X's XCDs and the same memory. The times are from
+ * MGPUSim's gpu_perf_scripts/mi300a.csv, minimum of 51 launches. Launches repeat the same data, so
+ * most of it is in the MALL if it fits. Loads plus stores reach 4.0 to 4.4 TB/s nevertheless, as
+ * from HBM.
  */
 #include "tools/hipsim/calibration/calibrate.h"
 
@@ -41,7 +41,7 @@ static void stream(hipModule_t module, size_t row)
     print_row("M", what, rows[row].us, r.us_at_max, "us", false, "MGPUSim mi300a.csv");
 }
 
-/* One wave goes round `rounds` times; cycles of a round. */
+/* Runs one wave for `rounds` rounds. Returns the cycles per round. */
 static double round_cycles(hipModule_t module, const char *name, void *data, uint64_t rounds)
 {
     hipFunction_t function;
@@ -54,8 +54,8 @@ static double round_cycles(hipModule_t module, const char *name, void *data, uin
     return launch(function, grid, 64, &args, sizeof(args)).loop_cycles;
 }
 
-/* A10: MI210, 1.7 GHz. Its L1, L2 and HBM stand for ours; it has no MALL, and a first visit is one
- * to HBM in the model too. */
+/* Row A10: MI210, 1.7 GHz. Its L1, L2 and HBM are compared with the model's. It has no MALL, and
+ * first accesses go to HBM in the model too. */
 static void chases(hipModule_t module)
 {
     static const struct {

@@ -1,6 +1,6 @@
 ; SPDX-License-Identifier: Apache-2.0
 ; Streams of floats, an element a work-item, 256 of them a workgroup: c = a + b, and c = max(a, 0).
-; Arguments: a, b and c, pointers all but the third of loops, which is how often they go round.
+; Arguments: the pointers a, b and c; for loops the third one is the number of iterations.
 
 .macro kernel name, third=global_buffer
   .text

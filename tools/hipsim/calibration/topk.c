@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The selection of 2,048 scores of each row with ROCm/aiter's assembled kernels. Arguments are
- * those of csrc/py_itfs_cu/asm_topk_per_row_prefill.cu and asm_topk_per_row_decode.cu. What a row
- * that was executed selected is compared with a selection of our own.
+ * Times the selection of 2,048 scores per row with ROCm/aiter's assembled kernels. The arguments
+ * are those in csrc/py_itfs_cu/asm_topk_per_row_prefill.cu and asm_topk_per_row_decode.cu. The
+ * result of every executed row is compared with a selection on the host.
  */
 #include <math.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@ struct decode_arguments {
     int32_t row_stride, column_stride, queries;
 };
 
-/* A call: every row has all columns. */
+/* A launch in which every row has all columns. */
 struct selection {
     bool decode;
     uint32_t rows, columns;
@@ -58,9 +58,9 @@ static uint64_t upload_equal(int32_t value, size_t n)
     return p;
 }
 
-/* Bell-shaped scores, as `attnc trace` gives topk. AITER's kernel for prefill sorts at most 512
- * scores whose leading 11 bits as a half are those of the least selected one; of uniform scores
- * more have them, and it selects others. */
+/* Creates bell-shaped scores, like `attnc trace` for topk. AITER's prefill kernel sorts at most 512
+ * scores that share the leading 11 bits (as a half) of the smallest selected one. Uniform scores
+ * exceed that, and the kernel then selects wrong ones. */
 static void make_scores(float *scores, size_t n)
 {
     uint64_t x = 88172645463325252u;
@@ -102,7 +102,7 @@ static int falling(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* Are these the largest scores of the row, each once? */
+/* True if these are the largest scores of the row, each once. */
 static bool is_right(const struct selection *s, uint32_t row, const int32_t *found)
 {
     const float *scores = s->host + (size_t)row * s->columns;
@@ -126,7 +126,7 @@ static bool is_right(const struct selection *s, uint32_t row, const int32_t *fou
     return right;
 }
 
-/* Rows that were executed, or -1 if one of them is wrong. */
+/* Returns the number of executed rows, or -1 if one of them is wrong. */
 static int count_right(const struct selection *s)
 {
     const size_t bytes = (size_t)s->rows * SELECTED * sizeof(int32_t);
@@ -165,7 +165,7 @@ static struct hipsim_time_report launch_selection(hipFunction_t function, const 
                      : launch(function, grid, LANES_OF_A_ROW, &prefill, sizeof(prefill));
 }
 
-/* "prefill|decode,rows,columns" */
+/* Times a shape: "prefill|decode,rows,columns". */
 void time_topk_shape(struct target *t, const char *shape)
 {
     static const char *const kernels[] = {

@@ -132,9 +132,8 @@ static uint64_t stored_whole(const struct wave *w, const struct reg_rows *r, con
     return whole;
 }
 
-#define BLOCK_BYTES \
-    256 /* code bytes before and after a store that are searched for stores of the
-                         * same block */
+/* Number of code bytes before and after a store that are searched for stores of the same block. */
+#define BLOCK_BYTES 256
 
 /*
  * Detects a 16-byte store of padding, as in Clang's copies of structures. Such a store is one of

@@ -59,8 +59,9 @@ struct mfma_job {
     bool saturate; /* MODE.FP16_OVFL: an overflow gives the largest number; ignored for f64 */
 };
 
-#define EXPONENT_OF_ZERO \
-    (-126) /* exponent that the hardware is assumed to use for a zero operand */
+/* Exponent that the hardware is assumed to use for a zero operand. */
+#define EXPONENT_OF_ZERO (-126)
+
 /* Codes of a small format that are infinities or NaNs. */
 enum mfma_special {
     SPECIAL_NONE,
