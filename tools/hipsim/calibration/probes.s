@@ -191,7 +191,7 @@ kernel lds_write, 65536
   .endr
   finish
 
-; --- Memory. The scalar's data hold their own address; those of vectors the offset of the next.
+; --- Memory. Scalar data hold their own address, vector data the offset of the next link.
 kernel scalar_chain
   begin
   .rept 32
