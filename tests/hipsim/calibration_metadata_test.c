@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The code objects of the calibration, as HIP's runtime reads them: it takes functions from the
- * symbols and kernels from the metadata, both by comgr, and finds a kernel that is in both. Command
- * line: targets and files in turn.
+ * Tests the code objects of the calibration as HIP's runtime reads them. The runtime takes
+ * functions from the symbols and kernels from the metadata, both through comgr. It only finds a
+ * kernel that is in both. Command line: targets and files, alternating.
  */
 #include "targets/comgr.h"
 #include "tools/hipsim/core/bundle.h"
@@ -38,7 +38,7 @@ static uint32_t read_number(amd_comgr_metadata_node_t map, const char *key)
     return (uint32_t)strtoul(text, NULL, 10);
 }
 
-/* A kernel in the metadata is as its descriptor says, and a workgroup has room in a CU. */
+/* Checks that a kernel's metadata agrees with its descriptor, and that a workgroup fits on a CU. */
 static void check_kernel(amd_comgr_metadata_node_t node, const struct code_object *object)
 {
     char name[TEXT], symbol[TEXT], descriptor[TEXT + 3];
@@ -61,7 +61,8 @@ static void check_kernel(amd_comgr_metadata_node_t node, const struct code_objec
     assert_int_equal(metadata_explicit_bytes(&kernel->metadata), d->kernarg_bytes);
 }
 
-/* The compiler counts registers that are used, and an assembled kernel's are those it allocates. */
+/* Compares register counts. The compiler's metadata counts used registers, an assembled kernel's
+ * allocated ones. */
 static void check_registers(amd_comgr_metadata_node_t node, const struct code_object *object)
 {
     char name[TEXT];
@@ -79,7 +80,8 @@ struct functions {
     size_t count;
 };
 
-/* HIP looks a function up among these before it looks the kernel up in the metadata. */
+/* Counts function symbols: HIP looks a function up in them before it looks the kernel up in the
+ * metadata. */
 static amd_comgr_status_t count_function(amd_comgr_symbol_t symbol, void *ctx)
 {
     struct functions *functions = ctx;

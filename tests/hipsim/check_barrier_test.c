@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Barriers that not all waves reach: each kernel that trips the check, and its near twin. */
+/* Tests barriers that not all waves reach: each kernel that fails the check, and a similar one that
+ * passes. */
 #include "tests/hipsim/device.h"
 
-/* Four waves; s100 is the wave, v10 a place of LDS per lane. */
+/* Four waves. s100 is the wave number, v10 an LDS address per lane. */
 static struct fault run(const char *text)
 {
     struct program p = program_new(GFX942);
@@ -23,7 +24,7 @@ static void expect(enum fault_kind kind, const char *bad, const char *good)
 #define FIRST_WAVE "s_cmp_eq_u32 s100, 0\n"
 #define STORE "ds_write_b32 v10, v10\ns_waitcnt lgkmcnt(0)\n"
 
-static void waves_count_alike(void **state)
+static void waves_pass_equally_many_barriers(void **state)
 {
     (void)state;
     expect(FAULT_BARRIER, FIRST_WAVE "s_cbranch_scc1 out\ns_barrier\nout:",
@@ -33,14 +34,14 @@ static void waves_count_alike(void **state)
            "s_cmp_lg_u32 s0, 0\ns_cbranch_scc1 l",
            "s_mov_b32 s0, 4\nl: s_barrier\ns_sub_u32 s0, s0, 1\ns_cmp_lg_u32 s0, 0\n"
            "s_cbranch_scc1 l");
-    /* Different barriers are one and the same to the hardware, as long as their number is. */
+    /* The hardware does not distinguish barriers; only their number counts. */
     expect(FAULT_BARRIER,
            FIRST_WAVE "s_cbranch_scc1 other\ns_barrier\ns_barrier\ns_endpgm\n"
                       "other: s_barrier",
            FIRST_WAVE "s_cbranch_scc1 other\ns_barrier\ns_endpgm\nother: s_barrier");
 }
 
-/* Work-items that return before they have done anything are not waited for. */
+/* A barrier does not wait for work-items that return before they have done anything. */
 static void waves_return_early(void **state)
 {
     (void)state;
@@ -50,7 +51,7 @@ static void waves_return_early(void **state)
     expect(FAULT_BARRIER, LEAVE REST "ds_write_b32 v10, v10", LEAVE REST "ds_read_b32 v4, v10");
 }
 
-static void lanes_do_not_go_round(void **state)
+static void lanes_do_not_skip_a_barrier(void **state)
 {
     (void)state;
     expect(FAULT_DIVERGE,
@@ -59,7 +60,8 @@ static void lanes_do_not_go_round(void **state)
            "s_mov_b32 exec_hi, 0\ns_barrier\ns_barrier");
 }
 
-/* Lanes that the barrier has not seen may use memory by themselves, not with those that it has. */
+/* Lanes that skipped the barrier may use memory without the others, but not together with lanes
+ * that passed it. */
 static void lanes_do_not_overtake(void **state)
 {
     (void)state;
@@ -70,7 +72,7 @@ static void lanes_do_not_overtake(void **state)
            HALF "ds_read_b32 v4, v10");
 }
 
-/* A barrier has one report, which says where it is, though lanes meet more than once behind it. */
+/* A barrier has one report with its position, even if lanes act together several times after it. */
 static void a_report_names_the_barrier(void **state)
 {
     (void)state;
@@ -85,7 +87,7 @@ static void a_report_names_the_barrier(void **state)
     assert_non_null(strstr(p.found[0].text, "lanes 0xffffffff00000000"));
 }
 
-static void waves_that_stay(void **state)
+static void waves_that_never_arrive(void **state)
 {
     (void)state;
     expect(FAULT_DEADLOCK, FIRST_WAVE "s_cbranch_scc0 on\ns_sethalt 1\non: s_barrier",
@@ -97,9 +99,12 @@ static void waves_that_stay(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(waves_count_alike),          cmocka_unit_test(waves_return_early),
-        cmocka_unit_test(lanes_do_not_go_round),      cmocka_unit_test(lanes_do_not_overtake),
-        cmocka_unit_test(a_report_names_the_barrier), cmocka_unit_test(waves_that_stay),
+        cmocka_unit_test(waves_pass_equally_many_barriers),
+        cmocka_unit_test(waves_return_early),
+        cmocka_unit_test(lanes_do_not_skip_a_barrier),
+        cmocka_unit_test(lanes_do_not_overtake),
+        cmocka_unit_test(a_report_names_the_barrier),
+        cmocka_unit_test(waves_that_never_arrive),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The hazard check: a kernel one wait state short of LLVM's figure, and the same one with it. */
+/* Tests the hazard check: kernels with one wait state less than LLVM inserts, and the same kernels
+ * with it. */
 #include <stdio.h>
 
 #include "tests/hipsim/device.h"
@@ -79,13 +80,13 @@ static void scalar_results(void **state)
                 "v_addc_co_u32 v3, vcc, v4, v5, vcc");
     expect(GFX942, "v_mov_b32 v9, s3\ns_nop 4\nv_readfirstlane_b32 s3, v9", 5,
            "global_store_dword v40, v4, s[2:3]");
-    /* A carry is a second result; without lanes its mask is no address. */
+    /* A carry is a second result. No lanes are active, so the mask is not used as an address. */
     expect(GFX942, "s_mov_b64 exec, 0\nv_add_co_u32 v8, s[4:5], v8, v8", 5,
            "global_store_dword v40, v4, s[4:5]");
 }
 
-/* Operands that are read without being named, or by a name of their own, need wait states as well:
- * CDNA4 ISA, 4.5, table 11. */
+/* Implicit reads, and reads through special names, also need wait states: CDNA4 ISA, 4.5, table
+ * 11. */
 static void implicit_reads(void **state)
 {
     (void)state;
@@ -100,7 +101,7 @@ static void implicit_reads(void **state)
     expect(GFX942, "v_cmpx_eq_u32 s[8:9], v1, v1", 0, "v_mov_b32 v3, v4");
 }
 
-/* 0 to 7, and 4x4x4: v[2:3]. */
+/* Results v[0:7]; 4x4x4: v[2:3]. */
 #define F64 "v_mfma_f64_16x16x4_f64 v[0:7], v[32:33], v[34:35], v[16:23]"
 #define F64_SMALL "v_mfma_f64_4x4x4_4b_f64 v[2:3], v[32:33], v[34:35], v[16:17]"
 
@@ -167,7 +168,8 @@ static void masks_of_lanes(void **state)
     expect(GFX942, compare, 4, "v_readfirstlane_b32 s9, v2");
     expect(GFX942, compare, 4, "v_writelane_b32 v2, s9, 3");
     /* CDNA4 ISA, 4.5, table 11: no row has EXEC before VMEM. Composable Kernel's
-     * amd_buffer_addressing.hpp has s_nop 4 before the two, for the resource, and none between. */
+     * amd_buffer_addressing.hpp has s_nop 4 before both instructions, for the resource, and none
+     * between. */
     expect_kind(FAULT_STRICT, GFX942, compare, 5, "buffer_load_dword v40, v1, s[4:7], 0 offen");
     expect_kind(FAULT_STRICT, GFX950, compare, 5, "global_store_dword v40, v1, s[2:3]");
     expect(GFX942, compare, 0, "v_mov_b32 v2, v3");
@@ -237,8 +239,9 @@ static void wide_stores(void **state)
     expect(GFX950, text, 2, "v_pk_mul_f32 v[4:5], v[4:5], v[4:5]");
 }
 
-/* The matrix core takes an instruction of P passes every P wait states (CDNA3 ISA, 7.6: those of
- * v_mfma_f32_16x16x16_f16 are 4): the second stands for 4 of the 7 that the first asks for. */
+/* The matrix core accepts an instruction of P passes every P wait states (CDNA3 ISA, 7.6;
+ * v_mfma_f32_16x16x16_f16 has 4). The second one therefore counts as 4 of the 7 states that the
+ * first needs. */
 static void a_busy_matrix_core_takes_time(void **state)
 {
     (void)state;

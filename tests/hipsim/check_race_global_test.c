@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The race check of global memory: each kernel that trips it, and one that differs in the cure. */
+/* Tests the race check of global memory: kernels with a race, and kernels that differ only in the
+ * fix. */
 #include <stdio.h>
 
 #include "tests/hipsim/device.h"
 
 /*
- * v1 is the byte offset of an item's own dword, in s[2:3]; v2 that of the same lane of the next
- * wave, v3 that of the next workgroup, s4 the wave and s5 the workgroup; s[8:9] hold locations for
+ * v1 is the byte offset of a lane's own dword in s[2:3], v2 the offset for the same lane of the
+ * next wave, v3 for the next workgroup. s4 is the wave, s5 the workgroup. s[8:9] has locations for
  * atomics, all 0.
  */
 #define BEGIN                                      \
@@ -23,7 +24,7 @@
 #define STORE(v) "global_store_dword " v ", v12, s[2:3]\ns_waitcnt vmcnt(0)\n"
 #define LOAD(v) "global_load_dword v4, " v ", s[2:3]\ns_waitcnt vmcnt(0)\n"
 #define BARRIER "s_barrier\n"
-/* One lane of each wave adds 1 and gets the old value into v5. */
+/* One lane of each wave adds 1 and gets the old value in v5. */
 #define COUNT                                       \
     "s_mov_b64 s[12:13], exec\ns_mov_b64 exec, 1\n" \
     "global_atomic_add v5, v10, v11, s[8:9] sc0\ns_waitcnt vmcnt(0)\ns_mov_b64 exec, s[12:13]\n"
@@ -70,9 +71,9 @@ static void waves_of_a_workgroup(void **state)
            BEGIN STORE("v1") BARRIER STORE("v2") BARRIER LOAD("v1"));
 }
 
-/* Both waves load what only the first one adds to: harmless as long as the other stores nothing
- * that comes of it. */
-static void spare_waves_may_load(void **state)
+/* Both waves load a dword to which only the first one adds. The load is harmless as long as the
+ * other wave stores nothing that depends on it. */
+static void redundant_waves_may_load(void **state)
 {
     (void)state;
 #define FIRST_ADDS                               \
@@ -92,8 +93,8 @@ static void spare_waves_may_load(void **state)
     expect(2, 1, BEGIN FIRST_ADDS TO_LDS("v4"), BEGIN FIRST_ADDS TO_LDS("v1"));
 }
 
-/* A spare wave stores what comes of its load, or what does not. */
-static void spare_waves_may_store(void **state)
+/* A redundant wave stores a value that depends on its load, or one that does not. */
+static void redundant_waves_may_store(void **state)
 {
     (void)state;
 #define MIX(dst, a, b) "v_mad_u32_u24 " dst ", " a ", " b ", v1\n"
@@ -103,7 +104,7 @@ static void spare_waves_may_store(void **state)
            BEGIN FIRST_ADDS "v_mov_b32 v4, 1\n" TO_LDS("v4"));
     expect(2, 1, BEGIN FIRST_ADDS "v_mov_b32_sdwa v4, v0 dst_sel:BYTE_0\n" TO_LDS("v4"),
            BEGIN FIRST_ADDS "v_mov_b32 v4, 1\n" TO_LDS("v4"));
-    /* The value chooses, is an address, or goes through a scalar register. */
+    /* The value is a selector, an address, or passes through a scalar register. */
     expect(2, 1,
            BEGIN FIRST_ADDS
            "v_cmp_gt_u32 vcc, v4, v0\nv_cndmask_b32 v6, v0, v1, vcc\n" TO_LDS("v6"),
@@ -111,7 +112,7 @@ static void spare_waves_may_store(void **state)
     expect(2, 1, BEGIN FIRST_ADDS "v_and_b32 v6, 0, v4\nds_write_b32 v6, v0\n", BEGIN FIRST_ADDS);
     expect(2, 1, BEGIN FIRST_ADDS "v_readfirstlane_b32 s14, v4\nv_mov_b32 v6, s14\n" TO_LDS("v6"),
            BEGIN FIRST_ADDS "v_readfirstlane_b32 s14, v0\nv_mov_b32 v6, s14\n" TO_LDS("v6"));
-    /* The value decides whether something is stored, and by which lanes. */
+    /* The value decides whether anything is stored, and by which lanes. */
     expect(2, 1,
            BEGIN FIRST_ADDS "v_cmp_gt_u32 vcc, 1, v4\ns_cbranch_vccz off\n" TO_LDS("v1") "off:\n",
            BEGIN FIRST_ADDS "v_cmp_gt_u32 vcc, 1, v0\ns_cbranch_vccz off\n" TO_LDS("v1") "off:\n");
@@ -120,7 +121,8 @@ static void spare_waves_may_store(void **state)
            "v_cmp_le_u32 vcc, 0, v4\ns_and_saveexec_b64 s[12:13], vcc\n" TO_LDS("v1"),
            BEGIN FIRST_ADDS
            "v_cmp_le_u32 vcc, 0, v0\ns_and_saveexec_b64 s[12:13], vcc\n" TO_LDS("v1"));
-    /* Lanes that are off while the value is overwritten keep it, and so do waves that jump. */
+    /* Inactive lanes keep the value while it is overwritten, and so do waves that branch over
+     * that. */
 #define OVERWRITE "v_mov_b32 v4, 1\n"
     expect(2, 1,
            BEGIN FIRST_ADDS "v_cmp_gt_u32 vcc, 8, v0\ns_and_saveexec_b64 s[12:13], vcc\n" OVERWRITE
@@ -129,7 +131,7 @@ static void spare_waves_may_store(void **state)
                             "s_or_b64 exec, exec, s[12:13]\n" OVERWRITE TO_LDS("v4"));
     expect(2, 1, BEGIN FIRST_ADDS "s_cbranch_scc1 on\n" OVERWRITE "on:\n" TO_LDS("v4"),
            BEGIN FIRST_ADDS "s_cbranch_scc1 on\non:\n" OVERWRITE TO_LDS("v4"));
-    /* A loop sums up what it loads, and stores the sum behind it or in its next turn. */
+    /* A loop accumulates loaded values, and stores the sum after it or in the next iteration. */
 #define SUM "v_mov_b32 v7, 0\n" TWICE
 #define ADDS(v) "v_add_u32 v7, v7, " v "\n"
     expect(2, 1, BEGIN SUM FIRST_ADDS ADDS("v4") AGAIN TO_LDS("v7"),
@@ -138,8 +140,8 @@ static void spare_waves_may_store(void **state)
            BEGIN SUM TO_LDS("v7") FIRST_ADDS ADDS("v0") AGAIN);
 }
 
-/* Thousands of dwords later the first one is still known. */
-static void nothing_is_forgotten(void **state)
+/* The check still detects a race on the first dword after thousands of others. */
+static void old_accesses_are_remembered(void **state)
 {
     (void)state;
 #define MANY                                                                           \
@@ -155,23 +157,23 @@ static void workgroups(void **state)
     expect(1, 2, BEGIN STORE("v0"), BEGIN STORE("v1"));
     expect(1, 2, BEGIN STORE("v1") LOAD("v3"), BEGIN STORE("v1") LOAD("v1"));
     expect(1, 2, BEGIN LOAD("v3") STORE("v1"), BEGIN LOAD("v1") STORE("v1"));
-    /* A barrier orders nothing beyond its workgroup. */
+    /* A barrier orders nothing between workgroups. */
     expect(2, 2, BEGIN STORE("v1") BARRIER LOAD("v3"), BEGIN STORE("v1") BARRIER LOAD("v2"));
-    /* Equal stores do no harm. */
+    /* Stores of equal values are harmless. */
     expect(2, 3, BEGIN "v_mov_b32 v12, s5\n" STORE("v0"), BEGIN "v_mov_b32 v12, v0\n" STORE("v0"));
-    /* So do stores that put back what was read, and loads of it. */
+    /* Stores of the value that was read are harmless, and so are loads of it. */
     expect(1, 2, BEGIN LOAD("v0") "v_add_u32 v12, 1, v4\n" STORE("v0"),
            BEGIN LOAD("v0") "v_mov_b32 v12, v4\n" STORE("v0"));
     expect(1, 2,
            BEGIN LOAD("v0") "v_mov_b32 v12, v4\n" STORE("v0") "v_mov_b32 v12, 1\n" STORE("v3"),
            BEGIN LOAD("v0") "v_mov_b32 v12, v4\n" STORE("v0") STORE("v0"));
-    /* The check remembers a workgroup's read of another's data, though its own wave read it
-     * after. */
+    /* The check remembers that a workgroup has read the data of another, even if the storing wave
+     * reads them later. */
     expect(1, 3, BEGIN LOAD("v0") "s_cmp_lg_u32 s5, 2\ns_cbranch_scc1 out\n" STORE("v0") "out:\n",
            BEGIN LOAD("v0") "s_cmp_lg_u32 s5, 2\ns_cbranch_scc1 out\n" STORE("v1") "out:\n");
 }
 
-static void atomics_race_with_what_is_none(void **state)
+static void atomics_race_with_plain_accesses(void **state)
 {
     (void)state;
 #define ADD "global_atomic_add v0, v11, s[2:3]\ns_waitcnt vmcnt(0)\n"
@@ -185,14 +187,14 @@ static void atomics_race_with_what_is_none(void **state)
            SWAP("global_atomic_cmpswap v5, v0, v[6:7], s[2:3] sc0\n"));
 }
 
-/* The workgroup that counts last reads what the others have stored before they counted. */
+/* The workgroup that counts last reads what the others stored before counting. */
 static void the_last_workgroup_is_ordered(void **state)
 {
     (void)state;
 #define LAST "v_readfirstlane_b32 s6, v5\ns_cmp_lg_u32 s6, 2\ns_cbranch_scc1 out\n"
     expect(1, 3, BEGIN COUNT STORE("v1") LAST LOAD("v0") "out:\n",
            BEGIN STORE("v1") COUNT LAST LOAD("v0") "out:\n");
-    /* All waves must have stored before one of them counts, and wait for it before they load. */
+    /* All waves must store before one of them counts, and must wait for it before they load. */
 #define FIRST_WAVE "s_cmp_lg_u32 s4, 0\ns_cbranch_scc1 over\n"
 #define FIRST_COUNTS FIRST_WAVE COUNT "over:\n"
 #define LOAD_OTHER "v_xor_b32 v3, 0x600, v1\n" LOAD("v3")
@@ -203,7 +205,7 @@ static void the_last_workgroup_is_ordered(void **state)
            BEGIN STORE("v1") BARRIER FIRST_COUNTS BARRIER LAST_GROUP(LOAD_OTHER));
 }
 
-/* A flag, stored and polled with agent scope; a plain one is a race itself. */
+/* A flag that is stored and polled with agent scope; a plain flag is a race itself. */
 static void flags(void **state)
 {
     (void)state;
@@ -212,13 +214,13 @@ static void flags(void **state)
 #define AWAIT(scope) "global_load_dword v5, v10, s[8:9]" scope "\ns_waitcnt vmcnt(0)\n" LOAD("v3")
     expect(1, 2, BEGIN IF_FIRST_GROUP RAISE("") ELSE AWAIT(""),
            BEGIN IF_FIRST_GROUP RAISE(" sc1") ELSE AWAIT(" sc1"));
-    /* The flag orders only what its wave did before. */
+    /* The flag orders only earlier accesses of its wave. */
     expect(1, 2, BEGIN IF_FIRST_GROUP RAISE(" sc1") STORE("v0") ELSE AWAIT(" sc1") STORE("v0"),
            BEGIN IF_FIRST_GROUP STORE("v0") RAISE(" sc1") ELSE AWAIT(" sc1") STORE("v0"));
 }
 
-/* Within a workgroup an LDS atomic or a flag of its scope (sc0) will do. */
-static void waves_hand_over(void **state)
+/* Within a workgroup, an LDS atomic or a flag of workgroup scope (sc0) suffices. */
+static void lds_atomics_and_flags_order_waves(void **state)
 {
     (void)state;
 #define IF_FIRST_WAVE "s_cmp_lg_u32 s4, 0\ns_cbranch_scc1 second\n"
@@ -229,7 +231,7 @@ static void waves_hand_over(void **state)
 #define BEGIN_LDS BEGIN "ds_write_b32 v10, v10\ns_waitcnt lgkmcnt(0)\n" BARRIER IF_FIRST_WAVE
     expect(2, 1, BEGIN_LDS COUNT_LDS STORE("v1") ELSE AWAIT_LDS LOAD("v2"),
            BEGIN_LDS STORE("v1") COUNT_LDS ELSE AWAIT_LDS LOAD("v2"));
-    /* A flag orders no load that comes behind it. */
+    /* A flag does not order later loads. */
     expect(2, 1, BEGIN_LDS COUNT_LDS LOAD("v1") ELSE AWAIT_LDS STORE("v2"),
            BEGIN_LDS LOAD("v1") COUNT_LDS ELSE AWAIT_LDS STORE("v2"));
 #define AWAIT_FLAG(scope)                            \
@@ -237,12 +239,12 @@ static void waves_hand_over(void **state)
     "\ns_waitcnt vmcnt(0)\nv_cmp_eq_u32 vcc, 0, v5\ns_cbranch_vccnz poll\n"
     expect(2, 1, BEGIN IF_FIRST_WAVE RAISE("") ELSE AWAIT_FLAG("") LOAD("v2"),
            BEGIN IF_FIRST_WAVE RAISE(" sc0") ELSE AWAIT_FLAG(" sc0") LOAD("v2"));
-    /* Between workgroups it will not. */
+    /* Between workgroups, workgroup scope does not suffice. */
     expect(1, 2, BEGIN IF_FIRST_GROUP RAISE(" sc0") ELSE AWAIT(" sc0"),
            BEGIN IF_FIRST_GROUP RAISE(" sc1") ELSE AWAIT(" sc1"));
 }
 
-static void bytes_of_a_dword_are_apart(void **state)
+static void bytes_of_a_dword_are_checked_separately(void **state)
 {
     (void)state;
 #define BYTE(shift)                                                                      \
@@ -253,7 +255,7 @@ static void bytes_of_a_dword_are_apart(void **state)
            BEGIN "s_lshr_b32 s6, s5, 1\nv_add_u32 v6, s6, v0\nv_add_u32 v7, s5, v11\n"
                  "global_store_byte v6, v7, s[2:3]\ns_waitcnt vmcnt(0)\n",
            BYTE("0"));
-    /* Two that share a granule stay apart, a third that takes both does not. */
+    /* Two workgroups that share a granule do not race; a third that accesses both parts does. */
     expect(1, 3,
            BEGIN "s_cmp_eq_u32 s5, 2\ns_cbranch_scc1 all\ns_lshl_b32 s6, s5, 1\n"
                  "v_add_u32 v6, s6, v0\nglobal_store_short v6, v11, s[2:3]\ns_endpgm\n"
@@ -263,9 +265,9 @@ static void bytes_of_a_dword_are_apart(void **state)
                  "all:\n" LOAD("v1"));
 }
 
-/* Two waves load the first dword of 16 bytes, and one of them the second one too, which is its own
- * to store to. The other stores something as well, so that its loads count. */
-static void what_one_wave_loads_is_its_own(void **state)
+/* Two waves load the first dword of 16 bytes. One of them also loads the second dword, and is the
+ * only wave that stores to it. The other wave stores elsewhere, so that its loads count. */
+static void a_wave_may_store_to_a_dword_that_only_it_loads(void **state)
 {
     (void)state;
 #define ONE_LATE                                                                               \
@@ -296,9 +298,9 @@ static void a_report_names_both_accesses(void **state)
     assert_non_null(strstr(p.fault.text, "kernel program, workgroup (1, 0, 0), wave 0"));
 }
 
-/* Two loads of a wave that stores their sum later: each report is of the load, and names its
- * writer. */
-static void reports_of_spare_loads_name_both_accesses(void **state)
+/* Reports for two loads of a wave that later stores their sum: each is about the load and names the
+ * wave that stored. */
+static void reports_of_redundant_loads_name_both_accesses(void **state)
 {
     (void)state;
     struct program p = program_new(GFX942);
@@ -327,7 +329,7 @@ static void reports_of_spare_loads_name_both_accesses(void **state)
     assert_string_not_equal(p.found[0].text, p.found[1].text);
 }
 
-/* Three workgroups share 16 bytes; the report names the first byte that is not its own. */
+/* Three workgroups share 16 bytes; the report names the first byte of another workgroup. */
 static void a_report_names_who_wrote_the_byte(void **state)
 {
     (void)state;
@@ -344,7 +346,7 @@ static void a_report_names_who_wrote_the_byte(void **state)
 
 static void *pages_alloc(int pages) { return device_alloc(((size_t)pages + 64) * 4096, NULL); }
 
-/* Stores one dword to each page, a multiple of 64 of them. True if some were not followed. */
+/* Stores one dword to each of `pages` pages, a multiple of 64. True if some were not tracked. */
 static bool store_pages(void *data, int pages)
 {
     char text[1000];
@@ -363,8 +365,8 @@ static bool store_pages(void *data, int pages)
     return p.race_incomplete;
 }
 
-/* 70,000 pages are too many, and that is said; what was there before still counts. */
-static void there_is_an_end_to_it(void **state)
+/* 70,000 pages exceed the limit, which is reported. A later launch is checked as usual. */
+static void pages_beyond_the_limit_are_not_checked(void **state)
 {
     (void)state;
     enum { PAGES = 70016 };
@@ -376,8 +378,8 @@ static void there_is_an_end_to_it(void **state)
     assert_false(p.race_incomplete);
 }
 
-/* A launch over 192 MiB is followed, whatever pages the one before has used. */
-static void launches_before_take_no_room(void **state)
+/* A launch that accesses 192 MiB is tracked, whatever pages the launch before has used. */
+static void earlier_launches_take_no_room(void **state)
 {
     (void)state;
     static const int before[] = {16320, 20032};
@@ -396,22 +398,22 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(waves_of_a_workgroup),
-        cmocka_unit_test(spare_waves_may_load),
-        cmocka_unit_test(spare_waves_may_store),
-        cmocka_unit_test(nothing_is_forgotten),
+        cmocka_unit_test(redundant_waves_may_load),
+        cmocka_unit_test(redundant_waves_may_store),
+        cmocka_unit_test(old_accesses_are_remembered),
         cmocka_unit_test(workgroups),
-        cmocka_unit_test(atomics_race_with_what_is_none),
+        cmocka_unit_test(atomics_race_with_plain_accesses),
         cmocka_unit_test(the_last_workgroup_is_ordered),
         cmocka_unit_test(flags),
-        cmocka_unit_test(waves_hand_over),
-        cmocka_unit_test(bytes_of_a_dword_are_apart),
-        cmocka_unit_test(what_one_wave_loads_is_its_own),
+        cmocka_unit_test(lds_atomics_and_flags_order_waves),
+        cmocka_unit_test(bytes_of_a_dword_are_checked_separately),
+        cmocka_unit_test(a_wave_may_store_to_a_dword_that_only_it_loads),
         cmocka_unit_test(scalar_loads_are_loads),
         cmocka_unit_test(a_report_names_both_accesses),
-        cmocka_unit_test(reports_of_spare_loads_name_both_accesses),
+        cmocka_unit_test(reports_of_redundant_loads_name_both_accesses),
         cmocka_unit_test(a_report_names_who_wrote_the_byte),
-        cmocka_unit_test(there_is_an_end_to_it),
-        cmocka_unit_test(launches_before_take_no_room),
+        cmocka_unit_test(pages_beyond_the_limit_are_not_checked),
+        cmocka_unit_test(earlier_launches_take_no_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The race check: each kernel that trips it stands beside one that differs in the cure alone. */
+/* Tests the race check for LDS: each kernel with a race is next to one that differs only in the
+ * fix. */
 #include <stdio.h>
 
 #include "tests/hipsim/device.h"
 
-/* v1 is the byte offset of a lane's own dword, v2 that of the same lane of the other wave. */
+/* v1 is the byte offset of a lane's own dword, v2 the offset for the same lane of the other
+ * wave. */
 #define OFFSETS                       \
     "v_mbcnt_lo_u32_b32 v0, -1, 0\n"  \
     "v_mbcnt_hi_u32_b32 v0, -1, v0\n" \
@@ -28,7 +30,8 @@ static struct fault run(const char *text, uint32_t checks, uint64_t seed)
     return p.fault;
 }
 
-/* `bad` is a race in every order of the waves and silent with the check off; `good` is none. */
+/* Expects that `bad` has a race in every order of the waves and passes with the check off, and that
+ * `good` has none. */
 static void expect(const char *bad, const char *good)
 {
     for (uint64_t seed = 0; seed < 4; seed++) {
@@ -64,7 +67,7 @@ static void equal_stores_are_harmless(void **state)
            OFFSETS "v_mov_b32 v4, 7\nds_write_b32 v0, v4\n" WAIT "ds_read_b32 v3, v0\n" WAIT);
 }
 
-static void bytes_of_a_dword_are_apart(void **state)
+static void bytes_of_a_dword_are_checked_separately(void **state)
 {
     (void)state;
     expect(OFFSETS "s_lshl_b32 s2, s100, 0\nv_add_u32 v5, s2, v0\nv_mov_b32 v4, s2\n"
@@ -82,7 +85,7 @@ static void a_load_of_half_a_dword_counts(void **state)
                    "ds_read_u16 v3, v2\n" WAIT "ds_write_b16 v1, v4 offset:2\n" WAIT);
 }
 
-/* A copy to LDS is a store of the wave that asks for it: another wave must have read before. */
+/* A load to LDS is a store of the loading wave: other waves must have read the old data before. */
 static void copies_to_lds_must_not_overtake_loads(void **state)
 {
     (void)state;
@@ -107,8 +110,8 @@ static void copies_to_lds_must_not_overtake_loads(void **state)
     hipsim_mem_free(rows);
 }
 
-/* Both waves store to one dword: all workgroups find it as the first one did. */
-static void workgroups_begin_anew(void **state)
+/* Both waves store to one dword: every workgroup starts without the history of the previous one. */
+static void workgroups_start_without_history(void **state)
 {
     (void)state;
     struct program p = program_new(GFX942);
@@ -122,9 +125,9 @@ static void workgroups_begin_anew(void **state)
     assert_int_equal(p.fault.kind, FAULT_NONE);
 }
 
-/* Workgroups with an even number store before the barrier, the others behind it: none of these
- * finds what one before it did in the other phase. */
-static void phases_of_workgroups_are_apart(void **state)
+/* Even workgroups store before the barrier, odd ones after it. No workgroup conflicts with the
+ * other phase of an earlier one. */
+static void phases_of_workgroups_are_separate(void **state)
 {
     (void)state;
     struct program p = program_new(GFX942);
@@ -168,7 +171,7 @@ static void stores_are_waited_for_before_the_barrier(void **state)
     (void)state;
     expect(OFFSETS "ds_write_b32 v1, v0\n" BARRIER "ds_read_b32 v3, v2\n" WAIT BARRIER,
            OFFSETS "ds_write_b32 v1, v0\n" WAIT BARRIER "ds_read_b32 v3, v2\n" WAIT BARRIER);
-    /* The second store may stay on its way: nobody reads it. */
+    /* The second store may be outstanding, since nobody reads it. */
     expect(OFFSETS
            "ds_write_b32 v1, v0\nds_write_b32 v1, v0 offset:512\ns_waitcnt lgkmcnt(1)\n" BARRIER
            "ds_read_b32 v3, v2 offset:512\n" WAIT BARRIER,
@@ -177,7 +180,7 @@ static void stores_are_waited_for_before_the_barrier(void **state)
            "ds_read_b32 v3, v2\n" WAIT BARRIER);
 }
 
-/* The same code location writes the other buffer while this one is read. */
+/* The same code writes one buffer while the other one is read. */
 static void double_buffers(void **state)
 {
     (void)state;
@@ -190,7 +193,7 @@ static void double_buffers(void **state)
                      FAULT_NONE);
 }
 
-/* The first wave hands over what it has stored, the second one takes it; LDS offsets 512 and 516
+/* The first wave publishes what it has stored, the second one acquires it. LDS offsets 512 and 516
  * (v5) hold 0 and 1. */
 #define HANDOVER(give, take)                                                         \
     OFFSETS "v_mov_b32 v5, 0x200\nv_mov_b32 v6, 0\nv_mov_b32 v7, 1\n"                \
@@ -201,30 +204,30 @@ static void double_buffers(void **state)
 #define POLL(offset) \
     "poll:\nds_read_b32 v4, v5" offset "\n" WAIT "v_cmp_eq_u32 vcc, 0, v4\ns_cbranch_vccnz poll\n"
 
-static void an_atomic_hands_over(void **state)
+static void an_atomic_orders_waves(void **state)
 {
     (void)state;
 #define COUNT "ds_add_u32 v5, v7\n" WAIT
     expect(HANDOVER(STORE COUNT, POLL(" offset:4") LOAD), HANDOVER(STORE COUNT, POLL("") LOAD));
     expect(HANDOVER(COUNT STORE, POLL("") LOAD), HANDOVER(STORE COUNT, POLL("") LOAD));
-    /* The first turn stands in front of the loop, which computes the address anew. */
+    /* The first iteration is peeled off the loop, which computes the address again. */
 #define PEELED(offset)                                                                       \
     "ds_read_b32 v4, v5" offset "\n" WAIT                                                    \
     "v_cmp_ne_u32 vcc, 0, v4\ns_cbranch_vccnz done\npoll:\ns_sleep 1\nv_or_b32 v8, v5, v6\n" \
     "ds_read_b32 v4, v8" offset "\n" WAIT "v_cmp_eq_u32 vcc, 0, v4\ns_cbranch_vccnz poll\ndone:\n"
     expect(HANDOVER(STORE COUNT, PEELED(" offset:4") LOAD), HANDOVER(STORE COUNT, PEELED("") LOAD));
-    /* An atomic that returns nothing takes nothing over. */
+    /* An atomic without a result does not acquire. */
     expect(HANDOVER(STORE COUNT, POLL(" offset:4") "ds_add_u32 v5, v6\n" WAIT LOAD),
            HANDOVER(STORE COUNT, "poll:\nds_add_rtn_u32 v4, v5, v6\n" WAIT
                                  "v_cmp_eq_u32 vcc, 0, v4\ns_cbranch_vccnz poll\n" LOAD));
 }
 
-static void a_flag_hands_over(void **state)
+static void a_flag_orders_waves(void **state)
 {
     (void)state;
 #define RAISE "ds_write_b32 v5, v7\n" WAIT
     expect(HANDOVER(STORE RAISE, POLL(" offset:4") LOAD), HANDOVER(STORE RAISE, POLL("") LOAD));
-    /* A loop that counts its turns is not taken for one that waits. */
+    /* A loop that counts its iterations is no polling loop. */
     expect(HANDOVER(STORE RAISE, "s_mov_b32 s4, 3\nloop:\nds_read_b32 v4, v5\n" WAIT
                                  "s_sub_u32 s4, s4, 1\ns_cmp_lg_u32 s4, 0\n"
                                  "s_cbranch_scc1 loop\n"),
@@ -238,7 +241,8 @@ static void a_flag_hands_over(void **state)
                                  "v_accvgpr_write_b32 a4, v9\nv_cmp_ne_u32 vcc, 0, v9\n"
                                  "s_cbranch_vccnz loop\n"),
            HANDOVER(STORE RAISE, POLL("") LOAD));
-    /* A scalar that counts two turns does not make it wait; masks of lanes that still wait do. */
+    /* A loop with a scalar that counts two iterations is no polling loop; one with masks of waiting
+     * lanes is. */
     expect(HANDOVER(STORE RAISE, "s_mov_b32 s4, 0\nloop:\nds_read_b32 v4, v5\n" WAIT
                                  "s_xor_b32 s4, s4, 1\ns_cmp_lg_u32 s4, 0\n"
                                  "s_cbranch_scc1 loop\n"),
@@ -246,14 +250,14 @@ static void a_flag_hands_over(void **state)
                                  "v_cmp_ne_u32 vcc, 0, v4\ns_or_b64 s[4:5], vcc, s[4:5]\n"
                                  "s_andn2_b64 exec, exec, s[4:5]\ns_cbranch_execnz poll\n"
                                  "s_mov_b64 exec, -1\n" LOAD));
-    /* A load 64 bytes of code behind one that polls is a load of its own. */
+    /* A load 64 bytes of code after a polling load is evaluated separately. */
     const struct fault f = run(HANDOVER("s_sleep 20\n" RAISE "s_sleep 20\n" STORE,
                                         ".p2align 6\n" POLL("") ".p2align 6\n" LOAD),
                                CHECK_ALL, 0);
     assert_int_equal(f.kind, FAULT_RACE);
 }
 
-static void a_lock_keeps_waves_apart(void **state)
+static void a_lock_orders_waves(void **state)
 {
     (void)state;
 #define LOCK                                        \
@@ -301,18 +305,18 @@ int main(void)
         cmocka_unit_test(a_load_needs_a_barrier),
         cmocka_unit_test(a_store_must_not_overtake_a_load),
         cmocka_unit_test(equal_stores_are_harmless),
-        cmocka_unit_test(bytes_of_a_dword_are_apart),
+        cmocka_unit_test(bytes_of_a_dword_are_checked_separately),
         cmocka_unit_test(a_load_of_half_a_dword_counts),
-        cmocka_unit_test(workgroups_begin_anew),
-        cmocka_unit_test(phases_of_workgroups_are_apart),
+        cmocka_unit_test(workgroups_start_without_history),
+        cmocka_unit_test(phases_of_workgroups_are_separate),
         cmocka_unit_test(copies_to_lds_must_not_overtake_loads),
         cmocka_unit_test(atomics_do_not_race_with_each_other),
         cmocka_unit_test(the_load_of_a_compare_and_swap_is_no_race),
         cmocka_unit_test(stores_are_waited_for_before_the_barrier),
         cmocka_unit_test(double_buffers),
-        cmocka_unit_test(an_atomic_hands_over),
-        cmocka_unit_test(a_flag_hands_over),
-        cmocka_unit_test(a_lock_keeps_waves_apart),
+        cmocka_unit_test(an_atomic_orders_waves),
+        cmocka_unit_test(a_flag_orders_waves),
+        cmocka_unit_test(a_lock_orders_waves),
         cmocka_unit_test(a_report_names_both_accesses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

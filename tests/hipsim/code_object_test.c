@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loader: what a code object holds, and that damage of any kind is an answer. */
+/* Tests the loader: the contents of a code object, and a status for every kind of damage. */
 #include "tools/hipsim/core/bundle.h"
 #include "tools/hipsim/core/launch.h"
 #include "tools/hipsim/core/memory.h"
@@ -36,7 +36,7 @@ static uint8_t *copy(size_t size)
     return bytes;
 }
 
-static void reads_what_is_there(void **state)
+static void contents_are_read(void **state)
 {
     (void)state;
     struct code_object *object;
@@ -68,9 +68,9 @@ static void reads_what_is_there(void **state)
     code_object_destroy(object);
 }
 
-/* struct mg_info of the ROCm device libraries (ockl/src/cg.cl): the counters at 32, the number of
- * workgroups at 40, 0 for what concerns other devices. */
-static void a_cooperative_launch_has_a_record_to_meet_at(void **state)
+/* struct mg_info of the ROCm device libraries (ockl/src/cg.cl): the counters are at 32, the number
+ * of workgroups at 40, and 0 in all fields for other devices. */
+static void a_cooperative_launch_has_a_synchronisation_record(void **state)
 {
     (void)state;
     struct code_object *object;
@@ -158,7 +158,7 @@ static void launch_state_is_as_described(void **state)
     code_object_destroy(object);
 }
 
-/* Runtimes place arguments by their offsets and never compare them with .kernarg_segment_size. */
+/* Runtimes place arguments by their offsets and never compare those with .kernarg_segment_size. */
 static void arguments_beyond_the_named_segment_widen_it(void **state)
 {
     (void)state;
@@ -200,7 +200,7 @@ static void other_targets_are_named(void **state)
     free(bytes);
 }
 
-static void truncation_at_any_byte_is_an_answer(void **state)
+static void truncation_at_any_byte_gives_a_status(void **state)
 {
     (void)state;
 
@@ -214,7 +214,7 @@ static void truncation_at_any_byte_is_an_answer(void **state)
     assert_int_equal(load(kernels.data, 100, GFX942), CODE_OBJECT_INVALID);
 }
 
-static void damage_at_any_byte_is_an_answer(void **state)
+static void damage_at_any_byte_gives_a_status(void **state)
 {
     (void)state;
     uint32_t random = 1;
@@ -230,7 +230,7 @@ static void damage_at_any_byte_is_an_answer(void **state)
     }
 }
 
-/* The relocation of `chain`, made one against a symbol, then has none to look up. */
+/* The relocation of `chain` is changed to one against a symbol, which does not exist. */
 static void symbols_outside_of_the_file_are_no_symbols(void **state)
 {
     (void)state;
@@ -320,13 +320,13 @@ static void bundles_are_searched(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_what_is_there),
+        cmocka_unit_test(contents_are_read),
         cmocka_unit_test(launch_state_is_as_described),
-        cmocka_unit_test(a_cooperative_launch_has_a_record_to_meet_at),
+        cmocka_unit_test(a_cooperative_launch_has_a_synchronisation_record),
         cmocka_unit_test(arguments_beyond_the_named_segment_widen_it),
         cmocka_unit_test(other_targets_are_named),
-        cmocka_unit_test(truncation_at_any_byte_is_an_answer),
-        cmocka_unit_test(damage_at_any_byte_is_an_answer),
+        cmocka_unit_test(truncation_at_any_byte_gives_a_status),
+        cmocka_unit_test(damage_at_any_byte_gives_a_status),
         cmocka_unit_test(symbols_outside_of_the_file_are_no_symbols),
         cmocka_unit_test(an_image_without_section_headers_is_refused),
         cmocka_unit_test(unknown_extents_are_found),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Branches, calls, barriers, waits, MODE, indexed registers, and how programs go wrong. */
+/* Tests branches, calls, barriers, waits, MODE, indexed registers, and faulty programs. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +18,8 @@ static void loops_and_branches(void **state)
     assert_int_equal(p.s[0], 55);
 }
 
-/* VCCZ and EXECZ are those of 64 bits; the debugger's conditions are never set. */
-static void branches_look_at_whole_masks(void **state)
+/* VCCZ and EXECZ test all 64 bits; the debugger's conditions are never set. */
+static void branches_test_whole_masks(void **state)
 {
     (void)state;
     static const struct {
@@ -79,13 +79,13 @@ static void every_bit_of_a_wait_counts(void **state)
         p.lds_bytes = 256;
         program_s64_set(&p, 2, (uint64_t)(uintptr_t)data);
         program_run(&p, text);
-        /* Some more may have come by the time that the counter is read. */
+        /* More operations may have returned by the time the counter is read. */
         const unsigned count = i % 2 ? p.s[0] >> 8 & 15 : (p.s[0] & 15) | (p.s[0] >> 22 & 3) << 4;
         assert_in_range(count, left - (left + 3) / 4, left);
     }
 }
 
-static void calls_return_behind_themselves(void **state)
+static void calls_return_to_the_next_instruction(void **state)
 {
     (void)state;
     struct program p = program_new(GFX942);
@@ -145,8 +145,8 @@ static void forks_run_both_sides(void **state)
     }
 }
 
-/* Fields as the CDNA4 ISA's table of hardware registers and the Linux driver's trap handler
- * (cwsr_trap_handler_gfx9.asm) have them. */
+/* Fields according to the CDNA4 ISA's table of hardware registers and the Linux driver's trap
+ * handler (cwsr_trap_handler_gfx9.asm). */
 static void allocations_are_readable(void **state)
 {
     (void)state;
@@ -162,8 +162,8 @@ static void allocations_are_readable(void **state)
     assert_int_equal(p.s[3], 2);
 }
 
-/* The fields are those of the tables above: STATUS has SCC at 0, EXECZ at 9, VCCZ at 10, IN_TG at
- * 11 and VALID at 16, SH_MEM_BASES the private base at 15:0 and the shared one at 31:16. */
+/* Fields according to the tables above. STATUS: SCC 0, EXECZ 9, VCCZ 10, IN_TG 11, VALID 16.
+ * SH_MEM_BASES: private base 15:0, shared base 31:16. */
 static void status_and_places_are_readable(void **state)
 {
     (void)state;
@@ -190,10 +190,10 @@ static void status_and_places_are_readable(void **state)
     program_run(&p, "s_getreg_b32 s3, hwreg(HW_REG_STATUS, 11, 1)\n"
                     "s_getreg_b32 s6, hwreg(HW_REG_XCC_ID)\n");
     assert_int_equal(p.s[3], 1);            /* several waves */
-    assert_int_equal(p.s[6], p.s[101] % 8); /* workgroups go round the XCDs */
+    assert_int_equal(p.s[6], p.s[101] % 8); /* workgroups are assigned to XCDs round-robin */
 }
 
-/* The scalars that decide where a program goes on have to be defined. */
+/* Scalars that decide where a program continues must be defined. */
 static void scalars_of_forks_and_jumps_are_defined(void **state)
 {
     (void)state;
@@ -219,7 +219,7 @@ static void scalars_of_forks_and_jumps_are_defined(void **state)
     assert_int_equal(p.s_valid[4] | p.s_valid[5] | p.s_valid[6], 0);
     assert_int_equal(p.scc_valid, 0);
     p = program_new(GFX942);
-    p.s[SGPR_M0] = 200; /* beyond the last register */
+    p.s[SGPR_M0] = 200; /* after the last register */
     program_try(&p, "s_movrels_b32 s0, s4");
     assert_int_equal(p.fault.kind, FAULT_REGISTER);
 }
@@ -321,7 +321,7 @@ static void barriers_hold_all_waves(void **state)
     (void)state;
     struct program p = program_new(GFX942);
     p.block = 256;
-    /* s100 is the number of the wave: they arrive after different times, three times. */
+    /* s100 is the wave number: the waves arrive at different times, three times. */
     program_run(&p, "s_mov_b32 s1, 0\nagain:\ns_mul_i32 s2, s100, 50\nwork:\n"
                     "s_sub_u32 s2, s2, 1\ns_cmp_gt_i32 s2, 0\ns_cbranch_scc1 work\ns_barrier\n"
                     "s_add_u32 s1, s1, 1\ns_cmp_lt_u32 s1, 3\ns_cbranch_scc1 again");
@@ -344,8 +344,8 @@ static void a_wave_that_ends_early_leaves_an_unequal_barrier(void **state)
     program_run(&p, text);
 }
 
-/* A compiler's code for s_barrier's counterpart in both branches of an if, and behind it. */
-static void lanes_that_went_round_a_barrier_are_found(void **state)
+/* Compiled code with a barrier in both branches of an if, and one after it. */
+static void lanes_that_skip_a_barrier_are_found(void **state)
 {
     (void)state;
     static const char *const divergent =
@@ -373,8 +373,9 @@ static void lanes_that_went_round_a_barrier_are_found(void **state)
     program_run(&p, divergent);
 }
 
-/* No second barrier follows: lanes 32 to 63 store with the others, which have passed the first. */
-static void lanes_that_join_those_of_a_barrier_are_found(void **state)
+/* There is no second barrier: lanes 32 to 63 store together with lanes that have passed the first
+ * one. */
+static void lanes_that_join_after_a_skipped_barrier_are_found(void **state)
 {
     (void)state;
 #define HALF_AT_THE_BARRIER "s_mov_b32 exec_hi, 0\ns_barrier\n"
@@ -499,7 +500,7 @@ static void seeded_orders_give_the_same_answer(void **state)
     }
 }
 
-/* The wave ids of workgroup 2, instruction by instruction. */
+/* Wave ids of workgroup 2, in the order of its instructions. */
 struct order {
     char waves[8 * 9 + 1];
     unsigned count;
@@ -539,7 +540,7 @@ static struct order seeded_order(struct code *code, uint64_t seed, uint64_t firs
     return o;
 }
 
-/* The thread that runs a workgroup, and the workgroups before it, differ from run to run. */
+/* The thread that runs a workgroup, and the workgroups before it, vary from run to run. */
 static void a_seed_orders_a_workgroup_whatever_ran_before(void **state)
 {
     (void)state;
@@ -558,7 +559,8 @@ static void a_seed_orders_a_workgroup_whatever_ran_before(void **state)
     free(machine);
 }
 
-/* Waves with preloaded arguments begin behind the symbol from which disassemblers count. */
+/* Waves with preloaded arguments begin after the symbol, and reports count from the symbol as
+ * disassemblers do. */
 static void reports_count_from_the_symbol(void **state)
 {
     (void)state;
@@ -598,11 +600,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(loops_and_branches),
-        cmocka_unit_test(branches_look_at_whole_masks),
+        cmocka_unit_test(branches_test_whole_masks),
         cmocka_unit_test(every_bit_of_a_wait_counts),
         cmocka_unit_test(status_and_places_are_readable),
         cmocka_unit_test(scalars_of_forks_and_jumps_are_defined),
-        cmocka_unit_test(calls_return_behind_themselves),
+        cmocka_unit_test(calls_return_to_the_next_instruction),
         cmocka_unit_test(mode_is_a_register),
         cmocka_unit_test(forks_run_both_sides),
         cmocka_unit_test(allocations_are_readable),
@@ -614,8 +616,8 @@ int main(void)
         cmocka_unit_test(vector_instructions_are_skipped),
         cmocka_unit_test(barriers_hold_all_waves),
         cmocka_unit_test(a_wave_that_ends_early_leaves_an_unequal_barrier),
-        cmocka_unit_test(lanes_that_went_round_a_barrier_are_found),
-        cmocka_unit_test(lanes_that_join_those_of_a_barrier_are_found),
+        cmocka_unit_test(lanes_that_skip_a_barrier_are_found),
+        cmocka_unit_test(lanes_that_join_after_a_skipped_barrier_are_found),
         cmocka_unit_test(a_halted_wave_is_a_deadlock),
         cmocka_unit_test(runaway_kernels_stop),
         cmocka_unit_test(unknown_words_fault_only_when_reached),

@@ -9,7 +9,7 @@
 
 #define NONE 0xff
 
-/* The source lane of every lane, by the definition of each DPP_CTRL value. */
+/* Source lane of every lane, from the definition of each DPP_CTRL value. */
 static unsigned shl1(unsigned i) { return i % 16 < 15 ? i + 1 : NONE; }
 static unsigned shr3(unsigned i) { return i % 16 >= 3 ? i - 3 : NONE; }
 static unsigned ror2(unsigned i) { return (i & 48) | ((i - 2) & 15); }
@@ -51,7 +51,7 @@ static void dpp_moves_lanes(void **state)
             p.v[1][i] = 100 + i;
         program_fill(&p, 0, 7);
         program_fill(&p, 2, 7);
-        p.exec &= ~(UINT64_C(1) << 20); /* a source that is off counts as missing */
+        p.exec &= ~(UINT64_C(1) << 20); /* an inactive source counts as missing */
         char text[256];
         snprintf(text, sizeof(text),
                  "v_mov_b32_dpp v0, v1 %s row_mask:0xf bank_mask:0xf\n"
@@ -67,7 +67,7 @@ static void dpp_moves_lanes(void **state)
     }
 }
 
-/* The lane that `lane` reads by DPP_CTRL, by the table of CDNA3 ISA, "DPP_CTRL". */
+/* Returns the lane that `lane` reads, from the table of CDNA3 ISA, "DPP_CTRL". */
 static unsigned by_control(unsigned control, unsigned lane)
 {
     const unsigned n = control & 15, in_row = lane % 16, row = lane - in_row;
@@ -93,7 +93,7 @@ static int write_control(char *text, size_t room, unsigned reg, unsigned control
                     name, reg % 2 ? "" : " bound_ctrl:0");
 }
 
-/* All controls with a number in them. */
+/* All controls that contain a number. */
 static void every_dpp_control(void **state)
 {
     (void)state;
@@ -193,7 +193,7 @@ static void lanes_are_read_and_written(void **state)
     program_run(&p, "v_writelane_b32 v2, s6, 0\nv_writelane_b32 v2, s7, 1");
     assert_int_equal(p.v_valid[2], ~UINT64_C(2));
     p.exec = 0;
-    program_run(&p, "v_readfirstlane_b32 s1, v1"); /* lane 0 when all are off */
+    program_run(&p, "v_readfirstlane_b32 s1, v1"); /* lane 0 if all are inactive */
     assert_int_equal(p.s[1], 0);
 }
 
@@ -312,7 +312,7 @@ static void a_register_in_flight_must_not_be_used(void **state)
     program_try(&p, "v_mov_b32 v1, 0\nds_write_b32 v1, v1\nds_read_b32 v2, v1\n"
                     "v_add_u32 v3, v2, v2\nds_read_b32 v4, v3");
     assert_int_equal(p.fault.kind, FAULT_WAIT);
-    /* A value that nobody uses does no harm: AITER's paged decode drops some. */
+    /* An unused value is harmless: AITER's paged decode discards some. */
     p = program_new(GFX942);
     p.lds_bytes = 1024;
     program_run(&p, "v_mov_b32 v1, 0\nds_write_b32 v1, v1\nds_read_b32 v2, v1\n"

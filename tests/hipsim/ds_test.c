@@ -61,8 +61,8 @@ static void wide_and_two_address_forms_agree(void **state)
     }
 }
 
-/* DS_WRITE2 stores DATA0 to the first address, then DATA1 to the second (CDNA3 ISA), also if that
- * is the same one; so what is defined is DATA1's. */
+/* DS_WRITE2 stores DATA0 to the first address, then DATA1 to the second (CDNA3 ISA), even if both
+ * are equal. DATA1 then decides what is defined. */
 static void pairs_of_writes_go_in_order(void **state)
 {
     (void)state;
@@ -154,7 +154,7 @@ static void each_atomic_computes_its_operation(void **state)
     }
 }
 
-/* offset0 and offset1 count elements, of the st64 forms 64 elements each. */
+/* offset0 and offset1 count elements, or units of 64 elements in the st64 forms. */
 static void pairs_of_every_form(void **state)
 {
     (void)state;
@@ -206,15 +206,15 @@ static void permutes_move_lanes(void **state)
     program_lanes(&p, 1, 1);
     for (unsigned l = 0; l < 64; l++) {
         p.v[2][l] = (63 - l) * 4;
-        p.v[3][l] = l / 2 * 4; /* pushes collide: the highest lane wins */
+        p.v[3][l] = l / 2 * 4; /* several lanes push: the highest one wins */
     }
     p.exec = 0x7fffffffffffffff;
     program_run(&p, "ds_bpermute_b32 v4, v2, v1\nds_permute_b32 v5, v3, v1\ns_waitcnt lgkmcnt(0)");
-    assert_int_equal(p.v[4][0], 0); /* lane 63 is off: zero */
+    assert_int_equal(p.v[4][0], 0); /* lane 63 is inactive: zero */
     assert_int_equal(p.v[4][5], 58);
     assert_int_equal(p.v[5][3], 7);
     assert_int_equal(p.v[5][31], 62);
-    assert_int_equal(p.v[5][40], 0); /* nobody pushed there */
+    assert_int_equal(p.v[5][40], 0); /* no lane pushed to it */
     p.exec = ~UINT64_C(4);
     p.v_valid[1] = ~UINT64_C(0x84);
     program_run(&p, "ds_bpermute_b32 v4, v2, v1 offset:8\nds_permute_b32 v5, v2, v1 offset:8\n"
@@ -223,7 +223,7 @@ static void permutes_move_lanes(void **state)
     assert_int_equal(p.v[5][45], 20);
     assert_int_equal(p.v[4][1], 0); /* from lane 64, which is lane 0 */
     assert_int_equal(p.v[4][0], 1);
-    /* Lane 7 has undefined data; lane 2 is off, so that zero comes from it. */
+    /* Lane 7 has undefined data; lane 2 is inactive, so it provides zero. */
     assert_int_equal(p.v_valid[4] | 4, ~(UINT64_C(1) << 58) | 4);
     assert_int_equal(p.v_valid[5] | 4, ~(UINT64_C(1) << 58) | 4);
 }
@@ -259,7 +259,7 @@ static void swizzle_modes(void **state)
             continue;
         assert_int_equal(p.v[2][l], back == 5 ? 0 : back);
         assert_int_equal(p.v[3][l], group == 5 ? 0 : group);
-        assert_int_equal(p.v[4][l], l == 4 ? 0 : l ^ 1); /* lane 5 is off */
+        assert_int_equal(p.v[4][l], l == 4 ? 0 : l ^ 1); /* lane 5 is inactive */
     }
 }
 
@@ -292,7 +292,7 @@ static void append_and_addtid_use_m0(void **state)
     assert_int_equal(p.v[8][5], 35);
 }
 
-/* Sixteen lanes read an n x 16 matrix row after row, and each gets a column. */
+/* Sixteen lanes read an n x 16 matrix row by row, and each receives a column. */
 static void transposing_reads_give_columns(void **state)
 {
     static const struct {
@@ -327,7 +327,7 @@ static void transposing_reads_give_columns(void **state)
     }
 }
 
-/* EXEC has to be all ones and the address a multiple of 8, of 16 for b6 (CDNA4 ISA, 11.4). */
+/* EXEC must be all ones and the address a multiple of 8, or of 16 for b6 (CDNA4 ISA, 11.4). */
 static void transposing_reads_have_rules(void **state)
 {
     (void)state;
@@ -419,8 +419,8 @@ static void check_float_cases(uint32_t mode, const struct float_case *cases, uns
 
 #define CHECK_FLOATS(mode, cases) check_float_cases(mode, cases, sizeof(cases) / sizeof((cases)[0]))
 
-/* Sums: the first NaN source, quiet, else the default NaN. Minimum and maximum: a signaling NaN
- * wins and becomes quiet, a quiet one loses, -0 is below +0. A NaN never equals. */
+/* Sums: the first NaN source, made quiet, else the default NaN. Minimum and maximum: a signalling
+ * NaN wins and becomes quiet, a quiet one loses, -0 is less than +0. A NaN never compares equal. */
 static void nans_in_float_atomics(void **state)
 {
     (void)state;
@@ -445,8 +445,8 @@ static void nans_in_float_atomics(void **state)
     CHECK_FLOATS(MODE_DEFAULT, cases);
 }
 
-/* MODE flushes what is compared, the sums of LDS and compare-and-swap's result, but nothing in
- * F64 sums. */
+/* MODE flushes compared values, sums in LDS and the result of compare-and-swap, but nothing in F64
+ * sums. */
 static void denormals_in_float_atomics(void **state)
 {
     (void)state;
@@ -520,15 +520,15 @@ static void undefined_addresses_are_found(void **state)
         if (p.fault.kind != FAULT_UNINIT)
             fail_msg("%s passes", texts[i]);
     }
-    /* An append to what nobody has stored; without lanes it touches nothing. */
+    /* An append to an undefined dword; without active lanes it accesses nothing. */
     struct program p = lds_program(GFX942);
     program_try(&p, "ds_append v8\ns_waitcnt lgkmcnt(0)");
     assert_int_equal(p.fault.kind, FAULT_UNINIT);
     program_run(&p, "s_mov_b64 exec, 0\nds_append v8\ns_waitcnt lgkmcnt(0)");
 }
 
-/* One undefined dword of one lane spoils what is read from it, at every width, and nothing else. */
-static void undefined_bytes_spoil_what_is_read_from_them(void **state)
+/* An undefined dword of one lane makes reads of it undefined, at every width, and nothing else. */
+static void reads_of_undefined_bytes_are_undefined(void **state)
 {
     (void)state;
     struct program p = lds_program(GFX950);
@@ -577,7 +577,7 @@ static void reads_must_be_waited_for(void **state)
                     "s_waitcnt lgkmcnt(1)\nv_mov_b32 v4, v3\ns_waitcnt lgkmcnt(0)");
 }
 
-/* LGKM_CNT has four bits (CDNA3 ISA, S_WAITCNT): the sixteenth read is issued when the first has
+/* LGKM_CNT has four bits (CDNA3 ISA, S_WAITCNT): the sixteenth read issues when the first has
  * returned. AITER's paged attention relies on it. */
 static void a_full_counter_stalls_the_wave(void **state)
 {
@@ -596,7 +596,7 @@ static void a_full_counter_stalls_the_wave(void **state)
 }
 
 /* LDS operations return in order (CDNA3 ISA, "Manually Inserted Wait States"), so the later read's
- * data stays; scalar loads share the counter and do not. */
+ * data remain. Scalar loads share the counter and are unordered. */
 static void a_read_may_overwrite_what_an_earlier_one_will_write(void **state)
 {
     (void)state;
@@ -641,7 +641,7 @@ int main(void)
         cmocka_unit_test(denormals_in_float_atomics),
         cmocka_unit_test(undefined_lds_is_reported_where_it_is_stored),
         cmocka_unit_test(undefined_addresses_are_found),
-        cmocka_unit_test(undefined_bytes_spoil_what_is_read_from_them),
+        cmocka_unit_test(reads_of_undefined_bytes_are_undefined),
         cmocka_unit_test(reads_must_be_waited_for),
         cmocka_unit_test(a_full_counter_stalls_the_wave),
         cmocka_unit_test(a_read_may_overwrite_what_an_earlier_one_will_write),

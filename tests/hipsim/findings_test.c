@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file tests findings at which hardware would not stop: they are counted and noted once per
- * place, and the kernel goes on. */
+/* This file tests findings that do not stop hardware: they are counted and recorded once per place,
+ * and the kernel continues. */
 #include "tests/hipsim/device.h"
 
-/* Each kernel has one mistake, and leaves 5 in s0 behind it. */
+/* Each kernel has one mistake, and sets s0 to 5 after it. */
 static void expect(const char *text, enum fault_kind kind)
 {
     uint32_t *buffer = device_alloc(4096, NULL);
@@ -29,7 +29,7 @@ static void expect(const char *text, enum fault_kind kind)
 
 #define END "\ns_nop 7\ns_mov_b32 s0, 5"
 
-static void every_kind_goes_on(void **state)
+static void launches_continue_after_every_kind(void **state)
 {
     (void)state;
     expect("global_store_dword v10, v1, s[2:3]" END, FAULT_UNINIT);
@@ -46,7 +46,7 @@ static void every_kind_goes_on(void **state)
     expect("s_cmp_eq_u32 s100, 1\ns_cbranch_scc1 out\ns_barrier" END "\nout:", FAULT_BARRIER);
 }
 
-static void values_are_those_that_are_there(void **state)
+static void kernels_continue_with_the_present_values(void **state)
 {
     (void)state;
     struct program p = program_new(GFX942);
@@ -66,8 +66,8 @@ static void values_are_those_that_are_there(void **state)
     assert_non_null(strstr(p.found[0].text, "before the s_waitcnt for the load at"));
 }
 
-/* Once per place, however often it is passed. */
-static void places_are_named_once(void **state)
+/* A place is recorded once, however often it is executed. */
+static void places_are_recorded_once(void **state)
 {
     (void)state;
     struct program p = program_new(GFX942);
@@ -87,7 +87,7 @@ static void places_are_named_once(void **state)
     assert_int_equal(p.places, 1);
 }
 
-/* Lanes outside of memory read zero and store nothing; the others do as ever. */
+/* Lanes outside of memory read zero and store nothing; the others work normally. */
 static void accesses_outside_of_memory_read_zero(void **state)
 {
     (void)state;
@@ -104,7 +104,7 @@ static void accesses_outside_of_memory_read_zero(void **state)
                     "ds_write_b32 v10, v11\ns_waitcnt lgkmcnt(0)\nds_read_b32 v4, v10\n"
                     "s_load_dword s6, s[2:3], 0x1000\ns_waitcnt vmcnt(0) lgkmcnt(0)");
     assert_int_equal(p.fault.kind, FAULT_NONE);
-    assert_int_equal(p.places, 4); /* that program.h keeps */
+    assert_int_equal(p.places, 4); /* as many as program.h keeps */
     assert_int_equal(p.findings, 5);
     for (unsigned i = 0; i < p.places; i++)
         assert_int_equal(p.found[i].kind, FAULT_MEMORY);
@@ -153,9 +153,9 @@ static void wide_accesses_that_are_misaligned_are_hinted_at(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_kind_goes_on),
-        cmocka_unit_test(values_are_those_that_are_there),
-        cmocka_unit_test(places_are_named_once),
+        cmocka_unit_test(launches_continue_after_every_kind),
+        cmocka_unit_test(kernels_continue_with_the_present_values),
+        cmocka_unit_test(places_are_recorded_once),
         cmocka_unit_test(accesses_outside_of_memory_read_zero),
         cmocka_unit_test(wide_accesses_that_are_misaligned_are_hinted_at),
     };

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Host time of a flash-attention kernel on the simulator, one thread, checks on: a workgroup of 512
- * work-items with 64 KiB of LDS, 256 queries and 1,000 keys of head size 128, and several of them
- * executed plainly and in modelled time. The kernel is tools/bench/flash.c, built by Clang.
+ * Measures the host time of a flash-attention kernel on the simulator, one thread, checks on. A
+ * workgroup has 512 work-items, 64 KiB of LDS, 256 queries and 1,000 keys of head size 128. Several
+ * workgroups are executed untimed and under the timing model. The kernel is tools/bench/flash.c,
+ * built by Clang.
  *
  * Usage: hipsim_flash_bench GFX942_CODE_OBJECT
  */
@@ -44,7 +45,7 @@ static double seconds(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* Device memory with `rows` of D bf16 numbers of about -1 .. 1. */
+/* Allocates device memory with `rows` of D bf16 numbers of about -1 .. 1. */
 static void *tensor(size_t rows)
 {
     static uint32_t state = 1;
@@ -96,7 +97,7 @@ static struct args make_args(void)
     };
 }
 
-/* The best of several launches of `heads` workgroups, in seconds of processor time. */
+/* Returns the best time of several launches of `heads` workgroups, in seconds of processor time. */
 static double run(hipFunction_t function, struct args *args, unsigned heads)
 {
     int fixed = 0;

@@ -66,7 +66,7 @@ static void stores_obey_exec_and_width(void **state)
     assert_int_equal(out[8 * 4], 0x55555555);
 }
 
-/* Waits for data from LDS take lgkmcnt, those for data from memory vmcnt. */
+/* Data from LDS arrive with lgkmcnt, data from memory with vmcnt. */
 static void flat_data_come_with_their_counter(void **state)
 {
     (void)state;
@@ -186,7 +186,7 @@ static void atomics_collide_and_return(void **state)
     assert_int_equal(wide[2], bits_of64(1.0));
 }
 
-/* L2 flushes the inputs of ADD_F32 and nothing else, whatever MODE says: CDNA4 ISA, table 53. */
+/* L2 flushes the inputs of ADD_F32 only, regardless of MODE: CDNA4 ISA, table 53. */
 static void atomics_in_l2_ignore_mode(void **state)
 {
     (void)state;
@@ -206,13 +206,13 @@ static void atomics_in_l2_ignore_mode(void **state)
                         "global_atomic_pk_add_f16 v[0:1], v4, off offset:8\n"
                         "global_atomic_max_f64 v[0:1], v[6:7], off offset:16\ns_waitcnt vmcnt(0)");
         assert_int_equal(word[0], 0);
-        assert_int_equal(word[1], 1); /* the sum of two normal numbers stays */
+        assert_int_equal(word[1], 1); /* a sum of two normal numbers is not flushed */
         assert_int_equal(word[2], 0x00030004);
         assert_int_equal(word[4], 5);
     }
 }
 
-/* Clang does an f16 atomic as a compare-and-swap of the dword around it. */
+/* Clang implements an f16 atomic as a compare-and-swap of the dword around it. */
 static void last_dword_of_an_odd_allocation(void **state)
 {
     (void)state;
@@ -302,7 +302,8 @@ static void loads_to_lds_take_their_place_from_m0(void **state)
         char text[256];
         p.lds_bytes = 2048;
         p.s[SGPR_M0] = 512;
-        for (unsigned l = 0; l < 64; l++) { /* the source is any address, the target is in order */
+        for (unsigned l = 0; l < 64; l++) { /* the source is any address, the destination is in
+                                             * order of lanes */
             uint64_t a = (uint64_t)(uintptr_t)data + (63 - l) * dwords * 4;
             p.v[0][l] = (uint32_t)a;
             p.v[1][l] = (uint32_t)(a >> 32);
@@ -324,7 +325,7 @@ static void loads_to_lds_take_their_place_from_m0(void **state)
     }
 }
 
-/* A byte or half becomes a dword of LDS, by its sign or with zeros. */
+/* A byte or half is sign- or zero-extended to a dword of LDS. */
 static void narrow_loads_to_lds_extend(void **state)
 {
     static const char *const forms[] = {"ubyte", "sbyte", "ushort", "sshort"};
@@ -337,7 +338,7 @@ static void narrow_loads_to_lds_extend(void **state)
         char text[300];
         p.lds_bytes = 256;
         p.private_bytes = 8;
-        p.s[SGPR_M0] = 0x50000; /* 16 bits count */
+        p.s[SGPR_M0] = 0x50000; /* only 16 bits count */
         program_addresses(&p, 0, data, 4);
         program_lanes(&p, 2, 4);
         memcpy(p.v[5], data, sizeof(p.v[5]));

@@ -49,7 +49,7 @@ static unsigned bytes_of(unsigned data)
     return (b[0] + b[1] + b[2] + b[3]) / 8;
 }
 
-/* The bits of component `c` of an element, found bit by bit. */
+/* Returns the bits of component `c` of an element, assembled bit by bit. */
 static uint32_t code_at(const uint8_t *element, unsigned data, unsigned c)
 {
     unsigned at = 0;
@@ -112,7 +112,7 @@ static void check_value(uint32_t got, uint32_t code, unsigned data, unsigned c, 
 
 static const char *const names[4] = {"x", "xy", "xyz", "xyzw"};
 
-/* Returns the register to which loads of n components go, in 32 and in 16 bits. */
+/* Returns the first register for loads of n components, for 32 and for 16 bits. */
 static unsigned first_register(unsigned n, bool d16)
 {
     static const uint8_t registers[2][5] = {{0, 8, 10, 12, 16}, {0, 20, 21, 22, 24}};
@@ -120,8 +120,8 @@ static unsigned first_register(unsigned n, bool d16)
     return registers[d16][n];
 }
 
-/* Loads of every number of components from s[4:7]; those of four are stored again, by s[8:11] and
- * in 16 bits by s[12:15]. */
+/* Loads every number of components from s[4:7]. The loads of four are stored again, through s[8:11]
+ * and in 16 bits through s[12:15]. */
 static const char *access_text(unsigned data, unsigned number)
 {
     static char text[2000];
@@ -179,14 +179,14 @@ static void check_load(const struct program *p, const uint8_t *elements, unsigne
         assert_int_equal(v[n / 2][5] >> 16, 0xabcd); /* bits 31:16 are preserved */
 }
 
-/* Storing what was loaded gives the same bytes, but for what has two codes. */
+/* Checks that storing the loaded values gives the same bytes, except for values with two codes. */
 static void check_store(const uint8_t *copy, const uint8_t *elements, unsigned data,
                         unsigned number, bool d16)
 {
     unsigned size = bytes_of(data), bits = component_bits[data][0];
 
     if (d16 && (bits > 11 || (number == FLOAT && data < 8)) && !(number == FLOAT && bits == 16))
-        return; /* f16 does not hold all values */
+        return; /* f16 cannot represent all values */
     for (unsigned l = 0; l < 60; l++) {
         for (unsigned c = 0; c < 4 && component_bits[data][c]; c++) {
             uint32_t want = code_at(elements + l * size, data, c);
@@ -254,7 +254,7 @@ static void formats_that_do_not_exist_are_refused(void **state)
     }
 }
 
-/* Register i of MUBUF forms is what select i of the resource says: 0, 1, or a component. */
+/* Register i of MUBUF forms is given by select i of the resource: 0, 1, or a component. */
 static void resources_select_components(void **state)
 {
     (void)state;

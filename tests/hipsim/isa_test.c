@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All variants of the lane kernels give the same bits: every VALU row that the plain assembler
- * syntax below can address is run on random and on special operands with the plain C kernels, with
- * those for AVX2, and with those that this CPU would choose; and one with DPP in several forms.
+ * Tests that all variants of the lane kernels give the same bits. Every VALU row that plain
+ * assembler syntax can express runs on random and special operands. It uses the kernels for plain
+ * C, for AVX2, and the best ones for this CPU. One row with DPP runs in several forms.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,8 @@
 #include "tests/hipsim/program.h"
 #include "tools/hipsim/exec/tables.h"
 
-/* Operand registers by width; sources may be any vector, results go to v0 up. */
+/* Writes operand registers by width; sources may be any vector register, results go to v0 and
+ * up. */
 static void operand(char *text, size_t room, unsigned first, unsigned dwords)
 {
     if (dwords == 1)
@@ -22,7 +23,7 @@ static void operand(char *text, size_t room, unsigned first, unsigned dwords)
         snprintf(text, room, "v[%u:%u]", first, first + dwords - 1);
 }
 
-/* "v_name dst, src0, src1, src2" from the row's types, or false for rows of another shape. */
+/* Writes "v_name dst, src0, src1, src2" from the row's types. False for rows of another shape. */
 static bool write_instruction(const struct op_row *row, char *text, size_t room)
 {
     bool simple = row->flags & ROW_VALU && row->kernel && row->dst && row->dst != T_MASK &&
@@ -86,7 +87,7 @@ static uint64_t hash(uint64_t h, const void *data, size_t bytes)
 
 static const char *row_names[MAX_ROWS];
 
-/* A hash per row of the results under several modes, in the order of the tables. */
+/* Computes a hash per row of the results under several modes, in the order of the tables. */
 static unsigned run_all(uint64_t *hashes)
 {
     char *text = malloc(MAX_ROWS * 160), *at = text, line[160];
@@ -133,7 +134,8 @@ static unsigned run_all(uint64_t *hashes)
     return n;
 }
 
-/* The hashes with the kernels of `isa`, made by a child: a process chooses once. */
+/* Computes the hashes with the kernels of `isa` in a child, since a process can select them only
+ * once. */
 static size_t run_in_child(enum host_isa isa, uint64_t *hashes)
 {
     int ends[2];

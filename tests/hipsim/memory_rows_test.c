@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every load, store and atomic of every memory: what it moves, merges, extends and returns, by the
- * pseudo-code of the CDNA3 ISA manual (DS, BUFFER, FLAT, GLOBAL, SCRATCH, S_ATOMIC, S_BUFFER).
+ * Tests every load, store and atomic of every memory: what it moves, merges, extends and returns,
+ * by the pseudo-code of the CDNA3 ISA manual (DS, BUFFER, FLAT, GLOBAL, SCRATCH, S_ATOMIC,
+ * S_BUFFER).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,16 +11,16 @@
 #include "tests/hipsim/device.h"
 
 #define CASE_BYTES 128
-#define STRIDE 32            /* bytes of a lane; the access is to the upper half of them */
-#define OFF UINT64_C(0x0200) /* a lane that is off */
-#define KEPT 0xaaaabbbbu     /* in result registers before */
+#define STRIDE 32            /* bytes per lane; accesses go to their upper half */
+#define OFF UINT64_C(0x0200) /* an inactive lane */
+#define KEPT 0xaaaabbbbu     /* in result registers before the instruction */
 
 enum { DATA = 4, RESULT = 8, FILL = 48, DUMP = 56 };
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* The instructions of a memory. A load takes a name and registers; a store as well. `all` fills the
- * bytes of each lane and, behind the bar, reads them back. */
+/* Instructions of a memory. Loads and stores take a name and registers. `all` fills the bytes of
+ * each lane and, after the bar, reads them back. */
 static const struct memory {
     const char *load, *store, *all, *wait;
     bool lds;
@@ -53,7 +54,7 @@ static const struct memory {
 
 enum part { ALL, LOW, HIGH };
 
-/* The forms: names in memory and in LDS, bytes, sign extension, the part of the register. */
+/* Forms: names in memory and in LDS, bytes, sign extension, part of the register. */
 struct form {
     const char *name, *lds;
     unsigned bytes;
@@ -87,7 +88,7 @@ static const char *registers(char *text, unsigned first, unsigned bytes)
     return text;
 }
 
-/* Writes what fills a memory, `body`, and what reads all of it, as case. */
+/* Writes a case: the text that fills a memory, `body`, and the text that reads all of it. */
 static char *write_case(char *at, const struct memory *m, const char *body)
 {
     const size_t fill = (size_t)(strchr(m->all, '|') - m->all);
@@ -104,7 +105,7 @@ static struct code *assemble_cases(const char *text, void **machine)
     return code;
 }
 
-/* Every lane has STRIDE bytes of its own in each memory. */
+/* Creates a program in which every lane has STRIDE bytes of its own in each memory. */
 static struct program memory_program(void)
 {
     static uint8_t *data;
@@ -211,7 +212,7 @@ static void every_store(void **state)
 
 enum op { SWAP, ADD, SUB, SMIN, UMIN, SMAX, UMAX, AND, OR, XOR, INC, DEC, CMPSWAP, RSUB, MSKOR };
 
-/* Names in memory and in LDS: of 32 bits and of 64 bits. Only LDS has the last two. */
+/* Names in memory and in LDS, for 32 and 64 bits. Only LDS has the last two. */
 static const struct {
     const char *name, *lds[2];
 } ops[] = {
@@ -232,7 +233,8 @@ static const struct {
     [MSKOR] = {NULL, {"mskor_b32", "mskor_b64"}},
 };
 
-/* tmp is MEM, src DATA; `extra` the second operand of LDS, the new value of a comparison. */
+/* Computes an atomic: tmp is MEM, src DATA; `extra` is the second operand in LDS, the new value of
+ * a compare-and-swap. */
 static uint64_t computed(enum op op, bool wide, uint64_t tmp, uint64_t src, uint64_t extra)
 {
     const int64_t a = wide ? (int64_t)tmp : (int32_t)tmp, b = wide ? (int64_t)src : (int32_t)src;
@@ -274,7 +276,7 @@ static const struct {
 
 enum { GLOBAL, FLAT, BUFFER, LDS };
 
-/* Returns whether the memory has the operation, and writes the instruction. */
+/* Writes the instruction. False if the memory lacks the operation. */
 static bool write_atomic(char *body, unsigned memory, enum op op, bool wide, bool returns)
 {
     const char *x2 = wide ? "_x2" : "", *sc0 = returns ? " sc0" : "";
@@ -310,8 +312,8 @@ static bool write_atomic(char *body, unsigned memory, enum op op, bool wide, boo
     return true;
 }
 
-/* Data of an atomic: LDS has the comparand first and the new value in a register of its own, memory
- * the new value first and the comparand behind it. */
+/* Sets the data of an atomic. LDS has the comparand first and the new value in a separate register;
+ * memory has the new value first, followed by the comparand. */
 static void put_data(struct program *p, unsigned lane, unsigned memory, enum op op, bool wide,
                      uint64_t data)
 {
@@ -395,7 +397,7 @@ static void every_atomic_of_floats(void **state)
             const bool wide = cases[i].want >> 32;
             char text[500], data[16], result[16];
             struct program p = memory_program();
-            if (memory == BUFFER && i == 5) /* gfx950 alone has it */
+            if (memory == BUFFER && i == 5) /* only gfx950 has it */
                 continue;
             registers(data, DATA, wide ? 8 : 4), registers(result, RESULT, wide ? 8 : 4);
             const size_t fill = (size_t)(strchr(m->all, '|') - m->all);

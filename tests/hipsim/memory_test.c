@@ -67,7 +67,7 @@ static void huge_allocations_cost_nothing(void **state)
     assert_int_equal(hipsim_mem_in_use(0), before);
 }
 
-static void freed_slots_rest_before_reuse(void **state)
+static void freed_slots_are_quarantined(void **state)
 {
     (void)state;
     uint64_t first = allocate(8192, HIPSIM_MEM_DEVICE);
@@ -96,8 +96,8 @@ static uint64_t resident_bytes(void)
     return pages * UINT64_C(4096);
 }
 
-/* Sizes of many classes: 3 GiB in all, with a shadow of 400 MiB. */
-static void resting_slots_keep_no_pages(void **state)
+/* Sizes of many classes: 3 GiB in total, with a shadow of 400 MiB. */
+static void quarantined_slots_keep_no_pages(void **state)
 {
     (void)state;
     const uint64_t before = resident_bytes();
@@ -216,8 +216,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bounds_are_exact),
         cmocka_unit_test(huge_allocations_cost_nothing),
-        cmocka_unit_test(freed_slots_rest_before_reuse),
-        cmocka_unit_test(resting_slots_keep_no_pages),
+        cmocka_unit_test(freed_slots_are_quarantined),
+        cmocka_unit_test(quarantined_slots_keep_no_pages),
         cmocka_unit_test(shadow_follows_bytes),
         cmocka_unit_test(registrations_come_and_go),
         cmocka_unit_test(arguments_and_text_are_read_only),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rates of matrix instructions per core by instruction set of the host, C accumulating over 16
- * steps, and the ratio of the best to plain C. */
+/* Measures rates of matrix instructions per core and host instruction set, with C accumulating over
+ * 16 steps. Prints the ratio of the best rate to plain C. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -24,7 +24,7 @@ static uint32_t random32(void)
     return state >> 16 | state << 16;
 }
 
-/* Millions of instructions per second of CPU time. */
+/* Returns millions of instructions per second of CPU time. */
 static double rate(const struct mfma_job *job, enum host_isa isa)
 {
     double start = seconds(), now;
@@ -48,7 +48,7 @@ int main(void)
         const char *name;
         struct mfma_shape shape;
         enum mfma_format format;
-        bool every_8th; /* lane of A and B has nothing but `other` */
+        bool every_8th; /* every 8th lane of A and B has only `other` */
         uint32_t other;
     } cases[] = {
         {"v_mfma_f32_32x32x8_bf16", {32, 32, 8, 1, false}, FORMAT_BF16, false, 0},
@@ -65,7 +65,7 @@ int main(void)
 
     printf("%-28s %9s %9s %9s %8s\n", "M/s of one core", "AVX-512", "AVX2", "plain C", "ratio");
     for (unsigned c = 0; c < sizeof(cases) / sizeof(*cases); c++) {
-        /* Magnitudes of 2^-8 .. 2^1 in the 16-bit formats, all finite in the others. */
+        /* Magnitudes 2^-8 .. 2^1 in the 16-bit formats, any finite number in the others. */
         uint32_t keep = cases[c].format == FORMAT_FP8   ? 0xb7b7b7b7
                         : cases[c].format == FORMAT_F16 ? 0x9fff9fff
                                                         : 0x83ff83ff;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * MODE.FP16_OVFL and matrix instructions: an overflow of an F32 result becomes the largest number
- * instead of an infinity, that of an I32 result the largest or least integer instead of what the
- * low bits are (CDNA4 ISA, 7.1.2, 7.1.5, 7.5); F64 ignores MODE (7.4).
+ * Tests MODE.FP16_OVFL with matrix instructions (CDNA4 ISA, 7.1.2, 7.1.5, 7.5). An overflow of an
+ * F32 result becomes the largest number instead of an infinity. An overflow of an I32 result
+ * becomes the largest or smallest integer instead of wrapping. F64 ignores MODE (7.4).
  */
 #include <float.h>
 #include <math.h>
@@ -15,7 +15,7 @@ enum { D = 0, A = 32, B = 40, INDEX = 50, SCALE_A = 52, SCALE_B = 53 };
 #define MAX_BITS 0x7f7fffffu
 #define INF_BITS 0x7f800000u
 
-/* Constants in all lanes of the operands. */
+/* Constants for all lanes of the operands. */
 struct overflow_case {
     const char *text;
     enum gfx_target target;
@@ -33,7 +33,7 @@ static void run_case(const struct overflow_case *c, bool set)
     }
     for (unsigned i = 0; i < 32; i++)
         program_fill(&p, D + i, c->c);
-    program_fill(&p, INDEX, 0x44444444);   /* the first two of every four */
+    program_fill(&p, INDEX, 0x44444444);   /* selects the first two of every four */
     program_fill(&p, SCALE_A, 0xfefefefe); /* 2^127 */
     program_fill(&p, SCALE_B, 0xfefefefe);
     program_run(&p, c->text);
@@ -48,7 +48,7 @@ static void run_case(const struct overflow_case *c, bool set)
 
 static const struct overflow_case cases[] = {
     {"v_mfma_f32_16x16x16_f16 v[0:3], v[32:33], v[40:41], v[0:3]", GFX942, F16_MAX, F16_MAX,
-     MAX_BITS, MAX_BITS, MAX_BITS}, /* all of it is below the last bit */
+     MAX_BITS, MAX_BITS, MAX_BITS}, /* below the last bit, so there is no overflow */
     {"v_mfma_f32_16x16x16_bf16 v[0:3], v[32:33], v[40:41], v[0:3]", GFX942, BF16_BIG, 0x3f803f80, 0,
      MAX_BITS, INF_BITS},
     {"v_mfma_f32_32x32x8_bf16 v[0:15], v[32:33], v[40:41], v[0:15]", GFX942, BF16_BIG, 0xbf80bf80,
@@ -59,7 +59,7 @@ static const struct overflow_case cases[] = {
      INF_BITS},
     {"v_mfma_f32_16x16x8_xf32 v[0:3], v[32:33], v[40:41], v[0:3]", GFX942, 0x7f000000, 0x3f800000,
      0, MAX_BITS, INF_BITS},
-    /* An infinity among the inputs is no overflow. */
+    /* An infinite input is no overflow. */
     {"v_mfma_f32_16x16x16_bf16 v[0:3], v[32:33], v[40:41], v[0:3]", GFX942, 0x7f807f80, 0x3f803f80,
      0, INF_BITS, INF_BITS},
     {"v_mfma_f32_16x16x4_f32 v[0:3], v32, v40, v[0:3]", GFX942, 0, 0, INF_BITS, INF_BITS, INF_BITS},
@@ -93,7 +93,8 @@ static void overflows_are_clamped(void **state)
     }
 }
 
-/* Two steps of eight: 2^128 is the largest number before the second takes 2^127 from it. */
+/* Two steps of eight: the sum is clamped to the largest number below 2^128 before the second step
+ * subtracts 2^127. */
 static void every_step_is_clamped(void **state)
 {
     (void)state;
@@ -109,7 +110,7 @@ static void every_step_is_clamped(void **state)
     assert_int_equal(p.v[0][5], bits_of(FLT_MAX - 0x1p127f));
 }
 
-/* Elements are clamped one by one, D may be where A is, and f64 goes to infinity. */
+/* Elements are clamped one by one, D may overlap A, and f64 overflows to infinity. */
 static void other_elements_stay(void **state)
 {
     (void)state;

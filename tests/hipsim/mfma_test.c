@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every matrix instruction of both targets against a plain matrix product in double precision, by
- * iteration over the op rows. Lane layouts are written down here once more, from AMD's matrix
- * instruction calculator and the ROCm blog "Matrix core programming on AMD CDNA3 and CDNA4", in
- * its formulas and not in the simulator's.
+ * Tests every matrix instruction of both targets against a plain matrix product in double
+ * precision, by iteration over the op rows. The lane layouts are written independently of the
+ * simulator. Their formulas come from AMD's matrix instruction calculator and the ROCm blog "Matrix
+ * core programming on AMD CDNA3 and CDNA4".
  */
 #include <math.h>
 #include <stdio.h>
@@ -25,8 +25,7 @@ static uint32_t random32(void)
     return random_state >> 8 ^ random_state << 13;
 }
 
-/* The parts of an instruction's name: v_mfma_f32_32x32x4_2b_f16, v_smfmac_f32_16x16x64_fp8_bf8,
- * ... */
+/* Parts of an instruction's name: v_mfma_f32_32x32x4_2b_f16, v_smfmac_f32_16x16x64_fp8_bf8, ... */
 struct spec {
     char name[48];
     char out[8], a[8], b[8];
@@ -60,7 +59,7 @@ static struct spec parse(const char *name)
     return s;
 }
 
-/* -- formats of the test's own, bit by bit ----------------------------------------------------- */
+/* -- formats, implemented independently, bit by bit -------------------------------------------- */
 
 static double power(int e) { return ldexp(1, e); }
 
@@ -83,7 +82,8 @@ static unsigned bits_of_format(const char *f)
     return !strcmp(f, "fp6") || !strcmp(f, "bf6") ? 6 : !strcmp(f, "fp4") ? 4 : 8;
 }
 
-/* A random code of the format whose value is a small multiple of 1/2 where the format has those. */
+/* Returns a random code of the format. Its value is a small multiple of 1/2 if the format can
+ * represent these. */
 static uint64_t random_code(const char *f)
 {
     float v = (float)((int)(random32() % 9) - 4);
@@ -137,7 +137,8 @@ static double value(const char *f, uint64_t code, enum gfx_target target)
 
 /* -- layouts ----------------------------------------------------------------------------------- */
 
-/* Element and lane of A[i][k] (B[k][j]) of a block; k counts stored elements of a sparse A. */
+/* Finds element and lane of A[i][k] (B[k][j]) of a block; for a sparse A, k counts stored
+ * elements. */
 static void input_place(unsigned width, unsigned k_all, unsigned blocks, unsigned bits, unsigned i,
                         unsigned k, unsigned block, unsigned *element, unsigned *lane)
 {
@@ -220,7 +221,7 @@ static void instruction(const struct spec *s, const char *modifiers, char *text,
         snprintf(text, size, "%s %s, %s, %s, %s %s", s->name, d, a, b, d, modifiers);
 }
 
-/* Random operands, in place. */
+/* Fills the operands with random numbers. */
 static void fill(struct program *p, const struct spec *s)
 {
     unsigned bits_a = bits_of_format(s->a), bits_b = bits_of_format(s->b);
@@ -268,7 +269,7 @@ static double scale(const struct program *p, unsigned reg, unsigned byte, unsign
     return power((int)(p->v[reg][i + width * (k / 32)] >> (8 * byte) & 255) - 127);
 }
 
-/* C + A * B of one element; `size` gets the sum of magnitudes. */
+/* Returns C + A * B of one element; `size` is the sum of magnitudes. */
 static double plain_product(const struct spec *s, const struct program *p, unsigned i, unsigned j,
                             unsigned block, unsigned byte, double *size)
 {
@@ -280,7 +281,7 @@ static double plain_product(const struct spec *s, const struct program *p, unsig
         unsigned k = ka;
         input_place(s->m, s->sparse ? s->k / 2 : s->k, s->blocks, bits_a, i, ka, block, &e, &l);
         double a = value(s->a, get(p, A, bits_a, e, l), p->target);
-        if (s->sparse) /* the stored pair ka / 2 stands for four k; two bits say which */
+        if (s->sparse) /* the stored pair ka / 2 represents four k; two index bits select one */
             k = ka / 2 * 4 + (p->v[INDEX][l] >> (2 * e) & 3);
         input_place(s->n, s->k, s->blocks, bits_b, j, k, block, &e, &l);
         double b = value(s->b, get(p, B, bits_b, e, l), p->target);
@@ -308,7 +309,8 @@ static void check(const struct spec *s, enum gfx_target target, const char *modi
             for (unsigned j = 0; j < s->n; j++) {
                 double size, want = plain_product(s, before, i, j, block, byte, &size);
                 double have = output(s, p, i, j, block);
-                /* Aligned to 24 fractional bits of the largest term, k terms, one rounding. */
+                /* Error bound: alignment to 24 fractional bits of the largest term, k terms, one
+                 * rounding. */
                 if (fabs(have - want) > size * s->k * 0x1p-24)
                     fail_msg("%s: D[%u][%u] of block %u is %.9g, not %.9g", text, i, j, block, have,
                              want);
@@ -392,7 +394,7 @@ static struct mfma_job wild_job(struct rows *r, enum mfma_format format, unsigne
     unsigned bits = mfma_element_bits(format), k = bits == 32 ? 4 : bits == 16 ? 8 : 16;
 
     for (unsigned l = 0; l < 64; l++) {
-        /* From the fourth round of six on some rows of A are zero, as masked keys are. */
+        /* From the fourth of six rounds on some rows of A are zero, as with masked keys. */
         bool masked = round % 6 > 3 && (l & 1 || l % 32 < 16);
         for (unsigned i = 0; i < 8; i++) {
             r->a[i][l] = masked ? random32() & 0x80008000 : wild(format, round);
@@ -439,7 +441,7 @@ static double decoded_byte(enum mfma_format format, unsigned code, int *exponent
     return format == FORMAT_BF8 && (code & 0x7f) == 0x7c ? copysign(INFINITY, v) : v;
 }
 
-/* An element of A or B, decoded by the formulas above. */
+/* Decodes an element of A or B with the formulas above. */
 static double decoded(const struct mfma_job *job, bool is_b, unsigned line, unsigned k,
                       int *exponent)
 {
@@ -465,7 +467,7 @@ static double decoded(const struct mfma_job *job, bool is_b, unsigned line, unsi
     return decoded_byte(format, code & 255, exponent);
 }
 
-/* One element by exact steps. */
+/* Computes one element by exact steps. */
 static uint32_t exact(const struct rows *r, const struct mfma_job *job, unsigned i, unsigned j)
 {
     unsigned bits = mfma_element_bits((enum mfma_format)job->a_format), reg, lane;
@@ -531,7 +533,7 @@ static void vectors_and_exact_steps_agree(void **state)
     }
 }
 
-/* NaN of binary32 products are the host's. */
+/* NaNs of binary32 products are the host's. */
 static bool same_bits(enum mfma_format format, uint32_t a, uint32_t b)
 {
     return a == b ||
@@ -571,15 +573,15 @@ static void all_instruction_sets_give_the_same_bits(void **state)
     }
 }
 
-/* The published model of CDNA3 for single steps (docs/hipsim-matrix.md). */
+/* Tests single steps against the published model of CDNA3 (docs/hipsim-matrix.md). */
 static void a_step_truncates_products_and_floors_c(void **state)
 {
     int e[8] = {0, -25, -25, -25, -25, -25, -25, -25};
     double p[8] = {1, 0x1p-25, 0x1p-25, 0x1p-25, 0x1p-25, 0x1p-25, 0x1p-25, 0x1p-25};
 
     (void)state;
-    /* Seven halves of the last bit vanish, each on its own; in any order of summation they would
-     * not, had they been added exactly. */
+    /* Seven halves of the last bit vanish, since each is truncated. Added exactly, they would not
+     * vanish in any order. */
     assert_true(mfma_fused_step(p, e, 8, 0, 0, false) == 1);
     /* With 2^-24 they count, and the sum is rounded once, to even. */
     for (unsigned i = 1; i < 8; i++) {
@@ -595,7 +597,7 @@ static void a_step_truncates_products_and_floors_c(void **state)
     assert_true(mfma_fused_step(p, e, 2, 0, 0, false) == 1);
     assert_true(mfma_fused_step(p, e, 1, 0, -0x1p-40f, false) == 1 - 0x1p-24f);
     assert_true(mfma_fused_step(p, e, 1, 0, 0x1p-40f, false) == 1);
-    /* 8-bit formats sum even and odd k apart and floor when they join them ... */
+    /* 8-bit formats sum even and odd k separately, round the two sums down ... */
     assert_true(mfma_fused_step(p, e, 2, 0, 0, true) == 1 - 0x1p-24f);
     /* ... and drop a C below 2^(e - 25). */
     p[1] = 0;
@@ -606,7 +608,8 @@ static void a_step_truncates_products_and_floors_c(void **state)
     assert_true(isinf(mfma_fused_step(p, e, 1, 0, INFINITY, false)));
     p[0] = -INFINITY;
     assert_int_equal(bits_from_float(mfma_fused_step(p, e, 1, 0, INFINITY, false)), 0x7fc00000);
-    /* A product beyond binary32 is an infinity, but not against a real one. */
+    /* A product that exceeds binary32 gives an infinity, unless there is an infinity of the other
+     * sign. */
     p[0] = 0x1p200;
     e[0] = 200;
     assert_true(mfma_fused_step(p, e, 1, 0, 1, false) == INFINITY);
@@ -616,7 +619,7 @@ static void a_step_truncates_products_and_floors_c(void **state)
     assert_int_equal(bits_from_float(mfma_fused_step(p, e, 2, 0, 1, false)), 0x7fc00000);
 }
 
-static void undefined_operands_spoil_their_row_and_column(void **state)
+static void undefined_operands_affect_their_row_and_column(void **state)
 {
     (void)state;
     struct program p = program_new(GFX942);
@@ -655,7 +658,7 @@ static void broadcast_controls_move_blocks_and_lanes(void **state)
     assert_true(float_from_bits(p.v[28][3]) == 3);
 }
 
-/* MODE's input denormals hold for A and B of F32 matrices: CDNA4 ISA, 7.4. */
+/* MODE's input denormals apply to A and B of F32 matrices: CDNA4 ISA, 7.4. */
 static void f32_inputs_follow_mode(void **state)
 {
     (void)state;
@@ -671,8 +674,8 @@ static void f32_inputs_follow_mode(void **state)
     }
 }
 
-/* 255 is NaN (OCP Microscaling Formats 1.0, 5.4.1), here for one block of a row of A. The exponents
- * of both scales are added before there is anything to overflow: 240 and 5 are 2^-9. */
+/* 255 is NaN (OCP Microscaling Formats 1.0, 5.4.1), here for one block of a row of A. Both scale
+ * exponents are added before anything can overflow: 240 and 5 give 2^-9. */
 static void scales_have_a_nan_and_the_whole_range(void **state)
 {
     (void)state;
@@ -691,7 +694,7 @@ static void scales_have_a_nan_and_the_whole_range(void **state)
             assert_int_equal(p.v[r][l], l < 32 && r == 1 ? 0x7fc00000 : bits_of(128 * 0x1p-9f));
 }
 
-/* The lowest of the instruction's `dwords` result registers is `d`. */
+/* Places the instruction's `dwords` result registers at `d` and up. */
 static void run_to(struct program *p, const char *text, unsigned d, unsigned dwords)
 {
     char full[160], to[16];
@@ -700,7 +703,7 @@ static void run_to(struct program *p, const char *text, unsigned d, unsigned dwo
     snprintf(full, sizeof(full), "%.*s%s%s\ns_nop 15\ns_nop 15", (int)(at - text), text, to,
              at + 1);
     for (unsigned r = 32; r < 52; r++)
-        for (unsigned l = 0; l < 64; l++) /* halves, bytes and doubles that are finite numbers */
+        for (unsigned l = 0; l < 64; l++) /* halves, bytes and doubles that are finite */
             p->v[r][l] = (r * 64 + l) * 2654435761u & 0x3f3f3f3f;
     for (unsigned r = SCALE_A; r <= SCALE_B; r++)
         for (unsigned l = 0; l < 64; l++)
@@ -708,9 +711,9 @@ static void run_to(struct program *p, const char *text, unsigned d, unsigned dwo
     program_run(p, full);
 }
 
-/* D = A * B + C (CDNA4 ISA, 7.1) is of the operands as they were, whatever registers D has. LLVM
- * keeps D from A and B only where D has more than four (VOP3PInstructions.td, NoDstOverlap), and
- * never from the scales. */
+/* D = A * B + C (CDNA4 ISA, 7.1) uses the original operands even if D overlaps them. LLVM keeps D
+ * separate from A and B only if D has more than four registers (VOP3PInstructions.td,
+ * NoDstOverlap), and never from the scales. */
 static void results_may_replace_operands(void **state)
 {
     static const struct {
@@ -762,7 +765,7 @@ int main(void)
         cmocka_unit_test(vectors_and_exact_steps_agree),
         cmocka_unit_test(all_instruction_sets_give_the_same_bits),
         cmocka_unit_test(a_step_truncates_products_and_floors_c),
-        cmocka_unit_test(undefined_operands_spoil_their_row_and_column),
+        cmocka_unit_test(undefined_operands_affect_their_row_and_column),
         cmocka_unit_test(broadcast_controls_move_blocks_and_lanes),
         cmocka_unit_test(f32_inputs_follow_mode),
         cmocka_unit_test(scales_have_a_nan_and_the_whole_range),

@@ -44,9 +44,9 @@ static void out_of_range_reads_zero_dword_by_dword(void **state)
     (void)state;
     struct program p = program_new(GFX942);
     uint32_t *data = numbers(64);
-    program_resource(&p, 4, data, 0, 64 * 4 - 6); /* cuts through the last but one dword */
+    program_resource(&p, 4, data, 0, 64 * 4 - 6); /* ends inside the last but one dword */
     program_lanes(&p, 0, 4);
-    p.v[0][63] = 0xfffffffc; /* -4: unsigned, all of it is out */
+    p.v[0][63] = 0xfffffffc; /* -4 is unsigned: out of range as a whole */
     p.s[20] = 240;
     for (unsigned r = 8; r < 12; r++)
         program_fill(&p, r, 0x55);
@@ -106,8 +106,8 @@ static void range_of_the_resource_is_not_range_of_memory(void **state)
     assert_int_equal(p.fault.lanes, 0xffffffff00000000);
 }
 
-/* CDNA3 ISA, 9.1.8: "A resource set to all zeros acts as an unbound texture or buffer". What else
- * it holds, and the address, does not matter then. */
+/* CDNA3 ISA, 9.1.8: "A resource set to all zeros acts as an unbound texture or buffer". The other
+ * fields and the address are then ignored. */
 static void unbound_resources_load_zero_and_drop_stores(void **state)
 {
     (void)state;
@@ -131,7 +131,7 @@ static void unbound_resources_load_zero_and_drop_stores(void **state)
 }
 
 /* CDNA3 ISA, 9.1.5: buffer_offset = (index / n * stride + offset / 4 * 4) * n + index % n * 4 +
- * offset % 4, with n = 8 << index_stride. It does so where add_tid is set: the next test. */
+ * offset % 4, with n = 8 << index_stride. This needs add_tid: see the next test. */
 static void swizzled_buffers_interleave_records(void **state)
 {
     (void)state;
@@ -139,7 +139,8 @@ static void swizzled_buffers_interleave_records(void **state)
         struct program p = program_new(GFX942);
         uint32_t *data = numbers(1024);
         unsigned n = 8u << field;
-        program_resource(&p, 4, data, 12, 62); /* records of three dwords, the last two are out */
+        program_resource(&p, 4, data, 12, 62); /* records of three dwords; the last two are out of
+                                                * range */
         p.s[5] |= 0x80000000;
         p.s[7] = 1 << 23 | field << 21;
         program_fill(&p, 0, 0);
@@ -155,7 +156,7 @@ static void swizzled_buffers_interleave_records(void **state)
                 assert_int_equal(p.v[8 + i][l], first + i * n);
             assert_int_equal(p.v[11][l], (first + n) >> 8);
             assert_int_equal(p.v[12][l], first + 2 * n);
-            assert_int_equal(p.v[13][l], first + 3 * n); /* only records are checked */
+            assert_int_equal(p.v[13][l], first + 3 * n); /* only the record number is checked */
         }
         for (unsigned l = 62; l < 64; l++)
             assert_int_equal(p.v[8][l] | p.v[11][l], 0);
@@ -168,7 +169,7 @@ static void swizzled_buffers_interleave_records(void **state)
 }
 
 /* rocjitsu, addr_calc_buffer.h: the swizzle bit "selects the swizzled scratch layout only together
- * with ADD_TID_ENABLE". HipKittens' make_srsrc() sets it for rows that are loaded as they lie. */
+ * with ADD_TID_ENABLE". HipKittens' make_srsrc() sets it for rows in linear order. */
 static void swizzling_needs_add_tid(void **state)
 {
     (void)state;
@@ -176,7 +177,7 @@ static void swizzling_needs_add_tid(void **state)
         struct program p = program_new(target);
         uint32_t *data = numbers(256);
         program_resource(&p, 4, data, 16, 1024);
-        p.s[5] |= 0xc0000000; /* and the cache's swizzle */
+        p.s[5] |= 0xc0000000; /* and the cache swizzle */
         p.s[7] = 0x110000;
         program_lanes(&p, 0, 16);
         program_lanes(&p, 1, 1);
@@ -192,7 +193,7 @@ static void swizzling_needs_add_tid(void **state)
     }
 }
 
-/* A private segment buffer has no stride, the lane as index and 64 lanes to a row of dwords. Its
+/* A private segment buffer has no stride, the lane as index, and 64 lanes per row of dwords. Its
  * range is not checked: CDNA4 ISA, 9.1.5.1. */
 static void private_buffers_are_not_checked(void **state)
 {
@@ -216,7 +217,7 @@ static void add_tid_indexes_by_lane(void **state)
     struct program p = program_new(GFX942);
     uint32_t *data = numbers(256);
     program_resource(&p, 4, data, 8, 64);
-    p.s[7] = 1 << 23; /* add_tid; data format bits are stride bits then */
+    p.s[7] = 1 << 23; /* add_tid: the data format bits are stride bits */
     program_lanes(&p, 0, 1);
     program_run(&p, "buffer_load_dword v10, off, s[4:7], 0 offset:4\n"
                     "buffer_load_dword v11, v0, s[4:7], 0 idxen\ns_waitcnt vmcnt(0)");
@@ -226,7 +227,7 @@ static void add_tid_indexes_by_lane(void **state)
     }
 }
 
-/* Without a stride a buffer is raw, its range counts bytes, and the index adds nothing. */
+/* A buffer without a stride is raw: its range counts bytes, and the index adds nothing. */
 static void an_index_without_a_stride_adds_nothing(void **state)
 {
     (void)state;
@@ -242,7 +243,7 @@ static void an_index_without_a_stride_adds_nothing(void **state)
     }
 }
 
-/* With add_tid bits 17:14 of the stride stand where the data format does otherwise. */
+/* With add_tid, the data format field holds bits 17:14 of the stride. */
 static void strides_have_all_their_bits(void **state)
 {
     (void)state;
@@ -279,7 +280,7 @@ static void undefined_operands_are_found(void **state)
         program_try(&p, "buffer_load_dword v10, off, s[4:7], s3\ns_waitcnt vmcnt(0)");
         assert_int_equal(p.fault.kind, FAULT_UNINIT);
     }
-    /* It may be unbound or not when its last dword is undefined. */
+    /* An undefined last dword leaves open whether the resource is unbound. */
     struct program p = program_new(GFX942);
     program_resource(&p, 4, data, 0, 256);
     p.s[7] = 0;
@@ -300,7 +301,8 @@ static void a_write_back_is_waited_for(void **state)
     assert_int_equal(p.s[1], 0);
 }
 
-/* rocjitsu, measured: VGPR and instruction offset wrap at 32 bits, what the SGPR adds does not. */
+/* rocjitsu, measured: VGPR and instruction offset wrap at 32 bits, the addition of the SGPR offset
+ * does not. */
 static void offsets_wrap(void **state)
 {
     (void)state;
@@ -370,7 +372,7 @@ static void loads_to_lds(void **state)
     assert_int_equal(p.v[8][61], 0);
 }
 
-/* M0 holds the place in 16 bits, in 18 on CDNA4; its two lowest bits do not count. */
+/* M0 has the LDS address in 16 bits, 18 on CDNA4; its two lowest bits are ignored. */
 static void m0_has_as_many_bits_as_lds_needs(void **state)
 {
     (void)state;
@@ -391,8 +393,8 @@ static void m0_has_as_many_bits_as_lds_needs(void **state)
     }
 }
 
-/* A wave whose M0 is 0x7fffffff loads nothing, from wherever; the others' data stay. */
-static void loads_to_no_place_of_lds_are_dropped(void **state)
+/* M0 = 0x7fffffff disables the loads of a wave, from any address; other waves' data remain. */
+static void m0_disables_loads_to_lds(void **state)
 {
     (void)state;
     struct program p = program_new(GFX950);
@@ -409,7 +411,7 @@ static void loads_to_no_place_of_lds_are_dropped(void **state)
                     "ds_read_b32 v8, v0\ns_waitcnt lgkmcnt(0)");
     assert_int_equal(p.v[8][0], 1000);
     assert_int_equal(p.v[8][63], 1063);
-    /* An address that no compiler means to be nowhere. */
+    /* An address that is out of range by mistake. */
     p.s[SGPR_M0] = 0x28000;
     program_try(&p, "buffer_load_dword v0, s[4:7], 0 offen lds\ns_waitcnt vmcnt(0)");
     assert_int_equal(p.fault.kind, FAULT_MEMORY);
@@ -442,7 +444,7 @@ int main(void)
         cmocka_unit_test(add_tid_indexes_by_lane),
         cmocka_unit_test(loads_to_lds),
         cmocka_unit_test(m0_has_as_many_bits_as_lds_needs),
-        cmocka_unit_test(loads_to_no_place_of_lds_are_dropped),
+        cmocka_unit_test(m0_disables_loads_to_lds),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

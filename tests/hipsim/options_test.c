@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file tests the options that HIPSIM and hipsim_configure() take. A text that is not
- * understood changes nothing. */
+/* This file tests the options of HIPSIM and hipsim_configure(). An invalid text changes nothing. */
 #include "tools/hipsim/core/options.h"
 
 #include <setjmp.h>
@@ -71,7 +70,7 @@ static void parts_are_named_too(void **state)
     assert_int_equal(options_part(&o, 3)->target, GFX950);
 }
 
-static void what_is_not_named_keeps_its_default(void **state)
+static void unnamed_options_keep_their_defaults(void **state)
 {
     (void)state;
     struct options expected = options_default();
@@ -96,8 +95,8 @@ static void checks_are_named_one_by_one(void **state)
     assert_int_equal(parsed("checks=off,checks=on").checks, CHECK_ALL);
 }
 
-/* Each text is refused for the part that `says` quotes, whatever stands before it. */
-static void nonsense_changes_nothing(void **state)
+/* Each text is refused because of the part that `says` quotes, whatever precedes it. */
+static void invalid_texts_change_nothing(void **state)
 {
     (void)state;
     static const struct {
@@ -135,7 +134,7 @@ static void nonsense_changes_nothing(void **state)
     }
 }
 
-static void a_device_fixes_what_it_was_made_from(void **state)
+static void options_of_a_device_are_fixed(void **state)
 {
     (void)state;
     static const char *const fixed[] = {"target=gfx942", "devices=1", "memory=1"};
@@ -149,8 +148,8 @@ static void a_device_fixes_what_it_was_made_from(void **state)
     assert_int_equal(o.seed, 9);
 }
 
-/* A long key and a small buffer for the reason: the test is that sanitizers have nothing to say. */
-static void the_reason_is_cut_to_its_buffer(void **state)
+/* A long key and a small buffer for the reason: sanitizers would report an overflow. */
+static void the_reason_is_truncated_to_its_buffer(void **state)
 {
     (void)state;
     char key[2000], small[8];
@@ -170,11 +169,11 @@ int main(void)
         cmocka_unit_test(every_key_sets_its_field),
         cmocka_unit_test(targets_are_listed_gpu_by_gpu),
         cmocka_unit_test(parts_are_named_too),
-        cmocka_unit_test(what_is_not_named_keeps_its_default),
+        cmocka_unit_test(unnamed_options_keep_their_defaults),
         cmocka_unit_test(checks_are_named_one_by_one),
-        cmocka_unit_test(nonsense_changes_nothing),
-        cmocka_unit_test(a_device_fixes_what_it_was_made_from),
-        cmocka_unit_test(the_reason_is_cut_to_its_buffer),
+        cmocka_unit_test(invalid_texts_change_nothing),
+        cmocka_unit_test(options_of_a_device_are_fixed),
+        cmocka_unit_test(the_reason_is_truncated_to_its_buffer),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

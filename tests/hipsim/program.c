@@ -15,7 +15,7 @@ struct program program_new(enum gfx_target target)
     memset(p.s_valid, 0xff, sizeof(p.s_valid));
     p.scc_valid = 1;
     p.budget = 1000000;
-    p.checks = CHECK_ALL & ~(uint32_t)(CHECK_HAZARD | CHECK_STRICT); /* texts without s_nop */
+    p.checks = CHECK_ALL & ~(uint32_t)(CHECK_HAZARD | CHECK_STRICT); /* texts have no s_nop */
     return p;
 }
 
@@ -41,7 +41,7 @@ uint64_t program_s64(const struct program *p, unsigned reg)
     return p->s[reg] | (uint64_t)p->s[reg + 1] << 32;
 }
 
-/* Writes all of `text` to a new temporary file and returns its name in `path`. */
+/* Writes `text` to a new temporary file and returns its name in `path`. */
 static void write_temporary(char *path, const char *text)
 {
     int fd = mkstemp(path);
@@ -69,7 +69,7 @@ static void *read_file(const char *path, size_t *bytes)
     return data;
 }
 
-/* The .text section of a relocatable ELF64 object, moved to the front of the buffer. */
+/* Moves the .text section of a relocatable ELF64 object to the front of the buffer. */
 static bool extract_text(uint8_t *elf, size_t *bytes)
 {
     uint64_t shoff, off, size;
@@ -129,7 +129,8 @@ void *assemble(enum gfx_target target, const char *text, size_t *bytes)
     return code;
 }
 
-/* The registers go in with the first workgroup and come out after its last instruction. */
+/* Sets the registers when the first workgroup begins; they are read back after its last
+ * instruction. */
 static void preset(void *ctx, struct workgroup *wg)
 {
     struct program *p = ctx;
@@ -144,8 +145,8 @@ static void preset(void *ctx, struct workgroup *wg)
         sgpr_write64(w, SGPR_EXEC, p->exec & w->lanes, true);
         w->scc = p->scc;
         w->scc_valid = p->scc_valid;
-        w->sgpr[100] = w->id; /* programs for several waves tell them apart by s100, */
-        w->sgpr[101] = (uint32_t)wg->index; /* and workgroups by s101 */
+        w->sgpr[100] = w->id;               /* s100 identifies the wave */
+        w->sgpr[101] = (uint32_t)wg->index; /* s101 identifies the workgroup */
     }
 }
 
@@ -231,7 +232,7 @@ void check_pair(enum fault_kind kind, const struct fault *bad, const char *bad_t
         fail_msg("%s\n%s", good->text, good_text);
 }
 
-/* Cases lie this far apart in one assembled text, so that one run of the assembler serves all. */
+/* Distance of the cases in one assembled text, so that one run of the assembler serves all. */
 #define CASE_BYTES 64
 
 static char *join_cases(const struct op_case *cases, size_t n)

@@ -24,12 +24,12 @@
 #define PROGRAM_VGPRS 64
 #define PROGRAM_AGPRS 8
 
-/* One wave's registers before and after. */
+/* Registers of a wave before and after. */
 struct program {
     enum gfx_target target;
     uint32_t mode;
-    uint32_t block;  /* work-items of a workgroup, 64 unless a test says otherwise */
-    uint32_t groups; /* 1; registers are those of the last one to end */
+    uint32_t block;  /* work-items per workgroup, default 64 */
+    uint32_t groups; /* default 1; the registers are from the last workgroup that ended */
     uint32_t lds_bytes, lds_limit;
     uint32_t private_bytes;
     uint32_t checks;
@@ -41,38 +41,38 @@ struct program {
     uint32_t v[PROGRAM_VGPRS][64];
     uint32_t a[PROGRAM_AGPRS][64];
     uint32_t s[SGPR_FILE];
-    uint64_t v_valid[PROGRAM_VGPRS]; /* all registers start defined; tests may clear lanes */
+    uint64_t v_valid[PROGRAM_VGPRS]; /* all registers start as defined; tests may clear lanes */
     uint32_t s_valid[SGPR_FILE];
     uint8_t scc, scc_valid;
     uint32_t mode_after;
     struct fault fault;
     uint64_t findings;
-    struct fault found[4]; /* the first ones */
+    struct fault found[4]; /* the first findings */
     unsigned places;
     bool race_incomplete;
     struct arrival_margins margins[MARGINS];
     struct counters counters;
 };
 
-/* Round to nearest, all denormals kept, IEEE and DX10_CLAMP: what Clang sets up for kernels. */
+/* Round to nearest, all denormals kept, IEEE and DX10_CLAMP: Clang's settings for kernels. */
 #define MODE_DEFAULT (MODE_DENORM_F32 | MODE_DENORM_F16_F64 | MODE_IEEE | MODE_DX10_CLAMP)
 
 struct program program_new(enum gfx_target target);
 
-/* Machine code of assembly text, from malloc; fails the test when it does not assemble. */
+/* Assembles text to machine code, allocated with malloc; fails the test if it does not assemble. */
 void *assemble(enum gfx_target target, const char *text, size_t *bytes);
 
 /* Like assemble(), but returns NULL instead of failing. */
 void *assemble_try(enum gfx_target target, const char *text, size_t *bytes);
 
-/* Runs `text` and s_endpgm on one wave; fails the test when there is a fault. */
+/* Runs `text` and s_endpgm on one wave; fails the test if there is a fault. */
 void program_run(struct program *p, const char *text);
 
-/* The same, but hands the fault back in p->fault. */
+/* Runs `text` like program_run(), but returns a fault in p->fault. */
 void program_try(struct program *p, const char *text);
 
-/* A kernel that trips a check and a near twin that does not: fails unless the fault of `bad` is of
- * `kind` and `good` has none. The caller runs them; the texts are for the message. */
+/* Checks a kernel with a mistake and a similar one without: fails unless the fault of `bad` is of
+ * `kind` and `good` has none. The caller runs both; the texts are for the message. */
 void check_pair(enum fault_kind kind, const struct fault *bad, const char *bad_text,
                 const struct fault *good, const char *good_text);
 
@@ -80,21 +80,21 @@ void check_pair(enum fault_kind kind, const struct fault *bad, const char *bad_t
 void program_at(struct program *p, struct code *code, uint64_t offset);
 
 /*
- * One instruction on the operands a, b, c in v[2:3], v[4:5], v[6:7]: the result is v0, or v[0:1]
- * when the text names that. v[0:1] holds 0xdeadbeef twice before; vcc has the odd lanes set.
+ * One instruction on the operands a, b, c in v[2:3], v[4:5], v[6:7]. The result is v0, or v[0:1] if
+ * the text names it. v[0:1] initially holds 0xdeadbeef twice; vcc has the odd lanes set.
  */
 struct op_case {
     const char *text;
     uint64_t a, b, c, want;
 };
 
-/* Runs all cases and fails with a list of those that are wrong. */
+/* Runs all cases and fails with a list of the wrong ones. */
 void check_cases(enum gfx_target target, uint32_t mode, const struct op_case *cases, size_t n);
 
 #define CHECK_CASES(target, mode, cases) \
     check_cases(target, mode, cases, sizeof(cases) / sizeof((cases)[0]))
 
-/* All lanes of a register. */
+/* Sets all lanes of a register. */
 void program_fill(struct program *p, unsigned reg, uint32_t value);
 void program_fill64(struct program *p, unsigned reg, uint64_t value);
 uint64_t program_v64(const struct program *p, unsigned reg, unsigned lane);

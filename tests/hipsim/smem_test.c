@@ -56,7 +56,7 @@ static void errors_are_found(void **state)
     program_try(&p, "s_load_dword s8, s[2:3], 0x0\ns_add_u32 s9, s8, 1\ns_waitcnt lgkmcnt(0)\n"
                     "s_cmp_eq_u32 s9, 0\ns_cbranch_scc1 0");
     assert_int_equal(p.fault.kind, FAULT_WAIT);
-    /* Scalar loads return out of order: a count above zero waits for none in particular. */
+    /* Scalar loads return out of order: a count above zero waits for no particular one. */
     program_try(&p, "s_load_dword s8, s[2:3], 0x0\ns_load_dword s9, s[2:3], 0x4\n"
                     "s_waitcnt lgkmcnt(1)\ns_add_u32 s10, s8, 1\ns_waitcnt lgkmcnt(0)\n"
                     "s_cmp_eq_u32 s10, 0\ns_cbranch_scc1 0");
@@ -86,14 +86,14 @@ static void stores_and_atomics(void **state)
     assert_int_equal(p.s[12], 77); /* no glc: nothing is returned */
 }
 
-/* The range of a buffer is num_records, times the stride if there is one; what is beyond it reads
- * zero and is not stored (CDNA3 ISA, 8.2.1.1). The base has 48 bits. */
+/* The range of a buffer is num_records, times the stride if there is one. Dwords out of range read
+ * zero and are not stored (CDNA3 ISA, 8.2.1.1). The base has 48 bits. */
 static void buffers_of_every_width(void **state)
 {
     (void)state;
     struct program p = program_new(GFX942);
     uint32_t *data = numbers(64);
-    program_resource(&p, 4, data, 0x2004, 3); /* 24588 bytes, but for the allocation */
+    program_resource(&p, 4, data, 0x2004, 3); /* 24588 bytes, larger than the allocation */
     program_resource(&p, 80, data, 0, 30);
     program_resource(&p, 84, data, 16, 4);
     program_run(&p, "s_buffer_load_dword s8, s[4:7], 0x4\n"
@@ -126,7 +126,7 @@ static void stores_of_every_width(void **state)
     program_resource(&p, 4, data, 0, 120);
     for (unsigned i = 0; i < 4; i++)
         p.s[8 + i] = 50 + i;
-    p.s[12] = 1; /* S_SCRATCH counts it 64-fold */
+    p.s[12] = 1; /* S_SCRATCH multiplies it by 64 */
     program_run(&p, "s_store_dword s8, s[2:3], 0x0\ns_store_dwordx4 s[8:11], s[2:3], 0x10\n"
                     "s_buffer_store_dword s8, s[4:7], 0x24\n"
                     "s_buffer_store_dwordx2 s[8:9], s[4:7], 0x28\n"
@@ -202,7 +202,7 @@ static void atomics_of_every_operation(void **state)
     uint64_t memory[2] = {UINT64_C(0x500000003), UINT64_C(0x500000003)};
     uint64_t *data = device_alloc(sizeof(memory), memory);
     program_s64_set(&p, 2, (uint64_t)(uintptr_t)data);
-    program_s64_set(&p, 8, UINT64_C(0x700000006)); /* the new value; then what memory has to be */
+    program_s64_set(&p, 8, UINT64_C(0x700000006)); /* the new value, then the expected one */
     program_s64_set(&p, 10, memory[0]);
     program_s64_set(&p, 12, UINT64_C(0x700000006));
     program_s64_set(&p, 14, UINT64_C(0x500000007));
@@ -211,7 +211,7 @@ static void atomics_of_every_operation(void **state)
     assert_int_equal(data[0], UINT64_C(0x700000006));
     assert_int_equal(data[1], memory[1]);
     assert_int_equal(program_s64(&p, 8), memory[0]);
-    p.s_valid[11] = 0; /* half of what is compared */
+    p.s_valid[11] = 0; /* half of the comparand */
     program_try(&p, "s_atomic_cmpswap_x2 s[8:11], s[2:3], 0x0\ns_waitcnt lgkmcnt(0)");
     assert_int_equal(p.fault.kind, FAULT_UNINIT);
 }
@@ -234,8 +234,9 @@ static void undefined_scalars_are_followed(void **state)
     assert_int_equal(p.fault.kind, FAULT_UNINIT);
 }
 
-/* LDS returns in order among itself (CDNA3 ISA, "Manually Inserted Wait States"): of three reads
- * two have returned when one operation is left, though scalar loads count as well. */
+/* LDS operations are ordered among themselves (CDNA3 ISA, "Manually Inserted Wait States"). Of
+ * three reads, two have returned when one operation is left, even with scalar loads in the
+ * counter. */
 static void lds_is_in_order_beside_scalar_loads(void **state)
 {
     (void)state;
@@ -256,7 +257,7 @@ static void lds_is_in_order_beside_scalar_loads(void **state)
     assert_int_equal(p.fault.kind, FAULT_WAIT);
 }
 
-static void many_loads_may_be_under_way(void **state)
+static void many_loads_may_be_outstanding(void **state)
 {
     (void)state;
     struct program p = program_new(GFX942);
@@ -272,7 +273,7 @@ static void many_loads_may_be_under_way(void **state)
     assert_int_equal(p.s[87], 1079);
 }
 
-/* S_MEMTIME has no address operand, so it waits for nothing that s0 is due to receive. */
+/* S_MEMTIME has no address operand, so it does not wait for a load to s0. */
 static void clocks_advance(void **state)
 {
     (void)state;
@@ -303,7 +304,7 @@ int main(void)
         cmocka_unit_test(atomics_of_every_operation),
         cmocka_unit_test(undefined_scalars_are_followed),
         cmocka_unit_test(lds_is_in_order_beside_scalar_loads),
-        cmocka_unit_test(many_loads_may_be_under_way),
+        cmocka_unit_test(many_loads_may_be_outstanding),
         cmocka_unit_test(clocks_advance),
     };
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The defined bits of every scalar ALU result, against the definition itself: each operation
- * runs with all values of the undefined bits, and a bit that is always the same is defined.
+ * Tests the defined bits of every scalar ALU result against the definition. Each operation runs
+ * with all values of the undefined bits, and a bit that is always the same is defined.
  *
- * No operation may call a bit defined that is not. Most may not miss a defined bit either: a missed
- * one is a false report for a correct program.
+ * No operation may report an undefined bit as defined. Most operations must not miss a defined bit
+ * either: that would cause a false report for a correct program.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,8 +23,8 @@ static bool begins_with_one_of(const char *name, const char *const *list, size_t
     return false;
 }
 
-/* True if the rule of an operation may miss defined bits: positions and counts of bits, and
- * products; shifts and fields only where the amount is not defined. */
+/* True if an operation may miss defined bits: positions and counts of bits, products, and shifts
+ * and fields with an undefined amount. */
 static bool is_loose(const char *name, uint64_t undefined_b)
 {
     static const char *const loose[] = {"s_mul", "s_bcnt", "s_ff",  "s_flbit",
@@ -46,8 +46,8 @@ struct sources {
     bool scc, scc_undefined;
 };
 
-/* Values that are often small, often all ones above, and few undefined bits of the `bits[i]`
- * that a source has. */
+/* Draws random values, often small or all ones at the top, and few undefined bits of a source's
+ * `bits[i]`. */
 static struct sources draw(uint64_t *seed, const unsigned bits[2], bool reads_scc)
 {
     struct sources s = {{0}, {0}, random64(seed) & 1, false};
@@ -62,7 +62,7 @@ static struct sources draw(uint64_t *seed, const unsigned bits[2], bool reads_sc
     return s;
 }
 
-/* An operation on s[2:3] and s[4:5] that leaves its result in s[0:1]. */
+/* An operation on s[2:3] and s[4:5] with the result in s[0:1]. */
 struct operation {
     const struct inst *in;
     struct wave *w;
@@ -93,7 +93,7 @@ static struct result run(const struct operation *o, const struct sources *s,
                            w->s_valid[0] | (uint64_t)w->s_valid[1] << 32, w->scc, w->scc_valid};
 }
 
-/* Bits of the result, and SCC, that are the same for all values of the undefined bits. */
+/* Finds the bits of the result, and SCC, that are the same for all values of the undefined bits. */
 static void enumerate(const struct operation *o, const struct sources *s, uint64_t *same,
                       bool *same_scc)
 {
@@ -123,7 +123,7 @@ static void enumerate(const struct operation *o, const struct sources *s, uint64
     }
 }
 
-/* Compares one trial; true if the operation is sound and, where it has to be, exact. */
+/* Compares one trial. True if the operation is sound and, where required, exact. */
 static bool try_once(const struct operation *o, const struct sources *s)
 {
     const uint64_t valid[2] = {~s->undefined[0], ~s->undefined[1]};
@@ -151,7 +151,7 @@ static const char *reg(uint16_t type, unsigned at, char *text)
     return text;
 }
 
-static void every_result_has_the_bits_that_are_always_the_same(void **state)
+static void defined_bits_of_every_result_are_right(void **state)
 {
     (void)state;
     unsigned wrong = 0, tried = 0;
@@ -189,7 +189,7 @@ static void every_result_has_the_bits_that_are_always_the_same(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_result_has_the_bits_that_are_always_the_same),
+        cmocka_unit_test(defined_bits_of_every_result_are_right),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every scalar ALU operation: results, SCC and EXEC by the pseudo-code of the CDNA3 ISA manual, SOP
- * sections. A row of the tables without a case fails.
+ * Tests every scalar ALU operation: results, SCC and EXEC by the pseudo-code of the CDNA3 ISA
+ * manual, SOP sections. A row of the tables without a case fails.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,9 +11,9 @@
 #include "tools/hipsim/exec/tables.h"
 
 #define CASE_BYTES 64
-#define UNTOUCHED UINT64_C(0xdeadbeefdeadbeef) /* in the destination before */
+#define UNTOUCHED UINT64_C(0xdeadbeefdeadbeef) /* initial contents of the destination */
 
-/* Operands in s[2:3] and s[4:5], the result in s0, or in s[0:1] where the text names that. */
+/* Operands in s[2:3] and s[4:5], the result in s0, or in s[0:1] if the text names it. */
 struct scalar_case {
     const char *text;
     uint64_t a, b;
@@ -87,7 +87,7 @@ static const struct scalar_case logic[] = {
     {"s_and_b32 s0, s2, s4", 12, 10, 0, 8, 1},
     {"s_and_b32 s0, s2, s4", 12, 3, 1, 0, 0},
     {"s_and_b64 s[0:1], s[2:3], s[4:5]", WIDE_A, WIDE_B, 0, WIDE_A & WIDE_B, 1},
-    {"s_and_b64 s[0:1], s[2:3], s[4:5]", TOP, TOP, 0, TOP, 1}, /* SCC looks at both halves */
+    {"s_and_b64 s[0:1], s[2:3], s[4:5]", TOP, TOP, 0, TOP, 1}, /* SCC tests both halves */
     {"s_or_b32 s0, s2, s4", 12, 10, 0, 14, 1},
     {"s_or_b32 s0, s2, s4", 0, 0, 1, 0, 0},
     {"s_or_b64 s[0:1], s[2:3], s[4:5]", WIDE_A, WIDE_B, 0, WIDE_A | WIDE_B, 1},
@@ -190,7 +190,7 @@ static const struct scalar_case sums[] = {
     {"s_addc_u32 s0, s2, s4", 0xfffffffe, 1, 0, 0xffffffff, 0},
     {"s_addc_u32 s0, s2, s4", 3, 4, 1, 8, 0},
     {"s_subb_u32 s0, s2, s4", 1, 1, 1, 0xffffffff, 1},
-    {"s_subb_u32 s0, s2, s4", 0, 0xffffffff, 1, 0, 1}, /* 2^32 is taken away */
+    {"s_subb_u32 s0, s2, s4", 0, 0xffffffff, 1, 0, 1}, /* subtracts 2^32 */
     {"s_subb_u32 s0, s2, s4", 9, 4, 0, 5, 0},
     {"s_subb_u32 s0, s2, s4", 9, 4, 1, 4, 0},
     {"s_abs_i32 s0, s2", 0xfffffffb, 0, 0, 5, 1},

@@ -231,12 +231,12 @@ static void lane_masks_are_defined_bit_by_bit(void **state)
     p.s[0] = 0xffff0000;
     p.s_valid[2] = 0x0000ffff;
     p.s[2] = 0x00001234;
-    /* A defined zero decides an AND, a defined one an OR. */
+    /* A defined zero decides an AND, a defined one decides an OR. */
     program_run(&p, "s_and_b32 s4, s0, s2\ns_or_b32 s5, s0, s2\ns_add_u32 s6, s0, s2\n"
                     "s_lshl_b32 s7, s2, 4");
     assert_int_equal(p.s_valid[4], 0x0000ffff);
     assert_int_equal(p.s_valid[5], 0xffffffff);
-    assert_int_equal(p.s_valid[6], 0x0000ffff); /* no carry comes from above */
+    assert_int_equal(p.s_valid[6], 0x0000ffff); /* carries only propagate upwards */
     assert_int_equal(p.s_valid[7], 0x000fffff);
 }
 

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels that wait for each other: those that wait for ever end as a deadlock, the others run. */
+/* Tests kernels that wait for each other: endless waiting ends as a deadlock, other kernels
+ * complete. */
 #include <pthread.h>
 #include <time.h>
 
 #include "tests/hipsim/device.h"
 
-/* Instructions of a wave: more than those of a turn, 1 million, and of what ends in here. */
+/* Instructions per wave: more than a time slice (1 million), and more than any kernel here that
+ * ends. */
 #define BUDGET 4000000
 
-/* s100 is the wave and s101 the workgroup; s[2:3] hold a flag that is 0, s[4:5] another one. */
+/* s100 is the wave and s101 the workgroup; s[2:3] point to a flag that is 0, s[4:5] to another
+ * one. */
 static struct program run(const char *text, uint32_t waves, uint32_t groups, uint32_t *flags)
 {
     struct program p = program_new(GFX942);
@@ -34,7 +37,7 @@ static void expect(enum fault_kind kind, const char *text, uint32_t waves, uint3
                  text);
 }
 
-/* 1.2 million instructions of a wave that change nothing but a count. */
+/* 1.2 million instructions of a wave that change only a counter. */
 #define WORK                                                                  \
     "s_mov_b32 s20, 0x60000\nw: s_sub_u32 s20, s20, 1\ns_cmp_lg_u32 s20, 0\n" \
     "s_cbranch_scc1 w\n"
@@ -62,7 +65,7 @@ static void the_report_names_the_loop(void **state)
     assert_non_null(strstr(p.fault.text, "wave 0 goes round a loop of 6 instructions at entry+12"));
 }
 
-/* Writing without a change is waiting too; counting is not. */
+/* Writing without a change is waiting; counting is not. */
 static void polling_by_writes(void **state)
 {
     (void)state;
@@ -82,8 +85,8 @@ static void polling_by_writes(void **state)
            1, 1);
 }
 
-/* Four waves of the second workgroup work for longer than a turn, together, before the flag is set.
- * The first wave of the other one waits, and its waiting is no part of its budget. */
+/* Four waves of the second workgroup together work for longer than a time slice before the flag is
+ * set. The first wave of the other workgroup waits, and its waiting does not use up its budget. */
 static void a_flag_that_is_set_late(void **state)
 {
     (void)state;
@@ -107,7 +110,7 @@ static void waves_that_wait_for_each_other(void **state)
            ZERO "s_cmp_eq_u32 s100, 0\ns_cbranch_scc1 b\n" POLL("s[2:3]") "b: s_barrier", 2, 1);
 }
 
-/* A clock changes whatever else does not. */
+/* A clock changes even if memory does not. */
 static void waiting_for_a_time(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A HIPSIM that is not understood fails every call and is named once. */
+/* Tests that an invalid HIPSIM fails every call and is reported once. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,7 +22,7 @@ static void keep(void *ctx, const struct hipsim_report *r)
     strncpy(report, r->text, sizeof(report) - 1);
 }
 
-static void nonsense_is_named_once(void **state)
+static void an_invalid_text_is_reported_once(void **state)
 {
     (void)state;
     int count;
@@ -36,6 +36,6 @@ static void nonsense_is_named_once(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(nonsense_is_named_once)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(an_invalid_text_is_reported_once)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The timing model's compute unit on small programs whose time is published or follows by hand. */
+/* Tests the timing model's compute unit on small programs whose time is published or computed by
+ * hand. */
 #include "tests/hipsim/program.h"
 
 #include <stdio.h>
@@ -10,7 +11,7 @@
 
 #define MAX_WAVES 16
 
-/* When each wave began, and when it reached its s_endpgm. */
+/* Clocks at which each wave began and reached its s_endpgm. */
 struct marks {
     uint64_t first[MAX_WAVES], last[MAX_WAVES];
     uint64_t events;
@@ -26,10 +27,10 @@ static void mark(void *ctx, const struct time_event *e)
     m->events++;
 }
 
-/* Fetch windows cost by where an instruction lies, which most tests do not want to know. */
+/* Models the cost of fetch windows, which depends on code positions. Off in most tests. */
 static bool fetch_windows;
 
-/* Presets what the programs address with: v0 lane * s-stride is up to them; exec is full. */
+/* Runs `text`. Programs compute their addresses from v0, the lane; exec is full. */
 static struct time_cu_result run(enum gfx_target target, const char *text, unsigned waves,
                                  struct marks *marks)
 {
@@ -73,7 +74,7 @@ static struct time_cu_result run(enum gfx_target target, const char *text, unsig
     return result;
 }
 
-/* Clocks from the first instruction to s_endpgm, averaged over the waves. */
+/* Returns the clocks from the first instruction to s_endpgm, averaged over the waves. */
 static double clocks(enum gfx_target target, const char *text, unsigned waves)
 {
     struct marks m;
@@ -84,7 +85,7 @@ static double clocks(enum gfx_target target, const char *text, unsigned waves)
     return sum / waves;
 }
 
-/* When the last wave is through `text`, `times` over. */
+/* Returns the clock at which the last wave has executed `text` `times` times. */
 static double repeated(enum gfx_target target, const char *text, unsigned times, unsigned waves)
 {
     size_t size = strlen(text) + 64;
@@ -100,7 +101,7 @@ static double repeated(enum gfx_target target, const char *text, unsigned times,
     return (double)last;
 }
 
-/* Returns the cost of one more `text`. */
+/* Returns the cost of one more repetition of `text`. */
 static double each(enum gfx_target target, const char *text, unsigned waves)
 {
     return (repeated(target, text, 48, waves) - repeated(target, text, 16, waves)) / 32;
@@ -111,12 +112,12 @@ static double each(enum gfx_target target, const char *text, unsigned waves)
 #define ADD "v_add_f32 v100, v101, v102\n"
 #define ADDS(n) ".rept " #n "\n" ADD ".endr\n"
 
-static void vector_instructions_take_a_turn(void **state)
+static void vector_instructions_take_one_slot(void **state)
 {
     (void)state;
     assert_true(each(GFX942, ADD, 1) == 4);
-    assert_true(each(GFX942, ADD, 4) == 4); /* a wave on each SIMD */
-    assert_true(each(GFX942, ADD, 8) == 8); /* two share one */
+    assert_true(each(GFX942, ADD, 4) == 4); /* one wave per SIMD */
+    assert_true(each(GFX942, ADD, 8) == 8); /* two waves per SIMD */
     assert_true(each(GFX942, "v_exp_f32 v100, v101", 1) == 16);
     assert_true(each(GFX950, "v_exp_f32 v100, v101", 1) == 8);
     assert_true(each(GFX950, "v_permlane32_swap_b32 v100, v101", 1) == 20);
@@ -124,8 +125,8 @@ static void vector_instructions_take_a_turn(void **state)
     assert_true(each(GFX942, "s_sleep 2", 1) == 132);
 }
 
-/* Data sheets: 81.7 and 78.6 TFLOP/s of f64, 163.4 and 157.3 of f32 are 128 and 256 operations per
- * clock of a compute unit, so v_fma_f64 and v_pk_fma_f32 take 4 clocks. */
+/* Data sheets: f64 has 81.7 and 78.6 TFLOP/s, which is 128 operations per clock of a compute unit.
+ * f32 has 163.4 and 157.3, which is 256. v_fma_f64 and v_pk_fma_f32 therefore take 4 clocks. */
 static void rates_are_those_of_the_data_sheet(void **state)
 {
     (void)state;
@@ -137,8 +138,8 @@ static void rates_are_those_of_the_data_sheet(void **state)
     }
 }
 
-/* A chain into the same registers issues back to back, SMFMAC too, whose SrcC is its destination;
- * a result may also be overwritten at once, the unit works in order. */
+/* A chain into the same registers issues back to back, also for SMFMAC, whose SrcC is its
+ * destination. A result may be overwritten at once, since the unit works in order. */
 static void chains_of_matrix_instructions_issue_back_to_back(void **state)
 {
     (void)state;
@@ -153,8 +154,8 @@ static void chains_of_matrix_instructions_issue_back_to_back(void **state)
     }
 }
 
-/* hardware.md 0.2: the open clocks take 7 vector instructions on gfx942, 6 on gfx950. */
-static void shadow_takes_what_it_takes(void **state)
+/* hardware.md 0.2: the open clocks hold 7 vector instructions on gfx942, 6 on gfx950. */
+static void vector_instructions_fit_into_the_shadow(void **state)
 {
     (void)state;
     assert_true(each(GFX942, MFMA942, 1) == 32);
@@ -180,8 +181,8 @@ static void packed_f32_does_not_overlap(void **state)
     assert_true(each(GFX950, packed, 1) == 32 + 12 + 2 * 4);
 }
 
-/* Clang 22 puts 12 wait states between 8 passes and a reader on gfx950, 11 on gfx942, and 5 behind
- * 2 passes. */
+/* Clang 22 inserts 12 wait states between 8 passes and a reader on gfx950, 11 on gfx942, and 5
+ * after 2 passes. */
 static void readers_wait_for_matrix_results(void **state)
 {
     (void)state;
@@ -203,7 +204,7 @@ static double lds_block(enum gfx_target target, const char *read, unsigned strid
     return clocks(target, text, 4) - 2 * 4 - 5 * 4;
 }
 
-/* A8: SHARK's 64 reads by 4 waves. The bound of each row is what the model is known to be off. */
+/* A8: SHARK's 64 reads by 4 waves. The bound of each row is the model's known error. */
 static void blocks_of_lds_reads(void **state)
 {
     (void)state;
@@ -231,7 +232,7 @@ static void blocks_of_lds_reads(void **state)
     }
 }
 
-/* In steady state gfx950 reads b128 every 16 clocks per SIMD, 8 when one SIMD is alone. */
+/* In steady state gfx950 reads b128 every 16 clocks per SIMD, every 8 if only one SIMD reads. */
 static void lds_reads_in_steady_state(void **state)
 {
     (void)state;
@@ -269,8 +270,8 @@ static void pairs_of_accesses_cost_both(void **state)
     assert_true(took[3] > 0.95 * took[2] && took[3] < 1.05 * took[2]);
 }
 
-/* A wave that stores 16 bytes a lane to LDS sends them for 20 clocks (hardware.md 4) and issues
- * nothing meanwhile; a store of 4 bytes is a turn. */
+/* A wave that stores 16 bytes per lane to LDS sends them for 20 clocks (hardware.md 4) and issues
+ * nothing meanwhile. A store of 4 bytes takes one issue slot. */
 static void wide_stores_hold_their_wave(void **state)
 {
     (void)state;
@@ -280,13 +281,14 @@ static void wide_stores_hold_their_wave(void **state)
     assert_true(each(GFX942, narrow, 1) == 4 + 20 * 4);
 }
 
-/* vmcnt counts down in order: a load that is answered at once is counted behind a slow one. */
+/* vmcnt counts down in order: a fast load after a slow one completes after it. */
 static void counters_go_down_in_order(void **state)
 {
     (void)state;
     const char *slow = "s_mov_b64 s[0:1], 0\ns_mov_b64 s[2:3], 0\nv_mov_b32 v2, 0\n"
                        "s_mov_b32 s4, 0x10000\nscratch_load_dword v1, off, off\n";
-    const char *fast = "buffer_load_dword v3, off, s[0:3], 0\n"; /* beyond its 0 records */
+    const char *fast = "buffer_load_dword v3, off, s[0:3], 0\n"; /* out of range: the buffer has 0
+                                                                  * records */
     char text[3][400];
     snprintf(text[0], sizeof(text[0]), "%ss_nop 0\ns_waitcnt vmcnt(0)", slow);
     snprintf(text[1], sizeof(text[1]), "%s%ss_waitcnt vmcnt(0)", slow, fast);
@@ -300,7 +302,7 @@ static void counters_go_down_in_order(void **state)
 /* Each SIMD's matrix unit is busy for the passes of what its waves multiply. */
 /* A release of the device's scope walks the L2; an acquire holds later loads and no counter has
  * it. */
-static void fences_take_their_caches(void **state)
+static void fences_wait_for_their_caches(void **state)
 {
     (void)state;
     const struct time_params p = time_params_default(GFX942);
@@ -331,7 +333,7 @@ static void a_launch_counts_its_matrix_clocks(void **state)
 static void barriers_hold_the_workgroup(void **state)
 {
     (void)state;
-    /* Wave 0 takes 40 turns more than the others; all leave together. */
+    /* Wave 0 takes 40 issue slots longer than the others; all leave together. */
     const char *text = "v_readfirstlane_b32 s0, v0\ns_cmp_lg_u32 s0, 0\ns_cbranch_scc1 1f\n"
                        ".rept 40\nv_mov_b32 v1, v2\n.endr\n1:\ns_barrier\nv_mov_b32 v1, v2";
     struct marks m;
@@ -352,7 +354,7 @@ static void priority_wins_a_tie(void **state)
     assert_true(m.last[4] < m.last[0]);
 }
 
-/* The cache holds what is executed, wherever it lies, and 64 KB of it. */
+/* The cache holds executed code at any address, up to 64 KB. */
 static void code_of_earlier_launches_is_cached(void **state)
 {
     (void)state;
@@ -385,8 +387,9 @@ static void runs_are_repeatable(void **state)
     assert_int_equal(sum, waves); /* every clock of every wave has a cause */
 }
 
-/* Instructions of 8 bytes: all in one window each, or from 4 mod 8 on, where every fourth is in two
- * and costs a turn more (llvm-project PR 203934); the target of a branch costs more. */
+/* Instructions of 8 bytes are either all in one window, or start at 4 mod 8. Then every fourth one
+ * straddles two windows and costs one more slot (llvm-project PR 203934). The target of a branch
+ * costs more. */
 static void instructions_in_two_windows_come_later(void **state)
 {
     (void)state;
@@ -408,10 +411,10 @@ static void instructions_in_two_windows_come_later(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(vector_instructions_take_a_turn),
+        cmocka_unit_test(vector_instructions_take_one_slot),
         cmocka_unit_test(rates_are_those_of_the_data_sheet),
         cmocka_unit_test(chains_of_matrix_instructions_issue_back_to_back),
-        cmocka_unit_test(shadow_takes_what_it_takes),
+        cmocka_unit_test(vector_instructions_fit_into_the_shadow),
         cmocka_unit_test(instructions_in_two_windows_come_later),
         cmocka_unit_test(packed_f32_does_not_overlap),
         cmocka_unit_test(readers_wait_for_matrix_results),
@@ -420,7 +423,7 @@ int main(void)
         cmocka_unit_test(pairs_of_accesses_cost_both),
         cmocka_unit_test(wide_stores_hold_their_wave),
         cmocka_unit_test(counters_go_down_in_order),
-        cmocka_unit_test(fences_take_their_caches),
+        cmocka_unit_test(fences_wait_for_their_caches),
         cmocka_unit_test(a_launch_counts_its_matrix_clocks),
         cmocka_unit_test(barriers_hold_the_workgroup),
         cmocka_unit_test(priority_wins_a_tie),

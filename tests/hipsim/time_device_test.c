@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Launches whose workgroups wait for each other or share out their work, in time; and grids in
- * which few workgroups do all of it, whose modelled time must be that of timing every workgroup.
+ * Tests timed launches whose workgroups wait for each other or claim work, and grids in which few
+ * workgroups do all the work. The modelled time of the latter must equal the time with every
+ * workgroup timed.
  */
 #include "tests/hipsim/program.h"
 
@@ -24,19 +25,19 @@ struct run {
     int error;
 };
 
-/* Clocks that a workgroup with all registers costs beyond its instructions; 0: the table's. */
+/* clocks that a workgroup with all registers costs beyond its instructions; 0: from the table */
 static double start_clocks;
 
-/* The HBM moves so much; 0: the table's. */
+/* HBM bandwidth in GB/s; 0: from the table */
 static double hbm_gb_per_s;
 
-/* An XCD starts a workgroup each so many clocks; 0: the table's. */
+/* clocks between two workgroup starts of an XCD; 0: from the table */
 static double dispatch_clocks;
 
-/* A compute unit of each of 8 XCDs, with room for four workgroups. */
+/* Device with one compute unit in each of 8 XCDs and room for four workgroups per unit. */
 static bool small;
 
-/* One wave a workgroup; s[0:1] points to WORDS words of zero, s2 is the workgroup. */
+/* Runs workgroups of one wave. s[0:1] points to WORDS zeroed words, s2 is the workgroup. */
 static struct run run(const char *text, uint32_t groups, bool cooperative, uint32_t samples)
 {
     struct run r = {.words = calloc(WORDS, sizeof(uint32_t))};
@@ -91,7 +92,7 @@ static void fine(const struct run *r)
 
 #define ZERO "v_mov_b32 v1, 0\nv_mov_b32 v2, 1\n"
 
-/* All but the last workgroup poll a flag; the last sets it when it has counted to 500. */
+/* All but the last workgroup poll a flag, which the last one sets after counting to 500. */
 static const char *const flag = ZERO "s_cmp_eq_u32 s2, 29\n"
                                      "s_cbranch_scc1 2f\n"
                                      "1: s_sleep 1\n"
@@ -116,7 +117,7 @@ static void waiting_for_a_flag_takes_time(void **state)
     assert_true(a.communicates && a.report.together && a.report.complete);
     assert_int_equal(a.words[0], 1);
     assert_int_equal(a.counters.workgroups, 30);
-    /* 500 rounds of 4 + 4 + 16 clocks; after the store some polls, no more. */
+    /* 500 rounds of 4 + 4 + 16 clocks, plus a few polls after the store. */
     assert_true(a.report.cycles > 500 * 24 && a.report.cycles < 500 * 24 + 4000);
     assert_true(a.report.stall_cycles[HIPSIM_STALL_SLEEP] > 0 &&
                 a.report.stall_cycles[HIPSIM_STALL_WAIT_VMEM] > 0);
@@ -125,7 +126,7 @@ static void waiting_for_a_flag_takes_time(void **state)
     free(b.words);
 }
 
-/* The same flag, polled by scalar loads past the scalar cache, as split-K products do. */
+/* The same flag, polled by scalar loads that bypass the scalar cache, as split-K products do. */
 static void scalar_loads_may_wait_for_a_flag(void **state)
 {
     (void)state;
@@ -147,7 +148,7 @@ static void scalar_loads_may_wait_for_a_flag(void **state)
     free(a.words);
 }
 
-/* Workgroups wait for others in loops: a load in front of one reads what is there. */
+/* Workgroups wait for others in loops: a load before a loop just reads. */
 static void communication_is_in_loops(void **state)
 {
 #define BEGIN                                     \
@@ -173,7 +174,7 @@ static void communication_is_in_loops(void **state)
 #undef END
 }
 
-/* The write-back of what workgroups store follows their starts. */
+/* The write-back of the stored data comes after the start-up costs. */
 static void stores_drain_after_the_start(void **state)
 {
     static const char *const store = "v_lshlrev_b32 v1, 2, v0\n"
@@ -183,7 +184,7 @@ static void stores_drain_after_the_start(void **state)
                                      "s_endpgm\n";
     double cycles[2];
     (void)state;
-    hbm_gb_per_s = 1; /* 4,000 clocks and more for 8 workgroups' 2 KB */
+    hbm_gb_per_s = 1; /* more than 4,000 clocks for the 2 KB of 8 workgroups */
     for (unsigned i = 0; i < 2; i++) {
         start_clocks = i ? 128001 : 1; /* of all registers; a wave of 16 has 1 / 128 of them */
         struct run r = run(store, 8, false, 0);
@@ -197,7 +198,7 @@ static void stores_drain_after_the_start(void **state)
     assert_float_equal(cycles[1] - cycles[0], 1000, 1);
 }
 
-/* Workgroup n counts to 10 n, all meet, and then each counts to 100. */
+/* Workgroup n counts to 10 n, all synchronise, and then each counts to 100. */
 static const char *const meeting = "v_mov_b32 v2, 39\n"
                                    "s_mov_b32 m0, 0\n"
                                    "s_mul_i32 s4, s2, 10\n"
@@ -222,7 +223,7 @@ static void barriers_of_the_grid_take_time(void **state)
     assert_true(r.report.together);
     const double least = (390 + 100) * 24 + p.grid_barrier_cycles;
     assert_true(r.report.cycles > least && r.report.cycles < least + 1500);
-    /* The others wait for the last on average half of its way. */
+    /* On average, the others wait for half of the last one's time. */
     assert_true(r.report.stall_cycles[HIPSIM_STALL_BARRIER] > 39 * 195 * 24);
     free(r.words);
 }
@@ -239,7 +240,7 @@ static void barriers_that_cannot_open_are_reported(void **state)
     free(r.words);
 }
 
-/* Workgroups take tickets until 2,000 are gone; ticket n counts to 50 and notes who did it. */
+/* Workgroups take tickets until 2,000 are gone. Ticket n counts to 50 and records its workgroup. */
 static const char *const tickets = ZERO "s_movk_i32 s5, 2000\n"
                                         "s_mov_b64 s[6:7], exec\n"
                                         "1: s_mov_b64 exec, 1\n"
@@ -261,7 +262,7 @@ static const char *const tickets = ZERO "s_movk_i32 s5, 2000\n"
                                         "s_branch 1b\n"
                                         "3: s_endpgm\n";
 
-static void work_that_is_shared_out_is_shared_evenly(void **state)
+static void claimed_work_is_shared_evenly(void **state)
 {
     (void)state;
     struct run r = run(tickets, 100, false, 0);
@@ -274,7 +275,7 @@ static void work_that_is_shared_out_is_shared_evenly(void **state)
     }
     for (uint32_t i = 0; i < 100; i++)
         most = done[i] > most ? done[i] : most;
-    assert_true(most <= 22); /* 20 each if it were quite even */
+    assert_true(most <= 22); /* 20 each if perfectly even */
     assert_true(r.report.cycles > 20 * 50 * 24);
     free(r.words);
 }
@@ -295,14 +296,14 @@ static const char *const few = ZERO "s_movk_i32 s5, 100\n"
                                     "s_cbranch_scc1 3f\n"
                                     "s_movk_i32 s4, 300\n" COUNT_AND_STORE;
 
-/* The longest are the last, and none of the first 900 does anything. */
+/* The longest workgroups are the last, and the first 900 do nothing. */
 static const char *const tail = ZERO "s_movk_i32 s5, 900\n"
                                      "s_cmp_lt_u32 s2, s5\n"
                                      "s_cbranch_scc1 3f\n"
                                      "s_sub_u32 s4, s2, s5\n"
                                      "s_add_u32 s4, s4, 20\n" COUNT_AND_STORE;
 
-static void grids_where_most_do_nothing_are_timed_by_those_that_do(void **state)
+static void grids_of_mostly_idle_workgroups_are_timed_right(void **state)
 {
     (void)state;
     const char *const programs[] = {few, tail};
@@ -324,7 +325,7 @@ static void grids_where_most_do_nothing_are_timed_by_those_that_do(void **state)
     }
 }
 
-/* One that stores nothing is through with a small part of what another costs. */
+/* A workgroup that stores nothing costs a small part of another's start-up. */
 static void idle_workgroups_start_for_less(void **state)
 {
     (void)state;
@@ -347,7 +348,7 @@ static void idle_workgroups_start_for_less(void **state)
 }
 
 /* 64 workgroups on 8 XCDs: the last of each begins when seven others have been dispatched. */
-static void workgroups_of_an_xcd_are_dispatched_in_turn(void **state)
+static void workgroups_of_an_xcd_are_dispatched_one_by_one(void **state)
 {
     (void)state;
     for (unsigned together = 0; together < 2; together++) {
@@ -366,9 +367,9 @@ static void workgroups_of_an_xcd_are_dispatched_in_turn(void **state)
     }
 }
 
-/* A workgroup that takes another's place begins when that one has ended, with all that it costs:
- * 500 rounds of 24 clocks, and 1,000 clocks beside these. */
-static void a_place_is_free_when_its_workgroup_has_ended(void **state)
+/* A workgroup starts when the one in its slot has ended, with all costs: 500 rounds of 24 clocks
+ * and 1,000 more. */
+static void a_slot_is_free_when_its_workgroup_has_ended(void **state)
 {
     static const char *const count = ZERO "s_movk_i32 s4, 500\n" COUNT_AND_STORE;
     double cycles[3], tail[3];
@@ -385,7 +386,7 @@ static void a_place_is_free_when_its_workgroup_has_ended(void **state)
     }
     small = false;
     start_clocks = 0;
-    for (unsigned i = 0; i < 3; i++) /* all places are taken all the time */
+    for (unsigned i = 0; i < 3; i++) /* all slots are in use all the time */
         assert_true(tail[i] >= 0 && tail[i] < 0.05);
     assert_true(cycles[0] > 500 * 24 + 1000);
     for (unsigned i = 1; i < 3; i++)
@@ -402,11 +403,11 @@ int main(void)
         cmocka_unit_test(stores_drain_after_the_start),
         cmocka_unit_test(barriers_of_the_grid_take_time),
         cmocka_unit_test(barriers_that_cannot_open_are_reported),
-        cmocka_unit_test(work_that_is_shared_out_is_shared_evenly),
-        cmocka_unit_test(grids_where_most_do_nothing_are_timed_by_those_that_do),
+        cmocka_unit_test(claimed_work_is_shared_evenly),
+        cmocka_unit_test(grids_of_mostly_idle_workgroups_are_timed_right),
         cmocka_unit_test(idle_workgroups_start_for_less),
-        cmocka_unit_test(workgroups_of_an_xcd_are_dispatched_in_turn),
-        cmocka_unit_test(a_place_is_free_when_its_workgroup_has_ended),
+        cmocka_unit_test(workgroups_of_an_xcd_are_dispatched_one_by_one),
+        cmocka_unit_test(a_slot_is_free_when_its_workgroup_has_ended),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

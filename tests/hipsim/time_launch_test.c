@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Timed launches: the same memory as untimed ones, every workgroup once, dispatch, occupancy. */
+/* Tests timed launches: the same memory as untimed ones, every workgroup executed once, dispatch,
+ * occupancy. */
 #include "tests/hipsim/program.h"
 
 #include <math.h>
@@ -16,7 +17,7 @@
 #define GROUPS 100
 #define WORDS (GROUPS * 64)
 
-/* Workgroup n goes n + 1 times round and adds n to its lanes' words. */
+/* Workgroup n runs n + 1 iterations and adds n to its lanes' words. */
 static const char *const kernel = "v_lshlrev_b32 v1, 2, v0\n"
                                   "s_lshl_b32 s3, s2, 8\n"
                                   "v_add_u32 v1, s3, v1\n"
@@ -107,7 +108,7 @@ static void memory_is_that_of_untimed_launches(void **state)
     assert_int_equal(counters.workgroups, GROUPS);
     assert_true(r.complete && r.sampled > 1 && r.sampled < GROUPS);
     clear_words(f);
-    static const struct observer nothing = {0}; /* bytes are counted where somebody looks */
+    static const struct observer nothing = {0}; /* bytes are only counted with an observer */
     f->launch.observer = &nothing;
     assert_int_equal(engine_run(&f->launch), 0);
     f->launch.observer = NULL;
@@ -119,7 +120,7 @@ static void memory_is_that_of_untimed_launches(void **state)
     free(copy);
 }
 
-/* Each workgroup loads as much as another one, however often it goes round. */
+/* Each workgroup loads the same amount, however many iterations it runs. */
 static void bytes_beyond_the_l2_follow_from_bytes(void **state)
 {
     struct fixture *f = *state;
@@ -127,7 +128,7 @@ static void bytes_beyond_the_l2_follow_from_bytes(void **state)
     const struct hipsim_time_report r = timed(f, &config);
     assert_true(r.complete && r.sampled < GROUPS);
     assert_true(r.load_bytes == WORDS * 4.0);
-    /* The L2 has the lines that are stored, since they were loaded before. */
+    /* Stored lines are in the L2, since they were loaded before. */
     assert_true(fabs(r.memory_bytes / r.load_bytes - 1) < 0.01);
 }
 
@@ -140,7 +141,7 @@ static void reports_are_repeatable(void **state)
     assert_true(a.cycles > a.workgroup_cycles && a.us_at_power >= a.us_at_max);
 }
 
-/* Workgroup n loads 64 KB: those of an XCD in pairs the same, and n and n + 256. */
+/* Workgroup n loads 64 KB. Pairs of workgroups on an XCD load the same, and so do n and n + 256. */
 static const char *const pairs = "s_bfe_u32 s3, s2, 0x40004\n"
                                  "s_lshl_b32 s3, s3, 3\n"
                                  "s_and_b32 s4, s2, 7\n"
@@ -157,7 +158,8 @@ static const char *const pairs = "s_bfe_u32 s3, s2, 0x40004\n"
                                  "s_waitcnt vmcnt(0)\n"
                                  "s_endpgm\n";
 
-/* Returns the report of so many workgroups of a wave, whose s[0:1] are the address of `bytes`. */
+/* Times `groups` workgroups of one wave, whose s[0:1] are the address of `bytes`. Returns the
+ * report. */
 static struct hipsim_time_report timed_text(const char *text, const char *name, unsigned groups,
                                             size_t bytes, const struct time_config *config)
 {
@@ -185,23 +187,23 @@ static struct hipsim_time_report timed_text(const char *text, const char *name, 
     return report;
 }
 
-/* Returns how many workgroups share a line where `groups` are launched. */
+/* Returns the number of workgroups that share a line in a launch of `groups`. */
 static double sharers_of_pairs(unsigned groups)
 {
     const struct time_config config = configuration();
     return timed_text(pairs, "pairs", groups, 128 << 16, &config).l2_sharers;
 }
 
-/* Two that read the same at the same time are two. Where others come later and ask again, eight
- * neighbours cannot tell, and their growth is taken for a power. */
-static void pairs_that_share_are_pairs(void **state)
+/* Two workgroups that read the same data at the same time are found as two sharers. If others read
+ * them later, eight neighbours do not suffice, and their growth is extrapolated as a power. */
+static void pairs_of_sharers_are_found(void **state)
 {
     (void)state;
     assert_true(fabs(sharers_of_pairs(256) - 2) < 0.1);
     assert_true(sharers_of_pairs(16384) > 4);
 }
 
-/* Workgroup n loads 64 KB: those of eight neighbours, which run on different XCDs, are the same. */
+/* Workgroup n loads 64 KB. Eight neighbours, which run on different XCDs, load the same. */
 static const char *const eights = "s_lshr_b32 s2, s2, 3\n"
                                   "s_lshl_b32 s2, s2, 16\n"
                                   "v_lshlrev_b32 v1, 7, v0\n"
@@ -215,7 +217,7 @@ static const char *const eights = "s_lshr_b32 s2, s2, 3\n"
                                   "s_waitcnt vmcnt(0)\n"
                                   "s_endpgm\n";
 
-/* Returns the cycles of `groups` of them, few of which are timed. */
+/* Returns the cycles of `groups` workgroups of `eights`, with few of them timed. */
 static double cycles_of_eights(unsigned groups, const struct time_params *params)
 {
     const struct time_config config = {.params = *params, .samples = 2};
@@ -225,8 +227,9 @@ static double cycles_of_eights(unsigned groups, const struct time_params *params
     return report.cycles;
 }
 
-/* Lines that several XCDs load come from HBM once, and then from the MALL, if that holds all. */
-static void what_does_not_fit_comes_from_hbm(void **state)
+/* Lines that several XCDs load come from HBM once, and then from the MALL if it holds all of
+ * them. */
+static void lines_that_exceed_the_mall_come_from_hbm(void **state)
 {
     (void)state;
     struct time_params p = time_params_default(GFX942);
@@ -238,12 +241,12 @@ static void what_does_not_fit_comes_from_hbm(void **state)
     assert_true(does_not > 2 * fits);
 }
 
-/* Compute units without a workgroup take no part of HBM's rate. */
-static void few_workgroups_have_all_of_hbm(void **state)
+/* Compute units without a workgroup use no part of HBM's bandwidth. */
+static void few_workgroups_get_all_of_hbm(void **state)
 {
     (void)state;
     struct time_params p = time_params_default(GFX942);
-    p.hbm_gb_per_s = 100; /* 304 compute units would have 0.16 B a clock each */
+    p.hbm_gb_per_s = 100; /* with 304 compute units, 0.16 B per clock for each */
     const double few = cycles_of_eights(8, &p);
     const double share = p.hbm_gb_per_s * 1e3 / p.max_mhz / p.cus;
     assert_true(few < 0.2 * 65536 / share);
@@ -262,8 +265,8 @@ static const char *const streams = "s_lshl_b32 s3, s2, 16\n"
                                    "s_cbranch_scc1 1b\n"
                                    "s_endpgm\n";
 
-/* Cycles of 16 compute units that hold a workgroup each, from samples and with all workgroups in
- * time. */
+/* Computes the cycles of 16 compute units with one workgroup each, from samples and with all
+ * workgroups timed. */
 static void cycles_of_rounds(const char *text, unsigned groups, double *sampled, double *together)
 {
     struct time_config config = configuration();
@@ -280,9 +283,9 @@ static void cycles_of_rounds(const char *text, unsigned groups, double *sampled,
     }
 }
 
-/* Workgroups of later rounds find memory idle where others wait or are missing; samples know
- * that. */
-static void later_rounds_share_what_is_left(void **state)
+/* Workgroups of later rounds get more bandwidth if others wait or are missing. Sampling accounts
+ * for that. */
+static void later_rounds_share_the_idle_bandwidth(void **state)
 {
     (void)state;
     static const unsigned groups[] = {4 * 16, 4 * 16 + 8, 4 * 16 + 1};
@@ -294,8 +297,8 @@ static void later_rounds_share_what_is_left(void **state)
     }
 }
 
-/* Rounds that memory does not bind take the same time each. */
-static void rounds_of_arithmetic_are_alike(void **state)
+/* Rounds that are not memory bound take equal time. */
+static void compute_bound_rounds_are_equal(void **state)
 {
     (void)state;
     static const char *const text = "s_movk_i32 s4, 2000\n"
@@ -311,8 +314,8 @@ static void rounds_of_arithmetic_are_alike(void **state)
     assert_true(fabs(three / two - 1.5) < 0.02);
 }
 
-/* Later workgroups take longer; samples at the ends and in the middle show it, and so does what the
- * workgroups that are not timed execute. */
+/* Later workgroups take longer. Samples at the ends and in the middle show it, and so do the
+ * instruction counts of the untimed workgroups. */
 static void positions_in_the_grid_matter(void **state)
 {
     struct fixture *f = *state;
@@ -326,7 +329,7 @@ static void positions_in_the_grid_matter(void **state)
     assert_true(all.cycles < 1.05 * ends.cycles && ends.cycles < 1.05 * all.cycles);
 }
 
-/* Figures that are linear on either side of the middle of each dimension. */
+/* Returns figures that are linear on either side of the middle of each dimension. */
 static struct time_figures bent_figures(const uint64_t at[3], const uint64_t groups[3])
 {
     double x = 100;
@@ -369,8 +372,8 @@ static void figures_of_a_grid_follow_the_position(void **state)
     assert_true(time_whole_sum(&w, groups).clocks == 0);
 }
 
-/* Returns how far the power law lowers a clock of 1,000 MHz, at 1 MHz a percent, while each compute
- * unit has four waves that go 32 times through `text`, 64 times over. */
+/* Returns by how much the power law lowers a clock of 1,000 MHz, at 1 MHz per percent. Each compute
+ * unit has four waves with 32 iterations of 64 times `text`. */
 static double lowered_by(const struct time_params *p, const char *text)
 {
     size_t bytes;
@@ -400,9 +403,9 @@ static double lowered_by(const struct time_params *p, const char *text)
     return (1000 - r.power_mhz) / (1 - r.tail);
 }
 
-/* docs/timing.md, the power law: matrix units count for the time in which they are busy, by the
- * width of what they multiply, and the VALU for its part. */
-static void the_clock_falls_with_what_is_busy(void **state)
+/* docs/timing.md, the power law: matrix units count for their busy time, weighted by operand width,
+ * and the VALU for its part. */
+static void the_clock_falls_with_activity(void **state)
 {
     (void)state;
     const char bf16[] = "v_mfma_f32_32x32x8_bf16 v[16:31], v[0:1], v[2:3], v[16:31]";
@@ -480,7 +483,7 @@ static double constant(const void *ctx, uint64_t index)
     return *(const double *)ctx;
 }
 
-static void workgroups_go_round_the_device(void **state)
+static void workgroups_are_dispatched_round_robin(void **state)
 {
     (void)state;
     struct time_params p = time_params_default(GFX942);
@@ -497,8 +500,8 @@ static void workgroups_go_round_the_device(void **state)
     assert_true(many.clocks > 0x1p40 / 304 * 999 && many.clocks < 0x1p40 / 304 * 1001);
 }
 
-/* 40 workgroups of 1,000 clocks on 38 compute units of an XCD: full, then two of them. */
-static void room_that_is_taken_over_time(void **state)
+/* 40 workgroups of 1,000 clocks on 38 compute units of an XCD: all in use, then two. */
+static void occupancy_over_time_is_reported(void **state)
 {
     (void)state;
     struct time_params p = time_params_default(GFX942);
@@ -512,10 +515,10 @@ static void room_that_is_taken_over_time(void **state)
         time_busy_parts(&busy, x, 38, all.clocks, parts);
         for (unsigned i = 0; i < HIPSIM_TIME_PARTS; i++) {
             const float want = i < HIPSIM_TIME_PARTS / 2 ? 1 : 2.0f / 38;
-            assert_true(fabsf(parts[i] - want) < 0.1f); /* a window may lie in two parts */
+            assert_true(fabsf(parts[i] - want) < 0.1f); /* a window may straddle two parts */
         }
     }
-    /* A window that has been doubled often keeps the sum. */
+    /* Doubling the windows often keeps the sum. */
     busy = (struct time_busy){0};
     time_busy_add(&busy, 1, 100, 1e6 + 100);
     time_busy_parts(&busy, 1, 2, 2e6, parts);
@@ -552,18 +555,18 @@ int main(void)
         LAUNCH(memory_is_that_of_untimed_launches),
         LAUNCH(bytes_beyond_the_l2_follow_from_bytes),
         LAUNCH(reports_are_repeatable),
-        cmocka_unit_test(pairs_that_share_are_pairs),
-        cmocka_unit_test(what_does_not_fit_comes_from_hbm),
-        cmocka_unit_test(later_rounds_share_what_is_left),
-        cmocka_unit_test(rounds_of_arithmetic_are_alike),
-        cmocka_unit_test(few_workgroups_have_all_of_hbm),
+        cmocka_unit_test(pairs_of_sharers_are_found),
+        cmocka_unit_test(lines_that_exceed_the_mall_come_from_hbm),
+        cmocka_unit_test(later_rounds_share_the_idle_bandwidth),
+        cmocka_unit_test(compute_bound_rounds_are_equal),
+        cmocka_unit_test(few_workgroups_get_all_of_hbm),
         LAUNCH(positions_in_the_grid_matter),
         cmocka_unit_test(figures_of_a_grid_follow_the_position),
-        cmocka_unit_test(the_clock_falls_with_what_is_busy),
+        cmocka_unit_test(the_clock_falls_with_activity),
         LAUNCH(samples_alone_say_that_results_are_missing),
         LAUNCH(traces_and_listings_are_written),
-        cmocka_unit_test(workgroups_go_round_the_device),
-        cmocka_unit_test(room_that_is_taken_over_time),
+        cmocka_unit_test(workgroups_are_dispatched_round_robin),
+        cmocka_unit_test(occupancy_over_time_is_reported),
         cmocka_unit_test(registers_and_lds_limit_occupancy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The timing model's memory by itself: the parameters say what a request takes. */
+/* Tests the timing model's memory without the rest: the cost of a request as given by the
+ * parameters. */
 #include "tests/hipsim/program.h"
 #include "tools/hipsim/time/time_memory.h"
 
-/* One compute unit alone on the device; nothing is in the MALL before. */
+/* A single compute unit on the device; the MALL is empty. */
 static void alone(struct time_params *p, struct time_memory *m)
 {
     const struct time_share share = {1, 1, 0, 1};
@@ -58,10 +59,10 @@ static void latency_grows_with_the_working_set(void **state)
     time_memory_free(&m);
 }
 
-/* Streams get their share of the bandwidth, not more; what others fetch costs less. */
+/* Streams get their share of the bandwidth, and data loaded by others cost less. */
 static void streams_are_bound_by_their_share(void **state)
 {
-    enum { REQUESTS = 4096 }; /* what is in flight at the end is a hundredth of them */
+    enum { REQUESTS = 4096 }; /* requests in flight at the end are one in a hundred */
     (void)state;
     struct time_params p = time_params_default(GFX950);
     double clocks[4];
@@ -90,10 +91,10 @@ static void streams_are_bound_by_their_share(void **state)
     double reached = REQUESTS * 1024.0 / clocks[0];
     assert_true(reached < hbm * 1.02 && reached > hbm * 0.9);
     assert_true(clocks[1] < clocks[0] && clocks[2] < clocks[1]);
-    assert_true(clocks[3] == clocks[0]); /* nobody had it before, so it is not in the MALL */
+    assert_true(clocks[3] == clocks[0]); /* not loaded before, so not in the MALL */
 }
 
-/* No wave waits for its stores, but they take their time to reach memory. */
+/* No wave waits for its stores, but they need time to reach memory. */
 static void stores_drain_at_the_speed_of_memory(void **state)
 {
     (void)state;
@@ -114,9 +115,9 @@ static void stores_drain_at_the_speed_of_memory(void **state)
     time_memory_free(&m);
 }
 
-/* Two compute units on one memory. A request for a time that lies ahead leaves what is sent until
- * then to the other, which as a whole gets what HBM can send and no more. */
-static void requests_ahead_of_time_hold_up_nobody(void **state)
+/* Two compute units share a memory. A request for a later time leaves the bandwidth before that
+ * time to the other unit. In total they get what HBM can transfer, and no more. */
+static void future_requests_delay_no_others(void **state)
 {
     (void)state;
     const struct time_params p = time_params_default(GFX950);
@@ -145,7 +146,7 @@ static void requests_ahead_of_time_hold_up_nobody(void **state)
     time_behind_free(&common, false);
 }
 
-/* Parameters whose sums tell one level from another, at 2 clocks per ns. */
+/* Returns parameters whose sums identify each level, at 2 clocks per ns. */
 static struct time_params telling(void)
 {
     struct time_params p = time_params_default(GFX942);
@@ -157,7 +158,7 @@ static struct time_params telling(void)
     return p;
 }
 
-/* Compute units of XCDs of their own, which share what lies behind. */
+/* Compute units in different XCDs that share MALL and HBM. */
 struct apart {
     struct time_behind common, xcd[3];
     struct time_memory m[3];
@@ -183,8 +184,8 @@ static void close_apart(struct apart *a)
     time_behind_free(&a->common, false);
 }
 
-/* Each level takes its latency behind the two clocks that a line takes to be sent. */
-static void a_line_takes_the_latency_of_where_it_is(void **state)
+/* Each level adds its latency to the two clocks in which a line is sent. */
+static void a_line_takes_the_latency_of_its_level(void **state)
 {
     (void)state;
     struct time_params p = telling();
@@ -202,16 +203,16 @@ static void a_line_takes_the_latency_of_where_it_is(void **state)
     close_apart(&cu);
 }
 
-/* Bytes that do not fit in a span of 64 clocks are sent in the next that has room, so that requests
- * for the same time take the time of all of them. */
-static void spans_that_are_full_pass_bytes_on(void **state)
+/* Bytes that exceed a span of 64 clocks are sent in the next span with room. Requests for the same
+ * time therefore take the sum of their times. */
+static void full_spans_defer_bytes(void **state)
 {
     (void)state;
     struct time_params p = telling();
     struct apart cu;
     uint64_t addr[WAVE_LANES];
     p.hbm_gb_per_s = 2 * 15;               /* 960 bytes in a span: seven lines and a half */
-    open_apart(&cu, &p);                   /* they share HBM alone */
+    open_apart(&cu, &p);                   /* they share HBM only */
     const unsigned lanes[3] = {40, 40, 1}; /* five lines, five, and one */
     /* 640, 1,280 and 1,408 bytes at 15 a clock. */
     const uint64_t sent[3] = {43, 85, 94};
@@ -225,9 +226,9 @@ static void spans_that_are_full_pass_bytes_on(void **state)
     close_apart(&cu);
 }
 
-/* Lanes that change one dword take turns; those of several dwords are counted by the longest line
- * of waiting. A second wave's operation begins when the first one's is done. */
-static void atomics_take_turns(void **state)
+/* Lanes that change one dword are serialised. Over several dwords, the longest queue counts. A
+ * second wave's operation begins when the first one's is done. */
+static void atomics_are_serialised(void **state)
 {
     (void)state;
     struct time_params p = telling();
@@ -248,7 +249,7 @@ static void atomics_take_turns(void **state)
     time_memory_free(&m);
 }
 
-/* A scalar load waits for the slowest of its lines of 64 bytes, two of which are one of the L2. */
+/* A scalar load waits for the slowest of its 64-byte lines; two of these are one line of the L2. */
 static void scalar_loads_wait_for_their_lines(void **state)
 {
     (void)state;
@@ -265,8 +266,8 @@ static void scalar_loads_wait_for_their_lines(void **state)
     time_memory_free(&m);
 }
 
-/* A walk of the tags serves every request that reaches the L2 before it begins, and walks follow
- * each other. */
+/* A walk of the tags serves every request that reaches the L2 before it begins, and walks do not
+ * overlap. */
 static void write_backs_share_walks(void **state)
 {
     (void)state;
@@ -308,10 +309,10 @@ int main(void)
         cmocka_unit_test(latency_grows_with_the_working_set),
         cmocka_unit_test(streams_are_bound_by_their_share),
         cmocka_unit_test(stores_drain_at_the_speed_of_memory),
-        cmocka_unit_test(requests_ahead_of_time_hold_up_nobody),
-        cmocka_unit_test(a_line_takes_the_latency_of_where_it_is),
-        cmocka_unit_test(spans_that_are_full_pass_bytes_on),
-        cmocka_unit_test(atomics_take_turns),
+        cmocka_unit_test(future_requests_delay_no_others),
+        cmocka_unit_test(a_line_takes_the_latency_of_its_level),
+        cmocka_unit_test(full_spans_defer_bytes),
+        cmocka_unit_test(atomics_are_serialised),
         cmocka_unit_test(scalar_loads_wait_for_their_lines),
         cmocka_unit_test(write_backs_share_walks),
         cmocka_unit_test(an_invalidation_empties_the_l1),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The timing model's units against the numbers of targets/facts/. */
+/* Tests the timing model's units against the numbers of targets/facts/. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -110,12 +110,12 @@ static struct time_op op_of(enum gfx_target target, const char *text)
     return op_with(&p, target, text);
 }
 
-/* The port of an instruction, and for how long it takes it, which is a parameter of the model. */
+/* Each instruction has a port and an issue cost, which is a parameter of the model. */
 static void instructions_have_a_port_and_a_cost(void **state)
 {
     (void)state;
     struct time_params p = time_params_default(GFX950);
-    p.valu_cycles = 5, p.trans_cycles = 7, p.lane_swap_cycles = 11; /* no two are alike */
+    p.valu_cycles = 5, p.trans_cycles = 7, p.lane_swap_cycles = 11; /* all different */
     p.valu_f64_cycles = 13, p.valu_mul32_cycles = 17, p.issue_period = 19;
     p.lds_write_b128_issue = 23, p.scalar_cycles = 29, p.nop_cycles = 31, p.sleep_cycles = 37;
     const struct {
@@ -188,7 +188,7 @@ static void waits_and_pairs_have_their_numbers(void **state)
     }
 }
 
-/* Those of f32 and f64 admit no vector instruction; the width of the operands is the wider one. */
+/* f32 and f64 matrix instructions admit no vector instruction. The width is the wider operand's. */
 static void matrix_instructions_have_a_shadow_and_a_width(void **state)
 {
     (void)state;
@@ -258,9 +258,9 @@ static void lds_widths_take_their_phases(void **state)
 }
 
 /*
- * Lanes 0 to 7, and every eight after them, go to different banks; lanes 0 to 3 and 20 to 23 go to
- * the same ones. Eight neighbours share a phase of a store. A phase of a wide load has four lanes
- * of each of two rows (SHARK, empirical-lds; HipKittens, phase solver), on CDNA4 with 12 bytes.
+ * Lanes 0 to 7, and every further eight, access different banks; lanes 0 to 3 and 20 to 23 access
+ * the same ones. A store has eight neighbours per phase. A phase of a wide load has four lanes of
+ * each of two rows (SHARK, empirical-lds; HipKittens, phase solver), on CDNA4 for 12 bytes.
  */
 static void wide_loads_and_stores_have_phases_of_their_own(void **state)
 {
@@ -297,8 +297,8 @@ static void lds_phases_cover_the_wave(void **state)
 }
 
 /*
- * C6, on 32 banks: rows of 128 B of bf16 (64 elements), MFMA 32x32 reading 8 elements per lane:
- * lane l wants row l % 32, column block l / 32. A swizzle (vector, per phase, phases) moves the
+ * C6, on 32 banks: rows of 128 B of bf16 (64 elements), MFMA 32x32 reading 8 elements per lane.
+ * Lane l reads row l % 32, column block l / 32. A swizzle (vector, per phase, phases) moves the
  * 16-byte block of a row by (row / per phase) % phases.
  */
 static unsigned swizzled(unsigned per_phase)
@@ -313,7 +313,7 @@ static unsigned swizzled(unsigned per_phase)
     return cost.clocks - cost.floor;
 }
 
-static void swizzles_are_told_apart(void **state)
+static void swizzles_have_different_conflicts(void **state)
 {
     (void)state;
     assert_int_equal(swizzled(1), 0);
@@ -322,10 +322,10 @@ static void swizzles_are_told_apart(void **state)
 
 /*
  * GLUON gemm/gfx942 measured 14.00 and 13.33 LDS clocks per instruction with the swizzle (8,2,8), 8
- * with (8,1,8): reads take twice as long, 24 beside 8 writes and 32 beside 16. Lane l reads 16
- * bytes of row l % 16 at l / 16, rows of 128 bytes.
+ * with (8,1,8). Reads take twice as long: 24 of them with 8 writes, 32 with 16. Lane l reads 16
+ * bytes of row l % 16 at l / 16, with rows of 128 bytes.
  */
-static void two_ways_take_twice(void **state)
+static void two_way_conflicts_take_twice(void **state)
 {
     (void)state;
     const struct time_params p = time_params_default(GFX942);
@@ -338,7 +338,8 @@ static void two_ways_take_twice(void **state)
     }
 }
 
-/* n workgroups load n^b times what one does: all the same, rows and columns, nothing in common. */
+/* n workgroups load n^b times the lines of one: all the same, rows and columns, nothing in
+ * common. */
 static void sharing_grows_as_a_power(void **state)
 {
     (void)state;
@@ -348,7 +349,7 @@ static void sharing_grows_as_a_power(void **state)
     assert_true(b > 0.5 && b < 0.55);
 }
 
-/* A workgroup loads `rows` rows of 64 lines, from `first` on. */
+/* Returns the lines of a workgroup that loads `rows` rows of 64 lines, from `first` on. */
 static struct time_lines *lines_of(unsigned first, unsigned rows)
 {
     enum { ROW = 64 * WAVE_LANES };
@@ -364,8 +365,9 @@ static struct time_lines *lines_of(unsigned first, unsigned rows)
     return lines;
 }
 
-/* Nine neighbours that share `rows` rows in groups of `size`, the first of which has begun `before`
- * them, and have `own` rows each. Returns how many share a line, 0 where there are no groups. */
+/* Models nine neighbours that share `rows` rows in groups of `size` and have `own` rows each. The
+ * first group has begun `before` workgroups earlier. Returns the number that share a line; 0 if
+ * there are no groups. */
 static double group_of(unsigned size, unsigned before, unsigned rows, unsigned own)
 {
     enum { EIGHT = 8, OWN = 10000 };
@@ -383,24 +385,25 @@ static double group_of(unsigned size, unsigned before, unsigned rows, unsigned o
     return groups ? n : 0;
 }
 
-/* Two or four workgroups read the same keys, wherever the first of them stands; some of what they
- * load may be their own. Eight that all read the same are no group: nobody knows where it ends. */
+/* Two or four workgroups read the same keys, at any position of the first one, and may have data of
+ * their own. Eight that all read the same are no group, since its end is unknown. */
 static void neighbours_share_in_groups(void **state)
 {
     (void)state;
-    const double near = 0.1; /* a quarter of the lines stand for all */
+    const double near = 0.1; /* a quarter of the lines is sampled */
     for (unsigned before = 0; before < 4; before++) {
         assert_true(fabs(group_of(2, before, 32, 0) - 2) < near);
         assert_true(fabs(group_of(4, before, 32, 0) - 4) < near);
     }
     assert_true(group_of(8, 0, 32, 0) == 0);
     assert_true(group_of(1, 0, 32, 0) == 0);
-    const double some = 4.0 / 3; /* a group loads 96 rows, and 128 are asked for */
+    const double some = 4.0 / 3; /* a group loads 96 rows by 128 row loads */
     assert_true(fabs(group_of(2, 0, 32, 32) - some) < near);
 }
 
-/* hardware.md 0.3: fav4's list (32 matrix instructions, 24 of 6 slots) and the eager one. */
-static void bound_adds_what_does_not_fit(void **state)
+/* hardware.md 0.3: the instruction mixes of fav4 (32 matrix instructions, 24 of 6 slots) and of the
+ * eager kernel. */
+static void the_bound_adds_slots_that_do_not_fit(void **state)
 {
     (void)state;
     struct time_params p = time_params_default(GFX950);
@@ -412,8 +415,8 @@ static void bound_adds_what_does_not_fit(void **state)
     assert_true(time_loop_bound(&p, &mix, 2) == 4096 + 2 * 4 * 48 + 2 * 4 * 24);
 }
 
-/* The tables of parameters and of parts say the same of MI300X and MI355X; other parts differ from
- * these in what the table of parts has. */
+/* The tables of parameters and of parts agree on MI300X and MI355X. Other parts differ by the
+ * entries of the table of parts. */
 static void parts_have_parameters_of_their_own(void **state)
 {
     (void)state;
@@ -444,11 +447,11 @@ int main(void)
         cmocka_unit_test(lds_widths_take_their_phases),
         cmocka_unit_test(wide_loads_and_stores_have_phases_of_their_own),
         cmocka_unit_test(lds_phases_cover_the_wave),
-        cmocka_unit_test(swizzles_are_told_apart),
-        cmocka_unit_test(two_ways_take_twice),
+        cmocka_unit_test(swizzles_have_different_conflicts),
+        cmocka_unit_test(two_way_conflicts_take_twice),
         cmocka_unit_test(sharing_grows_as_a_power),
         cmocka_unit_test(neighbours_share_in_groups),
-        cmocka_unit_test(bound_adds_what_does_not_fit),
+        cmocka_unit_test(the_bound_adds_slots_that_do_not_fit),
         cmocka_unit_test(parts_have_parameters_of_their_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

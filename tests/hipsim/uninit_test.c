@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Undefined values: what a store to global memory may carry along, and what it may not. */
+/* Tests undefined values: which of them a store to global memory may contain. */
 #include <stdio.h>
 
 #include "tests/hipsim/device.h"
 
-/* s[2:3] is memory that holds zeros but for its second half, which was never written; v10 is 8
- * times the lane. LDS and scratch were never written, and v1 is undefined. */
+/* s[2:3] is memory of zeros, whose second half was never written; v10 is 8 times the lane. LDS and
+ * scratch were never written, and v1 is undefined. */
 static struct fault run(const char *text)
 {
     static const uint32_t zeros[512];
@@ -13,7 +13,7 @@ static struct fault run(const char *text)
     hipsim_mem_mark((uintptr_t)buffer, sizeof(zeros));
     memset(buffer, 0, sizeof(zeros));
     struct program p = program_new(GFX942);
-    p.checks = CHECK_DEFAULT & ~(uint32_t)CHECK_HAZARD; /* short texts, without s_nop */
+    p.checks = CHECK_DEFAULT & ~(uint32_t)CHECK_HAZARD; /* short texts have no s_nop */
     p.lds_bytes = 2048;
     p.private_bytes = 64;
     p.v_valid[1] = 0;
@@ -52,12 +52,12 @@ static void a_defined_zero_decides_a_product(void **state)
            "v_mov_b32 v11, 0\nv_mad_u64_u32 v[4:5], vcc, v1, 0, v[10:11]\n" STORE2);
     expect("v_readfirstlane_b32 s4, v1\ns_mul_i32 s4, s4, 1\nv_mov_b32 v4, s4\n" STORE1("v4"),
            "v_readfirstlane_b32 s4, v1\ns_mul_i32 s4, s4, 0\nv_mov_b32 v4, s4\n" STORE1("v4"));
-    /* Not of floats: 0 * NaN is NaN. */
+    /* Not for floats: 0 * NaN is NaN. */
     expect("v_mul_f32 v4, 0, v1\n" STORE1("v4"), "v_mul_f32 v4, 0, v10\n" STORE1("v4"));
 }
 
-/* Compilers keep a value in the low half of a register or pair whose rest nobody has written. */
-static void the_low_half_of_a_scalar_counts_alone(void **state)
+/* Compilers keep a value in the low half of a register or pair and leave the rest undefined. */
+static void the_low_half_of_a_scalar_suffices(void **state)
 {
     (void)state;
     expect("v_readfirstlane_b32 s5, v1\ns_mov_b32 s4, 7\ns_bfe_i64 s[6:7], s[4:5], 0x300000\n"
@@ -71,16 +71,16 @@ static void the_low_half_of_a_scalar_counts_alone(void **state)
            "out\nout:");
 }
 
-/* s4 is undefined, s5 as given. */
+/* s4 is undefined, s5 has the given value. */
 #define S45(high) "v_readfirstlane_b32 s4, v1\ns_mov_b32 s5, " #high "\n"
 #define EXEC_S45 "s_mov_b64 exec, s[4:5]\n"
 #define ALL "s_mov_b64 exec, -1\n"
 
-/* These read EXEC, VCC or M0 without naming them: docs/hipsim-checks.md has all that do. */
+/* These instructions read EXEC, VCC or M0 implicitly; docs/hipsim-checks.md lists all. */
 static void implicit_operands_are_read(void **state)
 {
     (void)state;
-    /* EXEC: what is stored, and what is left in a register. */
+    /* EXEC decides what is stored, and what remains in a register. */
     expect(S45(0) EXEC_S45 STORE1("v10"), S45(0) "s_mov_b32 s4, 1\n" EXEC_S45 STORE1("v10"));
     expect(S45(0) EXEC_S45 "v_mov_b32 v4, v10\n" ALL STORE1("v4"),
            S45(0) "s_mov_b64 vcc, s[4:5]\nv_mov_b32 v4, v10\n" STORE1("v4"));
@@ -119,13 +119,13 @@ static void implicit_operands_are_read(void **state)
            S45(0) "s_mov_b32 m0, 0\ns_nop 0\nglobal_load_lds_dword v10, s[2:3]\n" WAIT);
     expect(S45(0) "s_mov_b32 m0, s4\ns_nop 0\nds_gws_init v10 gds\n" WAIT,
            S45(0) "s_mov_b32 m0, 0\ns_nop 0\nds_gws_init v10 gds\n" WAIT);
-    /* LDS has no use for it on these targets. */
+    /* LDS instructions ignore M0 on these targets. */
     expect(S45(0) "s_mov_b32 m0, s4\nds_write_b32 v1, v10\n" WAIT,
            S45(0) "s_mov_b32 m0, s4\nds_write_b32 v10, v10\n" WAIT);
 }
 
-/* Vectorized code of which one half is not needed: the halves do not touch each other. */
-static void halves_of_packed_floats_are_apart(void **state)
+/* Vectorized code that needs only one half: the halves are independent. */
+static void halves_of_packed_floats_are_tracked_separately(void **state)
 {
     (void)state;
 #define ADD "v_mov_b32 v0, 0\nv_mov_b32 v11, 0\nv_pk_add_f32 v[4:5], v[0:1], v[10:11]"
@@ -160,7 +160,7 @@ static void registers_and_memory(void **state)
            "s_load_dword s4, s[2:3], 0x10\n" WAIT "s_cmp_eq_u32 s4, 0\ns_cbranch_scc1 out\nout:");
 }
 
-/* Padding goes along with what it pads, as long as it is moved only. */
+/* Padding is copied together with its structure, as long as it is only moved. */
 static void padding_is_copied(void **state)
 {
     (void)state;
@@ -169,7 +169,7 @@ static void padding_is_copied(void **state)
            PAIR "v_mov_b32 v6, v5\nv_accvgpr_write_b32 a1, v6\ns_nop 1\n"
                 "v_accvgpr_read_b32 v5, a1\n" STORE2);
     expect(PAIR STORE1("v5"), PAIR STORE1("v4"));
-    /* A register that held padding once and holds something else that is undefined now. */
+    /* A register that once held padding and now holds another undefined value. */
     expect(PAIR "v_mul_lo_u32 v5, v1, v4\n" STORE2, PAIR "v_mul_lo_u32 v5, v4, v4\n" STORE2);
     /* Through scalar registers: 0x7fc is the last dword that was written. */
     expect("s_load_dwordx2 s[4:5], s[2:3], 0x7fc\n" WAIT
@@ -178,7 +178,7 @@ static void padding_is_copied(void **state)
            "s_mov_b32 s6, s5\nv_mov_b32 v4, s4\nv_mov_b32 v5, s6\n" STORE2);
 }
 
-/* It is as undefined where it went, though something else was there before. */
+/* The copy is undefined as well, even if the destination was defined before. */
 static void copies_of_padding_stay_undefined(void **state)
 {
     (void)state;
@@ -192,8 +192,8 @@ static void copies_of_padding_stay_undefined(void **state)
            PAIR STORE2 "global_store_dword v10, v10, s[2:3] offset:4\n" WAIT USE("4"));
 }
 
-/* s4 is 0xffff; the second line completes what the first one leaves half defined. */
-static void halves_make_a_whole(void **state)
+/* s4 is 0xffff; the second line completes the register that the first one leaves half defined. */
+static void halves_combine_to_a_defined_register(void **state)
 {
     static const char *const pairs[][2] = {
         {"v_bfi_b32 v4, s4, v10, v1\n", "v_lshlrev_b32 v5, 16, v10\nv_bfi_b32 v4, s4, v4, v5\n"},
@@ -224,8 +224,8 @@ static void halves_make_a_whole(void **state)
 
 #define BRANCH_ON(v) "v_cmp_eq_u32 vcc, 0, " v "\ns_cbranch_vccz out\nout:"
 
-/* Bits that nobody looks at; the zeros of a mask are no data. */
-static void bits_that_count(void **state)
+/* Undefined bits that are not used; the zeros of a mask are no data. */
+static void only_used_bits_count(void **state)
 {
     (void)state;
 #define FLAGS "v_and_b32 v4, 0xff00, v1\nv_or_b32 v4, 1, v4\n"
@@ -250,8 +250,8 @@ static void bits_that_count(void **state)
     "s_mov_b32 s7, -1\nv_mov_b32 v2, v10\n"                                 \
     "v_bfi_b32 v3, s4, v10, v1\nv_bfi_b32 v9, s5, v10, v1\n"
 
-/* A bit of the result that comes from a defined one, and one that does not. */
-static void every_operation_keeps_bits_apart(void **state)
+/* Each operation has a result bit from a defined bit and one from an undefined bit. */
+static void every_operation_tracks_bits(void **state)
 {
     static const struct {
         const char *text;
@@ -300,7 +300,7 @@ static void every_operation_keeps_bits_apart(void **state)
         snprintf(good, sizeof(good), text, cases[i].text, cases[i].result, cases[i].defined);
         expect(bad, good);
     }
-    /* A register that was half defined is whole now, though its neighbour is not. */
+    /* A register that was half defined becomes defined, but its neighbour does not. */
 #define WHOLE_V5                                                      \
     PARTS "v_mov_b32 v5, v3\nv_mov_b32 v12, v3\nv_mov_b32 v13, v10\n" \
           "v_mov_b64 v[4:5], v[12:13]\n"
@@ -308,8 +308,8 @@ static void every_operation_keeps_bits_apart(void **state)
            WHOLE_V5 "v_bfe_u32 v6, v5, 16, 1\n" BRANCH_ON("v6"));
 }
 
-/* Arithmetic takes a register for defined of which a bit is, but for the zeros of a mask. */
-static void a_defined_bit_will_do(void **state)
+/* Arithmetic treats a register with a defined bit as defined, except for the zeros of a mask. */
+static void a_defined_bit_suffices_for_arithmetic(void **state)
 {
     (void)state;
 #define USED(text) PARTS "v_lshlrev_b32 v11, 16, v1\n" text "v_add_u32 v5, v4, v10\n" STORE1("v5")
@@ -317,12 +317,12 @@ static void a_defined_bit_will_do(void **state)
     expect(USED("v_or_b32 v4, v11, v11\n"), USED("v_or_b32 v4, v11, v10\n"));
     expect(USED("v_or3_b32 v4, v11, 0, v11\n"), USED("v_or3_b32 v4, v11, 0, v10\n"));
     expect(USED("v_mov_b32 v4, v1\n"), USED("v_mov_b32 v4, v3\n"));
-    /* Only the first lane has something to be defined. */
+    /* Only the first lane has defined bits. */
     expect(USED("s_mov_b64 exec, 1\nv_or_b32 v4, v1, v11\n"),
            USED("s_mov_b64 exec, 1\nv_mov_b32 v1, v10\nv_or_b32 v4, v1, v11\n"));
 }
 
-/* One byte of a dword has been written; compilers load the dword and use that byte. */
+/* One byte of a dword is defined; compilers load the dword and use that byte. */
 static void bytes_of_a_dword(void **state)
 {
     (void)state;
@@ -337,7 +337,7 @@ static void bytes_of_a_dword(void **state)
            LOAD_BYTES "v_lshrrev_b32 v4, 8, v4\nglobal_store_byte v10, v4, s[2:3]\n" WAIT);
     expect(LOAD_BYTES "v_mov_b32_sdwa v4, v4 src0_sel:BYTE_3\n" STORE1("v4"),
            LOAD_BYTES "v_mov_b32_sdwa v4, v4 src0_sel:BYTE_1\n" STORE1("v4"));
-    /* Through LDS, and as a copy of what is there. */
+    /* Through LDS, and as a copy of memory. */
 #define TO_LDS LOAD_BYTES "ds_write_b32 v10, v4\n" WAIT
     expect(TO_LDS "ds_read_u8 v5, v10 offset:2\n" WAIT STORE1("v5"),
            TO_LDS "ds_read_u8 v5, v10 offset:1\n" WAIT STORE1("v5"));
@@ -346,7 +346,7 @@ static void bytes_of_a_dword(void **state)
            COPY "global_load_ubyte v5, v10, s[2:3] offset:1\n" WAIT STORE1("v5"));
 }
 
-/* Bits from memory stay what they are when a scalar selects them, if that is defined. */
+/* A selection by a defined scalar keeps the state of bits from memory. */
 static void scalars_select_bits(void **state)
 {
     (void)state;
@@ -354,8 +354,9 @@ static void scalars_select_bits(void **state)
            LOAD_BYTES S45(-1) "v_and_b32 v4, s5, v4\n" STORE1("v4"));
 }
 
-/* 16 bytes that hold nothing are padding beside others of the same structure. */
-static void padding_fills_a_store(void **state)
+/* A 16-byte store without defined bytes is padding if it is next to others of the same
+ * structure. */
+static void a_store_may_be_padding_only(void **state)
 {
     (void)state;
 #define BLOCK                                                                            \
@@ -370,7 +371,7 @@ static void padding_fills_a_store(void **state)
            BLOCK STORE4("v[4:7]", "0") "v_mov_b32 v12, v13\n" STORE4("v[12:15]", "16"));
 }
 
-/* The report names the load, through moves, arithmetic and a branch's condition. */
+/* The report names the load, even after moves, arithmetic and a comparison. */
 static void the_load_of_an_undefined_value_is_named(void **state)
 {
     (void)state;
@@ -407,19 +408,19 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(implicit_operands_are_read),
-        cmocka_unit_test(halves_of_packed_floats_are_apart),
-        cmocka_unit_test(the_low_half_of_a_scalar_counts_alone),
+        cmocka_unit_test(halves_of_packed_floats_are_tracked_separately),
+        cmocka_unit_test(the_low_half_of_a_scalar_suffices),
         cmocka_unit_test(registers_and_memory),
         cmocka_unit_test(a_defined_zero_decides_a_product),
         cmocka_unit_test(padding_is_copied),
         cmocka_unit_test(copies_of_padding_stay_undefined),
-        cmocka_unit_test(halves_make_a_whole),
-        cmocka_unit_test(bits_that_count),
-        cmocka_unit_test(every_operation_keeps_bits_apart),
-        cmocka_unit_test(a_defined_bit_will_do),
+        cmocka_unit_test(halves_combine_to_a_defined_register),
+        cmocka_unit_test(only_used_bits_count),
+        cmocka_unit_test(every_operation_tracks_bits),
+        cmocka_unit_test(a_defined_bit_suffices_for_arithmetic),
         cmocka_unit_test(scalars_select_bits),
         cmocka_unit_test(bytes_of_a_dword),
-        cmocka_unit_test(padding_fills_a_store),
+        cmocka_unit_test(a_store_may_be_padding_only),
         cmocka_unit_test(the_load_of_an_undefined_value_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

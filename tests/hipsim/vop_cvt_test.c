@@ -84,14 +84,14 @@ static void halves_and_normalised(void **state)
         {"v_cvt_pk_f16_f32 v0, v2, v4 clamp", 0x7fc00000, 0x40000000, 0, 0x3c007e00},
     };
     CHECK_CASES(GFX950, MODE_DEFAULT & ~MODE_DX10_CLAMP, kept);
-    /* f32 sources flush by MODE, as those of other conversions. */
+    /* f32 sources are flushed by MODE, as in other conversions. */
     static const struct op_case flushed[] = {
         {"v_cvt_pk_bf16_f32 v0, v2, v4", 0x807fffff, 0x00800000, 0, 0x00808000},
         {"v_cvt_sr_bf16_f32 v0, v2, v4", 0x807fffff, 0xffffffff, 0, 0xdead8000},
         {"v_cvt_sr_f16_f32 v0, v2, v4", 0xb8000000, 0, 0, 0xdead8000},
     };
     CHECK_CASES(GFX950, MODE_IEEE | MODE_DX10_CLAMP, flushed);
-    /* FP16_OVFL: an overflow is the largest f16, an infinity stays (CDNA4 ISA, "Mode register"). */
+    /* FP16_OVFL: overflow gives the largest f16, infinity stays (CDNA4 ISA, "Mode register"). */
     static const struct op_case saturated[] = {
         {"v_cvt_pk_f16_f32 v0, v2, v4", 0x7f800000, 0xc77ff000, 0, 0xfbff7c00},
         {"v_cvt_sr_f16_f32 v0, v2, v4", 0x477fffff, 0xffffffff, 0, 0xdead7bff},
@@ -111,8 +111,8 @@ static void eight_bits_fnuz_on_gfx942(void **state)
         {"v_cvt_f32_bf8 v0, v2", 0x40, 0, 0, 0x3f800000}, /* bias 16 */
         {"v_cvt_f32_bf8 v0, v2", 0xff, 0, 0, 0xc7600000}, /* -57344 */
         {"v_cvt_f32_fp8_sdwa v0, v2 src0_sel:BYTE_2", 0x00400000, 0, 0, 0x3f800000},
-        /* Words are no selects of one value, nor bytes of two (CDNA3 ISA, V_CVT_F32_FP8,
-         * V_CVT_PK_F32_FP8): the lowest byte, the lower word. */
+        /* Word selects are invalid for one value, byte selects for two (CDNA3 ISA, V_CVT_F32_FP8,
+         * V_CVT_PK_F32_FP8): they mean the lowest byte and the lower word. */
         {"v_cvt_f32_fp8_sdwa v0, v2 src0_sel:WORD_1", 0x48480040, 0, 0, 0x3f800000},
         {"v_cvt_f32_bf8_sdwa v0, v2 src0_sel:WORD_0", 0x44444440, 0, 0, 0x3f800000},
         {"v_cvt_pk_f32_fp8_sdwa v[0:1], v2 src0_sel:BYTE_1", 0x7f7f4840, 0, 0,
@@ -138,7 +138,7 @@ static void eight_bits_fnuz_on_gfx942(void **state)
         {"v_cvt_sr_fp8_f32 v0, v2, v4", 0xff800000, 0, 0, 0xdeadbeff},
     };
     CHECK_CASES(GFX942, MODE_DEFAULT | MODE_FP16_OVFL, saturated);
-    /* NaN, infinities and what is too large, with FP16_OVFL and without (CDNA4 ISA, 7.3). */
+    /* NaN, infinities and overflows, with and without FP16_OVFL (CDNA4 ISA, 7.3). */
     static const struct op_case ocp[] = {
         {"v_cvt_pk_fp8_f32 v0, v2, v4", 0x7f800000, 0xff800000, 0, 0xdeadfe7e},
         {"v_cvt_pk_fp8_f32 v0, v2, v4", 0x7fc00000, 0x44000000, 0, 0xdead7e7f},
@@ -250,8 +250,9 @@ static void block_scaled(void **state)
 }
 
 /*
- * Stochastic rounding as ROCm's from_float_sr() (amd_hip_ocp_host.hpp): the mantissa of a subnormal
- * result is shifted and cut, then as many random bits as the two formats differ by are added.
+ * Stochastic rounding like ROCm's from_float_sr() (amd_hip_ocp_host.hpp). The mantissa of a
+ * subnormal result is shifted and truncated, then as many random bits as the two formats differ by
+ * are added.
  */
 static void stochastic_subnormals(void **state)
 {
@@ -275,7 +276,7 @@ static void stochastic_subnormals(void **state)
     CHECK_CASES(GFX942, MODE_DEFAULT, fnuz);
 }
 
-/* A scale of NaN leaves the sign; a quotient beyond f32 is an overflow and not an infinity. */
+/* A NaN scale keeps the sign; a quotient that exceeds f32 is an overflow and not an infinity. */
 static void scales_at_the_ends(void **state)
 {
     (void)state;
@@ -296,7 +297,7 @@ static void scales_at_the_ends(void **state)
     CHECK_CASES(GFX950, MODE_DEFAULT | MODE_FP16_OVFL, saturated);
 }
 
-/* Thirty-two six-bit numbers there and back: every code of the format survives. */
+/* Thirty-two 6-bit numbers are converted both ways: every code is preserved. */
 static void six_bits_round_trip(void **state)
 {
     (void)state;

@@ -37,7 +37,8 @@ static void arithmetic(void **state)
         {"v_rndne_f32 v0, v2", 0x40200000, 0, 0, 0x40000000},
         {"v_rndne_f32 v0, v2", 0xbe800000, 0, 0, NEG},
         {"v_fract_f32 v0, v2", 0xbe800000, 0, 0, 0x3f400000},
-        {"v_fract_f32 v0, v2", 0xb1000000, 0, 0, 0x3f7fffff}, /* just below zero stays below one */
+        {"v_fract_f32 v0, v2", 0xb1000000, 0, 0, 0x3f7fffff}, /* just below zero: the result stays
+                                                               * below one */
         {"v_ldexp_f32 v0, v2, v4", 0x3fc00000, 3, 0, 0x41400000},
         {"v_ldexp_f32 v0, v2, v4", 0x3fc00000, -149, 0, 2},
         {"v_ldexp_f32 v0, v2, v4", 0x3fc00000, 200, 0, INF},
@@ -51,9 +52,9 @@ static void arithmetic(void **state)
 }
 
 /*
- * A NaN source is handed on, the first of two, and IEEE mode makes it quiet (CDNA4 ISA, 3.5).
- * Without one the result is the NaN of the manual's V_LOG_F32(0xbf800000) => 0xffc00000; a product
- * of infinity and zero comes before what is added to it.
+ * The first NaN source is the result, and IEEE mode makes it quiet (CDNA4 ISA, 3.5). Without a NaN
+ * source, the result is the NaN of the manual's V_LOG_F32(0xbf800000) => 0xffc00000. A product of
+ * infinity and zero has priority over a NaN addend.
  */
 static void not_a_number(void **state)
 {
@@ -203,7 +204,7 @@ static void doubles(void **state)
     CHECK_CASES(GFX942, MODE_DEFAULT, cases);
 }
 
-/* Sources whose results are exact, and the special values; 1 ulp is checked by the next test. */
+/* Sources with exact results, and the special values; the next test checks for 1 ulp. */
 static void transcendentals_of_exact_cases(void **state)
 {
     (void)state;
@@ -229,7 +230,8 @@ static void transcendentals_of_exact_cases(void **state)
         {"v_sin_f32 v0, v2", 0x43c02000, 0, 0, ONE}, /* 384.25 turns */
         {"v_sin_f32 v0, v2", 0xff7fffff, 0, 0, 0},   /* the manual's examples */
         {"v_cos_f32 v0, v2", 0xff7fffff, 0, 0, ONE},
-        {"v_sin_f32 v0, v2", 0x74800000, 0, 0, 0}, /* 2^106, the end of an addition's reach */
+        {"v_sin_f32 v0, v2", 0x74800000, 0, 0, 0}, /* 2^106, the largest value that an addition
+                                                    * can reduce */
         {"v_cos_f32 v0, v2", 0xf4800000, 0, 0, ONE},
         {"v_cos_f32 v0, v2", 0x3f000000, 0, 0, 0xbf800000},
         {"v_cos_f32 v0, v2", 0x43c00000, 0, 0, ONE},
@@ -274,7 +276,7 @@ static void transcendentals_are_within_one_ulp(void **state)
     }
 }
 
-/* The sequence that LLVM emits for an f32 division gives the correctly rounded quotient. */
+/* The sequence that LLVM emits for f32 division gives the correctly rounded quotient. */
 static void division_steps_divide(void **state)
 {
     (void)state;
@@ -289,7 +291,7 @@ static void division_steps_divide(void **state)
         {0x1p-149f, 0x1p-149f},
         {5, 0x1p-140f},
         {0x1.8385e8p-127f, -0x1.a3p0f},
-        {0x1.2345p-130f, 3}, /* once more rounded, off by one */
+        {0x1.2345p-130f, 3}, /* off by one if rounded twice */
     };
     for (size_t k = 0; k < sizeof(pairs) / sizeof(pairs[0]); k++) {
         struct program p = program_new(GFX942);
@@ -307,7 +309,7 @@ static void division_steps_divide(void **state)
     }
 }
 
-/* The same of f64; the quotient of the first pair is a subnormal near a tie of its last place. */
+/* The same for f64; the quotient of the first pair is a subnormal near a tie of its last place. */
 static void division_steps_divide_doubles(void **state)
 {
     (void)state;
@@ -345,7 +347,7 @@ static void division_steps_divide_doubles(void **state)
     }
 }
 
-/* The limits and special values that rocjitsu measured (division.h). */
+/* Limits and special values as measured by rocjitsu (division.h). */
 static void division_scales(void **state)
 {
     (void)state;
@@ -362,7 +364,7 @@ static void division_scales(void **state)
         {"v_div_scale_f32 v0, vcc, v6, v4, v6", 0, 0x6f800000, ONE, 0x5f800000},
         {"v_div_scale_f32 v0, vcc, v4, v4, v6", 0, 0x6f800000, ONE, 0x6f800000},
         {"v_div_scale_f32 v0, vcc, v6, v4, v6", 0, 0x6f000000, ONE, ONE},
-        /* c of exponent 24, which makes its residual subnormal: both are scaled */
+        /* c has exponent 24, which makes its residual subnormal: both are scaled */
         {"v_div_scale_f32 v0, vcc, v6, v4, v6", 0, 0x0c000000, 0x0c400000, 0x2c400000},
         {"v_div_scale_f32 v0, vcc, v4, v4, v6", 0, 0x0c800000, 0x0c800000, 0x0c800000},
         {"v_div_scale_f32 v0, vcc, v4, v4, v6", 0, 0, ONE, NANQ | NEG},

@@ -15,10 +15,10 @@ static void halves(void **state)
         {"v_add_f16_e64 v0, -v2, |v4|", 0x3c00, 0xc000, 0, 0x3c00},
         {"v_fma_f16 v0, v2, v4, v6", 0x3c01, 0x3c01, 0xbc02, 0xdead0010},
         {"v_fma_f16 v0, v2, v4, v6 op_sel:[1,0,0,1]", 0x40000000, 0x3c00, 0x3c00, 0x4200beef},
-        /* rounded once: 0x3c01^2 + 2^-24 lies just above a tie that plain f32 would lose */
+        /* rounded once: 0x3c01^2 + 2^-24 is just above a tie that plain f32 would lose */
         {"v_fma_f16 v0, v2, v4, v6", 0x3c00, 0x6800, 0x0001, 0xdead6800},
         {"v_mad_f16 v0, v2, v4, v6", 0x3c01, 0x3c01, 0xbc02, 0xdead0000},
-        /* flushes whatever MODE says: sources, product and sum */
+        /* flushes regardless of MODE: sources, product and sum */
         {"v_mad_f16 v0, v2, v4, v6", 0x03ff, 0x4400, 0x83ff, 0xdead0000},
         {"v_mad_legacy_f16 v0, v2, v4, v6", 0x0400, 0x3800, 0x0400, 0x0400},
         {"v_madak_f16 v0, v2, v4, 0x8400", 0x0500, 0x3c00, 0, 0},
@@ -87,7 +87,7 @@ static void packed_halves(void **state)
     (void)state;
     static const struct op_case cases[] = {
         {"v_pk_add_f16 v0, v2, v4", 0x40003c00, 0x3c003c00, 0, 0x42004000},
-        /* op_sel picks the source of the low result, op_sel_hi that of the high one */
+        /* op_sel selects the source of the low result, op_sel_hi the source of the high one */
         {"v_pk_add_f16 v0, v2, v4 op_sel:[1,0] op_sel_hi:[0,1]", 0x40003c00, 0x3c003c00, 0,
          0x40004200},
         {"v_pk_mul_f16 v0, v2, v4 neg_lo:[1,0] neg_hi:[0,1]", 0x40003c00, 0x40004000, 0,
@@ -148,7 +148,8 @@ static void mixed_precision(void **state)
     CHECK_CASES(GFX942, MODE_DEFAULT, cases);
 }
 
-/* The fma rounds by MODE.FP_ROUND of f32, its conversion by that of f16; both flush by MODE. */
+/* The fma rounds by MODE.FP_ROUND of f32, its conversion by MODE.FP_ROUND of f16; both flush by
+ * MODE. */
 static void mixed_precision_modes(void **state)
 {
     (void)state;
@@ -170,8 +171,8 @@ static void mixed_precision_modes(void **state)
     CHECK_CASES(GFX942, MODE_IEEE | MODE_DX10_CLAMP, flushed);
 }
 
-/* Whatever MODE says, the dot products of floats flush denormals and round to nearest: CDNA4 ISA,
- * 6.4, and for f32 LLVM, SITargetLowering::performFMACombine(). */
+/* Float dot products flush denormals and round to nearest regardless of MODE: CDNA4 ISA, 6.4, and
+ * for f32 LLVM, SITargetLowering::performFMACombine(). */
 static void dot2_ignores_mode(void **state)
 {
     (void)state;
@@ -195,7 +196,7 @@ static void dot2_ignores_mode(void **state)
     CHECK_CASES(GFX950, MODE_DEFAULT, bf16);
 }
 
-/* ABS and NEG apply to an input operand (CDNA4 ISA, 6.2.1, and DPP's fields, 13.3), so to both
+/* ABS and NEG apply to an input operand (CDNA4 ISA, 6.2.1, and DPP's fields, 13.3), hence to both
  * numbers that it holds; ABS comes first. */
 static void packed_operands_of_vop2_have_two_signs(void **state)
 {

@@ -110,8 +110,8 @@ static void sixteen_bits(void **state)
 }
 
 /*
- * Float inline constants of 16-bit integers are the f32's bits: LLVM's getInlineEncodingV216(), and
- * isInlinableImm() of its assembler.
+ * Float inline constants of 16-bit integers have the bits of the f32: LLVM's
+ * getInlineEncodingV216(), and isInlinableImm() of its assembler.
  */
 static void float_constants_of_halves(void **state)
 {
@@ -131,7 +131,8 @@ static void float_constants_of_halves(void **state)
     CHECK_CASES(GFX950, MODE_DEFAULT, table);
 }
 
-/* op_sel[3] chooses the half of a 16-bit result; the pseudo-code of these assigns all of D0. */
+/* op_sel[3] selects the half of a 16-bit result; these instructions write all of D0 by their
+ * pseudo-code. */
 static void whole_results_ignore_the_high_select(void **state)
 {
     (void)state;
@@ -207,7 +208,7 @@ static void carries_go_through_lane_masks(void **state)
     assert_int_equal(program_s64(&p, SGPR_VCC), UINT64_MAX);
 }
 
-static void lanes_that_are_off_keep_their_value(void **state)
+static void inactive_lanes_keep_their_value(void **state)
 {
     (void)state;
     struct program p = program_new(GFX942);
@@ -269,8 +270,9 @@ static void a_deciding_source_defines_the_result(void **state)
     assert_int_equal(p.v_valid[9], 0);
 }
 
-/* V_MOV_B64 moves two dwords; LLVM makes one of two moves and fills in any register. */
-static void halves_of_a_wide_move_are_defined_apart(void **state)
+/* V_MOV_B64 moves two dwords; LLVM combines two moves and may use any register for an unused
+ * half. */
+static void halves_of_a_wide_move_are_defined_separately(void **state)
 {
     (void)state;
     struct program p = program_new(GFX942);
@@ -283,7 +285,7 @@ static void halves_of_a_wide_move_are_defined_apart(void **state)
         assert_int_equal(p.v_valid[6 + i], expected[i]);
 }
 
-/* The disassembler takes an inline constant for the mask of v_cndmask_b32_e64. */
+/* The disassembler may decode an inline constant as the mask of v_cndmask_b32_e64. */
 static void a_constant_mask_is_a_number(void **state)
 {
     (void)state;
@@ -295,7 +297,7 @@ static void a_constant_mask_is_a_number(void **state)
         assert_int_equal(p.v[0][i], i == 0 || i == 2 ? 22 : 11);
 }
 
-/* VOP3P, packed f32: op_sel and op_sel_hi name the dwords that are read (CDNA3 ISA, 6.7). */
+/* VOP3P, packed f32: op_sel and op_sel_hi select the dwords that are read (CDNA3 ISA, 6.7). */
 static void packed_f32_needs_selected_dwords_only(void **state)
 {
     (void)state;
@@ -327,7 +329,7 @@ static void low_half_of_a_sum_needs_low_halves_only(void **state)
     assert_int_equal(p.v_valid[5], 0);
 }
 
-/* An element of an empty vector is set: the register of two halves is as defined as the element. */
+/* Setting an element of an empty vector: a register of two halves is defined if the element is. */
 static void packed_pieces_define_a_register(void **state)
 {
     (void)state;
@@ -353,11 +355,11 @@ int main(void)
         cmocka_unit_test(sixty_four_bits),
         cmocka_unit_test(gfx950_adds_bit_operations),
         cmocka_unit_test(carries_go_through_lane_masks),
-        cmocka_unit_test(lanes_that_are_off_keep_their_value),
+        cmocka_unit_test(inactive_lanes_keep_their_value),
         cmocka_unit_test(mbcnt_counts_lanes_below),
         cmocka_unit_test(validity_follows_the_data),
         cmocka_unit_test(a_deciding_source_defines_the_result),
-        cmocka_unit_test(halves_of_a_wide_move_are_defined_apart),
+        cmocka_unit_test(halves_of_a_wide_move_are_defined_separately),
         cmocka_unit_test(a_constant_mask_is_a_number),
         cmocka_unit_test(packed_f32_needs_selected_dwords_only),
         cmocka_unit_test(low_half_of_a_sum_needs_low_halves_only),

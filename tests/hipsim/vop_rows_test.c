@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Vector operations, compares and output modifiers that the other tests of VOP1 to VOP3P leave out:
- * expectations from the pseudo-code of the CDNA3 and CDNA4 ISA.
+ * Tests vector operations, compares and output modifiers that the other tests of VOP1 to VOP3P do
+ * not cover. Expectations are from the pseudo-code of the CDNA3 and CDNA4 ISA.
  */
 #include <math.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ static void integers(void **state)
         {"v_max_u32 v0, v2, v4", 0xffffffff, 1, 0, 0xffffffff},
         {"v_max3_i32 v0, v2, v4, v6", 5, 0xfffffffe, 3, 5},
         {"v_min3_u32 v0, v2, v4, v6", 5, 0xfffffffe, 3, 3},
-        /* Five bits of shifts and widths count, two of the bytes. */
+        /* Shifts and widths use five bits, byte selects two. */
         {"v_bfe_u32 v0, v2, v4, v6", 0x12345678, 8 + 32, 24 + 32, 0x123456},
         {"v_bfe_u32 v0, v2, v4, v6", 0x12345678, 8, 32, 0},
         {"v_bfe_i32 v0, v2, v4, v6", 0x92345678, 8 + 32, 24 + 32, 0xff923456},
@@ -97,7 +97,7 @@ static void short_integers(void **state)
 
 #define CARRY_OUT "\nv_cndmask_b32_e64 v0, 0, 1, vcc"
 
-/* VCC is the carry or borrow of a lane, before and after; of V_MAD_I64_I32 the 65th bit. */
+/* VCC is the carry or borrow of a lane, in and out; for V_MAD_I64_I32 it is the 65th bit. */
 static void carries(void **state)
 {
     (void)state;
@@ -123,7 +123,7 @@ static void carries(void **state)
         {"v_mad_i64_i32 v[8:9], vcc, v2, v4, v[6:7]" CARRY_OUT, 0xffffffff, 1, TOP64, 1},
         {"v_mad_i64_i32 v[0:1], vcc, v2, v4, v[6:7] clamp", 1, 1, INT64_MAX, INT64_MAX},
         {"v_mad_i64_i32 v[0:1], vcc, v2, v4, v[6:7] clamp", 0xffffffff, 1, TOP64, TOP64},
-        /* bytes 1 1 1 1 0 0 0 0 from byte k on against 0 0 2 0, of which zeros do not count */
+        /* bytes 1 1 1 1 0 0 0 0 from byte k on, compared with 0 0 2 0; zeros are ignored */
         {"v_mqsad_pk_u16_u8 v[0:1], v[2:3], v4, v[6:7]", 0x01010101, 0x00020000,
          UINT64_C(0x0001000100010001), UINT64_C(0x0003000300020002)},
         {"v_mqsad_pk_u16_u8 v[0:1], v[2:3], v4, v[6:7] clamp", 0x01010101, 0x00020000,
@@ -187,7 +187,7 @@ static void floats(void **state)
         {"v_exp_legacy_f32 v0, v2", 0x40400000, 0, 0, 0x41000000},
         {"v_log_legacy_f32 v0, v2", 0x41000000, 0, 0, 0x40400000},
         {"v_cvt_pkaccum_u8_f32 v0, v2, v4", 0x43160000, 2, 0, 0xde96beef},
-        /* x, y, z: the greatest magnitude says which face it is */
+        /* x, y, z: the largest magnitude selects the face */
         {"v_cubesc_f32 v0, v2, v4, v6", ONE, 0x40000000, 0x40400000, ONE},
         {"v_cubesc_f32 v0, v2, v4, v6", ONE, 0x40000000, 0xc0400000, 0xbf800000},
         {"v_cubesc_f32 v0, v2, v4, v6", ONE, 0xc0000000, 0x3f000000, ONE},
@@ -214,7 +214,7 @@ static void floats(void **state)
         {"v_div_fixup_f64 v[0:1], v[2:3], v[4:5], v[6:7]", ONE64, INF64, ONE64 | TOP64, TOP64},
     };
     CHECK_CASES(GFX942, MODE_DEFAULT, cases);
-    /* In place: what is handed on is the source, not what the host makes of it. */
+    /* In place: the result is the source's NaN, not the host's. */
     static const struct op_case signaling[] = {
         {"v_mov_b32 v0, v2\nv_add_f32 v0, v0, v4", NANS, ONE, 0, NANS},
         {"v_mov_b32 v0, v2\nv_add_f32_e64 v0, v0, v4 mul:2", NANS, ONE, 0, NANS},
@@ -276,7 +276,7 @@ static void clamped(void **state)
     CHECK_CASES(GFX942, MODE_DEFAULT & ~(uint32_t)MODE_DX10_CLAMP, kept);
 }
 
-/* "Output modifiers": omod has no effect in IEEE mode, nor where output denormals are kept. */
+/* "Output modifiers": omod has no effect in IEEE mode, nor if output denormals are kept. */
 static void multiplied(void **state)
 {
     (void)state;
@@ -351,8 +351,8 @@ static uint32_t get_code(const struct program *p, unsigned reg, unsigned lane, u
     return code;
 }
 
-/* Thirty-two six-bit numbers by way of each wide type: every code comes back, also where rounding
- * is stochastic, for nothing is to be rounded. The scale is 4 on both ways. */
+/* Converts thirty-two 6-bit numbers through each wide type. Every code is preserved, also with
+ * stochastic rounding, since nothing has to be rounded. The scale is 4 both ways. */
 static void six_bits_by_every_type(void **state)
 {
     (void)state;
@@ -383,7 +383,7 @@ static void six_bits_by_every_type(void **state)
         program_run(&p, text);
         for (unsigned l = 0; l < 64; l++)
             for (unsigned e = 0; e < 32; e++) {
-                /* 2xpk16 takes its sources in turn. */
+                /* 2xpk16 interleaves its sources. */
                 const unsigned from = single && !random ? e % 2 * 16 + e / 2 : e;
                 if (get_code(&p, 8, l, e) != ((7 * from + l) & 63))
                     fail_msg("%s: element %u of lane %u", text, e, l);
@@ -407,7 +407,7 @@ static const struct relation {
 
 #define PAIRS 8
 
-/* Runs V_CMP and V_CMPX of all relations on lanes that are as `order` says. */
+/* Runs V_CMP and V_CMPX of all relations on lanes with the values that `order` gives. */
 static void check_compares(const char *type, unsigned dwords, const struct relation *relations,
                            unsigned count, const uint64_t (*pairs)[2], const unsigned *order)
 {
@@ -451,7 +451,7 @@ static void compares_of_integers(void **state)
     for (unsigned t = 0; t < 6; t++) {
         const unsigned bits = types[t].bits;
         const uint64_t top = UINT64_C(1) << (bits - 1), all = top | (top - 1);
-        /* Bits above the lower 16 do not count. */
+        /* Bits above the lower 16 are ignored. */
         const uint64_t above = bits == 16 ? 0xabcd0000 : 0;
         const uint64_t pairs[PAIRS][2] = {{1, 2},     {2 | above, 2},   {2, 1 | above},
                                           {all, 1},   {1 | above, all}, {top, top - 1},
@@ -459,7 +459,7 @@ static void compares_of_integers(void **state)
         unsigned order[PAIRS];
         for (unsigned l = 0; l < PAIRS; l++) {
             const uint64_t a = pairs[l][0] & all, b = pairs[l][1] & all;
-            const uint64_t flip = types[t].is_signed ? top : 0; /* orders like unsigned then */
+            const uint64_t flip = types[t].is_signed ? top : 0; /* then ordered like unsigned */
             order[l] = (a ^ flip) < (b ^ flip) ? LESS : a == b ? EQUAL : GREATER;
         }
         check_compares(types[t].type, bits == 64 ? 2 : 1, integer_relations, 8, pairs, order);

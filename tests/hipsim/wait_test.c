@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * When data arrive. A load's registers keep their old values until then; s_waitcnt waits for it
- * (CDNA3 ISA, 4.4 "Manually inserted wait states" and S_WAITCNT). Texts that look before the wait
- * leave 64 clocks and more to either side: LDS takes 64, so `EARLY` is at once and `LATE` 128 on.
+ * Tests when data arrive. A load's registers keep their old values until then; s_waitcnt waits for
+ * it (CDNA3 ISA, 4.4 "Manually inserted wait states" and S_WAITCNT). Texts that read without a wait
+ * leave at least 64 clocks of margin: LDS takes 64, `EARLY` reads at once and `LATE` 128 clocks
+ * later.
  */
 #include <stdio.h>
 
@@ -12,7 +13,7 @@
 #define LATE "\ns_nop 15\ns_nop 15\n"
 #define MEMORY_LATE "\ns_sleep 16\n"
 #define WAIT "\ns_waitcnt lgkmcnt(0) vmcnt(0)\n"
-/* Reports what v2 holds too early: it decides a branch. */
+/* Uses v2 in a branch, which reports an early read. */
 #define USE "\nv_cmp_eq_u32 vcc, 7, v2\ns_cbranch_vccz over\ns_nop 0\nover:\n"
 
 /* LDS dword n holds 100 + n, global dword n 1000 + n; v0 is 4 * lane; v1, v2 hold 7. */
@@ -47,7 +48,7 @@ static const uint32_t *memory(void)
     "v_add_u32 v5, 0x64, v8\nds_write_b32 v0, v5\nv_add_u32 v6, 0x40, v5\n" \
     "ds_write_b32 v0, v6 offset:256\ns_waitcnt lgkmcnt(0)\n"
 
-/* Runs `text` behind the fill of LDS, with the checks and without any: that makes no difference. */
+/* Runs `text` after filling LDS, with and without the checks: the results must be equal. */
 static struct program run(const char *text)
 {
     char whole[1024];
@@ -72,7 +73,7 @@ static void expect_finding(const struct program *p, const char *word)
     assert_non_null(strstr(p->found[0].text, word));
 }
 
-static void early_readers_see_what_was_there(void **state)
+static void early_readers_see_old_values(void **state)
 {
     (void)state;
     struct program p =
@@ -95,8 +96,8 @@ static void late_readers_see_the_data_without_a_wait(void **state)
 static void a_wait_takes_until_the_data_are_there(void **state)
 {
     (void)state;
-    /* The second read comes with the first: by the time that one has been waited for, so has it
-     * arrived, one clock per instruction apart. */
+    /* The wait for global data takes so long that the LDS data have arrived as well. The wait for
+     * LDS data leaves the global load outstanding. */
     struct program p = run("global_load_dword v1, v0, s[2:3]\nds_read_b32 v2, v0\n"
                            "s_waitcnt vmcnt(0)\nv_mov_b32 v3, v2" WAIT);
     assert_int_equal(p.v[1][9], 1009);
@@ -108,8 +109,8 @@ static void a_wait_takes_until_the_data_are_there(void **state)
     assert_int_equal(p.places, 0);
 }
 
-/* The margin between a use and the arrival of LDS data, on either side, and the instruction of it:
- * a kernel with a margin of few clocks depends on the assumed latency. Data of one dword arrive 50
+/* Margins between a use and the arrival of LDS data, on both sides, and the using instruction. A
+ * kernel with a margin of few clocks depends on the assumed latency. One-dword data arrive 50
  * clocks and 2 phases after the read on gfx942, and an instruction takes 4. */
 static void margins_of_unwaited_uses(void **state)
 {
@@ -125,7 +126,7 @@ static void margins_of_unwaited_uses(void **state)
     program_run(&p, "ds_read_b32 v2, v0\ns_nop 15\ns_nop 15\nv_mov_b32 v3, v2\n");
     assert_int_equal(p.margins[MARGIN_LDS].before, UINT64_MAX);
     assert_int_equal(p.margins[MARGIN_LDS].after >> MARGIN_OFFSET_BITS, 4 + 2 * 64 - 52);
-    /* Data of vector memory have margins of their own: one dword comes after 500 clocks and 4. */
+    /* Vector memory has separate margins: one dword arrives after 500 clocks and 4. */
     program_run(&p, "global_load_dword v2, v0, s[2:3]\nv_mov_b32 v3, v2\ns_waitcnt vmcnt(0)");
     assert_int_equal(p.margins[MARGIN_VECTOR].before >> MARGIN_OFFSET_BITS, 504 - 4);
     assert_int_equal(p.margins[MARGIN_VECTOR].after, UINT64_MAX);
@@ -143,14 +144,14 @@ static void matrix_registers_arrive_like_others(void **state)
     assert_int_equal(p.v[2][9], 9);
     assert_int_equal(p.v[3][9], 109);
     expect_finding(&p, "a1 was touched");
-    /* v[nvgpr + 1] is a1. The harness allocates 64. */
+    /* v[nvgpr + 1] is a1. The harness allocates 64 VGPRs. */
     p = run("v_accvgpr_write_b32 a1, v9\nds_read_b32 a1, v0\n"
             "v_mov_b32 v2, v65" WAIT "v_accvgpr_read_b32 v3, a1");
     assert_int_equal(p.v[2][9], 9);
     assert_int_equal(p.v[3][9], 109);
 }
 
-static void a_load_lands_on_what_was_written_meanwhile(void **state)
+static void a_load_overwrites_intermediate_writes(void **state)
 {
     (void)state;
     struct program p =
@@ -175,7 +176,7 @@ static void lanes_are_those_of_the_issue(void **state)
     assert_int_equal(p.v[3][40], 5);
 }
 
-static void halves_arrive_beside_what_was_written_meanwhile(void **state)
+static void half_loads_keep_intermediate_writes(void **state)
 {
     (void)state;
     struct program p =
@@ -183,7 +184,7 @@ static void halves_arrive_beside_what_was_written_meanwhile(void **state)
     assert_int_equal(p.v[3][9], 0x12340000 + 109);
     p = run("ds_read_u16_d16_hi v1, v0\nv_mov_b32 v1, 0x12345678" WAIT "v_mov_b32 v3, v1");
     assert_int_equal(p.v[3][9], 0x5678 + (109 << 16));
-    /* Two loads that make one register: they return in order. */
+    /* Two loads that fill one register return in order. */
     p = run("ds_read_u16_d16 v1, v0\nds_read_u16_d16_hi v1, v0 offset:4" WAIT "v_mov_b32 v3, v1");
     assert_int_equal(p.v[3][9], 109 + (110 << 16));
     assert_int_equal(p.places, 0);
@@ -199,7 +200,7 @@ static void loads_to_one_register_arrive_one_after_the_other(void **state)
     assert_int_equal(p.v[3][9], 109);
     assert_int_equal(p.v[4][9], 173);
     assert_int_equal(p.v[5][9], 173);
-    /* The one that is issued later comes first: LDS is faster. */
+    /* The later one arrives first, since LDS is faster. */
     p = run("global_load_dword v1, v0, s[2:3]\nds_read_b32 v1, v0" LATE "v_mov_b32 v2, v1"
             "\ns_waitcnt lgkmcnt(0)\nv_mov_b32 v3, v1" WAIT "v_mov_b32 v4, v1");
     assert_int_equal(p.v[2][9], 109);
@@ -218,7 +219,7 @@ static void every_part_of_a_wide_load_is_late(void **state)
     assert_int_equal(p.v[4][9], 1011);
 }
 
-static void scalars_are_late_too(void **state)
+static void scalar_loads_arrive_late_too(void **state)
 {
     (void)state;
     struct program p =
@@ -232,7 +233,7 @@ static void scalars_are_late_too(void **state)
     assert_int_equal(p.s[11], 1003);
 }
 
-/* A branch reads VCC, which no field of it names (CDNA3 ISA, S_CBRANCH_VCCZ). */
+/* A branch reads VCC implicitly (CDNA3 ISA, S_CBRANCH_VCCZ). */
 static void branches_wait_for_vcc(void **state)
 {
     (void)state;
@@ -243,7 +244,8 @@ static void branches_wait_for_vcc(void **state)
     assert_int_equal(p.v[3][9], 1);
 }
 
-/* So do V_CNDMASK_B32, V_ADDC_CO_U32 and V_DIV_FMAS_F32 in their short forms (CDNA3 ISA, VOP2). */
+/* V_CNDMASK_B32, V_ADDC_CO_U32 and V_DIV_FMAS_F32 in their short forms also read VCC (CDNA3 ISA,
+ * VOP2). */
 static void vector_instructions_wait_for_vcc(void **state)
 {
     (void)state;
@@ -264,7 +266,7 @@ static void vector_instructions_wait_for_vcc(void **state)
     expect_finding(&p, "s106 is overwritten while a load is outstanding");
 }
 
-/* Memory changes when an atomic is issued; only what it returns is late. */
+/* Memory changes when an atomic is issued; only its result arrives late. */
 static void atomics_return_late(void **state)
 {
     (void)state;
@@ -286,14 +288,14 @@ static void later_stores_do_not_reach_a_load(void **state)
 }
 
 /*
- * Clocks per LDS read, by target and dwords (docs/hipsim.md, "When data arrive"): the phases that
- * SHARK's empirical-lds measured. 14 reads outlast the latency, so that the data of the last one
- * come 13 times the phases after those of the first; s_nop N takes N + 1 wait states.
+ * Clocks per LDS read, by target and dwords (docs/hipsim.md, "When data arrive"): the phases
+ * measured by SHARK's empirical-lds. 14 reads outlast the latency. The last one's data then arrive
+ * 13 times the phases after the first one's. s_nop N takes N + 1 wait states.
  */
 static const struct {
     enum gfx_target target;
     const char *read;
-    unsigned before, after; /* s_nop 0 between the reads and a look at the old value, the new one */
+    unsigned before, after; /* number of s_nop 0 for which a use sees the old value, the new one */
 } lds_rates[] = {
     {GFX942, "ds_read_b32 v20", 11, 12},       {GFX950, "ds_read_b32 v20", 11, 12},
     {GFX942, "ds_read_b64 v[20:21]", 12, 13},  {GFX950, "ds_read_b64 v[20:21]", 11, 12},
@@ -326,8 +328,9 @@ static void lds_reads_take_the_phases_of_their_target(void **state)
 
 /*
  * A full counter stalls the next operation of its kind until one has returned (CDNA3 ISA,
- * S_WAITCNT: vmcnt has 6 bits, lgkmcnt 4). Its data are there before the operation starts: the
- * 64th load writes one half of a register whose other half the first load brings.
+ * S_WAITCNT: vmcnt has 6 bits, lgkmcnt 4). The returned data are delivered before the next
+ * operation starts. The 64th load writes one half of a register; the first load writes the other
+ * half.
  */
 static void a_full_counter_delivers_before_the_next_load_starts(void **state)
 {
@@ -344,7 +347,7 @@ static void a_full_counter_delivers_before_the_next_load_starts(void **state)
     assert_int_equal(p.v[3][9], 109 + (110 << 16));
 }
 
-/* The low halves of 32 registers are loaded again just as the loads of the high halves return. */
+/* The low halves of 32 registers are loaded again just when the loads of the high halves return. */
 static void loads_of_halves_keep_the_other_half(void **state)
 {
     (void)state;
@@ -388,8 +391,8 @@ static void counters_count_what_has_not_returned(void **state)
     assert_int_equal(p.s[10], 0);
 }
 
-/* An early read sees whether the old value was defined. Without the check of waits nothing else
- * makes it undefined. */
+/* An early read sees whether the old value was defined. Without the wait check nothing else makes
+ * it undefined. */
 static void definedness_arrives_with_the_data(void **state)
 {
     (void)state;
@@ -422,7 +425,7 @@ static void lds_has_its_old_bytes_until_a_load_arrives(void **state)
     assert_non_null(strstr(p.found[0].text, ", wave 0)"));
 }
 
-static void a_load_to_lds_lands_on_what_was_stored_meanwhile(void **state)
+static void a_load_to_lds_overwrites_intermediate_stores(void **state)
 {
     (void)state;
     struct program p =
@@ -448,7 +451,7 @@ static void loads_to_the_same_lds_arrive_one_after_the_other(void **state)
     assert_int_equal(p.v[4][9], 1009 + 128);
 }
 
-/* The first of 64 loads has returned when the last starts: that one overwrites its data. */
+/* The first of 64 loads has returned when the last one starts and overwrites its data. */
 static void a_full_counter_delivers_to_lds_before_the_next_load_starts(void **state)
 {
     (void)state;
@@ -476,7 +479,7 @@ static void undefined_lds_stays_so_until_a_load_arrives(void **state)
     }
 }
 
-/* Wave 1 loads, wave 0 looks, and neither order nor the loading wave's wait matters. */
+/* Wave 1 loads, wave 0 reads; neither the order nor the loading wave's wait matters. */
 static struct program run_pair(const char *load, const char *look, uint64_t seed)
 {
     char whole[1024];
@@ -512,7 +515,7 @@ static void other_waves_find_a_load_to_lds_when_it_has_arrived(void **state)
     }
 }
 
-static void a_barrier_does_not_hurry_a_load(void **state)
+static void a_barrier_does_not_wait_for_loads(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; seed < 16; seed++) {
@@ -527,7 +530,7 @@ static void a_barrier_does_not_hurry_a_load(void **state)
     }
 }
 
-/* Wave 1 stores v3 to LDS, wave 0 lets it decide a branch. */
+/* Wave 1 stores v3 to LDS, wave 0 branches on it. */
 static struct program hand_over(const char *make)
 {
     char whole[1024];
@@ -544,7 +547,7 @@ static struct program hand_over(const char *make)
     return p;
 }
 
-/* A wave that reads a register too early is to blame for what others make of it. */
+/* If others use the result of an early register read, the report blames the early read. */
 static void blame_passes_through_lds(void **state)
 {
     (void)state;
@@ -554,7 +557,7 @@ static void blame_passes_through_lds(void **state)
     assert_int_equal(p.found[0].wave, 0);
     assert_int_equal(p.v[2][9], 8);
 
-    /* Nobody has set it, or what the read made of it was stored elsewhere. */
+    /* v20 was never set, or the result of the early read was stored elsewhere. */
     p = hand_over("v_mov_b32 v3, v20");
     assert_int_equal(p.fault.kind, FAULT_UNINIT);
     p = hand_over("ds_write_b32 v0, v20 offset:1024" WAIT "ds_read_b32 v1, v0\n"
@@ -562,8 +565,8 @@ static void blame_passes_through_lds(void **state)
     assert_int_equal(p.fault.kind, FAULT_UNINIT);
 }
 
-/* The usual way, many times over, is without a finding. */
-static void buffers_are_used_in_turn(void **state)
+/* Ordinary double buffering, many times over, has no findings. */
+static void double_buffers_have_no_findings(void **state)
 {
     (void)state;
     for (uint64_t seed = 0; seed < 8; seed++) {
@@ -587,17 +590,17 @@ static void buffers_are_used_in_turn(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(early_readers_see_what_was_there),
+        cmocka_unit_test(early_readers_see_old_values),
         cmocka_unit_test(late_readers_see_the_data_without_a_wait),
         cmocka_unit_test(margins_of_unwaited_uses),
         cmocka_unit_test(a_wait_takes_until_the_data_are_there),
         cmocka_unit_test(matrix_registers_arrive_like_others),
-        cmocka_unit_test(a_load_lands_on_what_was_written_meanwhile),
+        cmocka_unit_test(a_load_overwrites_intermediate_writes),
         cmocka_unit_test(lanes_are_those_of_the_issue),
-        cmocka_unit_test(halves_arrive_beside_what_was_written_meanwhile),
+        cmocka_unit_test(half_loads_keep_intermediate_writes),
         cmocka_unit_test(loads_to_one_register_arrive_one_after_the_other),
         cmocka_unit_test(every_part_of_a_wide_load_is_late),
-        cmocka_unit_test(scalars_are_late_too),
+        cmocka_unit_test(scalar_loads_arrive_late_too),
         cmocka_unit_test(branches_wait_for_vcc),
         cmocka_unit_test(vector_instructions_wait_for_vcc),
         cmocka_unit_test(atomics_return_late),
@@ -609,14 +612,14 @@ int main(void)
         cmocka_unit_test(counters_count_what_has_not_returned),
         cmocka_unit_test(definedness_arrives_with_the_data),
         cmocka_unit_test(lds_has_its_old_bytes_until_a_load_arrives),
-        cmocka_unit_test(a_load_to_lds_lands_on_what_was_stored_meanwhile),
+        cmocka_unit_test(a_load_to_lds_overwrites_intermediate_stores),
         cmocka_unit_test(loads_to_the_same_lds_arrive_one_after_the_other),
         cmocka_unit_test(a_full_counter_delivers_to_lds_before_the_next_load_starts),
         cmocka_unit_test(undefined_lds_stays_so_until_a_load_arrives),
         cmocka_unit_test(other_waves_find_a_load_to_lds_when_it_has_arrived),
-        cmocka_unit_test(a_barrier_does_not_hurry_a_load),
+        cmocka_unit_test(a_barrier_does_not_wait_for_loads),
         cmocka_unit_test(blame_passes_through_lds),
-        cmocka_unit_test(buffers_are_used_in_turn),
+        cmocka_unit_test(double_buffers_have_no_findings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
