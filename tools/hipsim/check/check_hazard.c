@@ -119,7 +119,7 @@ static bool zero_flag(const struct opnd *o)
 
 /* True for plain vector instructions. Unlike those that read lanes, EXEC or scalar registers in
  * special ways, they must wait only after a few kinds of instructions. */
-static bool ordinary(const struct inst *in)
+static bool is_plain_valu(const struct inst *in)
 {
     for (unsigned i = 0; i < in->nsrc; i++)
         if (zero_flag(&in->src[i]))
@@ -130,7 +130,7 @@ static bool ordinary(const struct inst *in)
 }
 
 /* Returns the maximum of required() for a TRAIT_ORDINARY instruction after this one. */
-static uint8_t reach(const struct inst *in)
+static uint8_t longest_wait(const struct inst *in)
 {
     if (in->row->flags & ROW_MFMA)
         return LONGEST;
@@ -168,8 +168,8 @@ static void classify(enum gfx_target target, struct inst *in)
     };
     for (size_t i = 0; i < sizeof(traits) / sizeof(traits[0]); i++)
         in->hazard_traits |= traits[i].has ? traits[i].trait : 0;
-    in->hazard_traits |= ordinary(in) ? TRAIT_ORDINARY : 0;
-    in->hazard_reach = reach(in);
+    in->hazard_traits |= is_plain_valu(in) ? TRAIT_ORDINARY : 0;
+    in->hazard_reach = longest_wait(in);
 }
 
 static bool is(const struct inst *in, enum hazard_trait trait) { return in->hazard_traits & trait; }

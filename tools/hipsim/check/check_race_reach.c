@@ -48,7 +48,7 @@ static bool carry(struct flow *f, uint64_t target)
     return true;
 }
 
-static void meet(struct flow *f, uint64_t at)
+static void merge_joins(struct flow *f, uint64_t at)
 {
     for (unsigned i = 0; i < f->njoins; i++)
         if (f->joins[i].target == at)
@@ -147,7 +147,7 @@ static bool walk(struct flow *f, uint64_t begin, uint64_t load, uint64_t store)
         const struct inst *in = code_inst(f->launch->code, at);
         if (!in || !in->row)
             return false;
-        meet(f, at);
+        merge_joins(f, at);
         if (at == store && depends(f, in))
             return true;
         if (!(in->row->flags & ROW_BRANCH ? branch(f, in) : pass(f, in)))

@@ -263,8 +263,8 @@ static uint64_t copied_lanes(struct wave *w, const struct inst *in)
 }
 
 /* Traces the operation if an operand is not fully defined. True if it did; `traced` is then the
- * input of after(). */
-static bool before(struct wave *w, const struct inst *in, struct traced *traced)
+ * input of store_trace(). */
+static bool trace_operation(struct wave *w, const struct inst *in, struct traced *traced)
 {
     const struct bit_op *op = &bit_ops[in->bit_op - 1];
     const uint64_t lanes = in->form & FORM_DPP ? UINT64_MAX : wave_exec(w);
@@ -307,7 +307,7 @@ static bool before(struct wave *w, const struct inst *in, struct traced *traced)
     return true;
 }
 
-static void after(struct wave *w, const struct inst *in, const struct traced *t)
+static void store_trace(struct wave *w, const struct inst *in, const struct traced *t)
 {
     const struct opnd *o = &in->dst;
     const uint64_t lanes = wave_exec(w);
@@ -324,7 +324,7 @@ static void after(struct wave *w, const struct inst *in, const struct traced *t)
     }
 }
 
-/* Tracks copies of undefined values through `in`, which was executed without after(). */
+/* Tracks copies of undefined values through `in`, which was executed without store_trace(). */
 static void track_copies(struct wave *w, const struct inst *in)
 {
     uint64_t *to = copied_rows(w, &in->dst);
@@ -346,9 +346,9 @@ static void track_copies(struct wave *w, const struct inst *in)
 void uninit_execute(struct wave *w, const struct inst *in)
 {
     struct traced traced;
-    if (in->bit_op && w->launch->checks & CHECK_UNINIT && before(w, in, &traced)) {
+    if (in->bit_op && w->launch->checks & CHECK_UNINIT && trace_operation(w, in, &traced)) {
         in->exec(w, in);
-        after(w, in, &traced);
+        store_trace(w, in, &traced);
         origins_follow(w, in);
         return;
     }

@@ -145,8 +145,8 @@ static void count_finding(struct launch *l, enum fault_kind kind, bool suppresse
 
 /* Handles the first finding of its kind at a place: tests whether it is suppressed, and records it
  * if the launch goes on. */
-static bool judge(struct wave *w, const struct inst *in, enum fault_kind kind, uint64_t at,
-                  uint64_t lanes, bool go_on, const char *format, va_list args)
+static bool filter_finding(struct wave *w, const struct inst *in, enum fault_kind kind, uint64_t at,
+                           uint64_t lanes, bool go_on, const char *format, va_list args)
 {
     struct launch *l = w->launch;
     struct fault fault;
@@ -172,7 +172,7 @@ bool wave_finding(struct wave *w, const struct inst *in, enum fault_kind kind, u
     va_list args;
     if (!noted.any) {
         va_start(args, format);
-        suppressed = judge(w, in, kind, at, lanes, go_on, format, args);
+        suppressed = filter_finding(w, in, kind, at, lanes, go_on, format, args);
         va_end(args);
     }
     go_on |= suppressed;

@@ -197,7 +197,7 @@ static void deliver(struct wave *w)
 }
 
 /* Holds the loads that write registers of `o` and have not arrived: an instruction uses `o` now. */
-static void touch(struct wave *w, const struct opnd *o)
+static void hold_loads_of(struct wave *w, const struct opnd *o)
 {
     for (unsigned c = 0; c < WAIT_COUNTERS; c++) {
         for (unsigned i = 0; i < w->npending[c]; i++) {
@@ -485,7 +485,7 @@ enum wait_verdict wave_check_wait(struct wave *w, const struct inst *in)
     for (unsigned i = 0; i < 2; i++) {
         if (!operand_busy(w, written[i]))
             continue;
-        touch(w, written[i]);
+        hold_loads_of(w, written[i]);
         if (returns_after(w, in, written[i]))
             continue;
         note_margins(w, in, written[i]);
@@ -500,7 +500,7 @@ enum wait_verdict wave_check_wait(struct wave *w, const struct inst *in)
         const struct opnd *o = &in->src[i];
         if (!operand_busy(w, o))
             continue;
-        touch(w, o);
+        hold_loads_of(w, o);
         if (kept_half(w, in, o))
             continue;
         note_margins(w, in, o);

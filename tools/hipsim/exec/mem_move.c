@@ -139,7 +139,7 @@ static uint64_t stored_whole(const struct wave *w, const struct reg_rows *r, con
  * Detects a 16-byte store of padding, as in Clang's copies of structures. Such a store is one of
  * several with the same opcode and address registers, and another one stores something defined.
  */
-static bool of_one_block(const struct inst *a, const struct inst *b)
+static bool is_of_same_block(const struct inst *a, const struct inst *b)
 {
     return a->row == b->row && a->imm_offset != b->imm_offset && a->src[0].kind == b->src[0].kind &&
            a->src[0].reg == b->src[0].reg && a->src[2].kind == b->src[2].kind &&
@@ -158,7 +158,7 @@ static uint64_t block_lanes(struct wave *w, const struct inst *in, const struct 
 
     for (uint64_t at = begin; at < in->offset; at += 4) { /* executed code is decoded */
         other = atomic_load_explicit(&slots.slots[at / 4], memory_order_acquire);
-        if (!other || !of_one_block(in, other))
+        if (!other || !is_of_same_block(in, other))
             continue;
         FOR_LANES(l, lanes)
         {
@@ -171,7 +171,7 @@ static uint64_t block_lanes(struct wave *w, const struct inst *in, const struct 
         other = code_inst(code, at);
         if (!other || !other->row || other->row->flags & ROW_BRANCH || !other->size)
             break;
-        if (!of_one_block(in, other))
+        if (!is_of_same_block(in, other))
             continue;
         const struct reg_rows data = reg_rows(w, &other->src[1]);
         for (unsigned i = 0; i < 4; i++)

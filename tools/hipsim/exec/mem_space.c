@@ -313,7 +313,7 @@ static bool check_waited(struct wave *w, const struct inst *in, const struct lan
 
 /* True for kernel arguments, which are read only, and hostcall buffers, which the host
  * synchronises. */
-static bool of_the_runtime(const struct lane_mem *m)
+static bool is_runtime_memory(const struct lane_mem *m)
 {
     return m->space == MEM_GLOBAL && m->span && cursor.slot &&
            (cursor.slot->kind == HIPSIM_MEM_KERNARG || cursor.slot->kind == HIPSIM_MEM_RUNTIME);
@@ -352,7 +352,7 @@ bool mem_resolve(struct wave *w, const struct inst *in, struct lane_mem *m, unsi
         launch_stores(w->launch);
     if (m->space == MEM_LDS && loads_under_way(w->wg) && !check_waited(w, in, m, direction))
         return false;
-    return of_the_runtime(m) || checks_accessed(w, in, m, bytes, direction);
+    return is_runtime_memory(m) || checks_accessed(w, in, m, bytes, direction);
 }
 
 /* -- validity ---------------------------------------------------------------------------------- */

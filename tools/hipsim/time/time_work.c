@@ -70,7 +70,7 @@ struct observer time_work_observer(struct time_work *w)
 
 /* Returns `index` if that workgroup has run, otherwise its nearest neighbour that has;
  * w->workgroups if none has. */
-static uint64_t known(const struct time_work *w, uint64_t index)
+static uint64_t nearest_run(const struct time_work *w, uint64_t index)
 {
     for (uint64_t away = 0; away < w->workgroups; away++) {
         if (index >= away && w->executed[index - away])
@@ -83,13 +83,13 @@ static uint64_t known(const struct time_work *w, uint64_t index)
 
 double time_work_of(const struct time_work *w, uint64_t index)
 {
-    index = known(w, index);
+    index = nearest_run(w, index);
     return index < w->workgroups ? w->executed[index] : 0;
 }
 
 bool time_work_idle(const struct time_work *w, uint64_t index)
 {
-    index = known(w, index);
+    index = nearest_run(w, index);
     return index < w->workgroups && w->idle[index];
 }
 
