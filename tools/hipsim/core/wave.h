@@ -192,7 +192,7 @@ enum fault_kind {
     FAULT_UNINIT, /* undefined value reaches a store, an address or a branch */
     FAULT_WAIT,   /* register read or overwritten before its s_waitcnt */
     FAULT_HAZARD, /* missing wait states */
-    FAULT_STRICT, /* against a rule of LLVM that hardware is known to tolerate */
+    FAULT_STRICT, /* violates a rule of LLVM, but hardware is known to tolerate it */
     FAULT_RACE,
     FAULT_BARRIER, /* different numbers of barriers */
     FAULT_DIVERGE, /* lanes skipped a barrier */
@@ -281,7 +281,7 @@ struct code;      /* decode.h */
 struct race_page; /* check_race.h */
 struct memory;    /* the simulated address space; owned and defined by the memory side */
 
-/* A barrier of global wave sync. The expected number of waves excludes the one that opens it. */
+/* A barrier of global wave sync. `left` waves are missing, besides the one that opens it. */
 struct grid_barrier {
     uint32_t left;
     uint64_t opened;
