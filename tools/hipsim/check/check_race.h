@@ -4,9 +4,9 @@
  * memory. Nothing orders one before the other, at least one writes, and not both are atomic.
  * docs/hipsim-checks.md describes what orders accesses, and which races are ignored.
  *
- * A colliding store is only recorded when its address is resolved. settle() evaluates it once its
- * data are in memory, and ignores stores that changed no byte, since waves that repeat another
- * wave's copy are harmless.
+ * A colliding store is recorded, not reported, when its address is resolved. settle() evaluates it
+ * once its data are in memory, and ignores stores that changed no byte, since waves that repeat
+ * another wave's copy are harmless.
  *
  * One host thread uses a `struct race` for all workgroups that it runs, one after the other.
  * `struct race_shadow` is a launch's record of global memory, shared by its threads.
@@ -26,8 +26,7 @@ struct race_page {
     uint64_t atomic[RACE_PAGE / 64]; /* the part of both that only atomics have accessed */
 };
 
-/* -- internal to check_race*.c
- * ------------------------------------------------------------------ */
+/* -- internal to check_race*.c ---------------------------------------------------------------- */
 
 /* The other access of a race. */
 struct race_other {

@@ -93,8 +93,7 @@ static uint64_t *copied_rows(struct wave *w, const struct opnd *o)
     return o->kind == OPND_SGPR ? w->s_copied + o->reg : lanes_of(o, w->v_copied, w->a_copied);
 }
 
-/* -- trial runs of an operation
- * ------------------------------------------------------------------ */
+/* -- trial runs of an operation --------------------------------------------------------------- */
 
 /* A register that the operation reads. */
 struct piece {

@@ -47,8 +47,7 @@ struct check {
     void (*grid_pass)(void *state, struct wave *w);
 };
 
-/* -- the core's side: each call goes to all checks that watch the launch
- * ------------------------- */
+/* -- the core's side: each call goes to all checks that watch the launch ---------------------- */
 
 /* The checks' states of a launch; NULL for checks that do not watch it. */
 struct check_launch {

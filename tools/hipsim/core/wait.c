@@ -81,8 +81,7 @@ static bool operand_busy(const struct wave *w, const struct opnd *o)
     return word & UINT64_MAX >> (64 - o->dwords);
 }
 
-/* -- delayed delivery
- * --------------------------------------------------------------------------- */
+/* -- delayed delivery ------------------------------------------------------------------------- */
 
 static unsigned free_slot(const struct wave *w)
 {

@@ -101,8 +101,8 @@ static bool lane_offsets(struct wave *w, const struct inst *in, struct buffer_ac
     return true;
 }
 
-/* Finds lanes that are in range only because the sum of the offsets wraps. False: it ends the wave.
- */
+/* Finds lanes that are in range only because the sum of the offsets wraps. False: it ends the
+ * wave. */
 static bool check_wrapping(struct wave *w, const struct inst *in, const struct buffer_access *b)
 {
     const uint32_t own = (uint32_t)in->imm_offset;

@@ -192,8 +192,8 @@ static void port_times(struct time_cu *cu, const struct cu_wave *tw, uint64_t *t
     }
 }
 
-/* Returns the clock at which the wave's next instruction can issue, and what delays it in `cause`.
- */
+/* Returns the clock at which the wave's next instruction can issue, and what delays it in
+ * `cause`. */
 static uint64_t earliest(struct time_cu *cu, const struct cu_wave *tw, enum hipsim_stall *cause)
 {
     const struct time_op *op = tw->op;
@@ -321,8 +321,8 @@ static uint64_t lds_request(struct time_cu *cu, const struct cu_wave *tw, uint64
     return done + (uint64_t)cu->p->lds_latency;
 }
 
-/* Computes scratch addresses: interleaved by lane in dwords, in a separate region for every wave.
- */
+/* Computes scratch addresses: interleaved by lane in dwords, in a separate region for every
+ * wave. */
 static void scratch_addresses(const struct cu_wave *tw, const struct mem_access *access,
                               uint64_t addr[WAVE_LANES])
 {

@@ -129,8 +129,8 @@ static void free_probes(struct probes *p)
         time_lines_destroy(p->lines[i]);
 }
 
-/* Computes how the loaded lines grow with the number of workgroups, and the average per workgroup.
- */
+/* Computes how the loaded lines grow with the number of workgroups, and the average per
+ * workgroup. */
 static bool measure_growth(const struct probes *p, double *growth, double *average)
 {
     struct time_lines *const all = time_lines_create();
@@ -382,8 +382,8 @@ static unsigned keep_candidates(struct timed *t, struct candidate kept[MAX_CANDI
     return n;
 }
 
-/* Returns the candidate whose work differs most from every sample; NULL if each is like a sample.
- */
+/* Returns the candidate whose work differs most from every sample; NULL if each is like a
+ * sample. */
 static struct candidate *next_candidate(struct timed *t, struct candidate *kept, unsigned n)
 {
     struct candidate *best = NULL;
@@ -461,8 +461,8 @@ static bool sample_by_work(struct timed *t)
     return true;
 }
 
-/* Finds the bandwidth fraction from neighbours of workgroup 0, for launches that run only samples.
- */
+/* Finds the bandwidth fraction from neighbours of workgroup 0, for launches that run only
+ * samples. */
 static bool sample_bandwidth_near(struct timed *t)
 {
     struct candidate c = {0};
@@ -601,8 +601,8 @@ static struct time_figures grid_figures(const struct timed *t)
     /* Ratio of the work of all workgroups to the work of the timed ones. */
     const double per_group =
         t->work ? time_work_total(t->work) / t->work_timed : (double)t->total / t->groups_timed;
-    /* Scales by bytes, not by instructions: a workgroup with many instructions need not load much.
-     */
+    /* Scales by bytes, not by instructions: a workgroup with many instructions need not load
+     * much. */
     const double far = (double)(t->sum.bytes[LEVEL_MALL] + t->sum.bytes[LEVEL_HBM]);
     const double all = t->report->load_bytes + t->report->store_bytes;
     return (struct time_figures){
