@@ -135,10 +135,7 @@ static uint64_t stored_whole(const struct wave *w, const struct reg_rows *r, con
 /* Number of code bytes before and after a store that are searched for stores of the same block. */
 #define BLOCK_BYTES 256
 
-/*
- * Detects a 16-byte store of padding, as in Clang's copies of structures. Such a store is one of
- * several with the same opcode and address registers, and another one stores something defined.
- */
+/* True if both stores have the same opcode and address registers, and different offsets. */
 static bool is_of_same_block(const struct inst *a, const struct inst *b)
 {
     return a->row == b->row && a->imm_offset != b->imm_offset && a->src[0].kind == b->src[0].kind &&
@@ -146,6 +143,10 @@ static bool is_of_same_block(const struct inst *a, const struct inst *b)
            a->src[2].reg == b->src[2].reg;
 }
 
+/*
+ * Returns the lanes of `lanes` whose 16-byte store is padding, as in Clang's copies of structures.
+ * Such a store is one of several of the same block, and another one stores something defined.
+ */
 static uint64_t block_lanes(struct wave *w, const struct inst *in, const struct lane_mem *m,
                             uint64_t lanes)
 {

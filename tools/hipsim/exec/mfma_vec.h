@@ -30,8 +30,7 @@
 typedef float vec_f __attribute__((vector_size(VEC_BYTES)));
 typedef int32_t vec_i __attribute__((vector_size(VEC_BYTES)));
 typedef uint32_t vec_u __attribute__((vector_size(VEC_BYTES)));
-typedef uint8_t part_ub __attribute__((vector_size(VEC_BYTES / 4))); /* number of elements of a
-                                                                      * vec_i */
+typedef uint8_t part_ub __attribute__((vector_size(VEC_BYTES / 4))); /* as many as a vec_i */
 typedef int16_t part_s __attribute__((vector_size(VEC_BYTES / 2)));
 
 #define BYTE_COLS 32
