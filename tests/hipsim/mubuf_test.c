@@ -139,8 +139,7 @@ static void swizzled_buffers_interleave_records(void **state)
         struct program p = program_new(GFX942);
         uint32_t *data = numbers(1024);
         unsigned n = 8u << field;
-        program_resource(&p, 4, data, 12, 62); /* records of three dwords; the last two are out of
-                                                * range */
+        program_resource(&p, 4, data, 12, 62); /* records of three dwords, two out of range */
         p.s[5] |= 0x80000000;
         p.s[7] = 1 << 23 | field << 21;
         program_fill(&p, 0, 0);

@@ -287,8 +287,7 @@ static void counters_go_down_in_order(void **state)
     (void)state;
     const char *slow = "s_mov_b64 s[0:1], 0\ns_mov_b64 s[2:3], 0\nv_mov_b32 v2, 0\n"
                        "s_mov_b32 s4, 0x10000\nscratch_load_dword v1, off, off\n";
-    const char *fast = "buffer_load_dword v3, off, s[0:3], 0\n"; /* out of range: the buffer has 0
-                                                                  * records */
+    const char *fast = "buffer_load_dword v3, off, s[0:3], 0\n"; /* out of range: 0 records */
     char text[3][400];
     snprintf(text[0], sizeof(text[0]), "%ss_nop 0\ns_waitcnt vmcnt(0)", slow);
     snprintf(text[1], sizeof(text[1]), "%s%ss_waitcnt vmcnt(0)", slow, fast);

@@ -37,8 +37,7 @@ static void arithmetic(void **state)
         {"v_rndne_f32 v0, v2", 0x40200000, 0, 0, 0x40000000},
         {"v_rndne_f32 v0, v2", 0xbe800000, 0, 0, NEG},
         {"v_fract_f32 v0, v2", 0xbe800000, 0, 0, 0x3f400000},
-        {"v_fract_f32 v0, v2", 0xb1000000, 0, 0, 0x3f7fffff}, /* just below zero: the result stays
-                                                               * below one */
+        {"v_fract_f32 v0, v2", 0xb1000000, 0, 0, 0x3f7fffff}, /* stays below one */
         {"v_ldexp_f32 v0, v2, v4", 0x3fc00000, 3, 0, 0x41400000},
         {"v_ldexp_f32 v0, v2, v4", 0x3fc00000, -149, 0, 2},
         {"v_ldexp_f32 v0, v2, v4", 0x3fc00000, 200, 0, INF},
@@ -230,8 +229,7 @@ static void transcendentals_of_exact_cases(void **state)
         {"v_sin_f32 v0, v2", 0x43c02000, 0, 0, ONE}, /* 384.25 turns */
         {"v_sin_f32 v0, v2", 0xff7fffff, 0, 0, 0},   /* the manual's examples */
         {"v_cos_f32 v0, v2", 0xff7fffff, 0, 0, ONE},
-        {"v_sin_f32 v0, v2", 0x74800000, 0, 0, 0}, /* 2^106, the largest value that an addition
-                                                    * can reduce */
+        {"v_sin_f32 v0, v2", 0x74800000, 0, 0, 0}, /* 2^106, the limit of an addition */
         {"v_cos_f32 v0, v2", 0xf4800000, 0, 0, ONE},
         {"v_cos_f32 v0, v2", 0x3f000000, 0, 0, 0xbf800000},
         {"v_cos_f32 v0, v2", 0x43c00000, 0, 0, ONE},

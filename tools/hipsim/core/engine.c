@@ -308,8 +308,7 @@ static int prepare(struct engine *e, struct launch *l)
     }
     if (l->nvgpr > VGPR_FILE || l->nagpr > VGPR_FILE || l->nuser_sgpr > 32)
         return refuse(l, "the launch asks for more registers than a wave has");
-    for (uint32_t i = 0; i < GRID_BARRIERS; i++) /* the initial state that the runtime's own
-                                                  * kernel sets */
+    for (uint32_t i = 0; i < GRID_BARRIERS; i++) /* as the runtime initialises them */
         l->grid_barrier[i] = (struct grid_barrier){.left = (uint32_t)groups - 1};
     e->next = l->first_workgroup;
     e->last = groups;

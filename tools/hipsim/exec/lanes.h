@@ -204,8 +204,7 @@ static inline uint32_t f16_magnitude_nearest(float m)
 static inline uint32_t f16_magnitude_directed(float m, bool away)
 {
     const uint32_t normal = (f32_bits(m) - (112u << 23)) >> 13;
-    const float in_units = m < 0x1p-14f ? m * 0x1p24f : 0.0f; /* subnormal: in units of its last
-                                                               * bit */
+    const float in_units = m < 0x1p-14f ? m * 0x1p24f : 0.0f; /* subnormal: in last bits */
     const uint32_t r = m < 0x1p-14f ? (uint32_t)(int32_t)in_units : normal;
     return r + (away & (f16_to_f32(r) < m));
 }
