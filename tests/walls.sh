@@ -19,6 +19,7 @@ pack pack
 ir ir
 templates ops ir templates
 templates/workgroup ops ir templates/template templates/variant templates/workgroup
+templates/pipeline ir templates/pipeline
 templates/attention ops ir templates/variant templates/workgroup templates/attention
 templates/cache ops ir templates/template templates/variant templates/workgroup templates/cache
 templates/select ops ir templates/variant templates/workgroup templates/cache templates/select
