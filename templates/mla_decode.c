@@ -94,7 +94,7 @@
  */
 #include "op_names.h"
 #include "ir/bits.h"
-#include "templates/mla_decode/mla_decode.h"
+#include "templates/mla_decode/pipelines/pipelines.h"
 #include "templates/workgroup/scalar.h"
 #include "templates/template.h"
 
@@ -440,22 +440,19 @@ static void share_state(struct mla *s, struct decode_state *state)
         state->l = tir_add(b, state->l, mla_load_vector(s, tir_i32(b, VECTOR_L), part, s->vector));
 }
 
-/* attention/attention.c builds these steps by itself; mla_visit() builds the rest of a block. */
-static const struct att_source source = {.first_key = mla_first_key};
-
 static void begin_attention(struct mla *s)
 {
     struct decode *const d = &s->d;
     /* A softmax without branches may stand beside an earlier block's product. */
     const bool early = s->scaled >= 0 || s->told;
     const enum phase phase = early ? SCORES : mla_softmax_phase(s);
-    s->steps[ATT_STEP_MODIFY] = (struct att_place){mla_stage(s, COMPUTE), mla_phase(s, phase)};
+    s->mask_at = (struct mla_place){mla_stage(s, COMPUTE), mla_phase(s, phase)};
     s->kv_scale = (struct tir_value){0};
     if (d->v->kv_scale == ATT_KV_SCALE_TENSOR)
         s->kv_scale = att_cache_tensor_scale(&d->k.c);
     const struct tir_value scale = tensor_scale(s);
-    d->attention = (struct att_attention){
-        .b = &d->b, .v = d->v, .source = &source, .family = s, .steps = s->steps};
+    d->attention =
+        (struct att_attention){.b = &d->b, .v = d->v, .family = s, .first_key = mla_first_key};
     if (s->turned)
         mla_turned_attention(s);
     else if (s->alone)
@@ -687,6 +684,7 @@ const struct att_template att_template_mla_decode = {
     .description = "absorbed multi-head latent attention of a few queries over a paged cache",
     .takes = OP_TAKES_MLA_DECODE | ATT_BIT(TILE),
     ATT_TILES(tiles, knobs),
+    .pipelines = mla_pipelines,
     .own = {"lds_kib", "q_in_lds", "buffers", "alone"},
     .fits = fits,
     .second = second,

@@ -27,7 +27,7 @@
 #include "ir/address_map.h"
 #include "ir/bits.h"
 #include "templates/workgroup/lds_map.h"
-#include "templates/mla_decode/alone.h"
+#include "templates/mla_decode/pipelines/pipelines.h"
 #include "templates/workgroup/scalar.h"
 
 #include <assert.h>
@@ -267,18 +267,6 @@ static void copy_run(struct mla *s, struct tir_value block, unsigned run, struct
     }
 }
 
-static void copy_block(struct mla *s, struct tir_value block)
-{
-    struct tir_value page[MOST_KEYS / RUN];
-    const unsigned runs = s->d.keys / run_of(s);
-    mla_alone_at(s, A_PAGES, M2);
-    for (unsigned i = 0; i < runs; i++)
-        page[i] = mla_alone_page(s, key_of_run(s, block, i));
-    mla_alone_at(s, A_COPY, BEGIN);
-    for (unsigned i = 0; i < runs; i++)
-        copy_run(s, block, i, rows_of(s, key_of_run(s, block, i), page[i]));
-}
-
 /* A pair's round is short: a block's rows are found beside an earlier product. Pages come to lanes,
  * since while scalars are loaded whoever waits for anything of LDS waits for all of it. They are
  * asked for in front of the next copies, since vmcnt counts in order. */
@@ -299,17 +287,13 @@ static void copy_pair_block(struct mla *s, struct tir_value block)
         copy_run(s, block, i, rows[i]);
 }
 
-static void fetch_keys(void *family, struct att_block *block)
+void mla_alone_fetch_keys(struct mla *s, struct att_block *block)
 {
-    struct mla *const s = family;
     if (mla_alone_gathers(s)) {
         mla_gather_fetch(s, block);
         return;
     }
-    if (s->pairs)
-        copy_pair_block(s, block->index);
-    else
-        copy_block(s, block->index);
+    copy_pair_block(s, block->index);
     mla_alone_arrival(s);
     tir_wait(&s->d.b, GROUP, 0);
     tir_barrier(&s->d.b);
@@ -331,28 +315,22 @@ static struct tir_value read_panel(struct mla *s, struct tir_value block, const 
     return tir_tile_lds_load(b, att_plus(b, place, (int)(column * s->kq_bytes)), t, &map);
 }
 
-struct tir_value mla_alone_scores(void *family, const struct att_block *block)
+/* S^T of K, whose panels have been read. */
+static struct tir_value multiply_keys(struct mla *s)
 {
-    struct mla *const s = family;
     struct tir_builder *const b = &s->d.b;
-    struct tir_value k[MAX_PANELS];
-    for (unsigned i = 0; i < s->n_panels; i++) {
-        const bool early = !i && !s->pairs;
-        mla_alone_at(s, early ? A_WAIT : A_SCORES, early ? C2 : C1);
-        k[i] = read_panel(s, block->index, &s->panel[i]);
-    }
-    mla_alone_at(s, A_SCORES, C1);
     struct tir_value x = tir_splat(b, tir_f32(b, 0.0f), s->d.scores);
     for (unsigned i = 0; i < s->n_panels; i++)
-        x = tir_mma(b, s->panel[i].product, k[i], tir_transpose(b, s->q[i]), x);
+        x = tir_mma(b, s->panel[i].product, s->early[i], tir_transpose(b, s->q[i]), x);
     return tir_named(b, "s", x);
 }
 
-static void await_values(void *family)
+struct tir_value mla_alone_scores(struct mla *s, const struct att_block *block)
 {
-    struct mla *const s = family;
-    mla_alone_at(s, A_VALUES, M1);
-    tir_barrier(&s->d.b);
+    mla_alone_at(s, A_SCORES, C1);
+    for (unsigned i = 0; i < s->n_panels; i++)
+        s->early[i] = read_panel(s, block->index, &s->panel[i]);
+    return multiply_keys(s);
 }
 
 /* c^T of some columns of the latent, columns x keys. */
@@ -386,49 +364,29 @@ static struct tir_value columns_from(struct mla *s, const struct att_block *bloc
     return s->pairs ? tir_add(b, from, att_times(b, mla_alone_half(s), half)) : from;
 }
 
-/* The phase before the product reads the first columns of the first part; the others are stacked
- * behind them, half by half. */
-struct tir_value mla_alone_values(void *family, const struct att_block *block, unsigned part)
+/* c^T of the first columns of a block's first keys; and all of it, the others stacked behind them,
+ * half by half. */
+static struct tir_value read_early(struct mla *s, const struct att_block *block)
 {
-    struct mla *const s = family;
-    const unsigned rows = s->d.output.rows;
-    mla_alone_at(s, A_VALUES, part ? C2 : C1);
-    if (part)
-        return read_columns(s, columns_from(s, block, part), 0, rows);
-    struct tir_value v = read_columns(s, columns_from(s, block, 0), 0, EARLY);
-    mla_alone_at(s, A_VALUES, C2);
-    for (unsigned width = EARLY; width < rows; width *= 2)
+    return read_columns(s, columns_from(s, block, 0), 0, EARLY);
+}
+
+static struct tir_value read_late(struct mla *s, const struct att_block *block, struct tir_value v)
+{
+    for (unsigned width = EARLY; width < s->d.output.rows; width *= 2)
         v = tir_stack(&s->d.b, v, read_columns(s, columns_from(s, block, 0), width, width));
     return v;
 }
 
-static const struct att_source source = {
-    .first_key = mla_alone_first_key,
-    .fetch_keys = fetch_keys,
-    .entries = mla_gather_entries,
-    .scores = mla_alone_scores,
-    .await_values = await_values,
-    .part_of_values = mla_alone_values,
-};
-
-/* Branches must not stand among matrix instructions. */
-static const struct att_place steps[ATT_N_STEPS] = {
-    [ATT_STEP_MODIFY] = {A_SCORES, M2},   [ATT_STEP_MAXIMUM] = {A_SCORES, M2},
-    [ATT_STEP_EXPONENT] = {A_SCORES, C2}, [ATT_STEP_POWER] = {A_SCORES, C2},
-    [ATT_STEP_POWER_2] = {A_SCORES, C2},  [ATT_STEP_RESCALE] = {A_VALUES, M1},
-    [ATT_STEP_SUM] = {A_VALUES, C1},      [ATT_STEP_PRODUCT] = {A_VALUES, C2},
-};
-
-void mla_alone_attention(struct mla *s)
+/* The phase before the product reads the first columns of the first part. */
+struct tir_value mla_alone_values(struct mla *s, const struct att_block *block, unsigned part)
 {
-    struct att_attention *const a = &s->d.attention;
-    a->product = s->d.pv;
-    a->dtype = s->p_dtype;
-    a->source = &source;
-    for (unsigned i = 0; i < ATT_N_STEPS; i++)
-        s->steps[i] = (struct att_place){mla_alone_stage(s, steps[i].stage), steps[i].phase};
-    a->in_agprs = true;
-    a->value_parts = (uint8_t)(own_keys(s) / together(s));
+    mla_alone_at(s, A_VALUES, part ? C2 : C1);
+    if (part)
+        return read_columns(s, columns_from(s, block, part), 0, s->d.output.rows);
+    const struct tir_value v = read_early(s, block);
+    mla_alone_at(s, A_VALUES, C2);
+    return read_late(s, block, v);
 }
 
 /* ---- Weights of fp8 ----
@@ -519,50 +477,169 @@ struct tir_type mla_alone_scales_type(struct mla *s, const struct tir_layout *ri
     return tir_tile(s->d.b.f, TIR_I8, s->d.keys / TIR_MX_BLOCK, s->d.columns, &l);
 }
 
-struct tir_value mla_alone_scaled(struct mla *s, struct att_block *block, struct tir_value *e)
+/* Weights relative to 2^e of scores x, e one for each column. */
+static struct tir_value scale_weights(struct mla *s, struct tir_value x, struct tir_value *e)
 {
     struct tir_builder *const b = &s->d.b;
-    fetch_keys(s, block);
-    const struct tir_value x =
-        att_attention_modify(&s->d.attention, mla_alone_scores(s, block), block);
-    mla_alone_at(s, A_SCORES, C2);
     const struct tir_value own = mla_scale_exponent(s, x);
     *e = tir_named(b, "e", tir_max(b, own, att_softmax_lowest(b, &s->softmax)));
     return tir_exp2(b, att_softmax_exponent(b, &s->softmax, x, *e));
 }
 
+struct tir_value mla_alone_scaled(struct mla *s, struct att_block *block, struct tir_value *e)
+{
+    mla_alone_fetch_keys(s, block);
+    const struct tir_value x = mla_mask_scores(s, mla_alone_scores(s, block), block);
+    mla_alone_at(s, A_SCORES, C2);
+    return scale_weights(s, x, e);
+}
+
+/* ---- The steps of the loop of one wave a SIMD ---- */
+
+static struct mla *family_of(void *context) { return ((struct att_attention *)context)->family; }
+
+static struct att_block *block_of(struct mla *s) { return &s->d.attention.now.block; }
+
+static void find_pages(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    (void)row;
+    for (unsigned i = 0; i < s->d.keys / run_of(s); i++)
+        s->run_pages[i] = mla_alone_page(s, key_of_run(s, block_of(s)->index, i));
+}
+
+static void copy_block(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    const struct tir_value block = block_of(s)->index;
+    (void)row;
+    for (unsigned i = 0; i < s->d.keys / run_of(s); i++)
+        copy_run(s, block, i, rows_of(s, key_of_run(s, block, i), s->run_pages[i]));
+}
+
+static void read_k(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    const unsigned end = row->part ? s->n_panels : 1;
+    for (unsigned i = row->part; i < end; i++)
+        s->early[i] = read_panel(s, block_of(s)->index, &s->panel[i]);
+}
+
+static void product_qk(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    (void)row;
+    s->d.attention.now.s = multiply_keys(s);
+}
+
+static void read_c(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    const struct att_block *const block = block_of(s);
+    struct tir_value *const v = &s->d.attention.now.v;
+    if (row->part == 0)
+        *v = read_early(s, block);
+    else if (row->part == 1)
+        *v = read_late(s, block, *v);
+    else
+        *v = read_columns(s, columns_from(s, block, row->part - 1u), 0, s->d.output.rows);
+}
+
+static void make_scaled(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    (void)row;
+    s->d.attention.now.p = scale_weights(s, s->d.attention.now.s, &s->block_exponent);
+}
+
+static void rescale_scaled(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    (void)row;
+    mla_alone_follow(s, s->block_exponent, s->d.attention.now.carried);
+}
+
 /* The product's operands are made in front of l, since its instruction is assembly that needs a
  * state or two behind them. */
-static void visit_fp8(struct mla *s, struct att_block block, struct tir_value carried[ATT_N_CARRY])
+static void round_scaled(void *context, const struct pipe_row *row)
 {
+    struct mla *const s = family_of(context);
     struct tir_builder *const b = &s->d.b;
-    struct tir_value *const l = &carried[ATT_CARRY_L], *const o = &carried[ATT_CARRY_O], e;
-    const struct tir_value p = mla_alone_scaled(s, &block, &e);
-    mla_alone_at(s, A_VALUES, M1);
-    mla_alone_follow(s, e, carried);
-    const struct tir_value m = carried[ATT_CARRY_M];
-    await_values(s);
-    mla_alone_at(s, A_VALUES, C1);
-    const struct tir_value weights = tir_convert_in_range(b, tir_named(b, "p", p), TIR_FP8);
+    struct att_now *const now = &s->d.attention.now;
+    struct tir_value *const l = &now->carried[ATT_CARRY_L];
+    const struct tir_value m = now->carried[ATT_CARRY_M], e = s->block_exponent;
+    (void)row;
+    const struct tir_value weights = tir_convert_in_range(b, tir_named(b, "p", now->p), TIR_FP8);
     const struct tir_layout right =
         tir_layout_transpose(tir_layout_of(b->f, tir_typeof(b->f, weights)));
-    const struct tir_value scales = mla_alone_scales(s, e, m, mla_alone_scales_type(s, &right));
+    s->last_scales = mla_alone_scales(s, e, m, mla_alone_scales_type(s, &right));
     const struct tir_value sum = tir_col_fold_sum(b, tir_convert(b, weights, TIR_F32));
     const struct tir_value scale = tir_exp2(b, tir_sub(b, e, m));
     *l = tir_named(b, "l", tir_fma(b, sum, tir_broadcast(b, scale, tir_typeof(b->f, *l)), *l));
-    const struct tir_value c = mla_alone_values(s, &block, 0);
-    mla_alone_at(s, A_VALUES, C2);
-    *o = tir_named(
-        b, "o",
-        tir_mma_scaled_in_agprs(b, s->scaled, c, weights, *o, tir_i32(b, MLA_SCALE_BIAS), scales));
+    now->weights.p16 = weights;
 }
+
+static void product_scaled(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    struct tir_builder *const b = &s->d.b;
+    const struct att_now *const now = &s->d.attention.now;
+    struct tir_value *const o = &now->carried[ATT_CARRY_O];
+    (void)row;
+    *o = tir_named(b, "o",
+                   tir_mma_scaled_in_agprs(b, s->scaled, now->v, now->weights.p16, *o,
+                                           tir_i32(b, MLA_SCALE_BIAS), s->last_scales));
+}
+
+#define BLOCK_LDS (1u << MLA_LDS_BLOCK)
+#define CARRIED (ATT_SLOT(M) | ATT_SLOT(L) | ATT_SLOT(O))
+
+const struct pipe_op mla_find_pages = {"find pages", find_pages, 0, ATT_SLOT(K_PAGES), .flags = 0};
+const struct pipe_op mla_copy_block = {
+    "block to LDS", copy_block, ATT_SLOT(K_PAGES), 0, .lds_writes = BLOCK_LDS, .flags = PIPE_ASYNC};
+const struct pipe_op mla_read_k = {"read K", read_k, 0, ATT_SLOT(K), .lds_reads = BLOCK_LDS};
+const struct pipe_op mla_product_qk = {"QK", product_qk, ATT_SLOT(K), ATT_SLOT(S),
+                                       .flags = PIPE_PRODUCT};
+const struct pipe_op mla_read_c = {"read c", read_c, 0, ATT_SLOT(V), .lds_reads = BLOCK_LDS};
+const struct pipe_op mla_make_scaled = {"P by blocks", make_scaled, ATT_SLOT(S),
+                                        ATT_SLOT(P) | ATT_SLOT(E), .flags = 0};
+const struct pipe_op mla_rescale_scaled = {"rescale", rescale_scaled, CARRIED | ATT_SLOT(E),
+                                           CARRIED, .flags = PIPE_BRANCH};
+const struct pipe_op mla_round_scaled = {"round P", round_scaled,
+                                         ATT_SLOT(P) | ATT_SLOT(E) | ATT_SLOT(M) | ATT_SLOT(L),
+                                         ATT_SLOT(P16) | ATT_SLOT(L), .flags = 0};
+const struct pipe_op mla_product_scaled = {"PV", product_scaled,
+                                           ATT_SLOT(P16) | ATT_SLOT(V) | ATT_SLOT(O), ATT_SLOT(O),
+                                           .flags = PIPE_PRODUCT};
 
 void mla_alone_visit(struct mla *s, struct att_block block, struct tir_value carried[ATT_N_CARRY])
 {
-    if (mla_weights_fp8(s))
-        visit_fp8(s, block, carried);
-    else
-        att_attention_visit(&s->d.attention, block, carried);
+    att_begin_block(&s->d.attention, block.index, carried);
+    pipe_build(&s->d.b, &s->plan, &s->d.attention);
+}
+
+static void choose_pipeline(struct mla *s)
+{
+    char why[PIPE_WHY];
+    const bool scaled = mla_weights_fp8(s);
+    const struct pipe_variant v = {.has = scaled ? 1u << MLA_HAS_SCALED : 0};
+    const bool planned = pipe_resolve(&mla_one_wave, &v, &s->plan, why);
+    assert(planned && s->plan.depth[MLA_LDS_BLOCK] == BLOCKS);
+    (void)planned;
+}
+
+void mla_alone_attention(struct mla *s)
+{
+    struct att_attention *const a = &s->d.attention;
+    a->product = s->d.pv;
+    a->dtype = s->p_dtype;
+    a->entries = mla_gather_entries;
+    a->first_key = mla_alone_first_key;
+    s->mask_at = (struct mla_place){mla_alone_stage(s, A_SCORES), M2};
+    a->in_agprs = true;
+    a->value_parts = (uint8_t)(own_keys(s) / together(s));
+    if (!s->pairs)
+        choose_pipeline(s);
 }
 
 uint8_t mla_alone_q_stage(const struct mla *s) { return mla_alone_stage(s, A_WAIT); }
@@ -582,4 +659,6 @@ void mla_alone_schedule(const struct mla *s, struct tir_schedule *schedule)
                                       .bare_rounds = s->lines,
                                       .hoist_vgprs = s->pairs ? 8 : 0,
                                       .alone = 1};
+    if (!s->pairs)
+        pipe_set_schedule(&s->plan, schedule);
 }

@@ -59,10 +59,13 @@ unsigned mla_alone_before(const struct mla *s, const struct part *p, unsigned ro
 
 /** Returns how waves split the columns. */
 struct tir_waves mla_alone_waves(const struct mla *s);
-/** Members of att_source. */
+/** Returns the first of a wave's own keys of a block: att_attention.first_key. */
 struct tir_value mla_alone_first_key(void *family, struct tir_value block);
-struct tir_value mla_alone_scores(void *family, const struct att_block *block);
-struct tir_value mla_alone_values(void *family, const struct att_block *block, unsigned part);
+/** Copies a block to LDS, for pairs. */
+void mla_alone_fetch_keys(struct mla *s, struct att_block *block);
+/** Returns S^T of a block; and part `part` of c^T as the left operand of the product. */
+struct tir_value mla_alone_scores(struct mla *s, const struct att_block *block);
+struct tir_value mla_alone_values(struct mla *s, const struct att_block *block, unsigned part);
 /** Asks for a block and makes its weights in fp8's range, relative to 2^e: *e is one for each
  * column of the wave's own keys. */
 struct tir_value mla_alone_scaled(struct mla *s, struct att_block *block, struct tir_value *e);
@@ -139,7 +142,7 @@ void mla_gather_take_lds(struct mla *s);
 struct tir_value mla_gather_pages(struct mla *s, struct tir_value block);
 /** Asks for the first block's entries, where those of the others are asked for a round ahead. */
 void mla_gather_begin(struct mla *s);
-/** att_source.fetch_keys where rows are found one by one, and att_source.entries of lists. */
+/** Copies a block whose rows are found one by one; att_attention.entries of lists. */
 void mla_gather_fetch(struct mla *s, struct att_block *block);
 struct tir_value mla_gather_entries(void *family, const struct att_block *block);
 

@@ -7,6 +7,7 @@
 
 #include "templates/decode/decode.h"
 #include "templates/cache/pages.h"
+#include "templates/pipeline/pipeline.h"
 
 /* A block goes to LDS in the first two phases, or a round ahead in AHEAD and SOFTMAX. Kernels have
  * EARLIER_VALUES, or AHEAD. */
@@ -27,7 +28,8 @@ enum { MFMA_ROWS = 16 };
 enum {
     PANEL = 64 /* columns of K that one step of the contraction takes, or of the rotated key */,
     MAX_PANELS = 9,
-    MAX_PIECES = 3
+    MAX_PIECES = 3,
+    MLA_MAX_RUNS = 4 /* of a block's keys, each in one page */
 };
 /* Places in LDS of vectors beside O^T that waves exchange: m and l at the end of an item. In the
  * loop, what O follows by (alpha or its logarithm) is in the place of the block's turn, 0 or 1;
@@ -59,6 +61,11 @@ struct piece {
     struct att_paged_tile paged;
     struct tir_value pages;
     struct att_paged_data fetched;
+};
+
+/* A slot of the loop's schedule. */
+struct mla_place {
+    uint8_t stage, phase;
 };
 
 struct mla {
@@ -96,8 +103,10 @@ struct mla {
     struct tir_type tops;    /* the largest scores that all lanes of a column found */
     struct tir_value score_buffer;
     struct tir_layout scores_lds;
-    struct att_place steps[ATT_N_STEPS];
-    struct tir_value kv_scale;  /* of the tensor, or none */
+    struct mla_place mask_at; /* where soft cap, hook and mask run */
+    struct pipe_plan plan;    /* the pipeline of the loop; of waves alone, not in pairs */
+    struct tir_value run_pages[MLA_MAX_RUNS], block_exponent; /* of the block that is being built */
+    struct tir_value kv_scale;                                /* of the tensor, or none */
     struct att_softmax softmax; /* of a wave's own keys: see mla_own_keys() */
     unsigned wave_bits;
     struct panel panel[MAX_PANELS];
@@ -221,7 +230,7 @@ bool mla_alone_takes(const struct att_variant *v, const struct tir_machine *m);
 /** mla_choose_layouts() and mla_take_lds() for waves that are alone. */
 void mla_alone_choose_layouts(struct mla *s);
 void mla_alone_take_lds(struct mla *s);
-/** Sets what att_attention_visit() needs of s->d.attention, before att_attention_scale(). */
+/** Sets what the loop needs of s->d.attention, before att_attention_scale(). */
 void mla_alone_attention(struct mla *s);
 void mla_alone_schedule(const struct mla *s, struct tir_schedule *schedule);
 /** Returns the stage with whose first round Q is asked for: behind the first block. */
@@ -323,9 +332,12 @@ static inline enum phase mla_softmax_phase(const struct mla *s)
     return s->ahead ? FOLLOW : SOFTMAX;
 }
 
+/** Applies soft cap, hook and mask to the scores, in the slot s->mask_at. */
+struct tir_value mla_mask_scores(struct mla *s, struct tir_value x, const struct att_block *block);
+
 /** A scalar as a tile of v's shape. */
 struct tir_value mla_like(struct mla *s, struct tir_value scalar, struct tir_value v);
-/** The first key of a block: att_source.first_key. */
+/** Returns the first key of a block: att_attention.first_key. */
 struct tir_value mla_first_key(void *family, struct tir_value block);
 /** Chooses how the latent and the rotated key of a block come from the cache. */
 void mla_find_pieces(struct mla *s);

@@ -87,9 +87,8 @@ static void follow(struct mla *s, struct tir_value e, struct tir_value other,
 void mla_pairs_visit(struct mla *s, struct att_block block, struct tir_value carried[ATT_N_CARRY])
 {
     struct tir_builder *const b = &s->d.b;
-    s->d.attention.source->fetch_keys(s, &block);
-    const struct tir_value x =
-        att_attention_modify(&s->d.attention, mla_alone_scores(s, &block), &block);
+    mla_alone_fetch_keys(s, &block);
+    const struct tir_value x = mla_mask_scores(s, mla_alone_scores(s, &block), &block);
     mla_alone_at(s, A_SCORES, M3);
     struct tir_value e = carried[ATT_CARRY_M];
     att_softmax_maximum(b, &s->softmax, x, tir_undef(b, s->softmax.vector), &e);

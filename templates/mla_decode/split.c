@@ -48,11 +48,11 @@ enum { GROUP /* of copies */ };
 static const uint8_t phases[] = {[C1] = 0, [M2] = 1,    [C2] = 2, [M3] = 3,
                                  [C3] = 4, [LATER] = 5, [M4] = 6, [C4] = 7};
 
-struct att_place mla_split_place(const struct mla *s, enum turned_stage stage,
+struct mla_place mla_split_place(const struct mla *s, enum turned_stage stage,
                                  enum turned_phase phase)
 {
     const bool earlier = s->streams && stage > T_COPY;
-    return (struct att_place){(uint8_t)(stage + earlier), phases[phase]};
+    return (struct mla_place){(uint8_t)(stage + earlier), phases[phase]};
 }
 
 /* ---- Layouts ---- */
@@ -412,8 +412,7 @@ void mla_split_visit(struct mla *s, struct att_block block, struct tir_value car
 {
     struct tir_builder *const b = &s->d.b;
     const struct tir_value place = fetch(s, block.index);
-    const struct tir_value x =
-        att_attention_modify(&s->d.attention, mla_turned_scores(s, place), &block);
+    const struct tir_value x = mla_mask_scores(s, mla_turned_scores(s, place), &block);
     const struct tir_value alpha = follow(s, x, carried);
     mla_turned_at(s, T_SCORES, C3);
     const struct tir_value exponent = att_softmax_exponent(b, &s->softmax, x, carried[ATT_CARRY_M]);

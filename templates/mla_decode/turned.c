@@ -31,16 +31,16 @@
 enum { BEFORE, BEHIND /* groups of copies */ };
 enum { BLOCKS = 3, QUARTERS = 4, CHUNK = 16 /* elements between banks */ };
 
-static struct att_place place_at(const struct mla *s, enum turned_stage stage,
+static struct mla_place place_at(const struct mla *s, enum turned_stage stage,
                                  enum turned_phase phase)
 {
     return mla_weights_fp8(s) ? mla_split_place(s, stage, phase)
-                              : (struct att_place){(uint8_t)stage, (uint8_t)phase};
+                              : (struct mla_place){(uint8_t)stage, (uint8_t)phase};
 }
 
 void mla_turned_at(struct mla *s, enum turned_stage stage, enum turned_phase phase)
 {
-    const struct att_place place = place_at(s, stage, phase);
+    const struct mla_place place = place_at(s, stage, phase);
     s->d.b.stage = place.stage;
     s->d.b.phase = place.phase;
 }
@@ -318,8 +318,7 @@ void mla_turned_visit(struct mla *s, struct att_block block, struct tir_value ca
         return;
     }
     const struct tir_value place = fetch(s, block.index);
-    const struct tir_value x =
-        att_attention_modify(&s->d.attention, mla_turned_scores(s, place), &block);
+    const struct tir_value x = mla_mask_scores(s, mla_turned_scores(s, place), &block);
     const struct att_softmax_step step = follow(s, x, &carried[ATT_CARRY_M]);
     mla_turned_at(s, T_SCORES, C3);
     const struct tir_value exponent = att_softmax_exponent(b, softmax, x, carried[ATT_CARRY_M]);
@@ -335,9 +334,7 @@ void mla_turned_visit(struct mla *s, struct att_block block, struct tir_value ca
 
 void mla_turned_attention(struct mla *s)
 {
-    static const struct att_source source = {.first_key = mla_first_key};
-    s->steps[ATT_STEP_MODIFY] = place_at(s, T_SCORES, M2);
-    s->d.attention.source = &source;
+    s->mask_at = place_at(s, T_SCORES, M2);
     /* In the loop it would part what is to stand side by side. */
     s->row_stride = tir_materialize(&s->d.b, tir_convert(&s->d.b, s->d.k.c.token_stride, TIR_I32));
 }

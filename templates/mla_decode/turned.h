@@ -47,7 +47,7 @@ struct tir_value mla_turned_scores(struct mla *s, struct tir_value place);
 /* split.c */
 
 /** Returns the stage and phase in which fp8 has these. */
-struct att_place mla_split_place(const struct mla *s, enum turned_stage stage,
+struct mla_place mla_split_place(const struct mla *s, enum turned_stage stage,
                                  enum turned_phase phase);
 /** Sets the stages and the phases of products that fp8 has. */
 void mla_split_schedule(const struct mla *s, struct tir_schedule *schedule);

@@ -9,6 +9,7 @@
 #include "ir/bits.h"
 #include "ir/spread.h"
 #include "templates/workgroup/lds_map.h"
+#include "templates/prefill/pipelines/pipelines.h"
 #include "templates/prefill/prefill.h"
 
 /* With a custom mask: each byte of it has an address of two registers. */
@@ -58,12 +59,7 @@ static void find_padded_panel(struct prefill *p)
 static void find_panels(struct prefill *p)
 {
     unsigned width = 256;
-    /* K of tile n + 3 arrives while some waves still read panels of tile n + 1 under their product:
-     * then two buffers would not do. */
     const unsigned dim = (unsigned)p->v->head_dim;
-    const bool one_panel = dim <= p->widest_panel && !(dim & (dim - 1));
-    const bool two = one_panel || p->tile->whole_keys || prefill_is_alone(p);
-    p->k_buffers = two && !p->tile->own[PREFILL_K_BUFFERS] ? 2 : 4;
     if (p->padded) {
         find_padded_panel(p);
         return;
@@ -131,10 +127,31 @@ static void find_rest(struct prefill *p)
     enum { ROWS = 8, SIZE = 16, KEYS = 64, LEAST = 80, LEAST_V = 104 };
     const struct att_variant *const v = p->v;
     const bool fits = p->by_columns && p->bytes == 2 && p->rows == 32 && p->groups == 1 &&
-                      p->kv >= KEYS && p->tile->late_maximum && prefill_has_round_pairs(p);
+                      p->kv >= KEYS && p->tile->late_maximum && prefill_unrolls(p);
     p->rest_instr = tir_find_mma(p->m, SIZE, SIZE, SIZE, (uint8_t)p->dtype);
     p->rest = fits && v->head_dim >= LEAST && v->head_dim_v >= LEAST_V &&
               v->head_dim_v % (int)p->rows == ROWS && p->rest_instr >= 0;
+}
+
+static unsigned ceiling_of_depth(const struct prefill *p, unsigned buffer)
+{
+    return p->plan.depth[buffer] ? ceiling(p->plan.depth[buffer]) : 1;
+}
+
+/* Sets how many tiles LDS holds: what the pipeline needs, up to a power of two, since an address
+ * masks a tile's number. K has two at the least, and V of a cache where LDS transposes it. */
+static void find_depths(struct prefill *p)
+{
+    if (!prefill_plan(p, p->refused))
+        return;
+    const unsigned own = p->tile->own[PREFILL_K_BUFFERS];
+    const bool sliced = p->n_panels > 1 && !p->tile->whole_keys && !prefill_is_one_wave(p);
+    const unsigned least = own ? own : sliced ? 4 : 2;
+    p->k_buffers = ceiling_of_depth(p, PREFILL_LDS_K);
+    p->k_buffers = least > p->k_buffers ? least : p->k_buffers;
+    p->v_buffers = p->by_columns ? 1 : ceiling_of_depth(p, PREFILL_LDS_V);
+    if (p->v->paged && !p->by_columns)
+        p->v_buffers = 2;
 }
 
 /* Keys of a product that reads V of the next ones meanwhile. */
@@ -152,8 +169,9 @@ static void choose_layouts(struct prefill *p)
     p->sum_rows = has_sum_rows(p) && !p->rest;
     find_panels(p);
     p->v_k = tir_contract_acc(&s, tir_bits(p->mma->n));
-    const bool in_parts = prefill_is_alone(p) ? !p->by_columns : prefill_reads_before_vote(p);
+    const bool in_parts = prefill_is_one_wave(p) ? !p->by_columns : prefill_reads_before_check(p);
     p->v_keys = in_parts ? TOGETHER : p->kv;
+    find_depths(p);
     p->v_lds = p->by_columns ? att_lds_columns(p->m, p->kv, p->dv, p->bytes, &p->v_k)
                              : att_lds_rows(p->m, p->kv, p->dv, p->bytes);
     if ((p->sum_rows || p->rest) && p->by_columns)
@@ -163,7 +181,6 @@ static void choose_layouts(struct prefill *p)
     p->v_bytes = att_lds_bytes(&p->v_lds_all, p->bytes) * (p->by_columns ? p->groups : 1);
     if (p->sum_rows || p->rest)
         p->v_bytes += p->v_lds.pad * p->bytes;
-    p->v_buffers = p->by_columns ? 1 : 2;
     p->v_room = p->v_buffers * p->v_bytes;
     p->k_room = p->n_panels ? p->k_buffers * p->panels[0].lds_bytes : 0;
 }
@@ -220,9 +237,9 @@ static void place_out(struct prefill *p, unsigned q)
     } else if (p->ahead) {
         place_halves(p);
     }
-    if (prefill_is_alone(p) && p->v_room < p->row_bytes)
+    if (prefill_is_one_wave(p) && p->v_room < p->row_bytes)
         p->v_room = p->row_bytes;
-    p->rows_in_v = (p->groups > 1 || prefill_is_alone(p)) && p->row_bytes <= p->v_room;
+    p->rows_in_v = (p->groups > 1 || prefill_is_one_wave(p)) && p->row_bytes <= p->v_room;
     if (lds_bytes(p) + slack > most) {
         p->row_bytes = 0;
         p->ahead = false;
@@ -277,11 +294,11 @@ static void place_rows(struct prefill *p)
 {
     const unsigned queries = prefill_queries(p);
     p->q_parts = 1;
-    if (prefill_is_alone(p) && p->m->to_lds_max_bytes < 16) {
+    if (prefill_is_one_wave(p) && p->m->to_lds_max_bytes < 16) {
         place_rows_in_keys(p);
         return;
     }
-    if (p->tile->copy_bytes < 16 && !prefill_is_alone(p))
+    if (p->tile->copy_bytes < 16 && !prefill_is_one_wave(p))
         return;
     unsigned bytes = 0;
     for (unsigned i = 0; i < p->n_panels; i++) {
@@ -351,9 +368,9 @@ static bool has_room_beside(const struct att_variant *v, const struct att_tile *
     if (t->own[PREFILL_FRESH_OFFSETS] && att_scales_scores(v) && v->head_dim_v > CAPPED)
         return att_reject(why, ATT_TILE, "has no registers for a hook or a soft cap");
     /* Copies of 40 registers a round, where the other tile has none, or the compiler's waits. */
-    if (t->own[PREFILL_ALONE] && v->paged && (m->has_lds_read_tr || att_is_shuffled(v)))
+    if (t->own[PREFILL_ONE_WAVE] && v->paged && (m->has_lds_read_tr || att_is_shuffled(v)))
         return att_reject(why, ATT_TILE, "has no registers for addresses of pages");
-    if (t->own[PREFILL_ALONE] && v->paged && v->kv_dtype == ATT_KV_DTYPE_INT8)
+    if (t->own[PREFILL_ONE_WAVE] && v->paged && v->kv_dtype == ATT_KV_DTYPE_INT8)
         return att_reject(why, ATT_TILE, "has nothing to hide the conversion of int8 beside");
     return true;
 }
@@ -414,6 +431,8 @@ bool prefill_fits(const struct att_variant *v, const struct att_tile *t,
     if (!p.n_panels)
         return att_reject(why, ATT_TILE, "head_dim %d has more than %d panels of %d columns",
                           v->head_dim, PREFILL_MAX_PANELS, t->panel);
+    if (p.refused[0])
+        return att_reject(why, ATT_TILE, "%s", p.refused);
     if (lds_bytes(&p) > m->lds_bytes)
         return att_reject(why, ATT_TILE, "needs %u bytes of LDS, %s has %u", lds_bytes(&p), m->name,
                           m->lds_bytes);

@@ -382,8 +382,8 @@ static bool takes_fewer_queries(const struct att_variant *v, const struct att_ti
     struct att_tile first;
     if (t->own[PREFILL_KEY_GROUPS])
         return true;
-    return t->own[PREFILL_ALONE] && v->head_dim_v > SHARED && att_find_tile(v, m, &first, NULL) &&
-           first.rows * first.waves > t->rows * t->waves;
+    return t->own[PREFILL_ONE_WAVE] && v->head_dim_v > SHARED &&
+           att_find_tile(v, m, &first, NULL) && first.rows * first.waves > t->rows * t->waves;
 }
 
 /* Eight rows of O^T of their own want tiles of 64 keys, whose first round is long: launches of few
