@@ -130,6 +130,7 @@ struct pipe_plan {
     const struct pipeline *of;
     struct pipe_row row[PIPE_MAX_ROWS]; /* in program order */
     unsigned n_rows;
+    uint32_t has;        /* the features of the kernel */
     uint8_t first_stage; /* of the table: stage 0 of the plan */
     uint8_t delay_at, delay;
     uint8_t stages;                  /* one more than the last row's */

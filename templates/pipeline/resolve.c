@@ -61,7 +61,7 @@ bool pipe_has_barriers(const struct pipe_plan *plan)
 bool pipe_resolve(const struct pipeline *p, const struct pipe_variant *v, struct pipe_plan *plan,
                   char why[PIPE_WHY])
 {
-    *plan = (struct pipe_plan){.of = p, .delay_at = v->delay_at, .delay = v->delay};
+    *plan = (struct pipe_plan){.of = p, .has = v->has, .delay_at = v->delay_at, .delay = v->delay};
     copy_rows(plan, v);
     number_stages(plan);
     return pipe_check(plan, why);
