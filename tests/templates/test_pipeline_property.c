@@ -50,8 +50,8 @@ static struct tir_view words_of(struct toy *t, const char *arg, struct tir_value
     struct tir_builder *const b = &t->b;
     const struct tir_value there = tir_cmp_lt(b, tile, tir_arg(b, "batch", TIR_I32));
     const struct tir_value rows = tir_select(b, there, tir_i32(b, ROWS), tir_i32(b, 0));
-    const struct tir_value base = tir_add(b, tir_arg(b, arg, TIR_I64),
-                                          tir_zext(b, att_times(b, tile, 4 * WORDS), TIR_I64));
+    const struct tir_value base =
+        tir_add(b, tir_arg(b, arg, TIR_I64), tir_zext(b, att_times(b, tile, 4 * WORDS), TIR_I64));
     return att_view(b, base, rows, tir_i32(b, 4 * COLS), 4 * COLS, 0);
 }
 
@@ -108,9 +108,8 @@ static const struct pipe_op twice = {"twice", build_twice, 1u << S_WORDS, 1u << 
                                      .flags = PIPE_PRODUCT};
 static const struct pipe_op sum = {"sum", build_sum, 1u << S_TWICE | 1u << S_SUM, 1u << S_SUM,
                                    .flags = 0};
-static const struct pipe_op state = {"state", build_state,
-                                     1u << S_WORDS | 1u << S_SUM | 1u << S_STATE, 1u << S_STATE,
-                                     .flags = 0};
+static const struct pipe_op state = {
+    "state", build_state, 1u << S_WORDS | 1u << S_SUM | 1u << S_STATE, 1u << S_STATE, .flags = 0};
 
 static const struct pipe_slot slots[] = {{"data", 0}, {"words", 0}, {"twice", 0},
                                          {"sum", 1},  {"state", 1}, {0}};
@@ -130,9 +129,9 @@ static unsigned random_below(unsigned n)
 static void random_table(struct pipeline *p, struct pipe_phase phases[N_PHASES + 1],
                          struct pipe_row rows[16])
 {
-    static const struct pipe_op *const chain[] = {&load,        &store, &pipe_await_stores,
-                                                  &pipe_meet,   &read_words, &twice,
-                                                  &sum,         &state, &pipe_release};
+    static const struct pipe_op *const chain[] = {&load,      &store,      &pipe_await_stores,
+                                                  &pipe_meet, &read_words, &twice,
+                                                  &sum,       &state,      &pipe_release};
     enum { CHAIN = sizeof(chain) / sizeof(chain[0]) };
     unsigned stage = 0;
     memset(phases, 0, (N_PHASES + 1) * sizeof(phases[0]));
@@ -140,8 +139,8 @@ static void random_table(struct pipeline *p, struct pipe_phase phases[N_PHASES +
         phases[i] = (struct pipe_phase){"P", i % 2, i + 1 < N_PHASES && random_below(4) == 0};
     for (unsigned i = 0; i < CHAIN; i++) {
         stage += random_below(3) == 0 && stage + 1 < N_STAGES;
-        rows[i] = (struct pipe_row){chain[i], (uint8_t)stage, (uint8_t)random_below(N_PHASES),
-                                    .part = 0};
+        rows[i] =
+            (struct pipe_row){chain[i], (uint8_t)stage, (uint8_t)random_below(N_PHASES), .part = 0};
     }
     if (random_below(2)) { /* the state may take the sum of the tile before */
         const struct pipe_row r = rows[6];
