@@ -84,7 +84,7 @@ static void emit_prologue(struct tir_rotation *r, struct tir_builder *b, struct 
 {
     for (unsigned k = 0; k < r->last; k++) {
         tir_append_held(r, b->block, k, 0);
-        if (r->schedule->part_early && k + 1 == r->last)
+        if (r->schedule->loop.shift_early && k + 1 == r->last)
             offset_groups(b, true);
         struct tir_round e = {.r = r,
                               .b = *b,
@@ -147,7 +147,7 @@ static void emit_odd_round(struct tir_rotation *r, struct tir_builder *b, struct
 static void emit_steady(struct tir_rotation *r, struct tir_builder *b, struct tir_value *nested)
 {
     struct tir_func *f = r->f;
-    const bool pairs = r->schedule->round_pairs;
+    const bool pairs = r->schedule->loop.unroll > 1;
     struct tir_value *carried = tir_alloc(f, (r->n_carries + 1) * sizeof(carried[0]));
     for (unsigned i = 0; i < r->n_carries; i++) {
         carried[i] = r->round[r->carries[i].age][r->carries[i].v.id];
@@ -158,7 +158,7 @@ static void emit_steady(struct tir_rotation *r, struct tir_builder *b, struct ti
         assert(carried[i].id);
     }
     const struct tir_value first = tir_i32(b, (int)r->last);
-    const int late = r->schedule->late_rounds;
+    const int late = r->schedule->loop.drain;
     const struct tir_value bound =
         tir_add(b, r->loop->operands[1], tir_i32(b, (int)r->last - 1 - late));
     if (r->schedule->loop_at)
@@ -223,10 +223,10 @@ static void emit_late_rounds(struct tir_rotation *r, struct tir_builder *b,
                              struct tir_value *nested)
 {
     const struct tir_schedule *const s = r->schedule;
-    assert(!s->late_rounds || (!s->round_pairs && s->late_rounds < r->last));
-    if (s->late_rounds)
-        tir_move_phase(r, r->last - s->late_rounds, s->late_from, s->late_to);
-    for (unsigned left = s->late_rounds; left > 0; left--)
+    assert(!s->loop.drain || (s->loop.unroll < 2 && s->loop.drain < r->last));
+    if (s->loop.drain)
+        tir_move_phase(r, r->last - s->loop.drain, s->loop.drain_from, s->loop.drain_to);
+    for (unsigned left = s->loop.drain; left > 0; left--)
         emit_late_round(r, b, left, nested);
 }
 
@@ -261,13 +261,13 @@ static void emit_loop(struct tir_rotation *r, struct tir_builder *b)
     const struct tir_schedule *const s = r->schedule;
     emit_prologue(r, b, nested);
     tir_append_held(r, b->block, r->last, TIR_MAX_PHASES);
-    if (s->ping_pong > 1 && !s->part_early)
+    if (s->loop.roles > 1 && !s->loop.shift_early)
         offset_groups(b, true);
     emit_steady(r, b, nested);
     emit_late_rounds(r, b, nested);
     append_behind(r, b->block);
     emit_epilogue(r, b, nested);
-    if (s->ping_pong > 1)
+    if (s->loop.roles > 1)
         offset_groups(b, false);
 }
 
@@ -290,7 +290,7 @@ static void emit_both(struct tir_rotation *r, struct tir_builder *b, struct tir_
     struct tir_value *const begun = tir_alloc(r->f, (n + 1) * sizeof(begun[0]));
     struct tir_value *const known = tir_alloc(r->f, (n + 1) * sizeof(known[0]));
     unsigned n_known = 0;
-    assert(!r->schedule->late_rounds && !r->n_behind);
+    assert(!r->schedule->loop.drain && !r->n_behind);
     for (unsigned i = 0; i < n; i++) {
         if (tir_def_stage(r, r->yield->operands[i]) + 1 < r->last)
             continue;
@@ -397,7 +397,7 @@ bool tir_lower_pipeline(struct tir_func *f, const struct tir_schedule *s)
 {
     struct search x = {.f = f};
     unsigned index = 0;
-    if (s->stages < 2 || !tir_walk(f, f->body, find_loop, &x))
+    if (s->loop.stages < 2 || !tir_walk(f, f->body, find_loop, &x))
         return false;
     while (x.block->ops[index].id != x.loop.id)
         index++;

@@ -281,7 +281,7 @@ static void clone_into(struct tir_round *e, unsigned stage, const struct tir_blo
 
 static bool is_matrix_phase(const struct tir_round *e, int phase)
 {
-    return e->r->schedule->matrix_phases >> phase & 1;
+    return e->r->schedule->loop.matrix_phases >> phase & 1;
 }
 
 static void begin_phase(struct tir_round *e, int phase)
@@ -308,12 +308,12 @@ static void place_barrier(struct tir_round *e, int phase, bool steady)
 
 /* Ping-pong: every phase ends with a barrier, so that the groups stay one phase apart. So does
  * every phase of the prologue, where the stage that would bring the barrier may not run yet;
- * `bare_rounds` says which rounds need none. */
+ * `bare_iterations` says which rounds need none. */
 static void end_phase(struct tir_round *e, int phase, bool barrier_seen, bool steady)
 {
     const struct tir_schedule *s = e->r->schedule;
-    const bool bare = (steady || e->number < s->bare_rounds) && s->ping_pong < 2;
-    if (barrier_seen || s->apart || bare)
+    const bool bare = (steady || e->number < s->loop.bare_iterations) && s->loop.roles < 2;
+    if (barrier_seen || s->loop.barriers == TIR_BARRIERS_OPS || bare)
         return;
     place_barrier(e, phase, steady);
     tir_barrier(&e->b);
@@ -338,7 +338,7 @@ static bool barrier_follows(const struct tir_round *e, unsigned i)
 
 static bool is_joined(const struct tir_schedule *s, int phase, int next)
 {
-    return phase >= 0 && next == phase + 1 && s->joined_phases >> phase & 1;
+    return phase >= 0 && next == phase + 1 && s->loop.open_phases >> phase & 1;
 }
 
 void tir_append_held(struct tir_rotation *r, struct tir_block *block, unsigned round, int phase)

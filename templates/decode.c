@@ -637,6 +637,13 @@ static struct decode begin(const struct att_variant *v, const struct tir_machine
     return d;
 }
 
+static uint8_t find_cover(const struct att_variant *v, const struct att_tile *t)
+{
+    if (t->own[IN_ORDER])
+        return TIR_COVER_NONE;
+    return v->kv_dtype == ATT_KV_DTYPE_INT8 ? TIR_COVER_FILL : TIR_COVER_EVEN;
+}
+
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
 {
     struct att_tile tile;
@@ -659,12 +666,11 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 
     *k = (struct att_kernel){
         .func = b->f,
-        .schedule = {.interleave = !tile.own[IN_ORDER],
-                     .fill = v->kv_dtype == ATT_KV_DTYPE_INT8,
+        .schedule = {.loop = pipe_loop_plan(&d.plan),
+                     .cover = find_cover(v, &tile),
                      .hoist_vgprs = tile.hoist_vgprs},
         .grid = {{ARG_WORKGROUPS, 1, 1}, {NULL, 1, 1}, {NULL, 1, 1}},
     };
-    pipe_set_schedule(&d.plan, &k->schedule);
     snprintf(k->tuning, sizeof(k->tuning), "rows=%u kv=%u waves=%u stages=%d", d.columns, d.keys,
              d.waves, d.plan.stages);
 }

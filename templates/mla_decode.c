@@ -658,16 +658,15 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 
     *k = (struct att_kernel){
         .func = b->f,
-        .schedule = {.stages = stages(&s),
-                     .matrix_phases = matrix_phases(&s),
-                     .interleave = 1,
-                     .fill = !s.late || s.scaled >= 0,
-                     .read_ahead = read_ahead(&s),
-                     .ping_pong = 1,
-                     .late_rounds = s.ahead ? 2 : 0,
-                     .late_from = mla_phase(&s, SOFTMAX),
-                     .late_to = mla_phase(&s, REST),
-                     .apart = 1},
+        .schedule = {.loop = {.stages = stages(&s),
+                              .matrix_phases = matrix_phases(&s),
+                              .roles = 1,
+                              .barriers = TIR_BARRIERS_OPS,
+                              .drain = s.ahead ? 2 : 0,
+                              .drain_from = mla_phase(&s, SOFTMAX),
+                              .drain_to = mla_phase(&s, REST)},
+                     .cover = !s.late || s.scaled >= 0 ? TIR_COVER_FILL : TIR_COVER_EVEN,
+                     .read_ahead = read_ahead(&s)},
         .grid = {{ARG_WORKGROUPS, 1, (int)mla_sharers(&s)}, {NULL, 1, 1}, {NULL, 1, 1}},
     };
     if (s.turned)
@@ -675,7 +674,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     else if (s.alone)
         mla_alone_schedule(&s, &k->schedule);
     snprintf(k->tuning, sizeof(k->tuning), "rows=%u kv=%u waves=%u buffers=%u stages=%u%s",
-             s.d.columns, s.d.keys, s.d.waves, s.buffers, k->schedule.stages,
+             s.d.columns, s.d.keys, s.d.waves, s.buffers, k->schedule.loop.stages,
              s.scaled >= 0 ? " weights=scaled" : "");
 }
 

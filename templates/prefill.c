@@ -313,26 +313,26 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     const int groups = prefill_workgroups(&p);
     *k = (struct att_kernel){
         .func = f,
-        .schedule = {.interleave = 1,
-                     /* Two exponentials and a matrix instruction may take longer than it does. */
-                     .mixed = p.rows == 32 && 2 * m->exp_slots > p.mma->shadow_slots,
+        /* Two exponentials and a matrix instruction may take longer than it does. */
+        .schedule = {.cover = p.rows == 32 && 2 * m->exp_slots > p.mma->shadow_slots
+                                  ? TIR_COVER_MIXED
+                                  : TIR_COVER_EVEN,
                      .even_code = has_even_code(&p),
-                     .round_pairs = prefill_unrolls(&p),
                      .bare_last = p.tile->late_maximum,
                      .hoist_vgprs = prefill_hoisted(&p),
                      .memory_priority = memory_priority(&p),
                      .early_priority = (uint8_t)p.tile->own[PREFILL_EARLY_PRIORITY],
-                     .loop_at = loop_at(&p),
-                     .part_early = (uint8_t)p.tile->own[PREFILL_PART_EARLY]},
+                     .loop_at = loop_at(&p)},
         .workgroups_most = (uint16_t)groups,
         .grid = {{ARG_HEADS, 1, 1},
                  {ARG_BATCH, 1, 1},
                  {ARG_MAX_SEQLEN_Q, (int)prefill_queries(&p), 1}},
     };
-    pipe_set_schedule(&p.plan, &k->schedule);
-    k->schedule.alone = prefill_is_one_wave(&p);
+    k->schedule.loop = pipe_loop_plan(&p.plan);
+    k->schedule.loop.unroll = prefill_unrolls(&p) ? 2 : 1;
+    k->schedule.loop.shift_early = (uint8_t)p.tile->own[PREFILL_SHIFT_EARLY];
     snprintf(k->tuning, sizeof(k->tuning), "q=%u kv=%u waves=%u stages=%d pingpong=%d",
-             prefill_queries(&p), p.kv, p.waves, k->schedule.stages, k->schedule.ping_pong);
+             prefill_queries(&p), p.kv, p.waves, k->schedule.loop.stages, k->schedule.loop.roles);
     if (p.groups > 1)
         snprintf(k->tuning + strlen(k->tuning), sizeof(k->tuning) - strlen(k->tuning),
                  " key_groups=%u", p.groups);

@@ -647,18 +647,20 @@ uint8_t mla_alone_q_stage(const struct mla *s) { return mla_alone_stage(s, A_WAI
 void mla_alone_schedule(const struct mla *s, struct tir_schedule *schedule)
 {
     const bool parts = s->pairs && !s->lines; /* of 16 keys: many short instructions */
-    *schedule = (struct tir_schedule){.stages = mla_alone_stage(s, A_N_STAGES),
-                                      .matrix_phases = 1u << BEGIN | 1u << C1 | 1u << C2,
-                                      .joined_phases = 1u << BEGIN,
-                                      .interleave = 1,
-                                      .ping_pong = 1,
-                                      .read_ahead = parts      ? 6
-                                                    : s->lines ? 2
-                                                               : 4,
-                                      .reads_apart = s->pairs,
-                                      .bare_rounds = s->lines,
-                                      .hoist_vgprs = s->pairs ? 8 : 0,
-                                      .alone = 1};
+    *schedule = (struct tir_schedule){
+        .loop = {.stages = mla_alone_stage(s, A_N_STAGES),
+                 .matrix_phases = 1u << BEGIN | 1u << C1 | 1u << C2,
+                 .open_phases = 1u << BEGIN,
+                 .roles = 1,
+                 .bare_iterations = s->lines,
+                 .one_wave = 1},
+        .cover = TIR_COVER_EVEN,
+        .read_ahead = parts      ? 6
+                      : s->lines ? 2
+                                 : 4,
+        .reads_apart = s->pairs,
+        .hoist_vgprs = s->pairs ? 8 : 0,
+    };
     if (!s->pairs)
-        pipe_set_schedule(&s->plan, schedule);
+        schedule->loop = pipe_loop_plan(&s->plan);
 }

@@ -427,11 +427,11 @@ void mla_split_share(struct mla *s) { s->d.divisors = s->p_buffer; }
 
 void mla_split_schedule(const struct mla *s, struct tir_schedule *schedule)
 {
-    schedule->stages = (uint8_t)(T_N_STAGES + s->streams);
+    schedule->loop.stages = (uint8_t)(T_N_STAGES + s->streams);
     schedule->hoist_vgprs = 4;
-    schedule->mixed = 1;
+    schedule->cover = TIR_COVER_MIXED;
     schedule->exchange_ahead = 2;
     schedule->loop_at = s->streams ? 0 : LOOP_AT;
-    schedule->matrix_phases = 1u << phases[C1] | 1u << phases[C2] | 1u << phases[C3] |
-                              1u << phases[LATER] | 1u << phases[C4];
+    schedule->loop.matrix_phases = 1u << phases[C1] | 1u << phases[C2] | 1u << phases[C3] |
+                                   1u << phases[LATER] | 1u << phases[C4];
 }

@@ -352,16 +352,18 @@ void mla_turned_share(struct mla *s, struct decode_state *state)
 
 void mla_turned_schedule(const struct mla *m, struct tir_schedule *s)
 {
-    *s = (struct tir_schedule){.stages = T_N_STAGES,
-                               .matrix_phases = 1u << C1 | 1u << C2 | 1u << C3 | 1u << C4,
-                               .interleave = 1,
-                               .ping_pong = 1,
-                               .read_ahead = 8,
-                               .alone = 1,
-                               .bare_last = 1,
-                               .turn_ahead = 3,
-                               .late_ahead = 3,
-                               .holds = 1};
+    *s = (struct tir_schedule){
+        .loop = {.stages = T_N_STAGES,
+                 .matrix_phases = 1u << C1 | 1u << C2 | 1u << C3 | 1u << C4,
+                 .roles = 1,
+                 .one_wave = 1},
+        .cover = TIR_COVER_EVEN,
+        .read_ahead = 8,
+        .bare_last = 1,
+        .turn_ahead = 3,
+        .late_ahead = 3,
+        .holds = 1,
+    };
     if (mla_weights_fp8(m))
         mla_split_schedule(m, s);
 }

@@ -33,17 +33,20 @@ void pipe_build(struct tir_builder *b, const struct pipe_plan *plan, void *conte
     b->phase = 0;
 }
 
-void pipe_set_schedule(const struct pipe_plan *plan, struct tir_schedule *s)
+struct tir_loop_plan pipe_loop_plan(const struct pipe_plan *plan)
 {
     const struct pipeline *const p = plan->of;
-    s->stages = plan->stages;
-    s->matrix_phases = s->joined_phases = 0;
+    struct tir_loop_plan loop = {
+        .stages = plan->stages,
+        .roles = p->roles,
+        .barriers = pipe_has_barriers(plan) ? TIR_BARRIERS_PROLOGUE : TIR_BARRIERS_OPS,
+        .one_wave = p->hides_itself,
+    };
     for (unsigned i = 0; p->phases[i].name; i++) {
         if (p->phases[i].kind == PIPE_MATRIX)
-            s->matrix_phases |= (uint8_t)(1u << i);
+            loop.matrix_phases |= (uint8_t)(1u << i);
         if (p->phases[i].open)
-            s->joined_phases |= (uint8_t)(1u << i);
+            loop.open_phases |= (uint8_t)(1u << i);
     }
-    s->ping_pong = p->roles;
-    s->apart = !pipe_has_barriers(plan);
+    return loop;
 }

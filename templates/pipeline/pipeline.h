@@ -116,7 +116,8 @@ struct pipeline {
     const struct pipe_move *moves; /* NULL: none */
     const char *const *features;   /* names of the bits of `needs`, for drawings; ends with NULL */
     uint8_t roles;                 /* 1 or 2 equal groups of waves, each a group of phases apart */
-    uint8_t waves_per_simd;        /* waves that share a SIMD, at the least */
+    uint8_t hides_itself; /* 1: a SIMD has one wave, whose own reads, copies and scalar work
+                                    hide under its matrix instructions */
 };
 
 /** What a kernel wants of a table. */
@@ -163,8 +164,8 @@ unsigned pipe_group(const struct pipeline *p, unsigned phase);
 /** Appends the loop's body: every row in program order. The builder's stage is none afterwards. */
 void pipe_build(struct tir_builder *b, const struct pipe_plan *plan, void *context);
 
-/** Sets the members of the schedule that follow from the table. */
-void pipe_set_schedule(const struct pipe_plan *plan, struct tir_schedule *s);
+/** Returns what lower_pipeline has to know of the table. */
+struct tir_loop_plan pipe_loop_plan(const struct pipe_plan *plan);
 
 /* draw.c */
 

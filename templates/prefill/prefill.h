@@ -207,7 +207,7 @@ enum {
     PREFILL_LOOP_AT,    /* tir_schedule.loop_at, chosen for one loop; 0: wherever it comes to be */
     PREFILL_KEYS_FIRST, /* K is read before V is written, which has a longer way to come */
     PREFILL_LATE_EIGHTHS,   /* exponentials that are late, where late_power says so; 0: a half */
-    PREFILL_PART_EARLY,     /* tir_schedule.part_early */
+    PREFILL_SHIFT_EARLY,    /* tir_loop_plan.shift_early */
     PREFILL_KEY_GROUPS,     /* groups of waves that share the keys of a tile of queries; 0: one */
     PREFILL_WHOLE_HEADS,    /* turns without a mask take all tiles of a head before the next one */
     PREFILL_EARLY_PRIORITY, /* tir_schedule.early_priority */

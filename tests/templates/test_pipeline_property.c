@@ -153,8 +153,7 @@ static void random_table(struct pipeline *p, struct pipe_phase phases[N_PHASES +
                            .buffers = buffers,
                            .slots = slots,
                            .rows = rows,
-                           .roles = (uint8_t)(1 + random_below(2)),
-                           .waves_per_simd = 1};
+                           .roles = (uint8_t)(1 + random_below(2))};
 }
 
 static struct tir_layout words_layout(const struct tir_machine *m, bool rows_to_waves)
@@ -247,9 +246,8 @@ static void rotated_loops_compute_the_same(void **unused)
         const int n = 1 + (int)random_below(TILES);
         build_toy(&t, &plan);
         run(t.b.f, in, plain, n);
-        struct tir_schedule schedule = {0};
-        pipe_set_schedule(&plan, &schedule);
-        schedule.round_pairs = random_below(2);
+        struct tir_schedule schedule = {.loop = pipe_loop_plan(&plan)};
+        schedule.loop.unroll = (uint8_t)(1 + random_below(2));
         assert_true(tir_verify(t.b.f, "building", stderr));
         tir_lower_pipeline(t.b.f, &schedule);
         assert_true(tir_verify(t.b.f, "lower_pipeline", stderr));

@@ -66,7 +66,6 @@ const struct pipeline decode_register_stream = {
     .rows = rows,
     .features = decode_features,
     .roles = 1,
-    .waves_per_simd = 1,
 };
 
 const struct pipeline *const decode_pipelines[] = {&decode_register_stream, NULL};

@@ -73,7 +73,7 @@ const struct pipeline mla_one_wave = {
     .rows = rows,
     .features = mla_features,
     .roles = 1,
-    .waves_per_simd = 1,
+    .hides_itself = 1,
 };
 
 const struct pipeline *const mla_pipelines[] = {&mla_one_wave, NULL};

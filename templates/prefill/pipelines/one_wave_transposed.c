@@ -82,5 +82,5 @@ const struct pipeline prefill_one_wave_transposed = {
     .moves = moves,
     .features = prefill_features,
     .roles = 1,
-    .waves_per_simd = 1,
+    .hides_itself = 1,
 };

@@ -110,5 +110,4 @@ const struct pipeline prefill_ping_pong = {
     .moves = moves,
     .features = prefill_features,
     .roles = 2,
-    .waves_per_simd = 2,
 };
