@@ -457,7 +457,7 @@ const struct pipe_op decode_product_qk = {"QK", product_qk, ATT_SLOT(K_DATA), AT
                                           .flags = PIPE_PRODUCT};
 const struct pipe_op decode_scale_p = {"scale P", scale_p, ATT_SLOT(P) | ATT_SLOT(V_DATA),
                                        ATT_SLOT(P), .flags = 0};
-/* Where V is in SHUFFLE a branch clears rows behind the last key. */
+/* A branch clears rows past the last key where V is in SHUFFLE. */
 const struct pipe_op decode_convert_v = {"convert V", use_v, ATT_SLOT(V_DATA), ATT_SLOT(V),
                                          .flags = PIPE_BRANCH};
 

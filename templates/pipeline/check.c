@@ -237,7 +237,7 @@ static bool awaits(const struct pipe_row *r)
     return r->op->kind == PIPE_AWAIT || r->op->kind == PIPE_AWAIT_STORES;
 }
 
-/* Where a read has ended, and the row that says so. */
+/* The time at which a read has ended, and the row that says so. */
 struct end {
     int time;
     const struct pipe_row *row;

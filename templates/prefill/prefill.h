@@ -102,7 +102,7 @@ struct prefill {
     struct att_paged_tile paged_v[2]; /* prefill_v_parts() of them */
     struct tir_value v_pages;
     struct att_paged_data fetched_v[2];
-    /* Of the tile that is being built: */
+    /* Values of the tile that is being built. */
     struct tir_value fetched_key, ready_v, k[PREFILL_MAX_PANELS];
 };
 

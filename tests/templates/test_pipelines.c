@@ -184,8 +184,8 @@ static int ended(const struct walk *k, unsigned read, int t)
     return best;
 }
 
-/* True if no wave reads what is not there or writes what is still read, with these depths. A wave of
- * role 1 has passed up to roles - 1 barriers less. */
+/* True if no wave reads what is not there or writes what is still read, with these depths. A wave
+ * of role 1 has passed up to roles - 1 barriers less. */
 static bool is_safe(const struct walk *k, unsigned buffer, unsigned depth)
 {
     const struct pipe_plan *const plan = k->plan;

@@ -73,7 +73,7 @@ static const struct pipe_move moves[] = {
 
 const struct pipeline prefill_one_wave = {
     .name = "one_wave",
-    .when = "prefill, tiles of 4 waves of targets whose LDS transposes V",
+    .when = "prefill, tiles of 4 waves, where LDS transposes V",
     .why = "a wave reads half as much LDS for a product; its own work hides under its products",
     .phases = phases,
     .buffers = prefill_buffers,

@@ -76,7 +76,7 @@ static const struct pipe_move moves[] = {
 
 const struct pipeline prefill_one_wave_pages = {
     .name = "one_wave_pages",
-    .when = "prefill over pages, tiles of 4 waves of targets whose LDS does not transpose V",
+    .when = "prefill over pages, tiles of 4 waves, where LDS does not transpose V",
     .why = "as one_wave_transposed; K passes through registers too, where it is converted",
     .phases = phases,
     .buffers = prefill_buffers,

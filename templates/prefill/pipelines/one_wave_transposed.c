@@ -73,7 +73,7 @@ static const struct pipe_move moves[] = {
 
 const struct pipeline prefill_one_wave_transposed = {
     .name = "one_wave_transposed",
-    .when = "prefill, tiles of 4 waves of targets whose LDS does not transpose V",
+    .when = "prefill, tiles of 4 waves, where LDS does not transpose V",
     .why = "as one_wave; V is transposed in registers on its way to LDS",
     .phases = phases,
     .buffers = prefill_buffers,
