@@ -12,8 +12,8 @@
 
 /** Where lower_pipeline puts barriers at the end of a phase, with one role. */
 enum tir_loop_barriers {
-    TIR_BARRIERS_PROLOGUE, /* where ops ask for one, and after each phase of the prologue */
-    TIR_BARRIERS_OPS       /* where ops ask for one */
+    TIR_BARRIERS_PROLOGUE, /* where an op is one, and after each phase of the prologue */
+    TIR_BARRIERS_OPS       /* only where an op is one */
 };
 
 /**

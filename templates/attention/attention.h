@@ -2,8 +2,8 @@
  *
  * Attention over one block of keys after the other, as all families compute it: S^T = K Q^T, what
  * is done to the scores, the online softmax, O^T += V^T P^T. A family says which queries are the
- * columns of S^T (struct att_position), and a pipeline has its steps in a table: those of this
- * folder (steps.h) and the family's own, which bring K and V.
+ * columns of S^T (struct att_position), and a pipeline's table has its steps: this folder's (steps.h),
+ * and its own, which bring K and V.
  */
 #ifndef TEMPLATES_ATTENTION_ATTENTION_H
 #define TEMPLATES_ATTENTION_ATTENTION_H

@@ -66,7 +66,7 @@ struct decode {
     struct tir_value divisors;    /* i32, LDS: where waves that have all columns of a part
                                             of O leave 1 / l of their own columns, and
                                             where their rows go; or none */
-    bool zero_late;               /* O is made zero behind the first loads */
+    bool zero_late;               /* O is made zero after the first loads */
     bool neighbours;              /* items that follow each other go to one XCD */
     struct pipe_plan plan;        /* the pipeline of the loop over keys */
     uint8_t compute;              /* its stage of the products */

@@ -364,8 +364,8 @@ static struct tir_value columns_from(struct mla *s, const struct att_block *bloc
     return s->pairs ? tir_add(b, from, att_times(b, mla_alone_half(s), half)) : from;
 }
 
-/* c^T of the first columns of a block's first keys; and all of it, the others stacked behind them,
- * half by half. */
+/* Reads c^T of the first columns of a block's first keys. read_late() appends the others, half by
+ * half. */
 static struct tir_value read_early(struct mla *s, const struct att_block *block)
 {
     return read_columns(s, columns_from(s, block, 0), 0, EARLY);

@@ -5,8 +5,9 @@
  * is still read. The least depth of each buffer follows.
  *
  * Time counts phases: row r of tile t runs at (t + stage) P + phase. Waits and barriers end their
- * phase, as lower_pipeline puts them. Between two times lie so many barriers; a wave of role 1 may
- * be one of them behind a wave of role 0, so that n roles want n barriers:
+ * phase, as lower_pipeline puts them. A wave of role 1 may be one barrier later than a wave of
+ * role 0. So the two things that must be in order want as many barriers between them as there are
+ * roles:
  *
  *     read after write    from the wait for a tile to its reads
  *     write after read    from the end of a tile's reads to the write of tile t + depth

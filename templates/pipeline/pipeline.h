@@ -4,16 +4,16 @@
  * roles of waves. The table is the schedule; the steps are the maths. So a schedule can be drawn,
  * proved safe and changed without touching a step.
  *
- *     stage   which tile of the loop a step works on: k is k iterations behind the newest tile
+ *     stage   which tile of the loop a step works on: k is k iterations older than the newest
  *     phase   the step's slot in an iteration; phases run in the order of the table
  *     group   phases joined by `open`; between two groups is a boundary
- *     role    an equal share of the waves; role 1 runs one group behind role 0
+ *     role    an equal share of the waves; role 1 runs one group after role 0
  *
- * With two roles every boundary is a barrier. With one role a barrier exists only where a row
- * `pipe_meet` asks for one. The pass lower_pipeline (ir/) rotates the loop and emits prologue,
+ * With two roles every boundary is a barrier. With one role a barrier exists only where the
+ * table has a row `pipe_meet`. The pass lower_pipeline (ir/) rotates the loop and emits prologue,
  * steady state and epilogue.
  *
- * The trap: rows stand in program order, and that order is part of the kernel. Steps of one stage
+ * The trap: rows are in program order, and that order is part of the kernel. Steps of one stage
  * and one phase run in it.
  */
 #ifndef TEMPLATES_PIPELINE_PIPELINE_H
@@ -57,7 +57,7 @@ struct pipe_slot {
     uint8_t carried; /* 1: an iteration begins with what the one before it left */
 };
 
-/** What a step's row makes of it. */
+/** Kinds of ops: steps, and the waits of the pipeline itself. */
 enum pipe_op_kind {
     PIPE_STEP,         /* calls build() */
     PIPE_AWAIT,        /* waits for this wave's asynchronous copies to buffer `part` */
@@ -93,8 +93,8 @@ struct pipe_row {
     const struct pipe_op *op;
     uint8_t stage, phase;
     uint8_t part;    /* which piece of a cut step; the buffer of pipe_await */
-    uint32_t needs;  /* bits of the variant's features, all of which the row wants */
-    uint32_t unless; /* bits of features, any of which drops the row */
+    uint32_t needs;  /* bits of the variant's features, and the row wants all */
+    uint32_t unless; /* bits of features: each of them drops the row */
 };
 
 /** Puts a step elsewhere in kernels that have all features of `needs`. Moves apply in the order of
@@ -120,7 +120,7 @@ struct pipeline {
                                     hide under its matrix instructions */
 };
 
-/** What a kernel wants of a table. */
+/** The variant of a table that a kernel runs. */
 struct pipe_variant {
     uint32_t has;            /* bits of features */
     uint8_t delay_at, delay; /* rows from stage delay_at on run `delay` iterations later; 0: none */
@@ -148,7 +148,7 @@ bool pipe_resolve(const struct pipeline *p, const struct pipe_variant *v, struct
 /** Returns the plan's number of a stage of the table. */
 uint8_t pipe_stage(const struct pipe_plan *plan, unsigned stage);
 
-/** True if a row of the plan waits at a barrier that the table asks for, or roles do. */
+/** True if a row of the plan is a barrier, or roles make boundaries barriers. */
 bool pipe_has_barriers(const struct pipe_plan *plan);
 
 /* check.c */

@@ -208,7 +208,7 @@ static unsigned end_panel(const struct prefill *p, const struct pipe_row *row)
     return row->part ? p->n_panels : 1;
 }
 
-/* Pages of tiles past the end are those of the last. */
+/* Tiles past the end have the pages of the last one. */
 static void find_k(void *context, const struct pipe_row *row)
 {
     struct prefill *const p = family_of(context);

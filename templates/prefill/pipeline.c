@@ -33,8 +33,8 @@ const struct pipeline *const prefill_pipelines[] = {&prefill_ping_pong, &prefill
                                                     &prefill_one_wave_pages, NULL};
 
 /* A loop unrolled by two holds registers of both iterations. Groups of waves that split keys of 16
- * bits have no vector registers for that, and on gfx942 neither have lanes with more than 32 values
- * of V. The loop of D 128 there, which has 2 % beside its matrix clocks, was 1 % longer. */
+ * bits have no vector registers for that. On gfx942 lanes with more than 32 values of V have none.
+ * The loop of D 128 there, which has 2 % beside its matrix clocks, was 1 % longer. */
 bool prefill_unrolls(const struct prefill *p)
 {
     const bool full = prefill_has_full_turns(p) || (p->groups > 1 && p->bytes == 2);

@@ -258,7 +258,7 @@ static bool both_judge(const struct table *t, uint32_t has, const char *what)
     return true;
 }
 
-/* Features with which a table resolves: some that belong together, as its rows ask for them. */
+/* Finds sets of features with which a table resolves. */
 static unsigned find_features(const struct pipeline *p, uint32_t all[MAX_PLANS])
 {
     enum { BITS = 17 };
@@ -294,7 +294,7 @@ static unsigned count_tiles(const struct table *t, uint32_t has)
     return n;
 }
 
-/* Without a wait for data no table passes, and without a barrier that only a row asks for none
+/* Without a wait for data no table passes, and without a barrier that is a row none
  * does with the same depths. */
 static void without_waits_no_table_passes(void **state)
 {
@@ -372,8 +372,7 @@ static void what_passes_is_safe(void **state)
     assert_true(refused > passed / 4 && passed > 0);
 }
 
-/* The depths that kernels have had since before tables: those of the sentences in the tables'
- * files. */
+/* The depths of K and V that the kernels have. */
 static void depths_follow_from_tables(void **state)
 {
     enum { CHECK_PREVIOUS = 2, FIRST = ATT_HAS_FAMILY };

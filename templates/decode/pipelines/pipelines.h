@@ -11,7 +11,7 @@
 /** Stages: page numbers, loads, and all that uses what was loaded. */
 enum decode_stage { DECODE_LOOKUP, DECODE_LOAD, DECODE_USE };
 
-/** Features of a kernel, beside those of attention: bits of pipe_row.needs. */
+/** Features of a kernel, beside attention's own: bits of pipe_row.needs. */
 enum decode_feature {
     DECODE_HAS_LANE_PAGES = ATT_HAS_FAMILY, /* a lane looks up the page of each of its keys */
 };

@@ -11,7 +11,7 @@
 /** Buffers of tiles in LDS. */
 enum { MLA_LDS_BLOCK };
 
-/** Features of a kernel, beside those of attention: bits of pipe_row.needs. */
+/** Features of a kernel, beside attention's own: bits of pipe_row.needs. */
 enum mla_feature {
     MLA_HAS_SCALED = ATT_HAS_FAMILY, /* weights of fp8 with a scale for each block */
 };

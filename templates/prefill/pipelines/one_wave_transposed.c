@@ -19,7 +19,7 @@
 #include "templates/prefill/pipelines/pipelines.h"
 
 /* EDGE is the beginning of M2: what it makes needs no registers once V is there. */
-/* FIRST is that of C2: copies there are newer than loads that C2 waits for. */
+/* FIRST is the beginning of C2: copies there are newer than loads that C2 waits for. */
 enum { M1, C1, EDGE, M2, FIRST, C2 };
 enum { COPY_K, WAIT_K, SCORES, VALUES };
 

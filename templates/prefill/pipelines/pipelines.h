@@ -11,7 +11,7 @@
 enum { PREFILL_LDS_K, PREFILL_LDS_V };
 extern const struct pipe_buffer prefill_buffers[];
 
-/** Features of a kernel, beside those of attention: bits of pipe_row.needs. */
+/** Features of a kernel, beside attention's own: bits of pipe_row.needs. */
 enum prefill_feature {
     PREFILL_HAS_PAGES = ATT_HAS_FAMILY, /* K and V are in a cache, and pass through registers */
     PREFILL_HAS_V_STORED,               /* V passes through registers on its way to LDS */
