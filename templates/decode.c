@@ -464,7 +464,8 @@ const struct pipe_op decode_convert_v = {"convert V", use_v, ATT_SLOT(V_DATA), A
 static void choose_pipeline(struct decode *d, unsigned ahead)
 {
     char why[PIPE_WHY];
-    struct pipe_variant v = {.has = ATT_HAS(CHECK_SCORES), DECODE_USE, (uint8_t)ahead};
+    struct pipe_variant v = {
+        .has = ATT_HAS(CHECK_SCORES), .delay_at = DECODE_USE, .delay = (uint8_t)ahead};
     if (decode_by_lane(d->v))
         v.has |= 1u << DECODE_HAS_LANE_PAGES;
     if (d->v->mask == ATT_MASK_CUSTOM)

@@ -123,6 +123,7 @@ struct pipeline {
 /** The variant of a table that a kernel runs. */
 struct pipe_variant {
     uint32_t has;            /* bits of features */
+    uint8_t waves;           /* of a workgroup; 0: any number */
     uint8_t delay_at, delay; /* rows from stage delay_at on run `delay` iterations later; 0: none */
 };
 

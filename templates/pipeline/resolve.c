@@ -7,6 +7,8 @@
 
 #include <assert.h>
 
+enum { SIMDS = 4 /* of a compute unit */ };
+
 static void apply_moves(const struct pipeline *p, uint32_t has, struct pipe_row *row)
 {
     for (const struct pipe_move *m = p->moves; m && m->op; m++) {
@@ -62,6 +64,12 @@ bool pipe_resolve(const struct pipeline *p, const struct pipe_variant *v, struct
                   char why[PIPE_WHY])
 {
     *plan = (struct pipe_plan){.of = p, .has = v->has, .delay_at = v->delay_at, .delay = v->delay};
+    if (v->waves && v->waves < p->roles * SIMDS) {
+        snprintf(why, PIPE_WHY,
+                 "%s has %u roles, and a SIMD needs a wave of each: %u waves, not %u", p->name,
+                 p->roles, p->roles * SIMDS, v->waves);
+        return false;
+    }
     copy_rows(plan, v);
     number_stages(plan);
     return pipe_check(plan, why);

@@ -154,7 +154,7 @@ static void find_depths(struct prefill *p)
         p->v_buffers = 2;
 }
 
-/* Keys of a product that reads V of the next ones meanwhile. */
+/* The least keys of a product that reads V of the next ones meanwhile. */
 enum { TOGETHER = 16 };
 
 static void choose_layouts(struct prefill *p)
@@ -169,8 +169,10 @@ static void choose_layouts(struct prefill *p)
     p->sum_rows = has_sum_rows(p) && !p->rest;
     find_panels(p);
     p->v_k = tir_contract_acc(&s, tir_bits(p->mma->n));
-    const bool in_parts = prefill_is_one_wave(p) ? !p->by_columns : prefill_reads_before_check(p);
-    p->v_keys = in_parts ? TOGETHER : p->kv;
+    const bool in_parts =
+        prefill_is_one_wave(p) ? !p->by_columns && !p->v->paged : prefill_reads_before_check(p);
+    const unsigned together = p->mma->k > TOGETHER ? p->mma->k : TOGETHER;
+    p->v_keys = in_parts && together < p->kv ? together : p->kv;
     find_depths(p);
     p->v_lds = p->by_columns ? att_lds_columns(p->m, p->kv, p->dv, p->bytes, &p->v_k)
                              : att_lds_rows(p->m, p->kv, p->dv, p->bytes);
@@ -362,17 +364,20 @@ static unsigned registers(const struct prefill *p)
 static bool has_room_beside(const struct att_variant *v, const struct att_tile *t,
                             const struct tir_machine *m, struct att_why *why)
 {
-    enum { NARROW = 128, CAPPED = 160, QUERIES = 256 };
+    enum { NARROW = 128, CAPPED = 160, QUERIES = 256, WIDE_HEAD = 256 };
     if (t->rows * t->waves >= QUERIES && t->head_dim_v > NARROW && v->paged)
         return att_reject(why, ATT_TILE, "has no registers for V of a cache in two halves");
     if (t->own[PREFILL_FRESH_OFFSETS] && att_scales_scores(v) && v->head_dim_v > CAPPED)
         return att_reject(why, ATT_TILE, "has no registers for a hook or a soft cap");
-    /* Copies of 40 registers a round, where the other tile has none, or the compiler's waits. */
-    if (t->own[PREFILL_ONE_WAVE] && v->paged && (m->has_lds_read_tr || att_is_shuffled(v)))
+    /* With eight waves these heads have registers left for pages. With four an iteration copied 40
+     * registers, or had waits of the compiler's. */
+    const bool eight = t->head_dim <= WIDE_HEAD && !t->own[PREFILL_FP8];
+    if (!eight || !t->own[PREFILL_ONE_WAVE] || !v->paged)
+        return true;
+    if (m->has_lds_read_tr || att_is_shuffled(v))
         return att_reject(why, ATT_TILE, "has no registers for addresses of pages");
-    if (t->own[PREFILL_ONE_WAVE] && v->paged && v->kv_dtype == ATT_KV_DTYPE_INT8)
-        return att_reject(why, ATT_TILE, "has nothing to hide the conversion of int8 beside");
-    return true;
+    return v->kv_dtype != ATT_KV_DTYPE_INT8 ||
+           att_reject(why, ATT_TILE, "has nothing to hide the conversion of int8 beside");
 }
 
 /* Above 96 columns causal launches of 1,024 keys were 2 to 14 % longer with tiles of 64 keys. */

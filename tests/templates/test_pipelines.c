@@ -405,6 +405,23 @@ static void depths_follow_from_tables(void **state)
     assert_int_equal(found, sizeof(cases) / sizeof(cases[0]));
 }
 
+/* Roles hide each other's reads only where a SIMD has a wave of both. */
+static void roles_share_simds(void **state)
+{
+    const struct pipe_variant four = {.has = 1, .waves = 4}, eight = {.has = 1, .waves = 8};
+    struct pipe_plan plan;
+    char why[PIPE_WHY] = "";
+    (void)state;
+    for (const struct att_template *const *t = att_templates; *t; t++)
+        for (const struct pipeline *const *p = (*t)->pipelines; p && *p; p++) {
+            if ((*p)->roles < 2)
+                continue;
+            assert_false(pipe_resolve(*p, &four, &plan, why));
+            assert_non_null(strstr(why, "8 waves, not 4"));
+            assert_true(pipe_resolve(*p, &eight, &plan, why));
+        }
+}
+
 int main(int argc, char **argv)
 {
     root = argc > 1 ? argv[1] : ".";
@@ -414,6 +431,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(without_waits_no_table_passes),
         cmocka_unit_test(what_passes_is_safe),
         cmocka_unit_test(depths_follow_from_tables),
+        cmocka_unit_test(roles_share_simds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,7 +4,7 @@
  * are barriers and branches, and all else runs in C1 and C2. What the first product of a phase
  * takes is read in the phase before it.
  *
- *     one_wave: prefill, tiles of 4 waves of targets whose LDS transposes V
+ *     one_wave: prefill, tiles of 4 waves, where LDS transposes V
  *     a wave reads half as much LDS for a product; its own work hides under its products
  *     M1      memory    (rescale[3]), V here[3], LDS free[3], barrier[3]
  *     C1      matrix    (sum P[3]), (round P[3]), (check P[3]), read V.0[3], (read K.1[2]),

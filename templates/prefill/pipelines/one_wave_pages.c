@@ -3,7 +3,7 @@
  * one_wave_transposed over pages: K and V pass through registers, where they get the type that the
  * products take.
  *
- *     one_wave_pages: prefill over pages, tiles of 4 waves of targets whose LDS does not transpose V
+ *     one_wave_pages: prefill over pages, tiles of 4 waves, where LDS does not transpose V
  *     as one_wave_transposed; K passes through registers too, where it is converted
  *     M1      memory    (rescale[4]), find V[1], V here[4], barrier[4]
  *     C1      matrix    (sum P[4]), (round P[4]), (check P[4]), (read V rest[4]), read V[4],
@@ -71,6 +71,8 @@ static const struct pipe_row rows[] = {
 static const struct pipe_move moves[] = {
     {&att_exp2, 1, VALUES, C1, HAS(LATE_EXP2)},
     {&att_mask, 0, SCORES, EDGE, HAS(EARLY_MASK)},
+    {&prefill_read_k, 0, SCORES, C1, HAS(LATE_READS)},
+    {&prefill_read_v, 0, VALUES, C2, HAS(LATE_READS)},
     {&prefill_load_v_pages, 0, WAIT_K, C2, HAS(LATE_V)}, /* V takes registers from here on */
     {0}};
 

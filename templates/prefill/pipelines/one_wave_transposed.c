@@ -3,7 +3,7 @@
  * one_wave where LDS does not transpose V on the way out: V passes through registers, and is stored
  * in C2, a stage earlier than its copy would be issued.
  *
- *     one_wave_transposed: prefill, tiles of 4 waves of targets whose LDS does not transpose V
+ *     one_wave_transposed: prefill, tiles of 4 waves, where LDS does not transpose V
  *     as one_wave; V is transposed in registers on its way to LDS
  *     M1      memory    (rescale[3]), V here[3], barrier[3]
  *     C1      matrix    (sum P[3]), (round P[3]), (check P[3]), (read V rest[3]), read V[3],
