@@ -16,9 +16,9 @@
  * behind is anchored at its end, since the order of pure values is otherwise anybody's guess to
  * instruction selection.
  *
- * With `one_wave` a wave has nothing but its own work beside its matrix instructions, and that takes
- * turns of its issue: scalar ops, copies to LDS and loads are spread too, a fair part of them
- * before each matrix instruction, and what the next phase takes is read under the last ones.
+ * With `one_wave` a wave has nothing but its own work beside its matrix instructions. Scalar ops,
+ * copies to LDS and loads take issue slots then: they are spread too, a fair part of them before
+ * each matrix instruction. Operands of the next phase are read under the last ones.
  *
  * With `result_after` what reads the result of a matrix instruction stands so many others behind
  * it, and is spread over those that are left then: a phase that scales one sum while it makes the

@@ -10,7 +10,7 @@
 
 #include "ir/ir.h"
 
-/** Where lower_pipeline puts barriers at the end of a phase, with one role. */
+/** The phases that end with a barrier, with one role. */
 enum tir_loop_barriers {
     TIR_BARRIERS_PROLOGUE, /* where an op is one, and after each phase of the prologue */
     TIR_BARRIERS_OPS       /* only where an op is one */
@@ -37,7 +37,7 @@ struct tir_loop_plan {
                          LDS, scalar ops and reads for the next phase are spread too */
 };
 
-/** How other work is spread under the matrix instructions of a phase. */
+/** The spread of other work under the matrix instructions of a phase. */
 enum tir_cover {
     TIR_COVER_NONE,  /* the order of the template stays */
     TIR_COVER_EVEN,  /* evenly over all of them */

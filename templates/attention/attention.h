@@ -2,8 +2,8 @@
  *
  * Attention over one block of keys after the other, as all families compute it: S^T = K Q^T, what
  * is done to the scores, the online softmax, O^T += V^T P^T. A family says which queries are the
- * columns of S^T (struct att_position), and a pipeline's table has its steps: this folder's (steps.h),
- * and its own, which bring K and V.
+ * columns of S^T (struct att_position), and a pipeline's table has its
+ * steps: this folder's (steps.h), and its own, which bring K and V.
  */
 #ifndef TEMPLATES_ATTENTION_ATTENTION_H
 #define TEMPLATES_ATTENTION_ATTENTION_H
@@ -22,7 +22,7 @@ struct att_block {
     struct tir_value gaps;    /* or i32: how many these are, and source.entries says which */
 };
 
-/** How a loop learns that the running maximum has to follow. */
+/** The value that says whether the running maximum has to follow. */
 enum att_check {
     ATT_CHECK_SCORES,   /* scores are compared before they become weights */
     ATT_CHECK_PREVIOUS, /* weights are made with the m of the block before, which is checked

@@ -27,6 +27,7 @@
 #include "ir/address_map.h"
 #include "ir/bits.h"
 #include "templates/workgroup/lds_map.h"
+#include "templates/mla_decode/alone.h"
 #include "templates/mla_decode/pipelines/pipelines.h"
 #include "templates/workgroup/scalar.h"
 

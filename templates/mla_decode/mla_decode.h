@@ -29,6 +29,7 @@ enum {
     PANEL = 64 /* columns of K that one step of the contraction takes, or of the rotated key */,
     MAX_PANELS = 9,
     MAX_PIECES = 3,
+    MLA_QUARTERS = 4,
     MLA_MAX_RUNS = 4 /* of a block's keys, each in one page */
 };
 /* Places in LDS of vectors beside O^T that waves exchange: m and l at the end of an item. In the
@@ -66,6 +67,11 @@ struct piece {
 /* A slot of the loop's schedule. */
 struct mla_place {
     uint8_t stage, phase;
+};
+
+/* A block in flight goes to `place`; the item has `there` of its rows, from `from` on. */
+struct turned_flight {
+    struct tir_value place, from, there;
 };
 
 struct mla {
@@ -106,6 +112,8 @@ struct mla {
     struct mla_place mask_at; /* where soft cap, hook and mask run */
     struct pipe_plan plan;    /* the pipeline of the loop; of waves alone, not in pairs */
     struct tir_value run_pages[MLA_MAX_RUNS], block_exponent; /* of the block that is being built */
+    struct turned_flight flight;
+    struct tir_value quarter[MLA_QUARTERS]; /* of c^T, and of O when it is multiplied */
     struct tir_value kv_scale;                                /* of the tensor, or none */
     struct att_softmax softmax; /* of a wave's own keys: see mla_own_keys() */
     unsigned wave_bits;

@@ -9,14 +9,6 @@
  * columns of the next K are read beside it. Other quarters stand where it would wait for the scores
  * or the softmax.
  *
- *   stage 0  the page's number        C4
- *   stage 1  where rows are           C1    copy half of the block to LDS  C4
- *   stage 2  copy the other half      C1    it has come  M4    read its first columns  C4
- *   stage 3  S = K Q                  C1    mask  M2    largest score  C2
- *            does the maximum follow  M3    P  C3
- *   stage 4  rescale                  M1    sum of P, P in 16 bits  C1
- *            O += c P, by quarters    C2, C3, C3, C4
- *
  * Where a block is read once, HBM is what limits the loop, and must have something to bring while
  * waves meet: they meet behind the first quarter too, and copy the columns of two from C3 on.
  *
@@ -25,11 +17,13 @@
 #include "ir/address_map.h"
 #include "ir/bits.h"
 #include "templates/workgroup/lds_map.h"
+#include "templates/mla_decode/pipelines/pipelines.h"
 #include "templates/mla_decode/turned.h"
 #include "templates/workgroup/scalar.h"
 
-enum { BEFORE, BEHIND /* groups of copies */ };
-enum { BLOCKS = 3, QUARTERS = 4, CHUNK = 16 /* elements between banks */ };
+#include <assert.h>
+
+enum { BLOCKS = 3, QUARTERS = MLA_QUARTERS, CHUNK = 16 /* elements between banks */ };
 
 static struct mla_place place_at(const struct mla *s, enum turned_stage stage,
                                  enum turned_phase phase)
@@ -182,36 +176,6 @@ void mla_turned_copy(struct mla *s, const struct turned_flight *f, struct turned
                     att_plus(b, f->place, (int)(p->before + first)), t, &map);
 }
 
-/* Returns the block's place. */
-static struct tir_value fetch(struct mla *s, struct tir_value block)
-{
-    struct tir_builder *const b = &s->d.b;
-    const struct part *const latent = s->part, *const rotated = s->part + 1;
-    const unsigned keys = s->d.keys, half = keys / 2, width = latent->width, cols = width / 2;
-    mla_turned_at(s, T_PAGES, C4);
-    const struct tir_value page = mla_alone_page(s, mla_first_key(s, block));
-    mla_turned_at(s, T_COPY, C1);
-    const struct turned_flight f = mla_turned_find_rows(s, block, page);
-    if (s->streams) {
-        mla_turned_at(s, T_COPY, C3);
-        mla_turned_copy(s, &f, (struct turned_piece){latent, 0, keys, 0, cols}, BEFORE);
-        mla_turned_at(s, T_COPY, C4);
-        mla_turned_copy(s, &f, (struct turned_piece){latent, 0, keys, cols, cols}, BEHIND);
-    } else {
-        mla_turned_at(s, T_COPY, C4);
-        mla_turned_copy(s, &f, (struct turned_piece){latent, 0, half, 0, width}, BEHIND);
-        mla_turned_at(s, T_ARRIVE, C1);
-        mla_turned_copy(s, &f, (struct turned_piece){latent, half, half, 0, width}, BEHIND);
-    }
-    mla_turned_at(s, T_ARRIVE, C1);
-    if (s->n_parts > 1)
-        mla_turned_copy(s, &f, (struct turned_piece){rotated, 0, keys, 0, rotated->width}, BEHIND);
-    mla_turned_at(s, T_ARRIVE, M4);
-    tir_wait(b, BEHIND, 0);
-    tir_barrier(b);
-    return f.place;
-}
-
 static struct tir_value read_panel(struct mla *s, struct tir_value place, const struct panel *n)
 {
     struct tir_builder *const b = &s->d.b;
@@ -223,59 +187,157 @@ static struct tir_value read_panel(struct mla *s, struct tir_value place, const 
     return tir_tile_lds_load(b, att_plus(b, place, (int)from), t, &p->lds);
 }
 
-struct tir_value mla_turned_scores(struct mla *s, struct tir_value place)
+/* S^T of K, whose panels have been read. */
+static struct tir_value multiply_keys(struct mla *s)
 {
     struct tir_builder *const b = &s->d.b;
-    struct tir_value k[MAX_PANELS];
-    const unsigned early = mla_weights_fp8(s) ? 2 : 1;
-    for (unsigned i = 0; i < s->n_panels; i++) {
-        const bool first = i < early;
-        mla_turned_at(s, first ? T_ARRIVE : T_SCORES, first ? C4 : C1);
-        k[i] = read_panel(s, place, &s->panel[i]);
-    }
-    mla_turned_at(s, T_SCORES, C1);
     struct tir_value x = tir_splat(b, tir_f32(b, 0.0f), s->d.scores);
     for (unsigned i = 0; i < s->n_panels; i++)
-        x = tir_mma(b, s->panel[i].product, k[i], tir_transpose(b, s->q[i]), x);
+        x = tir_mma(b, s->panel[i].product, s->early[i], tir_transpose(b, s->q[i]), x);
     return tir_named(b, "s", x);
 }
 
-/* m follows the largest score where that has outgrown it, and what O and l are relative to with it.
- */
-static struct att_softmax_step follow(struct mla *s, struct tir_value x, struct tir_value *m)
+/* Weights of fp8 read two panels early. */
+struct tir_value mla_turned_scores(struct mla *s, struct tir_value place)
 {
+    enum { EARLY = 2 };
+    for (unsigned i = 0; i < s->n_panels; i++) {
+        const bool first = i < EARLY;
+        mla_turned_at(s, first ? T_ARRIVE : T_SCORES, first ? C4 : C1);
+        s->early[i] = read_panel(s, place, &s->panel[i]);
+    }
+    mla_turned_at(s, T_SCORES, C1);
+    return multiply_keys(s);
+}
+
+/* ---- The steps of the loop: weights of 16 bits ---- */
+
+static struct mla *family_of(void *context) { return ((struct att_attention *)context)->family; }
+
+static struct tir_value block_of(const struct mla *s) { return s->d.attention.now.block.index; }
+
+static void find_page(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    (void)row;
+    s->run_pages[0] = mla_alone_page(s, mla_first_key(s, block_of(s)));
+}
+
+static void find_rows(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    (void)row;
+    s->flight = mla_turned_find_rows(s, block_of(s), s->run_pages[0]);
+}
+
+/* A half of the rows of the latent. */
+static void copy_rows(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    const struct part *const latent = s->part;
+    const unsigned half = s->d.keys / 2;
+    mla_turned_copy(s, &s->flight,
+                    (struct turned_piece){latent, row->part * half, half, 0, latent->width},
+                    MLA_COPIES_LAST);
+}
+
+/* A half of its columns. */
+static void copy_columns(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    const struct part *const latent = s->part;
+    const unsigned cols = latent->width / 2;
+    mla_turned_copy(s, &s->flight,
+                    (struct turned_piece){latent, 0, s->d.keys, row->part * cols, cols},
+                    row->part ? MLA_COPIES_LAST : MLA_COPIES_FIRST);
+}
+
+static void copy_rotated(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    const struct part *const rotated = s->part + 1;
+    (void)row;
+    mla_turned_copy(s, &s->flight,
+                    (struct turned_piece){rotated, 0, s->d.keys, 0, rotated->width}, MLA_COPIES_LAST);
+}
+
+static void read_k(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    const unsigned end = row->part ? s->n_panels : 1;
+    for (unsigned i = row->part; i < end; i++)
+        s->early[i] = read_panel(s, s->flight.place, &s->panel[i]);
+}
+
+static void product_qk(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    (void)row;
+    s->d.attention.now.s = multiply_keys(s);
+}
+
+/* m follows the largest score where that has outgrown it. */
+static void follow(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
     struct tir_builder *const b = &s->d.b;
     const struct att_softmax *const softmax = &s->d.attention.softmax;
-    mla_turned_at(s, T_SCORES, C2);
-    struct att_softmax_step step = {.grown = att_softmax_grown(b, softmax, x, *m)};
-    mla_turned_at(s, T_SCORES, M3);
+    struct att_now *const now = &s->d.attention.now;
+    struct tir_value *const m = &now->carried[ATT_CARRY_M];
     const struct tir_type t[] = {softmax->vector, softmax->vector};
-    struct tir_if branch = tir_begin_if(b, step.grown, true, t, 2);
-    const struct tir_value next = att_softmax_next(b, softmax, x, *m);
+    (void)row;
+    struct tir_if branch = tir_begin_if(b, now->step.grown, true, t, 2);
+    const struct tir_value next = att_softmax_next(b, softmax, now->s, *m);
     tir_else(b, &branch, (struct tir_value[]){next, tir_exp2(b, tir_sub(b, *m, next))});
     struct tir_value both[] = {*m, tir_splat(b, tir_f32(b, 1.0f), softmax->vector)};
     tir_end_if(b, &branch, both);
     *m = tir_named(b, "m", both[0]);
-    step.alpha = both[1];
-    return step;
+    now->step.alpha = both[1];
 }
 
-/* c^T of a quarter of the latent, columns x keys: read in one phase, turned in another. */
-static struct tir_value values(struct mla *s, struct tir_value place, unsigned quarter,
-                               enum turned_phase read, enum turned_phase turn)
+static void rescale(void *context, const struct pipe_row *row)
 {
+    struct mla *const s = family_of(context);
+    const struct att_now *const now = &s->d.attention.now;
+    (void)row;
+    att_softmax_rescale(&s->d.b, &now->step, &now->carried[ATT_CARRY_L],
+                        &now->carried[ATT_CARRY_O]);
+}
+
+static void order_weights(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    struct tir_value *const p = &s->d.attention.now.weights.p16;
+    (void)row;
+    *p = tir_relayout(&s->d.b, *p, tir_layout_of(s->d.b.f, s->weights));
+}
+
+/* c^T of a quarter of the latent, columns x keys, as the product takes it. */
+static struct tir_layout quarter_layout(const struct mla *s)
+{
+    const struct tir_layout plain = tir_mma_left(mla_turned_mma(s), s->d.value.width / QUARTERS,
+                                                 &keys_of_lanes, mla_turned_waves(s));
+    const struct tir_layout a = mla_turned_columns(&plain);
+    return tir_layout_transpose(&a);
+}
+
+static void read_c(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
     struct tir_builder *const b = &s->d.b;
     const unsigned width = s->d.value.width / QUARTERS, bytes = width * s->kq_bytes;
-    const struct tir_layout plain =
-        tir_mma_left(mla_turned_mma(s), width, &keys_of_lanes, mla_turned_waves(s));
-    const struct tir_layout a = mla_turned_columns(&plain), l = tir_layout_transpose(&a);
-    const struct tir_layout along = tir_layout_regs_first(&l, TIR_RC(0, 3));
+    const struct tir_layout l = quarter_layout(s), along = tir_layout_regs_first(&l, TIR_RC(0, 3));
     const struct tir_type t = tir_tile(b->f, s->kq_dtype, s->d.keys, width, &along);
-    mla_turned_at(s, T_VALUES, read);
-    const struct tir_value from = att_plus(b, place, (int)(quarter * bytes));
-    const struct tir_value c = tir_tile_lds_load(b, from, t, &s->part->lds);
-    mla_turned_at(s, T_VALUES, turn);
-    return tir_transpose(b, tir_relayout(b, c, &l));
+    const struct tir_value from = att_plus(b, s->flight.place, (int)(row->part * bytes));
+    s->quarter[row->part] = tir_tile_lds_load(b, from, t, &s->part->lds);
+}
+
+static void turn_c(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    struct tir_value *const c = &s->quarter[row->part];
+    const struct tir_layout l = quarter_layout(s);
+    *c = tir_transpose(&s->d.b, tir_relayout(&s->d.b, *c, &l));
 }
 
 static struct tir_value part_of(struct tir_builder *b, struct tir_value o, unsigned quarter)
@@ -283,58 +345,86 @@ static struct tir_value part_of(struct tir_builder *b, struct tir_value o, unsig
     return tir_half(b, tir_half(b, o, quarter >= 2), quarter % 2);
 }
 
-static struct tir_value multiply(struct mla *s, struct tir_value place, struct tir_value p,
-                                 struct tir_value o)
+/* The last quarter joins them. */
+static void product(void *context, const struct pipe_row *row)
 {
-    static const struct {
-        uint8_t read, turn;
-    } phase[QUARTERS] = {{C1, C2}, {C2, C3}, {C3, C3}, {C3, C4}};
+    struct mla *const s = family_of(context);
     struct tir_builder *const b = &s->d.b;
-    struct tir_value part[QUARTERS], c[QUARTERS];
-    for (unsigned i = 0; i < QUARTERS; i++)
-        c[i] = values(s, place, i, phase[i].read, phase[i].turn);
-    if (s->streams) {
-        mla_turned_at(s, T_VALUES, M3);
-        tir_wait(b, TIR_LDS_WRITES, 0);
-        tir_barrier(b);
-    }
-    mla_turned_at(s, T_VALUES, M4);
-    tir_wait(b, TIR_LDS_WRITES, 0); /* and what is read: its place is free */
-    for (unsigned i = 0; i < QUARTERS; i++) {
-        mla_turned_at(s, T_VALUES, phase[i].turn);
-        part[i] = tir_mma_in_agprs(b, s->d.pv, c[i], p, part_of(b, o, i));
-    }
+    const struct att_now *const now = &s->d.attention.now;
+    struct tir_value *const o = &now->carried[ATT_CARRY_O], *const part = s->quarter;
+    const unsigned i = row->part;
+    part[i] = tir_mma_in_agprs(b, s->d.pv, part[i], now->weights.p16, part_of(b, *o, i));
+    if (i + 1 < QUARTERS)
+        return;
     const struct tir_value low = tir_stack(b, part[0], part[1]);
-    return tir_named(b, "o", tir_stack(b, low, tir_stack(b, part[2], part[3])));
+    *o = tir_named(b, "o", tir_stack(b, low, tir_stack(b, part[2], part[3])));
+}
+
+#define FIRST (1u << MLA_LDS_FIRST)
+#define LAST (1u << MLA_LDS_LAST)
+#define QUARTER ATT_SLOT(QUARTERS) /* of part 0 */
+#define M_L_O (ATT_SLOT(L) | ATT_SLOT(O))
+
+const struct pipe_op mla_turned_find_page = {"find page", find_page, 0, ATT_SLOT(K_PAGES),
+                                             .flags = 0};
+const struct pipe_op mla_turned_find_block = {"find rows", find_rows, ATT_SLOT(K_PAGES),
+                                              ATT_SLOT(K_DATA), .flags = 0};
+const struct pipe_op mla_turned_copy_rows = {"rows to LDS", copy_rows, ATT_SLOT(K_DATA), 0,
+                                             .lds_writes = FIRST | LAST, .flags = PIPE_ASYNC};
+const struct pipe_op mla_turned_copy_first = {"columns to LDS", copy_columns, ATT_SLOT(K_DATA), 0,
+                                              .lds_writes = FIRST, .flags = PIPE_ASYNC};
+const struct pipe_op mla_turned_copy_last = {"columns to LDS", copy_columns, ATT_SLOT(K_DATA), 0,
+                                             .lds_writes = LAST, .flags = PIPE_ASYNC};
+const struct pipe_op mla_turned_copy_rotated = {"k_pe to LDS", copy_rotated, ATT_SLOT(K_DATA), 0,
+                                                .lds_writes = LAST, .flags = PIPE_ASYNC};
+const struct pipe_op mla_turned_read_k = {"read K", read_k, 0, ATT_SLOT(K),
+                                          .lds_reads = FIRST | LAST};
+const struct pipe_op mla_turned_product_qk = {"QK", product_qk, ATT_SLOT(K), ATT_SLOT(S),
+                                              .flags = PIPE_PRODUCT};
+const struct pipe_op mla_turned_follow = {
+    "max", follow, ATT_SLOT(S) | ATT_SLOT(M) | ATT_SLOT(GROWN), ATT_SLOT(M) | ATT_SLOT(GROWN),
+    .flags = PIPE_BRANCH};
+const struct pipe_op mla_turned_rescale = {"rescale", rescale, M_L_O | ATT_SLOT(GROWN), M_L_O,
+                                           .flags = PIPE_BRANCH};
+const struct pipe_op mla_turned_order_p = {"order P", order_weights, ATT_SLOT(P16), ATT_SLOT(P16),
+                                           .flags = 0};
+const struct pipe_op mla_turned_read_first = {"read c", read_c, .writes_part = QUARTER,
+                                              .lds_reads = FIRST};
+const struct pipe_op mla_turned_read_last = {"read c", read_c, .writes_part = QUARTER,
+                                             .lds_reads = LAST};
+const struct pipe_op mla_turned_turn = {"transpose c", turn_c, .reads_part = QUARTER,
+                                        .writes_part = QUARTER};
+const struct pipe_op mla_turned_product = {"PV", product, ATT_SLOT(P16) | ATT_SLOT(O), ATT_SLOT(O),
+                                           .reads_part = QUARTER, .flags = PIPE_PRODUCT};
+
+static void choose_pipeline(struct mla *s)
+{
+    char why[PIPE_WHY];
+    struct pipe_variant v = {.has = s->streams ? 1u << MLA_HAS_STREAMS : 0};
+    if (s->n_parts > 1)
+        v.has |= 1u << MLA_HAS_ROTATED;
+    const bool planned = pipe_resolve(&mla_register_transpose, &v, &s->plan, why);
+    assert(planned && s->plan.depth[MLA_LDS_FIRST] <= BLOCKS);
+    assert(s->plan.depth[MLA_LDS_LAST] == BLOCKS);
+    (void)planned;
 }
 
 void mla_turned_visit(struct mla *s, struct att_block block, struct tir_value carried[ATT_N_CARRY])
 {
-    struct tir_builder *const b = &s->d.b;
-    const struct att_softmax *const softmax = &s->d.attention.softmax;
-    struct tir_value *const l = &carried[ATT_CARRY_L];
     if (mla_weights_fp8(s)) {
         mla_split_visit(s, block, carried);
         return;
     }
-    const struct tir_value place = fetch(s, block.index);
-    const struct tir_value x = mla_mask_scores(s, mla_turned_scores(s, place), &block);
-    const struct att_softmax_step step = follow(s, x, &carried[ATT_CARRY_M]);
-    mla_turned_at(s, T_SCORES, C3);
-    const struct tir_value exponent = att_softmax_exponent(b, softmax, x, carried[ATT_CARRY_M]);
-    const struct tir_value p = tir_named(b, "p", tir_exp2(b, exponent));
-    mla_turned_at(s, T_VALUES, M1);
-    att_softmax_rescale(b, &step, l, &carried[ATT_CARRY_O]);
-    mla_turned_at(s, T_VALUES, C1);
-    *l = tir_named(b, "l", tir_add(b, *l, tir_col_fold_sum(b, p)));
-    const struct tir_value weights =
-        tir_relayout(b, tir_convert_short(b, p, s->p_dtype), tir_layout_of(b->f, s->weights));
-    carried[ATT_CARRY_O] = multiply(s, place, weights, carried[ATT_CARRY_O]);
+    att_begin_block(&s->d.attention, block.index, carried);
+    pipe_build(&s->d.b, &s->plan, &s->d.attention);
 }
 
 void mla_turned_attention(struct mla *s)
 {
     s->mask_at = place_at(s, T_SCORES, M2);
+    s->d.attention.dtype = s->p_dtype;
+    if (!mla_weights_fp8(s))
+        choose_pipeline(s);
     /* In the loop it would part what is to stand side by side. */
     s->row_stride = tir_materialize(&s->d.b, tir_convert(&s->d.b, s->d.k.c.token_stride, TIR_I32));
 }
@@ -353,10 +443,7 @@ void mla_turned_share(struct mla *s, struct decode_state *state)
 void mla_turned_schedule(const struct mla *m, struct tir_schedule *s)
 {
     *s = (struct tir_schedule){
-        .loop = {.stages = T_N_STAGES,
-                 .matrix_phases = 1u << C1 | 1u << C2 | 1u << C3 | 1u << C4,
-                 .roles = 1,
-                 .one_wave = 1},
+        .loop = {.roles = 1, .one_wave = 1},
         .cover = TIR_COVER_EVEN,
         .read_ahead = 8,
         .bare_last = 1,
@@ -366,4 +453,6 @@ void mla_turned_schedule(const struct mla *m, struct tir_schedule *s)
     };
     if (mla_weights_fp8(m))
         mla_split_schedule(m, s);
+    else
+        s->loop = pipe_loop_plan(&m->plan);
 }

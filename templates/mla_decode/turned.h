@@ -11,11 +11,6 @@
 enum turned_phase { M1, C1, M2, C2, M3, C3, M4, C4, LATER /* of fp8, between C3 and M4 */ };
 enum turned_stage { T_PAGES, T_COPY, T_ARRIVE, T_SCORES, T_VALUES, T_N_STAGES };
 
-/* A block on its way goes to `place`; the item has `there` of its rows, from `from` on. */
-struct turned_flight {
-    struct tir_value place, from, there;
-};
-
 /* This is copied together. */
 struct turned_piece {
     const struct part *part;

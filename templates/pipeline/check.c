@@ -98,7 +98,7 @@ static bool check_limits(struct check *c)
 static const struct pipe_row *find_writer(const struct pipe_plan *plan, unsigned end, unsigned slot)
 {
     for (unsigned i = end; i-- > 0;)
-        if (plan->row[i].op->writes >> slot & 1)
+        if (pipe_writes(&plan->row[i]) >> slot & 1)
             return &plan->row[i];
     return NULL;
 }
@@ -133,7 +133,8 @@ static bool check_read(const struct check *c, unsigned i, unsigned slot)
                       phase_name(c, r), s->name);
     for (unsigned k = 0; k < i; k++) {
         const struct pipe_row *const part = &c->plan->row[k];
-        if (part->op == w->op && time_of(c, part) > time_of(c, r))
+        if (part->op == w->op && pipe_writes(part) >> slot & 1 &&
+            time_of(c, part) > time_of(c, r))
             return refuse(c, "%s in stage %u, %s reads %s, which %s makes later: in stage %u, %s",
                           r->op->name, r->stage, phase_name(c, r), s->name, part->op->name,
                           part->stage, phase_name(c, part));
@@ -155,9 +156,9 @@ static bool check_values(const struct check *c)
     for (unsigned i = 0; i < c->plan->n_rows; i++) {
         const struct pipe_row *const r = &c->plan->row[i];
         for (unsigned slot = 0; slot < N_SLOTS; slot++) {
-            if (r->op->reads >> slot & 1 && !check_read(c, i, slot))
+            if (pipe_reads(r) >> slot & 1 && !check_read(c, i, slot))
                 return false;
-            if (r->op->writes >> slot & 1 && !check_write(c, r, slot))
+            if (pipe_writes(r) >> slot & 1 && !check_write(c, r, slot))
                 return false;
         }
     }
@@ -260,7 +261,7 @@ static struct end find_end(const struct check *c, const struct pipe_row *read)
             const int later = r->phase < read->phase ? (int)c->n_phases : 0;
             end = earlier(end, (struct end){next + later, r});
         }
-        if (r != read && r->op->reads & read->op->writes && time_of(c, r) >= time_of(c, read))
+        if (r != read && pipe_reads(r) & pipe_writes(read) && time_of(c, r) >= time_of(c, read))
             end = earlier(end, (struct end){time_of(c, r), r});
     }
     return end;
@@ -272,10 +273,11 @@ static const struct pipe_row *find_await(const struct check *c, unsigned buffer,
 {
     const struct pipe_plan *const plan = c->plan;
     const uint8_t kind = write->op->flags & PIPE_ASYNC ? PIPE_AWAIT : PIPE_AWAIT_STORES;
+    const unsigned with = plan->of->buffers[buffer].with, awaited = with ? with - 1 : buffer;
     const struct pipe_row *first = NULL;
     for (unsigned i = 0; i < plan->n_rows; i++) {
         const struct pipe_row *const r = &plan->row[i];
-        if (r->op->kind != kind || r->part != buffer || time_of(c, r) < time_of(c, write))
+        if (r->op->kind != kind || r->part != awaited || time_of(c, r) < time_of(c, write))
             continue;
         if (!first || time_of(c, r) < time_of(c, first))
             first = r;
@@ -341,7 +343,7 @@ static bool check_buffer(const struct check *c, unsigned buffer)
     bool written = false, read = false, awaited = false;
     for (unsigned i = 0; i < plan->n_rows; i++) {
         const struct pipe_row *const w = &plan->row[i];
-        awaited |= awaits(w) && w->part == buffer;
+        awaited |= awaits(w) && (w->part == buffer || plan->of->buffers[buffer].with);
         read |= w->op->lds_reads >> buffer & 1;
         if (!(w->op->lds_writes >> buffer & 1))
             continue;

@@ -49,6 +49,7 @@ struct pipe_buffer {
     const char *name;
     uint8_t queue; /* of its asynchronous copies */
     uint8_t scope; /* enum pipe_scope */
+    uint8_t with;  /* 1 + the buffer whose wait covers this one's copies, which are older; 0: none */
 };
 
 /** A value in registers that steps hand to each other. A list ends with name NULL. */
@@ -80,7 +81,8 @@ struct pipe_op {
     const char *name; /* in drawings and refusals */
     /** Appends the step's ops; the builder has the row's stage and phase already. */
     void (*build)(void *context, const struct pipe_row *row);
-    uint32_t reads, writes;        /* bits of slots */
+    uint32_t reads, writes;             /* bits of slots */
+    uint32_t reads_part, writes_part;   /* the same of part 0; part n has the slots n places higher */
     uint8_t lds_reads, lds_writes; /* bits of buffers */
     uint8_t flags;                 /* of enum pipe_flags */
     uint8_t kind;                  /* enum pipe_op_kind */
@@ -96,6 +98,16 @@ struct pipe_row {
     uint32_t needs;  /* bits of the variant's features, and the row wants all */
     uint32_t unless; /* bits of features: each of them drops the row */
 };
+
+/** Returns the slots that a row reads, or writes. */
+static inline uint32_t pipe_reads(const struct pipe_row *r)
+{
+    return r->op->reads | r->op->reads_part << r->part;
+}
+static inline uint32_t pipe_writes(const struct pipe_row *r)
+{
+    return r->op->writes | r->op->writes_part << r->part;
+}
 
 /** Puts a step elsewhere in kernels that have all features of `needs`. Moves apply in the order of
  * their list, which ends with op NULL. */

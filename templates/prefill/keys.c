@@ -140,7 +140,7 @@ static struct tir_value read_panel(struct prefill *p, const struct panel *n, str
 
 static struct tir_value v_buffer(struct prefill *p, struct tir_value tile)
 {
-    return p->by_columns ? p->v_buffer : turn(p, p->v_buffer, tile, 2, p->v_bytes);
+    return p->v_buffers == 1 ? p->v_buffer : turn(p, p->v_buffer, tile, p->v_buffers, p->v_bytes);
 }
 
 /* Returns where the tile of this wave's group is in it. */

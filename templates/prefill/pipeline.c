@@ -6,8 +6,9 @@
 #include "templates/prefill/pipelines/pipelines.h"
 #include "templates/prefill/prefill.h"
 
-const struct pipe_buffer prefill_buffers[] = {
-    {"K", PREFILL_COPIES_OF_K, PIPE_WORKGROUP}, {"V", PREFILL_COPIES_OF_V, PIPE_WORKGROUP}, {0}};
+const struct pipe_buffer prefill_buffers[] = {{"K", PREFILL_COPIES_OF_K, .scope = PIPE_WORKGROUP},
+                                              {"V", PREFILL_COPIES_OF_V, .scope = PIPE_WORKGROUP},
+                                              {0}};
 
 const char *const prefill_features[] = {"checks scores",
                                         "checks the previous m",
@@ -26,6 +27,7 @@ const char *const prefill_features[] = {"checks scores",
                                         "K first",
                                         "all of K first",
                                         "late V",
+                                        "late reads",
                                         NULL};
 
 const struct pipeline *const prefill_pipelines[] = {&prefill_ping_pong, &prefill_one_wave,
@@ -110,7 +112,8 @@ static bool has_late_v(const struct prefill *p)
     return p->v->kv_dtype == ATT_KV_DTYPE_SAME && (p->m->has_lds_read_tr || !att_is_shuffled(p->v));
 }
 
-/* Operands of D above 256 leave no registers for reads a phase ahead where V has two buffers. */
+/* Operands of D above 256 leave no registers for reads a phase ahead. LDS has room for a second
+ * tile of V then. */
 static bool has_late_reads(const struct prefill *p)
 {
     enum { WIDE_HEAD = 256 };

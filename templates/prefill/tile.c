@@ -149,7 +149,7 @@ static void find_depths(struct prefill *p)
     const unsigned least = own ? own : sliced ? 4 : 2;
     p->k_buffers = ceiling_of_depth(p, PREFILL_LDS_K);
     p->k_buffers = least > p->k_buffers ? least : p->k_buffers;
-    p->v_buffers = p->by_columns ? 1 : ceiling_of_depth(p, PREFILL_LDS_V);
+    p->v_buffers = ceiling_of_depth(p, PREFILL_LDS_V);
     if (p->v->paged && !p->by_columns)
         p->v_buffers = 2;
 }

@@ -154,11 +154,12 @@ static void walk_plan(struct walk *w, const struct pipe_plan *plan)
 static int awaited(const struct walk *k, const struct pipe_row *w, unsigned buffer, int t)
 {
     const uint8_t kind = w->op->flags & PIPE_ASYNC ? PIPE_AWAIT : PIPE_AWAIT_STORES;
+    const unsigned with = k->plan->of->buffers[buffer].with;
     int best = INT32_MAX;
     for (unsigned i = 0; i < k->plan->n_rows; i++) {
         const struct pipe_row *const a = &k->plan->row[i];
         const int order = (a->stage - w->stage) * (int)k->n_phases + a->phase - w->phase;
-        if (a->op->kind == kind && a->part == buffer && order >= 0 && k->epoch[i][t] < best)
+        if (a->op->kind == kind && a->part == (with ? with - 1 : buffer) && order >= 0 && k->epoch[i][t] < best)
             best = k->epoch[i][t];
     }
     return best;
@@ -173,7 +174,7 @@ static int ended(const struct walk *k, unsigned read, int t)
     for (unsigned i = 0; i < plan->n_rows; i++) {
         const struct pipe_row *const e = &plan->row[i];
         const bool waits = e->op->kind == PIPE_RELEASE || e->op->kind == PIPE_AWAIT_STORES;
-        const bool uses = e->op->reads & r->op->writes && e != r;
+        const bool uses = pipe_reads(e) & pipe_writes(r) && e != r;
         for (int u = 0; u < TILES; u++) {
             const int order =
                 (e->stage + u - r->stage - t) * (int)k->n_phases + e->phase - r->phase;

@@ -16,6 +16,7 @@
  *     LDS               block of a workgroup
  *     waves             all run the same phase
  */
+#include "templates/mla_decode/alone.h"
 #include "templates/mla_decode/pipelines/pipelines.h"
 
 enum { PAGE, COPY, WAIT, QK, PV };
@@ -76,4 +77,4 @@ const struct pipeline mla_one_wave = {
     .hides_itself = 1,
 };
 
-const struct pipeline *const mla_pipelines[] = {&mla_one_wave, NULL};
+const struct pipeline *const mla_pipelines[] = {&mla_one_wave, &mla_register_transpose, NULL};

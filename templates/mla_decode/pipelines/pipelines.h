@@ -6,14 +6,20 @@
 #define TEMPLATES_MLA_DECODE_PIPELINES_PIPELINES_H
 
 #include "templates/attention/steps.h"
-#include "templates/mla_decode/alone.h"
+#include "templates/mla_decode/mla_decode.h"
 
 /** Buffers of tiles in LDS. */
 enum { MLA_LDS_BLOCK };
+/** Buffers of register_transpose: the first half of the columns of blocks, and the others. */
+enum { MLA_LDS_FIRST, MLA_LDS_LAST };
+/** Queues of their copies. */
+enum { MLA_COPIES_FIRST, MLA_COPIES_LAST };
 
 /** Features of a kernel, beside attention's own: bits of pipe_row.needs. */
 enum mla_feature {
     MLA_HAS_SCALED = ATT_HAS_FAMILY, /* weights of fp8 with a scale for each block */
+    MLA_HAS_STREAMS,                 /* each block is read once: HBM limits the loop */
+    MLA_HAS_ROTATED,                 /* rows have a rotated key */
 };
 extern const char *const mla_features[];
 
@@ -24,8 +30,19 @@ extern const struct pipe_op
 extern const struct pipe_op mla_make_scaled, mla_rescale_scaled, mla_round_scaled,
     mla_product_scaled;
 
+/* Steps of one wave a SIMD that transposes c in registers: turned.c. */
+extern const struct pipe_op mla_turned_find_page, mla_turned_find_block;
+extern const struct pipe_op mla_turned_copy_rows; /* part: which half */
+extern const struct pipe_op mla_turned_copy_first, mla_turned_copy_last; /* parts 0 and 1 */
+extern const struct pipe_op mla_turned_copy_rotated;
+extern const struct pipe_op mla_turned_read_k, mla_turned_product_qk;
+extern const struct pipe_op mla_turned_follow, mla_turned_rescale, mla_turned_order_p;
+/* Quarters of c: parts 0 and 1 are in the first half of the columns, 2 and 3 in the last. */
+extern const struct pipe_op mla_turned_read_first, mla_turned_read_last;
+extern const struct pipe_op mla_turned_turn, mla_turned_product;
+
 /** All of mla_decode's pipelines; NULL at the end. */
 extern const struct pipeline *const mla_pipelines[];
-extern const struct pipeline mla_one_wave;
+extern const struct pipeline mla_one_wave, mla_register_transpose;
 
 #endif
