@@ -32,9 +32,9 @@ enum att_register {
     ATT_SLOT_GROWN, /* whether the maximum has grown, and the factor of O and l */
     ATT_SLOT_EXPONENT,
     ATT_SLOT_P,
-    ATT_SLOT_P16, /* weights as the product with V takes them */
-    ATT_SLOT_TOP, /* the largest weight, or their sum */
-    ATT_SLOT_E,   /* what the weights of a block are relative to */
+    ATT_SLOT_P16,      /* weights as the product with V takes them */
+    ATT_SLOT_TOP,      /* the largest weight, or their sum */
+    ATT_SLOT_E,        /* what the weights of a block are relative to */
     ATT_SLOT_QUARTERS, /* of V, each a slot */
     ATT_SLOT_LAST_QUARTER = ATT_SLOT_QUARTERS + 3,
     ATT_N_SLOTS

@@ -114,8 +114,8 @@ struct mla {
     struct tir_value run_pages[MLA_MAX_RUNS], block_exponent; /* of the block that is being built */
     struct turned_flight flight;
     struct tir_value quarter[MLA_QUARTERS]; /* of c^T, and of O when it is multiplied */
-    struct tir_value kv_scale;                                /* of the tensor, or none */
-    struct att_softmax softmax; /* of a wave's own keys: see mla_own_keys() */
+    struct tir_value kv_scale;              /* of the tensor, or none */
+    struct att_softmax softmax;             /* of a wave's own keys: see mla_own_keys() */
     unsigned wave_bits;
     struct panel panel[MAX_PANELS];
     unsigned n_panels;

@@ -257,8 +257,8 @@ static void copy_rotated(void *context, const struct pipe_row *row)
     struct mla *const s = family_of(context);
     const struct part *const rotated = s->part + 1;
     (void)row;
-    mla_turned_copy(s, &s->flight,
-                    (struct turned_piece){rotated, 0, s->d.keys, 0, rotated->width}, MLA_COPIES_LAST);
+    mla_turned_copy(s, &s->flight, (struct turned_piece){rotated, 0, s->d.keys, 0, rotated->width},
+                    MLA_COPIES_LAST);
 }
 
 static void read_k(void *context, const struct pipe_row *row)
@@ -369,21 +369,21 @@ const struct pipe_op mla_turned_find_page = {"find page", find_page, 0, ATT_SLOT
                                              .flags = 0};
 const struct pipe_op mla_turned_find_block = {"find rows", find_rows, ATT_SLOT(K_PAGES),
                                               ATT_SLOT(K_DATA), .flags = 0};
-const struct pipe_op mla_turned_copy_rows = {"rows to LDS", copy_rows, ATT_SLOT(K_DATA), 0,
-                                             .lds_writes = FIRST | LAST, .flags = PIPE_ASYNC};
-const struct pipe_op mla_turned_copy_first = {"columns to LDS", copy_columns, ATT_SLOT(K_DATA), 0,
-                                              .lds_writes = FIRST, .flags = PIPE_ASYNC};
-const struct pipe_op mla_turned_copy_last = {"columns to LDS", copy_columns, ATT_SLOT(K_DATA), 0,
-                                             .lds_writes = LAST, .flags = PIPE_ASYNC};
-const struct pipe_op mla_turned_copy_rotated = {"k_pe to LDS", copy_rotated, ATT_SLOT(K_DATA), 0,
-                                                .lds_writes = LAST, .flags = PIPE_ASYNC};
+const struct pipe_op mla_turned_copy_rows = {
+    "rows to LDS", copy_rows, ATT_SLOT(K_DATA), 0, .lds_writes = FIRST | LAST, .flags = PIPE_ASYNC};
+const struct pipe_op mla_turned_copy_first = {
+    "columns to LDS", copy_columns, ATT_SLOT(K_DATA), 0, .lds_writes = FIRST, .flags = PIPE_ASYNC};
+const struct pipe_op mla_turned_copy_last = {
+    "columns to LDS", copy_columns, ATT_SLOT(K_DATA), 0, .lds_writes = LAST, .flags = PIPE_ASYNC};
+const struct pipe_op mla_turned_copy_rotated = {
+    "k_pe to LDS", copy_rotated, ATT_SLOT(K_DATA), 0, .lds_writes = LAST, .flags = PIPE_ASYNC};
 const struct pipe_op mla_turned_read_k = {"read K", read_k, 0, ATT_SLOT(K),
                                           .lds_reads = FIRST | LAST};
 const struct pipe_op mla_turned_product_qk = {"QK", product_qk, ATT_SLOT(K), ATT_SLOT(S),
                                               .flags = PIPE_PRODUCT};
-const struct pipe_op mla_turned_follow = {
-    "max", follow, ATT_SLOT(S) | ATT_SLOT(M) | ATT_SLOT(GROWN), ATT_SLOT(M) | ATT_SLOT(GROWN),
-    .flags = PIPE_BRANCH};
+const struct pipe_op mla_turned_follow = {"max", follow,
+                                          ATT_SLOT(S) | ATT_SLOT(M) | ATT_SLOT(GROWN),
+                                          ATT_SLOT(M) | ATT_SLOT(GROWN), .flags = PIPE_BRANCH};
 const struct pipe_op mla_turned_rescale = {"rescale", rescale, M_L_O | ATT_SLOT(GROWN), M_L_O,
                                            .flags = PIPE_BRANCH};
 const struct pipe_op mla_turned_order_p = {"order P", order_weights, ATT_SLOT(P16), ATT_SLOT(P16),
@@ -394,8 +394,12 @@ const struct pipe_op mla_turned_read_last = {"read c", read_c, .writes_part = QU
                                              .lds_reads = LAST};
 const struct pipe_op mla_turned_turn = {"transpose c", turn_c, .reads_part = QUARTER,
                                         .writes_part = QUARTER};
-const struct pipe_op mla_turned_product = {"PV", product, ATT_SLOT(P16) | ATT_SLOT(O), ATT_SLOT(O),
-                                           .reads_part = QUARTER, .flags = PIPE_PRODUCT};
+const struct pipe_op mla_turned_product_pv = {"PV",
+                                              product,
+                                              ATT_SLOT(P16) | ATT_SLOT(O),
+                                              ATT_SLOT(O),
+                                              .reads_part = QUARTER,
+                                              .flags = PIPE_PRODUCT};
 
 static void choose_pipeline(struct mla *s)
 {

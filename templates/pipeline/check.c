@@ -133,8 +133,7 @@ static bool check_read(const struct check *c, unsigned i, unsigned slot)
                       phase_name(c, r), s->name);
     for (unsigned k = 0; k < i; k++) {
         const struct pipe_row *const part = &c->plan->row[k];
-        if (part->op == w->op && pipe_writes(part) >> slot & 1 &&
-            time_of(c, part) > time_of(c, r))
+        if (part->op == w->op && pipe_writes(part) >> slot & 1 && time_of(c, part) > time_of(c, r))
             return refuse(c, "%s in stage %u, %s reads %s, which %s makes later: in stage %u, %s",
                           r->op->name, r->stage, phase_name(c, r), s->name, part->op->name,
                           part->stage, phase_name(c, part));
@@ -210,7 +209,7 @@ static bool has_barrier(const struct check *c, unsigned phase, const struct pipe
     return false;
 }
 
-/* True if no row before `r` waits in the same stage and phase: the wait would not cover the read. */
+/* True if no row before `r` waits in the same stage and phase, which would not cover the read. */
 static bool check_read_order(const struct check *c, const struct pipe_row *r)
 {
     for (const struct pipe_row *w = c->plan->row; r->op->lds_reads && w < r; w++)

@@ -41,7 +41,7 @@ struct pipe_phase {
     uint8_t open; /* 1: no boundary at its end; it belongs to the group of the next phase */
 };
 
-/** Who reads what a wave writes to a buffer. */
+/** The waves that read what one writes to a buffer. */
 enum pipe_scope { PIPE_WORKGROUP, PIPE_WAVE };
 
 /** A buffer of tiles in LDS. A list ends with name NULL. */
@@ -49,7 +49,7 @@ struct pipe_buffer {
     const char *name;
     uint8_t queue; /* of its asynchronous copies */
     uint8_t scope; /* enum pipe_scope */
-    uint8_t with;  /* 1 + the buffer whose wait covers this one's copies, which are older; 0: none */
+    uint8_t with; /* 1 + the buffer whose wait covers this one's copies, which are older; 0: none */
 };
 
 /** A value in registers that steps hand to each other. A list ends with name NULL. */
@@ -81,11 +81,11 @@ struct pipe_op {
     const char *name; /* in drawings and refusals */
     /** Appends the step's ops; the builder has the row's stage and phase already. */
     void (*build)(void *context, const struct pipe_row *row);
-    uint32_t reads, writes;             /* bits of slots */
-    uint32_t reads_part, writes_part;   /* the same of part 0; part n has the slots n places higher */
-    uint8_t lds_reads, lds_writes; /* bits of buffers */
-    uint8_t flags;                 /* of enum pipe_flags */
-    uint8_t kind;                  /* enum pipe_op_kind */
+    uint32_t reads, writes;           /* bits of slots */
+    uint32_t reads_part, writes_part; /* the same of part 0; part n has the slots n places higher */
+    uint8_t lds_reads, lds_writes;    /* bits of buffers */
+    uint8_t flags;                    /* of enum pipe_flags */
+    uint8_t kind;                     /* enum pipe_op_kind */
 };
 
 extern const struct pipe_op pipe_await, pipe_await_stores, pipe_release, pipe_meet;

@@ -113,7 +113,7 @@ static const struct pipe_op state = {
 
 static const struct pipe_slot slots[] = {{"data", 0}, {"words", 0}, {"twice", 0},
                                          {"sum", 1},  {"state", 1}, {0}};
-static const struct pipe_buffer buffers[] = {{"words", 0, PIPE_WORKGROUP}, {0}};
+static const struct pipe_buffer buffers[] = {{"words", 0, .scope = PIPE_WORKGROUP}, {0}};
 
 static uint64_t random_state = 88172645463325252u;
 

@@ -114,11 +114,20 @@ struct walk {
 
 static bool is_end(const struct pipe_row *r) { return r->op->kind != PIPE_STEP; }
 
-/* Visits the rows of an iteration in the order of lower_pipeline. */
+static unsigned count_meets(const struct pipe_plan *plan, unsigned phase)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < plan->n_rows; i++)
+        n += plan->row[i].op->kind == PIPE_MEET && plan->row[i].phase == phase;
+    return n;
+}
+
+/* Visits the rows of an iteration in the order of lower_pipeline. Of several barriers of a phase
+ * the last one is left. */
 static void walk_phase(struct walk *w, unsigned phase, int iteration, int *epoch)
 {
     const struct pipe_plan *const plan = w->plan;
-    bool met = false;
+    unsigned meets = plan->of->roles > 1 ? 0 : count_meets(plan, phase);
     for (int ends = 0; ends < 2; ends++)
         for (int stage = plan->stages - 1; stage >= 0; stage--)
             for (unsigned i = 0; i < plan->n_rows; i++) {
@@ -126,15 +135,12 @@ static void walk_phase(struct walk *w, unsigned phase, int iteration, int *epoch
                 const int tile = iteration - stage;
                 if (r->phase != phase || r->stage != stage || is_end(r) != ends)
                     continue;
-                if (r->op->kind == PIPE_MEET && !met) {
-                    /* Several barriers of a phase are one, after all waits that come before the
-                     * last of them. */
-                    met = true;
-                }
                 if (tile >= 0 && tile < TILES)
                     w->epoch[i][tile] = *epoch;
+                if (r->op->kind == PIPE_MEET && meets && --meets == 0)
+                    ++*epoch;
             }
-    if (plan->of->roles > 1 ? !plan->of->phases[phase].open : met)
+    if (plan->of->roles > 1 && !plan->of->phases[phase].open)
         ++*epoch;
 }
 
@@ -159,7 +165,8 @@ static int awaited(const struct walk *k, const struct pipe_row *w, unsigned buff
     for (unsigned i = 0; i < k->plan->n_rows; i++) {
         const struct pipe_row *const a = &k->plan->row[i];
         const int order = (a->stage - w->stage) * (int)k->n_phases + a->phase - w->phase;
-        if (a->op->kind == kind && a->part == (with ? with - 1 : buffer) && order >= 0 && k->epoch[i][t] < best)
+        if (a->op->kind == kind && a->part == (with ? with - 1 : buffer) && order >= 0 &&
+            k->epoch[i][t] < best)
             best = k->epoch[i][t];
     }
     return best;
@@ -262,7 +269,7 @@ static bool both_judge(const struct table *t, uint32_t has, const char *what)
 /* Finds sets of features with which a table resolves. */
 static unsigned find_features(const struct pipeline *p, uint32_t all[MAX_PLANS])
 {
-    enum { BITS = 17 };
+    enum { BITS = 20 };
     unsigned n = 0;
     uint32_t asked = 0;
     for (const struct pipe_row *r = p->rows; r->op; r++)

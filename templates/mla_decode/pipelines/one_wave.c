@@ -31,7 +31,7 @@ static const struct pipe_phase phases[] = {[M1] = {"M1", PIPE_MEMORY, .open = 0}
                                            [C2] = {"C2", PIPE_MATRIX, .open = 0},
                                            [C2 + 1] = {0}};
 
-static const struct pipe_buffer buffers[] = {{"block", GROUP, PIPE_WORKGROUP}, {0}};
+static const struct pipe_buffer buffers[] = {{"block", GROUP, .scope = PIPE_WORKGROUP}, {0}};
 
 static const struct pipe_row rows[] = {{&mla_find_pages, PAGE, M2, .part = 0},
                                        {&mla_copy_block, COPY, BEGIN, .part = 0},

@@ -32,14 +32,14 @@ extern const struct pipe_op mla_make_scaled, mla_rescale_scaled, mla_round_scale
 
 /* Steps of one wave a SIMD that transposes c in registers: turned.c. */
 extern const struct pipe_op mla_turned_find_page, mla_turned_find_block;
-extern const struct pipe_op mla_turned_copy_rows; /* part: which half */
+extern const struct pipe_op mla_turned_copy_rows;                        /* part: which half */
 extern const struct pipe_op mla_turned_copy_first, mla_turned_copy_last; /* parts 0 and 1 */
 extern const struct pipe_op mla_turned_copy_rotated;
 extern const struct pipe_op mla_turned_read_k, mla_turned_product_qk;
 extern const struct pipe_op mla_turned_follow, mla_turned_rescale, mla_turned_order_p;
 /* Quarters of c: parts 0 and 1 are in the first half of the columns, 2 and 3 in the last. */
 extern const struct pipe_op mla_turned_read_first, mla_turned_read_last;
-extern const struct pipe_op mla_turned_turn, mla_turned_product;
+extern const struct pipe_op mla_turned_turn, mla_turned_product_pv;
 
 /** All of mla_decode's pipelines; NULL at the end. */
 extern const struct pipeline *const mla_pipelines[];

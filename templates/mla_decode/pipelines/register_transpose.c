@@ -5,7 +5,21 @@
  * wait for the scores or the softmax. Where each block is read once, HBM must always have copies in
  * flight: waves meet after the first quarters too, and copy the columns of two from C3 on.
  *
- *     drawing
+ *     register_transpose: mla_decode: 128 columns of 16 bits, where LDS does not transpose c
+ *     as one_wave; the quarters of the product fill the waits of the softmax
+ *     M1      memory    rescale[4]
+ *     C1      matrix    sum P[4], round P[4], order P[4], read c.0[4], read K.1[3], QK[3],
+ *                       (rows to LDS.1[2]), (k_pe to LDS[2]), find rows[1]
+ *     M2      memory    mask[3]
+ *     C2      matrix    transpose c.0[4], read c.1[4], PV.0[4], check max[3]
+ *     M3      memory    max[3], (LDS free[4]), (barrier[4])
+ *     C3      matrix    transpose c.1[4], read c.2[4], transpose c.2[4], read c.3[4], PV.1[4],
+ *                       PV.2[4], exponents[3], exp2.0[3], exp2.1[3], (columns to LDS[1])
+ *     M4      memory    LDS free[4], last columns here[2], barrier[2]
+ *     C4      matrix    transpose c.3[4], PV.3[4], read K.0[2], (columns to LDS.1[1]),
+ *                       (rows to LDS.0[1]), find page[0]
+ *     LDS               first columns of a workgroup, last columns of a workgroup
+ *     waves             all run the same phase
  */
 #include "templates/mla_decode/pipelines/pipelines.h"
 #include "templates/mla_decode/turned.h"
@@ -13,12 +27,15 @@
 #define STREAMS (1u << MLA_HAS_STREAMS)
 #define ROTATED (1u << MLA_HAS_ROTATED)
 
-static const struct pipe_phase phases[] = {
-    [M1] = {"M1", PIPE_MEMORY, .open = 0}, [C1] = {"C1", PIPE_MATRIX, .open = 0},
-    [M2] = {"M2", PIPE_MEMORY, .open = 0}, [C2] = {"C2", PIPE_MATRIX, .open = 0},
-    [M3] = {"M3", PIPE_MEMORY, .open = 0}, [C3] = {"C3", PIPE_MATRIX, .open = 0},
-    [M4] = {"M4", PIPE_MEMORY, .open = 0}, [C4] = {"C4", PIPE_MATRIX, .open = 0},
-    [C4 + 1] = {0}};
+static const struct pipe_phase phases[] = {[M1] = {"M1", PIPE_MEMORY, .open = 0},
+                                           [C1] = {"C1", PIPE_MATRIX, .open = 0},
+                                           [M2] = {"M2", PIPE_MEMORY, .open = 0},
+                                           [C2] = {"C2", PIPE_MATRIX, .open = 0},
+                                           [M3] = {"M3", PIPE_MEMORY, .open = 0},
+                                           [C3] = {"C3", PIPE_MATRIX, .open = 0},
+                                           [M4] = {"M4", PIPE_MEMORY, .open = 0},
+                                           [C4] = {"C4", PIPE_MATRIX, .open = 0},
+                                           [C4 + 1] = {0}};
 
 static const struct pipe_buffer buffers[] = {
     {"first columns", MLA_COPIES_FIRST, PIPE_WORKGROUP, .with = 1 + MLA_LDS_LAST},
@@ -59,10 +76,10 @@ static const struct pipe_row rows[] = {
     {&pipe_release, T_VALUES, M3, .needs = STREAMS},
     {&pipe_meet, T_VALUES, M3, .needs = STREAMS},
     {&pipe_release, T_VALUES, M4, .part = 0},
-    {&mla_turned_product, T_VALUES, C2, .part = 0},
-    {&mla_turned_product, T_VALUES, C3, .part = 1},
-    {&mla_turned_product, T_VALUES, C3, .part = 2},
-    {&mla_turned_product, T_VALUES, C4, .part = 3},
+    {&mla_turned_product_pv, T_VALUES, C2, .part = 0},
+    {&mla_turned_product_pv, T_VALUES, C3, .part = 1},
+    {&mla_turned_product_pv, T_VALUES, C3, .part = 2},
+    {&mla_turned_product_pv, T_VALUES, C4, .part = 3},
     {0}};
 
 const struct pipeline mla_register_transpose = {
