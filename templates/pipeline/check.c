@@ -14,8 +14,8 @@
  *
  * A read has ended where a later row waits for LDS, or uses the value that was read.
  *
- * The trap: this is the steady state. Prologue and epilogue run the same rows with a barrier after
- * each group, so that they have at least as many barriers.
+ * The trap: the last tile's iteration is the epilogue, which has rows of the last stage only, and
+ * only their barriers. The prologue has a barrier after each group.
  */
 #include "templates/pipeline/pipeline.h"
 
@@ -195,15 +195,18 @@ static bool check_phases(const struct check *c)
 
 /* ---- LDS ---- */
 
-/* True if a phase ends with a barrier that comes after row `r` of it; NULL: after any. */
-static bool has_barrier(const struct check *c, unsigned phase, const struct pipe_row *r)
+/* True if a phase ends with a barrier that comes after row `r` of it; NULL: after any. Only rows of
+ * stages from `first` on run. */
+static bool has_barrier(const struct check *c, unsigned phase, const struct pipe_row *r,
+                        unsigned first)
 {
     const struct pipe_plan *const plan = c->plan;
     if (plan->of->roles > 1)
         return !plan->of->phases[phase].open;
     for (unsigned i = 0; i < plan->n_rows; i++) {
         const struct pipe_row *const m = &plan->row[i];
-        if (m->op->kind == PIPE_MEET && m->phase == phase && (!r || runs_before(r, m)))
+        if (m->op->kind == PIPE_MEET && m->phase == phase && m->stage >= first &&
+            (!r || runs_before(r, m)))
             return true;
     }
     return false;
@@ -219,12 +222,25 @@ static bool check_read_order(const struct check *c, const struct pipe_row *r)
     return true;
 }
 
-/* Counts the barriers from row `from`, which runs at time `start`, to time `end`. */
+/* Counts the barriers from row `from`, which runs at time `start`, to time `end`. For the last tile
+ * only the last stage runs in its iteration. */
 static int count_barriers(const struct check *c, const struct pipe_row *from, int start, int end)
+{
+    const int last = c->plan->stages - 1, phases = (int)c->n_phases;
+    int n = 0;
+    for (int t = start; t < end; t++)
+        n += has_barrier(c, (unsigned)(t % phases), t == start ? from : NULL,
+                         t / phases == last ? (unsigned)last : 0);
+    return n;
+}
+
+/* The same where a later tile follows, so that all stages run. */
+static int count_steady_barriers(const struct check *c, const struct pipe_row *from, int start,
+                                 int end)
 {
     int n = 0;
     for (int t = start; t < end; t++)
-        n += has_barrier(c, (unsigned)t % c->n_phases, t == start ? from : NULL);
+        n += has_barrier(c, (unsigned)t % c->n_phases, t == start ? from : NULL, 0);
     return n;
 }
 
@@ -313,9 +329,10 @@ static uint8_t least_depth(const struct check *c, unsigned buffer, const struct 
                            const struct pipe_row *read)
 {
     const struct end end = find_end(c, read);
+    const int roles = roles_of(c, buffer);
     for (unsigned depth = 1; depth <= MAX_DEPTH && end.time != NEVER; depth++) {
         const int next = time_of(c, write) + (int)(depth * c->n_phases);
-        if (next > end.time && count_barriers(c, end.row, end.time, next) >= roles_of(c, buffer))
+        if (next > end.time && count_steady_barriers(c, end.row, end.time, next) >= roles)
             return (uint8_t)depth;
     }
     return PIPE_UNSAFE;

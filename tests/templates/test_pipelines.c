@@ -114,11 +114,18 @@ struct walk {
 
 static bool is_end(const struct pipe_row *r) { return r->op->kind != PIPE_STEP; }
 
-static unsigned count_meets(const struct pipe_plan *plan, unsigned phase)
+/* The iteration of the last tile has the last stage only. */
+static bool runs(const struct pipe_plan *plan, const struct pipe_row *r, int iteration)
+{
+    return iteration < TILES + plan->stages - 2 || r->stage + 1 == plan->stages;
+}
+
+static unsigned count_meets(const struct pipe_plan *plan, unsigned phase, int iteration)
 {
     unsigned n = 0;
     for (unsigned i = 0; i < plan->n_rows; i++)
-        n += plan->row[i].op->kind == PIPE_MEET && plan->row[i].phase == phase;
+        n += plan->row[i].op->kind == PIPE_MEET && plan->row[i].phase == phase &&
+             runs(plan, &plan->row[i], iteration);
     return n;
 }
 
@@ -127,13 +134,14 @@ static unsigned count_meets(const struct pipe_plan *plan, unsigned phase)
 static void walk_phase(struct walk *w, unsigned phase, int iteration, int *epoch)
 {
     const struct pipe_plan *const plan = w->plan;
-    unsigned meets = plan->of->roles > 1 ? 0 : count_meets(plan, phase);
+    unsigned meets = plan->of->roles > 1 ? 0 : count_meets(plan, phase, iteration);
     for (int ends = 0; ends < 2; ends++)
         for (int stage = plan->stages - 1; stage >= 0; stage--)
             for (unsigned i = 0; i < plan->n_rows; i++) {
                 const struct pipe_row *const r = &plan->row[i];
                 const int tile = iteration - stage;
-                if (r->phase != phase || r->stage != stage || is_end(r) != ends)
+                if (r->phase != phase || r->stage != stage || is_end(r) != ends ||
+                    !runs(plan, r, iteration))
                     continue;
                 if (tile >= 0 && tile < TILES)
                     w->epoch[i][tile] = *epoch;
@@ -151,7 +159,7 @@ static void walk_plan(struct walk *w, const struct pipe_plan *plan)
     w->n_phases = 0;
     while (plan->of->phases[w->n_phases].name)
         w->n_phases++;
-    for (int i = 0; i < TILES + plan->stages; i++)
+    for (int i = 0; i < TILES + plan->stages - 1; i++)
         for (unsigned phase = 0; phase < w->n_phases; phase++)
             walk_phase(w, phase, i, &epoch);
 }
@@ -197,7 +205,7 @@ static int ended(const struct walk *k, unsigned read, int t)
 static bool is_safe(const struct walk *k, unsigned buffer, unsigned depth)
 {
     const struct pipe_plan *const plan = k->plan;
-    const int roles = plan->of->roles, t = TILES / 2;
+    const int roles = plan->of->roles, t = TILES / 2, last = TILES - 1;
     for (unsigned w = 0; w < plan->n_rows; w++)
         for (unsigned r = 0; r < plan->n_rows; r++) {
             if (!(plan->row[w].op->lds_writes >> buffer & 1) ||
@@ -205,6 +213,8 @@ static bool is_safe(const struct walk *k, unsigned buffer, unsigned depth)
                 continue;
             const int here = awaited(k, &plan->row[w], buffer, t);
             if (here == INT32_MAX || k->epoch[r][t] < here + roles)
+                return false;
+            if (k->epoch[r][last] < awaited(k, &plan->row[w], buffer, last) + roles)
                 return false;
             const int free = ended(k, r, t);
             if (free == INT32_MAX || k->epoch[w][t + (int)depth] < free + roles)
@@ -220,6 +230,9 @@ static bool judge(const struct pipe_plan *plan, unsigned depth[PIPE_MAX_BUFFERS]
     walk_plan(&k, plan);
     for (unsigned i = 0; plan->of->buffers && plan->of->buffers[i].name; i++) {
         bool used = false;
+        depth[i] = plan->depth[i];
+        if (plan->of->buffers[i].scope == PIPE_WAVE) /* barriers say nothing of it */
+            continue;
         for (unsigned r = 0; r < plan->n_rows; r++)
             used |= plan->row[r].op->lds_reads >> i & 1;
         depth[i] = 0;
