@@ -268,37 +268,7 @@ static void copy_run(struct mla *s, struct tir_value block, unsigned run, struct
     }
 }
 
-/* A pair's round is short: a block's rows are found beside an earlier product. Pages come to lanes,
- * since while scalars are loaded whoever waits for anything of LDS waits for all of it. They are
- * asked for in front of the next copies, since vmcnt counts in order. */
-static void copy_pair_block(struct mla *s, struct tir_value block)
-{
-    struct tir_builder *const b = &s->d.b;
-    struct tir_view rows[MOST_KEYS / RUN];
-    const unsigned runs = s->d.keys / run_of(s);
-    mla_alone_at(s, A_PAGES, M1);
-    const struct tir_value pages = mla_gather_pages(s, block);
-    mla_alone_at(s, A_FIND, C2);
-    for (unsigned i = 0; i < runs; i++) {
-        const struct tir_value lane = tir_i32(b, (int)(i * run_of(s)));
-        rows[i] = rows_of(s, key_of_run(s, block, i), tir_lane_read(b, pages, lane));
-    }
-    mla_alone_at(s, A_COPY, BEGIN);
-    for (unsigned i = 0; i < runs; i++)
-        copy_run(s, block, i, rows[i]);
-}
-
-void mla_alone_fetch_keys(struct mla *s, struct att_block *block)
-{
-    if (mla_alone_gathers(s)) {
-        mla_gather_fetch(s, block);
-        return;
-    }
-    copy_pair_block(s, block->index);
-    mla_alone_arrival(s);
-    tir_wait(&s->d.b, GROUP, 0);
-    tir_barrier(&s->d.b);
-}
+void mla_alone_fetch_keys(struct mla *s, struct att_block *block) { mla_gather_fetch(s, block); }
 
 static struct tir_value read_panel(struct mla *s, struct tir_value block, const struct panel *n)
 {
@@ -518,6 +488,35 @@ static void copy_block(void *context, const struct pipe_row *row)
         copy_run(s, block, i, rows_of(s, key_of_run(s, block, i), s->run_pages[i]));
 }
 
+/* An iteration of a pair is short: a block's rows are found beside an earlier product. Page numbers
+ * come to lanes, since a wait for LDS waits for all of it while scalars are loaded. */
+static void find_lane_pages(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    (void)row;
+    s->run_pages[0] = mla_gather_pages(s, block_of(s)->index);
+}
+
+static void find_run_rows(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    struct tir_builder *const b = &s->d.b;
+    (void)row;
+    for (unsigned i = 0; i < s->d.keys / run_of(s); i++) {
+        const struct tir_value lane = tir_i32(b, (int)(i * run_of(s)));
+        s->run_rows[i] = rows_of(s, key_of_run(s, block_of(s)->index, i),
+                                 tir_lane_read(b, s->run_pages[0], lane));
+    }
+}
+
+static void copy_run_rows(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    (void)row;
+    for (unsigned i = 0; i < s->d.keys / run_of(s); i++)
+        copy_run(s, block_of(s)->index, i, s->run_rows[i]);
+}
+
 static void read_k(void *context, const struct pipe_row *row)
 {
     struct mla *const s = family_of(context);
@@ -598,6 +597,13 @@ static void product_scaled(void *context, const struct pipe_row *row)
 const struct pipe_op mla_find_pages = {"find pages", find_pages, 0, ATT_SLOT(K_PAGES), .flags = 0};
 const struct pipe_op mla_copy_block = {
     "block to LDS", copy_block, ATT_SLOT(K_PAGES), 0, .lds_writes = BLOCK_LDS, .flags = PIPE_ASYNC};
+const struct pipe_op mla_find_lane_pages = {"find pages", find_lane_pages, 0, ATT_SLOT(K_PAGES),
+                                            .flags = 0};
+const struct pipe_op mla_find_run_rows = {"find rows", find_run_rows, ATT_SLOT(K_PAGES),
+                                          ATT_SLOT(K_DATA), .flags = 0};
+const struct pipe_op mla_copy_run_rows = {"block to LDS",          copy_run_rows,
+                                          ATT_SLOT(K_DATA),        0,
+                                          .lds_writes = BLOCK_LDS, .flags = PIPE_ASYNC};
 const struct pipe_op mla_read_k = {"read K", read_k, 0, ATT_SLOT(K), .lds_reads = BLOCK_LDS};
 const struct pipe_op mla_product_qk = {"QK", product_qk, ATT_SLOT(K), ATT_SLOT(S),
                                        .flags = PIPE_PRODUCT};
@@ -622,10 +628,14 @@ void mla_alone_visit(struct mla *s, struct att_block block, struct tir_value car
 static void choose_pipeline(struct mla *s)
 {
     char why[PIPE_WHY];
-    const bool scaled = mla_weights_fp8(s);
-    const struct pipe_variant v = {.has = scaled ? 1u << MLA_HAS_SCALED : 0};
-    const bool planned = pipe_resolve(&mla_one_wave, &v, &s->plan, why);
-    assert(planned && s->plan.depth[MLA_LDS_BLOCK] == BLOCKS);
+    struct pipe_variant v = {.has = mla_weights_fp8(s) ? 1u << MLA_HAS_SCALED : 0};
+    if (s->pairs && s->d.v->sparse != ATT_SPARSE_NONE)
+        v.has |= 1u << MLA_HAS_LISTS;
+    if (s->pairs && s->turns < 2)
+        v.has |= 1u << MLA_HAS_ONE_P;
+    const bool planned = pipe_resolve(s->pairs ? &mla_wave_pair : &mla_one_wave, &v, &s->plan, why);
+    assert(planned && s->plan.depth[MLA_LDS_BLOCK] <= BLOCKS);
+    assert(!s->pairs || s->plan.depth[MLA_LDS_P] <= s->turns);
     (void)planned;
 }
 
@@ -639,7 +649,7 @@ void mla_alone_attention(struct mla *s)
     s->mask_at = (struct mla_place){mla_alone_stage(s, A_SCORES), M2};
     a->in_agprs = true;
     a->value_parts = (uint8_t)(own_keys(s) / together(s));
-    if (!s->pairs)
+    if (!s->lines)
         choose_pipeline(s);
 }
 
@@ -662,6 +672,6 @@ void mla_alone_schedule(const struct mla *s, struct tir_schedule *schedule)
         .reads_apart = s->pairs,
         .hoist_vgprs = s->pairs ? 8 : 0,
     };
-    if (!s->pairs)
+    if (!s->lines)
         schedule->loop = pipe_loop_plan(&s->plan);
 }

@@ -14,10 +14,7 @@
  * before: vmcnt counts in order, and behind these they would be waited for with them. They stay
  * there until the block's scores are masked.
  *
- *   PAGES   copy the entries to LDS  M1
- *   FIND    they have arrived  M1    read them  C1    find rows  C2
- *   COPY    copy them  BEGIN
- *   SCORES  clear rows that stand for no key; all have arrived  M1
+ * pipelines/wave_pair.c has the table.
  *
  * Waves that have halves of the latent (halves.c) wait for HBM all the time. So they ask
  * for a block in two places, since the L1 has room for little more than a block in flight, and copy
@@ -32,13 +29,13 @@
 #include "ir/address_map.h"
 #include "ir/spread.h"
 #include "templates/mla_decode/alone.h"
+#include "templates/mla_decode/pipelines/pipelines.h"
 #include "templates/workgroup/scalar.h"
 
 #include <assert.h>
 
 enum {
     COPY_BYTES = 1024 /* that a wave copies at once */,
-    MOST_ROWS = 16 /* that a wave copies of a block */,
     ENTRY_BYTES = 2048 /* of LDS for a wave's entries of as many rounds as fit */
 };
 
@@ -181,17 +178,10 @@ static struct tir_value own_place(struct mla *s, const struct part *p, struct ti
     return tir_add(b, mla_alone_place(s, p, block), att_times(b, s->d.wave, (int)of_wave));
 }
 
-/* Rows as their copies have them: one of the latent takes all lanes, so that its address is a
- * scalar. */
-struct found {
-    struct tir_value rows; /* i64 of each, a few lanes to a row */
-    struct tir_value row[MOST_ROWS];
-};
-
-static struct found find_rows(struct mla *s, struct tir_value rows)
+static struct mla_found find_rows(struct mla *s, struct tir_value rows)
 {
-    struct found f = {.rows = rows};
-    assert(s->part->width * s->kq_bytes == COPY_BYTES);
+    struct mla_found f = {.rows = rows};
+    assert(s->part->width * s->kq_bytes == COPY_BYTES && own_rows(s) <= MLA_MOST_ROWS);
     for (unsigned i = 0; i < own_rows(s); i++)
         f.row[i] = row_of(s, rows, i);
     return f;
@@ -228,7 +218,7 @@ static void copy_latent(struct mla *s, int group, struct tir_value block,
                           mla_alone_before(s, s->part, i), t, &map);
 }
 
-static void copy_rows(struct mla *s, int group, struct tir_value block, const struct found *f)
+static void copy_rows(struct mla *s, int group, struct tir_value block, const struct mla_found *f)
 {
     copy_latent(s, group, block, f->row);
     if (s->n_parts > 1)
@@ -237,7 +227,7 @@ static void copy_rows(struct mla *s, int group, struct tir_value block, const st
 
 void mla_gather_copy(struct mla *s, int group, struct tir_value block, struct tir_value rows)
 {
-    const struct found f = find_rows(s, rows);
+    const struct mla_found f = find_rows(s, rows);
     copy_rows(s, group, block, &f);
 }
 
@@ -307,13 +297,9 @@ static void clear_gaps(struct mla *s, struct tir_value block, struct tir_value g
     tir_end_if(b, &some, NULL);
 }
 
-/* Slots of a block: of all rows, and of the wave's own. */
-struct slots {
-    struct tir_value all, own;
-};
-
 /* Counts rows of a block that stand for no key. */
-static struct tir_value count_gaps(struct mla *s, struct tir_value block, const struct slots *slots)
+static struct tir_value count_gaps(struct mla *s, struct tir_value block,
+                                   const struct mla_slots *slots)
 {
     struct tir_builder *const b = &s->d.b;
     const struct tir_value all = slots->all, none = tir_i32(b, 0);
@@ -333,10 +319,10 @@ static struct tir_value own_addresses(struct mla *s, struct tir_value block, str
     return tir_add(b, offsets, tir_splat(b, s->d.k.c.base, tir_typeof(b->f, offsets)));
 }
 
-static struct slots read_block(struct mla *s, struct tir_value block)
+static struct mla_slots read_block(struct mla *s, struct tir_value block)
 {
     const struct att_paged_tile own = own_tile(s), all = block_tile(s);
-    struct slots slots;
+    struct mla_slots slots;
     slots.all = read_slots(s, &all, block, tir_i32(&s->d.b, 0));
     slots.own = read_slots(s, &own, block, own_first(s));
     return slots;
@@ -360,7 +346,7 @@ static void fetch_lines(struct mla *s, struct att_block *block)
     mla_alone_at(s, A_FIND, M1);
     tir_wait(b, ENTRIES, 1);
     mla_alone_at(s, A_FIND, C2);
-    const struct slots slots = read_block(s, block->index);
+    const struct mla_slots slots = read_block(s, block->index);
     mla_alone_at(s, A_COPY, BEGIN);
     const struct tir_value gaps = count_gaps(s, block->index, &slots);
     if (s->d.v->sparse != ATT_SPARSE_NONE) /* else the mask knows where keys end */
@@ -373,27 +359,7 @@ static void fetch_lines(struct mla *s, struct att_block *block)
     await_rows(s, block->index, gaps);
 }
 
-void mla_gather_fetch(struct mla *s, struct att_block *block)
-{
-    struct tir_builder *const b = &s->d.b;
-    if (s->lines) {
-        fetch_lines(s, block);
-        return;
-    }
-    mla_alone_at(s, A_PAGES, M1);
-    copy_entries(s, block->index);
-    mla_alone_at(s, A_FIND, M1);
-    tir_wait(b, ENTRIES, 0);
-    mla_alone_at(s, A_FIND, C1);
-    const struct slots slots = read_block(s, block->index);
-    mla_alone_at(s, A_FIND, C2);
-    block->gaps = count_gaps(s, block->index, &slots);
-    const struct found found = find_rows(s, own_addresses(s, block->index, slots.own));
-    mla_alone_at(s, A_COPY, BEGIN);
-    copy_rows(s, GROUP, block->index, &found);
-    mla_alone_arrival(s);
-    await_rows(s, block->index, block->gaps);
-}
+void mla_gather_fetch(struct mla *s, struct att_block *block) { fetch_lines(s, block); }
 
 struct tir_value mla_gather_entries(void *family, const struct att_block *block)
 {
@@ -403,3 +369,61 @@ struct tir_value mla_gather_entries(void *family, const struct att_block *block)
         tir_sub(&s->d.b, mla_alone_first_key(s, block->index), mla_first_key(s, block->index));
     return read_slots(s, &keys, block->index, first);
 }
+
+/* ---- Steps of pipelines over lists ---- */
+
+static struct mla *family_of(void *context) { return ((struct att_attention *)context)->family; }
+
+static struct att_block *block_of(struct mla *s) { return &s->d.attention.now.block; }
+
+static void build_copy_entries(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    (void)row;
+    copy_entries(s, block_of(s)->index);
+}
+
+static void build_read_entries(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    (void)row;
+    s->slots = read_block(s, block_of(s)->index);
+}
+
+static void build_find(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    struct att_block *const block = block_of(s);
+    (void)row;
+    block->gaps = count_gaps(s, block->index, &s->slots);
+    s->found = find_rows(s, own_addresses(s, block->index, s->slots.own));
+}
+
+static void build_copy(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    (void)row;
+    copy_rows(s, GROUP, block_of(s)->index, &s->found);
+}
+
+/* A wave clears its own rows, for which it waits. */
+static void build_clear(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    (void)row;
+    clear_gaps(s, block_of(s)->index, block_of(s)->gaps);
+}
+
+#define ENTRIES_LDS (1u << MLA_LDS_ENTRIES)
+
+const struct pipe_op mla_list_copy_entries = {"entries to LDS", build_copy_entries,
+                                              .lds_writes = ENTRIES_LDS, .flags = PIPE_ASYNC};
+const struct pipe_op mla_list_read_entries = {"read entries", build_read_entries, 0,
+                                              ATT_SLOT(K_PAGES), .lds_reads = ENTRIES_LDS};
+const struct pipe_op mla_list_find = {"find rows", build_find, ATT_SLOT(K_PAGES), ATT_SLOT(K_DATA),
+                                      .flags = 0};
+const struct pipe_op mla_list_copy = {
+    "block to LDS",     build_copy, ATT_SLOT(K_DATA), 0, .lds_writes = 1u << MLA_LDS_BLOCK,
+    .flags = PIPE_ASYNC};
+const struct pipe_op mla_list_clear = {"clear gaps", build_clear, .lds_reads = ENTRIES_LDS,
+                                       .flags = PIPE_BRANCH};

@@ -30,6 +30,7 @@ enum {
     MAX_PANELS = 9,
     MAX_PIECES = 3,
     MLA_QUARTERS = 4,
+    MLA_MOST_ROWS = 16 /* of a block, that a wave copies */,
     MLA_MAX_RUNS = 4 /* of a block's keys, each in one page */
 };
 /* Places in LDS of vectors beside O^T that waves exchange: m and l at the end of an item. In the
@@ -67,6 +68,18 @@ struct piece {
 /* A slot of the loop's schedule. */
 struct mla_place {
     uint8_t stage, phase;
+};
+
+/* Slots of a block's keys in a list: of all rows, and of the wave's own. */
+struct mla_slots {
+    struct tir_value all, own;
+};
+
+/* Rows of a block that a wave copies. One of the latent takes all lanes, so that its address is a
+ * scalar. */
+struct mla_found {
+    struct tir_value rows; /* i64 of each, a few lanes to a row */
+    struct tir_value row[MLA_MOST_ROWS];
 };
 
 /* A block in flight goes to `place`; the item has `there` of its rows, from `from` on. */
@@ -113,6 +126,10 @@ struct mla {
     struct pipe_plan plan;    /* the pipeline of the loop; of waves alone, not in pairs */
     struct tir_value run_pages[MLA_MAX_RUNS], block_exponent; /* of the block that is being built */
     struct turned_flight flight;
+    struct tir_view run_rows[MLA_MAX_RUNS];
+    struct mla_slots slots;
+    struct mla_found found;
+    struct tir_value other_exponent, own_sum, pair_weights[2]; /* of a pair */
     struct tir_value quarter[MLA_QUARTERS]; /* of c^T, and of O when it is multiplied */
     struct tir_value kv_scale;              /* of the tensor, or none */
     struct att_softmax softmax;             /* of a wave's own keys: see mla_own_keys() */

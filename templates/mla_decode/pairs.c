@@ -20,16 +20,12 @@
  * It has two rounds to arrive, as LDS has room for: it is waited for where its scores begin, and
  * none of it is read before.
  *
- *   PAGES   the numbers of the keys' pages  M1
- *   FIND    the addresses of their rows  C2
- *   COPY    copy the block to LDS  BEGIN
- *   SCORES  it has arrived  M1    read it, S = K Q  C1    mask  M2    e  M3    P, to LDS  C2
- *   VALUES  it is there  M1    read both waves' P and e, the first of c  C1
- *           O, l and P follow  M2    O += c P  C2
+ * pipelines/wave_pair.c has the table of the loop.
  */
 #include "ir/address_map.h"
 #include "ir/bits.h"
 #include "templates/mla_decode/alone.h"
+#include "templates/mla_decode/pipelines/pipelines.h"
 #include "templates/workgroup/scalar.h"
 
 bool mla_pairs_take(const struct att_variant *v)
@@ -84,41 +80,101 @@ static void follow(struct mla *s, struct tir_value e, struct tir_value other,
     tir_end_if(b, &branch, x);
 }
 
-void mla_pairs_visit(struct mla *s, struct att_block block, struct tir_value carried[ATT_N_CARRY])
+/* ---- The steps of the loop ---- */
+
+static struct mla *family_of(void *context) { return ((struct att_attention *)context)->family; }
+
+static struct tir_value block_of(const struct mla *s) { return s->d.attention.now.block.index; }
+
+/* The exponent of the block: m, or the wave's own largest score where that has outgrown it. */
+static void find_exponent(void *context, const struct pipe_row *row)
 {
+    struct mla *const s = family_of(context);
     struct tir_builder *const b = &s->d.b;
-    mla_alone_fetch_keys(s, &block);
-    const struct tir_value x = mla_mask_scores(s, mla_alone_scores(s, &block), &block);
-    mla_alone_at(s, A_SCORES, M3);
-    struct tir_value e = carried[ATT_CARRY_M];
-    att_softmax_maximum(b, &s->softmax, x, tir_undef(b, s->softmax.vector), &e);
-    mla_alone_at(s, A_SCORES, C2);
-    const struct tir_value p =
-        tir_named(b, "p", tir_exp2(b, att_softmax_exponent(b, &s->softmax, x, e)));
-    struct tir_value all[N_FOLLOW] = {[F_SUM] = tir_col_fold_sum(b, p)};
-    mla_halves_tell(s, block.index, tir_convert_short(b, p, s->p_dtype), e);
-    mla_alone_at(s, A_VALUES, M1);
-    mla_meet(s);
-    mla_alone_at(s, A_VALUES, C1);
-    const struct tir_value other = mla_halves_other(s, block.index, tir_typeof(b->f, e));
+    (void)row;
+    s->block_exponent = s->d.attention.now.carried[ATT_CARRY_M];
+    att_softmax_maximum(b, &s->softmax, s->d.attention.now.s, tir_undef(b, s->softmax.vector),
+                        &s->block_exponent);
+}
+
+static void make_weights(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_value e = s->block_exponent;
+    (void)row;
+    const struct tir_value p = tir_named(
+        b, "p", tir_exp2(b, att_softmax_exponent(b, &s->softmax, s->d.attention.now.s, e)));
+    s->own_sum = tir_col_fold_sum(b, p);
+    mla_halves_tell(s, block_of(s), tir_convert_short(b, p, s->p_dtype), e);
+}
+
+static void read_weights(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    (void)row;
+    s->other_exponent = mla_halves_other(s, block_of(s), tir_typeof(s->d.b.f, s->block_exponent));
     for (unsigned i = 0; i < 2; i++)
-        all[F_WEIGHTS + i] = mla_halves_part(s, block.index, i);
+        s->pair_weights[i] = mla_halves_part(s, block_of(s), i);
+}
+
+static void rescale(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    struct tir_value *const carried = s->d.attention.now.carried;
+    struct tir_value all[N_FOLLOW] = {[F_SUM] = s->own_sum,
+                                      [F_WEIGHTS] = s->pair_weights[0],
+                                      [F_WEIGHTS + 1] = s->pair_weights[1]};
+    (void)row;
     for (unsigned i = 0; i < ATT_N_CARRY; i++)
         all[i] = carried[i];
-    mla_alone_at(s, A_VALUES, M2);
-    follow(s, e, other, all);
-    if (s->turns < 2)
-        tir_barrier(b); /* all have read weights: C2 writes the next block's */
+    follow(s, s->block_exponent, s->other_exponent, all);
     for (unsigned i = 0; i < ATT_N_CARRY; i++)
         carried[i] = all[i];
-    struct tir_value *const l = &carried[ATT_CARRY_L], *const o = &carried[ATT_CARRY_O];
-    *l = tir_named(b, "l", tir_add(b, *l, all[F_SUM]));
-    for (unsigned i = 0; i < 2; i++) {
-        const struct tir_value c = mla_alone_values(s, &block, i);
-        mla_alone_at(s, A_VALUES, C2);
-        *o = tir_mma_in_agprs(b, s->d.pv, c, all[F_WEIGHTS + i], *o);
-    }
-    tir_named(b, "o", *o);
+    s->own_sum = all[F_SUM];
+    s->pair_weights[0] = all[F_WEIGHTS];
+    s->pair_weights[1] = all[F_WEIGHTS + 1];
+}
+
+static void add_sum(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    struct tir_value *const l = &s->d.attention.now.carried[ATT_CARRY_L];
+    (void)row;
+    *l = tir_named(&s->d.b, "l", tir_add(&s->d.b, *l, s->own_sum));
+}
+
+static void product(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    struct att_now *const now = &s->d.attention.now;
+    struct tir_value *const o = &now->carried[ATT_CARRY_O];
+    *o = tir_mma_in_agprs(&s->d.b, s->d.pv, now->v, s->pair_weights[row->part], *o);
+    if (row->part)
+        tir_named(&s->d.b, "o", *o);
+}
+
+#define P_LDS (1u << MLA_LDS_P)
+#define CARRIED (ATT_SLOT(M) | ATT_SLOT(L) | ATT_SLOT(O))
+
+const struct pipe_op mla_pair_exponent = {"exponent", find_exponent, ATT_SLOT(S) | ATT_SLOT(M),
+                                          ATT_SLOT(E), .flags = PIPE_BRANCH};
+const struct pipe_op mla_pair_make_p = {"P to LDS", make_weights, ATT_SLOT(S) | ATT_SLOT(E),
+                                        ATT_SLOT(TOP), .lds_writes = P_LDS};
+const struct pipe_op mla_pair_read_p = {"read P", read_weights, ATT_SLOT(E), ATT_SLOT(P16),
+                                        .lds_reads = P_LDS};
+const struct pipe_op mla_pair_rescale = {
+    "rescale", rescale, CARRIED | ATT_SLOT(E) | ATT_SLOT(P16) | ATT_SLOT(TOP),
+    CARRIED | ATT_SLOT(P16) | ATT_SLOT(TOP), .flags = PIPE_BRANCH};
+const struct pipe_op mla_pair_sum = {"sum P", add_sum, ATT_SLOT(L) | ATT_SLOT(TOP), ATT_SLOT(L),
+                                     .flags = 0};
+const struct pipe_op mla_pair_product = {"PV", product, ATT_SLOT(P16) | ATT_SLOT(V) | ATT_SLOT(O),
+                                         ATT_SLOT(O), .flags = PIPE_PRODUCT};
+
+void mla_pairs_visit(struct mla *s, struct att_block block, struct tir_value carried[ATT_N_CARRY])
+{
+    att_begin_block(&s->d.attention, block.index, carried);
+    pipe_build(&s->d.b, &s->plan, &s->d.attention);
 }
 
 /* ---- Q ----

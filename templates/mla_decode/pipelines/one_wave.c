@@ -77,4 +77,5 @@ const struct pipeline mla_one_wave = {
     .hides_itself = 1,
 };
 
-const struct pipeline *const mla_pipelines[] = {&mla_one_wave, &mla_register_transpose, NULL};
+const struct pipeline *const mla_pipelines[] = {&mla_one_wave, &mla_register_transpose,
+                                                &mla_wave_pair, NULL};

@@ -9,7 +9,7 @@
 #include "templates/mla_decode/mla_decode.h"
 
 /** Buffers of tiles in LDS. */
-enum { MLA_LDS_BLOCK };
+enum { MLA_LDS_BLOCK, MLA_LDS_P, MLA_LDS_ENTRIES };
 /** Buffers of register_transpose: the first half of the columns of blocks, and the others. */
 enum { MLA_LDS_FIRST, MLA_LDS_LAST };
 /** Queues of their copies. */
@@ -20,6 +20,8 @@ enum mla_feature {
     MLA_HAS_SCALED = ATT_HAS_FAMILY, /* weights of fp8 with a scale for each block */
     MLA_HAS_STREAMS,                 /* each block is read once: HBM limits the loop */
     MLA_HAS_ROTATED,                 /* rows have a rotated key */
+    MLA_HAS_LISTS,                   /* rows are slots of a sparse list */
+    MLA_HAS_ONE_P,                   /* LDS has one place for the weights of a pair */
 };
 extern const char *const mla_features[];
 
@@ -41,8 +43,16 @@ extern const struct pipe_op mla_turned_follow, mla_turned_rescale, mla_turned_or
 extern const struct pipe_op mla_turned_read_first, mla_turned_read_last;
 extern const struct pipe_op mla_turned_turn, mla_turned_product_pv;
 
+/* Steps of wave pairs: alone.c, pairs.c, and gather.c for lists. */
+extern const struct pipe_op mla_find_lane_pages, mla_find_run_rows, mla_copy_run_rows;
+extern const struct pipe_op mla_list_copy_entries, mla_list_read_entries, mla_list_find;
+extern const struct pipe_op mla_list_copy, mla_list_clear;
+extern const struct pipe_op mla_pair_exponent, mla_pair_make_p, mla_pair_read_p;
+extern const struct pipe_op mla_pair_rescale, mla_pair_sum;
+extern const struct pipe_op mla_pair_product; /* part: of the keys */
+
 /** All of mla_decode's pipelines; NULL at the end. */
 extern const struct pipeline *const mla_pipelines[];
-extern const struct pipeline mla_one_wave, mla_register_transpose;
+extern const struct pipeline mla_one_wave, mla_register_transpose, mla_wave_pair;
 
 #endif
