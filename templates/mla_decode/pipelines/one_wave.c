@@ -16,7 +16,7 @@
  *     LDS               block of a workgroup
  *     waves             all run the same phase
  */
-#include "templates/mla_decode/alone.h"
+#include "templates/mla_decode/one_wave.h"
 #include "templates/mla_decode/pipelines/pipelines.h"
 
 enum { PAGE, COPY, WAIT, QK, PV };

@@ -25,25 +25,25 @@ enum mla_feature {
 };
 extern const char *const mla_features[];
 
-/* Steps of one wave a SIMD: alone.c. */
+/* Steps of one wave a SIMD: one_wave.c. */
 extern const struct pipe_op mla_find_pages, mla_copy_block, mla_read_k, mla_product_qk;
 extern const struct pipe_op
     mla_read_c; /* parts 0 and 1: of the first keys; others: of later ones */
 extern const struct pipe_op mla_make_scaled, mla_rescale_scaled, mla_round_scaled,
     mla_product_scaled;
 
-/* Steps of one wave a SIMD that transposes c in registers: turned.c. */
-extern const struct pipe_op mla_turned_find_page, mla_turned_find_block;
-extern const struct pipe_op mla_turned_copy_rows;                        /* part: which half */
-extern const struct pipe_op mla_turned_copy_first, mla_turned_copy_last; /* parts 0 and 1 */
-extern const struct pipe_op mla_turned_copy_rotated;
-extern const struct pipe_op mla_turned_read_k, mla_turned_product_qk;
-extern const struct pipe_op mla_turned_follow, mla_turned_rescale, mla_turned_order_p;
+/* Steps of one wave a SIMD that transposes c in registers: register_transpose.c. */
+extern const struct pipe_op mla_transpose_find_page, mla_transpose_find_block;
+extern const struct pipe_op mla_transpose_copy_rows; /* part: which half */
+extern const struct pipe_op mla_transpose_copy_first, mla_transpose_copy_last; /* parts 0 and 1 */
+extern const struct pipe_op mla_transpose_copy_rotated;
+extern const struct pipe_op mla_transpose_read_k, mla_transpose_product_qk;
+extern const struct pipe_op mla_transpose_follow, mla_transpose_rescale, mla_transpose_order_p;
 /* Quarters of c: parts 0 and 1 are in the first half of the columns, 2 and 3 in the last. */
-extern const struct pipe_op mla_turned_read_first, mla_turned_read_last;
-extern const struct pipe_op mla_turned_turn, mla_turned_product_pv;
+extern const struct pipe_op mla_transpose_read_first, mla_transpose_read_last;
+extern const struct pipe_op mla_transpose_turn, mla_transpose_product_pv;
 
-/* Steps of wave pairs: alone.c, pairs.c, and gather.c for lists. */
+/* Steps of wave pairs: one_wave.c, wave_pair.c, and gather.c for lists. */
 extern const struct pipe_op mla_find_lane_pages, mla_find_run_rows, mla_copy_run_rows;
 extern const struct pipe_op mla_list_copy_entries, mla_list_read_entries, mla_list_find;
 extern const struct pipe_op mla_list_copy, mla_list_clear;

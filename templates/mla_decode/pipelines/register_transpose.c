@@ -22,7 +22,7 @@
  *     waves             all run the same phase
  */
 #include "templates/mla_decode/pipelines/pipelines.h"
-#include "templates/mla_decode/turned.h"
+#include "templates/mla_decode/register_transpose.h"
 
 #define STREAMS (1u << MLA_HAS_STREAMS)
 #define ROTATED (1u << MLA_HAS_ROTATED)
@@ -43,43 +43,43 @@ static const struct pipe_buffer buffers[] = {
     {0}};
 
 static const struct pipe_row rows[] = {
-    {&mla_turned_find_page, T_PAGES, C4, .part = 0},
-    {&mla_turned_find_block, T_COPY, C1, .part = 0},
-    {&mla_turned_copy_first, T_COPY, C3, .part = 0, .needs = STREAMS},
-    {&mla_turned_copy_last, T_COPY, C4, .part = 1, .needs = STREAMS},
-    {&mla_turned_copy_rows, T_COPY, C4, .part = 0, .unless = STREAMS},
-    {&mla_turned_copy_rows, T_ARRIVE, C1, .part = 1, .unless = STREAMS},
-    {&mla_turned_copy_rotated, T_ARRIVE, C1, .needs = ROTATED},
+    {&mla_transpose_find_page, T_PAGES, C4, .part = 0},
+    {&mla_transpose_find_block, T_COPY, C1, .part = 0},
+    {&mla_transpose_copy_first, T_COPY, C3, .part = 0, .needs = STREAMS},
+    {&mla_transpose_copy_last, T_COPY, C4, .part = 1, .needs = STREAMS},
+    {&mla_transpose_copy_rows, T_COPY, C4, .part = 0, .unless = STREAMS},
+    {&mla_transpose_copy_rows, T_ARRIVE, C1, .part = 1, .unless = STREAMS},
+    {&mla_transpose_copy_rotated, T_ARRIVE, C1, .needs = ROTATED},
     {&pipe_await, T_ARRIVE, M4, .part = MLA_LDS_LAST},
     {&pipe_meet, T_ARRIVE, M4, .part = 0},
-    {&mla_turned_read_k, T_ARRIVE, C4, .part = 0},
-    {&mla_turned_read_k, T_SCORES, C1, .part = 1},
-    {&mla_turned_product_qk, T_SCORES, C1, .part = 0},
+    {&mla_transpose_read_k, T_ARRIVE, C4, .part = 0},
+    {&mla_transpose_read_k, T_SCORES, C1, .part = 1},
+    {&mla_transpose_product_qk, T_SCORES, C1, .part = 0},
     {&att_mask, T_SCORES, M2, .part = 0},
     {&att_check_previous, T_SCORES, C2, .part = 0},
-    {&mla_turned_follow, T_SCORES, M3, .part = 0},
+    {&mla_transpose_follow, T_SCORES, M3, .part = 0},
     {&att_exponent, T_SCORES, C3, .part = 0},
     {&att_exp2, T_SCORES, C3, .part = 0},
     {&att_exp2, T_SCORES, C3, .part = 1},
-    {&mla_turned_rescale, T_VALUES, M1, .part = 0},
+    {&mla_transpose_rescale, T_VALUES, M1, .part = 0},
     {&att_sum, T_VALUES, C1, .part = 0},
     {&att_round, T_VALUES, C1, .part = 0},
-    {&mla_turned_order_p, T_VALUES, C1, .part = 0},
-    {&mla_turned_read_first, T_VALUES, C1, .part = 0},
-    {&mla_turned_turn, T_VALUES, C2, .part = 0},
-    {&mla_turned_read_first, T_VALUES, C2, .part = 1},
-    {&mla_turned_turn, T_VALUES, C3, .part = 1},
-    {&mla_turned_read_last, T_VALUES, C3, .part = 2},
-    {&mla_turned_turn, T_VALUES, C3, .part = 2},
-    {&mla_turned_read_last, T_VALUES, C3, .part = 3},
-    {&mla_turned_turn, T_VALUES, C4, .part = 3},
+    {&mla_transpose_order_p, T_VALUES, C1, .part = 0},
+    {&mla_transpose_read_first, T_VALUES, C1, .part = 0},
+    {&mla_transpose_turn, T_VALUES, C2, .part = 0},
+    {&mla_transpose_read_first, T_VALUES, C2, .part = 1},
+    {&mla_transpose_turn, T_VALUES, C3, .part = 1},
+    {&mla_transpose_read_last, T_VALUES, C3, .part = 2},
+    {&mla_transpose_turn, T_VALUES, C3, .part = 2},
+    {&mla_transpose_read_last, T_VALUES, C3, .part = 3},
+    {&mla_transpose_turn, T_VALUES, C4, .part = 3},
     {&pipe_release, T_VALUES, M3, .needs = STREAMS},
     {&pipe_meet, T_VALUES, M3, .needs = STREAMS},
     {&pipe_release, T_VALUES, M4, .part = 0},
-    {&mla_turned_product_pv, T_VALUES, C2, .part = 0},
-    {&mla_turned_product_pv, T_VALUES, C3, .part = 1},
-    {&mla_turned_product_pv, T_VALUES, C3, .part = 2},
-    {&mla_turned_product_pv, T_VALUES, C4, .part = 3},
+    {&mla_transpose_product_pv, T_VALUES, C2, .part = 0},
+    {&mla_transpose_product_pv, T_VALUES, C3, .part = 1},
+    {&mla_transpose_product_pv, T_VALUES, C3, .part = 2},
+    {&mla_transpose_product_pv, T_VALUES, C4, .part = 3},
     {0}};
 
 const struct pipeline mla_register_transpose = {

@@ -18,7 +18,7 @@
  *     LDS               block of a workgroup, P of a workgroup, entries of a wave
  *     waves             all run the same phase
  */
-#include "templates/mla_decode/alone.h"
+#include "templates/mla_decode/one_wave.h"
 #include "templates/mla_decode/pipelines/pipelines.h"
 
 enum { PAGE = A_PAGES, FIND = A_FIND, COPY = A_COPY, QK = A_SCORES, PV = A_VALUES };

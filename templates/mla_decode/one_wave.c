@@ -1,33 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mla_decode: waves that have a SIMD to themselves. Each has 32 columns, all keys of a block and
- * all of O^T for these columns, so that nothing of the softmax passes between waves: they share
- * the blocks alone. O is in accumulation registers, Q in half of the others.
+ * mla_decode with one wave per SIMD. A wave has 32 columns, all keys of a block and all of O^T for
+ * these columns. So waves share the blocks in LDS and nothing of the softmax. O is in AGPRs, Q in
+ * half of the VGPRs. pipelines/one_wave.c has the table of the loop.
  *
- * Rows of a block of 32 keys, of 64 where they are fp8, or of each run of 16 or more in it lie in
- * one page: they go to LDS by themselves, through a resource that ends with the item, so that rows
- * behind the last token are zeros whatever the page holds. Items of a plan begin with a multiple of
- * 64 keys. There is room for four blocks: while scores are made of one and the product with the
- * weights of the one before, the next has arrived and the one behind it is on its way.
+ * A block has 32 keys, or 64 of fp8. A block, or each run of 16 keys or more in it, lies in one
+ * page. Rows are copied directly to LDS, through a resource that ends with the item, so that rows
+ * past the last token are zeros. Items of a plan begin with a multiple of 64 keys.
  *
- *   PAGES   the page's number  M2
- *   COPY    copy the block to LDS  BEGIN
- *   WAIT    it has arrived  M2    read its first columns  C2
- *   SCORES  read the rest, S = K Q  C1    mask, maximum  M2    P  C2
- *   VALUES  rescale  M1    sum of P, P in 16 bits, read the first of c  C1    O += c P  C2
+ * Keys are permuted in the rows of S^T, for LDS banks. A transposing read of c takes four keys,
+ * which are four rows and so 64 bytes of the banks apart. Rows of K that 16 lanes read are 16 bytes
+ * apart. A transposing read of fp8 takes eight keys, four rows and so 32 bytes of the banks apart.
  *
- * M1 ends with a barrier behind the product of the block before: its place is free. Keys are
- * permuted in the rows of S^T: what an instruction transposes of c are four keys, which are four
- * rows and so 64 bytes of the banks apart; 16 neighbours, of which 16 lanes read K, are 16 bytes
- * apart. Of fp8 it transposes eight keys, which are four rows and so 32 bytes of the banks apart.
- *
- * Both products of fp8 are of its instruction of twice the rate, which takes all keys of a block at
- * once. The softmax has no branch then, and stands beside the product of the block before, C2.
+ * Both fp8 products use the MFMA of twice the rate, which takes all keys of a block at once. Their
+ * softmax has no branch, and runs beside the product of the previous block in C2.
  */
 #include "ir/address_map.h"
 #include "ir/bits.h"
 #include "templates/workgroup/lds_map.h"
-#include "templates/mla_decode/alone.h"
+#include "templates/mla_decode/one_wave.h"
 #include "templates/mla_decode/pipelines/pipelines.h"
 #include "templates/workgroup/scalar.h"
 
@@ -41,22 +32,22 @@ enum {
     EARLY = 128 /* rows of c^T that are read in the phase before their product */
 };
 
-bool mla_alone_takes(const struct att_variant *v, const struct tir_machine *m)
+bool mla_one_wave_takes(const struct att_variant *v, const struct tir_machine *m)
 {
     const bool lists = v->sparse != ATT_SPARSE_NONE;
     const bool fp8 = v->kv_dtype == ATT_KV_DTYPE_FP8 && v->q_dtype == ATT_Q_DTYPE_FP8;
-    const int run = fp8 && mla_turned_takes(m) ? 2 * RUN : RUN; /* a whole block there */
+    const int run = fp8 && mla_transpose_takes(m) ? 2 * RUN : RUN; /* a whole block there */
     const bool in_one_page = lists || (v->page_size && v->page_size % run == 0);
     const bool of_q = v->kv_dtype == ATT_KV_DTYPE_SAME && v->q_dtype == ATT_Q_DTYPE_SAME;
     const bool as_stored = (of_q || fp8) && v->kv_layout == ATT_KV_LAYOUT_NHD;
     return v->head_dim_v == LATENT && in_one_page && as_stored && v->mask != ATT_MASK_CUSTOM &&
            !att_scales_scores(v) &&
-           (mla_turned_takes(m) || (m->has_lds_read_tr && m->to_lds_max_bytes >= 16));
+           (mla_transpose_takes(m) || (m->has_lds_read_tr && m->to_lds_max_bytes >= 16));
 }
 
 /* ---- Layouts ---- */
 
-struct tir_waves mla_alone_waves(const struct mla *s)
+struct tir_waves mla_one_wave_waves(const struct mla *s)
 {
     return (struct tir_waves){.cols = (uint8_t)s->wave_bits};
 }
@@ -66,7 +57,7 @@ static const struct tir_mma *product(const struct mla *s) { return &s->d.m->mma[
 /* The instruction of S^T = K Q^T, which takes no scales. */
 static int keys_product(const struct mla *s)
 {
-    if (s->pairs && !s->lines)
+    if (s->pairs && !s->row_pairs)
         return s->d.qk;
     const struct tir_mma *const mma = product(s);
     return s->scaled < 0 ? s->d.pv : tir_find_mma(s->d.m, mma->m, mma->n, mma->k, TIR_FP8);
@@ -79,10 +70,10 @@ static unsigned own_keys(const struct mla *s) { return s->d.keys >> s->pairs; }
 static struct tir_value own_first(struct mla *s)
 {
     struct tir_builder *const b = &s->d.b;
-    return s->pairs ? att_times(b, mla_alone_half(s), (int)own_keys(s)) : tir_i32(b, 0);
+    return s->pairs ? att_times(b, mla_one_wave_half(s), (int)own_keys(s)) : tir_i32(b, 0);
 }
 
-struct tir_value mla_alone_first_key(void *family, struct tir_value block)
+struct tir_value mla_one_wave_first_key(void *family, struct tir_value block)
 {
     struct mla *const s = family;
     return tir_add(&s->d.b, mla_first_key(s, block), own_first(s));
@@ -95,19 +86,19 @@ static unsigned together(const struct mla *s) { return mla_weights_fp8(s) ? s->d
 static struct tir_layout with_keys(const struct mla *s, const struct tir_layout *l)
 {
     static const uint8_t key[] = {2, 3, 0, 1, 4}, key_fp8[] = {2, 3, 1, 4, 0, 5};
-    if (s->lines)
-        return mla_halves_with_keys(l);
+    if (s->row_pairs)
+        return mla_exchange_with_keys(l);
     return tir_layout_permute_rows(l, mla_weights_fp8(s) ? key_fp8 : key);
 }
 
 /* 16 columns that registers of the scores tell apart are in another lane, and four keys the other
  * way round. */
-struct tir_layout mla_alone_weights(const struct mla *s)
+struct tir_layout mla_one_wave_weights(const struct mla *s)
 {
     enum { COLUMNS = 16, ROWS = 4 /* of the instruction, of which a lane has as many */ };
     const struct tir_mma *const mma = &s->d.m->mma[keys_product(s)];
     const struct tir_layout plain =
-        tir_mma_result(mma, own_keys(s), s->d.columns, mla_alone_waves(s));
+        tir_mma_result(mma, own_keys(s), s->d.columns, mla_one_wave_waves(s));
     const struct tir_layout l = tir_layout_swap(&plain, TIR_RC(0, COLUMNS), TIR_RC(ROWS, 0));
     return with_keys(s, &l);
 }
@@ -124,7 +115,7 @@ static void add_panels(struct mla *s)
 {
     const struct tir_contraction k = panel_order(s);
     const struct tir_mma *const mma = &s->d.m->mma[keys_product(s)];
-    const struct tir_layout q = tir_mma_right(mma, s->d.columns, &k, mla_alone_waves(s));
+    const struct tir_layout q = tir_mma_right(mma, s->d.columns, &k, mla_one_wave_waves(s));
     for (unsigned first = 0; first < s->d.k.width; first += PANEL)
         s->panel[s->n_panels++] = (struct panel){
             .first = first,
@@ -135,10 +126,10 @@ static void add_panels(struct mla *s)
         };
 }
 
-void mla_alone_choose_layouts(struct mla *s)
+void mla_one_wave_choose_layouts(struct mla *s)
 {
     struct decode *const d = &s->d;
-    const struct tir_waves waves = mla_alone_waves(s);
+    const struct tir_waves waves = mla_one_wave_waves(s);
     const struct tir_mma *const mma = &d->m->mma[keys_product(s)];
     const struct tir_layout plain = tir_mma_result(mma, own_keys(s), d->columns, waves);
     const struct tir_layout scores = with_keys(s, &plain);
@@ -152,7 +143,7 @@ void mla_alone_choose_layouts(struct mla *s)
 /* Keys of fp8 in LDS. A wave loads two rows of the latent at once, and 16 of the rotated key. 16
  * bytes of padding tell loads of the former apart; two bits of a row's number choose the chunk of
  * the latter. No chunk leaves its panel. */
-struct tir_layout mla_alone_map(const struct mla *s, unsigned keys, unsigned width)
+struct tir_layout mla_one_wave_map(const struct mla *s, unsigned keys, unsigned width)
 {
     enum { CHUNK = 16 };
     if (!mla_weights_fp8(s))
@@ -164,48 +155,48 @@ struct tir_layout mla_alone_map(const struct mla *s, unsigned keys, unsigned wid
     return map;
 }
 
-void mla_alone_take_lds(struct mla *s)
+void mla_one_wave_take_lds(struct mla *s)
 {
     struct decode *const d = &s->d;
     s->buffers = BLOCKS;
-    for (unsigned i = 0; i < s->n_parts && !s->lines; i++) {
+    for (unsigned i = 0; i < s->n_parts && !s->row_pairs; i++) {
         struct part *const p = &s->part[i];
-        p->lds = mla_alone_map(s, d->keys, p->width);
+        p->lds = mla_one_wave_map(s, d->keys, p->width);
         p->bytes = (att_lds_bytes(&p->lds, s->kq_bytes) + 15) & ~15u;
         p->buffer = tir_lds_buffer(&d->b, BLOCKS * p->bytes, 16);
     }
     if (s->pairs)
-        mla_halves_take_lds(s, BLOCKS);
-    if (mla_alone_gathers(s))
+        mla_exchange_take_lds(s, BLOCKS);
+    if (mla_one_wave_gathers(s))
         mla_gather_take_lds(s);
-    else if (s->pairs) /* two vectors: mla_pairs_join() */
+    else if (s->pairs) /* two vectors: mla_wave_pair_join() */
         s->unread = tir_lds_buffer(&d->b, 2 * d->columns * (unsigned)sizeof(float), 16);
 }
 
 /* ---- A block ---- */
 
-struct tir_value mla_alone_place(struct mla *s, const struct part *p, struct tir_value block)
+struct tir_value mla_one_wave_place(struct mla *s, const struct part *p, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
     const struct tir_value which = tir_and(b, block, tir_i32(b, BLOCKS - 1));
     return tir_add(b, p->buffer, att_times(b, which, (int)p->bytes));
 }
 
-unsigned mla_alone_before(const struct mla *s, const struct part *p, unsigned rows)
+unsigned mla_one_wave_before(const struct mla *s, const struct part *p, unsigned rows)
 {
-    return s->lines ? rows * MLA_LINES_COLUMNS
-                    : tir_lds_address(&p->lds, rows * p->width, s->kq_bytes);
+    return s->row_pairs ? rows * MLA_ROW_PAIR_COLUMNS
+                        : tir_lds_address(&p->lds, rows * p->width, s->kq_bytes);
 }
 
 /* Returns where the first row of a part is that the wave has of a block. */
 static struct tir_value own_place(struct mla *s, const struct part *p, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
-    const struct tir_value place = mla_alone_place(s, p, block);
+    const struct tir_value place = mla_one_wave_place(s, p, block);
     if (!s->pairs)
         return place;
-    const unsigned before = mla_alone_before(s, p, own_keys(s));
-    return tir_add(b, place, att_times(b, mla_alone_half(s), (int)before));
+    const unsigned before = mla_one_wave_before(s, p, own_keys(s));
+    return tir_add(b, place, att_times(b, mla_one_wave_half(s), (int)before));
 }
 
 /* Keys of a block that are certain to lie in one page. */
@@ -222,7 +213,7 @@ static struct tir_value key_of_run(struct mla *s, struct tir_value block, unsign
     return att_plus(&s->d.b, mla_first_key(s, block), (int)(run * run_of(s)));
 }
 
-struct tir_value mla_alone_page(struct mla *s, struct tir_value key)
+struct tir_value mla_one_wave_page(struct mla *s, struct tir_value key)
 {
     struct tir_builder *const b = &s->d.b;
     const struct tir_value page = tir_min(b, att_page_of(&s->pages.paging, key), s->pages.last);
@@ -252,35 +243,35 @@ static void copy_run(struct mla *s, struct tir_value block, unsigned run, struct
     struct tir_builder *const b = &s->d.b;
     const unsigned keys = run_of(s);
     /* The map says which lane copies what. */
-    const struct tir_layout any =
-        tir_mma_left(&s->d.m->mma[s->panel->product], s->d.keys, &s->panel->k, mla_alone_waves(s));
+    const struct tir_layout any = tir_mma_left(&s->d.m->mma[s->panel->product], s->d.keys,
+                                               &s->panel->k, mla_one_wave_waves(s));
     for (unsigned i = 0; i < s->n_parts; i++) {
         const struct part *const p = &s->part[i];
         const struct tir_view v = {rows.rsrc, rows.row_stride,
                                    tir_i32(b, (int)(p->first * s->kq_bytes))};
         const unsigned before = tir_lds_address(&p->lds, run * keys * p->width, s->kq_bytes);
-        const struct tir_layout map = mla_alone_map(s, keys, p->width);
+        const struct tir_layout map = mla_one_wave_map(s, keys, p->width);
         struct tir_type t = tir_tile(b->f, s->kq_dtype, s->d.keys, PANEL, &any);
         t.rows = (uint16_t)keys;
         t.cols = (uint16_t)p->width;
         tir_copy_to_lds(b, GROUP, v, tir_i32(b, 0),
-                        att_plus(b, mla_alone_place(s, p, block), (int)before), t, &map);
+                        att_plus(b, mla_one_wave_place(s, p, block), (int)before), t, &map);
     }
 }
 
-void mla_alone_fetch_keys(struct mla *s, struct att_block *block) { mla_gather_fetch(s, block); }
+void mla_one_wave_fetch_keys(struct mla *s, struct att_block *block) { mla_gather_fetch(s, block); }
 
 static struct tir_value read_panel(struct mla *s, struct tir_value block, const struct panel *n)
 {
     struct tir_builder *const b = &s->d.b;
     const struct part *const p = n->first < s->part->width ? s->part : s->part + 1;
     const struct tir_mma *const mma = &s->d.m->mma[n->product];
-    const struct tir_layout plain = tir_mma_left(mma, own_keys(s), &n->k, mla_alone_waves(s));
+    const struct tir_layout plain = tir_mma_left(mma, own_keys(s), &n->k, mla_one_wave_waves(s));
     const struct tir_layout l = with_keys(s, &plain);
     const struct tir_type t = tir_tile(b->f, s->kq_dtype, own_keys(s), n->width, &l);
-    if (s->lines)
-        return mla_lines_read(s, own_place(s, s->part, block), t, s->d.keys, n->first);
-    const struct tir_layout map = mla_alone_map(s, own_keys(s), p->width);
+    if (s->row_pairs)
+        return mla_row_pairs_read(s, own_place(s, s->part, block), t, s->d.keys, n->first);
+    const struct tir_layout map = mla_one_wave_map(s, own_keys(s), p->width);
     const unsigned column = n->first - p->first;
     const struct tir_value place = own_place(s, p, block);
     return tir_tile_lds_load(b, att_plus(b, place, (int)(column * s->kq_bytes)), t, &map);
@@ -296,9 +287,9 @@ static struct tir_value multiply_keys(struct mla *s)
     return tir_named(b, "s", x);
 }
 
-struct tir_value mla_alone_scores(struct mla *s, const struct att_block *block)
+struct tir_value mla_one_wave_scores(struct mla *s, const struct att_block *block)
 {
-    mla_alone_at(s, A_SCORES, C1);
+    mla_one_wave_at(s, A_SCORES, C1);
     for (unsigned i = 0; i < s->n_panels; i++)
         s->early[i] = read_panel(s, block->index, &s->panel[i]);
     return multiply_keys(s);
@@ -311,14 +302,14 @@ static struct tir_value read_columns(struct mla *s, struct tir_value from, unsig
     struct tir_builder *const b = &s->d.b;
     struct tir_layout keys = *tir_layout_of(b->f, s->d.scores);
     if (s->pairs)
-        keys = mla_alone_weights(s);
+        keys = mla_one_wave_weights(s);
     else if (together(s) < s->d.keys)
         keys = tir_layout_half(&keys);
     const struct tir_contraction k = tir_contract_acc(&keys, tir_bits(product(s)->n));
-    const struct tir_layout a = tir_mma_left(product(s), width, &k, mla_alone_waves(s));
+    const struct tir_layout a = tir_mma_left(product(s), width, &k, mla_one_wave_waves(s));
     const struct tir_layout l = tir_layout_transpose(&a);
     const struct tir_type t = tir_tile(b->f, s->kq_dtype, together(s), width, &l);
-    const struct tir_layout map = mla_alone_map(s, together(s), s->part->width);
+    const struct tir_layout map = mla_one_wave_map(s, together(s), s->part->width);
     return tir_transpose(
         b, tir_tile_lds_load(b, att_plus(b, from, (int)(first * s->kq_bytes)), t, &map));
 }
@@ -330,9 +321,9 @@ static struct tir_value columns_from(struct mla *s, const struct att_block *bloc
     struct tir_builder *const b = &s->d.b;
     const struct part *const p = s->part;
     const unsigned before = tir_lds_address(&p->lds, part * together(s) * p->width, s->kq_bytes);
-    const struct tir_value from = att_plus(b, mla_alone_place(s, p, block->index), (int)before);
+    const struct tir_value from = att_plus(b, mla_one_wave_place(s, p, block->index), (int)before);
     const int half = (int)(s->d.output.rows * s->kq_bytes);
-    return s->pairs ? tir_add(b, from, att_times(b, mla_alone_half(s), half)) : from;
+    return s->pairs ? tir_add(b, from, att_times(b, mla_one_wave_half(s), half)) : from;
 }
 
 /* Reads c^T of the first columns of a block's first keys. read_late() appends the others, half by
@@ -350,13 +341,13 @@ static struct tir_value read_late(struct mla *s, const struct att_block *block, 
 }
 
 /* The phase before the product reads the first columns of the first part. */
-struct tir_value mla_alone_values(struct mla *s, const struct att_block *block, unsigned part)
+struct tir_value mla_one_wave_values(struct mla *s, const struct att_block *block, unsigned part)
 {
-    mla_alone_at(s, A_VALUES, part ? C2 : C1);
+    mla_one_wave_at(s, A_VALUES, part ? C2 : C1);
     if (part)
         return read_columns(s, columns_from(s, block, part), 0, s->d.output.rows);
     const struct tir_value v = read_early(s, block);
-    mla_alone_at(s, A_VALUES, C2);
+    mla_one_wave_at(s, A_VALUES, C2);
     return read_late(s, block, v);
 }
 
@@ -379,8 +370,8 @@ static struct tir_value above_m(struct tir_builder *b, struct tir_value e, struc
 
 /* O follows in parts, each behind a branch of its own: only one of them is in vector registers at a
  * time, and a workgroup starts the sooner the fewer of these it has. */
-void mla_alone_rescale(struct mla *s, const struct att_softmax_step *step, struct tir_value *o,
-                       struct tir_value *l, unsigned parts)
+void mla_one_wave_rescale(struct mla *s, const struct att_softmax_step *step, struct tir_value *o,
+                          struct tir_value *l, unsigned parts)
 {
     struct tir_builder *const b = &s->d.b;
     if (parts == 1) {
@@ -390,14 +381,14 @@ void mla_alone_rescale(struct mla *s, const struct att_softmax_step *step, struc
     struct tir_value half[2], none = *l;
     for (int i = 0; i < 2; i++)
         half[i] = tir_half(b, *o, i);
-    mla_alone_rescale(s, step, &half[0], l, parts / 2);
-    mla_alone_rescale(s, step, &half[1], &none, parts / 2);
+    mla_one_wave_rescale(s, step, &half[0], l, parts / 2);
+    mla_one_wave_rescale(s, step, &half[1], &none, parts / 2);
     *o = tir_stack(b, half[0], half[1]);
 }
 
 /* O and l are relative to the largest e, where one has outgrown m. Before the first key there is
  * nothing of them to follow. */
-void mla_alone_follow(struct mla *s, struct tir_value e, struct tir_value carried[ATT_N_CARRY])
+void mla_one_wave_follow(struct mla *s, struct tir_value e, struct tir_value carried[ATT_N_CARRY])
 {
     struct tir_builder *const b = &s->d.b;
     struct tir_type types[ATT_N_CARRY];
@@ -417,16 +408,16 @@ void mla_alone_follow(struct mla *s, struct tir_value e, struct tir_value carrie
         [ATT_CARRY_L] = carried[ATT_CARRY_L],
         [ATT_CARRY_O] = carried[ATT_CARRY_O],
     };
-    mla_alone_rescale(s, &step, &followed[ATT_CARRY_O], &followed[ATT_CARRY_L],
-                      s->lines ? MLA_ALONE_PARTS : 1);
+    mla_one_wave_rescale(s, &step, &followed[ATT_CARRY_O], &followed[ATT_CARRY_L],
+                         s->row_pairs ? MLA_RESCALE_PARTS : 1);
     tir_else(b, &branch, followed);
     tir_end_if(b, &branch, carried);
 }
 
 /* 2^(e - m) as a byte of the product's, a column's for each 32 keys of the weights; what is less
  * than 2^-MLA_SCALE_BIAS is as good as nothing. The lowest byte of 2^23 and a byte is that one. */
-struct tir_value mla_alone_scales(struct mla *s, struct tir_value e, struct tir_value m,
-                                  struct tir_type t)
+struct tir_value mla_one_wave_scales(struct mla *s, struct tir_value e, struct tir_value m,
+                                     struct tir_type t)
 {
     enum { ONES = 1 << 23 };
     struct tir_builder *const b = &s->d.b;
@@ -438,7 +429,7 @@ struct tir_value mla_alone_scales(struct mla *s, struct tir_value e, struct tir_
     return bits.rows > 1 ? scales : tir_broadcast(b, scales, t);
 }
 
-struct tir_type mla_alone_scales_type(struct mla *s, const struct tir_layout *right)
+struct tir_type mla_one_wave_scales_type(struct mla *s, const struct tir_layout *right)
 {
     struct tir_layout l;
     const bool fits = tir_mma_scales(product(s), true, right, &l);
@@ -457,11 +448,11 @@ static struct tir_value scale_weights(struct mla *s, struct tir_value x, struct 
     return tir_exp2(b, att_softmax_exponent(b, &s->softmax, x, *e));
 }
 
-struct tir_value mla_alone_scaled(struct mla *s, struct att_block *block, struct tir_value *e)
+struct tir_value mla_one_wave_scaled(struct mla *s, struct att_block *block, struct tir_value *e)
 {
-    mla_alone_fetch_keys(s, block);
-    const struct tir_value x = mla_mask_scores(s, mla_alone_scores(s, block), block);
-    mla_alone_at(s, A_SCORES, C2);
+    mla_one_wave_fetch_keys(s, block);
+    const struct tir_value x = mla_mask_scores(s, mla_one_wave_scores(s, block), block);
+    mla_one_wave_at(s, A_SCORES, C2);
     return scale_weights(s, x, e);
 }
 
@@ -476,7 +467,7 @@ static void find_pages(void *context, const struct pipe_row *row)
     struct mla *const s = family_of(context);
     (void)row;
     for (unsigned i = 0; i < s->d.keys / run_of(s); i++)
-        s->run_pages[i] = mla_alone_page(s, key_of_run(s, block_of(s)->index, i));
+        s->run_pages[i] = mla_one_wave_page(s, key_of_run(s, block_of(s)->index, i));
 }
 
 static void copy_block(void *context, const struct pipe_row *row)
@@ -556,7 +547,7 @@ static void rescale_scaled(void *context, const struct pipe_row *row)
 {
     struct mla *const s = family_of(context);
     (void)row;
-    mla_alone_follow(s, s->block_exponent, s->d.attention.now.carried);
+    mla_one_wave_follow(s, s->block_exponent, s->d.attention.now.carried);
 }
 
 /* The product's operands are made in front of l, since its instruction is assembly that needs a
@@ -572,7 +563,7 @@ static void round_scaled(void *context, const struct pipe_row *row)
     const struct tir_value weights = tir_convert_in_range(b, tir_named(b, "p", now->p), TIR_FP8);
     const struct tir_layout right =
         tir_layout_transpose(tir_layout_of(b->f, tir_typeof(b->f, weights)));
-    s->last_scales = mla_alone_scales(s, e, m, mla_alone_scales_type(s, &right));
+    s->last_scales = mla_one_wave_scales(s, e, m, mla_one_wave_scales_type(s, &right));
     const struct tir_value sum = tir_col_fold_sum(b, tir_convert(b, weights, TIR_F32));
     const struct tir_value scale = tir_exp2(b, tir_sub(b, e, m));
     *l = tir_named(b, "l", tir_fma(b, sum, tir_broadcast(b, scale, tir_typeof(b->f, *l)), *l));
@@ -619,7 +610,8 @@ const struct pipe_op mla_product_scaled = {"PV", product_scaled,
                                            ATT_SLOT(P16) | ATT_SLOT(V) | ATT_SLOT(O), ATT_SLOT(O),
                                            .flags = PIPE_PRODUCT};
 
-void mla_alone_visit(struct mla *s, struct att_block block, struct tir_value carried[ATT_N_CARRY])
+void mla_one_wave_visit(struct mla *s, struct att_block block,
+                        struct tir_value carried[ATT_N_CARRY])
 {
     att_begin_block(&s->d.attention, block.index, carried);
     pipe_build(&s->d.b, &s->plan, &s->d.attention);
@@ -639,39 +631,39 @@ static void choose_pipeline(struct mla *s)
     (void)planned;
 }
 
-void mla_alone_attention(struct mla *s)
+void mla_one_wave_attention(struct mla *s)
 {
     struct att_attention *const a = &s->d.attention;
     a->product = s->d.pv;
     a->dtype = s->p_dtype;
     a->entries = mla_gather_entries;
-    a->first_key = mla_alone_first_key;
-    s->mask_at = (struct mla_place){mla_alone_stage(s, A_SCORES), M2};
+    a->first_key = mla_one_wave_first_key;
+    s->mask_at = (struct mla_place){mla_one_wave_stage(s, A_SCORES), M2};
     a->in_agprs = true;
     a->value_parts = (uint8_t)(own_keys(s) / together(s));
-    if (!s->lines)
+    if (!s->row_pairs)
         choose_pipeline(s);
 }
 
-uint8_t mla_alone_q_stage(const struct mla *s) { return mla_alone_stage(s, A_WAIT); }
+uint8_t mla_one_wave_q_stage(const struct mla *s) { return mla_one_wave_stage(s, A_WAIT); }
 
-void mla_alone_schedule(const struct mla *s, struct tir_schedule *schedule)
+void mla_one_wave_schedule(const struct mla *s, struct tir_schedule *schedule)
 {
-    const bool parts = s->pairs && !s->lines; /* of 16 keys: many short instructions */
+    const bool parts = s->pairs && !s->row_pairs; /* of 16 keys: many short instructions */
     *schedule = (struct tir_schedule){
-        .loop = {.stages = mla_alone_stage(s, A_N_STAGES),
+        .loop = {.stages = mla_one_wave_stage(s, A_N_STAGES),
                  .matrix_phases = 1u << BEGIN | 1u << C1 | 1u << C2,
                  .open_phases = 1u << BEGIN,
                  .roles = 1,
-                 .bare_iterations = s->lines,
+                 .bare_iterations = s->row_pairs,
                  .one_wave = 1},
         .cover = TIR_COVER_EVEN,
-        .read_ahead = parts      ? 6
-                      : s->lines ? 2
-                                 : 4,
+        .read_ahead = parts          ? 6
+                      : s->row_pairs ? 2
+                                     : 4,
         .reads_apart = s->pairs,
         .hoist_vgprs = s->pairs ? 8 : 0,
     };
-    if (!s->lines)
+    if (!s->row_pairs)
         schedule->loop = pipe_loop_plan(&s->plan);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mla_decode: waves that have a SIMD to themselves (alone.c), where LDS has 64 KiB, a
+ * mla_decode: waves that have a SIMD to themselves (one_wave.c), where LDS has 64 KiB, a
  * lane copies 4 bytes to it, and nothing transposes on the way out of it: c is turned in registers.
  *
  * There is room for three blocks: the product with the weights of one, the scores of the next, and
@@ -18,30 +18,30 @@
 #include "ir/bits.h"
 #include "templates/workgroup/lds_map.h"
 #include "templates/mla_decode/pipelines/pipelines.h"
-#include "templates/mla_decode/turned.h"
+#include "templates/mla_decode/register_transpose.h"
 #include "templates/workgroup/scalar.h"
 
 #include <assert.h>
 
 enum { BLOCKS = 3, QUARTERS = MLA_QUARTERS, CHUNK = 16 /* elements between banks */ };
 
-static struct mla_place place_at(const struct mla *s, enum turned_stage stage,
-                                 enum turned_phase phase)
+static struct mla_place place_at(const struct mla *s, enum transpose_stage stage,
+                                 enum transpose_phase phase)
 {
-    return mla_weights_fp8(s) ? mla_split_place(s, stage, phase)
+    return mla_weights_fp8(s) ? mla_dv_split_place(s, stage, phase)
                               : (struct mla_place){(uint8_t)stage, (uint8_t)phase};
 }
 
-void mla_turned_at(struct mla *s, enum turned_stage stage, enum turned_phase phase)
+void mla_transpose_at(struct mla *s, enum transpose_stage stage, enum transpose_phase phase)
 {
     const struct mla_place place = place_at(s, stage, phase);
     s->d.b.stage = place.stage;
     s->d.b.phase = place.phase;
 }
 
-bool mla_turned_takes(const struct tir_machine *m) { return !m->has_lds_read_tr; }
+bool mla_transpose_takes(const struct tir_machine *m) { return !m->has_lds_read_tr; }
 
-int mla_turned_product(const struct mla *s)
+int mla_transpose_product(const struct mla *s)
 {
     enum { ROWS = 32 };
     return tir_find_mma(s->d.m, ROWS, ROWS, 0, s->p_dtype);
@@ -49,27 +49,27 @@ int mla_turned_product(const struct mla *s)
 
 /* ---- Layouts ---- */
 
-struct tir_waves mla_turned_waves(const struct mla *s)
+struct tir_waves mla_transpose_waves(const struct mla *s)
 {
     return (struct tir_waves){.cols = (uint8_t)s->wave_bits};
 }
 
-const struct tir_mma *mla_turned_mma(const struct mla *s) { return &s->d.m->mma[s->d.pv]; }
+const struct tir_mma *mla_transpose_mma(const struct mla *s) { return &s->d.m->mma[s->d.pv]; }
 
 /* Keys of a block as the second product takes them: what is in a lane's registers of S^T stays. */
 static const struct tir_contraction keys_of_lanes = {3, 1, {1, 2, 4}, {8}};
 
-struct tir_layout mla_turned_columns(const struct tir_layout *l)
+struct tir_layout mla_transpose_columns(const struct tir_layout *l)
 {
     static const uint8_t column[] = {2, 3, 4, 5, 6, 0, 1, 7, 8};
     return tir_layout_permute_rows(l, column);
 }
 
-void mla_turned_add_panels(struct mla *s)
+void mla_transpose_add_panels(struct mla *s)
 {
     const struct tir_mma *const mma = &s->d.m->mma[s->d.qk];
     const struct tir_contraction k = tir_contract_rows(mma, PANEL, 16 / s->kq_bytes);
-    const struct tir_layout q = tir_mma_right(mma, s->d.columns, &k, mla_turned_waves(s));
+    const struct tir_layout q = tir_mma_right(mma, s->d.columns, &k, mla_transpose_waves(s));
     for (unsigned first = 0; first < s->d.k.width; first += PANEL)
         s->panel[s->n_panels++] = (struct panel){
             .first = first,
@@ -80,22 +80,22 @@ void mla_turned_add_panels(struct mla *s)
         };
 }
 
-void mla_turned_choose_layouts(struct mla *s)
+void mla_transpose_choose_layouts(struct mla *s)
 {
     struct decode *const d = &s->d;
-    const struct tir_waves waves = mla_turned_waves(s);
+    const struct tir_waves waves = mla_transpose_waves(s);
     if (mla_weights_fp8(s)) {
-        mla_split_choose_layouts(s);
+        mla_dv_split_choose_layouts(s);
         return;
     }
     const struct tir_layout scores = tir_mma_result(&d->m->mma[d->qk], d->keys, d->columns, waves);
     const struct tir_layout plain =
-        tir_mma_result(mla_turned_mma(s), d->value.width, d->columns, waves);
-    const struct tir_layout o = mla_turned_columns(&plain);
+        tir_mma_result(mla_transpose_mma(s), d->value.width, d->columns, waves);
+    const struct tir_layout o = mla_transpose_columns(&plain);
     const struct tir_layout right =
-        tir_mma_right(mla_turned_mma(s), d->columns, &keys_of_lanes, waves);
+        tir_mma_right(mla_transpose_mma(s), d->columns, &keys_of_lanes, waves);
     const struct tir_layout weights = tir_layout_transpose(&right);
-    mla_turned_add_panels(s);
+    mla_transpose_add_panels(s);
     d->scores = tir_tile(d->b.f, TIR_F32, d->keys, d->columns, &scores);
     d->output = tir_tile(d->b.f, TIR_F32, d->value.width, d->columns, &o);
     s->weights = tir_tile(d->b.f, s->p_dtype, d->keys, d->columns, &weights);
@@ -114,7 +114,7 @@ static struct tir_layout block_map(const struct mla *s, unsigned rows, unsigned 
     return map;
 }
 
-void mla_turned_take_lds(struct mla *s)
+void mla_transpose_take_lds(struct mla *s)
 {
     struct decode *const d = &s->d;
     unsigned bytes = 0;
@@ -128,7 +128,7 @@ void mla_turned_take_lds(struct mla *s)
     s->part->bytes = bytes;
     s->part->buffer = tir_lds_buffer(&d->b, BLOCKS * bytes, 16);
     if (mla_weights_fp8(s))
-        mla_split_take_lds(s);
+        mla_dv_split_take_lds(s);
 }
 
 /* ---- A block ---- */
@@ -144,7 +144,7 @@ static struct tir_value bytes_of(struct mla *s, struct tir_value n, struct tir_v
     return tir_mul(b, wide, tir_zext(b, tir_convert(b, stride, TIR_I32), TIR_I64));
 }
 
-struct turned_flight mla_turned_find_rows(struct mla *s, struct tir_value block,
+struct mla_flight mla_transpose_find_rows(struct mla *s, struct tir_value block,
                                           struct tir_value page)
 {
     struct tir_builder *const b = &s->d.b;
@@ -154,11 +154,12 @@ struct turned_flight mla_turned_find_rows(struct mla *s, struct tir_value block,
     const struct tir_value row =
         tir_add(b, bytes_of(s, page, c->page_stride), bytes_of(s, inside, c->token_stride));
     const struct tir_value left = tir_sub(b, s->d.item.end_key, key);
-    return (struct turned_flight){mla_buffer_of(s, s->part, block), tir_add(b, c->base, row),
-                                  tir_min(b, left, tir_i32(b, (int)s->d.keys))};
+    return (struct mla_flight){mla_buffer_of(s, s->part, block), tir_add(b, c->base, row),
+                               tir_min(b, left, tir_i32(b, (int)s->d.keys))};
 }
 
-void mla_turned_copy(struct mla *s, const struct turned_flight *f, struct turned_piece c, int group)
+void mla_transpose_copy(struct mla *s, const struct mla_flight *f, struct mla_copy_piece c,
+                        int group)
 {
     struct tir_builder *const b = &s->d.b;
     const struct part *const p = c.part;
@@ -181,7 +182,7 @@ static struct tir_value read_panel(struct mla *s, struct tir_value place, const 
     struct tir_builder *const b = &s->d.b;
     const struct part *const p = n->first < s->part->width ? s->part : s->part + 1;
     const struct tir_layout l =
-        tir_mma_left(&s->d.m->mma[n->product], s->d.keys, &n->k, mla_turned_waves(s));
+        tir_mma_left(&s->d.m->mma[n->product], s->d.keys, &n->k, mla_transpose_waves(s));
     const struct tir_type t = tir_tile(b->f, s->kq_dtype, s->d.keys, n->width, &l);
     const unsigned from = p->before + (n->first - p->first) * s->kq_bytes;
     return tir_tile_lds_load(b, att_plus(b, place, (int)from), t, &p->lds);
@@ -198,15 +199,15 @@ static struct tir_value multiply_keys(struct mla *s)
 }
 
 /* Weights of fp8 read two panels early. */
-struct tir_value mla_turned_scores(struct mla *s, struct tir_value place)
+struct tir_value mla_transpose_scores(struct mla *s, struct tir_value place)
 {
     enum { EARLY = 2 };
     for (unsigned i = 0; i < s->n_panels; i++) {
         const bool first = i < EARLY;
-        mla_turned_at(s, first ? T_ARRIVE : T_SCORES, first ? C4 : C1);
+        mla_transpose_at(s, first ? T_ARRIVE : T_SCORES, first ? C4 : C1);
         s->early[i] = read_panel(s, place, &s->panel[i]);
     }
-    mla_turned_at(s, T_SCORES, C1);
+    mla_transpose_at(s, T_SCORES, C1);
     return multiply_keys(s);
 }
 
@@ -220,14 +221,14 @@ static void find_page(void *context, const struct pipe_row *row)
 {
     struct mla *const s = family_of(context);
     (void)row;
-    s->run_pages[0] = mla_alone_page(s, mla_first_key(s, block_of(s)));
+    s->run_pages[0] = mla_one_wave_page(s, mla_first_key(s, block_of(s)));
 }
 
 static void find_rows(void *context, const struct pipe_row *row)
 {
     struct mla *const s = family_of(context);
     (void)row;
-    s->flight = mla_turned_find_rows(s, block_of(s), s->run_pages[0]);
+    s->flight = mla_transpose_find_rows(s, block_of(s), s->run_pages[0]);
 }
 
 /* A half of the rows of the latent. */
@@ -236,9 +237,9 @@ static void copy_rows(void *context, const struct pipe_row *row)
     struct mla *const s = family_of(context);
     const struct part *const latent = s->part;
     const unsigned half = s->d.keys / 2;
-    mla_turned_copy(s, &s->flight,
-                    (struct turned_piece){latent, row->part * half, half, 0, latent->width},
-                    MLA_COPIES_LAST);
+    mla_transpose_copy(s, &s->flight,
+                       (struct mla_copy_piece){latent, row->part * half, half, 0, latent->width},
+                       MLA_COPIES_LAST);
 }
 
 /* A half of its columns. */
@@ -247,9 +248,9 @@ static void copy_columns(void *context, const struct pipe_row *row)
     struct mla *const s = family_of(context);
     const struct part *const latent = s->part;
     const unsigned cols = latent->width / 2;
-    mla_turned_copy(s, &s->flight,
-                    (struct turned_piece){latent, 0, s->d.keys, row->part * cols, cols},
-                    row->part ? MLA_COPIES_LAST : MLA_COPIES_FIRST);
+    mla_transpose_copy(s, &s->flight,
+                       (struct mla_copy_piece){latent, 0, s->d.keys, row->part * cols, cols},
+                       row->part ? MLA_COPIES_LAST : MLA_COPIES_FIRST);
 }
 
 static void copy_rotated(void *context, const struct pipe_row *row)
@@ -257,8 +258,9 @@ static void copy_rotated(void *context, const struct pipe_row *row)
     struct mla *const s = family_of(context);
     const struct part *const rotated = s->part + 1;
     (void)row;
-    mla_turned_copy(s, &s->flight, (struct turned_piece){rotated, 0, s->d.keys, 0, rotated->width},
-                    MLA_COPIES_LAST);
+    mla_transpose_copy(s, &s->flight,
+                       (struct mla_copy_piece){rotated, 0, s->d.keys, 0, rotated->width},
+                       MLA_COPIES_LAST);
 }
 
 static void read_k(void *context, const struct pipe_row *row)
@@ -315,9 +317,9 @@ static void order_weights(void *context, const struct pipe_row *row)
 /* c^T of a quarter of the latent, columns x keys, as the product takes it. */
 static struct tir_layout quarter_layout(const struct mla *s)
 {
-    const struct tir_layout plain = tir_mma_left(mla_turned_mma(s), s->d.value.width / QUARTERS,
-                                                 &keys_of_lanes, mla_turned_waves(s));
-    const struct tir_layout a = mla_turned_columns(&plain);
+    const struct tir_layout plain = tir_mma_left(mla_transpose_mma(s), s->d.value.width / QUARTERS,
+                                                 &keys_of_lanes, mla_transpose_waves(s));
+    const struct tir_layout a = mla_transpose_columns(&plain);
     return tir_layout_transpose(&a);
 }
 
@@ -365,41 +367,41 @@ static void product(void *context, const struct pipe_row *row)
 #define QUARTER ATT_SLOT(QUARTERS) /* of part 0 */
 #define M_L_O (ATT_SLOT(L) | ATT_SLOT(O))
 
-const struct pipe_op mla_turned_find_page = {"find page", find_page, 0, ATT_SLOT(K_PAGES),
-                                             .flags = 0};
-const struct pipe_op mla_turned_find_block = {"find rows", find_rows, ATT_SLOT(K_PAGES),
-                                              ATT_SLOT(K_DATA), .flags = 0};
-const struct pipe_op mla_turned_copy_rows = {
+const struct pipe_op mla_transpose_find_page = {"find page", find_page, 0, ATT_SLOT(K_PAGES),
+                                                .flags = 0};
+const struct pipe_op mla_transpose_find_block = {"find rows", find_rows, ATT_SLOT(K_PAGES),
+                                                 ATT_SLOT(K_DATA), .flags = 0};
+const struct pipe_op mla_transpose_copy_rows = {
     "rows to LDS", copy_rows, ATT_SLOT(K_DATA), 0, .lds_writes = FIRST | LAST, .flags = PIPE_ASYNC};
-const struct pipe_op mla_turned_copy_first = {
+const struct pipe_op mla_transpose_copy_first = {
     "columns to LDS", copy_columns, ATT_SLOT(K_DATA), 0, .lds_writes = FIRST, .flags = PIPE_ASYNC};
-const struct pipe_op mla_turned_copy_last = {
+const struct pipe_op mla_transpose_copy_last = {
     "columns to LDS", copy_columns, ATT_SLOT(K_DATA), 0, .lds_writes = LAST, .flags = PIPE_ASYNC};
-const struct pipe_op mla_turned_copy_rotated = {
+const struct pipe_op mla_transpose_copy_rotated = {
     "k_pe to LDS", copy_rotated, ATT_SLOT(K_DATA), 0, .lds_writes = LAST, .flags = PIPE_ASYNC};
-const struct pipe_op mla_turned_read_k = {"read K", read_k, 0, ATT_SLOT(K),
-                                          .lds_reads = FIRST | LAST};
-const struct pipe_op mla_turned_product_qk = {"QK", product_qk, ATT_SLOT(K), ATT_SLOT(S),
-                                              .flags = PIPE_PRODUCT};
-const struct pipe_op mla_turned_follow = {"max", follow,
-                                          ATT_SLOT(S) | ATT_SLOT(M) | ATT_SLOT(GROWN),
-                                          ATT_SLOT(M) | ATT_SLOT(GROWN), .flags = PIPE_BRANCH};
-const struct pipe_op mla_turned_rescale = {"rescale", rescale, M_L_O | ATT_SLOT(GROWN), M_L_O,
-                                           .flags = PIPE_BRANCH};
-const struct pipe_op mla_turned_order_p = {"order P", order_weights, ATT_SLOT(P16), ATT_SLOT(P16),
-                                           .flags = 0};
-const struct pipe_op mla_turned_read_first = {"read c", read_c, .writes_part = QUARTER,
-                                              .lds_reads = FIRST};
-const struct pipe_op mla_turned_read_last = {"read c", read_c, .writes_part = QUARTER,
-                                             .lds_reads = LAST};
-const struct pipe_op mla_turned_turn = {"transpose c", turn_c, .reads_part = QUARTER,
-                                        .writes_part = QUARTER};
-const struct pipe_op mla_turned_product_pv = {"PV",
-                                              product,
-                                              ATT_SLOT(P16) | ATT_SLOT(O),
-                                              ATT_SLOT(O),
-                                              .reads_part = QUARTER,
-                                              .flags = PIPE_PRODUCT};
+const struct pipe_op mla_transpose_read_k = {"read K", read_k, 0, ATT_SLOT(K),
+                                             .lds_reads = FIRST | LAST};
+const struct pipe_op mla_transpose_product_qk = {"QK", product_qk, ATT_SLOT(K), ATT_SLOT(S),
+                                                 .flags = PIPE_PRODUCT};
+const struct pipe_op mla_transpose_follow = {"max", follow,
+                                             ATT_SLOT(S) | ATT_SLOT(M) | ATT_SLOT(GROWN),
+                                             ATT_SLOT(M) | ATT_SLOT(GROWN), .flags = PIPE_BRANCH};
+const struct pipe_op mla_transpose_rescale = {"rescale", rescale, M_L_O | ATT_SLOT(GROWN), M_L_O,
+                                              .flags = PIPE_BRANCH};
+const struct pipe_op mla_transpose_order_p = {"order P", order_weights, ATT_SLOT(P16),
+                                              ATT_SLOT(P16), .flags = 0};
+const struct pipe_op mla_transpose_read_first = {"read c", read_c, .writes_part = QUARTER,
+                                                 .lds_reads = FIRST};
+const struct pipe_op mla_transpose_read_last = {"read c", read_c, .writes_part = QUARTER,
+                                                .lds_reads = LAST};
+const struct pipe_op mla_transpose_turn = {"transpose c", turn_c, .reads_part = QUARTER,
+                                           .writes_part = QUARTER};
+const struct pipe_op mla_transpose_product_pv = {"PV",
+                                                 product,
+                                                 ATT_SLOT(P16) | ATT_SLOT(O),
+                                                 ATT_SLOT(O),
+                                                 .reads_part = QUARTER,
+                                                 .flags = PIPE_PRODUCT};
 
 static void choose_pipeline(struct mla *s)
 {
@@ -413,17 +415,18 @@ static void choose_pipeline(struct mla *s)
     (void)planned;
 }
 
-void mla_turned_visit(struct mla *s, struct att_block block, struct tir_value carried[ATT_N_CARRY])
+void mla_transpose_visit(struct mla *s, struct att_block block,
+                         struct tir_value carried[ATT_N_CARRY])
 {
     if (mla_weights_fp8(s)) {
-        mla_split_visit(s, block, carried);
+        mla_dv_split_visit(s, block, carried);
         return;
     }
     att_begin_block(&s->d.attention, block.index, carried);
     pipe_build(&s->d.b, &s->plan, &s->d.attention);
 }
 
-void mla_turned_attention(struct mla *s)
+void mla_transpose_attention(struct mla *s)
 {
     s->mask_at = place_at(s, T_SCORES, M2);
     s->d.attention.dtype = s->p_dtype;
@@ -434,17 +437,17 @@ void mla_turned_attention(struct mla *s)
 }
 
 /* The vectors of a state as O^T has its columns. */
-void mla_turned_share(struct mla *s, struct decode_state *state)
+void mla_transpose_share(struct mla *s, struct decode_state *state)
 {
     if (mla_weights_fp8(s)) {
-        mla_split_share(s);
+        mla_dv_split_share(s);
         return;
     }
     state->m = mla_beside_output(s, state->m);
     state->l = mla_beside_output(s, state->l);
 }
 
-void mla_turned_schedule(const struct mla *m, struct tir_schedule *s)
+void mla_transpose_schedule(const struct mla *m, struct tir_schedule *s)
 {
     *s = (struct tir_schedule){
         .loop = {.roles = 1, .one_wave = 1},
@@ -456,7 +459,7 @@ void mla_turned_schedule(const struct mla *m, struct tir_schedule *s)
         .holds = 1,
     };
     if (mla_weights_fp8(m))
-        mla_split_schedule(m, s);
+        mla_dv_split_schedule(m, s);
     else
         s->loop = pipe_loop_plan(&m->plan);
 }

@@ -1,34 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mla_decode: waves that are alone, in pairs. Two waves have the same 32 queries; each has half of
- * the keys of every round in the product with K, and half of the latent in that with c. So they
- * tell each other weights, by way of LDS, and at the end no more than l. A workgroup has 64
- * queries, and two of them walk the same list on one XCD (passes.c): a list needs not be
- * cut for each compute unit to have work, and nobody writes partial results.
+ * mla_decode with one wave per SIMD: wave pairs. Two waves have the same 32 queries. Each has half
+ * of a block's keys in the product with K and half of the latent in the product with c. They pass
+ * weights through LDS, and l at the end. A workgroup has 64 queries, and two workgroups walk the
+ * same list on one XCD (passes.c). So a plan needs no list for each compute unit, and no workgroup
+ * writes partial results.
  *
- * The columns are 128 as those of waves that are alone are, and the upper 64 stand for the queries
- * of the lower ones. S^T of 16 keys is made by an instruction of 16 rows and columns. What is here
- * of the rounds is for 16 bits; halves.c has those of fp8, and what the waves of a pair
- * tell each other.
+ * There are 128 columns. The upper 64 repeat the queries of the lower ones. S^T uses MFMAs
+ * of 16 rows and columns. This file has the loop for 16 bits. wave_pair_exchange.c has the loop for
+ * fp8, and the exchange.
  *
  * Both waves have one m, which O and l are relative to. A wave's weights of a block are relative to
- * its e: that is m, or the largest of its scores where this is 2^8 above. All follow the larger e
- * of the two behind a branch, which is rare. Where LDS has the room, blocks take turns in two
- * places for weights, so that nobody waits until all have read them.
+ * its exponent e: m, or its largest score if that exceeds m by 2^8. A cold branch rescales all to
+ * the larger e of the two. LDS has two places for weights where it can, so that no wave waits until
+ * all have read them.
  *
- * Two compute units share HBM's rate for a block, so that its bytes come for as long as a round is.
- * It has two rounds to arrive, as LDS has room for: it is waited for where its scores begin, and
- * none of it is read before.
- *
- * pipelines/wave_pair.c has the table of the loop.
+ * Two compute units share HBM's rate, so that a block takes an iteration to arrive. It has two: the
+ * wait is where its scores begin. pipelines/wave_pair.c has the table.
  */
 #include "ir/address_map.h"
 #include "ir/bits.h"
-#include "templates/mla_decode/alone.h"
+#include "templates/mla_decode/one_wave.h"
 #include "templates/mla_decode/pipelines/pipelines.h"
 #include "templates/workgroup/scalar.h"
 
-bool mla_pairs_take(const struct att_variant *v)
+bool mla_wave_pair_take(const struct att_variant *v)
 {
     enum { ROWS = 64 };
     const int rows = v->gqa * v->q_len;
@@ -68,10 +64,11 @@ static void follow(struct mla *s, struct tir_value e, struct tir_value other,
         .grown = tir_any(b, tir_cmp_gt(b, m, att_softmax_lowest(b, &s->softmax))),
         .alpha = tir_exp2(b, tir_sub(b, m, next))};
     followed[ATT_CARRY_M] = next;
-    mla_alone_rescale(s, &step, &followed[ATT_CARRY_O], &followed[ATT_CARRY_L], MLA_ALONE_PARTS);
+    mla_one_wave_rescale(s, &step, &followed[ATT_CARRY_O], &followed[ATT_CARRY_L],
+                         MLA_RESCALE_PARTS);
     followed[F_SUM] =
         tir_mul(b, x[F_SUM], tir_broadcast(b, tir_exp2(b, tir_sub(b, e, next)), types[F_SUM]));
-    const struct tir_value second = tir_cmp_ne(b, mla_alone_half(s), tir_i32(b, 0));
+    const struct tir_value second = tir_cmp_ne(b, mla_one_wave_half(s), tir_i32(b, 0));
     const struct tir_value of_first = tir_select(b, second, other, e),
                            of_second = tir_select(b, second, e, other);
     followed[F_WEIGHTS] = moved(s, x[F_WEIGHTS], of_first, next);
@@ -106,16 +103,16 @@ static void make_weights(void *context, const struct pipe_row *row)
     const struct tir_value p = tir_named(
         b, "p", tir_exp2(b, att_softmax_exponent(b, &s->softmax, s->d.attention.now.s, e)));
     s->own_sum = tir_col_fold_sum(b, p);
-    mla_halves_tell(s, block_of(s), tir_convert_short(b, p, s->p_dtype), e);
+    mla_exchange_tell(s, block_of(s), tir_convert_short(b, p, s->p_dtype), e);
 }
 
 static void read_weights(void *context, const struct pipe_row *row)
 {
     struct mla *const s = family_of(context);
     (void)row;
-    s->other_exponent = mla_halves_other(s, block_of(s), tir_typeof(s->d.b.f, s->block_exponent));
+    s->other_exponent = mla_exchange_other(s, block_of(s), tir_typeof(s->d.b.f, s->block_exponent));
     for (unsigned i = 0; i < 2; i++)
-        s->pair_weights[i] = mla_halves_part(s, block_of(s), i);
+        s->pair_weights[i] = mla_exchange_part(s, block_of(s), i);
 }
 
 static void rescale(void *context, const struct pipe_row *row)
@@ -171,7 +168,8 @@ const struct pipe_op mla_pair_sum = {"sum P", add_sum, ATT_SLOT(L) | ATT_SLOT(TO
 const struct pipe_op mla_pair_product = {"PV", product, ATT_SLOT(P16) | ATT_SLOT(V) | ATT_SLOT(O),
                                          ATT_SLOT(O), .flags = PIPE_PRODUCT};
 
-void mla_pairs_visit(struct mla *s, struct att_block block, struct tir_value carried[ATT_N_CARRY])
+void mla_wave_pair_visit(struct mla *s, struct att_block block,
+                         struct tir_value carried[ATT_N_CARRY])
 {
     att_begin_block(&s->d.attention, block.index, carried);
     pipe_build(&s->d.b, &s->plan, &s->d.attention);
@@ -183,7 +181,7 @@ void mla_pairs_visit(struct mla *s, struct att_block block, struct tir_value car
  * where the third and the fourth block will be, as rows of K do, and from there to registers.
  */
 
-struct tir_value mla_pairs_query_rows(struct mla *s, struct tir_value first)
+struct tir_value mla_wave_pair_query_rows(struct mla *s, struct tir_value first)
 {
     struct tir_builder *const b = &s->d.b;
     const struct tir_type t = mla_gather_rows(s);
@@ -208,32 +206,32 @@ static void read_queries(struct mla *s)
     for (unsigned i = 0; i < s->n_panels; i++) {
         const struct panel *const n = &s->panel[i];
         const struct part *const p = n->first < s->part->width ? s->part : s->part + 1;
-        const struct tir_layout map = mla_alone_map(s, s->d.columns, p->width);
+        const struct tir_layout map = mla_one_wave_map(s, s->d.columns, p->width);
         /* The map has a place for each wave's columns. */
         const int apart = (int)tir_lds_address(&map, own * p->width, s->kq_bytes);
         const struct tir_value block = own < s->d.keys ? tir_i32(b, 0) : part;
         const struct tir_value inside = own < s->d.keys ? att_times(b, part, apart) : tir_i32(b, 0);
         const struct tir_value place =
-            tir_add(b, mla_alone_place(s, p, query_block(s, block)), inside);
+            tir_add(b, mla_one_wave_place(s, p, query_block(s, block)), inside);
         const struct tir_value from = tir_sub(b, place, att_times(b, s->d.wave, apart));
         const int column = (int)((n->first - p->first) * s->kq_bytes);
         s->q[i] = tir_named(b, "q", tir_tile_lds_load(b, att_plus(b, from, column), n->q, &map));
     }
 }
 
-void mla_pairs_load_q(struct mla *s)
+void mla_wave_pair_load_q(struct mla *s)
 {
     struct tir_builder *const b = &s->d.b;
     const unsigned own = s->d.keys / s->d.waves;
-    if (!mla_alone_gathers(s)) /* behind the first block */
-        b->stage = mla_alone_stage(s, A_WAIT);
+    if (!mla_one_wave_gathers(s)) /* after the first block */
+        b->stage = mla_one_wave_stage(s, A_WAIT);
     for (unsigned i = 0; i * s->d.keys < s->d.row_columns; i++) {
         const struct tir_value first =
             att_plus(b, att_times(b, s->d.wave, (int)own), (int)(i * s->d.keys));
         mla_gather_copy(s, QUERIES, query_block(s, tir_i32(b, (int)i)),
-                        mla_pairs_query_rows(s, first));
+                        mla_wave_pair_query_rows(s, first));
     }
-    b->stage = mla_alone_stage(s, A_SCORES);
+    b->stage = mla_one_wave_stage(s, A_SCORES);
     tir_wait(b, QUERIES, 0);
     tir_barrier(b);
     read_queries(s);
