@@ -22,10 +22,11 @@
  * Elsewhere waves that would have the same keys and columns all compute all of it.
  *
  * With one wave per SIMD a wave of gfx950 has 32 of 128 columns and all of O^T for them, and
- * exchanges nothing: mla_decode/one_wave.c. Where that would be one pass, it has 32 of 64 columns and
- * half of the keys and of O^T, and two workgroups walk a list: mla_decode/wave_pair.c. A wave of
- * gfx942 transposes c in registers: mla_decode/register_transpose.c. With fp8 it has all columns of
- * O and a part of the latent: mla_decode/dv_split.c.
+ * exchanges nothing: mla_decode/one_wave.c. Where that would be one pass, it has 32 of 64
+ * columns and half of the keys and of O^T, and two workgroups walk a list:
+ * mla_decode/wave_pair.c. A wave of gfx942 transposes c in registers:
+ * mla_decode/register_transpose.c. With fp8 it has all columns of O and a part of the latent:
+ * mla_decode/dv_split.c.
  *
  *     columns  waves  registers of a wave, 4 bytes a lane      LDS (gfx942, gfx950)
  *          16      4  O 32, Q 24 or 72, S 8, block 18 or 36  23 KiB, 76 KiB

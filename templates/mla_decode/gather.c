@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mla_decode with one wave per SIMD: rows of sparse lists. Each wave copies a part of a block's rows
- * from any address. A lane reads a list entry and computes its row's address. A row of the latent
- * is copied by many lanes, so its address moves to a scalar. The fp8 wave pair copies rows of pages
- * the same way, with page numbers as entries.
+ * mla_decode with one wave per SIMD: rows of sparse lists. Each wave copies a part of a block's
+ * rows from any address. A lane reads a list entry and computes its row's address. A row of the
+ * latent is copied by many lanes, so its address moves to a scalar. The fp8 wave pair copies
+ * rows of pages the same way, with page numbers as entries.
  *
  * A negative entry means no key. Slot 0 is copied instead, and the latent row is cleared after the
  * copy, since 0 times NaN is NaN. Most blocks have no such entry: clearing is in a cold branch, and

@@ -3,9 +3,9 @@
  * mla_decode, wave pairs (wave_pair.c): the exchange of weights, and of l at the end; and the loop
  * for fp8.
  *
- * An fp8 block has 64 keys, and each wave makes scores and weights of 32. The product with c takes
- * a scale for each 32 keys, so no wave needs the other's exponents before that product. Phases of an
- * iteration are the same as in pipelines/one_wave.c:
+ * An fp8 block has 64 keys, and each wave makes scores and weights of 32. The product with c
+ * takes a scale for each 32 keys, so no wave needs the other's exponents before that product.
+ * Phases of an iteration are the same as in pipelines/one_wave.c:
  *
  *   SCORES  the block is in LDS  M1    S = K Q of own keys  C1    mask  M2
  *           e, P, both to LDS  C2
