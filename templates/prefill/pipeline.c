@@ -27,7 +27,6 @@ const char *const prefill_features[] = {"checks scores",
                                         "K first",
                                         "all of K first",
                                         "late V",
-                                        "late reads",
                                         NULL};
 
 const struct pipeline *const prefill_pipelines[] = {&prefill_ping_pong, &prefill_one_wave,
@@ -106,20 +105,6 @@ static bool has_early_mask(const struct prefill *p)
     return p->tile->late_maximum && !att_scales_scores(p->v) && !has_long_m2(p);
 }
 
-/* V of 16 bits that is transposed in registers holds them from its load on. */
-static bool has_late_v(const struct prefill *p)
-{
-    return p->v->kv_dtype == ATT_KV_DTYPE_SAME && (p->m->has_lds_read_tr || !att_is_shuffled(p->v));
-}
-
-/* Operands of D above 256 leave no registers for reads a phase ahead. LDS has room for a second
- * tile of V then. */
-static bool has_late_reads(const struct prefill *p)
-{
-    enum { WIDE_HEAD = 256 };
-    return p->v->head_dim > WIDE_HEAD && p->m->has_lds_read_tr;
-}
-
 static uint32_t find_features(const struct prefill *p)
 {
     enum { QUARTERS = 4 };
@@ -141,8 +126,7 @@ static uint32_t find_features(const struct prefill *p)
         {has_early_mask(p), PREFILL_HAS_EARLY_MASK},
         {p->tile->own[PREFILL_KEYS_FIRST], PREFILL_HAS_KEYS_FIRST},
         {p->tile->whole_keys, PREFILL_HAS_WHOLE_KEYS},
-        {has_late_v(p), PREFILL_HAS_LATE_V},
-        {has_late_reads(p), PREFILL_HAS_LATE_READS},
+        {p->v->kv_dtype == ATT_KV_DTYPE_SAME, PREFILL_HAS_LATE_V},
     };
     uint32_t has = 0;
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
@@ -161,6 +145,7 @@ static const struct pipeline *choose(const struct prefill *p)
 
 bool prefill_plan(struct prefill *p, char why[PIPE_WHY])
 {
-    const struct pipe_variant v = {.has = find_features(p), .waves = (uint8_t)p->waves};
+    const struct pipe_variant v = {.has = find_features(p),
+                                   .waves = prefill_shares_no_simd(p) ? 0 : (uint8_t)p->waves};
     return pipe_resolve(choose(p), &v, &p->plan, why);
 }

@@ -230,10 +230,18 @@ bool prefill_check(const struct att_variant *v, const struct tir_machine *m, str
 struct prefill prefill_with_tile(const struct att_variant *v, const struct tir_machine *m,
                                  const struct att_tile *t);
 
+/** True if a tile of one wave per SIMD runs the ping-pong: pages on targets whose LDS transposes, and
+ * in SHUFFLE. With one_wave_pages its loop would have waits for all loads, or copies of O. */
+static inline bool prefill_shares_no_simd(const struct prefill *p)
+{
+    return p->tile->own[PREFILL_ONE_WAVE] && p->v->paged &&
+           (p->m->has_lds_read_tr || att_is_shuffled(p->v));
+}
+
 /** True if a SIMD has one wave, whose own work hides under its matrix instructions. */
 static inline bool prefill_is_one_wave(const struct prefill *p)
 {
-    return p->tile->own[PREFILL_ONE_WAVE];
+    return p->tile->own[PREFILL_ONE_WAVE] && !prefill_shares_no_simd(p);
 }
 
 /** V of a cache is loaded whole or, where head_dim_v is no power of two, as the first and the last

@@ -71,8 +71,6 @@ static const struct pipe_row rows[] = {
 static const struct pipe_move moves[] = {
     {&att_exp2, 1, VALUES, C1, HAS(LATE_EXP2)},
     {&att_mask, 0, SCORES, EDGE, HAS(EARLY_MASK)},
-    {&prefill_read_k, 0, SCORES, C1, HAS(LATE_READS)},
-    {&prefill_read_v, 0, VALUES, C2, HAS(LATE_READS)},
     {&prefill_load_v_pages, 0, WAIT_K, C2, HAS(LATE_V)}, /* V takes registers from here on */
     {0}};
 

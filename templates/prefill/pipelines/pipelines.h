@@ -23,7 +23,6 @@ enum prefill_feature {
     PREFILL_HAS_KEYS_FIRST,
     PREFILL_HAS_WHOLE_KEYS,
     PREFILL_HAS_LATE_V,
-    PREFILL_HAS_LATE_READS,
     PREFILL_N_FEATURES
 };
 extern const char *const prefill_features[];
