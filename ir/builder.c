@@ -270,6 +270,14 @@ struct tir_value tir_row_sum(struct tir_builder *b, struct tir_value a)
     return reduce(b, TIR_row_sum, a, 1);
 }
 
+struct tir_value tir_row_dot(struct tir_builder *b, struct tir_value a, struct tir_value c)
+{
+    const struct tir_type t = tir_typeof(b->f, a);
+    const struct tir_layout l = tir_layout_slice(tir_layout_of(b->f, t), 1);
+    const struct tir_type d = tir_tile(b->f, t.dtype, t.rows, 1, &l);
+    return tir_build(b, TIR_row_dot, d, (struct tir_value[]){a, c}, 2, NULL);
+}
+
 struct tir_value tir_col_max(struct tir_builder *b, struct tir_value a)
 {
     return reduce(b, TIR_col_max, a, 0);

@@ -97,6 +97,9 @@ struct tir_value tir_col_index(struct tir_builder *b, struct tir_type t);
 struct tir_value tir_broadcast(struct tir_builder *b, struct tir_value a, struct tir_type t);
 struct tir_value tir_row_max(struct tir_builder *b, struct tir_value a);
 struct tir_value tir_row_sum(struct tir_builder *b, struct tir_value a);
+/** Adds up the products of each row of a and the same row of c, both f32 and of one type. A wave
+ * must have whole rows. */
+struct tir_value tir_row_dot(struct tir_builder *b, struct tir_value a, struct tir_value c);
 struct tir_value tir_col_max(struct tir_builder *b, struct tir_value a);
 struct tir_value tir_col_sum(struct tir_builder *b, struct tir_value a);
 /** Reduce over the rows that a lane holds in registers only: no cross-lane traffic. The result has

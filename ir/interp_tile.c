@@ -127,6 +127,21 @@ static void run_reduce(const struct part *p)
     free(begun);
 }
 
+static void run_row_dot(const struct part *p)
+{
+    struct interp *const x = p->x;
+    const int64_t *const c = matrix(x, p->op->operands[1], p->wave);
+    const size_t n = interp_wave_elements(x, p->t);
+    for (size_t e = 0; e < n; e++) {
+        const unsigned row = tir_rc_row(interp_rc(x, p->t, p->wave, e));
+        float sum = 0;
+        for (size_t at = (size_t)row * p->at.cols; at < (size_t)(row + 1) * p->at.cols; at++)
+            sum = fmaf(tir_to_float(TIR_F32, p->a[at], false), tir_to_float(TIR_F32, c[at], false),
+                       sum);
+        p->d[row] = tir_from_float(TIR_F32, sum, false);
+    }
+}
+
 /* Rows are added in pairs, in the order in which a lane's registers have them. */
 static void run_fold_dot(const struct part *p)
 {
@@ -333,6 +348,7 @@ static bool run_part(struct part *p)
     case TIR_col_sum:
     case TIR_col_fold_max:
     case TIR_col_fold_sum: run_reduce(p); return true;
+    case TIR_row_dot: run_row_dot(p); return true;
     case TIR_col_fold_dot: run_fold_dot(p); return true;
     case TIR_col_fold_top: run_fold_top(p); return true;
     case TIR_mma:

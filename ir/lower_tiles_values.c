@@ -280,6 +280,26 @@ void tir_expand_reduce(struct tir_expander *x, const struct tir_op *op)
     tir_set_pieces(x, op->result, fold ? p : reduce_waves(x, op, p, max));
 }
 
+/* A chain for each row that a lane has: an instruction for each product and its sum. */
+void tir_expand_row_dot(struct tir_expander *x, const struct tir_op *op)
+{
+    const struct tir_layout *l = layout(x, op->operands[0]), *to = layout(x, op->result);
+    struct tir_pieces p = tir_alloc_pieces(x, 1u << to->reg_bits, 1);
+    for (unsigned i = 0; i < p.n; i++) {
+        const unsigned row = axis_part(tir_layout_apply(to, i, 0, 0), 0);
+        struct tir_value sum = {0};
+        for (unsigned r = 0; r < 1u << l->reg_bits; r++) {
+            if (axis_part(tir_layout_apply(l, r, 0, 0), 0) != row)
+                continue;
+            const struct tir_value a = tir_elements(x, op->operands[0], r, 1);
+            const struct tir_value c = tir_elements(x, op->operands[1], r, 1);
+            sum = sum.id ? tir_fma(&x->b, a, c, sum) : tir_mul(&x->b, a, c);
+        }
+        p.v[i] = reduce_lanes(x, l, 0, sum, false);
+    }
+    tir_set_pieces(x, op->result, p);
+}
+
 void tir_expand_any(struct tir_expander *x, const struct tir_op *op)
 {
     const struct tir_pieces a = tir_pieces_of(x, op->operands[0]);

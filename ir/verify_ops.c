@@ -174,6 +174,23 @@ static void check_reduced(struct tir_verifier *v, const struct tir_op *op, struc
               "layout is not the operand's without the reduced axis");
 }
 
+static void check_row_dot(struct tir_verifier *v, const struct tir_op *op, struct tir_op_types t)
+{
+    const struct tir_layout *const l = tir_layout_of(v->f, t.a);
+    const struct tir_layout want = tir_layout_slice(l, 1);
+    const struct tir_type c = tir_typeof(v->f, op->operands[1]);
+    tir_check(v, t.a.dtype == TIR_F32 && t.d.dtype == TIR_F32, "operands or result are not f32");
+    tir_check(v,
+              c.dtype == t.a.dtype && c.rows == t.a.rows && c.cols == t.a.cols &&
+                  tir_layout_equal(tir_layout_of(v->f, c), l),
+              "operands differ in their types");
+    for (int i = 0; i < l->wave_bits; i++)
+        tir_check(v, !tir_rc_col(tir_wave_image(l, i)), "waves have parts of a row");
+    tir_check(v, t.d.rows == t.a.rows && t.d.cols == 1, "result is not %ux1", t.a.rows);
+    tir_check(v, tir_layout_equal(tir_layout_of(v->f, t.d), &want),
+              "layout is not the operand's without its columns");
+}
+
 /* Registers of `from` are rows alone, which the machine takes in pairs; `to` has the others. */
 static void check_fold_pairs(struct tir_verifier *v, struct tir_type from, struct tir_type to,
                              const char *others)
@@ -597,6 +614,7 @@ static void check_tile_op(struct tir_verifier *v, const struct tir_op *op, struc
     case TIR_col_sum:
     case TIR_col_fold_max:
     case TIR_col_fold_sum: check_reduced(v, op, t); break;
+    case TIR_row_dot: check_row_dot(v, op, t); break;
     case TIR_col_fold_dot: check_fold_dot(v, t); break;
     case TIR_col_fold_top: check_fold_top(v, t); break;
     case TIR_mma:

@@ -225,6 +225,8 @@ def make_key(op, schema):
 
 def size_bits(t, op):
     """log2 of the bytes of an element."""
+    if t.bits:
+        return f"({expression(t.bits, op)})"
     if t.dtype in FIXED:
         return str(FIXED[t.dtype][1].bit_length() - 1)
     if t.dtype == t.name:

@@ -62,13 +62,14 @@ class Tensor:
     def __init__(self, name, direction, dtype, dims, doc, strides=(), vector=1, when=None,
                  optional=False, arg=None, indptr=None, limits=None, dense=None, host=False,
                  dlpack=True, fallback=None, least=None, most=None, dims_when=None, slots=False,
-                 group=None, element=None, row_strides=()):
+                 group=None, element=None, row_strides=(), bits=None):
         self.name, self.direction, self.dtype, self.dims = name, direction, dtype, list(dims)
         self.doc, self.strides, self.vector, self.when = doc, list(strides), vector, when
         self.optional, self.arg, self.indptr = optional, arg or name, indptr
         self.limits, self.dense, self.host = limits or {}, dense or {}, host
         self.dlpack, self.fallback, self.slots = dlpack, fallback, slots
         self.element, self.row_strides = element, list(row_strides)
+        self.bits = bits  # C: log2 of an element's bytes, where no dtype of the schema says it
         self.group, self.path = group, f"{group}.{name}" if group else name
         self.least, self.most, self.dims_when = least, most, dims_when or {}
 

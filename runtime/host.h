@@ -30,6 +30,10 @@ int attn_mla_rope_fill(const struct attn_mla_rope_cache_desc *d,
  */
 int32_t attn_cache_write_run(int32_t page_size, int32_t kv_heads, int32_t tokens);
 
+/* Tokens of a workgroup of gated_rmsnorm: more than it takes at once where there are many, since it
+ * reads the weight once for all of them. */
+int32_t attn_gated_rmsnorm_run(int32_t tokens, int32_t groups, int32_t width);
+
 /* Checks the shape of a plan: ATTN_BAD_ARGUMENT if it is invalid. */
 int attn_plan_check(const struct attn_decode_plan_shape *shape);
 
@@ -41,6 +45,8 @@ int attn_combine_check_lists(const struct attn_op *op, const struct attn_combine
 /* Check that the items of a work list name existing sequences, queries, pages, heads and partial
  * rows. */
 int attn_decode_check_work(const struct attn_op *op, const struct attn_decode_args *args);
+
+int attn_prefill_check_work(const struct attn_op *op, const struct attn_prefill_args *args);
 
 int attn_mla_decode_check_work(const struct attn_op *op, const struct attn_mla_decode_args *args);
 
@@ -55,5 +61,14 @@ int attn_metadata_check_indptr(const struct attn_op *op, const struct attn_metad
 
 /* Checks that copied pages exist in their caches. */
 int attn_cache_copy_check_pairs(const struct attn_op *op, const struct attn_cache_copy_args *args);
+
+/* Spans are multiples of 16 and lie in their memory. */
+int attn_state_copy_check_spans(const struct attn_op *op, const struct attn_state_copy_args *args);
+
+/* Slots of states exist, and no two sequences write one. */
+int attn_conv1d_check_slots(const struct attn_op *op, const struct attn_conv1d_args *args);
+int attn_gated_delta_check_slots(const struct attn_op *op,
+                                 const struct attn_gated_delta_args *args);
+int attn_ssd_check_slots(const struct attn_op *op, const struct attn_ssd_args *args);
 
 #endif

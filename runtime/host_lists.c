@@ -199,6 +199,30 @@ int attn_mla_decode_check_work(const struct attn_op *op, const struct attn_mla_d
     return check_work(&(struct work){op->device, &decode, &args, TICKET_WORDS});
 }
 
+/* Checks the work items of a planned prefill: tiles of at most q_tile queries. */
+int attn_prefill_check_work(const struct attn_op *op, const struct attn_prefill_args *a)
+{
+    const struct attn_prefill_desc *d = &op->desc.prefill;
+    const int32_t q_tile = a->q_tile ? a->q_tile : a->max_seqlen_q;
+    const struct attn_decode_desc decode = {
+        .heads = d->heads,
+        .kv_heads = d->kv_heads,
+        .q_len = q_tile < a->max_seqlen_q ? q_tile : a->max_seqlen_q,
+        .cache.page_size = d->cache.page_size,
+    };
+    const struct attn_decode_args args = {
+        .batch = a->batch,
+        .total_q = a->total_q,
+        .pages = a->pages,
+        .work_indptr = d->planned ? a->work_indptr : NULL,
+        .work_info = a->work_info,
+        .work_lists = a->work_lists,
+        .partial_rows = a->partial_rows,
+        .stream = a->stream,
+    };
+    return check_work(&(struct work){op->device, &decode, &args, 1});
+}
+
 /* Each row counts as a sequence of one query and one head. */
 int attn_indexer_topk_check_work(const struct attn_op *op, const struct attn_indexer_topk_args *a)
 {

@@ -29,9 +29,12 @@ struct batch {
     int64_t items; /* [T] items per head */
 };
 
-/* A sequence of the batch. */
+/* A sequence of the batch, or with q_tile a tile of its queries. */
 struct sequence {
-    int32_t b;
+    int32_t b;            /* its number */
+    int32_t of;           /* the sequence that it is of; b where there are no tiles */
+    int64_t q_start;      /* first query token */
+    int64_t q_end;        /* one past its last */
     int64_t skip;         /* keys before the window */
     int64_t keys, units;  /* [keys, u] after `skip` */
     int64_t start;        /* [S] */
@@ -49,19 +52,63 @@ static int64_t parts_of(const struct attn_decode_plan_shape *s)
     return s->lists > s->kv_heads ? s->lists / s->kv_heads : 1;
 }
 
-/* Computes the keys and units of sequence q->b that kernels read. */
+static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
+static int32_t query_start(const struct batch *p, int32_t b)
+{
+    return p->lengths->qo_indptr ? p->lengths->qo_indptr[b] : b * p->shape->q_len;
+}
+
+/* Begins with the first sequence, or its first tile. */
+static struct sequence first_sequence(const struct batch *p)
+{
+    return (struct sequence){.q_start = p->shape->batch ? query_start(p, 0) : 0};
+}
+
+static bool is_there(const struct batch *p, const struct sequence *q)
+{
+    return q->of < p->shape->batch;
+}
+
+/* Returns how many of a sequence's keys a tile sees. Its last query is `queries_behind` before the
+ * sequence's last one. */
+static int64_t seen_keys(const struct batch *p, int64_t all, int64_t queries_behind)
+{
+    const int32_t right = p->shape->window_right;
+    return right < 0 ? all : smaller(all, larger(all - queries_behind + right, 0));
+}
+
+/* Computes the keys and units that kernels read for q, and where its queries end. */
 static void measure(const struct batch *p, struct sequence *q)
 {
-    const int64_t all = larger(p->lengths->kv_lens[q->b], 0);
-    q->skip = larger(all - p->n.reach, 0) / GRAIN * GRAIN;
-    q->keys = all - q->skip;
+    const int64_t all = larger(p->lengths->kv_lens[q->of], 0), end = query_start(p, q->of + 1);
+    int64_t keys = all, reached = all;
+    q->q_end = end;
+    if (p->shape->q_tile) {
+        q->q_end = smaller(q->q_start + p->shape->q_tile, end);
+        keys = q->q_end > q->q_start ? seen_keys(p, all, end - q->q_end) : 0;
+        reached = smaller(keys, all - (end - q->q_end));
+    }
+    q->skip = larger(reached - p->n.reach, 0) / GRAIN * GRAIN;
+    q->keys = keys - q->skip;
     q->units = ceil_div(q->keys, UNIT);
+}
+
+/* Goes on to the next tile, or sequence. */
+static void next_sequence(const struct batch *p, struct sequence *q)
+{
+    q->b++;
+    q->q_start = q->q_end;
+    if (q->q_end >= query_start(p, q->of + 1))
+        q->of++;
 }
 
 struct attn_plan_numbers attn_plan_numbers(const struct attn_decode_plan_shape *s)
 {
-    const int64_t reach = s->window ? (int64_t)s->q_len + s->window - 1 : INT32_MAX;
+    const int32_t queries = s->q_tile && s->q_tile < s->q_len ? s->q_tile : s->q_len;
+    const int64_t reach = s->window ? (int64_t)queries + s->window - 1 : INT32_MAX;
     return (struct attn_plan_numbers){
+        .queries = queries,
         .parts = parts_of(s),
         .pairs_per_list = ceil_div(s->kv_heads * parts_of(s), s->lists),
         .reach = reach < INT32_MAX ? reach : INT32_MAX,
@@ -80,7 +127,7 @@ static int64_t count_pieces(int64_t units, int64_t piece)
 static bool pieces_fit(const struct batch *p, int64_t piece)
 {
     int64_t pieces = 0;
-    for (struct sequence q = {0}; q.b < p->shape->batch; q.b++) {
+    for (struct sequence q = first_sequence(p); is_there(p, &q); next_sequence(p, &q)) {
         measure(p, &q);
         pieces += count_pieces(q.units, piece);
     }
@@ -99,15 +146,16 @@ static int64_t worthwhile_piece(int64_t rate, int64_t longest)
 
 static void choose_pieces(struct batch *p)
 {
-    int64_t units = 0, longest = 0;
-    for (struct sequence q = {0}; q.b < p->shape->batch; q.b++) {
+    int64_t units = 0, longest = 0, count = 0;
+    for (struct sequence q = first_sequence(p); is_there(p, &q); next_sequence(p, &q)) {
         measure(p, &q);
+        count++;
         units += q.units;
         longest = larger(longest, q.units);
     }
-    const int64_t cost = units + p->shape->batch * p->n.item_cost;
+    const int64_t cost = units + count * p->n.item_cost;
     p->payload = larger(ceil_div(cost, p->n.parts), 2 * p->n.item_cost);
-    if (p->shape->batch > p->n.parts)
+    if (count > p->n.parts)
         return;
     const int64_t least = worthwhile_piece(p->n.merge_rate, longest);
     const int64_t most = larger(p->payload, least);
@@ -116,8 +164,7 @@ static void choose_pieces(struct batch *p)
         p->piece = pieces_fit(p, piece) ? piece : 0;
 }
 
-/* Computes length, first part and number of parts of sequence q->b, whose start, item and row are
- * known. */
+/* The place of q, whose start, item and row are known. */
 static void place(const struct batch *p, struct sequence *q)
 {
     measure(p, q);
@@ -135,7 +182,7 @@ static void place(const struct batch *p, struct sequence *q)
 
 static void step(const struct batch *p, struct sequence *q)
 {
-    q->b++;
+    next_sequence(p, q);
     q->start += q->units + p->n.item_cost;
     q->item += q->count;
     q->row += q->count > 1 ? q->count : 0;
@@ -153,12 +200,7 @@ static int64_t cut(const struct batch *p, const struct sequence *q, int64_t j)
     return units * UNIT < q->keys ? units * UNIT : q->keys;
 }
 
-static int32_t query_start(const struct batch *p, int32_t b)
-{
-    return p->lengths->qo_indptr ? p->lengths->qo_indptr[b] : b * p->shape->q_len;
-}
-
-/* Writes piece j of a sequence as an item of every head. */
+/* Piece j of a sequence for every head. */
 static void write_item(const struct batch *p, const struct sequence *q, int64_t j, int32_t *info)
 {
     const struct attn_decode_plan_shape *s = p->shape;
@@ -166,10 +208,10 @@ static void write_item(const struct batch *p, const struct sequence *q, int64_t 
     const uint32_t group = (uint32_t)(s->heads / s->kv_heads);
     for (int64_t h = 0; h < s->kv_heads; h++) {
         int32_t *out = info + INFO * (h * p->items + q->item + j);
-        out[0] = q->b;
-        out[1] = q->count == 1 ? -1 : (int32_t)((q->row + j) * s->q_len);
-        out[2] = query_start(p, q->b);
-        out[3] = query_start(p, q->b + 1);
+        out[0] = q->of;
+        out[1] = q->count == 1 ? -1 : (int32_t)((q->row + j) * p->n.queries);
+        out[2] = (int32_t)q->q_start;
+        out[3] = (int32_t)q->q_end;
         out[4] = (int32_t)(q->skip + cut(p, q, j));
         out[5] = (int32_t)(q->skip + end);
         out[6] = (int32_t)(q->keys - end);
@@ -193,18 +235,30 @@ static void write_reduction(const struct batch *p, const struct sequence *q,
                             const struct attn_decode_plan *plan)
 {
     plan->reduce_indptr[q->b] = (int32_t)q->row;
-    plan->reduce_final_map[2 * q->b] = query_start(p, q->b);
-    plan->reduce_final_map[2 * q->b + 1] = query_start(p, q->b + 1);
+    plan->reduce_final_map[2 * q->b] = (int32_t)q->q_start;
+    plan->reduce_final_map[2 * q->b + 1] = (int32_t)q->q_end;
     for (int64_t j = 0; q->count > 1 && j < q->count; j++)
-        plan->reduce_partial_map[q->row + j] = (int32_t)((q->row + j) * p->shape->q_len);
+        plan->reduce_partial_map[q->row + j] = (int32_t)((q->row + j) * p->n.queries);
+}
+
+/* Tiles that a batch with fewer of them leaves are empty. */
+static void end_reduction(const struct batch *p, const struct sequence *q,
+                          const struct attn_decode_plan *plan)
+{
+    const int64_t tiles = attn_plan_tiles(p->shape);
+    for (int64_t b = q->b; b < tiles; b++) {
+        plan->reduce_indptr[b] = (int32_t)q->row;
+        plan->reduce_final_map[2 * b] = plan->reduce_final_map[2 * b + 1] = 0;
+    }
+    plan->reduce_indptr[tiles] = (int32_t)q->row;
 }
 
 static void write_plan(const struct batch *p, const struct attn_decode_plan *plan)
 {
     const struct attn_decode_plan_shape *s = p->shape;
-    struct sequence q = {0};
-    int64_t part = 0; /* the next part whose lists begin */
-    while (q.b < s->batch) {
+    struct sequence q = first_sequence(p);
+    int64_t part = 0; /* whose lists are to begin */
+    while (is_there(p, &q)) {
         place(p, &q);
         for (int64_t j = 0; j < q.count; j++) {
             for (; part <= q.first + j; part++)
@@ -219,17 +273,26 @@ static void write_plan(const struct batch *p, const struct attn_decode_plan *pla
     const int64_t per = p->n.pairs_per_list;
     for (int64_t i = (s->kv_heads * p->n.parts + per - 1) / per; i <= s->lists; i++)
         plan->work_indptr[i] = (int32_t)(s->kv_heads * p->items);
-    plan->reduce_indptr[s->batch] = (int32_t)q.row;
+    end_reduction(p, &q, plan);
 }
 
 static void count_items(struct batch *p)
 {
-    struct sequence q = {0};
-    while (q.b < p->shape->batch) {
+    struct sequence q = first_sequence(p);
+    while (is_there(p, &q)) {
         place(p, &q);
         step(p, &q);
     }
     p->items = q.item;
+}
+
+int64_t attn_plan_tiles(const struct attn_decode_plan_shape *s)
+{
+    if (!s->q_tile)
+        return s->batch;
+    const int64_t each = ceil_div(s->q_len, s->q_tile) * s->batch;
+    const int64_t all = s->batch + s->total_q / s->q_tile;
+    return s->total_q && all < each ? all : each;
 }
 
 int attn_plan_check(const struct attn_decode_plan_shape *s)
@@ -249,8 +312,13 @@ int attn_plan_check(const struct attn_decode_plan_shape *s)
                          "plan: %d heads are not a multiple of %d kv_heads, or "
                          "above %d",
                          s->heads, s->kv_heads, HEADS_MAX);
-    const int64_t pieces = s->batch + parts_of(s) - 1;
-    if (pieces * s->kv_heads > INT32_MAX || pieces * s->q_len > INT32_MAX)
+    if (s->q_tile < 0 || s->total_q < 0 || s->window_right < -1 || (s->window_right && !s->q_tile))
+        return attn_fail(ATTN_BAD_ARGUMENT,
+                         "plan: q_tile %d, total_q %d, window_right %d: none may be below 0, but "
+                         "for a window_right of -1, and without q_tile that is 0",
+                         s->q_tile, s->total_q, s->window_right);
+    const int64_t pieces = attn_plan_tiles(s) + parts_of(s) - 1;
+    if (pieces * s->kv_heads > INT32_MAX || pieces * attn_plan_numbers(s).queries > INT32_MAX)
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "plan: more than 2^31 items or partial rows");
     return ATTN_OK;
 }
@@ -275,12 +343,14 @@ ATTN_PUBLIC int attn_decode_plan_sizes(const struct attn_decode_plan_shape *give
         return r;
     if (!sizes)
         return attn_fail_fixed(ATTN_BAD_ARGUMENT, "plan: sizes is NULL");
-    const int64_t parts = parts_of(shape), pieces = shape->batch + parts - 1;
+    const int64_t parts = parts_of(shape), tiles = attn_plan_tiles(shape);
+    const int64_t pieces = tiles + parts - 1;
     const int64_t partials = pieces < 2 * (parts - 1) ? pieces : 2 * (parts - 1);
     *sizes = (struct attn_decode_plan_sizes){
         .work_items = (int32_t)(shape->batch ? pieces * shape->kv_heads : 0),
         .partials = (int32_t)(shape->batch ? partials : 0),
-        .partial_rows = (int32_t)(shape->batch ? partials * shape->q_len : 0),
+        .partial_rows = (int32_t)(shape->batch ? partials * attn_plan_numbers(shape).queries : 0),
+        .tiles = (int32_t)tiles,
     };
     return ATTN_OK;
 }
@@ -321,5 +391,6 @@ int attn_plan_fill(const struct attn_plan_desc *d, const struct attn_plan_args *
     v[ATTN_ARG_REACH].i64 = n.reach;
     v[ATTN_ARG_ITEM_COST].i64 = n.item_cost;
     v[ATTN_ARG_MERGE_RATE].i64 = n.merge_rate;
+    v[ATTN_ARG_MOST_TILES].i64 = attn_plan_tiles(&a->shape);
     return ATTN_OK;
 }

@@ -7,13 +7,17 @@
 
 /* Numbers that follow from the shape; the brackets contain their names in docs/planning.md. */
 struct attn_plan_numbers {
+    int64_t queries;        /* [Q] rows of a partial result, of a tile where there are tiles */
     int64_t parts;          /* [N] */
     int64_t pairs_per_list; /* [per] */
-    int64_t reach;          /* [Q + W - 1] tokens, at most INT32_MAX */
+    int64_t reach;          /* [Q + W - 1] keys, at most INT32_MAX */
     int64_t item_cost;      /* [o] */
     int64_t merge_rate;     /* [r] */
 };
 
 struct attn_plan_numbers attn_plan_numbers(const struct attn_decode_plan_shape *shape);
+
+/* Returns the most tiles of queries that a batch makes; sequences, where there are none. */
+int64_t attn_plan_tiles(const struct attn_decode_plan_shape *shape);
 
 #endif

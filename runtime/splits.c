@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Recommends how to split the keys of a decode step. The answer is the nearest row of a tuned
- * pack's table: the row whose numbers differ from the step's by the fewest doublings.
+ * This file chooses how the keys of a decode step or of a planned prefill are split. It takes the
+ * row of a tuned pack whose numbers are the fewest doublings away.
  */
 #include <stdlib.h>
 
@@ -15,7 +15,67 @@ struct wanted {
     int32_t batch, keys, heads, kv_heads;
 };
 
+/* Costs of a planned prefill without tuning: an item's beginning and its end take about as long as
+ * 256 keys, and combine has a workgroup for each token. Modelled for D 128 on gfx950. */
+enum {
+    PREFILL_COST = 4,
+    PREFILL_RATE = 16,
+    SMALL_RATE = 8,                /* merge_rate of small tiles, which take 128 keys at a time */
+    PREFILL_ROWS = 256,            /* of a workgroup */
+    SMALL_ROWS = PREFILL_ROWS / 2, /* of a workgroup for small tiles */
+};
+
 static bool is_mla(const struct attn_op *op) { return op->family == &attn_family_mla_decode; }
+
+static bool is_prefill(const struct attn_op *op) { return op->family == &attn_family_prefill; }
+
+/* Sets the query tokens whose heads fill a workgroup of prefill. A second kernel, for small tiles,
+ * has two keys for one of the other, and half as many parts of a tile. It was longer for one tile,
+ * and where large tiles are a quarter of the lists or more. */
+static void choose_tile(const struct attn_op *op, const struct attn_decode_step *step,
+                        const struct wanted *w, struct attn_decode_split *split)
+{
+    enum { QUARTER = PREFILL_ROWS / 4 };
+    const int32_t ratio = w->heads / w->kv_heads;
+    const int64_t rows = (int64_t)step->tokens * w->heads;
+    const bool one = step->batch == 1 && (int64_t)step->tokens * ratio <= SMALL_ROWS;
+    const bool small =
+        op->kernel_count > 1 && rows && !one && rows < (int64_t)split->lists * QUARTER;
+    const int32_t most = small ? SMALL_ROWS : PREFILL_ROWS;
+    split->q_tile = ratio < most ? most / ratio : 1;
+    if (small && !split->tuned)
+        split->merge_rate = SMALL_RATE;
+}
+
+static struct wanted wanted_of(const struct attn_op *op, const struct attn_decode_step *step)
+{
+    struct wanted w = {.batch = step->batch, .keys = step->kv_len, .kv_heads = 1};
+    if (is_mla(op)) {
+        w.heads = op->desc.mla_decode.heads;
+    } else if (is_prefill(op)) {
+        w.heads = op->desc.prefill.heads;
+        w.kv_heads = op->desc.prefill.kv_heads;
+    } else {
+        w.heads = op->desc.decode.heads;
+        w.kv_heads = op->desc.decode.kv_heads;
+    }
+    return w;
+}
+
+static bool launches_once(const struct attn_op *op)
+{
+    if (is_prefill(op))
+        return false;
+    return is_mla(op) ? op->desc.mla_decode.one_launch : op->desc.decode.one_launch;
+}
+
+static bool has_splits(const struct attn_op *op)
+{
+    if (!op)
+        return false;
+    return op->family == &attn_family_decode || is_mla(op) ||
+           (is_prefill(op) && op->desc.prefill.planned);
+}
 
 /* Returns 16 log2(n) for n > 0: exact for powers of two, interpolated linearly between them. */
 static int logarithm(int32_t n)
@@ -83,7 +143,9 @@ static int choose_usual(const struct attn_op *op, const struct wanted *w,
     *split = (struct attn_decode_split){
         .size = sizeof(*split),
         .lists = lists > w->kv_heads ? lists : w->kv_heads,
-        .one_launch = is_mla(op) ? op->desc.mla_decode.one_launch : op->desc.decode.one_launch,
+        .item_cost = is_prefill(op) ? PREFILL_COST : 0,
+        .merge_rate = is_prefill(op) ? PREFILL_RATE : 0,
+        .one_launch = launches_once(op),
     };
     return r;
 }
@@ -95,25 +157,21 @@ ATTN_PUBLIC int attn_decode_choose_split(const struct attn_op *op,
     struct attn_decode_step known;
     struct attn_decode_split split;
     const struct attn_decode_step *const step = &known;
-    if (!op || (op->family != &attn_family_decode && op->family != &attn_family_mla_decode))
+    if (!has_splits(op))
         return attn_fail_fixed(ATTN_BAD_ARGUMENT,
-                               "attn_decode_choose_split: op is NULL, or neither decode nor "
-                               "mla_decode");
+                               "attn_decode_choose_split: op is NULL, or none of decode, "
+                               "mla_decode and a planned prefill");
     if (!given || !given_split || !attn_can_give(given_split))
         return attn_fail_fixed(ATTN_BAD_ARGUMENT,
                                "attn_decode_choose_split: NULL, or split->size is not set");
     int r = attn_adopt_named("attn_decode_choose_split: step", &known, sizeof(known), given);
     if (r)
         return r;
-    if (step->batch < 0 || step->kv_len < 0)
-        return attn_fail(ATTN_BAD_ARGUMENT, "attn_decode_choose_split: batch %d, kv_len %d",
-                         step->batch, step->kv_len);
-    const struct wanted w = {
-        .batch = step->batch,
-        .keys = step->kv_len,
-        .heads = is_mla(op) ? op->desc.mla_decode.heads : op->desc.decode.heads,
-        .kv_heads = is_mla(op) ? 1 : op->desc.decode.kv_heads,
-    };
+    if (step->batch < 0 || step->kv_len < 0 || step->tokens < 0)
+        return attn_fail(ATTN_BAD_ARGUMENT,
+                         "attn_decode_choose_split: batch %d, kv_len %d, tokens %d", step->batch,
+                         step->kv_len, step->tokens);
+    const struct wanted w = wanted_of(op, step);
     const struct attn_pack_split *nearest;
     r = find_nearest(op, &w, &nearest);
     if (!r && !nearest)
@@ -127,6 +185,8 @@ ATTN_PUBLIC int attn_decode_choose_split(const struct attn_op *op,
             .one_launch = nearest->one_launch,
             .tuned = true,
         };
+    if (!r && is_prefill(op))
+        choose_tile(op, step, &w, &split);
     if (!r)
         attn_give(given_split, &split, sizeof(split));
     return r;

@@ -11,6 +11,7 @@
 #include "op_names.h"
 #include "ir/builder.h"
 #include "ir/spread.h"
+#include "templates/plan/tiles.h"
 #include "templates/workgroup/scalar.h"
 #include "templates/workgroup/scan.h"
 #include "templates/template.h"
@@ -42,11 +43,13 @@ struct plan {
     struct att_scan scan;
     struct tir_type lane, wide; /* i32: 64 x 1, a row a lane; 1 x (64 WIDE) */
     struct tir_value wave;
+    bool tiles;                                    /* of queries are what is planned */
     struct tir_value batch, parts, queries, heads; /* B N Q H */
     struct tir_value cost, rate;                   /* o r */
     struct tir_value payload;
     struct tir_value piece, equal; /* p, 1 where there is none; is there one? */
     struct tir_value items;        /* T */
+    struct tir_value rows;         /* R[B], once all are written */
 };
 
 /* 64 sequences, from `first` on; what lies behind the last one counts as none. */
@@ -108,6 +111,15 @@ static struct tir_value entries(struct plan *p, const struct chunk *c, const cha
     return tir_tile_load(&p->b, v, att_plus(&p->b, c->first, offset), p->lane);
 }
 
+/* Loads the numbers of one kind that the chunk's tiles have. */
+static struct tir_value tile_words(struct plan *p, const struct chunk *c, enum att_plan_word word)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_view v =
+        att_view(b, att_plan_tile_words(b, word), p->batch, tir_i32(b, 4), 4, 0);
+    return tir_tile_load(b, v, c->first, p->lane);
+}
+
 /* a / 2^bits, rounded down; rounded up. */
 static struct tir_value halve(struct plan *p, struct tir_value a, int bits)
 {
@@ -145,19 +157,38 @@ static struct tir_value before_window(struct plan *p, struct tir_value lengths)
     return tir_and(b, most, tir_int_like(b, most, -(1 << GRAIN_BITS)));
 }
 
+/* Keys of as many sequences as p->wide has, from the first ones of `v` on, without those before the
+ * window. */
+static struct tir_value load_keys(struct plan *p, struct tir_view v)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value lengths = tir_tile_load(b, v, tir_i32(b, 0), p->wide);
+    if (p->tiles)
+        return lengths;
+    return tir_sub(b, tir_max(b, lengths, tir_int_like(b, lengths, 0)), before_window(p, lengths));
+}
+
+/* The numbers of the batch that load_keys() is given, from sequence `first` on. */
+static struct tir_view keys_from(struct plan *p, struct tir_value first)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value base =
+        p->tiles ? att_plan_tile_words(b, ATT_PLAN_KEYS) : tir_arg(b, ARG_KV_LENS, TIR_I64);
+    const struct tir_value at = tir_shl(b, att_wide(b, first), tir_i64(b, 2));
+    const struct tir_value left = tir_sub(b, p->batch, first);
+    return att_view(b, tir_add(b, base, at), left, tir_i32(b, 4), 4, 0);
+}
+
 /* The sum of all u, and the largest: a lane takes WIDE sequences at a time. */
 static struct tir_value units_of_batch(struct plan *p, struct tir_value *longest)
 {
     struct tir_builder *b = &p->b;
-    const struct tir_value kv_lens = tir_arg(b, ARG_KV_LENS, TIR_I64), zero = tir_i32(b, 0);
+    const struct tir_value zero = tir_i32(b, 0);
     struct tir_value carried[] = {tir_splat(b, zero, p->wide), tir_splat(b, zero, p->wide)};
     struct tir_loop loop = tir_begin_for(b, zero, p->batch, tir_i32(b, LANES * WIDE), carried, 2);
     const struct tir_value left = tir_sub(b, p->batch, loop.index);
-    const struct tir_value at = tir_shl(b, att_wide(b, loop.index), tir_i64(b, 2));
-    const struct tir_view v = att_view(b, tir_add(b, kv_lens, at), left, tir_i32(b, 4), 4, 0);
-    const struct tir_value lengths = tir_tile_load(b, v, zero, p->wide);
-    const struct tir_value none = tir_int_like(b, lengths, 0);
-    const struct tir_value keys = tir_sub(b, tir_max(b, lengths, none), before_window(p, lengths));
+    const struct tir_value keys = load_keys(p, keys_from(p, loop.index));
+    const struct tir_value none = tir_int_like(b, keys, 0);
     const struct tir_value there =
         tir_cmp_lt(b, tir_col_index(b, p->wide), tir_splat(b, left, p->wide));
     const struct tir_value u = tir_select(b, there, units(p, keys), none);
@@ -175,10 +206,15 @@ static struct chunk measure(struct plan *p, struct tir_value first)
     struct chunk c = {.first = first};
     c.b = tir_add(b, tir_row_index(b, p->lane), number(p, first));
     c.there = tir_cmp_lt(b, c.b, number(p, p->batch));
-    const struct tir_view lens = rows_of(p, ARG_KV_LENS, p->batch, 4, 0);
-    const struct tir_value lengths = tir_tile_load(b, lens, first, p->lane);
-    c.skip = before_window(p, lengths);
-    c.keys = tir_sub(b, tir_max(b, lengths, constant(p, 0)), c.skip);
+    if (p->tiles) {
+        c.skip = tile_words(p, &c, ATT_PLAN_SKIP);
+        c.keys = tile_words(p, &c, ATT_PLAN_KEYS);
+    } else {
+        const struct tir_view lens = rows_of(p, ARG_KV_LENS, p->batch, 4, 0);
+        const struct tir_value lengths = tir_tile_load(b, lens, first, p->lane);
+        c.skip = before_window(p, lengths);
+        c.keys = tir_sub(b, tir_max(b, lengths, constant(p, 0)), c.skip);
+    }
     c.u = units(p, c.keys);
     return c;
 }
@@ -310,6 +346,7 @@ static void store_rows(struct plan *p, const struct chunk *c, const char *arg, s
 /* The parts of an item that do not depend on its piece. */
 struct sequence {
     struct tir_value item, row; /* I R */
+    struct tir_value number;    /* of the sequence, where the chunk has tiles */
     struct tir_value q_start, q_end;
     struct tir_value previous;  /* last part of the sequence before */
     struct tir_value lists_end; /* parts whose lists begin here: previous + 1 .. this - 1 */
@@ -348,6 +385,13 @@ static void find_lists(struct plan *p, const struct chunk *c, struct sequence *s
 static void find_queries(struct plan *p, const struct chunk *c, struct sequence *s)
 {
     struct tir_builder *b = &p->b;
+    if (p->tiles) {
+        s->number = tile_words(p, c, ATT_PLAN_SEQUENCE);
+        s->q_start = tile_words(p, c, ATT_PLAN_Q_START);
+        s->q_end = tile_words(p, c, ATT_PLAN_Q_END);
+        return;
+    }
+    s->number = c->b;
     const struct tir_value null = tir_cmp_eq(b, tir_arg(b, ARG_QO_INDPTR, TIR_I64), tir_i64(b, 0));
     const struct tir_value start = entries(p, c, ARG_QO_INDPTR, 0);
     const struct tir_value end = entries(p, c, ARG_QO_INDPTR, 1);
@@ -401,8 +445,8 @@ static void write_piece(struct plan *p, const struct chunk *c, const struct sequ
     const struct tir_value end = cut(p, c, plus(p, j, 1));
     const struct tir_value row = tir_mul(b, tir_add(b, s->row, j), number(p, p->queries));
     const struct tir_value whole = tir_cmp_eq(b, c->n, constant(p, 1));
-    struct tir_value info[INFO] = {c->b, tir_select(b, whole, constant(p, -1), row), s->q_start,
-                                   s->q_end};
+    struct tir_value info[INFO] = {s->number, tir_select(b, whole, constant(p, -1), row),
+                                   s->q_start, s->q_end};
     info[4] = tir_add(b, c->skip, cut(p, c, j));
     info[5] = tir_add(b, c->skip, end);
     info[6] = tir_sub(b, c->keys, end);
@@ -479,6 +523,28 @@ static struct tir_value list_begin(struct plan *p, struct tir_value index)
                    number(p, p->items));
 }
 
+/* An output's number of parts up to here, where there are fewer tiles than room for them. */
+static struct tir_value all_rows(struct plan *p, struct tir_value index)
+{
+    (void)index;
+    return number(p, p->rows);
+}
+
+static struct tir_value nothing(struct plan *p, struct tir_value index)
+{
+    (void)index;
+    return constant(p, 0);
+}
+
+/* Tiles that the batch has not are empty; reduce_final_map has two numbers of each. */
+static void end_tiles(struct plan *p)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value most = tir_arg(b, ARG_MOST_TILES, TIR_I32);
+    fill(p, ARG_REDUCE_INDPTR, chunks_end(p), att_plus(b, most, 1), all_rows);
+    fill(p, ARG_REDUCE_FINAL_MAP, att_times(b, p->batch, 2), att_times(b, most, 2), nothing);
+}
+
 static void write_plan(struct plan *p)
 {
     struct tir_builder *b = &p->b;
@@ -491,6 +557,9 @@ static void write_plan(struct plan *p)
     tir_end_for(b, &loop, sums, N_SUMS);
 
     fill(p, ARG_REDUCE_PARTIAL_MAP, zero, sums[SUM_ROWS], partial_row);
+    p->rows = sums[SUM_ROWS];
+    if (p->tiles)
+        end_tiles(p);
     /* With more than one pair to a list there is one part, and a list begins with a head. */
     const struct tir_value per = tir_arg(b, ARG_PAIRS_PER_LIST, TIR_I32);
     const struct tir_value single = tir_cmp_eq(b, per, tir_i32(b, 1));
@@ -508,7 +577,8 @@ static void prepare(struct plan *p)
     p->wave = tir_wave_id(b);
     p->scan = att_scan_begin(b);
     p->lane = p->scan.lane;
-    p->batch = tir_arg(b, ARG_BATCH, TIR_I32);
+    p->batch =
+        p->tiles ? att_plan_write_tiles(b, &p->scan, p->waves) : tir_arg(b, ARG_BATCH, TIR_I32);
     p->parts = tir_arg(b, ARG_PARTS, TIR_I32);
     p->queries = tir_arg(b, ARG_MAX_SEQLEN_Q, TIR_I32);
     p->heads = tir_arg(b, ARG_KV_HEADS, TIR_I32);
@@ -521,7 +591,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     struct att_tile tile;
     att_find_tile(v, m, &tile, NULL);
     struct tir_func *f = att_begin_kernel(v, m, tile.waves, tile.waves_per_simd);
-    struct plan p = {.b = tir_at_end(f, f->body), .waves = tile.waves};
+    struct plan p = {.b = tir_at_end(f, f->body), .waves = tile.waves, .tiles = v->q_tiles};
     struct tir_builder *b = &p.b;
     prepare(&p);
     choose_pieces(&p);

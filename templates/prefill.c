@@ -14,6 +14,7 @@
 #include "ir/builder.h"
 #include "ir/bits.h"
 #include "templates/prefill/pipelines/pipelines.h"
+#include "templates/prefill/item_rows.h"
 #include "templates/prefill/prefill.h"
 #include "templates/workgroup/scalar.h"
 #include "templates/template.h"
@@ -33,8 +34,8 @@ static void reserve(struct prefill *p)
         p->row_buffer = p->panels[0].buffer;
     else if (p->rows_in_v)
         p->row_buffer = p->v_buffer;
-    else if (p->row_bytes)
-        p->row_buffer = tir_lds_buffer(&p->b, p->row_bytes, 16);
+    else if (p->row_bytes || p->item_bytes)
+        p->row_buffer = tir_lds_buffer(&p->b, p->row_bytes + p->item_bytes, 16);
 }
 
 struct tir_value prefill_head_base(struct prefill *p, struct att_tensor t, struct tir_value token,
@@ -101,6 +102,14 @@ static void find_mask(struct prefill *p, struct tir_type t)
                           tir_arg(b, ARG_MASK_INDPTR, TIR_I64));
 }
 
+struct tir_value prefill_first_position(struct prefill *p)
+{
+    struct tir_builder *b = &p->b;
+    if (!p->v->planned)
+        return tir_add(b, p->row0, p->offset);
+    return tir_add(b, p->item.position, tir_div(b, p->row0, p->item.gqa));
+}
+
 /* This wave's number in its group. */
 static struct tir_value own_wave(struct prefill *p)
 {
@@ -134,10 +143,21 @@ static void find_position(struct prefill *p)
         find_mask(p, t);
 }
 
+/* Blocks of keys up to `end`, from p->first on; at least one. */
+static struct tir_value count_blocks(struct prefill *p, struct tir_value end)
+{
+    struct tir_builder *b = &p->b;
+    const unsigned all = p->kv * p->groups;
+    const struct tir_value keys = att_plus(b, tir_sub(b, end, p->first), (int)all - 1);
+    return tir_max(b, tir_sar(b, keys, tir_i32(b, (int)tir_bits(all))), tir_i32(b, 1));
+}
+
 /* First and one-past-last tile of keys that some query of the workgroup sees; at least one. */
 static struct tir_value count_tiles(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
+    if (p->v->planned)
+        return count_blocks(p, p->attention.at.end);
     const struct tir_value rows =
         tir_min(b, tir_sub(b, p->q_len, p->row0), tir_i32(b, (int)prefill_queries(p)));
     struct tir_value end = p->kv_len;
@@ -151,9 +171,7 @@ static struct tir_value count_tiles(struct prefill *p)
             att_first_seen(b, p->v, p->attention.at.reach, tir_add(b, p->row0, p->offset));
         p->first = tir_and(b, tir_max(b, from, tir_i32(b, 0)), tir_i32(b, -(int)p->kv));
     }
-    const unsigned all = p->kv * p->groups;
-    const struct tir_value keys = att_plus(b, tir_sub(b, end, p->first), (int)all - 1);
-    return tir_max(b, tir_sar(b, keys, tir_i32(b, (int)tir_bits(all))), tir_i32(b, 1));
+    return count_blocks(p, end);
 }
 
 void prefill_fetch(struct prefill *p)
@@ -268,8 +286,13 @@ static void attend(struct prefill *p)
     find_scales(p);
     find_cache(p);
     describe_attention(p);
-    find_position(p);
-    if (!p->row_bytes)
+    if (p->v->planned)
+        prefill_place_item(p);
+    else
+        find_position(p);
+    if (p->stages_q)
+        prefill_ask_q_rows(p);
+    else if (!p->row_bytes)
         prefill_load_q(p, 0);
     else if (!p->ahead)
         prefill_copy_q(p, 0);
@@ -278,6 +301,13 @@ static void attend(struct prefill *p)
     if (!p->ahead)
         prefill_fill_padding(p);
     begin(p);
+    if (p->stages_q) {
+        if (p->page_copies)
+            prefill_copy_first_keys(p);
+        prefill_place_q_rows(p);
+        prefill_load_q(p, 0);
+        prefill_leave_q_rows(p);
+    }
     if (p->row_bytes) {
         ask_for_first_keys(p);
         prefill_await_q(p);
@@ -307,7 +337,10 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     struct tir_func *f = att_begin_kernel(v, m, p.waves, p.waves / 4);
     p.b = tir_at_end(f, f->body);
     reserve(&p);
-    prefill_take_turns(&p, attend);
+    if (v->planned)
+        prefill_take_items(&p, attend);
+    else
+        prefill_take_turns(&p, attend);
     tir_return(&p.b);
 
     const int groups = prefill_workgroups(&p);
@@ -328,6 +361,10 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
                  {ARG_BATCH, 1, 1},
                  {ARG_MAX_SEQLEN_Q, (int)prefill_queries(&p), 1}},
     };
+    if (v->planned) {
+        k->grid[0] = (struct att_grid){ARG_WORKGROUPS, 1, 1};
+        k->grid[1] = k->grid[2] = (struct att_grid){NULL, 1, 1};
+    }
     k->schedule.loop = pipe_loop_plan(&p.plan);
     k->schedule.loop.unroll = prefill_unrolls(&p) ? 2 : 1;
     k->schedule.loop.shift_early = (uint8_t)p.tile->own[PREFILL_SHIFT_EARLY];

@@ -26,52 +26,63 @@ def new_like(x, shape=None, dtype=None):
     return sys.modules["numpy"].empty(shape, dtype or x.dtype)
 
 
-def plan_sizes(batch, q_len, heads, kv_heads, lists, window=0):
-    """Returns the room of a plan of any lengths: (work items, partials, partial rows)."""
+def room_of(batch, q_len, heads, kv_heads, lists, window=0, **tiles):
+    """Returns the struct attn_decode_plan_sizes of a plan of any lengths."""
     shape = ffi.new("struct attn_decode_plan_shape *", {
         "size": ffi.sizeof("struct attn_decode_plan_shape"), "batch": batch, "q_len": q_len,
-        "heads": heads, "kv_heads": kv_heads, "lists": lists, "window": window})
+        "heads": heads, "kv_heads": kv_heads, "lists": lists, "window": window, **tiles})
     sizes = ffi.new("struct attn_decode_plan_sizes *")
     check(_native.lib.attn_decode_plan_sizes(shape, sizes))
+    return sizes
+
+
+def plan_sizes(batch, q_len, heads, kv_heads, lists, window=0):
+    """Returns the room of a plan of any lengths: (work items, partials, partial rows)."""
+    sizes = room_of(batch, q_len, heads, kv_heads, lists, window)
     return sizes.work_items, sizes.partials, sizes.partial_rows
 
 
 class Split:
     """This says how the keys of a decode step are best split: `lists` workgroups (0: each sequence and
     kv head is one), the planner's costs, and whether one launch adds up the parts. `tuned`: `attnc
-    tune` found it for the op's pack; else it is a list for each compute unit."""
+    tune` found it for the op's pack; else it is a list for each compute unit. `q_tile`: query tokens of
+    a tile, of a planned prefill."""
 
-    def __init__(self, lists, item_cost=0, merge_rate=0, one_launch=False, tuned=False):
+    def __init__(self, lists, item_cost=0, merge_rate=0, one_launch=False, tuned=False, q_tile=0):
         self.lists, self.item_cost, self.merge_rate = lists, item_cost, merge_rate
-        self.one_launch, self.tuned = one_launch, tuned
+        self.one_launch, self.tuned, self.q_tile = one_launch, tuned, q_tile
 
 
-def choose_split(op, batch, kv_len=0):
-    """The Split for a decode or mla_decode op and a step of `batch` sequences with about `kv_len` keys
-    each; 0 leaves either open."""
+def choose_split(op, batch, kv_len=0, tokens=0):
+    """The Split for a decode, mla_decode or planned prefill op and a step of `batch` sequences with about `kv_len` keys
+    each; 0 leaves either open. `tokens`: of a planned prefill, query tokens of all sequences."""
     step = ffi.new("struct attn_decode_step *", {
-        "size": ffi.sizeof("struct attn_decode_step"), "batch": batch, "kv_len": kv_len})
+        "size": ffi.sizeof("struct attn_decode_step"), "batch": batch, "kv_len": kv_len,
+        "tokens": tokens})
     split = ffi.new("struct attn_decode_split *", {"size": ffi.sizeof("struct attn_decode_split")})
     check(_native.lib.attn_decode_choose_split(op._handle, step, split))
-    return Split(split.lists, split.item_cost, split.merge_rate, split.one_launch, split.tuned)
+    return Split(split.lists, split.item_cost, split.merge_rate, split.one_launch, split.tuned,
+                 split.q_tile)
 
 
 class Lists:
     """The tensors of a plan on the device, for a batch of at most `batch` sequences; partial
-    results of heads x head_dim_v among them. The plan kernel fills them, in the stream, so that a
-    captured graph plans anew in each replay."""
+    results of heads x head_dim_v among them. With q_tile sequences are planned as tiles of q_tile
+    query tokens; a batch has at most total_q of them. The plan kernel fills them, in the stream, so
+    that a captured graph plans anew in each replay."""
 
     def __init__(self, device, *, batch, q_len, heads, kv_heads, head_dim_v, lists=0, window=0,
-                 item_cost=0, merge_rate=0):
+                 item_cost=0, merge_rate=0, q_tile=0, total_q=0, window_right=0):
         self.lists = lists or max(device.compute_units, kv_heads)
-        items, partials, self.rows = plan_sizes(batch, q_len, heads, kv_heads, self.lists,
-                                                window)
+        self.tiles = {"q_tile": q_tile, "total_q": total_q, "window_right": window_right}
+        sizes = room_of(batch, q_len, heads, kv_heads, self.lists, window, **self.tiles)
+        self.rows = sizes.partial_rows
         self.shape = {"q_len": q_len, "heads": heads, "kv_heads": kv_heads, "window": window,
-                      "item_cost": item_cost, "merge_rate": merge_rate}
-        self.op, self.batch, self.device = device.plan(), batch, device
+                      "item_cost": item_cost, "merge_rate": merge_rate, **self.tiles}
+        self.op, self.batch, self.device = device.plan(q_tiles=q_tile > 0), batch, device
         self.buffers = {n: device.empty(s, "int32") for n, s in (
-            ("work_indptr", (self.lists + 1,)), ("work_info", (items, 8)),
-            ("reduce_partial_map", (max(partials, 1),)))}
+            ("work_indptr", (self.lists + 1,)), ("work_info", (sizes.work_items, 8)),
+            ("reduce_partial_map", (max(sizes.partials, 1),)))}
         self._sized = {}
         rows = max(self.rows, 1)
         self.partial_out = device.empty((rows, heads, head_dim_v), "float32")
@@ -83,9 +94,14 @@ class Lists:
             raise AttnError("ATTN_BAD_ARGUMENT",
                             f"a batch of {batch} sequences, planned for at most {self.batch}")
         if batch not in self._sized:
+            shape = self.shape
+            tiles = room_of(batch, shape["q_len"], shape["heads"], shape["kv_heads"], self.lists,
+                            shape["window"], **self.tiles).tiles
             self._sized[batch] = dict(
-                self.buffers, reduce_indptr=self.device.empty((batch + 1,), "int32"),
-                reduce_final_map=self.device.empty((batch, 2), "int32"))
+                self.buffers, reduce_indptr=self.device.empty((tiles + 1,), "int32"),
+                reduce_final_map=self.device.empty((tiles, 2), "int32"))
+            if shape["q_tile"]:
+                self._sized[batch]["tile_info"] = self.device.empty((5, tiles), "int32")
         return self._sized[batch]
 
     def plan(self, kv_lens, qo_indptr=None, stream=None):
@@ -253,26 +269,52 @@ class BatchDecode:
 
 
 class BatchPrefill:
-    """Prefill of packed sequences, keys from tensors or, with a cache, through pages."""
+    """Prefill of packed sequences, keys from tensors or, with a cache, through pages.
+
+    With a cache, max_batch and max_tokens, keys are split over the compute units, and a step may have
+    sequences of one query and of thousands. max_batch bounds the sequences of a step, max_tokens their
+    query tokens together. The pack needs kernels of prefill (planned: true), plan (q_tiles: true) and
+    combine (partials: csr). planned=True demands them, planned=False leaves them out, None uses them
+    if the pack has them. Memory is allocated here; self.lists is None if they are not used."""
 
     def __init__(self, device, *, dtype, head_dim, heads, kv_heads, cache=None, head_dim_v=0,
                  mask="causal", window_left=-1, sinks=False, soft_cap=0.0, lse=False, scale=0.0,
-                 logits=None, page_table="blocks", chunk=0):
+                 logits=None, page_table="blocks", chunk=0, planned=None, max_batch=0, max_tokens=0):
         self.heads, self.head_dim_v, self.lse = heads, head_dim_v or head_dim, lse
-        self.made = None
+        self.made = self.lists = None
         mask, more = mask_of(mask, window_left, chunk)
         self.paged = cache is not None
-        self.op = device.prefill(dtype=dtype, head_dim=head_dim, head_dim_v=head_dim_v, heads=heads,
-                                 kv_heads=kv_heads, mask=mask, sinks=sinks, soft_cap=soft_cap > 0,
-                                 lse=lse, logits=logits, paged=self.paged, cache=cache,
-                                 page_table=page_table)
+        desc = dict(dtype=dtype, head_dim=head_dim, head_dim_v=head_dim_v, heads=heads,
+                    kv_heads=kv_heads, mask=mask, sinks=sinks, soft_cap=soft_cap > 0, lse=lse,
+                    logits=logits, paged=self.paged, cache=cache, page_table=page_table)
+        if planned or (planned is None and self.paged and max_batch and max_tokens):
+            right = {"none": -1, "custom": -1}.get(mask, 0)
+            self._plan_tiles(device, desc, planned, batch=max_batch, q_len=max_tokens,
+                             total_q=max_tokens, window_right=right,
+                             window=window_left + 1 if mask == "window" else chunk)
+        if not self.lists:
+            self.op = device.prefill(**desc)
         self.numbers = {"scale": scale, "soft_cap": soft_cap, **more}
         self._step = None
 
+    def _plan_tiles(self, device, desc, planned, **room):
+        """Looks up the kernels of a planned call and allocates its plan, if the pack has them."""
+        try:
+            self.op = device.prefill(**desc, planned=True)
+            self.combine = device.combine(dtype=desc["dtype"], head_dim=self.head_dim_v,
+                                          heads=self.heads, partials="csr")
+            split = choose_split(self.op, room["batch"], tokens=room["total_q"])
+            self.lists = Lists(device, heads=self.heads, kv_heads=desc["kv_heads"],
+                               head_dim_v=self.head_dim_v, lists=split.lists, q_tile=split.q_tile,
+                               item_cost=split.item_cost, merge_rate=split.merge_rate, **room)
+        except AttnError as e:
+            if planned or e.status != "ATTN_NO_KERNEL":
+                raise
+
     def plan(self, cu_seqlens_q, max_seqlen_q, *, cu_seqlens_k=None, max_seqlen_k=0, kv_lens=None,
-             block_table=None, kv_indptr=None, kv_indices=None):
+             block_table=None, kv_indptr=None, kv_indices=None, stream=None):
         """A step's lengths: cu_seqlens_k (cu_seqlens_q where nothing is said), or lengths and
-        pages."""
+        pages. The plan kernel runs on `stream`, where there is one."""
         step = {"cu_seqlens_q": cu_seqlens_q, "max_seqlen_q": max_seqlen_q,
                 "max_seqlen_k": max_seqlen_k}
         if self.paged:
@@ -281,6 +323,8 @@ class BatchPrefill:
         else:
             step["cu_seqlens_k"] = cu_seqlens_q if cu_seqlens_k is None else cu_seqlens_k
         self._step = step
+        if self.lists:
+            self.lists.plan(kv_lens, cu_seqlens_q, stream)
 
     def run(self, q, k, v, *, out=None, lse=None, k_scale=None, v_scale=None, sinks=None, stream=None):
         """A layer; k and v are tensors [tokens, kv heads, D], or the caches. Returns out, or out
@@ -288,8 +332,22 @@ class BatchPrefill:
         out, lse = outputs(self, q, out, lse)
         keys = ({"k_cache": k, "v_cache": v, "k_scale": k_scale, "v_scale": v_scale} if self.paged
                 else {"k": k, "v": v})
-        self.op(q=q, out=out, lse=lse, sinks=sinks, **keys, **self._step, **self.numbers,
+        work, plan = {}, None
+        if self.lists:
+            plan = self.lists.of(self._step["kv_lens"].shape[0])
+            work = {n: plan[n] for n in ("work_indptr", "work_info")}
+            work.update(partial_out=self.lists.partial_out, partial_lse=self.lists.partial_lse,
+                        partial_rows=self.lists.rows, q_tile=self.lists.shape["q_tile"])
+        self.op(q=q, out=out, lse=lse, sinks=sinks, **keys, **work, **self._step, **self.numbers,
                 stream=stream)
+        if plan:
+            self.combine(out=out, lse=lse, sinks=sinks, partial_out=self.lists.partial_out,
+                         partial_lse=self.lists.partial_lse,
+                         reduce_indptr=plan["reduce_indptr"],
+                         reduce_final_map=plan["reduce_final_map"],
+                         reduce_partial_map=plan["reduce_partial_map"],
+                         q_len=self.lists.shape["q_tile"], partial_rows=self.lists.rows,
+                         stream=stream)
         return (out, lse) if self.lse else out
 
 

@@ -24,9 +24,10 @@ static void locate_pages(struct prefill *p)
     struct tir_builder *b = &p->b;
     p->first_seen = tir_i32(b, 0);
     if (att_hides_early(p->v))
-        p->first_seen =
-            att_first_seen(b, p->v, p->attention.at.reach, tir_add(b, p->row0, p->offset));
+        p->first_seen = att_first_seen(b, p->v, p->attention.at.reach, prefill_first_position(p));
     p->pages = att_pages(b, p->v, p->sequence, p->kv_len, p->first_seen);
+    if (p->page_copies)
+        return;
     for (unsigned i = 0; i < p->n_panels; i++) {
         struct panel *n = &p->panels[i];
         n->paged = att_paged_tile(b, &p->k_cache, p->kv, n->width, n->first, NULL);
@@ -101,6 +102,13 @@ static void copy_panel(struct prefill *p, struct panel *n, struct tir_value tile
                        struct tir_value key)
 {
     struct tir_builder *b = &p->b;
+    if (p->page_copies) {
+        const struct prefill_page_copy copy = {
+            &p->k_cache,          p->k_page,   n->first,           n->width,
+            k_buffer(p, n, tile), &n->lds_all, PREFILL_COPIES_OF_K};
+        prefill_copy_page(p, &copy, tile);
+        return;
+    }
     if (p->v->paged) {
         n->fetched = att_paged_load(b, &p->pages, &n->paged, key, n->pages);
         return;
@@ -116,6 +124,8 @@ static void copy_panel(struct prefill *p, struct panel *n, struct tir_value tile
 void prefill_copy_first_keys(struct prefill *p)
 {
     const struct tir_value tile = tir_i32(&p->b, 0), key = first_key(p, tile);
+    if (p->page_copies)
+        p->k_page = prefill_find_page(p, tile);
     for (unsigned i = 0; i < p->n_panels; i++)
         copy_panel(p, &p->panels[i], tile, key);
 }
@@ -156,6 +166,13 @@ static void fetch_v(struct prefill *p, struct tir_value tile)
 {
     struct tir_builder *b = &p->b;
     struct tir_value key = first_key(p, tile);
+    if (p->page_copies) {
+        const struct prefill_page_copy copy = {
+            &p->v_cache,   p->v_page,          0, p->dv, v_buffer(p, tile),
+            &p->v_lds_all, PREFILL_COPIES_OF_V};
+        prefill_copy_page(p, &copy, tile);
+        return;
+    }
     for (unsigned i = 0; p->v->paged && i < prefill_v_parts(p); i++)
         p->fetched_v[i] = att_paged_load(b, &p->pages, &p->paged_v[i], key, p->v_pages);
     if (p->v->paged)
@@ -213,6 +230,10 @@ static void find_k(void *context, const struct pipe_row *row)
 {
     struct prefill *const p = family_of(context);
     (void)row;
+    if (p->page_copies) {
+        p->k_page = prefill_find_page(p, tile_of(p));
+        return;
+    }
     for (unsigned i = 0; i < p->n_panels; i++)
         p->panels[i].pages =
             att_page_numbers(&p->b, &p->pages, &p->panels[i].paged, first_key(p, tile_of(p)));
@@ -242,7 +263,10 @@ static void find_v(void *context, const struct pipe_row *row)
 {
     struct prefill *const p = family_of(context);
     (void)row;
-    p->v_pages = att_page_numbers(&p->b, &p->pages, &p->paged_v[0], first_key(p, tile_of(p)));
+    if (p->page_copies)
+        p->v_page = prefill_find_page(p, tile_of(p));
+    else
+        p->v_pages = att_page_numbers(&p->b, &p->pages, &p->paged_v[0], first_key(p, tile_of(p)));
 }
 
 static void load_mask(void *context, const struct pipe_row *row)

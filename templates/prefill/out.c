@@ -266,6 +266,10 @@ static void store_lse(struct prefill *p, const struct att_softmax_end *end)
 static void finish(struct prefill *p, const struct out_place *place, const struct state *s)
 {
     struct tir_builder *b = &p->b;
+    if (p->v->planned) {
+        prefill_write_item(p, s->m, s->l, s->o);
+        return;
+    }
     struct tir_value sink = {0};
     if (p->v->sinks)
         sink = att_entry(b, ARG_SINKS, p->head, TIR_F32);
@@ -299,12 +303,27 @@ static void finish(struct prefill *p, const struct out_place *place, const struc
         store_lse(p, &end);
 }
 
+/* Without a key what was copied for one may be a NaN, which a weight of 0 does not hide. */
+static struct tir_value only_with_keys(struct prefill *p, struct tir_value o)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_type type = tir_typeof(b->f, o);
+    const struct tir_value none = tir_cmp_le(b, p->kv_len, tir_i32(b, 0));
+    struct tir_if branch = tir_begin_if(b, none, true, &type, 1);
+    const struct tir_value zero = tir_float_like(b, o, 0.0f);
+    tir_else(b, &branch, &zero);
+    tir_end_if(b, &branch, &o);
+    return o;
+}
+
 void prefill_finish(struct prefill *p, const struct out_place *place)
 {
     struct tir_builder *b = &p->b;
     const struct tir_value *const carried = p->carried;
     struct state s = {carried[ATT_CARRY_M], att_attention_denominator(&p->attention, carried),
                       carried[ATT_CARRY_O]};
+    if (p->page_copies)
+        s.o = only_with_keys(p, s.o);
     /* Other waves may still read V there, and K of tiles past the end be on its way. */
     if (p->rows_in_keys && !p->v->paged)
         prefill_await_keys(p);

@@ -27,6 +27,7 @@ const char *const prefill_features[] = {"checks scores",
                                         "K first",
                                         "all of K first",
                                         "late V",
+                                        "copies of pages",
                                         NULL};
 
 const struct pipeline *const prefill_pipelines[] = {&prefill_ping_pong, &prefill_one_wave,
@@ -42,7 +43,8 @@ bool prefill_unrolls(const struct prefill *p)
     const bool square = p->v->head_dim == 128 && p->v->head_dim_v == 128;
     const unsigned values = p->kv * p->dv / (p->waves * TIR_WAVE_LANES);
     const bool fits = p->m->has_lds_read_tr || (!square && values <= 32);
-    return !p->v->paged && !att_scales_scores(p->v) && !full && fits;
+    const bool moves = p->v->paged && !p->page_copies;
+    return !moves && !att_scales_scores(p->v) && !full && fits;
 }
 
 /* Keeping S until P is ready costs 32 VGPRs. A loop unrolled by two alternates two S buffers and
@@ -117,8 +119,9 @@ static uint32_t find_features(const struct prefill *p)
         {p->sum_rows, ATT_HAS_SUM_ROWS},
         {p->rest, ATT_HAS_REST},
         {p->v->mask == ATT_MASK_CUSTOM, ATT_HAS_MASK_BYTES},
-        {p->v->paged, PREFILL_HAS_PAGES},
-        {p->by_columns || p->v->paged, PREFILL_HAS_V_STORED},
+        {p->v->paged && !p->page_copies, PREFILL_HAS_PAGES},
+        {p->page_copies, PREFILL_HAS_PAGE_COPIES},
+        {p->by_columns || (p->v->paged && !p->page_copies), PREFILL_HAS_V_STORED},
         {p->n_panels > 1, PREFILL_HAS_PANELS},
         {p->v_keys < p->kv, PREFILL_HAS_V_PARTS},
         {p->kv / p->v_keys >= QUARTERS, PREFILL_HAS_V_QUARTERS},

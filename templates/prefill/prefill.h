@@ -31,6 +31,7 @@ struct panel {
     unsigned q_at;   /* in the workgroup's buffer of rows, */
     unsigned q_part; /* with others of that part */
     struct tir_value buffer, q;
+    struct tir_value q_rows; /* with stages_q, on their way */
     struct att_paged_tile paged;
     struct tir_value pages; /* of the tile that is fetched next */
     struct att_paged_data fetched;
@@ -42,6 +43,17 @@ struct out_place {
     struct tir_layout lds;
     unsigned parts, at, step;
     bool in_v;
+};
+
+/* An item of a work list, over some of a tile's rows: a row is a query and one of the heads that
+ * share a KV head, heads inner.. */
+struct prefill_item {
+    struct tir_value partial;     /* row of partial_out for first_token, or -1: the result */
+    struct tir_value first_token; /* row of q and out */
+    struct tir_value n_rows;      /* of the tile */
+    struct tir_value end_key;     /* keys of the item end before it */
+    struct tir_value position;    /* the key at the first token's own position */
+    struct tir_value gqa;         /* query heads of the KV head */
 };
 
 struct prefill {
@@ -87,7 +99,12 @@ struct prefill {
     char refused[PIPE_WHY]; /* why it has none; empty: it has one */
     struct att_attention attention;
 
-    struct tir_value group; /* of this wave, where there are groups */
+    struct tir_value group;   /* of this wave, where there are groups */
+    struct prefill_item item; /* with `planned`; row0 counts its rows */
+    unsigned item_bytes;      /* of row_buffer, through which rows of an item go; 0: none do */
+    bool stages_q;            /* rows of Q too, */
+    unsigned q_group_bytes;   /* of each group its own, */
+    bool q_in_v;              /* where V comes to be, for want of room */
 
     /* Uniform over the workgroup. */
     struct tir_value sequence, head, kv_head, row0, q_len, kv_len, offset, first, q_begin, kv_begin;
@@ -98,6 +115,8 @@ struct prefill {
     struct tir_value k_scale, v_scale; /* of all its keys and values, or none */
     struct att_cache k_cache, v_cache;
     struct att_pages pages;
+    bool page_copies;                 /* prefill_copies_pages() */
+    struct tir_value k_page, v_page;  /* i32: with page_copies, of the tile that is copied next */
     struct tir_value first_seen;      /* i32: of all queries of the workgroup; may be below 0 */
     struct att_paged_tile paged_v[2]; /* prefill_v_parts() of them */
     struct tir_value v_pages;
@@ -118,6 +137,9 @@ void prefill_finish(struct prefill *p, const struct out_place *place);
 
 /* prefill.c */
 
+/** The key at the position of the workgroup's first query, i32. */
+struct tir_value prefill_first_position(struct prefill *p);
+
 /** Asks for Q of the turn that p is at, and for its first tile of K, which then is in the L1. */
 void prefill_fetch(struct prefill *p);
 
@@ -130,6 +152,8 @@ enum prefill_copies { PREFILL_COPIES_OF_K, PREFILL_COPIES_OF_V, PREFILL_COPIES_O
  * it has no room in LDS. */
 void prefill_copy_q(struct prefill *p, unsigned part);
 void prefill_load_q(struct prefill *p, unsigned part);
+/** Returns the LDS address of a panel of Q. */
+struct tir_value prefill_q_buffer(struct prefill *p, const struct panel *n);
 /** Takes all parts, the first of which has been asked for. */
 void prefill_await_q(struct prefill *p);
 
@@ -146,6 +170,28 @@ void prefill_copy_first_keys(struct prefill *p);
 
 /** Waits until no copy of K is under way, of tiles past the end too, and no wave reads any. */
 void prefill_await_keys(struct prefill *p);
+
+/* page_copy.c */
+
+/** True if K and V go from pages to LDS by themselves. They need no conversion then, and a wave's
+ * rows of a tile lie in one page. */
+bool prefill_copies_pages(const struct prefill *p);
+
+/** Loads the number of the page that has the wave's rows of a tile, i32. */
+struct tir_value prefill_find_page(struct prefill *p, struct tir_value tile);
+
+/** A copy of columns of a tile of K or V to LDS. */
+struct prefill_page_copy {
+    const struct att_cache *cache;
+    struct tir_value page;        /* prefill_find_page() of the same tile */
+    unsigned first, width;        /* columns */
+    struct tir_value to;          /* LDS address of the tile */
+    const struct tir_layout *lds; /* of the tile */
+    int group;                    /* enum prefill_copies */
+};
+
+/** Copies the wave's rows of a tile. */
+void prefill_copy_page(struct prefill *p, const struct prefill_page_copy *c, struct tir_value tile);
 
 /* pipeline.c */
 
@@ -194,6 +240,22 @@ void prefill_take_turns(struct prefill *p, void (*attend)(struct prefill *));
 /** `second` of the template: a tile for launches of few tiles. */
 bool prefill_second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
                     struct att_second *second);
+
+/* work_items.c: with `planned` */
+
+/** Calls `attend` once, to build what is done to rows of an item up to what prefill_finish() does;
+ * builds the loops over items, and over rows where a tile has more than the workgroup. */
+void prefill_take_items(struct prefill *p, void (*attend)(struct prefill *));
+
+/** Loads the workgroup's rows of Q, queries x panel, straight from memory. */
+struct tir_value prefill_gather_q(struct prefill *p, const struct panel *n, struct tir_type t);
+
+/** Sets attention.at, the keys that each row sees. */
+void prefill_place_item(struct prefill *p);
+
+/** Writes O and LSE of the workgroup's rows: the result, or a part of it. */
+void prefill_write_item(struct prefill *p, struct tir_value m, struct tir_value l,
+                        struct tir_value o);
 
 /* tile.c */
 

@@ -37,9 +37,13 @@ static struct tir_view q_view(struct prefill *p, const struct panel *n)
                     (int)(n->first * p->bytes));
 }
 
-static struct tir_value q_buffer(struct prefill *p, const struct panel *n)
+struct tir_value prefill_q_buffer(struct prefill *p, const struct panel *n)
 {
-    return att_plus(&p->b, p->row_buffer, (int)n->q_at);
+    struct tir_builder *b = &p->b;
+    const struct tir_value at = att_plus(b, p->q_in_v ? p->v_buffer : p->row_buffer, (int)n->q_at);
+    if (!p->stages_q || p->groups == 1)
+        return at;
+    return tir_add(b, at, att_times(b, p->group, (int)p->q_group_bytes));
 }
 
 void prefill_copy_q(struct prefill *p, unsigned part)
@@ -48,8 +52,8 @@ void prefill_copy_q(struct prefill *p, unsigned part)
     for (unsigned i = 0; i < p->n_panels; i++) {
         const struct panel *n = &p->panels[i];
         if (n->q_part == part)
-            tir_copy_to_lds(b, PREFILL_COPIES_OF_Q, q_view(p, n), tir_i32(b, 0), q_buffer(p, n),
-                            q_type(p, n), &n->q_lds);
+            tir_copy_to_lds(b, PREFILL_COPIES_OF_Q, q_view(p, n), tir_i32(b, 0),
+                            prefill_q_buffer(p, n), q_type(p, n), &n->q_lds);
     }
 }
 
@@ -61,8 +65,13 @@ void prefill_load_q(struct prefill *p, unsigned part)
         if (p->row_bytes && n->q_part != part)
             continue;
         const struct tir_type t = q_type(p, n);
-        struct tir_value columns = p->row_bytes ? tir_tile_lds_load(b, q_buffer(p, n), t, &n->q_lds)
-                                                : tir_tile_load(b, q_view(p, n), tir_i32(b, 0), t);
+        struct tir_value columns;
+        if (p->v->planned && !p->stages_q)
+            columns = prefill_gather_q(p, n, t);
+        else if (p->row_bytes || p->stages_q)
+            columns = tir_tile_lds_load(b, prefill_q_buffer(p, n), t, &n->q_lds);
+        else
+            columns = tir_tile_load(b, q_view(p, n), tir_i32(b, 0), t);
         if (n->counted || n->used > n->there)
             columns = without_others(p, columns, n);
         n->q = tir_named(b, "q", tir_transpose(b, columns));

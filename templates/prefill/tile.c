@@ -8,9 +8,10 @@
 #include "ir/address_map.h"
 #include "ir/bits.h"
 #include "ir/spread.h"
-#include "templates/workgroup/lds_map.h"
+#include "templates/prefill/item_rows.h"
 #include "templates/prefill/pipelines/pipelines.h"
 #include "templates/prefill/prefill.h"
+#include "templates/workgroup/lds_map.h"
 
 /* With a custom mask: each byte of it has an address of two registers. */
 enum { MASKED_SCORES = 16 * 32 };
@@ -197,7 +198,7 @@ static unsigned key_bytes(const struct prefill *p)
 
 static unsigned lds_bytes(const struct prefill *p)
 {
-    return key_bytes(p) + (p->rows_in_v || p->rows_in_keys ? 0 : p->row_bytes);
+    return key_bytes(p) + p->item_bytes + (p->rows_in_v || p->rows_in_keys ? 0 : p->row_bytes);
 }
 
 /* In a half of O rows that would begin at the same bank exchange chunks. */
@@ -290,12 +291,22 @@ static void place_rows_in_keys(struct prefill *p)
     p->row_bytes = p->rows_in_keys ? room : 0;
 }
 
+static void place_item_rows(struct prefill *p)
+{
+    const unsigned taken = key_bytes(p) + 16 * (p->n_panels + 1), most = p->m->lds_bytes;
+    prefill_plan_item_rows(p, taken < most ? most - taken : 0);
+}
+
 /* Lanes that load a row of Q each touch 32 lines of memory with every instruction, and 4 rows of it
  * with one that goes to LDS: it takes 16 bytes a lane. */
 static void place_rows(struct prefill *p)
 {
     const unsigned queries = prefill_queries(p);
     p->q_parts = 1;
+    if (p->v->planned) {
+        place_item_rows(p);
+        return;
+    }
     if (prefill_is_one_wave(p) && p->m->to_lds_max_bytes < 16) {
         place_rows_in_keys(p);
         return;
@@ -346,6 +357,7 @@ struct prefill prefill_with_tile(const struct att_variant *v, const struct tir_m
         return p;
     p.mma = &m->mma[p.instr];
     choose_layouts(&p);
+    p.page_copies = prefill_copies_pages(&p);
     place_rows(&p);
     place_merge(&p);
     return p;
@@ -400,8 +412,8 @@ bool prefill_fits(const struct att_variant *v, const struct att_tile *t,
     if (t->copy_bytes > m->to_lds_max_bytes)
         return att_reject(why, ATT_TILE, "copies %d bytes a lane to LDS, %s %d", t->copy_bytes,
                           m->name, m->to_lds_max_bytes);
-    if (t->plain && (v->logits || v->soft_cap || v->paged))
-        return att_reject(why, ATT_TILE, "has no registers for a hook, a soft cap or pages");
+    if (t->plain && (v->logits || v->soft_cap))
+        return att_reject(why, ATT_TILE, "has no registers for a hook or a soft cap");
     if (v->tile && t->panel > v->head_dim && t->panel < 256)
         return att_reject(why, ATT_TILE, "panels are as wide as the head dim already");
     if (att_is_shuffled(v) && v->kv_scale >= ATT_KV_SCALE_TOKEN &&
@@ -433,6 +445,8 @@ bool prefill_fits(const struct att_variant *v, const struct att_tile *t,
     if (p.instr < 0)
         return att_reject(why, ATT_TILE, "%s has no matrix instruction with %d rows", m->name,
                           t->rows);
+    if (t->plain && v->paged && !p.page_copies)
+        return att_reject(why, ATT_TILE, "has no registers for pages that are no copies");
     if (!p.n_panels)
         return att_reject(why, ATT_TILE, "head_dim %d has more than %d panels of %d columns",
                           v->head_dim, PREFILL_MAX_PANELS, t->panel);
@@ -492,8 +506,20 @@ static bool check_fp8(const struct att_variant *v, struct att_why *why)
     return true;
 }
 
+static bool check_planned(const struct att_variant *v, struct att_why *why)
+{
+    if (!v->planned)
+        return true;
+    if (!v->paged)
+        return att_reject(why, ATT_PLANNED, "planned is for a cache: it wants paged: true");
+    return v->qkv_scale == ATT_QKV_SCALE_TENSOR ||
+           att_reject(why, ATT_QKV_SCALE, "planned is for one scale of all queries");
+}
+
 bool prefill_check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
+    if (!check_planned(v, why))
+        return false;
     if (!(v->paged ? att_cache_check(v, why) : check_plain(v, why)) || !check_fp8(v, why))
         return false;
     if (!check_dims(v, why))

@@ -432,6 +432,26 @@ static const struct att_tile *find_few_keys(const struct att_variant *v,
     return NULL;
 }
 
+/* A second kernel with groups of keys takes tiles that fill no more than its rows: a part of such a
+ * tile has twice the keys, and there are half as many parts. */
+static bool planned_second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
+                           struct att_second *second)
+{
+    struct att_why why;
+    for (unsigned i = 0; !n && i < PREFILL_N_TILES; i++) {
+        const struct att_tile *const t = &prefill_tiles[i];
+        if (!t->own[PREFILL_KEY_GROUPS] || !prefill_fits(v, t, m, &why))
+            continue;
+        const int rows = (int)(t->rows * t->waves / t->own[PREFILL_KEY_GROUPS]);
+        *second = (struct att_second){
+            .tile = i + 1,
+            .calls = {.rows = {{ARG_TILE_ROWS, 1, rows}}, .count = 1},
+        };
+        return true;
+    }
+    return false;
+}
+
 /* Second kernels with groups of keys are for launches that have no more tiles than compute
  * units. */
 bool prefill_second(const struct att_variant *v, const struct tir_machine *m, unsigned n,
@@ -439,6 +459,8 @@ bool prefill_second(const struct att_variant *v, const struct tir_machine *m, un
 {
     enum { FEW_KEYS = 1024 };
     int keys[2];
+    if (v->planned)
+        return planned_second(v, m, n, second);
     const struct att_tile *t = find_few_keys(v, m);
     if (t) {
         *second = (struct att_second){

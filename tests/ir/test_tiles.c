@@ -532,6 +532,28 @@ static struct tir_value small_numbers(struct tir_builder *b, struct tir_type t)
     return numbers_below(b, t, 8);
 }
 
+static void rows_are_multiplied_and_added_up(void **state)
+{
+    (void)state;
+    struct program p = begin();
+    const struct tir_layout l = layout_in_order(3);
+    const struct tir_type t = tir_tile(p.f, TIR_BF16, ROWS, COLS, &l);
+    const struct tir_value a = tir_convert(&p.b, small_numbers(&p.b, t), TIR_F32);
+    const struct tir_value twice = tir_add(&p.b, a, a);
+    const struct tir_type f32 = tir_typeof(p.f, a);
+    keep(&p, tir_broadcast(&p.b, tir_row_dot(&p.b, a, twice), f32));
+    both_levels_agree(&p, in, out);
+    for (int i = 0; i < ROWS; i++) {
+        float got, sum = 0;
+        for (int j = 0; j < COLS; j++)
+            sum += 2 * (float)(((i ^ j) & 7) * ((i ^ j) & 7));
+        for (int j = 0; j < COLS; j++) {
+            memcpy(&got, out + 4 * (i * COLS + j), sizeof(got));
+            assert_float_equal(got, sum, 0);
+        }
+    }
+}
+
 /* ROWS x COLS of bf16: a lane has all rows of a column. */
 static struct tir_type rows_in_registers(struct program *p)
 {
@@ -740,6 +762,7 @@ int main(void)
         cmocka_unit_test(lds_loads_begin_with_any_column),
         cmocka_unit_test(lds_elements_may_have_gaps),
         cmocka_unit_test(columns_that_are_not_there_are_the_padding),
+        cmocka_unit_test(rows_are_multiplied_and_added_up),
         cmocka_unit_test(pairs_of_rows_are_added_in_f32),
         cmocka_unit_test(largest_of_rows_are_found_two_at_a_time),
         cmocka_unit_test(a_product_may_leave_out_the_last_columns),

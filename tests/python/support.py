@@ -26,10 +26,10 @@ FP8_MAX = np.nanmax(FP8)
 FP8_TINY = FP8[1] / 2  # half a step of the smallest numbers
 
 
-def device(*kernels, target=TARGET, dtype="fp16"):
+def device(*kernels, target=TARGET, dtype="fp16", **more):
     """A simulated GPU with these kernels."""
     pack = attn.build({"targets": [target], "defaults": {"dtype": dtype}, "kernels": list(kernels)})
-    return attn.Device(pack, hip="sim")
+    return attn.Device(pack, hip="sim", **more)
 
 
 def random(shape, seed=0, dtype=np.float16):

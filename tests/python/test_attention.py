@@ -343,6 +343,65 @@ class Prefill(unittest.TestCase):
                 want, _ = support.attention(q[cu[s]:cu[s + 1]], keys[s][:m], values[s][:m])
                 support.close(out.numpy()[cu[s]:cu[s + 1]], want, support.bound(values[s]), f"{n} {s}")
 
+    def planned(self, **more):
+        device = support.device({"op": "prefill", "head_dim": DIM, "paged": True, "page_size": PAGE,
+                                 "gqa": HEADS // KV_HEADS, "planned": True},
+                                {"op": "plan", "q_tiles": True},
+                                {"op": "combine", "head_dim": DIM, "partials": "csr"}, **more)
+        return device, BatchPrefill(device, **SHAPE, max_batch=3, max_tokens=40)
+
+    def test_planned_sequences_of_one_query_and_of_many(self):
+        device, prefill = self.planned()
+        lens, cu = (900, 20, 50), np.array([0, 1, 6, 36], np.int32)
+        cache, table, keys, values = paged(lens, 6)
+        q = support.random((36, HEADS, DIM), 7)
+        prefill.plan(cu, 30, kv_lens=np.array(lens, np.int32), block_table=table)
+        out = prefill.run(q, cache[:, 0], cache[:, 1])
+        parts = prefill.lists.of(3)["reduce_indptr"].numpy()
+        self.assertGreater(parts[1], 1)  # the first sequence is cut
+        for s in range(3):
+            want, _ = support.attention(q[cu[s]:cu[s + 1]], keys[s], values[s])
+            support.close(out[cu[s]:cu[s + 1]], want, support.bound(values[s]))
+
+    def test_planned_in_a_graph(self):
+        device, prefill = self.planned()
+        lens = (700, 20, 50)
+        cache, table, keys, values = paged(lens, 6)
+        q = support.random((40, HEADS, DIM), 7)
+        given = {n: device.array(x) for n, x in (("q", q), ("k", cache[:, 0]), ("v", cache[:, 1]))}
+        cu, kv = device.empty((4,), np.int32), device.empty((3,), np.int32)
+        out, pages = device.empty((40, HEADS, DIM), np.float16), device.array(table)
+        with device.graph() as graph:
+            prefill.plan(cu, 40, kv_lens=kv, block_table=pages, stream=graph.stream)
+            prefill.run(**given, out=out, stream=graph.stream)
+        for queries, n in (((1, 33, 4), (700, 20, 50)), ((20, 0, 1), (641, 9, 50))):
+            first = np.cumsum((0,) + queries).astype(np.int32)
+            for to, x in ((cu, first), (kv, np.array(n, np.int32))):
+                device.hip.call("hipMemcpy", to.pointer, x.ctypes.data, x.nbytes, 1)
+            graph.replay()
+            for s in range(3):
+                want, _ = support.attention(q[first[s]:first[s + 1]], keys[s][:n[s]], values[s][:n[s]])
+                got = out.numpy()[first[s]:first[s + 1]]
+                support.close(got, want, support.bound(values[s]), f"{queries} {s}")
+
+    def test_check_data_names_a_bad_item(self):
+        device, prefill = self.planned(check_data=True)
+        cache, table, _, _ = paged((50,), 6)
+        q, cu, lens = support.random((6, HEADS, DIM), 7), np.array([0, 6], np.int32), np.array([50], np.int32)
+        prefill.plan(cu, 6, kv_lens=lens, block_table=table)
+        info = prefill.lists.of(1)["work_info"]
+        bad = np.array([7], np.int32)
+        device.hip.call("hipMemcpy", info.pointer, bad.ctypes.data, 4, 1)
+        with self.assertRaisesRegex(attn.AttnError, r"work_info\[0\]\[0\] is 7"):
+            prefill.run(q, cache[:, 0], cache[:, 1])
+
+    def test_a_pack_without_planned_kernels_does(self):
+        device = support.device({"op": "prefill", "head_dim": DIM, "paged": True, "page_size": PAGE,
+                                 "gqa": HEADS // KV_HEADS})
+        self.assertIsNone(BatchPrefill(device, **SHAPE, max_batch=3, max_tokens=40).lists)
+        with self.assertRaises(attn.AttnError):
+            BatchPrefill(device, **SHAPE, planned=True, max_batch=3, max_tokens=40)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -474,7 +474,7 @@ static void bad_shapes_are_refused(void **state)
     assert_int_equal(attn_decode_plan(&good, NULL, &nothing), ATTN_BAD_ARGUMENT);
     says("a tensor of it is NULL");
     int32_t room[64];
-    const struct attn_decode_plan plan = {room, room, room, room, room};
+    const struct attn_decode_plan plan = {room, room, room, room, room, NULL};
     assert_int_equal(attn_decode_plan(&good, NULL, &plan), ATTN_BAD_ARGUMENT);
     says("kv_lens is NULL");
 }

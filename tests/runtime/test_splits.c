@@ -163,6 +163,43 @@ static void lists_that_workgroups_share_are_fewer(void **state)
     close_op(&b);
 }
 
+/* Tiles have the queries whose heads fill a workgroup: 256 / 8. */
+static void a_planned_prefill_has_tiles(void **state)
+{
+    (void)state;
+    struct attn_prefill_desc desc = {
+        .size = sizeof(desc),
+        .dtype = ATTN_BF16,
+        .head_dim = 64,
+        .heads = 16,
+        .kv_heads = 2,
+        .mask = ATTN_MASK_CAUSAL,
+        .paged = true,
+        .planned = true,
+        .cache = {.page_size = 16},
+    };
+    struct bench_op b = open_pack();
+    assert_int_equal(attn_prefill_lookup(b.device, &desc, &b.op), ATTN_OK);
+    const struct attn_decode_split s = choose(b.op, 4, 4096);
+    assert_false(s.tuned);
+    assert_int_equal(s.lists, 304);
+    assert_int_equal(s.q_tile, 32);
+    assert_int_equal(s.item_cost, 4);
+    assert_int_equal(s.merge_rate, 16);
+    assert_false(s.one_launch);
+    const struct attn_decode_step few = {.size = sizeof(few), .batch = 2, .tokens = 17};
+    struct attn_decode_split tiles = {.size = sizeof(tiles)};
+    assert_int_equal(attn_decode_choose_split(b.op, &few, &tiles), ATTN_OK);
+    assert_int_equal(tiles.q_tile, 32); /* there is no second kernel */
+    attn_op_destroy(b.op);
+    desc.planned = false;
+    assert_int_equal(attn_prefill_lookup(b.device, &desc, &b.op), ATTN_OK);
+    const struct attn_decode_step step = {.size = sizeof(step), .batch = 1};
+    struct attn_decode_split split = {.size = sizeof(split)};
+    assert_int_equal(attn_decode_choose_split(b.op, &step, &split), ATTN_BAD_ARGUMENT);
+    close_op(&b);
+}
+
 static void bad_calls_are_refused(void **state)
 {
     (void)state;
@@ -171,10 +208,10 @@ static void bad_calls_are_refused(void **state)
     struct attn_decode_step step = {.size = sizeof(step), .batch = 1, .kv_len = -1};
     struct attn_decode_split split = {.size = sizeof(split)};
     assert_int_equal(attn_decode_choose_split(b.op, &step, &split), ATTN_BAD_ARGUMENT);
-    says("batch 1, kv_len -1");
+    says("batch 1, kv_len -1, tokens 0");
     step.size = 4;
     assert_int_equal(attn_decode_choose_split(b.op, &step, &split), ATTN_BAD_ARGUMENT);
-    says("a size is not what");
+    says("step.size is 4");
     assert_int_equal(attn_decode_choose_split(NULL, &step, &split), ATTN_BAD_ARGUMENT);
     says("op is NULL");
     close_op(&b);
@@ -191,6 +228,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(kernels_of_a_split_are_in_the_pack),
         cmocka_unit_test(without_tuning_it_is_a_list_for_each_unit),
         cmocka_unit_test(lists_that_workgroups_share_are_fewer),
+        cmocka_unit_test(a_planned_prefill_has_tiles),
         cmocka_unit_test(bad_calls_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

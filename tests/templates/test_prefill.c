@@ -154,6 +154,52 @@ static void paged_tiles_fit_too(void **state)
                 }
 }
 
+/* Pages that pass through registers leave room for tiles of 32 keys, copies for 64. */
+static void check_copies(const char *target, int page_size, enum att_kv_dtype kv, bool copied)
+{
+    struct att_variant v = variant(target, head_dims[1]);
+    att_set(&v, ATT_PAGED, 1);
+    att_set(&v, ATT_PLANNED, 1);
+    att_set(&v, ATT_PAGE_SIZE, page_size);
+    att_set(&v, ATT_KV_DTYPE, kv);
+    att_set(&v, ATT_KV_SCALE, kv ? ATT_KV_SCALE_TENSOR : ATT_KV_SCALE_NONE);
+    struct attnc_kernel k = compile_attention(&v);
+    check_facts(&k, 4);
+    if (!strstr(k.tuning, "kv=64") == copied)
+        fail_msg("%s of %d tokens on %s: %s", k.name, page_size, target, k.tuning);
+    attnc_kernel_free(&k);
+}
+
+static void pages_are_copied_where_a_wave_has_one(void **state)
+{
+    (void)state;
+    check_copies("gfx950", 16, ATT_KV_DTYPE_SAME, true);
+    check_copies("gfx950", 8, ATT_KV_DTYPE_SAME, true);
+    check_copies("gfx950", 4, ATT_KV_DTYPE_SAME, false);
+    check_copies("gfx950", 0, ATT_KV_DTYPE_SAME, false);
+    check_copies("gfx950", 24, ATT_KV_DTYPE_SAME, true);
+    check_copies("gfx950", 20, ATT_KV_DTYPE_SAME, false);
+    check_copies("gfx950", 16, ATT_KV_DTYPE_FP8, false);
+    check_copies("gfx942", 16, ATT_KV_DTYPE_SAME, false);
+}
+
+static void planned_tiles_fit_too(void **state)
+{
+    (void)state;
+    for (int t = 0; tgt_all[t]; t++)
+        for (int d = 0; d < N_DIMS; d++)
+            for (int mask = ATT_MASK_NONE; mask <= ATT_MASK_WINDOW; mask++) {
+                struct att_variant v = variant(tgt_all[t]->machine.name, head_dims[d]);
+                att_set(&v, ATT_PAGED, 1);
+                att_set(&v, ATT_PLANNED, 1);
+                att_set(&v, ATT_PAGE_SIZE, 16);
+                att_set(&v, ATT_MASK, mask);
+                struct attnc_kernel k = compile_attention(&v);
+                check_facts(&k, 4);
+                attnc_kernel_free(&k);
+            }
+}
+
 static void caches_that_cannot_be_say_why(void **state)
 {
     (void)state;
@@ -280,6 +326,23 @@ static void output_is_zero_before_the_loop_is_near(void **state)
     }
 }
 
+static void plans_of_no_cache_say_why(void **state)
+{
+    (void)state;
+    struct att_why why = {.text = ""};
+    struct att_variant v = variant("gfx950", head_dims[1]);
+    att_set(&v, ATT_PLANNED, 1);
+    assert_false(v.op->check(&v, &tgt_find("gfx950")->machine, &why));
+    assert_non_null(strstr(why.text, "paged: true"));
+    att_set(&v, ATT_PAGED, 1);
+    assert_true(v.op->check(&v, &tgt_find("gfx950")->machine, &why));
+    att_set(&v, ATT_Q_DTYPE, ATT_Q_DTYPE_FP8);
+    att_set(&v, ATT_KV_DTYPE, ATT_KV_DTYPE_FP8);
+    att_set(&v, ATT_QKV_SCALE, ATT_QKV_SCALE_HEAD);
+    assert_false(v.op->check(&v, &tgt_find("gfx950")->machine, &why));
+    assert_non_null(strstr(why.text, "one scale"));
+}
+
 static void unsupported_head_dims_say_why(void **state)
 {
     (void)state;
@@ -301,11 +364,14 @@ int main(void)
         cmocka_unit_test(every_pair_of_head_dims_makes_sound_tiles),
         cmocka_unit_test(soft_cap_fits_too),
         cmocka_unit_test(paged_tiles_fit_too),
+        cmocka_unit_test(pages_are_copied_where_a_wave_has_one),
+        cmocka_unit_test(planned_tiles_fit_too),
         cmocka_unit_test(caches_that_cannot_be_say_why),
         cmocka_unit_test(fp8_tiles_fit_too),
         cmocka_unit_test(fp8_that_cannot_be_says_why),
         cmocka_unit_test(matrix_pipe_is_kept_busy),
         cmocka_unit_test(output_is_zero_before_the_loop_is_near),
+        cmocka_unit_test(plans_of_no_cache_say_why),
         cmocka_unit_test(unsupported_head_dims_say_why),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,8 +9,13 @@
 
 #include <stddef.h>
 
-void ref_prefill_row(const struct ref_prefill *p, int s, int head, int64_t row, double *scratch,
-                     struct ref_row *result)
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
+static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* `part`: first and one past the last of its keys, or NULL: all. */
+static void attend(const struct ref_prefill *p, int s, int head, int64_t row, const int64_t *part,
+                   double *scratch, struct ref_row *result)
 {
     const int64_t n = p->cu_q[s + 1] - p->cu_q[s], m = p->cu_k[s + 1] - p->cu_k[s];
     const int dim = p->attention.dim, dim_v = p->attention.dim_v;
@@ -22,9 +27,9 @@ void ref_prefill_row(const struct ref_prefill *p, int s, int head, int64_t row, 
         .queries = n,
         .keys = m,
         .head = head,
-        .sink = p->sinks ? p->sinks + head : NULL,
+        .sink = p->sinks && !part ? p->sinks + head : NULL,
     };
-    const struct ref_keys keys = {
+    struct ref_keys keys = {
         .k = p->k + kv_head * dim,
         .k_stride = (int64_t)p->kv_heads * dim,
         .v = p->v + kv_head * dim_v,
@@ -33,5 +38,21 @@ void ref_prefill_row(const struct ref_prefill *p, int s, int head, int64_t row, 
         .end = diagonal + p->right + 1 < m ? diagonal + p->right + 1 : m,
         .visible = p->mask ? p->mask + p->mask_indptr[s] + row * m : NULL,
     };
+    if (part) {
+        keys.first = larger(keys.first, part[0]);
+        keys.end = smaller(keys.end, part[1]);
+    }
     ref_attend(&p->attention, &query, &keys, scratch, result);
+}
+
+void ref_prefill_row(const struct ref_prefill *p, int s, int head, int64_t row, double *scratch,
+                     struct ref_row *result)
+{
+    attend(p, s, head, row, NULL, scratch, result);
+}
+
+void ref_prefill_part(const struct ref_prefill *p, int s, int head, int64_t row,
+                      const int64_t keys[2], double *scratch, struct ref_row *result)
+{
+    attend(p, s, head, row, keys, scratch, result);
 }

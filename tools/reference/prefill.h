@@ -22,4 +22,8 @@ struct ref_prefill {
 void ref_prefill_row(const struct ref_prefill *p, int s, int head, int64_t row, double *scratch,
                      struct ref_row *result);
 
+/* The same over keys first .. end - 1 alone, without a sink: a part of it. */
+void ref_prefill_part(const struct ref_prefill *p, int s, int head, int64_t row,
+                      const int64_t keys[2], double *scratch, struct ref_row *result);
+
 #endif

@@ -15,6 +15,7 @@ enum {
     ONE_LONG = 1 << 2, /* one has a hundred times the keys of the others */
     EQUAL = 1 << 3,
     RAGGED_Q = 1 << 4, /* qo_indptr, with fewer queries than q_len for some */
+    SHORT_Q = 1 << 5,  /* most have one query */
 };
 
 /* keys: the longest of the common lengths; longest: that of the first, if not 0. Chunks of 64
@@ -22,34 +23,43 @@ enum {
 static const struct shape {
     struct verify_shape is;
     int keys, batch, q_len, heads, kv_heads, lists, window, longest, item_cost, merge_rate;
+    int q_tile, total_q, right;
 } shapes[] = {
-    {{"one", 0}, 9000, 1, 1, 64, 8, 304, 0, 0, 0, 0},
-    {{"one head", 0}, 60000, 1, 1, 16, 1, 304, 0, 0, 0, 0},
-    {{"few", RAGGED_Q}, 3000, 3, 4, 12, 2, 304, 0, 0, 0, 0},
-    {{"even", EQUAL}, 4096, 64, 1, 64, 8, 304, 0, 0, 0, 0},
-    {{"equal pieces", EQUAL}, 4096, 8, 1, 64, 8, 256, 0, 0, 0, 0},
-    {{"a list each", RAGGED_Q}, 5000, 70, 2, 16, 2, 304, 0, 0, 0, 0},
-    {{"two hundred", ZEROS | RAGGED_Q}, 3000, 200, 2, 4, 1, 304, 0, 0, 0, 0},
-    {{"ragged", RAGGED_Q}, 2000, 65, 2, 20, 4, 304, 0, 0, 0, 0},
-    {{"no keys", ALL_ZERO}, 0, 63, 1, 4, 1, 64, 0, 0, 0, 0},
-    {{"padded", ZEROS}, 700, 200, 1, 96, 8, 304, 0, 0, 0, 0},
-    {{"one long", ONE_LONG}, 900, 128, 3, 16, 2, 256, 0, 0, 0, 0},
-    {{"large pages", ZEROS}, 40000, 30, 1, 10, 1, 304, 0, 0, 0, 0},
-    {{"few lists", ZEROS}, 1000, 20, 1, 32, 8, 5, 0, 0, 0, 0},
-    {{"odd heads", ONE_LONG}, 3000, 70, 1, 5, 5, 304, 0, 0, 0, 0},
-    {{"full", ZEROS | ONE_LONG}, 5000, 512, 1, 64, 8, 304, 0, 0, 0, 0},
-    {{"window", ZEROS | ONE_LONG | RAGGED_Q}, 16384, 130, 4, 64, 8, 304, 128, 0, 0, 0},
-    {{"window of one", RAGGED_Q}, 300, 40, 3, 8, 1, 256, 1, 0, 0, 0},
-    {{"odd window", RAGGED_Q}, 3000, 70, 2, 8, 1, 256, 500, 0, 0, 0},
-    {{"wide window", ONE_LONG}, 2000, 64, 1, 16, 2, 304, 4096, 0, 0, 0},
-    {{"costly items", RAGGED_Q}, 2000, 90, 2, 20, 4, 304, 0, 0, 9, 1},
-    {{"costly parts", 0}, 60000, 2, 1, 16, 1, 304, 0, 0, 1, 1},
-    {{"cheap parts", ZEROS}, 60000, 2, 1, 16, 1, 304, 0, 0, 256, 256},
-    {{"rate of 256", ONE_LONG}, 5000, 64, 1, 12, 3, 304, 0, 0, 0, 256},
-    {{"rate of 128", EQUAL}, 15405, 1, 1, 4, 1, 100, 0, 0, 3, 128},
+    {{"one", 0}, 9000, 1, 1, 64, 8, 304, 0, 0, 0, 0, 0, 0, 0},
+    {{"one head", 0}, 60000, 1, 1, 16, 1, 304, 0, 0, 0, 0, 0, 0, 0},
+    {{"few", RAGGED_Q}, 3000, 3, 4, 12, 2, 304, 0, 0, 0, 0, 0, 0, 0},
+    {{"even", EQUAL}, 4096, 64, 1, 64, 8, 304, 0, 0, 0, 0, 0, 0, 0},
+    {{"equal pieces", EQUAL}, 4096, 8, 1, 64, 8, 256, 0, 0, 0, 0, 0, 0, 0},
+    {{"a list each", RAGGED_Q}, 5000, 70, 2, 16, 2, 304, 0, 0, 0, 0, 0, 0, 0},
+    {{"two hundred", ZEROS | RAGGED_Q}, 3000, 200, 2, 4, 1, 304, 0, 0, 0, 0, 0, 0, 0},
+    {{"ragged", RAGGED_Q}, 2000, 65, 2, 20, 4, 304, 0, 0, 0, 0, 0, 0, 0},
+    {{"no keys", ALL_ZERO}, 0, 63, 1, 4, 1, 64, 0, 0, 0, 0, 0, 0, 0},
+    {{"padded", ZEROS}, 700, 200, 1, 96, 8, 304, 0, 0, 0, 0, 0, 0, 0},
+    {{"one long", ONE_LONG}, 900, 128, 3, 16, 2, 256, 0, 0, 0, 0, 0, 0, 0},
+    {{"large pages", ZEROS}, 40000, 30, 1, 10, 1, 304, 0, 0, 0, 0, 0, 0, 0},
+    {{"few lists", ZEROS}, 1000, 20, 1, 32, 8, 5, 0, 0, 0, 0, 0, 0, 0},
+    {{"odd heads", ONE_LONG}, 3000, 70, 1, 5, 5, 304, 0, 0, 0, 0, 0, 0, 0},
+    {{"full", ZEROS | ONE_LONG}, 5000, 512, 1, 64, 8, 304, 0, 0, 0, 0, 0, 0, 0},
+    {{"window", ZEROS | ONE_LONG | RAGGED_Q}, 16384, 130, 4, 64, 8, 304, 128, 0, 0, 0, 0, 0, 0},
+    {{"window of one", RAGGED_Q}, 300, 40, 3, 8, 1, 256, 1, 0, 0, 0, 0, 0, 0},
+    {{"odd window", RAGGED_Q}, 3000, 70, 2, 8, 1, 256, 500, 0, 0, 0, 0, 0, 0},
+    {{"wide window", ONE_LONG}, 2000, 64, 1, 16, 2, 304, 4096, 0, 0, 0, 0, 0, 0},
+    {{"costly items", RAGGED_Q}, 2000, 90, 2, 20, 4, 304, 0, 0, 9, 1, 0, 0, 0},
+    {{"costly parts", 0}, 60000, 2, 1, 16, 1, 304, 0, 0, 1, 1, 0, 0, 0},
+    {{"cheap parts", ZEROS}, 60000, 2, 1, 16, 1, 304, 0, 0, 256, 256, 0, 0, 0},
+    {{"rate of 256", ONE_LONG}, 5000, 64, 1, 12, 3, 304, 0, 0, 0, 256, 0, 0, 0},
+    {{"rate of 128", EQUAL}, 15405, 1, 1, 4, 1, 100, 0, 0, 3, 128, 0, 0, 0},
+    {{"one chunk", 0}, 8192, 1, 128, 8, 1, 256, 0, 0, 2, 16, 32, 0, 0},
+    {{"chunks", RAGGED_Q}, 3000, 5, 300, 8, 2, 304, 0, 0, 0, 0, 32, 0, 0},
+    {{"mixed", RAGGED_Q | SHORT_Q | ONE_LONG}, 3000, 100, 700, 8, 1, 256, 0, 0, 0, 0, 37, 9000, 0},
+    {{"all in one tile", RAGGED_Q | ZEROS}, 2000, 70, 20, 16, 2, 304, 0, 0, 0, 0, 32, 0, 0},
+    {{"tiles, no mask", RAGGED_Q}, 700, 40, 90, 8, 1, 256, 0, 0, 0, 0, 16, 0, -1},
+    {{"tiles, window", RAGGED_Q}, 4000, 66, 150, 8, 1, 256, 500, 0, 0, 0, 64, 7000, 0},
+    {{"tiles, both sides", ZEROS}, 900, 9, 100, 8, 4, 304, 70, 0, 0, 0, 24, 0, 30},
+    {{"tiles of one", EQUAL}, 5, 3, 7, 4, 1, 64, 0, 0, 0, 0, 1, 0, 0},
 };
 
-static const struct shape traced = {{"trace", EQUAL}, 4096, 64, 1, 64, 8, 304, 0, 0, 0, 0};
+static const struct shape traced = {{"trace", EQUAL}, 4096, 64, 1, 64, 8, 304, 0, 0, 0, 0, 0, 0, 0};
 
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
 
@@ -66,7 +76,18 @@ static void size(struct call *c)
         .window = s->window,
         .item_cost = s->item_cost,
         .merge_rate = s->merge_rate,
+        .q_tile = s->q_tile,
+        .total_q = s->total_q,
+        .window_right = s->right,
     };
+    if (c->traced && c->desc.plan.q_tiles && !s->q_tile)
+        c->args.plan.shape.q_tile = 32;
+}
+
+static bool takes(const struct call *c)
+{
+    const struct shape *s = c->shape;
+    return c->desc.plan.q_tiles == (s->q_tile > 0);
 }
 
 static void place(struct call *c)
@@ -75,6 +96,9 @@ static void place(struct call *c)
     attn_decode_plan_sizes(&c->args.plan.shape, &sizes);
     operand_resize(call_operand(c, PLAN_WORK_INFO), 0, sizes.work_items);
     operand_resize(call_operand(c, PLAN_REDUCE_PARTIAL_MAP), 0, sizes.partials);
+    operand_resize(call_operand(c, PLAN_REDUCE_INDPTR), 0, sizes.tiles + 1);
+    operand_resize(call_operand(c, PLAN_REDUCE_FINAL_MAP), 0, sizes.tiles);
+    operand_resize(call_operand(c, PLAN_TILE_INFO), 1, sizes.tiles);
     if (!is(c, RAGGED_Q))
         operand_leave_out(call_operand(c, PLAN_QO_INDPTR));
 }
@@ -104,7 +128,8 @@ static void fill(struct call *c)
     set_int(c, PLAN_QO_INDPTR, 0, 0);
     for (int b = 0; b < s->batch; b++) {
         const int32_t length = random_length(c, b);
-        queries += (int64_t)(random_bits(&c->random) % (unsigned)(s->q_len + 1));
+        const bool one = is(c, SHORT_Q) && b % 16;
+        queries += one ? 1 : (int64_t)(random_bits(&c->random) % (unsigned)(s->q_len + 1));
         /* Below 0 counts as 0. */
         set_int(c, PLAN_KV_LENS, b, b == 0 && is(c, ZEROS) ? -1 : length);
         set_int(c, PLAN_QO_INDPTR, b + 1, queries);
@@ -131,11 +156,52 @@ static void compare_ints(struct call *c, unsigned number, const int32_t *values)
     }
 }
 
+/* Compares a tile's numbers: sequence, first query, their end, keys before the window, keys from
+ * there on. */
+static void compare_tile(struct call *c, int64_t tile, int32_t s, int32_t start, int32_t end)
+{
+    struct operand *info = call_operand(c, PLAN_TILE_INFO);
+    const struct attn_decode_plan_shape *shape = &c->args.plan.shape;
+    const int64_t length = operand_int(call_operand(c, PLAN_KV_LENS), AT(s));
+    const int64_t all = length > 0 ? length : 0;
+    const struct operand *qo = call_operand(c, PLAN_QO_INDPTR);
+    const int64_t last = qo->given ? operand_int(qo, AT(s + 1)) : (int64_t)(s + 1) * shape->q_len;
+    const int64_t own = all - (last - end); /* keys up to the last query's position */
+    const int64_t right = shape->window_right < 0 ? INT32_MAX : shape->window_right;
+    int64_t seen = own + right < 0 ? 0 : own + right > all ? all : own + right;
+    seen = start < end ? seen : 0;
+    const int q = shape->q_tile < shape->q_len ? shape->q_tile : shape->q_len;
+    const int64_t reached = seen < own ? seen : own;
+    const int64_t before = shape->window ? reached - (q + shape->window - 1) : 0;
+    const int64_t skip = before > 0 ? before / 16 * 16 : 0;
+    const int64_t words[] = {s, start, end, skip, seen - skip};
+    for (int i = 0; i < 5; i++)
+        call_compare_int(c, info, AT(i, tile), words[i]);
+}
+
+static void compare_tiles(struct call *c)
+{
+    const struct attn_decode_plan_shape *shape = &c->args.plan.shape;
+    const struct operand *qo = call_operand(c, PLAN_QO_INDPTR);
+    int64_t tile = 0;
+    for (int32_t s = 0; s < shape->batch; s++) {
+        int64_t q = qo->given ? operand_int(qo, AT(s)) : (int64_t)s * shape->q_len;
+        const int64_t last = qo->given ? operand_int(qo, AT(s + 1)) : q + shape->q_len;
+        do {
+            const int64_t end = q + shape->q_tile < last ? q + shape->q_tile : last;
+            compare_tile(c, tile++, s, (int32_t)q, (int32_t)end);
+            q = end;
+        } while (q < last);
+    }
+}
+
 static void compare(struct call *c)
 {
     const struct attn_decode_plan_lengths lengths = {
         .kv_lens = (const int32_t *)call_operand(c, PLAN_KV_LENS)->image,
-        .qo_indptr = (const int32_t *)call_operand(c, PLAN_QO_INDPTR)->image,
+        .qo_indptr = call_operand(c, PLAN_QO_INDPTR)->given
+                         ? (const int32_t *)call_operand(c, PLAN_QO_INDPTR)->image
+                         : NULL,
     };
     const struct attn_decode_plan plan = {
         .work_indptr = expected(c, PLAN_WORK_INDPTR),
@@ -151,6 +217,8 @@ static void compare(struct call *c)
     compare_ints(c, PLAN_REDUCE_INDPTR, plan.reduce_indptr);
     compare_ints(c, PLAN_REDUCE_FINAL_MAP, plan.reduce_final_map);
     compare_ints(c, PLAN_REDUCE_PARTIAL_MAP, plan.reduce_partial_map);
+    if (c->args.plan.shape.q_tile)
+        compare_tiles(c);
 }
 
 /* Returns 0, since the part of the plan that is written depends on the lengths. */
@@ -173,7 +241,9 @@ const struct verify_op verify_plan = {
             {"keys", offsetof(struct shape, keys), 1 << 24, "of each"},
             {"longest", offsetof(struct shape, longest), 1 << 24,
              "of the first; keys where left out"},
-            {"q", offsetof(struct shape, q_len), 64, "query tokens of each"},
+            {"q", offsetof(struct shape, q_len), 1 << 16, "query tokens of each"},
+            {"q_tile", offsetof(struct shape, q_tile), 1 << 16,
+             "query tokens of a tile, for a kernel of tiles; left out: 32"},
             {"heads", offsetof(struct shape, heads), 1024, "query heads"},
             {"kv_heads", offsetof(struct shape, kv_heads), 1024, "key/value heads"},
             {"lists", offsetof(struct shape, lists), 1 << 16,
@@ -183,6 +253,7 @@ const struct verify_op verify_plan = {
             {"item_cost", offsetof(struct shape, item_cost), 256, "of the plan; left out: 2"},
             {"merge_rate", offsetof(struct shape, merge_rate), 256, "of the plan; left out: 4"},
         },
+    .takes = takes,
     .size = size,
     .place = place,
     .fill = fill,

@@ -27,6 +27,7 @@ enum {
     LATE = 1 << 8,       /* the last key weighs 2^40 or 2^100 times what the others do */
     TURNS = 1 << 7,      /* for persistent kernels only: several turns, many of them empty */
     NO_TURNS = 1 << 9,   /* for these too: as many tiles, each with its workgroup */
+    PLANNED = 1 << 10,   /* for planned kernels only */
 };
 
 /*
@@ -44,6 +45,7 @@ static const struct shape {
     } sequences[SEQUENCES_MAX];
     struct {
         int heads, page_size, growth, window;
+        int lists, q_tile, item_cost, merge_rate;
     } trace;
 } shapes[] = {
     {{"late maximum", LATE}, 2, 1, 1, 2, {{70, 196}, {130, 130}}, {0}},
@@ -61,6 +63,20 @@ static const struct shape {
     {{"half tiles", TURNS}, 4, 2, 8, 5, {{3, 40}, {0, 5}, {70, 70}, {0, 0}, {200, 190}}, {0}},
     {{"no turns", NO_TURNS}, 3, 3, 6, 12, {{3, 40}, {257, 70}, {0, 5}}, {0}},
     {{"own scale", OWN_SCALE}, 1, 1, 1, 1, {{20, 40}}, {0}},
+    {{"mixed", PLANNED | PADDED},
+     4,
+     1,
+     2,
+     5,
+     {{1, 600}, {90, 700}, {0, 40}, {2, 9}, {33, 33}},
+     {0}},
+    {{"many parts", PLANNED | LATE},
+     8,
+     1,
+     1,
+     2,
+     {{20, 2000}, {1, 1}},
+     {.lists = 40, .q_tile = 32, .item_cost = 1, .merge_rate = 256}},
 };
 
 /* A prompt that fills a GPU; heads are those of complete(). */
@@ -91,6 +107,8 @@ struct own {
     /* For the reference: dense, from the first query and the first key of a sequence on. */
     double *q, *k, *v, *sinks;
     int32_t *dense_q, *dense_k;
+    struct attn_decode_plan_sizes sizes; /* of a planned call */
+    struct attn_decode_plan plan;
 };
 
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
@@ -146,6 +164,85 @@ static void set_lengths(struct call *c)
     a->total_k = own->cu_k[batch];
 }
 
+static int32_t *allocate_words(struct call *c, int64_t count)
+{
+    return call_allocate(c, (size_t)count + 1, sizeof(int32_t));
+}
+
+static int32_t plan_window(const struct call *c)
+{
+    const struct attn_prefill_args *a = &c->args.prefill;
+    const enum attn_mask mask = c->desc.prefill.mask;
+    return mask == ATTN_MASK_WINDOW ? a->window_left + 1 : mask == ATTN_MASK_CHUNK ? a->chunk : 0;
+}
+
+static int32_t plan_right(const struct call *c)
+{
+    const enum attn_mask mask = c->desc.prefill.mask;
+    if (mask == ATTN_MASK_WINDOW)
+        return c->args.prefill.window_right;
+    return mask == ATTN_MASK_NONE || mask == ATTN_MASK_CUSTOM ? -1 : 0;
+}
+
+/* Tiles of few queries, and of more than a workgroup has rows. */
+static int32_t tile_of(const struct call *c)
+{
+    static const int tiles[] = {32, 5, 300, 16};
+    const struct shape *s = c->shape;
+    const struct attn_prefill_desc *d = &c->desc.prefill;
+    const int ratio = d->heads / d->kv_heads;
+    if (!c->traced && call_is_tuned(c, "key_groups=")) /* it takes tiles of 128 rows at most */
+        return ratio < 128 ? 128 / ratio : 1;
+    if (s->trace.q_tile)
+        return s->trace.q_tile;
+    return c->traced ? (ratio < 256 ? 256 / ratio : 1)
+                     : tiles[(c->number + (size_t)s->count) % COUNT(tiles)];
+}
+
+/* Lists for a GPU of a few compute units, so that short sequences are cut as well. */
+static void size_work(struct call *c)
+{
+    struct own *own = c->own;
+    const struct shape *s = c->shape;
+    const struct attn_prefill_desc *d = &c->desc.prefill;
+    struct attn_prefill_args *a = &c->args.prefill;
+    const int lists = s->trace.lists ? s->trace.lists : c->traced ? 256 : 5 * d->kv_heads + 1;
+    const struct attn_decode_plan_shape shape = {
+        .size = sizeof(shape),
+        .batch = a->batch,
+        .q_len = a->max_seqlen_q ? a->max_seqlen_q : 1,
+        .heads = d->heads,
+        .kv_heads = d->kv_heads,
+        .lists = lists,
+        .window = plan_window(c),
+        .item_cost = s->trace.item_cost,
+        .merge_rate = s->trace.merge_rate,
+        .q_tile = tile_of(c),
+        .window_right = plan_right(c),
+    };
+    const struct attn_decode_plan_lengths lengths = {own->kv_lens, own->cu_q};
+    if (attn_decode_plan_sizes(&shape, &own->sizes))
+        verify_fail(c->row, "attn_decode_plan_sizes: %s", attn_last_error());
+    own->plan = (struct attn_decode_plan){
+        .work_indptr = allocate_words(c, lists),
+        .work_info = allocate_words(c, 8 * (int64_t)own->sizes.work_items),
+        .reduce_indptr = allocate_words(c, own->sizes.tiles),
+        .reduce_final_map = allocate_words(c, 2 * (int64_t)own->sizes.tiles),
+        .reduce_partial_map = allocate_words(c, own->sizes.partials),
+    };
+    if (attn_decode_plan(&shape, &lengths, &own->plan))
+        verify_fail(c->row, "attn_decode_plan: %s", attn_last_error());
+    a->work_lists = lists;
+    a->q_tile = shape.q_tile;
+    a->partial_rows = own->sizes.partial_rows;
+}
+
+static int32_t count_items(const struct call *c)
+{
+    const struct own *own = c->own;
+    return c->desc.prefill.planned ? own->plan.work_indptr[c->args.prefill.work_lists] : 0;
+}
+
 static void size(struct call *c)
 {
     const int window = ((const struct shape *)c->shape)->trace.window;
@@ -173,6 +270,8 @@ static void size(struct call *c)
     };
     if (d->paged)
         page_lists_make(c, &own->lists, d->page_table, &a->cache, &a->pages);
+    if (d->planned)
+        size_work(c);
 }
 
 /* q, key and value of a token behind each other. */
@@ -204,6 +303,9 @@ static void place(struct call *c)
     }
     operand_resize(call_operand(c, PREFILL_CUSTOM_MASK), 0,
                    own->mask_indptr[c->args.prefill.batch]);
+    operand_resize(call_operand(c, PREFILL_WORK_INFO), 0, count_items(c));
+    operand_resize(call_operand(c, PREFILL_PARTIAL_OUT), 0, own->sizes.partial_rows);
+    operand_resize(call_operand(c, PREFILL_PARTIAL_LSE), 0, own->sizes.partial_rows);
 }
 
 /* Inputs. */
@@ -356,6 +458,10 @@ static void fill(struct call *c)
         point_the_same_way(c);
     if (((const struct shape *)c->shape)->trace.growth)
         grow_keys(c);
+    operand_set_ints(call_operand(c, PREFILL_WORK_INDPTR), own->plan.work_indptr,
+                     c->args.prefill.work_lists + 1);
+    operand_set_ints(call_operand(c, PREFILL_WORK_INFO), own->plan.work_info,
+                     8 * (int64_t)count_items(c));
     call_fill_sinks(c, call_operand(c, PREFILL_SINKS));
     c->args.prefill.hook_arg = call_fill_hook(c);
 }
@@ -367,6 +473,43 @@ struct expectation {
     struct ref_prefill reference;
 };
 
+/* The rows of an item for one head: of the result, or of a part of it. */
+static void compare_item(struct comparison *comparison, const int32_t *info, struct place at,
+                         double *scratch)
+{
+    const struct expectation *e = comparison->problem;
+    struct call *c = e->call;
+    const int32_t first = ((const struct own *)c->own)->cu_q[at.s];
+    const bool part = info[1] >= 0;
+    struct operand *out = call_operand(c, part ? PREFILL_PARTIAL_OUT : PREFILL_OUT);
+    struct operand *lse = call_operand(c, part ? PREFILL_PARTIAL_LSE : PREFILL_LSE);
+    struct ref_row *r = verify_allocate(1, sizeof(*r));
+    for (int32_t token = info[2]; token < info[3]; token++) {
+        const int64_t row = part ? info[1] + (token - info[2]) : token;
+        at.row = token - first;
+        if (part)
+            ref_prefill_part(&e->reference, at.s, at.head, at.row, (int64_t[]){info[4], info[5]},
+                             scratch, r);
+        else
+            ref_prefill_row(&e->reference, at.s, at.head, at.row, scratch, r);
+        compare_result(comparison, &at, out, row, lse->given ? lse : NULL,
+                       part ? AT(row, at.head) : AT(at.head, row), r);
+    }
+    free(r);
+}
+
+static void compare_items(struct comparison *comparison, struct place at, double *scratch)
+{
+    struct call *c = ((const struct expectation *)comparison->problem)->call;
+    const struct own *own = c->own;
+    for (int32_t i = 0; i < count_items(c); i++) {
+        const int32_t *info = own->plan.work_info + 8 * (size_t)i;
+        const int first = info[7] & 0xffff, end = info[7] >> 16 & 0xffff;
+        if (info[0] == at.s && first <= at.head && at.head < end)
+            compare_item(comparison, info, at, scratch);
+    }
+}
+
 static void compare_head(struct comparison *comparison, int task)
 {
     const struct expectation *e = comparison->problem;
@@ -376,7 +519,9 @@ static void compare_head(struct comparison *comparison, int task)
     struct ref_row *r = verify_allocate(1, sizeof(*r));
     double *scratch = verify_allocate((size_t)c->args.prefill.max_seqlen_k + 1, sizeof(*scratch));
     struct place at = {.s = task / c->desc.prefill.heads, .head = task % c->desc.prefill.heads};
-    for (; at.row < cu_q[at.s + 1] - cu_q[at.s]; at.row++) {
+    if (c->desc.prefill.planned)
+        compare_items(comparison, at, scratch);
+    for (; !c->desc.prefill.planned && at.row < cu_q[at.s + 1] - cu_q[at.s]; at.row++) {
         const int64_t token = cu_q[at.s] + at.row;
         ref_prefill_row(&e->reference, at.s, at.head, at.row, scratch, r);
         compare_result(comparison, &at, call_operand(c, PREFILL_OUT), token,
@@ -524,7 +669,8 @@ static bool takes(const struct call *c)
 {
     const struct attn_prefill_desc *d = &c->desc.prefill;
     const bool plain = !d->sinks && !d->soft_cap && !d->logits && !d->lse && !d->paged;
-    return (plain || !is(c, LONG)) && (!is(c, TURNS | NO_TURNS) || call_is_tuned(c, "persistent="));
+    return (plain || !is(c, LONG)) && (d->planned || !is(c, PLANNED)) &&
+           (!is(c, TURNS | NO_TURNS) || call_is_tuned(c, "persistent="));
 }
 
 /* Fills in what the user left out, by the kernel's ratio of heads. */
@@ -578,6 +724,13 @@ const struct verify_op verify_prefill = {
              "powers of two by which scores grow over 64 keys; random data where left out"},
             {"window", offsetof(struct shape, trace.window), 1 << 20,
              "keys that a query sees, or a chunk has; left out: all, or 8192"},
+            {"lists", offsetof(struct shape, trace.lists), 1 << 20,
+             "work lists of a planned kernel; left out: 256"},
+            {"q_tile", offsetof(struct shape, trace.q_tile), 1 << 16,
+             "query tokens of a tile of it; left out: those whose heads are 256 rows"},
+            {"item_cost", offsetof(struct shape, trace.item_cost), 256, "of the plan; left out: 2"},
+            {"merge_rate", offsetof(struct shape, trace.merge_rate), 256,
+             "of the plan; left out: 4"},
         },
     .complete = complete,
     .own_size = sizeof(struct own),

@@ -9,7 +9,8 @@
  *     READ    memory +  nothing
  *     M1      memory    (clear V[4]), (store V[4]), (rescale[4]), read K.0[3], (V to LDS[3]),
  *                       (load V[3]), (V here[4]), (LDS free[4])
- *     C1      matrix    (sum P[4]), (round P[4]), (check P[4]), (read K.1[3]), QK[3]
+ *     C1      matrix    (sum P[4]), (round P[4]), (check P[4]), (read K.1[3]), QK[3],
+ *                       (find V[2]), (find K[0])
  *     EDGE    memory +  (check P[4]), (read V.0[4]), (rescale[4])
  *     M2      memory    (read V rest[4]), (read V.0[4]), (read V.1[4]), (read V.2[4]),
  *                       (read V.3[4]), (mask[3]), (max[3]), (store K[2]), (find V[2]),
@@ -37,6 +38,7 @@ static const struct pipe_phase phases[] = {{"READ", PIPE_MEMORY, .open = 1},
 
 static const struct pipe_row rows[] = {
     {&prefill_find_k, PAGES, M2, .needs = HAS(PAGES)},
+    {&prefill_find_k, PAGES, C1, .needs = HAS(PAGE_COPIES)},
     {&prefill_issue_k, COPY_K, M2, .unless = HAS(PAGES)},
     {&prefill_issue_k, COPY_K, M2, .part = 1, .needs = HAS(PANELS), .unless = HAS(PAGES)},
     {&prefill_load_k, COPY_K, M2, .needs = HAS(PAGES)},
@@ -45,6 +47,7 @@ static const struct pipe_row rows[] = {
     {&pipe_await, WAIT_K, M2, .part = PREFILL_LDS_K, .unless = HAS(PAGES)},
     {&pipe_await_stores, WAIT_K, M2, .part = PREFILL_LDS_K, .needs = HAS(PAGES)},
     {&prefill_find_v, WAIT_K, M2, .needs = HAS(PAGES)},
+    {&prefill_find_v, WAIT_K, C1, .needs = HAS(PAGE_COPIES)},
     {&prefill_load_mask, WAIT_K, M2, .needs = ATT_HAS(MASK_BYTES)},
     {&prefill_read_k, SCORES, M1, .part = 0},
     {&prefill_read_k, SCORES, C1, .part = 1, .needs = HAS(PANELS)},

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The calls of linear attention and Mamba2 layers as vLLM makes them in decode, verification and the
+convolution of prompts: the same names, arguments in the same order, results in the same place.
+
+    import attn.linear as linear
+    linear.use("engine.attnpack", state_layout="v_major")
+    linear.causal_conv1d_update(x, conv_state, weight, bias, "silu", conv_state_indices=slots)
+
+A form that no kernel has raises NotServed with the reason. docs/python.md has the table. Tensors may be
+numpy's, on a simulated GPU.
+"""
+from attn.aiter import _common as c
+from attn.aiter._common import NotServed
+from attn.attention import new_like
+
+_layouts = {}
+
+
+def use(*packs, state_layout="v_major", device=None, hip=None, ordinal=0):
+    """The packs whose kernels serve the calls on a GPU, and the order of a head's state in the pools
+    of fused_recurrent_gated_delta_rule: "v_major", [V, K], as vLLM has it, or "k_major", [K, V]."""
+    c.use(*packs, device=device, hip=hip, ordinal=ordinal)
+    _layouts[ordinal if device is None else device.ordinal] = state_layout
+
+
+def _layout(x):
+    """The order of states on the GPU that a tensor is on."""
+    return _layouts[x.get_device() if getattr(x, "is_cuda", False) else 0]
+
+
+def _act(call, activation):
+    if activation in (None, False):
+        return "none"
+    if activation in (True, "silu", "swish"):
+        return "silu"
+    raise NotServed(call, f"activation {activation!r}")
+
+
+def _first_slot(call, pad):
+    """Slots from here on are real: -1 is padding, and so is the null block 0."""
+    if pad not in (-1, 0):
+        raise NotServed(call, f"slot {pad} as padding")
+    return pad + 1
+
+
+def _indices(x):
+    return None if x is None else c.cast(x, "int32")
+
+
+def _convolve(call, x, weight, bias, state, slots, activation, first_slot, **more):
+    s = c.session(x)
+    op = s.op("conv1d", dtype=c.dtype(x), taps=weight.shape[1], channels=x.shape[1],
+              act=_act(call, activation), bias=bias is not None)
+    given = {name: value for name, value in more.items() if value is not None}
+    if bias is not None:
+        given["bias"] = bias
+    op(x=x, weight=weight, state=state, state_slots=slots, first_slot=first_slot,
+       stream=c.stream(x), **given)
+
+
+def causal_conv1d_fn(x, weight, bias, conv_states, query_start_loc, cache_indices=None,
+                     has_initial_state=None, activation="silu", pad_slot_id=-1,
+                     block_idx_first_scheduled_token=None, block_idx_last_scheduled_token=None,
+                     initial_state_idx=None, num_computed_tokens=None, block_size_to_align=0,
+                     metadata=None, validate_data=False, null_block_id=None):
+    """The convolution of prompts: x is [channels, tokens], the transpose of a contiguous tensor; the
+    result is new, of the same dimensions. null_block_id is the newer name of pad_slot_id."""
+    call = "causal_conv1d_fn"
+    if block_idx_last_scheduled_token is not None:
+        raise NotServed(call, "states at the boundaries of blocks")
+    if cache_indices is None:
+        raise NotServed(call, "no cache_indices")
+    rows = x.T
+    out = new_like(rows, tuple(rows.shape))
+    _convolve(call, rows, weight, bias, conv_states, _indices(cache_indices), activation,
+              _first_slot(call, pad_slot_id if null_block_id is None else null_block_id),
+              cu_seqlens=_indices(query_start_loc),
+              has_state=None if has_initial_state is None else c.reinterpret(has_initial_state, "uint8"),
+              max_seqlen=rows.shape[0], out=out)
+    return out.T
+
+
+def causal_conv1d_update(x, conv_state, weight, bias=None, activation=None, conv_state_indices=None,
+                         num_accepted_tokens=None, query_start_loc=None, max_query_len=-1,
+                         pad_slot_id=-1, block_idx_last_scheduled_token=None, initial_state_idx=None,
+                         validate_data=False, null_block_id=None):
+    """A step: x is [batch, channels], or with query_start_loc [tokens, channels]. The result is x
+    itself, which it overwrites."""
+    call = "causal_conv1d_update"
+    if block_idx_last_scheduled_token is not None:
+        raise NotServed(call, "states at the boundaries of blocks")
+    if conv_state_indices is None or conv_state_indices.ndim != 1:
+        raise NotServed(call, "conv_state_indices that are no list of slots")
+    if x.ndim != 2:
+        raise NotServed(call, "x of three dimensions")
+    longest = 1 if query_start_loc is None else max_query_len
+    _convolve(call, x, weight, bias, conv_state, _indices(conv_state_indices), activation,
+              _first_slot(call, pad_slot_id if null_block_id is None else null_block_id),
+              cu_seqlens=_indices(query_start_loc), accepted=_indices(num_accepted_tokens),
+              max_seqlen=longest, out=x)
+    return x
+
+
+def _steps(slots):
+    """A list of slots as a matrix of one column."""
+    slots = c.cast(slots, "int32")
+    return slots if slots.ndim == 2 else slots[:, None]
+
+
+def _recurrence(slots, cu_seqlens, accepted, longest):
+    """The tensors and numbers that all recurrences have."""
+    given = dict(state_slots=_steps(slots), cu_seqlens=_indices(cu_seqlens),
+                 accepted=_indices(accepted), max_seqlen=longest)
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def fused_recurrent_gated_delta_rule(q, k, v, g, beta=None, scale=None, initial_state=None,
+                                     inplace_final_state=True, cu_seqlens=None,
+                                     ssm_state_indices=None, num_accepted_tokens=None,
+                                     retrieve_parent_token=None, use_qk_l2norm_in_kernel=False):
+    """A step of GDN, or with g of four dimensions of KDA: q and k [1, tokens, heads, K], v [1, tokens,
+    value heads, V]. Returns the output and initial_state, in which the states are."""
+    call = "fused_recurrent_gated_delta_rule"
+    if retrieve_parent_token is not None:
+        raise NotServed(call, "drafts that are a tree")
+    if not inplace_final_state or ssm_state_indices is None or initial_state is None:
+        raise NotServed(call, "states that are not updated in place, by ssm_state_indices")
+    if cu_seqlens is None or beta is None or q.shape[0] != 1:
+        raise NotServed(call, "no cu_seqlens or no beta")
+    s = c.session(q)
+    slots = _steps(ssm_state_indices)
+    op = s.op("gated_delta", dtype=c.dtype(q), head_dim=q.shape[3], head_dim_v=v.shape[3],
+              heads=q.shape[2], value_heads=v.shape[2], gates="given", l2_norm=use_qk_l2norm_in_kernel,
+              decay="channel" if g.ndim == 4 else "head", beta_wide=beta.ndim == 4,
+              state_dtype=c.dtype(initial_state), state_layout=_layout(q))
+    out = new_like(v, tuple(v.shape))
+    longest = slots.shape[1] if slots.shape[1] > 1 else q.shape[1]
+    op(q=q[0], k=k[0], v=v[0], log_decay=c.cast(g[0], "float32"), beta=c.cast(beta[0], "float32"),
+       state=initial_state, out=out[0], scale=q.shape[3] ** -0.5 if scale is None else scale,
+       l2_eps=1e-6, stream=c.stream(q),
+       **_recurrence(slots, cu_seqlens, num_accepted_tokens, longest))
+    return out, initial_state
+
+
+def _tied(call, x, axes, name):
+    """A tensor's numbers of heads, where it repeats them over its last dimensions by strides of 0."""
+    for _ in range(axes):
+        if x.shape[-1] > 1 and c.strides(x)[-1] != 0:
+            raise NotServed(call, f"{name} of its own for each element of a head")
+        x = x[..., 0]
+    return x
+
+
+def selective_state_update(state, x, dt, A, B, C, D, dt_bias, z=None, dt_softplus=False,
+                           state_batch_indices=None, dst_state_batch_indices=None, null_block_id=0,
+                           out=None, num_accepted_tokens=None, cu_seqlens=None, is_blackwell=False):
+    """A step of Mamba2: x [tokens, heads, P], dt, A, D and dt_bias a number for each head, repeated
+    over P and N by strides of 0. The result goes to out."""
+    call = "selective_state_update"
+    if state_batch_indices is None or out is None:
+        raise NotServed(call, "no state_batch_indices or no out")
+    s = c.session(x)
+    op = s.op("ssd", dtype=c.dtype(x), head_dim=B.shape[2], head_dim_v=x.shape[2], heads=B.shape[1],
+              value_heads=x.shape[1], gates="softplus" if dt_softplus else "given",
+              act="none" if z is None else "silu", state_dtype=c.dtype(state))
+    slots = state_batch_indices if dst_state_batch_indices is None else dst_state_batch_indices
+    given = _recurrence(slots, cu_seqlens, num_accepted_tokens, 1)
+    if cu_seqlens is not None:
+        given["max_seqlen"] = given["state_slots"].shape[1]
+    if dst_state_batch_indices is not None:
+        given["state_slots_in"] = _steps(state_batch_indices)
+    heads = dict(rate=_tied(call, A, 2, "A"), d=D if D is None else _tied(call, D, 1, "D"),
+                 dt_bias=dt_bias if dt_bias is None else _tied(call, dt_bias, 1, "dt_bias"))
+    given.update({name: c.cast(t, "float32") for name, t in heads.items() if t is not None})
+    if z is not None:
+        given["z"] = z
+    op(x=x, b=B, c=C, dt=_tied(call, dt, 1, "dt"), state=state, out=out,
+       first_slot=_first_slot(call, null_block_id), stream=c.stream(x), **given)

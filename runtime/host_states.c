@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* This file checks slots and spans of recurrent states for ATTN_CHECK_DATA. */
+#include <stdlib.h>
+
+#include "runtime/check_data.h"
+#include "runtime/error.h"
+#include "runtime/host.h"
+#include "runtime/op.h"
+
+/* int32 [rows, columns] on the device, where entries from `first` on are slots. */
+struct slots {
+    const char *name;
+    const int32_t *data;
+    int64_t rows, columns, row_stride, column_stride; /* strides in entries */
+    int32_t first, count;                             /* count: slots of the pool; 0: not known */
+    bool written;                                     /* each by one sequence only */
+};
+
+static int compare_slots(const void *a, const void *b)
+{
+    const int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Sorts `found`, n slots that are written. */
+static int check_alone(const struct slots *s, int32_t *found, size_t n)
+{
+    qsort(found, n, sizeof(*found), compare_slots);
+    for (size_t i = 1; i < n; i++)
+        if (found[i] == found[i - 1])
+            return attn_fail(ATTN_BAD_DATA, "%s has slot %d twice", s->name, found[i]);
+    return ATTN_OK;
+}
+
+static int check_range(const struct slots *s, const int32_t *data, int32_t *found, size_t *n)
+{
+    for (int64_t i = 0; i < s->rows; i++)
+        for (int64_t k = 0; k < s->columns; k++) {
+            const int32_t slot = data[i * s->row_stride + k * s->column_stride];
+            if (s->count && slot >= s->count)
+                return attn_fail(ATTN_BAD_DATA, "%s[%lld] is %d, the state has %d slots", s->name,
+                                 (long long)i, slot, s->count);
+            if (slot >= s->first)
+                found[(*n)++] = slot;
+        }
+    return ATTN_OK;
+}
+
+static int check_slots(const struct attn_device *device, const struct slots *s, void *stream)
+{
+    const int64_t last = (s->rows - 1) * s->row_stride + (s->columns - 1) * s->column_stride;
+    void *copy;
+    int r = attn_read_back(device, s->data, (size_t)(last + 1) * sizeof(int32_t), stream, &copy);
+    int32_t *found = malloc((size_t)(s->rows * s->columns) * sizeof(*found));
+    size_t n = 0;
+    if (!r && copy && !found)
+        r = attn_fail_fixed(ATTN_NO_MEMORY, "ATTN_CHECK_DATA: out of memory");
+    if (!r && copy)
+        r = check_range(s, copy, found, &n);
+    if (!r && copy && s->written)
+        r = check_alone(s, found, n);
+    free(found);
+    free(copy);
+    return r;
+}
+
+int attn_conv1d_check_slots(const struct attn_op *op, const struct attn_conv1d_args *a)
+{
+    struct slots s = {
+        .name = "state_slots",
+        .data = a->state_slots,
+        .rows = a->batch,
+        .columns = 1,
+        .row_stride = a->state_slots_sequence_stride ? a->state_slots_sequence_stride : 1,
+        .first = a->first_slot,
+        .count = a->state_slot_count,
+        .written = true,
+    };
+    const int r = check_slots(op->device, &s, a->stream);
+    if (r || !a->state_slots_in)
+        return r;
+    const int64_t stride = a->state_slots_in_sequence_stride;
+    s.name = "state_slots_in";
+    s.data = a->state_slots_in;
+    s.row_stride = stride ? stride : 1;
+    s.written = false;
+    return check_slots(op->device, &s, a->stream);
+}
+
+/* The slots of a recurrence, which struct attn_gated_delta_args has under the names of others. */
+static int check_steps(const struct attn_op *op, struct slots s, const int32_t *data_in,
+                       int64_t row_stride, int64_t column_stride, void *stream)
+{
+    s.name = "state_slots";
+    s.row_stride = s.row_stride ? s.row_stride : s.columns;
+    s.column_stride = s.column_stride ? s.column_stride : 1;
+    s.written = true;
+    const int r = check_slots(op->device, &s, stream);
+    if (r || !data_in)
+        return r;
+    s.name = "state_slots_in";
+    s.data = data_in;
+    s.row_stride = row_stride ? row_stride : s.columns;
+    s.column_stride = column_stride ? column_stride : 1;
+    s.written = false;
+    return check_slots(op->device, &s, stream);
+}
+
+#define SLOTS_OF(a)                                                 \
+    ((struct slots){.data = (a)->state_slots,                       \
+                    .rows = (a)->batch,                             \
+                    .columns = (a)->state_steps,                    \
+                    .row_stride = (a)->state_slots_sequence_stride, \
+                    .column_stride = (a)->state_slots_step_stride,  \
+                    .first = (a)->first_slot,                       \
+                    .count = (a)->state_slot_count})
+
+int attn_gated_delta_check_slots(const struct attn_op *op, const struct attn_gated_delta_args *a)
+{
+    return check_steps(op, SLOTS_OF(a), a->state_slots_in, a->state_slots_in_sequence_stride,
+                       a->state_slots_in_step_stride, a->stream);
+}
+
+int attn_ssd_check_slots(const struct attn_op *op, const struct attn_ssd_args *a)
+{
+    return check_steps(op, SLOTS_OF(a), a->state_slots_in, a->state_slots_in_sequence_stride,
+                       a->state_slots_in_step_stride, a->stream);
+}
+
+/* Checks one offset of a span, and that its bytes end within `room` bytes. */
+static int check_span(const int64_t *span, int64_t i, int64_t room, int64_t most)
+{
+    const int64_t bytes = span[2], at = span[i];
+    if (at % 16 || bytes % 16)
+        return attn_fail_fixed(ATTN_BAD_DATA, "spans has a number that is no multiple of 16");
+    if (bytes > most)
+        return attn_fail(ATTN_BAD_DATA, "spans has %lld bytes, max_bytes is %lld", (long long)bytes,
+                         (long long)most);
+    if (room && (at > room || bytes > room - at))
+        return attn_fail(ATTN_BAD_DATA, "spans has %lld bytes at %lld, there are %lld",
+                         (long long)bytes, (long long)at, (long long)room);
+    return ATTN_OK;
+}
+
+int attn_state_copy_check_spans(const struct attn_op *op, const struct attn_state_copy_args *a)
+{
+    const int64_t room[] = {a->source ? a->source_bytes : 0, a->target ? a->target_bytes : 0};
+    void *copy;
+    int r = attn_read_back(op->device, a->spans, (size_t)a->span_count * 3 * sizeof(int64_t),
+                           a->stream, &copy);
+    const int64_t *span = copy;
+    for (int64_t i = 0; !r && copy && i < a->span_count; i++, span += 3)
+        for (int k = 0; !r && k < 2; k++)
+            if (span[0] >= 0 && span[1] >= 0 && span[2] >= 0)
+                r = check_span(span, k, room[k], a->max_bytes);
+    free(copy);
+    return r;
+}

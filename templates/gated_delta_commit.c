@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * States of the gated delta rule advance by records: S = exp(g) S + k u^T for each token that was
+ * accepted, in the order and with the roundings of templates/gated_delta.c. A wave has a part of
+ * one state, as there, and the record of the next token is under way while it works on one.
+ */
+#include "ir/bits.h"
+#include "templates/linear/gates.h"
+#include "templates/linear/record.h"
+#include "templates/linear/sequence.h"
+#include "templates/linear/state.h"
+#include "templates/template.h"
+
+#include <stdio.h>
+
+enum { FLOAT = 4, WIDE = 8, LEAST_DIM = 64, MOST_DIM = 256 };
+
+/* Members of att_tile.own: elements of a state that a wave has. */
+enum { ELEMENTS };
+
+static const struct att_tile tiles[] = {
+    {.waves = 1,
+     .waves_per_simd = 2,
+     .own = {[ELEMENTS] = 4096},
+     .why = "64 registers of state under way at once; rows of memory are lines of 128 bytes"},
+};
+
+static const struct att_knob knobs[] = {
+    {"elements", 2, {2048, 8192}},
+    {"waves_per_simd", 2, {1, 4}},
+};
+
+enum { U, K, G, VECTORS };
+
+struct commit {
+    const struct att_variant *v;
+    struct tir_builder b;
+    struct att_state state;
+    struct tir_value layer, value_head, first; /* i32 */
+    struct tir_value records;                  /* i64: of the slot */
+    struct tir_value count;                    /* i32: records to go through */
+};
+
+static unsigned rows_of(const struct att_variant *v, const struct att_tile *t)
+{
+    const unsigned rows = t->own[ELEMENTS] / (unsigned)v->head_dim;
+    return rows < (unsigned)v->head_dim_v ? rows : (unsigned)v->head_dim_v;
+}
+
+static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
+{
+    static const enum att_field dims[] = {ATT_HEAD_DIM, ATT_HEAD_DIM_V};
+    struct att_tile tile;
+    for (int i = 0; i < 2; i++) {
+        const int dim = att_get(v, dims[i]);
+        if (!tir_is_power(dim) || dim < LEAST_DIM || dim > MOST_DIM)
+            return att_reject(why, dims[i], "%d is not 64, 128 or 256", dim);
+    }
+    return att_find_tile(v, m, &tile, why);
+}
+
+/* Loads the vectors of a record; zeros after the last. */
+static void load_record(struct commit *c, struct tir_value step, struct tir_value *raw)
+{
+    struct tir_builder *b = &c->b;
+    const struct tir_value there = tir_cmp_lt(b, step, c->count);
+    const struct tir_value at =
+        att_record(b, c->records, c->value_head, step, att_record_bytes(c->v));
+    const struct tir_value key = tir_add(b, at, tir_i64(b, FLOAT * c->v->head_dim_v));
+    const struct tir_value gate = tir_add(b, key, tir_i64(b, FLOAT * c->v->head_dim));
+    const struct tir_value own = tir_add(b, at, att_wide(b, att_times(b, c->first, FLOAT)));
+    raw[U] = att_state_load_values(b, &c->state, own, TIR_F32, there);
+    raw[K] = att_state_load_keys(b, &c->state, key, TIR_F32, there);
+    raw[G] = c->v->decay == ATT_DECAY_CHANNEL
+                 ? att_state_load_keys(b, &c->state, gate, TIR_F32, there)
+                 : att_state_load_one(b, &c->state, gate, TIR_F32, there);
+}
+
+static struct tir_value advance(struct commit *c, const struct tir_value *raw,
+                                struct tir_value state)
+{
+    struct tir_builder *b = &c->b;
+    const struct att_state *s = &c->state;
+    const struct tir_value k = att_state_keys(b, s, raw[K]);
+    const struct tir_value g =
+        c->v->decay == ATT_DECAY_CHANNEL ? att_state_keys(b, s, raw[G]) : raw[G];
+    const struct tir_value old = tir_mul(b, att_state_spread(b, s, att_exp(b, g)), state);
+    return tir_fma(b, att_state_spread(b, s, raw[U]), att_state_spread(b, s, k), old);
+}
+
+/* Returns the address of a layer's slot: `layers` has what lies in front of slot 0. */
+static struct tir_value slot_at(struct commit *c, const char *arg, const char *layers,
+                                const char *stride, int size, struct tir_value slot)
+{
+    struct tir_builder *b = &c->b;
+    const struct tir_value entry = att_times(b, c->layer, WIDE);
+    const struct tir_value before = tir_scalar_load(b, tir_arg(b, layers, TIR_I64), entry, TIR_I64);
+    return att_row(b, tir_add(b, tir_arg(b, arg, TIR_I64), before), slot, stride, size);
+}
+
+static struct tir_value state_at(struct commit *c, struct tir_value slot)
+{
+    struct tir_builder *b = &c->b;
+    const int size = c->state.size, bytes = c->v->head_dim * c->v->head_dim_v * size;
+    const struct tir_value base =
+        slot_at(c, ARG_STATE, ARG_LAYER_STATES, ARG_STATE_SLOT_STRIDE, size, slot);
+    return tir_add(b, base, tir_mul(b, att_wide(b, c->value_head), tir_i64(b, bytes)));
+}
+
+static void visit(struct commit *c, struct tir_value slot_in, struct tir_value slot)
+{
+    struct tir_builder *b = &c->b;
+    const struct tir_value there = tir_bool(b, true), zero = tir_i32(b, 0);
+    struct tir_value carried[VECTORS + 1], next[VECTORS];
+    c->records =
+        slot_at(c, ARG_RECORDS, ARG_LAYER_RECORDS, ARG_RECORDS_SLOT_STRIDE, FLOAT, slot_in);
+    load_record(c, zero, carried);
+    carried[VECTORS] = att_state_load(b, &c->state, state_at(c, slot_in), c->first, there);
+    struct tir_loop loop = tir_begin_for(b, zero, c->count, tir_i32(b, 1), carried, VECTORS + 1);
+    load_record(c, att_plus(b, loop.index, 1), next);
+    carried[VECTORS] = advance(c, carried, carried[VECTORS]);
+    for (int i = 0; i < VECTORS; i++)
+        carried[i] = next[i];
+    tir_end_for(b, &loop, carried, VECTORS + 1);
+    att_state_store(b, &c->state, state_at(c, slot), c->first, there, carried[VECTORS]);
+}
+
+static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *out)
+{
+    struct commit c = {.v = v};
+    struct att_tile tile;
+    att_find_tile(v, m, &tile, NULL);
+    const unsigned rows = rows_of(v, &tile), parts = (unsigned)v->head_dim_v / rows;
+    struct tir_func *f = att_begin_kernel(v, m, tile.waves, tile.waves_per_simd);
+    c.b = tir_at_end(f, f->body);
+    struct tir_builder *b = &c.b;
+    c.state = att_state(b, v, v->head_dim, v->head_dim_v, rows);
+    const struct tir_value place = tir_block_id(b, 0), sequence = tir_block_id(b, 2);
+    const struct tir_value shift = tir_i32(b, (int)tir_bits(parts));
+    c.layer = tir_shr(b, place, shift);
+    c.first = att_times(b, tir_and(b, place, tir_i32(b, (int)parts - 1)), (int)rows);
+    c.value_head = tir_block_id(b, 1);
+    c.count = att_entry(b, ARG_ACCEPTED, sequence, TIR_I32);
+    const struct tir_value slot =
+        att_strided_entry(b, ARG_STATE_SLOTS, ARG_STATE_SLOTS_SEQUENCE_STRIDE, sequence);
+    const struct tir_value slot_in =
+        att_strided_entry(b, ARG_STATE_SLOTS_IN, ARG_STATE_SLOTS_IN_SEQUENCE_STRIDE, sequence);
+    const struct tir_value real = tir_and(b, att_is_slot(b, slot), att_is_slot(b, slot_in));
+    const struct tir_value some = tir_cmp_gt(b, c.count, tir_i32(b, 0));
+    struct tir_if own = tir_begin_if(b, tir_and(b, real, some), false, NULL, 0);
+    visit(&c, slot_in, slot);
+    tir_end_if(b, &own, NULL);
+    tir_return(b);
+
+    *out = (struct att_kernel){
+        .func = f,
+        .grid = {{ARG_LAYERS, 1, (int)parts}, {ARG_VALUE_HEADS, 1, 1}, {ARG_BATCH, 1, 1}},
+    };
+    snprintf(out->tuning, sizeof(out->tuning), "values=%u", rows);
+}
+
+const struct att_template att_template_gated_delta_commit = {
+    .name = "gated_delta_commit",
+    .description = "states of the gated delta rule advance by records",
+    .takes = OP_TAKES_GATED_DELTA_COMMIT | ATT_BIT(TILE),
+    ATT_TILES(tiles, knobs),
+    .own = {"elements"},
+    .fits = att_fits_waves,
+    .check = check,
+    .build = build,
+};

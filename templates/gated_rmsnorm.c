@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * x / sqrt(mean(x^2) + eps) w, of each group of a token, times silu or sigmoid of a gate; or the
+ * norm of x silu(z). The norms behind linear attention and state-space layers, out in 16 bits or
+ * fp8.
+ *
+ * A workgroup takes rows of one group, which are tokens; rows wider than a wave are shared by its
+ * waves. With one scale for all of a token its rows are the groups of one token instead: it goes
+ * over them twice, for the scale and for the result, and finds them in the L2 the second time.
+ */
+#include "ir/bits.h"
+#include "ir/spread.h"
+#include "templates/linear/gates.h"
+#include "templates/workgroup/scalar.h"
+#include "templates/template.h"
+
+#include <float.h>
+#include <stdio.h>
+
+enum { CHUNK = 8, ELEM = 2, GROUP = 128, LEAST = 32, WAVE_ROW = CHUNK * TIR_WAVE_LANES };
+enum { MAX_PANELS = 12 };
+
+/* Members of att_tile.own: 1 where the waves share a row. */
+enum { SHARED };
+
+static const struct att_tile tiles[] = {
+    {.head_dim = 1024,
+     .waves = 4,
+     .waves_per_simd = 4,
+     .why = "a wave has rows of its own, and its SIMD others that wait for theirs"},
+    {.head_dim = 8192,
+     .waves = 4,
+     .waves_per_simd = 4,
+     .own = {[SHARED] = 1},
+     .why = "a row of 8192 takes 32 registers of each wave, and as many for its gate"},
+};
+
+static const struct att_knob knobs[] = {
+    {"waves_per_simd", 2, {2, 8}},
+};
+
+/* Rows of a group's width that a workgroup takes at once, in panels of power-of-two width. */
+struct norm {
+    const struct att_variant *v;
+    const struct tir_machine *m;
+    struct tir_builder b;
+    struct att_tile tile;
+    unsigned rows, n;
+    int first[MAX_PANELS]; /* column */
+    struct tir_type panel[MAX_PANELS];
+    /* Rows are tokens of one group, or groups of one token. */
+    struct tir_value token, group; /* i32: of row 0 */
+    struct tir_value left;         /* i32: rows that exist, from row 0 on */
+};
+
+static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
+                 struct att_why *why)
+{
+    if (v->width > t->head_dim)
+        return att_reject(why, ATT_WIDTH, "is for groups of up to %d elements", t->head_dim);
+    if (t->own[SHARED] && v->row_scale)
+        return att_reject(why, ATT_ROW_SCALE, "waves that share a row have one row at once");
+    return att_fits_waves(v, t, m, why);
+}
+
+static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
+{
+    struct att_tile tile;
+    if (v->width % LEAST)
+        return att_reject(why, ATT_WIDTH, "%d is not a multiple of %d", v->width, LEAST);
+    if (v->out_dtype == ATT_OUT_DTYPE_FP8 && v->width % GROUP)
+        return att_reject(why, ATT_WIDTH, "%d is not a multiple of %d, which share a scale",
+                          v->width, GROUP);
+    if (v->row_scale && v->out_dtype != ATT_OUT_DTYPE_FP8)
+        return att_reject(why, ATT_ROW_SCALE, "the rows of 16-bit numbers have no scale");
+    return att_find_tile(v, m, &tile, why);
+}
+
+/* Returns the type of a panel: 16 bytes a lane, lanes along the row, the others on more rows. */
+static struct tir_type panel_type(struct norm *k, unsigned width)
+{
+    struct tir_spread l = tir_spread(k->m, k->tile.waves);
+    const unsigned lanes = width < WAVE_ROW ? width / CHUNK : TIR_WAVE_LANES;
+    const bool shared = k->tile.own[SHARED];
+    tir_spread_cols(&l, TIR_REGS, tir_bits(CHUNK));
+    tir_spread_cols(&l, TIR_LANES, tir_bits(lanes));
+    if (shared)
+        tir_spread_fill(&l, TIR_WAVES, 1, width);
+    tir_spread_fill(&l, TIR_REGS, 1, width);
+    if (!shared) {
+        tir_spread_rows(&l, TIR_LANES, tir_bits(k->rows / k->tile.waves));
+        tir_spread_rows(&l, TIR_WAVES, tir_bits(k->tile.waves));
+    }
+    const struct tir_layout layout = tir_spread_layout(&l);
+    return tir_tile(k->b.f, att_dtype(k->v), k->rows, width, &layout);
+}
+
+static void choose_panels(struct norm *k)
+{
+    const unsigned waves = k->tile.own[SHARED] ? k->tile.waves : 1, width = (unsigned)k->v->width;
+    const bool narrow = tir_is_power(width) && width < WAVE_ROW;
+    k->rows = k->tile.own[SHARED] ? 1 : k->tile.waves * (narrow ? WAVE_ROW / width : 1);
+    for (unsigned first = 0; first < width; k->n++) {
+        const unsigned left = width - first, whole = waves * WAVE_ROW;
+        const unsigned panel = left < whole ? 1u << tir_bits_floor(left) : whole;
+        k->first[k->n] = (int)first;
+        k->panel[k->n] = panel_type(k, panel);
+        first += panel;
+    }
+}
+
+/* The rows of a tensor [token, group, element] from column `first` on. */
+static struct tir_view rows_view(struct norm *k, const char *arg, const char *token_stride,
+                                 const char *group_stride, int first, int size)
+{
+    struct tir_builder *b = &k->b;
+    const struct tir_value at = tir_add(b, att_offset(b, k->token, token_stride, size),
+                                        att_offset(b, k->group, group_stride, size));
+    const struct tir_value base = tir_add(b, tir_arg(b, arg, TIR_I64), at);
+    const char *step = k->v->row_scale ? group_stride : token_stride;
+    return att_view(b, base, k->left, att_stride32(b, step, size), k->v->width * size,
+                    first * size);
+}
+
+static struct tir_value load_rows(struct norm *k, const char *arg, const char *token_stride,
+                                  const char *group_stride, unsigned i)
+{
+    struct tir_builder *b = &k->b;
+    const struct tir_view view = rows_view(k, arg, token_stride, group_stride, k->first[i], ELEM);
+    return tir_tile_load(b, view, tir_i32(b, 0), k->panel[i]);
+}
+
+/* The weight of a panel's rows, f32: one for all of them, or for each its group's. */
+static struct tir_value load_weight(struct norm *k, unsigned i)
+{
+    struct tir_builder *b = &k->b;
+    const struct tir_value base = tir_add(b, tir_arg(b, ARG_WEIGHT, TIR_I64),
+                                          att_offset(b, k->group, ARG_WEIGHT_GROUP_STRIDE, ELEM));
+    const struct tir_value step =
+        k->v->row_scale ? att_stride32(b, ARG_WEIGHT_GROUP_STRIDE, ELEM) : tir_i32(b, 0);
+    const struct tir_value rows = k->v->row_scale ? k->left : tir_i32(b, (int)k->rows);
+    const struct tir_view view =
+        att_view(b, base, rows, step, k->v->width * ELEM, k->first[i] * ELEM);
+    const struct tir_value w =
+        tir_convert(b, tir_tile_load(b, view, tir_i32(b, 0), k->panel[i]), TIR_F32);
+    return k->v->gemma ? tir_add(b, w, tir_float_like(b, w, 1)) : w;
+}
+
+static struct tir_value gate_of(struct norm *k, struct tir_value z)
+{
+    return k->v->act == ATT_ACT_SIGMOID ? att_sigmoid(&k->b, z) : att_silu(&k->b, z);
+}
+
+/* Returns the largest |x| of each row, or its sum of squares. */
+static struct tir_value over_row(struct norm *k, const struct tir_value *x, bool largest)
+{
+    struct tir_builder *b = &k->b;
+    struct tir_value all = {0};
+    for (unsigned i = 0; i < k->n; i++) {
+        struct tir_value some = largest ? tir_abs(b, x[i]) : tir_mul(b, x[i], x[i]);
+        const unsigned width = k->panel[i].cols;
+        for (; i + 1 < k->n && k->panel[i + 1].cols == width; i++)
+            some = largest ? tir_max(b, some, tir_abs(b, x[i + 1]))
+                           : tir_fma(b, x[i + 1], x[i + 1], some);
+        some = largest ? tir_row_max(b, some) : tir_row_sum(b, some);
+        all = !all.id ? some : largest ? tir_max(b, all, some) : tir_add(b, all, some);
+    }
+    return all;
+}
+
+/* Returns 1 / rms of each row; of zeros without eps, which become 0, a finite number. */
+static struct tir_value inverse_rms(struct norm *k, const struct tir_value *x)
+{
+    struct tir_builder *b = &k->b;
+    const struct tir_value sum = over_row(k, x, false);
+    const struct tir_value eps = tir_splat(b, tir_arg(b, ARG_EPS, TIR_F32), tir_typeof(b->f, sum));
+    const struct tir_value share = tir_float_like(b, sum, 1.0f / (float)k->v->width);
+    const struct tir_value mean = tir_fma(b, sum, share, eps);
+    return tir_rsq(b, tir_max(b, mean, tir_float_like(b, mean, FLT_MIN)));
+}
+
+/* Computes y of the rows, f32, with the weights w. */
+static void normalise(struct norm *k, const struct tir_value *w, struct tir_value *y)
+{
+    struct tir_builder *b = &k->b;
+    const bool gated = k->v->act != ATT_ACT_NONE, first = k->v->act == ATT_ACT_SILU_FIRST;
+    struct tir_value z[MAX_PANELS];
+    for (unsigned i = 0; i < k->n; i++) {
+        y[i] = load_rows(k, ARG_X, ARG_X_TOKEN_STRIDE, ARG_X_GROUP_STRIDE, i);
+        if (gated)
+            z[i] = load_rows(k, ARG_Z, ARG_Z_TOKEN_STRIDE, ARG_Z_GROUP_STRIDE, i);
+    }
+    for (unsigned i = 0; i < k->n; i++) {
+        y[i] = tir_convert(b, y[i], TIR_F32);
+        if (gated)
+            z[i] = gate_of(k, tir_convert(b, z[i], TIR_F32));
+        if (first)
+            y[i] = tir_mul(b, y[i], z[i]);
+    }
+    const struct tir_value rms = inverse_rms(k, y);
+    for (unsigned i = 0; i < k->n; i++) {
+        y[i] = tir_mul(b, tir_mul(b, y[i], tir_broadcast(b, rms, tir_typeof(b->f, y[i]))), w[i]);
+        if (gated && !first)
+            y[i] = tir_mul(b, y[i], z[i]);
+    }
+}
+
+/* The scale of numbers as large as this. */
+static struct tir_value scale_of(struct norm *k, struct tir_value absmax)
+{
+    const float largest = k->m->fp8_is_fnuz ? 240 : 448;
+    return tir_mul(&k->b, absmax, tir_float_like(&k->b, absmax, 1 / largest));
+}
+
+/* x / scale as fp8, where no |x| is beyond what the scale is of. */
+static struct tir_value divide(struct norm *k, struct tir_value x, struct tir_value scale)
+{
+    struct tir_builder *b = &k->b;
+    const struct tir_value least = tir_float_like(b, scale, 1e-12f);
+    const struct tir_value inverse = tir_rcp(b, tir_max(b, scale, least));
+    const struct tir_value small = tir_mul(b, x, tir_broadcast(b, inverse, tir_typeof(b->f, x)));
+    return tir_convert_in_range(b, small, TIR_FP8);
+}
+
+/* Stores scales of a panel: row c rows + i of `scale` is of block c of the panel's row i. */
+static void store_scales(struct norm *k, unsigned i, struct tir_value scale)
+{
+    struct tir_builder *b = &k->b;
+    const struct tir_type t = tir_typeof(b->f, scale);
+    const struct tir_value index = tir_row_index(b, t);
+    const struct tir_value row = tir_and(b, index, tir_int_like(b, index, k->rows - 1));
+    const struct tir_value block = tir_shr(b, index, tir_int_like(b, index, tir_bits(k->rows)));
+    const struct tir_value there = tir_cmp_lt(b, row, tir_splat(b, k->left, tir_typeof(b->f, row)));
+    const struct tir_value token = att_stride(b, ARG_OUT_SCALE_TOKEN_STRIDE, sizeof(float));
+    const struct tir_value group = att_stride(b, ARG_OUT_SCALE_GROUP_STRIDE, sizeof(float));
+    const struct tir_value row_wide = tir_convert(b, row, TIR_I64);
+    const struct tir_value at =
+        tir_add(b, tir_mul(b, row_wide, tir_splat(b, token, tir_typeof(b->f, row_wide))),
+                tir_mul(b, tir_convert(b, block, TIR_I64),
+                        tir_splat(b, group, tir_typeof(b->f, row_wide))));
+    const struct tir_value none = tir_int_like(b, at, -1);
+    const struct tir_value column =
+        att_plus(b, att_times(b, k->group, k->v->width / GROUP), k->first[i] / GROUP);
+    const struct tir_value base = tir_add(
+        b, tir_add(b, tir_arg(b, ARG_OUT_SCALE, TIR_I64), tir_mul(b, att_wide(b, k->token), token)),
+        tir_mul(b, att_wide(b, column), group));
+    tir_tile_scatter(b, base, tir_select(b, there, at, none), tir_i32(b, 0), scale);
+}
+
+/* The rows in groups of 128 as fp8. */
+static void quantise_groups(struct norm *k, struct tir_value *y)
+{
+    struct tir_builder *b = &k->b;
+    for (unsigned i = 0; i < k->n; i++) {
+        const struct tir_value blocks = tir_split_blocks(b, y[i], GROUP);
+        const struct tir_value scale = scale_of(k, tir_row_max(b, tir_abs(b, blocks)));
+        store_scales(k, i, scale);
+        y[i] = tir_join_blocks(b, divide(k, blocks, scale), k->rows);
+    }
+}
+
+static void store(struct norm *k, const struct tir_value *y)
+{
+    struct tir_builder *b = &k->b;
+    const bool narrow = k->v->out_dtype == ATT_OUT_DTYPE_FP8;
+    for (unsigned i = 0; i < k->n; i++) {
+        const struct tir_view to = rows_view(k, ARG_OUT, ARG_OUT_TOKEN_STRIDE, ARG_OUT_GROUP_STRIDE,
+                                             k->first[i], narrow ? 1 : ELEM);
+        const struct tir_value out = narrow ? y[i] : tir_convert_short(b, y[i], att_dtype(k->v));
+        tir_tile_store(b, to, tir_i32(b, 0), out);
+    }
+}
+
+/* Visits the tokens of one group. */
+static void visit_tokens(struct norm *k)
+{
+    struct tir_builder *b = &k->b;
+    struct tir_value w[MAX_PANELS], y[MAX_PANELS];
+    const struct tir_value run = tir_arg(b, ARG_RUN_TOKENS, TIR_I32);
+    const struct tir_value first = tir_mul(b, tir_block_id(b, 0), run);
+    const struct tir_value end =
+        tir_min(b, tir_add(b, first, run), tir_arg(b, ARG_TOKENS, TIR_I32));
+    k->group = tir_block_id(b, 1);
+    for (unsigned i = 0; i < k->n; i++)
+        w[i] = load_weight(k, i);
+    struct tir_loop loop = tir_begin_for(b, first, end, tir_i32(b, (int)k->rows), NULL, 0);
+    k->token = loop.index;
+    k->left = tir_min(b, tir_sub(b, end, loop.index), tir_i32(b, (int)k->rows));
+    normalise(k, w, y);
+    if (k->v->out_dtype == ATT_OUT_DTYPE_FP8)
+        quantise_groups(k, y);
+    store(k, y);
+    tir_end_for(b, &loop, NULL, 0);
+}
+
+/* ---- One scale for all groups of a token ---- */
+
+static struct tir_loop begin_groups(struct norm *k, struct tir_value *carried, unsigned n)
+{
+    struct tir_builder *b = &k->b;
+    const struct tir_value groups = tir_arg(b, ARG_GROUPS, TIR_I32);
+    struct tir_loop loop =
+        tir_begin_for(b, tir_i32(b, 0), groups, tir_i32(b, (int)k->rows), carried, n);
+    k->group = loop.index;
+    k->left = tir_min(b, tir_sub(b, groups, loop.index), tir_i32(b, (int)k->rows));
+    return loop;
+}
+
+static void normalise_groups(struct norm *k, struct tir_value *y)
+{
+    struct tir_value w[MAX_PANELS];
+    for (unsigned i = 0; i < k->n; i++)
+        w[i] = load_weight(k, i);
+    normalise(k, w, y);
+}
+
+/* Returns the largest |out| of a token, which all waves have. Rows that do not exist are 0: their
+ * weight is. */
+static struct tir_value token_absmax(struct norm *k)
+{
+    struct tir_builder *b = &k->b;
+    struct tir_value y[MAX_PANELS];
+    const struct tir_layout one = tir_spread_one(k->m);
+    struct tir_value all = tir_splat(b, tir_f32(b, 0), tir_tile(b->f, TIR_F32, 1, 1, &one));
+    struct tir_loop loop = begin_groups(k, &all, 1);
+    normalise_groups(k, y);
+    const struct tir_value rows = over_row(k, y, true);
+    const struct tir_value some = tir_relayout(b, tir_col_max(b, rows), &one);
+    all = tir_max(b, all, some);
+    tir_end_for(b, &loop, &all, 1);
+    return all;
+}
+
+static void visit_token(struct norm *k)
+{
+    struct tir_builder *b = &k->b;
+    struct tir_value y[MAX_PANELS];
+    k->token = tir_block_id(b, 0);
+    const struct tir_value scale = scale_of(k, token_absmax(k));
+    const struct tir_value base = att_row(b, tir_arg(b, ARG_OUT_SCALE, TIR_I64), k->token,
+                                          ARG_OUT_SCALE_TOKEN_STRIDE, sizeof(float));
+    const struct tir_view to = att_view(b, base, tir_i32(b, 1), tir_i32(b, 0), sizeof(float), 0);
+    tir_tile_store(b, to, tir_i32(b, 0), scale);
+    const struct tir_value same = tir_first_lane(b, scale);
+    struct tir_loop loop = begin_groups(k, NULL, 0);
+    normalise_groups(k, y);
+    for (unsigned i = 0; i < k->n; i++) {
+        const struct tir_layout one_column = tir_layout_slice(tir_layout_of(b->f, k->panel[i]), 1);
+        const struct tir_type column = tir_tile(b->f, TIR_F32, k->rows, 1, &one_column);
+        y[i] = divide(k, y[i], tir_splat(b, same, column));
+    }
+    store(k, y);
+    tir_end_for(b, &loop, NULL, 0);
+}
+
+static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *out)
+{
+    struct norm k = {.v = v, .m = m};
+    att_find_tile(v, m, &k.tile, NULL);
+    struct tir_func *f = att_begin_kernel(v, m, k.tile.waves, k.tile.waves_per_simd);
+    k.b = tir_at_end(f, f->body);
+    choose_panels(&k);
+    if (v->row_scale)
+        visit_token(&k);
+    else
+        visit_tokens(&k);
+    tir_return(&k.b);
+
+    *out = (struct att_kernel){
+        .func = f,
+        .grid = {{v->row_scale ? ARG_TOKENS : ARG_TOKEN_RUNS, 1, 1},
+                 {v->row_scale ? NULL : ARG_GROUPS, 1, 1},
+                 {NULL, 1, 1}},
+    };
+    snprintf(out->tuning, sizeof(out->tuning), "rows=%u waves=%d", k.rows, k.tile.waves);
+}
+
+const struct att_template att_template_gated_rmsnorm = {
+    .name = "gated_rmsnorm",
+    .description = "RMS norm of groups of a token, with a gate",
+    .takes = OP_TAKES_GATED_RMSNORM | ATT_BIT(TILE),
+    ATT_TILES(tiles, knobs),
+    .own = {"shared"},
+    .fits = fits,
+    .check = check,
+    .build = build,
+};

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Records of what a token does to a state of the gated delta rule, [slot, value head, step], float:
+ * u, V numbers, k, K numbers, and g, K numbers or one and three of padding.
+ */
+#ifndef TEMPLATES_LINEAR_RECORD_H
+#define TEMPLATES_LINEAR_RECORD_H
+
+#include "templates/variant.h"
+#include "templates/workgroup/scalar.h"
+
+/** Bytes of a record. */
+static inline int att_record_bytes(const struct att_variant *v)
+{
+    const int gates = v->decay == ATT_DECAY_CHANNEL ? v->head_dim : 4;
+    return (v->head_dim_v + v->head_dim + gates) * (int)sizeof(float);
+}
+
+/** Returns the address of a record in a slot at `row` (i64). */
+static inline struct tir_value att_record(struct tir_builder *b, struct tir_value row,
+                                          struct tir_value value_head, struct tir_value step,
+                                          int bytes)
+{
+    const struct tir_value steps = tir_arg(b, ARG_RECORD_STEPS, TIR_I32);
+    const struct tir_value index = tir_add(b, tir_mul(b, value_head, steps), step);
+    return tir_add(b, row, tir_mul(b, att_wide(b, index), tir_i64(b, bytes)));
+}
+
+#endif

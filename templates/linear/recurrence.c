@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "templates/linear/recurrence.h"
+
+enum { ELEM = 2 /* bytes of a token's element */ };
+
+void att_recurrence_open(struct att_recurrence *r, unsigned rows, int waves)
+{
+    struct tir_builder *b = &r->b;
+    const struct tir_value part =
+        tir_add(b, att_times(b, tir_block_id(b, 0), waves), tir_wave_id(b));
+    r->state = att_state(b, r->v, r->v->head_dim, r->v->head_dim_v, rows);
+    r->first = att_times(b, part, (int)rows);
+    r->value_head = tir_block_id(b, 1);
+    r->head = tir_div(b, r->value_head, tir_arg(b, ARG_HEAD_RATIO, TIR_I32));
+    r->sequence = att_sequence(b, tir_block_id(b, 2));
+}
+
+/* ---- Addresses: what tokens share comes first, so that loops need not keep its parts ---- */
+
+static struct tir_value head_at(struct att_recurrence *r, struct att_tensor t,
+                                struct tir_value token, struct tir_value head)
+{
+    struct tir_builder *b = &r->b;
+    const struct tir_value base = att_row(b, tir_arg(b, t.arg, TIR_I64), head, t.head_stride, ELEM);
+    return att_row(b, base, token, t.token_stride, ELEM);
+}
+
+struct tir_value att_recurrence_key(struct att_recurrence *r, struct att_tensor t,
+                                    struct tir_value token)
+{
+    return head_at(r, t, token, r->head);
+}
+
+struct tir_value att_recurrence_value(struct att_recurrence *r, struct att_tensor t,
+                                      struct tir_value token)
+{
+    struct tir_builder *b = &r->b;
+    const struct tir_value part = att_wide(b, att_times(b, r->first, ELEM));
+    const struct tir_value first = tir_add(b, tir_arg(b, t.arg, TIR_I64), part);
+    const struct tir_value base = att_row(b, first, r->value_head, t.head_stride, ELEM);
+    return att_row(b, base, token, t.token_stride, ELEM);
+}
+
+struct tir_value att_recurrence_element(struct att_recurrence *r, struct att_tensor t, int size,
+                                        struct tir_value token, struct tir_value element)
+{
+    struct tir_builder *b = &r->b;
+    const struct tir_value at = tir_mul(b, att_wide(b, element), tir_i64(b, size));
+    return att_row(b, tir_add(b, tir_arg(b, t.arg, TIR_I64), at), token, t.token_stride, size);
+}
+
+/* ---- Products ---- */
+
+struct tir_value att_recurrence_scaled(struct att_recurrence *r, struct tir_value state,
+                                       struct tir_value a)
+{
+    return tir_mul(&r->b, att_state_spread(&r->b, &r->state, a), state);
+}
+
+struct tir_value att_recurrence_product(struct att_recurrence *r, struct tir_value state,
+                                        struct tir_value key)
+{
+    return tir_row_dot(&r->b, att_state_spread(&r->b, &r->state, key), state);
+}
+
+/* ---- Slots ---- */
+
+/* Returns entry [sequence][step] of a matrix of slots. */
+static struct tir_value slot_at(struct att_recurrence *r, const char *arg,
+                                const char *sequence_stride, const char *step_stride,
+                                struct tir_value step)
+{
+    enum { INT = 4 };
+    struct tir_builder *b = &r->b;
+    const struct tir_value row =
+        tir_mul(b, att_wide(b, r->sequence.index), att_stride(b, sequence_stride, INT));
+    const struct tir_value column = tir_mul(b, att_wide(b, step), att_stride(b, step_stride, INT));
+    const struct tir_value base = tir_add(b, tir_arg(b, arg, TIR_I64), tir_add(b, row, column));
+    return tir_scalar_load(b, base, tir_i32(b, 0), TIR_I32);
+}
+
+/* Returns the address of the value head's state in a slot. */
+static struct tir_value state_at(struct att_recurrence *r, struct tir_value slot)
+{
+    struct tir_builder *b = &r->b;
+    const struct att_state *s = &r->state;
+    const struct tir_value base =
+        att_row(b, tir_arg(b, ARG_STATE, TIR_I64), slot, ARG_STATE_SLOT_STRIDE, s->size);
+    const struct tir_value bytes = tir_i64(b, s->key * s->value * s->size);
+    return tir_add(b, base, tir_mul(b, att_wide(b, r->value_head), bytes));
+}
+
+/* Stores the state after a token where state_slots has a slot for it. */
+static void store_state(struct att_recurrence *r, struct tir_value token, struct tir_value state)
+{
+    struct tir_builder *b = &r->b;
+    const struct tir_value steps = tir_arg(b, ARG_STATE_STEPS, TIR_I32);
+    const struct tir_value each = tir_cmp_gt(b, steps, tir_i32(b, 1));
+    const struct tir_value last = tir_cmp_eq(b, att_plus(b, token, 1), r->sequence.end);
+    struct tir_if stores =
+        tir_begin_if(b, tir_and(b, r->real, tir_or(b, each, last)), false, NULL, 0);
+    const struct tir_value step =
+        tir_select(b, each, tir_sub(b, token, r->sequence.start), tir_i32(b, 0));
+    const struct tir_value slot = slot_at(r, ARG_STATE_SLOTS, ARG_STATE_SLOTS_SEQUENCE_STRIDE,
+                                          ARG_STATE_SLOTS_STEP_STRIDE, step);
+    att_state_store(b, &r->state, state_at(r, slot), r->first, att_is_slot(b, slot), state);
+    tir_end_if(b, &stores, NULL);
+}
+
+/* ---- Tokens ---- */
+
+/* Loads the vectors of a token that the sequence has; zeros for padding. */
+static void load_token(struct att_recurrence *r, struct tir_value token, struct tir_value *raw)
+{
+    r->load(r, token, r->real, raw);
+}
+
+/* Loads the vectors of the next token where there is one, into values like `raw`. */
+static void load_next(struct att_recurrence *r, struct tir_value token, const struct tir_value *raw,
+                      struct tir_value *next)
+{
+    struct tir_builder *b = &r->b;
+    struct tir_type types[ATT_RECURRENCE_VECTORS];
+    const struct tir_value after = att_plus(b, token, 1);
+    for (unsigned i = 0; i < r->vectors; i++)
+        types[i] = tir_typeof(b->f, raw[i]);
+    struct tir_if more =
+        tir_begin_if(b, tir_cmp_lt(b, after, r->sequence.end), false, types, r->vectors);
+    load_token(r, after, next);
+    tir_else(b, &more, next);
+    for (unsigned i = 0; i < r->vectors; i++)
+        next[i] = tir_undef(b, types[i]);
+    tir_end_if(b, &more, next);
+}
+
+static void store_out(struct att_recurrence *r, struct tir_value token, struct tir_value out)
+{
+    struct tir_builder *b = &r->b;
+    const struct tir_value at = att_recurrence_value(r, ATT_HEADS(OUT), token);
+    att_state_store_values(b, at, tir_bool(b, true), tir_convert_short(b, out, r->dtype));
+}
+
+static void visit_tokens(struct att_recurrence *r, struct tir_value *carried)
+{
+    struct tir_builder *b = &r->b;
+    struct tir_value next[ATT_RECURRENCE_VECTORS];
+    struct tir_loop loop = tir_begin_for(b, r->sequence.start, r->sequence.end, tir_i32(b, 1),
+                                         carried, r->vectors + 1);
+    load_next(r, loop.index, carried, next);
+    r->token = loop.index;
+    store_out(r, loop.index, r->advance(r, carried, &carried[r->vectors]));
+    if (!r->keeps_state)
+        store_state(r, loop.index, carried[r->vectors]);
+    for (unsigned i = 0; i < r->vectors; i++)
+        carried[i] = next[i];
+    tir_end_for(b, &loop, carried, r->vectors + 1);
+}
+
+void att_recurrence_run(struct att_recurrence *r)
+{
+    struct tir_builder *b = &r->b;
+    struct tir_value carried[ATT_RECURRENCE_VECTORS + 1];
+    const struct tir_value some = tir_cmp_gt(b, r->sequence.count, tir_i32(b, 0));
+    struct tir_if has_tokens = tir_begin_if(b, some, false, NULL, 0);
+    r->slot = slot_at(r, ARG_STATE_SLOTS_IN, ARG_STATE_SLOTS_IN_SEQUENCE_STRIDE,
+                      ARG_STATE_SLOTS_IN_STEP_STRIDE, r->sequence.accepted);
+    r->real = att_is_slot(b, r->slot);
+    load_token(r, r->sequence.start, carried);
+    if (r->begin)
+        r->begin(r);
+    carried[r->vectors] = att_state_load(b, &r->state, state_at(r, r->slot), r->first,
+                                         tir_and(b, r->real, r->sequence.has_state));
+    visit_tokens(r, carried);
+    tir_end_if(b, &has_tokens, NULL);
+}

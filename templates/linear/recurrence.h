@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * This file declares what recurrences over tokens share: a wave has a part of the state of one
+ * sequence and value head, from where the state is read to where it is written, and goes over the
+ * sequence's tokens. The vectors of the next token are under way while it works on one.
+ *
+ * The ops have the same arguments for it: q and k_in of a head, v_in and out of a value head, the
+ * state and its slots, and what att_sequence() reads.
+ */
+#ifndef TEMPLATES_LINEAR_RECURRENCE_H
+#define TEMPLATES_LINEAR_RECURRENCE_H
+
+#include "templates/linear/sequence.h"
+#include "templates/linear/state.h"
+
+enum { ATT_RECURRENCE_VECTORS = 6 };
+
+struct att_recurrence {
+    struct tir_builder b;
+    const struct att_variant *v;
+    unsigned dtype; /* of tokens */
+    struct att_state state;
+    struct att_sequence sequence;
+    struct tir_value head, value_head; /* i32 */
+    struct tir_value first;            /* i32: value element of the wave */
+    struct tir_value real;             /* i1: no padding */
+
+    struct tir_value slot;  /* i32: that the state is read from */
+    struct tir_value token; /* i32: of advance() */
+    bool keeps_state;       /* nothing is written to the pool */
+
+    unsigned vectors; /* that load() loads of a token */
+    void (*load)(struct att_recurrence *r, struct tir_value token, struct tir_value there,
+                 struct tir_value *raw);
+    /* Advances the state; returns the output, rows x 1. */
+    struct tir_value (*advance)(struct att_recurrence *r, const struct tir_value *raw,
+                                struct tir_value *state);
+    /* Loads what all tokens share; may be NULL. */
+    void (*begin)(struct att_recurrence *r);
+};
+
+/** Chooses the sequence, the head and the part of `rows` value elements of this wave. */
+void att_recurrence_open(struct att_recurrence *r, unsigned rows, int waves);
+
+/** Goes over the tokens of the sequence, from its state to the states that are stored. */
+void att_recurrence_run(struct att_recurrence *r);
+
+/** Returns the address of a head of a token, for q and k, and of the wave's part of one for v and
+ * out. */
+struct tir_value att_recurrence_key(struct att_recurrence *r, struct att_tensor t,
+                                    struct tir_value token);
+struct tir_value att_recurrence_value(struct att_recurrence *r, struct att_tensor t,
+                                      struct tir_value token);
+
+/** Returns the address of element `element` (i32) of a token's row, of `size` bytes each. */
+struct tir_value att_recurrence_element(struct att_recurrence *r, struct att_tensor t, int size,
+                                        struct tir_value token, struct tir_value element);
+
+/** Returns the product of the state with a key, a number for each value element. */
+struct tir_value att_recurrence_product(struct att_recurrence *r, struct tir_value state,
+                                        struct tir_value key);
+
+/** Returns a times the state, where a is a number, a key or a value. */
+struct tir_value att_recurrence_scaled(struct att_recurrence *r, struct tir_value state,
+                                       struct tir_value a);
+
+#endif

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "templates/linear/sequence.h"
+
+#include "ir/spread.h"
+
+enum { INT = 4 };
+
+struct tir_value att_is_given(struct tir_builder *b, const char *arg)
+{
+    return tir_cmp_ne(b, tir_arg(b, arg, TIR_I64), tir_i64(b, 0));
+}
+
+/* Entry `index` of an array of int32, or `otherwise` where the call has none. */
+static struct tir_value entry_or(struct tir_builder *b, const char *arg, struct tir_value index,
+                                 struct tir_value otherwise)
+{
+    const struct tir_type t = tir_scalar(TIR_I32);
+    struct tir_if given = tir_begin_if(b, att_is_given(b, arg), false, &t, 1);
+    struct tir_value entry = att_entry(b, arg, index, TIR_I32);
+    tir_else(b, &given, &entry);
+    entry = otherwise;
+    tir_end_if(b, &given, &entry);
+    return entry;
+}
+
+/* Byte `index` of has_state, or 1 where the call has none. */
+static struct tir_value flag_or_set(struct tir_builder *b, struct tir_value index)
+{
+    const struct tir_type t = tir_scalar(TIR_I32);
+    const struct tir_layout one = tir_spread_one(b->f->machine);
+    struct tir_if given = tir_begin_if(b, att_is_given(b, ARG_HAS_STATE), false, &t, 1);
+    const struct tir_value base =
+        tir_add(b, tir_arg(b, ARG_HAS_STATE, TIR_I64), att_wide(b, index));
+    const struct tir_view view = att_view(b, base, tir_i32(b, 1), tir_i32(b, 0), 1, 0);
+    const struct tir_value byte =
+        tir_tile_load(b, view, tir_i32(b, 0), tir_tile(b->f, TIR_I8, 1, 1, &one));
+    struct tir_value flag = tir_first_lane(b, tir_convert(b, byte, TIR_I32));
+    tir_else(b, &given, &flag);
+    flag = tir_i32(b, 1);
+    tir_end_if(b, &given, &flag);
+    return flag;
+}
+
+struct att_sequence att_sequence(struct tir_builder *b, struct tir_value index)
+{
+    const struct tir_value zero = tir_i32(b, 0), most = tir_arg(b, ARG_MAX_SEQLEN, TIR_I32);
+    const struct tir_value uniform = tir_mul(b, index, most);
+    struct att_sequence s = {.index = index, .verifies = att_is_given(b, ARG_ACCEPTED)};
+    s.start = entry_or(b, ARG_CU_SEQLENS, index, uniform);
+    s.end = entry_or(b, ARG_CU_SEQLENS, att_plus(b, index, 1), tir_add(b, uniform, most));
+    s.count = tir_sub(b, s.end, s.start);
+    s.accepted = tir_max(b, att_plus(b, entry_or(b, ARG_ACCEPTED, index, zero), -1), zero);
+    s.has_state = tir_cmp_ne(b, flag_or_set(b, index), zero);
+    return s;
+}
+
+struct tir_value att_strided_entry(struct tir_builder *b, const char *arg, const char *stride,
+                                   struct tir_value index)
+{
+    const struct tir_value at = tir_mul(b, att_wide(b, index), att_stride(b, stride, INT));
+    return tir_scalar_load(b, tir_add(b, tir_arg(b, arg, TIR_I64), at), tir_i32(b, 0), TIR_I32);
+}
+
+struct tir_value att_is_slot(struct tir_builder *b, struct tir_value slot)
+{
+    return tir_cmp_ge(b, slot, tir_arg(b, ARG_FIRST_SLOT, TIR_I32));
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * This file declares what ops with a state for each sequence read of it: where its tokens are,
+ * which slot of the pool its state is read from and which ones it is written to.
+ */
+#ifndef TEMPLATES_LINEAR_SEQUENCE_H
+#define TEMPLATES_LINEAR_SEQUENCE_H
+
+#include "ir/builder.h"
+#include "templates/workgroup/scalar.h"
+
+struct att_sequence {
+    struct tir_value index;      /* i32: of the sequence */
+    struct tir_value start, end; /* i32: its first token and the one behind its last */
+    struct tir_value count;      /* i32: tokens */
+    struct tir_value accepted;   /* i32: tokens of the step before less 1, at least 0 */
+    struct tir_value verifies;   /* i1: `accepted` was given */
+    struct tir_value has_state;  /* i1: else its state is 0 before its first token */
+};
+
+/** Reads a sequence by the arguments cu_seqlens, max_seqlen, accepted and has_state. */
+struct att_sequence att_sequence(struct tir_builder *b, struct tir_value index);
+
+/** True if the argument, a pointer, is given. */
+struct tir_value att_is_given(struct tir_builder *b, const char *arg);
+
+/** Returns entry `index` of an array of int32 whose entries are `stride` (an argument) apart. */
+struct tir_value att_strided_entry(struct tir_builder *b, const char *arg, const char *stride,
+                                   struct tir_value index);
+
+/** True if a slot belongs to a sequence, not to padding. */
+struct tir_value att_is_slot(struct tir_builder *b, struct tir_value slot);
+
+#endif

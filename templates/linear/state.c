@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "templates/linear/state.h"
+
+#include "ir/bits.h"
+#include "ir/spread.h"
+
+enum { ACCESS = 16 /* bytes a lane */, LINE_LANES = 8, FOUR = 4 };
+
+static unsigned dtype_of(enum att_state_dtype dtype)
+{
+    return dtype == ATT_STATE_DTYPE_F32    ? TIR_F32
+           : dtype == ATT_STATE_DTYPE_BF16 ? TIR_BF16
+                                           : TIR_F16;
+}
+
+/* A tile of memory: 16 bytes a lane, and eight lanes a line of 128 bytes where rows are as long.
+ * With `rows_first` a lane has four rows side by side, so that keys are loads of 8 bytes. LLVM 22.1
+ * crashes where it has eight of 16 bits. */
+static struct tir_type memory_type(struct tir_builder *b, const struct att_state *s, unsigned rows,
+                                   unsigned cols, bool rows_first)
+{
+    struct tir_spread l = tir_spread(b->f->machine, 1);
+    const unsigned chunk = ACCESS / (unsigned)s->size;
+    const unsigned lanes = cols / chunk < LINE_LANES ? cols / chunk : LINE_LANES;
+    tir_spread_cols(&l, TIR_REGS, tir_bits(chunk));
+    if (rows_first)
+        tir_spread_rows(&l, TIR_REGS, tir_bits(FOUR));
+    tir_spread_cols(&l, TIR_LANES, tir_bits(lanes));
+    tir_spread_rows(&l, TIR_LANES, TIR_WAVE_BITS - tir_bits(lanes));
+    tir_spread_fill(&l, TIR_REGS, rows, cols);
+    const struct tir_layout layout = tir_spread_layout(&l);
+    return tir_tile(b->f, s->dtype, rows, cols, &layout);
+}
+
+/* ---- The order of K_FOURS ----
+ *
+ * With bits of columns and rows named from the lowest on, memory is [row: k / 4][column: k % 4, v].
+ * Its transpose as one row has columns k / 4, k % 4, v; rows of K columns of that are the state. */
+
+static struct tir_value from_fours(struct tir_builder *b, struct tir_value memory, int key)
+{
+    const struct tir_value line = tir_join_blocks(b, tir_transpose(b, memory), 1);
+    return tir_split_blocks(b, line, (unsigned)key);
+}
+
+static struct tir_value to_fours(struct tir_builder *b, struct tir_value tile, int key)
+{
+    const struct tir_value line = tir_join_blocks(b, tile, 1);
+    return tir_transpose(b, tir_split_blocks(b, line, (unsigned)key / FOUR));
+}
+
+static struct tir_layout layout_from_fours(const struct tir_layout *memory, unsigned key)
+{
+    const struct tir_layout turned = tir_layout_transpose(memory);
+    const struct tir_layout line = tir_layout_join_blocks(&turned, 1, key / FOUR);
+    return tir_layout_split_blocks(&line, 1, key);
+}
+
+/* The layout of 1 x K elements in the order of memory which beside the state are `keys`. */
+static struct tir_layout layout_of_memory_keys(const struct tir_layout *keys, unsigned key)
+{
+    const struct tir_layout split = tir_layout_split_blocks(keys, 1, key / FOUR);
+    const struct tir_layout turned = tir_layout_transpose(&split);
+    return tir_layout_join_blocks(&turned, 1, FOUR);
+}
+
+/* ---- The state ---- */
+
+static struct tir_layout choose_memory(struct tir_builder *b, struct att_state *s)
+{
+    const unsigned key = (unsigned)s->key;
+    switch (s->order) {
+    case ATT_STATE_LAYOUT_K_MAJOR: s->memory = memory_type(b, s, key, s->rows, true); break;
+    case ATT_STATE_LAYOUT_K_FOURS:
+        s->memory = memory_type(b, s, key / FOUR, s->rows * FOUR, false);
+        break;
+    default: s->memory = memory_type(b, s, s->rows, key, false);
+    }
+    const struct tir_layout *l = tir_layout_of(b->f, s->memory);
+    if (s->order == ATT_STATE_LAYOUT_V_MAJOR)
+        return *l;
+    return s->order == ATT_STATE_LAYOUT_K_MAJOR ? tir_layout_transpose(l)
+                                                : layout_from_fours(l, key);
+}
+
+struct att_state att_state(struct tir_builder *b, const struct att_variant *v, int key, int value,
+                           unsigned rows)
+{
+    struct att_state s = {
+        .order = v->state_layout,
+        .dtype = dtype_of(v->state_dtype),
+        .size = v->state_dtype == ATT_STATE_DTYPE_F32 ? 4 : 2,
+        .key = key,
+        .value = value,
+        .rows = rows,
+    };
+    const struct tir_layout tile = choose_memory(b, &s);
+    const struct tir_layout keys = tir_layout_slice(&tile, 0), values = tir_layout_slice(&tile, 1);
+    const struct tir_layout one = tir_layout_slice(&keys, 1);
+    s.tile = tir_tile(b->f, TIR_F32, rows, (unsigned)key, &tile);
+    s.keys = tir_tile(b->f, TIR_F32, 1, (unsigned)key, &keys);
+    s.values = tir_tile(b->f, TIR_F32, rows, 1, &values);
+    s.one = tir_tile(b->f, TIR_F32, 1, 1, &one);
+    return s;
+}
+
+/* The rows of memory that have value elements from `first` on. */
+static struct tir_view part_view(struct tir_builder *b, const struct att_state *s,
+                                 struct tir_value base, struct tir_value first,
+                                 struct tir_value there)
+{
+    const int all = s->key * s->value * s->size;
+    const struct tir_value size = tir_select(b, there, tir_i32(b, all), tir_i32(b, 0));
+    const int step = s->order == ATT_STATE_LAYOUT_V_MAJOR   ? s->key * s->size
+                     : s->order == ATT_STATE_LAYOUT_K_MAJOR ? s->value * s->size
+                                                            : s->value * s->size * FOUR;
+    const int apart = s->order == ATT_STATE_LAYOUT_V_MAJOR   ? s->key
+                      : s->order == ATT_STATE_LAYOUT_K_MAJOR ? 1
+                                                             : FOUR;
+    return (struct tir_view){tir_make_rsrc(b, base, size), tir_i32(b, step),
+                             att_times(b, first, apart * s->size)};
+}
+
+struct tir_value att_state_load(struct tir_builder *b, const struct att_state *s,
+                                struct tir_value base, struct tir_value first,
+                                struct tir_value there)
+{
+    const struct tir_view view = part_view(b, s, base, first, there);
+    const struct tir_value raw = tir_tile_load(b, view, tir_i32(b, 0), s->memory);
+    const struct tir_value a = tir_convert(b, raw, TIR_F32);
+    if (s->order == ATT_STATE_LAYOUT_V_MAJOR)
+        return a;
+    return s->order == ATT_STATE_LAYOUT_K_MAJOR ? tir_transpose(b, a) : from_fours(b, a, s->key);
+}
+
+void att_state_store(struct tir_builder *b, const struct att_state *s, struct tir_value base,
+                     struct tir_value first, struct tir_value there, struct tir_value a)
+{
+    const struct tir_view view = part_view(b, s, base, first, there);
+    if (s->order == ATT_STATE_LAYOUT_K_MAJOR)
+        a = tir_transpose(b, a);
+    else if (s->order == ATT_STATE_LAYOUT_K_FOURS)
+        a = to_fours(b, a, s->key);
+    tir_tile_store(b, view, tir_i32(b, 0), tir_convert(b, a, s->dtype));
+}
+
+/* ---- Vectors ---- */
+
+static struct tir_view line_view(struct tir_builder *b, struct tir_value base,
+                                 struct tir_value there, unsigned dtype, unsigned count)
+{
+    const int bytes = (int)(count * tir_dtype_bits(dtype) / 8);
+    return att_view(b, base, tir_select(b, there, tir_i32(b, 1), tir_i32(b, 0)), tir_i32(b, 0),
+                    bytes, 0);
+}
+
+struct tir_value att_state_load_keys(struct tir_builder *b, const struct att_state *s,
+                                     struct tir_value base, unsigned dtype, struct tir_value there)
+{
+    const unsigned key = (unsigned)s->key;
+    struct tir_type t = tir_with_dtype(s->keys, dtype);
+    if (s->order == ATT_STATE_LAYOUT_K_FOURS) {
+        const struct tir_layout l = layout_of_memory_keys(tir_layout_of(b->f, s->keys), key);
+        t = tir_tile(b->f, dtype, 1, key, &l);
+    }
+    return tir_tile_load(b, line_view(b, base, there, dtype, key), tir_i32(b, 0), t);
+}
+
+struct tir_value att_state_keys(struct tir_builder *b, const struct att_state *s,
+                                struct tir_value raw)
+{
+    const struct tir_value a = tir_convert(b, raw, TIR_F32);
+    if (s->order != ATT_STATE_LAYOUT_K_FOURS)
+        return a;
+    return tir_join_blocks(b, tir_transpose(b, tir_split_blocks(b, a, FOUR)), 1);
+}
+
+void att_state_store_keys(struct tir_builder *b, const struct att_state *s, struct tir_value base,
+                          struct tir_value there, struct tir_value keys)
+{
+    if (s->order == ATT_STATE_LAYOUT_K_FOURS) {
+        const struct tir_value split = tir_split_blocks(b, keys, (unsigned)s->key / FOUR);
+        keys = tir_join_blocks(b, tir_transpose(b, split), 1);
+    }
+    const struct tir_view view = line_view(b, base, there, TIR_F32, (unsigned)s->key);
+    tir_tile_store(b, view, tir_i32(b, 0), keys);
+}
+
+void att_state_store_one(struct tir_builder *b, struct tir_value base, struct tir_value there,
+                         struct tir_value a)
+{
+    const unsigned dtype = tir_typeof(b->f, a).dtype;
+    tir_tile_store(b, line_view(b, base, there, dtype, 1), tir_i32(b, 0), a);
+}
+
+struct tir_value att_state_load_values(struct tir_builder *b, const struct att_state *s,
+                                       struct tir_value base, unsigned dtype,
+                                       struct tir_value there)
+{
+    const struct tir_layout l = tir_layout_transpose(tir_layout_of(b->f, s->values));
+    const struct tir_type t = tir_tile(b->f, dtype, 1, s->rows, &l);
+    const struct tir_view view = line_view(b, base, there, dtype, s->rows);
+    return tir_transpose(b, tir_tile_load(b, view, tir_i32(b, 0), t));
+}
+
+void att_state_store_values(struct tir_builder *b, struct tir_value base, struct tir_value there,
+                            struct tir_value a)
+{
+    const struct tir_type t = tir_typeof(b->f, a);
+    const struct tir_view view = line_view(b, base, there, t.dtype, t.rows);
+    tir_tile_store(b, view, tir_i32(b, 0), tir_transpose(b, a));
+}
+
+struct tir_value att_state_load_one(struct tir_builder *b, const struct att_state *s,
+                                    struct tir_value base, unsigned dtype, struct tir_value there)
+{
+    return tir_tile_load(b, line_view(b, base, there, dtype, 1), tir_i32(b, 0),
+                         tir_with_dtype(s->one, dtype));
+}
+
+struct tir_value att_state_spread(struct tir_builder *b, const struct att_state *s,
+                                  struct tir_value a)
+{
+    const struct tir_type t = tir_typeof(b->f, a);
+    if (t.rows == 1 && t.cols == 1)
+        a = tir_broadcast(b, a, s->keys);
+    return tir_broadcast(b, a, s->tile);
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * This file declares a part of a recurrent state in the registers of a wave: `rows` of the V value
+ * elements by all K key elements, f32, whatever the order in memory. Keys are rows of 1 x K beside
+ * it, values columns of rows x 1.
+ *
+ * K_FOURS comes to registers with the elements of keys in another order, k / 4 + (k % 4) K / 4:
+ * rows beside it have to go through att_state_keys().
+ */
+#ifndef TEMPLATES_LINEAR_STATE_H
+#define TEMPLATES_LINEAR_STATE_H
+
+#include "templates/variant.h"
+#include "templates/workgroup/scalar.h"
+
+struct att_state {
+    enum att_state_layout order;
+    unsigned dtype;                    /* in memory */
+    int size;                          /* bytes of an element there */
+    int key, value;                    /* K, V */
+    unsigned rows;                     /* value elements of the part */
+    struct tir_type memory;            /* as it is loaded and stored */
+    struct tir_type tile;              /* rows x K, f32 */
+    struct tir_type keys, values, one; /* f32: 1 x K, rows x 1 and 1 x 1 beside it */
+};
+
+/** Chooses how a wave has `rows` value elements of a state of K x V. */
+struct att_state att_state(struct tir_builder *b, const struct att_variant *v, int key, int value,
+                           unsigned rows);
+
+/** Loads the part of a state at `base` (i64) whose first value element is `first` (i32); zeros
+ * where it is not `there` (i1). */
+struct tir_value att_state_load(struct tir_builder *b, const struct att_state *s,
+                                struct tir_value base, struct tir_value first,
+                                struct tir_value there);
+void att_state_store(struct tir_builder *b, const struct att_state *s, struct tir_value base,
+                     struct tir_value first, struct tir_value there, struct tir_value a);
+
+/** Loads 1 x K elements of `dtype` at `base` as they lie in memory: zeros where not `there`. */
+struct tir_value att_state_load_keys(struct tir_builder *b, const struct att_state *s,
+                                     struct tir_value base, unsigned dtype, struct tir_value there);
+/** Turns what att_state_load_keys() loaded to f32, beside the state. */
+struct tir_value att_state_keys(struct tir_builder *b, const struct att_state *s,
+                                struct tir_value raw);
+
+/** Stores keys beside the state, f32, as they lie in memory. */
+void att_state_store_keys(struct tir_builder *b, const struct att_state *s, struct tir_value base,
+                          struct tir_value there, struct tir_value keys);
+
+/** Loads `rows` x 1 elements that lie side by side at `base`: zeros where not `there`. */
+struct tir_value att_state_load_values(struct tir_builder *b, const struct att_state *s,
+                                       struct tir_value base, unsigned dtype,
+                                       struct tir_value there);
+void att_state_store_values(struct tir_builder *b, struct tir_value base, struct tir_value there,
+                            struct tir_value a);
+
+/** Stores one element. */
+void att_state_store_one(struct tir_builder *b, struct tir_value base, struct tir_value there,
+                         struct tir_value a);
+
+/** Loads one element: zero where not `there`. */
+struct tir_value att_state_load_one(struct tir_builder *b, const struct att_state *s,
+                                    struct tir_value base, unsigned dtype, struct tir_value there);
+
+/** Repeats keys, values or one number for all of the state. */
+struct tir_value att_state_spread(struct tir_builder *b, const struct att_state *s,
+                                  struct tir_value a);
+
+#endif

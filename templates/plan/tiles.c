@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Writes the tiles of queries of a batch on the device. A lane is a sequence; where its tiles begin
+ * is a prefix sum over the sequences. The waves write the tiles in turn: the first of 64 sequences,
+ * then their second ones.
+ */
+#include "templates/plan/tiles.h"
+
+#include "op_names.h"
+#include "templates/workgroup/scalar.h"
+
+enum { WORD = 4, GRAIN = 16 /* keys before the window are a multiple of it */ };
+
+/* 64 sequences: i32 of each. */
+struct sequences {
+    struct tir_value number, q_start, q_end, keys;
+    struct tir_value tiles; /* 0 after the last sequence */
+    struct tir_value first; /* the number of its first tile */
+};
+
+static struct tir_value splat(const struct att_scan *scan, struct tir_builder *b,
+                              struct tir_value scalar)
+{
+    return tir_splat(b, scalar, scan->lane);
+}
+
+/* Loads entries of an array from `first` on; 0 where the pointer is null. */
+static struct tir_value load(const struct att_scan *scan, struct tir_builder *b, const char *arg,
+                             struct tir_value first, struct tir_value count)
+{
+    const struct tir_value base = tir_arg(b, arg, TIR_I64);
+    const struct tir_value there = tir_cmp_ne(b, base, tir_i64(b, 0));
+    const struct tir_value rows = tir_select(b, there, count, tir_i32(b, 0));
+    return tir_tile_load(b, att_view(b, base, rows, tir_i32(b, WORD), WORD, 0), first, scan->lane);
+}
+
+/* Finds the queries of sequences, which have max_seqlen_q each where there is no qo_indptr. */
+static void find_queries(const struct att_scan *scan, struct tir_builder *b, struct tir_value first,
+                         struct sequences *s)
+{
+    const struct tir_value count = att_plus(b, tir_arg(b, ARG_BATCH, TIR_I32), 1);
+    const struct tir_value given = tir_cmp_ne(b, tir_arg(b, ARG_QO_INDPTR, TIR_I64), tir_i64(b, 0));
+    const struct tir_value each = splat(scan, b, tir_arg(b, ARG_Q_LEN, TIR_I32));
+    const struct tir_value start = load(scan, b, ARG_QO_INDPTR, first, count);
+    const struct tir_value end = load(scan, b, ARG_QO_INDPTR, att_plus(b, first, 1), count);
+    const struct tir_value same = tir_mul(b, s->number, each);
+    s->q_start = tir_select(b, given, start, same);
+    s->q_end = tir_select(b, given, end, tir_add(b, same, each));
+}
+
+static struct sequences measure(const struct att_scan *scan, struct tir_builder *b,
+                                struct tir_value first)
+{
+    const struct tir_value batch = tir_arg(b, ARG_BATCH, TIR_I32), zero = tir_i32(b, 0);
+    const struct tir_value size = splat(scan, b, tir_arg(b, ARG_Q_TILE, TIR_I32));
+    const struct tir_value one = splat(scan, b, tir_i32(b, 1));
+    struct sequences s = {.number =
+                              tir_add(b, tir_row_index(b, scan->lane), splat(scan, b, first))};
+    find_queries(scan, b, first, &s);
+    s.keys = tir_max(b, load(scan, b, ARG_KV_LENS, first, batch), splat(scan, b, zero));
+    const struct tir_value queries = tir_sub(b, s.q_end, s.q_start);
+    const struct tir_value tiles = tir_div(b, tir_add(b, queries, tir_sub(b, size, one)), size);
+    s.tiles = tir_select(b, tir_cmp_lt(b, s.number, splat(scan, b, batch)), tir_max(b, tiles, one),
+                         splat(scan, b, zero));
+    s.first = att_scan_before(b, scan, s.tiles);
+    return s;
+}
+
+struct tir_value att_plan_tile_words(struct tir_builder *b, enum att_plan_word word)
+{
+    const struct tir_value most = tir_arg(b, ARG_MOST_TILES, TIR_I32);
+    return tir_add(b, tir_arg(b, ARG_TILE_INFO, TIR_I64),
+                   att_wide(b, att_times(b, most, (int)word * WORD)));
+}
+
+/* Writes a number of each tile; -1 as an offset is not written. */
+static void store(struct tir_builder *b, enum att_plan_word word, struct tir_value at,
+                  struct tir_value a)
+{
+    tir_tile_scatter(b, att_plan_tile_words(b, word), at, tir_i32(b, 0), a);
+}
+
+/* Writes tile j of each sequence: its queries, the keys that they see, and those before the
+ * window. */
+static void write_tile(const struct att_scan *scan, struct tir_builder *b,
+                       const struct sequences *s, struct tir_value before, struct tir_value j)
+{
+    const struct tir_value zero = splat(scan, b, tir_i32(b, 0));
+    const struct tir_value size = splat(scan, b, tir_arg(b, ARG_Q_TILE, TIR_I32));
+    const struct tir_value right = splat(scan, b, tir_arg(b, ARG_WINDOW_RIGHT, TIR_I32));
+    const struct tir_value reach = splat(scan, b, tir_arg(b, ARG_REACH, TIR_I32));
+    const struct tir_value number = splat(scan, b, j);
+    const struct tir_value start = tir_add(b, s->q_start, tir_mul(b, number, size));
+    const struct tir_value end = tir_min(b, tir_add(b, start, size), s->q_end);
+    const struct tir_value own = tir_sub(b, s->keys, tir_sub(b, s->q_end, end));
+    const struct tir_value late = tir_max(b, tir_add(b, own, right), zero);
+    const struct tir_value all = tir_min(b, s->keys, late);
+    const struct tir_value some = tir_cmp_lt(b, start, end);
+    const struct tir_value seen = tir_select(b, some, all, zero);
+    const struct tir_value reached = tir_max(b, tir_min(b, seen, own), zero);
+    const struct tir_value skip = tir_and(b, tir_max(b, tir_sub(b, reached, reach), zero),
+                                          splat(scan, b, tir_i32(b, -GRAIN)));
+    const struct tir_value there = tir_cmp_lt(b, number, s->tiles);
+    const struct tir_value tile = tir_add(b, tir_add(b, s->first, splat(scan, b, before)), number);
+    const struct tir_value wide = tir_convert(b, tile, TIR_I64);
+    const struct tir_value at =
+        tir_select(b, there, tir_shl(b, wide, tir_int_like(b, wide, 2)), tir_int_like(b, wide, -1));
+    store(b, ATT_PLAN_SEQUENCE, at, s->number);
+    store(b, ATT_PLAN_Q_START, at, start);
+    store(b, ATT_PLAN_Q_END, at, end);
+    store(b, ATT_PLAN_SKIP, at, skip);
+    store(b, ATT_PLAN_KEYS, at, tir_sub(b, seen, skip));
+}
+
+struct tir_value att_plan_write_tiles(struct tir_builder *b, const struct att_scan *scan, int waves)
+{
+    const struct tir_value zero = tir_i32(b, 0), wave = tir_wave_id(b);
+    struct tir_value count = zero;
+    struct tir_loop loop = tir_begin_for(b, zero, tir_arg(b, ARG_BATCH, TIR_I32),
+                                         tir_i32(b, ATT_SCAN_LANES), &count, 1);
+    const struct sequences s = measure(scan, b, loop.index);
+    const struct tir_value most = tir_first_lane(b, tir_col_max(b, s.tiles));
+    struct tir_loop tile = tir_begin_for(b, wave, most, tir_i32(b, waves), NULL, 0);
+    write_tile(scan, b, &s, count, tile.index);
+    tir_end_for(b, &tile, NULL, 0);
+    count = tir_add(b, count, tir_first_lane(b, tir_col_sum(b, s.tiles)));
+    tir_end_for(b, &loop, &count, 1);
+    tir_wait_memory(b);
+    tir_barrier(b);
+    return count;
+}

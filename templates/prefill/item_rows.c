@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The rows of an item of prefill's work list in memory. Heads and tokens have strides of their own,
+ * so each row of Q and O is addressed by itself. The layouts of the products have a row a lane:
+ * loads and stores would touch a line of memory for each lane. So rows pass through LDS, where it
+ * has room: a wave reads and writes its own rows there, several lanes side by side in each.
+ *
+ * An item that has all keys of its tile writes the result; else partial_out gets its normalised
+ * output and partial_lse the log of its denominator, without sinks.
+ */
+#include "templates/prefill/item_rows.h"
+
+#include <math.h>
+
+#include "ir/address_map.h"
+#include "ir/bits.h"
+#include "ir/spread.h"
+#include "templates/workgroup/lds_map.h"
+#include "templates/workgroup/scalar.h"
+
+enum { LSE_BYTES = 4, PARTIAL_BYTES = 4, LANE_BYTES = 16 };
+
+static struct tir_value splat_like(struct prefill *p, struct tir_value scalar,
+                                   struct tir_value like)
+{
+    return tir_splat(&p->b, scalar, tir_typeof(p->b.f, like));
+}
+
+/* ---- Rows ---- */
+
+struct prefill_rows prefill_find_rows(struct prefill *p, struct tir_value index)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value row = tir_add(b, index, splat_like(p, p->row0, index));
+    const struct tir_value last = splat_like(p, att_plus(b, p->item.n_rows, -1), row);
+    const struct tir_value there = tir_max(b, tir_min(b, row, last), tir_int_like(b, row, 0));
+    const struct tir_value gqa = splat_like(p, p->item.gqa, row);
+    const struct tir_value first_head = tir_mul(b, p->kv_head, p->item.gqa);
+    struct prefill_rows r = {.token = tir_div(b, there, gqa), .valid = tir_cmp_le(b, row, last)};
+    r.head =
+        tir_add(b, tir_sub(b, there, tir_mul(b, r.token, gqa)), splat_like(p, first_head, there));
+    return r;
+}
+
+/* The rows of a tile of `t`, queries x anything. */
+static struct prefill_rows rows_of(struct prefill *p, struct tir_type t)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_layout l = tir_layout_slice(tir_layout_of(b->f, t), 1);
+    return prefill_find_rows(p, tir_row_index(b, tir_tile(b->f, TIR_I32, t.rows, 1, &l)));
+}
+
+/* A tensor's bytes (i64) from a token to the next and from a head to the next; its row of the
+ * item's first token (i32). */
+struct strides {
+    struct tir_value token, head, first;
+};
+
+static struct strides strides_of(struct prefill *p, const struct att_tensor *t, int bytes)
+{
+    struct tir_builder *b = &p->b;
+    return (struct strides){att_stride(b, t->token_stride, bytes),
+                            att_stride(b, t->head_stride, bytes), p->item.first_token};
+}
+
+/* The strides of partial results: rows of all heads, `bytes` each. */
+static struct strides partial_strides(struct prefill *p, int bytes)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value heads = att_wide(b, tir_arg(b, ARG_HEADS, TIR_I32));
+    const struct tir_value head = tir_i64(b, bytes);
+    return (struct strides){tir_mul(b, heads, head), head, p->item.partial};
+}
+
+/* i64 offsets of rows. */
+static struct tir_value offsets(struct prefill *p, const struct prefill_rows *r,
+                                const struct strides *s)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value row = tir_add(b, r->token, splat_like(p, s->first, r->token));
+    const struct tir_value token = tir_convert(b, row, TIR_I64);
+    const struct tir_value head = tir_convert(b, r->head, TIR_I64);
+    return tir_add(b, tir_mul(b, token, splat_like(p, s->token, token)),
+                   tir_mul(b, head, splat_like(p, s->head, head)));
+}
+
+struct tir_value prefill_gather_q(struct prefill *p, const struct panel *n, struct tir_type t)
+{
+    struct tir_builder *b = &p->b;
+    const struct att_tensor q = ATT_HEADS(Q);
+    const struct strides s = strides_of(p, &q, (int)p->bytes);
+    const struct prefill_rows r = rows_of(p, t);
+    return tir_tile_gather(b, tir_arg(b, q.arg, TIR_I64), offsets(p, &r, &s),
+                           tir_i32(b, (int)(n->first * p->bytes)), t);
+}
+
+/* ---- Rows by way of LDS ---- */
+
+/* The rows of each wave, `width` columns of them, 16 bytes a lane with neighbours side by side. */
+static struct tir_type whole_rows(struct prefill *p, unsigned dtype, unsigned width)
+{
+    const unsigned vector = tir_bits(LANE_BYTES * 8 / tir_dtype_bits(dtype));
+    const unsigned columns = tir_bits(width);
+    struct tir_spread s = tir_spread(p->m, p->waves);
+    tir_spread_cols(&s, TIR_REGS, vector < columns ? vector : columns);
+    const unsigned lanes = tir_spread_room(&s, TIR_LANES), left = columns - s.cols;
+    tir_spread_cols(&s, TIR_LANES, left < lanes ? left : lanes);
+    tir_spread_rows(&s, TIR_LANES, tir_spread_room(&s, TIR_LANES));
+    tir_spread_rows(&s, TIR_REGS, tir_bits(p->rows) - s.rows);
+    tir_spread_rows(&s, TIR_WAVES, tir_bits(p->waves / p->groups));
+    tir_spread_cols(&s, TIR_REGS, columns - s.cols);
+    const struct tir_layout l = tir_spread_layout(&s);
+    return tir_tile(p->b.f, dtype, prefill_queries(p), width, &l);
+}
+
+/* Columns of O in LDS at once: lanes that write a column of neighbouring rows meet every bank once.
+ */
+static struct tir_layout out_map(const struct prefill *p, unsigned bytes, unsigned columns)
+{
+    const unsigned chunk = LANE_BYTES / bytes;
+    return att_lds_swizzled(prefill_queries(p), columns, chunk, 0, tir_bits(columns / chunk));
+}
+
+/* Parts of O, one after the other, that fit; 0: none do, or columns are padded. */
+static unsigned out_parts(const struct prefill *p, unsigned bytes)
+{
+    enum { LEAST = 32 /* columns of a part */ };
+    const unsigned all = prefill_queries(p) * p->dv * bytes;
+    if (p->dv != (unsigned)p->v->head_dim_v || prefill_v_parts(p) > 1)
+        return 0;
+    for (unsigned parts = 1; p->dv / parts >= LEAST; parts *= 2)
+        if (all / parts <= p->item_bytes)
+            return parts;
+    return 0;
+}
+
+void prefill_plan_item_rows(struct prefill *p, unsigned room)
+{
+    const unsigned queries = prefill_queries(p);
+    unsigned q = 0, out = queries * p->dv * PREFILL_OUT_BYTES;
+    for (unsigned i = 0; i < p->n_panels; i++) {
+        struct panel *n = &p->panels[i];
+        n->q_lds = att_lds_rows(p->m, queries, n->width, p->bytes);
+        n->q_at = q;
+        q += (att_lds_bytes(&n->q_lds, p->bytes) + 15) & ~15u;
+    }
+    p->q_group_bytes = q;
+    q *= p->groups;
+    p->q_in_v = q > room && q <= p->v_room;
+    p->stages_q = q <= room || p->q_in_v;
+    while (out > room)
+        out /= 2;
+    p->item_bytes = q <= room && q > out ? q : out;
+    if (!p->stages_q && !out_parts(p, PARTIAL_BYTES))
+        p->item_bytes = 0;
+}
+
+void prefill_ask_q_rows(struct prefill *p)
+{
+    for (unsigned i = 0; i < p->n_panels; i++) {
+        struct panel *n = &p->panels[i];
+        n->q_rows = prefill_gather_q(p, n, whole_rows(p, p->dtype, n->width));
+    }
+}
+
+void prefill_place_q_rows(struct prefill *p)
+{
+    struct tir_builder *b = &p->b;
+    for (unsigned i = 0; i < p->n_panels; i++) {
+        const struct panel *n = &p->panels[i];
+        tir_tile_lds_store(b, prefill_q_buffer(p, n), n->q_rows, &n->q_lds);
+    }
+    tir_wait(b, TIR_LDS_WRITES, 0);
+}
+
+void prefill_leave_q_rows(struct prefill *p)
+{
+    if (!p->q_in_v)
+        return;
+    tir_wait(&p->b, TIR_LDS_WRITES, 0);
+    tir_barrier(&p->b);
+}
+
+/* ---- Results ---- */
+
+/* The learnt logit of each row's head; none where the item is a part. */
+static struct tir_value sinks(struct prefill *p, struct tir_value final)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_type vector = p->attention.softmax.vector;
+    const struct tir_layout l = tir_layout_transpose(tir_layout_of(b->f, vector));
+    const struct tir_type t = tir_tile(b->f, TIR_F32, vector.cols, 1, &l);
+    const struct prefill_rows r = rows_of(p, t);
+    const struct tir_value head = tir_convert(b, r.head, TIR_I64);
+    const struct tir_value sink =
+        tir_tile_gather(b, tir_arg(b, ARG_SINKS, TIR_I64),
+                        tir_shl(b, head, tir_int_like(b, head, 2)), tir_i32(b, 0), t);
+    return tir_select(b, final, tir_transpose(b, sink),
+                      tir_splat(b, tir_f32(b, -INFINITY), vector));
+}
+
+/* Offsets of rows that are there, -1 of the others: those are not written. */
+static struct tir_value places(struct prefill *p, struct tir_type t, const struct strides *s)
+{
+    struct tir_builder *b = &p->b;
+    const struct prefill_rows r = rows_of(p, t);
+    const struct tir_value at = offsets(p, &r, s);
+    return tir_select(b, r.valid, at, tir_int_like(b, at, -1));
+}
+
+/* A tensor that O goes to, its strides and the type of its elements. */
+struct target {
+    struct tir_value base;
+    struct strides strides;
+    unsigned dtype;
+};
+
+/* Writes rows of O^T from `first` on, as far as head_dim_v goes. */
+static void write_rows(struct prefill *p, const struct target *out, struct tir_value o,
+                       unsigned first, unsigned rows)
+{
+    struct tir_builder *b = &p->b;
+    const unsigned there = prefill_main_rows(p);
+    if (first >= there)
+        return;
+    if (first + rows > there) {
+        write_rows(p, out, tir_half(b, o, 0), first, rows / 2);
+        write_rows(p, out, tir_half(b, o, 1), first + rows / 2, rows / 2);
+        return;
+    }
+    if (out->dtype != TIR_F32)
+        o = tir_convert_short(b, o, out->dtype);
+    const struct tir_value by_rows = tir_transpose(b, o);
+    const int bytes = (int)tir_dtype_bits(out->dtype) / 8;
+    tir_tile_scatter(b, out->base, places(p, tir_typeof(b->f, by_rows), &out->strides),
+                     tir_i32(b, (int)first * bytes), by_rows);
+}
+
+/* Returns part i of n of the rows of O^T. */
+static struct tir_value part_of(struct prefill *p, struct tir_value o, unsigned i, unsigned n)
+{
+    for (; n > 1; n /= 2, i %= n)
+        o = tir_half(&p->b, o, i >= n / 2);
+    return o;
+}
+
+static void write_by_rows(struct prefill *p, const struct target *out, struct tir_value o,
+                          unsigned parts)
+{
+    struct tir_builder *b = &p->b;
+    const unsigned columns = p->dv / parts, bytes = tir_dtype_bits(out->dtype) / 8;
+    const struct tir_layout map = out_map(p, bytes, columns);
+    const struct tir_type t = whole_rows(p, out->dtype, columns);
+    const struct tir_value at = places(p, t, &out->strides);
+    for (unsigned i = 0; i < parts; i++) {
+        struct tir_value part = part_of(p, o, i, parts);
+        if (out->dtype != TIR_F32)
+            part = tir_convert_short(b, part, out->dtype);
+        tir_tile_lds_store(b, p->row_buffer, tir_transpose(b, part), &map);
+        tir_wait(b, TIR_LDS_WRITES, 0);
+        const struct tir_value rows = tir_tile_lds_load(b, p->row_buffer, t, &map);
+        tir_tile_scatter(b, out->base, at, tir_i32(b, (int)(i * columns * bytes)), rows);
+    }
+}
+
+static void write_out(struct prefill *p, const struct target *out, struct tir_value o)
+{
+    const unsigned parts = out_parts(p, tir_dtype_bits(out->dtype) / 8);
+    if (parts) {
+        write_by_rows(p, out, o, parts);
+        return;
+    }
+    if (prefill_v_parts(p) == 1) {
+        write_rows(p, out, o, 0, p->dv);
+        return;
+    }
+    for (unsigned i = 0; i < 2; i++)
+        write_rows(p, out, tir_half(&p->b, o, (int)i), prefill_v_first(p, i), p->dv / 2);
+}
+
+static void write_lse(struct prefill *p, const struct target *to, struct tir_value lse)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value column = tir_transpose(b, lse);
+    tir_tile_scatter(b, to->base, places(p, tir_typeof(b->f, column), &to->strides), tir_i32(b, 0),
+                     column);
+}
+
+static void write_result(struct prefill *p, struct tir_value lse, struct tir_value o)
+{
+    struct tir_builder *b = &p->b;
+    const struct att_tensor out = ATT_HEADS(OUT), of_lse = ATT_HEADS(LSE);
+    write_out(p,
+              &(struct target){tir_arg(b, out.arg, TIR_I64), strides_of(p, &out, PREFILL_OUT_BYTES),
+                               p->out_dtype},
+              o);
+    if (p->v->lse)
+        write_lse(p,
+                  &(struct target){tir_arg(b, of_lse.arg, TIR_I64),
+                                   strides_of(p, &of_lse, LSE_BYTES), TIR_F32},
+                  lse);
+}
+
+static void write_part(struct prefill *p, struct tir_value lse, struct tir_value o)
+{
+    struct tir_builder *b = &p->b;
+    const int row = p->v->head_dim_v * PARTIAL_BYTES;
+    write_out(
+        p, &(struct target){tir_arg(b, ARG_PARTIAL_OUT, TIR_I64), partial_strides(p, row), TIR_F32},
+        o);
+    write_lse(p,
+              &(struct target){tir_arg(b, ARG_PARTIAL_LSE, TIR_I64), partial_strides(p, LSE_BYTES),
+                               TIR_F32},
+              lse);
+}
+
+void prefill_write_item(struct prefill *p, struct tir_value m, struct tir_value l,
+                        struct tir_value o)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value final = tir_cmp_lt(b, p->item.partial, tir_i32(b, 0));
+    struct tir_value sink = {0};
+    /* Keeps the places of rows of Q from being kept for rows of O, in registers of the loop. */
+    p->row0 = tir_materialize(b, p->row0);
+    if (p->v->sinks)
+        sink = sinks(p, final);
+    const struct att_softmax_end end = att_softmax_finish(b, &p->attention.softmax, m, l, sink);
+    struct tir_value factor = end.inverse;
+    if (p->v_scale.id)
+        factor = tir_mul(b, factor, splat_like(p, p->v_scale, factor));
+    o = tir_mul(b, o, tir_broadcast(b, factor, tir_typeof(b->f, o)));
+    const struct tir_value lse = att_softmax_lse(b, &end);
+    struct tir_if whole = tir_begin_if(b, final, false, NULL, 0);
+    write_result(p, lse, o);
+    tir_else(b, &whole, NULL);
+    write_part(p, lse, o);
+    tir_end_if(b, &whole, NULL);
+}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Prefill by work lists: a workgroup takes the items of its list, one after the other. An item is a
+ * range of keys for a tile of queries and the heads that share a KV head (docs/planning.md). These
+ * heads are rows of one product, as in decode: row r is query r / gqa and head r % gqa. So a short
+ * sequence fills the rows of a tile with its heads, and K and V are read once for all of them.
+ */
+#include "ir/bits.h"
+#include "templates/prefill/item_rows.h"
+#include "templates/prefill/prefill.h"
+#include "templates/workgroup/scalar.h"
+
+/* Words of an item: struct attn_decode_plan. */
+enum word {
+    SEQUENCE,
+    PARTIAL,
+    FIRST_TOKEN,
+    END_TOKEN,
+    FIRST_KEY,
+    END_KEY,
+    BEHIND,
+    HEADS,
+    N_WORDS,
+};
+
+static struct tir_value load_word(struct prefill *p, const char *array, struct tir_value index)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value at = tir_shl(b, att_wide(b, index), tir_i64(b, 2));
+    return tir_scalar_load(b, tir_add(b, tir_arg(b, array, TIR_I64), at), tir_i32(b, 0), TIR_I32);
+}
+
+/* ---- Keys ---- */
+
+/* True if a mask or a hook needs the lengths of the whole sequence, not of the item. */
+static bool needs_sequence(const struct att_variant *v)
+{
+    return v->logits || v->mask == ATT_MASK_WINDOW || v->mask == ATT_MASK_CUSTOM;
+}
+
+/* An item's keys end with the last one that its last query sees if that is its own. Else, and where
+ * queries are counted, the sequence says where its last query stands. */
+static void find_sequence(struct prefill *p, const struct tir_value w[N_WORDS])
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_value keys = tir_add(b, w[END_KEY], w[BEHIND]);
+    p->kv_len = keys;
+    p->q_len = tir_sub(b, w[END_TOKEN], w[FIRST_TOKEN]);
+    p->item.position = tir_sub(b, keys, p->q_len);
+    p->q_begin = w[FIRST_TOKEN];
+    if (!needs_sequence(p->v))
+        return;
+    const struct tir_value first = load_word(p, ARG_CU_SEQLENS_Q, w[SEQUENCE]);
+    const struct tir_value end = load_word(p, ARG_CU_SEQLENS_Q, att_plus(b, w[SEQUENCE], 1));
+    p->kv_len = load_word(p, ARG_KV_LENS, w[SEQUENCE]);
+    p->q_begin = first;
+    p->q_len = tir_sub(b, end, first);
+    p->item.position = tir_add(b, tir_sub(b, p->kv_len, end), w[FIRST_TOKEN]);
+}
+
+static void read_item(struct prefill *p, struct tir_value index)
+{
+    struct tir_builder *b = &p->b;
+    struct tir_value w[N_WORDS];
+    const struct tir_value at = tir_shl(b, att_wide(b, index), tir_i64(b, 5));
+    const struct tir_value item = tir_add(b, tir_arg(b, ARG_WORK_INFO, TIR_I64), at);
+    for (int i = 0; i < N_WORDS; i++)
+        w[i] = tir_scalar_load(b, item, tir_i32(b, 4 * i), TIR_I32);
+    tir_anchor_all(b, w, N_WORDS);
+    p->item.partial = w[PARTIAL];
+    p->item.first_token = w[FIRST_TOKEN];
+    p->item.end_key = w[END_KEY];
+    p->item.n_rows = tir_mul(b, tir_sub(b, w[END_TOKEN], w[FIRST_TOKEN]), p->item.gqa);
+    p->sequence = w[SEQUENCE];
+    p->kv_head = tir_div(b, tir_and(b, w[HEADS], tir_i32(b, 0xffff)), p->item.gqa);
+    p->first = w[FIRST_KEY];
+    find_sequence(p, w);
+}
+
+/* Bounds of the positions of this wave's rows. */
+static void find_bounds(struct prefill *p, struct att_position *at)
+{
+    struct tir_builder *b = &p->b;
+    const int waves = (int)(p->waves / p->groups);
+    const struct tir_value wave = tir_and(b, tir_wave_id(b), tir_i32(b, waves - 1));
+    const struct tir_value row = tir_add(b, p->row0, att_times(b, wave, (int)p->rows));
+    const struct tir_value last = att_plus(b, row, (int)p->rows - 1);
+    at->lowest = tir_add(b, p->item.position, tir_div(b, row, p->item.gqa));
+    at->highest = tir_add(b, p->item.position, tir_div(b, last, p->item.gqa));
+}
+
+/* Leaves out the item's keys before the first visible one, but for up to 15. */
+static void narrow_to_window(struct prefill *p)
+{
+    enum { GRAIN = 16 };
+    struct tir_builder *b = &p->b;
+    const struct tir_value seen =
+        att_first_seen(b, p->v, p->attention.at.reach, prefill_first_position(p));
+    const struct tir_value from = tir_and(b, tir_max(b, seen, tir_i32(b, 0)), tir_i32(b, -GRAIN));
+    p->first = tir_max(b, p->first, from);
+}
+
+void prefill_place_item(struct prefill *p)
+{
+    struct tir_builder *b = &p->b;
+    struct att_position *const at = &p->attention.at;
+    const struct tir_type t = tir_with_dtype(p->attention.softmax.vector, TIR_I32);
+    const struct prefill_rows r = prefill_find_rows(p, tir_col_index(b, t));
+    const bool window = p->v->mask == ATT_MASK_WINDOW;
+    *at = (struct att_position){
+        .q_len = p->q_len,
+        .kv_len = p->kv_len,
+        .end = p->item.end_key,
+        .diagonal = tir_add(b, r.token, tir_splat(b, p->item.position, tir_typeof(b->f, r.token))),
+        .right = window ? tir_arg(b, ARG_WINDOW_RIGHT, TIR_I32) : tir_i32(b, 0),
+        .head = r.head,
+    };
+    find_bounds(p, at);
+    if (att_hides_early(p->v)) {
+        at->reach = att_reach(b, p->v);
+        narrow_to_window(p);
+    }
+    if (p->v->mask != ATT_MASK_CUSTOM)
+        return;
+    const struct tir_value before = tir_sub(b, p->item.first_token, p->q_begin);
+    at->mask_row =
+        att_mask_row(&p->attention, p->sequence,
+                     tir_add(b, r.token, tir_splat(b, before, tir_typeof(b->f, r.token))));
+}
+
+/* ---- The loops ---- */
+
+/* Arguments that every item needs are read once: inside of the loop each use of one would wait. */
+static void read_arguments(struct prefill *p)
+{
+    struct tir_builder *const b = &p->b;
+    const struct tir_value asked[] = {
+        tir_arg(b, ARG_WORK_INDPTR, TIR_I64),
+        tir_arg(b, ARG_WORK_INFO, TIR_I64),
+        tir_arg(b, ARG_Q, TIR_I64),
+    };
+    tir_anchor_all(b, asked, sizeof(asked) / sizeof(asked[0]));
+}
+
+void prefill_take_items(struct prefill *p, void (*attend)(struct prefill *))
+{
+    struct tir_builder *const b = &p->b;
+    const struct tir_value one = tir_i32(b, 1), list = tir_block_id(b, 0);
+    const struct tir_value queries = tir_i32(b, (int)prefill_queries(p));
+    read_arguments(p);
+    p->item.gqa = p->v->gqa ? tir_i32(b, p->v->gqa) : tir_arg(b, ARG_GQA, TIR_I32);
+    const struct tir_value begin = load_word(p, ARG_WORK_INDPTR, list);
+    const struct tir_value end = load_word(p, ARG_WORK_INDPTR, att_plus(b, list, 1));
+    struct tir_loop items = tir_begin_for(b, begin, end, one, NULL, 0);
+    read_item(p, items.index);
+    const struct tir_value first = p->first;
+    struct tir_loop pass = tir_begin_for(b, tir_i32(b, 0), p->item.n_rows, queries, NULL, 0);
+    p->row0 = pass.index;
+    p->first = first;
+    attend(p);
+    /* Copies of keys past the end may be on their way. */
+    tir_wait(b, PREFILL_COPIES_OF_V, 0);
+    prefill_await_keys(p);
+    prefill_finish(p, &p->o);
+    tir_barrier(b); /* rows of O are where another wave's rows of the next Q come to be */
+    tir_end_for(b, &pass, NULL, 0);
+    tir_end_for(b, &items, NULL, 0);
+}

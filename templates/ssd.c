@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The recurrence of Mamba2 and of lightning attention, token by token: S = exp(g) S + b (w x)^T and
+ * out = scale S c + d x, times silu(z). The state is N x P, a key and a value of gated_delta, and a
+ * wave has as much of it: templates/gated_delta.c says why.
+ */
+#include "ir/bits.h"
+#include "templates/linear/gates.h"
+#include "templates/linear/recurrence.h"
+#include "templates/template.h"
+
+#include <stdio.h>
+
+enum { FLOAT = 4, ELEM = 2, LEAST_DIM = 64, MOST_DIM = 256 };
+
+/* Members of att_tile.own: elements of a state that a wave has. */
+enum { ELEMENTS };
+
+static const struct att_tile tiles[] = {
+    {.waves = 1,
+     .waves_per_simd = 2,
+     .own = {[ELEMENTS] = 4096},
+     .why = "64 registers of state under way at once; rows of memory are lines of 128 bytes"},
+};
+
+static const struct att_knob knobs[] = {
+    {"elements", 2, {2048, 8192}},
+    {"waves", 2, {2, 4}},
+    {"waves_per_simd", 2, {1, 4}},
+};
+
+/* The vectors of a token; those that an op does not have are not loaded. */
+enum { C, B, X, DT, Z, VECTORS };
+
+struct ssd {
+    struct att_recurrence r;           /* first: its functions are given this */
+    int place[VECTORS];                /* of a vector among those that are loaded, or -1 */
+    struct tir_value rate, bias, skip; /* 1 x 1, f32 */
+};
+
+static unsigned rows_of(const struct att_variant *v, const struct att_tile *t)
+{
+    const unsigned rows = t->own[ELEMENTS] / (unsigned)v->head_dim;
+    return rows < (unsigned)v->head_dim_v ? rows : (unsigned)v->head_dim_v;
+}
+
+static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
+                 struct att_why *why)
+{
+    const unsigned parts = (unsigned)v->head_dim_v / rows_of(v, t);
+    if (parts < t->waves)
+        return att_reject(why, ATT_HEAD_DIM_V, "%u waves have %u parts of %d elements", t->waves,
+                          parts, v->head_dim_v);
+    return att_fits_waves(v, t, m, why);
+}
+
+static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
+{
+    static const enum att_field dims[] = {ATT_HEAD_DIM, ATT_HEAD_DIM_V};
+    struct att_tile tile;
+    for (int i = 0; i < 2; i++) {
+        const int dim = att_get(v, dims[i]);
+        if (!tir_is_power(dim) || dim < LEAST_DIM || dim > MOST_DIM)
+            return att_reject(why, dims[i], "%d is not 64, 128 or 256", dim);
+    }
+    if (v->gates == ATT_GATES_BOUNDED)
+        return att_reject(why, ATT_GATES, "decays of state spaces have no lower bound");
+    if (v->act != ATT_ACT_NONE && v->act != ATT_ACT_SILU)
+        return att_reject(why, ATT_ACT, "z goes through silu");
+    if (v->state_layout == ATT_STATE_LAYOUT_K_FOURS)
+        return att_reject(why, ATT_STATE_LAYOUT, "is v_major or k_major");
+    return att_find_tile(v, m, &tile, why);
+}
+
+static bool has_steps(const struct att_variant *v) { return v->gates != ATT_GATES_CONSTANT; }
+
+static void load_token(struct att_recurrence *r, struct tir_value token, struct tir_value there,
+                       struct tir_value *raw)
+{
+    struct tir_builder *b = &r->b;
+    const struct ssd *s = (const struct ssd *)r;
+    const struct tir_value key = att_recurrence_key(r, ATT_HEADS(K_IN), token);
+    const struct tir_value query = att_recurrence_key(r, ATT_HEADS(Q), token);
+    const struct tir_value x = att_recurrence_value(r, ATT_HEADS(V_IN), token);
+    raw[s->place[B]] = att_state_load_keys(b, &r->state, key, r->dtype, there);
+    raw[s->place[X]] = att_state_load_values(b, &r->state, x, r->dtype, there);
+    if (has_steps(r->v)) {
+        const struct tir_value dt =
+            att_recurrence_element(r, ATT_TOKENS(DT), ELEM, token, r->value_head);
+        raw[s->place[DT]] = att_state_load_one(b, &r->state, dt, r->dtype, there);
+    }
+    raw[s->place[C]] = att_state_load_keys(b, &r->state, query, r->dtype, there);
+    if (r->v->act != ATT_ACT_NONE) {
+        const struct tir_value z = att_recurrence_value(r, ATT_HEADS(Z_IN), token);
+        raw[s->place[Z]] = att_state_load_values(b, &r->state, z, r->dtype, there);
+    }
+}
+
+/* Loads the value head's element of an array of floats: 0 where it is not given. */
+static struct tir_value load_number(struct att_recurrence *r, const char *arg)
+{
+    struct tir_builder *b = &r->b;
+    const struct tir_value at = tir_add(b, tir_arg(b, arg, TIR_I64),
+                                        tir_mul(b, att_wide(b, r->value_head), tir_i64(b, FLOAT)));
+    return att_state_load_one(b, &r->state, at, TIR_F32, att_is_given(b, arg));
+}
+
+static void load_head(struct att_recurrence *r)
+{
+    struct ssd *s = (struct ssd *)r;
+    s->rate = load_number(r, ARG_RATE);
+    s->skip = load_number(r, ARG_SKIP);
+    if (has_steps(r->v))
+        s->bias = load_number(r, ARG_DT_BIAS);
+}
+
+static struct tir_value uniform(struct tir_builder *b, const char *arg, struct tir_value like)
+{
+    return tir_splat(b, tir_arg(b, arg, TIR_F32), tir_typeof(b->f, like));
+}
+
+/* Returns the time step, 1 x 1. */
+static struct tir_value step_of(struct ssd *s, struct tir_value raw)
+{
+    struct tir_builder *b = &s->r.b;
+    const struct tir_value x = tir_add(b, tir_convert(b, raw, TIR_F32), s->bias);
+    const struct tir_value w = s->r.v->gates == ATT_GATES_SOFTPLUS ? att_softplus(b, x) : x;
+    return tir_min(b, tir_max(b, w, uniform(b, ARG_DT_MIN, w)), uniform(b, ARG_DT_MAX, w));
+}
+
+static struct tir_value advance(struct att_recurrence *r, const struct tir_value *raw,
+                                struct tir_value *state)
+{
+    struct tir_builder *b = &r->b;
+    struct ssd *s = (struct ssd *)r;
+    const struct att_state *t = &r->state;
+    const struct tir_value key = att_state_keys(b, t, raw[s->place[B]]);
+    const struct tir_value query = att_state_keys(b, t, raw[s->place[C]]);
+    const struct tir_value x = tir_convert(b, raw[s->place[X]], TIR_F32);
+    struct tir_value g = s->rate, u = x;
+    if (has_steps(r->v)) {
+        const struct tir_value w = step_of(s, raw[s->place[DT]]);
+        g = tir_mul(b, g, w);
+        u = tir_mul(b, x, tir_broadcast(b, w, t->values));
+    }
+    const struct tir_value old = att_recurrence_scaled(r, *state, att_exp(b, g));
+    *state = tir_fma(b, att_state_spread(b, t, u), att_state_spread(b, t, key), old);
+    const struct tir_value sum = att_recurrence_product(r, *state, query);
+    const struct tir_value skipped = tir_mul(b, x, tir_broadcast(b, s->skip, t->values));
+    const struct tir_value out = tir_fma(b, sum, uniform(b, ARG_SCALE, sum), skipped);
+    if (r->v->act == ATT_ACT_NONE)
+        return out;
+    return tir_mul(b, out, att_silu(b, tir_convert(b, raw[s->place[Z]], TIR_F32)));
+}
+
+static void choose_vectors(struct ssd *s)
+{
+    for (int i = 0; i < VECTORS; i++) {
+        const bool has = i == DT ? has_steps(s->r.v) : i != Z || s->r.v->act != ATT_ACT_NONE;
+        s->place[i] = has ? (int)s->r.vectors++ : -1;
+    }
+}
+
+static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *out)
+{
+    struct ssd s = {
+        .r = {.v = v,
+              .dtype = att_dtype(v),
+              .load = load_token,
+              .begin = load_head,
+              .advance = advance},
+    };
+    struct att_tile tile;
+    att_find_tile(v, m, &tile, NULL);
+    const unsigned rows = rows_of(v, &tile), parts = (unsigned)v->head_dim_v / rows;
+    struct tir_func *f = att_begin_kernel(v, m, tile.waves, tile.waves_per_simd);
+    s.r.b = tir_at_end(f, f->body);
+    choose_vectors(&s);
+    att_recurrence_open(&s.r, rows, tile.waves);
+    att_recurrence_run(&s.r);
+    tir_return(&s.r.b);
+
+    *out = (struct att_kernel){
+        .func = f,
+        .grid = {{NULL, 1, (int)parts / tile.waves}, {ARG_VALUE_HEADS, 1, 1}, {ARG_BATCH, 1, 1}},
+    };
+    snprintf(out->tuning, sizeof(out->tuning), "values=%u waves=%d", rows, tile.waves);
+}
+
+const struct att_template att_template_ssd = {
+    .name = "ssd",
+    .description = "state-space recurrence, token by token, with states",
+    .takes = OP_TAKES_SSD | ATT_BIT(TILE),
+    ATT_TILES(tiles, knobs),
+    .own = {"elements"},
+    .fits = fits,
+    .check = check,
+    .build = build,
+};

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Spans of bytes from one place to another, which a list on the device names: checkpoints of the
+ * states of all layers in one launch. A workgroup copies a piece of one span; the resource ends
+ * with the span, so that its last piece may be short.
+ */
+#include "ir/bits.h"
+#include "ir/spread.h"
+#include "templates/workgroup/scalar.h"
+#include "templates/template.h"
+
+#include <stdio.h>
+
+enum { WORD = 4, CHUNK = 4 /* words of a lane */, SPAN = 24 /* bytes */, KIB = 1024 };
+
+/* Members of att_tile.own: how often all lanes take 16 bytes. */
+enum { PASSES };
+
+static const struct att_tile tiles[] = {
+    {.waves = 4, .waves_per_simd = 4, .own = {[PASSES] = 4}, .why = "four loads under way"},
+};
+
+static const struct att_knob knobs[] = {
+    {"passes", 3, {1, 2, 8}},
+    {"waves", 2, {8, 16}},
+    {"waves_per_simd", 2, {2, 8}},
+};
+
+static int piece_bytes(const struct att_tile *t)
+{
+    return t->own[PASSES] * t->waves * TIR_WAVE_LANES * CHUNK * WORD;
+}
+
+static struct tir_type piece_type(struct tir_builder *b, const struct att_tile *t)
+{
+    const unsigned rows = (unsigned)piece_bytes(t) / (CHUNK * WORD);
+    struct tir_spread s = tir_spread(b->f->machine, t->waves);
+    tir_spread_cols(&s, TIR_REGS, tir_bits(CHUNK));
+    tir_spread_rows(&s, TIR_LANES, TIR_WAVE_BITS);
+    tir_spread_rows(&s, TIR_WAVES, tir_bits(t->waves));
+    tir_spread_fill(&s, TIR_REGS, rows, CHUNK);
+    const struct tir_layout l = tir_spread_layout(&s);
+    return tir_tile(b->f, TIR_I32, rows, CHUNK, &l);
+}
+
+/* `bytes` (i32) of words at `base`, 16 bytes a row. */
+static struct tir_view words_view(struct tir_builder *b, struct tir_value base,
+                                  struct tir_value bytes)
+{
+    return (struct tir_view){tir_make_rsrc(b, base, bytes), tir_i32(b, CHUNK * WORD),
+                             tir_i32(b, 0)};
+}
+
+static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
+{
+    struct att_tile tile;
+    att_find_tile(v, m, &tile, NULL);
+    const int piece = piece_bytes(&tile);
+    struct tir_func *f = att_begin_kernel(v, m, tile.waves, tile.waves_per_simd);
+    struct tir_builder at_end = tir_at_end(f, f->body), *b = &at_end;
+    const struct tir_value zero = tir_i32(b, 0), none = tir_i64(b, 0);
+    const struct tir_value list =
+        tir_add(b, tir_arg(b, ARG_SPANS, TIR_I64),
+                tir_mul(b, att_wide(b, tir_block_id(b, 1)), tir_i64(b, SPAN)));
+    const struct tir_value source = tir_scalar_load(b, list, zero, TIR_I64);
+    const struct tir_value target = tir_scalar_load(b, list, tir_i32(b, 8), TIR_I64);
+    const struct tir_value bytes = tir_scalar_load(b, list, tir_i32(b, 16), TIR_I64);
+    const struct tir_value first = tir_mul(b, att_wide(b, tir_block_id(b, 0)), tir_i64(b, piece));
+    const struct tir_value left = tir_min(b, tir_sub(b, bytes, first), tir_i64(b, piece));
+    const struct tir_value there =
+        tir_and(b, tir_cmp_ge(b, tir_or(b, source, target), none), tir_cmp_gt(b, left, none));
+    struct tir_if some = tir_begin_if(b, there, false, NULL, 0);
+    const struct tir_value size = tir_convert(b, left, TIR_I32);
+    const struct tir_value from =
+        tir_add(b, tir_arg(b, ARG_SOURCE, TIR_I64), tir_add(b, source, first));
+    const struct tir_value to =
+        tir_add(b, tir_arg(b, ARG_TARGET, TIR_I64), tir_add(b, target, first));
+    const struct tir_value words =
+        tir_tile_load(b, words_view(b, from, size), zero, piece_type(b, &tile));
+    tir_tile_store(b, words_view(b, to, size), zero, words);
+    tir_end_if(b, &some, NULL);
+    tir_return(b);
+
+    *k = (struct att_kernel){
+        .func = f,
+        .grid = {{ARG_SPAN_KIB, piece / KIB, 1}, {ARG_SPAN_COUNT, 1, 1}, {NULL, 1, 1}},
+    };
+    snprintf(k->tuning, sizeof(k->tuning), "bytes=%d waves=%d", piece, tile.waves);
+}
+
+const struct att_template att_template_state_copy = {
+    .name = "state_copy",
+    .description = "spans of bytes, as states of all layers",
+    .takes = OP_TAKES_STATE_COPY | ATT_BIT(TILE),
+    ATT_TILES(tiles, knobs),
+    .own = {"passes"},
+    .fits = att_fits_waves,
+    .check = att_check_tile,
+    .build = build,
+};

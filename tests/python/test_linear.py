@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layers of linear attention step by step: drafts that are accepted or not, replay, prefill and decode."""
+import unittest
+
+import numpy as np
+
+import support
+
+K, HEADS, VALUE_HEADS, TAPS, DRAFTS, SLOTS = 128, 1, 2, 4, 4, 12
+CHANNELS = 2 * HEADS * K + VALUE_HEADS * K
+SCALE = K ** -0.5
+
+
+def softplus(x):
+    return np.logaddexp(0, x)
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+class Layer:
+    """A GDN layer's weights, and a run of it in doubles, token by token."""
+
+    def __init__(self, seed):
+        self.weight = support.random((CHANNELS, TAPS), seed)
+        self.norm = support.random((K,), seed + 1)
+        self.a_log = support.random((VALUE_HEADS,), seed + 2, np.float32)
+        self.dt_bias = support.random((VALUE_HEADS,), seed + 3, np.float32)
+
+    def run(self, x, a, b, z):
+        x, a, b, z = (np.float64(t) for t in (x, a, b, z))
+        state, out = np.zeros((VALUE_HEADS, K, K)), np.zeros((len(x), VALUE_HEADS, K))
+        padded = np.concatenate([np.zeros((TAPS - 1, CHANNELS)), x])
+        for t in range(len(x)):
+            y = (padded[t:t + TAPS] * np.float64(self.weight).T).sum(0)
+            y *= sigmoid(y)
+            q, k, v = y[:K], y[K:2 * K], y[2 * K:].reshape(VALUE_HEADS, K)
+            q, k = (u / np.sqrt((u * u).sum() + 1e-6) for u in (q, k))
+            g = -np.exp(np.float64(self.a_log)) * softplus(a[t] + self.dt_bias)
+            for h in range(VALUE_HEADS):
+                s = np.exp(g[h]) * state[h]
+                u = sigmoid(b[t, h]) * (v[h] - k @ s)
+                state[h] = s + np.outer(k, u)
+                o = SCALE * q @ state[h]
+                o *= np.float64(self.norm) / np.sqrt((o * o).mean() + 1e-6)
+                out[t, h] = o * z[t, h] * sigmoid(z[t, h])
+        return out
+
+
+class Steps(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.device = device = support.device(
+            {"op": "conv1d", "act": "silu"},
+            {"op": "gated_delta", "head_dim": K, "l2_norm": True, "replay": [False, True]},
+            {"op": "gated_delta_commit", "head_dim": K},
+            {"op": "gated_rmsnorm", "width": K, "act": "silu"})
+        shape = dict(dtype="fp16", head_dim=K, heads=HEADS, value_heads=VALUE_HEADS, l2_norm=True)
+        cls.conv1d = device.conv1d(dtype="fp16", taps=TAPS, channels=CHANNELS, act="silu")
+        cls.delta = device.gated_delta(**shape)
+        cls.replay = device.gated_delta(**shape, replay=True)
+        cls.commit = device.gated_delta_commit(head_dim=K, value_heads=VALUE_HEADS)
+        cls.norm = device.gated_rmsnorm(dtype="fp16", width=K, groups=VALUE_HEADS, act="silu", shared_weight=True)
+
+    def setUp(self):
+        self.layer = Layer(7)
+        self.window = np.full((SLOTS, CHANNELS, TAPS - 1 + DRAFTS - 1), np.nan, np.float16)
+        self.state = np.full((SLOTS, VALUE_HEADS, K, K), np.nan, np.float32)
+        self.records = np.full((SLOTS, VALUE_HEADS, DRAFTS, 2 * K + 4), np.nan, np.float32)
+
+    def tokens(self, count, seed):
+        shapes = ((count, CHANNELS), (count, VALUE_HEADS), (count, VALUE_HEADS), (count, VALUE_HEADS, K))
+        return [support.random(shape, seed + i) for i, shape in enumerate(shapes)]
+
+    def convolve(self, x, slots, lengths, **more):
+        q, k = np.zeros((len(x), K), np.float16), np.zeros((len(x), K), np.float16)
+        v = np.zeros((len(x), VALUE_HEADS * K), np.float16)
+        cu = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+        self.conv1d(x=x, weight=self.layer.weight, state=self.window, state_slots=np.array(slots, np.int32),
+                    cu_seqlens=cu, q_out=q, k_out=k, out=v, max_seqlen=int(max(lengths)), **more)
+        return q[:, None], k[:, None], v.reshape(-1, VALUE_HEADS, K), cu
+
+    def step(self, tokens, slots, lengths, columns, op=None, conv=None, **more):
+        """A step of sequences one after the other; `columns`: rows of slots of states."""
+        x, a, b, z = tokens
+        q, k, v, cu = self.convolve(x, slots, lengths, **(conv or {}))
+        out = np.zeros_like(v)
+        (op or self.delta)(q=q, k=k, v=v, gate_in=a, beta_in=b, a_log=self.layer.a_log, dt_bias=self.layer.dt_bias,
+                           state=self.state, state_slots=np.array(columns, np.int32), cu_seqlens=cu, out=out,
+                           max_seqlen=int(max(lengths)), scale=SCALE, l2_eps=1e-6, **more)
+        self.norm(x=out, z=z, weight=self.layer.norm, out=out, eps=1e-6)
+        return out
+
+    def prefill(self, tokens, slot, column):
+        fresh = np.zeros(1, np.uint8)
+        return self.step(tokens, [slot], [len(tokens[0])], [[column]], conv={"has_state": fresh}, has_state=fresh)
+
+    def close(self, out, want):
+        # Three roundings to fp16 on the way, and a norm that none of them can turn far.
+        np.testing.assert_allclose(out, want, rtol=0.02, atol=0.02 * np.abs(want).max())
+
+    def test_prefill_and_decode_are_one_run(self):
+        tokens = self.tokens(9, 1)
+        want = self.layer.run(*tokens)
+        out = [self.prefill([t[:5] for t in tokens], 3, 4)]
+        for i in range(5, 9):
+            out.append(self.step([t[i:i + 1] for t in tokens], [3], [1], [[4]]))
+        self.close(np.concatenate(out), want)
+
+    def test_rejected_drafts_leave_nothing(self):
+        tokens, wrong = self.tokens(10, 20), self.tokens(10, 30)
+        plain = [self.prefill([t[:4] for t in tokens], 1, 1)]
+        for i in range(4, 10):
+            plain.append(self.step([t[i:i + 1] for t in tokens], [1], [1], [[1]]))
+        columns = [[5, 6, 7, 8]]
+        drafted, at, accepted = [self.prefill([t[:4] for t in tokens], 2, 5)], 4, 1
+        for right in (1, 3, 2):  # so many of the step's four tokens are right
+            mixed = [np.concatenate([t[at:at + right], w[:DRAFTS - right]]) for t, w in zip(tokens, wrong)]
+            counts = np.array([accepted], np.int32)
+            out = self.step(mixed, [2], [DRAFTS], columns, conv={"accepted": counts}, accepted=counts)
+            drafted.append(out[:right])
+            at, accepted = at + right, right
+        np.testing.assert_array_equal(np.concatenate(drafted), np.concatenate(plain))
+
+    def test_a_graph_follows_lengths_and_slots(self):
+        """One captured step of two sequences, replayed with other lengths, slots and accepted counts."""
+        x, a, b, z = self.tokens(8, 60)
+        self.window[:], self.state[:] = support.random(self.window.shape, 61), support.random(self.state.shape, 62)
+        window, state = self.window.copy(), self.state.copy()
+        q, k = (np.zeros((8, 1, K), np.float16) for _ in range(2))
+        v, out = (np.zeros((8, VALUE_HEADS, K), np.float16) for _ in range(2))
+        cu, slots, accepted = np.zeros(3, np.int32), np.zeros(2, np.int32), np.zeros(2, np.int32)
+        columns = np.zeros((2, DRAFTS), np.int32)
+        steps = (([0, 4, 8], [1, 2], [[1, 2, 3, 4], [5, 6, 7, 8]], [1, 4]),
+                 ([0, 3, 3], [2, -1], [[5, 6, 7, 8], [-1, -1, -1, -1]], [2, 1]),
+                 ([0, 1, 5], [1, 2], [[1, 2, 3, 4], [5, 6, 7, 8]], [3, 3]))
+
+        def say(step):
+            for array, values in zip((cu, slots, columns, accepted), step):
+                array[...] = values
+
+        say(steps[0])
+        with self.device.graph() as graph:
+            self.conv1d(x=x, weight=self.layer.weight, state=self.window, state_slots=slots, cu_seqlens=cu, accepted=accepted,
+                        q_out=q[:, 0], k_out=k[:, 0], out=v.reshape(8, -1), max_seqlen=DRAFTS, stream=graph.stream)
+            self.delta(q=q, k=k, v=v, gate_in=a, beta_in=b, a_log=self.layer.a_log, dt_bias=self.layer.dt_bias,
+                       state=self.state, state_slots=columns, cu_seqlens=cu, accepted=accepted, out=out,
+                       max_seqlen=DRAFTS, scale=SCALE, l2_eps=1e-6, stream=graph.stream)
+            self.norm(x=out, z=z, weight=self.layer.norm, out=out, eps=1e-6, stream=graph.stream)
+        for step in steps:
+            say(step)
+            out[:] = 0
+            graph.replay()
+            got, end = out.copy(), step[0][-1]
+            graphed, self.window, self.state = (self.window, self.state), window, state
+            counts = np.array(step[3], np.int32)
+            want = self.step([t[:end] for t in (x, a, b, z)], step[1], np.diff(step[0]), step[2],
+                             conv={"accepted": counts}, accepted=counts)
+            window, state, (self.window, self.state) = self.window, self.state, graphed
+            np.testing.assert_array_equal(got[:end], want)
+            np.testing.assert_array_equal(self.state, state)
+            np.testing.assert_array_equal(self.window, window)
+
+    def test_a_commit_is_what_the_step_would_have_stored(self):
+        tokens, drafts = self.tokens(4, 40), self.tokens(DRAFTS, 50)
+        self.prefill(tokens, 1, 1)
+        self.window[2], self.state[9] = self.window[1], self.state[1]
+        one = np.array([1], np.int32)
+        stepped = self.step(drafts, [1], [DRAFTS], [[1, 2, 3, 4]], conv={"accepted": one}, accepted=one)
+        before = self.state[9].copy()
+        recorded = self.step(drafts, [2], [DRAFTS], [[9]], op=self.replay, conv={"accepted": one},
+                             records=self.records)
+        np.testing.assert_array_equal(stepped, recorded)
+        np.testing.assert_array_equal(self.state[9], before)
+        for accepted in range(1, DRAFTS + 1):
+            self.commit(state=self.state, records=self.records, layer_states=np.zeros(1, np.int64),
+                        layer_records=np.zeros(1, np.int64), state_slots=np.array([10], np.int32),
+                        state_slots_in=np.array([9], np.int32), accepted=np.array([accepted], np.int32))
+            np.testing.assert_array_equal(self.state[10], self.state[accepted])
+
+
+if __name__ == "__main__":
+    unittest.main()

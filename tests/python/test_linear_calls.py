@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The calls of linear attention under vLLM's names, against the recurrences in doubles."""
+import inspect
+import unittest
+
+import numpy as np
+
+import attn.linear as linear
+import support
+from test_linear import Layer, sigmoid, softplus
+
+K, HEADS, VALUE_HEADS, TAPS, SLOTS = 128, 1, 2, 4, 9
+CHANNELS = 2 * HEADS * K + VALUE_HEADS * K
+
+# Parameters as vLLM has them, in order: causal_conv1d.py, ssu_dispatch.py and fused_recurrent.py. The last of the
+# convolutions is pad_slot_id by its newer name.
+SIGNATURES = {
+    "causal_conv1d_fn": "x weight bias conv_states query_start_loc cache_indices has_initial_state activation pad_slot_id "
+                        "block_idx_first_scheduled_token block_idx_last_scheduled_token initial_state_idx "
+                        "num_computed_tokens block_size_to_align metadata validate_data null_block_id",
+    "causal_conv1d_update": "x conv_state weight bias activation conv_state_indices num_accepted_tokens query_start_loc "
+                            "max_query_len pad_slot_id block_idx_last_scheduled_token initial_state_idx validate_data "
+                            "null_block_id",
+    "fused_recurrent_gated_delta_rule": "q k v g beta scale initial_state inplace_final_state cu_seqlens ssm_state_indices "
+                                        "num_accepted_tokens retrieve_parent_token use_qk_l2norm_in_kernel",
+    "selective_state_update": "state x dt A B C D dt_bias z dt_softplus state_batch_indices dst_state_batch_indices "
+                              "null_block_id out num_accepted_tokens cu_seqlens is_blackwell",
+}
+
+
+class Calls(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        device = support.device(
+            {"op": "conv1d", "act": "silu", "bias": [False, True]},
+            {"op": "gated_delta", "head_dim": K, "l2_norm": True, "gates": "given"},
+            {"op": "ssd", "head_dim": K, "head_dim_v": 64, "act": ["none", "silu"]})
+        linear.use(device=device)
+
+    def test_signatures(self):
+        for name, parameters in SIGNATURES.items():
+            self.assertEqual(" ".join(inspect.signature(getattr(linear, name)).parameters), parameters)
+
+    def test_a_gdn_layer(self):
+        layer, rng = Layer(3), np.random.default_rng(4)
+        x, a, b = (rng.standard_normal(s).astype(np.float16) for s in ((7, CHANNELS), (7, VALUE_HEADS), (7, VALUE_HEADS)))
+        window = np.full((SLOTS, CHANNELS, TAPS - 1), np.nan, np.float16)
+        state = np.full((SLOTS, VALUE_HEADS, K, K), 0, np.float32)
+        slot, got = np.array([5], np.int32), []
+        g = (-np.exp(layer.a_log) * softplus(np.float32(a) + layer.dt_bias)).astype(np.float32)
+        beta = sigmoid(np.float32(b)).astype(np.float32)
+        for first, end in ((0, 4), (4, 5), (5, 6), (6, 7)):
+            cu = np.array([0, end - first], np.int32)
+            if first == 0:
+                y = linear.causal_conv1d_fn(x[:4].T, layer.weight, None, window, cu, slot, np.zeros(1, bool)).T
+            else:
+                y = linear.causal_conv1d_update(x[first:end].copy(), window, layer.weight, None, "silu", slot)
+            q, k, v = y[None, :, None, :K], y[None, :, None, K:2 * K], y[None, :, 2 * K:].reshape(1, -1, VALUE_HEADS, K)
+            out, same = linear.fused_recurrent_gated_delta_rule(
+                q, k, v, g[None, first:end], beta[None, first:end], None, state, True, cu, slot, None, None, True)
+            self.assertIs(same, state)
+            got.append(out[0])
+        # Layer.run() ends in a norm and a gate, which leave the direction of each head's output as it is.
+        z = np.full((7, VALUE_HEADS, K), 1.0)
+        layer.norm = np.ones(K)
+        want = layer.run(x, a, b, z) / sigmoid(1.0)
+        got = np.concatenate(got).astype(np.float64)
+        got /= np.sqrt((got * got).mean(-1, keepdims=True) + 1e-6)
+        np.testing.assert_allclose(got, want, rtol=0.02, atol=0.03)
+
+    def test_mamba2(self):
+        rng, heads, groups, p, n = np.random.default_rng(6), 4, 2, 64, K
+        x, z = (rng.standard_normal((3, heads, p)).astype(np.float16) for _ in range(2))
+        b, c = (rng.standard_normal((3, groups, n)).astype(np.float16) for _ in range(2))
+        dt, skip = rng.standard_normal((3, heads)).astype(np.float16), rng.standard_normal(heads).astype(np.float32)
+        rate, bias = -np.exp(rng.standard_normal(heads)).astype(np.float32), rng.standard_normal(heads).astype(np.float32)
+        state = rng.standard_normal((SLOTS, heads, p, n)).astype(np.float32)
+        slots, before, out = np.array([4, 0, 7], np.int32), state.copy(), np.full_like(x, np.nan)
+        spread = np.broadcast_to
+        linear.selective_state_update(
+            state, x, spread(dt[:, :, None], (3, heads, p)), spread(rate[:, None, None], (heads, p, n)), b, c,
+            spread(skip[:, None], (heads, p)), spread(bias[:, None], (heads, p)), z, True, slots, out=out)
+        for i, slot in enumerate(slots):
+            if slot == 0:  # the null block
+                np.testing.assert_array_equal(out[i], 0)
+                np.testing.assert_array_equal(state[slot], before[slot])
+                continue
+            w = softplus(np.float64(dt[i]) + bias)
+            group = np.arange(heads) // (heads // groups)
+            s = np.exp(rate * w)[:, None, None] * before[slot] + \
+                (w[:, None] * x[i])[:, :, None] * np.float64(b[i])[group][:, None, :]
+            y = (s * np.float64(c[i])[group][:, None, :]).sum(-1) + skip[:, None] * x[i]
+            y *= np.float64(z[i]) * sigmoid(np.float64(z[i]))
+            np.testing.assert_allclose(state[slot], s, rtol=1e-5, atol=1e-5)
+            np.testing.assert_allclose(out[i], y, rtol=2e-3, atol=2e-3)
+
+    def test_forms_that_are_not_served(self):
+        x = np.zeros((2, CHANNELS), np.float16)
+        weight, state = np.zeros((CHANNELS, TAPS), np.float16), np.zeros((SLOTS, CHANNELS, TAPS - 1), np.float16)
+        slots = np.array([1, 2], np.int32)
+        for wrong, text in ((dict(activation="gelu"), "activation 'gelu'"), (dict(pad_slot_id=7), "slot 7 as padding"),
+                            (dict(block_idx_last_scheduled_token=slots), "boundaries of blocks")):
+            with self.assertRaisesRegex(linear.NotServed, text):
+                linear.causal_conv1d_update(x, state, weight, conv_state_indices=slots, **wrong)
+        q = np.zeros((1, 2, 1, K), np.float16)
+        with self.assertRaisesRegex(linear.NotServed, "a tree"):
+            linear.fused_recurrent_gated_delta_rule(q, q, q, q[..., 0], retrieve_parent_token=slots)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * This file tests what libattn says to calls of ops with recurrent states that cannot be right, and
+ * what ATTN_CHECK_DATA finds in their slots and spans: the families' own functions, without a
+ * kernel.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "runtime/op.h"
+#include "tests/runtime/fixture.h"
+
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
+static _Alignas(64) char memory[64];
+
+static const struct attn_gated_delta_desc delta = {
+    .size = sizeof(delta),
+    .dtype = ATTN_BF16,
+    .head_dim = 128,
+    .heads = 2,
+    .value_heads = 4,
+};
+
+static struct attn_gated_delta_args delta_args(void)
+{
+    void *m = memory;
+    return (struct attn_gated_delta_args){
+        .size = sizeof(struct attn_gated_delta_args),
+        .q = m,
+        .k = m,
+        .v = m,
+        .gate_in = m,
+        .beta_in = m,
+        .state = m,
+        .state_slots = m,
+        .records = m,
+        .out = m,
+        .tokens = 4,
+        .batch = 2,
+        .max_seqlen = 2,
+        .state_steps = 2,
+        .scale = 1,
+    };
+}
+
+static void expect(const struct attn_family *family, const void *desc, const void *args,
+                   const char *text)
+{
+    union attn_desc normal;
+    struct attn_call call;
+    int r = family->normalise(desc, &normal);
+    if (!r)
+        r = family->fill(&normal, args, &call);
+    assert_int_equal(r, text ? ATTN_BAD_ARGUMENT : ATTN_OK);
+    if (text && !strstr(attn_last_error(), text))
+        fail_msg("\"%s\" does not say \"%s\"", attn_last_error(), text);
+}
+
+static void steps_have_slots(void **state)
+{
+    (void)state;
+    const struct attn_family *f = &attn_family_gated_delta;
+    struct attn_gated_delta_args a = delta_args();
+    expect(f, &delta, &a, NULL);
+    a.max_seqlen = 3;
+    expect(f, &delta, &a, "max_seqlen is above state_steps");
+    a.state_steps = 0;
+    expect(f, &delta, &a, "state_steps is not 1 to 65535");
+    a.state_steps = 1;
+    a.tokens = 5;
+    expect(f, &delta, &a, "cu_seqlens is NULL, tokens is below batch * max_seqlen");
+    a.tokens = 6;
+    expect(f, &delta, &a, NULL);
+    struct attn_gated_delta_desc d = delta;
+    d.replay = true;
+    a.record_steps = 2;
+    expect(f, &d, &a, "max_seqlen is above record_steps");
+    a.record_steps = 3;
+    expect(f, &d, &a, NULL);
+    a.state_steps = 4;
+    expect(f, &d, &a, "state_steps is above 1");
+    d.value_heads = 3;
+    expect(f, &d, &a, "value_heads 3 is no multiple of heads 2");
+    d.value_heads = 4;
+    d.head_dim = 96;
+    expect(f, &d, &a, "head_dim 96 is not 64, 128 or 256");
+}
+
+static void gates_are_aligned_and_bounded(void **state)
+{
+    (void)state;
+    const struct attn_family *f = &attn_family_gated_delta;
+    struct attn_gated_delta_args a = delta_args();
+    struct attn_gated_delta_desc d = delta;
+    a.gate_in = memory + 2;
+    expect(f, &d, &a, NULL);
+    d.decay = ATTN_DECAY_CHANNEL;
+    expect(f, &d, &a, "gates or their stride are not aligned to 16 bytes");
+    a.gate_in = memory;
+    a.gate_in_token_stride = 516;
+    expect(f, &d, &a, "gates or their stride are not aligned to 16 bytes");
+    a.gate_in_token_stride = 520;
+    expect(f, &d, &a, NULL);
+    d.gates = ATTN_GATES_BOUNDED;
+    a.lower_bound = 1;
+    expect(f, &d, &a, "lower_bound is positive or not finite");
+    d.gates = ATTN_GATES_CONSTANT;
+    expect(f, &d, &a, "gates 3 is none of ATTN_GATES_SOFTPLUS");
+}
+
+static void windows_have_columns(void **state)
+{
+    (void)state;
+    const struct attn_family *f = &attn_family_conv1d;
+    const struct attn_conv1d_desc d = {
+        .size = sizeof(d), .dtype = ATTN_BF16, .taps = 4, .channels = 192};
+    void *m = memory;
+    struct attn_conv1d_args a = {
+        .size = sizeof(a),
+        .x = m,
+        .weight = m,
+        .state = m,
+        .state_slots = m,
+        .out = m,
+        .tokens = 8,
+        .batch = 2,
+        .max_seqlen = 4,
+        .state_columns = 2,
+        .out_channels = 192,
+    };
+    expect(f, &d, &a, "state_columns is below taps - 1");
+    a.state_columns = 5;
+    expect(f, &d, &a, NULL);
+    a.accepted = m;
+    expect(f, &d, &a, "state_columns is below taps - 2 + max_seqlen");
+    a.state_columns = 6;
+    expect(f, &d, &a, NULL);
+    a.q_channels = 64;
+    expect(f, &d, &a, "do not add up to channels");
+    a.out_channels = 128;
+    expect(f, &d, &a, "q_channels is positive, q_out is NULL");
+    a.q_out = m;
+    expect(f, &d, &a, NULL);
+    a.q_channels = 0;
+    a.out_channels = 192;
+    a.accepted = NULL;
+    a.tokens = 66;
+    a.max_seqlen = 33;
+    expect(f, &d, &a, "the first output is x, max_seqlen is above 32");
+}
+
+static void check(const struct attn_family *family, const struct attn_op *op, const void *args,
+                  const char *text)
+{
+    assert_int_equal(family->check_data(op, args), text ? ATTN_BAD_DATA : ATTN_OK);
+    if (text && !strstr(attn_last_error(), text))
+        fail_msg("\"%s\" does not say \"%s\"", attn_last_error(), text);
+}
+
+/* The fake's device memory is the host's. */
+static void slots_are_checked_on_request(void **state)
+{
+    (void)state;
+    fake_reset();
+    static const struct made none[] = {{.name = "of another op"}};
+    struct bench b = open_bench(none, 1);
+    const struct attn_op op = {.device = b.device, .desc.gated_delta = delta};
+    const struct attn_family *f = &attn_family_gated_delta;
+    /* Two steps of two sequences, every third entry of rows of seven; the others are anything. */
+    int32_t slots[] = {1, 9, 9, 2, 9, 9, 9, 3, 9, 9, -1}, in[] = {1, 1, 0, 5};
+    struct attn_gated_delta_args a = delta_args();
+    a.state_slots = slots;
+    a.state_slots_sequence_stride = 7;
+    a.state_slots_step_stride = 3;
+    a.state_slot_count = 6;
+    check(f, &op, &a, NULL);
+    slots[10] = 6;
+    check(f, &op, &a, "state_slots[1] is 6, the state has 6 slots");
+    slots[10] = 2;
+    check(f, &op, &a, "state_slots has slot 2 twice");
+    slots[3] = slots[10] = 0;
+    check(f, &op, &a, "state_slots has slot 0 twice");
+    a.first_slot = 1;
+    check(f, &op, &a, NULL);
+    a.state_slots_in = in;
+    check(f, &op, &a, NULL);
+    in[3] = 7;
+    check(f, &op, &a, "state_slots_in[1] is 7, the state has 6 slots");
+    in[3] = 1;
+    int32_t accepted[] = {0, 3};
+    a.accepted = accepted;
+    check(f, &op, &a, "accepted[1] is 3, not 0 to 2");
+    close_bench(&b);
+}
+
+static void spans_are_checked_on_request(void **state)
+{
+    (void)state;
+    fake_reset();
+    static const struct made none[] = {{.name = "of another op"}};
+    struct bench b = open_bench(none, 1);
+    const struct attn_op op = {.device = b.device};
+    const struct attn_family *f = &attn_family_state_copy;
+    int64_t spans[] = {0, 64, 32, -16, 8, 5, 96, 16, 32};
+    struct attn_state_copy_args a = {
+        .size = sizeof(a),
+        .source = (void *)memory,
+        .target = (void *)memory,
+        .spans = spans,
+        .span_count = 3,
+        .max_bytes = 32,
+        .source_bytes = 128,
+        .target_bytes = 96,
+    };
+    check(f, &op, &a, NULL);
+    static const struct {
+        int at, value;
+        const char *text;
+    } wrong[] = {
+        {0, 8, "no multiple of 16"},
+        {2, 24, "no multiple of 16"},
+        {2, 48, "spans has 48 bytes, max_bytes is 32"},
+        {6, 112, "spans has 32 bytes at 112, there are 128"},
+        {1, 80, "spans has 32 bytes at 80, there are 96"},
+    };
+    for (size_t i = 0; i < COUNT(wrong); i++) {
+        const int64_t right = spans[wrong[i].at];
+        spans[wrong[i].at] = wrong[i].value;
+        check(f, &op, &a, wrong[i].text);
+        spans[wrong[i].at] = right;
+    }
+    close_bench(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(steps_have_slots),
+        cmocka_unit_test(gates_are_aligned_and_bounded),
+        cmocka_unit_test(windows_have_columns),
+        cmocka_unit_test(slots_are_checked_on_request),
+        cmocka_unit_test(spans_are_checked_on_request),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* This file declares a causal convolution of one channel, in doubles. */
+#ifndef REFERENCE_CONV1D_H
+#define REFERENCE_CONV1D_H
+
+/* bias + sum_j weight[j] x[t - taps + 1 + j]. x[-1] is the input before the first; there
+ * are taps - 1 such. *terms becomes the sum of the magnitudes that are summed. */
+double ref_conv1d(const double *x, int t, const double *weight, int taps, double bias,
+                  double *terms);
+
+#endif

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* This file declares a step of a state-space recurrence, in doubles. */
+#ifndef REFERENCE_SSD_H
+#define REFERENCE_SSD_H
+
+/* Advances a column of the state, S[n] of one value element: S = decay S + b wx. Returns S c. */
+double ref_ssd_step(double *state, double decay, const double *b, const double *c, int n,
+                    double wx);
+
+#endif

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Verification of conv1d kernels: prefill, decode and verification with states in a pool.
+ */
+#include <float.h>
+#include <math.h>
+
+#include "tools/reference/conv1d.h"
+#include "tools/reference/gated_rmsnorm.h"
+#include "tools/verify/call.h"
+#include "tools/verify/stored.h"
+
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
+enum { SEQUENCES = 6, TAPS_MAX = 6, TOKENS_MAX = 1 << 17, FAR_STRIDE = 1 << 29 };
+
+enum {
+    UNIFORM = 1 << 0,    /* cu_seqlens is NULL */
+    VERIFIES = 1 << 1,   /* accepted is given */
+    FORKS = 1 << 2,      /* states are read from other slots than they are written to */
+    FRESH = 1 << 3,      /* some sequences have no state yet */
+    PADDED = 1 << 4,     /* some slots are padding, slot 0 too */
+    BY_COLUMN = 1 << 5,  /* states [slot, column, channel] */
+    OVER_X = 1 << 6,     /* outputs lie over x */
+    SPLIT = 1 << 7,      /* three outputs */
+    FAR = 1 << 8,        /* slots GiB apart */
+    WIDE_LISTS = 1 << 9, /* slots are a column of a wider array */
+};
+
+static const struct shape {
+    struct verify_shape is;
+    int channels, batch, length; /* length: of all sequences, where `lengths` has none */
+    int extra;                   /* columns of a state beyond W - 1 */
+    int lengths[SEQUENCES];
+} shapes[] = {
+    {{"decode", UNIFORM}, 64, 3, 1, 0, {0}},
+    {{"decode in place", UNIFORM | OVER_X | PADDED}, 192, 4, 1, 0, {0}},
+    {{"decode by column", UNIFORM | BY_COLUMN | SPLIT | WIDE_LISTS}, 384, 3, 1, 0, {0}},
+    {{"decode of drafts", VERIFIES | FORKS}, 128, 5, 0, 3, {1, 1, 1, 1, 1}},
+    {{"verify", VERIFIES | UNIFORM | SPLIT}, 192, 4, 4, 3, {0}},
+    {{"verify ragged", VERIFIES | PADDED | OVER_X}, 64, 6, 0, 7, {8, 1, 3, 0, 5, 2}},
+    {{"windows", VERIFIES | UNIFORM | FORKS | BY_COLUMN}, 128, 3, 6, 5, {0}},
+    {{"short", FRESH}, 64, 6, 0, 0, {2, 1, 3, 4, 0, 5}},
+    {{"prefill", FRESH | SPLIT}, 256, 4, 0, 0, {33, 96, 1, 130}},
+    {{"prefill of drafts", FORKS | FRESH | BY_COLUMN}, 64, 4, 0, 4, {31, 2, 64, 7}},
+    {{"views", VERIFY_VIEWS | FORKS | PADDED | WIDE_LISTS}, 320, 5, 0, 2, {70, 1, 2, 9, 65}},
+    {{"in place", OVER_X | FRESH}, 128, 3, 0, 0, {32, 17, 1}},
+    {{"beyond 4 GiB", FAR | FORKS}, 64, 3, 0, 0, {5, 1, 40}},
+    {{"long", FRESH}, 64, 2, 0, 0, {2100, 300}},
+};
+
+static const struct shape traced = {{"trace", UNIFORM}, 8192, 64, 1, 0, {0}};
+
+struct own {
+    int32_t cu[TOKENS_MAX / 64];
+    int32_t slots[TOKENS_MAX / 64], slots_in[TOKENS_MAX / 64];
+};
+
+static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
+
+static int length_of(const struct shape *s, int i) { return s->length ? s->length : s->lengths[i]; }
+
+static void size(struct call *c)
+{
+    const struct shape *s = c->shape;
+    struct own *own = c->own;
+    struct attn_conv1d_args *a = &c->args.conv1d;
+    c->desc.conv1d.channels = s->channels;
+    a->batch = s->batch;
+    for (int i = 0; i < s->batch; i++) {
+        const int length = length_of(s, i);
+        own->cu[i + 1] = own->cu[i] + length;
+        a->max_seqlen = length > a->max_seqlen ? length : a->max_seqlen;
+    }
+    a->tokens = own->cu[s->batch] + (c->traced ? 0 : 2); /* rows that no sequence has */
+    a->state_columns = c->desc.conv1d.taps - 1 + s->extra;
+    a->q_channels = is(c, SPLIT) ? 64 : 0;
+    a->k_channels = is(c, SPLIT) ? s->channels / 128 * 64 - (s->channels < 256 ? 0 : 64) : 0;
+    a->out_channels = s->channels - a->q_channels - a->k_channels;
+    a->first_slot = is(c, PADDED);
+}
+
+/* Twice as many slots as sequences, and one that is nobody's. */
+static int slot_count(const struct call *c) { return 2 * c->args.conv1d.batch + 1; }
+
+static void place_outputs(struct call *c)
+{
+    struct operand *x = call_operand(c, CONV1D_X);
+    const struct attn_conv1d_args *a = &c->args.conv1d;
+    struct operand *outs[] = {call_operand(c, CONV1D_Q_OUT), call_operand(c, CONV1D_K_OUT),
+                              call_operand(c, CONV1D_OUT)};
+    const int first[] = {0, a->q_channels, a->q_channels + a->k_channels};
+    for (int i = 0; i < 3; i++) {
+        if (i < 2 && !(i ? a->k_channels : a->q_channels)) {
+            operand_leave_out(outs[i]);
+            continue;
+        }
+        if (!is(c, OVER_X))
+            continue;
+        operand_set_stride(outs[i], 0, c->desc.conv1d.channels);
+        operand_place_inside(outs[i], x, first[i]);
+    }
+}
+
+static void place(struct call *c)
+{
+    struct operand *state = call_operand(c, CONV1D_STATE);
+    operand_resize(state, 0, slot_count(c));
+    if (is(c, BY_COLUMN)) {
+        operand_set_stride(state, 1, 1);
+        operand_set_stride(state, 2, c->desc.conv1d.channels);
+    }
+    if (is(c, FAR)) {
+        state->far = true;
+        operand_set_stride(state, 0, FAR_STRIDE);
+    }
+    if (is(c, WIDE_LISTS))
+        operand_set_stride(call_operand(c, CONV1D_STATE_SLOTS), 0, 3);
+    if (is(c, UNIFORM))
+        operand_leave_out(call_operand(c, CONV1D_CU_SEQLENS));
+    if (!is(c, VERIFIES))
+        operand_leave_out(call_operand(c, CONV1D_ACCEPTED));
+    if (!is(c, FORKS))
+        operand_leave_out(call_operand(c, CONV1D_STATE_SLOTS_IN));
+    if (!is(c, FRESH))
+        operand_leave_out(call_operand(c, CONV1D_HAS_STATE));
+    place_outputs(c);
+}
+
+/* Padding is every third sequence: in turn a slot that is negative and slot 0, where that is. */
+static int slot_of(struct call *c, int i, int slot)
+{
+    if (is(c, PADDED) && i % 3 == 1)
+        return i % 2 ? 0 : -1;
+    return slot;
+}
+
+static void fill_slots(struct call *c)
+{
+    struct own *own = c->own;
+    const int batch = c->args.conv1d.batch;
+    for (int i = 0; i < batch; i++) {
+        own->slots[i] = slot_of(c, i, 2 * batch - 2 * i);
+        own->slots_in[i] = is(c, FORKS) ? slot_of(c, i, 2 * i + 1) : own->slots[i];
+        operand_set_int(call_operand(c, CONV1D_STATE_SLOTS), AT(i), own->slots[i]);
+        if (is(c, FORKS))
+            operand_set_int(call_operand(c, CONV1D_STATE_SLOTS_IN), AT(i), own->slots_in[i]);
+        if (is(c, VERIFIES))
+            operand_set_int(call_operand(c, CONV1D_ACCEPTED), AT(i),
+                            i % (((const struct shape *)c->shape)->extra + 2));
+        if (is(c, FRESH))
+            operand_set_int(call_operand(c, CONV1D_HAS_STATE), AT(i), i % 2);
+    }
+}
+
+static void fill(struct call *c)
+{
+    const struct own *own = c->own;
+    const struct attn_conv1d_args *a = &c->args.conv1d;
+    struct operand *state = call_operand(c, CONV1D_STATE);
+    fill_slots(c);
+    if (!is(c, UNIFORM))
+        operand_set_ints(call_operand(c, CONV1D_CU_SEQLENS), own->cu, a->batch + 1);
+    operand_set_random(call_operand(c, CONV1D_WEIGHT), &c->random);
+    if (c->desc.conv1d.bias)
+        operand_set_random(call_operand(c, CONV1D_BIAS), &c->random);
+    for (int t = 0; t < own->cu[a->batch]; t++)
+        for (int d = 0; d < c->desc.conv1d.channels; d++)
+            operand_set(call_operand(c, CONV1D_X), AT(t, d), random_value(&c->random));
+    for (int slot = 0; slot < slot_count(c); slot++)
+        for (int d = 0; d < c->desc.conv1d.channels; d++)
+            for (int i = 0; i < a->state_columns; i++)
+                operand_set(state, AT(slot, d, i), random_value(&c->random));
+}
+
+/* A sequence: where its tokens are and what is read of its state. */
+struct sequence {
+    int start, count, slot, slot_in, history; /* history: its first column */
+    bool real, fresh;
+};
+
+static struct sequence sequence_of(struct call *c, int i)
+{
+    const struct own *own = c->own;
+    struct sequence s = {.start = own->cu[i], .count = own->cu[i + 1] - own->cu[i]};
+    s.slot = own->slots[i];
+    s.slot_in = own->slots_in[i];
+    s.real = s.slot >= c->args.conv1d.first_slot;
+    s.fresh = is(c, FRESH) && i % 2 == 0;
+    if (is(c, VERIFIES)) {
+        const int accepted = (int)operand_int(call_operand(c, CONV1D_ACCEPTED), AT(i));
+        s.history = accepted > 0 ? accepted - 1 : 0;
+    }
+    return s;
+}
+
+/* Input n of a channel, counted from the sequence's first token, or of its history. */
+static double input_of(struct call *c, const struct sequence *s, int d, int n)
+{
+    const int column = s->history + n + c->desc.conv1d.taps - 1;
+    if (n >= 0)
+        return operand_value(call_operand(c, CONV1D_X), AT(s->start + n, d));
+    return s->fresh ? 0 : operand_value(call_operand(c, CONV1D_STATE), AT(s->slot_in, d, column));
+}
+
+/*
+ * With f = 2^-24: W products and sums are rounded once each, of no more than the terms' sum. A silu
+ * of y has (2 |y| + 7) f of its own, as the one of gated_rmsnorm, and no slope above 1.1.
+ */
+static void compare_token(struct call *c, const struct sequence *s, int t, int d, const double *w,
+                          double bias)
+{
+    const struct attn_conv1d_args *a = &c->args.conv1d;
+    const int taps = c->desc.conv1d.taps;
+    double in[TAPS_MAX], terms, bound;
+    for (int j = 0; j < taps; j++)
+        in[j] = s->real ? input_of(c, s, d, t - taps + 1 + j) : 0;
+    double y = ref_conv1d(in, taps - 1, w, taps, bias, &terms), error = taps * STORED_F * terms;
+    if (c->desc.conv1d.act == ATTN_ACT_SILU) {
+        error = 1.1 * error + (2 * fabs(y) + 7) * STORED_F * fabs(ref_silu(y));
+        y = ref_silu(y);
+    }
+    struct operand *out = call_operand(c, CONV1D_OUT);
+    int channel = d;
+    if (d < a->q_channels) {
+        out = call_operand(c, CONV1D_Q_OUT);
+    } else if (d < a->q_channels + a->k_channels) {
+        out = call_operand(c, CONV1D_K_OUT);
+        channel -= a->q_channels;
+    } else {
+        channel -= a->q_channels + a->k_channels;
+    }
+    const double expected = s->real ? stored_value(out->precision, 1, y, error, &bound) : 0;
+    call_compare(c, out, AT(s->start + t, channel), expected, s->real ? bound : 0);
+}
+
+/* Columns of the state that are written. */
+static void compare_state(struct call *c, const struct sequence *s, int d)
+{
+    struct operand *state = call_operand(c, CONV1D_STATE);
+    const int last = c->desc.conv1d.taps - 1;
+    const int ahead = is(c, VERIFIES) ? 1 - last : s->count - last;
+    const int columns = is(c, VERIFIES) ? s->count + last - 1 : last;
+    for (int i = 0; i < columns && s->real && s->count; i++)
+        call_compare(c, state, AT(s->slot, d, i), input_of(c, s, d, i + ahead), 0);
+}
+
+static void compare(struct call *c)
+{
+    const struct attn_conv1d_desc *desc = &c->desc.conv1d;
+    double w[TAPS_MAX];
+    for (int d = 0; d < desc->channels; d++) {
+        for (int j = 0; j < desc->taps; j++)
+            w[j] = operand_value(call_operand(c, CONV1D_WEIGHT), AT(d, j));
+        const double bias = desc->bias ? operand_value(call_operand(c, CONV1D_BIAS), AT(d)) : 0;
+        for (int i = 0; i < c->args.conv1d.batch; i++) {
+            const struct sequence s = sequence_of(c, i);
+            for (int t = 0; t < s.count; t++)
+                compare_token(c, &s, t, d, w, bias);
+            compare_state(c, &s, d);
+        }
+    }
+}
+
+/* Inputs, outputs and the states that are read and written. */
+static double least_bytes(const struct call *c)
+{
+    const struct attn_conv1d_args *a = &c->args.conv1d;
+    const double columns = 2 * c->desc.conv1d.taps - 2;
+    return 2.0 * c->desc.conv1d.channels *
+           (2.0 * a->tokens + columns * a->batch + c->desc.conv1d.taps);
+}
+
+const struct verify_op verify_conv1d = {
+    .op = "conv1d",
+    .shapes = shapes,
+    .shape_size = sizeof(shapes[0]),
+    .shape_count = COUNT(shapes),
+    .trace = &traced,
+    .tuned = {"batch=64", "batch=1,length=4096"},
+    .dimensions =
+        {
+            {"channels", offsetof(struct shape, channels), 65536, "of x"},
+            {"batch", offsetof(struct shape, batch), 1024, "sequences"},
+            {"length", offsetof(struct shape, length), TOKENS_MAX, "tokens of each"},
+        },
+    .own_size = sizeof(struct own),
+    .size = size,
+    .place = place,
+    .fill = fill,
+    .compare = compare,
+    .least_bytes = least_bytes,
+};

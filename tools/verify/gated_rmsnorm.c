@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Verification of gated_rmsnorm kernels.
+ */
+#include <float.h>
+#include <math.h>
+
+#include "tools/reference/gated_rmsnorm.h"
+#include "tools/verify/call.h"
+#include "tools/verify/stored.h"
+
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+
+enum { WIDTH_MAX = 8192, GROUP = 128 };
+
+enum {
+    OVER_X = 1 << 0,    /* out is x, where it has its type */
+    OVER_Z = 1 << 1,    /* out is z */
+    PACKED = 1 << 2,    /* x and z are parts of one tensor, with more behind */
+    ZEROS = 1 << 3,     /* groups of zeros, gates far from 0, eps 0 */
+    BY_COLUMN = 1 << 4, /* scales [group, token] */
+    SHARED = 1 << 5,    /* one weight */
+};
+
+static const struct shape {
+    struct verify_shape is;
+    int tokens, groups;
+} shapes[] = {
+    {{"one group", 0}, 1, 1},
+    {{"heads of a rank", SHARED}, 5, 12},
+    {{"over x", OVER_X}, 7, 3},
+    {{"over z", OVER_Z | SHARED}, 6, 2},
+    {{"packed", PACKED | SHARED | BY_COLUMN}, 33, 4},
+    {{"views", VERIFY_VIEWS}, 9, 5},
+    {{"views of heads", VERIFY_VIEWS | SHARED}, 17, 8},
+    {{"zeros", ZEROS}, 6, 3},
+    {{"columns of scales", BY_COLUMN}, 18, 6},
+    {{"many tokens", SHARED}, 130, 8},
+    {{"runs of tokens", SHARED}, 2053, 32},
+};
+
+static const struct shape traced = {{"trace", SHARED}, 4096, 32};
+
+static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
+
+/* Many steps of a workgroup, of one kernel: they do not depend on the rest of it. */
+static bool takes(const struct call *c)
+{
+    const struct attn_gated_rmsnorm_desc *d = &c->desc.gated_rmsnorm;
+    const struct shape *s = c->shape;
+    return s->tokens < 2000 ||
+           (d->width == GROUP && d->act == ATTN_ACT_SILU && d->out_dtype == d->dtype);
+}
+
+static void size(struct call *c)
+{
+    const struct shape *s = c->shape;
+    c->desc.gated_rmsnorm.groups = s->groups;
+    c->desc.gated_rmsnorm.shared_weight = is(c, SHARED);
+    c->args.gated_rmsnorm.tokens = s->tokens;
+    /* A result shows that it is there. */
+    c->args.gated_rmsnorm.eps = is(c, ZEROS) ? 0 : 0.0625f;
+}
+
+static void place(struct call *c)
+{
+    const struct attn_gated_rmsnorm_desc *d = &c->desc.gated_rmsnorm;
+    struct operand *x = call_operand(c, GATED_RMSNORM_X), *z = call_operand(c, GATED_RMSNORM_Z);
+    struct operand *out = call_operand(c, GATED_RMSNORM_OUT);
+    struct operand *scale = call_operand(c, GATED_RMSNORM_OUT_SCALE);
+    if (is(c, PACKED)) {
+        operand_set_stride(x, 0, 2 * d->groups * d->width + 64);
+        if (z->given) {
+            operand_set_stride(z, 0, 2 * d->groups * d->width + 64);
+            operand_place_inside(z, x, d->groups * d->width);
+        }
+    }
+    if (is(c, BY_COLUMN) && scale->given && !d->row_scale) {
+        operand_set_stride(scale, 0, 1);
+        operand_set_stride(scale, 1, c->args.gated_rmsnorm.tokens);
+    }
+    if (d->out_dtype != d->dtype)
+        return;
+    if (is(c, OVER_X))
+        operand_place_inside(out, x, 0);
+    if (is(c, OVER_Z) && z->given)
+        operand_place_inside(out, z, 0);
+}
+
+static void fill_row(struct call *c, struct operand *o, int token, int group, double far)
+{
+    for (int i = 0; o->given && i < c->desc.gated_rmsnorm.width; i++) {
+        double x = random_value(&c->random);
+        if (is(c, ZEROS))
+            x = (token + group) % 3 == 1 && far == 1 ? 0 : x * (i % 7 == 0 ? far : 1);
+        operand_set(o, AT(token, group, i), x);
+    }
+}
+
+static void fill(struct call *c)
+{
+    for (int t = 0; t < c->args.gated_rmsnorm.tokens; t++)
+        for (int g = 0; g < c->desc.gated_rmsnorm.groups; g++) {
+            fill_row(c, call_operand(c, GATED_RMSNORM_X), t, g, 1);
+            fill_row(c, call_operand(c, GATED_RMSNORM_Z), t, g, 64);
+        }
+    operand_set_random(call_operand(c, GATED_RMSNORM_WEIGHT), &c->random);
+}
+
+/*
+ * With f = 2^-24: the argument of exp(-z) has a constant and a product, 2 |z| f, and exp an ulp,
+ * 2 f. The sum with 1 and its inverse, good to an ulp, have 3 f more, a product with z one.
+ * Exponentials below the smallest normal number may be 0, as may their products.
+ */
+static double gate_error(const struct attn_gated_rmsnorm_desc *d, double z)
+{
+    return d->act == ATTN_ACT_NONE ? 0 : (2 * fabs(z) + 6) * STORED_F;
+}
+
+static double gate_of(const struct attn_gated_rmsnorm_desc *d, double z)
+{
+    return d->act == ATTN_ACT_SIGMOID ? ref_sigmoid(z) : ref_silu(z);
+}
+
+/* A group of a token: what is expected, and how far each element may be off. */
+struct group {
+    double y[WIDTH_MAX], error[WIDTH_MAX];
+};
+
+/*
+ * With f as above the norm is off by (D + 5) f / 2 + 5 f of the result: rope_compare.c says why. A
+ * gate before the norm adds its own error, and half the error of the squares. That is no more than
+ * twice the largest error of a gate. A gate after the norm adds its own and a product.
+ */
+static void compute_group(struct call *c, int t, int g, struct group *out)
+{
+    const struct attn_gated_rmsnorm_desc *d = &c->desc.gated_rmsnorm;
+    const struct operand *weight = call_operand(c, GATED_RMSNORM_WEIGHT);
+    const struct operand *zs = call_operand(c, GATED_RMSNORM_Z);
+    const bool first = d->act == ATTN_ACT_SILU_FIRST, gated = d->act != ATTN_ACT_NONE;
+    double x[WIDTH_MAX], w[WIDTH_MAX], gate[WIDTH_MAX], worst = 0, norm;
+    for (int i = 0; i < d->width; i++) {
+        const double z = gated ? operand_value(zs, AT(t, g, i)) : 0;
+        x[i] = operand_value(call_operand(c, GATED_RMSNORM_X), AT(t, g, i));
+        w[i] = operand_value(weight, d->shared_weight ? AT(i) : AT(g, i)) + (d->gemma ? 1 : 0);
+        gate[i] = gate_of(d, z);
+        out->error[i] = gated ? gate_error(d, z) + STORED_F : 0;
+        worst = fmax(worst, out->error[i]);
+    }
+    ref_gated_rms_norm(x, gated ? gate : NULL, first, w, d->width,
+                       fmax(c->args.gated_rmsnorm.eps, DBL_MIN), out->y);
+    norm = ((d->width + 5) / 2.0 + 5) * STORED_F + (first ? worst : 0);
+    for (int i = 0; i < d->width; i++)
+        out->error[i] = (out->error[i] + norm) * fabs(out->y[i]) + (gated ? 64 * FLT_MIN : 0);
+}
+
+static void compare_group(struct call *c, int t, int g, const struct group *group, double scale)
+{
+    const struct attn_gated_rmsnorm_desc *d = &c->desc.gated_rmsnorm;
+    struct operand *out = call_operand(c, GATED_RMSNORM_OUT);
+    struct operand *scales = call_operand(c, GATED_RMSNORM_OUT_SCALE);
+    for (int i = 0; i < d->width; i++) {
+        if (scales->given && !d->row_scale && i % GROUP == 0) {
+            double largest = 0, error = 0;
+            for (int k = i; k < i + GROUP; k++) {
+                largest = fmax(largest, fabs(group->y[k]));
+                error = fmax(error, group->error[k]);
+            }
+            const int64_t *at = AT(t, (g * d->width + i) / GROUP);
+            const double expected = largest / out->precision->limit;
+            call_check(c, scales, at, expected,
+                       error / out->precision->limit + 2 * STORED_F * expected);
+            scale = operand_result(scales, at);
+        }
+        double bound, expected = 0;
+        if (scale > 0)
+            expected = stored_value(out->precision, scale, group->y[i], group->error[i], &bound);
+        call_compare(c, out, AT(t, g, i), expected, scale > 0 ? bound : 0);
+    }
+}
+
+/* Returns the scale of a whole token, which it looks at. */
+static double compare_row_scale(struct call *c, int t, struct group *group)
+{
+    const struct attn_gated_rmsnorm_desc *d = &c->desc.gated_rmsnorm;
+    const double limit = call_operand(c, GATED_RMSNORM_OUT)->precision->limit;
+    struct operand *scales = call_operand(c, GATED_RMSNORM_OUT_SCALE);
+    double largest = 0, error = 0;
+    for (int g = 0; g < d->groups; g++) {
+        compute_group(c, t, g, group);
+        for (int i = 0; i < d->width; i++) {
+            largest = fmax(largest, fabs(group->y[i]));
+            error = fmax(error, group->error[i]);
+        }
+    }
+    const double expected = largest / limit;
+    call_check(c, scales, AT(t, 0), expected, error / limit + 2 * STORED_F * expected);
+    return operand_result(scales, AT(t, 0));
+}
+
+static void compare(struct call *c)
+{
+    struct group *group = call_allocate(c, 1, sizeof(*group));
+    for (int t = 0; t < c->args.gated_rmsnorm.tokens; t++) {
+        const double scale = c->desc.gated_rmsnorm.row_scale ? compare_row_scale(c, t, group) : 1;
+        for (int g = 0; g < c->desc.gated_rmsnorm.groups; g++) {
+            compute_group(c, t, g, group);
+            compare_group(c, t, g, group, scale);
+        }
+    }
+}
+
+const struct verify_op verify_gated_rmsnorm = {
+    .op = "gated_rmsnorm",
+    .shapes = shapes,
+    .shape_size = sizeof(shapes[0]),
+    .shape_count = COUNT(shapes),
+    .trace = &traced,
+    .tuned = {"tokens=64", "tokens=4096"},
+    .dimensions =
+        {
+            {"tokens", offsetof(struct shape, tokens), 1 << 20, "rows of x"},
+            {"groups", offsetof(struct shape, groups), 65535, "groups of a token"},
+        },
+    .takes = takes,
+    .size = size,
+    .place = place,
+    .fill = fill,
+    .compare = compare,
+};

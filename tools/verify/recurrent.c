@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Verification of recurrences: sequences and slots of states.
+ */
+#include "tools/verify/recurrent.h"
+
+static bool is(const struct recurrent *r, unsigned flags) { return r->c->flags & flags; }
+
+static int length_of(const struct recurrent *r, int i)
+{
+    return r->shape->length ? r->shape->length : r->shape->lengths[i];
+}
+
+void recurrent_size(const struct recurrent *r)
+{
+    *r->batch = r->shape->batch;
+    for (int i = 0; i < r->shape->batch; i++) {
+        const int length = length_of(r, i);
+        r->starts[i + 1] = r->starts[i] + length;
+        *r->max_seqlen = length > *r->max_seqlen ? length : *r->max_seqlen;
+    }
+    *r->tokens = r->starts[r->shape->batch] + (r->c->traced ? 0 : 2); /* some that nobody has */
+    *r->state_steps = r->shape->steps;
+    *r->first_slot = is(r, PADDED);
+}
+
+/* Enough slots to read from and to write to, and one that is nobody's. */
+static int slot_count(const struct recurrent *r)
+{
+    return r->c->traced ? *r->batch + 1 : 2 * *r->batch * *r->state_steps + 1;
+}
+
+void recurrent_align(const struct call *c, struct operand *state)
+{
+    enum { GAP = 24 };
+    state->align = 16;
+    if (c->flags & VERIFY_VIEWS)
+        operand_set_stride(state, 0, state->dims[1] * state->dims[2] * state->dims[3] + GAP);
+}
+
+void recurrent_place(const struct recurrent *r)
+{
+    operand_resize(r->state, 0, slot_count(r));
+    recurrent_align(r->c, r->state);
+    if (is(r, FAR)) {
+        r->state->far = true;
+        operand_set_stride(r->state, 0, 1 << 29);
+    }
+    if (is(r, WIDE_LISTS)) {
+        operand_set_stride(r->slots, 0, 3 * *r->state_steps + 1);
+        operand_set_stride(r->slots, 1, 3);
+    }
+    if (is(r, UNIFORM))
+        operand_leave_out(r->cu_seqlens);
+    if (!is(r, ACCEPTED))
+        operand_leave_out(r->accepted);
+    if (!is(r, FORKS))
+        operand_leave_out(r->slots_in);
+    if (!is(r, FRESH))
+        operand_leave_out(r->has_state);
+}
+
+/* The slot that entry [i][step] names, of those that are read or written. Padding: all entries of
+ * every third sequence, slot 0 and a negative one in turn; and one step of another. */
+static int slot_of(const struct recurrent *r, int i, int step, bool read)
+{
+    if (r->c->traced)
+        return 1 + i;
+    if (is(r, PADDED) && i % 3 == 1)
+        return i % 2 ? 0 : -1;
+    if (is(r, PADDED) && !read && i == 2 && step == 1)
+        return -1;
+    const int n = 2 * (i * *r->state_steps + step);
+    return read && is(r, FORKS) ? n + 1 : 2 * *r->batch * *r->state_steps - n;
+}
+
+static void fill_slots(const struct recurrent *r)
+{
+    for (int i = 0; i < *r->batch; i++)
+        for (int step = 0; step < *r->state_steps; step++) {
+            operand_set_int(r->slots, AT(i, step), slot_of(r, i, step, false));
+            if (is(r, FORKS))
+                operand_set_int(r->slots_in, AT(i, step), slot_of(r, i, step, true));
+        }
+}
+
+static void fill_states(const struct recurrent *r)
+{
+    struct operand *s = r->state;
+    if (r->c->traced) {
+        operand_set_table(s, 1, &r->c->random);
+        return;
+    }
+    for (int slot = 0; slot < slot_count(r); slot++)
+        for (int head = 0; head < s->dims[1]; head++)
+            for (int i = 0; i < s->dims[2]; i++)
+                for (int k = 0; k < s->dims[3]; k++)
+                    operand_set(s, AT(slot, head, i, k), random_value(&r->c->random));
+}
+
+void recurrent_fill(const struct recurrent *r)
+{
+    fill_slots(r);
+    for (int i = 0; i < *r->batch; i++) {
+        if (is(r, ACCEPTED))
+            operand_set_int(r->accepted, AT(i), (i + 2) % (*r->state_steps + 1));
+        if (is(r, FRESH))
+            operand_set_int(r->has_state, AT(i), i % 2);
+    }
+    if (!is(r, UNIFORM))
+        operand_set_ints(r->cu_seqlens, r->starts, *r->batch + 1);
+    fill_states(r);
+}
+
+struct recurrent_sequence recurrent_sequence(const struct recurrent *r, int i)
+{
+    struct recurrent_sequence s = {
+        .start = r->starts[i],
+        .count = r->starts[i + 1] - r->starts[i],
+        .zero = is(r, FRESH) && i % 2 == 0,
+    };
+    const int step = is(r, ACCEPTED) ? (int)operand_int(r->accepted, AT(i)) - 1 : 0;
+    s.slot = slot_of(r, i, step > 0 ? step : 0, true);
+    s.padding = s.slot < *r->first_slot;
+    return s;
+}
+
+int recurrent_target(const struct recurrent *r, int i, int t)
+{
+    const bool each = *r->state_steps > 1, last = t == r->starts[i + 1] - r->starts[i] - 1;
+    const int slot = slot_of(r, i, each ? t : 0, false);
+    return (each || last) && slot >= *r->first_slot ? slot : -1;
+}
+
+void recurrent_element(enum attn_state_layout layout, int slot, int head, int v, int k,
+                       int64_t at[])
+{
+    at[0] = slot;
+    at[1] = head;
+    at[2] = layout == ATTN_STATE_V_MAJOR ? v : layout == ATTN_STATE_K_MAJOR ? k : k / 4;
+    at[3] = layout == ATTN_STATE_V_MAJOR ? k : layout == ATTN_STATE_K_MAJOR ? v : 4 * v + k % 4;
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * This file declares what calls of recurrences share: sequences, and the slots that their states
+ * are read from and written to.
+ */
+#ifndef TOOLS_VERIFY_RECURRENT_H
+#define TOOLS_VERIFY_RECURRENT_H
+
+#include "tools/verify/call.h"
+
+enum { RECURRENT_SEQUENCES = 6, RECURRENT_BATCH_MAX = 1024, RECURRENT_DIM_MAX = 256 };
+
+/* Flags of a shape; an op has its own from RECURRENT_OWN on. */
+enum {
+    UNIFORM = 1 << 0,    /* cu_seqlens is NULL */
+    ACCEPTED = 1 << 1,   /* accepted is given */
+    FORKS = 1 << 2,      /* states are read from other slots than they are written to */
+    FRESH = 1 << 3,      /* some sequences have no state yet */
+    PADDED = 1 << 4,     /* some slots are padding, slot 0 too */
+    FAR = 1 << 5,        /* slots GiB apart */
+    WIDE_LISTS = 1 << 6, /* slots are parts of a wider array */
+    EXTREMES = 1 << 7,   /* gates at their bounds, zero keys */
+    FUSED = 1 << 8,      /* vectors of a token are parts of one row */
+    PLAIN = 1 << 9,      /* what may be NULL is */
+};
+
+/** A row of an op's table. */
+struct recurrent_shape {
+    struct verify_shape is;
+    int heads, value_heads, batch, length; /* length: of all sequences, where `lengths` has none */
+    int steps;                             /* columns of state_slots */
+    int lengths[RECURRENT_SEQUENCES];
+};
+
+/** The counts, lists and states that every call of a recurrence has; `starts` is of call->own. */
+struct recurrent {
+    struct call *c;
+    const struct recurrent_shape *shape;
+    struct operand *slots, *slots_in, *cu_seqlens, *accepted, *has_state, *state;
+    int32_t *tokens, *batch, *max_seqlen, *state_steps, *first_slot;
+    int32_t *starts; /* [batch + 1]: first tokens */
+};
+
+struct recurrent_own {
+    int32_t starts[RECURRENT_BATCH_MAX + 1];
+};
+
+/** The members of struct recurrent for a call whose op is OP in operands and `op` in unions. */
+#define RECURRENT_OF(call, op, OP)                               \
+    ((struct recurrent){                                         \
+        .c = (call),                                             \
+        .shape = (call)->shape,                                  \
+        .slots = call_operand((call), OP##_STATE_SLOTS),         \
+        .slots_in = call_operand((call), OP##_STATE_SLOTS_IN),   \
+        .cu_seqlens = call_operand((call), OP##_CU_SEQLENS),     \
+        .accepted = call_operand((call), OP##_ACCEPTED),         \
+        .has_state = call_operand((call), OP##_HAS_STATE),       \
+        .state = call_operand((call), OP##_STATE),               \
+        .tokens = &(call)->args.op.tokens,                       \
+        .batch = &(call)->args.op.batch,                         \
+        .max_seqlen = &(call)->args.op.max_seqlen,               \
+        .state_steps = &(call)->args.op.state_steps,             \
+        .first_slot = &(call)->args.op.first_slot,               \
+        .starts = ((struct recurrent_own *)(call)->own)->starts, \
+    })
+
+/** Sets the counts of a call. */
+void recurrent_size(const struct recurrent *r);
+
+/** Places the state and the lists. */
+void recurrent_place(const struct recurrent *r);
+
+/** Aligns a pool of states, and the slots of one with gaps, to 16 bytes. */
+void recurrent_align(const struct call *c, struct operand *state);
+
+/** Fills the lists and the states. */
+void recurrent_fill(const struct recurrent *r);
+
+/** A sequence of a call as the reference takes it. */
+struct recurrent_sequence {
+    int start, count;
+    int slot;           /* that its state is read from */
+    bool padding, zero; /* zero: it has no state yet */
+};
+struct recurrent_sequence recurrent_sequence(const struct recurrent *r, int i);
+
+/** Returns the slot that the state after token t of sequence i is written to, or -1. */
+int recurrent_target(const struct recurrent *r, int i, int t);
+
+/** Finds element (k, v) of a head's state. */
+void recurrent_element(enum attn_state_layout layout, int slot, int head, int v, int k,
+                       int64_t at[]);
+
+#endif
