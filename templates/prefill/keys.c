@@ -123,9 +123,10 @@ static void copy_panel(struct prefill *p, struct panel *n, struct tir_value tile
 
 void prefill_copy_first_keys(struct prefill *p)
 {
-    const struct tir_value tile = tir_i32(&p->b, 0), key = first_key(p, tile);
+    const struct tir_value tile = tir_i32(&p->b, 0);
     if (p->page_copies)
         p->k_page = prefill_find_page(p, tile);
+    const struct tir_value key = first_key(p, tile);
     for (unsigned i = 0; i < p->n_panels; i++)
         copy_panel(p, &p->panels[i], tile, key);
 }

@@ -292,8 +292,8 @@ bool prefill_check(const struct att_variant *v, const struct tir_machine *m, str
 struct prefill prefill_with_tile(const struct att_variant *v, const struct tir_machine *m,
                                  const struct att_tile *t);
 
-/** True if a tile of one wave per SIMD runs the ping-pong: pages on targets whose LDS transposes, and
- * in SHUFFLE. With one_wave_pages its loop would have waits for all loads, or copies of O. */
+/** True if a tile of one wave per SIMD runs the ping-pong: pages on targets whose LDS transposes,
+ * and in SHUFFLE. With one_wave_pages its loop would have waits for all loads, or copies of O. */
 static inline bool prefill_shares_no_simd(const struct prefill *p)
 {
     return p->tile->own[PREFILL_ONE_WAVE] && p->v->paged &&

@@ -358,6 +358,8 @@ struct prefill prefill_with_tile(const struct att_variant *v, const struct tir_m
     p.mma = &m->mma[p.instr];
     choose_layouts(&p);
     p.page_copies = prefill_copies_pages(&p);
+    if (p.page_copies) /* its rows differ, its buffers do not */
+        prefill_plan(&p, p.refused);
     place_rows(&p);
     place_merge(&p);
     return p;
