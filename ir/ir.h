@@ -94,7 +94,7 @@ enum {
     TIR_MAX_IMM = 5,
     TIR_NO_STAGE = 0xff,
     TIR_MAX_STAGES = 8,   /* of a pipelined loop */
-    TIR_MAX_PHASES = 8,   /* bits of struct tir_schedule's matrix_phases */
+    TIR_MAX_PHASES = 8,   /* bits of struct tir_loop_plan's matrix_phases */
     TIR_MAX_VEC = 1024,   /* elements a lane of one vec */
     TIR_OP_CHUNK_LOG2 = 8 /* ops are stored in chunks of 256, so their addresses are stable */
 };

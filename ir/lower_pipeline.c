@@ -6,12 +6,13 @@
  *
  * becomes, with S = 2,
  *
- *     a(0); a(1), b(0);                              prologue, S rounds
+ *     a(0); a(1), b(0);                              prologue, S iterations
  *     for i in 0..n-1 { c(i); b(i+1); a(i+2) }       steady state
- *     c(n-1)                                         epilogue: the last stage alone
+ *     c(n-1)                                         epilogue: only the last stage
  *
- * Within a round, ops stand phase by phase, older tiles first, and each phase ends with its waits
- * and barriers. What one stage hands to a later one becomes a carried value of the loop.
+ * An iteration runs phase by phase, older tiles first, and each phase ends with its waits and
+ * barriers. What one stage hands to a later one becomes a carried value of the loop. Barriers of
+ * several stages in one phase become one barrier, after the waits of all of them.
  *
  * The trap: every stage but the last two runs for tiles past the bound (a(n) above), and the whole
  * prologue runs even if n is 1. So stages 0..S-2 must be harmless for tiles that do not exist, and
@@ -19,40 +20,36 @@
  * end of a resource read 0. The verifier refuses what this pass does not do: a second loop with
  * stages, stages inside of a loop that has them, too many of either.
  *
- * Barriers of several stages in one phase are one barrier, behind the waits of all of them.
+ * An op before the loop may have a stage too. It runs before the prologue's iteration in which that
+ * stage begins, or in that iteration before its own phase. So a load that the loop reads once may
+ * be in flight while the first tiles' earlier stages wait. An op after the loop that has a stage
+ * runs before the epilogue: it uses nothing that the last stage makes.
  *
- * An op in front of the loop may have a stage too: it stands in front of the round of the prologue
- * in which that stage begins, behind the rounds that only earlier stages have, or inside of that
- * round in front of its own phase. So what the loop reads once may be asked for while the first
- * tiles' earlier stages wait.
- *
- * An op behind the loop that has a stage stands in front of the epilogue: it takes nothing that the
- * last stage makes.
- *
- * With `late_rounds` the last rounds of the steady state stand behind the loop, without the stages
- * that have no tile any more, so that nothing is asked for in vain; S = 3, one of them:
+ * With `drain` the last iterations of the steady state are after the loop, without the stages that
+ * have no tile any more, so that no load is issued in vain. With S = 3 and drain 1:
  *
  *     for i in 0..n-2 { d(i); c(i+1); b(i+2); a(i+3) }
  *     if n > 1 { d(n-2); c(n-1) }
  *     d(n-1)
  *
- * The first of them may have what it brings in another phase, so that what can be done without it
- * is not behind it. Such loops copy nothing to LDS, whose waits count what steady rounds issue.
+ * The first of them may run one phase's ops in another phase: `drain_from`, `drain_to`. Such loops
+ * copy nothing to LDS, whose waits count what steady iterations issue.
  *
- * `only_copies` in front of the loop makes two loops of it, and a branch: waves of which it is true
- * run one of which nothing is left but copies, LDS writes, waits and barriers, and what these need.
- * All barriers are, so that such waves meet the others, which are in the whole loop.
+ * `only_copies` before the loop makes two loops of it, and a branch. Waves for which it is true run
+ * a loop of copies, LDS writes, waits and barriers, and of what these need. It has all barriers, so
+ * that such waves meet the others, which run the whole loop.
  *
- * A `wait` says "the copy of this tile is there", or that of `pending` tiles before; here it learns
- * how many newer copies of its group are under way by then. All ops end up without a stage.
+ * A `wait` means that the copy of this tile, or of one `pending` tiles older, has arrived. This
+ * pass counts how many newer copies of its group are in flight by then. No op has a stage
+ * afterwards.
  */
-#include "ir/pipeline_round.h"
+#include "ir/pipeline_iteration.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The half of the waves with the larger numbers runs a phase behind. */
+/* Makes the upper half of the waves run a phase later. */
 static void offset_groups(struct tir_builder *b, bool upper)
 {
     const struct tir_value half = tir_i32(b, (int)b->f->waves / 2);
@@ -64,7 +61,7 @@ static void offset_groups(struct tir_builder *b, bool upper)
     tir_end_if(b, &s, NULL);
 }
 
-/* Takes the ops in front of the loop that have a stage out of its block. */
+/* Takes ops before the loop that have a stage out of its block. */
 static void hold(struct tir_rotation *r, struct tir_block *outer, unsigned index)
 {
     unsigned kept = 0;
@@ -79,65 +76,67 @@ static void hold(struct tir_rotation *r, struct tir_block *outer, unsigned index
     outer->n_ops = kept;
 }
 
-/* The last round is the first one that works on what has arrived. */
+/* The last iteration is the first one that works on what has arrived. */
 static void emit_prologue(struct tir_rotation *r, struct tir_builder *b, struct tir_value *nested)
 {
     for (unsigned k = 0; k < r->last; k++) {
         tir_append_held(r, b->block, k, 0);
-        if (r->schedule->part_early && k + 1 == r->last)
+        if (r->schedule->loop.shift_early && k + 1 == r->last)
             offset_groups(b, true);
-        struct tir_round e = {.r = r,
-                              .b = *b,
-                              .newest = tir_i32(b, (int)k),
-                              .number = k,
-                              .last_stage = (int)k,
-                              .nested = nested};
+        struct tir_iteration e = {.r = r,
+                                  .b = *b,
+                                  .newest = tir_i32(b, (int)k),
+                                  .number = k,
+                                  .last_stage = (int)k,
+                                  .nested = nested};
         e.b = *b;
-        tir_emit_round(&e, false);
+        tir_emit_iteration(&e, false);
         *b = e.b;
-        tir_age_rounds(r);
+        tir_age_iterations(r);
     }
 }
 
-/* The next round finds in `carried` what rounds hand on. */
+/* Sets the values that the next iteration gets from earlier ones. */
 static void set_carried(struct tir_rotation *r, const struct tir_value *carried)
 {
     for (unsigned i = 0; i < r->n_carries; i++)
-        r->round[r->carries[i].age][r->carries[i].v.id] = carried[i];
+        r->iteration[r->carries[i].age][r->carries[i].v.id] = carried[i];
 }
 
 static void get_carried(const struct tir_rotation *r, struct tir_value *carried)
 {
     for (unsigned i = 0; i < r->n_carries; i++)
-        carried[i] = r->round[r->carries[i].age][r->carries[i].v.id];
+        carried[i] = r->iteration[r->carries[i].age][r->carries[i].v.id];
 }
 
-static void emit_steady_round(struct tir_rotation *r, struct tir_builder *b,
-                              struct tir_value newest, struct tir_value *nested)
+static void emit_steady_iteration(struct tir_rotation *r, struct tir_builder *b,
+                                  struct tir_value newest, struct tir_value *nested)
 {
-    struct tir_round e = {.r = r,
-                          .b = *b,
-                          .newest = newest,
-                          .number = TIR_MAX_STAGES + 1,
-                          .last_stage = (int)r->last,
-                          .nested = nested};
-    tir_emit_round(&e, true);
+    struct tir_iteration e = {.r = r,
+                              .b = *b,
+                              .newest = newest,
+                              .number = TIR_MAX_STAGES + 1,
+                              .last_stage = (int)r->last,
+                              .nested = nested};
+    tir_emit_iteration(&e, true);
     *b = e.b;
-    tir_age_rounds(r);
+    tir_age_iterations(r);
 }
 
-/* Rounds in pairs leave one where their number is odd. */
-static void emit_odd_round(struct tir_rotation *r, struct tir_builder *b, struct tir_value bound,
-                           struct tir_value *carried, struct tir_value *nested)
+/* Emits the iteration that unrolling by two leaves where their number is odd. */
+static void emit_odd_iteration(struct tir_rotation *r, struct tir_builder *b,
+                               struct tir_value bound, struct tir_value *carried,
+                               struct tir_value *nested)
 {
     struct tir_type *types = tir_alloc(r->f, (r->n_carries + 1) * sizeof(types[0]));
     struct tir_value *now = tir_alloc(r->f, (r->n_carries + 1) * sizeof(now[0]));
     for (unsigned i = 0; i < r->n_carries; i++)
         types[i] = tir_typeof(r->f, carried[i]);
-    const struct tir_value rounds = tir_sub(b, bound, tir_i32(b, (int)r->last));
-    const struct tir_value odd = tir_cmp_ne(b, tir_and(b, rounds, tir_i32(b, 1)), tir_i32(b, 0));
+    const struct tir_value iterations = tir_sub(b, bound, tir_i32(b, (int)r->last));
+    const struct tir_value odd =
+        tir_cmp_ne(b, tir_and(b, iterations, tir_i32(b, 1)), tir_i32(b, 0));
     struct tir_if branch = tir_begin_if(b, odd, false, types, r->n_carries);
-    emit_steady_round(r, b, tir_sub(b, bound, tir_i32(b, 1)), nested);
+    emit_steady_iteration(r, b, tir_sub(b, bound, tir_i32(b, 1)), nested);
     get_carried(r, now);
     tir_else(b, &branch, now);
     tir_end_if(b, &branch, carried);
@@ -147,10 +146,10 @@ static void emit_odd_round(struct tir_rotation *r, struct tir_builder *b, struct
 static void emit_steady(struct tir_rotation *r, struct tir_builder *b, struct tir_value *nested)
 {
     struct tir_func *f = r->f;
-    const bool pairs = r->schedule->round_pairs;
+    const bool pairs = r->schedule->loop.unroll > 1;
     struct tir_value *carried = tir_alloc(f, (r->n_carries + 1) * sizeof(carried[0]));
     for (unsigned i = 0; i < r->n_carries; i++) {
-        carried[i] = r->round[r->carries[i].age][r->carries[i].v.id];
+        carried[i] = r->iteration[r->carries[i].age][r->carries[i].v.id];
         /* Made by the last stage alone: the first tile starts from the loop's own input. */
         for (unsigned k = 0; !carried[i].id && k < r->yield->n_operands; k++)
             if (r->yield->operands[k].id == r->carries[i].v.id)
@@ -158,7 +157,7 @@ static void emit_steady(struct tir_rotation *r, struct tir_builder *b, struct ti
         assert(carried[i].id);
     }
     const struct tir_value first = tir_i32(b, (int)r->last);
-    const int late = r->schedule->late_rounds;
+    const int late = r->schedule->loop.drain;
     const struct tir_value bound =
         tir_add(b, r->loop->operands[1], tir_i32(b, (int)r->last - 1 - late));
     if (r->schedule->loop_at)
@@ -166,18 +165,18 @@ static void emit_steady(struct tir_rotation *r, struct tir_builder *b, struct ti
     struct tir_loop loop = tir_begin_for(b, first, pairs ? tir_sub(b, bound, tir_i32(b, 1)) : bound,
                                          tir_i32(b, pairs ? 2 : 1), carried, r->n_carries);
     set_carried(r, carried);
-    emit_steady_round(r, b, loop.index, nested);
+    emit_steady_iteration(r, b, loop.index, nested);
     if (pairs)
-        emit_steady_round(r, b, tir_add(b, loop.index, tir_i32(b, 1)), nested);
+        emit_steady_iteration(r, b, tir_add(b, loop.index, tir_i32(b, 1)), nested);
     get_carried(r, carried);
     tir_end_for(b, &loop, carried, r->n_carries);
     set_carried(r, carried);
     if (pairs)
-        emit_odd_round(r, b, bound, carried, nested);
+        emit_odd_iteration(r, b, bound, carried, nested);
 }
 
-/* Forgets what no later round needs: values of tiles that there are not, with `left` rounds to come
- * behind the next one. */
+/* Drops carried values that no later iteration needs: values of tiles that do not exist. `left`
+ * iterations follow the next one. */
 static void forget_carries(struct tir_rotation *r, unsigned left)
 {
     unsigned n = 0;
@@ -187,10 +186,10 @@ static void forget_carries(struct tir_rotation *r, unsigned left)
     r->n_carries = n;
 }
 
-/* The round behind which `left` come, the epilogue among them: stages that have no tile any
- * more are not in it. Where the prologue had it already, nothing is done. */
-static void emit_late_round(struct tir_rotation *r, struct tir_builder *b, unsigned left,
-                            struct tir_value *nested)
+/* Emits an iteration that `left` others follow, the epilogue among them. It lacks stages that have
+ * no tile any more. Nothing is emitted for tiles that the prologue had already. */
+static void emit_drained_iteration(struct tir_rotation *r, struct tir_builder *b, unsigned left,
+                                   struct tir_value *nested)
 {
     struct tir_type *const types = tir_alloc(r->f, (r->n_carries + 1) * sizeof(types[0]));
     struct tir_value *const carried = tir_alloc(r->f, (r->n_carries + 1) * sizeof(carried[0]));
@@ -202,49 +201,48 @@ static void emit_late_round(struct tir_rotation *r, struct tir_builder *b, unsig
         types[i] = tir_typeof(r->f, carried[i]);
     struct tir_if branch =
         tir_begin_if(b, tir_cmp_gt(b, tiles, tir_i32(b, (int)left)), false, types, r->n_carries);
-    struct tir_round e = {.r = r,
-                          .b = *b,
-                          .newest = tir_add(b, tiles, tir_i32(b, (int)(r->last - 1 - left))),
-                          .number = TIR_MAX_STAGES + 1,
-                          .first_stage = (int)(r->last - left),
-                          .last_stage = (int)r->last,
-                          .nested = nested};
+    struct tir_iteration e = {.r = r,
+                              .b = *b,
+                              .newest = tir_add(b, tiles, tir_i32(b, (int)(r->last - 1 - left))),
+                              .number = TIR_MAX_STAGES + 1,
+                              .first_stage = (int)(r->last - left),
+                              .last_stage = (int)r->last,
+                              .nested = nested};
     e.b = *b;
-    tir_emit_round(&e, true);
+    tir_emit_iteration(&e, true);
     *b = e.b;
-    tir_age_rounds(r);
+    tir_age_iterations(r);
     get_carried(r, now);
     tir_else(b, &branch, now);
     tir_end_if(b, &branch, carried);
     set_carried(r, carried);
 }
 
-static void emit_late_rounds(struct tir_rotation *r, struct tir_builder *b,
-                             struct tir_value *nested)
+static void emit_drain(struct tir_rotation *r, struct tir_builder *b, struct tir_value *nested)
 {
     const struct tir_schedule *const s = r->schedule;
-    assert(!s->late_rounds || (!s->round_pairs && s->late_rounds < r->last));
-    if (s->late_rounds)
-        tir_move_phase(r, r->last - s->late_rounds, s->late_from, s->late_to);
-    for (unsigned left = s->late_rounds; left > 0; left--)
-        emit_late_round(r, b, left, nested);
+    assert(!s->loop.drain || (s->loop.unroll < 2 && s->loop.drain < r->last));
+    if (s->loop.drain)
+        tir_move_phase(r, r->last - s->loop.drain, s->loop.drain_from, s->loop.drain_to);
+    for (unsigned left = s->loop.drain; left > 0; left--)
+        emit_drained_iteration(r, b, left, nested);
 }
 
 static void emit_epilogue(struct tir_rotation *r, struct tir_builder *b, struct tir_value *nested)
 {
     const struct tir_value newest = tir_add(b, r->loop->operands[1], tir_i32(b, (int)r->last - 1));
-    struct tir_round e = {.r = r,
-                          .b = *b,
-                          .newest = newest,
-                          .number = TIR_MAX_STAGES + 1,
-                          .first_stage = (int)r->last,
-                          .last_stage = (int)r->last,
-                          .nested = nested};
-    tir_emit_round(&e, true);
+    struct tir_iteration e = {.r = r,
+                              .b = *b,
+                              .newest = newest,
+                              .number = TIR_MAX_STAGES + 1,
+                              .first_stage = (int)r->last,
+                              .last_stage = (int)r->last,
+                              .nested = nested};
+    tir_emit_iteration(&e, true);
     *b = e.b;
 }
 
-/* Appends what stands behind the loop and has a stage. */
+/* Appends ops that are after the loop and have a stage. */
 static void append_behind(struct tir_rotation *r, struct tir_block *block)
 {
     for (unsigned i = 0; i < r->n_behind; i++) {
@@ -261,22 +259,22 @@ static void emit_loop(struct tir_rotation *r, struct tir_builder *b)
     const struct tir_schedule *const s = r->schedule;
     emit_prologue(r, b, nested);
     tir_append_held(r, b->block, r->last, TIR_MAX_PHASES);
-    if (s->ping_pong > 1 && !s->part_early)
+    if (s->loop.roles > 1 && !s->loop.shift_early)
         offset_groups(b, true);
     emit_steady(r, b, nested);
-    emit_late_rounds(r, b, nested);
+    emit_drain(r, b, nested);
     append_behind(r, b->block);
     emit_epilogue(r, b, nested);
-    if (s->ping_pong > 1)
+    if (s->loop.roles > 1)
         offset_groups(b, false);
 }
 
-/* Sets `made` to what the last round yields. */
+/* Sets `made` to what the last iteration yields. */
 static void get_yielded(const struct tir_rotation *r, struct tir_value *made)
 {
     for (unsigned i = 0; i < r->yield->n_operands; i++) {
         const struct tir_value v = r->yield->operands[i];
-        made[i] = r->round[r->last - tir_def_stage(r, v)][v.id];
+        made[i] = r->iteration[r->last - tir_def_stage(r, v)][v.id];
     }
 }
 
@@ -290,7 +288,7 @@ static void emit_both(struct tir_rotation *r, struct tir_builder *b, struct tir_
     struct tir_value *const begun = tir_alloc(r->f, (n + 1) * sizeof(begun[0]));
     struct tir_value *const known = tir_alloc(r->f, (n + 1) * sizeof(known[0]));
     unsigned n_known = 0;
-    assert(!r->schedule->late_rounds && !r->n_behind);
+    assert(!r->schedule->loop.drain && !r->n_behind);
     for (unsigned i = 0; i < n; i++) {
         if (tir_def_stage(r, r->yield->operands[i]) + 1 < r->last)
             continue;
@@ -397,7 +395,7 @@ bool tir_lower_pipeline(struct tir_func *f, const struct tir_schedule *s)
 {
     struct search x = {.f = f};
     unsigned index = 0;
-    if (s->stages < 2 || !tir_walk(f, f->body, find_loop, &x))
+    if (s->loop.stages < 2 || !tir_walk(f, f->body, find_loop, &x))
         return false;
     while (x.block->ops[index].id != x.loop.id)
         index++;

@@ -7,18 +7,18 @@
  * A list scheduler over each straight run of a matrix phase. Matrix instructions keep their order;
  * other ops go by the longest path of work that hangs on them, then by program order. By default
  * work is spread evenly: with W slots of it and M matrix instructions to cover it, W k / M slots
- * stand before the k-th, so a phase with little to hide has no hole at its end. With `mixed` what
+ * stand before the k-th, so a phase with little to hide has no hole at its end. With `MIXED` what
  * takes several slots and what takes one take turns, each where it still fits under its matrix
  * instruction: exponentials one after the other would fill some shadows beyond their end. With
- * `fill` each matrix instruction is followed by the machine's shadow_slots of work, and with
+ * `FILL` each matrix instruction is followed by the machine's shadow_slots of work, and with
  * `even_code` too where that is not enough. The schedule
  * of a template says which, by what is the shorter loop (docs/timing.md). What a phase leaves
  * behind is anchored at its end, since the order of pure values is otherwise anybody's guess to
  * instruction selection.
  *
- * With `alone` a wave has nothing but its own work beside its matrix instructions, and that takes
- * turns of its issue: scalar ops, copies to LDS and loads are spread too, a fair part of them
- * before each matrix instruction, and what the next phase takes is read under the last ones.
+ * With `one_wave` a wave has nothing but its own work beside its matrix instructions. Scalar ops,
+ * copies to LDS and loads take issue slots then: they are spread too, a fair part of them before
+ * each matrix instruction. Operands of the next phase are read under the last ones.
  *
  * With `result_after` what reads the result of a matrix instruction stands so many others behind
  * it, and is spread over those that are left then: a phase that scales one sum while it makes the
@@ -60,7 +60,7 @@ struct node {
     bool matrix, placed;
     bool turns;   /* it puts data of LDS in order for `feeds` */
     bool hurries; /* an exchange of lanes by way of LDS waits for it */
-    bool aside;   /* a copy to LDS, or a scalar op: see tir_schedule.alone */
+    bool aside;   /* a copy to LDS, or a scalar op: see tir_loop_plan.one_wave */
 };
 
 struct run {
@@ -73,7 +73,7 @@ struct run {
     unsigned n_out;
     unsigned read_ahead, turn_ahead, late_ahead, exchange_ahead;
     unsigned issued; /* matrix instructions */
-    bool alone;      /* tir_schedule.alone */
+    bool one_wave;   /* tir_loop_plan.one_wave */
     bool free_signs; /* a sign is part of the instruction that takes the value: even_code */
 };
 
@@ -152,7 +152,7 @@ static void fill_nodes(struct run *r, const struct tir_block *b, unsigned first)
         *n = (struct node){.ref = b->ops[first + i], .matrix = is_matrix(op)};
         const bool modifier = r->free_signs && op->opcode == TIR_neg;
         n->slots = n->matrix || modifier ? 0 : slots_of(r->f, op);
-        n->aside = r->alone && (copies(op) || loads(op) || is_scalar(r->f, op));
+        n->aside = r->one_wave && (copies(op) || loads(op) || is_scalar(r->f, op));
         if (n->aside)
             n->slots = copies(op) ? COPY_SLOTS : 1;
         for (unsigned k = 0; k < op->n_operands; k++)
@@ -254,7 +254,7 @@ static bool writes_lds(const struct tir_op *op)
 /* No wave reads in a phase what the phase writes to LDS, since no barrier is between. */
 static bool are_apart(const struct run *r, const struct tir_op *a, const struct tir_op *b)
 {
-    if (!r->alone)
+    if (!r->one_wave)
         return false;
     if (writes_lds(b)) {
         const struct tir_op *const other = a;
@@ -378,7 +378,7 @@ static void find_feeds(struct run *r)
             r->nodes[i].feeds = 0;
     }
     /* Reads for the next phase stand under the last instructions of this one. */
-    for (unsigned i = r->n; r->alone && i-- > 0;) {
+    for (unsigned i = r->n; r->one_wave && i-- > 0;) {
         const struct tir_op *const op = tir_op(r->f, r->nodes[i].ref);
         if (!reads_lds(op) || r->nodes[i].feeds)
             continue;
@@ -458,9 +458,10 @@ static bool is_due(const struct progress *p, const struct tir_schedule *s, const
     const unsigned slots = other->slots;
     if (other->hurries)
         return p->issued < ARRIVED || p->under >= p->room;
-    if (s->fill || p->full)
+    if (s->cover == TIR_COVER_FILL || p->full)
         return !p->issued || p->under >= p->room;
-    if (s->mixed && p->issued && p->under + slots > p->room && p->work - p->done <= p->left)
+    if (s->cover == TIR_COVER_MIXED && p->issued && p->under + slots > p->room &&
+        p->work - p->done <= p->left)
         return true;
     if (s->result_after && has_share(p))
         return true;
@@ -499,7 +500,7 @@ static void schedule_run(struct run *r, const struct tir_schedule *s)
     while (r->n_out < r->n) {
         const int matrix = next_matrix(r);
         const bool ready = matrix >= 0 && may_go(r, (unsigned)matrix);
-        const int other = best_other(r, &p, s->mixed, ready);
+        const int other = best_other(r, &p, s->cover == TIR_COVER_MIXED, ready);
         const bool free_op = other >= 0 && (!r->nodes[other].slots || r->nodes[other].feeds);
         assert(ready || other >= 0);
         if (other < 0 || (!free_op && ready && is_due(&p, s, &r->nodes[other]))) {
@@ -561,7 +562,8 @@ static unsigned anchor_results(struct tir_func *f, const struct tir_schedule *s,
     for (unsigned i = first; i < end; i++) {
         const struct tir_op *op = tir_op(f, b->ops[i]);
         const bool arrives = reads_lds(op) || loads(op);
-        if (can_anchor(f, s, op) && !(s->alone && arrives) && used_in(f, b, end, op->result))
+        if (can_anchor(f, s, op) && !(s->loop.one_wave && arrives) &&
+            used_in(f, b, end, op->result))
             live[n++] = op->result;
     }
     for (unsigned i = 0; i < n; i++)
@@ -574,7 +576,7 @@ static unsigned schedule(struct tir_func *f, const struct tir_schedule *s, struc
 {
     struct run r = {.f = f, .machine = f->machine, .n = end - first};
     r.free_signs = s->even_code;
-    r.alone = s->alone;
+    r.one_wave = s->loop.one_wave;
     r.turn_ahead = s->turn_ahead;
     r.late_ahead = s->late_ahead;
     r.exchange_ahead = s->exchange_ahead;
@@ -589,7 +591,7 @@ static unsigned schedule(struct tir_func *f, const struct tir_schedule *s, struc
     find_feeds(&r);
     find_settled(&r, s);
     find_hurries(&r);
-    if (s->interleave) {
+    if (s->cover) {
         schedule_run(&r, s);
         memcpy(b->ops + first, r.out, r.n * sizeof(r.out[0]));
     }

@@ -10,49 +10,66 @@
 
 #include "ir/ir.h"
 
+/** The phases that end with a barrier, with one role. */
+enum tir_loop_barriers {
+    TIR_BARRIERS_PROLOGUE, /* where an op is one, and after each phase of the prologue */
+    TIR_BARRIERS_OPS       /* only where an op is one */
+};
+
 /**
- * The schedule of a variant's loop; the tile table of its template has it. Passes read it,
- * templates only tag stages and phases.
+ * The structure of a kernel's pipelined loop: what lower_pipeline makes of the stages and phases
+ * that its ops carry. Templates derive it from a table (templates/pipeline/).
  */
+struct tir_loop_plan {
+    uint8_t stages;          /* of the loop's ops; 0 and 1: it is left as it is */
+    uint8_t matrix_phases;   /* bit per phase: matrix instructions and what hides under them */
+    uint8_t open_phases;     /* bit per phase: no boundary between it and the next */
+    uint8_t roles;           /* equal groups of waves, each a group of phases apart: 2, else one */
+    uint8_t shift_early;     /* 1: roles part before the prologue's last iteration, not after it */
+    uint8_t barriers;        /* enum tir_loop_barriers; with two roles every boundary is one */
+    uint8_t bare_iterations; /* of the prologue, from its first on: only ops' own barriers */
+    uint8_t unroll;          /* 2: the steady loop has two iterations, whose buffers alternate */
+    uint8_t drain;           /* iterations after the steady loop, without stages that have no tile
+                                any more */
+    uint8_t drain_from, drain_to; /* phases: what the first stage of the first of these does in one
+                                     runs in the other one there */
+    uint8_t one_wave; /* 1: a SIMD has one wave, which hides nothing but its own work: copies to
+                         LDS, scalar ops and reads for the next phase are spread too */
+};
+
+/** The spread of other work under the matrix instructions of a phase. */
+enum tir_cover {
+    TIR_COVER_NONE,  /* the order of the template stays */
+    TIR_COVER_EVEN,  /* evenly over all of them */
+    TIR_COVER_FILL,  /* as much as fits under each */
+    TIR_COVER_MIXED, /* evenly, with exponentials among other work */
+};
+
+/** The schedule of a kernel: its loop's structure, and knobs that say how code is ordered. */
 struct tir_schedule {
-    uint8_t stages;        /* software-pipeline stages of the main loop; 1 leaves it alone */
-    uint8_t matrix_phases; /* bit per phase: matrix instructions and what hides under them */
-    uint8_t joined_phases; /* bit per phase: no barrier between it and the next */
-    uint8_t interleave;    /* 1: other work stands between matrix instructions */
-    uint8_t fill;          /* 1: as much as fits under each; 0: evenly spread over all */
-    uint8_t mixed;         /* 1: exponentials stand among other work, as it fits under each */
-    uint8_t bare_last;  /* 1: nothing behind a phase's last matrix instruction that can help it */
+    struct tir_loop_plan loop;
+    uint8_t cover;      /* enum tir_cover */
+    uint8_t bare_last;  /* 1: no work after a phase's last matrix instruction, if it can be had */
     uint8_t read_ahead; /* matrix instructions from an LDS read to what takes its data; 0: 5 */
-    uint8_t turn_ahead; /* the same from what turns bytes of LDS in registers; 0: like other work */
-    uint8_t late_ahead; /* with alone: the same from the last read for the next phase to its end */
+    uint8_t turn_ahead; /* the same from what transposes bytes of LDS in registers; 0: as other
+                           work */
+    uint8_t late_ahead; /* with one_wave: the same from the last read for the next phase to its
+                           end */
     uint8_t exchange_ahead; /* the same from an exchange of lanes by way of LDS, which then goes
-                               before other work; 0: like other work */
+                               before other work; 0: as other work */
     uint8_t result_after;   /* matrix instructions between one and what reads its result in the same
-                             phase, where there are as many */
+                               phase, where there are as many */
     uint8_t hoist_vgprs;    /* vector registers that opt_hoist may take through a loop */
-    uint8_t ping_pong;      /* wave groups a phase apart: 1 (off) or 2 */
-    uint8_t part_early;     /* 1: the groups part before the prologue's last round, not behind it */
-    uint8_t alone; /* 1: nothing but a wave's own work hides beside its matrix instructions:
-                            copies to LDS and scalar ops stand between them too, and reads for the
-                            next phase */
     uint8_t holds; /* 1: what a phase makes for another stays in it, scalars and joined registers
                       too, which LLVM else makes where they are used */
-    uint8_t reads_apart; /* 1: reads for matrix instructions are not spread with the other work */
-    uint8_t bare_rounds; /* rounds that begin the prologue and have stages' barriers alone */
-    uint8_t apart;       /* 1: waves share nothing in the loop, and run it without barriers */
+    uint8_t reads_apart;     /* 1: reads for matrix instructions are not spread with other work */
     uint8_t memory_priority; /* s_setprio of memory phases, 0 in matrix phases; 0: never set */
-    uint8_t early_priority;  /* 1: it is 0 again while waves wait for the matrix phase, not behind
-                            their barrier; for groups a phase apart */
+    uint8_t early_priority;  /* 1: it is 0 again while waves wait for the matrix phase, not after
+                                their barrier; with two roles */
     uint8_t even_code;       /* 1: the steady loop's matrix phases begin at multiples of 8 bytes, as
-                            almost all of their instructions have */
-    uint8_t round_pairs;     /* 1: the steady loop has two rounds, so that it knows whose turn it is
-                            among two buffers */
-    uint8_t
-        late_rounds; /* rounds behind the steady loop, without stages that have no tile any more */
-    uint8_t late_from, late_to; /* phases: what the first stage of the first of these does in one
-                                   stands in the other one there */
+                                almost all of their instructions have */
     uint8_t loop_at; /* 1 + words from a window of instruction fetch to where the steady loop's
-                        guard begins; 0: wherever it comes to be */
+                        guard begins; 0: anywhere */
 };
 
 struct tir_pass_options {

@@ -61,6 +61,7 @@ LLVMValueRef lower_convert_pair(struct lower *l, const struct tir_op *op)
 {
     LLVMValueRef both[2] = {lower_value(l, op->operands[0]), lower_value(l, op->operands[1])};
     const struct lower_rounding how = {.short_nan = op->imm[0], .rounding = op->imm[1]};
+    lower_note_issue(l, op->result);
     return f32_to_half(l, lower_gather(l, both, 2), lower_result_type(l, op), how);
 }
 

@@ -90,6 +90,7 @@ LLVMValueRef lower_barrier(struct lower *l, const struct tir_op *op)
     fence_memory(l);
     l->isa->barrier(l);
     fence_memory(l);
+    lower_note_issue(l, (struct tir_value){0});
     return NULL;
 }
 
@@ -570,6 +571,7 @@ LLVMValueRef lower_if(struct lower *l, const struct tir_op *op)
     LLVMBasicBlockRef before = LLVMGetInsertBlock(l->b);
     LLVMBasicBlockRef no = plain ? merge : new_block(l, "else");
     LLVMValueRef branch = LLVMBuildCondBr(l->b, condition, yes, no);
+    lower_note_issue(l, (struct tir_value){0});
     if (op->imm[0])
         expect_else(l, branch);
 

@@ -145,7 +145,6 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 
     *k = (struct att_kernel){
         .func = f,
-        .schedule = {.stages = 1},
         .grid = {{ARG_COPY_BYTES, (int)piece_words(&c.tile) * WORD, 1},
                  {ARG_COPY_PARTS, 1, 1},
                  {ARG_PAIRS, 1, TENSORS}},

@@ -513,7 +513,6 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 
     *k = (struct att_kernel){
         .func = f,
-        .schedule = {.stages = 1},
         .grid = {{ARG_TOKENS, (int)w.rows, 1}, {ARG_KV_HEADS, 1, 1}, {NULL, 1, w.apart ? 2 : 1}},
     };
     if (blocks) {

@@ -670,7 +670,6 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     tir_return(&c.b);
     *k = (struct att_kernel){
         .func = f,
-        .schedule = {.stages = 1, .interleave = 1},
     };
     set_grid(&c, k->grid);
     snprintf(k->tuning, sizeof(k->tuning), "rows=%u waves=%d at_once=%d", c.rows, c.tile.waves,

@@ -420,7 +420,6 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 
     *out = (struct att_kernel){
         .func = f,
-        .schedule = {.stages = 1},
         .grid = {{ARG_CHANNELS, waves * CHANNELS, 1}, {ARG_BATCH, 1, 1}, {ARG_MAX_SEQLEN, run, 1}},
     };
     snprintf(out->tuning, sizeof(out->tuning), "tokens=%d waves=%d", run, waves);

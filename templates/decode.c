@@ -7,17 +7,10 @@
  *
  * All queries and heads that share a kv head are the columns of one product: S^T = K Q^T, O^T =
  * V^T P^T. K and V go straight to registers, since nobody else needs them: the waves of a workgroup
- * walk tiles of keys of their own, and meet at the end. As in prefill, the loop is written in order
- * and `stage` and `phase` say where the pipeline may run each step:
- *
- *   stage 0  page numbers                          phase NEXT_PAGES or NEXT_V
- *   stage 1  load K  phase NEXT_K, load V  phase NEXT_V
- *   stage 2  S = K Q  phase SCORES, mask, softmax  phase SOFTMAX, O += V P  phase VALUES
- *
- * so that K and V of a tile are replaced as soon as they have been used, and the loads of one tile
- * are under way while another is worked on.
+ * walk tiles of keys of their own, and meet at the end. decode/pipelines/register_stream.c has the
+ * loop's table.
  */
-#include "templates/decode/decode.h"
+#include "templates/decode/pipelines/pipelines.h"
 
 #include "ir/address_map.h"
 #include "templates/workgroup/grid.h"
@@ -27,9 +20,6 @@
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
-
-enum phase { SCORES, NEXT_PAGES, NEXT_K, SOFTMAX, VALUES, NEXT_V, N_PHASES };
-enum stage { PAGES, LOADS, COMPUTE, N_STAGES };
 
 /* Keys a tile, for so many columns at once: what the registers have room for. First match wins, by
  * the larger head dim; the last row of a head dim says how many columns there may be. A wave that
@@ -344,12 +334,6 @@ void decode_find_position(struct decode *d)
 
 /* ---- One block of keys ---- */
 
-static void set_stage(struct decode *d, enum stage s, enum phase p)
-{
-    d->b.stage = s == COMPUTE ? d->compute : (uint8_t)s;
-    d->b.phase = (uint8_t)p;
-}
-
 /* The first key of a wave's n-th tile. */
 static struct tir_value tile_key(void *family, struct tir_value n)
 {
@@ -357,24 +341,6 @@ static struct tir_value tile_key(void *family, struct tir_value n)
     struct tir_builder *b = &d->b;
     const struct tir_value tile = tir_add(b, att_times(b, n, (int)d->waves), d->wave);
     return tir_add(b, d->item.first_key, att_times(b, tile, (int)d->keys));
-}
-
-static void fetch_keys(void *family, struct att_block *block)
-{
-    struct decode *const d = family;
-    /* vmcnt counts in order: page numbers that are vectors must be loaded before K, or waiting for
-     * them would wait for V too. Scalars may be last, and then need no register of their own. */
-    set_stage(d, PAGES, decode_by_lane(d->v) ? NEXT_PAGES : NEXT_V);
-    const struct tir_value key = tile_key(d, block->index);
-    d->pages = decode_find_pages(d, key);
-    set_stage(d, LOADS, NEXT_K);
-    d->k_loaded = decode_load_k(d, key, &d->pages);
-    d->k_scales = decode_load_scales(d, &d->k, key, &d->pages);
-    if (d->v->mask == ATT_MASK_CUSTOM)
-        block->mask = att_load_mask(&d->attention, key);
-    set_stage(d, LOADS, NEXT_V);
-    d->v_loaded = decode_load_v(d, key, &d->pages);
-    d->v_scales = decode_load_scales(d, &d->value, key, &d->pages);
 }
 
 /* From so many workgroups on memory limits a loop, and not the compute unit; 0: it never does. Of
@@ -409,49 +375,106 @@ static void meet_if(struct decode *d, struct tir_value condition)
     tir_end_if(b, &all, NULL);
 }
 
-static struct tir_value scores(void *family, const struct att_block *block)
+/* ---- The steps of the loop ---- */
+
+static struct decode *family_of(void *context) { return ((struct att_attention *)context)->family; }
+
+static void find_pages(void *context, const struct pipe_row *row)
 {
-    (void)block;
-    struct decode *const d = family;
-    struct tir_builder *b = &d->b;
-    set_stage(d, COMPUTE, SCORES);
+    struct decode *const d = family_of(context);
+    (void)row;
+    d->tile_key = tile_key(d, d->attention.now.block.index);
+    d->pages = decode_find_pages(d, d->tile_key);
+}
+
+static void load_k(void *context, const struct pipe_row *row)
+{
+    struct decode *const d = family_of(context);
+    (void)row;
+    d->k_loaded = decode_load_k(d, d->tile_key, &d->pages);
+    d->k_scales = decode_load_scales(d, &d->k, d->tile_key, &d->pages);
+}
+
+static void load_mask(void *context, const struct pipe_row *row)
+{
+    struct decode *const d = family_of(context);
+    (void)row;
+    d->attention.now.block.mask = att_load_mask(&d->attention, d->tile_key);
+}
+
+static void load_v(void *context, const struct pipe_row *row)
+{
+    struct decode *const d = family_of(context);
+    (void)row;
+    d->v_loaded = decode_load_v(d, d->tile_key, &d->pages);
+    d->v_scales = decode_load_scales(d, &d->value, d->tile_key, &d->pages);
+}
+
+static void meet(void *context, const struct pipe_row *row)
+{
+    struct decode *const d = family_of(context);
+    (void)row;
     meet_if(d, d->in_step);
+}
+
+static void product_qk(void *context, const struct pipe_row *row)
+{
+    struct decode *const d = family_of(context);
+    struct tir_builder *b = &d->b;
+    (void)row;
     const struct tir_value zero = tir_splat(b, tir_f32(b, 0.0f), d->scores);
     const struct tir_value k = decode_use_k(d, d->k_loaded), q = read_q(d);
     const struct tir_value s = tir_named(b, "s", tir_mma(b, d->qk, k, q, zero));
     const struct tir_value scaled = decode_scale(d, s, &d->k_scales);
-    if (!d->q_scales.id)
-        return scaled;
-    return tir_mul(b, scaled, tir_broadcast(b, d->q_scales, d->scores));
+    d->attention.now.s =
+        d->q_scales.id ? tir_mul(b, scaled, tir_broadcast(b, d->q_scales, d->scores)) : scaled;
 }
 
-static struct tir_value scale_weights(void *family, struct tir_value p)
+static void scale_p(void *context, const struct pipe_row *row)
 {
-    struct decode *const d = family;
-    return decode_scale(d, p, &d->v_scales);
+    struct decode *const d = family_of(context);
+    (void)row;
+    d->attention.now.p = decode_scale(d, d->attention.now.p, &d->v_scales);
 }
 
-static struct tir_value values(void *family, const struct att_block *block)
+static void use_v(void *context, const struct pipe_row *row)
 {
-    struct decode *const d = family;
-    set_stage(d, COMPUTE, VALUES);
-    return decode_use_v(d, d->v_loaded, tile_key(d, block->index));
+    struct decode *const d = family_of(context);
+    (void)row;
+    d->attention.now.v = decode_use_v(d, d->v_loaded, tile_key(d, d->attention.now.block.index));
 }
 
-static const struct att_source source = {
-    .first_key = tile_key,
-    .fetch_keys = fetch_keys,
-    .scores = scores,
-    .scale_weights = scale_weights,
-    .values = values,
-};
+const struct pipe_op decode_find_tile = {"find pages", find_pages, 0,
+                                         ATT_SLOT(K_PAGES) | ATT_SLOT(V_PAGES), .flags = 0};
+const struct pipe_op decode_issue_k = {"load K", load_k, ATT_SLOT(K_PAGES), ATT_SLOT(K_DATA),
+                                       .flags = 0};
+const struct pipe_op decode_issue_mask = {"load mask", load_mask, ATT_SLOT(K_PAGES), ATT_SLOT(MASK),
+                                          .flags = 0};
+const struct pipe_op decode_issue_v = {"load V", load_v, ATT_SLOT(V_PAGES), ATT_SLOT(V_DATA),
+                                       .flags = 0};
+const struct pipe_op decode_keep_step = {"keep step", meet, .flags = PIPE_BRANCH};
+const struct pipe_op decode_product_qk = {"QK", product_qk, ATT_SLOT(K_DATA), ATT_SLOT(S),
+                                          .flags = PIPE_PRODUCT};
+const struct pipe_op decode_scale_p = {"scale P", scale_p, ATT_SLOT(P) | ATT_SLOT(V_DATA),
+                                       ATT_SLOT(P), .flags = 0};
+/* A branch clears rows past the last key where V is in SHUFFLE. */
+const struct pipe_op decode_convert_v = {"convert V", use_v, ATT_SLOT(V_DATA), ATT_SLOT(V),
+                                         .flags = PIPE_BRANCH};
 
-static const struct att_place steps[ATT_N_STEPS] = {
-    [ATT_STEP_MODIFY] = {COMPUTE, SOFTMAX},   [ATT_STEP_MAXIMUM] = {COMPUTE, SOFTMAX},
-    [ATT_STEP_EXPONENT] = {COMPUTE, SOFTMAX}, [ATT_STEP_POWER] = {COMPUTE, SOFTMAX},
-    [ATT_STEP_POWER_2] = {COMPUTE, SOFTMAX},  [ATT_STEP_RESCALE] = {COMPUTE, SOFTMAX},
-    [ATT_STEP_SUM] = {COMPUTE, VALUES},       [ATT_STEP_PRODUCT] = {COMPUTE, VALUES},
-};
+static void choose_pipeline(struct decode *d, unsigned ahead)
+{
+    char why[PIPE_WHY];
+    struct pipe_variant v = {
+        .has = ATT_HAS(CHECK_SCORES), .delay_at = DECODE_USE, .delay = (uint8_t)ahead};
+    if (decode_by_lane(d->v))
+        v.has |= 1u << DECODE_HAS_LANE_PAGES;
+    if (d->v->mask == ATT_MASK_CUSTOM)
+        v.has |= ATT_HAS(MASK_BYTES);
+    const bool planned = pipe_resolve(&decode_register_stream, &v, &d->plan, why);
+    assert(planned);
+    (void)planned;
+    d->compute = pipe_stage(&d->plan, DECODE_USE);
+}
 
 /* Blocks begin at key `first` and are waves * keys apart. */
 static struct tir_value count_blocks(struct decode *d, struct tir_value first)
@@ -519,7 +542,8 @@ static struct decode_state walk_keys(struct decode *d)
     if (d->v->q_scale == ATT_Q_SCALE_TOKEN)
         d->q_scales = load_q_scales(d);
     struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), n, tir_i32(b, 1), inside, ATT_N_CARRY);
-    att_attention_visit(&d->attention, (struct att_block){.index = loop.index}, inside);
+    att_begin_block(&d->attention, loop.index, inside);
+    pipe_build(b, &d->plan, &d->attention);
     const struct decode_state state = decode_end_keys(d, &some, &loop, inside, carried);
     meet_last(d, n);
     return state;
@@ -527,8 +551,6 @@ static struct decode_state walk_keys(struct decode *d)
 
 static void begin_attention(struct decode *d)
 {
-    for (int i = 0; i < ATT_N_STEPS; i++)
-        d->steps[i] = (struct att_place){d->compute, steps[i].phase};
     struct tir_value k_scale = {0};
     if (d->v->kv_scale == ATT_KV_SCALE_TENSOR)
         k_scale = att_cache_tensor_scale(&d->k.c);
@@ -541,9 +563,8 @@ static void begin_attention(struct decode *d)
                                           .v = d->v,
                                           .product = d->pv,
                                           .dtype = d->dtype,
-                                          .source = &source,
                                           .family = d,
-                                          .steps = d->steps};
+                                          .first_key = tile_key};
     att_attention_scale(&d->attention, d->scores, k_scale);
 }
 
@@ -595,10 +616,10 @@ static struct decode begin(const struct att_variant *v, const struct tir_machine
         .waves = t->waves,
         .waves_per_simd = t->waves_per_simd,
         .zero_late = t->waves_per_simd > 1, /* else O is in accumulation registers */
-        .compute = (uint8_t)(COMPUTE + t->own[AHEAD]),
         .k = decode_cache(v->head_dim),
         .value = decode_cache(v->head_dim_v),
     };
+    choose_pipeline(&d, t->own[AHEAD]);
     d.kv_bytes = tir_dtype_bits(d.kv_dtype) / 8;
     d.columns = t->rows;
     d.neighbours = shares_lines(&d);
@@ -615,6 +636,13 @@ static struct decode begin(const struct att_variant *v, const struct tir_machine
     struct tir_func *const f = att_begin_kernel(v, m, d.waves, t->waves_per_simd);
     d.b = tir_at_end(f, f->body);
     return d;
+}
+
+static uint8_t find_cover(const struct att_variant *v, const struct att_tile *t)
+{
+    if (t->own[IN_ORDER])
+        return TIR_COVER_NONE;
+    return v->kv_dtype == ATT_KV_DTYPE_INT8 ? TIR_COVER_FILL : TIR_COVER_EVEN;
 }
 
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
@@ -639,17 +667,13 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 
     *k = (struct att_kernel){
         .func = b->f,
-        .schedule = {.stages = d.compute + 1,
-                     .matrix_phases = 1u << SCORES | 1u << VALUES,
-                     .interleave = !tile.own[IN_ORDER],
-                     .fill = v->kv_dtype == ATT_KV_DTYPE_INT8,
-                     .ping_pong = 1,
-                     .hoist_vgprs = tile.hoist_vgprs,
-                     .apart = 1},
+        .schedule = {.loop = pipe_loop_plan(&d.plan),
+                     .cover = find_cover(v, &tile),
+                     .hoist_vgprs = tile.hoist_vgprs},
         .grid = {{ARG_WORKGROUPS, 1, 1}, {NULL, 1, 1}, {NULL, 1, 1}},
     };
     snprintf(k->tuning, sizeof(k->tuning), "rows=%u kv=%u waves=%u stages=%d", d.columns, d.keys,
-             d.waves, d.compute + 1);
+             d.waves, d.plan.stages);
 }
 
 const struct att_template att_template_decode = {
@@ -657,6 +681,7 @@ const struct att_template att_template_decode = {
     .description = "attention of a few queries per sequence over a paged cache, split over keys",
     .takes = OP_TAKES_DECODE | ATT_BIT(TILE),
     ATT_TILES(tiles, knobs),
+    .pipelines = decode_pipelines,
     .own = {"ahead", "in_order"},
     .fits = fits,
     .check = check,

@@ -154,7 +154,6 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 
     *out = (struct att_kernel){
         .func = f,
-        .schedule = {.stages = 1},
         .grid = {{ARG_LAYERS, 1, (int)parts}, {ARG_VALUE_HEADS, 1, 1}, {ARG_BATCH, 1, 1}},
     };
     snprintf(out->tuning, sizeof(out->tuning), "values=%u", rows);

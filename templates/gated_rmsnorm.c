@@ -368,7 +368,6 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 
     *out = (struct att_kernel){
         .func = f,
-        .schedule = {.stages = 1},
         .grid = {{v->row_scale ? ARG_TOKENS : ARG_TOKEN_RUNS, 1, 1},
                  {v->row_scale ? NULL : ARG_GROUPS, 1, 1},
                  {NULL, 1, 1}},

@@ -670,7 +670,7 @@ void head_product_each_build(const struct att_variant *v, const struct tir_machi
 
     *k = (struct att_kernel){
         .func = f,
-        .schedule = {.stages = 1, .hoist_vgprs = tile->hoist_vgprs},
+        .schedule = {.hoist_vgprs = tile->hoist_vgprs},
         .grid = {{ARG_WORKGROUPS, 1, 1}, {NULL, 1, 1}, {NULL, 1, 1}},
     };
     snprintf(k->tuning, sizeof(k->tuning), "rows=%d tokens=%d waves=%d", WAVES * ROWS, TOKENS,

@@ -143,7 +143,6 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 
     *k = (struct att_kernel){
         .func = f,
-        .schedule = {.stages = 1},
         .grid = {{ARG_MAX_SEQLEN_K, (int)g.rows, 1}, {ARG_BATCH, 1, 1}},
     };
     snprintf(k->tuning, sizeof(k->tuning), "tokens=%u waves=%d", g.rows, tile.waves);

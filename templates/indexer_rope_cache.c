@@ -523,7 +523,6 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     tir_return(&k.rope.b);
     *out = (struct att_kernel){
         .func = f,
-        .schedule = {.stages = 1},
         .grid = {{ARG_TOKENS, 1, 1}, {ARG_HEADS, tile.waves * k.rope.rows, 1}, {NULL, 1, 1}},
     };
     snprintf(out->tuning, sizeof(out->tuning), "waves=%d heads=%d", tile.waves, k.rope.rows);

@@ -668,7 +668,6 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     tir_return(&x.b);
     *k = (struct att_kernel){
         .func = f,
-        .schedule = {.stages = 1, .interleave = 1},
         .grid = {{ARG_WORKGROUPS, 1, 1}, {ARG_SPLITS, 1, 1}, {NULL, 1, 1}},
     };
     if (tile.rows > 1)

@@ -251,7 +251,6 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     d.batch = tir_arg(&d.b, ARG_BATCH, TIR_I32);
     *k = (struct att_kernel){
         .func = f,
-        .schedule = {.stages = 1, .interleave = 1},
         .grid = {{ARG_BATCH, LANES, 1}, one, one},
     };
     switch (v->metadata) {

@@ -21,11 +21,12 @@
  * far fewer matrix instructions, which cost the device's clock more than the meeting does.
  * Elsewhere waves that would have the same keys and columns all compute all of it.
  *
- * Waves of gfx950 that have a SIMD to themselves have 32 of 128 columns and all of O^T for them,
- * and exchange nothing: mla_decode/alone.c. Where that is one pass they have 32 of 64 and half of
- * the keys and of O^T, and two workgroups walk a list: mla_decode/pairs.c and, for what they tell
- * each other, mla_decode/halves.c. Such waves of gfx942 turn c in registers: mla_decode/turned.c;
- * with fp8 they have all columns of O and a part of the latent: mla_decode/split.c.
+ * With one wave per SIMD a wave of gfx950 has 32 of 128 columns and all of O^T for them, and
+ * exchanges nothing: mla_decode/one_wave.c. Where that would be one pass, it has 32 of 64
+ * columns and half of the keys and of O^T, and two workgroups walk a list:
+ * mla_decode/wave_pair.c. A wave of gfx942 transposes c in registers:
+ * mla_decode/register_transpose.c. With fp8 it has all columns of O and a part of the latent:
+ * mla_decode/dv_split.c.
  *
  *     columns  waves  registers of a wave, 4 bytes a lane      LDS (gfx942, gfx950)
  *          16      4  O 32, Q 24 or 72, S 8, block 18 or 36  23 KiB, 76 KiB
@@ -94,7 +95,7 @@
  */
 #include "op_names.h"
 #include "ir/bits.h"
-#include "templates/mla_decode/mla_decode.h"
+#include "templates/mla_decode/pipelines/pipelines.h"
 #include "templates/workgroup/scalar.h"
 #include "templates/template.h"
 
@@ -107,7 +108,7 @@ enum { MAX_ROWS = 1024 };
 /* Members of att_tile.own: KiB of LDS that the row is for; panels of Q that stand there because
  * registers have no room for them; blocks of keys there at most, 0 for as many as have room; 1:
  * waves are alone, 2: in pairs. */
-enum { LDS_KIB, Q_IN_LDS, BUFFERS, ALONE };
+enum { LDS_KIB, Q_IN_LDS, BUFFERS, ONE_WAVE };
 enum { SINGLE = 1, IN_PAIRS };
 
 /* `rows` are columns at once. The first row with enough of them is taken, else the last. */
@@ -115,13 +116,13 @@ static const struct att_tile tiles[] = {
     {.rows = 16, .waves = 4, .keys = 32, .own = {[LDS_KIB] = 160}},
     {.rows = 32, .waves = 8, .keys = 32, .own = {[LDS_KIB] = 160}},
     {.rows = 64, .waves = 8, .keys = 32, .own = {[LDS_KIB] = 160}},
-    {.rows = 64, .waves = 4, .keys = 32, .own = {[LDS_KIB] = 160, [ALONE] = IN_PAIRS}},
-    {.rows = 128, .waves = 4, .keys = 32, .own = {[LDS_KIB] = 160, [ALONE] = 1}},
+    {.rows = 64, .waves = 4, .keys = 32, .own = {[LDS_KIB] = 160, [ONE_WAVE] = IN_PAIRS}},
+    {.rows = 128, .waves = 4, .keys = 32, .own = {[LDS_KIB] = 160, [ONE_WAVE] = 1}},
     {.rows = 128, .waves = 8, .keys = 32, .own = {[LDS_KIB] = 160, [Q_IN_LDS] = 4}},
     {.rows = 16, .waves = 4, .keys = 16, .own = {[LDS_KIB] = 64}},
     {.rows = 32, .waves = 8, .keys = 16, .own = {[LDS_KIB] = 64}},
     {.rows = 64, .waves = 8, .keys = 16, .own = {[LDS_KIB] = 64}},
-    {.rows = 128, .waves = 4, .keys = 16, .own = {[LDS_KIB] = 64, [ALONE] = 1}},
+    {.rows = 128, .waves = 4, .keys = 16, .own = {[LDS_KIB] = 64, [ONE_WAVE] = 1}},
     {.rows = 128, .waves = 8, .keys = 16, .own = {[LDS_KIB] = 64}},
 };
 
@@ -141,15 +142,15 @@ static bool fits(const struct att_variant *v, const struct att_tile *t, const st
         return att_reject(why, ATT_TILE, "is for %d KiB of LDS", t->own[LDS_KIB]);
     if (t->rows > most)
         return att_reject(why, ATT_TILE, "has no registers for a mask beside %d columns", t->rows);
-    if (t->own[ALONE] && !mla_alone_takes(v, m))
+    if (t->own[ONE_WAVE] && !mla_one_wave_takes(v, m))
         return att_reject(why, ATT_TILE, "is for pages of 16 keys or a multiple, stored as q is");
     const int keys = t->own[LDS_KIB] > 64 ? 32 : 16;
-    if (t->own[ALONE] && (t->keys != keys || t->own[BUFFERS] || t->own[Q_IN_LDS]))
+    if (t->own[ONE_WAVE] && (t->keys != keys || t->own[BUFFERS] || t->own[Q_IN_LDS]))
         return att_reject(why, ATT_TILE, "has %d keys, all blocks that fit and no Q in LDS", keys);
-    if (t->own[ALONE] == SINGLE && v->sparse != ATT_SPARSE_NONE)
+    if (t->own[ONE_WAVE] == SINGLE && v->sparse != ATT_SPARSE_NONE)
         return att_reject(why, ATT_TILE, "has no rows of lists: waves in pairs have");
-    if (t->own[ALONE] == IN_PAIRS)
-        return mla_pairs_take(v) ||
+    if (t->own[ONE_WAVE] == IN_PAIRS)
+        return mla_wave_pair_take(v) ||
                att_reject(why, ATT_TILE,
                           "is for 65 to 128 rows, gqa times q_len, without one_launch");
     if (!v->tile && t->rows < rows && t->rows < most)
@@ -168,10 +169,10 @@ static bool second(const struct att_variant *v, const struct tir_machine *m, uns
     struct att_why why;
     if (n || v->kv_dtype != ATT_KV_DTYPE_SAME)
         return false;
-    if (!att_find_tile(v, m, &first, NULL) || first.own[ALONE] != IN_PAIRS)
+    if (!att_find_tile(v, m, &first, NULL) || first.own[ONE_WAVE] != IN_PAIRS)
         return false;
     for (unsigned i = 0; i < sizeof(tiles) / sizeof(tiles[0]); i++) {
-        if (tiles[i].own[ALONE] != SINGLE || !fits(v, &tiles[i], m, &why))
+        if (tiles[i].own[ONE_WAVE] != SINGLE || !fits(v, &tiles[i], m, &why))
             continue;
         *second = (struct att_second){
             .tile = i + 1,
@@ -251,8 +252,8 @@ static void load_q(struct mla *s)
 {
     struct decode *const d = &s->d;
     struct tir_builder *const b = &d->b;
-    const uint8_t stage = s->alone ? mla_alone_q_stage(s) : s->q_in_lds ? LOADS : PLACES;
-    b->stage = s->alone ? TIR_NO_STAGE : stage;
+    const uint8_t stage = s->one_wave ? mla_one_wave_q_stage(s) : s->q_in_lds ? LOADS : PLACES;
+    b->stage = s->one_wave ? TIR_NO_STAGE : stage;
     const struct tir_layout rows = tir_layout_slice(tir_layout_of(b->f, s->panel->q), 1);
     const struct decode_rows r =
         decode_rows(d, tir_row_index(b, tir_tile(b->f, TIR_I32, d->columns, 1, &rows)));
@@ -343,7 +344,7 @@ static void begin_early(struct mla *s, struct tir_value inside[ATT_N_CARRY])
  * the end. */
 static void await_part_ends(struct mla *s)
 {
-    s->d.b.stage = s->alone ? mla_alone_q_stage(s) : PLACES;
+    s->d.b.stage = s->one_wave ? mla_one_wave_q_stage(s) : PLACES;
     tir_anchor_all(&s->d.b, s->d.part_ends, 2);
     s->d.b.stage = TIR_NO_STAGE;
 }
@@ -391,7 +392,7 @@ static struct decode_state walk_keys(struct mla *s)
     s->last_block = att_plus(b, n, -1);
     mla_find_position(s);
     if (s->pairs)
-        mla_pairs_load_q(s);
+        mla_wave_pair_load_q(s);
     else if (s->q_shared)
         mla_share_query(s);
     else
@@ -401,12 +402,12 @@ static struct decode_state walk_keys(struct mla *s)
     if (s->d.v->one_launch)
         await_part_ends(s);
     struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), n, tir_i32(b, 1), inside, ATT_N_CARRY);
-    if (s->turned)
-        mla_turned_visit(s, (struct att_block){.index = loop.index}, inside);
+    if (s->transposes)
+        mla_transpose_visit(s, (struct att_block){.index = loop.index}, inside);
     else if (s->pairs)
-        mla_pairs_visit(s, (struct att_block){.index = loop.index}, inside);
-    else if (s->alone)
-        mla_alone_visit(s, (struct att_block){.index = loop.index}, inside);
+        mla_wave_pair_visit(s, (struct att_block){.index = loop.index}, inside);
+    else if (s->one_wave)
+        mla_one_wave_visit(s, (struct att_block){.index = loop.index}, inside);
     else
         mla_visit(s, (struct att_block){.index = loop.index}, inside);
     if (s->ahead)
@@ -423,10 +424,10 @@ static void share_state(struct mla *s, struct decode_state *state)
     if (s->ahead)
         return;
     tir_barrier(b);
-    if (s->turned)
-        mla_turned_share(s, state);
+    if (s->transposes)
+        mla_transpose_share(s, state);
     else if (s->pairs)
-        mla_halves_join(s, state);
+        mla_exchange_join(s, state);
     if (!mla_exchanges(s))
         return;
     struct tir_if writers = mla_begin_writers(s);
@@ -440,26 +441,23 @@ static void share_state(struct mla *s, struct decode_state *state)
         state->l = tir_add(b, state->l, mla_load_vector(s, tir_i32(b, VECTOR_L), part, s->vector));
 }
 
-/* attention/attention.c builds these steps by itself; mla_visit() builds the rest of a block. */
-static const struct att_source source = {.first_key = mla_first_key};
-
 static void begin_attention(struct mla *s)
 {
     struct decode *const d = &s->d;
     /* A softmax without branches may stand beside an earlier block's product. */
     const bool early = s->scaled >= 0 || s->told;
     const enum phase phase = early ? SCORES : mla_softmax_phase(s);
-    s->steps[ATT_STEP_MODIFY] = (struct att_place){mla_stage(s, COMPUTE), mla_phase(s, phase)};
+    s->mask_at = (struct mla_place){mla_stage(s, COMPUTE), mla_phase(s, phase)};
     s->kv_scale = (struct tir_value){0};
     if (d->v->kv_scale == ATT_KV_SCALE_TENSOR)
         s->kv_scale = att_cache_tensor_scale(&d->k.c);
     const struct tir_value scale = tensor_scale(s);
-    d->attention = (struct att_attention){
-        .b = &d->b, .v = d->v, .source = &source, .family = s, .steps = s->steps};
-    if (s->turned)
-        mla_turned_attention(s);
-    else if (s->alone)
-        mla_alone_attention(s);
+    d->attention =
+        (struct att_attention){.b = &d->b, .v = d->v, .family = s, .first_key = mla_first_key};
+    if (s->transposes)
+        mla_transpose_attention(s);
+    else if (s->one_wave)
+        mla_one_wave_attention(s);
     att_attention_scale(&d->attention, d->scores, scale);
     s->softmax = d->attention.softmax;
     if (s->key_waves && !s->told) {
@@ -479,7 +477,7 @@ static void begin_attention(struct mla *s)
  * alone with 16 bits have a loop that HBM does not limit. */
 static struct tir_value asked_keys(const struct mla *s)
 {
-    const bool limited = mla_pv(s)->by_k || s->scaled >= 0 || !(s->alone || s->ahead);
+    const bool limited = mla_pv(s)->by_k || s->scaled >= 0 || !(s->one_wave || s->ahead);
     return limited ? s->d.item.end_key : s->d.item.kv_len;
 }
 
@@ -488,12 +486,12 @@ static void work_on(struct mla *s, struct tir_value index)
 {
     struct decode *const d = &s->d;
     struct tir_builder *const b = &d->b;
-    if (s->lines)
-        mla_halves_ask(s);
+    if (s->row_pairs)
+        mla_exchange_ask(s);
     decode_find_item(d, index);
     d->k.c = d->value.c = att_cache(b, d->v, d->m, false, tir_i32(b, 0));
     s->pages = att_pages(b, d->v, d->item.sequence, asked_keys(s), d->item.first_key);
-    if (!s->alone)
+    if (!s->one_wave)
         mla_find_pieces(s);
     d->n_rows = tir_mul(b, tir_sub(b, d->item.end_token, d->item.first_token), d->gqa);
     const bool shares = d->v->one_launch;
@@ -504,8 +502,8 @@ static void work_on(struct mla *s, struct tir_value index)
         tir_begin_for(b, s->first_pass, d->n_rows, s->pass_step, &d->touched, shares);
     d->first_row = pass.index;
     begin_attention(s);
-    if (s->lines) {
-        mla_halves_pass(s);
+    if (s->row_pairs) {
+        mla_exchange_pass(s);
     } else {
         struct decode_state state = walk_keys(s);
         share_state(s, &state);
@@ -538,9 +536,9 @@ static int find_values_product(const struct mla *s)
     enum { WIDE_ROWS = 32, WIDE_KEYS = 64 };
     const struct tir_machine *const m = s->d.m;
     int wide = -1;
-    if (s->turned)
-        return mla_turned_product(s);
-    if (s->alone)
+    if (s->transposes)
+        return mla_transpose_product(s);
+    if (s->one_wave)
         return tir_find_mma(m, WIDE_ROWS, WIDE_ROWS, mla_weights_fp8(s) ? WIDE_KEYS : 0,
                             s->p_dtype);
     if (mla_weights_fp8(s) && mla_exchanges(s) && s->d.keys >= WIDE_KEYS)
@@ -563,7 +561,7 @@ static void begin(struct mla *s, const struct att_variant *v, const struct tir_m
     struct att_tile tile, *const t = &tile;
     att_find_tile(v, m, t, NULL);
     const unsigned dtype = att_dtype(v), latent = (unsigned)v->head_dim_v;
-    const bool pairs = t->own[ALONE] == IN_PAIRS;
+    const bool pairs = t->own[ONE_WAVE] == IN_PAIRS;
     *s = (struct mla){
         .variant = *v,
         .d = {.m = m,
@@ -572,15 +570,15 @@ static void begin(struct mla *s, const struct att_variant *v, const struct tir_m
               .waves = t->waves,
               .keys = t->keys,
               .columns = pairs ? 2 * t->rows : t->rows,
-              .own_columns = t->own[ALONE],
+              .own_columns = t->own[ONE_WAVE],
               .row_columns = pairs ? t->rows : 0,
-              .zero_late = !t->own[ALONE], /* else O is in accumulation registers */
+              .zero_late = !t->own[ONE_WAVE], /* else O is in accumulation registers */
               .k = {.width = (unsigned)v->head_dim},
               .value = {.width = latent}},
         .wave_bits = tir_bits(t->waves),
-        .score_waves = t->own[ALONE] ? 0 : tir_bits(t->rows / MFMA_ROWS),
-        .alone = t->own[ALONE],
-        .turned = t->own[ALONE] && !m->has_lds_read_tr,
+        .score_waves = t->own[ONE_WAVE] ? 0 : tir_bits(t->rows / MFMA_ROWS),
+        .one_wave = t->own[ONE_WAVE],
+        .transposes = t->own[ONE_WAVE] && !m->has_lds_read_tr,
         .streams = v->gqa * v->q_len <= t->rows,
         .pairs = pairs,
         .part = {{.width = latent}, {.first = latent, .width = PANEL}},
@@ -598,7 +596,7 @@ static void begin(struct mla *s, const struct att_variant *v, const struct tir_m
     s->kq_bytes = tir_dtype_bits(s->kq_dtype) / 8;
     s->p_dtype = s->kq_dtype; /* fp8 where q and the cache are: c goes into both products as is */
     fit_tile(s, m->lds_bytes > 64 * 1024);
-    s->lines = pairs && mla_weights_fp8(s);
+    s->row_pairs = pairs && mla_weights_fp8(s);
     mla_divide_scores(s, find_product_keys(s));
     s->d.qk = tir_find_mma(m, MFMA_ROWS, MFMA_ROWS, 0, s->kq_dtype);
     s->d.pv = find_values_product(s);
@@ -606,7 +604,7 @@ static void begin(struct mla *s, const struct att_variant *v, const struct tir_m
     if (s->scaled >= 0)
         s->d.pv = s->scaled;
     assert(s->d.qk >= 0 && s->score_waves <= s->wave_bits);
-    struct tir_func *const f = att_begin_kernel(v, m, t->waves, s->alone ? 1 : 2);
+    struct tir_func *const f = att_begin_kernel(v, m, t->waves, s->one_wave ? 1 : 2);
     s->d.b = tir_at_end(f, f->body);
 }
 
@@ -632,12 +630,12 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     struct mla s;
     begin(&s, v, m);
     struct tir_builder *const b = &s.d.b;
-    if (s.turned) {
-        mla_turned_choose_layouts(&s);
-        mla_turned_take_lds(&s);
-    } else if (s.alone) {
-        mla_alone_choose_layouts(&s);
-        mla_alone_take_lds(&s);
+    if (s.transposes) {
+        mla_transpose_choose_layouts(&s);
+        mla_transpose_take_lds(&s);
+    } else if (s.one_wave) {
+        mla_one_wave_choose_layouts(&s);
+        mla_one_wave_take_lds(&s);
     } else {
         mla_choose_layouts(&s);
         mla_take_lds(&s);
@@ -661,24 +659,23 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 
     *k = (struct att_kernel){
         .func = b->f,
-        .schedule = {.stages = stages(&s),
-                     .matrix_phases = matrix_phases(&s),
-                     .interleave = 1,
-                     .fill = !s.late || s.scaled >= 0,
-                     .read_ahead = read_ahead(&s),
-                     .ping_pong = 1,
-                     .late_rounds = s.ahead ? 2 : 0,
-                     .late_from = mla_phase(&s, SOFTMAX),
-                     .late_to = mla_phase(&s, REST),
-                     .apart = 1},
+        .schedule = {.loop = {.stages = stages(&s),
+                              .matrix_phases = matrix_phases(&s),
+                              .roles = 1,
+                              .barriers = TIR_BARRIERS_OPS,
+                              .drain = s.ahead ? 2 : 0,
+                              .drain_from = mla_phase(&s, SOFTMAX),
+                              .drain_to = mla_phase(&s, REST)},
+                     .cover = !s.late || s.scaled >= 0 ? TIR_COVER_FILL : TIR_COVER_EVEN,
+                     .read_ahead = read_ahead(&s)},
         .grid = {{ARG_WORKGROUPS, 1, (int)mla_sharers(&s)}, {NULL, 1, 1}, {NULL, 1, 1}},
     };
-    if (s.turned)
-        mla_turned_schedule(&s, &k->schedule);
-    else if (s.alone)
-        mla_alone_schedule(&s, &k->schedule);
+    if (s.transposes)
+        mla_transpose_schedule(&s, &k->schedule);
+    else if (s.one_wave)
+        mla_one_wave_schedule(&s, &k->schedule);
     snprintf(k->tuning, sizeof(k->tuning), "rows=%u kv=%u waves=%u buffers=%u stages=%u%s",
-             s.d.columns, s.d.keys, s.d.waves, s.buffers, k->schedule.stages,
+             s.d.columns, s.d.keys, s.d.waves, s.buffers, k->schedule.loop.stages,
              s.scaled >= 0 ? " weights=scaled" : "");
 }
 
@@ -687,6 +684,7 @@ const struct att_template att_template_mla_decode = {
     .description = "absorbed multi-head latent attention of a few queries over a paged cache",
     .takes = OP_TAKES_MLA_DECODE | ATT_BIT(TILE),
     ATT_TILES(tiles, knobs),
+    .pipelines = mla_pipelines,
     .own = {"lds_kib", "q_in_lds", "buffers", "alone"},
     .fits = fits,
     .second = second,

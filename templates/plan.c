@@ -600,7 +600,6 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     tir_return(b);
     *k = (struct att_kernel){
         .func = f,
-        .schedule = {.stages = 1, .interleave = 1},
         .grid = {{NULL, 1, 1}, {NULL, 1, 1}, {NULL, 1, 1}},
     };
     snprintf(k->tuning, sizeof(k->tuning), "waves=%d", tile.waves);

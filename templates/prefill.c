@@ -8,10 +8,12 @@
  * of O^T = V^T P^T. A workgroup owns a tile of queries, its waves own rows of it, and they share
  * the tiles of K and V in LDS.
  *
- * The loop is written once, in order; prefill_place() says where the pipeline may run each step.
+ * The loop over tiles of keys is a pipeline: prefill/pipelines/ has its tables, one for each style,
+ * and prefill/pipeline.c chooses.
  */
 #include "ir/builder.h"
 #include "ir/bits.h"
+#include "templates/prefill/pipelines/pipelines.h"
 #include "templates/prefill/item_rows.h"
 #include "templates/prefill/prefill.h"
 #include "templates/workgroup/scalar.h"
@@ -241,32 +243,31 @@ static uint8_t room(const struct prefill *p)
     enum { FP16_SUM_ROOM = 13 };
     if (p->dtype == TIR_BF16)
         return BF16_ROOM;
-    return prefill_votes_late(p) && !p->sum_rows ? FP16_SUM_ROOM : 0;
+    return prefill_checks_weights(p) && !p->sum_rows ? FP16_SUM_ROOM : 0;
 }
 
 static void describe_attention(struct prefill *p)
 {
     struct tir_builder *b = &p->b;
-    p->attention = (struct att_attention){.b = b,
-                                          .v = p->v,
-                                          .product = p->instr,
-                                          .dtype = p->dtype,
-                                          .source = &prefill_source,
-                                          .family = p,
-                                          .room = room(p),
-                                          .late_vote = prefill_votes_late(p),
-                                          .late_maximum = p->tile->late_maximum,
-                                          .wide_powers = has_even_code(p),
-                                          .late_eighths = prefill_late_eighths(p),
-                                          .packed_eighths = p->sum_rows && prefill_votes_late(p),
-                                          .ties_any = true,
-                                          .in_agprs = prefill_is_alone(p),
-                                          .value_parts = (uint8_t)(p->kv / p->v_keys),
-                                          .cut = !p->m->has_cvt_pk_bf16 && !p->v->sinks,
-                                          .sum_pairs = sums_pairs(p),
-                                          .rest_product = p->rest_instr,
-                                          .sum_row = p->sum_rows ? (unsigned)p->v->head_dim_v : 0,
-                                          .steps = p->steps};
+    p->attention =
+        (struct att_attention){.b = b,
+                               .v = p->v,
+                               .product = p->instr,
+                               .dtype = p->dtype,
+                               .family = p,
+                               .first_key = prefill_key_of_block,
+                               .room = room(p),
+                               .check = prefill_find_check(p),
+                               .wide_powers = has_even_code(p),
+                               .late_eighths = prefill_late_eighths(p),
+                               .packed_eighths = p->sum_rows && prefill_checks_weights(p),
+                               .ties_any = true,
+                               .in_agprs = prefill_is_one_wave(p),
+                               .value_parts = (uint8_t)(p->kv / p->v_keys),
+                               .cut = !p->m->has_cvt_pk_bf16 && !p->v->sinks,
+                               .sum_pairs = sums_pairs(p),
+                               .rest_product = p->rest_instr,
+                               .sum_row = p->sum_rows ? (unsigned)p->v->head_dim_v : 0};
     if (p->rest)
         p->attention.rest = prefill_rest(p);
     struct tir_value scale = p->k_scale;
@@ -320,10 +321,9 @@ static void attend(struct prefill *p)
     if (prefill_halves_tiles(p))
         tir_only_copies(b, prefill_is_spare(p));
     struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), n, tir_i32(b, 1), kept, n_kept);
-    const struct att_block block = {.index = loop.index};
     att_attention_unpack(&p->attention, kept, carried);
-    att_attention_visit(&p->attention, block, carried);
-    b->stage = TIR_NO_STAGE;
+    att_begin_block(&p->attention, loop.index, carried);
+    pipe_build(b, &p->plan, &p->attention);
     att_attention_kept(&p->attention, carried, kept);
     tir_end_for(b, &loop, kept, n_kept);
     att_attention_unpack(&p->attention, kept, carried);
@@ -337,7 +337,6 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     struct tir_func *f = att_begin_kernel(v, m, p.waves, p.waves / 4);
     p.b = tir_at_end(f, f->body);
     reserve(&p);
-    prefill_place_attention(&p);
     if (v->planned)
         prefill_take_items(&p, attend);
     else
@@ -347,17 +346,16 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     const int groups = prefill_workgroups(&p);
     *k = (struct att_kernel){
         .func = f,
-        .schedule = {.interleave = 1,
-                     /* Two exponentials and a matrix instruction may take longer than it does. */
-                     .mixed = p.rows == 32 && 2 * m->exp_slots > p.mma->shadow_slots,
+        /* Two exponentials and a matrix instruction may take longer than it does. */
+        .schedule = {.cover = p.rows == 32 && 2 * m->exp_slots > p.mma->shadow_slots
+                                  ? TIR_COVER_MIXED
+                                  : TIR_COVER_EVEN,
                      .even_code = has_even_code(&p),
-                     .round_pairs = prefill_has_round_pairs(&p),
                      .bare_last = p.tile->late_maximum,
                      .hoist_vgprs = prefill_hoisted(&p),
                      .memory_priority = memory_priority(&p),
                      .early_priority = (uint8_t)p.tile->own[PREFILL_EARLY_PRIORITY],
-                     .loop_at = loop_at(&p),
-                     .part_early = (uint8_t)p.tile->own[PREFILL_PART_EARLY]},
+                     .loop_at = loop_at(&p)},
         .workgroups_most = (uint16_t)groups,
         .grid = {{ARG_HEADS, 1, 1},
                  {ARG_BATCH, 1, 1},
@@ -367,9 +365,11 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
         k->grid[0] = (struct att_grid){ARG_WORKGROUPS, 1, 1};
         k->grid[1] = k->grid[2] = (struct att_grid){NULL, 1, 1};
     }
-    prefill_schedule(&p, &k->schedule);
+    k->schedule.loop = pipe_loop_plan(&p.plan);
+    k->schedule.loop.unroll = prefill_unrolls(&p) ? 2 : 1;
+    k->schedule.loop.shift_early = (uint8_t)p.tile->own[PREFILL_SHIFT_EARLY];
     snprintf(k->tuning, sizeof(k->tuning), "q=%u kv=%u waves=%u stages=%d pingpong=%d",
-             prefill_queries(&p), p.kv, p.waves, k->schedule.stages, k->schedule.ping_pong);
+             prefill_queries(&p), p.kv, p.waves, k->schedule.loop.stages, k->schedule.loop.roles);
     if (p.groups > 1)
         snprintf(k->tuning + strlen(k->tuning), sizeof(k->tuning) - strlen(k->tuning),
                  " key_groups=%u", p.groups);
@@ -392,6 +392,7 @@ const struct att_template att_template_prefill = {
             "key_groups", "whole_heads", "early_priority", "alone", "even_code", "fresh_offsets",
             "most_keys"},
     .n_knobs = PREFILL_N_KNOBS,
+    .pipelines = prefill_pipelines,
     .fits = prefill_fits,
     .check = prefill_check,
     .second = prefill_second,

@@ -484,7 +484,6 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 
     *out = (struct att_kernel){
         .func = f,
-        .schedule = {.stages = 1},
         .grid = {att_counted_grid(tile.waves, COUNTED, ARG_WORKGROUPS), {NULL, 1, 1}, {NULL, 1, 1}},
     };
     snprintf(out->tuning, sizeof(out->tuning), "waves=%d", tile.waves);

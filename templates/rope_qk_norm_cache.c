@@ -421,7 +421,6 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 
     *k = (struct att_kernel){
         .func = f,
-        .schedule = {.stages = 1, .interleave = 0},
         .grid = {{ARG_TOKEN_RUNS, 1, 1}, {NULL, 1, p.by_pages ? 3 : 1}, {NULL, 1, 1}},
     };
     snprintf(k->tuning, sizeof(k->tuning), "waves=%d heads=%d", p.waves, p.rows);

@@ -83,7 +83,6 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 
     *k = (struct att_kernel){
         .func = f,
-        .schedule = {.stages = 1},
         .grid = {{ARG_SPAN_KIB, piece / KIB, 1}, {ARG_SPAN_COUNT, 1, 1}, {NULL, 1, 1}},
     };
     snprintf(k->tuning, sizeof(k->tuning), "bytes=%d waves=%d", piece, tile.waves);

@@ -13,6 +13,7 @@
 #include "op_names.h"
 #include "templates/variant.h"
 
+struct pipeline;
 struct tir_func;
 struct tir_machine;
 
@@ -104,6 +105,9 @@ struct att_template {
     const struct att_knob *knobs;
     unsigned n_knobs;
     const char *own[ATT_OWN_MAX]; /* names of att_tile.own, or NULL */
+
+    /* Its software pipelines, NULL at the end; NULL: none is a value. */
+    const struct pipeline *const *pipelines;
 
     /* Does this tile do for this variant on this target? Answers with the numbers that decide: LDS,
      * registers, matrix instructions. */

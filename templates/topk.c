@@ -378,7 +378,6 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     tir_return(&t.b);
     *k = (struct att_kernel){
         .func = f,
-        .schedule = {.stages = 1, .interleave = 1},
         .grid = {{ARG_ROWS, 1, 1}, {ARG_SPLITS, 1, 1}, {NULL, 1, 1}},
     };
     snprintf(k->tuning, sizeof(k->tuning), "waves=%d each=%d", tile.waves, tile.own[EACH]);

@@ -19,16 +19,17 @@ pack pack
 ir ir
 templates ops ir templates
 templates/workgroup ops ir templates/template templates/variant templates/workgroup
-templates/attention ops ir templates/variant templates/workgroup templates/attention
+templates/pipeline ir templates/pipeline
+templates/attention ops ir templates/variant templates/workgroup templates/pipeline templates/attention
 templates/cache ops ir templates/template templates/variant templates/workgroup templates/cache
 templates/select ops ir templates/variant templates/workgroup templates/cache templates/select
 templates/index ops ir templates/variant templates/workgroup templates/cache templates/index
 templates/linear ops ir templates/variant templates/workgroup templates/linear
 templates/rope ops ir templates/variant templates/workgroup templates/cache templates/rope
 templates/head_product ops ir templates/template templates/variant templates/workgroup templates/head_product
-templates/prefill ops ir templates/template templates/variant templates/workgroup templates/attention templates/cache templates/prefill
-templates/decode ops ir templates/template templates/variant templates/workgroup templates/attention templates/cache templates/decode
-templates/mla_decode ops ir templates/template templates/variant templates/workgroup templates/cache templates/decode templates/mla_decode
+templates/prefill ops ir templates/template templates/variant templates/workgroup templates/pipeline templates/attention templates/cache templates/prefill
+templates/decode ops ir templates/template templates/variant templates/workgroup templates/pipeline templates/attention templates/cache templates/decode
+templates/mla_decode ops ir templates/template templates/variant templates/workgroup templates/pipeline templates/attention templates/cache templates/decode templates/mla_decode
 targets ir targets
 compiler ops pack ir templates targets compiler
 runtime ops pack runtime

@@ -10,12 +10,6 @@
 
 static const float LOG2E = 1.4426950408889634f;
 
-static void set_step(struct att_attention *a, enum att_step s)
-{
-    a->b->stage = a->steps[s].stage;
-    a->b->phase = a->steps[s].phase;
-}
-
 /* ---- Scale, soft cap, hook ---- */
 
 bool att_scales_scores(const struct att_variant *v) { return v->soft_cap || v->logits; }
@@ -67,7 +61,7 @@ void att_attention_scale(struct att_attention *a, struct tir_type scores, struct
         a->softmax.room = a->room;
     if (a->cut && a->sum_row)
         a->softmax.rise = rise_of_cut(a);
-    if (a->late_vote)
+    if (a->check == ATT_CHECK_WEIGHTS)
         keep_limits(a);
     else if (a->wide_powers)
         a->softmax.threshold = tir_materialize(a->b, tir_f32(a->b, a->softmax.room));
@@ -210,7 +204,7 @@ static struct tir_value is_hidden(struct att_attention *a, const struct att_bloc
     }
     if (block->entries.id || block->gaps.id) {
         const struct tir_value entries =
-            block->gaps.id ? a->source->entries(a->family, block) : block->entries;
+            block->gaps.id ? a->entries(a->family, block) : block->entries;
         const struct tir_value entry = tir_broadcast(b, entries, t);
         hidden = tir_or(b, hidden, tir_cmp_lt(b, entry, tir_int_like(b, entry, 0)));
     }
@@ -289,7 +283,7 @@ struct tir_value att_attention_denominator(struct att_attention *a,
     return a->sum.ones.id ? att_weight_sum_vector(a->b, l, a->softmax.vector) : l;
 }
 
-static bool has_rest(const struct att_attention *a) { return a->rest.kind == TIR_TILE; }
+bool att_attention_has_rest(const struct att_attention *a) { return a->rest.kind == TIR_TILE; }
 
 struct tir_value att_attention_scale_rest(const struct att_attention *a, struct tir_value rest,
                                           struct tir_value factor)
@@ -298,9 +292,8 @@ struct tir_value att_attention_scale_rest(const struct att_attention *a, struct 
     return tir_mul(a->b, rest, tir_broadcast(a->b, tir_relayout(a->b, factor, &l), a->rest));
 }
 
-/* l and O times a factor, 1 x queries. */
-static struct tir_value scale_carried(struct att_attention *a, enum att_carry which,
-                                      struct tir_value value, struct tir_value factor)
+struct tir_value att_attention_scale_carried(const struct att_attention *a, enum att_carry which,
+                                             struct tir_value value, struct tir_value factor)
 {
     struct tir_builder *const b = a->b;
     if (which == ATT_CARRY_L && a->sum.ones.id)
@@ -320,15 +313,15 @@ void att_attention_begin(struct att_attention *a, struct tir_type output,
     carried[ATT_CARRY_M] = att_softmax_lowest(b, &a->softmax);
     carried[ATT_CARRY_L] = tir_splat(b, zero, a->sum.ones.id ? a->sum.sums : a->softmax.folded);
     carried[ATT_CARRY_O] = tir_splat(b, zero, output);
-    assert(!has_rest(a) || (a->late_maximum && !a->late_vote));
-    if (has_rest(a))
+    assert(!att_attention_has_rest(a) || a->check == ATT_CHECK_PREVIOUS);
+    if (att_attention_has_rest(a))
         carried[ATT_CARRY_REST] = tir_splat(b, zero, a->rest);
 }
 
-/* Does the loop carry this? */
-static bool is_carried(const struct att_attention *a, unsigned which)
+bool att_attention_is_carried(const struct att_attention *a, unsigned which)
 {
-    return which == ATT_CARRY_REST ? has_rest(a) : which != ATT_CARRY_L || !a->sum_row;
+    return which == ATT_CARRY_REST ? att_attention_has_rest(a)
+                                   : which != ATT_CARRY_L || !a->sum_row;
 }
 
 unsigned att_attention_kept(const struct att_attention *a,
@@ -337,7 +330,7 @@ unsigned att_attention_kept(const struct att_attention *a,
 {
     unsigned n = 0;
     for (unsigned i = 0; i < ATT_MOST_CARRY; i++)
-        if (is_carried(a, i))
+        if (att_attention_is_carried(a, i))
             kept[n++] = carried[i];
     return n;
 }
@@ -348,15 +341,14 @@ void att_attention_unpack(const struct att_attention *a,
 {
     unsigned n = 0;
     for (unsigned i = 0; i < ATT_MOST_CARRY; i++)
-        if (is_carried(a, i))
+        if (att_attention_is_carried(a, i))
             carried[i] = kept[n++];
 }
 
 struct tir_value att_attention_modify(struct att_attention *a, struct tir_value s,
                                       const struct att_block *block)
 {
-    set_step(a, ATT_STEP_MODIFY);
-    const struct tir_value key = a->source->first_key(a->family, block->index);
+    const struct tir_value key = a->first_key(a->family, block->index);
     if (a->v->soft_cap)
         s = cap_scores(a, s);
     if (a->v->logits)
@@ -364,386 +356,7 @@ struct tir_value att_attention_modify(struct att_attention *a, struct tir_value 
     return hide(a, s, block, key);
 }
 
-/* Exponentials take as many slots under matrix instructions as all the rest of the softmax: the
- * steps say which of them stand in the iteration of their scores and which are left for later. The
- * scores are taken apart into halves of halves, until all of a part stands in one place. */
-enum { POWER_PARTS = 6 /* each time a half, and what is left */ };
-
-struct power {
-    struct tir_value part[POWER_PARTS]; /* exponents, powers that are made, or these in 16 bits */
-    bool made[POWER_PARTS], packed[POWER_PARTS];
-    uint8_t eighths[POWER_PARTS]; /* of all keys */
-    unsigned n;
-};
-
-static bool is_late(const struct att_attention *a, enum att_step s)
-{
-    return a->steps[s].stage != a->steps[ATT_STEP_EXPONENT].stage;
-}
-
-static unsigned late_eighths(const struct att_attention *a)
-{
-    if (is_late(a, ATT_STEP_POWER))
-        return 8;
-    if (!is_late(a, ATT_STEP_POWER_2))
-        return 0;
-    return a->late_eighths ? a->late_eighths : 4;
-}
-
-static struct tir_value power_of(const struct att_attention *a, struct tir_value exponent)
-{
-    return tir_exp2(a->b, a->wide_powers ? tir_neg(a->b, exponent) : exponent);
-}
-
-/* This rounds weights, toward zero where out is a mean: a factor of all of them leaves it alone. */
-static struct tir_value round_weights(const struct att_attention *a, struct tir_value p)
-{
-    if (a->cut && a->sum_row)
-        return tir_convert_toward_zero(a->b, p, a->dtype);
-    return a->ties_any ? tir_convert_ties_any(a->b, p, a->dtype)
-                       : tir_convert_short(a->b, p, a->dtype);
-}
-
-/* The first `packed` eighths of a part are rounded at once, and of the last `late` nothing is made.
- */
-static void begin_part(const struct att_attention *a, struct power *r, struct tir_value exponent,
-                       unsigned eighths, unsigned packed, unsigned late)
-{
-    if ((late && late < eighths) || (packed && packed < eighths)) {
-        const unsigned half = eighths / 2, lower = late < half ? late : half;
-        const unsigned upper = packed < half ? packed : half;
-        begin_part(a, r, tir_half(a->b, exponent, 0), half, upper, late - lower);
-        begin_part(a, r, tir_half(a->b, exponent, 1), half, packed - upper, lower);
-        return;
-    }
-    r->part[r->n] = late ? exponent : power_of(a, exponent);
-    if (packed)
-        r->part[r->n] = round_weights(a, r->part[r->n]);
-    r->made[r->n] = !late;
-    r->packed[r->n] = packed;
-    r->eighths[r->n++] = (uint8_t)eighths;
-}
-
-static struct tir_value exponents(const struct att_attention *a, struct tir_value s,
-                                  struct tir_value m)
-{
-    return a->wide_powers ? att_softmax_fall(a->b, &a->softmax, s, m)
-                          : att_softmax_exponent(a->b, &a->softmax, s, m);
-}
-
-/* Values that the steps leave for the iteration of the scores; they have one stage in it. */
-static struct power begin_power(const struct att_attention *a, struct tir_value exponent)
-{
-    struct power r = {.n = 0};
-    begin_part(a, &r, exponent, 8, a->packed_eighths, late_eighths(a));
-    return r;
-}
-
-/* Parts from *at on that are so many eighths together, as one. */
-static struct tir_value join_parts(struct tir_builder *b, const struct power *r, unsigned *at,
-                                   unsigned eighths)
-{
-    if (r->eighths[*at] == eighths)
-        return r->part[(*at)++];
-    const struct tir_value upper = join_parts(b, r, at, eighths / 2);
-    return tir_stack(b, upper, join_parts(b, r, at, eighths / 2));
-}
-
-/* All powers, in 16 bits where some are already. */
-static struct tir_value finish_power(struct att_attention *a, struct power *r)
-{
-    set_step(a, ATT_STEP_POWER_2);
-    for (unsigned i = 0; i < r->n; i++) {
-        if (!r->made[i])
-            r->part[i] = power_of(a, r->part[i]);
-        if (a->packed_eighths && !r->packed[i])
-            r->part[i] = round_weights(a, r->part[i]);
-    }
-    unsigned at = 0;
-    return tir_named(a->b, "p", join_parts(a->b, r, &at, 8));
-}
-
-/*
- * The exponents were made with the m of the block before. Where that is too far below they are made
- * anew with the one that follows, from the scores: an exponent that is large has lost their last
- * bits. What has overflowed on the way is dropped.
- */
-static void follow_late(struct att_attention *a, struct tir_value s, struct tir_value grown,
-                        struct power *powers, struct tir_value carried[])
-{
-    struct tir_builder *const b = a->b;
-    enum { MOST = ATT_MOST_CARRY + POWER_PARTS };
-    struct tir_value *part[MOST];
-    struct tir_type types[MOST];
-    struct tir_value now[MOST], next[MOST];
-    unsigned n = 0;
-    for (unsigned i = 0; i < ATT_MOST_CARRY; i++)
-        if (is_carried(a, i))
-            part[n++] = &carried[i];
-    const unsigned n_carried = n;
-    for (unsigned i = 0; i < powers->n; i++)
-        part[n++] = &powers->part[i];
-    for (unsigned i = 0; i < n; i++) {
-        now[i] = *part[i];
-        types[i] = tir_typeof(b->f, now[i]);
-    }
-    const struct tir_value some = a->wide_powers ? tir_cmp_ne(b, grown, tir_i32(b, 0)) : grown;
-    struct tir_if branch = tir_begin_if(b, some, true, types, n);
-    const struct tir_value m = att_softmax_next(b, &a->softmax, s, now[ATT_CARRY_M]);
-    const struct tir_value alpha = tir_exp2(b, tir_sub(b, now[ATT_CARRY_M], m));
-    *powers = begin_power(a, exponents(a, s, m));
-    next[ATT_CARRY_M] = m;
-    for (unsigned i = 1; i < n_carried; i++)
-        next[i] = scale_carried(a, (enum att_carry)(part[i] - carried), now[i], alpha);
-    for (unsigned i = n_carried; i < n; i++)
-        next[i] = *part[i];
-    tir_else(b, &branch, next);
-    tir_end_if(b, &branch, now);
-    for (unsigned i = 0; i < n; i++)
-        *part[i] = now[i];
-}
-
-/* P is rounded first and then summed: out is a mean of values, whatever the roundings were. */
-static void accumulate_fp8(struct att_attention *a, const struct att_block *block,
-                           struct tir_value p, struct tir_value carried[])
-{
-    struct tir_builder *const b = a->b;
-    set_step(a, ATT_STEP_SUM);
-    const struct tir_value p8 = tir_convert_in_range(b, p, TIR_FP8);
-    const struct tir_value v = a->source->values(a->family, block);
-    set_step(a, ATT_STEP_PRODUCT);
-    carried[ATT_CARRY_O] = tir_named(b, "o", tir_mma(b, a->product, v, p8, carried[ATT_CARRY_O]));
-    carried[ATT_CARRY_L] =
-        tir_named(b, "l", att_weight_sum_add(b, &a->sum, p8, carried[ATT_CARRY_L]));
-}
-
-/* O and l follow the maximum, as att_softmax_rescale() does it. */
-static void rescale(struct att_attention *a, const struct att_softmax_step *step,
-                    struct tir_value carried[])
-{
-    struct tir_builder *const b = a->b;
-    if (!a->sum.ones.id) {
-        att_softmax_rescale(b, step, &carried[ATT_CARRY_O], &carried[ATT_CARRY_L]);
-        return;
-    }
-    struct tir_value both[] = {carried[ATT_CARRY_L], carried[ATT_CARRY_O]};
-    const struct tir_type t[] = {tir_typeof(b->f, both[0]), tir_typeof(b->f, both[1])};
-    struct tir_if branch = tir_begin_if(b, step->grown, true, t, 2);
-    const struct tir_value scaled[] = {scale_carried(a, ATT_CARRY_L, both[0], step->alpha),
-                                       scale_carried(a, ATT_CARRY_O, both[1], step->alpha)};
-    tir_else(b, &branch, scaled);
-    tir_end_if(b, &branch, both);
-    carried[ATT_CARRY_L] = both[0];
-    carried[ATT_CARRY_O] = both[1];
-}
-
 bool att_attention_sums_pairs(const struct att_attention *a)
 {
     return a->sum_pairs && !a->sum_row && a->dtype == TIR_BF16 && a->b->f->machine->has_dot_bf16;
-}
-
-/* Part i of n of the rows of weights. */
-static struct tir_value part_of_keys(struct tir_builder *b, struct tir_value p, unsigned i,
-                                     unsigned n)
-{
-    for (; n > 1; n /= 2, i %= n)
-        p = tir_half(b, p, i >= n / 2);
-    return p;
-}
-
-/* Weights of a block in 16 bits, their sum in a lane, and l with it. */
-struct weights {
-    struct tir_value p16;
-    struct tir_value sum; /* none where O^T has l, or the block is added to l at once */
-    struct tir_value l;
-};
-
-static struct weights weigh(struct att_attention *a, struct tir_value p, struct tir_value l)
-{
-    struct tir_builder *const b = a->b;
-    struct weights w = {.l = l};
-    const bool pairs = att_attention_sums_pairs(a);
-    if (!a->sum_row && !pairs) {
-        w.sum = tir_col_fold_sum(b, p);
-        w.l = tir_named(b, "l", tir_add(b, l, w.sum));
-    }
-    if (a->source->scale_weights)
-        p = a->source->scale_weights(a->family, p);
-    w.p16 = tir_typeof(b->f, p).dtype == TIR_F32 ? round_weights(a, p) : p;
-    if (pairs && a->late_vote) {
-        w.sum = tir_col_fold_dot(b, w.p16, tir_float_like(b, l, 0.0f));
-        w.l = tir_named(b, "l", tir_add(b, l, w.sum));
-    } else if (pairs) {
-        w.l = tir_named(b, "l", tir_col_fold_dot(b, w.p16, l));
-    }
-    return w;
-}
-
-/* A vote compares a lane's largest weights, or their sum. */
-static struct tir_value largest(const struct att_attention *a, const struct weights *w)
-{
-    return a->sum_row ? tir_col_fold_top(a->b, w->p16) : w->sum;
-}
-
-/* Is it above a->most, so that a weight may be? A scalar i1. */
-static struct tir_value have_grown(struct att_attention *a, struct tir_value top)
-{
-    struct tir_builder *const b = a->b;
-    if (a->sum_row)
-        return tir_any_above(b, top, a->most);
-    const struct tir_value grown = tir_cmp_gt(b, top, a->most);
-    return a->wide_powers ? tir_cmp_ne(b, tir_lane_count(b, grown), tir_i32(b, 0))
-                          : tir_any(b, grown);
-}
-
-/* l and O as they are before the block follow the maximum, and the weights are made anew, from the
- * scores. */
-static void follow_weights(struct att_attention *a, struct tir_value s, struct tir_value grown,
-                           struct weights *w, struct tir_value carried[])
-{
-    struct tir_builder *const b = a->b;
-    enum { M, O, P, L, REST, N };
-    struct tir_value *const part[N] = {&carried[ATT_CARRY_M], &carried[ATT_CARRY_O], &w->p16, &w->l,
-                                       &carried[ATT_CARRY_REST]};
-    const unsigned n = a->sum_row ? L : has_rest(a) ? N : REST;
-    struct tir_type types[N];
-    struct tir_value now[N], next[N];
-    for (unsigned i = 0; i < n; i++) {
-        now[i] = *part[i];
-        types[i] = tir_typeof(b->f, now[i]);
-    }
-    struct tir_if branch = tir_begin_if(b, grown, true, types, n);
-    next[M] = att_softmax_next(b, &a->softmax, s, now[M]);
-    const struct tir_value alpha = tir_exp2(b, tir_sub(b, now[M], next[M]));
-    next[O] = scale_carried(a, ATT_CARRY_O, now[O], alpha);
-    struct tir_value l = carried[ATT_CARRY_L];
-    if (!a->sum_row)
-        l = scale_carried(a, ATT_CARRY_L, l, alpha);
-    const struct weights anew = weigh(a, power_of(a, exponents(a, s, next[M])), l);
-    next[P] = anew.p16;
-    next[L] = anew.l;
-    tir_else(b, &branch, next);
-    tir_end_if(b, &branch, now);
-    for (unsigned i = 0; i < n; i++)
-        *part[i] = now[i];
-}
-
-static void multiply(struct att_attention *a, struct tir_value v, struct tir_value p16,
-                     struct tir_value *o)
-{
-    set_step(a, ATT_STEP_PRODUCT);
-    *o = tir_named(a->b, "o",
-                   a->in_agprs ? tir_mma_in_agprs(a->b, a->product, v, p16, *o)
-                               : tir_mma(a->b, a->product, v, p16, *o));
-}
-
-static unsigned parts_of_values(const struct att_attention *a)
-{
-    return a->value_parts ? a->value_parts : 1;
-}
-
-static struct tir_value read_values(const struct att_attention *a, const struct att_block *block,
-                                    unsigned part)
-{
-    return parts_of_values(a) > 1 ? a->source->part_of_values(a->family, block, part)
-                                  : a->source->values(a->family, block);
-}
-
-/* O += V p, of whose parts the first one has been read. */
-static void multiply_parts(struct att_attention *a, const struct att_block *block,
-                           struct tir_value v, struct tir_value p16, struct tir_value *o)
-{
-    const unsigned parts = parts_of_values(a);
-    for (unsigned i = 0; i < parts; i++) {
-        if (i)
-            v = read_values(a, block, i);
-        multiply(a, v, part_of_keys(a->b, p16, i, parts), o);
-    }
-}
-
-/* l += p, and O += V p. */
-static void accumulate(struct att_attention *a, const struct att_block *block, struct tir_value p,
-                       struct tir_value carried[])
-{
-    set_step(a, ATT_STEP_SUM);
-    const struct weights w = weigh(a, p, carried[ATT_CARRY_L]);
-    struct tir_value *const rest = &carried[ATT_CARRY_REST], v = {0};
-    carried[ATT_CARRY_L] = w.l;
-    if (has_rest(a))
-        v = a->source->rest_of_values(a->family, block);
-    multiply_parts(a, block, read_values(a, block, 0), w.p16, &carried[ATT_CARRY_O]);
-    if (has_rest(a))
-        *rest = tir_named(a->b, "rest", tir_mma_halves(a->b, a->rest_product, v, w.p16, *rest));
-}
-
-/* Accumulates like the function above, and asks the weights whether the maximum has grown before V
- * is read, but for V's first part. It asks the largest of them, under the product of the phase
- * before: a sum is made later and would make that phase longer. */
-static void accumulate_and_vote(struct att_attention *a, const struct att_block *block,
-                                struct tir_value s, struct tir_value p, struct tir_value carried[])
-{
-    set_step(a, ATT_STEP_SUM);
-    struct weights w = weigh(a, p, carried[ATT_CARRY_L]);
-    const struct tir_value top = largest(a, &w);
-    set_step(a, a->sum_row ? ATT_STEP_SUM : ATT_STEP_RESCALE);
-    const struct tir_value grown = have_grown(a, top);
-    const bool early = parts_of_values(a) > 1;
-    struct tir_value v = {0};
-    if (early)
-        v = read_values(a, block, 0);
-    set_step(a, ATT_STEP_RESCALE);
-    follow_weights(a, s, grown, &w, carried);
-    if (!early)
-        v = read_values(a, block, 0);
-    carried[ATT_CARRY_L] = w.l;
-    multiply_parts(a, block, v, w.p16, &carried[ATT_CARRY_O]);
-}
-
-/* Alpha of a tile whose maximum stays: nobody looks at it. Only where the VALU is the limit is it
- * worth the instruction: without it other loops have another place in the windows of fetch, which
- * made them up to 1.5 % longer. */
-static struct tir_value unmoved(const struct att_attention *a)
-{
-    return att_attention_sums_pairs(a) ? tir_undef(a->b, a->softmax.vector)
-                                       : tir_splat(a->b, tir_f32(a->b, 1.0f), a->softmax.vector);
-}
-
-void att_attention_visit(struct att_attention *a, struct att_block block,
-                         struct tir_value carried[])
-{
-    struct tir_builder *const b = a->b;
-    const struct att_source *const source = a->source;
-    source->fetch_keys(a->family, &block);
-    struct tir_value s = source->scores(a->family, &block);
-    if (source->fetch_values)
-        source->fetch_values(a->family, &block);
-    s = att_attention_modify(a, s, &block);
-
-    struct att_softmax_step step = {{0}, {0}};
-    set_step(a, ATT_STEP_MAXIMUM);
-    if (a->late_maximum && !a->late_vote)
-        step.grown = att_softmax_grown(b, &a->softmax, s, carried[ATT_CARRY_M]);
-    else if (!a->late_vote)
-        step = att_softmax_maximum(b, &a->softmax, s, unmoved(a), &carried[ATT_CARRY_M]);
-    set_step(a, ATT_STEP_EXPONENT);
-    const struct tir_value exponent = exponents(a, s, carried[ATT_CARRY_M]);
-    set_step(a, ATT_STEP_POWER);
-    struct power powers = begin_power(a, exponent);
-
-    if (source->place_values)
-        source->place_values(a->family, &block);
-    set_step(a, ATT_STEP_RESCALE);
-    if (a->late_maximum && !a->late_vote)
-        follow_late(a, s, step.grown, &powers, carried);
-    else if (!a->late_vote)
-        rescale(a, &step, carried);
-    if (source->await_values)
-        source->await_values(a->family);
-    const struct tir_value p = finish_power(a, &powers);
-    if (a->sum.ones.id)
-        accumulate_fp8(a, &block, p, carried);
-    else if (a->late_vote)
-        accumulate_and_vote(a, &block, s, p, carried);
-    else
-        accumulate(a, &block, p, carried);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Attention over one block of keys after the other, as all families compute it: S^T = K Q^T, what
- * is done to the scores, the online softmax, O^T += V^T P^T. A family says where K and V come from
- * (struct att_source), which queries are the columns of S^T (struct att_position), and where the
- * software pipeline may run each step (struct att_place).
+ * is done to the scores, the online softmax, O^T += V^T P^T. A family says which queries are the
+ * columns of S^T (struct att_position), and a pipeline's table has its
+ * steps: this folder's (steps.h), and its own, which bring K and V.
  */
 #ifndef TEMPLATES_ATTENTION_ATTENTION_H
 #define TEMPLATES_ATTENTION_ATTENTION_H
@@ -12,25 +12,6 @@
 #include "templates/attention/softmax.h"
 #include "templates/variant.h"
 #include "templates/attention/weight_sum.h"
-
-/** Stage and phase of an op in the pipelined loop: see struct tir_schedule. */
-struct att_place {
-    uint8_t stage, phase;
-};
-
-/** The steps that are the same for all families. The source places its own. */
-enum att_step {
-    ATT_STEP_MODIFY,   /* soft cap, hook, mask: has branches */
-    ATT_STEP_MAXIMUM,  /* does the running maximum follow? Has a branch, unless that is late */
-    ATT_STEP_EXPONENT, /* s -> log2 p */
-    ATT_STEP_POWER,    /* log2 p -> p, of the first keys */
-    ATT_STEP_POWER_2,  /* the same of the others, see `late_eighths`; later than the first or with
-                          it */
-    ATT_STEP_RESCALE,  /* O and l follow the maximum, which is late: p too. Has a branch */
-    ATT_STEP_SUM,      /* l += p, and p in 16 bits */
-    ATT_STEP_PRODUCT,  /* O += V P */
-    ATT_N_STEPS
-};
 
 /** A block of keys: S^T has a row for each. */
 struct att_block {
@@ -41,33 +22,29 @@ struct att_block {
     struct tir_value gaps;    /* or i32: how many these are, and source.entries says which */
 };
 
-/**
- * The source of a block's K and V. The functions after the first are called once, in this order,
- * and tag what they build with stages and phases of their own. Those marked optional may be NULL.
- */
-struct att_source {
-    /** The first key of a block, i32; called wherever it is needed, with the stage set. */
-    struct tir_value (*first_key)(void *family, struct tir_value index);
-    /** Starts K on its way. */
-    void (*fetch_keys)(void *family, struct att_block *block);
-    /** S^T = K Q^T, keys x queries in f32, not scaled. */
-    struct tir_value (*scores)(void *family, const struct att_block *block);
-    /** With block.gaps: block.entries, asked for where there are some. */
-    struct tir_value (*entries)(void *family, const struct att_block *block);
-    /** Optional: starts V on its way. */
-    void (*fetch_values)(void *family, const struct att_block *block);
-    /** Optional: V has arrived and goes to where `values` reads it. */
-    void (*place_values)(void *family, const struct att_block *block);
-    /** Optional: waits until all waves have placed V. */
-    void (*await_values)(void *family);
-    /** Optional: p times the scales of V's rows. */
-    struct tir_value (*scale_weights)(void *family, struct tir_value p);
-    /** Optional: the same as `values` of part `part` of the keys alone, see value_parts. */
-    struct tir_value (*part_of_values)(void *family, const struct att_block *block, unsigned part);
-    /** V^T, head_dim_v x keys, as the left operand of the product. */
-    struct tir_value (*values)(void *family, const struct att_block *block);
-    /** With `rest`: its last 8 rows and 8 of zeros, as mma_halves takes them. */
-    struct tir_value (*rest_of_values)(void *family, const struct att_block *block);
+/** The value that says whether the running maximum has to follow. */
+enum att_check {
+    ATT_CHECK_SCORES,   /* scores are compared before they become weights */
+    ATT_CHECK_PREVIOUS, /* weights are made with the m of the block before, which is checked
+                           meanwhile */
+    ATT_CHECK_WEIGHTS   /* the weights say so; S stays live until then */
+};
+
+enum { ATT_POWER_PARTS = 6 /* each time a half, and what is left */ };
+
+/** The powers of a block in parts of its keys. */
+struct att_powers {
+    struct tir_value part[ATT_POWER_PARTS]; /* exponents, powers, or powers in 16 bits */
+    bool made[ATT_POWER_PARTS], packed[ATT_POWER_PARTS];
+    uint8_t eighths[ATT_POWER_PARTS]; /* of all keys */
+    unsigned n;
+};
+
+/** Weights of a block in 16 bits, their sum in a lane, and l with it. */
+struct att_p16 {
+    struct tir_value p16;
+    struct tir_value sum; /* none where O^T has l, or the block is added to l at once */
+    struct tir_value l;
 };
 
 /** The range of keys that a query sees. All are i32; scalars unless stated. */
@@ -83,6 +60,17 @@ struct att_position {
     struct tir_value mask; /* i64: what it counts from, or none: the argument custom_mask */
 };
 
+/** Values that the steps of one block hand to each other: see attention/steps.h. */
+struct att_now {
+    struct att_block block;
+    struct tir_value *carried; /* [ATT_MOST_CARRY] */
+    struct tir_value s, exponent, p, top;
+    struct tir_value v, v_rest; /* V^T of the part that is multiplied next; its last rows */
+    struct att_softmax_step step;
+    struct att_powers powers;
+    struct att_p16 weights;
+};
+
 /** State of a wave in its key loop. */
 struct att_attention {
     struct tir_builder *b;
@@ -92,18 +80,19 @@ struct att_attention {
     struct att_position at;
     int product;    /* matrix instruction of O += V P */
     unsigned dtype; /* of P as its operand */
-    const struct att_source *source;
-    void *family;                  /* handed to the source's functions */
-    const struct att_place *steps; /* [ATT_N_STEPS] */
-    struct tir_value most;         /* with late_vote: 2^room, of what is compared with it */
-    struct att_weight_sum sum;     /* of weights in fp8: what l is then; else without `ones` */
+    void *family;   /* handed to the next two */
+    /** Returns the first key of a block, i32; called wherever it is needed, with the stage set. */
+    struct tir_value (*first_key)(void *family, struct tir_value index);
+    /** With block.gaps: returns block.entries, loaded where there are some. */
+    struct tir_value (*entries)(void *family, const struct att_block *block);
+    struct att_now now;
+    struct tir_value most;     /* with ATT_CHECK_WEIGHTS: 2^room, as the weights are compared */
+    struct att_weight_sum sum; /* of weights in fp8: what l is then; else without `ones` */
     bool wide_powers; /* exp2(-x) of m - log2 p, which has 8 bytes as the instructions around it:
                          for schedules with even_code */
     uint8_t room;     /* softmax.room; 0: what it is for any type */
-    bool late_vote;   /* whether the maximum has grown is asked of the weights, and ATT_STEP_RESCALE
-                          stands behind ATT_STEP_SUM: scores are kept until then */
-    bool late_maximum;      /* exponents are made with the m of the block before */
-    uint8_t late_eighths;   /* of the keys whose powers are those of the second step; 0: a half */
+    uint8_t check;    /* enum att_check */
+    uint8_t late_eighths; /* of the keys whose powers are made by att_exp2's second part; 0: none */
     uint8_t packed_eighths; /* of the keys whose powers are rounded in the first step, where nothing
                                but O^T adds them */
     bool in_agprs;          /* O^T stays in accumulation registers */
@@ -115,7 +104,7 @@ struct att_attention {
                              a time */
     int rest_product;     /* instruction of mma_halves that makes the last 8 rows of O^T, */
     struct tir_type rest; /* which have this type; of no kind: they are rows as the others. It wants
-                             late_maximum, and no late_vote */
+                             ATT_CHECK_PREVIOUS */
     unsigned sum_row;     /* eight rows of O^T from here on are l, and none is carried; 0: one is */
 };
 
@@ -157,12 +146,17 @@ bool att_attention_sums_pairs(const struct att_attention *a);
 struct tir_value att_attention_denominator(struct att_attention *a,
                                            const struct tir_value carried[]);
 
-/** Appends one iteration of the loop, in program order. */
-void att_attention_visit(struct att_attention *a, struct att_block block,
-                         struct tir_value carried[]);
+/** True if the last 8 rows of O^T are a product of their own. */
+bool att_attention_has_rest(const struct att_attention *a);
 
-/** S^T of a block as logits: soft cap, hook and mask are applied. A step of att_attention_visit(),
- * for families whose waves have more to do than that between the products. */
+/** True if the loop carries member `which` of enum att_carry. */
+bool att_attention_is_carried(const struct att_attention *a, unsigned which);
+
+/** Multiplies l, O or its last rows with a factor, 1 x queries. */
+struct tir_value att_attention_scale_carried(const struct att_attention *a, enum att_carry which,
+                                             struct tir_value value, struct tir_value factor);
+
+/** Returns S^T of a block as logits: soft cap, hook and mask are applied. */
 struct tir_value att_attention_modify(struct att_attention *a, struct tir_value s,
                                       const struct att_block *block);
 

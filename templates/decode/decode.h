@@ -9,6 +9,7 @@
 #include "ir/matrix.h"
 #include "templates/attention/attention.h"
 #include "templates/cache/cache.h"
+#include "templates/pipeline/pipeline.h"
 #include "templates/variant.h"
 
 /* Tokens that one buffer resource covers: pages of a multiple of it are read block by block. */
@@ -57,22 +58,22 @@ struct decode {
     unsigned dtype, kv_dtype, kv_bytes; /* of an element of the cache */
     unsigned q_dtype, q_size;           /* of an element of Q, and of K as the product takes it */
     unsigned waves, waves_per_simd;
-    bool own_columns;                    /* of each wave: none has what another one has */
-    unsigned row_columns;                /* columns that have rows of their own, which the others
+    bool own_columns;             /* of each wave: none has what another one has */
+    unsigned row_columns;         /* columns that have rows of their own, which the others
                                             repeat; 0: all have */
-    struct tir_value first_value;        /* i32: the first element of head_dim_v that the wave
+    struct tir_value first_value; /* i32: the first element of head_dim_v that the wave
                                             writes; or none: it writes all of its columns */
-    struct tir_value divisors;           /* i32, LDS: where waves that have all columns of a part
+    struct tir_value divisors;    /* i32, LDS: where waves that have all columns of a part
                                             of O leave 1 / l of their own columns, and
                                             where their rows go; or none */
-    bool zero_late;                      /* O is made zero behind the first loads */
-    bool neighbours;                     /* items that follow each other go to one XCD */
-    uint8_t compute;                     /* the stage of the products, and */
-    struct att_place steps[ATT_N_STEPS]; /* of the steps between them */
-    unsigned keys;                       /* of a tile, a multiple of DECODE_BLOCK */
-    unsigned columns;                    /* queries x heads that are worked on at once */
-    int qk, pv;                          /* matrix instructions */
-    struct tir_contraction depth;        /* of K Q: head_dim */
+    bool zero_late;               /* O is made zero after the first loads */
+    bool neighbours;              /* items that follow each other go to one XCD */
+    struct pipe_plan plan;        /* the pipeline of the loop over keys */
+    uint8_t compute;              /* its stage of the products */
+    unsigned keys;                /* of a tile, a multiple of DECODE_BLOCK */
+    unsigned columns;             /* queries x heads that are worked on at once */
+    int qk, pv;                   /* matrix instructions */
+    struct tir_contraction depth; /* of K Q: head_dim */
 
     struct att_paging paging;
     struct decode_cache k, value;
@@ -107,6 +108,7 @@ struct decode {
     const struct decode_places *found;
 
     /* The block of keys that is being built. */
+    struct tir_value tile_key; /* i32: its first key, in the stage of the page numbers */
     struct tir_value k_loaded, v_loaded;
     struct decode_pages pages;
     struct decode_scales k_scales, v_scales;

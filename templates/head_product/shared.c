@@ -631,14 +631,14 @@ void head_product_shared_build(const struct att_variant *v, const struct tir_mac
 
     *k = (struct att_kernel){
         .func = f,
-        .schedule = {.stages = N_STAGES,
-                     .matrix_phases = 1u << MATRIX,
-                     .interleave = 1,
+        .schedule = {.loop = {.stages = N_STAGES,
+                              .matrix_phases = 1u << MATRIX,
+                              .roles = 2,
+                              .shift_early = 1},
+                     .cover = TIR_COVER_EVEN,
                      .read_ahead = 10,
                      .result_after = 4,
-                     .hoist_vgprs = 16,
-                     .ping_pong = 2,
-                     .part_early = 1},
+                     .hoist_vgprs = 16},
         .grid = {{NULL, 1, (int)m->cus}, {NULL, 1, 1}, {NULL, 1, 1}},
     };
     snprintf(k->tuning, sizeof(k->tuning), "rows=%d tokens=%u waves=%d stages=%d", WAVES * ROWS,

@@ -615,7 +615,7 @@ void head_product_stream_build(const struct att_variant *v, const struct tir_mac
 
     *k = (struct att_kernel){
         .func = f,
-        .schedule = {.stages = 1, .hoist_vgprs = tile->hoist_vgprs},
+        .schedule = {.hoist_vgprs = tile->hoist_vgprs},
         .grid = {{ARG_HEADS, 1, v->head_dim_v / rows(&p)}, {NULL, 1, 1}, {NULL, 1, 1}},
     };
     snprintf(k->tuning, sizeof(k->tuning), "rows=%d tokens=%d waves=%d", rows(&p), TILES * TILE,

@@ -23,6 +23,13 @@ void mla_set_product_stage(struct mla *s)
         mla_set_stage(s, COMPUTE, VALUES);
 }
 
+struct tir_value mla_mask_scores(struct mla *s, struct tir_value x, const struct att_block *block)
+{
+    s->d.b.stage = s->mask_at.stage;
+    s->d.b.phase = s->mask_at.phase;
+    return att_attention_modify(&s->d.attention, x, block);
+}
+
 struct tir_value mla_like(struct mla *s, struct tir_value scalar, struct tir_value v)
 {
     return tir_splat(&s->d.b, scalar, tir_typeof(s->d.b.f, v));
@@ -496,13 +503,12 @@ static void use_weights_as_they_are(struct mla *s, struct tir_value x, struct ti
 /* In program order. */
 void mla_visit(struct mla *s, struct att_block block, struct tir_value carried[ATT_N_CARRY])
 {
-    struct att_attention *const a = &s->d.attention;
     fetch(s, &block);
     place(s, block.index);
     mla_set_stage(s, COMPUTE, SCORES);
     if (s->pages.slots)
         block.entries = mla_load_entries(s, block.index);
-    struct tir_value x = att_attention_modify(a, compute_scores(s, block.index), &block);
+    struct tir_value x = mla_mask_scores(s, compute_scores(s, block.index), &block);
     mla_set_stage(s, COMPUTE, mla_softmax_phase(s));
     if (s->scaled >= 0)
         mla_use_scaled_weights(s, x, block.index, carried);

@@ -1,44 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mla_decode: lists of slots for waves that are alone. Each wave copies a part of a block's rows
- * from wherever they lie. A lane looks up an entry and finds its row; rows of the latent, which
- * many lanes copy, have their address moved to a scalar. Waves that have halves of the latent copy
- * rows of pages the same way: what the table has of a key is its entry.
+ * mla_decode with one wave per SIMD: rows of sparse lists. Each wave copies a part of a block's
+ * rows from any address. A lane reads a list entry and computes its row's address. A row of the
+ * latent is copied by many lanes, so its address moves to a scalar. The fp8 wave pair copies
+ * rows of pages the same way, with page numbers as entries.
  *
- * An entry below 0 stands for no key. Slot 0 is copied in its place, and behind the copy the row of
- * the latent is cleared, since a weight of 0 times a NaN is one. Most blocks have none, and that is
- * a branch; so is the mask, which looks entries up again. Keys of pages behind an item's last one
- * have rows too, which are cleared like these.
+ * A negative entry means no key. Slot 0 is copied instead, and the latent row is cleared after the
+ * copy, since 0 times NaN is NaN. Most blocks have no such entry: clearing is in a cold branch, and
+ * so is the mask, which reads the entries again. Keys of pages past an item's end are cleared too.
  *
- * A wave copies a block's entries to LDS too, a round ahead and in front of the copies of the block
- * before: vmcnt counts in order, and behind these they would be waited for with them. They stay
- * there until the block's scores are masked.
+ * Entries go to LDS an iteration earlier, before the copies of the previous block. vmcnt counts in
+ * order, so entries issued after those copies would wait for them. Entries stay in LDS until the
+ * block's scores are masked. pipelines/wave_pair.c has the table.
  *
- *   PAGES   copy the entries to LDS  M1
- *   FIND    they have arrived  M1    read them  C1    find rows  C2
- *   COPY    copy them  BEGIN
- *   SCORES  clear rows that stand for no key; all have arrived  M1
- *
- * Waves that have halves of the latent (halves.c) wait for HBM all the time. So they ask
- * for a block in two places, since the L1 has room for little more than a block in flight, and copy
- * rows in pairs (lines.c). Their entries are asked for one block further ahead, the
- * first ones in front of Q, so that Q is on its way while they are.
+ * The fp8 wave pair (wave_pair_exchange.c) always waits for HBM. It copies a block in two phases,
+ * since the L1 holds little more than one block in flight, and in row pairs (row_pairs.c). Entries
+ * are loaded one block further ahead, the first ones before Q:
  *
  *   PAGES   copy the next block's entries  M1
- *   FIND    the block's have arrived  M1    read them  C2
- *   COPY    find rows, copy half of their lines  BEGIN    the other half  C2
- *   SCORES  clear rows that stand for no key; all have arrived  M1
+ *   FIND    the block's entries are in LDS  M1    read them  C2
+ *   COPY    find rows, copy half of their cache lines  BEGIN    the other half  C2
+ *   SCORES  clear rows without a key; all rows are in LDS  M1
  */
 #include "ir/address_map.h"
 #include "ir/spread.h"
-#include "templates/mla_decode/alone.h"
+#include "templates/mla_decode/one_wave.h"
+#include "templates/mla_decode/pipelines/pipelines.h"
 #include "templates/workgroup/scalar.h"
 
 #include <assert.h>
 
 enum {
     COPY_BYTES = 1024 /* that a wave copies at once */,
-    MOST_ROWS = 16 /* that a wave copies of a block */,
     ENTRY_BYTES = 2048 /* of LDS for a wave's entries of as many rounds as fit */
 };
 
@@ -62,7 +55,7 @@ static struct tir_type copied(struct mla *s, unsigned rows, const struct tir_lay
 /* A wave's own rows as copies of rotated keys have them, or of lines: a few lanes for each. */
 static struct att_paged_tile own_tile(struct mla *s)
 {
-    const struct tir_layout map = mla_alone_map(s, own_rows(s), PANEL);
+    const struct tir_layout map = mla_one_wave_map(s, own_rows(s), PANEL);
     return rows_like(s, copied(s, own_rows(s), &map));
 }
 
@@ -177,21 +170,14 @@ static struct tir_value row_of(struct mla *s, struct tir_value rows, unsigned i)
 static struct tir_value own_place(struct mla *s, const struct part *p, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
-    const unsigned of_wave = mla_alone_before(s, p, own_rows(s));
-    return tir_add(b, mla_alone_place(s, p, block), att_times(b, s->d.wave, (int)of_wave));
+    const unsigned of_wave = mla_one_wave_before(s, p, own_rows(s));
+    return tir_add(b, mla_one_wave_place(s, p, block), att_times(b, s->d.wave, (int)of_wave));
 }
 
-/* Rows as their copies have them: one of the latent takes all lanes, so that its address is a
- * scalar. */
-struct found {
-    struct tir_value rows; /* i64 of each, a few lanes to a row */
-    struct tir_value row[MOST_ROWS];
-};
-
-static struct found find_rows(struct mla *s, struct tir_value rows)
+static struct mla_found find_rows(struct mla *s, struct tir_value rows)
 {
-    struct found f = {.rows = rows};
-    assert(s->part->width * s->kq_bytes == COPY_BYTES);
+    struct mla_found f = {.rows = rows};
+    assert(s->part->width * s->kq_bytes == COPY_BYTES && own_rows(s) <= MLA_MOST_ROWS);
     for (unsigned i = 0; i < own_rows(s); i++)
         f.row[i] = row_of(s, rows, i);
     return f;
@@ -202,33 +188,33 @@ static void copy_part(struct mla *s, int group, const struct part *p, struct tir
                       struct tir_value rows)
 {
     struct tir_builder *const b = &s->d.b;
-    const struct tir_layout map = mla_alone_map(s, own_rows(s), p->width);
+    const struct tir_layout map = mla_one_wave_map(s, own_rows(s), p->width);
     tir_gather_to_lds(b, group, tir_i64(b, 0), rows, tir_i32(b, (int)(p->first * s->kq_bytes)),
                       own_place(s, p, block), 0, copied(s, own_rows(s), &map), &map);
 }
 
 /* Copies half of the wave's rows, which begin at these addresses. */
 static void copy_lines(struct mla *s, int group, struct tir_value block,
-                       const struct mla_lines *lines, unsigned half)
+                       const struct mla_row_pairs *lines, unsigned half)
 {
-    mla_lines_copy(s, group, own_place(s, s->part, block), own_rows(s), lines, half);
+    mla_row_pairs_copy(s, group, own_place(s, s->part, block), own_rows(s), lines, half);
 }
 
 static void copy_latent(struct mla *s, int group, struct tir_value block,
                         const struct tir_value *row)
 {
     struct tir_builder *const b = &s->d.b;
-    const struct tir_layout map = mla_alone_map(s, 1, s->part->width);
+    const struct tir_layout map = mla_one_wave_map(s, 1, s->part->width);
     const struct tir_type t = copied(s, 1, &map);
     const struct tir_layout l = tir_layout_slice(tir_layout_of(b->f, t), 1);
     const struct tir_value at = tir_splat(b, tir_i32(b, 0), tir_tile(b->f, TIR_I32, 1, 1, &l));
     const struct tir_value place = own_place(s, s->part, block);
     for (unsigned i = 0; i < own_rows(s); i++)
         tir_gather_to_lds(b, group, row[i], at, tir_i32(b, 0), place,
-                          mla_alone_before(s, s->part, i), t, &map);
+                          mla_one_wave_before(s, s->part, i), t, &map);
 }
 
-static void copy_rows(struct mla *s, int group, struct tir_value block, const struct found *f)
+static void copy_rows(struct mla *s, int group, struct tir_value block, const struct mla_found *f)
 {
     copy_latent(s, group, block, f->row);
     if (s->n_parts > 1)
@@ -237,12 +223,12 @@ static void copy_rows(struct mla *s, int group, struct tir_value block, const st
 
 void mla_gather_copy(struct mla *s, int group, struct tir_value block, struct tir_value rows)
 {
-    const struct found f = find_rows(s, rows);
+    const struct mla_found f = find_rows(s, rows);
     copy_rows(s, group, block, &f);
 }
 
 void mla_gather_lines(struct mla *s, int group, struct tir_value block,
-                      const struct mla_lines *lines)
+                      const struct mla_row_pairs *lines)
 {
     for (unsigned half = 0; half < 2; half++)
         copy_lines(s, group, block, lines, half);
@@ -253,10 +239,10 @@ void mla_gather_lines(struct mla *s, int group, struct tir_value block,
 static unsigned cleared_columns(struct mla *s, unsigned row, unsigned n, unsigned *before)
 {
     unsigned width = s->part->width;
-    if (s->lines)
-        *before = mla_lines_piece(s, row, n, &width);
+    if (s->row_pairs)
+        *before = mla_row_pairs_piece(s, row, n, &width);
     else
-        *before = mla_alone_before(s, s->part, row);
+        *before = mla_one_wave_before(s, s->part, row);
     return width;
 }
 
@@ -274,7 +260,7 @@ static void clear_rows(struct mla *s, struct tir_value block, unsigned n)
         if (!width)
             continue;
         const struct tir_layout map =
-            s->lines ? tir_row_major(1, width) : mla_alone_map(s, 1, width);
+            s->row_pairs ? tir_row_major(1, width) : mla_one_wave_map(s, 1, width);
         const struct tir_type t = copied(s, 1, &map);
         const struct tir_type wide = tir_tile(b->f, TIR_F32, 1, t.cols, tir_layout_of(b->f, t));
         const struct tir_value zero =
@@ -290,14 +276,14 @@ static void clear_rows(struct mla *s, struct tir_value block, unsigned n)
 static void await_copies(struct mla *s)
 {
     tir_wait(&s->d.b, GROUP, 0);
-    if (s->lines)
+    if (s->row_pairs)
         tir_wait(&s->d.b, LATER, 0);
 }
 
 static void clear_gaps(struct mla *s, struct tir_value block, struct tir_value gaps)
 {
     struct tir_builder *const b = &s->d.b;
-    const unsigned pieces = s->lines ? MLA_LINES_PIECES : 1;
+    const unsigned pieces = s->row_pairs ? MLA_ROW_PAIR_PIECES : 1;
     struct tir_if some = tir_begin_if(b, tir_cmp_ne(b, gaps, tir_i32(b, 0)), true, NULL, 0);
     await_copies(s);
     for (unsigned i = 0; i < pieces; i++)
@@ -307,13 +293,9 @@ static void clear_gaps(struct mla *s, struct tir_value block, struct tir_value g
     tir_end_if(b, &some, NULL);
 }
 
-/* Slots of a block: of all rows, and of the wave's own. */
-struct slots {
-    struct tir_value all, own;
-};
-
 /* Counts rows of a block that stand for no key. */
-static struct tir_value count_gaps(struct mla *s, struct tir_value block, const struct slots *slots)
+static struct tir_value count_gaps(struct mla *s, struct tir_value block,
+                                   const struct mla_slots *slots)
 {
     struct tir_builder *const b = &s->d.b;
     const struct tir_value all = slots->all, none = tir_i32(b, 0);
@@ -333,10 +315,10 @@ static struct tir_value own_addresses(struct mla *s, struct tir_value block, str
     return tir_add(b, offsets, tir_splat(b, s->d.k.c.base, tir_typeof(b->f, offsets)));
 }
 
-static struct slots read_block(struct mla *s, struct tir_value block)
+static struct mla_slots read_block(struct mla *s, struct tir_value block)
 {
     const struct att_paged_tile own = own_tile(s), all = block_tile(s);
-    struct slots slots;
+    struct mla_slots slots;
     slots.all = read_slots(s, &all, block, tir_i32(&s->d.b, 0));
     slots.own = read_slots(s, &own, block, own_first(s));
     return slots;
@@ -355,51 +337,90 @@ static void await_rows(struct mla *s, struct tir_value block, struct tir_value g
 static void fetch_lines(struct mla *s, struct att_block *block)
 {
     struct tir_builder *const b = &s->d.b;
-    mla_alone_at(s, A_PAGES, M1);
+    mla_one_wave_at(s, A_PAGES, M1);
     copy_entries(s, att_plus(b, block->index, 1));
-    mla_alone_at(s, A_FIND, M1);
+    mla_one_wave_at(s, A_FIND, M1);
     tir_wait(b, ENTRIES, 1);
-    mla_alone_at(s, A_FIND, C2);
-    const struct slots slots = read_block(s, block->index);
-    mla_alone_at(s, A_COPY, BEGIN);
+    mla_one_wave_at(s, A_FIND, C2);
+    const struct mla_slots slots = read_block(s, block->index);
+    mla_one_wave_at(s, A_COPY, BEGIN);
     const struct tir_value gaps = count_gaps(s, block->index, &slots);
     if (s->d.v->sparse != ATT_SPARSE_NONE) /* else the mask knows where keys end */
         block->gaps = gaps;
-    const struct mla_lines lines = mla_lines_find(s, own_addresses(s, block->index, slots.own));
+    const struct mla_row_pairs lines =
+        mla_row_pairs_find(s, own_addresses(s, block->index, slots.own));
     copy_lines(s, GROUP, block->index, &lines, 0);
-    mla_alone_at(s, A_COPY, C2);
+    mla_one_wave_at(s, A_COPY, C2);
     copy_lines(s, LATER, block->index, &lines, 1);
-    mla_alone_at(s, A_SCORES, M1);
+    mla_one_wave_at(s, A_SCORES, M1);
     await_rows(s, block->index, gaps);
 }
 
-void mla_gather_fetch(struct mla *s, struct att_block *block)
-{
-    struct tir_builder *const b = &s->d.b;
-    if (s->lines) {
-        fetch_lines(s, block);
-        return;
-    }
-    mla_alone_at(s, A_PAGES, M1);
-    copy_entries(s, block->index);
-    mla_alone_at(s, A_FIND, M1);
-    tir_wait(b, ENTRIES, 0);
-    mla_alone_at(s, A_FIND, C1);
-    const struct slots slots = read_block(s, block->index);
-    mla_alone_at(s, A_FIND, C2);
-    block->gaps = count_gaps(s, block->index, &slots);
-    const struct found found = find_rows(s, own_addresses(s, block->index, slots.own));
-    mla_alone_at(s, A_COPY, BEGIN);
-    copy_rows(s, GROUP, block->index, &found);
-    mla_alone_arrival(s);
-    await_rows(s, block->index, block->gaps);
-}
+void mla_gather_fetch(struct mla *s, struct att_block *block) { fetch_lines(s, block); }
 
 struct tir_value mla_gather_entries(void *family, const struct att_block *block)
 {
     struct mla *const s = family;
     const struct att_paged_tile keys = rows_like(s, s->d.scores);
     const struct tir_value first =
-        tir_sub(&s->d.b, mla_alone_first_key(s, block->index), mla_first_key(s, block->index));
+        tir_sub(&s->d.b, mla_one_wave_first_key(s, block->index), mla_first_key(s, block->index));
     return read_slots(s, &keys, block->index, first);
 }
+
+/* ---- Steps of pipelines over lists ---- */
+
+static struct mla *family_of(void *context) { return ((struct att_attention *)context)->family; }
+
+static struct att_block *block_of(struct mla *s) { return &s->d.attention.now.block; }
+
+static void build_copy_entries(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    (void)row;
+    copy_entries(s, block_of(s)->index);
+}
+
+static void build_read_entries(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    (void)row;
+    s->slots = read_block(s, block_of(s)->index);
+}
+
+static void build_find(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    struct att_block *const block = block_of(s);
+    (void)row;
+    block->gaps = count_gaps(s, block->index, &s->slots);
+    s->found = find_rows(s, own_addresses(s, block->index, s->slots.own));
+}
+
+static void build_copy(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    (void)row;
+    copy_rows(s, GROUP, block_of(s)->index, &s->found);
+}
+
+/* A wave clears its own rows, for which it waits. */
+static void build_clear(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    (void)row;
+    clear_gaps(s, block_of(s)->index, block_of(s)->gaps);
+}
+
+#define ENTRIES_LDS (1u << MLA_LDS_ENTRIES)
+
+const struct pipe_op mla_list_copy_entries = {"entries to LDS", build_copy_entries,
+                                              .lds_writes = ENTRIES_LDS, .flags = PIPE_ASYNC};
+const struct pipe_op mla_list_read_entries = {"read entries", build_read_entries, 0,
+                                              ATT_SLOT(K_PAGES), .lds_reads = ENTRIES_LDS};
+const struct pipe_op mla_list_find = {"find rows", build_find, ATT_SLOT(K_PAGES), ATT_SLOT(K_DATA),
+                                      .flags = 0};
+const struct pipe_op mla_list_copy = {
+    "block to LDS",     build_copy, ATT_SLOT(K_DATA), 0, .lds_writes = 1u << MLA_LDS_BLOCK,
+    .flags = PIPE_ASYNC};
+const struct pipe_op mla_list_clear = {"clear gaps", build_clear, .lds_reads = ENTRIES_LDS,
+                                       .flags = PIPE_BRANCH};

@@ -7,6 +7,7 @@
 
 #include "templates/decode/decode.h"
 #include "templates/cache/pages.h"
+#include "templates/pipeline/pipeline.h"
 
 /* A block goes to LDS in the first two phases, or a round ahead in AHEAD and SOFTMAX. Kernels have
  * EARLIER_VALUES, or AHEAD. */
@@ -27,7 +28,10 @@ enum { MFMA_ROWS = 16 };
 enum {
     PANEL = 64 /* columns of K that one step of the contraction takes, or of the rotated key */,
     MAX_PANELS = 9,
-    MAX_PIECES = 3
+    MAX_PIECES = 3,
+    MLA_QUARTERS = 4,
+    MLA_MOST_ROWS = 16 /* of a block, that a wave copies */,
+    MLA_MAX_RUNS = 4 /* of a block's keys, each in one page */
 };
 /* Places in LDS of vectors beside O^T that waves exchange: m and l at the end of an item. In the
  * loop, what O follows by (alpha or its logarithm) is in the place of the block's turn, 0 or 1;
@@ -61,6 +65,28 @@ struct piece {
     struct att_paged_data fetched;
 };
 
+/* A slot of the loop's schedule. */
+struct mla_place {
+    uint8_t stage, phase;
+};
+
+/* Slots of a block's keys in a list: of all rows, and of the wave's own. */
+struct mla_slots {
+    struct tir_value all, own;
+};
+
+/* Rows of a block that a wave copies. One of the latent takes all lanes, so that its address is a
+ * scalar. */
+struct mla_found {
+    struct tir_value rows; /* i64 of each, a few lanes to a row */
+    struct tir_value row[MLA_MOST_ROWS];
+};
+
+/* A block in flight goes to `place`; the item has `there` of its rows, from `from` on. */
+struct mla_flight {
+    struct tir_value place, from, there;
+};
+
 struct mla {
     struct att_variant variant; /* what d.v says */
     struct decode d;
@@ -80,12 +106,12 @@ struct mla {
     unsigned n_pieces;
 
     struct tir_value first_pass, pass_step; /* i32, rows: of passes that this workgroup makes */
-    bool alone;   /* waves have a SIMD and columns of their own: alone.c */
-    bool turned;  /* these turn c in registers: turned.c */
-    bool streams; /* and each block is read once: memory has something to bring all the time */
-    bool pairs;   /* waves alone, and two have the same queries: half of the keys each, and half of
+    bool one_wave;   /* waves have a SIMD and columns of their own: one_wave.c */
+    bool transposes; /* these turn c in registers: register_transpose.c */
+    bool streams;    /* and each block is read once: memory has something to bring all the time */
+    bool pairs; /* waves alone, and two have the same queries: half of the keys each, and half of
                      the latent in the product with c */
-    bool lines;   /* with rows of fp8, which are copied two by two: lines.c */
+    bool row_pairs;              /* with rows of fp8, which are copied two by two: row_pairs.c */
     struct tir_value row_stride; /* i32, of the cache: set where these turn c */
     unsigned score_waves;        /* log2 of the waves that split the columns of S^T */
     unsigned product_keys;       /* of those that split its keys in K Q^T */
@@ -96,9 +122,17 @@ struct mla {
     struct tir_type tops;    /* the largest scores that all lanes of a column found */
     struct tir_value score_buffer;
     struct tir_layout scores_lds;
-    struct att_place steps[ATT_N_STEPS];
-    struct tir_value kv_scale;  /* of the tensor, or none */
-    struct att_softmax softmax; /* of a wave's own keys: see mla_own_keys() */
+    struct mla_place mask_at; /* where soft cap, hook and mask run */
+    struct pipe_plan plan;    /* the pipeline of the loop; of waves alone, not in pairs */
+    struct tir_value run_pages[MLA_MAX_RUNS], block_exponent; /* of the block that is being built */
+    struct mla_flight flight;
+    struct tir_view run_rows[MLA_MAX_RUNS];
+    struct mla_slots slots;
+    struct mla_found found;
+    struct tir_value other_exponent, own_sum, pair_weights[2]; /* of a pair */
+    struct tir_value quarter[MLA_QUARTERS]; /* of c^T, and of O when it is multiplied */
+    struct tir_value kv_scale;              /* of the tensor, or none */
+    struct att_softmax softmax;             /* of a wave's own keys: see mla_own_keys() */
     unsigned wave_bits;
     struct panel panel[MAX_PANELS];
     unsigned n_panels;
@@ -112,7 +146,7 @@ struct mla {
     struct tir_type scales; /* of P^T: one for each 32 keys of a column */
     struct tir_layout scales_lds;
     struct tir_value p_buffer, vector_buffer, scale_buffer;
-    /* These are the last block's, whose product stands behind the loop: halves.c. */
+    /* Values of the last block, whose product is after the loop: wave_pair_exchange.c. */
     struct tir_value last_scales, last_weights, first_part;
     struct decode_places places; /* of its results */
     struct tir_value unread;     /* a row of LDS that nobody reads: gather.c */
@@ -214,36 +248,38 @@ struct tir_value mla_told_weights(struct mla *s, struct tir_value x, struct tir_
 struct decode_state mla_share_end(struct mla *s, struct tir_if *some, struct tir_loop *loop,
                                   struct tir_value inside[ATT_N_CARRY]);
 
-/* alone.c */
+/* one_wave.c */
 
 /** Do waves that are alone take this variant? */
-bool mla_alone_takes(const struct att_variant *v, const struct tir_machine *m);
+bool mla_one_wave_takes(const struct att_variant *v, const struct tir_machine *m);
 /** mla_choose_layouts() and mla_take_lds() for waves that are alone. */
-void mla_alone_choose_layouts(struct mla *s);
-void mla_alone_take_lds(struct mla *s);
-/** Sets what att_attention_visit() needs of s->d.attention, before att_attention_scale(). */
-void mla_alone_attention(struct mla *s);
-void mla_alone_schedule(const struct mla *s, struct tir_schedule *schedule);
+void mla_one_wave_choose_layouts(struct mla *s);
+void mla_one_wave_take_lds(struct mla *s);
+/** Sets what the loop needs of s->d.attention, before att_attention_scale(). */
+void mla_one_wave_attention(struct mla *s);
+void mla_one_wave_schedule(const struct mla *s, struct tir_schedule *schedule);
 /** Returns the stage with whose first round Q is asked for: behind the first block. */
-uint8_t mla_alone_q_stage(const struct mla *s);
+uint8_t mla_one_wave_q_stage(const struct mla *s);
 /** Appends one block of keys, in program order. */
-void mla_alone_visit(struct mla *s, struct att_block block, struct tir_value carried[ATT_N_CARRY]);
+void mla_one_wave_visit(struct mla *s, struct att_block block,
+                        struct tir_value carried[ATT_N_CARRY]);
 
 /** Returns the number of a key's page; a key behind the last one has that one's. */
-struct tir_value mla_alone_page(struct mla *s, struct tir_value key);
+struct tir_value mla_one_wave_page(struct mla *s, struct tir_value key);
 
-/* turned.c: the same where c is turned in registers */
+/* register_transpose.c: the same where c is turned in registers */
 
-bool mla_turned_takes(const struct tir_machine *m);
+bool mla_transpose_takes(const struct tir_machine *m);
 /** Returns the matrix instruction of the product with c. */
-int mla_turned_product(const struct mla *s);
-void mla_turned_choose_layouts(struct mla *s);
-void mla_turned_take_lds(struct mla *s);
-void mla_turned_attention(struct mla *s);
-void mla_turned_schedule(const struct mla *m, struct tir_schedule *s);
-void mla_turned_visit(struct mla *s, struct att_block block, struct tir_value carried[ATT_N_CARRY]);
+int mla_transpose_product(const struct mla *s);
+void mla_transpose_choose_layouts(struct mla *s);
+void mla_transpose_take_lds(struct mla *s);
+void mla_transpose_attention(struct mla *s);
+void mla_transpose_schedule(const struct mla *m, struct tir_schedule *s);
+void mla_transpose_visit(struct mla *s, struct att_block block,
+                         struct tir_value carried[ATT_N_CARRY]);
 /** Maximum and denominator as O^T has its columns. */
-void mla_turned_share(struct mla *s, struct decode_state *state);
+void mla_transpose_share(struct mla *s, struct decode_state *state);
 
 /* mla_decode.c */
 
@@ -262,21 +298,22 @@ void mla_find_position(struct mla *s);
 /** A vector of the scores' columns as O^T has its own, which may lie in other lanes. */
 struct tir_value mla_beside_output(struct mla *s, struct tir_value v);
 
-/* pairs.c and, with fp8, halves.c */
+/* wave_pair.c and, with fp8, wave_pair_exchange.c */
 
 /** Do pairs of such waves take this variant? */
-bool mla_pairs_take(const struct att_variant *v);
+bool mla_wave_pair_take(const struct att_variant *v);
 /** Asks for Q, in front of the loop over keys. */
-void mla_pairs_load_q(struct mla *s);
+void mla_wave_pair_load_q(struct mla *s);
 /** Appends one block of keys, in program order. */
-void mla_pairs_visit(struct mla *s, struct att_block block, struct tir_value carried[ATT_N_CARRY]);
+void mla_wave_pair_visit(struct mla *s, struct att_block block,
+                         struct tir_value carried[ATT_N_CARRY]);
 /** Asks for all that the first copies of an item need, beside the item. */
-void mla_halves_ask(struct mla *s);
+void mla_exchange_ask(struct mla *s);
 /** A pass over an item's keys and its results, of pairs that have halves of the latent. */
-void mla_halves_pass(struct mla *s);
+void mla_exchange_pass(struct mla *s);
 /** The states of two waves become one: each has half of its O then, which d.output and
  * d.first_value say. */
-void mla_halves_join(struct mla *s, struct decode_state *state);
+void mla_exchange_join(struct mla *s, struct decode_state *state);
 
 /* passes.c */
 
@@ -323,9 +360,12 @@ static inline enum phase mla_softmax_phase(const struct mla *s)
     return s->ahead ? FOLLOW : SOFTMAX;
 }
 
+/** Applies soft cap, hook and mask to the scores, in the slot s->mask_at. */
+struct tir_value mla_mask_scores(struct mla *s, struct tir_value x, const struct att_block *block);
+
 /** A scalar as a tile of v's shape. */
 struct tir_value mla_like(struct mla *s, struct tir_value scalar, struct tir_value v);
-/** The first key of a block: att_source.first_key. */
+/** Returns the first key of a block: att_attention.first_key. */
 struct tir_value mla_first_key(void *family, struct tir_value block);
 /** Chooses how the latent and the rotated key of a block come from the cache. */
 void mla_find_pieces(struct mla *s);

@@ -22,7 +22,7 @@ void mla_divide_scores(struct mla *s, unsigned product_keys)
 {
     const bool small = s->d.m->lds_bytes <= 64 * 1024;
     s->product_keys = s->key_waves = product_keys;
-    if (s->alone || !small)
+    if (s->one_wave || !small)
         return;
     s->row_waves = s->wave_bits - s->score_waves - product_keys;
     if (s->row_waves)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The keys and values of prefill: tiles of K and V come from tensors or pages to LDS, and from
- * there to the products. Attention asks for them through prefill_source.
+ * there to the products. The steps that do so are ops of a pipeline.
  */
 #include "ir/bits.h"
 #include "templates/workgroup/lds_map.h"
+#include "templates/prefill/pipelines/pipelines.h"
 #include "templates/prefill/prefill.h"
 
 /* ---- Places in memory ---- */
@@ -97,92 +98,60 @@ static struct tir_value k_buffer(struct prefill *p, const struct panel *n, struc
     return turn(p, n->buffer, tile, p->k_buffers, n->lds_bytes);
 }
 
-/* The page numbers of a tile of K, and of V. Pages of tiles past the end are those of the last. */
-static void find_k_pages(struct prefill *p, struct tir_value tile)
+static void copy_panel(struct prefill *p, struct panel *n, struct tir_value tile,
+                       struct tir_value key)
 {
+    struct tir_builder *b = &p->b;
     if (p->page_copies) {
+        const struct prefill_page_copy copy = {
+            &p->k_cache,          p->k_page,   n->first,           n->width,
+            k_buffer(p, n, tile), &n->lds_all, PREFILL_COPIES_OF_K};
+        prefill_copy_page(p, &copy, tile);
+        return;
+    }
+    if (p->v->paged) {
+        n->fetched = att_paged_load(b, &p->pages, &n->paged, key, n->pages);
+        return;
+    }
+    const unsigned keys = p->kv * p->groups;
+    const struct tir_layout l = tir_mma_left(p->mma, keys, &n->k, prefill_waves(p));
+    const struct tir_type t = tir_tile(b->f, p->dtype, keys, n->width, &l);
+    const struct tir_view k = key_rows(p, key, p->k_base, p->k_stride, keys,
+                                       p->v->head_dim * (int)p->bytes, (int)(n->first * p->bytes));
+    tir_copy_to_lds(b, PREFILL_COPIES_OF_K, k, tir_i32(b, 0), k_buffer(p, n, tile), t, &n->lds_all);
+}
+
+void prefill_copy_first_keys(struct prefill *p)
+{
+    const struct tir_value tile = tir_i32(&p->b, 0);
+    if (p->page_copies)
         p->k_page = prefill_find_page(p, tile);
-        return;
-    }
-    for (unsigned i = 0; i < p->n_panels; i++)
-        p->panels[i].pages =
-            att_page_numbers(&p->b, &p->pages, &p->panels[i].paged, first_key(p, tile));
-}
-
-static void copy_k(struct prefill *p, struct tir_value tile, bool in_loop)
-{
-    struct tir_builder *b = &p->b;
     const struct tir_value key = first_key(p, tile);
-    for (unsigned i = 0; i < p->n_panels; i++) {
-        struct panel *n = &p->panels[i];
-        if (in_loop)
-            prefill_place(p, i ? PREFILL_FETCH_MORE_K : PREFILL_FETCH_K);
-        if (p->page_copies) {
-            const struct prefill_page_copy copy = {
-                &p->k_cache,          p->k_page,   n->first,           n->width,
-                k_buffer(p, n, tile), &n->lds_all, PREFILL_COPIES_OF_K};
-            prefill_copy_page(p, &copy, tile);
-            continue;
-        }
-        if (p->v->paged) {
-            n->fetched = att_paged_load(b, &p->pages, &n->paged, key, n->pages);
-            continue;
-        }
-        const unsigned keys = p->kv * p->groups;
-        const struct tir_layout l = tir_mma_left(p->mma, keys, &n->k, prefill_waves(p));
-        const struct tir_type t = tir_tile(b->f, p->dtype, keys, n->width, &l);
-        const struct tir_view k =
-            key_rows(p, key, p->k_base, p->k_stride, keys, p->v->head_dim * (int)p->bytes,
-                     (int)(n->first * p->bytes));
-        tir_copy_to_lds(b, PREFILL_COPIES_OF_K, k, tir_i32(b, 0), k_buffer(p, n, tile), t,
-                        &n->lds_all);
-    }
-}
-
-static void place_k(struct prefill *p, struct tir_value tile)
-{
-    struct tir_builder *b = &p->b;
-    if (!p->v->paged || p->page_copies) {
-        tir_wait(b, PREFILL_COPIES_OF_K, 0);
-        return;
-    }
-    for (unsigned i = 0; i < p->n_panels; i++) {
-        const struct panel *n = &p->panels[i];
-        const struct tir_value k = att_paged_elements(b, &n->paged, n->fetched, p->dtype);
-        tir_tile_lds_store(b, k_buffer(p, n, tile), k, &n->lds);
-    }
-    prefill_place(p, PREFILL_AWAIT_K);
-    tir_wait(b, TIR_LDS_WRITES, 0);
-}
-
-/* S^T = K Q^T, raw: the scale is folded into the exponent. */
-static struct tir_value compute_scores(struct prefill *p, struct tir_value tile)
-{
-    struct tir_builder *b = &p->b;
-    struct tir_value k[PREFILL_MAX_PANELS];
-    for (unsigned i = 0; i < p->n_panels; i++) {
-        prefill_place(p, i ? PREFILL_READ_MORE_K : PREFILL_READ_K);
-        const struct panel *n = &p->panels[i];
-        const struct tir_layout l = tir_mma_left(p->mma, p->kv, &n->k, prefill_waves(p));
-        const struct tir_type t = tir_tile(b->f, p->dtype, p->kv, n->width, &l);
-        const unsigned of_each = tir_lds_address(&n->lds_all, p->kv * n->width, p->bytes);
-        const struct tir_value at = of_group(p, k_buffer(p, n, tile), (int)of_each);
-        k[i] = tir_tile_lds_load_first(b, at, t, &n->lds, n->used > n->there ? n->there : 0);
-    }
-    prefill_place(p, PREFILL_SCORES);
-    struct tir_value s = tir_splat(b, tir_f32(b, 0.0f), p->scores);
     for (unsigned i = 0; i < p->n_panels; i++)
-        s = p->panels[i].used < p->panels[i].width
-                ? tir_mma_first(b, p->instr, k[i], p->panels[i].q, s, p->panels[i].used)
-                : tir_mma(b, p->instr, k[i], p->panels[i].q, s);
-    return tir_named(b, "s", s);
+        copy_panel(p, &p->panels[i], tile, key);
+}
+
+void prefill_await_keys(struct prefill *p)
+{
+    tir_wait(&p->b, PREFILL_COPIES_OF_K, 0);
+    tir_barrier(&p->b);
+}
+
+static struct tir_value read_panel(struct prefill *p, const struct panel *n, struct tir_value tile)
+{
+    struct tir_builder *b = &p->b;
+    const struct tir_layout l = tir_mma_left(p->mma, p->kv, &n->k, prefill_waves(p));
+    const struct tir_type t = tir_tile(b->f, p->dtype, p->kv, n->width, &l);
+    const unsigned of_each = tir_lds_address(&n->lds_all, p->kv * n->width, p->bytes);
+    const struct tir_value at = of_group(p, k_buffer(p, n, tile), (int)of_each);
+    return tir_tile_lds_load_first(b, at, t, &n->lds, n->used > n->there ? n->there : 0);
 }
 
 /* ---- V ---- */
 
 static struct tir_value v_buffer(struct prefill *p, struct tir_value tile)
 {
-    return p->by_columns ? p->v_buffer : turn(p, p->v_buffer, tile, 2, p->v_bytes);
+    return p->v_buffers == 1 ? p->v_buffer : turn(p, p->v_buffer, tile, p->v_buffers, p->v_bytes);
 }
 
 /* Returns where the tile of this wave's group is in it. */
@@ -239,143 +208,172 @@ static struct tir_layout turned_layout(struct prefill *p)
     return tir_layout_join_blocks(&both, p->kv, prefill_v_width(p));
 }
 
-static void place_v(struct prefill *p, struct tir_value tile)
+/* ---- The steps of the loop ---- */
+
+/* A step of the loop: its context, and the number of its tile. */
+static struct prefill *family_of(void *context)
 {
-    struct tir_builder *b = &p->b;
-    struct tir_value v = p->fetched_v[0].bits, part[2];
-    if (!v.id) {
-        tir_wait(b, PREFILL_COPIES_OF_V, 0);
+    return ((struct att_attention *)context)->family;
+}
+
+static struct tir_value tile_of(const struct prefill *p) { return p->attention.now.block.index; }
+
+/* Part 0 of a step on K is the first panel, part 1 all others. */
+static unsigned first_panel(const struct pipe_row *row) { return row->part ? 1 : 0; }
+
+static unsigned end_panel(const struct prefill *p, const struct pipe_row *row)
+{
+    return row->part ? p->n_panels : 1;
+}
+
+/* Tiles past the end have the pages of the last one. */
+static void find_k(void *context, const struct pipe_row *row)
+{
+    struct prefill *const p = family_of(context);
+    (void)row;
+    if (p->page_copies) {
+        p->k_page = prefill_find_page(p, tile_of(p));
         return;
     }
-    if (p->v->paged) {
-        prefill_place(p, PREFILL_CLEAR_V);
-        for (unsigned i = 0; i < prefill_v_parts(p); i++)
-            part[i] = att_paged_elements(b, &p->paged_v[i], p->fetched_v[i], p->dtype);
-        v = prefill_clear_unseen(p, join_v(p, part), first_key(p, tile));
-        prefill_place(p, PREFILL_PLACE_V);
+    for (unsigned i = 0; i < p->n_panels; i++)
+        p->panels[i].pages =
+            att_page_numbers(&p->b, &p->pages, &p->panels[i].paged, first_key(p, tile_of(p)));
+}
+
+static void issue_k(void *context, const struct pipe_row *row)
+{
+    struct prefill *const p = family_of(context);
+    if (!row->part)
+        p->fetched_key = first_key(p, tile_of(p));
+    for (unsigned i = first_panel(row); i < end_panel(p, row); i++)
+        copy_panel(p, &p->panels[i], tile_of(p), p->fetched_key);
+}
+
+static void store_k(void *context, const struct pipe_row *row)
+{
+    struct prefill *const p = family_of(context);
+    (void)row;
+    for (unsigned i = 0; i < p->n_panels; i++) {
+        const struct panel *n = &p->panels[i];
+        const struct tir_value k = att_paged_elements(&p->b, &n->paged, n->fetched, p->dtype);
+        tir_tile_lds_store(&p->b, k_buffer(p, n, tile_of(p)), k, &n->lds);
     }
+}
+
+static void find_v(void *context, const struct pipe_row *row)
+{
+    struct prefill *const p = family_of(context);
+    (void)row;
+    if (p->page_copies)
+        p->v_page = prefill_find_page(p, tile_of(p));
+    else
+        p->v_pages = att_page_numbers(&p->b, &p->pages, &p->paged_v[0], first_key(p, tile_of(p)));
+}
+
+static void load_mask(void *context, const struct pipe_row *row)
+{
+    struct prefill *const p = family_of(context);
+    (void)row;
+    p->attention.now.block.mask = att_load_mask(&p->attention, first_key(p, tile_of(p)));
+}
+
+static void read_k(void *context, const struct pipe_row *row)
+{
+    struct prefill *const p = family_of(context);
+    for (unsigned i = first_panel(row); i < end_panel(p, row); i++)
+        p->k[i] = read_panel(p, &p->panels[i], tile_of(p));
+}
+
+/* S^T = K Q^T, raw: the scale is folded into the exponent. */
+static void product_qk(void *context, const struct pipe_row *row)
+{
+    struct prefill *const p = family_of(context);
+    struct tir_builder *b = &p->b;
+    struct tir_value s = tir_splat(b, tir_f32(b, 0.0f), p->scores);
+    (void)row;
+    for (unsigned i = 0; i < p->n_panels; i++)
+        s = p->panels[i].used < p->panels[i].width
+                ? tir_mma_first(b, p->instr, p->k[i], p->panels[i].q, s, p->panels[i].used)
+                : tir_mma(b, p->instr, p->k[i], p->panels[i].q, s);
+    p->attention.now.s = tir_named(b, "s", s);
+}
+
+static void issue_v(void *context, const struct pipe_row *row)
+{
+    struct prefill *const p = family_of(context);
+    (void)row;
+    fetch_v(p, tile_of(p));
+}
+
+/* Converts V of a cache, and clears rows of no key. */
+static void clear_v(void *context, const struct pipe_row *row)
+{
+    struct prefill *const p = family_of(context);
+    struct tir_value part[2];
+    (void)row;
+    for (unsigned i = 0; i < prefill_v_parts(p); i++)
+        part[i] = att_paged_elements(&p->b, &p->paged_v[i], p->fetched_v[i], p->dtype);
+    p->ready_v = prefill_clear_unseen(p, join_v(p, part), first_key(p, tile_of(p)));
+}
+
+static void store_v(void *context, const struct pipe_row *row)
+{
+    struct prefill *const p = family_of(context);
+    struct tir_value v = p->v->paged ? p->ready_v : p->fetched_v[0].bits;
+    (void)row;
     if (p->by_columns && !p->v_cache.shuffle) {
         const struct tir_layout turned = turned_layout(p);
-        v = tir_relayout(b, v, &turned);
+        v = tir_relayout(&p->b, v, &turned);
     }
-    tir_tile_lds_store(b, own_v_buffer(p, tile), v, &p->v_lds);
+    tir_tile_lds_store(&p->b, own_v_buffer(p, tile_of(p)), v, &p->v_lds);
 }
 
-void prefill_copy_first_keys(struct prefill *p)
+static void read_v(void *context, const struct pipe_row *row)
 {
-    const struct tir_value first = tir_i32(&p->b, 0);
-    if (p->page_copies)
-        find_k_pages(p, first);
-    copy_k(p, first, false);
+    struct prefill *const p = family_of(context);
+    const struct tir_value at = own_v_buffer(p, tile_of(p));
+    p->attention.now.v =
+        p->attention.value_parts > 1 ? prefill_v_part(p, at, row->part) : prefill_v_operand(p, at);
 }
 
-void prefill_await_keys(struct prefill *p)
+static void read_v_rest(void *context, const struct pipe_row *row)
 {
-    tir_wait(&p->b, PREFILL_COPIES_OF_K, 0);
-    tir_barrier(&p->b);
+    struct prefill *const p = family_of(context);
+    (void)row;
+    p->attention.now.v_rest = prefill_v_rest(p, own_v_buffer(p, tile_of(p)));
 }
 
-/* ---- The source of attention's keys and values ---- */
-
-static struct tir_value key_of_block(void *family, struct tir_value index)
+struct tir_value prefill_key_of_block(void *family, struct tir_value index)
 {
     return own_key(family, index);
 }
 
-static void fetch_keys(void *family, struct att_block *block)
-{
-    struct prefill *const p = family;
-    if (p->v->paged) {
-        prefill_place(p, PREFILL_FIND_K_PAGES);
-        find_k_pages(p, block->index);
-    }
-    prefill_place(p, PREFILL_FETCH_K);
-    copy_k(p, block->index, true);
-    prefill_place(p, PREFILL_PLACE_K);
-    place_k(p, block->index);
-    if (p->v->paged) {
-        prefill_place(p, PREFILL_FIND_V_PAGES);
-        if (p->page_copies)
-            p->v_page = prefill_find_page(p, block->index);
-        else
-            p->v_pages =
-                att_page_numbers(&p->b, &p->pages, &p->paged_v[0], first_key(p, block->index));
-    }
-    prefill_place(p, PREFILL_AWAIT_K);
-    if (p->v->mask == ATT_MASK_CUSTOM)
-        block->mask = att_load_mask(&p->attention, first_key(p, block->index));
-    tir_barrier(&p->b);
-}
+#define K_LDS (1u << PREFILL_LDS_K)
+#define V_LDS (1u << PREFILL_LDS_V)
 
-static struct tir_value scores(void *family, const struct att_block *block)
-{
-    return compute_scores(family, block->index);
-}
-
-static void fetch_values(void *family, const struct att_block *block)
-{
-    struct prefill *const p = family;
-    prefill_place(p, PREFILL_FETCH_V);
-    fetch_v(p, block->index);
-}
-
-static void place_values(void *family, const struct att_block *block)
-{
-    struct prefill *const p = family;
-    prefill_place(p, PREFILL_PLACE_V);
-    place_v(p, block->index);
-}
-
-static void await_values(void *family)
-{
-    struct prefill *const p = family;
-    prefill_place(p, PREFILL_AWAIT_V);
-    tir_wait(&p->b, TIR_LDS_WRITES, 0);
-    tir_barrier(&p->b);
-}
-
-static void have_v(struct prefill *p)
-{
-    prefill_place(p, PREFILL_HAVE_V);
-    tir_wait(&p->b, TIR_LDS_WRITES, 0);
-}
-
-static struct tir_value values(void *family, const struct att_block *block)
-{
-    struct prefill *const p = family;
-    prefill_place(p, PREFILL_READ_V);
-    const struct tir_value v = prefill_read_v(p, own_v_buffer(p, block->index));
-    have_v(p);
-    return v;
-}
-
-/* The first product takes what is read in the phase before it, or in the same where that is one of
- * memory, at whose end all parts are awaited. */
-static struct tir_value part_of_values(void *family, const struct att_block *block, unsigned part)
-{
-    struct prefill *const p = family;
-    prefill_place(p, part ? PREFILL_READ_MORE_V : PREFILL_READ_V);
-    const struct tir_value v = prefill_read_part_of_v(p, own_v_buffer(p, block->index), part);
-    if (!prefill_is_alone(p) && (part + 1) * p->v_keys == p->kv)
-        have_v(p);
-    return v;
-}
-
-static struct tir_value rest_of_values(void *family, const struct att_block *block)
-{
-    struct prefill *const p = family;
-    prefill_place(p, PREFILL_READ_V);
-    return prefill_read_rest(p, own_v_buffer(p, block->index));
-}
-
-const struct att_source prefill_source = {
-    .rest_of_values = rest_of_values,
-    .part_of_values = part_of_values,
-    .first_key = key_of_block,
-    .fetch_keys = fetch_keys,
-    .scores = scores,
-    .fetch_values = fetch_values,
-    .place_values = place_values,
-    .await_values = await_values,
-    .values = values,
-};
+const struct pipe_op prefill_find_k = {"find K", find_k, 0, ATT_SLOT(K_PAGES), .flags = 0};
+const struct pipe_op prefill_issue_k = {"K to LDS",         issue_k, 0, 0, .lds_writes = K_LDS,
+                                        .flags = PIPE_ASYNC};
+const struct pipe_op prefill_load_k = {"load K", issue_k, ATT_SLOT(K_PAGES), ATT_SLOT(K_DATA),
+                                       .flags = 0};
+const struct pipe_op prefill_store_k = {"store K", store_k, ATT_SLOT(K_DATA), 0,
+                                        .lds_writes = K_LDS};
+const struct pipe_op prefill_find_v = {"find V", find_v, 0, ATT_SLOT(V_PAGES), .flags = 0};
+const struct pipe_op prefill_load_mask = {"load mask", load_mask, 0, ATT_SLOT(MASK), .flags = 0};
+const struct pipe_op prefill_read_k = {"read K", read_k, 0, ATT_SLOT(K), .lds_reads = K_LDS};
+const struct pipe_op prefill_product_qk = {"QK", product_qk, ATT_SLOT(K), ATT_SLOT(S),
+                                           .flags = PIPE_PRODUCT};
+const struct pipe_op prefill_issue_v = {"V to LDS",         issue_v, 0, 0, .lds_writes = V_LDS,
+                                        .flags = PIPE_ASYNC};
+const struct pipe_op prefill_load_v = {"load V", issue_v, 0, ATT_SLOT(V_DATA), .flags = 0};
+const struct pipe_op prefill_load_v_pages = {"load V", issue_v, ATT_SLOT(V_PAGES), ATT_SLOT(V_DATA),
+                                             .flags = 0};
+const struct pipe_op prefill_clear_v = {"clear V", clear_v, ATT_SLOT(V_DATA), ATT_SLOT(V_READY),
+                                        .flags = PIPE_BRANCH};
+const struct pipe_op prefill_store_v = {"store V", store_v, ATT_SLOT(V_DATA), 0,
+                                        .lds_writes = V_LDS};
+const struct pipe_op prefill_store_v_ready = {"store V", store_v, ATT_SLOT(V_READY), 0,
+                                              .lds_writes = V_LDS};
+const struct pipe_op prefill_read_v = {"read V", read_v, 0, ATT_SLOT(V), .lds_reads = V_LDS};
+const struct pipe_op prefill_read_v_rest = {"read V rest", read_v_rest, 0, ATT_SLOT(V_REST),
+                                            .lds_reads = V_LDS};

@@ -327,7 +327,7 @@ void prefill_finish(struct prefill *p, const struct out_place *place)
     /* Other waves may still read V there, and K of tiles past the end be on its way. */
     if (p->rows_in_keys && !p->v->paged)
         prefill_await_keys(p);
-    else if (p->rows_in_keys || (prefill_is_alone(p) && p->rows_in_v))
+    else if (p->rows_in_keys || (prefill_is_one_wave(p) && p->rows_in_v))
         tir_barrier(b);
     if (p->groups == 1) {
         finish(p, place, &s);

@@ -31,7 +31,7 @@ bool prefill_copies_pages(const struct prefill *p)
     const bool converts = att_cache_dtype(v) != p->dtype;
     const bool fits = rows && v->page_size && v->page_size % (int)rows == 0;
     return fits && !converts && !p->by_columns && p->tile->copy_bytes >= COPY_BYTES &&
-           !prefill_is_alone(p) && p->dv == (unsigned)v->head_dim_v &&
+           !prefill_is_one_wave(p) && p->dv == (unsigned)v->head_dim_v &&
            rows * narrowest * p->bytes >= WAVE_BYTES;
 }
 

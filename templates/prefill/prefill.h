@@ -10,6 +10,7 @@
 #include "ir/passes.h"
 #include "templates/attention/attention.h"
 #include "templates/cache/pages.h"
+#include "templates/pipeline/pipeline.h"
 #include "templates/workgroup/scalar.h"
 #include "templates/template.h"
 
@@ -94,7 +95,8 @@ struct prefill {
     struct out_place o, o_ahead; /* O's places in LDS: the second, where there is a next turn */
 
     struct tir_type scores; /* S^T: keys x queries */
-    struct att_place steps[ATT_N_STEPS];
+    struct pipe_plan plan;  /* the pipeline of its loop */
+    char refused[PIPE_WHY]; /* why it has none; empty: it has one */
     struct att_attention attention;
 
     struct tir_value group;   /* of this wave, where there are groups */
@@ -119,6 +121,8 @@ struct prefill {
     struct att_paged_tile paged_v[2]; /* prefill_v_parts() of them */
     struct tir_value v_pages;
     struct att_paged_data fetched_v[2];
+    /* Values of the tile that is being built. */
+    struct tir_value fetched_key, ready_v, k[PREFILL_MAX_PANELS];
 };
 
 /** Address of a head's part of a token in a tensor, i64; elements have so many bytes. */
@@ -155,8 +159,8 @@ void prefill_await_q(struct prefill *p);
 
 /* keys.c */
 
-/** Attention gets keys and values from it; its family is a struct prefill. */
-extern const struct att_source prefill_source;
+/** Returns the first key of a block that this wave's group has: att_attention.first_key. */
+struct tir_value prefill_key_of_block(void *family, struct tir_value index);
 
 /** Finds the rows, or the pages, of the sequence's keys and values at the workgroup's KV head. */
 void prefill_locate_keys(struct prefill *p);
@@ -189,52 +193,28 @@ struct prefill_page_copy {
 /** Copies the wave's rows of a tile. */
 void prefill_copy_page(struct prefill *p, const struct prefill_page_copy *c, struct tir_value tile);
 
-/* place.c */
+/* pipeline.c */
 
-/** The steps that move K and V. */
-enum prefill_step {
-    PREFILL_FIND_K_PAGES,
-    PREFILL_FETCH_K,      /* the first panel */
-    PREFILL_FETCH_MORE_K, /* the others */
-    PREFILL_PLACE_K,      /* through registers: to LDS */
-    PREFILL_AWAIT_K,
-    PREFILL_READ_K,      /* the first panel */
-    PREFILL_READ_MORE_K, /* the others */
-    PREFILL_SCORES,
-    PREFILL_FIND_V_PAGES,
-    PREFILL_FETCH_V,
-    PREFILL_CLEAR_V, /* paged: has a branch */
-    PREFILL_PLACE_V,
-    PREFILL_AWAIT_V,
-    PREFILL_READ_V,      /* all of it, or what the first product takes */
-    PREFILL_READ_MORE_V, /* what the others take */
-    PREFILL_HAVE_V,      /* it has been read: its place is free behind the next barrier */
-    PREFILL_N_STEPS
-};
+/** Sets p->plan; false, with a sentence in `why`, if the tile's pipeline is refused. */
+bool prefill_plan(struct prefill *p, char why[PIPE_WHY]);
 
-/** Ops that are built from here on are that step. */
-void prefill_place(struct prefill *p, enum prefill_step s);
+/** True if the loop is unrolled by two. */
+bool prefill_unrolls(const struct prefill *p);
 
-/** Sets p->steps. */
-void prefill_place_attention(struct prefill *p);
-
-/** Sets members of the schedule that follow from the places. */
-void prefill_schedule(const struct prefill *p, struct tir_schedule *s);
-
-/** Does the loop have two rounds? */
-bool prefill_has_round_pairs(const struct prefill *p);
-
-/** Eighths of the exponentials that are left for the next first product. */
+/** Returns how many eighths of the exponentials run under the next iteration's first product. */
 uint8_t prefill_late_eighths(const struct prefill *p);
 
-/** tir_schedule.hoist_vgprs. */
+/** Returns tir_schedule.hoist_vgprs. */
 uint8_t prefill_hoisted(const struct prefill *p);
 
-/** Is whether the maximum has grown asked of the weights, and scores are kept until then? */
-bool prefill_votes_late(const struct prefill *p);
+/** Returns how the loop learns that the maximum has to follow: enum att_check. */
+uint8_t prefill_find_check(const struct prefill *p);
 
-/** Is V of the first keys read before that? */
-bool prefill_reads_before_vote(const struct prefill *p);
+/** True if that check uses P instead of S. S then stays live until P is computed. */
+bool prefill_checks_weights(const struct prefill *p);
+
+/** True if V of the first keys is read before that check. */
+bool prefill_reads_before_check(const struct prefill *p);
 
 /* turn.c */
 
@@ -289,12 +269,11 @@ enum {
     PREFILL_LOOP_AT,    /* tir_schedule.loop_at, chosen for one loop; 0: wherever it comes to be */
     PREFILL_KEYS_FIRST, /* K is read before V is written, which has a longer way to come */
     PREFILL_LATE_EIGHTHS,   /* exponentials that are late, where late_power says so; 0: a half */
-    PREFILL_PART_EARLY,     /* tir_schedule.part_early */
+    PREFILL_SHIFT_EARLY,    /* tir_loop_plan.shift_early */
     PREFILL_KEY_GROUPS,     /* groups of waves that share the keys of a tile of queries; 0: one */
     PREFILL_WHOLE_HEADS,    /* turns without a mask take all tiles of a head before the next one */
     PREFILL_EARLY_PRIORITY, /* tir_schedule.early_priority */
-    PREFILL_ALONE,          /* 1: a wave has its SIMD to itself, and its own reads, copies and
-                               softmax stand beside its products */
+    PREFILL_ONE_WAVE,       /* 1: a SIMD has one wave: pipelines one_wave* */
     PREFILL_EVEN_CODE,      /* 1: tir_schedule.even_code, as all tiles have that copy 16 bytes */
     PREFILL_FRESH_OFFSETS,  /* 1: lanes' offsets into K and V are made anew in each round, and take
                                no registers through it */
@@ -313,8 +292,19 @@ bool prefill_check(const struct att_variant *v, const struct tir_machine *m, str
 struct prefill prefill_with_tile(const struct att_variant *v, const struct tir_machine *m,
                                  const struct att_tile *t);
 
-/** Has a wave its SIMD to itself, with all of its work in one stream? */
-static inline bool prefill_is_alone(const struct prefill *p) { return p->tile->own[PREFILL_ALONE]; }
+/** True if a tile of one wave per SIMD runs the ping-pong: pages on targets whose LDS transposes,
+ * and in SHUFFLE. With one_wave_pages its loop would have waits for all loads, or copies of O. */
+static inline bool prefill_shares_no_simd(const struct prefill *p)
+{
+    return p->tile->own[PREFILL_ONE_WAVE] && p->v->paged &&
+           (p->m->has_lds_read_tr || att_is_shuffled(p->v));
+}
+
+/** True if a SIMD has one wave, whose own work hides under its matrix instructions. */
+static inline bool prefill_is_one_wave(const struct prefill *p)
+{
+    return p->tile->own[PREFILL_ONE_WAVE] && !prefill_shares_no_simd(p);
+}
 
 /** V of a cache is loaded whole or, where head_dim_v is no power of two, as the first and the last
  * dv / 2 columns of it, side by side. How many parts there are, their columns, and where part i
@@ -357,12 +347,12 @@ struct tir_type prefill_v_registers(struct prefill *p, unsigned keys, bool turne
 
 /** V^T of a tile, dv x keys, or of part `part` of the keys. Whole parts are apart from each other
  * in LDS as their rows are. */
-struct tir_value prefill_read_v(struct prefill *p, struct tir_value buffer);
-struct tir_value prefill_read_part_of_v(struct prefill *p, struct tir_value buffer, unsigned part);
+struct tir_value prefill_v_operand(struct prefill *p, struct tir_value buffer);
+struct tir_value prefill_v_part(struct prefill *p, struct tir_value buffer, unsigned part);
 
 /** The type of O^T's rows behind prefill_main_rows(), and what mma_halves multiplies for them. */
 struct tir_type prefill_rest(struct prefill *p);
-struct tir_value prefill_read_rest(struct prefill *p, struct tir_value buffer);
+struct tir_value prefill_v_rest(struct prefill *p, struct tir_value buffer);
 
 /** Clears the rows of a paged tile of V, which begins with `key`, that are behind the sequence's
  * last token, or in front of the first key that is seen. */

@@ -9,6 +9,7 @@
 #include "ir/bits.h"
 #include "ir/spread.h"
 #include "templates/prefill/item_rows.h"
+#include "templates/prefill/pipelines/pipelines.h"
 #include "templates/prefill/prefill.h"
 #include "templates/workgroup/lds_map.h"
 
@@ -59,12 +60,7 @@ static void find_padded_panel(struct prefill *p)
 static void find_panels(struct prefill *p)
 {
     unsigned width = 256;
-    /* K of tile n + 3 arrives while some waves still read panels of tile n + 1 under their product:
-     * then two buffers would not do. */
     const unsigned dim = (unsigned)p->v->head_dim;
-    const bool one_panel = dim <= p->widest_panel && !(dim & (dim - 1));
-    const bool two = one_panel || p->tile->whole_keys || prefill_is_alone(p);
-    p->k_buffers = two && !p->tile->own[PREFILL_K_BUFFERS] ? 2 : 4;
     if (p->padded) {
         find_padded_panel(p);
         return;
@@ -132,13 +128,34 @@ static void find_rest(struct prefill *p)
     enum { ROWS = 8, SIZE = 16, KEYS = 64, LEAST = 80, LEAST_V = 104 };
     const struct att_variant *const v = p->v;
     const bool fits = p->by_columns && p->bytes == 2 && p->rows == 32 && p->groups == 1 &&
-                      p->kv >= KEYS && p->tile->late_maximum && prefill_has_round_pairs(p);
+                      p->kv >= KEYS && p->tile->late_maximum && prefill_unrolls(p);
     p->rest_instr = tir_find_mma(p->m, SIZE, SIZE, SIZE, (uint8_t)p->dtype);
     p->rest = fits && v->head_dim >= LEAST && v->head_dim_v >= LEAST_V &&
               v->head_dim_v % (int)p->rows == ROWS && p->rest_instr >= 0;
 }
 
-/* Keys of a product that reads V of the next ones meanwhile. */
+static unsigned ceiling_of_depth(const struct prefill *p, unsigned buffer)
+{
+    return p->plan.depth[buffer] ? ceiling(p->plan.depth[buffer]) : 1;
+}
+
+/* Sets how many tiles LDS holds: what the pipeline needs, up to a power of two, since an address
+ * masks a tile's number. K has two at the least, and V of a cache where LDS transposes it. */
+static void find_depths(struct prefill *p)
+{
+    if (!prefill_plan(p, p->refused))
+        return;
+    const unsigned own = p->tile->own[PREFILL_K_BUFFERS];
+    const bool sliced = p->n_panels > 1 && !p->tile->whole_keys && !prefill_is_one_wave(p);
+    const unsigned least = own ? own : sliced ? 4 : 2;
+    p->k_buffers = ceiling_of_depth(p, PREFILL_LDS_K);
+    p->k_buffers = least > p->k_buffers ? least : p->k_buffers;
+    p->v_buffers = ceiling_of_depth(p, PREFILL_LDS_V);
+    if (p->v->paged && !p->by_columns)
+        p->v_buffers = 2;
+}
+
+/* The least keys of a product that reads V of the next ones meanwhile. */
 enum { TOGETHER = 16 };
 
 static void choose_layouts(struct prefill *p)
@@ -153,8 +170,11 @@ static void choose_layouts(struct prefill *p)
     p->sum_rows = has_sum_rows(p) && !p->rest;
     find_panels(p);
     p->v_k = tir_contract_acc(&s, tir_bits(p->mma->n));
-    const bool in_parts = prefill_is_alone(p) ? !p->by_columns : prefill_reads_before_vote(p);
-    p->v_keys = in_parts ? TOGETHER : p->kv;
+    const bool in_parts =
+        prefill_is_one_wave(p) ? !p->by_columns && !p->v->paged : prefill_reads_before_check(p);
+    const unsigned together = p->mma->k > TOGETHER ? p->mma->k : TOGETHER;
+    p->v_keys = in_parts && together < p->kv ? together : p->kv;
+    find_depths(p);
     p->v_lds = p->by_columns ? att_lds_columns(p->m, p->kv, p->dv, p->bytes, &p->v_k)
                              : att_lds_rows(p->m, p->kv, p->dv, p->bytes);
     if ((p->sum_rows || p->rest) && p->by_columns)
@@ -164,7 +184,6 @@ static void choose_layouts(struct prefill *p)
     p->v_bytes = att_lds_bytes(&p->v_lds_all, p->bytes) * (p->by_columns ? p->groups : 1);
     if (p->sum_rows || p->rest)
         p->v_bytes += p->v_lds.pad * p->bytes;
-    p->v_buffers = p->by_columns ? 1 : 2;
     p->v_room = p->v_buffers * p->v_bytes;
     p->k_room = p->n_panels ? p->k_buffers * p->panels[0].lds_bytes : 0;
 }
@@ -221,9 +240,9 @@ static void place_out(struct prefill *p, unsigned q)
     } else if (p->ahead) {
         place_halves(p);
     }
-    if (prefill_is_alone(p) && p->v_room < p->row_bytes)
+    if (prefill_is_one_wave(p) && p->v_room < p->row_bytes)
         p->v_room = p->row_bytes;
-    p->rows_in_v = (p->groups > 1 || prefill_is_alone(p)) && p->row_bytes <= p->v_room;
+    p->rows_in_v = (p->groups > 1 || prefill_is_one_wave(p)) && p->row_bytes <= p->v_room;
     if (lds_bytes(p) + slack > most) {
         p->row_bytes = 0;
         p->ahead = false;
@@ -288,11 +307,11 @@ static void place_rows(struct prefill *p)
         place_item_rows(p);
         return;
     }
-    if (prefill_is_alone(p) && p->m->to_lds_max_bytes < 16) {
+    if (prefill_is_one_wave(p) && p->m->to_lds_max_bytes < 16) {
         place_rows_in_keys(p);
         return;
     }
-    if (p->tile->copy_bytes < 16 && !prefill_is_alone(p))
+    if (p->tile->copy_bytes < 16 && !prefill_is_one_wave(p))
         return;
     unsigned bytes = 0;
     for (unsigned i = 0; i < p->n_panels; i++) {
@@ -339,6 +358,8 @@ struct prefill prefill_with_tile(const struct att_variant *v, const struct tir_m
     p.mma = &m->mma[p.instr];
     choose_layouts(&p);
     p.page_copies = prefill_copies_pages(&p);
+    if (p.page_copies) /* its rows differ, its buffers do not */
+        prefill_plan(&p, p.refused);
     place_rows(&p);
     place_merge(&p);
     return p;
@@ -357,17 +378,20 @@ static unsigned registers(const struct prefill *p)
 static bool has_room_beside(const struct att_variant *v, const struct att_tile *t,
                             const struct tir_machine *m, struct att_why *why)
 {
-    enum { NARROW = 128, CAPPED = 160, QUERIES = 256 };
+    enum { NARROW = 128, CAPPED = 160, QUERIES = 256, WIDE_HEAD = 256 };
     if (t->rows * t->waves >= QUERIES && t->head_dim_v > NARROW && v->paged)
         return att_reject(why, ATT_TILE, "has no registers for V of a cache in two halves");
     if (t->own[PREFILL_FRESH_OFFSETS] && att_scales_scores(v) && v->head_dim_v > CAPPED)
         return att_reject(why, ATT_TILE, "has no registers for a hook or a soft cap");
-    /* Copies of 40 registers a round, where the other tile has none, or the compiler's waits. */
-    if (t->own[PREFILL_ALONE] && v->paged && (m->has_lds_read_tr || att_is_shuffled(v)))
+    /* With eight waves these heads have registers left for pages. With four an iteration copied 40
+     * registers, or had waits of the compiler's. */
+    const bool eight = t->head_dim <= WIDE_HEAD && !t->own[PREFILL_FP8];
+    if (!eight || !t->own[PREFILL_ONE_WAVE] || !v->paged)
+        return true;
+    if (m->has_lds_read_tr || att_is_shuffled(v))
         return att_reject(why, ATT_TILE, "has no registers for addresses of pages");
-    if (t->own[PREFILL_ALONE] && v->paged && v->kv_dtype == ATT_KV_DTYPE_INT8)
-        return att_reject(why, ATT_TILE, "has nothing to hide the conversion of int8 beside");
-    return true;
+    return v->kv_dtype != ATT_KV_DTYPE_INT8 ||
+           att_reject(why, ATT_TILE, "has nothing to hide the conversion of int8 beside");
 }
 
 /* Above 96 columns causal launches of 1,024 keys were 2 to 14 % longer with tiles of 64 keys. */
@@ -428,6 +452,8 @@ bool prefill_fits(const struct att_variant *v, const struct att_tile *t,
     if (!p.n_panels)
         return att_reject(why, ATT_TILE, "head_dim %d has more than %d panels of %d columns",
                           v->head_dim, PREFILL_MAX_PANELS, t->panel);
+    if (p.refused[0])
+        return att_reject(why, ATT_TILE, "%s", p.refused);
     if (lds_bytes(&p) > m->lds_bytes)
         return att_reject(why, ATT_TILE, "needs %u bytes of LDS, %s has %u", lds_bytes(&p), m->name,
                           m->lds_bytes);

@@ -373,17 +373,18 @@ void prefill_take_turns(struct prefill *p, void (*attend)(struct prefill *))
     take_turn(p, NULL, attend);
 }
 
-/* Half of the queries, for launches that would leave compute units without any: in groups that
- * share keys up to D 128, and of one wave a SIMD beyond that. */
+/* True for tiles with half of the queries, which are for launches that would leave compute units
+ * without any. Up to D 128 their waves split the keys. Beyond that they have one wave per SIMD, and
+ * heads of less than twice the width. */
 static bool takes_fewer_queries(const struct att_variant *v, const struct att_tile *t,
                                 const struct tir_machine *m)
 {
-    enum { SHARED = 128 };
+    enum { SPLIT = 128 };
     struct att_tile first;
     if (t->own[PREFILL_KEY_GROUPS])
         return true;
-    return t->own[PREFILL_ALONE] && v->head_dim_v > SHARED && att_find_tile(v, m, &first, NULL) &&
-           first.rows * first.waves > t->rows * t->waves;
+    return t->own[PREFILL_ONE_WAVE] && v->head_dim_v > SPLIT && t->head_dim_v < 2 * v->head_dim_v &&
+           att_find_tile(v, m, &first, NULL) && first.rows * first.waves > t->rows * t->waves;
 }
 
 /* Eight rows of O^T of their own want tiles of 64 keys, whose first round is long: launches of few

@@ -70,7 +70,7 @@ static unsigned first_columns(const struct prefill *p)
     return p->sum_rows ? (unsigned)p->v->head_dim_v : 0;
 }
 
-struct tir_value prefill_read_v(struct prefill *p, struct tir_value buffer)
+struct tir_value prefill_v_operand(struct prefill *p, struct tir_value buffer)
 {
     struct tir_builder *b = &p->b;
     const struct tir_layout a = tir_mma_left(p->mma, p->dv, &p->v_k, prefill_waves(p));
@@ -79,7 +79,7 @@ struct tir_value prefill_read_v(struct prefill *p, struct tir_value buffer)
     return tir_transpose(b, tir_tile_lds_load_first(b, buffer, t, &p->v_lds, first_columns(p)));
 }
 
-struct tir_value prefill_read_part_of_v(struct prefill *p, struct tir_value buffer, unsigned part)
+struct tir_value prefill_v_part(struct prefill *p, struct tir_value buffer, unsigned part)
 {
     struct tir_builder *b = &p->b;
     struct tir_layout s = prefill_scores_layout(p);
@@ -111,7 +111,7 @@ struct tir_type prefill_rest(struct prefill *p)
     return tir_tile(p->b.f, TIR_F32, PREFILL_REST_ROWS, prefill_queries(p), &l);
 }
 
-struct tir_value prefill_read_rest(struct prefill *p, struct tir_value buffer)
+struct tir_value prefill_v_rest(struct prefill *p, struct tir_value buffer)
 {
     struct tir_builder *b = &p->b;
     const struct tir_layout w = weights_layout(p), a = tir_mma_halves_left(&w);

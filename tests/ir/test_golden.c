@@ -38,24 +38,31 @@ static const struct tir_pass *pass_named(const char *name)
     return NULL;
 }
 
+/* True if the input says so of its schedule. */
+static bool has_line(const char *input, const char *what)
+{
+    char line[64];
+    snprintf(line, sizeof(line), "\n// schedule: %s\n", what);
+    return strstr(input, line) != NULL;
+}
+
 static void run_case(const struct tir_pass *pass, const char *input_path, const char *expect_path)
 {
     char *const input = read_file(input_path);
     assert_non_null(input);
-    const struct tir_schedule schedule = {
-        .stages = 3,
-        .matrix_phases = 2,
-        .interleave = 1,
-        .bare_last = 1,
-        .loop_at = strstr(input, "\n// schedule: loop_at=4\n") ? 4 : 0,
-        .round_pairs = strstr(input, "\n// schedule: round_pairs\n") != NULL,
-        .late_rounds = strstr(input, "\n// schedule: late_rounds\n") ? 2 : 0,
-        .late_from = 1,
-        .late_to = 2,
-        .even_code = strstr(input, "\n// schedule: even_code\n") != NULL,
-        .alone = strstr(input, "\n// schedule: alone\n") != NULL,
-        .mixed = strstr(input, "\n// schedule: mixed\n") != NULL,
-        .fill = strstr(input, "\n// schedule: fill\n") != NULL};
+    const struct tir_schedule schedule = {.loop = {.stages = 3,
+                                                   .matrix_phases = 2,
+                                                   .unroll = has_line(input, "unroll") ? 2 : 1,
+                                                   .drain = has_line(input, "drain") ? 2 : 0,
+                                                   .drain_from = 1,
+                                                   .drain_to = 2,
+                                                   .one_wave = has_line(input, "one_wave")},
+                                          .cover = has_line(input, "mixed")  ? TIR_COVER_MIXED
+                                                   : has_line(input, "fill") ? TIR_COVER_FILL
+                                                                             : TIR_COVER_EVEN,
+                                          .bare_last = 1,
+                                          .loop_at = has_line(input, "loop_at=4") ? 4 : 0,
+                                          .even_code = has_line(input, "even_code")};
     struct tir_func *const f = parsed(input);
     if (!tir_verify(f, "reading", stderr))
         fail_msg("%s is not sound", input_path);

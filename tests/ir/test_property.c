@@ -95,7 +95,7 @@ static void passes_keep_what_a_program_computes(void **state)
         {"opt_dce", tir_opt_dce},   {"opt_sink", tir_opt_sink}, {"opt_fold", tir_opt_fold},
         {"opt_dce", tir_opt_dce},
     };
-    static const struct tir_schedule schedule = {.stages = 1};
+    static const struct tir_schedule schedule = {0};
     static int32_t expected[2 * PROGRAM_OUTPUTS], found[2 * PROGRAM_OUTPUTS];
     for (int i = 0; i < PROGRAMS; i++) {
         struct tir_func *const f = random_program();

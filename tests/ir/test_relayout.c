@@ -131,7 +131,7 @@ static void check_round(const struct tir_machine *m, const struct shape *s, unsi
     copy_by_relayout(&p, s, dtype);
     interpret(p.f, "as a tile");
     check_copied(s, dtype, "as a tile");
-    tir_lower_tiles(p.f, &(struct tir_schedule){.stages = 1});
+    tir_lower_tiles(p.f, &(struct tir_schedule){0});
     interpret(p.f, "in registers");
     check_copied(s, dtype, "in registers");
     tir_func_destroy(p.f);
@@ -200,7 +200,7 @@ static void halves_are_swapped_by_one_instruction(void **state)
         p.layouts[1].basis[1] = p.layouts[0].basis[2 + bit];
         p.layouts[1].basis[2 + bit] = p.layouts[0].basis[1];
         copy_by_relayout(&p, &s, TIR_F32);
-        tir_lower_tiles(p.f, &(struct tir_schedule){.stages = 1});
+        tir_lower_tiles(p.f, &(struct tir_schedule){0});
         assert_int_equal(count(p.f, TIR_lane_swap), 4);
         assert_int_equal(count(p.f, TIR_select) + count(p.f, TIR_lane_gather), 0);
         interpret(p.f, "in registers");
@@ -231,7 +231,7 @@ static void waves_reduce_together(void **state)
         tir_return(b);
         interpret(p.f, "as a tile");
         memcpy(tiles, out, sizeof(out));
-        tir_lower_tiles(p.f, &(struct tir_schedule){.stages = 1});
+        tir_lower_tiles(p.f, &(struct tir_schedule){0});
         interpret(p.f, "in registers");
         assert_memory_equal(tiles, out, sizeof(out));
         tir_func_destroy(p.f);

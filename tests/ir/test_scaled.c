@@ -164,7 +164,7 @@ static void check(const struct product *p)
     struct tir_func *const f = program(p);
     for (int lowered = 0; lowered < 2; lowered++) {
         if (lowered)
-            tir_lower_tiles(f, &(struct tir_schedule){.stages = 1});
+            tir_lower_tiles(f, &(struct tir_schedule){0});
         interpret(f);
         for (unsigned i = 0; i < SIDE; i++)
             for (unsigned j = 0; j < SIDE; j++) {
@@ -265,7 +265,7 @@ static void an_instruction_takes_bytes_that_there_are(void **state)
     struct product p = product_of(32, true);
     p.left_blocks = false;
     struct tir_func *const f = program(&p);
-    tir_lower_tiles(f, &(struct tir_schedule){.stages = 1});
+    tir_lower_tiles(f, &(struct tir_schedule){0});
     struct tir_op *const op = product_op(f, TIR_mfma_scaled);
     assert_int_equal(tir_typeof(f, op->operands[4]).count, 4);
     op->imm[2] = 4;

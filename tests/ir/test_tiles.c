@@ -106,7 +106,7 @@ static void both_levels_agree(struct program *p, const uint8_t *in, uint8_t *out
     assert_true(p->written <= BYTES);
     tir_return(&p->b);
     interpret(p->f, in, out);
-    tir_lower_tiles(p->f, &(struct tir_schedule){.stages = 1});
+    tir_lower_tiles(p->f, &(struct tir_schedule){0});
     interpret(p->f, in, lowered);
     for (int i = 0; i < BYTES; i++)
         if (out[i] != lowered[i])
@@ -232,7 +232,7 @@ static void constants_that_lanes_share_are_scalars(void **state)
         keep(&p, tir_tile_gather_constant(&p.b, p.in, rows, t));
         tir_return(&p.b);
         interpret(p.f, in, out);
-        tir_lower_tiles(p.f, &(struct tir_schedule){.stages = 1});
+        tir_lower_tiles(p.f, &(struct tir_schedule){0});
         tir_walk(p.f, p.f->body, count_scalar_load, &p);
         assert_int_equal(p.scalar_loads, each ? 0 : ROWS);
         static uint8_t lowered[BYTES];

@@ -346,7 +346,7 @@ static void verify_finds_what_each_rule_forbids(void **state)
 static void the_driver_runs_no_pass_over_what_breaks_a_rule(void **state)
 {
     (void)state;
-    static const struct tir_schedule schedule = {.stages = 2};
+    static const struct tir_schedule schedule = {.loop.stages = 2};
     struct tir_func *const f = with_constants(
         "%9 = const_int {value=0} : i32\nfor %10 = %9 to %0 step %0 {\nbarrier @1.0\n"
         "yield\n}\nfor %11 = %9 to %0 step %0 {\nbarrier @1.0\nyield\n}");

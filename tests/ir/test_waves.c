@@ -102,7 +102,7 @@ static void check_both_levels(const struct program *p, int (*expected)(int row, 
 {
     for (int lowered = 0; lowered < 2; lowered++) {
         if (lowered)
-            tir_lower_tiles(p->f, &(struct tir_schedule){.stages = 1});
+            tir_lower_tiles(p->f, &(struct tir_schedule){0});
         interpret(p->f);
         for (int row = 0; row < ROWS; row++)
             for (int col = 0; col < COLS; col++)

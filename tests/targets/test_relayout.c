@@ -61,7 +61,7 @@ static void check_copy(const struct tgt *t, unsigned dtype, unsigned reg_bits, u
     tir_tile_store(&k.b, out, tir_i32(&k.b, 0), tir_relayout(&k.b, a, &to));
 
     tir_return(&k.b);
-    const struct tir_schedule schedule = {.stages = 1};
+    const struct tir_schedule schedule = {0};
     const struct tir_pass_options options = {.schedule = &schedule};
     char why[128];
     if (!tir_run_passes(k.f, &options, why))

@@ -10,6 +10,7 @@
 #include "ir/passes.h"
 #include "targets/tgt.h"
 #include "templates/template.h"
+#include "templates/pipeline/pipeline.h"
 #include "tools/attnc/cli/command.h"
 #include "tools/attnc/cli/json.h"
 #include "tools/attnc/cli/help_limits.h"
@@ -271,6 +272,22 @@ static void print_json(void)
     json_end(&j);
 }
 
+/* The software pipelines of each op's main loop, as drawings of an iteration. */
+static void help_pipelines(void)
+{
+    puts("A line is a phase of an iteration: its steps, each with the stage in brackets, which "
+         "says how "
+         "many\niterations its tile is older than the newest. Steps in parentheses are in some "
+         "kernels "
+         "only. A +\nsays that the next phase follows without a boundary.\n");
+    for (const struct att_template *const *t = att_templates; *t; t++) {
+        for (const struct pipeline *const *p = (*t)->pipelines; p && *p; p++) {
+            pipe_draw(*p, "", stdout);
+            putchar('\n');
+        }
+    }
+}
+
 static const struct topic {
     const char *name, *summary;
     void (*print)(void);
@@ -279,6 +296,7 @@ static const struct topic {
     {"ops", "the op families and what each takes", help_ops},
     {"targets", "the GPUs that attnc compiles for", help_targets},
     {"passes", "the passes of the pipeline", help_passes},
+    {"pipelines", "the schedules of the ops' main loops, drawn", help_pipelines},
     {"limits", "the values that each op's fields and calls can have", help_limits},
 };
 enum { TOPIC_COUNT = sizeof(topics) / sizeof(topics[0]) };
@@ -291,7 +309,7 @@ static void print_overview(void)
         printf("  %-8s  %s\n", (*c)->name, (*c)->summary);
     puts("\n`attnc COMMAND --help` says more about one. Topics of `attnc help`:\n");
     for (int i = 0; i < TOPIC_COUNT; i++)
-        printf("  %-8s  %s\n", topics[i].name, topics[i].summary);
+        printf("  %-9s  %s\n", topics[i].name, topics[i].summary);
     puts("\nand the name of any command, field or op.\n\n"
          "Exit codes: 0 good; 1 the input is wrong or a verification failed; 2 the environment\n"
          "is not as it must be (a file, a device, memory); 3 the output is written but not\n"
@@ -356,7 +374,7 @@ static int run(int argc, char **argv)
 
 const struct command command_help = {
     .name = "help",
-    .usage = "[fields|ops|targets|passes|limits|NAME]",
+    .usage = "[fields|ops|targets|passes|pipelines|limits|NAME]",
     .summary = "Explain commands, fields, ops, targets and passes",
     .options = options,
     .run = run,

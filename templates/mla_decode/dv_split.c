@@ -1,33 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mla_decode: waves that have a SIMD to themselves and weights of fp8, where LDS has 64 KiB
- * (turned.c has those of 16 bits).
+ * mla_decode with one wave per SIMD, fp8 weights and 64 KiB of LDS. register_transpose.c has the
+ * weights of 16 bits.
  *
- * No instruction there takes a scale for weights, so O has to follow the maximum of a column
- * wherever that has outgrown what fp8 has room for, and one of 128 columns does in a quarter of the
- * blocks. So that this is cheap, O is P c and not c^T P^T: a column's elements are a register of
- * each 16 and not a lane of all, and the rest of O stays where it is. And waves split the latent of
- * O, so that all of them have a part of what follows: none waits for the others. S^T they split by
- * columns, and tell each other P and alpha through LDS.
+ * No MFMA of this target takes a scale for weights. O must be rescaled when a column's maximum
+ * outgrows fp8, and one of 128 columns does in a quarter of the blocks. So O is P c instead of
+ * c^T P^T: a column's elements are one register of each 16, and the rest of O is not touched. Waves
+ * split the columns of the latent, so each has a share of the rescaling. They split S^T by columns,
+ * and pass P and alpha through LDS.
  *
- * There is room for three blocks. c of one goes to registers in the round of its scores, and a
- * barrier a round says that: the block behind it has come then, the place is free, and P is there.
+ * LDS holds three blocks. A block's c goes to registers in the iteration of its scores. One barrier
+ * per iteration means three things: the next block is in LDS, its place is free, and P is in LDS.
  *
- *   stage 0  where the page's number is        C3    the number  LATER
- *   stage 1  where rows are                    C1
- *   stage 2  copy the block to LDS             C1    it has come  M4    read its first columns  C4
+ *   stage 0  address of the page number        C3    the page number  LATER
+ *   stage 1  row addresses                     C1
+ *   stage 2  copy the block to LDS             C1    in LDS  M4    read its first columns  C4
  *   stage 3  S = K Q                           C1    mask  M2    largest score, read c  C2
- *            does the maximum follow           M3    P, the rest of c  C3
- *            P and alpha are there             M4
- *   stage 4  sum of P, turn c, read P and alpha, which columns follow  C1    O follows  M2
+ *            rescale check                     M3    P, the rest of c  C3
+ *            P and alpha in LDS                M4
+ *   stage 4  sum P, transpose c, read P and alpha, find columns to rescale  C1    rescale O  M2
  *            O += P c, by 32 columns and half of the keys    C2, C3, LATER, C4
  *
- * Where a block is read once, HBM is what limits the loop: blocks are asked for a round earlier.
+ * Where a block is read once, HBM limits the loop: copies are issued an iteration earlier.
  */
 #include "ir/address_map.h"
 #include "ir/bits.h"
 #include "ir/spread.h"
-#include "templates/mla_decode/turned.h"
+#include "templates/mla_decode/register_transpose.h"
 #include "templates/workgroup/scalar.h"
 
 enum {
@@ -48,11 +47,11 @@ enum { GROUP /* of copies */ };
 static const uint8_t phases[] = {[C1] = 0, [M2] = 1,    [C2] = 2, [M3] = 3,
                                  [C3] = 4, [LATER] = 5, [M4] = 6, [C4] = 7};
 
-struct att_place mla_split_place(const struct mla *s, enum turned_stage stage,
-                                 enum turned_phase phase)
+struct mla_place mla_dv_split_place(const struct mla *s, enum transpose_stage stage,
+                                    enum transpose_phase phase)
 {
     const bool earlier = s->streams && stage > T_COPY;
-    return (struct att_place){(uint8_t)(stage + earlier), phases[phase]};
+    return (struct mla_place){(uint8_t)(stage + earlier), phases[phase]};
 }
 
 /* ---- Layouts ---- */
@@ -65,48 +64,48 @@ static const struct tir_contraction keys_of_half = {3, 1, {1, 2, 8}, {4}};
 /* O^T, whose rows the product has as columns. */
 static struct tir_layout output(const struct mla *s)
 {
-    const unsigned rows = mla_turned_mma(s)->m;
+    const unsigned rows = mla_transpose_mma(s)->m;
     struct tir_layout o =
-        tir_mma_result(mla_turned_mma(s), rows, s->d.value.width, mla_turned_waves(s));
+        tir_mma_result(mla_transpose_mma(s), rows, s->d.value.width, mla_transpose_waves(s));
     for (unsigned n = rows; n < s->d.columns; n *= 2)
         o = tir_layout_stack(&o, n);
     o = tir_layout_transpose(&o);
-    return mla_turned_columns(&o);
+    return mla_transpose_columns(&o);
 }
 
 /* P of n columns, keys x columns. */
 static struct tir_layout weights(const struct mla *s, unsigned n)
 {
     const struct tir_layout l =
-        tir_mma_left(mla_turned_mma(s), n, &keys_of_lanes, mla_turned_waves(s));
+        tir_mma_left(mla_transpose_mma(s), n, &keys_of_lanes, mla_transpose_waves(s));
     return tir_layout_transpose(&l);
 }
 
 /* c of half of the keys, keys x latent. */
 static struct tir_layout values(const struct mla *s)
 {
-    const struct tir_layout right =
-        tir_mma_right(mla_turned_mma(s), s->d.value.width, &keys_of_half, mla_turned_waves(s));
-    const struct tir_layout l = mla_turned_columns(&right);
+    const struct tir_layout right = tir_mma_right(mla_transpose_mma(s), s->d.value.width,
+                                                  &keys_of_half, mla_transpose_waves(s));
+    const struct tir_layout l = mla_transpose_columns(&right);
     return tir_layout_transpose(&l);
 }
 
-void mla_split_choose_layouts(struct mla *s)
+void mla_dv_split_choose_layouts(struct mla *s)
 {
     struct decode *const d = &s->d;
     d->qk = d->pv; /* 32 keys */
     const struct tir_layout scores =
-        tir_mma_result(mla_turned_mma(s), d->keys, d->columns, mla_turned_waves(s));
+        tir_mma_result(mla_transpose_mma(s), d->keys, d->columns, mla_transpose_waves(s));
     const struct tir_layout o = output(s), all = tir_layout_slice(&o, 0);
     const struct tir_layout p = weights(s, d->columns), vector = tir_layout_of_one_wave(&all);
-    mla_turned_add_panels(s);
+    mla_transpose_add_panels(s);
     d->scores = tir_tile(d->b.f, TIR_F32, d->keys, d->columns, &scores);
     d->output = tir_tile(d->b.f, TIR_F32, d->value.width, d->columns, &o);
     s->weights = tir_tile(d->b.f, s->p_dtype, d->keys, d->columns, &p);
     s->vector = tir_tile(d->b.f, TIR_F32, 1, d->columns, &vector);
 }
 
-void mla_split_take_lds(struct mla *s)
+void mla_dv_split_take_lds(struct mla *s)
 {
     s->p_lds = tir_lane_major(tir_layout_of(s->d.b.f, s->weights), 16);
     s->p_buffer = tir_lds_buffer(&s->d.b, 2 * s->d.keys * s->d.columns, 16);
@@ -139,22 +138,23 @@ static struct tir_value fetch(struct mla *s, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
     const struct part *const latent = s->part, *const rotated = s->part + 1;
-    mla_turned_at(s, T_PAGES, C3);
+    mla_transpose_at(s, T_PAGES, C3);
     const struct tir_value key = mla_first_key(s, block);
     const struct tir_value i = tir_min(b, att_page_of(&s->pages.paging, key), s->pages.last);
     const struct tir_value byte = tir_shl(b, i, tir_i32(b, 2));
-    mla_turned_at(s, T_PAGES, LATER); /* M4 waits for LDS, and so for it as well */
+    mla_transpose_at(s, T_PAGES, LATER); /* M4 waits for LDS, and so for it as well */
     const struct tir_value page = tir_scalar_load(b, s->pages.table, byte, TIR_I32);
-    mla_turned_at(s, T_PAGES, M4);
+    mla_transpose_at(s, T_PAGES, M4);
     tir_anchor(b, page); /* LLVM would load the first one right in front of the loop */
-    mla_turned_at(s, T_COPY, C1);
-    const struct turned_flight f = mla_turned_find_rows(s, block, page);
+    mla_transpose_at(s, T_COPY, C1);
+    const struct mla_flight f = mla_transpose_find_rows(s, block, page);
     b->stage = T_COPY + 1;
-    mla_turned_copy(s, &f, (struct turned_piece){latent, 0, s->d.keys, 0, latent->width}, GROUP);
+    mla_transpose_copy(s, &f, (struct mla_copy_piece){latent, 0, s->d.keys, 0, latent->width},
+                       GROUP);
     if (s->n_parts > 1)
-        mla_turned_copy(s, &f, (struct turned_piece){rotated, 0, s->d.keys, 0, rotated->width},
-                        GROUP);
-    mla_turned_at(s, T_ARRIVE, M4);
+        mla_transpose_copy(s, &f, (struct mla_copy_piece){rotated, 0, s->d.keys, 0, rotated->width},
+                           GROUP);
+    mla_transpose_at(s, T_ARRIVE, M4);
     tir_wait(b, GROUP, 0);
     tir_barrier(b);
     return f.place;
@@ -172,13 +172,13 @@ static struct tir_value follow(struct mla *s, struct tir_value x,
     const struct tir_value m = carried[ATT_CARRY_M], l = carried[ATT_CARRY_L];
     const struct tir_value one = tir_splat(b, tir_f32(b, 1.0f), softmax->vector);
     const struct tir_type t[] = {softmax->vector, tir_typeof(b->f, l), softmax->vector};
-    mla_turned_at(s, T_SCORES, C2);
+    mla_transpose_at(s, T_SCORES, C2);
     const struct tir_value largest = tir_col_max(b, x);
     const struct tir_value exponent = tir_splat(b, softmax->exponent, softmax->vector);
     const struct tir_value above = tir_fma(b, largest, exponent, tir_neg(b, m));
     const struct tir_value grown =
         tir_any(b, tir_cmp_gt(b, above, tir_float_like(b, above, softmax->room)));
-    mla_turned_at(s, T_SCORES, M3);
+    mla_transpose_at(s, T_SCORES, M3);
     struct tir_if branch = tir_begin_bare_if(b, grown, t, N);
     const struct tir_value top = att_softmax_next(b, softmax, largest, m);
     const struct tir_value far = tir_cmp_gt(b, tir_sub(b, top, m), tir_float_like(b, m, FOLLOWS));
@@ -203,9 +203,9 @@ static void tell(struct mla *s, struct tir_value place, struct tir_value block, 
     const struct tir_value used = tir_convert_in_range(b, p, TIR_FP8);
     tir_tile_lds_store(b, vector_at(s, place), alpha, &map);
     tir_tile_lds_store(b, weights_at(s, block), used, &s->p_lds);
-    mla_turned_at(s, T_SCORES, M4);
+    mla_transpose_at(s, T_SCORES, M4);
     tir_wait(b, TIR_LDS_WRITES, 0);
-    mla_turned_at(s, T_VALUES, C1);
+    mla_transpose_at(s, T_VALUES, C1);
     *l = tir_named(b, "l", tir_add(b, *l, tir_col_fold_sum(b, tir_convert(b, used, TIR_F32))));
 }
 
@@ -342,12 +342,12 @@ static struct tir_value rescale(struct mla *s, struct tir_value place, struct ti
 {
     struct tir_builder *const b = &s->d.b;
     const struct tir_type t = tir_typeof(b->f, o);
-    mla_turned_at(s, T_VALUES, C1);
+    mla_transpose_at(s, T_VALUES, C1);
     const struct tir_value loaded = load_alpha(s, place);
     struct alpha alpha[] = {take_alpha(b, loaded, 0), take_alpha(b, loaded, 1)};
     const struct tir_value lanes = tir_or(b, alpha[0].lanes, alpha[1].lanes);
     struct tir_value followed = o;
-    mla_turned_at(s, T_VALUES, M2);
+    mla_transpose_at(s, T_VALUES, M2);
     struct tir_if branch = tir_begin_bare_if(b, tir_cmp_ne(b, lanes, tir_i64(b, 0)), &t, 1);
     for (unsigned i = 0; i < ROWS; i++) {
         struct alpha *const own = &alpha[i / 2];
@@ -370,10 +370,10 @@ static struct tir_value load_values(struct mla *s, struct tir_value place, unsig
     const struct tir_type t = tir_tile(b->f, s->kq_dtype, keys, width, &along);
     struct tir_layout map = tir_row_major(keys, width);
     tir_map_pad(&map, width, CHUNK);
-    mla_turned_at(s, T_SCORES, half ? C3 : C2);
+    mla_transpose_at(s, T_SCORES, half ? C3 : C2);
     const struct tir_value from = att_plus(b, place, (int)(half * keys * (width + CHUNK)));
     const struct tir_value c = tir_tile_lds_load(b, from, t, &map);
-    mla_turned_at(s, T_VALUES, C1);
+    mla_transpose_at(s, T_VALUES, C1);
     return tir_relayout(b, c, &l);
 }
 
@@ -392,13 +392,13 @@ static struct tir_value multiply(struct mla *s, struct tir_value place, struct t
         c[half] = load_values(s, place, half);
     struct tir_value part[ROWS];
     for (unsigned i = 0; i < ROWS; i++) {
-        mla_turned_at(s, T_VALUES, (enum turned_phase)phase[i].read);
+        mla_transpose_at(s, T_VALUES, (enum transpose_phase)phase[i].read);
         const struct tir_value from = att_plus(b, weights_at(s, block), (int)(i * bytes));
         const struct tir_value p = tir_tile_lds_load(b, from, t, &map);
-        mla_turned_at(s, T_VALUES, C2);
+        mla_transpose_at(s, T_VALUES, C2);
         part[i] = take_part(b, tir_transpose(b, o), i, ROWS);
         for (unsigned half = 0; half < HALVES; half++) {
-            mla_turned_at(s, T_VALUES, (enum turned_phase)phase[i].product[half]);
+            mla_transpose_at(s, T_VALUES, (enum transpose_phase)phase[i].product[half]);
             const struct tir_value own = tir_transpose(b, tir_half(b, p, (int)half));
             part[i] = tir_mma_in_agprs(b, s->d.pv, own, c[half], part[i]);
         }
@@ -408,14 +408,14 @@ static struct tir_value multiply(struct mla *s, struct tir_value place, struct t
     return tir_named(b, "o", tir_transpose(b, all));
 }
 
-void mla_split_visit(struct mla *s, struct att_block block, struct tir_value carried[ATT_N_CARRY])
+void mla_dv_split_visit(struct mla *s, struct att_block block,
+                        struct tir_value carried[ATT_N_CARRY])
 {
     struct tir_builder *const b = &s->d.b;
     const struct tir_value place = fetch(s, block.index);
-    const struct tir_value x =
-        att_attention_modify(&s->d.attention, mla_turned_scores(s, place), &block);
+    const struct tir_value x = mla_mask_scores(s, mla_transpose_scores(s, place), &block);
     const struct tir_value alpha = follow(s, x, carried);
-    mla_turned_at(s, T_SCORES, C3);
+    mla_transpose_at(s, T_SCORES, C3);
     const struct tir_value exponent = att_softmax_exponent(b, &s->softmax, x, carried[ATT_CARRY_M]);
     const struct tir_value p = tir_named(b, "p", tir_exp2(b, exponent));
     tell(s, place, block.index, p, alpha, &carried[ATT_CARRY_L]);
@@ -424,15 +424,15 @@ void mla_split_visit(struct mla *s, struct att_block block, struct tir_value car
 }
 
 /* P is read by then. */
-void mla_split_share(struct mla *s) { s->d.divisors = s->p_buffer; }
+void mla_dv_split_share(struct mla *s) { s->d.divisors = s->p_buffer; }
 
-void mla_split_schedule(const struct mla *s, struct tir_schedule *schedule)
+void mla_dv_split_schedule(const struct mla *s, struct tir_schedule *schedule)
 {
-    schedule->stages = (uint8_t)(T_N_STAGES + s->streams);
+    schedule->loop.stages = (uint8_t)(T_N_STAGES + s->streams);
     schedule->hoist_vgprs = 4;
-    schedule->mixed = 1;
+    schedule->cover = TIR_COVER_MIXED;
     schedule->exchange_ahead = 2;
     schedule->loop_at = s->streams ? 0 : LOOP_AT;
-    schedule->matrix_phases = 1u << phases[C1] | 1u << phases[C2] | 1u << phases[C3] |
-                              1u << phases[LATER] | 1u << phases[C4];
+    schedule->loop.matrix_phases = 1u << phases[C1] | 1u << phases[C2] | 1u << phases[C3] |
+                                   1u << phases[LATER] | 1u << phases[C4];
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ir/pipeline_round.h"
+#include "ir/pipeline_iteration.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ static bool is_copy(const struct tir_op *op)
     return op->opcode == TIR_copy_to_lds || op->opcode == TIR_gather_to_lds;
 }
 
-/* Does `a` stand before `b` in a round, whatever their order in the program? */
+/* True if `a` runs before `b` in an iteration; program order decides among equals. */
 static bool comes_before(const struct tir_op *a, const struct tir_op *b)
 {
     if (a->phase != b->phase)
@@ -26,7 +26,7 @@ static bool comes_before(const struct tir_op *a, const struct tir_op *b)
 }
 
 /* Stable: program order decides among equals. */
-static void sort_round(struct tir_rotation *r)
+static void sort_iteration(struct tir_rotation *r)
 {
     const struct tir_block *body = r->body;
     r->n_order = body->n_ops - 1; /* without the yield */
@@ -65,7 +65,7 @@ static struct tir_value yielded(const struct tir_rotation *r, int param)
     return r->yield->operands[param - 1];
 }
 
-/* Returns the place of the op that makes v in the order of a round. */
+/* Returns the place of the op that makes v in the order of an iteration. */
 static unsigned place_of(const struct tir_rotation *r, struct tir_value v)
 {
     unsigned i = 0;
@@ -121,8 +121,8 @@ static void add_carry(struct tir_rotation *r, struct tir_value v, unsigned age)
     r->carries[r->n_carries++] = (struct tir_carry){v, age};
 }
 
-/* Returns how many rounds before its use by `stage` a carried value was made. It is 1 if the stage
- * itself made it, for the tile before; a later stage made it earlier in this round. */
+/* Returns how many iterations before its use by `stage` a carried value was made. It is 1 if the
+ * stage itself made it, for the tile before; a later stage made it earlier in this iteration. */
 static unsigned carried_age(const struct tir_rotation *r, int param, unsigned stage)
 {
     const struct tir_value next = yielded(r, param);
@@ -185,20 +185,20 @@ static void find_carries(struct tir_rotation *r)
             add_carry(r, r->yield->operands[i], 1);
 }
 
-static void number_tiles(struct tir_round *e)
+static void number_tiles(struct tir_iteration *e)
 {
     e->tile[0] = e->newest;
     for (unsigned s = 1; s <= (unsigned)e->last_stage; s++)
         e->tile[s] = tir_sub(&e->b, e->newest, tir_i32(&e->b, (int)s));
 }
 
-static struct tir_value mapped(struct tir_round *e, unsigned stage, struct tir_value v)
+static struct tir_value mapped(struct tir_iteration *e, unsigned stage, struct tir_value v)
 {
     struct tir_rotation *r = e->r;
     if (v.id < r->max_id && e->nested[v.id].id)
         return e->nested[v.id];
     if (made_in_body(r, v))
-        return r->round[stage - tir_def_stage(r, v)][v.id];
+        return r->iteration[stage - tir_def_stage(r, v)][v.id];
     const int param = param_index(r, v);
     if (param < 0)
         return v;
@@ -206,14 +206,14 @@ static struct tir_value mapped(struct tir_round *e, unsigned stage, struct tir_v
         return e->tile[stage];
     if (e->number == stage) /* this stage's first tile */
         return r->loop->operands[3 + param - 1];
-    return r->round[carried_age(r, param, stage)][yielded(r, param).id];
+    return r->iteration[carried_age(r, param, stage)][yielded(r, param).id];
 }
 
-static void clone_into(struct tir_round *e, unsigned stage, const struct tir_block *from,
+static void clone_into(struct tir_iteration *e, unsigned stage, const struct tir_block *from,
                        struct tir_block *to);
 
 /* Copies of this wait's group that are issued after the one it waits for, by the time it runs. */
-static int newer_copies(const struct tir_round *e, const struct tir_op *wait)
+static int newer_copies(const struct tir_iteration *e, const struct tir_op *wait)
 {
     const struct tir_rotation *r = e->r;
     for (unsigned i = 0; i < r->n_order; i++) {
@@ -228,7 +228,7 @@ static int newer_copies(const struct tir_round *e, const struct tir_op *wait)
     return 0;
 }
 
-static struct tir_ref clone_op(struct tir_round *e, unsigned stage, const struct tir_op *op)
+static struct tir_ref clone_op(struct tir_iteration *e, unsigned stage, const struct tir_op *op)
 {
     struct tir_rotation *r = e->r;
     struct tir_func *f = r->f;
@@ -253,7 +253,7 @@ static struct tir_ref clone_op(struct tir_round *e, unsigned stage, const struct
     return ref;
 }
 
-static void clone_blocks(struct tir_round *e, unsigned stage, const struct tir_op *op,
+static void clone_blocks(struct tir_iteration *e, unsigned stage, const struct tir_op *op,
                          struct tir_ref ref, struct tir_block *parent)
 {
     for (int k = 0; k < 2; k++) {
@@ -265,7 +265,7 @@ static void clone_blocks(struct tir_round *e, unsigned stage, const struct tir_o
     }
 }
 
-static void clone_into(struct tir_round *e, unsigned stage, const struct tir_block *from,
+static void clone_into(struct tir_iteration *e, unsigned stage, const struct tir_block *from,
                        struct tir_block *to)
 {
     struct tir_rotation *r = e->r;
@@ -279,12 +279,12 @@ static void clone_into(struct tir_round *e, unsigned stage, const struct tir_blo
     }
 }
 
-static bool is_matrix_phase(const struct tir_round *e, int phase)
+static bool is_matrix_phase(const struct tir_iteration *e, int phase)
 {
-    return e->r->schedule->matrix_phases >> phase & 1;
+    return e->r->schedule->loop.matrix_phases >> phase & 1;
 }
 
-static void begin_phase(struct tir_round *e, int phase)
+static void begin_phase(struct tir_iteration *e, int phase)
 {
     const struct tir_schedule *s = e->r->schedule;
     const bool matrix = is_matrix_phase(e, phase);
@@ -295,7 +295,7 @@ static void begin_phase(struct tir_round *e, int phase)
 
 /* Behind the barrier of a memory phase a matrix phase begins, with the priority unless that is set
  * here: two words, or one. Waves that come here wait for others, and have time for a s_nop. */
-static void place_barrier(struct tir_round *e, int phase, bool steady)
+static void place_barrier(struct tir_iteration *e, int phase, bool steady)
 {
     const struct tir_schedule *s = e->r->schedule;
     if (is_matrix_phase(e, phase))
@@ -308,20 +308,20 @@ static void place_barrier(struct tir_round *e, int phase, bool steady)
 
 /* Ping-pong: every phase ends with a barrier, so that the groups stay one phase apart. So does
  * every phase of the prologue, where the stage that would bring the barrier may not run yet;
- * `bare_rounds` says which rounds need none. */
-static void end_phase(struct tir_round *e, int phase, bool barrier_seen, bool steady)
+ * `bare_iterations` says which iterations need none. */
+static void end_phase(struct tir_iteration *e, int phase, bool barrier_seen, bool steady)
 {
     const struct tir_schedule *s = e->r->schedule;
-    const bool bare = (steady || e->number < s->bare_rounds) && s->ping_pong < 2;
-    if (barrier_seen || s->apart || bare)
+    const bool bare = (steady || e->number < s->loop.bare_iterations) && s->loop.roles < 2;
+    if (barrier_seen || s->loop.barriers == TIR_BARRIERS_OPS || bare)
         return;
     place_barrier(e, phase, steady);
     tir_barrier(&e->b);
 }
 
-/* Does another barrier of this round follow in the same phase? Then one will do: a phase ends with
- * its waits and barriers, and both may be there for rounds in which one of their stages is not. */
-static bool barrier_follows(const struct tir_round *e, unsigned i)
+/* True if another barrier of this iteration follows in the same phase. Then that one will do: a
+ * phase ends with its waits and barriers. Both exist for iterations that lack one of the stages. */
+static bool barrier_follows(const struct tir_iteration *e, unsigned i)
 {
     const struct tir_rotation *r = e->r;
     const unsigned phase = tir_op(r->f, r->order[i])->phase;
@@ -338,14 +338,14 @@ static bool barrier_follows(const struct tir_round *e, unsigned i)
 
 static bool is_joined(const struct tir_schedule *s, int phase, int next)
 {
-    return phase >= 0 && next == phase + 1 && s->joined_phases >> phase & 1;
+    return phase >= 0 && next == phase + 1 && s->loop.open_phases >> phase & 1;
 }
 
-void tir_append_held(struct tir_rotation *r, struct tir_block *block, unsigned round, int phase)
+void tir_append_held(struct tir_rotation *r, struct tir_block *block, unsigned number, int phase)
 {
     for (unsigned i = 0; i < r->n_held; i++) {
         struct tir_op *const op = tir_op(r->f, r->held[i]);
-        if (op->stage != round || op->phase > phase)
+        if (op->stage != number || op->phase > phase)
             continue;
         op->stage = TIR_NO_STAGE;
         op->phase = 0;
@@ -353,7 +353,7 @@ void tir_append_held(struct tir_rotation *r, struct tir_block *block, unsigned r
     }
 }
 
-void tir_emit_round(struct tir_round *e, bool steady)
+void tir_emit_iteration(struct tir_iteration *e, bool steady)
 {
     struct tir_rotation *r = e->r;
     int phase = -1;
@@ -382,17 +382,17 @@ void tir_emit_round(struct tir_round *e, bool steady)
         const struct tir_ref ref = clone_op(e, (unsigned)stage, op);
         tir_append(r->f, e->b.block, ref);
         for (unsigned k = 0; k < op->n_results; k++)
-            r->round[0][op->result.id + k] = tir_result(tir_op(r->f, ref), k);
+            r->iteration[0][op->result.id + k] = tir_result(tir_op(r->f, ref), k);
         clone_blocks(e, (unsigned)stage, op, ref, e->b.block);
     }
     end_phase(e, phase, barrier, steady);
 }
 
-void tir_age_rounds(struct tir_rotation *r)
+void tir_age_iterations(struct tir_rotation *r)
 {
-    struct tir_value *oldest = r->round[TIR_MAX_STAGES + 1];
-    memmove(&r->round[1], &r->round[0], (TIR_MAX_STAGES + 1) * sizeof(r->round[0]));
-    r->round[0] = oldest;
+    struct tir_value *oldest = r->iteration[TIR_MAX_STAGES + 1];
+    memmove(&r->iteration[1], &r->iteration[0], (TIR_MAX_STAGES + 1) * sizeof(r->iteration[0]));
+    r->iteration[0] = oldest;
     memset(oldest, 0, r->max_id * sizeof(oldest[0]));
 }
 void tir_move_phase(struct tir_rotation *r, unsigned stage, unsigned from, unsigned to)
@@ -402,7 +402,7 @@ void tir_move_phase(struct tir_rotation *r, unsigned stage, unsigned from, unsig
         if (tir_stage_of(op) == stage && op->phase == from)
             op->phase = (uint8_t)to;
     }
-    sort_round(r);
+    sort_iteration(r);
 }
 
 void *tir_alloc_clear(struct tir_func *f, size_t size)
@@ -419,8 +419,8 @@ struct tir_rotation tir_begin_rotation(struct tir_func *f, const struct tir_sche
     r.max_id = f->n_values;
     r.is_op_value = tir_alloc_clear(f, r.max_id * sizeof(bool));
     for (unsigned i = 0; i < TIR_MAX_STAGES + 2; i++)
-        r.round[i] = tir_alloc_clear(f, r.max_id * sizeof(r.round[i][0]));
-    sort_round(&r);
+        r.iteration[i] = tir_alloc_clear(f, r.max_id * sizeof(r.iteration[i][0]));
+    sort_iteration(&r);
     note_values(&r);
     choose_kept(&r, only_copies);
     find_carries(&r);

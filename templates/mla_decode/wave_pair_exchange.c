@@ -1,27 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mla_decode: what the waves of a pair (pairs.c) tell each other, weights and at the end
- * l, and their rounds with fp8.
+ * mla_decode, wave pairs (wave_pair.c): the exchange of weights, and of l at the end; and the loop
+ * for fp8.
  *
- * A block of fp8 has 64 keys, and each wave makes the scores and weights of 32 of them. The product
- * with c takes a scale for 32 keys, so that no wave has to know what the other's weights are
- * relative to before that product. A round has the phases of alone.c:
+ * An fp8 block has 64 keys, and each wave makes scores and weights of 32. The product with c
+ * takes a scale for each 32 keys, so no wave needs the other's exponents before that product.
+ * Phases of an iteration are the same as in pipelines/one_wave.c:
  *
- *   SCORES  the block has arrived  M1    S = K Q of own keys  C1    mask  M2
+ *   SCORES  the block is in LDS  M1    S = K Q of own keys  C1    mask  M2
  *           e, P, both to LDS  C2
- *   VALUES  they are there  M1    read both waves' P and e, first of c, sum of P  C1
- *           O follows the maximum, all have read P  M2    O += c P  C2
+ *   VALUES  both in LDS  M1    read both waves' P and e, first columns of c, sum of P  C1
+ *           rescale O; all have read P  M2    O += c P  C2
  *
- * gather.c says when a block is asked for.
- *
- * HBM waits in front of the first block and behind the last one. So an item's arguments come with
- * it in one round of loads, and Q is asked for at once. The last block's product stands behind the
- * loop: each part of the results is stored when its own product is there, and the first of these
- * hides what l takes to pass between the waves.
+ * gather.c has the copies. HBM idles before the first block and after the last one. So an item's
+ * arguments are loaded together with the item, and Q is issued at once. The last block's product is
+ * after the loop: each part of the results is stored as its own product ends, and the first part
+ * hides the exchange of l.
  */
 #include "ir/address_map.h"
 #include "ir/bits.h"
-#include "templates/mla_decode/alone.h"
+#include "templates/mla_decode/one_wave.h"
 #include "templates/workgroup/scalar.h"
 
 #include <assert.h>
@@ -35,7 +33,7 @@ enum {
     ALL_STATES = 20 /* at most */
 };
 
-struct tir_layout mla_halves_with_keys(const struct tir_layout *l)
+struct tir_layout mla_exchange_with_keys(const struct tir_layout *l)
 {
     static const uint8_t key[] = {0, 1, 3, 2, 4, 5};
     return tir_layout_permute_rows(l, key);
@@ -46,18 +44,18 @@ struct tir_layout mla_halves_with_keys(const struct tir_layout *l)
 static struct tir_value own_columns(struct mla *s, struct tir_value buffer, unsigned bytes)
 {
     struct tir_builder *const b = &s->d.b;
-    return tir_sub(b, buffer, att_times(b, mla_alone_half(s), (int)bytes));
+    return tir_sub(b, buffer, att_times(b, mla_one_wave_half(s), (int)bytes));
 }
 
 /* The columns of all waves are twice as many rows as a block has. */
 static void read_queries(struct mla *s, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
-    const unsigned bytes = mla_alone_before(s, s->part, s->d.row_columns);
-    const struct tir_value place = own_columns(s, mla_alone_place(s, s->part, block), bytes);
+    const unsigned bytes = mla_one_wave_before(s, s->part, s->d.row_columns);
+    const struct tir_value place = own_columns(s, mla_one_wave_place(s, s->part, block), bytes);
     for (unsigned i = 0; i < s->n_panels; i++)
         s->q[i] = tir_named(
-            b, "q", mla_lines_read(s, place, s->panel[i].q, s->d.columns, s->panel[i].first));
+            b, "q", mla_row_pairs_read(s, place, s->panel[i].q, s->d.columns, s->panel[i].first));
 }
 
 /* ---- Weights and exponents pass between waves ---- */
@@ -67,7 +65,7 @@ static struct tir_contraction keys_order(struct mla *s)
 {
     const struct tir_mma *const mma = &s->d.m->mma[s->d.pv];
     const struct tir_layout held =
-        s->lines ? *tir_layout_of(s->d.b.f, s->d.scores) : mla_alone_weights(s);
+        s->row_pairs ? *tir_layout_of(s->d.b.f, s->d.scores) : mla_one_wave_weights(s);
     struct tir_contraction k = tir_contract_acc(&held, tir_bits(mma->n));
     k.reg[k.n_reg++] = s->d.scores.rows;
     return k;
@@ -77,7 +75,7 @@ static struct tir_contraction keys_order(struct mla *s)
 static struct tir_layout all_weights(struct mla *s)
 {
     const struct tir_contraction k = keys_order(s);
-    return tir_mma_right(&s->d.m->mma[s->d.pv], s->d.columns, &k, mla_alone_waves(s));
+    return tir_mma_right(&s->d.m->mma[s->d.pv], s->d.columns, &k, mla_one_wave_waves(s));
 }
 
 /* A lane's weights of a wave lie side by side, 16 bytes. */
@@ -108,12 +106,12 @@ static unsigned exponents_bytes(const struct mla *s)
     return (PARTS * s->d.columns - s->d.row_columns) * (unsigned)sizeof(float);
 }
 
-void mla_halves_take_lds(struct mla *s, unsigned blocks)
+void mla_exchange_take_lds(struct mla *s, unsigned blocks)
 {
     struct tir_builder *const b = &s->d.b;
-    s->turns = mla_alone_gathers(s) ? 1 : 2;
-    if (s->lines) {
-        s->part->bytes = mla_lines_bytes(s);
+    s->turns = mla_one_wave_gathers(s) ? 1 : 2;
+    if (s->row_pairs) {
+        s->part->bytes = mla_row_pairs_bytes(s);
         s->part->buffer = tir_lds_buffer(b, blocks * s->part->bytes, 16);
     }
     s->p_buffer = tir_lds_buffer(b, s->turns * weights_bytes(s), 16);
@@ -141,13 +139,13 @@ static struct tir_value exponents_place(struct mla *s, struct tir_value block)
 }
 
 /* Weights of own keys and the exponent that they are relative to, one for each column. */
-void mla_halves_tell(struct mla *s, struct tir_value block, struct tir_value weights,
-                     struct tir_value e)
+void mla_exchange_tell(struct mla *s, struct tir_value block, struct tir_value weights,
+                       struct tir_value e)
 {
     struct tir_builder *const b = &s->d.b;
     const struct tir_layout map = weights_map(s), exponents = tir_row_major(PARTS, s->d.columns);
     const unsigned part = s->d.columns * sizeof(float);
-    const struct tir_value half = mla_alone_half(s);
+    const struct tir_value half = mla_one_wave_half(s);
     tir_tile_lds_store(
         b, tir_add(b, weights_place(s, block), att_times(b, half, (int)weights_before(s))), weights,
         &map);
@@ -155,19 +153,20 @@ void mla_halves_tell(struct mla *s, struct tir_value block, struct tir_value wei
                        &exponents);
 }
 
-struct tir_value mla_halves_other(struct mla *s, struct tir_value block, struct tir_type t)
+struct tir_value mla_exchange_other(struct mla *s, struct tir_value block, struct tir_type t)
 {
     struct tir_builder *const b = &s->d.b;
     const struct tir_layout map = tir_row_major(1, s->d.columns);
     const int part = (int)(s->d.columns * sizeof(float));
     const struct tir_value first = att_plus(b, exponents_place(s, block), part);
-    return tir_tile_lds_load(b, tir_sub(b, first, att_times(b, mla_alone_half(s), part)), t, &map);
+    return tir_tile_lds_load(b, tir_sub(b, first, att_times(b, mla_one_wave_half(s), part)), t,
+                             &map);
 }
 
-struct tir_value mla_halves_part(struct mla *s, struct tir_value block, unsigned part)
+struct tir_value mla_exchange_part(struct mla *s, struct tir_value block, unsigned part)
 {
     struct tir_builder *const b = &s->d.b;
-    const struct tir_layout map = weights_map(s), held = mla_alone_weights(s);
+    const struct tir_layout map = weights_map(s), held = mla_one_wave_weights(s);
     const struct tir_type t = tir_tile(b->f, s->p_dtype, s->d.scores.rows, s->d.columns, &held);
     return tir_tile_lds_load(
         b, att_plus(b, weights_place(s, block), (int)(part * weights_before(s))), t, &map);
@@ -189,7 +188,7 @@ static struct tir_value read_weights(struct mla *s, struct tir_value block)
 static struct tir_value read_exponents(struct mla *s, struct tir_value block)
 {
     const struct tir_layout right = all_weights(s), map = tir_row_major(PARTS, s->d.columns);
-    const struct tir_type t = tir_with_dtype(mla_alone_scales_type(s, &right), TIR_F32);
+    const struct tir_type t = tir_with_dtype(mla_one_wave_scales_type(s, &right), TIR_F32);
     return tir_tile_lds_load(&s->d.b, exponents_place(s, block), t, &map);
 }
 
@@ -197,15 +196,17 @@ static struct tir_value read_exponents(struct mla *s, struct tir_value block)
 static struct tir_value own_half(struct mla *s, struct tir_value block)
 {
     struct tir_builder *const b = &s->d.b;
-    const int bytes = (int)mla_lines_before(s, s->d.output.rows);
-    return tir_add(b, mla_alone_place(s, s->part, block), att_times(b, mla_alone_half(s), bytes));
+    const int bytes = (int)mla_row_pairs_before(s, s->d.output.rows);
+    return tir_add(b, mla_one_wave_place(s, s->part, block),
+                   att_times(b, mla_one_wave_half(s), bytes));
 }
 
 /* The type of so many columns of c, keys x columns. */
 static struct tir_type columns_type(struct mla *s, unsigned width)
 {
     const struct tir_contraction k = keys_order(s);
-    const struct tir_layout a = tir_mma_left(&s->d.m->mma[s->d.pv], width, &k, mla_alone_waves(s));
+    const struct tir_layout a =
+        tir_mma_left(&s->d.m->mma[s->d.pv], width, &k, mla_one_wave_waves(s));
     const struct tir_layout l = tir_layout_transpose(&a);
     return tir_tile(s->d.b.f, s->kq_dtype, s->d.keys, width, &l);
 }
@@ -215,18 +216,18 @@ static struct tir_value read_columns(struct mla *s, struct tir_value block, unsi
                                      unsigned width)
 {
     struct tir_builder *const b = &s->d.b;
-    if (width > MLA_LINES_COLUMNS) {
+    if (width > MLA_ROW_PAIR_COLUMNS) {
         const struct tir_value upper = read_columns(s, block, first, width / 2);
         return tir_stack(b, upper, read_columns(s, block, first + width / 2, width / 2));
     }
     const struct tir_type t = columns_type(s, width);
-    return tir_transpose(b, mla_lines_read(s, own_half(s, block), t, s->d.keys, first));
+    return tir_transpose(b, mla_row_pairs_read(s, own_half(s, block), t, s->d.keys, first));
 }
 
 /* All of c^T of the wave's half of the latent; the first columns have been read. */
 static struct tir_value read_values(struct mla *s, struct tir_value block, struct tir_value first)
 {
-    mla_alone_at(s, A_VALUES, C2);
+    mla_one_wave_at(s, A_VALUES, C2);
     struct tir_value v = first;
     for (unsigned width = EARLY; width < s->d.output.rows; width *= 2)
         v = tir_stack(&s->d.b, v, read_columns(s, block, width, width));
@@ -243,25 +244,25 @@ static void visit(struct mla *s, struct att_block block, struct tir_value carrie
 {
     struct tir_builder *const b = &s->d.b;
     struct tir_value *const l = &carried[ATT_CARRY_L], *const o = &carried[ATT_CARRY_O], e;
-    const struct tir_value p = mla_alone_scaled(s, &block, &e);
+    const struct tir_value p = mla_one_wave_scaled(s, &block, &e);
     const struct tir_value rounded = tir_convert_in_range(b, tir_named(b, "p", p), TIR_FP8);
-    mla_alone_at(s, A_SCORES, M2);
+    mla_one_wave_at(s, A_SCORES, M2);
     tir_barrier(b); /* all have read P of the block before: C2 writes */
-    mla_alone_at(s, A_SCORES, C2);
-    mla_halves_tell(s, block.index, rounded, e);
-    mla_alone_at(s, A_VALUES, M1);
+    mla_one_wave_at(s, A_SCORES, C2);
+    mla_exchange_tell(s, block.index, rounded, e);
+    mla_one_wave_at(s, A_VALUES, M1);
     mla_meet(s);
-    mla_alone_at(s, A_VALUES, C1);
+    mla_one_wave_at(s, A_VALUES, C1);
     const struct tir_value all = read_exponents(s, block.index),
                            weights = read_weights(s, block.index);
     const struct tir_value sum =
         tir_col_fold_dot(b, tir_convert(b, rounded, TIR_BF16), tir_float_like(b, *l, 0.0f));
-    mla_alone_at(s, A_VALUES, M2);
+    mla_one_wave_at(s, A_VALUES, M2);
     const struct tir_value first = read_columns(s, block.index, 0, EARLY);
-    mla_alone_follow(s, all, carried);
+    mla_one_wave_follow(s, all, carried);
     carried[BEFORE] = carried[ATT_CARRY_O];
     const struct tir_value m = carried[ATT_CARRY_M];
-    const struct tir_value scales = mla_alone_scales(s, all, m, tir_typeof(b->f, all));
+    const struct tir_value scales = mla_one_wave_scales(s, all, m, tir_typeof(b->f, all));
     const struct tir_value scale = tir_exp2(b, tir_sub(b, e, m));
     *l = tir_named(b, "l", tir_fma(b, sum, tir_broadcast(b, scale, tir_typeof(b->f, *l)), *l));
     const struct tir_value c = read_values(s, block.index, first);
@@ -274,12 +275,12 @@ static void visit(struct mla *s, struct att_block block, struct tir_value carrie
 }
 
 /* The waves of a pair know one maximum. */
-void mla_halves_join(struct mla *s, struct decode_state *state)
+void mla_exchange_join(struct mla *s, struct decode_state *state)
 {
     struct tir_builder *const b = &s->d.b;
     const unsigned part = s->d.row_columns * sizeof(float);
     const struct tir_layout map = tir_row_major(1, s->d.columns);
-    const struct tir_value at = s->unread, half = mla_alone_half(s);
+    const struct tir_value at = s->unread, half = mla_one_wave_half(s);
     const struct tir_value l = mla_beside_output(s, state->l);
     tir_wait(b, GROUP, 0); /* of blocks behind the last one */
     tir_barrier(b);
@@ -297,7 +298,7 @@ void mla_halves_join(struct mla *s, struct decode_state *state)
 
 /* ---- An item ---- */
 
-void mla_halves_ask(struct mla *s)
+void mla_exchange_ask(struct mla *s)
 {
     struct decode *const d = &s->d;
     const bool table = d->v->page_table == ATT_PAGE_TABLE_BLOCKS;
@@ -325,9 +326,9 @@ void mla_halves_ask(struct mla *s)
     static_assert(N + 2 <= DECODE_BESIDE, "all have room");
 }
 
-/* Q goes by way of LDS, as in pairs.c: to where the third block will be. It is asked for
- * behind the first entries, and where it is was found out before they were, so that HBM has
- * something to bring until these have come. */
+/* Q passes through LDS, as in wave_pair.c: through the place of the third block. Its load is issued
+ * after the first entries, and its address is computed before, so that HBM is busy until these
+ * arrive. */
 static void load_queries(struct mla *s)
 {
     struct tir_builder *const b = &s->d.b;
@@ -335,12 +336,12 @@ static void load_queries(struct mla *s)
     const struct tir_value block = tir_i32(b, THIRD);
     const int own = (int)(s->d.keys / s->d.waves);
     mla_gather_begin(s);
-    const struct mla_lines lines =
-        mla_lines_find(s, mla_pairs_query_rows(s, att_times(b, s->d.wave, own)));
+    const struct mla_row_pairs lines =
+        mla_row_pairs_find(s, mla_wave_pair_query_rows(s, att_times(b, s->d.wave, own)));
     tir_anchor_all(b, (struct tir_value[]){lines.even, lines.middle, lines.odd}, 3);
-    b->stage = mla_alone_stage(s, A_FIND);
+    b->stage = mla_one_wave_stage(s, A_FIND);
     mla_gather_lines(s, QUERIES, block, &lines);
-    b->stage = mla_alone_stage(s, A_SCORES);
+    b->stage = mla_one_wave_stage(s, A_SCORES);
     mla_find_position(s);
     s->places = decode_find_result(&s->d);
     mla_ask_scales(s); /* for the first scores */
@@ -387,7 +388,7 @@ static struct tir_value share_l(struct mla *s, const struct tir_value made[N_CAR
     const int part = (int)(s->d.row_columns * sizeof(float)), row = PARTS * part;
     const struct tir_layout map = tir_row_major(rows, s->d.columns),
                             one = tir_row_major(1, s->d.columns);
-    const struct tir_value half = att_times(b, mla_alone_half(s), PARTS * part);
+    const struct tir_value half = att_times(b, mla_one_wave_half(s), PARTS * part);
     const struct tir_value at = att_plus(b, tir_sub(b, s->unread, half), part);
     tir_tile_lds_store(b, s->unread, l, &map);
     /* With the same weights this would be the product of the last round, before the store. */
@@ -443,7 +444,7 @@ static void walk(struct mla *s, struct tir_value n, const struct tir_value begun
     const struct tir_layout right = all_weights(s);
     struct tir_value inside[N_CARRY] = {
         [BEFORE] = begun[ATT_CARRY_O],
-        [SCALES] = tir_undef(b, mla_alone_scales_type(s, &right)),
+        [SCALES] = tir_undef(b, mla_one_wave_scales_type(s, &right)),
         [WEIGHTS] = tir_undef(b, weights_type(s)),
         [FIRST] = tir_transpose(b, tir_undef(b, columns_type(s, EARLY))),
     };
@@ -456,7 +457,7 @@ static void walk(struct mla *s, struct tir_value n, const struct tir_value begun
     finish(s, inside);
 }
 
-void mla_halves_pass(struct mla *s)
+void mla_exchange_pass(struct mla *s)
 {
     struct tir_builder *const b = &s->d.b;
     struct tir_value begun[ATT_N_CARRY];
@@ -464,7 +465,7 @@ void mla_halves_pass(struct mla *s)
     own.softmax = s->softmax;
     att_attention_begin(&own, s->d.output, begun);
     s->d.value.width = s->d.output.rows;
-    s->d.first_value = att_times(b, mla_alone_half(s), s->d.output.rows);
+    s->d.first_value = att_times(b, mla_one_wave_half(s), s->d.output.rows);
     const struct tir_value n = mla_count_blocks(s);
     struct tir_if some = tir_begin_if(b, tir_cmp_gt(b, n, tir_i32(b, 0)), false, NULL, 0);
     s->last_block = att_plus(b, n, -1);

@@ -24,12 +24,12 @@
  */
 #include "ir/address_map.h"
 #include "ir/bits.h"
-#include "templates/mla_decode/alone.h"
+#include "templates/mla_decode/one_wave.h"
 #include "templates/workgroup/scalar.h"
 
 #include <assert.h>
 
-enum { LINE = 128, HALF = MLA_LINES_COLUMNS, LINES = LATENT / LINE /* of a row's latent */ };
+enum { LINE = 128, HALF = MLA_ROW_PAIR_COLUMNS, LINES = LATENT / LINE /* of a row's latent */ };
 
 /* Does a row end with half of a line? */
 static bool shares_line(const struct mla *s) { return s->d.k.width % LINE; }
@@ -40,9 +40,9 @@ static unsigned pair_lines(const struct mla *s) { return 2 * s->d.k.width / LINE
 static unsigned odd_line(const struct mla *s) { return pair_lines(s) - LINES; }
 static unsigned line_bytes(const struct mla *s) { return s->d.keys / 2 * LINE; }
 
-unsigned mla_lines_bytes(const struct mla *s) { return pair_lines(s) * line_bytes(s); }
+unsigned mla_row_pairs_bytes(const struct mla *s) { return pair_lines(s) * line_bytes(s); }
 
-unsigned mla_lines_before(const struct mla *s, unsigned column)
+unsigned mla_row_pairs_before(const struct mla *s, unsigned column)
 {
     return column / LINE * line_bytes(s);
 }
@@ -65,14 +65,14 @@ static struct tir_layout lines_map(const struct mla *s, unsigned rows, unsigned 
     return map;
 }
 
-struct tir_value mla_lines_read(struct mla *s, struct tir_value at, struct tir_type t,
-                                unsigned rows, unsigned column)
+struct tir_value mla_row_pairs_read(struct mla *s, struct tir_value at, struct tir_type t,
+                                    unsigned rows, unsigned column)
 {
     struct tir_builder *const b = &s->d.b;
     assert(column % LINE / HALF == (column + t.cols - 1) % LINE / HALF);
     const unsigned inside = column % (rows > s->d.keys ? LINE : LATENT);
     const struct tir_layout map = lines_map(s, rows, inside);
-    const int before = (int)mla_lines_before(s, column - inside);
+    const int before = (int)mla_row_pairs_before(s, column - inside);
     return tir_tile_lds_load_from(b, att_plus(b, at, before), t, &map, inside);
 }
 
@@ -104,7 +104,7 @@ static struct tir_value plus(struct tir_builder *b, struct tir_value a, int n)
     return tir_add(b, a, tir_int_like(b, a, n));
 }
 
-struct mla_lines mla_lines_find(struct mla *s, struct tir_value rows)
+struct mla_row_pairs mla_row_pairs_find(struct mla *s, struct tir_value rows)
 {
     struct tir_builder *const b = &s->d.b;
     const struct tir_type t = tir_with_dtype(tir_typeof(b->f, rows), TIR_I32);
@@ -113,15 +113,15 @@ struct mla_lines mla_lines_find(struct mla *s, struct tir_value rows)
         tir_cmp_ne(b, tir_and(b, index, tir_int_like(b, index, 1)), tir_int_like(b, index, 0));
     const struct tir_value other = other_row(b, rows);
     const int back = shares_line(s) ? HALF : -HALF; /* the odd row's first column, of line 4 */
-    return (struct mla_lines){
+    return (struct mla_row_pairs){
         .even = tir_select(b, odd, plus(b, other, HALF), rows),
         .middle = tir_select(b, odd, rows, plus(b, rows, LATENT)),
         .odd = tir_select(b, odd, rows, plus(b, other, -back)),
     };
 }
 
-void mla_lines_copy(struct mla *s, int group, struct tir_value at, unsigned rows,
-                    const struct mla_lines *lines, unsigned half)
+void mla_row_pairs_copy(struct mla *s, int group, struct tir_value at, unsigned rows,
+                        const struct mla_row_pairs *lines, unsigned half)
 {
     const unsigned of_odd = odd_line(s), end = half ? pair_lines(s) : of_odd;
     const struct tir_layout map = copy_map(rows);
@@ -136,7 +136,7 @@ void mla_lines_copy(struct mla *s, int group, struct tir_value at, unsigned rows
     }
 }
 
-unsigned mla_lines_piece(const struct mla *s, unsigned row, unsigned n, unsigned *width)
+unsigned mla_row_pairs_piece(const struct mla *s, unsigned row, unsigned n, unsigned *width)
 {
     const bool odd = row % 2;
     const unsigned first = odd ? odd_line(s) : 0, before = row / 2 * LINE;

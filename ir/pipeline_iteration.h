@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One round of a pipelined loop, for lower_pipeline.c: its ops in order, what it hands on to the
- * next one, and how it is written for the tiles that its stages work on.
+ * One iteration of a pipelined loop, for lower_pipeline.c: its ops in order, the values that it
+ * hands to the next one, and how it is written for the tiles of its stages.
  */
-#ifndef IR_PIPELINE_ROUND_H
-#define IR_PIPELINE_ROUND_H
+#ifndef IR_PIPELINE_ITERATION_H
+#define IR_PIPELINE_ITERATION_H
 
 #include "ir/builder.h"
 #include "ir/passes.h"
 
-/* One value under way: the instance of `v` made `age` rounds ago is `param` of the steady loop. */
+/* A carried value: the instance of `v` made `age` iterations ago is a parameter of the steady
+ * loop. */
 struct tir_carry {
     struct tir_value v;
     unsigned age;
@@ -23,7 +24,7 @@ struct tir_rotation {
     const struct tir_op *yield;
     unsigned last; /* S */
 
-    struct tir_ref *order; /* the body's ops in the order of a round */
+    struct tir_ref *order; /* the body's ops in the order of an iteration */
     unsigned n_order;
     struct tir_ref *held; /* ops in front of the loop that have a stage */
     unsigned n_held;
@@ -36,18 +37,18 @@ struct tir_rotation {
     struct tir_carry *carries;
     unsigned n_carries;
 
-    /* round[a][id]: the instance of value id made a rounds ago; a = 0 is the round being
-     * emitted. */
-    struct tir_value *round[TIR_MAX_STAGES + 2];
+    /* iteration[a][id]: the instance of value id made `a` iterations ago; a = 0 is the iteration
+     * that is being emitted. */
+    struct tir_value *iteration[TIR_MAX_STAGES + 2];
 };
-/* One round being emitted: which tile each stage works on. */
-struct tir_round {
+/* One iteration being emitted: which tile each stage works on. */
+struct tir_iteration {
     struct tir_rotation *r;
     struct tir_builder b;
     struct tir_value newest; /* tile index of stage 0 */
     struct tir_value tile[TIR_MAX_STAGES];
     int first_stage, last_stage;
-    unsigned number;          /* rounds before this one; the steady state counts as many */
+    unsigned number;          /* iterations before this one; the steady state counts as many */
     struct tir_value *nested; /* by value id: clones inside an `if` */
 };
 
@@ -63,13 +64,13 @@ struct tir_rotation tir_begin_rotation(struct tir_func *f, const struct tir_sche
 unsigned tir_def_stage(const struct tir_rotation *r, struct tir_value v);
 /** Moves ops of stage `stage` from one phase to another. */
 void tir_move_phase(struct tir_rotation *r, unsigned stage, unsigned from, unsigned to);
-/** Appends ops in front of the loop that have waited for this phase of round `round`, or an earlier
- * one. */
-void tir_append_held(struct tir_rotation *r, struct tir_block *block, unsigned round, int phase);
-/** Appends a round of the steady state, or of the prologue. */
-void tir_emit_round(struct tir_round *e, bool steady);
-/** The round just emitted becomes the one before. */
-void tir_age_rounds(struct tir_rotation *r);
+/** Appends ops from before the loop that belong to this phase of iteration `number`, or to an
+ * earlier phase of it. */
+void tir_append_held(struct tir_rotation *r, struct tir_block *block, unsigned number, int phase);
+/** Appends an iteration of the steady state, or of the prologue. */
+void tir_emit_iteration(struct tir_iteration *e, bool steady);
+/** The iteration just emitted becomes the one before. */
+void tir_age_iterations(struct tir_rotation *r);
 void *tir_alloc_clear(struct tir_func *f, size_t size);
 
 #endif

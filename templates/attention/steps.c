@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Scores to weights, O and l: each step of the online softmax as an op of a pipeline. What differs
+ * between recipes is which of the steps a table has:
+ *
+ *     check_scores    m follows the scores before they become weights
+ *     check_previous  weights are made with the m of the block before; it is checked beside that,
+ *                     and weights that are too large are made anew
+ *     check_weights   the weights themselves say whether m has to follow
+ *
+ * exp2 takes about half of the softmax's issue slots. So its keys are cut into halves of halves:
+ * the first ones are made in the iteration of their scores, the last late_eighths in the next.
+ */
+#include "templates/attention/steps.h"
+
+#include <assert.h>
+
+#include "ir/arith.h"
+
+const struct pipe_slot att_slots[ATT_N_SLOTS + 1] = {
+    [ATT_SLOT_M] = {"m", 1},
+    [ATT_SLOT_L] = {"l", 1},
+    [ATT_SLOT_O] = {"O", 1},
+    [ATT_SLOT_REST] = {"last rows of O", 1},
+    [ATT_SLOT_K_PAGES] = {"pages of K", 0},
+    [ATT_SLOT_V_PAGES] = {"pages of V", 0},
+    [ATT_SLOT_K_DATA] = {"K from memory", 0},
+    [ATT_SLOT_V_DATA] = {"V from memory", 0},
+    [ATT_SLOT_V_READY] = {"V as it is stored", 0},
+    [ATT_SLOT_MASK] = {"mask bytes", 0},
+    [ATT_SLOT_K] = {"K", 0},
+    [ATT_SLOT_K_MORE] = {"the rest of K", 0},
+    [ATT_SLOT_V] = {"V", 0},
+    [ATT_SLOT_V_MORE] = {"the rest of V", 0},
+    [ATT_SLOT_V_REST] = {"the last columns of V", 0},
+    [ATT_SLOT_S] = {"S", 0},
+    [ATT_SLOT_GROWN] = {"the check of m", 0},
+    [ATT_SLOT_EXPONENT] = {"exponents", 0},
+    [ATT_SLOT_P] = {"P", 0},
+    [ATT_SLOT_P16] = {"rounded P", 0},
+    [ATT_SLOT_TOP] = {"the largest P", 0},
+    [ATT_SLOT_E] = {"the block's exponent", 0},
+    [ATT_SLOT_QUARTERS] = {"V, first quarter", 0},
+    [ATT_SLOT_QUARTERS + 1] = {"V, second quarter", 0},
+    [ATT_SLOT_QUARTERS + 2] = {"V, third quarter", 0},
+    [ATT_SLOT_LAST_QUARTER] = {"V, last quarter", 0},
+};
+
+void att_begin_block(struct att_attention *a, struct tir_value index, struct tir_value *carried)
+{
+    a->now = (struct att_now){.block = {.index = index}, .carried = carried};
+}
+
+/* ---- Powers ---- */
+
+static struct tir_value power_of(const struct att_attention *a, struct tir_value exponent)
+{
+    return tir_exp2(a->b, a->wide_powers ? tir_neg(a->b, exponent) : exponent);
+}
+
+/* This rounds weights, toward zero where out is a mean: a factor of all of them leaves it alone. */
+static struct tir_value round_weights(const struct att_attention *a, struct tir_value p)
+{
+    if (a->cut && a->sum_row)
+        return tir_convert_toward_zero(a->b, p, a->dtype);
+    return a->ties_any ? tir_convert_ties_any(a->b, p, a->dtype)
+                       : tir_convert_short(a->b, p, a->dtype);
+}
+
+/* The first `packed` eighths of a part are rounded at once, and of the last `late` nothing is made.
+ */
+static void begin_part(const struct att_attention *a, struct att_powers *r,
+                       struct tir_value exponent, unsigned eighths, unsigned packed, unsigned late)
+{
+    if ((late && late < eighths) || (packed && packed < eighths)) {
+        const unsigned half = eighths / 2, lower = late < half ? late : half;
+        const unsigned upper = packed < half ? packed : half;
+        begin_part(a, r, tir_half(a->b, exponent, 0), half, upper, late - lower);
+        begin_part(a, r, tir_half(a->b, exponent, 1), half, packed - upper, lower);
+        return;
+    }
+    r->part[r->n] = late ? exponent : power_of(a, exponent);
+    if (packed)
+        r->part[r->n] = round_weights(a, r->part[r->n]);
+    r->made[r->n] = !late;
+    r->packed[r->n] = packed;
+    r->eighths[r->n++] = (uint8_t)eighths;
+}
+
+static struct tir_value exponents(const struct att_attention *a, struct tir_value s,
+                                  struct tir_value m)
+{
+    return a->wide_powers ? att_softmax_fall(a->b, &a->softmax, s, m)
+                          : att_softmax_exponent(a->b, &a->softmax, s, m);
+}
+
+static struct att_powers begin_powers(const struct att_attention *a, struct tir_value exponent)
+{
+    struct att_powers r = {.n = 0};
+    begin_part(a, &r, exponent, 8, a->packed_eighths, a->late_eighths);
+    return r;
+}
+
+/* Returns parts from *at on that are n eighths together, as one. */
+static struct tir_value join_parts(struct tir_builder *b, const struct att_powers *r, unsigned *at,
+                                   unsigned eighths)
+{
+    if (r->eighths[*at] == eighths)
+        return r->part[(*at)++];
+    const struct tir_value upper = join_parts(b, r, at, eighths / 2);
+    return tir_stack(b, upper, join_parts(b, r, at, eighths / 2));
+}
+
+/* Makes all powers, in 16 bits where some are already. */
+static struct tir_value finish_powers(struct att_attention *a, struct att_powers *r)
+{
+    for (unsigned i = 0; i < r->n; i++) {
+        if (!r->made[i])
+            r->part[i] = power_of(a, r->part[i]);
+        if (a->packed_eighths && !r->packed[i])
+            r->part[i] = round_weights(a, r->part[i]);
+    }
+    unsigned at = 0;
+    return tir_named(a->b, "p", join_parts(a->b, r, &at, 8));
+}
+
+static void build_exponent(void *context, const struct pipe_row *row)
+{
+    struct att_attention *const a = context;
+    (void)row;
+    a->now.exponent = exponents(a, a->now.s, a->now.carried[ATT_CARRY_M]);
+}
+
+static void build_exp2(void *context, const struct pipe_row *row)
+{
+    struct att_attention *const a = context;
+    if (row->part)
+        a->now.p = finish_powers(a, &a->now.powers);
+    else
+        a->now.powers = begin_powers(a, a->now.exponent);
+}
+
+/* ---- The maximum ---- */
+
+static void build_mask(void *context, const struct pipe_row *row)
+{
+    struct att_attention *const a = context;
+    (void)row;
+    a->now.s = att_attention_modify(a, a->now.s, &a->now.block);
+}
+
+/* Returns alpha of a tile whose maximum stays: no step uses it. Only where the VALU is the limit is
+ * it worth the instruction: without it other loops have another place in the windows of fetch,
+ * which made them up to 1.5 % longer. */
+static struct tir_value unused_alpha(const struct att_attention *a)
+{
+    return att_attention_sums_pairs(a) ? tir_undef(a->b, a->softmax.vector)
+                                       : tir_splat(a->b, tir_f32(a->b, 1.0f), a->softmax.vector);
+}
+
+static void build_check_scores(void *context, const struct pipe_row *row)
+{
+    struct att_attention *const a = context;
+    (void)row;
+    a->now.step = att_softmax_maximum(a->b, &a->softmax, a->now.s, unused_alpha(a),
+                                      &a->now.carried[ATT_CARRY_M]);
+}
+
+static void build_check_previous(void *context, const struct pipe_row *row)
+{
+    struct att_attention *const a = context;
+    (void)row;
+    a->now.step.grown = att_softmax_grown(a->b, &a->softmax, a->now.s, a->now.carried[ATT_CARRY_M]);
+}
+
+/* Compares with a->most: a scalar i1, true if a lane has more. */
+static void build_check_weights(void *context, const struct pipe_row *row)
+{
+    struct att_attention *const a = context;
+    struct tir_builder *const b = a->b;
+    (void)row;
+    if (a->sum_row) {
+        a->now.step.grown = tir_any_above(b, a->now.top, a->most);
+        return;
+    }
+    const struct tir_value grown = tir_cmp_gt(b, a->now.top, a->most);
+    a->now.step.grown =
+        a->wide_powers ? tir_cmp_ne(b, tir_lane_count(b, grown), tir_i32(b, 0)) : tir_any(b, grown);
+}
+
+/* ---- Sums ---- */
+
+/* Sums weights before they are rounded, unless O^T has l or the rounded ones are summed. */
+static void sum_weights(struct att_attention *a, struct tir_value p, struct tir_value l,
+                        struct att_p16 *w)
+{
+    w->l = l;
+    if (a->sum_row || att_attention_sums_pairs(a))
+        return;
+    w->sum = tir_col_fold_sum(a->b, p);
+    w->l = tir_named(a->b, "l", tir_add(a->b, l, w->sum));
+}
+
+static void finish_weights(struct att_attention *a, struct tir_value p, struct tir_value l,
+                           struct att_p16 *w)
+{
+    struct tir_builder *const b = a->b;
+    w->p16 = tir_typeof(b->f, p).dtype == TIR_F32 ? round_weights(a, p) : p;
+    if (!att_attention_sums_pairs(a))
+        return;
+    if (a->check == ATT_CHECK_WEIGHTS) {
+        w->sum = tir_col_fold_dot(b, w->p16, tir_float_like(b, l, 0.0f));
+        w->l = tir_named(b, "l", tir_add(b, l, w->sum));
+    } else {
+        w->l = tir_named(b, "l", tir_col_fold_dot(b, w->p16, l));
+    }
+}
+
+static void build_sum(void *context, const struct pipe_row *row)
+{
+    struct att_attention *const a = context;
+    (void)row;
+    sum_weights(a, a->now.p, a->now.carried[ATT_CARRY_L], &a->now.weights);
+}
+
+/* With the check of the weights l of the block before is still needed. */
+static void build_round(void *context, const struct pipe_row *row)
+{
+    struct att_attention *const a = context;
+    struct att_p16 *const w = &a->now.weights;
+    (void)row;
+    finish_weights(a, a->now.p, a->now.carried[ATT_CARRY_L], w);
+    if (a->check != ATT_CHECK_WEIGHTS) {
+        a->now.carried[ATT_CARRY_L] = w->l;
+        return;
+    }
+    a->now.top = a->sum_row ? tir_col_fold_top(a->b, w->p16) : w->sum;
+}
+
+/* P is rounded first and then summed: out is a mean of values, whatever the roundings were. */
+static void build_round_fp8(void *context, const struct pipe_row *row)
+{
+    struct att_attention *const a = context;
+    (void)row;
+    a->now.weights.p16 = tir_convert_in_range(a->b, a->now.p, TIR_FP8);
+}
+
+/* ---- O and l follow the maximum ---- */
+
+static void build_rescale(void *context, const struct pipe_row *row)
+{
+    struct att_attention *const a = context;
+    struct tir_builder *const b = a->b;
+    const struct att_softmax_step *const step = &a->now.step;
+    struct tir_value *const carried = a->now.carried;
+    (void)row;
+    if (!a->sum.ones.id) {
+        att_softmax_rescale(b, step, &carried[ATT_CARRY_O], &carried[ATT_CARRY_L]);
+        return;
+    }
+    struct tir_value both[] = {carried[ATT_CARRY_L], carried[ATT_CARRY_O]};
+    const struct tir_type t[] = {tir_typeof(b->f, both[0]), tir_typeof(b->f, both[1])};
+    struct tir_if branch = tir_begin_if(b, step->grown, true, t, 2);
+    const struct tir_value scaled[] = {
+        att_attention_scale_carried(a, ATT_CARRY_L, both[0], step->alpha),
+        att_attention_scale_carried(a, ATT_CARRY_O, both[1], step->alpha)};
+    tir_else(b, &branch, scaled);
+    tir_end_if(b, &branch, both);
+    carried[ATT_CARRY_L] = both[0];
+    carried[ATT_CARRY_O] = both[1];
+}
+
+/*
+ * The exponents were made with the m of the block before. Where that is too far below they are made
+ * anew with the one that follows, from the scores: an exponent that is large has lost their last
+ * bits. What has overflowed on the way is dropped.
+ */
+static void build_rescale_previous(void *context, const struct pipe_row *row)
+{
+    struct att_attention *const a = context;
+    struct tir_builder *const b = a->b;
+    struct tir_value *const carried = a->now.carried, s = a->now.s, grown = a->now.step.grown;
+    struct att_powers *const powers = &a->now.powers;
+    enum { MOST = ATT_MOST_CARRY + ATT_POWER_PARTS };
+    struct tir_value *part[MOST];
+    struct tir_type types[MOST];
+    struct tir_value now[MOST], next[MOST];
+    unsigned n = 0;
+    (void)row;
+    for (unsigned i = 0; i < ATT_MOST_CARRY; i++)
+        if (att_attention_is_carried(a, i))
+            part[n++] = &carried[i];
+    const unsigned n_carried = n;
+    for (unsigned i = 0; i < powers->n; i++)
+        part[n++] = &powers->part[i];
+    for (unsigned i = 0; i < n; i++) {
+        now[i] = *part[i];
+        types[i] = tir_typeof(b->f, now[i]);
+    }
+    const struct tir_value some = a->wide_powers ? tir_cmp_ne(b, grown, tir_i32(b, 0)) : grown;
+    struct tir_if branch = tir_begin_if(b, some, true, types, n);
+    const struct tir_value m = att_softmax_next(b, &a->softmax, s, now[ATT_CARRY_M]);
+    const struct tir_value alpha = tir_exp2(b, tir_sub(b, now[ATT_CARRY_M], m));
+    *powers = begin_powers(a, exponents(a, s, m));
+    next[ATT_CARRY_M] = m;
+    for (unsigned i = 1; i < n_carried; i++)
+        next[i] =
+            att_attention_scale_carried(a, (enum att_carry)(part[i] - carried), now[i], alpha);
+    for (unsigned i = n_carried; i < n; i++)
+        next[i] = *part[i];
+    tir_else(b, &branch, next);
+    tir_end_if(b, &branch, now);
+    for (unsigned i = 0; i < n; i++)
+        *part[i] = now[i];
+}
+
+/* l and O as they are before the block follow the maximum, and the weights are made anew, from the
+ * scores. */
+static void build_rescale_weights(void *context, const struct pipe_row *row)
+{
+    struct att_attention *const a = context;
+    struct tir_builder *const b = a->b;
+    struct tir_value *const carried = a->now.carried, s = a->now.s;
+    struct att_p16 *const w = &a->now.weights;
+    enum { M, O, P, L, REST, N };
+    struct tir_value *const part[N] = {&carried[ATT_CARRY_M], &carried[ATT_CARRY_O], &w->p16, &w->l,
+                                       &carried[ATT_CARRY_REST]};
+    const unsigned n = a->sum_row ? L : att_attention_has_rest(a) ? N : REST;
+    struct tir_type types[N];
+    struct tir_value now[N], next[N];
+    (void)row;
+    for (unsigned i = 0; i < n; i++) {
+        now[i] = *part[i];
+        types[i] = tir_typeof(b->f, now[i]);
+    }
+    struct tir_if branch = tir_begin_if(b, a->now.step.grown, true, types, n);
+    next[M] = att_softmax_next(b, &a->softmax, s, now[M]);
+    const struct tir_value alpha = tir_exp2(b, tir_sub(b, now[M], next[M]));
+    next[O] = att_attention_scale_carried(a, ATT_CARRY_O, now[O], alpha);
+    struct tir_value l = carried[ATT_CARRY_L];
+    if (!a->sum_row)
+        l = att_attention_scale_carried(a, ATT_CARRY_L, l, alpha);
+    struct att_p16 anew = {.p16 = {0}};
+    const struct tir_value p = power_of(a, exponents(a, s, next[M]));
+    sum_weights(a, p, l, &anew);
+    finish_weights(a, p, l, &anew);
+    next[P] = anew.p16;
+    next[L] = anew.l;
+    tir_else(b, &branch, next);
+    tir_end_if(b, &branch, now);
+    for (unsigned i = 0; i < n; i++)
+        *part[i] = now[i];
+    carried[ATT_CARRY_L] = w->l;
+}
+
+/* ---- Products ---- */
+
+/* Returns part i of n of the rows of weights. */
+static struct tir_value part_of_keys(struct tir_builder *b, struct tir_value p, unsigned i,
+                                     unsigned n)
+{
+    for (; n > 1; n /= 2, i %= n)
+        p = tir_half(b, p, i >= n / 2);
+    return p;
+}
+
+static void build_product(void *context, const struct pipe_row *row)
+{
+    struct att_attention *const a = context;
+    struct tir_value *const o = &a->now.carried[ATT_CARRY_O], v = a->now.v;
+    const unsigned parts = a->value_parts ? a->value_parts : 1;
+    const struct tir_value p16 = part_of_keys(a->b, a->now.weights.p16, row->part, parts);
+    *o = tir_named(a->b, "o",
+                   a->in_agprs ? tir_mma_in_agprs(a->b, a->product, v, p16, *o)
+                               : tir_mma(a->b, a->product, v, p16, *o));
+}
+
+static void build_product_rest(void *context, const struct pipe_row *row)
+{
+    struct att_attention *const a = context;
+    struct tir_value *const rest = &a->now.carried[ATT_CARRY_REST];
+    (void)row;
+    *rest =
+        tir_named(a->b, "rest",
+                  tir_mma_halves(a->b, a->rest_product, a->now.v_rest, a->now.weights.p16, *rest));
+}
+
+static void build_product_sum(void *context, const struct pipe_row *row)
+{
+    struct att_attention *const a = context;
+    struct tir_value *const l = &a->now.carried[ATT_CARRY_L];
+    (void)row;
+    *l = tir_named(a->b, "l", att_weight_sum_add(a->b, &a->sum, a->now.weights.p16, *l));
+}
+
+/* ---- The ops ---- */
+
+#define CARRIED (ATT_SLOT(M) | ATT_SLOT(L) | ATT_SLOT(O))
+
+const struct pipe_op att_mask = {"mask", build_mask, ATT_SLOT(S), ATT_SLOT(S),
+                                 .flags = PIPE_BRANCH};
+const struct pipe_op att_mask_bytes = {"mask", build_mask, ATT_SLOT(S) | ATT_SLOT(MASK),
+                                       ATT_SLOT(S), .flags = PIPE_BRANCH};
+const struct pipe_op att_check_scores = {"max", build_check_scores, ATT_SLOT(S) | ATT_SLOT(M),
+                                         ATT_SLOT(GROWN) | ATT_SLOT(M), .flags = PIPE_BRANCH};
+const struct pipe_op att_check_previous = {"check max", build_check_previous,
+                                           ATT_SLOT(S) | ATT_SLOT(M), ATT_SLOT(GROWN), .flags = 0};
+const struct pipe_op att_check_weights = {"check P", build_check_weights, ATT_SLOT(TOP),
+                                          ATT_SLOT(GROWN), .flags = 0};
+const struct pipe_op att_exponent = {"exponents", build_exponent, ATT_SLOT(S) | ATT_SLOT(M),
+                                     ATT_SLOT(EXPONENT), .flags = 0};
+const struct pipe_op att_exp2 = {"exp2", build_exp2, ATT_SLOT(EXPONENT), ATT_SLOT(P), .flags = 0};
+const struct pipe_op att_rescale = {"rescale", build_rescale,
+                                    ATT_SLOT(GROWN) | ATT_SLOT(L) | ATT_SLOT(O),
+                                    ATT_SLOT(L) | ATT_SLOT(O), .flags = PIPE_BRANCH};
+const struct pipe_op att_rescale_previous = {
+    "rescale", build_rescale_previous,
+    CARRIED | ATT_SLOT(REST) | ATT_SLOT(GROWN) | ATT_SLOT(S) | ATT_SLOT(P),
+    CARRIED | ATT_SLOT(REST) | ATT_SLOT(P), .flags = PIPE_BRANCH};
+const struct pipe_op att_rescale_weights = {"rescale", build_rescale_weights,
+                                            CARRIED | ATT_SLOT(GROWN) | ATT_SLOT(S) | ATT_SLOT(P16),
+                                            CARRIED | ATT_SLOT(P16), .flags = PIPE_BRANCH};
+const struct pipe_op att_sum = {"sum P", build_sum, ATT_SLOT(P) | ATT_SLOT(L), ATT_SLOT(L),
+                                .flags = 0};
+const struct pipe_op att_round = {"round P", build_round, ATT_SLOT(P) | ATT_SLOT(L),
+                                  ATT_SLOT(P16) | ATT_SLOT(TOP) | ATT_SLOT(L), .flags = 0};
+const struct pipe_op att_round_fp8 = {"round P", build_round_fp8, ATT_SLOT(P), ATT_SLOT(P16),
+                                      .flags = 0};
+const struct pipe_op att_product = {"PV", build_product, ATT_SLOT(P16) | ATT_SLOT(V) | ATT_SLOT(O),
+                                    ATT_SLOT(O), .flags = PIPE_PRODUCT};
+const struct pipe_op att_product_rest = {"PV rest", build_product_rest,
+                                         ATT_SLOT(P16) | ATT_SLOT(V_REST) | ATT_SLOT(REST),
+                                         ATT_SLOT(REST), .flags = PIPE_PRODUCT};
+const struct pipe_op att_product_sum = {"sum P", build_product_sum, ATT_SLOT(P16) | ATT_SLOT(L),
+                                        ATT_SLOT(L), .flags = PIPE_PRODUCT};

@@ -1,0 +1,669 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * mla_decode with one wave per SIMD. A wave has 32 columns, all keys of a block and all of O^T for
+ * these columns. So waves share the blocks in LDS and nothing of the softmax. O is in AGPRs, Q in
+ * half of the VGPRs. pipelines/one_wave.c has the table of the loop.
+ *
+ * A block has 32 keys, or 64 of fp8. A block, or each run of 16 keys or more in it, lies in one
+ * page. Rows are copied directly to LDS, through a resource that ends with the item, so that rows
+ * past the last token are zeros. Items of a plan begin with a multiple of 64 keys.
+ *
+ * Keys are permuted in the rows of S^T, for LDS banks. A transposing read of c takes four keys,
+ * which are four rows and so 64 bytes of the banks apart. Rows of K that 16 lanes read are 16 bytes
+ * apart. A transposing read of fp8 takes eight keys, four rows and so 32 bytes of the banks apart.
+ *
+ * Both fp8 products use the MFMA of twice the rate, which takes all keys of a block at once. Their
+ * softmax has no branch, and runs beside the product of the previous block in C2.
+ */
+#include "ir/address_map.h"
+#include "ir/bits.h"
+#include "templates/workgroup/lds_map.h"
+#include "templates/mla_decode/one_wave.h"
+#include "templates/mla_decode/pipelines/pipelines.h"
+#include "templates/workgroup/scalar.h"
+
+#include <assert.h>
+
+enum {
+    MOST_KEYS = 64 /* of a block */,
+    RUN = 16 /* keys that lie in one page at the least */,
+    TOGETHER = 16 /* keys of a product of 16 bits; one of fp8 takes all of a block */,
+    BLOCKS = 4,
+    EARLY = 128 /* rows of c^T that are read in the phase before their product */
+};
+
+bool mla_one_wave_takes(const struct att_variant *v, const struct tir_machine *m)
+{
+    const bool lists = v->sparse != ATT_SPARSE_NONE;
+    const bool fp8 = v->kv_dtype == ATT_KV_DTYPE_FP8 && v->q_dtype == ATT_Q_DTYPE_FP8;
+    const int run = fp8 && mla_transpose_takes(m) ? 2 * RUN : RUN; /* a whole block there */
+    const bool in_one_page = lists || (v->page_size && v->page_size % run == 0);
+    const bool of_q = v->kv_dtype == ATT_KV_DTYPE_SAME && v->q_dtype == ATT_Q_DTYPE_SAME;
+    const bool as_stored = (of_q || fp8) && v->kv_layout == ATT_KV_LAYOUT_NHD;
+    return v->head_dim_v == LATENT && in_one_page && as_stored && v->mask != ATT_MASK_CUSTOM &&
+           !att_scales_scores(v) &&
+           (mla_transpose_takes(m) || (m->has_lds_read_tr && m->to_lds_max_bytes >= 16));
+}
+
+/* ---- Layouts ---- */
+
+struct tir_waves mla_one_wave_waves(const struct mla *s)
+{
+    return (struct tir_waves){.cols = (uint8_t)s->wave_bits};
+}
+
+static const struct tir_mma *product(const struct mla *s) { return &s->d.m->mma[s->d.pv]; }
+
+/* The instruction of S^T = K Q^T, which takes no scales. */
+static int keys_product(const struct mla *s)
+{
+    if (s->pairs && !s->row_pairs)
+        return s->d.qk;
+    const struct tir_mma *const mma = product(s);
+    return s->scaled < 0 ? s->d.pv : tir_find_mma(s->d.m, mma->m, mma->n, mma->k, TIR_FP8);
+}
+
+/* Keys of a block that a wave has. */
+static unsigned own_keys(const struct mla *s) { return s->d.keys >> s->pairs; }
+
+/* Returns which of them is the wave's first. */
+static struct tir_value own_first(struct mla *s)
+{
+    struct tir_builder *const b = &s->d.b;
+    return s->pairs ? att_times(b, mla_one_wave_half(s), (int)own_keys(s)) : tir_i32(b, 0);
+}
+
+struct tir_value mla_one_wave_first_key(void *family, struct tir_value block)
+{
+    struct mla *const s = family;
+    return tir_add(&s->d.b, mla_first_key(s, block), own_first(s));
+}
+
+/* Keys of a product with c. */
+static unsigned together(const struct mla *s) { return mla_weights_fp8(s) ? s->d.keys : TOGETHER; }
+
+/* Rows of S^T and of K as keys. */
+static struct tir_layout with_keys(const struct mla *s, const struct tir_layout *l)
+{
+    static const uint8_t key[] = {2, 3, 0, 1, 4}, key_fp8[] = {2, 3, 1, 4, 0, 5};
+    if (s->row_pairs)
+        return mla_exchange_with_keys(l);
+    return tir_layout_permute_rows(l, mla_weights_fp8(s) ? key_fp8 : key);
+}
+
+/* 16 columns that registers of the scores tell apart are in another lane, and four keys the other
+ * way round. */
+struct tir_layout mla_one_wave_weights(const struct mla *s)
+{
+    enum { COLUMNS = 16, ROWS = 4 /* of the instruction, of which a lane has as many */ };
+    const struct tir_mma *const mma = &s->d.m->mma[keys_product(s)];
+    const struct tir_layout plain =
+        tir_mma_result(mma, own_keys(s), s->d.columns, mla_one_wave_waves(s));
+    const struct tir_layout l = tir_layout_swap(&plain, TIR_RC(0, COLUMNS), TIR_RC(ROWS, 0));
+    return with_keys(s, &l);
+}
+
+/* Columns of a panel as the product has them: 16 bytes of a lane side by side. */
+static struct tir_contraction panel_order(const struct mla *s)
+{
+    const struct tir_mma *const mma = &s->d.m->mma[keys_product(s)];
+    return mla_weights_fp8(s) ? tir_contract_instruction(product(s), false, PANEL)
+                              : tir_contract_rows(mma, PANEL, 16 / s->kq_bytes);
+}
+
+static void add_panels(struct mla *s)
+{
+    const struct tir_contraction k = panel_order(s);
+    const struct tir_mma *const mma = &s->d.m->mma[keys_product(s)];
+    const struct tir_layout q = tir_mma_right(mma, s->d.columns, &k, mla_one_wave_waves(s));
+    for (unsigned first = 0; first < s->d.k.width; first += PANEL)
+        s->panel[s->n_panels++] = (struct panel){
+            .first = first,
+            .width = PANEL,
+            .product = keys_product(s),
+            .k = k,
+            .q = tir_tile(s->d.b.f, s->kq_dtype, s->d.columns, PANEL, &q),
+        };
+}
+
+void mla_one_wave_choose_layouts(struct mla *s)
+{
+    struct decode *const d = &s->d;
+    const struct tir_waves waves = mla_one_wave_waves(s);
+    const struct tir_mma *const mma = &d->m->mma[keys_product(s)];
+    const struct tir_layout plain = tir_mma_result(mma, own_keys(s), d->columns, waves);
+    const struct tir_layout scores = with_keys(s, &plain);
+    const unsigned rows = d->value.width >> s->pairs;
+    const struct tir_layout o = tir_mma_result(product(s), rows, d->columns, waves);
+    add_panels(s);
+    d->scores = tir_tile(d->b.f, TIR_F32, own_keys(s), d->columns, &scores);
+    d->output = tir_tile(d->b.f, TIR_F32, rows, d->columns, &o);
+}
+
+/* Keys of fp8 in LDS. A wave loads two rows of the latent at once, and 16 of the rotated key. 16
+ * bytes of padding tell loads of the former apart; two bits of a row's number choose the chunk of
+ * the latter. No chunk leaves its panel. */
+struct tir_layout mla_one_wave_map(const struct mla *s, unsigned keys, unsigned width)
+{
+    enum { CHUNK = 16 };
+    if (!mla_weights_fp8(s))
+        return att_lds_rows(s->d.m, keys, width, s->kq_bytes);
+    if (width < LATENT)
+        return att_lds_swizzled(keys, width, CHUNK, 2, 2);
+    struct tir_layout map = tir_row_major(keys, width);
+    tir_map_pad(&map, CHUNK << s->d.m->lane_bits, CHUNK);
+    return map;
+}
+
+void mla_one_wave_take_lds(struct mla *s)
+{
+    struct decode *const d = &s->d;
+    s->buffers = BLOCKS;
+    for (unsigned i = 0; i < s->n_parts && !s->row_pairs; i++) {
+        struct part *const p = &s->part[i];
+        p->lds = mla_one_wave_map(s, d->keys, p->width);
+        p->bytes = (att_lds_bytes(&p->lds, s->kq_bytes) + 15) & ~15u;
+        p->buffer = tir_lds_buffer(&d->b, BLOCKS * p->bytes, 16);
+    }
+    if (s->pairs)
+        mla_exchange_take_lds(s, BLOCKS);
+    if (mla_one_wave_gathers(s))
+        mla_gather_take_lds(s);
+    else if (s->pairs) /* two vectors: mla_wave_pair_join() */
+        s->unread = tir_lds_buffer(&d->b, 2 * d->columns * (unsigned)sizeof(float), 16);
+}
+
+/* ---- A block ---- */
+
+struct tir_value mla_one_wave_place(struct mla *s, const struct part *p, struct tir_value block)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_value which = tir_and(b, block, tir_i32(b, BLOCKS - 1));
+    return tir_add(b, p->buffer, att_times(b, which, (int)p->bytes));
+}
+
+unsigned mla_one_wave_before(const struct mla *s, const struct part *p, unsigned rows)
+{
+    return s->row_pairs ? rows * MLA_ROW_PAIR_COLUMNS
+                        : tir_lds_address(&p->lds, rows * p->width, s->kq_bytes);
+}
+
+/* Returns where the first row of a part is that the wave has of a block. */
+static struct tir_value own_place(struct mla *s, const struct part *p, struct tir_value block)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_value place = mla_one_wave_place(s, p, block);
+    if (!s->pairs)
+        return place;
+    const unsigned before = mla_one_wave_before(s, p, own_keys(s));
+    return tir_add(b, place, att_times(b, mla_one_wave_half(s), (int)before));
+}
+
+/* Keys of a block that are certain to lie in one page. */
+static unsigned run_of(const struct mla *s)
+{
+    unsigned keys = s->d.keys;
+    while ((unsigned)s->d.v->page_size % keys)
+        keys /= 2;
+    return keys;
+}
+
+static struct tir_value key_of_run(struct mla *s, struct tir_value block, unsigned run)
+{
+    return att_plus(&s->d.b, mla_first_key(s, block), (int)(run * run_of(s)));
+}
+
+struct tir_value mla_one_wave_page(struct mla *s, struct tir_value key)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_value page = tir_min(b, att_page_of(&s->pages.paging, key), s->pages.last);
+    return tir_scalar_load(b, s->pages.table, tir_shl(b, page, tir_i32(b, 2)), TIR_I32);
+}
+
+/* Rows from `key` on, as far as the item has them, whose page is that one. */
+static struct tir_view rows_of(struct mla *s, struct tir_value key, struct tir_value page)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct att_cache *const c = &s->d.k.c;
+    const struct tir_value inside = att_page_place(&s->pages.paging, key);
+    const struct tir_value stride = tir_convert(b, c->token_stride, TIR_I32);
+    const struct tir_value at = tir_add(b, tir_mul(b, tir_zext(b, page, TIR_I64), c->page_stride),
+                                        tir_mul(b, tir_zext(b, inside, TIR_I64), c->token_stride));
+    const struct tir_value most = tir_i32(b, (int)run_of(s));
+    const struct tir_value there = tir_min(b, tir_sub(b, s->d.item.end_key, key), most);
+    /* A pair holds its multiples all through the loop. */
+    return att_view(b, tir_add(b, c->base, at), there,
+                    s->pairs ? stride : tir_materialize(b, stride),
+                    (int)(s->d.k.width * s->kq_bytes), 0);
+}
+
+/* Copies a run of a block, of which `rows` has as many as there are. */
+static void copy_run(struct mla *s, struct tir_value block, unsigned run, struct tir_view rows)
+{
+    struct tir_builder *const b = &s->d.b;
+    const unsigned keys = run_of(s);
+    /* The map says which lane copies what. */
+    const struct tir_layout any = tir_mma_left(&s->d.m->mma[s->panel->product], s->d.keys,
+                                               &s->panel->k, mla_one_wave_waves(s));
+    for (unsigned i = 0; i < s->n_parts; i++) {
+        const struct part *const p = &s->part[i];
+        const struct tir_view v = {rows.rsrc, rows.row_stride,
+                                   tir_i32(b, (int)(p->first * s->kq_bytes))};
+        const unsigned before = tir_lds_address(&p->lds, run * keys * p->width, s->kq_bytes);
+        const struct tir_layout map = mla_one_wave_map(s, keys, p->width);
+        struct tir_type t = tir_tile(b->f, s->kq_dtype, s->d.keys, PANEL, &any);
+        t.rows = (uint16_t)keys;
+        t.cols = (uint16_t)p->width;
+        tir_copy_to_lds(b, GROUP, v, tir_i32(b, 0),
+                        att_plus(b, mla_one_wave_place(s, p, block), (int)before), t, &map);
+    }
+}
+
+void mla_one_wave_fetch_keys(struct mla *s, struct att_block *block) { mla_gather_fetch(s, block); }
+
+static struct tir_value read_panel(struct mla *s, struct tir_value block, const struct panel *n)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct part *const p = n->first < s->part->width ? s->part : s->part + 1;
+    const struct tir_mma *const mma = &s->d.m->mma[n->product];
+    const struct tir_layout plain = tir_mma_left(mma, own_keys(s), &n->k, mla_one_wave_waves(s));
+    const struct tir_layout l = with_keys(s, &plain);
+    const struct tir_type t = tir_tile(b->f, s->kq_dtype, own_keys(s), n->width, &l);
+    if (s->row_pairs)
+        return mla_row_pairs_read(s, own_place(s, s->part, block), t, s->d.keys, n->first);
+    const struct tir_layout map = mla_one_wave_map(s, own_keys(s), p->width);
+    const unsigned column = n->first - p->first;
+    const struct tir_value place = own_place(s, p, block);
+    return tir_tile_lds_load(b, att_plus(b, place, (int)(column * s->kq_bytes)), t, &map);
+}
+
+/* S^T of K, whose panels have been read. */
+static struct tir_value multiply_keys(struct mla *s)
+{
+    struct tir_builder *const b = &s->d.b;
+    struct tir_value x = tir_splat(b, tir_f32(b, 0.0f), s->d.scores);
+    for (unsigned i = 0; i < s->n_panels; i++)
+        x = tir_mma(b, s->panel[i].product, s->early[i], tir_transpose(b, s->q[i]), x);
+    return tir_named(b, "s", x);
+}
+
+struct tir_value mla_one_wave_scores(struct mla *s, const struct att_block *block)
+{
+    mla_one_wave_at(s, A_SCORES, C1);
+    for (unsigned i = 0; i < s->n_panels; i++)
+        s->early[i] = read_panel(s, block->index, &s->panel[i]);
+    return multiply_keys(s);
+}
+
+/* c^T of some columns of the latent, columns x keys. */
+static struct tir_value read_columns(struct mla *s, struct tir_value from, unsigned first,
+                                     unsigned width)
+{
+    struct tir_builder *const b = &s->d.b;
+    struct tir_layout keys = *tir_layout_of(b->f, s->d.scores);
+    if (s->pairs)
+        keys = mla_one_wave_weights(s);
+    else if (together(s) < s->d.keys)
+        keys = tir_layout_half(&keys);
+    const struct tir_contraction k = tir_contract_acc(&keys, tir_bits(product(s)->n));
+    const struct tir_layout a = tir_mma_left(product(s), width, &k, mla_one_wave_waves(s));
+    const struct tir_layout l = tir_layout_transpose(&a);
+    const struct tir_type t = tir_tile(b->f, s->kq_dtype, together(s), width, &l);
+    const struct tir_layout map = mla_one_wave_map(s, together(s), s->part->width);
+    return tir_transpose(
+        b, tir_tile_lds_load(b, att_plus(b, from, (int)(first * s->kq_bytes)), t, &map));
+}
+
+/* Returns where the columns are that rows of O^T stand for, of a part's keys. A wave of a pair has
+ * half of the columns and the keys of both. */
+static struct tir_value columns_from(struct mla *s, const struct att_block *block, unsigned part)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct part *const p = s->part;
+    const unsigned before = tir_lds_address(&p->lds, part * together(s) * p->width, s->kq_bytes);
+    const struct tir_value from = att_plus(b, mla_one_wave_place(s, p, block->index), (int)before);
+    const int half = (int)(s->d.output.rows * s->kq_bytes);
+    return s->pairs ? tir_add(b, from, att_times(b, mla_one_wave_half(s), half)) : from;
+}
+
+/* Reads c^T of the first columns of a block's first keys. read_late() appends the others, half by
+ * half. */
+static struct tir_value read_early(struct mla *s, const struct att_block *block)
+{
+    return read_columns(s, columns_from(s, block, 0), 0, EARLY);
+}
+
+static struct tir_value read_late(struct mla *s, const struct att_block *block, struct tir_value v)
+{
+    for (unsigned width = EARLY; width < s->d.output.rows; width *= 2)
+        v = tir_stack(&s->d.b, v, read_columns(s, columns_from(s, block, 0), width, width));
+    return v;
+}
+
+/* The phase before the product reads the first columns of the first part. */
+struct tir_value mla_one_wave_values(struct mla *s, const struct att_block *block, unsigned part)
+{
+    mla_one_wave_at(s, A_VALUES, part ? C2 : C1);
+    if (part)
+        return read_columns(s, columns_from(s, block, part), 0, s->d.output.rows);
+    const struct tir_value v = read_early(s, block);
+    mla_one_wave_at(s, A_VALUES, C2);
+    return read_late(s, block, v);
+}
+
+/* ---- Weights of fp8 ----
+ *
+ * They are rounded relative to the largest of their own block: p = 2^(s - e), e an integer for
+ * which the largest p of a column is in (2^7.75, 2^8.75], the top of fp8's range. The instruction
+ * multiplies them with 2^(e - m), m being what O and l of the column are relative to. So m need not
+ * follow the maximum closely, whose growth would have the 256 registers of O rescaled in a third of
+ * the blocks: it follows where an e is more than MLA_GROWTH above it, as f32 has the range for, and
+ * behind the first block that is rare.
+ */
+
+/* e of all parts of the keys that have one, minus m. */
+static struct tir_value above_m(struct tir_builder *b, struct tir_value e, struct tir_value m)
+{
+    const struct tir_type t = tir_typeof(b->f, e);
+    return tir_sub(b, e, t.rows > 1 ? tir_broadcast(b, m, t) : m);
+}
+
+/* O follows in parts, each behind a branch of its own: only one of them is in vector registers at a
+ * time, and a workgroup starts the sooner the fewer of these it has. */
+void mla_one_wave_rescale(struct mla *s, const struct att_softmax_step *step, struct tir_value *o,
+                          struct tir_value *l, unsigned parts)
+{
+    struct tir_builder *const b = &s->d.b;
+    if (parts == 1) {
+        att_softmax_rescale(b, step, o, l);
+        return;
+    }
+    struct tir_value half[2], none = *l;
+    for (int i = 0; i < 2; i++)
+        half[i] = tir_half(b, *o, i);
+    mla_one_wave_rescale(s, step, &half[0], l, parts / 2);
+    mla_one_wave_rescale(s, step, &half[1], &none, parts / 2);
+    *o = tir_stack(b, half[0], half[1]);
+}
+
+/* O and l are relative to the largest e, where one has outgrown m. Before the first key there is
+ * nothing of them to follow. */
+void mla_one_wave_follow(struct mla *s, struct tir_value e, struct tir_value carried[ATT_N_CARRY])
+{
+    struct tir_builder *const b = &s->d.b;
+    struct tir_type types[ATT_N_CARRY];
+    for (int i = 0; i < ATT_N_CARRY; i++)
+        types[i] = tir_typeof(b->f, carried[i]);
+    const struct tir_value m = carried[ATT_CARRY_M], above = above_m(b, e, m);
+    const struct tir_value grown =
+        tir_any(b, tir_cmp_gt(b, above, tir_float_like(b, above, MLA_GROWTH)));
+    struct tir_if branch = tir_begin_if(b, grown, true, types, ATT_N_CARRY);
+    const struct tir_value next =
+        tir_max(b, m, tir_typeof(b->f, e).rows > 1 ? tir_col_max(b, e) : e);
+    const struct att_softmax_step step = {
+        .grown = tir_any(b, tir_cmp_gt(b, m, att_softmax_lowest(b, &s->softmax))),
+        .alpha = tir_exp2(b, tir_sub(b, m, next))};
+    struct tir_value followed[ATT_N_CARRY] = {
+        [ATT_CARRY_M] = next,
+        [ATT_CARRY_L] = carried[ATT_CARRY_L],
+        [ATT_CARRY_O] = carried[ATT_CARRY_O],
+    };
+    mla_one_wave_rescale(s, &step, &followed[ATT_CARRY_O], &followed[ATT_CARRY_L],
+                         s->row_pairs ? MLA_RESCALE_PARTS : 1);
+    tir_else(b, &branch, followed);
+    tir_end_if(b, &branch, carried);
+}
+
+/* 2^(e - m) as a byte of the product's, a column's for each 32 keys of the weights; what is less
+ * than 2^-MLA_SCALE_BIAS is as good as nothing. The lowest byte of 2^23 and a byte is that one. */
+struct tir_value mla_one_wave_scales(struct mla *s, struct tir_value e, struct tir_value m,
+                                     struct tir_type t)
+{
+    enum { ONES = 1 << 23 };
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_value power =
+        tir_max(b, above_m(b, e, m), tir_float_like(b, e, -MLA_SCALE_BIAS));
+    const struct tir_value word = tir_add(b, power, tir_float_like(b, e, ONES + MLA_SCALE_BIAS));
+    const struct tir_type bits = tir_with_dtype(tir_typeof(b->f, word), TIR_I32);
+    const struct tir_value scales = tir_convert(b, tir_bitcast(b, word, bits), TIR_I8);
+    return bits.rows > 1 ? scales : tir_broadcast(b, scales, t);
+}
+
+struct tir_type mla_one_wave_scales_type(struct mla *s, const struct tir_layout *right)
+{
+    struct tir_layout l;
+    const bool fits = tir_mma_scales(product(s), true, right, &l);
+    assert(fits);
+    (void)fits;
+    l = tir_layout_transpose(&l);
+    return tir_tile(s->d.b.f, TIR_I8, s->d.keys / TIR_MX_BLOCK, s->d.columns, &l);
+}
+
+/* Weights relative to 2^e of scores x, e one for each column. */
+static struct tir_value scale_weights(struct mla *s, struct tir_value x, struct tir_value *e)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_value own = mla_scale_exponent(s, x);
+    *e = tir_named(b, "e", tir_max(b, own, att_softmax_lowest(b, &s->softmax)));
+    return tir_exp2(b, att_softmax_exponent(b, &s->softmax, x, *e));
+}
+
+struct tir_value mla_one_wave_scaled(struct mla *s, struct att_block *block, struct tir_value *e)
+{
+    mla_one_wave_fetch_keys(s, block);
+    const struct tir_value x = mla_mask_scores(s, mla_one_wave_scores(s, block), block);
+    mla_one_wave_at(s, A_SCORES, C2);
+    return scale_weights(s, x, e);
+}
+
+/* ---- The steps of the loop of one wave a SIMD ---- */
+
+static struct mla *family_of(void *context) { return ((struct att_attention *)context)->family; }
+
+static struct att_block *block_of(struct mla *s) { return &s->d.attention.now.block; }
+
+static void find_pages(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    (void)row;
+    for (unsigned i = 0; i < s->d.keys / run_of(s); i++)
+        s->run_pages[i] = mla_one_wave_page(s, key_of_run(s, block_of(s)->index, i));
+}
+
+static void copy_block(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    const struct tir_value block = block_of(s)->index;
+    (void)row;
+    for (unsigned i = 0; i < s->d.keys / run_of(s); i++)
+        copy_run(s, block, i, rows_of(s, key_of_run(s, block, i), s->run_pages[i]));
+}
+
+/* An iteration of a pair is short: a block's rows are found beside an earlier product. Page numbers
+ * come to lanes, since a wait for LDS waits for all of it while scalars are loaded. */
+static void find_lane_pages(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    (void)row;
+    s->run_pages[0] = mla_gather_pages(s, block_of(s)->index);
+}
+
+static void find_run_rows(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    struct tir_builder *const b = &s->d.b;
+    (void)row;
+    for (unsigned i = 0; i < s->d.keys / run_of(s); i++) {
+        const struct tir_value lane = tir_i32(b, (int)(i * run_of(s)));
+        s->run_rows[i] = rows_of(s, key_of_run(s, block_of(s)->index, i),
+                                 tir_lane_read(b, s->run_pages[0], lane));
+    }
+}
+
+static void copy_run_rows(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    (void)row;
+    for (unsigned i = 0; i < s->d.keys / run_of(s); i++)
+        copy_run(s, block_of(s)->index, i, s->run_rows[i]);
+}
+
+static void read_k(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    const unsigned end = row->part ? s->n_panels : 1;
+    for (unsigned i = row->part; i < end; i++)
+        s->early[i] = read_panel(s, block_of(s)->index, &s->panel[i]);
+}
+
+static void product_qk(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    (void)row;
+    s->d.attention.now.s = multiply_keys(s);
+}
+
+static void read_c(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    const struct att_block *const block = block_of(s);
+    struct tir_value *const v = &s->d.attention.now.v;
+    if (row->part == 0)
+        *v = read_early(s, block);
+    else if (row->part == 1)
+        *v = read_late(s, block, *v);
+    else
+        *v = read_columns(s, columns_from(s, block, row->part - 1u), 0, s->d.output.rows);
+}
+
+static void make_scaled(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    (void)row;
+    s->d.attention.now.p = scale_weights(s, s->d.attention.now.s, &s->block_exponent);
+}
+
+static void rescale_scaled(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    (void)row;
+    mla_one_wave_follow(s, s->block_exponent, s->d.attention.now.carried);
+}
+
+/* The product's operands are made in front of l, since its instruction is assembly that needs a
+ * state or two behind them. */
+static void round_scaled(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    struct tir_builder *const b = &s->d.b;
+    struct att_now *const now = &s->d.attention.now;
+    struct tir_value *const l = &now->carried[ATT_CARRY_L];
+    const struct tir_value m = now->carried[ATT_CARRY_M], e = s->block_exponent;
+    (void)row;
+    const struct tir_value weights = tir_convert_in_range(b, tir_named(b, "p", now->p), TIR_FP8);
+    const struct tir_layout right =
+        tir_layout_transpose(tir_layout_of(b->f, tir_typeof(b->f, weights)));
+    s->last_scales = mla_one_wave_scales(s, e, m, mla_one_wave_scales_type(s, &right));
+    const struct tir_value sum = tir_col_fold_sum(b, tir_convert(b, weights, TIR_F32));
+    const struct tir_value scale = tir_exp2(b, tir_sub(b, e, m));
+    *l = tir_named(b, "l", tir_fma(b, sum, tir_broadcast(b, scale, tir_typeof(b->f, *l)), *l));
+    now->weights.p16 = weights;
+}
+
+static void product_scaled(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    struct tir_builder *const b = &s->d.b;
+    const struct att_now *const now = &s->d.attention.now;
+    struct tir_value *const o = &now->carried[ATT_CARRY_O];
+    (void)row;
+    *o = tir_named(b, "o",
+                   tir_mma_scaled_in_agprs(b, s->scaled, now->v, now->weights.p16, *o,
+                                           tir_i32(b, MLA_SCALE_BIAS), s->last_scales));
+}
+
+#define BLOCK_LDS (1u << MLA_LDS_BLOCK)
+#define CARRIED (ATT_SLOT(M) | ATT_SLOT(L) | ATT_SLOT(O))
+
+const struct pipe_op mla_find_pages = {"find pages", find_pages, 0, ATT_SLOT(K_PAGES), .flags = 0};
+const struct pipe_op mla_copy_block = {
+    "block to LDS", copy_block, ATT_SLOT(K_PAGES), 0, .lds_writes = BLOCK_LDS, .flags = PIPE_ASYNC};
+const struct pipe_op mla_find_lane_pages = {"find pages", find_lane_pages, 0, ATT_SLOT(K_PAGES),
+                                            .flags = 0};
+const struct pipe_op mla_find_run_rows = {"find rows", find_run_rows, ATT_SLOT(K_PAGES),
+                                          ATT_SLOT(K_DATA), .flags = 0};
+const struct pipe_op mla_copy_run_rows = {"block to LDS",          copy_run_rows,
+                                          ATT_SLOT(K_DATA),        0,
+                                          .lds_writes = BLOCK_LDS, .flags = PIPE_ASYNC};
+const struct pipe_op mla_read_k = {"read K", read_k, 0, ATT_SLOT(K), .lds_reads = BLOCK_LDS};
+const struct pipe_op mla_product_qk = {"QK", product_qk, ATT_SLOT(K), ATT_SLOT(S),
+                                       .flags = PIPE_PRODUCT};
+const struct pipe_op mla_read_c = {"read c", read_c, 0, ATT_SLOT(V), .lds_reads = BLOCK_LDS};
+const struct pipe_op mla_make_scaled = {"P by blocks", make_scaled, ATT_SLOT(S),
+                                        ATT_SLOT(P) | ATT_SLOT(E), .flags = 0};
+const struct pipe_op mla_rescale_scaled = {"rescale", rescale_scaled, CARRIED | ATT_SLOT(E),
+                                           CARRIED, .flags = PIPE_BRANCH};
+const struct pipe_op mla_round_scaled = {"round P", round_scaled,
+                                         ATT_SLOT(P) | ATT_SLOT(E) | ATT_SLOT(M) | ATT_SLOT(L),
+                                         ATT_SLOT(P16) | ATT_SLOT(L), .flags = 0};
+const struct pipe_op mla_product_scaled = {"PV", product_scaled,
+                                           ATT_SLOT(P16) | ATT_SLOT(V) | ATT_SLOT(O), ATT_SLOT(O),
+                                           .flags = PIPE_PRODUCT};
+
+void mla_one_wave_visit(struct mla *s, struct att_block block,
+                        struct tir_value carried[ATT_N_CARRY])
+{
+    att_begin_block(&s->d.attention, block.index, carried);
+    pipe_build(&s->d.b, &s->plan, &s->d.attention);
+}
+
+static void choose_pipeline(struct mla *s)
+{
+    char why[PIPE_WHY];
+    struct pipe_variant v = {.has = mla_weights_fp8(s) ? 1u << MLA_HAS_SCALED : 0};
+    if (s->pairs && s->d.v->sparse != ATT_SPARSE_NONE)
+        v.has |= 1u << MLA_HAS_LISTS;
+    if (s->pairs && s->turns < 2)
+        v.has |= 1u << MLA_HAS_ONE_P;
+    const bool planned = pipe_resolve(s->pairs ? &mla_wave_pair : &mla_one_wave, &v, &s->plan, why);
+    assert(planned && s->plan.depth[MLA_LDS_BLOCK] <= BLOCKS);
+    assert(!s->pairs || s->plan.depth[MLA_LDS_P] <= s->turns);
+    (void)planned;
+}
+
+void mla_one_wave_attention(struct mla *s)
+{
+    struct att_attention *const a = &s->d.attention;
+    a->product = s->d.pv;
+    a->dtype = s->p_dtype;
+    a->entries = mla_gather_entries;
+    a->first_key = mla_one_wave_first_key;
+    s->mask_at = (struct mla_place){mla_one_wave_stage(s, A_SCORES), M2};
+    a->in_agprs = true;
+    a->value_parts = (uint8_t)(own_keys(s) / together(s));
+    if (!s->row_pairs)
+        choose_pipeline(s);
+}
+
+uint8_t mla_one_wave_q_stage(const struct mla *s) { return mla_one_wave_stage(s, A_WAIT); }
+
+void mla_one_wave_schedule(const struct mla *s, struct tir_schedule *schedule)
+{
+    const bool parts = s->pairs && !s->row_pairs; /* of 16 keys: many short instructions */
+    *schedule = (struct tir_schedule){
+        .loop = {.stages = mla_one_wave_stage(s, A_N_STAGES),
+                 .matrix_phases = 1u << BEGIN | 1u << C1 | 1u << C2,
+                 .open_phases = 1u << BEGIN,
+                 .roles = 1,
+                 .bare_iterations = s->row_pairs,
+                 .one_wave = 1},
+        .cover = TIR_COVER_EVEN,
+        .read_ahead = parts          ? 6
+                      : s->row_pairs ? 2
+                                     : 4,
+        .reads_apart = s->pairs,
+        .hoist_vgprs = s->pairs ? 8 : 0,
+    };
+    if (!s->row_pairs)
+        schedule->loop = pipe_loop_plan(&s->plan);
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Waves share the blocks of the latent cache in LDS and nothing else. While scores are made of one
+ * block, and the product with the weights of the one before, the next has arrived and one more is
+ * in flight. With weights of fp8 the softmax has no branch and runs beside the product.
+ *
+ *     one_wave: mla_decode: 128 columns in more than one pass, where LDS transposes c
+ *     a wave has 32 columns, all keys and all of O: waves exchange nothing
+ *     M1      memory    (rescale[4]), barrier[4]
+ *     BEGIN   matrix +  block to LDS[1]
+ *     C1      matrix    (sum P[4]), (round P[4]), read c.0[4], read K.1[3], QK[3]
+ *     M2      memory    mask[3], (max[3]), find pages[0], block here[2], barrier[2]
+ *     M3      memory    nothing
+ *     C2      matrix    read c.1[4], (PV.0[4]), (PV[4]), (read c.2[4]), (PV.1[4]),
+ *                       (exponents[3]), (exp2.0[3]), (P by blocks[3]), (exp2.1[3]), read K.0[2]
+ *     LDS               block of a workgroup
+ *     waves             all run the same phase
+ */
+#include "templates/mla_decode/one_wave.h"
+#include "templates/mla_decode/pipelines/pipelines.h"
+
+enum { PAGE, COPY, WAIT, QK, PV };
+
+#define SCALED (1u << MLA_HAS_SCALED)
+
+static const struct pipe_phase phases[] = {[M1] = {"M1", PIPE_MEMORY, .open = 0},
+                                           [BEGIN] = {"BEGIN", PIPE_MATRIX, .open = 1},
+                                           [C1] = {"C1", PIPE_MATRIX, .open = 0},
+                                           [M2] = {"M2", PIPE_MEMORY, .open = 0},
+                                           [M3] = {"M3", PIPE_MEMORY, .open = 0},
+                                           [C2] = {"C2", PIPE_MATRIX, .open = 0},
+                                           [C2 + 1] = {0}};
+
+static const struct pipe_buffer buffers[] = {{"block", GROUP, .scope = PIPE_WORKGROUP}, {0}};
+
+static const struct pipe_row rows[] = {{&mla_find_pages, PAGE, M2, .part = 0},
+                                       {&mla_copy_block, COPY, BEGIN, .part = 0},
+                                       {&pipe_await, WAIT, M2, .part = MLA_LDS_BLOCK},
+                                       {&pipe_meet, WAIT, M2, .part = 0},
+                                       {&mla_read_k, WAIT, C2, .part = 0},
+                                       {&mla_read_k, QK, C1, .part = 1},
+                                       {&mla_product_qk, QK, C1, .part = 0},
+                                       {&att_mask, QK, M2, .part = 0},
+                                       {&att_check_scores, QK, M2, .unless = SCALED},
+                                       {&att_exponent, QK, C2, .unless = SCALED},
+                                       {&att_exp2, QK, C2, .unless = SCALED},
+                                       {&mla_make_scaled, QK, C2, .needs = SCALED},
+                                       {&att_rescale, PV, M1, .unless = SCALED},
+                                       {&mla_rescale_scaled, PV, M1, .needs = SCALED},
+                                       {&pipe_meet, PV, M1, .part = 0},
+                                       {&att_exp2, QK, C2, .part = 1, .unless = SCALED},
+                                       {&att_sum, PV, C1, .unless = SCALED},
+                                       {&att_round, PV, C1, .unless = SCALED},
+                                       {&mla_round_scaled, PV, C1, .needs = SCALED},
+                                       {&mla_read_c, PV, C1, .part = 0},
+                                       {&mla_read_c, PV, C2, .part = 1},
+                                       {&att_product, PV, C2, .unless = SCALED},
+                                       {&mla_product_scaled, PV, C2, .needs = SCALED},
+                                       {&mla_read_c, PV, C2, .part = 2, .unless = SCALED},
+                                       {&att_product, PV, C2, .part = 1, .unless = SCALED},
+                                       {0}};
+
+const char *const mla_features[] = {"checks scores", "checks the previous m", "checks weights",
+                                    "fp8 weights",   "l in rows of O",        "last rows of O",
+                                    "custom mask",   "weights with scales",   NULL};
+
+const struct pipeline mla_one_wave = {
+    .name = "one_wave",
+    .when = "mla_decode: 128 columns in more than one pass, where LDS transposes c",
+    .why = "a wave has 32 columns, all keys and all of O: waves exchange nothing",
+    .phases = phases,
+    .buffers = buffers,
+    .slots = att_slots,
+    .rows = rows,
+    .features = mla_features,
+    .roles = 1,
+    .hides_itself = 1,
+};
+
+const struct pipeline *const mla_pipelines[] = {&mla_one_wave, &mla_register_transpose,
+                                                &mla_wave_pair, NULL};

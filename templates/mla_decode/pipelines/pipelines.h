@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The steps and features of mla_decode's pipelines, each a file of this folder.
+ */
+#ifndef TEMPLATES_MLA_DECODE_PIPELINES_PIPELINES_H
+#define TEMPLATES_MLA_DECODE_PIPELINES_PIPELINES_H
+
+#include "templates/attention/steps.h"
+#include "templates/mla_decode/mla_decode.h"
+
+/** Buffers of tiles in LDS. */
+enum { MLA_LDS_BLOCK, MLA_LDS_P, MLA_LDS_ENTRIES };
+/** Buffers of register_transpose: the first half of the columns of blocks, and the others. */
+enum { MLA_LDS_FIRST, MLA_LDS_LAST };
+/** Queues of their copies. */
+enum { MLA_COPIES_FIRST, MLA_COPIES_LAST };
+
+/** Features of a kernel, beside attention's own: bits of pipe_row.needs. */
+enum mla_feature {
+    MLA_HAS_SCALED = ATT_HAS_FAMILY, /* weights of fp8 with a scale for each block */
+    MLA_HAS_STREAMS,                 /* each block is read once: HBM limits the loop */
+    MLA_HAS_ROTATED,                 /* rows have a rotated key */
+    MLA_HAS_LISTS,                   /* rows are slots of a sparse list */
+    MLA_HAS_ONE_P,                   /* LDS has one place for the weights of a pair */
+};
+extern const char *const mla_features[];
+
+/* Steps of one wave a SIMD: one_wave.c. */
+extern const struct pipe_op mla_find_pages, mla_copy_block, mla_read_k, mla_product_qk;
+extern const struct pipe_op
+    mla_read_c; /* parts 0 and 1: of the first keys; others: of later ones */
+extern const struct pipe_op mla_make_scaled, mla_rescale_scaled, mla_round_scaled,
+    mla_product_scaled;
+
+/* Steps of one wave a SIMD that transposes c in registers: register_transpose.c. */
+extern const struct pipe_op mla_transpose_find_page, mla_transpose_find_block;
+extern const struct pipe_op mla_transpose_copy_rows; /* part: which half */
+extern const struct pipe_op mla_transpose_copy_first, mla_transpose_copy_last; /* parts 0 and 1 */
+extern const struct pipe_op mla_transpose_copy_rotated;
+extern const struct pipe_op mla_transpose_read_k, mla_transpose_product_qk;
+extern const struct pipe_op mla_transpose_follow, mla_transpose_rescale, mla_transpose_order_p;
+/* Quarters of c: parts 0 and 1 are in the first half of the columns, 2 and 3 in the last. */
+extern const struct pipe_op mla_transpose_read_first, mla_transpose_read_last;
+extern const struct pipe_op mla_transpose_turn, mla_transpose_product_pv;
+
+/* Steps of wave pairs: one_wave.c, wave_pair.c, and gather.c for lists. */
+extern const struct pipe_op mla_find_lane_pages, mla_find_run_rows, mla_copy_run_rows;
+extern const struct pipe_op mla_list_copy_entries, mla_list_read_entries, mla_list_find;
+extern const struct pipe_op mla_list_copy, mla_list_clear;
+extern const struct pipe_op mla_pair_exponent, mla_pair_make_p, mla_pair_read_p;
+extern const struct pipe_op mla_pair_rescale, mla_pair_sum;
+extern const struct pipe_op mla_pair_product; /* part: of the keys */
+
+/** All of mla_decode's pipelines; NULL at the end. */
+extern const struct pipeline *const mla_pipelines[];
+extern const struct pipeline mla_one_wave, mla_register_transpose, mla_wave_pair;
+
+#endif

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * one_wave where LDS does not transpose and has room for three blocks: c is transposed in
+ * registers, and multiplied by quarters of the latent. The quarters run where the matrix unit would
+ * wait for the scores or the softmax. Where each block is read once, HBM must always have copies in
+ * flight: waves meet after the first quarters too, and copy the columns of two from C3 on.
+ *
+ *     register_transpose: mla_decode: 128 columns of 16 bits, where LDS does not transpose c
+ *     as one_wave; the quarters of the product fill the waits of the softmax
+ *     M1      memory    rescale[4]
+ *     C1      matrix    sum P[4], round P[4], order P[4], read c.0[4], read K.1[3], QK[3],
+ *                       (rows to LDS.1[2]), (k_pe to LDS[2]), find rows[1]
+ *     M2      memory    mask[3]
+ *     C2      matrix    transpose c.0[4], read c.1[4], PV.0[4], check max[3]
+ *     M3      memory    max[3], (LDS free[4]), (barrier[4])
+ *     C3      matrix    transpose c.1[4], read c.2[4], transpose c.2[4], read c.3[4], PV.1[4],
+ *                       PV.2[4], exponents[3], exp2.0[3], exp2.1[3], (columns to LDS[1])
+ *     M4      memory    LDS free[4], last columns here[2], barrier[2]
+ *     C4      matrix    transpose c.3[4], PV.3[4], read K.0[2], (columns to LDS.1[1]),
+ *                       (rows to LDS.0[1]), find page[0]
+ *     LDS               first columns of a workgroup, last columns of a workgroup
+ *     waves             all run the same phase
+ */
+#include "templates/mla_decode/pipelines/pipelines.h"
+#include "templates/mla_decode/register_transpose.h"
+
+#define STREAMS (1u << MLA_HAS_STREAMS)
+#define ROTATED (1u << MLA_HAS_ROTATED)
+
+static const struct pipe_phase phases[] = {[M1] = {"M1", PIPE_MEMORY, .open = 0},
+                                           [C1] = {"C1", PIPE_MATRIX, .open = 0},
+                                           [M2] = {"M2", PIPE_MEMORY, .open = 0},
+                                           [C2] = {"C2", PIPE_MATRIX, .open = 0},
+                                           [M3] = {"M3", PIPE_MEMORY, .open = 0},
+                                           [C3] = {"C3", PIPE_MATRIX, .open = 0},
+                                           [M4] = {"M4", PIPE_MEMORY, .open = 0},
+                                           [C4] = {"C4", PIPE_MATRIX, .open = 0},
+                                           [C4 + 1] = {0}};
+
+static const struct pipe_buffer buffers[] = {
+    {"first columns", MLA_COPIES_FIRST, PIPE_WORKGROUP, .with = 1 + MLA_LDS_LAST},
+    {"last columns", MLA_COPIES_LAST, PIPE_WORKGROUP, .with = 0},
+    {0}};
+
+static const struct pipe_row rows[] = {
+    {&mla_transpose_find_page, T_PAGES, C4, .part = 0},
+    {&mla_transpose_find_block, T_COPY, C1, .part = 0},
+    {&mla_transpose_copy_first, T_COPY, C3, .part = 0, .needs = STREAMS},
+    {&mla_transpose_copy_last, T_COPY, C4, .part = 1, .needs = STREAMS},
+    {&mla_transpose_copy_rows, T_COPY, C4, .part = 0, .unless = STREAMS},
+    {&mla_transpose_copy_rows, T_ARRIVE, C1, .part = 1, .unless = STREAMS},
+    {&mla_transpose_copy_rotated, T_ARRIVE, C1, .needs = ROTATED},
+    {&pipe_await, T_ARRIVE, M4, .part = MLA_LDS_LAST},
+    {&pipe_meet, T_ARRIVE, M4, .part = 0},
+    {&mla_transpose_read_k, T_ARRIVE, C4, .part = 0},
+    {&mla_transpose_read_k, T_SCORES, C1, .part = 1},
+    {&mla_transpose_product_qk, T_SCORES, C1, .part = 0},
+    {&att_mask, T_SCORES, M2, .part = 0},
+    {&att_check_previous, T_SCORES, C2, .part = 0},
+    {&mla_transpose_follow, T_SCORES, M3, .part = 0},
+    {&att_exponent, T_SCORES, C3, .part = 0},
+    {&att_exp2, T_SCORES, C3, .part = 0},
+    {&att_exp2, T_SCORES, C3, .part = 1},
+    {&mla_transpose_rescale, T_VALUES, M1, .part = 0},
+    {&att_sum, T_VALUES, C1, .part = 0},
+    {&att_round, T_VALUES, C1, .part = 0},
+    {&mla_transpose_order_p, T_VALUES, C1, .part = 0},
+    {&mla_transpose_read_first, T_VALUES, C1, .part = 0},
+    {&mla_transpose_turn, T_VALUES, C2, .part = 0},
+    {&mla_transpose_read_first, T_VALUES, C2, .part = 1},
+    {&mla_transpose_turn, T_VALUES, C3, .part = 1},
+    {&mla_transpose_read_last, T_VALUES, C3, .part = 2},
+    {&mla_transpose_turn, T_VALUES, C3, .part = 2},
+    {&mla_transpose_read_last, T_VALUES, C3, .part = 3},
+    {&mla_transpose_turn, T_VALUES, C4, .part = 3},
+    {&pipe_release, T_VALUES, M3, .needs = STREAMS},
+    {&pipe_meet, T_VALUES, M3, .needs = STREAMS},
+    {&pipe_release, T_VALUES, M4, .part = 0},
+    {&mla_transpose_product_pv, T_VALUES, C2, .part = 0},
+    {&mla_transpose_product_pv, T_VALUES, C3, .part = 1},
+    {&mla_transpose_product_pv, T_VALUES, C3, .part = 2},
+    {&mla_transpose_product_pv, T_VALUES, C4, .part = 3},
+    {0}};
+
+const struct pipeline mla_register_transpose = {
+    .name = "register_transpose",
+    .when = "mla_decode: 128 columns of 16 bits, where LDS does not transpose c",
+    .why = "as one_wave; the quarters of the product fill the waits of the softmax",
+    .phases = phases,
+    .buffers = buffers,
+    .slots = att_slots,
+    .rows = rows,
+    .features = mla_features,
+    .roles = 1,
+    .hides_itself = 1,
+};

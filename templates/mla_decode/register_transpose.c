@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * mla_decode: waves that have a SIMD to themselves (one_wave.c), where LDS has 64 KiB, a
+ * lane copies 4 bytes to it, and nothing transposes on the way out of it: c is turned in registers.
+ *
+ * There is room for three blocks: the product with the weights of one, the scores of the next, and
+ * one that is on its way. So waves meet in a round where that one has come and all of the first is
+ * in registers. The matrix unit has a quarter of the first one's product left then, and the first
+ * columns of the next K are read beside it. Other quarters stand where it would wait for the scores
+ * or the softmax.
+ *
+ * Where a block is read once, HBM is what limits the loop, and must have something to bring while
+ * waves meet: they meet behind the first quarter too, and copy the columns of two from C3 on.
+ *
+ * S^T has 16 rows for 16 keys, O^T is of the instruction with 32 columns: P changes lanes.
+ */
+#include "ir/address_map.h"
+#include "ir/bits.h"
+#include "templates/workgroup/lds_map.h"
+#include "templates/mla_decode/pipelines/pipelines.h"
+#include "templates/mla_decode/register_transpose.h"
+#include "templates/workgroup/scalar.h"
+
+#include <assert.h>
+
+enum { BLOCKS = 3, QUARTERS = MLA_QUARTERS, CHUNK = 16 /* elements between banks */ };
+
+static struct mla_place place_at(const struct mla *s, enum transpose_stage stage,
+                                 enum transpose_phase phase)
+{
+    return mla_weights_fp8(s) ? mla_dv_split_place(s, stage, phase)
+                              : (struct mla_place){(uint8_t)stage, (uint8_t)phase};
+}
+
+void mla_transpose_at(struct mla *s, enum transpose_stage stage, enum transpose_phase phase)
+{
+    const struct mla_place place = place_at(s, stage, phase);
+    s->d.b.stage = place.stage;
+    s->d.b.phase = place.phase;
+}
+
+bool mla_transpose_takes(const struct tir_machine *m) { return !m->has_lds_read_tr; }
+
+int mla_transpose_product(const struct mla *s)
+{
+    enum { ROWS = 32 };
+    return tir_find_mma(s->d.m, ROWS, ROWS, 0, s->p_dtype);
+}
+
+/* ---- Layouts ---- */
+
+struct tir_waves mla_transpose_waves(const struct mla *s)
+{
+    return (struct tir_waves){.cols = (uint8_t)s->wave_bits};
+}
+
+const struct tir_mma *mla_transpose_mma(const struct mla *s) { return &s->d.m->mma[s->d.pv]; }
+
+/* Keys of a block as the second product takes them: what is in a lane's registers of S^T stays. */
+static const struct tir_contraction keys_of_lanes = {3, 1, {1, 2, 4}, {8}};
+
+struct tir_layout mla_transpose_columns(const struct tir_layout *l)
+{
+    static const uint8_t column[] = {2, 3, 4, 5, 6, 0, 1, 7, 8};
+    return tir_layout_permute_rows(l, column);
+}
+
+void mla_transpose_add_panels(struct mla *s)
+{
+    const struct tir_mma *const mma = &s->d.m->mma[s->d.qk];
+    const struct tir_contraction k = tir_contract_rows(mma, PANEL, 16 / s->kq_bytes);
+    const struct tir_layout q = tir_mma_right(mma, s->d.columns, &k, mla_transpose_waves(s));
+    for (unsigned first = 0; first < s->d.k.width; first += PANEL)
+        s->panel[s->n_panels++] = (struct panel){
+            .first = first,
+            .width = PANEL,
+            .product = s->d.qk,
+            .k = k,
+            .q = tir_tile(s->d.b.f, s->kq_dtype, s->d.columns, PANEL, &q),
+        };
+}
+
+void mla_transpose_choose_layouts(struct mla *s)
+{
+    struct decode *const d = &s->d;
+    const struct tir_waves waves = mla_transpose_waves(s);
+    if (mla_weights_fp8(s)) {
+        mla_dv_split_choose_layouts(s);
+        return;
+    }
+    const struct tir_layout scores = tir_mma_result(&d->m->mma[d->qk], d->keys, d->columns, waves);
+    const struct tir_layout plain =
+        tir_mma_result(mla_transpose_mma(s), d->value.width, d->columns, waves);
+    const struct tir_layout o = mla_transpose_columns(&plain);
+    const struct tir_layout right =
+        tir_mma_right(mla_transpose_mma(s), d->columns, &keys_of_lanes, waves);
+    const struct tir_layout weights = tir_layout_transpose(&right);
+    mla_transpose_add_panels(s);
+    d->scores = tir_tile(d->b.f, TIR_F32, d->keys, d->columns, &scores);
+    d->output = tir_tile(d->b.f, TIR_F32, d->value.width, d->columns, &o);
+    s->weights = tir_tile(d->b.f, s->p_dtype, d->keys, d->columns, &weights);
+}
+
+/* Rows of the latent are 32 bytes of the banks apart: 16 lanes that read K, 16 bytes each and 16
+ * from one lane group to the next, meet every bank once. Two rows of the rotated key are copied at
+ * once, so that these exchange chunks instead. */
+static struct tir_layout block_map(const struct mla *s, unsigned rows, unsigned cols,
+                                   unsigned width)
+{
+    if (width == PANEL)
+        return att_lds_swizzled(rows, PANEL, CHUNK, s->kq_bytes == 1, 2);
+    struct tir_layout map = tir_row_major(rows, cols);
+    tir_map_pad(&map, cols, width - cols + CHUNK);
+    return map;
+}
+
+void mla_transpose_take_lds(struct mla *s)
+{
+    struct decode *const d = &s->d;
+    unsigned bytes = 0;
+    s->buffers = BLOCKS;
+    for (unsigned i = 0; i < s->n_parts; i++) {
+        struct part *const p = &s->part[i];
+        p->lds = block_map(s, d->keys, p->width, p->width);
+        p->before = bytes;
+        bytes += (att_lds_bytes(&p->lds, s->kq_bytes) + 31) & ~31u;
+    }
+    s->part->bytes = bytes;
+    s->part->buffer = tir_lds_buffer(&d->b, BLOCKS * bytes, 16);
+    if (mla_weights_fp8(s))
+        mla_dv_split_take_lds(s);
+}
+
+/* ---- A block ---- */
+
+/* n times a stride. Those are less than 4 GiB: libattn checks that. A product of two numbers that
+ * are known to be of 32 bits is two instructions, one of 64 bits four: of fp8 each turn counts. */
+static struct tir_value bytes_of(struct mla *s, struct tir_value n, struct tir_value stride)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_value wide = tir_zext(b, n, TIR_I64);
+    if (!mla_weights_fp8(s))
+        return tir_mul(b, wide, stride);
+    return tir_mul(b, wide, tir_zext(b, tir_convert(b, stride, TIR_I32), TIR_I64));
+}
+
+struct mla_flight mla_transpose_find_rows(struct mla *s, struct tir_value block,
+                                          struct tir_value page)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct att_cache *const c = &s->d.k.c;
+    const struct tir_value key = mla_first_key(s, block);
+    const struct tir_value inside = att_page_place(&s->pages.paging, key);
+    const struct tir_value row =
+        tir_add(b, bytes_of(s, page, c->page_stride), bytes_of(s, inside, c->token_stride));
+    const struct tir_value left = tir_sub(b, s->d.item.end_key, key);
+    return (struct mla_flight){mla_buffer_of(s, s->part, block), tir_add(b, c->base, row),
+                               tir_min(b, left, tir_i32(b, (int)s->d.keys))};
+}
+
+void mla_transpose_copy(struct mla *s, const struct mla_flight *f, struct mla_copy_piece c,
+                        int group)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct part *const p = c.part;
+    const struct tir_view v =
+        att_view(b, f->from, f->there, s->row_stride, (int)(s->d.k.width * s->kq_bytes),
+                 (int)((p->first + c.col) * s->kq_bytes));
+    const struct tir_layout map = block_map(s, c.rows, c.cols, p->width);
+    const unsigned first = tir_lds_address(&p->lds, c.row * p->width + c.col, s->kq_bytes);
+    /* The map says which lane copies what. */
+    const struct tir_layout any = *tir_layout_of(b->f, s->d.scores);
+    struct tir_type t = tir_tile(b->f, s->kq_dtype, s->d.keys, s->d.columns, &any);
+    t.rows = (uint16_t)c.rows;
+    t.cols = (uint16_t)c.cols;
+    tir_copy_to_lds(b, group, v, tir_i32(b, (int)c.row),
+                    att_plus(b, f->place, (int)(p->before + first)), t, &map);
+}
+
+static struct tir_value read_panel(struct mla *s, struct tir_value place, const struct panel *n)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct part *const p = n->first < s->part->width ? s->part : s->part + 1;
+    const struct tir_layout l =
+        tir_mma_left(&s->d.m->mma[n->product], s->d.keys, &n->k, mla_transpose_waves(s));
+    const struct tir_type t = tir_tile(b->f, s->kq_dtype, s->d.keys, n->width, &l);
+    const unsigned from = p->before + (n->first - p->first) * s->kq_bytes;
+    return tir_tile_lds_load(b, att_plus(b, place, (int)from), t, &p->lds);
+}
+
+/* S^T of K, whose panels have been read. */
+static struct tir_value multiply_keys(struct mla *s)
+{
+    struct tir_builder *const b = &s->d.b;
+    struct tir_value x = tir_splat(b, tir_f32(b, 0.0f), s->d.scores);
+    for (unsigned i = 0; i < s->n_panels; i++)
+        x = tir_mma(b, s->panel[i].product, s->early[i], tir_transpose(b, s->q[i]), x);
+    return tir_named(b, "s", x);
+}
+
+/* Weights of fp8 read two panels early. */
+struct tir_value mla_transpose_scores(struct mla *s, struct tir_value place)
+{
+    enum { EARLY = 2 };
+    for (unsigned i = 0; i < s->n_panels; i++) {
+        const bool first = i < EARLY;
+        mla_transpose_at(s, first ? T_ARRIVE : T_SCORES, first ? C4 : C1);
+        s->early[i] = read_panel(s, place, &s->panel[i]);
+    }
+    mla_transpose_at(s, T_SCORES, C1);
+    return multiply_keys(s);
+}
+
+/* ---- The steps of the loop: weights of 16 bits ---- */
+
+static struct mla *family_of(void *context) { return ((struct att_attention *)context)->family; }
+
+static struct tir_value block_of(const struct mla *s) { return s->d.attention.now.block.index; }
+
+static void find_page(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    (void)row;
+    s->run_pages[0] = mla_one_wave_page(s, mla_first_key(s, block_of(s)));
+}
+
+static void find_rows(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    (void)row;
+    s->flight = mla_transpose_find_rows(s, block_of(s), s->run_pages[0]);
+}
+
+/* A half of the rows of the latent. */
+static void copy_rows(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    const struct part *const latent = s->part;
+    const unsigned half = s->d.keys / 2;
+    mla_transpose_copy(s, &s->flight,
+                       (struct mla_copy_piece){latent, row->part * half, half, 0, latent->width},
+                       MLA_COPIES_LAST);
+}
+
+/* A half of its columns. */
+static void copy_columns(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    const struct part *const latent = s->part;
+    const unsigned cols = latent->width / 2;
+    mla_transpose_copy(s, &s->flight,
+                       (struct mla_copy_piece){latent, 0, s->d.keys, row->part * cols, cols},
+                       row->part ? MLA_COPIES_LAST : MLA_COPIES_FIRST);
+}
+
+static void copy_rotated(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    const struct part *const rotated = s->part + 1;
+    (void)row;
+    mla_transpose_copy(s, &s->flight,
+                       (struct mla_copy_piece){rotated, 0, s->d.keys, 0, rotated->width},
+                       MLA_COPIES_LAST);
+}
+
+static void read_k(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    const unsigned end = row->part ? s->n_panels : 1;
+    for (unsigned i = row->part; i < end; i++)
+        s->early[i] = read_panel(s, s->flight.place, &s->panel[i]);
+}
+
+static void product_qk(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    (void)row;
+    s->d.attention.now.s = multiply_keys(s);
+}
+
+/* m follows the largest score where that has outgrown it. */
+static void follow(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    struct tir_builder *const b = &s->d.b;
+    const struct att_softmax *const softmax = &s->d.attention.softmax;
+    struct att_now *const now = &s->d.attention.now;
+    struct tir_value *const m = &now->carried[ATT_CARRY_M];
+    const struct tir_type t[] = {softmax->vector, softmax->vector};
+    (void)row;
+    struct tir_if branch = tir_begin_if(b, now->step.grown, true, t, 2);
+    const struct tir_value next = att_softmax_next(b, softmax, now->s, *m);
+    tir_else(b, &branch, (struct tir_value[]){next, tir_exp2(b, tir_sub(b, *m, next))});
+    struct tir_value both[] = {*m, tir_splat(b, tir_f32(b, 1.0f), softmax->vector)};
+    tir_end_if(b, &branch, both);
+    *m = tir_named(b, "m", both[0]);
+    now->step.alpha = both[1];
+}
+
+static void rescale(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    const struct att_now *const now = &s->d.attention.now;
+    (void)row;
+    att_softmax_rescale(&s->d.b, &now->step, &now->carried[ATT_CARRY_L],
+                        &now->carried[ATT_CARRY_O]);
+}
+
+static void order_weights(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    struct tir_value *const p = &s->d.attention.now.weights.p16;
+    (void)row;
+    *p = tir_relayout(&s->d.b, *p, tir_layout_of(s->d.b.f, s->weights));
+}
+
+/* c^T of a quarter of the latent, columns x keys, as the product takes it. */
+static struct tir_layout quarter_layout(const struct mla *s)
+{
+    const struct tir_layout plain = tir_mma_left(mla_transpose_mma(s), s->d.value.width / QUARTERS,
+                                                 &keys_of_lanes, mla_transpose_waves(s));
+    const struct tir_layout a = mla_transpose_columns(&plain);
+    return tir_layout_transpose(&a);
+}
+
+static void read_c(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    struct tir_builder *const b = &s->d.b;
+    const unsigned width = s->d.value.width / QUARTERS, bytes = width * s->kq_bytes;
+    const struct tir_layout l = quarter_layout(s), along = tir_layout_regs_first(&l, TIR_RC(0, 3));
+    const struct tir_type t = tir_tile(b->f, s->kq_dtype, s->d.keys, width, &along);
+    const struct tir_value from = att_plus(b, s->flight.place, (int)(row->part * bytes));
+    s->quarter[row->part] = tir_tile_lds_load(b, from, t, &s->part->lds);
+}
+
+static void turn_c(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    struct tir_value *const c = &s->quarter[row->part];
+    const struct tir_layout l = quarter_layout(s);
+    *c = tir_transpose(&s->d.b, tir_relayout(&s->d.b, *c, &l));
+}
+
+static struct tir_value part_of(struct tir_builder *b, struct tir_value o, unsigned quarter)
+{
+    return tir_half(b, tir_half(b, o, quarter >= 2), quarter % 2);
+}
+
+/* The last quarter joins them. */
+static void product(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    struct tir_builder *const b = &s->d.b;
+    const struct att_now *const now = &s->d.attention.now;
+    struct tir_value *const o = &now->carried[ATT_CARRY_O], *const part = s->quarter;
+    const unsigned i = row->part;
+    part[i] = tir_mma_in_agprs(b, s->d.pv, part[i], now->weights.p16, part_of(b, *o, i));
+    if (i + 1 < QUARTERS)
+        return;
+    const struct tir_value low = tir_stack(b, part[0], part[1]);
+    *o = tir_named(b, "o", tir_stack(b, low, tir_stack(b, part[2], part[3])));
+}
+
+#define FIRST (1u << MLA_LDS_FIRST)
+#define LAST (1u << MLA_LDS_LAST)
+#define QUARTER ATT_SLOT(QUARTERS) /* of part 0 */
+#define M_L_O (ATT_SLOT(L) | ATT_SLOT(O))
+
+const struct pipe_op mla_transpose_find_page = {"find page", find_page, 0, ATT_SLOT(K_PAGES),
+                                                .flags = 0};
+const struct pipe_op mla_transpose_find_block = {"find rows", find_rows, ATT_SLOT(K_PAGES),
+                                                 ATT_SLOT(K_DATA), .flags = 0};
+const struct pipe_op mla_transpose_copy_rows = {
+    "rows to LDS", copy_rows, ATT_SLOT(K_DATA), 0, .lds_writes = FIRST | LAST, .flags = PIPE_ASYNC};
+const struct pipe_op mla_transpose_copy_first = {
+    "columns to LDS", copy_columns, ATT_SLOT(K_DATA), 0, .lds_writes = FIRST, .flags = PIPE_ASYNC};
+const struct pipe_op mla_transpose_copy_last = {
+    "columns to LDS", copy_columns, ATT_SLOT(K_DATA), 0, .lds_writes = LAST, .flags = PIPE_ASYNC};
+const struct pipe_op mla_transpose_copy_rotated = {
+    "k_pe to LDS", copy_rotated, ATT_SLOT(K_DATA), 0, .lds_writes = LAST, .flags = PIPE_ASYNC};
+const struct pipe_op mla_transpose_read_k = {"read K", read_k, 0, ATT_SLOT(K),
+                                             .lds_reads = FIRST | LAST};
+const struct pipe_op mla_transpose_product_qk = {"QK", product_qk, ATT_SLOT(K), ATT_SLOT(S),
+                                                 .flags = PIPE_PRODUCT};
+const struct pipe_op mla_transpose_follow = {"max", follow,
+                                             ATT_SLOT(S) | ATT_SLOT(M) | ATT_SLOT(GROWN),
+                                             ATT_SLOT(M) | ATT_SLOT(GROWN), .flags = PIPE_BRANCH};
+const struct pipe_op mla_transpose_rescale = {"rescale", rescale, M_L_O | ATT_SLOT(GROWN), M_L_O,
+                                              .flags = PIPE_BRANCH};
+const struct pipe_op mla_transpose_order_p = {"order P", order_weights, ATT_SLOT(P16),
+                                              ATT_SLOT(P16), .flags = 0};
+const struct pipe_op mla_transpose_read_first = {"read c", read_c, .writes_part = QUARTER,
+                                                 .lds_reads = FIRST};
+const struct pipe_op mla_transpose_read_last = {"read c", read_c, .writes_part = QUARTER,
+                                                .lds_reads = LAST};
+const struct pipe_op mla_transpose_turn = {"transpose c", turn_c, .reads_part = QUARTER,
+                                           .writes_part = QUARTER};
+const struct pipe_op mla_transpose_product_pv = {"PV",
+                                                 product,
+                                                 ATT_SLOT(P16) | ATT_SLOT(O),
+                                                 ATT_SLOT(O),
+                                                 .reads_part = QUARTER,
+                                                 .flags = PIPE_PRODUCT};
+
+static void choose_pipeline(struct mla *s)
+{
+    char why[PIPE_WHY];
+    struct pipe_variant v = {.has = s->streams ? 1u << MLA_HAS_STREAMS : 0};
+    if (s->n_parts > 1)
+        v.has |= 1u << MLA_HAS_ROTATED;
+    const bool planned = pipe_resolve(&mla_register_transpose, &v, &s->plan, why);
+    assert(planned && s->plan.depth[MLA_LDS_FIRST] <= BLOCKS);
+    assert(s->plan.depth[MLA_LDS_LAST] == BLOCKS);
+    (void)planned;
+}
+
+void mla_transpose_visit(struct mla *s, struct att_block block,
+                         struct tir_value carried[ATT_N_CARRY])
+{
+    if (mla_weights_fp8(s)) {
+        mla_dv_split_visit(s, block, carried);
+        return;
+    }
+    att_begin_block(&s->d.attention, block.index, carried);
+    pipe_build(&s->d.b, &s->plan, &s->d.attention);
+}
+
+void mla_transpose_attention(struct mla *s)
+{
+    s->mask_at = place_at(s, T_SCORES, M2);
+    s->d.attention.dtype = s->p_dtype;
+    if (!mla_weights_fp8(s))
+        choose_pipeline(s);
+    /* In the loop it would part what is to stand side by side. */
+    s->row_stride = tir_materialize(&s->d.b, tir_convert(&s->d.b, s->d.k.c.token_stride, TIR_I32));
+}
+
+/* The vectors of a state as O^T has its columns. */
+void mla_transpose_share(struct mla *s, struct decode_state *state)
+{
+    if (mla_weights_fp8(s)) {
+        mla_dv_split_share(s);
+        return;
+    }
+    state->m = mla_beside_output(s, state->m);
+    state->l = mla_beside_output(s, state->l);
+}
+
+void mla_transpose_schedule(const struct mla *m, struct tir_schedule *s)
+{
+    *s = (struct tir_schedule){
+        .loop = {.roles = 1, .one_wave = 1},
+        .cover = TIR_COVER_EVEN,
+        .read_ahead = 8,
+        .bare_last = 1,
+        .turn_ahead = 3,
+        .late_ahead = 3,
+        .holds = 1,
+    };
+    if (mla_weights_fp8(m))
+        mla_dv_split_schedule(m, s);
+    else
+        s->loop = pipe_loop_plan(&m->plan);
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * mla_decode with one wave per SIMD: wave pairs. Two waves have the same 32 queries. Each has half
+ * of a block's keys in the product with K and half of the latent in the product with c. They pass
+ * weights through LDS, and l at the end. A workgroup has 64 queries, and two workgroups walk the
+ * same list on one XCD (passes.c). So a plan needs no list for each compute unit, and no workgroup
+ * writes partial results.
+ *
+ * There are 128 columns. The upper 64 repeat the queries of the lower ones. S^T uses MFMAs
+ * of 16 rows and columns. This file has the loop for 16 bits. wave_pair_exchange.c has the loop for
+ * fp8, and the exchange.
+ *
+ * Both waves have one m, which O and l are relative to. A wave's weights of a block are relative to
+ * its exponent e: m, or its largest score if that exceeds m by 2^8. A cold branch rescales all to
+ * the larger e of the two. LDS has two places for weights where it can, so that no wave waits until
+ * all have read them.
+ *
+ * Two compute units share HBM's rate, so that a block takes an iteration to arrive. It has two: the
+ * wait is where its scores begin. pipelines/wave_pair.c has the table.
+ */
+#include "ir/address_map.h"
+#include "ir/bits.h"
+#include "templates/mla_decode/one_wave.h"
+#include "templates/mla_decode/pipelines/pipelines.h"
+#include "templates/workgroup/scalar.h"
+
+bool mla_wave_pair_take(const struct att_variant *v)
+{
+    enum { ROWS = 64 };
+    const int rows = v->gqa * v->q_len;
+    return rows > ROWS && rows <= 2 * ROWS && !v->one_launch;
+}
+
+/* Returns weights that are relative to e as they are relative to m. */
+static struct tir_value moved(struct mla *s, struct tir_value weights, struct tir_value e,
+                              struct tir_value m)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_value wide = tir_convert(b, weights, TIR_F32);
+    const struct tir_value factor = mla_beside_output(s, tir_exp2(b, tir_sub(b, e, m)));
+    return tir_convert_short(b, tir_mul(b, wide, tir_broadcast(b, factor, tir_typeof(b->f, wide))),
+                             s->p_dtype);
+}
+
+/* Values that follow a new maximum beside those that the loop carries: the sum of the wave's own
+ * weights, and the weights of both waves. */
+enum { F_SUM = ATT_N_CARRY, F_WEIGHTS, N_FOLLOW = F_WEIGHTS + 2 };
+
+/* O, l and weights follow e of this wave and the other one, where one of them is not m. */
+static void follow(struct mla *s, struct tir_value e, struct tir_value other,
+                   struct tir_value x[N_FOLLOW])
+{
+    struct tir_builder *const b = &s->d.b;
+    struct tir_type types[N_FOLLOW];
+    struct tir_value followed[N_FOLLOW];
+    for (int i = 0; i < N_FOLLOW; i++) {
+        types[i] = tir_typeof(b->f, x[i]);
+        followed[i] = x[i];
+    }
+    const struct tir_value m = x[ATT_CARRY_M], next = tir_max(b, e, other);
+    const struct tir_value grown = tir_any(b, tir_cmp_gt(b, next, m));
+    struct tir_if branch = tir_begin_if(b, grown, true, types, N_FOLLOW);
+    const struct att_softmax_step step = {
+        .grown = tir_any(b, tir_cmp_gt(b, m, att_softmax_lowest(b, &s->softmax))),
+        .alpha = tir_exp2(b, tir_sub(b, m, next))};
+    followed[ATT_CARRY_M] = next;
+    mla_one_wave_rescale(s, &step, &followed[ATT_CARRY_O], &followed[ATT_CARRY_L],
+                         MLA_RESCALE_PARTS);
+    followed[F_SUM] =
+        tir_mul(b, x[F_SUM], tir_broadcast(b, tir_exp2(b, tir_sub(b, e, next)), types[F_SUM]));
+    const struct tir_value second = tir_cmp_ne(b, mla_one_wave_half(s), tir_i32(b, 0));
+    const struct tir_value of_first = tir_select(b, second, other, e),
+                           of_second = tir_select(b, second, e, other);
+    followed[F_WEIGHTS] = moved(s, x[F_WEIGHTS], of_first, next);
+    followed[F_WEIGHTS + 1] = moved(s, x[F_WEIGHTS + 1], of_second, next);
+    tir_else(b, &branch, followed);
+    tir_end_if(b, &branch, x);
+}
+
+/* ---- The steps of the loop ---- */
+
+static struct mla *family_of(void *context) { return ((struct att_attention *)context)->family; }
+
+static struct tir_value block_of(const struct mla *s) { return s->d.attention.now.block.index; }
+
+/* The exponent of the block: m, or the wave's own largest score where that has outgrown it. */
+static void find_exponent(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    struct tir_builder *const b = &s->d.b;
+    (void)row;
+    s->block_exponent = s->d.attention.now.carried[ATT_CARRY_M];
+    att_softmax_maximum(b, &s->softmax, s->d.attention.now.s, tir_undef(b, s->softmax.vector),
+                        &s->block_exponent);
+}
+
+static void make_weights(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_value e = s->block_exponent;
+    (void)row;
+    const struct tir_value p = tir_named(
+        b, "p", tir_exp2(b, att_softmax_exponent(b, &s->softmax, s->d.attention.now.s, e)));
+    s->own_sum = tir_col_fold_sum(b, p);
+    mla_exchange_tell(s, block_of(s), tir_convert_short(b, p, s->p_dtype), e);
+}
+
+static void read_weights(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    (void)row;
+    s->other_exponent = mla_exchange_other(s, block_of(s), tir_typeof(s->d.b.f, s->block_exponent));
+    for (unsigned i = 0; i < 2; i++)
+        s->pair_weights[i] = mla_exchange_part(s, block_of(s), i);
+}
+
+static void rescale(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    struct tir_value *const carried = s->d.attention.now.carried;
+    struct tir_value all[N_FOLLOW] = {[F_SUM] = s->own_sum,
+                                      [F_WEIGHTS] = s->pair_weights[0],
+                                      [F_WEIGHTS + 1] = s->pair_weights[1]};
+    (void)row;
+    for (unsigned i = 0; i < ATT_N_CARRY; i++)
+        all[i] = carried[i];
+    follow(s, s->block_exponent, s->other_exponent, all);
+    for (unsigned i = 0; i < ATT_N_CARRY; i++)
+        carried[i] = all[i];
+    s->own_sum = all[F_SUM];
+    s->pair_weights[0] = all[F_WEIGHTS];
+    s->pair_weights[1] = all[F_WEIGHTS + 1];
+}
+
+static void add_sum(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    struct tir_value *const l = &s->d.attention.now.carried[ATT_CARRY_L];
+    (void)row;
+    *l = tir_named(&s->d.b, "l", tir_add(&s->d.b, *l, s->own_sum));
+}
+
+static void product(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    struct att_now *const now = &s->d.attention.now;
+    struct tir_value *const o = &now->carried[ATT_CARRY_O];
+    *o = tir_mma_in_agprs(&s->d.b, s->d.pv, now->v, s->pair_weights[row->part], *o);
+    if (row->part)
+        tir_named(&s->d.b, "o", *o);
+}
+
+#define P_LDS (1u << MLA_LDS_P)
+#define CARRIED (ATT_SLOT(M) | ATT_SLOT(L) | ATT_SLOT(O))
+
+const struct pipe_op mla_pair_exponent = {"exponent", find_exponent, ATT_SLOT(S) | ATT_SLOT(M),
+                                          ATT_SLOT(E), .flags = PIPE_BRANCH};
+const struct pipe_op mla_pair_make_p = {"P to LDS", make_weights, ATT_SLOT(S) | ATT_SLOT(E),
+                                        ATT_SLOT(TOP), .lds_writes = P_LDS};
+const struct pipe_op mla_pair_read_p = {"read P", read_weights, ATT_SLOT(E), ATT_SLOT(P16),
+                                        .lds_reads = P_LDS};
+const struct pipe_op mla_pair_rescale = {
+    "rescale", rescale, CARRIED | ATT_SLOT(E) | ATT_SLOT(P16) | ATT_SLOT(TOP),
+    CARRIED | ATT_SLOT(P16) | ATT_SLOT(TOP), .flags = PIPE_BRANCH};
+const struct pipe_op mla_pair_sum = {"sum P", add_sum, ATT_SLOT(L) | ATT_SLOT(TOP), ATT_SLOT(L),
+                                     .flags = 0};
+const struct pipe_op mla_pair_product = {"PV", product, ATT_SLOT(P16) | ATT_SLOT(V) | ATT_SLOT(O),
+                                         ATT_SLOT(O), .flags = PIPE_PRODUCT};
+
+void mla_wave_pair_visit(struct mla *s, struct att_block block,
+                         struct tir_value carried[ATT_N_CARRY])
+{
+    att_begin_block(&s->d.attention, block.index, carried);
+    pipe_build(&s->d.b, &s->plan, &s->d.attention);
+}
+
+/* ---- Q ----
+ *
+ * Lanes that load their parts of Q take much longer than copies of its rows do. So these go to LDS
+ * where the third and the fourth block will be, as rows of K do, and from there to registers.
+ */
+
+struct tir_value mla_wave_pair_query_rows(struct mla *s, struct tir_value first)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_type t = mla_gather_rows(s);
+    const struct tir_value index = tir_row_index(b, t);
+    const struct decode_rows r = decode_rows(&s->d, tir_add(b, index, tir_splat(b, first, t)));
+    const struct tir_value rows = mla_query_offsets(s, &r);
+    return tir_add(b, rows, mla_like(s, tir_arg(b, ARG_Q, TIR_I64), rows));
+}
+
+/* The block that has the queries of a wave, or of its number of them. */
+static struct tir_value query_block(struct mla *s, struct tir_value number)
+{
+    enum { FIRST = 2 };
+    return att_plus(&s->d.b, number, FIRST);
+}
+
+static void read_queries(struct mla *s)
+{
+    struct tir_builder *const b = &s->d.b;
+    const unsigned own = s->d.columns / s->d.waves;
+    const struct tir_value part = tir_and(b, s->d.wave, tir_i32(b, (int)(s->d.waves / 2 - 1)));
+    for (unsigned i = 0; i < s->n_panels; i++) {
+        const struct panel *const n = &s->panel[i];
+        const struct part *const p = n->first < s->part->width ? s->part : s->part + 1;
+        const struct tir_layout map = mla_one_wave_map(s, s->d.columns, p->width);
+        /* The map has a place for each wave's columns. */
+        const int apart = (int)tir_lds_address(&map, own * p->width, s->kq_bytes);
+        const struct tir_value block = own < s->d.keys ? tir_i32(b, 0) : part;
+        const struct tir_value inside = own < s->d.keys ? att_times(b, part, apart) : tir_i32(b, 0);
+        const struct tir_value place =
+            tir_add(b, mla_one_wave_place(s, p, query_block(s, block)), inside);
+        const struct tir_value from = tir_sub(b, place, att_times(b, s->d.wave, apart));
+        const int column = (int)((n->first - p->first) * s->kq_bytes);
+        s->q[i] = tir_named(b, "q", tir_tile_lds_load(b, att_plus(b, from, column), n->q, &map));
+    }
+}
+
+void mla_wave_pair_load_q(struct mla *s)
+{
+    struct tir_builder *const b = &s->d.b;
+    const unsigned own = s->d.keys / s->d.waves;
+    if (!mla_one_wave_gathers(s)) /* after the first block */
+        b->stage = mla_one_wave_stage(s, A_WAIT);
+    for (unsigned i = 0; i * s->d.keys < s->d.row_columns; i++) {
+        const struct tir_value first =
+            att_plus(b, att_times(b, s->d.wave, (int)own), (int)(i * s->d.keys));
+        mla_gather_copy(s, QUERIES, query_block(s, tir_i32(b, (int)i)),
+                        mla_wave_pair_query_rows(s, first));
+    }
+    b->stage = mla_one_wave_stage(s, A_SCORES);
+    tir_wait(b, QUERIES, 0);
+    tir_barrier(b);
+    read_queries(s);
+    mla_meet(s);
+    b->stage = TIR_NO_STAGE;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * This file appends the body of a pipelined loop, row by row, and says what lower_pipeline has to
+ * know of the table.
+ */
+#include "templates/pipeline/pipeline.h"
+
+const struct pipe_op pipe_await = {.name = "here", .kind = PIPE_AWAIT};
+const struct pipe_op pipe_await_stores = {.name = "here", .kind = PIPE_AWAIT_STORES};
+const struct pipe_op pipe_release = {.name = "free", .kind = PIPE_RELEASE};
+const struct pipe_op pipe_meet = {.name = "barrier", .kind = PIPE_MEET};
+
+static void build_row(struct tir_builder *b, const struct pipeline *p, const struct pipe_row *row,
+                      void *context)
+{
+    switch (row->op->kind) {
+    case PIPE_STEP: row->op->build(context, row); break;
+    case PIPE_AWAIT: tir_wait(b, p->buffers[row->part].queue, 0); break;
+    case PIPE_AWAIT_STORES:
+    case PIPE_RELEASE: tir_wait(b, TIR_LDS_WRITES, 0); break;
+    case PIPE_MEET: tir_barrier(b); break;
+    }
+}
+
+void pipe_build(struct tir_builder *b, const struct pipe_plan *plan, void *context)
+{
+    for (unsigned i = 0; i < plan->n_rows; i++) {
+        b->stage = plan->row[i].stage;
+        b->phase = plan->row[i].phase;
+        build_row(b, plan->of, &plan->row[i], context);
+    }
+    b->stage = TIR_NO_STAGE;
+    b->phase = 0;
+}
+
+struct tir_loop_plan pipe_loop_plan(const struct pipe_plan *plan)
+{
+    const struct pipeline *const p = plan->of;
+    struct tir_loop_plan loop = {
+        .stages = plan->stages,
+        .roles = p->roles,
+        .barriers = pipe_has_barriers(plan) ? TIR_BARRIERS_PROLOGUE : TIR_BARRIERS_OPS,
+        .one_wave = p->hides_itself,
+    };
+    for (unsigned i = 0; p->phases[i].name; i++) {
+        if (p->phases[i].kind == PIPE_MATRIX)
+            loop.matrix_phases |= (uint8_t)(1u << i);
+        if (p->phases[i].open)
+            loop.open_phases |= (uint8_t)(1u << i);
+    }
+    return loop;
+}

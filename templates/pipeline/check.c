@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * This file proves a plan: every value is made before it is used, no branch splits the work under
+ * matrix instructions, and no wave reads a tile in LDS before it is there or writes over one that
+ * is still read. The least depth of each buffer follows.
+ *
+ * Time counts phases: row r of tile t runs at (t + stage) P + phase. Waits and barriers end their
+ * phase, as lower_pipeline puts them. A wave of role 1 may be one barrier later than a wave of
+ * role 0. So the two things that must be in order want as many barriers between them as there are
+ * roles:
+ *
+ *     read after write    from the wait for a tile to its reads
+ *     write after read    from the end of a tile's reads to the write of tile t + depth
+ *
+ * A read has ended where a later row waits for LDS, or uses the value that was read.
+ *
+ * The trap: the last tile's iteration is the epilogue, which has rows of the last stage only, and
+ * only their barriers. The prologue has a barrier after each group.
+ */
+#include "templates/pipeline/pipeline.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+enum { MAX_DEPTH = 8, NEVER = -1, N_SLOTS = 32 };
+
+struct check {
+    struct pipe_plan *plan;
+    unsigned n_phases;
+    char *why;
+};
+
+__attribute__((format(printf, 2, 3))) static bool refuse(const struct check *c, const char *format,
+                                                         ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(c->why, PIPE_WHY, format, args);
+    va_end(args);
+    return false;
+}
+
+static const char *phase_name(const struct check *c, const struct pipe_row *r)
+{
+    return c->plan->of->phases[r->phase].name;
+}
+
+unsigned pipe_group(const struct pipeline *p, unsigned phase)
+{
+    unsigned group = 0;
+    for (unsigned i = 0; i < phase; i++)
+        group += !p->phases[i].open;
+    return group;
+}
+
+static bool ends_phase(const struct pipe_row *r) { return r->op->kind != PIPE_STEP; }
+
+/* True if row a runs before row b in an iteration: the order of lower_pipeline. */
+static bool runs_before(const struct pipe_row *a, const struct pipe_row *b)
+{
+    if (a->phase != b->phase)
+        return a->phase < b->phase;
+    if (ends_phase(a) != ends_phase(b))
+        return ends_phase(b);
+    if (a->stage != b->stage)
+        return a->stage > b->stage;
+    return a < b;
+}
+
+static int time_of(const struct check *c, const struct pipe_row *r)
+{
+    return (int)(r->stage * c->n_phases + r->phase);
+}
+
+/* ---- Limits of the pass ---- */
+
+static bool check_limits(struct check *c)
+{
+    const struct pipe_plan *const plan = c->plan;
+    while (plan->of->phases[c->n_phases].name)
+        c->n_phases++;
+    if (!plan->n_rows || c->n_phases > TIR_MAX_PHASES || plan->stages > TIR_MAX_STAGES)
+        return refuse(c,
+                      "%s has %u rows, %u phases and %u stages; a loop has 1 to %d phases and "
+                      "up to %d stages",
+                      plan->of->name, plan->n_rows, c->n_phases, plan->stages, TIR_MAX_PHASES,
+                      TIR_MAX_STAGES);
+    for (unsigned i = 0; i < plan->n_rows; i++)
+        if (plan->row[i].phase >= c->n_phases)
+            return refuse(c, "%s is in phase %u of %u", plan->row[i].op->name, plan->row[i].phase,
+                          c->n_phases);
+    return true;
+}
+
+/* ---- Values in registers ---- */
+
+/* Returns the last row before `end` that writes the slot, or NULL. */
+static const struct pipe_row *find_writer(const struct pipe_plan *plan, unsigned end, unsigned slot)
+{
+    for (unsigned i = end; i-- > 0;)
+        if (pipe_writes(&plan->row[i]) >> slot & 1)
+            return &plan->row[i];
+    return NULL;
+}
+
+/* A value that the loop carries is used in the stage that makes the next one, or one stage earlier
+ * in a later phase: there its tile is the one after. */
+static bool check_carried(const struct check *c, const struct pipe_row *r, unsigned slot)
+{
+    const struct pipe_slot *const s = &c->plan->of->slots[slot];
+    const struct pipe_row *const w = find_writer(c->plan, c->plan->n_rows, slot);
+    if (!w)
+        return refuse(c, "%s in %s reads %s, which no row makes", r->op->name, phase_name(c, r),
+                      s->name);
+    const bool just_made = w->stage == r->stage + 1 && w->phase < r->phase;
+    return w->stage == r->stage || just_made ||
+           refuse(c,
+                  "%s in stage %u, %s reads %s of the tile before, which %s makes in stage %u, "
+                  "%s",
+                  r->op->name, r->stage, phase_name(c, r), s->name, w->op->name, w->stage,
+                  phase_name(c, w));
+}
+
+static bool check_read(const struct check *c, unsigned i, unsigned slot)
+{
+    const struct pipe_row *const r = &c->plan->row[i];
+    const struct pipe_slot *const s = &c->plan->of->slots[slot];
+    const struct pipe_row *const w = find_writer(c->plan, i, slot);
+    if (!w && s->carried)
+        return check_carried(c, r, slot);
+    if (!w)
+        return refuse(c, "%s in %s reads %s, which no row before it makes", r->op->name,
+                      phase_name(c, r), s->name);
+    for (unsigned k = 0; k < i; k++) {
+        const struct pipe_row *const part = &c->plan->row[k];
+        if (part->op == w->op && pipe_writes(part) >> slot & 1 && time_of(c, part) > time_of(c, r))
+            return refuse(c, "%s in stage %u, %s reads %s, which %s makes later: in stage %u, %s",
+                          r->op->name, r->stage, phase_name(c, r), s->name, part->op->name,
+                          part->stage, phase_name(c, part));
+    }
+    return true;
+}
+
+/* Stages before the last two run for tiles past the end: they may load, and change nothing. */
+static bool check_write(const struct check *c, const struct pipe_row *r, unsigned slot)
+{
+    const struct pipe_slot *const s = &c->plan->of->slots[slot];
+    return !s->carried || r->stage + 2u >= c->plan->stages ||
+           refuse(c, "%s changes %s in stage %u of %u, which runs for tiles past the end",
+                  r->op->name, s->name, r->stage, c->plan->stages);
+}
+
+static bool check_values(const struct check *c)
+{
+    for (unsigned i = 0; i < c->plan->n_rows; i++) {
+        const struct pipe_row *const r = &c->plan->row[i];
+        for (unsigned slot = 0; slot < N_SLOTS; slot++) {
+            if (pipe_reads(r) >> slot & 1 && !check_read(c, i, slot))
+                return false;
+            if (pipe_writes(r) >> slot & 1 && !check_write(c, r, slot))
+                return false;
+        }
+    }
+    return true;
+}
+
+/* ---- Matrix phases ---- */
+
+static bool check_phase(const struct check *c, const struct pipe_row *r)
+{
+    const struct pipe_plan *const plan = c->plan;
+    const bool matrix = plan->of->phases[r->phase].kind == PIPE_MATRIX;
+    if (r->op->flags & PIPE_PRODUCT && !matrix)
+        return refuse(c, "%s has matrix instructions and is in memory phase %s", r->op->name,
+                      phase_name(c, r));
+    if (!matrix || !(r->op->flags & PIPE_BRANCH))
+        return true;
+    for (unsigned i = 0; i < plan->n_rows; i++) {
+        const struct pipe_row *const before = &plan->row[i];
+        const bool together = pipe_group(plan->of, before->phase) == pipe_group(plan->of, r->phase);
+        if (together && before->op->flags & PIPE_PRODUCT && runs_before(before, r))
+            return refuse(c, "%s has a branch and is after matrix instructions of %s", r->op->name,
+                          phase_name(c, r));
+    }
+    return true;
+}
+
+static bool check_phases(const struct check *c)
+{
+    for (unsigned i = 0; i < c->plan->n_rows; i++)
+        if (!check_phase(c, &c->plan->row[i]))
+            return false;
+    return true;
+}
+
+/* ---- LDS ---- */
+
+/* True if a phase ends with a barrier that comes after row `r` of it; NULL: after any. Only rows of
+ * stages from `first` on run. */
+static bool has_barrier(const struct check *c, unsigned phase, const struct pipe_row *r,
+                        unsigned first)
+{
+    const struct pipe_plan *const plan = c->plan;
+    if (plan->of->roles > 1)
+        return !plan->of->phases[phase].open;
+    for (unsigned i = 0; i < plan->n_rows; i++) {
+        const struct pipe_row *const m = &plan->row[i];
+        if (m->op->kind == PIPE_MEET && m->phase == phase && m->stage >= first &&
+            (!r || runs_before(r, m)))
+            return true;
+    }
+    return false;
+}
+
+/* True if no row before `r` waits in the same stage and phase, which would not cover the read. */
+static bool check_read_order(const struct check *c, const struct pipe_row *r)
+{
+    for (const struct pipe_row *w = c->plan->row; r->op->lds_reads && w < r; w++)
+        if (ends_phase(w) && w->stage == r->stage && w->phase == r->phase)
+            return refuse(c, "%s in stage %u, %s is after a wait that ends the phase", r->op->name,
+                          r->stage, phase_name(c, r));
+    return true;
+}
+
+/* Counts the barriers from row `from`, which runs at time `start`, to time `end`. For the last tile
+ * only the last stage runs in its iteration. */
+static int count_barriers(const struct check *c, const struct pipe_row *from, int start, int end)
+{
+    const int last = c->plan->stages - 1, phases = (int)c->n_phases;
+    int n = 0;
+    for (int t = start; t < end; t++)
+        n += has_barrier(c, (unsigned)(t % phases), t == start ? from : NULL,
+                         t / phases == last ? (unsigned)last : 0);
+    return n;
+}
+
+/* The same where a later tile follows, so that all stages run. */
+static int count_steady_barriers(const struct check *c, const struct pipe_row *from, int start,
+                                 int end)
+{
+    int n = 0;
+    for (int t = start; t < end; t++)
+        n += has_barrier(c, (unsigned)t % c->n_phases, t == start ? from : NULL, 0);
+    return n;
+}
+
+static bool waits_for_lds(const struct pipe_row *r)
+{
+    return r->op->kind == PIPE_RELEASE || r->op->kind == PIPE_AWAIT_STORES;
+}
+
+static bool awaits(const struct pipe_row *r)
+{
+    return r->op->kind == PIPE_AWAIT || r->op->kind == PIPE_AWAIT_STORES;
+}
+
+/* The time at which a read has ended, and the row that says so. */
+struct end {
+    int time;
+    const struct pipe_row *row;
+};
+
+static struct end earlier(struct end a, struct end b)
+{
+    return a.time != NEVER && (b.time == NEVER || a.time <= b.time) ? a : b;
+}
+
+static struct end find_end(const struct check *c, const struct pipe_row *read)
+{
+    const struct pipe_plan *const plan = c->plan;
+    struct end end = {NEVER, NULL};
+    for (unsigned i = 0; i < plan->n_rows; i++) {
+        const struct pipe_row *const r = &plan->row[i];
+        if (waits_for_lds(r)) {
+            const int next = time_of(c, read) - read->phase + r->phase;
+            const int later = r->phase < read->phase ? (int)c->n_phases : 0;
+            end = earlier(end, (struct end){next + later, r});
+        }
+        if (r != read && pipe_reads(r) & pipe_writes(read) && time_of(c, r) >= time_of(c, read))
+            end = earlier(end, (struct end){time_of(c, r), r});
+    }
+    return end;
+}
+
+/* Returns the first wait for the tile after this write of it, or NULL. */
+static const struct pipe_row *find_await(const struct check *c, unsigned buffer,
+                                         const struct pipe_row *write)
+{
+    const struct pipe_plan *const plan = c->plan;
+    const uint8_t kind = write->op->flags & PIPE_ASYNC ? PIPE_AWAIT : PIPE_AWAIT_STORES;
+    const unsigned with = plan->of->buffers[buffer].with, awaited = with ? with - 1 : buffer;
+    const struct pipe_row *first = NULL;
+    for (unsigned i = 0; i < plan->n_rows; i++) {
+        const struct pipe_row *const r = &plan->row[i];
+        if (r->op->kind != kind || r->part != awaited || time_of(c, r) < time_of(c, write))
+            continue;
+        if (!first || time_of(c, r) < time_of(c, first))
+            first = r;
+    }
+    return first;
+}
+
+static int roles_of(const struct check *c, unsigned buffer)
+{
+    return c->plan->of->buffers[buffer].scope == PIPE_WAVE ? 0 : c->plan->of->roles;
+}
+
+/* True if the read finds what the write wrote. */
+static bool check_arrival(const struct check *c, unsigned buffer, const struct pipe_row *write,
+                          const struct pipe_row *read)
+{
+    const char *const name = c->plan->of->buffers[buffer].name;
+    const struct pipe_row *const a = find_await(c, buffer, write);
+    if (!a)
+        return refuse(c, "no row waits for %s after %s in stage %u, %s", name, write->op->name,
+                      write->stage, phase_name(c, write));
+    const int barriers = count_barriers(c, a, time_of(c, a), time_of(c, read));
+    const bool in_order = time_of(c, a) < time_of(c, read);
+    return (in_order && barriers >= roles_of(c, buffer)) ||
+           refuse(c,
+                  "%s in stage %u, %s reads %s %d barriers after it has arrived in stage %u, "
+                  "%s: %d are needed",
+                  read->op->name, read->stage, phase_name(c, read), name, barriers, a->stage,
+                  phase_name(c, a), roles_of(c, buffer));
+}
+
+/* Returns the least depth with which the write leaves the read's tile alone, or PIPE_UNSAFE. */
+static uint8_t least_depth(const struct check *c, unsigned buffer, const struct pipe_row *write,
+                           const struct pipe_row *read)
+{
+    const struct end end = find_end(c, read);
+    const int roles = roles_of(c, buffer);
+    for (unsigned depth = 1; depth <= MAX_DEPTH && end.time != NEVER; depth++) {
+        const int next = time_of(c, write) + (int)(depth * c->n_phases);
+        if (next > end.time && count_steady_barriers(c, end.row, end.time, next) >= roles)
+            return (uint8_t)depth;
+    }
+    return PIPE_UNSAFE;
+}
+
+static bool check_pair(const struct check *c, unsigned buffer, const struct pipe_row *write,
+                       const struct pipe_row *read)
+{
+    const uint8_t least = least_depth(c, buffer, write, read);
+    uint8_t *const depth = &c->plan->depth[buffer];
+    if (!check_arrival(c, buffer, write, read))
+        return false;
+    if (least == PIPE_UNSAFE)
+        return refuse(c, "no barrier keeps %s in stage %u, %s from what %s still reads",
+                      write->op->name, write->stage, phase_name(c, write), read->op->name);
+    *depth = least > *depth ? least : *depth;
+    return true;
+}
+
+static bool check_buffer(const struct check *c, unsigned buffer)
+{
+    const struct pipe_plan *const plan = c->plan;
+    const char *const name = plan->of->buffers[buffer].name;
+    bool written = false, read = false, awaited = false;
+    for (unsigned i = 0; i < plan->n_rows; i++) {
+        const struct pipe_row *const w = &plan->row[i];
+        awaited |= awaits(w) && (w->part == buffer || plan->of->buffers[buffer].with);
+        read |= w->op->lds_reads >> buffer & 1;
+        if (!(w->op->lds_writes >> buffer & 1))
+            continue;
+        written = true;
+        for (unsigned k = 0; k < plan->n_rows; k++)
+            if (plan->row[k].op->lds_reads >> buffer & 1 &&
+                !check_pair(c, buffer, w, &plan->row[k]))
+                return false;
+    }
+    return (written == read && written == awaited) ||
+           refuse(c, "%s is %swritten, %swaited for and %sread", name, written ? "" : "not ",
+                  awaited ? "" : "not ", read ? "" : "not ");
+}
+
+bool pipe_check(struct pipe_plan *plan, char why[PIPE_WHY])
+{
+    struct check c = {.plan = plan, .why = why};
+    memset(plan->depth, 0, sizeof(plan->depth));
+    if (!check_limits(&c) || !check_values(&c) || !check_phases(&c))
+        return false;
+    for (unsigned i = 0; i < plan->n_rows; i++)
+        if (!check_read_order(&c, &plan->row[i]))
+            return false;
+    for (unsigned i = 0; plan->of->buffers && plan->of->buffers[i].name; i++)
+        if (!check_buffer(&c, i))
+            return false;
+    return true;
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Drawings of pipelines: what the heads of the tables' files and `attnc help pipelines` show.
+ */
+#include "templates/pipeline/pipeline.h"
+
+#include <string.h>
+
+enum { WIDTH = 90 /* columns of a line, without the prefix */, TEXT = 64, LABEL = 18 };
+
+/* A line that is being filled. */
+struct line {
+    FILE *out;
+    const char *prefix;
+    unsigned column; /* 0: nothing of it is printed */
+};
+
+static void begin_line(struct line *l, const char *label)
+{
+    l->column =
+        (unsigned)fprintf(l->out, "%s%-*s", l->prefix, LABEL, label) - (unsigned)strlen(l->prefix);
+}
+
+static void add_item(struct line *l, const char *text, bool first)
+{
+    const unsigned width = (unsigned)strlen(text) + (first ? 0 : 2);
+    if (!first && l->column + width > WIDTH) {
+        fprintf(l->out, ",\n");
+        begin_line(l, "");
+        l->column += (unsigned)fprintf(l->out, "%s", text);
+        return;
+    }
+    l->column += (unsigned)fprintf(l->out, "%s%s", first ? "" : ", ", text);
+}
+
+static unsigned count_parts(const struct pipeline *p, const struct pipe_op *op)
+{
+    unsigned n = 0;
+    for (const struct pipe_row *r = p->rows; r->op; r++)
+        if (r->op == op && r->part >= n)
+            n = r->part + 1u;
+    return n;
+}
+
+static void describe_row(const struct pipeline *p, const struct pipe_row *r, char text[TEXT])
+{
+    const bool sometimes = r->needs || r->unless;
+    char part[16] = "";
+    if (r->op->kind == PIPE_STEP && count_parts(p, r->op) > 1)
+        snprintf(part, sizeof(part), ".%u", r->part);
+    if (r->op->kind == PIPE_AWAIT || r->op->kind == PIPE_AWAIT_STORES)
+        snprintf(text, TEXT, "%s%s %s[%u]%s", sometimes ? "(" : "", p->buffers[r->part].name,
+                 r->op->name, r->stage, sometimes ? ")" : "");
+    else if (r->op->kind == PIPE_RELEASE)
+        snprintf(text, TEXT, "%sLDS %s[%u]%s", sometimes ? "(" : "", r->op->name, r->stage,
+                 sometimes ? ")" : "");
+    else
+        snprintf(text, TEXT, "%s%s%s[%u]%s", sometimes ? "(" : "", r->op->name, part, r->stage,
+                 sometimes ? ")" : "");
+}
+
+/* Draws steps of a stage, or its waits; variants of a step that look alike are drawn once. Returns
+ * how many items the line has. */
+static unsigned draw_stage(const struct pipeline *p, unsigned phase, unsigned stage, bool ends,
+                           struct line *l, unsigned n)
+{
+    char before[TEXT] = "";
+    for (const struct pipe_row *r = p->rows; r->op; r++) {
+        char text[TEXT];
+        if (r->phase != phase || r->stage != stage || (r->op->kind != PIPE_STEP) != ends)
+            continue;
+        describe_row(p, r, text);
+        if (strcmp(text, before) != 0)
+            add_item(l, text, n++ == 0);
+        memcpy(before, text, sizeof(before));
+    }
+    return n;
+}
+
+/* Rows of a phase as an iteration runs them: steps before waits, older tiles first. */
+static void draw_phase(const struct pipeline *p, unsigned phase, struct line *l)
+{
+    unsigned n = 0;
+    for (int ends = 0; ends < 2; ends++)
+        for (unsigned stage = TIR_MAX_STAGES; stage-- > 0;)
+            n = draw_stage(p, phase, stage, ends, l, n);
+    if (!n)
+        add_item(l, "nothing", true);
+    fputc('\n', l->out);
+}
+
+static void draw_buffers(const struct pipeline *p, struct line *l)
+{
+    begin_line(l, "LDS");
+    for (unsigned i = 0; p->buffers && p->buffers[i].name; i++) {
+        const struct pipe_buffer *const b = &p->buffers[i];
+        char text[TEXT];
+        snprintf(text, sizeof(text), "%s of a %s", b->name,
+                 b->scope == PIPE_WORKGROUP ? "workgroup" : "wave");
+        add_item(l, text, i == 0);
+    }
+    fprintf(l->out, "%s\n", p->buffers ? "" : "not used");
+}
+
+void pipe_draw(const struct pipeline *p, const char *prefix, FILE *out)
+{
+    struct line l = {out, prefix, 0};
+    fprintf(out, "%s%s: %s\n%s%s\n", prefix, p->name, p->when, prefix, p->why);
+    for (unsigned i = 0; p->phases[i].name; i++) {
+        char label[LABEL];
+        snprintf(label, sizeof(label), "%-7s %s%s", p->phases[i].name,
+                 p->phases[i].kind == PIPE_MATRIX ? "matrix" : "memory",
+                 p->phases[i].open ? " +" : "");
+        begin_line(&l, label);
+        draw_phase(p, i, &l);
+    }
+    draw_buffers(p, &l);
+    begin_line(&l, "waves");
+    add_item(&l,
+             p->roles > 1 ? "two halves, the second one group of phases later"
+                          : "all run the same phase",
+             true);
+    fputc('\n', out);
+}

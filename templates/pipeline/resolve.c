@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * This file makes a kernel's plan of a pipeline's table: moves are applied, rows that the kernel
+ * lacks are dropped, and stages are counted from the first one that is left.
+ */
+#include "templates/pipeline/pipeline.h"
+
+#include <assert.h>
+
+enum { SIMDS = 4 /* of a compute unit */ };
+
+static void apply_moves(const struct pipeline *p, uint32_t has, struct pipe_row *row)
+{
+    for (const struct pipe_move *m = p->moves; m && m->op; m++) {
+        if (m->op != row->op || m->part != row->part || m->needs & ~has)
+            continue;
+        row->stage = m->stage;
+        row->phase = m->phase;
+    }
+}
+
+static void copy_rows(struct pipe_plan *plan, const struct pipe_variant *v)
+{
+    for (const struct pipe_row *r = plan->of->rows; r->op; r++) {
+        if ((r->needs & ~v->has) || (r->unless & v->has))
+            continue;
+        assert(plan->n_rows < PIPE_MAX_ROWS);
+        struct pipe_row *const row = &plan->row[plan->n_rows++];
+        *row = *r;
+        apply_moves(plan->of, v->has, row);
+    }
+}
+
+uint8_t pipe_stage(const struct pipe_plan *plan, unsigned stage)
+{
+    const unsigned later = plan->delay && stage >= plan->delay_at ? plan->delay : 0;
+    return (uint8_t)(stage + later - plan->first_stage);
+}
+
+/* An empty stage in the middle is a delay and keeps its number. */
+static void number_stages(struct pipe_plan *plan)
+{
+    plan->first_stage = UINT8_MAX;
+    for (unsigned i = 0; i < plan->n_rows; i++)
+        if (plan->row[i].stage < plan->first_stage)
+            plan->first_stage = plan->row[i].stage;
+    for (unsigned i = 0; i < plan->n_rows; i++) {
+        struct pipe_row *const row = &plan->row[i];
+        row->stage = pipe_stage(plan, row->stage);
+        if (row->stage >= plan->stages)
+            plan->stages = row->stage + 1;
+    }
+}
+
+bool pipe_has_barriers(const struct pipe_plan *plan)
+{
+    for (unsigned i = 0; i < plan->n_rows; i++)
+        if (plan->row[i].op->kind == PIPE_MEET)
+            return true;
+    return plan->of->roles > 1;
+}
+
+bool pipe_resolve(const struct pipeline *p, const struct pipe_variant *v, struct pipe_plan *plan,
+                  char why[PIPE_WHY])
+{
+    *plan = (struct pipe_plan){.of = p, .has = v->has, .delay_at = v->delay_at, .delay = v->delay};
+    if (v->waves && v->waves < p->roles * SIMDS) {
+        snprintf(why, PIPE_WHY,
+                 "%s has %u roles, and a SIMD needs a wave of each: %u waves, not %u", p->name,
+                 p->roles, p->roles * SIMDS, v->waves);
+        return false;
+    }
+    copy_rows(plan, v);
+    number_stages(plan);
+    return pipe_check(plan, why);
+}

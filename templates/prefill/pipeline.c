@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * This file chooses the pipeline of a prefill kernel, one of pipelines/, and the features that its
+ * rows depend on.
+ */
+#include "templates/prefill/pipelines/pipelines.h"
+#include "templates/prefill/prefill.h"
+
+const struct pipe_buffer prefill_buffers[] = {{"K", PREFILL_COPIES_OF_K, .scope = PIPE_WORKGROUP},
+                                              {"V", PREFILL_COPIES_OF_V, .scope = PIPE_WORKGROUP},
+                                              {0}};
+
+const char *const prefill_features[] = {"checks scores",
+                                        "checks the previous m",
+                                        "checks weights",
+                                        "fp8 weights",
+                                        "l in rows of O",
+                                        "last rows of O",
+                                        "custom mask",
+                                        "pages",
+                                        "V through registers",
+                                        "K in slices",
+                                        "V in parts",
+                                        "V in quarters",
+                                        "late exp2",
+                                        "early mask",
+                                        "K first",
+                                        "all of K first",
+                                        "late V",
+                                        "copies of pages",
+                                        NULL};
+
+const struct pipeline *const prefill_pipelines[] = {&prefill_ping_pong, &prefill_one_wave,
+                                                    &prefill_one_wave_transposed,
+                                                    &prefill_one_wave_pages, NULL};
+
+/* A loop unrolled by two holds registers of both iterations. Groups of waves that split keys of 16
+ * bits have no vector registers for that. On gfx942 lanes with more than 32 values of V have none.
+ * The loop of D 128 there, which has 2 % beside its matrix clocks, was 1 % longer. */
+bool prefill_unrolls(const struct prefill *p)
+{
+    const bool full = prefill_has_full_turns(p) || (p->groups > 1 && p->bytes == 2);
+    const bool square = p->v->head_dim == 128 && p->v->head_dim_v == 128;
+    const unsigned values = p->kv * p->dv / (p->waves * TIR_WAVE_LANES);
+    const bool fits = p->m->has_lds_read_tr || (!square && values <= 32);
+    const bool moves = p->v->paged && !p->page_copies;
+    return !moves && !att_scales_scores(p->v) && !full && fits;
+}
+
+/* Keeping S until P is ready costs 32 VGPRs. A loop unrolled by two alternates two S buffers and
+ * needs no copies. */
+bool prefill_checks_weights(const struct prefill *p)
+{
+    const int most = p->m->has_pk_max3 ? 96 : 64;
+    /* With 96 columns and a causal mask this would spill two scalar registers. */
+    if (p->v->head_dim > 64 && !p->sum_rows && p->v->mask == ATT_MASK_CAUSAL)
+        return false;
+    return prefill_unrolls(p) && p->bytes == 2 && p->rows == 32 && p->v->head_dim <= most &&
+           p->v->head_dim_v <= most;
+}
+
+/* True if M2 takes longer than C1 of the other role. */
+static bool has_long_m2(const struct prefill *p)
+{
+    return prefill_checks_weights(p) && p->sum_rows;
+}
+
+/* V of the first keys is read while the check of the weights is in flight. A loop of more than 80
+ * columns was 1 % longer. */
+bool prefill_reads_before_check(const struct prefill *p)
+{
+    enum { COLUMNS = 80 };
+    return has_long_m2(p) && p->v->head_dim <= COLUMNS;
+}
+
+/* The first product has room for half of the exponentials beside a check of the weights. */
+uint8_t prefill_late_eighths(const struct prefill *p)
+{
+    enum { HALF = 4 };
+    const uint16_t own = p->tile->own[PREFILL_LATE_EIGHTHS];
+    if (!p->tile->late_power)
+        return 0;
+    return (prefill_checks_weights(p) && p->m->has_pk_max3) || !own ? HALF : (uint8_t)own;
+}
+
+/* Tiles of 64 keys on gfx942 have room for more where bf16 is cut and l a row of O^T: loops of 72
+ * to 88 were up to 1.5 % shorter. Those with LSE or sinks, and fp16, were up to 0.6 % longer. */
+uint8_t prefill_hoisted(const struct prefill *p)
+{
+    enum { MORE = 12, KEYS = 64 };
+    const bool turns = p->v->mask == ATT_MASK_NONE || p->v->mask == ATT_MASK_CAUSAL;
+    const bool cut = p->sum_rows && p->by_columns && p->dtype == TIR_BF16 && !p->v->sinks;
+    return cut && turns && p->kv == KEYS ? MORE : p->tile->hoist_vgprs;
+}
+
+uint8_t prefill_find_check(const struct prefill *p)
+{
+    if (prefill_checks_weights(p))
+        return ATT_CHECK_WEIGHTS;
+    return p->tile->late_maximum ? ATT_CHECK_PREVIOUS : ATT_CHECK_SCORES;
+}
+
+/* The mask is made before V takes registers. Not where it is work enough to hide the way of V, nor
+ * where M2 is long: V is read before the mask's branch there. */
+static bool has_early_mask(const struct prefill *p)
+{
+    return p->tile->late_maximum && !att_scales_scores(p->v) && !has_long_m2(p);
+}
+
+static uint32_t find_features(const struct prefill *p)
+{
+    enum { QUARTERS = 4 };
+    const struct {
+        bool has;
+        unsigned bit;
+    } all[] = {
+        {true, ATT_HAS_CHECK_SCORES + prefill_find_check(p)},
+        {p->dtype == TIR_FP8, ATT_HAS_FP8_WEIGHTS},
+        {p->sum_rows, ATT_HAS_SUM_ROWS},
+        {p->rest, ATT_HAS_REST},
+        {p->v->mask == ATT_MASK_CUSTOM, ATT_HAS_MASK_BYTES},
+        {p->v->paged && !p->page_copies, PREFILL_HAS_PAGES},
+        {p->page_copies, PREFILL_HAS_PAGE_COPIES},
+        {p->by_columns || (p->v->paged && !p->page_copies), PREFILL_HAS_V_STORED},
+        {p->n_panels > 1, PREFILL_HAS_PANELS},
+        {p->v_keys < p->kv, PREFILL_HAS_V_PARTS},
+        {p->kv / p->v_keys >= QUARTERS, PREFILL_HAS_V_QUARTERS},
+        {p->tile->late_power, PREFILL_HAS_LATE_EXP2},
+        {has_early_mask(p), PREFILL_HAS_EARLY_MASK},
+        {p->tile->own[PREFILL_KEYS_FIRST], PREFILL_HAS_KEYS_FIRST},
+        {p->tile->whole_keys, PREFILL_HAS_WHOLE_KEYS},
+        {p->v->kv_dtype == ATT_KV_DTYPE_SAME, PREFILL_HAS_LATE_V},
+    };
+    uint32_t has = 0;
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        has |= all[i].has ? 1u << all[i].bit : 0;
+    return has;
+}
+
+static const struct pipeline *choose(const struct prefill *p)
+{
+    if (!prefill_is_one_wave(p))
+        return &prefill_ping_pong;
+    if (p->v->paged)
+        return &prefill_one_wave_pages;
+    return p->by_columns ? &prefill_one_wave_transposed : &prefill_one_wave;
+}
+
+bool prefill_plan(struct prefill *p, char why[PIPE_WHY])
+{
+    const struct pipe_variant v = {.has = find_features(p),
+                                   .waves = prefill_shares_no_simd(p) ? 0 : (uint8_t)p->waves};
+    return pipe_resolve(choose(p), &v, &p->plan, why);
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * one_wave_transposed over pages: K and V pass through registers, where they get the type that the
+ * products take.
+ *
+ *     one_wave_pages: prefill over pages, tiles of 4 waves, where LDS does not transpose V
+ *     as one_wave_transposed; K passes through registers too, where it is converted
+ *     M1      memory    (rescale[4]), find V[1], V here[4], barrier[4]
+ *     C1      matrix    (sum P[4]), (round P[4]), (check P[4]), (read V rest[4]), read V[4],
+ *                       (read K.1[3]), QK[3], store K[2], load V[2], load K.0[1], (load K.1[1])
+ *     EDGE    memory +  (check P[4]), (rescale[4])
+ *     M2      memory    (mask[3]), (max[3]), clear V[3], (load mask[2]), find K[0], LDS free[4],
+ *                       K here[2], barrier[2]
+ *     C2      matrix    PV[4], (sum P[4]), (PV rest[4]), (check max[3]), exponents[3], exp2.0[3],
+ *                       store V[3], exp2.1[3], read K.0[2]
+ *     LDS               K of a workgroup, V of a workgroup
+ *     waves             all run the same phase
+ */
+#include "templates/prefill/pipelines/pipelines.h"
+
+/* EDGE is the beginning of M2: what it makes needs no registers once V is there. */
+enum { M1, C1, EDGE, M2, C2 };
+enum { PAGES, COPY_K, WAIT_K, SCORES, VALUES };
+
+static const struct pipe_phase phases[] = {
+    {"M1", PIPE_MEMORY, .open = 0},   {"C1", PIPE_MATRIX, .open = 0},
+    {"EDGE", PIPE_MEMORY, .open = 1}, {"M2", PIPE_MEMORY, .open = 0},
+    {"C2", PIPE_MATRIX, .open = 0},   {0}};
+
+static const struct pipe_row rows[] = {
+    {&prefill_find_k, PAGES, M2, .part = 0},
+    {&prefill_load_k, COPY_K, C1, .part = 0},
+    {&prefill_load_k, COPY_K, C1, .part = 1, .needs = HAS(PANELS)},
+    {&prefill_store_k, WAIT_K, C1, .part = 0},
+    {&pipe_await_stores, WAIT_K, M2, .part = PREFILL_LDS_K},
+    {&prefill_find_v, COPY_K, M1, .part = 0},
+    {&prefill_load_mask, WAIT_K, M2, .needs = ATT_HAS(MASK_BYTES)},
+    {&pipe_meet, WAIT_K, M2, .part = 0},
+    {&prefill_read_k, WAIT_K, C2, .part = 0},
+    {&prefill_read_k, SCORES, C1, .part = 1, .needs = HAS(PANELS)},
+    {&prefill_product_qk, SCORES, C1, .part = 0},
+    {&prefill_load_v_pages, WAIT_K, C1, .part = 0},
+    {&att_mask, SCORES, M2, .unless = ATT_HAS(MASK_BYTES)},
+    {&att_mask_bytes, SCORES, M2, .needs = ATT_HAS(MASK_BYTES)},
+    {&att_check_scores, SCORES, M2, .needs = ATT_HAS(CHECK_SCORES)},
+    {&att_check_previous, SCORES, C2, .needs = ATT_HAS(CHECK_PREVIOUS)},
+    {&att_exponent, SCORES, C2, .part = 0},
+    {&att_exp2, SCORES, C2, .part = 0},
+    {&prefill_clear_v, SCORES, M2, .part = 0},
+    {&prefill_store_v_ready, SCORES, C2, .part = 0},
+    {&att_rescale, VALUES, M1, .needs = ATT_HAS(CHECK_SCORES)},
+    {&att_rescale_previous, VALUES, M1, .needs = ATT_HAS(CHECK_PREVIOUS)},
+    {&pipe_await_stores, VALUES, M1, .part = PREFILL_LDS_V},
+    {&pipe_meet, VALUES, M1, .part = 0},
+    {&att_exp2, SCORES, C2, .part = 1},
+    {&att_sum, VALUES, C1, .unless = ATT_HAS(FP8_WEIGHTS)},
+    {&att_round, VALUES, C1, .unless = ATT_HAS(FP8_WEIGHTS)},
+    {&att_round_fp8, VALUES, C1, .needs = ATT_HAS(FP8_WEIGHTS)},
+    {&att_check_weights, VALUES, C1, .needs = ATT_HAS(CHECK_WEIGHTS) | ATT_HAS(SUM_ROWS)},
+    {&att_check_weights, VALUES, EDGE, .needs = ATT_HAS(CHECK_WEIGHTS),
+     .unless = ATT_HAS(SUM_ROWS)},
+    {&att_rescale_weights, VALUES, EDGE, .needs = ATT_HAS(CHECK_WEIGHTS)},
+    {&prefill_read_v_rest, VALUES, C1, .needs = ATT_HAS(REST)},
+    {&prefill_read_v, VALUES, C1, .part = 0},
+    {&pipe_release, VALUES, M2, .part = 0},
+    {&att_product, VALUES, C2, .part = 0},
+    {&att_product_sum, VALUES, C2, .needs = ATT_HAS(FP8_WEIGHTS)},
+    {&att_product_rest, VALUES, C2, .needs = ATT_HAS(REST)},
+    {0}};
+
+static const struct pipe_move moves[] = {
+    {&att_exp2, 1, VALUES, C1, HAS(LATE_EXP2)},
+    {&att_mask, 0, SCORES, EDGE, HAS(EARLY_MASK)},
+    {&prefill_load_v_pages, 0, WAIT_K, C2, HAS(LATE_V)}, /* V takes registers from here on */
+    {0}};
+
+const struct pipeline prefill_one_wave_pages = {
+    .name = "one_wave_pages",
+    .when = "prefill over pages, tiles of 4 waves, where LDS does not transpose V",
+    .why = "as one_wave_transposed; K passes through registers too, where it is converted",
+    .phases = phases,
+    .buffers = prefill_buffers,
+    .slots = att_slots,
+    .rows = rows,
+    .moves = moves,
+    .features = prefill_features,
+    .roles = 1,
+    .hides_itself = 1,
+};

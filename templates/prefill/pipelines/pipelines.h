@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The steps and features of prefill's pipelines, each a file of this folder.
+ */
+#ifndef TEMPLATES_PREFILL_PIPELINES_PIPELINES_H
+#define TEMPLATES_PREFILL_PIPELINES_PIPELINES_H
+
+#include "templates/attention/steps.h"
+
+/** Buffers of tiles in LDS. */
+enum { PREFILL_LDS_K, PREFILL_LDS_V };
+extern const struct pipe_buffer prefill_buffers[];
+
+/** Features of a kernel, beside attention's own: bits of pipe_row.needs. */
+enum prefill_feature {
+    PREFILL_HAS_PAGES = ATT_HAS_FAMILY, /* K and V are in a cache, and pass through registers */
+    PREFILL_HAS_V_STORED,               /* V passes through registers on its way to LDS */
+    PREFILL_HAS_PANELS,                 /* K has more than one slice */
+    PREFILL_HAS_V_PARTS,                /* V is read and multiplied in two parts or more */
+    PREFILL_HAS_V_QUARTERS,             /* in four */
+    PREFILL_HAS_LATE_EXP2,              /* moves: see the tables */
+    PREFILL_HAS_EARLY_MASK,
+    PREFILL_HAS_KEYS_FIRST,
+    PREFILL_HAS_WHOLE_KEYS,
+    PREFILL_HAS_LATE_V,
+    PREFILL_HAS_PAGE_COPIES, /* K and V of a cache are copied to LDS by themselves */
+    PREFILL_N_FEATURES
+};
+extern const char *const prefill_features[];
+
+#define HAS(name) (1u << PREFILL_HAS_##name)
+
+/* Steps: keys.c. Those of K have part 0 for the first slice and part 1 for the others. */
+extern const struct pipe_op prefill_find_k, prefill_find_v;        /* page numbers */
+extern const struct pipe_op prefill_issue_k, prefill_issue_v;      /* copies to LDS */
+extern const struct pipe_op prefill_load_k, prefill_store_k;       /* through registers */
+extern const struct pipe_op prefill_load_v, prefill_store_v;       /* of a tensor */
+extern const struct pipe_op prefill_load_v_pages, prefill_clear_v; /* of a cache */
+extern const struct pipe_op prefill_store_v_ready;
+extern const struct pipe_op prefill_load_mask;
+extern const struct pipe_op prefill_read_k, prefill_read_v, prefill_read_v_rest;
+extern const struct pipe_op prefill_product_qk;
+
+/** All of prefill's pipelines; NULL at the end. */
+extern const struct pipeline *const prefill_pipelines[];
+extern const struct pipeline prefill_ping_pong, prefill_one_wave, prefill_one_wave_transposed,
+    prefill_one_wave_pages;
+
+#endif

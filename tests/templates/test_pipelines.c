@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The tables of all pipelines: each is drawn as the head of its file draws it, and no small change
+ * of a table that breaks its loop passes the checker.
+ *
+ * `test_pipelines ROOT --update` writes the drawings.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "templates/attention/steps.h"
+#include "templates/pipeline/pipeline.h"
+#include "templates/template.h"
+
+static const char *root = ".";
+static bool update;
+
+static char *read_file(const char *path)
+{
+    FILE *const f = fopen(path, "r");
+    if (!f)
+        fail_msg("%s is not there: a pipeline's table is in the file of its name", path);
+    static char text[1 << 16];
+    const size_t n = fread(text, 1, sizeof(text) - 1, f);
+    text[n] = '\0';
+    fclose(f);
+    return text;
+}
+
+static char *drawn(const struct pipeline *p)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *const f = open_memstream(&text, &size);
+    assert_non_null(f);
+    pipe_draw(p, " *     ", f);
+    fclose(f);
+    return text;
+}
+
+/* Puts the drawing in place of the lines of the head that have its indent. */
+static void write_drawing(const char *path, const char *drawing)
+{
+    const char *const text = read_file(path);
+    const char *const begin = strstr(text, "\n *     ");
+    assert_non_null(begin);
+    const char *end = begin + 1;
+    while (!strncmp(end, " *     ", strlen(" *     ")))
+        end = strchr(end, '\n') + 1;
+    char *const rest = strdup(end);
+    FILE *const f = fopen(path, "w");
+    assert_non_null(f);
+    fprintf(f, "%.*s\n%s%s", (int)(begin - text), text, drawing, rest);
+    fclose(f);
+    free(rest);
+}
+
+static void each_file_begins_with_its_drawing(void **state)
+{
+    enum { MOST_LINES = 120 };
+    unsigned n = 0;
+    (void)state;
+    for (const struct att_template *const *t = att_templates; *t; t++)
+        for (const struct pipeline *const *p = (*t)->pipelines; p && *p; p++, n++) {
+            char path[512];
+            snprintf(path, sizeof(path), "%s/templates/%s/pipelines/%s.c", root, (*t)->name,
+                     (*p)->name);
+            char *const drawing = drawn(*p);
+            if (update)
+                write_drawing(path, drawing);
+            const char *const text = read_file(path);
+            if (!strstr(text, drawing))
+                fail_msg("%s does not begin with\n%s", path, drawing);
+            unsigned lines = 0;
+            for (const char *c = text; *c; c++)
+                lines += *c == '\n';
+            if (lines > MOST_LINES)
+                fail_msg("%s has %u lines, more than %d", path, lines, MOST_LINES);
+            free(drawing);
+        }
+    assert_true(n > 0);
+}
+
+/* ---- Changed tables ----
+ *
+ * A second judge walks through the iterations of a plan, role by role, and counts barriers. It
+ * knows nothing of depths and times: two things that waves do are in order if a barrier that all
+ * have passed is between them.
+ */
+
+enum { TILES = 20, MAX_PHASES = 8, MAX_PLANS = 256, MAX_TABLE = 64 };
+
+/* A table that may be changed. */
+struct table {
+    struct pipeline p;
+    struct pipe_row rows[MAX_TABLE];
+    struct pipe_phase phases[MAX_PHASES + 1];
+    unsigned n_rows;
+};
+
+/* Iteration, phase and barriers passed, for each row and tile. */
+struct walk {
+    const struct pipe_plan *plan;
+    int epoch[PIPE_MAX_ROWS][TILES]; /* of role 0 */
+    unsigned n_phases;
+};
+
+static bool is_end(const struct pipe_row *r) { return r->op->kind != PIPE_STEP; }
+
+/* The iteration of the last tile has the last stage only. */
+static bool runs(const struct pipe_plan *plan, const struct pipe_row *r, int iteration)
+{
+    return iteration < TILES + plan->stages - 2 || r->stage + 1 == plan->stages;
+}
+
+static unsigned count_meets(const struct pipe_plan *plan, unsigned phase, int iteration)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < plan->n_rows; i++)
+        n += plan->row[i].op->kind == PIPE_MEET && plan->row[i].phase == phase &&
+             runs(plan, &plan->row[i], iteration);
+    return n;
+}
+
+/* Visits the rows of an iteration in the order of lower_pipeline. Of several barriers of a phase
+ * the last one is left. */
+static void walk_phase(struct walk *w, unsigned phase, int iteration, int *epoch)
+{
+    const struct pipe_plan *const plan = w->plan;
+    unsigned meets = plan->of->roles > 1 ? 0 : count_meets(plan, phase, iteration);
+    for (int ends = 0; ends < 2; ends++)
+        for (int stage = plan->stages - 1; stage >= 0; stage--)
+            for (unsigned i = 0; i < plan->n_rows; i++) {
+                const struct pipe_row *const r = &plan->row[i];
+                const int tile = iteration - stage;
+                if (r->phase != phase || r->stage != stage || is_end(r) != ends ||
+                    !runs(plan, r, iteration))
+                    continue;
+                if (tile >= 0 && tile < TILES)
+                    w->epoch[i][tile] = *epoch;
+                if (r->op->kind == PIPE_MEET && meets && --meets == 0)
+                    ++*epoch;
+            }
+    if (plan->of->roles > 1 && !plan->of->phases[phase].open)
+        ++*epoch;
+}
+
+static void walk_plan(struct walk *w, const struct pipe_plan *plan)
+{
+    int epoch = 0;
+    w->plan = plan;
+    w->n_phases = 0;
+    while (plan->of->phases[w->n_phases].name)
+        w->n_phases++;
+    for (int i = 0; i < TILES + plan->stages - 1; i++)
+        for (unsigned phase = 0; phase < w->n_phases; phase++)
+            walk_phase(w, phase, i, &epoch);
+}
+
+/* True if a wait of the right kind for the buffer covers tile `t` of row w by `epoch`. */
+static int awaited(const struct walk *k, const struct pipe_row *w, unsigned buffer, int t)
+{
+    const uint8_t kind = w->op->flags & PIPE_ASYNC ? PIPE_AWAIT : PIPE_AWAIT_STORES;
+    const unsigned with = k->plan->of->buffers[buffer].with;
+    int best = INT32_MAX;
+    for (unsigned i = 0; i < k->plan->n_rows; i++) {
+        const struct pipe_row *const a = &k->plan->row[i];
+        const int order = (a->stage - w->stage) * (int)k->n_phases + a->phase - w->phase;
+        if (a->op->kind == kind && a->part == (with ? with - 1 : buffer) && order >= 0 &&
+            k->epoch[i][t] < best)
+            best = k->epoch[i][t];
+    }
+    return best;
+}
+
+/* The barriers passed when a read of tile t has ended: at a wait for LDS, or where it is used. */
+static int ended(const struct walk *k, unsigned read, int t)
+{
+    const struct pipe_plan *const plan = k->plan;
+    const struct pipe_row *const r = &plan->row[read];
+    int best = INT32_MAX;
+    for (unsigned i = 0; i < plan->n_rows; i++) {
+        const struct pipe_row *const e = &plan->row[i];
+        const bool waits = e->op->kind == PIPE_RELEASE || e->op->kind == PIPE_AWAIT_STORES;
+        const bool uses = pipe_reads(e) & pipe_writes(r) && e != r;
+        for (int u = 0; u < TILES; u++) {
+            const int order =
+                (e->stage + u - r->stage - t) * (int)k->n_phases + e->phase - r->phase;
+            if ((waits || (uses && u == t)) && order >= 0 && k->epoch[i][u] < best)
+                best = k->epoch[i][u];
+        }
+    }
+    return best;
+}
+
+/* True if no wave reads what is not there or writes what is still read, with these depths. A wave
+ * of role 1 has passed up to roles - 1 barriers less. */
+static bool is_safe(const struct walk *k, unsigned buffer, unsigned depth)
+{
+    const struct pipe_plan *const plan = k->plan;
+    const int roles = plan->of->roles, t = TILES / 2, last = TILES - 1;
+    for (unsigned w = 0; w < plan->n_rows; w++)
+        for (unsigned r = 0; r < plan->n_rows; r++) {
+            if (!(plan->row[w].op->lds_writes >> buffer & 1) ||
+                !(plan->row[r].op->lds_reads >> buffer & 1))
+                continue;
+            const int here = awaited(k, &plan->row[w], buffer, t);
+            if (here == INT32_MAX || k->epoch[r][t] < here + roles)
+                return false;
+            if (k->epoch[r][last] < awaited(k, &plan->row[w], buffer, last) + roles)
+                return false;
+            const int free = ended(k, r, t);
+            if (free == INT32_MAX || k->epoch[w][t + (int)depth] < free + roles)
+                return false;
+        }
+    return true;
+}
+
+static bool judge(const struct pipe_plan *plan, unsigned depth[PIPE_MAX_BUFFERS])
+{
+    enum { MAX_DEPTH = 8 };
+    static struct walk k;
+    walk_plan(&k, plan);
+    for (unsigned i = 0; plan->of->buffers && plan->of->buffers[i].name; i++) {
+        bool used = false;
+        depth[i] = plan->depth[i];
+        if (plan->of->buffers[i].scope == PIPE_WAVE) /* barriers say nothing of it */
+            continue;
+        for (unsigned r = 0; r < plan->n_rows; r++)
+            used |= plan->row[r].op->lds_reads >> i & 1;
+        depth[i] = 0;
+        while (used && ++depth[i] <= MAX_DEPTH && !is_safe(&k, i, depth[i]))
+            ;
+        if (depth[i] > MAX_DEPTH)
+            return false;
+    }
+    return true;
+}
+
+static void copy_table(struct table *t, const struct pipeline *p)
+{
+    memset(t, 0, sizeof(*t));
+    t->p = *p;
+    while (p->rows[t->n_rows].op) {
+        t->rows[t->n_rows] = p->rows[t->n_rows];
+        t->n_rows++;
+    }
+    for (unsigned i = 0; p->phases[i].name; i++)
+        t->phases[i] = p->phases[i];
+    t->p.rows = t->rows;
+    t->p.phases = t->phases;
+}
+
+/* Fails where checker and judge differ; returns true if the table passes. */
+static bool both_judge(const struct table *t, uint32_t has, const char *what)
+{
+    struct pipe_plan plan;
+    unsigned depth[PIPE_MAX_BUFFERS];
+    char why[PIPE_WHY] = "";
+    const struct pipe_variant v = {.has = has};
+    const bool passes = pipe_resolve(&t->p, &v, &plan, why);
+    if (!passes) {
+        assert_true(strlen(why) > 20);
+        return false;
+    }
+    if (!judge(&plan, depth))
+        fail_msg("%s, %s, features %x: passes, and is not safe", t->p.name, what, has);
+    for (unsigned i = 0; plan.of->buffers && plan.of->buffers[i].name; i++)
+        if (plan.depth[i] != depth[i])
+            fail_msg("%s, %s, features %x: %s has depth %u, and needs %u", t->p.name, what, has,
+                     plan.of->buffers[i].name, plan.depth[i], depth[i]);
+    return true;
+}
+
+/* Finds sets of features with which a table resolves. */
+static unsigned find_features(const struct pipeline *p, uint32_t all[MAX_PLANS])
+{
+    enum { BITS = 20 };
+    unsigned n = 0;
+    uint32_t asked = 0;
+    for (const struct pipe_row *r = p->rows; r->op; r++)
+        asked |= r->needs | r->unless;
+    for (uint32_t has = 0; has < 1u << BITS && n < MAX_PLANS; has++) {
+        struct pipe_plan plan;
+        char why[PIPE_WHY];
+        if (!(has & ~asked) && pipe_resolve(p, &(struct pipe_variant){.has = has}, &plan, why))
+            all[n++] = has;
+    }
+    return n;
+}
+
+static bool is_wait(const struct pipe_row *r)
+{
+    return r->op->kind == PIPE_AWAIT || r->op->kind == PIPE_AWAIT_STORES ||
+           r->op->kind == PIPE_MEET;
+}
+
+/* Returns the sum of the depths that a table needs; 0: it is refused. */
+static unsigned count_tiles(const struct table *t, uint32_t has)
+{
+    struct pipe_plan plan;
+    char why[PIPE_WHY];
+    if (!pipe_resolve(&t->p, &(struct pipe_variant){.has = has}, &plan, why))
+        return 0;
+    unsigned n = 1;
+    for (unsigned i = 0; i < PIPE_MAX_BUFFERS; i++)
+        n += plan.depth[i];
+    return n;
+}
+
+/* Without a wait for data no table passes, and without a barrier that is a row none
+ * does with the same depths. */
+static void without_waits_no_table_passes(void **state)
+{
+    unsigned dropped = 0;
+    (void)state;
+    for (const struct att_template *const *t = att_templates; *t; t++)
+        for (const struct pipeline *const *p = (*t)->pipelines; p && *p; p++) {
+            uint32_t all[MAX_PLANS];
+            const unsigned n = find_features(*p, all);
+            assert_true(n > 0);
+            for (unsigned f = 0; f < n; f++) {
+                struct table table;
+                copy_table(&table, *p);
+                assert_true(both_judge(&table, all[f], "as it is"));
+                const unsigned tiles = count_tiles(&table, all[f]);
+                for (unsigned i = 0; i < table.n_rows; i++) {
+                    const struct pipe_row r = table.rows[i];
+                    if (!is_wait(&r) || r.needs & ~all[f] || r.unless & all[f])
+                        continue;
+                    table.rows[i].needs = UINT32_MAX;
+                    const bool passes = both_judge(&table, all[f], "without a wait");
+                    const bool deeper =
+                        r.op->kind == PIPE_MEET && count_tiles(&table, all[f]) > tiles;
+                    if (passes && !deeper)
+                        fail_msg("%s, features %x: passes without \"%s\" in row %u", (*p)->name,
+                                 all[f], r.op->name, i);
+                    table.rows[i] = r;
+                    dropped++;
+                }
+            }
+        }
+    assert_true(dropped > 0);
+}
+
+/* Moves a row by a phase or a stage, swaps it with the next, joins or parts phases, and takes roles
+ * away: what passes is safe in the eyes of the other judge too, with the depth that was found. */
+static void what_passes_is_safe(void **state)
+{
+    unsigned refused = 0, passed = 0;
+    (void)state;
+    for (const struct att_template *const *t = att_templates; *t; t++)
+        for (const struct pipeline *const *p = (*t)->pipelines; p && *p; p++) {
+            uint32_t all[MAX_PLANS];
+            const unsigned n = find_features(*p, all), step = n > 8 ? n / 8 : 1;
+            for (unsigned f = 0; f < n; f += step) {
+                struct table table;
+                copy_table(&table, *p);
+                table.p.moves = NULL;
+                for (unsigned i = 0; i < table.n_rows; i++) {
+                    const struct pipe_row r = table.rows[i];
+                    for (int d = -1; d <= 1; d += 2) {
+                        table.rows[i].phase = (uint8_t)(r.phase + d);
+                        *(both_judge(&table, all[f], "a phase moved") ? &passed : &refused) += 1;
+                        table.rows[i] = r;
+                        table.rows[i].stage = (uint8_t)(r.stage + d);
+                        *(both_judge(&table, all[f], "a stage moved") ? &passed : &refused) += 1;
+                        table.rows[i] = r;
+                    }
+                    if (r.op->kind == PIPE_RELEASE) {
+                        table.rows[i].needs = UINT32_MAX;
+                        *(both_judge(&table, all[f], "not released") ? &passed : &refused) += 1;
+                        table.rows[i] = r;
+                    }
+                }
+                for (unsigned i = 0; table.phases[i].name; i++) {
+                    table.phases[i].open = !table.phases[i].open;
+                    *(both_judge(&table, all[f], "a phase opened") ? &passed : &refused) += 1;
+                    table.phases[i].open = !table.phases[i].open;
+                }
+                table.p.roles = table.p.roles == 1 ? 2 : 1;
+                *(both_judge(&table, all[f], "other roles") ? &passed : &refused) += 1;
+            }
+        }
+    printf("%u changes refused, %u passed\n", refused, passed);
+    assert_true(refused > passed / 4 && passed > 0);
+}
+
+/* The depths of K and V that the kernels have. */
+static void depths_follow_from_tables(void **state)
+{
+    enum { CHECK_PREVIOUS = 2, FIRST = ATT_HAS_FAMILY };
+    static const struct {
+        const char *name;
+        uint32_t has;
+        uint8_t depth[2];
+    } cases[] = {
+        {"ping_pong", CHECK_PREVIOUS, {2, 2}},
+        {"ping_pong", CHECK_PREVIOUS | 4u << FIRST, {3, 2}}, /* K in slices */
+        {"ping_pong", CHECK_PREVIOUS | 2u << FIRST, {2, 1}}, /* V is stored */
+        {"ping_pong", CHECK_PREVIOUS | 3u << FIRST, {1, 1}}, /* K and V are */
+        {"one_wave_transposed", CHECK_PREVIOUS | 2u << FIRST, {2, 1}},
+    };
+    (void)state;
+    unsigned found = 0;
+    for (const struct att_template *const *t = att_templates; *t; t++)
+        for (const struct pipeline *const *p = (*t)->pipelines; p && *p; p++)
+            for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+                struct pipe_plan plan;
+                char why[PIPE_WHY];
+                if (strcmp((*p)->name, cases[i].name) != 0)
+                    continue;
+                found++;
+                if (!pipe_resolve(*p, &(struct pipe_variant){.has = cases[i].has}, &plan, why))
+                    fail_msg("%s: %s", (*p)->name, why);
+                assert_int_equal(plan.depth[0], cases[i].depth[0]);
+                assert_int_equal(plan.depth[1], cases[i].depth[1]);
+            }
+    assert_int_equal(found, sizeof(cases) / sizeof(cases[0]));
+}
+
+/* Roles hide each other's reads only where a SIMD has a wave of both. */
+static void roles_share_simds(void **state)
+{
+    const struct pipe_variant four = {.has = 1, .waves = 4}, eight = {.has = 1, .waves = 8};
+    struct pipe_plan plan;
+    char why[PIPE_WHY] = "";
+    (void)state;
+    for (const struct att_template *const *t = att_templates; *t; t++)
+        for (const struct pipeline *const *p = (*t)->pipelines; p && *p; p++) {
+            if ((*p)->roles < 2)
+                continue;
+            assert_false(pipe_resolve(*p, &four, &plan, why));
+            assert_non_null(strstr(why, "8 waves, not 4"));
+            assert_true(pipe_resolve(*p, &eight, &plan, why));
+        }
+}
+
+int main(int argc, char **argv)
+{
+    root = argc > 1 ? argv[1] : ".";
+    update = argc > 2 && !strcmp(argv[2], "--update");
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_file_begins_with_its_drawing),
+        cmocka_unit_test(without_waits_no_table_passes),
+        cmocka_unit_test(what_passes_is_safe),
+        cmocka_unit_test(depths_follow_from_tables),
+        cmocka_unit_test(roles_share_simds),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
