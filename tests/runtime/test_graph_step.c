@@ -52,8 +52,13 @@ struct step {
 
 static struct attn_decode_plan plan_of(struct step *s)
 {
-    return (struct attn_decode_plan){s->work_indptr, s->work_info, s->reduce_indptr, s->final_map,
-                                     s->partial_map};
+    return (struct attn_decode_plan){
+        .work_indptr = s->work_indptr,
+        .work_info = s->work_info,
+        .reduce_indptr = s->reduce_indptr,
+        .reduce_final_map = s->final_map,
+        .reduce_partial_map = s->partial_map,
+    };
 }
 
 /* Returns the arguments; `d` is on the device. */

@@ -40,7 +40,7 @@ def table(title, note, columns, rows):
 
 def page(tables):
     """Returns the page; `tables` are arguments of table()."""
-    style = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../attnc/page_style.css")
+    style = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../attnc/report/page_style.css")
     with open(style) as f:
         return ("<!doctype html><meta charset=utf-8><title>attnc beside its peers</title>"
                 "<style>%s%s</style><h1>attnc beside its peers</h1><p>All figures are modelled. A bar is "
