@@ -85,6 +85,17 @@ class Fp8:
             aiter.flash_attn_varlen_fp8_pertensor_func(
                 self.t(x.astype(np.float16)), *given[1:], 35, 70)
 
+    def test_flash_attn_fp8_pertensor_func(self):
+        q, k, v = (support.fp8_bytes((2, n, h, D), n + h) for n, h in ((7, H), (60, HK), (60, HK)))
+        scales = [np.array([s], np.float32) for s in (0.02, 0.03, 0.5)]
+        x, y, z = (FP8[b] * s for b, s in zip((q, k, v), scales))
+        for causal, window in ((True, (-1, -1, 0)), (False, (-1, -1, 0)), (True, (20, 0, 0))):
+            out = aiter.flash_attn_fp8_pertensor_func(*(self.t(b) for b in (q, k, v, *scales)), causal, window, 0.1)
+            self.assertEqual(tuple(out.shape), (2, 7, H, D))
+            for s in range(2):
+                want, _ = support.attention(x[s], y[s], z[s], scale=0.1, causal=causal, window=window[:2])
+                self.close_to_weights_of_fp8(self.back_bf16(out)[s], want, z[s])
+
     def test_flydsl_flash_attn_fp8_func(self):
         cu_q, cu_k = np.array([0, 5, 40], np.int32), np.array([0, 30, 100], np.int32)
         q, k, v = (support.fp8_bytes((n, h, D), n + h) for n, h in ((40, H), (100, HK), (100, HK)))

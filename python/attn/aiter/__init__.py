@@ -8,9 +8,10 @@ the same order, layouts and outputs, served by kernels of packs.
 
 A name that is here and not served is a function that raises NotServed with the reason; so does a
 form of a served call that no kernel has. `served(name)` and `reason(name)` say it beforehand.
-docs/python.md has the table. Tensors may be numpy's, on a simulated GPU.
+install() makes `import aiter` give
+them, for engines that run unchanged. docs/python.md has the table. Tensors may be numpy's, on a simulated GPU.
 """
-from attn.aiter._attention import (flash_attn_varlen_fp8_pertensor_func, flash_attn_varlen_func,
+from attn.aiter._attention import (flash_attn_fp8_pertensor_func, flash_attn_varlen_fp8_pertensor_func, flash_attn_varlen_func,
                                    flydsl_flash_attn_fp8_func, flydsl_flash_attn_fp8_supported,
                                    get_pa_metadata_info_v1, get_pa_metadata_v1,
                                    mha_batch_prefill_func, pa_decode_gluon, pa_fwd_asm,
@@ -42,9 +43,10 @@ from attn.aiter._paged import (flash_attn_func, get_recommended_splits, paged_at
                                paged_attention_ragged, paged_attention_rocm, paged_attention_v1)
 from attn.aiter._product import (
     batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant, gather_kv_b_proj)
-from attn.aiter._rope import (minimax_qk_norm_rope, rope_cached_positions_2c_fwd_inplace,
+from attn.aiter._rope import (minimax_qk_norm_rope, rope_cached_2c_fwd_inplace, rope_cached_positions_2c_fwd_inplace,
                               rope_cached_positions_fwd_inplace, rope_cached_thd_positions_2c_fwd_inplace,
                               rope_cached_thd_positions_offsets_2c_fwd_inplace)
+from attn.aiter._triton import flash_attn_with_kvcache
 from attn.aiter._table import NOT_SERVED, SERVED, reason, served, table
 
 def _refusal(name):
@@ -59,4 +61,6 @@ def _refusal(name):
 for _name in NOT_SERVED:
     globals()[_name] = _refusal(_name)
 
-__all__ = ["NotServed", "use", "served", "reason", "table", *SERVED, *NOT_SERVED]
+from attn.aiter._install import NotInstalled, install, uninstall  # noqa: E402  it takes the functions above
+
+__all__ = ["NotInstalled", "NotServed", "install", "uninstall", "use", "served", "reason", "table", *SERVED, *NOT_SERVED]

@@ -132,6 +132,18 @@ def flash_attn_varlen_fp8_pertensor_func(q, k, v, q_descale, k_descale, v_descal
                   cu_seqlens_k, max_seqlen_q, max_seqlen_k, logits_soft_cap, causal, window_size, softmax_scale, sink_ptr)
 
 
+def flash_attn_fp8_pertensor_func(q, k, v, q_descale, k_descale, v_descale, causal=False, window_size=(-1, -1, 0),
+                                  softmax_scale=None, sink_ptr=None):
+    """[batch, length, heads, D] of fp8: sequences of equal length, one scale for each of q, k and v. The output is bf16."""
+    (batch, n), m, made = q.shape[:2], k.shape[1], c.session(q).made
+    starts = [made.of(("starts", type(q), batch, length), (), lambda length=length: c.arange(q, batch + 1) * length)
+              for length in (n, m)]
+    packed = [c.view(x, x.shape[0] * x.shape[1], *x.shape[2:]) for x in (q, k, v)]
+    out = of_fp8("flash_attn_fp8_pertensor_func", *packed, (q_descale, k_descale, v_descale), *starts, n, m, 0.0, causal,
+                 window_size, softmax_scale, sink_ptr)
+    return c.view(out, batch, n, *out.shape[1:])
+
+
 def of_fp8(call, q, k, v, descales, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, cap=0.0, causal=False,
            window=(-1, -1), scale=None, sink_ptr=None, out=None, lse=None):
     """Packed sequences of fp8: an output of bf16, and with `lse` [heads, queries] a pair."""

@@ -37,6 +37,14 @@ def rotate(call, x, y, cos, sin, positions, rotate_style, reuse_freqs_front_part
         q=q, k=k, positions=c.cast(c.view(positions, -1), "int64"), cos_sin=table, stream=c.stream(x))
 
 
+def rope_cached_2c_fwd_inplace(input_x, input_y, cos, sin, rotate_style, reuse_freqs_front_part, nope_first):
+    """The same of two tensors [length, batch, heads, D], by each token's own number in its sequence."""
+    length, batch = input_x.shape[:2]
+    positions = c.session(input_x).made.of(("numbers", type(input_x), length, batch), (),
+                                           lambda: c.repeated(input_x, length, batch))
+    rotate("rope_cached_2c_fwd_inplace", input_x, input_y, cos, sin, positions, rotate_style, reuse_freqs_front_part, nope_first)
+
+
 def rope_cached_thd_positions_offsets_2c_fwd_inplace(x, y, cos, sin, positions, offsets, rotate_style,
                                                      reuse_freqs_front_part, nope_first, transpose_output=False):
     """The same of two tensors [tokens, heads, D], by the rows positions + offsets. Returns them."""

@@ -6,13 +6,19 @@ answers from it."""
 ROWS = (
     (("flash_attn_varlen_func",), "ATOM, SGLang, vLLM",
      "causal or not, windows, sinks of any type, soft cap, LSE [heads, queries], which `aiter.ops.triton.mha` has the other "
-     "way round, `out`, prefixes, `block_table` over NHD "
+     "way round (install() gives each module its own), `out`, prefixes, `block_table` over NHD "
      "pages, `alibi_slopes` with any mask",
      "LSE or sinks with `alibi_slopes` and a causal mask, dropout, `bias`, padded `cu_seqlens`, a third window number, "
      "fp8 queries"),
     (("flash_attn_func",), "", "the same of [batch, length, heads, D]", "`cu_seqlens`, `num_splits`"),
     (("flash_attn_varlen_fp8_pertensor_func",), "SGLang, vLLM",
      "causal or not, windows, sinks, soft cap; the output is bf16", "other numbers than fp8"),
+    (("flash_attn_fp8_pertensor_func",), "SGLang",
+     "the same of [batch, length, heads, D], without a soft cap", "other numbers than fp8"),
+    (("flash_attn_with_kvcache",), "vLLM",
+     "of `aiter.ops.triton.attention.mha_v3`: NHD pages by `page_table`, causal or not, windows, soft cap, fp8 caches with a "
+     "scale per tensor, several queries a sequence, LSE [batch, heads, queries]",
+     "new keys and values, caches without a table, rotation, `qv`, `attention_chunk`, left padding"),
     (("flydsl_flash_attn_fp8_func", "flydsl_flash_attn_fp8_supported"), "vLLM",
      "packed sequences or [batch, length, heads, D], causal or not, LSE, on both targets; what is said of tiles and schedules "
      "is not looked at", "`stream`"),
@@ -86,6 +92,8 @@ ROWS = (
       "rope_cached_thd_positions_2c_fwd_inplace", "rope_cached_thd_positions_offsets_2c_fwd_inplace"), "ATOM, vLLM",
      "of 64, 128 or any other width that the pack has, the first or the last elements of a head, by kernels of "
      "`rope_qk_norm_cache` with `keep_kv`", "a cosine for each element of a head, `transpose_output`"),
+    (("rope_cached_2c_fwd_inplace",), "SGLang",
+     "the same by each token's own number, [length, batch, heads, D]", "as above"),
     (("minimax_qk_norm_rope",), "ATOM",
      "packed q, k and v; the sums of squares are worked out by the tensors' own library",
      "weights and cosines of another type than q's"),
@@ -143,7 +151,11 @@ _ENTRY = "it is one kernel of flash_attn_func and flash_attn_varlen_func, which 
 _GDN = "linear attention is not an op of attnc yet"
 _UP = ("activations that are fp8 already, with a scale for each block of both operands, are not read; head_product "
        "makes keys and values of latents")
+_KDA = "Kimi's delta attention is not an op of attnc yet"
+_MSA = "scores and choices of MiniMax-M3's blocks are not ops of attnc; fused_qknorm_idxrqknorm writes what they read"
 _PACKED = "the segmented layout is of gfx1250"
+_PARTS = "the norm, the rotation and attention are launches of their own: fused_qkv_split_qk_norm_rope_cache has the first two"
+_ROPE = "it is a class with tables of its own, not a call; the calls rope_cached_* rotate by an engine's table"
 _V4 = "DeepSeek-V4's two caches and compressed keys are not ops of attnc"
 _FP4 = "keys of 4 bits are not read"
 
@@ -186,7 +198,48 @@ MISSING = (
     ("chunk_gated_delta_rule_opt_vk", "ATOM", _GDN),
     ("flydsl_gdr_decode", "ATOM", _GDN),
     ("flydsl_gdr_prefill", "ATOM", _GDN),
-    ("chunk_kimi_delta_attn", "ATOM", _GDN),
+    ("chunk_kimi_delta_attn", "ATOM", _KDA),
+    ("chunk_kda", "vLLM", _KDA),
+    ("fused_recurrent_kda", "vLLM", _KDA),
+    ("fused_recurrent_kda_packed_decode", "vLLM", _KDA),
+    ("causal_conv1d_split_qkv_triton_tile_fn", "vLLM", _KDA),
+    ("build_gated_delta_rule_prefill_metadata", "vLLM", _GDN),
+    ("chunk_gated_delta_rule_fwd_h_flydsl_opt", "vLLM", _GDN),
+    ("fused_rearrange_sigmoid_gated_delta_rule", "vLLM", _GDN),
+    ("fused_reshape_causal_conv1d_update_single_token", "vLLM", _GDN),
+    ("gdn_prepare_flydsl_supported", "vLLM", _GDN),
+    ("gdn_prepare_fwd_flydsl", "vLLM", _GDN),
+    ("mla_decode_fwd_v4_nm_ps", "SGLang", _V4),
+    ("get_mla_v4_nm_num_kv_splits", "SGLang", _V4),
+    ("get_mla_v4_nm_ps_workspace", "SGLang", _V4),
+    ("flydsl_mla_v4_decode_supported", "SGLang", _V4),
+    ("sparse_mla_fwd", "vLLM", "ragged lists of slots with extra keys and sinks are not read; mla_decode_fwd and "
+     "unified_attention_sparse_mla take lists of slots"),
+    ("mla_decode_gluon", "vLLM", "it is an older name of mla_gluon, with other arguments"),
+    ("pa_sparse_block_score_decode", "vLLM", _MSA),
+    ("pa_sparse_block_score_prefill", "vLLM", _MSA),
+    ("pa_sparse_block_topk", "vLLM", _MSA),
+    ("pa_sparse_block_topk_cp", "vLLM", _MSA),
+    ("topk_cp_candidate_numel", "vLLM", _MSA),
+    ("CP_MAX_BLOCKS", "vLLM", _MSA),
+    ("SCORE_MFMA_COLS", "vLLM", _MSA),
+    ("TOPK_CP_MAX_CAND", "vLLM", _MSA),
+    ("pa_mqa_logits_mxfp4", "vLLM", _FP4),
+    ("k_norm_rope_mxfp4_cache", "vLLM", _FP4),
+    ("q_rope_mxfp4_quant", "vLLM", _FP4),
+    ("make_fp4_mqa_plan", "SGLang", _FP4),
+    ("CTA_INFO_WIDTH", "SGLang", _FP4),
+    ("_prefill_cta_info_kernel", "SGLang", _FP4),
+    ("rmsnorm_rope_rotate_activation_fp4quant_kvcache", "SGLang", _FP4),
+    ("fused_mla_prefill_qkv_fp8", "vLLM", "keys and values are rounded to fp8 by no kernel of attnc; mla_prefill_ps_asm_fwd "
+     "reads those that are"),
+    ("fused_attention_qk_norm_rope", "SGLang", _PARTS),
+    ("fused_attention_qk_norm_rope_supported", "SGLang", _PARTS),
+    ("fused_qk_rope_cat", "SGLang", "rotated and plain parts are joined with the cache's write, by "
+     "fused_qk_rope_cat_and_cache_mla"),
+    ("fav3_sage_wrapper_func", "SGLang", "queries and keys of int8 with scales of blocks are not read by prefill"),
+    ("get_rope", "ATOM, SGLang", _ROPE),
+    ("MRotaryEmbedding", "ATOM", _ROPE),
 )
 
 SERVED = tuple(name for calls, _, _, _ in ROWS for name in calls)

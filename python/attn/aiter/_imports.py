@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lists what an engine takes from AITER: imports, attributes of imported modules, operators. It parses
+the sources and imports nothing, so an engine need not run here. Names that are computed at run time
+are not found."""
+import argparse
+import ast
+import pathlib
+import zipfile
+
+from attn.aiter import _modules
+
+
+def sources(path):
+    """Yields (name, text) of each Python file of a folder, a wheel or one file."""
+    path = pathlib.Path(path)
+    if path.is_dir():
+        for file in sorted(path.rglob("*.py")):
+            yield file.relative_to(path).as_posix(), file.read_text("utf-8", "replace")
+    elif zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as wheel:
+            for name in sorted(n for n in wheel.namelist() if n.endswith(".py")):
+                yield name, wheel.read(name).decode("utf-8", "replace")
+    else:
+        yield path.name, path.read_text("utf-8", "replace")
+
+
+def _dotted(node):
+    """The names of `a.b.c` as a list; None of any other expression."""
+    names = []
+    while isinstance(node, ast.Attribute):
+        names.append(node.attr)
+        node = node.value
+    return [node.id, *reversed(names)] if isinstance(node, ast.Name) else None
+
+
+class _File(ast.NodeVisitor):
+    """The uses in one file: {dotted path: first line}, and the paths that are modules for certain."""
+
+    def __init__(self):
+        self.local = {"torch": "torch"}  # local name: dotted path
+        self.uses, self.modules = {}, set()
+
+    def use(self, path, line):
+        if path.split(".")[0] == "aiter" or path.startswith("torch.ops.aiter."):
+            self.uses.setdefault(path, line)
+
+    def module(self, path):
+        if path.split(".")[0] == "aiter":
+            self.modules.add(path)
+
+    def visit_Import(self, node):
+        for name in node.names:
+            self.use(name.name, node.lineno)
+            self.module(name.name)
+            root = name.name.split(".")[0]
+            if root == "aiter":
+                self.local[name.asname or root] = name.name if name.asname else root
+
+    def visit_ImportFrom(self, node):
+        if node.level or not node.module or node.module.split(".")[0] != "aiter":
+            return
+        self.module(node.module)
+        for name in node.names:
+            path = f"{node.module}.{name.name}" if name.name != "*" else node.module
+            self.use(path, node.lineno)
+            self.local[name.asname or name.name] = path
+
+    def visit_Attribute(self, node):
+        names = _dotted(node)
+        if names is None:
+            self.generic_visit(node)
+        elif names[0] in self.local:
+            self.use(".".join([self.local[names[0]], *names[1:]]), node.lineno)
+
+    def visit_Call(self, node):
+        """`hasattr(aiter, "x")`, `getattr(aiter, "x")`, `find_spec("aiter.x")`, `import_module("aiter.x")`."""
+        called = _dotted(node.func) or [""]
+        texts = [a.value for a in node.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+        if called[-1] in ("hasattr", "getattr") and len(node.args) > 1 and texts:
+            self.visit_Attribute(ast.copy_location(ast.Attribute(node.args[0], texts[0]), node))
+        elif called[-1] in ("find_spec", "import_module") and texts:
+            self.use(texts[0], node.lineno)
+            self.module(texts[0])
+        self.generic_visit(node)
+
+
+def scan(path):
+    """Returns ({dotted path: "file:line" of its first use}, paths that are modules for certain)."""
+    uses, modules = {}, set()
+    for name, text in sources(path):
+        if "aiter" not in text:
+            continue
+        try:
+            tree = ast.parse(text)
+        except SyntaxError:
+            continue
+        file = _File()
+        for node in ast.walk(tree):  # imports within functions come before their uses
+            if isinstance(node, (ast.Import, ast.ImportFrom)):
+                file.visit(node)
+        file.visit(tree)
+        for dotted, line in file.uses.items():
+            uses.setdefault(dotted, f"{name}:{line}")
+        modules |= file.modules
+    return uses, modules
+
+
+def trimmed(uses, modules):
+    """The uses without attributes behind a name: {(kind, dotted path): "file:line"}."""
+    out = {}
+    for dotted, where in uses.items():
+        kind, path, name = _modules.find(dotted)
+        if kind == "passed on" and path != "torch.ops.aiter":
+            parts = dotted.split(".")
+            known = max((n for n in range(len(parts) + 1) if ".".join(parts[:n]) in modules), default=1)
+            dotted = ".".join(parts[:known + 1])
+        else:
+            dotted = f"{path}.{name}".rstrip(".")
+        if kind != "module":
+            out.setdefault((kind, dotted), where)
+    return out
+
+
+def listed(path, where=False):
+    """The uses of a folder, wheel or file as lines "kind, dotted path", and with `where` "file:line"; at the end a
+    comment with the counts."""
+    rows = trimmed(*scan(path))
+    lines = [f"{kind:<10} {dotted}" + (f"  {rows[kind, dotted]}" if where else "") for kind, dotted in sorted(rows)]
+    counts = {kind: sum(1 for k, _ in rows if k == kind) for kind in ("served", "refused", "helper", "passed on")}
+    return "\n".join([*lines, "# " + ", ".join(f"{n} {kind}" for kind, n in counts.items())]) + "\n"
+
+
+def main(arguments):
+    """`python3 -m attn.aiter imports [--where] PATH...`"""
+    parser = argparse.ArgumentParser(prog="attn.aiter imports", description="List what an engine takes from AITER: calls "
+                                     "that attn.aiter serves, calls that it refuses, helpers that it has, and the rest, "
+                                     "which install() passes on to an installed AITER.")
+    parser.add_argument("path", nargs="+", help="a checkout, a wheel, or a Python file")
+    parser.add_argument("--where", action="store_true", help="add the first file and line of each use")
+    options = parser.parse_args(arguments)
+    for path in options.path:
+        if not pathlib.Path(path).exists():
+            parser.error(f"{path} does not exist")
+        print(listed(path, options.where), end="")
+    return 0

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch.ops.aiter.NAME for the calls that engines make as operators. They are operators of the namespace attn_aiter,
+with schemas and meta kernels, and torch.ops.aiter has them under the names that engines use. So an installed AITER may
+define its own, before or after, and uninstall() gives these names back."""
+import sys
+
+from attn.aiter._modules import OPERATORS
+
+SCHEMAS = {
+    "pa_decode_gluon": "(Tensor(a0!) output, Tensor query, Tensor key_cache, Tensor value_cache, Tensor context_lengths, "
+    "Tensor block_tables, float softmax_scale, int query_length, int max_context_partition_num, "
+    "int context_partition_size=256, ScalarType? compute_type=None, Tensor? query_scale=None, Tensor? key_scale=None, "
+    "Tensor? value_scale=None, Tensor? exp_sums=None, Tensor? max_logits=None, Tensor? temporary_output=None, "
+    "Tensor? alibi_slopes=None, Tensor? sinks=None, int sliding_window=0, bool ps=True) -> ()",
+    "paged_attention_v1": "(Tensor(a0!) out, Tensor workspace_buffer, Tensor query, Tensor key_cache, Tensor value_cache, "
+    "float scale, Tensor block_tables, Tensor? cu_query_lens, Tensor context_lens, int max_context_len, "
+    "Tensor? alibi_slopes, str kv_cache_dtype, str kv_cache_layout, float logits_soft_cap, Tensor k_scale, "
+    "Tensor v_scale, Tensor? fp8_out_scale=None, int partition_size=256, int mtp=1, int sliding_window=0) -> ()",
+}
+assert set(SCHEMAS) == set(OPERATORS)
+
+_library = None  # of attn_aiter: defined once in a process
+_before = None  # {name: what torch.ops.aiter had, or None}, while it has ours
+
+
+def _define(torch):
+    """Defines the operators, each of which makes the call of attn.aiter."""
+    global _library
+    import attn.aiter as calls
+    _library = torch.library.Library("attn_aiter", "DEF")
+    for name, schema in SCHEMAS.items():
+        def launch(*args, _call=getattr(calls, name), **kwargs):
+            _call(*args, **kwargs)
+
+        def meta(*args, **kwargs):
+            pass
+        _library.define(name + schema)
+        for key in ("CPU", "CUDA"):
+            _library.impl(name, launch, key)
+        _library.impl(name, meta, "Meta")
+        if torch.__version__.startswith("1."):  # whose dispatcher does not fall through there
+            _library.impl(name, meta, "AutogradMeta")
+
+
+def register():
+    """Puts the operators into torch.ops.aiter, once torch is imported."""
+    global _before
+    torch = sys.modules.get("torch")
+    if torch is None or _before is not None or not hasattr(torch, "library"):
+        return
+    if _library is None:
+        _define(torch)
+    place = torch.ops.aiter
+    _before = {name: vars(place).get(name) for name in SCHEMAS}
+    for name in SCHEMAS:
+        setattr(place, name, getattr(torch.ops.attn_aiter, name))
+
+
+def forget():
+    """Gives the names in torch.ops.aiter back."""
+    global _before
+    if _before is None:
+        return
+    place = sys.modules["torch"].ops.aiter
+    for name, was in _before.items():
+        delattr(place, name)
+        if was is not None:
+            setattr(place, name, was)
+    _before = None
