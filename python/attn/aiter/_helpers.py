@@ -34,8 +34,8 @@ def get_gfx():
     torch = sys.modules.get("torch")
     if torch and torch.cuda.is_available() and torch.version.hip:
         return torch.cuda.get_device_properties(torch.cuda.current_device()).gcnArchName.split(":")[0]
-    raise AttnError("ATTN_NO_DEVICE", "which GPU is it? Call attn.aiter.use(packs) before the engine is imported, or set "
-                    "GPU_ARCHS=gfx942")
+    raise AttnError("ATTN_NO_DEVICE", "the GPU is not known yet: call attn.aiter.use(packs) before the engine is imported, "
+                    "or set GPU_ARCHS=gfx942")
 
 
 get_gfx_runtime = get_arch = get_gfx

@@ -173,8 +173,12 @@ class Finder(importlib.abc.MetaPathFinder):
         """Puts the calls that are served into a module of AITER's."""
         if self not in sys.meta_path:
             return
-        for name, call in _calls(module.__name__, real=True).items():
-            self.taken.setdefault((module.__name__, name), vars(module).get(name))
+        path = module.__name__
+        for name, call in _calls(path, real=True).items():
+            was = vars(module).get(name)
+            if was is call:  # by a star import of the module that the name is from
+                was = self.taken.get((_modules.CALLS[path][name], name))
+            self.taken.setdefault((path, name), was)
             setattr(module, name, call)
         self.define()
 

@@ -61,9 +61,11 @@ def forget():
     global _before
     if _before is None:
         return
-    place = sys.modules["torch"].ops.aiter
+    torch = sys.modules["torch"]
+    place = torch.ops.aiter
     for name, was in _before.items():
-        delattr(place, name)
-        if was is not None:
-            setattr(place, name, was)
+        if vars(place).get(name) is getattr(torch.ops.attn_aiter, name):
+            delattr(place, name)
+            if was is not None:
+                setattr(place, name, was)
     _before = None
