@@ -39,7 +39,7 @@ def rows():
 
 
 def imported(dotted):
-    """What `from a.b import c` gives for a.b.c."""
+    """Returns c of `from a.b import c`, for a.b.c."""
     path, _, name = dotted.rpartition(".")
     space = {}
     exec(f"from {path} import {name} as it", space)

@@ -106,7 +106,7 @@ def scan(path):
 
 
 def trimmed(uses, modules):
-    """The uses without attributes behind a name: {(kind, dotted path): "file:line"}."""
+    """The uses without attributes of a name: {(kind, dotted path): "file:line"}."""
     out = {}
     for dotted, where in uses.items():
         kind, path, name = _modules.find(dotted)

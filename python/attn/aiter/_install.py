@@ -4,9 +4,9 @@
     attn.aiter.use("engine.attnpack")
     attn.aiter.install()
 
-A finder at the head of sys.meta_path answers for `aiter` and its modules. Where AITER is installed, its modules are
-loaded as they are, and the calls that attn.aiter serves take their names over. Where it is not, modules are made that hold
-the calls and a few helpers (_modules.py), and any other import of `aiter` is a NotInstalled that says what to do.
+A finder at the head of sys.meta_path answers for `aiter` and its modules. An installed AITER is loaded as it is, and the
+calls that attn.aiter serves replace its own. Without one, the finder makes modules that hold the calls and a few helpers
+(_modules.py). Any other import of `aiter` is then a NotInstalled that says what to do.
 
 An engine that has done `from aiter import x` holds x: install() is called before engines are imported, in each process."""
 import importlib.abc
@@ -42,7 +42,7 @@ def _why(dotted):
 
 
 class Placeholder:
-    """Something of AITER's that is not here. It can be imported, asked for attributes and derived from; a call raises."""
+    """Something of AITER's that is not here. It can be imported, has any attribute, and can be a base class; a call raises."""
 
     def __init__(self, path):
         self._path = self.__name__ = path
@@ -212,7 +212,7 @@ def after(spec, action):
 
 def _imports(frame):
     """True if an import statement looks for a module, rather than importlib.util.find_spec(), which gets None. `frame` is
-    that of importlib's loop over the finders."""
+    importlib's loop over the finders."""
     caller = frame.f_back
     return caller is None or caller.f_globals.get("__name__") != "importlib.util"
 
@@ -222,7 +222,8 @@ _finder = Finder()
 
 def install(real=True, placeholders=False):
     """Makes `import aiter` give attn.aiter's calls in this process, in all modules that engines import from, and the
-    operators of torch.ops.aiter. use() may be called before or after, but comes before what asks for the GPU's name.
+    operators of torch.ops.aiter. use() may be called before or after, and comes before engines
+    that read the GPU's name when they are imported.
 
     real=False leaves an installed AITER aside. placeholders=True lets any other name be imported, as an object that
     raises when it is called. A second install() changes these."""

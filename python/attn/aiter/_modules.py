@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The modules of AITER that hold attention, and what install() puts into each. Engines import from these paths, not from
-one flat module. Paths and names are those of AITER's sources of August 2026 and of the engines in tests/python/engines.
+one flat module. Paths and names are from AITER's sources of August 2026 and the engines in tests/python/engines.
 
 A name is the call of attn.aiter of the same name, except where FORMS has another function: some modules of AITER have calls
 that share a name and differ in arguments and outputs."""
@@ -188,7 +188,7 @@ def kind(path, name):
 
 
 def find(dotted):
-    """Returns (kind, module path, name) of a dotted path, such as `aiter.mla.mla_decode_fwd`; attributes behind a name
+    """Returns (kind, module path, name) of a dotted path, such as `aiter.mla.mla_decode_fwd`; attributes of a name
     are left off."""
     parts = dotted.split(".")
     if parts[0] == "torch":

@@ -24,7 +24,7 @@ _before = None  # {name: what torch.ops.aiter had, or None}, while it has ours
 
 
 def _define(torch):
-    """Defines the operators, each of which makes the call of attn.aiter."""
+    """Defines the operators. Each makes the call of attn.aiter of its name."""
     global _library
     import attn.aiter as calls
     _library = torch.library.Library("attn_aiter", "DEF")
