@@ -170,6 +170,15 @@ class Made(Case):
         self.assertEqual(make_kernel_repr("k", [])(said), "k")
         self.assertEqual(make_kernel_repr("k", ["BLOCK"], "NAME")(said), "own_BLOCK_64")
 
+    def test_functions_stay_as_they_are(self):
+        from aiter.jit.utils.torch_guard import torch_compile_guard
+
+        @torch_compile_guard(mutates_args=["x"], gen_fake=lambda x: None)
+        def function(x):
+            return x + 1
+        self.assertEqual(function(1), 2)
+        self.assertIs(torch_compile_guard()(max), max)
+
     def test_enums_have_the_numbers_of_aiter(self):
         from aiter import ActivationType, QuantType
         self.assertEqual([int(x) for x in ActivationType], [-1, 0, 1, 2, 3])

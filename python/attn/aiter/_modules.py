@@ -123,12 +123,12 @@ FORMS_REFUSED = {("aiter.ops.triton.attention.mla", "mla_decode_fwd")}
 
 # Calls whose absence engines expect: they import them in a `try` and have another way. Such an import fails with the
 # reason. A call that is not served and not listed here imports, and raises NotServed when it is called.
-PROBED = frozenset("""build_gated_delta_rule_prefill_metadata chunk_gated_delta_rule_fwd_h_flydsl_opt chunk_kda
-    concat_and_cache_mla_seg fav3_sage_wrapper_func flydsl_fused_compress_attn flydsl_gdr_decode flydsl_hca_compress_attn
+PROBED = frozenset("""build_gated_delta_rule_prefill_metadata chunk_gated_delta_rule_fwd_h_flydsl_opt
+    chunk_gated_delta_rule_opt_vk chunk_kda concat_and_cache_mla_seg fav3_sage_wrapper_func flydsl_fused_compress_attn flydsl_gdr_decode flydsl_hca_compress_attn
     flydsl_mla_v4_decode_supported flydsl_qk_norm_rope_quant fused_attention_qk_norm_rope
     fused_attention_qk_norm_rope_supported fused_gemm_a8w8_blockscale_preshuffle_split_cat
     fused_gemm_a8w8_blockscale_split_cat fused_gemm_afp4wfp4_preshuffle_split_cat fused_mla_prefill_qkv_fp8
-    fused_qk_rope_concat_and_cache_mla_seg gdn_prepare_flydsl_supported gdn_prepare_fwd_flydsl get_mla_v4_nm_num_kv_splits
+    fused_qk_norm_rope_group_quant fused_qk_rope_concat_and_cache_mla_seg gdn_prepare_flydsl_supported gdn_prepare_fwd_flydsl get_mla_v4_nm_num_kv_splits
     get_mla_v4_nm_ps_workspace make_fp4_mqa_plan mla_decode_fwd_v4_nm_ps mla_decode_gluon pa_mqa_logits_mxfp4
     pa_sparse_prefill_opus""".split())
 
@@ -136,6 +136,7 @@ PROBED = frozenset("""build_gated_delta_rule_prefill_metadata chunk_gated_delta_
 HELPERS = {
     "aiter": "ActivationType QuantType __version__ dtypes get_gfx get_gfx_runtime logger",
     "aiter.jit.utils.chip_info": "get_cu_num get_gfx get_gfx_runtime",
+    "aiter.jit.utils.torch_guard": "torch_compile_guard",
     "aiter.ops.enum": "ActivationType QuantType",
     "aiter.ops.triton.utils._triton.arch_info": "get_arch",
     "aiter.ops.triton.utils._triton.kernel_repr": "make_kernel_repr",
