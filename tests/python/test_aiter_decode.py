@@ -501,7 +501,8 @@ class Table(unittest.TestCase):
         page = pathlib.Path(__file__).resolve().parents[2] / "docs/python.md"
         self.assertIn("\n\n" + aiter.table() + "\n", page.read_text(),
                       "docs/python.md is old: python3 -m attn.aiter prints its tables")
-        names = [n for n in aiter.__all__ if n not in ("NotServed", "use", "served", "reason", "table")]
+        own = ("NotInstalled", "NotServed", "install", "uninstall", "use", "served", "reason", "table")
+        names = [n for n in aiter.__all__ if n not in own]
         self.assertEqual(sorted(names), sorted(set(names)))
         for name in names:
             self.assertIn(f"`{name}`", aiter.table())

@@ -313,6 +313,24 @@ class Installed(Case):
         with self.assertRaisesRegex(calls.NotInstalled, "rms_norm"):
             imported("aiter.rms_norm")
 
+    def test_a_finder_that_looks_for_the_spec_of_all_finders(self):
+        class Hook:
+            """Import hooks do this to wrap another finder's loader."""
+            inside = False
+
+            def find_spec(self, name, path=None, target=None):
+                if name != "aiter" or self.inside:
+                    return None
+                self.inside = True
+                try:
+                    return importlib.util.find_spec(name)
+                finally:
+                    self.inside = False
+        sys.meta_path.insert(0, Hook())
+        calls.install()
+        self.assertIs(imported("aiter.pa_fwd_asm"), calls.pa_fwd_asm)
+        self.assertEqual(imported("aiter.rms_norm")(), "theirs")
+
     def test_a_folder_without_code_is_none(self):
         with tempfile.TemporaryDirectory() as folder:
             pathlib.Path(folder, "aiter", "aiter").mkdir(parents=True)

@@ -37,7 +37,7 @@ def _why(dotted):
     """Returns why there is no such module or name, for an error's text."""
     kind, path, name = _modules.find(dotted)
     if kind == "refused":
-        return f"is not served by attn.aiter: {NOT_SERVED.get(name, 'its form has no kernel')}"
+        return f"is not served by attn.aiter: {NOT_SERVED[name]}"
     return HELP
 
 
@@ -135,13 +135,15 @@ class Finder(importlib.abc.MetaPathFinder):
     def __init__(self):
         self.real, self.placeholders = True, False
         self.taken = {}  # {(path, name): what a module of AITER's had, or None}
-        self.looking = threading.local()  # .names: those that this thread is asking the other finders for
+        self.looking = threading.local()  # see busy()
+
+    def busy(self):
+        """Returns the names that this thread requests from other finders. Import hooks among them request from all again."""
+        return vars(self.looking).setdefault("names", set())
 
     def others(self, name, path, target):
         """The spec that the other finders have; None of a folder without code, which an engine's checkout may be."""
-        names = vars(self.looking).setdefault("names", set())
-        if name in names:
-            return None
+        names = self.busy()
         names.add(name)
         try:
             for finder in list(sys.meta_path):
@@ -155,6 +157,8 @@ class Finder(importlib.abc.MetaPathFinder):
         return None
 
     def find_spec(self, name, path=None, target=None):
+        if name in self.busy():
+            return None
         if name == "torch":
             return after(self.others(name, path, target), lambda module: self.define())
         if name.split(".")[0] != "aiter":
