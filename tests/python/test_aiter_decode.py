@@ -10,7 +10,7 @@ import attn
 import attn.aiter as aiter
 import support
 import test_aiter as base
-from attn.aiter import _common
+from attn.aiter import _common, _forms
 from support import FP8, FP8_MAX
 from test_aiter import ALIBI, D, GQA, H, HK, P
 
@@ -408,8 +408,10 @@ class Decode:
         plain, k_out = self.t(np.zeros((tokens, 256), np.float16)), self.t(np.zeros((tokens, 128), np.float16))
         aiter.fused_qk_rmsnorm(plain, None, whole[:, :256], w[0], 1e-6, None, k_out, None,
                                whole[:, 256:384], w[1], 1e-6)
-        support.close(self.back(plain), norm(q, qw), limit)
-        support.close(self.back(k_out), norm(k, kw), limit)
+        older = _forms.fused_qk_rmsnorm(whole[:, :256], w[0], 1e-6, whole[:, 256:384], w[1], 1e-6)
+        for outs in ((plain, k_out), older):
+            support.close(self.back(outs[0]), norm(q, qw), limit)
+            support.close(self.back(outs[1]), norm(k, kw), limit)
         for transposed in (False, True):
             out, scales = self.t(np.zeros((tokens, 256), np.uint8)), self.t(np.zeros((tokens, 2), np.float32))
             plain, k_out = (self.t(np.zeros((tokens, n), np.float16)) for n in (256, 128))

@@ -23,7 +23,7 @@ import attn
 import attn.aiter as calls
 import support
 import test_aiter as base
-from attn.aiter import _imports, _modules, _operators, _triton
+from attn.aiter import _imports, _modules, _operators, _forms
 from test_aiter import D, GQA, H, HK, P, torch
 
 LISTS = sorted((pathlib.Path(__file__).parent / "engines").glob("*.txt"))
@@ -82,8 +82,9 @@ class Engines(Case):
 
     def check_served(self, dotted, name):
         call = imported(dotted)
-        form = any(dotted == f"aiter.ops.triton.{at}.{name}" for at in ("mha", "attention.mha"))
-        self.assertIs(call, getattr(_triton if form else calls, name))
+        form = dotted.rpartition(".")[0] in ("aiter.ops.triton.mha", "aiter.ops.triton.attention.mha") or (
+            dotted == "aiter.ops.fused_qk_norm_rope_cache_quant.fused_qk_rmsnorm")
+        self.assertIs(call, getattr(_forms if form else calls, name))
         self.assertTrue(calls.served(name))
         self.assertTrue(inspect.signature(call).parameters)
 
@@ -94,7 +95,7 @@ class Engines(Case):
             self.assertIn(calls.reason(name), str(caught.exception))
             return
         call = imported(dotted)
-        given = [None] * 11 if call is _triton.mla_decode_fwd else []
+        given = [None] * 11 if call is _forms.mla_decode_fwd else []
         with self.assertRaises(calls.NotServed):
             call(*given)
 
@@ -131,9 +132,10 @@ class Made(Case):
         import aiter as made
         self.assertFalse(hasattr(made, "hipb_mm"))
         self.assertIs(made.mla.mla_decode_fwd, calls.mla_decode_fwd)
-        self.assertIs(made.ops.triton.attention.mha.flash_attn_varlen_func, _triton.flash_attn_varlen_func)
+        self.assertIs(made.ops.triton.attention.mha.flash_attn_varlen_func, _forms.flash_attn_varlen_func)
         self.assertIs(made.flash_attn_varlen_func, calls.flash_attn_varlen_func)
         self.assertEqual(inspect.signature(made.mla.mla_decode_fwd), inspect.signature(calls.mla_decode_fwd))
+        self.assertIs(made.fused_qk_rmsnorm, calls.fused_qk_rmsnorm)
         self.assertIn("pa_fwd_asm", dir(made))
         self.assertIn("get_gfx", dir(made))
         self.assertTrue(made.__version__.startswith("0+attn"))
@@ -281,7 +283,7 @@ class Installed(Case):
     def test_older_paths(self):
         calls.install()
         for path in ("aiter.ops.triton.attention.mha", "aiter.ops.triton.mha"):
-            self.assertIs(imported(path + ".flash_attn_varlen_func"), _triton.flash_attn_varlen_func)
+            self.assertIs(imported(path + ".flash_attn_varlen_func"), _forms.flash_attn_varlen_func)
 
     def test_modules_that_it_lacks_are_made(self):
         calls.install()

@@ -7,7 +7,7 @@ import numpy as np
 import attn.aiter as aiter
 import support
 import test_aiter as base
-from attn.aiter import _triton
+from attn.aiter import _forms
 from support import FP8
 from test_aiter import D, H, HK, P
 
@@ -35,8 +35,8 @@ class Forms:
         cu = np.array([0, 5, 40], np.int32)
         q, k, v = (support.random((40, n, D), i) for i, n in enumerate((H, HK, HK)))
         given = [self.t(x) for x in (q, k, v, cu, cu)]
-        out, lse = _triton.flash_attn_varlen_func(*given, 35, 35, causal=True, return_lse=True, softmax_scale=0.2)
-        only = _triton.flash_attn_varlen_func(*given, 35, 35, 0.0, 0.2, True)
+        out, lse = _forms.flash_attn_varlen_func(*given, 35, 35, causal=True, return_lse=True, softmax_scale=0.2)
+        only = _forms.flash_attn_varlen_func(*given, 35, 35, 0.0, 0.2, True)
         np.testing.assert_array_equal(self.back(only), self.back(out))
         self.assertEqual(tuple(lse.shape), (40, H))
         for s in range(2):
@@ -45,11 +45,11 @@ class Forms:
             support.close(self.back(out)[rows], want, support.bound(v))
             support.close(self.back(lse)[rows], logs.T, 1e-3, "lse")
         with self.assertRaisesRegex(aiter.NotServed, "dropout_p"):
-            _triton.flash_attn_varlen_func(*given, 35, 35, 0.1)
+            _forms.flash_attn_varlen_func(*given, 35, 35, 0.1)
 
     def test_sequences_of_one_length(self):
         q, k, v = (support.random((2, n, h, D), h + n) for n, h in ((7, H), (20, HK), (20, HK)))
-        out, lse = _triton.flash_attn_func(*(self.t(x) for x in (q, k, v)), 0.0, 0.3, True, return_lse=True)
+        out, lse = _forms.flash_attn_func(*(self.t(x) for x in (q, k, v)), 0.0, 0.3, True, return_lse=True)
         for s in range(2):
             want, logs = support.attention(q[s], k[s], v[s], scale=0.3)
             support.close(self.back(out)[s], want, support.bound(v))
@@ -118,7 +118,7 @@ class Forms:
 
     def test_mla_of_triton_is_refused(self):
         with self.assertRaisesRegex(aiter.NotServed, "aiter.mla.mla_decode_fwd"):
-            _triton.mla_decode_fwd(*[None] * 11)
+            _forms.mla_decode_fwd(*[None] * 11)
 
 
 WithNumpy, WithTorch = base.twice(Forms)

@@ -89,14 +89,14 @@ def _calls(path, real):
     """Returns {name: function} of a module: of calls that are served, and in a module that is not AITER's own those that
     are refused when they are called."""
     import attn.aiter as served
-    from attn.aiter import _triton
+    from attn.aiter import _forms
     out = {}
     for name, row in _modules.CALLS.get(path, {}).items():
         refused = _modules.kind(path, name) == "refused"
         if refused and (real or name in _modules.PROBED):
             continue
         form = _modules.FORMS.get((row, name))
-        out[name] = getattr(_triton, form) if form else getattr(served, name)
+        out[name] = getattr(_forms, form) if form else getattr(served, name)
     return out
 
 

@@ -29,9 +29,9 @@ MODULES = {
                                                               False),
     "aiter.ops.flydsl.kernels.mqa_logits.pa_mqa_logits_fp4_prefill": ((), """CTA_INFO_WIDTH _prefill_cta_info_kernel
         compute_prefill_schedule compute_varqlen_windows flydsl_pa_mqa_logits_fp4_prefill""", False),
-    "aiter.ops.flydsl.linear_attention_kernels": ((), "flydsl_gdr_decode flydsl_gdr_prefill", False),
+    "aiter.ops.flydsl.linear_attention_kernels": ((), "flydsl_gdr_decode", False),
     "aiter.ops.flydsl.linear_attention_prefill_kernels": ((), """chunk_gated_delta_rule_fwd_h_flydsl_opt
-        gdn_prepare_flydsl_supported gdn_prepare_fwd_flydsl""", False),
+        flydsl_gdr_prefill gdn_prepare_flydsl_supported gdn_prepare_fwd_flydsl""", False),
     "aiter.ops.fused_qk_norm_mrope_cache_quant": ((), "fused_qk_norm_mrope_3d_cache_pts_quant_shuffle", True),
     "aiter.ops.fused_qk_norm_rope_cache_quant": ((), """_fused_qk_rmsnorm fused_qk_norm_rope_cache_block_quant_shuffle
         fused_qk_norm_rope_cache_pts_quant_shuffle fused_qk_norm_rope_cache_quant_shuffle fused_qk_norm_rope_group_quant
@@ -113,8 +113,9 @@ MODULES = {
     "aiter.rotary_embedding": ((), "MRotaryEmbedding get_rope", False),
 }
 
-# {(path, name): the function in attn.aiter._triton} of calls that share a name with another one
+# {(path, name): the function in attn.aiter._forms} of calls that share a name with another one
 FORMS = {
+    ("aiter.ops.fused_qk_norm_rope_cache_quant", "fused_qk_rmsnorm"): "fused_qk_rmsnorm",
     ("aiter.ops.triton.attention.mha", "flash_attn_func"): "flash_attn_func",
     ("aiter.ops.triton.attention.mha", "flash_attn_varlen_func"): "flash_attn_varlen_func",
     ("aiter.ops.triton.attention.mla", "mla_decode_fwd"): "mla_decode_fwd",

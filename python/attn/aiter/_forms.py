@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of AITER's Triton modules that have the name of another call, or are of no other module: the arguments in
-their order, and outputs as they are there. install() puts them into those modules (FORMS in _modules.py)."""
+"""Calls of AITER that have the name of another module's call, or are of a Triton module only: the arguments in their
+order, and outputs as they are there. install() puts them into those modules (FORMS in _modules.py)."""
 from attn.aiter import _attention as a
 from attn.aiter import _common as c
-from attn.aiter import _paged
+from attn.aiter import _mla, _paged
 from attn.aiter._common import NotServed
 
 
@@ -17,6 +17,12 @@ def flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, ma
         window_size, bias, alibi_slopes, deterministic, return_lse, return_attn_probs, block_table=block_table, out=out,
         sink_ptr=sink)
     return (got[0], c.transpose(got[1])) if return_lse else got
+
+
+def fused_qk_rmsnorm(q, q_weight, q_eps, k, k_weight, k_eps):
+    """RMS norms of q and of k, in tensors of their own, which it returns: the call that older versions of AITER have in
+    aiter.ops.fused_qk_norm_rope_cache_quant."""
+    return _mla._fused_qk_rmsnorm(None, q, q_weight, q_eps, None, k, k_weight, k_eps)
 
 
 def flash_attn_func(q, k, v, dropout_p=0.0, softmax_scale=None, causal=False, window_size=(-1, -1), bias=None,
