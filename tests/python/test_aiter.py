@@ -483,7 +483,7 @@ class Calls:
             cache = self.t(np.zeros((3, P, 132), np.uint8))
             aiter.indexer_qk_rope_quant_and_cache(
                 self.t(q), q_out, self.t(weights), out, self.t(k), cache, self.t(slots), self.t(w),
-                self.t(b), self.t(positions), cos, sin, 1e-6, 128, fmt, 0.25, True, True)
+                self.t(b), self.t(positions), cos, sin, 1e-6, 128, fmt, 0.25, True, True, compute_all_q_rope=fmt == "")
             scale = np.abs(want_q).max(2) / FP8_MAX
             scale = 2.0 ** np.ceil(np.log2(scale)) if fmt else scale
             np.testing.assert_allclose(self.back(out), weights * scale * 0.25, 1e-5)

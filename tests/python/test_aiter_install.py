@@ -63,7 +63,8 @@ class Engines(Case):
         self.assertEqual([f.stem.split("-")[0] for f in LISTS], ["atom", "sglang", "vllm"])
         for file in LISTS:
             lines = file.read_text().splitlines()
-            kinds = [line.rsplit(None, 1)[0] for line in lines[:-1]]
+            self.assertRegex(lines[-2], "^# [0-9]+ calls of what is served$")  # and no line of arguments that do not fit
+            kinds = [line.rsplit(None, 1)[0] for line in lines[:-2]]
             self.assertEqual(lines[-1], "# " + ", ".join(
                 f"{kinds.count(k)} {k}" for k in ("served", "refused", "helper", "passed on")))
             self.assertGreater(kinds.count("served"), 30)
@@ -423,8 +424,11 @@ class Scan(unittest.TestCase):
             tgemm.mm(x)
             dtypes.fp8.itemsize
             if hasattr(aiter, "hipb_mm") and importlib.util.find_spec("aiter.fused_moe"):
-                torch.ops.aiter.paged_attention_v1(x)
-            return torch.ops.other.thing(aiter.concat_and_cache_mla_seg)
+                torch.ops.aiter.paged_attention_v1(*x)
+            torch.ops.other.thing(aiter.concat_and_cache_mla_seg)
+            call(x, *x, other=1)
+            flash_attn_func(x, **x)
+            flash_attn_func(x, x, x)
         """
     WANT = [("helper", "aiter.dtypes", 5), ("passed on", "aiter.fused_moe", 15),
             ("passed on", "aiter.hipb_mm", 15), ("passed on", "aiter.tuned_gemm.tgemm", 11),
@@ -452,7 +456,9 @@ class Scan(unittest.TestCase):
                 file.write(folder + "/engine/a.py", "a.py")
             got = self.listed("--where", folder + "/engine")
             want = [f"{kind:<10} {name}  a.py:{line}" for kind, name, line in self.WANT]
-            self.assertEqual(got.splitlines(), [*want, "# 5 served, 1 refused, 1 helper, 3 passed on"])
+            misfits = ["# a.py:12: aiter.mla.mla_decode_fwd: missing a required argument: 'kv_buffer'",
+                       "# a.py:18: aiter.pa_fwd_asm: got an unexpected keyword argument 'other'"]
+            self.assertEqual(got.splitlines(), [*want, *misfits, "# 5 calls of what is served", "# 5 served, 1 refused, 1 helper, 3 passed on"])
             self.assertEqual(self.listed("--where", wheel), got)
             self.assertEqual(self.listed(wheel).splitlines()[0], "helper     aiter.dtypes")
 

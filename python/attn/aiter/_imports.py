@@ -4,6 +4,7 @@ the sources and imports nothing, so an engine need not run here. Names that are 
 are not found."""
 import argparse
 import ast
+import inspect
 import pathlib
 import zipfile
 
@@ -33,15 +34,21 @@ def _dotted(node):
     return [node.id, *reversed(names)] if isinstance(node, ast.Name) else None
 
 
+def _of_aiter(path):
+    """True if a dotted path is of the package or of its operators."""
+    return path.split(".")[0] == "aiter" or path.startswith("torch.ops.aiter.")
+
+
 class _File(ast.NodeVisitor):
-    """The uses in one file: {dotted path: first line}, and the paths that are modules for certain."""
+    """The uses in one file: {dotted path: first line}, the paths that are modules for certain, and the calls as (dotted
+    path, node)."""
 
     def __init__(self):
         self.local = {"torch": "torch"}  # local name: dotted path
-        self.uses, self.modules = {}, set()
+        self.uses, self.modules, self.calls = {}, set(), []
 
     def use(self, path, line):
-        if path.split(".")[0] == "aiter" or path.startswith("torch.ops.aiter."):
+        if _of_aiter(path):
             self.uses.setdefault(path, line)
 
     def module(self, path):
@@ -81,12 +88,16 @@ class _File(ast.NodeVisitor):
         elif called[-1] in ("find_spec", "import_module") and texts:
             self.use(texts[0], node.lineno)
             self.module(texts[0])
+        path = ".".join([self.local.get(called[0], ""), *called[1:]])
+        if _of_aiter(path):
+            self.calls.append((path, node))
         self.generic_visit(node)
 
 
 def scan(path):
-    """Returns ({dotted path: "file:line" of its first use}, paths that are modules for certain)."""
-    uses, modules = {}, set()
+    """Returns ({dotted path: "file:line" of its first use}, paths that are modules for certain, [(dotted path, "file:line",
+    node of a call)])."""
+    uses, modules, calls = {}, set(), []
     for name, text in sources(path):
         if "aiter" not in text:
             continue
@@ -102,7 +113,8 @@ def scan(path):
         for dotted, line in file.uses.items():
             uses.setdefault(dotted, f"{name}:{line}")
         modules |= file.modules
-    return uses, modules
+        calls += [(dotted, f"{name}:{node.lineno}", node) for dotted, node in file.calls]
+    return uses, modules, calls
 
 
 def trimmed(uses, modules):
@@ -121,13 +133,32 @@ def trimmed(uses, modules):
     return out
 
 
+def misfit(dotted, node):
+    """Says which argument of a call the function that serves it does not have, or lacks; None if they fit. Arguments by *
+    and ** are not known."""
+    from attn.aiter import _install
+    _, path, name = _modules.find(dotted)
+    signature = inspect.signature(_install.function(path, name))
+    given = [a for a in node.args if not isinstance(a, ast.Starred)]
+    named = {k.arg: k for k in node.keywords if k.arg}
+    known = len(given) == len(node.args) and len(named) == len(node.keywords)
+    try:
+        (signature.bind if known else signature.bind_partial)(*given, **named)
+    except TypeError as e:
+        return str(e)
+    return None
+
+
 def listed(path, where=False):
-    """The uses of a folder, wheel or file as lines "kind, dotted path", and with `where` "file:line"; at the end a
-    comment with the counts."""
-    rows = trimmed(*scan(path))
+    """The uses of a folder, wheel or file as lines "kind, dotted path", and with `where` "file:line". Comments are at the
+    end: calls whose arguments do not fit, and the counts."""
+    uses, modules, calls = scan(path)
+    rows = trimmed(uses, modules)
     lines = [f"{kind:<10} {dotted}" + (f"  {rows[kind, dotted]}" if where else "") for kind, dotted in sorted(rows)]
     counts = {kind: sum(1 for k, _ in rows if k == kind) for kind in ("served", "refused", "helper", "passed on")}
-    return "\n".join([*lines, "# " + ", ".join(f"{n} {kind}" for kind, n in counts.items())]) + "\n"
+    calls = [call for call in calls if _modules.find(call[0])[0] == "served"]
+    lines += [f"# {place}: {dotted}: {text}" for dotted, place, node in calls if (text := misfit(dotted, node))]
+    return "\n".join([*lines, f"# {len(calls)} calls of what is served", "# " + ", ".join(f"{n} {kind}" for kind, n in counts.items())]) + "\n"
 
 
 def main(arguments):

@@ -134,10 +134,10 @@ def indexer_k_quant_and_cache(k, kv_cache, slot_mapping, quant_block_size, scale
 def indexer_qk_rope_quant_and_cache(q, q_out, weights, weights_out, k, kv_cache, slot_mapping,
                                     norm_weight, norm_bias, positions, cos_cache, sin_cache, epsilon,
                                     quant_block_size, scale_fmt, weights_scale, preshuffle=False,
-                                    is_neox=True):
+                                    is_neox=True, compute_all_q_rope=False):
     """Rotation and fp8 of queries, whose scales go into weights_out; LayerNorm, rotation and fp8 of
     keys, into the cache [pages, P, 132] or [pages, P, 1, 132]. Scales of ue8m0 are powers of
-    two."""
+    two. Tokens without a slot get their queries with and without compute_all_q_rope."""
     call = "indexer_qk_rope_quant_and_cache"
     check_dim(call, q)
     c.refuse(call, quant_block_size=(quant_block_size != DIM, f"{quant_block_size}: a key has one scale"))

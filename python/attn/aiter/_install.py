@@ -100,6 +100,12 @@ def _calls(path, real):
     return out
 
 
+def function(path, name):
+    """Returns the function of attn.aiter that serves `name` of a module's path, or of torch.ops.aiter."""
+    import attn.aiter as served
+    return getattr(served, name) if path == "torch.ops.aiter" else _calls(path, real=False)[name]
+
+
 class Tree(importlib.abc.Loader):
     """Makes the modules that no installed AITER has."""
 
