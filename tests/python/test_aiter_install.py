@@ -365,6 +365,7 @@ class Operators(Case):
         space.pa_decode_gluon = "theirs"
         self.addCleanup(lambda: vars(space).pop("pa_decode_gluon", None))
         calls.install()
+        calls.install(real=False)  # a second one changes nothing here
         self.assertIsNot(space.pa_decode_gluon, "theirs")
         calls.uninstall()
         self.assertEqual(space.pa_decode_gluon, "theirs")
