@@ -211,6 +211,7 @@ class Made(Case):
         with self.assertRaisesRegex(ImportError, "aiter.hipb_mm.per_row"):
             hipb_mm.per_row(1)
         self.assertIn("aiter.hipb_mm", repr(hipb_mm))
+        self.assertFalse(hasattr(sys.modules["aiter"], "__file__"))
 
         class Derived(hipb_mm):
             pass
@@ -302,11 +303,14 @@ class Installed(Case):
         calls.install()
         theirs = importlib.import_module("aiter")
         made = importlib.import_module("aiter.ops.triton.gluon")
+        again = importlib.import_module("aiter.ops.triton.attention.mha")
         self.assertIs(theirs.ops.triton.gluon, made)
         calls.uninstall()
         self.assertFalse(hasattr(theirs.ops.triton, "gluon"))
         self.assertEqual((theirs.pa_fwd_asm(), theirs.mla.mla_decode_fwd()), ("theirs", "theirs"))
         self.assertFalse(hasattr(theirs, "paged_attention_v1"))
+        again.__spec__.loader.exec_module(again)  # as AITER does for older paths
+        self.assertEqual(again.flash_attn_varlen_func(), "theirs")
         self.clean()
         self.assertEqual(imported("aiter.ops.attention.pa_fwd_asm")(), "theirs")
 

@@ -114,7 +114,7 @@ class Tree(importlib.abc.Loader):
 
     def exec_module(self, module):
         vars(module).update(_calls(module.__name__, real=False))
-        _finder.define()
+        _operators.register()
 
 
 class After(importlib.abc.Loader):
@@ -166,10 +166,10 @@ class Finder(importlib.abc.MetaPathFinder):
         if name in self.busy():
             return None
         if name == "torch":
-            return after(self.others(name, path, target), lambda module: self.define())
+            return after(self.others(name, path, target), lambda module: _operators.register())
         if name.split(".")[0] != "aiter":
             return None
-        if self.real and not isinstance(sys.modules.get(name.rpartition(".")[0]), Made):
+        if self.real:
             spec = self.others(name, path, target)
             if spec is not None:
                 return after(spec, self.take_over)
@@ -190,11 +190,7 @@ class Finder(importlib.abc.MetaPathFinder):
                 was = self.taken.get((_modules.CALLS[path][name], name))
             self.taken.setdefault((path, name), was)
             setattr(module, name, call)
-        self.define()
-
-    def define(self):
-        if self in sys.meta_path:
-            _operators.register()
+        _operators.register()
 
     def give_back(self):
         """Removes modules that were made, and restores AITER's own."""
