@@ -9,9 +9,11 @@
 #include "tools/attnc/tune/race.h"
 #include "tools/verify/verify.h"
 
+enum { BENCH_NAME = 256 };
+
 /** A kernel on a shape. */
 struct bench_pair {
-    struct attn_pack *pack; /* that has this kernel alone, for every call */
+    struct attn_pack *pack; /* of one key's kernels: libattn takes the shape's own */
     const char *shape;      /* as --shape says it, or NULL: the family's own */
 };
 
@@ -21,12 +23,14 @@ struct bench_work {
 };
 
 struct bench_model {
+    char kernel[BENCH_NAME]; /* that libattn takes */
     double us, cycles, launch_us;
     double matrix_fraction, memory_fraction; /* of the rooflines, at `us` */
     struct bench_work work;
 };
 
 struct bench_measured {
+    char kernel[BENCH_NAME]; /* that libattn takes */
     struct race_figure figure;
     struct bench_work work;
     double drift;        /* see struct race_result */

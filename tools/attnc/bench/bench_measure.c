@@ -67,7 +67,7 @@ static int call_model(void *context, void *answer)
     const struct hipsim_time_options time = {.samples_only = true};
     struct trace_session t;
     struct hipsim_time_report r;
-    int code = trace_open(&t, c->pair->pack, 0, c->pair->shape, NULL);
+    int code = trace_open_any(&t, c->pair->pack, c->pair->shape, NULL);
     if (code == EXIT_GOOD)
         code = trace_time(&t, &time, &r);
     if (code == EXIT_GOOD)
@@ -79,6 +79,7 @@ static int call_model(void *context, void *answer)
             .memory_fraction = r.memory_fraction,
             .work = count_work(&t.run),
         };
+    snprintf(m->kernel, sizeof(m->kernel), "%s", t.info.name ? t.info.name : "");
     return code; /* the process ends: nothing is closed */
 }
 
@@ -116,7 +117,7 @@ static int call_measure(void *context, void *answer)
     struct race_result r;
     if (!l)
         return complain(EXIT_ENVIRONMENT, "out of memory");
-    const int code = trace_open(&l->session, c->pair->pack, 0, c->pair->shape, "hip");
+    const int code = trace_open_any(&l->session, c->pair->pack, c->pair->shape, "hip");
     if (code != EXIT_GOOD)
         return code;
     if (!events_open(&l->events, &l->session, c->o->flush, l->why, sizeof(l->why)))
@@ -126,6 +127,7 @@ static int call_measure(void *context, void *answer)
         return complain(EXIT_ENVIRONMENT, "%s", l->why);
     *m = (struct bench_measured){
         .figure = r.figures[0], .drift = r.drift, .work = count_work(&l->session.run)};
+    snprintf(m->kernel, sizeof(m->kernel), "%s", l->session.info.name);
     snprintf(m->device, sizeof(m->device), "%.159s", l->session.gpu.title);
     if (l->clock_count) {
         double ignored;
