@@ -47,27 +47,34 @@ static int describe(struct model *m, long ranks, const char *path, struct tune_m
                    : complain(EXIT_USER, "%s: no kernel of the model can be built", path);
 }
 
-int tune_read_model(const char *path, long ranks, struct tune_model *out)
+int tune_parse_model(const char *path, struct model *m)
 {
-    char *bytes, why[200];
+    char *bytes, why[MODEL_WHY];
     size_t size;
-    struct model m = {0};
     struct attnc_yaml y;
-    *out = (struct tune_model){0};
+    *m = (struct model){0};
     note_input(path);
     if (!attnc_read_file(path, ATTNC_MAX_BYTES, &bytes, &size))
         return complain(EXIT_ENVIRONMENT, "%s: %s", path, strerror(errno));
     struct attnc_diag d = {.file = path, .text = bytes, .size = size};
-    int code = EXIT_USER;
     const bool parsed = attnc_yaml_parse(&y, bytes, size, &d);
     attnc_diag_print(&d, stderr);
-    if (parsed && model_read(&m, &y, why))
-        code = describe(&m, ranks, path, out);
-    else if (parsed)
+    const bool good = parsed && model_read(m, &y, why);
+    if (parsed && !good)
         complain(EXIT_USER, "%s: %s", path, why);
-    model_free(&m);
     attnc_yaml_free(&y);
     attnc_diag_clear(&d);
     free(bytes);
+    return good ? EXIT_GOOD : EXIT_USER;
+}
+
+int tune_read_model(const char *path, long ranks, struct tune_model *out)
+{
+    struct model m;
+    *out = (struct tune_model){0};
+    int code = tune_parse_model(path, &m);
+    if (code == EXIT_GOOD)
+        code = describe(&m, ranks, path, out);
+    model_free(&m);
     return code;
 }

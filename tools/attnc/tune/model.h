@@ -13,7 +13,11 @@ struct tune_model {
     size_t head_count;
 };
 
-/** Reads a config.json in the Hugging Face layout. Returns an exit code after a message. */
+/** Reads a config.json in the Hugging Face layout. Returns an exit code after a message; free the
+ * model in any case. */
+int tune_parse_model(const char *path, struct model *m);
+
+/** Reads a config.json and describes a rank's kernels. Returns an exit code after a message. */
 int tune_read_model(const char *path, long ranks, struct tune_model *out);
 
 #endif
