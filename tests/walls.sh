@@ -43,5 +43,6 @@ tools/attnc/trace ops pack ir templates targets compiler runtime tools/verify to
 tools/attnc/report ops pack ir templates targets compiler runtime tools/verify tools/reference tools/hipsim tools/attnc/cli tools/attnc/trace tools/attnc/report
 tools/attnc/tune ops pack ir templates targets compiler runtime tools/verify tools/reference tools/hipsim tools/attnc/cli tools/attnc/compile tools/attnc/describe tools/attnc/trace tools/attnc/report tools/attnc/tune
 tools/attnc/bench ops pack ir templates targets compiler runtime tools/verify tools/reference tools/hipsim tools/attnc/cli tools/attnc/trace tools/attnc/tune tools/attnc/bench
+tools/attnc/step ops pack ir templates targets compiler runtime tools/verify tools/reference tools/hipsim tools/attnc/cli tools/attnc/compile tools/attnc/describe tools/attnc/trace tools/attnc/tune tools/attnc/bench tools/attnc/step
 ROWS
 exit $status

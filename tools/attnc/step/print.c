@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * This file prints the launches of a step: a table of each kind of layer and one of the step, or
+ * the same as a JSON object.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/attnc/cli/json.h"
+#include "tools/attnc/step/step.h"
+
+/* Below this share of a roofline neither memory nor the matrix units bound a launch. */
+static const double BOUND = 0.5;
+
+static const char *bound_of(const struct step_launch *l)
+{
+    const double most = l->memory > l->matrix ? l->memory : l->matrix;
+    if (most <= 0)
+        return NULL;
+    return most < BOUND ? "latency" : l->memory > l->matrix ? "HBM" : "matrix";
+}
+
+/* The overhead of launch n of a layer that is captured alone. */
+static double overhead(const struct step *s, unsigned n) { return n ? s->node_us : s->launch_us; }
+
+static double layer_alone_us(const struct step *s, const struct step_kind *k)
+{
+    return step_layer_us(s, k) + s->launch_us - s->node_us;
+}
+
+static double percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
+
+/* Tables. */
+
+static void print_launch(const struct step *s, const struct step_launch *l, unsigned n,
+                         double whole)
+{
+    const char *bound = bound_of(l);
+    const double us = l->us + overhead(s, n);
+    printf("  %-18s %9.2f %5.1f%% %7.2f", l->call.op, us, percent(us, whole), overhead(s, n));
+    if (!s->gpu[0])
+        printf(" %9.0f %5.1f%% %5.1f%%  %-7s", l->cycles, 100 * l->memory, 100 * l->matrix,
+               bound ? bound : "-");
+    printf("  %s\n", l->kernel);
+}
+
+/* Prints the times of all ways in which a stage may be launched. */
+static void print_ways(const struct step *s, const struct step_stage *stage)
+{
+    if (stage->count < 2)
+        return;
+    printf("  Attention, us in a graph:");
+    for (unsigned i = 0; i < stage->count; i++) {
+        const struct step_way *w = &stage->ways[i];
+        printf("%s %s ", i ? "," : "", w->name);
+        if (w->fault[0])
+            printf("none");
+        else
+            printf("%.2f%s", step_way_us(s, w), i == stage->best ? " (taken)" : "");
+    }
+    printf(".\n");
+}
+
+static void print_kind(const struct step *s, const struct step_kind *k)
+{
+    const double whole = layer_alone_us(s, k);
+    unsigned n = 0;
+    printf("\n%s: %ld layer%s, %ld query heads, %ld key/value head%s\n", k->name, k->layers,
+           k->layers == 1 ? "" : "s", k->heads, k->kv_heads, k->kv_heads == 1 ? "" : "s");
+    printf("  %-18s %9s %6s %7s", "OP", "US", "SHARE", "LAUNCH");
+    if (!s->gpu[0])
+        printf(" %9s %6s %6s  %-7s", "CYCLES", "HBM", "MATRIX", "BOUND");
+    printf("  KERNEL\n");
+    for (unsigned i = 0; i < k->count; i++) {
+        const struct step_way *best = step_best_way(&k->stages[i]);
+        for (unsigned j = 0; best && j < best->count; j++)
+            print_launch(s, &best->launches[j], n++, whole);
+        if (!best)
+            printf("  %-18s %9s\n", k->stages[i].ways[0].launches[0].call.op, "-");
+    }
+    const double launches = s->launch_us + (n ? n - 1 : 0) * s->node_us;
+    printf("  %-18s %9.2f %5.1f%% %7.2f\n", "layer", whole, 100.0, launches);
+    for (unsigned i = 0; i < k->count; i++)
+        print_ways(s, &k->stages[i]);
+}
+
+static void print_total(const char *name, long times, double us, double whole)
+{
+    printf("  %-32s %7ld %9.2f %11.2f %5.1f%%\n", name, times, us, (double)times * us,
+           percent((double)times * us, whole));
+}
+
+void step_print(const struct step *s, const struct model *m)
+{
+    const struct step_load *l = &s->load;
+    const double whole = step_whole_us(s);
+    printf("%s on %s, %s: TP %ld, batch %ld, %ld keys, %ld quer%s each\n",
+           m->architecture[0] ? m->architecture
+           : m->type[0]       ? m->type
+                              : "A model",
+           l->target, s->gpu[0] ? "measured" : "modelled", l->ranks, l->batch, l->context,
+           l->queries, l->queries == 1 ? "y" : "ies");
+    if (s->gpu[0])
+        printf("Device: %s\n", s->gpu);
+    for (unsigned i = 0; i < s->kind_count; i++)
+        print_kind(s, &s->kinds[i]);
+    printf("\nStep in one graph\n  %-32s %7s %9s %11s %6s\n", "", "TIMES", "US EACH", "US",
+           "SHARE");
+    for (unsigned i = 0; i < s->kind_count; i++)
+        print_total(s->kinds[i].name, s->kinds[i].layers, step_layer_us(s, &s->kinds[i]), whole);
+    for (unsigned i = 0; i < s->plan_count; i++) {
+        char name[80];
+        snprintf(name, sizeof(name), "plan, %s", s->plans[i].kind);
+        print_total(name, 1, s->plans[i].launch.us + s->node_us, whole);
+    }
+    if (s->launch_us > s->node_us)
+        print_total("start of the graph", 1, s->launch_us - s->node_us, whole);
+    printf("  %-32s %7s %9s %11.2f %5.1f%%\n", "step", "", "", whole, 100.0);
+}
+
+/* JSON. */
+
+static void launch_json(struct json *j, const struct step_launch *l, double launch_us, double whole)
+{
+    json_begin_object(j, NULL);
+    json_string(j, "op", l->call.op);
+    json_string(j, "kernel", l->kernel);
+    json_string(j, "shape", l->call.shape);
+    json_real(j, "us", l->us + launch_us);
+    json_real(j, "launch_us", launch_us);
+    json_real(j, "share", percent(l->us + launch_us, whole) / 100);
+    json_real(j, "cycles", l->cycles);
+    json_real(j, "least_bytes", l->bytes);
+    json_real(j, "memory_share", l->memory);
+    json_real(j, "matrix_share", l->matrix);
+    json_string(j, "bound", bound_of(l));
+    json_end(j);
+}
+
+static void ways_json(struct json *j, const struct step *s, const struct step_stage *stage)
+{
+    for (unsigned i = 0; stage->count > 1 && i < stage->count; i++) {
+        const struct step_way *w = &stage->ways[i];
+        json_begin_object(j, NULL);
+        json_string(j, "way", w->name);
+        json_integer(j, "launches", w->count);
+        if (w->fault[0])
+            json_null(j, "graph_us");
+        else
+            json_real(j, "graph_us", step_way_us(s, w));
+        json_flag(j, "taken", !w->fault[0] && i == stage->best);
+        json_string(j, "fault", w->fault[0] ? w->fault : NULL);
+        json_end(j);
+    }
+}
+
+static void kind_json(struct json *j, const struct step *s, const struct step_kind *k)
+{
+    unsigned n = 0;
+    json_begin_object(j, NULL);
+    json_string(j, "kind", k->name);
+    json_integer(j, "layers", k->layers);
+    json_integer(j, "heads", k->heads);
+    json_integer(j, "kv_heads", k->kv_heads);
+    json_real(j, "us", layer_alone_us(s, k));
+    json_real(j, "graph_us", step_layer_us(s, k));
+    json_begin_list(j, "launches");
+    for (unsigned i = 0; i < k->count; i++) {
+        const struct step_way *best = step_best_way(&k->stages[i]);
+        for (unsigned w = 0; best && w < best->count; w++, n++)
+            launch_json(j, &best->launches[w], overhead(s, n), layer_alone_us(s, k));
+    }
+    json_end(j);
+    json_begin_list(j, "ways");
+    for (unsigned i = 0; i < k->count; i++)
+        ways_json(j, s, &k->stages[i]);
+    json_end(j);
+    json_end(j);
+}
+
+void step_print_json(const struct step *s, const struct model *m)
+{
+    const struct step_load *l = &s->load;
+    const double whole = step_whole_us(s);
+    struct json j = {.out = stdout};
+    json_begin_object(&j, NULL);
+    json_string(&j, "architecture", m->architecture);
+    json_string(&j, "model_type", m->type);
+    json_string(&j, "target", l->target);
+    json_string(&j, "device", s->gpu[0] ? "hip" : "model");
+    json_string(&j, "gpu", s->gpu[0] ? s->gpu : NULL);
+    json_integer(&j, "tp", l->ranks);
+    json_integer(&j, "batch", l->batch);
+    json_integer(&j, "context", l->context);
+    json_integer(&j, "queries", l->queries);
+    json_real(&j, "launch_us", s->launch_us);
+    json_real(&j, "graph_node_us", s->node_us);
+    json_begin_list(&j, "layers");
+    for (unsigned i = 0; i < s->kind_count; i++)
+        kind_json(&j, s, &s->kinds[i]);
+    json_end(&j);
+    json_begin_list(&j, "plans");
+    for (unsigned i = 0; i < s->plan_count; i++)
+        launch_json(&j, &s->plans[i].launch, s->node_us, whole);
+    json_end(&j);
+    json_real(&j, "step_us", whole);
+    json_begin_list(&j, "missing");
+    for (unsigned i = 0; i < m->gaps.count; i++)
+        json_string(&j, NULL, m->gaps.texts[i]);
+    json_end(&j);
+    json_end(&j);
+}
