@@ -1,0 +1,235 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks attnc step: its sums, its choice among ways, and each figure against attnc trace.
+
+Usage: step.py ATTNC HIP_LIBRARIES   HIP_LIBRARIES: folders of an amdhip64 that is the simulator
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+attnc, hip = os.path.abspath(sys.argv[1]), sys.argv[2]
+os.chdir(tempfile.mkdtemp(prefix="step."))
+
+WINDOWS = {"model_type": "gpt_oss", "hidden_size": 512, "num_attention_heads": 16, "num_key_value_heads": 2,
+           "num_hidden_layers": 6, "head_dim": 64, "sliding_window": 128, "attention_bias": True,
+           "layer_types": ["sliding_attention", "full_attention", "full_attention"] * 2}
+LATENT = {"model_type": "deepseek_v3", "hidden_size": 512, "num_attention_heads": 32, "num_key_value_heads": 32,
+          "num_hidden_layers": 3, "q_lora_rank": 512, "kv_lora_rank": 512, "qk_nope_head_dim": 128,
+          "qk_rope_head_dim": 64, "v_head_dim": 128}
+
+SPARSE = LATENT | {"model_type": "deepseek_v32", "index_n_heads": 64, "index_head_dim": 128, "index_topk": 2048}
+ENCODER = {"architectures": ["ModernBertForMaskedLM"], "model_type": "modernbert", "hidden_size": 1024,
+           "num_attention_heads": 16, "num_hidden_layers": 3, "global_attn_every_n_layers": 3,
+           "local_attention": 128}
+
+STEP = {"architecture", "model_type", "target", "device", "gpu", "tp", "batch", "context", "queries", "launch_us",
+        "graph_node_us", "layers", "plans", "step_us", "missing"}
+KIND = {"kind", "layers", "heads", "kv_heads", "us", "graph_us", "launches", "ways"}
+LAUNCH = {"op", "kernel", "shape", "us", "launch_us", "share", "cycles", "least_bytes", "memory_share",
+          "matrix_share", "bound"}
+WAY = {"way", "launches", "graph_us", "taken", "fault"}
+
+
+def run(words, status=0, **environment):
+    done = subprocess.run([attnc, *words.split()], capture_output=True, text=True, env=os.environ | environment)
+    assert done.returncode == status, (words, done.returncode, done.stdout[-2000:], done.stderr[-2000:])
+    return done
+
+
+def near(a, b):
+    assert abs(a - b) <= 1e-4 * max(abs(a), abs(b)) + 1e-9, (a, b)
+
+
+def step(words, status=0, **environment):
+    """Runs attnc step --json, checks the object's members and sums, and returns it."""
+    s = json.loads(run(f"step --json --cache cache {words}", status, **environment).stdout)
+    assert set(s) == STEP, set(s) ^ STEP
+    total = s["launch_us"] - s["graph_node_us"]
+    for kind in s["layers"]:
+        assert set(kind) == KIND, set(kind) ^ KIND
+        launches = kind["launches"]
+        near(kind["us"], sum(x["us"] for x in launches))
+        near(kind["graph_us"], kind["us"] - s["launch_us"] + s["graph_node_us"])
+        near(sum(x["share"] for x in launches), 1)
+        for i, x in enumerate(launches):
+            assert set(x) == LAUNCH, set(x) ^ LAUNCH
+            near(x["launch_us"], s["graph_node_us"] if i else s["launch_us"])
+            assert x["us"] > x["launch_us"], x
+            most = max(x["memory_share"], x["matrix_share"])
+            assert x["bound"] == (None if most == 0 else "latency" if most < 0.5 else
+                                  "HBM" if most == x["memory_share"] else "matrix"), x
+        check_ways(kind)
+        total += kind["layers"] * kind["graph_us"]
+    for plan in s["plans"]:
+        assert set(plan) == LAUNCH and plan["op"] == "plan"
+        total += plan["us"]
+    near(s["step_us"], total)
+    return s
+
+
+def check_ways(kind):
+    """Checks that the fastest way is taken and that the layer has its launches."""
+    if not kind["ways"]:
+        return
+    taken = [w for w in kind["ways"] if w["taken"]]
+    assert len(taken) == 1 and len(kind["ways"]) > 1
+    for w in kind["ways"]:
+        assert set(w) == WAY, set(w) ^ WAY
+        assert w["fault"] or w["graph_us"] >= taken[0]["graph_us"]
+    attention = [x for x in kind["launches"] if x["op"] in ("decode", "mla_decode", "combine", "prefill")]
+    assert len(attention) == taken[0]["launches"]
+    near(taken[0]["graph_us"], sum(x["us"] for x in attention))
+
+
+def ops(kind):
+    return [x["op"] for x in kind["launches"]]
+
+
+def check_trace(s, config, words):
+    """Traces each launch from a pack of the model's description and compares its clocks with the step."""
+    run(f"describe {config} -o d.yaml {words}")
+    for x in [x for kind in s["layers"] for x in kind["launches"]] + s["plans"]:
+        run(f"build d.yaml -q --cache cache -o k.pack --only {x['kernel']}")
+        done = run(f"trace k.pack {x['kernel']} --samples-only --json --shape {x['shape']}")
+        traced = json.loads(done.stdout)[0]
+        near(traced["cycles"], x["cycles"])
+        alone = x["us"] - x["launch_us"]
+        near(traced["us_at_power_clock"] - traced["launch_us"], alone)
+        for share, fraction in (("memory_share", "memory_fraction"), ("matrix_share", "matrix_fraction")):
+            near(x[share] * alone, traced[fraction] * traced["us_at_power_clock"])
+
+
+def kinds_of_layers_add_up():
+    s = step("windows.json --tp 2 --context 2000")
+    assert [(k["kind"], k["layers"], k["heads"], k["kv_heads"]) for k in s["layers"]] == [
+        ("window 128", 2, 8, 1), ("full", 4, 8, 1)], s["layers"]
+    assert s["launch_us"] > s["graph_node_us"] > 0 and s["device"] == "model"
+    assert [len(k["ways"]) for k in s["layers"]] == [3, 3]
+    for kind in s["layers"]:
+        assert ops(kind)[:2] == ["rope_qk_norm_cache", "decode"]
+    window, full = (k["launches"][1] for k in s["layers"])
+    assert "window=128" in window["shape"] and "window" not in full["shape"]
+    assert window["us"] < full["us"]
+    # 2,000 keys of 64 values in 16 bits, twice; the window has 128 of them
+    assert full["least_bytes"] > 2000 * 64 * 4 > 10 * window["least_bytes"]
+    check_trace(s, "windows.json", "--tp 2")
+
+
+def more_queries_have_a_kernel_of_their_own():
+    s = step("windows.json --tp 2 --context 500 --queries 3 --batch 2 --target gfx942")
+    for kind in s["layers"]:
+        assert [w["way"] for w in kind["ways"]] == ["one launch", "plan and combine", "no plan", "paged prefill"]
+        assert kind["launches"][0]["shape"].startswith("tokens=6,")
+    s = step("windows.json --tp 2 --context 500 --queries 100")
+    for kind in s["layers"]:
+        assert ops(kind) == ["rope_qk_norm_cache", "prefill"] and not kind["ways"]
+    assert not s["plans"]
+
+
+def latent_layers_have_their_products():
+    s = step("latent.json --tp 2 --context 300 --kv-dtype fp8 --kv-scale tensor")
+    (kind,) = s["layers"]
+    assert (kind["kind"], kind["layers"], kind["heads"]) == ("MLA", 3, 16)
+    chain = ["qk_rmsnorm", "head_product", "mla_rope_cache", "mla_decode", "head_product"]
+    assert [op for op in ops(kind) if op != "combine"] == chain
+    assert "kv_fp8" in kind["launches"][3]["kernel"]
+    check_trace(s, "latent.json", "--tp 2 --kv-dtype fp8 --kv-scale tensor")
+
+
+def sparse_layers_have_an_indexer():
+    s = step("sparse.json --tp 2 --context 200 --queries 2")
+    (kind,) = s["layers"]
+    assert kind["kind"] == "MLA, indexer" and kind["layers"] == 3
+    assert ops(kind)[3:6] == ["indexer_rope_cache", "indexer_topk", "mla_decode"], ops(kind)
+    # a list of slots for each of two queries
+    assert kind["launches"][5]["shape"].startswith("batch=2,k=200,q=1,") and "rows=2," in kind["launches"][4]["shape"]
+
+
+def encoders_have_one_prefill():
+    s = step("encoder.json --context 4096")
+    for kind in s["layers"]:
+        assert ops(kind) == ["rope_qk_norm_cache", "prefill"] and "keepkv" in kind["launches"][0]["kernel"]
+        assert kind["launches"][0]["shape"].startswith("tokens=4096,")
+    assert {k["kind"]: k["layers"] for k in s["layers"]} == {"no mask": 1, "window 64": 2}
+    assert s["layers"][0]["launches"][1]["bound"] == "matrix", s["layers"][0]
+    assert s["layers"][0]["launches"][0]["bound"] == "HBM", s["layers"][0]
+
+
+def a_table_has_the_same_figures():
+    s = step("windows.json --tp 2 --context 200")
+    out = run("step windows.json --tp 2 --context 200 --cache cache").stdout
+    assert "modelled: TP 2, batch 1, 200 keys, 1 query each" in out
+    for x in [x for kind in s["layers"] for x in kind["launches"]]:
+        line = next(line for line in out.splitlines() if line.endswith(" " + x["kernel"]))
+        assert line.split()[0] == x["op"] and f"{x['us']:.2f}" in line.split()[1], line
+    assert f"{s['step_us']:.2f}" in out.splitlines()[-1]
+    assert out.count("(taken)") == 2
+
+
+def a_tuning_has_its_splits():
+    key = "gfx950 decode head_dim=64 gqa=8 sinks=true page_size=16"
+    rows = [(f"{key} one_launch=true", 96, "one_launch: true"), (key, 0, "one_launch: false")]
+    with open("tuning.yaml", "w") as f:
+        f.write("tuning: 2\nkernels:\n")
+        f.writelines(f"  - key: {key}\n    tile: auto\n" for key, _, _ in rows)
+        f.write("splits:\n")
+        f.writelines(f"  - key: {key}\n    call: batch=1,k=2000,heads=8,kv_heads=1\n    lists: {lists}\n    {one}\n"
+                     for key, lists, one in rows)
+    _, full = step("windows.json --tp 2 --context 2000 --tuning tuning.yaml")["layers"]
+    assert full["launches"][1]["shape"].endswith("lists=96"), full["launches"]
+    faults = {w["way"]: w["fault"] for w in full["ways"]}
+    assert faults["plan and combine"] == "the tuning has no plan for this batch" and not faults["one launch"], faults
+
+
+def gaps_are_named():
+    unknown = WINDOWS | {"model_type": "new"}
+    with open("unknown.json", "w") as f:
+        json.dump(unknown, f)
+    s = step("unknown.json --tp 2 --context 100", 3)
+    assert any("model_type 'new'" in text for text in s["missing"])
+    done = run("step unknown.json --tp 2 --context 100 --cache cache", 3)
+    assert "missing: knowledge of model_type 'new'" in done.stderr and "Step in one graph" in done.stdout
+
+
+def a_gpu_is_measured():
+    gpu = {"LD_LIBRARY_PATH": hip, "HIPSIM": "target=gfx950", "SHAKY": ""}
+    words = "windows.json --tp 2 --context 64 --seconds 0.2"
+    s = step(f"{words} --device hip", **gpu)
+    assert s["device"] == "hip" and "gfx950" in s["gpu"] and s["launch_us"] == 0
+    assert all(x["kernel"] and x["cycles"] == 0 for kind in s["layers"] for x in kind["launches"])
+    done = run(f"step {words} --cache cache --device hip --target gfx942", 2, **gpu)
+    assert "no launch was timed" in done.stderr and not done.stdout
+
+
+def mistakes_are_told():
+    with open("mamba.json", "w") as f:
+        json.dump({"model_type": "mamba2", "num_hidden_layers": 2, "num_attention_heads": 8, "head_dim": 64,
+                   "layer_types": ["mamba", "mamba"]}, f)
+    for words, status, text in (
+            ("", 1, "usage: attnc step CONFIG_JSON"),
+            ("none.json", 2, "none.json: No such file"),
+            ("mamba.json", 1, "no layer has softmax attention"),
+            ("windows.json --tp 3", 1, "TP 3: 16 query heads and 2 key/value heads cannot be shared out"),
+            ("windows.json --queries 9 --context 8", 1, "9 queries of a sequence, but only 8 keys"),
+            ("windows.json --batch 0", 1, "expected --batch to be 1 to 4096, saw '0'"),
+            ("windows.json --target gfx90a", 1, "unknown target 'gfx90a'; there are gfx942"),
+            ("windows.json --device gpu", 1, "--device is hip or sim, not 'gpu'"),
+            ("windows.json --seconds x", 1, "expected --seconds to be 0.01 to 3600, saw 'x'"),
+            ("windows.json --kv-scale token", 1, "step: the cache: a cache of 16-bit numbers has no scale"),
+            ("windows.json --tuning none.yaml", 2, "none.yaml"),
+            ("latent.json --queries 65", 1, "absorbed decode has at most 64 queries")):
+        done = run(f"step {words}", status)
+        assert text in done.stderr and not done.stdout, (words, done.stderr)
+
+
+for name, config in (("windows", WINDOWS), ("latent", LATENT), ("sparse", SPARSE), ("encoder", ENCODER)):
+    with open(f"{name}.json", "w") as f:
+        json.dump(config, f)
+for test in (mistakes_are_told, kinds_of_layers_add_up, more_queries_have_a_kernel_of_their_own,
+             latent_layers_have_their_products, sparse_layers_have_an_indexer, encoders_have_one_prefill,
+             a_table_has_the_same_figures, a_tuning_has_its_splits, gaps_are_named, a_gpu_is_measured):
+    test()
+    print(test.__name__.replace("_", " "))
