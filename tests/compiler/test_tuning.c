@@ -309,7 +309,7 @@ static void tuned_calls_are_cut_out_of_a_second_kernels(void **state)
                                        {16, 1025, 2}, {9999, 512, 2}};
     struct reading r =
         read_text(HEAD "  - key: gfx942 prefill head_dim=128\n"
-                       "    tile: rows=16 keys=32 panel=256 waves=4 hoist_vgprs=8 whole_keys=1\n"
+                       "    tile: rows=32 keys=32 panel=256 waves=8 hoist_vgprs=8 whole_keys=1\n"
                        "    calls: [{ max_seqlen_k: [300, 1024], batch: [2, 3] }]\n"
                        "  - key: gfx942 prefill head_dim=128\n    tile: auto\n",
                   true);
