@@ -7,26 +7,16 @@
  * other wave has any of these, so a state is read and written once and in place. The vectors of the
  * next token are under way while it works on one. All of it is float.
  */
-#include "ir/bits.h"
 #include "templates/linear/gates.h"
 #include "templates/linear/record.h"
 #include "templates/linear/recurrence.h"
+#include "templates/linear/tile.h"
 #include "templates/template.h"
 
 #include <float.h>
 #include <stdio.h>
 
-enum { FLOAT = 4, ELEM = 2, LEAST_DIM = 64, MOST_DIM = 256 };
-
-/* Members of att_tile.own: elements of a state that a wave has. */
-enum { ELEMENTS };
-
-static const struct att_tile tiles[] = {
-    {.waves = 1,
-     .waves_per_simd = 2,
-     .own = {[ELEMENTS] = 4096},
-     .why = "64 registers of state under way at once; rows of memory are lines of 128 bytes"},
-};
+enum { FLOAT = 4, ELEM = 2 };
 
 static const struct att_knob knobs[] = {
     {"elements", 2, {2048, 8192}},
@@ -42,31 +32,11 @@ struct delta {
     struct tir_value a, bias; /* exp(a_log), 1 x 1; dt_bias like a decay */
 };
 
-static unsigned rows_of(const struct att_variant *v, const struct att_tile *t)
-{
-    const unsigned rows = t->own[ELEMENTS] / (unsigned)v->head_dim;
-    return rows < (unsigned)v->head_dim_v ? rows : (unsigned)v->head_dim_v;
-}
-
-static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
-                 struct att_why *why)
-{
-    const unsigned parts = (unsigned)v->head_dim_v / rows_of(v, t);
-    if (parts < t->waves)
-        return att_reject(why, ATT_HEAD_DIM_V, "%u waves have %u parts of %d elements", t->waves,
-                          parts, v->head_dim_v);
-    return att_fits_waves(v, t, m, why);
-}
-
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
-    static const enum att_field dims[] = {ATT_HEAD_DIM, ATT_HEAD_DIM_V};
     struct att_tile tile;
-    for (int i = 0; i < 2; i++) {
-        const int dim = att_get(v, dims[i]);
-        if (!tir_is_power(dim) || dim < LEAST_DIM || dim > MOST_DIM)
-            return att_reject(why, dims[i], "%d is not 64, 128 or 256", dim);
-    }
+    if (!att_state_check_dims(v, why))
+        return false;
     if (v->gates == ATT_GATES_CONSTANT)
         return att_reject(why, ATT_GATES, "the delta rule has decays of each token");
     return att_find_tile(v, m, &tile, why);
@@ -248,7 +218,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
                             .advance = advance}};
     struct att_tile tile;
     att_find_tile(v, m, &tile, NULL);
-    const unsigned rows = rows_of(v, &tile), parts = (unsigned)v->head_dim_v / rows;
+    const unsigned rows = att_state_rows(v, &tile), parts = (unsigned)v->head_dim_v / rows;
     struct tir_func *f = att_begin_kernel(v, m, tile.waves, tile.waves_per_simd);
     d.r.b = tir_at_end(f, f->body);
     att_recurrence_open(&d.r, rows, tile.waves);
@@ -266,9 +236,9 @@ const struct att_template att_template_gated_delta = {
     .name = "gated_delta",
     .description = "gated delta rule, token by token, with states",
     .takes = OP_TAKES_GATED_DELTA | ATT_BIT(TILE),
-    ATT_TILES(tiles, knobs),
+    ATT_TILES(att_state_tiles, knobs),
     .own = {"elements"},
-    .fits = fits,
+    .fits = att_state_fits,
     .check = check,
     .build = build,
 };

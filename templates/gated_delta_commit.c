@@ -9,21 +9,12 @@
 #include "templates/linear/record.h"
 #include "templates/linear/sequence.h"
 #include "templates/linear/state.h"
+#include "templates/linear/tile.h"
 #include "templates/template.h"
 
 #include <stdio.h>
 
-enum { FLOAT = 4, WIDE = 8, LEAST_DIM = 64, MOST_DIM = 256 };
-
-/* Members of att_tile.own: elements of a state that a wave has. */
-enum { ELEMENTS };
-
-static const struct att_tile tiles[] = {
-    {.waves = 1,
-     .waves_per_simd = 2,
-     .own = {[ELEMENTS] = 4096},
-     .why = "64 registers of state under way at once; rows of memory are lines of 128 bytes"},
-};
+enum { FLOAT = 4, WIDE = 8 };
 
 static const struct att_knob knobs[] = {
     {"elements", 2, {2048, 8192}},
@@ -41,21 +32,11 @@ struct commit {
     struct tir_value count;                    /* i32: records to go through */
 };
 
-static unsigned rows_of(const struct att_variant *v, const struct att_tile *t)
-{
-    const unsigned rows = t->own[ELEMENTS] / (unsigned)v->head_dim;
-    return rows < (unsigned)v->head_dim_v ? rows : (unsigned)v->head_dim_v;
-}
-
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
-    static const enum att_field dims[] = {ATT_HEAD_DIM, ATT_HEAD_DIM_V};
     struct att_tile tile;
-    for (int i = 0; i < 2; i++) {
-        const int dim = att_get(v, dims[i]);
-        if (!tir_is_power(dim) || dim < LEAST_DIM || dim > MOST_DIM)
-            return att_reject(why, dims[i], "%d is not 64, 128 or 256", dim);
-    }
+    if (!att_state_check_dims(v, why))
+        return false;
     return att_find_tile(v, m, &tile, why);
 }
 
@@ -130,7 +111,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     struct commit c = {.v = v};
     struct att_tile tile;
     att_find_tile(v, m, &tile, NULL);
-    const unsigned rows = rows_of(v, &tile), parts = (unsigned)v->head_dim_v / rows;
+    const unsigned rows = att_state_rows(v, &tile), parts = (unsigned)v->head_dim_v / rows;
     struct tir_func *f = att_begin_kernel(v, m, tile.waves, tile.waves_per_simd);
     c.b = tir_at_end(f, f->body);
     struct tir_builder *b = &c.b;
@@ -163,7 +144,7 @@ const struct att_template att_template_gated_delta_commit = {
     .name = "gated_delta_commit",
     .description = "states of the gated delta rule advance by records",
     .takes = OP_TAKES_GATED_DELTA_COMMIT | ATT_BIT(TILE),
-    ATT_TILES(tiles, knobs),
+    ATT_TILES(att_state_tiles, knobs),
     .own = {"elements"},
     .fits = att_fits_waves,
     .check = check,

@@ -4,24 +4,14 @@
  * out = scale S c + d x, times silu(z). The state is N x P, a key and a value of gated_delta, and a
  * wave has as much of it: templates/gated_delta.c says why.
  */
-#include "ir/bits.h"
 #include "templates/linear/gates.h"
 #include "templates/linear/recurrence.h"
+#include "templates/linear/tile.h"
 #include "templates/template.h"
 
 #include <stdio.h>
 
-enum { FLOAT = 4, ELEM = 2, LEAST_DIM = 64, MOST_DIM = 256 };
-
-/* Members of att_tile.own: elements of a state that a wave has. */
-enum { ELEMENTS };
-
-static const struct att_tile tiles[] = {
-    {.waves = 1,
-     .waves_per_simd = 2,
-     .own = {[ELEMENTS] = 4096},
-     .why = "64 registers of state under way at once; rows of memory are lines of 128 bytes"},
-};
+enum { FLOAT = 4, ELEM = 2 };
 
 static const struct att_knob knobs[] = {
     {"elements", 2, {2048, 8192}},
@@ -38,31 +28,11 @@ struct ssd {
     struct tir_value rate, bias, skip; /* 1 x 1, f32 */
 };
 
-static unsigned rows_of(const struct att_variant *v, const struct att_tile *t)
-{
-    const unsigned rows = t->own[ELEMENTS] / (unsigned)v->head_dim;
-    return rows < (unsigned)v->head_dim_v ? rows : (unsigned)v->head_dim_v;
-}
-
-static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
-                 struct att_why *why)
-{
-    const unsigned parts = (unsigned)v->head_dim_v / rows_of(v, t);
-    if (parts < t->waves)
-        return att_reject(why, ATT_HEAD_DIM_V, "%u waves have %u parts of %d elements", t->waves,
-                          parts, v->head_dim_v);
-    return att_fits_waves(v, t, m, why);
-}
-
 static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
 {
-    static const enum att_field dims[] = {ATT_HEAD_DIM, ATT_HEAD_DIM_V};
     struct att_tile tile;
-    for (int i = 0; i < 2; i++) {
-        const int dim = att_get(v, dims[i]);
-        if (!tir_is_power(dim) || dim < LEAST_DIM || dim > MOST_DIM)
-            return att_reject(why, dims[i], "%d is not 64, 128 or 256", dim);
-    }
+    if (!att_state_check_dims(v, why))
+        return false;
     if (v->gates == ATT_GATES_BOUNDED)
         return att_reject(why, ATT_GATES, "decays of state spaces have no lower bound");
     if (v->act != ATT_ACT_NONE && v->act != ATT_ACT_SILU)
@@ -172,7 +142,7 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
     };
     struct att_tile tile;
     att_find_tile(v, m, &tile, NULL);
-    const unsigned rows = rows_of(v, &tile), parts = (unsigned)v->head_dim_v / rows;
+    const unsigned rows = att_state_rows(v, &tile), parts = (unsigned)v->head_dim_v / rows;
     struct tir_func *f = att_begin_kernel(v, m, tile.waves, tile.waves_per_simd);
     s.r.b = tir_at_end(f, f->body);
     choose_vectors(&s);
@@ -191,9 +161,9 @@ const struct att_template att_template_ssd = {
     .name = "ssd",
     .description = "state-space recurrence, token by token, with states",
     .takes = OP_TAKES_SSD | ATT_BIT(TILE),
-    ATT_TILES(tiles, knobs),
+    ATT_TILES(att_state_tiles, knobs),
     .own = {"elements"},
-    .fits = fits,
+    .fits = att_state_fits,
     .check = check,
     .build = build,
 };

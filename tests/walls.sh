@@ -24,7 +24,7 @@ templates/attention ops ir templates/variant templates/workgroup templates/pipel
 templates/cache ops ir templates/template templates/variant templates/workgroup templates/cache
 templates/select ops ir templates/variant templates/workgroup templates/cache templates/select
 templates/index ops ir templates/variant templates/workgroup templates/cache templates/index
-templates/linear ops ir templates/variant templates/workgroup templates/linear
+templates/linear ops ir templates/template templates/variant templates/workgroup templates/linear
 templates/rope ops ir templates/variant templates/workgroup templates/cache templates/rope
 templates/head_product ops ir templates/template templates/variant templates/workgroup templates/head_product
 templates/prefill ops ir templates/template templates/variant templates/workgroup templates/pipeline templates/attention templates/cache templates/prefill

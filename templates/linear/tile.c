@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "templates/linear/tile.h"
+
+#include "ir/bits.h"
+
+enum { LEAST_DIM = 64, MOST_DIM = 256 };
+
+const struct att_tile att_state_tiles[ATT_STATE_TILES] = {
+    {.waves = 1,
+     .waves_per_simd = 2,
+     .own = {[ATT_STATE_ELEMENTS] = 4096},
+     .why = "64 registers of state under way at once; rows of memory are lines of 128 bytes"},
+};
+
+unsigned att_state_rows(const struct att_variant *v, const struct att_tile *t)
+{
+    const unsigned rows = t->own[ATT_STATE_ELEMENTS] / (unsigned)v->head_dim;
+    return rows < (unsigned)v->head_dim_v ? rows : (unsigned)v->head_dim_v;
+}
+
+bool att_state_check_dims(const struct att_variant *v, struct att_why *why)
+{
+    static const enum att_field dims[] = {ATT_HEAD_DIM, ATT_HEAD_DIM_V};
+    for (int i = 0; i < 2; i++) {
+        const int dim = att_get(v, dims[i]);
+        if (!tir_is_power(dim) || dim < LEAST_DIM || dim > MOST_DIM)
+            return att_reject(why, dims[i], "%d is not 64, 128 or 256", dim);
+    }
+    return true;
+}
+
+bool att_state_fits(const struct att_variant *v, const struct att_tile *t,
+                    const struct tir_machine *m, struct att_why *why)
+{
+    const unsigned parts = (unsigned)v->head_dim_v / att_state_rows(v, t);
+    if (parts < t->waves)
+        return att_reject(why, ATT_HEAD_DIM_V, "%u waves have %u parts of %d elements", t->waves,
+                          parts, v->head_dim_v);
+    return att_fits_waves(v, t, m, why);
+}

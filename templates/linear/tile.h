@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The tile of a recurrence: how much of a state of K x V elements a wave keeps in registers. The
+ * ops that read and write such states share it.
+ */
+#ifndef TEMPLATES_LINEAR_TILE_H
+#define TEMPLATES_LINEAR_TILE_H
+
+#include "templates/template.h"
+
+/* Index in att_tile.own: elements of a state that a wave has. */
+enum { ATT_STATE_ELEMENTS };
+
+enum { ATT_STATE_TILES = 1 };
+extern const struct att_tile att_state_tiles[ATT_STATE_TILES];
+
+/** Returns the value elements of a state that a wave has, with all K elements of each. */
+unsigned att_state_rows(const struct att_variant *v, const struct att_tile *t);
+
+/** True if head_dim and head_dim_v are 64, 128 or 256; else `why` names the field. */
+bool att_state_check_dims(const struct att_variant *v, struct att_why *why);
+
+/** True if the waves of a workgroup have a part of the state each, and registers for it. */
+bool att_state_fits(const struct att_variant *v, const struct att_tile *t,
+                    const struct tir_machine *m, struct att_why *why);
+
+#endif
