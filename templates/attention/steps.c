@@ -58,7 +58,7 @@ static struct tir_value power_of(const struct att_attention *a, struct tir_value
     return tir_exp2(a->b, a->wide_powers ? tir_neg(a->b, exponent) : exponent);
 }
 
-/* This rounds weights, toward zero where out is a mean: a factor of all of them leaves it alone. */
+/* Rounds the weights, toward zero if out is a mean, which a common factor does not change. */
 static struct tir_value round_weights(const struct att_attention *a, struct tir_value p)
 {
     if (a->cut && a->sum_row)

@@ -9,8 +9,8 @@
 #include "templates/cache/pages.h"
 #include "templates/pipeline/pipeline.h"
 
-/* A block goes to LDS in the first two phases, or a round ahead in AHEAD and SOFTMAX. Kernels have
- * EARLIER_VALUES, or AHEAD. */
+/* Phases of the cooperative pipelines. A block is copied to LDS in the first two phases, or one
+ * iteration earlier in AHEAD and SOFTMAX. A kernel has EARLIER_VALUES or AHEAD, not both. */
 enum phase {
     PLACE_FIRST,
     PLACE,
@@ -30,20 +30,20 @@ enum {
     MAX_PANELS = 9,
     MAX_PIECES = 3,
     MLA_QUARTERS = 4,
-    MLA_MOST_ROWS = 16 /* of a block, that a wave copies */,
-    MLA_MAX_RUNS = 4 /* of a block's keys, each in one page */
+    MLA_MOST_ROWS = 16 /* rows of a block that a wave copies, at most */,
+    MLA_MAX_RUNS = 4 /* runs of a block's keys, each in one page, at most */
 };
-/* Places in LDS of vectors beside O^T that waves exchange: m and l at the end of an item. In the
- * loop, what O follows by (alpha or its logarithm) is in the place of the block's turn, 0 or 1;
- * where waves split keys, m is VECTOR_OWN_M places behind it. */
+/* LDS slots of the vectors that waves exchange, one number per column of O^T. At the end of an item
+ * they hold m and l. In the loop, the slot of the block's parity (0 or 1) holds the rescale factor
+ * alpha or its logarithm; if waves split the keys, m is VECTOR_OWN_M slots after it. */
 enum { VECTOR_M, VECTOR_L, N_VECTORS, VECTOR_OWN_M = N_VECTORS };
 
 /* Part of a cache row: the latent, or the rotated key. */
 struct part {
     unsigned first, width;
     struct tir_layout lds; /* of a block */
-    unsigned bytes;        /* of that, or of Q */
-    unsigned before;       /* bytes of a block in front of it, where its parts are one buffer */
+    unsigned bytes;        /* bytes of it in LDS, or of Q */
+    unsigned before;       /* bytes of the block before this part, if its parts share a buffer */
     struct tir_value buffer;
 };
 
@@ -53,13 +53,13 @@ struct panel {
     int product; /* the matrix instruction */
     struct tir_contraction k;
     struct tir_type q; /* columns x width */
-    bool divided;      /* each part of the waves has `width` columns of its own */
+    bool divided;      /* true if each group of waves has `width` columns of its own */
 };
 
 /* Columns of a part that pass from the cache to LDS together. */
 struct piece {
     struct part *part;
-    unsigned column; /* of the part, where it begins */
+    unsigned column; /* first column, counted in the part */
     struct att_paged_tile paged;
     struct tir_value pages;
     struct att_paged_data fetched;
@@ -70,135 +70,137 @@ struct mla_place {
     uint8_t stage, phase;
 };
 
-/* Slots of a block's keys in a list: of all rows, and of the wave's own. */
+/* Slots of a block's keys in a sparse list: of all rows, and of the rows that the wave copies. */
 struct mla_slots {
     struct tir_value all, own;
 };
 
-/* Rows of a block that a wave copies. One of the latent takes all lanes, so that its address is a
- * scalar. */
+/* Addresses of the block's rows that a wave copies. A row of the latent takes all lanes, so that
+ * its address is a scalar. */
 struct mla_found {
-    struct tir_value rows; /* i64 of each, a few lanes to a row */
+    struct tir_value rows; /* i64 per row; a few lanes share a row */
     struct tir_value row[MLA_MOST_ROWS];
 };
 
-/* A block in flight goes to `place`; the item has `there` of its rows, from `from` on. */
+/* A block whose copy is in flight: its LDS buffer `place`, and the `there` rows from `from` on that
+ * the item has. */
 struct mla_flight {
     struct tir_value place, from, there;
 };
 
 struct mla {
-    struct att_variant variant; /* what d.v says */
+    struct att_variant variant; /* the variant that d.v points to */
     struct decode d;
     unsigned buffers; /* blocks in LDS: 1 to 3 */
     unsigned most_buffers;
-    unsigned turns;   /* places for P and alpha: 1 or 2 */
-    bool late;        /* O += c P of a block stands in the round of the next one: stage LATE */
-    bool between;     /* late, and it stands between the first piece of a block and the others */
-    bool ahead;       /* blocks go to LDS a round before that of their scores: stage PLACES */
+    unsigned turns;   /* buffers for P and alpha: 1 or 2 */
+    bool late;        /* O += c P runs one iteration after the scores: stage LATE */
+    bool between;     /* late, between the copies of a block's first piece and of its others */
+    bool ahead;       /* blocks are copied one iteration before their scores: stage PLACES */
     unsigned q_dtype; /* of q in memory */
-    unsigned kq_dtype, kq_bytes; /* of Q, and of the cache's rows as they stand in LDS */
+    unsigned kq_dtype, kq_bytes; /* of Q and of the cache's rows in LDS */
     unsigned p_dtype;            /* of P and c in the second product */
-    int scaled;                  /* that product's instruction with scales for P, or -1 */
+    int scaled;                  /* the second product's MFMA with scales for P; -1: none */
     struct part part[2];
     unsigned n_parts;
     struct piece piece[MAX_PIECES];
     unsigned n_pieces;
 
-    struct tir_value first_pass, pass_step; /* i32, rows: of passes that this workgroup makes */
-    bool one_wave;   /* waves have a SIMD and columns of their own: one_wave.c */
-    bool transposes; /* these turn c in registers: register_transpose.c */
-    bool streams;    /* and each block is read once: memory has something to bring all the time */
-    bool pairs; /* waves alone, and two have the same queries: half of the keys each, and half of
-                     the latent in the product with c */
-    bool row_pairs;              /* with rows of fp8, which are copied two by two: row_pairs.c */
-    struct tir_value row_stride; /* i32, of the cache: set where these turn c */
+    struct tir_value first_pass, pass_step; /* i32, rows: the passes of this workgroup */
+    bool one_wave;   /* one wave per SIMD, each with its own columns: one_wave.c */
+    bool transposes; /* one_wave, with c transposed in registers: register_transpose.c */
+    bool streams;    /* transposes, and each block is read once, so that HBM bounds the loop */
+    bool pairs;      /* one_wave, in wave pairs with the same queries: a wave has half of the keys
+                        in the first product and half of the latent in the second */
+    bool row_pairs;  /* pairs, with fp8 rows that are copied two at a time: row_pairs.c */
+    struct tir_value row_stride; /* i32, bytes between cache rows; set if `transposes` */
     unsigned score_waves;        /* log2 of the waves that split the columns of S^T */
-    unsigned product_keys;       /* of those that split its keys in K Q^T */
-    unsigned key_waves;          /* of those that split them in the softmax */
-    unsigned row_waves;      /* of those that split a row of K and Q: they add up S^T through LDS */
-    bool told;               /* those of the same columns tell each other their largest scores */
-    struct tir_type product; /* S^T as K Q^T leaves it */
-    struct tir_type tops;    /* the largest scores that all lanes of a column found */
+    unsigned product_keys;       /* log2 of the waves that split its keys in K Q^T */
+    unsigned key_waves;          /* log2 of the waves that split its keys in the softmax */
+    unsigned row_waves;          /* log2 of the waves that split the contraction of K Q^T; they add
+                                    S^T through LDS */
+    bool told;                   /* waves of the same columns exchange row maxima before exp2 */
+    struct tir_type product;     /* S^T as K Q^T leaves it */
+    struct tir_type tops;        /* the row maxima that all lanes of a column found */
     struct tir_value score_buffer;
     struct tir_layout scores_lds;
-    struct mla_place mask_at; /* where soft cap, hook and mask run */
-    struct pipe_plan plan;    /* the pipeline of the loop; of waves alone, not in pairs */
-    struct tir_value run_pages[MLA_MAX_RUNS], block_exponent; /* of the block that is being built */
+    struct mla_place mask_at; /* stage and phase of soft cap, hook and mask */
+    struct pipe_plan plan;    /* the pipeline of the loop, if it is a table */
+    struct tir_value run_pages[MLA_MAX_RUNS], block_exponent; /* of the current block */
     struct mla_flight flight;
     struct tir_view run_rows[MLA_MAX_RUNS];
     struct mla_slots slots;
     struct mla_found found;
-    struct tir_value other_exponent, own_sum, pair_weights[2]; /* of a pair */
-    struct tir_value quarter[MLA_QUARTERS]; /* of c^T, and of O when it is multiplied */
-    struct tir_value kv_scale;              /* of the tensor, or none */
-    struct att_softmax softmax;             /* of a wave's own keys: see mla_own_keys() */
+    struct tir_value other_exponent, own_sum, pair_weights[2]; /* of a wave pair */
+    struct tir_value quarter[MLA_QUARTERS]; /* quarters of c^T, and of O after the product */
+    struct tir_value kv_scale;              /* scale of the whole cache; none without one */
+    struct att_softmax softmax;             /* over the wave's own keys: see mla_own_keys() */
     unsigned wave_bits;
     struct panel panel[MAX_PANELS];
     unsigned n_panels;
-    struct tir_value early[MAX_PANELS]; /* panels of K that are read before their round */
-    struct tir_contraction keys;        /* of P and c: as S^T lies in registers */
+    struct tir_value early[MAX_PANELS]; /* panels of K that are read one iteration early */
+    struct tir_contraction keys;        /* order of the keys in P c, as S^T has them in registers */
     struct tir_layout p_lds;            /* keys x columns */
     struct tir_type weights;            /* P^T as the right operand */
-    struct tir_type v_loaded;           /* c as it comes out of LDS: keys x latent */
+    struct tir_type v_loaded;           /* c as it is read from LDS: keys x latent */
     struct tir_layout v_operand;
     struct tir_type vector; /* 1 x columns beside O^T */
-    struct tir_type scales; /* of P^T: one for each 32 keys of a column */
+    struct tir_type scales; /* scales of P^T: one for each 32 keys of a column */
     struct tir_layout scales_lds;
     struct tir_value p_buffer, vector_buffer, scale_buffer;
     /* Values of the last block, whose product is after the loop: wave_pair_exchange.c. */
     struct tir_value last_scales, last_weights, first_part;
-    struct decode_places places; /* of its results */
-    struct tir_value unread;     /* a row of LDS that nobody reads: gather.c */
-    struct tir_value entries;    /* of sparse lists: keys x 1 of i32 in LDS, as often as blocks */
+    struct decode_places places; /* addresses of its results */
+    struct tir_value unread;     /* LDS row for copies that nobody reads: gather.c */
+    struct tir_value entries;    /* sparse lists: keys x 1 of i32 in LDS for each block buffer */
     struct att_pages pages;
-    struct tir_value last_block; /* i32: the number of the item's last block of keys */
-    unsigned q_in_lds;           /* of the panels of Q, the last */
+    struct tir_value last_block; /* i32: number of the item's last block of keys */
+    unsigned q_in_lds;           /* number of panels of Q, counted from the last, that are in LDS */
     struct tir_value q_buffer, q[MAX_PANELS];
-    bool q_shared; /* Q passes through LDS, in the parts of a row: query.c */
+    bool q_shared; /* Q passes through LDS, cut like a cache row: query.c */
     struct part q_part[2];
 };
 
 /* lds.c */
 
-/** Layouts of everything that passes through registers; before anything is built. */
+/** Chooses the layouts of all values in registers. Call it before any op is built. */
 void mla_choose_layouts(struct mla *s);
-/** Allocates LDS: one block of keys or two, P, panels of Q. */
+/** Allocates LDS for blocks of keys, P and panels of Q. */
 void mla_take_lds(struct mla *s);
-/** The matrix instructions of a panel of S^T = K Q^T, and of O^T = c^T P^T. */
+/** Returns the MFMA of a panel of S^T = K Q^T, and of O^T = c^T P^T. */
 const struct tir_mma *mla_qk(const struct mla *s, const struct panel *p);
 const struct tir_mma *mla_pv(const struct mla *s);
-/** The waves that split S^T. */
+/** Returns how the waves split S^T. */
 struct tir_waves mla_split(const struct mla *s);
-/** Do waves split the columns of S^T, so that P goes through LDS? */
+/** True if waves split the columns of S^T, so that P passes through LDS. */
 bool mla_exchanges(const struct mla *s);
-/** LDS address of a part of block `block` (i32). */
+/** Returns the LDS address of a part of block `block` (i32). */
 struct tir_value mla_buffer_of(struct mla *s, const struct part *p, struct tir_value block);
-/** A block's part of a sparse list goes to LDS; it comes back beside the scores, keys x 1. */
+/** Stores a block's part of a sparse list in LDS; loads it as a column keys x 1. */
 void mla_store_entries(struct mla *s, struct tir_value block, struct tir_value entries);
 struct tir_value mla_load_entries(struct mla *s, struct tir_value block);
-/** Does the n-th panel of Q stand in LDS, and where? */
+/** True if panel n of Q is in LDS; `at` is set to its address. */
 bool mla_find_query(struct mla *s, unsigned n, struct tir_value *at);
 struct tir_layout mla_query_map(const struct mla *s, const struct panel *p);
-/** Is the second product one of fp8, with weights that are summed as they are rounded? */
+/** True if the second product is in fp8; l then sums the rounded weights. */
 static inline bool mla_weights_fp8(const struct mla *s) { return s->p_dtype == TIR_FP8; }
-/** All waves may read what the others wrote to LDS before. */
+/** Appends a barrier: every wave may then read what the others have written to LDS. */
 void mla_meet(struct mla *s);
-/** Waves that hold the same columns of S^T: one of them writes. */
+/** Opens a branch for one wave of those that hold the same columns of S^T, and closes it. */
 struct tir_if mla_begin_writers(struct mla *s);
 void mla_end_writers(struct mla *s, struct tir_if *writers);
-/** The buffer for P and alpha of block `block`, of those that take turns; i32. */
+/** Returns the buffer of P and alpha for block `block`: its number modulo s->turns; i32. */
 struct tir_value mla_turn(struct mla *s, struct tir_value block);
-/** P of block `block`, keys x columns, goes to LDS for all waves, and comes back. */
+/** Stores P of block `block`, keys x columns, in LDS for all waves; loads it. */
 void mla_store_weights(struct mla *s, struct tir_value block, struct tir_value p);
 struct tir_value mla_load_weights(struct mla *s, struct tir_value block);
-/** A column's scales, i8 and one for each part of the keys, go to LDS the same way. They come back
- * as the second product takes them. mla_find_high_scale() returns i1: has one its highest bit? */
+/** Stores the scales of P, i8 per column and part of the keys, in LDS; loads them as the second
+ * product takes them. mla_find_high_scale() returns i1: true if a scale has its highest bit set. */
 void mla_store_scales(struct mla *s, struct tir_value block, struct tir_value scales);
 struct tir_value mla_load_scales(struct mla *s, struct tir_value block);
 struct tir_value mla_find_high_scale(struct mla *s, struct tir_value block);
-/** Vector n of S^T's columns, one for each part of the keys, goes to LDS; a part's comes back as a
- * vector of type t. */
+/** Stores vector n, a number per column of S^T and part of the keys, in LDS; loads a part's
+ * vector as type t. */
 void mla_store_vector(struct mla *s, struct tir_value n, struct tir_value a);
 struct tir_value mla_load_vector(struct mla *s, struct tir_value n, unsigned part,
                                  struct tir_type t);
@@ -207,67 +209,68 @@ static inline unsigned mla_own_columns(const struct mla *s)
 {
     return s->part->width >> s->row_waves;
 }
-/** Returns the number of the part of a row that a wave has; i32. */
+/** Returns the number of the wave's part of a row; i32. */
 struct tir_value mla_row_part(struct mla *s);
-/** Returns the first column of panel p, as the wave has it, times `size`; i32. */
+/** Returns the wave's first column of panel p times `size`; i32. */
 struct tir_value mla_own_first(struct mla *s, const struct panel *p, unsigned size);
-/** Do waves meet between K Q^T and the softmax? */
+/** True if a barrier separates K Q^T from the softmax. */
 static inline bool mla_shares(const struct mla *s) { return s->row_waves || s->told; }
-/** Parts of a block's keys, a wave's own among them. */
+/** Returns the number of parts that waves cut a block's keys into. */
 static inline unsigned mla_parts(const struct mla *s) { return 1u << s->key_waves; }
-/** A tile of a block's keys x columns as a wave's own keys, parts x columns side by side; and back.
- * Each wave then works on its own columns. */
+/** Converts a tile of keys x columns to the wave's own keys, with parts x columns side by side, and
+ * back. Each wave then works on its own columns. */
 struct tir_value mla_own_keys(struct mla *s, struct tir_value a);
 struct tir_value mla_all_keys(struct mla *s, struct tir_value a);
 
 /* query.c */
 
-/** Counts the bytes of LDS that Q takes, where every wave asks for a part of its rows. */
+/** Returns the LDS bytes of Q, if every wave loads a part of its rows. */
 unsigned mla_count_query(struct mla *s);
 void mla_take_query(struct mla *s);
-/** Asks for Q, in front of the loop over keys; waves read their columns when all of it is there. */
+/** Issues the loads of Q before the loop over keys. Waves read their columns after all have
+ * arrived. */
 void mla_share_query(struct mla *s);
 
 /* share.c */
 
-/** Chooses who has which part of S^T in its product and in the softmax. */
+/** Chooses which waves have which part of S^T, in its product and in the softmax. */
 void mla_divide_scores(struct mla *s, unsigned product_keys);
-/** Types and LDS of what these waves tell each other. */
+/** Chooses the types and LDS of the maxima and sums that these waves exchange. */
 void mla_choose_shared(struct mla *s);
 unsigned mla_shared_bytes(const struct mla *s);
-/** Counts the panels of K that stand in LDS when those of the block before have been multiplied:
- * where blocks go ahead, their first half does. */
+/** Returns the panels of K that are in LDS after the products of the block before: with s->ahead
+ * the first half of a block, else none. */
 unsigned mla_early_panels(const struct mla *s);
-/** A wave leaves its part of S^T in LDS, and when all have met it reads the sum. */
+/** Adds the waves' parts of S^T through LDS, with a barrier; returns the sum. */
 struct tir_value mla_sum_scores(struct mla *s, struct tir_value scores);
-/** P^T of scores x, for which waves find one maximum. */
+/** Returns P^T of scores x, with one maximum per column for all waves. */
 struct tir_value mla_told_weights(struct mla *s, struct tir_value x, struct tir_value block,
                                   struct tir_value carried[ATT_N_CARRY]);
-/** Ends the loop over keys and the branch around it: what waves know of m and l passes between them
- * while they make the last product. */
+/** Ends the loop over keys and the branch around it. Waves exchange m and l during the last
+ * product. */
 struct decode_state mla_share_end(struct mla *s, struct tir_if *some, struct tir_loop *loop,
                                   struct tir_value inside[ATT_N_CARRY]);
 
 /* one_wave.c */
 
-/** Do waves that are alone take this variant? */
+/** True if a one-wave-per-SIMD pipeline serves this variant. */
 bool mla_one_wave_takes(const struct att_variant *v, const struct tir_machine *m);
-/** mla_choose_layouts() and mla_take_lds() for waves that are alone. */
+/** Like mla_choose_layouts() and mla_take_lds(), for one wave per SIMD. */
 void mla_one_wave_choose_layouts(struct mla *s);
 void mla_one_wave_take_lds(struct mla *s);
-/** Sets what the loop needs of s->d.attention, before att_attention_scale(). */
+/** Sets the members of s->d.attention that the loop reads. Call it before att_attention_scale(). */
 void mla_one_wave_attention(struct mla *s);
 void mla_one_wave_schedule(const struct mla *s, struct tir_schedule *schedule);
-/** Returns the stage with whose first round Q is asked for: behind the first block. */
+/** Returns the stage whose first iteration issues the loads of Q, after the first block's copy. */
 uint8_t mla_one_wave_q_stage(const struct mla *s);
 /** Appends one block of keys, in program order. */
 void mla_one_wave_visit(struct mla *s, struct att_block block,
                         struct tir_value carried[ATT_N_CARRY]);
 
-/** Returns the number of a key's page; a key behind the last one has that one's. */
+/** Returns the number of a key's page; keys past the last one get the last one's page. */
 struct tir_value mla_one_wave_page(struct mla *s, struct tir_value key);
 
-/* register_transpose.c: the same where c is turned in registers */
+/* register_transpose.c: the same functions for c that is transposed in registers */
 
 bool mla_transpose_takes(const struct tir_machine *m);
 /** Returns the matrix instruction of the product with c. */
@@ -278,7 +281,7 @@ void mla_transpose_attention(struct mla *s);
 void mla_transpose_schedule(const struct mla *m, struct tir_schedule *s);
 void mla_transpose_visit(struct mla *s, struct att_block block,
                          struct tir_value carried[ATT_N_CARRY]);
-/** Maximum and denominator as O^T has its columns. */
+/** Gives every wave m and l of the columns of its O^T. */
 void mla_transpose_share(struct mla *s, struct decode_state *state);
 
 /* mla_decode.c */
@@ -286,7 +289,7 @@ void mla_transpose_share(struct mla *s, struct decode_state *state);
 /** Returns the i64 bytes from the beginning of Q to each of these rows. */
 struct tir_value mla_query_offsets(struct mla *s, const struct decode_rows *rows);
 
-/** Asks for the scales of Q and the cache; they are there behind it. */
+/** Loads the scales of Q and of the cache. */
 void mla_ask_scales(struct mla *s);
 /** Counts the blocks of an item's keys, i32. */
 struct tir_value mla_count_blocks(struct mla *s);
@@ -295,36 +298,38 @@ void mla_find_position(struct mla *s);
 
 /* block.c */
 
-/** A vector of the scores' columns as O^T has its own, which may lie in other lanes. */
+/** Converts a vector over columns from the lanes of S^T to the lanes of O^T. */
 struct tir_value mla_beside_output(struct mla *s, struct tir_value v);
 
 /* wave_pair.c and, with fp8, wave_pair_exchange.c */
 
-/** Do pairs of such waves take this variant? */
+/** True if the wave-pair pipeline serves this variant. */
 bool mla_wave_pair_take(const struct att_variant *v);
-/** Asks for Q, in front of the loop over keys. */
+/** Issues the loads of Q before the loop over keys. */
 void mla_wave_pair_load_q(struct mla *s);
 /** Appends one block of keys, in program order. */
 void mla_wave_pair_visit(struct mla *s, struct att_block block,
                          struct tir_value carried[ATT_N_CARRY]);
-/** Asks for all that the first copies of an item need, beside the item. */
+/** Issues the loads that an item's first copies depend on, together with the item's. */
 void mla_exchange_ask(struct mla *s);
-/** A pass over an item's keys and its results, of pairs that have halves of the latent. */
+/** Appends a pass over an item's keys and the store of its results, for wave pairs that split the
+ * latent. */
 void mla_exchange_pass(struct mla *s);
-/** The states of two waves become one: each has half of its O then, which d.output and
- * d.first_value say. */
+/** Merges the states of a wave pair. Each wave then has half of O, as d.output and d.first_value
+ * say. */
 void mla_exchange_join(struct mla *s, struct decode_state *state);
 
 /* passes.c */
 
-/** Returns how many workgroups a list of items has. */
+/** Returns the number of workgroups that share a list of items. */
 unsigned mla_sharers(const struct mla *s);
 /** Finds the list and the passes of this workgroup. */
 void mla_find_passes(struct mla *s);
 
 /* block.c */
 
-/** Sets the stage and phase of what is built next; or those of the second product. */
+/** Sets the stage and phase of the ops that are built next; the second form takes the second
+ * product's. */
 void mla_set_stage(struct mla *s, enum stage stage, enum phase phase);
 void mla_set_product_stage(struct mla *s);
 /** Returns the largest of what the parts left in vector n, as type t has it; or that for each part,

@@ -92,7 +92,7 @@ struct tir_value mla_wave_pair_query_rows(struct mla *s, struct tir_value first)
 
 /** Rows of S^T and of K as keys. */
 struct tir_layout mla_exchange_with_keys(const struct tir_layout *l);
-/** Allocates LDS for so many blocks, and for what the waves of a pair tell each other. */
+/** Allocates LDS for `blocks` blocks, and for the weights that the waves of a pair exchange. */
 void mla_exchange_take_lds(struct mla *s, unsigned blocks);
 
 /** Tells the other wave of the pair the weights of own keys of a block, and what they are relative

@@ -1,19 +1,13 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * mla_decode: waves that have a SIMD to themselves (one_wave.c), where LDS has 64 KiB, a
- * lane copies 4 bytes to it, and nothing transposes on the way out of it: c is turned in registers.
- *
- * There is room for three blocks: the product with the weights of one, the scores of the next, and
- * one that is on its way. So waves meet in a round where that one has come and all of the first is
- * in registers. The matrix unit has a quarter of the first one's product left then, and the first
- * columns of the next K are read beside it. Other quarters stand where it would wait for the scores
- * or the softmax.
- *
- * Where a block is read once, HBM is what limits the loop, and must have something to bring while
- * waves meet: they meet behind the first quarter too, and copy the columns of two from C3 on.
- *
- * S^T has 16 rows for 16 keys, O^T is of the instruction with 32 columns: P changes lanes.
- */
+/* SPDX-License-Identifier: Apache-2.0 mla_decode on gfx942 with one wave per SIMD (one_wave.c):
+ * c is transposed in registers. LDS has 64 KiB there, a lane copies 4 bytes to it, and no read
+ * from it transposes. LDS holds three blocks: one in the product with its weights, the next in
+ * the product with Q, and one whose copy is in flight. The barrier of an iteration comes when
+ * that copy has arrived and the first block is in registers. A quarter of the first block's
+ * product is left then, and the first columns of the next K are read under it. The other
+ * quarters fill the time in which the matrix unit would wait for scores or the softmax. If each
+ * block is read once (`streams`), HBM bounds the loop and must not run dry at the barrier. A
+ * second barrier after the first quarter lets the copies of two columns start in C3. S^T has 16
+ * rows for 16 keys, and O^T uses the MFMA of 32 columns, so that P changes lanes. */
 #include "ir/address_map.h"
 #include "ir/bits.h"
 #include "templates/workgroup/lds_map.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * This file declares what waves alone of gfx942 share, whose weights are of 16 bits
- * (register_transpose.c) or of fp8 (dv_split.c).
+ * This file declares what the pipelines of gfx942 with one wave per SIMD share: weights of 16 bits
+ * (register_transpose.c) and of fp8 (dv_split.c).
  */
 #ifndef TEMPLATES_MLA_DECODE_REGISTER_TRANSPOSE_H
 #define TEMPLATES_MLA_DECODE_REGISTER_TRANSPOSE_H

@@ -376,9 +376,9 @@ static struct tir_value first_part(struct mla *s, struct tir_value o, struct tir
     return multiply(s, o, c, s->last_weights);
 }
 
-/* Waves of a pair tell each other l, of which a lane has a part: that is faster than to add them up
- * first. The first part of the last product is made in the meantime, and the states until it can
- * be read pass where LDS is waited for. Returns all of l. */
+/* Exchanges l between the waves of a pair and returns the sum. Lanes exchange their parts, which is
+ * faster than adding them first. The first part of the last product runs meanwhile, and its wait
+ * states pass during the wait for LDS. */
 static struct tir_value share_l(struct mla *s, const struct tir_value made[N_CARRY],
                                 struct tir_type vector)
 {
