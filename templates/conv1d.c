@@ -23,13 +23,41 @@ enum { STEPS };
 
 static const struct att_tile tiles[] = {
     {.waves = 4, .waves_per_simd = 4, .own = {[STEPS] = 2}, .why = "short runs fill the device"},
+    {.waves = 4,
+     .waves_per_simd = 2,
+     .own = {[STEPS] = 2},
+     .why = "each tap has a tile of x in registers"},
 };
 
 static const struct att_knob knobs[] = {
     {"steps", 3, {1, 4, 8}},
     {"waves", 3, {1, 2, 8}},
-    {"waves_per_simd", 2, {2, 8}},
+    {"waves_per_simd", 1, {3}},
 };
+
+/* Returns the vector registers of a wave: a tile of x for each tap, and addresses. */
+static unsigned registers(const struct att_variant *v)
+{
+    enum { TILE_OF_X = 32, OTHERS = 36 };
+    return TILE_OF_X * (unsigned)v->taps + OTHERS;
+}
+
+static bool fits(const struct att_variant *v, const struct att_tile *t, const struct tir_machine *m,
+                 struct att_why *why)
+{
+    const unsigned most = m->vgprs_per_simd / t->waves_per_simd;
+    if (registers(v) > most)
+        return att_reject(why, ATT_TAPS, "%d taps take %u registers of %u", v->taps, registers(v),
+                          most);
+    return att_fits_waves(v, t, m, why);
+}
+
+static bool check(const struct att_variant *v, const struct tir_machine *m, struct att_why *why)
+{
+    if (v->act != ATT_ACT_NONE && v->act != ATT_ACT_SILU)
+        return att_reject(why, ATT_ACT, "sums pass through none or silu");
+    return att_check_tile(v, m, why);
+}
 
 /* One tensor that outputs go to: the channels of this wave. */
 struct target {
@@ -431,7 +459,7 @@ const struct att_template att_template_conv1d = {
     .takes = OP_TAKES_CONV1D | ATT_BIT(TILE),
     ATT_TILES(tiles, knobs),
     .own = {"steps"},
-    .fits = att_fits_waves,
-    .check = att_check_tile,
+    .fits = fits,
+    .check = check,
     .build = build,
 };
