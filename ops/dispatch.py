@@ -295,9 +295,9 @@ def refuse_strides(t, op, indent):
     """The failure of strides that are out of range, which names their limits."""
     names = [t.stride(axis) for axis in t.strides]
     low = "negative" if t.direction == "in" else "below a row"
-    most = f"(at most {' and '.join(['%lld'] * len(names))})"
-    what = (f"{low}, too large {most}, or not a multiple of {t.vector} elements" if t.vector > 1
-            else f"{low} or too large {most}")
+    most = f"above {' and '.join(['%lld'] * len(names))}"
+    what = (f"{low}, {most}, or not a multiple of {t.vector} elements" if t.vector > 1
+            else f"{low} or {most}")
     limits = ", ".join(f"(long long)({stride_most(t, axis, op)})" for axis in t.strides)
     sentence = quoted(f"{op.name}: {' or '.join(names)} is {what}")
     return (f"{indent}return attn_fail(ATTN_BAD_ARGUMENT,\n{indent}                 {sentence},\n"

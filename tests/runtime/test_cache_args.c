@@ -154,7 +154,7 @@ static void arguments_of_cache_write_are_checked(void **state)
     refused(fill_write(a), "multiple of 8 elements");
     a = write_args();
     a.k_in_token_stride = INT64_C(1) << 22;
-    refused(fill_write(a), "too large");
+    refused(fill_write(a), "above");
     a = write_args();
     a.cache.v_scale = NULL;
     refused(fill_write(a), "v_scale is NULL");

@@ -588,10 +588,10 @@ static void bad_arguments_are_refused(void **state)
     REFUSED(a.scale = NAN, "scale is not 0 to 1e30");
     REFUSED(a.scale = -0.1f, "scale is not 0 to 1e30"); /* the softmax would use -q . k */
     REFUSED(a.out_token_stride = 16 << 20,
-            "out_token_stride or out_head_stride is below a row, too");
+            "out_token_stride or out_head_stride is below a row, above");
     REFUSED(a.q_token_stride = 32 << 20,
-            "q_token_stride or q_head_stride is negative, too large (at most 2097152 and "
-            "1073741823), or not a multiple of 8 elements");
+            "q_token_stride or q_head_stride is negative, above 2097152 and "
+            "1073741823, or not a multiple of 8 elements");
     REFUSED(a.k_token_stride = -8, "k_token_stride or k_head_stride is negative");
     REFUSED(a.lse = (float *)((char *)a.lse + 2), "lse is not aligned to 4 bytes");
     REFUSED(a.cu_seqlens_q = (const int32_t *)((const char *)a.cu_seqlens_q + 1),
@@ -629,7 +629,7 @@ static void a_stride_of_one_element_has_no_range(void **state)
     assert_int_equal(attn_prefill_launch(op, &a), ATTN_OK);
     a.lse_token_stride = (1 << 20) + 1;
     assert_int_equal(attn_prefill_launch(op, &a), ATTN_BAD_ARGUMENT);
-    says("lse_head_stride or lse_token_stride is below a row or too large");
+    says("lse_head_stride or lse_token_stride is below a row or above");
     attn_op_destroy(op);
     d.heads = d.kv_heads = 2;
     assert_int_equal(attn_prefill_lookup(b.device, &d, &op), ATTN_OK);
@@ -640,7 +640,7 @@ static void a_stride_of_one_element_has_no_range(void **state)
     assert_int_equal(i64_at(f, MADE_Q_STRIDE), 1 << 21);
     a.total_q = 2;
     assert_int_equal(attn_prefill_launch(op, &a), ATTN_BAD_ARGUMENT);
-    says("q_token_stride or q_head_stride is negative, too large");
+    says("q_token_stride or q_head_stride is negative, above");
     attn_op_destroy(op);
     close_bench(&b);
 }

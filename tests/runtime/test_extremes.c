@@ -84,6 +84,7 @@ static const struct {
     {"block_size", 8, "indexer_topk"},
     {"top_blocks", 0, "indexer_topk"},
     {"planned", 0, "indexer_topk"},
+    {"planned", 0, "prefill"},
     {"splits", 1, "topk"},
     {"small_pages", 0, NULL},
     {"sharded", 0, NULL},

@@ -143,7 +143,7 @@ static void tensors_are_aligned_and_heads_do_not_overlap(void **state)
     ARGS("q is not aligned to 16 bytes", a.q = memory + 8);
     ARGS("not a multiple of 8 elements", a.k_token_stride = 1028);
     ARGS("q_out_token_stride or q_out_head_stride is below a row", a.q_out_head_stride = 64);
-    ARGS("v_token_stride or v_head_stride is negative, too large",
+    ARGS("v_token_stride or v_head_stride is negative, above",
          a.v_head_stride = (INT64_C(1) << 29) + 8);
 }
 
