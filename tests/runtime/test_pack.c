@@ -40,7 +40,7 @@ static void writes_what_is_read(void **state)
     assert_string_equal(info.target, "gfx942");
     assert_string_equal(info.tuning, "q=128 kv=64");
     assert_string_equal(info.provenance, "made by a test");
-    assert_int_equal(info.field_count, 17);
+    assert_int_equal(info.field_count, 18);
     assert_int_equal(info.workgroup[0], 256);
     assert_int_equal(info.lds_static, 65536);
     assert_int_equal(info.lds_dynamic, 512);
