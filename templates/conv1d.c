@@ -235,7 +235,7 @@ static struct tir_view inputs_view(struct conv *c)
     return att_view(b, c->x, count, c->x_stride, CHANNELS * ELEM, 0);
 }
 
-/* Stores outputs of tokens `first` and behind, the sums y after the activation; of padding 0. */
+/* Stores the outputs of tokens `first` and later: the activation of the sums y, 0 for padding. */
 static void store_outputs(struct conv *c, struct tir_value first, struct tir_value y)
 {
     struct tir_builder *b = &c->b;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * x / sqrt(mean(x^2) + eps) w, of each group of a token, times silu or sigmoid of a gate; or the
- * norm of x silu(z). The norms behind linear attention and state-space layers, out in 16 bits or
+ * norm of x silu(z). The norms after linear attention and state-space layers, out in 16 bits or
  * fp8.
  *
  * A workgroup takes rows of one group, which are tokens; rows wider than a wave are shared by its

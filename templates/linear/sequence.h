@@ -11,7 +11,7 @@
 
 struct att_sequence {
     struct tir_value index;      /* i32: of the sequence */
-    struct tir_value start, end; /* i32: its first token and the one behind its last */
+    struct tir_value start, end; /* i32: its first token, and one past its last */
     struct tir_value count;      /* i32: tokens */
     struct tir_value accepted;   /* i32: tokens of the step before less 1, at least 0 */
     struct tir_value verifies;   /* i1: `accepted` was given */

@@ -141,7 +141,7 @@ void mla_gather_lines(struct mla *s, int group, struct tir_value block,
 void mla_gather_take_lds(struct mla *s);
 /** Asks for the page numbers of a block's keys, a lane for each: keys x 1. */
 struct tir_value mla_gather_pages(struct mla *s, struct tir_value block);
-/** Asks for the first block's entries, where those of the others are asked for a round ahead. */
+/** Loads the first block's page entries. The loop loads each later block's one round early. */
 void mla_gather_begin(struct mla *s);
 /** Copies a block whose rows are found one by one; att_attention.entries of lists. */
 void mla_gather_fetch(struct mla *s, struct att_block *block);

@@ -426,7 +426,7 @@ void mla_transpose_attention(struct mla *s)
     s->d.attention.dtype = s->p_dtype;
     if (!mla_weights_fp8(s))
         choose_pipeline(s);
-    /* In the loop it would part what is to stand side by side. */
+    /* Inside the loop it would separate instructions that the schedule keeps adjacent. */
     s->row_stride = tir_materialize(&s->d.b, tir_convert(&s->d.b, s->d.k.c.token_stride, TIR_I32));
 }
 

@@ -49,7 +49,7 @@ void mla_dv_split_schedule(const struct mla *s, struct tir_schedule *schedule);
 
 /** mla_transpose_choose_layouts() for fp8. */
 void mla_dv_split_choose_layouts(struct mla *s);
-/** Allocates LDS behind the blocks. */
+/** Allocates two buffers of P in LDS, one for each parity of the key block, after the KV tiles. */
 void mla_dv_split_take_lds(struct mla *s);
 void mla_dv_split_visit(struct mla *s, struct att_block block,
                         struct tir_value carried[ATT_N_CARRY]);

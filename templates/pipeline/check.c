@@ -324,7 +324,8 @@ static bool check_arrival(const struct check *c, unsigned buffer, const struct p
                   phase_name(c, a), roles_of(c, buffer));
 }
 
-/* Returns the least depth with which the write leaves the read's tile alone, or PIPE_UNSAFE. */
+/* Returns the smallest safe number of tiles in `buffer`, or PIPE_UNSAFE if none up to MAX_DEPTH is.
+ * It is safe when a barrier separates `read` from the `write` that reuses its tile. */
 static uint8_t least_depth(const struct check *c, unsigned buffer, const struct pipe_row *write,
                            const struct pipe_row *read)
 {

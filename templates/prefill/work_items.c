@@ -39,7 +39,7 @@ static bool needs_sequence(const struct att_variant *v)
 }
 
 /* An item's keys end with the last one that its last query sees if that is its own. Else, and where
- * queries are counted, the sequence says where its last query stands. */
+ * queries are counted, the sequence gives the position of its last query. */
 static void find_sequence(struct prefill *p, const struct tir_value w[N_WORDS])
 {
     struct tir_builder *b = &p->b;

@@ -115,7 +115,7 @@ class Steps(unittest.TestCase):
             plain.append(self.step([t[i:i + 1] for t in tokens], [1], [1], [[1]]))
         columns = [[5, 6, 7, 8]]
         drafted, at, accepted = [self.prefill([t[:4] for t in tokens], 2, 5)], 4, 1
-        for right in (1, 3, 2):  # so many of the step's four tokens are right
+        for right in (1, 3, 2):  # number of the four drafted tokens that verification accepts
             mixed = [np.concatenate([t[at:at + right], w[:DRAFTS - right]]) for t, w in zip(tokens, wrong)]
             counts = np.array([accepted], np.int32)
             out = self.step(mixed, [2], [DRAFTS], columns, conv={"accepted": counts}, accepted=counts)

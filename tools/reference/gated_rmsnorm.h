@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file declares the norm behind linear attention layers, in doubles. */
+/* This file declares the norm after linear attention layers, in doubles. */
 #ifndef REFERENCE_GATED_RMSNORM_H
 #define REFERENCE_GATED_RMSNORM_H
 

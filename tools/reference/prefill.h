@@ -22,7 +22,7 @@ struct ref_prefill {
 void ref_prefill_row(const struct ref_prefill *p, int s, int head, int64_t row, double *scratch,
                      struct ref_row *result);
 
-/* The same over keys first .. end - 1 alone, without a sink: a part of it. */
+/* Computes a split-KV partial of the row: over keys keys[0] .. keys[1] - 1, without the sink. */
 void ref_prefill_part(const struct ref_prefill *p, int s, int head, int64_t row,
                       const int64_t keys[2], double *scratch, struct ref_row *result);
 

@@ -16,7 +16,7 @@ enum { WIDTH_MAX = 8192, GROUP = 128 };
 enum {
     OVER_X = 1 << 0,    /* out is x, where it has its type */
     OVER_Z = 1 << 1,    /* out is z */
-    PACKED = 1 << 2,    /* x and z are parts of one tensor, with more behind */
+    PACKED = 1 << 2,    /* x and z are parts of one wider tensor */
     ZEROS = 1 << 3,     /* groups of zeros, gates far from 0, eps 0 */
     BY_COLUMN = 1 << 4, /* scales [group, token] */
     SHARED = 1 << 5,    /* one weight */

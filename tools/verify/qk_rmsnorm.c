@@ -15,7 +15,7 @@ enum { WIDTH_MAX = 4096, GROUP = 128 };
 enum {
     ALONE = 1 << 0,    /* no kv */
     IN_PLACE = 1 << 1, /* outputs are inputs, but those of another type */
-    PACKED = 1 << 2,   /* q and kv are parts of one tensor, with more behind */
+    PACKED = 1 << 2,   /* q and kv are parts of one wider tensor */
     ZEROS = 1 << 3,    /* groups of zeros, and numbers far apart */
 };
 

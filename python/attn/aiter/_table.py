@@ -104,7 +104,7 @@ ROWS = (
     (("mla_decode_fwd", "get_mla_metadata_info_v1", "get_mla_metadata_v1", "mla_reduce_v1",
       "get_meta_param", "decode_update_mla_metadata_v1"), "ATOM, SGLang, vLLM",
      "any number of heads up to 128, pages of any size, fp8 caches and queries, LSE, lists of slots, contexts "
-     "that ranks share (`cp_world_size`); `topk` in the metadata, of one query a sequence: lists are rows of so many slots",
+     "that ranks share (`cp_world_size`); with `topk` in the metadata and one query a sequence, each list is a row of `topk` slots",
      "`logit_cap`, `return_logits`, `cp_world_size` with pages of several tokens, `shuffled_kv_cache` of Triton's form"),
     (("mla_prefill_ps_asm_fwd", "get_ps_metadata_info_v1", "get_ps_metadata_v1"), "ATOM, SGLang, vLLM",
      "fp8 prefill over listed keys, causal or not, on both targets; any number of heads; LSE with `need_lse`, or if "

@@ -20,7 +20,8 @@ static const char *bound_of(const struct step_launch *l)
     return most < BOUND ? "latency" : l->memory > l->matrix ? "HBM" : "matrix";
 }
 
-/* The overhead of launch n of a layer that is captured alone. */
+/* Returns the overhead of a layer's launch n, us, when a graph has this layer alone: the first
+ * launch pays for the graph launch, each other one for a node. */
 static double overhead(const struct step *s, unsigned n) { return n ? s->node_us : s->launch_us; }
 
 static double layer_alone_us(const struct step *s, const struct step_kind *k)

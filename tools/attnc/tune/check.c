@@ -48,7 +48,8 @@ static void hash_check(struct check *c)
              (unsigned long long)XXH3_64bits(c->bytes, c->size), (unsigned long long)shapes);
 }
 
-/* Makes the pack of the key alone. False: it cannot be built. */
+/* Builds a pack that has only the kernels of `c->key` under its tuning file, and hashes it. Prints
+ * a message and returns false when it cannot be built. */
 static bool build(struct check *c)
 {
     struct attnc_description desc;

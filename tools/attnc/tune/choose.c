@@ -104,7 +104,8 @@ static void split(const struct tune_key *key, const struct leaf *l, const char *
     }
 }
 
-/* The kernels that come with a cut, into parts with these candidates. */
+/* Returns the number of kernels that splitting leaf `l` adds to the pack, when its two parts take
+ * candidates `a` and `b`. */
 static size_t count_new(const struct tune_key *key, const struct leaf *l, size_t a, size_t b)
 {
     const size_t own = key->candidate_count;
@@ -112,8 +113,9 @@ static size_t count_new(const struct tune_key *key, const struct leaf *l, size_t
     return now > before ? now - before : 0;
 }
 
-/* Tries to cut a leaf after each value of one argument that its shapes have, if that takes no more
- * than `spare` kernels. */
+/* Splits leaf `l` at each threshold on argument `arg` that lies between two values of its shapes.
+ * Stores the split with the largest gain in `best`, among those that add at most `spare` kernels to
+ * the pack. */
 static void try_argument(const struct tune_key *key, const struct leaf *l, size_t number,
                          const char *arg, size_t spare, bool *room, struct cut *best)
 {
@@ -277,7 +279,9 @@ static bool close_in(const struct tune_key *key, const struct leaf *l, struct at
     return true;
 }
 
-/* The rows of a candidate: a box for each of its leaves, none where calls cannot be told apart. */
+/* Adds a candidate's row to the tuning file, with one box of argument ranges for each leaf that
+ * chose it. A box without ranges is left out: the row then takes every call. Returns false without
+ * memory. */
 static bool write_candidate(const struct tune_key *key, const struct leaf *leaves, size_t count,
                             size_t candidate, struct attnc_tuning *out)
 {

@@ -107,9 +107,10 @@ static unsigned find_own_row(const struct att_variant *v)
     return 0;
 }
 
-/* Adds what a build makes, then the row that it takes, then the other rows. Rows with one knob
- * turned follow, with two, and so on. The first are the likeliest to win, and a small number of
- * them is a sample of all. */
+/* Adds up to `most` candidates to the key: the default build first, then table rows without a
+ * changed knob (the default's own row before the others), then rows with one knob changed, with
+ * two, and so on. The order puts near neighbours of the default first, so a small `most` still
+ * has those. */
 static bool add_candidates(struct tune_key *key, size_t most)
 {
     const struct att_template *op = key->variant.op;

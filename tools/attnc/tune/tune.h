@@ -203,14 +203,17 @@ const struct attnc_tuned *tune_find_row(const struct tune_key *key, const struct
 size_t tune_chosen_candidate(const struct tune_key *key, const struct attnc_tuning *t,
                              const struct tune_shape *s);
 
-/** The time of a key's shape under a tuning file, us; 0: not known. */
+/** Returns the measured time, us, of the kernel that the tuning file selects for a shape of the
+ * key; 0: not measured. */
 double tune_chosen_time(const struct tune_key *key, const struct attnc_tuning *t, size_t shape);
 
-/** The time of a key's shape by what a plain build gives it to, us; 0: not known. */
+/** Returns the measured time, us, of the kernel that a build without a tuning file selects for a
+ * shape of the key; 0: not measured. */
 double tune_own_time(const struct tune_key *key, size_t shape);
 
-/** The kernels of a key alone under a tuning file, as a build has them. False after a message, also
- * where they are more than a pack holds. Free `out` in any case. */
+/** Makes the description of one key: its variant and each kernel that the tuning file adds to it.
+ * Returns false without memory, or when these are more kernels than a pack holds. The caller frees
+ * `out` with attnc_description_free(), also after false. */
 bool tune_describe(const struct tune_key *key, struct attnc_tuning *t,
                    struct attnc_description *out);
 
