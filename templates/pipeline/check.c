@@ -325,7 +325,7 @@ static bool check_arrival(const struct check *c, unsigned buffer, const struct p
 }
 
 /* Returns the smallest safe number of tiles in `buffer`, or PIPE_UNSAFE if none up to MAX_DEPTH is.
- * It is safe when a barrier separates `read` from the `write` that reuses its tile. */
+ * A number is safe when a barrier separates `read` from the `write` that reuses its tile. */
 static uint8_t least_depth(const struct check *c, unsigned buffer, const struct pipe_row *write,
                            const struct pipe_row *read)
 {

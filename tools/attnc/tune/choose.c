@@ -279,9 +279,9 @@ static bool close_in(const struct tune_key *key, const struct leaf *l, struct at
     return true;
 }
 
-/* Adds a candidate's row to the tuning file, with one box of argument ranges for each leaf that
- * chose it. A box without ranges is left out: the row then takes every call. Returns false without
- * memory. */
+/* Adds a candidate's row to the tuning file, with one box of argument ranges for each decision-tree
+ * leaf that chose it. A row without a box takes all calls that no earlier row takes. Returns false
+ * without memory. */
 static bool write_candidate(const struct tune_key *key, const struct leaf *leaves, size_t count,
                             size_t candidate, struct attnc_tuning *out)
 {

@@ -212,17 +212,19 @@ double tune_chosen_time(const struct tune_key *key, const struct attnc_tuning *t
 double tune_own_time(const struct tune_key *key, size_t shape);
 
 /** Makes the description of one key: its variant and each kernel that the tuning file adds to it.
- * Returns false without memory, or when these are more kernels than a pack holds. The caller frees
- * `out` with attnc_description_free(), also after false. */
+ * Returns false without memory, or when the pack format cannot hold all these kernels. The caller
+ * frees `out` with attnc_description_free(), also after false. */
 bool tune_describe(const struct tune_key *key, struct attnc_tuning *t,
                    struct attnc_description *out);
 
-/** Times what the database does not have of a key, until `until` of steady_seconds(): 0: all of
- * it. False when the database could not be written. */
+/** Times on hipsim the candidates of a key on its shapes, except those that the database has. Of a
+ * large key it times only the most promising. Stops at `until`, in seconds of steady_seconds(); 0:
+ * no deadline. Returns false when the database cannot be written. */
 bool tune_measure(struct tune_sweep *sweep, struct tune_key *key, double until);
 
-/** Races the kernel of a build and the fastest on the model on the machine's GPU, on each shape of
- * a key. What was measured there then decides. False: the database cannot be written. */
+/** Times two kernels of a key on the machine's GPU, on each shape: the default build's, and the one
+ * that hipsim times fastest. GPU times then replace modelled ones in the choice. Returns false when
+ * the database cannot be written. */
 bool tune_measure_gpu(struct tune_sweep *sweep, struct tune_key *key);
 
 /** Times a candidate on the machine's GPU on a shape, also a late one, or takes the time from the
