@@ -308,40 +308,11 @@ static double advance(struct token *t, int key, int i, double *column, double *e
     return out;
 }
 
-/* A value head of a sequence: its state [v][k] and the length of the error of each column. */
+/* A value head of a sequence. */
 struct head {
-    double state[DIM_MAX][DIM_MAX], error[DIM_MAX];
+    struct recurrent_head of;
     struct token token;
 };
-
-static void load_state(struct call *c, int slot, int value_head, bool there, struct head *h)
-{
-    const struct attn_gated_delta_desc *d = &c->desc.gated_delta;
-    int64_t at[ATTN_DIMENSIONS_MAX] = {0};
-    for (int v = 0; v < d->head_dim_v; v++) {
-        h->error[v] = 0;
-        for (int k = 0; k < d->head_dim; k++) {
-            recurrent_element(d->state_layout, slot, value_head, v, k, at);
-            h->state[v][k] = there ? operand_value(call_operand(c, GATED_DELTA_STATE), at) : 0;
-        }
-    }
-}
-
-/* Rounded once to the state's type; of float a number is what it is off by. */
-static void compare_state(struct call *c, int slot, int value_head, const struct head *h)
-{
-    const struct attn_gated_delta_desc *d = &c->desc.gated_delta;
-    struct operand *state = call_operand(c, GATED_DELTA_STATE);
-    int64_t at[ATTN_DIMENSIONS_MAX] = {0};
-    for (int v = 0; v < d->head_dim_v; v++)
-        for (int k = 0; k < d->head_dim; k++) {
-            double bound = h->error[v], expected = h->state[v][k];
-            recurrent_element(d->state_layout, slot, value_head, v, k, at);
-            if (state->precision)
-                expected = stored_value(state->precision, 1, expected, h->error[v], &bound);
-            call_compare(c, state, at, expected, bound);
-        }
-}
 
 /* The record of token `step` of a sequence: u, k and g, float. */
 static void compare_record(struct call *c, int slot, int value_head, int step,
@@ -367,7 +338,7 @@ static void compare_token(struct call *c, int t, int value_head, struct head *h)
     compute_token(c, t, value_head, &h->token);
     for (int v = 0; v < d->head_dim_v; v++) {
         double off, bound;
-        const double y = advance(&h->token, d->head_dim, v, h->state[v], &h->error[v], &off);
+        const double y = advance(&h->token, d->head_dim, v, h->of.state[v], &h->of.error[v], &off);
         const double expected = stored_value(out->precision, 1, y, off, &bound);
         call_compare(c, out, AT(t, value_head, v), expected, bound);
     }
@@ -389,14 +360,14 @@ static void compare_sequence(struct call *c, int i, struct head *h)
     if (s.padding)
         compare_padding(c, &s);
     for (int head = 0; head < c->desc.gated_delta.value_heads && s.count && !s.padding; head++) {
-        load_state(c, s.slot, head, !s.zero, h);
+        recurrent_load_state(&r, &s, head, &h->of);
         for (int t = 0; t < s.count; t++) {
             compare_token(c, s.start + t, head, h);
             const int to = recurrent_target(&r, i, t);
             if (c->desc.gated_delta.replay)
                 compare_record(c, s.slot, head, t, &h->token);
             else if (to >= 0)
-                compare_state(c, to, head, h);
+                recurrent_compare_state(&r, to, head, &h->of);
         }
     }
 }

@@ -4,6 +4,8 @@
  */
 #include "tools/verify/recurrent.h"
 
+#include "tools/verify/stored.h"
+
 static bool is(const struct recurrent *r, unsigned flags) { return r->c->flags & flags; }
 
 static int length_of(const struct recurrent *r, int i)
@@ -139,4 +141,32 @@ void recurrent_element(enum attn_state_layout layout, int slot, int head, int v,
     at[1] = head;
     at[2] = layout == ATTN_STATE_V_MAJOR ? v : layout == ATTN_STATE_K_MAJOR ? k : k / 4;
     at[3] = layout == ATTN_STATE_V_MAJOR ? k : layout == ATTN_STATE_K_MAJOR ? v : 4 * v + k % 4;
+}
+
+void recurrent_load_state(const struct recurrent *r, const struct recurrent_sequence *s, int head,
+                          struct recurrent_head *h)
+{
+    int64_t at[ATTN_DIMENSIONS_MAX] = {0};
+    for (int v = 0; v < r->values; v++) {
+        h->error[v] = 0;
+        for (int k = 0; k < r->keys; k++) {
+            recurrent_element(r->layout, s->slot, head, v, k, at);
+            h->state[v][k] = s->zero ? 0 : operand_value(r->state, at);
+        }
+    }
+}
+
+void recurrent_compare_state(const struct recurrent *r, int slot, int head,
+                             const struct recurrent_head *h)
+{
+    const struct precision *const stored = r->state->precision; /* NULL: float */
+    int64_t at[ATTN_DIMENSIONS_MAX] = {0};
+    for (int v = 0; v < r->values; v++)
+        for (int k = 0; k < r->keys; k++) {
+            double bound = h->error[v], expected = h->state[v][k];
+            recurrent_element(r->layout, slot, head, v, k, at);
+            if (stored)
+                expected = stored_value(stored, 1, expected, h->error[v], &bound);
+            call_compare(r->c, r->state, at, expected, bound);
+        }
 }

@@ -39,6 +39,8 @@ struct recurrent {
     struct operand *slots, *slots_in, *cu_seqlens, *accepted, *has_state, *state;
     int32_t *tokens, *batch, *max_seqlen, *state_steps, *first_slot;
     int32_t *starts; /* [batch + 1]: first tokens */
+    enum attn_state_layout layout;
+    int keys, values; /* elements of a key, of a value: a head's state is [values][keys] */
 };
 
 struct recurrent_own {
@@ -62,6 +64,9 @@ struct recurrent_own {
         .state_steps = &(call)->args.op.state_steps,             \
         .first_slot = &(call)->args.op.first_slot,               \
         .starts = ((struct recurrent_own *)(call)->own)->starts, \
+        .layout = (call)->desc.op.state_layout,                  \
+        .keys = (call)->desc.op.head_dim,                        \
+        .values = (call)->desc.op.head_dim_v,                    \
     })
 
 /** Sets the counts of a call. */
@@ -90,5 +95,20 @@ int recurrent_target(const struct recurrent *r, int i, int t);
 /** Finds element (k, v) of a head's state. */
 void recurrent_element(enum attn_state_layout layout, int slot, int head, int v, int k,
                        int64_t at[]);
+
+/** The reference's state of a value head. */
+struct recurrent_head {
+    double state[RECURRENT_DIM_MAX][RECURRENT_DIM_MAX]; /* [v][k] */
+    double error[RECURRENT_DIM_MAX]; /* bound of the length of the error of row v */
+};
+
+/** Sets `h->state` to a sequence's initial state, zeros if it has none, and `h->error` to 0. */
+void recurrent_load_state(const struct recurrent *r, const struct recurrent_sequence *s, int head,
+                          struct recurrent_head *h);
+
+/** Compares the state that a kernel stored in a slot with the reference `h`. A state of 16 bits
+ * must be that one rounded once; one of float may differ by `h->error`. */
+void recurrent_compare_state(const struct recurrent *r, int slot, int head,
+                             const struct recurrent_head *h);
 
 #endif

@@ -161,9 +161,9 @@ static double length_of_vector(const double *x, int n)
     return sqrt(sum);
 }
 
-/* A value head of a sequence: its state [p][n] and the length of the error of each column. */
+/* A value head of a sequence. */
 struct head {
-    double state[DIM_MAX][DIM_MAX], error[DIM_MAX];
+    struct recurrent_head of;
     struct step step;
 };
 
@@ -175,14 +175,14 @@ static void compare_element(struct call *c, int t, int value_head, int p, struct
     const double x = operand_value(call_operand(c, SSD_X), AT(t, value_head, p));
     const double skip = given_or(call_operand(c, SSD_D), AT(value_head)) * x;
     const double scale = c->args.ssd.scale != 0 ? (double)c->args.ssd.scale : 1;
-    const double faded = s->decay * length_of_vector(h->state[p], d->head_dim);
-    double y = ref_ssd_step(h->state[p], s->decay, s->b, s->c, d->head_dim, s->w * x), terms = 0;
-    h->error[p] = s->decay * h->error[p] + (STORED_F + s->decay_off) * faded +
-                  (s->w_off + 2 * STORED_F) * fabs(s->w * x) * s->b_length +
-                  STORED_F * length_of_vector(h->state[p], d->head_dim);
+    const double faded = s->decay * length_of_vector(h->of.state[p], d->head_dim);
+    double y = ref_ssd_step(h->of.state[p], s->decay, s->b, s->c, d->head_dim, s->w * x), terms = 0;
+    h->of.error[p] = s->decay * h->of.error[p] + (STORED_F + s->decay_off) * faded +
+                     (s->w_off + 2 * STORED_F) * fabs(s->w * x) * s->b_length +
+                     STORED_F * length_of_vector(h->of.state[p], d->head_dim);
     for (int i = 0; i < d->head_dim; i++)
-        terms += fabs(h->state[p][i] * s->c[i]);
-    double off = fabs(scale) * (s->c_length * h->error[p] + d->head_dim * STORED_F * terms) +
+        terms += fabs(h->of.state[p][i] * s->c[i]);
+    double off = fabs(scale) * (s->c_length * h->of.error[p] + d->head_dim * STORED_F * terms) +
                  3 * STORED_F * (fabs(scale * y) + fabs(skip));
     y = scale * y + skip;
     if (d->act == ATTN_ACT_SILU) {
@@ -193,34 +193,6 @@ static void compare_element(struct call *c, int t, int value_head, int p, struct
     double bound;
     const double expected = stored_value(out->precision, 1, y, off, &bound);
     call_compare(c, out, AT(t, value_head, p), expected, bound);
-}
-
-static void load_state(struct call *c, int slot, int value_head, bool there, struct head *h)
-{
-    const struct attn_ssd_desc *d = &c->desc.ssd;
-    int64_t at[ATTN_DIMENSIONS_MAX] = {0};
-    for (int p = 0; p < d->head_dim_v; p++) {
-        h->error[p] = 0;
-        for (int n = 0; n < d->head_dim; n++) {
-            recurrent_element(d->state_layout, slot, value_head, p, n, at);
-            h->state[p][n] = there ? operand_value(call_operand(c, SSD_STATE), at) : 0;
-        }
-    }
-}
-
-static void compare_state(struct call *c, int slot, int value_head, const struct head *h)
-{
-    const struct attn_ssd_desc *d = &c->desc.ssd;
-    struct operand *state = call_operand(c, SSD_STATE);
-    int64_t at[ATTN_DIMENSIONS_MAX] = {0};
-    for (int p = 0; p < d->head_dim_v; p++)
-        for (int n = 0; n < d->head_dim; n++) {
-            double bound = h->error[p], expected = h->state[p][n];
-            recurrent_element(d->state_layout, slot, value_head, p, n, at);
-            if (state->precision)
-                expected = stored_value(state->precision, 1, expected, h->error[p], &bound);
-            call_compare(c, state, at, expected, bound);
-        }
 }
 
 static void compare_padding(struct call *c, const struct recurrent_sequence *s)
@@ -238,14 +210,14 @@ static void compare_sequence(struct call *c, int i, struct head *h)
     if (s.padding)
         compare_padding(c, &s);
     for (int head = 0; head < c->desc.ssd.value_heads && s.count && !s.padding; head++) {
-        load_state(c, s.slot, head, !s.zero, h);
+        recurrent_load_state(&r, &s, head, &h->of);
         for (int t = 0; t < s.count; t++) {
             compute_step(c, s.start + t, head, &h->step);
             for (int p = 0; p < c->desc.ssd.head_dim_v; p++)
                 compare_element(c, s.start + t, head, p, h);
             const int to = recurrent_target(&r, i, t);
             if (to >= 0)
-                compare_state(c, to, head, h);
+                recurrent_compare_state(&r, to, head, &h->of);
         }
     }
 }
