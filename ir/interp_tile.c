@@ -142,6 +142,39 @@ static void run_row_dot(const struct part *p)
     }
 }
 
+static float add_f32(int64_t a, int64_t b)
+{
+    return tir_to_float(TIR_F32, a, false) + tir_to_float(TIR_F32, b, false);
+}
+
+/* Adds level by level: total[j] is the sum of the block of `block` columns that has column j. */
+static void run_prefix_sum(const struct part *p)
+{
+    struct interp *const x = p->x;
+    const size_t cols = p->t.cols, n = interp_wave_elements(x, p->t);
+    int64_t *const total = tir_scratch(cols, sizeof(*total));
+    int64_t *const next = tir_scratch(cols, sizeof(*next));
+    for (size_t e = 0; e < n; e++) {
+        const uint32_t rc = interp_rc(x, p->t, p->wave, e);
+        const int64_t *const a = p->a + tir_rc_row(rc) * cols;
+        int64_t *const d = p->d + tir_rc_row(rc) * cols;
+        if (tir_rc_col(rc))
+            continue;
+        memcpy(d, a, cols * sizeof(*d));
+        memcpy(total, a, cols * sizeof(*total));
+        for (size_t block = 1; block < cols; block *= 2) {
+            for (size_t j = 0; j < cols; j++) {
+                if (j & block)
+                    d[j] = tir_from_float(TIR_F32, add_f32(total[j ^ block], d[j]), false);
+                next[j] = tir_from_float(TIR_F32, add_f32(total[j], total[j ^ block]), false);
+            }
+            memcpy(total, next, cols * sizeof(*total));
+        }
+    }
+    free(total);
+    free(next);
+}
+
 /* Rows are added in pairs, in the order in which a lane's registers have them. */
 static void run_fold_dot(const struct part *p)
 {
@@ -349,6 +382,7 @@ static bool run_part(struct part *p)
     case TIR_col_fold_max:
     case TIR_col_fold_sum: run_reduce(p); return true;
     case TIR_row_dot: run_row_dot(p); return true;
+    case TIR_row_prefix_sum: run_prefix_sum(p); return true;
     case TIR_col_fold_dot: run_fold_dot(p); return true;
     case TIR_col_fold_top: run_fold_top(p); return true;
     case TIR_mma:

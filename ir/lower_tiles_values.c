@@ -7,6 +7,7 @@
 #include "ir/matrix.h"
 
 #include <assert.h>
+#include <string.h>
 
 static const struct tir_type none;
 
@@ -297,6 +298,60 @@ void tir_expand_row_dot(struct tir_expander *x, const struct tir_op *op)
         }
         p.v[i] = reduce_lanes(x, l, 0, sum, false);
     }
+    tir_set_pieces(x, op->result, p);
+}
+
+/* The totals of the other halves of all blocks, told apart by input bit `bit` of the layout. */
+static void other_halves(struct tir_expander *x, const struct tir_layout *l, int bit,
+                         const struct tir_value *total, struct tir_value *other)
+{
+    for (unsigned r = 0; r < 1u << l->reg_bits; r++)
+        if (bit < l->reg_bits)
+            other[r] = total[r ^ 1u << bit];
+        else
+            other[r] = tir_build(&x->b, TIR_lane_xor, none, &total[r], 1,
+                                 &(int64_t){1 << (bit - l->reg_bits)});
+}
+
+/* True, for each lane, if it is in the upper halves. */
+static struct tir_value in_upper_half(struct tir_expander *x, const struct tir_layout *l, int bit)
+{
+    uint32_t images[TIR_LAYOUT_MAX_BITS] = {0};
+    images[bit - l->reg_bits] = 1;
+    const struct tir_value upper = tir_lane_index(x, images, l->wave_bits);
+    return tir_cmp_ne(&x->b, upper, tir_int_like(&x->b, upper, 0));
+}
+
+/* One bit of the column: sums of the upper halves get the totals of the lower ones. */
+static void add_lower_halves(struct tir_expander *x, const struct tir_layout *l, int bit,
+                             struct tir_value *sum, struct tir_value *total)
+{
+    struct tir_builder *b = &x->b;
+    const unsigned regs = 1u << l->reg_bits;
+    const bool by_lane = bit >= l->reg_bits;
+    struct tir_value *const other = tir_alloc(x->f, regs * sizeof(other[0]));
+    const struct tir_value upper = by_lane ? in_upper_half(x, l, bit) : (struct tir_value){0};
+    other_halves(x, l, bit, total, other);
+    for (unsigned r = 0; r < regs; r++) {
+        const bool gets = by_lane || r >> bit & 1;
+        const struct tir_value more = gets ? tir_add(b, other[r], sum[r]) : sum[r];
+        sum[r] = by_lane ? tir_select(b, upper, more, sum[r]) : more;
+    }
+    for (unsigned r = 0; r < regs; r++)
+        other[r] = tir_add(b, total[r], other[r]);
+    memcpy(total, other, regs * sizeof(total[0]));
+}
+
+void tir_expand_prefix_sum(struct tir_expander *x, const struct tir_op *op)
+{
+    const struct tir_layout *l = layout(x, op->operands[0]);
+    const unsigned regs = 1u << l->reg_bits, cols = tir_typeof(x->f, op->result).cols;
+    struct tir_pieces p = tir_alloc_pieces(x, regs, 1);
+    struct tir_value *const total = tir_alloc(x->f, regs * sizeof(total[0]));
+    for (unsigned r = 0; r < regs; r++)
+        total[r] = p.v[r] = tir_elements(x, op->operands[0], r, 1);
+    for (unsigned col = 1; col < cols; col *= 2)
+        add_lower_halves(x, l, tir_layout_find_bit(l, TIR_RC(0, col)), p.v, total);
     tir_set_pieces(x, op->result, p);
 }
 

@@ -9,6 +9,7 @@
 
 #include "ir/address_map.h"
 #include "ir/arith.h"
+#include "ir/bits.h"
 #include "ir/convert.h"
 
 static struct tir_op_types types_of(const struct tir_verifier *v, const struct tir_op *op)
@@ -189,6 +190,24 @@ static void check_row_dot(struct tir_verifier *v, const struct tir_op *op, struc
     tir_check(v, t.d.rows == t.a.rows && t.d.cols == 1, "result is not %ux1", t.a.rows);
     tir_check(v, tir_layout_equal(tir_layout_of(v->f, t.d), &want),
               "layout is not the operand's without its columns");
+}
+
+/* Each bit of the column is the image of one input bit, of a register or a lane. */
+static void check_prefix_sum(struct tir_verifier *v, struct tir_op_types t)
+{
+    const struct tir_layout *const l = tir_layout_of(v->f, t.a);
+    const int own = l->reg_bits + l->lane_bits;
+    unsigned seen = 0;
+    tir_check(v, t.a.dtype == TIR_F32, "operand is not f32");
+    for (int i = 0; i < tir_layout_bits(l); i++) {
+        const unsigned col = tir_rc_col(l->basis[i]);
+        if (!col)
+            continue;
+        tir_check(v, i < own, "waves have parts of a row");
+        tir_check(v, !tir_rc_row(l->basis[i]) && tir_is_power((int)col) && !(seen & col),
+                  "a bit of the column is no input bit of its own");
+        seen |= col;
+    }
 }
 
 /* Registers of `from` are rows alone, which the machine takes in pairs; `to` has the others. */
@@ -615,6 +634,7 @@ static void check_tile_op(struct tir_verifier *v, const struct tir_op *op, struc
     case TIR_col_fold_max:
     case TIR_col_fold_sum: check_reduced(v, op, t); break;
     case TIR_row_dot: check_row_dot(v, op, t); break;
+    case TIR_row_prefix_sum: check_prefix_sum(v, t); break;
     case TIR_col_fold_dot: check_fold_dot(v, t); break;
     case TIR_col_fold_top: check_fold_top(v, t); break;
     case TIR_mma:

@@ -210,6 +210,8 @@ static const struct {
     {"%10 = splat %1 : tile<1x32, f32, #3>\n%9 = broadcast %10 : tile<32x32, i32, #0>",
      "result has another dtype"},
     {"%9 = row_dot %7, %7 : tile<32x32, f32, #0>", "result is not 32x1"},
+    {"%10 = convert %7 : tile<32x32, i32, #0>\n%9 = row_prefix_sum %10 : tile<32x32, i32, #0>",
+     "operand is not f32"},
     {"%9 = col_fold_dot %7, %7 : tile<32x32, f32, #0>", "operands are not bf16 and f32"},
     {"%10 = convert %7 : tile<32x32, bf16, #0>\n%9 = col_fold_dot %10, %7 : tile<32x32, f32, #0>",
      "operand 1 is not the rows that lanes hold of operand 0"},
