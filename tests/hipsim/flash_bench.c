@@ -121,7 +121,7 @@ static double run(hipFunction_t function, struct args *args, unsigned heads)
 
 static double time_run(hipFunction_t function, struct args *args, unsigned heads)
 {
-    const struct hipsim_time_options options = {0};
+    const struct hipsim_time_options options = {.size = sizeof(options)};
     if (!hipsim_time_enable(&options, NULL, 0))
         exit(1);
     double taken = run(function, args, heads);
@@ -134,7 +134,7 @@ int main(int argc, char **argv)
     char why[256];
     hipModule_t module;
     hipFunction_t function;
-    struct hipsim_launch_stats stats;
+    struct hipsim_launch_stats stats = {.size = sizeof(stats)};
 
     if (argc != 2 || !hipsim_configure("target=gfx942,threads=1", why, sizeof(why)))
         return 1;

@@ -92,7 +92,7 @@ static int synchronize(void)
 /* The modelled time of the launch that has just been made. */
 static double modelled(void)
 {
-    struct hipsim_time_report report;
+    struct hipsim_time_report report = {.size = sizeof(report)};
     bool (*last)(struct hipsim_time_report *);
     void *address = next("hipsim_time_last");
     memcpy(&last, &address, sizeof(address));
@@ -102,7 +102,8 @@ static double modelled(void)
 static void enable(void)
 {
     static bool enabled;
-    const struct hipsim_time_options options = {.samples_only = !setting("execute="),
+    const struct hipsim_time_options options = {.size = sizeof(options),
+                                                .samples_only = !setting("execute="),
                                                 .parameters = getenv("SHAKY_PARAMETERS")};
     bool (*f)(const struct hipsim_time_options *, char *, size_t);
     void *address = next("hipsim_time_enable");

@@ -52,7 +52,7 @@ int main()
 
     CHECK(configure("halt=memory+align+uninit", NULL, 0)); // the default
     for (int i = 0; i < 2; i++) {
-        hipsim_launch_stats stats;
+        hipsim_launch_stats stats = {sizeof(stats)};
         shift<<<1, 128>>>(p);
         HIP(hipDeviceSynchronize());
         CHECK(last_launch(&stats) && stats.findings > 0);

@@ -12,6 +12,7 @@
 
 #pragma weak hipsim_time_enable
 #pragma weak hipsim_time_last
+#pragma weak hipsim_time_format
 #include "tools/hipsim/time/hipsim_time.h"
 
 using namespace cooperative_groups;
@@ -69,16 +70,16 @@ static void check_trace(const std::string &json)
     }
     CHECK(events > 100);
     for (const char *counter : {"MFMA %", "VALU %", "LDS %", "VMEM %"})
-        CHECK(json.find(std::string("{\"ph\":\"C\",\"pid\":1,\"name\":\"") + counter)
-              != std::string::npos);
+        CHECK(json.find(std::string("{\"ph\":\"C\",\"pid\":1,\"name\":\"") + counter) !=
+              std::string::npos);
     CHECK(json.find("thread_name") != std::string::npos);
 }
 
 // A kernel of a graph after another one is at hand: it costs less than a launch by itself.
 static void check_graph(double by_itself, int n, float *a, float *b, float *c, long long *clocks)
 {
-    struct hipsim_time_options options = {};
-    struct hipsim_time_report r;
+    struct hipsim_time_options options = {sizeof(options)};
+    struct hipsim_time_report r = {sizeof(r)};
     char why[200];
     CHECK(hipsim_time_enable(&options, why, sizeof(why)));
     hipStream_t stream;
@@ -101,6 +102,53 @@ static void check_graph(double by_itself, int n, float *a, float *b, float *c, l
     HIP(hipStreamDestroy(stream));
 }
 
+// A program whose struct ends earlier, or later, than the library's gets what both have.
+static void check_sizes(const struct hipsim_time_report *whole)
+{
+    struct {
+        struct hipsim_time_report report;
+        unsigned char after[64];
+    } room;
+    const size_t old = offsetof(struct hipsim_time_report, cycles);
+    memset(&room, 0x5a, sizeof(room));
+    room.report.size = old;
+    CHECK(hipsim_time_last(&room.report) && room.report.size == old);
+    CHECK(room.report.workgroups == whole->workgroups);
+    for (size_t i = old; i < sizeof(room); i++)
+        CHECK(((unsigned char *)&room)[i] == 0x5a);
+    char text[2000];
+    CHECK(hipsim_time_format(&room.report, text, sizeof(text)) > 0 && strstr(text, " 0 cycles"));
+    room.report.size = sizeof(room);
+    CHECK(hipsim_time_last(&room.report) && room.report.cycles == whole->cycles);
+    for (unsigned char byte : room.after)
+        CHECK(byte == 0);
+    room.report.size = 0;
+    CHECK(!hipsim_time_last(&room.report) && hipsim_time_format(&room.report, text, 1) == -1);
+    char why[200];
+    struct hipsim_time_options options = {};
+    CHECK(!hipsim_time_enable(&options, why, sizeof(why)) && strstr(why, "no size"));
+}
+
+// Blocks that meet are modelled together, and twice as many rounds take about twice as long.
+static void check_meeting(int *data)
+{
+    struct hipsim_time_options options = {sizeof(options)};
+    struct hipsim_time_report r = {sizeof(r)};
+    char why[200];
+    double took[2];
+    CHECK(hipsim_time_enable(&options, why, sizeof(why)));
+    for (int i = 0; i < 2; i++) {
+        int rounds = 4 << i;
+        void *arguments[] = {&data, &rounds};
+        HIP(hipLaunchCooperativeKernel((void *)meet, dim3(32), dim3(128), arguments, 0, NULL));
+        HIP(hipDeviceSynchronize());
+        CHECK(hipsim_time_last(&r) && strstr(r.kernel, "meet") && r.together);
+        took[i] = r.cycles;
+    }
+    CHECK(took[1] > 1.5 * took[0] && took[1] < 2.5 * took[0]);
+    CHECK(hipsim_time_enable(NULL, why, sizeof(why)));
+}
+
 int main()
 {
     const int n = 1 << 14;
@@ -116,7 +164,7 @@ int main()
     HIP(hipMemset(a, 0, n * 4));
     HIP(hipMemset(b, 0, n * 4));
 
-    struct hipsim_time_options options = {};
+    struct hipsim_time_options options = {sizeof(options)};
     options.trace_path = trace;
     options.annotate_path = listing;
     char why[200];
@@ -131,7 +179,7 @@ int main()
     HIP(hipEventElapsedTime(&elapsed, begin, end));
     HIP(hipMemcpy(&first, clocks, sizeof(first), hipMemcpyDeviceToHost));
 
-    struct hipsim_time_report r;
+    struct hipsim_time_report r = {sizeof(r)};
     CHECK(hipsim_time_last(&r));
     CHECK(strstr(r.kernel, "triad") && r.workgroups == n / 256 && r.complete && !r.together);
     CHECK(fabs(elapsed * 1000 - r.us_at_power) < 0.01 * r.us_at_power);
@@ -146,20 +194,8 @@ int main()
     const std::string text = slurp(listing);
     CHECK(text.find("v_fma") != std::string::npos && text.find("worst stall") != std::string::npos);
 
+    check_sizes(&r);
     check_graph(r.launch_us, n, a, b, c, clocks);
-    // Blocks that meet are modelled together, and twice as many rounds take about twice as long.
-    CHECK(hipsim_time_enable(&(options = {}), why, sizeof(why)));
-    double took[2];
-    int *data = (int *)c;
-    for (int i = 0; i < 2; i++) {
-        int rounds = 4 << i;
-        void *arguments[] = {&data, &rounds};
-        HIP(hipLaunchCooperativeKernel((void *)meet, dim3(32), dim3(128), arguments, 0, NULL));
-        HIP(hipDeviceSynchronize());
-        CHECK(hipsim_time_last(&r) && strstr(r.kernel, "meet") && r.together);
-        took[i] = r.cycles;
-    }
-    CHECK(took[1] > 1.5 * took[0] && took[1] < 2.5 * took[0]);
-    CHECK(hipsim_time_enable(NULL, why, sizeof(why)));
+    check_meeting((int *)c);
     return 0;
 }

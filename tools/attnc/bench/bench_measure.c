@@ -64,9 +64,9 @@ static int call_model(void *context, void *answer)
 {
     const struct pair_call *c = context;
     struct bench_model *m = answer;
-    const struct hipsim_time_options time = {.samples_only = true};
+    const struct hipsim_time_options time = {.size = sizeof(time), .samples_only = true};
     struct trace_session t;
-    struct hipsim_time_report r;
+    struct hipsim_time_report r = {.size = sizeof(r)};
     int code = trace_open_any(&t, c->pair->pack, c->pair->shape, NULL);
     if (code == EXIT_GOOD)
         code = trace_time(&t, &time, &r);

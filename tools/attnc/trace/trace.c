@@ -183,6 +183,7 @@ static int time_and_write(struct trace_session *t, const struct attn_pack *pack,
     if (code == EXIT_GOOD)
         code = begin_written(&listing, args.annotate);
     const struct hipsim_time_options time = {
+        .size = sizeof(time),
         .samples_only = args.samples_only,
         .parameters = args.parameters,
         .trace_path = args.output ? trace.path : NULL,
@@ -206,7 +207,7 @@ static int trace_kernel(struct attn_pack *pack, uint32_t n, struct attn_pack *al
         trace_explain_shape(op);
         return EXIT_GOOD;
     }
-    struct hipsim_time_report report;
+    struct hipsim_time_report report = {.size = sizeof(report)};
     int code = args.chosen ? trace_open(&t, pack, n, args.shape, NULL)
                            : trace_open(&t, alone, 0, args.shape, NULL);
     if (code == EXIT_GOOD)

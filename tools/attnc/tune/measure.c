@@ -115,8 +115,9 @@ static int time_launch(const struct tune_item *item, struct tune_value *v)
 {
     const struct tune_shape *const s = &item->key->shapes[item->shape];
     struct trace_session t;
-    struct hipsim_time_report r;
-    const struct hipsim_time_options time = {.samples_only = true, .parameters = item->parameters};
+    struct hipsim_time_report r = {.size = sizeof(r)};
+    const struct hipsim_time_options time = {
+        .size = sizeof(time), .samples_only = true, .parameters = item->parameters};
     int code = item->candidate == tune_own_candidate(item->key, s) ? open_own(item, &t)
                                                                    : open_alone(item, &t);
     if (code == EXIT_GOOD)

@@ -18,7 +18,7 @@ class Margin(ctypes.Structure):
 class Stats(ctypes.Structure):
     """struct hipsim_launch_stats of tools/hipsim/hip/hipsim.h."""
     _fields_ = [
-        ("kernel", ctypes.c_char_p), ("grid", ctypes.c_uint32 * 3), ("block", ctypes.c_uint32 * 3),
+        ("size", ctypes.c_size_t), ("kernel", ctypes.c_char_p), ("grid", ctypes.c_uint32 * 3), ("block", ctypes.c_uint32 * 3),
         ("lds_bytes", ctypes.c_uint32), ("registers", ctypes.c_uint32 * 4),
         ("workgroups", ctypes.c_uint64), ("waves", ctypes.c_uint64),
         ("instructions", ctypes.c_uint64 * 8), ("microseconds", ctypes.c_double),
@@ -106,7 +106,7 @@ class Device:
                   ctypes.c_uint(block), ctypes.c_uint(1), ctypes.c_uint(1), ctypes.c_uint(0), None,
                   None, extra)
         self.call("hipDeviceSynchronize")
-        stats = Stats()
+        stats = Stats(size=ctypes.sizeof(Stats))
         self.hip.hipsim_last_launch(ctypes.byref(stats))
         self.launches.append(stats)
 

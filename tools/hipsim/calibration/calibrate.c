@@ -71,6 +71,7 @@ void set_parameters(const char *parameters)
     snprintf(text, sizeof(text), "%s%s%s", all_parameters, *all_parameters && parameters ? "," : "",
              parameters ? parameters : "");
     const struct hipsim_time_options time = {
+        .size = sizeof(time),
         .samples = samples,
         .samples_only = !all_workgroups,
         .parameters = text,

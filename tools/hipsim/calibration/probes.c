@@ -166,7 +166,8 @@ static bool is_sampled(const struct probe *p) { return p->groups == HOT || p->gr
 static void set_parameters(const char *text, bool sampled)
 {
     char why[400];
-    const struct hipsim_time_options options = {.samples_only = sampled, .parameters = text};
+    const struct hipsim_time_options options = {
+        .size = sizeof(options), .samples_only = sampled, .parameters = text};
     if (hip.time && !hip.time(&options, why, sizeof(why)))
         stop(why);
 }

@@ -10,6 +10,7 @@
 
 #include "hip_findings.h"
 #include "hip_refused.h"
+#include "sized.h"
 
 static struct {
     pthread_mutex_t lock;
@@ -235,9 +236,8 @@ HIPSIM_API bool hipsim_last_launch(struct hipsim_launch_stats *stats)
 {
     const struct hip_thread *thread = hip_thread();
 
-    if (thread->has_launched)
-        *stats = thread->stats;
-    return thread->has_launched;
+    return thread->has_launched &&
+           sized_copy(stats, stats->size, &thread->stats, sizeof(thread->stats));
 }
 
 HIPSIM_API uint64_t hipsim_live_bytes(int device)

@@ -164,6 +164,7 @@ static struct hipsim_launch_stats statistics(const struct launch *launch, int de
 {
     const struct counters *c = &launch->counters;
     struct hipsim_launch_stats stats = {
+        .size = sizeof(stats),
         .findings = launch->findings,
         .kernel = launch->kernel,
         .lds_bytes = launch->lds_bytes,
@@ -222,7 +223,7 @@ static void print_margins(const char *kernel, const char *what, const struct hip
 
 static void print_time(void)
 {
-    struct hipsim_time_report report;
+    struct hipsim_time_report report = {.size = sizeof(report)};
     char text[2000];
 
     if (!hipsim_time_last(&report))

@@ -53,6 +53,7 @@ struct hipsim_margin {
 
 /* One finished kernel launch. */
 struct hipsim_launch_stats {
+    size_t size;        /* sizeof(struct hipsim_launch_stats), set by the caller */
     const char *kernel; /* valid as long as its module */
     uint32_t grid[3];   /* work-items */
     uint32_t block[3];
@@ -68,7 +69,8 @@ struct hipsim_launch_stats {
     struct hipsim_margin vector_before, vector_after;
 };
 
-/** The calling thread's last launch. False if it has not launched anything. */
+/** Copies figures of the calling thread's last launch to `stats`, as far as its size goes; members
+ *  that this library does not have become 0. Returns false if there is no launch, or no size. */
 HIPSIM_API bool hipsim_last_launch(struct hipsim_launch_stats *stats);
 
 /** Modelled time of a device: when its last submitted work ends, in microseconds from the start of

@@ -41,6 +41,7 @@ enum hipsim_stall {
 HIPSIM_API const char *hipsim_stall_name(enum hipsim_stall stall);
 
 struct hipsim_time_options {
+    size_t size; /* sizeof(struct hipsim_time_options), set by the caller */
     /** Maximum number of workgroups that are timed; the others are extrapolated. 0: 8. */
     uint32_t samples;
     /** Executes only the sampled workgroups, for grids too large to execute. The output of the
@@ -56,7 +57,7 @@ struct hipsim_time_options {
 };
 
 /** Times all launches from now on; NULL stops timing. Returns false, with a sentence in `why` (may
- *  be NULL), if `parameters` names an unknown parameter. */
+ *  be NULL), if `parameters` names an unknown parameter or the size is missing. */
 HIPSIM_API bool hipsim_time_enable(const struct hipsim_time_options *options, char *why,
                                    size_t why_size);
 
@@ -64,6 +65,7 @@ enum { HIPSIM_TIME_XCDS = 8, HIPSIM_TIME_PARTS = 64 };
 
 /* One timed launch. All figures are modelled. */
 struct hipsim_time_report {
+    size_t size; /* sizeof(struct hipsim_time_report), set by the caller */
     char kernel[128];
     char target[16];
     uint64_t workgroups;
@@ -97,10 +99,13 @@ struct hipsim_time_report {
     uint64_t stall_cycles[HIPSIM_STALL_COUNT];
 };
 
-/** Copies the report of the process's last timed launch. Returns false if there is none. */
+/** Copies the report of the process's last timed launch to `report`, as far as its size goes.
+ *  Members that this library does not have become 0. Returns false if there is no such launch, or
+ *  no size. */
 HIPSIM_API bool hipsim_time_last(struct hipsim_time_report *report);
 
-/** Writes a report as text, a dozen lines. Returns what snprintf() would. */
+/** Writes a report as text, a dozen lines. Returns what snprintf() would; -1 if the report has no
+ *  size. */
 HIPSIM_API int hipsim_time_format(const struct hipsim_time_report *report, char *text, size_t size);
 
 #ifdef __cplusplus

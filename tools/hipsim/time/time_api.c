@@ -11,6 +11,7 @@
 
 #include "decode.h"
 #include "gfx_part.h"
+#include "sized.h"
 #include "time_launch.h"
 
 static struct {
@@ -78,16 +79,18 @@ static void forget(void)
 bool hipsim_time_enable(const struct hipsim_time_options *options, char *why, size_t why_size)
 {
     struct time_params params = time_params_default(GFX942);
-    if (options && !set_parameters(&params, options->parameters, why, why_size))
+    struct hipsim_time_options own = {.size = sizeof(own)};
+    if (options && !sized_copy(&own, sizeof(own), options, options->size))
+        return refuse(why, why_size, "timing", "the options have no size");
+    if (!set_parameters(&params, own.parameters, why, why_size))
         return false;
     pthread_mutex_lock(&state.lock);
     forget();
     bool ok = true;
     if (options) {
-        state.options = *options;
-        ok = copy(&state.parameters, options->parameters) &&
-             copy(&state.trace_path, options->trace_path) &&
-             copy(&state.annotate_path, options->annotate_path);
+        state.options = own;
+        ok = copy(&state.parameters, own.parameters) && copy(&state.trace_path, own.trace_path) &&
+             copy(&state.annotate_path, own.annotate_path);
         state.enabled = ok;
     }
     pthread_mutex_unlock(&state.lock);
@@ -97,9 +100,8 @@ bool hipsim_time_enable(const struct hipsim_time_options *options, char *why, si
 bool hipsim_time_last(struct hipsim_time_report *report)
 {
     pthread_mutex_lock(&state.lock);
-    bool timed = state.timed;
-    if (timed)
-        *report = state.last;
+    const bool timed =
+        state.timed && sized_copy(report, report->size, &state.last, sizeof(state.last));
     pthread_mutex_unlock(&state.lock);
     return timed;
 }
@@ -163,9 +165,12 @@ static void add_stalls(const struct hipsim_time_report *r, char *text, size_t si
     add(text, size, used, "\n");
 }
 
-int hipsim_time_format(const struct hipsim_time_report *r, char *text, size_t size)
+int hipsim_time_format(const struct hipsim_time_report *report, char *text, size_t size)
 {
+    struct hipsim_time_report own = {.size = sizeof(own)}, *r = &own;
     int used = 0;
+    if (!sized_copy(r, sizeof(own), report, report->size))
+        return -1;
     add(text, size, &used, "%s on %s, modelled, not measured\n", r->kernel, r->target);
     add(text, size, &used,
         "  %.0f cycles: %.2f us at %.0f MHz (maximum clock), %.2f us at "
