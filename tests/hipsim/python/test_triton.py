@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Triton kernels on torch's CPU tensors through `python -m hipsim`; `triton.sh` runs it for each target."""
+import math
+import subprocess
+import sys
+import unittest
+
+import torch
+import triton
+import triton.language as tl
+
+import hipsim
+
+DEVICE = triton.runtime.driver.active.get_active_torch_device()
+
+
+@triton.jit
+def add(x, y, out, n, BLOCK: tl.constexpr, MASK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    keep = i < (n if MASK else n + BLOCK)
+    tl.store(out + i, tl.load(x + i, mask=keep) + tl.load(y + i, mask=keep), mask=keep)
+
+
+@triton.jit
+def collide(out, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(out + i, i + tl.program_id(0))
+
+
+@triton.autotune([triton.Config({"BLOCK": b}, num_warps=w) for b, w in ((32, 1), (64, 4))], key=["n"])
+@triton.jit
+def attend(q, k, v, out, n, scale, D: tl.constexpr, BLOCK: tl.constexpr):
+    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    d = tl.arange(0, D)
+    head = tl.program_id(1).to(tl.int64) * n * D
+    here = head + rows[:, None] * D + d[None, :]
+    queries = tl.load(q + here, mask=rows[:, None] < n, other=0.0)
+    m = tl.full([BLOCK], -1e30, tl.float32)
+    l = tl.zeros([BLOCK], tl.float32)
+    acc = tl.zeros([BLOCK, D], tl.float32)
+    for start in range(0, (tl.program_id(0) + 1) * BLOCK, BLOCK):
+        keys = start + tl.arange(0, BLOCK)
+        there = head + keys[:, None] * D + d[None, :]
+        s = tl.dot(queries, tl.trans(tl.load(k + there, mask=keys[:, None] < n, other=0.0))) * scale
+        s = tl.where(rows[:, None] >= keys[None, :], s, -1e30)
+        grown = tl.maximum(m, tl.max(s, 1))
+        p = tl.exp(s - grown[:, None])
+        alpha = tl.exp(m - grown)
+        l = l * alpha + tl.sum(p, 1)
+        values = tl.load(v + there, mask=keys[:, None] < n, other=0.0)
+        acc = acc * alpha[:, None] + tl.dot(p.to(values.dtype), values)
+        m = grown
+    tl.store(out + here, (acc / l[:, None]).to(out.dtype.element_ty), mask=rows[:, None] < n)
+
+
+def overrun():
+    x, y, out = (torch.zeros(1000) for _ in range(3))
+    add[(4,)](x, y, out, 1000, BLOCK=256, MASK=False)
+
+
+class Kernels(unittest.TestCase):
+    def test_tensors_of_both_devices(self):
+        for n in (1000, 1024):
+            x, y = torch.rand(n, device="cuda"), torch.rand(n).cuda()
+            out = torch.empty_like(x, device=DEVICE)
+            add[(triton.cdiv(n, 256),)](x, y, out, n, BLOCK=256, MASK=True)
+            self.assertTrue(torch.equal(out, x + y))
+
+    def test_views_share_their_memory(self):
+        whole = torch.rand(3, 512)
+        add[(2,)](whole[0], whole[1], whole[2], 512, BLOCK=256, MASK=True)
+        self.assertTrue(torch.equal(whole[2], whole[0] + whole[1]))
+
+    def test_access_past_the_end_is_an_error(self):
+        done = subprocess.run([sys.executable, "-B", "-m", "hipsim", __file__, "overrun"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("invalid memory access: load of 4 bytes", done.stderr)
+        self.assertRegex(done.stderr, r"source .*test_triton.py:\d+")
+
+    def test_race_between_programs_is_counted(self):
+        before = hipsim.findings()
+        collide[(2,)](torch.zeros(64, dtype=torch.int32), BLOCK=64)
+        self.assertGreater(hipsim.findings(), before)
+
+    def test_attention_is_tuned_by_modelled_time(self):
+        heads, n, d = 2, 100, 64
+        q, k, v = (torch.randn(heads, n, d).half() for _ in range(3))
+        out, scale = torch.empty_like(q), 1 / math.sqrt(d)
+        attend[lambda meta: (triton.cdiv(n, meta["BLOCK"]), heads)](q, k, v, out, n, scale, D=d)
+        s = (q.double() @ k.double().transpose(1, 2)) * scale
+        s = s.masked_fill(torch.triu(torch.ones(n, n, dtype=torch.bool), 1), -math.inf)
+        want = torch.softmax(s, -1) @ v.double()
+        # Rounding of P and of the result to fp16, each half a unit: 2^-11 of at most max |v|.
+        self.assertLess((out.double() - want).abs().max().item(), 2 * 2**-11 * v.double().abs().max().item())
+        self.assertEqual(len(attend.configs_timings), 2)
+        self.assertTrue(all(t[0] > 0.004 if isinstance(t, list) else t > 0.004
+                            for t in attend.configs_timings.values()))
+
+    def test_a_benchmark_is_one_modelled_run(self):
+        x, y, out = (torch.zeros(4096) for _ in range(3))
+        calls = []
+
+        def call():
+            calls.append(1)
+            add[(16,)](x, y, out, 4096, BLOCK=256, MASK=True)
+
+        ms = triton.testing.do_bench(call)
+        self.assertEqual(len(calls), 1)
+        self.assertTrue(0.003 < ms < 0.1, ms)
+        self.assertEqual(triton.testing.do_bench(call, quantiles=[0.5, 0.2, 0.8]), [ms] * 3)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["overrun"]:
+        overrun()
+    unittest.main()
