@@ -6,6 +6,7 @@ Usage: step.py ATTNC HIP_LIBRARIES   HIP_LIBRARIES: folders of an amdhip64 that 
 """
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -121,12 +122,24 @@ def kinds_of_layers_add_up():
 def more_queries_have_a_kernel_of_their_own():
     s = step("windows.json --tp 2 --context 500 --queries 3 --batch 2 --target gfx942")
     for kind in s["layers"]:
-        assert [w["way"] for w in kind["ways"]] == ["one launch", "plan and combine", "no plan", "paged prefill"]
+        assert [w["way"] for w in kind["ways"]] == ["one launch", "plan and combine", "no plan", "planned prefill",
+                                                     "paged prefill"]
         assert kind["launches"][0]["shape"].startswith("tokens=6,")
     s = step("windows.json --tp 2 --context 500 --queries 100")
     for kind in s["layers"]:
-        assert ops(kind) == ["rope_qk_norm_cache", "prefill"] and not kind["ways"]
-    assert not s["plans"]
+        assert [w["way"] for w in kind["ways"]] == ["planned prefill", "paged prefill"]
+
+
+def chunks_are_planned_as_tiles():
+    s = step("windows.json --tp 2 --context 4000 --queries 100")
+    window, full = s["layers"]
+    assert ops(full) == ["rope_qk_norm_cache", "prefill", "combine"], full
+    prefill, combine = full["launches"][1:]
+    tile = re.search(r",q_tile=(\d+)", prefill["shape"])[1]
+    plan = next(p for p in s["plans"] if "window" not in p["shape"])
+    assert "_planned" in prefill["kernel"] and "_tiles_" in plan["kernel"], (prefill, plan)
+    assert f"q=100,q_tile={tile}," in plan["shape"] and "tokens=100," in combine["shape"], (plan, combine)
+    check_trace(s, "windows.json", "--tp 2")
 
 
 def latent_layers_have_their_products():
@@ -229,7 +242,8 @@ for name, config in (("windows", WINDOWS), ("latent", LATENT), ("sparse", SPARSE
     with open(f"{name}.json", "w") as f:
         json.dump(config, f)
 for test in (mistakes_are_told, kinds_of_layers_add_up, more_queries_have_a_kernel_of_their_own,
-             latent_layers_have_their_products, sparse_layers_have_an_indexer, encoders_have_one_prefill,
-             a_table_has_the_same_figures, a_tuning_has_its_splits, gaps_are_named, a_gpu_is_measured):
+             chunks_are_planned_as_tiles, latent_layers_have_their_products, sparse_layers_have_an_indexer,
+             encoders_have_one_prefill, a_table_has_the_same_figures, a_tuning_has_its_splits, gaps_are_named,
+             a_gpu_is_measured):
     test()
     print(test.__name__.replace("_", " "))

@@ -241,7 +241,7 @@ const struct verify_op verify_plan = {
             {"keys", offsetof(struct shape, keys), 1 << 24, "of each"},
             {"longest", offsetof(struct shape, longest), 1 << 24,
              "of the first; keys where left out"},
-            {"q", offsetof(struct shape, q_len), 1 << 16, "query tokens of each"},
+            {"q", offsetof(struct shape, q_len), 1 << 20, "query tokens of each"},
             {"q_tile", offsetof(struct shape, q_tile), 1 << 16,
              "query tokens of a tile, for a kernel of tiles; left out: 32"},
             {"heads", offsetof(struct shape, heads), 1024, "query heads"},

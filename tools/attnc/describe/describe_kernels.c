@@ -15,6 +15,7 @@ struct writer {
     const struct deployment *d;
     FILE *out;
     unsigned entries;
+    bool tiles;            /* a planned prefill is written, whose plans are of tiles */
     char entry[MAX_ENTRY]; /* the one that is being written */
     size_t length;
 };
@@ -103,23 +104,29 @@ static void end(struct writer *w, const char *label, const char *comment)
     w->entries++;
 }
 
-/*
- * Adds one_launch to an entry of a decode, where all targets of the entry have that kernel. A step
- * of few sequences then takes one launch. Splits that `combine` sums stay possible.
- */
-static void add_one_launch(struct writer *w)
+/* Adds kernels with a flag to an entry beside those without it, if all targets of the entry have
+ * them. Returns whether it did. */
+static bool add_flag(struct writer *w, const char *flag, const char *remark)
 {
-    char good[64], single[64], bad[64], why[200];
+    char good[64], with[64], bad[64], why[200];
     const size_t length = w->length;
-    if (!w->d->one_launch)
-        return;
     sort_targets(w, good, bad, why);
-    field(w, "one_launch: true");
-    sort_targets(w, single, bad, why);
+    field(w, "%s: true", flag);
+    sort_targets(w, with, bad, why);
     w->length = length;
     w->entry[length] = '\0';
-    if (good[0] && strcmp(good, single) == 0)
-        field(w, "one_launch: [false, true] # true: no combine, for steps of few sequences");
+    if (!good[0] || strcmp(good, with) != 0)
+        return false;
+    field(w, "%s: [false, true] # true: %s", flag, remark);
+    return true;
+}
+
+/* Adds one_launch to an entry of a decode. A step of few sequences then takes one launch. Splits
+ * that `combine` sums stay possible. */
+static void add_one_launch(struct writer *w)
+{
+    if (w->d->one_launch)
+        add_flag(w, "one_launch", "no combine, for steps of few sequences");
 }
 
 /* "8", or "[8, 16]": the ratios of heads that the ranks have. False: no rank can run the model. */
@@ -270,7 +277,8 @@ static void write_group(struct writer *w, const struct model_group *g)
     field(w, "paged: true");
     field(w, "page_size: %s", w->d->page_size);
     cache_fields(w);
-    end(w, label, "The same behind a prefix that the cache holds.");
+    w->tiles |= add_flag(w, "planned", "work lists, for chunks and mixed batches");
+    end(w, label, "The same after a prefix that the cache holds.");
     write_decode(w, g, ratios, 1, seen);
     if (w->d->draft_tokens > 0)
         write_decode(w, g, ratios, w->d->draft_tokens + 1, seen);
@@ -503,7 +511,9 @@ static void write_combine(struct writer *w, const struct model_group *g)
 static void write_shared(struct writer *w)
 {
     begin(w, "plan");
-    end(w, "plan", "Work lists of decode, made on the device.");
+    if (w->tiles)
+        field(w, "q_tiles: [false, true] # true: for a planned prefill");
+    end(w, "plan", "Work lists, made on the device.");
     begin(w, "metadata");
     field(w, "metadata: [indptr, kv_indices, page_table, last_page_len, draft_slots]");
     end(w, "metadata", "Index arrays of a step, made on the device.");

@@ -56,6 +56,12 @@ static void write_shape(const struct attention *a, long batch, long keys, char *
         snprintf(text + n, TUNE_SHAPE_TEXT - (size_t)n, ",window=%ld", a->window);
 }
 
+/* Writes the shape of a small call of the same kernel. */
+static void write_probe(const struct attention *a, char *text)
+{
+    write_shape(a, 1, PROBE_KEYS > a->queries ? PROBE_KEYS : a->queries, text);
+}
+
 static void add_dims(struct step_call *c, long head_dim, long head_dim_v)
 {
     add_field(c, ATT_HEAD_DIM, (int)head_dim);
@@ -76,17 +82,22 @@ static void add_decode(struct step_stage *stage, const struct attention *a, cons
     add_field(c, ATT_ONE_LAUNCH, one_launch);
     w->split = split;
     write_shape(a, a->batch, a->keys, c->shape);
-    write_shape(a, 1, PROBE_KEYS > a->queries ? PROBE_KEYS : a->queries, w->probe);
+    write_probe(a, w->probe);
 }
 
-static void add_paged_prefill(struct step_stage *stage, const struct attention *a)
+static void add_paged_prefill(struct step_stage *stage, const struct attention *a, const char *name,
+                              bool planned)
 {
-    struct step_call *c = &add_way(stage, "paged prefill", "prefill")->launches[0].call;
+    struct step_way *w = add_way(stage, name, "prefill");
+    struct step_call *c = &w->launches[0].call;
     add_dims(c, a->head_dim, a->head_dim_v);
     add_field(c, ATT_MASK, a->mask);
     add_field(c, ATT_SINKS, a->sinks);
     add_field(c, ATT_PAGED, true);
+    add_field(c, ATT_PLANNED, planned);
+    w->split = planned;
     write_shape(a, a->batch, a->keys, c->shape);
+    write_probe(a, w->probe);
 }
 
 /* Adds every way that libattn has: keys split by a plan or not, parts added up in the same launch
@@ -99,8 +110,10 @@ static void add_attention(struct step_kind *k, const struct attention *a)
         add_decode(stage, a, "plan and combine", true, false);
         add_decode(stage, a, "no plan", false, false);
     }
-    if (a->queries > 1 && !strcmp(a->op, "decode"))
-        add_paged_prefill(stage, a);
+    if (a->queries > 1 && !strcmp(a->op, "decode")) {
+        add_paged_prefill(stage, a, "planned prefill", true);
+        add_paged_prefill(stage, a, "paged prefill", false);
+    }
 }
 
 /* Layers with a key and a value per head. */
@@ -144,6 +157,7 @@ static void add_encoder(struct step_kind *k, const struct model_group *g, const 
     add_field(c, ATT_MASK, mask_of(g));
     add_field(c, ATT_SINKS, g->sinks);
     add_field(c, ATT_PAGED, false);
+    add_field(c, ATT_PLANNED, false);
     const int n =
         snprintf(c->shape, sizeof(c->shape), "batch=%ld,q=%ld,k=%ld,heads=%ld,kv_heads=%ld",
                  l->batch, l->context, l->context, k->heads, k->kv_heads);

@@ -105,13 +105,21 @@ struct split_call {
     bool hip;
 };
 
+/* Returns the query tokens of a step; 0, many, where an int32 cannot hold them. */
+static int32_t tokens_of(const struct step_load *l)
+{
+    const long tokens = l->batch * l->queries;
+    return tokens <= INT32_MAX ? (int32_t)tokens : 0;
+}
+
 static int call_split(void *context, void *answer)
 {
     const struct split_call *c = context;
     struct attn_decode_split *split = answer;
     const struct attn_decode_step step = {.size = sizeof(step),
                                           .batch = (int32_t)c->load->batch,
-                                          .kv_len = (int32_t)c->load->context};
+                                          .kv_len = (int32_t)c->load->context,
+                                          .tokens = tokens_of(c->load)};
     struct trace_session t;
     const int code = trace_open_any(&t, c->pack, c->shape, c->hip ? "hip" : NULL);
     if (code != EXIT_GOOD)
@@ -145,6 +153,7 @@ static bool split_way(struct work *w, struct step_way *way, struct attn_pack *pa
         return false;
     }
     add_number(call->shape, "lists", split.lists);
+    add_number(call->shape, "q_tile", split.q_tile);
     add_number(call->shape, "item_cost", split.item_cost);
     add_number(call->shape, "merge_rate", split.merge_rate);
     struct tune_shape shape = {
@@ -156,18 +165,13 @@ static bool split_way(struct work *w, struct step_way *way, struct attn_pack *pa
     return true;
 }
 
-/* Writes the shape of the plan that a decode call follows: its own but for pages, and k is keys. */
+/* Writes the shape of the plan that a call follows: its own but for pages, and k is keys. */
 static void write_plan(const struct step_call *call, char plan[TUNE_SHAPE_TEXT])
 {
     static const char *const names[][2] = {
-        {"batch", "batch"},
-        {"k", "keys"},
-        {"q", "q"},
-        {"heads", "heads"},
-        {"kv_heads", "kv_heads"},
-        {"lists", "lists"},
-        {"window", "window"},
-        {"item_cost", "item_cost"},
+        {"batch", "batch"},           {"k", "keys"},        {"q", "q"},
+        {"q_tile", "q_tile"},         {"heads", "heads"},   {"kv_heads", "kv_heads"},
+        {"lists", "lists"},           {"window", "window"}, {"item_cost", "item_cost"},
         {"merge_rate", "merge_rate"},
     };
     struct tune_shape shape;
@@ -241,7 +245,9 @@ static bool time_plan(struct work *w, const char *kind, const char *shape)
         if (!strcmp(s->plans[i].launch.call.shape, shape))
             return true;
     }
-    l->call = (struct step_call){.op = "plan"};
+    l->call = (struct step_call){.op = "plan", .field_count = 1};
+    l->call.fields[0].field = ATT_Q_TILES;
+    l->call.fields[0].value = strstr(shape, "q_tile=") != NULL;
     snprintf(l->call.shape, sizeof(l->call.shape), "%s", shape);
     s->plans[s->plan_count++].kind = kind;
     w->total++;

@@ -25,21 +25,22 @@ static struct tune_plan make_plan(const struct attn_decode_plan_shape *shape, co
     struct tune_plan plan = {0};
     if (attn_decode_plan_sizes(shape, &sizes))
         return plan;
-    const size_t batch = (size_t)shape->batch, lists = (size_t)shape->lists;
+    const size_t tiles = (size_t)sizes.tiles, lists = (size_t)shape->lists;
     const size_t items = INFO * (size_t)sizes.work_items;
-    const size_t words = lists + 1 + items + batch + 1 + 2 * batch + (size_t)sizes.partials;
+    const size_t words = lists + 1 + items + tiles + 1 + 2 * tiles + (size_t)sizes.partials;
     int32_t *all = calloc(words, sizeof(*all));
     const struct attn_decode_plan tensors = {
         .work_info = all,
         .work_indptr = all + items,
         .reduce_indptr = all + items + lists + 1,
-        .reduce_final_map = all + items + lists + batch + 2,
-        .reduce_partial_map = all + items + lists + 3 * batch + 2,
+        .reduce_final_map = all + items + lists + tiles + 2,
+        .reduce_partial_map = all + items + lists + 3 * tiles + 2,
     };
     const struct attn_decode_plan_lengths lengths = {.kv_lens = lens};
     if (all && !attn_decode_plan(shape, &lengths, &tensors))
         plan = (struct tune_plan){
-            .parts = tensors.reduce_indptr[batch],
+            .tiles = sizes.tiles,
+            .parts = tensors.reduce_indptr[tiles],
             .hash = XXH3_64bits(all, words * sizeof(*all)),
         };
     free(all);
@@ -59,6 +60,7 @@ struct tune_plan tune_plan_shape(const struct tune_shape *s)
         .window = tune_shape_number(s, "window"),
         .item_cost = s->item_cost,
         .merge_rate = s->merge_rate,
+        .q_tile = tune_shape_number(s, "q_tile"),
     };
     int32_t *lens = s->lists ? calloc((size_t)shape.batch + 1, sizeof(*lens)) : NULL;
     for (int i = 0; lens && i < shape.batch; i++)

@@ -81,14 +81,14 @@ bool tune_add_split_keys(struct tune_sweep *sweep, const struct tune_shapes *sha
 bool tune_find_combine(const struct tune_shape *s, struct tune_shape *out)
 {
     const struct tune_plan plan = tune_plan_shape(s);
-    const int batch = tune_shape_number(s, "batch");
     *out = (struct tune_shape){.op = "combine"};
+    if (!plan.parts)
+        return false;
     snprintf(out->text, sizeof(out->text), "tokens=%d,parts=%d,heads=%d",
-             batch * tune_shape_number(s, "q"), (plan.parts + batch - 1) / batch,
-             tune_shape_number(s, "heads"));
-    if (plan.parts > 0)
-        tune_find_values(out);
-    return plan.parts > 0;
+             tune_shape_number(s, "batch") * tune_shape_number(s, "q"),
+             (plan.parts + plan.tiles - 1) / plan.tiles, tune_shape_number(s, "heads"));
+    tune_find_values(out);
+    return true;
 }
 
 struct tune_key *tune_find_key(const struct tune_sweep *sweep, const struct att_variant *v)

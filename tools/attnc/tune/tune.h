@@ -127,8 +127,9 @@ bool tune_choose_splits(const struct tune_sweep *sweep, struct attnc_tuning *tun
  * written. */
 bool tune_choose_costs(struct tune_sweep *sweep, struct attnc_tuning *tuning);
 
-/** The plan of a shape with lists. */
+/** The plan of a shape with lists. Tiles of queries see the keys that a causal mask leaves. */
 struct tune_plan {
+    int tiles;     /* sequences, or with q_tile tiles of queries */
     int parts;     /* partial rows of all its sequences; 0: nothing is cut */
     uint64_t hash; /* of the plan; the same for equal ones */
 };
