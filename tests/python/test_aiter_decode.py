@@ -10,7 +10,7 @@ import attn
 import attn.aiter as aiter
 import support
 import test_aiter as base
-from attn.aiter import _common, _forms
+from attn.aiter import _common, _forms, _split
 from support import FP8, FP8_MAX
 from test_aiter import ALIBI, D, GQA, H, HK, P
 
@@ -37,7 +37,12 @@ KERNELS = [
     {"op": "mla_decode", "head_dim": 576, "head_dim_v": 512, "gqa": "any", "page_size": 1, "page_table": "indices"},
     {"op": "mla_decode", "head_dim": 576, "head_dim_v": 512, "gqa": "any", "page_size": "any", "lse": True,
      "page_table": "indices", "q_len": 2, "sharded": True},
-    {"op": "combine", "head_dim": [D, 512], "partials": "csr"}, {"op": "plan"},
+    {"op": "combine", "head_dim": [D, 512], "partials": "csr"}, {"op": "plan", "q_tiles": [False, True]},
+    {"op": "prefill", "head_dim": D, "paged": True, "page_size": P, "planned": [False, True]},
+    {"op": "prefill", "head_dim": D, "paged": True, "page_size": P, "planned": [False, True], "mask": "window",
+     "sinks": True},
+    {"op": "prefill", "head_dim": D, "paged": True, "page_size": P, "planned": True, "page_table": "indices",
+     "lse": True, "mask": ["causal", "none"]},
     {"op": "qk_rmsnorm", "width": 256, "width_kv": 128, "out_dtype": ["same", "fp8"], "gemma": [False, True]},
     {"op": "qk_rmsnorm", "width": 256, "width_kv": 128, "out_dtype": "fp8", "row_scale": True},
     {"op": "qk_rmsnorm", "width": 256, "width_kv": 256, "out_dtype": "same", "gemma": [False, True]},
@@ -96,6 +101,60 @@ class Decode:
             None, None, sinks=self.t(sinks))
         self.check(out, q, self.cu(4), keys, values, window=(400, 0), sinks=sinks)
         self.assertIn(self.was_split(4), (None, True))
+
+    def mixed(self, **more):
+        """unified_attention() of a decode step and two chunks, one of them of a sequence without keys before it."""
+        lengths, cu = [900, 130, 20], np.array([0, 1, 40, 60], np.int32)
+        k, v, table, keys, values = self.paged(lengths, 21)
+        q, out = support.random((60, H, D), 22), self.t(np.zeros((60, H, D), np.float16))
+        call = dict(window_size=(-1, -1), softcap=0, q_descale=None, k_descale=None, v_descale=None)
+        aiter.unified_attention(
+            self.t(q), self.t(k), self.t(v), out, self.t(cu), 39, self.t(np.array(lengths, np.int32)), 900,
+            D ** -0.5, True, block_table=self.t(table), **{**call, **more})
+        return out, q, cu, keys, values
+
+    def were_tiles(self):
+        """Returns whether tiles of queries of the last call have several parts: numpy's buffers are kept."""
+        kept = list(self.session.buffers.values())
+        return None if self.torch else bool(kept) and int(kept[-1][2][-1]) > 1
+
+    def test_mixed_batches_are_split(self):
+        self.check(*self.mixed())
+        self.assertIn(self.were_tiles(), (None, True))
+        sinks = support.random((H,), 23)
+        got = self.mixed(window_size=(99, 0), sinks=self.t(sinks))
+        self.check(*got, window=(99, 0), sinks=sinks)
+        self.assertIn(self.were_tiles(), (None, True))
+
+    def test_batches_that_fill_the_gpu_are_not_split(self):
+        units, s = self.device.compute_units, self.session
+        desc = {"dtype": "fp16", "head_dim": D, "head_dim_v": D, "heads": H, "kv_heads": HK, "mask": "causal",
+                "sinks": False, "soft_cap": False, "lse": False, "paged": True,
+                "cache": attn.CacheDesc(page_size=P), "logits": None, "q_dtype": None}
+        tokens = 128 * units // H
+        for batch, n, split in ((1, tokens - 1, True), (1, tokens, False), (tokens // 64, tokens, True), (0, 0, False)):
+            self.assertEqual(_split.splits_prefill(s, desc, batch, n), split, f"{batch} of {n}")
+        self.assertFalse(_split.splits_prefill(s, dict(desc, paged=False), 1, 9))
+        self.assertFalse(_split.splits_prefill(s, dict(desc, soft_cap=True), 1, 9))
+
+    def test_mha_batch_prefill_func_is_split(self):
+        lengths, cu = [900, 40], np.array([0, 30, 70], np.int32)
+        k, v, table, keys, values = self.paged(lengths, 24)
+        q, pages = support.random((70, H, D), 25), [-(-n // P) for n in lengths]
+        indptr = np.concatenate([[0], np.cumsum(pages)]).astype(np.int32)
+        indices = np.concatenate([table[s, :n] for s, n in enumerate(pages)]).astype(np.int32)
+        for causal in (True, False):
+            self.session.buffers.clear()
+            out, lse = aiter.mha_batch_prefill_func(
+                self.t(q), self.t(k), self.t(v), self.t(cu), self.t(indptr), self.t(indices), 40, 900, causal=causal,
+                return_lse=True, kv_last_page_lens=self.t(np.array([n - P * (m - 1) for n, m in zip(lengths, pages)],
+                                                                   np.int32)))
+            self.assertIn(self.were_tiles(), (None, True))
+            for s in range(2):
+                rows = slice(cu[s], cu[s + 1])
+                want, want_lse = support.attention(q[rows], keys[s], values[s], causal=causal)
+                support.close(self.back(out)[rows], want, support.bound(values[s]))
+                support.close(self.back(lse)[:, rows], want_lse, 1e-3)
 
     def test_lengths_of_64_bits(self):
         k, v, table, keys, values = self.paged(LENGTHS, 1)

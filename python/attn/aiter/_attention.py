@@ -209,16 +209,20 @@ def flydsl_flash_attn_fp8_supported(device, num_heads, num_kv_heads, head_dim, h
 
 def prefill(s, desc, q, head_dim_v, cu_seqlens_q, max_seqlen_q, max_seqlen_k, out, return_lse, sinks,
             keys, more, slopes=None, lse=None):
-    op = s.op("prefill", **desc)
+    split = _split.splits_prefill(s, desc, cu_seqlens_q.shape[0] - 1, q.shape[0])
+    op = s.op("prefill", **desc, planned=True) if split else s.op("prefill", **desc)
     if slopes is not None:
         more = dict(more, hook_arg=slopes_at(op, slopes))
     if out is None:
         out = c.rows(q, (q.shape[0], q.shape[1], head_dim_v), desc["dtype"])
     if return_lse and lse is None:
         lse = c.floats(q, (q.shape[1], q.shape[0]))
-    op(q=q, out=out, lse=lse, sinks=sinks, cu_seqlens_q=cu_seqlens_q,
-       max_seqlen_q=int(max_seqlen_q), max_seqlen_k=int(max_seqlen_k), **keys, **more,
-       stream=c.stream(q))
+    call = dict(keys, q=q, out=out, lse=lse, sinks=sinks, cu_seqlens_q=cu_seqlens_q,
+                max_seqlen_q=int(max_seqlen_q), max_seqlen_k=int(max_seqlen_k), **more, stream=c.stream(q))
+    if split:
+        _split.launch_prefill(s, desc, call)
+    else:
+        op(**call)
     return (out, lse) if return_lse else out
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decode over all compute units: a batch is split over its keys as `attnc tune` found it for the pack,
-and where nothing was tuned if it has fewer workgroups than there are units. The packs have to have
+"""Decode and prefill over all compute units: a batch is split over its keys as `attnc tune` found it for the
+pack, and where nothing was tuned if it has fewer workgroups than there are units. The packs have to have
 the kernels for it."""
 from attn.aiter import _common as c
-from attn.attention import Split, choose_split, plan_sizes
+from attn.attention import Split, choose_split, plan_sizes, room_of
 
 WHOLE = Split(0)  # each sequence and kv head is one workgroup
 
@@ -35,15 +35,14 @@ def split_of(s, op, batch, kv_heads, most, longest):
     return split
 
 
-def buffers(s, q, key, shapes):
-    """Tensors of a plan and the parts. torch's are of its allocator, which knows streams and graphs;
-    others are kept, for a stream and a size."""
-    if c.is_torch(q):
-        return [c.integers(q, shape) if n < 5 else c.floats(q, shape) for n, shape in enumerate(shapes)]
-    kept = s.buffers.get(key)
+def buffers(s, q, key, plan, parts):
+    """Tensors of a plan, of int32, and of the parts, of float32, by their shapes. torch's are of its allocator,
+    which knows streams and graphs; others are kept, for a stream and a size."""
+    kept = None if c.is_torch(q) else s.buffers.get(key)
     if kept is None:
-        kept = s.buffers[key] = [
-            c.integers(q, shape) if n < 5 else c.floats(q, shape) for n, shape in enumerate(shapes)]
+        kept = [c.integers(q, shape) for shape in plan] + [c.floats(q, shape) for shape in parts]
+        if not c.is_torch(q):
+            s.buffers[key] = kept
     return kept
 
 
@@ -68,7 +67,7 @@ def launch(s, kind, desc, call, batch, most=None, longest=0):
     stream, heads, kv_heads = c.stream(q), desc["heads"], desc.get("kv_heads", 1)
     split = split_of(s, op, batch, kv_heads, most, longest)
     once = split.one_launch and s.has(kind, **desc, one_launch=True)
-    joined = {"dtype": desc["dtype"], "head_dim": desc["head_dim_v"], "heads": heads, "partials": "csr"}
+    joined = joined_of(desc)
     if not split.lists or not s.has("plan") or not (once or s.has("combine", **joined)):
         op(**call, stream=stream)
         return
@@ -80,8 +79,8 @@ def launch(s, kind, desc, call, batch, most=None, longest=0):
     items, partials, rows = sizes
     lists, info, tiles, final, partial, part_out, part_lse = buffers(
         s, q, (stream, shape, desc["head_dim_v"]),
-        ((shape[4] + 1,), (items, 8), (batch + 1,), (batch, 2), (max(partials, 1),),
-         (max(rows, 1), heads, desc["head_dim_v"]), (max(rows, 1), heads)))
+        ((shape[4] + 1,), (items, 8), (batch + 1,), (batch, 2), (max(partials, 1),)),
+        ((max(rows, 1), heads, desc["head_dim_v"]), (max(rows, 1), heads)))
     s.op("plan")(kv_lens=call["kv_lens"], qo_indptr=call.get("qo_indptr"), work_indptr=lists,
                  work_info=info, reduce_indptr=tiles, reduce_final_map=final,
                  reduce_partial_map=partial, q_len=desc["q_len"], heads=heads, kv_heads=kv_heads,
@@ -98,3 +97,58 @@ def launch(s, kind, desc, call, batch, most=None, longest=0):
         out=out, lse=call.get("lse"), sinks=call.get("sinks"), partial_out=part_out,
         partial_lse=part_lse, reduce_indptr=tiles, reduce_final_map=final, reduce_partial_map=partial,
         q_len=desc["q_len"], partial_rows=rows, stream=stream)
+
+
+TILE = 128  # rows of a head that a workgroup of prefill has, at least
+
+
+def splits_prefill(s, desc, batch, tokens):
+    """Returns whether a prefill over pages is split over its keys: without it, tiles of a head's queries are too few
+    for the units, or are mostly empty. The packs have to have the kernels for it."""
+    if not desc.get("paged") or batch == 0 or tokens == 0:
+        return False
+    few = desc["heads"] * tokens < TILE * s.device.compute_units or tokens < TILE * batch
+    return few and s.has("prefill", **desc, planned=True) and s.has("plan", q_tiles=True) and s.has(
+        "combine", **joined_of(desc))
+
+
+def joined_of(desc):
+    """The combine that adds up the parts of a launch."""
+    return {"dtype": desc["dtype"], "head_dim": desc["head_dim_v"], "heads": desc["heads"], "partials": "csr"}
+
+
+def prefill_shape(s, op, desc, call, batch):
+    """(shape of the plan of a prefill, its room): made once for a number of sequences and tokens."""
+    tokens, longest = call["q"].shape[0], call["max_seqlen_q"]
+    window = call.get("window_left", -1) + 1 if desc["mask"] == "window" else 0
+    right = {"causal": 0, "window": call.get("window_right", -1)}.get(desc["mask"], -1)
+    key = (op, batch, tokens, longest, window, right)
+    kept = s.sizes.get(key)
+    if kept is None:
+        split = choose_split(op, batch, tokens=tokens)
+        shape = dict(q_len=longest, heads=desc["heads"], kv_heads=desc["kv_heads"], window=window,
+                     q_tile=split.q_tile, total_q=tokens, window_right=right, item_cost=split.item_cost,
+                     merge_rate=split.merge_rate)
+        kept = s.sizes[key] = shape, split.lists, room_of(batch, lists=split.lists, **shape)
+    return kept
+
+
+def launch_prefill(s, desc, call):
+    """Launches the plan, a planned prefill and combine; `call` has the arguments of prefill without work lists."""
+    q, op, stream = call["q"], s.op("prefill", **desc, planned=True), call["stream"]
+    batch, heads = call["cu_seqlens_q"].shape[0] - 1, desc["heads"]
+    shape, lists, room = prefill_shape(s, op, desc, call, batch)
+    rows, tiles = max(room.partial_rows, 1), room.tiles
+    work, info, ends, final, partial, tile_info, part_out, part_lse = buffers(
+        s, q, (stream, op, batch, lists, *shape.values()),
+        ((lists + 1,), (room.work_items, 8), (tiles + 1,), (tiles, 2), (max(room.partials, 1),), (5, tiles)),
+        ((rows, heads, desc["head_dim_v"]), (rows, heads)))
+    s.op("plan", q_tiles=True)(
+        kv_lens=call["kv_lens"], qo_indptr=call["cu_seqlens_q"], work_indptr=work, work_info=info, reduce_indptr=ends,
+        reduce_final_map=final, reduce_partial_map=partial, tile_info=tile_info, **shape, stream=stream)
+    op(**call, work_indptr=work, work_info=info, partial_out=part_out, partial_lse=part_lse,
+       partial_rows=room.partial_rows, q_tile=shape["q_tile"])
+    s.op("combine", **joined_of(desc))(
+        out=call["out"], lse=call["lse"], sinks=call["sinks"], partial_out=part_out, partial_lse=part_lse,
+        reduce_indptr=ends, reduce_final_map=final, reduce_partial_map=partial, q_len=shape["q_tile"],
+        partial_rows=room.partial_rows, stream=stream)
