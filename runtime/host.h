@@ -70,5 +70,7 @@ int attn_conv1d_check_slots(const struct attn_op *op, const struct attn_conv1d_a
 int attn_gated_delta_check_slots(const struct attn_op *op,
                                  const struct attn_gated_delta_args *args);
 int attn_ssd_check_slots(const struct attn_op *op, const struct attn_ssd_args *args);
+int attn_ssd_prefill_check_slots(const struct attn_op *op,
+                                 const struct attn_ssd_prefill_args *args);
 
 #endif

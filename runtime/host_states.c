@@ -64,30 +64,7 @@ static int check_slots(const struct attn_device *device, const struct slots *s, 
     return r;
 }
 
-int attn_conv1d_check_slots(const struct attn_op *op, const struct attn_conv1d_args *a)
-{
-    struct slots s = {
-        .name = "state_slots",
-        .data = a->state_slots,
-        .rows = a->batch,
-        .columns = 1,
-        .row_stride = a->state_slots_sequence_stride ? a->state_slots_sequence_stride : 1,
-        .first = a->first_slot,
-        .count = a->state_slot_count,
-        .written = true,
-    };
-    const int r = check_slots(op->device, &s, a->stream);
-    if (r || !a->state_slots_in)
-        return r;
-    const int64_t stride = a->state_slots_in_sequence_stride;
-    s.name = "state_slots_in";
-    s.data = a->state_slots_in;
-    s.row_stride = stride ? stride : 1;
-    s.written = false;
-    return check_slots(op->device, &s, a->stream);
-}
-
-/* The slots of a recurrence, which struct attn_gated_delta_args has under the names of others. */
+/* Checks the slots of an op, whose arguments have different names for them. */
 static int check_steps(const struct attn_op *op, struct slots s, const int32_t *data_in,
                        int64_t row_stride, int64_t column_stride, void *stream)
 {
@@ -125,6 +102,27 @@ int attn_ssd_check_slots(const struct attn_op *op, const struct attn_ssd_args *a
 {
     return check_steps(op, SLOTS_OF(a), a->state_slots_in, a->state_slots_in_sequence_stride,
                        a->state_slots_in_step_stride, a->stream);
+}
+
+/* One slot for each sequence. */
+#define SLOT_LIST_OF(a)                                             \
+    ((struct slots){.data = (a)->state_slots,                       \
+                    .rows = (a)->batch,                             \
+                    .columns = 1,                                   \
+                    .row_stride = (a)->state_slots_sequence_stride, \
+                    .first = (a)->first_slot,                       \
+                    .count = (a)->state_slot_count})
+
+int attn_conv1d_check_slots(const struct attn_op *op, const struct attn_conv1d_args *a)
+{
+    return check_steps(op, SLOT_LIST_OF(a), a->state_slots_in, a->state_slots_in_sequence_stride, 1,
+                       a->stream);
+}
+
+int attn_ssd_prefill_check_slots(const struct attn_op *op, const struct attn_ssd_prefill_args *a)
+{
+    return check_steps(op, SLOT_LIST_OF(a), a->state_slots_in, a->state_slots_in_sequence_stride, 1,
+                       a->stream);
 }
 
 /* Checks one offset of a span, and that its bytes end within `room` bytes. */

@@ -82,12 +82,7 @@ static struct tir_value slot_at(struct att_recurrence *r, const char *arg,
 /* Returns the address of the value head's state in a slot. */
 static struct tir_value state_at(struct att_recurrence *r, struct tir_value slot)
 {
-    struct tir_builder *b = &r->b;
-    const struct att_state *s = &r->state;
-    const struct tir_value base =
-        att_row(b, tir_arg(b, ARG_STATE, TIR_I64), slot, ARG_STATE_SLOT_STRIDE, s->size);
-    const struct tir_value bytes = tir_i64(b, s->key * s->value * s->size);
-    return tir_add(b, base, tir_mul(b, att_wide(b, r->value_head), bytes));
+    return att_state_at(&r->b, &r->state, slot, r->value_head);
 }
 
 /* Stores the state after a token where state_slots has a slot for it. */

@@ -10,13 +10,12 @@ struct tir_value att_is_given(struct tir_builder *b, const char *arg)
     return tir_cmp_ne(b, tir_arg(b, arg, TIR_I64), tir_i64(b, 0));
 }
 
-/* Entry `index` of an array of int32, or `otherwise` where the call has none. */
-static struct tir_value entry_or(struct tir_builder *b, const char *arg, struct tir_value index,
-                                 struct tir_value otherwise)
+struct tir_value att_entry_or(struct tir_builder *b, const char *arg, struct tir_value index,
+                              struct tir_value otherwise)
 {
-    const struct tir_type t = tir_scalar(TIR_I32);
+    const struct tir_type t = tir_typeof(b->f, otherwise);
     struct tir_if given = tir_begin_if(b, att_is_given(b, arg), false, &t, 1);
-    struct tir_value entry = att_entry(b, arg, index, TIR_I32);
+    struct tir_value entry = att_entry(b, arg, index, t.dtype);
     tir_else(b, &given, &entry);
     entry = otherwise;
     tir_end_if(b, &given, &entry);
@@ -41,16 +40,35 @@ static struct tir_value flag_or_set(struct tir_builder *b, struct tir_value inde
     return flag;
 }
 
+static void read_tokens(struct tir_builder *b, struct att_sequence *s)
+{
+    const struct tir_value most = tir_arg(b, ARG_MAX_SEQLEN, TIR_I32);
+    const struct tir_value uniform = tir_mul(b, s->index, most);
+    s->start = att_entry_or(b, ARG_CU_SEQLENS, s->index, uniform);
+    s->end = att_entry_or(b, ARG_CU_SEQLENS, att_plus(b, s->index, 1), tir_add(b, uniform, most));
+    s->count = tir_sub(b, s->end, s->start);
+}
+
+static void read_has_state(struct tir_builder *b, struct att_sequence *s)
+{
+    s->has_state = tir_cmp_ne(b, flag_or_set(b, s->index), tir_i32(b, 0));
+}
+
 struct att_sequence att_sequence(struct tir_builder *b, struct tir_value index)
 {
-    const struct tir_value zero = tir_i32(b, 0), most = tir_arg(b, ARG_MAX_SEQLEN, TIR_I32);
-    const struct tir_value uniform = tir_mul(b, index, most);
+    const struct tir_value zero = tir_i32(b, 0);
     struct att_sequence s = {.index = index, .verifies = att_is_given(b, ARG_ACCEPTED)};
-    s.start = entry_or(b, ARG_CU_SEQLENS, index, uniform);
-    s.end = entry_or(b, ARG_CU_SEQLENS, att_plus(b, index, 1), tir_add(b, uniform, most));
-    s.count = tir_sub(b, s.end, s.start);
-    s.accepted = tir_max(b, att_plus(b, entry_or(b, ARG_ACCEPTED, index, zero), -1), zero);
-    s.has_state = tir_cmp_ne(b, flag_or_set(b, index), zero);
+    read_tokens(b, &s);
+    s.accepted = tir_max(b, att_plus(b, att_entry_or(b, ARG_ACCEPTED, index, zero), -1), zero);
+    read_has_state(b, &s);
+    return s;
+}
+
+struct att_sequence att_sequence_of_prompt(struct tir_builder *b, struct tir_value index)
+{
+    struct att_sequence s = {.index = index};
+    read_tokens(b, &s);
+    read_has_state(b, &s);
     return s;
 }
 

@@ -56,6 +56,13 @@ static struct tir_layout layout_from_fours(const struct tir_layout *memory, unsi
     return tir_layout_split_blocks(&line, 1, key);
 }
 
+static struct tir_layout layout_to_fours(const struct tir_layout *tile, unsigned key)
+{
+    const struct tir_layout line = tir_layout_join_blocks(tile, 1, key);
+    const struct tir_layout split = tir_layout_split_blocks(&line, 1, key / FOUR);
+    return tir_layout_transpose(&split);
+}
+
 /* The layout of 1 x K elements in the order of memory which beside the state are `keys`. */
 static struct tir_layout layout_of_memory_keys(const struct tir_layout *keys, unsigned key)
 {
@@ -83,10 +90,9 @@ static struct tir_layout choose_memory(struct tir_builder *b, struct att_state *
                                                 : layout_from_fours(l, key);
 }
 
-struct att_state att_state(struct tir_builder *b, const struct att_variant *v, int key, int value,
-                           unsigned rows)
+static struct att_state state_of(const struct att_variant *v, int key, int value, unsigned rows)
 {
-    struct att_state s = {
+    return (struct att_state){
         .order = v->state_layout,
         .dtype = dtype_of(v->state_dtype),
         .size = v->state_dtype == ATT_STATE_DTYPE_F32 ? 4 : 2,
@@ -94,14 +100,53 @@ struct att_state att_state(struct tir_builder *b, const struct att_variant *v, i
         .value = value,
         .rows = rows,
     };
-    const struct tir_layout tile = choose_memory(b, &s);
-    const struct tir_layout keys = tir_layout_slice(&tile, 0), values = tir_layout_slice(&tile, 1);
+}
+
+/* Sets the types of what is beside a state in registers of the layout `tile`. */
+static void set_types(struct tir_builder *b, struct att_state *s, const struct tir_layout *tile)
+{
+    const unsigned key = (unsigned)s->key;
+    const struct tir_layout keys = tir_layout_slice(tile, 0), values = tir_layout_slice(tile, 1);
     const struct tir_layout one = tir_layout_slice(&keys, 1);
-    s.tile = tir_tile(b->f, TIR_F32, rows, (unsigned)key, &tile);
-    s.keys = tir_tile(b->f, TIR_F32, 1, (unsigned)key, &keys);
-    s.values = tir_tile(b->f, TIR_F32, rows, 1, &values);
-    s.one = tir_tile(b->f, TIR_F32, 1, 1, &one);
+    s->tile = tir_tile(b->f, TIR_F32, s->rows, key, tile);
+    s->keys = tir_tile(b->f, TIR_F32, 1, key, &keys);
+    s->values = tir_tile(b->f, TIR_F32, s->rows, 1, &values);
+    s->one = tir_tile(b->f, TIR_F32, 1, 1, &one);
+}
+
+struct att_state att_state(struct tir_builder *b, const struct att_variant *v, int key, int value,
+                           unsigned rows)
+{
+    struct att_state s = state_of(v, key, value, rows);
+    const struct tir_layout tile = choose_memory(b, &s);
+    set_types(b, &s, &tile);
     return s;
+}
+
+struct att_state att_state_of_layout(struct tir_builder *b, const struct att_variant *v, int key,
+                                     int value, unsigned rows, const struct tir_layout *tile)
+{
+    struct att_state s = state_of(v, key, value, rows);
+    const unsigned k = (unsigned)key;
+    const struct tir_layout turned = tir_layout_transpose(tile), fours = layout_to_fours(tile, k);
+    set_types(b, &s, tile);
+    switch (s.order) {
+    case ATT_STATE_LAYOUT_K_MAJOR: s.memory = tir_tile(b->f, s.dtype, k, rows, &turned); break;
+    case ATT_STATE_LAYOUT_K_FOURS:
+        s.memory = tir_tile(b->f, s.dtype, k / FOUR, rows * FOUR, &fours);
+        break;
+    default: s.memory = tir_tile(b->f, s.dtype, rows, k, tile);
+    }
+    return s;
+}
+
+struct tir_value att_state_at(struct tir_builder *b, const struct att_state *s,
+                              struct tir_value slot, struct tir_value value_head)
+{
+    const struct tir_value base =
+        att_row(b, tir_arg(b, ARG_STATE, TIR_I64), slot, ARG_STATE_SLOT_STRIDE, s->size);
+    const struct tir_value bytes = tir_i64(b, s->key * s->value * s->size);
+    return tir_add(b, base, tir_mul(b, att_wide(b, value_head), bytes));
 }
 
 /* The rows of memory that have value elements from `first` on. */

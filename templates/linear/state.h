@@ -28,6 +28,15 @@ struct att_state {
 struct att_state att_state(struct tir_builder *b, const struct att_variant *v, int key, int value,
                            unsigned rows);
 
+/** Describes `rows` value elements of a state of K x V, in registers of the layout `tile`, rows x K:
+ * the transpose of an accumulator K x rows. */
+struct att_state att_state_of_layout(struct tir_builder *b, const struct att_variant *v, int key,
+                                     int value, unsigned rows, const struct tir_layout *tile);
+
+/** Returns the address of the state of a value head in a slot (i32) of the pool `state`. */
+struct tir_value att_state_at(struct tir_builder *b, const struct att_state *s,
+                              struct tir_value slot, struct tir_value value_head);
+
 /** Loads the part of a state at `base` (i64) whose first value element is `first` (i32); zeros
  * where it is not `there` (i1). */
 struct tir_value att_state_load(struct tir_builder *b, const struct att_state *s,

@@ -12,7 +12,7 @@ enum { ROWS = 1 << ROW_BITS, COLS = 1 << COL_BITS, ORDERS = 60 };
 
 static float in[ROWS][COLS], out[ROWS][COLS];
 
-/* Numbers of which sums in another order are rounded otherwise. */
+/* Fills in numbers whose sums in another order are rounded otherwise. */
 static int fill(void **state)
 {
     (void)state;
@@ -63,7 +63,7 @@ static float block_sum(const float *a, int first, int n)
     return n == 1 ? a[first] : block_sum(a, first, n / 2) + block_sum(a, first + n / 2, n / 2);
 }
 
-/* The sum up to column j: the blocks in front of it, the smallest first. */
+/* The sum up to column j: the blocks before it, the smallest first. */
 static float prefix_sum(const float *a, int j)
 {
     float sum = a[j];

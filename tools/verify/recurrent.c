@@ -50,11 +50,12 @@ void recurrent_place(const struct recurrent *r)
     }
     if (is(r, WIDE_LISTS)) {
         operand_set_stride(r->slots, 0, 3 * *r->state_steps + 1);
-        operand_set_stride(r->slots, 1, 3);
+        if (r->accepted)
+            operand_set_stride(r->slots, 1, 3);
     }
     if (is(r, UNIFORM))
         operand_leave_out(r->cu_seqlens);
-    if (!is(r, ACCEPTED))
+    if (r->accepted && !is(r, ACCEPTED))
         operand_leave_out(r->accepted);
     if (!is(r, FORKS))
         operand_leave_out(r->slots_in);

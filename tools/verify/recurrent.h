@@ -32,7 +32,8 @@ struct recurrent_shape {
     int lengths[RECURRENT_SEQUENCES];
 };
 
-/** The counts, lists and states that every call of a recurrence has; `starts` is of call->own. */
+/** The counts, lists and states that every call of a recurrence has; `starts` is of call->own. A
+ * call for prompts has a list of slots in place of a matrix, and `accepted` is NULL. */
 struct recurrent {
     struct call *c;
     const struct recurrent_shape *shape;
@@ -45,23 +46,31 @@ struct recurrent {
 
 struct recurrent_own {
     int32_t starts[RECURRENT_BATCH_MAX + 1];
+    int32_t one; /* the columns of a list of slots */
 };
 
 /** The members of struct recurrent for a call whose op is OP in operands and `op` in unions. */
-#define RECURRENT_OF(call, op, OP)                               \
+#define RECURRENT_OF(call, op, OP) \
+    RECURRENT_WITH(call, op, OP, call_operand((call), OP##_ACCEPTED), &(call)->args.op.state_steps)
+
+/** The same for an op of prompts. */
+#define RECURRENT_OF_PROMPTS(call, op, OP) \
+    RECURRENT_WITH(call, op, OP, NULL, &((struct recurrent_own *)(call)->own)->one)
+
+#define RECURRENT_WITH(call, op, OP, accepted_operand, steps)    \
     ((struct recurrent){                                         \
         .c = (call),                                             \
         .shape = (call)->shape,                                  \
         .slots = call_operand((call), OP##_STATE_SLOTS),         \
         .slots_in = call_operand((call), OP##_STATE_SLOTS_IN),   \
         .cu_seqlens = call_operand((call), OP##_CU_SEQLENS),     \
-        .accepted = call_operand((call), OP##_ACCEPTED),         \
+        .accepted = (accepted_operand),                          \
         .has_state = call_operand((call), OP##_HAS_STATE),       \
         .state = call_operand((call), OP##_STATE),               \
         .tokens = &(call)->args.op.tokens,                       \
         .batch = &(call)->args.op.batch,                         \
         .max_seqlen = &(call)->args.op.max_seqlen,               \
-        .state_steps = &(call)->args.op.state_steps,             \
+        .state_steps = (steps),                                  \
         .first_slot = &(call)->args.op.first_slot,               \
         .starts = ((struct recurrent_own *)(call)->own)->starts, \
         .layout = (call)->desc.op.state_layout,                  \

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "templates/linear/chunk.h"
+
+#include "ir/bits.h"
+#include "ir/spread.h"
+
+enum { ELEM = 2, ACCESS = 16 /* bytes a lane */ };
+
+struct tir_view att_chunk_rows(struct tir_builder *b, struct att_tensor t, struct tir_value token,
+                               struct tir_value left, struct tir_value head, struct tir_value first,
+                               unsigned width)
+{
+    const struct tir_value part = att_wide(b, att_times(b, first, ELEM));
+    const struct tir_value base = tir_add(b, tir_arg(b, t.arg, TIR_I64), part);
+    const struct tir_value row =
+        att_row(b, att_row(b, base, head, t.head_stride, ELEM), token, t.token_stride, ELEM);
+    const struct tir_value count = tir_min(b, left, tir_i32(b, ATT_CHUNK));
+    return att_view(b, row, count, att_stride32(b, t.token_stride, ELEM), (int)width * ELEM, 0);
+}
+
+struct tir_view att_chunk_numbers(struct tir_builder *b, struct att_tensor t,
+                                  struct tir_value token, struct tir_value left,
+                                  struct tir_value head, int size)
+{
+    const struct tir_value at = att_wide(b, att_times(b, head, size));
+    const struct tir_value row =
+        att_row(b, tir_add(b, tir_arg(b, t.arg, TIR_I64), at), token, t.token_stride, size);
+    const struct tir_value count = tir_min(b, left, tir_i32(b, ATT_CHUNK));
+    return att_view(b, row, count, att_stride32(b, t.token_stride, size), size, 0);
+}
+
+struct tir_type att_chunk_staged(struct tir_builder *b, unsigned dtype, unsigned rows,
+                                 unsigned cols)
+{
+    struct tir_spread s = tir_spread(b->f->machine, b->f->waves);
+    tir_spread_cols(&s, TIR_REGS, tir_bits(ACCESS * 8 / tir_dtype_bits(dtype)));
+    tir_spread_fill(&s, TIR_LANES, rows, cols);
+    tir_spread_fill(&s, TIR_WAVES, rows, cols);
+    tir_spread_fill(&s, TIR_REGS, rows, cols);
+    const struct tir_layout l = tir_spread_layout(&s);
+    return tir_tile(b->f, dtype, rows, cols, &l);
+}
+
+struct tir_type att_chunk_numbers_type(struct tir_builder *b, unsigned dtype)
+{
+    const struct tir_layout l = tir_spread_column(b->f->machine, 1, ATT_CHUNK);
+    return tir_tile(b->f, dtype, ATT_CHUNK, 1, &l);
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * This file declares what chunked forms of recurrences share: a workgroup has one sequence, one
+ * value head and some of its value elements, and goes over chunks of ATT_CHUNK tokens, which begin
+ * at the sequence's first. Products are by matrix instructions of 16 rows and 16 columns. Rows of a
+ * chunk beyond the sequence's last token are read as 0 and never written.
+ */
+#ifndef TEMPLATES_LINEAR_CHUNK_H
+#define TEMPLATES_LINEAR_CHUNK_H
+
+#include "ir/matrix.h"
+#include "templates/linear/sequence.h"
+#include "templates/linear/state.h"
+
+enum { ATT_CHUNK = 64 /* tokens */ };
+
+/** Returns the rows of a head of the chunk whose first token is `token`, `width` elements of 16
+ * bits each from element `first` on; `left` (i32) tokens of the sequence are there. */
+struct tir_view att_chunk_rows(struct tir_builder *b, struct att_tensor t, struct tir_value token,
+                               struct tir_value left, struct tir_value head,
+                               struct tir_value first, unsigned width);
+
+/** Returns the numbers of `size` bytes of one head of the chunk, a row each; `left` as above. */
+struct tir_view att_chunk_numbers(struct tir_builder *b, struct att_tensor t,
+                                  struct tir_value token, struct tir_value left,
+                                  struct tir_value head, int size);
+
+/** Returns the type of rows x cols elements as the waves of the workgroup load whole rows from
+ * memory, 16 bytes a lane. */
+struct tir_type att_chunk_staged(struct tir_builder *b, unsigned dtype, unsigned rows,
+                                 unsigned cols);
+
+/** Returns the type of a number for each token of a chunk, rows x 1 f32, a row a lane, which every
+ * wave has. */
+struct tir_type att_chunk_numbers_type(struct tir_builder *b, unsigned dtype);
+
+#endif

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Verification of state-space layers against the recurrence, token by token.
+ */
+#include "tools/verify/ssd_layer.h"
+
+#include <float.h>
+#include <math.h>
+
+#include "tools/reference/gated_delta.h"
+#include "tools/reference/gated_rmsnorm.h"
+#include "tools/reference/ssd.h"
+#include "tools/verify/stored.h"
+
+enum { DIM_MAX = RECURRENT_DIM_MAX };
+
+static bool is(const struct ssd_layer *l, unsigned flags) { return l->r.c->flags & flags; }
+
+void ssd_layer_size(const struct ssd_layer *l)
+{
+    *l->heads = l->r.shape->heads;
+    *l->value_heads = l->r.shape->value_heads;
+    recurrent_size(&l->r);
+    *l->scale = is(l, PLAIN) ? 0 : 0.375f;
+    *l->dt_min = is(l, EXTREMES) ? 0.25f : 0;
+    *l->dt_max = is(l, EXTREMES) ? 2 : 0;
+}
+
+/* x, b and c are parts of one row. */
+static void place_fused(const struct ssd_layer *l)
+{
+    struct operand *const parts[] = {l->b, l->c};
+    const int values = *l->value_heads * l->head_dim_v, keys = *l->heads * l->head_dim;
+    operand_set_stride(l->x, 0, values + 2 * keys);
+    for (int i = 0; i < 2; i++) {
+        operand_set_stride(parts[i], 0, values + 2 * keys);
+        operand_place_inside(parts[i], l->x, values + i * keys);
+    }
+}
+
+void ssd_layer_place(const struct ssd_layer *l)
+{
+    recurrent_place(&l->r);
+    if (is(l, FUSED))
+        place_fused(l);
+    if (is(l, PLAIN)) {
+        operand_leave_out(l->d);
+        operand_leave_out(l->dt_bias);
+    }
+}
+
+static void fill_row(const struct ssd_layer *l, struct operand *o, int token)
+{
+    for (int head = 0; o->given && head < o->dims[1]; head++)
+        for (int i = 0; i < o->dims[2]; i++)
+            operand_set(o, AT(token, head, i), random_value(&l->r.c->random));
+}
+
+static void fill_steps(const struct ssd_layer *l, int token)
+{
+    for (int head = 0; l->dt->given && head < l->dt->dims[1]; head++) {
+        double x = random_value(&l->r.c->random);
+        if (is(l, EXTREMES) && token % 4 < 2)
+            x = token % 4 ? -96 : 96;
+        operand_set(l->dt, AT(token, head), l->gates == ATTN_GATES_GIVEN ? fabs(x) : 2 * x);
+    }
+}
+
+void ssd_layer_fill(const struct ssd_layer *l)
+{
+    uint64_t *const random = &l->r.c->random;
+    recurrent_fill(&l->r);
+    for (int t = 0; t < l->r.starts[*l->r.batch]; t++) {
+        fill_row(l, l->x, t);
+        fill_row(l, l->b, t);
+        fill_row(l, l->c, t);
+        fill_row(l, l->z, t);
+        fill_steps(l, t);
+    }
+    for (int head = 0; head < l->rate->dims[0]; head++)
+        operand_set(l->rate, AT(head),
+                    is(l, EXTREMES) && head % 2 ? -320 : -fabs(random_value(random)));
+    if (l->d->given)
+        operand_set_random(l->d, random);
+    for (int head = 0; l->dt_bias->given && head < l->rate->dims[0]; head++)
+        operand_set(l->dt_bias, AT(head), fabs(random_value(random)));
+}
+
+/* The factors of a token in the recurrence. */
+struct step {
+    double w, g, decay;      /* time step, log decay, exp(g) */
+    double w_off, decay_off; /* relative errors */
+    double b[DIM_MAX], c[DIM_MAX], c_length, b_length;
+};
+
+static double given_or(const struct operand *o, const int64_t at[])
+{
+    return o->given ? operand_value(o, at) : 0;
+}
+
+static double length_of_vector(const double *x, int n)
+{
+    double sum = 0;
+    for (int i = 0; i < n; i++)
+        sum += x[i] * x[i];
+    return sqrt(sum);
+}
+
+static void compute_gate(const struct ssd_layer *l, int t, int value_head, struct step *s)
+{
+    const double rate = operand_value(l->rate, AT(value_head));
+    *s = (struct step){.w = 1};
+    if (l->gates != ATTN_GATES_CONSTANT) {
+        const double y =
+            operand_value(l->dt, AT(t, value_head)) + given_or(l->dt_bias, AT(value_head));
+        const bool soft = l->gates == ATTN_GATES_SOFTPLUS;
+        s->w = fmax(soft ? ref_softplus(y) : y, *l->dt_min);
+        if (*l->dt_max > 0)
+            s->w = fmin(s->w, *l->dt_max);
+        s->w_off = (soft ? 3 * fabs(y) + 12 : 1) * STORED_F;
+    }
+    s->g = rate * s->w;
+    s->decay = exp(s->g);
+    s->decay_off = fabs(s->g) * (s->w_off + STORED_F) + (2 * fabs(s->g) + 2) * STORED_F;
+}
+
+static void compute_step(const struct ssd_layer *l, int t, int value_head, struct step *s)
+{
+    const int head = value_head / (*l->value_heads / *l->heads);
+    compute_gate(l, t, value_head, s);
+    for (int i = 0; i < l->head_dim; i++) {
+        s->b[i] = operand_value(l->b, AT(t, head, i));
+        s->c[i] = operand_value(l->c, AT(t, head, i));
+    }
+    s->b_length = length_of_vector(s->b, l->head_dim);
+    s->c_length = length_of_vector(s->c, l->head_dim);
+}
+
+/*
+ * Bounds, with f = 2^-24 and numbers relative to the exact ones. A time step is off by the
+ * (3 |y| + 12) f of a softplus of y, or by f. The error of g is that one and f; that of exp(g) is |g|
+ * times this and (2 |g| + 2) f.
+ *
+ * Token by token, a step fades the error of column S of a value element. It adds to the length of
+ * that error: f and the error of the decay, of |S|; the time step's and 2 f of |w x b|; f of the new
+ * |S|. The error of S c is |c| times that length, and N f of the sum of the terms.
+ *
+ * In chunks, u is half a step of the operands of products, and `tiny` half a step of their subnormal
+ * numbers. A is the sum of w |x| |b| over the chunk's tokens, each faded to the current one. L is
+ * the length of S before the chunk, faded likewise. Exponents are differences of sums of g in a tree
+ * of 6 levels. They have the errors of all g, and 15 f of the sum of |g|, each at most 150 ln 2. A
+ * factor exp() w has these errors and 3 f, named `off`. S has the error from before the chunk,
+ * faded; u and off of A; off of L; and for sums 70 f of both. Outputs are products of c with rounded
+ * S and of x with rounded M. They have u and off of both L and A, and (N + 70) f.
+ */
+struct chunk_bound {
+    double added, before;       /* A, L */
+    double error;               /* of S before the chunk, faded */
+    double x_sum;               /* of |x| of the chunk's tokens */
+    double g_sum, g_off, w_off; /* of |g|; of their errors; the largest error of a time step */
+};
+
+/* A value head of a sequence. */
+struct head {
+    struct recurrent_head of;
+    struct step step;
+    struct chunk_bound chunk[DIM_MAX];
+};
+
+/* Returns the bound of S c, and sets h->of.error to the bound of S. `old` is the length of S before
+ * the token, `terms` the sum of |S c|. */
+static double bound_of_token(const struct ssd_layer *l, struct head *h, int p, double wx,
+                             double old, double terms)
+{
+    const struct step *s = &h->step;
+    h->of.error[p] = s->decay * h->of.error[p] + (STORED_F + s->decay_off) * s->decay * old +
+                     (s->w_off + 2 * STORED_F) * fabs(wx) * s->b_length +
+                     STORED_F * length_of_vector(h->of.state[p], l->head_dim);
+    return s->c_length * h->of.error[p] + l->head_dim * STORED_F * terms;
+}
+
+/* The same for a token of a chunk; `first`: the chunk begins. */
+static double bound_of_chunk(const struct ssd_layer *l, struct head *h, int p, bool first, double x,
+                             double old)
+{
+    enum { LEVELS = 15, SUMS = 70 };
+    static const double most = 150 * 0.6931471805599453;
+    const struct step *s = &h->step;
+    struct chunk_bound *const k = &h->chunk[p];
+    const double u = l->x->precision->unit, tiny = l->x->precision->tiny;
+    if (first)
+        *k = (struct chunk_bound){.before = old, .error = h->of.error[p]};
+    const double g = fmin(fabs(s->g), most);
+    k->added = s->decay * k->added + fabs(s->w * x) * s->b_length;
+    k->before *= s->decay;
+    k->error *= s->decay;
+    k->x_sum += fabs(x);
+    k->g_sum += g;
+    k->g_off += g * (s->w_off + 2 * STORED_F);
+    k->w_off = fmax(k->w_off, s->w_off);
+    const double off = k->g_off + (LEVELS * k->g_sum + 3) * STORED_F;
+    const double both = k->added + k->before, root = sqrt(l->head_dim);
+    h->of.error[p] = k->error + (off + SUMS * STORED_F) * both + (u + k->w_off) * k->added +
+                     tiny * root * k->x_sum;
+    return s->c_length * (k->error + (u + off + (l->head_dim + SUMS) * STORED_F) * both +
+                          k->w_off * k->added + tiny * root) +
+           tiny * k->x_sum;
+}
+
+static void compare_element(const struct ssd_layer *l, int t, bool first, int value_head, int p,
+                            struct head *h)
+{
+    const struct step *s = &h->step;
+    const double x = operand_value(l->x, AT(t, value_head, p));
+    const double skip = given_or(l->d, AT(value_head)) * x;
+    const double scale = *l->scale != 0 ? (double)*l->scale : 1;
+    const double old = length_of_vector(h->of.state[p], l->head_dim);
+    double y = ref_ssd_step(h->of.state[p], s->decay, s->b, s->c, l->head_dim, s->w * x), terms = 0;
+    for (int i = 0; i < l->head_dim; i++)
+        terms += fabs(h->of.state[p][i] * s->c[i]);
+    double off = l->chunk ? bound_of_chunk(l, h, p, first, x, old)
+                          : bound_of_token(l, h, p, s->w * x, old, terms);
+    /* The product with scale, d x and their sum have 3 f more, and silu(z) (2 |z| + 7) f. */
+    off = fabs(scale) * off + 3 * STORED_F * (fabs(scale * y) + fabs(skip));
+    y = scale * y + skip;
+    if (l->act == ATTN_ACT_SILU) {
+        const double z = operand_value(l->z, AT(t, value_head, p));
+        off = fabs(ref_silu(z)) * (off + (2 * fabs(z) + 7) * STORED_F * fabs(y));
+        y *= ref_silu(z);
+    }
+    double bound;
+    const double expected = stored_value(l->out->precision, 1, y, off, &bound);
+    call_compare(l->r.c, l->out, AT(t, value_head, p), expected, bound);
+}
+
+static void compare_padding(const struct ssd_layer *l, const struct recurrent_sequence *s)
+{
+    for (int t = s->start; t < s->start + s->count; t++)
+        for (int head = 0; head < *l->value_heads; head++)
+            for (int p = 0; p < l->head_dim_v; p++)
+                call_compare(l->r.c, l->out, AT(t, head, p), 0, 0);
+}
+
+static void compare_sequence(const struct ssd_layer *l, int i, struct head *h)
+{
+    const struct recurrent_sequence s = recurrent_sequence(&l->r, i);
+    if (s.padding)
+        compare_padding(l, &s);
+    for (int head = 0; head < *l->value_heads && s.count && !s.padding; head++) {
+        recurrent_load_state(&l->r, &s, head, &h->of);
+        for (int t = 0; t < s.count; t++) {
+            const bool first = l->chunk && t % l->chunk == 0;
+            compute_step(l, s.start + t, head, &h->step);
+            for (int p = 0; p < l->head_dim_v; p++)
+                compare_element(l, s.start + t, first, head, p, h);
+            const int to = recurrent_target(&l->r, i, t);
+            if (to >= 0)
+                recurrent_compare_state(&l->r, to, head, &h->of);
+        }
+    }
+}
+
+void ssd_layer_compare(const struct ssd_layer *l)
+{
+    struct head *h = call_allocate(l->r.c, 1, sizeof(*h));
+    for (int i = 0; i < *l->r.batch; i++)
+        compare_sequence(l, i, h);
+}
+
+double ssd_layer_least_bytes(const struct ssd_layer *l)
+{
+    const double state = l->r.state->size;
+    const double stored = *l->r.state_steps > 1 ? *l->r.tokens : *l->r.batch;
+    const double values = (double)*l->value_heads * l->head_dim_v;
+    const double rows = 2.0 * *l->heads * l->head_dim + values * (l->act == ATTN_ACT_SILU ? 3 : 2) +
+                        *l->value_heads;
+    return state * (*l->r.batch + stored) * values * l->head_dim + 2 * *l->r.tokens * rows;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * This file declares what verification of ssd and of ssd_prefill shares: inputs of a state-space
+ * layer, and the comparison with the recurrence, token by token.
+ */
+#ifndef TOOLS_VERIFY_SSD_LAYER_H
+#define TOOLS_VERIFY_SSD_LAYER_H
+
+#include "tools/verify/recurrent.h"
+
+/** A call of either op. */
+struct ssd_layer {
+    struct recurrent r;
+    struct operand *x, *b, *c, *z, *dt, *dt_bias, *rate, *d, *out;
+    enum attn_gates gates;
+    enum attn_act act;
+    int32_t *heads, *value_heads;
+    int head_dim, head_dim_v;
+    float *scale, *dt_min, *dt_max;
+    int chunk; /* tokens that are multiplied at once; 0: it works token by token */
+};
+
+/** The members of struct ssd_layer for a call whose op is OP in operands and `op` in unions. */
+#define SSD_LAYER_OF(call, op, OP, recurrent, tokens)  \
+    ((struct ssd_layer){                               \
+        .r = (recurrent),                              \
+        .x = call_operand((call), OP##_X),             \
+        .b = call_operand((call), OP##_B),             \
+        .c = call_operand((call), OP##_C),             \
+        .z = call_operand((call), OP##_Z),             \
+        .dt = call_operand((call), OP##_DT),           \
+        .dt_bias = call_operand((call), OP##_DT_BIAS), \
+        .rate = call_operand((call), OP##_RATE),       \
+        .d = call_operand((call), OP##_D),             \
+        .out = call_operand((call), OP##_OUT),         \
+        .gates = (call)->desc.op.gates,                \
+        .act = (call)->desc.op.act,                    \
+        .heads = &(call)->desc.op.heads,               \
+        .value_heads = &(call)->desc.op.value_heads,   \
+        .head_dim = (call)->desc.op.head_dim,          \
+        .head_dim_v = (call)->desc.op.head_dim_v,      \
+        .scale = &(call)->args.op.scale,               \
+        .dt_min = &(call)->args.op.dt_min,             \
+        .dt_max = &(call)->args.op.dt_max,             \
+        .chunk = (tokens),                             \
+    })
+
+/** Sets heads, counts and numbers of a call. */
+void ssd_layer_size(const struct ssd_layer *l);
+
+/** Places tensors: for FUSED in one row, for PLAIN without d and dt_bias. */
+void ssd_layer_place(const struct ssd_layer *l);
+
+/** Fills the inputs, with time steps and decays at their bounds for EXTREMES. */
+void ssd_layer_fill(const struct ssd_layer *l);
+
+/** Compares outputs and states with the recurrence. */
+void ssd_layer_compare(const struct ssd_layer *l);
+
+/** Returns the bytes that a call has to load and store: states and rows of tokens. */
+double ssd_layer_least_bytes(const struct ssd_layer *l);
+
+#endif
