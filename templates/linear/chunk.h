@@ -17,8 +17,8 @@ enum { ATT_CHUNK = 64 /* tokens */ };
 /** Returns the rows of a head of the chunk whose first token is `token`, `width` elements of 16
  * bits each from element `first` on; `left` (i32) tokens of the sequence are there. */
 struct tir_view att_chunk_rows(struct tir_builder *b, struct att_tensor t, struct tir_value token,
-                               struct tir_value left, struct tir_value head,
-                               struct tir_value first, unsigned width);
+                               struct tir_value left, struct tir_value head, struct tir_value first,
+                               unsigned width);
 
 /** Returns the numbers of `size` bytes of one head of the chunk, a row each; `left` as above. */
 struct tir_view att_chunk_numbers(struct tir_builder *b, struct att_tensor t,

@@ -138,8 +138,8 @@ static void compute_step(const struct ssd_layer *l, int t, int value_head, struc
 
 /*
  * Bounds, with f = 2^-24 and numbers relative to the exact ones. A time step is off by the
- * (3 |y| + 12) f of a softplus of y, or by f. The error of g is that one and f; that of exp(g) is |g|
- * times this and (2 |g| + 2) f.
+ * (3 |y| + 12) f of a softplus of y, or by f. The error of g is that one and f; the error of exp(g)
+ * is |g| times this and (2 |g| + 2) f.
  *
  * Token by token, a step fades the error of column S of a value element. It adds to the length of
  * that error: f and the error of the decay, of |S|; the time step's and 2 f of |w x b|; f of the new
