@@ -44,12 +44,15 @@ static void matrix_results(void **state)
     (void)state;
     const char *small = "v_mfma_f32_16x16x16_f16 v[0:3], v[32:33], v[34:35], v[36:39]";
     const char *large = "v_mfma_f32_32x32x8_f16 v[0:15], v[32:33], v[34:35], v[16:31]";
-    expect(GFX942, small, 7, "v_mov_b32 v40, v1");
-    expect(GFX950, small, 8, "v_mov_b32 v40, v1");
-    expect(GFX942, large, 11, "v_mov_b32 v40, v1");
+    expect_kind(FAULT_STRICT, GFX942, small, 7, "v_mov_b32 v40, v1");
+    expect_kind(FAULT_STRICT, GFX950, small, 8, "v_mov_b32 v40, v1");
+    expect_kind(FAULT_STRICT, GFX942, large, 11, "v_mov_b32 v40, v1");
+    expect_kind(FAULT_STRICT, GFX942, small, 7, "v_pk_mul_f32 v[40:41], v[2:3], v[2:3]");
+    expect(GFX942, small, 7, "ds_write_b32 v40, v1");
     expect(GFX942, large, 11, "v_mov_b32 v1, v40");
     expect(GFX950, large, 12, "global_store_dword v40, v1, s[2:3]");
-    expect(GFX942, "v_mfma_f32_32x32x2_f32 v[0:15], v32, v33, v[16:31]", 18, "v_mov_b32 v40, v1");
+    expect_kind(FAULT_STRICT, GFX942, "v_mfma_f32_32x32x2_f32 v[0:15], v32, v33, v[16:31]", 18,
+                "v_mov_b32 v40, v1");
     expect(GFX942, small, 7, "v_mfma_f32_16x16x16_f16 v[40:43], v[0:1], v[34:35], v[36:39]");
     expect(GFX942, small, 0, "v_mfma_f32_16x16x16_f16 v[0:3], v[32:33], v[34:35], v[0:3]");
     expect(GFX942, small, 5, "v_mfma_f32_16x16x16_f16 v[40:43], v[32:33], v[34:35], v[2:5]");
@@ -245,23 +248,23 @@ static void wide_stores(void **state)
 static void a_busy_matrix_core_takes_time(void **state)
 {
     (void)state;
-    expect(GFX942,
-           "v_mfma_f32_16x16x16_f16 v[0:3], v[32:33], v[34:35], v[36:39]\n"
-           "v_mfma_f32_16x16x16_f16 v[44:47], v[32:33], v[34:35], v[36:39]",
-           3, "v_mov_b32 v40, v1");
-    expect(GFX942,
-           "v_mfma_f32_16x16x16_f16 v[0:3], v[32:33], v[34:35], v[36:39]\ns_nop 5\n"
-           "v_mfma_f32_16x16x16_f16 v[44:47], v[32:33], v[34:35], v[36:39]",
-           0, "v_mov_b32 v40, v1");
+    expect_kind(FAULT_STRICT, GFX942,
+                "v_mfma_f32_16x16x16_f16 v[0:3], v[32:33], v[34:35], v[36:39]\n"
+                "v_mfma_f32_16x16x16_f16 v[44:47], v[32:33], v[34:35], v[36:39]",
+                3, "v_mov_b32 v40, v1");
+    expect_kind(FAULT_STRICT, GFX942,
+                "v_mfma_f32_16x16x16_f16 v[0:3], v[32:33], v[34:35], v[36:39]\ns_nop 5\n"
+                "v_mfma_f32_16x16x16_f16 v[44:47], v[32:33], v[34:35], v[36:39]",
+                0, "v_mov_b32 v40, v1");
 }
 
 static void taken_branches_take_time(void **state)
 {
     (void)state;
-    expect(GFX942,
-           "v_mfma_f32_32x32x8_f16 v[0:15], v[32:33], v[34:35], v[16:31]\n"
-           "s_branch over\nv_mov_b32 v41, 0\nover:",
-           3, "v_mov_b32 v40, v1");
+    expect_kind(FAULT_STRICT, GFX942,
+                "v_mfma_f32_32x32x8_f16 v[0:15], v[32:33], v[34:35], v[16:31]\n"
+                "s_branch over\nv_mov_b32 v41, 0\nover:",
+                3, "v_mov_b32 v40, v1");
 }
 
 int main(void)

@@ -89,9 +89,11 @@ static void checks_are_named_one_by_one(void **state)
     (void)state;
     assert_int_equal(parsed("checks=race").checks, CHECK_RACE);
     assert_int_equal(parsed("checks=memory+wait+memory").checks, CHECK_MEMORY | CHECK_WAIT);
-    assert_int_equal(parsed("checks=memory+align+uninit+wait+hazard+race+barrier+diverge").checks,
-                     CHECK_DEFAULT);
-    assert_int_equal(parsed("checks=strict+memory").checks, CHECK_STRICT | CHECK_MEMORY);
+    assert_int_equal(
+        parsed("checks=memory+align+uninit+wait+hazard+race+barrier+diverge+stale").checks,
+        CHECK_DEFAULT);
+    assert_int_equal(parsed("checks=strict+memory+fence").checks,
+                     CHECK_STRICT | CHECK_MEMORY | CHECK_FENCE);
     assert_int_equal(parsed("checks=off,checks=on").checks, CHECK_ALL);
 }
 

@@ -186,6 +186,7 @@ void program_at(struct program *p, struct code *code, uint64_t offset)
         .seed = p->seed,
         .budget = p->budget,
         .threads = 1,
+        .cooperative = p->together,
         .observer = &observer,
     };
     engine_run(&launch);

@@ -30,6 +30,7 @@ struct program {
     uint32_t mode;
     uint32_t block;  /* work-items per workgroup, default 64 */
     uint32_t groups; /* default 1; the registers are from the last workgroup that ended */
+    bool together;   /* all workgroups run at the same time */
     uint32_t lds_bytes, lds_limit;
     uint32_t private_bytes;
     uint32_t checks;

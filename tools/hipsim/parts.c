@@ -6,6 +6,7 @@
 #include "check_hazard.h"
 #include "check_race.h"
 #include "check_slots.h"
+#include "check_stale.h"
 #include "check_uninit.h"
 #include "tables.h"
 #include "time_op.h"
@@ -20,5 +21,6 @@ const struct parts simulator_parts = {
             [SLOT_UNINIT] = &check_uninit,
             [SLOT_RACE] = &check_race,
             [SLOT_DIVERGE] = &check_diverge,
+            [SLOT_STALE] = &check_stale,
         },
 };

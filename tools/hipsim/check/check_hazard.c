@@ -221,20 +221,31 @@ static unsigned after_f64(enum gfx_target target, const struct inst *from, const
     return is(in, TRAIT_FMA64) ? 2 : 0;
 }
 
+/* True if the result of a matrix instruction of f32 or less is late by one state on gfx950. */
+static bool is_late(enum gfx_target target, const struct inst *from)
+{
+    return is(from, TRAIT_XDL) && target == GFX950 && from->matrix_passes > 2;
+}
+
+/* Returns the wait states until others may use the result of a matrix instruction, not of f64. */
+static unsigned until_result(enum gfx_target target, const struct inst *from)
+{
+    return from->matrix_passes + (is(from, TRAIT_XDL) ? 3u : 2u) + is_late(target, from);
+}
+
 /* Returns the wait states between any other matrix instruction and `in`, which uses its result or
- * overwrites its addend. */
+ * overwrites its addend. strict has the vector instructions that read the result. */
 static unsigned after_matrix(enum gfx_target target, const struct inst *from, const struct inst *in)
 {
     if (!vector(&from->dst))
         return 0;
     const struct opnd *d = &from->dst;
-    unsigned passes = from->matrix_passes;
-    bool xdl = is(from, TRAIT_XDL), late = xdl && target == GFX950 && passes > 2;
-    unsigned result = passes + (xdl ? 3 : 2) + late;
+    const unsigned passes = from->matrix_passes, result = until_result(target, from);
+    const bool xdl = is(from, TRAIT_XDL), late = is_late(target, from);
     if (!(in->row->flags & ROW_MFMA)) {
         if (!(in->row->flags & (ROW_VALU | ROW_VMEM | ROW_LDS)))
             return 0;
-        if (reads(in, d) || writes(in, d))
+        if (writes(in, d) || (reads(in, d) && !(in->row->flags & ROW_VALU)))
             return result;
         return xdl && vector(addend(from)) && writes(in, addend(from))
                    ? (passes < 16 ? passes : 16) - 1
@@ -382,12 +393,20 @@ static unsigned required(enum gfx_target target, const struct inst *from, const 
 }
 
 /* Returns the wait states for the check `strict`. LLVM inserts these as well, but kernels that are
- * known to work on hardware lack them. Examples are AITER's kernels, and Composable Kernel's
- * conditional loads, which have none between v_cmpx and a buffer instruction
- * (amd_buffer_addressing.hpp). The manual's table requires none there. */
-static unsigned required_strictly(const struct inst *from, const struct inst *in)
+ * known to work on hardware lack them. Composable Kernel's conditional loads have none between
+ * v_cmpx and a buffer instruction (amd_buffer_addressing.hpp); the manual's table requires none
+ * there. AITER's products of fp8 blocks (fp8gemm_bf16_blockscale, 12 objects) read the result of a
+ * matrix instruction of 4 passes after 2 states. The manual's table has 7, so the hardware waits by
+ * itself there. */
+static unsigned required_strictly(enum gfx_target target, const struct inst *from,
+                                  const struct inst *in)
 {
     const uint32_t flags = from->row->flags;
+    if (flags & ROW_MFMA)
+        return !is(from, TRAIT_F64) && in->row->flags & ROW_VALU && !(in->row->flags & ROW_MFMA) &&
+                       vector(&from->dst) && reads(in, &from->dst)
+                   ? until_result(target, from)
+                   : 0;
     if (flags & ROW_VALU && !(flags & ROW_MFMA)) {
         if (in->row->flags & ROW_VMEM)
             return writes_exec(from) ? 5 : 0;
@@ -424,7 +443,7 @@ static bool check(const struct hazard_history *h, struct wave *w, const struct i
         unsigned need = l->checks & CHECK_HAZARD ? required(code_target(l->code), from, in) : 0;
         if (need <= states && l->checks & CHECK_STRICT) {
             kind = FAULT_STRICT;
-            need = required_strictly(from, in);
+            need = required_strictly(code_target(l->code), from, in);
         }
         if (need <= states)
             continue;

@@ -131,6 +131,12 @@ static void barrier(void *state, struct workgroup *wg)
     race_global_barrier(((struct race *)state)->global, wg);
 }
 
+static void cache(void *state, struct wave *w, const struct inst *in)
+{
+    (void)w;
+    race_global_cache(((struct race *)state)->global, in);
+}
+
 static void grid_arrive(void *state, struct wave *w)
 {
     race_global_release(((struct race *)state)->global, w);
@@ -179,6 +185,24 @@ bool race_report(struct wave *w, const struct inst *in, const struct race_other 
         : apart     ? "with nothing in between that orders them"
                     : "with no barrier in between",
         apart ? "workgroups" : "waves", o->lds ? "" : "; the address is ", near);
+}
+
+bool race_fence_report(struct wave *w, const struct inst *in, const struct race_other *o,
+                       const char *missing)
+{
+    const struct launch *l = w->launch;
+    const bool stores = missing[strlen("buffer_")] == 'w';
+    char text[160], group[80] = "", near[256] = "";
+    name_group(w->wg, o->group, group, sizeof(group));
+    hipsim_mem_describe(o->address, 1, near, sizeof(near));
+    return wave_finding(
+        w, in, FAULT_FENCE, UINT64_C(1) << o->lane,
+        "load at address 0x%llx, which wave %u%s stores at entry%+lld (%s): %s no %s with sc1 %s, "
+        "so that another XCD may have old bytes; the address is %s",
+        (unsigned long long)o->address, o->wave, group,
+        (long long)(o->at + code_address(l->code) - l->entry_pc),
+        code_text(l->code, o->at, text, sizeof(text)), stores ? "there is" : "the workgroup has",
+        missing, stores ? "after the store" : "since it loaded them before", near);
 }
 
 static struct race_other other_of(const struct probe *a, const struct cell *c, const struct site *s,
@@ -554,6 +578,7 @@ const struct check check_race = {
     .accessed = accessed,
     .settle = settle,
     .barrier = barrier,
+    .cache = cache,
     .grid_arrive = grid_arrive,
     .grid_pass = grid_pass,
 };

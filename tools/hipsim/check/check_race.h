@@ -43,6 +43,11 @@ struct race_other {
 bool race_report(struct wave *w, const struct inst *in, const struct race_other *other,
                  enum mem_direction direction);
 
+/** Reports that the load `in` may see old bytes, since the instruction `missing` is not between it
+ *  and the store `other`. Returns the result of wave_finding(). */
+bool race_fence_report(struct wave *w, const struct inst *in, const struct race_other *other,
+                       const char *missing);
+
 /** True if a compare-and-swap uses the value of the load at `offset` as its expected value. Clang
  *  begins atomics that the machine lacks with such a load. The swap detects intermediate changes
  *  itself. */
@@ -77,6 +82,8 @@ void race_global_begin(struct race_global *g);
 uint64_t race_global_release(struct race_global *g, const struct wave *w);
 /** Makes the wave acquire all releases so far. */
 void race_global_acquire(struct race_global *g, const struct wave *w);
+/** Notes that the workgroup has executed buffer_wbl2 or buffer_inv. */
+void race_global_cache(struct race_global *g, const struct inst *in);
 /** Merges what the workgroup's waves have acquired, when its barrier opens. */
 void race_global_barrier(struct race_global *g, const struct workgroup *wg);
 /** Checks an access to global memory: accessed() of the race check. */

@@ -13,8 +13,13 @@
  * returns a value is an acquire. Releases draw stamps from one clock. A location remembers the
  * stamp of its last release. A wave remembers the largest stamp that it has acquired (`acquired`,
  * merged at barriers). An access is ordered before a wave's if its interval was released at or
- * before that stamp, by whatever wave: coarser than vector clocks. Fences are not required, since
- * caches write through. check_race_shadow.c stores cells and intervals.
+ * before that stamp, by whatever wave: coarser than vector clocks.
+ * check_race_shadow.c stores cells and intervals.
+ *
+ * The fence check uses the same record. Each XCD has an L2 of its own. It keeps plain stores until
+ * buffer_wbl2 with sc1 writes them back, and loaded lines until buffer_inv with sc1 discards them
+ * (LLVM, memory model gfx942). A load that is ordered after a store of another
+ * workgroup, but lacks one of the two, may return old bytes.
  */
 #include "check_race.h"
 
@@ -40,6 +45,8 @@ struct race_global {
     struct race_spare *spare;
     uint32_t current, epoch; /* the workgroup's interval; 0: none yet in this epoch */
     uint32_t open, nopen;    /* list of unreleased intervals, and its length */
+    uint32_t dirty;          /* list of intervals that were not written back */
+    uint32_t invalidations;  /* number of buffer_inv with sc1 in this workgroup */
     uint32_t chunk, chunk_end;
     uint64_t held;                  /* bit mask of locked stripes */
     uint64_t acquire[ACQUIRES_MAX]; /* locations that the current instruction acquires */
@@ -65,6 +72,8 @@ struct touch {
     uint16_t bit;       /* of the wave */
     uint16_t bad;       /* result: colliding bytes */
     bool named;         /* `other` is set, for the first colliding byte */
+    bool fences;        /* the launch has the fence check */
+    const char *fence;  /* result: the instruction that a load lacks; NULL: none */
     uint64_t page;      /* number of the page of `cells`; its lock is held */
     struct cell *cells; /* NULL: not tracked */
     struct race_other other;
@@ -87,6 +96,7 @@ void race_global_destroy(struct race_global *g) { free(g); }
 void race_global_begin(struct race_global *g)
 {
     g->current = g->open = g->nopen = 0;
+    g->dirty = g->invalidations = 0;
     memset(g->acquired, 0, sizeof(g->acquired));
 }
 
@@ -135,8 +145,13 @@ static uint32_t new_interval(struct race_global *g, const struct workgroup *wg)
     }
     struct interval *j = &s->intervals[g->chunk];
     *j = (struct interval){
-        .group = (uint32_t)wg->index, .epoch = (uint32_t)wg->barriers, .next = g->open};
-    g->open = g->chunk;
+        .group = (uint32_t)wg->index,
+        .epoch = (uint32_t)wg->barriers,
+        .next = g->open,
+        .next_dirty = g->dirty,
+        .invalidations = g->invalidations,
+    };
+    g->open = g->dirty = g->chunk;
     g->nopen++;
     return g->chunk++;
 }
@@ -243,6 +258,43 @@ static bool ordered(const struct touch *t, uint32_t id, uint16_t waves, uint32_t
            (rest && rest <= acquired);
 }
 
+/* -- fences ------------------------------------------------------------------------------------ */
+
+void race_global_cache(struct race_global *g, const struct inst *in)
+{
+    if (!in->sc1)
+        return;
+    g->current = 0; /* what follows belongs to another interval */
+    if (strcmp(in->row->name, "buffer_inv") == 0) {
+        g->invalidations++;
+        return;
+    }
+    for (; g->dirty; g->dirty = g->shadow->intervals[g->dirty].next_dirty)
+        atomic_store(&g->shadow->intervals[g->dirty].written_back, true);
+}
+
+/* True if the workgroup has loaded the cell before its present writer stored, and has not discarded
+ * its cache lines since then. */
+static bool keeps_old(const struct touch *t, const struct cell *c)
+{
+    const struct interval *j = &t->g->shadow->intervals[c->reader & NUMBER];
+    return c->read_before && !(c->reader & ATOMIC) && j->group == (uint32_t)t->w->wg->index &&
+           j->invalidations == t->g->invalidations;
+}
+
+/* Returns the instruction that is missing between the store of another workgroup and the load that
+ * is ordered after it. NULL: none. */
+static const char *missing_fence(const struct touch *t, const struct cell *c)
+{
+    const struct interval *j = &t->g->shadow->intervals[c->writer & NUMBER];
+    if (!t->fences || t->direction != MEM_READ || t->self & ATOMIC || c->quiet ||
+        j->group == (uint32_t)t->w->wg->index)
+        return NULL;
+    if (!(c->writer & ATOMIC) && !atomic_load(&j->written_back))
+        return "buffer_wbl2";
+    return keeps_old(t, c) ? "buffer_inv" : NULL;
+}
+
 /* -- cells ------------------------------------------------------------------------------------- */
 
 static void note_other(struct touch *t, uint32_t id, uint16_t waves, uint32_t at, uint16_t readers,
@@ -298,9 +350,13 @@ static uint16_t repeats(const struct touch *t, const struct cell *c)
 static uint16_t collide(struct touch *t, const struct cell *c, uint16_t mask)
 {
     const bool harmless = t->direction == MEM_READ && c->quiet;
-    if (c->writer && c->written & mask && !harmless &&
-        !ordered(t, c->writer, c->writers, c->write_time) &&
-        !is_no_race(t, c->writer, c->write_at, true)) {
+    const bool written = c->writer && c->written & mask;
+    const bool in_order = written && ordered(t, c->writer, c->writers, c->write_time);
+    if (in_order && (t->fence = missing_fence(t, c))) {
+        note_other(t, c->writer, c->writers, c->write_at, 0, true);
+        return c->written & mask;
+    }
+    if (written && !harmless && !in_order && !is_no_race(t, c->writer, c->write_at, true)) {
         const uint16_t readers = t->direction == MEM_READ ? repeats(t, c) : 0;
         note_other(t, c->writer, c->writers, c->write_at, readers, true);
         return c->written & mask;
@@ -327,7 +383,8 @@ static bool note_read(const struct touch *t, struct cell *c, uint16_t mask)
     if (c->reader && !mine && c->read != mask)
         return false;
     c->read |= mask;
-    c->read_at = (uint32_t)t->in->offset;
+    c->read_at = (uint32_t)t->in->offset & INT32_MAX;
+    c->read_before = false;
     if (mine || c->reader != t->self)
         c->read_time = t->g->clocks->now;
     if (c->reader == t->self) {
@@ -352,6 +409,7 @@ static bool note_write(const struct touch *t, struct cell *c, uint16_t mask)
     c->writers = shared ? c->writers | t->bit : t->bit;
     c->writer = t->self;
     c->written |= mask;
+    c->read_before = c->reader != 0;
     c->write_at = (uint32_t)t->in->offset & INT32_MAX;
     c->quiet = false;
     return true;
@@ -426,7 +484,7 @@ static inline bool touch_quick(const struct touch *t, struct cell *c, uint16_t m
         c->reader = t->self;
         c->readers |= t->bit;
         c->read = mask;
-        c->read_at = (uint32_t)t->in->offset;
+        c->read_at = (uint32_t)t->in->offset & INT32_MAX;
         return true;
     }
     if (c->reader)
@@ -451,6 +509,7 @@ static bool touch_granule(struct touch *t, uint64_t granule, uint16_t mask, unsi
         return true;
     t->bad = 0;
     t->named = false;
+    t->fence = NULL;
     t->other.address = granule;
     t->other.lane = (uint8_t)lane;
     touch(t, c, RACE_GRANULE, mask);
@@ -464,6 +523,8 @@ static bool touch_granule(struct touch *t, uint64_t granule, uint16_t mask, unsi
     }
     unlock_all(t->g);
     t->page = UINT64_MAX;
+    if (t->fence)
+        return race_fence_report(t->w, t->in, &t->other, t->fence);
     return race_spare_report(t->g->spare, t->w, t->in, &t->other, t->direction);
 }
 
@@ -548,6 +609,7 @@ bool race_global_access(struct race_global *g, struct wave *w, const struct inst
         .bit = (uint16_t)(1u << w->id),
         .self = touch_interval(g, w),
         .page = UINT64_MAX,
+        .fences = (w->launch->checks & CHECK_FENCE) != 0,
     };
     if (!t.self)
         return true;

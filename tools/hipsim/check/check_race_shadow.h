@@ -35,6 +35,10 @@ struct interval {
     _Atomic uint64_t released;
     _Atomic uint64_t rest; /* stamp at which the other waves were released; 0: not yet */
     uint32_t next;         /* next in the list of unreleased intervals */
+    /* For the fence check. */
+    uint32_t next_dirty;       /* next in the list of intervals that were not written back */
+    uint32_t invalidations;    /* of its workgroup before it */
+    _Atomic bool written_back; /* buffer_wbl2 with sc1 came after it */
 };
 
 struct cell {
@@ -44,7 +48,8 @@ struct cell {
     uint16_t written, read;    /* byte masks */
     uint32_t write_at : 31;    /* code offset */
     bool quiet : 1;            /* the only store did not change any byte */
-    uint32_t read_at;
+    uint32_t read_at : 31;
+    bool read_before : 1;           /* `reader` loaded before the writer stored */
     uint32_t write_time, read_time; /* clocks.now; the earliest of several waves */
     uint32_t split;                 /* index of four cells; 0: not split */
 };

@@ -81,6 +81,13 @@ bool checks_accessed(struct wave *w, const struct inst *in, const struct lane_me
     return true;
 }
 
+void checks_cache(struct wave *w, const struct inst *in)
+{
+    FOR_WATCHING(i, c, w->wg)
+    if (c->cache)
+        c->cache(w->wg->check[i], w, in);
+}
+
 void checks_settle(struct wave *w, const struct inst *in)
 {
     w->wg->unsettled = false;

@@ -36,6 +36,8 @@ struct check {
      *  the wave was stopped. */
     bool (*accessed)(void *state, struct wave *w, const struct inst *in, const struct lane_mem *m,
                      unsigned bytes, enum mem_direction direction);
+    /** Called when the wave executes an instruction that empties caches or writes them back. */
+    void (*cache)(void *state, struct wave *w, const struct inst *in);
     /** Called after `in` if a check has set w->wg->unsettled during its execution. */
     void (*settle)(void *state, struct wave *w, const struct inst *in);
     /** Called when the workgroup's barrier has opened. */
@@ -68,6 +70,7 @@ void checks_group_begin(struct workgroup *wg);
 bool checks_fetched(struct wave *w, const struct inst *in);
 bool checks_accessed(struct wave *w, const struct inst *in, const struct lane_mem *m,
                      unsigned bytes, enum mem_direction direction);
+void checks_cache(struct wave *w, const struct inst *in);
 void checks_settle(struct wave *w, const struct inst *in);
 void checks_barrier(struct workgroup *wg);
 /** Finds the origin of undefined sources, see struct check. False if no check knows it. */

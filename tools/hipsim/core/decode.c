@@ -38,7 +38,7 @@ struct code {
     uint64_t va;
     LLVMDisasmContextRef disasm;
     pthread_mutex_t lock;    /* guards LLVM's context and the publication of slots */
-    _Atomic uint32_t *found; /* per slot: kinds of findings */
+    _Atomic uint64_t *found; /* per slot: kinds of findings */
     struct inst *_Atomic slots[];
 };
 
@@ -142,9 +142,9 @@ void code_destroy(struct code *code)
 }
 
 /* found[] has a bit per recorded kind in its lower half, a bit per suppressed kind above. */
-#define SUPPRESSED 16
+#define SUPPRESSED 32
 
-static _Atomic uint32_t *found_at(const struct code *code, uint64_t offset)
+static _Atomic uint64_t *found_at(const struct code *code, uint64_t offset)
 {
     static_assert(FAULT_KINDS <= SUPPRESSED, "a bit per kind");
     return &code->found[offset / 4 < code->size / 4 ? offset / 4 : code->size / 4];
@@ -152,13 +152,13 @@ static _Atomic uint32_t *found_at(const struct code *code, uint64_t offset)
 
 bool code_note(struct code *code, uint64_t offset, enum fault_kind kind, bool suppressed)
 {
-    const uint32_t bits = UINT32_C(1) << kind | (uint32_t)suppressed << (SUPPRESSED + kind);
+    const uint64_t bits = UINT64_C(1) << kind | (uint64_t)suppressed << (SUPPRESSED + kind);
     return !(atomic_fetch_or(found_at(code, offset), bits) >> kind & 1);
 }
 
 struct code_noted code_noted(const struct code *code, uint64_t offset, enum fault_kind kind)
 {
-    const uint32_t bits = atomic_load_explicit(found_at(code, offset), memory_order_relaxed);
+    const uint64_t bits = atomic_load_explicit(found_at(code, offset), memory_order_relaxed);
     return (struct code_noted){
         .any = bits >> kind & 1,
         .suppressed = bits >> (SUPPRESSED + kind) & 1,

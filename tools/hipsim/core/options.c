@@ -98,6 +98,7 @@ static bool parse_checks(const char *text, uint64_t *value)
         {"memory", CHECK_MEMORY},   {"align", CHECK_ALIGN},     {"uninit", CHECK_UNINIT},
         {"wait", CHECK_WAIT},       {"hazard", CHECK_HAZARD},   {"race", CHECK_RACE},
         {"barrier", CHECK_BARRIER}, {"diverge", CHECK_DIVERGE}, {"strict", CHECK_STRICT},
+        {"stale", CHECK_STALE},     {"fence", CHECK_FENCE},
     };
 
     if (parse_switch(text, value)) {

@@ -160,7 +160,7 @@ enum lds_state { LDS_DEFINED = 1, LDS_IN_FLIGHT = 2, LDS_LATE = 4, LDS_STALE = 8
 #define WAVES_MAX 16 /* per workgroup: it has 1024 work-items at most */
 
 /* Maximum number of checks. */
-enum { CHECKS_MAX = 4 };
+enum { CHECKS_MAX = 5 };
 
 struct workgroup {
     struct launch *launch;
@@ -196,6 +196,8 @@ enum fault_kind {
     FAULT_RACE,
     FAULT_BARRIER, /* different numbers of barriers */
     FAULT_DIVERGE, /* lanes skipped a barrier */
+    FAULT_STALE,   /* a scalar load of what its cache may have old */
+    FAULT_FENCE,   /* a load of what another workgroup has not written back */
     FAULT_HINT,    /* correct, but slow */
     FAULT_DEADLOCK,
     FAULT_BUDGET,
@@ -249,10 +251,13 @@ enum check_bits {
     CHECK_RACE = 1 << FAULT_RACE,
     CHECK_BARRIER = 1 << FAULT_BARRIER,
     CHECK_DIVERGE = 1 << FAULT_DIVERGE,
-    CHECK_HINT = 1 << FAULT_HINT, /* performance hints, not part of the checks */
+    CHECK_STALE = 1 << FAULT_STALE,
+    CHECK_FENCE = 1 << FAULT_FENCE, /* needs CHECK_RACE */
+    CHECK_HINT = 1 << FAULT_HINT,   /* performance hints, not part of the checks */
     CHECK_ALL = CHECK_MEMORY | CHECK_ALIGN | CHECK_UNINIT | CHECK_WAIT | CHECK_HAZARD |
-                CHECK_STRICT | CHECK_RACE | CHECK_BARRIER | CHECK_DIVERGE,
-    CHECK_DEFAULT = CHECK_ALL & ~CHECK_STRICT,
+                CHECK_STRICT | CHECK_RACE | CHECK_BARRIER | CHECK_DIVERGE | CHECK_STALE |
+                CHECK_FENCE,
+    CHECK_DEFAULT = CHECK_ALL & ~(CHECK_STRICT | CHECK_FENCE),
     /* Findings that stop a launch by default. Hardware continues after the others, and some
      * hand-written kernels rely on it: waves that advance together, LDS data that arrive in
      * time. */

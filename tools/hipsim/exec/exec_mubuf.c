@@ -31,6 +31,7 @@
  */
 #include <string.h>
 
+#include "check.h"
 #include "decode.h"
 #include "exec_mubuf.h"
 #include "tables.h"
@@ -277,6 +278,7 @@ static void exec_mubuf(struct wave *w, const struct inst *in)
 /* Executes cache control. The simulator has no caches to flush: every store is visible at once. */
 static void exec_cache(struct wave *w, const struct inst *in)
 {
+    checks_cache(w, in);
     if (in->row->wait)
         wave_issue(w, in, WAIT_VM, OPND_NONE, 0, 0, false);
 }

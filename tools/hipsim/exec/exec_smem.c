@@ -11,6 +11,7 @@
  */
 #include <string.h>
 
+#include "check.h"
 #include "decode.h"
 #include "mem.h"
 #include "spin.h"
@@ -207,8 +208,7 @@ static void exec_atomic(struct wave *w, const struct inst *in)
 /* Executes scalar cache control, which has no effect here: the simulator has no caches. */
 static void exec_cache(struct wave *w, const struct inst *in)
 {
-    (void)w;
-    (void)in;
+    checks_cache(w, in);
 }
 
 static void exec_probe(struct wave *w, const struct inst *in)

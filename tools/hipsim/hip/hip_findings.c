@@ -10,12 +10,12 @@
 #include "hip_rules.h"
 
 static const char *const check_names[FAULT_KINDS] = {
-    [FAULT_NONE] = "none",     [FAULT_DECODE] = "decode",     [FAULT_REGISTER] = "register",
-    [FAULT_MEMORY] = "memory", [FAULT_ALIGN] = "align",       [FAULT_UNINIT] = "uninit",
-    [FAULT_WAIT] = "wait",     [FAULT_HAZARD] = "hazard",     [FAULT_STRICT] = "strict",
-    [FAULT_RACE] = "race",     [FAULT_BARRIER] = "barrier",   [FAULT_DIVERGE] = "diverge",
-    [FAULT_HINT] = "hint",     [FAULT_DEADLOCK] = "deadlock", [FAULT_BUDGET] = "budget",
-    [FAULT_TRAP] = "trap",
+    [FAULT_NONE] = "none",         [FAULT_DECODE] = "decode",   [FAULT_REGISTER] = "register",
+    [FAULT_MEMORY] = "memory",     [FAULT_ALIGN] = "align",     [FAULT_UNINIT] = "uninit",
+    [FAULT_WAIT] = "wait",         [FAULT_HAZARD] = "hazard",   [FAULT_STRICT] = "strict",
+    [FAULT_RACE] = "race",         [FAULT_BARRIER] = "barrier", [FAULT_DIVERGE] = "diverge",
+    [FAULT_STALE] = "stale",       [FAULT_FENCE] = "fence",     [FAULT_HINT] = "hint",
+    [FAULT_DEADLOCK] = "deadlock", [FAULT_BUDGET] = "budget",   [FAULT_TRAP] = "trap",
 };
 
 /* The findings of a kernel in all of its launches. */

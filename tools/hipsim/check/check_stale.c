@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The stale check: a scalar load of bytes that changed after the workgroup had loaded them before.
+ *
+ * The scalar cache keeps what it has loaded. Vector stores, atomics and other workgroups change
+ * memory without changing it, until s_dcache_inv empties the cache (CDNA3 ISA, "Scalar Memory
+ * Operations": the cache is not coherent with vector memory). The check keeps a copy of the bytes
+ * that scalar loads of the workgroup have returned, and compares it with memory at the next load.
+ * Only a value that has really changed is a finding. A line may have left the hardware's cache in
+ * between; the program cannot rely on that.
+ */
+#include "check_stale.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "decode.h"
+
+#define LINE 64u    /* bytes of a line of the scalar cache */
+#define LINES 1024u /* remembered lines, by address: four times the 16 KB of the cache */
+
+struct line {
+    uint64_t address; /* of the line */
+    uint64_t loaded;  /* byte mask of `copy` */
+    uint64_t at;      /* code offset of the last load */
+    uint32_t epoch;   /* the entry is empty unless this is the current one */
+    uint8_t copy[LINE];
+};
+
+struct stale {
+    uint32_t epoch; /* number of times that the cache was emptied, plus 1 */
+    struct line lines[LINES];
+};
+
+static void *create(const struct launch *l, void *launch_state)
+{
+    (void)l;
+    (void)launch_state;
+    return calloc(1, sizeof(struct stale));
+}
+
+/* Empties the cache. */
+static void empty(struct stale *s)
+{
+    if (++s->epoch)
+        return;
+    memset(s, 0, sizeof(*s));
+    s->epoch = 1;
+}
+
+static void begin(void *state, const struct workgroup *wg)
+{
+    (void)wg;
+    empty(state);
+}
+
+static void cache(void *state, struct wave *w, const struct inst *in)
+{
+    (void)w;
+    if (strncmp(in->row->name, "s_dcache_inv", strlen("s_dcache_inv")) == 0)
+        empty(state);
+}
+
+/* Returns the entry of a line, which is emptied if it had another line. */
+static struct line *line_of(struct stale *s, uint64_t address)
+{
+    struct line *line = &s->lines[address / LINE % LINES];
+    if (line->epoch != s->epoch || line->address != address) {
+        line->epoch = s->epoch;
+        line->address = address;
+        line->loaded = 0;
+    }
+    return line;
+}
+
+/* Compares `bytes` bytes at `at` of a line with the copy, and copies them. Returns the number of
+ * bytes that have changed since the last load. */
+static unsigned refresh(struct line *line, unsigned at, const uint8_t *p, unsigned bytes)
+{
+    unsigned changed = 0;
+    for (unsigned i = 0; i < bytes; i++) {
+        const uint64_t bit = UINT64_C(1) << (at + i);
+        changed += (line->loaded & bit) && line->copy[at + i] != p[i];
+        line->copy[at + i] = p[i];
+        line->loaded |= bit;
+    }
+    return changed;
+}
+
+/* True for loads that the scalar cache may serve. With glc a load bypasses it. */
+static bool is_cached(const struct inst *in, const struct lane_mem *m, enum mem_direction direction)
+{
+    return in->row->flags & ROW_SMEM && direction == MEM_READ && m->space == MEM_GLOBAL && !in->sc0;
+}
+
+static bool accessed(void *state, struct wave *w, const struct inst *in, const struct lane_mem *m,
+                     unsigned bytes, enum mem_direction direction)
+{
+    const uint64_t entry = w->launch->entry_pc - code_address(w->launch->code);
+    unsigned changed = 0;
+    uint64_t since = 0;
+    if (!m->lanes || !is_cached(in, m, direction))
+        return true;
+    for (unsigned done = 0; done < bytes;) {
+        const uint64_t address = m->addr[0] + done;
+        const unsigned at = (unsigned)(address % LINE);
+        const unsigned n = bytes - done < LINE - at ? bytes - done : LINE - at;
+        struct line *line = line_of(state, address - at);
+        const unsigned differ = refresh(line, at, m->ptr[0] + done, n);
+        since = differ ? line->at : since;
+        changed += differ;
+        line->at = in->offset;
+        done += n;
+    }
+    return !changed ||
+           wave_finding(w, in, FAULT_STALE, 0,
+                        "%u of the %u bytes at 0x%llx have changed since the workgroup loaded them "
+                        "at entry%+lld; without s_dcache_inv the scalar cache may return the old "
+                        "ones",
+                        changed, bytes, (unsigned long long)m->addr[0], (long long)(since - entry));
+}
+
+const struct check check_stale = {
+    .kinds = CHECK_STALE,
+    .group_create = create,
+    .group_destroy = free,
+    .group_begin = begin,
+    .accessed = accessed,
+    .cache = cache,
+};
