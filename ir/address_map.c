@@ -33,7 +33,7 @@ struct tir_layout tir_row_pairs(unsigned rows, unsigned cols, unsigned width)
     return map;
 }
 
-/* The input bit of `l` that stands at place i of a map by lanes. */
+/* Returns the input bit of `l` that becomes bit i of its lane-major map. */
 static unsigned lane_major_bit(const struct tir_layout *l, unsigned vector_bits, unsigned i)
 {
     const unsigned regs = l->reg_bits, lanes = l->lane_bits;

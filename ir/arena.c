@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bump allocator: everything of a function lives here and is freed with it.
+ * This file is a bump allocator. Everything of a function is allocated here and freed with it.
  */
 #include "ir/arena.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Arenas: a function's own, and scratch ones of single passes.
+ * This file declares arenas. A function has one, and a pass may create one for its scratch memory.
  */
 #ifndef IR_ARENA_H
 #define IR_ARENA_H
@@ -9,14 +9,16 @@
 
 struct tir_arena;
 
-/** NULL when out of memory. */
+/** Creates an arena. NULL if memory is exhausted. */
 struct tir_arena *tir_arena_create(void);
 void tir_arena_destroy(struct tir_arena *a);
-/** Zeroed, aligned to 16 bytes; NULL when out of memory. */
+/** Allocates zeroed memory, aligned to 16 bytes. NULL if memory is exhausted. */
 void *tir_arena_alloc(struct tir_arena *a, size_t bytes);
-/** p, or the out-of-memory hook when it is NULL (tir_out_of_memory in ir.h). */
+/** Returns p. If p is NULL, calls the out-of-memory hook (tir_out_of_memory in ir.h), which does
+ * not return. */
 void *tir_checked(void *p);
-/** calloc that does not return NULL; for scratch memory that free() takes. */
+/** Allocates zeroed memory as calloc() does, and never returns NULL. The caller frees it with
+ * free(). */
 void *tir_scratch(size_t n, size_t size);
 
 #endif

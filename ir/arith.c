@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Integer meaning of the elementwise ops.
+ * This file computes the elementwise ops on integers.
  */
 #include "ir/arith.h"
 
@@ -44,7 +44,7 @@ bool tir_commutes(unsigned opcode)
     }
 }
 
-/* Division and shifts: what is undefined for some operands. */
+/* Computes a division or a shift. False for operands with undefined results. */
 static bool eval_partial(unsigned opcode, unsigned dtype, int64_t a, int64_t b, int64_t *d)
 {
     const uint64_t ua = tir_unsigned(dtype, a), ub = tir_unsigned(dtype, b);

@@ -7,40 +7,43 @@
 
 #include "ir/ir.h"
 
-/** i1 counts as an integer. */
+/** True if `dtype` is an integer type; i1 is one. */
 bool tir_is_int(unsigned dtype);
 bool tir_is_float(unsigned dtype);
 
-/** a op b = b op a, of integers and of floats. */
+/** True if a op b equals b op a for integers and for floats. */
 bool tir_commutes(unsigned opcode);
 
-/** v as an integer dtype holds it: sign-extended, i1 as 0 or 1. */
+/** Wraps v to an integer dtype: sign-extended, i1 as 0 or 1. */
 int64_t tir_wrap(unsigned dtype, int64_t v);
-/** v zero-extended from the dtype. */
+/** Returns v zero-extended from the dtype. */
 uint64_t tir_unsigned(unsigned dtype, int64_t v);
 
 /**
- * An elementwise op on integers of `dtype` (wrapped, as is the result). False when the op has no
- * value there: a division by zero, a shift by the width or more, an op that integers lack.
+ * Computes an elementwise op on wrapped integers of `dtype`; the result is wrapped too. False if
+ * the result is undefined (division by zero, a shift by the width or more) or integers lack the op.
  */
 bool tir_eval_int(unsigned opcode, unsigned dtype, const int64_t operands[3], int64_t *d);
 
-/** a0 b0 + a1 b1 + c, rounded once. a and b hold two f16 each, whose subnormals count as 0; c and
- * the result are bits of an f32. */
+/** Returns a0 b0 + a1 b1 + c, rounded once, as the bits of an f32. a and b hold two f16 each;
+ * subnormal f16 count as 0. c is the bits of an f32. */
 int64_t tir_eval_dot2(int64_t a, int64_t b, int64_t c);
 
-/** Value of a float element (its bits, in `dtype`). fnuz: fp8 is e4m3fnuz, otherwise OCP e4m3fn. */
+/** Converts the bits of a float element of type `dtype` to float. With fnuz, fp8 is e4m3fnuz;
+ * otherwise it is OCP e4m3fn. */
 float tir_to_float(unsigned dtype, int64_t bits, bool fnuz);
-/** Bits of v rounded to nearest even. fp8: beyond the largest finite number it saturates to it. */
+/** Returns the bits of v, rounded to nearest even. An fp8 result saturates at the largest finite
+ * number. */
 int64_t tir_from_float(unsigned dtype, float v, bool fnuz);
-/** Bits of v rounded toward zero, in a 16-bit dtype: a finite number stays finite. */
+/** Returns the bits of v rounded toward zero in a 16-bit dtype. A finite v stays finite. */
 int64_t tir_cut_float(unsigned dtype, float v);
-/** An elementwise op on floats of `dtype`, given as bits; comparisons give 0 or 1. */
+/** Computes an elementwise op on floats of `dtype`, which are given as bits. Comparisons return 0
+ * or 1. */
 bool tir_eval_float(unsigned opcode, unsigned dtype, bool fnuz, const int64_t operands[3],
                     int64_t *d);
 
-/** An element of an operand of a scaled product (enum tir_mx) times its e8m0 scale; `which` of a
- * pair. Every one but NaN is exact. */
+/** Returns the value of an operand's element of a scaled product (enum tir_mx), multiplied by its
+ * e8m0 scale. `which` selects one of the two e2m1 numbers of a byte. The result is exact. */
 double tir_mx_value(unsigned format, int64_t element, unsigned which, unsigned scale);
 
 #endif

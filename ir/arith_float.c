@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Float formats and float meaning of the elementwise ops. Narrow formats compute in float and round
- * once, which is exact for a single add, mul or fma of 16-bit operands or less but for a double
- * rounding of fma that no test relies on.
+ * This file converts between float formats and computes the elementwise ops on floats. Narrow
+ * formats compute in float and round once. That is exact for one add, mul or fma of operands of 16
+ * bits or less, apart from double rounding of fma.
  */
 #include "ir/arith.h"
 
@@ -23,7 +23,7 @@ static uint32_t bits_of_float(float v)
     return bits;
 }
 
-/* Binary floats of 16 bits or less: sign, exponent, mantissa. */
+/* The parameters of a binary float format of 16 bits or less: sign, exponent, mantissa. */
 struct format {
     int mantissa, exponent_bits, bias;
     bool infinity; /* the top exponent holds infinity and NaN, as in IEEE */
@@ -49,7 +49,7 @@ static uint32_t nan_of(struct format f)
     return f.infinity ? all & ~((1u << (f.mantissa - 1)) - 1) : all;
 }
 
-/* Largest finite magnitude. */
+/* Returns the bits of the largest finite magnitude. */
 static uint32_t largest(struct format f)
 {
     const uint32_t all = sign_of(f) - 1;
@@ -81,7 +81,8 @@ float tir_to_float(unsigned dtype, int64_t bits, bool fnuz)
     return negative ? -v : v;
 }
 
-/* Magnitude of |v|, finite, rounded by that function; may come out beyond the largest. */
+/* Rounds the magnitude of a finite v with `round`. The result may exceed the largest finite
+   number. */
 static uint32_t round_magnitude(struct format f, float v, float (*round)(float))
 {
     int exponent;
@@ -91,7 +92,7 @@ static uint32_t round_magnitude(struct format f, float v, float (*round)(float))
     int biased = exponent - 1 + f.bias;
     if (biased < 1)
         biased = 1;
-    const float units = round(ldexpf(v, f.bias + f.mantissa - biased)); /* of the last place */
+    const float units = round(ldexpf(v, f.bias + f.mantissa - biased)); /* in ULPs */
     const uint32_t n = (uint32_t)units;
     return n < 1u << f.mantissa ? n : ((uint32_t)(biased - 1) << f.mantissa) + n;
 }
@@ -120,10 +121,10 @@ int64_t tir_cut_float(unsigned dtype, float v)
     return (signbit(v) ? sign_of(f) : 0) | (magnitude > largest(f) ? largest(f) : magnitude);
 }
 
-/* maxNum and minNum: a NaN loses against a number. */
+/* IEEE 754-2008 maxNum and minNum: if one operand is NaN, the result is the other one. */
 static float max_of(float a, float b) { return fmaxf(a, b); }
 
-/* Half i of a pair, without what is subnormal. */
+/* Returns f16 i of a pair as a double; a subnormal number becomes 0. */
 static double half_of(int64_t pair, int i)
 {
     const int64_t bits = pair >> 16 * i & 0xffff;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Powers of two: sizes of tiles are, and layouts count in their exponents.
+ * This file has helpers for powers of two: sizes of tiles are powers of two, and layouts use their
+ * exponents.
  */
 #ifndef IR_BITS_H
 #define IR_BITS_H
@@ -11,14 +12,14 @@
 
 static inline bool tir_is_power(int64_t x) { return x > 0 && !(x & (x - 1)); }
 
-/** Address bits of a power of two: its exponent. */
+/** Returns the exponent of x, a power of two. */
 static inline unsigned tir_bits(unsigned x)
 {
     assert(tir_is_power(x));
     return (unsigned)__builtin_ctz(x);
 }
 
-/** The exponent of the largest power of two that is not above x; x is at least 1. */
+/** Returns the exponent of the largest power of two that is at most x. x is at least 1. */
 static inline unsigned tir_bits_floor(unsigned x)
 {
     assert(x);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The builder: result types follow from the op's row, misuse asserts.
+ * This file implements the builder. The type of a result follows from the op's row in ops.def.
+ * Wrong use fails an assertion.
  */
 #include "ir/builder.h"
 
@@ -251,7 +252,7 @@ struct tir_value tir_broadcast(struct tir_builder *b, struct tir_value a, struct
     return tir_build(b, TIR_broadcast, t, &a, 1, NULL);
 }
 
-/* axis 1 leaves a column vector Mx1, axis 0 a row vector 1xN. */
+/* Reduces rows (axis 1) to a column vector Mx1, or columns (axis 0) to a row vector 1xN. */
 static struct tir_value reduce(struct tir_builder *b, unsigned opcode, struct tir_value a, int axis)
 {
     struct tir_type t = tir_typeof(b->f, a);

@@ -9,13 +9,13 @@ uint32_t tir_xor_images(const uint32_t *images, uint32_t x)
     return sum;
 }
 
-/* Equations X lane = reg in echelon form. */
+/* The linear equations X lane = reg found so far, in echelon form. */
 struct equations {
     unsigned n;
     uint32_t lane[TIR_MAX_LANE_BITS], reg[TIR_MAX_LANE_BITS];
 };
 
-/* Subtracts the equations found so far from `lane` and `reg`. */
+/* Eliminates the leading bits of the equations from `lane` and `reg`. */
 static void reduce(const struct equations *e, uint32_t *lane, uint32_t *reg)
 {
     for (unsigned i = 0; i < e->n; i++)
@@ -25,7 +25,7 @@ static void reduce(const struct equations *e, uint32_t *lane, uint32_t *reg)
         }
 }
 
-/* False when it contradicts what is there. */
+/* Adds an equation. False if it contradicts the others. */
 static bool add_equation(struct equations *e, uint32_t lane, uint32_t reg)
 {
     reduce(e, &lane, &reg);
@@ -36,7 +36,7 @@ static bool add_equation(struct equations *e, uint32_t lane, uint32_t reg)
     return true;
 }
 
-/* Source lane bits that the map reads independently of each other. */
+/* Returns how many source lane bits the map reads independently. */
 static unsigned lanes_read(const struct tir_lane_map *m)
 {
     struct equations e = {0};
@@ -47,7 +47,8 @@ static unsigned lanes_read(const struct tir_lane_map *m)
     return e.n;
 }
 
-/* Inputs of a layout (registers and lanes, packed) that make no difference to the element. */
+/* Finds the packed inputs (registers and lanes) that leave the element unchanged. Returns how
+   many. */
 static unsigned repeats_of(const struct tir_layout *l, uint32_t repeats[TIR_LAYOUT_MAX_BITS])
 {
     uint32_t vector[TIR_LAYOUT_MAX_BITS], inputs[TIR_LAYOUT_MAX_BITS];
@@ -69,8 +70,8 @@ static unsigned repeats_of(const struct tir_layout *l, uint32_t repeats[TIR_LAYO
     return n_repeats;
 }
 
-/* A lane that repeats another may be read in its place: where lanes would be left unread, the
- * result's lanes do so, until the source's lanes are all told apart. */
+/* Uses source lanes that repeat elements. A map that reads more lanes is easier to split into
+ * steps. So the result's lanes read different source lanes wherever those hold the same element. */
 static void read_all_lanes(const struct tir_layout *from, unsigned unit_bits,
                            struct tir_lane_map *m)
 {
@@ -124,8 +125,9 @@ bool tir_lane_map(const struct tir_layout *from, const struct tir_layout *to,
     return true;
 }
 
-/* Registers of the result whose images, exchanged by lane bit j, move lanes by `wanted`. Register
- * bits are few in number: their echelon form is made anew. */
+/* Finds the registers of the result whose images move lanes by `wanted` when lane bit j exchanges
+ * them. False if there are none. The echelon form is rebuilt each time, since register bits are
+ * few. */
 static bool find_exchange(const struct tir_lane_map *m, uint32_t wanted, uint32_t *regs)
 {
     struct equations e = {0};
@@ -142,8 +144,9 @@ static bool find_exchange(const struct tir_lane_map *m, uint32_t wanted, uint32_
     return !wanted;
 }
 
-/* Chooses what lane bit j of the result exchanges: best nothing with lane j staying itself, else
- * what makes lane j itself, else nothing or the first register that makes the equations sound. */
+/* Chooses the registers that lane bit j of the result exchanges. The first choice is none, if lane
+ * bit j then stays in its place. The second moves lane bit j to its place. The last is none, or the
+ * first register for which the equations have a solution. */
 static bool choose_exchange(const struct tir_lane_map *m, unsigned j, struct equations *e,
                             struct tir_lane_steps *s)
 {
@@ -180,7 +183,7 @@ bool tir_lane_steps(const struct tir_lane_map *m, struct tir_lane_steps *s)
     for (unsigned j = 0; j < m->lanes; j++) {
         uint32_t lane = 1u << j, reg = 0;
         reduce(&e, &lane, &reg);
-        if (lane) /* no result asks for it */
+        if (lane) /* no result reads this lane */
             add_equation(&e, 1u << j, 0);
     }
     for (unsigned j = 0; j < m->lanes; j++) {

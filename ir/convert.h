@@ -39,16 +39,16 @@ struct tir_lane_steps {
     bool exchanges;                     /* E is the identity */
 };
 
-/** The map of a conversion of kind TIR_CONVERT_LANES or less, of registers of 2^unit_bits elements.
- * Where the source repeats elements the map reads every lane of it, if one exists that does. False
- * when the low unit_bits register bits of both do not mean the same element. */
+/** Computes the map of a conversion of kind TIR_CONVERT_LANES or less. A register has 2^unit_bits
+ * elements. If the source repeats elements, the map reads all of its lanes where such a map exists.
+ * False if the low unit_bits register bits of both layouts differ in meaning. */
 bool tir_lane_map(const struct tir_layout *from, const struct tir_layout *to,
                   const struct tir_conversion *c, unsigned unit_bits, struct tir_lane_map *m);
 
-/** Takes a map apart. False when no such steps exist. */
+/** Splits a map into steps. False if no such steps exist. */
 bool tir_lane_steps(const struct tir_lane_map *m, struct tir_lane_steps *s);
 
-/** The registers' share of a map over bits: the xor of images[i] over the set bits i of x. */
+/** Returns the xor of images[i] over the set bits i of x. */
 uint32_t tir_xor_images(const uint32_t *images, uint32_t x);
 
 #endif

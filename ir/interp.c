@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Control flow of the interpreter. Waves that disagree about a branch run it one group after the
- * other, each with the others switched off.
+ * This file interprets control flow. Waves that disagree about a branch run it one group after the
+ * other. The waves of the other groups are inactive meanwhile.
  */
 #include "ir/interp_state.h"
 
@@ -13,7 +13,7 @@
 #include "ir/arena.h"
 #include "ir/arith.h"
 
-/* The op's number in the order of the printed form. */
+/* The number of an op in the order of the printed form. */
 struct count {
     struct tir_ref wanted;
     unsigned n;
@@ -121,7 +121,7 @@ static void copy_value(struct interp *x, struct tir_value to, struct tir_value f
         }
 }
 
-/* Several at once, where a target may also be a source: two carried values may trade places. */
+/* Copies several values at once, so that two carried values may be exchanged. */
 static void copy_values(struct interp *x, const struct tir_value *to, const struct tir_value *from,
                         uint32_t n)
 {

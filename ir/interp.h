@@ -15,13 +15,12 @@
 enum { TIR_WHY = 256 };
 
 /**
- * Runs all workgroups of a grid. `kernarg` is laid out by f->args; pointers in it are host
- * addresses, and the function may read and write what it addresses. f must be verified.
- *
- * Floats are IEEE (fma and mfma in float, in the order of k); conversions round to nearest even;
- * what is beyond a buffer resource reads as 0. False, with the op and a sentence in `why`, when the
- * function reads LDS that nobody wrote, goes beyond its LDS, divides by zero, shifts by the width
- * or more, or calls a hook.
+ * Runs all workgroups of a grid. `kernarg` is laid out by f->args, and its pointers are host
+ * addresses that the function reads and writes. f must be verified.
+ * Floats follow IEEE (fma and mfma in float, in the order of k). Conversions round to nearest even.
+ * Reads beyond a buffer resource return 0.
+ * Returns false, with the op and a sentence in `why`, for an undefined action: a read of unwritten
+ * LDS, an access beyond LDS, a division by zero, an oversized shift, or a hook call.
  */
 bool tir_interpret(const struct tir_func *f, const void *kernarg, size_t kernarg_size,
                    const unsigned grid[3], char why[TIR_WHY]);

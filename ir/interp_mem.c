@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory in the interpreter: global memory is the host's, LDS an array that knows which bytes have
- * been written.
+ * This file interprets memory ops. Global memory is the host's memory. LDS is an array that records
+ * which bytes have been written.
  */
 #include <string.h>
 
@@ -61,7 +61,7 @@ static void write_lds_bytes(struct interp *x, int64_t address, const void *bytes
     memset(x->lds_written + address, 1, n);
 }
 
-/* A buffer resource and an offset into it. */
+/* A buffer resource with an offset into it. */
 struct place {
     uint64_t base;
     uint64_t bytes, offset;
@@ -84,7 +84,8 @@ static void write_buffer(struct place p, unsigned dtype, int64_t v)
         write_host(p.base + p.offset, dtype, v);
 }
 
-/* Tiles through a resource: operands rsrc, row0, row_stride, byte0; offsets wrap at 32 bits. */
+/* Returns the place of a wave's tile in a resource. Operands: rsrc, row0, row_stride, byte0.
+   Offsets wrap at 32 bits. */
 static struct place tile_place(struct interp *x, const struct tir_op *op, unsigned wave,
                                unsigned row, unsigned col, unsigned dtype)
 {
@@ -96,7 +97,7 @@ static struct place tile_place(struct interp *x, const struct tir_op *op, unsign
     return p;
 }
 
-/* Rows that lie anywhere: operands base, row_addr, byte. */
+/* Returns the address of a row at an address of its own. Operands: base, row_addr, byte. */
 static int64_t own_address(struct interp *x, const struct tir_op *op, unsigned wave, unsigned row)
 {
     const struct tir_type t = type_of(x, op->operands[1]);
@@ -111,7 +112,8 @@ static uint64_t row_address(struct interp *x, const struct tir_op *op, unsigned 
                       interp_scalar(x, op, 2, wave) + tir_rc_col(rc) * apart);
 }
 
-/* Index of each row bit and column bit in an LDS buffer: address maps are linear. */
+/* The element index that each row bit and column bit contributes in an LDS buffer. Address maps are
+   linear, so the contributions add. */
 struct lds_map {
     const struct tir_layout *map;
     uint32_t row[16], col[16];
@@ -179,7 +181,7 @@ static void run_tile_element(struct interp *x, const struct tir_op *op, struct t
     }
 }
 
-/* The first wave copies everything, since the result does not depend on who copies what. */
+/* Copies with the first wave only, since the result does not depend on which lane copies what. */
 static void run_copy_to_lds(struct interp *x, const struct tir_op *op)
 {
     const struct tir_type t = tir_unpack_type(op->imm[1]);
@@ -246,7 +248,7 @@ static bool run_tile_memory(struct interp *x, const struct tir_op *op)
 
 /* Register level */
 
-/* A lane's operand that holds one element a lane. */
+/* Returns a lane's element of an operand that has one element a lane. */
 static int64_t lane_operand(struct interp *x, const struct tir_op *op, unsigned operand,
                             unsigned lane)
 {
@@ -261,7 +263,7 @@ static struct place lane_place(struct interp *x, const struct tir_op *op, unsign
     const uint64_t own =
         tir_unsigned(TIR_I32, lane_operand(x, op, lane_operand_at, lane)) + (uint64_t)offset;
     const uint64_t scalar = tir_unsigned(TIR_I32, interp_scalar(x, op, lane_operand_at + 1, wave));
-    /* The range check sees the lane's offset and the instruction's, not the scalar one. */
+    /* The range check covers the offsets of the lane and the instruction, not the scalar one. */
     p.base += scalar;
     p.offset = own;
     return p;
@@ -345,8 +347,9 @@ static void run_lds(struct interp *x, const struct tir_op *op, unsigned lane)
     }
 }
 
-/* ds_read_b64_tr_b16 (CDNA4 ISA): in each block of 16 lanes, element e of lane t is element t mod 4
- * of the four that lane 4 e + t / 4 addresses; _b8 has eight, of lane 2 e + t / 8. */
+/* Performs ds_read_b64_tr_b16 (CDNA4 ISA). Element e of lane t is element t mod 4 of the four that
+ * lane 4 e + t / 4 of the same 16 lanes addresses. For _b8 it is element t mod 8 of the eight that
+ * lane 2 e + t / 8 addresses. */
 static void run_lds_read_tr(struct interp *x, const struct tir_op *op, unsigned lane)
 {
     const unsigned dtype = type_of(x, op->result).dtype, block = lane & ~15u, t = lane & 15;
@@ -358,7 +361,7 @@ static void run_lds_read_tr(struct interp *x, const struct tir_op *op, unsigned 
     }
 }
 
-/* Elements at addresses of their own, in tiles or vecs; one wave after the other. */
+/* Accesses elements at an address for each lane, in tiles or vecs, one wave after the other. */
 static bool run_lds_elements(struct interp *x, const struct tir_op *op, unsigned wave)
 {
     const bool load = op->opcode == TIR_lds_gather, add = op->opcode == TIR_lds_add_if;
@@ -399,7 +402,8 @@ static bool run_lane_memory(struct interp *x, const struct tir_op *op, unsigned 
     }
 }
 
-/* Workgroups run one after the other, so what was written is there. */
+/* Counts an arrival. Workgroups run one after the other, so earlier stores are visible without more
+   ado. */
 static void run_arrive(struct interp *x, const struct tir_op *op, unsigned wave)
 {
     const uint64_t address = (uint64_t)interp_scalar(x, op, 0, wave);
@@ -416,7 +420,8 @@ static void run_atomic_add(struct interp *x, const struct tir_op *op, unsigned w
     interp_value(x, op->result)[wave] = before;
 }
 
-/* Nobody else will come, so that this wave leaves where one is missing. */
+/* Waits for n arrivals. No other wave can run meanwhile, so this wave gives up if one is
+   missing. */
 static void run_await(struct interp *x, const struct tir_op *op, unsigned wave)
 {
     const uint64_t address = (uint64_t)interp_scalar(x, op, 0, wave);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Inside of the interpreter; for ir/interp*.c only.
+ * This file is internal to the interpreter (ir/interp*.c).
  *
- * An element is an int64_t: integers wrapped to their dtype, floats as their bits. A scalar has one
- * element a wave (a buffer resource two: base, bytes), a vec 64 * count of each wave, a tile
- * rows * cols of each wave, of which only those count that the layout gives to that wave.
+ * An element is an int64_t: an integer wrapped to its dtype, or the bits of a float. A wave has one
+ * element of a scalar (two of a buffer resource: base, bytes). It has 64 * count elements of a vec
+ * and rows * cols of a tile. Of a tile only the elements that the layout gives to the wave are
+ * valid.
  */
 #ifndef IR_INTERP_STATE_H
 #define IR_INTERP_STATE_H
@@ -19,26 +20,26 @@ struct interp {
     size_t kernarg_size;
     unsigned block[3];
     uint32_t active;  /* bit per wave */
-    int64_t **values; /* by id; NULL: not yet made */
+    int64_t **values; /* by value id; NULL: not made yet */
     uint32_t **owned; /* by layout: (row, col) of every register of every lane of every wave */
     uint8_t *lds, *lds_written;
-    struct tir_ref at; /* op being run */
+    struct tir_ref at; /* the op being run */
     bool failed;
     char *why;
 };
 
-/** Records the failure of the op being run; false. */
+/** Records the failure of the op being run. Returns false. */
 bool interp_fail(struct interp *x, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/** Elements of v, made on first use. */
+/** Returns the elements of v, which are allocated at the first use. */
 int64_t *interp_value(struct interp *x, struct tir_value v);
 
 /** Returns how many elements of a value of this type one wave holds, replicas included. */
 size_t interp_wave_elements(struct interp *x, struct tir_type t);
-/** Returns the index of a wave's element k in the value: lane * count + i for vecs; for tiles the
- * layout decides. */
+/** Returns the index of a wave's element k in the value: lane * count + i for a vec, and by layout
+ * for a tile. */
 size_t interp_index(struct interp *x, struct tir_type t, unsigned wave, size_t k);
-/** (row, col) of element k of a wave's part of a tile. */
+/** Returns the (row, col) of element k of a wave's part of a tile. */
 uint32_t interp_rc(struct interp *x, struct tir_type t, unsigned wave, size_t k);
 
 /** Returns the index at which a wave keeps element (row, col) of a tile. */
@@ -52,10 +53,10 @@ static inline bool interp_runs(const struct interp *x, unsigned wave)
     return x->active >> wave & 1;
 }
 
-/** A scalar operand of the op as this wave has it. */
+/** Returns the value of a scalar operand in this wave. */
 int64_t interp_scalar(struct interp *x, const struct tir_op *op, unsigned operand, unsigned wave);
 
-/* Families of ops; false when op is none of theirs. */
+/* Run one family of ops each. Return false if the op does not belong to the family. */
 bool interp_elementwise(struct interp *x, const struct tir_op *op);
 bool interp_registers(struct interp *x, const struct tir_op *op);
 bool interp_tile(struct interp *x, const struct tir_op *op);

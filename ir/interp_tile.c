@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Interpreted tile ops other than memory. A wave has the elements of a tile that its layout gives
- * it, and nothing else: what it holds may differ from what other waves hold.
+ * This file interprets tile ops other than memory. A wave has only the elements that the tile's
+ * layout gives it. Two waves may hold different values of one element.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -21,19 +21,20 @@ struct part {
     struct interp *x;
     const struct tir_op *op;
     unsigned wave;
-    struct tir_type at, t; /* of operand 0, if it has one, and of the result */
+    struct tir_type at, t; /* types of operand 0, if the op has one, and of the result */
     const int64_t *a;
     int64_t *d;
 };
 
-/* The matrix that a wave holds of v. */
+/* Returns the matrix that a wave holds of v. */
 static int64_t *matrix(struct interp *x, struct tir_value v, unsigned wave)
 {
     return interp_value(x, v) + interp_element(type_of(x, v), wave, 0, 0);
 }
 
-/* The operand as this wave holds it together with those that differ from it in the bits `peers` of
- * their number; what it has itself comes first. *held: which elements that are. free() both. */
+/* Returns the operand as seen by this wave and by those whose numbers differ from it in bits of
+ * `peers`. This wave's own elements take precedence. *held says which elements exist. The caller
+ * frees both. */
 static int64_t *held_together(const struct part *p, unsigned peers, bool **held)
 {
     struct interp *const x = p->x;
@@ -61,8 +62,8 @@ static int64_t repeated(const struct part *p, unsigned row, unsigned col)
     return p->a[(p->at.rows == 1 ? 0 : row) * p->at.cols + (p->at.cols == 1 ? 0 : col)];
 }
 
-/* The row of a fold's result that row `row` of its operand goes to: the row bits that registers
- * hold are dropped (tir_layout_fold_rows). */
+/* Returns the row of a fold's result to which row `row` of its operand goes. Row bits that
+ * registers hold are dropped (tir_layout_fold_rows). */
 static unsigned folded_row(const struct tir_layout *l, unsigned row)
 {
     unsigned folded = 0, all = 0, to = 0, r = 0;
@@ -89,7 +90,7 @@ static int64_t combined(const struct interp *x, unsigned dtype, bool max, int64_
     return d;
 }
 
-/* Waves that split the axis which a reduction drops, as bits of their numbers. */
+/* Returns the waves that split the axis which a reduction drops, as bits of their numbers. */
 static unsigned reducing_waves(const struct tir_layout *l, unsigned opcode)
 {
     const bool by_row = opcode == TIR_row_max || opcode == TIR_row_sum;
@@ -101,8 +102,8 @@ static unsigned reducing_waves(const struct tir_layout *l, unsigned opcode)
     return peers;
 }
 
-/* Every element that the wave holds of the operand, or waves that reduce with it, goes into the
- * result once. */
+/* Reduces a tile: every element held by the wave, or by the waves that reduce with it, counts
+ * once. */
 static void run_reduce(const struct part *p)
 {
     struct interp *const x = p->x;
@@ -175,7 +176,7 @@ static void run_prefix_sum(const struct part *p)
     free(next);
 }
 
-/* Rows are added in pairs, in the order in which a lane's registers have them. */
+/* Adds products in pairs of rows, in the order of a lane's registers. */
 static void run_fold_dot(const struct part *p)
 {
     struct interp *const x = p->x;
@@ -218,7 +219,7 @@ static void run_fold_top(const struct part *p)
     }
 }
 
-/* Row after row, or column after column. */
+/* Returns the elements as floats, row by row, or column by column. */
 static float *as_floats(struct interp *x, struct tir_value v, unsigned wave, bool by_column)
 {
     const struct tir_type t = type_of(x, v);
@@ -257,7 +258,7 @@ static void run_mma(const struct part *p)
     free(b);
 }
 
-/* Operand 0 or 1 of a scaled product, its outer index first, times its scales. */
+/* Returns operand 0 or 1 of a scaled product, outer index first, multiplied by its scales. */
 static double *scaled_operand(const struct part *p, const struct tir_mma *m, unsigned operand)
 {
     struct interp *const x = p->x;
@@ -304,7 +305,7 @@ static void run_mma_scaled(const struct part *p)
     free(b);
 }
 
-/* The element of join_blocks' operand, or of split_blocks', that becomes (row, col). */
+/* Returns the element of the operand of join_blocks or split_blocks that becomes (row, col). */
 static int64_t block_element(const struct part *p, unsigned row, unsigned col)
 {
     const struct tir_type a = p->at, d = p->t;
@@ -354,7 +355,7 @@ static bool run_elements(const struct part *p)
     return true;
 }
 
-/* A relayout between waves takes elements from any wave that shares the tile. */
+/* Runs a relayout between waves, which takes elements from any wave that shares the tile. */
 static bool run_relayout(struct part *p)
 {
     const struct tir_layout *const from = tir_layout_of(p->x->f, p->at);

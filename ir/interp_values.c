@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Interpreted ops that work element by element, and those that move elements between registers and
- * lanes of a wave.
+ * This file interprets ops that work element by element, and ops that move elements between
+ * registers and lanes of a wave.
  */
 #include "ir/interp_state.h"
 
@@ -15,7 +15,8 @@ static struct tir_type type_of(const struct interp *x, struct tir_value v)
     return tir_typeof(x->f, v);
 }
 
-/* Operand k at the place of element e of a result of type t; scalars serve every element. */
+/* Returns the element of operand k that element e of a result of type t is computed from. A scalar
+   serves every element. */
 static int64_t fetch(struct interp *x, const struct tir_op *op, unsigned operand, struct tir_type t,
                      unsigned wave, size_t e)
 {
@@ -31,7 +32,7 @@ static int64_t from_integer(struct tir_type from, struct tir_type to, int64_t v,
     return tir_from_float(to.dtype, (float)v, fnuz);
 }
 
-/* The integer nearest to `whole` that the dtype has. */
+/* Returns the integer of the dtype that is nearest to `whole`. */
 static int64_t saturated(unsigned dtype, float whole)
 {
     const int bits = (int)tir_dtype_bits(dtype);
@@ -136,7 +137,7 @@ static bool is_elementwise(const struct tir_op *op)
     }
 }
 
-/* Little-endian bytes of element i of dtype; a lane's elements lie one after the other. */
+/* Returns bits of the little-endian byte string that a lane's consecutive elements form. */
 static uint64_t bits_of_elements(const int64_t *v, unsigned dtype, size_t first_bit, unsigned bits)
 {
     const unsigned size = tir_dtype_bits(dtype);
@@ -258,7 +259,7 @@ static void run_max3_pair(struct interp *x, const struct tir_op *op, unsigned la
     interp_value(x, op->result)[lane] = tir_wrap(TIR_I32, both);
 }
 
-/* Lanes of one wave: which lane of which operand a lane's result comes from. */
+/* Returns the lane, and the operand in *which, that a lane's result comes from. */
 static unsigned source_lane(struct interp *x, const struct tir_op *op, unsigned wave, unsigned lane,
                             unsigned *operand)
 {
@@ -269,7 +270,7 @@ static unsigned source_lane(struct interp *x, const struct tir_op *op, unsigned 
         *operand = 1;
         return (unsigned)interp_value(x, op->operands[0])[wave * LANES + lane] / 4 % LANES;
     }
-    /* Swap: the upper halves of a change places with the lower halves of b. */
+    /* Swap: the upper halves of a are exchanged with the lower halves of b. */
     const unsigned half = (unsigned)op->imm[0];
     const bool upper = lane & half, second = op->imm[1];
     *operand = upper;
@@ -308,7 +309,7 @@ static void run_lane_count(struct interp *x, const struct tir_op *op, unsigned w
     interp_value(x, op->result)[wave] = count;
 }
 
-/* The first register of all lanes. */
+/* Builds the mask of the first register of all lanes. */
 static void run_lane_mask(struct interp *x, const struct tir_op *op, unsigned wave)
 {
     const struct tir_type t = type_of(x, op->operands[0]);
@@ -320,7 +321,7 @@ static void run_lane_mask(struct interp *x, const struct tir_op *op, unsigned wa
     interp_value(x, op->result)[wave] = (int64_t)mask;
 }
 
-/* The first register of one lane. */
+/* Reads the first register of one lane. */
 static void run_lane_read(struct interp *x, const struct tir_op *op, unsigned wave)
 {
     const struct tir_type t = type_of(x, op->operands[0]);
@@ -334,7 +335,7 @@ static void run_lane_read(struct interp *x, const struct tir_op *op, unsigned wa
         interp_value(x, op->operands[0])[interp_index(x, t, wave, (size_t)lane * regs)];
 }
 
-/* Sums over the lanes below each, register by register; a lane mask counts as 0 and 1. */
+/* Sums over the lower-numbered lanes, register by register. A lane mask counts as 0 and 1. */
 static void run_below(struct interp *x, const struct tir_op *op, unsigned wave)
 {
     const struct tir_type from = type_of(x, op->operands[0]), to = type_of(x, op->result);
@@ -350,7 +351,8 @@ static void run_below(struct interp *x, const struct tir_op *op, unsigned wave)
     }
 }
 
-/* Element (row, col) of each register of each lane: layouts are linear, so the parts just add. */
+/* The (row, col) that each register and each lane contributes. Layouts are linear, so the parts
+   add. */
 struct places {
     uint32_t reg[64], lane[LANES];
 };
@@ -365,8 +367,7 @@ static struct places places_of(const struct tir_layout *l)
     return p;
 }
 
-/* Operand `operand` of one wave as the matrix whose element (row, col) is at out[row * cols +
- * col]. */
+/* Stores an operand of one wave as a matrix: element (row, col) is at out[row * cols + col]. */
 static void gather_matrix(struct interp *x, const struct tir_op *op, unsigned operand,
                           const struct tir_layout *l, unsigned cols, unsigned wave, float *out)
 {
@@ -415,10 +416,10 @@ static void run_mfma(struct interp *x, const struct tir_op *op, unsigned wave)
     scatter_product(x, op, m, wave, d);
 }
 
-enum { MX_SIDE = 32, MX_ELEMENTS = 2048 }; /* of a scaled instruction's operand */
+enum { MX_SIDE = 32, MX_ELEMENTS = 2048 }; /* of an operand of a scaled instruction */
 
-/* Operand 0 or 1 of a scaled instruction, its outer index first, times its scales: that of a block
- * of k is in the lanes which number the block above the outer index. */
+/* Stores operand 0 or 1 of a scaled instruction, outer index first, multiplied by its scales. The
+ * scale of a block of k is in the lanes whose bits above the outer index number the block. */
 static void gather_scaled(struct interp *x, const struct tir_op *op, unsigned operand,
                           unsigned wave, double out[MX_ELEMENTS])
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Functions, ops, values, blocks, types: creation and editing. Growing arrays are moved within the
- * arena; ops and layouts are not, so pointers to them stay good.
+ * This file creates and edits functions, ops, values, blocks and types. Arrays that grow are moved
+ * within the arena. Ops and layouts never move, so pointers to them stay valid.
  */
 #include "ir/ir.h"
 
@@ -66,7 +66,7 @@ const char *tir_strdup(struct tir_func *f, const char *s)
     return memcpy(tir_alloc(f, n), s, n);
 }
 
-/* Returns the array with room for one more element. */
+/* Returns the array, moved if needed, with room for one more element. */
 static void *grown(struct tir_func *f, void *array, uint32_t n, uint32_t *cap, size_t size)
 {
     if (n < *cap)
@@ -89,7 +89,7 @@ struct tir_func *tir_func_create(const char *name, const struct tir_machine *mac
         return NULL;
     }
     f->arena = arena;
-    /* The first chunk has room for all of these, so creation fails whole or not at all. */
+    /* The first chunk has room for all of these, so creation cannot fail halfway. */
     f->name = tir_strdup(f, name);
     f->machine = machine;
     f->waves = waves;

@@ -35,14 +35,14 @@ enum tir_dtype {
 
 enum tir_kind {
     TIR_SCALAR, /* one value for the whole wave */
-    TIR_VEC,    /* `count` elements a lane */
+    TIR_VEC,    /* `count` elements in each lane */
     TIR_TILE,   /* rows x cols spread over the workgroup by `layout` */
 };
 
 struct tir_type {
     uint8_t kind;   /* enum tir_kind */
     uint8_t dtype;  /* enum tir_dtype */
-    uint16_t count; /* TIR_VEC: elements a lane */
+    uint16_t count; /* TIR_VEC: elements of a lane */
     uint16_t rows, cols;
     uint32_t layout; /* TIR_TILE: index into the function's layouts */
 };
@@ -80,12 +80,12 @@ struct tir_op_info {
 };
 extern const struct tir_op_info tir_ops[TIR_N_OPCODES];
 
-/** A value: the result of an op or a block's parameter. 0 is no value. */
+/** A value: the result of an op, or a parameter of a block. Id 0 is no value. */
 struct tir_value {
     uint32_t id;
 };
 
-/** An op of a function. 0 is no op. */
+/** An op of a function. Id 0 is no op. */
 struct tir_ref {
     uint32_t id;
 };
@@ -93,18 +93,18 @@ struct tir_ref {
 enum {
     TIR_MAX_IMM = 5,
     TIR_NO_STAGE = 0xff,
-    TIR_MAX_STAGES = 8,   /* of a pipelined loop */
+    TIR_MAX_STAGES = 8,   /* stages of a pipelined loop */
     TIR_MAX_PHASES = 8,   /* bits of struct tir_loop_plan's matrix_phases */
-    TIR_MAX_VEC = 1024,   /* elements a lane of one vec */
+    TIR_MAX_VEC = 1024,   /* elements of a lane in one vec */
     TIR_OP_CHUNK_LOG2 = 8 /* ops are stored in chunks of 256, so their addresses are stable */
 };
 
 struct tir_op {
     uint16_t opcode;
-    uint8_t stage; /* software-pipeline stage, or TIR_NO_STAGE; set from the builder's cursor */
+    uint8_t stage; /* software-pipeline stage from the builder's cursor, or TIR_NO_STAGE */
     uint8_t phase; /* phase of the pipelined loop body, by the schedule's order */
     uint32_t n_operands, n_results;
-    uint32_t line; /* in the text of tir_number_lines() that it comes from; 0: none */
+    uint32_t line; /* line of tir_number_lines()'s text from which the op comes; 0: none */
     struct tir_value *operands;
     struct tir_value result; /* first result; the others follow with consecutive ids */
     int64_t imm[TIR_MAX_IMM];
@@ -120,7 +120,7 @@ struct tir_block {
     uint32_t n_params, cap_params;
 };
 
-/** A kernel argument; the runtime packs them by this record. */
+/** A kernel argument. The runtime fills the kernarg segment by these records. */
 struct tir_arg {
     const char *name; /* as in op_args.def, which is made from ops/ */
     uint8_t dtype;    /* pointers are i64 */
@@ -129,9 +129,9 @@ struct tir_arg {
 
 struct tir_value_info {
     struct tir_type type;
-    struct tir_ref def;      /* 0 for a block parameter */
-    struct tir_block *block; /* where a parameter belongs */
-    const char *name;        /* from tir_name(), or NULL: for dumps */
+    struct tir_ref def;      /* 0 for a parameter of a block */
+    struct tir_block *block; /* the block of a parameter */
+    const char *name;        /* from tir_name(), for dumps; or NULL */
 };
 
 struct tir_func {
@@ -141,8 +141,9 @@ struct tir_func {
     unsigned waves;          /* waves of a workgroup */
     unsigned lds_bytes;      /* static LDS */
     unsigned waves_per_simd; /* register budget: 512 / this */
-    bool trimmed; /* a launch gets the registers that are used, without AGPRs, where LDS decides how
-                     many workgroups a compute unit has; else LLVM gives it all that are left */
+    bool trimmed; /* true: the kernel's descriptor claims only the registers that the code uses, and
+                     no AGPRs, since LDS limits the occupancy. False: LLVM may use all registers of
+                     the occupancy */
 
     bool lowered; /* set by lower_tiles: from here on no TILE op and no tile value */
 
@@ -159,13 +160,13 @@ struct tir_func {
     struct tir_block *body;
 };
 
-/** An empty function for `machine`, which must outlive it. Free with tir_func_destroy(). Out of
- * memory: NULL. */
+/** Creates an empty function for `machine`, which must outlive it. NULL if memory is exhausted. The
+ * caller frees it with tir_func_destroy(). */
 struct tir_func *tir_func_create(const char *name, const struct tir_machine *machine,
                                  unsigned waves);
 void tir_func_destroy(struct tir_func *f);
 
-/** The op itself; the pointer stays good for the function's life. */
+/** Returns the op. The pointer is valid as long as the function exists. */
 static inline struct tir_op *tir_op(const struct tir_func *f, struct tir_ref r)
 {
     return &f->op_chunks[r.id >> TIR_OP_CHUNK_LOG2][r.id & ((1u << TIR_OP_CHUNK_LOG2) - 1)];
@@ -181,55 +182,58 @@ static inline struct tir_value tir_result(const struct tir_op *op, unsigned i)
     return (struct tir_value){op->result.id + i};
 }
 
-/** The i32 that `await` reads counts waves that arrived in these bits, and those that left from
- * this bit on. */
+/** Fields of the i32 that `await` reads: the count of waves that arrived, and from TIR_LEFT_BIT on
+ * the count of waves that gave up. */
 enum { TIR_ARRIVED = 0xffff, TIR_LEFT_BIT = 16 };
 
-/** Index of the kernel argument with this name, which is appended if it is not there. */
+/** Returns the index of the kernel argument with this name, which is appended if it does not
+ * exist. */
 uint32_t tir_add_arg(struct tir_func *f, const char *name, unsigned dtype);
 
-/** Index of the hook with this name, which is added if it is not there. */
+/** Returns the index of the hook with this name, which is added if it does not exist. */
 uint32_t tir_hook(struct tir_func *f, const char *name);
 
-/** Size of one element in bits. */
+/** Returns the size of one element in bits. */
 unsigned tir_dtype_bits(unsigned dtype);
 const char *tir_dtype_name(unsigned dtype);
 
 struct tir_type tir_scalar(unsigned dtype);
 struct tir_type tir_vec(unsigned dtype, unsigned count);
-/** A type of the same shape and layout with elements of `dtype`. */
+/** Returns a type of the same shape and layout with elements of `dtype`. */
 struct tir_type tir_with_dtype(struct tir_type t, unsigned dtype);
-/** The layout is interned: equal layouts share an index. */
+/** Returns a tile type. Layouts are interned: equal ones share an index. */
 struct tir_type tir_tile(struct tir_func *f, unsigned dtype, unsigned rows, unsigned cols,
                          const struct tir_layout *layout);
 const struct tir_layout *tir_layout_of(const struct tir_func *f, struct tir_type t);
 uint32_t tir_intern_layout(struct tir_func *f, const struct tir_layout *layout);
 
-/** Tile types as the attr `shape` holds them: dtype, rows, cols and layout in one integer. */
+/** Packs a tile type into the integer that the attr `shape` holds: dtype, rows, cols and layout. */
 int64_t tir_pack_type(struct tir_type t);
 struct tir_type tir_unpack_type(int64_t packed);
 bool tir_type_equal(struct tir_type a, struct tir_type b);
 
-/** Memory that lives as long as the function, zeroed. */
+/** Allocates zeroed memory that is freed with the function. */
 void *tir_alloc(struct tir_func *f, size_t bytes);
 const char *tir_strdup(struct tir_func *f, const char *s);
 
 /**
- * Called when memory runs out after tir_func_create() has succeeded; must not return. NULL (the
- * default): abort(). A tool sets it before it starts threads.
+ * Is called if memory is exhausted after tir_func_create() has succeeded, and must not return.
+ * NULL, the default, calls abort(). A tool sets it before it starts threads.
  */
 extern void (*tir_out_of_memory)(void);
 
-/** Takes the next name off a list of attrs; flags end in '?' there. False at its end. */
+/** Takes the next name off a comma-separated list of attrs. A flag's name ends in '?' there. False
+ * at the end of the list. */
 bool tir_next_attr(const char **attrs, char name[16], bool *is_flag);
-/** Index of the attr in op's row, or -1. */
+/** Returns the index of the attr in the op's row, or -1. */
 int tir_attr_index(unsigned opcode, const char *name);
 /** Returns how many attributes the op's row has. */
 unsigned tir_n_attrs(unsigned opcode);
 
 /* Editing, for passes. */
 
-/** An op in no block yet; its operands are copied, its results are new values. */
+/** Creates an op that belongs to no block yet. Its operands are copied, and its results are new
+ * values. */
 struct tir_ref tir_create_op(struct tir_func *f, unsigned opcode, const struct tir_value *operands,
                              unsigned n_operands, const struct tir_type *results,
                              unsigned n_results);
@@ -238,37 +242,39 @@ struct tir_block *tir_create_block(struct tir_func *f, struct tir_block *parent,
 struct tir_value tir_add_param(struct tir_func *f, struct tir_block *b, struct tir_type t);
 void tir_append(struct tir_func *f, struct tir_block *b, struct tir_ref op);
 void tir_insert(struct tir_func *f, struct tir_block *b, uint32_t index, struct tir_ref op);
-/** Takes the op at `index` out of its block; it stays an op of the function. */
+/** Removes the op at `index` from its block. The op still exists. */
 void tir_remove(struct tir_block *b, uint32_t index);
 /** Replaces the op's operands; `operands` is copied. */
 void tir_set_operands(struct tir_func *f, struct tir_ref op, const struct tir_value *operands,
                       uint32_t n);
-/** Name in dumps; NULL takes it away. Anything but letters and digits becomes '_'. */
+/** Sets the name of a value in dumps; NULL removes it. Characters other than letters and digits
+ * become '_'. */
 void tir_name(struct tir_func *f, struct tir_value v, const char *name);
-/** Adds operands behind those that the op has. */
+/** Replaces the op's operands; `operands` is copied. */
 void tir_add_operands(struct tir_func *f, struct tir_ref op, const struct tir_value *operands,
                       uint32_t n);
 /** Adds a result to an op that has none or whose results are the newest values. */
 struct tir_value tir_add_result(struct tir_func *f, struct tir_ref op, struct tir_type t);
 /**
- * Visits the ops of a block and of the blocks inside of it in program order, an op before what is
- * inside of it, until a visit returns true; did one? Visits may change ops, not where they stand.
+ * Visits the ops of a block and of its nested blocks in program order until a visit returns true.
+ * An op comes before its nested blocks. True if a visit returned true. A visit may change ops but
+ * not move them.
  */
 typedef bool tir_visitor(void *context, struct tir_block *b, struct tir_ref r);
 bool tir_walk(const struct tir_func *f, struct tir_block *b, tir_visitor *visit, void *context);
-/** Visits one op of block b and what is inside of it, as tir_walk() does. */
+/** Visits one op of block b and its nested blocks, as tir_walk() does. */
 bool tir_walk_op(const struct tir_func *f, struct tir_block *b, struct tir_ref r,
                  tir_visitor *visit, void *context);
 
 /**
- * Visits a block and all blocks inside of it, each before those inside of it; did any visit return
- * true? Visits may move, add and remove ops of their block.
+ * Visits a block and then its nested blocks until a visit returns true. True if one did. A visit
+ * may move, add and remove ops of its block.
  */
 typedef bool tir_block_visitor(void *context, struct tir_block *b);
 bool tir_walk_blocks(const struct tir_func *f, struct tir_block *b, tir_block_visitor *visit,
                      void *context);
 
-/** Every use of `from` in `b` and the blocks inside it becomes `to`. */
+/** Replaces every use of `from` in `b` and its nested blocks by `to`. */
 void tir_replace_uses(struct tir_func *f, struct tir_block *b, struct tir_value from,
                       struct tir_value to);
 

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Linear algebra over GF(2) on bases of at most 32 bits: a vector is a word, addition is xor.
+ * This file implements linear algebra over GF(2) on bases of at most 32 bits. A vector is a word,
+ * and addition is xor.
  */
 #include "ir/layout.h"
 
 #include <string.h>
 
-/* A row echelon form of vectors, each with the combination of inputs that makes it. */
+/* Vectors in row echelon form, each with the combination of inputs that yields it. */
 struct echelon {
     unsigned n;
     uint32_t vector[TIR_LAYOUT_MAX_BITS];
     uint32_t inputs[TIR_LAYOUT_MAX_BITS];
 };
 
-/* Leading bit of each vector in `e` is cleared from v; *inputs follows. */
+/* Eliminates the leading bits of the vectors in `e` from v. *inputs collects the inputs used. */
 static uint32_t reduce(const struct echelon *e, uint32_t v, uint32_t *inputs)
 {
     for (unsigned i = 0; i < e->n; i++) {
@@ -26,7 +27,8 @@ static uint32_t reduce(const struct echelon *e, uint32_t v, uint32_t *inputs)
     return v;
 }
 
-/* Vectors that depend on earlier ones add nothing, so low input bits are preferred. */
+/* Adds a vector. One that depends on earlier vectors is ignored, so low input bits are
+   preferred. */
 static void add_vector(struct echelon *e, uint32_t v, uint32_t inputs)
 {
     v = reduce(e, v, &inputs);
@@ -187,7 +189,7 @@ struct tir_layout tir_layout_slice(const struct tir_layout *l, int axis)
     return s;
 }
 
-/* The bits of x that `mask` selects, moved together. */
+/* Returns the bits of x that `mask` selects, moved together. */
 static unsigned compact(unsigned x, unsigned mask)
 {
     unsigned y = 0;
@@ -341,9 +343,9 @@ bool tir_matrix_invert(const struct tir_matrix *m, struct tir_matrix *inverse)
 }
 
 /*
- * Source of the destination's input bit `bit`, as cheap as can be: the same bit, the same bit and
- * registers, the same bit and other registers and lanes, anything. `own` is that bit in the
- * source's packing, 0 where the source has no such bit.
+ * Finds the cheapest source of the destination's input bit `bit`. The candidates are, in this
+ * order: the same bit; that bit and registers; that bit, registers and lanes; anything. `own` is
+ * that bit in the source's packing, or 0 if the source lacks it.
  */
 static bool cheapest_source(const struct tir_layout *from, const struct echelon by_cost[3],
                             uint32_t own, uint32_t image, uint32_t *source)
@@ -364,7 +366,8 @@ static bool cheapest_source(const struct tir_layout *from, const struct echelon 
     return false;
 }
 
-/* The bit of `from` that means the same register, lane or wave bit as bit i of `to`. */
+/* Returns the packed bit of `from` that has the role (register, lane or wave bit) of bit i of
+   `to`. */
 static uint32_t same_bit(const struct tir_layout *from, const struct tir_layout *to, int i)
 {
     const int lane = i - to->reg_bits, wave = lane - to->lane_bits;
@@ -407,7 +410,8 @@ static void classify(const struct tir_layout *from, const struct tir_layout *to,
 bool tir_layout_conversion(const struct tir_layout *from, const struct tir_layout *to,
                            struct tir_conversion *c)
 {
-    struct echelon by_cost[3] = {0}; /* registers; and lanes; and waves */
+    struct echelon by_cost[3] = {0}; /* by registers only; registers and lanes; registers, lanes and
+                                        waves */
     for (int i = 0; i < tir_layout_bits(from); i++)
         for (int cost = 0; cost < 3; cost++)
             if (cost == 2 || i < from->reg_bits + (cost == 1 ? from->lane_bits : 0))

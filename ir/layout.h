@@ -18,23 +18,25 @@
 
 enum { TIR_LAYOUT_MAX_BITS = 32 };
 
-/** Image of one input bit: row in the low 16 bits, column in the high 16 bits. */
+/** Packs the image of an input bit: the row in the low 16 bits, the column in the high 16 bits. */
 #define TIR_RC(row, col) ((uint32_t)(row) | (uint32_t)(col) << 16)
 
-/* 4-byte words of code that are fetched at once, from an address of as many. */
+/* Sizes in 4-byte words of code: a fetch window, which is aligned to its size, and a long
+   instruction. */
 enum { TIR_FETCH_WORDS = 8, TIR_PAIR_WORDS = 2 };
 
-/* The lanes of a wave that templates and the interpreter count on. Passes ask the machine; the
- * build checks the facts of each target. */
+/* The lanes of a wave, a constant for templates and the interpreter. Passes ask the machine. The
+ * build checks that each target agrees. */
 enum { TIR_WAVE_BITS = 6, TIR_WAVE_LANES = 1 << TIR_WAVE_BITS };
 
 struct tir_layout {
-    uint8_t reg_bits;  /* log2 of elements a lane holds */
-    uint8_t lane_bits; /* of the machine's wave; 0 for an LDS address map */
-    uint8_t wave_bits; /* log2 of the waves that hold different parts; the others repeat them */
-    uint8_t pad_shift; /* address maps only: after every 2^pad_shift elements ... */
-    uint16_t pad;      /* ... so many elements are left out; 0: none */
-    uint32_t basis[TIR_LAYOUT_MAX_BITS]; /* registers first, then lanes, then waves */
+    uint8_t reg_bits;  /* log2 of the elements that a lane holds */
+    uint8_t lane_bits; /* log2 of a wave's lanes; 0 in an LDS address map */
+    uint8_t wave_bits; /* log2 of the waves that hold different parts; further waves repeat them */
+    uint8_t pad_shift; /* address maps only: log2 of the elements between two paddings */
+    uint16_t pad;      /* unused elements after each 2^pad_shift elements; 0: none */
+    uint32_t basis[TIR_LAYOUT_MAX_BITS]; /* images of the registers' bits, then the lanes', then the
+                                            waves' */
 };
 
 static inline int tir_layout_bits(const struct tir_layout *l)
@@ -42,113 +44,116 @@ static inline int tir_layout_bits(const struct tir_layout *l)
     return l->reg_bits + l->lane_bits + l->wave_bits;
 }
 
-/** Packed (row, col) of the element that (reg, lane, wave) holds. */
+/** Returns the packed (row, col) of the element that (reg, lane, wave) holds. */
 uint32_t tir_layout_apply(const struct tir_layout *l, unsigned reg, unsigned lane, unsigned wave);
 
-/** The input bit whose image is `rc`, or -1. */
+/** Returns the input bit whose image is `rc`, or -1. */
 int tir_layout_find_bit(const struct tir_layout *l, uint32_t rc);
 
 static inline unsigned tir_rc_row(uint32_t rc) { return rc & 0xffff; }
 static inline unsigned tir_rc_col(uint32_t rc) { return rc >> 16; }
 
-/** Byte address of element number `index` of an LDS address map, padding included. */
+/** Returns the byte address of element number `index` of an LDS address map, padding included. */
 static inline unsigned tir_lds_address(const struct tir_layout *map, unsigned index,
                                        unsigned elem_bytes)
 {
     return (index + (index >> map->pad_shift) * map->pad) * elem_bytes;
 }
 
-/** Rows that are held by lanes or waves, packed: row bits of register inputs are dropped and the
- * others move down. The layout of col_fold_max and col_fold_sum. rows is 0 when registers hold
- * combinations of row bits, which cannot be folded. */
+/** Returns the layout of col_fold_max's and col_fold_sum's result. Row bits that registers hold are
+ * dropped, and the other row bits move down. *rows is 0 if a register bit combines several row
+ * bits, which cannot be folded. */
 struct tir_layout tir_layout_fold_rows(const struct tir_layout *l, unsigned *rows);
 
-/** Same inputs, rows and columns exchanged. */
+/** Returns the layout with rows and columns exchanged. */
 struct tir_layout tir_layout_transpose(const struct tir_layout *l);
 
-/** Row bit i becomes row bit to[i]: the same registers, with the rows in another order. `to` has an
- * entry for every row bit that the layout sets. */
+/** Returns the layout with row bit i renamed to row bit to[i]. `to` has an entry for every row bit
+ * that the layout sets. */
 struct tir_layout tir_layout_permute_rows(const struct tir_layout *l, const uint8_t *to);
 
-/** The same layout where the inputs with these images, of one bit each, have each other's; as it
- * was where one of them is not there. */
+/** Returns the layout with two inputs exchanged: those with images `image` and `other`, of one bit
+ * each. Returns it unchanged if one of them does not exist. */
 struct tir_layout tir_layout_swap(const struct tir_layout *l, uint32_t image, uint32_t other);
 
-/** The same elements a lane, in registers that walk the rows and then the columns, upwards. */
+/** Returns the layout with each lane's registers sorted: first by column, then by row,
+ * ascending. */
 struct tir_layout tir_layout_sort_regs(const struct tir_layout *l);
 
-/** The same elements a lane; register bits whose image has a bit of `mask` (TIR_RC) come first. */
+/** Returns the layout with the register bits first whose image has a bit of `mask` (TIR_RC). */
 struct tir_layout tir_layout_regs_first(const struct tir_layout *l, uint32_t mask);
 
-/** The last `n` of the first `regs` register bits become wave bits: the parts that a wave takes of
- * what each of them holds alike. */
+/** Turns the last `n` of the first `regs` register bits into wave bits. It splits among waves what
+ * each of them held. */
 struct tir_layout tir_layout_deal_regs(const struct tir_layout *l, unsigned regs, unsigned n);
 
-/* The layout of join_blocks' result with `rows` rows, of an operand with `width` columns; and of
- * split_blocks' result. Both are powers of two. */
+/* Return the layout of join_blocks' result with `rows` rows, for an operand with `width` columns,
+ * and the layout of split_blocks' result. Both numbers are powers of two. */
 struct tir_layout tir_layout_join_blocks(const struct tir_layout *l, unsigned rows, unsigned width);
 struct tir_layout tir_layout_split_blocks(const struct tir_layout *l, unsigned rows,
                                           unsigned width);
 
-/** Returns the layout of two tiles of `rows` rows, one above the other; a new highest register bit
- * chooses the tile. */
+/** Returns the layout of two tiles of `rows` rows, one above the other. A new highest register bit
+ * selects the tile. */
 struct tir_layout tir_layout_stack(const struct tir_layout *l, unsigned rows);
-/** The way back: without the last register bit. */
+/** Returns the layout of one of the two tiles of tir_layout_stack(): it lacks the last register
+ * bit. */
 struct tir_layout tir_layout_half(const struct tir_layout *l);
-/** Does that bit tell the upper half of `rows` rows from the lower one? */
+/** True if the last register bit selects the upper or lower half of `rows` rows. */
 bool tir_layout_has_halves(const struct tir_layout *l, unsigned rows);
 
-/** Numbers parts that waves hold: the wave bits in `waves` become new lowest bits of the rows (axis
- * 0) or columns (axis 1), which the images of `l` leave free. tir_layout_name_waves(): the wave
- * still holds its own part. tir_layout_hold_waves(): every wave holds all of them, in new lowest
- * registers. */
+/** Name the parts that different waves hold. The wave bits in `waves` become new lowest bits of the
+ * rows (axis 0) or columns (axis 1). With tir_layout_name_waves() a wave still holds only its own
+ * part. With tir_layout_hold_waves() every wave holds all parts, in new lowest registers. */
 struct tir_layout tir_layout_name_waves(const struct tir_layout *l, uint32_t waves, int axis);
 struct tir_layout tir_layout_hold_waves(const struct tir_layout *l, uint32_t waves, int axis);
 
-/** The layout of one wave, which all waves repeat. */
+/** Returns the layout of one wave's part, which all waves repeat. */
 struct tir_layout tir_layout_of_one_wave(const struct tir_layout *l);
 
-/** Axis 0 drops the rows (leaves a 1xN vector), axis 1 drops the columns (leaves Mx1): the image
- * keeps only the other axis; register bits that become 0 are removed. */
+/** Returns the layout of a vector. Axis 0 drops the rows (leaves 1xN), axis 1 drops the columns
+ * (leaves Mx1). Register bits whose image becomes 0 are removed. */
 struct tir_layout tir_layout_slice(const struct tir_layout *l, int axis);
 
-/** Every element of rows x cols (powers of two) is held by some input. */
+/** True if some input holds each element of rows x cols (powers of two). */
 bool tir_layout_covers(const struct tir_layout *l, unsigned rows, unsigned cols);
 
-/** Equal as maps, with the same split into registers, lanes and waves. */
+/** True if both are the same map with the same split into registers, lanes and waves. */
 bool tir_layout_equal(const struct tir_layout *a, const struct tir_layout *b);
 
 /**
- * Solves to o m = from for m: for every input of `from`, an input of `to` that holds the same
+ * Solves to o m = from for m. It maps every input of `from` to an input of `to` that holds the same
  * element. m[i] is the packed input of `to` (registers low, then lanes, then waves) for input bit i
- * of `from`. False when some element of `from` is not in `to`. Free bits of `to` are 0.
+ * of `from`. Free bits of `to` are 0. False if `to` lacks an element of `from`.
  */
 bool tir_layout_solve(const struct tir_layout *to, const struct tir_layout *from,
                       uint32_t m[TIR_LAYOUT_MAX_BITS]);
 
-/** log2 of the consecutive elements along columns (axis 1) or rows (axis 0) that the low register
- * bits walk: basis[0] = 1, basis[1] = 2, ... of that axis; no other bit steps inside of them. */
+/** Returns log2 of the consecutive elements along columns (axis 1) or rows (axis 0) in the low
+ * register bits: basis[0] = 1, basis[1] = 2, ... of that axis. No other bit may step inside
+ * them. */
 int tir_layout_contiguous(const struct tir_layout *l, int axis);
 
-/** Counts how many of the first `regs` images are 1, 2, 4, ..., while none of the `all` images
- * behind them has any of those bits. */
+/** Counts how many of the first `regs` images are 1, 2, 4, .... None of the later images, `all` in
+ * number, may contain one of those bits. */
 int tir_low_bits_alone(const uint32_t *images, int regs, int all);
 
 /** A linear map over bits: image of each input bit. */
 struct tir_matrix {
-    uint8_t n_bits; /* inputs */
+    uint8_t n_bits; /* number of inputs */
     uint32_t column[TIR_LAYOUT_MAX_BITS];
 };
 
 uint32_t tir_matrix_apply(const struct tir_matrix *m, uint32_t x);
-/** outer o inner: first inner, then outer, whose inputs are inner's output bits. */
+/** Returns the composition: first `inner`, then `outer`, whose inputs are the output bits of
+ * `inner`. */
 struct tir_matrix tir_matrix_compose(const struct tir_matrix *outer,
                                      const struct tir_matrix *inner);
-/** Inverse of a square map of n_bits bits; false when it has none. */
+/** Inverts a square map of n_bits bits. False if it has no inverse. */
 bool tir_matrix_invert(const struct tir_matrix *m, struct tir_matrix *inverse);
 
-/** The means by which elements of layout `from` get to layout `to`; each kind includes the
- * possibilities of those before it. */
+/** The data path by which elements of layout `from` get to layout `to`. Each kind may also use the
+ * paths of the kinds before it. */
 enum tir_conversion_kind {
     TIR_CONVERT_NONE,      /* register r of `to` is register r of `from`, in the same lane */
     TIR_CONVERT_REGISTERS, /* another register of the same lane */
@@ -158,12 +163,12 @@ enum tir_conversion_kind {
 
 struct tir_conversion {
     enum tir_conversion_kind kind;
-    bool selects;          /* which register it is depends on the lane or the wave */
+    bool selects;          /* true: the source register depends on the lane or the wave */
     uint32_t lanes;        /* lane bits in which source and destination lane differ */
-    struct tir_matrix map; /* packed (reg, lane, wave) of `to` -> that of `from` */
+    struct tir_matrix map; /* packed (reg, lane, wave) of `to` -> packed source in `from` */
 };
 
-/** The cheapest conversion, read off the two maps. False when `from` lacks elements of `to`. */
+/** Finds the cheapest conversion. False if `from` lacks elements of `to`. */
 bool tir_layout_conversion(const struct tir_layout *from, const struct tir_layout *to,
                            struct tir_conversion *c);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reading the printed form: untrusted text, not terminated by a zero.
+ * This file reads the printed form: untrusted text without a terminating zero.
  */
 #include "ir/lex.h"
 

@@ -49,7 +49,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Makes the upper half of the waves run a phase later. */
+/* Delays the upper (or lower) half of the waves by one phase: an extra barrier for that half. */
 static void offset_groups(struct tir_builder *b, bool upper)
 {
     const struct tir_value half = tir_i32(b, (int)b->f->waves / 2);
@@ -61,7 +61,7 @@ static void offset_groups(struct tir_builder *b, bool upper)
     tir_end_if(b, &s, NULL);
 }
 
-/* Takes ops before the loop that have a stage out of its block. */
+/* Removes ops with a stage from before the loop and holds them for the prologue. */
 static void hold(struct tir_rotation *r, struct tir_block *outer, unsigned index)
 {
     unsigned kept = 0;
@@ -76,7 +76,7 @@ static void hold(struct tir_rotation *r, struct tir_block *outer, unsigned index
     outer->n_ops = kept;
 }
 
-/* The last iteration is the first one that works on what has arrived. */
+/* Emits the prologue. Its last iteration is the first that consumes loaded data. */
 static void emit_prologue(struct tir_rotation *r, struct tir_builder *b, struct tir_value *nested)
 {
     for (unsigned k = 0; k < r->last; k++) {
@@ -123,7 +123,7 @@ static void emit_steady_iteration(struct tir_rotation *r, struct tir_builder *b,
     tir_age_iterations(r);
 }
 
-/* Emits the iteration that unrolling by two leaves where their number is odd. */
+/* Emits the extra iteration for an odd number of iterations when the loop is unrolled by two. */
 static void emit_odd_iteration(struct tir_rotation *r, struct tir_builder *b,
                                struct tir_value bound, struct tir_value *carried,
                                struct tir_value *nested)
@@ -150,7 +150,7 @@ static void emit_steady(struct tir_rotation *r, struct tir_builder *b, struct ti
     struct tir_value *carried = tir_alloc(f, (r->n_carries + 1) * sizeof(carried[0]));
     for (unsigned i = 0; i < r->n_carries; i++) {
         carried[i] = r->iteration[r->carries[i].age][r->carries[i].v.id];
-        /* Made by the last stage alone: the first tile starts from the loop's own input. */
+        /* Only the last stage makes it: the first tile starts from the loop's own initial value. */
         for (unsigned k = 0; !carried[i].id && k < r->yield->n_operands; k++)
             if (r->yield->operands[k].id == r->carries[i].v.id)
                 carried[i] = r->loop->operands[3 + k];
@@ -175,8 +175,8 @@ static void emit_steady(struct tir_rotation *r, struct tir_builder *b, struct ti
         emit_odd_iteration(r, b, bound, carried, nested);
 }
 
-/* Drops carried values that no later iteration needs: values of tiles that do not exist. `left`
- * iterations follow the next one. */
+/* Drops carried values that belong to tiles beyond the last. `left` iterations follow the next
+ * one. */
 static void forget_carries(struct tir_rotation *r, unsigned left)
 {
     unsigned n = 0;
@@ -186,8 +186,8 @@ static void forget_carries(struct tir_rotation *r, unsigned left)
     r->n_carries = n;
 }
 
-/* Emits an iteration that `left` others follow, the epilogue among them. It lacks stages that have
- * no tile any more. Nothing is emitted for tiles that the prologue had already. */
+/* Emits an iteration after the loop, with `left` more to follow, the epilogue included. Stages
+ * without a tile are left out, and so are tiles that the prologue has handled. */
 static void emit_drained_iteration(struct tir_rotation *r, struct tir_builder *b, unsigned left,
                                    struct tir_value *nested)
 {
@@ -242,7 +242,7 @@ static void emit_epilogue(struct tir_rotation *r, struct tir_builder *b, struct 
     *b = e.b;
 }
 
-/* Appends ops that are after the loop and have a stage. */
+/* Appends the ops after the loop that have a stage. */
 static void append_behind(struct tir_rotation *r, struct tir_block *block)
 {
     for (unsigned i = 0; i < r->n_behind; i++) {
@@ -269,7 +269,7 @@ static void emit_loop(struct tir_rotation *r, struct tir_builder *b)
         offset_groups(b, false);
 }
 
-/* Sets `made` to what the last iteration yields. */
+/* Sets `made` to the values that the last iteration yields. */
 static void get_yielded(const struct tir_rotation *r, struct tir_value *made)
 {
     for (unsigned i = 0; i < r->yield->n_operands; i++) {
@@ -278,8 +278,8 @@ static void get_yielded(const struct tir_rotation *r, struct tir_value *made)
     }
 }
 
-/* Waves that only copy yield what the loop began with. What a stage before the last two yields is
- * known to none behind the loop. */
+/* Emits both loops. Waves that only copy yield the loop's initial values. Nothing after the loop
+ * uses the values of a stage before the last two. */
 static void emit_both(struct tir_rotation *r, struct tir_builder *b, struct tir_value only_copies,
                       struct tir_value *made)
 {
@@ -319,7 +319,7 @@ static bool is_behind(const struct tir_rotation *r, struct tir_ref op)
     return false;
 }
 
-/* Takes `only_copies` away from in front of the loop: its operand, or none. */
+/* Removes `only_copies` from before the loop. Returns its operand, or no value. */
 static struct tir_value take_condition(struct tir_func *f, struct tir_block *outer, unsigned *index)
 {
     for (unsigned i = 0; i < *index; i++) {
@@ -340,8 +340,7 @@ static void rotate(struct tir_func *f, const struct tir_schedule *s, struct tir_
     struct tir_rotation r = tir_begin_rotation(f, s, tir_op(f, outer->ops[index]), last, false);
     struct tir_value *const made = tir_alloc(f, (r.yield->n_operands + 1) * sizeof(made[0]));
 
-    /* The new code goes to the end of a fresh block list: everything after the loop is
-     * re-appended. */
+    /* The new code is appended to an empty list of ops, and then everything after the loop. */
     const unsigned n_rest = outer->n_ops - index - 1;
     struct tir_ref *rest = tir_alloc(f, (n_rest + 1) * sizeof(rest[0]));
     memcpy(rest, outer->ops + index + 1, n_rest * sizeof(rest[0]));
@@ -365,7 +364,7 @@ static void rotate(struct tir_func *f, const struct tir_schedule *s, struct tir_
         tir_replace_uses(f, outer, tir_result(r.loop, i), made[i]);
 }
 
-/* The highest stage of a loop's ops; 0 when it has none. */
+/* Returns the highest stage of a loop's ops; 0 if none has one. */
 static unsigned last_stage(const struct tir_func *f, const struct tir_op *loop)
 {
     unsigned last = 0;

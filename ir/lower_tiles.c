@@ -93,7 +93,8 @@ static struct tir_value yielded(const struct tir_expander *x, const struct tir_b
 
 enum { MOST_DEEP = 8 };
 
-/* The product that leaves v in accumulation registers, whatever hands it on, or NULL. */
+/* Returns the product that holds v in accumulation registers, traced through loops, branches,
+   stacks and transposes. NULL if there is none. */
 static const struct tir_op *kept_by(const struct tir_expander *x, struct tir_value v, int depth)
 {
     const struct tir_ref def = x->f->values[v.id].def;
@@ -112,7 +113,7 @@ static const struct tir_op *kept_by(const struct tir_expander *x, struct tir_val
     return by;
 }
 
-/* Elements a vec in which a tile value is best carried. */
+/* Returns how many elements a vec should have that carries v through a loop or branch. */
 static unsigned carried_size(const struct tir_expander *x, struct tir_value v, int depth)
 {
     if (v.id < x->n && x->pieces[v.id].n)
@@ -132,7 +133,7 @@ static unsigned carried_size(const struct tir_expander *x, struct tir_value v, i
     return t.kind == TIR_TILE ? tir_unit(t.dtype, tir_layout_of(x->f, t)) : 1;
 }
 
-/* Appends the vecs (or the scalar) that stand for v, cut into `per` elements. */
+/* Appends the vecs (or the scalar) of v, cut into vecs of `per` elements. */
 static unsigned flatten(struct tir_expander *x, struct tir_value v, unsigned per,
                         struct tir_value *out)
 {
@@ -161,7 +162,7 @@ static unsigned flat_types(struct tir_expander *x, struct tir_value v, unsigned 
     return n;
 }
 
-/* The reverse: v stands for values at[0..] from now on. Returns how many. */
+/* Undoes flatten(): v consists of the values at[0..] from now on. Returns how many. */
 static unsigned unflatten(struct tir_expander *x, struct tir_value v, unsigned per,
                           const struct tir_value *at)
 {
@@ -252,7 +253,7 @@ void tir_expand_none(struct tir_expander *x, const struct tir_op *op)
     assert(!"an op that has no tiles");
 }
 
-/* A scalar op stays what it is, in its new place. */
+/* Moves an op on scalars to its new place, unchanged. */
 static void keep_op(struct tir_expander *x, struct tir_ref ref)
 {
     struct tir_op *op = tir_op(x->f, ref);
@@ -268,7 +269,7 @@ static void expand_block(struct tir_expander *x, const struct tir_block *from)
         x->b.stage = TIR_NO_STAGE;
         x->b.line = op->line;
         if (op->opcode == TIR_yield)
-            continue; /* its owner writes it */
+            continue; /* the op that owns the block writes the yield */
         if (op->opcode == TIR_for)
             expand_for(x, op);
         else if (op->opcode == TIR_if)

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tiles in memory: global loads and stores through a buffer resource, direct-to-LDS copies, and LDS
- * reads and writes under any linear address map. Part of lower_tiles.
+ * This file is the part of lower_tiles for tiles in memory: global loads and stores through a
+ * buffer resource, direct-to-LDS copies, and LDS accesses under a linear address map.
  *
- * Global offsets are all in the lane offset, never in the scalar one: a buffer's range check looks
- * at the lane offset, and that check is what makes tails read 0.
+ * A global offset is entirely in the lane's offset, never in the scalar one. The hardware checks
+ * only the lane's offset against the buffer's size, and that check makes tails read 0.
  */
 #include "ir/address_map.h"
 #include "ir/lower_tiles.h"
 
 #include <assert.h>
 
-enum { MAX_ACCESS = 16 /* bytes a lane */ };
+enum { MAX_ACCESS = 16 /* bytes of a lane */ };
 
 static const struct tir_layout *layout(struct tir_expander *x, struct tir_value v)
 {
@@ -20,7 +20,7 @@ static const struct tir_layout *layout(struct tir_expander *x, struct tir_value 
 
 static unsigned elem_bytes(unsigned dtype) { return tir_dtype_bits(dtype) / 8; }
 
-/* Row and column of each lane: what lane and wave add up to, registers left out. */
+/* The row and column that lane and wave contribute; registers are not included. */
 struct place {
     struct tir_value row, col;
 };
@@ -43,8 +43,8 @@ static struct tir_value vec_of(struct tir_expander *x, struct tir_value scalar)
     return tir_splat(&x->b, tir_scalar_now(x, scalar), tir_vec(TIR_I32, 1));
 }
 
-/* Byte offset of the element that register `reg` of a lane holds. operands: rsrc, row0, row_stride,
- * byte0. */
+/* Returns the byte offset of the element in register `reg` of a lane. Operands: rsrc, row0,
+ * row_stride, byte0. */
 static struct tir_value lane_offset(struct tir_expander *x, const struct tir_op *op,
                                     const struct tir_layout *l, const struct place *p, unsigned reg,
                                     unsigned bytes)
@@ -62,7 +62,7 @@ static struct tir_value lane_offset(struct tir_expander *x, const struct tir_op 
     return tir_add(b, tir_add(b, line, at), vec_of(x, op->operands[3]));
 }
 
-/* Consecutive columns that one access covers. */
+/* Returns how many consecutive columns one access covers. */
 static unsigned access_elements(const struct tir_layout *l, unsigned bytes)
 {
     unsigned n = 1u << tir_layout_contiguous(l, 1);
@@ -106,7 +106,8 @@ void tir_expand_store(struct tir_expander *x, const struct tir_op *op)
 
 static unsigned log2u(unsigned v) { return (unsigned)__builtin_ctz(v); }
 
-/* LDS address of a wave's part of a round: `first` elements into the buffer, plus the wave's. */
+/* Returns the LDS address of a wave's part of a round: `first` elements into the buffer, plus the
+   wave's offset. */
 static struct tir_value wave_base(struct tir_expander *x, struct tir_value lds,
                                   const struct tir_layout *map, unsigned wave_first,
                                   unsigned wave_bits, unsigned bytes)
@@ -118,7 +119,8 @@ static struct tir_value wave_base(struct tir_expander *x, struct tir_value lds,
     const struct tir_value wave = tir_and(b, x->wave, tir_i32(b, mask));
     struct tir_value at = tir_mul(b, wave, tir_i32(b, (int)(bytes << wave_first)));
     if (map->pad) {
-        const int apart = (int)map->pad_shift - (int)wave_first; /* waves share a span if > 0 */
+        const int apart = (int)map->pad_shift - (int)wave_first; /* waves share a padding span if >
+                                                                    0 */
         struct tir_value spans =
             apart > 0 ? tir_shr(b, wave, tir_i32(b, apart)) : tir_shl(b, wave, tir_i32(b, -apart));
         at = tir_add(b, at, tir_mul(b, spans, tir_i32(b, (int)(map->pad * bytes))));
@@ -126,8 +128,9 @@ static struct tir_value wave_base(struct tir_expander *x, struct tir_value lds,
     return tir_add(b, lds, at);
 }
 
-/* log2 of a wave's loads that lie side by side in memory and in LDS: the instruction's own offset,
- * which counts in both, tells them apart. Where loads are wide a row has one. */
+/* Returns log2 of a wave's loads that are adjacent in memory and in LDS. The instruction's
+ * immediate offset, which applies to both, selects one of them. With wide loads it is one load per
+ * row. */
 static unsigned run_bits(const struct tir_layout *map, unsigned first, unsigned waves)
 {
     enum { MOST = 2 };
@@ -170,25 +173,27 @@ void tir_expand_copy_to_lds(struct tir_expander *x, const struct tir_op *op)
     }
 }
 
-/* The offset in an LDS buffer, in elements, of each input bit of a tile's layout. */
+/* An LDS access of a tile: the element offset in the buffer for each input bit of the tile's
+   layout. */
 struct lds_access {
     const struct tir_layout *l, *map;
     uint32_t m[TIR_LAYOUT_MAX_BITS];
     uint32_t lane_mask; /* element bits that lanes or waves set */
-    uint32_t first;     /* the element in front of the tile's */
+    uint32_t first;     /* element of the buffer at which the tile begins */
     unsigned bytes, per, columns;
     bool transposed;
     struct tir_value base;
-    uint32_t known[64]; /* lane addresses made so far, by the bits that were flipped, and PADDED */
+    uint32_t known[64]; /* lane addresses computed so far, by flipped bits and PADDED */
     struct tir_value address[64];
     unsigned n_known;
 };
 
 /*
- * ds_read_b64_tr_b16 (CDNA4 ISA): in each block of 16 lanes, lane s reads 4 elements; result
- * element e of lane t is element t % 4 of what lane 4 e + t / 4 read. So the tile's register bits
- * 0, 1 are which lane read, and its lane bits 0..3 walk contiguous addresses. _b8: lane s reads 8,
- * and element e of lane t is element t % 8 of what lane 2 e + t / 8 read: 3 register bits.
+ * ds_read_b64_tr_b16 (CDNA4 ISA): in each block of 16 lanes, lane s reads 4 elements. Element e of
+ * lane t's result is element t % 4 that lane 4 e + t / 4 read. So the tile's register bits 0, 1
+ * select the reading lane, and lane bits 0..3 walk contiguous addresses. For _b8 a lane reads 8
+ * elements. Element e of lane t is then element t % 8 that lane 2 e + t / 8 read, with 3 register
+ * bits.
  */
 enum { TURNED_BYTES = 8, TURNED_LANE_BITS = 4 };
 
@@ -234,7 +239,7 @@ static struct lds_access lds_access(struct tir_expander *x, struct tir_value lds
     return a;
 }
 
-/* Byte address of element number `index` (a vec) of the buffer. */
+/* Returns the byte address of element number `index` (a vec) of the buffer, padding included. */
 static struct tir_value pad_address(struct tir_expander *x, const struct lds_access *a,
                                     struct tir_value index)
 {
@@ -248,7 +253,7 @@ static struct tir_value pad_address(struct tir_expander *x, const struct lds_acc
 
 enum { PADDED = 1 << 30 };
 
-/* Does some lane read a column that is not there? */
+/* True if some lane reads a column that does not exist. */
 static bool reads_padding(const struct lds_access *a, uint32_t own)
 {
     const int bits = a->l->lane_bits + a->l->wave_bits;
@@ -262,8 +267,8 @@ static bool reads_padding(const struct lds_access *a, uint32_t own)
     return false;
 }
 
-/* `at`, but the first padding for lanes whose column is not there: whole spans further on there is
- * another one. */
+/* Returns `at`, or the address of the first padding for lanes whose column does not exist. Whole
+ * spans further there is another padding with the same contents. */
 static struct tir_value or_padding(struct tir_expander *x, const struct lds_access *a, uint32_t own,
                                    struct tir_value at)
 {
@@ -279,8 +284,9 @@ static struct tir_value or_padding(struct tir_expander *x, const struct lds_acce
     return tir_select(b, beyond, tir_int_like(b, at, (int64_t)a->bytes << a->map->pad_shift), at);
 }
 
-/* The lane's address for register `reg`, and the constant that goes into the instruction. Register
- * bits that touch what lanes set are flipped before the padding; the others just add up. */
+/* Returns the lane's address for register `reg` and the instruction's immediate offset. Register
+ * bits that overlap bits set by lanes are flipped in the address, before the padding. The others go
+ * to the offset. */
 static struct tir_value lds_address(struct tir_expander *x, struct lds_access *a, unsigned reg,
                                     int64_t *offset)
 {

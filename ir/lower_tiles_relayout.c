@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tiles from one layout to another, by what the composition of the two asks for: registers of the
- * lane (renamed, or byte by byte), other lanes of the wave (selects and lane moves), other waves (a
- * round trip through LDS). Reductions over rows or columns that waves split end here too. Part of
- * lower_tiles.
+ * This file is the part of lower_tiles that converts tiles between layouts. The composition of the
+ * two layouts decides the data path: registers of the lane (renamed, or byte by byte), other lanes
+ * of the wave (selects and lane moves), or other waves (through LDS). Reductions over an axis that
+ * waves split end here too.
  */
 #include <assert.h>
 
@@ -16,13 +16,13 @@ static const struct tir_type none;
 
 /* ---- Registers ---- */
 
-/* The source of a byte of a register in its new layout: the register that begins with element
- * `first` of tile `a`, and which of its four bytes. */
+/* The source of a byte of the result: the 32-bit register that begins with element `first` of tile
+ * `a`, and one of its four bytes. */
 struct byte_source {
     unsigned first, byte;
 };
 
-/* A tile under way. */
+/* A tile being converted. */
 struct change {
     struct tir_expander *x;
     struct tir_pieces a;
@@ -45,9 +45,9 @@ static struct tir_value permute(const struct change *r, struct tir_value low, st
     return tir_build(&r->x->b, TIR_byte_perm, none, (struct tir_value[]){high, low}, 2, &selector);
 }
 
-/* Bytes s[0] and s[1] side by side, from byte *at of the result. Where it is the same byte of two
- * registers, as in a transposition, the result also holds the neighbouring bytes, so that opt_cse
- * can use it again. */
+/* Joins bytes s[0] and s[1] of two registers, beginning with byte *at of the result. If both have
+ * the same position in their registers, as in a transposition, the result also holds their
+ * neighbours, so that opt_cse can reuse it. */
 static struct tir_value join_bytes(const struct change *r, const struct byte_source s[2],
                                    unsigned *at)
 {
@@ -102,7 +102,7 @@ static struct tir_pieces change_registers(const struct change *r)
 
 /* ---- Lanes ---- */
 
-/* v[i] becomes v[i ^ flip] where the condition holds. */
+/* Replaces v[i] by v[i ^ flip] in lanes where the condition holds. */
 static void exchange(struct tir_expander *x, struct tir_value *v, unsigned n, uint32_t flip,
                      struct tir_value cond)
 {
@@ -116,8 +116,8 @@ static void exchange(struct tir_expander *x, struct tir_value *v, unsigned n, ui
     }
 }
 
-/* Registers exchange by lane bits: bits that exchange the same registers do it at once, where an
- * odd number of them is set. */
+/* Exchanges registers by lane bits. Bits that exchange the same registers do so at once, in lanes
+ * with an odd number of them set. */
 static void exchange_by_lane(struct tir_expander *x, struct tir_value *v, unsigned n,
                              const uint32_t *flips, unsigned lanes)
 {
@@ -147,7 +147,8 @@ static void exchange_by_wave(struct tir_expander *x, struct tir_value *v, unsign
     }
 }
 
-/* v of the lane that steps->move and `offset` say. *address: where lanes read from at offset 0. */
+/* Reads v of the lane that steps->move and `offset` select. *address is the lanes' address for
+   offset 0. */
 static struct tir_value move_lanes(struct tir_expander *x, const struct tir_lane_map *m,
                                    const struct tir_lane_steps *s, struct tir_value v,
                                    uint32_t offset, struct tir_value *address)
@@ -182,7 +183,7 @@ static void run_steps(struct tir_expander *x, const struct tir_lane_map *m,
     exchange_by_lane(x, to, n_to, s->after, m->lanes);
 }
 
-/* Instructions, as far as one way can be compared with another. */
+/* Counts the instructions of a conversion, to compare two ways. */
 static unsigned cost_of(const struct tir_lane_map *m, const struct tir_lane_steps *s)
 {
     enum { SELECT = 1, EXCHANGE = 2, GATHER = 6 };
@@ -197,7 +198,7 @@ static unsigned cost_of(const struct tir_lane_map *m, const struct tir_lane_step
     return cost;
 }
 
-/* The map without a swap of register bit i and lane bit j at its end. */
+/* Returns the map without a final swap of register bit i with lane bit j. */
 static struct tir_lane_map before_swap(const struct tir_lane_map *m, unsigned i, unsigned j)
 {
     struct tir_lane_map b = *m;
@@ -208,7 +209,7 @@ static struct tir_lane_map before_swap(const struct tir_lane_map *m, unsigned i,
     return b;
 }
 
-/* v_permlane{16,32}_swap: registers i apart exchange halves. */
+/* Swaps with v_permlane{16,32}_swap: registers i apart exchange halves. */
 static void swap_lanes(struct tir_expander *x, struct tir_value *v, unsigned n, unsigned i,
                        unsigned j)
 {
@@ -225,7 +226,7 @@ static void swap_lanes(struct tir_expander *x, struct tir_value *v, unsigned n, 
 static void change_lanes(struct tir_expander *x, const struct tir_lane_map *m,
                          struct tir_value *from, struct tir_value *to)
 {
-    enum { SWAP_COST = 2 }; /* of two registers, both results */
+    enum { SWAP_COST = 2 }; /* instructions for two registers */
     struct tir_lane_steps s, better;
     const bool sound = tir_lane_steps(m, &s);
     assert(sound);
@@ -244,7 +245,7 @@ static void change_lanes(struct tir_expander *x, const struct tir_lane_map *m,
     run_steps(x, m, &s, from, to);
 }
 
-/* Registers of 32 bits, each with `unit` elements or with copies of one. */
+/* Returns a 32-bit register with `unit` elements, or with copies of one element. */
 static struct tir_value word_of(const struct change *r, unsigned first, unsigned unit)
 {
     struct tir_builder *b = &r->x->b;
@@ -267,8 +268,8 @@ static struct tir_value elements_of(const struct change *r, struct tir_value wor
                        : tir_build(b, TIR_extract, tir_vec(r->dtype, unit), &v, 1, &(int64_t){0});
 }
 
-/* Elements of up to 32 bits. Whole registers move where both layouts fill them alike, single
- * elements otherwise. */
+/* Converts elements of up to 32 bits: whole registers if both layouts fill them alike, else single
+ * elements. */
 static struct tir_pieces move_words(const struct change *r)
 {
     struct tir_expander *x = r->x;
@@ -293,7 +294,7 @@ static struct tir_pieces move_words(const struct change *r)
     return p;
 }
 
-/* Elements of 64 bits: their low and their high halves take the same way. */
+/* Converts elements of 64 bits: the low and the high halves separately. */
 static struct tir_pieces move_halves(const struct change *r)
 {
     struct tir_expander *x = r->x;
@@ -324,8 +325,8 @@ static struct tir_pieces move_halves(const struct change *r)
 
 /* ---- Waves ---- */
 
-/* Address map of a tile on its way: each lane of the result reads its registers' neighbours side by
- * side. */
+/* Returns the address map of a tile in transit through LDS. The registers that a lane of the result
+ * reads at once are adjacent. */
 static struct tir_layout passage(const struct tir_layout *to, unsigned bytes)
 {
     enum { CHUNK = 16 };
@@ -333,7 +334,8 @@ static struct tir_layout passage(const struct tir_layout *to, unsigned bytes)
     return tir_lane_major_once(to, to->reg_bits < wide ? to->reg_bits : wide);
 }
 
-/* Room for `bytes` of each group of 2^wave_bits waves: groups may hold tiles of their own. */
+/* Returns `bytes` of LDS for each group of 2^wave_bits waves, since groups may hold different
+   tiles. */
 static struct tir_value scratch(struct tir_expander *x, unsigned bytes, unsigned wave_bits)
 {
     struct tir_builder *b = &x->b;
@@ -354,7 +356,8 @@ static void meet(struct tir_expander *x)
     tir_barrier(&x->b);
 }
 
-/* The second barrier is for the next passage, which takes the same place. */
+/* Converts through LDS. The second barrier protects the buffer, which the next conversion
+   overwrites. */
 static struct tir_pieces change_waves(const struct change *r)
 {
     struct tir_expander *x = r->x;
@@ -383,7 +386,7 @@ static struct tir_pieces change_numbers(struct change *r)
     return tir_dtype_bits(r->dtype) == 64 ? move_halves(r) : move_words(r);
 }
 
-/* Truth values travel as i32. */
+/* Converts i1 as i32. */
 static struct tir_pieces change_truth(struct change *r)
 {
     struct tir_builder *b = &r->x->b;
@@ -402,7 +405,7 @@ static struct tir_pieces change_truth(struct change *r)
     return p;
 }
 
-/* The registers of a tile under another layout. */
+/* Converts the registers of a tile to another layout. */
 static struct tir_pieces change_layout(struct tir_expander *x, struct tir_pieces a, unsigned dtype,
                                        const struct tir_layout *from, const struct tir_layout *to)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tiles whose rows lie anywhere: pages of a cache, slots of a batch. Every row has a 64-bit byte
- * offset of its own, so a cache may be larger than 4 GiB. Part of lower_tiles.
+ * This file is the part of lower_tiles for tiles whose rows are at arbitrary addresses: pages of a
+ * cache, slots of a batch. Every row has its own 64-bit byte offset, so a cache may exceed 4 GiB.
  */
 #include "ir/address_map.h"
 #include "ir/lower_tiles.h"
@@ -10,13 +10,13 @@
 
 #include "ir/bits.h"
 
-enum { MAX_ACCESS = 16 /* bytes a lane */ };
+enum { MAX_ACCESS = 16 /* bytes of a lane */ };
 
 struct rows {
     const struct tir_layout *l;
     struct tir_value base, address; /* i64; Mx1 tile of i64 */
     struct tir_value lane;          /* byte offset of each lane within its row: vec of i64 */
-    unsigned apart, per;            /* bytes from a column to the next, columns of one access */
+    unsigned apart, per;            /* bytes between two columns; columns of one access */
 };
 
 static struct rows rows_of(struct tir_expander *x, const struct tir_op *op, struct tir_type t)
@@ -26,7 +26,7 @@ static struct rows rows_of(struct tir_expander *x, const struct tir_op *op, stru
     const unsigned bytes = tir_dtype_bits(t.dtype) / 8;
     r.apart = op->imm[0] ? (unsigned)op->imm[0] : bytes;
     uint32_t cols[TIR_LAYOUT_MAX_BITS] = {0};
-    /* An index is put together bit by bit, so only a power of two may be in its images. */
+    /* An index is composed by xor of bits, so its images may contain only powers of two. */
     const unsigned factor = tir_is_power(r.apart) ? 1 : r.apart;
     for (int i = 0; i < r.l->lane_bits + r.l->wave_bits; i++)
         cols[i] = tir_rc_col(r.l->basis[r.l->reg_bits + i]) * (r.apart / factor);
@@ -45,7 +45,7 @@ static struct rows rows_of(struct tir_expander *x, const struct tir_op *op, stru
     return r;
 }
 
-/* The piece of the row addresses that register `reg` of the tile belongs to. */
+/* Returns the row address that register `reg` of the tile uses. */
 static struct tir_value row_address(struct tir_expander *x, const struct rows *r, unsigned reg)
 {
     const struct tir_layout *vector = tir_layout_of(x->f, tir_typeof(x->f, r->address));
@@ -62,7 +62,7 @@ static int64_t own_offset(const struct rows *r, unsigned reg)
     return (int64_t)tir_rc_col(tir_layout_apply(r->l, reg, 0, 0)) * r->apart;
 }
 
-/* All lanes of a wave have the same elements. */
+/* True if all lanes of a wave have the same elements. */
 static bool is_uniform(const struct tir_layout *l)
 {
     for (int i = 0; i < l->lane_bits; i++)
@@ -71,7 +71,7 @@ static bool is_uniform(const struct tir_layout *l)
     return true;
 }
 
-/* A vector load of what all lanes share would be waited for where it stands, before LLVM moves the
+/* Loads a uniform element by a scalar load. LLVM would wait for a vector load at once, to move its
  * element to a scalar register. */
 static struct tir_value load_scalar(struct tir_expander *x, const struct rows *r, unsigned reg,
                                     unsigned dtype)
@@ -105,7 +105,8 @@ void tir_expand_gather(struct tir_expander *x, const struct tir_op *op)
     tir_set_pieces(x, op->result, p);
 }
 
-/* Through a resource rows are 32-bit offsets, and what registers add is part of the instruction. */
+/* Loads rows through a resource: rows are 32-bit offsets, and a register's part is the
+   instruction's immediate offset. */
 void tir_expand_fetch(struct tir_expander *x, const struct tir_op *op)
 {
     struct tir_builder *b = &x->b;
@@ -143,14 +144,15 @@ void tir_expand_scatter(struct tir_expander *x, const struct tir_op *op)
     }
 }
 
-/* Bytes that an instruction's own offset may add. */
+/* True if an instruction's immediate offset can hold `bytes`. */
 static bool fits_offset(int64_t bytes)
 {
     enum { OFFSETS = 4096 };
     return bytes < OFFSETS;
 }
 
-/* Every wave copies all rounds. Registers flip columns that lanes have too, and add others. */
+/* Copies rows to LDS; every wave makes all rounds. Register bits that overlap columns of lanes are
+   flipped in the address, and the others are added. */
 void tir_expand_gather_to_lds(struct tir_expander *x, const struct tir_op *op)
 {
     struct tir_builder *b = &x->b;

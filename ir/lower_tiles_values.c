@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tiles that are computed: elementwise ops, index tiles, reductions, changes of layout and matrix
- * products. Part of lower_tiles.
+ * This file is the part of lower_tiles for computed tiles: elementwise ops, index tiles,
+ * reductions, changes of layout and matrix products.
  */
 #include "ir/lower_tiles.h"
 #include "ir/matrix.h"
@@ -116,7 +116,7 @@ void tir_expand_index(struct tir_expander *x, const struct tir_op *op)
     tir_set_pieces(x, op->result, p);
 }
 
-/* The register of `l` whose own part along `axis` is `part`. */
+/* Returns the register of `l` whose own contribution along `axis` is `part`. */
 static unsigned find_reg(const struct tir_layout *l, int axis, unsigned part)
 {
     for (unsigned i = 0; i < 1u << l->reg_bits; i++)
@@ -131,7 +131,7 @@ void tir_expand_broadcast(struct tir_expander *x, const struct tir_op *op)
     const struct tir_type from = tir_typeof(x->f, op->operands[0]);
     const struct tir_type to = tir_typeof(x->f, op->result);
     const struct tir_layout *l = layout(x, op->result), *vector = layout(x, op->operands[0]);
-    /* The axis that the vector runs along; a folded tile repeats whole columns too. */
+    /* The axis along which the vector runs. A folded tile also repeats whole columns. */
     const int axis = from.rows < to.rows ? 1 : 0;
     struct tir_pieces p = tir_alloc_pieces(x, 1u << l->reg_bits, 1);
     for (unsigned i = 0; i < p.n; i++) {
@@ -146,7 +146,8 @@ static bool takes_max(unsigned opcode)
     return opcode == TIR_row_max || opcode == TIR_col_max || opcode == TIR_col_fold_max;
 }
 
-/* Reduces a list as a queue, which makes a balanced tree; max takes three at a time. */
+/* Reduces a list of values as a queue, which forms a balanced tree. max takes three operands at a
+   time. */
 static struct tir_value reduce_list(struct tir_builder *b, struct tir_value *list, unsigned n,
                                     bool max)
 {
@@ -165,8 +166,8 @@ static struct tir_value reduce_list(struct tir_builder *b, struct tir_value *lis
     return list[head];
 }
 
-/* v and v of the lane with bit `bit` flipped, in either order: all that a reduction needs, and
- * where lanes can be swapped it takes no select. */
+/* Returns v and v of the lane with bit `bit` flipped, in either order. A reduction needs no more,
+ * and machines with lane swaps need no select for it. */
 static void pair_lanes(struct tir_expander *x, struct tir_value v, int bit,
                        struct tir_value pair[2])
 {
@@ -195,7 +196,7 @@ static struct tir_value reduce_lanes(struct tir_expander *x, const struct tir_la
     return v;
 }
 
-/* Each wave's share, one next to the other in every wave, and their maximum or sum. */
+/* Reduces over waves: gives every wave each wave's share and reduces those. */
 static struct tir_pieces reduce_waves(struct tir_expander *x, const struct tir_op *op,
                                       struct tir_pieces own, bool max)
 {
@@ -220,7 +221,8 @@ static struct tir_pieces reduce_waves(struct tir_expander *x, const struct tir_o
     return own;
 }
 
-/* One chain, of pairs times ones: nothing waits for a sum that the next instruction takes on. */
+/* Adds pairs in a single chain of dot products with ones, since each instruction adds to its
+   accumulator without delay. */
 void tir_expand_fold_dot(struct tir_expander *x, const struct tir_op *op)
 {
     const unsigned regs = 1u << layout(x, op->operands[0])->reg_bits;
@@ -235,9 +237,9 @@ void tir_expand_fold_dot(struct tir_expander *x, const struct tir_op *op)
     tir_set_pieces(x, op->result, p);
 }
 
-/* Three words at a time, as a queue: nothing waits for the word before. Of an even number of words
- * the first two are taken alone, one of them twice. The newest word is the first operand: see
- * lower_max3_pair. */
+/* Takes the maximum of three words at a time, as a queue, so that no instruction waits for the one
+ * before it. For an even number of words the first step takes two, one of them twice. The newest
+ * word is the first operand; see lower_max3_pair. */
 void tir_expand_fold_top(struct tir_expander *x, const struct tir_op *op)
 {
     const unsigned n = (1u << layout(x, op->operands[0])->reg_bits) / 2;
@@ -273,7 +275,7 @@ void tir_expand_reduce(struct tir_expander *x, const struct tir_op *op)
             if (axis_part(tir_layout_apply(l, r, 0, 0), kept) == part)
                 list[n++] = tir_elements(x, op->operands[0], r, 1);
         if (x->even_code && max && fold && n > 2 && n % 2 == 0)
-            list[n++] = list[0]; /* a max of two would have 4 bytes */
+            list[n++] = list[0]; /* a max of two operands would be an instruction of 4 bytes */
         p.v[i] = reduce_list(&x->b, list, n, max);
         if (!fold)
             p.v[i] = reduce_lanes(x, l, kept, p.v[i], max);
@@ -281,7 +283,7 @@ void tir_expand_reduce(struct tir_expander *x, const struct tir_op *op)
     tir_set_pieces(x, op->result, fold ? p : reduce_waves(x, op, p, max));
 }
 
-/* A chain for each row that a lane has: an instruction for each product and its sum. */
+/* Computes one chain for each row of a lane: each instruction multiplies and adds. */
 void tir_expand_row_dot(struct tir_expander *x, const struct tir_op *op)
 {
     const struct tir_layout *l = layout(x, op->operands[0]), *to = layout(x, op->result);
@@ -437,7 +439,7 @@ void tir_expand_half(struct tir_expander *x, const struct tir_op *op)
     tir_set_pieces(x, op->result, p);
 }
 
-/* Register bits that walk the contraction: they come first in an operand's layout. */
+/* Returns the register bits that walk the contraction; they come first in an operand's layout. */
 static unsigned contraction_bits(const struct tir_layout *l, int outer_axis)
 {
     unsigned n = 0;
@@ -446,7 +448,7 @@ static unsigned contraction_bits(const struct tir_layout *l, int outer_axis)
     return n;
 }
 
-/* Steps of k that mma's attr of that name leaves: they come first. */
+/* Returns how many steps of k the attr `k` of mma keeps. */
 static unsigned steps_below(const struct tir_op *op, const struct tir_layout *left,
                             unsigned elements, unsigned steps)
 {
@@ -458,9 +460,9 @@ static unsigned steps_below(const struct tir_op *op, const struct tir_layout *le
     return n;
 }
 
-/* Calls make() for each instruction of a product, with its operands and result, and the numbers of
- * its step of k, and of its blocks of rows and columns. Neighbours in this order are independent
- * wherever there is more than one block. */
+/* Calls make() for each instruction of a product. It passes the operands and result, and the
+ * numbers of the step of k and of the blocks of rows and columns. Consecutive instructions are
+ * independent if there is more than one block. */
 static void expand_product(struct tir_expander *x, const struct tir_op *op,
                            struct tir_value (*make)(struct tir_expander *, const struct tir_op *,
                                                     const struct tir_value abc[3],
@@ -501,7 +503,8 @@ void tir_expand_mma(struct tir_expander *x, const struct tir_op *op)
     expand_product(x, op, plain_product);
 }
 
-/* Registers of both operands walk k alike: each instruction takes the next of them. */
+/* Expands mma_halves. The registers of both operands walk k alike, and each instruction takes the
+   next ones. */
 void tir_expand_mma_halves(struct tir_expander *x, const struct tir_op *op)
 {
     const struct tir_mma *const mma = &x->f->machine->mma[op->imm[0]];
@@ -517,8 +520,8 @@ void tir_expand_mma_halves(struct tir_expander *x, const struct tir_op *op)
     tir_set_pieces(x, op->result, p);
 }
 
-/* The word that scale `index` of an operand is a byte of. Where the word comes out of a larger one,
- * the instruction takes it from there. */
+/* Returns the word that has scale `index` of an operand as a byte. A word of a larger vec is passed
+ * to the instruction as it is. */
 static struct tir_value scale_word(struct tir_expander *x, struct tir_value scale, unsigned index,
                                    int64_t *byte)
 {
@@ -554,7 +557,7 @@ void tir_expand_mma_scaled(struct tir_expander *x, const struct tir_op *op)
     expand_product(x, op, scaled_product);
 }
 
-/* An anchor for each tile, and one for all scalars. */
+/* Builds an anchor for each tile, and one for all scalars. */
 void tir_expand_anchor(struct tir_expander *x, const struct tir_op *op)
 {
     struct tir_pieces scalars = tir_alloc_pieces(x, op->n_operands, 1);

@@ -14,7 +14,10 @@
 
 #include <assert.h>
 
-enum { MAX_PASSES = 4 }; /* times that a path goes through one loop: more than any pending count */
+enum {
+    MAX_PASSES = 4
+}; /* How often a path goes through one loop; more than any pending count
+                            needs */
 
 static bool counts(const struct tir_op *op)
 {
@@ -42,7 +45,7 @@ struct round {
     unsigned n;
 };
 
-/* Until a phase ends in which there are copies of the group. */
+/* Counts the copies of a group, up to the end of a phase that has any. */
 static bool count_copy(void *context, struct tir_block *b, struct tir_ref ref)
 {
     struct round *const r = context;
@@ -54,7 +57,7 @@ static bool count_copy(void *context, struct tir_block *b, struct tir_ref ref)
     return false;
 }
 
-/* Ops that one round of copies of `group` takes: those of one phase. */
+/* Returns how many memory ops one round of copies of `group` issues in one phase. */
 static unsigned round_size(const struct tir_func *f, int64_t group)
 {
     struct round r = {.f = f, .group = group};
@@ -79,7 +82,7 @@ static unsigned min_u(unsigned a, unsigned b) { return a < b ? a : b; }
 static unsigned newer_before(const struct search *s, const struct tir_block *b, unsigned index,
                              unsigned skip, unsigned seen, unsigned passes);
 
-/* Backwards past the start of a block. */
+/* Counts backwards past the start of a block. */
 static unsigned newer_above(const struct search *s, const struct tir_block *b, unsigned skip,
                             unsigned seen, unsigned passes)
 {
@@ -95,7 +98,7 @@ static unsigned newer_above(const struct search *s, const struct tir_block *b, u
     return min_u(entered, newer_before(s, b, b->n_ops, skip, seen, passes - 1));
 }
 
-/* Backwards through either block of an `if`. */
+/* Counts backwards through either block of an `if`. */
 static unsigned newer_in_branches(const struct search *s, const struct tir_op *op, unsigned skip,
                                   unsigned seen, unsigned passes)
 {
@@ -104,8 +107,8 @@ static unsigned newer_in_branches(const struct search *s, const struct tir_op *o
                  newer_before(s, no, no->n_ops, skip, seen, passes));
 }
 
-/* Memory ops issued between the awaited copy and op `index` of b: `skip` copies of the group are
- * newer than it, `seen` ops have been counted so far. */
+/* Returns how many memory ops are issued between the awaited copy and op `index` of b. `skip`
+ * copies of the group are newer than the awaited one, and `seen` ops have been counted so far. */
 static unsigned newer_before(const struct search *s, const struct tir_block *b, unsigned index,
                              unsigned skip, unsigned seen, unsigned passes)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Lookups in a machine's matrix-instruction table.
+ * This file looks up rows in a machine's table of matrix instructions.
  */
 #include "ir/machine.h"
 

@@ -13,25 +13,26 @@
 #include "ir/layout.h"
 
 /**
- * One matrix instruction, D[m x n] = A[m x k] . B[k x n] + C. The layouts are of one wave: reg and
- * lane bits only; element (row, col) of a is A[row][col], of b is B[row][col], of d is D[row][col].
- * An operand of e2m1 has bytes for elements, of which each holds two neighbours of k, the even one
- * in its low half: b is then B[k / 2 x n].
+ * One matrix instruction, D[m x n] = A[m x k] . B[k x n] + C. The layouts are of one wave, with
+ * register and lane bits only. Element (row, col) of a is A[row][col], of b is B[row][col], of d is
+ * D[row][col].
+ * An operand of e2m1 has bytes as elements. A byte holds two neighbours along k, the even one in
+ * its low half; b is then B[k / 2 x n].
  */
 struct tir_mma {
-    const char *name;      /* mnemonic without v_, and behind a blank the modifiers */
+    const char *name;      /* mnemonic without v_, then modifiers after a blank */
     const char *intrinsic; /* LLVM's name */
     uint16_t m, n, k;
-    bool by_k;   /* twice the rate, for those who can give it so much k at once */
-    bool scaled; /* for mma_scaled: with a scale for each 32 elements of k */
-    uint8_t left_format, right_format;        /* of a scaled one: enum tir_mx */
+    bool by_k;                         /* twice the rate, with a k twice as large */
+    bool scaled;                       /* for mma_scaled: has a scale for each 32 elements of k */
+    uint8_t left_format, right_format; /* of a scaled product: enum tir_mx */
     uint8_t in_dtype, right_dtype, acc_dtype; /* enum tir_dtype, of A, B, and of C and D */
-    uint8_t cycles;                           /* the matrix pipe is taken for so many clocks */
+    uint8_t cycles;                           /* clocks for which it occupies the matrix pipe */
     uint8_t shadow_slots; /* 4-clock slots of other instructions that fit under it: DUTY */
     struct tir_layout a, b, d;
 };
 
-/** Formats of a scaled product's operands, as the instruction numbers them. */
+/** Formats of a scaled product's operands, numbered as in the instruction. */
 enum tir_mx { TIR_MX_E4M3 = 0, TIR_MX_E2M1 = 4 };
 
 enum { TIR_MX_BLOCK = 32 }; /* elements of k that share a scale */
@@ -41,35 +42,36 @@ struct tir_machine {
     const struct tir_mma *mma;
     unsigned n_mma; /* ordered: first match wins, larger k first */
 
-    unsigned cus;              /* compute units, for workgroups that take turns */
+    unsigned cus;              /* compute units, the size of a persistent grid */
     uint8_t lane_bits;         /* log2 of a wave's lanes */
-    uint8_t vm_max, lgkm_max;  /* how many memory, and LDS and scalar, ops a wait can count */
-    unsigned lds_bytes;        /* a workgroup's limit */
+    uint8_t vm_max, lgkm_max;  /* the most vector memory ops, and LDS and scalar ops, that a wait
+                                  can count */
+    unsigned lds_bytes;        /* limit of a workgroup */
     unsigned lds_granule;      /* allocation unit */
-    unsigned lds_bank_bytes;   /* all banks together: 128 or 256 */
-    unsigned vgprs_per_simd;   /* VGPR + AGPR of one wave slot column: 512 */
-    unsigned to_lds_max_bytes; /* widest direct-to-LDS load a lane: 4 or 16 */
+    unsigned lds_bank_bytes;   /* bytes of all banks together: 128 or 256 */
+    unsigned vgprs_per_simd;   /* VGPRs and AGPRs of a wave alone on its SIMD: 512 */
+    unsigned to_lds_max_bytes; /* widest direct-to-LDS load of a lane: 4 or 16 bytes */
     bool has_lane_swap;        /* v_permlane{16,32}_swap_b32 */
     bool has_lds_read_tr;      /* ds_read_b64_tr_b16 and _b8 */
     bool has_cvt_pk_bf16;      /* v_cvt_pk_bf16_f32 */
     bool has_dot_bf16;         /* v_dot2_f32_bf16 */
     bool has_pk_max3;          /* v_pk_maximum3_f16 */
     bool has_cvt_scale;        /* v_cvt_scalef32_pk_bf16_fp8 and its like */
-    uint8_t exp_slots;         /* 4-clock slots of one transcendental */
-    uint8_t swap_slots;        /* 4-clock slots of one v_permlane*_swap */
+    uint8_t exp_slots;         /* 4-clock issue slots of one transcendental */
+    uint8_t swap_slots;        /* 4-clock issue slots of one v_permlane*_swap */
     bool fp8_is_fnuz;
 };
 
-/** First row of the machine's table with this shape and input dtype (k = 0: any that is not found
- * by its k alone), or -1. A scaled product is none of them. */
+/** Returns the first row of the machine's table with this shape and input dtype, or -1. k = 0
+ * accepts any k, except in rows that are found by their k only. Scaled products are excluded. */
 int tir_find_mma(const struct tir_machine *m, unsigned rows, unsigned cols, unsigned k,
                  unsigned in_dtype);
 
-/** The row of a scaled product of these formats (enum tir_mx), or -1. */
+/** Returns the row of the scaled product of these formats (enum tir_mx), or -1. */
 int tir_find_mma_scaled(const struct tir_machine *m, unsigned rows, unsigned cols, unsigned left,
                         unsigned right);
 
-/** Index of the row with this name, or -1. */
+/** Returns the index of the row with this name, or -1. */
 int tir_find_mma_name(const struct tir_machine *m, const char *name);
 
 #endif

@@ -27,7 +27,7 @@ struct tir_contraction tir_contract_rows(const struct tir_mma *mma, unsigned ext
     return k;
 }
 
-/* Neighbours of k in one element of an operand: 1 or, of e2m1, 2; as the number of bits. */
+/* Returns log2 of the neighbours along k in one element of an operand: 0, or 1 for e2m1. */
 static unsigned pair_bits(const struct tir_mma *mma, bool right)
 {
     return (right ? mma->right_format : mma->left_format) == TIR_MX_E2M1;
@@ -63,7 +63,7 @@ struct tir_contraction tir_contract_acc(const struct tir_layout *d, unsigned lan
     return k;
 }
 
-/* Without the waves at the top that repeat the others. */
+/* Returns the layout without the top wave bits that only repeat elements. */
 static struct tir_layout trimmed(struct tir_layout l)
 {
     while (l.wave_bits && !l.basis[tir_layout_bits(&l) - 1])
@@ -71,8 +71,8 @@ static struct tir_layout trimmed(struct tir_layout l)
     return l;
 }
 
-/* A[outer x k], or B transposed. Waves from bit `first` on split the outer index, the others hold
- * the same. */
+/* Returns the layout of A[outer x k], or of B transposed. Waves from bit `first` on split the outer
+ * index. The waves below hold the same elements. */
 static struct tir_layout operand(const struct tir_mma *mma, unsigned outer,
                                  const struct tir_contraction *k, struct tir_waves waves,
                                  unsigned first, unsigned split)
@@ -133,7 +133,7 @@ struct tir_layout tir_mma_result(const struct tir_mma *mma, unsigned rows, unsig
     return l;
 }
 
-enum { HALF_BITS = 4, HALF_COLS = 1 << HALF_BITS }; /* columns of mma_halves' instruction */
+enum { HALF_BITS = 4, HALF_COLS = 1 << HALF_BITS }; /* columns of the instruction of mma_halves */
 
 struct tir_layout tir_mma_halves_left(const struct tir_layout *right)
 {
@@ -153,7 +153,7 @@ struct tir_layout tir_mma_halves_result(const struct tir_mma *mma, const struct 
         .reg_bits = mma->d.reg_bits, .lane_bits = right->lane_bits, .wave_bits = right->wave_bits};
     unsigned n = l.reg_bits;
     memcpy(l.basis, mma->d.basis, (n + l.lane_bits) * sizeof(l.basis[0]));
-    l.basis[n + l.lane_bits - 1] = TIR_RC(0, HALF_COLS); /* its rows 8 to 15 */
+    l.basis[n + l.lane_bits - 1] = TIR_RC(0, HALF_COLS); /* rows 8 to 15 of the instruction */
     n += l.lane_bits;
     for (int i = 0; i < l.wave_bits; i++)
         l.basis[n++] = TIR_RC(0, tir_rc_row(right->basis[right->reg_bits + right->lane_bits + i]));
@@ -168,7 +168,7 @@ unsigned tir_mma_contraction(const struct tir_mma *mma, bool right, const struct
     unsigned n = tir_bits(mma->k);
     if (l->lane_bits != own.lane_bits || l->reg_bits < own.reg_bits)
         return 0;
-    k[0] = 1; /* of a pair's second; other formats have an image for it */
+    k[0] = 1; /* the second number of a pair; other formats have an image for it */
     for (unsigned i = 0; i < (unsigned)own.reg_bits + own.lane_bits; i++) {
         const unsigned of = tir_rc_col(own.basis[i]);
         const unsigned at = i < own.reg_bits ? i : l->reg_bits + i - own.reg_bits;
@@ -199,7 +199,8 @@ bool tir_mma_scales(const struct tir_mma *mma, bool right, const struct tir_layo
     }
     if (!n || inside != TIR_MX_BLOCK - 1)
         return false;
-    const unsigned regs = (right ? mma->b : mma->a).reg_bits + n - own; /* that walk k */
+    const unsigned regs = (right ? mma->b : mma->a).reg_bits + n - own; /* register bits that walk
+                                                                           k */
     *scales = (struct tir_layout){.lane_bits = l->lane_bits, .wave_bits = l->wave_bits};
     unsigned to = 0;
     for (unsigned i = own; i < n; i++)

@@ -13,7 +13,7 @@
 
 #include "ir/layout.h"
 
-/* Images of the low n bits of an index that walks rows or columns from `step` on. */
+/* Images of the low n bits of an index that walks rows or columns in steps of `step`. */
 #define ROWS1(step) TIR_RC(step, 0)
 #define ROWS2(step) ROWS1(step), ROWS1(2 * (step))
 #define ROWS3(step) ROWS2(step), ROWS1(4 * (step))
@@ -25,7 +25,7 @@
 #define COLS4(step) COLS3(step), COLS1(8 * (step))
 #define COLS5(step) COLS4(step), COLS1(16 * (step))
 
-/* Operands of m = n = 32 with 2^bits elements of k a lane (2 steps of k). */
+/* Operands of m = n = 32 with 2^bits elements of k in a lane (2 steps of k). */
 #define MMA32_OPERANDS(bits)                                       \
     .a = {.reg_bits = bits,                                        \
           .lane_bits = TIR_WAVE_BITS,                              \
@@ -37,7 +37,7 @@
           .lane_bits = TIR_WAVE_BITS,                              \
           .basis = {ROWS2(1), ROWS2(8), COLS5(1), ROWS1(4)}}
 
-/* Operands of m = n = 16 with 2^bits elements of k a lane (4 steps of k). */
+/* Operands of m = n = 16 with 2^bits elements of k in a lane (4 steps of k). */
 #define MMA16_OPERANDS(bits)                                       \
     .a = {.reg_bits = bits,                                        \
           .lane_bits = TIR_WAVE_BITS,                              \
@@ -47,8 +47,8 @@
           .basis = {ROWS##bits(1), COLS4(1), ROWS2(1 << (bits))}}, \
     .d = {.reg_bits = 2, .lane_bits = TIR_WAVE_BITS, .basis = {ROWS2(1), COLS4(1), ROWS2(4)}}
 
-/* Scaled products, whose instruction says which k a scale is of: a lane's 32 elements of e4m3 are
- * 16 of each half of k, and those of e2m1 follow each other. Source: Triton's layouts for gfx950
+/* Scaled products. The 32 elements of e4m3 in a lane are 16 of each half of k; elements of e2m1 are
+ * consecutive. Source: Triton's layouts for gfx950
  * (test/TritonGPU/amd/accelerate-amd-matmul-mfma-gfx950.mlir), and the ROCm blog "Matrix Core
  * Programming on AMD CDNA3 and CDNA4". */
 #define MMA32_RIGHT_E4M3                                      \

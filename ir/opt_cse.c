@@ -19,9 +19,9 @@
 
 struct numbering {
     struct tir_func *f;
-    struct tir_value *replaced; /* by value id; 0: itself */
+    struct tir_value *replaced; /* by value id: the value's replacement; 0: itself */
     uint32_t *buckets;          /* hash -> op id, 0: none */
-    uint32_t *next;             /* by op id: the one of the same hash before it */
+    uint32_t *next;             /* by op id: the previous op with the same hash */
     struct tir_block **homes;   /* by op id */
     uint32_t mask;
     bool progress;
@@ -70,7 +70,7 @@ static bool same(const struct numbering *n, struct tir_ref ra, struct tir_ref rb
     return n->homes[ra.id] != n->homes[rb.id] || (a->stage == b->stage && a->phase == b->phase);
 }
 
-/* The op that r repeats, or 0 after r has been entered as the newest of its hash. */
+/* Returns the op that r repeats. Otherwise enters r as the newest op of its hash and returns 0. */
 static struct tir_ref find_or_enter(struct numbering *n, struct tir_ref r)
 {
     uint32_t *const bucket = &n->buckets[hash(n, tir_op(n->f, r))];
@@ -114,8 +114,8 @@ static void number_block(struct numbering *n, struct tir_block *b)
                 number_block(n, op->blocks[k]);
     }
     b->n_ops = kept;
-    /* Removes this block's entries, which are unknown outside; the newest are at the heads of their
-     * chains. */
+    /* Removes this block's entries, which are unknown outside it. The newest ones are at the heads
+     * of their chains. */
     for (uint32_t i = kept; i-- > 0;) {
         const struct tir_op *const op = tir_op(n->f, b->ops[i]);
         if (is_candidate(op))

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Drops what nobody needs: ops without effect whose results are unused, and the values that loops
- * and ifs carry for nobody.
- *
- *   %3, %4 = for %i = %0 to %n step %1 with (%5 = %a, %6 = %b)     // %4 and %6 unused
- *   -> %3 = for %i = %0 to %n step %1 with (%5 = %a)
- *
- * A carried value that feeds only itself is dead, which use counts do not show; so liveness is
+ * This file is dead code elimination. It drops ops without effect whose results are unused, and
+ * values that loops and ifs carry without a use.
+ *     %3, %4 = for %i = %0 to %n step %1 with (%5 = %a, %6 = %b)     // %4 and %6 unused
+ *     -> %3 = for %i = %0 to %n step %1 with (%5 = %a)
+ * A carried value that feeds only itself is dead, which use counts do not show. So liveness is
  * marked from the ops with effects.
  */
 #include <stdlib.h>
@@ -36,7 +34,7 @@ static void mark_value(struct marks *m, struct tir_value v)
     m->work[m->n_work++] = v;
 }
 
-/* Marks the op and the ops around it; what control flow itself reads is live with it. */
+/* Marks the op and the ops that contain it, with the operands of their control flow. */
 static void mark_op(struct marks *m, struct tir_ref r)
 {
     while (r.id && !m->ops[r.id]) {
@@ -54,7 +52,7 @@ static struct tir_op *last_op(struct tir_func *f, const struct tir_block *b)
     return tir_op(f, b->ops[b->n_ops - 1]);
 }
 
-/* Result i of a for or if is live: so is what flows into it. */
+/* Marks result i of a for or if as live, and with it the values that flow into it. */
 static void mark_slot(struct marks *m, const struct tir_op *op, uint32_t i)
 {
     for (int k = 0; k < 2; k++)
@@ -101,7 +99,7 @@ static uint32_t keep_live(struct tir_value *values, uint32_t first, uint32_t n, 
     return kept;
 }
 
-/* Drops the dead results of a for or if; replaced[] says which new value stands for an old one. */
+/* Drops the dead results of a for or if. replaced[] maps an old result to its new value. */
 static bool prune_slots(struct marks *m, struct tir_ref r, struct tir_value *replaced)
 {
     struct tir_op *const op = tir_op(m->f, r);

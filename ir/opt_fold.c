@@ -21,8 +21,8 @@
 
 struct folder {
     struct tir_func *f;
-    struct tir_builder at;      /* before the op being folded */
-    struct tir_value *replaced; /* by value id; 0: itself */
+    struct tir_builder at;      /* before the op that is folded */
+    struct tir_value *replaced; /* by value id: the value's replacement; 0: itself */
     uint32_t n_replaced;
 };
 
@@ -49,7 +49,8 @@ static bool is_value(const struct folder *x, struct tir_value v, int64_t want)
 
 static bool is_power_of_two(int64_t c) { return c > 0 && !(c & (c - 1)); }
 
-/* Rules return true when they did something; what they replace the result by goes to *to. */
+/* Rules return true if they changed something. A value that replaces the op's result is returned in
+   *to. */
 
 static bool become_const(struct tir_op *op, int64_t value)
 {
@@ -93,7 +94,8 @@ static bool fold_casts(struct folder *x, struct tir_op *op, struct tir_value *to
         return false;
     if (op->opcode == TIR_zext)
         return become_const(op, tir_wrap(t.dtype, (int64_t)tir_unsigned(from.dtype, c)));
-    /* A true i1 is 1 as a number and all ones when sign-extended; leave what that decides. */
+    /* A true i1 is 1 as a number and all ones when sign-extended. Do not fold ops for which this
+       differs. */
     if (op->opcode == TIR_splat || (op->opcode == TIR_convert && from.dtype != TIR_I1))
         return become_const(op, tir_wrap(t.dtype, c));
     return false;
@@ -110,8 +112,8 @@ static void constant_to_the_right(const struct folder *x, struct tir_op *op)
     }
 }
 
-/* Is v odd? The index of a loop is known to be so, or not, where it begins at a constant and grows
- * by an even one. Returns 0, 1, or -1 where nothing is known. */
+/* Returns the lowest bit of v (0 or 1), or -1 if it is unknown. The index of a loop has a known
+ * parity if it begins at a constant and its step is even. */
 static int find_parity(const struct folder *x, struct tir_value v)
 {
     const struct tir_op *const op = def_of(x, v);
@@ -131,7 +133,7 @@ static int find_parity(const struct folder *x, struct tir_value v)
     return -1;
 }
 
-/* a op c, where c is a constant that makes it a, 0 or a cheaper op. */
+/* Folds a op c for a constant c that makes it a, 0 or a cheaper op. */
 static bool fold_by_constant(struct folder *x, struct tir_op *op)
 {
     const struct tir_value a = op->operands[0];
@@ -156,7 +158,7 @@ static bool fold_by_constant(struct folder *x, struct tir_op *op)
     }
 }
 
-/* Operands that leave a: a + 0, a * 1, a & -1, and a op a. */
+/* Folds ops that return a: a + 0, a * 1, a & -1, and a op a. */
 static bool fold_identity(struct folder *x, const struct tir_op *op, struct tir_value *to)
 {
     const struct tir_value a = op->operands[0], b = op->operands[1];
@@ -181,7 +183,7 @@ static bool fold_identity(struct folder *x, const struct tir_op *op, struct tir_
     return same;
 }
 
-/* (a op c1) op c2, by what the two constants make together. */
+/* Folds (a op c1) op c2 into one op with the combined constant. */
 static bool fold_chain(struct folder *x, struct tir_op *op)
 {
     const struct tir_op *const inner = def_of(x, op->operands[0]);
@@ -217,7 +219,7 @@ static bool fold_select(const struct folder *x, const struct tir_op *op, struct 
     return true;
 }
 
-/* Parts of what was put together, or of what is the same in every element. */
+/* Folds extracts of a value that was put together, or that is the same in every element. */
 static bool fold_extract(struct folder *x, struct tir_op *op, struct tir_value *to)
 {
     const struct tir_value a = op->operands[0];

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Moves what a loop computes anew each time out of it:
- *
+ * This file moves loop-invariant ops out of loops:
  *   for %i = ... { %1 = mul %a, %b ... }   ->   %1 = mul %a, %b   for %i = ... { ... }
+ * It moves only ops of the loop's own block. Ops in a branch inside it may run rarely, and hoisting
+ * would hold their registers in every iteration. It handles only innermost loops: the code around
+ * them runs rarely, and a hoisted value would hold a register through the inner loop.
  *
- * Only from the loop's own block: what stands in a branch inside it may be rare, and hoisting it
- * would hold its registers in every iteration. Only from innermost loops: what surrounds another
- * loop is rare too, and would hold registers all through that. Scalars all move. A vec takes vector
- * registers all through the loop: those move that save the most ops for a register, as long as the
- * schedule's budget lasts. Ops of a pipeline stage lose the stage.
+ * All invariant scalars move. A vec occupies vector registers through the loop. So the vecs that
+ * save the most ops for each register move first, until the schedule's budget is used up. Ops of a
+ * pipeline stage lose the stage.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,13 +18,14 @@
 
 struct hoister {
     struct tir_func *f;
-    unsigned vgprs;  /* that vecs of one loop may take */
-    uint32_t *depth; /* by value id: loops around its definition */
-    uint8_t *state;  /* by value id: enum vec_state of what the loop at hand computes */
-    uint32_t *seen;  /* by value id: for gain() */
+    unsigned vgprs;  /* vector registers that vecs of one loop may occupy */
+    uint32_t *depth; /* by value id: number of loops around its definition */
+    uint8_t *state;  /* by value id: enum vec_state of values that the current loop computes */
+    uint32_t *seen;  /* by value id: the last gain() stamp that counted it */
 };
 
-/* A vec of the loop that is computed from what stands outside. */
+/* The state of a vec computed in the loop: varies; depends only on values from outside; chosen to
+   move. */
 enum vec_state { VARIES, INVARIANT, CHOSEN };
 
 static bool is_vec(const struct hoister *h, const struct tir_op *op)
@@ -60,7 +61,8 @@ static bool is_loop(void *f, struct tir_block *b, struct tir_ref r)
 
 /* ---- Vecs ---- */
 
-/* Invariant if all operands are: from outside, scalars that will move, or invariant vecs. */
+/* Finds invariant vecs: all operands are from outside the loop, scalars that will move, or
+   invariant vecs. */
 static void find_invariant(struct hoister *h, const struct tir_block *body, uint32_t depth)
 {
     for (uint32_t i = 0; i < body->n_params; i++)
@@ -91,7 +93,7 @@ static unsigned instructions(const struct hoister *h, const struct tir_op *op)
     }
 }
 
-/* Instructions that leave the loop with `v`, and were not counted for `stamp` yet. */
+/* Counts the instructions that leave the loop with `v` and have not been counted for `stamp`. */
 static unsigned gain(struct hoister *h, struct tir_value v, uint32_t stamp)
 {
     if (tir_typeof(h->f, v).kind != TIR_VEC || h->state[v.id] != INVARIANT ||
@@ -105,7 +107,7 @@ static unsigned gain(struct hoister *h, struct tir_value v, uint32_t stamp)
     return n;
 }
 
-/* 32-bit registers of a lane. */
+/* Returns the 32-bit registers of a lane that `v` occupies. */
 static unsigned registers(const struct hoister *h, struct tir_value v)
 {
     const struct tir_type t = tir_typeof(h->f, v);
@@ -122,7 +124,8 @@ static void choose(struct hoister *h, struct tir_value v)
         choose(h, op->operands[i]);
 }
 
-/* The operand of an op that stays which saves most instructions a register; {0} without one. */
+/* Returns the vec that saves the most instructions for each register. It is an operand of an op
+   that stays in the loop. {0} if there is none within the budget. */
 static struct tir_value best_vec(struct hoister *h, const struct tir_block *body, unsigned budget,
                                  uint32_t *stamp)
 {
@@ -162,7 +165,7 @@ static void choose_vecs(struct hoister *h, const struct tir_block *body, uint32_
     }
 }
 
-/* Moves what is invariant in the loop at b->ops[at] before it; returns how many ops that are. */
+/* Moves the invariant ops of the loop at b->ops[at] before it. Returns how many ops moved. */
 static uint32_t hoist_from_loop(struct hoister *h, struct tir_block *b, uint32_t at, uint32_t depth)
 {
     struct tir_block *const body = tir_op(h->f, b->ops[at])->blocks[0];
@@ -185,7 +188,7 @@ static uint32_t hoist_from_loop(struct hoister *h, struct tir_block *b, uint32_t
     return moved;
 }
 
-/* `depth` loops are around the ops of b. */
+/* Hoists from the loops in b, which is inside `depth` loops. True if any op moved. */
 static bool hoist_from(struct hoister *h, struct tir_block *b, uint32_t depth)
 {
     bool progress = false;

@@ -36,31 +36,33 @@
 #include <assert.h>
 #include <string.h>
 
-/* Matrix instructions between an LDS read and the one that takes its data, unless the schedule says
- * otherwise: 128 clocks or more of those that take 32. */
+/* Default number of matrix instructions between an LDS read and the one that uses its data: at
+ * least 128 clocks with instructions of 32 clocks. */
 enum { READ_AHEAD = 5 };
 
-/* A copy to LDS sets M0, waits a state and loads. */
+/* A copy to LDS sets M0, waits one state and loads. */
 enum { COPY_SLOTS = 3 };
 
-/* Behind so many matrix instructions of a phase results of the one before it are there. */
+/* Results of the previous phase are ready after this many matrix instructions. */
 enum { ARRIVED = 2 };
 
-/* That a lane reads beside one matrix instruction for the next phase: 512 B a wave. */
+/* Dwords that a lane reads for the next phase beside each matrix instruction: 512 bytes of a
+   wave. */
 enum { LATE_DWORDS = 2 };
 
 struct node {
     struct tir_ref ref;
-    unsigned feeds;    /* of an LDS read and its address: which matrix instruction needs it */
-    unsigned settles;  /* what it reads is there when so many matrix instructions are issued */
+    unsigned feeds;    /* number of the matrix instruction that needs an LDS read or its address */
+    unsigned settles;  /* its operands are ready when this many matrix instructions are issued */
     unsigned slots;    /* 4-clock issue slots; 0: no instruction of its own */
-    unsigned height;   /* slots from here to the end of the longest chain */
-    unsigned waiting;  /* operands, and uses of what it replaces, that are not placed yet */
-    uint32_t replaces; /* id of the carried value whose register it may take over, or 0 */
+    unsigned height;   /* slots on the longest dependency chain that begins here */
+    unsigned waiting;  /* operands, and uses of the value that it replaces, which are not placed
+                          yet */
+    uint32_t replaces; /* id of the carried value whose register it may reuse, or 0 */
     bool matrix, placed;
-    bool turns;   /* it puts data of LDS in order for `feeds` */
-    bool hurries; /* an exchange of lanes by way of LDS waits for it */
-    bool aside;   /* a copy to LDS, or a scalar op: see tir_loop_plan.one_wave */
+    bool turns;   /* it transposes LDS data in registers for `feeds` */
+    bool hurries; /* a lane exchange through LDS depends on it */
+    bool aside;   /* a copy to LDS or a scalar op, see tir_loop_plan.one_wave */
 };
 
 struct run {
@@ -68,13 +70,13 @@ struct run {
     const struct tir_machine *machine;
     struct node *nodes;
     unsigned n;
-    uint32_t *node_of; /* by value id: 1 + node that makes it */
+    uint32_t *node_of; /* by value id: 1 + the node that defines it */
     struct tir_ref *out;
     unsigned n_out;
     unsigned read_ahead, turn_ahead, late_ahead, exchange_ahead;
-    unsigned issued; /* matrix instructions */
+    unsigned issued; /* matrix instructions issued so far */
     bool one_wave;   /* tir_loop_plan.one_wave */
-    bool free_signs; /* a sign is part of the instruction that takes the value: even_code */
+    bool free_signs; /* negation is free as an operand modifier: even_code */
 };
 
 static bool is_meta(const struct tir_func *f, const struct tir_op *op)
@@ -101,7 +103,7 @@ static unsigned slots_of(const struct tir_func *f, const struct tir_op *op)
     case TIR_log2:
     case TIR_rcp:
     case TIR_rsq: return m->exp_slots;
-    case TIR_lane_swap: return op->imm[1] ? 0 : m->swap_slots; /* both results are one swap */
+    case TIR_lane_swap: return op->imm[1] ? 0 : m->swap_slots; /* one swap has both results */
     case TIR_lane_xor: return m->has_lane_swap ? m->swap_slots : 1;
     case TIR_convert_pair:
         if (m->has_cvt_pk_bf16 || op->imm[1] == TIR_TOWARD_ZERO)
@@ -179,7 +181,7 @@ static bool uses(const struct tir_op *op, uint32_t id)
     return false;
 }
 
-/* Does node `later` need, directly or not, what node `first` makes? */
+/* True if node `later` depends on node `first`, directly or not. */
 static bool reaches(const struct run *r, unsigned first, unsigned later)
 {
     const struct tir_op *op = tir_op(r->f, r->nodes[later].ref);
@@ -193,7 +195,7 @@ static bool reaches(const struct run *r, unsigned first, unsigned later)
     return false;
 }
 
-/* For each carried value that this run replaces: its other users come first. */
+/* Orders other users of each replaced carried value before its replacement. */
 static void order_replacements(struct run *r, const struct tir_block *b)
 {
     if (!b->owner.id || tir_op(r->f, b->owner)->opcode != TIR_for)
@@ -216,7 +218,8 @@ static void order_replacements(struct run *r, const struct tir_block *b)
     }
 }
 
-/* Do lanes exchange here, early and with work behind it? See tir_schedule.exchange_ahead. */
+/* True if the op exchanges lanes early in a phase with work after it; see
+   tir_schedule.exchange_ahead. */
 static bool is_far(const struct run *r, const struct tir_op *op)
 {
     return r->exchange_ahead && (op->opcode == TIR_lane_gather || op->opcode == TIR_lane_xor);
@@ -251,7 +254,8 @@ static bool writes_lds(const struct tir_op *op)
     return copies(op) || op->opcode == TIR_lds_write;
 }
 
-/* No wave reads in a phase what the phase writes to LDS, since no barrier is between. */
+/* True if the LDS accesses are independent: no wave reads in a phase what that phase writes, since
+   there is no barrier between them. */
 static bool are_apart(const struct run *r, const struct tir_op *a, const struct tir_op *b)
 {
     if (!r->one_wave)
@@ -264,7 +268,8 @@ static bool are_apart(const struct run *r, const struct tir_op *a, const struct 
     return writes_lds(a) && (reads_lds(b) || (loads(b) && a->opcode == TIR_lds_write));
 }
 
-/* Reads may pass reads; a write and any other memory op stay in program order. */
+/* True if a memory op may be placed now. Reads may pass reads. A write and any other memory op stay
+   in program order. */
 static bool may_go(const struct run *r, unsigned index)
 {
     if (r->nodes[index].placed || r->nodes[index].waiting)
@@ -288,20 +293,20 @@ static int next_matrix(const struct run *r)
     return -1;
 }
 
-/* The state of ordering one run; times are in slots. */
+/* The progress of ordering one run, in issue slots. */
 struct progress {
-    unsigned work, done;           /* all of it; placed so far */
+    unsigned work, done;           /* of all work; placed so far */
     unsigned long_work, long_done; /* of instructions that take several slots */
     unsigned aside_work, aside_done;
-    unsigned loose, loose_done; /* of all work, what is not read for a matrix instruction */
-    unsigned loose_under;       /* of it, what stands behind the last matrix instruction */
-    unsigned under, room;       /* placed behind the last matrix instruction; what fits under it */
+    unsigned loose, loose_done; /* of work that is no read for a matrix instruction */
+    unsigned loose_under;       /* of `loose`, placed after the last matrix instruction */
+    unsigned under, room;       /* placed after the last matrix instruction; what fits under it */
     unsigned matrices, issued;
-    unsigned left; /* what fits under those that are not issued yet */
-    bool full;     /* some must stand behind the last: as little as can be */
+    unsigned left; /* slots that fit under matrix instructions not yet issued */
+    bool full;     /* some work must follow the last matrix instruction: as little as possible */
 };
 
-/* Is node i to go before node best, both of which may? */
+/* True if node i should precede node `best`; both may be placed now. */
 static bool is_better(const struct run *r, const struct progress *p, bool mixed, unsigned i,
                       unsigned best)
 {
@@ -320,9 +325,9 @@ static bool is_better(const struct run *r, const struct progress *p, bool mixed,
     return (a->slots > 1) == long_due;
 }
 
-/* Reads for later matrix instructions than those that are issued wait for their turn, so that they
- * do not hold registers. While there is another matrix instruction to issue, `more`, so does what
- * would wait for the result of one. */
+/* Returns the best op to place other than a matrix instruction, or -1. Reads for distant matrix
+ * instructions wait, so that they do not hold registers. With `more`, ops whose operands are not
+ * settled wait too. */
 static int best_other(const struct run *r, const struct progress *p, bool mixed, bool more)
 {
     const unsigned issued = p->issued;
@@ -336,14 +341,14 @@ static int best_other(const struct run *r, const struct progress *p, bool mixed,
             continue;
         }
         if (!r->nodes[i].slots)
-            return (int)i; /* costs nothing and may free others */
+            return (int)i; /* costs no slot and may make others ready */
         if (best < 0 || is_better(r, p, mixed, i, (unsigned)best))
             best = (int)i;
     }
     return best;
 }
 
-/* Operands of what feeds matrix instruction n feed it too. */
+/* Passes `feeds` on to operands: what feeds an op that feeds matrix instruction n feeds n too. */
 static void pass_feeds(struct run *r, unsigned from)
 {
     const struct tir_op *op = tir_op(r->f, r->nodes[from].ref);
@@ -361,7 +366,7 @@ static unsigned dwords(const struct tir_func *f, struct tir_value v)
     return (t.count * tir_dtype_bits(t.dtype) + 31) / 32;
 }
 
-/* LDS reads, and what makes their addresses, learn which matrix instruction they are for. */
+/* Finds the matrix instruction that needs each LDS read and its address computation. */
 static void find_feeds(struct run *r)
 {
     unsigned number = 0, late = 0;
@@ -377,7 +382,7 @@ static void find_feeds(struct run *r)
         if (opcode != TIR_lds_read && opcode != TIR_lds_read_tr && !r->nodes[i].turns)
             r->nodes[i].feeds = 0;
     }
-    /* Reads for the next phase stand under the last instructions of this one. */
+    /* Reads for the next phase go under the last matrix instructions of this one. */
     for (unsigned i = r->n; r->one_wave && i-- > 0;) {
         const struct tir_op *const op = tir_op(r->f, r->nodes[i].ref);
         if (!reads_lds(op) || r->nodes[i].feeds)
@@ -392,7 +397,7 @@ static void find_feeds(struct run *r)
             pass_feeds(r, i);
 }
 
-/* Finds what exchanges of lanes wait for. */
+/* Marks the ops that lane exchanges through LDS depend on. */
 static void find_hurries(struct run *r)
 {
     for (unsigned i = r->n; i-- > 0;) {
@@ -406,7 +411,7 @@ static void find_hurries(struct run *r)
     }
 }
 
-/* Finds, for what reads the result of a matrix instruction, how many others come first. */
+/* Finds how many matrix instructions should precede each use of a matrix instruction's result. */
 static void find_settled(struct run *r, const struct tir_schedule *s)
 {
     unsigned number = 0;
@@ -425,9 +430,9 @@ static void find_settled(struct run *r, const struct tir_schedule *s)
     }
 }
 
-/* The matrix instructions that work is spread over. What follows the last one keeps the phase's
- * barrier waiting, and with it the matrix unit: it goes bare where the others have room, unless the
- * next phase would wait for its result instead. */
+/* Returns how many matrix instructions the other work is spread over. Work after the last one
+ * delays the phase's barrier and so the matrix unit. The last one therefore gets none if the others
+ * have room. */
 static unsigned covering(const struct run *r, const struct tir_schedule *s, unsigned work,
                          bool *full)
 {
@@ -443,8 +448,9 @@ static unsigned covering(const struct run *r, const struct tir_schedule *s, unsi
     return s->bare_last && matrices && work <= room ? matrices - 1 : matrices;
 }
 
-/* Does the last matrix instruction have its part of the work that was left when it was issued? What
- * waits for results is behind the even spread, and would all stand in one place. */
+/* True if the last matrix instruction has its share of the work that was left when it was issued.
+ * Ops that wait for results fall behind the even spread, and would otherwise bunch up in one
+ * place. */
 static bool has_share(const struct progress *p)
 {
     const unsigned gaps = p->matrices > p->issued ? p->matrices - p->issued + 1 : 1;
@@ -452,7 +458,7 @@ static bool has_share(const struct progress *p)
     return p->issued && p->loose_under && p->loose_under >= share;
 }
 
-/* Is it the next matrix instruction's turn, before so many slots of other work? */
+/* True if the next matrix instruction should be issued before `other`. */
 static bool is_due(const struct progress *p, const struct tir_schedule *s, const struct node *other)
 {
     const unsigned slots = other->slots;
@@ -477,7 +483,7 @@ static void place_matrix(struct run *r, struct progress *p, unsigned index)
     place(r, index);
 }
 
-/* Slots of the work that is spread. */
+/* Returns the slots of node i that count in the spread. */
 static unsigned counted(const struct run *r, const struct tir_schedule *s, unsigned i)
 {
     return s->reads_apart && r->nodes[i].feeds ? 0 : r->nodes[i].slots;
@@ -530,7 +536,7 @@ static bool is_use(void *context, struct tir_block *b, struct tir_ref r)
     return uses(tir_op(u->f, r), u->id);
 }
 
-/* Do ops of the block from number `from` on, or what is inside of them, use v? */
+/* True if v is used in the block from op number `from` on, nested blocks included. */
 static bool used_in(const struct tir_func *f, struct tir_block *b, unsigned from,
                     struct tir_value v)
 {
@@ -546,14 +552,16 @@ static bool can_anchor(const struct tir_func *f, const struct tir_schedule *s,
 {
     const bool joins = op->opcode == TIR_concat || op->opcode == TIR_bitcast;
     if (op->n_results == 1 && s->holds && is_scalar(f, op))
-        return op->opcode != TIR_scalar_load; /* nobody waits for it here */
+        return op->opcode != TIR_scalar_load; /* a scalar load needs no wait here */
     if (op->n_results != 1 || (is_meta(f, op) && !(s->holds && joins)))
         return false;
     const struct tir_type t = tir_typeof(f, op->result);
-    return t.kind == TIR_VEC && t.count * tir_dtype_bits(t.dtype) > 8; /* no assembly takes bytes */
+    return t.kind == TIR_VEC && t.count * tir_dtype_bits(t.dtype) > 8; /* inline assembly takes no
+                                                                          operands of bytes */
 }
 
-/* One anchor for all that the run [first, end) hands on. Returns ops inserted. */
+/* Adds one anchor for all values of the run [first, end) that later code uses. Returns the number
+   of ops inserted. */
 static unsigned anchor_results(struct tir_func *f, const struct tir_schedule *s,
                                struct tir_block *b, unsigned first, unsigned end)
 {

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Lane masks are made where they are used:
- *
+ * This file moves the computation of lane masks to their use:
  *     %c0 = cmp_gt ..; %c1 = cmp_gt ..; %d0 = select %c0 ..; %d1 = select %c1 ..
  *  -> %c0 = cmp_gt ..; %d0 = select %c0 ..; %c1 = cmp_gt ..; %d1 = select %c1 ..
- *
- * A mask of lanes takes a pair of scalar registers; expanding a tile's comparison makes one for
- * each of its registers at once, and a tile of 64 would run out of them.
+ * A lane mask occupies a pair of scalar registers. Expanding a tile's comparison creates a mask for
+ * each of its registers at once, and a tile of 64 registers would exhaust them.
  */
 #include "ir/builder.h"
 #include "ir/passes.h"
@@ -29,7 +27,8 @@ static unsigned uses_in(const struct tir_op *op, struct tir_value v)
     return n;
 }
 
-/* The one op of this block that uses v, or `none` when others do, in here or further inside. */
+/* Returns the only op of this block that uses v. Returns `none` if there are more users, or if a
+   nested block uses it. */
 static uint32_t only_user(const struct tir_func *f, const struct tir_block *b, uint32_t from,
                           struct tir_value v, uint32_t none)
 {
@@ -51,7 +50,7 @@ static bool sink_in(void *context, struct tir_block *b)
 {
     struct tir_func *const f = context;
     bool progress = false;
-    /* Backwards, so that what a mask is made of finds the mask in its final place. */
+    /* Backwards, so that the operands of a mask are moved after the mask has its final place. */
     for (uint32_t i = b->n_ops; i-- > 0;) {
         const struct tir_ref ref = b->ops[i];
         const struct tir_op *op = tir_op(f, ref);

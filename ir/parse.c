@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parser of the printed form (ir/LANGUAGE.md). It takes any text: what it returns is a function
- * whose ids are in range, and the verifier says whether it makes sense. A value is to be defined
- * before the text uses it.
+ * This file parses the printed form (ir/LANGUAGE.md). It accepts any text. The function that it
+ * returns has valid ids, and the verifier checks the rest. A value must be defined before the text
+ * uses it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,10 +55,10 @@ static bool read_operand(struct parser *p, struct tir_value *v)
     return true;
 }
 
-/* A value's number and name before it exists. */
+/* A value's number and name, before the value exists. */
 struct definition {
     uint32_t number;
-    char *name; /* in the function's memory, or NULL */
+    char *name; /* allocated with the function, or NULL */
 };
 
 static bool read_definition(struct parser *p, struct definition *d)
@@ -197,7 +197,7 @@ static bool read_attr(struct parser *p, const char *name, int64_t *imm)
     return true;
 }
 
-/* The brace of an op without attrs may be that of its block. */
+/* True if a brace after the op begins its attrs. For an op without attrs it begins the block. */
 static bool has_attrs(struct parser *p, unsigned opcode)
 {
     const char *const at = p->l.at, *s = tir_ops[opcode].attrs;
@@ -261,7 +261,7 @@ static bool read_stage(struct parser *p, struct tir_op *op)
 /* Ops */
 
 struct list {
-    struct tir_value *values; /* malloc */
+    struct tir_value *values; /* allocated by malloc */
     uint32_t n, cap;
 };
 
@@ -289,7 +289,7 @@ static bool read_operands(struct parser *p, struct list *operands)
     return true;
 }
 
-/* The body's parameters are created as their inits become known. */
+/* Reads a `for`. The body's parameters are created as their initial values are read. */
 static bool read_for(struct parser *p, struct list *operands, struct tir_block *body)
 {
     static const char *const words[] = {"=", "to", "step"};

@@ -29,7 +29,7 @@ static const struct tir_pass *find_pass(const char *name, size_t n)
     return NULL;
 }
 
-/* Is `name` in the comma-separated list? */
+/* True if `name` is in the comma-separated list. */
 static bool listed(const char *list, const char *name)
 {
     const size_t n = strlen(name);
@@ -120,7 +120,7 @@ static void inspect(const struct tir_func *f, const char *after, const struct ti
 }
 
 #ifndef NDEBUG
-/* Properties that a pass may keep, a bit of enum tir_pass_order each, as numbers. */
+/* Properties that a pass may keep; each is computed as a number. See enum tir_pass_order. */
 enum { BRANCHES, WRITES, EFFECTS, N_PROPERTIES };
 struct fingerprint {
     const struct tir_func *f;
@@ -139,7 +139,7 @@ static bool note_op(void *context, struct tir_block *b, struct tir_ref r)
         word += 256;
     if (op->blocks[0])
         mix(&p->of[BRANCHES], word);
-    if (op->opcode == TIR_wait) /* lower_waits says how long */
+    if (op->opcode == TIR_wait) /* lower_waits changes the counts of waits */
         word += TIR_waitcnt - TIR_wait;
     if (flags & (TIR_WRITES | TIR_FENCE) && op->opcode != TIR_yield && op->opcode != TIR_anchor)
         mix(&p->of[WRITES], word);
@@ -156,7 +156,7 @@ static struct fingerprint fingerprint(const struct tir_func *f)
 }
 #endif
 
-/* Runs a pass; where asserts are on, it keeps what its row says. */
+/* Runs a pass. If asserts are enabled, checks that it kept what its row promises. */
 static void run(struct tir_func *f, const struct tir_pass *pass, const struct tir_schedule *s)
 {
     assert(pass->requires_ != TIR_PASS_tiles || !f->lowered);

@@ -10,81 +10,89 @@
 
 #include "ir/ir.h"
 
-/** The phases that end with a barrier, with one role. */
+/** Which phases end with a barrier when the waves have one role. */
 enum tir_loop_barriers {
-    TIR_BARRIERS_PROLOGUE, /* where an op is one, and after each phase of the prologue */
-    TIR_BARRIERS_OPS       /* only where an op is one */
+    TIR_BARRIERS_PROLOGUE, /* where an op is a barrier, and after each phase of the prologue */
+    TIR_BARRIERS_OPS       /* only where an op is a barrier */
 };
 
 /**
- * The structure of a kernel's pipelined loop: what lower_pipeline makes of the stages and phases
- * that its ops carry. Templates derive it from a table (templates/pipeline/).
+ * The structure of a kernel's pipelined loop: how lower_pipeline arranges ops by their stages and
+ * phases. Templates derive it from a pipeline's table (templates/pipeline/).
  */
 struct tir_loop_plan {
-    uint8_t stages;          /* of the loop's ops; 0 and 1: it is left as it is */
-    uint8_t matrix_phases;   /* bit per phase: matrix instructions and what hides under them */
-    uint8_t open_phases;     /* bit per phase: no boundary between it and the next */
-    uint8_t roles;           /* equal groups of waves, each a group of phases apart: 2, else one */
-    uint8_t shift_early;     /* 1: roles part before the prologue's last iteration, not after it */
-    uint8_t barriers;        /* enum tir_loop_barriers; with two roles every boundary is one */
-    uint8_t bare_iterations; /* of the prologue, from its first on: only ops' own barriers */
+    uint8_t stages;          /* number of the loop's stages; 0 and 1: the loop is left as it is */
+    uint8_t matrix_phases;   /* bit for each phase with matrix instructions */
+    uint8_t open_phases;     /* bit for each phase without a boundary to the next phase */
+    uint8_t roles;           /* 2: two equal groups of waves, one group of phases apart; else one
+                                role */
+    uint8_t shift_early;     /* 1: the roles are shifted before the prologue's last iteration, not
+                                after it */
+    uint8_t barriers;        /* enum tir_loop_barriers; with two roles every boundary is a
+                                barrier */
+    uint8_t bare_iterations; /* first iterations of the prologue in which only barrier ops are
+                                barriers */
     uint8_t unroll;          /* 2: the steady loop has two iterations, whose buffers alternate */
-    uint8_t drain;           /* iterations after the steady loop, without stages that have no tile
-                                any more */
-    uint8_t drain_from, drain_to; /* phases: what the first stage of the first of these does in one
-                                     runs in the other one there */
-    uint8_t one_wave; /* 1: a SIMD has one wave, which hides nothing but its own work: copies to
-                         LDS, scalar ops and reads for the next phase are spread too */
+    uint8_t drain;           /* iterations after the steady loop that omit stages without a tile */
+    uint8_t drain_from, drain_to; /* phases: in the first drained iteration, ops of the first stage
+                                     move from phase drain_from to drain_to */
+    uint8_t one_wave; /* 1: one wave per SIMD, so only its own work hides latency: copies to LDS,
+                         scalar ops and reads for the next phase are spread under matrix
+                         instructions too */
 };
 
-/** The spread of other work under the matrix instructions of a phase. */
+/** How other work is placed between the matrix instructions of a phase. */
 enum tir_cover {
-    TIR_COVER_NONE,  /* the order of the template stays */
-    TIR_COVER_EVEN,  /* evenly over all of them */
-    TIR_COVER_FILL,  /* as much as fits under each */
-    TIR_COVER_MIXED, /* evenly, with exponentials among other work */
+    TIR_COVER_NONE,  /* in the template's order */
+    TIR_COVER_EVEN,  /* spread evenly over all of them */
+    TIR_COVER_FILL,  /* as much after each as fits under it */
+    TIR_COVER_MIXED, /* spread evenly, with exponentials among other work */
 };
 
-/** The schedule of a kernel: its loop's structure, and knobs that say how code is ordered. */
+/** The schedule of a kernel: the structure of its loop, and parameters of the instruction order. */
 struct tir_schedule {
     struct tir_loop_plan loop;
     uint8_t cover;      /* enum tir_cover */
-    uint8_t bare_last;  /* 1: no work after a phase's last matrix instruction, if it can be had */
-    uint8_t read_ahead; /* matrix instructions from an LDS read to what takes its data; 0: 5 */
-    uint8_t turn_ahead; /* the same from what transposes bytes of LDS in registers; 0: as other
-                           work */
-    uint8_t late_ahead; /* with one_wave: the same from the last read for the next phase to its
-                           end */
-    uint8_t exchange_ahead; /* the same from an exchange of lanes by way of LDS, which then goes
-                               before other work; 0: as other work */
-    uint8_t result_after;   /* matrix instructions between one and what reads its result in the same
-                               phase, where there are as many */
-    uint8_t hoist_vgprs;    /* vector registers that opt_hoist may take through a loop */
-    uint8_t holds; /* 1: what a phase makes for another stays in it, scalars and joined registers
-                      too, which LLVM else makes where they are used */
-    uint8_t reads_apart;     /* 1: reads for matrix instructions are not spread with other work */
-    uint8_t memory_priority; /* s_setprio of memory phases, 0 in matrix phases; 0: never set */
-    uint8_t early_priority;  /* 1: it is 0 again while waves wait for the matrix phase, not after
-                                their barrier; with two roles */
-    uint8_t even_code;       /* 1: the steady loop's matrix phases begin at multiples of 8 bytes, as
-                                almost all of their instructions have */
-    uint8_t loop_at; /* 1 + words from a window of instruction fetch to where the steady loop's
-                        guard begins; 0: anywhere */
+    uint8_t bare_last;  /* 1: no work after a phase's last matrix instruction if the others can hide
+                           all of it */
+    uint8_t read_ahead; /* prefetch distance: matrix instructions from an LDS read to the use of its
+                           data; 0: 5 */
+    uint8_t turn_ahead; /* the same for the ops that transpose LDS data in registers; 0: no distance
+                           of their own */
+    uint8_t late_ahead; /* with one_wave: matrix instructions from the last read for the next phase
+                           to the phase's end */
+    uint8_t exchange_ahead; /* the same for a lane exchange through LDS, which is then placed before
+                               other work; 0: no distance of its own */
+    uint8_t result_after;   /* matrix instructions between one and the use of its result in the same
+                               phase, if the phase has enough */
+    uint8_t hoist_vgprs;    /* vector registers that opt_hoist may occupy through a loop */
+    uint8_t holds; /* 1: values that a phase computes for another are computed in it, scalars and
+                      joined registers included. LLVM would otherwise sink them to their use */
+    uint8_t reads_apart;     /* 1: reads for matrix instructions are not counted in the spread of
+                                other work */
+    uint8_t memory_priority; /* s_setprio level of memory phases; matrix phases have 0. 0: never
+                                set */
+    uint8_t early_priority;  /* with two roles, 1: the priority is 0 again while waves wait for the
+                                matrix phase, not after its barrier */
+    uint8_t even_code;       /* 1: matrix phases of the steady loop begin at multiples of 8 bytes,
+                                the size of most of their instructions */
+    uint8_t loop_at; /* 1 + words from a fetch window's start to the steady loop's guard; 0: no
+                        alignment */
 };
 
 struct tir_pass_options {
     const struct tir_schedule *schedule;
-    const char *print;      /* pass after which to print to `out`, "all", or NULL */
+    const char *print;      /* name of the pass after which to print to `out`, "all", or NULL */
     const char *stop_after; /* last pass to run, or NULL */
     const char *disable;    /* comma-separated names of passes not to run, or NULL */
     FILE *out;
-    bool round_trip; /* after each pass: parse(print(f)) must print alike. For tests */
-    /* If not NULL, called before the first pass (pass NULL) and after each: the function as it then
-     * is. For tests. */
+    bool round_trip; /* for tests: check after each pass that parse(print(f)) prints alike */
+    /* For tests: if not NULL, called before the first pass (pass NULL) and after each with the
+     * function. */
     void (*observe)(void *context, const char *pass, const struct tir_func *f);
     void *context;
-    /* If not NULL: the text of the function as lower_tiles gets it, for the caller to free; ops of
-     * the result carry the line that they come from. */
+    /* If not NULL: receives the text of the function before lower_tiles, which the caller frees.
+     * Ops of the result carry their line in it. */
     char **tiles;
     size_t *tiles_size;
 };
@@ -99,38 +107,41 @@ enum tir_pass_order {
     TIR_PASS_effects = 4 | TIR_PASS_spine,
 };
 
-/** A row of the table; passes named lower_* may not be disabled. */
+/** A row of the table. Passes named lower_* may not be disabled. */
 struct tir_pass {
     const char *name, *description;
     enum tir_pass_level requires_;
     enum tir_pass_order keeps;
-    bool (*run)(struct tir_func *f, const struct tir_schedule *s); /* did anything change? */
+    bool (*run)(struct tir_func *f, const struct tir_schedule *s); /* returns true if anything
+                                                                      changed */
 };
 extern const struct tir_pass tir_passes[];
 extern const unsigned tir_n_passes;
 
-/* Every pass of the table as a function: tir_opt_dce(f, schedule), ... */
+/* Declares each pass of the table as a function: tir_opt_dce(f, schedule), ... */
 #define PASS(name, ...) bool tir_##name(struct tir_func *f, const struct tir_schedule *s);
 #include "ir/passes.def"
 #undef PASS
 
 /**
- * Runs the table. False, with a sentence in `why` and nothing run, when an option names no pass or
- * disables a required one, or when the function breaks a rule, as one does that asks lower_pipeline
- * for what it does not do; it is then shown on `out` (stderr without one). Where asserts are on,
- * each pass's result is verified too, with the pass to blame, and a failure aborts the process.
+ * Runs the table of passes.
+ * Returns false, with a sentence in `why` and nothing run, in two cases. Either an option names no
+ * pass or disables a required one, or the function breaks a rule of the verifier. The function is
+ * then printed on `out` (stderr if NULL).
+ * If asserts are enabled, each pass's result is verified too. A failure names the pass and aborts
+ * the process.
  */
 bool tir_run_passes(struct tir_func *f, const struct tir_pass_options *o, char why[128]);
 
 /** Prints a function; parse(print(f)) is f. */
 void tir_print(const struct tir_func *f, FILE *out);
 
-/** Parses the printed form. NULL with line:column and a sentence in `error` on bad input. */
+/** Parses the printed form. NULL on bad input, with line:column and a sentence in `error`. */
 struct tir_func *tir_parse(const char *text, size_t size, const struct tir_machine *machine,
                            char error[256]);
 
-/** Checks every rule of ir.h and ops.def; collects all failures, each beside its op in the printed
- * function, to `out`. `after` names the pass to blame. True when there are none. */
+/** Checks every rule of ir.h and ops.def. True if there are no findings. All findings are printed
+ * to `out`, each beside its op in the printed function. `after` names the pass to blame. */
 bool tir_verify(const struct tir_func *f, const char *after, FILE *out);
 
 #endif

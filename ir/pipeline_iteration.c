@@ -25,7 +25,7 @@ static bool comes_before(const struct tir_op *a, const struct tir_op *b)
     return tir_stage_of(a) > tir_stage_of(b); /* older tiles first */
 }
 
-/* Stable: program order decides among equals. */
+/* Sorts the body into the order of an iteration; program order decides among equals. */
 static void sort_iteration(struct tir_rotation *r)
 {
     const struct tir_block *body = r->body;
@@ -59,13 +59,13 @@ static int param_index(const struct tir_rotation *r, struct tir_value v)
     return -1;
 }
 
-/* Returns the value that the body carries from one tile to the next in parameter i. */
+/* Returns the value that the body yields for carried parameter i. */
 static struct tir_value yielded(const struct tir_rotation *r, int param)
 {
     return r->yield->operands[param - 1];
 }
 
-/* Returns the place of the op that makes v in the order of an iteration. */
+/* Returns the index, in the order of an iteration, of the op that defines v. */
 static unsigned place_of(const struct tir_rotation *r, struct tir_value v)
 {
     unsigned i = 0;
@@ -92,7 +92,7 @@ static bool keep_operands(void *context, struct tir_block *b, struct tir_ref ref
     return false;
 }
 
-/* Keeps an op, and what it needs. */
+/* Keeps an op and the ops that it needs. */
 static void keep(struct tir_rotation *r, unsigned place)
 {
     if (r->kept[place])
@@ -121,8 +121,8 @@ static void add_carry(struct tir_rotation *r, struct tir_value v, unsigned age)
     r->carries[r->n_carries++] = (struct tir_carry){v, age};
 }
 
-/* Returns how many iterations before its use by `stage` a carried value was made. It is 1 if the
- * stage itself made it, for the tile before; a later stage made it earlier in this iteration. */
+/* Returns the age in iterations of a carried value at its use by `stage`. It is 1 if that stage
+ * makes it, for the previous tile. A later stage made it earlier in the same iteration. */
 static unsigned carried_age(const struct tir_rotation *r, int param, unsigned stage)
 {
     const struct tir_value next = yielded(r, param);
@@ -204,7 +204,7 @@ static struct tir_value mapped(struct tir_iteration *e, unsigned stage, struct t
         return v;
     if (param == 0)
         return e->tile[stage];
-    if (e->number == stage) /* this stage's first tile */
+    if (e->number == stage) /* the first tile of this stage */
         return r->loop->operands[3 + param - 1];
     return r->iteration[carried_age(r, param, stage)][yielded(r, param).id];
 }
@@ -212,7 +212,7 @@ static struct tir_value mapped(struct tir_iteration *e, unsigned stage, struct t
 static void clone_into(struct tir_iteration *e, unsigned stage, const struct tir_block *from,
                        struct tir_block *to);
 
-/* Copies of this wait's group that are issued after the one it waits for, by the time it runs. */
+/* Counts copies of this wait's group that are issued after the awaited one and before the wait. */
 static int newer_copies(const struct tir_iteration *e, const struct tir_op *wait)
 {
     const struct tir_rotation *r = e->r;
@@ -293,8 +293,8 @@ static void begin_phase(struct tir_iteration *e, int phase)
         tir_set_priority(&e->b, matrix ? 0 : s->memory_priority);
 }
 
-/* Behind the barrier of a memory phase a matrix phase begins, with the priority unless that is set
- * here: two words, or one. Waves that come here wait for others, and have time for a s_nop. */
+/* Emits the barrier between phases. Before a matrix phase it may also lower the priority and align
+ * the code. Waves wait here anyway, so an s_nop costs nothing. */
 static void place_barrier(struct tir_iteration *e, int phase, bool steady)
 {
     const struct tir_schedule *s = e->r->schedule;
@@ -306,9 +306,9 @@ static void place_barrier(struct tir_iteration *e, int phase, bool steady)
         tir_align_code(&e->b, s->early_priority, TIR_PAIR_WORDS);
 }
 
-/* Ping-pong: every phase ends with a barrier, so that the groups stay one phase apart. So does
- * every phase of the prologue, where the stage that would bring the barrier may not run yet;
- * `bare_iterations` says which iterations need none. */
+/* Ends a phase. With two roles every phase ends with a barrier, so that the groups stay one phase
+ * apart. In the prologue the stage with the barrier op may not run yet, so each phase gets one too,
+ * except in the first `bare_iterations`. */
 static void end_phase(struct tir_iteration *e, int phase, bool barrier_seen, bool steady)
 {
     const struct tir_schedule *s = e->r->schedule;
@@ -319,8 +319,9 @@ static void end_phase(struct tir_iteration *e, int phase, bool barrier_seen, boo
     tir_barrier(&e->b);
 }
 
-/* True if another barrier of this iteration follows in the same phase. Then that one will do: a
- * phase ends with its waits and barriers. Both exist for iterations that lack one of the stages. */
+/* True if another barrier of this iteration follows in the same phase. Then that one suffices,
+ * since a phase ends with its waits and barriers. Both exist for iterations that lack one of the
+ * stages. */
 static bool barrier_follows(const struct tir_iteration *e, unsigned i)
 {
     const struct tir_rotation *r = e->r;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One iteration of a pipelined loop, for lower_pipeline.c: its ops in order, the values that it
- * hands to the next one, and how it is written for the tiles of its stages.
+ * This file declares one iteration of a pipelined loop, for lower_pipeline.c: its ops in order, the
+ * values that it carries to the next one, and its emission for the tiles of its stages.
  */
 #ifndef IR_PIPELINE_ITERATION_H
 #define IR_PIPELINE_ITERATION_H
@@ -9,7 +9,7 @@
 #include "ir/builder.h"
 #include "ir/passes.h"
 
-/* A carried value: the instance of `v` made `age` iterations ago is a parameter of the steady
+/* A carried value: the instance of `v` from `age` iterations ago is a parameter of the steady
  * loop. */
 struct tir_carry {
     struct tir_value v;
@@ -26,19 +26,19 @@ struct tir_rotation {
 
     struct tir_ref *order; /* the body's ops in the order of an iteration */
     unsigned n_order;
-    struct tir_ref *held; /* ops in front of the loop that have a stage */
+    struct tir_ref *held; /* ops before the loop that have a stage */
     unsigned n_held;
-    struct tir_ref *behind; /* ops behind it that have one */
+    struct tir_ref *behind; /* ops after the loop that have a stage */
     unsigned n_behind;
-    bool *kept;        /* by place in `order`; all of them, but in loops that only copy */
+    bool *kept;        /* by index in `order`; all true except in loops that only copy */
     bool *is_op_value; /* by value id: defined by an op of the body */
     unsigned max_id;
 
     struct tir_carry *carries;
     unsigned n_carries;
 
-    /* iteration[a][id]: the instance of value id made `a` iterations ago; a = 0 is the iteration
-     * that is being emitted. */
+    /* iteration[a][id] is the instance of value id from `a` iterations ago. a = 0 is the iteration
+     * being emitted. */
     struct tir_value *iteration[TIR_MAX_STAGES + 2];
 };
 /* One iteration being emitted: which tile each stage works on. */
@@ -48,7 +48,7 @@ struct tir_iteration {
     struct tir_value newest; /* tile index of stage 0 */
     struct tir_value tile[TIR_MAX_STAGES];
     int first_stage, last_stage;
-    unsigned number;          /* iterations before this one; the steady state counts as many */
+    unsigned number;          /* iterations before this one; the steady state counts as `last` */
     struct tir_value *nested; /* by value id: clones inside an `if` */
 };
 
@@ -57,19 +57,20 @@ static inline unsigned tir_stage_of(const struct tir_op *op)
     return op->stage == TIR_NO_STAGE ? 0 : op->stage;
 }
 
-/** A loop of which nothing is written yet; of `only_copies` only copies will be. */
+/** Begins the rotation of a loop; nothing is emitted yet. With `only_copies` only the copies will
+ * be. */
 struct tir_rotation tir_begin_rotation(struct tir_func *f, const struct tir_schedule *s,
                                        struct tir_op *loop, unsigned last, bool only_copies);
-/** The stage in which an op of the body, or of a block inside it, makes value v. */
+/** Returns the stage in which an op of the body, or of a nested block, defines v. */
 unsigned tir_def_stage(const struct tir_rotation *r, struct tir_value v);
-/** Moves ops of stage `stage` from one phase to another. */
+/** Moves the ops of stage `stage` from one phase to another. */
 void tir_move_phase(struct tir_rotation *r, unsigned stage, unsigned from, unsigned to);
-/** Appends ops from before the loop that belong to this phase of iteration `number`, or to an
- * earlier phase of it. */
+/** Appends ops from before the loop that belong to iteration `number`, in this phase or an earlier
+ * one. */
 void tir_append_held(struct tir_rotation *r, struct tir_block *block, unsigned number, int phase);
 /** Appends an iteration of the steady state, or of the prologue. */
 void tir_emit_iteration(struct tir_iteration *e, bool steady);
-/** The iteration just emitted becomes the one before. */
+/** Makes the iteration just emitted the previous one. */
 void tir_age_iterations(struct tir_rotation *r);
 void *tir_alloc_clear(struct tir_func *f, size_t size);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The printed form (ir/LANGUAGE.md). Values and layouts are numbered in the order in which the text
- * shows them, so equal functions print alike whatever their history. Broken functions print too: an
- * operand that nothing defines shows as %?.
+ * This file prints the textual form (ir/LANGUAGE.md). Values and layouts are numbered in the order
+ * of their appearance, so equal functions print alike. Broken functions can be printed too: an
+ * operand without a definition shows as %?.
  */
 #include "ir/print.h"
 
@@ -17,8 +17,8 @@
 struct printer {
     const struct tir_func *f;
     FILE *out;
-    uint32_t *numbers;        /* by value id; 0: not defined, else number + 1 */
-    uint32_t *layout_numbers; /* by layout index, likewise */
+    uint32_t *numbers;        /* by value id: number + 1; 0: not defined */
+    uint32_t *layout_numbers; /* by layout index, in the same way */
     uint32_t *layouts;        /* the layouts in order of their numbers */
     uint32_t n_values, n_layouts;
     tir_remarks *remarks;
@@ -58,7 +58,7 @@ static void number_op(struct printer *p, const struct tir_op *op)
     }
 }
 
-/* Results are numbered before what is inside the op, as they are printed before it. */
+/* Numbers the results of an op before its nested blocks, since they are printed first. */
 static void number_block(struct printer *p, const struct tir_block *b)
 {
     for (uint32_t i = 0; i < b->n_params; i++)
@@ -160,7 +160,8 @@ static void print_layout(struct printer *p, uint32_t layout)
     fputc('\n', p->out);
 }
 
-/* Nine significant digits tell any two floats apart; what has no such form is shown as bits. */
+/* Prints a float with nine significant digits, which identify any float. Other values are printed
+   as bits. */
 static void print_float_bits(struct printer *p, int64_t imm)
 {
     const uint32_t bits = (uint32_t)imm;
@@ -343,7 +344,7 @@ void tir_print_remarked(const struct tir_func *f, FILE *out, tir_remarks *remark
 
 void tir_print(const struct tir_func *f, FILE *out) { tir_print_remarked(f, out, NULL, NULL); }
 
-/* The text so far, and its lines that are counted. */
+/* The printed text so far and the number of its lines. */
 struct line_count {
     struct tir_func *f;
     char *text;

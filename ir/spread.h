@@ -21,35 +21,35 @@
 enum tir_holder { TIR_REGS, TIR_LANES, TIR_WAVES, TIR_N_HOLDERS };
 
 struct tir_spread {
-    uint8_t limit[TIR_N_HOLDERS]; /* bits that each holder has */
+    uint8_t limit[TIR_N_HOLDERS]; /* bits that each holder has in total */
     uint8_t n[TIR_N_HOLDERS];     /* bits given to it so far */
-    uint8_t rows, cols;           /* bits taken of each axis so far */
+    uint8_t rows, cols;           /* bits of each axis assigned so far */
     uint32_t image[TIR_N_HOLDERS][TIR_LAYOUT_MAX_BITS];
 };
 
-/** Nothing given yet, over `waves` waves (a power of two) of the machine. */
+/** Begins a layout over `waves` waves (a power of two) of the machine, with no bit assigned. */
 struct tir_spread tir_spread(const struct tir_machine *m, unsigned waves);
 
-/** Gives the next `bits` bits of the rows (or columns) to the holder, which must have room. */
+/** Assigns the next `bits` bits of the rows (or columns) to the holder, which must have room. */
 void tir_spread_rows(struct tir_spread *s, enum tir_holder to, unsigned bits);
 void tir_spread_cols(struct tir_spread *s, enum tir_holder to, unsigned bits);
 
-/** Leaves out `bits` bits of the holder: it repeats elements over them. */
+/** Skips `bits` bits of the holder, which then repeats elements over them. */
 void tir_spread_repeat(struct tir_spread *s, enum tir_holder to, unsigned bits);
 
-/** Gives what is left of the columns, then of the rows, of a tile of rows x cols, as far as the
- * holder has room. */
+/** Assigns the remaining bits of the columns, then of the rows, of a tile of rows x cols, as far as
+ * the holder has room. */
 void tir_spread_fill(struct tir_spread *s, enum tir_holder to, unsigned rows, unsigned cols);
 
-/** Bits that the holder can still take. */
+/** Returns how many bits the holder still has. */
 unsigned tir_spread_room(const struct tir_spread *s, enum tir_holder of);
 
 struct tir_layout tir_spread_layout(const struct tir_spread *s);
 
-/** One element for all lanes and waves to hold. */
+/** Returns the layout of a single element that all lanes and waves hold. */
 struct tir_layout tir_spread_one(const struct tir_machine *m);
 
-/** rows x 1: a row a lane, then a wave, then a register. */
+/** Returns the layout of a column of `rows` rows, spread over lanes, then waves, then registers. */
 struct tir_layout tir_spread_column(const struct tir_machine *m, unsigned waves, unsigned rows);
 
 #endif

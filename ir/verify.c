@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The verifier: structure and dominance here, the rules of single ops in verify_ops.c. It collects
- * every finding, shows them in the printed function and blames the pass that ran last.
+ * This file is the verifier: structure and dominance here, the rules of single ops in verify_ops.c.
+ * It collects every finding, shows them in the printed function and blames the pass that ran last.
  */
 #include "ir/verify.h"
 
@@ -16,9 +16,9 @@
 
 /* Facts of the walk about each value and op, by id. */
 struct scope {
-    bool *visible; /* values that dominate here */
-    bool *sound;   /* values whose type is in order */
-    bool *seen;    /* ops */
+    bool *visible; /* values whose definition dominates the current op */
+    bool *sound;   /* values with a valid type */
+    bool *seen;    /* ops visited so far */
 };
 
 bool tir_check(struct tir_verifier *v, bool ok, const char *format, ...)
@@ -85,7 +85,7 @@ static bool check_operands(struct tir_verifier *v, const struct scope *s, const 
     return ok;
 }
 
-/* A producer of a later pipeline stage than its consumer in the same iteration cannot be. */
+/* Checks that within an iteration no op uses a value of a later pipeline stage. */
 static void check_stages(struct tir_verifier *v, const struct tir_op *op, const struct tir_block *b)
 {
     if (op->stage == TIR_NO_STAGE)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The rules of single ops: arity, result and operand types as ops.def has them, and what
- * relates them to each other and to the attrs.
+ * This file checks single ops: arity, operand and result types as ops.def defines them, and their
+ * relations to each other and to the attrs.
  */
 #include "ir/verify.h"
 
@@ -147,14 +147,15 @@ static void check_conversion(struct tir_verifier *v, const struct tir_op *op, st
         tir_check(v, t.a.dtype != TIR_RSRC && t.d.dtype != TIR_RSRC, "is no conversion");
 }
 
-/* Waves meet at barriers in LDS, which a pipelined loop has places of its own for. */
+/* Checks an op in which waves meet at barriers around LDS. It may not be in a pipelined loop, which
+   has barriers at its own places. */
 static void check_meeting(struct tir_verifier *v, const struct tir_op *op)
 {
     tir_check(v, op->stage == TIR_NO_STAGE,
               "crosses waves, with barriers, inside of a pipelined loop");
 }
 
-/* The image of a tile's layout when one axis is dropped or folded. */
+/* Checks the result's layout when one axis is dropped or folded. */
 static void check_reduced(struct tir_verifier *v, const struct tir_op *op, struct tir_op_types t)
 {
     const struct tir_layout *const l = tir_layout_of(v->f, t.a);
@@ -210,7 +211,8 @@ static void check_prefix_sum(struct tir_verifier *v, struct tir_op_types t)
     }
 }
 
-/* Registers of `from` are rows alone, which the machine takes in pairs; `to` has the others. */
+/* Checks the layouts of a fold in pairs. Registers of `from` hold rows only, which the machine
+   takes in pairs. `to` has the remaining rows. */
 static void check_fold_pairs(struct tir_verifier *v, struct tir_type from, struct tir_type to,
                              const char *others)
 {
@@ -242,7 +244,8 @@ static void check_fold_top(struct tir_verifier *v, struct tir_op_types t)
     check_fold_pairs(v, t.a, t.d, "result");
 }
 
-/* `vector`, Mx1 or 1xN, is held such that every lane has what its elements of `tile` need. */
+/* True if `vector`, Mx1 or 1xN, is held so that every lane has the elements for its part of
+   `tile`. */
 static bool follows(const struct tir_verifier *v, struct tir_type vector, struct tir_type tile)
 {
     const struct tir_layout want =
@@ -273,7 +276,8 @@ static void check_address_map(struct tir_verifier *v, int64_t layout, struct tir
               "address map lacks elements of the tile");
 }
 
-/* Columns of the padding: it has room for what a lane reads at once, and so have rows for those. */
+/* Checks the padding that is read as columns: it holds at least one access, and rows hold whole
+   accesses. */
 static void check_padding(struct tir_verifier *v, const struct tir_op *op, struct tir_type t)
 {
     enum { MAX_ACCESS = 16 };
@@ -288,7 +292,7 @@ static void check_padding(struct tir_verifier *v, const struct tir_op *op, struc
               MAX_ACCESS);
 }
 
-/* The columns of the tile are some that bits of their number choose. */
+/* Checks that bits of the column number select the tile's columns. */
 static void check_first_column(struct tir_verifier *v, const struct tir_op *op, struct tir_type t)
 {
     uint32_t element;
@@ -413,7 +417,7 @@ static void check_sync(struct tir_verifier *v, const struct tir_op *op)
     }
 }
 
-/* `b` ends with a yield of values whose types are those of the results of v->op. */
+/* Checks that `b` ends with a yield whose types are the results' types of v->op. */
 static void check_yield(struct tir_verifier *v, const struct tir_op *op, const struct tir_block *b)
 {
     if (!b || !b->n_ops)
@@ -459,7 +463,8 @@ static void check_for(struct tir_verifier *v, const struct tir_op *op)
     check_yield(v, op, body);
 }
 
-/* A tile whose lanes hold different elements: what a lane counts or stores is its own. */
+/* Checks that the lanes of a tile hold different elements, since a lane counts or stores only its
+   own. */
 static void check_own_lanes(struct tir_verifier *v, struct tir_type t)
 {
     if (t.kind == TIR_TILE)
@@ -563,8 +568,8 @@ static void check_relayout(struct tir_verifier *v, const struct tir_op *op, stru
                   "lanes that repeat elements cannot be made others");
 }
 
-/* Rows x (blocks width) and (blocks rows) x width hold the same; `map` takes the operand's layout
- * to the result's. */
+/* Checks that rows x (blocks width) and (blocks rows) x width hold the same elements. `map`
+ * converts the operand's layout to the result's. */
 static void check_blocks(struct tir_verifier *v, struct tir_type joined, struct tir_type split,
                          struct tir_layout (*map)(const struct tir_layout *, unsigned, unsigned))
 {
@@ -581,7 +586,7 @@ static void check_blocks(struct tir_verifier *v, struct tir_type joined, struct 
               "result does not hold the operand's registers");
 }
 
-/* One more register bit chooses between the operands. */
+/* Checks that one more register bit selects the operand. */
 static void check_stack(struct tir_verifier *v, struct tir_op_types t)
 {
     if (!tir_check(v, tir_type_equal(t.a, t.b), "operand 1 has another type than operand 0"))
@@ -593,7 +598,7 @@ static void check_stack(struct tir_verifier *v, struct tir_op_types t)
               "result is not the registers of operand 0 and then those of operand 1");
 }
 
-/* The last register bit chooses between the halves. */
+/* Checks that the last register bit selects the half. */
 static void check_half(struct tir_verifier *v, const struct tir_op *op, struct tir_op_types t)
 {
     const struct tir_layout *const l = tir_layout_of(v->f, t.a);
@@ -608,7 +613,7 @@ static void check_half(struct tir_verifier *v, const struct tir_op *op, struct t
               "result is not half of the registers of operand 0");
 }
 
-/* No wave has what another one holds. */
+/* Checks a flip of columns: no wave may need an element of another wave. */
 static void check_flip(struct tir_verifier *v, const struct tir_op *op, struct tir_op_types t)
 {
     const struct tir_layout *const l = tir_layout_of(v->f, t.a);

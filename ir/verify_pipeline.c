@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The rules of loops whose ops have stages: what lower_pipeline asks for, so that it can do all
- * that it is given. A function has one such loop.
+ * This file checks loops whose ops have stages: what lower_pipeline requires, so that it can
+ * transform every loop that passes. A function has at most one such loop.
  */
 #include "ir/verify.h"
 
@@ -19,7 +19,7 @@ bool tir_is_pipelined(const struct tir_func *f, const struct tir_op *loop)
     return false;
 }
 
-/* One op of the loop's body, and what is inside of it. */
+/* One op of the loop's body, with its nested blocks. */
 struct use {
     struct tir_verifier *v;
     const struct tir_op *loop;
@@ -38,8 +38,9 @@ static bool is_made_in(const struct use *u, struct tir_value value, const struct
     return false;
 }
 
-/* A carried value is used in the stage that makes the next one, which is where it is at hand, or in
- * the stage before, whose tile comes after, in a later phase than it was made in. */
+/* Checks the use of a carried value. It is used in the stage that makes the next one, or in the
+ * stage before. In the latter case, whose tile is newer, the use is in a later phase than the
+ * definition. */
 static void check_carried(const struct use *u, uint32_t param)
 {
     const struct tir_block *const body = u->body;
@@ -75,7 +76,8 @@ static bool is_constant(const struct tir_func *f, struct tir_value v, int64_t nu
     return def.id && tir_op(f, def)->opcode == TIR_const_int && tir_op(f, def)->imm[0] == number;
 }
 
-/* Waits and barriers end their phase, so what needs LDS to be ready belongs to a later one. */
+/* Checks the order of a phase: waits and barriers end it, so an op that needs their effect belongs
+   to a later phase. */
 static void check_order(struct tir_verifier *v, const struct tir_block *body, uint32_t at)
 {
     const struct tir_op *const op = tir_op(v->f, body->ops[at]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The rules of matrix products: operands and results are laid out as the instruction has them.
+ * This file checks matrix products: operands and results must have the layouts of the instruction.
  */
 #include <string.h>
 
@@ -8,10 +8,10 @@
 #include "ir/verify.h"
 
 /*
- * A and B (transposed here, so that both have k in their columns) agree on the contraction: what
- * the instruction multiplies is of the same k, whatever index of its own k that is. So any map
- * will do, if both have it. The low lanes and further registers are rows, of A, and columns, of B,
- * in any order.
+ * True if A and B (transposed here, so that both have k in their columns) agree on the contraction:
+ * every multiplication joins elements of the same k. Any bijection of the instruction's k will do
+ * if both have it. The low lanes and further registers are rows of A and columns of B, in any
+ * order.
  */
 static bool operands_agree(const struct tir_layout *a, const struct tir_layout *b,
                            const struct tir_mma *m)
@@ -32,8 +32,8 @@ static bool operands_agree(const struct tir_layout *a, const struct tir_layout *
     return true;
 }
 
-/* Row (or column) of the product that row `index` of an instruction's block is: what the low lanes
- * of an operand say. */
+/* Returns the row (or column) of the product that row `index` of an instruction's block is, read
+ * off the low lanes of an operand. */
 static unsigned outer_index(const struct tir_layout *operand, unsigned index)
 {
     unsigned sum = 0;
@@ -43,8 +43,8 @@ static unsigned outer_index(const struct tir_layout *operand, unsigned index)
     return sum;
 }
 
-/* `d` holds the instruction's block in its low registers and its lanes, with the rows and columns
- * in the order that A and B (transposed) have them. */
+/* True if `d` holds the instruction's block in its low registers and lanes, with rows and columns
+ * in the order of A and B (transposed). */
 static bool is_product(const struct tir_layout *d, const struct tir_layout *a,
                        const struct tir_layout *b, const struct tir_mma *m)
 {
@@ -60,7 +60,8 @@ static bool is_product(const struct tir_layout *d, const struct tir_layout *a,
     return true;
 }
 
-/* Waves split rows and columns of the result alike in all three, and never the contraction. */
+/* True if waves split rows and columns of the result alike in A, B and D, and never split the
+   contraction. */
 static bool waves_agree(const struct tir_layout *a, const struct tir_layout *b,
                         const struct tir_layout *d)
 {
@@ -73,7 +74,7 @@ static bool waves_agree(const struct tir_layout *a, const struct tir_layout *b,
     return true;
 }
 
-/* Registers of A and B step over the blocks of D in the order of D's own registers. */
+/* True if the registers of A and B step over the blocks of D in the order of D's own registers. */
 static bool blocks_agree(const struct tir_layout *a, const struct tir_layout *b,
                          const struct tir_layout *d, const struct tir_mma *m)
 {
@@ -100,7 +101,7 @@ static const struct tir_mma *instruction(struct tir_verifier *v, const struct ti
     return &m->mma[op->imm[0]];
 }
 
-/* A scale is the operation's own, or one for each 32 elements of k. */
+/* Checks a scale: it is one for the whole op, or one for each 32 elements of k. */
 static void check_scale(struct tir_verifier *v, const struct tir_op *op, bool right,
                         const struct tir_layout *operand, const struct tir_mma *m)
 {
@@ -122,7 +123,7 @@ static void check_scale(struct tir_verifier *v, const struct tir_op *op, bool ri
               m->name);
 }
 
-/* With k, each instruction multiplies columns below k alone, or is left out behind those. */
+/* Checks the attr k: each instruction multiplies columns below k only, or is left out. */
 static void check_first_k(struct tir_verifier *v, int64_t k, const struct tir_layout *a,
                           const struct tir_mma *m)
 {
@@ -142,7 +143,7 @@ static void check_first_k(struct tir_verifier *v, int64_t k, const struct tir_la
     tir_check(v, in_order && covered, "k %lld is not that of whole instructions", (long long)k);
 }
 
-/* The op's instruction, if it takes scales as the op does; its dtypes are checked too. */
+/* Returns the op's instruction if it takes scales as the op does. Checks the dtypes too. */
 static const struct tir_mma *fitting_instruction(struct tir_verifier *v, const struct tir_op *op,
                                                  struct tir_op_types t, bool scaled)
 {
@@ -185,7 +186,7 @@ void tir_check_mma(struct tir_verifier *v, const struct tir_op *op, struct tir_o
     }
 }
 
-/* Is `l`, [cols x k], B of an instruction of 32 columns that a wave has one block of? */
+/* True if `l`, [cols x k], is B of an instruction of 32 columns, with one block in each wave. */
 static bool is_one_block(const struct tir_layout *l)
 {
     const uint32_t *const lane = l->basis + l->reg_bits;
@@ -218,7 +219,7 @@ void tir_check_mma_halves(struct tir_verifier *v, const struct tir_op *op, struc
               m->name);
 }
 
-/* A scale of a register: byte `byte` of a scalar or of the bytes that a lane has. */
+/* Checks a scale byte: byte `byte` of a scalar, or of the bytes that a lane has. */
 static void check_scale_byte(struct tir_verifier *v, struct tir_type t, int64_t byte)
 {
     const bool word = t.kind == TIR_SCALAR && t.dtype == TIR_I32;
