@@ -41,8 +41,9 @@ struct tir_value tir_elements(struct tir_expander *x, struct tir_value tile, uns
                               unsigned count);
 
 /**
- * Returns the part of an index that lane and wave determine, as a vec of i32. It is the xor of
- * images[i] over the set bits i of the lane, and of images[lane_bits + i] over the bits of the wave.
+ * Returns the part of an index that lane and wave determine, as a vec of i32: an xor of images.
+ * images[i] is taken for each set bit i of the lane, images[lane_bits + i] for each set bit i of
+ * the wave.
  */
 struct tir_value tir_lane_index(struct tir_expander *x, const uint32_t *images, unsigned wave_bits);
 

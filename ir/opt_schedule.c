@@ -449,8 +449,8 @@ static unsigned covering(const struct run *r, const struct tir_schedule *s, unsi
 }
 
 /* True if the last matrix instruction has its share of the work that was left when it was issued.
- * Ops that wait for results fall behind the even spread, and would otherwise bunch up in one
- * place. */
+ * Ops that wait for results come after the even spread, and would otherwise all be placed at one
+ * point. */
 static bool has_share(const struct progress *p)
 {
     const unsigned gaps = p->matrices > p->issued ? p->matrices - p->issued + 1 : 1;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Golden pairs: golden/<pass>/<what it shows>.tir is run through that pass, and what it prints is
- * <what it shows>.expect beside it. Its schedule is the same for all but for `fill` and `mixed`,
- * which a line "// schedule: fill" asks for. A new pair is two files; `test_ir_golden DIR
- * --update` writes the second, to be read before it is committed.
+ * This file tests golden pairs: golden/<pass>/<what it shows>.tir is run through that pass, and the
+ * result must equal <what it shows>.expect. A line "// schedule: NAME NAME=NUMBER ..." in the input
+ * sets fields of the schedule. To add a pair, write the input and run `test_ir_golden DIR --update`,
+ * which writes the result; read it before it is committed.
  */
 #include <dirent.h>
 
@@ -38,31 +38,76 @@ static const struct tir_pass *pass_named(const char *name)
     return NULL;
 }
 
-/* True if the input says so of its schedule. */
-static bool has_line(const char *input, const char *what)
+/* A field of the schedule that an input may set. */
+struct setting {
+    const char *name;
+    uint8_t *field;
+};
+
+/* Sets fields of a schedule by the words after "// schedule:" in the input: NAME or NAME=NUMBER. */
+static void read_schedule(const char *input, const struct setting *settings, unsigned n)
 {
-    char line[64];
-    snprintf(line, sizeof(line), "\n// schedule: %s\n", what);
-    return strstr(input, line) != NULL;
+    static const char mark[] = "\n// schedule: ";
+    const char *at = strstr(input, mark);
+    if (!at)
+        return;
+    char *const line = strndup(at + sizeof(mark) - 1, strcspn(at + 1, "\n") - sizeof(mark) + 2);
+    assert_non_null(line);
+    char *rest = line;
+    for (char *word; (word = strsep(&rest, " "));) {
+        char *const value = strchr(word, '=');
+        if (value)
+            *value = 0;
+        unsigned i = 0;
+        while (i < n && strcmp(settings[i].name, word))
+            i++;
+        if (i == n)
+            fail_msg("schedule has no \"%s\"", word);
+        *settings[i].field = value ? (uint8_t)atoi(value + 1) : 1;
+    }
+    free(line);
+}
+
+/* The schedule of an input: three stages, whose phase 1 is a matrix phase, and what the input sets. */
+static struct tir_schedule schedule_of(const char *input)
+{
+    struct tir_schedule s = {
+        .loop = {.stages = 3, .matrix_phases = 2, .unroll = 1, .drain_from = 1, .drain_to = 2},
+        .cover = TIR_COVER_EVEN,
+        .bare_last = 1};
+    const struct setting settings[] = {
+        {"unroll", &s.loop.unroll},
+        {"drain", &s.loop.drain},
+        {"one_wave", &s.loop.one_wave},
+        {"roles", &s.loop.roles},
+        {"open_phases", &s.loop.open_phases},
+        {"shift_early", &s.loop.shift_early},
+        {"barriers", &s.loop.barriers},
+        {"bare_iterations", &s.loop.bare_iterations},
+        {"cover", &s.cover},
+        {"bare_last", &s.bare_last},
+        {"read_ahead", &s.read_ahead},
+        {"turn_ahead", &s.turn_ahead},
+        {"late_ahead", &s.late_ahead},
+        {"exchange_ahead", &s.exchange_ahead},
+        {"result_after", &s.result_after},
+        {"hoist_vgprs", &s.hoist_vgprs},
+        {"holds", &s.holds},
+        {"reads_apart", &s.reads_apart},
+        {"memory_priority", &s.memory_priority},
+        {"early_priority", &s.early_priority},
+        {"loop_at", &s.loop_at},
+        {"even_code", &s.even_code},
+    };
+    read_schedule(input, settings, sizeof(settings) / sizeof(settings[0]));
+    return s;
 }
 
 static void run_case(const struct tir_pass *pass, const char *input_path, const char *expect_path)
 {
     char *const input = read_file(input_path);
     assert_non_null(input);
-    const struct tir_schedule schedule = {.loop = {.stages = 3,
-                                                   .matrix_phases = 2,
-                                                   .unroll = has_line(input, "unroll") ? 2 : 1,
-                                                   .drain = has_line(input, "drain") ? 2 : 0,
-                                                   .drain_from = 1,
-                                                   .drain_to = 2,
-                                                   .one_wave = has_line(input, "one_wave")},
-                                          .cover = has_line(input, "mixed")  ? TIR_COVER_MIXED
-                                                   : has_line(input, "fill") ? TIR_COVER_FILL
-                                                                             : TIR_COVER_EVEN,
-                                          .bare_last = 1,
-                                          .loop_at = has_line(input, "loop_at=4") ? 4 : 0,
-                                          .even_code = has_line(input, "even_code")};
+    const struct tir_schedule schedule = schedule_of(input);
     struct tir_func *const f = parsed(input);
     if (!tir_verify(f, "reading", stderr))
         fail_msg("%s is not sound", input_path);
