@@ -144,12 +144,63 @@ static void parse_points_at_what_is_wrong(void **state)
         {HEAD "arg \"n\" : i32 at 0 arg \"n\" : i32 at 4", "2:38: there are two arguments \"n\""},
         {HEAD "{ } }", "2:5: text after the function"},
         {HEAD "{ return", "2:9: expected a word"},
+        {HEAD "{ %0 = mfma %1", "2:15: %1 is not defined before this"},
+        {HEAD "{ %0 = undef : vec<4, f32> %1 = mfma %0, %0, %0 {instr=\"mfma_none\"}",
+         "2:67: test has no \"mfma_none\""},
+        {HEAD "{ %0 = undef : tile<1x1, f32, #0>", "2:33: layout #0 is not defined"},
+        {HEAD "{ %0 = const_float {bits=1e} : f32", "2:26: expected a float, or 0x and its bits"},
+        {HEAD "{ %0 = const_int {value=-} : i32", "2:26: expected an integer"},
+        {HEAD "{ %x = ", "2:4: expected a number"},
+        {HEAD "{ %0 = const_int {value=1} : vec<x, i32>", "2:34: expected a number"},
+        {HEAD "{ %0 = a23456789012345678901234567890123456789012345678901234567890123456789",
+         "2:8: word of 69 characters, at most 31"},
+        {HEAD "layout #0 = regs() layout #0 = regs()", "2:38: layout #0 is defined twice"},
+        {HEAD "layout #0 = pad(0 per 4)", "2:25: padding is a number of elements per power of two"},
+        {HEAD "layout #0 = pad(1 per 0)", "2:25: padding is a number of elements per power of two"},
+        {HEAD "layout #0 = pad(65536 per 4)", "2:21: number above 65535"},
+        {HEAD "arg \"n\" : i1 at 0", "2:18: an argument is at least a byte"},
+        {HEAD "arg \"n\" : i32 at 4097", "2:21: number above 4096"},
+        {HEAD "arg \"\\x0g\" : i32 at 0", "2:6: expected \\xhh"},
+        {HEAD "arg \"\\x00\" : i32 at 0", "2:6: expected \\xhh"},
+        {HEAD "arg \"\t\" : i32 at 0", "2:6: unprintable character in a string"},
     };
     for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char error[256] = "no error";
         assert_null(tir_parse(cases[i].text, strlen(cases[i].text), &test_machine, error));
         assert_string_equal(error, cases[i].error);
     }
+}
+
+/* Parses a head, `before`, n times `one` with a comma between two, and `after`; the error must match. */
+static void refuse_long(const char *before, const char *one, unsigned n, const char *after,
+                        const char *expected)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *const out = open_memstream(&text, &size);
+    assert_non_null(out);
+    fputs(before, out);
+    for (unsigned i = 0; i < n; i++)
+        fprintf(out, "%s%s", i ? ", " : "", one);
+    fputs(after, out);
+    fclose(out);
+    char error[256] = "no error";
+    assert_null(tir_parse(text, size, &test_machine, error));
+    const char *const sentence = strchr(error, ' ');
+    assert_non_null(sentence);
+    assert_string_equal(sentence + 1, expected);
+    free(text);
+}
+
+static void parse_refuses_long_lists(void **state)
+{
+    (void)state;
+    refuse_long(HEAD "{ %0 = const_int {value=1} : i32 %1 = concat ", "%0", 4097, " : i32 }",
+                "more than 4096 operands");
+    refuse_long(HEAD "{ ", "%1", 4097, " = undef : i32 }", "more than 4096 results");
+    refuse_long(HEAD "layout #0 = regs(", "0", 2, ")",
+                "expected 0, r<row>, c<col> or r<row>+c<col>");
+    refuse_long(HEAD "arg \"", "name", 100, "\" : i32 at 0", "string of more than 255 characters");
 }
 
 static void parse_refuses_endless_nesting(void **state)
@@ -176,6 +227,7 @@ int main(void)
         cmocka_unit_test(parse_of_every_construct_prints_alike),
         cmocka_unit_test(parse_takes_comments_and_any_numbering),
         cmocka_unit_test(parse_points_at_what_is_wrong),
+        cmocka_unit_test(parse_refuses_long_lists),
         cmocka_unit_test(parse_refuses_endless_nesting),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
