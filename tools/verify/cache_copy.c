@@ -11,13 +11,13 @@
 enum { PAGES = 12, FAR_PAGES = 64 };
 
 enum {
-    FAR = 1 << 0,    /* pages spread over 4 GiB and more, in the cache that is written */
-    WITHIN = 1 << 1, /* one cache */
-    SKIPS = 1 << 2,  /* pairs of padding */
-    HALVES = 1 << 3, /* the first half of the pages becomes the second, in order */
+    FAR = 1 << 0,    /* pages of the written cache spread over more than 4 GiB */
+    WITHIN = 1 << 1, /* source and target are one cache */
+    SKIPS = 1 << 2,  /* some pairs of pages are padding */
+    HALVES = 1 << 3, /* the first half of the pages is copied to the second, in order */
 };
 
-/* The kernel does not know what it copies: shapes are kinds of caches. */
+/* The kernel copies bytes of any kind, so the shapes are kinds of caches. */
 static const struct shape {
     struct verify_shape is;
     int head_dim, head_dim_v, kv_heads;
@@ -64,7 +64,7 @@ static void size(struct call *c)
         is(c, HALVES) ? 2 * s->pairs : PAGES + (is(c, FAR) ? FAR_PAGES : 0);
 }
 
-/* A copy of pages needs no scale of the tensor. */
+/* Leaves out the tensor's scales, which a copy of pages does not need. */
 static void leave_out_scales(struct call *c)
 {
     static const unsigned scales[] = {CACHE_COPY_FROM_K_SCALE, CACHE_COPY_FROM_V_SCALE,
@@ -83,7 +83,7 @@ static void place(struct call *c)
         paged_spread(c, CACHE_COPY_TO_K_CACHE, PAGES_FAR_STRIDE);
 }
 
-/* Pages that are read are the odd ones, those that are written the even. */
+/* Chooses the pairs: odd pages are read, even pages are written. */
 static void fill_pairs(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -102,7 +102,8 @@ static void fill_pairs(struct call *c)
     free(pages);
 }
 
-/* The descriptor has no dtype: rotated elements of packed rows are of either. */
+/* Returns a cache of the call. The descriptor has no dtype, so rotated elements of packed rows may
+   have either. */
 static struct paged cache_of(struct call *c, unsigned first)
 {
     struct paged p = paged_of(c, first, &c->desc.cache_copy.cache, false);
@@ -126,7 +127,7 @@ static void fill(struct call *c)
         fill_cache(c, CACHE_COPY_FROM_K_CACHE);
 }
 
-/* Every byte of the packed rows, which are keys and values. */
+/* Compares every byte of packed rows, which hold keys and values. */
 static void compare_rows(struct call *c, const struct paged *from, int64_t from_page,
                          struct paged *to, int64_t to_page)
 {
@@ -143,7 +144,7 @@ static void compare_rows(struct call *c, const struct paged *from, int64_t from_
         }
 }
 
-/* A page that was written has the bits of another, and its scales. */
+/* Compares a written page, bits and scales, with the page it was copied from. */
 static void compare_page(struct call *c, const struct paged *from, int64_t from_page,
                          struct paged *to, int64_t to_page, enum cache_part part)
 {
@@ -182,7 +183,7 @@ static void compare(struct call *c)
     }
 }
 
-/* Read, and written. */
+/* Bytes that are read and written. */
 static double least_bytes(const struct call *c)
 {
     const struct attn_cache_copy_desc *d = &c->desc.cache_copy;

@@ -12,14 +12,14 @@ enum { SEQUENCES_MAX = 5 };
 
 enum {
     FAR = 1 << 0,      /* pages spread over 4 GiB and more */
-    PADDED = 1 << 1,   /* rows behind the last sequence, workgroups that find nothing to do */
-    WHOLE = 1 << 2,    /* seq_starts is NULL; sequences as long as they are in the cache */
-    IN_ORDER = 1 << 3, /* pages one after the other; kv_lens is NULL */
+    PADDED = 1 << 1,   /* rows after the last sequence, and workgroups without work */
+    WHOLE = 1 << 2,    /* seq_starts is NULL; the whole sequences are gathered */
+    IN_ORDER = 1 << 3, /* pages in order; kv_lens is NULL */
 };
 
 /*
- * The matrix of shapes: of each sequence the tokens that the cache has, and those that are asked
- * for; the page size for kernels that take any.
+ * The matrix of shapes: for each sequence the tokens in the cache and the tokens to gather, and the
+ * page size for kernels that take any size.
  */
 static const struct shape {
     struct verify_shape is;
@@ -107,7 +107,8 @@ static void fill(struct call *c)
     operand_set_ints(call_operand(c, CACHE_GATHER_SEQ_STARTS), own->starts, batch);
 }
 
-/* A float32 product of two numbers that float32 holds, rounded once more; exact without a scale. */
+/* Bounds the float32 product of two float32 numbers, rounded once more. Without a scale the copy is
+   exact. */
 static double bound_of(const struct call *c, const struct operand *out, double expected)
 {
     const struct precision *p = out->precision;

@@ -16,17 +16,18 @@ enum { RUNS_MAX = 6, LAUNCHES = 20 };
 
 enum {
     SHUFFLED = 1 << 0, /* slots in random order */
-    GAPS = 1 << 1,     /* every third token goes nowhere */
-    PACKED = 1 << 2,   /* k_in and v_in are parts of one tensor */
+    GAPS = 1 << 1,     /* every third token has no slot */
+    PACKED = 1 << 2,   /* k_in and v_in are slices of one tensor */
     FAR = 1 << 3,      /* pages spread over 4 GiB and more */
-    HUGE = 1 << 4,     /* numbers beyond what the cache can hold; rows of zeros */
-    STEPS = 1 << 5,    /* LAUNCHES calls one after the other, for scales that a page shares */
-    IN_ORDER = 1 << 6, /* pages one after the other, all slots with a token before */
+    HUGE = 1 << 4,     /* numbers beyond the cache type's largest, and rows of zeros */
+    STEPS = 1 << 5,    /* LAUNCHES launches in sequence, for scales that the tokens of a page
+                          share */
+    IN_ORDER = 1 << 6, /* pages in order; all slots have held a token before */
 };
 
 /*
- * The matrix of shapes: tokens that follow each other in a sequence, from which position on, and
- * the page size for kernels that take any. The pages of a sequence are anywhere.
+ * The matrix of shapes: runs of consecutive tokens with their first position, and the page size for
+ * kernels that take any size. The pages of a sequence are in random order.
  */
 static const struct shape {
     struct verify_shape is;
@@ -54,7 +55,7 @@ static const struct shape {
 static const struct shape traced = {{"trace", IN_ORDER}, 16, 8, 1, {{0, 1024}}};
 
 struct own {
-    int32_t *pages; /* of the runs, one after the other */
+    int32_t *pages; /* pages of all runs, run by run */
     int64_t *slots; /* [tokens] */
     int used, spare;
 };
@@ -76,7 +77,7 @@ static struct operand *input(struct call *c, enum cache_part part)
     return call_operand(c, CACHE_WRITE_K_IN + part);
 }
 
-/* One token's value for a head. */
+/* Returns the cache slot of one token for a head. */
 static struct slot slot_of(const struct call *c, int64_t slot, int head)
 {
     const int size = c->desc.cache_write.cache.page_size;
@@ -86,11 +87,12 @@ static struct slot slot_of(const struct call *c, int64_t slot, int head)
 /* Comparison. */
 
 /*
- * Returns the number that x becomes, and the bound of its error. With u = precision->unit and tiny
- * = precision->tiny, rounding is off by u |x| or tiny; a scaled number by tiny times the scale, and
- * x * inverse is a float32 product of an inverse that is off by 1 ulp of a float32 (2^-23) of a
- * scale that is off by as much: four units of 2^-23 in all may shift where it is rounded. What is
- * beyond the largest number is it.
+ * Returns the number that x becomes in the cache, and a bound of its error. Let u = precision->unit
+ * and tiny = precision->tiny.
+ * Rounding has an error of u |x| or tiny. A scaled number has tiny times the scale.
+ * x * inverse is a float32 product. The inverse is good to 1 ulp of float32 (2^-23), and so is the
+ * scale that it inverts. Together they shift the point of rounding by up to four units of 2^-23.
+ * Numbers beyond the largest become the largest.
  */
 static double nearest(const struct call *c, const struct precision *p, double x, double scale,
                       double *bound)
@@ -131,7 +133,8 @@ static void check_scale(struct call *c, struct paged *p, enum cache_part part, s
                     part == CACHE_K ? "k" : "v", (long long)s.page, s.token, s.head, got, expected);
 }
 
-/* The largest |x| over the largest number, a float32 product of a constant rounded to float32. */
+/* Compares a token's scale: its largest |x| over the type's largest number, a float32 product with
+   a constant that was rounded to float32. */
 static void compare_token(struct call *c, struct paged *p, enum cache_part part, int token)
 {
     const int64_t slot = ((const struct own *)c->own)->slots[token];
@@ -165,7 +168,8 @@ static double expected_scale(struct call *c, const struct paged *p, enum cache_p
     return scale;
 }
 
-/* The scale of a page, as far off as that of a token, and what had another one before. */
+/* Compares the scale of a page, which has the same error as a token's, and the page's older tokens,
+   which are requantised. */
 static void compare_run(struct call *c, struct paged *p, enum cache_part part, int token, int end,
                         int head)
 {
@@ -207,7 +211,7 @@ static int count_pages(const struct call *c, int i)
     return (s->runs[i].first + s->runs[i].tokens * launches(c) + size - 1) / size;
 }
 
-/* Slots of all runs, and some that stay empty. */
+/* Counts the slots: the slots of all runs, and some that stay empty. */
 static void size(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -232,7 +236,8 @@ static void place(struct call *c)
         paged_spread(c, CACHE_WRITE_K_CACHE, PAGES_FAR_STRIDE);
     if (!is(c, PACKED))
         return;
-    operand_set_stride(k, 0, 4 * row + more); /* with queries of three times as many heads */
+    operand_set_stride(k, 0, 4 * row + more); /* a stride as of a tensor with three times as many
+                                                 query heads */
     operand_set_stride(v, 0, 4 * row + more);
     operand_place_inside(v, k, row);
 }
@@ -252,7 +257,7 @@ static void reverse(int64_t *a, int count)
         swap(&a[i], &a[count - 1 - i]);
 }
 
-/* The last page's tokens first. */
+/* Puts the tokens of the last page first. */
 static void reverse_pages(const struct call *c, int64_t *slots)
 {
     const int tokens = c->args.cache_write.tokens, size = c->desc.cache_write.cache.page_size;
@@ -280,7 +285,7 @@ static void change_slots(struct call *c, int64_t *slots)
     }
 }
 
-/* The slots of all runs in this launch. */
+/* Fills in the slots of all runs in this launch. */
 static void fill_slots(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -311,7 +316,7 @@ static void fill_inputs(struct call *c)
     }
 }
 
-/* Before the launch some slots have tokens, and the scale of a tensor is there. */
+/* Fills the cache before the launch: tokens in some slots, and the scale of the tensor. */
 static void fill_cache(struct call *c)
 {
     const struct own *own = c->own;
@@ -331,7 +336,7 @@ static void fill_cache(struct call *c)
     }
 }
 
-/* Far apart, those in use are the last. */
+/* Makes all inputs. With pages far apart, the last pages are the ones in use. */
 static void fill(struct call *c)
 {
     struct own *own = c->own;

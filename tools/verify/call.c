@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file makes the calls of an op's shapes, launches them and compares what they left. */
+/* This file makes an op's calls for a table of shapes, launches them and compares the results. */
 #include "tools/verify/call.h"
 #include "tools/verify/hook.h"
 
@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Limits of a trace: elements of a tensor at most, and its alignment, which is that of hipMalloc();
- * what a user's logits function finds behind its argument. */
+/* Limits of a trace: elements of a tensor, alignment of a tensor (as of hipMalloc()), and floats
+ * after the argument of a user's logits function. */
 enum { TRACED_ELEMENTS_MAX = 1 << 30, TRACED_ALIGN = 256, TRACED_HOOK_FLOATS = 65536 };
 
 struct call_block {
@@ -50,7 +50,8 @@ void *call_allocate(struct call *c, size_t count, size_t size)
 
 /* Making a call. */
 
-/* K's and V's scales share their strides: the first operand that has them sets them. */
+/* Shares the strides of K's and V's scales: the first operand that has them sets them. True if `o`
+   is one of them. */
 static bool shares_strides(const struct call *c, struct operand *o)
 {
     for (const struct operand *other = c->operands; other < o && o->schema.free; other++) {
@@ -62,8 +63,8 @@ static bool shares_strides(const struct call *c, struct operand *o)
     return false;
 }
 
-/* In a view every second tensor has its heads outside of its tokens, and so has every one without a
- * contiguous dimension; pages stay outermost. */
+/* Sets strides of a view. In every second tensor heads are outside of tokens, and so in every
+ * tensor without a contiguous dimension. Pages stay outermost. */
 static void spread(struct call *c)
 {
     for (unsigned i = 0; i < c->count; i++) {
@@ -218,7 +219,7 @@ void call_free(struct call *c)
 
 /* Comparing. */
 
-/* "[3, 0, 17]" */
+/* Prints indices as "[3, 0, 17]". */
 static void print_indices(const struct operand *o, const int64_t at[], char *text, size_t size)
 {
     size_t length = 0;
@@ -258,8 +259,8 @@ void call_compare(struct call *c, struct operand *o, const int64_t at[], double 
     call_compare_value(c, o, at, operand_result(o, at), expected, bound);
 }
 
-/* True if a result of this size was there before: where there are more of them than the table has
- * places, some are forgotten. */
+/* True if a result of this size was counted before. If there are more results than places in the
+ * table, some are forgotten. */
 static bool was_there(struct call *c, double size)
 {
     enum { BITS = 16 };
@@ -273,10 +274,10 @@ static bool was_there(struct call *c, double size)
     return before;
 }
 
-/* Adds an element to the sums over all. One that comes again, as products of 255 integers with a
- * scale do, is rounded the same way again and counts once. The errors of float32 before the last
- * rounding are not independent of those in other elements. Beside a rounding to 8 bits they are
- * nothing. */
+/* Adds an element to the sums over all elements. A result that comes again (products of 255
+ * integers with a scale do) has the same rounding and counts once. The float32 errors before the
+ * last rounding are not independent between elements, but are negligible beside a rounding to 8
+ * bits. */
 static void add_element(struct call *c, const struct operand *o, double error, double expected,
                         double bound)
 {
@@ -320,11 +321,11 @@ void call_compare_int(struct call *c, struct operand *o, const int64_t at[], int
                 (long long)expected);
 }
 
-/* Over all elements: the norm of the errors is at most that of their bounds. */
+/* Checks all elements together: the norm of the errors may not exceed the norm of their bounds. */
 static void sum_up(struct call *c)
 {
     struct verify_row *row = c->row;
-    if (c->norm == 0 && c->error == 0) /* nothing, or the op has summed up by itself */
+    if (c->norm == 0 && c->error == 0) /* nothing was compared, or the op summed up by itself */
         return;
     row->relative = c->norm > 0 ? sqrt(c->error / c->norm) : sqrt(c->error);
     row->relative_bound = c->norm > 0 ? sqrt(c->bound / c->norm) : sqrt(c->bound);
@@ -355,7 +356,8 @@ static bool download(struct call *c)
     return verify_copied(&c->memory, c->row);
 }
 
-/* Launches until the op has had enough; what one has left is what the next one finds. */
+/* Launches until the op wants no more launches. Each launch starts from what the one before left in
+   memory. */
 static void run(struct verify_run *run, struct call *c)
 {
     for (;;) {
@@ -374,7 +376,7 @@ static void run(struct verify_run *run, struct call *c)
     }
 }
 
-/* Sizes for which the pack's table gives this kernel, where the op has several. */
+/* Chooses sizes for which the pack's table selects this kernel, if the op has several. */
 static bool choose_sizes(struct verify_run *run, struct call *c, const char *kernel)
 {
     bool taken;
@@ -406,7 +408,7 @@ static void verify_shape(struct verify_run *run_, const struct attn_kernel_info 
     call_free(c);
 }
 
-/* The logits function of a kernel that has one. False: a row says why it is not there. */
+/* Opens the kernel's logits function. False if it cannot be opened; a row then says why. */
 static bool open_hook(struct verify_run *run, uint32_t n, const struct attn_kernel_info *info,
                       struct hook **hook)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file declares a call of an op: descriptor, arguments and tensors that follow from the schema
- * in ops/<op>.def and a row of a table of shapes. `attnc verify` makes calls of every shape and
- * compares what they wrote; `attnc trace` makes one and times it.
+ * This file declares a call of an op: its descriptor, arguments and tensors. They follow from the
+ * schema in ops/<op>.def and a row of a table of shapes. `attnc verify` makes the calls of all
+ * shapes and compares the results; `attnc trace` makes one call and times it.
  */
 #ifndef TOOLS_VERIFY_CALL_H
 #define TOOLS_VERIFY_CALL_H
@@ -15,85 +15,87 @@ enum { VERIFY_DIMENSIONS = 16, VERIFY_TUNED = 8 };
 /** The first member of every row of a table of shapes. */
 struct verify_shape {
     const char *name;
-    unsigned flags; /* the op's own, VERIFY_VIEWS and VERIFY_CHOSEN */
+    unsigned flags; /* the op's own flags, and VERIFY_VIEWS, VERIFY_CHOSEN */
 };
 
-/** Tensors and caches have gaps, and dimensions in another order. */
+/** Flag: tensors and caches have gaps, and dimensions in another order. */
 #define VERIFY_VIEWS (1u << 31)
 
-/** Not for a kernel to which the pack's table does not give it. */
+/** Flag: the shape is only for the kernel that the pack's table selects for it. */
 #define VERIFY_CHOSEN (1u << 30)
 
-/** A number of a shape that `attnc trace --shape` may set: "heads=32". */
+/** A number of a shape that `attnc trace --shape` may set, such as "heads=32". */
 struct verify_dimension {
     const char *name;
-    size_t offset; /* of an int in the shape */
+    size_t offset; /* offset of an int in the shape, in bytes */
     int most;
     const char *help;
 };
 
 struct call;
 
-/** The test of an op: how its calls are made and what they must give. It stands in
- * tools/verify/<op>.c. */
+/** How the calls of an op are made and compared; each is defined in tools/verify/<op>.c. */
 struct verify_op {
     const char *op;
 
-    /** In place of all that follows: verifies the n-th kernel by itself. */
+    /** Replaces all other members: verifies the n-th kernel by itself. */
     void (*verify)(struct verify_run *run, uint32_t n, const struct attn_kernel_info *info);
 
-    /** Rows, each of shape_size bytes that begin with a struct verify_shape. */
+    /** The table of shapes: rows of shape_size bytes that begin with a struct verify_shape. */
     const void *shapes;
     size_t shape_size, shape_count;
 
-    /** The row that `attnc trace` begins with, and what it may change. */
+    /** The shape with which `attnc trace` begins, and the numbers that the user may set. */
     const void *trace;
     struct verify_dimension dimensions[VERIFY_DIMENSIONS];
 
-    /** Shapes that `attnc tune` measures where no file says which, as its option --shapes has them:
-     * "batch=1,q=512". None: it does not choose tiles of the op. */
+    /** Shapes that `attnc tune` measures by default, in the form of its option --shapes:
+     * "batch=1,q=512". None: the op is not tuned. */
     const char *tuned[VERIFY_TUNED];
 
-    /** Completes a shape for `attnc trace` where --shape left numbers out. Returns why it cannot
-     * be traced, or NULL. */
+    /** Completes a shape for `attnc trace` where --shape left numbers out. Returns NULL, or why it
+     * cannot be traced. */
     const char *(*complete)(const struct call *c, void *shape);
 
-    size_t own_size; /* of call->own, zeroed */
+    size_t own_size; /* bytes of call->own, which begin zeroed */
 
-    /** Why the reference does not cover the kernel, or NULL; may be left out. */
+    /** Returns why the reference does not cover the kernel, or NULL. May be NULL. */
     const char *(*covers)(const struct call *c);
 
-    /** Is the shape for the kernel? May be left out. */
+    /** Returns whether the shape is for the kernel. May be NULL. */
     bool (*takes)(const struct call *c);
 
     /**
-     * Sets the sizes of c->desc and the counts of c->args. Where c->steps is not 0 it is called
-     * until the pack's table gives the kernel, with c->step up to that: for a ratio or a page size
-     * that may be any.
+     * Sets the sizes of c->desc and the counts of c->args. If c->steps is not 0, it is called with
+     * c->step = 0, 1, ... until the pack's table selects the kernel. So it can try values of a
+     * ratio or page size that may be any.
      */
     void (*size)(struct call *c);
     int steps;
 
-    /** Lengths of open dimensions, operands that are left out or inside others; may be left out. */
+    /** Sets lengths of open dimensions, and operands that are left out or lie inside others. May be
+     * NULL. */
     void (*place)(struct call *c);
 
-    /** Values of all that the kernel reads. */
+    /** Fills everything that the kernel reads. */
     void (*fill)(struct call *c);
 
-    /** Compares results by call_compare() and the like; the rest must be as it was. */
+    /** Compares results by call_compare() and related functions. All other memory must be
+     * unchanged. */
     void (*compare)(struct call *c);
 
-    /** Another launch, after which c->launches counts? Sets new values; may be left out. */
+    /** Prepares another launch after launch number c->launches. Returns false if there is none. May
+     * be NULL. */
     bool (*again)(struct call *c);
 
-    /** Bytes that any kernel has to move, for trace; left out: call_operand_bytes(). */
+    /** Returns the bytes that any kernel must move, for trace. NULL: call_operand_bytes(). */
     double (*least_bytes)(const struct call *c);
 };
 
 #define OP(op) extern const struct verify_op verify_##op;
 #include "ops/ops.def"
 
-/** NULL for an op without verification. */
+/** Returns the verification of an op; NULL if it has none. */
 const struct verify_op *verify_op_of(const char *op);
 
 struct call {
@@ -102,14 +104,14 @@ struct call {
     const struct attn_pack *pack;
     uint32_t n; /* number of the kernel in the pack */
     const char *target;
-    const void *shape; /* of the op's table */
+    const void *shape; /* row of the op's table */
     unsigned flags;    /* the shape's */
-    size_t number;     /* of the shape in its table */
+    size_t number;     /* row number of the shape in its table */
     int step, launches;
-    bool traced; /* nothing is compared */
+    bool traced; /* true: nothing is compared */
 
-    struct hook *hook; /* the user's logits function of the kernel, or NULL */
-    float *hook_arg;   /* what it finds behind its argument: call_fill_hook() */
+    struct hook *hook; /* the kernel's logits function, or NULL */
+    float *hook_arg;   /* the floats after its argument, see call_fill_hook() */
 
     union attn_desc desc;
     union verify_args args;
@@ -120,74 +122,75 @@ struct call {
     struct device_memory memory;
     struct verify_row *row;
 
-    double error, norm, bound; /* sums of squares */
-    double closest;            /* an error as a part of its bound */
+    double error, norm, bound; /* sums of squares over all elements */
+    double closest;            /* the largest error relative to its bound */
     struct mean means[MEAN_KINDS];
-    double *sizes;             /* table of results that are in `means`, by hash; NULL: none is */
-    struct call_block *blocks; /* of call_allocate() */
+    double *sizes;             /* hash table of results counted in `means`; NULL: none */
+    struct call_block *blocks; /* memory of call_allocate() */
 };
 
-/** An operand by its number of op_operands.h: COMBINE_OUT. */
+/** Returns an operand by its number of op_operands.h, such as COMBINE_OUT. */
 static inline struct operand *call_operand(struct call *c, unsigned number)
 {
     return &c->operands[number];
 }
 
-/** Does the tuning of the call's kernel say so? */
+/** True if the tuning string of the call's kernel contains `what`. */
 bool call_is_tuned(const struct call *c, const char *what);
 
-/** Query heads that share a KV head, as the kernel's key says; 0: any number. */
+/** Returns the query heads per KV head that the kernel's key names; 0: any number. */
 int call_ratio(const struct call *c);
 
 /**
- * Fills in the heads that the user of trace left out (0), by the kernel's ratio; `usual` is the
+ * Sets the head counts that the user of trace left out (0) from the kernel's ratio. `usual` is the
  * ratio for a kernel that takes any. Returns NULL, or why the kernel does not take these heads.
  */
 const char *call_complete_heads(const struct call *c, int *heads, int *kv_heads, int usual);
 
-/** Zeroed memory that lives as long as the call. */
+/** Allocates zeroed memory that is freed with the call. */
 void *call_allocate(struct call *c, size_t count, size_t size);
 
 /**
- * An element that the kernel had to write: fails the row where it is off by more than `bound`, and
- * adds to the row's errors. An infinite value must be met exactly.
+ * Compares an element that the kernel had to write. Fails the row if the error exceeds `bound`, and
+ * adds the error to the row's sums. An infinite value must be met exactly.
  */
 void call_compare(struct call *c, struct operand *o, const int64_t at[], double expected,
                   double bound);
 
-/** call_compare() of an element that is worth `got`, as one with a scale is. */
+/** Like call_compare(), for an element whose value is `got`, such as one with a scale. */
 void call_compare_value(struct call *c, struct operand *o, const int64_t at[], double got,
                         double expected, double bound);
 
-/** call_compare() of an integer, which must be exact. */
+/** Compares an integer, which must be exact. */
 void call_compare_int(struct call *c, struct operand *o, const int64_t at[], int64_t expected);
 
-/** call_compare() that adds nothing to the row's errors, as for an LSE. */
+/** Like call_compare(), but does not add to the row's sums; for an LSE. */
 void call_check(struct call *c, struct operand *o, const int64_t at[], double expected,
                 double bound);
 
-/** Verifies the n-th kernel on the shapes that are for it. */
+/** Verifies the n-th kernel on its shapes. */
 void verify_calls(struct verify_run *run, uint32_t n, const struct attn_kernel_info *info,
                   const struct verify_op *op);
 
-/** Random numbers for the user's logits function, in c->hook_arg and on the device; NULL for a
- * kernel without one. */
+/** Fills c->hook_arg with random numbers for the user's logits function and copies them to the
+ * device. Returns the device pointer, or NULL for a kernel without such a function. */
 const void *call_fill_hook(struct call *c);
 
-/** Fills the sinks of query heads, if the call has them: one of the first four is minus infinity,
- * which is no sink, another one infinity, which takes all weight. */
+/** Fills the sinks of query heads, if the call has them. One of the first four is minus infinity,
+ * which is no sink, and another is infinity, which takes all weight. */
 void call_fill_sinks(struct call *c, struct operand *sinks);
 
 /**
- * Makes a call of `shape` on the device and leaves it there, for trace, which fills the shape in:
- * c->op, pack, n, target, shape and memory.gpu are set. False: `why` says why not.
+ * Makes a call of `shape` on the device for trace, and completes the shape. c->op, pack, n, target,
+ * shape and memory.gpu must be set. False: `why` says why not.
  */
 bool call_prepare(struct call *c, void *shape, char *why, size_t why_size);
 
-/** Bytes of all tensors but caches, each that is read and each that is written once. */
+/** Returns the bytes of all tensors except caches: each one that is read and each one that is
+ * written, once. */
 double call_operand_bytes(const struct call *c);
 
-/** Bytes that any kernel has to move for it. */
+/** Returns the bytes that any kernel has to move for the call. */
 double call_least_bytes(const struct call *c);
 
 void call_free(struct call *c);

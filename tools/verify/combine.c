@@ -10,7 +10,7 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-enum { TILES_MAX = 8, TOKENS_MAX = 70 /* of a tile */, SPLITS_MAX = 4096 };
+enum { TILES_MAX = 8, TOKENS_MAX = 70 /* query tokens of a tile */, SPLITS_MAX = 4096 };
 
 enum {
     CSR = 1 << ATTN_PARTIALS_CSR,
@@ -20,17 +20,18 @@ enum {
 
 enum {
     SINKS = 1 << 0,
-    NO_LSE = 1 << 1,   /* none is asked for */
-    EMPTY = 1 << 2,    /* many parts saw no key: lse of either infinity, NaNs in their rows */
-    APART = 1 << 3,    /* lse from -1000 to 1000: one part outweighs the others */
-    COUNTS = 1 << 4,   /* dense: split_counts says how many splits of a token were written */
-    IN_PLACE = 1 << 5, /* pair: out is prefix, which has the same type */
-    FAR = 1 << 6,      /* csr: partial_out reaches beyond 4 GiB, with rows far apart */
-    IN_ORDER = 1 << 7, /* csr: partial rows in the order of the tiles, without room between */
+    NO_LSE = 1 << 1,   /* no lse output */
+    EMPTY = 1 << 2,    /* many parts without a key: their lse is an infinity, and their rows hold
+                          NaNs */
+    APART = 1 << 3,    /* lse from -1000 to 1000, so that one part outweighs the others */
+    COUNTS = 1 << 4,   /* dense: split_counts limits the splits of each token */
+    IN_PLACE = 1 << 5, /* pair: out overwrites prefix, which has the same type */
+    FAR = 1 << 6,      /* csr: partial_out extends beyond 4 GiB, with rows far apart */
+    IN_ORDER = 1 << 7, /* csr: partial rows in the order of the tiles, without gaps */
 };
 
-/* Tiles: query tokens that share a list of so many parts, all of them `repeat` times. Dense and
- * pair have tokens alone; a pair has two parts, whatever stands here. */
+/* {query tokens of a tile, parts of the tile} x `repeat`. Dense and pair have single tokens and
+ * ignore tiles. A pair always has two parts. */
 static const struct shape {
     struct verify_shape is;
     unsigned schemes;
@@ -56,17 +57,17 @@ static const struct shape {
 
 static const struct shape traced = {{"trace", IN_ORDER}, 0, 8, 64, {{1, 4}}};
 
-/* The places of a tile's parts. */
+/* A tile and its partial results. */
 struct tile {
     int first, tokens; /* query tokens */
-    int parts, index;  /* number of the first part */
+    int parts, index;  /* number of parts, and index of the first */
 };
 
 struct own {
     struct tile *tiles;
-    int *of_token;             /* the tile of each token */
-    int count, parts, longest; /* longest: tokens of a tile */
-    int64_t block;             /* rows from a part of a tile to the next */
+    int *of_token;             /* index of the tile of each token */
+    int count, parts, longest; /* longest: most tokens of a tile */
+    int64_t block;             /* rows between two parts of a tile */
 };
 
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
@@ -76,7 +77,7 @@ static bool scheme(const struct call *c, enum attn_partials s)
     return c->desc.combine.partials == s;
 }
 
-/* Parts of a token, in the order of the list. */
+/* Returns the parts of a token, in the order of the list. */
 
 static const struct tile *tile_of(const struct call *c, int token)
 {
@@ -89,7 +90,7 @@ static int count_parts(const struct call *c, int token)
     return scheme(c, ATTN_PARTIALS_PAIR) ? 2 : tile_of(c, token)->parts;
 }
 
-/* Blocks of the rows of a part: the later ones before the earlier. */
+/* Returns the first row of a part. Later parts come before earlier ones. */
 static int64_t first_row(const struct call *c, int part)
 {
     const struct own *own = c->own;
@@ -99,7 +100,7 @@ static int64_t first_row(const struct call *c, int part)
 /* One part of a token: its values and its LSE. */
 struct place {
     struct operand *out, *lse;
-    int64_t at[2]; /* the indices before [head, d], of out; those of the LSE are the same */
+    int64_t at[2]; /* index of out before [head, d]; the LSE has the same */
 };
 
 static struct place place_of(struct call *c, int token, int part)
@@ -214,7 +215,7 @@ static void compare_row(struct call *c, int token, int head)
         call_check(c, call_operand(c, COMBINE_LSE), AT(head, token), r.lse, lse_bound(&r, n));
 }
 
-/* The tokens of a tile without parts are left alone. */
+/* Compares all tokens. The tokens of a tile without parts must be unchanged. */
 static void compare(struct call *c)
 {
     for (int token = 0; token < c->args.combine.total_q; token++) {
@@ -259,7 +260,7 @@ static void size(struct call *c)
     a->q_len = own->longest;
     a->reduce_tiles = own->count;
     own->block = own->longest + !is(c, IN_ORDER);
-    if (is(c, FAR)) /* each part gets a GiB of partial_out for itself */
+    if (is(c, FAR)) /* each part has one GiB of partial_out */
         own->block = ((int64_t)1 << 30) / (c->desc.combine.heads * c->desc.combine.head_dim * 4);
     if (scheme(c, ATTN_PARTIALS_CSR))
         a->partial_rows = (int32_t)(own->parts * own->block);
@@ -292,14 +293,14 @@ static double random_lse(struct call *c)
     return (float)(random_value(&c->random) * (is(c, APART) ? 500 : 3));
 }
 
-/* An element of a state: a value of dtype for a pair, else of float32. */
+/* Returns a random element of a state: one of dtype for a pair, else float32. */
 static double random_out(struct call *c)
 {
     return scheme(c, ATTN_PARTIALS_PAIR) ? random_value(&c->random)
                                          : (float)((double)random_bits(&c->random) * 0x1p-63 - 1);
 }
 
-/* Without split_counts it is their LSE that says that parts are empty. */
+/* Marks parts as empty. Without split_counts their LSE is the mark. */
 static void fill_unwritten(struct call *c)
 {
     struct operand *lse = call_operand(c, COMBINE_PARTIAL_LSE);
@@ -311,7 +312,7 @@ static void fill_unwritten(struct call *c)
                 operand_set(lse, AT(token, split, head), -INFINITY);
 }
 
-/* The values of an empty part stay NaNs. */
+/* Fills the parts. The values of an empty part stay NaNs. */
 static void fill_parts(struct call *c)
 {
     const int heads = c->desc.combine.heads, dim = c->desc.combine.head_dim;
@@ -347,7 +348,7 @@ static void fill(struct call *c)
     fill_unwritten(c);
     fill_parts(c);
     call_fill_sinks(c, call_operand(c, COMBINE_SINKS));
-    /* fp8 in most of its range, and beyond it where one part outweighs the others. */
+    /* Values use most of fp8's range, and exceed it if one part outweighs the others. */
     if (call_operand(c, COMBINE_OUT_SCALE)->given)
         operand_set(call_operand(c, COMBINE_OUT_SCALE), AT(0), 0.002f);
     if (scheme(c, ATTN_PARTIALS_CSR))

@@ -1,48 +1,48 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file bounds the error of attention. With f = 2^-24, the unit of float32, and u, that of the
- * kernel's type:
+ * This file bounds the error of attention. f = 2^-24 is the unit of float32, u the unit of the
+ * kernel's type, tiny half its smallest step.
  *
- *   a score s is a float32 sum of D products, scaled, and perhaps capped: it is off by at most
- *     e_s = f ((D + 4) S + 8 c),  S = scale sum |q k|,  c the cap;
- *   exp(s), of which both the weights and their sum consist, then by the factor exp(e_s), about
- *     1 + e_s; n such terms are added: e = 2 e_s + (n + 8) f for weight and sum together;
- *   the weights are rounded to the kernel's type for the second product, which gives u sum p|v|
- *     and, for weights so small that they are subnormal, in that type or in float32, where
- *     V_EXP_F32 makes 0 of them (CDNA3 ISA), tiny sum |v| or 2^-126 sum |v|;
- *   the result is rounded once more: u |out| + tiny; not where it stays float32.
+ * Scores: a score s is a float32 sum of D products, scaled and perhaps capped. Its error is at most
+ *     e_s = f ((D + 4) S + 8 c),  S = scale sum |q k|,  c the cap.
  *
- * Products of small errors are covered by the factor 1 + 4 u.
+ * Weights: a weight is exp(s), off by the factor exp(e_s), about 1 + e_s. So is the sum of weights,
+ * to which n terms are added. Weight and sum together are off by e = 2 e_s + (n + 8) f.
  *
- * Weights that are rounded to fp8 are summed as they are rounded, so that out is a mean of values,
- * and so are 16-bit weights of kernels whose tuning says sums=rounded: none of them has an LSE.
- * With roundings d, each at most w of its weight, 2^-4 or u, or, among weights below the type's
- * normal numbers, t of the row's largest one, and eta = sum d / sum p
- * (comparison_weights_fp8(), comparison_weights_rounded(): there the largest one is 1 or more, as
- * m is never above the maximum),
+ * Rounding of weights: the second product has weights in the kernel's type, which adds u sum p|v|.
+ * Subnormal weights add tiny sum |v|, or in float32, where V_EXP_F32 flushes them to 0 (CDNA3 ISA),
+ * 2^-126 sum |v|.
  *
- *     sum (p + d) v / sum (p + d) - out = sum d (v - out) / sum (p + d)
+ * Rounding of the result adds u |out| + tiny, unless the result is float32. Products of small
+ * errors are covered by the factor 1 + 4 u.
  *
- *   is at most sum d |v - out| / (1 - eta). It stands in place of u sum p|v|. What float32 added
- *   before is rounded too: a factor 1 + w. The sum is off by a factor of 1 - eta to 1 + eta, and
- *   LSE by the log of that.
+ * Sums of rounded weights: the sum of fp8 weights is a sum of the rounded ones, so out is a mean of
+ * values. The same holds for 16-bit weights if the kernel's tuning says sums=rounded. No such
+ * kernel has an LSE. A rounding d is at most w of its weight (w = 2^-4 or u). Below the type's
+ * normal numbers it is at most t of the row's largest weight. That weight is at least 1, since m is
+ * never above the maximum. With eta = sum d / sum p,
  *
- * Where the tuning says sums=cut, 16-bit weights are rounded toward zero instead: what is left of p
- * is p (1 - c) with 0 <= c < 2 u, or at least p - 2 t below the normal numbers. That is
- * p (1 - u) + d with |d| <= u p, or 2 t, and out, a mean, is the same for weights p (1 - u) as for
- * p. So the above holds with w = u / (1 - u), and 2 t / (1 - u) for t. A sink would not shrink with
- * them: such kernels round to the nearest.
+ *     sum (p + d) v / sum (p + d) - out = sum d (v - out) / sum (p + d),
  *
- * A cache of fp8 or int8 adds nothing: its elements are exact in the kernel's type, the reference
- * reads the same bits, and a scale is one more float32 product of a score or of a weight, which the
- * 4 and the 8 have room for. Where a kernel applies scales to the elements and rounds the products
- * to its type, keys and values are off by `inputs` = u: e_s grows by u S, the result by u sum p|v|.
- * Over a whole tensor these roundings too are independent of each other: a score is off by the root
- * of the sum of their squares, u R with R = scale sqrt(sum (q k)^2), rather than by u S.
+ * which is at most sum d |v - out| / (1 - eta). This replaces u sum p|v|. Earlier float32 errors
+ * are rounded too: a factor 1 + w. The sum is off by a factor of 1 - eta to 1 + eta, and LSE by its
+ * log.
  *
- * All of these bounds hold for single elements, and allow 2^-4 of every weight in fp8. The errors
- * of all elements are summed up in several ways too (struct mean): roundings that are independent
- * do not add up there, what is rounded the same way in every row does.
+ * Truncated weights (sums=cut): what is left of p is p (1 - c) with 0 <= c < 2 u, or at least p - 2
+ * t below the normal numbers. That is p (1 - u) + d with |d| <= u p, or 2 t. A mean is the same for
+ * weights p (1 - u) as for p. So the above holds with w = u / (1 - u), and with 2 t / (1 - u) for
+ * t. A sink would not shrink with the weights, so kernels with sinks round to the nearest.
+ *
+ * A cache of fp8 or int8 adds no error: its elements are exact in the kernel's type, and the
+ * reference reads the same bits. A scale is one more float32 product, for which the 4 and the 8
+ * have room. A kernel may also apply scales to elements and round the products to its type. Then
+ * keys and values are off by `inputs` = u: e_s grows by u S, the result by u sum p|v|. Over a whole
+ * tensor these roundings are independent. A score is then off by u R, R = scale sqrt(sum (q k)^2),
+ * rather than by u S.
+ *
+ * These bounds hold for single elements, and allow 2^-4 of every fp8 weight. The errors of all
+ * elements are also summed in several ways (struct mean). Independent roundings cancel there, and a
+ * rounding that is the same in every row does not.
  */
 #include "tools/verify/compare.h"
 
@@ -54,7 +54,7 @@ enum { THREADS_MAX = 8 };
 
 static const double f = 0x1p-24;
 
-/* Float32 arithmetic is off by this in weights and their sum together, relative to these. */
+/* Bounds the relative error of float32 arithmetic in the weights and their sum together. */
 static double relative_error_of_weights(const struct comparison *c, const struct ref_row *r)
 {
     const struct ref_attention *a = c->attention;
@@ -62,35 +62,36 @@ static double relative_error_of_weights(const struct comparison *c, const struct
     return 2 * score + (double)(r->keys + 8) * f;
 }
 
-/* Error of one element that float32 arithmetic and subnormal numbers add to the roundings. */
+/* Bounds the error of one element from float32 arithmetic and subnormal numbers, without roundings
+   to the type. */
 static double arithmetic_bound(const struct comparison *c, const struct ref_row *r, double e, int d)
 {
     return e * (r->magnitude[d] + fabs(r->out[d])) +
            fmax(c->precision->tiny, 0x1p-126) * r->values[d] + c->precision->tiny;
 }
 
-/* Keys and values that are rounded add this to an element at most. */
+/* Bounds the error of one element from keys and values that were rounded. */
 static double input_bound(const struct comparison *c, const struct ref_row *r, int d)
 {
     const double of_keys = 2 * r->score * (r->magnitude[d] + fabs(r->out[d]));
     return c->inputs * (of_keys + r->magnitude[d]);
 }
 
-/* The square of it is this where the roundings are independent of each other. */
+/* Bounds the square of that error if the roundings are independent of each other. */
 static double input_squares(const struct comparison *c, const struct ref_row *r, int d)
 {
     const double of_keys = 2 * r->score_root * (r->magnitude[d] + fabs(r->out[d]));
     return c->inputs * c->inputs * (of_keys * of_keys + r->squares[d]);
 }
 
-/* Returns the bound of 1 / sum (p + d) relative to 1 / sum p. It is huge where so many keys
+/* Bounds 1 / sum (p + d) relative to 1 / sum p. The bound is huge if too many weights may
  * vanish. */
 static double growth(const struct ref_row *r)
 {
     return r->roundings < 1 ? 1 / (1 - r->roundings) : 0x1p60;
 }
 
-/* Returns the bound of what rounding the weights does to an element. */
+/* Bounds the effect of rounded weights on one element. */
 static double weight_bound(const struct comparison *c, const struct ref_row *r, int d)
 {
     return c->attention->weight_unit > 0 ? r->moved[d] * growth(r)
@@ -107,7 +108,8 @@ static double out_bound(const struct comparison *c, const struct ref_row *r, dou
                               (arithmetic_bound(c, r, e, d) + input_bound(c, r, d)));
 }
 
-/* log(L): the relative error of L, half of e and its sum, and float32 arithmetic on the result. */
+/* Bounds the error of log(L): the relative error of L, which is half of e and its sum, and float32
+   arithmetic. */
 static double lse_arithmetic(const struct ref_row *r, double e)
 {
     return e + 8 * f * (fabs(r->lse) + r->score);
@@ -126,11 +128,10 @@ static void note_fault(struct comparison *c, const char *what, const struct plac
 }
 
 /*
- * Over a whole tensor. Roundings are independent of each other and each at most u of what is
- * rounded, the terms p v of every output and the output itself: so their squares add, to at most
- * u^2 sum ((p v)^2 + out^2) where many are summed, and to twice that where a sum has one term; of
- * weights in fp8, to sum (d (v - out))^2. The
- * bounds of the arithmetic are for the worst case and add as they are.
+ * Bounds the norm of the errors over a whole tensor. Roundings are independent: of the terms p v of
+ * an output, and of the output. Each is at most u of the rounded number, so squares add to at most
+ * u^2 sum ((p v)^2 + out^2). A sum of one term has twice that. fp8 weights add sum (d (v - out))^2.
+ * Bounds of the arithmetic hold for the worst case and add as they are.
  */
 static double relative_bound(const struct comparison *c)
 {
@@ -164,7 +165,7 @@ static void compare_element(struct comparison *c, const struct place *at, int d,
     }
 }
 
-/* Adds what roundings of the row's weights do to a sum over all rows. */
+/* Adds the effect of a row's rounded weights to a sum over all rows. */
 static void add_drift(struct mean *m, const struct comparison *c, const struct ref_row *r,
                       const struct ref_drift *d)
 {
@@ -174,8 +175,8 @@ static void add_drift(struct mean *m, const struct comparison *c, const struct r
     m->drift += d->mean * most * (summed ? 1 : u);
 }
 
-/* Adds an element to the sums. Keys and values that are rounded are the same for all queries, so
- * that their roundings are not independent. */
+/* Adds an element to the sums. Rounded keys and values are the same for all queries, so their
+ * errors are not independent. */
 static void add_element(struct comparison *c, int d, double got, const struct ref_row *r, double e,
                         bool rounded)
 {
@@ -192,11 +193,11 @@ static void add_element(struct comparison *c, int d, double got, const struct re
     c->to_largest.scale += r->largest * r->to_largest[d] * r->to_largest[d];
 }
 
-/* True if the row's roundings are its own. A row with nearly all weight at one key has that key's
- * value as its output. It is rounded alike for every query with this key. */
+/* True if the row's roundings are independent of other rows. If one key has nearly all weight, its
+ * value is the output, which is rounded alike for every such query. */
 static bool is_own(const struct ref_row *r) { return r->largest < 0.9375; }
 
-/* Adds what roundings of a row's weights do to the sums of its elements. */
+/* Adds the effect of a row's rounded weights to the sums of its elements. */
 static void add_row(struct comparison *c, const struct ref_row *r)
 {
     const struct ref_drift absolute = {.squares = r->absolute.squares};
@@ -206,8 +207,8 @@ static void add_row(struct comparison *c, const struct ref_row *r)
     add_drift(&c->means[MEAN_ABSOLUTE], c, r, &absolute); /* its mean is counted by element */
 }
 
-/* Adds an LSE. log(1 + x) is x - x^2 / 2 for the sum x of the roundings. The mean of x^2 is below
- * the sum of the squares of the roundings. */
+/* Adds an LSE. log(1 + x) is x - x^2 / 2 for the sum x of the roundings. The mean of x^2 is less
+ * than the sum of the squares of the roundings. */
 static void add_lse(struct comparison *c, double got, const struct ref_row *r, double e)
 {
     if (isinf(r->lse))
@@ -308,10 +309,10 @@ void comparison_weights_rounded(struct ref_attention *a, const struct precision 
     a->weight_tiny = p->tiny;
 }
 
-/* Truncation takes u 2^-x of a weight 2^k 2^x, 0 <= x < 1, in the mean. Over all x that is 0.72
- * u, and leaves the mean of values unchanged. Scores of random queries and keys spread by half a
- * power of two or more, so that x takes all values. The first harmonic of 2^-x is 0.16, and a
- * normal distribution of 0.5 leaves exp(-2 (0.5 pi)^2) of it, 0.007. */
+/* The drift of truncated weights. Truncation removes u 2^-x of a weight 2^k 2^x, 0 <= x < 1. The
+ * mean over all x is 0.72 u, which leaves a mean of values unchanged. What remains is the
+ * variation, whose first harmonic is 0.16. Scores of random data spread by half a power of two or
+ * more. A normal distribution of 0.5 leaves exp(-2 (0.5 pi)^2) = 0.007 of the harmonic. */
 static const double CUT_DRIFT = 0.16 * 0.007;
 
 void comparison_weights_cut(struct ref_attention *a, const struct precision *p)

@@ -13,56 +13,56 @@
 #include "tools/verify/operand.h"
 #include "tools/reference/attention.h"
 
-/** The place of a row of the output, for messages. */
+/** The position of an output row, for messages. */
 struct place {
     int s, head;
     int64_t row;
 };
 
 struct comparison {
-    const struct precision *precision; /* of the second product: that of q and out */
+    const struct precision *precision; /* of the second product, q and out */
     const struct ref_attention *attention;
-    double inputs; /* relative error of keys and values, where the kernel rounds them; else 0 */
+    double inputs; /* relative error of keys and values if the kernel rounds them; else 0 */
     int tasks;
-    /** Compares the rows of a task by compare_result(); called from several threads. */
+    /** Compares the rows of one task by compare_result(). Called from several threads. */
     void (*task)(struct comparison *c, int task);
-    const void *problem; /* for `task` */
+    const void *problem; /* passed to `task` through the comparison */
 
-    /* Set by comparison_run(); sums of squares over all elements, under the lock. */
+    /* Set by comparison_run(): sums of squares over all elements, under the lock. */
     struct verify_row *row;
     atomic_int next;
     pthread_mutex_t lock;
     double error, norm, rounded, arithmetic;
     double closest, largest, largest_bound;
     struct mean means[MEAN_KINDS], to_largest,
-        lse; /* of elements; see struct ref_row; of the LSE */
+        lse; /* of elements, see struct ref_row; of the LSE */
 };
 
 /**
- * One row: `row` is what the reference says; the kernel wrote it to out [token, head, d], and its
- * LSE to `lse_at` of `lse`, which may be NULL. An output in float32 was not rounded at the end.
+ * Compares one row: `row` is the reference's. The kernel wrote it to out [token, head, d] and its
+ * LSE to `lse_at` of `lse`, which may be NULL. A float32 output was not rounded at the end.
  */
 void compare_result(struct comparison *c, const struct place *at, struct operand *out,
                     int64_t token, struct operand *lse, const int64_t lse_at[],
                     const struct ref_row *row);
 
-/** Runs all tasks; fills the numbers of `row`, and its fault where something is beyond a bound. */
+/** Runs all tasks. Sets the numbers of `row`, and its fault if a bound was exceeded. */
 void comparison_run(struct comparison *c, struct verify_row *row);
 
-/** Sets the roundings of weights in the target's fp8. Kernels scale the largest weight of a row
+/** Declares that weights are rounded to the target's fp8. Kernels scale the largest weight of a row
  * to 28 or more (fnuz: 15). With `scaled` they scale the largest of a block of keys to 2^7.75. */
 void comparison_weights_fp8(struct ref_attention *a, const char *target, bool scaled);
 
-/** Sets them for weights that are summed in the kernel's type, where the largest of a row is 1 or
- * more. */
+/** Declares that weights are summed in the kernel's type, with a largest weight of 1 or more in a
+ * row. */
 void comparison_weights_rounded(struct ref_attention *a, const struct precision *p);
 
-/** Sets them for weights that are rounded toward zero before they are summed. */
+/** Declares that weights are rounded toward zero before they are summed. */
 void comparison_weights_cut(struct ref_attention *a, const struct precision *p);
 
-/** A power of two for a query's elements, whose product with a key of the same signs is then 28 to
- * 57 as an exponent of 2: more than a maximum may grow before it is followed, and more than fp16
- * holds; less than float32 does. */
+/** Returns a power of two for a query's elements. Its logit with a key of the same signs is then 28
+ * to 57 as an exponent of 2. That exceeds the growth at which a maximum is rescaled and the range
+ * of fp16, but not the range of float32. */
 double late_query(const double *key, int dim, double scale);
 
 #endif

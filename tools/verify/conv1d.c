@@ -16,21 +16,21 @@ enum { SEQUENCES = 6, TAPS_MAX = 6, TOKENS_MAX = 1 << 17, FAR_STRIDE = 1 << 29 }
 
 enum {
     UNIFORM = 1 << 0,    /* cu_seqlens is NULL */
-    VERIFIES = 1 << 1,   /* accepted is given */
-    FORKS = 1 << 2,      /* states are read from other slots than they are written to */
+    VERIFIES = 1 << 1,   /* accepted is passed */
+    FORKS = 1 << 2,      /* states are read from and written to different slots */
     FRESH = 1 << 3,      /* some sequences have no state yet */
-    PADDED = 1 << 4,     /* some slots are padding, slot 0 too */
+    PADDED = 1 << 4,     /* some slots are padding, slot 0 among them */
     BY_COLUMN = 1 << 5,  /* states [slot, column, channel] */
-    OVER_X = 1 << 6,     /* outputs lie over x */
-    SPLIT = 1 << 7,      /* three outputs */
+    OVER_X = 1 << 6,     /* out overwrites x */
+    SPLIT = 1 << 7,      /* three output tensors */
     FAR = 1 << 8,        /* slots GiB apart */
-    WIDE_LISTS = 1 << 9, /* slots are a column of a wider array */
+    WIDE_LISTS = 1 << 9, /* slots is a column of a wider array */
 };
 
 static const struct shape {
     struct verify_shape is;
-    int channels, batch, length; /* length: of all sequences, where `lengths` has none */
-    int extra;                   /* columns of a state beyond W - 1 */
+    int channels, batch, length; /* length: of every sequence if `lengths` is empty */
+    int extra;                   /* columns of a state in addition to W - 1 */
     int lengths[SEQUENCES];
 } shapes[] = {
     {{"decode", UNIFORM}, 64, 3, 1, 0, {0}},
@@ -72,7 +72,7 @@ static void size(struct call *c)
         own->cu[i + 1] = own->cu[i] + length;
         a->max_seqlen = length > a->max_seqlen ? length : a->max_seqlen;
     }
-    a->tokens = own->cu[s->batch] + (c->traced ? 0 : 2); /* rows that no sequence has */
+    a->tokens = own->cu[s->batch] + (c->traced ? 0 : 2); /* some rows belong to no sequence */
     a->state_columns = c->desc.conv1d.taps - 1 + s->extra;
     a->q_channels = is(c, SPLIT) ? 64 : 0;
     a->k_channels = is(c, SPLIT) ? s->channels / 128 * 64 - (s->channels < 256 ? 0 : 64) : 0;
@@ -80,7 +80,7 @@ static void size(struct call *c)
     a->first_slot = is(c, PADDED);
 }
 
-/* Twice as many slots as sequences, and one that is nobody's. */
+/* Returns twice as many slots as sequences, and one that is unused. */
 static int slot_count(const struct call *c) { return 2 * c->args.conv1d.batch + 1; }
 
 static void place_outputs(struct call *c)
@@ -127,7 +127,7 @@ static void place(struct call *c)
     place_outputs(c);
 }
 
-/* Padding is every third sequence: in turn a slot that is negative and slot 0, where that is. */
+/* Returns a slot. Every third sequence is padding: alternately a negative slot and slot 0. */
 static int slot_of(struct call *c, int i, int slot)
 {
     if (is(c, PADDED) && i % 3 == 1)
@@ -173,9 +173,9 @@ static void fill(struct call *c)
                 operand_set(state, AT(slot, d, i), random_value(&c->random));
 }
 
-/* A sequence: where its tokens are and what is read of its state. */
+/* A sequence: its tokens, and the part of its state that is read. */
 struct sequence {
-    int start, count, slot, slot_in, history; /* history: its first column */
+    int start, count, slot, slot_in, history; /* history: first column that is read */
     bool real, fresh;
 };
 
@@ -194,7 +194,8 @@ static struct sequence sequence_of(struct call *c, int i)
     return s;
 }
 
-/* Input n of a channel, counted from the sequence's first token, or of its history. */
+/* Returns input n of a channel, counted from the sequence's first token, or from the start of its
+   history. */
 static double input_of(struct call *c, const struct sequence *s, int d, int n)
 {
     const int column = s->history + n + c->desc.conv1d.taps - 1;
@@ -204,8 +205,9 @@ static double input_of(struct call *c, const struct sequence *s, int d, int n)
 }
 
 /*
- * With f = 2^-24: W products and sums are rounded once each, of no more than the terms' sum. A silu
- * of y has (2 |y| + 7) f of its own, as the one of gated_rmsnorm, and no slope above 1.1.
+ * Compares a token's channel. With f = 2^-24: W products and sums are rounded once each, none
+ * larger than the sum of all magnitudes. A silu of y adds (2 |y| + 7) f, as in gated_rmsnorm, and
+ * has a slope of at most 1.1.
  */
 static void compare_token(struct call *c, const struct sequence *s, int t, int d, const double *w,
                           double bias)
@@ -234,7 +236,7 @@ static void compare_token(struct call *c, const struct sequence *s, int t, int d
     call_compare(c, out, AT(s->start + t, channel), expected, s->real ? bound : 0);
 }
 
-/* Columns of the state that are written. */
+/* Compares the columns of the state that are written. */
 static void compare_state(struct call *c, const struct sequence *s, int d)
 {
     struct operand *state = call_operand(c, CONV1D_STATE);
@@ -262,7 +264,7 @@ static void compare(struct call *c)
     }
 }
 
-/* Inputs, outputs and the states that are read and written. */
+/* Bytes of inputs, outputs and the states that are read and written. */
 static double least_bytes(const struct call *c)
 {
     const struct attn_conv1d_args *a = &c->args.conv1d;

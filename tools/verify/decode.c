@@ -17,26 +17,26 @@
 enum { SEQUENCES_MAX = 6, RATIO_STEPS = 16, PAGE_STEPS = 4 };
 
 enum {
-    HUGE_LOGIT = 1 << 0, /* the last query and the first key of a sequence point the same way */
+    HUGE_LOGIT = 1 << 0, /* the last query points in the direction of the sequence's first key */
     FAR = 1 << 1,        /* pages spread over 4 GiB and more */
-    PADDED = 1 << 2,     /* rows of q and out behind the last sequence */
-    LONG = 1 << 3,       /* for plain kernels only */
-    UNEVEN = 1 << 4,     /* qo_indptr: sequences with fewer queries than q_len, or none */
-    SPLIT = 1 << 5,      /* a work list: parts of sequences, whose states are compared */
-    OWN_SCALE = 1 << 6,  /* not 1 / sqrt(head_dim) */
-    TREE = 1 << 7,       /* for custom masks: the queries are a binary tree of draft tokens */
-    IN_ORDER = 1 << 8,   /* pages one after the other */
-    LATE = 1 << 9,       /* a late key, another one of each head, weighs 2^40 times the others */
-    UNSEEN = 1 << 10,    /* the plan has all keys, of some parts no query sees one */
+    PADDED = 1 << 2,     /* rows of q and out after the last sequence */
+    LONG = 1 << 3,       /* for kernels without special features only */
+    UNEVEN = 1 << 4,     /* qo_indptr: some sequences have fewer than q_len queries, or none */
+    SPLIT = 1 << 5,      /* with a work list: partial results are compared */
+    OWN_SCALE = 1 << 6,  /* scale differs from 1 / sqrt(head_dim) */
+    TREE = 1 << 7,       /* custom masks: the queries are a binary tree of draft tokens */
+    IN_ORDER = 1 << 8,   /* pages in order */
+    LATE = 1 << 9,       /* a late key, different for each head, has 2^40 times the weight of the
+                            others */
+    UNSEEN = 1 << 10,    /* the plan covers all keys; no query sees any key of some parts */
     MODEL = VERIFY_CHOSEN,
 };
 
 /*
  * The matrix of shapes: keys of each sequence, all of them `repeat` times, and the page size and
- * heads for kernels that take any. All pages are in random order, with poison between and behind
- * them. The last ones are heads of models as one of eight ranks has them, of GLM-4.5 one of four,
- * and contexts of 1 to 16k keys, Kimi-K3 68k, each for kernels of its head_dim and its
- * ratio.
+ * heads for kernels that take any. Pages are in random order, with poison between and after them.
+ * The last rows have heads of models on one of eight ranks (GLM-4.5: of four), and contexts of 1 to
+ * 16k keys (Kimi-K3: 68k). Each is for kernels of its head_dim and ratio.
  */
 #define CONTEXTS 1, 5, {16384, 1, 777, 33, 129}
 static const struct shape {
@@ -44,9 +44,9 @@ static const struct shape {
     int page_size, ratio, kv_heads;
     int repeat, count;
     int kv[SEQUENCES_MAX];
-    int head_dim; /* of a model; 0: of any */
+    int head_dim; /* of a model; 0: any */
     int q, heads, lists, window, item_cost,
-        merge_rate; /* of traces, and of more parts than lanes */
+        merge_rate; /* of traces, and of more parts than lanes of a wave */
 } shapes[] = {
     {{"late maximum", LATE}, 16, 8, 1, 1, 3, {100, 300, 31}, 0, 0, 0, 0, 0, 0, 0},
     {{"ragged", UNEVEN}, 16, 8, 1, 1, 6, {63, 1, 64, 130, 17, 2}, 0, 0, 0, 0, 0, 0, 0},
@@ -84,11 +84,11 @@ static const struct shape {
     {{"Kimi-K3", MODEL | SPLIT}, 64, 12, 1, 1, 4, {69632, 1, 777, 129}, 512, 0, 0, 0, 0, 0, 0},
 };
 
-/* A batch that fills a GPU; heads are those of complete(). */
+/* The trace's shape: a batch that fills a GPU. complete() sets the heads. */
 static const struct shape traced = {
     {"trace", IN_ORDER}, 16, 0, 0, 64, 1, {1024}, 0, 1, 0, 0, 0, 0, 0};
 
-/* For kernels with a run-time window, in turn; the first is that of models. */
+/* Windows for kernels with a run-time window, used one after the other. The first is a model's. */
 static const struct {
     int left, right;
 } windows[] = {{127, 0}, {16, 16}, {0, 0}, {-1, 0}, {5, -1}, {-1, -1}, {64, 32}};
@@ -113,8 +113,9 @@ const struct page_lists *decode_lists(const struct call *c)
 
 /* Sizes. */
 
-/* A kernel that takes any page size or ratio has the shape's own, or at each step the next ones,
- * for which the pack may have no kernel of its own that lookup would rather take. */
+/* Chooses the page size and ratio. A kernel that takes any has the shape's own, or at each step the
+ * next one. The pack may have a more specific kernel for a value, which lookup would select
+ * instead. */
 static void size_heads(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -139,7 +140,7 @@ static int count_queries(const struct call *c, int s)
     return !is(c, UNEVEN) ? q_len : s == 1 ? 0 : 1 + (q_len - 1 + s) % q_len;
 }
 
-/* Lists that have no lengths of their own have as many entries, one as the other. */
+/* Gives lists without lengths of their own the same number of entries. */
 static void set_lengths(struct call *c)
 {
     const struct shape *shape = c->shape;
@@ -207,7 +208,7 @@ static int32_t plan_window(const struct call *c)
                                               : 0;
 }
 
-/* Lists for a GPU of a few compute units, so that short sequences are cut as well. */
+/* Sizes work lists for a GPU of a few compute units, so that short sequences are split too. */
 static void size_work(struct call *c)
 {
     struct own *own = c->own;
@@ -244,8 +245,8 @@ static void size_work(struct call *c)
     ARG(c, partial_rows) = own->sizes.partial_rows;
 }
 
-/* 1 / sqrt of a head's size: of latent attention that is the size before absorption, never that of
- * a row of the cache. DeepSeek-V3 has 128 + 64 elements, and the square of YaRN's mscale. */
+/* Returns 1 / sqrt of the head size. Latent attention uses the size before absorption, not the size
+ * of a cache row. DeepSeek-V3 has 128 + 64 elements, and the square of YaRN's mscale. */
 static float model_scale(const struct call *c)
 {
     const float mscale = 0.1f * logf(40) + 1;
@@ -309,7 +310,7 @@ static void place(struct call *c)
 
 /* Inputs. */
 
-/* A draft token sees the keys before the drafts, and of these itself and what it descends from. */
+/* True if draft token t sees `node` of the drafts: itself or an ancestor. */
 static bool descends(int t, int node)
 {
     while (t > node)
@@ -317,7 +318,7 @@ static bool descends(int t, int node)
     return t == node;
 }
 
-/* Any two of three keys, or trees. */
+/* Fills a mask that shows any two of three keys, or a tree. */
 static void fill_mask(struct call *c)
 {
     const struct own *own = c->own;
@@ -387,7 +388,7 @@ static void fill_q_scales(struct call *c)
 {
     struct operand *scale = OPERAND(c, Q_SCALE);
     if (scale->given && !has_q_scales(c))
-        operand_set(scale, AT(0), is_latent(c) ? 0.0625 : 0.5); /* for late_query() */
+        operand_set(scale, AT(0), is_latent(c) ? 0.0625 : 0.5); /* see late_query() */
     if (!scale->given || !has_q_scales(c))
         return;
     for (int64_t i = 0; i < operand_count(scale); i++) {
@@ -413,7 +414,8 @@ struct ref_attention decode_attention(struct call *c)
     return a;
 }
 
-/* The last query has the signs of the first key, or of a late one, so that maxima grow apart. */
+/* Gives the last query the signs of the first key, or of a late one, so that maxima differ
+   widely. */
 static void point_the_same_way(struct call *c)
 {
     const struct own *own = c->own;
@@ -436,7 +438,7 @@ static void point_the_same_way(struct call *c)
     }
 }
 
-/* Makes contexts that have as many tokens in a shard as there are keys, and their masks. */
+/* Makes contexts with as many tokens in a shard as there are keys, and their masks. */
 static void fill_shard(struct call *c)
 {
     struct own *own = c->own;
@@ -479,8 +481,8 @@ static const char *covers(const struct call *c)
     return DESC(c, head_dim_v) > REF_DIM_MAX ? "the reference does not cover head_dim_v" : NULL;
 }
 
-/* A model's heads are for kernels of its ratio; long shapes for those without anything that another
- * shape has. */
+/* True if the shape is for the kernel. A model's heads are for kernels of its ratio. Long shapes
+ * are for kernels without a feature that another shape tests. */
 static bool takes(const struct call *c)
 {
     const struct shape *s = c->shape;
@@ -497,7 +499,7 @@ static bool takes(const struct call *c)
 
 /* Traces. */
 
-/* Fills in what the user left out, by the kernel's ratio of heads. */
+/* Completes the shape: heads that the user left out follow from the kernel's ratio. */
 static const char *complete(const struct call *c, void *shape)
 {
     static char why[100];
@@ -512,7 +514,7 @@ static const char *complete(const struct call *c, void *shape)
     return s->q > DESC(c, q_len) ? why : call_complete_heads(c, &s->heads, &s->kv_heads, 1);
 }
 
-/* Every byte of keys that are seen, with their scales, of q, out, lists and work once. */
+/* Bytes of the visible keys with their scales, q, out, lists and work, once each. */
 static double least_bytes(const struct call *c)
 {
     const struct shape *s = c->shape;
@@ -538,7 +540,7 @@ static double least_bytes(const struct call *c)
     return bytes;
 }
 
-/* Behind the name stand the shapes that `attnc tune` measures. */
+/* After the name follow the shapes that `attnc tune` measures. */
 #define VERIFY_OP(name, ...)                                                                       \
     {                                                                                              \
         .op = name,                                                                                \

@@ -8,7 +8,7 @@
 #include "tools/verify/compare.h"
 #include "tools/verify/decode.h"
 
-/* Does the kernel round its weights to fp8? Of decode they have 16 bits, whatever q has. */
+/* True if the kernel rounds its weights to fp8. decode has 16-bit weights whatever q's type. */
 static bool has_weights_fp8(const struct call *c)
 {
     return is_latent(c) && DESC(c, q_dtype) == ATTN_FP8 && DESC(c, cache).layout == ATTN_KV_NHD;
@@ -19,7 +19,7 @@ struct expectation {
     struct ref_decode reference;
 };
 
-/* A part of a sequence that the kernel worked through on its own, or the whole. */
+/* A part of a sequence that the kernel processed on its own, or the whole sequence. */
 struct piece {
     int s, kv_head;
     int partial_row;
@@ -50,7 +50,7 @@ static void compare_piece(struct comparison *comparison, const struct piece *pie
     free(r);
 }
 
-/* The pieces that the work list makes of a sequence, for one kv head. */
+/* Compares the pieces into which the work list divides a sequence, for one KV head. */
 static void compare_items(struct comparison *comparison, struct piece *piece)
 {
     struct call *c = ((const struct expectation *)comparison->problem)->call;
@@ -61,7 +61,7 @@ static void compare_items(struct comparison *comparison, struct piece *piece)
         const int32_t *info = own->plan.work_info + INFO * i;
         if (info[0] != piece->s || (info[7] & 0xffff) != piece->kv_head * group)
             continue;
-        const bool partial = info[1] >= 0; /* else it stands for all keys that are seen */
+        const bool partial = info[1] >= 0; /* false: it covers all visible keys */
         piece->partial_row = info[1];
         piece->part.partial = partial;
         piece->part.first = partial ? info[4] : 0;

@@ -29,7 +29,7 @@ static const struct recurrent_shape shapes[] = {
 
 static const struct recurrent_shape traced = {{"trace", UNIFORM | FUSED}, 16, 32, 64, 1, 1, {0}};
 
-/* A call that records writes no state of a step. */
+/* True if the shape is for the kernel. A call that records writes no state of a step. */
 static bool takes(const struct call *c)
 {
     return !c->desc.gated_delta.replay || ((const struct recurrent_shape *)c->shape)->steps == 1;
@@ -48,7 +48,7 @@ static void size(struct call *c)
     recurrent_size(&r);
     a->record_steps = a->max_seqlen + 1;
     a->scale = 0.375f;
-    a->l2_eps = is(c, EXTREMES) ? 0 : 0.0078125f; /* a result shows that it is there */
+    a->l2_eps = is(c, EXTREMES) ? 0 : 0.0078125f; /* large enough to show in a result */
     a->lower_bound = -5;
 }
 
@@ -93,8 +93,8 @@ static void place(struct call *c)
     }
 }
 
-/* Keys that are short enough for a state not to grow, where nothing divides them by their length;
- * with EXTREMES keys of zeros, and keys that are nearly one another. */
+/* Returns an element of a key. Keys are short enough that a state does not grow, unless the kernel
+ * normalises them. With EXTREMES some are zero or nearly parallel. */
 static double key_value(struct call *c, int token)
 {
     const double x = random_value(&c->random);
@@ -114,7 +114,7 @@ static void fill_row(struct call *c, unsigned number, int token)
                         number == GATED_DELTA_K ? key_value(c, token) : random_value(&c->random));
 }
 
-/* A gate's input: with EXTREMES far beyond both ends of what it passes through. */
+/* Returns a gate's input. With EXTREMES it lies far beyond both ends of the gate's range. */
 static double gate_value(struct call *c, int token)
 {
     const double x = 2 * random_value(&c->random);
@@ -162,26 +162,27 @@ static void fill(struct call *c)
 }
 
 /*
- * Bounds. With f = 2^-24 and every number relative to the exact one:
+ * Bounds. f = 2^-24 is the unit of float32. Errors are relative to the exact numbers:
  *
- *   exp(x) of a float is off by (2 |x| + 2) f: a constant, a product and an ulp;
- *   sigmoid(x) by (2 |x| + 6) f; softplus(x) by (3 |x| + 12) f, where x is a sum: what x is off by
- *     counts once, since the slope of log softplus is no more than 1;
- *   g by the sum of these and exp(a_log)'s, and exp(g) by |g| times that and exp's own;
- *   a key divided by its length by (K + 5) f / 2 + 4 f: rope_compare.c says why.
+ *   exp(x)       (2 |x| + 2) f: a constant, a product and an ulp
+ *   sigmoid(x)   (2 |x| + 6) f
+ *   softplus(x)  (3 |x| + 12) f. If x is a sum, its error counts once, since the slope of
+ *                log softplus is at most 1.
+ *   g            the sum of these and of exp(a_log)'s; exp(g): |g| times that, and exp's own
+ *   key / |key|  (K + 5) f / 2 + 4 f; rope_compare.c says why
  *
- * A step is linear in the column S of a value element. It multiplies what S is off by with the
- * matrix (1 - beta k k^T) exp(g). That makes no vector longer where beta |k|^2 is at most 2 and g
- * is not positive. So the length e of the error of a column grows by what a step adds:
+ * A step is linear in the column S of a value element. It multiplies the error of S by the matrix
+ * (1 - beta k k^T) exp(g), which lengthens no vector if beta |k|^2 is at most 2 and g is not
+ * positive. So the length e of a column's error grows only by what a step adds:
  *
- *   f + the decay's for the product with exp(g), of |S|;
- *   (K f + the key's) beta |k| |k| |S| for S k; K counts the products and all sums;
- *   beta's + the key's + 3 f of |u| |k|, and 2 f beta (|v| + |S| |k|) |k|, for k u;
- *   f |S| for the sum.
+ *   S exp(g)     (f + the decay's error) |S|
+ *   S k          (K f + the key's error) beta |k| |k| |S|; K counts the products and all sums
+ *   k u          (beta's error + the key's + 3 f) |u| |k|, and 2 f beta (|v| + |S| |k|) |k|
+ *   sum          f |S|
  *
  * A beta below the smallest normal number may be 0.
  *
- * S q is off by |q| e, and by K f and q's own of the terms' sum.
+ * S q is off by |q| e, and by (K f + q's error) of the sum of magnitudes.
  */
 struct bounds {
     double decay[DIM_MAX]; /* of exp(g), for each element of a key */
@@ -202,7 +203,7 @@ static double given_or(const struct operand *o, const int64_t at[])
     return o->given ? operand_value(o, at) : 0;
 }
 
-/* Computes exp(g) of an element of a key. */
+/* Computes exp(g) for one element of a key. */
 static void compute_decay(struct call *c, int t, int head, int i, struct token *out)
 {
     const struct attn_gated_delta_desc *d = &c->desc.gated_delta;
@@ -250,7 +251,7 @@ static double length_of_vector(const double *x, int n)
     return sqrt(sum);
 }
 
-/* Divides a vector by its length, with eps; a vector of zeros stays one. */
+/* Divides a vector by its length, with eps. A vector of zeros stays zero. */
 static void make_unit(struct call *c, double *x)
 {
     const int n = c->desc.gated_delta.head_dim;
@@ -281,7 +282,8 @@ static void compute_token(struct call *c, int t, int value_head, struct token *o
     }
 }
 
-/* Advances a column and the length of its error; returns the output and how far it may be off. */
+/* Advances a column of the state and the bound of its error's length. Returns the output and sets
+   *off to its bound. */
 static double advance(struct token *t, int key, int i, double *column, double *error, double *off)
 {
     const double f = STORED_F, sums = key * f, k = length_of_vector(t->k, key);
@@ -314,7 +316,7 @@ struct head {
     struct token token;
 };
 
-/* The record of token `step` of a sequence: u, k and g, float. */
+/* Compares the record of token `step` of a sequence: u, k and g in float32. */
 static void compare_record(struct call *c, int slot, int value_head, int step,
                            const struct token *t)
 {
@@ -379,7 +381,7 @@ static void compare(struct call *c)
         compare_sequence(c, i, h);
 }
 
-/* States in and out, and the rows of all tokens. */
+/* Bytes of the states in and out, and the rows of all tokens. */
 static double least_bytes(const struct call *c)
 {
     const struct attn_gated_delta_desc *d = &c->desc.gated_delta;

@@ -11,12 +11,12 @@
 
 enum { LAYERS_MAX = 128, BATCH_MAX = 6, DIM_MAX = RECURRENT_DIM_MAX };
 
-enum { SOME = 1 << 10 /* nothing was accepted of some sequences */ };
+enum { SOME = 1 << 10 /* some sequences have no accepted token */ };
 
 static const struct shape {
     struct verify_shape is;
     int value_heads, batch, layers, steps;
-    int accepted; /* of all sequences, where `some` has none */
+    int accepted; /* of every sequence if `some` is empty */
     int some[BATCH_MAX];
 } shapes[] = {
     {{"one", 0}, 1, 1, 1, 1, 1, {0}},
@@ -36,7 +36,7 @@ static int accepted_of(const struct call *c, int i)
     return s->accepted ? s->accepted : s->some[i];
 }
 
-/* Slots of a layer: those that are read, those that are written, and one that is nobody's. */
+/* Returns the slots of a layer: slots to read, slots to write, and one that is unused. */
 static int slot_count(const struct call *c) { return 2 * c->args.gated_delta_commit.batch + 1; }
 
 static int slot_of(const struct call *c, int i, bool read)
@@ -57,7 +57,7 @@ static void size(struct call *c)
     a->first_slot = is(c, PADDED);
 }
 
-/* Gives all layers slots of one operand, layer after layer. */
+/* Places the slots of all layers of one operand, layer after layer. */
 static void place(struct call *c)
 {
     const int layers = c->args.gated_delta_commit.layers;
@@ -88,7 +88,7 @@ static void fill_lists(struct call *c)
     }
 }
 
-/* Records of the tokens that were accepted; the others hold NaNs. */
+/* Fills the records of accepted tokens; the others hold NaNs. */
 static void fill_records(struct call *c, int row, int accepted)
 {
     const struct attn_gated_delta_commit_desc *d = &c->desc.gated_delta_commit;
@@ -129,8 +129,8 @@ static void fill(struct call *c)
         }
 }
 
-/* A step fades an element and adds a product. With f = 2^-24 exp(g) is off by (2 |g| + 2) f, and
- * its product and the sum have f each. */
+/* Compares an element of a state. A step multiplies it by exp(g) and adds a product. With f =
+ * 2^-24, exp(g) has an error of (2 |g| + 2) f, and the two products and the sum have f each. */
 static void compare_element(struct call *c, int from, int to, int head, int v, int k, int accepted)
 {
     const struct attn_gated_delta_commit_desc *d = &c->desc.gated_delta_commit;
@@ -174,7 +174,7 @@ static void compare(struct call *c)
         }
 }
 
-/* States in and out, and the records. */
+/* Bytes of the states in and out, and the records. */
 static double least_bytes(const struct call *c)
 {
     const struct attn_gated_delta_commit_desc *d = &c->desc.gated_delta_commit;

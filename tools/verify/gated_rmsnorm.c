@@ -14,12 +14,12 @@
 enum { WIDTH_MAX = 8192, GROUP = 128 };
 
 enum {
-    OVER_X = 1 << 0,    /* out is x, where it has its type */
-    OVER_Z = 1 << 1,    /* out is z */
-    PACKED = 1 << 2,    /* x and z are parts of one wider tensor */
-    ZEROS = 1 << 3,     /* groups of zeros, gates far from 0, eps 0 */
+    OVER_X = 1 << 0,    /* out overwrites x, if the types agree */
+    OVER_Z = 1 << 1,    /* out overwrites z */
+    PACKED = 1 << 2,    /* x and z are slices of one wider tensor */
+    ZEROS = 1 << 3,     /* groups of zeros, large gates, eps 0 */
     BY_COLUMN = 1 << 4, /* scales [group, token] */
-    SHARED = 1 << 5,    /* one weight */
+    SHARED = 1 << 5,    /* all heads share one weight */
 };
 
 static const struct shape {
@@ -43,7 +43,8 @@ static const struct shape traced = {{"trace", SHARED}, 4096, 32};
 
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
 
-/* Many steps of a workgroup, of one kernel: they do not depend on the rest of it. */
+/* True if the shape is for the kernel. Many steps of a workgroup are tested with one kernel, since
+   they do not depend on its other fields. */
 static bool takes(const struct call *c)
 {
     const struct attn_gated_rmsnorm_desc *d = &c->desc.gated_rmsnorm;
@@ -58,7 +59,7 @@ static void size(struct call *c)
     c->desc.gated_rmsnorm.groups = s->groups;
     c->desc.gated_rmsnorm.shared_weight = is(c, SHARED);
     c->args.gated_rmsnorm.tokens = s->tokens;
-    /* A result shows that it is there. */
+    /* large enough to show in a result */
     c->args.gated_rmsnorm.eps = is(c, ZEROS) ? 0 : 0.0625f;
 }
 
@@ -108,9 +109,10 @@ static void fill(struct call *c)
 }
 
 /*
- * With f = 2^-24: the argument of exp(-z) has a constant and a product, 2 |z| f, and exp an ulp,
- * 2 f. The sum with 1 and its inverse, good to an ulp, have 3 f more, a product with z one.
- * Exponentials below the smallest normal number may be 0, as may their products.
+ * Bounds the relative error of a gate. With f = 2^-24: the argument of exp(-z) has a constant and a
+ * product, 2 |z| f, and exp one ulp, 2 f. The sum with 1 and its inverse, good to an ulp, have 3 f,
+ * and a product with z one. Exponentials below the smallest normal number may be 0, as may their
+ * products.
  */
 static double gate_error(const struct attn_gated_rmsnorm_desc *d, double z)
 {
@@ -122,15 +124,16 @@ static double gate_of(const struct attn_gated_rmsnorm_desc *d, double z)
     return d->act == ATTN_ACT_SIGMOID ? ref_sigmoid(z) : ref_silu(z);
 }
 
-/* A group of a token: what is expected, and how far each element may be off. */
+/* A group of a token: the expected elements and the bounds of their errors. */
 struct group {
     double y[WIDTH_MAX], error[WIDTH_MAX];
 };
 
 /*
- * With f as above the norm is off by (D + 5) f / 2 + 5 f of the result: rope_compare.c says why. A
- * gate before the norm adds its own error, and half the error of the squares. That is no more than
- * twice the largest error of a gate. A gate after the norm adds its own and a product.
+ * Computes a group. With f as above, the norm has an error of (D + 5) f / 2 + 5 f of the result;
+ * rope_compare.c says why. A gate before the norm adds its own error and half the error of the
+ * squares. The latter is at most twice a gate's largest error. A gate after the norm adds its own
+ * error and a product.
  */
 static void compute_group(struct call *c, int t, int g, struct group *out)
 {
@@ -179,7 +182,7 @@ static void compare_group(struct call *c, int t, int g, const struct group *grou
     }
 }
 
-/* Returns the scale of a whole token, which it looks at. */
+/* Compares the scale of a whole token and returns it. */
 static double compare_row_scale(struct call *c, int t, struct group *group)
 {
     const struct attn_gated_rmsnorm_desc *d = &c->desc.gated_rmsnorm;

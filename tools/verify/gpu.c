@@ -12,7 +12,7 @@
 
 #include "tools/verify/verify.h"
 
-/* From the program's own directory: in the build tree, installed. */
+/* Relative to the program's own directory: in the build tree, installed. */
 static const char *const places[] = {
     "../hipsim/hip/libamdhip64.so.5",
     "../" ATTNC_LIBDIR "/attnc/hipsim/libamdhip64.so.5",
@@ -41,7 +41,7 @@ bool gpu_find_function(void *library, const char *name, void *slot)
     return address != NULL;
 }
 
-/* Shows the simulated GPU, whichever of the machine's GPUs the environment chooses. */
+/* Makes the simulated GPU visible, whatever the environment selects among the machine's GPUs. */
 static void show_all_gpus(void)
 {
     static const char *const names[] = {"ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
@@ -50,7 +50,7 @@ static void show_all_gpus(void)
         unsetenv(names[i]);
 }
 
-/* Tells the simulator which GPU to be, before anything asks it for one. */
+/* Configures the simulator for a target, before the first call of HIP. */
 static bool configure(const char *path, const char *target, const char *checks, char *why,
                       size_t why_size)
 {
@@ -83,7 +83,7 @@ void gpu_identify(const struct attn_device *device, struct gpu_identity *id)
     id->simulated = library && dlsym(library, "hipsim_configure");
 }
 
-/* The GPUs of a machine may differ: takes the first of this target. */
+/* Opens the first GPU of this target. The GPUs of a machine may differ. */
 static bool open_device(struct gpu *gpu, const char *path, const char *target,
                         struct attn_pack *pack, char *why, size_t why_size)
 {

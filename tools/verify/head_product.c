@@ -13,16 +13,17 @@
 enum { DIM_MAX = 512, BLOCK = 128, TAIL = 64 };
 
 enum {
-    SHARED = 1 << 0, /* one x for all heads */
-    PART = 1 << 1,   /* w is the second half of the rows of a larger one, as W_UV in kv_b_proj's */
-    KEYS = 1 << 2,   /* a tail behind each head */
-    MANY = 1 << 3,   /* for kernels for one x: a workgroup has more tiles than it begins with */
+    SHARED = 1 << 0, /* all heads multiply the same x */
+    PART = 1 << 1,   /* w is the second half of the rows of a larger tensor, as W_UV is in
+                        kv_b_proj */
+    KEYS = 1 << 2,   /* a tail (the rotated part of a key) follows each head */
+    MANY = 1 << 3,   /* for kernels with one x: workgroups process several tiles each */
 };
 
 static const struct shape {
     struct verify_shape is;
     int tokens, heads;
-    int shared; /* of traces */
+    int shared; /* tokens of traces with a shared x */
 } shapes[] = {
     {{"one token", 0}, 1, 2, 0},
     {{"12 heads", PART}, 5, 12, 0},
@@ -54,7 +55,7 @@ static void place(struct call *c)
 {
     const struct attn_head_product_desc *d = &c->desc.head_product;
     struct operand *out = call_operand(c, HEAD_PRODUCT_OUT), *w = call_operand(c, HEAD_PRODUCT_W);
-    w->align = 16; /* whatever its type */
+    w->align = 16; /* its alignment does not depend on its type */
     struct operand *tail = call_operand(c, HEAD_PRODUCT_TAIL_OUT);
     if (!is(c, KEYS)) {
         operand_leave_out(call_operand(c, HEAD_PRODUCT_TAIL));
@@ -62,7 +63,7 @@ static void place(struct call *c)
     }
     if (is(c, PART))
         operand_set_stride(w, 0, 2 * (int64_t)d->head_dim_v * d->head_dim);
-    if (is(c, KEYS)) { /* the keys of a prefill: what rotates stands behind the rest */
+    if (is(c, KEYS)) { /* keys of a prefill: the rotated part follows the rest */
         const int key = d->head_dim_v + TAIL;
         for (int i = 0; i < 2; i++) {
             operand_set_stride(i ? tail : out, 1, key);
@@ -100,8 +101,8 @@ static void fill(struct call *c)
 
 struct row {
     double x[DIM_MAX], w[DIM_MAX], scale[DIM_MAX / BLOCK];
-    double
-        off[DIM_MAX]; /* how far x may be from its place, rounded to the other of two neighbours */
+    double off[DIM_MAX]; /* error of x in its position, where it may round to either of two
+                         neighbours */
 };
 
 static void read_weights(struct call *c, int head, int n, struct row *r)
@@ -117,19 +118,19 @@ static void read_weights(struct call *c, int head, int n, struct row *r)
                                     : operand_value(scale, AT(head));
 }
 
-/* Rounds to nearest even, as no number is beyond the largest here. */
+/* Rounds to nearest even. No number here exceeds the type's largest. */
 static double round_to(const struct precision *p, double x, double *step)
 {
     int exponent;
-    frexp(x, &exponent); /* |x| is below 2^exponent */
+    frexp(x, &exponent); /* |x| is less than 2^exponent */
     *step = fmax(2 * p->unit * ldexp(0.5, exponent), 2 * p->tiny);
     return *step * nearbyint(x / *step);
 }
 
 /*
- * Rounds x as the kernel does, with the scale of its 128. The scale and its inverse have three
- * roundings of float32, and the product with x another: what they may carry across the middle of
- * two neighbours becomes either.
+ * Rounds x as the kernel does, with the scale of its 128 elements. The scale and its inverse have
+ * three float32 roundings, and the product with x another. If they may carry x across the middle of
+ * two neighbours, either is accepted.
  */
 static void round_activations(struct call *c, struct row *r)
 {
@@ -151,10 +152,10 @@ static void round_activations(struct call *c, struct row *r)
 }
 
 /*
- * With f = 2^-24, a sum of K products in float32 in any order is off by K f of the sum of their
- * absolute values, the products being exact or rounded once; a scale adds two roundings for each
- * block. A matrix instruction may cut off what an addition shifts out in place of rounding it
- * (CDNA3 does not say): twice that. Then out is rounded.
+ * Compares a head. With f = 2^-24, a float32 sum of K products is off by K f of the sum of
+ * magnitudes, in any order. The products are exact or rounded once. A scale adds two roundings for
+ * each block. A matrix instruction may truncate an addition (CDNA3 does not say), which doubles the
+ * bound. Then out is rounded.
  */
 static void compare_head(struct call *c, int t, int h, struct row *r)
 {
@@ -165,7 +166,7 @@ static void compare_head(struct call *c, int t, int h, struct row *r)
         r->x[k] = operand_value(x, AT(t, d->shared ? 0 : h, k));
     if (d->activations == ATTN_ACTIVATIONS_FP8)
         round_activations(c, r);
-    /* The reference computes only a part of many tokens. */
+    /* With many tokens only some of them are compared. */
     const int step = d->heads > 100 ? 61 : c->args.head_product.tokens > 100 ? 7 : 1;
     for (int n = 0; n < d->head_dim_v; n++) {
         double magnitude, bound;

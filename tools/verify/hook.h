@@ -10,13 +10,12 @@
 
 #include "tools/reference/attention.h"
 
-/** The hook_arg of verification: so many random numbers of 0 .. 1/8, whatever the hook makes of
- * them. */
+/** The hook_arg of verification is this many random numbers in 0 .. 1/8, for any hook. */
 enum { HOOK_FLOATS = 1024 };
 
 struct hook;
 
-/** Compiles DIRECTORY/NAME.c. NULL: a sentence in `why`. */
+/** Compiles DIRECTORY/NAME.c. NULL: `why` has a sentence. */
 struct hook *hook_open(const char *directory, const char *name, char *why, size_t why_size);
 void hook_close(struct hook *hook);
 

@@ -7,7 +7,7 @@
 
 enum { DIM = REF_INDEX_DIM, TILE = 16 };
 
-/* The tensors that both ops begin with. */
+/* The order of the tensors with which the operands of both ops begin. */
 enum { Q, WEIGHTS, KEYS, KEY_SCALES, ROW_STARTS, ROW_ENDS, BLOCK_TABLE, ROW_SEQUENCES };
 
 static_assert(INDEXER_LOGITS_ROW_SEQUENCES - INDEXER_LOGITS_Q == ROW_SEQUENCES &&
@@ -51,7 +51,8 @@ struct index_data index_data_of(struct call *c, int heads, int rows,
     return d;
 }
 
-/* A finite element of fp8, at most `most`, of either sign. Keys have all, as quantised ones do. */
+/* Returns a finite fp8 element of either sign, of magnitude `most` at most. Keys use the whole
+   range, as quantised keys do. */
 static uint8_t make_element(const struct index_data *d, double most, uint64_t *random)
 {
     for (;;) {
@@ -104,7 +105,8 @@ static uint8_t nan_of(const struct index_data *d)
     return isnan(decode_element(d->fp8, 0x80)) ? 0x80 : 0x7f;
 }
 
-/* The bytes of one key, and its class: its own number where no other is meant to be alike. */
+/* Makes the bytes of a key. Returns its class: keys of one class are equal; its own number if it is
+   unique. */
 static int make_key(const struct index_data *d, int key, uint8_t models[2][DIM], uint64_t *random,
                     uint8_t out[DIM])
 {
@@ -125,7 +127,7 @@ static int make_key(const struct index_data *d, int key, uint8_t models[2][DIM],
 
 /* ---- Keys in mxfp4 ---- */
 
-/* The scales of a key's blocks, e8m0. */
+/* Makes the e8m0 scales of a key's blocks. */
 static void make_block_scales(const struct index_data *d, int key, uint64_t *random,
                               uint8_t out[INDEX_SCALE_BYTES])
 {
@@ -142,12 +144,12 @@ static void make_block_scales(const struct index_data *d, int key, uint64_t *ran
         default: out[i] = ONE - 2; break;
         }
     }
-    /* A key of zeros has the scale 2^-127. */
+    /* The scale of a zero key is 2^-127. */
     for (int i = 0; d->kind == KEYS_RANDOM && bits >> 60 == 0 && i < INDEX_SCALE_BYTES; i++)
         out[i] = 0;
 }
 
-/* The 64 bytes of a key, its class, and what its elements are worth. */
+/* Makes the 64 bytes of an mxfp4 key and the values of its elements. Returns its class. */
 static int make_mxfp4_key(const struct index_data *d, int key, uint8_t models[2][DIM],
                           uint64_t *random, uint8_t out[DIM], uint8_t scales[INDEX_SCALE_BYTES],
                           double value[DIM])
@@ -183,7 +185,7 @@ static size_t element_at(const struct index_data *d, int n, int e)
            (size_t)(e / TILE * TILE * TILE + n % TILE * TILE + e % TILE);
 }
 
-/* A key's bytes, those of its scale, and what it is worth. Returns its class. */
+/* Makes a key's bytes, its scale's bytes, and its values. Returns its class. */
 static int make_values(struct index_data *d, int s, int i, uint8_t models[2][DIM], uint64_t *random,
                        uint8_t key[DIM], uint8_t scale[INDEX_SCALE_BYTES])
 {
@@ -225,7 +227,7 @@ static void make_sequence(struct index_data *d, int s, uint64_t *random)
     }
 }
 
-/* Pages of a trace: each sequence's behind those of the one before. Returns how many there are. */
+/* Numbers the pages of a trace sequence by sequence. Returns how many there are. */
 static int number_pages(struct index_data *d)
 {
     int pages = 0;
@@ -235,7 +237,8 @@ static int number_pages(struct index_data *d)
     return pages;
 }
 
-/* Pages in random order, all of NaNs at first; in order, and no image, for traces. */
+/* Makes the cache: pages in random order, all NaNs at first. A trace has pages in order and no
+   image. */
 static void make_image(struct index_data *d, uint64_t *random)
 {
     const int spare = d->call->traced ? 0 : 1;
@@ -293,7 +296,7 @@ void index_data_place(const struct index_data *d, struct operand *q)
     operand_leave_out(&q[ROW_SEQUENCES]);
 }
 
-/* Entries of pages that no row sees are far outside of the cache. */
+/* Table entries of pages that no row sees are far outside the cache. */
 static void fill_table(const struct index_data *d, struct operand *table)
 {
     for (int i = 0; i < d->pages; i++)
@@ -346,13 +349,14 @@ double index_data_bytes(const struct index_data *d)
 }
 
 /*
- * Products of fp8 are exact in single precision. With f = 2^-24: 128 of them are added, each time
- * with an error of at most 2 f (the matrix instruction may truncate) of what is there; so q . k is
- * off by 256 f of the sum of magnitudes. The maximum with 0 makes no error larger. Products with
- * weights are added by fma, at most heads / 4 + 8 times in all for a padded number of heads below
- * twice theirs, and at least 32: (heads / 4 + 16) f. The scale is one more rounding, and what is
- * subnormal may be lost at every step. Products of fp8 and e2m1 are exact too, also times the
- * scales of mxfp4, which are powers of two.
+ * Bounds the error of a score. Products of fp8 are exact in float32, and so are products with e2m1
+ * and with the scales of mxfp4, which are powers of two.
+ * With f = 2^-24, each of 128 additions has an error of at most 2 f, since the matrix instruction
+ * may truncate. So q . k is off by 256 f of the sum of magnitudes. The maximum with 0 increases no
+ * error.
+ * Products with weights are added by at most heads / 4 + 8 fma: (heads / 4 + 16) f. Heads are
+ * padded to less than twice their number, and to at least 32. The scale is one more rounding. Every
+ * step may lose subnormal numbers.
  */
 static double sum_bound(const struct index_data *d, const struct ref_index_score *r)
 {
@@ -360,7 +364,7 @@ static double sum_bound(const struct index_data *d, const struct ref_index_score
     return 256 * f * r->products + (d->heads / 4 + 17) * f * (r->sums + 256 * f * r->products);
 }
 
-/* The power of two above the largest head's sum of magnitudes times 448. */
+/* Returns the power of two above the largest head's sum of magnitudes times 448. */
 static double product_limit(const struct index_data *d, int row)
 {
     const double *q = d->q + (size_t)row * (size_t)d->heads * DIM;
@@ -375,10 +379,11 @@ static double product_limit(const struct index_data *d, int row)
 }
 
 /*
- * In pairs: products are below t, and become f16 in units of t: off by 2^-11 of themselves, or by
- * 2^-14 t where that is subnormal, which the sum takes for 0. Weights do so in units of 2^-14 of
- * the largest or less: off by 2^-11 of themselves, or by 2^-28 of the largest. An instruction adds
- * two products in three roundings; there are at most as many of them as of fmas otherwise.
+ * Bounds the error of a kernel that multiplies in pairs of f16. Products are less than t and become
+ * f16 in units of t. Their error is 2^-11 of themselves, or 2^-14 t if they are subnormal, which
+ * the sum flushes to 0. Weights become f16 in units of 2^-14 of the largest or less: 2^-11 of
+ * themselves, or 2^-28 of the largest. An instruction adds two products with three roundings. There
+ * are at most as many instructions as fmas otherwise.
  */
 static double pair_bound(const struct index_data *d, int row, double scale,
                          const struct ref_index_score *r)

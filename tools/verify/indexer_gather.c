@@ -13,7 +13,7 @@ enum { DIM = 128, SCALE_BYTES = 4, TILE = 16, SEQUENCES_MAX = 4 };
 
 enum {
     WHOLE = 1 << 0,  /* seq_starts is NULL */
-    PADDED = 1 << 1, /* rows behind the last sequence, and workgroups that find nothing to do */
+    PADDED = 1 << 1, /* rows after the last sequence, and workgroups without work */
 };
 
 static const struct shape {
@@ -102,14 +102,14 @@ static int64_t key_at(const struct call *c, int s, int t, int e)
            e % TILE;
 }
 
-/* Returns the offset of byte e of the scale. */
+/* Returns the offset of byte e of the key's scale. */
 static int64_t scale_at(const struct call *c, int s, int t, int e)
 {
     const int page_size = c->args.indexer_gather.page_size;
     return page_of(c, s, t) + page_size * DIM + t % page_size * SCALE_BYTES + e;
 }
 
-/* A scale for each sequence and token, no two of them alike. */
+/* Returns a scale that is different for each sequence and token. */
 static float scale_of(int s, int t) { return (float)(1 + t) + 0.125f * (float)s; }
 
 static void fill_token(struct call *c, int s, int t)

@@ -11,22 +11,22 @@
 
 enum {
     CLEAN = 1 << 0,
-    STARTS = 1 << 1, /* rows begin anywhere */
-    EQUAL = 1 << 2,  /* all rows have all keys */
-    SHARED = 1 << 3, /* one sequence for all rows */
+    STARTS = 1 << 1, /* rows begin at any key */
+    EQUAL = 1 << 2,  /* all rows see all keys */
+    SHARED = 1 << 3, /* all rows see one sequence */
 };
 
 static const struct shape {
     struct verify_shape is;
     enum index_keys keys;
-    int rows, columns, page; /* of index_data_page() */
+    int rows, columns, page; /* page: argument of index_data_page() */
 } shapes[] = {
     {{"one", 0}, KEYS_RANDOM, 1, 1, 0},
     {{"ranges", STARTS | VERIFY_VIEWS}, KEYS_RANDOM, 9, 700, 1},
     {{"clean", STARTS | CLEAN | VERIFY_VIEWS}, KEYS_RANDOM, 5, 4500, 2},
     {{"negative", CLEAN}, KEYS_NEGATIVE, 2, 300, 0},
     {{"huge range", SHARED}, KEYS_HUGE_RANGE, 3, 2050, 1},
-    {{"many rows", STARTS | SHARED | CLEAN}, KEYS_RANDOM, 180, 3000, 0}, /* of two large parts */
+    {{"many rows", STARTS | SHARED | CLEAN}, KEYS_RANDOM, 180, 3000, 0}, /* in two large parts */
 };
 
 static const struct shape traced = {{"trace", EQUAL | SHARED}, KEYS_RANDOM, 304, 16384, 0};

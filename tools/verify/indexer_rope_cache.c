@@ -18,10 +18,10 @@ enum {
     SKIPS = 1 << 0,  /* some slots are negative */
     POWERS = 1 << 1, /* scales are powers of two */
     NO_Q = 1 << 2,
-    ZEROS = 1 << 3,    /* heads of zeros: the smallest scale */
-    IN_ORDER = 1 << 4, /* positions and slots 0, 1, ... */
-    NANS = 1 << 5,     /* some keys have a NaN: for mxfp4 */
-    TIES = 1 << 6,     /* elements of keys lie between two of e2m1, without any rounding before */
+    ZEROS = 1 << 3,    /* heads of zeros, which get the smallest scale */
+    IN_ORDER = 1 << 4, /* positions and slots are 0, 1, ... */
+    NANS = 1 << 5,     /* some keys have a NaN, for mxfp4 */
+    TIES = 1 << 6,     /* some elements of keys lie halfway between two e2m1 numbers, exactly */
 };
 
 static const struct shape {
@@ -108,7 +108,8 @@ static void place(struct call *c)
     operand_leave_out(call_operand(c, INDEXER_ROPE_CACHE_WEIGHTS_OUT));
 }
 
-/* The norm of ones of both signs is 1, and no angle turns them: y is the weight. */
+/* Makes keys that are exact ties. The norm of ones of both signs is 1 and no angle rotates them, so
+   y is the weight. */
 static void fill_ties(struct call *c)
 {
     static const double ties[] = {0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5, 7};
@@ -148,7 +149,7 @@ static void fill(struct call *c)
         for (int h = 0; h < s->heads; h++) {
             const double weight = random_value(&c->random);
             operand_set(call_operand(c, INDEXER_ROPE_CACHE_WEIGHTS), AT(t, h),
-                        weight != 0 ? weight : 0.5); /* it tells the scale */
+                        weight != 0 ? weight : 0.5); /* it determines the scale */
             for (int d = 0; d < DIM; d++)
                 operand_set(q, AT(t, h, d), is(c, ZEROS) && h % 2 ? 0 : random_value(&c->random));
         }
@@ -170,8 +171,8 @@ static void fill(struct call *c)
 
 /* ---- Results ---- */
 
-/* Is `got` the scale of a head whose largest element may be off by `error`? Powers of two may be
- * either of two where the number they are made of is that near to one. */
+/* True if `got` is the scale of a head whose largest element has an error of at most `error`. A
+ * power of two may be either neighbour if the exact number is that close to one. */
 static bool is_scale(const struct call *c, double got, double absmax, double error, double largest)
 {
     const double f = 0x1p-24, least = fmax(absmax - error, 1e-4) / largest * (1 - 4 * f);
@@ -181,7 +182,7 @@ static bool is_scale(const struct call *c, double got, double absmax, double err
     return got == exp2(ceil(log2(least))) || got == exp2(ceil(log2(most)));
 }
 
-/* The largest element, and how far one that large may be off. */
+/* Returns the largest element. *error is the error bound of an element of that size. */
 static double absmax_of(const struct ref_index_head *r, double *error)
 {
     double most = 0;
@@ -193,8 +194,8 @@ static double absmax_of(const struct ref_index_head *r, double *error)
     return most;
 }
 
-/* Under a scale that is right, x / scale is off by two roundings (the reciprocal's among them, 3 f)
- * before it becomes fp8. */
+/* Bounds the error of an fp8 element under a correct scale. x / scale has two roundings, 3 f with
+ * the reciprocal's, before it becomes fp8. */
 static double bound_of(const struct precision *fp8, const struct ref_index_head *r, int d,
                        double scale)
 {
@@ -255,7 +256,7 @@ static float read_float(struct operand *o, int64_t at)
     return value;
 }
 
-/* Returns where byte e of a key is in its page. */
+/* Returns the position of byte e of a key in its page. */
 static int64_t byte_at(const struct call *c, int64_t inside, int e)
 {
     const int bytes = key_bytes(c);
@@ -264,7 +265,8 @@ static int64_t byte_at(const struct call *c, int64_t inside, int e)
     return inside / TILE * TILE * bytes + e / TILE * TILE * TILE + inside % TILE * TILE + e % TILE;
 }
 
-/* Element d is what y becomes under the block's scale, or a number as far off as y may be. */
+/* Compares element d: it must be y rounded under the block's scale, or a neighbour within y's
+   error. */
 static void compare_e2m1(struct call *c, int64_t at, int d, const struct ref_index_head *r,
                          double scale)
 {

@@ -16,16 +16,16 @@
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
 enum {
-    STARTS = 1 << 0, /* rows begin anywhere */
-    SLOTS = 1 << 1,  /* where there are pages */
-    PARTS = 1 << 2,  /* once in parts, once as a whole */
-    EQUAL = 1 << 3,  /* all rows have all keys, and only positions are written, unless in parts */
-    RAGGED = 1 << 4, /* rows of `long_row` keys, of none and of lengths between: for a plan */
+    STARTS = 1 << 0, /* rows begin at any key */
+    SLOTS = 1 << 1,  /* the output is cache slots if there are pages */
+    PARTS = 1 << 2,  /* one launch in parts, one as a whole */
+    EQUAL = 1 << 3,  /* all rows see all keys; only positions are written, except in parts */
+    RAGGED = 1 << 4, /* rows of `long_row` keys, of none, and of lengths between, for a plan */
     COARSE = 1 << 5, /* plans with fewer lists than rows */
-    MANY = 1 << 6,   /* rows, four of which have about `long_row` keys, others a few */
+    MANY = 1 << 6,   /* many rows: four with about `long_row` keys, the others with a few */
 };
 
-/* Lengths of rows are k and what row_length() says, or `long_row`. */
+/* Rows have k keys and the lengths of row_length(), or `long_row`. */
 static const struct shape {
     struct verify_shape is;
     enum index_keys keys;
@@ -33,7 +33,7 @@ static const struct shape {
     struct {
         int splits, shared, page;
         int longest; /* keys of the first row, or 0 */
-        int lists;   /* of a plan */
+        int lists;   /* work lists of a plan */
     } trace;
 } shapes[] = {
     {{"around k", STARTS}, KEYS_RANDOM, 7, 0, {0}},
@@ -59,13 +59,13 @@ static const struct shape traced = {{"trace", EQUAL}, KEYS_RANDOM, 304, 65536, {
 
 enum { SPLITS = 3, TRACED_BLOCKS = 2048 };
 
-/* A kernel's selections: keys, and blocks of them. */
+/* The selections of a kernel: keys and blocks of keys. */
 enum { OF_KEYS, OF_BLOCKS, LISTS };
 
 enum { INFO = 8 }; /* integers of a work item */
 
 static const struct list {
-    int indices, values, counts; /* operands */
+    int indices, values, counts; /* numbers of operands */
     int partial_indices, partial_values;
 } lists[LISTS] = {
     {INDEXER_TOPK_INDICES, INDEXER_TOPK_VALUES, INDEXER_TOPK_COUNTS, INDEXER_TOPK_PARTIAL_INDICES,
@@ -74,7 +74,7 @@ static const struct list {
      INDEXER_TOPK_PARTIAL_BLOCKS, INDEXER_TOPK_PARTIAL_BLOCK_VALUES},
 };
 
-/* A plan: the first list of each row is in reduce_indptr, the number of all is the last one. */
+/* A plan. reduce_indptr has the first list of each row; its last entry is the number of lists. */
 struct work {
     struct attn_decode_plan_sizes sizes;
     struct attn_decode_plan plan;
@@ -82,8 +82,8 @@ struct work {
 
 struct own {
     struct index_data data;
-    struct work cut, whole; /* with desc.planned: the first launch's, and the second's */
-    int32_t *merged[LISTS]; /* [row, k]: what the lists of parts make, or NULL */
+    struct work cut, whole; /* with desc.planned: of the first launch, and of the second */
+    int32_t *merged[LISTS]; /* [row, k]: the merged lists of parts, or NULL */
 };
 
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
@@ -119,7 +119,8 @@ static int row_length(const struct call *c, int row)
     return is(c, EQUAL) ? s->long_row : s->long_row - 13 * row;
 }
 
-/* Two rows share a sequence, and see different numbers of its keys; without pages all do. */
+/* Makes rows: two rows share a sequence and see different numbers of its keys. Without pages all
+   rows share it. */
 static void make_rows(struct call *c, struct index_data *d)
 {
     const bool shared = !d->paged || (c->traced && ((const struct shape *)c->shape)->trace.shared);
@@ -141,7 +142,8 @@ static bool wants_slots(const struct call *c) { return is(c, SLOTS) && data_of(c
 
 static bool is_planned(const struct call *c) { return c->desc.indexer_topk.planned; }
 
-/* Many rows are for the kernels that have two for a workgroup: not of all descriptors. */
+/* True if the shape is for the kernel. Shapes with many rows test kernels with two rows in a
+   workgroup, which not all descriptors have. */
 static bool takes(const struct call *c)
 {
     const struct attn_indexer_topk_desc *d = &c->desc.indexer_topk;
@@ -180,7 +182,7 @@ static struct work make_work(struct call *c, int work_lists, int item_cost)
     return w;
 }
 
-/* With a part for each GPU's worth of keys, or one list of all rows. */
+/* Makes a plan: a part for each GPU's worth of keys, or one list for each row. */
 static void size_work(struct call *c)
 {
     struct own *own = c->own;
@@ -211,7 +213,8 @@ static void place_work(struct call *c)
         }
 }
 
-/* Items behind the last one are not there; nor are lists behind the plan's. */
+/* Fills the work lists. Items after a list's last one and lists after the plan's last one are
+   invalid. */
 static void fill_work(struct call *c, const struct work *w, int work_lists)
 {
     struct operand *indptr = call_operand(c, INDEXER_TOPK_WORK_INDPTR);
@@ -263,8 +266,8 @@ static void place(struct call *c)
         operand_leave_out(call_operand(c, INDEXER_TOPK_VALUES));
 }
 
-/* Two of three blocks of what each row sees; of a trace the first 2,048. Lists of odd rows go on
- * with blocks behind the row's end. */
+/* Fills candidates: two of three blocks that a row sees; of a trace the first 2,048. Lists of odd
+ * rows continue with blocks after the row's end. */
 static void fill_candidates(struct call *c)
 {
     const struct index_data *d = data_of(c);
@@ -293,7 +296,8 @@ static void fill(struct call *c)
 
 /* ---- Comparing ---- */
 
-/* Entry i of a list; with fewer parts than there is room for, lists lie one after the other. */
+/* Returns the indices of entry i of a list. With fewer parts than the output has room for, lists
+   are consecutive. */
 static const int64_t *entry_at(const struct call *c, int of, int64_t list, int i, int64_t at[])
 {
     at[0] = at[1] = 0;
@@ -309,7 +313,7 @@ static int32_t read_index(struct call *c, int of, int64_t list, int i)
     return (int32_t)operand_result_int(o, at);
 }
 
-/* A row's keys, or blocks: what they score, which may be selected, and which were. */
+/* The keys or blocks of a row: their scores, which may be selected, and which were selected. */
 struct scored {
     int n, there;
     double *score, *bound;
@@ -347,7 +351,8 @@ static struct scored score_row(struct call *c, int row)
     return s;
 }
 
-/* A block scores between the largest of its keys' lower bounds and that of the upper ones. */
+/* Scores blocks: a block's score is between the largest lower and the largest upper bound of its
+   keys. */
 static struct scored score_blocks(struct call *c, const struct scored *keys)
 {
     const int size = block_size(c);
@@ -367,7 +372,8 @@ static struct scored score_blocks(struct call *c, const struct scored *keys)
     return s;
 }
 
-/* The position that an entry of the list means, or -1; slots are looked for behind `from`. */
+/* Returns the position that a list's entry means, or -1. A slot is looked up from position `from`
+   on. */
 static int position_of(const struct call *c, int row, int32_t entry, int from, int n)
 {
     const struct index_data *d = data_of(c);
@@ -391,7 +397,7 @@ static void compare_value(struct call *c, int of, const int64_t at[], double exp
         call_compare(c, values, at, expected, bound);
 }
 
-/* Reads a row's list. */
+/* Reads the list of a row. */
 static void read_list(struct call *c, int of, int row, struct scored *s)
 {
     const int k = top_k(c, of), count = s->there < k ? s->there : k;
@@ -418,7 +424,7 @@ static void read_list(struct call *c, int of, int row, struct scored *s)
     }
 }
 
-/* The least that a selected key may score, and the most that another does. */
+/* Compares scores: no selected key may score less than an unselected one, within the bounds. */
 static void compare_ranks(struct call *c, int row, const struct scored *s)
 {
     int least = -1, most = -1;
@@ -444,7 +450,7 @@ static void compare_ranks(struct call *c, int row, const struct scored *s)
                     least, s->score[most], most);
 }
 
-/* No key may be selected that follows an equal one that is not. */
+/* Compares ties: of equal keys the first ones must be selected. */
 static void compare_ties(struct call *c, int row, const struct scored *s)
 {
     const struct index_data *d = data_of(c);
@@ -467,10 +473,10 @@ static bool has_classes(const struct call *c)
     return kind == KEYS_EQUAL || kind == KEYS_NEGATIVE || kind == KEYS_TWO;
 }
 
-/* The lists that a row's parts have written, or its own if there is one alone. */
+/* The lists that the parts of a row wrote, or the row's own list if it has one part. */
 struct parts {
     int first, count;
-    int indices, values; /* operands */
+    int indices, values; /* numbers of operands */
     bool whole;
 };
 
@@ -506,7 +512,7 @@ static float read_value(struct call *c, const struct parts *p, int k, int i)
     return value;
 }
 
-/* A row's list of those of its parts. */
+/* Merges the lists of a row's parts. */
 static void merge_row(struct call *c, int of, int row, int32_t *merged)
 {
     const struct index_data *d = data_of(c);
@@ -532,7 +538,8 @@ static void merge_row(struct call *c, int of, int row, int32_t *merged)
     free(found);
 }
 
-/* The lists of parts: which positions they have is compared when they are merged. */
+/* Merges the lists of all rows. The comparison of the merged list also covers the positions in the
+   parts. */
 static void merge(struct call *c, int of)
 {
     struct own *own = c->own;
@@ -563,7 +570,7 @@ static void compare_list(struct call *c, int of, int row, struct scored *s)
     compare_merged(c, of, row);
 }
 
-/* Sums of what rows have selected. */
+/* Compares the prefix sums of the numbers of selected entries. */
 static void compare_indptr(struct call *c)
 {
     const struct index_data *d = data_of(c);
@@ -596,7 +603,7 @@ static void compare(struct call *c)
     }
 }
 
-/* After the parts, the whole. */
+/* Prepares the launch of the whole after the parts. */
 static bool again(struct call *c)
 {
     struct attn_indexer_topk_args *a = &c->args.indexer_topk;
@@ -609,7 +616,8 @@ static bool again(struct call *c)
 
 /* ---- Traces ---- */
 
-/* A page that the kernel does not take becomes the smallest usual one that it does. */
+/* Completes a trace's shape. An unsupported page size becomes the smallest usual one that the
+   kernel takes. */
 static const char *complete(const struct call *c, void *shape)
 {
     struct shape *s = shape;

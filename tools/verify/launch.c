@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file looks an op up and launches it, whichever it is, and asks which kernel that takes:
- * kernels with the same key share an op, and each call chooses among them by the pack's table.
+ * This file looks up and launches any op. Kernels with the same key share an op. The pack's table
+ * selects one of them for each call, and this file finds out which one.
  */
 #include <string.h>
 
@@ -48,12 +48,12 @@ bool verify_takes(const struct verify_run *run, const void *desc, const char *ke
     return same;
 }
 
-/* Is it the row's kernel that these arguments run? If not, there may be good reason. */
+/* True if these arguments run the row's kernel. Otherwise the row is not at fault. */
 static bool is_chosen(const struct attn_op *op, const void *args, struct verify_row *row)
 {
     struct attn_op_info info = {.size = sizeof(info)};
     if (attn_op_describe_launch(op, args, &info) || !strcmp(info.kernel.name, row->kernel))
-        return true; /* or the launch says what is wrong */
+        return true; /* or the launch reports the fault */
     row->elsewhere = info.kernel_count > 1;
     verify_fail(row, "lookup gives another kernel: %s", info.kernel.name);
     return false;

@@ -6,40 +6,41 @@
 
 #include <stdbool.h>
 
-/** A sum of errors, and what bounds it. */
+/** A sum of errors and the data of its bound. */
 struct mean {
     double sum;
-    double drift; /* of what may have the same sign everywhere, the sum of the most */
-    double
-        squares;  /* of independent roundings, whose mean is in `drift`, the squares of the most */
-    double scale; /* what messages divide the sum by */
+    double drift;   /* largest sum of the errors that may have the same sign everywhere */
+    double squares; /* of independent roundings with their mean in `drift`: sum of the squares of
+                     their maxima */
+    double scale;   /* messages divide the sum by it */
 };
 
-/** Returns how far `sum` may be from 0. */
+/** Returns the largest magnitude that `sum` may have. */
 double mean_bound(const struct mean *m);
 
-/** True if `sum` is beyond its bound. */
+/** True if `sum` exceeds its bound. */
 bool mean_is_off(const struct mean *m);
 
-/** Sums of the errors of elements. */
+/** Ways to sum the errors of elements. */
 enum mean_kind {
-    MEAN_ALONG,    /* times the expected value: all are too large, or too small */
-    MEAN_UP,       /* all are too high, or too low */
-    MEAN_ABSOLUTE, /* without their sign */
+    MEAN_ALONG,    /* times the expected value: finds results that are all too large or too small in
+                      magnitude */
+    MEAN_UP,       /* signed: finds results that are all too high or too low */
+    MEAN_ABSOLUTE, /* magnitudes */
     MEAN_KINDS
 };
 
 struct verify_row;
 
-/** Adds an element whose error is at most rounding + drift: `rounding` is the part that is
- * independent of other elements'. */
+/** Adds an element whose error is at most rounding + drift. `rounding` is the part that is
+ * independent of other elements. */
 void mean_add_element(struct mean means[MEAN_KINDS], double error, double expected, double rounding,
                       double drift);
 
-/** Fails the row where a sum is beyond its bound. */
+/** Fails the row if a sum exceeds its bound. */
 void mean_check(const struct mean means[MEAN_KINDS], struct verify_row *row);
 
-/** Fails the row where `m` is beyond its bound: `what` says what is off on the average. */
+/** Fails the row if `m` exceeds its bound. `what` names the quantity in the message. */
 void mean_check_one(const struct mean *m, const char *what, struct verify_row *row);
 
 #endif

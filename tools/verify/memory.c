@@ -6,7 +6,7 @@
 
 enum { HOST_TO_DEVICE = 1, DEVICE_TO_HOST = 2 }; /* hipMemcpyKind */
 
-/* Memory for a test run: there is nothing to do without it. */
+/* Allocates memory for a test run, which cannot continue without it. */
 void *verify_allocate(size_t count, size_t size)
 {
     void *p = calloc(count ? count : 1, size);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file declares memory of a verification, on the host and on the device. */
+/* This file declares the memory of a verification, on the host and on the device. */
 #ifndef TOOLS_VERIFY_MEMORY_H
 #define TOOLS_VERIFY_MEMORY_H
 
@@ -7,8 +7,8 @@
 
 enum { DEVICE_BLOCKS_MAX = 40 };
 
-/** Memory of one shape on the device; `error` is the first hipError_t, after which nothing is
- * done. */
+/** Device memory of one shape. `error` is the first hipError_t; after it all functions do
+ * nothing. */
 struct device_memory {
     struct gpu *gpu;
     void *blocks[DEVICE_BLOCKS_MAX];
@@ -16,14 +16,15 @@ struct device_memory {
     int error;
 };
 
-/** Zeroed memory, free() it; a program without memory ends. */
+/** Allocates zeroed memory, which the caller frees with free(). Ends the program if memory is
+ * exhausted. */
 void *verify_allocate(size_t count, size_t size);
 
-/** Memory with undefined contents; NULL after an error. */
+/** Allocates device memory with undefined contents. NULL after an error. */
 void *device_allocate(struct device_memory *m, size_t size);
 void device_write(struct device_memory *m, void *to, const void *from, size_t size);
 
-/** Both at once. */
+/** Allocates device memory and copies `bytes` to it. NULL after an error. */
 void *device_copy(struct device_memory *m, const void *bytes, size_t size);
 void device_read(struct device_memory *m, void *to, const void *from, size_t size);
 void device_free(struct device_memory *m);

@@ -10,18 +10,18 @@
 enum { ADVANCE_MAX = 4 };
 
 enum {
-    SLOTS = 1 << 0,    /* the table names the slot of every token */
-    ROWS = 1 << 1,     /* request_rows, in another order than the sequences */
+    SLOTS = 1 << 0,    /* the table has the slot of every token, not pages */
+    ROWS = 1 << 1,     /* request_rows is passed: table rows in another order than the sequences */
     START = 1 << 2,    /* kv_start */
-    ZEROS = 1 << 3,    /* padding: lengths of 0 and below */
-    FAR = 1 << 4,      /* page numbers whose slots are beyond 2^32 */
-    SHORT = 1 << 5,    /* fewer entries are asked for than some sequences have */
-    EQUAL = 1 << 6,    /* all sequences have as many keys */
-    IN_ORDER = 1 << 7, /* pages in order, and none behind the last */
-    ALONE = 1 << 8,    /* no positions */
+    ZEROS = 1 << 3,    /* padding: lengths of 0 and less */
+    FAR = 1 << 4,      /* page numbers with slots beyond 2^32 */
+    SHORT = 1 << 5,    /* room for fewer entries than some sequences have */
+    EQUAL = 1 << 6,    /* all sequences have the same number of keys */
+    IN_ORDER = 1 << 7, /* pages in order, none unused after the last */
+    ALONE = 1 << 8,    /* no positions output */
 };
 
-/* A wave has 64 sequences, or 512 entries of one. */
+/* A wave handles 64 sequences, or 512 entries of one. */
 static const struct shape {
     struct verify_shape is;
     int batch, keys, page_size, advance;
@@ -41,8 +41,8 @@ static const struct shape traced = {{"trace", EQUAL | IN_ORDER | ALONE}, 64, 409
 
 struct own {
     int32_t *kv_lens, *kv_start;
-    int32_t *indptr; /* pages before each sequence */
-    int64_t columns; /* of block_table */
+    int32_t *indptr; /* prefix sums of pages */
+    int64_t columns; /* columns of block_table */
     struct ref_metadata reference;
 };
 
@@ -126,7 +126,7 @@ static void fill_lengths(struct call *c)
         set_int(c, METADATA_KV_INDPTR, i, own->indptr[i]);
 }
 
-/* Pages in no order; a token's slot is in its page. */
+/* Fills the table with pages in random order. A token's slot is in its page. */
 static void fill_table(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -147,7 +147,7 @@ static void fill(struct call *c)
     struct ref_metadata *r = &((struct own *)c->own)->reference;
     fill_lengths(c);
     fill_table(c);
-    /* The reference reads what the kernel is given. */
+    /* The reference reads the kernel's input. */
     r->table = (const int32_t *)table->image;
     r->stride = table->strides[0];
     r->rows = (const int64_t *)call_operand(c, METADATA_REQUEST_ROWS)->image;
@@ -195,13 +195,14 @@ static void compare(struct call *c)
         compare_draft(c, s);
 }
 
-/* A draft step needs page numbers. */
+/* True if the shape is for the kernel. A draft step requires page numbers. */
 static bool takes(const struct call *c)
 {
     return c->desc.metadata.kind != ATTN_METADATA_DRAFT_SLOTS || !is(c, SLOTS);
 }
 
-/* The entries of the sequences' pages count of the table; a draft step reads one for each. */
+/* Bytes, of the table only the entries of the sequences' pages. A draft step reads one entry of
+   each. */
 static double least_bytes(const struct call *c)
 {
     const struct own *own = c->own;

@@ -14,18 +14,19 @@
 enum { FAR_POSITIONS = 65536, NEAR_POSITIONS = 300, FAR_PAGES = 6 };
 
 enum {
-    PACKED = 1 << 0,    /* kv_c and k_pe are parts of one tensor, q_pe the end of heads of 192 */
-    IN_Q_OUT = 1 << 1,  /* q_out has its latents already */
-    IN_PLACE = 1 << 2,  /* q_pe is rotated where it is */
+    PACKED = 1 << 0,    /* kv_c and k_pe are slices of one tensor; q_pe is the end of heads of 192
+                           elements */
+    IN_Q_OUT = 1 << 1,  /* q_out already holds the latent part */
+    IN_PLACE = 1 << 2,  /* q_pe is rotated in place */
     SKIPS = 1 << 3,     /* some slots are negative */
     NO_CACHE = 1 << 4,  /* no slots */
     FAR_TABLE = 1 << 5, /* large positions */
     FAR_CACHE = 1 << 6, /* pages lie 1 GiB apart */
-    IN_ORDER = 1 << 7,  /* positions and slots 0, 1, ... */
-    MANY = 1 << 8,      /* waves have several parts and latents; takes long */
+    IN_ORDER = 1 << 7,  /* positions and slots are 0, 1, ... */
+    MANY = 1 << 8,      /* waves have several parts and latents each; slow */
 };
 
-/* Heads of DeepSeek-V3, Kimi-K2 and K3 and GLM-5 on one of several ranks, and other numbers. */
+/* Head counts of DeepSeek-V3, Kimi-K2, K3 and GLM-5 on one of several ranks, and others. */
 static const struct shape {
     struct verify_shape is;
     int heads, tokens, page_size;
@@ -47,7 +48,7 @@ static const struct shape {
 static const struct shape traced = {{"trace", PACKED | IN_ORDER}, 16, 512, 64};
 
 struct own {
-    float *angles; /* [token, rotary]: the rows of cos_sin that the tokens read */
+    float *angles; /* [token, rotary]: the rows of cos_sin that tokens read */
     double weight[REF_ROPE_DIM_MAX];
     struct ref_rope_head expected;
 };
@@ -66,7 +67,7 @@ static void size(struct call *c)
     c->desc.mla_rope_cache.heads = s->heads;
     c->desc.mla_rope_cache.cache.page_size = s->page_size;
     a->tokens = s->tokens;
-    a->eps = 0.0625f; /* of which a result shows that it is there */
+    a->eps = 0.0625f; /* large enough to show in a result */
     a->max_position = is(c, IN_ORDER)    ? s->tokens
                       : is(c, FAR_TABLE) ? FAR_POSITIONS
                                          : NEAR_POSITIONS;
@@ -80,7 +81,8 @@ static void place(struct call *c)
     struct operand *k_pe = call_operand(c, MLA_ROPE_CACHE_K_PE);
     struct operand *q_pe = call_operand(c, MLA_ROPE_CACHE_Q_PE);
     struct operand *cache = call_operand(c, MLA_ROPE_CACHE_K_CACHE);
-    call_operand(c, MLA_ROPE_CACHE_COS_SIN)->align = 16; /* whatever its type */
+    call_operand(c, MLA_ROPE_CACHE_COS_SIN)->align = 16; /* its alignment does not depend on its
+                                                            type */
     if (is(c, PACKED) && k_pe->given) {
         operand_set_stride(kv_c, 0, row);
         operand_set_stride(k_pe, 0, row);
@@ -105,8 +107,9 @@ static void place(struct call *c)
 
 /* ---- Inputs ---- */
 
-/* YaRN as DeepSeek-V3 has it: factor 40, 4096 positions in training, beta 32 and 1; its mscale over
- * mscale_all_dim is 1 (arXiv 2309.00071). In short tables numbers of 8 significant bits. */
+/* Makes a row of the table with DeepSeek-V3's YaRN: factor 40, 4096 positions in training, beta 32
+ * and 1. Its mscale over mscale_all_dim is 1 (arXiv 2309.00071). Short tables have numbers of 8
+ * significant bits. */
 static void make_row(const struct call *c, int64_t position, float *row)
 {
     const int n = rotary(c), half = n / 2;
@@ -142,14 +145,14 @@ static void fill_positions(struct call *c)
     }
 }
 
-/* Slots of different tokens differ; what is in them before is overwritten. */
+/* Fills slots, different for each token. Their old contents are overwritten. */
 static void fill_slots(struct call *c)
 {
     const struct attn_mla_rope_cache_args *a = &c->args.mla_rope_cache;
     const int size = c->desc.mla_rope_cache.cache.page_size, all = a->cache.page_count * size;
     struct operand *cache = call_operand(c, MLA_ROPE_CACHE_K_CACHE);
     struct operand *slots = call_operand(c, MLA_ROPE_CACHE_SLOT_MAPPING);
-    const int stride = all % 7 ? 7 : all % 5 ? 5 : 1; /* coprime: every slot once */
+    const int stride = all % 7 ? 7 : all % 5 ? 5 : 1; /* coprime to all: visits every slot once */
     for (int t = 0; t < a->tokens && slots->given; t++) {
         int64_t slot = is(c, IN_ORDER)    ? t
                        : is(c, FAR_CACHE) ? all - 1 - t
@@ -184,8 +187,8 @@ static void fill(struct call *c)
 /* ---- Comparison ---- */
 
 /*
- * With f = 2^-24 an element is off, relative to the terms that it is the sum of, by (D + 5) f / 2 +
- * 5 f with a norm over D elements, and by 2 f with rotation; rope_compare.c says why.
+ * Bounds an element's error relative to the sum of the magnitudes of its terms. With f = 2^-24 it
+ * is (D + 5) f / 2 + 5 f for a norm over D elements, and 2 f for rotation. rope_compare.c says why.
  */
 static double arithmetic_of(const struct call *c, bool row, int d)
 {
@@ -195,7 +198,7 @@ static double arithmetic_of(const struct call *c, bool row, int d)
     return row && desc->norm != ATTN_NORM_NONE ? ((desc->head_dim_v + 5) / 2.0 + 5) * STORED_F : 0;
 }
 
-/* Sets what is expected of a token's row, or of a head of its q. */
+/* Computes the expected row of a token, or a head of its q. */
 static void expect(struct call *c, int token, int head, bool row)
 {
     struct own *own = c->own;
@@ -226,7 +229,7 @@ static void expect(struct call *c, int token, int head, bool row)
     ref_mla_row(&reference, &own->expected);
 }
 
-/* Element d of what is expected, which is at `at` of `o`. */
+/* Compares element d of the expected values with the element at `at` of `o`. */
 static void compare_element(struct call *c, struct operand *o, const struct operand *scale,
                             bool row, int d, const int64_t at[])
 {
@@ -256,8 +259,8 @@ static void compare_queries(struct call *c, int t)
     }
 }
 
-/* A packed row: latents against the scale of their run, the rotated key in dtype. The scale is as
- * far off as the largest number of its run, and by 2 units of float32. */
+/* Compares a packed row: latents under the scale of their run, and the rotated key in dtype. The
+ * scale has the error of the largest number of its run, and 2 units of float32. */
 static void compare_packed(struct call *c, struct slot s)
 {
     const struct ref_rope_head *r = &((struct own *)c->own)->expected;
@@ -319,8 +322,8 @@ static void compare(struct call *c)
     }
 }
 
-/* In place there is no room for another type, and nothing where there is no rotated part. Latents
- * of many tokens go with what rotates; the code is the same for all types of q. */
+/* True if the shape is for the kernel. An in-place call needs q's own type and a rotated part. A
+ * call with many tokens needs a rotated part. The code is the same for all types of q. */
 static bool takes(const struct call *c)
 {
     const struct attn_mla_rope_cache_desc *d = &c->desc.mla_rope_cache;
@@ -329,7 +332,7 @@ static bool takes(const struct call *c)
     return !is(c, IN_PLACE) || (d->q_out_dtype == d->dtype && rotary(c));
 }
 
-/* q and its row, read and written; what the tokens share. */
+/* Bytes of q and its row, read and written, and of the data that tokens share. */
 static double least_bytes(const struct call *c)
 {
     const struct attn_mla_rope_cache_desc *d = &c->desc.mla_rope_cache;

@@ -7,9 +7,9 @@
 #include <string.h>
 
 /*
- * unit: half the distance of neighbours, relative to the smaller: 2^-p for p significant bits, the
- * hidden one included. tiny: half the smallest step. No number here was fitted to a result. The
- * step of int8 is 1 everywhere.
+ * unit is half the distance of neighbours, relative to the smaller one: 2^-p for p significant
+ * bits, with the hidden one. tiny is half the smallest step. Both follow from the formats, and no
+ * result was used. The step of int8 is 1 everywhere.
  */
 static const struct precision precisions[] = {
     {ATTN_BF16, "bf16", NULL, 2, 0x1p-8, 0x1p-134, INFINITY, 0x7fc5},
@@ -61,9 +61,9 @@ static double decode_half(uint16_t bits)
 }
 
 /*
- * Four bits of exponent, three of mantissa. OCP 8-bit Floating Point Specification (OFP8), e4m3:
- * bias 7, NaN where all bits but the sign are set. The fnuz kind of the CDNA3 ISA manual: bias 8,
- * no negative zero, whose bits are the only NaN.
+ * Decodes fp8 with four bits of exponent and three of mantissa. OCP 8-bit Floating Point
+ * Specification (OFP8), e4m3: bias 7, NaN where all bits but the sign are set. fnuz (CDNA3 ISA
+ * manual): bias 8, no negative zero, whose bits are the only NaN.
  */
 static double decode_fp8(uint16_t bits, bool fnuz)
 {
@@ -85,7 +85,7 @@ double decode_element(const struct precision *p, uint16_t bits)
     }
 }
 
-/* The way back, of a value that is there exactly. */
+/* Encodes a value that fp8 represents exactly. */
 static uint16_t encode_fp8(double value, bool fnuz)
 {
     const int bias = fnuz ? 8 : 7;

@@ -11,35 +11,35 @@
 
 struct precision {
     enum attn_dtype dtype;
-    const char *name;   /* as a dispatch key spells it */
-    const char *target; /* the only one that means this by the name; NULL: any */
-    int size;           /* bytes */
-    double unit;        /* the largest relative error of rounding to it */
-    double tiny;        /* the largest absolute error where it is subnormal */
-    double limit;       /* where rounding to it saturates; infinity: nowhere */
+    const char *name;   /* name in a dispatch key */
+    const char *target; /* the only target with this meaning of the name; NULL: any */
+    int size;           /* bytes of an element */
+    double unit;        /* largest relative error of a rounding */
+    double tiny;        /* largest absolute error of a rounding to a subnormal number */
+    double limit;       /* largest number, at which roundings saturate; infinity: they do not */
     uint16_t poison;    /* a NaN that no kernel writes; int8: the lowest number */
 };
 
-/** The type of 16 bits by its name; NULL: not known here. */
+/** Returns a 16-bit type by its name; NULL if there is none. */
 const struct precision *find_precision(const char *name);
 
-/** The type of a cache's elements; fp8 is the target's. */
+/** Returns the type of a cache's elements. fp8 is the target's kind. */
 const struct precision *find_cache_precision(enum attn_dtype dtype, const char *target);
 
 double decode_element(const struct precision *p, uint16_t bits);
 
-/** The bits of a value that the type holds exactly: one of 16 bits, as all of random_value() are,
- * or of fp8. */
+/** Returns the bits of a value that the type represents exactly, such as a random_value() in 16
+ * bits. */
 uint16_t encode_element(const struct precision *p, double value);
 
-/** Reproducible: splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom number
- * generators). */
+/** Returns reproducible random bits: splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom
+ * number generators). */
 uint64_t random_bits(uint64_t *state);
 
-/** Random bits of a number of at most `limit`. */
+/** Returns the bits of a random number of magnitude `limit` at most. */
 uint16_t random_element(const struct precision *p, double limit, uint64_t *state);
 
-/** In (-2, 2), most of it within 1: eight significant bits. */
+/** Returns a random value in (-2, 2), mostly within 1, with eight significant bits. */
 double random_value(uint64_t *state);
 
 #endif

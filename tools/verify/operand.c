@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file is the memory of a call's tensors. */
+/* This file implements the memory of a call's tensors. */
 #include "tools/verify/operand.h"
 
 #include <stdio.h>
@@ -9,15 +9,15 @@
 
 enum { GUARD = 256 };
 
-/* Marks of an element: the kernel may write it; it begins a row of a far tensor that is on the
- * device. */
+/* Marks of an element: the kernel may write it; it is the first of a row of a far tensor that is on
+ * the device. */
 enum { CHECKED = 1 << 0, NOTED = 1 << 1 };
 
-/* The rows of a far tensor that have a value, in elements. */
+/* The rows of a far tensor that have a value; offsets and length are in elements. */
 struct operand_rows {
     int64_t *first;
     size_t count, capacity;
-    int64_t length; /* of each */
+    int64_t length; /* elements of a row */
 };
 
 int64_t operand_index(const struct operand *o, const int64_t at[])
@@ -83,7 +83,7 @@ void operand_set_strides(struct operand *o, bool gaps, bool turned)
         step *= o->dims[k];
     }
     for (int i = 0; i < free; i++) {
-        /* Innermost first; turned, the two innermost change places. */
+        /* Innermost dimension first. If turned, the two innermost ones are exchanged. */
         const int k = free - 1 - (turned && free > 1 && i < 2 ? 1 - i : i);
         o->strides[k] = step + (gaps ? (i + 1) * o->schema.vector : 0);
         step = o->strides[k] * (o->dims[k] ? o->dims[k] : 1);
@@ -112,7 +112,7 @@ static void poison(const struct operand *o, uint8_t *element)
         memcpy(element, &number, (size_t)o->size);
 }
 
-/* From the first element to behind the last, with the gaps of the outermost dimension. */
+/* Returns the elements from the first one to the end, with the gaps of the outermost dimension. */
 static int64_t span(const struct operand *o)
 {
     int64_t last = 1, longest = 0;
@@ -126,7 +126,7 @@ static int64_t span(const struct operand *o)
     return last > longest ? last : longest;
 }
 
-/* Address space, of which only what is touched is memory. */
+/* Reserves address space. Only pages that are touched become memory. */
 static void *reserve(size_t size)
 {
     void *p = mmap(NULL, size ? size : 1, PROT_READ | PROT_WRITE,
@@ -253,7 +253,7 @@ void operand_set_bits(struct operand *o, const int64_t at[], uint32_t bits)
     memcpy(set_at(o, at), &bits, (size_t)o->size);
 }
 
-/* The indices of the next element in order; false behind the last. */
+/* Advances to the indices of the next element in order. False after the last one. */
 static bool next(const struct operand *o, int64_t at[])
 {
     for (int k = o->schema.ndim; k-- > 0;) {

@@ -13,57 +13,59 @@
 #define AT(...) ((const int64_t[ATTN_DIMENSIONS_MAX]){__VA_ARGS__})
 
 /**
- * One tensor. Its memory holds poison wherever nothing was set: NaNs, or integers that nothing is.
- * In front of the first element and behind the last one there is more poison, and the first element
- * is aligned to no more than the schema asks for.
+ * One tensor. Memory that was not set holds poison: NaNs, or integers with no meaning. There is
+ * more poison before the first element and after the last one. The first element is aligned to no
+ * more than the schema requires.
  */
 struct operand {
-    struct attn_tensor schema;            /* name, vector, and whether the kernel writes it */
+    struct attn_tensor schema;            /* name, element type, and whether the kernel writes it */
     const struct precision *precision;    /* NULL: float32 or integers */
-    bool given;                           /* else the argument is NULL */
+    bool given;                           /* false: the argument is NULL */
     int size;                             /* bytes of an element */
-    int64_t dims[ATTN_DIMENSIONS_MAX];    /* elements; 0 at first where the schema says `any` */
+    int64_t dims[ATTN_DIMENSIONS_MAX];    /* elements; initially 0 where the schema says `any` */
     int64_t strides[ATTN_DIMENSIONS_MAX]; /* elements */
-    int align;                            /* bytes */
-    bool far; /* strides of GiB: only rows with a value are on the device, no guards */
+    int align;                            /* alignment in bytes */
+    bool far; /* strides of GiB; only rows with a value are on the device, and there are no
+                 guards */
 
-    struct operand *owner; /* whose memory it lies in, or NULL */
-    int64_t offset;        /* there, in elements of its own */
+    struct operand *owner; /* the operand in whose memory it lies, or NULL */
+    int64_t offset;        /* position in the owner, in elements of this operand */
 
     /* Memory on the host, from element 0 on. */
-    uint8_t *image;   /* what is uploaded */
-    uint8_t *result;  /* what a launch has left there; NULL before */
-    uint8_t *checked; /* [element]: bits: may the kernel write it? */
+    uint8_t *image;   /* contents before the launch, which are uploaded */
+    uint8_t *result;  /* contents after the launch; NULL before it */
+    uint8_t *checked; /* by element: bits CHECKED and NOTED */
     char *device;
-    size_t front, span, back;  /* bytes before, of and behind the elements */
+    size_t front, span, back;  /* bytes before, of and after the elements */
     bool filled;               /* some element has a value */
-    struct operand_rows *rows; /* far: those with a value */
+    struct operand_rows *rows; /* of a far tensor: the rows with a value */
 };
 
-/** Offset of an element from the first, in elements. */
+/** Returns the offset of an element from the first one, in elements. */
 int64_t operand_index(const struct operand *o, const int64_t at[]);
 
-/** Returns the number of its elements. */
+/** Returns the number of elements. */
 int64_t operand_count(const struct operand *o);
 
 /* Before the memory is there. */
 
-/** The call does without it: the argument is NULL. */
+/** Leaves the tensor out: the argument is NULL. */
 void operand_leave_out(struct operand *o);
 
 /** Sets the length of a dimension that the schema leaves open, and the strides of a dense
  * tensor. */
 void operand_resize(struct operand *o, int axis, int64_t count);
 
-/** Sets strides of a dense tensor, or with gaps: between the elements of each dimension whose
- * stride is free, and with the order of dimensions turned around where all are, or `turned`. */
+/** Sets the strides of a dense tensor, or of one with gaps between the elements of each dimension
+ * whose stride is free. With `turned` the two innermost of these dimensions are exchanged in
+ * memory. */
 void operand_set_strides(struct operand *o, bool gaps, bool turned);
 
 /** Sets one stride, in elements. */
 void operand_set_stride(struct operand *o, int axis, int64_t stride);
 
-/** Puts `o` into the memory of `owner`, `offset` elements from its first one; strides are the
- * caller's. An operand at offset 0 with the same strides is the owner itself: in place. */
+/** Places `o` into the memory of `owner`, `offset` elements from its first one. The caller sets
+ * strides. An operand at offset 0 with the owner's strides is written in place. */
 void operand_place_inside(struct operand *o, struct operand *owner, int64_t offset);
 
 /* Elements, where the memory is there. A value is one that the type holds exactly. */
@@ -72,50 +74,53 @@ void operand_set(struct operand *o, const int64_t at[], double value);
 void operand_set_int(struct operand *o, const int64_t at[], int64_t value);
 void operand_set_bits(struct operand *o, const int64_t at[], uint32_t bits);
 
-/** Puts the row of an element of a far tensor on the device, though nothing is set. */
+/** Puts the row of an element of a far tensor on the device without setting a value. */
 void operand_touch(struct operand *o, const int64_t at[]);
 
-/** Sets every element, in order, to a random_value(), or of 8 bits to any of at most 16. */
+/** Sets every element, in order, to a random_value(). 8-bit elements get any number of magnitude 16
+ * at most. */
 void operand_set_random(struct operand *o, uint64_t *random);
 
-/** Sets all memory of a tensor that is not far, gaps too, fast: to random elements of at most
- * `limit` out of a small table; float32 to numbers from limit / 2 to limit, bytes to those below
- * 64, which are small in fp8. */
+/** Sets all memory of a tensor that is not far, gaps included, from a small table of random
+ * elements, which is fast. Their magnitude is `limit` at most. float32 is limit / 2 to limit. Bytes
+ * are less than 64, which is small as fp8. */
 void operand_set_table(struct operand *o, double limit, uint64_t *random);
 
 /** Sets the first `count` elements of a dense tensor of integers. */
 void operand_set_ints(struct operand *o, const int32_t *values, int64_t count);
 
-/** The element as it was uploaded. */
+/** Returns an element as uploaded. */
 double operand_value(const struct operand *o, const int64_t at[]);
 int64_t operand_int(const struct operand *o, const int64_t at[]);
 uint32_t operand_bits(const struct operand *o, const int64_t at[]);
 
-/** The element as the kernel left it. */
+/** Returns an element as the kernel left it. */
 double operand_result(const struct operand *o, const int64_t at[]);
 int64_t operand_result_int(const struct operand *o, const int64_t at[]);
 uint32_t operand_result_bits(const struct operand *o, const int64_t at[]);
 
-/** Was an element left as it was? */
+/** True if the kernel left an element unchanged. */
 bool operand_same(const struct operand *o, const int64_t at[]);
 
-/** An element that the kernel may write, and that is compared otherwise. */
+/** Allows the kernel to write an element that the caller compares otherwise. */
 void operand_allow(struct operand *o, const int64_t at[]);
 
 /* For call.c. */
 
-/** From the schema; `args` has the counts. */
+/** Initialises a tensor from its schema. `args` has the counts. */
 void operand_init(struct operand *o, const struct attn_tensor *schema, const char *target);
 void operand_allocate(struct operand *o);
 
-/** Sets the pointer and the strides of the arguments. An owner comes before what is inside it. */
+/** Uploads the tensor, and sets its pointer and strides in the arguments. An owner must precede the
+ * tensors inside it. */
 void operand_upload(struct operand *o, struct device_memory *m);
 void operand_download(struct operand *o, struct device_memory *m);
 
-/** Is all memory but that of checked elements as it was? Else `*at` is an element that is not. */
+/** True if all memory except checked elements is unchanged. Otherwise *at is the index of a changed
+ * element. */
 bool operand_untouched(const struct operand *o, int64_t *at);
 
-/** The results become what the next launch is given. */
+/** Makes the results of a launch the contents before the next one. */
 void operand_keep_result(struct operand *o);
 void operand_free(struct operand *o);
 

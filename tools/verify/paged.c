@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file is paged caches among a call's tensors. */
+/* This file implements paged caches among a call's tensors. */
 #include "tools/verify/paged.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 
 enum { SPARE = 3, FAR_SPARE = 64, FAR_BEHIND = 1 << 20, PACKED_ROTATED = 64 };
 
-/* The operand of a cache's elements, and that of its scales. */
+/* Returns the operand of a cache's elements, or of its scales. */
 static struct operand *operand_of(struct call *c, unsigned first, enum cache_part part, bool scale,
                                   bool latent)
 {
@@ -22,7 +22,8 @@ static bool is_shuffled(const struct attn_cache_desc *d)
 
 static bool is_packed(const struct paged *p) { return p->desc.layout == ATTN_KV_PACKED; }
 
-/* Every op's descriptor begins with its size and its dtype. */
+/* Returns the cache with the element types of packed rows. Every op's descriptor begins with its
+   size and its dtype. */
 static struct paged packed_of(struct call *c, unsigned first, struct paged p)
 {
     struct operand *rows = call_operand(c, first);
@@ -34,7 +35,7 @@ static struct paged packed_of(struct call *c, unsigned first, struct paged p)
     p.dim[CACHE_V] = PACKED_ROTATED;
     for (int part = 0; part < CACHE_PARTS; part++) {
         p.elements[part] = rows;
-        p.scales[part] = call_operand(c, first + 1); /* not given */
+        p.scales[part] = call_operand(c, first + 1); /* not passed */
     }
     return p;
 }
@@ -80,8 +81,9 @@ void paged_leave_out(struct call *c, unsigned first)
         operand_leave_out(call_operand(c, first + i));
 }
 
-/* NHD: [page, token, head, d]. SHUFFLE, with x elements in 16 bytes: K [page, head, d / x, token,
- * d % x], V [page, head, token / x, d, token % x]; SHUFFLE_K: V [page, head, d, token]. */
+/* Returns the indices of an element. NHD: [page, token, head, d]. SHUFFLE, with x elements in 16
+ * bytes: K [page, head, d / x, token, d % x], V [page, head, token / x, d, token % x]. SHUFFLE_K: V
+ * [page, head, d, token]. */
 static const int64_t *element_at(const struct paged *p, enum cache_part part, struct slot s, int d,
                                  int64_t at[])
 {
@@ -100,7 +102,7 @@ static const int64_t *element_at(const struct paged *p, enum cache_part part, st
     return memcpy(at, from, sizeof(nhd));
 }
 
-/* So many bytes of a packed row, from byte `first` on. */
+/* Returns `bytes` bytes of a packed row from byte `first` on, as an integer. */
 static uint32_t row_bits(const struct paged *p, struct slot s, int64_t first, int bytes,
                          uint32_t (*of)(const struct operand *, const int64_t *))
 {
@@ -157,7 +159,7 @@ void packed_compare_scale(struct call *c, struct paged *p, struct slot s, int d,
                     d, (long long)s.page, s.token, got, largest / limit);
 }
 
-/* The second byte of a rotated element, which goes with the first. */
+/* True if a rotated element has a second byte, which is allowed with the first. */
 static bool has_two_bytes(const struct paged *p, enum cache_part part)
 {
     return is_packed(p) && part == CACHE_V;
@@ -168,7 +170,7 @@ static const struct precision *precision_of(const struct paged *p, enum cache_pa
     return has_two_bytes(p, part) ? p->rotated : p->precision;
 }
 
-/* [1], [page, head, token] or [page, head]. */
+/* Returns the indices of a slot's scale: [1], [page, head, token] or [page, head]. */
 static const int64_t *scale_at(const struct paged *p, struct slot s, int64_t at[])
 {
     const int64_t one[ATTN_DIMENSIONS_MAX] = {0};
@@ -317,7 +319,7 @@ void paged_touch(struct paged *p, int64_t page)
 
 /* Values. */
 
-/* Returns the limit of stored numbers; a scale is 1 to 2 divided by it, so that values are below
+/* Returns the largest stored number. A scale is 1 to 2 divided by it, so that values are less than
  * 2. */
 static double stored_limit(const struct paged *p, enum cache_part part)
 {
@@ -336,7 +338,7 @@ static void fill_scale(struct paged *p, enum cache_part part, struct slot s, uin
     paged_set_scale(p, part, s, (0.5 + fraction / 2) * 2 / stored_limit(p, part));
 }
 
-/* One of each run: values are below 2. */
+/* Fills the scale of the run that element d begins. Values are less than 2. */
 static void fill_packed_scale(struct paged *p, struct slot s, int d, uint64_t *random)
 {
     const enum ref_scale kind = scale_kind(p);
@@ -424,7 +426,7 @@ static void choose_pages(struct call *c, struct page_lists *l)
         l->pages[i] = l->in_order ? i : l->far ? l->spare + i : order[i];
     for (int i = 0; l->spare_first && !l->in_order && !l->far && i < used; i++) {
         if (l->pages[i] == 0)
-            l->pages[i] = order[used]; /* the first of the spare ones */
+            l->pages[i] = order[used]; /* the first of the unused pages */
     }
     free(order);
 }
@@ -440,8 +442,8 @@ void page_lists_hide(struct call *c, struct page_lists *l, const int32_t *first_
     }
 }
 
-/* The page that lists name for page i of a sequence: one far behind the cache's last page, if no
- * query sees its tokens. */
+/* Returns the page number that lists have for page i of a sequence. It is far beyond the cache's
+ * last page if no query sees the page's tokens. */
 static int32_t listed_page(const struct page_lists *l, int s, int i)
 {
     if (l->unseen && (int64_t)(i + 1) * l->page_size <= l->unseen[s])
@@ -469,7 +471,7 @@ void page_lists_set(struct call *c, const struct page_lists *l, unsigned first)
     }
 }
 
-/* All tokens of a cache that is traced, fast: elements in memory's order out of a small table. */
+/* Fills all tokens of a traced cache from a small table, in the order of memory, which is fast. */
 static bool fill_traced(struct call *c, struct paged *p)
 {
     if (!c->traced || p->desc.layout == ATTN_KV_PACKED)
@@ -503,7 +505,7 @@ void page_lists_fill(struct call *c, struct page_lists *l, struct paged *p, unsi
     page_lists_set(c, l, first);
 }
 
-/* The slot of the n-th token of all sequences. */
+/* Returns the slot of the n-th token of all sequences. */
 static int32_t token_slot(const struct page_lists *p, int64_t n)
 {
     int s = 0;
@@ -513,7 +515,7 @@ static int32_t token_slot(const struct page_lists *p, int64_t n)
     return (int32_t)(slot.page * p->page_size + slot.token);
 }
 
-/* A token of any of `all`, or none; below 0 where there is no token at all. */
+/* Returns the slot of a random token among `all`, or a negative number, which is no token. */
 static int32_t random_slot(const struct page_lists *p, int64_t all, uint64_t *random)
 {
     if (all == 0 || random_bits(random) % 8 == 0)
@@ -554,14 +556,15 @@ uint8_t *slot_lists_fill(struct call *c, struct page_lists *l, const struct page
     return there;
 }
 
-/* No block. The second one's first slot, 64 times it in 32 bits, is a slot that the cache has. */
+/* Returns a number that is no block. The second kind overflows: 64 times it, in 32 bits, is the
+   first slot of a block in the cache. */
 static int32_t no_block(int32_t count, uint64_t *random)
 {
     return random_bits(random) % 2 ? -1
                                    : INT32_MIN + (int32_t)(random_bits(random) % (uint64_t)count);
 }
 
-/* A block of those that the cache has, or none. */
+/* Chooses a block of the cache, or no block. */
 static int32_t choose_block(const struct page_lists *l, const struct page_lists *pages, int s,
                             int i, int32_t count, uint64_t *random)
 {
@@ -575,7 +578,8 @@ static int32_t choose_block(const struct page_lists *l, const struct page_lists 
     return block < count ? (int32_t)block : 0;
 }
 
-/* Tokens that other pages have, or nobody: once for each block, since values stay. */
+/* Gives values to the tokens of a block that no sequence has. It does so once, since values must
+   stay. */
 static void fill_block(struct call *c, struct paged *p, int64_t block)
 {
     for (int64_t slot = block * LIST_BLOCK; slot < (block + 1) * LIST_BLOCK; slot++)

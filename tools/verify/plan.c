@@ -12,14 +12,14 @@
 enum {
     ZEROS = 1 << 0, /* some sequences have no keys */
     ALL_ZERO = 1 << 1,
-    ONE_LONG = 1 << 2, /* one has a hundred times the keys of the others */
+    ONE_LONG = 1 << 2, /* one sequence has a hundred times the keys of the others */
     EQUAL = 1 << 3,
-    RAGGED_Q = 1 << 4, /* qo_indptr, with fewer queries than q_len for some */
-    SHORT_Q = 1 << 5,  /* most have one query */
+    RAGGED_Q = 1 << 4, /* qo_indptr: some sequences have fewer than q_len queries */
+    SHORT_Q = 1 << 5,  /* most sequences have one query */
 };
 
-/* keys: the longest of the common lengths; longest: that of the first, if not 0. Chunks of 64
- * sequences are planned at a time. */
+/* keys: the longest of the common lengths; longest: length of the first sequence, or 0. The kernel
+ * plans 64 sequences at a time. */
 static const struct shape {
     struct verify_shape is;
     int keys, batch, q_len, heads, kv_heads, lists, window, longest, item_cost, merge_rate;
@@ -130,14 +130,13 @@ static void fill(struct call *c)
         const int32_t length = random_length(c, b);
         const bool one = is(c, SHORT_Q) && b % 16;
         queries += one ? 1 : (int64_t)(random_bits(&c->random) % (unsigned)(s->q_len + 1));
-        /* Below 0 counts as 0. */
+        /* A negative length counts as 0. */
         set_int(c, PLAN_KV_LENS, b, b == 0 && is(c, ZEROS) ? -1 : length);
         set_int(c, PLAN_QO_INDPTR, b + 1, queries);
     }
 }
 
-/* Returns a copy of the call's memory as it was before the launch, for the host's planner to
- * write. */
+/* Returns a copy of the memory before the launch, into which the host's planner writes. */
 static int32_t *expected(struct call *c, unsigned number)
 {
     const struct operand *o = call_operand(c, number);
@@ -156,8 +155,8 @@ static void compare_ints(struct call *c, unsigned number, const int32_t *values)
     }
 }
 
-/* Compares a tile's numbers: sequence, first query, their end, keys before the window, keys from
- * there on. */
+/* Compares a tile: its sequence, first query, end of queries, keys before the window, and keys from
+ * the window on. */
 static void compare_tile(struct call *c, int64_t tile, int32_t s, int32_t start, int32_t end)
 {
     struct operand *info = call_operand(c, PLAN_TILE_INFO);

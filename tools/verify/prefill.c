@@ -17,23 +17,25 @@
 enum { SEQUENCES_MAX = 12, MAX_STEPS = 16 };
 
 enum {
-    HUGE_LOGIT = 1 << 0, /* the last query and the first key of a sequence point the same way */
-    PACKED = 1 << 1,     /* q, k, v share a tensor */
-    FAR = 1 << 2,        /* all lie beyond 4 GiB, their tokens as far apart as is allowed */
-    PADDED = 1 << 3,     /* rows of q and out behind the last sequence */
-    LONG = 1 << 4,       /* for plain kernels only */
-    OWN_SCALE = 1 << 5,  /* not 1 / sqrt(head_dim) */
-    IN_ORDER = 1 << 6,   /* pages one after the other */
-    LATE = 1 << 8,       /* the last key weighs 2^40 or 2^100 times what the others do */
-    TURNS = 1 << 7,      /* for persistent kernels only: several turns, many of them empty */
-    NO_TURNS = 1 << 9,   /* for these too: as many tiles, each with its workgroup */
+    HUGE_LOGIT = 1 << 0, /* the last query points in the direction of the sequence's first key */
+    PACKED = 1 << 1,     /* q, k, v are slices of one tensor */
+    FAR = 1 << 2,        /* all tensors extend beyond 4 GiB, with the largest allowed token
+                            stride */
+    PADDED = 1 << 3,     /* rows of q and out after the last sequence */
+    LONG = 1 << 4,       /* for kernels without special features only */
+    OWN_SCALE = 1 << 5,  /* scale differs from 1 / sqrt(head_dim) */
+    IN_ORDER = 1 << 6,   /* pages in order */
+    LATE = 1 << 8,       /* the last key has 2^40 or 2^100 times the weight of the others */
+    TURNS = 1 << 7,      /* for persistent kernels only: several work tiles for each workgroup, many
+                            of them empty */
+    NO_TURNS = 1 << 9,   /* for persistent kernels only: as many tiles as workgroups */
     PLANNED = 1 << 10,   /* for planned kernels only */
 };
 
 /*
  * The matrix of shapes: queries and keys of each sequence, all of them `repeat` times, and the
- * heads for kernels that take any ratio: every ratio of the models that are known, MQA among them.
- * A simulator's time goes by heads times keys per block of queries, so that long shapes have few
+ * heads for kernels that take any ratio. It has every ratio of known models, MQA included.
+ * Simulation time grows with heads times keys times blocks of queries, so long shapes have few
  * heads.
  */
 static const struct shape {
@@ -79,32 +81,32 @@ static const struct shape {
      {.lists = 40, .q_tile = 32, .item_cost = 1, .merge_rate = 256}},
 };
 
-/* A prompt that fills a GPU; heads are those of complete(). */
+/* A prompt that fills a GPU; complete() sets the heads. */
 static const struct shape traced = {{"trace", IN_ORDER}, 0, 0, 1, 1, {{2048, 0}},
                                     {.page_size = 16}};
 
-/* For kernels with a run-time window, in turn. With the first a wave's last query begins one key
- * behind a block's first. With the second a wave's first query ends one key before a block's last,
- * as one of causal kernels ends in the first shape. */
+/* Windows for kernels with a run-time window, used one after the other. With the first, a wave's
+ * last query begins one key after a block's first. With the second, a wave's first query ends one
+ * key before a block's last, as it does for causal kernels in the first shape. */
 static const struct {
     int left, right;
 } windows[] = {{156, 0}, {127, 30}, {0, 0}, {-1, 0}, {5, -1}, {-1, -1}, {64, 32}};
 
-/* For kernels with chunks, in turn. */
+/* Chunk lengths for kernels with chunks, used one after the other. */
 static const int chunks[] = {64, 16, 256, 1, 32, 128};
 
-/* For kernels that take pages of any size, in turn. */
+/* Page sizes for kernels that take any, used one after the other. */
 static const int page_sizes[] = {16, 1, 64, 4, 1024, 32, 2, 128, 8};
 
-/* Elements: 4 MiB from a token to the next, the limit; with as many tokens before them the first
- * query and the first key are beyond 4 GiB. */
+/* 4 MiB between tokens, the limit, in elements of 2 bytes. With FAR_TOKENS tokens before them, the
+ * first query and the first key are beyond 4 GiB. */
 enum { FAR_STRIDE = 1 << 21, FAR_TOKENS = 1100 };
 
 struct own {
     int32_t *cu_q, *cu_k, *kv_lens;
     int64_t *mask_indptr;
     struct page_lists lists;
-    /* For the reference: dense, from the first query and the first key of a sequence on. */
+    /* Dense copies for the reference, from a sequence's first query and first key on. */
     double *q, *k, *v, *sinks;
     int32_t *dense_q, *dense_k;
     struct attn_decode_plan_sizes sizes; /* of a planned call */
@@ -120,8 +122,9 @@ static struct paged cache_of(struct call *c)
 
 /* Sizes. */
 
-/* For any ratio the shape's own, or at each step the next, for which the pack may have no kernel
- * of its own that lookup would rather take. The page size likewise. */
+/* Chooses the ratio and page size. A kernel that takes any has the shape's own, or at each step the
+ * next one. The pack may have a more specific kernel for a value, which lookup would select
+ * instead. */
 static void size_heads(struct call *c)
 {
     const struct shape *s = c->shape;
@@ -159,7 +162,7 @@ static void set_lengths(struct call *c)
     }
     a->batch = batch;
     a->total_q = own->cu_q[batch] + (is(c, PADDED) ? 5 : 0);
-    if (is(c, TURNS)) /* room for all, as if each were as long as the longest */
+    if (is(c, TURNS)) /* room for all, as if each sequence had the longest's length */
         a->total_q = batch * a->max_seqlen_q;
     a->total_k = own->cu_k[batch];
 }
@@ -184,14 +187,15 @@ static int32_t plan_right(const struct call *c)
     return mask == ATTN_MASK_NONE || mask == ATTN_MASK_CUSTOM ? -1 : 0;
 }
 
-/* Tiles of few queries, and of more than a workgroup has rows. */
+/* Returns the queries of a work tile: tiles of few queries, and tiles with more rows than a
+   workgroup has. */
 static int32_t tile_of(const struct call *c)
 {
     static const int tiles[] = {32, 5, 300, 16};
     const struct shape *s = c->shape;
     const struct attn_prefill_desc *d = &c->desc.prefill;
     const int ratio = d->heads / d->kv_heads;
-    if (!c->traced && call_is_tuned(c, "key_groups=")) /* it takes tiles of 128 rows at most */
+    if (!c->traced && call_is_tuned(c, "key_groups=")) /* its tiles have at most 128 rows */
         return ratio < 128 ? 128 / ratio : 1;
     if (s->trace.q_tile)
         return s->trace.q_tile;
@@ -199,7 +203,7 @@ static int32_t tile_of(const struct call *c)
                      : tiles[(c->number + (size_t)s->count) % COUNT(tiles)];
 }
 
-/* Lists for a GPU of a few compute units, so that short sequences are cut as well. */
+/* Sizes work lists for a GPU of a few compute units, so that short sequences are split too. */
 static void size_work(struct call *c)
 {
     struct own *own = c->own;
@@ -274,7 +278,7 @@ static void size(struct call *c)
         size_work(c);
 }
 
-/* q, key and value of a token behind each other. */
+/* Makes q, key and value of a token adjacent. */
 static void pack(struct call *c)
 {
     struct operand *q = call_operand(c, PREFILL_Q);
@@ -310,7 +314,7 @@ static void place(struct call *c)
 
 /* Inputs. */
 
-/* Tokens of all sequences; nothing lies before them. */
+/* Fills the tokens of all sequences from token `first` on; tokens before it stay poison. */
 static void fill_tokens(struct call *c, struct operand *o, int64_t first)
 {
     for (int64_t t = first; t < o->dims[0]; t++)
@@ -322,7 +326,8 @@ static void fill_tokens(struct call *c, struct operand *o, int64_t first)
                                      : encode_element(o->precision, random_value(&c->random)));
 }
 
-/* Scales of q and k make logits of a few units of elements up to 16; each head has its own. */
+/* Fills the scales of q and k, different for each head. Logits are then a few units for elements up
+   to 16. */
 static void fill_descales(struct call *c)
 {
     static const struct {
@@ -337,7 +342,7 @@ static void fill_descales(struct call *c)
     }
 }
 
-/* Returns the factor of a token's head. */
+/* Returns the scale of a token's head. */
 static double descale_of(struct call *c, unsigned number, int64_t s, int64_t head)
 {
     const struct operand *o = call_operand(c, number);
@@ -346,7 +351,8 @@ static double descale_of(struct call *c, unsigned number, int64_t s, int64_t hea
     return o->schema.ndim > 1 ? operand_value(o, AT(s, head)) : operand_value(o, AT(0));
 }
 
-/* A key of a sequence: of a cache as it is, else 6 or -6 before the scale. */
+/* Chooses a key: of a cache the key that it holds, otherwise elements of 6 or -6 before the
+   scale. */
 static void choose_key(struct call *c, int s, int key, int head, double *to)
 {
     const struct own *own = c->own;
@@ -363,7 +369,7 @@ static void choose_key(struct call *c, int s, int key, int head, double *to)
     }
 }
 
-/* The last query of a sequence has the signs of its first key, or of its last. */
+/* Gives the last query of a sequence the signs of its first key, or of its last. */
 static void point_the_same_way(struct call *c)
 {
     const struct own *own = c->own;
@@ -376,10 +382,10 @@ static void point_the_same_way(struct call *c)
                        h / (desc->heads / desc->kv_heads), key);
             const double scale = c->args.prefill.scale * descale_of(c, PREFILL_Q_DESCALE, s, h);
             double size = desc->q_dtype == ATTN_FP8 ? 64 : desc->paged ? 16 : 6;
-            if (is(c, LATE)) /* in every other sequence 71 to 141 as an exponent of 2 */
+            if (is(c, LATE)) /* logits of 71 to 141 as exponents of 2, in every other sequence */
                 size = late_query(key, desc->head_dim, s % 2 ? 0.4 * scale : scale);
             if (desc->q_dtype == ATTN_FP8)
-                size = fmin(size, 128); /* fnuz ends at 240 */
+                size = fmin(size, 128); /* the largest fnuz number is 240 */
             for (int d = 0; d < desc->head_dim; d++)
                 operand_set(q, AT(own->cu_q[s + 1] - 1, h, d), key[d] < 0 ? -size : size);
         }
@@ -412,8 +418,8 @@ static void fill_keys(struct call *c)
     operand_set_ints(call_operand(c, PREFILL_CU_SEQLENS_K), own->cu_k, batch + 1);
 }
 
-/* Queries are 1 throughout and a key's elements are alike, so that a key weighs 2^growth times what
- * the one of 64 before does: whoever keeps a maximum finds a greater one in every tile. */
+/* Makes maxima grow with every tile. Queries are all ones, and the elements of a key are equal. A
+ * key has 2^growth times the weight of the key 64 tokens before. */
 static void grow_keys(struct call *c)
 {
     const struct attn_prefill_desc *d = &c->desc.prefill;
@@ -431,7 +437,7 @@ static void grow_keys(struct call *c)
                 operand_set(k, AT(t, h, e), step * (double)(t % keys));
 }
 
-/* Any two of three keys. */
+/* Fills a mask that shows any two of three keys. */
 static void fill_mask(struct call *c)
 {
     const struct own *own = c->own;
@@ -473,7 +479,7 @@ struct expectation {
     struct ref_prefill reference;
 };
 
-/* The rows of an item for one head: of the result, or of a part of it. */
+/* Compares an item's rows for one head: of the result, or of a partial result. */
 static void compare_item(struct comparison *comparison, const int32_t *info, struct place at,
                          double *scratch)
 {
@@ -531,7 +537,7 @@ static void compare_head(struct comparison *comparison, int task)
     free(r);
 }
 
-/* A dense tensor of what lies in one of the call's, or in its pages. */
+/* Returns a dense copy of one of the call's tensors, or of the cache's pages. */
 static double *read_rows(struct call *c, unsigned number, unsigned descale, const int32_t *cu)
 {
     const struct operand *o = call_operand(c, number);
@@ -664,7 +670,8 @@ static const char *covers(const struct call *c)
                                                     : NULL;
 }
 
-/* Long shapes are for kernels without anything that another shape has. */
+/* True if the shape is for the kernel. Long shapes are for kernels without a feature that another
+   shape tests. */
 static bool takes(const struct call *c)
 {
     const struct attn_prefill_desc *d = &c->desc.prefill;
@@ -673,7 +680,7 @@ static bool takes(const struct call *c)
            (!is(c, TURNS | NO_TURNS) || call_is_tuned(c, "persistent="));
 }
 
-/* Fills in what the user left out, by the kernel's ratio of heads. */
+/* Completes the shape: heads that the user left out follow from the kernel's ratio. */
 static const char *complete(const struct call *c, void *shape)
 {
     struct shape *s = shape;
@@ -691,7 +698,7 @@ static const char *complete(const struct call *c, void *shape)
     return call_complete_heads(c, &s->trace.heads, &s->kv_heads, 4);
 }
 
-/* Keys are visited per block of queries: not worked out. */
+/* Keys are read once for each block of queries, so no bytes are computed. */
 static double least_bytes(const struct call *c)
 {
     (void)c;

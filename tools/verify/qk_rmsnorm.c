@@ -13,10 +13,10 @@
 enum { WIDTH_MAX = 4096, GROUP = 128 };
 
 enum {
-    ALONE = 1 << 0,    /* no kv */
-    IN_PLACE = 1 << 1, /* outputs are inputs, but those of another type */
-    PACKED = 1 << 2,   /* q and kv are parts of one wider tensor */
-    ZEROS = 1 << 3,    /* groups of zeros, and numbers far apart */
+    ALONE = 1 << 0,    /* no kv tensors */
+    IN_PLACE = 1 << 1, /* outputs are the inputs, if the types agree */
+    PACKED = 1 << 2,   /* q and kv are slices of one wider tensor */
+    ZEROS = 1 << 3,    /* groups of zeros, and numbers of very different magnitudes */
 };
 
 static const struct shape {
@@ -36,7 +36,7 @@ static void size(struct call *c)
 {
     const struct shape *s = c->shape;
     c->args.qk_rmsnorm.tokens = s->tokens;
-    c->args.qk_rmsnorm.eps = 0.0625f; /* of which a result shows that it is there */
+    c->args.qk_rmsnorm.eps = 0.0625f; /* large enough to show in a result */
 }
 
 static void place(struct call *c)
@@ -84,13 +84,13 @@ static void fill(struct call *c)
     operand_set_random(call_operand(c, QK_RMSNORM_KV_WEIGHT), &c->random);
 }
 
-/* Returns whether a residual is added to this input. */
+/* True if a residual is added to this input. */
 static bool is_added(struct call *c, const struct operand *in)
 {
     return c->desc.qk_rmsnorm.residual && in == call_operand(c, QK_RMSNORM_Q);
 }
 
-/* Returns x of a row, and for q looks at its sum with the residual. */
+/* Returns x of a row. For q also compares its sum with the residual. */
 static double summed(struct call *c, int t, int i, struct operand *in)
 {
     const double x = operand_value(in, AT(t, i));
@@ -105,10 +105,10 @@ static double summed(struct call *c, int t, int i, struct operand *in)
 }
 
 /*
- * With f = 2^-24 the norm is off by (D + 5) f / 2 + 5 f of the result: rope_compare.c says why. A
- * scale is the largest of 128 results times a constant that was rounded: 2 f more. What is stored
- * in fp8 is divided by the scale that the kernel stored. A sum with a residual was rounded by
- * f: the norm is off by 2 f more.
+ * Compares a row. With f = 2^-24, the norm is off by (D + 5) f / 2 + 5 f of the result;
+ * rope_compare.c says why. A scale is the largest of 128 results times a rounded constant: 2 f
+ * more. What is stored in fp8 is divided by the scale that the kernel stored. A sum with a residual
+ * was rounded by f, so the norm is off by 2 f more.
  */
 static void compare_row(struct call *c, int t, struct operand *in, const struct operand *weight,
                         struct operand *out, struct operand *scales)

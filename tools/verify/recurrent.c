@@ -21,12 +21,13 @@ void recurrent_size(const struct recurrent *r)
         r->starts[i + 1] = r->starts[i] + length;
         *r->max_seqlen = length > *r->max_seqlen ? length : *r->max_seqlen;
     }
-    *r->tokens = r->starts[r->shape->batch] + (r->c->traced ? 0 : 2); /* some that nobody has */
+    *r->tokens = r->starts[r->shape->batch] + (r->c->traced ? 0 : 2); /* some rows belong to no
+                                                                         sequence */
     *r->state_steps = r->shape->steps;
     *r->first_slot = is(r, PADDED);
 }
 
-/* Enough slots to read from and to write to, and one that is nobody's. */
+/* Returns the number of slots: enough to read from and to write to, and one that is unused. */
 static int slot_count(const struct recurrent *r)
 {
     return r->c->traced ? *r->batch + 1 : 2 * *r->batch * *r->state_steps + 1;
@@ -63,8 +64,9 @@ void recurrent_place(const struct recurrent *r)
         operand_leave_out(r->has_state);
 }
 
-/* The slot that entry [i][step] names, of those that are read or written. Padding: all entries of
- * every third sequence, slot 0 and a negative one in turn; and one step of another. */
+/* Returns the slot of entry [i][step], of those that are read or written. Every third sequence is
+ * padding, with all entries slot 0 or negative, alternately. One other sequence has one step of
+ * padding. */
 static int slot_of(const struct recurrent *r, int i, int step, bool read)
 {
     if (r->c->traced)
@@ -160,7 +162,7 @@ void recurrent_load_state(const struct recurrent *r, const struct recurrent_sequ
 void recurrent_compare_state(const struct recurrent *r, int slot, int head,
                              const struct recurrent_head *h)
 {
-    const struct precision *const stored = r->state->precision; /* NULL: float */
+    const struct precision *const stored = r->state->precision; /* NULL: float32 */
     int64_t at[ATTN_DIMENSIONS_MAX] = {0};
     for (int v = 0; v < r->values; v++)
         for (int k = 0; k < r->keys; k++) {

@@ -13,35 +13,34 @@ enum { RECURRENT_SEQUENCES = 6, RECURRENT_BATCH_MAX = 1024, RECURRENT_DIM_MAX = 
 /* Flags of a shape; an op has its own from RECURRENT_OWN on. */
 enum {
     UNIFORM = 1 << 0,    /* cu_seqlens is NULL */
-    ACCEPTED = 1 << 1,   /* accepted is given */
-    FORKS = 1 << 2,      /* states are read from other slots than they are written to */
+    ACCEPTED = 1 << 1,   /* accepted is passed */
+    FORKS = 1 << 2,      /* states are read from and written to different slots */
     FRESH = 1 << 3,      /* some sequences have no state yet */
-    PADDED = 1 << 4,     /* some slots are padding, slot 0 too */
+    PADDED = 1 << 4,     /* some slots are padding, slot 0 among them */
     FAR = 1 << 5,        /* slots GiB apart */
-    WIDE_LISTS = 1 << 6, /* slots are parts of a wider array */
-    EXTREMES = 1 << 7,   /* gates at their bounds, zero keys */
-    FUSED = 1 << 8,      /* vectors of a token are parts of one row */
-    PLAIN = 1 << 9,      /* what may be NULL is */
+    WIDE_LISTS = 1 << 6, /* slots is a part of a wider array */
+    EXTREMES = 1 << 7,   /* gates at their bounds, keys of zeros */
+    FUSED = 1 << 8,      /* the vectors of a token are slices of one row */
+    PLAIN = 1 << 9,      /* all optional arguments are NULL */
 };
 
 /** A row of an op's table. */
 struct recurrent_shape {
     struct verify_shape is;
-    int heads, value_heads, batch, length; /* length: of all sequences, where `lengths` has none */
+    int heads, value_heads, batch, length; /* length: of every sequence if `lengths` is empty */
     int steps;                             /* columns of state_slots */
     int lengths[RECURRENT_SEQUENCES];
 };
 
-/** The counts, lists and states that every call of a recurrence has; `starts` is of call->own. A
- * call for prompts has a list of slots in place of a matrix, and `accepted` is NULL. */
+/** The counts, lists and states that every recurrence has. `starts` belongs to call->own. */
 struct recurrent {
     struct call *c;
     const struct recurrent_shape *shape;
     struct operand *slots, *slots_in, *cu_seqlens, *accepted, *has_state, *state;
     int32_t *tokens, *batch, *max_seqlen, *state_steps, *first_slot;
-    int32_t *starts; /* [batch + 1]: first tokens */
+    int32_t *starts; /* [batch + 1]: first token of each sequence */
     enum attn_state_layout layout;
-    int keys, values; /* elements of a key, of a value: a head's state is [values][keys] */
+    int keys, values; /* elements of a key and of a value; a head's state is [values][keys] */
 };
 
 struct recurrent_own {
@@ -49,11 +48,11 @@ struct recurrent_own {
     int32_t one; /* the columns of a list of slots */
 };
 
-/** The members of struct recurrent for a call whose op is OP in operands and `op` in unions. */
+/** Initialises struct recurrent for a call. OP and `op` name the op in operands and in unions. */
 #define RECURRENT_OF(call, op, OP) \
     RECURRENT_WITH(call, op, OP, call_operand((call), OP##_ACCEPTED), &(call)->args.op.state_steps)
 
-/** The same for an op of prompts. */
+/** Initialises struct recurrent for an op on prompts, which takes no drafts. */
 #define RECURRENT_OF_PROMPTS(call, op, OP) \
     RECURRENT_WITH(call, op, OP, NULL, &((struct recurrent_own *)(call)->own)->one)
 
@@ -90,15 +89,15 @@ void recurrent_align(const struct call *c, struct operand *state);
 /** Fills the lists and the states. */
 void recurrent_fill(const struct recurrent *r);
 
-/** A sequence of a call as the reference takes it. */
+/** A sequence of a call for the reference. */
 struct recurrent_sequence {
     int start, count;
-    int slot;           /* that its state is read from */
-    bool padding, zero; /* zero: it has no state yet */
+    int slot;           /* slot of its initial state */
+    bool padding, zero; /* zero: the initial state is zero */
 };
 struct recurrent_sequence recurrent_sequence(const struct recurrent *r, int i);
 
-/** Returns the slot that the state after token t of sequence i is written to, or -1. */
+/** Returns the slot to which the state after token t of sequence i is written, or -1. */
 int recurrent_target(const struct recurrent *r, int i, int t);
 
 /** Finds element (k, v) of a head's state. */

@@ -8,24 +8,24 @@
 #include "tools/verify/rope.h"
 
 /*
- * Bounds. With f = 2^-24, the unit of float32, an element is off, relative to the terms that it is
- * the sum of, by at most
+ * Bounds. f = 2^-24 is the unit of float32. The error of an element is relative to the sum of the
+ * magnitudes of its terms:
  *
- *   f      for the bias;
- *   with a norm per head, (D + 5) f / 2 + 5 f: the squares have three roundings each and their sum
- *     at most D, the mean and eps add two, of which the root takes half; v_rsq_f32 is good to an
- *     ulp, 2 f; 1 + w and two products have one each;
- *   with a given sum, (1 + 1) f / 2 + 4 f likewise;
- *   2 f    for a product and the sum of two, with rotation;
+ *   bias        f
+ *   norm        (D + 5) f / 2 + 5 f for a norm per head. The sum of squares has three roundings for
+ *               each square and at most D for the sum, the mean and eps two more. The root halves
+ *               these. v_rsq_f32 is good to an ulp, 2 f. 1 + w and two products have f each.
+ *   given sum   (1 + 1) f / 2 + 4 f, for the same reasons
+ *   rotation    2 f for a product and the sum of two
  *
- * and by a rounding to the type of the output. What nothing is done to comes through as it is.
+ * A rounding to the type of the output is added. An element with no operation is copied exactly.
  *
- * What is stored with a scale is x times its inverse, which is good to an ulp, 2 f, and the product
- * has one more rounding; then x is off by the unit of the type, or, where that is larger, by the
- * smallest step times the scale; what is beyond the largest number becomes it. A scale per token is
- * the largest |x|, off as above, times a constant rounded to float32: 2 f; one per page is that of
- * several tokens. What the page had before is multiplied by a quotient then, which is good to an
- * ulp, with a product: no more than what is stored anew.
+ * Stored with a scale: x is multiplied by the scale's inverse, which is good to an ulp, 2 f, and the
+ * product has one more rounding. Then x is rounded to the type: its unit, or the smallest step times
+ * the scale, if that is larger. Numbers beyond the largest become the largest. A scale per token is
+ * the largest |x|, with the error above, times a constant rounded to float32: 2 f. A scale per page
+ * is that scale for several tokens. Older tokens of the page are multiplied by a quotient. It is
+ * good to an ulp, and with the product no worse than a new token.
  */
 static const double f = 0x1p-24;
 
@@ -44,9 +44,10 @@ static double arithmetic_error(const struct attn_rope_qk_norm_cache_desc *d)
 /* The source of a head of q, k or v. */
 struct source {
     struct operand *x, *bias, *weight, *squares;
-    bool rotated;     /* q and k; v comes as it is */
-    int dim;          /* of a head */
-    int first, count; /* first: its element that x begins with; count: of squares */
+    bool rotated;     /* q and k; v is copied as it is */
+    int dim;          /* elements of a head */
+    int first, count; /* first: element of the tensor at which x begins; count: elements of the sum
+                         of squares */
 };
 
 static struct source source_of(struct call *c, unsigned x)
@@ -112,17 +113,18 @@ static void expected_head(struct call *c, const struct source *s, int token, int
     ref_rope_head(&reference, r);
 }
 
-/* The place to which a head was written. */
+/* The place to which a head is written. */
 struct target {
     struct operand *operand; /* NULL: the cache */
     struct paged *cache;
     enum cache_part part;
     struct slot slot;
     const struct precision *type;
-    double scale; /* 0: stored as it is */
+    double scale; /* 0: stored without a scale */
 };
 
-/* Returns the number that x becomes, and its bound. `terms` is the error of x itself. */
+/* Returns the number that is stored for x. *bound is its error; `terms` is the error of x
+   itself. */
 static double expected_value(const struct target *t, double x, double terms, double *bound)
 {
     const double u = t->type->unit;
@@ -161,7 +163,7 @@ static void fail_scale(struct call *c, const struct target *t, double expected)
                 t->slot.head, t->scale, expected);
 }
 
-/* The largest |x| of a head, and how far off it may be. */
+/* The largest |x| of a head and its error. */
 struct largest {
     double x, terms;
 };
@@ -190,8 +192,8 @@ static void compare_cached(struct call *c, struct target t, int token,
         fail_scale(c, &t, l.x / limit);
 }
 
-/* Compares the scale of a page, which the call's tokens from that of `t` on may raise, and the
- * tokens before them, which are rounded again then. */
+/* Compares the scale of a page that the call's tokens from t on may have raised. Compares the
+ * page's older tokens too, which are then rounded again. */
 static void compare_run(struct call *c, struct target t, const struct largest *l)
 {
     const double limit = t.type->limit, old = paged_scale(t.cache, t.part, t.slot);
@@ -244,7 +246,7 @@ static void compare_q(struct call *c)
     }
 }
 
-/* The tokens of a call that go to one page, whose scale they share. */
+/* Compares the tokens of a call page by page, since a page's tokens share its scale. */
 static void compare_runs(struct call *c, const struct source *source, struct target t,
                          const int64_t *slots, double error)
 {

@@ -12,10 +12,10 @@
 
 enum { MAX_POSITION = 131072, NEAR_POSITIONS = 512, FAR_PAGES = 6, STREAMS = 3 };
 
-/** The ways to make the table of cosines and sines; for the kernel these are other numbers only. */
+/** Kinds of tables of cosines and sines. The kernel only sees different numbers. */
 enum rope_table { PLAIN, YARN, LLAMA3 };
 
-/* The head counts are those of models, whole or as one of several ranks has them. */
+/* Head counts of models, whole or on one of several ranks. */
 static const struct shape {
     struct verify_shape is;
     int heads, kv_heads, tokens, page_size;
@@ -38,7 +38,7 @@ static const struct shape {
 static const struct shape traced = {
     {"trace", ROPE_PACKED | ROPE_IN_ORDER | ROPE_COUNT_UP}, 32, 8, 512, 64, PLAIN};
 
-/* The largest number that a given scale can store; a few of the numbers are larger. */
+/* The largest number that a given scale can store; a few numbers are larger. */
 static const double most_stored = 4;
 
 /* Tables. */
@@ -52,7 +52,7 @@ static double pair_frequency(enum rope_table table, int i, int rotary_dim)
         const double smooth = fmin(fmax((turns - 1) / (4 - 1), 0), 1);
         return (1 - smooth) * f / 8 + smooth * f;
     }
-    if (table == YARN) { /* 32; beta 32 and 1; 4096 positions (Peng, arXiv 2309.00071) */
+    if (table == YARN) { /* factor 32; beta 32 and 1; 4096 positions (Peng, arXiv 2309.00071) */
         const double step = rotary_dim / (2 * log(base));
         const double low = floor(step * log(4096 / (32 * 2 * pi)));
         const double high = ceil(step * log(4096 / (2 * pi)));
@@ -62,7 +62,7 @@ static double pair_frequency(enum rope_table table, int i, int rotary_dim)
     return f;
 }
 
-/* A number that every type holds, near x. */
+/* Returns a number near x that every type represents exactly. */
 static double few_bits(double x)
 {
     int exponent;
@@ -70,7 +70,7 @@ static double few_bits(double x)
     return exponent < -12 ? 0 : ldexp(nearbyint(fraction * 256) / 256, exponent);
 }
 
-/* Only the rows that are read: the others stay undefined, and a simulator says so if they are. */
+/* Fills a row that is read. Other rows stay undefined, and the simulator reports reads of them. */
 static void fill_row(struct call *c, int64_t position)
 {
     const struct attn_rope_qk_norm_cache_desc *d = &c->desc.rope_qk_norm_cache;
@@ -85,7 +85,7 @@ static void fill_row(struct call *c, int64_t position)
     }
 }
 
-/* Qwen2-VL; Qwen3-VL. */
+/* Returns the stream of pair i as Qwen2-VL has it, or Qwen3-VL. */
 int rope_stream(const struct call *c, int i)
 {
     const enum attn_mrope mrope = c->desc.rope_qk_norm_cache.mrope;
@@ -115,7 +115,8 @@ static void set_sections(struct call *c)
     struct attn_rope_qk_norm_cache_args *a = &c->args.rope_qk_norm_cache;
     const int half = d->rotary_dim / 2;
     const bool sections = d->mrope == ATTN_MROPE_SECTIONS;
-    a->sections[1] = sections ? half * 3 / 8 : half * 5 / 16; /* some of every third are left */
+    a->sections[1] = sections ? half * 3 / 8 : half * 5 / 16; /* some of every third pair are left
+                                                                 over */
     a->sections[2] = sections ? half * 3 / 8 : half / 4;
     a->sections[0] = half - a->sections[1] - a->sections[2];
 }
@@ -125,16 +126,16 @@ static void size(struct call *c)
     const struct shape *s = c->shape;
     struct attn_rope_qk_norm_cache_desc *d = &c->desc.rope_qk_norm_cache;
     struct attn_rope_qk_norm_cache_args *a = &c->args.rope_qk_norm_cache;
-    const bool block = d->cache.scale == ATTN_KV_SCALE_BLOCK; /* a few tokens a page then */
+    const bool block = d->cache.scale == ATTN_KV_SCALE_BLOCK; /* a page has few tokens then */
     d->heads = s->heads;
     d->kv_heads = s->kv_heads;
     d->cache.page_size = paged_size(&d->cache, s->page_size, c->step);
     a->tokens = s->tokens;
-    a->eps = 0.0625f; /* of which a result shows that it is there */
+    a->eps = 0.0625f; /* large enough to show in a result */
     a->max_position = rope_is(c, ROPE_COUNT_UP)    ? s->tokens
                       : rope_is(c, ROPE_FAR_TABLE) ? MAX_POSITION
                                                    : NEAR_POSITIONS;
-    /* The count of all ranks, not of this rank's heads. */
+    /* the count of all ranks, not of this rank's heads */
     a->q_count = 2 * d->heads * d->head_dim;
     a->k_count = 2 * d->kv_heads * d->head_dim;
     a->cache.page_count = s->tokens / (block && s->page_size > 3 ? 3 : s->page_size) + 2;
@@ -143,7 +144,7 @@ static void size(struct call *c)
     set_sections(c);
 }
 
-/* q with its gates, key and value of a token behind each other. */
+/* Makes q with its gates, key and value of a token adjacent. */
 static void pack(struct call *c)
 {
     struct operand *q = call_operand(c, ROPE_QK_NORM_CACHE_Q);
@@ -194,7 +195,7 @@ static void place(struct call *c)
 
 /* Inputs. */
 
-/* The largest position, the smallest, others; two tokens may share one. */
+/* Fills positions: the largest, the smallest, and others, some of them twice. */
 static void fill_positions(struct call *c)
 {
     const int n = c->args.rope_qk_norm_cache.tokens;
@@ -218,9 +219,8 @@ static float random_scale(const struct precision *type, uint64_t *random)
     return (float)((1 + fraction) * most_stored / type->limit);
 }
 
-/* Chooses runs of tokens that follow each other in a page, for pages with scales: in each of the
- * pages in turn three or as many as it has, from some token on. What is there before them has a
- * scale. */
+/* Chooses runs of consecutive tokens in pages with scales. Each page gets three, or as many as it
+ * has room for, from some token on. Older tokens in the page have a scale. */
 static void choose_runs(struct call *c, const struct paged *p, const int32_t *order, int64_t *slots)
 {
     const int n = c->args.rope_qk_norm_cache.tokens, size = p->desc.page_size;
@@ -239,7 +239,7 @@ static void choose_runs(struct call *c, const struct paged *p, const int32_t *or
     }
 }
 
-/* Far apart: the last slots, all of whose offsets are large. */
+/* Chooses slots for pages far apart: the last ones, whose offsets are all large. */
 static void choose_single_slots(struct call *c, const struct paged *p, const int32_t *order,
                                 int64_t *slots)
 {
@@ -254,8 +254,7 @@ static void choose_single_slots(struct call *c, const struct paged *p, const int
     }
 }
 
-/* Fills what the kernel reads of the cache: the scale of the tensor, pages with a scale of their
- * own. */
+/* Fills what the kernel reads of the cache: the tensor's scale, or pages that have a scale. */
 static void fill_cache(struct call *c, struct paged *p, const int64_t *slots)
 {
     const int n = c->args.rope_qk_norm_cache.tokens, size = p->desc.page_size;
@@ -287,7 +286,7 @@ static void fill_slots(struct call *c)
     free(order);
 }
 
-/* Each token's sum of squares as other ranks' heads would make it. */
+/* Fills each token's sum of squares as if other ranks' heads were included. */
 static void fill_squares(struct call *c)
 {
     const struct attn_rope_qk_norm_cache_args *a = &c->args.rope_qk_norm_cache;
@@ -326,7 +325,7 @@ static const char *covers(const struct call *c)
                : NULL;
 }
 
-/* Bytes of the cache that are written count. */
+/* Bytes, of the cache only those that are written. */
 static double least_bytes(const struct call *c)
 {
     const struct attn_rope_qk_norm_cache_desc *d = &c->desc.rope_qk_norm_cache;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file declares what verification knows of every op, made from ops/<op>.def: the descriptor
- * that asks for a kernel, the tensors of a call, the functions that look it up and launch it.
+ * This file declares what verification needs of every op, generated from ops/<op>.def: the
+ * descriptor, the tensors of a call, and the functions for lookup and launch.
  */
 #ifndef TOOLS_VERIFY_SCHEMA_H
 #define TOOLS_VERIFY_SCHEMA_H
@@ -12,7 +12,7 @@
 
 /** The arguments of any op. */
 union verify_args {
-    size_t size; /* the first member of each */
+    size_t size; /* first member of each arguments struct */
 #define OP(name) struct attn_##name##_args name;
 #include "ops/ops.def"
 };
@@ -21,11 +21,11 @@ struct verify_schema {
     const char *op;
     size_t desc_size, args_size;
 
-    /** The descriptor that asks for the n-th kernel; members that are no field of its key stay
-     * 0, and so does a page size or a ratio that may be any. */
+    /** Sets the descriptor of the n-th kernel. Members that are no field of its key are 0, and so
+     * are a page size or a ratio that may be any. */
     void (*describe)(const struct attn_pack *pack, uint32_t n, union attn_desc *desc);
 
-    /** The tensors of a call in the order of op_operands.h: struct attn_family says more. */
+    /** Lists the tensors of a call in the order of op_operands.h; see struct attn_family. */
     unsigned (*tensors)(const union attn_desc *desc, void *args, struct attn_tensor *tensors);
 
     /** attn_<op>_lookup() and attn_<op>_launch(). */
@@ -33,19 +33,19 @@ struct verify_schema {
     int (*launch)(const struct attn_op *op, const void *args);
 };
 
-/** NULL for an op that libattn does not know. */
+/** Returns the schema of an op; NULL if libattn does not know it. */
 const struct verify_schema *verify_schema_of(const char *op);
 
 /* Fields of a key as members of a descriptor. */
 
-/** `same` where the key says "same". */
+/** Returns the dtype that a field names, or `same` if the key says "same". */
 enum attn_dtype verify_dtype(const struct attn_pack *pack, uint32_t n, const char *field,
                              enum attn_dtype same);
 
-/** NULL for "none". */
+/** Returns the value of a field; NULL for "none". */
 const char *verify_name(const struct attn_pack *pack, uint32_t n, const char *field);
 
-/** The cache that the kernel is for; page_size 0 where it takes any. */
+/** Returns the kernel's cache descriptor. page_size is 0 if it takes any. */
 struct attn_cache_desc verify_cache_desc(const struct attn_pack *pack, uint32_t n);
 
 #endif

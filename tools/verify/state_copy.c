@@ -9,14 +9,14 @@
 enum { SPANS_MAX = 1024, SPAN = 3 };
 
 enum {
-    SKIPS = 1 << 0,  /* spans with a negative number */
-    WITHIN = 1 << 1, /* source is target */
-    RAGGED = 1 << 2, /* spans of all lengths, some of none */
+    SKIPS = 1 << 0,  /* some spans have a negative number */
+    WITHIN = 1 << 1, /* the source is the target */
+    RAGGED = 1 << 2, /* spans of all lengths, some of them empty */
 };
 
 static const struct shape {
     struct verify_shape is;
-    int spans, bytes; /* bytes: of the longest */
+    int spans, bytes; /* bytes: length of the longest span */
 } shapes[] = {
     {{"one", 0}, 1, 16},
     {{"states", 0}, 6, 65536},
@@ -34,7 +34,7 @@ struct own {
 
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
 
-/* Sets spans, in reverse order in the target, each with room for the longest and 32 bytes. */
+/* Sets spans, in reverse order in the target. Each has room for the longest span and 32 bytes. */
 static void size(struct call *c)
 {
     const struct shape *s = c->shape;

@@ -7,19 +7,18 @@
 
 #include "tools/verify/numbers.h"
 
-/** The unit of float32, in which kernels compute. */
+/** The unit of float32 arithmetic in kernels. */
 #define STORED_F 0x1p-24
 
 /**
- * Returns the number that is stored for x / scale in elements of type `p`, saturated; scale 1:
- * stored as it is. *bound becomes how far from that it may be where x is off by `arithmetic`: 4
- * units of float32 for the product with an inverse that is good to an ulp, and then half a step of
- * the type.
+ * Returns the number that is stored for x / scale in type `p`, saturated. Scale 1 means stored as
+ * it is. *bound is the error of the stored value for an x that is off by `arithmetic`. It adds 4
+ * units of float32 for the product with an inverse good to an ulp, and half a step of the type.
  */
 double stored_value(const struct precision *p, double scale, double x, double arithmetic,
                     double *bound);
 
-/** A scale of which some random_value() are beyond what it can stand for; float32. */
+/** Returns a float32 scale under which some random_value() exceed the largest stored number. */
 double stored_scale(const struct precision *p, uint64_t *random);
 
 #endif

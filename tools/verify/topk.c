@@ -13,33 +13,34 @@
 
 /* Kinds of scores of a row. */
 enum scores {
-    NORMAL,     /* around 0 */
-    BELL,       /* around 0, fewer the farther from it */
-    EQUAL,      /* all alike */
-    ZEROS,      /* of both signs */
-    TWO,        /* of two values */
-    RISING,     /* sorted upwards, all neighbours: every chunk is above the last */
-    FALLING,    /* and downwards */
-    HUGE_RANGE, /* every exponent, infinities too */
-    NANS,       /* most of them NaNs, and padding */
+    NORMAL,     /* around 0, uniformly */
+    BELL,       /* around 0, with a bell-shaped distribution */
+    EQUAL,      /* all equal */
+    ZEROS,      /* zeros of both signs */
+    TWO,        /* two different values */
+    RISING,     /* increasing, each the neighbour of the one before: every chunk exceeds the last */
+    FALLING,    /* decreasing likewise */
+    HUGE_RANGE, /* every exponent, infinities included */
+    NANS,       /* mostly NaNs, also as padding */
 };
 
 enum {
-    STARTS = 1 << 0,  /* rows begin anywhere */
-    TABLE = 1 << 1,   /* slots by a block table, where there is one list of a row */
-    PLAIN = 1 << 2,   /* neither values nor counts */
-    NO_ENDS = 1 << 3, /* rows have all columns */
-    MERGE = 1 << 4,   /* the second call: scores are the lists of a row's parts */
-    BEYOND = 1 << 5,  /* rows have all columns: they begin below 0 and end behind the last */
-    PLANNED = 1 << 6, /* scores are the lists of a plan's parts, each row's own number of them */
+    STARTS = 1 << 0,  /* rows begin at any column */
+    TABLE = 1 << 1,   /* the output is slots by a block table, if a row has one list */
+    PLAIN = 1 << 2,   /* no values and no counts */
+    NO_ENDS = 1 << 3, /* no row_ends: rows have all columns */
+    MERGE = 1 << 4,   /* the second launch merges the lists of a row's parts */
+    BEYOND = 1 << 5,  /* rows begin before column 0 and end after the last column */
+    PLANNED = 1 << 6, /* the input is lists of a plan's parts; each row has its own number of
+                         them */
     RUNS = 1 << 7,    /* the first of two launches */
-    OF_RUNS = 1 << 8, /* the second */
+    OF_RUNS = 1 << 8, /* the second of two launches */
 };
 
 enum { RUN = 3 };
 
-/* Lengths of rows are k and what stands here, or `long_row` where that is set. With a plan `splits`
- * are the parts of the first row, others have fewer and some are not cut. */
+/* Rows have k columns and the lengths listed, or `long_row` if it is set. With a plan, `splits` is
+ * the parts of the first row. Others have fewer, and some are not split. */
 static const struct shape {
     struct verify_shape is;
     enum scores scores;
@@ -79,7 +80,7 @@ struct own {
     float *scores; /* [row, columns] */
     int32_t *starts, *ends;
     int32_t *indptr; /* of a plan: the first list of each row */
-    int32_t *found;  /* [columns], for ref_topk() */
+    int32_t *found;  /* [columns], output of ref_topk() */
 };
 
 static bool is(const struct call *c, unsigned flags) { return c->flags & flags; }
@@ -88,7 +89,7 @@ static bool takes(const struct call *c) { return c->desc.topk.planned == is(c, P
 
 /* ---- Plans ---- */
 
-/* Parts that a plan cuts a row into: some rows are not cut. */
+/* Returns the parts into which a plan splits a row; some rows are not split. */
 static int row_parts(const struct call *c, int row)
 {
     const int parts = ((const struct shape *)c->shape)->splits - row;
@@ -232,10 +233,10 @@ static uint32_t bits_of(float score)
     return bits;
 }
 
-/* Positions of a row, of which the reference selects some. */
+/* A range of a row from which the reference selects. */
 struct list {
     const float *scores;
-    int first, count; /* position of scores[0]; how many are selected: own->found */
+    int first, count; /* position of scores[0]; number selected, in own->found */
 };
 
 static int part_end(int length, int splits, int part)
@@ -244,7 +245,7 @@ static int part_end(int length, int splits, int part)
     return part * each < length ? part * each : length;
 }
 
-/* The selection of `count` of `splits` parts of a row. */
+/* Selects `count` of part number `part` of the `splits` parts of a row. */
 static struct list select_parts(const struct call *c, int row, int part, int count, int splits)
 {
     const struct own *own = c->own;
@@ -263,7 +264,7 @@ static struct list select_part(const struct call *c, int row, int part, int spli
     return select_parts(c, row, part, 1, splits);
 }
 
-/* A list of the first call's, from entry `first` of a row of the arrays on. */
+/* Writes a list of the first launch from entry `first` of a row of the arrays on. */
 static void fill_list(struct call *c, const struct list *l, int row, int first)
 {
     const struct own *own = c->own;
@@ -277,7 +278,7 @@ static void fill_list(struct call *c, const struct list *l, int row, int first)
     }
 }
 
-/* The entries of a row that the first call leaves. */
+/* Writes the lists that the first launch leaves for a row. */
 static void fill_lists(struct call *c, int row)
 {
     const int splits = ((const struct shape *)c->shape)->splits;
@@ -287,7 +288,7 @@ static void fill_lists(struct call *c, int row)
     }
 }
 
-/* Fills the lists of the parts of a plan, or of runs of parts. */
+/* Writes the lists of the parts of a plan, or of runs of parts. */
 static void fill_plan(struct call *c, int row)
 {
     const struct own *own = c->own;
@@ -349,7 +350,7 @@ static int64_t slot_of(struct call *c, int row, int32_t position)
     return operand_int(table, AT(sequence, position / page)) * page + position % page;
 }
 
-/* List `to` of the output, part `part` of its row. */
+/* Compares list `to` of the output: part `part` of a row. */
 static void compare_list(struct call *c, const struct list *list, int row, int to, int part)
 {
     const struct own *own = c->own;
@@ -368,7 +369,7 @@ static void compare_list(struct call *c, const struct list *list, int row, int t
         call_compare_int(c, counts, AT(to, part), l.count);
 }
 
-/* Rows that are not cut are not written. */
+/* Compares a plan's row. Rows that are not split must stay unwritten. */
 static void compare_plan(struct call *c, int row)
 {
     const struct own *own = c->own;
