@@ -5,6 +5,7 @@
  */
 #include "ir/interp_state.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,6 +93,7 @@ size_t interp_wave_elements(struct interp *x, struct tir_type t)
 
 uint32_t interp_rc(struct interp *x, struct tir_type t, unsigned wave, size_t k)
 {
+    assert(k < interp_wave_elements(x, t));
     return owned_by(x, t)[wave * interp_wave_elements(x, t) + k];
 }
 
