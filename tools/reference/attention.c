@@ -13,7 +13,7 @@
 #include <math.h>
 #include <stdbool.h>
 
-/* Scores and, in *magnitude, scale * sum |q k|; in *root, scale * the root of sum (q k)^2. */
+/* Returns a score. *magnitude is scale * sum |q k|, *root is scale * sqrt(sum (q k)^2). */
 static double score(const struct ref_attention *a, const double *q, const double *k,
                     double *magnitude, double *root)
 {
@@ -35,7 +35,7 @@ static bool is_hidden(const struct ref_keys *keys, int64_t j)
     return keys->visible && !keys->visible[j];
 }
 
-/* Fills scratch with scores, -infinity where a key is hidden; the largest of them. */
+/* Fills scratch with scores, -infinity for a hidden key. Returns the largest one. */
 static double score_keys(const struct ref_attention *a, const struct ref_query *query,
                          const struct ref_keys *keys, double *scratch, struct ref_row *row)
 {

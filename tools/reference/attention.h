@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file declares attention of one query over keys that are there as doubles. */
+/* This file declares the attention of one query over keys that are given as doubles. */
 #ifndef REFERENCE_ATTENTION_H
 #define REFERENCE_ATTENTION_H
 
@@ -18,27 +18,27 @@ struct ref_attention {
     double soft_cap;    /* 0: none */
     ref_logits *logits; /* NULL: none */
     const void *logits_arg;
-    /* By how much a kernel may round a weight before it sums it: relative to the weight, and where
-     * that is more, relative to the largest one of the row. 0: it sums what it has. */
+    /* Rounding of a kernel's weights before they are summed: relative to the weight, or if that is
+     * more, relative to the row's largest weight. 0: weights are summed before rounding. */
     double weight_unit, weight_tiny;
-    /* The part of that by which all weights may be off the same way, where they are cut. 0: they
-     * are rounded to the nearest. */
+    /* The part of that rounding with the same sign for all weights, if weights are truncated. 0:
+     * they are rounded to the nearest. */
     double weight_drift;
 };
 
-/* Directions that the errors of a row's elements are multiplied with and summed: a sum over many
- * rows finds what is rounded the same way in all of them. */
+/* Directions by which the errors of a row's elements are multiplied and summed. A sum over many
+ * rows shows a rounding that is the same in all of them. */
 enum ref_direction {
-    REF_ALONG_OUT,  /* out: all of it is too large, or too small */
-    REF_UP,         /* 1: all of it is too high, or too low */
-    REF_TO_LARGEST, /* the value of the largest weight - out: that weight is too large */
+    REF_ALONG_OUT,  /* out: finds results that are all too large, or too small */
+    REF_UP,         /* 1: finds results that are all too high, or too low */
+    REF_TO_LARGEST, /* the largest weight's value - out: finds a largest weight that is too large */
     REF_DIRECTIONS
 };
 
-/* The share of the roundings of weights in a sum of errors. */
+/* The effect of the roundings of weights on a sum of errors. */
 struct ref_drift {
-    double squares; /* the sum of the squares of the most of each, as they are independent */
-    double mean;    /* the sum of their means, whose sign may be the same everywhere */
+    double squares; /* sum of the squares of the largest roundings, which are independent */
+    double mean;    /* sum of their means, which may all have the same sign */
 };
 
 /* A query among `queries` of a sequence with `keys` keys. */
@@ -49,45 +49,45 @@ struct ref_query {
     const double *sink; /* NULL: none */
 };
 
-/* Keys and values, `k_stride` and `v_stride` doubles apart, of which first .. end - 1 are seen. */
+/* Keys and values, `k_stride` and `v_stride` doubles apart. The query sees first .. end - 1. */
 struct ref_keys {
     const double *k, *v;
     int64_t k_stride, v_stride;
     int64_t first, end;
-    const uint8_t *visible; /* [keys]: 0 hides a key; NULL: none is hidden */
+    const uint8_t *visible; /* [keys]: 0 hides a key; NULL: all are visible */
 };
 
 /*
- * One row of the output, and what a bound on a kernel's error has to know of it: all sums run over
+ * A row of the output, and the quantities from which a kernel's error is bounded. All sums run over
  * the keys that the row sees.
  */
 struct ref_row {
-    double out[REF_DIM_MAX];           /* sum of p v; 0 where no key is seen */
-    double lse;                        /* log of the denominator; -infinity where it is 0 */
+    double out[REF_DIM_MAX];           /* sum of p v; 0 if no key is visible */
+    double lse;                        /* log of the denominator; -infinity if that is 0 */
     double magnitude[REF_DIM_MAX];     /* sum of p |v| */
     double squares[REF_DIM_MAX];       /* sum of (p v)^2 */
-    double values[REF_DIM_MAX];        /* sum of |v| / denominator, relative to the top score */
-    double moved[REF_DIM_MAX];         /* weights rounded: sum of rounding |v - out| */
+    double values[REF_DIM_MAX];        /* sum of |v| / denominator, relative to the largest score */
+    double moved[REF_DIM_MAX];         /* with rounded weights: sum of rounding |v - out| */
     double moved_squares[REF_DIM_MAX]; /* sum of (rounding (v - out))^2 */
-    double roundings;                  /* their sum, relative to the denominator */
+    double roundings;                  /* their sum relative to the denominator */
     /* Sums of many independent roundings. If the weights are summed before they are rounded, v
-     * takes the place of v - out, and each rounding is the weight. */
+     * replaces v - out, and the rounding is the weight's own. */
     double mean_squares[REF_DIM_MAX];       /* sum of the mean of (rounding (v - out))^2 */
-    struct ref_drift drift[REF_DIRECTIONS]; /* of the sums in these directions */
-    struct ref_drift absolute;              /* of the sum of |errors|, without its mean */
+    struct ref_drift drift[REF_DIRECTIONS]; /* of the sums of errors in these directions */
+    struct ref_drift absolute;              /* of the sum of magnitudes of errors, minus its mean */
     struct ref_drift sum;                   /* of the denominator, relative to it */
     double to_largest[REF_DIM_MAX];         /* REF_TO_LARGEST */
-    double largest;                         /* weight of that key */
+    double largest;                         /* weight of the key with the largest one */
     double score;                           /* largest scale * sum of |q k|, or |score| if larger */
     double score_root;                      /* largest scale * root of the sum of (q k)^2 */
     int64_t keys;
 };
 
-/* The first key that a query at this position of the sequence sees: at most `left` before it, and
- * of its own chunk, which begins at a multiple of `chunk`, unless that is 0. */
+/* Returns the first key that a query at this position sees: at most `left` before it, and in its
+ * own chunk. A chunk begins at a multiple of `chunk`; 0: no chunks. */
 int64_t ref_first_key(int64_t position, int64_t left, int64_t chunk);
 
-/* `scratch` has room for `keys->end` doubles. */
+/* Computes a row. `scratch` has room for `keys->end` doubles. */
 void ref_attend(const struct ref_attention *a, const struct ref_query *query,
                 const struct ref_keys *keys, double *scratch, struct ref_row *row);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file is the layouts of a paged cache, as ROCm/aiter's consumers read them. */
+/* This file defines the layouts of a paged cache as ROCm/aiter's kernels read them. */
 #include "tools/reference/cache.h"
 
 #include <math.h>
@@ -54,7 +54,7 @@ static double packed_value(const struct ref_cache *c, const char *row, int d)
     return c->decode(c->type, bits) * ref_packed_decode(c->scale, scale);
 }
 
-/* In floats. */
+/* Returns an offset in floats. */
 static int64_t scale_offset(const struct ref_cache *c, int64_t page, int token, int head)
 {
     if (c->scale == REF_SCALE_TENSOR)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file declares where an element of a paged cache lies, and what it is worth. */
+/* This file declares where an element of a paged cache is, and its value. */
 #ifndef REFERENCE_CACHE_H
 #define REFERENCE_CACHE_H
 
@@ -14,58 +14,58 @@ enum ref_scale {
     REF_SCALE_E8M0,
 };
 
-/* The K or the V of a cache. Strides are in elements, those of the scales in floats. */
+/* The K or V of a cache. Strides are in elements; strides of scales are in floats. */
 struct ref_cache {
-    bool shuffle;    /* else NHD */
-    bool transposed; /* shuffle: V, in which the tokens of 16 bytes are neighbours */
-    bool columns;    /* shuffle: V is [page, head, d, token] */
+    bool shuffle;    /* SHUFFLE; false: NHD */
+    bool transposed; /* of a SHUFFLE V: the tokens of 16 bytes are adjacent */
+    bool columns;    /* of a SHUFFLE V: [page, head, d, token] */
     int page_size, dim, element_size;
     int64_t page_stride, token_stride, head_stride;
     const void *elements;
     double (*decode)(const void *type, uint32_t bits);
-    const void *type; /* for decode */
+    const void *type; /* argument of decode */
     enum ref_scale scale;
     const float *scales;
     int64_t scale_page_stride, scale_head_stride;
 
-    /* Latent rows of DeepSeek-V3.2: REF_PACKED_LATENT elements of one byte, a float32 scale for
-     * each 128 of them or an exponent, e8m0, for each 32, and behind these elements of 16 bits.
-     * Strides are in bytes. */
+    /* Latent rows of DeepSeek-V3.2. REF_PACKED_LATENT elements of one byte; then a float32 scale
+     * for each 128 of them, or an e8m0 exponent for each 32; then elements of 16 bits. Strides are
+     * in bytes. */
     bool packed;
-    const void *rotated; /* the type of the latter, for decode */
+    const void *rotated; /* type of the rotated elements, an argument of decode */
 };
 
 enum { REF_PACKED_LATENT = 512, REF_PACKED_SCALES = 16, REF_PACKED_ROW = 656 };
 
-/* Elements that share a scale, and the bytes of that. */
+/* Return the number of elements that share a scale, and the bytes of a scale. */
 int ref_packed_run(enum ref_scale s);
 int ref_packed_scale_size(enum ref_scale s);
 
-/* Byte offsets of element d of a packed row, and of its scale. */
+/* Return the byte offsets of element d of a packed row, and of its scale. */
 int64_t ref_packed_element(int d);
 int64_t ref_packed_scale(enum ref_scale s, int d);
 
-/* Returns what a scale's bits stand for. */
+/* Returns the value of a scale's bits. */
 double ref_packed_decode(enum ref_scale s, uint32_t bits);
 
 /*
- * In elements. NHD: [page, token, head, d]. SHUFFLE, with x elements in 16 bytes:
- * K [page, head, d / x, token, d % x], V [page, head, token / x, d, token % x] or, with columns,
- * [page, head, d, token].
+ * Returns the offset in elements. NHD: [page, token, head, d]. SHUFFLE, with x elements in 16
+ * bytes: K [page, head, d / x, token, d % x], V [page, head, token / x, d, token % x] or, with
+ * `columns`, [page, head, d, token].
  */
 int64_t ref_cache_offset(const struct ref_cache *c, int64_t page, int token, int head, int d);
 
-/* The element, times its scale. */
+/* Returns the element times its scale. */
 double ref_cache_value(const struct ref_cache *c, int64_t page, int token, int head, int d);
 
 /*
- * Returns the new scale of a page and head when `count` numbers x, of tokens from `begin` on, are
- * written at once: max(1e-6, max |x|) / largest with begin 0, else no less than `old`; `largest` is
- * what the cache can hold (reshape_and_cache_with_block_quant in ROCm/aiter).
+ * Returns the new scale of a page and head after `count` numbers x were written at once, for tokens
+ * from `begin` on. It is max(1e-6, max |x|) / largest if begin is 0, and at least `old` otherwise.
+ * `largest` is the cache type's largest number (reshape_and_cache_with_block_quant in ROCm/aiter).
  */
 double ref_cache_block_scale(const double *x, int64_t count, int begin, double old, double largest);
 
-/* The tokens of a sequence whose pages are `pages`, of one head: [token, dim]. */
+/* Copies the tokens of a sequence with the pages `pages`, of one head: [token, dim]. */
 void ref_cache_gather(const struct ref_cache *c, const int32_t *pages, int64_t tokens, int head,
                       double *to);
 

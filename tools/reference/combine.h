@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file declares the sum of partial attention outputs as the formula says it, in doubles. */
+/* This file declares the sum of partial attention outputs by its formula, in doubles. */
 #ifndef REFERENCE_COMBINE_H
 #define REFERENCE_COMBINE_H
 
 enum { REF_COMBINE_DIM_MAX = 512 };
 
-/* One part of a row of the output. */
+/* A part of a row of the output. */
 struct ref_combine_part {
-    const double *out; /* [dim]; not read where lse is infinite */
+    const double *out; /* [dim]; not read if lse is infinite */
     double lse;
 };
 
-/* One row of the output, and what a bound on a kernel's error has to know of it. p_k is the weight
- * of part k, d_k how far its lse is below the largest. */
+/* A row of the output, and the quantities from which a kernel's error is bounded. p_k is the weight
+ * of part k, d_k the distance of its lse from the largest. */
 struct ref_combine_row {
-    double out[REF_COMBINE_DIM_MAX];       /* sum of p o; 0 where no part counts */
-    double lse;                            /* log of the denominator; -infinity where it is 0 */
+    double out[REF_COMBINE_DIM_MAX];       /* sum of p o; 0 if no part has a finite lse */
+    double lse;                            /* log of the denominator; -infinity if that is 0 */
     double magnitude[REF_COMBINE_DIM_MAX]; /* sum of p |o| */
     double distance[REF_COMBINE_DIM_MAX];  /* sum of p d |o| */
-    double values[REF_COMBINE_DIM_MAX];    /* sum of |o| over the parts that count */
-    double lse_distance;                   /* sum of p d, the sink's included */
-    double largest;                        /* largest |lse|, the sink's included */
+    double values[REF_COMBINE_DIM_MAX];    /* sum of |o| over the parts with a finite lse */
+    double lse_distance;                   /* sum of p d, including the sink */
+    double largest;                        /* largest |lse|, including the sink */
 };
 
-/* `sink` joins the denominator; -infinity: there is none. */
+/* Computes a row. `sink` joins the denominator; -infinity: no sink. */
 void ref_combine_row(const struct ref_combine_part *parts, int count, double sink, int dim,
                      struct ref_combine_row *result);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file is the formula and nothing else: a weighted sum of an input and those before it. */
+/* This file implements the formula only: a weighted sum of an input and the inputs before it. */
 #include "tools/reference/conv1d.h"
 
 #include <math.h>

@@ -3,8 +3,8 @@
 #ifndef REFERENCE_CONV1D_H
 #define REFERENCE_CONV1D_H
 
-/* bias + sum_j weight[j] x[t - taps + 1 + j]. x[-1] is the input before the first; there
- * are taps - 1 such. *terms becomes the sum of the magnitudes that are summed. */
+/* Returns bias + sum_j weight[j] x[t - taps + 1 + j]. x[-1] is the input before the first one;
+ * there are taps - 1 inputs before it. *terms is the sum of the terms' magnitudes. */
 double ref_conv1d(const double *x, int t, const double *weight, int taps, double bias,
                   double *terms);
 

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file says which keys a decoding query sees: those of prefill, with the new tokens at the end
- * of the sequence, so that key j is seen by query t of n over m keys when
- * -left <= j - (t + m - n) <= right, and when the mask has a nonzero byte for it; with chunks, only
- * when j and t + m - n are of one chunk.
+ * This file defines which keys a decoding query sees. The new tokens are at the end of the
+ * sequence. Query t of n over m keys has the position i = t + m - n. It sees key j if -left <= j -
+ * i <= right, and if the mask has a nonzero byte for it. With chunks, i and j must be in one chunk.
  */
 #include "tools/reference/decode.h"
 
 #include <stddef.h>
 
-/* The keys of a list of slots; 0 where there is none. */
+/* Copies the keys of a list of slots; an entry that is no key becomes 0. */
 static void gather_slots(const struct ref_cache *c, const int32_t *slots, int64_t keys, double *to)
 {
     for (int64_t i = 0; i < keys; i++) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file is the formula and nothing else: a state fades, and is corrected by what it missed. */
+/* This file implements the formula only: a state decays, and is corrected by its prediction
+   error. */
 #include "tools/reference/gated_delta.h"
 
 #include <math.h>

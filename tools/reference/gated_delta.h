@@ -3,11 +3,11 @@
 #ifndef REFERENCE_GATED_DELTA_H
 #define REFERENCE_GATED_DELTA_H
 
-/* log(1 + exp(x)). */
+/* Returns log(1 + exp(x)). */
 double ref_softplus(double x);
 
-/* Advances a column of the state, S[k] of one value element: S = decay S, then S += k beta
- * (v - S k). Returns S q. */
+/* Advances a column of the state, S[k] of one value element: S = decay S, then S += k beta (v - S
+ * k). Returns S q. */
 double ref_delta_step(double *state, const double *decay, const double *k, const double *q, int key,
                       double v, double beta);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file is the formula and nothing else: a norm times a gate, or the norm of a product. */
+/* This file implements the formula only: a norm times a gate, or the norm of a product with a
+   gate. */
 #include "tools/reference/gated_rmsnorm.h"
 
 #include <math.h>

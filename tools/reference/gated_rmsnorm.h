@@ -5,12 +5,12 @@
 
 #include <stdbool.h>
 
-/* 1 / (1 + exp(-x)), and x times that. */
+/* Return 1 / (1 + exp(-x)), and x times that. */
 double ref_sigmoid(double x);
 double ref_silu(double x);
 
-/* x[i] *= gate[i] of each of `count` elements where `first`; then out = x / sqrt(mean(x^2) + eps)
- * weight, times gate where not `first`. No gate: NULL. */
+/* Normalises `count` elements: out = x / sqrt(mean(x^2) + eps) weight. With `first`, x[i] *=
+ * gate[i] before it; otherwise out is multiplied by gate. NULL: no gate. */
 void ref_gated_rms_norm(double *x, const double *gate, bool first, const double *weight, int count,
                         double eps, double *out);
 

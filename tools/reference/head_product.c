@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file is the formula and nothing else: out = sum over k of x[k] w[k], w times its scale. */
+/* This file implements the formula only: out = sum over k of x[k] w[k], with w times its scale. */
 #include "tools/reference/head_product.h"
 
 #include <math.h>

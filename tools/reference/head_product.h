@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file declares a product with the weights of a head, in doubles. */
+/* This file declares the product with a head's weights, in doubles. */
 #ifndef REFERENCE_HEAD_PRODUCT_H
 #define REFERENCE_HEAD_PRODUCT_H
 
-/* sum over k of scale[k / block] x[k] w[k], of `count` terms; *magnitude: of their absolute
- * values. */
+/* Returns the sum over k < count of scale[k / block] x[k] w[k]. *magnitude is the sum of the terms'
+ * magnitudes. */
 double ref_head_product(const double *x, const double *w, int count, const double *scale, int block,
                         double *magnitude);
 

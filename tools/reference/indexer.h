@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file declares the scores of the sparse indexer, by their formula. */
+/* This file declares the scores of the sparse indexer by their formula. */
 #ifndef REFERENCE_INDEXER_H
 #define REFERENCE_INDEXER_H
 
@@ -7,11 +7,12 @@ enum { REF_INDEX_DIM = 128 };
 
 struct ref_index_score {
     double score;
-    double products; /* scale * sum |w_h| sum_d |q_hd k_d|: what errors of products grow with */
-    double sums;     /* scale * sum |w_h| relu(q_h . k): what errors of the sum over heads do */
+    double products; /* scale * sum |w_h| sum_d |q_hd k_d|: errors of products are relative to it */
+    double sums;     /* scale * sum |w_h| relu(q_h . k): errors of the sum over heads are relative
+                        to it */
 };
 
-/** scale * sum_h w[h] * relu(q[h] . k); q is [heads, 128]. relu of a NaN is a NaN. */
+/** Returns scale * sum_h w[h] * relu(q[h] . k); q is [heads, 128]. relu of a NaN is a NaN. */
 struct ref_index_score ref_index_score(const double *q, const float *w, int heads, const double *k,
                                        double scale);
 

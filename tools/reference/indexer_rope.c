@@ -8,10 +8,11 @@ enum { DIM = REF_INDEX_ROPE_DIM, HALF = REF_INDEX_ROTARY / 2 };
 static const double f = 0x1p-24; /* the unit of single precision */
 
 /*
- * A sum of 128 numbers is off by 128 f of the sum of magnitudes, their mean by one more; a
- * difference from it by that and f of itself. The sum of squares of what is off by e is off by
- * 2 |d| e and 130 f of itself; 1 / sqrt by half of its share and 4 f; two products more and the sum
- * with the bias are rounded.
+ * Normalises a head and bounds its error. A sum of 128 numbers is off by 128 f of the sum of
+ * magnitudes, and their mean by one more. A difference from the mean is off by that, and by f of
+ * itself. The sum of squares of numbers that are off by e is off by 2 |d| e, and by 130 f of
+ * itself. 1 / sqrt is off by half of that and 4 f. Two products and the sum with the bias are
+ * rounded too.
  */
 static void normalise(const struct ref_index_rope *p, struct ref_index_head *r)
 {
@@ -52,8 +53,8 @@ static void rotate(const struct ref_index_rope *p, struct ref_index_head *r)
     }
 }
 
-/* A tree of sums of 128 has 7 roundings on each path; the constant and the product with it are
- * rounded. */
+/* Multiplies a head by the Hadamard matrix. A tree of sums of 128 has 7 roundings on each path. The
+ * constant and the product with it are rounded too. */
 static void hadamard(struct ref_index_head *r)
 {
     const struct ref_index_head x = *r;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file declares what precedes the indexer's scores, by its formulas. */
+/* This file declares the ops before the indexer's scores by their formulas. */
 #ifndef REFERENCE_INDEXER_ROPE_H
 #define REFERENCE_INDEXER_ROPE_H
 
@@ -9,33 +9,33 @@ enum { REF_INDEX_ROPE_DIM = 128, REF_INDEX_ROTARY = 64 };
 
 struct ref_index_rope {
     const double *x;             /* [128] */
-    const double *weight, *bias; /* of a norm, or NULL: none; bias: LayerNorm */
+    const double *weight, *bias; /* of a norm; weight NULL: no norm; bias not NULL: LayerNorm */
     double eps;
     const double *cos_sin; /* [64]: cosines, then sines */
     bool gptj;
-    bool hadamard; /* the result is multiplied with the matrix of 128, over sqrt 128 */
+    bool hadamard; /* the result is multiplied by the 128 x 128 Hadamard matrix / sqrt 128 */
 };
 
-/** The head, normalised and rotated: y[d], and how far single precision may be off it. */
+/** The normalised and rotated head: y[d], and the error bound of float32. */
 struct ref_index_head {
     double y[REF_INDEX_ROPE_DIM], error[REF_INDEX_ROPE_DIM];
 };
 
 void ref_index_rope(const struct ref_index_rope *p, struct ref_index_head *r);
 
-/** Elements of the OCP Microscaling Formats' mxfp4 that share a scale. */
+/** Elements that share a scale in mxfp4 of the OCP Microscaling Formats. */
 enum { REF_MX_BLOCK = 32 };
 
-/** X + 127 of a block whose largest magnitude is `most`. */
+/** Returns X + 127, the scale byte of a block whose largest magnitude is `most`. */
 int ref_mxfp4_scale(double most);
 
-/** The value of e2m1, an even number's where two are as near, that x / 2^X becomes. */
+/** Returns the e2m1 value to which x / 2^X rounds, ties to even. */
 double ref_e2m1(double x);
 
-/** The value of its four bits. */
+/** Returns the value of an e2m1's four bits. */
 double ref_e2m1_value(unsigned bits);
 
-/** The value of a scale, e8m0: 255 is a NaN. */
+/** Returns the value of an e8m0 scale: 255 is a NaN. */
 double ref_e8m0_value(unsigned byte);
 
 #endif

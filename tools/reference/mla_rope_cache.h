@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file declares what precedes absorbed latent attention as the formulas say it, in doubles. */
+/* This file declares, by their formulas, the ops before absorbed latent attention, in doubles. */
 #ifndef REFERENCE_MLA_ROPE_CACHE_H
 #define REFERENCE_MLA_ROPE_CACHE_H
 
@@ -11,16 +11,16 @@
 struct ref_mla_row {
     int latent, rotary; /* elements of each part; rotary may be 0 */
     enum ref_pairs pairs;
-    bool norm; /* of the latent */
+    bool norm; /* the latent part is normalised */
     double eps;
-    const double *c;      /* [latent]: q_nope or kv_c; NULL: that part is not asked for */
+    const double *c;      /* [latent]: q_nope or kv_c; NULL: this part is not computed */
     const double *weight; /* [latent], with norm */
     const double *pe;     /* [rotary] */
     const double *cos;    /* [rotary / 2], of the token's position */
     const double *sin;
 };
 
-/* The latent and then the rotated part, as ref_rope_head() gives each. */
+/* Computes the latent part and then the rotated part, each as ref_rope_head() does. */
 void ref_mla_row(const struct ref_mla_row *p, struct ref_rope_head *result);
 
 #endif

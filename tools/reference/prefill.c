@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file says which keys a query of a packed sequence sees:
- *
- *   key j is seen by row i of n queries and m keys when -left <= j - (i + m - n) <= right, and when
- *   the mask, where there is one, has a nonzero byte for it; with chunks, only when j and the row's
- *   own position i + m - n are of one chunk
- */
+/* This file defines which keys a query of a packed sequence sees. Row r of n queries over m keys
+ * has the position i = r + m - n. It sees key j if -left <= j - i <= right, and if the mask has a
+ * nonzero byte for it. With chunks, i and j must be in one chunk. */
 #include "tools/reference/prefill.h"
 
 #include <stddef.h>
@@ -13,7 +10,7 @@ static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* `part`: first and one past the last of its keys, or NULL: all. */
+/* Computes a row. `part` has the first of its keys and one past the last; NULL: all keys. */
 static void attend(const struct ref_prefill *p, int s, int head, int64_t row, const int64_t *part,
                    double *scratch, struct ref_row *result)
 {

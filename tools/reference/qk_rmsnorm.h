@@ -3,7 +3,7 @@
 #ifndef REFERENCE_QK_RMSNORM_H
 #define REFERENCE_QK_RMSNORM_H
 
-/* out = x / sqrt(mean(x^2) + eps) weight, of `count` elements. */
+/* Computes out = x / sqrt(mean(x^2) + eps) weight for `count` elements. */
 void ref_rms_norm(const double *x, const double *weight, int count, double eps, double *out);
 
 #endif

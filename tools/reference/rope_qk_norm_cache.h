@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file declares what follows the QKV projection as the formulas say it, in doubles. */
+/* This file declares, by their formulas, the ops after the QKV projection, in doubles. */
 #ifndef REFERENCE_ROPE_QK_NORM_CACHE_H
 #define REFERENCE_ROPE_QK_NORM_CACHE_H
 
@@ -15,7 +15,7 @@ struct ref_rope {
     enum ref_pairs pairs;
     bool norm;
     bool gemma; /* the weight is 1 + w */
-    bool given; /* mean_square is given; else it is the head's own */
+    bool given; /* mean_square is given; false: it is the head's own */
     double mean_square, eps;
     const double *x;      /* [dim] */
     const double *bias;   /* [dim], NULL: none */
@@ -24,11 +24,11 @@ struct ref_rope {
     const double *sin;
 };
 
-/* The result, and what a bound on a kernel's error has to know of it. */
+/* The result, and the quantities from which a kernel's error is bounded. */
 struct ref_rope_head {
     int dim;
     double out[REF_ROPE_DIM_MAX];
-    double magnitude[REF_ROPE_DIM_MAX]; /* sum of the absolute values of the terms of out */
+    double magnitude[REF_ROPE_DIM_MAX]; /* sum of the magnitudes of out's terms */
 };
 
 void ref_rope_head(const struct ref_rope *p, struct ref_rope_head *result);

@@ -1,28 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file sums up what roundings of weights can do to a row of attention.
- *
- * Rounded weights p + d with their own sum for a denominator give sum (p + d) v / sum (p + d).
- * That differs from out by sum d x / sum (p + d), x = v - out. Where the denominator is the sum of
- * the weights before they are rounded, it is sum d x with x = v.
- *
- * Many roundings to the nearest do not add up: a weight is as likely above the middle of two
- * numbers as below it. The rest of their mean follows from the density of weights, which differs
- * between the ends of a step h: a slope g' gives h^2 g' / 12. A density that falls as p^-3 has
- * g' = 3 / p. Let d be the largest rounding of p, so that h = 2 d: the mean is d^2 / p. Every
- * weight below d becomes 0.
+ * This file sums the effects of rounded weights on a row of attention.
+ * Rounded weights p + d with their own sum as denominator give sum (p + d) v / sum (p + d). The
+ * difference from out is sum d x / sum (p + d) with x = v - out. If the denominator is the sum of
+ * the weights before rounding, it is sum d x with x = v.
+ * Many roundings to nearest nearly cancel: a weight is as likely above the middle of two numbers as
+ * below it. The rest of their mean follows from the density of weights, which differs between the
+ * ends of a step h: a slope g' gives h^2 g' / 12. A density that falls as p^-3 has g' = 3 / p. With
+ * d the largest rounding of p, h = 2 d, the mean is d^2 / p. Every weight below d becomes 0.
  */
 #include "tools/reference/roundings.h"
 
 #include <math.h>
 #include <stdbool.h>
 
-/* By how much a weight may be rounded. */
+/* The rounding of a weight. */
 struct rounding {
-    double bound;  /* as the bounds of single elements take it; 0: these need none */
-    double most;   /* never more than the weight itself */
-    double square; /* mean of its square: a rounding is as likely anywhere up to `most` */
-    double mean;   /* of many of its size */
+    double bound;  /* for the bounds of single elements; 0: they need none */
+    double most;   /* largest rounding; at most the weight itself */
+    double square; /* mean of its square: it is evenly distributed up to `most` */
+    double mean;   /* mean over many weights of this size */
 };
 
 static struct rounding rounding_of(const struct ref_attention *a, double weight, double largest)
@@ -67,7 +64,7 @@ static void add_rounding(const struct ref_attention *a, const struct rounding *r
     row->roundings += r->bound;
 }
 
-/* Returns the key with the largest weight, or -1. */
+/* Returns the key with the largest weight, or -1 if there is none. */
 static int64_t find_largest(const struct ref_keys *keys, const double *weights, struct ref_row *row)
 {
     int64_t at = -1;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file declares what the roundings of a row's weights do to its output. */
+/* This file declares the effects of rounded weights on an output row. */
 #ifndef REFERENCE_ROUNDINGS_H
 #define REFERENCE_ROUNDINGS_H
 
 #include "tools/reference/attention.h"
 
-/** Fills the fields of `row` from `moved` on; `out` is there. `weights` are relative to the
- * denominator, 0 of hidden keys. */
+/** Sets the fields of `row` from `moved` on; `out` must be set. `weights` are relative to the
+ * denominator, and 0 for hidden keys. */
 void ref_add_roundings(const struct ref_attention *a, const struct ref_keys *keys,
                        const double *weights, struct ref_row *row);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file is the formula and nothing else: a state fades, and takes up an input. */
+/* This file implements the formula only: a state decays, and adds an input. */
 #include "tools/reference/ssd.h"
 
 double ref_ssd_step(double *state, double decay, const double *b, const double *c, int n, double wx)

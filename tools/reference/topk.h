@@ -6,9 +6,9 @@
 #include <stdint.h>
 
 /**
- * Positions of the k largest of n scores, ascending; returns how many. Of equal scores the earlier
- * ones; a NaN is below every number; a score of which all bits are set is none. `out` has room for
- * n.
+ * Finds the positions of the k largest of n scores, in ascending order, and returns how many there
+ * are. Of equal scores the earlier ones are taken. A NaN is less than every number, and a score
+ * with all bits set is no score. `out` has room for n.
  */
 int32_t ref_topk(const float *scores, int32_t n, int32_t k, int32_t *out);
 

@@ -171,8 +171,8 @@ static void fill(struct call *c)
  *   g            the sum of these and of exp(a_log)'s; exp(g): |g| times that, and exp's own
  *   key / |key|  (K + 5) f / 2 + 4 f; rope_compare.c says why
  *
- * A step is linear in the column S of a value element. It multiplies the error of S by
- * (1 - beta k k^T) exp(g), which lengthens no vector if beta |k|^2 is at most 2 and g is not
+ * A step is linear in the column S of a value element. It multiplies the error of S by the matrix
+ * (1 - beta k k^T) exp(g). That lengthens no vector if beta |k|^2 is at most 2 and g is not
  * positive. So the length e of a column's error grows only by what a step adds:
  *
  *   S exp(g)     (f + the decay's error) |S|

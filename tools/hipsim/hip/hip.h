@@ -32,36 +32,37 @@
 
 /* -- the frame of an API call ------------------------------------------------------------------ */
 
-/** Counts the call, initialises on first use. Not hipSuccess: the call must return that at once. */
+/** Begins an API call: counts it, and initialises the library at the first one. If the result is
+ * not hipSuccess, the call must return it at once. */
 hipError_t hip_enter(const char *name);
-/** Remembers a failure for hipGetLastError() and passes it on. */
+/** Records a failure for hipGetLastError() and returns it. */
 hipError_t hip_leave(hipError_t error);
 
 #define HIP_CALL(name, expression) \
     hip_leave(hip_enter(#name) == hipSuccess ? (expression) : hip_entry_error())
 hipError_t hip_entry_error(void);
 
-/** Reports a sentence for the current call and returns `error`. */
+/** Reports a sentence about the current call and returns `error`. */
 hipError_t hip_fail(hipError_t error, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/** Hands a report to the user's callback or to standard error. */
+/** Passes a report to the user's callback, or prints it to standard error. */
 void hip_report(const struct hipsim_report *report);
-/** Is there a callback of the user's? */
+/** True if the user has set a callback for reports. */
 bool hip_reports_go_elsewhere(void);
 
-/** Adds to what hipsim_findings() returns. */
+/** Adds to the count that hipsim_findings() returns. */
 void hip_note_findings(uint64_t findings);
 
-/** A copy of the options now in force. */
+/** Returns a copy of the current options. */
 struct options hip_options(void);
 
-/* A host thread's choices; all zero in a fresh one. */
+/* The state of a host thread; all zero for a new one. */
 struct hip_thread {
     int device;
     hipError_t last_error;
     hipError_t entry_error;
-    const char *call;               /* the API call under way */
+    const char *call;               /* name of the current API call */
     struct ihipCtx_t *contexts[16]; /* the context stack */
     unsigned ncontexts;
     hipStreamCaptureMode capture_mode;
@@ -103,19 +104,19 @@ struct hip_object {
     struct hip_object *next; /* in its bucket of the registry */
 };
 
-/** Enters a new object, with one reference that belongs to the registry. */
+/** Registers a new object with one reference, which belongs to the registry. */
 void hip_object_add(struct hip_object *object, enum hip_kind kind,
                     void (*destroy)(struct hip_object *object));
-/** A reference to the object behind a handle, or NULL if it is no live handle of that kind. */
+/** Returns a new reference to a live object of this kind, or NULL. */
 void *hip_object_get(const void *handle, enum hip_kind kind);
 void hip_object_ref(void *object);
 void hip_object_put(void *object);
-/** Takes the handle out of the registry. False if it was no live handle of that kind. */
+/** Removes a handle from the registry. False if it is no live handle of this kind. */
 bool hip_object_remove(const void *handle, enum hip_kind kind);
 
 /* -- devices ----------------------------------------------------------------------------------- */
 
-/* Facts about a simulated part, of gfx_parts.def and targets/facts/. */
+/* Facts about a simulated GPU, from gfx_parts.def and targets/facts/. */
 struct device_facts {
     const struct gfx_part *part;
     enum gfx_target target;
@@ -126,42 +127,43 @@ struct device_facts {
     int memory_clock_khz;
     int memory_bus_bits;
     uint64_t memory_bytes;
-    uint32_t lds_bytes; /* of a compute unit, all of which a workgroup may have */
+    uint32_t lds_bytes; /* bytes of LDS of a compute unit; a workgroup may use all */
     uint32_t lds_granule;
     int l2_bytes;
-    uint64_t memory_bytes_per_us; /* peak */
+    uint64_t memory_bytes_per_us; /* peak bandwidth */
 };
 
 struct hip_device {
     const struct device_facts *facts;
-    int ordinal;  /* as the process counts */
+    int ordinal;  /* number in this process */
     unsigned gpu; /* its number among all simulated GPUs, visible or not */
     uint64_t memory_bytes;
     struct ihipStream_t *null_stream;         /* heads the list of the device's streams */
     struct ihipMemPoolHandle_t *default_pool; /* guarded by lock */
-    struct ihipMemPoolHandle_t *pool;         /* the current one, guarded by lock */
+    struct ihipMemPoolHandle_t *pool;         /* the current pool; guarded by lock */
     struct ihipCtx_t *primary;
     pthread_mutex_t lock;
-    pthread_rwlock_t legacy; /* written by the null stream's work, read by blocking streams' */
+    pthread_rwlock_t legacy; /* held for writing by the null stream's work, for reading by blocking
+                                streams' work */
     unsigned flags;
     size_t limits[8];       /* by enum hipLimit_t */
-    _Atomic uint64_t peers; /* bit per device that may be accessed */
+    _Atomic uint64_t peers; /* bit for each device that may be accessed */
     double synchronized_at; /* modelled time up to which the host has waited; guarded by lock */
 };
 
 int hip_device_count(void);
-/** NULL if there is no device of that number. */
+/** Returns a device; NULL if there is none of this number. */
 struct hip_device *hip_device(int ordinal);
 struct hip_device *hip_current_device(void);
 bool hip_devices_create(const struct options *options);
 
 /* -- streams, events and the work that they carry ---------------------------------------------- */
 
-struct hip_copy { /* a box of bytes; 1-D: height and depth 1 */
+struct hip_copy { /* a box of bytes; one-dimensional: height and depth 1 */
     void *dst;
     const void *src;
-    size_t dst_pitch, src_pitch; /* bytes from row to row */
-    size_t dst_slice, src_slice; /* bytes from plane to plane */
+    size_t dst_pitch, src_pitch; /* bytes between rows */
+    size_t dst_slice, src_slice; /* bytes between planes */
     size_t width, height, depth;
     hipMemcpyKind kind;
 };
@@ -177,19 +179,20 @@ struct hip_fill {
 
 struct hip_kernel_work {
     struct ihipModuleSymbol_t *function; /* referenced by the work */
-    const void *host_function;           /* what the user named, for hipGraphKernelNodeGetParams */
+    const void *host_function;           /* the function that the program named, for
+                                            hipGraphKernelNodeGetParams */
     uint32_t grid[3];                    /* work-items */
     uint32_t block[3];
     uint32_t dynamic_lds;
     bool cooperative;
-    bool follows; /* True if the graph that is launched has another kernel before it. */
-    int priority; /* kept for those who ask, as is hipAccessPolicyWindow */
+    bool follows; /* true if the graph being launched has another kernel before this one */
+    int priority; /* stored for queries only, as is hipAccessPolicyWindow */
     uint64_t cache_window[4];
     void *args; /* owned: the explicit part of the argument segment */
     size_t args_bytes;
 };
 
-struct hip_value { /* what a stream waits for */
+struct hip_value { /* a condition on which a stream waits */
     const void *at;
     uint64_t value, mask;
     unsigned flags; /* hipStreamWaitValueGte and others */
@@ -234,11 +237,12 @@ struct hip_nodes { /* a set of graph nodes */
     size_t count, capacity;
 };
 
-/* Streams that are told apart; those beyond share the last slot, whose operations never race. */
+/* Streams with a slot of their own. Further streams share the last slot, whose operations never
+   race. */
 #define ORDER_SLOTS 128
 
 struct hip_order {            /* hip_order.h */
-    uint64_t at[ORDER_SLOTS]; /* operations of each stream up to this number come before */
+    uint64_t at[ORDER_SLOTS]; /* for each stream: operations up to this number precede */
 };
 
 struct ihipStream_t {
@@ -250,14 +254,15 @@ struct ihipStream_t {
     bool is_null;
     pthread_mutex_t lock;
     double time;               /* modelled end of its last work; guarded by lock */
-    hipError_t fault;          /* of a kernel, for the next synchronisation; guarded by lock */
-    struct ihipStream_t *next; /* of the device's streams */
+    hipError_t fault;          /* failure of a kernel that the next synchronisation returns; guarded
+                                  by lock */
+    struct ihipStream_t *next; /* next stream of the device */
     unsigned slot;             /* in struct hip_order */
-    struct hip_order order;    /* its work so far, and what comes before that; by hip_order.c */
+    struct hip_order order;    /* order of its work so far; set by hip_order.c */
 
     /* Guarded by hip_capture.c's lock. */
     struct hip_capture *capture;
-    struct hip_nodes frontier; /* the nodes that the next one will depend on */
+    struct hip_nodes frontier; /* nodes on which the next captured node will depend */
     struct ihipStream_t *next_captured;
 };
 
@@ -268,29 +273,29 @@ struct ihipEvent_t {
     bool recorded;
     double time;
     int device;
-    struct hip_order order;      /* what comes before its last record; by hip_order.c */
+    struct hip_order order;      /* order of its last record; set by hip_order.c */
     struct hip_capture *capture; /* recorded in a capture; guarded by hip_capture.c's lock */
-    struct hip_nodes frontier;   /* the nodes that it stands for */
+    struct hip_nodes frontier;   /* nodes that precede it in the capture */
 };
 
-/** Makes the device's legacy null stream, which lives as long as the device. */
+/** Makes the device's legacy null stream, which exists as long as the device. */
 bool hip_stream_create_null(struct hip_device *device);
 
-/** Says whether a handle is the legacy null stream's: NULL, or HIP 6.3's hipStreamLegacy, 1. */
+/** True if a handle names the legacy null stream: NULL, or HIP 6.3's hipStreamLegacy, 1. */
 static inline bool hip_stream_is_legacy(hipStream_t handle) { return (uintptr_t)handle <= 1; }
 
-/** The stream behind a handle: null, per-thread or created. NULL if invalid. Drop the reference
- *  with hip_object_put(). */
+/** Returns the stream of a handle (null, per-thread or created), or NULL if the handle is invalid.
+ * The caller drops the reference with hip_object_put(). */
 struct ihipStream_t *hip_stream_get(hipStream_t handle);
-/** The device of a stream; the current one for those that every device has, and for an invalid
- *  handle. */
+/** Returns the device of a stream. It is the current device for streams that exist on each device,
+ * and for an invalid handle. */
 struct hip_device *hip_stream_device(hipStream_t handle);
 
-/** Runs the work on the stream, or adds it to the graph that the stream is capturing. Takes over
- *  what the work owns. */
+/** Runs work on a stream, or adds it to the graph that the stream captures. Takes ownership of what
+ * the work owns. */
 hipError_t hip_submit(hipStream_t stream, struct hip_work work);
 
-/** Runs work that stays its owner's. Not for capturing streams. */
+/** Runs work that its owner keeps. The stream may not be capturing. */
 hipError_t hip_submit_borrowed(hipStream_t stream, const struct hip_work *work);
 
 hipError_t hip_event_create(hipEvent_t *event, unsigned flags);
@@ -301,26 +306,26 @@ hipError_t hip_submit_and_wait(hipStream_t stream, struct hip_work work);
 
 /** Runs work on the stream now, under its locks. */
 hipError_t hip_stream_run(struct ihipStream_t *stream, const struct hip_work *work);
-/** The stream's next synchronisation returns the error. */
+/** Makes the stream's next synchronisation return the error. */
 void hip_stream_fail(struct ihipStream_t *stream, hipError_t error);
 
-/** Runs work at modelled time *time and moves it to the end of the work. */
+/** Runs work that begins at modelled time *time. *time becomes the time of its end. */
 hipError_t hip_work_run(const struct hip_work *work, struct hip_device *device, double *time);
 hipError_t hip_work_copy(const struct hip_work *from, struct hip_work *to);
 void hip_work_release(struct hip_work *work);
 
-/** Is the stream capturing, or does a capture forbid the null stream? Then `*error` says what a
- *  call that cannot be captured returns. */
+/** True if the stream is capturing, or a capture forbids the null stream. *error is then what a
+ * call that cannot be captured returns. */
 bool hip_is_capturing(hipStream_t stream, hipError_t *error);
-/** Adds work to the capture of a stream; takes over what it owns. */
+/** Adds work to the capture of a stream. Takes ownership of what the work owns. */
 hipError_t hip_capture_add(struct ihipStream_t *stream, struct hip_work work);
 hipError_t hip_capture_record(struct ihipStream_t *stream, struct ihipEvent_t *event);
-/** Makes the stream wait inside a capture. False if neither stream nor event belongs to one. */
+/** Makes a capturing stream wait for an event. False if neither belongs to a capture. */
 bool hip_capture_wait(struct ihipStream_t *stream, struct ihipEvent_t *event, hipError_t *error);
 bool hip_event_is_captured(const struct ihipEvent_t *event);
-/** The event is recorded anew or dies: it no longer stands for a place in a capture. */
+/** Removes an event from its capture, since it is recorded again or destroyed. */
 void hip_capture_forget_event(struct ihipEvent_t *event);
-/** The stream dies: its capture can no longer be ended. */
+/** Handles the end of a capturing stream: the capture can no longer be ended. */
 void hip_capture_abandon(struct ihipStream_t *stream);
 
 hipError_t hip_stream_wait_done(hipStream_t stream);
@@ -328,41 +333,41 @@ hipError_t hip_device_wait_done(struct hip_device *device);
 
 /* -- memory ------------------------------------------------------------------------------------ */
 
-/** The memory type for the number that a program passes, and the number for a type: HIP 6 numbered
- *  them anew, see option `hip`. */
+/** Convert between a memory type and the number in a program's HIP version, since HIP 6 changed the
+ * numbers; see option `hip`. */
 hipMemoryType hip_memory_type(unsigned given);
 unsigned hip_memory_type_number(hipMemoryType type);
 
-/** Is this a direction of copies? Device to device without compute units is one since HIP 6. */
+/** True if `kind` is a direction of copies. HIP 6 added device to device without compute units. */
 bool hip_is_copy_kind(hipMemcpyKind kind);
 
-/** Memory that hipsim gave out, in contrast to what the program has from elsewhere. */
+/** True if hipsim allocated the memory. */
 bool hip_in_arena(const void *pointer);
 
-/** Checks that need no run: sizes, and whether the bytes are there. */
+/** Checks a copy before it runs: its sizes, and that the memory exists. */
 hipError_t hip_copy_check(const struct hip_copy *copy);
 hipError_t hip_fill_check(const struct hip_fill *fill);
 
 hipError_t hip_copy_run(const struct hip_copy *copy, struct hip_device *device, double *time);
-/** A 3-D copy as HIP describes it; arrays are refused. */
+/** Converts a hipMemcpy3DParms. Arrays are refused. */
 hipError_t hip_copy_from_3d(const struct hipMemcpy3DParms *p, struct hip_copy *copy);
-/** The same of a HIP_MEMCPY3D, in the layout that option `hip` says, and back. */
+/** Convert a HIP_MEMCPY3D in the layout of option `hip`, in both directions. */
 hipError_t hip_copy_from_driver(const void *p, struct hip_copy *copy);
 void hip_copy_to_driver(const struct hip_copy *copy, void *p);
-/** A copy to or from a registered variable of the current device. */
+/** Makes a copy to or from a registered variable of the current device. */
 hipError_t hip_copy_symbol(const void *symbol, const void *other, size_t size, size_t offset,
                            hipMemcpyKind kind, bool to_symbol, struct hip_copy *copy);
 hipError_t hip_fill_run(const struct hip_fill *fill, struct hip_device *device, double *time);
 hipError_t hip_value_run(const struct hip_value *value);
-/** Values that are written and waited for, one after the other. */
+/** Runs a batch: writes of values and waits for values, in order. */
 hipError_t hip_batch_run(const struct hip_batch *batch, struct hip_device *device, double *time);
-/** NULL: no memory. */
+/** Returns a copy of a batch; NULL if memory is exhausted. */
 struct hip_batch *hip_batch_copy(const struct hip_batch *batch);
-/** Device memory of the current device, as hipMalloc() gives it. */
+/** Allocates device memory on the current device, as hipMalloc() does. */
 hipError_t hip_allocate(void **pointer, size_t size);
 hipError_t hip_allocate_on(void **pointer, size_t size, const struct hip_device *device);
 hipError_t hip_release(void *pointer);
-/** Called before memory is freed, whichever call frees it: pools keep count. */
+/** The pools' part of freeing memory, by any call: they keep count. */
 void hip_pool_forget(const void *pointer);
 
 /* -- modules and kernels ----------------------------------------------------------------------- */
@@ -371,7 +376,7 @@ struct ihipModule_t {
     struct hip_object object;
     struct code_object *code;
     struct source_lines *lines;           /* NULL: no debug information */
-    struct ihipModuleSymbol_t *functions; /* one for each kernel, made on demand; guarded by lock */
+    struct ihipModuleSymbol_t *functions; /* extended when a kernel is looked up; guarded by lock */
     struct managed_variable *managed;     /* of hip_module_manage() */
     size_t nmanaged;
     pthread_mutex_t lock;
@@ -385,37 +390,38 @@ struct ihipModuleSymbol_t {
 };
 
 struct image;
-/** Narrows the image to the device's code object and loads that. */
+/** Finds the device's code object in an image and loads it. */
 hipError_t hip_module_create(struct image *image, struct hip_device *device,
                              struct ihipModule_t **module);
 void hip_module_unload(struct ihipModule_t *module);
 hipError_t hip_module_from_status(enum code_object_status status, const char *why);
-/** Reads an image from the file or, where that is NULL, from memory; to be released in any case. */
+/** Reads an image from a file, or from memory if `path` is NULL. The caller releases it in any
+ * case. */
 hipError_t hip_module_read(const char *path, const void *memory, struct image *image);
-/** Gives the module's __managed__ variables memory that the host sees. Of a program's own code
- *  the compiler registers them. */
+/** Allocates the module's __managed__ variables in memory that the host can access. In a program's
+ * own code the compiler registers them instead. */
 hipError_t hip_module_manage(struct ihipModule_t *module);
-/** Finds a variable; with `managed` one that is. `address` and `size` may be NULL. */
+/** Finds a variable; with `managed`, a __managed__ one. `address` and `size` may be NULL. */
 bool hip_module_variable(const struct ihipModule_t *module, const char *name, bool managed,
                          void **address, size_t *size);
-/** A reference to the function of that name. */
+/** Returns a reference to the function of a name. */
 struct ihipModuleSymbol_t *hip_module_function(struct ihipModule_t *module, const char *name);
 
-/** The device function that the host function of a registered kernel stands for. References it. */
+/** Finds the device function of a registered kernel by its host function. Adds a reference. */
 hipError_t hip_registered_function(const void *host, struct hip_device *device,
                                    struct ihipModuleSymbol_t **function);
-/** The device's copy of a registered variable. */
+/** Finds the device's copy of a registered variable. */
 hipError_t hip_registered_variable(const void *host, struct hip_device *device, void **address,
                                    size_t *size);
-/** The function on a device that the handle of a library's kernel stands for. References it. */
+/** Finds the device's function of a library kernel's handle. Adds a reference. */
 hipError_t hip_kernel_function(const void *handle, struct hip_device *device,
                                struct ihipModuleSymbol_t **function);
 hipError_t hip_function_attribute(int *value, hipFunction_attribute attribute,
                                   const struct ihipModuleSymbol_t *function);
-/** Finds the function of a handle, of a library's kernel or of a host function, the latter two on
- *  the current device. References it. */
+/** Finds the function of any handle: a function, a library's kernel or a host function. The latter
+ * two are looked up on the current device. Adds a reference. */
 hipError_t hip_any_function(const void *handle, struct ihipModuleSymbol_t **function);
-/** hip_any_function() with the latter two on this device; NULL: there is none. */
+/** Like hip_any_function(), but on this device instead of the current one. NULL: there is none. */
 hipError_t hip_function_on(const void *handle, struct hip_device *device,
                            struct ihipModuleSymbol_t **function);
 
@@ -423,23 +429,24 @@ hipError_t hip_function_on(const void *handle, struct hip_device *device,
 hipError_t hip_kernel_work(struct ihipModuleSymbol_t *function, const uint32_t grid[3],
                            const uint32_t block[3], size_t dynamic_lds, void **params, void **extra,
                            struct hip_work *work);
-/** hip_kernel_work() with a grid in blocks, as most calls have it. */
+/** Like hip_kernel_work(), with a grid in blocks. */
 hipError_t hip_kernel_work_blocks(struct ihipModuleSymbol_t *function, dim3 grid, dim3 block,
                                   size_t dynamic_lds, void **params, void **extra,
                                   struct hip_work *work);
 hipError_t hip_kernel_run(const struct hip_kernel_work *work, struct hip_device *device,
                           double *time);
-/** Launches the kernel of a host function or handle with arguments as `extra` passes them. */
+/** Launches the kernel of a host function or handle. Arguments are in the form of `extra`. */
 hipError_t hip_launch_packed(const void *host, dim3 grid, dim3 block, size_t lds,
                              hipStream_t stream, void **extra);
-/** Workgroups that fit on a compute unit, 0 if not even one does. */
+/** Returns how many workgroups fit on a compute unit; 0 if none does. */
 int hip_occupancy(const struct kernel *kernel, uint32_t threads, uint64_t dynamic_lds,
                   const struct device_facts *facts);
 
-/** The buffer through which the kernel reaches the host, made at first use. 0 if the kernel asks
- *  for none. */
+/** Returns the buffer by which the kernel calls the host; it is made at first use. 0 if the kernel
+ * needs none. */
 uint64_t hip_hostcall_buffer(struct hip_device *device, const struct kernel *kernel);
-/** Serves what kernels have left in it: after a launch, and whenever a wave sends a message. */
+/** Serves the kernels' requests in the buffer. Called after a launch, and when a wave sends a
+ * message. */
 void hip_hostcall_serve(struct hip_device *device);
 void hip_hostcall_message(struct wave *wave, const struct inst *in);
 
@@ -451,9 +458,9 @@ struct hipGraphNode {
     struct hip_work work;
     struct hip_nodes needs; /* nodes of the same graph that run before */
     size_t position;        /* in graph->nodes */
-    const void *origin;     /* the node that it was cloned from, as a name only */
-    bool left_out;          /* in an executable: it does not run */
-    void **params;          /* what hipGraphKernelNodeGetParams() hands out */
+    const void *origin;     /* the node that it was cloned from; only compared, never used */
+    bool left_out;          /* in an executable: the node is disabled */
+    void **params;          /* array that hipGraphKernelNodeGetParams() returns */
 };
 
 /* Graphs are changed under hip_graph_lock(), and run under their owner's lock. */
@@ -486,42 +493,45 @@ void hip_graph_put(struct ihipGraph *graph);
  *  `needs`: it is written last. */
 hipError_t hip_graph_add(struct ihipGraph *graph, const struct hip_nodes *needs,
                          struct hip_work work, struct hipGraphNode **node);
-/** A deep copy whose nodes name their originals. NULL: no memory. */
+/** Returns a deep copy, whose nodes know their originals. NULL if memory is exhausted. */
 struct ihipGraph *hip_graph_clone(const struct ihipGraph *graph);
-/** Positions of the nodes, each after those that it needs. NULL if there is a cycle or no memory;
- *  free it. */
+/** Returns the nodes' positions in an order that respects dependencies, in memory for free(). NULL
+ * if there is a cycle or memory is exhausted. */
 size_t *hip_graph_order(const struct ihipGraph *graph);
-/** hip_graph_add() for the API: checks the graph and the needed nodes. With an `error` it does
- *  nothing and returns that. */
+/** Like hip_graph_add(), but checks the graph and the needed nodes. With an `error` it does nothing
+ * and returns the error. */
 hipError_t hip_graph_add_checked(hipGraphNode_t *out, hipGraph_t handle,
                                  const hipGraphNode_t *needs, size_t count, hipError_t error,
                                  struct hip_work work);
 /** Replaces a node's work by other work of the same kind, in its graph or, with `in_exec`, in an
- *  executable. Takes over what the work owns; with an `error` it does nothing and returns that. */
+ * executable. Takes ownership of what the work owns. With an `error` it does nothing and returns
+ * the error. */
 hipError_t hip_graph_replace(hipGraphExec_t exec, bool in_exec, hipGraphNode_t node,
                              hipError_t error, struct hip_work work);
-/** A reference to the node if its work is of that kind. */
+/** Returns a reference to the node if its work is of this kind. */
 struct hipGraphNode *hip_graph_node_get(hipGraphNode_t handle, enum hip_work_kind kind);
-/** Work that runs a copy of the graph. */
+/** Makes work that runs a copy of the graph. */
 hipError_t hip_graph_child_work(hipGraph_t handle, struct hip_work *work);
-/** Runs all nodes; *time becomes the end of the last one, independent nodes overlap. */
+/** Runs all nodes. *time becomes the end of the last one. Independent nodes overlap. */
 hipError_t hip_graph_run(const struct ihipGraph *graph, struct hip_device *device, double *time);
 
-/** Memory that graphs allocate: counts the work that allocates or frees it. */
+/** Count the work that allocates or frees memory of graphs. */
 void hip_graph_memory_ref(struct hip_graph_memory *memory);
 void hip_graph_memory_put(struct hip_graph_memory *memory);
-/** Runs a node that allocates (`in_use`) or frees. */
+/** Runs a node that allocates (`in_use`) or frees memory. */
 hipError_t hip_graph_memory_run(struct hip_graph_memory *memory, bool in_use);
-/** False if the pointer is not such memory; else frees it, and *error is what hipFree() returns. */
+/** Frees memory of graphs. False if the pointer is none; otherwise *error is the result of
+ * hipFree(). */
 bool hip_graph_memory_free(const void *pointer, hipError_t *error);
-/** Work that stands for a captured hipMallocAsync(), or hipFreeAsync() of such memory. */
+/** Makes the work of a captured hipMallocAsync(), or of a hipFreeAsync() of such memory. */
 hipError_t hip_graph_memory_capture(void **pointer, size_t size, const struct hip_device *device,
                                     struct hip_work *work);
 hipError_t hip_graph_memory_capture_free(const void *pointer, struct hip_work *work);
 
-/** The copy of `node` that a graph executable holds; NULL if it has none. */
+/** Returns an executable's copy of `node`; NULL if it has none. */
 struct hipGraphNode *hip_exec_node(hipGraphExec_t exec, const struct hipGraphNode *node);
-/** Keeps an executable from running while its nodes change. False if the handle is invalid. */
+/** Locks an executable, so that it does not run while its nodes change. False if the handle is
+ * invalid. */
 bool hip_exec_lock(hipGraphExec_t exec);
 void hip_exec_unlock(hipGraphExec_t exec);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stream capture: work becomes graph nodes; streams and events carry the nodes to depend on. */
+/* This file implements stream capture: work becomes graph nodes. Streams and events carry the nodes
+   on which later work depends. */
 #include "hip.h"
 
 #include <stdlib.h>
@@ -7,18 +8,18 @@
 struct hip_capture {
     struct ihipGraph *graph;
     struct ihipStream_t *origin;
-    struct ihipStream_t *streams; /* all that take part, linked by next_captured */
+    struct ihipStream_t *streams; /* the streams of the capture, linked by next_captured */
     hipStreamCaptureMode mode;
     unsigned long long id;
     pthread_t thread;
-    bool invalid; /* a forbidden call was made: only ending it is left */
+    bool invalid; /* a forbidden call was made: the capture can only be ended */
 };
 
 static struct {
     pthread_mutex_t lock;
-    unsigned active; /* captures that forbid the legacy null stream */
+    unsigned active; /* number of captures that forbid the legacy null stream */
     unsigned long long last_id;
-    /* Events that stand for places in captures; they are few, so a list will do. */
+    /* Events recorded in captures. They are few, so a list suffices. */
     struct ihipEvent_t *events[4096];
     unsigned nevents;
 } captures = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -62,7 +63,7 @@ static void join(struct hip_capture *capture, struct ihipStream_t *stream)
     hip_object_ref(stream);
 }
 
-/* Takes all streams and events out of the capture and frees it; the graph is the caller's. */
+/* Removes all streams and events from the capture and frees it. The caller owns the graph. */
 static struct ihipGraph *dissolve(struct hip_capture *capture)
 {
     struct ihipGraph *graph = capture->graph;

@@ -22,7 +22,7 @@ double hip_clock_launch(const struct hipsim_launch_stats *stats, const struct de
 double hip_clock_copy(uint64_t bytes, bool crosses_to_host, const struct device_facts *facts)
 {
     const double host_bytes_per_us = 50000.0;
-    /* Within a device every byte is read and written. */
+    /* A copy within a device reads and writes every byte. */
     double inside = 2.0 * (double)bytes / (0.8 * (double)facts->memory_bytes_per_us);
 
     return COPY_MICROSECONDS + (crosses_to_host ? (double)bytes / host_bytes_per_us : inside);

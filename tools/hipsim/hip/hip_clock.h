@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Time of copies, and of launches that the timing model (time/) is not asked to time, in
- * microseconds.
- *
- * A launch costs 5 us, then every SIMD of as many compute units as there are workgroups issues one
- * vector instruction in 4 cycles (CDNA: 16 lanes wide) and one of any other kind in 1, at the
- * highest clock. Copies run at 80 % of the memory's peak within a device and at 50 GB/s (PCIe 5.0
- * x16) to the host.
+ * This file declares the time of copies, and of launches that the timing model (time/) does not
+ * time, in microseconds.
+ * A launch costs 5 us. Then each SIMD issues one vector instruction in 4 cycles (CDNA: 16 lanes
+ * wide) and one instruction of any other kind in 1, at the highest clock. As many compute units
+ * work as there are workgroups. Copies run at 80 % of the memory's peak within a device, and at 50
+ * GB/s (PCIe 5.0 x16) to the host.
  */
 #ifndef HIPSIM_HIP_CLOCK_H
 #define HIPSIM_HIP_CLOCK_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Contexts. On AMD a context is little more than a name for a device; so it is here. */
+/* This file implements contexts. On AMD GPUs a context is little more than a name for a device. */
 #include "hip.h"
 
 #include <stdlib.h>
@@ -26,7 +26,7 @@ static struct ihipCtx_t *make(int device, unsigned flags)
     return context;
 }
 
-/* The device of a context handle; negative if it is invalid. */
+/* Returns the device of a context; negative if the handle is invalid. */
 static int device_of(hipCtx_t handle, unsigned *flags)
 {
     struct ihipCtx_t *context = hip_object_get(handle, HIP_CONTEXT);
@@ -272,7 +272,7 @@ HIP_EXPORT hipError_t hipDevicePrimaryCtxGetState(hipDevice_t device, unsigned i
     return HIP_CALL(hipDevicePrimaryCtxGetState, primary_state(device, flags, active));
 }
 
-/* As on real ones, the flags of a context that exists cannot change. */
+/* As in HIP, the flags of an existing context cannot change. */
 HIP_EXPORT hipError_t hipDevicePrimaryCtxSetFlags(hipDevice_t device, unsigned int flags)
 {
     (void)flags;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The simulated devices: facts, selection, limits, peers. */
+/* This file implements the simulated devices: facts, selection, limits, peers. */
 #include "hip.h"
 
 #include <stdio.h>
@@ -92,8 +92,8 @@ HIP_EXPORT hipError_t hipInit(unsigned int flags)
     return HIP_CALL(hipInit, flags ? hipErrorInvalidValue : hipSuccess);
 }
 
-/* A program that asks for a later HIP than that of our headers is told that one: Triton refuses to
- * start on HIP 5. */
+/* Returns HIP's version. A program may require a later HIP than our headers have, and then gets its
+ * own, since Triton refuses to start on HIP 5. */
 static hipError_t get_version(int *version)
 {
     int major = (int)hip_options().hip;
@@ -182,13 +182,13 @@ HIP_EXPORT hipError_t hipDeviceSynchronize(void)
     return HIP_CALL(hipDeviceSynchronize, synchronize());
 }
 
-/* The program's objects stay valid; a reset only drops pending faults. */
+/* Drops pending faults only. The program's objects stay valid. */
 HIP_EXPORT hipError_t hipDeviceReset(void)
 {
     return HIP_CALL(hipDeviceReset, (synchronize(), hipSuccess));
 }
 
-/* All simulated devices are alike, so the first that a wish names will do. */
+/* Chooses the device for a wish. All simulated devices are alike, so it is the first. */
 static hipError_t choose_device(int *ordinal, const hipDeviceProp_t *wish)
 {
     if (!ordinal || !wish)
@@ -247,7 +247,8 @@ HIP_EXPORT hipError_t hipDeviceGetUuid(hipUUID *uuid, hipDevice_t ordinal)
     return HIP_CALL(hipDeviceGetUuid, get_uuid(uuid, ordinal));
 }
 
-/* GPU n sits on bus n + 1, device 0, function 0, whether those before it are visible or not. */
+/* Writes the bus id. GPU n is on bus n + 1, device 0, function 0, even if earlier GPUs are not
+   visible. */
 static hipError_t get_bus_id(char *text, int size, int ordinal)
 {
     char id[16];
@@ -344,7 +345,7 @@ HIP_EXPORT hipError_t hipDeviceSetLimit(enum hipLimit_t limit, size_t value)
     return HIP_CALL(hipDeviceSetLimit, access_limit(limit, NULL, value));
 }
 
-/* The other flags are always in force, and what is asked for is how the host waits. */
+/* Reads or sets the flags for how the host waits. The other flags are always in force. */
 static hipError_t access_flags(unsigned *get, unsigned set)
 {
     struct hip_device *device = hip_current_device();
@@ -372,7 +373,7 @@ HIP_EXPORT hipError_t hipSetDeviceFlags(unsigned flags)
     return HIP_CALL(hipSetDeviceFlags, access_flags(NULL, flags));
 }
 
-/* Cache and bank settings have no meaning on these GPUs; as by the real runtime, they are taken. */
+/* Accepts cache and bank settings, which have no meaning on these GPUs, as HIP does. */
 HIP_EXPORT hipError_t hipDeviceSetCacheConfig(hipFuncCache_t config)
 {
     return HIP_CALL(hipDeviceSetCacheConfig, (unsigned)config <= hipFuncCachePreferEqual
@@ -458,7 +459,8 @@ HIP_EXPORT hipError_t hipDeviceGetP2PAttribute(int *value, hipDeviceP2PAttr attr
     return HIP_CALL(hipDeviceGetP2PAttribute, p2p_attribute(value, attribute, from, to));
 }
 
-/* HSA_AMD_LINK_INFO_TYPE_XGMI is 4; all devices of a node are linked directly. */
+/* Returns the type of a link. HSA_AMD_LINK_INFO_TYPE_XGMI is 4; all devices of a node are linked
+   directly. */
 static hipError_t link_type(int from, int to, uint32_t *type, uint32_t *hops)
 {
     if (!type || !hops || from == to || from < 0 || to < 0)

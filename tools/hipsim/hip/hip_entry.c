@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Entry points by name, as hipGetProcAddress() gives them. Without HIP's prototypes: each function
- * is only an address here.
+ * This file finds entry points by name for hipGetProcAddress(). It has no prototypes of HIP: each
+ * function is only an address here.
  */
 #include "hip_entry.h"
 
@@ -26,7 +26,8 @@ static const struct entry entries[] = {
 #undef HIP_API
 };
 
-/* Functions that HIP's headers rename since 6.0, because their struct changed. */
+/* Returns the new name of a function that HIP's headers have renamed since 6.0, because a struct of
+   its arguments changed. */
 static const char *renamed(const char *name, int version)
 {
     if (version >= 600 && strcmp(name, "hipGetDeviceProperties") == 0)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Apart from hip.h, because hip_entry.c must not see HIP's own prototypes. */
+/* This file is separate from hip.h, because hip_entry.c must not see HIP's own prototypes. */
 #ifndef HIPSIM_HIP_ENTRY_H
 #define HIPSIM_HIP_ENTRY_H
 
-/** The function of this library that a program built for HIP `version`, 100 * major + minor, means
- *  by a name; NULL if there is none. */
+/** Returns the library's function for a name in a program built for HIP `version`, 100 * major +
+ * minor. NULL if there is none. */
 void *hip_entry_point(const char *name, int version);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The frame of API calls: initialisation, failure injection, last errors, reports, error names. */
+/* This file implements the frame of API calls: initialisation, failure injection, last errors,
+   reports, error names. */
 #include "hip.h"
 
 #include <errno.h>
@@ -15,7 +16,7 @@
 static struct {
     pthread_mutex_t lock;
     pthread_once_t once;
-    hipError_t startup; /* what initialisation came to */
+    hipError_t startup; /* result of the initialisation */
     struct options options;
     bool frozen; /* devices exist */
     bool environment_read;
@@ -25,7 +26,7 @@ static struct {
     pthread_mutex_t print_lock;
     _Atomic uint64_t calls;
     _Atomic uint64_t findings;
-    _Atomic uint64_t calls_to_failure; /* 0: disarmed */
+    _Atomic uint64_t calls_to_failure; /* 0: no call is to fail */
     _Atomic int failure;
 } runtime = {
     .lock = PTHREAD_MUTEX_INITIALIZER,
@@ -43,7 +44,7 @@ static void arm(const struct options *options)
     atomic_store(&runtime.calls_to_failure, options->fail_call);
 }
 
-/* Reads HIPSIM once; under the lock. */
+/* Reads the environment variable HIPSIM once; the caller holds the lock. */
 static bool read_environment(char *why, size_t why_size)
 {
     if (runtime.environment_read)
@@ -81,7 +82,7 @@ static void start(void)
     }
 }
 
-/* Has the armed call come? */
+/* True if the current call is the one that is to fail. */
 static bool is_to_fail(void)
 {
     uint64_t left = atomic_load(&runtime.calls_to_failure);
@@ -92,7 +93,7 @@ static bool is_to_fail(void)
     return false;
 }
 
-/* Every call fails for the same reason, which is said at the first one. */
+/* Makes every call fail for the same reason, which is reported at the first one. */
 static hipError_t fail_startup(void)
 {
     static _Atomic bool said;
@@ -189,7 +190,8 @@ int hip_refuse(const char *name, bool say)
 
 HIPSIM_API bool hipsim_configure(const char *text, char *why, size_t why_size)
 {
-    const uint64_t not_named = UINT64_MAX; /* naming a call arms it, even the same again */
+    const uint64_t not_named = UINT64_MAX; /* naming a call makes it fail, even if it is the same
+                                              call again */
     char unused[400];
 
     if (!why) {
@@ -274,7 +276,7 @@ HIP_EXPORT const char *hipGetErrorString(hipError_t error)
     return "unknown error";
 }
 
-/* The driver API's forms, which take an error that may be out of range. */
+/* The driver API's functions, whose error may be out of range. */
 HIP_EXPORT hipError_t hipDrvGetErrorName(hipError_t error, const char **text)
 {
     if (!text)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Events: a modelled time, and the place in a capture where they were recorded. */
+/* This file implements events: a modelled time, and the position in a capture where they were
+   recorded. */
 #include "hip_order.h"
 
 #include <stdlib.h>
@@ -126,7 +127,7 @@ HIP_EXPORT hipError_t hipStreamWaitEvent(hipStream_t stream, hipEvent_t event, u
     return HIP_CALL(hipStreamWaitEvent, wait(stream, event, flags));
 }
 
-/* Is the event's time known? */
+/* Returns the time of an event, or an error if it is not known yet. */
 static hipError_t query(hipEvent_t handle, double *time, bool must_be_timed)
 {
     struct ihipEvent_t *event = hip_object_get(handle, HIP_EVENT);

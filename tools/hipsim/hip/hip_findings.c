@@ -18,27 +18,28 @@ static const char *const check_names[FAULT_KINDS] = {
     [FAULT_DEADLOCK] = "deadlock", [FAULT_BUDGET] = "budget",   [FAULT_TRAP] = "trap",
 };
 
-/* The findings of a kernel in all of its launches. */
+/* The findings of one kernel in all of its launches. */
 struct tally {
     char *kernel;
-    uint64_t findings[FAULT_KINDS]; /* with repetitions, those that ended a launch included */
+    uint64_t findings[FAULT_KINDS]; /* repetitions included, and findings that ended a launch */
     uint64_t places[FAULT_KINDS];
-    uint64_t suppressed; /* with repetitions */
+    uint64_t suppressed; /* repetitions included */
     struct tally *next;
 };
 
 static struct {
     pthread_mutex_t lock;
-    struct rules *rules, *retired; /* a launch may still ask rules that were replaced */
+    struct rules *rules, *retired; /* retired: rules that were replaced; running launches may still
+                                      use them */
     FILE *json, *learned;
     char json_path[OPTION_TEXT], learned_path[OPTION_TEXT], rules_path[OPTION_TEXT];
     struct tally *first;
-    _Atomic int status; /* that the program ends with */
+    _Atomic int status; /* exit status of the program */
 } state = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* -- options ----------------------------------------------------------------------------------- */
 
-/* Opens `path` for writing unless it is `current`. */
+/* Opens `path` for writing, unless it equals `current`. */
 static bool open_file(const char *path, const char *current, FILE **file, char *why, size_t size)
 {
     *file = NULL;
@@ -123,7 +124,7 @@ static void put_source(FILE *file, const struct finding_place *place)
     fputc(']', file);
 }
 
-/* Writes what is known at once: the program may not live to see its end. */
+/* Writes a finding at once, since the program may crash later. */
 static void write_json(const struct hipsim_report *report, const struct finding_place *place)
 {
     FILE *file = state.json;
@@ -176,7 +177,7 @@ static struct finding_place place_of(const struct ihipModule_t *module, const ch
     return place;
 }
 
-/* Asked by the engine's threads, once per place. */
+/* True if a rule suppresses the finding. The engine's threads call it once for each place. */
 static bool is_suppressed(const struct launch *launch, const struct fault *fault)
 {
     struct source_place source[SOURCE_PLACES];
@@ -341,7 +342,7 @@ static void json_tally(FILE *file, const struct tally *t)
     fprintf(file, "},\"suppressed\":%" PRIu64 "}}\n", t->suppressed);
 }
 
-/* All mistakes that no rule has suppressed. */
+/* Returns the findings that no rule has suppressed; with `print`, prints the summary. */
 static uint64_t sum_up(bool print)
 {
     uint64_t findings = 0, places = 0, suppressed = 0, hints = 0;
@@ -373,7 +374,8 @@ static void note_status(int status, void *unused)
 
 void hip_findings_start(void) { on_exit(note_status, NULL); }
 
-/* A destructor comes after all of the program's own, which may still launch kernels. */
+/* Prints the summary at the end of the process. A destructor runs after the program's own ones,
+   which may still launch kernels. */
 __attribute__((destructor)) static void finish(void)
 {
     const struct options options = hip_options();

@@ -9,15 +9,15 @@
 
 #include "hip.h"
 
-/** Takes over options suppress, write_suppress and json: reads the one file, opens the others.
- *  False with a sentence in `why`, and nothing has changed, if that fails. */
+/** Applies the options suppress, write_suppress and json: reads the first file and opens the
+ * others. On failure returns false with a sentence in `why` and changes nothing. */
 bool hip_findings_configure(const struct options *options, char *why, size_t why_size);
 
-/** The end of the process prints the summary and sets the exit status from now on. */
+/** Makes the end of the process print the summary and set the exit status. */
 void hip_findings_start(void);
 
-/** Makes a launch ask the rules about every place at which a check finds something. `module` is the
- *  kernel's, and outlives the launch. */
+/** Makes a launch check the rules for each place with a finding. `module` is the kernel's and
+ * outlives the launch. */
 void hip_findings_watch(struct launch *launch, const struct ihipModule_t *module);
 
 /** Reports a finding, or the fault that ended a launch. */
@@ -30,7 +30,7 @@ void hip_findings_between(const char *operation, const char *text);
 /** Adds a finished launch's findings to the counts of its kernel. */
 void hip_findings_count(const struct launch *launch);
 
-/** A report that concerns no place in a kernel: "api", "note". */
+/** Reports something that concerns no place in a kernel: kinds "api" and "note". */
 void hip_findings_note(const struct hipsim_report *report);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Graphs: nodes and edges, copies, order, execution. */
+/* This file implements graphs: nodes and edges, copies, order, execution. */
 #include "hip.h"
 
 #include <stdlib.h>
@@ -174,7 +174,8 @@ size_t *hip_graph_order(const struct ihipGraph *graph)
     size_t count = graph->nodes.count;
     size_t *order = calloc(count + 1, sizeof(*order));
     size_t *stack = calloc(count + 1, sizeof(*stack));
-    size_t *next = calloc(count + 1, sizeof(*next)); /* the need to look at next */
+    size_t *next = calloc(count + 1, sizeof(*next)); /* by node: index of the dependency to visit
+                                                        next */
     unsigned char *state = calloc(count + 1, 1);
     size_t placed = 0, depth = 0;
     bool ok = order && stack && next && state;
@@ -211,7 +212,7 @@ size_t *hip_graph_order(const struct ihipGraph *graph)
     return order;
 }
 
-/* True if the node is a kernel that a kernel precedes: the command processor has it at hand. */
+/* True if the node is a kernel directly after a kernel. The command processor then has it ready. */
 static bool follows_kernel(const struct hipGraphNode *node)
 {
     if (node->work.kind != WORK_KERNEL)
@@ -222,10 +223,10 @@ static bool follows_kernel(const struct hipGraphNode *node)
     return false;
 }
 
-/* Runs a node's work at `*end`, which becomes the time of its end. */
+/* Runs a node's work at time *end, which becomes the time of its end. */
 static hipError_t run_node(const struct hipGraphNode *node, struct hip_device *device, double *end)
 {
-    struct hip_work work = node->work; /* borrowed */
+    struct hip_work work = node->work; /* a copy; the node owns its contents */
     if (follows_kernel(node))
         work.kernel.follows = true;
     return hip_work_run(&work, device, end);
@@ -334,7 +335,7 @@ HIP_EXPORT hipError_t hipGraphNodeFindInClone(hipGraphNode_t *node, hipGraphNode
     return HIP_CALL(hipGraphNodeFindInClone, find_in_clone(node, original, graph));
 }
 
-/* Writes up to *count nodes (NULL: only counts) and sets *count to how many there are. */
+/* Lists up to *count nodes, or counts them if `to` is NULL. *count becomes their number. */
 static hipError_t list(const struct hip_nodes *nodes, hipGraphNode_t *to, size_t *count)
 {
     for (size_t i = 0; to && i < *count; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Graph executables: a graph's copy that can be launched and updated. */
+/* This file implements graph executables: copies of a graph that can be launched and updated. */
 #include "hip.h"
 
 #include <stdio.h>
@@ -44,7 +44,7 @@ struct hipGraphNode *hip_exec_node(hipGraphExec_t exec, const struct hipGraphNod
     return NULL;
 }
 
-/* A cycle makes a graph impossible to run; the message goes to the caller's buffer. */
+/* True if the graph has no cycle. Otherwise the message goes to the caller's buffer. */
 static bool is_runnable(const struct ihipGraph *graph, char *log, size_t size)
 {
     size_t *order = hip_graph_order(graph);
@@ -95,7 +95,8 @@ HIP_EXPORT hipError_t hipGraphInstantiate(hipGraphExec_t *exec, hipGraph_t graph
     return HIP_CALL(hipGraphInstantiate, instantiate(exec, graph, error_node, log, size));
 }
 
-/* Flags are kept for those who ask: nothing is launched by the device, or freed at launches. */
+/* Instantiates a graph. Flags are only stored for queries, since the device launches nothing, and
+   launches free no memory. */
 static hipError_t instantiate_with(hipGraphExec_t *exec, hipGraph_t graph, unsigned long long flags)
 {
     const hipError_t error = instantiate(exec, graph, NULL, NULL, 0);
@@ -161,7 +162,7 @@ HIP_EXPORT hipError_t hipGraphExecDestroy(hipGraphExec_t exec)
                     hip_object_remove(exec, HIP_GRAPH_EXEC) ? hipSuccess : hipErrorInvalidValue);
 }
 
-/* The launch borrows the executable's graph; in a capture it becomes a child graph. */
+/* Launches an executable, which keeps its graph. In a capture it becomes a child graph. */
 static hipError_t launch(hipGraphExec_t handle, hipStream_t stream)
 {
     struct hip_work work = {.kind = WORK_GRAPH};
@@ -199,7 +200,8 @@ HIP_EXPORT hipError_t hipGraphUpload(hipGraphExec_t exec, hipStream_t stream)
 hipError_t hipGraphNodeSetEnabled(hipGraphExec_t exec, hipGraphNode_t node, unsigned int enabled);
 hipError_t hipGraphNodeGetEnabled(hipGraphExec_t exec, hipGraphNode_t node, unsigned int *enabled);
 
-/* Reads, and with `set` changes, whether a node runs. Kernels, copies and fills may be left out. */
+/* Returns whether a node runs, and with `set` changes it. Only kernels, copies and fills may be
+   disabled. */
 static hipError_t enabled(hipGraphExec_t exec, hipGraphNode_t handle, bool set,
                           unsigned int *enabled)
 {
@@ -234,7 +236,7 @@ HIP_EXPORT hipError_t hipGraphNodeGetEnabled(hipGraphExec_t exec, hipGraphNode_t
 
 /* -- whole-graph update ------------------------------------------------------------------------ */
 
-/* Compares shapes. The node at fault goes to `*culprit`. */
+/* Compares the shapes of two graphs. *culprit is the first node that differs. */
 static hipGraphExecUpdateResult compare(const struct ihipGraph *have, const struct ihipGraph *want,
                                         hipGraphNode_t *culprit)
 {
@@ -272,7 +274,7 @@ static hipError_t update(hipGraphExec_t handle, hipGraph_t graph_handle, hipGrap
     outcome = compare(handle->graph, graph, &node);
     if (outcome == hipGraphExecUpdateSuccess && !(copy = hip_graph_clone(graph)))
         outcome = hipGraphExecUpdateError;
-    /* Later changes of single nodes still name the nodes of the graph instantiated first. */
+    /* Later changes of single nodes still use the nodes of the first instantiated graph. */
     for (size_t i = 0; copy && i < copy->nodes.count; i++) {
         copy->nodes.items[i]->origin = handle->graph->nodes.items[i]->origin;
         copy->nodes.items[i]->left_out = handle->graph->nodes.items[i]->left_out;

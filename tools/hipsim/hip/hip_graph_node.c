@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kinds of graph nodes: making them, reading and changing their parameters. */
+/* This file implements the kinds of graph nodes: creating them, reading and changing their
+   parameters. */
 #include "hip.h"
 
 #include <stdlib.h>
@@ -7,7 +8,7 @@
 
 /* -- shared by all kinds ----------------------------------------------------------------------- */
 
-/* Takes over what the work owns. */
+/* Adds a node. Takes ownership of what the work owns. */
 hipError_t hip_graph_add_checked(hipGraphNode_t *out, hipGraph_t handle,
                                  const hipGraphNode_t *needs, size_t count, hipError_t error,
                                  struct hip_work work)
@@ -83,8 +84,8 @@ struct hipGraphNode *hip_graph_node_get(hipGraphNode_t handle, enum hip_work_kin
     return node;
 }
 
-/* Defines hipGraphAdd*Node, hipGraph*NodeSetParams and hipGraphExec*NodeSetParams of a kind whose
- * parameters come in a struct. */
+/* Defines hipGraphAdd*Node, hipGraph*NodeSetParams and hipGraphExec*NodeSetParams for a kind of
+ * node whose parameters are a struct. */
 #define NODE_KIND(Kind, params_type, exec_params_type, convert)                                   \
     HIP_EXPORT hipError_t hipGraphAdd##Kind##Node(hipGraphNode_t *node, hipGraph_t graph,         \
                                                   const hipGraphNode_t *needs, size_t count,      \
@@ -137,7 +138,8 @@ static hipError_t kernel_work(const hipKernelNodeParams *params, struct hip_work
 
 NODE_KIND(Kernel, hipKernelNodeParams, const hipKernelNodeParams, kernel_work)
 
-/* Pointers to the node's own copies of its arguments; valid until the node changes. */
+/* Makes pointers to the node's own copies of its arguments. They are valid until the node
+   changes. */
 static hipError_t point_at_arguments(struct hipGraphNode *node)
 {
     const struct hip_kernel_work *kernel = &node->work.kernel;
@@ -278,7 +280,7 @@ static hipError_t symbol_work(const void *symbol, const void *other, size_t size
     return error == hipSuccess ? check_copy(work) : error;
 }
 
-/* The three calls for one direction; their parameters stand in different orders. */
+/* The three calls for one direction. The order of their parameters differs. */
 #define SYMBOL_NODE(Way, PARAMS, symbol, other, to_symbol)                                         \
     HIP_EXPORT hipError_t hipGraphAddMemcpyNode##Way(                                              \
         hipGraphNode_t *node, hipGraph_t graph, const hipGraphNode_t *needs, size_t count, PARAMS, \
@@ -451,7 +453,8 @@ EVENT_NODE(EventWait, WORK_WAIT)
 
 /* -- child graphs and empty nodes -------------------------------------------------------------- */
 
-/* A child is copied, and with it its children: graphs put into each other grow like rabbits. */
+/* A child is copied with its own children. Without a limit, graphs nested in each other would grow
+   exponentially. */
 #define MAX_CHILD_NODES (1u << 18)
 
 static size_t count_nodes(const struct ihipGraph *graph)
@@ -533,7 +536,7 @@ HIP_EXPORT hipError_t hipGraphAddEmptyNode(hipGraphNode_t *node, hipGraph_t grap
                                           (struct hip_work){.kind = WORK_EMPTY}));
 }
 
-/* HIP 6 counts the types from 0, HIP 5 from 1; it has these two, 10 and 11, since 5.4. */
+/* HIP 6 counts node types from 0, HIP 5 from 1. These two, 10 and 11, exist since 5.4. */
 #define NODE_TYPE_ALLOC ((hipGraphNodeType)11)
 #define NODE_TYPE_FREE ((hipGraphNodeType)12)
 #define NODE_TYPE_BATCH ((hipGraphNodeType)15) /* 14, since 6.4 */

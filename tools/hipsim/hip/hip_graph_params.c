@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Graph nodes by what HIP 6 added: one call for all types, which takes a union of their parameters,
- * the driver's forms of copies and fills, and attributes of kernel nodes.
+ * This file implements calls on graph nodes that HIP 6 added: one call for all types, with a union
+ * of their parameters; the driver's forms of copies and fills; and attributes of kernel nodes.
  */
 #include "hip.h"
 
@@ -10,7 +10,7 @@
 
 /* -- nodes of any type ------------------------------------------------------------------------- */
 
-/* hipGraphNodeType as HIP 6 counts it. */
+/* The values of hipGraphNodeType in HIP 6. */
 enum node_type {
     TYPE_KERNEL,
     TYPE_MEMCPY,
@@ -24,7 +24,7 @@ enum node_type {
     TYPE_FREE,
 };
 
-/* hipGraphNodeParams. */
+/* The layout of hipGraphNodeParams. */
 struct node_params {
     enum node_type type;
     int reserved[3];
@@ -133,7 +133,7 @@ HIP_EXPORT hipError_t hipGraphExecNodeSetParams(hipGraphExec_t exec, hipGraphNod
 
 /* -- the driver's copies and fills ------------------------------------------------------------- */
 
-/* HIP_MEMSET_NODE_PARAMS. */
+/* The layout of HIP_MEMSET_NODE_PARAMS. */
 struct driver_fill {
     hipDeviceptr_t dst;
     size_t pitch;
@@ -255,7 +255,7 @@ HIP_EXPORT hipError_t hipDrvGraphExecMemsetNodeSetParams(hipGraphExec_t exec, hi
 
 enum { ATTRIBUTE_CACHE_WINDOW = 1, ATTRIBUTE_COOPERATIVE = 2, ATTRIBUTE_PRIORITY = 8 };
 
-/* hipAccessPolicyWindow has 32 bytes. */
+/* Reads or sets an attribute. hipAccessPolicyWindow has 32 bytes. */
 static hipError_t attribute_of(struct hip_kernel_work *kernel, int attribute, void *value, bool set)
 {
     int cooperative = kernel->cooperative;
@@ -286,7 +286,7 @@ static hipError_t node_attribute(hipGraphNode_t handle, int attribute, void *val
     return error;
 }
 
-/* HIP 6's hipLaunchAttributeValue is larger than the type that HIP 5 declares these with. */
+/* HIP 6's hipLaunchAttributeValue is larger than HIP 5's type in the declaration. */
 hipError_t hipGraphKernelNodeCopyAttributes(hipGraphNode_t from, hipGraphNode_t to);
 
 HIP_EXPORT hipError_t hipGraphKernelNodeSetAttribute(hipGraphNode_t node,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Half-precision helpers that Debian's library exports: programs' host code may bind to them. */
+/* This file has half-precision helpers that Debian's library exports, since host code may link
+   against them. */
 #include <stdint.h>
 #include <string.h>
 

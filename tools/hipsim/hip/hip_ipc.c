@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory and events of other processes. Work runs when it is submitted, so an event that another
- * process opens has nothing left to wait for; with option `streams` what comes before a record of
- * such an event runs at the record.
+ * This file implements memory and events of other processes. Work runs when it is submitted, so an
+ * event opened by another process has nothing to wait for. With option `streams`, the work before a
+ * record of such an event runs at the record.
  */
 #include "hip_order.h"
 
@@ -17,12 +17,12 @@
 enum { LAZY_PEER_ACCESS = 1 }; /* HIP 5 has 0 */
 enum { MEMORY_MAGIC = 0x6d706968, EVENT_MAGIC = 0x65706968 };
 
-/* A handle's 64 bytes hold this. */
+/* The contents of a handle's 64 bytes. */
 struct ipc_handle {
     uint32_t magic;
     int32_t device;
     struct hipsim_mem_place place;
-    uint64_t serial; /* tells allocations at the same place apart */
+    uint64_t serial; /* distinguishes allocations at the same address */
 };
 
 static_assert(sizeof(struct ipc_handle) <= HIP_IPC_HANDLE_SIZE, "a handle has room");
@@ -63,7 +63,7 @@ HIP_EXPORT hipError_t hipIpcGetMemHandle(hipIpcMemHandle_t *handle, void *pointe
     return HIP_CALL(hipIpcGetMemHandle, get_memory(handle, pointer));
 }
 
-/* Opens it, or counts that it is opened once more. Under the lock. */
+/* Opens memory of another process, or counts another opening. The caller holds the lock. */
 static hipError_t open_locked(void **pointer, const struct ipc_handle *handle, unsigned device)
 {
     struct opened *o = opened.all;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Launches: from the many API forms to kernel work, and from kernel work to the engine. */
+/* This file implements launches: from the forms of the API to kernel work, and from kernel work to
+   the engine. */
 #include "hip.h"
 
 #include <assert.h>
@@ -18,7 +19,7 @@
 
 /* -- arguments --------------------------------------------------------------------------------- */
 
-/* Packs the arguments that `params` point to. The block is calloc'ed: padding is zero. */
+/* Packs the arguments that `params` points to. The block is zeroed, so padding is zero. */
 static hipError_t pack_params(const struct kernel *kernel, void **params, struct hip_work *work)
 {
     const struct kernel_metadata *m = &kernel->metadata;
@@ -43,16 +44,17 @@ static hipError_t pack_params(const struct kernel *kernel, void **params, struct
         char *to = (char *)work->kernel.args + arg->offset;
         if (arg->kind == ARG_VALUE)
             memcpy(to, value, arg->size);
-        else /* dynamic LDS begins behind the static one */
+        else /* dynamic LDS begins after the static LDS */
             memcpy(to, &kernel->descriptor.group_segment_bytes, arg->size < 4 ? arg->size : 4);
     }
     return hipSuccess;
 }
 
 /*
- * `extra` is a list of keys and values: a pointer to the packed block and to its size. HIP takes
- * what the kernel declares from it and looks at the size no further, so kernels are launched with
- * blocks that end before arguments they do not use. What a block lacks is undefined here.
+ * Packs the arguments from `extra`, a list of keys and values: a pointer to the packed block, and
+ * its size. HIP copies the bytes that the kernel declares and does not check the size. So programs
+ * launch kernels with blocks that end before arguments they do not use. Missing bytes are undefined
+ * here.
  */
 static hipError_t pack_extra(const struct kernel *kernel, void **extra, struct hip_work *work)
 {
@@ -232,8 +234,8 @@ static void print_time(void)
     fputs(text, stderr);
 }
 
-/* To those who asked for the check, by `checks` or `halt`; once, as the next launches are likely to
- * be as large. */
+/* Reports an incomplete check, if the user has requested the check by `checks` or `halt`. It does
+ * so once, since later launches are likely to be as large. */
 static void say_incomplete(const struct launch *launch, const struct options *options)
 {
     const bool asked = options->checks != CHECK_DEFAULT || options->halt & CHECK_RACE;
@@ -251,7 +253,7 @@ static void say_incomplete(const struct launch *launch, const struct options *op
     hip_report(&report);
 }
 
-/* `modelled` is what the timing model says, negative if it is off. */
+/* Records a launch. `modelled` is the time by the timing model, negative if it is off. */
 static void note_launch(const struct launch *launch, struct hip_device *device, bool print,
                         double modelled, double *time)
 {
@@ -271,8 +273,9 @@ static void note_launch(const struct launch *launch, struct hip_device *device, 
     }
 }
 
-/* Compiled with -mprintf-kind=buffered: what is printed would go into a buffer of the runtime's,
- * formats into the metadata. Assembly may name the argument without any formats, and not use it. */
+/* True if the kernel was compiled with -mprintf-kind=buffered. Its printf would use a buffer of the
+ * runtime, with formats in the metadata. Assembly may name the argument without formats and not use
+ * it. */
 static bool prints_into_buffer(const struct kernel *kernel)
 {
     for (uint32_t i = 0; i < kernel->metadata.nargs; i++)
@@ -372,8 +375,8 @@ hipError_t hip_kernel_run(const struct hip_kernel_work *work, struct hip_device 
         hipsim_mem_trust_existing();
     double modelled;
     const int ended = time_run(launch, options.time != 0, &modelled);
-    const bool postponed = launch->polls; /* what the host may still store */
-    if (postponed)                        /* what it has found on the way is found */
+    const bool postponed = launch->polls; /* it waits for values that the host may still store */
+    if (postponed)                        /* findings made so far are reported */
         launch->fault.kind = FAULT_NONE;
     for (const struct finding *f = launch->first_finding; f; f = f->next)
         hip_findings_report(launch, work->function->module, &f->fault);
@@ -424,9 +427,9 @@ static hipError_t submit_kernel(struct ihipModuleSymbol_t *function, hipError_t 
 }
 
 /*
- * Refuses what clr's hipModuleLaunchKernel refuses before it looks at the kernel: more than
- * INT32_MAX blocks in x, or UINT16_MAX + 1 in y or z (ROCm/clr f9f995c6d, lines 501 to 505 of
- * hipamd/src/hip_module.cpp). Its launches of host functions, and those whose grid is in
+ * Refuses grids that clr's hipModuleLaunchKernel refuses before it looks at the kernel: more than
+ * INT32_MAX blocks in x, or UINT16_MAX + 1 in y or z. Source: ROCm/clr f9f995c6d, lines 501 to 505
+ * of hipamd/src/hip_module.cpp. Its launches of host functions, and launches with a grid in
  * work-items, have no such limit before gfx12 (hip_platform.cpp, ihipLaunchKernel).
  */
 static hipError_t check_blocks(const uint32_t grid[3])
@@ -465,8 +468,8 @@ static hipError_t launch_module(hipFunction_t handle, const uint32_t grid[3], di
     return submit_kernel(function, error, work, stream, events);
 }
 
-/* Launches a kernel of the program on the device of the stream, whichever is current: clr's
- * ihipLaunchKernel() takes the function of that device. */
+/* Launches a kernel of the program on the stream's device, even if another is current. clr's
+ * ihipLaunchKernel() uses that device's function too. */
 static hipError_t launch_host(const void *host, dim3 grid, dim3 block, void **params, size_t lds,
                               hipStream_t stream, bool cooperative, struct launch_events events)
 {
@@ -513,7 +516,7 @@ HIP_EXPORT hipError_t hipModuleLaunchKernel(hipFunction_t function, unsigned int
                                   extra, NO_EVENTS));
 }
 
-/* The two extensions count the grid in work-items. They are C++ functions in HIP's headers. */
+/* These two extensions count the grid in work-items. They are C++ functions in HIP's headers. */
 hipError_t ext_module_launch(
     hipFunction_t function, uint32_t grid_x, uint32_t grid_y, uint32_t grid_z, uint32_t block_x,
     uint32_t block_y, uint32_t block_z, size_t lds, hipStream_t stream, void **params, void **extra,
@@ -589,8 +592,8 @@ HIP_EXPORT hipError_t hipModuleLaunchCooperativeKernel(hipFunction_t function, u
 }
 
 /*
- * Launches that a struct describes, with a list of attributes: ROCm 7's hip_runtime_api.h, whose
- * hipLaunchConfig_t and HIP_LAUNCH_CONFIG these are.
+ * Launches described by a struct with a list of attributes. The layouts are hipLaunchConfig_t and
+ * HIP_LAUNCH_CONFIG of ROCm 7's hip_runtime_api.h.
  */
 struct launch_attribute {
     int id;
@@ -625,7 +628,7 @@ hipError_t hipLaunchKernelExC(const struct launch_config *config, const void *fu
 hipError_t hipDrvLaunchKernelEx(const struct module_launch_config *config, hipFunction_t function,
                                 void **params, void **extra);
 
-/* Sets what the attributes ask for; those that concern caches and priorities change no result. */
+/* Applies the attributes of a launch. Attributes of caches and priorities change no result. */
 static hipError_t read_attributes(const struct launch_attribute *attributes, unsigned count,
                                   bool *cooperative)
 {
@@ -711,7 +714,8 @@ HIP_EXPORT hipError_t hipLaunchCooperativeKernelMultiDevice(hipLaunchParams *lis
     return HIP_CALL(hipLaunchCooperativeKernelMultiDevice, launch_many(list, count, true));
 }
 
-/* A C++ function of HIP's headers: the launch of programs that were built without Clang's own. */
+/* A C++ function of HIP's headers, by which programs launch that were built without Clang's own
+   launches. */
 void launch_ggl(
     uintptr_t function, const dim3 *grid, const dim3 *block, uint32_t lds, hipStream_t stream,
     void **params) __asm__("_ZN8hip_impl22hipLaunchKernelGGLImplEmRK4dim3S2_jP12ihipStream_tPPv");

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Launches in three steps, as compilers before HIP-Clang made them: the shape, each argument, the
- * kernel. Calls may nest, since the arguments' expressions may launch kernels themselves.
+ * This file implements launches in three steps, as compilers before HIP-Clang emitted them: the
+ * shape, each argument, the kernel. Launches may nest, since expressions of arguments may launch
+ * kernels.
  */
 #include "hip.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Libraries of HIP 7: code that belongs to no device. It is loaded for a device when something of
- * it is first used there, and a kernel's handle stands for the function of the current device.
+ * This file implements libraries of HIP 7: code that belongs to no device. It is loaded for a
+ * device at the first use there. A kernel's handle means the function of the current device.
  */
 #include "hip.h"
 
@@ -25,7 +25,7 @@ struct ihipLibrary_t {
     struct image image;
     pthread_mutex_t lock;
     struct ihipModule_t *modules[HIP_MAX_DEVICES]; /* guarded by lock */
-    struct ihipKernel_t *kernels;                  /* asked for so far; guarded by lock */
+    struct ihipKernel_t *kernels;                  /* kernels requested so far; guarded by lock */
 };
 
 hipError_t hipLibraryLoadData(hipLibrary_t *library, const void *code, hipJitOption *jit,
@@ -79,7 +79,7 @@ static hipError_t invalid(const char *what, const void *handle)
 
 /* -- libraries --------------------------------------------------------------------------------- */
 
-/* The library's module on a device, made at first use. The library keeps it. */
+/* Finds the library's module on a device, which is made at first use. The library owns it. */
 static hipError_t module_on(struct ihipLibrary_t *library, struct hip_device *device,
                             struct ihipModule_t **module)
 {
@@ -102,7 +102,7 @@ static hipError_t module_on(struct ihipLibrary_t *library, struct hip_device *de
     return error;
 }
 
-/* Code for no device at hand is an error at once, as with modules. */
+/* Creates a library. Code for no visible device is an error at once, as with modules. */
 static hipError_t create(hipLibrary_t *handle, struct image *image)
 {
     struct ihipModule_t *module;
@@ -136,7 +136,8 @@ static hipError_t load(hipLibrary_t *handle, const char *path, const void *memor
     return error;
 }
 
-/* The options are of a just-in-time compiler, and say whether the code must be kept: it is. */
+/* Loads a library. The options concern a just-in-time compiler, and whether the code must be kept:
+   it is always kept. */
 HIP_EXPORT hipError_t hipLibraryLoadData(hipLibrary_t *library, const void *code, hipJitOption *jit,
                                          void **jit_values, unsigned jit_count, void *options,
                                          void **values, unsigned count)
@@ -182,7 +183,8 @@ HIP_EXPORT hipError_t hipLibraryUnload(hipLibrary_t library)
 
 /* -- kernels ----------------------------------------------------------------------------------- */
 
-/* The handle of that name: the same whenever it is asked for. Under the library's lock. */
+/* Returns the handle of a kernel's name, always the same one. The caller holds the library's
+   lock. */
 static struct ihipKernel_t *kernel_named(struct ihipLibrary_t *library, const char *name)
 {
     struct ihipKernel_t *kernel = library->kernels;
@@ -331,7 +333,7 @@ static hipError_t get_function(hipFunction_t *out, hipKernel_t handle)
     if (error != hipSuccess)
         return error;
     *out = function;
-    hip_object_put(function); /* the module keeps it */
+    hip_object_put(function); /* the module owns it */
     return hipSuccess;
 }
 
@@ -365,7 +367,7 @@ HIP_EXPORT hipError_t hipKernelGetName(const char **name, hipKernel_t kernel)
     return HIP_CALL(hipKernelGetName, describe(kernel, NULL, name));
 }
 
-/* Hidden arguments are none of the program's. */
+/* Returns the position of a parameter. Hidden arguments do not count. */
 static hipError_t parameter(hipKernel_t handle, size_t index, size_t *offset, size_t *size)
 {
     struct ihipModuleSymbol_t *function;
@@ -416,7 +418,8 @@ HIP_EXPORT hipError_t hipKernelGetAttribute(int *value, hipFunction_attribute at
     return HIP_CALL(hipKernelGetAttribute, get_attribute(value, attribute, kernel, device));
 }
 
-/* All of LDS may be dynamic without asking, so a limit on it is only checked. */
+/* Sets an attribute. All of LDS may be dynamic without a request, so a limit on it is only
+   checked. */
 static hipError_t set_attribute(hipFunction_attribute attribute, int value, hipKernel_t kernel,
                                 int device)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The many spellings of copy and fill. Each builds one struct hip_copy or hip_fill. */
+/* This file implements the many forms of copy and fill. Each builds one struct hip_copy or
+   hip_fill. */
 #include "hip.h"
 
 #include <string.h>
@@ -115,7 +116,7 @@ HIP_EXPORT hipError_t hipMemcpy2DAsync(void *dst, size_t dst_pitch, const void *
         submit(copy_2d(dst, dst_pitch, src, src_pitch, width, height, kind), stream, false));
 }
 
-/* HIP 6: unregistered, host, device, managed, and from 10 on array, unified. */
+/* The numbers of HIP 6: unregistered, host, device, managed, and from 10 on array, unified. */
 hipMemoryType hip_memory_type(unsigned given)
 {
     static const hipMemoryType types[] = {hipMemoryTypeHost, hipMemoryTypeHost, hipMemoryTypeDevice,
@@ -149,7 +150,8 @@ static hipError_t refuse_arrays(void)
     return hip_fail(hipErrorNotSupported, "arrays and textures are not simulated");
 }
 
-/* Bytes from plane to plane. What does not fit is too far for any memory, which checks notice. */
+/* Returns the bytes between planes. On overflow the result exceeds any memory, which checks
+   notice. */
 static size_t slice_bytes(size_t pitch, size_t rows)
 {
     size_t bytes;
@@ -162,8 +164,8 @@ static bool is_in_arena(uintptr_t address)
     return address - hipsim_arena.base < hipsim_arena.size;
 }
 
-/* The byte at (x bytes, y rows, z planes) of a box. False if there is no such address, or the box
- * starts in the device's memory and that byte is far from it. */
+/* Finds the byte at (x bytes, y rows, z planes) of a box. False if there is no such address, or if
+ * the box begins in device memory and that byte is far from it. */
 static bool place(const void *base, size_t pitch, size_t rows, size_t x, size_t y, size_t z,
                   void **at)
 {
@@ -235,7 +237,7 @@ HIP_EXPORT hipError_t hipMemcpy3DAsync(const struct hipMemcpy3DParms *p, hipStre
     return HIP_CALL(hipMemcpy3DAsync, copy_3d(p, stream, false));
 }
 
-/* One end of a copy as the driver names it: memory of a type, and a position in a box there. */
+/* One end of a copy in the driver's API: memory of a type, and a position in a box. */
 struct end {
     hipMemoryType type;
     const void *host, *device;
@@ -247,7 +249,7 @@ struct box {
     size_t width, height, depth;
 };
 
-/* The address of an end. */
+/* Finds the address of an end. */
 static hipError_t find_end(const struct end *e, void **at)
 {
     const void *const base = e->type == hipMemoryTypeHost ? e->host : e->device;
@@ -292,7 +294,7 @@ static hipError_t copy_box(const struct box *b, hipStream_t stream, bool wait)
     return error == hipSuccess ? submit(work, stream, wait) : error;
 }
 
-/* HIP_MEMCPY3D as HIP 6 has it: what was unsigned is size_t. */
+/* HIP_MEMCPY3D in HIP 6, where former unsigned members are size_t. */
 struct memcpy_3d {
     size_t src_x, src_y, src_z, src_lod;
     unsigned src_type;
@@ -406,7 +408,7 @@ HIP_EXPORT hipError_t hipDrvMemcpy3DAsync(const HIP_MEMCPY3D *p, hipStream_t str
     return HIP_CALL(hipDrvMemcpy3DAsync, driver_copy_3d(p, stream, false));
 }
 
-/* A box of one plane. */
+/* Copies a box of one plane. */
 static hipError_t copy_param_2d(const hip_Memcpy2D *p, hipStream_t stream, bool wait)
 {
     if (!p)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Allocation, registration, and what HIP says about pointers. */
+/* This file implements allocation, registration, and queries about pointers. */
 #include "hip_order.h"
 
 #include <stdlib.h>
@@ -117,7 +117,8 @@ HIP_EXPORT hipError_t hipHostMalloc(void **pointer, size_t size, unsigned int fl
     return HIP_CALL(hipHostMalloc, allocate(pointer, size, HIPSIM_MEM_HOST, flags));
 }
 
-/* Bits 0 to 2 (portable, mapped, write-combined) and those of hipHostMalloc from 28 on. */
+/* Allocates host memory. Flags are bits 0 to 2 (portable, mapped, write-combined) and
+   hipHostMalloc's from 28 on. */
 static hipError_t allocate_host(void **pointer, size_t size, unsigned flags)
 {
     if (flags & ~0xf0000007u)
@@ -147,7 +148,7 @@ HIP_EXPORT hipError_t hipMemAllocHost(void **pointer, size_t size)
     return HIP_CALL(hipMemAllocHost, allocate(pointer, size, HIPSIM_MEM_HOST, 0));
 }
 
-/* Frees memory that work may still use: the calls wait for all of it (HIP API, hipFree()). */
+/* Frees memory. Work may still use it, so the call waits for all work (HIP API, hipFree()). */
 static hipError_t wait_and_release(void *pointer, bool host)
 {
     if (pointer)
@@ -170,7 +171,7 @@ HIP_EXPORT hipError_t hipFreeHost(void *pointer)
     return HIP_CALL(hipFreeHost, release(pointer, true));
 }
 
-/* Rows start at multiples of 128 bytes, the cache line. */
+/* Allocates rows, each at a multiple of 128 bytes, a cache line. */
 static hipError_t allocate_rows(void **pointer, size_t *pitch, size_t width, size_t rows)
 {
     size_t size;
@@ -241,7 +242,7 @@ HIP_EXPORT hipError_t hipHostUnregister(void *pointer)
                                            : hipErrorHostMemoryNotRegistered);
 }
 
-/* Host and device see the same addresses. */
+/* Returns the device pointer of host memory. Host and device have the same addresses. */
 static hipError_t device_pointer(void **device, void *host)
 {
     if (!device)
@@ -276,7 +277,7 @@ HIP_EXPORT hipError_t hipHostGetFlags(unsigned int *flags, void *host)
 
 /* -- questions about pointers ------------------------------------------------------------------ */
 
-/* HIP 6 has a number for managed memory, HIP 5 calls it the device's. */
+/* Returns the number of a memory type. HIP 5 reports managed memory as device memory. */
 static unsigned type_number(const struct hipsim_mem_slot *slot)
 {
     if (slot->kind == HIPSIM_MEM_MANAGED && hip_options().hip >= 6)
@@ -349,7 +350,7 @@ HIP_EXPORT hipError_t hipPointerGetAttribute(void *data, hipPointer_attribute at
     return HIP_CALL(hipPointerGetAttribute, pointer_attribute(data, attribute, pointer));
 }
 
-/* An attribute that a pointer lacks is null here, and no error. */
+/* Reads several attributes. One that the pointer lacks is set to null, without an error. */
 static hipError_t many_attributes(unsigned count, hipPointer_attribute *attributes, void **data,
                                   void *pointer)
 {
@@ -448,7 +449,7 @@ HIP_EXPORT hipError_t hipMemAdvise(const void *pointer, size_t size, hipMemoryAd
     return HIP_CALL(hipMemAdvise, hint(pointer, size));
 }
 
-/* Since HIP 7: with places instead of devices. */
+/* The HIP 7 form, with locations instead of devices. */
 hipError_t hipMemAdvise_v2(const void *pointer, size_t size, hipMemoryAdvise advice,
                            hipMemLocation place);
 hipError_t hipMemPrefetchAsync_v2(const void *pointer, size_t size, hipMemLocation place,
@@ -474,7 +475,8 @@ HIP_EXPORT hipError_t hipMemPrefetchAsync_v2(const void *pointer, size_t size, h
                                                 : hint(pointer, size));
 }
 
-/* A size of 0 means the whole allocation, and nothing less may be attached. */
+/* Attaches managed memory to a stream. Size 0 means the whole allocation; a part may not be
+   attached. */
 static hipError_t attach(void *pointer, size_t size, unsigned flags)
 {
     const struct hipsim_mem_slot *slot = live_slot(pointer);
@@ -493,7 +495,7 @@ HIP_EXPORT hipError_t hipStreamAttachMemAsync(hipStream_t stream, void *pointer,
     return HIP_CALL(hipStreamAttachMemAsync, attach(pointer, size, flags));
 }
 
-/* Plain data, needed by programs that never touch an array. */
+/* Creates a channel descriptor, which is plain data. Programs without arrays call it too. */
 HIP_EXPORT hipChannelFormatDesc hipCreateChannelDesc(int x, int y, int z, int w,
                                                      enum hipChannelFormatKind kind)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Modules and functions, and what HIP says about functions. */
+/* This file implements modules and functions, and queries about functions. */
 #include "hip_order.h"
 
 #include <stdlib.h>
@@ -88,7 +88,8 @@ hipError_t hip_module_create(struct image *image, struct hip_device *device,
 
 /* -- variables --------------------------------------------------------------------------------- */
 
-/* Clang makes of a __managed__ variable x its first value, x.managed, and a pointer, x. */
+/* Allocates a __managed__ variable x. Clang emits its initial value, x.managed, and a pointer,
+   x. */
 static hipError_t manage(struct ihipModule_t *module, const struct global_variable *initial,
                          size_t name_length)
 {
@@ -162,7 +163,8 @@ static void destroy_function(struct hip_object *object)
     free(function);
 }
 
-/* HIP's runtime knows a kernel by the name in the metadata alone (clr, createKernelMetadataMap). */
+/* True if the kernel is in the metadata. HIP's runtime knows kernels only by it (clr,
+   createKernelMetadataMap). */
 static bool is_in_metadata(const struct kernel *kernel)
 {
     return kernel->metadata.name && strcmp(kernel->metadata.name, kernel->name) == 0;
@@ -193,8 +195,8 @@ struct ihipModuleSymbol_t *hip_module_function(struct ihipModule_t *module, cons
     return function;
 }
 
-/* A function refers to its module, so the module takes its functions' handles back first. Work
- * that still holds a function (a graph) keeps the code alive. */
+/* Unloads a module. A function refers to its module, so the functions' handles are removed first.
+ * Work that still uses a function (a graph) keeps the code alive. */
 void hip_module_unload(struct ihipModule_t *module)
 {
     hip_order_drain();
@@ -261,7 +263,7 @@ HIP_EXPORT hipError_t hipModuleLoadFatBinary(hipModule_t *module, const void *im
     return HIP_CALL(hipModuleLoadFatBinary, load(module, NULL, image));
 }
 
-/* The options steer a just-in-time compiler, which loading machine code does not need. */
+/* Loads a module. The options concern a just-in-time compiler, which machine code does not need. */
 HIP_EXPORT hipError_t hipModuleLoadDataEx(hipModule_t *module, const void *image,
                                           unsigned int count, hipJitOption *options, void **values)
 {
@@ -447,7 +449,7 @@ HIP_EXPORT hipError_t hipFuncGetAttributes(struct hipFuncAttributes *attributes,
     return HIP_CALL(hipFuncGetAttributes, function_attributes(attributes, function));
 }
 
-/* All of LDS may be dynamic without asking, so the wish is only checked. */
+/* Sets an attribute. All of LDS may be dynamic without a request, so the value is only checked. */
 static hipError_t set_attribute(const void *handle, hipFuncAttribute attribute, int value)
 {
     struct ihipModuleSymbol_t *function;
@@ -523,7 +525,8 @@ static hipError_t get_entry(const char *name, void **function, int version, enum
     return *function ? hipSuccess : hipErrorNotFound;
 }
 
-/* The flags choose between the null stream and the thread's own, which the names say as well. */
+/* Finds an entry point. The flags select the null stream or the thread's own stream, as the names
+   do. */
 HIP_EXPORT hipError_t hipGetProcAddress(const char *name, void **function, int version,
                                         uint64_t flags, enum entry_found *found)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The registry of live handles: whatever a program passes as a handle is looked up here first. */
+/* This file implements the registry of live handles, in which every handle from a program is looked
+   up. */
 #include "hip.h"
 
 #include <stdlib.h>
@@ -22,7 +23,8 @@ static struct hip_object **bucket_of(const void *handle)
     return &registry.buckets[hash >> (64 - registry.bits)];
 }
 
-/* Graphs have many nodes. Without memory the chains stay long, and all still works. */
+/* Doubles the buckets, since graphs have many nodes. If memory is exhausted the chains stay
+   long. */
 static void grow(void)
 {
     const size_t size = (size_t)1 << registry.bits;
@@ -60,7 +62,8 @@ void hip_object_add(struct hip_object *object, enum hip_kind kind,
     pthread_mutex_unlock(&registry.lock);
 }
 
-/* The link that points to the object, so that it can be taken out; under the lock. */
+/* Returns the link that points to the object, so that it can be removed. The caller holds the
+   lock. */
 static struct hip_object **find(const void *handle, enum hip_kind kind)
 {
     struct hip_object **link = bucket_of(handle);

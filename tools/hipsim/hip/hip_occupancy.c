@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Occupancy of a compute unit: 4 SIMDs, each with 8 wave slots and 512 vector registers per lane
- * that are given out in eights; LDS in granules. At most 16 workgroups of more than one wave share
- * a unit. Sources: the ISA manuals' and LLVM's (GCNSubtarget) occupancy rules for gfx90a and later.
+ * This file computes the occupancy of a compute unit: 4 SIMDs, each with 8 wave slots and 512
+ * vector registers in each lane, which are allocated in units of eight. LDS is allocated in
+ * granules. At most 16 workgroups of more than one wave share a unit. Sources: the ISA manuals' and
+ * LLVM's (GCNSubtarget) occupancy rules for gfx90a and later.
  */
 #include "hip.h"
 
@@ -24,8 +25,8 @@ int hip_occupancy(const struct kernel *kernel, uint32_t threads, uint64_t dynami
     uint32_t slots = registers ? VGPRS / registers : WAVE_SLOTS;
     if (slots > WAVE_SLOTS)
         slots = WAVE_SLOTS;
-    /* The waves of a group are dealt to the SIMDs in turn, and groups start where there is room:
-     * whole groups are bounded by the wave slots of all SIMDs together. */
+    /* The waves of a group go to the SIMDs in rotation, and a group starts where there is room. So
+     * whole groups are limited by the wave slots of all SIMDs together. */
     uint32_t groups = slots * SIMDS / waves;
     if ((waves + SIMDS - 1) / SIMDS > slots)
         groups = 0;
@@ -55,7 +56,7 @@ static hipError_t active_blocks(int *blocks, const void *handle, int threads, si
     return hipSuccess;
 }
 
-/* The largest block size with which a unit holds the most work-items. */
+/* Returns the largest block size with which a unit holds the most work-items. */
 static hipError_t potential(int *grid, int *block, const void *handle, size_t lds, int limit)
 {
     struct hip_device *device = hip_current_device();

@@ -10,24 +10,24 @@
 #include "hip_findings.h"
 
 #define BUCKETS 65536u
-#define TOUCHES_MAX 65536u /* 100 MiB: what is beyond is not compared */
-#define RACES_MAX 64u      /* pairs of operations that are told apart */
+#define TOUCHES_MAX 65536u /* 100 MiB: accesses beyond it are not compared */
+#define RACES_MAX 64u      /* most pairs of operations that are reported */
 #define SHARED_SLOT (ORDER_SLOTS - 1)
 
-/* An operation, waiting or running. */
+/* An operation that waits or runs. */
 struct operation {
     struct ihipStream_t *stream; /* referenced */
-    struct hip_work work;        /* owned while it waits */
-    struct hip_order before;     /* itself included */
+    struct hip_work work;        /* owned while the operation waits */
+    struct hip_order before;     /* what precedes it, itself included */
     unsigned slot;
     uint64_t number;
     char name[128];
     bool running;
-    uint64_t tried;         /* state.round in which it was postponed */
+    uint64_t tried;         /* value of state.round when it was postponed */
     struct operation *next; /* in the order of submission */
 };
 
-/* The accesses of one operation to a page. */
+/* The accesses of one operation to one page. */
 struct touch {
     struct race_page page;
     unsigned slot;
@@ -41,15 +41,15 @@ static struct {
     pthread_cond_t ended;
     uint64_t numbers[ORDER_SLOTS]; /* operations submitted so far */
     bool taken[ORDER_SLOTS];
-    unsigned streams; /* that have had work, */
-    bool made;        /* or that the program has made */
+    unsigned streams; /* number of streams that have had work, */
+    bool made;        /* true if the program has created one */
     struct hip_order host;
     struct operation *waiting;
     uint64_t seed, random;
-    uint64_t round; /* counts the operations that have ended, and the host's waits */
+    uint64_t round;                 /* operations that have ended, plus waits of the host */
     struct touch *touches[BUCKETS]; /* by page */
     unsigned ntouches;
-    uint64_t races[RACES_MAX]; /* hashes of those that were reported */
+    uint64_t races[RACES_MAX]; /* hashes of the reported pairs */
     unsigned nraces;
 } state = {.lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER};
 
@@ -97,8 +97,7 @@ static bool is_blocking(const struct ihipStream_t *stream)
     return !(stream->flags & hipStreamNonBlocking);
 }
 
-/* Returns the order of work that is submitted to the stream now: all that comes before it. The
- * caller holds the lock. */
+/* Returns what precedes work that is submitted to the stream now. The caller holds the lock. */
 static struct hip_order submitted_after(struct ihipStream_t *stream)
 {
     struct hip_order order = stream->order;
@@ -125,7 +124,7 @@ static struct touch **bucket_of(uint64_t address)
     return &state.touches[page * UINT64_C(0x9e3779b97f4a7c15) >> 48];
 }
 
-/* Drops what no later operation can race with; under the lock. */
+/* Drops accesses with which no later operation can race. The caller holds the lock. */
 static void prune(struct touch **link)
 {
     while (*link) {
@@ -147,7 +146,8 @@ static void host_waited(const struct hip_order *order)
         prune(&state.touches[i]);
 }
 
-/* The first byte that one side changes and the other uses, not both by atomics; false if none. */
+/* Finds the first byte that one side changes and the other uses, other than by atomics on both
+   sides. False if there is none. */
 static bool find_conflict(const struct race_page *a, const struct race_page *b, uint64_t *address,
                           bool *wrote)
 {
@@ -187,7 +187,8 @@ struct race {
     char text[900], kernel[128];
 };
 
-/* Under the lock; the text is reported without it. */
+/* Compares an operation's accesses to a page with earlier ones. The caller holds the lock, and
+   reports the text after releasing it. */
 static bool compare(const struct operation *op, const struct race_page *page, struct race *race)
 {
     for (const struct touch *t = *bucket_of(page->address); t; t = t->next) {
@@ -253,7 +254,7 @@ static void touch_page(void *ctx, const struct race_page *page)
         hip_findings_between(race.kernel, race.text);
 }
 
-/* With one stream only there is nothing to compare. */
+/* True if accesses are recorded. With one stream there is nothing to compare. */
 static bool is_followed(void)
 {
     return current && (state.made || state.streams > 1) && current->slot != SHARED_SLOT &&
@@ -320,7 +321,7 @@ static void name_operation(struct operation *op)
     snprintf(op->name, sizeof(op->name), "%s", kernel ? kernel : call ? call : "HIP");
 }
 
-/* Numbers the operation and says what comes before it. */
+/* Numbers the operation and computes what precedes it. */
 static void place(struct operation *op)
 {
     struct ihipStream_t *stream = op->stream;
@@ -339,14 +340,15 @@ static void place(struct operation *op)
     pthread_mutex_unlock(&state.lock);
 }
 
-/* A graph is not: it would do again what it has done before it waits. */
+/* True if work can be run again. A graph cannot, since it would repeat what it did before it
+   waited. */
 static bool can_run_again(const struct hip_work *work)
 {
     return work->kind == WORK_KERNEL || work->kind == WORK_VALUE;
 }
 
-/* With `postpone` the result is hipErrorNotReady if the work waits for what the host has not stored
- * yet. */
+/* Runs an operation. With `postpone` the result is hipErrorNotReady if it waits for a value that
+ * the host has not stored yet. */
 static hipError_t run(struct operation *op, bool postpone)
 {
     struct operation *outer = current;
@@ -376,7 +378,7 @@ static uint64_t next_random(void)
     return z ^ z >> 31;
 }
 
-/* Nothing that waits or runs comes before it. */
+/* True if no waiting or running operation precedes it. */
 static bool is_ready(const struct operation *op)
 {
     if (op->running)
@@ -387,12 +389,13 @@ static bool is_ready(const struct operation *op)
     return true;
 }
 
-/* These say which of the work that is ready may run next. */
+/* Which of the operations that are ready may run next. */
 enum choice {
-    CHOOSE_QUERIED,  /* the host asks: what it asks for, or anything if a seed wants that */
-    CHOOSE_WANTED,   /* the host waits: the same, */
-    CHOOSE_ANY,      /* else anything: it may store what the others wait for, */
-    CHOOSE_DEADLOCK, /* else what cannot go on */
+    CHOOSE_QUERIED,  /* the host queries: an operation that the query needs, or any if the seed
+                        selects that */
+    CHOOSE_WANTED,   /* the host waits: an operation that it needs */
+    CHOOSE_ANY,      /* if none: any, since it may store values that others wait for */
+    CHOOSE_DEADLOCK, /* if none: an operation that cannot proceed */
 };
 
 static bool is_candidate(const struct operation *op, const struct hip_order *order,
@@ -434,7 +437,8 @@ static bool is_needed(const struct hip_order *order)
     return false;
 }
 
-/* Runs one that is ready, or waits until another thread has run one. Under the lock. */
+/* Runs an operation that is ready, or waits until another thread has run one. The caller holds the
+   lock. */
 static void advance(const struct hip_order *order, bool host_waits)
 {
     enum choice choice = host_waits ? CHOOSE_WANTED : CHOOSE_QUERIED;
@@ -469,8 +473,8 @@ static void advance(const struct hip_order *order, bool host_waits)
     pthread_mutex_lock(&state.lock);
 }
 
-/* Until all that comes before `order` has run. Inside of an operation, a host function's, nothing
- * is waited for: it would be for itself. */
+/* Runs operations until all that precede `order` have run. Called from an operation (a host
+ * function) it returns at once, since it would wait for itself. */
 static void drain(const struct hip_order *order)
 {
     state.round++;
@@ -478,7 +482,8 @@ static void drain(const struct hip_order *order)
         advance(order, true);
 }
 
-/* Copies from and to memory that HIP does not know are staged at once, as the runtime does. */
+/* True if work must run at submission. Copies from and to memory unknown to HIP are staged at once,
+   as the runtime does. */
 static bool must_run_now(const struct hip_work *work)
 {
     return work->kind == WORK_COPY &&
@@ -523,7 +528,7 @@ hipError_t hip_order_submit(struct ihipStream_t *stream, const struct hip_work *
         return keep(&op);
     }
     pthread_mutex_lock(&state.lock);
-    const bool behind = !current && is_needed(&op.before); /* something that was postponed */
+    const bool behind = !current && is_needed(&op.before); /* a postponed operation precedes it */
     if (!behind || must_run_now(work))
         drain(&op.before);
     pthread_mutex_unlock(&state.lock);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stream-ordered allocation. Work runs when it is submitted, so an asynchronous allocation or free
- * happens at once; a pool is an account of what was taken from it.
+ * This file implements stream-ordered allocation. Work runs when it is submitted, so an
+ * asynchronous allocation or free happens at once. A pool is an account of its allocations.
  */
 #include "hip.h"
 
@@ -51,7 +51,7 @@ static struct ihipMemPoolHandle_t *create_pool(struct hip_device *device)
     return pool;
 }
 
-/* A reference to the device's default or current pool. */
+/* Returns a reference to the device's default or current pool. */
 static struct ihipMemPoolHandle_t *device_pool(struct hip_device *device, bool want_default)
 {
     pthread_mutex_lock(&device->lock);
@@ -97,7 +97,7 @@ void hip_pool_forget(const void *pointer)
     }
 }
 
-/* In a graph each launch allocates, at the same address. */
+/* Captures an allocation. Each launch of the graph allocates at the same address. */
 static hipError_t capture_take(void **pointer, size_t size, const struct hip_device *device,
                                hipStream_t stream)
 {
@@ -107,7 +107,7 @@ static hipError_t capture_take(void **pointer, size_t size, const struct hip_dev
     return error == hipSuccess ? hip_submit(stream, work) : error;
 }
 
-/* Takes over the reference to the pool. */
+/* Allocates from a pool. Takes ownership of the reference to the pool. */
 static hipError_t take(void **pointer, size_t size, struct ihipMemPoolHandle_t *pool,
                        hipStream_t stream)
 {
@@ -196,7 +196,7 @@ static hipError_t get_pool(hipMemPool_t *pool, int ordinal, bool want_default)
     *pool = device_pool(device, want_default);
     if (!*pool)
         return hipErrorOutOfMemory;
-    hip_object_put(*pool); /* the registry keeps it alive */
+    hip_object_put(*pool); /* the registry owns it */
     return hipSuccess;
 }
 
@@ -222,7 +222,7 @@ static hipError_t set_pool(int ordinal, hipMemPool_t handle)
         hip_object_put(pool);
         return hipErrorInvalidValue;
     }
-    /* The device keeps the reference that it takes to a pool of the program's. */
+    /* The device keeps a reference to the program's pool. */
     pthread_mutex_lock(&device->lock);
     struct ihipMemPoolHandle_t *before = device->pool;
     device->pool = pool;
@@ -329,7 +329,7 @@ HIP_EXPORT hipError_t hipMemPoolSetAttribute(hipMemPool_t pool, hipMemPoolAttr a
     return HIP_CALL(hipMemPoolSetAttribute, access_attribute(pool, attribute, value, true));
 }
 
-/* Nothing is held back, so there is nothing to trim. */
+/* Checks the pool only: no memory is cached, so there is none to trim. */
 static hipError_t check_pool(hipMemPool_t handle)
 {
     void *pool = hip_object_get(handle, HIP_POOL);
@@ -344,7 +344,7 @@ HIP_EXPORT hipError_t hipMemPoolTrimTo(hipMemPool_t pool, size_t keep)
     return HIP_CALL(hipMemPoolTrimTo, check_pool(pool));
 }
 
-/* All devices share one address space, so access is only checked. */
+/* Checks a location only, since all devices share one address space. */
 static hipError_t check_location(const hipMemLocation *location)
 {
     if (!location || location->type != hipMemLocationTypeDevice)

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hostcalls, the way in which a kernel's printf reaches the host.
- *
- * A wave takes a packet from a free list in the buffer, fills in a service number and eight words
- * per lane, pushes the packet on the ready list, rings a doorbell (a signal, with a message), and
- * spins until the packet's ready bit is clear. The message arrives here in the wave's own host
- * thread, so the packet is served at once. Layout and protocol as ROCm's device library
- * (ockl/src/hostcall_impl.cl) uses them.
- *
- * printf sends a message in pieces. Word 0 of a lane says where the piece belongs (begin, end, how
- * many words, which message); the message is the output stream, the format with its zero byte in
- * whole words, then a word per argument, or a string in whole words for %s.
+ * This file implements hostcalls, by which a kernel's printf reaches the host.
+ * A wave takes a packet from a free list in the buffer and writes a service number and eight words
+ * for each lane. It pushes the packet on the ready list, rings a doorbell (a signal, with a
+ * message), and spins until the packet's ready bit is clear. The message arrives here in the wave's
+ * host thread, so the packet is served at once. Layout and protocol: ROCm's device library
+ * (ockl/src/hostcall_impl.cl).
+ * printf sends a message in pieces. Word 0 of a lane describes the piece: begin, end, number of
+ * words, which message. A message begins with the output stream and the format, whose zero byte is
+ * included, in whole words. Then follows a word for each argument, or the whole words of a string
+ * for %s.
  */
 #include "hip.h"
 
@@ -18,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PACKETS 4096u /* more than there can be waves in flight: the device does not check */
+#define PACKETS 4096u /* more than waves can be in flight, since the device does not check */
 #define WORDS 8
 #define SERVICE_PRINTF 2
 #define MAX_MESSAGE_WORDS (1u << 20)
@@ -45,7 +44,7 @@ struct hostcall_buffer {
     uint64_t index_mask;
 };
 
-/* amd_signal_t as far as a device looks at it. */
+/* The part of amd_signal_t that a device uses. */
 struct signal {
     int64_t kind;
     _Atomic int64_t value;
@@ -54,7 +53,7 @@ struct signal {
     uint32_t unused[9];
 };
 
-struct region { /* all of it, as one allocation */
+struct region { /* everything in one allocation */
     struct hostcall_buffer buffer;
     struct signal signal;
     uint64_t mailbox;
@@ -94,7 +93,7 @@ static struct region *create_region(unsigned device)
         .doorbell = (uintptr_t)&r->signal,
         .index_mask = PACKETS - 1,
     };
-    /* A list entry is an index, made unlike zero (the list's end) by the bits above the mask. */
+    /* A list entry is an index with bits above the mask set, since zero ends the list. */
     uint64_t next = PACKETS;
     for (uint64_t i = 1; i < PACKETS; i++) {
         r->headers[i].next = next;
@@ -139,7 +138,7 @@ static uint64_t take_word(struct reader *r)
     return *r->words++;
 }
 
-/* A string in whole words; its end is looked for within the message only. */
+/* Takes a string in whole words. Its end is searched only within the message. */
 static const char *take_string(struct reader *r)
 {
     const char *text = (const char *)r->words;
@@ -167,7 +166,7 @@ static void put(struct conversion *c, char ch)
         c->spec[c->used++] = ch;
 }
 
-/* Reads a conversion behind its %, with `*` replaced by the argument. Returns what follows. */
+/* Reads a conversion after its %, with `*` replaced by the argument. Returns the text after it. */
 static const char *parse_conversion(const char *p, struct reader *r, struct conversion *c)
 {
     *c = (struct conversion){.spec = "%", .used = 1};
@@ -236,7 +235,7 @@ static int print_conversion(FILE *to, struct conversion *c, struct reader *r)
     return fprintf(to, c->spec, word);
 }
 
-/* Prints a message and returns what printf returned to the kernel. */
+/* Prints a message. Returns what printf returns to the kernel. */
 static int print_message(const struct message *message)
 {
     struct reader r = {.words = message->words, .count = message->count};
@@ -291,7 +290,8 @@ static bool append_words(struct message *message, const uint64_t *words, size_t 
     return true;
 }
 
-/* One lane's piece. Word 0 becomes the message's descriptor, or at its end printf's result. */
+/* Serves a lane's piece. Word 0 becomes the message's descriptor, or for the last piece printf's
+   result. */
 static void serve_printf(uint64_t words[WORDS])
 {
     uint64_t descriptor = words[0];
@@ -337,7 +337,7 @@ static void serve_packet(struct packet_header *header, struct payload *payload)
     atomic_fetch_and(&header->control, ~UINT32_C(1));
 }
 
-/* The list is last in, first out; what was pushed first is served first. */
+/* Serves all packets. The list is last in, first out, and the first pushed is served first. */
 static void serve_region(struct region *r)
 {
     uint64_t entry = atomic_exchange(&r->buffer.ready_list, 0);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Device properties in HIP 5's and in HIP 6's layout, and attributes. */
+/* This file implements device properties in the layouts of HIP 5 and HIP 6, and device
+   attributes. */
 #include "hip.h"
 
 #include <stdio.h>
@@ -84,7 +85,7 @@ static bool find_row(const struct attribute_row *rows, size_t count, int which, 
     return false;
 }
 
-/* Everything that can be asked by number. A missing row is an attribute that these GPUs lack: 0. */
+/* Returns an attribute by its number. A missing row means that these GPUs lack it: 0. */
 static bool attribute(const struct hip_device *device, int which, int *value)
 {
     const struct device_facts *facts = device->facts;
@@ -136,7 +137,7 @@ HIP_EXPORT hipError_t hipDeviceGetAttribute(int *value, hipDeviceAttribute_t whi
     return HIP_CALL(hipDeviceGetAttribute, get_attribute(value, (int)which, ordinal));
 }
 
-/* All but the parts that need instructions of newer or older families. */
+/* Returns the architecture's features: all except features of newer or older families. */
 static hipDeviceArch_t arch_features(void)
 {
     return (hipDeviceArch_t){
@@ -156,7 +157,7 @@ static hipDeviceArch_t arch_features(void)
     };
 }
 
-/* Assigns the fields that both layouts have under the same name. */
+/* Assigns the fields with the same name in both layouts. */
 #define COMMON_PROPERTIES(p, device)                                                         \
     do {                                                                                     \
         const struct device_facts *facts = (device)->facts;                                  \
@@ -198,7 +199,7 @@ static hipDeviceArch_t arch_features(void)
         (p)->concurrentManagedAccess = 1;                                                    \
     } while (0)
 
-/* Finds the device that a call asks about, and clears the answer. */
+/* Finds the device of a call, and clears the result. */
 static hipError_t begin_properties(void *p, size_t size, int ordinal,
                                    const struct hip_device **device)
 {

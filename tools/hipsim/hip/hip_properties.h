@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hipDeviceProp_tR0600: the layout of device properties from ROCm 6.0 on, which Debian's headers
- * (5.2) do not have. Names and order are those of the ABI.
+ * This file declares hipDeviceProp_tR0600, the layout of device properties since ROCm 6.0, which
+ * Debian's headers (5.2) lack. Names and order are the ABI's.
  */
 #ifndef HIPSIM_HIP_PROPERTIES_H
 #define HIPSIM_HIP_PROPERTIES_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The part of HIP that is not simulated: every name exists, says once that it was asked for, and
- * returns hipErrorNotSupported. The functions are defined without parameters, whatever their real
- * ones are: on x86-64 and AArch64 the caller passes and removes them.
+ * This file has the functions of HIP that are not simulated. Each one exists, reports its first
+ * call, and returns hipErrorNotSupported. They are defined without parameters: on x86-64 and
+ * AArch64 the caller passes and removes them.
  */
 #include <stdatomic.h>
 #include <stddef.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Apart from hip.h, because hip_refused.c must not see HIP's own prototypes. */
+/* This file is separate from hip.h, because hip_refused.c must not see HIP's own prototypes. */
 #ifndef HIPSIM_HIP_REFUSED_H
 #define HIPSIM_HIP_REFUSED_H
 
 #include <stdbool.h>
 
-/** Returns hipErrorNotSupported as an API call does; with `say`, reports what was asked. */
+/** Returns hipErrorNotSupported as an API call does. With `say`, reports the call. */
 int hip_refuse(const char *name, bool say);
 
 #endif

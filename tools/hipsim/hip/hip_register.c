@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Entry points of the code that Clang emits for a .hip file: constructors register the fat binary,
- * its kernels and variables; stubs push a launch configuration and pop it again. A fat binary is
- * loaded for a device when something in it is first used there.
+ * This file has the entry points of the code that Clang emits for a .hip file. Constructors
+ * register the fat binary, its kernels and variables. Stubs push a launch configuration and pop it
+ * again. A fat binary is loaded for a device at the first use there.
  */
 #include "hip.h"
 
@@ -20,7 +20,7 @@ struct fat_binary_wrapper {
     void *unused;
 };
 
-struct symbol { /* a host address that stands for a kernel or a variable */
+struct symbol { /* a host address that names a kernel or a variable */
     const void *host;
     char *name;
     bool is_variable;
@@ -159,7 +159,8 @@ HIP_EXPORT void __hipRegisterVar(void **handle, void *host, char *host_name, cha
     enter_symbol(handle, host, name, true, NULL);
 }
 
-/* The host's variable is a pointer, too: both sides get the same memory, once. */
+/* Registers a __managed__ variable. The host's variable is a pointer too, and both get the same
+   memory. */
 HIP_EXPORT void __hipRegisterManagedVar(void **handle, void **host, const void *initial,
                                         const char *name, size_t size, unsigned align)
 {
@@ -205,7 +206,7 @@ HIP_EXPORT hipError_t __hipPopCallConfiguration(dim3 *grid, dim3 *block, size_t 
 
 /* -- resolving --------------------------------------------------------------------------------- */
 
-/* Writes the addresses of managed variables into a module that was just loaded. */
+/* Stores the addresses of managed variables in a module that was just loaded. */
 static void point_at_managed(const struct fat_binary *binary, const struct ihipModule_t *module)
 {
     for (unsigned i = 0; i < BUCKETS; i++) {
@@ -219,7 +220,7 @@ static void point_at_managed(const struct fat_binary *binary, const struct ihipM
     }
 }
 
-/* The binary's module on the device; under the lock. */
+/* Loads the binary's module on the device. The caller holds the lock. */
 static hipError_t load_for(struct fat_binary *binary, struct hip_device *device)
 {
     struct image image;
@@ -239,7 +240,7 @@ static hipError_t load_for(struct fat_binary *binary, struct hip_device *device)
     return error;
 }
 
-/* Finds the module and the name behind a host address. The name is copied. */
+/* Finds the module and the name of a host address. The name is copied. */
 static hipError_t resolve(const void *host, bool is_variable, struct hip_device *device,
                           struct ihipModule_t **module, char **name)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hiprtc: programs, their name expressions and what became of them. */
+/* This file implements hiprtc: programs, their name expressions and their results. */
 #include "hip_rtc.h"
 
 #include <stdlib.h>
@@ -14,7 +14,7 @@ struct _hiprtcProgram {
     pthread_mutex_t lock;
     struct rtc_source source;
     struct rtc_result result;
-    bool tried; /* to compile it, which is done once */
+    bool tried; /* true after the only attempt to compile */
 };
 
 static void destroy_program(struct hip_object *object)
@@ -40,7 +40,7 @@ static void destroy_program(struct hip_object *object)
     free(program);
 }
 
-/* A reference to the program, locked. NULL if there is none. */
+/* Returns a reference to the program, locked. NULL if there is none. */
 static struct _hiprtcProgram *get(hiprtcProgram handle)
 {
     struct _hiprtcProgram *program = hip_object_get(handle, HIP_RTC_PROGRAM);
@@ -56,7 +56,8 @@ static void put(struct _hiprtcProgram *program)
     hip_object_put(program);
 }
 
-/* hiprtc has errors of its own; HIP's of the current call (a wrong HIPSIM) are internal ones. */
+/* Converts errors: hiprtc has its own. HIP errors of the current call (a wrong HIPSIM) become
+   internal errors. */
 #define RTC_CALL(name, expression) \
     (hip_enter(#name) == hipSuccess ? (expression) : HIPRTC_ERROR_INTERNAL_ERROR)
 
@@ -158,7 +159,7 @@ HIP_EXPORT hiprtcResult hiprtcAddNameExpression(hiprtcProgram program, const cha
 
 /* -- compilation ------------------------------------------------------------------------------- */
 
-/* The architecture that an option names, or NULL. */
+/* Returns the architecture that an option names, or NULL. */
 static const char *arch_of(const char *option)
 {
     static const char *const keys[] = {"--offload-arch=", "--gpu-architecture="};
@@ -244,7 +245,7 @@ HIP_EXPORT hiprtcResult hiprtcGetLoweredName(hiprtcProgram program, const char *
     return RTC_CALL(hiprtcGetLoweredName, lowered_name(program, expression, lowered));
 }
 
-/* Gives the size, or the bytes themselves, of log or code. */
+/* Returns the size or the bytes of the log or the code. */
 static hiprtcResult give(hiprtcProgram handle, bool log, size_t *size, char *to)
 {
     struct _hiprtcProgram *program = size || to ? get(handle) : NULL;
@@ -286,7 +287,7 @@ HIP_EXPORT hiprtcResult hiprtcVersion(int *major, int *minor)
 {
     if (!major || !minor)
         return HIPRTC_ERROR_INVALID_INPUT;
-    *major = 9; /* as HIP's own says */
+    *major = 9; /* the version of HIP's hiprtc */
     *minor = 0;
     return HIPRTC_SUCCESS;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The compiler behind hiprtc: Clang, run on files in a temporary directory. Debian's headers and
- * device libraries are older than gfx942 and gfx950, so the script makes the file that holds the
- * number of the instruction set, and the prelude has a function that Clang 22 does not link.
+ * This file runs the compiler of hiprtc: Clang, on files in a temporary directory. Debian's headers
+ * and device libraries do not know gfx942 and gfx950. So the script makes the file with the number
+ * of the instruction set, and the prelude has a function that Clang 22 does not link.
  */
 #include "hip_rtc.h"
 
@@ -58,7 +58,7 @@ static const char prelude[] =
 
 enum { PATH_BYTES = 1024 };
 
-/* `path` must stay in its directory: it is a program's name of a header. */
+/* True if `path`, a header's name from a program, stays in its directory. */
 static bool stays_inside(const char *path)
 {
     return path[0] && path[0] != '/' && !strstr(path, "..");
@@ -93,7 +93,7 @@ static bool write_text(const char *dir, const char *name, const char *text)
     return fclose(f) == 0 && written;
 }
 
-/* The variables come behind the program, which declares what they name. */
+/* Writes the program. The variables follow it, since it declares what they refer to. */
 static bool write_program(const char *dir, const struct rtc_source *source)
 {
     FILE *f = create(dir, "program.hip");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* This file finds a name expression's symbol: the one at the address that its variable holds. */
+/* This file finds a name expression's symbol: the one at the address that the expression's variable
+   holds. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +9,7 @@
 #include "hip_rtc.h"
 
 struct search {
-    const char *name; /* NULL: any but the variables, at `value` */
+    const char *name; /* NULL: any symbol at `value` except the variables */
     uint64_t value;
     char *found;
     bool seen;

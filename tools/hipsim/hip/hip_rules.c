@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A key that a line does not name is NULL and matches everything. */
+/* A rule. A key that the line does not have is NULL and matches everything. */
 struct rule {
     char *text; /* the others point into it */
     const char *check, *kernel, *pc, *source;
@@ -33,7 +33,7 @@ void rules_destroy(struct rules *rules)
 
 static bool is_blank(char c) { return c == ' ' || c == '\t'; }
 
-/* Cuts "key=value" off `*rest`. */
+/* Splits "key=value" off *rest. */
 static char *next_word(char **rest)
 {
     char *word = *rest;
@@ -47,7 +47,7 @@ static char *next_word(char **rest)
     return *word ? word : NULL;
 }
 
-/* Takes the text apart. Returns the word that is wrong, or NULL. */
+/* Splits the text into keys. Returns the wrong word, or NULL. */
 static const char *parse_rule(struct rule *rule)
 {
     char *rest = rule->text, *word;
@@ -162,7 +162,7 @@ bool rules_match(const struct rules *rules, const struct finding_place *place)
     return false;
 }
 
-/* A name as a pattern that matches nothing else. */
+/* Writes a name as a pattern that matches only this name. */
 static void write_literal(FILE *file, const char *text)
 {
     for (; *text; text++) {

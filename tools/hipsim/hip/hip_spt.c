@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Forms that use the thread's own stream where the plain ones use the null stream: what programs
- * compiled with -fgpu-default-stream=per-thread call. */
+/* This file has the forms of calls that use the thread's own stream where the plain ones use the
+ * null stream. Programs compiled with -fgpu-default-stream=per-thread call them. */
 #include "hip.h"
 
 static hipStream_t own(hipStream_t stream) { return stream ? stream : hipStreamPerThread; }
 
-/* A blocking call is its asynchronous form, then a wait. */
+/* Ends a blocking call, which is its asynchronous form and a wait. */
 static hipError_t wait(hipError_t error)
 {
     return error == hipSuccess ? hipStreamSynchronize(hipStreamPerThread) : error;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams: submission, modelled time, synchronisation. */
+/* This file implements streams: submission, modelled time, synchronisation. */
 #include "hip_order.h"
 
 #include <stdlib.h>
@@ -139,8 +139,9 @@ static void unlock_stream(struct ihipStream_t *stream)
         pthread_rwlock_unlock(&stream->device->legacy);
 }
 
-/* When work that is submitted now may start: after the stream's earlier work, after what the host
- * has waited for, and by the rules of the legacy null stream. Under the stream's locks. */
+/* Returns when work submitted now may start: after the stream's earlier work, after work that the
+ * host has waited for, and by the rules of the legacy null stream. The caller holds the stream's
+ * locks. */
 static double start_time(struct ihipStream_t *stream)
 {
     struct hip_device *device = stream->device;
@@ -160,7 +161,7 @@ static double start_time(struct ihipStream_t *stream)
     return time;
 }
 
-/* Did a kernel run and fail? A launch that was refused has already said so, and nothing ran. */
+/* True if a kernel ran and failed. A refused launch has reported itself, and nothing ran. */
 static bool is_fault(hipError_t error)
 {
     return error == hipErrorIllegalAddress || error == hipErrorLaunchFailure ||
@@ -276,7 +277,7 @@ hipError_t hip_submit_and_wait(hipStream_t stream, struct hip_work work)
     return hip_stream_wait_done(stream);
 }
 
-/* The stream after `stream` in the device's list, referenced; drops the reference to `stream`. */
+/* Returns the next stream in the device's list, referenced. Drops the reference to `stream`. */
 static struct ihipStream_t *next_stream(struct hip_device *device, struct ihipStream_t *stream)
 {
     pthread_mutex_lock(&device->lock);
@@ -381,7 +382,7 @@ HIP_EXPORT hipError_t hipExtStreamCreateWithCUMask(hipStream_t *stream, uint32_t
                                                       : hipErrorInvalidValue);
 }
 
-/* All compute units: masks are accepted and have no effect on the model. */
+/* Returns a mask of all compute units. Masks are accepted and have no effect on the model. */
 static hipError_t get_mask(uint32_t words, uint32_t *mask)
 {
     struct hip_device *device = hip_current_device();

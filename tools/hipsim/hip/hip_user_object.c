@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* User objects: resources of the program's that live as long as graphs refer to them. */
+/* This file implements user objects: resources of the program that live as long as graphs refer to
+   them. */
 #include "hip.h"
 
 #include <limits.h>
@@ -43,7 +44,8 @@ static bool add(struct hipUserObject *user, uint64_t count)
     return alive;
 }
 
-/* The last reference ends the object. As in AMD's library more may be dropped than there are. */
+/* Drops references; the last one ends the object. As in AMD's library, more may be dropped than
+   exist. */
 static bool drop(struct hipUserObject *user, uint64_t count)
 {
     pthread_mutex_lock(&counts);
@@ -177,7 +179,7 @@ HIP_EXPORT hipError_t hipUserObjectCreate(hipUserObject_t *object, void *resourc
     return HIP_CALL(hipUserObjectCreate, create(object, resource, end, count, flags));
 }
 
-/* Retains or releases. An object that has ended is none to complain about. */
+/* Retains or releases references. An object that has ended is no error. */
 static hipError_t change(hipUserObject_t handle, unsigned count,
                          bool (*how)(struct hipUserObject *user, uint64_t count))
 {

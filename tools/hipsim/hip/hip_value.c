@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values that streams write and wait for, one by one and in batches, which graphs have as well. */
+/* This file implements values that streams write and wait for, singly and in batches, also in
+   graphs. */
 #include "hip_order.h"
 
 #include <assert.h>
@@ -61,7 +62,8 @@ static bool is_there(const struct hip_value *v)
     }
 }
 
-/* The fuzzer of HIP calls, of which no other thread stores anything, waits for less. */
+/* The limit of a wait. The fuzzer of HIP calls, in which no other thread stores values, sets a
+   shorter one. */
 #ifndef HIPSIM_WAIT_MS
 #    define HIPSIM_WAIT_MS 60000u
 #endif
@@ -124,10 +126,10 @@ HIP_EXPORT hipError_t hipStreamWaitValue64(hipStream_t stream, void *src, uint64
 
 /* -- batches ----------------------------------------------------------------------------------- */
 
-/* hipStreamBatchMemOpType. */
+/* The values of hipStreamBatchMemOpType. */
 enum { WAIT_32 = 1, WRITE_32 = 2, WAIT_64 = 4, WRITE_64 = 5 };
 
-/* hipStreamBatchMemOpParams. */
+/* The layout of hipStreamBatchMemOpParams. */
 struct batch_operation {
     int type;
     void *address;
@@ -141,7 +143,7 @@ struct batch_operation {
 
 static_assert(sizeof(struct batch_operation) == 48, "hipStreamBatchMemOpParams");
 
-/* hipBatchMemOpNodeParams. */
+/* The layout of hipBatchMemOpNodeParams. */
 struct batch_params {
     hipCtx_t context;
     unsigned count;
@@ -150,7 +152,7 @@ struct batch_params {
 };
 
 struct hip_batch {
-    struct batch_params params; /* whose operations follow */
+    struct batch_params params; /* its operations follow */
     struct batch_operation operations[];
 };
 
@@ -235,7 +237,7 @@ hipError_t hip_batch_run(const struct hip_batch *batch, struct hip_device *devic
     return error;
 }
 
-/* Each operation is work of its own, so that one which waits can be put off. */
+/* Submits a batch. Each operation is work of its own, so that one that waits can be postponed. */
 static hipError_t submit_batch(hipStream_t stream, const struct batch_params *p)
 {
     hipError_t error = check_batch(p);
@@ -295,7 +297,7 @@ HIP_EXPORT hipError_t hipGraphAddBatchMemOpNode(hipGraphNode_t *node, hipGraph_t
     return HIP_CALL(hipGraphAddBatchMemOpNode, add_node(node, graph, needs, count, params));
 }
 
-/* The operations stay the node's. */
+/* Returns a node's parameters. The node keeps the operations. */
 static hipError_t get_node(hipGraphNode_t handle, struct batch_params *params)
 {
     struct hipGraphNode *node = params ? hip_graph_node_get(handle, WORK_BATCH) : NULL;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Virtual memory management: address ranges are reserved, physical memory is created, and one is
- * mapped into the other.
- *
- * Physical memory is a part of one file in memory that grows; mapping shows that part in the
- * arena, so that its bytes are the same in every place and survive being unmapped.
+ * This file implements virtual memory management: address ranges are reserved, physical memory is
+ * created, and one is mapped into the other.
+ * Physical memory is a part of one growing file in memory. Mapping shows that part in the arena, so
+ * its bytes are the same at every address and survive unmapping.
  */
 #include "hip.h"
 
@@ -22,9 +21,10 @@ struct ihipMemGenericAllocationHandle {
     struct hip_device *device;
     uint64_t size;
     uint64_t offset;  /* in the file */
-    unsigned handles; /* given out and not released; guarded by all.lock, as is what follows */
+    unsigned handles; /* handles that were created and not released; guarded by all.lock, as are the
+                         next members */
     bool mapped_before;
-    bool is_old; /* described in HIP 5's layout */
+    bool is_old; /* created with HIP 5's layout of properties */
 };
 
 typedef struct ihipMemGenericAllocationHandle memory;
@@ -38,13 +38,13 @@ struct mapping {
 static struct {
     pthread_mutex_t lock;
     int file;
-    uint64_t end; /* of the file: parts are never given out twice */
+    uint64_t end; /* end of the file; parts are never reused */
     struct mapping *mappings;
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER, .file = -1};
 
-#define RECOMMENDED (UINT64_C(2) << 20) /* what the hardware's large pages cover */
+#define RECOMMENDED (UINT64_C(2) << 20) /* the size that the hardware's large pages cover */
 
-/* The properties as HIP 6 lays them out; HIP 5 has other fields first, in other widths. */
+/* The properties in HIP 6's layout. HIP 5 has other fields first, with other widths. */
 struct properties {
     int type, handle_type;
     hipMemLocation location;
@@ -62,7 +62,8 @@ static hipError_t not_whole(hipError_t error, const char *what, uint64_t size)
                     what, (unsigned long long)size, (unsigned long long)HIPSIM_MEM_GRANULE);
 }
 
-/* The device that the properties name: pinned memory there is the only kind. */
+/* Returns the device of the properties, which name pinned device memory, the only kind. NULL
+   otherwise. */
 static struct hip_device *device_of(const void *given, bool *is_old)
 {
     const struct properties *recent = given;
@@ -110,7 +111,7 @@ HIP_EXPORT hipError_t hipMemAddressReserve(void **pointer, size_t size, size_t a
     return HIP_CALL(hipMemAddressReserve, reserve(pointer, size, alignment, flags));
 }
 
-/* The reservation that all of [address, address + size) lies in. */
+/* Returns the reservation that contains all of [address, address + size). */
 static const struct hipsim_mem_slot *reservation(uint64_t address, uint64_t size)
 {
     const struct hipsim_mem_slot *slot = hipsim_mem_search(address);
@@ -121,7 +122,8 @@ static const struct hipsim_mem_slot *reservation(uint64_t address, uint64_t size
     return offset <= have && size <= have - offset ? slot : NULL;
 }
 
-/* Bytes of [address, address + size) that are mapped; false if a mapping is only partly inside. */
+/* Counts the mapped bytes of [address, address + size). False if a mapping is only partly
+   inside. */
 static bool mapped_bytes(uint64_t address, uint64_t size, uint64_t *bytes)
 {
     bool whole = true;
@@ -175,7 +177,7 @@ static void destroy_memory(struct hip_object *object)
     free(m);
 }
 
-/* Finds room in the file. Under the lock. */
+/* Finds room in the file. The caller holds the lock. */
 static bool extend(uint64_t size, uint64_t *offset)
 {
     if (all.file < 0)
@@ -228,7 +230,7 @@ HIP_EXPORT hipError_t hipMemCreate(hipMemGenericAllocationHandle_t *handle, size
     return HIP_CALL(hipMemCreate, create(handle, size, properties, flags));
 }
 
-/* A mapping lives on without its handle. */
+/* Releases a handle. A mapping continues to exist without it. */
 static hipError_t release(hipMemGenericAllocationHandle_t handle)
 {
     memory *m = hip_object_get(handle, HIP_MEMORY);
@@ -292,7 +294,8 @@ HIP_EXPORT hipError_t hipMemGetAllocationPropertiesFromHandle(
 
 /* -- mappings ---------------------------------------------------------------------------------- */
 
-/* Bytes that are seen in two places are written through both: they all count as initialised. */
+/* Marks bytes as initialised that are mapped at two addresses, since a write to one is seen at the
+   other. */
 static void mark_everywhere(memory *m)
 {
     for (const struct mapping *other = all.mappings; other; other = other->next)
@@ -300,7 +303,7 @@ static void mark_everywhere(memory *m)
             hipsim_mem_mark(other->address, other->size);
 }
 
-/* Under the lock. */
+/* Maps memory. The caller holds the lock. */
 static hipError_t map_locked(uint64_t address, uint64_t size, memory *m)
 {
     uint64_t bytes;
@@ -355,8 +358,8 @@ HIP_EXPORT hipError_t hipMemMap(void *pointer, size_t size, size_t offset,
     return HIP_CALL(hipMemMap, map(pointer, size, offset, handle, flags));
 }
 
-/* Is something mapped at every granule of [pointer, pointer + size)? With `whole`, no mapping may
- * reach beyond. Under the lock. */
+/* True if every granule of [pointer, pointer + size) is mapped. With `whole`, no mapping may extend
+ * beyond. The caller holds the lock. */
 static bool is_mapped(const void *pointer, uint64_t size, bool whole)
 {
     const uint64_t address = (uintptr_t)pointer;
@@ -373,7 +376,7 @@ static hipError_t not_mapped(const void *pointer, uint64_t size)
                     (unsigned long long)size, pointer);
 }
 
-/* Takes the mappings in the range out of the list. Under the lock. */
+/* Removes the mappings in a range from the list. The caller holds the lock. */
 static struct mapping *take_mappings(uint64_t address, uint64_t size)
 {
     struct mapping *taken = NULL, **link = &all.mappings;
@@ -419,7 +422,7 @@ HIP_EXPORT hipError_t hipMemUnmap(void *pointer, size_t size)
 
 /* -- access ------------------------------------------------------------------------------------ */
 
-/* Devices are not told apart: what one may do, all may. */
+/* Sets access. What one device may do, all may do. */
 static hipError_t set_access(void *pointer, size_t size, const hipMemAccessDesc *list, size_t count)
 {
     unsigned flags = 0;
@@ -447,7 +450,7 @@ HIP_EXPORT hipError_t hipMemSetAccess(void *pointer, size_t size, const hipMemAc
     return HIP_CALL(hipMemSetAccess, set_access(pointer, size, list, count));
 }
 
-/* The mapping that holds an address. Under the lock. */
+/* Returns the mapping that contains an address. The caller holds the lock. */
 static const struct mapping *find(const void *pointer)
 {
     const struct mapping *m = all.mappings;
@@ -491,7 +494,7 @@ static hipError_t retain(hipMemGenericAllocationHandle_t *handle, const void *po
         return error;
     pthread_mutex_lock(&all.lock);
     const struct mapping *m = find(pointer);
-    /* A handle that was released cannot be had again: it is in no registry. */
+    /* A released handle cannot be returned again, since it is in no registry. */
     if (m && m->memory->handles) {
         m->memory->handles++;
         *handle = m->memory;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This file chooses the simulated GPUs that a process sees, by the variables of ROCm. The lists are
- * read as ROCm reads them: ROCR_VISIBLE_DEVICES first (ROCR-Runtime, RvdFilter), then
- * HIP_VISIBLE_DEVICES, or CUDA_VISIBLE_DEVICES where that is empty, among the GPUs that are left
- * (ROCm/clr f9f995c6d, rocclr/device/rocm/rocdevice.cpp, Device::init). Both end at the first entry
- * that names no GPU.
+ * This file chooses the simulated GPUs that a process sees, by ROCm's variables. The lists are read
+ * as ROCm reads them: first ROCR_VISIBLE_DEVICES (ROCR-Runtime, RvdFilter). HIP_VISIBLE_DEVICES, or
+ * CUDA_VISIBLE_DEVICES if that is empty, then chooses among the remaining GPUs (ROCm/clr f9f995c6d,
+ * rocclr/device/rocm/rocdevice.cpp, Device::init). Both lists end at the first entry that names no
+ * GPU.
  */
 #include "hip_visible.h"
 
@@ -15,7 +15,7 @@
 
 enum { TOKEN = 64, UUID_SHORTEST = 5, UUID_LONGEST = 20 };
 
-/* The GPUs that are chosen of a list, in its order. */
+/* The GPUs that a list has chosen so far, in its order. */
 struct choice {
     const unsigned *from; /* numbers of the GPUs to choose among */
     unsigned from_count;
@@ -31,7 +31,8 @@ static bool is_chosen(const struct choice *c, unsigned gpu)
     return false;
 }
 
-/* Copies the next entry of a comma-separated list; returns what follows it, NULL after the last. */
+/* Copies the next entry of a comma-separated list. Returns the rest of the list; NULL after the
+   last entry. */
 static const char *next_token(const char *list, char token[TOKEN])
 {
     const size_t length = strcspn(list, ",");
@@ -45,8 +46,8 @@ void hip_device_uuid(unsigned gpu, char text[HIP_UUID_TEXT])
     snprintf(text, HIP_UUID_TEXT, "hipsim-%08x", gpu);
 }
 
-/* The place of the GPU whose UUID "GPU-..." has the token in it, or begins with it; -1: none. ROCr
- * takes no token that fits two. */
+/* Returns the index of the GPU whose UUID "GPU-..." contains the token, or begins with it; -1 if
+ * there is none. ROCr accepts no token that fits two GPUs. */
 static long find_uuid(const struct choice *c, const char *token, bool whole)
 {
     char text[4 + HIP_UUID_TEXT] = "GPU-";
@@ -87,7 +88,7 @@ static long hip_index(const struct choice *c, const char *token)
     return strcmp(text, token) ? -1 : index;
 }
 
-/* Chooses by a list. ROCr ends at a GPU that is named again, and HIP goes on. */
+/* Chooses by a list. At a GPU that is named twice ROCr stops, and HIP continues. */
 static void choose(struct choice *c, const char *list, bool rocr)
 {
     char token[TOKEN];

@@ -5,13 +5,13 @@
 
 #include "hip.h"
 
-enum { HIP_UUID_TEXT = 16 }; /* bytes of the text of a UUID, with its end */
+enum { HIP_UUID_TEXT = 16 }; /* bytes of a UUID's text, with the final NUL */
 
-/** Writes the UUID of GPU number `gpu`, by which the lists name it: "GPU-" and this text. */
+/** Writes the UUID of GPU number `gpu` without its prefix "GPU-". Lists may name the GPU by it. */
 void hip_device_uuid(unsigned gpu, char text[HIP_UUID_TEXT]);
 
-/** Chooses among `count` GPUs by ROCR_, HIP_ and CUDA_VISIBLE_DEVICES; writes their numbers in the
- *  order in which the process counts them, and returns how many. */
+/** Chooses among `count` GPUs by ROCR_, HIP_ and CUDA_VISIBLE_DEVICES. Writes their numbers in the
+ * order of the process's devices. Returns how many. */
 unsigned hip_visible_devices(unsigned count, unsigned gpus[HIP_MAX_DEVICES]);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Work that a stream runs and a graph keeps: copies, fills, and the switch over all kinds. */
+/* This file has the work that a stream runs and a graph keeps: copies, fills, and the dispatch over
+   all kinds. */
 #include "hip.h"
 
 #include <inttypes.h>
@@ -14,8 +15,8 @@ bool hip_in_arena(const void *pointer)
     return (uintptr_t)pointer - hipsim_arena.base < hipsim_arena.size;
 }
 
-/* Bytes from the first to behind the last of a box. False if that overflows, or rows or planes lie
- * upon each other: what has bounds in memory then has bounds in time. */
+/* Computes the bytes from the first to the end of a box. False if that overflows, or if rows or
+ * planes overlap. A box that fits in memory is thereby also bounded in time. */
 static bool box_extent(size_t pitch, size_t slice, size_t width, size_t height, size_t depth,
                        size_t *extent)
 {
@@ -27,8 +28,8 @@ static bool box_extent(size_t pitch, size_t slice, size_t width, size_t height, 
            !__builtin_add_overflow(planes, plane, extent);
 }
 
-/* May the runtime touch [pointer, pointer + size)? Host memory that HIP does not know is the
- * caller's business, unless the call says that it is the device's. */
+/* Checks that the runtime may access [pointer, pointer + size). Host memory unknown to HIP is
+ * accepted, unless the call requires device memory. */
 static hipError_t check_range(const void *pointer, size_t size, bool must_be_device,
                               const char *role)
 {
@@ -48,7 +49,7 @@ static hipError_t check_range(const void *pointer, size_t size, bool must_be_dev
                     where);
 }
 
-/* Overlap of the whole boxes is left to memmove() row by row, as the hardware would leave it. */
+/* Copies a row with memmove(). Overlap between rows is not handled, as on the hardware. */
 static void copy_row(char *dst, const char *src, size_t width)
 {
     hip_order_touch(src, width, false);

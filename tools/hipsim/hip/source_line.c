@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* DWARF line tables, read with elfutils' libdw when a report asks for a line, not before. */
+/* This file reads DWARF line tables with elfutils' libdw, at the first report that needs a line. */
 #include "source_line.h"
 
 #include <dwarf.h>
@@ -11,10 +11,10 @@
 #include <string.h>
 
 struct source_lines {
-    pthread_mutex_t lock; /* libdw reads units on demand */
+    pthread_mutex_t lock; /* libdw reads units lazily */
     char *image;
     Elf *elf;
-    Dwarf *dwarf; /* NULL until it is asked for, and where the tables are broken */
+    Dwarf *dwarf; /* NULL before its first use, and if the tables are broken */
 };
 
 static bool has_line_table(Elf *elf)
@@ -64,7 +64,8 @@ void source_lines_destroy(struct source_lines *lines)
     free(lines);
 }
 
-/* The unit by its ranges; -gline-tables-only may leave out the index that dwarf_addrdie() reads. */
+/* Finds the unit by its ranges. With -gline-tables-only the index that dwarf_addrdie() reads may be
+   missing. */
 static bool find_unit(Dwarf *dwarf, uint64_t address, Dwarf_Die *unit)
 {
     Dwarf_CU *cu = NULL;
@@ -75,7 +76,7 @@ static bool find_unit(Dwarf *dwarf, uint64_t address, Dwarf_Die *unit)
     return false;
 }
 
-/* Function names as written in the source; the mangled ones are long and say less. */
+/* Sets the function's name as written in the source; mangled names are long and less clear. */
 static void name_function(Dwarf_Die *scope, struct source_place *place)
 {
     Dwarf_Attribute attribute;
@@ -84,7 +85,7 @@ static void name_function(Dwarf_Die *scope, struct source_place *place)
     snprintf(place->function, sizeof(place->function), "%s", name ? name : "");
 }
 
-/* The line of the call that an inlined function stands for. */
+/* Finds the line of the call of an inlined function. */
 static bool find_call(Dwarf_Die *unit, Dwarf_Die *inlined, struct source_place *place)
 {
     Dwarf_Attribute attribute;
@@ -103,15 +104,15 @@ static bool find_call(Dwarf_Die *unit, Dwarf_Die *inlined, struct source_place *
     return true;
 }
 
-/* Follows the scopes of the address outwards. `places[0]` has its line already. */
+/* Follows the scopes of the address outwards. `places[0]` already has its line. */
 static unsigned find_chain(Dwarf_Die *unit, uint64_t address,
                            struct source_place places[SOURCE_PLACES])
 {
     Dwarf_Die *inner = NULL, *scopes = NULL;
     unsigned found = 1;
 
-    /* The scopes that dwarf_getscopes() returns around an inlined function are those of its
-     * definition; the parents of its entry are those of the place where it was inlined. */
+    /* For an inlined function, dwarf_getscopes() returns the scopes around its definition. The
+     * parents of its entry are the scopes around the place where it was inlined. */
     const int n =
         dwarf_getscopes(unit, address, &inner) > 0 ? dwarf_getscopes_die(&inner[0], &scopes) : 0;
     places[0].function[0] = '\0';
@@ -130,8 +131,8 @@ static unsigned find_chain(Dwarf_Die *unit, uint64_t address,
     return found;
 }
 
-/* The row of an address. Line 0 stands for code that belongs to no line, such as the trap that many
- * checks share: then the last row before it that has a line, and `address` becomes that row's. */
+/* Finds the row of an address. Line 0 marks code of no line, such as a trap that many checks share.
+ * Then it returns the last row before it that has a line, and `address` becomes that row's. */
 static Dwarf_Line *find_row(Dwarf_Die *unit, uint64_t *address)
 {
     Dwarf_Line *line = dwarf_getsrc_die(unit, *address);
