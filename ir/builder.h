@@ -140,7 +140,8 @@ struct tir_value tir_mma_in_agprs(struct tir_builder *b, int instr, struct tir_v
 struct tir_value tir_mma_scaled(struct tir_builder *b, int instr, struct tir_value a,
                                 struct tir_value c, struct tir_value acc, struct tir_value left,
                                 struct tir_value right);
-/** Like tir_mma_scaled(), with its accumulator in accumulation registers; see tir_mma_in_agprs(). */
+/** Like tir_mma_scaled(), with its accumulator in accumulation registers; see
+ * tir_mma_in_agprs(). */
 struct tir_value tir_mma_scaled_in_agprs(struct tir_builder *b, int instr, struct tir_value a,
                                          struct tir_value c, struct tir_value acc,
                                          struct tir_value left, struct tir_value right);

@@ -16,8 +16,7 @@
 
 enum {
     MAX_PASSES = 4
-}; /* How often a path goes through one loop; more than any pending count
-                            needs */
+}; /* The number of times that a path goes through one loop; no pending count needs more */
 
 static bool counts(const struct tir_op *op)
 {

@@ -10,7 +10,7 @@
 
 #include "ir/ir.h"
 
-/** Which phases end with a barrier when the waves have one role. */
+/** The phases that end with a barrier when the waves have one role. */
 enum tir_loop_barriers {
     TIR_BARRIERS_PROLOGUE, /* where an op is a barrier, and after each phase of the prologue */
     TIR_BARRIERS_OPS       /* only where an op is a barrier */
@@ -41,7 +41,7 @@ struct tir_loop_plan {
                          instructions too */
 };
 
-/** How other work is placed between the matrix instructions of a phase. */
+/** The placement of other work between the matrix instructions of a phase. */
 enum tir_cover {
     TIR_COVER_NONE,  /* in the template's order */
     TIR_COVER_EVEN,  /* spread evenly over all of them */

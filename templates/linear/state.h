@@ -28,8 +28,8 @@ struct att_state {
 struct att_state att_state(struct tir_builder *b, const struct att_variant *v, int key, int value,
                            unsigned rows);
 
-/** Describes `rows` value elements of a state of K x V, in registers of the layout `tile`, rows x K:
- * the transpose of an accumulator K x rows. */
+/** Describes `rows` value elements of a state of K x V, in registers of the layout `tile`, rows x
+ * K: the transpose of an accumulator K x rows. */
 struct att_state att_state_of_layout(struct tir_builder *b, const struct att_variant *v, int key,
                                      int value, unsigned rows, const struct tir_layout *tile);
 

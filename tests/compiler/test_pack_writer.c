@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tests the pack writer: what it refuses, packs when memory runs out, and packs embedded in C headers
- * and in object files. Linked with --wrap for malloc, calloc and realloc. tests/runtime reads the packs.
+ * Tests the pack writer: what it refuses, packs when memory runs out, and packs embedded in C
+ * headers and in object files. Linked with --wrap for malloc, calloc and realloc. tests/runtime
+ * reads the packs.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,8 +2,8 @@
  *
  * This file tests golden pairs: golden/<pass>/<what it shows>.tir is run through that pass, and the
  * result must equal <what it shows>.expect. A line "// schedule: NAME NAME=NUMBER ..." in the input
- * sets fields of the schedule. To add a pair, write the input and run `test_ir_golden DIR --update`,
- * which writes the result; read it before it is committed.
+ * sets fields of the schedule. To add a pair, write the input and run `test_ir_golden DIR
+ * --update`, which writes the result; read it before it is committed.
  */
 #include <dirent.h>
 
@@ -68,7 +68,8 @@ static void read_schedule(const char *input, const struct setting *settings, uns
     free(line);
 }
 
-/* The schedule of an input: three stages, whose phase 1 is a matrix phase, and what the input sets. */
+/* The schedule of an input: three stages, whose phase 1 is a matrix phase, and what the input
+   sets. */
 static struct tir_schedule schedule_of(const char *input)
 {
     struct tir_schedule s = {

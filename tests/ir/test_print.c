@@ -171,7 +171,8 @@ static void parse_points_at_what_is_wrong(void **state)
     }
 }
 
-/* Parses a head, `before`, n times `one` with a comma between two, and `after`; the error must match. */
+/* Parses a head, `before`, n times `one` with a comma between two, and `after`; the error must
+   match. */
 static void refuse_long(const char *before, const char *one, unsigned n, const char *after,
                         const char *expected)
 {

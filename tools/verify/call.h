@@ -34,7 +34,7 @@ struct verify_dimension {
 
 struct call;
 
-/** How the calls of an op are made and compared; each is defined in tools/verify/<op>.c. */
+/** The functions that make and compare the calls of an op, defined in tools/verify/<op>.c. */
 struct verify_op {
     const char *op;
 

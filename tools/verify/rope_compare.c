@@ -20,12 +20,12 @@
  *
  * A rounding to the type of the output is added. An element with no operation is copied exactly.
  *
- * Stored with a scale: x is multiplied by the scale's inverse, which is good to an ulp, 2 f, and the
- * product has one more rounding. Then x is rounded to the type: its unit, or the smallest step times
- * the scale, if that is larger. Numbers beyond the largest become the largest. A scale per token is
- * the largest |x|, with the error above, times a constant rounded to float32: 2 f. A scale per page
- * is that scale for several tokens. Older tokens of the page are multiplied by a quotient. It is
- * good to an ulp, and with the product no worse than a new token.
+ * Stored with a scale: x is multiplied by the scale's inverse, which is good to an ulp, 2 f, and
+ * the product has one more rounding. Then x is rounded to the type: its unit, or the smallest step
+ * times the scale, if that is larger. Numbers beyond the largest become the largest. A scale per
+ * token is the largest |x|, with the error above, times a constant rounded to float32: 2 f. A scale
+ * per page is that scale for several tokens. Older tokens of the page are multiplied by a quotient.
+ * It is good to an ulp, and with the product no worse than a new token.
  */
 static const double f = 0x1p-24;
 

@@ -142,16 +142,16 @@ static void compute_step(const struct ssd_layer *l, int t, int value_head, struc
  * is |g| times this and (2 |g| + 2) f.
  *
  * Token by token, a step fades the error of column S of a value element. It adds to the length of
- * that error: f and the error of the decay, of |S|; the time step's and 2 f of |w x b|; f of the new
- * |S|. The error of S c is |c| times that length, and N f of the sum of the terms.
+ * that error: f and the error of the decay, of |S|; the time step's and 2 f of |w x b|; f of the
+ * new |S|. The error of S c is |c| times that length, and N f of the sum of the terms.
  *
- * In chunks, u is half a step of the operands of products, and `tiny` half a step of their subnormal
- * numbers. A is the sum of w |x| |b| over the chunk's tokens, each faded to the current one. L is
- * the length of S before the chunk, faded likewise. Exponents are differences of sums of g in a tree
- * of 6 levels. They have the errors of all g, and 15 f of the sum of |g|, each at most 150 ln 2. A
- * factor exp() w has these errors and 3 f, named `off`. S has the error from before the chunk,
- * faded; u and off of A; off of L; and for sums 70 f of both. Outputs are products of c with rounded
- * S and of x with rounded M. They have u and off of both L and A, and (N + 70) f.
+ * In chunks, u is half a step of the operands of products, and `tiny` half a step of their
+ * subnormal numbers. A is the sum of w |x| |b| over the chunk's tokens, each faded to the current
+ * one. L is the length of S before the chunk, faded likewise. Exponents are differences of sums of
+ * g in a tree of 6 levels. They have the errors of all g, and 15 f of the sum of |g|, each at most
+ * 150 ln 2. A factor exp() w has these errors and 3 f, named `off`. S has the error from before the
+ * chunk, faded; u and off of A; off of L; and for sums 70 f of both. Outputs are products of c with
+ * rounded S and of x with rounded M. They have u and off of both L and A, and (N + 70) f.
  */
 struct chunk_bound {
     double added, before;       /* A, L */

@@ -389,7 +389,7 @@ static bool is_ready(const struct operation *op)
     return true;
 }
 
-/* Which of the operations that are ready may run next. */
+/* The choice among the operations that are ready to run. */
 enum choice {
     CHOOSE_QUERIED,  /* the host queries: an operation that the query needs, or any if the seed
                         selects that */
