@@ -9,16 +9,18 @@ const struct pipe_op pipe_await = {.name = "here", .kind = PIPE_AWAIT};
 const struct pipe_op pipe_await_stores = {.name = "here", .kind = PIPE_AWAIT_STORES};
 const struct pipe_op pipe_release = {.name = "free", .kind = PIPE_RELEASE};
 const struct pipe_op pipe_meet = {.name = "barrier", .kind = PIPE_MEET};
+const struct pipe_op pipe_part = {.name = "shared rows", .kind = PIPE_PART};
 
 static void build_row(struct tir_builder *b, const struct pipeline *p, const struct pipe_row *row,
                       void *context)
 {
     switch (row->op->kind) {
     case PIPE_STEP: row->op->build(context, row); break;
-    case PIPE_AWAIT: tir_wait(b, p->buffers[row->part].queue, 0); break;
+    case PIPE_AWAIT: tir_wait(b, p->buffers[row->part].queue, p->buffers[row->part].early); break;
     case PIPE_AWAIT_STORES:
     case PIPE_RELEASE: tir_wait(b, TIR_LDS_WRITES, 0); break;
     case PIPE_MEET: tir_barrier(b); break;
+    case PIPE_PART: break; /* pipe_resolve() leaves none */
     }
 }
 
@@ -39,7 +41,12 @@ struct tir_loop_plan pipe_loop_plan(const struct pipe_plan *plan)
     struct tir_loop_plan loop = {
         .stages = plan->stages,
         .roles = p->roles,
-        .barriers = pipe_has_barriers(plan) ? TIR_BARRIERS_PROLOGUE : TIR_BARRIERS_OPS,
+        .barriers = pipe_has_barriers(plan) && p->bare != PIPE_ALL ? TIR_BARRIERS_PROLOGUE
+                                                                   : TIR_BARRIERS_OPS,
+        .bare_iterations = p->bare == PIPE_ALL ? 0 : p->bare,
+        .drain = p->drain,
+        .drain_from = p->drain_from,
+        .drain_to = p->drain_to,
         .one_wave = p->hides_itself,
     };
     for (unsigned i = 0; p->phases[i].name; i++) {

@@ -14,8 +14,10 @@
  *
  * A read has ended where a later row waits for LDS, or uses the value that was read.
  *
- * The trap: the last tile's iteration is the epilogue, which has rows of the last stage only, and
- * only their barriers. The prologue has a barrier after each group.
+ * The trap: iterations at both ends lack stages, and so the barriers of their rows. The epilogue
+ * and drained iterations have no stages lower than the last tile's. The prologue has none higher
+ * than the first tile's; it has a barrier after each group instead, where the table is not bare,
+ * and is not checked there.
  */
 #include "templates/pipeline/pipeline.h"
 
@@ -70,6 +72,12 @@ static bool runs_before(const struct pipe_row *a, const struct pipe_row *b)
 static int time_of(const struct check *c, const struct pipe_row *r)
 {
     return (int)(r->stage * c->n_phases + r->phase);
+}
+
+/* Returns the time at which a tile is written, where a step may be at an earlier tile. */
+static int write_time(const struct check *c, unsigned buffer, const struct pipe_row *write)
+{
+    return time_of(c, write) - (int)(c->plan->of->buffers[buffer].early * c->n_phases);
 }
 
 /* ---- Limits of the pass ---- */
@@ -196,9 +204,9 @@ static bool check_phases(const struct check *c)
 /* ---- LDS ---- */
 
 /* True if a phase ends with a barrier that comes after row `r` of it; NULL: after any. Only rows of
- * stages from `first` on run. */
-static bool has_barrier(const struct check *c, unsigned phase, const struct pipe_row *r,
-                        unsigned first)
+ * stages `first` to `last` run. */
+static bool has_barrier(const struct check *c, unsigned phase, const struct pipe_row *r, int first,
+                        int last)
 {
     const struct pipe_plan *const plan = c->plan;
     if (plan->of->roles > 1)
@@ -206,7 +214,7 @@ static bool has_barrier(const struct check *c, unsigned phase, const struct pipe
     for (unsigned i = 0; i < plan->n_rows; i++) {
         const struct pipe_row *const m = &plan->row[i];
         if (m->op->kind == PIPE_MEET && m->phase == phase && m->stage >= first &&
-            (!r || runs_before(r, m)))
+            m->stage <= last && (!r || runs_before(r, m)))
             return true;
     }
     return false;
@@ -222,26 +230,48 @@ static bool check_read_order(const struct check *c, const struct pipe_row *r)
     return true;
 }
 
-/* Counts the barriers from row `from`, which runs at time `start`, to time `end`. For the last tile
- * only the last stage runs in its iteration. */
-static int count_barriers(const struct check *c, const struct pipe_row *from, int start, int end)
+enum { MANY = -1 };
+
+/* A tile of the loop: how many are before it and after it; MANY: more than there are stages. */
+struct tile {
+    int before, after;
+};
+
+/* True if an iteration lacks a barrier after each group, and the rows of stages above it. */
+static bool is_bare(const struct check *c, int iteration)
+{
+    const int last = c->plan->stages - 1;
+    return iteration < last && (c->plan->of->bare == PIPE_ALL || iteration < c->plan->of->bare);
+}
+
+/* Counts the barriers from row `from` of a tile, which runs at time `start`, to time `end`. */
+static int count_barriers(const struct check *c, const struct pipe_row *from, int start, int end,
+                          struct tile tile)
 {
     const int last = c->plan->stages - 1, phases = (int)c->n_phases;
     int n = 0;
-    for (int t = start; t < end; t++)
-        n += has_barrier(c, (unsigned)(t % phases), t == start ? from : NULL,
-                         t / phases == last ? (unsigned)last : 0);
+    for (int t = start; t < end; t++) {
+        const int own = t / phases, iteration = tile.before == MANY ? last : tile.before + own;
+        const int of_last = own - tile.after; /* the stage of the last tile */
+        const bool bare = is_bare(c, iteration);
+        const bool drained = !bare && of_last >= last - c->plan->of->drain;
+        n += has_barrier(c, (unsigned)(t % phases), t == start ? from : NULL, drained ? of_last : 0,
+                         bare ? iteration : last);
+    }
     return n;
 }
 
-/* The same where a later tile follows, so that all stages run. */
-static int count_steady_barriers(const struct check *c, const struct pipe_row *from, int start,
-                                 int end)
+/* Returns the smallest number of barriers for any tile that has `after` tiles after it. Tiles with
+ * more of them have no fewer barriers. */
+static int count_least(const struct check *c, const struct pipe_row *from, int start, int end,
+                       int after)
 {
-    int n = 0;
-    for (int t = start; t < end; t++)
-        n += has_barrier(c, (unsigned)t % c->n_phases, t == start ? from : NULL, 0);
-    return n;
+    int least = count_barriers(c, from, start, end, (struct tile){MANY, after});
+    for (int before = 0; c->plan->of->bare && before < c->plan->stages; before++) {
+        const int n = count_barriers(c, from, start, end, (struct tile){before, after});
+        least = n < least ? n : least;
+    }
+    return least;
 }
 
 static bool waits_for_lds(const struct pipe_row *r)
@@ -265,16 +295,18 @@ static struct end earlier(struct end a, struct end b)
     return a.time != NEVER && (b.time == NEVER || a.time <= b.time) ? a : b;
 }
 
-static struct end find_end(const struct check *c, const struct pipe_row *read)
+/* `before`: of the tile that is read. Waits of tiles before the first do not run. */
+static struct end find_end(const struct check *c, const struct pipe_row *read, int before)
 {
     const struct pipe_plan *const plan = c->plan;
     struct end end = {NEVER, NULL};
     for (unsigned i = 0; i < plan->n_rows; i++) {
         const struct pipe_row *const r = &plan->row[i];
         if (waits_for_lds(r)) {
-            const int next = time_of(c, read) - read->phase + r->phase;
-            const int later = r->phase < read->phase ? (int)c->n_phases : 0;
-            end = earlier(end, (struct end){next + later, r});
+            int iteration = read->stage + (r->phase < read->phase ? 1 : 0);
+            if (before != MANY && before + iteration < r->stage)
+                iteration = r->stage - before;
+            end = earlier(end, (struct end){iteration * (int)c->n_phases + r->phase, r});
         }
         if (r != read && pipe_reads(r) & pipe_writes(read) && time_of(c, r) >= time_of(c, read))
             end = earlier(end, (struct end){time_of(c, r), r});
@@ -292,7 +324,8 @@ static const struct pipe_row *find_await(const struct check *c, unsigned buffer,
     const struct pipe_row *first = NULL;
     for (unsigned i = 0; i < plan->n_rows; i++) {
         const struct pipe_row *const r = &plan->row[i];
-        if (r->op->kind != kind || r->part != awaited || time_of(c, r) < time_of(c, write))
+        if (r->op->kind != kind || r->part != awaited ||
+            time_of(c, r) < write_time(c, buffer, write))
             continue;
         if (!first || time_of(c, r) < time_of(c, first))
             first = r;
@@ -314,7 +347,7 @@ static bool check_arrival(const struct check *c, unsigned buffer, const struct p
     if (!a)
         return refuse(c, "no row waits for %s after %s in stage %u, %s", name, write->op->name,
                       write->stage, phase_name(c, write));
-    const int barriers = count_barriers(c, a, time_of(c, a), time_of(c, read));
+    const int barriers = count_least(c, a, time_of(c, a), time_of(c, read), 0);
     const bool in_order = time_of(c, a) < time_of(c, read);
     return (in_order && barriers >= roles_of(c, buffer)) ||
            refuse(c,
@@ -324,16 +357,29 @@ static bool check_arrival(const struct check *c, unsigned buffer, const struct p
                   phase_name(c, a), roles_of(c, buffer));
 }
 
+/* True if a barrier separates `read` of a tile from the `write` that reuses its place, with so many
+ * tiles in `buffer`. */
+static bool is_deep_enough(const struct check *c, unsigned buffer, const struct pipe_row *write,
+                           const struct pipe_row *read, unsigned depth, int before)
+{
+    const struct end end = find_end(c, read, before);
+    const int next = write_time(c, buffer, write) + (int)(depth * c->n_phases);
+    const struct tile tile = {before, (int)depth};
+    return end.time != NEVER && next > end.time &&
+           count_barriers(c, end.row, end.time, next, tile) >= roles_of(c, buffer);
+}
+
 /* Returns the smallest safe number of tiles in `buffer`, or PIPE_UNSAFE if none up to MAX_DEPTH is.
- * A number is safe when a barrier separates `read` from the `write` that reuses its tile. */
+ * A bare table is checked for each of the first tiles too. */
 static uint8_t least_depth(const struct check *c, unsigned buffer, const struct pipe_row *write,
                            const struct pipe_row *read)
 {
-    const struct end end = find_end(c, read);
-    const int roles = roles_of(c, buffer);
-    for (unsigned depth = 1; depth <= MAX_DEPTH && end.time != NEVER; depth++) {
-        const int next = time_of(c, write) + (int)(depth * c->n_phases);
-        if (next > end.time && count_steady_barriers(c, end.row, end.time, next) >= roles)
+    const int first_tiles = c->plan->of->bare ? c->plan->stages : 0;
+    for (unsigned depth = 1; depth <= MAX_DEPTH; depth++) {
+        bool safe = is_deep_enough(c, buffer, write, read, depth, MANY);
+        for (int before = 0; safe && before < first_tiles; before++)
+            safe = is_deep_enough(c, buffer, write, read, depth, before);
+        if (safe)
             return (uint8_t)depth;
     }
     return PIPE_UNSAFE;
@@ -375,17 +421,38 @@ static bool check_buffer(const struct check *c, unsigned buffer)
                   awaited ? "" : "not ", read ? "" : "not ");
 }
 
+static bool check_lds(struct check *c)
+{
+    const struct pipe_plan *const plan = c->plan;
+    for (unsigned i = 0; i < plan->n_rows; i++)
+        if (!check_read_order(c, &plan->row[i]))
+            return false;
+    for (unsigned i = 0; plan->of->buffers && plan->of->buffers[i].name; i++)
+        if (!check_buffer(c, i))
+            return false;
+    return true;
+}
+
+/* True if the plan is safe for the tile whose rows move in the first drained iteration. */
+static bool check_drain(const struct check *c)
+{
+    const struct pipeline *const p = c->plan->of;
+    struct pipe_plan moved = *c->plan;
+    struct check drained = {.plan = &moved, .n_phases = c->n_phases, .why = c->why};
+    if (p->drain + 1u >= moved.stages)
+        return refuse(c, "%s drains %u of %u stages", p->name, p->drain, moved.stages);
+    for (unsigned i = 0; i < moved.n_rows; i++) {
+        struct pipe_row *const r = &moved.row[i];
+        if (r->stage + 1u + p->drain == moved.stages && r->phase == p->drain_from)
+            r->phase = p->drain_to;
+    }
+    return check_values(&drained) && check_phases(&drained) && check_lds(&drained);
+}
+
 bool pipe_check(struct pipe_plan *plan, char why[PIPE_WHY])
 {
     struct check c = {.plan = plan, .why = why};
     memset(plan->depth, 0, sizeof(plan->depth));
-    if (!check_limits(&c) || !check_values(&c) || !check_phases(&c))
-        return false;
-    for (unsigned i = 0; i < plan->n_rows; i++)
-        if (!check_read_order(&c, &plan->row[i]))
-            return false;
-    for (unsigned i = 0; plan->of->buffers && plan->of->buffers[i].name; i++)
-        if (!check_buffer(&c, i))
-            return false;
-    return true;
+    return check_limits(&c) && check_values(&c) && check_phases(&c) && check_lds(&c) &&
+           (!plan->of->drain || check_drain(&c));
 }

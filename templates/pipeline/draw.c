@@ -8,11 +8,13 @@
 
 enum { WIDTH = 90 /* columns of a line, without the prefix */, TEXT = 64, LABEL = 18 };
 
-/* A line that is being filled. */
+/* A line that is being filled, and the rows to draw. */
 struct line {
     FILE *out;
     const char *prefix;
     unsigned column; /* 0: nothing of it is printed */
+    struct pipe_row rows[PIPE_MAX_ROWS];
+    unsigned n_rows;
 };
 
 static void begin_line(struct line *l, const char *label)
@@ -33,20 +35,21 @@ static void add_item(struct line *l, const char *text, bool first)
     l->column += (unsigned)fprintf(l->out, "%s%s", first ? "" : ", ", text);
 }
 
-static unsigned count_parts(const struct pipeline *p, const struct pipe_op *op)
+static unsigned count_parts(const struct line *l, const struct pipe_op *op)
 {
     unsigned n = 0;
-    for (const struct pipe_row *r = p->rows; r->op; r++)
+    for (const struct pipe_row *r = l->rows; r < l->rows + l->n_rows; r++)
         if (r->op == op && r->part >= n)
             n = r->part + 1u;
     return n;
 }
 
-static void describe_row(const struct pipeline *p, const struct pipe_row *r, char text[TEXT])
+static void describe_row(const struct pipeline *p, const struct line *l, const struct pipe_row *r,
+                         char text[TEXT])
 {
     const bool sometimes = r->needs || r->unless;
     char part[16] = "";
-    if (r->op->kind == PIPE_STEP && count_parts(p, r->op) > 1)
+    if (r->op->kind == PIPE_STEP && count_parts(l, r->op) > 1)
         snprintf(part, sizeof(part), ".%u", r->part);
     if (r->op->kind == PIPE_AWAIT || r->op->kind == PIPE_AWAIT_STORES)
         snprintf(text, TEXT, "%s%s %s[%u]%s", sometimes ? "(" : "", p->buffers[r->part].name,
@@ -65,11 +68,11 @@ static unsigned draw_stage(const struct pipeline *p, unsigned phase, unsigned st
                            struct line *l, unsigned n)
 {
     char before[TEXT] = "";
-    for (const struct pipe_row *r = p->rows; r->op; r++) {
+    for (const struct pipe_row *r = l->rows; r < l->rows + l->n_rows; r++) {
         char text[TEXT];
         if (r->phase != phase || r->stage != stage || (r->op->kind != PIPE_STEP) != ends)
             continue;
-        describe_row(p, r, text);
+        describe_row(p, l, r, text);
         if (strcmp(text, before) != 0)
             add_item(l, text, n++ == 0);
         memcpy(before, text, sizeof(before));
@@ -95,8 +98,9 @@ static void draw_buffers(const struct pipeline *p, struct line *l)
     for (unsigned i = 0; p->buffers && p->buffers[i].name; i++) {
         const struct pipe_buffer *const b = &p->buffers[i];
         char text[TEXT];
-        snprintf(text, sizeof(text), "%s of a %s", b->name,
-                 b->scope == PIPE_WORKGROUP ? "workgroup" : "wave");
+        snprintf(text, sizeof(text), "%s of a %s%s", b->name,
+                 b->scope == PIPE_WORKGROUP ? "workgroup" : "wave",
+                 b->early ? " (written a tile early)" : "");
         add_item(l, text, i == 0);
     }
     fprintf(l->out, "%s\n", p->buffers ? "" : "not used");
@@ -104,7 +108,8 @@ static void draw_buffers(const struct pipeline *p, struct line *l)
 
 void pipe_draw(const struct pipeline *p, const char *prefix, FILE *out)
 {
-    struct line l = {out, prefix, 0};
+    struct line l = {.out = out, .prefix = prefix};
+    l.n_rows = pipe_list_rows(p, l.rows);
     fprintf(out, "%s%s: %s\n%s%s\n", prefix, p->name, p->when, prefix, p->why);
     for (unsigned i = 0; p->phases[i].name; i++) {
         char label[LABEL];

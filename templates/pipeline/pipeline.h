@@ -29,6 +29,7 @@ enum {
     PIPE_MAX_BUFFERS = 4,
     PIPE_WHY = 160,    /* bytes of a refusal */
     PIPE_UNSAFE = 255, /* depth of a buffer that no number of tiles makes safe */
+    PIPE_ALL = 255,    /* iterations of the prologue, see struct pipeline */
 };
 
 /** Kinds of phases: memory and vector work, or matrix instructions with other work under them. */
@@ -50,6 +51,8 @@ struct pipe_buffer {
     uint8_t queue; /* of its asynchronous copies */
     uint8_t scope; /* enum pipe_scope */
     uint8_t with; /* 1 + the buffer whose wait covers this one's copies, which are older; 0: none */
+    uint8_t early; /* tiles from the one that a writing step is at to the one that it writes; the
+                      code before the loop writes the first ones */
 };
 
 /** A value in registers that steps hand to each other. A list ends with name NULL. */
@@ -65,6 +68,7 @@ enum pipe_op_kind {
     PIPE_AWAIT_STORES, /* waits for its stores to buffer `part`, and for its reads of LDS */
     PIPE_RELEASE,      /* waits for its reads of LDS: they are in registers */
     PIPE_MEET,         /* a barrier */
+    PIPE_PART,         /* stands for the rows of another list, pipe_row.rows */
 };
 
 /** Properties of steps that the checker needs. */
@@ -88,15 +92,17 @@ struct pipe_op {
     uint8_t kind;                     /* enum pipe_op_kind */
 };
 
-extern const struct pipe_op pipe_await, pipe_await_stores, pipe_release, pipe_meet;
+extern const struct pipe_op pipe_await, pipe_await_stores, pipe_release, pipe_meet, pipe_part;
 
 /** A row of the table. A list ends with op NULL. */
 struct pipe_row {
     const struct pipe_op *op;
     uint8_t stage, phase;
-    uint8_t part;    /* which piece of a cut step; the buffer of pipe_await */
-    uint32_t needs;  /* bits of the variant's features, and the row wants all */
-    uint32_t unless; /* bits of features: each of them drops the row */
+    uint8_t part;                /* which piece of a cut step; the buffer of pipe_await */
+    uint32_t needs;              /* bits of the variant's features, and the row wants all */
+    uint32_t unless;             /* bits of features: each of them drops the row */
+    const struct pipe_row *rows; /* of pipe_part: a list that tables share, with their stages and
+                                    phases. It has no pipe_part */
 };
 
 /** Returns the slots that a row reads, or writes. */
@@ -130,6 +136,11 @@ struct pipeline {
     uint8_t roles;                 /* 1 or 2 equal groups of waves, each a group of phases apart */
     uint8_t hides_itself; /* 1: a SIMD has one wave, whose own reads, copies and scalar work
                                     hide under its matrix instructions */
+    uint8_t bare;  /* iterations of the prologue without a barrier after each group, from the first
+                      on: they have those of rows only; PIPE_ALL: all of them */
+    uint8_t drain; /* iterations after the loop that run only the stages that have a tile */
+    uint8_t drain_from, drain_to; /* in the first of these, the lowest stage's rows of phase
+                                     drain_from run in phase drain_to */
 };
 
 /** The variant of a table that a kernel runs. */
@@ -153,10 +164,18 @@ struct pipe_plan {
 
 /* resolve.c */
 
+/** Lists the rows of a table, those of shared lists in place of the rows that stand for them.
+ * Returns their number, at most PIPE_MAX_ROWS. */
+unsigned pipe_list_rows(const struct pipeline *p, struct pipe_row rows[PIPE_MAX_ROWS]);
+
 /** Makes a plan of a table, checks it, and derives the depth of its buffers. False, with a sentence
  * in `why`, if the plan is unsafe or lower_pipeline cannot run it. */
 bool pipe_resolve(const struct pipeline *p, const struct pipe_variant *v, struct pipe_plan *plan,
                   char why[PIPE_WHY]);
+
+/** The same for a table that fits the variant by the template's own rules: a refusal is printed and
+ * aborts the process. */
+void pipe_choose(const struct pipeline *p, const struct pipe_variant *v, struct pipe_plan *plan);
 
 /** Returns the plan's number of a stage of the table. */
 uint8_t pipe_stage(const struct pipe_plan *plan, unsigned stage);

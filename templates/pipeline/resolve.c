@@ -6,6 +6,7 @@
 #include "templates/pipeline/pipeline.h"
 
 #include <assert.h>
+#include <stdlib.h>
 
 enum { SIMDS = 4 /* of a compute unit */ };
 
@@ -19,14 +20,39 @@ static void apply_moves(const struct pipeline *p, uint32_t has, struct pipe_row 
     }
 }
 
+/* Appends a list to `rows`, of which there are n. Rows of a shared list have the conditions of the
+ * row that stands for them too. */
+static unsigned append_rows(const struct pipe_row *list, const struct pipe_row *of, unsigned n,
+                            struct pipe_row rows[PIPE_MAX_ROWS])
+{
+    for (const struct pipe_row *r = list; r->op; r++) {
+        if (r->op->kind == PIPE_PART) {
+            n = append_rows(r->rows, r, n, rows);
+            continue;
+        }
+        assert(n < PIPE_MAX_ROWS);
+        rows[n] = *r;
+        rows[n].needs |= of ? of->needs : 0;
+        rows[n].unless |= of ? of->unless : 0;
+        n++;
+    }
+    return n;
+}
+
+unsigned pipe_list_rows(const struct pipeline *p, struct pipe_row rows[PIPE_MAX_ROWS])
+{
+    return append_rows(p->rows, NULL, 0, rows);
+}
+
 static void copy_rows(struct pipe_plan *plan, const struct pipe_variant *v)
 {
-    for (const struct pipe_row *r = plan->of->rows; r->op; r++) {
-        if ((r->needs & ~v->has) || (r->unless & v->has))
+    struct pipe_row all[PIPE_MAX_ROWS];
+    const unsigned n = pipe_list_rows(plan->of, all);
+    for (unsigned i = 0; i < n; i++) {
+        if ((all[i].needs & ~v->has) || (all[i].unless & v->has))
             continue;
-        assert(plan->n_rows < PIPE_MAX_ROWS);
         struct pipe_row *const row = &plan->row[plan->n_rows++];
-        *row = *r;
+        *row = all[i];
         apply_moves(plan->of, v->has, row);
     }
 }
@@ -73,4 +99,13 @@ bool pipe_resolve(const struct pipeline *p, const struct pipe_variant *v, struct
     copy_rows(plan, v);
     number_stages(plan);
     return pipe_check(plan, why);
+}
+
+void pipe_choose(const struct pipeline *p, const struct pipe_variant *v, struct pipe_plan *plan)
+{
+    char why[PIPE_WHY];
+    if (pipe_resolve(p, v, plan, why))
+        return;
+    fprintf(stderr, "pipeline %s, features %#x: %s\n", p->name, v->has, why);
+    abort();
 }

@@ -95,12 +95,12 @@ static void each_file_begins_with_its_drawing(void **state)
  * have passed is between them.
  */
 
-enum { TILES = 20, MAX_PHASES = 8, MAX_PLANS = 256, MAX_TABLE = 64 };
+enum { TILES = 20, MAX_PHASES = 8, MAX_PLANS = 256 };
 
 /* A table that may be changed. */
 struct table {
     struct pipeline p;
-    struct pipe_row rows[MAX_TABLE];
+    struct pipe_row rows[PIPE_MAX_ROWS + 1];
     struct pipe_phase phases[MAX_PHASES + 1];
     unsigned n_rows;
 };
@@ -108,16 +108,20 @@ struct table {
 /* Iteration, phase and barriers passed, for each row and tile. */
 struct walk {
     const struct pipe_plan *plan;
-    int epoch[PIPE_MAX_ROWS][TILES]; /* of role 0 */
+    int epoch[PIPE_MAX_ROWS][TILES]; /* of role 0; INT32_MAX: the row does not run */
     unsigned n_phases;
 };
 
 static bool is_end(const struct pipe_row *r) { return r->op->kind != PIPE_STEP; }
 
-/* The iteration of the last tile has the last stage only. */
+/* Iterations after the loop have only stages with a tile. So have those of a bare prologue, whose
+ * other iterations have a barrier after each group: at least as many as with all rows. */
 static bool runs(const struct pipe_plan *plan, const struct pipe_row *r, int iteration)
 {
-    return iteration < TILES + plan->stages - 2 || r->stage + 1 == plan->stages;
+    const int drained = TILES + plan->stages - 2 - plan->of->drain;
+    if (iteration < plan->of->bare && iteration < r->stage)
+        return false;
+    return iteration < drained || iteration - r->stage < TILES;
 }
 
 static unsigned count_meets(const struct pipe_plan *plan, unsigned phase, int iteration)
@@ -159,6 +163,9 @@ static void walk_plan(struct walk *w, const struct pipe_plan *plan)
     w->n_phases = 0;
     while (plan->of->phases[w->n_phases].name)
         w->n_phases++;
+    for (unsigned i = 0; i < plan->n_rows; i++)
+        for (int t = 0; t < TILES; t++)
+            w->epoch[i][t] = INT32_MAX; /* rows that do not run */
     for (int i = 0; i < TILES + plan->stages - 1; i++)
         for (unsigned phase = 0; phase < w->n_phases; phase++)
             walk_phase(w, phase, i, &epoch);
@@ -169,10 +176,11 @@ static int awaited(const struct walk *k, const struct pipe_row *w, unsigned buff
 {
     const uint8_t kind = w->op->flags & PIPE_ASYNC ? PIPE_AWAIT : PIPE_AWAIT_STORES;
     const unsigned with = k->plan->of->buffers[buffer].with;
+    const int early = k->plan->of->buffers[buffer].early;
     int best = INT32_MAX;
     for (unsigned i = 0; i < k->plan->n_rows; i++) {
         const struct pipe_row *const a = &k->plan->row[i];
-        const int order = (a->stage - w->stage) * (int)k->n_phases + a->phase - w->phase;
+        const int order = (a->stage - w->stage + early) * (int)k->n_phases + a->phase - w->phase;
         if (a->op->kind == kind && a->part == (with ? with - 1 : buffer) && order >= 0 &&
             k->epoch[i][t] < best)
             best = k->epoch[i][t];
@@ -200,25 +208,35 @@ static int ended(const struct walk *k, unsigned read, int t)
     return best;
 }
 
-/* True if no wave reads what is not there or writes what is still read, with these depths. A wave
- * of role 1 has passed up to roles - 1 barriers less. */
+/* True if tile t is there when it is read, and read when tile t + depth is written. A wave of role 1
+ * has passed up to roles - 1 barriers less. */
+static bool is_safe_tile(const struct walk *k, unsigned buffer, const struct pipe_row *w,
+                         unsigned r, int depth, int t)
+{
+    const struct pipe_plan *const plan = k->plan;
+    const int roles = plan->of->roles, here = awaited(k, w, buffer, t);
+    const int next = t + depth - plan->of->buffers[buffer].early;
+    if (here == INT32_MAX || k->epoch[r][t] < here + roles)
+        return false;
+    if (t + depth >= TILES || next < 0)
+        return true;
+    const int free = ended(k, r, t);
+    return free != INT32_MAX && k->epoch[w - plan->row][next] >= free + roles;
+}
+
+/* True if no wave reads what is not there or writes what is still read, with this depth. */
 static bool is_safe(const struct walk *k, unsigned buffer, unsigned depth)
 {
     const struct pipe_plan *const plan = k->plan;
-    const int roles = plan->of->roles, t = TILES / 2, last = TILES - 1;
     for (unsigned w = 0; w < plan->n_rows; w++)
         for (unsigned r = 0; r < plan->n_rows; r++) {
             if (!(plan->row[w].op->lds_writes >> buffer & 1) ||
                 !(plan->row[r].op->lds_reads >> buffer & 1))
                 continue;
-            const int here = awaited(k, &plan->row[w], buffer, t);
-            if (here == INT32_MAX || k->epoch[r][t] < here + roles)
-                return false;
-            if (k->epoch[r][last] < awaited(k, &plan->row[w], buffer, last) + roles)
-                return false;
-            const int free = ended(k, r, t);
-            if (free == INT32_MAX || k->epoch[w][t + (int)depth] < free + roles)
-                return false;
+            const bool ends = plan->of->bare || plan->of->drain; /* lack barriers */
+            for (int t = ends ? 0 : TILES / 2; t < TILES; t += ends ? 1 : TILES / 2 - 1)
+                if (!is_safe_tile(k, buffer, &plan->row[w], r, (int)depth, t))
+                    return false;
         }
     return true;
 }
@@ -248,10 +266,7 @@ static void copy_table(struct table *t, const struct pipeline *p)
 {
     memset(t, 0, sizeof(*t));
     t->p = *p;
-    while (p->rows[t->n_rows].op) {
-        t->rows[t->n_rows] = p->rows[t->n_rows];
-        t->n_rows++;
-    }
+    t->n_rows = pipe_list_rows(p, t->rows);
     for (unsigned i = 0; p->phases[i].name; i++)
         t->phases[i] = p->phases[i];
     t->p.rows = t->rows;
@@ -285,8 +300,10 @@ static unsigned find_features(const struct pipeline *p, uint32_t all[MAX_PLANS])
     enum { BITS = 20 };
     unsigned n = 0;
     uint32_t asked = 0;
-    for (const struct pipe_row *r = p->rows; r->op; r++)
-        asked |= r->needs | r->unless;
+    struct pipe_row rows[PIPE_MAX_ROWS];
+    const unsigned n_rows = pipe_list_rows(p, rows);
+    for (unsigned i = 0; i < n_rows; i++)
+        asked |= rows[i].needs | rows[i].unless;
     for (uint32_t has = 0; has < 1u << BITS && n < MAX_PLANS; has++) {
         struct pipe_plan plan;
         char why[PIPE_WHY];
