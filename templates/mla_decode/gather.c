@@ -326,38 +326,6 @@ static struct mla_slots read_block(struct mla *s, struct tir_value block)
 
 void mla_gather_begin(struct mla *s) { copy_entries(s, tir_i32(&s->d.b, 0)); }
 
-/* All copies of a block have arrived; rows that stand for no key are zeros. */
-static void await_rows(struct mla *s, struct tir_value block, struct tir_value gaps)
-{
-    clear_gaps(s, block, gaps);
-    await_copies(s);
-    tir_barrier(&s->d.b);
-}
-
-static void fetch_lines(struct mla *s, struct att_block *block)
-{
-    struct tir_builder *const b = &s->d.b;
-    mla_one_wave_at(s, A_PAGES, M1);
-    copy_entries(s, att_plus(b, block->index, 1));
-    mla_one_wave_at(s, A_FIND, M1);
-    tir_wait(b, ENTRIES, 1);
-    mla_one_wave_at(s, A_FIND, C2);
-    const struct mla_slots slots = read_block(s, block->index);
-    mla_one_wave_at(s, A_COPY, BEGIN);
-    const struct tir_value gaps = count_gaps(s, block->index, &slots);
-    if (s->d.v->sparse != ATT_SPARSE_NONE) /* else the mask knows where keys end */
-        block->gaps = gaps;
-    const struct mla_row_pairs lines =
-        mla_row_pairs_find(s, own_addresses(s, block->index, slots.own));
-    copy_lines(s, GROUP, block->index, &lines, 0);
-    mla_one_wave_at(s, A_COPY, C2);
-    copy_lines(s, LATER, block->index, &lines, 1);
-    mla_one_wave_at(s, A_SCORES, M1);
-    await_rows(s, block->index, gaps);
-}
-
-void mla_gather_fetch(struct mla *s, struct att_block *block) { fetch_lines(s, block); }
-
 struct tir_value mla_gather_entries(void *family, const struct att_block *block)
 {
     struct mla *const s = family;
@@ -387,13 +355,20 @@ static void build_read_entries(void *context, const struct pipe_row *row)
     s->slots = read_block(s, block_of(s)->index);
 }
 
+static void note_gaps(struct mla *s, struct tir_value gaps)
+{
+    s->gaps = gaps;
+    if (s->d.v->sparse != ATT_SPARSE_NONE) /* else the mask knows where keys end */
+        block_of(s)->gaps = gaps;
+}
+
 static void build_find(void *context, const struct pipe_row *row)
 {
     struct mla *const s = family_of(context);
-    struct att_block *const block = block_of(s);
+    const struct tir_value block = block_of(s)->index;
     (void)row;
-    block->gaps = count_gaps(s, block->index, &s->slots);
-    s->found = find_rows(s, own_addresses(s, block->index, s->slots.own));
+    note_gaps(s, count_gaps(s, block, &s->slots));
+    s->found = find_rows(s, own_addresses(s, block, s->slots.own));
 }
 
 static void build_copy(void *context, const struct pipe_row *row)
@@ -408,7 +383,31 @@ static void build_clear(void *context, const struct pipe_row *row)
 {
     struct mla *const s = family_of(context);
     (void)row;
-    clear_gaps(s, block_of(s)->index, block_of(s)->gaps);
+    clear_gaps(s, block_of(s)->index, s->gaps);
+}
+
+/* ---- Steps of row pairs ---- */
+
+static void build_copy_next_entries(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    (void)row;
+    copy_entries(s, att_plus(&s->d.b, block_of(s)->index, 1));
+}
+
+static void build_find_lines(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    const struct tir_value block = block_of(s)->index;
+    (void)row;
+    note_gaps(s, count_gaps(s, block, &s->slots));
+    s->lines = mla_row_pairs_find(s, own_addresses(s, block, s->slots.own));
+}
+
+static void build_copy_lines(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    copy_lines(s, row->part ? LATER : GROUP, block_of(s)->index, &s->lines, row->part);
 }
 
 #define ENTRIES_LDS (1u << MLA_LDS_ENTRIES)
@@ -421,6 +420,16 @@ const struct pipe_op mla_list_find = {"find rows", build_find, ATT_SLOT(K_PAGES)
                                       .flags = 0};
 const struct pipe_op mla_list_copy = {
     "block to LDS",     build_copy, ATT_SLOT(K_DATA), 0, .lds_writes = 1u << MLA_LDS_BLOCK,
+    .flags = PIPE_ASYNC};
+const struct pipe_op mla_lines_copy_entries = {"entries to LDS", build_copy_next_entries,
+                                               .lds_writes = ENTRIES_LDS, .flags = PIPE_ASYNC};
+const struct pipe_op mla_lines_find = {"find rows", build_find_lines, ATT_SLOT(K_PAGES),
+                                       ATT_SLOT(K_DATA), .flags = 0};
+const struct pipe_op mla_lines_copy_first = {
+    "lines to LDS",     build_copy_lines, ATT_SLOT(K_DATA), 0, .lds_writes = 1u << MLA_LDS_FIRST,
+    .flags = PIPE_ASYNC};
+const struct pipe_op mla_lines_copy_last = {
+    "lines to LDS",     build_copy_lines, ATT_SLOT(K_DATA), 0, .lds_writes = 1u << MLA_LDS_LAST,
     .flags = PIPE_ASYNC};
 const struct pipe_op mla_list_clear = {"clear gaps", build_clear, .lds_reads = ENTRIES_LDS,
                                        .flags = PIPE_BRANCH};

@@ -88,6 +88,11 @@ struct mla_flight {
     struct tir_value place, from, there;
 };
 
+/* The addresses from which lanes copy a wave's rows, i64 of each lane. */
+struct mla_row_pairs {
+    struct tir_value even, middle, odd; /* of lines of these rows, and of the one they share */
+};
+
 struct mla {
     struct att_variant variant; /* the variant that d.v points to */
     struct decode d;
@@ -131,6 +136,8 @@ struct mla {
     struct tir_view run_rows[MLA_MAX_RUNS];
     struct mla_slots slots;
     struct mla_found found;
+    struct mla_row_pairs lines;
+    struct tir_value gaps; /* i32: rows of the block without a key */
     struct tir_value other_exponent, own_sum, pair_weights[2]; /* of a wave pair */
     struct tir_value quarter[MLA_QUARTERS]; /* quarters of c^T, and of O after the product */
     struct tir_value kv_scale;              /* scale of the whole cache; none without one */

@@ -259,8 +259,6 @@ static void copy_run(struct mla *s, struct tir_value block, unsigned run, struct
     }
 }
 
-void mla_one_wave_fetch_keys(struct mla *s, struct att_block *block) { mla_gather_fetch(s, block); }
-
 static struct tir_value read_panel(struct mla *s, struct tir_value block, const struct panel *n)
 {
     struct tir_builder *const b = &s->d.b;
@@ -285,14 +283,6 @@ static struct tir_value multiply_keys(struct mla *s)
     for (unsigned i = 0; i < s->n_panels; i++)
         x = tir_mma(b, s->panel[i].product, s->early[i], tir_transpose(b, s->q[i]), x);
     return tir_named(b, "s", x);
-}
-
-struct tir_value mla_one_wave_scores(struct mla *s, const struct att_block *block)
-{
-    mla_one_wave_at(s, A_SCORES, C1);
-    for (unsigned i = 0; i < s->n_panels; i++)
-        s->early[i] = read_panel(s, block->index, &s->panel[i]);
-    return multiply_keys(s);
 }
 
 /* c^T of some columns of the latent, columns x keys. */
@@ -338,17 +328,6 @@ static struct tir_value read_late(struct mla *s, const struct att_block *block, 
     for (unsigned width = EARLY; width < s->d.output.rows; width *= 2)
         v = tir_stack(&s->d.b, v, read_columns(s, columns_from(s, block, 0), width, width));
     return v;
-}
-
-/* The phase before the product reads the first columns of the first part. */
-struct tir_value mla_one_wave_values(struct mla *s, const struct att_block *block, unsigned part)
-{
-    mla_one_wave_at(s, A_VALUES, part ? C2 : C1);
-    if (part)
-        return read_columns(s, columns_from(s, block, part), 0, s->d.output.rows);
-    const struct tir_value v = read_early(s, block);
-    mla_one_wave_at(s, A_VALUES, C2);
-    return read_late(s, block, v);
 }
 
 /* ---- Weights of fp8 ----
@@ -446,14 +425,6 @@ static struct tir_value scale_weights(struct mla *s, struct tir_value x, struct 
     const struct tir_value own = mla_scale_exponent(s, x);
     *e = tir_named(b, "e", tir_max(b, own, att_softmax_lowest(b, &s->softmax)));
     return tir_exp2(b, att_softmax_exponent(b, &s->softmax, x, *e));
-}
-
-struct tir_value mla_one_wave_scaled(struct mla *s, struct att_block *block, struct tir_value *e)
-{
-    mla_one_wave_fetch_keys(s, block);
-    const struct tir_value x = mla_mask_scores(s, mla_one_wave_scores(s, block), block);
-    mla_one_wave_at(s, A_SCORES, C2);
-    return scale_weights(s, x, e);
 }
 
 /* ---- The steps of the loop of one wave a SIMD ---- */
@@ -596,6 +567,8 @@ const struct pipe_op mla_copy_run_rows = {"block to LDS",          copy_run_rows
                                           ATT_SLOT(K_DATA),        0,
                                           .lds_writes = BLOCK_LDS, .flags = PIPE_ASYNC};
 const struct pipe_op mla_read_k = {"read K", read_k, 0, ATT_SLOT(K), .lds_reads = BLOCK_LDS};
+const struct pipe_op mla_lines_read_k = {"read K", read_k, 0, ATT_SLOT(K),
+                                         .lds_reads = 1u << MLA_LDS_FIRST | 1u << MLA_LDS_LAST};
 const struct pipe_op mla_product_qk = {"QK", product_qk, ATT_SLOT(K), ATT_SLOT(S),
                                        .flags = PIPE_PRODUCT};
 const struct pipe_op mla_read_c = {"read c", read_c, 0, ATT_SLOT(V), .lds_reads = BLOCK_LDS};
@@ -617,18 +590,25 @@ void mla_one_wave_visit(struct mla *s, struct att_block block,
     pipe_build(&s->d.b, &s->plan, &s->d.attention);
 }
 
+static const struct pipeline *find_pipeline(const struct mla *s)
+{
+    if (s->row_pairs)
+        return &mla_row_pairs;
+    return s->pairs ? &mla_wave_pair : &mla_one_wave;
+}
+
 static void choose_pipeline(struct mla *s)
 {
-    char why[PIPE_WHY];
     struct pipe_variant v = {.has = mla_weights_fp8(s) ? 1u << MLA_HAS_SCALED : 0};
     if (s->pairs && s->d.v->sparse != ATT_SPARSE_NONE)
         v.has |= 1u << MLA_HAS_LISTS;
     if (s->pairs && s->turns < 2)
         v.has |= 1u << MLA_HAS_ONE_P;
-    const bool planned = pipe_resolve(s->pairs ? &mla_wave_pair : &mla_one_wave, &v, &s->plan, why);
-    assert(planned && s->plan.depth[MLA_LDS_BLOCK] <= BLOCKS);
-    assert(!s->pairs || s->plan.depth[MLA_LDS_P] <= s->turns);
-    (void)planned;
+    pipe_choose(find_pipeline(s), &v, &s->plan);
+    assert(s->plan.depth[MLA_LDS_BLOCK] <= BLOCKS);
+    assert(s->row_pairs
+               ? s->plan.depth[MLA_LDS_LAST] <= BLOCKS && s->plan.depth[MLA_LDS_PAIR_P] <= s->turns
+               : !s->pairs || s->plan.depth[MLA_LDS_P] <= s->turns);
 }
 
 void mla_one_wave_attention(struct mla *s)
@@ -638,11 +618,9 @@ void mla_one_wave_attention(struct mla *s)
     a->dtype = s->p_dtype;
     a->entries = mla_gather_entries;
     a->first_key = mla_one_wave_first_key;
-    s->mask_at = (struct mla_place){mla_one_wave_stage(s, A_SCORES), M2};
     a->in_agprs = true;
     a->value_parts = (uint8_t)(own_keys(s) / together(s));
-    if (!s->row_pairs)
-        choose_pipeline(s);
+    choose_pipeline(s);
 }
 
 uint8_t mla_one_wave_q_stage(const struct mla *s) { return mla_one_wave_stage(s, A_WAIT); }
@@ -651,12 +629,7 @@ void mla_one_wave_schedule(const struct mla *s, struct tir_schedule *schedule)
 {
     const bool parts = s->pairs && !s->row_pairs; /* of 16 keys: many short instructions */
     *schedule = (struct tir_schedule){
-        .loop = {.stages = mla_one_wave_stage(s, A_N_STAGES),
-                 .matrix_phases = 1u << BEGIN | 1u << C1 | 1u << C2,
-                 .open_phases = 1u << BEGIN,
-                 .roles = 1,
-                 .bare_iterations = s->row_pairs,
-                 .one_wave = 1},
+        .loop = pipe_loop_plan(&s->plan),
         .cover = TIR_COVER_EVEN,
         .read_ahead = parts          ? 6
                       : s->row_pairs ? 2
@@ -664,6 +637,4 @@ void mla_one_wave_schedule(const struct mla *s, struct tir_schedule *schedule)
         .reads_apart = s->pairs,
         .hoist_vgprs = s->pairs ? 8 : 0,
     };
-    if (!s->row_pairs)
-        schedule->loop = pipe_loop_plan(&s->plan);
 }

@@ -18,24 +18,11 @@ static inline uint8_t mla_one_wave_stage(const struct mla *s, enum one_wave_stag
     return (uint8_t)(stage - (stage > A_FIND && !s->pairs));
 }
 
-static inline void mla_one_wave_at(struct mla *s, enum one_wave_stage stage,
-                                   enum one_wave_phase phase)
-{
-    s->d.b.stage = mla_one_wave_stage(s, stage);
-    s->d.b.phase = (uint8_t)phase;
-}
-
 /** Does a lane find where each row of a block is? Lists say it of each, and panels have it from the
  * table of pages. */
 static inline bool mla_one_wave_gathers(const struct mla *s)
 {
     return s->d.v->sparse != ATT_SPARSE_NONE || s->row_pairs;
-}
-
-/** Sets where a block has arrived: a pair waits for it where its scores begin. */
-static inline void mla_one_wave_arrival(struct mla *s)
-{
-    mla_one_wave_at(s, s->pairs ? A_SCORES : A_WAIT, s->pairs ? M1 : M2);
 }
 
 /** Returns which half of a block's keys a wave of a pair has, 0 or 1; i32. */
@@ -62,14 +49,6 @@ unsigned mla_one_wave_before(const struct mla *s, const struct part *p, unsigned
 struct tir_waves mla_one_wave_waves(const struct mla *s);
 /** Returns the first of a wave's own keys of a block: att_attention.first_key. */
 struct tir_value mla_one_wave_first_key(void *family, struct tir_value block);
-/** Copies a block to LDS, for pairs. */
-void mla_one_wave_fetch_keys(struct mla *s, struct att_block *block);
-/** Returns S^T of a block; and part `part` of c^T as the left operand of the product. */
-struct tir_value mla_one_wave_scores(struct mla *s, const struct att_block *block);
-struct tir_value mla_one_wave_values(struct mla *s, const struct att_block *block, unsigned part);
-/** Asks for a block and makes its weights in fp8's range, relative to 2^e: *e is one for each
- * column of the wave's own keys. */
-struct tir_value mla_one_wave_scaled(struct mla *s, struct att_block *block, struct tir_value *e);
 /** O and l follow the largest e of their columns, where one is far above m: a vector, or a tile of
  * one for each part of the keys. */
 void mla_one_wave_follow(struct mla *s, struct tir_value e, struct tir_value carried[ATT_N_CARRY]);
@@ -107,10 +86,6 @@ struct tir_value mla_exchange_part(struct mla *s, struct tir_value block, unsign
 /* row_pairs.c */
 
 enum { MLA_ROW_PAIR_COLUMNS = 64 /* that lie side by side in LDS */ };
-/** The addresses from which lanes copy a wave's rows, i64 of each lane. */
-struct mla_row_pairs {
-    struct tir_value even, middle, odd; /* of lines of these rows, and of the one they share */
-};
 /** Returns how many bytes a block takes, and how many are in front of a column of row 0. */
 unsigned mla_row_pairs_bytes(const struct mla *s);
 unsigned mla_row_pairs_before(const struct mla *s, unsigned column);
@@ -143,8 +118,7 @@ void mla_gather_take_lds(struct mla *s);
 struct tir_value mla_gather_pages(struct mla *s, struct tir_value block);
 /** Loads the first block's page entries. The loop loads each later block's one round early. */
 void mla_gather_begin(struct mla *s);
-/** Copies a block whose rows are found one by one; att_attention.entries of lists. */
-void mla_gather_fetch(struct mla *s, struct att_block *block);
+/** att_attention.entries of lists. */
 struct tir_value mla_gather_entries(void *family, const struct att_block *block);
 
 #endif

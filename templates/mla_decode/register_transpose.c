@@ -399,14 +399,11 @@ const struct pipe_op mla_transpose_product_pv = {"PV",
 
 static void choose_pipeline(struct mla *s)
 {
-    char why[PIPE_WHY];
     struct pipe_variant v = {.has = s->streams ? 1u << MLA_HAS_STREAMS : 0};
     if (s->n_parts > 1)
         v.has |= 1u << MLA_HAS_ROTATED;
-    const bool planned = pipe_resolve(&mla_register_transpose, &v, &s->plan, why);
-    assert(planned && s->plan.depth[MLA_LDS_FIRST] <= BLOCKS);
-    assert(s->plan.depth[MLA_LDS_LAST] == BLOCKS);
-    (void)planned;
+    pipe_choose(&mla_register_transpose, &v, &s->plan);
+    assert(s->plan.depth[MLA_LDS_FIRST] <= BLOCKS && s->plan.depth[MLA_LDS_LAST] == BLOCKS);
 }
 
 void mla_transpose_visit(struct mla *s, struct att_block block,

@@ -20,6 +20,7 @@
 #include "ir/address_map.h"
 #include "ir/bits.h"
 #include "templates/mla_decode/one_wave.h"
+#include "templates/mla_decode/pipelines/pipelines.h"
 #include "templates/workgroup/scalar.h"
 
 #include <assert.h>
@@ -227,7 +228,6 @@ static struct tir_value read_columns(struct mla *s, struct tir_value block, unsi
 /* All of c^T of the wave's half of the latent; the first columns have been read. */
 static struct tir_value read_values(struct mla *s, struct tir_value block, struct tir_value first)
 {
-    mla_one_wave_at(s, A_VALUES, C2);
     struct tir_value v = first;
     for (unsigned width = EARLY; width < s->d.output.rows; width *= 2)
         v = tir_stack(&s->d.b, v, read_columns(s, block, width, width));
@@ -238,41 +238,105 @@ static struct tir_value read_values(struct mla *s, struct tir_value block, struc
  * its scales and weights, and the first columns of c. */
 enum { BEFORE = ATT_N_CARRY, SCALES, WEIGHTS, FIRST, N_CARRY };
 
-/* The product's instruction is assembly that needs a state or two behind its scales: l is made in
- * between. */
-static void visit(struct mla *s, struct att_block block, struct tir_value carried[N_CARRY])
+/* ---- The steps of the loop ---- */
+
+static struct mla *family_of(void *context) { return ((struct att_attention *)context)->family; }
+
+static struct tir_value block_of(const struct mla *s) { return s->d.attention.now.block.index; }
+
+static void store_weights(void *context, const struct pipe_row *row)
 {
-    struct tir_builder *const b = &s->d.b;
-    struct tir_value *const l = &carried[ATT_CARRY_L], *const o = &carried[ATT_CARRY_O], e;
-    const struct tir_value p = mla_one_wave_scaled(s, &block, &e);
-    const struct tir_value rounded = tir_convert_in_range(b, tir_named(b, "p", p), TIR_FP8);
-    mla_one_wave_at(s, A_SCORES, M2);
-    tir_barrier(b); /* all have read P of the block before: C2 writes */
-    mla_one_wave_at(s, A_SCORES, C2);
-    mla_exchange_tell(s, block.index, rounded, e);
-    mla_one_wave_at(s, A_VALUES, M1);
-    mla_meet(s);
-    mla_one_wave_at(s, A_VALUES, C1);
-    const struct tir_value all = read_exponents(s, block.index),
-                           weights = read_weights(s, block.index);
-    const struct tir_value sum =
-        tir_col_fold_dot(b, tir_convert(b, rounded, TIR_BF16), tir_float_like(b, *l, 0.0f));
-    mla_one_wave_at(s, A_VALUES, M2);
-    const struct tir_value first = read_columns(s, block.index, 0, EARLY);
-    mla_one_wave_follow(s, all, carried);
-    carried[BEFORE] = carried[ATT_CARRY_O];
-    const struct tir_value m = carried[ATT_CARRY_M];
-    const struct tir_value scales = mla_one_wave_scales(s, all, m, tir_typeof(b->f, all));
-    const struct tir_value scale = tir_exp2(b, tir_sub(b, e, m));
-    *l = tir_named(b, "l", tir_fma(b, sum, tir_broadcast(b, scale, tir_typeof(b->f, *l)), *l));
-    const struct tir_value c = read_values(s, block.index, first);
-    carried[FIRST] = first;
-    carried[SCALES] = scales;
-    carried[WEIGHTS] = weights;
-    *o = tir_named(
-        b, "o",
-        tir_mma_scaled_in_agprs(b, s->scaled, c, weights, *o, tir_i32(b, MLA_SCALE_BIAS), scales));
+    struct mla *const s = family_of(context);
+    struct tir_value *const p = &s->d.attention.now.p;
+    (void)row;
+    *p = tir_convert_in_range(&s->d.b, tir_named(&s->d.b, "p", *p), TIR_FP8);
+    mla_exchange_tell(s, block_of(s), *p, s->block_exponent);
 }
+
+static void load_weights(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    (void)row;
+    s->other_exponent = read_exponents(s, block_of(s));
+    s->pair_weights[0] = read_weights(s, block_of(s));
+}
+
+static void sum_weights(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    struct tir_builder *const b = &s->d.b;
+    const struct att_now *const now = &s->d.attention.now;
+    (void)row;
+    s->own_sum = tir_col_fold_dot(b, tir_convert(b, now->p, TIR_BF16),
+                                  tir_float_like(b, now->carried[ATT_CARRY_L], 0.0f));
+}
+
+static void read_c(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    struct tir_value *const v = &s->d.attention.now.v;
+    if (row->part) {
+        *v = read_values(s, block_of(s), *v);
+        return;
+    }
+    *v = read_columns(s, block_of(s), 0, EARLY);
+    s->d.attention.now.carried[FIRST] = *v;
+}
+
+static void rescale(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    (void)row;
+    mla_one_wave_follow(s, s->other_exponent, s->d.attention.now.carried);
+}
+
+/* The product's instruction is assembly that needs a state or two after its scales: l is made in
+ * between. */
+static void make_scales(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    struct tir_builder *const b = &s->d.b;
+    struct tir_value *const carried = s->d.attention.now.carried, *const l = &carried[ATT_CARRY_L];
+    const struct tir_value m = carried[ATT_CARRY_M], all = s->other_exponent;
+    (void)row;
+    s->last_scales = mla_one_wave_scales(s, all, m, tir_typeof(b->f, all));
+    const struct tir_value scale = tir_exp2(b, tir_sub(b, s->block_exponent, m));
+    const struct tir_value beside = tir_broadcast(b, scale, tir_typeof(b->f, *l));
+    *l = tir_named(b, "l", tir_fma(b, s->own_sum, beside, *l));
+}
+
+static void product(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    struct tir_builder *const b = &s->d.b;
+    struct tir_value *const carried = s->d.attention.now.carried, *const o = &carried[ATT_CARRY_O];
+    (void)row;
+    carried[BEFORE] = *o;
+    carried[SCALES] = s->last_scales;
+    carried[WEIGHTS] = s->pair_weights[0];
+    *o = tir_named(b, "o",
+                   tir_mma_scaled_in_agprs(b, s->scaled, s->d.attention.now.v, s->pair_weights[0],
+                                           *o, tir_i32(b, MLA_SCALE_BIAS), s->last_scales));
+}
+
+#define P_LDS (1u << MLA_LDS_PAIR_P)
+#define CARRIED (ATT_SLOT(M) | ATT_SLOT(L) | ATT_SLOT(O))
+
+const struct pipe_op mla_lines_store_p = {"P to LDS", store_weights, ATT_SLOT(P) | ATT_SLOT(E),
+                                          ATT_SLOT(P), .lds_writes = P_LDS};
+const struct pipe_op mla_lines_read_p = {"read P", load_weights, .writes = ATT_SLOT(P16),
+                                         .lds_reads = P_LDS};
+const struct pipe_op mla_lines_sum = {"sum P", sum_weights, ATT_SLOT(P), ATT_SLOT(TOP), .flags = 0};
+const struct pipe_op mla_lines_read_c = {"read c", read_c, 0, ATT_SLOT(V),
+                                         .lds_reads = 1u << MLA_LDS_FIRST | 1u << MLA_LDS_LAST};
+const struct pipe_op mla_lines_rescale = {"rescale", rescale, CARRIED | ATT_SLOT(P16), CARRIED,
+                                          .flags = PIPE_BRANCH};
+const struct pipe_op mla_lines_scales = {
+    "scales", make_scales, ATT_SLOT(M) | ATT_SLOT(L) | ATT_SLOT(E) | ATT_SLOT(TOP) | ATT_SLOT(P16),
+    ATT_SLOT(L) | ATT_SLOT(EXPONENT), .flags = 0};
+const struct pipe_op mla_lines_product = {
+    "PV", product, ATT_SLOT(P16) | ATT_SLOT(V) | ATT_SLOT(O) | ATT_SLOT(EXPONENT), ATT_SLOT(O),
+    .flags = PIPE_PRODUCT};
 
 /* The waves of a pair know one maximum. */
 void mla_exchange_join(struct mla *s, struct decode_state *state)
@@ -450,9 +514,8 @@ static void walk(struct mla *s, struct tir_value n, const struct tir_value begun
     };
     memcpy(inside, begun, ATT_N_CARRY * sizeof(begun[0]));
     struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), n, tir_i32(b, 1), inside, N_CARRY);
-    visit(s, (struct att_block){.index = loop.index}, inside);
-    b->stage = TIR_NO_STAGE;
-    b->phase = 0;
+    att_begin_block(&s->d.attention, loop.index, inside);
+    pipe_build(b, &s->plan, &s->d.attention);
     tir_end_for(b, &loop, inside, N_CARRY);
     finish(s, inside);
 }

@@ -78,4 +78,4 @@ const struct pipeline mla_one_wave = {
 };
 
 const struct pipeline *const mla_pipelines[] = {&mla_one_wave, &mla_register_transpose,
-                                                &mla_wave_pair, NULL};
+                                                &mla_wave_pair, &mla_row_pairs, NULL};

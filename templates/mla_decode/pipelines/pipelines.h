@@ -10,8 +10,8 @@
 
 /** Buffers of tiles in LDS. */
 enum { MLA_LDS_BLOCK, MLA_LDS_P, MLA_LDS_ENTRIES };
-/** Buffers of register_transpose: the first half of the columns of blocks, and the others. */
-enum { MLA_LDS_FIRST, MLA_LDS_LAST };
+/** Buffers of blocks in halves: of columns, or of cache lines. P of row_pairs is after its entries. */
+enum { MLA_LDS_FIRST, MLA_LDS_LAST, MLA_LDS_PAIR_P = 3 };
 /** Queues of their copies. */
 enum { MLA_COPIES_FIRST, MLA_COPIES_LAST };
 
@@ -51,8 +51,15 @@ extern const struct pipe_op mla_pair_exponent, mla_pair_make_p, mla_pair_read_p;
 extern const struct pipe_op mla_pair_rescale, mla_pair_sum;
 extern const struct pipe_op mla_pair_product; /* part: of the keys */
 
+/* Steps of wave pairs with row pairs in LDS: gather.c, one_wave.c, wave_pair_exchange.c. */
+extern const struct pipe_op mla_lines_copy_entries, mla_lines_find; /* entries: of the next block */
+extern const struct pipe_op mla_lines_copy_first, mla_lines_copy_last; /* parts 0 and 1 */
+extern const struct pipe_op mla_lines_read_k, mla_lines_read_c;
+extern const struct pipe_op mla_lines_store_p, mla_lines_read_p, mla_lines_sum;
+extern const struct pipe_op mla_lines_rescale, mla_lines_scales, mla_lines_product;
+
 /** All of mla_decode's pipelines; NULL at the end. */
 extern const struct pipeline *const mla_pipelines[];
-extern const struct pipeline mla_one_wave, mla_register_transpose, mla_wave_pair;
+extern const struct pipeline mla_one_wave, mla_register_transpose, mla_wave_pair, mla_row_pairs;
 
 #endif

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * wave_pair in fp8, where HBM limits the loop: the L1 holds little more than one block in flight.
+ * So a block comes in two halves of cache lines, each of a pair of neighbouring rows, and rows are
+ * found per lane. Entries of a list, or page numbers, are copied one block ahead: vmcnt counts in
+ * order, and entries issued after lines would wait for them. The product takes a scale for the keys
+ * of each wave, so no wave needs the other's exponents before it. The last block's product is after
+ * the loop.
+ *
+ *     row_pairs: mla_decode: 65 to 128 rows of fp8, where LDS transposes c
+ *     as wave_pair; each cache line is touched once, and HBM is busy at both ends of an item
+ *     M1      memory    clear gaps[4], entries to LDS[0], P here[5], barrier[5],
+ *                       first lines here[4], last lines here[4], barrier[4], entries here[1]
+ *     BEGIN   matrix +  find rows[2], lines to LDS[2]
+ *     C1      matrix    read P[5], sum P[5], read K.0[4], read K.1[4], QK[4]
+ *     M2      memory    read c.0[5], rescale[5], scales[5], mask[4], barrier[4]
+ *     M3      memory    nothing
+ *     C2      matrix    read c.1[5], PV[5], P by blocks[4], P to LDS[4], lines to LDS.1[2],
+ *                       read entries[1]
+ *     LDS               first lines of a workgroup, last lines of a workgroup,
+ *                       entries of a wave (written a tile early), P of a workgroup
+ *     waves             all run the same phase
+ */
+#include "templates/mla_decode/one_wave.h"
+#include "templates/mla_decode/pipelines/pipelines.h"
+
+enum { PAGE = A_PAGES, FIND = A_FIND, COPY = A_COPY, QK = A_SCORES, PV = A_VALUES };
+
+static const struct pipe_phase phases[] = {[M1] = {"M1", PIPE_MEMORY, .open = 0},
+                                           [BEGIN] = {"BEGIN", PIPE_MATRIX, .open = 1},
+                                           [C1] = {"C1", PIPE_MATRIX, .open = 0},
+                                           [M2] = {"M2", PIPE_MEMORY, .open = 0},
+                                           [M3] = {"M3", PIPE_MEMORY, .open = 0},
+                                           [C2] = {"C2", PIPE_MATRIX, .open = 0},
+                                           [C2 + 1] = {0}};
+
+static const struct pipe_buffer buffers[] = {
+    [MLA_LDS_FIRST] = {"first lines", GROUP, .scope = PIPE_WORKGROUP},
+    [MLA_LDS_LAST] = {"last lines", LATER, .scope = PIPE_WORKGROUP},
+    [MLA_LDS_ENTRIES] = {"entries", ENTRIES, .scope = PIPE_WAVE, .early = 1},
+    [MLA_LDS_PAIR_P] = {"P", GROUP, .scope = PIPE_WORKGROUP},
+    {0}};
+
+static const struct pipe_row rows[] = {{&mla_lines_copy_entries, PAGE, M1, .part = 0},
+                                       {&pipe_await, FIND, M1, .part = MLA_LDS_ENTRIES},
+                                       {&mla_list_read_entries, FIND, C2, .part = 0},
+                                       {&mla_lines_find, COPY, BEGIN, .part = 0},
+                                       {&mla_lines_copy_first, COPY, BEGIN, .part = 0},
+                                       {&mla_lines_copy_last, COPY, C2, .part = 1},
+                                       {&mla_list_clear, QK, M1, .part = 0},
+                                       {&pipe_await, QK, M1, .part = MLA_LDS_FIRST},
+                                       {&pipe_await, QK, M1, .part = MLA_LDS_LAST},
+                                       {&pipe_meet, QK, M1, .part = 0},
+                                       {&mla_lines_read_k, QK, C1, .part = 0},
+                                       {&mla_lines_read_k, QK, C1, .part = 1},
+                                       {&mla_product_qk, QK, C1, .part = 0},
+                                       {&att_mask, QK, M2, .part = 0},
+                                       {&mla_make_scaled, QK, C2, .part = 0},
+                                       {&pipe_meet, QK, M2, .part = 0},
+                                       {&mla_lines_store_p, QK, C2, .part = 0},
+                                       {&pipe_await_stores, PV, M1, .part = MLA_LDS_PAIR_P},
+                                       {&pipe_meet, PV, M1, .part = 0},
+                                       {&mla_lines_read_p, PV, C1, .part = 0},
+                                       {&mla_lines_sum, PV, C1, .part = 0},
+                                       {&mla_lines_read_c, PV, M2, .part = 0},
+                                       {&mla_lines_rescale, PV, M2, .part = 0},
+                                       {&mla_lines_scales, PV, M2, .part = 0},
+                                       {&mla_lines_read_c, PV, C2, .part = 1},
+                                       {&mla_lines_product, PV, C2, .part = 0},
+                                       {0}};
+
+const struct pipeline mla_row_pairs = {
+    .name = "row_pairs",
+    .when = "mla_decode: 65 to 128 rows of fp8, where LDS transposes c",
+    .why = "as wave_pair; each cache line is touched once, and HBM is busy at both ends of an item",
+    .phases = phases,
+    .buffers = buffers,
+    .slots = att_slots,
+    .rows = rows,
+    .features = mla_features,
+    .roles = 1,
+    .hides_itself = 1,
+    .bare = 1,
+};
