@@ -40,10 +40,14 @@ const struct pipe_slot att_slots[ATT_N_SLOTS + 1] = {
     [ATT_SLOT_P16] = {"rounded P", 0},
     [ATT_SLOT_TOP] = {"the largest P", 0},
     [ATT_SLOT_E] = {"the block's exponent", 0},
-    [ATT_SLOT_QUARTERS] = {"V, first quarter", 0},
-    [ATT_SLOT_QUARTERS + 1] = {"V, second quarter", 0},
-    [ATT_SLOT_QUARTERS + 2] = {"V, third quarter", 0},
-    [ATT_SLOT_LAST_QUARTER] = {"V, last quarter", 0},
+    [ATT_SLOT_QUARTERS] = {"the first quarter", 0},
+    [ATT_SLOT_QUARTERS + 1] = {"the second quarter", 0},
+    [ATT_SLOT_QUARTERS + 2] = {"the third quarter", 0},
+    [ATT_SLOT_LAST_QUARTER] = {"the last quarter", 0},
+    [ATT_SLOT_O_QUARTERS] = {"O, first quarter", 0},
+    [ATT_SLOT_O_QUARTERS + 1] = {"O, second quarter", 0},
+    [ATT_SLOT_O_QUARTERS + 2] = {"O, third quarter", 0},
+    [ATT_SLOT_LAST_O_QUARTER] = {"O, last quarter", 0},
 };
 
 void att_begin_block(struct att_attention *a, struct tir_value index, struct tir_value *carried)

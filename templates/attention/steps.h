@@ -35,8 +35,10 @@ enum att_register {
     ATT_SLOT_P16,      /* weights as the product with V takes them */
     ATT_SLOT_TOP,      /* the largest weight, or their sum */
     ATT_SLOT_E,        /* what the weights of a block are relative to */
-    ATT_SLOT_QUARTERS, /* of V, each a slot */
+    ATT_SLOT_QUARTERS, /* of V or P, each a slot */
     ATT_SLOT_LAST_QUARTER = ATT_SLOT_QUARTERS + 3,
+    ATT_SLOT_O_QUARTERS, /* of O beside a product, each a slot */
+    ATT_SLOT_LAST_O_QUARTER = ATT_SLOT_O_QUARTERS + 3,
     ATT_N_SLOTS
 };
 extern const struct pipe_slot att_slots[ATT_N_SLOTS + 1];

@@ -26,6 +26,7 @@
 #include "ir/address_map.h"
 #include "ir/bits.h"
 #include "ir/spread.h"
+#include "templates/mla_decode/pipelines/pipelines.h"
 #include "templates/mla_decode/register_transpose.h"
 #include "templates/workgroup/scalar.h"
 
@@ -42,18 +43,6 @@ enum {
     LOOP_AT = 2 /* tir_schedule.loop_at: odd words are 0.3 to 1.1 % faster */,
     FOLLOWS = 2 /* powers of two by which a maximum has grown that follows with another one */
 };
-enum { GROUP /* of copies */ };
-
-static const uint8_t phases[] = {[C1] = 0, [M2] = 1,    [C2] = 2, [M3] = 3,
-                                 [C3] = 4, [LATER] = 5, [M4] = 6, [C4] = 7};
-
-struct mla_place mla_dv_split_place(const struct mla *s, enum transpose_stage stage,
-                                    enum transpose_phase phase)
-{
-    const bool earlier = s->streams && stage > T_COPY;
-    return (struct mla_place){(uint8_t)(stage + earlier), phases[phase]};
-}
-
 /* ---- Layouts ---- */
 
 /* Keys of a block as the product with c takes them: what is in a lane's registers of S^T stays. An
@@ -131,56 +120,89 @@ static struct tir_value vector_at(struct mla *s, struct tir_value place)
     return att_plus(&s->d.b, place, (int)s->part->width);
 }
 
-/* ---- A block ---- */
+/* ---- Steps: a block to LDS ---- */
 
-/* Returns the block's place. */
-static struct tir_value fetch(struct mla *s, struct tir_value block)
+static struct mla *family_of(void *context) { return ((struct att_attention *)context)->family; }
+
+static struct tir_value block_of(const struct mla *s) { return s->d.attention.now.block.index; }
+
+static void find_page(void *context, const struct pipe_row *row)
 {
+    struct mla *const s = family_of(context);
     struct tir_builder *const b = &s->d.b;
-    const struct part *const latent = s->part, *const rotated = s->part + 1;
-    mla_transpose_at(s, T_PAGES, C3);
-    const struct tir_value key = mla_first_key(s, block);
+    const struct tir_value key = mla_first_key(s, block_of(s));
+    (void)row;
     const struct tir_value i = tir_min(b, att_page_of(&s->pages.paging, key), s->pages.last);
-    const struct tir_value byte = tir_shl(b, i, tir_i32(b, 2));
-    mla_transpose_at(s, T_PAGES, LATER); /* M4 waits for LDS, and so for it as well */
-    const struct tir_value page = tir_scalar_load(b, s->pages.table, byte, TIR_I32);
-    mla_transpose_at(s, T_PAGES, M4);
-    tir_anchor(b, page); /* LLVM would load the first one right in front of the loop */
-    mla_transpose_at(s, T_COPY, C1);
-    const struct mla_flight f = mla_transpose_find_rows(s, block, page);
-    b->stage = T_COPY + 1;
-    mla_transpose_copy(s, &f, (struct mla_copy_piece){latent, 0, s->d.keys, 0, latent->width},
-                       GROUP);
-    if (s->n_parts > 1)
-        mla_transpose_copy(s, &f, (struct mla_copy_piece){rotated, 0, s->d.keys, 0, rotated->width},
-                           GROUP);
-    mla_transpose_at(s, T_ARRIVE, M4);
-    tir_wait(b, GROUP, 0);
-    tir_barrier(b);
-    return f.place;
+    s->page_byte = tir_shl(b, i, tir_i32(b, 2));
+}
+
+static void load_page(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    (void)row;
+    s->run_pages[0] = tir_scalar_load(&s->d.b, s->pages.table, s->page_byte, TIR_I32);
+}
+
+/* LLVM would load the first number right in front of the loop. */
+static void keep_page(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    (void)row;
+    tir_anchor(&s->d.b, s->run_pages[0]);
+}
+
+static void copy_block(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    (void)row;
+    for (unsigned i = 0; i < s->n_parts; i++)
+        mla_transpose_copy(s, &s->flight,
+                           (struct mla_copy_piece){&s->part[i], 0, s->d.keys, 0, s->part[i].width},
+                           MLA_COPIES_FIRST);
+}
+
+/* ---- Steps: scores to weights ---- */
+
+static void read_k(void *context, const struct pipe_row *row)
+{
+    enum { EARLY = 2 /* panels in the phase before the product */ };
+    struct mla *const s = family_of(context);
+    const unsigned end = row->part ? s->n_panels : EARLY;
+    for (unsigned i = row->part ? EARLY : 0; i < end; i++)
+        s->early[i] = mla_transpose_read_panel(s, s->flight.place, &s->panel[i]);
+}
+
+/* Finds the largest score of each column, and whether one has outgrown m. */
+static void check_max(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    struct tir_builder *const b = &s->d.b;
+    const struct att_softmax *const softmax = &s->softmax;
+    struct att_now *const now = &s->d.attention.now;
+    (void)row;
+    now->top = tir_col_max(b, now->s);
+    const struct tir_value exponent = tir_splat(b, softmax->exponent, softmax->vector);
+    const struct tir_value m = now->carried[ATT_CARRY_M];
+    const struct tir_value above = tir_fma(b, now->top, exponent, tir_neg(b, m));
+    now->step.grown = tir_any(b, tir_cmp_gt(b, above, tir_float_like(b, above, softmax->room)));
 }
 
 /* m follows the largest score of a column where that has outgrown it, and l with it; so do other
- * columns of the wave whose largest has grown. Returns alpha, what O has to be multiplied with.
- * Before the first key there is nothing of it. */
-static struct tir_value follow(struct mla *s, struct tir_value x,
-                               struct tir_value carried[ATT_N_CARRY])
+ * columns of the wave whose largest has grown by more than FOLLOWS. Sets alpha, the factor of O.
+ * Before the first key O has nothing to rescale. */
+static void follow_max(void *context, const struct pipe_row *row)
 {
     enum { M, L, ALPHA, N };
+    struct mla *const s = family_of(context);
     struct tir_builder *const b = &s->d.b;
     const struct att_softmax *const softmax = &s->softmax;
-    const struct tir_value m = carried[ATT_CARRY_M], l = carried[ATT_CARRY_L];
+    struct att_now *const now = &s->d.attention.now;
+    const struct tir_value m = now->carried[ATT_CARRY_M], l = now->carried[ATT_CARRY_L];
     const struct tir_value one = tir_splat(b, tir_f32(b, 1.0f), softmax->vector);
     const struct tir_type t[] = {softmax->vector, tir_typeof(b->f, l), softmax->vector};
-    mla_transpose_at(s, T_SCORES, C2);
-    const struct tir_value largest = tir_col_max(b, x);
-    const struct tir_value exponent = tir_splat(b, softmax->exponent, softmax->vector);
-    const struct tir_value above = tir_fma(b, largest, exponent, tir_neg(b, m));
-    const struct tir_value grown =
-        tir_any(b, tir_cmp_gt(b, above, tir_float_like(b, above, softmax->room)));
-    mla_transpose_at(s, T_SCORES, M3);
-    struct tir_if branch = tir_begin_bare_if(b, grown, t, N);
-    const struct tir_value top = att_softmax_next(b, softmax, largest, m);
+    (void)row;
+    struct tir_if branch = tir_begin_bare_if(b, now->step.grown, t, N);
+    const struct tir_value top = att_softmax_next(b, softmax, now->top, m);
     const struct tir_value far = tir_cmp_gt(b, tir_sub(b, top, m), tir_float_like(b, m, FOLLOWS));
     const struct tir_value next = tir_select(b, far, top, m);
     const struct tir_value some = tir_cmp_gt(b, m, att_softmax_lowest(b, softmax));
@@ -189,27 +211,39 @@ static struct tir_value follow(struct mla *s, struct tir_value x,
     tir_else(b, &branch, (struct tir_value[]){next, scaled, alpha});
     struct tir_value both[] = {m, l, one};
     tir_end_if(b, &branch, both);
-    carried[ATT_CARRY_M] = tir_named(b, "m", both[M]);
-    carried[ATT_CARRY_L] = both[L];
-    return both[ALPHA];
+    now->carried[ATT_CARRY_M] = tir_named(b, "m", both[M]);
+    now->carried[ATT_CARRY_L] = both[L];
+    now->step.alpha = both[ALPHA];
 }
 
-/* P and alpha of the wave's columns go to all. l is summed beside the next products. */
-static void tell(struct mla *s, struct tir_value place, struct tir_value block, struct tir_value p,
-                 struct tir_value alpha, struct tir_value *l)
+/* Stores P and alpha of the wave's columns for all waves. */
+static void store_weights(void *context, const struct pipe_row *row)
 {
+    struct mla *const s = family_of(context);
     struct tir_builder *const b = &s->d.b;
+    struct att_now *const now = &s->d.attention.now;
     const struct tir_layout map = vector_map(s, s->d.columns);
-    const struct tir_value used = tir_convert_in_range(b, p, TIR_FP8);
-    tir_tile_lds_store(b, vector_at(s, place), alpha, &map);
-    tir_tile_lds_store(b, weights_at(s, block), used, &s->p_lds);
-    mla_transpose_at(s, T_SCORES, M4);
-    tir_wait(b, TIR_LDS_WRITES, 0);
-    mla_transpose_at(s, T_VALUES, C1);
-    *l = tir_named(b, "l", tir_add(b, *l, tir_col_fold_sum(b, tir_convert(b, used, TIR_F32))));
+    (void)row;
+    const struct tir_value exponent =
+        att_softmax_exponent(b, &s->softmax, now->s, now->carried[ATT_CARRY_M]);
+    const struct tir_value p = tir_named(b, "p", tir_exp2(b, exponent));
+    now->weights.p16 = tir_convert_in_range(b, p, TIR_FP8);
+    tir_tile_lds_store(b, vector_at(s, s->flight.place), now->step.alpha, &map);
+    tir_tile_lds_store(b, weights_at(s, block_of(s)), now->weights.p16, &s->p_lds);
 }
 
-/* ---- O follows ---- */
+static void sum_weights(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    struct tir_builder *const b = &s->d.b;
+    const struct att_now *const now = &s->d.attention.now;
+    struct tir_value *const l = &now->carried[ATT_CARRY_L];
+    (void)row;
+    const struct tir_value wide = tir_convert(b, now->weights.p16, TIR_F32);
+    *l = tir_named(b, "l", tir_add(b, *l, tir_col_fold_sum(b, wide)));
+}
+
+/* ---- Steps: O follows the maximum ---- */
 
 /* alpha of all columns. Lane halves differ in the column's bit that they differ in where O has it,
  * so that a lane and the one 32 above have what a register of O is multiplied with. */
@@ -233,19 +267,13 @@ static struct tir_value is_not_one(struct tir_builder *b, struct tir_value alpha
     return tir_cmp_ne(b, alpha, tir_float_like(b, alpha, 1.0f));
 }
 
-/* O of two blocks of rows is multiplied with `of_lanes`, columns x 1, which is not 1 in `lanes`,
- * i64. So `registers` of O follow, i32, each of which has a column in each half of the lanes. */
-struct alpha {
-    struct tir_value of_lanes, lanes, registers;
-};
-
-static struct alpha take_alpha(struct tir_builder *b, struct tir_value alpha, unsigned which)
+static struct mla_alpha take_alpha(struct tir_builder *b, struct tir_value alpha, unsigned which)
 {
     const struct tir_value own = tir_half(b, tir_transpose(b, alpha), (int)which);
-    return (struct alpha){.of_lanes = own, .lanes = tir_lane_mask(b, is_not_one(b, own))};
+    return (struct mla_alpha){.of_lanes = own, .lanes = tir_lane_mask(b, is_not_one(b, own))};
 }
 
-static void find_registers(struct tir_builder *b, struct alpha *alpha)
+static void find_registers(struct tir_builder *b, struct mla_alpha *alpha)
 {
     const struct tir_value high = tir_shr(b, alpha->lanes, tir_i64(b, LANES));
     alpha->registers = tir_convert(b, tir_or(b, alpha->lanes, high), TIR_I32);
@@ -318,8 +346,8 @@ static struct tir_value scale_columns(struct mla *s, struct tir_value o, struct 
 
 /* O where one of n registers from `first` on may follow. Most do not, so that a test of several
  * saves their own, and what multiplies one stands out of the way. */
-static struct tir_value rescale_registers(struct mla *s, const struct alpha *alpha, unsigned first,
-                                          unsigned n, struct tir_value o)
+static struct tir_value rescale_registers(struct mla *s, const struct mla_alpha *alpha,
+                                          unsigned first, unsigned n, struct tir_value o)
 {
     struct tir_builder *const b = &s->d.b;
     const struct tir_type t = tir_typeof(b->f, o);
@@ -338,101 +366,163 @@ static struct tir_value rescale_registers(struct mla *s, const struct alpha *alp
     return o;
 }
 
-static struct tir_value rescale(struct mla *s, struct tir_value place, struct tir_value o)
+static void read_alpha(void *context, const struct pipe_row *row)
 {
+    struct mla *const s = family_of(context);
     struct tir_builder *const b = &s->d.b;
-    const struct tir_type t = tir_typeof(b->f, o);
-    mla_transpose_at(s, T_VALUES, C1);
-    const struct tir_value loaded = load_alpha(s, place);
-    struct alpha alpha[] = {take_alpha(b, loaded, 0), take_alpha(b, loaded, 1)};
-    const struct tir_value lanes = tir_or(b, alpha[0].lanes, alpha[1].lanes);
-    struct tir_value followed = o;
-    mla_transpose_at(s, T_VALUES, M2);
-    struct tir_if branch = tir_begin_bare_if(b, tir_cmp_ne(b, lanes, tir_i64(b, 0)), &t, 1);
+    (void)row;
+    const struct tir_value loaded = load_alpha(s, s->flight.place);
+    for (unsigned i = 0; i < 2; i++)
+        s->alpha[i] = take_alpha(b, loaded, i);
+    s->alpha_lanes = tir_or(b, s->alpha[0].lanes, s->alpha[1].lanes);
+}
+
+static void rescale(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    struct tir_builder *const b = &s->d.b;
+    struct tir_value *const o = &s->d.attention.now.carried[ATT_CARRY_O], followed = *o;
+    const struct tir_type t = tir_typeof(b->f, *o);
+    (void)row;
+    struct tir_if branch =
+        tir_begin_bare_if(b, tir_cmp_ne(b, s->alpha_lanes, tir_i64(b, 0)), &t, 1);
     for (unsigned i = 0; i < ROWS; i++) {
-        struct alpha *const own = &alpha[i / 2];
+        struct mla_alpha *const own = &s->alpha[i / 2];
         if (i % 2 == 0)
             find_registers(b, own);
         followed = rescale_registers(s, own, i * OF_ROWS, OF_ROWS, followed);
     }
     tir_else(b, &branch, &followed);
-    tir_end_if(b, &branch, &o);
-    return o;
+    tir_end_if(b, &branch, o);
 }
 
-/* ---- The product with c ---- */
+/* ---- Steps: the product with c ---- */
 
-static struct tir_value load_values(struct mla *s, struct tir_value place, unsigned half)
+/* Part: half of the keys. */
+static void read_c(void *context, const struct pipe_row *row)
 {
+    struct mla *const s = family_of(context);
     struct tir_builder *const b = &s->d.b;
     const unsigned keys = s->d.keys / HALVES, width = s->part->width;
     const struct tir_layout l = values(s), along = tir_layout_regs_first(&l, TIR_RC(0, 3));
     const struct tir_type t = tir_tile(b->f, s->kq_dtype, keys, width, &along);
     struct tir_layout map = tir_row_major(keys, width);
     tir_map_pad(&map, width, CHUNK);
-    mla_transpose_at(s, T_SCORES, half ? C3 : C2);
-    const struct tir_value from = att_plus(b, place, (int)(half * keys * (width + CHUNK)));
-    const struct tir_value c = tir_tile_lds_load(b, from, t, &map);
-    mla_transpose_at(s, T_VALUES, C1);
-    return tir_relayout(b, c, &l);
+    const struct tir_value from =
+        att_plus(b, s->flight.place, (int)(row->part * keys * (width + CHUNK)));
+    s->quarter[row->part] = tir_tile_lds_load(b, from, t, &map);
 }
 
-static struct tir_value multiply(struct mla *s, struct tir_value place, struct tir_value block,
-                                 struct tir_value o)
+static void turn_c(void *context, const struct pipe_row *row)
 {
-    static const struct {
-        uint8_t read, product[HALVES];
-    } phase[ROWS] = {{C1, {C2, C2}}, {C1, {C3, C3}}, {C2, {C3, C3}}, {C3, {LATER, C4}}};
+    struct mla *const s = family_of(context);
+    struct tir_value *const c = &s->quarter[row->part];
+    const struct tir_layout l = values(s);
+    *c = tir_relayout(&s->d.b, *c, &l);
+}
+
+/* Part: a quarter of the columns. */
+static void read_weights(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
     struct tir_builder *const b = &s->d.b;
     const unsigned columns = s->d.columns / ROWS, bytes = columns * s->d.keys;
     const struct tir_layout l = weights(s, columns), map = tir_lane_major(&l, 16);
     const struct tir_type t = tir_tile(b->f, s->p_dtype, s->d.keys, columns, &l);
-    struct tir_value c[HALVES];
-    for (unsigned half = 0; half < HALVES; half++)
-        c[half] = load_values(s, place, half);
-    struct tir_value part[ROWS];
-    for (unsigned i = 0; i < ROWS; i++) {
-        mla_transpose_at(s, T_VALUES, (enum transpose_phase)phase[i].read);
-        const struct tir_value from = att_plus(b, weights_at(s, block), (int)(i * bytes));
-        const struct tir_value p = tir_tile_lds_load(b, from, t, &map);
-        mla_transpose_at(s, T_VALUES, C2);
-        part[i] = take_part(b, tir_transpose(b, o), i, ROWS);
-        for (unsigned half = 0; half < HALVES; half++) {
-            mla_transpose_at(s, T_VALUES, (enum transpose_phase)phase[i].product[half]);
-            const struct tir_value own = tir_transpose(b, tir_half(b, p, (int)half));
-            part[i] = tir_mma_in_agprs(b, s->d.pv, own, c[half], part[i]);
-        }
-    }
-    const struct tir_value low = tir_stack(b, part[0], part[1]);
-    const struct tir_value all = tir_stack(b, low, tir_stack(b, part[2], part[3]));
-    return tir_named(b, "o", tir_transpose(b, all));
+    const struct tir_value from = att_plus(b, weights_at(s, block_of(s)), (int)(row->part * bytes));
+    s->p_quarter[row->part] = tir_tile_lds_load(b, from, t, &map);
 }
 
-void mla_dv_split_visit(struct mla *s, struct att_block block,
-                        struct tir_value carried[ATT_N_CARRY])
+static void take_quarter(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_value o = s->d.attention.now.carried[ATT_CARRY_O];
+    s->o_quarter[row->part] = take_part(b, tir_transpose(b, o), row->part, ROWS);
+}
+
+static void multiply(struct mla *s, unsigned quarter, unsigned half)
 {
     struct tir_builder *const b = &s->d.b;
-    const struct tir_value place = fetch(s, block.index);
-    const struct tir_value x = mla_mask_scores(s, mla_transpose_scores(s, place), &block);
-    const struct tir_value alpha = follow(s, x, carried);
-    mla_transpose_at(s, T_SCORES, C3);
-    const struct tir_value exponent = att_softmax_exponent(b, &s->softmax, x, carried[ATT_CARRY_M]);
-    const struct tir_value p = tir_named(b, "p", tir_exp2(b, exponent));
-    tell(s, place, block.index, p, alpha, &carried[ATT_CARRY_L]);
-    struct tir_value *const o = &carried[ATT_CARRY_O];
-    *o = multiply(s, place, block.index, rescale(s, place, *o));
+    struct tir_value *const o = &s->o_quarter[quarter];
+    const struct tir_value p = tir_transpose(b, tir_half(b, s->p_quarter[quarter], (int)half));
+    *o = tir_mma_in_agprs(b, s->d.pv, p, s->quarter[half], *o);
 }
+
+static void multiply_first(void *context, const struct pipe_row *row)
+{
+    multiply(family_of(context), row->part, 0);
+}
+
+static void multiply_last(void *context, const struct pipe_row *row)
+{
+    multiply(family_of(context), row->part, 1);
+}
+
+static void join_quarters(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_value *const part = s->o_quarter;
+    (void)row;
+    const struct tir_value low = tir_stack(b, part[0], part[1]);
+    const struct tir_value all = tir_stack(b, low, tir_stack(b, part[2], part[3]));
+    s->d.attention.now.carried[ATT_CARRY_O] = tir_named(b, "o", tir_transpose(b, all));
+}
+
+#define BLOCK_LDS (1u << MLA_LDS_BLOCK)
+#define P_LDS (1u << MLA_LDS_P)
+#define ALPHA_LDS (1u << MLA_LDS_ALPHA)
+#define QUARTER ATT_SLOT(QUARTERS)     /* of part 0 */
+#define O_QUARTER ATT_SLOT(O_QUARTERS) /* of part 0 */
+
+const struct pipe_op mla_dv_find_page = {"find page", find_page, 0, ATT_SLOT(K_PAGES), .flags = 0};
+const struct pipe_op mla_dv_load_page = {"load page", load_page, ATT_SLOT(K_PAGES),
+                                         ATT_SLOT(K_PAGES), .flags = 0};
+const struct pipe_op mla_dv_keep_page = {"keep page", keep_page, ATT_SLOT(K_PAGES),
+                                         ATT_SLOT(K_PAGES), .flags = 0};
+const struct pipe_op mla_dv_copy = {
+    "block to LDS", copy_block, ATT_SLOT(K_DATA), 0, .lds_writes = BLOCK_LDS, .flags = PIPE_ASYNC};
+const struct pipe_op mla_dv_read_k = {"read K", read_k, 0, ATT_SLOT(K), .lds_reads = BLOCK_LDS};
+const struct pipe_op mla_dv_check_max = {"check max", check_max, ATT_SLOT(S) | ATT_SLOT(M),
+                                         ATT_SLOT(TOP) | ATT_SLOT(GROWN), .flags = 0};
+const struct pipe_op mla_dv_follow_max = {
+    "max", follow_max, ATT_SLOT(TOP) | ATT_SLOT(GROWN) | ATT_SLOT(M) | ATT_SLOT(L),
+    ATT_SLOT(GROWN) | ATT_SLOT(M) | ATT_SLOT(L), .flags = PIPE_BRANCH};
+const struct pipe_op mla_dv_store_p = {"P to LDS", store_weights,
+                                       ATT_SLOT(S) | ATT_SLOT(M) | ATT_SLOT(GROWN), ATT_SLOT(P16),
+                                       .lds_writes = P_LDS | ALPHA_LDS};
+const struct pipe_op mla_dv_sum = {"sum P", sum_weights, ATT_SLOT(P16) | ATT_SLOT(L), ATT_SLOT(L),
+                                   .flags = 0};
+const struct pipe_op mla_dv_read_alpha = {"read alpha", read_alpha, 0, ATT_SLOT(E),
+                                          .lds_reads = ALPHA_LDS};
+const struct pipe_op mla_dv_rescale = {"rescale", rescale, ATT_SLOT(E) | ATT_SLOT(O), ATT_SLOT(O),
+                                       .flags = PIPE_BRANCH};
+const struct pipe_op mla_dv_read_c = {"read c", read_c, .writes_part = ATT_SLOT(V),
+                                      .lds_reads = BLOCK_LDS};
+const struct pipe_op mla_dv_turn_c = {"transpose c", turn_c, .reads_part = ATT_SLOT(V),
+                                      .writes_part = ATT_SLOT(V)};
+const struct pipe_op mla_dv_read_p = {"read P", read_weights, .writes_part = QUARTER,
+                                      .lds_reads = P_LDS};
+const struct pipe_op mla_dv_take_o = {"quarter of O", take_quarter, ATT_SLOT(O),
+                                      .writes_part = O_QUARTER};
+const struct pipe_op mla_dv_product_first = {
+    "PV first keys",          multiply_first,       ATT_SLOT(V), .reads_part = QUARTER | O_QUARTER,
+    .writes_part = O_QUARTER, .flags = PIPE_PRODUCT};
+const struct pipe_op mla_dv_product_last = {
+    "PV last keys",           multiply_last,
+    ATT_SLOT(V_MORE),         .reads_part = QUARTER | O_QUARTER,
+    .writes_part = O_QUARTER, .flags = PIPE_PRODUCT};
+const struct pipe_op mla_dv_join = {"join O", join_quarters, 15 * O_QUARTER, ATT_SLOT(O),
+                                    .flags = 0};
 
 /* P is read by then. */
 void mla_dv_split_share(struct mla *s) { s->d.divisors = s->p_buffer; }
 
 void mla_dv_split_schedule(const struct mla *s, struct tir_schedule *schedule)
 {
-    schedule->loop.stages = (uint8_t)(T_N_STAGES + s->streams);
     schedule->hoist_vgprs = 4;
     schedule->cover = TIR_COVER_MIXED;
     schedule->exchange_ahead = 2;
     schedule->loop_at = s->streams ? 0 : LOOP_AT;
-    schedule->loop.matrix_phases = 1u << phases[C1] | 1u << phases[C2] | 1u << phases[C3] |
-                                   1u << phases[LATER] | 1u << phases[C4];
 }

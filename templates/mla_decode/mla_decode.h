@@ -93,6 +93,12 @@ struct mla_row_pairs {
     struct tir_value even, middle, odd; /* of lines of these rows, and of the one they share */
 };
 
+/* The factors of half of O's columns: `of_lanes`, columns x 1, are not 1 in `lanes`, i64. So
+ * `registers` of O are rescaled, i32, each of which has a column in each half of the lanes. */
+struct mla_alpha {
+    struct tir_value of_lanes, lanes, registers;
+};
+
 struct mla {
     struct att_variant variant; /* the variant that d.v points to */
     struct decode d;
@@ -140,8 +146,11 @@ struct mla {
     struct tir_value gaps; /* i32: rows of the block without a key */
     struct tir_value other_exponent, own_sum, pair_weights[2]; /* of a wave pair */
     struct tir_value quarter[MLA_QUARTERS]; /* quarters of c^T, and of O after the product */
-    struct tir_value kv_scale;              /* scale of the whole cache; none without one */
-    struct att_softmax softmax;             /* over the wave's own keys: see mla_own_keys() */
+    struct tir_value page_byte, alpha_lanes;
+    struct mla_alpha alpha[2];
+    struct tir_value p_quarter[MLA_QUARTERS], o_quarter[MLA_QUARTERS];
+    struct tir_value kv_scale;  /* scale of the whole cache; none without one */
+    struct att_softmax softmax; /* over the wave's own keys: see mla_own_keys() */
     unsigned wave_bits;
     struct panel panel[MAX_PANELS];
     unsigned n_panels;

@@ -19,20 +19,6 @@
 
 enum { BLOCKS = 3, QUARTERS = MLA_QUARTERS, CHUNK = 16 /* elements between banks */ };
 
-static struct mla_place place_at(const struct mla *s, enum transpose_stage stage,
-                                 enum transpose_phase phase)
-{
-    return mla_weights_fp8(s) ? mla_dv_split_place(s, stage, phase)
-                              : (struct mla_place){(uint8_t)stage, (uint8_t)phase};
-}
-
-void mla_transpose_at(struct mla *s, enum transpose_stage stage, enum transpose_phase phase)
-{
-    const struct mla_place place = place_at(s, stage, phase);
-    s->d.b.stage = place.stage;
-    s->d.b.phase = place.phase;
-}
-
 bool mla_transpose_takes(const struct tir_machine *m) { return !m->has_lds_read_tr; }
 
 int mla_transpose_product(const struct mla *s)
@@ -171,7 +157,8 @@ void mla_transpose_copy(struct mla *s, const struct mla_flight *f, struct mla_co
                     att_plus(b, f->place, (int)(p->before + first)), t, &map);
 }
 
-static struct tir_value read_panel(struct mla *s, struct tir_value place, const struct panel *n)
+struct tir_value mla_transpose_read_panel(struct mla *s, struct tir_value place,
+                                          const struct panel *n)
 {
     struct tir_builder *const b = &s->d.b;
     const struct part *const p = n->first < s->part->width ? s->part : s->part + 1;
@@ -190,19 +177,6 @@ static struct tir_value multiply_keys(struct mla *s)
     for (unsigned i = 0; i < s->n_panels; i++)
         x = tir_mma(b, s->panel[i].product, s->early[i], tir_transpose(b, s->q[i]), x);
     return tir_named(b, "s", x);
-}
-
-/* Weights of fp8 read two panels early. */
-struct tir_value mla_transpose_scores(struct mla *s, struct tir_value place)
-{
-    enum { EARLY = 2 };
-    for (unsigned i = 0; i < s->n_panels; i++) {
-        const bool first = i < EARLY;
-        mla_transpose_at(s, first ? T_ARRIVE : T_SCORES, first ? C4 : C1);
-        s->early[i] = read_panel(s, place, &s->panel[i]);
-    }
-    mla_transpose_at(s, T_SCORES, C1);
-    return multiply_keys(s);
 }
 
 /* ---- The steps of the loop: weights of 16 bits ---- */
@@ -262,7 +236,7 @@ static void read_k(void *context, const struct pipe_row *row)
     struct mla *const s = family_of(context);
     const unsigned end = row->part ? s->n_panels : 1;
     for (unsigned i = row->part; i < end; i++)
-        s->early[i] = read_panel(s, s->flight.place, &s->panel[i]);
+        s->early[i] = mla_transpose_read_panel(s, s->flight.place, &s->panel[i]);
 }
 
 static void product_qk(void *context, const struct pipe_row *row)
@@ -399,30 +373,28 @@ const struct pipe_op mla_transpose_product_pv = {"PV",
 
 static void choose_pipeline(struct mla *s)
 {
+    const bool fp8 = mla_weights_fp8(s);
     struct pipe_variant v = {.has = s->streams ? 1u << MLA_HAS_STREAMS : 0};
-    if (s->n_parts > 1)
+    if (s->n_parts > 1 && !fp8)
         v.has |= 1u << MLA_HAS_ROTATED;
-    pipe_choose(&mla_register_transpose, &v, &s->plan);
-    assert(s->plan.depth[MLA_LDS_FIRST] <= BLOCKS && s->plan.depth[MLA_LDS_LAST] == BLOCKS);
+    pipe_choose(fp8 ? &mla_dv_split : &mla_register_transpose, &v, &s->plan);
+    assert(s->plan.depth[MLA_LDS_FIRST] <= BLOCKS);
+    assert(!fp8 || (s->plan.depth[MLA_LDS_P] <= MLA_DV_P_BUFFERS &&
+                    s->plan.depth[MLA_LDS_ALPHA] <= BLOCKS));
+    assert(fp8 || s->plan.depth[MLA_LDS_LAST] == BLOCKS);
 }
 
 void mla_transpose_visit(struct mla *s, struct att_block block,
                          struct tir_value carried[ATT_N_CARRY])
 {
-    if (mla_weights_fp8(s)) {
-        mla_dv_split_visit(s, block, carried);
-        return;
-    }
     att_begin_block(&s->d.attention, block.index, carried);
     pipe_build(&s->d.b, &s->plan, &s->d.attention);
 }
 
 void mla_transpose_attention(struct mla *s)
 {
-    s->mask_at = place_at(s, T_SCORES, M2);
     s->d.attention.dtype = s->p_dtype;
-    if (!mla_weights_fp8(s))
-        choose_pipeline(s);
+    choose_pipeline(s);
     /* Inside the loop it would separate instructions that the schedule keeps adjacent. */
     s->row_stride = tir_materialize(&s->d.b, tir_convert(&s->d.b, s->d.k.c.token_stride, TIR_I32));
 }
@@ -441,7 +413,7 @@ void mla_transpose_share(struct mla *s, struct decode_state *state)
 void mla_transpose_schedule(const struct mla *m, struct tir_schedule *s)
 {
     *s = (struct tir_schedule){
-        .loop = {.roles = 1, .one_wave = 1},
+        .loop = pipe_loop_plan(&m->plan),
         .cover = TIR_COVER_EVEN,
         .read_ahead = 8,
         .bare_last = 1,
@@ -451,6 +423,4 @@ void mla_transpose_schedule(const struct mla *m, struct tir_schedule *s)
     };
     if (mla_weights_fp8(m))
         mla_dv_split_schedule(m, s);
-    else
-        s->loop = pipe_loop_plan(&m->plan);
 }

@@ -8,9 +8,6 @@
 
 #include "templates/mla_decode/mla_decode.h"
 
-enum transpose_phase { M1, C1, M2, C2, M3, C3, M4, C4, LATER /* of fp8, between C3 and M4 */ };
-enum transpose_stage { T_PAGES, T_COPY, T_ARRIVE, T_SCORES, T_VALUES, T_N_STAGES };
-
 /* This is copied together. */
 struct mla_copy_piece {
     const struct part *part;
@@ -19,8 +16,6 @@ struct mla_copy_piece {
 
 /* register_transpose.c */
 
-/** Sets the stage and the phase of the ops that are built next. */
-void mla_transpose_at(struct mla *s, enum transpose_stage stage, enum transpose_phase phase);
 /** The split of a product among the waves: each has columns of its own. */
 struct tir_waves mla_transpose_waves(const struct mla *s);
 /** The matrix instruction of the product with c. */
@@ -36,23 +31,19 @@ struct mla_flight mla_transpose_find_rows(struct mla *s, struct tir_value block,
 /** Copies a piece of a block that is on its way. */
 void mla_transpose_copy(struct mla *s, const struct mla_flight *f, struct mla_copy_piece c,
                         int group);
-/** S^T of the block at that place. */
-struct tir_value mla_transpose_scores(struct mla *s, struct tir_value place);
+/** Reads a panel of K of the block at that place. */
+struct tir_value mla_transpose_read_panel(struct mla *s, struct tir_value place,
+                                          const struct panel *n);
 
 /* dv_split.c */
 
-/** Returns the stage and phase in which fp8 has these. */
-struct mla_place mla_dv_split_place(const struct mla *s, enum transpose_stage stage,
-                                    enum transpose_phase phase);
-/** Sets the stages and the phases of products that fp8 has. */
+/** Sets the knobs that fp8 has. */
 void mla_dv_split_schedule(const struct mla *s, struct tir_schedule *schedule);
 
 /** mla_transpose_choose_layouts() for fp8. */
 void mla_dv_split_choose_layouts(struct mla *s);
 /** Allocates two buffers of P in LDS, one for each parity of the key block, after the KV tiles. */
 void mla_dv_split_take_lds(struct mla *s);
-void mla_dv_split_visit(struct mla *s, struct att_block block,
-                        struct tir_value carried[ATT_N_CARRY]);
 /** Sets where waves exchange a vector at the end of an item. */
 void mla_dv_split_share(struct mla *s);
 

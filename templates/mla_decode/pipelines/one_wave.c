@@ -77,5 +77,5 @@ const struct pipeline mla_one_wave = {
     .hides_itself = 1,
 };
 
-const struct pipeline *const mla_pipelines[] = {&mla_one_wave, &mla_register_transpose,
-                                                &mla_wave_pair, &mla_row_pairs, NULL};
+const struct pipeline *const mla_pipelines[] = {
+    &mla_one_wave, &mla_register_transpose, &mla_dv_split, &mla_wave_pair, &mla_row_pairs, NULL};

@@ -12,7 +12,9 @@
 enum { MLA_LDS_BLOCK, MLA_LDS_P, MLA_LDS_ENTRIES };
 /** Buffers of blocks in halves: of columns, or of cache lines. P of row_pairs is after its entries. */
 enum { MLA_LDS_FIRST, MLA_LDS_LAST, MLA_LDS_PAIR_P = 3 };
-/** Queues of their copies. */
+/** Of dv_split: the factors of O's columns, which pad the rows of a block. */
+enum { MLA_LDS_ALPHA = MLA_LDS_ENTRIES, MLA_DV_P_BUFFERS = 2 /* places for P */ };
+/** Queues of copies. */
 enum { MLA_COPIES_FIRST, MLA_COPIES_LAST };
 
 /** Features of a kernel, beside attention's own: bits of pipe_row.needs. */
@@ -43,6 +45,15 @@ extern const struct pipe_op mla_transpose_follow, mla_transpose_rescale, mla_tra
 extern const struct pipe_op mla_transpose_read_first, mla_transpose_read_last;
 extern const struct pipe_op mla_transpose_turn, mla_transpose_product_pv;
 
+/* Steps of dv_split.c, beside those of register_transpose.c. */
+extern const struct pipe_op mla_dv_find_page, mla_dv_load_page, mla_dv_keep_page, mla_dv_copy;
+extern const struct pipe_op mla_dv_read_k, mla_dv_check_max, mla_dv_follow_max;
+extern const struct pipe_op mla_dv_store_p, mla_dv_sum, mla_dv_read_alpha, mla_dv_rescale;
+extern const struct pipe_op mla_dv_read_c, mla_dv_turn_c;              /* part: half of the keys */
+extern const struct pipe_op mla_dv_read_p, mla_dv_take_o;              /* part: quarter of O */
+extern const struct pipe_op mla_dv_product_first, mla_dv_product_last; /* halves of the keys */
+extern const struct pipe_op mla_dv_join;
+
 /* Steps of wave pairs: one_wave.c, wave_pair.c, and gather.c for lists. */
 extern const struct pipe_op mla_find_lane_pages, mla_find_run_rows, mla_copy_run_rows;
 extern const struct pipe_op mla_list_copy_entries, mla_list_read_entries, mla_list_find;
@@ -60,6 +71,7 @@ extern const struct pipe_op mla_lines_rescale, mla_lines_scales, mla_lines_produ
 
 /** All of mla_decode's pipelines; NULL at the end. */
 extern const struct pipeline *const mla_pipelines[];
-extern const struct pipeline mla_one_wave, mla_register_transpose, mla_wave_pair, mla_row_pairs;
+extern const struct pipeline mla_one_wave, mla_register_transpose, mla_wave_pair, mla_row_pairs,
+    mla_dv_split;
 
 #endif

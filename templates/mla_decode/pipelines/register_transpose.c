@@ -24,6 +24,9 @@
 #include "templates/mla_decode/pipelines/pipelines.h"
 #include "templates/mla_decode/register_transpose.h"
 
+enum { M1, C1, M2, C2, M3, C3, M4, C4 };
+enum { T_PAGES, T_COPY, T_ARRIVE, T_SCORES, T_VALUES };
+
 #define STREAMS (1u << MLA_HAS_STREAMS)
 #define ROTATED (1u << MLA_HAS_ROTATED)
 

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * register_transpose in fp8, whose MFMA takes no scale for weights: O must be rescaled when a
+ * column's maximum outgrows fp8. So O is P c instead of c^T P^T, which has a column in one register
+ * of 16, and waves split the latent. They split the columns of S^T, and pass P and alpha through
+ * LDS. One barrier an iteration says that the next block is in LDS, that its place is free, and
+ * that P is in LDS. Blocks that are read once are copied an iteration earlier, for HBM.
+ *
+ *     dv_split: mla_decode: 128 columns of fp8, where LDS does not transpose c
+ *     rescales one register in 16 of O; its quarters fill the waits of the softmax
+ *     C1      matrix    sum P[5], read alpha[5], transpose c.0[5], transpose c.1[5], read P.0[5],
+ *                       read P.1[5], read K.1[4], QK[4], block to LDS[3], find rows[2]
+ *     M2      memory    rescale[5], mask[4]
+ *     C2      matrix    quarter of O.0[5], PV first keys.0[5], PV last keys.0[5],
+ *                       quarter of O.1[5], read P.2[5], quarter of O.2[5], quarter of O.3[5],
+ *                       check max[4], read c.0[4]
+ *     M3      memory    max[4]
+ *     C3      matrix    PV first keys.1[5], PV last keys.1[5], PV first keys.2[5],
+ *                       PV last keys.2[5], read P.3[5], P to LDS[4], read c.1[4], find page[1]
+ *     LATER   matrix    PV first keys.3[5], load page[1]
+ *     M4      memory    keep page[1], P here[4], block here[3], barrier[3]
+ *     C4      matrix    PV last keys.3[5], join O[5], read K.0[3]
+ *     LDS               block of a workgroup, P of a workgroup, alpha of a workgroup
+ *     waves             all run the same phase
+ */
+#include "templates/mla_decode/pipelines/pipelines.h"
+
+enum { C1, M2, C2, M3, C3, LATER, M4, C4 };
+enum { STREAM_PAGE, PAGE, FIND, ARRIVE, QK, PV };
+enum { STREAM_FIND = PAGE, STREAM_COPY = FIND };
+
+#define STREAMS (1u << MLA_HAS_STREAMS)
+
+static const struct pipe_phase phases[] = {[C1] = {"C1", PIPE_MATRIX, .open = 0},
+                                           [M2] = {"M2", PIPE_MEMORY, .open = 0},
+                                           [C2] = {"C2", PIPE_MATRIX, .open = 0},
+                                           [M3] = {"M3", PIPE_MEMORY, .open = 0},
+                                           [C3] = {"C3", PIPE_MATRIX, .open = 0},
+                                           [LATER] = {"LATER", PIPE_MATRIX, .open = 0},
+                                           [M4] = {"M4", PIPE_MEMORY, .open = 0},
+                                           [C4] = {"C4", PIPE_MATRIX, .open = 0},
+                                           [C4 + 1] = {0}};
+
+static const struct pipe_buffer buffers[] = {
+    [MLA_LDS_BLOCK] = {"block", MLA_COPIES_FIRST, PIPE_WORKGROUP},
+    [MLA_LDS_P] = {"P", MLA_COPIES_LAST, PIPE_WORKGROUP},
+    [MLA_LDS_ALPHA] = {"alpha", MLA_COPIES_LAST, PIPE_WORKGROUP, .with = 1 + MLA_LDS_P},
+    {0}};
+
+/* M4 waits for LDS, and so for the page number as well. */
+static const struct pipe_row rows[] = {{&mla_dv_find_page, PAGE, C3, .part = 0},
+                                       {&mla_dv_load_page, PAGE, LATER, .part = 0},
+                                       {&mla_dv_keep_page, PAGE, M4, .part = 0},
+                                       {&mla_transpose_find_block, FIND, C1, .part = 0},
+                                       {&mla_dv_copy, ARRIVE, C1, .part = 0},
+                                       {&pipe_await, ARRIVE, M4, .part = MLA_LDS_BLOCK},
+                                       {&pipe_meet, ARRIVE, M4, .part = 0},
+                                       {&mla_dv_read_k, ARRIVE, C4, .part = 0},
+                                       {&mla_dv_read_k, QK, C1, .part = 1},
+                                       {&mla_transpose_product_qk, QK, C1, .part = 0},
+                                       {&att_mask, QK, M2, .part = 0},
+                                       {&mla_dv_check_max, QK, C2, .part = 0},
+                                       {&mla_dv_follow_max, QK, M3, .part = 0},
+                                       {&mla_dv_store_p, QK, C3, .part = 0},
+                                       {&pipe_await_stores, QK, M4, .part = MLA_LDS_P},
+                                       {&mla_dv_sum, PV, C1, .part = 0},
+                                       {&mla_dv_read_alpha, PV, C1, .part = 0},
+                                       {&mla_dv_rescale, PV, M2, .part = 0},
+                                       {&mla_dv_read_c, QK, C2, .part = 0},
+                                       {&mla_dv_turn_c, PV, C1, .part = 0},
+                                       {&mla_dv_read_c, QK, C3, .part = 1},
+                                       {&mla_dv_turn_c, PV, C1, .part = 1},
+                                       {&mla_dv_read_p, PV, C1, .part = 0},
+                                       {&mla_dv_take_o, PV, C2, .part = 0},
+                                       {&mla_dv_product_first, PV, C2, .part = 0},
+                                       {&mla_dv_product_last, PV, C2, .part = 0},
+                                       {&mla_dv_read_p, PV, C1, .part = 1},
+                                       {&mla_dv_take_o, PV, C2, .part = 1},
+                                       {&mla_dv_product_first, PV, C3, .part = 1},
+                                       {&mla_dv_product_last, PV, C3, .part = 1},
+                                       {&mla_dv_read_p, PV, C2, .part = 2},
+                                       {&mla_dv_take_o, PV, C2, .part = 2},
+                                       {&mla_dv_product_first, PV, C3, .part = 2},
+                                       {&mla_dv_product_last, PV, C3, .part = 2},
+                                       {&mla_dv_read_p, PV, C3, .part = 3},
+                                       {&mla_dv_take_o, PV, C2, .part = 3},
+                                       {&mla_dv_product_first, PV, LATER, .part = 3},
+                                       {&mla_dv_product_last, PV, C4, .part = 3},
+                                       {&mla_dv_join, PV, C4, .part = 0},
+                                       {0}};
+
+static const struct pipe_move moves[] = {{&mla_dv_find_page, 0, STREAM_PAGE, C3, STREAMS},
+                                         {&mla_dv_load_page, 0, STREAM_PAGE, LATER, STREAMS},
+                                         {&mla_dv_keep_page, 0, STREAM_PAGE, M4, STREAMS},
+                                         {&mla_transpose_find_block, 0, STREAM_FIND, C1, STREAMS},
+                                         {&mla_dv_copy, 0, STREAM_COPY, C1, STREAMS},
+                                         {0}};
+
+const struct pipeline mla_dv_split = {
+    .name = "dv_split",
+    .when = "mla_decode: 128 columns of fp8, where LDS does not transpose c",
+    .why = "rescales one register in 16 of O; its quarters fill the waits of the softmax",
+    .phases = phases,
+    .buffers = buffers,
+    .slots = att_slots,
+    .rows = rows,
+    .moves = moves,
+    .features = mla_features,
+    .roles = 1,
+    .hides_itself = 1,
+};
