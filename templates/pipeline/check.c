@@ -244,6 +244,12 @@ static bool is_bare(const struct check *c, int iteration)
     return iteration < last && (c->plan->of->bare == PIPE_ALL || iteration < c->plan->of->bare);
 }
 
+/* Returns the time of a table's last meeting, before the last tile's last stage. */
+static int meet_time(const struct check *c, int after)
+{
+    return (c->plan->stages - 1 + after) * (int)c->n_phases - 1;
+}
+
 /* Counts the barriers from row `from` of a tile, which runs at time `start`, to time `end`. */
 static int count_barriers(const struct check *c, const struct pipe_row *from, int start, int end,
                           struct tile tile)
@@ -259,19 +265,6 @@ static int count_barriers(const struct check *c, const struct pipe_row *from, in
                          bare ? iteration : last);
     }
     return n;
-}
-
-/* Returns the smallest number of barriers for any tile that has `after` tiles after it. Tiles with
- * more of them have no fewer barriers. */
-static int count_least(const struct check *c, const struct pipe_row *from, int start, int end,
-                       int after)
-{
-    int least = count_barriers(c, from, start, end, (struct tile){MANY, after});
-    for (int before = 0; c->plan->of->bare && before < c->plan->stages; before++) {
-        const int n = count_barriers(c, from, start, end, (struct tile){before, after});
-        least = n < least ? n : least;
-    }
-    return least;
 }
 
 static bool waits_for_lds(const struct pipe_row *r)
@@ -314,22 +307,39 @@ static struct end find_end(const struct check *c, const struct pipe_row *read, i
     return end;
 }
 
-/* Returns the first wait for the tile after this write of it, or NULL. */
-static const struct pipe_row *find_await(const struct check *c, unsigned buffer,
-                                         const struct pipe_row *write)
+/* Returns when a row runs that waits after a write of this tile. A wait for copies is for those of
+ * its own tile; one for stores is for all, so that the row of another tile will do. */
+static struct end time_of_wait(const struct check *c, const struct pipe_row *r, int written,
+                               struct tile tile)
+{
+    const int phases = (int)c->n_phases, last = c->plan->stages - 1, time = time_of(c, r);
+    int own = written / phases + (r->phase < written % phases);
+    if (r->op->kind == PIPE_AWAIT)
+        return (struct end){time >= written ? time : NEVER, r};
+    if (tile.before != MANY && own + tile.before < r->stage)
+        own = r->stage - tile.before;
+    const int of_last = own - tile.after;
+    const bool lacks = of_last >= last - c->plan->of->drain && r->stage < of_last;
+    return (struct end){lacks ? NEVER : own * phases + r->phase, r};
+}
+
+/* Returns the first wait for the tile after this write of it; NEVER without one. */
+static struct end find_wait(const struct check *c, unsigned buffer, const struct pipe_row *write,
+                            struct tile tile)
 {
     const struct pipe_plan *const plan = c->plan;
-    const uint8_t kind = write->op->flags & PIPE_ASYNC ? PIPE_AWAIT : PIPE_AWAIT_STORES;
+    const bool copies = write->op->flags & PIPE_ASYNC;
+    const uint8_t kind = copies ? PIPE_AWAIT : PIPE_AWAIT_STORES;
     const unsigned with = plan->of->buffers[buffer].with, awaited = with ? with - 1 : buffer;
-    const struct pipe_row *first = NULL;
+    const int written = write_time(c, buffer, write);
+    struct end first = {NEVER, NULL};
     for (unsigned i = 0; i < plan->n_rows; i++) {
         const struct pipe_row *const r = &plan->row[i];
-        if (r->op->kind != kind || r->part != awaited ||
-            time_of(c, r) < write_time(c, buffer, write))
-            continue;
-        if (!first || time_of(c, r) < time_of(c, first))
-            first = r;
+        if (r->op->kind == kind && r->part == awaited)
+            first = earlier(first, time_of_wait(c, r, written, tile));
     }
+    if (plan->of->meets_last && !copies && meet_time(c, tile.after) >= written)
+        first = earlier(first, (struct end){meet_time(c, tile.after), NULL});
     return first;
 }
 
@@ -338,23 +348,33 @@ static int roles_of(const struct check *c, unsigned buffer)
     return c->plan->of->buffers[buffer].scope == PIPE_WAVE ? 0 : c->plan->of->roles;
 }
 
-/* True if the read finds what the write wrote. */
+/* True if the read of this tile finds what the write wrote. */
+static bool check_tile(const struct check *c, unsigned buffer, const struct pipe_row *write,
+                       const struct pipe_row *read, struct tile tile)
+{
+    const char *const name = c->plan->of->buffers[buffer].name;
+    const struct end a = find_wait(c, buffer, write, tile);
+    if (a.time == NEVER)
+        return refuse(c, "no row waits for %s after %s in stage %u, %s", name, write->op->name,
+                      write->stage, phase_name(c, write));
+    const int barriers = count_barriers(c, a.row, a.time, time_of(c, read), tile);
+    return (a.time < time_of(c, read) && barriers >= roles_of(c, buffer)) ||
+           refuse(c,
+                  "%s in stage %u, %s reads %s %d barriers after it has arrived in %s: %d are needed",
+                  read->op->name, read->stage, phase_name(c, read), name, barriers,
+                  a.row ? phase_name(c, a.row) : "the end", roles_of(c, buffer));
+}
+
+/* The last tile has the fewest barriers, and in a bare table the first ones. */
 static bool check_arrival(const struct check *c, unsigned buffer, const struct pipe_row *write,
                           const struct pipe_row *read)
 {
-    const char *const name = c->plan->of->buffers[buffer].name;
-    const struct pipe_row *const a = find_await(c, buffer, write);
-    if (!a)
-        return refuse(c, "no row waits for %s after %s in stage %u, %s", name, write->op->name,
-                      write->stage, phase_name(c, write));
-    const int barriers = count_least(c, a, time_of(c, a), time_of(c, read), 0);
-    const bool in_order = time_of(c, a) < time_of(c, read);
-    return (in_order && barriers >= roles_of(c, buffer)) ||
-           refuse(c,
-                  "%s in stage %u, %s reads %s %d barriers after it has arrived in stage %u, "
-                  "%s: %d are needed",
-                  read->op->name, read->stage, phase_name(c, read), name, barriers, a->stage,
-                  phase_name(c, a), roles_of(c, buffer));
+    const int first_tiles = c->plan->of->bare ? c->plan->stages : 0;
+    for (int before = MANY; before < first_tiles; before++)
+        for (int after = 0; after < (c->plan->of->drain ? c->plan->stages : 1); after++)
+            if (!check_tile(c, buffer, write, read, (struct tile){before, after}))
+                return false;
+    return true;
 }
 
 /* True if a barrier separates `read` of a tile from the `write` that reuses its place, with so many

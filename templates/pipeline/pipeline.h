@@ -101,8 +101,8 @@ struct pipe_row {
     uint8_t part;                /* which piece of a cut step; the buffer of pipe_await */
     uint32_t needs;              /* bits of the variant's features, and the row wants all */
     uint32_t unless;             /* bits of features: each of them drops the row */
-    const struct pipe_row *rows; /* of pipe_part: a list that tables share, with their stages and
-                                    phases. It has no pipe_part */
+    const struct pipe_row *rows; /* of pipe_part: a list that tables share, whose stages and phases
+                                    count from this row's */
 };
 
 /** Returns the slots that a row reads, or writes. */
@@ -141,6 +141,8 @@ struct pipeline {
     uint8_t drain; /* iterations after the loop that run only the stages that have a tile */
     uint8_t drain_from, drain_to; /* in the first of these, the lowest stage's rows of phase
                                      drain_from run in phase drain_to */
+    uint8_t meets_last; /* 1: code after the loop waits for stores to LDS and has a barrier, before
+                           the iteration of the last stage alone */
 };
 
 /** The variant of a table that a kernel runs. */

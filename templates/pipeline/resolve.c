@@ -21,27 +21,29 @@ static void apply_moves(const struct pipeline *p, uint32_t has, struct pipe_row 
 }
 
 /* Appends a list to `rows`, of which there are n. Rows of a shared list have the conditions of the
- * row that stands for them too. */
-static unsigned append_rows(const struct pipe_row *list, const struct pipe_row *of, unsigned n,
+ * row that stands for them too, and count stages and phases from its own. */
+static unsigned append_rows(const struct pipe_row *list, struct pipe_row of, unsigned n,
                             struct pipe_row rows[PIPE_MAX_ROWS])
 {
     for (const struct pipe_row *r = list; r->op; r++) {
-        if (r->op->kind == PIPE_PART) {
-            n = append_rows(r->rows, r, n, rows);
+        struct pipe_row row = *r;
+        row.stage += of.stage;
+        row.phase += of.phase;
+        row.needs |= of.needs;
+        row.unless |= of.unless;
+        if (row.op->kind == PIPE_PART) {
+            n = append_rows(row.rows, row, n, rows);
             continue;
         }
         assert(n < PIPE_MAX_ROWS);
-        rows[n] = *r;
-        rows[n].needs |= of ? of->needs : 0;
-        rows[n].unless |= of ? of->unless : 0;
-        n++;
+        rows[n++] = row;
     }
     return n;
 }
 
 unsigned pipe_list_rows(const struct pipeline *p, struct pipe_row rows[PIPE_MAX_ROWS])
 {
-    return append_rows(p->rows, NULL, 0, rows);
+    return append_rows(p->rows, (struct pipe_row){0}, 0, rows);
 }
 
 static void copy_rows(struct pipe_plan *plan, const struct pipe_variant *v)

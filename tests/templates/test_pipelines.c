@@ -95,7 +95,7 @@ static void each_file_begins_with_its_drawing(void **state)
  * have passed is between them.
  */
 
-enum { TILES = 20, MAX_PHASES = 8, MAX_PLANS = 256 };
+enum { TILES = 20, ALL_TILES = TILES + 8 /* past the end */, MAX_PHASES = 8, MAX_PLANS = 256 };
 
 /* A table that may be changed. */
 struct table {
@@ -108,8 +108,9 @@ struct table {
 /* Iteration, phase and barriers passed, for each row and tile. */
 struct walk {
     const struct pipe_plan *plan;
-    int epoch[PIPE_MAX_ROWS][TILES]; /* of role 0; INT32_MAX: the row does not run */
+    int epoch[PIPE_MAX_ROWS][ALL_TILES]; /* of role 0; INT32_MAX: the row does not run */
     unsigned n_phases;
+    int last; /* the epoch at the end of the last iteration but one */
 };
 
 static bool is_end(const struct pipe_row *r) { return r->op->kind != PIPE_STEP; }
@@ -147,7 +148,7 @@ static void walk_phase(struct walk *w, unsigned phase, int iteration, int *epoch
                 if (r->phase != phase || r->stage != stage || is_end(r) != ends ||
                     !runs(plan, r, iteration))
                     continue;
-                if (tile >= 0 && tile < TILES)
+                if (tile >= 0 && tile < ALL_TILES)
                     w->epoch[i][tile] = *epoch;
                 if (r->op->kind == PIPE_MEET && meets && --meets == 0)
                     ++*epoch;
@@ -164,27 +165,40 @@ static void walk_plan(struct walk *w, const struct pipe_plan *plan)
     while (plan->of->phases[w->n_phases].name)
         w->n_phases++;
     for (unsigned i = 0; i < plan->n_rows; i++)
-        for (int t = 0; t < TILES; t++)
+        for (int t = 0; t < ALL_TILES; t++)
             w->epoch[i][t] = INT32_MAX; /* rows that do not run */
-    for (int i = 0; i < TILES + plan->stages - 1; i++)
+    for (int i = 0; i < TILES + plan->stages - 1; i++) {
+        if (i == TILES + plan->stages - 2) {
+            w->last = epoch;
+            epoch += plan->of->meets_last;
+        }
         for (unsigned phase = 0; phase < w->n_phases; phase++)
             walk_phase(w, phase, i, &epoch);
+    }
 }
 
-/* True if a wait of the right kind for the buffer covers tile `t` of row w by `epoch`. */
+/* Returns the barriers passed when a wait of the right kind covers tile t of row w. A wait for stores
+ * covers those of all tiles. */
 static int awaited(const struct walk *k, const struct pipe_row *w, unsigned buffer, int t)
 {
-    const uint8_t kind = w->op->flags & PIPE_ASYNC ? PIPE_AWAIT : PIPE_AWAIT_STORES;
-    const unsigned with = k->plan->of->buffers[buffer].with;
-    const int early = k->plan->of->buffers[buffer].early;
+    const struct pipeline *const p = k->plan->of;
+    const bool copies = w->op->flags & PIPE_ASYNC;
+    const unsigned with = p->buffers[buffer].with;
+    const int early = p->buffers[buffer].early, phases = (int)k->n_phases;
     int best = INT32_MAX;
     for (unsigned i = 0; i < k->plan->n_rows; i++) {
         const struct pipe_row *const a = &k->plan->row[i];
-        const int order = (a->stage - w->stage + early) * (int)k->n_phases + a->phase - w->phase;
-        if (a->op->kind == kind && a->part == (with ? with - 1 : buffer) && order >= 0 &&
-            k->epoch[i][t] < best)
-            best = k->epoch[i][t];
+        if (a->op->kind != (copies ? PIPE_AWAIT : PIPE_AWAIT_STORES) ||
+            a->part != (with ? with - 1 : buffer))
+            continue;
+        for (int u = copies ? t : 0; u < (copies ? t + 1 : ALL_TILES); u++) {
+            const int order = (a->stage + u - w->stage - t + early) * phases + a->phase - w->phase;
+            if (order >= 0 && k->epoch[i][u] < best)
+                best = k->epoch[i][u];
+        }
     }
+    if (p->meets_last && !copies && t + w->stage < TILES + k->plan->stages - 2 && k->last < best)
+        best = k->last;
     return best;
 }
 
@@ -198,7 +212,7 @@ static int ended(const struct walk *k, unsigned read, int t)
         const struct pipe_row *const e = &plan->row[i];
         const bool waits = e->op->kind == PIPE_RELEASE || e->op->kind == PIPE_AWAIT_STORES;
         const bool uses = pipe_reads(e) & pipe_writes(r) && e != r;
-        for (int u = 0; u < TILES; u++) {
+        for (int u = 0; u < ALL_TILES; u++) {
             const int order =
                 (e->stage + u - r->stage - t) * (int)k->n_phases + e->phase - r->phase;
             if ((waits || (uses && u == t)) && order >= 0 && k->epoch[i][u] < best)
