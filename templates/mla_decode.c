@@ -252,7 +252,9 @@ static void load_q(struct mla *s)
 {
     struct decode *const d = &s->d;
     struct tir_builder *const b = &d->b;
-    const uint8_t stage = s->one_wave ? mla_one_wave_q_stage(s) : s->q_in_lds ? LOADS : PLACES;
+    const uint8_t stage = s->one_wave   ? mla_one_wave_q_stage(s)
+                          : s->q_in_lds ? MLA_STAGE_LOADS
+                                        : MLA_STAGE_ARRIVES;
     b->stage = s->one_wave ? TIR_NO_STAGE : stage;
     const struct tir_layout rows = tir_layout_slice(tir_layout_of(b->f, s->panel->q), 1);
     const struct decode_rows r =
@@ -330,7 +332,7 @@ static struct tir_value tensor_scale(struct mla *s)
 static void begin_early(struct mla *s, struct tir_value inside[ATT_N_CARRY])
 {
     struct tir_builder *const b = &s->d.b;
-    b->stage = PLACES;
+    b->stage = MLA_STAGE_ARRIVES;
     if (s->d.v->q_dtype == ATT_Q_DTYPE_FP8) {
         att_attention_scale(&s->d.attention, s->d.scores, tensor_scale(s));
         s->softmax.exponent = s->d.attention.softmax.exponent;
@@ -344,7 +346,7 @@ static void begin_early(struct mla *s, struct tir_value inside[ATT_N_CARRY])
  * the end. */
 static void await_part_ends(struct mla *s)
 {
-    s->d.b.stage = s->one_wave ? mla_one_wave_q_stage(s) : PLACES;
+    s->d.b.stage = s->one_wave ? mla_one_wave_q_stage(s) : MLA_STAGE_ARRIVES;
     tir_anchor_all(&s->d.b, s->d.part_ends, 2);
     s->d.b.stage = TIR_NO_STAGE;
 }
@@ -402,14 +404,8 @@ static struct decode_state walk_keys(struct mla *s)
     if (s->d.v->one_launch)
         await_part_ends(s);
     struct tir_loop loop = tir_begin_for(b, tir_i32(b, 0), n, tir_i32(b, 1), inside, ATT_N_CARRY);
-    if (s->transposes)
-        mla_transpose_visit(s, (struct att_block){.index = loop.index}, inside);
-    else if (s->pairs)
-        mla_wave_pair_visit(s, (struct att_block){.index = loop.index}, inside);
-    else if (s->one_wave)
-        mla_one_wave_visit(s, (struct att_block){.index = loop.index}, inside);
-    else
-        mla_visit(s, (struct att_block){.index = loop.index}, inside);
+    att_begin_block(&s->d.attention, loop.index, inside);
+    pipe_build(b, &s->plan, &s->d.attention);
     if (s->ahead)
         return mla_share_end(s, &some, &loop, inside);
     struct decode_state state = decode_end_keys(&s->d, &some, &loop, inside, carried);
@@ -444,10 +440,6 @@ static void share_state(struct mla *s, struct decode_state *state)
 static void begin_attention(struct mla *s)
 {
     struct decode *const d = &s->d;
-    /* A softmax without branches may stand beside an earlier block's product. */
-    const bool early = s->scaled >= 0 || s->told;
-    const enum phase phase = early ? SCORES : mla_softmax_phase(s);
-    s->mask_at = (struct mla_place){mla_stage(s, COMPUTE), mla_phase(s, phase)};
     s->kv_scale = (struct tir_value){0};
     if (d->v->kv_scale == ATT_KV_SCALE_TENSOR)
         s->kv_scale = att_cache_tensor_scale(&d->k.c);
@@ -458,6 +450,8 @@ static void begin_attention(struct mla *s)
         mla_transpose_attention(s);
     else if (s->one_wave)
         mla_one_wave_attention(s);
+    else
+        mla_choose_pipeline(s);
     att_attention_scale(&d->attention, d->scores, scale);
     s->softmax = d->attention.softmax;
     if (s->key_waves && !s->told) {
@@ -615,16 +609,6 @@ static uint8_t read_ahead(const struct mla *s)
     return s->d.keys == 64 && s->d.columns == 128 ? 2 : 0;
 }
 
-static uint8_t matrix_phases(const struct mla *s)
-{
-    const unsigned softmax =
-        s->scaled >= 0 && s->late && !s->between ? 1u << mla_phase(s, SOFTMAX) : 0;
-    const unsigned earlier = s->ahead ? 0 : 1u << mla_phase(s, EARLIER_VALUES);
-    return (uint8_t)(earlier | 1u << mla_phase(s, SCORES) | 1u << mla_phase(s, VALUES) | softmax);
-}
-
-static uint8_t stages(const struct mla *s) { return mla_stage(s, s->late ? LATE : COMPUTE) + 1; }
-
 static void build(const struct att_variant *v, const struct tir_machine *m, struct att_kernel *k)
 {
     struct mla s;
@@ -659,14 +643,9 @@ static void build(const struct att_variant *v, const struct tir_machine *m, stru
 
     *k = (struct att_kernel){
         .func = b->f,
-        .schedule = {.loop = {.stages = stages(&s),
-                              .matrix_phases = matrix_phases(&s),
-                              .roles = 1,
-                              .barriers = TIR_BARRIERS_OPS,
-                              .drain = s.ahead ? 2 : 0,
-                              .drain_from = mla_phase(&s, SOFTMAX),
-                              .drain_to = mla_phase(&s, REST)},
-                     .cover = !s.late || s.scaled >= 0 ? TIR_COVER_FILL : TIR_COVER_EVEN,
+        .schedule = {.loop = pipe_loop_plan(&s.plan),
+                     .cover =
+                         !mla_defers_values(&s) || s.scaled >= 0 ? TIR_COVER_FILL : TIR_COVER_EVEN,
                      .read_ahead = read_ahead(&s)},
         .grid = {{ARG_WORKGROUPS, 1, (int)mla_sharers(&s)}, {NULL, 1, 1}, {NULL, 1, 1}},
     };

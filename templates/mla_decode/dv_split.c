@@ -143,7 +143,7 @@ static void load_page(void *context, const struct pipe_row *row)
     s->run_pages[0] = tir_scalar_load(&s->d.b, s->pages.table, s->page_byte, TIR_I32);
 }
 
-/* LLVM would load the first number right in front of the loop. */
+/* LLVM would load the first number directly before the loop. */
 static void keep_page(void *context, const struct pipe_row *row)
 {
     struct mla *const s = family_of(context);

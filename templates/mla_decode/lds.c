@@ -2,11 +2,13 @@
  *
  * mla_decode: layouts of tiles in registers, and what stands in LDS.
  */
+#include <assert.h>
+
 #include "ir/address_map.h"
 #include "ir/bits.h"
 #include "ir/spread.h"
 #include "templates/workgroup/lds_map.h"
-#include "templates/mla_decode/mla_decode.h"
+#include "templates/mla_decode/pipelines/pipelines.h"
 #include "templates/workgroup/scalar.h"
 
 /* ---- Layouts ---- */
@@ -257,34 +259,74 @@ static unsigned query_bytes(const struct mla *s, unsigned n)
 /* A block's part of a sparse list. */
 static unsigned entry_bytes(const struct mla *s) { return s->d.keys * (unsigned)sizeof(int32_t); }
 
-/* Does the product with c of a block stand between the first piece of the next one and the others?
- * Masks and rows that are converted would have the loop wait. */
+/* True if the product with c of a block may run between the first piece of the next one and its
+ * others. Masks and rows that are converted would have the loop wait. */
 static bool fits_between(const struct mla *s)
 {
     const bool packed = s->d.v->kv_layout == ATT_KV_LAYOUT_PACKED;
-    return s->late && !s->ahead && s->d.columns <= 64 && !packed && s->most_buffers > 2 &&
-           s->d.v->mask != ATT_MASK_CUSTOM;
+    const bool three = s->most_buffers > 2 || s->scaled >= 0; /* the tile does not want two */
+    return s->d.columns <= 64 && !packed && three && s->d.v->mask != ATT_MASK_CUSTOM;
 }
 
-/* With three blocks in LDS one barrier a block will do: while the slowest waves work on one and
- * the product of the one before, the fastest write the next. With two, blocks and P are free after
- * the product with the earlier one, and a barrier says so: where the product stands between the
- * pieces of a block, the one behind these. Waves that add up S^T have a second one anyway, and read
- * c early. Scaled weights of 128 columns go into the product of the same round,
- * behind a barrier of their own: registers have no room to wait. */
+static const struct pipeline *find_pipeline(const struct mla *s)
+{
+    /* Registers have no room to keep scaled weights of 128 columns for the next iteration. */
+    const bool full = s->scaled >= 0 && s->d.columns == 128;
+    if (!mla_exchanges(s))
+        return &mla_replicated_scores;
+    if (s->buffers == 1 || full)
+        return &mla_shared_scores;
+    if (mla_shares(s))
+        return &mla_early_copy;
+    return fits_between(s) ? &mla_values_between : &mla_deferred_values;
+}
+
 static void choose_buffers(struct mla *s, unsigned room, unsigned block, unsigned other)
 {
     const unsigned weights = mla_exchanges(s) ? weights_bytes(s) : 0;
-    const bool later = mla_exchanges(s) && !(s->scaled >= 0 && s->d.columns == 128);
     s->buffers = s->most_buffers > 1 && 2 * block + other <= room ? 2 : 1;
-    s->late = later && s->buffers > 1;
-    s->ahead = s->late && mla_shares(s);
-    s->between = fits_between(s);
-    s->q_shared = s->between && 2 * block + other + mla_count_query(s) <= room;
-    if (s->late && !s->ahead && !s->between && s->most_buffers > 2 &&
+    s->pipeline = find_pipeline(s);
+    s->ahead = s->pipeline == &mla_early_copy;
+    s->q_shared =
+        s->pipeline == &mla_values_between && 2 * block + other + mla_count_query(s) <= room;
+    if (s->pipeline == &mla_deferred_values && s->most_buffers > 2 &&
         3 * block + other + weights <= room)
         s->buffers = 3;
     s->turns = s->buffers == 3 ? 2 : 1;
+}
+
+bool mla_defers_values(const struct mla *s)
+{
+    return s->pipeline != &mla_replicated_scores && s->pipeline != &mla_shared_scores;
+}
+
+static uint32_t features(const struct mla *s)
+{
+    const struct {
+        bool has;
+        unsigned feature;
+    } all[] = {
+        {s->scaled >= 0, MLA_HAS_SCALED},
+        {s->d.v->sparse != ATT_SPARSE_NONE, MLA_HAS_LISTS},
+        {s->d.v->mask == ATT_MASK_CUSTOM, ATT_HAS_MASK_BYTES},
+        {s->row_waves, MLA_HAS_ROW_PARTS},
+        {s->key_waves && !s->told, MLA_HAS_KEY_PARTS},
+        {s->told, MLA_HAS_SHARED_MAX},
+        {s->buffers == 1, MLA_HAS_ONE_BLOCK},
+        {s->buffers == 2, MLA_HAS_TWO_BLOCKS},
+        {mla_early_panels(s), MLA_HAS_EARLY_K},
+    };
+    uint32_t has = mla_piece_features(s);
+    for (unsigned i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        has |= all[i].has ? 1u << all[i].feature : 0;
+    return has;
+}
+
+void mla_choose_pipeline(struct mla *s)
+{
+    pipe_choose(s->pipeline, &(struct pipe_variant){.has = features(s)}, &s->plan);
+    assert(s->plan.depth[MLA_LDS_BLOCK] <= s->buffers && s->plan.depth[MLA_LDS_P] <= s->turns);
+    assert(s->plan.depth[MLA_LDS_S] <= 1 && s->plan.depth[MLA_LDS_ENTRIES] <= s->buffers);
 }
 
 void mla_take_lds(struct mla *s)

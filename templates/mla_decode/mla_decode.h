@@ -9,27 +9,16 @@
 #include "templates/cache/pages.h"
 #include "templates/pipeline/pipeline.h"
 
-/* Phases of the cooperative pipelines. A block is copied to LDS in the first two phases, or one
- * iteration earlier in AHEAD and SOFTMAX. A kernel has EARLIER_VALUES or AHEAD, not both. */
-enum phase {
-    PLACE_FIRST,
-    PLACE,
-    EARLIER_VALUES,
-    SCORES,
-    AHEAD,
-    SOFTMAX,
-    FOLLOW,
-    VALUES,
-    REST,
-    N_PHASES
-};
-enum stage { PAGES, LOADS, PLACES, COMPUTE, LATE, N_STAGES };
 enum { MFMA_ROWS = 16 };
 enum {
     PANEL = 64 /* columns of K that one step of the contraction takes, or of the rotated key */,
     MAX_PANELS = 9,
     MAX_PIECES = 3,
     MLA_QUARTERS = 4,
+    MLA_STAGE_LOADS = 1 /* stages of tables whose waves share scores: their loads are in flight */,
+    MLA_STAGE_ARRIVES = 2 /* a block is stored to LDS */,
+    MLA_SCORES_PHASE = 3 /* of values_between */,
+    MLA_MAX_ROW_PARTS = 4 /* of the contraction of K Q^T, at most */,
     MLA_MOST_ROWS = 16 /* rows of a block that a wave copies, at most */,
     MLA_MAX_RUNS = 4 /* runs of a block's keys, each in one page, at most */
 };
@@ -65,11 +54,6 @@ struct piece {
     struct att_paged_data fetched;
 };
 
-/* A slot of the loop's schedule. */
-struct mla_place {
-    uint8_t stage, phase;
-};
-
 /* Slots of a block's keys in a sparse list: of all rows, and of the rows that the wave copies. */
 struct mla_slots {
     struct tir_value all, own;
@@ -94,7 +78,7 @@ struct mla_row_pairs {
 };
 
 /* The factors of half of O's columns: `of_lanes`, columns x 1, are not 1 in `lanes`, i64. So
- * `registers` of O are rescaled, i32, each of which has a column in each half of the lanes. */
+ * `registers` of O are rescaled, i32. Each register has a column in each half of the lanes. */
 struct mla_alpha {
     struct tir_value of_lanes, lanes, registers;
 };
@@ -104,14 +88,13 @@ struct mla {
     struct decode d;
     unsigned buffers; /* blocks in LDS: 1 to 3 */
     unsigned most_buffers;
-    unsigned turns;   /* buffers for P and alpha: 1 or 2 */
-    bool late;        /* O += c P runs one iteration after the scores: stage LATE */
-    bool between;     /* late, between the copies of a block's first piece and of its others */
-    bool ahead;       /* blocks are copied one iteration before their scores: stage PLACES */
-    unsigned q_dtype; /* of q in memory */
-    unsigned kq_dtype, kq_bytes; /* of Q and of the cache's rows in LDS */
-    unsigned p_dtype;            /* of P and c in the second product */
-    int scaled;                  /* the second product's MFMA with scales for P; -1: none */
+    unsigned turns;                  /* buffers for P and alpha: 1 or 2 */
+    bool ahead;                      /* blocks are copied one iteration before their scores */
+    const struct pipeline *pipeline; /* of waves that share scores */
+    unsigned q_dtype;                /* of q in memory */
+    unsigned kq_dtype, kq_bytes;     /* of Q and of the cache's rows in LDS */
+    unsigned p_dtype;                /* of P and c in the second product */
+    int scaled;                      /* the second product's MFMA with scales for P; -1: none */
     struct part part[2];
     unsigned n_parts;
     struct piece piece[MAX_PIECES];
@@ -135,8 +118,7 @@ struct mla {
     struct tir_type tops;        /* the row maxima that all lanes of a column found */
     struct tir_value score_buffer;
     struct tir_layout scores_lds;
-    struct mla_place mask_at; /* stage and phase of soft cap, hook and mask */
-    struct pipe_plan plan;    /* the pipeline of the loop, if it is a table */
+    struct pipe_plan plan; /* the pipeline of the loop, if it is a table */
     struct tir_value run_pages[MLA_MAX_RUNS], block_exponent; /* of the current block */
     struct mla_flight flight;
     struct tir_view run_rows[MLA_MAX_RUNS];
@@ -144,6 +126,8 @@ struct mla {
     struct mla_found found;
     struct mla_row_pairs lines;
     struct tir_value gaps; /* i32: rows of the block without a key */
+    struct tir_value growth, o_alpha,
+        score_part[MLA_MAX_ROW_PARTS];                         /* of waves that share scores */
     struct tir_value other_exponent, own_sum, pair_weights[2]; /* of a wave pair */
     struct tir_value quarter[MLA_QUARTERS]; /* quarters of c^T, and of O after the product */
     struct tir_value page_byte, alpha_lanes;
@@ -257,11 +241,6 @@ unsigned mla_shared_bytes(const struct mla *s);
 /** Returns the panels of K that are in LDS after the products of the block before: with s->ahead
  * the first half of a block, else none. */
 unsigned mla_early_panels(const struct mla *s);
-/** Adds the waves' parts of S^T through LDS, with a barrier; returns the sum. */
-struct tir_value mla_sum_scores(struct mla *s, struct tir_value scores);
-/** Returns P^T of scores x, with one maximum per column for all waves. */
-struct tir_value mla_told_weights(struct mla *s, struct tir_value x, struct tir_value block,
-                                  struct tir_value carried[ATT_N_CARRY]);
 /** Ends the loop over keys and the branch around it. Waves exchange m and l during the last
  * product. */
 struct decode_state mla_share_end(struct mla *s, struct tir_if *some, struct tir_loop *loop,
@@ -279,9 +258,6 @@ void mla_one_wave_attention(struct mla *s);
 void mla_one_wave_schedule(const struct mla *s, struct tir_schedule *schedule);
 /** Returns the stage whose first iteration issues the loads of Q, after the first block's copy. */
 uint8_t mla_one_wave_q_stage(const struct mla *s);
-/** Appends one block of keys, in program order. */
-void mla_one_wave_visit(struct mla *s, struct att_block block,
-                        struct tir_value carried[ATT_N_CARRY]);
 
 /** Returns the number of a key's page; keys past the last one get the last one's page. */
 struct tir_value mla_one_wave_page(struct mla *s, struct tir_value key);
@@ -295,8 +271,6 @@ void mla_transpose_choose_layouts(struct mla *s);
 void mla_transpose_take_lds(struct mla *s);
 void mla_transpose_attention(struct mla *s);
 void mla_transpose_schedule(const struct mla *m, struct tir_schedule *s);
-void mla_transpose_visit(struct mla *s, struct att_block block,
-                         struct tir_value carried[ATT_N_CARRY]);
 /** Gives every wave m and l of the columns of its O^T. */
 void mla_transpose_share(struct mla *s, struct decode_state *state);
 
@@ -323,9 +297,6 @@ struct tir_value mla_beside_output(struct mla *s, struct tir_value v);
 bool mla_wave_pair_take(const struct att_variant *v);
 /** Issues the loads of Q before the loop over keys. */
 void mla_wave_pair_load_q(struct mla *s);
-/** Appends one block of keys, in program order. */
-void mla_wave_pair_visit(struct mla *s, struct att_block block,
-                         struct tir_value carried[ATT_N_CARRY]);
 /** Issues the loads that an item's first copies depend on, together with the item's. */
 void mla_exchange_ask(struct mla *s);
 /** Appends a pass over an item's keys and the store of its results, for wave pairs that split the
@@ -344,54 +315,25 @@ void mla_find_passes(struct mla *s);
 
 /* block.c */
 
-/** Sets the stage and phase of the ops that are built next; the second form takes the second
- * product's. */
-void mla_set_stage(struct mla *s, enum stage stage, enum phase phase);
-void mla_set_product_stage(struct mla *s);
 /** Returns the largest of what the parts left in vector n, as type t has it; or that for each part,
  * side by side, as its waves hold it. */
 struct tir_value mla_largest(struct mla *s, struct tir_value n, struct tir_type t);
 struct tir_value mla_largest_of_parts(struct mla *s, struct tir_value n);
-/** P^T of scores x, relative to the maximum that a step of the softmax has left in `carried`, as
- * the right operand of the product with c; O and l follow and gain what they have to. */
-struct tir_value mla_use_scores(struct mla *s, const struct att_softmax_step *step,
-                                struct tir_value x, struct tir_value block,
-                                struct tir_value carried[ATT_N_CARRY]);
 /** P as the second product takes it, and in *sum what l gains by it. */
 struct tir_value mla_round_weights(struct mla *s, struct tir_value p, struct tir_value *sum);
-/** c of a block as the left operand of the second product. */
-struct tir_value mla_read_values(struct mla *s, struct tir_value block);
-/** The number of a stage in this kernel's loop, where PLACES is COMPUTE unless blocks go ahead. */
-static inline uint8_t mla_stage(const struct mla *s, enum stage stage)
-{
-    return (uint8_t)(stage - (stage > PLACES && !s->ahead));
-}
-
-/** The number of a phase there. */
-static inline uint8_t mla_phase(const struct mla *s, enum phase phase)
-{
-    if (s->between && (phase == PLACE || phase == EARLIER_VALUES))
-        return phase == PLACE ? EARLIER_VALUES : PLACE;
-    return (uint8_t)(phase - (phase > (s->ahead ? EARLIER_VALUES : AHEAD)));
-}
-
-/** The phase of mask and maximum: when blocks go ahead, one half has gone between by then. */
-static inline enum phase mla_softmax_phase(const struct mla *s)
-{
-    return s->ahead ? FOLLOW : SOFTMAX;
-}
-
-/** Applies soft cap, hook and mask to the scores, in the slot s->mask_at. */
-struct tir_value mla_mask_scores(struct mla *s, struct tir_value x, const struct att_block *block);
-
 /** A scalar as a tile of v's shape. */
 struct tir_value mla_like(struct mla *s, struct tir_value scalar, struct tir_value v);
 /** Returns the first key of a block: att_attention.first_key. */
 struct tir_value mla_first_key(void *family, struct tir_value block);
 /** Chooses how the latent and the rotated key of a block come from the cache. */
 void mla_find_pieces(struct mla *s);
-/** Appends one block of keys, in program order. */
-void mla_visit(struct mla *s, struct att_block block, struct tir_value carried[ATT_N_CARRY]);
+/** Makes the plan of the pipeline that mla_take_lds() has chosen. */
+void mla_choose_pipeline(struct mla *s);
+/** True if the product with c of a block is in the iteration after its scores. */
+bool mla_defers_values(const struct mla *s);
+
+/** Returns the features of a block's pieces: MLA_HAS_HALVES, _ROTATED, _PIECES. */
+uint32_t mla_piece_features(const struct mla *s);
 
 /* scaled.c */
 
@@ -401,8 +343,5 @@ enum { MLA_SCALE_BIAS = 127, MLA_GROWTH = 24 };
 
 /** Finds the least integer e for each column of the scores x with which 2^(s - e) fits fp8. */
 struct tir_value mla_scale_exponent(struct mla *s, struct tir_value x);
-/** O and l gain what weights with scales of scores x of a block say. */
-void mla_use_scaled_weights(struct mla *s, struct tir_value x, struct tir_value block,
-                            struct tir_value carried[ATT_N_CARRY]);
 
 #endif

@@ -583,13 +583,6 @@ const struct pipe_op mla_product_scaled = {"PV", product_scaled,
                                            ATT_SLOT(P16) | ATT_SLOT(V) | ATT_SLOT(O), ATT_SLOT(O),
                                            .flags = PIPE_PRODUCT};
 
-void mla_one_wave_visit(struct mla *s, struct att_block block,
-                        struct tir_value carried[ATT_N_CARRY])
-{
-    att_begin_block(&s->d.attention, block.index, carried);
-    pipe_build(&s->d.b, &s->plan, &s->d.attention);
-}
-
 static const struct pipeline *find_pipeline(const struct mla *s)
 {
     if (s->row_pairs)

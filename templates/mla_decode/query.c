@@ -108,14 +108,14 @@ void mla_share_query(struct mla *s)
     struct tir_builder *const b = &s->d.b;
     struct tir_value rows[2][MOST_LOADS];
     unsigned n[2];
-    b->stage = LOADS;
+    b->stage = MLA_STAGE_LOADS;
     for (unsigned i = 0; i < s->n_parts; i++)
         n[i] = load(s, &s->q_part[i], rows[i]);
     tir_barrier(b); /* else the youngest wave asks when older ones have asked for two blocks */
-    b->stage = PLACES;
+    b->stage = MLA_STAGE_ARRIVES;
     for (unsigned i = 0; i < s->n_parts; i++)
         store(s, &s->q_part[i], rows[i], n[i]);
-    b->phase = mla_phase(s, SCORES); /* behind the barrier that the first block has */
+    b->phase = MLA_SCORES_PHASE; /* after the first block's barrier */
     for (unsigned i = 0; i < s->n_panels; i++)
         s->q[i] = tir_named(b, "q", read_panel(s, &s->panel[i]));
     b->stage = TIR_NO_STAGE;

@@ -384,13 +384,6 @@ static void choose_pipeline(struct mla *s)
     assert(fp8 || s->plan.depth[MLA_LDS_LAST] == BLOCKS);
 }
 
-void mla_transpose_visit(struct mla *s, struct att_block block,
-                         struct tir_value carried[ATT_N_CARRY])
-{
-    att_begin_block(&s->d.attention, block.index, carried);
-    pipe_build(&s->d.b, &s->plan, &s->d.attention);
-}
-
 void mla_transpose_attention(struct mla *s)
 {
     s->d.attention.dtype = s->p_dtype;

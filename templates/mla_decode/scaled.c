@@ -9,7 +9,7 @@
  * So roundings do not depend on m, which all waves have to agree about: it follows where an e is
  * more than MLA_GROWTH above it, as f32 has the range for, and that is rare behind the first keys.
  */
-#include "templates/mla_decode/mla_decode.h"
+#include "templates/mla_decode/pipelines/pipelines.h"
 #include "templates/workgroup/scalar.h"
 
 enum {
@@ -58,12 +58,42 @@ static void store_scales(struct mla *s, struct tir_value block, struct tir_value
     mla_store_scales(s, block, scale_bytes(s, e, m));
 }
 
-/* All waves replace m by the largest e where some e is too far above it, and O and l follow. */
-static void agree(struct mla *s, struct tir_value block, struct tir_value e,
-                  struct tir_value carried[ATT_N_CARRY])
+/* ---- Steps ---- */
+
+static struct mla *family_of(void *context) { return ((struct att_attention *)context)->family; }
+
+static struct tir_value block_of(const struct mla *s) { return s->d.attention.now.block.index; }
+
+static void find_exponent(void *context, const struct pipe_row *row)
 {
+    struct mla *const s = family_of(context);
+    struct att_now *const now = &s->d.attention.now;
+    (void)row;
+    now->s = mla_own_keys(s, now->s);
+    s->block_exponent = own_exponent(s, now->s, now->carried[ATT_CARRY_M]);
+}
+
+static void store_weights(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    const struct att_now *const now = &s->d.attention.now;
+    (void)row;
+    struct tir_if writers = mla_begin_writers(s);
+    mla_store_weights(s, block_of(s), mla_all_keys(s, now->weights.p16));
+    store_scales(s, block_of(s), s->block_exponent, now->carried[ATT_CARRY_M]);
+    mla_end_writers(s, &writers);
+}
+
+/* All waves replace m by the largest e where some e is too far above it, and O and l follow. The
+ * branch has barriers of its own. */
+static void agree(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
     struct tir_builder *const b = &s->d.b;
+    struct tir_value *const carried = s->d.attention.now.carried;
+    const struct tir_value block = block_of(s), e = s->block_exponent;
     struct tir_type types[ATT_N_CARRY];
+    (void)row;
     for (int i = 0; i < ATT_N_CARRY; i++)
         types[i] = tir_typeof(b->f, carried[i]);
     const struct tir_value m = carried[ATT_CARRY_M];
@@ -94,32 +124,50 @@ static void agree(struct mla *s, struct tir_value block, struct tir_value e,
     tir_end_if(b, &branch, carried);
 }
 
-void mla_use_scaled_weights(struct mla *s, struct tir_value x, struct tir_value block,
-                            struct tir_value carried[ATT_N_CARRY])
+static void sum_weights(void *context, const struct pipe_row *row)
 {
+    struct mla *const s = family_of(context);
     struct tir_builder *const b = &s->d.b;
-    struct tir_value *const l = &carried[ATT_CARRY_L], *const o = &carried[ATT_CARRY_O];
-    x = mla_own_keys(s, x);
-    const struct tir_value e = own_exponent(s, x, carried[ATT_CARRY_M]);
-    const struct tir_value p =
-        tir_named(b, "p", tir_exp2(b, att_softmax_exponent(b, &s->softmax, x, e)));
-    struct tir_value sum;
-    const struct tir_value used = mla_round_weights(s, p, &sum);
-    struct tir_if writers = mla_begin_writers(s);
-    mla_store_weights(s, block, mla_all_keys(s, used));
-    store_scales(s, block, e, carried[ATT_CARRY_M]);
-    mla_end_writers(s, &writers);
-    if (!s->late)
-        mla_meet(s);
-    mla_set_product_stage(s);
-    agree(s, block, e, carried);
-    const struct tir_value scale = tir_exp2(b, tir_sub(b, e, carried[ATT_CARRY_M]));
-    *l = tir_named(b, "l", tir_fma(b, sum, tir_broadcast(b, scale, tir_typeof(b->f, *l)), *l));
-    if (s->late && !s->between) /* beside the next block's softmax */
-        mla_set_stage(s, LATE, SOFTMAX);
-    const struct tir_value c = mla_read_values(s, block), weights = mla_load_weights(s, block);
-    *o = tir_named(b, "o",
-                   tir_mma_scaled(b, s->scaled, c, weights, *o,
-                                  tir_i32(b, MLA_SCALE_BIAS + MLA_GROWTH),
-                                  mla_load_scales(s, block)));
+    struct tir_value *const carried = s->d.attention.now.carried, *const l = &carried[ATT_CARRY_L];
+    (void)row;
+    const struct tir_value scale = tir_exp2(b, tir_sub(b, s->block_exponent, carried[ATT_CARRY_M]));
+    *l = tir_named(b, "l",
+                   tir_fma(b, s->own_sum, tir_broadcast(b, scale, tir_typeof(b->f, *l)), *l));
 }
+
+static void product(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    struct tir_builder *const b = &s->d.b;
+    const struct att_now *const now = &s->d.attention.now;
+    struct tir_value *const o = &now->carried[ATT_CARRY_O];
+    (void)row;
+    *o = tir_named(b, "o",
+                   tir_mma_scaled(b, s->scaled, now->v, now->weights.p16, *o,
+                                  tir_i32(b, MLA_SCALE_BIAS + MLA_GROWTH),
+                                  mla_load_scales(s, block_of(s))));
+}
+
+#define P_LDS (1u << MLA_LDS_P)
+#define CARRIED (ATT_SLOT(M) | ATT_SLOT(L) | ATT_SLOT(O))
+
+const struct pipe_op mla_scaled_exponent = {"exponent", find_exponent, ATT_SLOT(S) | ATT_SLOT(M),
+                                            ATT_SLOT(S) | ATT_SLOT(EXPONENT), .flags = 0};
+const struct pipe_op mla_scaled_store_p = {"P to LDS", store_weights,
+                                           ATT_SLOT(P16) | ATT_SLOT(EXPONENT) | ATT_SLOT(M), 0,
+                                           .lds_writes = P_LDS};
+const struct pipe_op mla_scaled_agree = {"agree",
+                                         agree,
+                                         CARRIED | ATT_SLOT(EXPONENT),
+                                         CARRIED | ATT_SLOT(E),
+                                         .lds_reads = P_LDS,
+                                         .flags = PIPE_BRANCH};
+const struct pipe_op mla_scaled_sum = {"sum P", sum_weights,
+                                       ATT_SLOT(P) | ATT_SLOT(EXPONENT) | ATT_SLOT(M) | ATT_SLOT(L),
+                                       ATT_SLOT(L), .flags = 0};
+const struct pipe_op mla_scaled_product = {"PV",
+                                           product,
+                                           ATT_SLOT(P16) | ATT_SLOT(V) | ATT_SLOT(O),
+                                           ATT_SLOT(O),
+                                           .lds_reads = P_LDS,
+                                           .flags = PIPE_PRODUCT};

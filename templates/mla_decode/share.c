@@ -12,7 +12,7 @@
 #include "ir/address_map.h"
 #include "ir/bits.h"
 #include "ir/spread.h"
-#include "templates/mla_decode/mla_decode.h"
+#include "templates/mla_decode/pipelines/pipelines.h"
 #include "templates/workgroup/scalar.h"
 
 /* Lanes that hold a column of S^T, as an instruction of 16 x 16 leaves it. */
@@ -64,58 +64,55 @@ void mla_choose_shared(struct mla *s)
 unsigned mla_early_panels(const struct mla *s)
 {
     enum { MOST = 3 };
-    const bool halves = s->ahead && s->n_pieces > 1 && s->piece[1].part == s->part;
-    const unsigned end = halves ? s->piece[1].column >> s->row_waves : 0;
+    const bool halves = s->ahead && mla_piece_features(s) >> MLA_HAS_HALVES & 1;
+    const unsigned end = halves ? s->part->width / 2 >> s->row_waves : 0;
     unsigned n = 0;
     while (n < MOST && n < s->n_panels && s->panel[n].first + s->panel[n].width <= end)
         n++;
     return n;
 }
 
-/* All waves may read then what each has left in LDS. */
-static void meet(struct mla *s)
-{
-    mla_set_stage(s, COMPUTE, s->ahead ? AHEAD : SCORES);
-    mla_meet(s);
-    mla_set_stage(s, COMPUTE, SOFTMAX);
-}
+/* ---- Steps: scores of parts of the latent are summed ---- */
 
-struct tir_value mla_sum_scores(struct mla *s, struct tir_value scores)
+static struct mla *family_of(void *context) { return ((struct att_attention *)context)->family; }
+
+static void store_scores(void *context, const struct pipe_row *row)
 {
-    enum { MOST = 4 };
+    struct mla *const s = family_of(context);
     struct tir_builder *const b = &s->d.b;
     const struct tir_value own = att_times(b, mla_row_part(s), (int)part_bytes(s));
-    struct tir_value part[MOST];
-    tir_tile_lds_store(b, tir_add(b, s->score_buffer, own), scores, &s->scores_lds);
-    meet(s);
-    for (unsigned i = 0; i < 1u << s->row_waves; i++) {
-        const struct tir_value at = att_plus(b, s->score_buffer, (int)(i * part_bytes(s)));
-        part[i] = tir_tile_lds_load(b, at, s->d.scores, &s->scores_lds);
-    }
-    mla_set_stage(s, COMPUTE, mla_softmax_phase(s));
-    for (unsigned i = 1; i < 1u << s->row_waves; i++)
-        part[0] = tir_add(b, part[0], part[i]);
-    return part[0];
+    (void)row;
+    tir_tile_lds_store(b, tir_add(b, s->score_buffer, own), s->d.attention.now.s, &s->scores_lds);
 }
 
-struct tir_value mla_told_weights(struct mla *s, struct tir_value x, struct tir_value block,
-                                  struct tir_value carried[ATT_N_CARRY])
+static void read_scores(void *context, const struct pipe_row *row)
 {
+    struct mla *const s = family_of(context);
     struct tir_builder *const b = &s->d.b;
-    struct tir_value *const m = &carried[ATT_CARRY_M];
-    struct att_softmax all = att_softmax(b, s->tops, s->softmax.exponent);
-    all.room = s->softmax.room;
-    all.rise = s->softmax.rise;
-    all.from_zero = s->softmax.from_zero;
-    mla_set_stage(s, COMPUTE, SCORES);
-    tir_tile_lds_store(b, s->score_buffer, tir_col_fold_max(b, x), &s->scores_lds);
-    meet(s);
-    const struct tir_value tops = tir_tile_lds_load(b, s->score_buffer, s->tops, &s->scores_lds);
-    mla_set_stage(s, COMPUTE, mla_softmax_phase(s));
-    const struct att_softmax_step step =
-        att_softmax_maximum(b, &all, tops, tir_float_like(b, *m, 1.0f), m);
-    return mla_use_scores(s, &step, x, block, carried);
+    (void)row;
+    for (unsigned i = 0; i < 1u << s->row_waves; i++) {
+        const struct tir_value at = att_plus(b, s->score_buffer, (int)(i * part_bytes(s)));
+        s->score_part[i] = tir_tile_lds_load(b, at, s->d.scores, &s->scores_lds);
+    }
 }
+
+static void sum_scores(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    struct tir_value x = s->score_part[0];
+    (void)row;
+    for (unsigned i = 1; i < 1u << s->row_waves; i++)
+        x = tir_add(&s->d.b, x, s->score_part[i]);
+    s->d.attention.now.s = tir_named(&s->d.b, "s", x);
+}
+
+#define S_LDS (1u << MLA_LDS_S)
+
+const struct pipe_op mla_store_s = {"S to LDS", store_scores, ATT_SLOT(S), 0, .lds_writes = S_LDS};
+const struct pipe_op mla_read_s = {"read S", read_scores, 0, ATT_SLOT(TOP), .lds_reads = S_LDS};
+const struct pipe_op mla_sum_s = {"sum S", sum_scores, ATT_SLOT(TOP), ATT_SLOT(S), .flags = 0};
+
+/* ---- The end of an item ---- */
 
 /* Behind the alpha of a round, so that they may go there while some wave reads that. */
 enum { M_BEHIND = N_VECTORS - 1, L_BEHIND };
@@ -128,7 +125,7 @@ struct decode_state mla_share_end(struct mla *s, struct tir_if *some, struct tir
     b->stage = TIR_NO_STAGE;
     b->phase = 0;
     tir_end_for(b, loop, inside, ATT_N_CARRY);
-    b->stage = mla_stage(s, LATE); /* in front of the last product */
+    b->stage = (uint8_t)(s->plan.stages - 1); /* before the last product */
     struct tir_value l = inside[ATT_CARRY_L];
     if (s->told) /* for each part of the keys */
         l = tir_join_blocks(b, l, tir_typeof(b->f, l).rows >> s->key_waves);

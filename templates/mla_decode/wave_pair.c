@@ -168,13 +168,6 @@ const struct pipe_op mla_pair_sum = {"sum P", add_sum, ATT_SLOT(L) | ATT_SLOT(TO
 const struct pipe_op mla_pair_product = {"PV", product, ATT_SLOT(P16) | ATT_SLOT(V) | ATT_SLOT(O),
                                          ATT_SLOT(O), .flags = PIPE_PRODUCT};
 
-void mla_wave_pair_visit(struct mla *s, struct att_block block,
-                         struct tir_value carried[ATT_N_CARRY])
-{
-    att_begin_block(&s->d.attention, block.index, carried);
-    pipe_build(&s->d.b, &s->plan, &s->d.attention);
-}
-
 /* ---- Q ----
  *
  * Lanes that load their parts of Q take much longer than copies of its rows do. So these go to LDS

@@ -181,7 +181,7 @@ static bool check_phase(const struct check *c, const struct pipe_row *r)
     if (r->op->flags & PIPE_PRODUCT && !matrix)
         return refuse(c, "%s has matrix instructions and is in memory phase %s", r->op->name,
                       phase_name(c, r));
-    if (!matrix || !(r->op->flags & PIPE_BRANCH))
+    if (!matrix || plan->of->phases[r->phase].branches || !(r->op->flags & PIPE_BRANCH))
         return true;
     for (unsigned i = 0; i < plan->n_rows; i++) {
         const struct pipe_row *const before = &plan->row[i];
@@ -244,6 +244,12 @@ static bool is_bare(const struct check *c, int iteration)
     return iteration < last && (c->plan->of->bare == PIPE_ALL || iteration < c->plan->of->bare);
 }
 
+/* True if an iteration after the loop lacks row r: the last tile is at stage `of_last` in it. */
+static bool is_drained(const struct check *c, const struct pipe_row *r, int of_last)
+{
+    return of_last >= c->plan->stages - 1 - c->plan->of->drain && r->stage < of_last;
+}
+
 /* Returns the time of a table's last meeting, before the last tile's last stage. */
 static int meet_time(const struct check *c, int after)
 {
@@ -261,6 +267,7 @@ static int count_barriers(const struct check *c, const struct pipe_row *from, in
         const int of_last = own - tile.after; /* the stage of the last tile */
         const bool bare = is_bare(c, iteration);
         const bool drained = !bare && of_last >= last - c->plan->of->drain;
+        n += c->plan->of->meets_last && t == meet_time(c, tile.after);
         n += has_barrier(c, (unsigned)(t % phases), t == start ? from : NULL, drained ? of_last : 0,
                          bare ? iteration : last);
     }
@@ -288,8 +295,8 @@ static struct end earlier(struct end a, struct end b)
     return a.time != NEVER && (b.time == NEVER || a.time <= b.time) ? a : b;
 }
 
-/* `before`: of the tile that is read. Waits of tiles before the first do not run. */
-static struct end find_end(const struct check *c, const struct pipe_row *read, int before)
+/* Waits of tiles before the first, and of tiles that drained iterations lack, do not run. */
+static struct end find_end(const struct check *c, const struct pipe_row *read, struct tile tile)
 {
     const struct pipe_plan *const plan = c->plan;
     struct end end = {NEVER, NULL};
@@ -297,9 +304,10 @@ static struct end find_end(const struct check *c, const struct pipe_row *read, i
         const struct pipe_row *const r = &plan->row[i];
         if (waits_for_lds(r)) {
             int iteration = read->stage + (r->phase < read->phase ? 1 : 0);
-            if (before != MANY && before + iteration < r->stage)
-                iteration = r->stage - before;
-            end = earlier(end, (struct end){iteration * (int)c->n_phases + r->phase, r});
+            if (tile.before != MANY && tile.before + iteration < r->stage)
+                iteration = r->stage - tile.before;
+            if (!is_drained(c, r, iteration - tile.after))
+                end = earlier(end, (struct end){iteration * (int)c->n_phases + r->phase, r});
         }
         if (r != read && pipe_reads(r) & pipe_writes(read) && time_of(c, r) >= time_of(c, read))
             end = earlier(end, (struct end){time_of(c, r), r});
@@ -307,20 +315,18 @@ static struct end find_end(const struct check *c, const struct pipe_row *read, i
     return end;
 }
 
-/* Returns when a row runs that waits after a write of this tile. A wait for copies is for those of
- * its own tile; one for stores is for all, so that the row of another tile will do. */
+/* Returns when a row runs that waits after a write of this tile. A wait for copies is for its own
+ * tile; one for stores is for all, so that the row of another tile will do. */
 static struct end time_of_wait(const struct check *c, const struct pipe_row *r, int written,
                                struct tile tile)
 {
-    const int phases = (int)c->n_phases, last = c->plan->stages - 1, time = time_of(c, r);
+    const int phases = (int)c->n_phases, time = time_of(c, r);
     int own = written / phases + (r->phase < written % phases);
     if (r->op->kind == PIPE_AWAIT)
         return (struct end){time >= written ? time : NEVER, r};
     if (tile.before != MANY && own + tile.before < r->stage)
         own = r->stage - tile.before;
-    const int of_last = own - tile.after;
-    const bool lacks = of_last >= last - c->plan->of->drain && r->stage < of_last;
-    return (struct end){lacks ? NEVER : own * phases + r->phase, r};
+    return (struct end){is_drained(c, r, own - tile.after) ? NEVER : own * phases + r->phase, r};
 }
 
 /* Returns the first wait for the tile after this write of it; NEVER without one. */
@@ -359,10 +365,11 @@ static bool check_tile(const struct check *c, unsigned buffer, const struct pipe
                       write->stage, phase_name(c, write));
     const int barriers = count_barriers(c, a.row, a.time, time_of(c, read), tile);
     return (a.time < time_of(c, read) && barriers >= roles_of(c, buffer)) ||
-           refuse(c,
-                  "%s in stage %u, %s reads %s %d barriers after it has arrived in %s: %d are needed",
-                  read->op->name, read->stage, phase_name(c, read), name, barriers,
-                  a.row ? phase_name(c, a.row) : "the end", roles_of(c, buffer));
+           refuse(
+               c,
+               "%s in stage %u, %s reads %s %d barriers after it has arrived in %s: %d are needed",
+               read->op->name, read->stage, phase_name(c, read), name, barriers,
+               a.row ? phase_name(c, a.row) : "the end", roles_of(c, buffer));
 }
 
 /* The last tile has the fewest barriers, and in a bare table the first ones. */
@@ -377,14 +384,14 @@ static bool check_arrival(const struct check *c, unsigned buffer, const struct p
     return true;
 }
 
-/* True if a barrier separates `read` of a tile from the `write` that reuses its place, with so many
+/* True if a barrier separates `read` of a tile from the `write` that reuses its place, with `depth`
  * tiles in `buffer`. */
 static bool is_deep_enough(const struct check *c, unsigned buffer, const struct pipe_row *write,
                            const struct pipe_row *read, unsigned depth, int before)
 {
-    const struct end end = find_end(c, read, before);
-    const int next = write_time(c, buffer, write) + (int)(depth * c->n_phases);
     const struct tile tile = {before, (int)depth};
+    const struct end end = find_end(c, read, tile);
+    const int next = write_time(c, buffer, write) + (int)(depth * c->n_phases);
     return end.time != NEVER && next > end.time &&
            count_barriers(c, end.row, end.time, next, tile) >= roles_of(c, buffer);
 }
@@ -436,6 +443,8 @@ static bool check_buffer(const struct check *c, unsigned buffer)
                 !check_pair(c, buffer, w, &plan->row[k]))
                 return false;
     }
+    if (!written && !read && plan->of->buffers[buffer].with)
+        return true;
     return (written == read && written == awaited) ||
            refuse(c, "%s is %swritten, %swaited for and %sread", name, written ? "" : "not ",
                   awaited ? "" : "not ", read ? "" : "not ");

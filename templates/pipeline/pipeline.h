@@ -26,7 +26,7 @@
 
 enum {
     PIPE_MAX_ROWS = 64,
-    PIPE_MAX_BUFFERS = 4,
+    PIPE_MAX_BUFFERS = 6,
     PIPE_WHY = 160,    /* bytes of a refusal */
     PIPE_UNSAFE = 255, /* depth of a buffer that no number of tiles makes safe */
     PIPE_ALL = 255,    /* iterations of the prologue, see struct pipeline */
@@ -38,8 +38,10 @@ enum pipe_kind { PIPE_MEMORY, PIPE_MATRIX };
 /** A phase of an iteration. A list ends with name NULL. */
 struct pipe_phase {
     const char *name;
-    uint8_t kind; /* enum pipe_kind */
-    uint8_t open; /* 1: no boundary at its end; it belongs to the group of the next phase */
+    uint8_t kind;     /* enum pipe_kind */
+    uint8_t open;     /* 1: no boundary at its end; it belongs to the group of the next phase */
+    uint8_t branches; /* 1: steps with branches may be after matrix instructions, whose cover then
+                         has only what is before the branch */
 };
 
 /** The waves that read what one writes to a buffer. */
@@ -68,7 +70,7 @@ enum pipe_op_kind {
     PIPE_AWAIT_STORES, /* waits for its stores to buffer `part`, and for its reads of LDS */
     PIPE_RELEASE,      /* waits for its reads of LDS: they are in registers */
     PIPE_MEET,         /* a barrier */
-    PIPE_PART,         /* stands for the rows of another list, pipe_row.rows */
+    PIPE_PART,         /* the rows of another list, pipe_row.rows */
 };
 
 /** Properties of steps that the checker needs. */
@@ -137,7 +139,7 @@ struct pipeline {
     uint8_t hides_itself; /* 1: a SIMD has one wave, whose own reads, copies and scalar work
                                     hide under its matrix instructions */
     uint8_t bare;  /* iterations of the prologue without a barrier after each group, from the first
-                      on: they have those of rows only; PIPE_ALL: all of them */
+                      on: they have the table's only; PIPE_ALL: all of them */
     uint8_t drain; /* iterations after the loop that run only the stages that have a tile */
     uint8_t drain_from, drain_to; /* in the first of these, the lowest stage's rows of phase
                                      drain_from run in phase drain_to */
@@ -166,7 +168,7 @@ struct pipe_plan {
 
 /* resolve.c */
 
-/** Lists the rows of a table, those of shared lists in place of the rows that stand for them.
+/** Lists the rows of a table; a shared list is in place of its pipe_part.
  * Returns their number, at most PIPE_MAX_ROWS. */
 unsigned pipe_list_rows(const struct pipeline *p, struct pipe_row rows[PIPE_MAX_ROWS]);
 

@@ -20,8 +20,8 @@ static void apply_moves(const struct pipeline *p, uint32_t has, struct pipe_row 
     }
 }
 
-/* Appends a list to `rows`, of which there are n. Rows of a shared list have the conditions of the
- * row that stands for them too, and count stages and phases from its own. */
+/* Appends a list to the n rows in `rows`. A shared list has the conditions of its pipe_part `of`
+ * too, and counts stages and phases from it. */
 static unsigned append_rows(const struct pipe_row *list, struct pipe_row of, unsigned n,
                             struct pipe_row rows[PIPE_MAX_ROWS])
 {

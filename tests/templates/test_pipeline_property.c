@@ -136,7 +136,8 @@ static void random_table(struct pipeline *p, struct pipe_phase phases[N_PHASES +
     unsigned stage = 0;
     memset(phases, 0, (N_PHASES + 1) * sizeof(phases[0]));
     for (unsigned i = 0; i < N_PHASES; i++)
-        phases[i] = (struct pipe_phase){"P", i % 2, i + 1 < N_PHASES && random_below(4) == 0};
+        phases[i] = (struct pipe_phase){
+            .name = "P", .kind = i % 2, .open = i + 1 < N_PHASES && random_below(4) == 0};
     for (unsigned i = 0; i < CHAIN; i++) {
         stage += random_below(3) == 0 && stage + 1 < N_STAGES;
         rows[i] =

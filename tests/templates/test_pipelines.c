@@ -115,8 +115,8 @@ struct walk {
 
 static bool is_end(const struct pipe_row *r) { return r->op->kind != PIPE_STEP; }
 
-/* Iterations after the loop have only stages with a tile. So have those of a bare prologue, whose
- * other iterations have a barrier after each group: at least as many as with all rows. */
+/* Iterations after the loop, and of a bare prologue, have only stages with a tile. Other iterations
+ * of the prologue have a barrier after each group: at least as many as with all rows. */
 static bool runs(const struct pipe_plan *plan, const struct pipe_row *r, int iteration)
 {
     const int drained = TILES + plan->stages - 2 - plan->of->drain;
@@ -177,8 +177,8 @@ static void walk_plan(struct walk *w, const struct pipe_plan *plan)
     }
 }
 
-/* Returns the barriers passed when a wait of the right kind covers tile t of row w. A wait for stores
- * covers those of all tiles. */
+/* Returns the barriers passed when a wait of the right kind covers tile t of row w. One for stores
+ * covers all tiles. */
 static int awaited(const struct walk *k, const struct pipe_row *w, unsigned buffer, int t)
 {
     const struct pipeline *const p = k->plan->of;
@@ -222,8 +222,8 @@ static int ended(const struct walk *k, unsigned read, int t)
     return best;
 }
 
-/* True if tile t is there when it is read, and read when tile t + depth is written. A wave of role 1
- * has passed up to roles - 1 barriers less. */
+/* True if tile t is there when it is read, and read when tile t + depth is written. A wave of the
+ * second role has passed a barrier less. */
 static bool is_safe_tile(const struct walk *k, unsigned buffer, const struct pipe_row *w,
                          unsigned r, int depth, int t)
 {

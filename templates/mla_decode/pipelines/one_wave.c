@@ -60,9 +60,27 @@ static const struct pipe_row rows[] = {{&mla_find_pages, PAGE, M2, .part = 0},
                                        {&att_product, PV, C2, .part = 1, .unless = SCALED},
                                        {0}};
 
-const char *const mla_features[] = {"checks scores", "checks the previous m", "checks weights",
-                                    "fp8 weights",   "l in rows of O",        "last rows of O",
-                                    "custom mask",   "weights with scales",   NULL};
+const char *const mla_features[] = {"checks scores",
+                                    "checks the previous m",
+                                    "checks weights",
+                                    "fp8 weights",
+                                    "l in rows of O",
+                                    "last rows of O",
+                                    "custom mask",
+                                    "weights with scales",
+                                    "blocks read once",
+                                    "rotated key",
+                                    "lists",
+                                    "one place for P",
+                                    "latent in halves",
+                                    "several pieces",
+                                    "S summed over waves",
+                                    "keys split over waves",
+                                    "exchanged maxima",
+                                    "one block in LDS",
+                                    "two blocks in LDS",
+                                    "K read early",
+                                    NULL};
 
 const struct pipeline mla_one_wave = {
     .name = "one_wave",
@@ -77,5 +95,14 @@ const struct pipeline mla_one_wave = {
     .hides_itself = 1,
 };
 
-const struct pipeline *const mla_pipelines[] = {
-    &mla_one_wave, &mla_register_transpose, &mla_dv_split, &mla_wave_pair, &mla_row_pairs, NULL};
+const struct pipeline *const mla_pipelines[] = {&mla_one_wave,
+                                                &mla_register_transpose,
+                                                &mla_dv_split,
+                                                &mla_wave_pair,
+                                                &mla_row_pairs,
+                                                &mla_replicated_scores,
+                                                &mla_shared_scores,
+                                                &mla_deferred_values,
+                                                &mla_values_between,
+                                                &mla_early_copy,
+                                                NULL};

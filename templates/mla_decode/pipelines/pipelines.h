@@ -9,10 +9,16 @@
 #include "templates/mla_decode/mla_decode.h"
 
 /** Buffers of tiles in LDS. */
-enum { MLA_LDS_BLOCK, MLA_LDS_P, MLA_LDS_ENTRIES };
-/** Buffers of blocks in halves: of columns, or of cache lines. P of row_pairs is after its entries. */
+enum {
+    MLA_LDS_BLOCK,
+    MLA_LDS_P,
+    MLA_LDS_ENTRIES,
+    MLA_LDS_S,
+    MLA_LDS_FIRST_PIECE /* K's first panels are read when it is there */
+};
+/** Buffers of blocks in halves of columns or cache lines. P of row_pairs is after its entries. */
 enum { MLA_LDS_FIRST, MLA_LDS_LAST, MLA_LDS_PAIR_P = 3 };
-/** Of dv_split: the factors of O's columns, which pad the rows of a block. */
+/** dv_split has alpha in the padding of a block's rows. */
 enum { MLA_LDS_ALPHA = MLA_LDS_ENTRIES, MLA_DV_P_BUFFERS = 2 /* places for P */ };
 /** Queues of copies. */
 enum { MLA_COPIES_FIRST, MLA_COPIES_LAST };
@@ -24,8 +30,35 @@ enum mla_feature {
     MLA_HAS_ROTATED,                 /* rows have a rotated key */
     MLA_HAS_LISTS,                   /* rows are slots of a sparse list */
     MLA_HAS_ONE_P,                   /* LDS has one place for the weights of a pair */
+    MLA_HAS_HALVES,                  /* the latent passes to LDS in two pieces */
+    MLA_HAS_PIECES,                  /* a block has more than one piece */
+    MLA_HAS_ROW_PARTS,               /* waves split the contraction of K Q^T, and sum S */
+    MLA_HAS_KEY_PARTS,               /* waves split the keys; a maximum that grows is agreed on */
+    MLA_HAS_SHARED_MAX,              /* waves split the keys, and exchange maxima first */
+    MLA_HAS_ONE_BLOCK,               /* LDS has one block */
+    MLA_HAS_TWO_BLOCKS,              /* LDS has two blocks and no room for a third */
+    MLA_HAS_EARLY_K,                 /* K's first panels are read before the block's last barrier */
 };
 extern const char *const mla_features[];
+
+/* Steps of waves that share scores: block.c, weights.c, scaled.c and share.c. */
+extern const struct pipe_op mla_find_piece, mla_load_piece, mla_store_piece; /* part: see block.c */
+extern const struct pipe_op mla_store_first; /* of a block that is read before it is complete */
+extern const struct pipe_op mla_load_mask, mla_store_list, mla_read_list;
+extern const struct pipe_op mla_read_early, mla_multiply_keys, mla_multiply_early;
+extern const struct pipe_op mla_load_c, mla_turn_c, mla_product;
+extern const struct pipe_op mla_max, mla_own_max, mla_store_tops, mla_read_tops, mla_shared_max;
+extern const struct pipe_op mla_make_p, mla_rescale_own, mla_sum, mla_store_p, mla_store_own_p;
+extern const struct pipe_op mla_read_alpha, mla_rescale, mla_rescale_columns, mla_agree, mla_read_p;
+extern const struct pipe_op mla_scaled_exponent, mla_scaled_store_p, mla_scaled_agree,
+    mla_scaled_sum, mla_scaled_product;
+extern const struct pipe_op mla_store_s, mla_read_s, mla_sum_s;
+
+/* Rows that tables of these waves share. Stages and phases count from the row pipe_part. */
+extern const struct pipe_row mla_rows_first_piece[], mla_rows_other_pieces[]; /* of a block */
+extern const struct pipe_row mla_rows_scores[];  /* QK in phase 0, mask and sums in phase 1 */
+extern const struct pipe_row mla_rows_weights[]; /* from scores to P in LDS */
+extern const struct pipe_row mla_rows_product[]; /* from P in LDS to O */
 
 /* Steps of one wave a SIMD: one_wave.c. */
 extern const struct pipe_op mla_find_pages, mla_copy_block, mla_read_k, mla_product_qk;
@@ -45,7 +78,7 @@ extern const struct pipe_op mla_transpose_follow, mla_transpose_rescale, mla_tra
 extern const struct pipe_op mla_transpose_read_first, mla_transpose_read_last;
 extern const struct pipe_op mla_transpose_turn, mla_transpose_product_pv;
 
-/* Steps of dv_split.c, beside those of register_transpose.c. */
+/* Steps of dv_split.c. Its table has some of register_transpose.c too. */
 extern const struct pipe_op mla_dv_find_page, mla_dv_load_page, mla_dv_keep_page, mla_dv_copy;
 extern const struct pipe_op mla_dv_read_k, mla_dv_check_max, mla_dv_follow_max;
 extern const struct pipe_op mla_dv_store_p, mla_dv_sum, mla_dv_read_alpha, mla_dv_rescale;
@@ -71,7 +104,10 @@ extern const struct pipe_op mla_lines_rescale, mla_lines_scales, mla_lines_produ
 
 /** All of mla_decode's pipelines; NULL at the end. */
 extern const struct pipeline *const mla_pipelines[];
+extern const struct pipe_buffer mla_shared_buffers[];
 extern const struct pipeline mla_one_wave, mla_register_transpose, mla_wave_pair, mla_row_pairs,
     mla_dv_split;
+extern const struct pipeline mla_replicated_scores, mla_shared_scores, mla_deferred_values,
+    mla_values_between, mla_early_copy;
 
 #endif

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The product with c of shared_scores moves to the next block's iteration: one barrier says that
+ * the next block and P are there. Two blocks in LDS need a second barrier, after the product, since
+ * the next block but one takes the place of c.
+ *
+ *     deferred_values: mla_decode: 128 columns, custom masks and converted caches of 32 and 64
+ *     one barrier a block where LDS has three
+ *     FIRST   memory    block to LDS.0[2], load.0[1], (load mask[1]), find pages.0[0],
+ *                       (find pages.2[0])
+ *     PLACE   memory    (block to LDS.1[2]), (block to LDS.2[2]), (entries to LDS[2]),
+ *                       (load.1[1]), (load.2[1]), (load mask[1]), P here[3], barrier[3],
+ *                       block here[2], barrier[2]
+ *     VALUES  matrix    (read alpha[3]), (rescale[3]), (agree[3]), (sum P[3]), (read P[3]),
+ *                       read c[3], transpose c[3], (PV[3]), (read P[3]), (PV[3]), (LDS free[3]),
+ *                       (barrier[3])
+ *     SCORES  matrix    (read entries[2]), (QK[2]), (S to LDS[2]), (mask[2]), (max to LDS[2]),
+ *                       (S here[2]), (barrier[2]), (S here[2]), (barrier[2])
+ *     SOFTMAX memory    (read S[2]), (sum S[2]), (mask[2]), (read max[2]), (max[2]),
+ *                       (exponent[2]), exp2[2], (sum P[2]), (P to LDS[2])
+ *     LDS               block of a workgroup, P of a workgroup, entries of a workgroup,
+ *                       S of a workgroup
+ *     waves             all run the same phase
+ */
+#include "templates/mla_decode/pipelines/pipelines.h"
+
+enum { PAGES, LOADS, QK, PV };
+enum { FIRST, PLACE, VALUES, SCORES, SOFTMAX };
+
+#define HAS(name) (1u << MLA_HAS_##name)
+#define MASK ATT_HAS(MASK_BYTES)
+
+static const struct pipe_phase phases[] = {[FIRST] = {"FIRST", PIPE_MEMORY, .open = 0},
+                                           [PLACE] = {"PLACE", PIPE_MEMORY, .open = 0},
+                                           [VALUES] = {"VALUES", PIPE_MATRIX, .open = 0},
+                                           [SCORES] = {"SCORES", PIPE_MATRIX, .branches = 1},
+                                           [SOFTMAX] = {"SOFTMAX", PIPE_MEMORY, .open = 0},
+                                           [SOFTMAX + 1] = {0}};
+
+static const struct pipe_row rows[] = {
+    {&pipe_part, 0, FIRST, .rows = mla_rows_first_piece},
+    {&pipe_part, 0, PLACE, .rows = mla_rows_other_pieces},
+    {&pipe_await_stores, PV, PLACE, .part = MLA_LDS_P},
+    {&pipe_meet, PV, PLACE, .part = 0},
+    {&pipe_part, QK, SCORES, .rows = mla_rows_scores, .unless = HAS(ROW_PARTS) | HAS(SHARED_MAX)},
+    {&pipe_part, QK, SOFTMAX, .rows = mla_rows_weights},
+    {&pipe_part, PV, VALUES, .rows = mla_rows_product},
+    {&pipe_release, PV, VALUES, .needs = HAS(TWO_BLOCKS)},
+    {&pipe_meet, PV, VALUES, .needs = HAS(TWO_BLOCKS)},
+    {0}};
+
+const struct pipeline mla_deferred_values = {
+    .name = "deferred_values",
+    .when = "mla_decode: 128 columns, custom masks and converted caches of 32 and 64",
+    .why = "one barrier a block where LDS has three",
+    .phases = phases,
+    .buffers = mla_shared_buffers,
+    .slots = att_slots,
+    .rows = rows,
+    .features = mla_features,
+    .roles = 1,
+    .bare = PIPE_ALL,
+};

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * mla_decode, pipelines whose waves share the scores of a block: the steps from scores to weights,
+ * and how waves agree on the row maximum m. A table has the steps of one protocol:
+ *
+ *     own        a wave has all keys of its columns, and so the maximum
+ *     parts      waves split the keys. Each makes weights with an m of its own; where one has
+ *                grown, a cold branch makes all weights of the block anew with the largest
+ *     exchanged  waves split the keys, and exchange the largest scores before weights are made
+ *     scaled     as parts, with weights that have a scale for each wave's keys: scaled.c
+ *
+ * P, and what O is rescaled with, pass through LDS where waves split the columns of S^T.
+ */
+#include "templates/mla_decode/pipelines/pipelines.h"
+#include "templates/workgroup/scalar.h"
+
+static struct mla *family_of(void *context) { return ((struct att_attention *)context)->family; }
+
+static struct tir_value block_of(const struct mla *s) { return s->d.attention.now.block.index; }
+
+/* ---- Vectors that waves exchange ---- */
+
+struct tir_value mla_largest(struct mla *s, struct tir_value n, struct tir_type t)
+{
+    struct tir_value most = mla_load_vector(s, n, 0, t);
+    for (unsigned part = 1; part < mla_parts(s); part++)
+        most = tir_max(&s->d.b, most, mla_load_vector(s, n, part, t));
+    return most;
+}
+
+struct tir_value mla_largest_of_parts(struct mla *s, struct tir_value n)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_layout *const scores = tir_layout_of(b->f, s->d.scores);
+    const struct tir_layout column = tir_layout_slice(scores, 0);
+    if (!s->key_waves)
+        return mla_largest(s, n, s->softmax.vector);
+    const struct tir_value most =
+        mla_largest(s, n, tir_tile(b->f, TIR_F32, 1, s->d.columns, &column));
+    const struct tir_layout parts =
+        tir_layout_split_blocks(tir_layout_of(b->f, s->softmax.vector), 1, s->d.columns);
+    const struct tir_type t = tir_tile(b->f, TIR_F32, mla_parts(s), s->d.columns, &parts);
+    return tir_join_blocks(b, tir_broadcast(b, most, t), 1);
+}
+
+struct tir_value mla_beside_output(struct mla *s, struct tir_value v)
+{
+    const struct tir_layout l = tir_layout_slice(tir_layout_of(s->d.b.f, s->d.output), 0);
+    return tir_relayout(&s->d.b, v, &l);
+}
+
+/* ---- Steps: the maximum ---- */
+
+static void find_max(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    struct tir_builder *const b = &s->d.b;
+    struct att_now *const now = &s->d.attention.now;
+    struct tir_value *const m = &now->carried[ATT_CARRY_M];
+    (void)row;
+    now->step = att_softmax_maximum(b, &s->softmax, now->s, tir_float_like(b, *m, 1.0f), m);
+    s->block_exponent = *m;
+}
+
+/* Finds the maximum of the wave's own keys, and by how much it exceeds m. */
+static void find_own_max(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    struct tir_builder *const b = &s->d.b;
+    struct att_now *const now = &s->d.attention.now;
+    struct tir_value m = now->carried[ATT_CARRY_M];
+    (void)row;
+    now->s = mla_own_keys(s, now->s);
+    att_softmax_maximum(b, &s->softmax, now->s, tir_float_like(b, m, 1.0f), &m);
+    s->growth = tir_sub(b, m, now->carried[ATT_CARRY_M]);
+    s->block_exponent = m;
+}
+
+static void store_tops(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    struct tir_builder *const b = &s->d.b;
+    (void)row;
+    tir_tile_lds_store(b, s->score_buffer, tir_col_fold_max(b, s->d.attention.now.s),
+                       &s->scores_lds);
+}
+
+static void read_tops(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    (void)row;
+    s->d.attention.now.top = tir_tile_lds_load(&s->d.b, s->score_buffer, s->tops, &s->scores_lds);
+}
+
+static void find_shared_max(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    struct tir_builder *const b = &s->d.b;
+    struct att_now *const now = &s->d.attention.now;
+    struct tir_value *const m = &now->carried[ATT_CARRY_M];
+    struct att_softmax all = att_softmax(b, s->tops, s->softmax.exponent);
+    (void)row;
+    all.room = s->softmax.room;
+    all.rise = s->softmax.rise;
+    all.from_zero = s->softmax.from_zero;
+    now->step = att_softmax_maximum(b, &all, now->top, tir_float_like(b, *m, 1.0f), m);
+    s->block_exponent = *m;
+}
+
+/* ---- Steps: weights ---- */
+
+struct tir_value mla_round_weights(struct mla *s, struct tir_value p, struct tir_value *sum)
+{
+    struct tir_builder *const b = &s->d.b;
+    const bool fp8 = mla_weights_fp8(s);
+    const struct tir_value used =
+        fp8 ? tir_convert_in_range(b, p, TIR_FP8) : tir_convert_short(b, p, s->p_dtype);
+    *sum = tir_col_fold_sum(b, fp8 ? tir_convert(b, used, TIR_F32) : p);
+    return used;
+}
+
+/* Makes weights relative to the block's exponent. Those of fp8 are rounded first and then summed:
+ * out is a mean of values, whatever the roundings were. */
+static void make_weights(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    struct tir_builder *const b = &s->d.b;
+    struct att_now *const now = &s->d.attention.now;
+    (void)row;
+    const struct tir_value x = att_softmax_exponent(b, &s->softmax, now->s, s->block_exponent);
+    now->p = tir_named(b, "p", tir_exp2(b, x));
+    now->weights.p16 = mla_round_weights(s, now->p, &s->own_sum);
+}
+
+static void add_sum(struct mla *s)
+{
+    struct tir_value *const l = &s->d.attention.now.carried[ATT_CARRY_L];
+    *l = tir_named(&s->d.b, "l", tir_add(&s->d.b, *l, s->own_sum));
+}
+
+static void rescale_own(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    const struct att_now *const now = &s->d.attention.now;
+    (void)row;
+    att_softmax_rescale(&s->d.b, &now->step, &now->carried[ATT_CARRY_O],
+                        &now->carried[ATT_CARRY_L]);
+    add_sum(s);
+}
+
+static void sum_weights(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    struct tir_builder *const b = &s->d.b;
+    const struct att_now *const now = &s->d.attention.now;
+    struct tir_value *const l = &now->carried[ATT_CARRY_L];
+    (void)row;
+    *l = tir_mul(b, *l, tir_broadcast(b, now->step.alpha, tir_typeof(b->f, *l)));
+    add_sum(s);
+}
+
+/* ---- Steps: weights to all waves ---- */
+
+static void store_weights(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    const struct att_now *const now = &s->d.attention.now;
+    (void)row;
+    struct tir_if writers = mla_begin_writers(s);
+    mla_store_weights(s, block_of(s), now->weights.p16);
+    mla_store_vector(s, mla_turn(s, block_of(s)), now->step.alpha);
+    mla_end_writers(s, &writers);
+}
+
+/* The same of the wave's own keys, with its m and what that exceeds the common one by. */
+static void store_own_weights(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_value block = block_of(s);
+    (void)row;
+    struct tir_if writers = mla_begin_writers(s);
+    mla_store_weights(s, block, mla_all_keys(s, s->d.attention.now.weights.p16));
+    mla_store_vector(s, mla_turn(s, block), s->growth);
+    mla_store_vector(s, att_plus(b, mla_turn(s, block), VECTOR_OWN_M), s->block_exponent);
+    mla_end_writers(s, &writers);
+}
+
+static void read_weights(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    (void)row;
+    s->d.attention.now.weights.p16 = mla_load_weights(s, block_of(s));
+}
+
+/* ---- Steps: O follows the maximum ---- */
+
+static void read_alpha(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    (void)row;
+    s->o_alpha = mla_load_vector(s, mla_turn(s, block_of(s)), 0, s->vector);
+}
+
+/* O^T of some columns times alpha, where that is not 1. */
+static struct tir_value follow(struct mla *s, struct tir_value o, struct tir_value alpha)
+{
+    struct tir_builder *const b = &s->d.b;
+    const struct tir_type t = tir_typeof(b->f, o);
+    const struct tir_value grown = tir_any(b, tir_cmp_ne(b, alpha, tir_float_like(b, alpha, 1.0f)));
+    struct tir_if branch = tir_begin_if(b, grown, true, &t, 1);
+    const struct tir_value scaled = tir_mul(b, o, tir_broadcast(b, alpha, t));
+    tir_else(b, &branch, &scaled);
+    tir_end_if(b, &branch, &o);
+    return o;
+}
+
+static struct tir_value half_of_columns(struct mla *s, unsigned which, struct tir_value a)
+{
+    struct tir_builder *const b = &s->d.b;
+    return tir_transpose(b, tir_half(b, tir_transpose(b, a), (int)which));
+}
+
+/* Columns in different registers have branches of their own: one that has grown seldom has
+ * company. */
+static struct tir_value follow_by_columns(struct mla *s, struct tir_value o, struct tir_value alpha)
+{
+    struct tir_builder *const b = &s->d.b;
+    if (tir_typeof(b->f, o).cols == (unsigned)mla_pv(s)->n)
+        return follow(s, o, alpha);
+    struct tir_value part[2];
+    for (unsigned i = 0; i < 2; i++)
+        part[i] = tir_transpose(
+            b, follow_by_columns(s, half_of_columns(s, i, o), half_of_columns(s, i, alpha)));
+    return tir_transpose(b, tir_stack(b, part[0], part[1]));
+}
+
+static void rescale(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    struct tir_value *const o = &s->d.attention.now.carried[ATT_CARRY_O];
+    (void)row;
+    *o = follow(s, *o, s->o_alpha);
+}
+
+static void rescale_by_columns(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    struct tir_value *const o = &s->d.attention.now.carried[ATT_CARRY_O];
+    (void)row;
+    *o = follow_by_columns(s, *o, s->o_alpha);
+}
+
+/* All waves take the largest m for the block where one has grown: O and l follow it, and weights
+ * are stored once more, with a barrier in the branch. */
+static void agree(void *context, const struct pipe_row *row)
+{
+    struct mla *const s = family_of(context);
+    struct tir_builder *const b = &s->d.b;
+    const struct att_now *const now = &s->d.attention.now;
+    struct tir_value *const carried = now->carried;
+    const struct tir_value turn = mla_turn(s, block_of(s));
+    const struct tir_value growth = mla_largest(s, turn, s->vector);
+    const struct tir_value grown =
+        tir_any(b, tir_cmp_gt(b, growth, tir_float_like(b, growth, 0.0f)));
+    struct tir_type types[ATT_N_CARRY];
+    (void)row;
+    for (int i = 0; i < ATT_N_CARRY; i++)
+        types[i] = tir_typeof(b->f, carried[i]);
+    struct tir_if branch = tir_begin_if(b, grown, true, types, ATT_N_CARRY);
+    const struct tir_value most = mla_largest_of_parts(s, att_plus(b, turn, VECTOR_OWN_M));
+    const struct tir_value behind = tir_exp2(b, tir_sub(b, s->block_exponent, most));
+    const struct tir_value alpha = tir_exp2(b, tir_sub(b, carried[ATT_CARRY_M], most));
+    const struct tir_value o_alpha = tir_exp2(b, tir_neg(b, growth));
+    const struct tir_value p =
+        tir_mul(b, now->p, tir_broadcast(b, behind, tir_typeof(b->f, now->p)));
+    struct tir_value gain;
+    const struct tir_value used = mla_round_weights(s, p, &gain);
+    const struct tir_value l =
+        tir_mul(b, carried[ATT_CARRY_L], tir_broadcast(b, alpha, types[ATT_CARRY_L]));
+    const struct tir_value followed[] = {
+        [ATT_CARRY_M] = most,
+        [ATT_CARRY_L] = tir_add(b, l, gain),
+        [ATT_CARRY_O] =
+            tir_mul(b, carried[ATT_CARRY_O], tir_broadcast(b, o_alpha, types[ATT_CARRY_O])),
+    };
+    struct tir_if writers = mla_begin_writers(s);
+    mla_store_weights(s, block_of(s), mla_all_keys(s, used));
+    mla_end_writers(s, &writers);
+    mla_meet(s);
+    tir_else(b, &branch, followed);
+    carried[ATT_CARRY_L] = tir_add(b, carried[ATT_CARRY_L], s->own_sum);
+    tir_end_if(b, &branch, carried);
+}
+
+#define P_LDS (1u << MLA_LDS_P)
+#define S_LDS (1u << MLA_LDS_S)
+#define CARRIED (ATT_SLOT(M) | ATT_SLOT(L) | ATT_SLOT(O))
+#define STEP (ATT_SLOT(GROWN) | ATT_SLOT(EXPONENT)) /* of the maximum */
+
+const struct pipe_op mla_max = {"max", find_max, ATT_SLOT(S) | ATT_SLOT(M), STEP | ATT_SLOT(M),
+                                .flags = PIPE_BRANCH};
+const struct pipe_op mla_own_max = {"max", find_own_max, ATT_SLOT(S) | ATT_SLOT(M),
+                                    STEP | ATT_SLOT(S), .flags = PIPE_BRANCH};
+const struct pipe_op mla_store_tops = {"max to LDS", store_tops, ATT_SLOT(S), 0,
+                                       .lds_writes = S_LDS};
+const struct pipe_op mla_read_tops = {"read max", read_tops, 0, ATT_SLOT(TOP), .lds_reads = S_LDS};
+const struct pipe_op mla_shared_max = {"max", find_shared_max, ATT_SLOT(TOP) | ATT_SLOT(M),
+                                       STEP | ATT_SLOT(M), .flags = PIPE_BRANCH};
+const struct pipe_op mla_make_p = {"exp2", make_weights, ATT_SLOT(S) | ATT_SLOT(EXPONENT),
+                                   ATT_SLOT(P) | ATT_SLOT(P16), .flags = 0};
+const struct pipe_op mla_rescale_own = {"rescale", rescale_own,
+                                        ATT_SLOT(P) | ATT_SLOT(GROWN) | ATT_SLOT(L) | ATT_SLOT(O),
+                                        ATT_SLOT(L) | ATT_SLOT(O), .flags = PIPE_BRANCH};
+const struct pipe_op mla_sum = {"sum P", sum_weights, ATT_SLOT(P) | ATT_SLOT(GROWN) | ATT_SLOT(L),
+                                ATT_SLOT(L), .flags = 0};
+const struct pipe_op mla_store_p = {"P to LDS", store_weights, ATT_SLOT(P16) | ATT_SLOT(GROWN), 0,
+                                    .lds_writes = P_LDS};
+const struct pipe_op mla_store_own_p = {"P to LDS", store_own_weights, ATT_SLOT(P16) | STEP, 0,
+                                        .lds_writes = P_LDS};
+const struct pipe_op mla_read_alpha = {"read alpha", read_alpha, 0, ATT_SLOT(E),
+                                       .lds_reads = P_LDS};
+const struct pipe_op mla_rescale = {"rescale", rescale, ATT_SLOT(E) | ATT_SLOT(O), ATT_SLOT(O),
+                                    .flags = PIPE_BRANCH};
+const struct pipe_op mla_rescale_columns = {
+    "rescale", rescale_by_columns, ATT_SLOT(E) | ATT_SLOT(O), ATT_SLOT(O), .flags = PIPE_BRANCH};
+const struct pipe_op mla_agree = {"agree",
+                                  agree,
+                                  CARRIED | ATT_SLOT(P) | ATT_SLOT(EXPONENT),
+                                  CARRIED | ATT_SLOT(E),
+                                  .lds_reads = P_LDS,
+                                  .flags = PIPE_BRANCH};
+const struct pipe_op mla_read_p = {"read P", read_weights, 0, ATT_SLOT(P16), .lds_reads = P_LDS};
