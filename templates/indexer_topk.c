@@ -20,6 +20,7 @@ enum {
     N_STATE = ATT_SELECT_N,
     ROWS_MAX = ATT_INDEX_ROWS_MAX,
     QUIET_NAN = 0x7fc00000,
+    INFINITE = 0x7f800000,
 };
 
 /* A row, or a part of it. */
@@ -222,9 +223,27 @@ static void append_former(void *context, unsigned row, unsigned j)
     append(r->x, r->carried, row, j, att_plus(&r->x->b, r->first, -(int)chunk_of(r->x)->chunk));
 }
 
-/* A key for each block, in its first lane: absent scores are NaNs, which no maximum has. */
+/* Returns a bit per lane: its block is one of the first or last of the row, which are selected
+ * whatever they score. `position` counts keys of the walk. */
+static struct tir_value is_pinned(struct indexer *x, struct tir_value position)
+{
+    struct tir_builder *b = &x->b;
+    const struct own *const own = &x->row[0];
+    const struct tir_type lane = own->select.lane;
+    const int size = (int)x->block_size;
+    const struct tir_value ahead = tir_sub(b, own->list.position, own->skip);
+    const struct tir_value place = tir_add(b, position, tir_splat(b, ahead, lane));
+    const struct tir_value whole =
+        tir_and(b, att_plus(b, own->list.all, size - 1), tir_i32(b, -size));
+    const struct tir_value last = att_times(b, tir_arg(b, ARG_LAST_BLOCKS, TIR_I32), size);
+    const struct tir_value first = att_times(b, tir_arg(b, ARG_FIRST_BLOCKS, TIR_I32), size);
+    return tir_or(b, tir_cmp_lt(b, place, tir_splat(b, first, lane)),
+                  tir_cmp_ge(b, place, tir_splat(b, tir_sub(b, whole, last), lane)));
+}
+
+/* Makes a key for each block, in its first lane. Absent scores are NaNs, which no maximum has. */
 static struct tir_value block_keys(struct indexer *x, struct tir_value scores,
-                                   struct tir_value there)
+                                   struct tir_value position, struct tir_value there)
 {
     struct tir_builder *b = &x->b;
     const struct tir_type t = tir_typeof(b->f, scores);
@@ -237,7 +256,11 @@ static struct tir_value block_keys(struct indexer *x, struct tir_value scores,
     const struct tir_value lane = chunk_of(x)->lane_index;
     const struct tir_value inside = tir_and(b, lane, tir_int_like(b, lane, (int)x->block_size - 1));
     const struct tir_value first = tir_cmp_eq(b, inside, tir_int_like(b, inside, 0));
-    return att_select_key(b, tir_split_blocks(b, most, 1), tir_and(b, there, first));
+    const struct tir_value found = tir_split_blocks(b, most, 1);
+    const struct tir_value always =
+        tir_bitcast(b, tir_splat(b, tir_i32(b, INFINITE), chunk_of(x)->lane), t);
+    const struct tir_value score = tir_select(b, is_pinned(x, position), always, found);
+    return att_select_key(b, score, tir_and(b, there, first));
 }
 
 static void take(void *context, unsigned row, unsigned j, struct tir_value scores)
@@ -255,7 +278,7 @@ static void take(void *context, unsigned row, unsigned j, struct tir_value score
     const struct tir_value limit = r->carried[row * ROW_CARRIED + ATT_SELECT_LIMIT];
     r->keys[row][j] = att_select_key(b, scores, there);
     if (x->top_blocks)
-        r->blocks[j] = block_keys(x, scores, there);
+        r->blocks[j] = block_keys(x, scores, position, there);
     r->own[row] = tir_add(b, r->own[row], att_select_passing(s, limit, r->keys[row][j]));
 }
 

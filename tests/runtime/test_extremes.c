@@ -86,6 +86,8 @@ static const struct {
     {"planned", 0, "indexer_topk"},
     {"planned", 0, "prefill"},
     {"splits", 1, "topk"},
+    {"first_blocks", 0, "indexer_topk"},
+    {"last_blocks", 0, "indexer_topk"},
     {"small_pages", 0, NULL},
     {"sharded", 0, NULL},
     {"page_size", 32, "indexer_topk"},

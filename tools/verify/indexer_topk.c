@@ -23,6 +23,7 @@ enum {
     RAGGED = 1 << 4, /* rows of `long_row` keys, of none, and of lengths between, for a plan */
     COARSE = 1 << 5, /* plans with fewer lists than rows */
     MANY = 1 << 6,   /* many rows: four with about `long_row` keys, the others with a few */
+    PINNED = 1 << 7, /* the first block and the two newest are selected in any case */
 };
 
 /* Rows have k keys and the lengths of row_length(), or `long_row`. */
@@ -46,12 +47,15 @@ static const struct shape {
     {{"huge range", VERIFY_VIEWS}, KEYS_HUGE_RANGE, 1, 17000, {0}},
     {{"nans", STARTS}, KEYS_NANS, 2, 9500, {0}},
     {{"parts", STARTS | SLOTS | PARTS}, KEYS_RANDOM, 3, 9000, {0}},
+    {{"pinned blocks", STARTS | PINNED}, KEYS_NANS, 5, 9100, {0}},
+    {{"parts, pinned", STARTS | PARTS | PINNED}, KEYS_FALLING, 3, 9000, {0}},
     {{"parts of equals", PARTS}, KEYS_TWO, 1, 5000, {0}},
     {{"many rows", MANY | STARTS | SLOTS}, KEYS_TWO, 515, 9000, {0}},
     {{"pairs of rows", MANY | SLOTS | VERIFY_VIEWS}, KEYS_RANDOM, 514, 12100, {0}},
     {{"parts of pairs", MANY | PARTS | STARTS}, KEYS_RANDOM, 174, 9200, {0}},
     {{"ragged", RAGGED | SLOTS | PARTS}, KEYS_RANDOM, 9, 131072, {0}},
     {{"ragged, few lists", RAGGED | STARTS | PARTS | COARSE}, KEYS_NANS, 9, 12000, {0}},
+    {{"ragged, pinned", RAGGED | PARTS | PINNED}, KEYS_RANDOM, 9, 12000, {0}},
     {{"ragged equals", RAGGED | PARTS | VERIFY_VIEWS}, KEYS_TWO, 5, 9000, {0}},
 };
 
@@ -248,6 +252,10 @@ static void size(struct call *c)
     a->splits = is_planned(c) ? 1 : c->traced ? s->trace.splits : is(c, PARTS) ? SPLITS : 1;
     size_work(c);
     a->slots = a->splits == 1 && wants_slots(c);
+    if (is(c, PINNED) && desc->top_blocks) {
+        a->first_blocks = desc->top_blocks > 2;
+        a->last_blocks = desc->top_blocks > 1 ? 2 : 1;
+    }
     if (d->paged) {
         a->page_size = d->page;
         a->page_stride = d->page_bytes;
@@ -351,6 +359,13 @@ static struct scored score_row(struct call *c, int row)
     return s;
 }
 
+/* True if the block is selected whatever it scores. */
+static bool is_pinned(const struct call *c, int block, int blocks)
+{
+    const struct attn_indexer_topk_args *a = &c->args.indexer_topk;
+    return block < a->first_blocks || block >= blocks - a->last_blocks;
+}
+
 /* Scores blocks: a block's score is between the largest lower and the largest upper bound of its
    keys. */
 static struct scored score_blocks(struct call *c, const struct scored *keys)
@@ -365,6 +380,7 @@ static struct scored score_blocks(struct call *c, const struct scored *keys)
             low = fmax(low, keys->score[k] - bound);
             high = fmax(high, keys->score[k] + bound);
         }
+        high = is_pinned(c, i, s.n) ? INFINITY : high;
         s.score[i] = isinf(high) ? high : (low + high) / 2;
         s.bound[i] = isinf(high) ? 0 : (high - low) / 2;
         s.allowed[i] = 1;
